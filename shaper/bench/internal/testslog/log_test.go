@@ -200,6 +200,19 @@ h1:10:10 [0] net.cc:1 NCCL WARN slow
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
+	var numbered strings.Builder
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		fmt.Fprintf(&numbered, "%6d\t%s", number, line)
+	}
+	got, err = Read(strings.NewReader(numbered.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want.Tests, got.Tests); d != "" {
+		t.Errorf("with numbers of lines: %s", d)
+	}
 }
 
 // A log may have the tables of several programs. What begins one is its head, or a second line that names columns.

@@ -102,6 +102,29 @@ func TestAddressUsedAgain(t *testing.T) {
 	}
 }
 
+// If the line of its end or that of the new one is lost, the other one tells.
+func TestAddressUsedAgainWithLostLines(t *testing.T) {
+	for _, lost := range []string{"Destroy COMPLETE", "commId 0xb "} {
+		var texts []string
+		for r := range 2 {
+			s := initLine(r, "0x55a", r, 2, "0xa") + callLine(r, "AllReduce", 0, 1, 7, 0, 0, "0x55a", 2, "0x1")
+			s += fmt.Sprintf("h:%d:9 [0] NCCL INFO comm 0x55a rank %d nranks 2 cudaDev 0 busId 1b000 - Destroy COMPLETE\n", r, r)
+			s += initLine(r, "0x55a", r, 2, "0xb") + callLine(r, "AllReduce", 0, 2, 7, 0, 0, "0x55a", 2, "0x1")
+			text := ""
+			for line := range strings.Lines(s) {
+				if !strings.Contains(line, lost) {
+					text += line
+				}
+			}
+			texts = append(texts, text)
+		}
+		got, notes := callsOf(t, texts...)
+		if d := cmp.Diff([]string{"comm0:AllReduce1 comm1:AllReduce2", "comm0:AllReduce1 comm1:AllReduce2"}, got); d != "" || notes != "" {
+			t.Errorf("without %s: %q %s", lost, notes, d)
+		}
+	}
+}
+
 // split is the line of NCCL 2.26 to 2.30 of a part of a communicator: it has no id.
 func split(pid int, comm string, rank, size int, parent string, number, color int) string {
 	return fmt.Sprintf("h:%d:9 [0] NCCL INFO ncclCommSplit comm %s rank %d nranks %d cudaDev %d nvmlDev 0 busId 1b000 parent %s splitCount %d color %d key 0 - Init COMPLETE\n",
@@ -119,16 +142,23 @@ func TestSplits(t *testing.T) {
 		s += initLine(r, "0x3", r%2, 2, fmt.Sprintf("0xc%d", r/2)) + callLine(r, "AllGather", 0, 3, 7, 0, 0, "0x3", 2, "0x0")
 		sameID = append(sameID, s)
 	}
-	w, err := read(input.Options{}, logs...)
-	if err != nil {
-		t.Fatal(err)
+	var late []string // without the lines of INIT of the whole
+	for _, text := range logs {
+		_, rest, _ := strings.Cut(text, "\n")
+		late = append(late, rest)
 	}
-	var got []string
-	for _, c := range w.Head.Comms {
-		got = append(got, c.Name+" "+fmt.Sprint([]int(c.Ranks)))
-	}
-	if text := strings.Join(got, ","); text != "comm0 [0 1 2 3],comm1 [0 2],comm2 [0 1],comm3 [1 3],comm4 [2 3]" {
-		t.Errorf("communicators: %s", text)
+	for name, logs := range map[string][]string{"whole": logs, "late": late} {
+		w, err := read(input.Options{}, logs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range w.Head.Comms {
+			got = append(got, c.Name+" "+fmt.Sprint([]int(c.Ranks)))
+		}
+		if text := strings.Join(got, ","); text != "comm0 [0 1 2 3],comm1 [0 2],comm2 [0 1],comm3 [1 3],comm4 [2 3]" {
+			t.Errorf("%s: communicators: %s", name, text)
+		}
 	}
 	if _, err := read(input.Options{}, sameID[0], sameID[1]); err == nil {
 		t.Error("two of four logs were enough")
