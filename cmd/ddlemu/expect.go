@@ -38,7 +38,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs, "F")
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
-	fs.BoolVar(&o.All, "all", false, "with --log: judge all tables of the log, each as the collective that it names")
+	fs.BoolVar(&o.All, "all", false, "with --log: judge all tables of the log, each as the collective that it names or its rows show")
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")
 	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take? - for standard input")
@@ -79,7 +79,7 @@ how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
 bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
 those of the log; without a log there is one type and one operation. If the log has
 several tables, that of the collective is judged and a note names the others; --all
-judges all, each as the collective that it names (--json then prints a list).
+judges all, each as what it names or its rows show (--json: a list).
 With --workload it calculates how long the steps of a job take (docs/workloads.md), as
 ` + "`ddlemu replay`" + ` measures them, without running a call: all computations, collectives, sends
 and receives, on the streams and in the order of the workload.

@@ -38,8 +38,8 @@ func (l *Log) Choose(c nccl.Collective) error {
 	return nil
 }
 
-// Each returns a log for each table, with the collective that it is of: the one that it names, else c if it can be of
-// that. Tables of which the collective is not known are left out; [Log.Notes] of the first one names them.
+// Each returns a log for each table, with the collective that it is of: the one that it names, else the one that its rows
+// show, with c before others. Tables of which the collective is not known are left out; [Log.Notes] of the first one names them.
 func (l *Log) Each(c nccl.Collective) (logs []*Log, collectives []nccl.Collective, err error) {
 	var unknown []string
 	for i := range l.all.Tests {
@@ -58,13 +58,24 @@ func (l *Log) Each(c nccl.Collective) (logs []*Log, collectives []nccl.Collectiv
 	return logs, collectives, nil
 }
 
-// collectiveOf is the collective of a table, if it names one or can be of c.
+// collectiveOf is the collective of a table: the one that it names, else c if it can be of that, else the only one that it
+// can be of.
 func collectiveOf(t *testslog.Test, c nccl.Collective) (of nccl.Collective, known bool) {
-	if t.Name == "" {
-		return c, fits(t, c) == nil && likely(t, c)
+	if t.Name != "" {
+		of, err := nccl.ParseCollective(t.Name)
+		return of, err == nil && fits(t, of) == nil
 	}
-	of, err := nccl.ParseCollective(t.Name)
-	return of, err == nil && fits(t, of) == nil
+	can := func(c nccl.Collective) bool { return fits(t, c) == nil && likely(t, c) }
+	if can(c) {
+		return c, true
+	}
+	n := 0
+	for i := range nccl.Collectives() {
+		if can(nccl.Collective(i)) {
+			of, n = nccl.Collective(i), n+1
+		}
+	}
+	return of, n == 1
 }
 
 // fits says why a table cannot be of a collective, nil if it can. nccl-tests writes none, or nothing, if nothing is
@@ -99,7 +110,7 @@ func likely(t *testslog.Test, c nccl.Collective) bool {
 	const precise = 1.0 // GB/s: two decimals are 1 % at most
 	inPlace, unchecked := 0, 0
 	for _, r := range t.Rows {
-		if r.Root >= 0 && !c.Rooted() {
+		if r.Root >= 0 != c.Rooted() {
 			return false
 		}
 		h := &r.OutOfPlace

@@ -122,6 +122,16 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// Programs that know nothing of each other are not a job of all their ranks.
+func TestProgramsWithoutMPI(t *testing.T) {
+	const head = "# nThread 1 nGpus 1 minBytes 8\n# Using devices\n#   Rank  0 Pid   1320 on a device  0 [0x00] V100\n"
+	log := readLog(t, head+head+"8 2 float sum -1 5 1 1 0 6 1 1 0\n")
+	b := bench.Config{Collective: nccl.AllReduce}
+	if err := log.Configure(&b, given); err == nil || !strings.Contains(err.Error(), "2 programs of 1 rank wrote to it, each with its own table: nccl-tests was built without MPI=1") {
+		t.Errorf("%v", err)
+	}
+}
+
 // With --all each table is judged as the collective that it names.
 func TestEach(t *testing.T) {
 	logs, collectives, err := readLog(t, testdata(t, "two-2.18.5.txt")).Each(nccl.Broadcast)
@@ -131,15 +141,17 @@ func TestEach(t *testing.T) {
 	if notes := logs[0].Notes(); len(notes) != 1 || strings.Contains(notes[0], "tables") {
 		t.Errorf("%q", notes)
 	}
-	unnamed := nameless("1048576 262144 float sum -1 100 10.49 15.73 0 100 10.49 15.73 0\n", "8388608 262144 float none 0 800 10.49 10.49 0 800 10.49 10.49 0\n")
+	// The rows of the first table are of an all-reduce, and could be of nothing else. Those of the second are of nothing.
+	unnamed := nameless("1048576 262144 float sum -1 100 10.49 15.73 0 100 10.49 15.73 0\n", "8388608 262144 float sum 0 800 10.49 3.33 0 800 10.49 3.33 0\n")
 	logs, collectives, err = readLog(t, unnamed).Each(nccl.Broadcast)
-	if err != nil || fmt.Sprint(collectives) != "[broadcast]" || len(logs) != 1 {
+	if err != nil || fmt.Sprint(collectives) != "[all_reduce]" || len(logs) != 1 {
 		t.Errorf("%v %v", collectives, err)
 	}
-	if notes := logs[0].Notes(); len(notes) != 1 || !strings.Contains(notes[0], "not judged is line 1 (redop sum): no line says of which collective") {
+	if notes := logs[0].Notes(); len(notes) != 1 || !strings.Contains(notes[0], "not judged is line 6 (redop sum): no line says of which collective") {
 		t.Errorf("%q", notes)
 	}
-	if _, _, err := readLog(t, unnamed).Each(nccl.AllToAll); err == nil || !strings.Contains(err.Error(), "no table names its collective or can be of alltoall") {
+	_, second, _ := strings.Cut(unnamed, "15.73 0\n")
+	if _, _, err := readLog(t, second).Each(nccl.AllToAll); err == nil || !strings.Contains(err.Error(), "no table names its collective or can be of alltoall") {
 		t.Errorf("%v", err)
 	}
 }

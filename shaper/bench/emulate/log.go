@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/testslog"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -124,6 +125,10 @@ func (l *Log) agree(b *bench.Config, given Flags) error {
 	}{{"ranks", l.table.Ranks, given.Ranks, &b.Ranks}, {"iters", l.table.Iters, given.Iters, &b.Iters}} {
 		if n.logged == 0 {
 			continue
+		}
+		if n.flag == "ranks" && l.table.Programs > 1 && (n.logged == 1 || n.given >= 0 && n.given != n.logged) {
+			return fmt.Errorf("%d programs of %s wrote to it, each with its own table: nccl-tests was built without MPI=1, and nothing went between them",
+				l.table.Programs, units.Count(n.logged, "rank"))
 		}
 		if n.given >= 0 && n.given != n.logged {
 			return fmt.Errorf("it is of %d %s: give --%s %d", n.logged, n.flag, n.flag, n.logged)

@@ -139,16 +139,21 @@ func (f *Finder) begin(line string, begin, end int, within bool) int {
 // glued matches what cannot begin the name of a host: a negative number, or an address.
 var glued = regexp.MustCompile(`^(?:-\d+|0x[0-9a-f]+?)`)
 
-// Before is the text of a line before its messages, without the time that NCCL may write before the host's name.
+// Before is the text of a line before its messages, without the time that NCCL may write before the host's name, and
+// without what a launcher puts before each write: "-1[0] host:10:12 [0] NCCL INFO".
 func Before(line string, found []Message) string {
 	if len(found) == 0 {
 		return line
 	}
 	before := line[:found[0].Begin]
-	return before[:len(before)-len(stamp.FindString(before))]
+	before = before[:len(before)-len(stamp.FindString(before))]
+	return before[:len(before)-len(launcher.FindString(before))]
 }
 
-var stamp = regexp.MustCompile(`\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ?$`)
+var (
+	stamp    = regexp.MustCompile(`\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ?$`)
+	launcher = regexp.MustCompile(`(?:\[\d+\] ?|\[\d+,\d+\]<std(?:out|err)>: ?|^\s*\d+: )$`)
+)
 
 func hostChar(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '.' || b == '_' || b == '-'

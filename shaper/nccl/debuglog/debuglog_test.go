@@ -21,7 +21,9 @@ func TestIn(t *testing.T) {
 	var f Finder
 	for _, tc := range []struct{ line, want string }{
 		{"node-0:10:12 [3] NCCL INFO Using network Socket", "node-0:10[3] INFO Using network Socket|before "},
-		{"[1,0]<stdout>:node-0:10:12 [3] NCCL INFO x", "node-0:10[3] INFO x|before [1,0]<stdout>:"},
+		{"[1,0]<stdout>:node-0:10:12 [3] NCCL INFO x", "node-0:10[3] INFO x|before "},
+		{"  8192  2048  float     sum      -1[0] node-0:10:12 [3] NCCL INFO x", "node-0:10[3] INFO x|before   8192  2048  float     sum      -1"},
+		{" 0: node-0:10:12 [3] NCCL INFO x", "node-0:10[3] INFO x|before "},
 		{"(Worker pid=615, ip=10.0.0.6) node-0:10:12 [3] NCCL INFO x", "node-0:10[3] INFO x|before (Worker pid=615, ip=10.0.0.6) "},
 		{"[2025-06-01 10:00:00.500] node-0:10:12 [3] NCCL INFO x", "node-0:10[3] INFO x|before "},
 		{"  float     sum      -1node-0:10:12 [0] NCCL INFO x", "node-0:10[0] INFO x|before   float     sum      -1"},

@@ -67,7 +67,7 @@ func named(words []string) columns {
 	if len(names) < halfColumns-1 || names[0] != "algbw" || names[1] != "busbw" || c.half < halfColumns {
 		c.problem = "after the time there must be algbw, busbw and #wrong"
 	} else {
-		c.wrong = names[2] == "#wrong"
+		c.wrong = strings.HasSuffix(names[2], "wrong")
 	}
 	return c
 }

@@ -38,6 +38,20 @@ func (p *parser) comment(n int, text string) {
 	}
 }
 
+// bareHead is where in words a line of a head begins whose "#" was lost, as in a text that was taken for Markdown; -1 if
+// there is none.
+func bareHead(words []string) int {
+	for i, word := range words {
+		rest := words[i:]
+		switch {
+		case word == "nThread" && slices.Contains(rest, "minBytes"), word == "size" && isHead(rest),
+			word == "Rank" && slices.Contains(rest, "Pid") && slices.Contains(rest, "device"):
+			return i
+		}
+	}
+	return -1
+}
+
 // begins begins a test unless the head of one has just begun.
 func (p *parser) begins(n int) {
 	if p.test == nil || p.headed || len(p.test.Rows) > 0 {

@@ -147,6 +147,7 @@ func TestPrefixes(t *testing.T) {
 		"colours without escape":                 func(l string) string { return "[32m" + l + "[0m" },
 		"CRLF":                                   func(l string) string { return l + "\r" },
 		"date and level":                         func(l string) string { return "2024-09-19 10:00:00,123 INFO 17 --- " + l },
+		"taken for Markdown":                     func(l string) string { return strings.ReplaceAll(strings.TrimPrefix(l, "#"), "#wrong", "wrong") },
 		"table of Markdown":                      func(l string) string { return "| " + l + " |" },
 	} {
 		var text strings.Builder
@@ -178,8 +179,8 @@ h2:11:11 [1] NCCL INFO AllReduce: opCount 1 sendbuff 0xd20
 a warning of another program, 5
     83.33  100.66  100.66      0[2025-06-01 10:00:00] h1:10:10 [0] NCCL INFO AllReduce: opCount 2 sendbuff 0x720
 h2:11:11 [1] NCCL INFO AllReduce: opCount 2 sendbuff 0xd20
-    84.44  99.34  99.34      0
-    16777216       4194304     float     sum      -1
+[0]     84.44  99.34  99.34      0
+    16777216       4194304     float     sum      -1[0] h1:10:10 [0] NCCL INFO 8192 Bytes -> Algo 0 proto 0 time 26.549810
 
 h1:10:10 [0] net.cc:1 NCCL WARN slow
 [1,0]<stdout>:   160.0  104.8  104.8      0    161.0  104.2  104.2    N/A

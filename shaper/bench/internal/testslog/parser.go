@@ -53,6 +53,10 @@ func (p *parser) line(n int, text string) {
 		return
 	}
 	words := slices.DeleteFunc(strings.Fields(text), func(w string) bool { return w == "|" })
+	if at := bareHead(words); at >= 0 {
+		p.comment(n, " "+strings.Join(words[at:], " "))
+		return
+	}
 	if at, size := p.begin(words); at >= 0 {
 		p.flush()
 		words = append([]string{size}, words[at+1:]...)

@@ -19,7 +19,7 @@ type callFields struct {
 func isCall(text string) bool { return strings.Contains(text, ": opCount ") }
 
 // parseCall reads a message such as "AllReduce: opCount 1f sendbuff 0x7 recvbuff 0x9 count 8 datatype 7 op 0 root 0 comm
-// 0xa00 [nranks=2] stream 0x5". The form is that of NCCL 2.4 to 2.30; RCCL adds the rank before the name, and words after
+// 0xa00 [nranks=2] stream 0x5". The form is that of NCCL 2.4 to 2.30; others have "[2]" before the name, or words after
 // the stream. ok is false if the message is cut.
 func parseCall(text string) (c callFields, ok bool) {
 	name, rest, found := strings.Cut(text, ": opCount ")
