@@ -100,6 +100,24 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// nccl-tests 2.13.0 counted the elements that an all-to-all in place overwrites as wrong.
+func TestOverwrittenInPlace(t *testing.T) {
+	rows := alltoallRows(3)
+	text := alltoallTable(rows, func(int) float64 { return 0 })
+	for old, want := range map[string]int{"N/A": 0, " 0 ": 3} {
+		r := NewReport(rows, 32, readLog(t, strings.ReplaceAll(text, old, strings.Replace(old, strings.TrimSpace(old), "77", 1))))
+		wrong := 0
+		for _, j := range r.Log {
+			if j.Word == testslog.Wrong {
+				wrong++
+			}
+		}
+		if wrong != want {
+			t.Errorf("77 for %q: %d wrong times, want %d", old, wrong, want)
+		}
+	}
+}
+
 // Before 2.13.12, nccl-tests did not make the shares of ranks multiples of 16 bytes.
 func TestSizesOfOldTests(t *testing.T) {
 	f := Forecast{Known: true, Case: bench.Case{Collective: nccl.AllGather, Type: nccl.Float, Ranks: 3, Size: 1048560, Count: 87380}}
