@@ -114,9 +114,13 @@ func (f Finding) Against(c Comparison) Finding {
 func (h *Half) Check(size int64, factor float64) Finding {
 	took := max(h.Time, time.Nanosecond)
 	algbw := float64(size) / float64(took)
+	// nccl-tests before 2.9 printed the bandwidth of the bytes that cross a link as both, for all_gather and reduce_scatter.
+	// Its hypercube still does.
+	crossing := factor < 1 && agree(h.AlgBW, algbw*factor, rateOff+timeUnit/took.Seconds(), rateUnit) && agree(h.BusBW, h.AlgBW, rateOff, rateUnit)
 	switch {
 	case h.Wrong > 0:
 		return Finding{Wrong, fmt.Sprintf("%d wrong elements: whatever took this time was not the collective", h.Wrong)}
+	case crossing:
 	case !agree(h.AlgBW, algbw, rateOff+timeUnit/took.Seconds(), rateUnit):
 		return Finding{Contradictory, fmt.Sprintf("algbw %.2f, but %d bytes in %v are %.2f GB/s: size, time or algbw was changed or cut", h.AlgBW, size, h.Time, algbw)}
 	case !agree(h.BusBW, h.AlgBW*factor, rateOff, rateUnit*(1+factor)/2): // both are rounded

@@ -365,6 +365,20 @@ func TestCheckRounding(t *testing.T) {
 	}
 }
 
+// An all_gather of 4 ranks at 100 GB/s, as nccl-tests 2.0 prints it.
+func TestCheckBytesThatCross(t *testing.T) {
+	both := Half{Time: 100 * time.Microsecond, AlgBW: 75, BusBW: 75}
+	for _, tc := range []struct {
+		size   int64
+		factor float64
+		want   Word
+	}{{10e6, 0.75, AsExpected}, {10e6, 1, Contradictory}, {5e6, 1.5, Contradictory}, {12e6, 0.75, Contradictory}} {
+		if f := both.Check(tc.size, tc.factor); f.Word != tc.want {
+			t.Errorf("%+v: %+v", tc, f)
+		}
+	}
+}
+
 // 1 MiB in 890 us is 1.18 GB/s; among four ranks AllReduce's busbw is 1.5 times that.
 func TestCheck(t *testing.T) {
 	for _, tc := range []struct {
