@@ -182,6 +182,22 @@ func TestNoCallsOfAPart(t *testing.T) {
 	}
 }
 
+// Without the line of INIT of a rank, that rank is the one that is left; a note says so. A call of another function is
+// counted.
+func TestWithoutInit(t *testing.T) {
+	second := callLine(1, "Broadcast", 0, 1, 7, 0, 0, "0x1", 2, "0x0") + callLine(1, "PutSignal", 0, 1, 7, 0, 0, "0x1", 2, "0x0")
+	first := initLine(0, "0x1", 1, 2, "0xa") + callLine(0, "Broadcast", 0, 1, 7, 0, 0, "0x1", 2, "0x0")
+	w, err := read(input.Options{}, second, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := strings.Join(w.Head.Source.Missing, "; ")
+	if notes := strings.Join(w.Head.Source.Notes, "; "); notes != "1 call of PutSignal: left out, no collective, send or receive" ||
+		!strings.HasSuffix(missing, "; the rank of 1 process: no line of INIT says it, so they are in the order of the log") {
+		t.Errorf("%s; %s", notes, missing)
+	}
+}
+
 // Up to 2.17 NCCL printed no id: the communicators of all ranks are told apart by their order.
 func TestSeveralWithoutID(t *testing.T) {
 	var logs []string

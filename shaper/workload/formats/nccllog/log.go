@@ -60,7 +60,8 @@ type log struct {
 	foreignOps int
 	timed      bool // each line has a time with a fraction of a second
 	untimed    bool
-	guessed    bool // ranks are in the order of the log
+	guessed    int            // callers whose rank is not known, so that they are in the order of the log
+	unknown    map[string]int // calls of functions that are no collectives, by name
 	first      time.Time
 	variables  []string // that NCCL took from the environment, as NAME=VALUE
 	pairing    []string // notes of which calls are left out
@@ -86,7 +87,7 @@ var types = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "flo
 var redOps = []string{"", "prod", "max", "min", "avg"}
 
 func newLog() *log {
-	return &log{handles: map[handle]*member{}, names: map[string]string{}, ops: map[opKey]*workload.Op{}}
+	return &log{handles: map[handle]*member{}, names: map[string]string{}, ops: map[opKey]*workload.Op{}, unknown: map[string]int{}}
 }
 
 // read reads a file. Lines of other programs are passed over.
@@ -230,6 +231,10 @@ func (l *log) call(process, current string, c *callFields, line string) error {
 	}
 	key := opKey{c.name, c.count, c.datatype, c.op, c.root, c.ranks}
 	op := l.ops[key]
+	if op == nil && !isFunc(c.name) {
+		l.unknown[l.intern(c.name)]++
+		return nil
+	}
 	if op == nil {
 		made, err := l.op(c, size)
 		if err != nil {
@@ -253,6 +258,15 @@ func (l *log) call(process, current string, c *callFields, line string) error {
 	m.calls = append(m.calls, call{op: op, member: m, opCount: c.opCount, number: l.calls, stream: l.intern(c.stream), at: l.time(line)})
 	l.calls++
 	return nil
+}
+
+// isFunc says whether calls of a name are those of a collective, or sends and receives.
+func isFunc(name string) bool {
+	if name == "Send" || name == "Recv" || name == "Bcast" {
+		return true
+	}
+	_, err := workload.ParseFunc(name)
+	return err == nil
 }
 
 // time is the time of a line since the first one. A time without a fraction of a second is of no use.

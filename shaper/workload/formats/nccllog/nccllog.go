@@ -6,6 +6,7 @@ package nccllog
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +24,10 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		if err := l.read(f); err != nil {
 			return nil, err
 		}
+	}
+	if l.calls == 0 && len(l.unknown) > 0 {
+		_, err := workload.ParseFunc(slices.Min(slices.Collect(maps.Keys(l.unknown))))
+		return nil, fmt.Errorf("%s: %w", files[0].Name, err)
 	}
 	if l.calls == 0 {
 		return nil, fmt.Errorf("%s: no call of NCCL: record with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL", files[0].Name)
@@ -51,6 +56,10 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	} else {
 		w.Head.Source.Missing = append(w.Head.Source.Missing, "no computation between the calls is known: they follow each other on their streams")
 	}
+	if l.guessed > 0 {
+		w.Head.Source.Missing = append(w.Head.Source.Missing,
+			fmt.Sprintf("the rank of %s: no line of INIT says it, so they are in the order of the log", units.Count(l.guessed, "process")))
+	}
 	if len(lists) == 1 && l.ranks > 1 {
 		if slices.ContainsFunc(lists[0], func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
 			return nil, fmt.Errorf("%s: the ranks of a job with sends and receives do not do the same: give the logs of all ranks", files[0].Name)
@@ -73,6 +82,9 @@ func (l *log) notes() (notes []string) {
 	}
 	note(l.cut, "line", "left out, cut or mixed with another one")
 	note(l.foreign, "line", "not of NCCL")
+	for _, name := range slices.Sorted(maps.Keys(l.unknown)) {
+		notes = append(notes, fmt.Sprintf("%s of %s: left out, no collective, send or receive", units.Count(l.unknown[name], "call"), name))
+	}
 	note(l.foreignOps, "reduction", "the operator is the program's own; sum was taken")
 	return append(notes, l.pairing...)
 }

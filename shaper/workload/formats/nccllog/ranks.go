@@ -95,12 +95,7 @@ func (l *log) place(file string, o input.Options) error {
 		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or that of one alone",
 			file, l.ranks, len(l.callers))
 	}
-	l.guessed = slices.ContainsFunc(l.callers, func(c *caller) bool { return c.rank < 0 })
-	if l.guessed { // no INIT lines
-		for i, c := range l.callers {
-			c.rank = i
-		}
-	}
+	l.guess()
 	slices.SortFunc(l.callers, func(a, b *caller) int { return cmp.Compare(a.rank, b.rank) })
 	for i, c := range l.callers {
 		if c.rank != i {
@@ -108,6 +103,26 @@ func (l *log) place(file string, o input.Options) error {
 		}
 	}
 	return nil
+}
+
+// guess gives the callers without a line of INIT the ranks that the others do not have, in the order of the log.
+func (l *log) guess() {
+	taken := map[int]bool{}
+	for _, c := range l.callers {
+		taken[c.rank] = true
+	}
+	next := 0
+	for _, c := range l.callers {
+		if c.rank >= 0 {
+			continue
+		}
+		for taken[next] {
+			next++
+		}
+		c.rank = next
+		next++
+		l.guessed++
+	}
 }
 
 // communicator is a communicator with those of its ranks that are known.
@@ -154,7 +169,7 @@ func (l *log) ids() map[*member]string {
 			continue
 		}
 		id := m.id
-		if id == "" || m.size == l.ranks && l.guessed {
+		if id == "" || m.size == l.ranks && l.guessed > 0 {
 			id = fmt.Sprintf("of %d ranks", m.size)
 		}
 		if count[id] == nil {
