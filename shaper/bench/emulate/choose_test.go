@@ -122,6 +122,22 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// Among many ranks the smallest sizes are nothing.
+func TestRowsOfNothing(t *testing.T) {
+	const row = "0 0 float none -1 5 0 0 0 6 0 0 0\n"
+	log := readLog(t, row+row+"8 1 float none -1 5 0 0 0 6 0 0 0\n")
+	b := bench.Config{Collective: nccl.AllGather}
+	if err := log.Configure(&b, given); err != nil || fmt.Sprint(b.Sizes) != "[8]" || len(log.times(nil)) != 2 {
+		t.Errorf("%v %v", b.Sizes, err)
+	}
+	if notes := strings.Join(log.Notes(), "; "); !strings.HasSuffix(notes, "2 rows of 0 bytes: the shares of the ranks were less than an element, and nothing was sent") {
+		t.Error(notes)
+	}
+	if err := readLog(t, row).Configure(&b, given); err == nil || !strings.Contains(err.Error(), "no row of more than 0 bytes") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Programs that know nothing of each other are not a job of all their ranks.
 func TestProgramsWithoutMPI(t *testing.T) {
 	const head = "# nThread 1 nGpus 1 minBytes 8\n# Using devices\n#   Rank  0 Pid   1320 on a device  0 [0x00] V100\n"

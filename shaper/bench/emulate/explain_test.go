@@ -121,11 +121,18 @@ func TestOverwrittenInPlace(t *testing.T) {
 // Before 2.13.12, nccl-tests did not make the shares of ranks multiples of 16 bytes.
 func TestSizesOfOldTests(t *testing.T) {
 	f := Forecast{Known: true, Case: bench.Case{Collective: nccl.AllGather, Type: nccl.Float, Ranks: 3, Size: 1048560, Count: 87380}}
-	f.Time = time.Millisecond
-	byCall := map[loggedCall]*Forecast{{1048560, nccl.Sum}: &f}
-	for size, want := range map[int64]*Forecast{1048560: &f, 1048572: &f, 1048548: nil, 24: nil} {
+	f.Time, f.BusiestHop = time.Millisecond, 800*time.Microsecond
+	small := f
+	small.Case.Size, small.Case.Count = 48, 4
+	small.Time, small.BusiestHop = 20*time.Microsecond, time.Microsecond
+	byCall := map[loggedCall]*Forecast{{1048560, nccl.Sum}: &f, {48, nccl.Sum}: &small}
+	for size, want := range map[int64]*Forecast{1048560: &f, 1048572: &f, 1048548: nil, 24: &small, 60: nil, 0: nil} {
 		if got := forecastOf(loggedCall{size, nccl.Sum}, byCall); got != want {
 			t.Errorf("%d bytes: %+v", size, got)
 		}
+	}
+	delete(byCall, loggedCall{48, nccl.Sum})
+	if got := forecastOf(loggedCall{24, nccl.Sum}, byCall); got != nil {
+		t.Errorf("24 bytes take as long as 1 MiB: %+v", got)
 	}
 }

@@ -95,9 +95,14 @@ func (l *Log) times(byCall map[loggedCall]*Forecast) []loggedTime {
 	return times
 }
 
-// trimmed is by how much, as a fraction, the size of a row may exceed that of its forecast: nccl-tests before 2.13.12 did
-// not make the shares of the ranks multiples of 16 bytes, as the forecast's are.
-const trimmed = 0.01
+// nccl-tests before 2.13.12 did not make the shares of the ranks multiples of 16 bytes, as those of a forecast are. trimmed
+// is by how much, as a fraction, the size of a row may exceed that of its forecast for that. Rows with smaller shares take
+// as long as the smallest forecast, if latency is nearly all of it: bytes are at most latencyOnly.
+const (
+	trimmed     = 0.01
+	share       = 16
+	latencyOnly = 0.1
+)
 
 // forecastOf is the forecast of a call, nil if there is none: that of its size, else of the size that today's nccl-tests
 // makes of it.
@@ -105,13 +110,22 @@ func forecastOf(call loggedCall, byCall map[loggedCall]*Forecast) *Forecast {
 	if f := byCall[call]; f != nil {
 		return f
 	}
-	for _, f := range byCall { // all have one collective, type and number of ranks
-		c := &f.Case
-		size := c.Collective.Counts(call.size, c.Type, c.Ranks).Bytes(c.Type)
-		if float64(call.size-size) > trimmed*float64(call.size) {
-			return nil
+	var least *Forecast
+	for other, f := range byCall { // all have one collective, type and number of ranks
+		if other.op == call.op && f.Known && (least == nil || f.Case.Size < least.Case.Size) {
+			least = f
 		}
+	}
+	if least == nil || call.size < 1 {
+		return nil
+	}
+	c := &least.Case
+	size := c.Collective.Counts(call.size, c.Type, c.Ranks).Bytes(c.Type)
+	switch {
+	case float64(call.size-size) <= trimmed*float64(call.size):
 		return byCall[loggedCall{size, call.op}]
+	case call.size < share*int64(c.Ranks) && float64(least.BusiestHop) <= latencyOnly*float64(least.Time):
+		return least
 	}
 	return nil
 }

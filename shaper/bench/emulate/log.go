@@ -3,6 +3,7 @@
 package emulate
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,6 +19,7 @@ type Log struct {
 	table   *testslog.Test
 	all     *testslog.Log // of which table is one
 	left    int           // rows of the table that are of another type than the one that was asked for
+	empty   int           // rows of 0 bytes
 	each    bool          // each table of all is judged
 	first   bool          // of them
 	unknown string        // names the tables of which the collective is not known, for the first
@@ -84,13 +86,18 @@ func (l *Log) chooseType(b *bench.Config, given []nccl.DataType) error {
 	chosen.Rows = nil
 	for _, r := range rows {
 		switch {
+		case r.Type == name && r.Size == 0:
+			l.empty++
 		case r.Type == name:
 			chosen.Rows = append(chosen.Rows, r)
 		case len(given) != 1:
 			return fmt.Errorf("line %d: type %s after %s: choose one with --datatype", r.Line, r.Type, name)
 		}
 	}
-	l.left += len(rows) - len(chosen.Rows)
+	l.left += len(rows) - len(chosen.Rows) - l.empty
+	if len(chosen.Rows) == 0 {
+		return errors.New("it has no row of more than 0 bytes")
+	}
 	l.table, b.Types = &chosen, types
 	return nil
 }

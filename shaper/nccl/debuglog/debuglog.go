@@ -105,6 +105,9 @@ func process(word string) (host, pid int) {
 	for host > 0 && hostChar(word[host-1]) {
 		host--
 	}
+	if host == number-1 { // such as <redacted>
+		host = 0
+	}
 	if host == number-1 {
 		return 0, 0
 	}

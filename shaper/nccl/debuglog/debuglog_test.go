@@ -37,6 +37,8 @@ func TestIn(t *testing.T) {
 		{"node-0:10:12 [0] net.cc:94 (init) NCCL WARN late", "node-0:10[0] WARN late|before "},
 		{"node-0:10:12 [0] 12.5 init.cc:1 NCCL TRACE t", "node-0:10[0] TRACE t|before "},
 		{"node-0:10:12 NCCL CALL ncclInit()", "node-0:10[] CALL ncclInit()|before "},
+		{"[2026-05-13 18:01:41] <node>:10:12 [0] NCCL INFO x", "<node>:10[0] INFO x|before "},
+		{"node-0:10:12 [1] 1558545003174220 NCCL INFO x", "node-0:10[1] INFO x|before "}, // RCCL's time
 		{"a line about NCCL INFO lines", "before a line about NCCL INFO lines"},
 		{"x NCCL version 2.22.3", "before x NCCL version 2.22.3"},
 		{":10:12 [0] NCCL INFO no host", "before :10:12 [0] NCCL INFO no host"},
