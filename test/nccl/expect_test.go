@@ -132,6 +132,39 @@ func TestExpectJudgesALog(t *testing.T) {
 	}
 }
 
+// A log with the tables of two collectives, as `ddlemu run` prints what ranks write: both are judged, each as what it is.
+// The times are those of the network with 5 us more.
+func TestExpectJudgesAllTables(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	const text = `# Rank  0 Group  0 Pid  1 on a device  0 [0x31] A40
+# Rank  1 Group  0 Pid  2 on b device  0 [0x31] A40
+# size count type redop root time algbw busbw #wrong time algbw busbw #wrong
+262144 65536 float sum -1 258.0 1.02 1.02 0 258.0 1.02 1.02 N/A
+16777216 4194304 float sum -1 14300 1.17 1.17 0 14300 1.17 1.17 N/A
+# Rank  0 Group  0 Pid  1 on a device  0 [0x31] A40
+# Rank  1 Group  0 Pid  2 on b device  0 [0x31] A40
+# size count type redop root time algbw busbw #wrong time algbw busbw #wrong
+16777216 2097152 float sum -1 7200 2.33 1.17 0 7200 2.33 1.17 0
+`
+	if err := os.WriteFile(log, []byte("node0 | "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\nnode0 | ")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "expect", "reduce_scatter", "--profile", "eth10", "--log", log, "--all", "--strict", "--json").Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var all []struct {
+		Collective string
+		Log        []struct{ Line int }
+	}
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got := fmt.Sprint(all); got != "[{sendrecv [{4} {4} {5} {5}]} {reduce_scatter [{9} {9}]}]" {
+		t.Errorf("%s", got)
+	}
+}
+
 // The root of a broadcast runs ahead of the others, so the mean is below the bound, which is for the last rank.
 // nccl-tests' time is as expected.
 func TestExpectBroadcast(t *testing.T) {

@@ -112,7 +112,7 @@ func forecastOf(call loggedCall, byCall map[loggedCall]*Forecast) *Forecast {
 	}
 	var least *Forecast
 	for other, f := range byCall { // all have one collective, type and number of ranks
-		if other.op == call.op && f.Known && (least == nil || f.Case.Size < least.Case.Size) {
+		if other.op == call.op && f.Known && other.size > 0 && (least == nil || f.Case.Size < least.Case.Size) {
 			least = f
 		}
 	}
