@@ -99,7 +99,7 @@ func runServe(ctx context.Context, g *global, o *serveOptions) error {
 		}
 		fmt.Fprintf(g.Stdout, "other users of this host need the token %s\n", token)
 	}
-	return serve.Serve(ctx, l, serve.New(&served{&named}, auth, version()))
+	return serve.Serve(ctx, l, auth, serve.New(&served{&named}, auth, version()))
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {

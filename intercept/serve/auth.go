@@ -9,8 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-
-	"github.com/vishvananda/netlink"
+	"time"
 )
 
 const cookie = "ddlemu_token"
@@ -20,21 +19,12 @@ const cookie = "ddlemu_token"
 type Auth struct {
 	Token string
 	UID   int
-	// UserOf is the user of the other end of a connection on this host.
-	UserOf func(local, remote net.Addr) (uid int, ok bool)
+	// UserOf is the user of the other end of a connection on this host. ok is false if that is not certain.
+	UserOf func(c net.Conn) (uid int, ok bool)
 }
 
 // NewAuth makes a token.
 func NewAuth(uid int) *Auth { return &Auth{Token: rand.Text(), UID: uid, UserOf: userOf} }
-
-// userOf asks the kernel whose socket the other end is.
-func userOf(local, remote net.Addr) (int, bool) {
-	s, err := netlink.SocketGet(remote, local)
-	if err != nil {
-		return 0, false
-	}
-	return int(s.UID), true
-}
 
 func (a *Auth) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,16 +32,35 @@ func (a *Auth) protect(next http.Handler) http.Handler {
 		switch {
 		case local && !isLoopbackName(r.Host):
 			// A page of another site whose name leads here (DNS rebinding).
-			http.Error(w, "ddlemu: ask for 127.0.0.1 or localhost, not for "+r.Host, http.StatusForbidden)
+			refuse(w, "ddlemu: ask for 127.0.0.1 or localhost, not for "+r.Host, http.StatusForbidden)
 		case a.isToken(r.URL.Query().Get("token")) && r.Method == http.MethodGet:
+			welcome(w, r)
 			http.SetCookie(w, &http.Cookie{Name: cookie, Value: a.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
 		case a.hasToken(r), local && a.isOwn(r):
+			welcome(w, r)
 			next.ServeHTTP(w, r)
 		default:
-			http.Error(w, "ddlemu: give the token: open the address that `ddlemu serve` printed, or send it as \"Authorization: Bearer TOKEN\"", http.StatusUnauthorized)
+			refuse(w, "ddlemu: give the token: open the address that `ddlemu serve` printed, or send it as \"Authorization: Bearer TOKEN\"", http.StatusUnauthorized)
 		}
 	})
+}
+
+// welcome keeps the connection of a request that is answered open for the next one.
+func welcome(w http.ResponseWriter, r *http.Request) {
+	w.Header().Del("Connection")
+	if c := connOf(r.Context()); c != nil {
+		c.welcome()
+	}
+}
+
+// refusalGrace is how long the rest of a refused request is read. A socket that is closed with unread data discards the
+// answer.
+const refusalGrace = time.Second
+
+func refuse(w http.ResponseWriter, text string, status int) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusalGrace)) // a test's has none
+	http.Error(w, text, status)
 }
 
 func (a *Auth) hasToken(r *http.Request) bool {
@@ -68,13 +77,16 @@ func (a *Auth) isToken(text string) bool {
 
 // isOwn reports whether a process of the same user, or of root, has asked.
 func (a *Auth) isOwn(r *http.Request) bool {
-	remote, err := net.ResolveTCPAddr("tcp", r.RemoteAddr)
-	if err != nil {
+	c := connOf(r.Context())
+	if c == nil {
 		return false
 	}
-	uid, ok := a.UserOf(localAddr(r), remote)
-	return ok && (uid == a.UID || uid == 0)
+	uid, ok := a.UserOf(c.Conn)
+	return ok && a.isOwner(uid)
 }
+
+// isOwner reports whether a user needs no token.
+func (a *Auth) isOwner(uid int) bool { return uid == a.UID || uid == 0 }
 
 func localAddr(r *http.Request) net.Addr {
 	a, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

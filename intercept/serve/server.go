@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/ddlemu/ddlemu/intercept/report/page"
 )
@@ -72,21 +71,30 @@ func New(s Source, auth *Auth, version string) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = text.WriteTo(w) // the reader has gone
 	})
-	return headers(http.NewCrossOriginProtection().Handler(auth.protect(mux)))
+	return headers(auth.protect(http.NewCrossOriginProtection().Handler(mux)))
 }
 
-// Serve serves until ctx ends.
-func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+// Serve serves until ctx ends, within limits: who sends or reads too slowly is disconnected, and connections that auth
+// does not know are few. So others cannot keep those who may use the server from it.
+func Serve(ctx context.Context, l net.Listener, auth *Auth, h http.Handler) error {
+	return serveWithin(ctx, standard, l, auth, h)
+}
+
+func serveWithin(ctx context.Context, within limits, l net.Listener, auth *Auth, h http.Handler) error {
+	s := &http.Server{
+		Handler: h, ConnContext: withConn, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: within.header, ReadTimeout: within.body, WriteTimeout: within.answer, IdleTimeout: within.idle,
+	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(newLimiter(l, auth, within)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
 }
 
-// headers forbids that another page shows this one, and that a browser keeps it.
+// headers forbids that another page shows this one, and that a browser keeps it. A connection is closed after its
+// request, unless the request is welcome.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -94,6 +102,7 @@ func headers(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
+		h.Set("Connection", "close")
 		next.ServeHTTP(w, r)
 	})
 }
