@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -333,11 +332,7 @@ func (p *replayer) one(ctx context.Context) (*replay.Result, error) {
 	if err != nil || e.On.Trace == "" {
 		return result, err
 	}
-	data, err := json.Marshal(result.Report())
-	if err != nil {
-		return nil, fmt.Errorf("write JSON: %w", err)
-	}
-	return result, report.WriteOutcome(e.On.Trace, data)
+	return result, report.WriteOutcome(e.On.Trace, result.Report())
 }
 
 // named is a replay with what the user called it.

@@ -33,7 +33,7 @@ type Data struct {
 // Outcome is what a job's command printed at its end: the verdict, and the rows of bench.
 type Outcome struct {
 	Job    int             `json:"job"`    // place in Jobs
-	Result json.RawMessage `json:"result"` // as `ddlemu bench --json` prints it; of `ddlemu run` without rows
+	Result json.RawMessage `json:"result"` // as `ddlemu bench --json` or `ddlemu replay --json` prints it; of `ddlemu run` without rows
 }
 
 // Map is the fabric as a graph with places.
