@@ -90,10 +90,20 @@ static void leave(void)
 	netLeave();
 }
 
+static int status;
+
+int net_exit_status(void) { return status; }
+
+static void note_status(int given, void *none)
+{
+	(void)none;
+	status = given;
+}
+
 int net_at_exit(void)
 {
 	static int registered;
 	if (__atomic_exchange_n(&registered, 1, __ATOMIC_ACQ_REL))
 		return 0;
-	return atexit(leave);
+	return atexit(leave) || on_exit(note_status, NULL); // what is registered last is called first
 }

@@ -26,6 +26,9 @@ void net_set_logger(net_logger);
 int net_at_exit(void);
 int net_exiting(void);
 
+// net_exit_status is the status with which the process ends, once netLeave is called, and 0 before.
+int net_exit_status(void);
+
 // Whether this process was forked after it loaded the library. Then it has the library's memory but none of Go's
 // threads, and the connections are its parent's: every call is refused. net_refused also says so on stderr, once.
 extern int net_is_child;

@@ -142,7 +142,11 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	if m.settings, err = readSettings(getenv, p.World); err != nil {
 		return err
 	}
-	r := state.Rank{Rank: p.Rank, Node: p.Node, World: p.World, Budget: uint64(m.settings.memory), GPU: busID(false), HostID: hashOf(getenv(hostIDEnv))}
+	exit, err := expectedExit(getenv, p.Rank)
+	if err != nil {
+		return err
+	}
+	r := state.Rank{Rank: p.Rank, Node: p.Node, World: p.World, Budget: uint64(m.settings.memory), GPU: busID(false), HostID: hashOf(getenv(hostIDEnv)), Exit: exit}
 	if m.participant, err = m.file.Join(job, r); err != nil {
 		return err
 	}
@@ -273,6 +277,9 @@ func (m *member) leave() {
 	m.endpoint.Close()
 	m.changes.close()
 	m.settleProtocol()
+	if C.net_exit_status() != 0 {
+		m.participant.ExitsBadly()
+	}
 	last := m.participant.Leave()
 	if last && getenv(jobEnv) == "" {
 		m.printVerdict()

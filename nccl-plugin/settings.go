@@ -4,10 +4,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/tcp"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // Variables that the plugin reads, besides those that select and describe the fabric.
@@ -18,6 +20,7 @@ const (
 	memoryEnv   = "DDLEMU_MEMORY"
 	togetherEnv = "DDLEMU_FAIL_TOGETHER"
 	abortEnv    = "DDLEMU_ABORT_ON_ERROR"
+	exitEnv     = "DDLEMU_EXPECT_EXIT"
 	hostIDEnv   = "NCCL_HOSTID"
 	protoEnv    = "NCCL_PROTO"
 
@@ -68,6 +71,28 @@ func readSettings(getenv func(string) string, ranks int) (s settings, err error)
 		}
 	}
 	return s, nil
+}
+
+// expectedExit is the place of a rank, from 1, in the list of ranks whose exit is expected; 0 if it is not there.
+func expectedExit(getenv func(string) string, rank int) (place int, err error) {
+	text := getenv(exitEnv)
+	if text == "" {
+		return 0, nil
+	}
+	list := strings.Split(text, ",")
+	if len(list) > state.MaxExits {
+		return 0, fmt.Errorf("%s: %d ranks: at most %d", exitEnv, len(list), state.MaxExits)
+	}
+	for i, one := range list {
+		n, err := configs.ParseInt(one)
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("%s: %q is not a rank: write numbers with commas, such as 1,3", exitEnv, one)
+		}
+		if n == rank && place == 0 {
+			place = i + 1
+		}
+	}
+	return place, nil
 }
 
 // readSwitch reads the text of a variable that is on or off.

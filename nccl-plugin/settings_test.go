@@ -46,3 +46,21 @@ func TestReadSettings(t *testing.T) {
 		}
 	}
 }
+
+func TestExpectedExit(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		rank int
+		want int
+		says string // the error
+	}{
+		{"", 0, 0, ""}, {"0", 0, 1, ""}, {"3,1", 1, 2, ""}, {"3,1", 2, 0, ""}, {"1,1", 1, 1, ""}, {"5", -1, 0, ""},
+		{"x", 0, 0, `DDLEMU_EXPECT_EXIT: "x" is not a rank`}, {"1,", 1, 0, `DDLEMU_EXPECT_EXIT: "" is not a rank`},
+		{"-1", 0, 0, `DDLEMU_EXPECT_EXIT: "-1" is not a rank`}, {strings.Repeat("1,", 64) + "1", 1, 0, "DDLEMU_EXPECT_EXIT: 65 ranks: at most 64"},
+	} {
+		got, err := expectedExit(func(string) string { return tc.text }, tc.rank)
+		if got != tc.want || (tc.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%q, rank %d: %d, %v, want %d, %q", tc.text, tc.rank, got, err, tc.want, tc.says)
+		}
+	}
+}

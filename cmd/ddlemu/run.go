@@ -25,6 +25,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // runOptions are the flags of run.
@@ -36,6 +37,8 @@ type runOptions struct {
 	PerNode       bool
 	Trace         string
 	Stall         time.Duration
+	ExpectExit    []string // ranks
+	junit         junitFile
 	clock         clockFlags
 	flags         *pflag.FlagSet
 }
@@ -53,6 +56,8 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	addStallFlag(fs, &o.Stall)
+	addExpectExitFlag(fs, &o.ExpectExit)
+	o.junit.AddFlag(fs, "thing that can fail")
 	g.addVerboseFlag(fs)
 	o.clock.AddFlags(fs)
 	flags.AddFabric(fs)
@@ -84,8 +89,9 @@ EXIT STATUS
 ===========
 
 That of the command, with --per-node that of the first that failed. With --strict 3 if
-the command succeeds and the verdict is INVALID; 1 if it cannot be started, 2 for bad
-input, also if there is no such command, 130 if interrupted.
+the command succeeds and the verdict is INVALID; 1 if it cannot be started, or if a rank
+of --expect-exit has not died; 2 for bad input, also if there is no such command, 130 if
+interrupted.
 `,
 		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
   ddlemu run --profile eth10 --nodes 2 --datapath kernel --per-node -- \
@@ -114,22 +120,49 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return badInput("%s: no such command", args[0])
 	}
-	settings, err := o.clock.settings(g.Getenv)
+	exits, err := expectedExits(o.ExpectExit, g.Getenv)
 	if err != nil {
 		return err
+	}
+	if err := o.junit.begin(); err != nil {
+		return err
+	}
+	v, status, err := o.run(ctx, g, exits, args)
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(runSuite(args, status, &v, err)))
+	}
+	if err != nil {
+		return err
+	}
+	missed := missedExits(v.Exits)
+	switch {
+	case status != 0:
+		return &exitError{Code: status, Err: missed}
+	case o.Strict && !v.Valid:
+		return &exitError{Code: exitInvalid, Err: missed}
+	}
+	return missed
+}
+
+// run runs args on a fabric and prints the verdict. exits are the ranks whose exit is expected; status is that of args.
+func (o *runOptions) run(ctx context.Context, g *global, exits []int, args []string) (v verdict.Verdict, status int, err error) {
+	settings, err := o.clock.settings(g.Getenv)
+	if err != nil {
+		return v, 0, err
 	}
 	env, err := o.libraries(g)
 	if err != nil {
-		return err
+		return v, 0, err
 	}
 	j, err := o.start(ctx, g)
 	if err != nil {
-		return err
+		return v, 0, err
 	}
+	j.ExpectExits(exits)
 	view, status, err := o.command(ctx, g, j, append(env, o.clock.variables()...), args)
-	v := j.Verdict()
+	v = j.Verdict()
 	if err := errors.Join(err, j.Close()); err != nil {
-		return err
+		return v, status, err
 	}
 	if len(v.Links) > 0 {
 		fmt.Fprintf(g.Stderr, "decisions: %s\n", g.decisions(&j.Fabric.Config, view, locate.HasGPU() && !o.Soft))
@@ -140,7 +173,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	printVerdict(g.Stderr, v, g.more())
 	if o.Trace != "" {
 		if err := report.WriteOutcome(o.Trace, v); err != nil {
-			return err
+			return v, status, err
 		}
 	}
 	if status != 0 {
@@ -149,13 +182,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 			g.explainTorchrun(ctx, args)
 		}
 	}
-	switch {
-	case status != 0:
-		return &exitError{Code: status}
-	case o.Strict && !v.Valid:
-		return &exitError{Code: exitInvalid}
-	}
-	return nil
+	return v, status, nil
 }
 
 // command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.

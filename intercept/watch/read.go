@@ -114,13 +114,15 @@ func (r *Reader) problem() string {
 func (r *Reader) jobs() []JobLook {
 	var out []JobLook
 	over := map[jobKey]JobLook{}
-	dead := map[int]int{} // by job
+	dead := map[int]state.Dead{} // by job
 	alive := map[int]bool{}
 	for _, p := range r.file.Participants() {
 		if p.Alive {
 			alive[p.Job] = true
 		} else {
-			dead[p.Job]++
+			d := dead[p.Job]
+			d.Add(&p)
+			dead[p.Job] = d
 		}
 	}
 	for _, j := range r.file.Jobs() {
@@ -138,12 +140,12 @@ func (r *Reader) jobs() []JobLook {
 	return out
 }
 
-// job reads a job. So many of its processes are dead, and no process has noticed that yet: to note it needs a lock.
-func (r *Reader) job(j state.Job, dead int, alive bool) JobLook {
+// job reads a job. Some of its processes are dead, and no process has noticed that yet: to note it needs a lock.
+func (r *Reader) job(j state.Job, dead state.Dead, alive bool) JobLook {
 	st, stats := j.Summary(), j.LinkStats()
 	st.AddDead(dead)
 	l := JobLook{
-		Number: j.Index(), Started: st.Started, Running: st.Running && (alive || dead == 0), Traffic: j.Traffic(), Verify: j.Verify(), Joined: st.Joined, Left: st.Left, Died: st.Died, Stopped: st.Stopped,
+		Number: j.Index(), Started: st.Started, Running: st.Running && (alive || dead.All == 0), Traffic: j.Traffic(), Verify: j.Verify(), Joined: st.Joined, Left: st.Left, Died: st.Died, Stopped: st.Stopped,
 		Late: map[int]*Lateness{}, Arrived: map[int]uint64{},
 	}
 	for hop := range stats {

@@ -14,6 +14,8 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -32,6 +34,9 @@ const (
 	JobEnv    = "DDLEMU_JOB"
 )
 
+// ExitEnv tells the plugin which ranks are expected to die, or to end with a status that is not 0.
+const ExitEnv = "DDLEMU_EXPECT_EXIT"
+
 // TogetherEnv is 1 if the death of a rank is to fail all ranks of its job, see docs/failures.md.
 const TogetherEnv = "DDLEMU_FAIL_TOGETHER"
 
@@ -48,6 +53,7 @@ type Job struct {
 	changes uint64          // of links before the job began
 	before  state.JobStatus // counters of all traffic on the kernel datapath when the job began
 	load    *host.LoadWatch // of this host since the job began
+	exits   []int           // ranks that are expected to die, or to end with a status that is not 0
 }
 
 // Start brings up f as a fabric for this job alone, whose name begins with prefix. On the kernel datapath, the calling
@@ -151,11 +157,22 @@ func (j *Job) LinksChanged() bool { return j.file.Changes() != j.changes }
 // environment says something else.
 func (j *Job) Env() []string {
 	env := []string{DirEnv + "=" + j.dir.Path, FabricEnv + "=" + j.name, JobEnv + "=" + j.id}
+	if len(j.exits) > 0 {
+		text := []string{}
+		for _, rank := range j.exits {
+			text = append(text, strconv.Itoa(rank))
+		}
+		env = append(env, ExitEnv+"="+strings.Join(text, ","))
+	}
 	if _, given := os.LookupEnv(TogetherEnv); given {
 		return env
 	}
 	return append(env, TogetherEnv+"=1")
 }
+
+// ExpectExits notes which ranks are expected to die, or to end with a status that is not 0: at most [state.MaxExits]. Call
+// it before Env.
+func (j *Job) ExpectExits(ranks []int) { j.exits = ranks }
 
 // RemoveLimits removes all limits of all hops of the fabric. It includes trunks, which no pattern for all links names.
 func (j *Job) RemoveLimits() error {
@@ -180,7 +197,9 @@ func (j *Job) Verdict() verdict.Verdict {
 	if in.Packets != nil {
 		in.Packets.Traffic.Subtract(&j.before)
 	}
+	exits := in.Job.Exits
 	v := j.judge(in)
+	v.AddExits(j.exits, exits)
 	if j.file.Down() {
 		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: "fabric " + j.name + " was taken down while the job ran"})
 	}

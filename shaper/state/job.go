@@ -171,6 +171,7 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 		atomic.StoreUint64(&e.NodeSet[k], 0)
 	}
 	atomic.StoreUint64(&e.Flags, 0)
+	atomic.StoreUint64(&e.Exits, 0)
 	atomic.StoreUint32(&e.Number, number)
 	atomic.StoreUint64(&e.Key, key)
 	atomic.StoreInt64(&e.Started, Now())
@@ -306,6 +307,7 @@ type JobStatus struct {
 	Stopped        int  // ranks that have ended since then without leaving: the launcher's doing, so they have not died
 	Number         int  // of the jobs with this key, from 1; places of earlier ones may have been reused
 	Reasons        Reason
+	Exits          uint64 // which of the exits that are expected have been seen: bit n-1 for number n of Rank.Exit
 	Started, Ended int64
 	LinkStats      []LinkStats // by hop
 	Pauses         []Pauses    // by hop, while the job ran; other jobs may have had a part in them
@@ -327,6 +329,7 @@ func (j Job) Summary() JobStatus {
 		Joined: int(atomic.LoadUint32(&e.Ranks)), Left: int(atomic.LoadUint32(&e.Left)), Died: int(atomic.LoadUint32(&e.Died)),
 		Stopping: atomic.LoadUint32(&e.Stopping) != 0, Stopped: int(atomic.LoadUint32(&e.Stopped)),
 		Number: int(atomic.LoadUint32(&e.Number)), Reasons: Reason(atomic.LoadUint64(&e.Flags)),
+		Exits:   atomic.LoadUint64(&e.Exits),
 		Started: atomic.LoadInt64(&e.Started), Ended: atomic.LoadInt64(&e.Ended),
 	}
 }
@@ -337,6 +340,7 @@ func (s *JobStatus) Add(o *JobStatus) {
 	s.Joined, s.Left, s.Died, s.Stopped = s.Joined+o.Joined, s.Left+o.Left, s.Died+o.Died, s.Stopped+o.Stopped
 	s.Stopping = s.Stopping || o.Stopping
 	s.Reasons |= o.Reasons
+	s.Exits |= o.Exits
 	s.Started, s.Ended = earlier(s.Started, o.Started), max(s.Ended, o.Ended)
 	for i := range s.LinkStats {
 		s.LinkStats[i].add(&o.LinkStats[i])
@@ -344,14 +348,28 @@ func (s *JobStatus) Add(o *JobStatus) {
 	}
 }
 
-// AddDead adds n processes of the job that are dead, which no process has noted in the file yet.
-func (s *JobStatus) AddDead(n int) {
-	switch {
-	case n == 0:
-	case s.Stopping:
-		s.Stopped += n
-	default:
-		s.Died += n
+// Dead counts processes of a job that are dead, which no process has noted in the file yet.
+type Dead struct {
+	All      int
+	Expected int // of these, see Rank.Exit
+}
+
+// Add counts a participant that is dead.
+func (d *Dead) Add(p *ParticipantStatus) {
+	d.All++
+	if p.ExitExpected {
+		d.Expected++
+	}
+}
+
+// AddDead adds processes that are dead, which no process has noted in the file yet.
+func (s *JobStatus) AddDead(d Dead) {
+	if s.Stopping {
+		s.Stopped += d.All
+		return
+	}
+	s.Died += d.All
+	if d.All > d.Expected {
 		s.Reasons |= PeerDied
 	}
 }

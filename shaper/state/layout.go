@@ -136,6 +136,7 @@ type jobEntry struct {
 	LostRanks [4]int32  // their ranks: that of number n is at n % 4
 	Stopping  uint32    // 1: its launcher ends it before it is done
 	Stopped   uint32    // ranks that have ended since then without leaving
+	Exits     uint64    // which of the exits that are expected have been seen, see Rank.Exit: bit n-1 for number n
 }
 
 // participantEntry is the slot of one participant. Its process has a record lock on the
@@ -154,7 +155,8 @@ type participantEntry struct {
 	GPU    [40]byte // PCI bus id, to find ranks that share a GPU
 	// Communicators of NCCL: those that the process has, and whether it ever had one.
 	Communicators, HadOne uint32
-	_                     [24]byte
+	Exit                  uint32 // see Rank.Exit
+	_                     [20]byte
 }
 
 // eventEntry is one line of the event ring.

@@ -35,7 +35,11 @@ type Rank struct {
 	GPU               string // PCI bus id, empty if not known
 	HostID            uint64 // hash of NCCL's id of its host
 	Budget            uint64 // bytes of shared memory it may reserve
+	Exit              int    // the number, 1 to MaxExits, of the exit that is expected of it; 0 if it is to end well
 }
+
+// MaxExits is how many exits can be expected of a job.
+const MaxExits = 64
 
 // Join acquires a slot for this process in the job, until Leave or the end of the
 // process. The slot is locked by a POSIX record lock, which a fork does not inherit. A
@@ -81,6 +85,10 @@ func (e *participantEntry) enter(j Job, r Rank) {
 	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node), int32(r.World)
 	atomic.StoreInt64(&e.Joined, Now())
 	e.Budget, e.HostID, e.GPU = r.Budget, r.HostID, [len(e.GPU)]byte{}
+	e.Exit = 0
+	if r.Exit >= 1 && r.Exit <= MaxExits {
+		e.Exit = uint32(r.Exit)
+	}
 	atomic.StoreUint64(&e.Rings, 0)
 	atomic.StoreUint32(&e.Communicators, 0)
 	atomic.StoreUint32(&e.HadOne, 0)
@@ -90,6 +98,16 @@ func (e *participantEntry) enter(j Job, r Rank) {
 	}
 	atomic.StoreUint32(&e.State, slotOn)
 	atomic.AddUint32(&j.entry().Ranks, 1)
+}
+
+// ExitsBadly notes that the process ends with a status that is not 0. It is for who leaves then: who dies says nothing.
+func (p *Participant) ExitsBadly() { p.job.entry().meet(p.f.participants()[p.slot].Exit) }
+
+// meet notes that the exit with this number has been seen.
+func (e *jobEntry) meet(exit uint32) {
+	if exit >= 1 && exit <= MaxExits {
+		atomic.OrUint64(&e.Exits, 1<<(exit-1))
+	}
 }
 
 // Slot is the participant's number.
@@ -230,6 +248,7 @@ func (f *File) lockSlot(slot int, kind int16) error {
 type ParticipantStatus struct {
 	Slot, PID, Job, Rank, Node, World int
 	Alive                             bool
+	ExitExpected                      bool // its death is, see Rank.Exit
 	Rings, Budget, HostID             uint64
 	GPU                               string
 }
@@ -243,7 +262,7 @@ func (f *File) Participants() []ParticipantStatus {
 			continue
 		}
 		out = append(out, ParticipantStatus{
-			Slot: i, PID: int(e.PID), Job: int(e.Job), Rank: int(e.Rank), Node: int(e.Node), World: int(e.World), Alive: f.Alive(i),
+			Slot: i, PID: int(e.PID), Job: int(e.Job), Rank: int(e.Rank), Node: int(e.Node), World: int(e.World), Alive: f.Alive(i), ExitExpected: e.Exit != 0,
 			Rings: atomic.LoadUint64(&e.Rings), Budget: e.Budget, HostID: e.HostID, GPU: cString(e.GPU[:]),
 		})
 	}
@@ -322,11 +341,16 @@ func (f *File) reapSlot(e *participantEntry) {
 	how, count := "died", (*uint32)(nil)
 	if job < len(f.jobs()) {
 		j := &f.jobs()[job]
-		if count = &j.Died; atomic.LoadUint32(&j.Stopping) != 0 {
+		count = &j.Died
+		j.invalidate(f.deadlock())
+		switch {
+		case atomic.LoadUint32(&j.Stopping) != 0:
 			how, count = "ended: its launcher stopped the job", &j.Stopped
-			j.invalidate(f.deadlock())
-		} else {
-			j.invalidate(PeerDied | f.deadlock())
+		case e.Exit != 0:
+			how = "died, as expected"
+			j.meet(e.Exit)
+		default:
+			j.invalidate(PeerDied)
 		}
 	}
 	atomic.StoreUint32(&e.State, slotFree)

@@ -184,11 +184,15 @@ func TestEndedByTheLauncher(t *testing.T) {
 func TestDeathsNotNoted(t *testing.T) {
 	for _, stopping := range []bool{false, true} {
 		s := JobStatus{Stopping: stopping}
-		s.AddDead(0)
+		s.AddDead(Dead{})
 		if s.Died+s.Stopped != 0 || s.Reasons != 0 {
 			t.Errorf("no death: %+v", s)
 		}
-		if s.AddDead(2); s.Died+s.Stopped != 2 || (s.Died == 2) == stopping || (s.Reasons == PeerDied) == stopping {
+		if s.AddDead(Dead{All: 2, Expected: 2}); s.Died+s.Stopped != 2 || (s.Died == 2) == stopping || s.Reasons != 0 {
+			t.Errorf("stopping %v, as expected: %+v", stopping, s)
+		}
+		s = JobStatus{Stopping: stopping}
+		if s.AddDead(Dead{All: 2, Expected: 1}); s.Died+s.Stopped != 2 || (s.Died == 2) == stopping || (s.Reasons == PeerDied) == stopping {
 			t.Errorf("stopping %v: %+v", stopping, s)
 		}
 	}

@@ -80,6 +80,24 @@ type Trunk struct {
 	Bytes uint64 `json:"bytes"`
 }
 
+// Exit is a rank that was expected to die, or to end with a status that is not 0. If it did, that is no reason for
+// INVALID. If it did not, neither: the figures are right, but the job did not do what it was started for.
+type Exit struct {
+	Rank int  `json:"rank"`
+	Seen bool `json:"seen"`
+}
+
+// AddExits adds the exits that were expected of ranks. Bit n of seen says whether number n of them was seen.
+func (v *Verdict) AddExits(ranks []int, seen uint64) {
+	for i, r := range ranks {
+		e := Exit{Rank: r, Seen: seen>>i&1 == 1}
+		if e.Seen {
+			v.Notes = append(v.Notes, fmt.Sprintf("rank %d has died or failed, as expected", r))
+		}
+		v.Exits = append(v.Exits, e)
+	}
+}
+
 // Verdict is the judgement of one job. Make it with New, and add to it with Add.
 type Verdict struct {
 	Valid    bool      `json:"-"`
@@ -93,6 +111,7 @@ type Verdict struct {
 	Load     *Load     `json:"load,omitempty"`
 	Links    []Link    `json:"links"`
 	Trunks   []Trunk   `json:"trunks,omitempty"`
+	Exits    []Exit    `json:"expected_exits,omitempty"` // by who started the job
 
 	first int // the index of the finding that Summary is about
 }
@@ -143,10 +162,12 @@ func (v *Verdict) Join(o Verdict) {
 
 // Of judges job j on the fabric of file f. On the kernel datapath it waits until all packets of a job that just ended
 // are counted.
-func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict { return OfDead(f, fab, j, 0) }
+func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
+	return OfDead(f, fab, j, state.Dead{})
+}
 
-// OfDead is Of if so many processes of the job are dead that no process has noted in the file yet.
-func OfDead(f *state.File, fab *fabric.Fabric, j state.Job, dead int) Verdict {
+// OfDead is Of if processes of the job are dead that no process has noted in the file yet.
+func OfDead(f *state.File, fab *fabric.Fabric, j state.Job, dead state.Dead) Verdict {
 	counters := j.Status()
 	counters.AddDead(dead)
 	if fab.Config.OnKernel() {
