@@ -23,8 +23,11 @@ func Signals() chan os.Signal {
 	return signals
 }
 
+// signalled is the exit status to which a shell adds the number of the signal that ended a program.
+const signalled = 128
+
 // Run runs cmd, passes signals on to it, and returns its exit status as a shell gives it: 128 + N for signal N. If cmd
-// got a signal, the processes that it did not end are ended.
+// got a signal, or a signal has ended it or what it waited for, the processes that it did not end are ended.
 func (j *Job) Run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 	signals := Signals()
 	defer signal.Stop(signals)
@@ -49,10 +52,16 @@ func (j *Job) Run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 			}
 			_ = cmd.Process.Signal(last) // an error means that it has ended already
 		case err := <-done:
+			status, err := launch.ExitStatus(err)
+			if last == nil && err == nil && status > signalled {
+				j.file.Reap() // before Stop: these have died
+				j.Stop()
+				j.EndOrphans()
+			}
 			if last != nil {
 				j.EndOrphans()
 			}
-			return launch.ExitStatus(err)
+			return status, err
 		}
 	}
 }

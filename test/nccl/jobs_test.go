@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -312,6 +313,29 @@ func waitForPID(t *testing.T, path string) int {
 	}
 	t.Fatalf("no %s after 20 s", path)
 	return 0
+}
+
+// If the launcher is killed, its programs end, also those that are no ranks yet.
+func TestKilledLauncherEndsItsPrograms(t *testing.T) {
+	for name, script := range map[string]string{
+		"the launcher":                `sleep 300 & echo $! >%[1]s; kill -9 $$`,
+		"one that a shell waited for": `sh -c 'sleep 300 & echo $! >%[1]s; kill -9 $$'; exit $?`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pid")
+			cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "eth10", "--nodes", "2", "--clock", "virtual", "--", "bash", "-c", fmt.Sprintf(script, file))
+			cmd.WaitDelay = 5 * time.Second // a program that still runs has the pipe
+			out, _ := cmd.CombinedOutput()  // its status is checked below
+			if got := cmd.ProcessState.ExitCode(); got != 128+9 {
+				t.Errorf("status %d: %s", got, out)
+			}
+			pid := waitForPID(t, file)
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				t.Errorf("its program still runs: %v", err)
+			}
+		})
+	}
 }
 
 // gc removes what a killed command leaves behind, but nothing of a running command.
