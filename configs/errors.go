@@ -54,7 +54,7 @@ func Nearest(word string, candidates []string) []string {
 	word = strings.ToLower(word)
 	var near []scored
 	for _, c := range candidates {
-		d := distance(word, strings.ToLower(c))
+		d := Distance(word, strings.ToLower(c))
 		if strings.Contains(c, word) && word != "" {
 			d = min(d, 1)
 		}
@@ -70,9 +70,9 @@ func Nearest(word string, candidates []string) []string {
 	return names
 }
 
-// distance is the number of edits from a to b: insert, delete or replace a letter, or
+// Distance is the number of edits from a to b: insert, delete or replace a letter, or
 // swap two neighbours (optimal string alignment).
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)
