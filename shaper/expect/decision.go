@@ -107,7 +107,20 @@ type Decision struct {
 	P2PChannelsPerPeer int // "N p2p channels per peer"
 	P2PChunkSize       int // "P2P Chunksize set to N"; 0: default
 
+	ChunkSize      int  // NCCL_CHUNK_SIZE, of sends and receives; 0: as NCCL selects it
+	P2PLL          bool // NCCL_ALLOC_P2P_NET_LL_BUFFERS: sends and receives between nodes may use LL
+	P2PLLThreshold int  // NCCL_P2P_LL_THRESHOLD: the most bytes per channel for LL; used only if P2PLL
+	P2PGroup       int  // NCCL_P2P_SCHEDULE_GROUP_SIZE of 2.28.9 and later; 0: default
+
 	Iterations int // timed calls, back to back; 0: as many as needed for a steady state
+}
+
+// name is the collective with the algorithm and protocol, if it has any.
+func (d *Decision) name() string {
+	if d.Coll.IsP2P() {
+		return fmt.Sprint(d.Coll)
+	}
+	return fmt.Sprintf("%v by %v/%v", d.Coll, d.Algo, d.Proto)
 }
 
 // patVersion is the first version whose PAT the model knows.
@@ -138,7 +151,8 @@ func (d *Decision) validate() error {
 	if d.Iterations < 0 {
 		return fmt.Errorf("iterations %d: must not be negative", d.Iterations)
 	}
-	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold, d.MaxChannels, d.UsedChannels} {
+	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold, d.MaxChannels, d.UsedChannels, d.ChunkSize,
+		d.P2PLLThreshold, d.P2PGroup} {
 		if n < 0 {
 			return fmt.Errorf("size, thread or channel count %d: must not be negative", n)
 		}

@@ -72,7 +72,7 @@ func Simulate(ctx context.Context, d Decision, f *Fabric) (*Estimate, error) {
 	}
 	e, err := estimate(ctx, &d, f)
 	if err != nil {
-		return nil, fmt.Errorf("expected time of %v by %v/%v: %w", d.Coll, d.Algo, d.Proto, err)
+		return nil, fmt.Errorf("expected time of %s: %w", d.name(), err)
 	}
 	return e, nil
 }

@@ -315,6 +315,14 @@ func TestRefusals(t *testing.T) {
 		{func(d *Decision) {
 			d.Coll, d.Version, d.P2PChannels, d.P2PChannelsPerPeer = nccl.SendRecv, 22803, 4, 2
 		}, "2.28.3"},
+		{func(d *Decision) { d.ChunkSize = -1 }, "must not be negative"},
+		{func(d *Decision) {
+			d.Coll, d.P2PChannels, d.P2PChannelsPerPeer, d.ChunkSize = nccl.SendRecv, 2, 2, 256<<10
+		}, "sendrecv: NCCL_CHUNK_SIZE=262144 makes messages of 262144 bytes, and NCCL's buffers hold 131072"},
+		{func(d *Decision) {
+			d.Coll, d.P2PChannels, d.P2PChannelsPerPeer, d.ChunkSize = nccl.SendRecv, 2, 2, 256<<10
+			d.P2PLL, d.P2PLLThreshold = true, 1<<30
+		}, "hold 32768: NCCL fails; make it smaller, or NCCL_LL_BUFFSIZE larger"},
 	} {
 		d := ok()
 		tc.change(&d)

@@ -371,7 +371,10 @@ func (b *jobBuilder) exchange(in *Item, local int) (*kernel, error) {
 		}
 		return -1
 	}
-	p := c.p2pPlanOf([]int{local})
+	p, err := c.p2pPlanOf([]int{local})
+	if err != nil {
+		return nil, err
+	}
 	conns, err := b.bind(p, in.Comm)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 package expect
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 
@@ -13,7 +14,7 @@ const (
 	defaultP2PChunkSize = 128 << 10
 	sharedSteps         = 16 // slots that the operations of one channel and direction share
 	batchWorks          = 8  // sends and receives that a kernel runs concurrently
-	p2pGroup            = 8  // NCCL_P2P_SCHEDULE_GROUP_SIZE
+	p2pGroup            = 8  // ranks of a node that a schedule serves together, see groupSize
 )
 
 // round is one entry of a rank's schedule: the peers that it sends to and receives from.
@@ -25,6 +26,7 @@ type work struct {
 	send, recv           int // peers, -1 for none
 	sendBytes, recvBytes uint64
 	sendTotal, recvTotal uint64 // of all parts
+	sendLL, recvLL       bool   // see p2pLL
 	batch                int
 }
 
@@ -132,7 +134,7 @@ func (c *call) groupSchedule(rank int) []round {
 
 // groupSize is the size of the groups into which every node is divided.
 func (c *call) groupSize() int {
-	size := p2pGroup
+	size := cmp.Or(c.P2PGroup, p2pGroup)
 	if c.nodes == 1 {
 		size = c.Ranks
 	}
@@ -187,8 +189,24 @@ func (c *call) p2pChannel(round, part int) int {
 	return (base + reverse(part)) % n
 }
 
-// p2pParts is the number of channels over which a message of so many bytes is divided.
-func (c *call) p2pParts(bytes uint64) int {
+// partsBeforeLL is the first version that divides a message among channels before it selects the protocol.
+const partsBeforeLL = 22900
+
+// p2pLL says whether a message of so many bytes goes by LL. Between nodes NCCL has no buffers for that unless it is told
+// to (P2PLL). Within a node, where NCCL always has them, no message takes time.
+func (c *call) p2pLL(src, dst int, bytes uint64) bool {
+	if !c.P2PLL || c.nodeOf[src] == c.nodeOf[dst] {
+		return false
+	}
+	channels := c.P2PChannelsPerPeer
+	if c.Version >= partsBeforeLL {
+		channels = c.p2pParts(bytes, false)
+	}
+	return bytes <= uint64(channels*c.P2PLLThreshold)
+}
+
+// p2pParts is the number of channels over which a message of so many bytes is divided, by LL or not.
+func (c *call) p2pParts(bytes uint64, ll bool) int {
 	most := c.P2PChannelsPerPeer
 	least := most
 	for least*c.Ranks > c.P2PChannels && least > 1 {
@@ -198,6 +216,9 @@ func (c *call) p2pParts(bytes uint64) int {
 		return 1
 	}
 	step := c.p2pStep()
+	if ll && c.Version < partsBeforeLL {
+		step = c.llStep()
+	}
 	smallest, largest := step/2, step
 	if c.nodes == 1 {
 		smallest, largest = step/8, step*32
@@ -224,16 +245,41 @@ func (c *call) p2pStep() uint64 {
 	return min(step, buff/ncclSteps)
 }
 
-// p2pChunk is the size in bytes of the messages on the network for a call of so many bytes between two nodes.
-func (c *call) p2pChunk(bytes uint64) uint64 {
+// llStep is the size of a slot for LL in bytes, flags included.
+func (c *call) llStep() uint64 { return c.bufferOf(LL) / ncclSteps }
+
+// p2pChunk is how many bytes of a call of so many bytes between two nodes a message on the network carries.
+func (c *call) p2pChunk(bytes uint64, ll bool) uint64 {
 	step := c.p2pStep()
+	if ll {
+		step = c.llStep()
+	}
 	chunk := step
-	if bytes < step {
+	switch {
+	case c.ChunkSize > 0:
+		chunk = uint64(c.ChunkSize)
+	case bytes < step && !ll:
 		chunk /= 4
-	} else if bytes < 8*step {
+	case bytes < 8*step:
 		chunk /= 2
 	}
+	if ll {
+		chunk /= 2 // half of a line of LL is data
+	}
 	return max(roundToFP8(chunk), 1)
+}
+
+// checkChunk refuses messages that NCCL's buffers cannot hold. NCCL does not limit NCCL_CHUNK_SIZE: it writes beyond the
+// buffer, and posts receives that are too short.
+func (c *call) checkChunk(bytes, total uint64, ll bool) error {
+	room, variable := c.p2pStep(), "NCCL_P2P_NET_CHUNKSIZE"
+	if ll {
+		room, variable = c.llStep()/2, "NCCL_LL_BUFFSIZE"
+	}
+	if n := min(bytes, c.p2pChunk(total, ll)); n > room {
+		return fmt.Errorf("NCCL_CHUNK_SIZE=%d makes messages of %d bytes, and NCCL's buffers hold %d: NCCL fails; make it smaller, or %s larger", c.ChunkSize, n, room, variable)
+	}
+	return nil
 }
 
 // roundToFP8 keeps the four highest bits, as in the kernel's arguments.
@@ -253,31 +299,34 @@ func (c *call) p2pPlan() (*plan, error) {
 	for r := range ranks {
 		ranks[r] = r
 	}
-	p := newPlan()
 	if c.Coll != nccl.HyperCube {
-		c.addP2P(p, ranks)
-		return p, nil
+		return c.p2pPlanOf(ranks)
 	}
+	p := newPlan()
 	for c.distance = 1; c.distance < c.Ranks; c.distance *= 2 {
 		p.kernel = bits.Len(uint(c.distance)) - 1
-		c.addP2P(p, ranks)
+		if err := c.addP2P(p, ranks); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }
 
 // p2pPlanOf has the blocks of the given ranks.
-func (c *call) p2pPlanOf(ranks []int) *plan {
+func (c *call) p2pPlanOf(ranks []int) (*plan, error) {
 	p := newPlan()
-	c.addP2P(p, ranks)
-	return p
+	return p, c.addP2P(p, ranks)
 }
 
 // addP2P adds the blocks of the given ranks to the plan's present kernel.
-func (c *call) addP2P(p *plan, ranks []int) {
+func (c *call) addP2P(p *plan, ranks []int) error {
 	sends := map[[3]int][]int{} // by rank, channel and batch: connections
 	recvs := map[[3]int][]int{}
 	for _, rank := range ranks {
 		works := c.works(rank)
+		if err := c.checkChunks(works); err != nil {
+			return err
+		}
 		for channel := range c.P2PChannels {
 			c.p2pBlock(p, works[channel], sends, recvs)
 		}
@@ -291,6 +340,25 @@ func (c *call) addP2P(p *plan, ranks []int) {
 	}
 	setSlots(sends, func(i int, slots uint64) { p.conns[i].sendSlots = slots })
 	setSlots(recvs, func(i int, slots uint64) { p.conns[i].recvSlots = slots })
+	return nil
+}
+
+// checkChunks is checkChunk for all that a rank sends to other nodes.
+func (c *call) checkChunks(works [][]work) error {
+	if c.ChunkSize == 0 {
+		return nil
+	}
+	for _, channel := range works {
+		for _, w := range channel {
+			if w.send < 0 || c.nodeOf[w.send] == c.nodeOf[w.rank] {
+				continue
+			}
+			if err := c.checkChunk(w.sendBytes, w.sendTotal, w.sendLL); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // works returns, by channel, the work of a rank in the order of its schedule.
@@ -302,14 +370,17 @@ func (c *call) works(rank int) [][]work {
 			continue
 		}
 		sendParts, recvParts := 0, 0
+		sendLL, recvLL := false, false
 		if send >= 0 {
-			sendParts = c.p2pParts(uint64(send))
+			sendLL = c.p2pLL(rank, r.send, uint64(send))
+			sendParts = c.p2pParts(uint64(send), sendLL)
 		}
 		if recv >= 0 {
-			recvParts = c.p2pParts(uint64(recv))
+			recvLL = c.p2pLL(r.recv, rank, uint64(recv))
+			recvParts = c.p2pParts(uint64(recv), recvLL)
 		}
 		for part := range max(sendParts, recvParts) {
-			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1}
+			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1, sendLL: sendLL, recvLL: recvLL}
 			if part < sendParts {
 				w.send, w.sendBytes, w.sendTotal = r.send, partBytes(uint64(send), sendParts, part), uint64(send)
 			}
@@ -338,7 +409,7 @@ func (c *call) batches(works []work) {
 	for i := range works {
 		full := i-first == batchWorks
 		if c.Version >= 22809 {
-			full = full || works[i].round/p2pGroup != works[first].round/p2pGroup
+			full = full || works[i].round/batchWorks != works[first].round/batchWorks
 		}
 		if full {
 			batch++
@@ -356,7 +427,7 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 		for len(b.batches) <= w.batch {
 			b.batches = append(b.batches, nil)
 		}
-		add := func(peer, src, dst int, bytes, total uint64, lists map[[3]int][]int) {
+		add := func(peer, src, dst int, bytes, total uint64, ll bool, lists map[[3]int][]int) {
 			if peer < 0 || peer == w.rank {
 				return
 			}
@@ -364,9 +435,9 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 			p.conns[i].p2p = true
 			var prog program
 			if src == w.rank {
-				prog = c.messageLoops(bytes, total, nil, []int{i})
+				prog = c.messageLoops(bytes, total, ll, nil, []int{i})
 			} else {
-				prog = c.messageLoops(bytes, total, []int{i}, nil)
+				prog = c.messageLoops(bytes, total, ll, []int{i}, nil)
 			}
 			b.batches[w.batch] = append(b.batches[w.batch], prog)
 			if c.nodeOf[src] != c.nodeOf[dst] {
@@ -374,8 +445,8 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 				lists[key] = append(lists[key], i)
 			}
 		}
-		add(w.send, w.rank, w.send, w.sendBytes, w.sendTotal, sends)
-		add(w.recv, w.recv, w.rank, w.recvBytes, w.recvTotal, recvs)
+		add(w.send, w.rank, w.send, w.sendBytes, w.sendTotal, w.sendLL, sends)
+		add(w.recv, w.recv, w.rank, w.recvBytes, w.recvTotal, w.recvLL, recvs)
 	}
 	var full [][]program
 	for _, batch := range b.batches {
@@ -389,10 +460,14 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 }
 
 // messageLoops is the program that moves bytes, a part of total, in messages of one chunk.
-func (c *call) messageLoops(bytes, total uint64, recv, send []int) program {
-	chunk := c.p2pChunk(total)
+func (c *call) messageLoops(bytes, total uint64, ll bool, recv, send []int) program {
+	chunk := c.p2pChunk(total, ll)
 	one := func(n uint64, times int) loop {
-		return loop{actions: []action{{recv: recv, send: send, slice: slice{bytes: n}}}, repeat: times}
+		s := slice{bytes: n}
+		if ll {
+			s = slice{bytes: divUp(n, llLine/2) * llLine, empty: n == 0}
+		}
+		return loop{actions: []action{{recv: recv, send: send, slice: s}}, repeat: times}
 	}
 	var prog program
 	if n := bytes / chunk; n > 0 {

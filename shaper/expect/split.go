@@ -118,9 +118,12 @@ func (d *Decision) shape() shape {
 }
 
 // buffSize is the size in bytes of a connection's buffer for the call's protocol.
-func (c *call) buffSize() uint64 {
+func (c *call) buffSize() uint64 { return c.bufferOf(c.Proto) }
+
+// bufferOf is the size in bytes of a connection's buffer for a protocol.
+func (c *call) bufferOf(proto Protocol) uint64 {
 	given, fallback := c.BuffSize, defaultBuffSize
-	switch c.Proto {
+	switch proto {
 	case LL:
 		given, fallback = c.LLBuffSize, defaultLLBuffSize
 	case LL128:

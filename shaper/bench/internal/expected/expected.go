@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -206,14 +205,8 @@ func (t *Times) Decision(c bench.Case) (expect.Decision, error) {
 		}
 		d.Trees = append(d.Trees, ranks)
 	}
-	for name, field := range map[string]*int{
-		"NCCL_BUFFSIZE": &d.BuffSize, "NCCL_LL_BUFFSIZE": &d.LLBuffSize, "NCCL_LL128_BUFFSIZE": &d.LL128BuffSize, "NCCL_P2P_NET_CHUNKSIZE": &d.P2PChunkSize,
-	} {
-		if text := t.getenv(name); text != "" {
-			if *field, err = strconv.Atoi(text); err != nil {
-				return expect.Decision{}, fmt.Errorf("%s=%s: not a number", name, text)
-			}
-		}
+	if err := setVariables(&d, t.getenv); err != nil {
+		return expect.Decision{}, err
 	}
 	if err := setDecision(&d, c.Collective, c.Decision); err != nil {
 		return expect.Decision{}, err
