@@ -17,3 +17,14 @@ func getenv(name string) string {
 	defer C.free(unsafe.Pointer(n))
 	return C.GoString(C.net_getenv(n))
 }
+
+// environ is the environment of the host process, as NAME=VALUE. NCCL has added what its files set.
+func environ() (all []string) {
+	for i := C.int(0); ; i++ {
+		entry := C.net_environ(i)
+		if entry == nil {
+			return all
+		}
+		all = append(all, C.GoString(entry))
+	}
+}

@@ -74,6 +74,7 @@ func netInit(commID C.uint64_t) (result C.int) {
 	}
 	joined = m
 	m.announce()
+	m.noteVariables()
 	return C.DDLEMU_SUCCESS
 }
 

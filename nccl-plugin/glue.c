@@ -50,6 +50,7 @@ int net_nccl_version(void)
 
 int net_secure(void) { return getauxval(AT_SECURE) != 0; }
 const char *net_getenv(const char *name) { return net_secure() ? NULL : getenv(name); }
+const char *net_environ(int i) { return net_secure() || environ == NULL ? NULL : environ[i]; }
 
 static int records; // of the environment, when this library was loaded
 

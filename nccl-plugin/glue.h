@@ -42,6 +42,9 @@ int net_secure(void);
 // Reads a variable as the host process has it now: os.Getenv has a copy from when the library was loaded. Every
 // variable is empty if net_secure.
 const char *net_getenv(const char *name);
+
+// Entry i of the environment, as NAME=VALUE; NULL behind the last one, and in a program with more privileges than its user.
+const char *net_environ(int i);
 int net_setenv(const char *name, const char *value);
 
 // Writes the PCI bus ID of the GPU of the calling thread's CUDA context: of a software GPU if `soft`, else of a real

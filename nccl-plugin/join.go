@@ -38,6 +38,7 @@ type member struct {
 	nics        []nic
 	decidesBy   string // what NCCL decides by
 	adHoc       bool   // the fabric was made for this job alone
+	onKernel    bool   // the datapath is kernel
 	changes     *changeNotes
 	protocol    protocol
 	failed      atomic.Bool // a rank of the job died, and no communicator was made since
@@ -220,15 +221,10 @@ func (m *member) setClock() error {
 
 // newEndpoint makes the endpoint for the fabric's datapath.
 func (m *member) newEndpoint(fab *fabric.Fabric, r state.Rank) (endpoint, error) {
-	if fab.Config.OnKernel() {
+	if m.onKernel = fab.Config.OnKernel(); m.onKernel {
 		// NCCL marks the receives of LL and LL128, unless this is off.
 		polled := getenv(completionEnv) == "0"
 		return tcp.NewEndpoint(m.file, m.participant, r, tcp.Options{Streams: m.settings.streams, IPv6: m.settings.ipv6, Polled: polled})
-	}
-	for _, name := range []string{streamsEnv, ipv6Env} {
-		if getenv(name) != "" {
-			logLine(C.NET_LOG_WARN, fmt.Sprintf("%s has no effect: the datapath of fabric %s is not kernel", name, m.file.Name()))
-		}
 	}
 	return shm.NewEndpoint(m.file, m.participant, r)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/nccl-plugin/view"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 )
 
 const (
@@ -75,18 +76,15 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	}
 	real := gpu != ""
 	C.net_set_without_ll128(boolInt(real))
-	given := getenv(configs.TopologyEnv)
-	if strings.HasPrefix(given, fdPrefix) {
-		given = ""
-	}
+	soft := busID(true)
+	given, ignored := usersTopology(real, soft)
 	if want == configs.HostView {
-		m.decidesBy = byHost
+		m.decidesBy = byHost + ignored
 		if given == "" {
 			C.unsetenv(topoName)
 		}
 		return nil
 	}
-	soft := busID(true)
 	direct := !real && soft != "" && f.Config.HasGPUDirect()
 	C.net_set_direct(boolInt(direct))
 	if given != "" {
@@ -102,11 +100,27 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	if err != nil {
 		return fmt.Errorf("write the topology file: %w", err)
 	}
-	m.decidesBy = byFabric
+	m.decidesBy = byFabric + ignored
 	if real && f.Config.HasGPUDirect() {
 		m.decidesBy += configs.WithoutLL128
 	}
 	return setTopology(text)
+}
+
+// usersTopology is the topology file that the user gave. On the software CUDA, ignored says why a file that NCCL cannot use
+// there is left out, for the end of decidesBy.
+func usersTopology(real bool, soft string) (given, ignored string) {
+	given = getenv(configs.TopologyEnv)
+	if strings.HasPrefix(given, fdPrefix) {
+		return "", ""
+	}
+	if given == "" || real || soft == "" {
+		return given, ""
+	}
+	if why := topofile.Problem(given, topofile.Names{GPU: soft, NIC: fabric.NICName}); why != "" {
+		return "", fmt.Sprintf("; %s=%s is not used: %s", configs.TopologyEnv, given, why)
+	}
+	return given, ""
 }
 
 // shape is the GPUs of this rank's node, and which one the rank uses.

@@ -341,6 +341,9 @@ func (f *Fabric) isolated(n int) bool {
 	return f.Config.Nodes > 1
 }
 
+// NICName is how the names of NICs begin that NCCL sees: goemu0, goemu1 and so on in each node.
+const NICName = "goemu"
+
 // NICProps is what the plugin tells NCCL about a NIC, in place of the real cluster's net. Times are not scaled.
 type NICProps struct {
 	Name      string  // goemu0 and on, unique within the node
@@ -361,7 +364,7 @@ const guidBase = 0xddee_0000_0000_0000
 func (f *Fabric) Props(n int) NICProps {
 	e := f.end(n)
 	p := NICProps{
-		Name:      fmt.Sprintf("goemu%d", e.NIC),
+		Name:      fmt.Sprintf("%s%d", NICName, e.NIC),
 		GUID:      guidBase | uint64(e.Node+1)<<16 | uint64(e.NIC+1),
 		Port:      1,
 		SpeedMbps: f.portSpeed(n),

@@ -66,6 +66,11 @@ func ofNCCL(s *Situation, set Setting, debug bool) string {
 	if why := v.why(s, debug); why != "" {
 		return noEffect(set, why)
 	}
+	if v.Class == Modelled { // they are numbers
+		if _, err := ParseInt(set.Value); err != nil {
+			return fmt.Sprintf("%s is not what it seems: %v", set.text(), err)
+		}
+	}
 	return ""
 }
 

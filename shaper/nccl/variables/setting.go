@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,11 +33,9 @@ func Read(nccl string, env []string, home string) []Setting {
 }
 
 func read(nccl string, env []string, home string, open func(path string) ([]byte, error)) []Setting {
-	var out []Setting
-	known := map[string]bool{}
+	out, known := fromEnv(env)
 	add := func(name, value, file string) {
-		ours := strings.HasPrefix(strings.TrimSpace(name), ncclPrefix) || strings.HasPrefix(name, ddlemuPrefix)
-		if ours && !known[name] {
+		if isOurs(name) && !known[name] {
 			known[name] = true
 			out = append(out, Setting{name, value, file})
 		}
@@ -45,13 +44,8 @@ func read(nccl string, env []string, home string, open func(path string) ([]byte
 	if home != "" {
 		files = []string{filepath.Join(home, confOfUser), confOfHost}
 	}
-	// The last value of a name is the one that counts.
-	for i := len(env) - 1; i >= 0; i-- {
-		name, value, _ := strings.Cut(env[i], "=")
-		if name == confEnv && value != "" && !known[name] && listed(nccl) != Versions[0] {
-			files = []string{value, confOfHost}
-		}
-		add(name, value, "")
+	if named := Getenv(out)(confEnv); named != "" && listed(nccl) != Versions[0] {
+		files = []string{named, confOfHost}
 	}
 	for _, file := range files {
 		text, err := open(file)
@@ -66,6 +60,29 @@ func read(nccl string, env []string, home string, open func(path string) ([]byte
 		}
 	}
 	return out
+}
+
+// FromEnv is Read without files: of a process in which NCCL has read them.
+func FromEnv(env []string) []Setting {
+	out, _ := fromEnv(env)
+	return out
+}
+
+// fromEnv returns the variables in env. The last value of a name is the one that counts.
+func fromEnv(env []string) (out []Setting, known map[string]bool) {
+	known = map[string]bool{}
+	for _, entry := range slices.Backward(env) {
+		name, value, _ := strings.Cut(entry, "=")
+		if isOurs(name) && !known[name] {
+			known[name] = true
+			out = append(out, Setting{Name: name, Value: value})
+		}
+	}
+	return out, known
+}
+
+func isOurs(name string) bool {
+	return strings.HasPrefix(strings.TrimSpace(name), ncclPrefix) || strings.HasPrefix(name, ddlemuPrefix)
 }
 
 // Getenv returns the function that reads the variables in set, as os.Getenv does.

@@ -50,6 +50,7 @@ func TestNotes(t *testing.T) {
 	}{
 		{virtual, "NCCL_ALGO=Ring", ""},
 		{virtual, "NCCL_BUFFSIZE=1048576", ""},
+		{virtual, "NCCL_BUFFSIZE=4M", "NCCL_BUFFSIZE=4M is not what it seems: NCCL reads this as 4: give a number"},
 		{virtual, "NCCL_DEBUG=INFO", ""},
 		{virtual, "NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_QPS_PER_CONNECTION=4 has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead"},
 		{gpu, "NCCL_IB_HCA=mlx5_0", "NCCL_IB_HCA=mlx5_0 has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead"},
