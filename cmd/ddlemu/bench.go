@@ -47,6 +47,7 @@ type benchOptions struct {
 	header           lastHeader
 	Budget           time.Duration
 	flags            *pflag.FlagSet
+	onlyModel        bool // all times are those of the model
 }
 
 // AddFlags adds the flags to fs.
@@ -298,12 +299,10 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	if err != nil {
 		return e, err
 	}
-	return emulate.Options{
-		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
-		Env:       []string{viewVariable(view)},
-		Seeds:     o.Seeds,
-		Decisions: g.decisions(cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
-	}, nil
+	e = emulate.Options{
+		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{viewVariable(view)}, Seeds: o.Seeds,
+	}
+	return e, g.applyVariables(&e, view, o.NCCL, o.onlyModel)
 }
 
 // settleClock makes the clock real if --time-scale is auto, which says nothing about a virtual one, and reports whether

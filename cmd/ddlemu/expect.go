@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -206,6 +207,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *global, t *expectTable,
 	if t.log != nil && t.bench.Ranks > 0 {
 		o.Ranks = t.bench.Ranks
 	}
+	o.onlyModel = true
 	e, err := o.setup(g, t.bench)
 	if err != nil {
 		return nil, err
@@ -228,7 +230,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *global, t *expectTable,
 		report.Notes = append(report.Notes, fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d",
 			units.Count(log.Nodes(), "host"), report.Nodes, log.Nodes()))
 	}
-	report.Notes = append(report.Notes, e.Caveats()...)
+	report.Notes = slices.Concat(report.Notes, e.Caveats(), e.Unused)
 	if o.All {
 		report.Collective = t.bench.Collective.String()
 	}

@@ -31,7 +31,7 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 	if err != nil {
 		return err
 	}
-	o.Ranks = ix.Workload.Head.Ranks
+	o.Ranks, o.onlyModel = ix.Workload.Head.Ranks, true
 	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	g := &global{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
+	g := &global{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ}
 	os.Exit(run(context.Background(), g, arguments(os.Args)))
 }
 

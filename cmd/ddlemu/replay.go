@@ -307,6 +307,7 @@ func (p *replayer) prepare(g *global, fs *pflag.FlagSet, which string) (replay.O
 	}
 	e.Budget, e.Strict, e.Progress = p.budget, o.Strict, p.show
 	if which != "" {
+		p.g.tell(e.Unused) // what compares replays does not print their notes
 		e.Progress = func(what string, _ time.Duration) { p.show(which+": "+what, -1) }
 	}
 	return replay.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck}, nil

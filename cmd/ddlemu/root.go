@@ -41,6 +41,8 @@ type global struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
+	Environ        func() []string
+	told           []string // by tell
 }
 
 // addFabricFlag adds --fabric to a command that works on a fabric that is up.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
@@ -41,6 +43,7 @@ type runOptions struct {
 	junit         junitFile
 	clock         clockFlags
 	flags         *pflag.FlagSet
+	topology      usersTopology
 }
 
 // AddFlags adds the flags to fs.
@@ -165,7 +168,7 @@ func (o *runOptions) run(ctx context.Context, g *global, exits []int, args []str
 		return v, status, err
 	}
 	if len(v.Links) > 0 {
-		fmt.Fprintf(g.Stderr, "decisions: %s\n", g.decisions(&j.Fabric.Config, view, locate.HasGPU() && !o.Soft))
+		fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.decisions(&j.Fabric.Config, view, !o.isSoft()))
 		if j.Fabric.Config.IsVirtual() {
 			printClockNote(g.Stderr, settings)
 		}
@@ -183,6 +186,25 @@ func (o *runOptions) run(ctx context.Context, g *global, exits []int, args []str
 		}
 	}
 	return v, status, nil
+}
+
+// isSoft says whether the program's NCCL runs on the software CUDA: without a GPU that is the only one.
+func (o *runOptions) isSoft() bool { return o.Soft || !locate.HasGPU() }
+
+// softVersion is the version of the software CUDA's NCCL, "" if the program may have another one.
+func (o *runOptions) softVersion() string {
+	if !o.Soft {
+		return ""
+	}
+	return cmp.Or(o.NCCL, locate.DefaultSoftVersion)
+}
+
+// softGPUs is how many GPUs of the software CUDA the program uses, 0 on real GPUs.
+func (o *runOptions) softGPUs(c *configs.Fabric) int {
+	if !o.isSoft() {
+		return 0
+	}
+	return min(c.Nodes*max(c.GPUsPerNode, 1), mostSoftGPUs)
 }
 
 // command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.
@@ -213,6 +235,15 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 	}
 	if view, err = g.viewOf(&j.Fabric.Config, o.flags); err != nil {
 		return "", 0, err
+	}
+	set, err := g.tellVariables(&j.Fabric.Config, o.softVersion(), o.isSoft())
+	if err != nil {
+		return "", 0, err
+	}
+	o.topology = topologyOf(set, o.softGPUs(&j.Fabric.Config))
+	g.tell(o.topology.notes())
+	if o.isSoft() && variables.Getenv(set)(cuMem) != "" {
+		env = append(env, cuMem+"=0")
 	}
 	if j.Fabric.Config.IsVirtual() {
 		env = append(env, yieldingMPI(g.Getenv)...)

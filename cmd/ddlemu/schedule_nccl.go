@@ -67,10 +67,10 @@ func (g *global) onPlace(place *model.Place, fs *pflag.FlagSet, version string, 
 	if err != nil {
 		return e, err
 	}
-	return emulate.Options{
-		Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{viewVariable(view)},
-		Decisions: g.decisions(&cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
-	}, nil
+	e = emulate.Options{Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{viewVariable(view)}}
+	err = g.applyVariables(&e, view, version, false)
+	g.tell(e.Unused)
+	return e, err
 }
 
 // forecastOf is the expected time in us of the row nearest to a size, nil if it is not known.

@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/live"
@@ -119,6 +120,9 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	up.File.Event("up")
 	g.warnOneNode(fab)
+	if _, err := g.tellVariables(&fab.Config, "", !locate.HasGPU()); err != nil {
+		g.warn("%v", err) // the fabric is up nevertheless
+	}
 	g.warnClipped(fab, fab.All())
 	if !o.NoMeasure {
 		if err := errors.Join(g.warnTooMuch(ctx, fab), g.warnFloor(ctx, up.File, fab)); err != nil {

@@ -184,6 +184,7 @@ func (o *validateOptions) options(g *global, t *validate.Table) (v validate.Opti
 	if err := o.place(g, t); err != nil {
 		return v, err
 	}
+	o.onlyModel = o.Model
 	v.Emulate, err = o.setup(g, bench.Config{Stderr: g.Stderr})
 	if err != nil {
 		return v, err

@@ -4,10 +4,14 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
+	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 )
 
 const viewFlag = "nccl-view"
@@ -37,9 +41,51 @@ func (g *global) viewOf(c *configs.Fabric, fs *pflag.FlagSet) (string, error) {
 // viewVariable is the environment variable that gives a view to the ranks.
 func viewVariable(view string) string { return configs.NCCLViewEnv + "=" + view }
 
+// usersTopology is a topology file that the user gave to NCCL.
+type usersTopology struct {
+	File    string // "" if there is none, or if no rank uses it
+	Some    bool   // only some of the ranks use it
+	Ignored string // a note that ranks do not use it, and why; "" if all use it
+}
+
+// notes are those on a file that is not used.
+func (t usersTopology) notes() []string {
+	if t.Ignored == "" {
+		return nil
+	}
+	return []string{t.Ignored}
+}
+
+// topologyOf is the user's topology file, in the environment or in a file of NCCL. gpus is how many software GPUs the ranks
+// use, 0 on real GPUs. The plugin decides in the same way in each rank.
+func topologyOf(set []variables.Setting, gpus int) usersTopology {
+	file := variables.Getenv(set)(configs.TopologyEnv)
+	if file == "" || strings.HasPrefix(file, "/proc/self/fd/") { // one of another process, as the plugin makes them
+		return usersTopology{}
+	}
+	t := usersTopology{File: file}
+	used := 0
+	for gpu := range gpus {
+		why := topofile.Problem(file, topofile.Names{GPU: topofile.BusID(gpu), NIC: fabric.NICName})
+		if why == "" {
+			used++
+		} else if t.Ignored == "" {
+			t.Ignored = why
+		}
+	}
+	t.Some = used > 0 && used < gpus
+	switch {
+	case t.Some:
+		t.Ignored = fmt.Sprintf("%s=%s is not used by all ranks: %s", configs.TopologyEnv, file, t.Ignored)
+	case t.Ignored != "":
+		t.File, t.Ignored = "", fmt.Sprintf("%s=%s is not used: %s", configs.TopologyEnv, file, t.Ignored)
+	}
+	return t
+}
+
 // ownView is view, but "" if NCCL decides by a topology file of the user.
-func (g *global) ownView(view string) string {
-	if g.Getenv(configs.TopologyEnv) != "" {
+func (t usersTopology) ownView(view string) string {
+	if t.File != "" {
 		return ""
 	}
 	return view
@@ -47,14 +93,17 @@ func (g *global) ownView(view string) string {
 
 // decisions names the topology by which NCCL decides, for the user. gpu is true on real
 // GPUs.
-func (g *global) decisions(c *configs.Fabric, view string, gpu bool) string {
+func (t usersTopology) decisions(c *configs.Fabric, view string, gpu bool) string {
 	text := view + " view"
 	if !gpu {
 		text += softGPU
 	}
 	text += ", " + c.Shown()
-	if file := g.Getenv(configs.TopologyEnv); file != "" {
-		text = fmt.Sprintf("by the topology in %s=%s", configs.TopologyEnv, file)
+	if t.File != "" {
+		text = fmt.Sprintf("by the topology in %s=%s", configs.TopologyEnv, t.File)
+	}
+	if t.Some {
+		text += ", in the ranks whose GPU it has"
 	}
 	if gpu && c.HasGPUDirect() && view == configs.FabricView {
 		text += configs.WithoutLL128

@@ -56,6 +56,8 @@ type Config struct {
 	User *syscall.Credential
 	// Device returns the CUDA device of a rank out of the given number; nil for rank modulo devices.
 	Device func(rank, devices int) int
+	// Given are the user's variables that NCCL uses, as NAME=VALUE. If NCCL fails, the error names them.
+	Given []string
 	// Stderr receives what ranks write to standard error, line by line after "rank N: "; nil to discard it. It is
 	// never used by two goroutines at once.
 	Stderr io.Writer

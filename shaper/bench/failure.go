@@ -21,6 +21,7 @@ type Failure struct {
 type RanksError struct {
 	Step     string // such as run
 	Failures []Failure
+	Given    []string // see [Config.Given]
 }
 
 // Error names every rank that failed, in one line. What several ranks say is in it once.
@@ -38,7 +39,16 @@ func (e *RanksError) Error() string {
 	for _, text := range said {
 		parts = append(parts, names(by[text])+": "+text)
 	}
-	return e.Step + ": " + strings.Join(parts, "; ")
+	return e.Step + ": " + strings.Join(parts, "; ") + e.Hint()
+}
+
+// Hint names the user's variables that may be why NCCL failed, after ": "; "" if there are none, or if NCCL did not fail.
+func (e *RanksError) Hint() string {
+	ncclFailed := func(f Failure) bool { return strings.HasPrefix(f.Name, "nccl") || f.Name == "exit" }
+	if len(e.Given) == 0 || !slices.ContainsFunc(e.Failures, ncclFailed) {
+		return ""
+	}
+	return ": NCCL was given " + strings.Join(e.Given, ", ") + ": try without"
 }
 
 // names names the ranks of failures: "rank 3 (pid 77)", "ranks 0, 1 and 2".

@@ -102,7 +102,7 @@ func (r *Ranks) report(w *waiting) error {
 		f := &w.failures[i]
 		f.PID = r.processes[f.Rank].cmd.Process.Pid
 	}
-	return &RanksError{Step: w.step, Failures: w.failures}
+	return &RanksError{Step: w.step, Failures: w.failures, Given: r.cfg.Given}
 }
 
 // stop ends all ranks: it closes their input, waits until they exit, and kills them after the grace. It returns an

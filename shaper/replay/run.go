@@ -120,7 +120,7 @@ func (o *Options) complete() error {
 		o.Steps = steps
 	}
 	o.On.Bench.Sizes, o.On.Bench.Iters = []int64{smallest(o.Workload)}, 1
-	o.variables = newJobVariables(o.Workload.Workload.Head.NCCL, os.LookupEnv)
+	o.variables = newJobVariables(o.Workload.Workload.Head.NCCL, os.LookupEnv, o.On.Variable)
 	o.On.Env = slices.Concat(o.On.Env, o.variables.env())
 	return nil
 }
@@ -215,6 +215,7 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 		return nil, err
 	}
 	r.Scale = j.Fabric.TimeScale()
+	r.Notes = append(slices.Clone(o.On.Unused), r.Notes...)
 	switch {
 	case err != nil:
 		a.judgeStopped(ctx, r)

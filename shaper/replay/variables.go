@@ -5,7 +5,6 @@ package replay
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 )
 
@@ -13,11 +12,12 @@ import (
 // before them.
 type jobVariables struct {
 	had   map[string]string
-	given map[string]string // the values that this process's environment has for them
+	given map[string]string        // the values that this process's environment has for them
+	other func(name string) string // reads a variable that the job did not have
 }
 
-func newJobVariables(had map[string]string, lookup func(name string) (string, bool)) jobVariables {
-	v := jobVariables{had: had, given: map[string]string{}}
+func newJobVariables(had map[string]string, lookup func(name string) (string, bool), other func(name string) string) jobVariables {
+	v := jobVariables{had: had, given: map[string]string{}, other: other}
 	for name := range had {
 		if value, set := lookup(name); set {
 			v.given[name] = value
@@ -44,7 +44,7 @@ func (v *jobVariables) get(name string) string {
 			return value
 		}
 	}
-	return os.Getenv(name)
+	return v.other(name)
 }
 
 // notes say which values the ranks have.

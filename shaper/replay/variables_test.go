@@ -3,6 +3,7 @@
 package replay
 
 import (
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,7 @@ func TestJobVariables(t *testing.T) {
 		}
 		return "", false
 	}
-	v := newJobVariables(map[string]string{"NCCL_PROTO": "Simple", "NCCL_ALGO": "Ring"}, lookup)
+	v := newJobVariables(map[string]string{"NCCL_PROTO": "Simple", "NCCL_ALGO": "Ring"}, lookup, os.Getenv)
 	if d := cmp.Diff([]string{"NCCL_ALGO=Ring"}, v.env()); d != "" {
 		t.Error(d)
 	}

@@ -53,14 +53,15 @@ func ddlemu(ctx context.Context, t testing.TB, dir string, env []string, args ..
 // result is the output of bench --json.
 type result struct {
 	Header struct {
-		NCCL      string  `json:"nccl"`
-		CUDA      string  `json:"cuda"`
-		Profile   string  `json:"profile"`
-		Datapath  string  `json:"datapath"`
-		Clock     string  `json:"clock"`
-		TimeScale float64 `json:"time_scale"`
-		Ranks     int     `json:"ranks"`
-		Nodes     int     `json:"nodes"`
+		NCCL      string   `json:"nccl"`
+		CUDA      string   `json:"cuda"`
+		Profile   string   `json:"profile"`
+		Datapath  string   `json:"datapath"`
+		Clock     string   `json:"clock"`
+		TimeScale float64  `json:"time_scale"`
+		Ranks     int      `json:"ranks"`
+		Nodes     int      `json:"nodes"`
+		Notes     []string `json:"notes"`
 	} `json:"header"`
 	Rows []struct {
 		Size       int64   `json:"size"`

@@ -5,9 +5,11 @@ package nccl
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -325,5 +327,104 @@ func TestNICDownAtStart(t *testing.T) {
 	e := expectIn(ctx, t, nil, "-F", file, "--ranks", "4", "-b", "64M", "-e", "64M")
 	if got := 67108864 / *e.Rows[0].ExpectedUS / 1000; got < 12 || got > 12.3 {
 		t.Errorf("%.1f GB/s with one of two NICs of 12.2", got)
+	}
+}
+
+// Images of clouds set NCCL_TOPO_FILE to a file of their machines. On the software CUDA, whose GPUs and NICs it does not
+// have, NCCL decides as without it, and the output says so.
+func TestHostsTopologyFileIsNotUsed(t *testing.T) {
+	const text = `<system version="1"><cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+<pci busid="ffff:ff:01.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+<pci busid="0001:00:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"/>
+<pci busid="0101:00:00.0" class="0x020700" link_speed="32.0 GT/s PCIe" link_width="16"/>
+</pci></cpu></system>`
+	dir := t.TempDir()
+	file, none := filepath.Join(dir, "host.xml"), filepath.Join(dir, "none.xml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ version, view, file, why string }{
+		{"2.22", "fabric", file, "it has GPU 0001:00:00.0, which is no software GPU"},
+		{"2.22", "host", file, "it has GPU 0001:00:00.0, which is no software GPU"},
+		{"2.29", "fabric", file, "it has GPU 0001:00:00.0, which is no software GPU"},
+		{"2.22", "fabric", none, "there is no such file"},
+	} {
+		args := []string{"--profile", "ndr400", "--ranks", "2", "-b", "32K", "-e", "2M", "-f", "8", "--nccl", tc.version, "--nccl-view", tc.view}
+		note := "NCCL_TOPO_FILE=" + tc.file + " is not used: " + tc.why
+		out, err := ddlemu(t.Context(), t, folder(t), []string{"NCCL_TOPO_FILE=" + tc.file}, append([]string{"expect", "allreduce"}, args...)...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "note: "+note) {
+			t.Errorf("%+v: expect: %v:\n%s", tc, err, out)
+		}
+		logs := t.TempDir()
+		r := bench(t, folder(t), []string{"NCCL_TOPO_FILE=" + tc.file}, append([]string{"allreduce", "-n", "1", "-w", "1", "--log-dir", logs}, args...)...)
+		if r.Verdict != "VALID" || !slices.Equal(r.Header.Notes, []string{"decisions: " + tc.view + " view, as for A100, net ib", note}) {
+			t.Errorf("%+v: %s, notes %q", tc, r.Verdict, r.Header.Notes)
+		}
+		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))
+		if want := "NCCL decides by the " + tc.view + "'s view; " + note; err != nil || !strings.Contains(string(log), want) {
+			t.Errorf("%+v: %v, want %q in\n%s", tc, err, want, log)
+		}
+		if with, without := decided(t, []string{"NCCL_TOPO_FILE=" + tc.file}, "32K", "2M", "--profile", "ndr400", "--nccl", tc.version, "--nccl-view", tc.view), decided(t, nil, "32K", "2M", "--profile", "ndr400", "--nccl", tc.version, "--nccl-view", tc.view); !slices.Equal(with, without) {
+			t.Errorf("%+v: %q, without the file %q", tc, with, without)
+		}
+	}
+}
+
+// A topology file of the software CUDA, as NCCL writes it, is kept.
+func TestOwnTopologyFileIsKept(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "dump.xml")
+	args := []string{"allreduce", "--profile", "efa-p4d", "--jitter", "none", "--nodes", "2", "--gpus-per-node", "2", "--ranks", "4", "-b", "1M", "-e", "1M", "-n", "1", "-w", "1"}
+	before := bench(t, folder(t), []string{"NCCL_TOPO_DUMP_FILE=" + file}, args...)
+	// The dump is of node0, so the ranks of node1 decide by the fabric.
+	after := bench(t, folder(t), []string{"NCCL_TOPO_FILE=" + file}, args...)
+	want := []string{
+		"decisions: by the topology in NCCL_TOPO_FILE=" + file + ", in the ranks whose GPU it has",
+		"NCCL_TOPO_FILE=" + file + " is not used by all ranks: it does not have the software GPU 0000:12:00.0",
+	}
+	if !slices.Equal(after.Header.Notes, want) {
+		t.Errorf("%q, want %q", after.Header.Notes, want)
+	}
+	if before.Rows[0].TimeUS != after.Rows[0].TimeUS || after.Verdict != "VALID" {
+		t.Errorf("%s, %.2f us, %.2f with the own file", after.Verdict, before.Rows[0].TimeUS, after.Rows[0].TimeUS)
+	}
+}
+
+// NCCL reads the variable from the user's file too.
+func TestTopologyFileInNCCLsFile(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount over the home folder")
+	}
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, ".nccl.conf"), []byte("NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml\nNCCL_CHUNK_SIZE=65536\nNCCL_IB_HCA=mlx5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := user.LookupId("0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `mount --bind "$1" "$2" && shift 2 && exec "$@"`
+	inner := ddlemu(t.Context(), t, folder(t), nil, "bench", "sendrecv", "-F", hosts(t), "--ranks", "2", "-b", "64M", "-e", "64M", "-n", "2", "-w", "1", "--json")
+	cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", script, "sh", home, u.HomeDir}, inner.Args...)...)
+	cmd.Env = inner.Env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	var r result
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	conf := filepath.Join(u.HomeDir, ".nccl.conf")
+	want := []string{
+		"decisions: fabric view, as for A100, net ib",
+		"NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml is not used: there is no such file",
+		"NCCL_IB_HCA=mlx5 (" + conf + ") has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead",
+	}
+	if !slices.Equal(r.Header.Notes, want) {
+		t.Errorf("%q, want %q", r.Header.Notes, want)
+	}
+	if err := nearModel(r, 0.1); err != nil || r.Rows[0].TimeUS < 10_000 {
+		t.Errorf("%v: %+v, the chunk size makes it 10253 us", err, r.Rows)
 	}
 }

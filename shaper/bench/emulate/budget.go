@@ -91,7 +91,7 @@ func (e *ended) verdict() verdict.Verdict {
 func (o *Options) failed(e ended, err *bench.RanksError) (verdict.Verdict, error) {
 	v := e.verdict()
 	first := err.Failures[0]
-	v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: fmt.Sprintf("rank %d failed with %s measured: %s", first.Rank, ofRows(len(e.result.Rows), e.pacer.rows), first.Message)})
+	v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: fmt.Sprintf("rank %d failed with %s measured: %s%s", first.Rank, ofRows(len(e.result.Rows), e.pacer.rows), first.Message, err.Hint())})
 	if perr := e.print.End(o.summary(e.pacer, e.result, v)); perr != nil {
 		return v, fmt.Errorf("print the result: %w", perr)
 	}

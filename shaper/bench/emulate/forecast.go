@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -128,7 +127,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(decided)) {
 		workers.Go(func() {
-			times := expected.New(f, o.Node(f), os.Getenv)
+			times := expected.New(f, o.Node(f), o.Variable)
 			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
 			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
 				row := o.forecast(ctx, times, decided[i])

@@ -4,6 +4,7 @@ package emulate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -25,7 +26,7 @@ func (o *Options) notes(why, retry string) []string {
 	if retry != "" {
 		notes = append(notes, retry)
 	}
-	return append(append(notes, "decisions: "+o.Decisions), o.Caveats()...)
+	return slices.Concat(notes, []string{"decisions: " + o.Decisions}, o.Caveats(), o.Unused)
 }
 
 // Caveats says how decisions may differ from those on the real cluster.

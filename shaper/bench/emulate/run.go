@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -22,6 +23,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -62,6 +64,23 @@ type Options struct {
 	Decisions string
 	// View is that basis: configs.FabricView or HostView; "" if not known.
 	View string
+	// Set are the variables that the ranks' NCCL finds set, without those in Env; nil for those of this process.
+	Set []variables.Setting
+	// Unused are notes on those of Set that have no effect, for the header.
+	Unused []string
+}
+
+// Variable reads a variable of NCCL as the ranks have it.
+func (o *Options) Variable(name string) string {
+	for _, entry := range slices.Backward(o.Env) {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value
+		}
+	}
+	if o.Set == nil {
+		return os.Getenv(name)
+	}
+	return variables.Getenv(o.Set)(name)
 }
 
 // Outcome is the outcome of the last attempt; of the one before if the last was stopped.
@@ -154,7 +173,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 		}
 	}
 	k := j.Fabric.TimeScale()
-	times := expected.New(j.Fabric, o.Node(j.Fabric), os.Getenv)
+	times := expected.New(j.Fabric, o.Node(j.Fabric), o.Variable)
 	cfg := o.RanksOn(j)
 	cfg.TimeScale, cfg.Virtual = float64(k), j.Fabric.Config.IsVirtual()
 	pace := o.newPacer(realScale(j.Fabric), j.Arrived)
@@ -242,7 +261,7 @@ func (o *Options) RanksOn(j *job.Job) bench.Config {
 		env = append(append(env, ledger.Env+"="+o.Trace), injection...)
 	}
 	cfg.Env = func(int) []string { return slices.Concat(j.Env(), env, o.Env) }
-	cfg.OnStop = j.Stop
+	cfg.OnStop, cfg.Given = j.Stop, variables.Given(o.Set)
 	return cfg
 }
 

@@ -233,7 +233,7 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 }
 
 func (t *Table) report(e *emulate.Options) *Report {
-	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA}
+	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, Notes: slices.Clone(e.Unused)}
 }
 
 // header is a printer that stores the header.

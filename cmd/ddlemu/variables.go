@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os/user"
+	"slices"
+	"strconv"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
+)
+
+// cuMem is a variable that switches on what the software CUDA does not have: NCCL, which does not ask, would crash.
+const cuMem = "NCCL_CUMEM_ENABLE"
+
+// mostSoftGPUs is the most GPUs of the software CUDA (cuda/soft/runtime/gpus.h).
+const mostSoftGPUs = 32
+
+// applyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is that
+// of --nccl. With onlyModel all times are those of the model.
+func (g *global) applyVariables(e *emulate.Options, view, nccl string, onlyModel bool) error {
+	asked := *e
+	s := variables.Situation{
+		Soft: e.Libraries.CUDA == locate.Soft, Timeless: onlyModel || asked.ChooseClock(), Starts: true, OwnRanks: true, Kernel: e.Config.OnKernel(), Fabric: g.Fabric,
+	}
+	gpus := 0
+	if s.Soft {
+		s.NCCL = cmp.Or(nccl, locate.DefaultSoftVersion)
+		gpus = min(e.Bench.Ranks, mostSoftGPUs)
+	}
+	set, err := g.variables(s.NCCL)
+	if err != nil {
+		return err
+	}
+	topology := topologyOf(set, gpus)
+	e.Set, e.Unused = set, slices.Concat(topology.notes(), variables.Notes(s, set))
+	if s.Soft && variables.Getenv(set)(cuMem) != "" {
+		e.Env = append(e.Env, cuMem+"=0")
+	}
+	e.Decisions, e.View = topology.decisions(&e.Config, view, !s.Soft), topology.ownView(view)
+	return nil
+}
+
+// variables are those that NCCL of a version finds set for the user of the ranks; "" for a version that is not known.
+func (g *global) variables(nccl string) ([]variables.Setting, error) {
+	uid, err := g.uid()
+	if err != nil {
+		return nil, err
+	}
+	home := ""
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		home = u.HomeDir
+	}
+	var env []string
+	if g.Environ != nil {
+		env = g.Environ()
+	}
+	return variables.Read(nccl, env, home), nil
+}
+
+// tellVariables says which of the user's variables have no effect on a program of the user on a fabric c.
+func (g *global) tellVariables(c *configs.Fabric, nccl string, soft bool) ([]variables.Setting, error) {
+	set, err := g.variables(nccl)
+	if err != nil {
+		return nil, err
+	}
+	g.tell(variables.Notes(variables.Situation{NCCL: nccl, Soft: soft, Timeless: c.IsVirtual(), Starts: true, Kernel: c.OnKernel(), Fabric: g.Fabric}, set))
+	return set, nil
+}
+
+// tell prints notes to standard error, each once.
+func (g *global) tell(notes []string) {
+	for _, note := range notes {
+		if !slices.Contains(g.told, note) {
+			g.told = append(g.told, note)
+			fmt.Fprintf(g.Stderr, "ddlemu: %s\n", note)
+		}
+	}
+}
