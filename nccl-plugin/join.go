@@ -198,7 +198,7 @@ func (m *member) setClock() error {
 	if !m.file.Virtual() {
 		return nil
 	}
-	for _, name := range []string{"NCCL_SHM_USE_CUDA_MEMCPY", "NCCL_P2P_USE_CUDA_MEMCPY"} {
+	for _, name := range []string{"NCCL_SHM_USE_CUDA_MEMCPY", "NCCL_P2P_USE_CUDA_MEMCPY", "NCCL_OOB_NET_ENABLE"} {
 		if isOn(getenv(name)) {
 			return fmt.Errorf("fabric %s has a virtual clock, which cannot tell what NCCL does with %s: unset it", m.file.Name(), name)
 		}

@@ -18,6 +18,9 @@ import (
 // cuMem is a variable that switches on what the software CUDA does not have: NCCL, which does not ask, would crash.
 const cuMem = "NCCL_CUMEM_ENABLE"
 
+// hostID is the variable by which NCCL knows which ranks are on one node.
+const hostID = "NCCL_HOSTID"
+
 // mostSoftGPUs is the most GPUs of the software CUDA (cuda/soft/runtime/gpus.h).
 const mostSoftGPUs = 32
 
@@ -39,8 +42,12 @@ func (g *global) applyVariables(e *emulate.Options, view, nccl string, onlyModel
 	}
 	topology := topologyOf(set, gpus)
 	e.Set, e.Unused = set, slices.Concat(topology.notes(), variables.Notes(s, set))
-	if s.Soft && variables.Getenv(set)(cuMem) != "" {
+	given := variables.Getenv(set)
+	if s.Soft && given(cuMem) != "" {
 		e.Env = append(e.Env, cuMem+"=0")
+	}
+	if given(hostID) != "" {
+		e.Env = append(e.Env, hostID+"=ddlemu-") // the plugin completes it
 	}
 	e.Decisions, e.View = topology.decisions(&e.Config, view, !s.Soft), topology.ownView(view)
 	return nil

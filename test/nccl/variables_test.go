@@ -102,7 +102,8 @@ func TestExpectedTimesFollowVariables(t *testing.T) {
 		{"NCCL_CHUNK_SIZE=65536", "sendrecv", 0.5},
 		{"NCCL_CHUNK_SIZE=20000", "alltoall", 0.5},
 		{"NCCL_ALLOC_P2P_NET_LL_BUFFERS=1", "sendrecv", 0.001},
-		{"NCCL_ALLOC_P2P_NET_LL_BUFFERS=1 NCCL_P2P_LL_THRESHOLD=1048576 NCCL_CHUNK_SIZE=65536", "alltoall", 0.5},
+		{"NCCL_ALLOC_P2P_NET_LL_BUFFERS=1;NCCL_P2P_LL_THRESHOLD=1048576;NCCL_CHUNK_SIZE=65536", "alltoall", 0.5},
+		{"NCCL_THREAD_THRESHOLDS=1 1 1 1 1 1", "allreduce", 0.01},
 		{"NCCL_MAX_NCHANNELS=1", "allreduce", 0.01},
 		{"NCCL_MIN_CTAS=8", "allreduce", 0.01},
 		{"NCCL_NTHREADS=64", "allreduce", 0.01},
@@ -112,7 +113,7 @@ func TestExpectedTimesFollowVariables(t *testing.T) {
 			t.Run(tc.env+" "+version, func(t *testing.T) {
 				dir := folder(t)
 				args := []string{tc.coll, "-F", file, "--ranks", "2", "--nccl", version, "-b", "8K", "-e", "8M", "-f", "4", "-n", "3", "-w", "1"}
-				with, without := bench(t, dir, strings.Fields(tc.env), args...), bench(t, dir, nil, args...)
+				with, without := bench(t, dir, strings.Split(tc.env, ";"), args...), bench(t, dir, nil, args...)
 				if err := nearModel(with, 1); err != nil {
 					t.Error(err)
 				}

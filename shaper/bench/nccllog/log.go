@@ -41,6 +41,8 @@ type Comm struct {
 	Trees []TreeNode
 	// Threads is the maximum number of threads of a channel's kernel. Only rank 0 prints it.
 	Threads map[Kernel]int
+	// Thresholds are the bytes per thread below which NCCL uses fewer channels: of rings and trees.
+	Thresholds map[Kernel]int
 	// LatencyUS is what NCCL reckons a call of a collective to take without its bytes, in microseconds. Only rank 0
 	// prints it.
 	LatencyUS   map[nccl.Collective]map[Kernel]float64

@@ -105,6 +105,7 @@ var lines = []struct {
 	{regexp.MustCompile(`^(\d+) coll channels, .*?(\d+) p2p channels, (\d+) p2p channels per peer`), (*Parser).readChannels},
 	{regexp.MustCompile(`^ *Algorithm +\|((?: *\w+ *\|)+)$`), (*Parser).readColumns},
 	{regexp.MustCompile(`^ *Max NThreads +\|((?: *\d+ *\|)+)$`), (*Parser).readThreads},
+	{regexp.MustCompile(`^threadThresholds (\d+)/(\d+)/(\d+) \| (\d+)/(\d+)/(\d+) \|`), (*Parser).readThresholds},
 	{regexp.MustCompile(`^ *(\w+) +\|((?: *[0-9.]+/ *[0-9.]+ *\|)+)$`), (*Parser).readLatencies},
 	{regexp.MustCompile(`^Using network (.+)$`), (*Parser).readNetwork},
 	{regexp.MustCompile(`^NCCL version ([0-9.]+)[^+]*(?:\+cuda([0-9.]+))?`), (*Parser).readVersion},
@@ -197,6 +198,15 @@ func (p *Parser) readThreads(m []string) {
 		if algo := spelled(algoNames, p.columns[i/len(protoNames)]); slices.Contains(algoNames, algo) {
 			c.Threads[Kernel{algo, protoNames[i%len(protoNames)]}] = number(n)
 		}
+	}
+}
+
+// readThresholds reads the thresholds of trees and rings, each by protocol.
+func (p *Parser) readThresholds(m []string) {
+	c := p.comm()
+	c.Thresholds = map[Kernel]int{}
+	for i, n := range m[1:] {
+		c.Thresholds[Kernel{[]string{AlgoTree, AlgoRing}[i/len(protoNames)], protoNames[i%len(protoNames)]}] = number(n)
 	}
 }
 

@@ -251,6 +251,10 @@ func TestRealLogs(t *testing.T) {
 		}
 		ring := []int{0, 1, 2, 3}
 		wantTopology := &Topology{
+			Thresholds: map[Kernel]int{
+				{AlgoTree, ProtoLL}: 8, {AlgoTree, ProtoLL128}: 8, {AlgoTree, ProtoSimple}: 64,
+				{AlgoRing, ProtoLL}: 32, {AlgoRing, ProtoLL128}: 8, {AlgoRing, ProtoSimple}: 64,
+			},
 			Ranks: 4, Nodes: 2, Network: "Socket", CollChannels: 2, P2PChannels: 2, P2PChannelsPerPeer: topology.P2PChannelsPerPeer,
 			Rings: [][]int{ring, ring},
 			Trees: [][]TreeNode{
@@ -270,6 +274,20 @@ func TestRealLogs(t *testing.T) {
 		if transports["NET/Socket"] < 4 || transports["P2P/IPC"] < 4 || len(transports) != 2 {
 			t.Errorf("%s: transports %v", version, transports)
 		}
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	var p Parser
+	if _, err := p.Write([]byte("h:1:1 [0] NCCL INFO threadThresholds 8/9/64 | 32/10/0 | 512 | 512\n")); err != nil {
+		t.Fatal(err)
+	}
+	want := map[Kernel]int{
+		{AlgoTree, ProtoLL}: 8, {AlgoTree, ProtoLL128}: 9, {AlgoTree, ProtoSimple}: 64,
+		{AlgoRing, ProtoLL}: 32, {AlgoRing, ProtoLL128}: 10, {AlgoRing, ProtoSimple}: 0,
+	}
+	if diff := cmp.Diff(want, p.Comm().Thresholds); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -20,6 +20,8 @@ type Topology struct {
 	Trees [][]TreeNode
 	// Threads is the maximum of a channel's kernel; nil if the log does not have it.
 	Threads map[Kernel]int
+	// Thresholds are those of [Comm]; nil if the log does not have them.
+	Thresholds map[Kernel]int
 	// LatencyUS is that of [Comm]; nil if the log does not have it.
 	LatencyUS map[nccl.Collective]map[Kernel]float64
 }
@@ -43,7 +45,7 @@ func Combine(comms []*Comm) (*Topology, error) {
 	t := &Topology{
 		Ranks: first.Ranks, Nodes: first.Nodes, Network: first.Network, CollChannels: first.CollChannels,
 		P2PChannels: first.P2PChannels, P2PChannelsPerPeer: first.P2PChannelsPerPeer,
-		Threads: first.Threads, LatencyUS: first.LatencyUS,
+		Threads: first.Threads, Thresholds: first.Thresholds, LatencyUS: first.LatencyUS,
 	}
 	t.Rings = rings(comms)
 	t.Trees = trees(comms)

@@ -35,6 +35,8 @@ const (
 	CUDA Class = "cuda"
 	// Set is set by ddlemu to the value in Reason.
 	Set Class = "set"
+	// Ranks is used in a program of the user. In its own ranks ddlemu sets it.
+	Ranks Class = "ranks"
 	// Off is for what ddlemu switches off.
 	Off Class = "off"
 	// Symbol is a text of the library that is no variable.
@@ -65,6 +67,10 @@ func (v *Variable) why(s *Situation, debug bool) string {
 		return "it is for NCCL's NET/IB, and NCCL uses the plugin instead"
 	case Socket:
 		return "it is for NCCL's NET/Socket, and NCCL uses the plugin instead"
+	case Ranks:
+		if s.OwnRanks {
+			return "ddlemu sets it in its own ranks"
+		}
 	case Plugin, Off:
 		return v.Reason
 	case CUDA:

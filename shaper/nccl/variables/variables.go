@@ -82,7 +82,7 @@ func listed(nccl string) string {
 func Given(set []Setting) []string {
 	var out []string
 	for _, s := range set {
-		if v := find(s.Name); v != nil && s.Value != "" && (v.Class == Used || v.Class == Modelled || v.Class == Topology) && v.Name != "NCCL_SOCKET_IFNAME" {
+		if v := find(s.Name); v != nil && s.Value != "" && (v.Class == Used || v.Class == Modelled || v.Class == Topology) {
 			out = append(out, s.text())
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // The list can be searched, and each entry says what its class needs.
 func TestList(t *testing.T) {
 	withReason := []Class{Plugin, CUDA, Set, Off, Other}
-	classes := append([]Class{Used, Modelled, Topology, Debug, Log, Host, Node, IB, Socket, Symbol}, withReason...)
+	classes := append([]Class{Used, Modelled, Topology, Debug, Log, Host, Node, Ranks, IB, Socket, Symbol}, withReason...)
 	list := List()
 	for i, v := range list {
 		if i > 0 && list[i-1].Name >= v.Name {
@@ -62,6 +62,8 @@ func TestNotes(t *testing.T) {
 		{virtual, "NCCL_P2P_NVL_CHUNKSIZE=1", "NCCL_P2P_NVL_CHUNKSIZE=1 has no effect here: it changes how data moves within a node, which takes no time here"},
 		{virtual, "NCCL_NET=Socket", "NCCL_NET=Socket has no effect here: ddlemu sets it to goemu"},
 		{virtual, "NCCL_NET=goemu", ""},
+		{virtual, "NCCL_HOSTID=mine", "NCCL_HOSTID=mine has no effect here: ddlemu sets it in its own ranks"},
+		{run, "NCCL_HOSTID=mine", ""},
 		{Situation{}, "NCCL_NET=Socket", ""},
 		{gpu, "NCCL_GIN_TYPE=2", "NCCL_GIN_TYPE=2 has no effect here: ddlemu sets NCCL_GIN_ENABLE=0"},
 		{virtual, "NCCL_COLLNET_ENABLE=1", "NCCL_COLLNET_ENABLE=1 has no effect here: the plugin has no CollNet"},

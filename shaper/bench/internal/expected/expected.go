@@ -212,7 +212,12 @@ func (t *Times) Decision(c bench.Case) (expect.Decision, error) {
 		return expect.Decision{}, err
 	}
 	if c.Decision != nil {
-		d.MaxThreads = max(top.Threads[nccllog.Kernel{Algo: c.Decision.Algo, Proto: c.Decision.Proto}], 0)
+		kernel := nccllog.Kernel{Algo: c.Decision.Algo, Proto: c.Decision.Proto}
+		d.MaxThreads = max(top.Threads[kernel], 0)
+		threshold, known := top.Thresholds[kernel]
+		if d.ThreadThreshold = max(threshold, 0); known && threshold == 0 {
+			d.MaxChannels = d.Channels // NCCL_THREAD_THRESHOLDS=0: any call uses all of them
+		}
 	}
 	return d, nil
 }
