@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 )
@@ -23,7 +24,10 @@ func (m *member) noteVariables() {
 	if !m.adHoc && getenv(jobEnv) == "" {
 		s.Fabric = m.file.Name()
 	}
-	for _, note := range variables.Notes(s, variables.FromEnv(environ())) {
+	set := slices.DeleteFunc(variables.FromEnv(environ()), func(v variables.Setting) bool {
+		return v.Name == "NCCL_NET_PLUGIN_REF_COUNT" && v.Value == "1" // hostid.c sets it
+	})
+	for _, note := range variables.Notes(s, set) {
 		logLine(C.NET_LOG_INFO, note)
 	}
 }

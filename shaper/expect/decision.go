@@ -109,7 +109,7 @@ type Decision struct {
 
 	ChunkSize      int  // NCCL_CHUNK_SIZE, of sends and receives; 0: as NCCL selects it
 	P2PLL          bool // NCCL_ALLOC_P2P_NET_LL_BUFFERS: sends and receives between nodes may use LL
-	P2PLLThreshold int  // NCCL_P2P_LL_THRESHOLD: the most bytes per channel for LL; used only if P2PLL
+	P2PLLThreshold int  // NCCL_P2P_LL_THRESHOLD: the most bytes per channel for LL; 0: default, below 0: none
 	P2PGroup       int  // NCCL_P2P_SCHEDULE_GROUP_SIZE of 2.28.9 and later; 0: default
 
 	Iterations int // timed calls, back to back; 0: as many as needed for a steady state
@@ -151,8 +151,7 @@ func (d *Decision) validate() error {
 	if d.Iterations < 0 {
 		return fmt.Errorf("iterations %d: must not be negative", d.Iterations)
 	}
-	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold, d.MaxChannels, d.UsedChannels, d.ChunkSize,
-		d.P2PLLThreshold, d.P2PGroup} {
+	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold, d.MaxChannels, d.UsedChannels, d.ChunkSize, d.P2PGroup} {
 		if n < 0 {
 			return fmt.Errorf("size, thread or channel count %d: must not be negative", n)
 		}

@@ -12,6 +12,7 @@ import (
 
 const (
 	defaultP2PChunkSize = 128 << 10
+	defaultLLThreshold  = 16 << 10
 	sharedSteps         = 16 // slots that the operations of one channel and direction share
 	batchWorks          = 8  // sends and receives that a kernel runs concurrently
 	p2pGroup            = 8  // ranks of a node that a schedule serves together, see groupSize
@@ -193,16 +194,19 @@ func (c *call) p2pChannel(round, part int) int {
 const partsBeforeLL = 22900
 
 // p2pLL says whether a message of so many bytes goes by LL. Between nodes NCCL has no buffers for that unless it is told
-// to (P2PLL). Within a node, where NCCL always has them, no message takes time.
+// to (P2PLL). Within a node it always has them. No message takes time there, and by default those of LL are so few that
+// they never fill a buffer: only then does it matter how many they are, because the sender waits.
 func (c *call) p2pLL(src, dst int, bytes uint64) bool {
-	if !c.P2PLL || c.nodeOf[src] == c.nodeOf[dst] {
+	local := c.nodeOf[src] == c.nodeOf[dst]
+	fewMessages := c.P2PLLThreshold == 0 && c.LLBuffSize == 0 && c.ChunkSize == 0
+	if local && fewMessages || !local && !c.P2PLL {
 		return false
 	}
 	channels := c.P2PChannelsPerPeer
 	if c.Version >= partsBeforeLL {
 		channels = c.p2pParts(bytes, false)
 	}
-	return bytes <= uint64(channels*c.P2PLLThreshold)
+	return bytes <= uint64(channels*max(cmp.Or(c.P2PLLThreshold, defaultLLThreshold), 0))
 }
 
 // p2pParts is the number of channels over which a message of so many bytes is divided, by LL or not.
@@ -248,8 +252,8 @@ func (c *call) p2pStep() uint64 {
 // llStep is the size of a slot for LL in bytes, flags included.
 func (c *call) llStep() uint64 { return c.bufferOf(LL) / ncclSteps }
 
-// p2pChunk is how many bytes of a call of so many bytes between two nodes a message on the network carries.
-func (c *call) p2pChunk(bytes uint64, ll bool) uint64 {
+// p2pChunk is how many bytes of a call of so many bytes a message carries. Within a node only those of LL are as in NCCL.
+func (c *call) p2pChunk(bytes uint64, ll, local bool) uint64 {
 	step := c.p2pStep()
 	if ll {
 		step = c.llStep()
@@ -258,6 +262,7 @@ func (c *call) p2pChunk(bytes uint64, ll bool) uint64 {
 	switch {
 	case c.ChunkSize > 0:
 		chunk = uint64(c.ChunkSize)
+	case ll && local:
 	case bytes < step && !ll:
 		chunk /= 4
 	case bytes < 8*step:
@@ -276,7 +281,7 @@ func (c *call) checkChunk(bytes, total uint64, ll bool) error {
 	if ll {
 		room, variable = c.llStep()/2, "NCCL_LL_BUFFSIZE"
 	}
-	if n := min(bytes, c.p2pChunk(total, ll)); n > room {
+	if n := min(bytes, c.p2pChunk(total, ll, false)); n > room {
 		return fmt.Errorf("NCCL_CHUNK_SIZE=%d makes messages of %d bytes, and NCCL's buffers hold %d: NCCL fails; make it smaller, or %s larger", c.ChunkSize, n, room, variable)
 	}
 	return nil
@@ -433,14 +438,15 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 			}
 			i := p.conn(src, dst, w.channel, ncclSteps)
 			p.conns[i].p2p = true
+			local := c.nodeOf[src] == c.nodeOf[dst]
 			var prog program
 			if src == w.rank {
-				prog = c.messageLoops(bytes, total, ll, nil, []int{i})
+				prog = c.messageLoops(bytes, total, ll, local, nil, []int{i})
 			} else {
-				prog = c.messageLoops(bytes, total, ll, []int{i}, nil)
+				prog = c.messageLoops(bytes, total, ll, local, []int{i}, nil)
 			}
 			b.batches[w.batch] = append(b.batches[w.batch], prog)
-			if c.nodeOf[src] != c.nodeOf[dst] {
+			if !local {
 				key := [3]int{w.rank, w.channel, w.batch}
 				lists[key] = append(lists[key], i)
 			}
@@ -460,8 +466,8 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 }
 
 // messageLoops is the program that moves bytes, a part of total, in messages of one chunk.
-func (c *call) messageLoops(bytes, total uint64, ll bool, recv, send []int) program {
-	chunk := c.p2pChunk(total, ll)
+func (c *call) messageLoops(bytes, total uint64, ll, local bool, recv, send []int) program {
+	chunk := c.p2pChunk(total, ll, local)
 	one := func(n uint64, times int) loop {
 		s := slice{bytes: n}
 		if ll {

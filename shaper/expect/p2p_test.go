@@ -12,7 +12,6 @@ import (
 // What NCCL makes of a message between two nodes, by the rules of addP2pToPlan: parts on channels, then messages of a
 // chunk. With LL each 8 bytes need 16.
 func TestMessagesOfASend(t *testing.T) {
-	const threshold = 16 << 10
 	for _, tc := range []struct {
 		name    string
 		version int
@@ -34,11 +33,12 @@ func TestMessagesOfASend(t *testing.T) {
 		{"above LL's limit for both channels", 22203, func(d *Decision) { d.P2PLL = true }, 32<<10 + 1, 1, []slice{{bytes: 32 << 10}, {bytes: 1}}},
 		{"above LL's limit for one channel, since 2.29", 22907, func(d *Decision) { d.P2PLL = true }, 16<<10 + 1, 1, []slice{{bytes: 16<<10 + 1}}},
 		{"LL divided as Simple, since 2.29", 22907, func(d *Decision) { d.P2PLL, d.P2PLLThreshold = true, 1<<20 }, 128 << 10, 2, []slice{{bytes: 32 << 10}, {bytes: 32 << 10}, {bytes: 32 << 10}, {bytes: 32 << 10}}},
+		{"no LL", 22203, func(d *Decision) { d.P2PLL, d.P2PLLThreshold = true, -1 }, 8 << 10, 1, []slice{{bytes: 8 << 10}}},
 		{"LL with a chunk size", 22203, func(d *Decision) { d.P2PLL, d.ChunkSize = true, 8<<10 }, 8 << 10, 1, []slice{{bytes: 8 << 10}, {bytes: 8 << 10}}},
 		{"LL with another buffer", 22203, func(d *Decision) { d.P2PLL, d.LLBuffSize = true, 64<<10 }, 8 << 10, 2, []slice{{bytes: 4 << 10}, {bytes: 4 << 10}}},
 	} {
 		d := decide(nccl.SendRecv, Ring, Simple, 2, 2, 0)
-		d.Version, d.P2PChannels, d.P2PChannelsPerPeer, d.P2PLLThreshold = tc.version, 4, 2, threshold
+		d.Version, d.P2PChannels, d.P2PChannelsPerPeer = tc.version, 4, 2
 		if tc.change != nil {
 			tc.change(&d)
 		}
@@ -46,7 +46,7 @@ func TestMessagesOfASend(t *testing.T) {
 		ll := c.p2pLL(0, 1, tc.bytes)
 		parts := c.p2pParts(tc.bytes, ll)
 		var got []slice
-		for _, l := range c.messageLoops(partBytes(tc.bytes, parts, 0), tc.bytes, ll, nil, []int{0}) {
+		for _, l := range c.messageLoops(partBytes(tc.bytes, parts, 0), tc.bytes, ll, false, nil, []int{0}) {
 			for range l.repeat {
 				got = append(got, l.actions[0].slice)
 			}

@@ -178,6 +178,30 @@ func TestFailureNamesTheVariables(t *testing.T) {
 	}
 }
 
+// The plugin writes the lines to NCCL's log too, for jobs without `ddlemu run`.
+func TestUnusedVariablesInNCCLsLog(t *testing.T) {
+	for _, version := range []string{"2.22", "2.29"} {
+		logs := t.TempDir()
+		bench(t, folder(t), []string{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_PAT_ENABLE=1"}, "allreduce", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "--nccl", version, "--log-dir", logs)
+		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"NET/goemu : NCCL_IB_QPS_PER_CONNECTION=4 has no effect here: it is for NCCL's NET/IB"}
+		if version == "2.22" {
+			want = append(want, "NET/goemu : NCCL_PAT_ENABLE=1 has no effect here: NCCL 2.22.3 does not have it")
+		}
+		for _, text := range want {
+			if bytes.Count(log, []byte(text)) != 1 {
+				t.Errorf("NCCL %s: want once %q in\n%s", version, text, log)
+			}
+		}
+		if n := bytes.Count(log, []byte("has no effect here")); n != len(want) {
+			t.Errorf("NCCL %s: %d lines, want %d:\n%s", version, n, len(want), log)
+		}
+	}
+}
+
 // Every command has a line for each variable without effect.
 func TestUnusedVariables(t *testing.T) {
 	env := []string{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_NSOCKS_PERTHREAD=2", "NCCL_SOCKET_NTHREADS=2", "NCCL_CHUNKSIZE=4096", "DDLEMU_LATENCY=1s"}

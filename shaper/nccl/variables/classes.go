@@ -33,6 +33,8 @@ const (
 	Plugin Class = "plugin"
 	// CUDA is for what the software CUDA does not have. On a real GPU it is used.
 	CUDA Class = "cuda"
+	// GDR is about NICs that reach GPU memory. Those of the plugin reach only that of the software CUDA.
+	GDR Class = "gdr"
 	// Set is set by ddlemu to the value in Reason.
 	Set Class = "set"
 	// Ranks is used in a program of the user. In its own ranks ddlemu sets it.
@@ -76,6 +78,10 @@ func (v *Variable) why(s *Situation, debug bool) string {
 	case CUDA:
 		if s.Soft {
 			return v.Reason
+		}
+	case GDR:
+		if !s.Soft {
+			return "the plugin's NICs reach no memory of a real GPU"
 		}
 	case Other:
 		if s.OwnRanks && v.Reason != ofBuilds {

@@ -53,12 +53,15 @@ func ofNCCL(s *Situation, set Setting, debug bool) string {
 	if v == nil || v.Class == Symbol {
 		return unknown(set, ncclNames(), "NCCL "+versionText(s.NCCL)+" has no such variable")
 	}
+	if v.Class == Set && !s.Starts {
+		return "" // the plugin has set it
+	}
 	version := listed(s.NCCL)
 	if version != "" && len(v.In) > 0 && !slices.Contains(v.In, version) {
 		return noEffect(set, fmt.Sprintf("NCCL %s does not have it, %s does", version, strings.Join(v.In, " and ")))
 	}
 	if v.Class == Set {
-		if s.Starts && set.Value != v.Reason {
+		if set.Value != v.Reason {
 			return noEffect(set, fmt.Sprintf("ddlemu sets it to %s", v.Reason))
 		}
 		return ""

@@ -78,11 +78,14 @@ func listed(nccl string) string {
 	return ""
 }
 
+// mayFail are the classes of what NCCL uses.
+var mayFail = []Class{Used, Modelled, Topology, Ranks, GDR, Host, Node}
+
 // Given are the variables of set that NCCL uses, as NAME=VALUE: if it fails, one of them may be the reason.
 func Given(set []Setting) []string {
 	var out []string
 	for _, s := range set {
-		if v := find(s.Name); v != nil && s.Value != "" && (v.Class == Used || v.Class == Modelled || v.Class == Topology) {
+		if v := find(s.Name); v != nil && s.Value != "" && slices.Contains(mayFail, v.Class) {
 			out = append(out, s.text())
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // The list can be searched, and each entry says what its class needs.
 func TestList(t *testing.T) {
 	withReason := []Class{Plugin, CUDA, Set, Off, Other}
-	classes := append([]Class{Used, Modelled, Topology, Debug, Log, Host, Node, Ranks, IB, Socket, Symbol}, withReason...)
+	classes := append([]Class{Used, Modelled, Topology, Debug, Log, Host, Node, Ranks, GDR, IB, Socket, Symbol}, withReason...)
 	list := List()
 	for i, v := range list {
 		if i > 0 && list[i-1].Name >= v.Name {
@@ -57,6 +57,8 @@ func TestNotes(t *testing.T) {
 		{virtual, "NCCL_NSOCKS_PERTHREAD=4", "NCCL_NSOCKS_PERTHREAD=4 has no effect here: it is for NCCL's NET/Socket, and NCCL uses the plugin instead"},
 		{virtual, "NCCL_NVLS_ENABLE=1", "NCCL_NVLS_ENABLE=1 has no effect here: the software CUDA has no NVLS"},
 		{gpu, "NCCL_NVLS_ENABLE=1", ""},
+		{virtual, "NCCL_NET_GDR_LEVEL=SYS", ""},
+		{gpu, "NCCL_NET_GDR_LEVEL=SYS", "NCCL_NET_GDR_LEVEL=SYS has no effect here: the plugin's NICs reach no memory of a real GPU"},
 		{virtual, "NCCL_SET_THREAD_NAME=1", "NCCL_SET_THREAD_NAME=1 has no effect here: it changes only what the host does, which takes no time here"},
 		{run, "NCCL_SET_THREAD_NAME=1", ""},
 		{virtual, "NCCL_P2P_NVL_CHUNKSIZE=1", "NCCL_P2P_NVL_CHUNKSIZE=1 has no effect here: it changes how data moves within a node, which takes no time here"},

@@ -9,15 +9,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 )
 
-// llThreshold is NCCL's default of NCCL_P2P_LL_THRESHOLD in bytes.
-const llThreshold = 16384
-
 // setVariables sets in d what NCCL reads from variables and its log does not tell. These are the variables of class
 // [variables.Modelled].
 func setVariables(d *expect.Decision, getenv func(string) string) error {
 	var llBuffers int
 	shared := 1
-	d.P2PLLThreshold = llThreshold
 	for _, v := range []struct {
 		name  string
 		field *int
@@ -37,7 +33,9 @@ func setVariables(d *expect.Decision, getenv func(string) string) error {
 		if n < 0 {
 			return fmt.Errorf("%s=%s: must not be negative", v.name, text)
 		}
-		*v.field = int(n)
+		if *v.field = int(n); v.field == &d.P2PLLThreshold && n == 0 {
+			*v.field = -1 // no message is so small
+		}
 	}
 	d.P2PLL = llBuffers == 1
 	if shared == 0 && d.Coll.IsP2P() {
