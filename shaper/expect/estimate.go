@@ -3,6 +3,7 @@
 package expect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -229,7 +230,8 @@ func (e *Estimate) busiest() Traffic {
 
 // play simulates calls back to back until their times are equal, or a given number of calls, and returns the mean over
 // Iterations and the number of calls. In the order of a virtual clock it simulates all of them, if that does not take
-// long: there the result is exact, and calls that seem to take equally long may still change slowly.
+// long: there the result is exact, and calls that seem to take equally long may still change slowly. Of calls that are
+// known to repeat, only the first and the last ones are played, with the same result.
 func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estimate) (timing, int, error) {
 	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.tieSeed)
 	defer net.Close()
@@ -242,18 +244,11 @@ func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estim
 		return timing{}, 0, err
 	}
 	c.random = s.draws()
-	n := 0
-	for {
-		n++
-		if err := s.play(ctx, func() bool { return s.haveEnded(n) }); err != nil {
-			return timing{}, 0, err
-		}
-		if calls > 0 && n < calls {
-			continue
-		}
-		if n == calls || n == enqueued || !f.InOrder && s.steady(n) || float64(s.steps) > f.limit() && n >= minCalls {
-			break
-		}
+	n, err := s.playCalls(ctx, newRepeats(f, s.conns, net), cmp.Or(calls, enqueued), func(n int) bool {
+		return calls == 0 && (!f.InOrder && s.steady(n) || float64(s.steps) > f.limit() && n >= minCalls)
+	})
+	if err != nil {
+		return timing{}, 0, err
 	}
 	c.played += s.steps
 	if n := s.stalls(); n > 0 {
@@ -263,6 +258,21 @@ func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estim
 		e.Extrapolated = true
 	}
 	return s.timing(n, c.Iterations), n, nil
+}
+
+// playCalls simulates calls until all ranks with work have ended the given number of them, or enough says so of a smaller
+// number, and returns how many. Those that again knows to repeat are not played. It may be nil.
+func (s *sim) playCalls(ctx context.Context, again *repeats, most int, enough func(n int) bool) (int, error) {
+	for n := 1; ; n++ {
+		if err := s.play(ctx, func() bool { return s.haveEnded(n - again.skipped()) }); err != nil {
+			return 0, err
+		}
+		n += again.look(s, n, most-n)
+		if n == most || again.skipped() == 0 && enough(n) {
+			again.fill(s)
+			return n, nil
+		}
+	}
 }
 
 // newSim simulates a number of calls back to back.

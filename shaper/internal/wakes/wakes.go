@@ -32,6 +32,9 @@ func (h *Heap) First() int64 {
 	return h.at[h.order[0]]
 }
 
+// Time is that of a connection.
+func (h *Heap) Time(i int) int64 { return h.at[i] }
+
 // Pop returns the earliest connection and sets its time to Never. One must have a time.
 func (h *Heap) Pop() int {
 	i := h.order[0]
