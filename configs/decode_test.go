@@ -30,9 +30,9 @@ transport:
 
 // refused are invalid files: the text that is replaced in good, the replacement, and the error.
 var refused = []struct{ old, text, want string }{
-	{"nodes: 2", "nodes: 0", "f.yaml:1: nodes: 0 is out of range: must be 1 to 255"},
+	{"nodes: 2", "nodes: 0", "f.yaml:1: nodes: 0 is out of range: must be 1 to 256"},
 	{"nodes: 2", "nodes: 300", "f.yaml:1: nodes: 300 is out of range"},
-	{"nodes: 2", "nodes: -2", `f.yaml:1: nodes: "-2" is not a whole number: must be 1 to 255`},
+	{"nodes: 2", "nodes: -2", `f.yaml:1: nodes: "-2" is not a whole number: must be 1 to 256`},
 	{"nodes: 2", "nodes: 0755", `f.yaml:1: nodes: "0755" is not a whole number`},
 	{"nodes: 2", "nodes: 1e1", `f.yaml:1: nodes: "1e1" is not a whole number`},
 	{"nodes: 2", "nodes: [2]", "f.yaml:1: nodes: a list was given: must be a single value"},

@@ -66,7 +66,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"folder", Source{File: "testdata"}, "fabric file testdata is a folder: name a file in it"},
 		{"big file", Source{File: big}, "fabric file " + big + " is larger than 1048576 bytes"},
 		{"bad variable", Source{Profile: "eth1", Getenv: environ("DDLEMU_BW", "100")}, `DDLEMU_BW: "100" has no unit`},
-		{"variable out of range", Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, "DDLEMU_NODES: 0 is out of range: must be 1 to 255"},
+		{"variable out of range", Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, "DDLEMU_NODES: 0 is out of range: must be 1 to 256"},
 		{"bad transport", Source{Profile: "eth1", Getenv: environ("DDLEMU_TRANSPORT", "udp")}, `DDLEMU_TRANSPORT: "udp" is not one of tcp, rdma`},
 	} {
 		if c.src.Getenv == nil {

@@ -18,9 +18,9 @@ import (
 
 // Limits of a fabric's values.
 const (
-	MaxNodes       = 255
+	MaxNodes       = 256
 	MaxNICsPerNode = 32
-	MaxNICs        = 256 // nodes x NICs per node: all links and ports are at most 2^16
+	MaxNICs        = 256 // nodes x NICs per node: their links are about as many as the square
 	MaxGPUsPerNode = 64
 	MaxNVLinks     = 18 // of a GPU, as of H100 and B200
 	MaxTimeScale   = 1024

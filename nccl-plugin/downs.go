@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -14,7 +14,7 @@ import (
 // large time scale that is hours away, and until then nothing else tells why the job stands still.
 type downWatch struct {
 	file  *state.File
-	fab   *fabric.Fabric
+	nics  int // per node
 	node  int
 	limit string // see live.DownLimit
 	warn  func(text string)
@@ -32,34 +32,41 @@ func (w *downWatch) look() {
 	w.changes = changes
 	was := w.down
 	w.down = map[int]bool{}
-	first, more := "", 0
-	for _, h := range w.file.Hops() {
-		if !h.Spec.Down || !w.uses(&h) {
+	first, more := -1, 0
+	for hop := range w.file.HopCount() {
+		if !w.uses(hop) {
 			continue
 		}
-		w.down[h.Index] = true
+		if spec, _, _ := w.file.SpecOf(hop); !spec.Down {
+			continue
+		}
+		w.down[hop] = true
 		switch {
-		case was[h.Index]:
-		case first == "":
-			first = w.fab.HopName(h.Index)
+		case was[hop]:
+		case first < 0:
+			first = hop
 		default:
 			more++
 		}
 	}
-	if first == "" {
+	if first < 0 {
 		return
 	}
-	what, them := first+" is", "it"
+	// Names are needed once in a while, so no process keeps the fabric's description: that of a large one has megabytes.
+	fab, err := live.Fabric(w.file)
+	if err != nil {
+		w.warn(err.Error())
+		return
+	}
+	what, them := fab.HopName(first)+" is", "it"
 	if more > 0 {
-		what, them = fmt.Sprintf("%s and %s are", first, units.Count(more, "other link")), "them"
+		what, them = fmt.Sprintf("%s and %s are", fab.HopName(first), units.Count(more, "other link")), "them"
 	}
 	w.warn(fmt.Sprintf("%s down: a call that needs %s fails after %s", what, them, w.limit))
 }
 
 // uses reports whether messages of this node may cross a hop. Paths between switches are not looked up.
-func (w *downWatch) uses(h *state.HopStatus) bool {
-	if h.Kind == state.Trunk {
-		return true
-	}
-	return w.fab.NodeOfNIC(h.Src) == w.node || w.fab.NodeOfNIC(h.Dst) == w.node
+func (w *downWatch) uses(hop int) bool {
+	kind, src, dst := w.file.EndsOf(hop)
+	return kind == state.Trunk || src/w.nics == w.node || dst/w.nics == w.node
 }

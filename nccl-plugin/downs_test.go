@@ -33,7 +33,7 @@ func TestDownWatch(t *testing.T) {
 	}
 	file := statetest.New(t, fab, "t")
 	var told []string
-	w := &downWatch{file: file, fab: fab, node: 0, limit: live.DownLimit(file, fab), warn: func(text string) { told = append(told, text) }}
+	w := &downWatch{file: file, nics: 1, node: 0, limit: live.DownLimit(file, fab), warn: func(text string) { told = append(told, text) }}
 	for _, step := range []struct {
 		name, pattern string
 		down          bool

@@ -75,6 +75,8 @@ func netInit(commID C.uint64_t) (result C.int) {
 	joined = m
 	m.announce()
 	m.noteVariables()
+	// The description of a large fabric takes tens of MB, which are not needed any more, in each of hundreds of ranks.
+	debug.FreeOSMemory()
 	return C.DDLEMU_SUCCESS
 }
 

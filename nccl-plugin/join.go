@@ -187,7 +187,7 @@ func (m *member) takePart(fab *fabric.Fabric, r state.Rank) (err error) {
 		m.endpoint.FailTogether(m.rankDied)
 	}
 	if limit := live.DownLimit(m.file, fab); limit != "" {
-		w := &downWatch{file: m.file, fab: fab, node: r.Node, limit: limit, warn: func(text string) { logLine(C.NET_LOG_WARN, text) }}
+		w := &downWatch{file: m.file, nics: fab.Config.NICsPerNode, node: r.Node, limit: limit, warn: func(text string) { logLine(C.NET_LOG_WARN, text) }}
 		m.endpoint.EachPeriod(w.look)
 	}
 	return nil

@@ -105,7 +105,7 @@ func (m *member) describeFabric(dir string, r state.Rank) error {
 	if err := ledger.WriteFabric(dir, m.file.Config()); err != nil {
 		return err
 	}
-	n := &changeNotes{file: m.file, dir: dir, rank: r.Rank, seen: make([]uint32, len(m.file.Hops())), done: make(chan struct{}), ended: make(chan struct{})}
+	n := &changeNotes{file: m.file, dir: dir, rank: r.Rank, seen: make([]uint32, m.file.HopCount()), done: make(chan struct{}), ended: make(chan struct{})}
 	if err := n.note(); err != nil {
 		return err
 	}

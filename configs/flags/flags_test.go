@@ -198,7 +198,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"out of range", configs.Source{Profile: "eth1"}, []string{"--lat=1m"}, "--lat: 1m0s is out of range"},
 		{"clashes with the file", configs.Source{File: small}, []string{"--bw=100Gbps", "--queue=32K"}, "--queue: lossless:32K is out of range: must be 64K"},
 		{"override beyond the nodes", configs.Source{File: "../examples/rails.yaml"}, []string{"--nodes=3"}, "../examples/rails.yaml:22: links[2].match: "},
-		{"variable out of range", configs.Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, nil, "DDLEMU_NODES: 0 is out of range: must be 1 to 255"},
+		{"variable out of range", configs.Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, nil, "DDLEMU_NODES: 0 is out of range: must be 1 to 256"},
 	} {
 		if c.src.Getenv == nil {
 			c.src.Getenv = environ()

@@ -52,15 +52,15 @@ func Fabric(file *state.File) (*fabric.Fabric, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)
 	}
-	hops := file.Hops()
-	if len(hops) != len(fab.Hops) {
-		return nil, fmt.Errorf("read back fabric %s: %w: it has %d hops, its description %d", file.Name(), state.ErrNotUsable, len(hops), len(fab.Hops))
+	if n := file.HopCount(); n != len(fab.Hops) {
+		return nil, fmt.Errorf("read back fabric %s: %w: it has %d hops, its description %d", file.Name(), state.ErrNotUsable, n, len(fab.Hops))
 	}
-	for i, h := range hops {
-		if want := &fab.Hops[i]; hopKinds[want.Kind] != h.Kind || want.Src != h.Src || want.Dst != h.Dst {
+	for i := range fab.Hops {
+		h := &fab.Hops[i]
+		if kind, src, dst := file.EndsOf(i); hopKinds[h.Kind] != kind || h.Src != src || h.Dst != dst {
 			return nil, fmt.Errorf("read back fabric %s: %w: hop %d is not the one of its description", file.Name(), state.ErrNotUsable, i)
 		}
-		fab.Hops[i].Spec = h.Spec
+		h.Spec, _, _ = file.SpecOf(i)
 	}
 	return fab, nil
 }

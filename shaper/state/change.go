@@ -45,6 +45,15 @@ func (f *File) Hops() []HopStatus {
 	return out
 }
 
+// HopCount is the number of hops.
+func (f *File) HopCount() int { return len(f.hops()) }
+
+// EndsOf is the kind of a hop and its ends, as in [HopStatus].
+func (f *File) EndsOf(hop int) (kind uint32, src, dst int) {
+	h := &f.hops()[hop]
+	return h.Kind, int(h.Src), int(h.Dst)
+}
+
 // SpecOf is the parameters in force on a hop, and since when, in ns of the fabric's clock; 0: since the
 // fabric was made. Changes counts the changes of the hop so far.
 func (f *File) SpecOf(hop int) (spec link.Spec, since int64, changes uint32) {

@@ -397,7 +397,7 @@ func TestLockHeldByAnother(t *testing.T) {
 	for _, which := range []int64{changing, joining} {
 		begin := time.Now()
 		_, err := f.lock(which, 50*time.Millisecond)
-		checkError(t, err, nil, "lock fabric t: other processes have had it for 50ms: look for a process that is stopped")
+		checkError(t, err, nil, fmt.Sprintf("lock fabric t: process %d has had it for 50ms: it is stopped, or this machine is too busy: continue it .kill -CONT %[1]d. or end it", p.cmd.Process.Pid))
 		if took := time.Since(begin); took < 50*time.Millisecond {
 			t.Errorf("gave up after %v", took)
 		}
@@ -412,6 +412,37 @@ func TestLockHeldByAnother(t *testing.T) {
 	}
 	if _, err := f.JoinJob(1); err != nil {
 		t.Errorf("after its holder was killed: %v", err)
+	}
+}
+
+// While others acquire a lock one after another, as hundreds of ranks do when they join, a process waits for longer than
+// it would for one of them.
+func TestLockInTurns(t *testing.T) {
+	f := newFile(t)
+	p := start(t, "hold", f.Dir(), "t")
+	if got := p.line(); got != "held" {
+		t.Fatal(got)
+	}
+	const wait, turns = 2 * shortTimeout, 5
+	begin := time.Now()
+	go func() {
+		for range 2 * turns {
+			time.Sleep(wait / 2)
+			atomic.AddUint64(&f.head().LockUses[joining], 1)
+		}
+	}()
+	_, err := f.lock(joining, wait)
+	if took := time.Since(begin); err == nil || took < turns*wait {
+		t.Errorf("gave up after %v: %v", took, err)
+	}
+	p.kill()
+	unlock, err := f.lock(joining, wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if n := f.head().LockUses; n != [2]uint64{1, 2*turns + 2} {
+		t.Errorf("the locks were acquired %v times", n)
 	}
 }
 

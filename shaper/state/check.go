@@ -39,12 +39,13 @@ func (h header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error {
 	return nil
 }
 
-// Limits of a header's numbers. Together they keep the file below 2^34 bytes.
+// Limits of a header's numbers. Together they keep the file below 2^34 bytes. 256 NICs of nodes with one each have
+// 65 792 hops; the others are for links between switches.
 const (
 	maxNodes       = 1<<16 - 1
 	maxNICsPerNode = 1<<8 - 1
 	maxNICs        = 1 << 10
-	maxHops        = 1 << 16
+	maxHops        = 1 << 17
 	maxSwitches    = 1 << 10
 
 	// The largest values of link.NewHost, at the largest time scale.
@@ -70,7 +71,7 @@ func (h *header) plausible() bool {
 		h.GPUsPerNode <= maxNodes && h.TimeScale >= 1 && h.TimeScale <= link.MaxTimeScale &&
 		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) && int(h.Paths) == h.nics()*h.nics() &&
 		h.VirtualClock <= 1 && (h.VirtualClock == 0 || h.TimeScale == 1 && h.Snapshots == 0) &&
-		h.Jobs == jobsFor(int(h.Hops)) && h.Jobs > 0 && (h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
+		h.Jobs == jobsFor(int(h.Hops), h.Snapshots > 0) && (h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
 		h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
 		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 && t.Second <= int64(time.Second)*link.MaxTimeScale &&

@@ -47,6 +47,7 @@ type Spec struct {
 
 // Sizes of the fixed tables in entries; of all link statistics, of the configuration and
 // of a page in bytes. A fabric with many links has places for fewer jobs.
+// If one place takes more than maxLinkStats, it has no more than it needs.
 const (
 	maxParticipants = 512
 	maxEvents       = 256
@@ -158,7 +159,7 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 		e := &f.pathTable()[p.Src*h.nics()+p.Dst]
 		e.N = uint8(len(p.Hops))
 		for i, step := range p.Hops {
-			e.Hops[i] = uint16(step.Hop)
+			e.Hops[i] = uint32(step.Hop)
 			if step.Private {
 				e.Private |= 1 << i
 			}
@@ -194,8 +195,6 @@ func (s *Spec) Check() error {
 		return fmt.Errorf("fabric %s: time scale %d: must be 1 to %d", s.Name, s.TimeScale, link.MaxTimeScale)
 	case len(s.Hops) > maxHops:
 		return fmt.Errorf("fabric %s: %d ports and links, at most %d: fewer nodes or NICs", s.Name, len(s.Hops), maxHops)
-	case jobsFor(len(s.Hops)) == 0:
-		return fmt.Errorf("fabric %s: counters for %d ports and links do not fit in %d MiB: fewer nodes or NICs", s.Name, len(s.Hops), maxLinkStats>>20)
 	case len(s.Config) > maxConfig:
 		return fmt.Errorf("fabric %s: its description has %d bytes, at most %d", s.Name, len(s.Config), maxConfig)
 	case len(s.Profile) >= nameSize:
@@ -226,8 +225,14 @@ func (s *Spec) Check() error {
 // all hops within the grace period.
 func blocksFor(hops int) uint32 { return uint32(2*hops + 64) }
 
-// jobsFor is the number of places for jobs in a fabric of so many hops.
-func jobsFor(hops int) uint32 { return uint32(min(maxJobs, maxLinkStats/max(linkStatsSize*hops, 1))) }
+// jobsFor is the number of places for jobs in a fabric of so many hops. On the kernel datapath one is that of all traffic.
+func jobsFor(hops int, kernel bool) uint32 {
+	least := 1
+	if kernel {
+		least = 2
+	}
+	return uint32(min(maxJobs, max(least, maxLinkStats/max(linkStatsSize*hops, 1))))
+}
 
 // snapshotsFor is the number of snapshots for so many places for jobs and hops.
 func snapshotsFor(jobs, hops uint32) uint32 { return snapshotsPerJob * jobs * hops }
@@ -238,7 +243,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 		Magic: Magic, Version: Version, Layout: layoutSum, UID: uid,
 		Created: Now(), FabricID: rand.Uint64() | 1, Seed: s.Seed,
 		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode), NICsPerNode: uint32(s.NICsPerNode),
-		Hops: uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops)),
+		Hops: uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops), s.Kernel),
 		Participants: maxParticipants, Events: maxEvents, ConfigLen: uint32(len(s.Config)),
 		Transport: s.Transport.Scaled(int64(s.TimeScale)),
 	}

@@ -149,8 +149,7 @@ func TestCreateRefuses(t *testing.T) {
 		"many GPUs":        {func(s *Spec) { s.GPUsPerNode = 1 << 40 }, "fabric t: .* too many: .*"},
 		"time scale 0":     {func(s *Spec) { s.TimeScale = 0 }, "fabric t: time scale 0: must be 1 to 1024"},
 		"time scale 1025":  {func(s *Spec) { s.TimeScale = 1025 }, "fabric t: time scale 1025: must be 1 to 1024"},
-		"many hops":        {func(s *Spec) { s.Hops = make([]HopSpec, 1<<16+1) }, "fabric t: 65537 ports and links, at most 65536: fewer nodes or NICs"},
-		"many counters":    {func(s *Spec) { s.Hops = make([]HopSpec, 20000) }, "fabric t: counters for 20000 ports and links do not fit in 24 MiB: fewer nodes or NICs"},
+		"many hops":        {func(s *Spec) { s.Hops = make([]HopSpec, 1<<17+1) }, "fabric t: 131073 ports and links, at most 131072: fewer nodes or NICs"},
 		"long text":        {func(s *Spec) { s.Config = make([]byte, 1<<20+1) }, "fabric t: its description has 1048577 bytes, at most 1048576"},
 		"long profile":     {func(s *Spec) { s.Profile = strings.Repeat("p", 64) }, `fabric t: profile name "p+" is too long`},
 		"hop of no kind":   {func(s *Spec) { s.Hops[1].Kind = 4 }, "fabric t: hop 1 of kind 4 from NIC 0 to NIC 0 of 2: not possible"},
@@ -375,4 +374,43 @@ func openThings(t *testing.T, path string) int {
 		}
 	}
 	return n
+}
+
+// A fabric of 256 NICs fits, with a place for one job; on the kernel datapath also with that of all traffic. A path can
+// name its last hop.
+func TestManyNICs(t *testing.T) {
+	const nics = 256
+	s := twoNodes("t")
+	s.Nodes, s.NICsPerNode, s.Hops, s.Paths = nics, 1, nil, nil
+	spec := family(1)
+	for n := range uint32(nics) {
+		s.Hops = append(s.Hops, HopSpec{TxPort, n, n, spec}, HopSpec{RxPort, n, n, spec})
+	}
+	for src := range nics {
+		for dst := range nics {
+			if src != dst {
+				s.Paths = append(s.Paths, PathSpec{src, dst, []link.PathHop{{Hop: 2 * src}, {Hop: len(s.Hops), Private: true}, {Hop: 2*dst + 1}}})
+				s.Hops = append(s.Hops, HopSpec{Link, uint32(src), uint32(dst), spec})
+			}
+		}
+	}
+	for kernel, jobs := range map[bool]uint32{false: 1, true: 2} {
+		s.Kernel = kernel
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		h, err := s.header(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Jobs != jobs || !h.plausible() || h.FileSize > uint64(jobs)*300<<20 {
+			t.Errorf("kernel %v: %d jobs, plausible %v, %d MiB", kernel, h.Jobs, h.plausible(), h.FileSize>>20)
+		}
+	}
+	s.Kernel = false
+	f := create(t, newDir(t), s)
+	last := len(s.Hops) - 1
+	if path := f.Path(nics-1, nics-2); len(path) != 3 || path[1].Hop != last {
+		t.Errorf("the last path is %v, want hop %d in it", path, last)
+	}
 }

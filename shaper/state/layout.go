@@ -106,11 +106,12 @@ type header struct {
 	SnapshotsOff, ClockOff                              uint64
 	Snapshots                                           uint32 // two per job and hop on the kernel datapath, else none
 	VirtualClock                                        uint32 // 1: the fabric has a virtual clock
+	LockUses                                            [2]uint64
 }
 
 // pathEntry is the path from one NIC to another.
 type pathEntry struct {
-	Hops    [link.MaxHops]uint16
+	Hops    [link.MaxHops]uint32
 	N       uint8 // 0: no path
 	Private uint8 // bit i: only hop i-1 feeds hop i
 	_       [6]uint8

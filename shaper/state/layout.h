@@ -66,6 +66,7 @@ struct ddlemu_header {
 	uint64_t snapshots_off, clock_off; // clock_off: of struct ddlemu_clock
 	uint32_t snapshots; // used by Go only
 	uint32_t virtual_clock; // 1: time is virtual; 0: it is that of CLOCK_MONOTONIC
+	uint64_t lock_uses[2]; // used by Go only, atomic: how often each lock was acquired
 };
 
 #endif

@@ -5,7 +5,9 @@ package state
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,43 +29,69 @@ const (
 var inProcess [2]sync.Mutex
 
 // How long to wait for a lock. A process needs it for microseconds, or for the grace
-// period if it waits for blocks. If it has it for longer, it is stopped.
+// period if it waits for blocks; in a fabric of many ranks for milliseconds. If nobody
+// acquires it for as long as lockTimeout, whoever has it is stopped.
 const (
 	lockTimeout  = 10 * time.Second
-	shortTimeout = 100 * time.Millisecond // if the caller can try again later
+	shortTimeout = 100 * time.Millisecond // if the caller can try again later, however busy the others are
 )
 
-// maxPause is the longest time between two attempts to acquire a lock.
-const maxPause = time.Millisecond
+// maxPause is the longest time between two attempts to acquire a lock. In each attempt the
+// kernel compares all locks of the file: hundreds of ranks that try every millisecond leave
+// no processor for the one that has the lock.
+const maxPause = 50 * time.Millisecond
 
-// lock acquires one of the fabric's locks. It waits at most for the given time.
+// fairPause is how long a process that had a lock for that long leaves it to others.
+const fairPause = time.Millisecond
+
+// lock acquires one of the fabric's locks. It waits as long as others acquire it one after
+// another, but at most for the given time for one of them; with shortTimeout for all.
 func (f *File) lock(which int64, wait time.Duration) (unlock func(), err error) {
-	deadline := time.Now().Add(wait)
+	uses := &f.head().LockUses[which]
+	seen, deadline := atomic.LoadUint64(uses), time.Now().Add(wait)
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, maxPause) {
 		if inProcess[which].TryLock() {
 			if err = f.record(unix.F_SETLK, unix.F_WRLCK, which); err == nil {
-				acquired := time.Now()
-				return func() {
-					// This fails only if the file is closed, and then the lock is released.
-					_ = f.record(unix.F_SETLK, unix.F_UNLCK, which)
-					inProcess[which].Unlock()
-					// After a long time with the lock, let others acquire it before this
-					// process tries again.
-					if time.Since(acquired) > maxPause {
-						time.Sleep(2 * maxPause)
-					}
-				}, nil
+				atomic.AddUint64(uses, 1)
+				return f.unlocker(which), nil
 			}
 			inProcess[which].Unlock()
 			if !isLocked(err) {
 				return nil, fmt.Errorf("lock fabric %s: %w", f.Name(), err)
 			}
 		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("lock fabric %s: other processes have had it for %v: look for a process that is stopped", f.Name(), wait)
+		if n := atomic.LoadUint64(uses); n != seen && wait > shortTimeout {
+			seen, deadline = n, time.Now().Add(wait)
 		}
-		time.Sleep(pause)
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("lock fabric %s: %s", f.Name(), f.holder(which, wait))
+		}
+		time.Sleep(pause/2 + rand.N(pause/2))
 	}
+}
+
+// unlocker returns the function that releases a lock that was acquired just now.
+func (f *File) unlocker(which int64) func() {
+	acquired := time.Now()
+	return func() {
+		// This fails only if the file is closed, and then the lock is released.
+		_ = f.record(unix.F_SETLK, unix.F_UNLCK, which)
+		inProcess[which].Unlock()
+		// After a long time with the lock, let others acquire it before this
+		// process tries again.
+		if time.Since(acquired) > fairPause {
+			time.Sleep(2 * fairPause)
+		}
+	}
+}
+
+// holder says who has had a lock for so long, and what to do.
+func (f *File) holder(which int64, wait time.Duration) string {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: which, Len: 1}
+	if unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type == unix.F_UNLCK || l.Pid <= 0 {
+		return fmt.Sprintf("another process has had it for %v: look for one that is stopped (state T in `ps aux`), and continue or end it", wait)
+	}
+	return fmt.Sprintf("process %d has had it for %v: it is stopped, or this machine is too busy: continue it (kill -CONT %[1]d) or end it", l.Pid, wait)
 }
 
 // record sets or clears this process's record lock on one byte of the file.

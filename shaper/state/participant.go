@@ -5,6 +5,7 @@ package state
 import (
 	"fmt"
 	"os"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -26,6 +27,7 @@ type Participant struct {
 	slot    int
 	job     Job
 	lost    int // ranks that the job had lost when this one joined
+	looked  int // of ReapNext
 	hasLeft atomic.Bool
 }
 
@@ -281,6 +283,28 @@ func (f *File) Reap() []int {
 	}
 	defer unlock()
 	return f.reap()
+}
+
+// ReapNext looks whether the process of the next participant is alive, and that of another one, which is not the same
+// each time. One call at a time. If one is dead, it does what Reap does. If all participants call it from time to time, each death is seen,
+// also if some of them are stopped. It costs two system calls. A look at all participants costs as many as there are,
+// in each of which the kernel compares all of their locks.
+func (p *Participant) ReapNext() {
+	used := make([]int, 0, 16)
+	for i := range p.f.participants() {
+		if i != p.slot && atomic.LoadUint32(&p.f.participants()[i].State) != slotFree {
+			used = append(used, i)
+		}
+	}
+	if len(used) == 0 {
+		return
+	}
+	next := sort.SearchInts(used, p.slot) % len(used)
+	p.looked++
+	other := (next + p.looked) % len(used)
+	if !p.f.Alive(used[next]) || !p.f.Alive(used[other]) || p.f.jobsWithoutRanks() != 0 {
+		p.f.Reap()
+	}
 }
 
 // reapable reports, without a lock, whether reap would find something.

@@ -144,6 +144,34 @@ func TestDeath(t *testing.T) {
 	}
 }
 
+// A participant that looks after one other at a time sees each death: that of the next one at once.
+func TestReapNext(t *testing.T) {
+	f := newFile(t)
+	j, me := joined(t, f, 1)
+	var all []*process
+	for range 5 {
+		p, _ := member(t, f, 1)
+		all = append(all, p)
+	}
+	for range 20 {
+		me.ReapNext()
+	}
+	if n := len(f.Participants()); n != 6 {
+		t.Fatalf("%d participants are left, and all live", n)
+	}
+	all[0].kill()
+	if me.ReapNext(); j.Status().Died != 1 {
+		t.Error("the death of the next participant was not seen")
+	}
+	all[3].kill()
+	for range len(f.Participants()) {
+		me.ReapNext()
+	}
+	if j.Status().Died != 2 || len(f.Participants()) != 4 {
+		t.Errorf("the death of another participant was not seen: %+v", j.Status())
+	}
+}
+
 // Ranks that end after their launcher began to end them have not died, and do not make their job INVALID. Those that died
 // before have.
 func TestEndedByTheLauncher(t *testing.T) {

@@ -73,7 +73,7 @@ func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, e
 		return nil, err
 	}
 	v := C.struct_ddlemu_clock_view{
-		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(len(f.Hops())), participant: C.uint32_t(me.Slot()), node: C.uint32_t(node),
+		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(f.HopCount()), participant: C.uint32_t(me.Slot()), node: C.uint32_t(node),
 		reasons: (*C.uint64_t)(me.Job().ReasonsWord()), not_waited_for: C.uint64_t(state.NotWaitedFor),
 	}
 	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())

@@ -21,7 +21,8 @@ const deadPeerLatencies = 4
 
 // latency is that of a link, scaled.
 func (e *Endpoint) latency(hop int) time.Duration {
-	return e.Fabric.Hops()[hop].Spec.Latency * time.Duration(e.Fabric.Fixed().TimeScale)
+	spec, _, _ := e.Fabric.SpecOf(hop)
+	return spec.Latency * time.Duration(e.Fabric.Fixed().TimeScale)
 }
 
 // dial makes connection number to the rank in the handle.

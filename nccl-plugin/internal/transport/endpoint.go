@@ -115,8 +115,8 @@ func (e *Endpoint) callAlso() {
 	}
 }
 
-// Watch calls check every Period until Close, and frees the slots of participants that
-// died.
+// Watch calls check every Period until Close, and looks after the slots of participants that
+// died, see [state.Participant.ReapNext].
 func (e *Endpoint) Watch(check func()) {
 	e.Running.Go(func() {
 		tick := time.NewTicker(Period)
@@ -127,7 +127,7 @@ func (e *Endpoint) Watch(check func()) {
 				return
 			case <-tick.C:
 			}
-			e.Fabric.Reap()
+			e.Me.ReapNext()
 			e.CheckJob()
 			check()
 			e.callAlso()
@@ -162,6 +162,11 @@ func (e *Endpoint) loseConns() (rank int, tell func(rank int)) {
 // the listeners that nobody will connect to.
 func (e *Endpoint) CheckPeers() {
 	down, alive := e.Fabric.Down(), e.Liveness()
+	if slices.ContainsFunc(e.peers(), func(p Peer) bool { return !alive(p) }) {
+		// Whose connection fails looks which rank the job has lost.
+		e.Fabric.Reap()
+		e.CheckJob()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range e.conns {
@@ -175,6 +180,17 @@ func (e *Endpoint) CheckPeers() {
 	for _, l := range e.listeners {
 		l.checkPeers(e.Fabric, e.Me)
 	}
+}
+
+// peers are those of the connections that are open.
+func (e *Endpoint) peers() []Peer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []Peer
+	for _, c := range e.conns {
+		out = append(out, c.Peer())
+	}
+	return out
 }
 
 var errDaemonDied = errors.New("the fabric's daemon died: see `ddlemu status`")
@@ -275,7 +291,7 @@ func (e *Endpoint) NewID() uint64 {
 // Link is the hop that is the link between two NICs.
 func (e *Endpoint) Link(src, dst int) (hop int, err error) {
 	for _, s := range e.Fabric.Path(src, dst) {
-		if e.Fabric.Hops()[s.Hop].Kind == state.Link {
+		if kind, _, _ := e.Fabric.EndsOf(s.Hop); kind == state.Link {
 			return s.Hop, nil
 		}
 	}
