@@ -12,7 +12,7 @@ import (
 type Failure struct {
 	Rank, PID int
 	// Name is NCCL's enumerator (ncclRemoteError) or one of cuda, load, system, usage, exit (the rank ended without an
-	// answer), protocol (its answer is malformed) and silent (no answer in time).
+	// answer), plugin (it has no emulated network), protocol (its answer is malformed) and silent (no answer in time).
 	Name    string
 	Message string
 }

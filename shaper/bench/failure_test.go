@@ -37,6 +37,14 @@ func (l *lockedBuffer) String() string {
 // gone reports whether a process no longer runs.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
+// A rank whose plugin does not start fails with the plugin's reason: NCCL says only that it has no network.
+func TestRankWithoutNetwork(t *testing.T) {
+	_, err := Run(testContext(t), fakeConfig(t, 3, "FAKENCCL_FAULT=nonet:0"), nil)
+	if want := "init: ranks 0 to 2: plugin: the reason"; err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
 func TestRankFailures(t *testing.T) {
 	type want struct {
 		step  string

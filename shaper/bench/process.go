@@ -94,8 +94,19 @@ type lineWriter struct {
 	rank int
 	out  io.Writer // nil to discard
 
-	mu      sync.Mutex
-	partial []byte
+	mu        sync.Mutex
+	partial   []byte
+	noNetwork string // why the rank has no emulated network, "" if it has not said so
+}
+
+// noNetworkPrefix begins the line in which the plugin says why it does not start. NCCL knows only that it has no network.
+const noNetworkPrefix = "ddlemu: traffic of this rank will NOT be emulated: "
+
+// reason is why the rank has no emulated network, "" if it has not said so.
+func (w *lineWriter) reason() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.noNetwork
 }
 
 func (w *lineWriter) Write(text []byte) (int, error) {
@@ -120,6 +131,9 @@ func (w *lineWriter) Write(text []byte) (int, error) {
 func (w *lineWriter) line(line string) {
 	if strings.TrimSpace(line) == "" {
 		return
+	}
+	if reason, ok := strings.CutPrefix(line, noNetworkPrefix); ok {
+		w.noNetwork = reason
 	}
 	if w.out != nil {
 		fmt.Fprintf(w.out, "rank %d: %s\n", w.rank, line)

@@ -87,7 +87,7 @@ func (r *Ranks) handle(w *waiting, e event) {
 // error or no answer is the effect of a failure elsewhere. Events of different ranks come in any order.
 func order(f Failure) int {
 	switch f.Name {
-	case "exit":
+	case "exit", "plugin":
 		return 0
 	case "ncclRemoteError", "silent":
 		return 2
@@ -97,11 +97,15 @@ func order(f Failure) int {
 
 // report makes the error for a step's failures.
 func (r *Ranks) report(w *waiting) error {
-	slices.SortStableFunc(w.failures, func(a, b Failure) int { return order(a) - order(b) })
 	for i := range w.failures {
 		f := &w.failures[i]
-		f.PID = r.processes[f.Rank].cmd.Process.Pid
+		p := r.processes[f.Rank]
+		f.PID = p.cmd.Process.Pid
+		if reason := p.stderr.reason(); reason != "" {
+			f.Name, f.Message = "plugin", reason
+		}
 	}
+	slices.SortStableFunc(w.failures, func(a, b Failure) int { return order(a) - order(b) })
 	return &RanksError{Step: w.step, Failures: w.failures, Given: r.cfg.Given}
 }
 

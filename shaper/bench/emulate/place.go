@@ -51,6 +51,10 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 	if ranks > c.Nodes*c.GPUsPerNode {
 		return 0, fmt.Errorf("%s are more than %s x %s", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
 	}
+	if n := c.Nodes * c.NICsPerNode; !given.Nodes && n > configs.MaxNICs {
+		return 0, fmt.Errorf("--ranks %d: %s with %s each are %d NICs, and a fabric has at most %d: give fewer --ranks, or more --gpus-per-node",
+			ranks, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"), n, configs.MaxNICs)
+	}
 	if c.Nodes < 2 {
 		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"))
 	}

@@ -31,6 +31,9 @@ func TestPlace(t *testing.T) {
 		{name: "an empty node", ranks: 4, nodes: 3, gpus: 2, given: all, wantError: "leave 1 of 3 nodes empty"},
 		{name: "an empty node for the ranks of a workload", ranks: 3, nodes: 5, gpus: 2, given: PlaceFlags{Nodes: true, GPUs: true}, wantError: "leave 3 of 5 nodes empty"},
 		{name: "too few GPUs", ranks: 7, nodes: 3, gpus: 2, given: all, wantError: "7 ranks are more than 3 nodes x 2 GPUs"},
+		{name: "as many NICs as there can be", ranks: 256, given: PlaceFlags{Ranks: true}, wantRanks: 256, wantNodes: 256, wantGPUs: 1},
+		{name: "more NICs than there can be", ranks: 300, given: PlaceFlags{Ranks: true}, wantError: "--ranks 300: 300 nodes with 1 NIC each are 300 NICs, and a fabric has at most 256"},
+		{name: "more GPUs per node", ranks: 512, gpus: 2, given: PlaceFlags{Ranks: true, GPUs: true}, wantRanks: 512, wantNodes: 256, wantGPUs: 2},
 		{name: "nodes that do not divide", ranks: 4, nodes: 3, given: PlaceFlags{Ranks: true, Nodes: true}, wantError: "4 ranks do not divide among 3 nodes"},
 		{name: "a fabric that is up: those of its nodes that the ranks need", ranks: 4, nodes: 4, gpus: 2, given: PlaceFlags{Ranks: true}, shared: "x", wantRanks: 4, wantNodes: 2, wantGPUs: 2},
 	} {

@@ -12,6 +12,7 @@
 //                      hang      the stream never ends and no error is reported
 //                      die       the process is killed
 //                      initfail  ncclCommInitRank fails (N is ignored)
+//                      nonet     the same, after the plugin has said why it does not start (N is 0)
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -177,6 +178,10 @@ int ncclCommInitRank(void **out, int ranks, unique_id id, int rank)
 	c->ranks = ranks;
 	if (fault(c, "initfail"))
 		return INTERNAL_ERROR;
+	if (fault(c, "nonet")) {
+		fprintf(stderr, "ddlemu: traffic of this rank will NOT be emulated: the reason\n");
+		return INVALID_USAGE;
+	}
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof(struct shared)) != 0)
 		return 2;
