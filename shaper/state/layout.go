@@ -12,7 +12,7 @@ import (
 // A fabric does not outlive a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 18
+	Version = 19
 )
 
 // Kinds of hops.

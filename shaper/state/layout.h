@@ -10,7 +10,7 @@
 #include "../link/link.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 18
+#define DDLEMU_STATE_VERSION 19
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
