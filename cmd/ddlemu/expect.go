@@ -215,7 +215,10 @@ func (o *expectOptions) forecast(ctx context.Context, g *global, t *expectTable,
 	defer e.Dir.Close()
 	show, stop := g.showProgress("expect")
 	defer stop()
-	e.Config.TimeScale, e.DecideUpTo, e.Progress = 1, decideUpTo, show.Set
+	e.DecideUpTo, e.Progress = decideUpTo, show.Set
+	if e.Config.TimeScale > 0 {
+		e.Config.TimeScale = 1 // 0 is that too, and then the clock is the one that bench would choose
+	}
 	rows, info, failed := emulate.Expect(ctx, e)
 	if failed != nil && ctx.Err() == nil {
 		return nil, failed

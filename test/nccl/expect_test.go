@@ -101,6 +101,24 @@ func TestExpect(t *testing.T) {
 	}
 }
 
+// Without a run expect has the time that bench measures on the clock that it chooses, to the ns. Flows that meet take
+// turns in another order on the real clock, and have another time.
+func TestExpectIsWhatBenchMeasures(t *testing.T) {
+	args := []string{"alltoall", "--profile", "ndr400", "--jitter", "0", "--ranks", "4", "-n", "4", "-b", "4M", "-e", "4M", "--json"}
+	out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"expect"}, args...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e expectation
+	if err := json.Unmarshal(out, &e); err != nil {
+		t.Fatal(err)
+	}
+	r := bench(t, folder(t), nil, append(args, "-w", "1")...)
+	if len(e.Rows) != 1 || len(r.Rows) != 1 || e.Rows[0].ExpectedUS == nil || *e.Rows[0].ExpectedUS != r.Rows[0].TimeUS {
+		t.Errorf("expect says %+v, bench %+v", e.Rows, r.Rows)
+	}
+}
+
 // A log with one time that is impossible on the network and one that is too slow.
 func TestExpectJudgesALog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
