@@ -426,8 +426,8 @@ func TestLockInTurns(t *testing.T) {
 	const wait, turns = 2 * shortTimeout, 5
 	begin := time.Now()
 	go func() {
-		for range 2 * turns {
-			time.Sleep(wait / 2)
+		for range 10 * turns {
+			time.Sleep(wait / 10)
 			atomic.AddUint64(&f.head().LockUses[joining], 1)
 		}
 	}()
@@ -441,7 +441,7 @@ func TestLockInTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	unlock()
-	if n := f.head().LockUses; n != [2]uint64{1, 2*turns + 2} {
+	if n := f.head().LockUses; n != [2]uint64{1, 10*turns + 2} {
 		t.Errorf("the locks were acquired %v times", n)
 	}
 }
