@@ -57,6 +57,9 @@ const (
 	page            = 4096
 )
 
+// MaxRanks is the most ranks that can take part in a fabric; on the kernel datapath its daemon has one of the places.
+const MaxRanks = maxParticipants
+
 const linkStatsSize = int(unsafe.Sizeof(LinkStats{}))
 
 // Create makes the file of a fabric. The file gets its name when it is complete: a process

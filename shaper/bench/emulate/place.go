@@ -7,10 +7,19 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // PlaceFlags says which of --ranks, --nodes and --gpus-per-node the user gave.
 type PlaceFlags struct{ Ranks, Nodes, GPUs bool }
+
+// maxRanks is the most ranks that can take part.
+func maxRanks(c *configs.Fabric) int {
+	if c.OnKernel() {
+		return state.MaxRanks - 1 // the daemon takes part
+	}
+	return state.MaxRanks
+}
 
 // Place returns the number of ranks and sets the nodes and the GPUs per node of c so that they fit: what is not given
 // follows from the rest, with one rank per node by default. If all are given, no node may be empty; the last one may
@@ -54,6 +63,9 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 	if n := c.Nodes * c.NICsPerNode; !given.Nodes && n > configs.MaxNICs {
 		return 0, fmt.Errorf("--ranks %d: %s with %s each are %d NICs, and a fabric has at most %d: give fewer --ranks, or more --gpus-per-node",
 			ranks, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"), n, configs.MaxNICs)
+	}
+	if most := maxRanks(c); ranks > most {
+		return 0, fmt.Errorf("--ranks %d: at most %d can take part in a fabric", ranks, most)
 	}
 	if c.Nodes < 2 {
 		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"))

@@ -34,6 +34,7 @@ func TestPlace(t *testing.T) {
 		{name: "as many NICs as there can be", ranks: 256, given: PlaceFlags{Ranks: true}, wantRanks: 256, wantNodes: 256, wantGPUs: 1},
 		{name: "more NICs than there can be", ranks: 300, given: PlaceFlags{Ranks: true}, wantError: "--ranks 300: 300 nodes with 1 NIC each are 300 NICs, and a fabric has at most 256"},
 		{name: "more GPUs per node", ranks: 512, gpus: 2, given: PlaceFlags{Ranks: true, GPUs: true}, wantRanks: 512, wantNodes: 256, wantGPUs: 2},
+		{name: "more ranks than can take part", ranks: 1024, gpus: 8, given: PlaceFlags{Ranks: true, GPUs: true}, wantError: "--ranks 1024: at most 512 can take part in a fabric"},
 		{name: "nodes that do not divide", ranks: 4, nodes: 3, given: PlaceFlags{Ranks: true, Nodes: true}, wantError: "4 ranks do not divide among 3 nodes"},
 		{name: "a fabric that is up: those of its nodes that the ranks need", ranks: 4, nodes: 4, gpus: 2, given: PlaceFlags{Ranks: true}, shared: "x", wantRanks: 4, wantNodes: 2, wantGPUs: 2},
 	} {
