@@ -104,7 +104,7 @@ func TestCases(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads", "stub", "polling",
-			"forms", "monitored", "compiled"} {
+			"forms", "monitored", "compiled", "dropped", "held"} {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}
 		t.Run("link_back", func(t *testing.T) {
@@ -193,6 +193,15 @@ func TestMemory(t *testing.T) {
 		} {
 			t.Log(o.stdout)
 		}
+	})
+}
+
+// A rank does not grow by its calls: 3000 calls of each operation leave no tensors behind.
+func TestMemoryOfCalls(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, python string) {
+		o := job{python: python, limit: exampleLimit, prints: true}.good(t, "calls_memory.py", "3000", "100")
+		t.Log(o.stdout)
 	})
 }
 

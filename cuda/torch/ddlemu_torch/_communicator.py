@@ -26,7 +26,6 @@ from ._peers import Identity, Peer, Process
 from ._work import Work
 
 _MOST_WORKS = 256  # operations that are queued. NCCL's own queue has room for more.
-_PURGE = 16  # look for complete operations if there are more than this
 _DEATH = 0.5  # seconds in which the death of a peer is found after NCCL has noticed an error
 _STOP = 2.0  # seconds within which an aborted communicator usually stops
 _KERNEL_STOP = 0.2  # the same after an error of a kernel: then CUDA does not say any more what is complete
@@ -198,11 +197,11 @@ class Communicator:
             raise DdlemuError(self.library.nccl_error(code, self._handle))
 
     def _make_room(self) -> None:
-        if len(self.works) <= _PURGE:
-            return
-        self.purge()
+        """Let go of the works that have ended, and with them of their tensors. Wait if too many have not."""
+        if self.works:
+            self.purge()
         while len(self.works) >= _MOST_WORKS and not self.failing:
-            self.works[0].wait()
+            self.works[0].await_end()
 
     def purge(self) -> None:
         """Complete the works that have ended, in their order."""

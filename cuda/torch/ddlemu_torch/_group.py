@@ -63,6 +63,7 @@ class Group:
         self.members = [Member(i, r) for i, r in enumerate(global_ranks)]
         self.closed = False
         self.monitored_barriers = 0  # that this rank has called
+        self.work_type: Callable[..., Work] = Work
         if not global_ranks:
             self.members = [Member(i, i) for i in range(size)]
             announce(rank, size)
@@ -114,7 +115,7 @@ class Group:
 
     def finish_alone(self, operation: str, outputs: Sequence[Any]) -> Work:
         """Return the work of an operation that is complete, as those of a group of one rank are."""
-        work = Work(self.communicator(), operation, outputs, self.timeout)
+        work = self.work_type(self.communicator(), operation, outputs, self.timeout)
         work.launched(None)
         return work
 
@@ -132,7 +133,7 @@ class Group:
         return self.start(batch.operation())
 
     def _work(self, communicator: Communicator, operation: Operation) -> Work:
-        work = Work(communicator, operation.name, operation.outputs, self.seconds(operation.timeout))
+        work = self.work_type(communicator, operation.name, operation.outputs, self.seconds(operation.timeout))
         work.keep(operation.calls)
         for action in operation.actions:
             work.when_complete(action)

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend for torch below 2.14, where a backend in Python has to be a whole process group."""
 
-from collections import deque
-from typing import Any, Deque, List, Optional
+import functools
+from typing import Any, List, Optional
 
 import torch
 import torch.distributed as dist
 
 from ._group import Group
+from ._kept_work import Kept, KeptWork
 from ._shell import Shell
 from ._work import Work
-
-_KEPT_WORKS = 4096
 
 
 class DdlemuProcessGroup(Shell, dist.ProcessGroup):
@@ -21,14 +20,8 @@ class DdlemuProcessGroup(Shell, dist.ProcessGroup):
         dist.ProcessGroup.__init__(self, group.rank, group.size)
         self.group = group
         self._name, self._description = group.name, "undefined"
-        # Callers in C++ keep only the C++ half of a work. Its Python half must outlive their wait.
-        self._works: Deque[Work] = deque(maxlen=_KEPT_WORKS)
-
-    def _start(self, *arguments: Any) -> Optional[Work]:
-        work = super()._start(*arguments)
-        if work is not None:
-            self._works.append(work)
-        return work
+        self._kept = Kept()
+        group.work_type = functools.partial(KeptWork, self._kept)
 
     def _set_group_name(self, name: str) -> None:
         self._name = name
@@ -55,6 +48,7 @@ class DdlemuProcessGroup(Shell, dist.ProcessGroup):
         group = getattr(self, "group", None)
         if group is not None:
             group.close()
+            self._kept.clear()  # its works refer to it
 
     def _end_coalescing(self, *arguments: Any) -> Optional[Work]:
         """Start the collected operations. torch 1.13 passes the list that gets the work."""

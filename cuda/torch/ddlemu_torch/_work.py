@@ -122,7 +122,7 @@ class Work(C10dWork):
         if not self.complete:
             if timeout.total_seconds() > 0:
                 self.limit = min(self.limit, time.monotonic() - self.started + timeout.total_seconds())
-            self._wait()
+            self.await_end()
         return True
 
     def synchronize(self) -> None:
@@ -145,7 +145,7 @@ class Work(C10dWork):
 
     def result(self) -> List[torch.Tensor]:
         """Return the output tensors."""
-        return list(self._outputs)
+        return list(self._results())
 
     def get_future(self) -> torch.futures.Future:
         """Return a future with the output tensors. It is done if the operation is complete now; else a thread of this
@@ -175,6 +175,10 @@ class Work(C10dWork):
         """Return the outputs of an operation that has ended, or raise its error."""
         if self._error:
             raise self._error
+        return self._results()
+
+    def _results(self) -> Sequence[Any]:
+        """Return the outputs."""
         return self._outputs
 
     def look(self, nanoseconds: int) -> bool:
@@ -199,7 +203,8 @@ class Work(C10dWork):
         self.finish()
         return True
 
-    def _wait(self) -> None:
+    def await_end(self) -> None:
+        """Wait until the operation is complete. Raise DdlemuError if it has failed or the time limit is over."""
         while not self.complete:
             if self.communicator.failing:
                 self.communicator.await_stop()

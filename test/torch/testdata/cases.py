@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -134,6 +135,72 @@ def refusals():
     if version() < (2, 6):  # later torch refuses a tensor on another device itself
         refused(lambda: dist.all_reduce(torch.zeros(3, device="meta")), "meta", "cpu")
     dist.all_reduce(four)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def dropped():
+    """The tensors of an operation that the program has dropped live until it is complete, and then go."""
+    rank, _ = start()
+    group, store, count = dist.group.WORLD, dist.distributed_c10d._get_default_store(), 4 << 20
+    one, two, three = (torch.full((count,), float(n)) for n in (1, 2, 3))
+    part, whole = (one, two)[rank], torch.cat([one, two])
+    dist.all_to_all_single(torch.empty(2), torch.ones(2))  # connects the ranks
+    calls = {  # what starts it, its input, its output if that is another tensor, and what rank 1 gets
+        "all_reduce": (lambda a: dist.all_reduce(a, async_op=True), part, None, three),
+        "future": (lambda a: dist.all_reduce(a, async_op=True).get_future(), part, None, three),
+        "broadcast": (lambda a: dist.broadcast(a, 1, async_op=True), part, None, two),
+        "irecv": (lambda a: (dist.isend if rank else dist.irecv)(a, 1 - rank), part, None, two),
+        "isend": (lambda a: (dist.irecv if rank else dist.isend)(a, 1 - rank), part, None, one),
+        "all_gather": (lambda a, b: dist.all_gather(list(b.split(count)), a, async_op=True), part, whole, whole),
+        "_allgather_base": (lambda a, b: group._allgather_base(b, a), part, whole, whole),
+        "reduce_scatter": (lambda a, b: dist.reduce_scatter(b, list(a.split(count)), async_op=True), whole, one, two * 2),
+        "_reduce_scatter_base": (lambda a, b: group._reduce_scatter_base(b, a), whole, one, two * 2),
+        "all_to_all_single": (lambda a, b: dist.all_to_all_single(b, a, async_op=True), whole, whole, two.repeat(2)),
+    }
+    for name, (call, given, output, want) in calls.items():
+        tensors = [given.clone()] + ([] if output is None else [torch.zeros_like(output)])
+        refs = [weakref.ref(tensor) for tensor in tensors]
+        if rank == 1:
+            store.get(name)  # waits for rank 0
+            call(*tensors)
+            end = time.monotonic() + 20
+            while not torch.equal(tensors[-1], want) and time.monotonic() < end:
+                time.sleep(0.01)
+            same(tensors[-1], want, name)
+            del tensors
+        else:
+            call(*tensors)
+            del tensors
+            gc.collect()
+            others = [torch.full_like(whole, -1) for _ in range(4)]  # they take the memory that is free
+            # A send may be complete before its receive: NCCL has buffers.
+            check(refs[-1]() is not None or name == "isend", name, "has lost its output before it was complete")
+            store.set(name, "")
+        end = time.monotonic() + 20
+        while any(ref() is not None for ref in refs) and time.monotonic() < end:
+            time.sleep(0.01)
+        check(not any(ref() is not None for ref in refs), name, "keeps its tensors")
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+def held():
+    """Callers in C++ wait for an operation, and have its future, long after it was complete and all of Python has dropped it."""
+    rank, size = start()
+    tensors = [torch.full((1000,), float(100 * rank + i)) for i in range(200)]
+    dist._broadcast_coalesced(dist.group.WORLD, tensors, 4000, 1)
+    for i, tensor in enumerate(tensors):
+        same(tensor, torch.full((1000,), 100.0 + i), "_broadcast_coalesced", i)
+    if version() >= (2, 6):
+        import torch.distributed._functional_collectives as functional
+
+        results = [functional.all_reduce(torch.full((100,), float(rank + i)), "sum", dist.group.WORLD) for i in range(500)]
+        time.sleep(1)  # the watchdog completes them
+        dist.all_reduce(torch.ones(100))
+        gc.collect()
+        for i, result in enumerate(results):
+            same(functional.wait_tensor(result), torch.full((100,), float(size * i + sum(range(size)))), "functional", i)
     dist.barrier()
     dist.destroy_process_group()
 
