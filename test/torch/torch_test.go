@@ -122,6 +122,17 @@ func TestCases(t *testing.T) {
 	})
 }
 
+// Tags of sends and receives are ignored, and one line says so.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, python string) {
+		o := job{python: python}.good(t, "cases.py", "tags")
+		if n := strings.Count(o.stderr, "NCCL has no tags"); n != 1 {
+			t.Errorf("%d notes: %s", n, o.stderr)
+		}
+	})
+}
+
 // torch's own debug mode puts a process group of its own around the backend.
 func TestDebugDetail(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,7 @@
 A rank never blocks in the store: it asks again and again, so that it notices its time limit and the death of a peer.
 """
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Union
 
 from ._errors import StoreError
 from ._library import library
@@ -32,6 +32,10 @@ class Exchange:
     def get(self, name: str, rank: int) -> str:
         """Return the value that a rank has set."""
         return bytes(self._ask(self._store.get, self._key(name, rank))).decode()
+
+    def is_first(self, name: str) -> bool:
+        """Return whether no rank has asked this before for the name."""
+        return bool(self._ask(self._store.add, self._key(name, "first"), 1) == 1)
 
     def remove(self, name: str) -> None:
         """Remove this rank's value."""
@@ -62,5 +66,5 @@ class Exchange:
             raise StoreError(f"torch's store does not answer ({str(error).splitlines()[0]}): the process that hosts it, "
                              "usually rank 0, may have ended") from None
 
-    def _key(self, name: str, rank: int) -> str:
+    def _key(self, name: str, rank: Union[int, str]) -> str:
         return f"ddlemu/{self._prefix}/{name}/{rank}"

@@ -21,7 +21,7 @@ def install() -> None:
 
     @functools.wraps(original)
     def monitored_barrier(group: Any = None, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
-        backend = _backend_of(dist.group.WORLD if group is None else group)
+        backend = backend_of(dist.group.WORLD if group is None else group)
         if backend is not None:
             backend.monitored_barrier(timeout, wait_all_ranks)
         elif group is None:
@@ -32,7 +32,7 @@ def install() -> None:
     dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = monitored_barrier
 
 
-def _backend_of(group: Any) -> Any:
+def backend_of(group: Any) -> Any:
     """Return this package's backend of a process group, or None if it has another one or this rank is not in it."""
     from ._shell import Shell
 

@@ -11,7 +11,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 from torch._C._distributed_c10d import AllreduceOptions, BarrierOptions, ReduceOp, ReduceScatterOptions
 
-from . import _calls, _monitored_barrier
+from . import _calls, _monitored_barrier, _tags
 from ._buffers import Actions, copy, join, readable, split, updatable, writable
 from ._errors import refuse
 from ._calls import Call
@@ -283,7 +283,7 @@ class Operations:
 
     def _pair(self, name: str, tensors: Tensors, peer: int, tag: int) -> torch.Tensor:
         if tag != 0:
-            raise refuse(name, f"NCCL has no tags: use tag 0 instead of {tag}, and receive in the order of the sends")
+            _tags.mention(self.group, name, tag)
         if not 0 <= peer < self.group.size or peer == self.group.rank:
             raise refuse(name, f"the peer is rank {peer} of a group of {self.group.size}, and this is rank "
                                f"{self.group.rank}")

@@ -11,20 +11,20 @@ import (
 func TestJudge(t *testing.T) {
 	got := map[string]result{
 		"good":       {"passed", ""},
-		"refused":    {"failed", "Traceback\nddlemu: recv: NCCL has no tags: use tag 0"},
+		"refused":    {"failed", "Traceback\nddlemu: recv: NCCL cannot receive from any source"},
 		"other":      {"failed", "Segmentation fault"},
 		"unlisted":   {"failed", "Traceback\nAssertionError: 1 != 2\n"},
 		"gloo too":   {"failed", "torch's own error"},
 		"now passes": {"passed", ""},
 		"skipped":    {"skipped", ""},
 	}
-	want := map[string]string{"refused": "no tags", "other": "no tags", "now passes": "no tags", "skipped": "no tags"}
+	want := map[string]string{"refused": "any source", "other": "any source", "now passes": "any source", "skipped": "any source"}
 	gloo := map[string]result{"gloo too": {"failed", ""}, "good": {"passed", ""}, "absent": {"passed", ""}}
 	wrong := judge(got, want, gloo)
 	if expect := []string{
 		"absent did not run, and passes with gloo",
 		"now passes passed, but is listed as refused",
-		`other failed, and not with "no tags": Segmentation fault`,
+		`other failed, and not with "any source": Segmentation fault`,
 		"unlisted failed: AssertionError: 1 != 2",
 	}; !slices.Equal(wrong, expect) {
 		t.Errorf("got %q, want %q", wrong, expect)

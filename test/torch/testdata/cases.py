@@ -99,7 +99,6 @@ def options(kind, root):
 def refusals():
     """What is refused, with one line that says what to do. No rank hangs, and the group works afterwards."""
     rank, size = start()
-    peer = 1 - rank
 
     def refused(operation, *words):
         try:
@@ -120,8 +119,6 @@ def refusals():
     for op in ("BAND", "BOR", "BXOR"):
         refused(lambda op=op: dist.all_reduce(torch.zeros(3, dtype=torch.int32), getattr(dist.ReduceOp, op)), op, "SUM")
     refused(lambda: dist.all_reduce(torch.zeros(3, dtype=torch.bool), dist.ReduceOp.AVG), "AVG", "torch.bool")
-    refused(lambda: dist.send(four, peer, tag=3), "send", "tag")
-    refused(lambda: dist.recv(four, peer, tag=3), "recv", "tag")
     refused(lambda: dist.recv(four), "recv", "any source")
     refused(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "sparse")
     refused(lambda: dist.all_to_all([four], [four]), "all_to_all", "1 tensors", "2 ranks")
@@ -136,6 +133,39 @@ def refusals():
         refused(lambda: dist.all_reduce(torch.zeros(3, device="meta")), "meta", "cpu")
     dist.all_reduce(four)
     dist.barrier()
+    dist.destroy_process_group()
+
+
+def tags():
+    """Tags mean nothing, as with c10d's backend for NCCL: a receive takes the next message of its sender."""
+    rank, size = start()
+    peer = 1 - rank
+    groups = [dist.new_group(list(range(size))) for _ in range(size)]
+    if rank == 0:  # the ranks use their first tags in different groups
+        dist.send(torch.ones(4), peer, group=groups[0], tag=1)
+        dist.recv(torch.empty(4), peer, group=groups[1])
+    else:
+        dist.recv(torch.empty(4), peer, group=groups[0])
+        dist.send(torch.ones(4), peer, group=groups[1], tag=1)
+    for sender in (0, 1):
+        for tag in (3, 0, 7):
+            if rank == sender:
+                dist.send(torch.full((4,), float(tag)), peer, tag=tag)
+            else:
+                dist.recv(tensor := torch.empty(4), peer, tag=tag + 1)
+                same(tensor, torch.full((4,), float(tag)), "tag", tag)
+    works = [dist.isend(torch.full((5,), float(i)), peer, tag=-i) for i in range(3)]
+    received = [torch.empty(5) for _ in range(3)]
+    works += [dist.irecv(tensor, peer, tag=i) for i, tensor in enumerate(received)]
+    for work in works:
+        work.wait()
+    for i, tensor in enumerate(received):
+        same(tensor, torch.full((5,), float(i)), "irecv", i)
+    ops = [dist.P2POp(dist.isend, torch.full((6,), float(rank)), peer, tag=1),
+           dist.P2POp(dist.irecv, tensor := torch.empty(6), peer, tag=2)]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    same(tensor, torch.full((6,), float(peer)), "batch_isend_irecv")
     dist.destroy_process_group()
 
 
