@@ -45,6 +45,11 @@ for _name, _code in (("uint32", _UINT32), ("uint64", _UINT64)):  # torch 2.3 and
     if hasattr(torch, _name):
         _TYPES[getattr(torch, _name)] = ElementType(_code, 1)
 
+# Types that are moved as bytes and not reduced, as c10d does for NCCL (ncclDataType in its NCCLUtils.hpp).
+_BYTES = tuple(getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+               if hasattr(torch, name))
+_TYPES.update((dtype, ElementType(_UINT8, 1)) for dtype in _BYTES)
+
 _REDUCTIONS: Dict[Any, int] = {
     ReduceOp.RedOpType.SUM: _SUM,
     ReduceOp.RedOpType.PRODUCT: _PROD,
@@ -87,6 +92,9 @@ def reduction(operation: str, op: Any, tensor: torch.Tensor) -> Reduction:
     """Return NCCL's form of a ReduceOp for tensors like this one, or refuse it."""
     kind = getattr(op, "op", op)  # an operator, or its kind
     name = reduction_name(op)
+    if tensor.dtype in _BYTES:
+        raise refuse(operation, f"{tensor.dtype} can be moved, but not reduced: convert the tensor to a type that NCCL "
+                                "reduces, such as torch.float16")
     if kind == ReduceOp.RedOpType.PREMUL_SUM:
         return Reduction(name, _SUM, _factor(operation, op, tensor))
     code = _REDUCTIONS.get(kind)

@@ -115,7 +115,8 @@ def refusals():
     refused(lambda: dist.all_reduce(torch.zeros(3, dtype=torch.int16)), "all_reduce", "torch.int16")
     refused(lambda: dist.broadcast(torch.zeros(3, dtype=torch.int16), 0), "broadcast", "torch.int16")
     if hasattr(torch, "float8_e4m3fn"):
-        refused(lambda: dist.all_reduce(torch.zeros(3).to(torch.float8_e4m3fn)), "float8_e4m3fn")
+        refused(lambda: dist.all_reduce(torch.zeros(3).to(torch.float8_e4m3fn)), "all_reduce", "float8_e4m3fn")
+        refused(lambda: dist.reduce(torch.zeros(3).to(torch.float8_e5m2), 0), "reduce", "float8_e5m2")
     for op in ("BAND", "BOR", "BXOR"):
         refused(lambda op=op: dist.all_reduce(torch.zeros(3, dtype=torch.int32), getattr(dist.ReduceOp, op)), op, "SUM")
     refused(lambda: dist.all_reduce(torch.zeros(3, dtype=torch.bool), dist.ReduceOp.AVG), "AVG", "torch.bool")
@@ -166,6 +167,39 @@ def tags():
     for work in dist.batch_isend_irecv(ops):
         work.wait()
     same(tensor, torch.full((6,), float(peer)), "batch_isend_irecv")
+    dist.destroy_process_group()
+
+
+def moved():
+    """8-bit floats are moved as bytes, as c10d's backend for NCCL does."""
+    rank, size = start()
+    for dtype in [getattr(torch, name) for name in dir(torch) if name.startswith("float8_e") and "e8m0" not in name]:
+        def made(value, count=3):
+            return torch.full((count,), float(value)).to(dtype)
+
+        def equal(got, want, *words):
+            same(got.view(torch.uint8), want.view(torch.uint8), dtype, *words)
+
+        every = [made(r + 0.5) for r in range(size)]
+        dist.broadcast(tensor := every[rank].clone(), 1)
+        equal(tensor, every[1], "broadcast")
+        dist.all_gather(outputs := [made(0) for _ in range(size)], every[rank])
+        dist.all_gather_into_tensor(output := made(0, 3 * size), every[rank])
+        for r in range(size):
+            equal(outputs[r], every[r], "all_gather")
+            equal(output[3 * r:3 * r + 3], every[r], "all_gather_into_tensor")
+        dist.scatter(tensor, every if rank == 0 else None, 0)
+        equal(tensor, every[rank], "scatter")
+        dist.gather(every[rank], outputs if rank == 1 else None, 1)
+        equal(outputs[0], every[0], "gather")
+        dist.all_to_all(outputs, [every[rank]] * size)
+        equal(outputs[1 - rank], every[1 - rank], "all_to_all")
+        works = [dist.isend(every[rank], 1 - rank), dist.irecv(tensor, 1 - rank)]
+        for work in works:
+            work.wait()
+        equal(tensor, every[1 - rank], "irecv")
+        say("moved", dtype)
+    dist.barrier()
     dist.destroy_process_group()
 
 
