@@ -104,7 +104,7 @@ func TestCases(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads", "stub", "polling",
-			"forms", "monitored", "compiled", "dropped", "held", "moved"} {
+			"forms", "monitored", "compiled", "dropped", "held", "moved", "itself"} {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}
 		t.Run("link_back", func(t *testing.T) {

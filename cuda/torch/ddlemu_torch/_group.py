@@ -19,6 +19,7 @@ from ._exchange import Exchange
 from ._peers import Identity
 from ._register import version
 from ._runtime import announce, check_gpu, runtime, was_forked
+from ._self_messages import SelfMessages
 from ._signature import signature_of
 from ._work import Work
 
@@ -71,6 +72,8 @@ class Group:
         self._lock = threading.RLock()
         self._main: Optional[Communicator] = None
         self._channels: Dict[Tuple[int, int], Channel] = {}
+        self._to_itself: Optional[Communicator] = None  # of the messages of this rank to itself, without NCCL
+        self._self_messages = SelfMessages()
         self._batch: Optional[Batch] = None
         self._identities: Dict[int, Identity] = {}  # by rank, as far as they were asked for
         if generation is None:
@@ -113,6 +116,15 @@ class Group:
         self._runtime.watchdog.wake()
         return work
 
+    def start_to_itself(self, operation: Operation, is_send: bool) -> Optional[Work]:
+        """Start a send of this rank to itself, or its receive. The output is its tensor."""
+        work = self._work(self._communicator_to_itself(), operation)
+        start = self._self_messages.send if is_send else self._self_messages.receive
+        start(work, operation.outputs[0])
+        if self._batch:
+            return self._batch.add_to_itself(work)
+        return work
+
     def finish_alone(self, operation: str, outputs: Sequence[Any]) -> Work:
         """Return the work of an operation that is complete, as those of a group of one rank are."""
         work = self.work_type(self.communicator(), operation, outputs, self.timeout)
@@ -128,6 +140,10 @@ class Group:
     def end_batch(self) -> Work:
         """Start the operations that were collected, as one group of NCCL."""
         batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.check_to_itself()
+        if batch is not None and batch.to_itself and not batch.operations:
+            return batch.to_itself[-1]
         if batch is None or not batch.operations:
             return self.finish_alone("end_coalescing", [])
         return self.start(batch.operation())
@@ -203,9 +219,17 @@ class Group:
         self._runtime.watchdog.add(communicator)
         return communicator
 
+    def _communicator_to_itself(self) -> Communicator:
+        runtime()  # raises in a forked child
+        with self._lock:
+            if self._to_itself is None:
+                own = self.members[self.rank]
+                self._to_itself = self._new(f"rank {own.global_rank} to itself in group {self.name}", [own])
+            return self._to_itself
+
     def _communicators(self) -> List[Communicator]:
-        main = [self._main] if self._main else []
-        return main + [channel.communicator for channel in list(self._channels.values())]
+        single = [c for c in (self._main, self._to_itself) if c]
+        return single + [channel.communicator for channel in list(self._channels.values())]
 
     # The end.
 
@@ -226,7 +250,7 @@ class Group:
         end = time.monotonic() + limit
         with self._lock:
             communicators = self._communicators()
-            main, self._main = self._main, None
+            main, self._main, self._to_itself = self._main, None, None
             self._channels.clear()
         for communicator in communicators:
             last = communicator is main and self._leaves_last
@@ -239,10 +263,21 @@ class Batch:
 
     def __init__(self) -> None:
         self.operations: List[Operation] = []
+        self.to_itself: List[Work] = []  # messages of this rank to itself
 
     def add(self, operation: Operation) -> None:
         """Add an operation. It has no work of its own."""
         self.operations.append(operation)
+
+    def add_to_itself(self, work: Work) -> None:
+        """Add a message of this rank to itself, which is complete if its partner was added before."""
+        self.to_itself.append(work)
+
+    def check_to_itself(self) -> None:
+        """Refuse a message of this rank to itself that has no partner."""
+        for work in self.to_itself:
+            if not work.complete:
+                raise refuse(work.operation, "it is to this rank itself, and its partner is not in the batch")
 
     def operation(self) -> Operation:
         """Return all as one operation."""

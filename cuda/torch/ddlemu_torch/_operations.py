@@ -264,8 +264,10 @@ class Operations:
     def send(self, tensors: Tensors, target: int, tag: int) -> Optional[Work]:
         """Send a tensor to a rank of the group."""
         tensor = self._pair("send", tensors, target, tag)
-        call = _calls.send(readable(tensor), element_type("send", tensor), target)
-        operation = Operation(f"send to rank {self._global(target)}", [call], tensors)
+        kind, name = element_type("send", tensor), f"send to rank {self._global(target)}"
+        if target == self.group.rank:
+            return self.group.start_to_itself(Operation(name, [], tensors), is_send=True)
+        operation = Operation(name, [_calls.send(readable(tensor), kind, target)], tensors)
         return self.group.start_pair(operation, self.group.rank, target, _message(tensor))
 
     def recv(self, tensors: Tensors, source: int, tag: int) -> Optional[Work]:
@@ -273,8 +275,11 @@ class Operations:
         tensor = self._pair("recv", tensors, source, tag)
         actions: Actions = []
         kind = element_type("recv", tensor)
+        name = f"recv from rank {self._global(source)}"
+        if source == self.group.rank:
+            return self.group.start_to_itself(Operation(name, [], tensors), is_send=False)
         call = _calls.recv(writable(tensor, actions), kind, source)
-        operation = Operation(f"recv from rank {self._global(source)}", [call], tensors, actions)
+        operation = Operation(name, [call], tensors, actions)
         return self.group.start_pair(operation, source, self.group.rank, _message(tensor))
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> Optional[Work]:
@@ -284,9 +289,8 @@ class Operations:
     def _pair(self, name: str, tensors: Tensors, peer: int, tag: int) -> torch.Tensor:
         if tag != 0:
             _tags.mention(self.group, name, tag)
-        if not 0 <= peer < self.group.size or peer == self.group.rank:
-            raise refuse(name, f"the peer is rank {peer} of a group of {self.group.size}, and this is rank "
-                               f"{self.group.rank}")
+        if not 0 <= peer < self.group.size:
+            raise refuse(name, f"the peer is rank {peer} of a group of {self.group.size}")
         return _only(name, tensors)
 
     # Barriers and batches.

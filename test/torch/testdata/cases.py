@@ -170,6 +170,39 @@ def tags():
     dist.destroy_process_group()
 
 
+def itself():
+    """A rank sends messages to itself, in the order of the receives, also beside messages to others."""
+    rank, size = start()
+    for count in (1, 1000):
+        sent = [torch.full((count,), float(10 * rank + i)) for i in range(3)]
+        received = [torch.empty(2 * count)[::2] for _ in range(3)]
+        works = [dist.isend(sent[0], rank), dist.irecv(received[0], rank), dist.irecv(received[1], rank)]
+        works += [dist.isend(sent[1], rank), dist.isend(sent[2], rank), dist.irecv(received[2], rank)]
+        for work in works:
+            work.wait()
+        for want, got in zip(sent, received):
+            same(got.contiguous(), want, "messages to itself")
+    for others in ([], [1 - rank]):
+        outputs = {peer: torch.empty(5) for peer in (rank, *others)}
+        ops = [dist.P2POp(dist.irecv, tensor, peer) for peer, tensor in outputs.items()]
+        ops += [dist.P2POp(dist.isend, torch.full((5,), float(rank)), peer) for peer in outputs]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+        for peer, tensor in outputs.items():
+            same(tensor, torch.full((5,), float(peer)), "batch with", others)
+    work = dist.isend(torch.ones(3), rank)
+    check(not work.is_completed(), "a send to itself is complete before its receive")
+    dist.irecv(torch.empty(3), rank).wait()
+    work.wait()
+    alone = [dist.new_group([r]) for r in range(size)][rank]
+    works = [dist.isend(sent[0], rank, group=alone), dist.irecv(received[0], rank, group=alone)]
+    for work in works:
+        work.wait()
+    same(received[0].contiguous(), sent[0], "a group of one rank")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def moved():
     """8-bit floats are moved as bytes, as c10d's backend for NCCL does."""
     rank, size = start()
