@@ -17,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist demo test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -25,9 +25,9 @@ help: ## list the targets
 
 build: packages cli plugin rank softcuda torch ## build everything: build/bin, build/lib, build/softcuda, build/torch
 
-# The programs that the build needs besides Go and make.
+# The programs that the build needs besides Go and make: list build of test/needs/packages.txt.
 packages:
-	@.ci/packages gcc:gcc g++:g++ ar:binutils dpkg-deb:dpkg xz:xz-utils
+	@.ci/packages build
 
 cli:
 	$(GO) build -trimpath -ldflags='-X main.release=$(VERSION) -X main.revision=$(COMMIT)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
@@ -68,7 +68,6 @@ install: ## install what `make build` has made, below PREFIX (default /usr/local
 	.ci/install $(BUILD) "$(DESTDIR)" "$(PREFIX)" all
 
 dist: packages cli plugin rank ## pack the command and the plugin, as a tarball and a Debian package, in build/dist
-	@.ci/packages objdump:binutils dpkg-deb:dpkg
 	.ci/dist $(BUILD) "$(VERSION)"
 
 wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for pip: the command, NCCL, the PyTorch backend
@@ -82,12 +81,17 @@ TIMED := /shaper/bench$$|/nccl-plugin/|/shaper/host$$|/shaper/kernel/|/test/
 # Tests of the software CUDA compile much C++.
 COMPILED := /cuda/soft$$|/cuda/soft/exec
 
-test-fast: ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
-	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)|$(COMPILED)') ./test/oracle
+test-fast: packages ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
+	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)|$(COMPILED)') ./test/oracle ./test/needs
 
-test: build dist plugin-faults test-fast ## run every test (build first)
+# What the tests need besides what the build needs: a line says what it installs.
+test-needs: packages
+	@.ci/packages test pypi
+	@.ci/pypi
+
+test: test-needs build dist plugin-faults test-fast ## install what the tests need (root), build, run every test
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -E '$(COMPILED)')
-	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)' | grep -v '/test/oracle$$')
+	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)' | grep -vE '/test/(oracle|needs)$$')
 	$(MAKE) race
 
 race: ## test the Go packages with the race detector
@@ -109,24 +113,24 @@ test-tsan: build ## test the C code with the thread sanitizer; `make race` is fo
 
 # The compiler's version is fixed, because another version makes another object of the same code.
 bpf: ## compile the eBPF programs again after a change of their C code
-	@.ci/packages clang-19:clang-19 llvm-strip-19:llvm-19 /usr/include/bpf/bpf_helpers.h:libbpf-dev
+	@.ci/packages bpf
 	BPF_CLANG=clang-19 BPF_STRIP=llvm-strip-19 BPF_OUTPUT=. $(GO) generate ./shaper/kernel/internal/bpf
 
 C_FILES = $$(git ls-files '*.c' '*.h' '*.cc' '*.inc')
 
 # The pages are committed as they are bundled, so that the build needs no npm.
 page: ## bundle the code of the HTML pages again after a change
-	@.ci/packages npm:npm
+	@.ci/packages page
 	cd intercept/report/page && npm ci --no-audit --no-fund --loglevel=error && npm run --silent check && npm run --silent build
 
-lint: ## check style and import directions: golangci-lint (.golangci.yml), clang-format, shellcheck
-	@.ci/packages shellcheck:shellcheck $(CLANG_FORMAT):$(CLANG_FORMAT)
+lint: packages ## check style and import directions: golangci-lint (.golangci.yml), clang-format, shellcheck
+	@.ci/packages lint
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/install .ci/dist .ci/notices .ci/oneccl .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/install .ci/dist .ci/notices .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
-	@.ci/packages $(CLANG_FORMAT):$(CLANG_FORMAT)
+	@.ci/packages fmt
 	$(LINTER) fmt ./...
 	$(CLANG_FORMAT) -i $(C_FILES)
 
@@ -144,11 +148,12 @@ soak: build ## run real NCCL and jobs that fail, in random order, for SECONDS=60
 	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
 
 lab: ## test the shapers on kernels of Debian that have fq and netem, under qemu (downloads them once)
-	@.ci/packages qemu-system-x86_64:qemu-system-x86 dpkg-deb:dpkg xz:xz-utils
+	@.ci/packages lab
 	$(GO) run ./test/lab -build $(BUILD)
 
 torch-matrix: build ## test the backend for PyTorch with several versions of PyTorch, and with PyTorch's own tests (root; the first time it downloads them)
-	@.ci/packages unshare:util-linux mmdebstrap:mmdebstrap tar:tar xz:xz-utils mpirun.openmpi:openmpi-bin hatchling:python3-hatchling
+	@.ci/packages torch-matrix
+	@.ci/packages pypi
 	@.ci/cudart
 	unshare --mount --propagation private $(GO) run ./test/torch/matrix -build $(BUILD) $(if $(ONLY),-only '$(ONLY)')
 

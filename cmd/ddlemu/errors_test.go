@@ -57,7 +57,7 @@ func TestReport(t *testing.T) {
 		{&exitError{Code: 3}, nil, ""},
 		{errors.New("one\n  two"), nil, "ddlemu: one two\n"},
 		{badInput("no %q", "x"), []string{"up", "--json"}, `{"error":"no \"x\"","exit_status":2}` + "\n"},
-		{errors.New("no"), []string{"run", "--", "cmd", "--json"}, "ddlemu: no\n"},
+		{errors.New("no"), []string{"run", "--", "true", "--json"}, "ddlemu: no\n"},
 	} {
 		var b bytes.Buffer
 		printError(&global{Stderr: &b}, c.args, c.err)

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // The protocol misses no act, and without any one of its rules it does.
 func TestProtocol(t *testing.T) {
-	if _, err := exec.LookPath("spin"); err != nil {
-		t.Skip("spin is not installed (Debian package spin): the protocol of the virtual clock is not checked")
-	}
+	needs.Optional(t, "spin")
 	model, err := filepath.Abs("clock.pml")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // withoutGPU skips the test on a machine with a GPU, because run.sh would run all cases.
@@ -34,15 +36,6 @@ func script(t *testing.T, args ...string) ([]string, int) {
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimSpace(string(out)), "\n"), cmd.ProcessState.ExitCode()
-}
-
-func python(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3 on this machine")
-	}
-	return path
 }
 
 func TestWithoutGPU(t *testing.T) {
@@ -107,7 +100,7 @@ func TestBadFlags(t *testing.T) {
 
 // The Python scripts have tests in Python.
 func TestScripts(t *testing.T) {
-	cmd := exec.Command(python(t), "-B", "scripts_test.py")
+	cmd := exec.Command(needs.Program(t, "python3"), "-B", "scripts_test.py")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // symbols are the names that the NCCL for guests shows.
@@ -100,9 +101,10 @@ func TestOtherLibraries(t *testing.T) {
 
 // NVIDIA's CUDA runtime is in the process before, as with PyTorch for CUDA.
 func TestNVIDIARuntime(t *testing.T) {
+	needs.PyPI(t, "../../build/cudart/version")
 	found, err := filepath.Glob("../../build/cudart/nvidia/*/lib/libcudart.so.1[23]")
 	if err != nil || len(found) != 2 {
-		t.Skip("SKIPPED: NVIDIA's CUDA runtimes are not in build/cudart (.ci/cudart installs them from PyPI)")
+		t.Fatalf("NVIDIA's CUDA runtimes are %q, %v", found, err)
 	}
 	for _, path := range found {
 		path, err := filepath.Abs(path)

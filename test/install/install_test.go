@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // The package is installed, used and removed in a new root of this machine's Debian.
@@ -61,7 +62,7 @@ func newRoot(t *testing.T) string {
 	}
 	root := filepath.Join(t.TempDir(), "root")
 	args := append([]string{"--variant=minbase", "--include=python3", string(codename[1]), root}, sources...)
-	if out, err := exec.Command("mmdebstrap", args...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(needs.Program(t, "mmdebstrap"), args...).CombinedOutput(); err != nil {
 		t.Fatalf("mmdebstrap %q: %v\n%s", args, err, out)
 	}
 	return root

@@ -21,6 +21,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // capturing is `ddlemu capture` while it runs.
@@ -69,11 +70,7 @@ func (c *capturing) end() string {
 // tshark reads the file, and returns the lines.
 func (c *capturing) tshark(args ...string) []string {
 	c.Helper()
-	path, err := exec.LookPath("tshark")
-	if err != nil {
-		c.Skip("SKIPPED: tshark is not installed (apt-get install tshark)")
-	}
-	cmd := exec.CommandContext(c.Context(), path, append([]string{"-r", c.file}, args...)...)
+	cmd := exec.CommandContext(c.Context(), needs.Optional(c, "tshark"), append([]string{"-r", c.file}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+c.TempDir()) // no settings of the user's
 	out, err := cmd.Output()
 	if err != nil {
@@ -191,9 +188,7 @@ func (c *capturing) checkGopacket(interfaces int) {
 
 // Segmentation offload leaves large packets whole; the capture says how many packets each of them is on the link.
 func TestCaptureCountsSegments(t *testing.T) {
-	if _, err := exec.LookPath("iperf3"); err != nil {
-		t.Skip("SKIPPED: iperf3 is not installed (apt-get install iperf3)")
-	}
+	needs.Optional(t, "iperf3")
 	w := newWorld(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
 	before := w.links("eth1")["node0:node1"]

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // `dev` shapes an existing interface and restores it. A namespace of the test stands in for the host.
@@ -23,6 +24,9 @@ func TestDevice(t *testing.T) {
 	defer netns.Remove(host)
 	in := func(args ...string) (string, error) {
 		var b bytes.Buffer
+		if args[0] != ddlemu {
+			needs.Program(t, args[0])
+		}
 		err := netns.Do(host, func() error {
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Stdout, cmd.Stderr = &b, &b

@@ -14,16 +14,13 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/intercept/capture/extcap"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // installedTshark runs tshark with a home folder of its own, in which ddlemu is installed.
 func (w *world) installedTshark(home string, args ...string) *exec.Cmd {
 	w.Helper()
-	path, err := exec.LookPath("tshark")
-	if err != nil {
-		w.Skip("SKIPPED: tshark is not installed (apt-get install tshark)")
-	}
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command(needs.Optional(w, "tshark"), args...)
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME=")
 	return cmd
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 var ddlemu string // path of the command under test
@@ -62,8 +63,12 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// command returns a ddlemu command with these arguments.
+// command returns a ddlemu command with these arguments. The program behind "--", if there is one, must be installed.
 func (w *world) command(args ...string) *exec.Cmd {
+	w.Helper()
+	if i := slices.Index(args, "--"); i >= 0 && !strings.Contains(args[i+1], "/") {
+		needs.Program(w, args[i+1])
+	}
 	cmd := exec.Command(ddlemu, args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DDLEMU_") || strings.HasPrefix(v, "SUDO_UID=")

@@ -5,7 +5,6 @@ package nccl
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // If a signal ends a launcher, run ends the ranks that it left.
@@ -49,10 +49,7 @@ func TestRunWithNohup(t *testing.T) {
 	file, done := filepath.Join(t.TempDir(), "pid"), filepath.Join(t.TempDir(), "done")
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c", "echo $$ > "+file+"; while [ ! -e "+done+" ]; do sleep 0.05; done")
 	cmd.Args = append([]string{"nohup", cmd.Path}, cmd.Args[1:]...)
-	var err error
-	if cmd.Path, err = exec.LookPath("nohup"); err != nil {
-		t.Fatal(err)
-	}
+	cmd.Path = needs.Program(t, "nohup")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

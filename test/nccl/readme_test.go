@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // readmeBlock returns the commands in README after a line that ends with intro.
@@ -32,10 +33,7 @@ func readmeBlock(t *testing.T, intro string) []string {
 // README's job on a fabric that is up: a launcher without `ddlemu run`, and a change of the links during the job. The
 // lines run as they are in README.
 func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
-	torchrun, err := exec.LookPath("torchrun")
-	if err != nil {
-		t.Skip("SKIPPED: torchrun is not installed (apt-get install python3-torch)")
-	}
+	torchrun := needs.Optional(t, "torchrun")
 	path := built.Path(t, "bin") + ":" + os.Getenv("PATH")
 	if torchrun == "/usr/bin/torchrun" { // from Debian
 		path = built.Path(t, "..", "test", "programs", "testdata", "bin") + ":" + path

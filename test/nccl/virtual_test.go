@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // The clock of the bench on the software CUDA is virtual: the times of real NCCL are the same to
@@ -301,9 +302,9 @@ func TestVirtualTimeOfCPUTime(t *testing.T) {
 func TestVirtualTimeOfAnMPIProgram(t *testing.T) {
 	var flags []string
 	for _, what := range []string{"compile", "link"} {
-		out, err := exec.Command("mpicc.openmpi", "--showme:"+what).Output()
+		out, err := exec.Command(needs.Program(t, "mpicc.openmpi"), "--showme:"+what).Output()
 		if err != nil {
-			t.Fatalf("find Open MPI (Debian package libopenmpi-dev): %v", err)
+			t.Fatalf("find Open MPI: %v", err)
 		}
 		flags = append(flags, strings.Fields(string(out))...)
 	}
@@ -371,6 +372,9 @@ func runVirtual(t *testing.T, env []string, version string, command ...string) s
 
 func runVirtualOn(t *testing.T, nodes int, env []string, version string, command ...string) string {
 	t.Helper()
+	if !strings.Contains(command[0], "/") {
+		needs.Program(t, command[0])
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	args := []string{"run", "--profile", "ndr400", "--nodes", strconv.Itoa(nodes), "--clock", "virtual", "--soft-cuda", "--nccl", version, "--"}

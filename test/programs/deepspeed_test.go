@@ -9,16 +9,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // DeepSpeed's launcher starts the ranks of two nodes with its hostfile, pdsh and `ddlemu ssh`; they use the backend for
 // PyTorch.
 func TestDeepSpeed(t *testing.T) {
-	w := newWorld(t, "pdsh:pdsh")
+	w := newWorld(t, "pdsh")
 	prefix := absolute(t, "..", "..", "build", "deepspeed")
-	if _, err := os.Stat(filepath.Join(prefix, "version")); err != nil {
-		t.Skip("SKIPPED: DeepSpeed is not in build/deepspeed (.ci/deepspeed installs it from PyPI)")
-	}
+	needs.PyPI(t, filepath.Join(prefix, "version"))
 	w.copy("deepspeed_ok.py")
 	w.shell(`mkdir bin && ln -s "$(command -v ddlemu)" bin/ssh`)
 	w.path = filepath.Join(prefix, "bin") + ":" + w.path

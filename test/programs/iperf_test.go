@@ -10,7 +10,7 @@ import (
 
 // iperf3 measures the payload rate of a link: its rate less headers and framing.
 func TestIperf(t *testing.T) {
-	w := newWorld(t, "iperf3:iperf3")
+	w := newWorld(t, "iperf3")
 	w.shell("ddlemu up --profile eth1 --nodes 2 --datapath kernel")
 	var got, want float64
 	for try := range 5 { // a busy host is slower

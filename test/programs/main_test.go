@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // timeout is how long a command may run.
@@ -27,18 +28,15 @@ type world struct {
 	path      string // PATH
 }
 
-// newWorld skips the test without root or without one of the programs. Each is given with its Debian package, as
-// program:package. When the test ends, newWorld takes all fabrics down and checks that no namespace remains.
+// newWorld skips the test without root or without one of the programs. When the test ends, newWorld takes all fabrics down and
+// checks that no namespace remains.
 func newWorld(t *testing.T, programs ...string) *world {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: network namespaces need root")
 	}
-	for _, p := range programs {
-		program, pkg, _ := strings.Cut(p, ":")
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("SKIPPED: %s is not installed (apt-get install %s)", program, pkg)
-		}
+	for _, program := range programs {
+		needs.Optional(t, program)
 	}
 	bin := absolute(t, "..", "..", "build", "bin")
 	if _, err := os.Stat(filepath.Join(bin, "ddlemu")); err != nil {

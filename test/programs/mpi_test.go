@@ -14,7 +14,7 @@ import (
 // Open MPI starts 4 ranks on 2 nodes with `ddlemu ssh` and the list of `ddlemu hostfile`. Their results are right,
 // and if the latency of the link increases by 10 ms, so does the time of a message.
 func TestOpenMPI(t *testing.T) {
-	w := newWorld(t, "mpirun.openmpi:openmpi-bin", "mpicc.openmpi:libopenmpi-dev")
+	w := newWorld(t, "mpirun.openmpi", "mpicc.openmpi")
 	w.run("mpicc.openmpi", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(w.work, "pingpong"), absolute(t, "testdata", "pingpong.c"))
 	w.run("ddlemu", "up", "--profile", "eth1", "--lat", "5ms", "--nodes", "2", "--datapath", "kernel")
 	w.shell("ddlemu hostfile --slots 2 > hosts")
@@ -51,7 +51,7 @@ func (w *world) pingpong() float64 {
 
 // The job ends with the exit status of a rank that fails, on any node.
 func TestOpenMPIFailure(t *testing.T) {
-	w := newWorld(t, "mpirun.openmpi:openmpi-bin")
+	w := newWorld(t, "mpirun.openmpi")
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
 	o := w.try("ddlemu", "exec", "node0", "--", "mpirun.openmpi", "--allow-run-as-root", "-H", "node0,node1", "--mca", "plm_rsh_agent", "ddlemu ssh",
 		"sh", "-c", "test $(hostname) = node0 && sleep 60; exit 6")
@@ -62,7 +62,7 @@ func TestOpenMPIFailure(t *testing.T) {
 
 // Hydra, the launcher of MPICH and Intel MPI, needs a launcher that is a single path without arguments.
 func TestHydra(t *testing.T) {
-	w := newWorld(t, "mpiexec.hydra:mpich")
+	w := newWorld(t, "mpiexec.hydra")
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
 	w.shell("ddlemu hostfile --style hydra --slots 2 > hosts")
 	o := w.shell(`ddlemu exec node0 -- mpiexec.hydra -f hosts -launcher ssh -launcher-exec ddlemu-ssh sh -c 'echo $PMI_RANK on $(hostname)'`)
@@ -75,7 +75,7 @@ func TestHydra(t *testing.T) {
 
 // pdsh calls the first ssh on PATH. So does the launcher of DeepSpeed, which uses pdsh with this command line.
 func TestPdsh(t *testing.T) {
-	w := newWorld(t, "pdsh:pdsh")
+	w := newWorld(t, "pdsh")
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
 	w.shell(`mkdir bin && ln -s "$(command -v ddlemu)" bin/ssh`)
 	w.path = filepath.Join(w.work, "bin") + ":" + w.path
@@ -96,7 +96,7 @@ func TestPdsh(t *testing.T) {
 
 // A real sshd can run on each node, with the command lines of docs/kernel.md.
 func TestRealSSHD(t *testing.T) {
-	w := newWorld(t, "sshd:openssh-server", "ssh:openssh-client", "ssh-keygen:openssh-client")
+	w := newWorld(t, "sshd", "ssh", "ssh-keygen")
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // Debian's sshd needs this folder
 		t.Fatal(err)
 	}

@@ -5,22 +5,21 @@ package programs
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // oneCCL computes the right sums over libfabric's TCP provider, and two rounds take two latencies. One round may take
 // less if the other rank's data has already arrived, but that rank starts the next round only after it has this
 // rank's data.
 func TestOneCCL(t *testing.T) {
-	w := newWorld(t, "g++:g++")
+	w := newWorld(t, "g++")
 	prefix := absolute(t, "..", "..", "build", "oneccl")
 	lib := filepath.Join(prefix, "lib")
-	if _, err := os.Stat(filepath.Join(lib, "libccl.so.1")); err != nil {
-		t.Skip("SKIPPED: oneCCL is not in build/oneccl (.ci/oneccl installs it from PyPI)")
-	}
+	needs.PyPI(t, filepath.Join(prefix, "version"))
 	// LD_LIBRARY_PATH has the libraries that libccl needs.
 	w.run("g++", "-O1", "-std=c++17", "-Wall", "-isystem", filepath.Join(prefix, "include"), absolute(t, "testdata", "oneccl.cc"),
 		"-L"+lib, "-l:libccl.so.1", "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-o", filepath.Join(w.work, "oneccl"))

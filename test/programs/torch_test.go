@@ -4,11 +4,12 @@ package programs
 
 import (
 	"fmt"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // latenciesPerStep is how many latencies a step of testdata/train.py takes. gloo's ring AllReduce of 2 ranks has 2
@@ -19,8 +20,8 @@ const latenciesPerStep = 4
 // PyTorch trains over gloo with one torchrun on each node. The losses equal those of a run without emulation, and a
 // step takes as much longer as the latency requires.
 func TestTorch(t *testing.T) {
-	w := newWorld(t, "torchrun:python3-torch")
-	if path, _ := exec.LookPath("torchrun"); path == "/usr/bin/torchrun" { // Debian's
+	w := newWorld(t, "torchrun")
+	if needs.Optional(t, "torchrun") == "/usr/bin/torchrun" { // Debian's
 		w.path = absolute(t, "testdata", "bin") + ":" + w.path
 	}
 	w.copy("train.py")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // limit is the longest time of a script, which usually takes a few seconds.
@@ -35,10 +36,7 @@ var jobs atomic.Int64
 // and a new folder of fabrics.
 func run(t *testing.T, dir string, env []string, script string, args ...string) outcome {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Fatalf("%v: install it (apt-get install python3)", err)
-	}
+	python := needs.Program(t, "python3")
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, append([]string{absolute(t, "testdata", script)}, args...)...)
@@ -51,7 +49,7 @@ func run(t *testing.T, dir string, env []string, script string, args ...string) 
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = 5 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err = cmd.Run()
+	err := cmd.Run()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // goodSum starts two ranks under `ddlemu run` and checks their sum and that traffic crossed a link.
@@ -145,10 +146,7 @@ func TestSpawn(t *testing.T) {
 // Open MPI's launcher.
 func TestMPI(t *testing.T) {
 	t.Parallel()
-	mpirun, err := exec.LookPath("mpirun.openmpi")
-	if err != nil {
-		t.Skipf("SKIPPED: %v (apt-get install openmpi-bin)", err)
-	}
+	mpirun := needs.Optional(t, "mpirun.openmpi")
 	each(t, func(t *testing.T, python string) {
 		command := []string{mpirun, "--oversubscribe", "-n", "2", python, absolute(t, "spawn.py"), "mpi", strconv.Itoa(freePort(t))}
 		if os.Geteuid() == 0 {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // limit is the longest time of a job. Each program ends itself before that, and prints where it hangs: if it has printed
@@ -52,7 +53,7 @@ var findPythons = sync.OnceValue(func() []string {
 func pythons(t *testing.T) []string {
 	t.Helper()
 	if findPythons() == nil {
-		t.Skipf("SKIPPED: no PyTorch (apt-get install python3-torch, or set %s)", pythonEnv)
+		needs.Skip(t, "no PyTorch: apt-get install python3-torch (make test does it), or set "+pythonEnv)
 	}
 	return findPythons()
 }

@@ -5,7 +5,6 @@ package viewers
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // browser is a page in Chromium.
@@ -27,10 +28,7 @@ type browser struct {
 // open shows a page in Chromium and waits until it is drawn.
 func open(t *testing.T, url string) *browser {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("SKIPPED: chromium is not installed (apt-get install chromium)")
-	}
+	path := needs.Optional(t, "chromium")
 	b := &browser{T: t}
 	alloc, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1240, 1000), chromedp.UserDataDir(t.TempDir()))...)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/gopacket/pcapgo"
 
 	"github.com/ddlemu/ddlemu/intercept/capture/roce"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // wireshark is a capture file, read by tshark with the dissector that ddlemu ships.
@@ -27,11 +28,7 @@ type wireshark struct {
 
 func (w *wireshark) tshark(args ...string) string {
 	w.Helper()
-	path, err := exec.LookPath("tshark")
-	if err != nil {
-		w.Skip("SKIPPED: tshark is not installed (apt-get install tshark)")
-	}
-	cmd := exec.CommandContext(w.Context(), path, append([]string{"-r", w.file, "-X", "lua_script:" + w.dissector}, args...)...)
+	cmd := exec.CommandContext(w.Context(), needs.Optional(w, "tshark"), append([]string{"-r", w.file, "-X", "lua_script:" + w.dissector}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+w.TempDir()) // no settings of the user's
 	out, err := cmd.Output()
 	if err != nil {

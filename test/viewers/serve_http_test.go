@@ -16,6 +16,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // get asks a server.
@@ -157,11 +159,7 @@ func (w *world) tokenFile() {
 // curl asks a server as another user.
 func (w *world) curl(uid uint32, args ...string) (status int, text string) {
 	w.Helper()
-	path, err := exec.LookPath("curl")
-	if err != nil {
-		w.Skip("SKIPPED: curl is not installed (apt-get install curl)")
-	}
-	cmd := exec.CommandContext(w.Context(), path, append([]string{"--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}"}, args...)...)
+	cmd := exec.CommandContext(w.Context(), needs.Optional(w, "curl"), append([]string{"--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}"}, args...)...)
 	cmd.Dir = "/" // another user may not be in the test's folder
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // seen is what testdata/read_perfetto.py prints.
@@ -41,10 +43,8 @@ func perfetto(t *testing.T, path string) (s seen) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(lib, "version")); err != nil {
-		t.Skip("SKIPPED: Perfetto's classes are not in build/perfetto (.ci/perfetto installs them from PyPI)")
-	}
-	cmd := exec.CommandContext(t.Context(), "python3", "testdata/read_perfetto.py", path)
+	needs.PyPI(t, filepath.Join(lib, "version"))
+	cmd := exec.CommandContext(t.Context(), needs.Program(t, "python3"), "testdata/read_perfetto.py", path)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+lib)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

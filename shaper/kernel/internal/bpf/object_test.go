@@ -8,17 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // The committed object is what shape.c compiles to.
 func TestObject(t *testing.T) {
-	for _, tool := range []string{"clang-19", "llvm-strip-19"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%v: cannot compile the object; the Makefile names the packages that `make bpf` needs", err)
-		}
-	}
-	if _, err := os.Stat("/usr/include/bpf/bpf_helpers.h"); err != nil {
-		t.Skipf("%v: cannot compile the object; the Makefile names the packages that `make bpf` needs", err)
+	for _, name := range []string{"clang-19", "llvm-strip-19", "/usr/include/bpf/bpf_helpers.h"} {
+		needs.Optional(t, name)
 	}
 	dir := t.TempDir()
 	cmd := exec.Command("go", "generate", ".")
