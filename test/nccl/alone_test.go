@@ -21,8 +21,10 @@ func TestRecordOnItsOwnNetwork(t *testing.T) {
 		env []string
 		via string
 	}{
-		"two hosts": {[]string{"NCCL_NET=Socket", "NCCL_SOCKET_IFNAME=lo"}, "via NET/Socket"},
-		"one host":  {nil, "via P2P"},
+		"two hosts": {[]string{"NCCL_NET=Socket", "NCCL_SOCKET_IFNAME=lo", "NCCL_HOSTID=host%s"}, "via NET/Socket"},
+		// By default, NCCL uses P2P between GPUs of one host bridge with some processors, and shared memory with Intel's.
+		"one host, P2P":           {[]string{"NCCL_P2P_LEVEL=SYS"}, "via P2P"},
+		"one host, shared memory": {[]string{"NCCL_P2P_LEVEL=PXB"}, "via SHM"},
 	} {
 		dir := t.TempDir()
 		trace, file := filepath.Join(dir, "trace"), filepath.Join(dir, "job.jsonl")
@@ -33,8 +35,8 @@ func TestRecordOnItsOwnNetwork(t *testing.T) {
 			cmd.Env = append(built.Environ(), "RANK="+rank, "WORLD_SIZE=2", "ID_FILE="+filepath.Join(dir, "id"), "SLEEP_MS=50", "LATE_MS=30", "COUNT=100000",
 				"DDLEMU_RECORD="+trace, "NCCL_PROFILER_PLUGIN="+built.Path(t, "lib", "libgoemu.so"), "NCCL_DEBUG=INFO",
 				"LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib", "nccl-2.29")+":"+built.Path(t, "softcuda", "lib"))
-			if tc.env != nil {
-				cmd.Env = append(append(cmd.Env, tc.env...), "NCCL_HOSTID=host"+rank)
+			for _, v := range tc.env {
+				cmd.Env = append(cmd.Env, strings.ReplaceAll(v, "%s", rank))
 			}
 			cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
 			if err := cmd.Start(); err != nil {
