@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // limit is the longest time of a job, which usually takes a few seconds.
@@ -73,7 +74,7 @@ func (j job) run(t *testing.T) {
 	if j.noLibraryPath {
 		args = append(args, "env", "-u", "LD_LIBRARY_PATH", "NCCL_NET_PLUGIN="+built.Path(t, "lib", "libgoemu.so"))
 	}
-	args = append(args, "python3", script, j.what)
+	args = append(args, needs.Program(t, "python3"), script, j.what)
 	out, err := ddlemu(t, append([]string{"GUEST=" + library(t, j.nccl)}, j.env...), args...)
 	ranks := 2
 	if j.what == "killed" {

@@ -23,7 +23,7 @@ func TestPackageInACleanRoot(t *testing.T) {
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages %q, %v: run `make dist`", packages, err)
 	}
-	root := newRoot(t)
+	root := newRoot(t, "python3")
 	script, err := filepath.Abs("testdata/clean.sh")
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +44,8 @@ func TestPackageInACleanRoot(t *testing.T) {
 	}
 }
 
-// newRoot makes a root folder with a Debian of this machine's release, from this machine's sources of packages.
-func newRoot(t *testing.T) string {
+// newRoot makes a root folder with a Debian of this machine's release and some packages, from this machine's sources of packages.
+func newRoot(t *testing.T, packages ...string) string {
 	t.Helper()
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -61,7 +61,7 @@ func newRoot(t *testing.T) string {
 		sources = append(sources, found...)
 	}
 	root := filepath.Join(t.TempDir(), "root")
-	args := append([]string{"--variant=minbase", "--include=python3", string(codename[1]), root}, sources...)
+	args := append([]string{"--variant=minbase", "--include=" + strings.Join(packages, ","), string(codename[1]), root}, sources...)
 	if out, err := exec.Command(needs.Program(t, "mmdebstrap"), args...).CombinedOutput(); err != nil {
 		t.Fatalf("mmdebstrap %q: %v\n%s", args, err, out)
 	}

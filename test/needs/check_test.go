@@ -74,15 +74,14 @@ var ours = map[string]string{
 	"/no/such/program": "", "no-such-program": "", "no-such-command": "", "nosuch": "",
 }
 
-// name of a program on PATH that a path stands for. It is empty for a file of the project, of the build or of the test.
+// onPath returns the name of a program on PATH that a path stands for. It is empty for a file of the project, of the build or
+// of the test.
 func onPath(program string) string {
 	dir, base := filepath.Split(program)
-	switch dir {
-	case "", "/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/":
+	switch {
+	case slices.Contains([]string{"", "/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/"}, dir):
 		return base
-	}
-	if _, err := os.Stat(program); filepath.IsAbs(program) && !strings.HasPrefix(program, "/proc/") {
-		_ = err
+	case filepath.IsAbs(program) && !strings.HasPrefix(program, "/proc/"):
 		return program
 	}
 	return ""
@@ -153,7 +152,7 @@ func TestPackagesOfPrograms(t *testing.T) {
 	}
 }
 
-// README asks for the packages of the list readme, and for Go.
+// README asks for the packages of the list readme, and for Go, and says what the build installs besides.
 func TestReadmeAsksForTheList(t *testing.T) {
 	asked, err := Readme(root)
 	if err != nil {
@@ -163,8 +162,15 @@ func TestReadmeAsksForTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var want []string
 	for _, l := range lines {
+		if l.List == "build" && !slices.Contains(asked, l.Package) && !strings.Contains(string(page), l.Package) {
+			t.Errorf("README.md does not say that the build installs %s", l.Package)
+		}
 		if l.List == "readme" && !slices.Contains(want, l.Package) {
 			want = append(want, l.Package)
 		}

@@ -135,14 +135,21 @@ func (s *source) position(n ast.Node) string {
 
 // command notes the programs of exec.Command(args...).
 func (s *source) command(args []ast.Expr, around []function) {
-	programs := s.texts(args[0], around)
-	if len(programs) == 0 {
+	if !s.run(args, around) {
 		s.lost = append(s.lost, s.position(args[0]))
 	}
-	words := s.words(args[1:], around)
+}
+
+// run notes the programs of a command, and reports whether it can tell them.
+func (s *source) run(args []ast.Expr, around []function) bool {
+	if len(args) == 0 {
+		return false
+	}
+	programs, words := s.texts(args[0], around), s.words(args[1:], around)
 	for _, p := range programs {
 		s.add(args[0], append([]string{p}, words...), false)
 	}
+	return len(programs) > 0
 }
 
 // listed notes the programs behind a "--", and those of a script behind "sh", "-c", in a list of arguments.
@@ -150,11 +157,7 @@ func (s *source) listed(args []ast.Expr, around []function) {
 	for i, arg := range args {
 		switch literal(arg) {
 		case "--":
-			if i+1 < len(args) {
-				if _, spread := args[i+1].(*ast.Ident); !spread || literal(args[i+1]) != "" {
-					s.add(arg, s.words(args[i+1:], around), false)
-				}
-			}
+			s.run(args[i+1:], around)
 		case "env", "nohup", "setpriv", "unshare": // they start another
 			s.add(arg, s.words(args[i:], around), false)
 		case "sh", "bash":
@@ -178,9 +181,7 @@ func (s *source) appended(call *ast.CallExpr, around []function) {
 		}
 		return
 	}
-	for _, p := range s.texts(call.Args[1], around) {
-		s.add(call, append([]string{p}, s.words(call.Args[2:], around)...), false)
-	}
+	s.run(call.Args[1:], around)
 }
 
 // ends reports whether a list may end with "--".

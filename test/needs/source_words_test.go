@@ -42,6 +42,7 @@ type rank struct { wrap []string }
 		`exec.Command("unshare", "-m", "sh", "-c", "a")`:                                                "a unshare",
 		`r := rank{wrap: []string{"a"}}; exec.Command(r.wrap[0])`:                                       "a",
 		`run := func(p string) { exec.Command(p) }; run("a")`:                                           "a",
+		`const p = "a"; ddlemu("exec", "node0", "--", p)`:                                               "a",
 		`ddlemu("bench", "--json")`:                                                                     "",
 		`exec.Command(os.Args[0])`:                                                                      "",
 	} {

@@ -114,6 +114,9 @@ func ncclFlag() []string {
 // launcher starts a program on each rank. It is run as a file, so that it does not import torch.
 func launcher(t *testing.T, python string, ranks int) []string {
 	t.Helper()
+	if !strings.Contains(python, "/") {
+		needs.Program(t, python)
+	}
 	return []string{python, built.Path(t, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", strconv.Itoa(ranks)}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // The wheel is all that a job needs. pip removes all of it again.
@@ -104,6 +105,7 @@ func (v venv) sitePackages(t *testing.T) string {
 // pip runs pip of the machine's Python on the environment.
 func (v venv) pip(t *testing.T, args ...string) {
 	t.Helper()
+	needs.Program(t, "pip3")
 	output(t, "python3", append([]string{"-m", "pip", "--python", v.python}, args...)...)
 }
 

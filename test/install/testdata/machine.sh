@@ -34,7 +34,10 @@ step() {
 	echo "took $SECONDS s"
 }
 
+echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fast" # the root is not kept
+
 step make demo
 step .ci/packages test pypi
-step 'test "$(.ci/packages test pypi)" = ""'
+step "test -z \"\$(.ci/packages test pypi)\"" # each program is in its package
 step make test-fast
+step go test -p 1 ./test/kernel ./test/nccl ./test/programs -run "'^Test(Capture|Tshark|Device|ShapeReports|VirtualTimeOfAnMPIProgram|RecordOnItsOwnNetwork|OpenMPIFailure|Hydra|Pdsh)'"
