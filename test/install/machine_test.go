@@ -14,8 +14,8 @@ import (
 )
 
 // README's two commands work on a machine that has only what README asks for: a new root of this machine's Debian, with the
-// packages that README's text names, and with Go. There `make demo` builds everything and is VALID, the tests' packages are
-// installed by the list, and part of `make test` passes: the fast lane, and tests that start the list's programs.
+// packages that README's text names, and with Go. There `make demo` builds everything and is VALID, and part of `make test`
+// passes: the fast lane, the installation of the list, and tests that start programs of the list.
 func TestReadmeOnANewMachine(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: only root can make a root folder and mount in it")
