@@ -61,9 +61,10 @@ func newRoot(t *testing.T, packages ...string) string {
 		sources = append(sources, found...)
 	}
 	root := filepath.Join(t.TempDir(), "root")
-	args := append([]string{"--variant=minbase", "--include=" + strings.Join(packages, ","), string(codename[1]), root}, sources...)
-	if out, err := exec.Command(needs.Program(t, "mmdebstrap"), args...).CombinedOutput(); err != nil {
-		t.Fatalf("mmdebstrap %q: %v\n%s", args, err, out)
+	// What mmdebstrap mounts in the root is gone with its namespace, also if it is killed.
+	args := append([]string{"--mount", "--propagation", "private", needs.Program(t, "mmdebstrap"), "--variant=minbase", "--include=" + strings.Join(packages, ","), string(codename[1]), root}, sources...)
+	if out, err := exec.Command("unshare", args...).CombinedOutput(); err != nil {
+		t.Fatalf("unshare %q: %v\n%s", args, err, out)
 	}
 	return root
 }
