@@ -77,14 +77,16 @@ struct ddlemu_clock {
 	uint32_t deadlocked;
 };
 
-// The order of a flow: by job, sender, receiver and its number among their flows.
+// The order of a flow: by job, sender, distance to the receiver and its number among the flows of the two. The distance
+// counts up from the sender, and on from rank 0: so NCCL's rounds of sends and receives serve the peers. By the
+// receiver's rank, all senders of an all-to-all would serve rank 0 first, then rank 1, and wait for each other there.
 static inline uint64_t flow_order(uint64_t job, uint64_t sender, uint64_t receiver, uint64_t number)
 {
-	return job << 56 | (sender & 0x7ffff) << 37 | (receiver & 0x7ffff) << 18 | (number & 0x3ffff);
+	return job << 56 | (sender & 0x7ffff) << 37 | ((receiver - sender) & 0x7ffff) << 18 | (number & 0x3ffff);
 }
 static inline uint64_t job_and_ranks(uint64_t order) { return order >> 18; }
 static inline uint32_t sender_of(uint64_t order) { return (uint32_t)(order >> 37) & 0x7ffff; }
-static inline uint32_t receiver_of(uint64_t order) { return (uint32_t)(order >> 18) & 0x7ffff; }
+static inline uint32_t receiver_of(uint64_t order) { return (sender_of(order) + (uint32_t)(order >> 18)) & 0x7ffff; }
 
 // One flow, with what the conductor knows of it.
 struct ddlemu_clock_flow {

@@ -226,3 +226,12 @@ func (w *world) die(node int, holding bool) {
 }
 
 func (w *world) status() Status { return StatusOf(unsafe.Pointer(w.views[0].clock)) }
+
+func flowOrder(job, sender, receiver, number int) uint64 {
+	return uint64(C.flow_order(C.uint64_t(job), C.uint64_t(sender), C.uint64_t(receiver), C.uint64_t(number)))
+}
+
+// ranksOf is the sender and the receiver of a flow of this order.
+func ranksOf(order uint64) (sender, receiver int) {
+	return int(C.sender_of(C.uint64_t(order))), int(C.receiver_of(C.uint64_t(order)))
+}

@@ -51,14 +51,14 @@ func (s *sim) post(i int, most uint64) bool {
 	return moved && c.Sent < c.written && c.Sent < c.sendAllowed
 }
 
-// turns are the places of connections in the order of a virtual clock: by sender, receiver and the order in which they
-// were made. Those of a communicator were made before those of the next one, unless conn.made says something else: those
-// of collectives first, and by channels.
+// turns are the places of connections in the order of a virtual clock: by sender, distance to the receiver and the order
+// in which they were made. Those of a communicator were made before those of the next one, unless conn.made says
+// something else: those of collectives first, and by channels.
 func turns(conns []conn) *wakes.Turns {
 	return wakes.NewTurns(len(conns), func(a, b int) int {
 		x, y := &conns[a], &conns[b]
-		return cmp.Or(cmp.Compare(x.src, y.src), cmp.Compare(x.dst, y.dst), cmp.Compare(x.made, y.made), cmp.Compare(x.comm, y.comm),
-			compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel))
+		return cmp.Or(cmp.Compare(x.src, y.src), wakes.ByDistance(x.src, x.dst, y.dst), cmp.Compare(x.made, y.made),
+			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel))
 	})
 }
 

@@ -5,10 +5,12 @@ package verify
 import (
 	"cmp"
 	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/wakes"
 )
 
 // takeTurns plays as a virtual clock does. At each time all steps are made, then all ends act, then their posts are read
-// in turn: the first one of each flow, then the second ones. Flows take turns by their NICs (shaper/clock/flows.c).
+// in turn: the first one of each flow, then the second ones. Flows take turns by their NICs (flow_order in shaper/clock/clock.h).
 func takeTurns(players []player, next []int64, until int64) {
 	order := make([]*player, len(players))
 	for i := range players {
@@ -16,7 +18,7 @@ func takeTurns(players []player, next []int64, until int64) {
 		order[i].next = next[i]
 	}
 	slices.SortStableFunc(order, func(a, b *player) int {
-		return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst))
+		return cmp.Or(cmp.Compare(a.Src, b.Src), wakes.ByDistance(a.Src, a.Dst, b.Dst))
 	})
 	for now := slices.Min(next); now <= until; {
 		var due []*player

@@ -2,7 +2,10 @@
 
 package wakes
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Turns lets connections post what they have at one instant in the order of a virtual clock: the next message of each
 // connection, then the ones after these (read_posts in shaper/clock/flows.c).
@@ -25,6 +28,13 @@ func NewTurns(n int, compare func(a, b int) int) *Turns {
 		t.place[i] = place
 	}
 	return t
+}
+
+// ByDistance compares two receivers of a sender as a virtual clock orders them (flow_order in shaper/clock/clock.h): the
+// next rank above the sender comes first, and rank 0 follows the last one. So NCCL's rounds of sends and receives serve
+// the peers.
+func ByDistance(sender, a, b int) int {
+	return cmp.Compare(uint(a-sender), uint(b-sender)) // a rank below the sender is beyond all ranks above it
 }
 
 // Place is that of a connection in the order.

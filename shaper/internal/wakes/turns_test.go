@@ -39,3 +39,16 @@ func TestTurns(t *testing.T) {
 		t.Fatalf("then posted %v, want %v; more: %v", posted, want, turns.Any())
 	}
 }
+
+// A sender serves the ranks above it, then those below it, each in order. So in an all-to-all no two senders serve a
+// receiver with the same turn.
+func TestByDistance(t *testing.T) {
+	for sender, want := range [][]int{{1, 2, 3}, {2, 3, 0}, {3, 0, 1}, {0, 1, 2}} {
+		got := []int{3, 2, 1, 0}
+		got = slices.DeleteFunc(got, func(r int) bool { return r == sender })
+		slices.SortFunc(got, func(a, b int) int { return ByDistance(sender, a, b) })
+		if !slices.Equal(got, want) {
+			t.Errorf("rank %d serves %v, want %v", sender, got, want)
+		}
+	}
+}

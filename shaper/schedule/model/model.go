@@ -8,6 +8,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,20 +112,33 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 			p.blocks = append(p.blocks, run)
 		}
 	}
-	// As a virtual clock orders what happens at one instant: by sender, receiver and channel.
+	// As a virtual clock orders what happens at one instant: by sender, distance to the receiver and channel.
 	p.turns = wakes.NewTurns(len(p.conns), func(a, b int) int {
 		x, y := &p.conns[a], &p.conns[b]
-		return slices.Compare([]int{x.src, x.dst, x.channel}, []int{y.src, y.dst, y.channel})
+		return cmp.Or(cmp.Compare(x.src, y.src), wakes.ByDistance(x.src, x.dst, y.dst), cmp.Compare(x.channel, y.channel))
 	})
 	p.heap = wakes.New(len(p.conns), func(i int, _ int64) uint64 { return uint64(p.turns.Place(i)) })
-	// The plugin numbers the connections between two NICs (shm.FlowID), in this order.
+	// The plugin numbers the connections between two NICs (shm.FlowID), by sender, receiver and channel.
 	made := map[uint64]uint64{}
-	for _, i := range p.turns.Order() {
+	for _, i := range p.inOrderOfIDs() {
 		if err := p.conns[i].open(f, net, p.slots, made); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// inOrderOfIDs is the connections by sender, receiver and channel.
+func (p *player) inOrderOfIDs() []int {
+	order := make([]int, len(p.conns))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := &p.conns[a], &p.conns[b]
+		return cmp.Or(cmp.Compare(x.src, y.src), cmp.Compare(x.dst, y.dst), cmp.Compare(x.channel, y.channel))
+	})
+	return order
 }
 
 func (p *player) connect(byEnds map[[3]int]int, src, dst, channel int) int {
