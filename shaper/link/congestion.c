@@ -11,12 +11,11 @@
 #include "cubic.h"
 #include "transport.h"
 
-#define INITIAL_WINDOW 10 // packets, RFC 6928
+#define INITIAL_WINDOW 10 // packets, RFC 6928: the least that a window has before its first reduction
 #define LEAST_WINDOW 2 // packets, of the slow start threshold: RFC 5681, equation 4
 // A segment is at most this share of the window, so that what does not fill a segment leaves
 // little of the window unused.
 #define WINDOW_SEGMENTS 16
-#define MAX_WINDOW (1ull << 41) // 2^-10 bytes: 2 GiB, twice the largest buffer
 
 // window_of is the window in 2^-10 bytes. It is a divisor, and a peer may have written 0.
 static uint64_t window_of(const struct ddlemu_engine *e)
@@ -90,10 +89,13 @@ static void grow(const struct ddlemu_engine *e, uint64_t n, int64_t at)
 	w->cwnd = umin64(w->cwnd, MAX_WINDOW);
 }
 
-// reduce is fast recovery, once for all that was lost of a window.
-static void reduce(const struct ddlemu_engine *e, uint64_t offset)
+// reduce is fast recovery, once for all that was lost of a window. in_flight is what was not acknowledged: that is as far
+// as a window has grown that was open until now.
+static void reduce(const struct ddlemu_engine *e, uint64_t offset, uint64_t in_flight)
 {
 	struct ddlemu_window *w = &e->flow->window;
+	if (window_is_open(e))
+		w->cwnd = umax64(in_flight, INITIAL_WINDOW * mss(e)) << 10;
 	// beta is 0.7: RFC 9438, 4.6.
 	uint64_t cwnd = w->cwnd, less = e->transport->congestion == DDLEMU_CUBIC ? cwnd * 7 / 10 : cwnd / 2;
 	w->prior_cwnd = w->w_max = cwnd;
@@ -122,7 +124,7 @@ void window_acknowledge(const struct ddlemu_engine *e, uint64_t offset, int64_t 
 	struct ddlemu_window *w = &e->flow->window;
 	struct ddlemu_segment *s = segment_at(e->flow, w->next);
 	w->next++;
-	uint64_t n = s->end - w->acked;
+	uint64_t n = s->end - w->acked, in_flight = offset - w->acked + w->recovering;
 	w->acked = s->end;
 	w->last_ack = max64(w->last_ack, at);
 	w->recovering -= umin64(w->recovering, s->recovered * mss(e));
@@ -132,7 +134,7 @@ void window_acknowledge(const struct ddlemu_engine *e, uint64_t offset, int64_t 
 	if (s->end <= w->recover)
 		return; // sent before the last reduction: the window stays as it is
 	if (s->flags & (SEGMENT_LOST | SEGMENT_MARKED)) {
-		reduce(e, offset);
+		reduce(e, offset, in_flight);
 		if (s->flags & SEGMENT_TIMEOUT)
 			w->timer = at + e->transport->rto;
 	} else if (w->limited) {
@@ -149,10 +151,8 @@ int64_t window_open(const struct ddlemu_engine *e, uint64_t offset, uint64_t n, 
 {
 	struct ddlemu_flow *f = e->flow;
 	struct ddlemu_window *w = &f->window;
-	if (w->cwnd == 0) {
-		w->cwnd = INITIAL_WINDOW * mss(e) << 10;
-		w->ssthresh = MAX_WINDOW;
-	}
+	if (w->cwnd == 0)
+		w->cwnd = w->ssthresh = MAX_WINDOW;
 	for (;;) {
 		bool full = w->acked < offset && offset - w->acked + n + w->recovering > w->cwnd >> 10;
 		int64_t at = DDLEMU_NEVER;

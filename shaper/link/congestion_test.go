@@ -4,6 +4,7 @@ package link
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -174,6 +175,53 @@ func advanceTo(fl *Flow, from, to int64) {
 
 // packetsOf is the window in packets.
 func packetsOf(fl *Flow) float64 { return float64(fl.flow.window.cwnd) / 1024 / 1460 }
+
+// Until the first loss the window does not limit anything: messages take as long as without congestion control. The
+// first loss finds the window as large as what is in flight: one round trip of a full line, about 180 packets.
+func TestWindowIsOpenUntilTheFirstLoss(t *testing.T) {
+	port, wire := gigabit(time.Millisecond)
+	times := map[Congestion][]Message{}
+	for _, control := range []Congestion{NoCongestion, Reno, Cubic} {
+		tr := tcp()
+		tr.Congestion, tr.Second = control, 1e9
+		f := newFabric(t, 3, port, wire, 1, tr)
+		a, b := f.flow(0, 1), f.flow(0, 2)
+		for i := range int64(40) {
+			for _, fl := range []*Flow{a, b} {
+				fl.Recv(0)
+				fl.Post(uint64(1+i*i*997), i*1e5)
+			}
+		}
+		run(0, a, b)
+		for i := range uint64(40) {
+			times[control] = append(times[control], a.Message(i), b.Message(i))
+		}
+		if control == NoCongestion {
+			continue
+		}
+		if !slices.Equal(times[control], times[NoCongestion]) {
+			t.Errorf("%v: messages take another time than without congestion control", names[control])
+		}
+	}
+	for control, factor := range map[Congestion]float64{Reno: 0.5, Cubic: 0.7} {
+		tr := tcp()
+		tr.Congestion, tr.Second, tr.Window = control, 1e9, 1<<30
+		tr.SendBuffer = 180 * 1460
+		wire.Loss = Loss{GoodToBad: 1e-18, BadToGood: 1, BadP: 1}
+		fl := newFabric(t, 2, port, wire, 1, tr).flow(0, 1)
+		fl.Recv(0)
+		fl.Post(1<<30, 0)
+		advanceTo(fl, 0, 20e6)
+		fl.flow.bad |= 1 << 1
+		least := math.Inf(1)
+		for now := int64(20e6); now < 26e6; now = fl.Advance(now) {
+			least = min(least, packetsOf(fl))
+		}
+		if math.Abs(least/180/factor-1) > 0.05 {
+			t.Errorf("%v: the first loss left a window of %.1f packets, want %.0f of 180 in flight", names[control], least, 180*factor)
+		}
+	}
+}
 
 // However many packets of a window are lost, it shrinks once.
 func TestOneReductionPerWindow(t *testing.T) {

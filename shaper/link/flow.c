@@ -118,7 +118,7 @@ static uint32_t most_bytes(const struct ddlemu_engine *e)
 		n = umax64(n, umin64(packets, DDLEMU_SEGMENT_BYTES / packet) * packet);
 		n = umin64(n, umin64(umax64(t->send_buffer / 4, 1), umax64(t->window / 4, 1)));
 	}
-	if (has_window(e))
+	if (has_window(e) && !window_is_open(e))
 		n = umin64(n, umax64(e->flow->window.max_segment, mss(e)));
 	return (uint32_t)n;
 }

@@ -77,6 +77,15 @@ enum {
 // mss is the payload of a full packet.
 static inline uint64_t mss(const struct ddlemu_engine *e) { return params_at(e, 0)->payload; }
 
+// A window that was never reduced does not limit what is sent. Its cwnd is 0 before the first segment, then MAX_WINDOW.
+#define MAX_WINDOW (1ull << 41) // 2^-10 bytes: 2 GiB, twice the largest buffer
+
+static inline bool window_is_open(const struct ddlemu_engine *e)
+{
+	uint64_t cwnd = e->flow->window.cwnd;
+	return cwnd == 0 || cwnd == MAX_WINDOW;
+}
+
 int64_t window_entry_free(const struct ddlemu_engine *);
 void window_free_entry(const struct ddlemu_engine *);
 int64_t window_open(const struct ddlemu_engine *, uint64_t offset, uint64_t n, int64_t ready, int64_t by);
