@@ -95,8 +95,8 @@ func (f *Fabric) validateKernel() error {
 	if f.Transport.Kind != TCP {
 		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", f.Transport.Kind, TCP, Shm)
 	}
-	if f.Transport.Congestion != "" {
-		return Errorf("transport.congestion", "given for the datapath kernel: there it is the kernel's own cubic")
+	if c := f.Transport.Congestion; c != "" && c != Cubic {
+		return Errorf("transport.congestion", "%s given for the datapath kernel: there it is the kernel's own %s", c, Cubic)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ var refused = []struct{ old, text, want string }{
 	{"5us", "5us\n  ecn: 200K\ntopology: {kind: ring, trunk: {latency: 1us, queue: taildrop:100K}}", "f.yaml:7: topology.trunk.ecn: 200K is not below the queue limit, taildrop:100K"},
 	{"  kind: tcp", "  kind: tcp\n  congestion: bbr", `f.yaml:11: transport.congestion: "bbr" is not one of none, reno, cubic`},
 	{"  kind: tcp", "  kind: rdma\n  congestion: reno", `f.yaml:11: transport.congestion: "reno" given for transport rdma: only tcp has it`},
-	{"  kind: tcp", "  kind: tcp\n  congestion: reno\ndatapath: kernel", "f.yaml:11: transport.congestion: given for the datapath kernel"},
+	{"  kind: tcp", "  kind: tcp\n  congestion: reno\ndatapath: kernel", "f.yaml:11: transport.congestion: reno given for the datapath kernel: there it is the kernel's own cubic"},
 	{"5us", "5us\n  ecn: 64K\ndatapath: kernel", "f.yaml:6: link.ecn: given for the datapath kernel"},
 	{"    latency: 1ms", "    ecn: 64K\ndatapath: kernel", "f.yaml:8: links[0].ecn: given for the datapath kernel"},
 	{"5us", "5us\n  queue: fair:1M\ndatapath: kernel", "f.yaml:6: link.queue: fair:1M given for the datapath kernel: there a queue is lossless or taildrop"},
@@ -254,7 +254,7 @@ func drawFabric(t *rapid.T) *Fabric {
 	if rapid.Bool().Draw(t, "tcp") {
 		f.Transport = DefaultTransport(TCP)
 		f.Transport.Window = units.Size(rapid.Int64Range(int64(MinBuffer), int64(MaxBuffer)).Draw(t, "window"))
-		f.Transport.Congestion = rapid.SampledFrom([]string{"", Reno, Cubic}).Draw(t, "congestion")
+		f.Transport.Congestion = rapid.SampledFrom([]string{"", NoCongestion, Reno, Cubic}).Draw(t, "congestion")
 	} else {
 		f.Transport.Recovery = rapid.SampledFrom([]string{GoBackN, SelectiveRepeat}).Draw(t, "recovery")
 	}

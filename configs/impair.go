@@ -337,9 +337,7 @@ func ParseECN(s string) (units.Size, error) {
 // ParseCongestion reads the congestion control of tcp: reno, cubic or none.
 func ParseCongestion(s string) (string, error) {
 	switch s {
-	case NoCongestion:
-		return "", nil
-	case Reno, Cubic:
+	case NoCongestion, Reno, Cubic:
 		return s, nil
 	}
 	return "", fmt.Errorf("%q is not one of %s, %s, %s", s, NoCongestion, Reno, Cubic)

@@ -28,6 +28,7 @@ var settings = append([]Setting{
 	fabricSetting("nvlinks-per-gpu", "nvlinks_per_gpu", "`NVLinks` of each software GPU to its node's NVSwitches", func(f *Fabric) *int { return &f.NVLinksPerGPU }, whole(0, MaxNVLinks)),
 	fabricSetting("cpu", "cpu", "`vendor` of the CPUs of software GPUs, on which NCCL's choice for small calls depends: amd, intel or host (this machine's)", func(f *Fabric) *string { return &f.CPU }, ParseCPU),
 	transportSetting(),
+	congestionSetting(),
 	fabricSetting("seed", "seed", "`seed` of the random draws", func(f *Fabric) *uint64 { return &f.Seed }, ParseSeed),
 	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto", func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
 	fabricSetting("clock", "clock", "`clock` of the fabric: real, or virtual (exact and free of the host's noise; needs the software CUDA and datapath shm)", func(f *Fabric) *string { return &f.Clock }, ParseClock),
@@ -95,6 +96,13 @@ func transportSetting() Setting {
 		f.Transport.setKind(text)
 		return nil
 	}
+	return s
+}
+
+// congestionSetting comes after transportSetting, which starts from the defaults of its kind.
+func congestionSetting() Setting {
+	s := newSetting("congestion", "transport.congestion", "congestion `control` of tcp: cubic, reno or none")
+	s.apply = func(f *Fabric, text string) error { return assign(&f.Transport.Congestion, ParseCongestion, text) }
 	return s
 }
 

@@ -22,8 +22,8 @@ const (
 	SelectiveRepeat = "selective-repeat"
 )
 
-// Congestion control of tcp. NoCongestion is the default: then only the buffers bound
-// the bytes in flight.
+// Congestion control of tcp. Without it only the buffers bound the bytes in flight. A fabric that does not say
+// which has none; the profiles have Cubic, Linux's default.
 const (
 	NoCongestion = "none"
 	Reno         = "reno"
@@ -39,7 +39,7 @@ type Transport struct {
 	SendBuffer units.Size    `yaml:"send_buffer,omitempty"` // tcp: bytes accepted from the sender and not yet acknowledged
 	Window     units.Size    `yaml:"window,omitempty"`      // tcp: bytes sent and not yet read by the receiver
 	Timeout    time.Duration `yaml:"timeout,omitempty"`     // tcp: a path down for this long is an error
-	Congestion string        `yaml:"congestion,omitempty"`  // tcp: Reno or Cubic; empty = NoCongestion
+	Congestion string        `yaml:"congestion,omitempty"`  // tcp; empty = NoCongestion
 
 	RetryCount int    `yaml:"retry_count,omitempty"` // rdma: a path down for this many RTOs is an error
 	Recovery   string `yaml:"recovery,omitempty"`    // rdma
@@ -87,6 +87,11 @@ func (t *Transport) validateRails() error {
 	return nil
 }
 
+// SlowsDown says whether flows have a congestion window in the link model.
+func (t *Transport) SlowsDown() bool {
+	return t.Kind == TCP && (t.Congestion == Reno || t.Congestion == Cubic)
+}
+
 // validate checks every value of t. Fields in the error are as in a file, from the
 // transport on.
 func (t *Transport) validate() error {
@@ -104,13 +109,16 @@ func (t *Transport) validate() error {
 		if err := between("window", t.Window, MinBuffer, MaxBuffer); err != nil {
 			return err
 		}
-		if !slices.Contains([]string{"", Reno, Cubic}, t.Congestion) {
+		if !slices.Contains([]string{"", NoCongestion, Reno, Cubic}, t.Congestion) {
 			return Errorf("congestion", "%q is not one of %s, %s, %s", t.Congestion, NoCongestion, Reno, Cubic)
 		}
 		return between("timeout", t.Timeout, t.RTO, MaxTimeout)
 	case RDMA:
-		if t.SendBuffer != 0 || t.Window != 0 || t.Timeout != 0 || t.Congestion != "" {
-			return Errorf("kind", "rdma has no send_buffer, no window, no timeout and no congestion")
+		if t.SendBuffer != 0 || t.Window != 0 || t.Timeout != 0 {
+			return Errorf("kind", "rdma has no send_buffer, no window and no timeout")
+		}
+		if t.Congestion != "" {
+			return Errorf("congestion", "%s given for rdma, which has no congestion control in the model: leave it out, or give --transport %s", t.Congestion, TCP)
 		}
 		if t.Recovery != GoBackN && t.Recovery != SelectiveRepeat {
 			return Errorf("recovery", "%q is not one of %s, %s", t.Recovery, GoBackN, SelectiveRepeat)

@@ -30,6 +30,11 @@ func TestValidateRefusesWhatNoFileSays(t *testing.T) {
 		{func(f *Fabric) { f.Link.Queue = Queue{} }, `link.queue: "" is an unknown policy`},
 		{func(f *Fabric) { f.Link.Queue = Queue{Policy: TailDrop} }, "link.queue: taildrop without a size"},
 		{func(f *Fabric) { f.Transport.Window = 1 }, "transport.kind: rdma has no send_buffer"},
+		{func(f *Fabric) { f.Transport.Congestion = Cubic }, "transport.congestion: cubic given for rdma, which has no congestion control in the model"},
+		{func(f *Fabric) {
+			f.Datapath, f.Transport = Kernel, DefaultTransport(TCP)
+			f.Transport.Congestion = NoCongestion
+		}, "transport.congestion: none given for the datapath kernel"},
 		{func(f *Fabric) { f.Transport = DefaultTransport(TCP); f.Transport.RetryCount = 1 }, "transport.kind: tcp has no retry_count"},
 		{func(f *Fabric) { f.Transport = Transport{RTO: 1000} }, `transport.kind: "" is not one of`},
 		{func(f *Fabric) { f.Links = []LinkOverride{{Match: "*"}} }, "links[0]: changes nothing"},

@@ -86,7 +86,7 @@ func TestLoadTransport(t *testing.T) {
 		profile, flag string
 		want          configs.Transport
 	}{
-		{"wan-region", "tcp", configs.Transport{Kind: configs.TCP, RTO: 200 * time.Millisecond, SendBuffer: 16 * units.MiB, Window: 16 * units.MiB, Timeout: configs.DefaultTransport(configs.TCP).Timeout}},
+		{"wan-region", "tcp", configs.Transport{Kind: configs.TCP, RTO: 200 * time.Millisecond, SendBuffer: 16 * units.MiB, Window: 16 * units.MiB, Congestion: configs.Cubic, Timeout: configs.DefaultTransport(configs.TCP).Timeout}},
 		{"wan-region", "rdma", configs.DefaultTransport(configs.RDMA)},
 		{"efa-p5", "tcp", configs.DefaultTransport(configs.TCP)},
 	} {
@@ -148,7 +148,7 @@ func TestLinks(t *testing.T) {
 
 func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
-		"nodes": "4", "gpus-per-node": "2", "node-gpus": "8", "nics-per-node": "3", "nvlinks-per-gpu": "12", "cpu": "intel", "transport": "tcp", "seed": "9", "time-scale": "16",
+		"nodes": "4", "gpus-per-node": "2", "node-gpus": "8", "nics-per-node": "3", "nvlinks-per-gpu": "12", "cpu": "intel", "transport": "tcp", "congestion": "cubic", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
 		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host", "nccl-latency": "75us", "clock": "real",
@@ -162,6 +162,7 @@ func TestLoadEverySetting(t *testing.T) {
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16", configs.HostView
 	want.NCCL.Latency = configs.ShownLatency{Time: 75 * time.Microsecond}
 	want.Transport = configs.DefaultTransport(configs.TCP)
+	want.Transport.Congestion = configs.Cubic
 	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, configs.Jitter{Kind: configs.ParetoJitter, Value: 2000}
 	want.Link.Loss, want.Link.Queue = configs.Loss{P: 0.005}, configs.Queue{Bytes: 2 * units.MiB, Policy: configs.TailDrop}
 	for _, m := range configs.LinkParams() { // one that is not above: its text is read back

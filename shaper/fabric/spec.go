@@ -11,7 +11,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-var congestions = map[string]link.Congestion{"": link.NoCongestion, configs.Reno: link.Reno, configs.Cubic: link.Cubic}
+var congestions = map[string]link.Congestion{
+	"": link.NoCongestion, configs.NoCongestion: link.NoCongestion, configs.Reno: link.Reno, configs.Cubic: link.Cubic,
+}
 
 // patched is the spec of h after a change. Parameters that a port lacks do not change a
 // port.

@@ -32,6 +32,7 @@ func NewModel(f *state.File) (*Model, error) {
 	m := &Model{fab: fab, scale: fixed.TimeScale, seed: fixed.Seed, transport: fixed.Transport, shaper: f.Shaper(), tables: f.Tables()}
 	if fab.Config.OnKernel() { // this host's network stack is in their place
 		m.transport.Overhead, m.transport.Host = 0, link.Host{}
+		m.transport.Congestion = link.NoCongestion // datagrams are measured, not TCP
 	}
 	m.params, err = fab.Params(m.scale)
 	if err != nil {
