@@ -233,7 +233,11 @@ func (o *expectOptions) forecast(ctx context.Context, g *global, t *expectTable,
 		report.Notes = append(report.Notes, fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d",
 			units.Count(log.Nodes(), "host"), report.Nodes, log.Nodes()))
 	}
-	report.Notes = slices.Concat(report.Notes, e.Caveats(), e.Unused)
+	notes, err := e.Notes()
+	if err != nil {
+		return nil, err
+	}
+	report.Notes = slices.Concat(report.Notes, notes, e.Unused)
 	if o.All {
 		report.Collective = t.bench.Collective.String()
 	}

@@ -227,6 +227,7 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 		}
 	}
 	g.warnOneNode(j.Fabric)
+	g.warnUncontrolled(j.Fabric, j.Fabric.All())
 	if err := g.warnTooMuch(ctx, j.Fabric); err != nil {
 		return "", 0, err
 	}

@@ -185,6 +185,7 @@ func (g *global) shapeNew(pattern string, patch configs.LinkPatch) error {
 	defer up.Close()
 	up.File.Event("up, by shape")
 	g.warnClipped(fab, fab.All())
+	g.warnUncontrolled(fab, fab.All())
 	if g.JSON {
 		return g.printStatus(up.File)
 	}
@@ -315,6 +316,14 @@ func (g *global) warnShaped(fab *fabric.Fabric, changed []int) {
 		}
 	}
 	g.warnClipped(fab, changed)
+	g.warnUncontrolled(fab, changed)
+}
+
+// warnUncontrolled warns of hops on which flows do not slow down.
+func (g *global) warnUncontrolled(fab *fabric.Fabric, hops []int) {
+	if text := fab.Uncontrolled(hops, false); text != "" {
+		g.warn("%s", text)
+	}
 }
 
 // warnClipped warns of jitter and reordering that the latency of some of the hops limits.

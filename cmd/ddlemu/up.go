@@ -124,6 +124,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 		g.warn("%v", err) // the fabric is up nevertheless
 	}
 	g.warnClipped(fab, fab.All())
+	g.warnUncontrolled(fab, fab.All())
 	if !o.NoMeasure {
 		if err := errors.Join(g.warnTooMuch(ctx, fab), g.warnFloor(ctx, up.File, fab)); err != nil {
 			g.warn("%v", err) // the fabric is up nevertheless

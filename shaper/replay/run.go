@@ -216,6 +216,9 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 	}
 	r.Scale = j.Fabric.TimeScale()
 	r.Notes = append(slices.Clone(o.On.Unused), r.Notes...)
+	if text := j.Fabric.Uncontrolled(j.Fabric.All(), false); text != "" {
+		r.Notes = append(r.Notes, text)
+	}
 	switch {
 	case err != nil:
 		a.judgeStopped(ctx, r)

@@ -9,6 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // retryNote says which attempt follows the given one, and why it is made.
@@ -27,6 +29,24 @@ func (o *Options) notes(why, retry string) []string {
 		notes = append(notes, retry)
 	}
 	return slices.Concat(notes, []string{"decisions: " + o.Decisions}, o.Caveats(), o.Unused)
+}
+
+// uncontrolled says on which links of f flows do not slow down.
+func (o *Options) uncontrolled(f *fabric.Fabric) []string {
+	incast := o.Bench.Collective.IsP2P() && o.Bench.Collective != nccl.SendRecv && f.Config.Nodes > 2
+	if text := f.Uncontrolled(f.All(), incast); text != "" {
+		return []string{text}
+	}
+	return nil
+}
+
+// Notes says how expected times may differ from those on a real machine and a real network.
+func (o *Options) Notes() ([]string, error) {
+	f, err := o.askedFabric()
+	if err != nil {
+		return nil, err
+	}
+	return append(o.Caveats(), o.uncontrolled(f)...), nil
 }
 
 // Caveats says how decisions may differ from those on the real cluster.

@@ -232,7 +232,8 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 // header is the first part of the output of a run on f.
 func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, notes []string) bench.Header {
 	h := bench.NewHeader(cfg, info)
-	h.CUDA, h.Profile, h.Datapath, h.Nodes, h.Notes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(), o.Nodes(&f.Config), notes
+	h.CUDA, h.Profile, h.Datapath, h.Nodes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(), o.Nodes(&f.Config)
+	h.Notes = slices.Concat(notes, o.uncontrolled(f))
 	return h
 }
 
