@@ -42,6 +42,7 @@ type flow struct {
 	inFlight  int  // number of these packets
 	blocked   bool // by its window
 	arrived   int
+	onArrival func()        // after each packet that arrives; may be nil
 	round     float64       // round-trip time
 	at        []*recovering // by position in the path
 }
@@ -88,6 +89,8 @@ type sim struct {
 	order  int
 	queues []*queue
 	flows  []*flow
+	// cutThrough lets a packet be at the next queue when its first byte is there, and at the receiver when its last one is.
+	cutThrough bool
 }
 
 // newSim makes the queues of f's hops.
@@ -124,6 +127,16 @@ func (s *sim) add(f *fabric.Fabric, src, dst, bytes int) *flow {
 	fl.path[0].sources = append(fl.path[0].sources, fl)
 	s.flows = append(s.flows, fl)
 	return fl
+}
+
+// post gives a flow more packets to send, behind those that it has.
+func (s *sim) post(f *flow, packets int) {
+	idle := f.remaining == 0
+	f.remaining += packets
+	if port := f.path[0]; idle {
+		port.sources = append(port.sources, f)
+		s.send(port)
+	}
 }
 
 // run simulates until the time end.
@@ -184,7 +197,11 @@ func (s *sim) send(q *queue) {
 	q.busy = true
 	p.at++
 	s.push(event{at: s.now + q.perPacket, free: q})
-	s.push(event{at: s.now + q.perPacket + q.latency, p: p})
+	there := s.now + q.perPacket + q.latency
+	if s.cutThrough && p.at < len(p.f.path) {
+		there = s.now + q.latency
+	}
+	s.push(event{at: there, p: p})
 	if q.limit > 0 {
 		q.occupied--
 	}
@@ -211,6 +228,9 @@ func (s *sim) arrive(p *packet) {
 			f.blocked = false
 			f.path[0].sources = append(f.path[0].sources, f)
 			s.send(f.path[0])
+		}
+		if f.onArrival != nil {
+			f.onArrival()
 		}
 		return
 	}
