@@ -100,7 +100,7 @@ func (l *Log) times(byCall map[loggedCall]*Forecast) []loggedTime {
 // as long as the smallest forecast, if latency is nearly all of it: bytes are at most latencyOnly.
 const (
 	trimmed     = 0.01
-	share       = 16
+	leastShare  = 16
 	latencyOnly = 0.1
 )
 
@@ -124,7 +124,7 @@ func forecastOf(call loggedCall, byCall map[loggedCall]*Forecast) *Forecast {
 	switch {
 	case float64(call.size-size) <= trimmed*float64(call.size):
 		return byCall[loggedCall{size, call.op}]
-	case call.size < share*int64(c.Ranks) && float64(least.BusiestHop) <= latencyOnly*float64(least.Time):
+	case call.size < leastShare*int64(c.Ranks) && float64(least.BusiestHop) <= latencyOnly*float64(least.Time):
 		return least
 	}
 	return nil

@@ -125,7 +125,7 @@ func (p *parser) isRow(words []string) bool {
 	return isNumber(words[first]) && isNumber(words[first+1]) && isNumber(words[first+2])
 }
 
-// oldTypes are the names of types in nccl-tests up to 2.0 and those of the 8-bit floating-point types.
+// oldTypes are names of types in nccl-tests with NCCL 1, with those of today.
 var oldTypes = map[string]string{"char": "int8", "int": "int32"}
 
 func isType(name string) bool {
@@ -181,8 +181,8 @@ func (p *parser) finish(last bool) {
 	p.pending = pending{}
 	p.rows++
 	r := Row{Line: n, Type: words[2]}
-	if new, ok := oldTypes[r.Type]; ok {
-		r.Type = new
+	if today, ok := oldTypes[r.Type]; ok {
+		r.Type = today
 	}
 	cut, err := p.read(&r, words)
 	switch {
