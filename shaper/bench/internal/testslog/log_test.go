@@ -241,6 +241,44 @@ func TestSeveralTests(t *testing.T) {
 	}
 }
 
+// A script may start the program for each size: the tables are one. Sizes that begin again are another table, and so are
+// other collectives.
+func TestOneTablePerSize(t *testing.T) {
+	head := func(name string) string {
+		return "# Collective test starting: " + name + "\n# nThread 1 iters: 20\n# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+	}
+	row := func(size int, op string, ratio float64) string {
+		return fmt.Sprintf("%d 2 float %s -1 5 2 %.2f 0 6 2 %.2f 0\n", size, op, 2*ratio, 2*ratio)
+	}
+	const a, none = "all_reduce_perf", ""
+	for name, tc := range map[string]struct {
+		text string
+		want string
+	}{
+		"a program per size":   {head(a) + row(8, "sum", 1) + head(a) + row(16, "sum", 1) + head(a) + row(32, "sum", 1) + "8 2 float\n", "3"},
+		"again":                {head(a) + row(8, "sum", 1) + row(16, "sum", 1) + head(a) + row(8, "sum", 1), "2 1"},
+		"falling":              {head(a) + row(8, "sum", 1) + head(a) + row(32, "sum", 1) + row(16, "sum", 1), "1 2"},
+		"another name":         {head(a) + row(8, "sum", 1) + head("reduce_scatter_perf") + row(16, "sum", 1), "1 1"},
+		"another operator":     {head(a) + row(8, "sum", 1) + head(a) + row(16, "max", 1), "1 1"},
+		"no name":              {head(none) + row(8, "sum", 1) + head(none) + row(16, "sum", 1), "2"},
+		"no name, other ratio": {head(none) + row(8, "sum", 1) + head(none) + row(16, "sum", 0.5), "1 1"},
+		"other iterations":     {head(a) + row(8, "sum", 1) + strings.Replace(head(a), "20", "5", 1) + row(16, "sum", 1), "1 1"},
+	} {
+		log, err := Read(strings.NewReader(tc.text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var rows []string
+		for _, test := range log.Tests {
+			rows = append(rows, fmt.Sprint(len(test.Rows)))
+		}
+		if got := strings.Join(rows, " "); got != tc.want {
+			t.Errorf("%s: %s rows, want %s", name, got, tc.want)
+		}
+	}
+}
+
 // The form of the file that nccl-tests 2.19.6 writes with -J.
 const ncclTestsJSON = `{"version":3,"start_time":"2026-07-10 10:00:00","args":["./build/sendrecv_perf","-b","8"],"env":["A=B"],"nccl_version":22907,
 "config":{"nthreads":1,"ngpus":2,"iterations":20,"devices":[{"rank":0,"hostname":"a"},{"rank":2,"hostname":"b"}]},

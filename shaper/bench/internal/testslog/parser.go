@@ -245,6 +245,7 @@ func (p *parser) end() (Log, error) {
 	if len(p.log.Tests) == 0 {
 		return Log{}, errors.New("the log has no whole row of nccl-tests' table (size, count, type, ...)" + cmp.Or(why, p.hint()))
 	}
+	p.log.Tests = merge(p.log.Tests)
 	return p.log, nil
 }
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testslog
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// merge joins tables of which each goes on where the one before ended: a script may start a program for each size. The
+// sizes rise, and nothing says that they are of different collectives.
+func merge(tests []Test) []Test {
+	var all []Test
+	for _, t := range tests {
+		if n := len(all); n > 0 && all[n-1].goesOn(&t) {
+			last := &all[n-1]
+			last.Rows, last.Cut, last.Odd = append(last.Rows, t.Rows...), append(last.Cut, t.Cut...), append(last.Odd, t.Odd...)
+			continue
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+func (t *Test) goesOn(next *Test) bool {
+	last, first := t.Rows[len(t.Rows)-1], next.Rows[0]
+	same := t.Name == next.Name && t.Ranks == next.Ranks && t.Iters == next.Iters && t.Nodes == next.Nodes &&
+		t.Assumed == next.Assumed && t.CPUTime == next.CPUTime && t.Programs == next.Programs &&
+		last.Type == first.Type && (last.Root < 0) == (first.Root < 0) && slices.Equal(t.ops(), next.ops())
+	if !same || first.Size <= last.Size || !slices.IsSortedFunc(next.Rows, func(a, b Row) int { return cmp.Compare(a.Size, b.Size) }) {
+		return false
+	}
+	return t.Name != "" || math.Abs(last.ratio()-first.ratio()) < 0.03 || math.IsNaN(last.ratio()-first.ratio())
+}
+
+// ratio is that of the bandwidths, which tells collectives apart; NaN if they have too few digits.
+func (r *Row) ratio() float64 {
+	const precise = 1.0 // GB/s: two decimals are 1 % at most
+	if r.OutOfPlace.AlgBW < precise {
+		return math.NaN()
+	}
+	return r.OutOfPlace.BusBW / r.OutOfPlace.AlgBW
+}
+
+// ops are the different operators, in the order of the rows.
+func (t *Test) ops() (ops []string) {
+	for _, r := range t.Rows {
+		if !slices.Contains(ops, r.Op) {
+			ops = append(ops, r.Op)
+		}
+	}
+	return ops
+}
