@@ -13,7 +13,7 @@ import (
 )
 
 // fromLog makes a table of a log of nccl-tests, of its times out of place. Lines "# key: value" may say what the log does
-// not: up to 2.15 its collective. isLog is false if the text has no row of nccl-tests.
+// not: before 2.16.7 its collective. isLog is false if the text has no row of nccl-tests.
 func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	log, err := testslog.Read(bytes.NewReader(text))
 	if err != nil {

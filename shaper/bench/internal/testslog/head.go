@@ -14,7 +14,7 @@ import (
 var begins = []string{"nccl-tests version", "Collective test starting:", "nThread", "Using devices", "ddlemu bench", "profile"}
 
 // comment reads a line of nccl-tests that begins with "#", without that. nccl-tests begins with its version (since 2.17),
-// "Collective test starting: all_reduce_perf" (since 2.16) and "nThread ..."; ddlemu bench with its own name.
+// "Collective test starting: all_reduce_perf" (since 2.16.7) and "nThread ..."; ddlemu bench with its own name.
 func (p *parser) comment(n int, text string) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
