@@ -49,5 +49,10 @@ func SameExcess(all []Excess) []bool {
 
 // ByFixedCost is the finding of a slower time that a fixed cost explains.
 func ByFixedCost(cost time.Duration) Finding {
-	return Finding{Slower, fmt.Sprintf("a fixed cost of about %v would explain it: larger sizes take as much more than the network", round(cost))}
+	us := float64(cost) / float64(time.Microsecond)
+	decimals := 0
+	if us < 10 {
+		decimals = 1
+	}
+	return Finding{Slower, fmt.Sprintf("a fixed cost of about %.*f us would explain it: larger sizes take as much more than the network", decimals, us)}
 }

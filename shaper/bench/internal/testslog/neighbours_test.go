@@ -3,6 +3,7 @@
 package testslog
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -99,6 +100,14 @@ func TestFixedCost(t *testing.T) {
 	} {
 		if got := FixedCost(tc.samples); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestByFixedCost(t *testing.T) {
+	for cost, want := range map[time.Duration]string{42440: "42 us", 4244: "4.2 us", 1520 * time.Microsecond: "1520 us"} {
+		if f := ByFixedCost(cost); f.Word != Slower || !strings.HasPrefix(f.Cause, "a fixed cost of about "+want+" would") {
+			t.Errorf("%+v, want %s", f, want)
 		}
 	}
 }

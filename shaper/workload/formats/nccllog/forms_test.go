@@ -186,7 +186,7 @@ func TestNoCallsOfAPart(t *testing.T) {
 // counted.
 func TestWithoutInit(t *testing.T) {
 	second := callLine(1, "Broadcast", 0, 1, 7, 0, 0, "0x1", 2, "0x0") + callLine(1, "PutSignal", 0, 1, 7, 0, 0, "0x1", 2, "0x0")
-	first := initLine(0, "0x1", 1, 2, "0xa") + callLine(0, "Broadcast", 0, 1, 7, 0, 0, "0x1", 2, "0x0")
+	first := initLine(0, "0x1", 0, 2, "0xa") + callLine(0, "Broadcast", 0, 1, 7, 0, 0, "0x1", 2, "0x0")
 	w, err := read(input.Options{}, second, first)
 	if err != nil {
 		t.Fatal(err)
