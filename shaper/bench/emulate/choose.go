@@ -5,7 +5,6 @@ package emulate
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -107,17 +106,16 @@ func likely(t *testslog.Test, c nccl.Collective) bool {
 	if t.Name != "" {
 		return true
 	}
-	const precise = 1.0 // GB/s: two decimals are 1 % at most
 	inPlace, unchecked := 0, 0
-	for _, r := range t.Rows {
+	for i := range t.Rows {
+		r := &t.Rows[i]
 		if r.Root >= 0 != c.Rooted() {
 			return false
 		}
-		h := &r.OutOfPlace
-		if t.Ranks > 0 && h.AlgBW >= precise && math.Abs(h.BusBW/h.AlgBW-c.BusFactor(t.Ranks)) > 0.03 {
+		if t.Ranks > 0 && math.Abs(r.Ratio()-c.BusFactor(t.Ranks)) > 0.03 { // false for NaN
 			return false
 		}
-		if r.InPlace != nil && h.Wrong >= 0 {
+		if r.InPlace != nil && r.OutOfPlace.Wrong >= 0 {
 			inPlace++
 			if r.InPlace.Wrong < 0 {
 				unchecked++
@@ -173,17 +171,8 @@ func nameOf(t *testslog.Test) string {
 	if t.Name != "" {
 		return " (" + t.Name + ")"
 	}
-	if ops := opsOf(t); len(ops) > 0 {
+	if ops := t.Ops(); len(ops) > 0 && ops[0] != "" {
 		return " (redop " + strings.Join(ops, ", ") + ")"
 	}
 	return ""
-}
-
-func opsOf(t *testslog.Test) (ops []string) {
-	for _, r := range t.Rows {
-		if r.Op != "" && !slices.Contains(ops, r.Op) {
-			ops = append(ops, r.Op)
-		}
-	}
-	return ops
 }

@@ -27,15 +27,15 @@ func (t *Test) goesOn(next *Test) bool {
 	last, first := t.Rows[len(t.Rows)-1], next.Rows[0]
 	same := t.Name == next.Name && t.Ranks == next.Ranks && t.Iters == next.Iters && t.Nodes == next.Nodes &&
 		t.Assumed == next.Assumed && t.CPUTime == next.CPUTime && t.Programs == next.Programs &&
-		last.Type == first.Type && (last.Root < 0) == (first.Root < 0) && slices.Equal(t.ops(), next.ops())
+		last.Type == first.Type && (last.Root < 0) == (first.Root < 0) && slices.Equal(t.Ops(), next.Ops())
 	if !same || first.Size <= last.Size || !slices.IsSortedFunc(next.Rows, func(a, b Row) int { return cmp.Compare(a.Size, b.Size) }) {
 		return false
 	}
-	return t.Name != "" || math.Abs(last.ratio()-first.ratio()) < 0.03 || math.IsNaN(last.ratio()-first.ratio())
+	return t.Name != "" || math.Abs(last.Ratio()-first.Ratio()) < 0.03 || math.IsNaN(last.Ratio()-first.Ratio())
 }
 
-// ratio is that of the bandwidths, which tells collectives apart; NaN if they have too few digits.
-func (r *Row) ratio() float64 {
+// Ratio is that of busbw to algbw, which tells collectives apart; NaN if they have too few digits.
+func (r *Row) Ratio() float64 {
 	const precise = 1.0 // GB/s: two decimals are 1 % at most
 	if r.OutOfPlace.AlgBW < precise {
 		return math.NaN()
@@ -43,8 +43,8 @@ func (r *Row) ratio() float64 {
 	return r.OutOfPlace.BusBW / r.OutOfPlace.AlgBW
 }
 
-// ops are the different operators, in the order of the rows.
-func (t *Test) ops() (ops []string) {
+// Ops are the different operators, in the order of the rows.
+func (t *Test) Ops() (ops []string) {
 	for _, r := range t.Rows {
 		if !slices.Contains(ops, r.Op) {
 			ops = append(ops, r.Op)
