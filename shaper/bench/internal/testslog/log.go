@@ -104,11 +104,11 @@ func Read(r io.Reader) (Log, error) {
 	var p parser
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
-		if len(line) > 0 && err != bufio.ErrBufferFull {
+		if len(line) > 0 && !errors.Is(err, bufio.ErrBufferFull) {
 			p.line(n, string(bytes.TrimRight(line, "\r\n")))
 		}
-		for err == bufio.ErrBufferFull {
-			if _, err = in.ReadSlice('\n'); err != bufio.ErrBufferFull {
+		for errors.Is(err, bufio.ErrBufferFull) {
+			if _, err = in.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
 				p.foreign(n, "a line of more than 64 KiB")
 			}
 		}
