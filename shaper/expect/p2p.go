@@ -193,13 +193,17 @@ func (c *call) p2pChannel(round, part int) int {
 // partsBeforeLL is the first version that divides a message among channels before it selects the protocol.
 const partsBeforeLL = 22900
 
+// localMatters says whether it matters how many messages a send within a node has. They take no time, but a sender waits
+// when they fill the buffer. By default those of calls that LL could carry are so few that they never do.
+func (c *call) localMatters() bool {
+	return c.P2PLLThreshold != 0 || c.LLBuffSize != 0 || c.ChunkSize != 0 || c.P2PChunkSize != 0 || c.BuffSize != 0
+}
+
 // p2pLL says whether a message of so many bytes goes by LL. Between nodes NCCL has no buffers for that unless it is told
-// to (P2PLL). Within a node it always has them. No message takes time there, and by default those of LL are so few that
-// they never fill a buffer: only then does it matter how many they are, because the sender waits.
+// to (P2PLL). Within a node it always has them.
 func (c *call) p2pLL(src, dst int, bytes uint64) bool {
 	local := c.nodeOf[src] == c.nodeOf[dst]
-	fewMessages := c.P2PLLThreshold == 0 && c.LLBuffSize == 0 && c.ChunkSize == 0
-	if local && fewMessages || !local && !c.P2PLL {
+	if local && !c.localMatters() || !local && !c.P2PLL {
 		return false
 	}
 	channels := c.P2PChannelsPerPeer
@@ -252,7 +256,7 @@ func (c *call) p2pStep() uint64 {
 // llStep is the size of a slot for LL in bytes, flags included.
 func (c *call) llStep() uint64 { return c.bufferOf(LL) / ncclSteps }
 
-// p2pChunk is how many bytes of a call of so many bytes a message carries. Within a node only those of LL are as in NCCL.
+// p2pChunk is how many bytes of a call of so many bytes a message carries. NCCL makes them smaller only between nodes.
 func (c *call) p2pChunk(bytes uint64, ll, local bool) uint64 {
 	step := c.p2pStep()
 	if ll {
@@ -262,7 +266,7 @@ func (c *call) p2pChunk(bytes uint64, ll, local bool) uint64 {
 	switch {
 	case c.ChunkSize > 0:
 		chunk = uint64(c.ChunkSize)
-	case ll && local:
+	case local && c.localMatters():
 	case bytes < step && !ll:
 		chunk /= 4
 	case bytes < 8*step:
