@@ -23,7 +23,7 @@ type sim struct {
 	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
 	turns    *wakes.Turns  // nil if the order is random
 	played   bool          // the ranks have begun
-	perCall  int           // items of a call that is repeated; in a job each item is a call
+	perCall  int           // items of a call that is repeated; 0 in a job
 	steps    uint64
 }
 
@@ -53,7 +53,7 @@ type kernelRun struct {
 
 // newSim makes a simulation with the given connections, on hops that are idle.
 func newSim(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64) *sim {
-	s := &sim{conns: conns, ranks: ranks, tieSeed: tieSeed, timers: newTimers(), perCall: 1}
+	s := &sim{conns: conns, ranks: ranks, tieSeed: tieSeed, timers: newTimers()}
 	if inOrder {
 		s.turns = turns(conns)
 	}

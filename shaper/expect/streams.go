@@ -70,11 +70,20 @@ type commRun struct {
 	kernels []*kernel // of the first of them, at most [sim.queuedItems]
 }
 
-// queuedItems is the number of items of a communicator whose operations the proxies know: those of a call, which may be on
-// different channels, so that the receives of all of them are posted at once, and the first of the next call. They begin
-// none after these: the queues of their channels are not empty. NCCL's proxies know all that was launched. So in a job
-// whose calls use different channels they may post receives earlier than here.
-func (s *sim) queuedItems() int { return s.perCall + 1 }
+// jobItems is the number of calls of a communicator whose operations the proxies know in a job. NCCL's know all that was
+// launched. The limit keeps few plans in memory. It changes a time only if so many calls in a row use channels that the
+// next one does not use.
+const jobItems = 8
+
+// queuedItems is the number of items of a communicator whose operations the proxies know. They begin those whose channels
+// have none before, also while another item runs. If one call is repeated, these are its items and the next one: the
+// channels of those after them are in use.
+func (s *sim) queuedItems() int {
+	if s.perCall == 0 {
+		return jobItems
+	}
+	return s.perCall + 1
+}
 
 // isEnded says whether an item has ended.
 func (r *rankRun) isEnded(i int) bool { return i < len(r.spans) && r.spans[i].End >= 0 }
