@@ -106,7 +106,7 @@ func TestWhatIfOfSends(t *testing.T) {
 		{"sendrecv", "4", "64K", star, "node1>node2", "100Gbps", "200Gbps", 1e-4},
 		{"sendrecv", "4", "1M", star, "node1>node2", "100Gbps", "200Gbps", 1e-4},
 		{"sendrecv", "4", "8M", star, "node1>node2", "100Gbps", "200Gbps", 1e-4},
-		{"alltoall", "4", "1M", star, "node1>node2", "100Gbps", "200Gbps", 0.1},
+		{"alltoall", "4", "1M", star, "node1>node2", "100Gbps", "200Gbps", 0.12},
 	} {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(strings.Join([]string{tc.collective, tc.ranks, tc.size, version}, " "), func(t *testing.T) {
