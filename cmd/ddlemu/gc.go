@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
+	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 type gcOptions struct {
@@ -34,7 +38,8 @@ func newGCCommand(g *global) *cobra.Command {
 		Long: `Remove fabrics that nobody can use any more: those that a job or command made for
 itself and whose processes have all ended, and files that are damaged or from another
 boot or version. Remove what remains of fabrics of the kernel datapath whose daemon has
-ended, and the logs of killed benches. Fabrics that a user brought up are kept.
+ended, and the folders in $TMPDIR of killed commands. Fabrics that a user brought up are
+kept.
 
 A rank that is killed while it starts leaves files of NCCL in /dev/shm. With
 --nccl-files those are removed too that belong to the user, that no process uses, and
@@ -65,7 +70,7 @@ func runGC(_ context.Context, g *global, o *gcOptions) error {
 	}
 	err = errors.Join(g.removeFabrics(removed),
 		job.RemoveNamespaces(g.dirPath(uid), func(name string) { removed("network namespace "+name, "its fabric is gone") }),
-		removeLogs(removed), g.removeNCCLFiles(o, uid, removed))
+		removeTemporary(removed), removeFloors(removed), g.removeNCCLFiles(o, uid, removed))
 	if err == nil && count == 0 {
 		fmt.Fprintln(g.Stdout, "nothing to remove")
 	}
@@ -83,12 +88,42 @@ func (g *global) removeFabrics(removed func(what, why string)) error {
 	return errors.Join(job.RemoveAbandoned(dir, removed), dir.Close())
 }
 
-func removeLogs(removed func(what, why string)) error {
-	logs, err := bench.RemoveLeftLogs()
-	for _, path := range logs {
-		removed(path, "its run was killed")
+// removeTemporary removes the temporary folders of commands that were killed.
+func removeTemporary(removed func(what, why string)) error {
+	var errs []error
+	for _, left := range []func() ([]string, error){bench.LeftLogs, leftLedgers, launch.LeftMountPoints} {
+		dirs, err := left()
+		errs = append(errs, err)
+		for _, dir := range dirs {
+			if err := os.RemoveAll(dir); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			removed(dir, "its command was killed")
+		}
 	}
-	return err
+	return errors.Join(errs...)
+}
+
+// removeFloors removes the fabrics with which killed commands measured this host: first the file, then the namespaces
+// that have no file, and then the folder, by which the namespaces are found.
+func removeFloors(removed func(what, why string)) error {
+	dirs, err := wire.LeftFloors()
+	errs := []error{err}
+	for _, dir := range dirs {
+		files, _ := filepath.Glob(filepath.Join(dir, "*"+state.Suffix)) // the pattern is right
+		for _, file := range files {
+			errs = append(errs, os.Remove(file))
+		}
+		err := job.RemoveNamespaces(dir, func(name string) { removed("network namespace "+name, "its command was killed") })
+		if err == nil {
+			err = os.RemoveAll(dir)
+		}
+		if errs = append(errs, err); err == nil {
+			removed(dir, "its command was killed")
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // removeNCCLFiles removes files of NCCL that no process uses if the user has asked for it. Else it says what there is.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/record"
+	"github.com/ddlemu/ddlemu/shaper/temporary"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -76,6 +77,13 @@ have a call that never ended, 2 for bad input, 130 if interrupted.
 	return cmd
 }
 
+const recordPrefix = "ddlemu-record-"
+
+// leftLedgers returns the folders of ledgers of this user's recordings that were killed.
+func leftLedgers() ([]string, error) {
+	return temporary.Left(recordPrefix, temporary.IsFile("rank*.*", "fabric.yaml", ".fabric-*", "outcome.json"))
+}
+
 func runRecord(ctx context.Context, g *global, o *recordOptions, args []string) error {
 	if err := o.check(); err != nil {
 		return err
@@ -83,12 +91,13 @@ func runRecord(ctx context.Context, g *global, o *recordOptions, args []string) 
 	folder := o.From
 	if folder == "" {
 		if o.Trace == "" {
-			temporary, err := os.MkdirTemp("", "ddlemu-record")
+			dir, lock, err := temporary.Make(recordPrefix)
 			if err != nil {
 				return fmt.Errorf("make a folder for the ledgers: %w", err)
 			}
-			defer os.RemoveAll(temporary)
-			o.Trace = temporary
+			defer lock.Close()
+			defer os.RemoveAll(dir)
+			o.Trace = dir
 		}
 		folder = o.Trace
 		if err := runRun(ctx, g, &o.runOptions, args); err != nil {

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +163,48 @@ func TestKilledDuringUp(t *testing.T) {
 		if w.checkRemoved(); t.Failed() {
 			t.Fatalf("killed %v after the start", time.Duration(i)*step)
 		}
+	}
+}
+
+// gc removes the namespaces and the folder of a measurement of this host whose command was killed, at whatever point.
+func TestKilledDuringMeasurement(t *testing.T) {
+	w := newWorld(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	folders := func() []string {
+		all, _ := filepath.Glob(filepath.Join(temp, "ddlemu-floor-*")) // the pattern is right
+		return all
+	}
+	left := 0
+	for i := range 6 {
+		cmd := w.command("up", "--datapath", "kernel", "--profile", "eth10", "--nodes", "2")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(20 * time.Second); len(folders()) == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Duration(i) * 40 * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		var names []string
+		for _, folder := range folders() {
+			some, err := netns.List(netns.DirPrefix(folder))
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, some...)
+		}
+		left += len(names)
+		w.run("down", "--all")
+		w.run("gc")
+		names = slices.DeleteFunc(names, func(name string) bool { return !netns.Exists(name) })
+		if rest := folders(); len(rest) > 0 || len(names) > 0 {
+			t.Fatalf("gc has left %v and %v", rest, names)
+		}
+	}
+	if left == 0 {
+		t.Error("no command was killed while it measured")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/temporary"
 )
 
 // ExecOptions say on which node and as which user Exec runs a program.
@@ -67,14 +68,20 @@ func mountNodeFiles(hosts string) error {
 	return mountInterfaces()
 }
 
+const sysPrefix = "ddlemu-sys-"
+
+// LeftMountPoints returns the empty folders of programs that were killed while they were started on a node.
+func LeftMountPoints() ([]string, error) { return temporary.Left(sysPrefix, temporary.IsFile()) }
+
 // mountInterfaces makes /sys/class/net list the interfaces of this network namespace. A sysfs lists those of the
 // namespace in which it was mounted, so two folders of a new sysfs are mounted over the old ones. The rest of /sys
 // remains the host's.
 func mountInterfaces() error {
-	sysfs, err := os.MkdirTemp("", "ddlemu-sys-")
+	sysfs, lock, err := temporary.Make(sysPrefix)
 	if err != nil {
 		return fmt.Errorf("make a mount point: %w", err)
 	}
+	defer lock.Close()
 	defer os.Remove(sysfs)
 	if err := unix.Mount("sysfs", sysfs, "sysfs", 0, ""); err != nil {
 		return fmt.Errorf("mount sysfs: %w", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/temporary"
 )
 
 // Floor is the time that a packet takes over a link without latency and without rate limit. This shaper cannot
@@ -32,6 +33,8 @@ const (
 	floorPackets = 500
 	floorGap     = time.Millisecond
 	floorSubnet  = "10.77.0.0/16" // of namespaces that are not connected to the host
+	floorPrefix  = "ddlemu-floor-"
+	floorFabric  = "floor"
 )
 
 // MeasureFloor measures the floor on this host under its present load. It creates a fabric of two nodes and removes
@@ -45,11 +48,11 @@ func MeasureFloor(ctx context.Context) (Floor, error) {
 }
 
 func measureFloor(ctx context.Context) (f Floor, err error) {
-	folder, err := os.MkdirTemp("", "ddlemu-floor-")
+	folder, lock, err := temporary.Make(floorPrefix)
 	if err != nil {
 		return Floor{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(folder), lock.Close()) }()
 	fab, err := newFloorFabric()
 	if err != nil {
 		return Floor{}, err
@@ -77,6 +80,12 @@ func measureFloor(ctx context.Context) (f Floor, err error) {
 	return floorOf(&w.stats[fab.Link(0, 1)])
 }
 
+// LeftFloors returns the folders of measurements that were killed. Each has the file of a fabric, whose namespaces may be
+// left too.
+func LeftFloors() ([]string, error) {
+	return temporary.Left(floorPrefix, temporary.IsFile(floorFabric+state.Suffix))
+}
+
 // newFloorFabric returns a fabric of two nodes whose links have neither latency nor a rate limit.
 func newFloorFabric() (*fabric.Fabric, error) {
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
@@ -94,7 +103,7 @@ func newFloorFile(folder string, fab *fabric.Fabric) (*state.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	spec, err := live.Spec(fab, "floor")
+	spec, err := live.Spec(fab, floorFabric)
 	if err != nil {
 		return nil, err
 	}
