@@ -176,7 +176,7 @@ func TestKilledDuringMeasurement(t *testing.T) {
 		return all
 	}
 	left := 0
-	for i := range 6 {
+	for i := range 3 {
 		cmd := w.command("up", "--datapath", "kernel", "--profile", "eth10", "--nodes", "2")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -184,7 +184,7 @@ func TestKilledDuringMeasurement(t *testing.T) {
 		for end := time.Now().Add(20 * time.Second); len(folders()) == 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Duration(i) * 40 * time.Millisecond)
+		time.Sleep(time.Duration(i) * 80 * time.Millisecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		var names []string
