@@ -138,6 +138,7 @@ type jobEntry struct {
 	Stopping  uint32    // 1: its launcher ends it before it is done
 	Stopped   uint32    // ranks that have ended since then without leaving
 	Exits     uint64    // which of the exits that are expected have been seen, see Rank.Exit: bit n-1 for number n
+	_         [56]byte
 }
 
 // participantEntry is the slot of one participant. Its process has a record lock on the
