@@ -48,7 +48,7 @@ func (f *Flow) AppendState(out []uint64, now int64) []uint64 {
 	out = append(out, at(r.next), message(r.posts_seen), message(r.receives_seen), offset(r.arrived), message(r.due_count),
 		message(r.complete_count), message(r.oldest_msg))
 	out = append(out, message(c.cur), uint64(c.off), message(c.known), offset(c.forgotten), segment(c.segments_arrived), segment(c.at[0]))
-	out = append(out, at(c.sender_free), at(c.last_due), at(c.last_delivered), at(c.last_posted))
+	out = append(out, at(c.sender_free), at(c.last_due), at(c.last_delivered), at(c.last_posted), at(c.stripes_sent))
 	for i := range int(f.engine.path.n) {
 		out = append(out, segment(c.at[i]), at(c.last_ready[i]), at(c.queue_free[i]), at(c.served[i]))
 	}

@@ -123,7 +123,7 @@ func likely(t *testslog.Test, c nccl.Collective) bool {
 		}
 	}
 	// Since 2.13.1 nccl-tests does not check these two in place.
-	return inPlace == 0 || (unchecked == inPlace) == (c == nccl.SendRecv || c == nccl.AllToAll)
+	return inPlace == 0 || (unchecked == inPlace) == !c.HasInPlace()
 }
 
 // Notes say what of the log is not judged, and what was taken for granted.
