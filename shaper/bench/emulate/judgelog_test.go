@@ -281,7 +281,7 @@ func TestBandwidthsOfSends(t *testing.T) {
 		contradict bool
 	}{
 		{nccl.HyperCube, whole * 3 / 4, whole * 3 / 4, false}, {nccl.HyperCube, whole, whole * 3 / 4, true},
-		{nccl.Gather, whole, whole * 3 / 4, false}, {nccl.Scatter, whole * 3 / 4, whole * 3 / 4, true},
+		{nccl.Gather, whole, whole * 3 / 4, false}, {nccl.Scatter, whole, whole / 2, true},
 	} {
 		f := Forecast{Known: true, Case: bench.Case{Collective: tc.coll, Ranks: 4, Size: size}}
 		f.Time, f.LastRank = us*time.Microsecond, us*time.Microsecond

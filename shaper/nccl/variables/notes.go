@@ -105,7 +105,10 @@ func similar(word string, names []string) string {
 		_, rest, _ := strings.Cut(name, "_")
 		d := configs.Distance(word, name)
 		_, own, _ := strings.Cut(word, "_")
-		if len(own) > 3 && strings.Contains(rest, own) || strings.HasPrefix(own, rest) {
+		switch {
+		case strings.HasPrefix(own, rest):
+			d = 0 // such as DDLEMU_LATENCY for DDLEMU_LAT
+		case len(own) > 3 && strings.Contains(rest, own):
 			d = min(d, 1)
 		}
 		if d <= max(2, len(rest)/4) && (best == "" || d < least) {
