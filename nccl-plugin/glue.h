@@ -43,7 +43,8 @@ int net_secure(void);
 // variable is empty if net_secure.
 const char *net_getenv(const char *name);
 
-// Entry i of the environment, as NAME=VALUE; NULL behind the last one, and in a program with more privileges than its user.
+// Entry i of the environment, as NAME=VALUE; NULL behind the last one, and in a program with more privileges than its
+// user.
 const char *net_environ(int i);
 int net_setenv(const char *name, const char *value);
 

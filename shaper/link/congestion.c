@@ -89,8 +89,8 @@ static void grow(const struct ddlemu_engine *e, uint64_t n, int64_t at)
 	w->cwnd = umin64(w->cwnd, MAX_WINDOW);
 }
 
-// reduce is fast recovery, once for all that was lost of a window. in_flight is what was not acknowledged: that is as far
-// as a window has grown that was open until now.
+// reduce is fast recovery, once for all that was lost of a window. in_flight is what was not acknowledged: that is as
+// far as a window has grown that was open until now.
 static void reduce(const struct ddlemu_engine *e, uint64_t offset, uint64_t in_flight)
 {
 	struct ddlemu_window *w = &e->flow->window;

@@ -282,8 +282,8 @@ static uint32_t cut_bytes(const struct ddlemu_params *p, struct fate *fate, uint
 	return packet;
 }
 
-// stripes is over how many of the NIC's rails a message of so many bytes goes. Each has at least min_stripe of them, and
-// their number divides that of the rails (aws-ofi-nccl, src/nccl_ofi_scheduler.cpp).
+// stripes is over how many of the NIC's rails a message of so many bytes goes. Each has at least min_stripe of them,
+// and their number divides that of the rails (aws-ofi-nccl, src/nccl_ofi_scheduler.cpp).
 static uint32_t stripes(const struct ddlemu_transport *t, uint64_t size)
 {
 	uint64_t n = umin64((size + t->min_stripe - 1) / t->min_stripe, t->rails);
@@ -292,9 +292,9 @@ static uint32_t stripes(const struct ddlemu_transport *t, uint64_t size)
 	return n > 1 ? (uint32_t)n : 1;
 }
 
-// finish_on_rails is when the last byte of a segment of the current message leaves the first hop, which it occupies from
-// start on for dur ns. The hop is all rails together. A message that goes over some of them takes longer, while the other
-// rails send other messages.
+// finish_on_rails is when the last byte of a segment of the current message leaves the first hop, which it occupies
+// from start on for dur ns. The hop is all rails together. A message that goes over some of them takes longer, while
+// the other rails send other messages.
 static int64_t finish_on_rails(const struct ddlemu_engine *e, int64_t start, int64_t dur)
 {
 	struct ddlemu_flow *f = e->flow;

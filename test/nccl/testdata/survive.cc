@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank of a job that tests whether the others survive the death of one. RANK and WORLD_SIZE say which rank it is, ID_FILE
-// is the file by which the ranks find each other. Rank DIES ends in the sixth AllReduce as HOW says: by a signal (kill), by
-// exit status 7 (exit), by _exit (_exit), or not at all (stay). The others get an error from NCCL, make a communicator
-// without it, and go on.
+// A rank of a job that tests whether the others survive the death of one. RANK and WORLD_SIZE say which rank it is,
+// ID_FILE is the file by which the ranks find each other. Rank DIES ends in the sixth AllReduce as HOW says: by a
+// signal (kill), by exit status 7 (exit), by _exit (_exit), or not at all (stay). The others get an error from NCCL,
+// make a communicator without it, and go on.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
