@@ -61,7 +61,7 @@ func (r *Ranks) InitComm(ctx context.Context, c Comm) error {
 		return err
 	}
 	id := answers[c.Ranks[0]].fields["id"]
-	_, err = r.members(ctx, c, "init", func(rank int) string {
+	_, err = r.members(ctx, c, initStep, func(rank int) string {
 		return fmt.Sprintf("init %srank=%d ranks=%d device=%d id=%s", c.word(), rank, len(c.Ranks), r.device(c.Ranks[rank]), id)
 	})
 	if err != nil {

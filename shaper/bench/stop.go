@@ -95,8 +95,37 @@ func order(f Failure) int {
 	return 1
 }
 
+// initStep is the name of the step in which NCCL starts.
+const initStep = "init"
+
+// A rank says over one pipe that it failed, and over another one why it has no network. So the reason may be read after the
+// failure: within firstReason if there is one at all, and within allReasons that of the others.
+const (
+	firstReason = 100 * time.Millisecond
+	allReasons  = time.Second
+)
+
+// awaitReasons waits for the reasons of the ranks that failed while NCCL started.
+func (r *Ranks) awaitReasons(failures []Failure) {
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		known := 0
+		for i := range failures {
+			if r.processes[failures[i].Rank].stderr.reason() != "" {
+				known++
+			}
+		}
+		passed := time.Since(begin)
+		if known == len(failures) || passed > allReasons || known == 0 && passed > firstReason {
+			return
+		}
+	}
+}
+
 // report makes the error for a step's failures.
 func (r *Ranks) report(w *waiting) error {
+	if w.step == initStep {
+		r.awaitReasons(w.failures)
+	}
 	for i := range w.failures {
 		f := &w.failures[i]
 		p := r.processes[f.Rank]
