@@ -18,7 +18,7 @@ import (
 // notOnKernel says why a case does not run on the kernel datapath, "" if it does.
 func notOnKernel(c testCase) string {
 	switch c.name {
-	case "properties", "sizes-tcp", "interleave-lossy", "nothing-early":
+	case "properties", "properties-of-the-link", "sizes-tcp", "interleave-lossy", "nothing-early":
 		return "makes its own fabric, on the datapath shm"
 	case "tuner", "tuner-nodes", "tuner-no-world", "tuner-nodes-no-world", "tuner-part-no-world", "tuner-ranks", "vtable", "failed-init":
 		return "does not depend on the datapath"

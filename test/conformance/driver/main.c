@@ -16,6 +16,9 @@
 static const struct test_case cases[] = {
 	{ .name = "vtable", .run = case_vtable },
 	{ .name = "properties", .run = case_properties, .env = { "DDLEMU_PROFILE=eth1", "DDLEMU_NICS_PER_NODE=2" } },
+	{ .name = "properties-of-the-link",
+		.run = case_properties,
+		.env = { "DDLEMU_PROFILE=eth1", "DDLEMU_NICS_PER_NODE=2", "DDLEMU_NCCL_LATENCY=link" } },
 	{ .name = "connect", .run = case_connect, .together = 1 },
 	{ .name = "accept-several", .run = case_accept_several, .together = 1 },
 	{ .name = "handle-copied", .run = case_handle, .together = 1 },

@@ -3,6 +3,7 @@
 // Cases of data that NCCL reads: the vtable, and the properties of NICs.
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cases.h"
@@ -66,7 +67,7 @@ static void judge(int version, const char *props, int dev)
 	range(version, props, "regIsGlobal", 0, 1);
 	range(version, props, "forceFlush", 0, 1);
 	range(version, props, "speed", 1000, 1000); // eth1
-	range(version, props, "port", 0, 255);
+	range(version, props, "port", 0, 0); // as NET/Socket's
 	range(version, props, "maxComms", 1024, 1 << 20);
 	range(version, props, "maxRecvs", 1, 8);
 	range(version, props, "netDeviceType", 0, 0);
@@ -74,8 +75,10 @@ static void judge(int version, const char *props, int dev)
 	range(version, props, "ndevs", 1, 1);
 	range(version, props, "devs[0]", dev, dev);
 	range(version, props, "maxMultiRequestSize", 1, 1 << 20);
-	if (!value_of(version, props, "latency", &v) || v.f < 1 || v.f > 1000)
-		fail("latency is %g us, on a link of 25 us", v.f);
+	// NET/Socket tells none, whatever the link has: 25 us on eth1.
+	float latency = getenv("DDLEMU_NCCL_LATENCY") == NULL ? 0 : 25;
+	if (!value_of(version, props, "latency", &v) || v.f != latency)
+		fail("latency is %g us, want %g", v.f, latency);
 	static const char *const most[] = { "maxP2pBytes", "maxCollBytes" };
 	for (int i = 0; i < 2; i++)
 		if (value_of(version, props, most[i], &v) && (v.u64 < 1 << 30 || v.u64 > 1ull << 40))
