@@ -36,10 +36,26 @@ const (
 	shortTimeout = 100 * time.Millisecond // if the caller can try again later, however busy the others are
 )
 
-// maxPause is the longest time between two attempts to acquire a lock. In each attempt the
-// kernel compares all locks of the file: hundreds of ranks that try every millisecond leave
-// no processor for the one that has the lock.
-const maxPause = 50 * time.Millisecond
+// The longest time between two attempts to acquire a lock is pausePerProcess for each process
+// that takes part, within the limits. In each attempt the kernel compares all locks of the
+// file: hundreds of ranks that try every millisecond leave no processor for the one that has
+// the lock. A few that try rarely would lose it to one that acquires it again and again.
+const (
+	leastPause      = time.Millisecond
+	pausePerProcess = 100 * time.Microsecond
+	mostPause       = 50 * time.Millisecond
+)
+
+// longestPause is the longest time between two attempts.
+func (f *File) longestPause() time.Duration {
+	n := 0
+	for i := range f.participants() {
+		if atomic.LoadUint32(&f.participants()[i].State) != slotFree {
+			n++
+		}
+	}
+	return min(max(time.Duration(n)*pausePerProcess, leastPause), mostPause)
+}
 
 // fairPause is how long a process that had a lock for that long leaves it to others.
 const fairPause = time.Millisecond
@@ -49,7 +65,8 @@ const fairPause = time.Millisecond
 func (f *File) lock(which int64, wait time.Duration) (unlock func(), err error) {
 	uses := &f.head().LockUses[which]
 	seen, deadline := atomic.LoadUint64(uses), time.Now().Add(wait)
-	for pause := 20 * time.Microsecond; ; pause = min(2*pause, maxPause) {
+	longest := time.Duration(0) // not known yet
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, longest) {
 		if inProcess[which].TryLock() {
 			if err = f.record(unix.F_SETLK, unix.F_WRLCK, which); err == nil {
 				atomic.AddUint64(uses, 1)
@@ -65,6 +82,9 @@ func (f *File) lock(which int64, wait time.Duration) (unlock func(), err error) 
 		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("lock fabric %s: %s", f.Name(), f.holder(which, wait))
+		}
+		if longest == 0 {
+			longest = f.longestPause()
 		}
 		time.Sleep(pause/2 + rand.N(pause/2))
 	}

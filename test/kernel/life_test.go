@@ -303,7 +303,7 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--profile", "eth1", "--nodes", "300"}, "nodes: 300 is out of range: must be 1 to 255"},
+		{[]string{"--profile", "eth1", "--nodes", "300"}, "nodes: 300 is out of range: must be 1 to 256"},
 		{[]string{"--profile", "eth1", "--nodes", "255"}, "nodes: 255: must be 1 to 254 on the kernel datapath"},
 		{[]string{"--profile", "eth1", "--subnet", "10.1.2.0/24"}, "is not a private IPv4 network of 16 bits"},
 		{[]string{"--profile", "eth1", "--shaper", "soap"}, `"soap" is not one of auto, edt, netem, htb, wire`},
