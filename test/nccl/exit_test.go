@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// threeRanks starts three ranks, of which rank 1 may fail.
+// threeRanks starts three ranks, of which rank 1 may fail. If another one fails, it ends those that would wait for it for ever.
 const threeRanks = `export WORLD_SIZE=3 DIES=1 HOW=$2; pids=
+trap 'kill $pids 2>/dev/null' EXIT
 for r in 0 1 2; do RANK=$r $1 & pids="$pids $!"; done
 n=0
 for pid in $pids; do wait $pid || [ $n = 1 ] || exit 9; n=$((n + 1)); done`
