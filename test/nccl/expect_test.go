@@ -231,7 +231,7 @@ func TestExpectOnAShapedFabric(t *testing.T) {
 		}
 		return out
 	}
-	do("up", "--profile", "ndr400", "--nodes", "2", "--name", "lab")
+	do("up", "--profile", "ndr400", "--nodes", "2", "--name", "lab", "--clock", "virtual") // as expect would choose for a new one
 	defer do("down", "lab")
 	do("shape", "--fabric", "lab", "--bw", "100Mbps", "--lat", "5ms")
 	rows := []string{"expect", "allreduce", "--ranks", "2", "-b", "512K", "-e", "512K", "--json"}

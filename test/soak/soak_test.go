@@ -21,7 +21,7 @@ func turns() []turn {
 	var all []turn
 	for _, on := range systems() {
 		for _, s := range scenarios() {
-			if s.only == "" || s.only == on.nccl {
+			if (s.only == "" || s.only == on.nccl) && (s.clock == "" || s.clock == on.clock) {
 				all = append(all, turn{on.String() + "/" + s.name, func(t *testing.T, seed uint64) { s.run(t, on, s.args, seed) }})
 			}
 		}

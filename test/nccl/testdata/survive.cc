@@ -37,7 +37,7 @@ static ncclComm_t connect(int rank, int ranks, const std::string &path)
 		CHECK(rename((path + ".new").c_str(), path.c_str()));
 	} else {
 		while (access(path.c_str(), F_OK) != 0)
-			usleep(1000);
+			usleep(10000); // a virtual clock takes a thread that sleeps for so long as idle
 		FILE *f = fopen(path.c_str(), "r");
 		CHECK(f == NULL || fread(&id, sizeof id, 1, f) != 1 || fclose(f) != 0);
 	}
