@@ -425,13 +425,15 @@ func TestLockInTurns(t *testing.T) {
 	}
 	const wait, turns = 2 * shortTimeout, 5
 	begin := time.Now()
-	go func() {
+	var others sync.WaitGroup
+	others.Go(func() {
 		for range 10 * turns {
 			time.Sleep(wait / 10)
 			atomic.AddUint64(&f.head().LockUses[joining], 1)
 		}
-	}()
+	})
 	_, err := f.lock(joining, wait)
+	others.Wait()
 	if took := time.Since(begin); err == nil || took < turns*wait {
 		t.Errorf("gave up after %v: %v", took, err)
 	}
