@@ -96,6 +96,7 @@ func Of(t *messages.Trace, f *replay.Fabric) *Report {
 func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connection, any bool) {
 	x = Connection{Job: c.Job, Sender: c.Sender, Receiver: c.Receiver, Call: -1, Channel: -1, src: c.Src, dst: c.Dst}
 	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(t.Messages[a].Number, t.Messages[b].Number) })
+	waits := false // the first message is one that has not been received, and not one whose sender only lacks the acknowledgement
 	for _, i := range all {
 		m := &t.Messages[i]
 		if m.IsWhole() {
@@ -103,9 +104,9 @@ func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connec
 			x.LastAt = max(x.LastAt, m.VisibleAt())
 			continue
 		}
-		if !any {
+		if !any || !waits && !m.Received {
 			x.First, x.Since, x.Channel, x.Call = m.Number, m.First(), m.Channel, t.CallOf(m)
-			any = true
+			any, waits = true, !m.Received
 		}
 		if m.Failed != 0 && (x.Failed == 0 || m.Failed < x.Failed) {
 			x.Failed = m.Failed

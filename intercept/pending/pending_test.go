@@ -87,6 +87,18 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// A message that was received, and whose sender only lacks the acknowledgement, is not what a connection waits for.
+func TestReceivedIsNotAwaited(t *testing.T) {
+	r := load(t,
+		rank(0, 1,
+			ledger.Record{Kind: ledger.Send, Msg: 0, Size: 5, Posted: 110},
+			ledger.Record{Kind: ledger.Send, Msg: 1, Size: 6, Posted: 140}),
+		rank(1, 1, ledger.Record{Kind: ledger.Receive, Msg: 0, Size: 5, Posted: 100, Modelled: 120, Returned: 121}))
+	if len(r.Connections) != 1 || r.Connections[0].Since != 140 || r.Connections[0].First != 1 || r.Connections[0].Unfinished != 1 {
+		t.Errorf("%+v, want one that waits since 140 for message 1", r.Connections)
+	}
+}
+
 // The other states of a connection.
 func TestOneSided(t *testing.T) {
 	for want, ledgers := range map[string][]ledgertest.Ledger{
