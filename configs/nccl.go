@@ -108,7 +108,7 @@ func (f *Fabric) NCCLEnv(getenv func(string) string) func(string) string {
 	}
 }
 
-// maxNCCLVariables and maxNCCLValue are limits of what a fabric's file may set.
+// Limits of the variables of NCCL that a file sets.
 const (
 	maxNCCLVariables = 32
 	maxNCCLValue     = 256 // bytes
@@ -162,6 +162,14 @@ func validateTuner(t *Tuner) error {
 	return between("nccl.tuner.nodes", t.Nodes, 1, MaxNodes)
 }
 
+// CheckNCCLValue returns an error if a file cannot give this value to a variable of NCCL.
+func CheckNCCLValue(value string) error {
+	if value == "" || len(value) > maxNCCLValue || strings.ContainsFunc(value, func(r rune) bool { return r < '!' || r > '~' }) {
+		return fmt.Errorf("%q: must be 1 to %d printable ASCII characters without spaces", value, maxNCCLValue)
+	}
+	return nil
+}
+
 func validateVariables(variables map[string]string) error {
 	const field = "nccl.variables"
 	if len(variables) > maxNCCLVariables {
@@ -174,8 +182,9 @@ func validateVariables(variables map[string]string) error {
 			return Errorf(field, "%q is not the name of a variable of NCCL, such as NCCL_BUFFSIZE", name)
 		case slices.Contains(notOfNet, name):
 			return Errorf(field, "%s cannot be set here: ddlemu needs it", name)
-		case value == "" || len(value) > maxNCCLValue || strings.ContainsFunc(value, func(r rune) bool { return r < '!' || r > '~' }):
-			return Errorf(field+"."+name, "%q: must be 1 to %d printable ASCII characters without spaces", value, maxNCCLValue)
+		}
+		if err := CheckNCCLValue(value); err != nil {
+			return Errorf(field+"."+name, "%w", err)
 		}
 	}
 	return nil

@@ -22,16 +22,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 )
 
-const (
-	// fdPrefix begins the path of a file that this process has open. Only the plugin sets
-	// NCCL_TOPO_FILE to such a path. If it was inherited, the file belongs to another
-	// process, and a new one is made.
-	fdPrefix = "/proc/self/fd/"
-
-	// vmTopology is the file that NCCL reads without NCCL_TOPO_FILE. In a virtual machine it
-	// describes the host's PCI bus.
-	vmTopology = "/var/run/nvidia-topologyd/virtualTopology.xml"
-)
+// vmTopology is the file that NCCL reads without NCCL_TOPO_FILE. In a virtual machine it
+// describes the host's PCI bus.
+const vmTopology = "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 // What NCCL decides by, in messages.
 const (
@@ -111,7 +104,7 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 // there is left out, for the end of decidesBy.
 func usersTopology(real bool, soft string) (given, ignored string) {
 	given = getenv(configs.TopologyEnv)
-	if strings.HasPrefix(given, fdPrefix) {
+	if strings.HasPrefix(given, topofile.Private) {
 		return "", ""
 	}
 	if given == "" || real || soft == "" {
@@ -154,7 +147,7 @@ func setTopology(text []byte) error {
 		}
 		text = text[n:]
 	}
-	if err := setVariable(configs.TopologyEnv, fmt.Sprintf("%s%d", fdPrefix, fd)); err != nil {
+	if err := setVariable(configs.TopologyEnv, fmt.Sprintf("%s%d", topofile.Private, fd)); err != nil {
 		unix.Close(fd)
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -204,7 +205,7 @@ func (o *runOptions) softGPUs(c *configs.Fabric) int {
 	if !o.isSoft() {
 		return 0
 	}
-	return min(c.Nodes*max(c.GPUsPerNode, 1), mostSoftGPUs)
+	return min(c.Nodes*max(c.GPUsPerNode, 1), topofile.MostGPUs)
 }
 
 // command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.

@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 )
 
@@ -20,9 +21,6 @@ const cuMem = "NCCL_CUMEM_ENABLE"
 
 // hostID is the variable by which NCCL knows which ranks are on one node.
 const hostID = "NCCL_HOSTID"
-
-// mostSoftGPUs is the most GPUs of the software CUDA (cuda/soft/runtime/gpus.h).
-const mostSoftGPUs = 32
 
 // applyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is that
 // of --nccl. With onlyModel all times are those of the model.
@@ -34,7 +32,7 @@ func (g *global) applyVariables(e *emulate.Options, view, nccl string, onlyModel
 	gpus := 0
 	if s.Soft {
 		s.NCCL = cmp.Or(nccl, locate.DefaultSoftVersion)
-		gpus = min(e.Bench.Ranks, mostSoftGPUs)
+		gpus = min(e.Bench.Ranks, topofile.MostGPUs)
 	}
 	set, err := g.variables(s.NCCL)
 	if err != nil {

@@ -60,7 +60,7 @@ func (t usersTopology) notes() []string {
 // use, 0 on real GPUs. The plugin decides in the same way in each rank.
 func topologyOf(set []variables.Setting, gpus int) usersTopology {
 	file := variables.Getenv(set)(configs.TopologyEnv)
-	if file == "" || strings.HasPrefix(file, "/proc/self/fd/") { // one of another process, as the plugin makes them
+	if file == "" || strings.HasPrefix(file, topofile.Private) {
 		return usersTopology{}
 	}
 	t := usersTopology{File: file}

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/configs"
 )
 
 // ncclVariables are documented variables of NCCL that change what a job sends. None names a file, a host or an interface:
@@ -19,15 +21,12 @@ var ncclVariables = []string{
 // NCCLVariables are the variables that [Head.NCCL] may have.
 func NCCLVariables() []string { return slices.Clone(ncclVariables) }
 
-// maxNCCLValue is the length of the value of a variable.
-const maxNCCLValue = 256
-
 func checkNCCLVariable(name, value string) error {
 	if !slices.Contains(ncclVariables, name) {
 		return fmt.Errorf("%s is none of the variables that a workload can have: %s", name, strings.Join(ncclVariables, ", "))
 	}
-	if value == "" || len(value) > maxNCCLValue || strings.ContainsFunc(value, func(r rune) bool { return r < '!' || r > '~' }) {
-		return fmt.Errorf("%s=%q: must be 1 to %d printable ASCII characters without spaces", name, value, maxNCCLValue)
+	if err := configs.CheckNCCLValue(value); err != nil {
+		return fmt.Errorf("%s=%w", name, err)
 	}
 	known := map[string][]string{"NCCL_ALGO": ncclAlgos, "NCCL_PROTO": ncclProtos}[name]
 	if known == nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -245,17 +246,13 @@ func realScale(f *fabric.Fabric) int {
 	return f.TimeScale()
 }
 
-// maxSoftGPUs is the most GPUs of the software CUDA (cuda/soft/runtime/gpus.h). More ranks than that use them several times,
-// on different nodes.
-const maxSoftGPUs = 32
-
 // RanksOn is the bench's configuration for ranks on the fabric of j.
 func (o *Options) RanksOn(j *job.Job) bench.Config {
 	cfg := o.Bench
 	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
 	env := append(locate.NetEnv(os.Getenv), o.Libraries.Env(o.Layout))
 	if o.Libraries.CUDA == locate.Soft && os.Getenv("DDLEMU_SOFT_GPUS") == "" {
-		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", min(max(o.Bench.Ranks, 8), maxSoftGPUs)))
+		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", min(max(o.Bench.Ranks, 8), topofile.MostGPUs)))
 	}
 	if o.Trace != "" {
 		injection, _ := o.Layout.Injection(os.Getenv)

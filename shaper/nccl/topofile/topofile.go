@@ -25,6 +25,13 @@ type Names struct {
 // The software GPUs are on the buses firstBus to lastBus of domain 0 (cuda/soft/runtime/gpus.h).
 const firstBus, lastBus = 0x10, 0x2f
 
+// MostGPUs is the most GPUs that the software CUDA has. More ranks than that use them several times, on different nodes.
+const MostGPUs = lastBus - firstBus + 1
+
+// Private begins the path of a file that a process has open, and that no other process can open by it. The plugin makes
+// such files. A variable with such a path was inherited from another process.
+const Private = "/proc/self/fd/"
+
 // BusID is the PCI bus id of a software GPU.
 func BusID(gpu int) string { return fmt.Sprintf("0000:%02x:00.0", firstBus+gpu) }
 

@@ -259,10 +259,14 @@ func (t *Times) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, erro
 		return nil, err
 	}
 	transport := t.fabric.Transport()
+	listed := make([][]int, t.fabric.Config.Nodes)
+	for node := range listed {
+		listed[node] = t.fabric.ListedNICs(node)
+	}
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed, Node: t.node, InOrder: t.fabric.Config.IsVirtual(),
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
-			src, dst, err := t.ends(c, nics)
+			src, dst, err := t.ends(c, nics, listed)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -271,13 +275,13 @@ func (t *Times) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, erro
 	}, nil
 }
 
-// ends are the two NICs of a connection.
-func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs) (src, dst int, err error) {
+// ends are the two NICs of a connection. listed are the NICs of each node that NCCL is shown.
+func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs, listed [][]int) (src, dst int, err error) {
 	if t.fabric.Config.NICsPerNode == 1 {
 		return t.fabric.NIC(t.node(c.Src), 0), t.fabric.NIC(t.node(c.Dst), 0), nil
 	}
 	n, known := nics[nccllog.Pair{From: c.Src, To: c.Dst, Channel: c.Channel, P2P: c.P2P}]
-	from, to := t.fabric.ListedNICs(t.node(c.Src)), t.fabric.ListedNICs(t.node(c.Dst))
+	from, to := listed[t.node(c.Src)], listed[t.node(c.Dst)]
 	if !known || n.Send < 0 || n.Send >= len(from) || n.Receive < 0 || n.Receive >= len(to) {
 		return 0, 0, fmt.Errorf("NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG", c.Channel, c.Src, c.Dst)
 	}
