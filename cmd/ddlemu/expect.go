@@ -85,8 +85,9 @@ With --workload it calculates how long the steps of a job take (docs/workloads.m
 ` + "`ddlemu replay`" + ` measures them, without running a call: all computations, collectives, sends
 and receives, on the streams and in the order of the workload.
 
-A row is what is left of its type, so prefixes of launchers, times of day and colours are
-no matter; its columns are those that the table names, of each nccl-tests since 1.0. The
+A row is found by its type, and what stands before the size is ignored: prefixes of
+launchers, times of day, colours. Its columns are those that the table names, of each
+nccl-tests since 1.0. The
 parts of a row may have NCCL's messages between them. nccl-tests' JSON (-J) is read too.
 Rows whose end is missing, and lines that begin like rows and are none, are listed;
 other lines that were not understood are counted.

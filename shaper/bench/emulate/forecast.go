@@ -151,10 +151,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 
 func (o *Options) forecast(ctx context.Context, times *expected.Times, c bench.Case) Forecast {
 	c.Iters = o.Bench.Iters
-	row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
-	if t := o.Config.NCCL.Tuner; t.ChoosesFor(c.Collective.String(), o.Nodes(&o.Config)) {
-		row.Tuner = t.Name
-	}
+	row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c), Tuner: o.tunerOfCluster()}
 	if row.Expectation, row.Known = times.Of(ctx, c); !row.Known {
 		row.Problem = times.Problem
 	}

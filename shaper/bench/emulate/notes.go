@@ -53,8 +53,8 @@ func (o *Options) Notes() ([]string, error) {
 func (o *Options) Caveats() []string {
 	c := &o.Config
 	var notes []string
-	if t := c.NCCL.Tuner; t.ChoosesFor(o.Bench.Collective.String(), o.Nodes(c)) {
-		notes = append(notes, fmt.Sprintf("on the real cluster %s chooses for %s between %d nodes and more; ddlemu does not have it, so NCCL chooses by itself here", t.Name, o.Bench.Collective, t.Nodes))
+	if name := o.tunerOfCluster(); name != "" {
+		notes = append(notes, fmt.Sprintf("on the real cluster %s chooses for %s from %d nodes on; ddlemu does not have it, so NCCL chooses by itself here", name, o.Bench.Collective, c.NCCL.Tuner.Nodes))
 	}
 	if c.NCCLNet() == configs.NoNet {
 		notes = append(notes, "the fabric's links stand for NVLink, over which NCCL sends without a net on a real machine: here it chooses as for a network")
@@ -67,6 +67,15 @@ func (o *Options) Caveats() []string {
 		notes = append(notes, note)
 	}
 	return notes
+}
+
+// tunerOfCluster is the name of the tuner that chooses on the real cluster and that ddlemu does not have, "" if NCCL chooses
+// there too.
+func (o *Options) tunerOfCluster() string {
+	if t := o.Config.NCCL.Tuner; t.ChoosesFor(o.Bench.Collective.String(), o.Nodes(&o.Config)) {
+		return t.Name
+	}
+	return ""
 }
 
 // noNVLink says that NVLink is missing where that matters, "" elsewhere.
