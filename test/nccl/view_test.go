@@ -428,3 +428,22 @@ func TestTopologyFileInNCCLsFile(t *testing.T) {
 		t.Errorf("%v: %+v, the chunk size makes it 10253 us", err, r.Rows)
 	}
 }
+
+// The plugin sets the variables that the net of the real cluster sets, unless they are set, and the model knows them.
+func TestVariablesOfTheNet(t *testing.T) {
+	for env, want := range map[string]string{"": "P2P Chunksize set to 524288", "NCCL_P2P_NET_CHUNKSIZE=262144": "P2P Chunksize set to 262144"} {
+		logs := t.TempDir()
+		var set []string
+		if env != "" {
+			set = []string{env}
+		}
+		r := bench(t, folder(t), set, "sendrecv", "--profile", "efa-p4d", "--jitter", "none", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "2", "-w", "1", "--log-dir", logs)
+		if err := nearModel(r, 0.1); err != nil {
+			t.Errorf("%q: %v", env, err)
+		}
+		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))
+		if err != nil || !strings.Contains(string(log), want) {
+			t.Errorf("%q: %v, no %q in\n%s", env, err, want, log)
+		}
+	}
+}
