@@ -66,7 +66,7 @@ func TestPerfettoReadsTraces(t *testing.T) {
 		args []string
 		want []string // names of tracks and events
 	}{
-		"alltoall":   {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"}, []string{"node3 tx", "node0:node1 rate", "node1 rx queue", "AllToAll #0", "serializing on node1 tx", "to rank 2, channel 1"}},
+		"alltoall":   {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"}, []string{"node3 tx", "node0:node1 rate", "node1 rx queue", "AllToAll #0", "serializing on node0 tx", "to rank 2, channel 1"}},
 		"lossy":      {[]string{"allreduce", "--profile", "ndr400", "--loss", "0.5%", "--ranks", "3", "-b", "4M", "-e", "4M"}, []string{"node1 tx packets sent again", "AllReduce #0"}},
 		"leaf-spine": {[]string{"broadcast", "--profile", "roce100", "--ranks", "4", "-b", "1M", "-e", "1M"}, []string{"links", "Broadcast #0"}},
 	} {
