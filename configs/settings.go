@@ -29,6 +29,7 @@ var settings = append([]Setting{
 	fabricSetting("cpu", "cpu", "`vendor` of the CPUs of software GPUs, on which NCCL's choice for small calls depends: amd, intel or host (this machine's)", func(f *Fabric) *string { return &f.CPU }, ParseCPU),
 	transportSetting(),
 	congestionSetting(),
+	fabricSetting("ecmp", "topology.ecmp", "`what` switches draw one of several equally short paths for: pair (of NICs) or flow (each connection takes its own)", func(f *Fabric) *string { return &f.Topology.ECMP }, ParseECMP),
 	fabricSetting("seed", "seed", "`seed` of the random draws", func(f *Fabric) *uint64 { return &f.Seed }, ParseSeed),
 	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto", func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
 	fabricSetting("clock", "clock", "`clock` of the fabric: real, or virtual (exact and free of the host's noise; needs the software CUDA and datapath shm)", func(f *Fabric) *string { return &f.Clock }, ParseClock),

@@ -35,6 +35,9 @@ type Topology struct {
 	// bandwidth.
 	Oversubscription float64 `yaml:"oversubscription,omitempty"`
 
+	// ECMP says what switches draw one of several equally short paths for: empty = for each pair of NICs, or PerFlow.
+	ECMP string `yaml:"ecmp,omitempty"`
+
 	// Trunk describes each link between switches. Parameters that it does not give are
 	// those of the fabric's link, but jitter, loss and reordering are none and the state is
 	// up. The latency must be given: that of one more switch and its cable.
@@ -68,14 +71,28 @@ type Route struct {
 	Via   []string `yaml:"via,flow"`
 }
 
+// PerFlow: each connection takes a path of its own, as with a switch that hashes the ports of a queue pair or a TCP stream.
+const PerFlow = "flow"
+
+// ParseECMP reads pair, which is empty in Topology.ECMP, or flow.
+func ParseECMP(s string) (string, error) {
+	switch s {
+	case "pair":
+		return "", nil
+	case PerFlow:
+		return s, nil
+	}
+	return "", fmt.Errorf("%q is not one of pair, %s", s, PerFlow)
+}
+
 // IsStar reports whether t is one ideal switch.
 func (t *Topology) IsStar() bool { return cmp.Or(t.Kind, topology.Star) == topology.Star }
 
 // topologyKeys are the keys that each kind of topology has besides kind.
 var topologyKeys = map[string][]string{
-	topology.Star: {}, topology.Rail: {"spines", "oversubscription", "trunk"}, topology.LeafSpine: {"leaves", "spines", "oversubscription", "trunk"},
-	topology.FatTree: {"k", "trunk"}, topology.Torus: {"dims", "trunk"}, topology.Ring: {"trunk"}, topology.Dragonfly: {"groups", "routers", "trunk"},
-	topology.WAN: {"sites", "trunk"}, topology.Islands: {"island", "trunk"}, topology.Custom: {"switches", "attach", "links", "routes", "trunk"},
+	topology.Star: {}, topology.Rail: {"spines", "oversubscription", "ecmp", "trunk"}, topology.LeafSpine: {"leaves", "spines", "oversubscription", "ecmp", "trunk"},
+	topology.FatTree: {"k", "ecmp", "trunk"}, topology.Torus: {"dims", "ecmp", "trunk"}, topology.Ring: {"ecmp", "trunk"}, topology.Dragonfly: {"groups", "routers", "ecmp", "trunk"},
+	topology.WAN: {"sites", "ecmp", "trunk"}, topology.Islands: {"island", "ecmp", "trunk"}, topology.Custom: {"switches", "attach", "links", "routes", "ecmp", "trunk"},
 }
 
 // keys are the keys of t that have a value.
@@ -86,7 +103,7 @@ func (t *Topology) keys() []string {
 		given bool
 	}{
 		{"leaves", t.Leaves != 0}, {"spines", t.Spines != 0}, {"k", t.K != 0}, {"dims", t.Dims != nil}, {"groups", t.Groups != 0},
-		{"routers", t.Routers != 0}, {"sites", t.Sites != 0}, {"island", t.Island != 0}, {"oversubscription", t.Oversubscription != 0}, {"trunk", !t.Trunk.Empty()},
+		{"routers", t.Routers != 0}, {"sites", t.Sites != 0}, {"island", t.Island != 0}, {"oversubscription", t.Oversubscription != 0}, {"ecmp", t.ECMP != ""}, {"trunk", !t.Trunk.Empty()},
 		{"switches", t.Switches != nil}, {"attach", t.Attach != nil}, {"links", t.Links != nil}, {"routes", t.Routes != nil},
 	} {
 		if k.given {
@@ -227,7 +244,7 @@ func (f *Fabric) routes(g *topology.Graph) (*topology.Routes, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := g.Route(f.NICsPerNode, f.Seed, user)
+	r, err := g.Route(f.NICsPerNode, f.Seed, user, f.Topology.ECMP == PerFlow)
 	if no := (*topology.NoPath)(nil); errors.As(err, &no) {
 		return nil, Errorf("topology", "%s cannot reach %s: %w", f.end(no.Src), f.end(no.Dst), err)
 	}

@@ -226,7 +226,7 @@ func (m *member) newEndpoint(fab *fabric.Fabric, r state.Rank) (endpoint, error)
 		polled := getenv(completionEnv) == "0"
 		return tcp.NewEndpoint(m.file, m.participant, r, tcp.Options{Streams: m.settings.streams, IPv6: m.settings.ipv6, Polled: polled})
 	}
-	return shm.NewEndpoint(m.file, m.participant, r)
+	return shm.NewEndpoint(m.file, m.participant, r, fab.FlowPaths())
 }
 
 func isOn(text string) bool { return text != "" && text != "0" }

@@ -9,6 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // printPaths prints the paths of the pairs that pattern names, hop by hop.
@@ -20,11 +21,17 @@ func (g *global) printPaths(fab *fabric.Fabric, pattern string) error {
 	printed := 0
 	for _, hop := range hops {
 		if h := fab.Hops[hop]; h.Kind == fabric.Link {
-			if printed > 0 {
-				fmt.Fprintln(g.Stdout)
+			for i, path := range fab.Paths(h.Src, h.Dst) {
+				if printed > 0 {
+					fmt.Fprintln(g.Stdout)
+				}
+				title := fab.NICName(h.Src) + " to " + fab.NICName(h.Dst)
+				if fab.PerFlow() {
+					title += fmt.Sprintf(", path %d", i+1)
+				}
+				g.printPath(fab, title, path)
+				printed++
 			}
-			g.printPath(fab, h.Src, h.Dst)
-			printed++
 		}
 	}
 	if printed == 0 {
@@ -33,21 +40,19 @@ func (g *global) printPaths(fab *fabric.Fabric, pattern string) error {
 	return nil
 }
 
-// printPath prints the path from one NIC to another, and below its hops the least rate
-// and the sum of the latencies.
-func (g *global) printPath(fab *fabric.Fabric, src, dst int) {
-	path := fab.Path(src, dst)
+// printPath prints a path, and below its hops the least rate and the sum of the latencies.
+func (g *global) printPath(fab *fabric.Fabric, title string, path []link.PathHop) {
 	links := make([]configs.Link, len(path))
 	for i, step := range path {
 		links[i] = fabric.LinkOf(fab.Hops[step.Hop].Spec)
 	}
 	columns := columnsOf(links)
-	heads := linkHeads(columns, fab.NICName(src)+" to "+fab.NICName(dst))
+	heads := linkHeads(columns, title)
 	t := newTable(g.Stdout, heads...)
 	for i, l := range links {
 		t.AppendRow(linkRow(columns, &l, fab.HopName(path[i].Hop)))
 	}
-	total := wholePath(fab, src, dst)
+	total := wholePath(fab, path)
 	row := linkRow(columns, &total, "whole path")
 	for i, head := range heads[1:] {
 		if !slices.Contains([]string{"bandwidth ", "latency ", "state"}, head) {
@@ -58,12 +63,12 @@ func (g *global) printPath(fab *fabric.Fabric, src, dst int) {
 	t.Render()
 }
 
-// wholePath is the path from one NIC to another as if it were one link: its least rate, the sum of its latencies, and
-// whether it is up.
-func wholePath(fab *fabric.Fabric, src, dst int) configs.Link {
-	total := configs.Link{Latency: fab.Latency(src, dst), Up: true}
-	for _, step := range fab.Path(src, dst) {
+// wholePath is a path as if it were one link: its least rate, the sum of its latencies, and whether it is up.
+func wholePath(fab *fabric.Fabric, path []link.PathHop) configs.Link {
+	total := configs.Link{Up: true}
+	for _, step := range path {
 		l := fabric.LinkOf(fab.Hops[step.Hop].Spec)
+		total.Latency += l.Latency
 		if total.Bandwidth == units.Unlimited || l.Bandwidth != units.Unlimited && l.Bandwidth < total.Bandwidth {
 			total.Bandwidth = l.Bandwidth
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/metrics"
 	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -167,8 +168,12 @@ func (s *fabricStatus) addJobs(file *state.File) map[int]uint64 {
 	return messages
 }
 
-// addTrunks adds the messages of each link to the trunks on its path.
+// addTrunks adds the messages of each link to the trunks on its path. Where each flow has a path of its own, the trunks
+// have counted them.
 func addTrunks(fab *fabric.Fabric, messages map[int]uint64) {
+	if fab.PerFlow() {
+		return
+	}
 	for i, h := range fab.Hops {
 		if h.Kind != fabric.Link || messages[i] == 0 {
 			continue
@@ -205,6 +210,9 @@ func jobStatusOf(j state.Job, st *state.JobStatus, messages map[int]uint64) jobS
 			job.Messages += c.Messages
 			job.Bytes += c.Bytes
 		}
+		if messages != nil {
+			messages[hop] += st.LinkStats[hop].CarriedMessages
+		}
 	}
 	return job
 }
@@ -226,7 +234,14 @@ func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages ui
 		Trunk: h.Kind == state.Trunk, Classes: classes(fab, h), params: l,
 	}
 	if !link.Trunk && !fab.Config.Topology.IsStar() {
-		whole := wholePath(fab, h.Src, h.Dst)
+		whole := wholePath(fab, fab.Path(h.Src, h.Dst))
+		for _, path := range fab.Paths(h.Src, h.Dst) { // the worst, if each flow has a path of its own
+			p := wholePath(fab, path)
+			if whole.Bandwidth == units.Unlimited || p.Bandwidth != units.Unlimited && p.Bandwidth < whole.Bandwidth {
+				whole.Bandwidth = p.Bandwidth
+			}
+			whole.Latency, whole.Up = max(whole.Latency, p.Latency), whole.Up && p.Up
+		}
 		link.Path = &pathStatus{uint64(whole.Bandwidth), int64(whole.Latency), whole.Up}
 	}
 	s.Links = append(s.Links, link)

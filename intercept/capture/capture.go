@@ -249,7 +249,8 @@ func (c *capturer) expectedEvents() int {
 
 // reverseLatency is how long an acknowledgement takes.
 func (c *capturer) reverseLatency(flow int) (ns int64) {
-	for _, hop := range c.Fabric.Reverse(c.Flows[flow].Src, c.Flows[flow].Dst) {
+	f := &c.Flows[flow]
+	for _, hop := range c.Fabric.FlowReverse(f.Src, f.Dst, f.Path) {
 		ns += c.params[hop].Latency
 	}
 	return ns

@@ -39,13 +39,13 @@ func (c *capturer) findViews() {
 		ifaces[hop] = int32(i)
 	}
 	for _, f := range c.Flows {
-		path := c.Fabric.Path(f.Src, f.Dst)
+		path := c.Fabric.FlowPath(f.Src, f.Dst, f.Path)
 		v := view{forward: make([]int32, len(path))}
 		for i, step := range path {
 			v.forward[i] = ifaces[step.Hop]
 		}
 		left := int64(0)
-		for _, hop := range slices.Backward(c.Fabric.Reverse(f.Src, f.Dst)) {
+		for _, hop := range slices.Backward(c.Fabric.FlowReverse(f.Src, f.Dst, f.Path)) {
 			if left += c.params[hop].Latency; ifaces[hop] != elsewhere {
 				v.back = append(v.back, passage{ifaces[hop], left})
 			}

@@ -88,6 +88,7 @@ type Connection struct {
 	Sender, Receiver int // ranks whose calls use it, -1 if unknown
 	Src, Dst         int // NICs of the fabric
 	Order            uint64
+	Path             uint64 // what its path is drawn by, if each flow has its own
 }
 
 // FlowKey names a connection: two jobs may have the same flows.
@@ -302,7 +303,7 @@ func (t *Trace) addConnections(all []recorded) map[FlowKey]*flowPlaces {
 			key := FlowKey{c.job, x.Flow}
 			e := flows[key]
 			if e == nil {
-				e = &flowPlaces{Connection: &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order}}
+				e = &flowPlaces{Connection: &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order, Path: x.Path}}
 				flows[key] = e
 			}
 			if x.Sends == 1 {

@@ -47,6 +47,7 @@ type Connection struct {
 	DownSince int64
 	Failed    int64 // when the plugin first told NCCL that the connection has failed; 0: it did not
 	src, dst  int   // NICs
+	path      uint64
 }
 
 // State says in a phrase what the connection waits for.
@@ -94,7 +95,7 @@ func Of(t *messages.Trace, f *replay.Fabric) *Report {
 
 // connectionOf sums the messages of a connection; any says whether some are not finished.
 func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connection, any bool) {
-	x = Connection{Job: c.Job, Sender: c.Sender, Receiver: c.Receiver, Call: -1, Channel: -1, src: c.Src, dst: c.Dst}
+	x = Connection{Job: c.Job, Sender: c.Sender, Receiver: c.Receiver, Call: -1, Channel: -1, src: c.Src, dst: c.Dst, path: c.Path}
 	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(t.Messages[a].Number, t.Messages[b].Number) })
 	waits := false // the first message is one that has not been received, and not one whose sender only lacks the acknowledgement
 	for _, i := range all {
@@ -134,7 +135,7 @@ func (c *Connection) findDown(f *replay.Fabric, now int64) {
 	if c.Failed != 0 {
 		now = c.Failed
 	}
-	if hop, since := f.Down(c.src, c.dst, now); hop >= 0 {
+	if hop, since := f.Down(c.src, c.dst, c.path, now); hop >= 0 {
 		c.Down, c.DownSince = f.HopName(hop), since
 	}
 }

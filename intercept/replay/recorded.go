@@ -54,14 +54,14 @@ func (f *Fabric) DownSince(hop int, at int64) (since int64, down bool) {
 	return since, down
 }
 
-// Down is the hop between two NICs that was down for the longest at a time, and since when; -1 if none was, or the fabric
-// has no path between them.
-func (f *Fabric) Down(src, dst int, at int64) (hop int, since int64) {
+// Down is the hop of a flow between two NICs, whose path is drawn by id, that was down for the longest at a time, and since
+// when; -1 if none was, or the fabric has no path between them.
+func (f *Fabric) Down(src, dst int, id uint64, at int64) (hop int, since int64) {
 	hop = -1
 	if !f.hasPath(src, dst) {
 		return hop, 0
 	}
-	for _, step := range f.Path(src, dst) {
+	for _, step := range f.FlowPath(src, dst, id) {
 		if t, down := f.DownSince(step.Hop, at); down && (hop < 0 || t < since) {
 			hop, since = step.Hop, t
 		}
@@ -106,7 +106,7 @@ func Prepare(t *messages.Trace) *Recorded {
 			played = append(played, i)
 		}
 		r.Skipped += len(all) - len(played)
-		r.Flows = append(r.Flows, Flow{ID: x.Flow, Src: x.Src, Dst: x.Dst, Order: x.Order})
+		r.Flows = append(r.Flows, Flow{ID: x.Flow, Src: x.Src, Dst: x.Dst, Order: x.Order, Path: x.Path})
 		r.Messages = append(r.Messages, played)
 	}
 	return r
@@ -138,7 +138,8 @@ func AsPosted(f *Fabric, t *messages.Trace, r *Recorded) (*Result, error) {
 func passesOf(f *Fabric, t *messages.Trace, r *Recorded) int {
 	n := 0
 	for i, all := range r.Messages {
-		hops := len(f.Path(r.Flows[i].Src, r.Flows[i].Dst))
+		x := &r.Flows[i]
+		hops := len(f.FlowPath(x.Src, x.Dst, x.Path))
 		for _, m := range all {
 			n += hops * (1 + int(min(t.Messages[m].Size, 1<<30)/link.MaxSegment))
 		}

@@ -29,7 +29,7 @@ func Play(f *Fabric, t *messages.Trace) (*Replayed, error) {
 		return nil, err
 	}
 	for _, flow := range p.Flows {
-		p.paths = append(p.paths, f.Path(flow.Src, flow.Dst))
+		p.paths = append(p.paths, f.FlowPath(flow.Src, flow.Dst, flow.Path))
 	}
 	p.byMessage = group(len(p.Passes), len(t.Messages), func(i int) int { return p.MessageOf(&p.Passes[i]) })
 	p.byHop = group(len(p.Passes), len(f.Hops), func(i int) int { return p.HopOf(&p.Passes[i]) })

@@ -32,6 +32,7 @@ type Flow struct {
 	ID       uint64 // names it in random draws
 	Src, Dst int    // NICs of the fabric
 	Order    uint64 // flows take turns by it at equal times; they are different
+	Path     uint64 // what its path is drawn by, if each flow has its own
 }
 
 // driver says when messages are posted.
@@ -104,7 +105,7 @@ func newSim(f *Fabric, flows []Flow, keeps bool) (*sim, error) {
 			s.close()
 			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, errNoPath)
 		}
-		s.flows = append(s.flows, &flow{Flow: s.net.NewFlow(x.ID, f.Path(x.Src, x.Dst), f.Reverse(x.Src, x.Dst)), order: x.Order, at: link.Never, place: -1})
+		s.flows = append(s.flows, &flow{Flow: s.net.NewFlow(x.ID, f.FlowPath(x.Src, x.Dst, x.Path), f.FlowReverse(x.Src, x.Dst, x.Path)), order: x.Order, at: link.Never, place: -1})
 	}
 	return s, nil
 }

@@ -35,7 +35,7 @@ type Place struct {
 	Kind     Kind
 	Name     string // as node0:node1, or node0 tx for a port
 	From, To string // of a port its NIC, and tx or rx
-	Path     []int  // of a link: the hops of its path; of others, the hop alone
+	Path     []int  // of a link: the hops of its path, or of its paths if each flow has its own; of others, the hop alone
 }
 
 // Look is the counters of a fabric at one moment.

@@ -53,8 +53,8 @@ func NewReader(file *state.File) (*Reader, error) {
 		}
 		if h.Kind == state.Link {
 			p.Path = nil
-			for _, step := range fab.Path(h.Src, h.Dst) {
-				p.Path = append(p.Path, step.Hop)
+			for _, path := range fab.Paths(h.Src, h.Dst) {
+				p.Path = append(p.Path, fabric.Hops(path)...)
 			}
 		}
 		r.Fabric.Hops = append(r.Fabric.Hops, p)

@@ -70,7 +70,7 @@ func (x *index) stuckParts(l *timeline, i int) {
 		return
 	}
 	receive := Part{Cause: Receive, Rank: x.rankOf(m.Job, m.Receiver)}
-	hop, since := x.Fabric.Down(m.Src, m.Dst, x.stuckUntil(i))
+	hop, since := x.Fabric.Down(m.Src, m.Dst, x.Flows[x.FlowOf[i]].Path, x.stuckUntil(i))
 	switch {
 	case !m.HasReceive && (hop < 0 || x.transport.Kind == link.RDMA):
 		l.to(x.last, receive)
@@ -224,7 +224,7 @@ func (x *index) unoccupied(l *timeline, i, hop int, t int64) {
 // reverseLatency is how long an acknowledgement of message i takes.
 func (x *index) reverseLatency(i int) (ns int64) {
 	flow := x.Flows[x.FlowOf[i]]
-	for _, hop := range x.Fabric.Reverse(flow.Src, flow.Dst) {
+	for _, hop := range x.Fabric.FlowReverse(flow.Src, flow.Dst, flow.Path) {
 		ns += x.params[hop].Latency
 	}
 	return ns

@@ -129,7 +129,7 @@ func (x *index) stuck(c *messages.Call) int {
 		if !m.IsStuck() || !m.HasSend || x.FlowOf[i] < 0 {
 			continue
 		}
-		hop, _ := x.Fabric.Down(m.Src, m.Dst, x.stuckUntil(i))
+		hop, _ := x.Fabric.Down(m.Src, m.Dst, x.Flows[x.FlowOf[i]].Path, x.stuckUntil(i))
 		down := hop >= 0
 		if best < 0 || down && !bestDown || down == bestDown && m.Posted < x.Trace.Messages[best].Posted {
 			best, bestDown = i, down

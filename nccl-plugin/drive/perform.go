@@ -27,7 +27,7 @@ const performanceMemory = 1 << 30
 
 // JoinToPerform is [Join] for [World.Perform], which makes many connections. key is that of the job.
 func JoinToPerform(file *state.File, fab *fabric.Fabric, key uint64) (*World, error) {
-	return join(file, fab, key, performanceMemory)
+	return join(file, fab, fab.FlowPaths(), key, performanceMemory)
 }
 
 // Performance is a schedule with a size and a place.

@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/shm"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 	"github.com/ddlemu/ddlemu/shaper/verify"
@@ -30,6 +31,8 @@ type World struct {
 	job  state.Job
 	nics []*member
 	made map[pair]uint64 // connections made so far
+
+	paths shm.FlowPath // nil if all flows between two NICs have one path
 }
 
 type pair struct{ src, dst int }
@@ -50,13 +53,14 @@ type connection struct {
 
 // Join makes a job on the fabric with a participant for each NIC. The caller closes it before the
 // file.
+// All connections take the path of their NICs, also where each flow has its own: what is measured is links, not a hash.
 func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
-	return join(file, fab, state.VerifyKey, min(maxMemory, allMemory/fab.NICs()))
+	return join(file, fab, nil, state.VerifyKey, min(maxMemory, allMemory/fab.NICs()))
 }
 
 // join is Join with the key of the job, and the memory of each participant in bytes.
-func join(file *state.File, fab *fabric.Fabric, key uint64, memory int) (*World, error) {
-	w := &World{file: file, made: map[pair]uint64{}}
+func join(file *state.File, fab *fabric.Fabric, paths shm.FlowPath, key uint64, memory int) (*World, error) {
+	w := &World{file: file, made: map[pair]uint64{}, paths: paths}
 	job, err := file.JoinJob(key)
 	if err != nil {
 		return nil, err
@@ -86,7 +90,7 @@ func join(file *state.File, fab *fabric.Fabric, key uint64, memory int) (*World,
 // all.
 func (w *World) endpoint(p *state.Participant, r state.Rank) (*shm.Endpoint, error) {
 	if len(w.nics) == 0 {
-		return shm.NewEndpoint(w.file, p, r)
+		return shm.NewEndpoint(w.file, p, r, w.paths)
 	}
 	return w.nics[0].end.Another(p, r)
 }
@@ -142,7 +146,7 @@ func (w *World) connectOne(ctx context.Context, p pair) (*connection, error) {
 		return nil, err
 	}
 	defer to.CloseListen(listen)
-	c := &connection{pair: p, id: shm.FlowID(p.src, p.dst, w.made[p])}
+	c := &connection{pair: p, id: link.FlowID(p.src, p.dst, w.made[p])}
 	w.made[p]++
 	for c.send == nil || c.recv == nil {
 		if c.send == nil {

@@ -19,6 +19,7 @@ type endpoints struct {
 // conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
 type conn struct {
 	endpoints
+	through   int  // the rank whose process made the connection: the sender, or with PXN another one of its node
 	made      int  // of a rank's connections to another one, those with a smaller number were made before; then by comm
 	ends.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
 	draws     bool // a hop of its path draws random numbers

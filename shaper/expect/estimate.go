@@ -278,7 +278,7 @@ func (s *sim) playCalls(ctx context.Context, again *repeats, most int, enough fu
 // newSim simulates a number of calls back to back.
 func (c *call) newSim(p *plan, f *Fabric, net *link.Network, calls int) (*sim, error) {
 	table := newConnTable(f, net)
-	conns, err := table.bind(p, 0, func(r int) int { return r }, f.Path)
+	conns, err := table.bind(p, 0, func(r int) int { return r }, wiring{f.Path, f.Made})
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,9 @@ type JobComm struct {
 	Calls []Call
 	// P2P has NCCL's version, channels and sizes for sends and receives. The other fields are not used.
 	P2P Decision
-	// Path is as in [Fabric], for ranks of the communicator.
+	// Path and Made are as in [Fabric], for ranks of the communicator.
 	Path func(c Conn) (path []link.PathHop, reverse []int, err error)
+	Made func(c Conn) (through, place int)
 }
 
 // ItemKind is what an Item does.
@@ -197,7 +198,7 @@ func (b *jobBuilder) call(comm int, d Decision) (*call, error) {
 
 func (b *jobBuilder) bind(p *plan, comm int) ([]int, error) {
 	jc := &b.job.Comms[comm]
-	return b.table.bind(p, comm, func(r int) int { return jc.Ranks[r] }, jc.Path)
+	return b.table.bind(p, comm, func(r int) int { return jc.Ranks[r] }, wiring{jc.Path, jc.Made})
 }
 
 // jobCall are the collectives of a call. Their plans are made when a rank needs them.

@@ -179,11 +179,14 @@ func newConnTable(f *Fabric, net *link.Network) *connTable {
 	return &connTable{fabric: f, net: net, number: map[endpoints]int{}, queues: map[queueOf]*opQueue{}}
 }
 
-// pathOf returns the path of a connection between two ranks of a communicator.
-type pathOf func(c Conn) (path []link.PathHop, reverse []int, err error)
+// wiring is how the ranks of a communicator are connected, as in [Fabric].
+type wiring struct {
+	path func(c Conn) (path []link.PathHop, reverse []int, err error)
+	made func(c Conn) (through, place int)
+}
 
 // bind makes the connections of a plan that are not there yet. rank(r) is the job's number of the communicator's rank r.
-func (t *connTable) bind(p *plan, comm int, rank func(int) int, path pathOf) ([]int, error) {
+func (t *connTable) bind(p *plan, comm int, rank func(int) int, w wiring) ([]int, error) {
 	out := make([]int, len(p.conns))
 	used := p.used()
 	for i, spec := range p.conns {
@@ -192,11 +195,11 @@ func (t *connTable) bind(p *plan, comm int, rank func(int) int, path pathOf) ([]
 		if !ok {
 			n = len(t.conns)
 			t.number[id] = n
-			t.conns = append(t.conns, conn{endpoints: id})
+			t.conns = append(t.conns, conn{endpoints: id, through: id.src})
 		}
 		out[i] = n
 		if c := &t.conns[n]; c.Flow == nil && used[i] && t.fabric.Node(id.src) != t.fabric.Node(id.dst) {
-			if err := t.connect(c, spec, path); err != nil {
+			if err := t.connect(c, Conn{Src: spec.src, Dst: spec.dst, Channel: spec.channel, P2P: spec.p2p}, rank, w); err != nil {
 				return nil, err
 			}
 		}
@@ -205,8 +208,12 @@ func (t *connTable) bind(p *plan, comm int, rank func(int) int, path pathOf) ([]
 }
 
 // connect makes the flow and the queues of a connection between nodes.
-func (t *connTable) connect(c *conn, spec connSpec, path pathOf) error {
-	there, back, err := path(Conn{Src: spec.src, Dst: spec.dst, Channel: spec.channel, P2P: spec.p2p})
+func (t *connTable) connect(c *conn, of Conn, rank func(int) int, w wiring) error {
+	if w.made != nil {
+		c.through, c.made = w.made(of)
+		c.through = rank(c.through)
+	}
+	there, back, err := w.path(of)
 	if err != nil {
 		return fmt.Errorf("path of rank %d to rank %d on channel %d: %w", c.src, c.dst, c.channel, err)
 	}

@@ -57,7 +57,7 @@ func (s *sim) post(i int, most uint64) bool {
 func turns(conns []conn) *wakes.Turns {
 	return wakes.NewTurns(len(conns), func(a, b int) int {
 		x, y := &conns[a], &conns[b]
-		return cmp.Or(cmp.Compare(x.src, y.src), wakes.ByDistance(x.src, x.dst, y.dst), cmp.Compare(x.made, y.made),
+		return cmp.Or(cmp.Compare(x.through, y.through), wakes.ByDistance(x.through, x.dst, y.dst), cmp.Compare(x.made, y.made),
 			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel))
 	})
 }

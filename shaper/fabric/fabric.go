@@ -46,11 +46,17 @@ func (f *Fabric) Params(timeScale int) ([]link.Params, error) {
 // JitterTables are the distributions that jitter is drawn from.
 func (f *Fabric) JitterTables() *link.JitterTables { return link.NewJitterTables(f.JitterTable()) }
 
-// Reverse are the hops of the acknowledgements of what goes from NIC src to NIC dst.
-func (f *Fabric) Reverse(src, dst int) []int {
-	var hops []int
-	for _, h := range f.Path(dst, src) {
-		hops = append(hops, h.Hop)
+// FlowReverse are the hops of the acknowledgements of a flow from NIC src to NIC dst. Where each flow has a path of its own,
+// that of the acknowledgements is drawn by the same id.
+func (f *Fabric) FlowReverse(src, dst int, id uint64) []int {
+	return Hops(f.FlowPath(dst, src, id))
+}
+
+// Hops are the hops of a path.
+func Hops(path []link.PathHop) []int {
+	hops := make([]int, len(path))
+	for i, h := range path {
+		hops[i] = h.Hop
 	}
 	return hops
 }
@@ -160,14 +166,51 @@ func (f *Fabric) All() []int {
 // firstTrunk is the hop of the first link between switches.
 func (f *Fabric) firstTrunk() int { return 2*f.NICs() + f.NICs()*f.peers() }
 
-// Path is the path from NIC src to NIC dst, which are on different nodes. Links that are
-// down do not change it.
+// PerFlow says whether each flow has a path of its own, of several that are equally short.
+func (f *Fabric) PerFlow() bool { return f.Net != nil && f.Net.PerFlow() }
+
+// FlowPath is the path of a flow from NIC src to NIC dst, which are on different nodes. id is what it is drawn by, see
+// [link.PathID]. Links that are down do not change it.
+func (f *Fabric) FlowPath(src, dst int, id uint64) []link.PathHop {
+	if f.Net == nil {
+		return f.over(src, dst, nil)
+	}
+	return f.over(src, dst, f.Net.FlowPath(src, dst, id))
+}
+
+// FlowPaths is FlowPath, nil if all flows of two NICs have one path.
+func (f *Fabric) FlowPaths() func(src, dst int, id uint64) []link.PathHop {
+	if !f.PerFlow() {
+		return nil
+	}
+	return f.FlowPath
+}
+
+// Path is the path from NIC src to NIC dst, which are on different nodes: that of all flows, or, where each flow has its
+// own, one of them.
 func (f *Fabric) Path(src, dst int) []link.PathHop {
+	if f.Net == nil {
+		return f.over(src, dst, nil)
+	}
+	return f.over(src, dst, f.Net.Path(src, dst))
+}
+
+// Paths are the paths that flows from NIC src to NIC dst can have.
+func (f *Fabric) Paths(src, dst int) (all [][]link.PathHop) {
+	if f.Net == nil {
+		return [][]link.PathHop{f.over(src, dst, nil)}
+	}
+	for _, links := range f.Net.All(src, dst) {
+		all = append(all, f.over(src, dst, links))
+	}
+	return all
+}
+
+// over is the path from NIC src to NIC dst over these links between switches.
+func (f *Fabric) over(src, dst int, links []int) []link.PathHop {
 	path := []link.PathHop{{Hop: 2 * src}, {Hop: f.Link(src, dst), Private: true}}
-	if f.Net != nil {
-		for _, l := range f.Net.Path(src, dst) {
-			path = append(path, link.PathHop{Hop: f.firstTrunk() + l})
-		}
+	for _, l := range links {
+		path = append(path, link.PathHop{Hop: f.firstTrunk() + l})
 	}
 	return append(path, link.PathHop{Hop: 2*dst + 1})
 }
@@ -280,16 +323,24 @@ func (f *Fabric) checkLosses() error {
 			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
 				continue
 			}
-			through := 1.0
-			for _, s := range f.Path(src, dst) {
-				through *= 1 - configs.Loss(f.Hops[s.Hop].Spec.Loss).Mean()
-			}
-			if lost := 1 - through; lost > configs.MaxLoss {
+			if lost := f.mostLost(src, dst); lost > configs.MaxLoss {
 				return configs.Errorf("loss", "the links on the path %s:%s lose %.3g%% together: on datapath shm a path may lose at most %v%%; give its links less loss", f.NICName(src), f.NICName(dst), 100*lost, 100*configs.MaxLoss)
 			}
 		}
 	}
 	return nil
+}
+
+// mostLost is the share of the packets that is lost on the worst path between two NICs.
+func (f *Fabric) mostLost(src, dst int) (most float64) {
+	for _, path := range f.Paths(src, dst) {
+		through := 1.0
+		for _, s := range path {
+			through *= 1 - configs.Loss(f.Hops[s.Hop].Spec.Loss).Mean()
+		}
+		most = max(most, 1-through)
+	}
+	return most
 }
 
 // shape is Shape without checkLosses.

@@ -47,23 +47,38 @@ func checkPaths(t interface {
 			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
 				continue
 			}
-			path := f.Path(src, dst)
-			n := len(path)
-			if n < 3 || n > link.MaxHops || path[0].Hop != 2*src || path[1] != (link.PathHop{Hop: f.Link(src, dst), Private: true}) || path[n-1].Hop != 2*dst+1 {
-				t.Fatalf("%s to %s: %v", f.NICName(src), f.NICName(dst), path)
+			checkPath(t, f, src, dst, f.Path(src, dst))
+			for _, path := range f.Paths(src, dst) {
+				checkPath(t, f, src, dst, path)
 			}
-			at := f.Net.Home[src]
-			for _, s := range path[2 : n-1] {
-				h := f.Hops[s.Hop]
-				if h.Kind != Trunk || h.Src != at || s.Private {
-					t.Fatalf("%s to %s: %v: hop %s does not follow", f.NICName(src), f.NICName(dst), path, f.HopName(s.Hop))
+			for id := range uint64(4) {
+				if path := f.FlowPath(src, dst, id); !slices.ContainsFunc(f.Paths(src, dst), func(p []link.PathHop) bool { return slices.Equal(p, path) }) {
+					t.Fatalf("%s to %s: the path of flow %d is none of Paths: %v", f.NICName(src), f.NICName(dst), id, path)
 				}
-				at = h.Dst
-			}
-			if at != f.Net.Home[dst] {
-				t.Fatalf("%s to %s: ends at %s", f.NICName(src), f.NICName(dst), f.Net.Switches[at])
 			}
 		}
+	}
+}
+
+func checkPath(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, f *Fabric, src, dst int, path []link.PathHop) {
+	t.Helper()
+	n := len(path)
+	if n < 3 || n > link.MaxHops || path[0].Hop != 2*src || path[1] != (link.PathHop{Hop: f.Link(src, dst), Private: true}) || path[n-1].Hop != 2*dst+1 {
+		t.Fatalf("%s to %s: %v", f.NICName(src), f.NICName(dst), path)
+	}
+	at := f.Net.Home[src]
+	for _, s := range path[2 : n-1] {
+		h := f.Hops[s.Hop]
+		if h.Kind != Trunk || h.Src != at || s.Private {
+			t.Fatalf("%s to %s: %v: hop %s does not follow", f.NICName(src), f.NICName(dst), path, f.HopName(s.Hop))
+		}
+		at = h.Dst
+	}
+	if at != f.Net.Home[dst] {
+		t.Fatalf("%s to %s: ends at %s", f.NICName(src), f.NICName(dst), f.Net.Switches[at])
 	}
 }
 
@@ -155,6 +170,7 @@ func TestPropertyEveryNICReachesEveryOther(t *testing.T) {
 		}
 		c := wired(nodes, nics, top)
 		c.Seed = rapid.Uint64().Draw(t, "seed")
+		c.Topology.ECMP = rapid.SampledFrom([]string{"", configs.PerFlow}).Draw(t, "ecmp")
 		f, err := New(&c)
 		if err != nil {
 			if !configs.IsUserError(err) || strings.Contains(err.Error(), "\n") {
@@ -300,6 +316,53 @@ func TestECMP(t *testing.T) {
 	}
 	if a, b := use(1), use(2); a == b || a != use(1) {
 		t.Error("the paths do not depend on the seed")
+	}
+}
+
+// Where each flow has a path of its own, flows of one pair use all paths about equally, and the same ones with the same
+// seed. A route that the user gave remains.
+func TestECMPPerFlow(t *testing.T) {
+	c := wired(4, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 4, ECMP: configs.PerFlow})
+	use := func(seed uint64) string {
+		c.Seed = seed
+		f := build(t, c)
+		n := make([]int, 4)
+		text := ""
+		for id := range uint64(256) {
+			spine := f.Net.Links[f.Net.FlowPath(0, 3, link.PathID(3, id))[0]].To - 2
+			n[spine]++
+			text += fmt.Sprint(spine)
+		}
+		for spine, k := range n {
+			if k < 40 || k > 90 {
+				t.Errorf("seed %d: %d of 256 flows on spine%d", seed, k, spine)
+			}
+		}
+		return text
+	}
+	if a, b := use(1), use(2); a == b || a != use(1) {
+		t.Error("the paths do not depend on the seed")
+	}
+	f := build(t, c)
+	if n := len(f.Paths(0, 3)); n != 4 {
+		t.Errorf("%d paths, want one over each spine", n)
+	}
+	if n := len(f.Paths(0, 1)); n != 1 || len(f.FlowPath(0, 1, 7)) != 3 {
+		t.Errorf("%d paths on one switch, want 1 without links between switches", n)
+	}
+
+	given := load(t, "custom.yaml").Config
+	given.Topology.ECMP = configs.PerFlow
+	custom := build(t, given)
+	routed := custom.Path(0, custom.NICs()-1)
+	for id := range uint64(64) {
+		if path := custom.FlowPath(0, custom.NICs()-1, id); !slices.Equal(path, routed) {
+			t.Fatalf("flow %d takes %v, not the route of the user, %v", id, path, routed)
+		}
+	}
+	c.Topology = configs.Topology{ECMP: configs.PerFlow}
+	if _, err := New(&c); err == nil || !strings.Contains(err.Error(), "topology.ecmp: given for the kind star") {
+		t.Errorf("on a star: %v", err)
 	}
 }
 

@@ -181,5 +181,6 @@ type Connection struct {
 	Link     uint32 // the hop that is the link between the NICs
 	Src, Dst uint32 // NICs of the fabric
 	Order    uint64 // connections take turns by it at equal virtual times; 0 on a real clock
-	_        [4]uint64
+	Path     uint64 // what its path is drawn by, if each flow has its own: link.PathID
+	_        [3]uint64
 }

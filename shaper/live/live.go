@@ -27,6 +27,7 @@ func Spec(f *fabric.Fabric, name string) (state.Spec, error) {
 	s := state.Spec{
 		Name: name, Profile: f.Config.Name, Nodes: f.Config.Nodes, GPUsPerNode: f.Config.GPUsPerNode, NICsPerNode: f.Config.NICsPerNode,
 		TimeScale: f.TimeScale(), Seed: f.Config.Seed, Transport: f.Transport(), Table: f.JitterTable(), Config: config, Kernel: f.Config.OnKernel(), Virtual: f.Config.IsVirtual(),
+		FlowPaths: f.PerFlow(),
 	}
 	for _, h := range f.Hops {
 		s.Hops = append(s.Hops, state.HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst), Spec: h.Spec})

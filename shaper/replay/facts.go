@@ -149,7 +149,7 @@ func (a *attempt) decide(ctx context.Context) error {
 		for _, call := range of {
 			cases = append(cases, a.caseOf(call))
 		}
-		if a.facts.messages[c] && a.fabric.Config.NICsPerNode > 1 {
+		if a.facts.messages[c] && connectsFirst(a.fabric) {
 			cases = append(cases, a.caseOf(Call{Comm: c, Kind: workload.Coll, Func: workload.AllToAll, Count: 1, Type: "int8"}))
 		}
 		decided, err := a.ranks.DecideOn(ctx, commName(c), cases)
@@ -171,6 +171,10 @@ func (a *attempt) decide(ctx context.Context) error {
 	}
 	return nil
 }
+
+// connectsFirst says whether NCCL connects the ranks of a communicator for sends and receives before the job begins: its log
+// tells the NICs and the order of these connections then.
+func connectsFirst(f *fabric.Fabric) bool { return f.Config.NICsPerNode > 1 || f.PerFlow() }
 
 // count counts the calls of one rank of each communicator, and returns the collectives on which NCCL decides.
 func (a *attempt) count(plans []*plan) map[int32][]Call {

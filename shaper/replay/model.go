@@ -19,7 +19,7 @@ import (
 // time.
 func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 	m := &modeller{facts: f, numbers: map[Call]int{}, groups: map[string]int{}}
-	m.job.Connected = f.Fabric.Config.NICsPerNode > 1 // see attempt.decide
+	m.job.Connected = connectsFirst(f.Fabric)
 	if err := m.addComms(); err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 		}
 		m.job.Ranks = append(m.job.Ranks, items)
 	}
-	of, err := emulate.NewCommunicator(f.Fabric, f.Node, f.variables.get).Fabric(nil)
+	of, err := emulate.NewCommunicator(f.Fabric, f.Node, f.variables.get).Fabric(nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +91,11 @@ func (m *modeller) addComms() error {
 		if jc.P2P, err = comm.Decision(bench.Case{Collective: nccl.SendRecv, Ranks: len(ranks), NCCL: m.facts.NCCL, Topology: topology}); err != nil {
 			return fmt.Errorf("sends and receives on %s: %w", ix.Comms[c].Name, err)
 		}
-		f, err := comm.Fabric(m.facts.NICs[c])
+		f, err := comm.Fabric(m.facts.NICs[c], func(r int) int { return ranks[r] })
 		if err != nil {
 			return err
 		}
-		jc.Path = f.Path
+		jc.Path, jc.Made = f.Path, f.Made
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (h *header) plausible() bool {
 	return h.Nodes >= 1 && h.Nodes <= maxNodes && h.NICsPerNode >= 1 && h.NICsPerNode <= maxNICsPerNode && h.nics() <= maxNICs &&
 		h.GPUsPerNode <= maxNodes && h.TimeScale >= 1 && h.TimeScale <= link.MaxTimeScale &&
 		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) && int(h.Paths) == h.nics()*h.nics() &&
-		h.VirtualClock <= 1 && (h.VirtualClock == 0 || h.TimeScale == 1 && h.Snapshots == 0) &&
+		h.FlowPaths <= 1 && h.VirtualClock <= 1 && (h.VirtualClock == 0 || h.TimeScale == 1 && h.Snapshots == 0) &&
 		h.Jobs == jobsFor(int(h.Hops), h.Snapshots > 0) && (h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
 		h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&

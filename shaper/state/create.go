@@ -43,6 +43,7 @@ type Spec struct {
 	Config                          []byte            // the fabric as text, for reading back
 	Kernel                          bool              // on the kernel datapath, where jobs share the counters of packets
 	Virtual                         bool              // time is virtual, see package clock
+	FlowPaths                       bool              // each flow has a path of its own, of which Paths has one for each pair
 }
 
 // Sizes of the fixed tables in entries; of all link statistics, of the configuration and
@@ -261,6 +262,9 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	}
 	if s.Virtual {
 		h.VirtualClock = 1
+	}
+	if s.FlowPaths {
+		h.FlowPaths = 1
 	}
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)

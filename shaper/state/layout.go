@@ -12,7 +12,7 @@ import (
 // A fabric does not outlive a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 19
+	Version = 20
 )
 
 // Kinds of hops.
@@ -65,6 +65,8 @@ type LinkStats struct {
 	Distortion                 int64
 	Stalls, Aborted, HeldSends uint64
 	Broken                     uint64 // ends of connections that failed because the path was down
+	CarriedMessages            uint64 // of a link between switches: what flows with a path of their own sent over it
+	CarriedBytes               uint64
 	Start, End                 Pauses // of the hop: when the job was made, and when its last rank had left
 }
 
@@ -106,6 +108,8 @@ type header struct {
 	SnapshotsOff, ClockOff                              uint64
 	Snapshots                                           uint32 // two per job and hop on the kernel datapath, else none
 	VirtualClock                                        uint32 // 1: the fabric has a virtual clock
+	FlowPaths                                           uint32 // 1: each flow has a path of its own
+	_                                                   uint32
 	LockUses                                            [2]uint64
 }
 

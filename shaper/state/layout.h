@@ -10,7 +10,7 @@
 #include "../link/link.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 19
+#define DDLEMU_STATE_VERSION 20
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
@@ -39,6 +39,8 @@ struct ddlemu_link_stats {
 	uint64_t held_sends; // sends that were complete in the model while the ring had no space for their bytes
 	uint64_t broken; // ends of connections that failed because the path was down for longer than the transport
 			 // allows
+	// Of a link between switches: what flows with a path of their own sent over it, counted when it is received.
+	uint64_t carried_messages, carried_bytes;
 	// Of the hop, used by Go only: when the job was made, and when its last rank had left.
 	struct ddlemu_pauses start, end;
 };
@@ -66,6 +68,8 @@ struct ddlemu_header {
 	uint64_t snapshots_off, clock_off; // clock_off: of struct ddlemu_clock
 	uint32_t snapshots; // used by Go only
 	uint32_t virtual_clock; // 1: time is virtual; 0: it is that of CLOCK_MONOTONIC
+	uint32_t flow_paths; // 1: each flow has a path of its own; 0: all flows of two NICs have that of the table
+	uint32_t unused;
 	uint64_t lock_uses[2]; // used by Go only, atomic: how often each lock was acquired
 };
 

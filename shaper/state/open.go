@@ -199,7 +199,10 @@ func (f *File) Config() []byte {
 	return bytes.Clone(f.mem[h.ConfigOff : h.ConfigOff+uint64(h.ConfigLen)])
 }
 
-// Path returns the path from NIC src to NIC dst, empty if there is none.
+// FlowPaths says whether each flow has a path of its own. Then the links between switches count what they carried.
+func (f *File) FlowPaths() bool { return f.head().FlowPaths != 0 }
+
+// Path returns the path from NIC src to NIC dst, empty if there is none. Where each flow has its own, it is one of those.
 func (f *File) Path(src, dst int) []link.PathHop {
 	nics := f.head().nics()
 	if src < 0 || dst < 0 || src >= nics || dst >= nics {

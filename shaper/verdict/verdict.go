@@ -41,6 +41,7 @@ type Input struct {
 	Hops      []state.HopStatus
 	Name      func(hop int) string
 	Path      func(src, dst int) []link.PathHop // between NICs
+	FlowPaths bool                              // each flow has a path of its own, of which Path gives one
 	Endpoint  bool                              // the endpoints add time to a message
 	Packets   *Packets                          // nil except on the kernel datapath for a job of ranks
 	Load      *Load                             // nil if not known
@@ -188,7 +189,7 @@ func OfDead(f *state.File, fab *fabric.Fabric, j state.Job, dead state.Dead) Ver
 // caller subtracts those that are not the job's.
 func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 	end := fab.Config.Endpoint
-	in := Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
+	in := Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, FlowPaths: fab.PerFlow(), Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
 		in.Packets = PacketsOf(f, fab)
 	}
@@ -321,7 +322,7 @@ func (j *judge) noteFullQueues(bytes []uint64) {
 
 // unshaped says whether the path over a link takes no time and never did, so that no message can be late.
 func (j *judge) unshaped(l *state.HopStatus) bool {
-	if j.in.Endpoint {
+	if j.in.Endpoint || j.in.FlowPaths {
 		return false
 	}
 	for _, step := range j.in.Path(l.Src, l.Dst) {
@@ -342,15 +343,22 @@ func (j *judge) sumTrunks(bytes []uint64) {
 	}
 }
 
-// bytesByHop are the job's bytes over each hop, by hop, counted at the links.
+// bytesByHop are the job's bytes over each hop, by hop, counted at the links; where each flow has a path of its own, also at
+// the links between switches.
 func (j *judge) bytesByHop() []uint64 {
 	bytes := make([]uint64, len(j.in.Hops))
 	for i := range j.in.Hops {
 		h := &j.in.Hops[i]
+		if h.Kind == state.Trunk {
+			bytes[i] += j.in.Job.LinkStats[i].CarriedBytes
+		}
 		if h.Kind != state.Link || j.in.Job.LinkStats[i].FirstPosted == 0 {
 			continue
 		}
 		for _, step := range j.in.Path(h.Src, h.Dst) {
+			if j.in.FlowPaths && j.in.Hops[step.Hop].Kind == state.Trunk {
+				continue
+			}
 			for k := range j.in.Job.LinkStats[i].Size {
 				bytes[step.Hop] += j.in.Job.LinkStats[i].Size[k].Bytes
 			}

@@ -125,6 +125,11 @@ func TestUnshaped(t *testing.T) {
 		if v.Valid != tc.valid || v.Links[0].Unshaped != tc.valid {
 			t.Errorf("%s: %s, unshaped %v: %q", tc.name, v.Word, v.Links[0].Unshaped, v.Reasons)
 		}
+		in.FlowPaths = true
+		in.Job.LinkStats[5].CarriedBytes = 7
+		if v := Judge(in); len(v.Trunks) != 1 || v.Trunks[0].Bytes != 7 || v.Links[0].Unshaped {
+			t.Errorf("%s, flows with paths of their own: trunks %+v, unshaped %v; want the one that carried 7 bytes", tc.name, v.Trunks, v.Links[0].Unshaped)
+		}
 		if len(v.Trunks) != 1 || v.Trunks[0].Bytes != v.Links[0].Bytes {
 			t.Errorf("%s: trunks %+v, want the one on the way, with %d bytes", tc.name, v.Trunks, v.Links[0].Bytes)
 		}

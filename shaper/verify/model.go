@@ -74,7 +74,7 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 	players, next := make([]player, len(flows)), make([]int64, len(flows))
 	for i, f := range flows {
 		p := &players[i]
-		*p = player{Flow: f, end: until, flow: net.NewFlow(ids[i], m.fab.Path(f.Src, f.Dst), m.fab.Reverse(f.Src, f.Dst))}
+		*p = player{Flow: f, end: until, flow: net.NewFlow(ids[i], m.fab.Path(f.Src, f.Dst), fabric.Hops(m.fab.Path(f.Dst, f.Src)))}
 		p.trace.ID = ids[i]
 		if posts != nil {
 			p.posts = posts[i]

@@ -44,6 +44,7 @@ type replayed struct {
 		Mean  float64 `json:"mean_us"`
 		Max   float64 `json:"max_us"`
 		Algo  string  `json:"algo"`
+		Model float64 `json:"expected_us"`
 	} `json:"calls"`
 	Checked int64    `json:"checked"`
 	Wrong   int64    `json:"wrong"`

@@ -36,7 +36,7 @@ func flowsOf(t *testing.T, f *fabric.Fabric, demands []demand) []*link.Flow {
 	t.Cleanup(net.Close)
 	flows := make([]*link.Flow, len(demands))
 	for i, d := range demands {
-		flows[i] = net.NewFlow(uint64(i+1), f.Path(d.src, d.dst), f.Reverse(d.src, d.dst))
+		flows[i] = net.NewFlow(uint64(i+1), f.Path(d.src, d.dst), fabric.Hops(f.Path(d.dst, d.src)))
 	}
 	return flows
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
+	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -60,11 +61,12 @@ func (e *Endpoint) accept(c *net.UnixConn) (answer string, err error) {
 	if err != nil {
 		return "", err
 	}
-	steps, reverse, link, err := e.route(int(req.NIC), l.NIC)
+	path := link.PathID(e.Rank.Rank, uint64(l.Listened))
+	steps, reverse, hop, err := e.route(int(req.NIC), l.NIC, path)
 	if err != nil {
 		return "", err
 	}
-	r, err := openRegion(fds[0], e.layout(steps), e.Fabric.ID(), steps, reverse, link)
+	r, err := openRegion(fds[0], e.layout(steps), e.Fabric.ID(), steps, reverse, hop)
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +77,7 @@ func (e *Endpoint) accept(c *net.UnixConn) (answer string, err error) {
 		return "", err
 	}
 	gpu, answer := e.mapGPU(fds[1:])
-	k, err := e.newConn(&C.ddlemu_shm_receiver, r, clockFlow, peer, 0, memoryOf(gpu))
+	k, err := e.newConn(&C.ddlemu_shm_receiver, r, path, clockFlow, peer, 0, memoryOf(gpu))
 	if err != nil {
 		e.mapped.close(gpu)
 		return "", err

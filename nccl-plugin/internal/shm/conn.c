@@ -646,6 +646,16 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	return DDLEMU_SUCCESS;
 }
 
+// count_carried counts a message at the links between switches of its path: those behind the sender's port and the link of
+// the pair, before the receiver's port. stats are those of hop 0.
+static void count_carried(struct ddlemu_link_stats *stats, const struct ddlemu_path *path, uint64_t size)
+{
+	for (uint32_t i = 2; i + 1 < path->n; i++) {
+		__atomic_fetch_add(&stats[path->hop[i]].carried_messages, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&stats[path->hop[i]].carried_bytes, size, __ATOMIC_RELAXED);
+	}
+}
+
 // copy_out copies the bytes that have arrived out of the ring, as far as the budget reaches, and counts the messages
 // that are received.
 static int copy_out(struct ddlemu_conn *c, int64_t now)
@@ -717,6 +727,8 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 				.visible = visible,
 				.distortion = t->distortion },
 			c->scale);
+		if (c->all_stats != NULL)
+			count_carried(c->all_stats, &c->engine.path, x.size);
 		r->size = x.size;
 		note_visible(c, r, visible);
 		c->copied_msgs++;
@@ -819,7 +831,10 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 #ifdef DDLEMU_FAULTS
 	c->engine.rate_fault = fault_rate;
 #endif
-	c->stats = (struct ddlemu_link_stats *)((char *)state + link_stats_off) + c->engine.path.link;
+	struct ddlemu_link_stats *stats = (void *)((char *)state + link_stats_off);
+	c->stats = stats + c->engine.path.link;
+	if (h->flow_paths)
+		c->all_stats = stats;
 	lock_list();
 	c->next = list.first;
 	list.first = c;

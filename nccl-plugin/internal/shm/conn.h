@@ -57,6 +57,7 @@ struct ddlemu_conn {
 	char *ring;
 	uint64_t ring_size; // a private copy: the peer may overwrite the one in f
 	struct ddlemu_link_stats *stats; // where the job counts messages on this link
+	struct ddlemu_link_stats *all_stats; // of all hops, if the flow has a path of its own; else NULL
 	bool counted_broken; // counted in stats->broken
 	struct ddlemu_ledger_view ledger; // next is NULL if this process writes none
 	uint32_t ledger_conn; // this connection's place in the ledger's table

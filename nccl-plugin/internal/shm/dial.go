@@ -49,7 +49,8 @@ const (
 // dial makes connection number to the rank in the handle: its memory, and the peer that
 // maps it too.
 func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.Conn, error) {
-	steps, reverse, hop, err := e.route(nic, int(h.NIC))
+	path := link.PathID(int(h.Rank), uint64(h.Listened))
+	steps, reverse, hop, err := e.route(nic, int(h.NIC), path)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 		e.Me.Job().Invalidate(state.RingTooSmall)
 		return nil, fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY", e.Me.Available()>>10)
 	}
-	r, err := newRegion(l, ring, e.Fabric.ID(), FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
+	r, err := newRegion(l, ring, e.Fabric.ID(), link.FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
 	if err != nil {
 		e.Me.Reserve(-cost)
 		e.Me.Job().Invalidate(state.RingTooSmall)
@@ -86,20 +87,16 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	if mapped {
 		memory = C.struct_ddlemu_gpu_memory{base: (*C.char)(e.gpu.Base), size: C.uint64_t(e.gpu.Size)}
 	}
-	return e.newConn(&C.ddlemu_shm_sender, r, clockFlow, peer, cost, memory)
+	return e.newConn(&C.ddlemu_shm_sender, r, path, clockFlow, peer, cost, memory)
 }
 
-// route finds the hops between two NICs, there and back, and the one that is the
+// route finds the hops of a flow between two NICs, there and back, and the one that is the
 // link between them.
-func (e *Endpoint) route(src, dst int) (steps, reverse []link.PathHop, hop int, err error) {
-	hop, err = e.Link(src, dst)
-	return e.Fabric.Path(src, dst), e.Fabric.Path(dst, src), hop, err
-}
-
-// FlowID is the number of a flow, which selects its random draws. It is the same in every run: it
-// depends on the ends and on how many connections were made between them before.
-func FlowID(src, dst int, number uint64) uint64 {
-	return link.Draw(uint64(uint32(src))<<32|uint64(uint32(dst)), 0, 0, number, 0)
+func (e *Endpoint) route(src, dst int, id uint64) (steps, reverse []link.PathHop, hop int, err error) {
+	if hop, err = e.Link(src, dst); err != nil || e.paths == nil {
+		return e.Fabric.Path(src, dst), e.Fabric.Path(dst, src), hop, err
+	}
+	return e.paths(src, dst, id), e.paths(dst, src, id), hop, nil
 }
 
 // offer sends the region to the listener and waits for its answer. It says whether the listener

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -28,6 +29,7 @@ const handleMagic = 0x316c646868656c64 // "dlehhdl1"
 type Endpoint struct {
 	*transport.Endpoint
 	sock   *net.UnixListener
+	paths  FlowPath      // nil if all flows of two NICs have one path
 	clock  *virtualClock // nil if the fabric's clock is real
 	joined bool          // this endpoint has joined it, and leaves it
 	gpu    Memory        // see ShareGPU; Size 0 if there is none
@@ -45,24 +47,27 @@ type conn struct {
 	cost   int64 // bytes counted against the budget of this process
 }
 
+// FlowPath is the path of a flow from one NIC to another, which are on different nodes.
+type FlowPath func(src, dst int, id uint64) []link.PathHop
+
 // NewEndpoint listens for peers in the fabric's folder, and watches them. It joins the fabric's
-// virtual clock, which a process does once.
-func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint, error) {
+// virtual clock, which a process does once. paths is nil if all flows between two NICs have the path of the fabric's file.
+func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath) (*Endpoint, error) {
 	clock, err := joinClock(f, me, r.Node)
 	if err != nil {
 		return nil, err
 	}
-	return newEndpoint(f, me, r, clock, true)
+	return newEndpoint(f, me, r, paths, clock, true)
 }
 
 // Another makes an endpoint of another participant of this process. The process remains one
 // part of the clock: the ends of both are its own. It is closed before e.
 func (e *Endpoint) Another(me *state.Participant, r state.Rank) (*Endpoint, error) {
-	return newEndpoint(e.Fabric, me, r, e.clock, false)
+	return newEndpoint(e.Fabric, me, r, e.paths, e.clock, false)
 }
 
-func newEndpoint(f *state.File, me *state.Participant, r state.Rank, clock *virtualClock, joined bool) (*Endpoint, error) {
-	e := &Endpoint{clock: clock, joined: joined}
+func newEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath, clock *virtualClock, joined bool) (*Endpoint, error) {
+	e := &Endpoint{paths: paths, clock: clock, joined: joined}
 	e.Endpoint = transport.New(f, me, r, handleMagic, e.dial)
 	err := inDir(f.Dir(), func(dir string) (err error) {
 		path := filepath.Join(dir, state.SocketName(f.Name(), me.Slot()))
@@ -111,8 +116,8 @@ func (e *Endpoint) Listen(nic int, out *[transport.HandleSize]byte) (id uint64, 
 	return e.Endpoint.Listen(nic, netip.AddrPort{}, out), nil
 }
 
-// newConn makes this end of a connection. clockFlow is its flow if the clock is virtual, else nil.
-func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, clockFlow *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64, memory C.struct_ddlemu_gpu_memory) (*conn, error) {
+// newConn makes this end of a connection. path is what its path is drawn by. clockFlow is its flow if the clock is virtual, else nil.
+func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, path uint64, clockFlow *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64, memory C.struct_ddlemu_gpu_memory) (*conn, error) {
 	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), clockFlow, memory)
 	if c == nil {
 		r.close()
@@ -122,7 +127,7 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, clockFlow *C.str
 	src, dst := e.ends(c)
 	nics := e.Fabric.Fixed().NICsPerNode
 	c.src_node, c.dst_node = C.int(src/nics), C.int(dst/nics)
-	e.note(c)
+	e.note(c, path)
 	return &conn{c: c, e: e, region: r, peer: peer, cost: cost}, nil
 }
 
@@ -137,12 +142,12 @@ func (e *Endpoint) ends(c *C.struct_ddlemu_conn) (src, dst int) {
 }
 
 // note enters a new connection in the ledger, if there is one.
-func (e *Endpoint) note(c *C.struct_ddlemu_conn) {
+func (e *Endpoint) note(c *C.struct_ddlemu_conn, path uint64) {
 	if e.ledger == nil {
 		return
 	}
 	src, dst := e.ends(c)
-	x := ledger.Connection{Flow: uint64(c.f.id), Link: uint32(c.engine.path.link), Src: uint32(src), Dst: uint32(dst)}
+	x := ledger.Connection{Path: path, Flow: uint64(c.f.id), Link: uint32(c.engine.path.link), Src: uint32(src), Dst: uint32(dst)}
 	if c.base.ops == &C.ddlemu_shm_sender {
 		x.Sends = 1
 	}

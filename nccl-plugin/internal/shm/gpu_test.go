@@ -67,7 +67,7 @@ func newVirtualPair(t *testing.T, tr link.Transport) *virtualPair {
 		}
 		t.Cleanup(func() { me.Leave() })
 		if i == 0 {
-			p.ends[i], err = NewEndpoint(p.file, me, r)
+			p.ends[i], err = NewEndpoint(p.file, me, r, nil)
 		} else {
 			p.ends[i], err = p.ends[0].Another(me, r)
 		}

@@ -76,7 +76,7 @@ func TestHandleReplayed(t *testing.T) {
 	if next.Slot() != slot {
 		t.Fatalf("the next participant has slot %d, not %d", next.Slot(), slot)
 	}
-	if p.ends[1], err = NewEndpoint(p.file, next, state.Rank{Rank: 1, Node: 1, World: 2}); err != nil {
+	if p.ends[1], err = NewEndpoint(p.file, next, state.Rank{Rank: 1, Node: 1, World: 2}, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer next.Leave()
@@ -287,7 +287,7 @@ func TestReplacedFolder(t *testing.T) {
 			t.Cleanup(func() { os.RemoveAll(moved) })
 			tc.replace(t, dir, moved)
 			refused(t, p.ends[0], h, tc.want)
-			if _, err := NewEndpoint(p.file, p.ends[0].Me, state.Rank{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := NewEndpoint(p.file, p.ends[0].Me, state.Rank{}, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("listen: %v, want %q", err, tc.want)
 			}
 		})

@@ -152,7 +152,7 @@ func TestMemoryOfUnshapedConnectionGrows(t *testing.T) {
 	}{"unshaped": {unshaped, false}, "slow": {slow, true}, "far": {far, true}} {
 		t.Run(name, func(t *testing.T) {
 			e := newPair(t, tc.wire, tcp, 64<<20).ends[0]
-			steps, reverse, hop, err := e.route(0, 1)
+			steps, reverse, hop, err := e.route(0, 1, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

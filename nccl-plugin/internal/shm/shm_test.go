@@ -64,7 +64,7 @@ func newPair(t testing.TB, wire link.Spec, tr link.Transport, budget uint64) *pa
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.ends[i], err = NewEndpoint(p.file, me, r); err != nil {
+		if p.ends[i], err = NewEndpoint(p.file, me, r, nil); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p.ends[i].Close(); me.Leave() })

@@ -69,6 +69,7 @@ type Endpoint struct {
 	attempts  map[uint64]*attempt
 	conns     map[uint64]Conn
 	dialled   map[int32]uint64 // connections made to each rank so far
+	listened  uint32           // connections that this rank has listened for, without those to itself
 }
 
 // attempt is one connect in progress.
@@ -305,8 +306,10 @@ func (e *Endpoint) Listen(nic int, addr netip.AddrPort, out *[HandleSize]byte) (
 	id = e.NewID()
 	e.mu.Lock()
 	e.listeners[uint32(id)] = l
+	l.Listened = e.listened
+	e.listened++
 	e.mu.Unlock()
-	h := Handle{Fabric: e.Fabric.ID(), Nonce: l.nonce, Slot: uint32(e.Me.Slot()), Listen: uint32(id), NIC: uint32(nic), Rank: int32(e.Rank.Rank), Addr: addr}
+	h := Handle{Listened: l.Listened, Fabric: e.Fabric.ID(), Nonce: l.nonce, Slot: uint32(e.Me.Slot()), Listen: uint32(id), NIC: uint32(nic), Rank: int32(e.Rank.Rank), Addr: addr}
 	h.put(out, e.magic)
 	return id
 }
@@ -396,6 +399,9 @@ func (e *Endpoint) begin(nic int, h Handle) (key uint64, err error) {
 	e.lastID++
 	a, number := &attempt{to: h, nic: nic, done: make(chan struct{})}, e.dialled[h.Rank]
 	e.dialled[h.Rank]++
+	if int(h.Slot) == e.Me.Slot() {
+		e.listened-- // NCCL tries at the start, with a connection of a rank to itself, whether a NIC reaches the GPU's memory
+	}
 	e.attempts[e.lastID] = a
 	e.Running.Go(func() {
 		defer close(a.done)

@@ -23,7 +23,9 @@ type Handle struct {
 	Listen uint32 // the listener's number in its process
 	NIC    uint32 // number in the fabric
 	Rank   int32
-	Addr   netip.AddrPort // where the listening node accepts TCP streams; unspecified for shm
+	// Listened is how many connections the rank had listened for before.
+	Listened uint32
+	Addr     netip.AddrPort // where the listening node accepts TCP streams; unspecified for shm
 }
 
 // put writes the handle. The magic number tells the handles of the datapaths apart.
@@ -40,6 +42,7 @@ func (h *Handle) put(b *[HandleSize]byte, magic uint64) {
 	addr := h.Addr.Addr().As16()
 	copy(b[40:], addr[:])
 	le.PutUint16(b[56:], h.Addr.Port())
+	le.PutUint32(b[60:], h.Listened)
 }
 
 // ParseHandle reads a handle, which may be arbitrary bytes. It fails for the handle of
@@ -52,7 +55,8 @@ func ParseHandle(b *[HandleSize]byte, magic, fabric uint64) (Handle, error) {
 	h := Handle{
 		Fabric: le.Uint64(b[8:]), Nonce: le.Uint64(b[16:]), Slot: le.Uint32(b[24:]), Listen: le.Uint32(b[28:]),
 		NIC: le.Uint32(b[32:]), Rank: int32(le.Uint32(b[36:])),
-		Addr: netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[40:])).Unmap(), le.Uint16(b[56:])),
+		Addr:     netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[40:])).Unmap(), le.Uint16(b[56:])),
+		Listened: le.Uint32(b[60:]),
 	}
 	if h.Fabric != fabric {
 		return Handle{}, errors.New("the peer is on another fabric: give all ranks the same DDLEMU_DIR and DDLEMU_FABRIC, or, where the job makes its own fabric, the same DDLEMU_JOB")

@@ -20,7 +20,9 @@ const Patience = 10 * time.Second
 type Listener struct {
 	NIC   int // number in the fabric
 	nonce uint64
-	ready []Conn // made by a peer and not accepted yet
+	// Listened is how many connections this rank had listened for before.
+	Listened uint32
+	ready    []Conn // made by a peer and not accepted yet
 
 	died, left int       // ranks of the job that were gone when the listener was opened
 	leftSince  time.Time // when a rank was first seen to have left since then

@@ -23,7 +23,8 @@ func (c Communicator) Decision(call bench.Case) (expect.Decision, error) {
 	return c.times.Decision(call)
 }
 
-// Fabric is the fabric at time scale 1. nics are those that NCCL uses.
-func (c Communicator) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
-	return c.times.Fabric(nics)
+// Fabric is the fabric at time scale 1. nics are those that NCCL uses, and rank is the rank in the job of one of the
+// communicator.
+func (c Communicator) Fabric(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int) (*expect.Fabric, error) {
+	return c.times.FabricOf(nics, rank)
 }

@@ -65,6 +65,7 @@ type Connection struct {
 	Channel, Index int // Index is 0 for collectives, 1 for send and receive
 	From, To       int
 	Receive        bool   // logged by the receiver (only for NET; P2P and SHM are logged by the sender)
+	Listened       uint64 // of a receiver over NET: how many such connections its process had listened for before
 	Via            string // the transport as NCCL writes it, such as NET/Socket/0, P2P/IPC or SHM/direct/direct
 }
 

@@ -28,8 +28,10 @@ type Parser struct {
 	skip    bool   // ignore the rest of a line that is too long
 	network string // printed before the communicator that uses it
 	recent  []Decision
-	columns []string // algorithms of the current tuning table
-	chosen  *Comm    // of lines that name none; nil for the newest
+
+	listened uint64   // connections over NET for which the process has listened
+	columns  []string // algorithms of the current tuning table
+	chosen   *Comm    // of lines that name none; nil for the newest
 }
 
 // Log returns what was read so far. Later writes extend it.
@@ -234,6 +236,10 @@ func (p *Parser) readLatencies(m []string) {
 
 func (p *Parser) readConnection(m []string) {
 	c := p.comm()
+	listened := p.listened
+	if m[5] == "receive" && device(m[6]) != Unknown {
+		p.listened++
+	}
 	if len(c.Connections) == maxEntries {
 		return
 	}
@@ -242,7 +248,7 @@ func (p *Parser) readConnection(m []string) {
 		index = number(m[2])
 	}
 	c.Connections = append(c.Connections, Connection{
-		Channel: number(m[1]), Index: index, From: number(m[3]), To: number(m[4]), Receive: m[5] == "receive", Via: m[6],
+		Channel: number(m[1]), Index: index, From: number(m[3]), To: number(m[4]), Receive: m[5] == "receive", Listened: listened, Via: m[6],
 	})
 }
 

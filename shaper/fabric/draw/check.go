@@ -19,8 +19,10 @@ func Check(f *fabric.Fabric) []string {
 			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
 				continue
 			}
-			for _, s := range f.Path(src, dst) {
-				paths[s.Hop]++
+			for _, path := range f.Paths(src, dst) {
+				for _, s := range path {
+					paths[s.Hop]++
+				}
 			}
 		}
 	}

@@ -69,9 +69,11 @@ func spread(f *fabric.Fabric, include func(src, dst int) bool) (text string, fou
 	return fmt.Sprintf("%v to %v", least, most), found
 }
 
-// up reports whether every hop of the path between two NICs is up.
+// up reports whether every hop of a path between two NICs is up.
 func up(f *fabric.Fabric, src, dst int) bool {
-	return !slices.ContainsFunc(f.Path(src, dst), func(s link.PathHop) bool { return f.Hops[s.Hop].Spec.Down })
+	return slices.ContainsFunc(f.Paths(src, dst), func(path []link.PathHop) bool {
+		return !slices.ContainsFunc(path, func(s link.PathHop) bool { return f.Hops[s.Hop].Spec.Down })
+	})
 }
 
 // bisection describes the bandwidth in both directions.

@@ -118,8 +118,8 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 		return cmp.Or(cmp.Compare(x.src, y.src), wakes.ByDistance(x.src, x.dst, y.dst), cmp.Compare(x.channel, y.channel))
 	})
 	p.heap = wakes.New(len(p.conns), func(i int, _ int64) uint64 { return uint64(p.turns.Place(i)) })
-	// The plugin numbers the connections between two NICs (shm.FlowID), by sender, receiver and channel.
-	made := map[uint64]uint64{}
+	// The plugin numbers the connections between two NICs (link.FlowID), by sender, receiver and channel.
+	made := &connections{between: map[[2]int]uint64{}, by: map[int]uint64{}}
 	for _, i := range p.inOrderOfIDs() {
 		if err := p.conns[i].open(f, net, p.slots, made); err != nil {
 			return nil, err
@@ -152,8 +152,14 @@ func (p *player) connect(byEnds map[[3]int]int, src, dst, channel int) int {
 	return i
 }
 
+// connections counts those that the plugin makes.
+type connections struct {
+	between map[[2]int]uint64 // by the NICs at both ends
+	by      map[int]uint64    // by the receiver's NIC
+}
+
 // open makes the flow of a connection between nodes.
-func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made map[uint64]uint64) error {
+func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made *connections) error {
 	if c.sender < 0 || c.receiver < 0 {
 		return fmt.Errorf("GPU %d to GPU %d on channel %d has only one end", c.src, c.dst, c.channel)
 	}
@@ -161,14 +167,21 @@ func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made map[
 	if f.Node(c.src) == f.Node(c.dst) {
 		return nil
 	}
-	path, reverse, err := f.Path(expect.Conn{Src: c.src, Dst: c.dst, Channel: c.channel})
+	of := expect.Conn{Src: c.src, Dst: c.dst, Channel: c.channel}
+	path, _, err := f.Path(of)
 	if err != nil {
 		return fmt.Errorf("path of GPU %d to GPU %d on channel %d: %w", c.src, c.dst, c.channel, err)
 	}
+	nics := [2]int{path[0].Hop / 2, path[len(path)-1].Hop / 2} // hops 2n and 2n+1 are the ports of NIC n
+	of.Listened = made.by[nics[1]]
+	c.id = link.FlowID(nics[0], nics[1], made.between[nics])
+	made.by[nics[1]]++
+	made.between[nics]++
+	path, reverse, err := f.Path(of)
+	if err != nil {
+		return err
+	}
 	c.path = path
-	ends := uint64(path[0].Hop/2)<<32 | uint64(path[len(path)-1].Hop/2) // hops 2n and 2n+1 are the ports of NIC n
-	c.id = link.Draw(ends, 0, 0, made[ends], 0)
-	made[ends]++
 	if err := c.Connect(c.id, path, reverse, net); err != nil {
 		return fmt.Errorf("GPU %d to GPU %d: %w", c.src, c.dst, err)
 	}

@@ -91,7 +91,8 @@ func (p *Place) Expect() (*expect.Fabric, error) {
 		Params: params, Transport: &transport, Tables: p.Fabric.JitterTables(), Seed: p.Fabric.Config.Seed, InOrder: true, Node: p.Node,
 		Path: func(c expect.Conn) ([]link.PathHop, []int, error) {
 			src, dst := p.NICs(c.Src, c.Dst, c.Channel)
-			return p.Fabric.Path(src, dst), p.Fabric.Reverse(src, dst), nil
+			id := link.PathID(dst, c.Listened)
+			return p.Fabric.FlowPath(src, dst, id), p.Fabric.FlowReverse(src, dst, id), nil
 		},
 	}, nil
 }

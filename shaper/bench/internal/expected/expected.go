@@ -252,8 +252,14 @@ func versionNumber(text string) (int, error) {
 	return major*10000 + minor*100 + patch, nil
 }
 
-// Fabric is the fabric at time scale 1. nics are those that NCCL uses.
+// Fabric is the fabric at time scale 1 for the job's only communicator. nics are those that NCCL uses.
 func (t *Times) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
+	return t.FabricOf(nics, func(r int) int { return r })
+}
+
+// FabricOf is the fabric at time scale 1 for a communicator of a job. rank is the rank in the job of one of the
+// communicator.
+func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int) (*expect.Fabric, error) {
 	params, err := t.fabric.Params(1)
 	if err != nil {
 		return nil, err
@@ -263,27 +269,44 @@ func (t *Times) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, erro
 	for node := range listed {
 		listed[node] = t.fabric.ListedNICs(node)
 	}
+	var made func(c expect.Conn) (through, place int)
+	if t.fabric.PerFlow() {
+		made = func(c expect.Conn) (through, place int) {
+			n, known := nics[pairOf(c)]
+			if !known || n.Through == nccllog.Unknown {
+				return c.Src, 0 // Path has the error
+			}
+			return n.Through, int(n.Listened)
+		}
+	}
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed, Node: t.node, InOrder: t.fabric.Config.IsVirtual(),
+		Made: made,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
-			src, dst, err := t.ends(c, nics, listed)
+			src, dst, listened, err := t.ends(c, nics, listed)
 			if err != nil {
 				return nil, nil, err
 			}
-			return t.fabric.Path(src, dst), t.fabric.Reverse(src, dst), nil
+			id := link.PathID(rank(c.Dst), listened)
+			return t.fabric.FlowPath(src, dst, id), t.fabric.FlowReverse(src, dst, id), nil
 		},
 	}, nil
 }
 
-// ends are the two NICs of a connection. listed are the NICs of each node that NCCL is shown.
-func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs, listed [][]int) (src, dst int, err error) {
-	if t.fabric.Config.NICsPerNode == 1 {
-		return t.fabric.NIC(t.node(c.Src), 0), t.fabric.NIC(t.node(c.Dst), 0), nil
+func pairOf(c expect.Conn) nccllog.Pair {
+	return nccllog.Pair{From: c.Src, To: c.Dst, Channel: c.Channel, P2P: c.P2P}
+}
+
+// ends are the two NICs of a connection, and its number among those of its receiver, which is used only if each flow has a
+// path of its own. listed are the NICs of each node that NCCL is shown.
+func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs, listed [][]int) (src, dst int, listened uint64, err error) {
+	if t.fabric.Config.NICsPerNode == 1 && !t.fabric.PerFlow() {
+		return t.fabric.NIC(t.node(c.Src), 0), t.fabric.NIC(t.node(c.Dst), 0), 0, nil
 	}
-	n, known := nics[nccllog.Pair{From: c.Src, To: c.Dst, Channel: c.Channel, P2P: c.P2P}]
+	n, known := nics[pairOf(c)]
 	from, to := listed[t.node(c.Src)], listed[t.node(c.Dst)]
 	if !known || n.Send < 0 || n.Send >= len(from) || n.Receive < 0 || n.Receive >= len(to) {
-		return 0, 0, fmt.Errorf("NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG", c.Channel, c.Src, c.Dst)
+		return 0, 0, 0, fmt.Errorf("NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG", c.Channel, c.Src, c.Dst)
 	}
-	return t.fabric.NIC(t.node(c.Src), from[n.Send]), t.fabric.NIC(t.node(c.Dst), to[n.Receive]), nil
+	return t.fabric.NIC(t.node(c.Src), from[n.Send]), t.fabric.NIC(t.node(c.Dst), to[n.Receive]), n.Listened, nil
 }
