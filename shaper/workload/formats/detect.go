@@ -33,10 +33,14 @@ func detect(head []byte) Kind {
 		switch {
 		case signNative.Match(text):
 			return Native
+		case chakra.LikeJSON(text):
+			return Chakra
 		case signKineto.Match(text):
 			return Kineto
 		case signET.Match(text):
 			return PyTorchET
+		case chakra.Like(head): // its first message has 123 bytes
+			return Chakra
 		}
 		return ""
 	case signGOAL.Match(text):

@@ -4,7 +4,6 @@
 package formats
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -58,8 +57,6 @@ func Detect(f input.File) (Kind, error) {
 	what := "it is none of " + list()
 	if n == 0 {
 		what = "it is empty"
-	} else if bytes.Contains(head[:n], []byte(`"workload_graph"`)) {
-		what = "it is a Chakra trace as JSON: give the .et file that it was made of"
 	} else if n > 262 && string(head[257:262]) == "ustar" {
 		what = "it is a tar archive: unpack it first"
 	}

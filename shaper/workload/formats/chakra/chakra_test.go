@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -363,8 +365,17 @@ func FuzzRead(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add([]byte(m.contents[0]))
+	for _, name := range []string{"ALL_TO_ALL.0.json", "ddp.0.json", "one_metadata_node_all_types.0.json"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(`{"workload_graph":[{"Id":1,"NodeType":7,"data_deps":[],"comm_type":0,"comm_size":8}],"ngpus":2}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		Like(data)
+		LikeJSON(data)
 		w, err := Read([]input.File{input.Bytes("x.0.et", data)}, input.Options{OneForAll: true, Ranks: 2})
 		if err == nil && len(w.Ops) > len(data) {
 			t.Errorf("%d operations of %d bytes", len(w.Ops), len(data))

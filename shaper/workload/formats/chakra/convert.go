@@ -30,17 +30,19 @@ type job struct {
 	comms   perrank.Registry
 	all     workload.Ranks
 	groups  map[string]workload.Ranks // ranks by pg_name
-	left    struct{ dims, sizeless, untimed, memory, eager, untyped, singles int }
+	left    struct{ dims, sizeless, untimed, memory, eager, untyped, singles, foreign int }
 	unknown map[string]bool // process groups of which nothing lists the ranks
 	timed   bool
 }
 
 func newJob(traces []*trace, o input.Options) (*job, error) {
 	j := &job{options: o, ranks: len(traces), groups: map[string]workload.Ranks{}, unknown: map[string]bool{}}
-	if len(traces) == 1 && (o.Ranks > 1 || hasComm(traces[0])) {
+	if len(traces) == 1 && (o.Ranks > 1 || traces[0].world > 1 || hasComm(traces[0])) {
 		switch {
 		case !o.OneForAll:
 			return nil, fmt.Errorf("%s: the trace is of one rank: give those of all", traces[0].file)
+		case o.Ranks == 0 && traces[0].world > 1:
+			o.Ranks = traces[0].world
 		case o.Ranks == 0:
 			return nil, fmt.Errorf("%s does not say how many ranks the job had: give the traces of all, or add --ranks N", traces[0].file)
 		}
@@ -63,8 +65,7 @@ func newJob(traces []*trace, o input.Options) (*job, error) {
 
 func hasComm(t *trace) bool {
 	return slices.ContainsFunc(t.nodes, func(n *node) bool {
-		_, ok := n.ints["comm_type"]
-		return ok || n.kind == sendNode || n.kind == receiveNode
+		return n.has[commType] || n.kind == sendNode || n.kind == receiveNode
 	})
 }
 
@@ -72,7 +73,7 @@ func hasComm(t *trace) bool {
 func (j *job) readGroups(t *trace) {
 	for _, n := range t.nodes {
 		first, last := strings.Index(n.values, "[{"), strings.LastIndex(n.values, "}]")
-		if !strings.Contains(n.name, "process_group:init") || first < 0 || last < first {
+		if !n.listsGroups() || first < 0 || last < first {
 			continue
 		}
 		var groups []struct {
@@ -99,7 +100,7 @@ func (j *job) usedGroups(traces []*trace) {
 	}
 	for r, t := range traces {
 		for _, n := range t.nodes {
-			if name := n.texts["pg_name"]; name != "" && !listed[name] && !slices.Contains(j.groups[name], r) {
+			if name := n.group; name != "" && !listed[name] && !slices.Contains(j.groups[name], r) {
 				j.groups[name] = append(j.groups[name], r)
 			}
 		}
@@ -162,10 +163,14 @@ func (j *job) op(t *trace, n *node) (*workload.Op, error) {
 	}
 	calc := &workload.Op{Kind: workload.Calc, Name: strings.ToValidUTF8(name, "?"), Stream: streamGPU, Nanos: int64(min(n.micros, 1<<45) * 1000)}
 	j.timed = j.timed || n.micros > 0
-	if n.ints["is_cpu_op"] != 0 {
+	if n.numbers[onCPU] != 0 {
 		calc.Stream = streamCPU
 	}
-	_, typed := n.ints["comm_type"]
+	typed := n.has[commType]
+	if !n.kind.known() {
+		j.left.foreign++
+		return nil, nil
+	}
 	switch n.kind {
 	case sendNode, receiveNode:
 		return j.message(t, n)
@@ -182,7 +187,7 @@ func (j *job) op(t *trace, n *node) (*workload.Op, error) {
 		return calc, nil
 	case computeNode:
 		if n.micros == 0 {
-			if n.ints["num_ops"] > 0 {
+			if n.numbers[numOps] > 0 {
 				j.left.untimed++
 			}
 			return nil, nil
@@ -205,7 +210,7 @@ const barrier = 9
 
 // collective is the operation of a collective. Its comm_size is the size of the input of a rank, as ASTRA-sim takes it.
 func (j *job) collective(t *trace, n *node) (*workload.Op, error) {
-	number, size := n.ints["comm_type"], n.ints["comm_size"]
+	number, size := n.numbers[commType], n.numbers[commSize]
 	if number < 0 || number >= int64(len(functions)) {
 		return nil, fmt.Errorf("comm_type %d is not known", number)
 	}
@@ -215,7 +220,7 @@ func (j *job) collective(t *trace, n *node) (*workload.Op, error) {
 	if n.partial {
 		j.left.dims++
 	}
-	comm, members, err := j.comm(t, n.texts["pg_name"])
+	comm, members, err := j.comm(t, n.group)
 	if err != nil {
 		return nil, err
 	}
@@ -267,23 +272,23 @@ func (j *job) comm(t *trace, name string) (comm string, members int, err error) 
 // direction, so that messages of other pairs do not wait for it.
 func (j *job) message(t *trace, n *node) (*workload.Op, error) {
 	op := &workload.Op{Kind: workload.Send, Peer: 1}
-	from, to := int64(t.number), n.ints["comm_dst"]
+	from, to := int64(t.number), n.numbers[commDestination]
 	if n.kind == receiveNode {
 		op.Kind, op.Peer = workload.Recv, 0
-		from, to = n.ints["comm_src"], int64(t.number)
+		from, to = n.numbers[commSource], int64(t.number)
 	}
 	if from < 0 || from >= int64(j.ranks) || to < 0 || to >= int64(j.ranks) || from == to {
 		return nil, fmt.Errorf("a message from rank %d to rank %d of a job of %d ranks", from, to, j.ranks)
 	}
-	if n.ints["comm_size"] < 0 {
-		return nil, fmt.Errorf("comm_size %d", n.ints["comm_size"])
+	if n.numbers[commSize] < 0 {
+		return nil, fmt.Errorf("comm_size %d", n.numbers[commSize])
 	}
 	op.Comm = j.comms.Add(fmt.Sprintf("%d>%d", from, to), workload.Ranks{int(from), int(to)})
 	op.Stream = op.Comm
-	if n.ints["comm_size"] == 0 {
+	if n.numbers[commSize] == 0 {
 		j.left.sizeless++
 	}
-	op.Count, op.Type = j.options.Elements(n.ints["comm_size"], 1)
+	op.Count, op.Type = j.options.Elements(n.numbers[commSize], 1)
 	return op, nil
 }
 
@@ -312,6 +317,7 @@ func (j *job) source(traces []*trace) workload.Source {
 	note(j.left.eager, "receive", "each depends on a send and starts with it, since a send of NCCL ends only when it is received")
 	note(j.left.sizeless, "call", "of no bytes (comm_size)")
 	note(j.left.untyped, "collective", "the trace does not say which (comm_type); only its duration was taken")
+	note(j.left.foreign, "node", "left out, of a type that is not known")
 	note(j.left.singles, "call", "left out, in a group of one rank")
 	note(len(j.unknown), "process group", "the trace does not say its ranks; all ranks were taken")
 	return s

@@ -2,7 +2,7 @@
 
 // Package chakra reads and writes Chakra execution traces, version 1: one file per rank, whose name has the rank before its
 // ending, as in NAME.3.et. The format is protocol buffers, each after its length: GlobalMetadata, then Nodes
-// (mlcommons/chakra, schema/protobuf/et_def.proto).
+// (mlcommons/chakra, schema/protobuf/et_def.proto). It reads the same traces as JSON.
 package chakra
 
 import (
@@ -23,7 +23,8 @@ import (
 type trace struct {
 	file   string
 	number int
-	head   map[string]string
+	head   head
+	world  int // the number of ranks, 0 if the trace does not say it
 	nodes  []*node
 }
 
@@ -55,6 +56,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		if lists[i], err = j.rank(t); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.file, err)
 		}
+		t.nodes = nil // a trace may have millions
 	}
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms, Source: j.source(traces)}}
 	if len(traces) == 1 {
@@ -66,7 +68,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 }
 
 // rankOfName finds the rank in a file's name.
-var rankOfName = regexp.MustCompile(`(\d+)(\.et)?(\.gz)?$`)
+var rankOfName = regexp.MustCompile(`(\d+)(\.et)?(\.json)?(\.gz)?$`)
 
 // readTrace reads a file. If its name has no number, the rank is that of its place among the files.
 func readTrace(f input.File, place int) (*trace, error) {
@@ -80,6 +82,12 @@ func readTrace(f input.File, place int) (*trace, error) {
 		if n, err := strconv.Atoi(m[1]); err == nil && n < workload.MaxRanks {
 			t.number = n
 		}
+	}
+	if start, _ := in.Peek(1 << 14); startOfJSON.Match(start) {
+		if signGraph.Match(start) {
+			return t, t.readGraph(in.JSON())
+		}
+		return t, t.readDocuments(in.JSON())
 	}
 	m := &messages{in: in, name: f.Name}
 	data, err := m.next()

@@ -7,38 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
-
-// nodeType is the type of a node.
-type nodeType int
-
-// The types of nodes, by their numbers in the format.
-const (
-	metadataNode nodeType = iota + 1
-	loadNode
-	storeNode
-	computeNode
-	sendNode
-	receiveNode
-	collectiveNode
-)
-
-// node is a node of the graph of a rank.
-type node struct {
-	id      uint64
-	name    string
-	kind    nodeType
-	after   []uint64 // data dependencies
-	micros  uint64   // duration
-	values  string   // of the inputs
-	ints    map[string]int64
-	texts   map[string]string
-	partial bool // involved_dim excludes a dimension
-}
 
 // Numbers of fields. The control dependencies (4) are not read: they lead to the caller of an operation, in both directions, and
 // ASTRA-sim does not wait for them either.
@@ -128,7 +103,7 @@ func fields(data []byte, field func(number protowire.Number, value uint64, bytes
 
 // parseNode reads a node.
 func parseNode(data []byte) (*node, error) {
-	n := &node{ints: map[string]int64{}, texts: map[string]string{}}
+	n := &node{}
 	err := fields(data, func(number protowire.Number, value uint64, bytes []byte) error {
 		switch number {
 		case nodeID:
@@ -143,13 +118,13 @@ func parseNode(data []byte) (*node, error) {
 			n.micros = value
 		case nodeInputs:
 			return fields(bytes, func(number protowire.Number, _ uint64, bytes []byte) error {
-				if number == inputValues {
+				if number == inputValues && n.listsGroups() {
 					n.values = string(bytes)
 				}
 				return nil
 			})
 		case nodeAttribute:
-			return n.attribute(bytes)
+			return attribute(bytes, n)
 		}
 		return nil
 	})
@@ -173,43 +148,53 @@ func (n *node) dependencies(value uint64, packed []byte) error {
 	return nil
 }
 
+// attributes takes the attributes of a message.
+type attributes interface {
+	setNumber(name string, value int64)
+	setText(name, value string)
+	setFalse(name string) // one of a list of boolean values is false
+}
+
 // attribute reads a name and a value of any type.
-func (n *node) attribute(data []byte) error {
+func attribute(data []byte, to attributes) error {
 	name := ""
 	return fields(data, func(number protowire.Number, value uint64, bytes []byte) error {
 		switch {
 		case number == attributeName:
 			name = string(bytes)
 		case number == attributeText:
-			n.texts[name] = string(bytes)
-		case number == attributeBools && name == "involved_dim":
+			to.setText(name, string(bytes))
+		case number == attributeBools:
 			return fields(bytes, func(_ protowire.Number, value uint64, packed []byte) error {
-				for _, b := range packed {
-					n.partial = n.partial || b == 0
+				if slices.Contains(packed, 0) || packed == nil && value == 0 {
+					to.setFalse(name)
 				}
-				n.partial = n.partial || packed == nil && value == 0
 				return nil
 			})
 		case bytes != nil:
-		case number == 15 || number == 19: // sint32 and sint64
-			n.ints[name] = protowire.DecodeZigZag(value)
+		case number == 3: // double
+			to.setNumber(name, int64(math.Float64frombits(value)))
+		case number == 5: // float
+			to.setNumber(name, int64(math.Float32frombits(uint32(value))))
+		case number == 15 || number == 17: // sint32 and sint64
+			to.setNumber(name, protowire.DecodeZigZag(value))
 		default:
-			n.ints[name] = int64(value)
+			to.setNumber(name, int64(value))
 		}
 		return nil
 	})
 }
 
 // parseHead reads the attributes of the first message that are texts.
-func parseHead(data []byte) (map[string]string, error) {
-	n := &node{ints: map[string]int64{}, texts: map[string]string{}}
+func parseHead(data []byte) (head, error) {
+	h := head{}
 	err := fields(data, func(number protowire.Number, _ uint64, bytes []byte) error {
 		if number == headAttribute {
-			return n.attribute(bytes)
+			return attribute(bytes, h)
 		}
 		return nil
 	})
-	return n.texts, err
+	return h, err
 }
 
 // Like tells whether a file that begins with head may be a Chakra trace: its first message is a GlobalMetadata.

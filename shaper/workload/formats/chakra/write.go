@@ -273,12 +273,11 @@ func readOwn(traces []*trace) (*workload.Workload, error) {
 			return nil, fmt.Errorf("%s and %s are of different workloads", traces[0].file, t.file)
 		}
 		for _, n := range t.nodes {
-			text, ok := n.texts[attrOp]
-			if !ok {
+			if n.own == "" {
 				continue // of a group
 			}
 			var o workload.Op
-			if err := json.Unmarshal([]byte(text), &o); err != nil {
+			if err := json.Unmarshal([]byte(n.own), &o); err != nil {
 				return nil, fmt.Errorf("%s: node %d: %w", t.file, n.id, err)
 			}
 			lists[i] = append(lists[i], o)
