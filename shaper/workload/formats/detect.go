@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
 )
 
 // Signs of text formats in the first bytes of a file. The first line of SimAI and ASTRA-sim names a parallelism, the
@@ -29,6 +30,8 @@ func detect(head []byte) Kind {
 	switch {
 	case len(text) == 0:
 		return ""
+	case nsys.Like(head):
+		return Nsys
 	case text[0] == '{' || text[0] == '[' && signKineto.Match(text): // a line of a log may begin with [ too
 		switch {
 		case signNative.Match(text):

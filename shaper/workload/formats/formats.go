@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
 )
 
 // Kind is a format.
@@ -25,10 +26,13 @@ const (
 	AICB      Kind = "aicb"  // AICB's CSV of calls
 	OpCSV     Kind = "opcsv" // op,count,root
 	NCCLLog   Kind = "nccllog"
+	Nsys      Kind = "nsys" // exports of Nsight Systems
 )
 
 // Kinds are all formats that can be read.
-func Kinds() []Kind { return []Kind{Kineto, PyTorchET, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog} }
+func Kinds() []Kind {
+	return []Kind{Kineto, PyTorchET, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Nsys}
+}
 
 // Native is the format of ddlemu itself.
 const Native Kind = "ddlemu"
@@ -59,6 +63,8 @@ func Detect(f input.File) (Kind, error) {
 		what = "it is empty"
 	} else if n > 262 && string(head[257:262]) == "ustar" {
 		what = "it is a tar archive: unpack it first"
+	} else if report := nsys.Foreign(head[:n]); report != "" {
+		what = report
 	}
 	return "", fmt.Errorf("%s: %w: %s", f.Name, ErrUnknown, what)
 }

@@ -95,6 +95,12 @@ func TestDetect(t *testing.T) {
 		"MICRO\n19\nmicro_test":                                      SimAI,
 		"allreduce,1,-1\n":                                           OpCSV,
 		"\x07\n\x050.0.4J\x08\x01":                                   Chakra,
+		"{\n  \"version\": \"0.0.4\"\n}{\n  \"id\": \"1\",\n  \"type\": \"COMP_NODE\"\n}":      Chakra,
+		`{"workload_graph": [{"Id": 1}]}`:                                                      Chakra,
+		"SQLite format 3\x00\x10\x00":                                                          Nsys,
+		`{"data":["ncclAllReduce"]}`:                                                           Nsys,
+		"\nProcessing [a.sqlite] with [b.py]... \nTime (%),Total Time (ns),Instances,Name\n":   Nsys,
+		"Name,Start (ns),Duration (ns),CorrId\n":                                               Nsys,
 		"[2026-11-25 16:46:28.5] vm:1:1 [0] NCCL INFO AllReduce: opCount 0 count 1 datatype 7": NCCLLog,
 		"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n":                                          NCCLLog,
 	} {
@@ -105,7 +111,8 @@ func TestDetect(t *testing.T) {
 	archive := make([]byte, 600)
 	copy(archive, "name")
 	copy(archive[257:], "ustar")
-	for text, want := range map[string]string{"": "it is empty", "hello, world\n": "it is none of kineto", string(archive): "unpack it first"} {
+	for text, want := range map[string]string{"": "it is empty", "hello, world\n": "it is none of kineto", string(archive): "unpack it first",
+		"NVIDIA Tegra Profiler Report 2023@4": "nsys export --type sqlite", "PAR1\x15": "Parquet"} {
 		_, err := Detect(input.Bytes("x", []byte(text)))
 		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %q", text, err, want)

@@ -15,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/kineto"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/opcsv"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorchet"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/simai"
@@ -78,6 +79,8 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 		return chakra.Read(files, o)
 	case NCCLLog:
 		return nccllog.Read(files, o)
+	case Nsys:
+		return nsys.Read(files, o)
 	}
 	if len(files) > 1 {
 		return nil, fmt.Errorf("%s and %s: a job in the format %s is one file", files[0].Name, files[1].Name, kind)

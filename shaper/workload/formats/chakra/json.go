@@ -16,8 +16,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// Two tools write traces as JSON. Chakra's jsonizer writes each message of the file by protobuf's json_format, one after the
-// other: GlobalMetadata, then Nodes. Chakra's feeder reads one object whose workload_graph lists the nodes
+// Two tools write traces as JSON. Chakra's jsonizer writes each message of the file by protobuf's json_format, one
+// after the other: GlobalMetadata, then Nodes. Chakra's feeder reads one object whose workload_graph lists the nodes
 // (mlcommons/chakra, src/jsonizer/jsonizer.py and src/feeder/json_node.cpp).
 var (
 	signMetadata = regexp.MustCompile(`\A\s*\{\s*("version"\s*:\s*"[^"]*"\s*,\s*)?"attr"\s*:\s*\[`)
@@ -178,7 +178,8 @@ func (j *jsonNode) node() (*node, error) {
 // jsonAttribute is an AttributeProto: a name, and a value whose key says its type.
 type jsonAttribute map[string]json.RawMessage
 
-// set gives the attribute to a message. A value that is no number, text or boolean is passed over, as in a trace in binary.
+// set gives the attribute to a message. A value that is no number, text or boolean is passed over, as in a trace in
+// binary.
 func (a jsonAttribute) set(to attributes) {
 	var name string
 	if json.Unmarshal(a["name"], &name) != nil {

@@ -45,11 +45,13 @@ func (o Options) ElementType() string {
 type File struct {
 	Name string
 	open func() (io.ReadCloser, error)
+	path string          // on disk, "" if it is not there
+	ctx  context.Context // until which it may be read; nil: always
 }
 
 // Path is the file at a path.
 func Path(name string) File {
-	return File{Name: name, open: func() (io.ReadCloser, error) { return os.Open(name) }}
+	return File{Name: name, open: func() (io.ReadCloser, error) { return os.Open(name) }, path: name}
 }
 
 // Bytes is a file with a content in memory.
@@ -76,9 +78,17 @@ func Until(ctx context.Context, files []File) []File {
 				return nil, err
 			}
 			return &until{raw, ctx}, nil
-		}}
+		}, path: f.path, ctx: ctx}
 	}
 	return out
+}
+
+// Context ends when the file is to be read no more.
+func (f File) Context() context.Context {
+	if f.ctx == nil {
+		return context.Background()
+	}
+	return f.ctx
 }
 
 // until is a reader that fails when ctx ends.
@@ -99,6 +109,7 @@ type Reader struct {
 	*bufio.Reader
 	name   string
 	closer io.Closer
+	packed bool
 }
 
 // Open opens the file. If its content is packed by gzip, the reader unpacks it.
@@ -114,7 +125,7 @@ func (f File) Open() (*Reader, error) {
 			raw.Close()
 			return nil, fmt.Errorf("%s: unpack gzip: %w", f.Name, err)
 		}
-		r.Reader = bufio.NewReaderSize(unpacked, 1<<16)
+		r.Reader, r.packed = bufio.NewReaderSize(unpacked, 1<<16), true
 	}
 	return r, nil
 }

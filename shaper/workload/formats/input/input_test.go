@@ -9,6 +9,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -173,5 +175,35 @@ func TestUntil(t *testing.T) {
 	}
 	if _, err := Until(t.Context(), []File{Path("no such file")})[0].Open(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// A file that is on disk is not copied; one that is packed, or in memory, is, and the copy is removed.
+func TestLocal(t *testing.T) {
+	dir := t.TempDir()
+	plain, zipped := filepath.Join(dir, "plain"), filepath.Join(dir, "zipped")
+	for name, data := range map[string][]byte{plain: []byte("abc"), zipped: packed(t, "abc")} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, f := range map[string]File{"plain": Path(plain), "zipped": Path(zipped), "memory": Bytes("x", []byte("abc")),
+		"until": Until(t.Context(), []File{Path(plain)})[0]} {
+		path, done, err := f.Local()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil || string(data) != "abc" || (path == plain) != (name == "plain" || name == "until") {
+			t.Errorf("%s: %s has %q, %v", name, path, data, err)
+		}
+		done()
+		if _, err := os.Stat(path); (err == nil) != (path == plain) {
+			t.Errorf("%s: after done: %v", name, err)
+		}
+	}
+	cut := packed(t, strings.Repeat("abc", 100_000))
+	if _, _, err := Bytes("x", cut[:len(cut)-9]).Local(); err == nil || !strings.HasPrefix(err.Error(), "x: ") {
+		t.Errorf("a cut file: %v", err)
 	}
 }

@@ -124,3 +124,14 @@ func (j *JSON) Wrap(err error) error {
 	}
 	return placed{fmt.Errorf("%s: byte %d: %w", j.name, j.InputOffset(), err)}
 }
+
+// AtEnd returns an error if there is anything left, or if the file was cut.
+func (j *JSON) AtEnd() error {
+	_, err := j.Token()
+	if err == nil {
+		err = errors.New("there is something after the last value")
+	} else if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return j.Wrap(err)
+}

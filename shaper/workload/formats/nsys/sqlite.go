@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nsys
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+)
+
+// database is an export as SQLite.
+type database struct {
+	*sql.DB
+	ctx     context.Context
+	columns map[string]map[string]bool // by table
+}
+
+// tableNames are the tables that are read.
+var tableNames = []string{"StringIds", "NVTX_EVENTS", "NVTX_PAYLOAD_SCHEMA_ENTRIES", "CUPTI_ACTIVITY_KIND_KERNEL",
+	"CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "TARGET_INFO_GPU", "META_DATA_EXPORT"}
+
+// readSQLite reads an export as SQLite.
+func readSQLite(f input.File) (r *recording, err error) {
+	path, done, err := f.Local()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	// The file is not written and no one else writes it: no lock is taken and no journal is looked for.
+	where := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "mode=ro&immutable=1&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"}
+	handle, err := sql.Open("sqlite", where.String())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	defer handle.Close()
+	handle.SetMaxOpenConns(1)
+	db := &database{DB: handle, ctx: f.Context(), columns: map[string]map[string]bool{}}
+	r = newRecording(f.Name)
+	if err := db.read(r); err != nil {
+		if strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "not a database") {
+			err = fmt.Errorf("the file is cut or damaged: export it again (%w)", err)
+		}
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return r, nil
+}
+
+// read reads the tables.
+func (db *database) read(r *recording) error {
+	for _, name := range tableNames {
+		if err := db.describe(name); err != nil {
+			return err
+		}
+	}
+	if db.columns["NVTX_EVENTS"] == nil && db.columns["CUPTI_ACTIVITY_KIND_KERNEL"] == nil {
+		return errors.New("no table NVTX_EVENTS and no CUPTI_ACTIVITY_KIND_KERNEL: this is no export of Nsight Systems, " +
+			"or nothing was traced: record with nsys profile -t cuda,nvtx")
+	}
+	names, err := db.names()
+	if err != nil {
+		return err
+	}
+	for _, part := range []func(*recording, map[int64]string) error{db.ranges, db.kernels, db.launches, db.waits, db.meta} {
+		if err := part(r, names); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe keeps the columns of a table, if there is one. A view is no table: it could take any time.
+func (db *database) describe(table string) error {
+	var statement string
+	err := db.QueryRowContext(db.ctx, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", table).Scan(&statement)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !strings.HasPrefix(strings.ToUpper(statement), "CREATE TABLE") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	columns := map[string]bool{}
+	err = db.each("SELECT name FROM pragma_table_info(?)", []any{table}, func(scan func(...any) error) error {
+		var name string
+		err := scan(&name)
+		columns[name] = true
+		return err
+	})
+	db.columns[table] = columns
+	return err
+}
+
+// has says whether there is a table with these columns.
+func (db *database) has(table string, columns ...string) bool {
+	for _, c := range columns {
+		if !db.columns[table][c] {
+			return false
+		}
+	}
+	return db.columns[table] != nil
+}
+
+// or is a column, or a value if the table has none.
+func (db *database) or(table, column, value string) string {
+	if db.has(table, column) {
+		return column
+	}
+	return value
+}
+
+// each calls row for each row of a query.
+func (db *database) each(query string, args []any, row func(scan func(...any) error) error) error {
+	rows, err := db.QueryContext(db.ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// names are the texts that are needed, by their ids: those of functions and kernels of NCCL, and of calls by which a
+// stream waits.
+func (db *database) names() (map[int64]string, error) {
+	names := map[int64]string{}
+	if !db.has("StringIds", "id", "value") {
+		return names, nil
+	}
+	err := db.each("SELECT id, value FROM StringIds WHERE value LIKE 'nccl%' AND length(value) < 1000", nil, func(scan func(...any) error) error {
+		var id int64
+		var value string
+		err := scan(&id, &value)
+		names[id] = value
+		return err
+	})
+	return names, err
+}
+
+// ranges reads NCCL's ranges and their payloads.
+func (db *database) ranges(r *recording, names map[int64]string) error {
+	const table = "NVTX_EVENTS"
+	if !db.has(table, "start", "end", "eventType", "globalTid", "textId") {
+		return nil
+	}
+	layouts, err := db.layouts()
+	if err != nil {
+		return err
+	}
+	const pushPop = 59 // ENUM_NSYS_EVENT_TYPE: NvtxPushPopRange
+	query := fmt.Sprintf(`SELECT start, coalesce("end", start), globalTid, textId, %s, %s, %s, %s FROM NVTX_EVENTS
+		WHERE eventType = %d AND (textId IN (%s) OR %s LIKE 'nccl%%') AND globalTid IS NOT NULL`,
+		db.or(table, "text", "NULL"), db.or(table, "domainId", "0"), db.or(table, "jsonText", "NULL"), db.or(table, "binaryData", "NULL"),
+		pushPop, idsOf(names, isRange), db.or(table, "text", "NULL"))
+	return db.each(query, nil, func(scan func(...any) error) error {
+		var e rangeEvent
+		var id, domain sql.NullInt64
+		var text, asText sql.NullString
+		var data []byte
+		if err := scan(&e.start, &e.end, &e.thread, &id, &text, &domain, &asText, &data); err != nil {
+			return err
+		}
+		if e.function = names[id.Int64]; text.Valid {
+			e.function = text.String
+		}
+		if !isRange(e.function) {
+			return nil
+		}
+		switch {
+		case len(data) > 0:
+			schema, body, ok := splitBinary(data)
+			l, known := layouts[schemaKey{domain.Int64, int64(schema)}]
+			if !known {
+				l = layoutOf(e.function, len(body))
+			}
+			if ok {
+				e.payload, ok = l.read(body)
+			}
+			if !ok {
+				r.broken++
+			}
+		case asText.String != "":
+			var ok bool
+			if e.payload, ok = readText(asText.String); !ok {
+				r.broken++
+			}
+		}
+		r.ranges = append(r.ranges, e)
+		return r.full()
+	})
+}
+
+// schemaKey finds the schema of a payload.
+type schemaKey struct{ domain, schema int64 }
+
+// layouts reads how payloads are laid out. A schema that two processes describe differently is left out.
+func (db *database) layouts() (map[schemaKey]layout, error) {
+	layouts := map[schemaKey]layout{}
+	const table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+	if !db.has(table, "domainId", "schemaId", "idx", "type", "name", "offset") {
+		return layouts, nil
+	}
+	seen := map[schemaKey]map[int64]entry{}
+	bad := map[schemaKey]bool{}
+	err := db.each(`SELECT DISTINCT domainId, schemaId, idx, coalesce(type, 0), coalesce(name, ''), coalesce("offset", 0) FROM `+table+" ORDER BY 1, 2, 3",
+		nil, func(scan func(...any) error) error {
+			var key schemaKey
+			var idx, kind, offset int64
+			var name string
+			if err := scan(&key.domain, &key.schema, &idx, &kind, &name, &offset); err != nil {
+				return err
+			}
+			f, known := fieldNames[name]
+			if !known || entrySize(kind) == 0 || offset < 0 {
+				return nil
+			}
+			e := entry{f, uint64(offset), entrySize(kind)}
+			if seen[key] == nil {
+				seen[key] = map[int64]entry{}
+			}
+			if before, twice := seen[key][idx]; twice && before != e {
+				bad[key] = true
+			} else if !twice {
+				seen[key][idx] = e
+				layouts[key] = append(layouts[key], e)
+			}
+			return nil
+		})
+	for key := range bad {
+		layouts[key] = nil
+	}
+	return layouts, err
+}
+
+// kernels reads the kernels: those of NCCL, and when the others ran.
+func (db *database) kernels(r *recording, names map[int64]string) error {
+	const table = "CUPTI_ACTIVITY_KIND_KERNEL"
+	if !db.has(table, "start", "end", "streamId", "correlationId", "globalPid", "demangledName") {
+		return nil
+	}
+	query := fmt.Sprintf(`SELECT start, "end", coalesce(globalPid, 0), streamId, coalesce(correlationId, 0), demangledName, %s FROM %s`,
+		db.or(table, "shortName", "demangledName"), table)
+	return db.each(query, nil, func(scan func(...any) error) error {
+		var k kernel
+		var long, short int64
+		if err := scan(&k.start, &k.end, &k.process, &k.stream, &k.correlation, &long, &short); err != nil {
+			return err
+		}
+		return r.addKernel(k, names[long], names[short])
+	})
+}
+
+// addKernel keeps a kernel with one of the names.
+func (r *recording) addKernel(k kernel, names ...string) error {
+	for _, name := range names {
+		if isKernel(name) {
+			k.name = name
+			r.kernels = append(r.kernels, k)
+			return r.full()
+		}
+	}
+	list := append(r.computes[k.process], span{k.start, k.end, int32(k.stream), k.correlation})
+	if r.computes[k.process] = list; len(list) > input.MaxOps {
+		return fmt.Errorf("more than %d kernels", input.MaxOps)
+	}
+	return nil
+}
+
+// idsOf is a list, for SQL, of the ids of names for which is is true.
+func idsOf(names map[int64]string, is func(string) bool) string {
+	var ids []string
+	for id, name := range names {
+		if is(name) {
+			ids = append(ids, strconv.FormatInt(id, 10))
+		}
+	}
+	return strings.Join(ids, ",")
+}
+
+// launches reads who launched the kernels of NCCL.
+func (db *database) launches(r *recording, names map[int64]string) error {
+	if len(r.kernels) == 0 || !db.has("CUPTI_ACTIVITY_KIND_RUNTIME", "start", "globalTid", "correlationId") {
+		return nil
+	}
+	wanted := r.wantedLaunches()
+	ids := idsOf(names, isKernel)
+	query := fmt.Sprintf(`SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid IS NOT NULL AND correlationId IN
+		(SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE demangledName IN (%s) OR %s IN (%s))`,
+		ids, db.or("CUPTI_ACTIVITY_KIND_KERNEL", "shortName", "demangledName"), ids)
+	return db.each(query, nil, func(scan func(...any) error) error {
+		var l launch
+		var correlation int64
+		if err := scan(&l.start, &l.thread, &correlation); err != nil {
+			return err
+		}
+		if key := (launchKey{l.thread.process(), correlation}); wanted[key] {
+			r.launches[key] = l
+		}
+		return nil
+	})
+}
+
+// wantedLaunches are the launches of NCCL's kernels.
+func (r *recording) wantedLaunches() map[launchKey]bool {
+	wanted := make(map[launchKey]bool, len(r.kernels))
+	for _, k := range r.kernels {
+		wanted[launchKey{k.process, k.correlation}] = true
+	}
+	return wanted
+}
+
+// waits reads the calls by which a stream waits for an event.
+func (db *database) waits(r *recording, _ map[int64]string) error {
+	if !db.has("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "start", "end", "streamId", "correlationId", "globalPid", "syncType") {
+		return nil
+	}
+	const streamWait = 2 // CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT
+	query := `SELECT start, "end", streamId, coalesce(correlationId, 0), coalesce(globalPid, 0) FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE syncType = ?`
+	return db.each(query, []any{streamWait}, func(scan func(...any) error) error {
+		var s span
+		var p process
+		if err := scan(&s.start, &s.end, &s.stream, &s.correlation, &p); err != nil {
+			return err
+		}
+		r.waits[p] = append(r.waits[p], s)
+		return nil
+	})
+}
+
+// meta reads the hardware and the version.
+func (db *database) meta(r *recording, _ map[int64]string) error {
+	if db.has("META_DATA_EXPORT", "name", "value") {
+		err := db.each("SELECT name, coalesce(value, '') FROM META_DATA_EXPORT", nil, func(scan func(...any) error) error {
+			var name, value string
+			err := scan(&name, &value)
+			switch name {
+			case "EXPORT_PRODUCT_VERSION":
+				r.version = value
+			case "EXPORT_PARAM_INCLUDE_BLOBS":
+				r.noBlobs = value == "false"
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !db.has("TARGET_INFO_GPU", "name") {
+		return nil
+	}
+	err := db.QueryRowContext(db.ctx, "SELECT coalesce(name, '') FROM TARGET_INFO_GPU LIMIT 1").Scan(&r.hardware)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
+}
