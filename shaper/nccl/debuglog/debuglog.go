@@ -9,6 +9,17 @@ import (
 	"strings"
 )
 
+// colours matches what terminals take for colours.
+var colours = regexp.MustCompile(`\x1b\[[0-9;]*[mK]`)
+
+// Plain is a line without the colours that a launcher, or grep, has put into it, also in the middle of a message.
+func Plain(line string) string {
+	if strings.IndexByte(line, 0x1b) < 0 {
+		return line
+	}
+	return colours.ReplaceAllString(line, "")
+}
+
 // Message is a message in a line.
 type Message struct {
 	// Begin and End are its place in the line, with "host:pid:tid [device]".

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"regexp"
 
+	"github.com/ddlemu/ddlemu/shaper/nccl/debuglog"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
@@ -27,6 +28,7 @@ var (
 // detect finds the format by the first bytes of a file, "" if it is none.
 func detect(head []byte) Kind {
 	text := bytes.TrimSpace(head)
+	plain := []byte(debuglog.Plain(string(head)))
 	switch {
 	case len(text) == 0:
 		return ""
@@ -54,11 +56,11 @@ func detect(head []byte) Kind {
 		return AICB
 	case signOpCSV.Match(head):
 		return OpCSV
-	case signNCCLLog.Match(head):
+	case signNCCLLog.Match(plain):
 		return NCCLLog
 	case chakra.Like(head):
 		return Chakra
-	case bytes.Contains(head, []byte(" NCCL INFO ")):
+	case bytes.Contains(plain, []byte(" NCCL INFO ")):
 		return NCCLLog
 	}
 	return ""

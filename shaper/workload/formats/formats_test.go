@@ -102,6 +102,7 @@ func TestDetect(t *testing.T) {
 		"\nProcessing [a.sqlite] with [b.py]... \nTime (%),Total Time (ns),Instances,Name\n":   Nsys,
 		"Name,Start (ns),Duration (ns),CorrId\n":                                               Nsys,
 		"[2026-11-25 16:46:28.5] vm:1:1 [0] NCCL INFO AllReduce: opCount 0 count 1 datatype 7": NCCLLog,
+		"h:1:2 [0] NCCL \x1b[1mINFO\x1b[0m Bootstrap: Using eth0\n":                            NCCLLog,
 		"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n":                                          NCCLLog,
 	} {
 		if got, err := Detect(input.Bytes("x", []byte(text))); got != want || err != nil {

@@ -217,3 +217,41 @@ func TestSeveralWithoutID(t *testing.T) {
 		t.Errorf("%q %s", notes, d)
 	}
 }
+
+// What launchers, RCCL, terminals and grep put around and into a line does not change the calls. The forms are those of logs
+// in public issues and of the launchers' documentation.
+func TestLaunchers(t *testing.T) {
+	const line = "%s:%d:%d [%d] %sNCCL INFO AllReduce: opCount %x sendbuff 0x7f recvbuff 0x9f count %d datatype 7 op 0 root 0 comm %s [nranks=2] stream 0xac%s"
+	job := func(prefix, stamp, ending string) string {
+		var b strings.Builder
+		for i := range 3 {
+			for r, host := range []string{"nodea", "nodeb"} {
+				before := strings.ReplaceAll(prefix, "%", fmt.Sprint(r))
+				fmt.Fprintf(&b, before+line, host, 100+r, 100+r, r, stamp, i, 100+i, []string{"0xa0", "0xb0"}[r], ending)
+			}
+		}
+		return b.String()
+	}
+	forms := map[string]string{
+		"RCCL":            job("", "", " task 0 globalrank 0\n"),
+		"RCCL with times": job("", "1558545003174220 ", "\n"),
+		"Windows":         job("", "", "\r\n"),
+		"grep --color":    strings.ReplaceAll(job("", "", "\n"), "AllReduce", "\x1b[01;31m\x1b[KAllReduce\x1b[m\x1b[K"),
+		"colours":         strings.ReplaceAll(job("\x1b[32m", "", "\x1b[0m\n"), "INFO", "\x1b[1;34mINFO\x1b[0m"),
+	}
+	for name, prefix := range map[string]string{
+		"mpirun --tag-output": "[1,%]<stdout>:", "mpirun 5": "[1,%]<stdout>: ", "mpirun --timestamp-output": "Thu Nov 26 18:00:00 2026[1,%]<stdout>:",
+		"srun -l": " %: ", "pdsh": "node-%: ", "kubectl --prefix": "[pod/job-worker-%/pytorch] ", "compose": "worker-%-1  | ",
+		"torchrun --tee": "[default%]:", "Ray": "\x1b[36m(RayTrainWorker pid=61%, ip=10.72.7.6)\x1b[0m ", "CRI": "2024-02-22T23:29:00.123456789Z stderr F ",
+		"NCCL 2.28": "[2026-05-13 18:01:41] ", "quoted": "> ", "tab": "\t",
+	} {
+		forms[name] = job(prefix, "", "\n")
+	}
+	const each = "comm0:AllReduce100 comm0:AllReduce101 comm0:AllReduce102"
+	for name, text := range forms {
+		got, notes := callsOf(t, text)
+		if d := cmp.Diff([]string{each, each}, got); d != "" || notes != "" {
+			t.Errorf("%s: %q %s", name, notes, d)
+		}
+	}
+}

@@ -99,7 +99,7 @@ func (l *log) read(f input.File) error {
 	defer in.Close()
 	lines := in.Lines()
 	for lines.Next() {
-		if err := l.line(lines.Text()); err != nil {
+		if err := l.line(debuglog.Plain(lines.Text())); err != nil {
 			return lines.Errorf("%w", err)
 		}
 		if l.calls > input.MaxOps {
