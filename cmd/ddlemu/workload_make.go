@@ -18,9 +18,9 @@ import (
 func newWorkloadMakeCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "make",
-		Short: "Make the workload of a training job from its sizes",
-		Long: `Makes the workload of a training job from the sizes of its network and how it is
-distributed. The head of the file notes what was assumed.
+		Short: "Make the workload of a job from its sizes: training or inference",
+		Long: `Makes the workload of a job, training or inference, from the sizes of its network and how
+it is distributed. The head of the file notes what was assumed.
 
 ` + exitHelp,
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
@@ -28,7 +28,8 @@ distributed. The head of the file notes what was assumed.
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMakeDDPCommand(g), newMakeFSDPCommand(g), newMakeGPTCommand(g), newMakeDLRMCommand(g))
+	cmd.AddCommand(newMakeDDPCommand(g), newMakeFSDPCommand(g), newMakeZeROCommand(g), newMakeDiLoCoCommand(g), newMakeGPTCommand(g), newMakeDLRMCommand(g),
+		newMakeInferenceCommand(g))
 	return cmd
 }
 
@@ -86,6 +87,7 @@ type networkOptions struct {
 	Seq         int64
 	Type        string
 	defaultType string
+	flags       *pflag.FlagSet
 }
 
 func (o *networkOptions) AddFlags(fs *pflag.FlagSet) {
@@ -97,6 +99,7 @@ func (o *networkOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.Seq, "seq", 0, "`tokens` of a sample (default: what the model was trained with)")
 	fs.StringVar(&o.Type, "dtype", o.defaultType, "`type` of what is sent, such as float32 or bfloat16")
 	o.makeOptions.AddFlags(fs)
+	o.flags = fs
 }
 
 // network is the network that the flags name.

@@ -13,6 +13,7 @@ import (
 
 type makeGPTOptions struct {
 	makeOptions
+	routingOptions
 	parallel.GPT
 	Ranks int
 	flags *pflag.FlagSet
@@ -26,7 +27,8 @@ func newMakeGPTCommand(g *global) *cobra.Command {
 		Use:   "gpt --layers L --hidden H --heads A --batch B [--tp T] [--pp P] [--dp D]",
 		Short: "A GPT with tensor, pipeline, data and expert parallelism, as with Megatron-LM",
 		Long: `Each layer has two all-reduces forward and two backward in its tensor parallel group, and
-with experts two all-to-alls each way in its expert parallel group. The stages of the
+with experts two all-to-alls each way in its expert parallel group; with --skew, --seed or
+--capacity-factor these are groups of sends and receives of unequal sizes. The stages of the
 pipeline send each other activations and their gradients in the schedule 1F1B. After the
 last micro-batch the gradients are reduced among the data parallel ranks.
 
@@ -35,7 +37,7 @@ the stages of a pipeline are farthest apart. Expert parallel ranks are data para
 
 ` + exitHelp,
 		Example: `  ddlemu workload make gpt --layers 96 --hidden 12288 --heads 96 --tp 8 --pp 8 --dp 2 --batch 64 --flops 312TFLOPS -o gpt3.jsonl
-  ddlemu workload make gpt --layers 32 --hidden 4096 --heads 32 --dp 8 --ep 8 --experts 8 --batch 64 --flops 312TFLOPS -o moe.jsonl`,
+  ddlemu workload make gpt --layers 32 --hidden 4096 --heads 32 --dp 8 --ep 8 --experts 8 --batch 64 --flops 312TFLOPS --skew 3x -o moe.jsonl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeGPT(cmd.Context(), g, o) },
 	}
@@ -57,7 +59,8 @@ the stages of a pipeline are farthest apart. Expert parallel ranks are data para
 	fs.IntVar(&o.TopK, "top-k", o.TopK, "`experts` that each token is sent to")
 	fs.StringVar(&o.Type, "dtype", o.Type, "`type` of activations")
 	fs.StringVar(&o.GradType, "grad-dtype", o.GradType, "`type` of gradients")
-	o.AddFlags(fs)
+	o.routingOptions.AddFlags(fs)
+	o.makeOptions.AddFlags(fs)
 	o.flags = fs
 	return cmd
 }
@@ -83,6 +86,10 @@ func runMakeGPT(_ context.Context, g *global, o *makeGPTOptions) error {
 		return err
 	}
 	job := o.GPT
+	var err error
+	if job.Routing, err = o.routing(); err != nil {
+		return err
+	}
 	job.Steps, job.Compute = o.makeOptions.Steps, o.compute()
 	return o.write(g, &job)
 }

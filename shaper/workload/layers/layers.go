@@ -37,6 +37,8 @@ type Network struct {
 	Source string
 	// Tokens is the number of tokens of a sample, for networks whose samples are sequences.
 	Tokens int64
+	// Decoder are the sizes of a Llama or Mixtral, nil for other networks.
+	Decoder *Decoder
 }
 
 // Tensors are the parameters of all blocks.
@@ -93,16 +95,41 @@ var networks = []struct {
 	{"gpt2-medium", func() *Network { return gpt2("gpt2-medium", 24, 1024) }},
 	{"gpt2-large", func() *Network { return gpt2("gpt2-large", 36, 1280) }},
 	{"gpt2-xl", func() *Network { return gpt2("gpt2-xl", 48, 1600) }},
-	{"llama2-7b", func() *Network { return llama(llamaSizes{"llama2-7b", 32, 4096, 11008, 4096, 32000, 4096}) }},
-	{"llama2-13b", func() *Network { return llama(llamaSizes{"llama2-13b", 40, 5120, 13824, 5120, 32000, 4096}) }},
-	{"llama2-70b", func() *Network { return llama(llamaSizes{"llama2-70b", 80, 8192, 28672, 1024, 32000, 4096}) }},
-	{"llama3-8b", func() *Network { return llama(llamaSizes{"llama3-8b", 32, 4096, 14336, 1024, 128256, 8192}) }},
+	{"llama2-7b", func() *Network {
+		return llama("llama2-7b", llamaSource, 4096, &Decoder{32, 4096, 11008, 4096, 32000, 0, 0})
+	}},
+	{"llama2-13b", func() *Network {
+		return llama("llama2-13b", llamaSource, 4096, &Decoder{40, 5120, 13824, 5120, 32000, 0, 0})
+	}},
+	{"llama2-70b", func() *Network {
+		return llama("llama2-70b", llamaSource, 4096, &Decoder{80, 8192, 28672, 1024, 32000, 0, 0})
+	}},
+	{"llama3-8b", func() *Network {
+		return llama("llama3-8b", llamaSource, 8192, &Decoder{32, 4096, 14336, 1024, 128256, 0, 0})
+	}},
+	{"llama3-70b", func() *Network {
+		return llama("llama3-70b", llamaSource, 8192, &Decoder{80, 8192, 28672, 1024, 128256, 0, 0})
+	}},
+	{"mixtral-8x7b", func() *Network {
+		return llama("mixtral-8x7b", "Jiang et al. 2024, arXiv:2401.04088; parameters as in transformers' MixtralForCausalLM", 32768,
+			&Decoder{32, 4096, 14336, 1024, 32000, 8, 2})
+	}},
 }
 
 // Names are the names of the networks.
 func Names() (names []string) {
 	for _, n := range networks {
 		names = append(names, n.name)
+	}
+	return names
+}
+
+// Decoders are the names of the networks that have a Decoder.
+func Decoders() (names []string) {
+	for _, n := range networks {
+		if n.make().Decoder != nil {
+			names = append(names, n.name)
+		}
 	}
 	return names
 }

@@ -13,6 +13,7 @@ func TestParameters(t *testing.T) {
 		"bert-base": 109_514_298, "bert-large": 335_174_458,
 		"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200,
 		"llama2-7b": 6_738_415_616, "llama2-13b": 13_015_864_320, "llama2-70b": 68_976_648_192, "llama3-8b": 8_030_261_248,
+		"llama3-70b": 70_553_706_496, "mixtral-8x7b": 46_702_792_704,
 	} {
 		n, err := Named(name)
 		if err != nil {

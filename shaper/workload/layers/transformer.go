@@ -64,41 +64,57 @@ func gpt2(name string, depth int, hidden int64) *Network {
 	return n
 }
 
-// llamaSizes are the sizes of a Llama. keyValue is the width of keys and values, less than hidden if heads share them.
-type llamaSizes struct {
-	name                                          string
-	depth                                         int
-	hidden, intermediate, keyValue, words, tokens int64
+// Decoder are the sizes of a Llama or Mixtral. KeyValue is the width of keys and values, less than Hidden if heads share
+// them. Each MLP has three matrices: gate, up and down. Experts is 0 for a dense network.
+type Decoder struct {
+	Layers, Hidden, Intermediate, KeyValue, Words int64
+	Experts, TopK                                 int
 }
 
-// llama is a Llama 2 or 3: its MLP has a gate, and its output a weight of its own.
-func llama(l llamaSizes) *Network {
-	n := &Network{
-		Name: l.name, Tokens: l.tokens,
-		Source: "Touvron et al. 2023, arXiv:2307.09288, and Llama 3, arXiv:2407.21783; parameters as in transformers' LlamaForCausalLM",
-	}
+const llamaSource = "Touvron et al. 2023, arXiv:2307.09288, and Llama 3, arXiv:2407.21783; parameters as in transformers' LlamaForCausalLM"
+
+// llama is a Llama 2 or 3, or a Mixtral: its MLP has a gate, and its output a weight of its own.
+func llama(name, source string, tokens int64, d *Decoder) *Network {
+	n := &Network{Name: name, Tokens: tokens, Source: source, Decoder: d}
 	e := Block{Name: "embeddings"}
-	e.embedding("embed_tokens", l.words, l.hidden)
+	e.embedding("embed_tokens", d.Words, d.Hidden)
 	n.Blocks = append(n.Blocks, e)
-	scale := func(b *Block, name string) { b.Tensors = append(b.Tensors, Tensor{name + ".weight", l.hidden, 0}) }
-	for i := range l.depth {
+	scale := func(b *Block, name string) { b.Tensors = append(b.Tensors, Tensor{name + ".weight", d.Hidden, 0}) }
+	for i := range d.Layers {
 		b := Block{Name: fmt.Sprintf("layer%d", i)}
-		b.matrix("q_proj", l.hidden, l.hidden)
-		b.matrix("k_proj", l.hidden, l.keyValue)
-		b.matrix("v_proj", l.hidden, l.keyValue)
-		b.matrix("o_proj", l.hidden, l.hidden)
-		b.matrix("gate_proj", l.hidden, l.intermediate)
-		b.matrix("up_proj", l.hidden, l.intermediate)
-		b.matrix("down_proj", l.intermediate, l.hidden)
+		b.matrix("q_proj", d.Hidden, d.Hidden)
+		b.matrix("k_proj", d.Hidden, d.KeyValue)
+		b.matrix("v_proj", d.Hidden, d.KeyValue)
+		b.matrix("o_proj", d.Hidden, d.Hidden)
+		if d.Experts > 0 {
+			b.matrix("gate", d.Hidden, int64(d.Experts))
+		}
+		for expert := range max(d.Experts, 1) {
+			b.mlp(d, expert)
+		}
 		scale(&b, "input_layernorm")
 		scale(&b, "post_attention_layernorm")
 		n.Blocks = append(n.Blocks, b)
 	}
 	head := Block{Name: "head"}
 	scale(&head, "norm")
-	head.matrix("lm_head", l.hidden, l.words)
+	head.matrix("lm_head", d.Hidden, d.Words)
 	n.Blocks = append(n.Blocks, head)
 	return n
+}
+
+// mlp adds an MLP, or an expert. An expert works for TopK of Experts tokens.
+func (b *Block) mlp(d *Decoder, expert int) {
+	prefix, first := "", len(b.Tensors)
+	if d.Experts > 0 {
+		prefix = fmt.Sprintf("experts.%d.", expert)
+	}
+	b.matrix(prefix+"gate_proj", d.Hidden, d.Intermediate)
+	b.matrix(prefix+"up_proj", d.Hidden, d.Intermediate)
+	b.matrix(prefix+"down_proj", d.Intermediate, d.Hidden)
+	for i := first; i < len(b.Tensors) && d.Experts > 0; i++ {
+		b.Tensors[i].Work = b.Tensors[i].Work * int64(d.TopK) / int64(d.Experts)
+	}
 }
 
 // matrix is a linear layer without a bias. Its work is that of one token.

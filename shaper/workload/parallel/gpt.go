@@ -23,6 +23,7 @@ type GPT struct {
 	// Experts is the number of experts of each layer, 0 for a dense network, EP the ranks that share them, and TopK how
 	// many experts see each token.
 	Experts, EP, TopK int
+	Routing           Routing
 	// Batch is the sequences of a step, in all data parallel groups together, and MicroBatch those of a micro-batch.
 	Batch, MicroBatch int
 	Steps             int
@@ -97,7 +98,7 @@ func (g *GPT) validateShares() error {
 		if g.EP > 1 {
 			return fmt.Errorf("ep %d: give the number of experts", g.EP)
 		}
-		return nil
+		return g.Routing.validate(0, 0)
 	}
 	if g.EP < 1 || g.DP%g.EP != 0 || g.Experts%g.EP != 0 {
 		return fmt.Errorf("ep %d: dp, %d, and experts, %d, must be multiples of it", g.EP, g.DP, g.Experts)
@@ -105,7 +106,7 @@ func (g *GPT) validateShares() error {
 	if g.TopK < 1 || g.TopK > g.Experts {
 		return fmt.Errorf("top-k %d: must be 1 to the number of experts, %d", g.TopK, g.Experts)
 	}
-	return nil
+	return g.Routing.validate(g.Experts, g.TopK)
 }
 
 // parameters are those of a rank of a stage: the ones that all data parallel ranks have, and its experts.
@@ -159,6 +160,9 @@ func (g *GPT) Workload() (*workload.Workload, error) {
 	if g.Experts > 0 {
 		perLayer += 4
 	}
+	if g.Routing.uneven() { // a line for each expert parallel rank
+		perLayer += 6*g.EP + 8*g.EP*g.EP
+	}
 	if g.SequenceParallel {
 		perLayer += 6
 	}
@@ -176,16 +180,21 @@ func (g *GPT) Workload() (*workload.Workload, error) {
 		fmt.Sprintf("pipeline: 1F1B, %s of %s for each data parallel rank",
 			units.Count(g.microBatches(), "micro-batch"), units.Count(g.MicroBatch, "sequence")),
 		"left out: the attention's own multiplications (they grow with the square of the sequence), recomputation, and the small all-reduces of the loss and of the gradients' norm")
-	if g.Experts > 0 {
-		j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, "experts: each gets as many tokens as any other")
-	}
 	j.w.Head.Comms = g.comms()
-	for range g.Steps {
+	var routes *router
+	if g.Experts > 0 {
+		routes = newRouter(&g.Routing, g.Experts, g.TopK)
+	}
+	for step := range g.Steps {
 		for stage := range g.PP {
 			s := newStage(g, j, c, stage)
+			s.routes, s.step = routes, step
 			s.schedule()
 			s.finish()
 		}
+	}
+	if routes != nil {
+		j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, routes.note())
 	}
 	return j.w, nil
 }
@@ -199,41 +208,32 @@ func (g *GPT) name() string {
 }
 
 // comms are the communicators. Those of one kind have one name.
-func (g *GPT) comms() (comms []workload.Comm) {
-	group := func(name string, first, stride, n int) {
-		if n < 2 {
-			return
-		}
-		c := workload.Comm{Name: name}
-		for i := range n {
-			c.Ranks = append(c.Ranks, first+i*stride)
-		}
-		comms = append(comms, c)
-	}
+func (g *GPT) comms() []workload.Comm {
+	var list commList
 	inStage := g.TP * g.DP
 	for first := 0; first < g.Ranks(); first += g.TP {
-		group("tp", first, 1, g.TP)
+		list.add("tp", first, 1, g.TP)
 	}
 	for stage := range g.PP {
 		for t := range g.TP {
 			first := stage*inStage + t
-			group("dp", first, g.TP, g.DP)
+			list.add("dp", first, g.TP, g.DP)
 			if g.Experts == 0 {
 				continue
 			}
 			for d := 0; d < g.DP; d += g.EP {
-				group("ep", first+d*g.TP, g.TP, g.EP)
+				list.add("ep", first+d*g.TP, g.TP, g.EP)
 			}
 			for e := range g.EP {
-				group("expert-dp", first+e*g.TP, g.TP*g.EP, g.DP/g.EP)
+				list.add("expert-dp", first+e*g.TP, g.TP*g.EP, g.DP/g.EP)
 			}
 		}
 	}
 	for rank := range inStage {
-		group("pp", rank, inStage, g.PP)
+		list.add("pp", rank, inStage, g.PP)
 		if g.PP > 1 {
-			group("embedding", rank, (g.PP-1)*inStage, 2)
+			list.add("embedding", rank, (g.PP-1)*inStage, 2)
 		}
 	}
-	return comms
+	return list
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parallel makes workloads of training jobs from their sizes: data, sharded, tensor, pipeline and expert
-// parallelism, as PyTorch and Megatron-LM do it.
+// Package parallel makes workloads of jobs from their sizes: training with data, sharded, tensor, pipeline and expert
+// parallelism, as PyTorch, DeepSpeed and Megatron-LM do it, local SGD, and inference.
 package parallel
 
 import (
@@ -103,6 +103,21 @@ func (j *job) calc(name string, ns int64, after ...int) int {
 func (j *job) endStep(after ...int) {
 	j.calc("optimizer", 0, after...)
 	j.add(workload.Op{Kind: workload.Step})
+}
+
+// commList are communicators.
+type commList []workload.Comm
+
+// add adds a communicator of n ranks, each stride after the one before; none for a single rank.
+func (l *commList) add(name string, first, stride, n int) {
+	if n < 2 {
+		return
+	}
+	c := workload.Comm{Name: name}
+	for i := range n {
+		c.Ranks = append(c.Ranks, first+i*stride)
+	}
+	*l = append(*l, c)
 }
 
 // divide is a / b, rounded up.

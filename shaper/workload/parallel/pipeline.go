@@ -18,6 +18,12 @@ type stage struct {
 	attention, mlp, output float64
 	activations            int64 // of a micro-batch, in elements
 	local                  int64 // those that a rank has between layers
+	routes                 *router
+	step                   int
+	// forwards and backwards are the micro-batches so far.
+	forwards, backwards int
+	routed              exchange // of the layer at hand, nil if all experts get as many tokens
+	ranks               workload.Ranks
 }
 
 func newStage(g *GPT, j *job, c clock, n int) *stage {
@@ -31,6 +37,7 @@ func newStage(g *GPT, j *job, c clock, n int) *stage {
 	for rank := range g.TP * g.DP {
 		j.ranks = append(j.ranks, n*g.TP*g.DP+rank)
 	}
+	s.ranks = j.ranks
 	return s
 }
 
@@ -115,17 +122,60 @@ func (s *stage) leave() {
 	s.coll("tp", workload.AllReduce, s.TP, s.activations, s.Type)
 }
 
-// allToAll sends tokens to their experts, or back.
-func (s *stage) allToAll() {
-	if s.Experts > 0 {
-		s.coll("ep", workload.AllToAll, s.EP, divide(s.local*int64(s.TopK), int64(s.EP)), s.Type)
+// route determines where the tokens of a layer go in a micro-batch.
+func (s *stage) route(layer, microBatch int) {
+	if s.Experts > 0 && s.Routing.uneven() {
+		place := (uint64(s.step)*uint64(s.microBatches())+uint64(microBatch))*uint64(s.Layers) + uint64(layer)
+		s.routed = s.routes.exchange(s.EP, s.local/s.Hidden, layer, place)
 	}
+}
+
+// allToAll sends tokens to their experts, or back.
+func (s *stage) allToAll(back bool) {
+	switch {
+	case s.Experts == 0 || s.EP < 2:
+	case s.routed == nil:
+		s.coll("ep", workload.AllToAll, s.EP, divide(s.local*int64(s.TopK), int64(s.EP)), s.Type)
+	default:
+		s.eachExpertRank(func(rank int) {
+			if parts := s.routed.calls(rank, s.Hidden, back, "ep", s.Type); len(parts) > 0 {
+				s.job.add(workload.Op{Kind: workload.Group, Stream: computeStream, Ops: parts})
+			}
+		})
+	}
+}
+
+// eachExpertRank calls add for each rank of an expert parallel group; what is added is done by those ranks of all groups.
+func (s *stage) eachExpertRank(add func(rank int)) {
+	for e := range s.EP {
+		s.job.ranks = nil
+		for i, rank := range s.ranks {
+			if i/s.TP%s.EP == e {
+				s.job.ranks = append(s.job.ranks, rank)
+			}
+		}
+		add(e)
+	}
+	s.job.ranks = s.ranks
+}
+
+// calcMLP adds the computation of an MLP, which takes ns with the mean number of tokens.
+func (s *stage) calcMLP(name string, ns int64) {
+	if s.routed == nil {
+		s.job.calc(name, ns)
+		return
+	}
+	mean := float64(s.local/s.Hidden) * float64(s.TopK)
+	s.eachExpertRank(func(rank int) {
+		s.job.calc(name, int64(float64(ns)*float64(s.routed.received(rank))/mean+0.5))
+	})
 }
 
 // layers is the number of the stage's layers.
 func (s *stage) layers() int { return int(s.Layers) / s.PP }
 
 func (s *stage) forward() {
+	defer func() { s.forwards++ }()
 	if s.first() {
 		s.leave() // the word embeddings, each of which one rank has
 	}
@@ -134,11 +184,12 @@ func (s *stage) forward() {
 		s.enter(1)
 		s.job.calc(name("attention"), s.clock.forward(s.attention))
 		s.leave()
-		s.allToAll()
+		s.route(s.n*s.layers()+i, s.forwards)
+		s.allToAll(false)
 		s.enter(1)
-		s.job.calc(name("mlp"), s.clock.forward(s.mlp))
+		s.calcMLP(name("mlp"), s.clock.forward(s.mlp))
 		s.leave()
-		s.allToAll()
+		s.allToAll(true)
 	}
 	if s.last() {
 		s.enter(1)
@@ -147,6 +198,7 @@ func (s *stage) forward() {
 }
 
 func (s *stage) backward() {
+	defer func() { s.backwards++ }()
 	if s.last() {
 		s.enter(1) // its gradients are there
 		s.job.calc("backward output", s.clock.backward(s.output))
@@ -154,11 +206,12 @@ func (s *stage) backward() {
 	}
 	for i := s.layers() - 1; i >= 0; i-- {
 		name := func(part string) string { return fmt.Sprintf("backward %d %s", s.n*s.layers()+i, part) }
-		s.allToAll()
+		s.route(s.n*s.layers()+i, s.backwards)
+		s.allToAll(false)
 		s.enter(2)
-		s.job.calc(name("mlp"), s.clock.backward(s.mlp))
+		s.calcMLP(name("mlp"), s.clock.backward(s.mlp))
 		s.leave()
-		s.allToAll()
+		s.allToAll(true)
 		s.enter(2)
 		s.job.calc(name("attention"), s.clock.backward(s.attention))
 		s.leave()
