@@ -23,6 +23,7 @@ type conn struct {
 	made      int  // of a rank's connections to another one, those with a smaller number were made before; then by comm
 	ends.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
 	draws     bool // a hop of its path draws random numbers
+	path      []link.PathHop
 
 	written  uint64 // by the sending kernel
 	consumed uint64 // by the receiving kernel
@@ -61,6 +62,7 @@ func (c *conn) connect(id uint64, path []link.PathHop, reverse []int, net *link.
 	if err := c.Connect(id, path, reverse, net); err != nil {
 		return fmt.Errorf("rank %d to rank %d: %w", c.src, c.dst, err)
 	}
+	c.path = path
 	c.draws = slices.ContainsFunc(path, func(h link.PathHop) bool { return params[h.Hop].Draws() })
 	return nil
 }

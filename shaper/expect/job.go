@@ -18,6 +18,8 @@ type Job struct {
 	// they were made after all of these, at the first use.
 	Connected bool
 	Ranks     [][]Item // by rank of the job, in the order in which its host thread launches them
+	// Occupied, if not nil, is told of each segment on each hop.
+	Occupied func(hop int, p *link.Pass)
 }
 
 // JobComm is a communicator of a job.
@@ -87,6 +89,9 @@ func SimulateJob(ctx context.Context, j *Job, f *Fabric) (*JobEstimate, error) {
 	}
 	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed)
 	defer net.Close()
+	if j.Occupied != nil {
+		net.KeepPasses()
+	}
 	s, err := newJobSim(j, f, net)
 	if err != nil {
 		return nil, fmt.Errorf("expected time of the job: %w", err)
@@ -124,7 +129,9 @@ func newJobSim(j *Job, f *Fabric, net *link.Network) (*sim, error) {
 	if !j.Connected {
 		b.table.orderMessages()
 	}
-	return newSim(b.table.conns, ranks, f.InOrder, 0), nil
+	s := newSim(b.table.conns, ranks, f.InOrder, 0)
+	s.net, s.occupied = net, j.Occupied
+	return s, nil
 }
 
 // jobBuilder checks a job and makes the items of its ranks.

@@ -68,6 +68,12 @@ func (s *sim) advance(i int) {
 	c := &s.conns[i]
 	arrived, acked, next := c.advance(s.now)
 	s.heap.Set(i, next)
+	if s.occupied != nil {
+		s.passes = s.net.Passes(s.passes[:0])
+		for k := range s.passes {
+			s.occupied(c.path[s.passes[k].Hop].Hop, &s.passes[k])
+		}
+	}
 	if arrived > 0 {
 		s.wake(c.receiver)
 	}

@@ -25,6 +25,11 @@ type sim struct {
 	played   bool          // the ranks have begun
 	perCall  int           // items of a call that is repeated; 0 in a job
 	steps    uint64
+
+	// occupied, if not nil, is told of each segment on each hop of net, which keeps them.
+	net      *link.Network
+	occupied func(hop int, p *link.Pass)
+	passes   []link.Pass
 }
 
 // programRun is the state of a program that a kernel runs.

@@ -244,6 +244,14 @@ func (j *Job) counters() state.JobStatus {
 	return sum
 }
 
+// HopCounters are the counters of the fabric's hops, those of all jobs on it.
+func (j *Job) HopCounters() (counters []link.Counters) {
+	for _, h := range j.file.Hops() {
+		counters = append(counters, h.Counters)
+	}
+	return counters
+}
+
 // Traffic is the payload in bytes that a node sent and received.
 type Traffic struct{ Out, In uint64 }
 

@@ -42,7 +42,8 @@ type Facts struct {
 	ids        map[int32]string // that NCCL gives communicators
 	messages   map[int32]bool   // communicators with sends and receives
 	plans      []*plan
-	wrong      []string // values, in words
+	occupied   *occupation // by the model; nil if it does not know the workload
+	wrong      []string    // values, in words
 	logProblem string
 	counts     map[Call]int  // how often each call is made by the plans
 	alone      map[Call]bool // collectives that are made without others on their communicator

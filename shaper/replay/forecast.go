@@ -31,7 +31,7 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.facts.plans = plans
+	a.facts.plans, a.facts.Steps = plans, a.o.Steps
 	a.o.say("the model plays", -1)
 	spans, err := a.facts.expected(ctx)
 	if err != nil {
@@ -44,5 +44,6 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 	}
 	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), 1)
 	a.facts.choices(r)
+	r.setLines(a.facts.occupied.load)
 	return r, a.ranks.Destroy(ctx)
 }

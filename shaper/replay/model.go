@@ -34,10 +34,13 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 	if err != nil {
 		return nil, err
 	}
+	used := newOccupation(f.Steps)
+	m.job.Occupied = used.add
 	e, err := expect.SimulateJob(ctx, &m.job, of)
 	if err != nil {
 		return nil, err
 	}
+	f.occupied = used
 	out := make([][]bench.Span, len(e.Spans))
 	for r, spans := range e.Spans {
 		first := 0

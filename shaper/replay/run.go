@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/schedule/p2p"
@@ -50,6 +51,9 @@ type Result struct {
 	Calls   []Calls
 	// Composition are the parts of the time of all steps. Together they are Time.
 	Composition []Share
+	// Lines are what was used of the lines of the fabric, the busiest first. Window is the width of the windows of their peaks.
+	Lines  []Line
+	Window time.Duration
 	// Checked and Wrong are the elements that were compared, and those of them that were wrong.
 	Checked, Wrong int64
 	// Forecast says that nothing was played: Steps and Calls are those of the model, and there is no verdict.
@@ -206,7 +210,7 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 	if err != nil {
 		return nil, err
 	}
-	a := &attempt{o: o, ranks: ranks, fabric: j.Fabric, cfg: cfg}
+	a := &attempt{o: o, ranks: ranks, job: j, fabric: j.Fabric, cfg: cfg}
 	r, err = run(a, ctx)
 	if cerr := ranks.Close(); err == nil {
 		err = cerr
@@ -239,6 +243,7 @@ func (o *Options) say(what string, left time.Duration) {
 type attempt struct {
 	o      *Options
 	ranks  *bench.Ranks
+	job    *job.Job
 	fabric *fabric.Fabric
 	cfg    bench.Config
 	facts  Facts
@@ -263,6 +268,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	before := a.job.HopCounters()
 	for range max(a.o.Repeat, 1) {
 		played, err := a.play(ctx, plans, "plays", false)
 		if err != nil {
@@ -274,7 +280,10 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 		r.Facts = a.facts
 		a.measure(&r, plans, played)
 	}
+	load := carried(before, a.job.HopCounters(), a.fabric.TimeScale())
 	a.model(ctx, &r)
+	r.Facts.occupied = a.facts.occupied
+	r.setLines(load)
 	return &r, a.ranks.Destroy(ctx)
 }
 

@@ -25,6 +25,7 @@ func (r *Result) WriteText(w io.Writer, more string) error {
 	t.steps()
 	t.calls()
 	t.composition()
+	t.lines()
 	t.end(more)
 	_, err := io.WriteString(w, t.b.String())
 	return err
@@ -47,11 +48,7 @@ func (t *text) header() {
 	if !c.IsVirtual() {
 		clock = fmt.Sprintf("%s  time scale %d", configs.RealClock, t.Scale)
 	}
-	command := "replay"
-	if t.Forecast {
-		command = "expect"
-	}
-	t.line("# ddlemu %s %s: NCCL %s (%s), CUDA %s", command, cmp.Or(head.Name, "workload"), f.NCCL, f.NCCLLib, f.CUDA)
+	t.line("# ddlemu %s %s: NCCL %s (%s), CUDA %s", t.command(), cmp.Or(head.Name, "workload"), f.NCCL, f.NCCLLib, f.CUDA)
 	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock, head.Ranks, t.nodes(), len(t.Steps))
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
@@ -64,6 +61,14 @@ func (t *text) header() {
 		t.line("# %s", note)
 	}
 	t.line("#")
+}
+
+// command is the one that gives a result.
+func (r *Result) command() string {
+	if r.Forecast {
+		return "expect"
+	}
+	return "replay"
 }
 
 // sourceNotes are what the workload says of how it was made and changed, and NCCL's variables of the job.
