@@ -31,7 +31,8 @@ type expectOptions struct {
 	Workload   string // path
 	Steps      int    // of the workload
 	Plot       string // of the workload
-	Force      bool   // replace the file of Plot
+	Sweep      string
+	Force      bool // replace the file of Plot
 }
 
 // AddFlags adds the flags to fs.
@@ -43,6 +44,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 1 unless every time is as expected or faster")
 	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take? - for standard input")
+	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "calculate"))
 	fs.StringVar(&o.Plot, "plot", "", "with --workload: `file` for a plot of the parts of the steps, as SVG")
 	fs.BoolVar(&o.Force, "force", false, "replace the file of --plot")
 	fs.IntVar(&o.Steps, "steps", 0, "with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
@@ -85,6 +87,11 @@ With --workload it calculates how long the steps of a job take (docs/workloads.m
 ` + "`ddlemu replay`" + ` measures them, without running a call: all computations, collectives, sends
 and receives, on the streams and in the order of the workload.
 
+--sweep bw=10G..800G calculates all of this for several values of a parameter of all
+links, as ` + "`ddlemu replay --sweep`" + ` plays them: for a collective with a row for each size and
+value. It says where NCCL's choice changes, where a faster network is the slower one, and
+where the network stops mattering.
+
 A row is found by its type, and what stands before the size is ignored: prefixes of
 launchers, times of day, colours. Its columns are those that the table names, of each
 nccl-tests since 1.0. The
@@ -102,7 +109,8 @@ interrupted: then the output has the rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
   ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
-  ddlemu expect --workload step.jsonl --profile eth10 --nodes 2`,
+  ddlemu expect --workload step.jsonl --profile eth10 --nodes 2
+  ddlemu expect allreduce --profile eth10 --ranks 2 -b 64K -e 4M -f 4 --sweep bw=10G..100G`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.Workload != "" {
 				if len(args) > 0 {
@@ -138,6 +146,8 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	}
 	tables := []expectTable{{bench: b}}
 	switch {
+	case o.Log != "" && o.Sweep != "":
+		return badInput("--sweep: a log is judged on one fabric: leave out --log")
 	case o.Log != "":
 		if tables, err = o.readLog(g, b); err != nil {
 			return &inputError{fmt.Errorf("--log %s: %w", o.Log, err)}
@@ -154,6 +164,9 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	most, err := bench.ParseSize(o.DecideUpTo)
 	if err != nil || most < 1 {
 		return badInput("--decide-up-to %s: must be a size of at least 1 byte", o.DecideUpTo)
+	}
+	if o.Sweep != "" {
+		return o.runSweep(ctx, g, b, most)
 	}
 	var reports []*emulate.Report
 	var failures []string

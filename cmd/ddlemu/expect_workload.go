@@ -32,6 +32,12 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 		return err
 	}
 	o.Ranks, o.onlyModel = ix.Workload.Head.Ranks, true
+	if o.Sweep != "" {
+		show, stop := g.showProgress("expect")
+		defer stop()
+		of := &replayOptions{benchOptions: o.benchOptions, Steps: o.Steps, Sweep: o.Sweep, Plot: o.Plot, Force: o.Force}
+		return (&replayer{g: g, o: of, ix: ix, show: show.Set, play: replay.Forecast}).sweep(ctx)
+	}
 	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
 	if err != nil {
 		return err

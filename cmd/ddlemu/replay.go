@@ -43,7 +43,7 @@ type replayOptions struct {
 func (o *replayOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addOnFlags(fs, "f")
 	fs.StringArrayVar(&o.Fabrics, "fabric", nil, "`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or files")
-	fs.StringVar(&o.Sweep, "sweep", "", "play for several values of a parameter of all links, such as `bw=10G..800G`, lat=1us,10us")
+	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "play"))
 	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
 	o.junit.AddFlag(fs, "step")
@@ -98,9 +98,15 @@ links, such as --lat, change B only, so that --fabric eth10 --fabric eth10 --lat
 what the latency costs.
 
 --sweep bw=10G..800G plays it for the usual rates in this range, --sweep lat=1us..1ms for
-1, 3, 10 and so on, and a list with commas for these values. It says where the network
-stops mattering: the slowest one on which, and on all faster ones, a step takes at most
-5 % longer than on the fastest.
+1, 3, 10 and so on, loss=1e-6..1% for powers of ten, and a list with commas for these
+values, also of the other parameters of links (queue=fair,lossless). It says where NCCL's
+choice changes, where a faster network is the slower one, and where the network stops
+mattering: the slowest one on which, and on all faster ones, a step takes at most 5 %
+longer than on the fastest.
+
+Of the lines of the fabric (each direction of a NIC, trunks), those that were busiest are
+shown: bytes and rate of the payload, the part of the time for which the line was busy,
+headers included, and that of the busiest window.
 
 EXIT STATUS
 ===========
@@ -145,7 +151,7 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 	if err != nil {
 		return err
 	}
-	player := &replayer{g: g, o: o, ix: ix, budget: within, show: show.Set}
+	player := &replayer{g: g, o: o, ix: ix, budget: within, show: show.Set, play: replay.Run}
 	switch {
 	case o.Sweep != "":
 		return player.sweep(ctx)
@@ -293,6 +299,7 @@ type replayer struct {
 	ix     *workload.Index
 	budget emulate.Budget
 	show   emulate.Progress
+	play   func(context.Context, replay.Options) (*replay.Result, error)
 }
 
 // prepare determines the fabric that the flags describe, and what to play on it. which names it in the progress, "" if
@@ -326,7 +333,7 @@ func (p *replayer) one(ctx context.Context) (*replay.Result, error) {
 	if e.On.Trace != "" {
 		p.g.injection(e.On.Layout)
 	}
-	result, err := replay.Run(ctx, e)
+	result, err := p.play(ctx, e)
 	if err != nil && result == nil {
 		p.g.explainFailure(e.On.Trace)
 	}
@@ -343,9 +350,9 @@ type named struct {
 }
 
 // all plays one after the other. An error comes with the results of those before.
-func all(ctx context.Context, replays []named) (results []*replay.Result, err error) {
+func (p *replayer) all(ctx context.Context, replays []named) (results []*replay.Result, err error) {
 	for i := range replays {
-		r, err := replay.Run(ctx, replays[i].Options)
+		r, err := p.play(ctx, replays[i].Options)
 		if err != nil {
 			return results, fmt.Errorf("%s: %w", replays[i].name, err)
 		}
@@ -402,7 +409,7 @@ func (p *replayer) compare(ctx context.Context) error {
 		}
 		replays = append(replays, named{"--fabric " + name, e})
 	}
-	results, err := all(ctx, replays)
+	results, err := p.all(ctx, replays)
 	if err != nil {
 		return err
 	}
@@ -422,36 +429,29 @@ func ofLinks(flag string) bool {
 
 // sweep plays for each value of a parameter.
 func (p *replayer) sweep(ctx context.Context) error {
-	s, err := replay.ParseSweep(p.o.Sweep)
+	v, err := parseSweep(p.g, p.o.Sweep)
 	if err != nil {
-		return badInput("--sweep %s: %w", p.o.Sweep, err)
+		return err
 	}
 	var replays []named
 	defer func() { closeAll(replays) }()
-	for i := range s.Points {
-		text := s.Points[i].Text
-		fs, err := with(p.o.flags, func(flag string) bool { return flag == s.Param })
-		if err == nil {
-			err = fs.Set(s.Param, text)
-		}
+	for i := range v.List {
+		text := v.List[i].Text
+		fs, err := sweepFlags(p.o.flags, v, i)
 		if err != nil {
-			return badInput("--sweep %s: %w", p.o.Sweep, err)
+			return err
 		}
-		e, err := p.prepare(p.g, fs, fmt.Sprintf("%s %s, %d of %d", s.Param, text, i+1, len(s.Points)))
+		e, err := p.prepare(p.g, fs, fmt.Sprintf("%s %s, %d of %d", v.Param, text, i+1, len(v.List)))
 		if err != nil {
 			return fmt.Errorf("--sweep %s at %s: %w", p.o.Sweep, text, err)
 		}
 		replays = append(replays, named{fmt.Sprintf("--sweep %s at %s", p.o.Sweep, text), e})
 	}
-	results, stopped := all(ctx, replays)
+	results, stopped := p.all(ctx, replays)
 	if len(results) == 0 || stopped != nil && ctx.Err() == nil {
 		return stopped
 	}
-	for i, r := range results {
-		s.Points[i].Result = r
-	}
-	s.Left = len(s.Points) - len(results)
-	s.Points = s.Points[:len(results)]
+	s := &replay.Sweep{Values: v, Results: results}
 	if p.o.Plot != "" {
 		if err := writeFile("--plot", p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {
 			return err

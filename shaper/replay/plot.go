@@ -15,16 +15,15 @@ import (
 // WriteSVG draws the time of a step, and of its computation, over the parameter.
 func (s *Sweep) WriteSVG(w io.Writer) error {
 	c := chart.Chart{
-		Title: fmt.Sprintf("%s: time of a step", s.Points[0].Result.Facts.Workload.Workload.Head.Name),
-		X:     map[string]string{Bandwidth: "bandwidth", Latency: "latency"}[s.Param], Y: "ms",
+		Title: fmt.Sprintf("%s: time of a step", s.Results[0].Facts.Workload.Workload.Head.Name),
+		X:     cmp.Or(map[string]string{"bw": "bandwidth", "lat": "latency"}[s.Param], s.Param), Y: "ms",
 	}
 	step, compute := chart.Line{Name: "step"}, chart.Line{Name: "computation"}
-	for i := range s.Points {
-		p := &s.Points[i]
-		m := Mean(p.Result.Steps)
-		c.Ticks = append(c.Ticks, chart.Tick{At: p.Value, Text: p.Text})
-		step.Points = append(step.Points, chart.Point{X: p.Value, Y: m.Time.Seconds() * 1000})
-		compute.Points = append(compute.Points, chart.Point{X: p.Value, Y: m.Compute.Seconds() * 1000})
+	for i, r := range s.Results {
+		m, x := Mean(r.Steps), s.At(i)
+		c.Ticks = append(c.Ticks, chart.Tick{At: x, Text: s.List[i].Text})
+		step.Points = append(step.Points, chart.Point{X: x, Y: m.Time.Seconds() * 1000})
+		compute.Points = append(compute.Points, chart.Point{X: x, Y: m.Compute.Seconds() * 1000})
 	}
 	c.Lines = []chart.Line{step, compute}
 	return c.WriteSVG(w)

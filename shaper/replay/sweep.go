@@ -4,254 +4,201 @@ package replay
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/sweep"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Sweep is a workload on fabrics that differ in one parameter of all links.
 type Sweep struct {
-	Param  string // the flag, such as bw
-	Points []Point
-	// Left is how many points were left out, because the sweep was interrupted.
-	Left int
+	*sweep.Values
+	// Results are those of the first values. They are fewer if the sweep was interrupted.
+	Results []*Result
 }
 
-// Point is the workload at one value of the parameter.
-type Point struct {
-	Text   string  // the value as a person writes it
-	Value  float64 // bits per second, or seconds
-	Result *Result
-}
+// step is the mean time of a step at a value.
+func (s *Sweep) step(i int) time.Duration { return Mean(s.Results[i].Steps).Time }
 
-// matters is the part of a step below which a difference does not matter.
-const matters = 0.05
-
-// The parameters of a sweep, by their flags.
-const (
-	Bandwidth = "bw"
-	Latency   = "lat"
-)
-
-// usual are the values that a range stands for: the rates of NICs in bits per second, and latencies in seconds.
-var usual = map[string][]string{
-	Bandwidth: {
-		"1Gbps", "10Gbps", "25Gbps", "40Gbps", "50Gbps", "100Gbps", "200Gbps", "400Gbps", "800Gbps", "1600Gbps",
-	},
-	Latency: {"1us", "3us", "10us", "30us", "100us", "300us", "1ms", "3ms", "10ms", "30ms", "100ms"},
-}
-
-// maxPoints is the maximum number of values of a sweep.
-const maxPoints = 100
-
-// ParseSweep reads bw=10G..800G, lat=1us..1ms, or a list such as bw=10G,25G. A range is its ends, and the usual values
-// between them.
-func ParseSweep(text string) (*Sweep, error) {
-	param, values, ok := strings.Cut(text, "=")
-	if _, known := usual[param]; !known || !ok {
-		return nil, fmt.Errorf("must be bw= or lat= and values, such as bw=10G..800G or lat=1us,10us")
-	}
-	if values == "" {
-		return nil, errors.New("no value: give some, such as bw=10G..800G or lat=1us,10us")
-	}
-	list := strings.Split(values, ",")
-	if from, to, ranged := strings.Cut(values, ".."); ranged {
-		var err error
-		if list, err = between(param, from, to); err != nil {
-			return nil, err
+// played are the places of the values that have results, from the slowest network to the fastest; nil if they have no order.
+func (s *Sweep) played() (out []int) {
+	for _, i := range s.SlowFirst() {
+		if i < len(s.Results) {
+			out = append(out, i)
 		}
-	}
-	if len(list) < 2 || len(list) > maxPoints {
-		return nil, fmt.Errorf("%s: must be 2 to %d", units.Count(len(list), "value"), maxPoints)
-	}
-	s := &Sweep{Param: param}
-	for _, text := range list {
-		value, text, err := valueOf(param, text)
-		if err != nil {
-			return nil, err
-		}
-		s.Points = append(s.Points, Point{Text: text, Value: value})
-	}
-	return s, nil
-}
-
-// between are the ends of a range and the usual values between them.
-func between(param, from, to string) ([]string, error) {
-	first, _, err := valueOf(param, from)
-	if err != nil {
-		return nil, err
-	}
-	last, _, err := valueOf(param, to)
-	if err != nil {
-		return nil, err
-	}
-	if last <= first {
-		return nil, fmt.Errorf("%s..%s ends before it begins", from, to)
-	}
-	list := []string{from}
-	for _, text := range usual[param] {
-		if v, _, err := valueOf(param, text); err == nil && v > first && v < last {
-			list = append(list, text)
-		}
-	}
-	return append(list, to), nil
-}
-
-// valueOf is a value as a number, and as a text with its unit.
-func valueOf(param, text string) (value float64, written string, err error) {
-	if param == Latency {
-		d, err := time.ParseDuration(text)
-		if err == nil && d <= 0 {
-			err = fmt.Errorf("latency %s: must be above 0", text)
-		}
-		return d.Seconds(), text, err
-	}
-	b, err := units.ParseBandwidth(text)
-	if err == nil && b <= 0 {
-		err = fmt.Errorf("bandwidth %s: must be above 0 and not unlimited", text)
-	}
-	return float64(b), b.String(), err
-}
-
-// slowFirst are the points from the slowest network to the fastest.
-func (s *Sweep) slowFirst() []*Point {
-	var out []*Point
-	for i := range s.Points {
-		out = append(out, &s.Points[i])
-	}
-	slices.SortStableFunc(out, func(a, b *Point) int { return cmp.Compare(a.Value, b.Value) })
-	if s.Param == Latency {
-		slices.Reverse(out)
 	}
 	return out
 }
 
-// Enough is the slowest network from which on a step is at most 5 % longer than on the fastest one.
-func (s *Sweep) Enough() *Point {
-	points := s.slowFirst()
-	limit := (1 + matters) * float64(points[len(points)-1].step())
-	enough := len(points) - 1
-	for enough > 0 && float64(points[enough-1].step()) <= limit {
-		enough--
+// Enough is the place of the slowest network from which on a step is at most 5 % longer than on the fastest one; -1 if the
+// values have no order.
+func (s *Sweep) Enough() int {
+	order := s.played()
+	if order == nil {
+		return -1
 	}
-	return points[enough]
+	var times []time.Duration
+	for _, i := range order {
+		times = append(times, s.step(i))
+	}
+	return order[sweep.Enough(times)]
 }
 
-// step is the mean time of a step.
-func (p *Point) step() time.Duration { return Mean(p.Result.Steps).Time }
-
-// Conclusion says in a sentence where the network stops mattering.
+// Conclusion says in a sentence where the network stops mattering, or, if the values have no order, which is the best.
 func (s *Sweep) Conclusion() string {
-	points := s.slowFirst()
-	if len(points) == 1 {
+	order := s.played()
+	switch {
+	case len(s.Results) == 1:
 		return "one value was played: that does not say where the network stops mattering"
+	case order == nil:
+		return s.best()
 	}
-	enough, fastest := s.Enough(), points[len(points)-1]
+	enough, at := s.Enough(), func(i int) string { return s.Param + " " + s.List[i].Text }
 	switch enough {
-	case points[0]:
-		return fmt.Sprintf("the network does not matter at any of these: at %s %s, the slowest, a step is at most %.0f %% longer than on the fastest, and %.1f %% of it is exposed. "+
-			"It stops mattering there or on a slower one", s.Param, enough.Text, 100*matters, enough.exposed())
-	case fastest:
-		return fmt.Sprintf("the network matters up to %s %s, the fastest of this sweep, where %.1f %% of a step is exposed", s.Param, fastest.Text, enough.exposed())
+	case order[0]:
+		return fmt.Sprintf("the network does not matter at any of these: at %s, the slowest, a step is at most %.0f %% longer than on the fastest, and %.1f %% of it is exposed. "+
+			"It stops mattering there or on a slower one", at(enough), 100*sweep.Matters, s.exposed(enough))
+	case order[len(order)-1]:
+		return fmt.Sprintf("the network matters up to %s, the fastest of this sweep, where %.1f %% of a step is exposed", at(enough), s.exposed(enough))
 	}
-	return fmt.Sprintf("the network stops mattering at %s %s: faster ones make a step at most %.0f %% shorter; there %.1f %% of it is exposed", s.Param, enough.Text, 100*matters, enough.exposed())
+	return fmt.Sprintf("the network stops mattering at %s: faster ones make a step at most %.0f %% shorter; there %.1f %% of it is exposed", at(enough), 100*sweep.Matters, s.exposed(enough))
+}
+
+// best names the values with the shortest and the longest step.
+func (s *Sweep) best() string {
+	short, long := 0, 0
+	for i := range s.Results {
+		if s.step(i) < s.step(short) {
+			short = i
+		}
+		if s.step(i) > s.step(long) {
+			long = i
+		}
+	}
+	return fmt.Sprintf("a step is shortest at %s %s, %s ms, and longest at %s, %s ms", s.Param, s.List[short].Text, milliseconds(s.step(short)),
+		s.List[long].Text, milliseconds(s.step(long)))
 }
 
 // exposed is the part of a step in percent that is exposed.
-func (p *Point) exposed() float64 {
-	m := Mean(p.Result.Steps)
+func (s *Sweep) exposed(i int) float64 {
+	m := Mean(s.Results[i].Steps)
 	return 100 * float64(m.Exposed) / float64(max(m.Time, 1))
 }
 
-// mostChanges is how many changes of NCCL's choice the text of a sweep names.
-const mostChanges = 8
-
-// Changes says where NCCL chooses another algorithm or protocol for a call at one value than at the value before it. There a
-// faster network can be the slower one.
+// Changes says where NCCL's choice changes from one value to the next.
 func (s *Sweep) Changes() []string {
-	var out []string
-	for i := 1; i < len(s.Points); i++ {
-		from, to := &s.Points[i-1], &s.Points[i]
-		for _, p := range (&Comparison{from.Result, to.Result}).Calls() {
-			before, after := p.Original, p.Emulated
-			if before.Algo == "" || after.Algo == "" || before.Algo == after.Algo && before.Proto == after.Proto {
-				continue
-			}
-			out = append(out, fmt.Sprintf("%s of %d bytes: %s %s at %s %s, %s %s at %s (%s us, %s us)", before.Func, before.Size,
-				before.Algo, before.Proto, s.Param, from.Text, after.Algo, after.Proto, to.Text, microseconds(before.Mean), microseconds(after.Mean)))
+	var calls [][]sweep.Call
+	for _, r := range s.Results {
+		calls = append(calls, r.sweepCalls())
+	}
+	return s.Values.Changes(calls)
+}
+
+// reversals says where a step takes longer on a faster network.
+func (s *Sweep) reversals() []string {
+	var times []time.Duration
+	for i := range s.Results {
+		times = append(times, s.step(i))
+	}
+	return s.Reversals("a step", times)
+}
+
+// sweepCalls are the calls by what they are. Those of communicators of different names are apart, if there are some.
+func (r *Result) sweepCalls() (out []sweep.Call) {
+	comms := map[string]bool{}
+	for i := range r.Calls {
+		comms[r.Calls[i].Comm] = true
+	}
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		what := fmt.Sprintf("%s of %d bytes", c.Func, c.Size)
+		if len(comms) > 1 {
+			what += fmt.Sprintf(" on %s of %d", c.Comm, c.Ranks)
 		}
+		out = append(out, sweep.Call{What: what, Choice: strings.TrimSpace(c.Algo + " " + c.Proto), Time: c.Mean})
 	}
 	return out
 }
 
-// writeChanges writes Changes, or the first of them.
-func (t *text) writeChanges(all []string) {
-	for _, change := range all[:min(len(all), mostChanges)] {
-		t.line("# NCCL's choice changes: %s", change)
-	}
-	if len(all) > mostChanges {
-		t.line("# NCCL's choice changes %d more times: see --json", len(all)-mostChanges)
-	}
-}
+// left is how many values were left out.
+func (s *Sweep) left() int { return len(s.List) - len(s.Results) }
 
-// Word is VALID if all points are, and none was left out.
+// Word is VALID if all results are, and none was left out; "" for a forecast.
 func (s *Sweep) Word() string {
-	for i := range s.Points {
-		if v := &s.Points[i].Result.Verdict; !v.Valid {
+	for _, r := range s.Results {
+		if v := &r.Verdict; !v.Valid && !r.Forecast {
 			return v.Word
 		}
 	}
-	if s.Left > 0 {
+	switch {
+	case s.left() > 0:
 		return verdict.Incomplete
+	case s.Results[0].Forecast:
+		return ""
 	}
 	return "VALID"
 }
 
-// WriteText writes a table over the points.
+// WriteText writes a table over the values.
 func (s *Sweep) WriteText(w io.Writer) error {
-	first := s.Points[0].Result
+	first := s.Results[0]
 	t := &text{Result: first}
 	head := &first.Facts.Workload.Workload.Head
-	t.line("# ddlemu replay %s over %s: NCCL %s, CUDA %s", cmp.Or(head.Name, "workload"), s.Param, first.Facts.NCCL, first.Facts.CUDA)
+	t.line("# ddlemu %s %s over %s: NCCL %s, CUDA %s", first.command(), cmp.Or(head.Name, "workload"), s.Param, first.Facts.NCCL, first.Facts.CUDA)
 	t.line("# profile %s  ranks %d  nodes %d  steps %d; times are means over the steps", first.Facts.Fabric.Config.Name, head.Ranks, first.nodes(), len(first.Steps))
 	t.sourceNotes()
 	t.line("#")
-	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s  %s", s.Param, "step", "compute", "exposed", "hidden", "exposed", "speedup", "verdict")
+	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s  %s", s.Param, "step", "compute", "exposed", "hidden", "exposed", "speedup", t.unlessForecast("verdict"))
 	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(%)", "")
-	base := Mean(first.Steps).Time
-	for i := range s.Points {
-		m := Mean(s.Points[i].Result.Steps)
-		t.line("%12s  %10s  %10s  %10s  %10s  %10.1f  %8.2f  %s", s.Points[i].Text, milliseconds(m.Time), milliseconds(m.Compute), milliseconds(m.Exposed), milliseconds(m.Hidden),
-			s.Points[i].exposed(), float64(base)/float64(max(m.Time, 1)), s.Points[i].Result.Verdict.Word)
+	base := s.step(0)
+	for i, r := range s.Results {
+		m := Mean(r.Steps)
+		t.line("%12s  %10s  %10s  %10s  %10s  %10.1f  %8.2f  %s", s.List[i].Text, milliseconds(m.Time), milliseconds(m.Compute), milliseconds(m.Exposed), milliseconds(m.Hidden),
+			s.exposed(i), float64(base)/float64(max(m.Time, 1)), t.unlessForecast(r.Verdict.Word))
 	}
 	t.line("#")
-	t.writeChanges(s.Changes())
-	t.line("# %s", s.Conclusion())
-	if s.Left > 0 {
-		t.line("# interrupted: %d of %d values played", len(s.Points), len(s.Points)+s.Left)
+	for _, line := range sweep.ChangeLines(s.Changes()) {
+		t.line("# %s", line)
 	}
-	t.line("verdict: %s", s.Word())
+	for _, line := range s.reversals() {
+		t.line("# %s", line)
+	}
+	t.line("# %s", s.Conclusion())
+	if s.left() > 0 {
+		t.line("# interrupted: %d of %d values played", len(s.Results), len(s.List))
+	}
+	if word := s.Word(); word != "" {
+		t.line("verdict: %s", word)
+	} else {
+		t.line("# the times are those of the model: no call was run")
+	}
 	_, err := io.WriteString(w, t.b.String())
 	return err
+}
+
+// unlessForecast is text, or "" for a forecast, which has no verdict.
+func (t *text) unlessForecast(text string) string {
+	if t.Forecast {
+		return ""
+	}
+	return text
 }
 
 // SweepReport is a [Sweep] as JSON.
 type SweepReport struct {
 	Param      string        `json:"param"`
 	Points     []PointReport `json:"points"`
-	Enough     string        `json:"enough"` // a slower one may be too, if this is the slowest of the sweep
+	Enough     string        `json:"enough"` // a slower one may be too, if this is the slowest of the sweep; "" if the values have no order
 	Conclusion string        `json:"conclusion"`
 	Changes    []string      `json:"changes,omitempty"` // of NCCL's choices from one value to the next
-	Verdict    string        `json:"verdict"`
+	Reversals  []string      `json:"reversals,omitempty"`
+	Verdict    string        `json:"verdict"` // "" for a forecast
 }
 
-// PointReport is a [Point].
+// PointReport is the workload at one value.
 type PointReport struct {
 	Value  string  `json:"value"`
 	Result *Report `json:"result"`
@@ -259,9 +206,12 @@ type PointReport struct {
 
 // Report returns the sweep for JSON.
 func (s *Sweep) Report() *SweepReport {
-	out := &SweepReport{Param: s.Param, Enough: s.Enough().Text, Conclusion: s.Conclusion(), Changes: s.Changes(), Verdict: s.Word()}
-	for i := range s.Points {
-		out.Points = append(out.Points, PointReport{s.Points[i].Text, s.Points[i].Result.Report()})
+	out := &SweepReport{Param: s.Param, Conclusion: s.Conclusion(), Changes: s.Changes(), Reversals: s.reversals(), Verdict: s.Word()}
+	if enough := s.Enough(); enough >= 0 {
+		out.Enough = s.List[enough].Text
+	}
+	for i, r := range s.Results {
+		out.Points = append(out.Points, PointReport{s.List[i].Text, r.Report()})
 	}
 	return out
 }

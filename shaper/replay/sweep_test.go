@@ -12,55 +12,29 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/sweep"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
-
-func TestParseSweep(t *testing.T) {
-	for text, want := range map[string]string{
-		"bw=10G..800G":      "10Gbps 25Gbps 40Gbps 50Gbps 100Gbps 200Gbps 400Gbps 800Gbps",
-		"bw=12.5GB/s,1Gbps": "100Gbps 1Gbps",
-		"bw=20G..30G":       "20Gbps 25Gbps 30Gbps",
-		"lat=1us..1ms":      "1us 3us 10us 30us 100us 300us 1ms",
-		"lat=5us,2ms":       "5us 2ms",
-	} {
-		s, err := ParseSweep(text)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		var got []string
-		for _, p := range s.Points {
-			got = append(got, p.Text)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %v, want %s", text, got, want)
-		}
-	}
-	for _, text := range []string{"", "bw", "bw=", "bw=10G", "loss=1..2", "bw=10..20", "bw=20G..10G", "bw=unlimited,10G", "lat=0s,1us", "lat=-1us,1us", "bw=" + strings.Repeat("1G,", 100) + "1G"} {
-		if s, err := ParseSweep(text); err == nil {
-			t.Errorf("%q is read as %+v", text, s)
-		}
-	}
-}
 
 // swept is a sweep whose steps take these times in ms, of which 100 are computation.
 func swept(t *testing.T, text string, steps ...int) *Sweep {
 	t.Helper()
-	s, err := ParseSweep(text)
+	values, err := sweep.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &Sweep{Values: values}
 	c := configs.Default()
 	f, err := fabric.New(&c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, ms := range steps {
+	for _, ms := range steps {
 		took := time.Duration(ms) * time.Millisecond
-		s.Points[i].Result = &Result{
+		s.Results = append(s.Results, &Result{
 			Scale: 1, Verdict: verdict.New(nil), Facts: Facts{Workload: tiny(t), Fabric: f, Node: func(r int) int { return r }},
 			Steps: []Step{{Time: took, Compute: 100 * time.Millisecond, Exposed: took - 100*time.Millisecond}},
-		}
+		})
 	}
 	return s
 }
@@ -80,7 +54,7 @@ func TestEnough(t *testing.T) {
 		{"lat=1us,10us", []int{100, 110}, "1us"},
 	} {
 		s := swept(t, tc.sweep, tc.steps...)
-		if got := s.Enough().Text; got != tc.want {
+		if got := s.List[s.Enough()].Text; got != tc.want {
 			t.Errorf("%s %v: %s, want %s", tc.sweep, tc.steps, got, tc.want)
 		}
 	}
@@ -109,7 +83,7 @@ func TestSweepOutput(t *testing.T) {
 			t.Errorf("the plot has no %s", want)
 		}
 	}
-	s.Points[1].Result.Verdict.Add(verdict.Finding{Text: "late"})
+	s.Results[1].Verdict.Add(verdict.Finding{Text: "late"})
 	if s.Word() != "INVALID" || s.Report().Verdict != "INVALID" {
 		t.Errorf("%s, %s", s.Word(), s.Report().Verdict)
 	}
@@ -121,19 +95,25 @@ func TestSweepOutput(t *testing.T) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	cut := swept(t, "bw=1G,10G", 300, 200)
-	cut.Points, cut.Left = cut.Points[:1], 1
+	cut := swept(t, "bw=1G,10G", 300)
+	if cut.Word() != verdict.Incomplete {
+		t.Error(cut.Word())
+	}
 	if got := cut.Conclusion(); !strings.HasPrefix(got, "one value was played") {
 		t.Error(got)
 	}
 	if got := swept(t, "bw=1G,10G", 300, 200).Conclusion(); got != "the network matters up to bw 10Gbps, the fastest of this sweep, where 50.0 % of a step is exposed" {
 		t.Error(got)
 	}
+	other := swept(t, "queue=fair,lossless,taildrop:1M", 300, 200, 400)
+	if got := other.Conclusion(); got != "a step is shortest at queue lossless, 200.000 ms, and longest at taildrop:1M, 400.000 ms" || other.Report().Enough != "" {
+		t.Error(got)
+	}
 }
 
 // The plot of a composition has a bar for each part.
 func TestCompositionPlot(t *testing.T) {
-	r := swept(t, "bw=1G,10G", 200, 150).Points[0].Result
+	r := swept(t, "bw=1G,10G", 200, 150).Results[0]
 	r.Time = 200 * time.Millisecond
 	r.Composition = []Share{{computation, 150 * time.Millisecond}, {"AllReduce", 49 * time.Millisecond}, {idle, time.Millisecond}}
 	var svg strings.Builder
@@ -153,7 +133,7 @@ func TestCompositionPlot(t *testing.T) {
 
 func TestComparison(t *testing.T) {
 	s := swept(t, "bw=1G,10G", 200, 150)
-	a, b := s.Points[0].Result, s.Points[1].Result
+	a, b := s.Results[0], s.Results[1]
 	a.Calls = []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 100, Algo: "Ring", Proto: "LL"}}
 	b.Calls = []Calls{{Func: "Gather", Comm: "a", Ranks: 2, Size: 16}, {Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 150, Algo: "Tree", Proto: "LL"}}
 	a.Time, b.Time = a.Steps[0].Time, b.Steps[0].Time
@@ -179,9 +159,9 @@ func TestSweepNamesChangesOfChoice(t *testing.T) {
 		return []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 1 << 20, Count: 2, Mean: mean, Algo: algo, Proto: proto}, {Func: "SendRecv", Comm: "a", Ranks: 2, Size: 16}}
 	}
 	for i, calls := range [][]Calls{call("Ring", "Simple", 400*time.Microsecond), call("Ring", "Simple", 200*time.Microsecond), call("Ring", "LL", 500*time.Microsecond)} {
-		s.Points[i].Result.Calls = calls
+		s.Results[i].Calls = calls
 	}
-	want := "AllReduce of 1048576 bytes: Ring Simple at bw 50Gbps, Ring LL at 100Gbps (200.00 us, 500.00 us)"
+	want := "AllReduce of 1048576 bytes: Ring Simple at bw 50Gbps, Ring LL at 100Gbps (200.00 us, 500.00 us): the faster network takes longer"
 	if got := s.Report().Changes; len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -189,7 +169,7 @@ func TestSweepNamesChangesOfChoice(t *testing.T) {
 	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "# NCCL's choice changes: "+want+"\n") {
 		t.Errorf("%v:\n%s", err, text.String())
 	}
-	s.Points[2].Result.Calls = call("Ring", "Simple", 100)
+	s.Results[2].Calls = call("Ring", "Simple", 100)
 	if got := s.Changes(); len(got) != 0 {
 		t.Errorf("%q", got)
 	}

@@ -10,7 +10,7 @@ import (
 // A forecast has the title of its command, and no columns that compare its times with themselves.
 func TestForecastOutput(t *testing.T) {
 	for _, forecast := range []bool{false, true} {
-		r := swept(t, "bw=1G,10G", 200, 100).Points[0].Result
+		r := swept(t, "bw=1G,10G", 200, 100).Results[0]
 		r.Forecast = forecast
 		r.Calls = []Calls{{Func: "AllReduce", Comm: "c0", Count: 1}}
 		var b strings.Builder
