@@ -186,9 +186,9 @@ func (f *Inference) notes() []string {
 		passes = append(passes, fmt.Sprintf("a prefill of %s", units.Count(f.Prefill, "token")))
 	}
 	if f.Decode > 0 {
-		passes = append(passes, fmt.Sprintf("%d times the decoding of one token", f.Decode))
+		passes = append(passes, units.Count(f.Decode, "pass")+" of one token")
 	}
-	notes = append(notes, fmt.Sprintf("each step is a pass: %s of each of %s", strings.Join(passes, ", then "), units.Count(f.Batch, "sequence")))
+	notes = append(notes, fmt.Sprintf("each step is a pass: %s, of each of %s", strings.Join(passes, ", then "), units.Count(f.Batch, "sequence")))
 	if f.InFlight > 1 {
 		notes[1] += fmt.Sprintf(", for %d batches in the pipeline", f.InFlight)
 	}
@@ -205,14 +205,21 @@ func (f *Inference) notes() []string {
 		}
 		notes = append(notes, text)
 	} else {
-		notes = append(notes, fmt.Sprintf("computation: %v for the prefill, %v for each pass that decodes, as given; layers share it by their multiplications", c.Prefill, c.Decode))
+		var given []string
+		if f.Prefill > 0 {
+			given = append(given, fmt.Sprintf("%v for the prefill", c.Prefill))
+		}
+		if f.Decode > 0 {
+			given = append(given, fmt.Sprintf("%v for a pass of one token", c.Decode))
+		}
+		notes = append(notes, fmt.Sprintf("computation: %s, as given; layers share it by their multiplications", strings.Join(given, ", ")))
 	}
 	if f.PP > 1 {
 		text := "pipeline: each rank sends the hidden states of its batch"
 		if f.VLLM {
 			text = "pipeline: hidden states and residual, each in parts by the tensor parallel ranks, as vLLM's send_tensor_dict"
 		}
-		notes = append(notes, text+"; the new tokens go back from the last stage as a message of int32 (vLLM: outside NCCL)")
+		notes = append(notes, text+"; the new tokens go back from the last stage as a message of int32 (vLLM: by its scheduler, or broadcast with asynchronous scheduling)")
 	}
 	return notes
 }

@@ -123,12 +123,19 @@ type router struct {
 	*Routing
 	experts, topK int
 	chances       []float64
+	sums          []float64 // of the chances up to each expert
 	// routed and dropped are the choices of tokens so far.
 	routed, dropped int64
 }
 
 func newRouter(r *Routing, experts, topK int) *router {
-	return &router{Routing: r, experts: experts, topK: topK, chances: r.chances(experts, topK)}
+	out := &router{Routing: r, experts: experts, topK: topK, chances: r.chances(experts, topK)}
+	sum := 0.0
+	for _, p := range out.chances {
+		sum += p
+		out.sums = append(out.sums, sum)
+	}
+	return out
 }
 
 // take returns how many of the tokens of a rank each expert gets. place numbers the calls of a layer, so that equal numbers
@@ -158,16 +165,17 @@ func (r *router) take(tokens int64, layer int, place uint64) []int64 {
 // choose calls add for the experts of a token: one for each whole number that the sum of the chances passes, counted from
 // start, which is uniform in [0, 1). So each expert is chosen with its chance, and none twice (systematic sampling).
 func (r *router) choose(start float64, add func(expert int)) {
-	sum, chosen := 0.0, 0
-	for i, p := range r.chances {
-		if sum += p; sum > start+float64(chosen) && chosen < r.topK {
-			add(i)
-			chosen++
-		}
-	}
-	for i := r.experts - 1; chosen < r.topK; i-- { // the sum was rounded down
+	next := 0
+	for n := range r.topK {
+		i, _ := slices.BinarySearchFunc(r.sums, start+float64(n), func(sum, passed float64) int {
+			if sum <= passed {
+				return -1
+			}
+			return 1
+		})
+		i = min(max(i, next), r.experts-r.topK+n) // a sum of chances of 1 may be rounded to either side
 		add(i)
-		chosen++
+		next = i + 1
 	}
 }
 
@@ -250,5 +258,5 @@ func (r *router) note() string {
 	if r.Capacity > 0 {
 		text += fmt.Sprintf("; capacity factor %g drops %.3g %% of the choices", r.Capacity, 100*float64(r.dropped)/float64(max(r.routed, 1)))
 	}
-	return text + "; computation of experts is in proportion to their tokens"
+	return text + "; experts compute in proportion to their tokens, as long as given with the mean"
 }
