@@ -85,7 +85,7 @@ func (d *DDP) Workload() (*workload.Workload, error) {
 	for range d.Steps {
 		d.step(j, c, buckets, work, samples)
 	}
-	return j.w, nil
+	return j.done()
 }
 
 func workOf(buckets []Bucket) (sum int64) {

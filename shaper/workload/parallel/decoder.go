@@ -110,7 +110,8 @@ func (s *inferenceStage) mlpTime(tokens int64) int64 {
 	if s.Decoder.Experts > 0 {
 		read = min(int64(s.Decoder.Experts/s.EP), tokens)
 	}
-	return s.time(float64(tokens*s.expert()), 0, float64(read*s.expert())*s.size())
+	weights := float64(s.expert())
+	return s.time(float64(tokens)*weights, 0, float64(read)*weights*s.size())
 }
 
 // pass adds a pass of all batches in flight. before are the messages with the tokens of the pass before, and get those of
@@ -131,7 +132,7 @@ func (s *inferenceStage) pass(before [][]int) {
 			s.transfer(workload.Send, s.n+1)
 			continue
 		}
-		done := s.job.calc("output", s.time(float64(s.output()*s.sampled), 0, float64(s.output())*s.size()))
+		done := s.job.calc("output", s.time(float64(s.output())*float64(s.sampled), 0, float64(s.output())*s.size()))
 		if s.TP > 1 {
 			done = s.coll("tp", workload.AllGather, s.sampled*divide(s.Decoder.Words, int64(s.TP)))
 		}

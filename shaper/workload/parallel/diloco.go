@@ -107,7 +107,7 @@ func (d *DiLoCo) Workload() (*workload.Workload, error) {
 	for step := range d.Rounds * d.InnerSteps {
 		run.step(step, c, work)
 	}
-	return j.w, nil
+	return j.done()
 }
 
 func (d *DiLoCo) notes() []string {

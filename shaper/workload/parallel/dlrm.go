@@ -38,6 +38,9 @@ func (d *DLRM) validate() error {
 			return fmt.Errorf("size %d: tables, dim, batch and the sizes of layers must be 1 to %d", size, 1<<24)
 		}
 	}
+	if err := checkProduct("the vectors of a batch", int64(d.Batch), d.Tables, d.Dim); err != nil {
+		return err
+	}
 	if len(d.Bottom) < 2 || len(d.Top) < 1 {
 		return fmt.Errorf("%d and %d sizes of layers: the bottom perceptron has at least 2, the top one at least 1", len(d.Bottom), len(d.Top))
 	}
@@ -91,5 +94,5 @@ func (d *DLRM) Workload() (*workload.Workload, error) {
 		bottomDone := j.calc("backward bottom", c.backward(float64(bottom)*samples))
 		j.endStep(back, topReduced, reduce("bottom", bottomSize, bottomDone))
 	}
-	return j.w, nil
+	return j.done()
 }

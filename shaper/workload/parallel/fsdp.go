@@ -53,7 +53,7 @@ func (f *FSDP) Workload() (*workload.Workload, error) {
 	for range f.Steps {
 		f.step(j, c, samples)
 	}
-	return j.w, nil
+	return j.done()
 }
 
 // step adds a step. The passes are a list of units: all forward, and all backward from the last one.

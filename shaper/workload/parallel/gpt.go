@@ -64,6 +64,12 @@ func (g *GPT) validate() error {
 	if err := checkSteps(g.Ranks(), g.Steps); err != nil {
 		return err
 	}
+	if err := checkProduct("the activations of a micro-batch", int64(g.MicroBatch), g.Seq, g.Hidden, max(int64(g.TopK), 1)); err != nil {
+		return err
+	}
+	if err := checkProduct("the parameters", g.Layers, 12, g.Hidden, g.Hidden, max(int64(g.Experts), 1)); err != nil {
+		return err
+	}
 	for _, name := range []string{g.Type, g.GradType} {
 		if _, err := workload.TypeSize(name); err != nil {
 			return err
@@ -196,7 +202,7 @@ func (g *GPT) Workload() (*workload.Workload, error) {
 	if routes != nil {
 		j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, routes.note())
 	}
-	return j.w, nil
+	return j.done()
 }
 
 func (g *GPT) name() string {

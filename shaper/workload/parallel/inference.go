@@ -87,6 +87,12 @@ func (f *Inference) validate() error {
 	if err := f.validateExperts(); err != nil {
 		return err
 	}
+	if err := checkProduct("the activations of a pass", int64(f.Batch), int64(max(f.Prefill, 1)), d.Hidden, int64(max(d.TopK, 1))); err != nil {
+		return err
+	}
+	if err := checkProduct("the weights of a layer", 3*d.Hidden, d.Intermediate, int64(max(d.TopK, 1))); err != nil {
+		return err
+	}
 	return f.Compute.validate(f.Prefill > 0, f.Decode > 0)
 }
 
@@ -164,7 +170,7 @@ func (f *Inference) Workload() (*workload.Workload, error) {
 	if routes != nil {
 		j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, routes.note())
 	}
-	return j.w, nil
+	return j.done()
 }
 
 func (f *Inference) name() string {

@@ -75,6 +75,8 @@ type job struct {
 	id int
 	// ranks are those of the operations that are added; nil for all.
 	ranks workload.Ranks
+	// tooLarge is the first call that is larger than a workload may have.
+	tooLarge error
 }
 
 func newJob(name string, ranks int, notes ...string) *job {
@@ -87,12 +89,26 @@ func newJob(name string, ranks int, notes ...string) *job {
 // add adds an operation, and returns its id.
 func (j *job) add(o workload.Op, after ...int) int {
 	o.Ranks, o.After = j.ranks, after
+	for part := range o.Parts() {
+		size, err := workload.TypeSize(part.Type)
+		if err == nil && (part.Count < 0 || part.Count > workload.MaxMessage/size) && j.tooLarge == nil {
+			j.tooLarge = fmt.Errorf("a call of %d elements of %s: a workload has calls of at most %d bytes", part.Count, part.Type, int64(workload.MaxMessage))
+		}
+	}
 	if o.Kind.HasStream() {
 		j.id++
 		o.ID = j.id
 	}
 	j.w.Ops = append(j.w.Ops, o)
 	return o.ID
+}
+
+// done returns the workload, or an error if a call is too large.
+func (j *job) done() (*workload.Workload, error) {
+	if j.tooLarge != nil {
+		return nil, j.tooLarge
+	}
+	return j.w, nil
 }
 
 func (j *job) calc(name string, ns int64, after ...int) int {
@@ -130,6 +146,18 @@ func checkSteps(ranks, steps int) error {
 	}
 	if steps < 1 || steps > 1_000_000 {
 		return fmt.Errorf("%d steps: must be 1 to 1000000", steps)
+	}
+	return nil
+}
+
+// checkProduct refuses sizes whose product is no size of a call, so that later products do not overflow.
+func checkProduct(what string, sizes ...int64) error {
+	product := 1.0
+	for _, n := range sizes {
+		product *= float64(n)
+	}
+	if product > workload.MaxMessage {
+		return fmt.Errorf("%s have %.3g elements: must be at most %d", what, product, int64(workload.MaxMessage))
 	}
 	return nil
 }

@@ -316,6 +316,10 @@ func TestRefused(t *testing.T) {
 		"ep 4: dp, 2, and experts, 8":                    func() *GPT { g := gpt(); g.EP, g.Experts, g.TopK = 4, 8, 1; return g }(),
 		"top-k 9: must be 1 to":                          func() *GPT { g := gpt(); g.EP, g.Experts, g.TopK = 2, 8, 9; return g }(),
 		"are more than 1048576 ranks":                    func() *GPT { g := gpt(); g.DP = 1 << 20; g.Batch = 1 << 21; return g }(),
+		"the activations of a micro-batch have":          func() *GPT { g := gpt(); g.Seq, g.MicroBatch, g.Batch = 1<<24, 1<<16, 1<<17; return g }(),
+		"the parameters have":                            func() *GPT { g := gpt(); g.Hidden = 96 << 17; return g }(),
+		"the vectors of a batch have":                    &DLRM{Tables: 1 << 24, Dim: 1 << 24, Batch: 1 << 24, Bottom: []int64{1, 1 << 24}, Top: []int64{1}, Ranks: 2, Steps: 1, Type: "int8", Compute: Compute{Step: 1}},
+		"a call of 1125899906842624 elements of float32": func() *DDP { d := ddp(t); d.Network, d.Fused = layers.Uniform(1<<50, 1), true; return d }(),
 		"the bottom perceptron ends with 13":             &DLRM{Tables: 1, Dim: 2, Batch: 1, Bottom: []int64{1, 13}, Top: []int64{1}, Ranks: 2, Steps: 1, Type: "int8", Compute: Compute{Step: 1}},
 	} {
 		if _, err := job.Workload(); err == nil || !strings.Contains(err.Error(), want) {

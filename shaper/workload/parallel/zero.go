@@ -100,7 +100,7 @@ func (z *ZeRO) Workload() (*workload.Workload, error) {
 			s.replicated()
 		}
 	}
-	return j.w, nil
+	return j.done()
 }
 
 func (z *ZeRO) notes() []string {
