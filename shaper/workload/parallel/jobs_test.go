@@ -441,7 +441,7 @@ func TestJobsRefused(t *testing.T) {
 		"operations for each of 1000000 steps":            change(func(f *Inference) { f.Decode, f.Prefill = 1_000_000, 0 }),
 		"the activations of a pass have":                  change(func(f *Inference) { f.Batch, f.Prefill = 1<<24, 1<<24 }),
 		"the weights of a layer have":                     change(func(f *Inference) { f.Decoder.Hidden, f.Decoder.Intermediate = 1<<24, 1<<24 }),
-		"a call of 8796093022208 elements of bfloat16: a":  change(func(f *Inference) { f.Decoder.Words, f.Batch = 1<<24, 1<<20 }),
+		"a call of 8796093022208 elements of bfloat16: a": change(func(f *Inference) { f.Decoder.Words, f.Batch = 1<<24, 1<<20 }),
 		"are 1099511627776 ranks":                         change(func(f *Inference) { f.TP, f.PP = 1<<20, 1<<20 }),
 		"stage 4: must be 1, 2 or 3":                      stage(func(z *ZeRO) { z.Stage = 4 }),
 		`reduce by "all": must be all-reduce, reduce or`:  stage(func(z *ZeRO) { z.Reduce = "all" }),
