@@ -226,6 +226,36 @@ func TestDraws(t *testing.T) {
 	}
 }
 
+// Each pass and layer draws anew, and the same each time. The hot experts are those of the layer.
+func TestDrawsAreRepeatable(t *testing.T) {
+	r := newRouter(&Routing{Skew: Skew{Zipf: 2}, Drawn: true, Seed: 3}, 16, 2)
+	hottest := func(counts []int64) int { return slices.Index(counts, slices.Max(counts)) }
+	first, again, next, other := r.take(1000, 0, 7), r.take(1000, 0, 7), r.take(1000, 0, 8), r.take(1000, 1, 7)
+	if !slices.Equal(first, again) || slices.Equal(first, next) || hottest(first) != hottest(next) || hottest(first) == hottest(other) {
+		t.Errorf("%v\n%v\n%v\n%v", first, again, next, other)
+	}
+}
+
+// With a skew, some ranks compute longer, and all together as long as without.
+func TestSkewedComputation(t *testing.T) {
+	g := gpt()
+	g.Layers, g.Hidden, g.Heads, g.Vocab, g.TP, g.PP, g.DP, g.EP, g.Experts, g.TopK, g.Batch, g.MicroBatch = 2, 64, 4, 1, 1, 1, 4, 4, 8, 2, 4, 1
+	sum := func() (total, longest time.Duration) {
+		_, ix := checked(t, g)
+		for rank := range g.Ranks() {
+			c := computed(ix, rank)
+			total, longest = total+c, max(longest, c)
+		}
+		return total, longest
+	}
+	total, longest := sum()
+	g.Routing.Skew.Hottest = 3
+	skewed, busiest := sum()
+	if d := total - skewed; d < -100 || d > 100 || busiest < longest*11/10 {
+		t.Errorf("%v and %v, without a skew %v and %v", skewed, busiest, total, longest)
+	}
+}
+
 // A capacity factor of 1 lets each expert take the mean, as in GShard and Megatron-LM's get_capacity.
 func TestCapacity(t *testing.T) {
 	r := newRouter(&Routing{Skew: Skew{Hottest: 3}, Capacity: 1}, 8, 2)
@@ -253,7 +283,10 @@ func TestSkewedJobs(t *testing.T) {
 		_, ix := checked(t, g)
 		total := int64(0)
 		for rank := range g.Ranks() {
-			total += sent(ix, rank)["send ep"]
+			bytes := sent(ix, rank)
+			if total += bytes["send ep"]; bytes["send ep"] != bytes["recv ep"] { // what goes to experts comes back
+				t.Fatalf("rank %d sends %d bytes and gets %d", rank, bytes["send ep"], bytes["recv ep"])
+			}
 		}
 		tokens := int64(g.Batch) * 16 * int64(g.Steps)
 		lanes := int64(g.TP)
@@ -345,6 +378,17 @@ func TestZeRO3AgainstAICB(t *testing.T) {
 	all := int64(6738415616 - 65*4096)
 	if got := sent(ix, 0)["AllGather"]; got != 2*(2*all-kept)+65*8192 {
 		t.Errorf("all-gathers of %d bytes, want %d", got, 2*(2*all-kept)+65*8192)
+	}
+}
+
+// A block stays gathered if at most ReuseDistance elements are between its two uses: those of the later blocks, twice.
+func TestKeptBlocks(t *testing.T) {
+	z := zero(3)
+	z.Network, z.ReuseDistance = layers.Uniform(1000, 10), 400
+	for unit := range 10 {
+		if got, want := z.kept(unit), unit >= 7; got != want {
+			t.Errorf("block %d: %v, want %v", unit, got, want)
+		}
 	}
 }
 
