@@ -195,6 +195,8 @@ func newMakeFSDPCommand(g *global) *cobra.Command {
 before its backward pass, two units at most at a time, and its gradients are reduced and
 scattered after the latter. The last unit stays gathered between its passes.
 
+DeepSpeed's ZeRO 3, which has the same volume in other calls, is ` + "`make zero --stage 3`" + `.
+
 ` + exitHelp,
 		Example: `  ddlemu workload make fsdp --model gpt2-xl --ranks 16 --batch 4 --flops 312TFLOPS -o gpt2-xl.jsonl`,
 		Args:    noArgs,

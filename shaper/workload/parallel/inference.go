@@ -72,6 +72,18 @@ func (f *Inference) validate() error {
 	if f.Prefill == 0 && f.Decode == 0 {
 		return errors.New("no pass: give the tokens of a prefill, or the number of passes that decode")
 	}
+	if _, err := workload.TypeSize(f.Type); err != nil {
+		return err
+	}
+	if err := f.validateShares(); err != nil {
+		return err
+	}
+	return f.Compute.validate(f.Prefill > 0, f.Decode > 0)
+}
+
+// validateShares refuses sizes that cannot be shared equally, and those that are too large for a call.
+func (f *Inference) validateShares() error {
+	d := &f.Decoder
 	if ranks := int64(f.TP) * int64(f.PP) * int64(f.EP); ranks > workload.MaxRanks {
 		return fmt.Errorf("tp %d, pp %d and ep %d are %d ranks, more than %d", f.TP, f.PP, f.EP, ranks, workload.MaxRanks)
 	}
@@ -81,19 +93,13 @@ func (f *Inference) validate() error {
 	if d.Hidden%int64(f.TP) != 0 || d.Intermediate%int64(f.TP) != 0 {
 		return fmt.Errorf("hidden %d and intermediate %d: must be multiples of tp, %d", d.Hidden, d.Intermediate, f.TP)
 	}
-	if _, err := workload.TypeSize(f.Type); err != nil {
-		return err
-	}
 	if err := f.validateExperts(); err != nil {
 		return err
 	}
 	if err := checkProduct("the activations of a pass", int64(f.Batch), int64(max(f.Prefill, 1)), d.Hidden, int64(max(d.TopK, 1))); err != nil {
 		return err
 	}
-	if err := checkProduct("the weights of a layer", 3*d.Hidden, d.Intermediate, int64(max(d.TopK, 1))); err != nil {
-		return err
-	}
-	return f.Compute.validate(f.Prefill > 0, f.Decode > 0)
+	return checkProduct("the weights of a layer", 3*d.Hidden, d.Intermediate, int64(max(d.TopK, 1)))
 }
 
 func (f *Inference) validateExperts() error {

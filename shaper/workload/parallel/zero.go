@@ -264,53 +264,62 @@ func (s *zeroStep) shard(b *layers.Block) (sum int64) {
 func (s *zeroStep) sharded() {
 	blocks := s.Network.Blocks
 	n := len(blocks)
-	var reduced []int
+	g := gradients{zeroStep: s}
 	computed := s.updated
-	before := len(computed)
-	bucket := int64(0)
-	flush := func(after int) {
-		if bucket > 0 {
-			reduced = append(reduced, s.coll(s.stream(), workload.ReduceScatter, divide(bucket, int64(s.Ranks)), 0, after))
-			bucket = 0
-		}
-	}
+	first := len(computed)
 	for pass := range 2 * n {
 		unit, backward := pass, pass >= n
 		if backward {
 			unit = 2*n - 1 - pass
 		}
 		b := &blocks[unit]
-		var gathered []int
-		if shard := s.shard(b); shard > 0 && !(backward && s.kept(unit)) {
-			var after []int
-			if k := len(computed) - gatheredUnits; k >= before {
-				after = []int{computed[k]}
-			} else {
-				after = computed[:before]
-			}
-			gathered = []int{s.coll("gather", workload.AllGather, shard, 0, after...)}
-		}
+		var waits []int
 		if pass == 0 {
-			gathered = append(gathered, s.updated...)
+			waits = append(waits, s.updated...)
+		}
+		if shard := s.shard(b); shard > 0 && !(backward && s.kept(unit)) {
+			before := computed[:first] // of the step before, until so many blocks are gathered
+			if k := len(computed) - gatheredUnits; k >= first {
+				before = computed[k : k+1]
+			}
+			waits = append(waits, s.coll("gather", workload.AllGather, shard, 0, before...))
 		}
 		work := float64(b.Work()) * s.samples
 		if !backward {
-			computed = append(computed, s.job.calc("forward "+b.Name, s.clock.forward(work), gathered...))
+			computed = append(computed, s.job.calc("forward "+b.Name, s.clock.forward(work), waits...))
 			continue
 		}
-		done := s.job.calc("backward "+b.Name, s.clock.backward(work), gathered...)
+		done := s.job.calc("backward "+b.Name, s.clock.backward(work), waits...)
 		computed = append(computed, done)
-		for i := len(b.Tensors) - 1; i >= 0; i-- {
-			if bucket > 0 && bucket+b.Tensors[i].Elements > s.Bucket {
-				flush(done)
-			}
-			bucket += b.Tensors[i].Elements
-		}
-		if unit == 0 {
-			flush(done)
-		}
+		g.add(b, done)
 	}
-	s.endSharded(reduced)
+	g.flush(computed[len(computed)-1])
+	s.endSharded(g.reduced)
+}
+
+// gradients are those of a step of stage 3, which are reduced and scattered in buckets.
+type gradients struct {
+	*zeroStep
+	waiting int64 // elements that are not reduced yet
+	reduced []int // the calls
+}
+
+// add adds the gradients of a block, which are ready when its backward pass has ended.
+func (g *gradients) add(b *layers.Block, ready int) {
+	for i := len(b.Tensors) - 1; i >= 0; i-- {
+		if g.waiting > 0 && g.waiting+b.Tensors[i].Elements > g.Bucket {
+			g.flush(ready)
+		}
+		g.waiting += b.Tensors[i].Elements
+	}
+}
+
+// flush reduces the bucket.
+func (g *gradients) flush(after int) {
+	if g.waiting > 0 {
+		g.reduced = append(g.reduced, g.coll(g.stream(), workload.ReduceScatter, divide(g.waiting, int64(g.Ranks)), 0, after))
+		g.waiting = 0
+	}
 }
 
 // endSharded gathers the tensors that persist, and ends the step.
