@@ -104,9 +104,9 @@ choice changes, where a faster network is the slower one, and where the network 
 mattering: the slowest one on which, and on all faster ones, a step takes at most 5 %
 longer than on the fastest.
 
-Of the lines of the fabric (each direction of a NIC, trunks), those that were busiest are
-shown: bytes and rate of the payload, the part of the time for which the line was busy,
-headers included, and that of the busiest window.
+Of the hops of the fabric (each port of a NIC, trunks), those that were busiest are shown:
+bytes and rate of the payload, the part of the time for which the hop was busy, headers
+included, and that of the busiest window.
 
 EXIT STATUS
 ===========

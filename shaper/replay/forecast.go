@@ -44,6 +44,6 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 	}
 	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), 1)
 	a.facts.choices(r)
-	r.setLines(a.facts.occupied.load)
+	r.setHops(a.facts.occupied.load)
 	return r, a.ranks.Destroy(ctx)
 }

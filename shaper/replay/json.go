@@ -28,8 +28,8 @@ type Report struct {
 	Steps     []StepReport      `json:"steps"`
 	Calls     []CallsReport     `json:"calls"`
 	Parts     []ShareReport     `json:"composition"`
-	Lines     []LineReport      `json:"lines"`          // the busiest first
-	WindowUS  float64           `json:"peak_window_us"` // of the peaks of lines
+	Hops      []HopReport       `json:"hops"`           // the busiest first
+	WindowUS  float64           `json:"peak_window_us"` // of the peaks of hops
 	Checked   int64             `json:"checked"`
 	Wrong     int64             `json:"wrong"`
 	Verdict   string            `json:"verdict"`
@@ -95,7 +95,7 @@ func (r *Result) Report() *Report {
 			HiddenUS: units.Microseconds(s.Hidden), IdleUS: units.Microseconds(s.Idle), Slowest: s.Slowest, ExpectedUS: inMicroseconds(r.expected(i)),
 		})
 	}
-	out.Lines, out.WindowUS = r.lineReports(), units.Microseconds(r.Window)
+	out.Hops, out.WindowUS = r.hopReports(), units.Microseconds(r.Window)
 	for _, s := range r.Composition {
 		out.Parts = append(out.Parts, ShareReport{s.What, units.Microseconds(s.Time)})
 	}

@@ -51,8 +51,8 @@ type Result struct {
 	Calls   []Calls
 	// Composition are the parts of the time of all steps. Together they are Time.
 	Composition []Share
-	// Lines are what was used of the lines of the fabric, the busiest first. Window is the width of the windows of their peaks.
-	Lines  []Line
+	// Hops are what was used of the hops of the fabric, the busiest first. Window is the width of the windows of their peaks.
+	Hops   []HopUse
 	Window time.Duration
 	// Checked and Wrong are the elements that were compared, and those of them that were wrong.
 	Checked, Wrong int64
@@ -283,7 +283,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	load := carried(before, a.job.HopCounters(), a.fabric.TimeScale())
 	a.model(ctx, &r)
 	r.Facts.occupied = a.facts.occupied
-	r.setLines(load)
+	r.setHops(load)
 	return &r, a.ranks.Destroy(ctx)
 }
 

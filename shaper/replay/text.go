@@ -25,7 +25,7 @@ func (r *Result) WriteText(w io.Writer, more string) error {
 	t.steps()
 	t.calls()
 	t.composition()
-	t.lines()
+	t.hops()
 	t.end(more)
 	_, err := io.WriteString(w, t.b.String())
 	return err

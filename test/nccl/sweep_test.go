@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// usedLine is a line of the table of lines.
-type usedLine struct {
+// usedHop is a hop of the table of hops.
+type usedHop struct {
 	Name  string   `json:"name"`
 	Bytes uint64   `json:"bytes"`
 	Rate  float64  `json:"average_bps"`
@@ -20,9 +20,9 @@ type usedLine struct {
 	Peak  *float64 `json:"peak"`
 }
 
-type withLines struct {
-	Time  float64    `json:"time_us"`
-	Lines []usedLine `json:"lines"`
+type withHops struct {
+	Time float64   `json:"time_us"`
+	Hops []usedHop `json:"hops"`
 }
 
 // jsonOf is what a command prints with --json.
@@ -41,24 +41,24 @@ func jsonOf[T any](t *testing.T, args ...string) (v T) {
 	return v
 }
 
-// What a replay's counters say of the lines is what the model says: payload, and for how long they were busy. A message has
-// its bytes, and its line is busy for all of them and their headers.
-func TestLinesOfReplay(t *testing.T) {
+// What a replay's counters say of the hops is what the model says: payload, and for how long they were busy. A message has
+// its bytes, and its hops are busy for all of them and their headers.
+func TestHopsOfReplay(t *testing.T) {
 	path := workloadFile(t, `"ranks":4`, `{"op":"calc","ns":2000000}`,
 		`{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
 		`{"rank":0,"op":"send","peer":2,"count":3000000,"type":"int8"}`, `{"rank":2,"op":"recv","peer":0,"count":3000000,"type":"int8"}`, `{"op":"step"}`)
 	on := []string{"--profile", "eth10", "--nodes", "2"}
-	played := jsonOf[withLines](t, append([]string{"replay", path, "--steps", "2"}, on...)...)
-	model := jsonOf[withLines](t, append([]string{"expect", "--workload", path, "--steps", "2"}, on...)...)
+	played := jsonOf[withHops](t, append([]string{"replay", path, "--steps", "2"}, on...)...)
+	model := jsonOf[withHops](t, append([]string{"expect", "--workload", path, "--steps", "2"}, on...)...)
 	near(t, "time", played.Time, model.Time)
-	byName := func(a, b usedLine) int { return strings.Compare(a.Name, b.Name) }
-	slices.SortFunc(played.Lines, byName)
-	slices.SortFunc(model.Lines, byName)
-	if len(played.Lines) != 4 || len(model.Lines) != 4 {
-		t.Fatalf("%+v, %+v", played.Lines, model.Lines)
+	byName := func(a, b usedHop) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(played.Hops, byName)
+	slices.SortFunc(model.Hops, byName)
+	if len(played.Hops) != 4 || len(model.Hops) != 4 {
+		t.Fatalf("%+v, %+v", played.Hops, model.Hops)
 	}
-	for i, l := range played.Lines {
-		m := model.Lines[i]
+	for i, l := range played.Hops {
+		m := model.Hops[i]
 		if l.Name != m.Name || l.Bytes != m.Bytes || math.Abs(*l.Busy-*m.Busy) > 1e-4 || *l.Peak < *l.Busy || *l.Peak > 1+1e-9 {
 			t.Errorf("%+v, by the model %+v", l, m)
 		}
@@ -66,8 +66,8 @@ func TestLinesOfReplay(t *testing.T) {
 			t.Errorf("%s: %g bit/s, want %g, and busy for %g", l.Name, l.Rate, want, *l.Busy)
 		}
 	}
-	if more := int64(played.Lines[1].Bytes) - int64(played.Lines[3].Bytes); more != 2*3_000_000 {
-		t.Errorf("%s has %d bytes more than %s, want those of the messages", played.Lines[1].Name, more, played.Lines[3].Name)
+	if more := int64(played.Hops[1].Bytes) - int64(played.Hops[3].Bytes); more != 2*3_000_000 {
+		t.Errorf("%s has %d bytes more than %s, want those of the messages", played.Hops[1].Name, more, played.Hops[3].Name)
 	}
 }
 
@@ -81,8 +81,8 @@ func TestSweepOfDecode(t *testing.T) {
 	}
 	type swept struct {
 		Points []struct {
-			Value  string    `json:"value"`
-			Result withLines `json:"result"`
+			Value  string   `json:"value"`
+			Result withHops `json:"result"`
 		} `json:"points"`
 		Conclusion string   `json:"conclusion"`
 		Changes    []string `json:"changes"`

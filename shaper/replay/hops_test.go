@@ -68,8 +68,8 @@ func TestDroppedSegmentsOccupyNothing(t *testing.T) {
 	}
 }
 
-// The table has the busiest lines; a link that is not slower than its NICs is none.
-func TestLines(t *testing.T) {
+// The table has the busiest hops, without links that are not slower than their ports.
+func TestHops(t *testing.T) {
 	c := configs.Default()
 	c.Nodes = 8
 	c.Link.Bandwidth = 10 * units.Gbps
@@ -81,7 +81,7 @@ func TestLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy := map[string]time.Duration{"node0 tx": 2, "node1 rx": 5, "node0:node1": 9, "node1:node2": 8, "node2 tx": 1, "node3 tx": 1}
-	all := linesOf(f, func(hop int) hopLoad {
+	all := usesOf(f, func(hop int) hopLoad {
 		b := busy[f.HopName(hop)]
 		return hopLoad{uint64(b) * 1000, b * time.Millisecond}
 	}, nil)
@@ -92,17 +92,17 @@ func TestLines(t *testing.T) {
 	if got := strings.Join(names, ", "); got != "node1:node2/link, node1 rx/rx, node0 tx/tx, node2 tx/tx, node3 tx/tx" {
 		t.Error(got)
 	}
-	text := &text{Result: &Result{Lines: all, Time: 10 * time.Millisecond}}
-	text.lines()
+	text := &text{Result: &Result{Hops: all, Time: 10 * time.Millisecond}}
+	text.hops()
 	for _, want := range []string{
 		"  node1:node2         1Gbps            8000        0.0064      80.0         -\n",
-		"  node0 tx           10Gbps            2000        0.0016      20.0         -\n", "# and 1 more line, less busy: see --json\n",
+		"  node0 tx           10Gbps            2000        0.0016      20.0         -\n", "# and 1 more hop, less busy: see --json\n",
 	} {
 		if !strings.Contains(text.b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.b.String())
 		}
 	}
-	reports := text.lineReports()
+	reports := text.hopReports()
 	if r := reports[1]; len(reports) != 5 || *r.Busy != 0.5 || r.Rate != 4e6 || *r.Bandwidth != 1e10 || r.Peak != nil {
 		t.Errorf("%+v", reports[1])
 	}

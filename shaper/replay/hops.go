@@ -13,34 +13,34 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Line is how much of one direction of a NIC, of a trunk, or of a link that is slower than its NICs, the steps used.
-type Line struct {
+// HopUse is how much of a hop the steps used: of a port, of a trunk, or of a link that is slower than its ports.
+type HopUse struct {
 	Name string // node0 tx, leaf0:spine1
 	Kind string // tx, rx, trunk or link
-	// Bandwidth is the line's, 0 for unlimited.
+	// Bandwidth is the hop's, 0 for unlimited.
 	Bandwidth units.Bandwidth
 	Bytes     uint64 // payload, each transmission counted
-	// Busy is for how long the line was occupied, with the headers of packets.
+	// Busy is for how long the hop was occupied, with the headers of packets.
 	Busy time.Duration
 	// Peak is the largest part of a window of [Result.Window] for which it was occupied, by the model; nil if not known.
 	Peak *float64
 }
 
 // Rate is the payload in bits per second, averaged over a time.
-func (l *Line) Rate(over time.Duration) float64 {
-	return float64(l.Bytes) * 8 / max(over, 1).Seconds()
+func (h *HopUse) Rate(over time.Duration) float64 {
+	return float64(h.Bytes) * 8 / max(over, 1).Seconds()
 }
 
-// Share is the part of a time for which the line was occupied; nil if it is unlimited.
-func (l *Line) Share(of time.Duration) *float64 {
-	if l.Bandwidth == 0 {
+// Share is the part of a time for which the hop was occupied; nil if it is unlimited.
+func (h *HopUse) Share(of time.Duration) *float64 {
+	if h.Bandwidth == 0 {
 		return nil
 	}
-	share := l.Busy.Seconds() / max(of, 1).Seconds()
+	share := h.Busy.Seconds() / max(of, 1).Seconds()
 	return &share
 }
 
-var lineKinds = map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx", fabric.Link: "link", fabric.Trunk: "trunk"}
+var hopKinds = map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx", fabric.Link: "link", fabric.Trunk: "trunk"}
 
 // hopLoad is what a hop has carried.
 type hopLoad struct {
@@ -48,24 +48,24 @@ type hopLoad struct {
 	busy  time.Duration
 }
 
-// linesOf are the lines of a fabric that carried something, the busiest first. Load is by hop; model has their peaks, nil if
+// usesOf are the hops of a fabric that carried something, the busiest first. Load is by hop; model has their peaks, nil if
 // they are not known.
-func linesOf(f *fabric.Fabric, load func(hop int) hopLoad, model *occupation) (lines []Line) {
+func usesOf(f *fabric.Fabric, load func(hop int) hopLoad, model *occupation) (uses []HopUse) {
 	for hop, h := range f.Hops {
 		l := load(hop)
 		if l.bytes == 0 || h.Kind == fabric.Link && !limits(f, h) {
 			continue
 		}
-		line := Line{Name: f.HopName(hop), Kind: lineKinds[h.Kind], Bandwidth: fabric.LinkOf(h.Spec).Bandwidth, Bytes: l.bytes, Busy: l.busy}
+		use := HopUse{Name: f.HopName(hop), Kind: hopKinds[h.Kind], Bandwidth: fabric.LinkOf(h.Spec).Bandwidth, Bytes: l.bytes, Busy: l.busy}
 		if model != nil && h.Spec.Bandwidth != 0 {
-			line.Peak = model.peak(hop)
+			use.Peak = model.peak(hop)
 		}
-		lines = append(lines, line)
+		uses = append(uses, use)
 	}
-	slices.SortStableFunc(lines, func(a, b Line) int {
+	slices.SortStableFunc(uses, func(a, b HopUse) int {
 		return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(b.Bytes, a.Bytes))
 	})
-	return lines
+	return uses
 }
 
 // limits says whether a link is slower than the ports at its ends. Others are never as busy as these.
@@ -169,29 +169,29 @@ func carried(before, after []link.Counters, timeScale int) func(hop int) hopLoad
 	}
 }
 
-// setLines sets the lines, with what each hop has carried in all steps.
-func (r *Result) setLines(load func(hop int) hopLoad) {
-	r.Lines = linesOf(r.Facts.Fabric, load, r.Facts.occupied)
+// setHops sets the hops, with what each hop has carried in all steps.
+func (r *Result) setHops(load func(hop int) hopLoad) {
+	r.Hops = usesOf(r.Facts.Fabric, load, r.Facts.occupied)
 	if r.Facts.occupied != nil {
 		r.Window = time.Duration(r.Facts.occupied.width)
 	}
 }
 
-// mostLines is how many lines a table shows. JSON has all.
-const mostLines = 4
+// mostHops is how many hops a table shows. JSON has all.
+const mostHops = 4
 
-// lines writes the busiest lines.
-func (t *text) lines() {
-	if len(t.Lines) == 0 || t.Time <= 0 {
+// hops writes the busiest hops.
+func (t *text) hops() {
+	if len(t.Hops) == 0 || t.Time <= 0 {
 		return
 	}
-	width := len("line")
-	shown := t.Lines[:min(len(t.Lines), mostLines)]
+	width := len("hop")
+	shown := t.Hops[:min(len(t.Hops), mostHops)]
 	for i := range shown {
 		width = max(width, len(shown[i].Name))
 	}
 	const rest = "  %12s  %14s  %12s  %8s  %8s"
-	t.line("# %-*s"+rest, width, "line", "bandwidth", "bytes", "average", "busy", "peak")
+	t.line("# %-*s"+rest, width, "hop", "bandwidth", "bytes", "average", "busy", "peak")
 	t.line("# %-*s"+rest, width, "", "", "(B)", "(Gb/s)", "(%)", "(%)")
 	percent := func(share *float64) string {
 		if share == nil {
@@ -200,11 +200,11 @@ func (t *text) lines() {
 		return strconv.FormatFloat(100**share, 'f', 1, 64)
 	}
 	for i := range shown {
-		l := &shown[i]
-		t.line("  %-*s"+rest, width, l.Name, l.Bandwidth, strconv.FormatUint(l.Bytes, 10), strconv.FormatFloat(l.Rate(t.Time)/1e9, 'f', 4, 64), percent(l.Share(t.Time)), percent(l.Peak))
+		h := &shown[i]
+		t.line("  %-*s"+rest, width, h.Name, h.Bandwidth, strconv.FormatUint(h.Bytes, 10), strconv.FormatFloat(h.Rate(t.Time)/1e9, 'f', 4, 64), percent(h.Share(t.Time)), percent(h.Peak))
 	}
-	if more := len(t.Lines) - len(shown); more > 0 {
-		t.line("# and %s, less busy: see --json", units.Count(more, "more line"))
+	if more := len(t.Hops) - len(shown); more > 0 {
+		t.line("# and %s, less busy: see --json", units.Count(more, "more hop"))
 	}
 	if t.Window > 0 {
 		t.line("# peak: the busiest of the windows of %s us, by the model", microseconds(t.Window))
@@ -212,8 +212,8 @@ func (t *text) lines() {
 	t.line("#")
 }
 
-// LineReport is a [Line] as JSON.
-type LineReport struct {
+// HopReport is a [HopUse] as JSON.
+type HopReport struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	// Bandwidth is null if it is unlimited, and so are Busy and Peak.
@@ -224,13 +224,13 @@ type LineReport struct {
 	Peak      *float64 `json:"peak"`
 }
 
-func (r *Result) lineReports() []LineReport {
-	out := []LineReport{}
-	for i := range r.Lines {
-		l := &r.Lines[i]
-		report := LineReport{Name: l.Name, Kind: l.Kind, Bytes: l.Bytes, Rate: l.Rate(r.Time), Busy: l.Share(r.Time), Peak: l.Peak}
-		if l.Bandwidth != 0 {
-			bps := uint64(l.Bandwidth)
+func (r *Result) hopReports() []HopReport {
+	out := []HopReport{}
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		report := HopReport{Name: h.Name, Kind: h.Kind, Bytes: h.Bytes, Rate: h.Rate(r.Time), Busy: h.Share(r.Time), Peak: h.Peak}
+		if h.Bandwidth != 0 {
+			bps := uint64(h.Bandwidth)
 			report.Bandwidth = &bps
 		}
 		out = append(out, report)
