@@ -183,8 +183,12 @@ func (j *job) commonSteps() ([]int, error) {
 		}
 	}
 	if len(common) == 0 && slices.ContainsFunc(j.rows, func(w *row) bool { return len(w.all) == 0 }) {
-		return nil, fmt.Errorf("%s: neither a step nor a call of a process group: record a distributed job with the profiler's schedule",
+		err := fmt.Errorf("%s: neither a step nor a call of a process group: record a distributed job with the profiler's schedule",
 			j.ranks[0].file)
+		if notes := j.exchangeNotes(); len(notes) > 0 {
+			err = fmt.Errorf("%w; there are %s", err, notes[0])
+		}
+		return nil, err
 	}
 	return common, nil
 }

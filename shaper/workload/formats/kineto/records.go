@@ -71,7 +71,9 @@ type rank struct {
 	syncs       map[int64]sync // by correlation of the wait
 	computes    []launch       // starts of kernels that are not NCCL's
 	steps       []step
-	unreadable  int // events that were not understood
+	unreadable  int                   // events that were not understood
+	exchanged   map[string]*exchanged // without a process group, by library
+	libraries   libraries
 	dropped
 }
 
@@ -83,7 +85,7 @@ func readRank(f input.File) (*rank, error) {
 	}
 	defer in.Close()
 	r := &rank{file: f.Name, number: -1, groups: map[string]pytorch.Group{}, syncs: map[int64]sync{},
-		first: math.MaxInt64, last: math.MinInt64}
+		exchanged: map[string]*exchanged{}, libraries: libraries{}, first: math.MaxInt64, last: math.MinInt64}
 	j := in.JSON()
 	events := func() error { return j.Array(func() error { return r.readEvent(j) }) }
 	if start, err := in.Peek(1); err == nil && start[0] == '[' {
@@ -190,6 +192,8 @@ func (r *rank) keep(e *event) {
 	switch {
 	case cat == "kernel":
 		r.keepKernel(e, start, end)
+	case cat == "gpu_memcpy" && strings.HasPrefix(e.Name, "Memcpy PtoP"):
+		r.exchange(peerCopies, e.Name, end-start)
 	case cat == "cuda_sync" && strings.HasPrefix(e.Name, "Stream Wait"):
 		a := e.args(r)
 		r.syncs[a.Correlation.number(-1)] = sync{stream: a.SyncStream, record: a.SyncRecord.number(-1)}
@@ -215,14 +219,11 @@ func (e *event) args(r *rank) (a args) {
 	return a
 }
 
-// isNCCL tells whether the kernel is NCCL's or RCCL's.
-func isNCCL(name string) bool {
-	return strings.HasPrefix(name, "ncclKernel") || strings.HasPrefix(name, "ncclDevKernel") || strings.HasPrefix(name, "ncclSymk")
-}
-
 func (r *rank) keepKernel(e *event, start, end int64) {
 	a := e.args(r)
-	if !isNCCL(e.Name) {
+	library := r.libraries.of(e.Name)
+	if library != processGroup {
+		r.exchange(library, e.Name, end-start)
 		r.computes = append(r.computes, launch{start, a.Correlation.number(-1), a.Stream})
 		return
 	}

@@ -47,6 +47,7 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 	note(j.left.unsizedCalls, "call", "left out, the trace does not say what it moved")
 	note(j.left.unknownKernels, "NCCL kernel", "left out, the trace does not say what it moved")
 	note(len(j.left.foreign), "call", "left out, such as "+firstOf(j.left.foreign))
+	s.Notes = append(s.Notes, j.exchangeNotes()...)
 	unreadable := 0
 	for _, r := range j.ranks {
 		unreadable += r.unreadable
