@@ -22,6 +22,9 @@ type activity struct {
 	hostOnly     bool // no kernel was recorded
 	threadOfCall loose
 	callEnd      int64
+	cutParts     bool // the parts of the all-to-all are cut, and taken to go on as they begin
+	open         bool // the sizes of the call are not set yet: tensors is what is known
+	tensors
 }
 
 // merge puts the data of annotations into the records around them. It returns the calls and the waits, in the order of the
@@ -37,6 +40,7 @@ func merge(records []record) (calls, waits []record) {
 			if outer := &calls[i].call; outer.Name == "" {
 				rec.call.Group = outer.Group
 				*outer = rec.call
+				calls[i].open, calls[i].tensors = rec.open, rec.tensors
 			} else if outer.Peer < 0 {
 				outer.Peer = rec.call.Peer
 			}
@@ -78,13 +82,13 @@ func (d *dropped) add(o dropped) {
 	d.foreign = append(d.foreign, o.foreign...)
 }
 
-// activities joins calls with their kernels.
-func activities(calls []record, r *rank) (all []activity, d dropped) {
+// activities joins calls with their kernels, in a job of so many ranks.
+func activities(calls []record, r *rank, world int) (all []activity, d dropped) {
 	var found []activity
-	byExternal := map[loose]int{}
+	byExternal, byOperator := map[loose]int{}, map[*operator]int{}
 	for i, c := range calls {
 		found = append(found, activity{call: c.call, called: c.start, callEnd: c.end, start: c.start, end: c.end, hostOnly: true,
-			function: c.function, threadOfCall: c.thread})
+			function: c.function, threadOfCall: c.thread, open: c.open, tensors: c.tensors})
 		if c.external != "" {
 			byExternal[c.external] = i
 		}
@@ -99,6 +103,16 @@ func activities(calls []record, r *rank) (all []activity, d dropped) {
 		if !ok {
 			i, ok = byExternal[k.external]
 		}
+		if !ok && k.call.Name == "" {
+			if o := r.operatorOf(k, launches); o != nil {
+				o.called = true
+				if i, ok = byOperator[o]; !ok {
+					found = append(found, o.activity())
+					i, ok = len(found)-1, true
+					byOperator[o] = i
+				}
+			}
+		}
 		if !ok {
 			if k.call.Name == "" {
 				d.unknownKernels++
@@ -109,6 +123,7 @@ func activities(calls []record, r *rank) (all []activity, d dropped) {
 		}
 		found[i].add(k)
 	}
+	settle(found, world, &r.guesses)
 	for _, a := range found {
 		switch {
 		case a.call.LacksSize():
@@ -132,9 +147,24 @@ func (a *activity) add(k kernel) {
 	}
 	a.correlation = k.correlation
 	a.start, a.end = min(a.start, k.start), max(a.end, k.end)
-	if k.call.Name != "" && (a.call.Name == "" || a.call.Empty()) {
-		a.call = k.call
+	if k.call.Name != "" && (a.call.Name == "" || a.open || a.call.Empty()) {
+		a.call, a.open = k.call, false
 	}
+}
+
+// operatorOf finds the operator in which a kernel was launched, nil if there is none.
+func (r *rank) operatorOf(k kernel, launches map[int64]launch) *operator {
+	l, ok := launches[k.correlation]
+	if !ok {
+		return nil
+	}
+	return r.around(l.thread, l.start)
+}
+
+// activity is the call of an operator that has neither a record nor an annotation, as all-to-alls of lists in PyTorch 2.1.
+func (o *operator) activity() activity {
+	return activity{call: pytorch.Call{Name: o.name, DType: o.dtype, Peer: o.peer}, called: o.start, callEnd: o.end, hostOnly: true,
+		function: -1, threadOfCall: o.thread, open: true, tensors: o.tensors}
 }
 
 // callOf finds the call in which the kernel was launched.

@@ -43,8 +43,9 @@ type args struct {
 	Src        loose `json:"Src Rank"`
 	Dst        loose `json:"Dst Rank"`
 
-	Dims  json.RawMessage `json:"Input Dims"`
-	Types json.RawMessage `json:"Input type"`
+	Dims     json.RawMessage `json:"Input Dims"`
+	Types    json.RawMessage `json:"Input type"`
+	Concrete json.RawMessage `json:"Concrete Inputs"`
 
 	SyncStream loose `json:"wait_on_stream"`
 	SyncRecord loose `json:"wait_on_cuda_event_record_corr_id"`
@@ -91,27 +92,4 @@ func (m *micros) UnmarshalJSON(data []byte) error {
 		*m = micros(math.Round(f * 1000))
 	}
 	return nil
-}
-
-// dims is the number of elements and the type of the tensors of a nccl: annotation.
-func (a *args) dims() (elements int64, dtype string) {
-	var shapes [][]int64
-	var types []string
-	if json.Unmarshal(a.Dims, &shapes) != nil || json.Unmarshal(a.Types, &types) != nil || len(types) == 0 {
-		return 0, ""
-	}
-	for _, shape := range shapes {
-		if len(shape) == 0 {
-			continue
-		}
-		n := int64(1)
-		for _, d := range shape {
-			if d < 0 || d > 0 && n > math.MaxInt64/d {
-				return 0, ""
-			}
-			n *= d
-		}
-		elements += n
-	}
-	return elements, types[0]
 }

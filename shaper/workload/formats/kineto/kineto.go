@@ -28,7 +28,7 @@ type Enrich func(rank int, calls []Recorded) error
 // Read reads the traces of the ranks of a job, one file per rank, or that of one rank, which then stands for all. enrich may be
 // nil.
 func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workload, error) {
-	j := &job{options: o}
+	j := &job{options: o, left: counts{blocks: map[int]int{}}}
 	for _, f := range files {
 		r, err := readRank(f)
 		if err != nil {
@@ -40,14 +40,18 @@ func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workloa
 		return nil, err
 	}
 	for _, r := range j.ranks {
+		slices.SortFunc(r.operators, func(a, b operator) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
 		if enrich != nil {
 			if err := r.enrich(enrich); err != nil {
 				return nil, err
 			}
 		}
-		j.rows = append(j.rows, r.row())
 	}
-	if err := j.countRanks(); err != nil {
+	said := j.findWorld()
+	for _, r := range j.ranks {
+		j.rows = append(j.rows, r.row(j.world))
+	}
+	if err := j.countRanks(said); err != nil {
 		return nil, err
 	}
 	steps, err := j.commonSteps()
@@ -80,7 +84,9 @@ type row struct {
 // counts are of what a workload leaves out or does not know.
 type counts struct {
 	dropped
-	singles, hostOnly, unequal, bounded, roots, outside, noPeers int
+	guesses
+	singles, hostOnly, unequal, bounded, roots, outside, noPeers, cutParts int
+	blocks                                                                 map[int]int // calls of groups whose ranks are taken, by the size of the group
 }
 
 func (r *rank) enrich(enrich Enrich) error {
@@ -96,16 +102,18 @@ func (r *rank) enrich(enrich Enrich) error {
 	}
 	r.records = all
 	for i := range r.records {
-		r.records[i].annotation = false
+		rec := &r.records[i]
+		rec.annotation, rec.open = false, rec.open && rec.call.In == 0 && rec.call.Out == 0 // what enrich says has its sizes
 	}
 	return nil
 }
 
 // row finds the calls of a rank, when they were ready and who waited for them.
-func (r *rank) row() *row {
+func (r *rank) row(world int) *row {
 	calls, waits := merge(r.records)
+	r.complete(calls)
 	w := &row{rank: r}
-	w.all, r.dropped = activities(calls, r)
+	w.all, r.dropped = activities(calls, r, world)
 	w.lo, w.hi = ready(w.all)
 	w.points = r.waitPoints(w.all, calls, waits)
 	w.comm, w.size = make([]string, len(w.all)), make([]int, len(w.all))
@@ -128,25 +136,35 @@ func (j *job) number() error {
 	return nil
 }
 
-// countRanks finds the number of ranks, and refuses jobs of which ranks are missing.
-func (j *job) countRanks() error {
+// findWorld finds the number of ranks, as far as the traces say it.
+func (j *job) findWorld() (said bool) {
 	j.world = j.options.Ranks
-	anything := false
-	for _, w := range j.rows {
-		j.world = max(j.world, w.world, w.number+1)
-		anything = anything || w.world > 0
-		for _, a := range w.all {
-			anything = anything || a.call.Group.Size > 0 || len(a.call.Group.Ranks) > 0
-			j.world = max(j.world, a.call.Group.Size)
-			for _, r := range a.call.Group.Ranks {
-				j.world = max(j.world, r+1)
-			}
+	group := func(g *pytorch.Group) {
+		said = said || g.Size > 0 || len(g.Ranks) > 0
+		j.world = max(j.world, g.Size)
+		for _, r := range g.Ranks {
+			j.world = max(j.world, r+1)
 		}
 	}
+	for _, r := range j.ranks {
+		j.world = max(j.world, r.world, r.number+1)
+		said = said || r.world > 0
+		for i := range r.records {
+			group(&r.records[i].call.Group)
+		}
+		for i := range r.kernels {
+			group(&r.kernels[i].call.Group)
+		}
+	}
+	return said || j.options.Ranks > 0
+}
+
+// countRanks refuses jobs of which ranks are missing, or of which nothing says how many there are.
+func (j *job) countRanks(said bool) error {
 	switch {
 	case j.world > workload.MaxRanks:
 		return fmt.Errorf("%s: a job of %d ranks; at most %d are possible", j.ranks[0].file, j.world, workload.MaxRanks)
-	case !anything && j.options.Ranks == 0 && len(j.rows) == 1 && len(j.rows[0].all) > 0:
+	case !said && len(j.rows) == 1 && len(j.rows[0].all) > 0:
 		return fmt.Errorf("%s does not say how many ranks the job had: add --ranks N", j.ranks[0].file)
 	case len(j.rows) == j.world || len(j.rows) == 1 && j.options.OneForAll:
 		return nil
@@ -203,6 +221,7 @@ func (j *job) workload(steps []int) (*workload.Workload, error) {
 	if err := j.understood(); err != nil {
 		return nil, err
 	}
+	j.completeParts()
 	offsets := j.clocks()
 	windows := make([][]int64, len(j.rows))
 	earliest := int64(0)
@@ -282,7 +301,8 @@ func (j *job) understood() error {
 
 // resolve finds the communicator of each call.
 func (j *job) resolve(w *row) (err error) {
-	j.left.add(w.dropped)
+	j.left.dropped.add(w.dropped)
+	j.left.guesses.add(w.guesses)
 	everyone := perrank.All(j.world)
 	for i, a := range w.all {
 		g := a.call.Group
@@ -294,6 +314,10 @@ func (j *job) resolve(w *row) (err error) {
 		case g.Size == 1 || len(ranks) == 1:
 			j.left.singles++
 			continue
+		case ranks == nil && g.Name == "" && j.world%g.Size == 0:
+			ranks = perrank.InARow(w.number, g.Size, j.world)
+			g.Name = fmt.Sprintf("group of %d", g.Size)
+			j.left.blocks[g.Size]++
 		case ranks == nil:
 			return fmt.Errorf("the trace does not say which ranks are in process group %q, of %d ranks", g.Name, g.Size)
 		case !slices.Contains(ranks, w.number):
@@ -317,6 +341,9 @@ func (j *job) op(w *row, k int) ([]workload.Op, error) {
 		return nil, nil
 	}
 	size := w.size[k]
+	if a.cutParts {
+		j.left.cutParts++
+	}
 	op, unequal, err := a.call.Op(size)
 	if err != nil {
 		j.left.foreign = append(j.left.foreign, err.Error())
@@ -333,7 +360,7 @@ func (j *job) op(w *row, k int) ([]workload.Op, error) {
 		}
 	}
 	if unequal && len(j.rows) > 1 {
-		if group := a.call.Exchange(op); group != nil {
+		if group := a.call.Exchange(op, size); group != nil {
 			return []workload.Op{*group}, nil
 		}
 	}

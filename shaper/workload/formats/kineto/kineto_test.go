@@ -278,6 +278,26 @@ func TestUnequalAllToAll(t *testing.T) {
 	}
 }
 
+// If a rank does not say the parts of an all-to-all, all its ranks have the mean, so that their calls match.
+func TestMeanAllToAll(t *testing.T) {
+	rank := func(r int, in, out string, nIn, nOut int) *fake {
+		f := &fake{rank: r, world: 2}
+		f.step(1, 0, 10000)
+		f.coll("all_to_allv", float64(nIn), 900, 1000, 1100, map[string]any{"In split size": in, "Out split size": out, "Out msg nelems": nOut})
+		return f
+	}
+	w := read(t, input.Options{}, rank(0, "[1, 3]", "[1, 2]", 40, 30), rank(1, "", "", 60, 70))
+	var counts []int64
+	for _, o := range w.Ops {
+		if o.Func == workload.AllToAll {
+			counts = append(counts, o.Count)
+		}
+	}
+	if !slices.Equal(counts, []int64{27}) || !slices.Contains(w.Head.Source.Notes, "2 all-to-alls: the parts differ or are not recorded; the mean was taken") {
+		t.Errorf("%v %q", counts, w.Head.Source.Notes)
+	}
+}
+
 // Ranks whose windows differ have their common steps.
 func TestCommonSteps(t *testing.T) {
 	a, b := ddp(0, 2, 0, 0), ddp(1, 2, 0, 0)

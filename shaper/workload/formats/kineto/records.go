@@ -23,6 +23,8 @@ type record struct {
 	function   int64 // the id of the record function, as in an execution trace; -1 if there is none
 	annotation bool  // an annotation such as nccl:all_reduce, not record_param_comms
 	call       pytorch.Call
+	open       bool // the sizes of the call are not set yet: tensors is what is known
+	tensors
 }
 
 // kernel is a kernel of NCCL on the GPU.
@@ -65,6 +67,7 @@ type rank struct {
 
 	first, last int64 // of all events
 	records     []record
+	operators   []operator // in order, once all are read
 	kernels     []kernel
 	launches    []launch // of kernels
 	waits       []launch
@@ -72,9 +75,13 @@ type rank struct {
 	computes    []launch       // starts of kernels that are not NCCL's
 	steps       []step
 	unreadable  int                   // events that were not understood
+	others      int                   // calls of other backends than NCCL's
+	other       string                // one of them
+	cutRanks    map[string]bool       // groups whose lists of ranks are cut
 	exchanged   map[string]*exchanged // without a process group, by library
 	libraries   libraries
 	dropped
+	guesses
 }
 
 // readRank reads the trace of one rank.
@@ -85,7 +92,7 @@ func readRank(f input.File) (*rank, error) {
 	}
 	defer in.Close()
 	r := &rank{file: f.Name, number: -1, groups: map[string]pytorch.Group{}, syncs: map[int64]sync{},
-		exchanged: map[string]*exchanged{}, libraries: libraries{}, first: math.MaxInt64, last: math.MinInt64}
+		cutRanks: map[string]bool{}, exchanged: map[string]*exchanged{}, libraries: libraries{}, first: math.MaxInt64, last: math.MinInt64}
 	j := in.JSON()
 	events := func() error { return j.Array(func() error { return r.readEvent(j) }) }
 	if start, err := in.Peek(1); err == nil && start[0] == '[' {
@@ -173,7 +180,7 @@ func (r *rank) readEvent(j *input.JSON) error {
 		return nil
 	case err != nil:
 		return err
-	case len(r.records)+len(r.kernels)+len(r.waits) > input.MaxOps:
+	case len(r.records)+len(r.operators)+len(r.kernels)+len(r.waits) > input.MaxOps:
 		return fmt.Errorf("more than %d calls and kernels of NCCL", input.MaxOps)
 	case e.Phase == "X":
 		r.keep(&e)
@@ -201,8 +208,13 @@ func (r *rank) keep(e *event) {
 		r.waits = append(r.waits, launch{start, e.args(r).Correlation.number(-1), e.TID})
 	case strings.HasPrefix(cat, "cuda_") && strings.Contains(e.Name, "Launch"):
 		r.launches = append(r.launches, launch{start, e.args(r).Correlation.number(-1), e.TID})
+	case strings.HasPrefix(e.Name, "c10d::"):
+		r.keepOperator(e, start, end)
 	case e.Name == "record_param_comms", strings.HasPrefix(e.Name, "nccl:") && !strings.HasPrefix(cat, "gpu"):
 		r.keepRecord(e, start, end)
+	case backends.MatchString(e.Name) && !strings.HasPrefix(cat, "gpu"):
+		r.others++
+		r.other = e.Name
 	case strings.HasPrefix(e.Name, "ProfilerStep#") && !strings.HasPrefix(cat, "gpu"):
 		var s = step{start: start, end: end}
 		if _, err := fmt.Sscanf(e.Name, "ProfilerStep#%d", &s.number); err == nil {
@@ -238,8 +250,7 @@ func (r *rank) keepRecord(e *event, start, end int64) {
 	a := e.args(r)
 	rec := record{start: start, end: end, thread: e.TID, external: a.External, function: a.Function.number(-1)}
 	if rec.annotation = e.Name != "record_param_comms"; rec.annotation {
-		n, dtype := a.dims()
-		rec.call = pytorch.Call{Name: e.Name, DType: dtype, In: n, Out: n, Unsized: dtype == "", Peer: peerOf(e.Name)}
+		r.open(&rec, &a, e.Name)
 	} else {
 		rec.call = r.call(&a)
 	}
@@ -260,8 +271,8 @@ func peerOf(name string) int {
 func (r *rank) call(a *args) pytorch.Call {
 	c := pytorch.Call{
 		Name: string(a.Collective), DType: string(a.DType),
-		InSplit: pytorch.ParseList(string(a.InSplit)), OutSplit: pytorch.ParseList(string(a.OutSplit)),
-		Peer: int(a.Dst.number(a.Src.number(-1))),
+		InSplit: pytorch.ParseParts(string(a.InSplit)), OutSplit: pytorch.ParseParts(string(a.OutSplit)),
+		Peer: int(a.Dst.number(a.Src.number(-1))), Row: a.shapes().row(),
 	}
 	name := a.GroupName
 	if name == "" {
@@ -273,6 +284,11 @@ func (r *rank) call(a *args) pytorch.Call {
 	}
 	if known, ok := r.groups[string(name)]; ok && c.Group.Ranks == nil {
 		c.Group = known
+	}
+	if c.Group.Ranks == nil {
+		if c.Group.Ranks = pytorch.EvenRanks(string(a.GroupRanks), int64(c.Group.Size)); c.Group.Ranks != nil {
+			r.cutRanks[c.Group.Name] = true
+		}
 	}
 	c.SetSizes(a.In.number(-1), a.Out.number(-1))
 	return c

@@ -4,6 +4,7 @@ package kineto
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -34,12 +35,20 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 	missing(j.left.roots > 0, "the roots of broadcasts and reductions: rank 0 of the group is taken")
 	missing(forced && calls, "what waits for a call: the computation of the next step is taken to wait")
 	missing(!forced && !exact && calls, "which calls a wait is for: all called before that had ended when the next kernel started")
-	missing(len(j.comms.Comms) == 0, "collectives: there are none between ranks, and the computation of each step is its whole time")
+	missing(len(j.comms.Comms) == 0, "collectives: there are none of NCCL between ranks, and the computation of each step is its whole time")
+	missing(j.left.everyone > 0, "the process group of %s: all %d ranks are taken", units.Count(j.left.everyone, "call"), j.world)
+	for _, n := range slices.Sorted(maps.Keys(j.left.blocks)) {
+		missing(true, "which ranks are in the process groups of %d, a number that follows from what goes in and comes out: ranks in a row "+
+			"are taken (%s)", n, units.Count(j.left.blocks[n], "call"))
+	}
 	missing(steps == 0, "steps: the whole trace is one")
 
 	note(j.left.bounded, "collective", "ready between ns and max_ns of the computation before, since another one was still running")
 	note(j.left.hostOnly, "call", "no kernel was recorded; the start of the call was taken")
 	note(j.left.unequal, "all-to-all", "the parts differ or are not recorded; the mean was taken")
+	note(j.left.cutParts, "all-to-all", "the list of parts is cut; the parts that are shown are equal, and so are taken all")
+	note(j.left.annotated, "call", "the trace has no In msg nelems; sizes are those of the tensors of nccl: annotations and c10d:: operators")
+	note(j.left.byStream, "call", "the process group is not recorded; its size is that of other calls on the same stream")
 	note(j.left.singles, "call", "left out, in a group of one rank")
 	note(j.left.outside, "call", "left out, outside the steps")
 	note(j.left.emptyCalls, "call", "left out, with no element to move")
@@ -48,10 +57,21 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 	note(j.left.unknownKernels, "NCCL kernel", "left out, the trace does not say what it moved")
 	note(len(j.left.foreign), "call", "left out, such as "+firstOf(j.left.foreign))
 	s.Notes = append(s.Notes, j.exchangeNotes()...)
-	unreadable := 0
+	unreadable, others, uncalled, cutRanks := 0, 0, 0, 0
+	var other, operator string
 	for _, r := range j.ranks {
 		unreadable += r.unreadable
+		cutRanks += len(r.cutRanks)
+		if others += r.others; r.others > 0 {
+			other = r.other
+		}
+		if n, name := r.uncalled(); n > 0 {
+			uncalled, operator = uncalled+n, name
+		}
 	}
+	note(cutRanks, "process group", "the list of its ranks is cut; ranks are taken at the distance of those that are shown")
+	note(others, "call", "left out, of another backend than NCCL, such as "+other)
+	note(uncalled, "operator", "no call of NCCL was recorded in it, such as "+operator)
 	note(unreadable, "event", "not understood")
 	if len(j.rows) > 1 && w.took > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("collectives took %.3f ms per rank, of which %.3f ms were waiting for the rank that started last",

@@ -100,6 +100,14 @@ func (g *Registry) AddAlike(name string, ranks workload.Ranks, world int) (strin
 	return own, nil
 }
 
+// InARow are the ranks of the group of n ranks in a row in which a rank is, if groups of them divide the world; else nil.
+func InARow(rank, n, world int) workload.Ranks {
+	if n < 1 || world%n != 0 {
+		return nil
+	}
+	return All(world)[rank/n*n:][:n]
+}
+
 // All is the list of the ranks 0 to n-1.
 func All(n int) workload.Ranks {
 	out := make(workload.Ranks, n)

@@ -77,6 +77,12 @@ func TestAlike(t *testing.T) {
 	}
 }
 
+func TestInARow(t *testing.T) {
+	if a, b, c := InARow(5, 2, 8), InARow(5, 8, 8), InARow(5, 3, 8); a.String() != "4-5" || b.String() != "0-7" || c != nil {
+		t.Errorf("%s, %s, %s", a, b, c)
+	}
+}
+
 func TestRegistry(t *testing.T) {
 	var g Registry
 	for _, test := range []struct{ name, ranks, want string }{

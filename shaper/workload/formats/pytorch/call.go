@@ -18,7 +18,9 @@ type Call struct {
 	Name              string // such as allreduce, _allgather_base, or wait
 	DType             string // such as Float
 	In, Out           int64  // elements that go in and come out on this rank
-	InSplit, OutSplit []int64
+	InSplit, OutSplit Parts
+	Row               int64 // elements that a part of the split counts as one; 0 if not recorded
+	PartsUnknown      bool  // the source does not say the parts of the all-to-all
 	Group             Group
 	Peer              int  // in the group, for send and recv; -1 if not recorded
 	Unsized           bool // the source does not say In and Out
@@ -86,6 +88,12 @@ func (c *Call) Foreign() bool {
 
 // Unknown says that the collective is not known.
 func (c *Call) Unknown() string { return fmt.Sprintf("%q: no such collective is known", c.Name) }
+
+// IsAllToAll tells whether the call is an all-to-all.
+func (c *Call) IsAllToAll() bool {
+	f, _ := c.function()
+	return f == workload.AllToAll
+}
 
 // IsWait tells whether the call waits for others.
 func (c *Call) IsWait() bool { return c.Name == "wait" }
@@ -173,7 +181,7 @@ func (c *Call) Op(n int) (op workload.Op, unequal bool, err error) {
 		op.Count = 1
 	case f == workload.AllToAll:
 		op.Count = (elements*max(c.In, c.Out) + int64(n) - 1) / int64(n)
-		unequal = op.Count*int64(n) != elements*c.In || !uniform(c.InSplit) || !uniform(c.OutSplit)
+		unequal = c.PartsUnknown || op.Count*int64(n) != elements*c.In || !uniform(c.InSplit.Sizes) || !uniform(c.OutSplit.Sizes)
 	}
 	return op, unequal, nil
 }
@@ -187,8 +195,12 @@ func uniform(parts []int64) bool {
 	return true
 }
 
-// count is NCCL's count in elements, but for AllToAll.
+// count is NCCL's count in elements, but for AllToAll. For scatter, PyTorch writes what a rank gets as what goes in, and n
+// times that as what comes out; the root of an execution trace gives the whole.
 func (c *Call) count(f workload.Func, kind workload.Kind) int64 {
+	if f == workload.Scatter && c.In > 0 && c.Out > 0 {
+		return min(c.In, c.Out)
+	}
 	if countsOut(f, kind) {
 		return c.Out
 	}
@@ -200,10 +212,13 @@ func countsOut(f workload.Func, kind workload.Kind) bool {
 	return f == workload.ReduceScatter || f == workload.Scatter || kind == workload.Recv
 }
 
-// Exchange is an all-to-all with parts of different sizes, as a group of sends and receives; nil if the parts are not known.
-func (c *Call) Exchange(op workload.Op) *workload.Op {
-	in, out := total(c.InSplit), total(c.OutSplit)
-	if in == 0 && out == 0 || in > 0 && c.In%in != 0 || out > 0 && c.Out%out != 0 {
+// Exchange is an all-to-all of n ranks with parts of different sizes, as a group of sends and receives; nil if the parts are
+// not known.
+func (c *Call) Exchange(op workload.Op, n int) *workload.Op {
+	sends, receives := equalParts(c.InSplit.Sizes, c.In, n), equalParts(c.OutSplit.Sizes, c.Out, n)
+	in, out := total(sends), total(receives)
+	if c.PartsUnknown || len(c.InSplit.Sizes)+len(c.OutSplit.Sizes) == 0 || len(sends) != n || len(receives) != n ||
+		in > 0 && c.In%in != 0 || out > 0 && c.Out%out != 0 {
 		return nil
 	}
 	group := &workload.Op{Kind: workload.Group, Name: "all-to-all"}
@@ -212,13 +227,21 @@ func (c *Call) Exchange(op workload.Op) *workload.Op {
 			group.Ops = append(group.Ops, workload.Op{Kind: kind, Comm: op.Comm, Type: op.Type, Peer: peer, Count: count})
 		}
 	}
-	for peer, n := range c.InSplit {
-		part(workload.Send, peer, n*(c.In/max(in, 1)))
+	for peer, size := range sends {
+		part(workload.Send, peer, size*(c.In/max(in, 1)))
 	}
-	for peer, n := range c.OutSplit {
-		part(workload.Recv, peer, n*(c.Out/max(out, 1)))
+	for peer, size := range receives {
+		part(workload.Recv, peer, size*(c.Out/max(out, 1)))
 	}
 	return group
+}
+
+// equalParts are the parts, or n equal ones if there are none, which is how PyTorch writes these.
+func equalParts(parts []int64, elements int64, n int) []int64 {
+	if len(parts) == 0 && n > 0 && elements%int64(n) == 0 {
+		return slices.Repeat([]int64{elements / int64(n)}, n)
+	}
+	return parts
 }
 
 func total(parts []int64) (sum int64) {

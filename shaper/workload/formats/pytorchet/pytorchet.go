@@ -130,17 +130,20 @@ func merge(to, from *pytorch.Call) {
 
 // job is execution traces alone.
 type job struct {
-	traces  []*trace
-	ranks   int
-	comms   perrank.Registry
-	all     workload.Ranks
-	foreign []string
-	singles int
-	unsized int
-	empty   int
-	unequal int
-	noPeers int
-	steps   bool
+	traces   []*trace
+	ranks    int
+	comms    perrank.Registry
+	all      workload.Ranks
+	foreign  []string
+	singles  int
+	unsized  int
+	empty    int
+	unequal  int
+	everyone int // calls of groups of which nothing is known
+	blocks   int // calls of groups whose ranks are taken
+	cut      int // all-to-alls whose cut lists of parts are taken to go on with equal ones
+	noPeers  int
+	steps    bool
 }
 
 // countRanks finds the number of ranks.
@@ -148,7 +151,7 @@ func (j *job) countRanks(o input.Options) error {
 	known := o.Ranks > 0 || len(j.traces) > 1
 	for _, t := range j.traces {
 		for _, r := range t.records {
-			size := max(r.call.Group.Size, len(r.call.InSplit))
+			size := max(r.call.Group.Size, len(r.call.InSplit.Sizes))
 			for _, rank := range r.call.Group.Ranks {
 				size = max(size, rank+1)
 			}
@@ -191,6 +194,9 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 			j.singles++
 			continue
 		}
+		if r.call.CompleteParts(n) {
+			j.cut++
+		}
 		op, unequal, err := r.call.Op(n)
 		if err != nil {
 			j.foreign = append(j.foreign, err.Error())
@@ -198,7 +204,7 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 		}
 		op.Comm = comm
 		if unequal {
-			if group := r.call.Exchange(op); group != nil && len(j.traces) > 1 {
+			if group := r.call.Exchange(op, n); group != nil && len(j.traces) > 1 {
 				op = *group
 			} else {
 				j.unequal++
@@ -234,6 +240,16 @@ func (j *job) dropped(c *pytorch.Call) bool {
 
 // comm is the communicator of a call, and the number of its ranks.
 func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
+	if n := c.GroupBySizes(c.In, c.Out); !c.Group.Known() && n > 0 && j.ranks%n == 0 {
+		c.Group.Size = n
+		if n < j.ranks {
+			c.Group.Name, c.Group.Ranks = fmt.Sprintf("group of %d", n), perrank.InARow(rank, n, j.ranks)
+			j.blocks++
+		}
+	}
+	if !c.Group.Known() {
+		j.everyone++
+	}
 	ranks := c.Group.Ranks
 	if ranks == nil && (c.Group.Size == 0 || c.Group.Size == j.ranks) {
 		if j.all == nil {
@@ -274,6 +290,13 @@ func (j *job) source() workload.Source {
 	if !j.steps {
 		s.Missing = append(s.Missing, "steps: the whole trace is one")
 	}
+	if j.everyone > 0 {
+		s.Missing = append(s.Missing, fmt.Sprintf("the process group of %s: all %d ranks are taken", units.Count(j.everyone, "call"), j.ranks))
+	}
+	if j.blocks > 0 {
+		s.Missing = append(s.Missing, fmt.Sprintf("which ranks are in the process groups whose sizes follow from what goes in and comes out: ranks in a row "+
+			"are taken (%s)", units.Count(j.blocks, "call")))
+	}
 	note := func(n int, what, why string) {
 		if n > 0 {
 			s.Notes = append(s.Notes, units.Count(n, what)+": "+why)
@@ -282,8 +305,21 @@ func (j *job) source() workload.Source {
 	note(j.singles, "call", "left out, in a group of one rank")
 	note(j.empty, "call", "left out, with no element to move")
 	note(j.unsized, "call", "left out, the trace does not say what it moved")
-	note(j.unequal, "all-to-all", "the parts differ; the mean was taken")
+	note(j.unequal, "all-to-all", "the parts differ or are not recorded; the mean was taken")
+	note(j.cut, "all-to-all", "the list of parts is cut; the parts that are shown are equal, and so are taken all")
 	note(j.noPeers, "message", "left out, the peer is not recorded")
+	var operator string
+	var uncalled, nameless, unreadable, lists int
+	for _, t := range j.traces {
+		if n, name := t.uncalled(); n > 0 {
+			uncalled, operator = uncalled+n, name
+		}
+		nameless, unreadable, lists = nameless+t.nameless, unreadable+t.unreadable, lists+t.groupLists
+	}
+	note(uncalled, "operator", "no call was recorded in it, such as "+operator)
+	note(nameless, "call", "left out, the trace does not name it")
+	note(unreadable, "node", "a field is of another type than expected")
+	note(lists, "list", "of process groups, not understood")
 	if len(j.foreign) > 0 {
 		note(len(j.foreign), "call", "left out, such as "+j.foreign[0])
 	}

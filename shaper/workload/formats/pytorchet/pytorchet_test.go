@@ -93,6 +93,43 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// The group of a call of schema 1.0.1 follows from its tensors, or all ranks are taken.
+func TestGroupsBySizes(t *testing.T) {
+	w, err := Read([]input.File{et("x.json",
+		old(2, "record_param_comms", []any{tensor(8), 147, 0, 0, "_reduce_scatter_base", []any{}, []any{}}, []string{"Tensor(float)"}, tensor(4)),
+		old(3, "record_param_comms", []any{tensor(8), 147, 0, 0, "_allgather_base", []any{}, []any{}}, []string{"Tensor(float)"}, tensor(32)),
+		old(4, "record_param_comms", []any{tensor(8), 147, 0, 0, "allreduce", []any{}, []any{}}, []string{"Tensor(float)"}, tensor(8)),
+	)}, nil, input.Options{OneForAll: true, Ranks: 4})
+	if got := ops(t, w, err); got != "coll ReduceScatter group of 2 4 float32,coll AllGather world 8 float32,coll AllReduce world 8 float32,step   0" {
+		t.Errorf("%s", got)
+	}
+	said := strings.Join(w.Head.Source.Missing, "\n")
+	for _, want := range []string{"the process group of 1 call: all 4 ranks are taken", "sizes follow from what goes in and comes out: ranks in a row are taken (1 call)"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("not said: %s\n%s", want, said)
+		}
+	}
+}
+
+// Nothing that may be a call vanishes without a word.
+func TestNotUnderstood(t *testing.T) {
+	operator := named(9, "c10d::alltoall_", nil)
+	around := named(1, "c10d::allreduce_", nil)
+	wrong := named(10, "add", nil)
+	wrong["rf_id"] = "x"
+	groups := named(11, "## process_group:init ##", nil)
+	w, err := Read([]input.File{et("x.json", around, coll(3, "allreduce", 10, 10), operator, named(12, "record_param_comms", nil), wrong, groups)}, nil,
+		input.Options{OneForAll: true})
+	if got := ops(t, w, err); got != "coll AllReduce default_pg 10 float32,step   0" {
+		t.Errorf("%s", got)
+	}
+	want := []string{"1 operator: no call was recorded in it, such as c10d::alltoall_", "1 call: left out, the trace does not name it",
+		"1 node: a field is of another type than expected", "1 list: of process groups, not understood"}
+	if d := cmp.Diff(want, w.Head.Source.Notes); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestInputs(t *testing.T) {
 	for name, nodes := range map[string][]map[string]any{
 		"1.0.1": {

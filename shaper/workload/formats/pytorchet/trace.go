@@ -22,6 +22,12 @@ type trace struct {
 	records []record // in the order of the calls
 	steps   []int64  // ids of the ProfilerStep nodes
 	groups  map[string]pytorch.Group
+
+	operators  map[int64]string // names of nodes c10d::..., by id
+	parents    map[int64]bool   // ids of the nodes that records are in
+	nameless   int              // records that do not name the call
+	unreadable int              // nodes with a field of another type than expected
+	groupLists int              // lists of process groups that were not understood
 }
 
 // record is a record_param_comms node.
@@ -40,6 +46,8 @@ type node struct {
 	Types    []string        `json:"input_types"`
 	Outputs  json.RawMessage `json:"outputs"`
 	Attrs    []attribute     `json:"attrs"`
+	Parent   int64           `json:"parent"`    // in schema 1.0.1
+	Ctrl     int64           `json:"ctrl_deps"` // since 1.0.3
 }
 
 type attribute struct {
@@ -53,7 +61,7 @@ func readTrace(f input.File) (*trace, error) {
 		return nil, err
 	}
 	defer in.Close()
-	t := &trace{file: f.Name, groups: map[string]pytorch.Group{}}
+	t := &trace{file: f.Name, groups: map[string]pytorch.Group{}, operators: map[int64]string{}, parents: map[int64]bool{}}
 	j := in.JSON()
 	found := false
 	err = j.Object(func(key string) error {
@@ -77,11 +85,24 @@ func readTrace(f input.File) (*trace, error) {
 	return t, err
 }
 
+// uncalled counts the operators of c10d in which no call was recorded, and names one.
+func (t *trace) uncalled() (n int, name string) {
+	for id, operator := range t.operators {
+		if !t.parents[id] {
+			n, name = n+1, max(name, operator)
+		}
+	}
+	return n, name
+}
+
 // readNode reads an element of nodes.
 func (t *trace) readNode(j *input.JSON) error {
 	var n node
 	wrongType := new(json.UnmarshalTypeError)
-	if err := j.Decode(&n); err != nil && !errors.As(err, &wrongType) {
+	switch err := j.Decode(&n); {
+	case errors.As(err, &wrongType):
+		t.unreadable++
+	case err != nil:
 		return err
 	}
 	switch {
@@ -95,7 +116,16 @@ func (t *trace) readNode(j *input.JSON) error {
 				_ = json.Unmarshal(a.Value, &r.function)
 			}
 		}
+		if r.call.Name == "" {
+			t.nameless++
+		}
+		t.parents[max(n.Parent, n.Ctrl)] = true
 		t.records = append(t.records, r)
+	case strings.HasPrefix(n.Name, "c10d::") && n.Name != "c10d::barrier":
+		if len(t.operators) >= input.MaxOps {
+			return fmt.Errorf("more than %d operators of c10d", input.MaxOps)
+		}
+		t.operators[n.ID] = n.Name
 	case strings.Contains(n.Name, "process_group:init"):
 		t.readGroups(&n)
 	case strings.HasPrefix(n.Name, "ProfilerStep#"):
@@ -121,6 +151,7 @@ func values(data json.RawMessage) (list []json.RawMessage, types []string) {
 func (t *trace) readGroups(n *node) {
 	list, _ := values(n.Inputs)
 	if len(list) == 0 {
+		t.groupLists++
 		return
 	}
 	var text string
@@ -131,6 +162,7 @@ func (t *trace) readGroups(n *node) {
 		Size  int    `json:"group_size"`
 	}
 	if json.Unmarshal(list[0], &text) != nil || json.Unmarshal([]byte(text), &groups) != nil {
+		t.groupLists++
 		return
 	}
 	for _, g := range groups {
@@ -172,7 +204,7 @@ func (n *node) call() pytorch.Call {
 		return c
 	}
 	c.Name, c.DType = text("collective_name"), text("dtype")
-	c.InSplit, c.OutSplit = pytorch.ParseList(text("in_split_size")), pytorch.ParseList(text("out_split_size"))
+	c.InSplit, c.OutSplit = pytorch.ParseParts(text("in_split_size")), pytorch.ParseParts(text("out_split_size"))
 	c.Group = pytorch.Group{Name: groupName(text("pg_name"), text("pg_desc")), Size: int(number("pg_size", 0))}
 	c.Group.Ranks = pytorch.ParseRanks("", number("global_rank_start", -1), number("global_rank_stride", 0), number("pg_size", 0))
 	c.Peer = int(number("dst_rank", number("src_rank", -1)))
@@ -218,7 +250,7 @@ func (n *node) inputs() pytorch.Call {
 // readPlace reads what follows the name of a call: the parts, and the ranks of the group.
 func readPlace(c *pytorch.Call, rest []json.RawMessage) {
 	if len(rest) >= 2 {
-		c.InSplit, c.OutSplit = pytorch.ParseList(string(rest[0])), pytorch.ParseList(string(rest[1]))
+		c.InSplit, c.OutSplit = pytorch.ParseParts(string(rest[0])), pytorch.ParseParts(string(rest[1]))
 	}
 	if len(rest) >= 5 {
 		var place [3]int64
