@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
@@ -27,6 +29,7 @@ type workloadConvertOptions struct {
 	From, To string
 	Ranks    int
 	Experts  int
+	MaxOps   int
 	SPMD     bool
 	Type     string
 }
@@ -39,6 +42,7 @@ func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Experts, "experts", 0, "the `number` of ranks of an expert parallel group, if the file of AICB does not say it")
 	fs.BoolVar(&o.SPMD, "spmd", true, "let the file of one rank stand for all ranks")
 	fs.StringVar(&o.Type, "type", "", "the `type` of the elements, such as bfloat16, if the files do not say it")
+	fs.IntVar(&o.MaxOps, "max-ops", input.MaxOps, "the maximum `number` of calls and operations to read; each takes about 1 KB of memory")
 	fs.BoolVar(&o.Force, "force", false, "replace files that exist")
 	o.addNCCLFlag(fs)
 }
@@ -72,21 +76,34 @@ written as Chakra, one file OUT.RANK.et per rank, and as GOAL, if they have no c
 		RunE: func(cmd *cobra.Command, args []string) error { return runWorkloadConvert(cmd.Context(), g, o, args) },
 	}
 	o.AddFlags(cmd.Flags())
+	g.addQuietFlag(cmd.Flags())
 	return cmd
 }
+
+// convertMemory is the memory in bytes that convert needs at most for [input.MaxOps] operations.
+const convertMemory = 420 << 20
 
 func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOptions, files []string) error {
 	if err := o.checkFlags(); err != nil {
 		return err
 	}
-	in, err := g.inputs(files)
+	if o.MaxOps <= input.MaxOps {
+		// The heap would grow to twice what is in use; near the limit, garbage is collected more often instead.
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(convertMemory))
+	}
+	show, stop := g.showProgress("workload convert")
+	defer stop()
+	in, done, err := g.inputs(ctx, files)
 	if err != nil {
 		return err
 	}
-	w, err := formats.Read(input.Until(ctx, in), formats.Kind(o.From), input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type})
+	defer done()
+	follow := input.Follow(input.Until(ctx, in), func(part float64) { show.Part("reading", part) })
+	w, err := formats.Read(follow, formats.Kind(o.From), input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type, MaxOps: o.MaxOps})
 	if err != nil {
 		return badInput("%w", err)
 	}
+	show.Set("checking", progress.Unknown)
 	ix, err := w.Index()
 	if err != nil {
 		return badInput("%s: %w", files[0], err)
@@ -100,6 +117,7 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 	if err := o.addNCCL(&w.Head); err != nil {
 		return err
 	}
+	show.Set("writing", progress.Unknown)
 	report := g.Stdout
 	if o.Output == "" {
 		report = g.Stderr
@@ -116,27 +134,23 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 	return nil
 }
 
-// inputs are the files of these names. That of standard input is read at once, because files are opened several times.
-func (g *global) inputs(names []string) ([]input.File, error) {
-	files := input.Paths(names)
+// inputs are the files of these names. Files are opened several times, so standard input is kept in one until done is called.
+func (g *global) inputs(ctx context.Context, names []string) (files []input.File, done func(), err error) {
+	files, done = input.Paths(names), func() {}
 	for i, name := range names {
 		if name != standardInput {
 			continue
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, badInput("-: standard input is one file")
+			done()
+			return nil, nil, badInput("-: standard input is one file")
 		}
-		const most = 4 << 30
-		data, err := io.ReadAll(io.LimitReader(g.Stdin, most+1))
-		if err != nil {
-			return nil, fmt.Errorf("read standard input: %w", err)
+		const most = 64 << 30
+		if files[i], done, err = input.Spool(ctx, "standard input", g.Stdin, most); err != nil {
+			return nil, nil, err
 		}
-		if len(data) > most {
-			return nil, badInput("standard input has more than %d bytes: give the file itself", most)
-		}
-		files[i] = input.Bytes("standard input", data)
 	}
-	return files, nil
+	return files, done, nil
 }
 
 // checkFlags refuses flags that cannot work before anything is read.
@@ -153,6 +167,9 @@ func (o *workloadConvertOptions) checkFlags() error {
 	}
 	if o.Experts < 0 || o.Experts > workload.MaxRanks {
 		return badInput("--experts %d: must be 1 to %d", o.Experts, workload.MaxRanks)
+	}
+	if o.MaxOps < 1 || o.MaxOps > workload.MaxOps {
+		return badInput("--max-ops %d: must be 1 to %d", o.MaxOps, workload.MaxOps)
 	}
 	if o.Type != "" {
 		if _, err := workload.TypeSize(o.Type); err != nil {

@@ -27,6 +27,7 @@ func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, e
 	if len(files) == 0 {
 		return nil, errors.New("no file")
 	}
+	o.Limit = input.NewLimit(o.MaxOps)
 	groups := map[Kind][]input.File{}
 	first := kind
 	for _, f := range files {
@@ -45,6 +46,11 @@ func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, e
 	w, err := read(groups, first, o)
 	if err != nil {
 		return nil, err
+	}
+	if first != Native {
+		if err := o.Limit.Check(len(w.Ops)); err != nil {
+			return nil, fmt.Errorf("%s: %w", files[0].Name, err)
+		}
 	}
 	if err := w.Validate(); err != nil {
 		var line *workload.LineError

@@ -35,8 +35,8 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 		if err := p.line(strings.TrimSpace(lines.Text()), lines.Number()); err != nil {
 			return nil, lines.Errorf("%w", err)
 		}
-		if p.rows > input.MaxOps {
-			return nil, lines.Errorf("more than %d lines", input.MaxOps)
+		if err := o.Limit.Check(p.rows); err != nil {
+			return nil, lines.Errorf("%w", err)
 		}
 	}
 	if err := lines.Err(); err != nil {

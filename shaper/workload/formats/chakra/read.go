@@ -32,7 +32,7 @@ type trace struct {
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	var traces []*trace
 	for i, f := range files {
-		t, err := readTrace(f, i)
+		t, err := readTrace(f, i, o.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 var rankOfName = regexp.MustCompile(`(\d+)(\.et)?(\.json)?(\.gz)?$`)
 
 // readTrace reads a file. If its name has no number, the rank is that of its place among the files.
-func readTrace(f input.File, place int) (*trace, error) {
+func readTrace(f input.File, place int, limit *input.Limit) (*trace, error) {
 	in, err := f.Open()
 	if err != nil {
 		return nil, err
@@ -112,8 +112,9 @@ func readTrace(f input.File, place int) (*trace, error) {
 		if err != nil {
 			return nil, m.errorf("no node: %w", err)
 		}
-		if t.nodes = append(t.nodes, n); len(t.nodes) > input.MaxOps {
-			return nil, m.errorf("more than %d nodes", input.MaxOps)
+		if err := limit.Add(); err != nil {
+			return nil, m.errorf("%w", err)
 		}
+		t.nodes = append(t.nodes, n)
 	}
 }

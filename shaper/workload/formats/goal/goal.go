@@ -23,7 +23,7 @@ import (
 
 // Read reads a file.
 func Read(f input.File, o input.Options) (*workload.Workload, error) {
-	p, err := parse(f)
+	p, err := parse(f, o.Limit)
 	if err != nil {
 		return nil, err
 	}

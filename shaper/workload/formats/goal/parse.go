@@ -39,16 +39,16 @@ type parser struct {
 	rank   int // the open block, -1 outside
 	seen   []bool
 	labels map[string]int
-	tasks  int
+	limit  *input.Limit
 }
 
-func parse(f input.File) (*program, error) {
+func parse(f input.File, limit *input.Limit) (*program, error) {
 	in, err := f.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	p := &parser{Lines: in.Lines(), rank: -1}
+	p := &parser{Lines: in.Lines(), rank: -1, limit: limit}
 	comment := false
 	for p.Next() {
 		var text string
@@ -161,8 +161,8 @@ func (p *parser) task(words []string) error {
 	if _, twice := p.labels[words[0]]; twice {
 		return fmt.Errorf("the label %s is there twice", words[0])
 	}
-	if p.tasks++; p.tasks > input.MaxOps {
-		return fmt.Errorf("more than %d tasks", input.MaxOps)
+	if err := p.limit.Add(); err != nil {
+		return err
 	}
 	if len(words) < 4 {
 		return fmt.Errorf("%s: send, recv or calc with an amount is expected", words[0])

@@ -15,9 +15,6 @@ import (
 	"os"
 )
 
-// MaxOps is the maximum number of operations of one file that are kept in memory.
-const MaxOps = 10_000_000
-
 // maxLine is the maximum length of a line of a text format.
 const maxLine = 1 << 20
 
@@ -31,6 +28,10 @@ type Options struct {
 	OneForAll bool
 	// Type is the type of the elements where the source says only bytes or a number of elements. "": float32.
 	Type string
+	// MaxOps is the maximum number of operations. 0: MaxOps of the package.
+	MaxOps int
+	// Limit counts towards MaxOps. formats.Read sets it.
+	Limit *Limit
 }
 
 // ElementType is the type for elements of which the source does not say the type.
@@ -47,16 +48,31 @@ type File struct {
 	open func() (io.ReadCloser, error)
 	path string          // on disk, "" if it is not there
 	ctx  context.Context // until which it may be read; nil: always
+	size func() int64
+}
+
+// Size is the number of bytes of the file as it is, perhaps packed; 0 if it is not known.
+func (f File) Size() int64 {
+	if f.size == nil {
+		return 0
+	}
+	return f.size()
 }
 
 // Path is the file at a path.
 func Path(name string) File {
-	return File{Name: name, open: func() (io.ReadCloser, error) { return os.Open(name) }, path: name}
+	size := func() int64 {
+		if stat, err := os.Stat(name); err == nil && stat.Mode().IsRegular() {
+			return stat.Size()
+		}
+		return 0
+	}
+	return File{Name: name, size: size, open: func() (io.ReadCloser, error) { return os.Open(name) }, path: name}
 }
 
 // Bytes is a file with a content in memory.
 func Bytes(name string, data []byte) File {
-	return File{Name: name, open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+	return section(name, bytes.NewReader(data), 0, int64(len(data)))
 }
 
 // Paths are the files at paths.
@@ -72,13 +88,15 @@ func Paths(names []string) []File {
 func Until(ctx context.Context, files []File) []File {
 	out := make([]File, len(files))
 	for i, f := range files {
-		out[i] = File{Name: f.Name, open: func() (io.ReadCloser, error) {
+		out[i] = f
+		out[i].ctx = ctx
+		out[i].open = func() (io.ReadCloser, error) {
 			raw, err := f.open()
 			if err != nil {
 				return nil, err
 			}
 			return &until{raw, ctx}, nil
-		}, path: f.path, ctx: ctx}
+		}
 	}
 	return out
 }

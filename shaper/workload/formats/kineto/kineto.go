@@ -30,7 +30,7 @@ type Enrich func(rank int, calls []Recorded) error
 func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workload, error) {
 	j := &job{options: o, left: counts{blocks: map[int]int{}}}
 	for _, f := range files {
-		r, err := readRank(f)
+		r, err := readRank(f, o.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -50,6 +50,7 @@ func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workloa
 	said := j.findWorld()
 	for _, r := range j.ranks {
 		j.rows = append(j.rows, r.row(j.world))
+		r.records, r.kernels, r.launches, r.waits, r.computes = nil, nil, nil, nil, nil // they are in the row
 	}
 	if err := j.countRanks(said); err != nil {
 		return nil, err

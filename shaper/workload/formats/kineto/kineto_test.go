@@ -243,6 +243,9 @@ func TestExactWait(t *testing.T) {
 	if !slices.Equal(last.After, []int{2}) {
 		t.Errorf("the computation after the wait waits for %v, want the first call, 2", last.After)
 	}
+	if missing := strings.Join(w.Head.Source.Missing, "\n"); strings.Contains(missing, "which calls a wait is for") {
+		t.Errorf("the trace says it, and this is said to be missing: %s", missing)
+	}
 }
 
 // A kernel that starts while a call is running has not waited for it.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
@@ -33,7 +34,6 @@ type kernel struct {
 	stream      loose
 	external    loose
 	correlation int64
-	name        string
 	call        pytorch.Call // without a name if the kernel does not say
 }
 
@@ -59,6 +59,8 @@ type sync struct {
 // rank is what is kept of the trace of one rank.
 type rank struct {
 	file        string
+	limit       *input.Limit
+	counted     int // of what is kept, towards the limit
 	number      int // -1 if the trace does not say
 	world       int // 0 if the trace does not say
 	hardware    string
@@ -74,9 +76,11 @@ type rank struct {
 	syncs       map[int64]sync // by correlation of the wait
 	computes    []launch       // starts of kernels that are not NCCL's
 	steps       []step
-	unreadable  int                   // events that were not understood
-	others      int                   // calls of other backends than NCCL's
-	other       string                // one of them
+	unreadable  int               // events that were not understood
+	others      int               // calls of other backends than NCCL's
+	other       string            // one of them
+	texts       map[string]string // those that many events have, once
+	lists       map[string]workload.Ranks
 	cutRanks    map[string]bool       // groups whose lists of ranks are cut
 	exchanged   map[string]*exchanged // without a process group, by library
 	libraries   libraries
@@ -85,14 +89,14 @@ type rank struct {
 }
 
 // readRank reads the trace of one rank.
-func readRank(f input.File) (*rank, error) {
+func readRank(f input.File, limit *input.Limit) (*rank, error) {
 	in, err := f.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	r := &rank{file: f.Name, number: -1, groups: map[string]pytorch.Group{}, syncs: map[int64]sync{},
-		cutRanks: map[string]bool{}, exchanged: map[string]*exchanged{}, libraries: libraries{}, first: math.MaxInt64, last: math.MinInt64}
+	r := &rank{file: f.Name, limit: limit, number: -1, groups: map[string]pytorch.Group{}, syncs: map[int64]sync{},
+		texts: map[string]string{}, lists: map[string]workload.Ranks{}, cutRanks: map[string]bool{}, exchanged: map[string]*exchanged{}, libraries: libraries{}, first: math.MaxInt64, last: math.MinInt64}
 	j := in.JSON()
 	events := func() error { return j.Array(func() error { return r.readEvent(j) }) }
 	if start, err := in.Peek(1); err == nil && start[0] == '[' {
@@ -180,10 +184,16 @@ func (r *rank) readEvent(j *input.JSON) error {
 		return nil
 	case err != nil:
 		return err
-	case len(r.records)+len(r.operators)+len(r.kernels)+len(r.waits) > input.MaxOps:
-		return fmt.Errorf("more than %d calls and kernels of NCCL", input.MaxOps)
-	case e.Phase == "X":
-		r.keep(&e)
+	case e.Phase != "X":
+		return nil
+	}
+	e.TID = loose(r.shared(string(e.TID)))
+	r.keep(&e)
+	kept := len(r.records) + len(r.operators) + len(r.kernels) + len(r.waits)
+	for ; r.counted < kept; r.counted++ {
+		if err := r.limit.Add(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -228,7 +238,33 @@ func (e *event) args(r *rank) (a args) {
 	if len(e.Args) > 0 && json.Unmarshal(e.Args, &a) != nil {
 		r.unreadable++
 	}
+	a.Stream, a.SyncStream = loose(r.shared(string(a.Stream))), loose(r.shared(string(a.SyncStream)))
 	return a
+}
+
+// shared is one copy of a text that many events have.
+func (r *rank) shared(text string) string {
+	known, ok := r.texts[text]
+	if !ok && len(r.texts) < maxNames {
+		r.texts[text] = text
+	}
+	if ok {
+		return known
+	}
+	return text
+}
+
+// ranksOf are the ranks of a group by the arguments of a call, one copy of each list.
+func (r *rank) ranksOf(a *args) workload.Ranks {
+	key := strings.Join([]string{string(a.GroupRanks), string(a.RankStart), string(a.RankStride), string(a.GroupSize)}, " ")
+	known, ok := r.lists[key]
+	if !ok {
+		known = pytorch.ParseRanks(string(a.GroupRanks), a.RankStart.number(-1), a.RankStride.number(0), a.GroupSize.number(0))
+		if len(r.lists) < maxNames {
+			r.lists[key] = known
+		}
+	}
+	return known
 }
 
 func (r *rank) keepKernel(e *event, start, end int64) {
@@ -239,7 +275,7 @@ func (r *rank) keepKernel(e *event, start, end int64) {
 		r.computes = append(r.computes, launch{start, a.Correlation.number(-1), a.Stream})
 		return
 	}
-	k := kernel{start: start, end: end, stream: a.Stream, external: a.External, correlation: a.Correlation.number(-1), name: e.Name}
+	k := kernel{start: start, end: end, stream: a.Stream, external: a.External, correlation: a.Correlation.number(-1)}
 	if a.Collective != "" {
 		k.call = r.call(&a)
 	}
@@ -270,7 +306,7 @@ func peerOf(name string) int {
 // call is the call that the arguments describe.
 func (r *rank) call(a *args) pytorch.Call {
 	c := pytorch.Call{
-		Name: string(a.Collective), DType: string(a.DType),
+		Name: r.shared(string(a.Collective)), DType: r.shared(string(a.DType)),
 		InSplit: pytorch.ParseParts(string(a.InSplit)), OutSplit: pytorch.ParseParts(string(a.OutSplit)),
 		Peer: int(a.Dst.number(a.Src.number(-1))), Row: a.shapes().row(),
 	}
@@ -279,8 +315,8 @@ func (r *rank) call(a *args) pytorch.Call {
 		name = a.GroupID
 	}
 	c.Group = pytorch.Group{
-		Name: groupName(string(name), string(a.GroupDesc)), Size: int(a.GroupSize.number(0)),
-		Ranks: pytorch.ParseRanks(string(a.GroupRanks), a.RankStart.number(-1), a.RankStride.number(0), a.GroupSize.number(0)),
+		Name: r.shared(groupName(string(name), string(a.GroupDesc))), Size: int(a.GroupSize.number(0)),
+		Ranks: r.ranksOf(a),
 	}
 	if known, ok := r.groups[string(name)]; ok && c.Group.Ranks == nil {
 		c.Group = known

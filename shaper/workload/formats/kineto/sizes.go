@@ -88,7 +88,7 @@ func (r *rank) around(thread loose, at int64) *operator {
 // open makes the call of an annotation, of which the group is not known yet, so that its sizes stay open.
 func (r *rank) open(rec *record, a *args, name string) {
 	shapes := a.shapes()
-	rec.open, rec.call = true, pytorch.Call{Name: name, DType: shapes.dtype(0), Peer: peerOf(name)}
+	rec.open, rec.call = true, pytorch.Call{Name: r.shared(name), DType: r.shared(shapes.dtype(0)), Peer: peerOf(name)}
 	n := shapes.all()
 	if rec.tensors = (tensors{-1, -1}); n >= 0 {
 		rec.in, rec.out = rec.call.Annotated(n)

@@ -5,6 +5,7 @@ package kineto
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -22,6 +23,7 @@ type anchor struct {
 	coll  int // index of a collective that is ready; -1: none
 	joins []int
 	step  bool
+	all   bool  // joins all collectives
 	from  int64 // when the host waited for the joins
 }
 
@@ -51,12 +53,11 @@ func (r *rank) waitPoints(all []activity, calls, waitRecords []record) []anchor 
 	}
 	slices.SortFunc(points, func(a, b launch) int { return cmp.Compare(a.start, b.start) })
 	slices.SortFunc(r.computes, func(a, b launch) int { return cmp.Compare(a.correlation, b.correlation) })
-	joined := make([]bool, len(all))
+	open := newOpenCalls(all)
 	var out []anchor
 	for _, w := range points {
 		p := anchor{at: w.start, from: w.start, coll: -1}
-		for _, i := range r.waitedFor(all, joined, w) {
-			joined[i] = true
+		for _, i := range r.waitedFor(all, open, w) {
 			p.joins = append(p.joins, i)
 			p.at = max(p.at, all[i].end)
 		}
@@ -83,10 +84,62 @@ func (r *rank) streamWaits(calls []record) []launch {
 	return out
 }
 
+// openCalls are the collectives that were called, and that no wait has been for yet.
+type openCalls struct {
+	all     []activity
+	order   []int           // of all, by the time of the call
+	next    int             // in order
+	streams map[loose][]int // those of each stream, in order
+}
+
+func newOpenCalls(all []activity) *openCalls {
+	o := &openCalls{all: all, order: make([]int, len(all)), streams: map[loose][]int{}}
+	for i := range o.order {
+		o.order[i] = i
+	}
+	slices.SortStableFunc(o.order, func(a, b int) int { return cmp.Compare(all[a].calledAt(), all[b].calledAt()) })
+	return o
+}
+
+// calledAt is when the call was made, or when its kernel started if that is not recorded.
+func (a *activity) calledAt() int64 {
+	if a.called == math.MinInt64 {
+		return a.start
+	}
+	return a.called
+}
+
+// until adds the collectives that were called by a time.
+func (o *openCalls) until(at int64) {
+	for ; o.next < len(o.order) && o.all[o.order[o.next]].calledAt() <= at; o.next++ {
+		i := o.order[o.next]
+		o.streams[o.all[i].stream] = append(o.streams[o.all[i].stream], i)
+	}
+}
+
+// take removes those of a stream for which the wait is, and returns them.
+func (o *openCalls) take(stream loose, waited func(*activity) bool) (out []int) {
+	rest := o.streams[stream][:0]
+	for _, i := range o.streams[stream] {
+		if waited(&o.all[i]) {
+			out = append(out, i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	o.streams[stream] = rest
+	return out
+}
+
 // waitedFor are the collectives that a wait may wait for. If the trace says it, these are the ones on the stream up to the
 // event. Otherwise they are all that were called before, but those that still ran when the next kernel started.
-func (r *rank) waitedFor(all []activity, joined []bool, w launch) []int {
-	exact, known := r.syncs[w.correlation]
+func (r *rank) waitedFor(all []activity, open *openCalls, w launch) []int {
+	open.until(w.start)
+	if exact, known := r.syncs[w.correlation]; known {
+		out := open.take(exact.stream, func(a *activity) bool { return exact.record >= a.correlation })
+		slices.Sort(out)
+		return out
+	}
 	next := int64(math.MaxInt64)
 	if w.correlation >= 0 {
 		at := sort.Search(len(r.computes), func(i int) bool { return r.computes[i].correlation > w.correlation })
@@ -95,16 +148,10 @@ func (r *rank) waitedFor(all []activity, joined []bool, w launch) []int {
 		}
 	}
 	var out []int
-	for i, a := range all {
-		called := a.called
-		if called == math.MinInt64 {
-			called = a.start
-		}
-		if joined[i] || called > w.start || known && (exact.stream != a.stream || exact.record < a.correlation) || !known && next < a.end {
-			continue
-		}
-		out = append(out, i)
+	for stream := range open.streams {
+		out = append(out, open.take(stream, func(a *activity) bool { return next >= a.end })...)
 	}
+	slices.Sort(out)
 	return out
 }
 
@@ -181,13 +228,7 @@ func anchors(lo []int64, bounds []int64, points []anchor, forced bool) []anchor 
 		out = append(out, anchor{at: t, coll: i, order: 1})
 	}
 	for _, t := range bounds[1:] {
-		s := anchor{at: t, coll: -1, step: true, order: 2}
-		if forced {
-			for i := range lo {
-				s.joins = append(s.joins, i)
-			}
-		}
-		out = append(out, s)
+		out = append(out, anchor{at: t, coll: -1, step: true, order: 2, all: forced})
 	}
 	slices.SortStableFunc(out, func(a, b anchor) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
 	return slices.DeleteFunc(out, func(a anchor) bool { return a.at < first || a.at > last || a.at == last && a.coll >= 0 })
@@ -211,6 +252,9 @@ func timeline(list []anchor, lo, hi []int64, all []activity, start, skew int64, 
 		switch {
 		case a.step:
 			b.compute(a.at)
+			if a.all {
+				a.joins = slices.Sorted(maps.Keys(ids))
+			}
 			join(a.joins)
 			b.ops = append(b.ops, workload.Op{Kind: workload.Step})
 		case a.coll >= 0:

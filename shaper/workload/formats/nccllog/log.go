@@ -91,7 +91,7 @@ func newLog() *log {
 }
 
 // read reads a file. Lines of other programs are passed over.
-func (l *log) read(f input.File) error {
+func (l *log) read(f input.File, limit *input.Limit) error {
 	in, err := f.Open()
 	if err != nil {
 		return err
@@ -102,8 +102,8 @@ func (l *log) read(f input.File) error {
 		if err := l.line(debuglog.Plain(lines.Text())); err != nil {
 			return lines.Errorf("%w", err)
 		}
-		if l.calls > input.MaxOps {
-			return lines.Errorf("more than %d calls", input.MaxOps)
+		if err := limit.Check(l.calls); err != nil {
+			return lines.Errorf("%w", err)
 		}
 	}
 	l.timed = l.timed && !l.untimed

@@ -21,7 +21,7 @@ import (
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	l := newLog()
 	for _, f := range files {
-		if err := l.read(f); err != nil {
+		if err := l.read(f, o.Limit); err != nil {
 			return nil, err
 		}
 	}

@@ -43,9 +43,10 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 			rootless++
 			op.Root = 0
 		}
-		if w.Ops = append(w.Ops, op); len(w.Ops) > input.MaxOps {
-			return nil, lines.Errorf("more than %d operations", input.MaxOps)
+		if err := o.Limit.Add(); err != nil {
+			return nil, lines.Errorf("%w", err)
 		}
+		w.Ops = append(w.Ops, op)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err

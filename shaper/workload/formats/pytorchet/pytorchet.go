@@ -24,7 +24,7 @@ import (
 func Read(files, timed []input.File, o input.Options) (*workload.Workload, error) {
 	var traces []*trace
 	for i, f := range files {
-		t, err := readTrace(f)
+		t, err := readTrace(f, o.Limit)
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 // trace is the execution trace of one rank.
 type trace struct {
 	file    string
+	limit   *input.Limit
 	number  int
 	records []record // in the order of the calls
 	steps   []int64  // ids of the ProfilerStep nodes
@@ -55,13 +56,13 @@ type attribute struct {
 	Value json.RawMessage `json:"value"`
 }
 
-func readTrace(f input.File) (*trace, error) {
+func readTrace(f input.File, limit *input.Limit) (*trace, error) {
 	in, err := f.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	t := &trace{file: f.Name, groups: map[string]pytorch.Group{}, operators: map[int64]string{}, parents: map[int64]bool{}}
+	t := &trace{file: f.Name, limit: limit, groups: map[string]pytorch.Group{}, operators: map[int64]string{}, parents: map[int64]bool{}}
 	j := in.JSON()
 	found := false
 	err = j.Object(func(key string) error {
@@ -107,8 +108,8 @@ func (t *trace) readNode(j *input.JSON) error {
 	}
 	switch {
 	case n.Name == "record_param_comms":
-		if len(t.records) >= input.MaxOps {
-			return fmt.Errorf("more than %d calls", input.MaxOps)
+		if err := t.limit.Add(); err != nil {
+			return err
 		}
 		r := record{id: n.ID, function: n.Function, call: n.call()}
 		for _, a := range n.Attrs {
@@ -122,8 +123,8 @@ func (t *trace) readNode(j *input.JSON) error {
 		t.parents[max(n.Parent, n.Ctrl)] = true
 		t.records = append(t.records, r)
 	case strings.HasPrefix(n.Name, "c10d::") && n.Name != "c10d::barrier":
-		if len(t.operators) >= input.MaxOps {
-			return fmt.Errorf("more than %d operators of c10d", input.MaxOps)
+		if err := t.limit.Add(); err != nil {
+			return err
 		}
 		t.operators[n.ID] = n.Name
 	case strings.Contains(n.Name, "process_group:init"):

@@ -38,6 +38,12 @@ type builder struct {
 }
 
 func (b *builder) add(o workload.Op) int {
+	if b.err == nil {
+		b.err = b.options.Limit.Check(b.lastID)
+	}
+	if b.err != nil {
+		return 0
+	}
 	b.lastID++
 	o.ID = b.lastID
 	b.ops = append(b.ops, o)

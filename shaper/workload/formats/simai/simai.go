@@ -10,6 +10,7 @@ package simai
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers, announced, err := readLayers(lines)
+	layers, announced, err := readLayers(lines, o.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +162,12 @@ type work struct {
 	bytes int64
 }
 
-func readLayers(lines *input.Lines) (layers []layer, announced int, err error) {
+func readLayers(lines *input.Lines, limit *input.Limit) (layers []layer, announced int, err error) {
 	if !lines.Next() {
 		return nil, 0, lines.Errorf("the file ends after the first line: it was cut")
 	}
 	count, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
-	if err != nil || count < 1 || count > input.MaxOps/8 {
+	if err != nil || count < 1 || count > math.MaxInt32 {
 		return nil, 0, lines.Errorf("%q: the number of layers is expected", lines.Text())
 	}
 	for len(layers) < count && lines.Next() {
@@ -176,6 +177,9 @@ func readLayers(lines *input.Lines) (layers []layer, announced int, err error) {
 		}
 		l, err := parseLayer(words)
 		if err != nil {
+			return nil, 0, lines.Errorf("%w", err)
+		}
+		if err := limit.Add(); err != nil {
 			return nil, 0, lines.Errorf("%w", err)
 		}
 		layers = append(layers, l)

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package input
+
+import "fmt"
+
+// MaxOps is how many operations a job may have, and how many calls, nodes and lines of its files are kept in memory, if
+// the options say nothing else. Each takes about 1 KB, so that a file of any size needs less than 500 MB.
+const MaxOps = 400_000
+
+// Limit counts what is kept in memory of all files of a job. A nil one has no limit.
+type Limit struct{ most, n int }
+
+// NewLimit is a limit of so many; 0 is MaxOps.
+func NewLimit(most int) *Limit {
+	if most == 0 {
+		most = MaxOps
+	}
+	return &Limit{most: most}
+}
+
+// Add counts one more.
+func (l *Limit) Add() error {
+	if l == nil {
+		return nil
+	}
+	l.n++
+	return l.Check(l.n)
+}
+
+// Check fails if n are too many.
+func (l *Limit) Check(n int) error {
+	if l == nil || n <= l.most {
+		return nil
+	}
+	return fmt.Errorf("the job has more than %d calls, nodes or operations: --max-ops N reads more, at about 1 KB of memory each", l.most)
+}
