@@ -52,7 +52,7 @@ func needMean(all []*pytorch.Call, n int) bool {
 			return false
 		}
 		op, unequal, err := c.Op(n)
-		need = need || err == nil && unequal && c.Exchange(op, n) == nil
+		need = need || err == nil && unequal && c.Exchange(op) == nil
 	}
 	return need
 }
@@ -65,6 +65,6 @@ func takeMean(all []*pytorch.Call, n int) {
 	part := max(sum/int64(n), 1)
 	for _, c := range all {
 		c.In, c.Out, c.PartsUnknown = part*int64(n), part*int64(n), true
-		c.InSplit, c.OutSplit = pytorch.Parts{}, pytorch.Parts{}
+		c.InSplit, c.OutSplit = nil, nil
 	}
 }

@@ -361,7 +361,7 @@ func (j *job) op(w *row, k int) ([]workload.Op, error) {
 		}
 	}
 	if unequal && len(j.rows) > 1 {
-		if group := a.call.Exchange(op, size); group != nil {
+		if group := a.call.Exchange(op); group != nil {
 			return []workload.Op{*group}, nil
 		}
 	}

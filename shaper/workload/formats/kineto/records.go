@@ -307,8 +307,12 @@ func peerOf(name string) int {
 func (r *rank) call(a *args) pytorch.Call {
 	c := pytorch.Call{
 		Name: r.shared(string(a.Collective)), DType: r.shared(string(a.DType)),
-		InSplit: pytorch.ParseParts(string(a.InSplit)), OutSplit: pytorch.ParseParts(string(a.OutSplit)),
-		Peer: int(a.Dst.number(a.Src.number(-1))), Row: a.shapes().row(),
+		Peer: int(a.Dst.number(a.Src.number(-1))),
+	}
+	c.InSplit, c.InCut = pytorch.ParseParts(string(a.InSplit))
+	c.OutSplit, c.OutCut = pytorch.ParseParts(string(a.OutSplit))
+	if c.InCut || c.OutCut {
+		c.Row = a.shapes().row()
 	}
 	name := a.GroupName
 	if name == "" {

@@ -18,7 +18,8 @@ type Call struct {
 	Name              string // such as allreduce, _allgather_base, or wait
 	DType             string // such as Float
 	In, Out           int64  // elements that go in and come out on this rank
-	InSplit, OutSplit Parts
+	InSplit, OutSplit []int64
+	InCut, OutCut     bool  // the end of the split is left out: PyTorch writes 30 parts into the traces of its profiler
 	Row               int64 // elements that a part of the split counts as one; 0 if not recorded
 	PartsUnknown      bool  // the source does not say the parts of the all-to-all
 	Group             Group
@@ -181,7 +182,7 @@ func (c *Call) Op(n int) (op workload.Op, unequal bool, err error) {
 		op.Count = 1
 	case f == workload.AllToAll:
 		op.Count = (elements*max(c.In, c.Out) + int64(n) - 1) / int64(n)
-		unequal = c.PartsUnknown || op.Count*int64(n) != elements*c.In || !uniform(c.InSplit.Sizes) || !uniform(c.OutSplit.Sizes)
+		unequal = c.PartsUnknown || op.Count*int64(n) != elements*c.In || !uniform(c.InSplit) || !uniform(c.OutSplit)
 	}
 	return op, unequal, nil
 }
@@ -212,12 +213,12 @@ func countsOut(f workload.Func, kind workload.Kind) bool {
 	return f == workload.ReduceScatter || f == workload.Scatter || kind == workload.Recv
 }
 
-// Exchange is an all-to-all of n ranks with parts of different sizes, as a group of sends and receives; nil if the parts are
-// not known.
-func (c *Call) Exchange(op workload.Op, n int) *workload.Op {
-	sends, receives := equalParts(c.InSplit.Sizes, c.In, n), equalParts(c.OutSplit.Sizes, c.Out, n)
+// Exchange is an all-to-all with parts of different sizes, as a group of sends and receives; nil if the parts are not known.
+func (c *Call) Exchange(op workload.Op) *workload.Op {
+	n := max(len(c.InSplit), len(c.OutSplit))
+	sends, receives := equalParts(c.InSplit, c.In, n), equalParts(c.OutSplit, c.Out, n)
 	in, out := total(sends), total(receives)
-	if c.PartsUnknown || len(c.InSplit.Sizes)+len(c.OutSplit.Sizes) == 0 || len(sends) != n || len(receives) != n ||
+	if c.PartsUnknown || c.InCut || c.OutCut || n == 0 || len(sends) != n || len(receives) != n ||
 		in > 0 && c.In%in != 0 || out > 0 && c.Out%out != 0 {
 		return nil
 	}

@@ -69,12 +69,12 @@ func TestUnequalParts(t *testing.T) {
 		{[]int64{1, 2, 0, 1}, []int64{1, 1, 1, 1}, 40, true, 7},
 		{[]int64{1, 2, 0, 0}, []int64{1, 1, 1, 1}, 40, true, 0}, // 40 elements are no multiple of 3 parts
 	} {
-		c := Call{Name: "all_to_allv", DType: "Float", In: test.n, Out: test.n, InSplit: Parts{Sizes: test.in}, OutSplit: Parts{Sizes: test.out}}
+		c := Call{Name: "all_to_allv", DType: "Float", In: test.n, Out: test.n, InSplit: test.in, OutSplit: test.out}
 		op, unequal, err := c.Op(4)
 		if err != nil || unequal != test.unequal {
 			t.Errorf("%v: %v %v", test.in, unequal, err)
 		}
-		group := c.Exchange(op, 4)
+		group := c.Exchange(op)
 		if parts := 0; group != nil {
 			if parts = len(group.Ops); parts != test.exchange {
 				t.Errorf("%v: %d parts", test.in, parts)

@@ -42,88 +42,80 @@ func (c *Call) GroupBySizes(in, out int64) int {
 	return int(whole / part)
 }
 
-// Parts is a list of the sizes of the parts of an all-to-all.
-type Parts struct {
-	Sizes []int64
-	Cut   bool // the end is left out: PyTorch writes 30 into the traces of its profiler
-}
-
 // ParseParts reads a list such as "[4, 0]" or, if it is cut, "[4, 0, ...]".
-func ParseParts(text string) Parts {
+func ParseParts(text string) (sizes []int64, cut bool) {
 	text = strings.Trim(strings.TrimSpace(text), "[]")
 	shown := strings.TrimRight(text, ". ,")
-	p := Parts{Sizes: ParseList(shown), Cut: shown != strings.TrimSpace(text)}
-	p.Cut = p.Cut && p.Sizes != nil
-	return p
+	sizes = ParseList(shown)
+	return sizes, sizes != nil && shown != strings.TrimSpace(text)
 }
 
 // CompleteParts completes the parts of an all-to-all of n ranks. taken says that cut lists are taken to go on as they begin,
 // with equal parts, which the numbers of elements allow and do not prove. If the parts stay unknown, [Call.Op] says that
 // they differ.
 func (c *Call) CompleteParts(n int) (taken bool) {
-	if f, _ := c.function(); f != workload.AllToAll || !c.InSplit.Cut && !c.OutSplit.Cut {
+	if f, _ := c.function(); f != workload.AllToAll || !c.InCut && !c.OutCut {
 		return false
 	}
 	row := c.row()
-	in, inTaken, inKnown := c.InSplit.complete(c.In, row, n)
-	out, outTaken, outKnown := c.OutSplit.complete(c.Out, row, n)
+	in, inTaken, inKnown := completed(c.InSplit, c.InCut, c.In, row, n)
+	out, outTaken, outKnown := completed(c.OutSplit, c.OutCut, c.Out, row, n)
 	if !inKnown || !outKnown {
 		c.PartsUnknown = true
 		return false
 	}
-	c.InSplit, c.OutSplit = in, out
+	c.InSplit, c.OutSplit, c.InCut, c.OutCut = in, out, false, false
 	return inTaken || outTaken
 }
 
 // row is the number of elements that a part counts as one; 0 if it is not known.
 func (c *Call) row() int64 {
 	for _, side := range []struct {
-		parts    Parts
+		parts    []int64
+		cut      bool
 		elements int64
-	}{{c.InSplit, c.In}, {c.OutSplit, c.Out}} {
-		if sum := total(side.parts.Sizes); !side.parts.Cut && sum > 0 && side.elements%sum == 0 {
+	}{{c.InSplit, c.InCut, c.In}, {c.OutSplit, c.OutCut, c.Out}} {
+		if sum := total(side.parts); !side.cut && sum > 0 && side.elements%sum == 0 {
 			return side.elements / sum
 		}
 	}
 	return c.Row
 }
 
-// complete returns the list with n parts of so many elements together.
-func (p Parts) complete(elements, row int64, n int) (whole Parts, taken, known bool) {
-	missing := n - len(p.Sizes)
+// completed returns a list with n parts of so many elements together.
+func completed(parts []int64, cut bool, elements, row int64, n int) (whole []int64, taken, known bool) {
+	missing := n - len(parts)
 	switch {
-	case !p.Cut:
-		return p, false, true
+	case !cut:
+		return parts, false, true
 	case missing < 1:
-		return p, false, false
+		return parts, false, false
 	}
 	rest := int64(-1)
 	if row > 0 && elements%row == 0 {
-		rest = elements/row - total(p.Sizes)
+		rest = elements/row - total(parts)
 	}
-	fill := func(size int64) Parts {
-		return Parts{Sizes: append(slices.Clone(p.Sizes), slices.Repeat([]int64{size}, missing)...)}
-	}
-	first := p.Sizes[0]
+	fill := func(size int64) []int64 { return append(slices.Clone(parts), slices.Repeat([]int64{size}, missing)...) }
+	first := parts[0]
 	switch {
 	case rest == 0, rest > 0 && missing == 1:
 		return fill(rest), false, true
-	case first > 0 && uniform(p.Sizes) && (rest < 0 && row == 0 && elements%(first*int64(n)) == 0 || rest == first*int64(missing)):
+	case first > 0 && uniform(parts) && (rest < 0 && row == 0 && elements%(first*int64(n)) == 0 || rest == first*int64(missing)):
 		return fill(first), true, true
 	}
-	return p, false, false
+	return parts, false, false
 }
 
 // EvenRanks reads a list of n ranks that is cut, such as "[0, 4, ...]", if the distance of those that are shown is the same.
 // It returns nil if it is not.
 func EvenRanks(list string, n int64) workload.Ranks {
-	p := ParseParts(list)
-	if !p.Cut || len(p.Sizes) < 2 || int64(len(p.Sizes)) >= n {
+	shown, cut := ParseParts(list)
+	if !cut || len(shown) < 2 || int64(len(shown)) >= n {
 		return nil
 	}
-	first, stride := p.Sizes[0], p.Sizes[1]-p.Sizes[0]
+	first, stride := shown[0], shown[1]-shown[0]
 	whole := ParseRanks("", first, stride, n)
-	for i, r := range p.Sizes {
+	for i, r := range shown {
 		if whole == nil || int64(whole[i]) != r {
 			return nil
 		}

@@ -88,18 +88,19 @@ func TestCutParts(t *testing.T) {
 		"zeros":                  {"[" + repeated("0", 30) + "...]", "[" + repeated("0", 30) + "...]", 32, 64, 0, false, true, -1},
 		"one is whole":           {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "10]", 31, 100 * 7, 0, false, true, 10},
 	} {
-		c := Call{Name: "all_to_allv", DType: "Float", In: test.elems, Out: test.elems, Row: test.row,
-			InSplit: ParseParts(test.in), OutSplit: ParseParts(test.out)}
+		c := Call{Name: "all_to_allv", DType: "Float", In: test.elems, Out: test.elems, Row: test.row}
+		c.InSplit, c.InCut = ParseParts(test.in)
+		c.OutSplit, c.OutCut = ParseParts(test.out)
 		taken := c.CompleteParts(test.n)
 		op, unequal, err := c.Op(test.n)
 		last := int64(-1)
-		if !c.InSplit.Cut {
-			last = c.InSplit.Sizes[len(c.InSplit.Sizes)-1]
+		if !c.InCut {
+			last = c.InSplit[len(c.InSplit)-1]
 		}
 		if taken != test.taken || unequal != test.unequal || err != nil || last != test.last {
 			t.Errorf("%s: taken %t, unequal %t, last part %d, %v", name, taken, unequal, last, err)
 		}
-		if group := c.Exchange(op, test.n); (group != nil) != (last >= 0) {
+		if group := c.Exchange(op); (group != nil) != (last >= 0) {
 			t.Errorf("%s: parts %v", name, group)
 		}
 	}
@@ -107,9 +108,9 @@ func TestCutParts(t *testing.T) {
 
 // Where PyTorch writes no parts for one direction, these are equal.
 func TestPartsOfOneDirection(t *testing.T) {
-	c := Call{Name: "all_to_allv", DType: "Float", In: 8, Out: 8, OutSplit: ParseParts("[3, 5]")}
+	c := Call{Name: "all_to_allv", DType: "Float", In: 8, Out: 8, OutSplit: []int64{3, 5}}
 	op, unequal, _ := c.Op(2)
-	group := c.Exchange(op, 2)
+	group := c.Exchange(op)
 	if group == nil || !unequal {
 		t.Fatalf("%v, unequal %t", group, unequal)
 	}

@@ -151,7 +151,7 @@ func (j *job) countRanks(o input.Options) error {
 	known := o.Ranks > 0 || len(j.traces) > 1
 	for _, t := range j.traces {
 		for _, r := range t.records {
-			size := max(r.call.Group.Size, len(r.call.InSplit.Sizes))
+			size := max(r.call.Group.Size, len(r.call.InSplit))
 			for _, rank := range r.call.Group.Ranks {
 				size = max(size, rank+1)
 			}
@@ -204,7 +204,7 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 		}
 		op.Comm = comm
 		if unequal {
-			if group := r.call.Exchange(op, n); group != nil && len(j.traces) > 1 {
+			if group := r.call.Exchange(op); group != nil && len(j.traces) > 1 {
 				op = *group
 			} else {
 				j.unequal++

@@ -205,7 +205,8 @@ func (n *node) call() pytorch.Call {
 		return c
 	}
 	c.Name, c.DType = text("collective_name"), text("dtype")
-	c.InSplit, c.OutSplit = pytorch.ParseParts(text("in_split_size")), pytorch.ParseParts(text("out_split_size"))
+	c.InSplit, c.InCut = pytorch.ParseParts(text("in_split_size"))
+	c.OutSplit, c.OutCut = pytorch.ParseParts(text("out_split_size"))
 	c.Group = pytorch.Group{Name: groupName(text("pg_name"), text("pg_desc")), Size: int(number("pg_size", 0))}
 	c.Group.Ranks = pytorch.ParseRanks("", number("global_rank_start", -1), number("global_rank_stride", 0), number("pg_size", 0))
 	c.Peer = int(number("dst_rank", number("src_rank", -1)))
@@ -251,7 +252,8 @@ func (n *node) inputs() pytorch.Call {
 // readPlace reads what follows the name of a call: the parts, and the ranks of the group.
 func readPlace(c *pytorch.Call, rest []json.RawMessage) {
 	if len(rest) >= 2 {
-		c.InSplit, c.OutSplit = pytorch.ParseParts(string(rest[0])), pytorch.ParseParts(string(rest[1]))
+		c.InSplit, c.InCut = pytorch.ParseParts(string(rest[0]))
+		c.OutSplit, c.OutCut = pytorch.ParseParts(string(rest[1]))
 	}
 	if len(rest) >= 5 {
 		var place [3]int64
