@@ -162,3 +162,15 @@ func FuzzDetectAndRead(f *testing.F) {
 		}
 	})
 }
+
+// A job with more operations than the options allow is refused in each format.
+func TestTooManyOperations(t *testing.T) {
+	for _, s := range samples {
+		o := s.o
+		o.MaxOps = 1
+		_, err := Read([]input.File{input.Path(filepath.Join("testdata", s.file))}, "", o)
+		if err == nil || !strings.Contains(err.Error(), "the job has more than 1 calls, nodes or operations: --max-ops N reads more") || !strings.Contains(err.Error(), s.file) {
+			t.Errorf("%s: %v", s.file, err)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,9 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s%w", f.Name, err)
 	}
+	for _, name := range p.unused {
+		w.Head.Source.Notes = append(w.Head.Source.Notes, fmt.Sprintf("the column %q was not used", name))
+	}
 	w.Head.Source.Kind, w.Head.Source.File = "aicb", filepath.Base(f.Name)
 	return w, nil
 }
@@ -76,8 +80,13 @@ type parser struct {
 	stages  []stage
 	columns map[string]int
 	rows    int
-	ranks   int // of all stages
+	ranks   int      // of all stages
+	unused  []string // columns that are not known
 }
+
+// knownColumns are those of AICB's files. What a call took (algbw, busbw) and the rank that sends (src) are not used.
+var knownColumns = []string{"comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst", "src", "additional", "_elapsed_time",
+	"algbw", "busbw", "count"}
 
 // The first line of a part: [rank0 ~ rank127] or [ pp_stage1: [rank16, rank17] ].
 var (
@@ -104,6 +113,9 @@ func (p *parser) line(text string, number int) error {
 				return fmt.Errorf("column %q is there twice", name)
 			}
 			p.columns[name] = i
+			if !slices.Contains(knownColumns, name) && !slices.Contains(p.unused, name) {
+				p.unused = append(p.unused, name)
+			}
 		}
 		if len(p.stages) == 0 {
 			p.stages = []stage{{}}

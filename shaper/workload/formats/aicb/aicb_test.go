@@ -167,3 +167,14 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A column that is not known is named.
+func TestUnknownColumn(t *testing.T) {
+	w, err := read(strings.Replace(columns, "busbw", "priority", 1)+call("all_reduce", "CommGroup.all", "2", "64", "", "0.1"), input.Options{})
+	if err != nil || !slices.Contains(w.Head.Source.Notes, `the column "priority" was not used`) {
+		t.Errorf("%v, %+v", err, w)
+	}
+	if w, err = read(columns+call("all_reduce", "CommGroup.all", "2", "64", "", "0.1"), input.Options{}); err != nil || len(w.Head.Source.Notes) != 1 {
+		t.Errorf("%v, %+v", err, w)
+	}
+}

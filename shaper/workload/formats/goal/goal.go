@@ -46,6 +46,9 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 		source.Notes = append(source.Notes, units.Count(c.early, "receive")+
 			": each requires a send and starts with it, since a send of NCCL ends only when it is received")
 	}
+	if p.nics > 0 {
+		source.Notes = append(source.Notes, units.Count(p.nics, "message")+": its nic is not used; NCCL chooses the NICs")
+	}
 	if n := c.misordered(); n > 0 {
 		source.Notes = append(source.Notes, units.Count(n, "pair")+" of ranks: messages are received in another order than they are sent in. "+
 			"NCCL has no tags, so sends and receives of other sizes may meet")

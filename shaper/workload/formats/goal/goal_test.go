@@ -225,3 +225,11 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// What NCCL has no place for is counted.
+func TestNICs(t *testing.T) {
+	w, err := Read(input.Bytes("x", []byte("num_ranks 2\nrank 0 {\nl1: send 8b to 1 nic 1\n}\nrank 1 {\nl1: recv 8b from 0\n}\n")), input.Options{})
+	if err != nil || !slices.Contains(w.Head.Source.Notes, "1 message: its nic is not used; NCCL chooses the NICs") {
+		t.Errorf("%v, %+v", err, w)
+	}
+}

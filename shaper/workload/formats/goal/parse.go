@@ -17,6 +17,7 @@ import (
 type program struct {
 	ranks    [][]task
 	computes bool
+	nics     int // messages that name a NIC
 }
 
 // task is a send, a receive or a computation.
@@ -204,6 +205,7 @@ func (p *parser) option(t *task, name, value string) error {
 		t.tag = value
 		return nil
 	case "nic":
+		p.nics++
 		return nil
 	case "cpu":
 		if t.cpu = n; err != nil || n < 0 {

@@ -136,16 +136,51 @@ func (f File) Open() (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{Reader: bufio.NewReaderSize(raw, 1<<16), name: f.Name, closer: raw}
+	packed := &counter{Reader: raw}
+	r := &Reader{Reader: bufio.NewReaderSize(packed, 1<<16), name: f.Name, closer: raw}
 	if magic, _ := r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(r.Reader)
 		if err != nil {
 			raw.Close()
 			return nil, fmt.Errorf("%s: unpack gzip: %w", f.Name, err)
 		}
-		r.Reader, r.packed = bufio.NewReaderSize(unpacked, 1<<16), true
+		r.Reader, r.packed = bufio.NewReaderSize(&unpacker{unpacked, packed, 0}, 1<<16), true
 	}
 	return r, nil
+}
+
+// counter counts what is read.
+type counter struct {
+	io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Traces unpack to 10 to 60 times their size. What gives more than maxRatio times its size, and more than leastBomb bytes,
+// is no trace, and would take long to read.
+const (
+	maxRatio  = 400
+	leastBomb = 64 << 20
+)
+
+// unpacker fails if a file unpacks to too much.
+type unpacker struct {
+	io.Reader
+	packed *counter
+	n      int64
+}
+
+func (u *unpacker) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if u.n += int64(n); u.n > leastBomb && u.n/maxRatio > u.packed.n {
+		return 0, fmt.Errorf("it unpacks to more than %d times its size: this is no trace", maxRatio)
+	}
+	return n, err
 }
 
 // Close closes the file.

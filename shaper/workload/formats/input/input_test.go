@@ -207,3 +207,34 @@ func TestLocal(t *testing.T) {
 		t.Errorf("a cut file: %v", err)
 	}
 }
+
+// What unpacks to much more than any trace does is refused before it has cost much time.
+func TestGzipBomb(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for range 100 {
+		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	z.Close()
+	r, err := Bytes("x", b.Bytes()).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, r); err == nil || !strings.Contains(err.Error(), "unpacks to more than 400 times its size") || n > leastBomb {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// Values in values cost memory for each depth, also where they are skipped.
+func TestDeepJSON(t *testing.T) {
+	r, err := Bytes("x", []byte(`{"a":`+strings.Repeat("[", 20_000))).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := r.JSON()
+	if err := j.Object(func(string) error { return j.Skip() }); err == nil || !strings.Contains(err.Error(), "more than 10000 deep") {
+		t.Errorf("%v", err)
+	}
+}

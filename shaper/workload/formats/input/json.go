@@ -12,6 +12,10 @@ import (
 // maxRecord is the maximum number of bytes of one record of a JSON file, since the decoder keeps a record in memory.
 const maxRecord = 16 << 20
 
+// maxDepth is the maximum depth of arrays and objects in each other, since the decoder keeps a word for each. It is that of
+// encoding/json for values that are decoded.
+const maxDepth = 10_000
+
 // JSON reads a JSON file piece by piece.
 type JSON struct {
 	*json.Decoder
@@ -103,8 +107,11 @@ func (j *JSON) Skip() error {
 		case json.Delim('}'), json.Delim(']'):
 			depth--
 		}
-		if depth == 0 {
+		switch {
+		case depth == 0:
 			return nil
+		case depth > maxDepth:
+			return j.Wrap(fmt.Errorf("values in values, more than %d deep", maxDepth))
 		}
 	}
 }

@@ -44,6 +44,9 @@ type launch struct {
 	thread      loose
 }
 
+// started is the start of a kernel. A trace has millions.
+type started struct{ start, correlation int64 }
+
 // step is a ProfilerStep#number.
 type step struct {
 	number     int
@@ -74,7 +77,7 @@ type rank struct {
 	launches    []launch // of kernels
 	waits       []launch
 	syncs       map[int64]sync // by correlation of the wait
-	computes    []launch       // starts of kernels that are not NCCL's
+	computes    []started      // kernels that are not NCCL's
 	steps       []step
 	unreadable  int               // events that were not understood
 	others      int               // calls of other backends than NCCL's
@@ -272,7 +275,7 @@ func (r *rank) keepKernel(e *event, start, end int64) {
 	library := r.libraries.of(e.Name)
 	if library != processGroup {
 		r.exchange(library, e.Name, end-start)
-		r.computes = append(r.computes, launch{start, a.Correlation.number(-1), a.Stream})
+		r.computes = append(r.computes, started{start, a.Correlation.number(-1)})
 		return
 	}
 	k := kernel{start: start, end: end, stream: a.Stream, external: a.External, correlation: a.Correlation.number(-1)}

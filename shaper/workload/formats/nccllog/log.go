@@ -56,6 +56,7 @@ type log struct {
 	calls      int
 	broken     []broken // calls whose lines are cut, the last ones
 	cut        int      // of them, and of those that were dropped from broken
+	warnings   int      // lines of warnings
 	foreign    int      // lines that are not of NCCL
 	foreignOps int
 	timed      bool // each line has a time with a fraction of a second
@@ -128,6 +129,9 @@ func (l *log) line(text string) error {
 	for i := range l.found {
 		m := &l.found[i]
 		if m.Level != "INFO" {
+			if m.Level == "WARN" {
+				l.warnings++
+			}
 			continue
 		}
 		if err := l.message(m, text); err != nil {

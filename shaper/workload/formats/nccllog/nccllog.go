@@ -82,6 +82,7 @@ func (l *log) notes() (notes []string) {
 	}
 	note(l.cut, "line", "left out, cut or mixed with another one")
 	note(l.foreign, "line", "not of NCCL")
+	note(l.warnings, "line", "a warning of NCCL; see the log")
 	for _, name := range slices.Sorted(maps.Keys(l.unknown)) {
 		notes = append(notes, fmt.Sprintf("%s of %s: left out, no collective, send or receive", units.Count(l.unknown[name], "call"), name))
 	}

@@ -4,6 +4,7 @@ package nccllog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -181,4 +182,13 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("not valid: %v", err)
 		}
 	})
+}
+
+// Warnings of NCCL are counted: what they are about may be missing.
+func TestWarnings(t *testing.T) {
+	line := "h:1:1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7 recvbuff 0x9 count 8 datatype 7 op 0 root 0 comm 0xa00 [nranks=1] stream 0x5\n"
+	w, err := Read([]input.File{input.Bytes("x", []byte(line+"h:1:1 [0] init.cc:12 NCCL WARN no memory\n"))}, input.Options{OneForAll: true})
+	if err != nil || !slices.Contains(w.Head.Source.Notes, "1 line: a warning of NCCL; see the log") {
+		t.Errorf("%v, %+v", err, w)
+	}
 }
