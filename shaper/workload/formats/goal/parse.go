@@ -17,7 +17,7 @@ import (
 type program struct {
 	ranks    [][]task
 	computes bool
-	nics     int // messages that name a NIC
+	nics     int // messages that name a NIC other than the first
 }
 
 // task is a send, a receive or a computation.
@@ -205,7 +205,9 @@ func (p *parser) option(t *task, name, value string) error {
 		t.tag = value
 		return nil
 	case "nic":
-		p.nics++
+		if value != "0" {
+			p.nics++
+		}
 		return nil
 	case "cpu":
 		if t.cpu = n; err != nil || n < 0 {

@@ -176,6 +176,10 @@ func (r *rank) readDevices(j *input.JSON) error {
 	})
 }
 
+// maxLaunches is the maximum number of launches of kernels, and half that of kernels, so that they take at most 256 MB. In 1
+// GiB of a trace, there are about 1 million.
+const maxLaunches = 4 << 20
+
 // readEvent reads one element of traceEvents. An event with a field of another type than expected is counted, not kept.
 func (r *rank) readEvent(j *input.JSON) error {
 	var e event
@@ -192,6 +196,9 @@ func (r *rank) readEvent(j *input.JSON) error {
 	}
 	e.TID = loose(r.shared(string(e.TID)))
 	r.keep(&e)
+	if max(len(r.computes)/2, len(r.launches)) > maxLaunches {
+		return fmt.Errorf("more than %d launches of kernels: record fewer steps", maxLaunches)
+	}
 	kept := len(r.records) + len(r.operators) + len(r.kernels) + len(r.waits)
 	for ; r.counted < kept; r.counted++ {
 		if err := r.limit.Add(); err != nil {
