@@ -45,6 +45,9 @@ func merge(records []record) (calls, waits []record) {
 				outer.Peer = rec.call.Peer
 			}
 			continue
+		} else if ok && rec.end <= calls[i].end && calls[i].call.IsBarrier() { // the all-reduce that a barrier makes
+			calls[i].external = rec.external
+			continue
 		}
 		calls = append(calls, rec)
 		if !rec.annotation {

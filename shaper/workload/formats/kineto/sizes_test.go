@@ -214,6 +214,25 @@ func TestTraceOf2023(t *testing.T) {
 	}
 }
 
+// A barrier makes an all-reduce, and PyTorch 2.1 to 2.2 has a record of both: it is one call.
+func TestBarrier(t *testing.T) {
+	f := &fake{world: 2}
+	f.step(1, 0, 9000)
+	f.add("cpu_op", "record_param_comms", 1, 890, 60, map[string]any{"External id": 900, "Collective name": "barrier", "dtype": "Byte",
+		"In msg nelems": 0, "Out msg nelems": 0, "Group size": 2})
+	f.coll("allreduce", 1, 900, 1000, 1100, map[string]any{"dtype": "Byte"})
+	w := read(t, oneForAll, f)
+	var got []string
+	for _, o := range w.Ops {
+		if o.Kind == workload.Coll {
+			got = append(got, fmt.Sprintf("%s %d %s", o.Func, o.Count, o.Type))
+		}
+	}
+	if text := strings.Join(got, ","); text != "AllReduce 1 uint8" || len(w.Head.Source.Notes) > 0 {
+		t.Errorf("%s, notes %q", text, w.Head.Source.Notes)
+	}
+}
+
 // Calls of other backends do not vanish without a word.
 func TestOtherBackends(t *testing.T) {
 	f := &fake{world: 2}

@@ -99,6 +99,9 @@ func (c *Call) IsAllToAll() bool {
 // IsWait tells whether the call waits for others.
 func (c *Call) IsWait() bool { return c.Name == "wait" }
 
+// IsBarrier tells whether the call is a barrier.
+func (c *Call) IsBarrier() bool { return c.barrier() }
+
 func (c *Call) barrier() bool { return strings.Contains(c.Name, "barrier") }
 
 // plainName is the name in small letters, without the backend before it and without underscores.

@@ -111,6 +111,16 @@ func TestGroupsBySizes(t *testing.T) {
 	}
 }
 
+// The all-reduce that a barrier makes is not a second call.
+func TestBarrier(t *testing.T) {
+	inner := coll(4, "allreduce", 1, 1)
+	inner["ctrl_deps"] = 3
+	w, err := Read([]input.File{et("x.json", coll(3, "barrier", 0, 0), inner, coll(5, "barrier", 0, 0))}, nil, input.Options{OneForAll: true})
+	if got := ops(t, w, err); got != "coll AllReduce default_pg 1 float32,coll AllReduce default_pg 1 float32,step   0" {
+		t.Errorf("%s", got)
+	}
+}
+
 // Nothing that may be a call vanishes without a word.
 func TestNotUnderstood(t *testing.T) {
 	operator := named(9, "c10d::alltoall_", nil)

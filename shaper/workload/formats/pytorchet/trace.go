@@ -75,6 +75,8 @@ func readTrace(f input.File, limit *input.Limit) (*trace, error) {
 	if err == nil && !found {
 		err = fmt.Errorf("%s: no nodes: this is no execution trace", f.Name)
 	}
+	// A barrier makes an all-reduce, which has a record too.
+	t.records = slices.DeleteFunc(t.records, func(r record) bool { return r.call.IsBarrier() && t.parents[r.id] })
 	slices.SortFunc(t.records, func(a, b record) int { return cmp.Compare(a.id, b.id) })
 	slices.Sort(t.steps)
 	for i := range t.records {
