@@ -4,6 +4,7 @@ package kineto
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -85,49 +86,36 @@ func (d *dropped) add(o dropped) {
 	d.foreign = append(d.foreign, o.foreign...)
 }
 
+// joiner joins calls with their kernels.
+type joiner struct {
+	*rank
+	found      []activity
+	calls      int              // that were recorded on the host: the first of found
+	launches   map[int64]launch // of kernels of NCCL, by correlation
+	byExternal map[loose]int    // of found
+	byOperator map[*operator]int
+}
+
 // activities joins calls with their kernels, in a job of so many ranks.
 func activities(calls []record, r *rank, world int) (all []activity, d dropped) {
-	var found []activity
-	byExternal, byOperator := map[loose]int{}, map[*operator]int{}
+	j := &joiner{rank: r, calls: len(calls), launches: r.launchesOfNCCL(), byExternal: map[loose]int{}, byOperator: map[*operator]int{}}
 	for i, c := range calls {
-		found = append(found, activity{call: c.call, called: c.start, callEnd: c.end, start: c.start, end: c.end, hostOnly: true,
+		j.found = append(j.found, activity{call: c.call, called: c.start, callEnd: c.end, start: c.start, end: c.end, hostOnly: true,
 			function: c.function, threadOfCall: c.thread, open: c.open, tensors: c.tensors})
 		if c.external != "" {
-			byExternal[c.external] = i
+			j.byExternal[c.external] = i
 		}
-	}
-	launches := map[int64]launch{}
-	for _, l := range r.launches {
-		launches[l.correlation] = l
 	}
 	slices.SortFunc(r.kernels, func(a, b kernel) int { return cmp.Compare(a.start, b.start) })
 	for _, k := range r.kernels {
-		i, ok := callOf(found[:len(calls)], k, launches)
-		if !ok {
-			i, ok = byExternal[k.external]
+		if i, ok := j.find(k); ok {
+			j.found[i].add(k)
+		} else {
+			d.unknownKernels++
 		}
-		if !ok && k.call.Name == "" {
-			if o := r.operatorOf(k, launches); o != nil {
-				o.called = true
-				if i, ok = byOperator[o]; !ok {
-					found = append(found, o.activity())
-					i, ok = len(found)-1, true
-					byOperator[o] = i
-				}
-			}
-		}
-		if !ok {
-			if k.call.Name == "" {
-				d.unknownKernels++
-				continue
-			}
-			found = append(found, activity{called: math.MinInt64, hostOnly: true})
-			i = len(found) - 1
-		}
-		found[i].add(k)
 	}
-	settle(found, world, &r.guesses)
-	for _, a := range found {
+	settle(j.found, world, &r.guesses)
+	for _, a := range j.found {
 		switch {
 		case a.call.LacksSize():
 			d.unsizedCalls++
@@ -141,6 +129,49 @@ func activities(calls []record, r *rank, world int) (all []activity, d dropped) 
 	}
 	slices.SortStableFunc(all, func(a, b activity) int { return cmp.Compare(a.start, b.start) })
 	return all, d
+}
+
+// launchesOfNCCL are the launches of the kernels of NCCL: of the others a trace has millions.
+func (r *rank) launchesOfNCCL() map[int64]launch {
+	of := map[int64]launch{}
+	for _, k := range r.kernels {
+		of[k.correlation] = launch{}
+	}
+	for _, l := range r.launches {
+		if _, ok := of[l.correlation]; ok {
+			of[l.correlation] = l
+		}
+	}
+	maps.DeleteFunc(of, func(_ int64, l launch) bool { return l == launch{} })
+	return of
+}
+
+// find finds the activity of a kernel: the call in which it was launched, or that it names; or the operator, or what the
+// kernel says itself.
+func (j *joiner) find(k kernel) (int, bool) {
+	if i, ok := callOf(j.found[:j.calls], k, j.launches); ok {
+		return i, true
+	}
+	if i, ok := j.byExternal[k.external]; ok {
+		return i, true
+	}
+	if k.call.Name != "" {
+		return j.append(activity{called: math.MinInt64, hostOnly: true}), true
+	}
+	o := j.operatorOf(k, j.launches)
+	if o == nil {
+		return 0, false
+	}
+	o.called = true
+	if _, ok := j.byOperator[o]; !ok {
+		j.byOperator[o] = j.append(o.activity())
+	}
+	return j.byOperator[o], true
+}
+
+func (j *joiner) append(a activity) int {
+	j.found = append(j.found, a)
+	return len(j.found) - 1
 }
 
 // add adds a kernel of the call.

@@ -91,6 +91,14 @@ type rank struct {
 	guesses
 }
 
+func newRank(file string, limit *input.Limit) *rank {
+	return &rank{
+		file: file, limit: limit, number: -1, first: math.MaxInt64, last: math.MinInt64,
+		groups: map[string]pytorch.Group{}, syncs: map[int64]sync{}, texts: map[string]string{}, lists: map[string]workload.Ranks{},
+		cutRanks: map[string]bool{}, exchanged: map[string]*exchanged{}, libraries: libraries{},
+	}
+}
+
 // readRank reads the trace of one rank.
 func readRank(f input.File, limit *input.Limit) (*rank, error) {
 	in, err := f.Open()
@@ -98,8 +106,7 @@ func readRank(f input.File, limit *input.Limit) (*rank, error) {
 		return nil, err
 	}
 	defer in.Close()
-	r := &rank{file: f.Name, limit: limit, number: -1, groups: map[string]pytorch.Group{}, syncs: map[int64]sync{},
-		texts: map[string]string{}, lists: map[string]workload.Ranks{}, cutRanks: map[string]bool{}, exchanged: map[string]*exchanged{}, libraries: libraries{}, first: math.MaxInt64, last: math.MinInt64}
+	r := newRank(f.Name, limit)
 	j := in.JSON()
 	events := func() error { return j.Array(func() error { return r.readEvent(j) }) }
 	if start, err := in.Peek(1); err == nil && start[0] == '[' {

@@ -36,12 +36,12 @@ type Group struct {
 
 // Empty tells whether the call moves nothing between ranks: it waits, or starts a group of calls.
 func (c *Call) Empty() bool {
-	return !c.Moves() || c.In == 0 && c.Out == 0 && !c.barrier()
+	return !c.Moves() || c.In == 0 && c.Out == 0 && !c.IsBarrier()
 }
 
 // LacksSize tells whether the call would move something, and the source does not say how much.
 func (c *Call) LacksSize() bool {
-	return c.Unsized && c.In == 0 && c.Out == 0 && c.Moves() && !c.barrier()
+	return c.Unsized && c.In == 0 && c.Out == 0 && c.Moves() && !c.IsBarrier()
 }
 
 // Moves tells whether the call is a collective or a message that is known.
@@ -100,9 +100,7 @@ func (c *Call) IsAllToAll() bool {
 func (c *Call) IsWait() bool { return c.Name == "wait" }
 
 // IsBarrier tells whether the call is a barrier.
-func (c *Call) IsBarrier() bool { return c.barrier() }
-
-func (c *Call) barrier() bool { return strings.Contains(c.Name, "barrier") }
+func (c *Call) IsBarrier() bool { return strings.Contains(c.Name, "barrier") }
 
 // plainName is the name in small letters, without the backend before it and without underscores.
 func (c *Call) plainName() string {
@@ -181,7 +179,7 @@ func (c *Call) Op(n int) (op workload.Op, unequal bool, err error) {
 		op.Kind, op.Peer = kind, c.Peer
 	}
 	switch {
-	case c.barrier():
+	case c.IsBarrier():
 		op.Count = 1
 	case f == workload.AllToAll:
 		op.Count = (elements*max(c.In, c.Out) + int64(n) - 1) / int64(n)
