@@ -373,7 +373,10 @@ func TestMicros(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, seed := range []*fake{ddp(0, 2, 0, 0), {world: 2}} {
+	before2024 := &fake{world: 2}
+	before2024.old(1000, "_allgather_base_", []any{d(20), d(10), d()}, []string{"float", "float", ""}, "nccl:_all_gather_base", []any{d(10)}, 20)
+	before2024.old(2000, "", nil, nil, "nccl:all_to_all", []any{d(40)}, 20)
+	for _, seed := range []*fake{ddp(0, 2, 0, 0), {world: 2}, before2024} {
 		data, _ := json.Marshal(map[string]any{"traceEvents": seed.events, "distributedInfo": map[string]any{"rank": 0, "world_size": 2}})
 		f.Add(data)
 	}
