@@ -32,6 +32,9 @@ type Source struct {
 	Profile string
 	File    string
 
+	// Text is what File would hold; nil = Load reads the file.
+	Text []byte
+
 	// Default is the profile to use if nothing names one. Optional: without it
 	// that is an error.
 	Default string
@@ -79,7 +82,7 @@ func Load(src Source) (*Fabric, error) {
 }
 
 // read loads the fabric without the settings.
-func (src *Source) read() (*Fabric, origins, error) {
+func (src *Source) read() (_ *Fabric, _ origins, err error) {
 	profile, file := src.Profile, src.File
 	if profile == "" && file == "" {
 		profile, file = src.Getenv(ProfileEnv), src.Getenv(FileEnv)
@@ -100,9 +103,11 @@ func (src *Source) read() (*Fabric, origins, error) {
 		f, err := Profile(profile)
 		return f, origins{"": "profile " + profile}, err
 	}
-	data, err := readFile(file)
-	if err != nil {
-		return nil, nil, &Error{Err: err}
+	data := src.Text
+	if data == nil {
+		if data, err = readFile(file); err != nil {
+			return nil, nil, &Error{Err: err}
+		}
 	}
 	return decode(file, data)
 }

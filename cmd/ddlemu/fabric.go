@@ -19,15 +19,16 @@ import (
 func newFabricCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fabric",
-		Short: "Show a fabric's topology",
-		Long: `Show a fabric's topology.
+		Short: "Show a fabric's topology, or make a fabric of another tool's file",
+		Long: `Show a fabric's topology, or make a fabric of another tool's file.
 
 ` + exitHelp,
-		Example: `  ddlemu fabric show -f fabric.yaml`,
-		Args:    knownCommand,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  ddlemu fabric show -f fabric.yaml
+  ddlemu fabric import topo.xml --lat 2us -o fabric.yaml`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newFabricShowCommand(g))
+	cmd.AddCommand(newFabricShowCommand(g), newFabricImportCommand(g))
 	return cmd
 }
 
