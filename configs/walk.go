@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,9 @@ type field struct {
 
 // document is the top mapping of the only document in data.
 func (d *decoder) document(data []byte) (*yaml.Node, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) {
+		return nil, &Error{Where: d.file, Err: errors.New("is XML and no fabric file: " + importHelp)}
+	}
 	var doc, more yaml.Node
 	y := yaml.NewDecoder(bytes.NewReader(data))
 	if err := y.Decode(&doc); err != nil {
@@ -73,10 +77,22 @@ func (d *decoder) document(data []byte) (*yaml.Node, error) {
 		return nil, d.notYAML(data, err)
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, d.errorf("", &doc, "must hold keys such as nodes: and link:")
+		return nil, d.errorf("", &doc, "must hold keys such as nodes: and link:; "+importHelp)
 	}
-	return doc.Content[0], nil
+	root := doc.Content[0]
+	for i := 0; i < len(root.Content); i += 2 {
+		if slices.Contains(foreignKeys, root.Content[i].Value) {
+			return nil, d.errorf(root.Content[i].Value, root.Content[i], "is a key of ASTRA-sim: "+importHelp)
+		}
+	}
+	return root, nil
 }
+
+// importHelp is the next step for a file of another tool.
+const importHelp = "`ddlemu fabric import` makes a fabric of NCCL's topology of a node, and of networks of SimAI, ASTRA-sim and htsim"
+
+// foreignKeys are keys of other tools' networks.
+var foreignKeys = []string{"npus_count", "units-count", "logical-dims"}
 
 // Patterns of the YAML library's errors. An error begins with the line, unless it is the
 // first line. The library's parser counts lines from 0, its scanner from 1.

@@ -249,10 +249,10 @@ func (n *network) fabric(kind string, o found.Options) (*found.Fabric, error) {
 	case len(n.dims) > 2:
 		return nil, fmt.Errorf("has %d dimensions: a fabric has one within nodes and one between them", len(n.dims))
 	case len(n.dims) == 1:
-		c.Node.GPUs = 1
+		c.Node.GPUs, c.GPUsPerNode = 1, 1
 		err = outer.join(out)
 	case n.dims[0].block == ring && outer.block == ring && outer.npus > 2:
-		c.Node.GPUs = 1
+		c.Node.GPUs, c.GPUsPerNode = 1, 1
 		err = torus(out, n.dims)
 	default:
 		err = n.nodes(out)
@@ -276,7 +276,7 @@ func (n *network) fabric(kind string, o found.Options) (*found.Fabric, error) {
 // nodes makes the first dimension the inside of nodes, with a NIC for each NPU. NPUs of the same number are joined.
 func (n *network) nodes(out *found.Fabric) error {
 	inner, outer, c := n.dims[0], n.dims[1], &out.Config
-	c.NICsPerNode, c.Node.GPUs = inner.npus, inner.npus
+	c.NICsPerNode, c.Node.GPUs, c.GPUsPerNode = inner.npus, inner.npus, inner.npus
 	for i := range inner.npus {
 		c.NICOfGPU = append(c.NICOfGPU, i)
 	}

@@ -86,7 +86,7 @@ func Read(text string, o found.Options) (*found.Fabric, error) {
 	if err := g.Apply(out); err != nil {
 		return nil, err
 	}
-	out.Config.Node.GPUs = 1
+	out.Config.Node.GPUs, out.Config.GPUsPerNode = 1, 1
 	f.notes(out)
 	return out, nil
 }

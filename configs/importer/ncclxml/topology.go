@@ -211,7 +211,7 @@ func (m *machine) gpuDirect(out *found.Fabric, sockets bool) {
 func (m *machine) node(out *found.Fabric) {
 	c := &out.Config
 	near, kinds := m.nearest()
-	c.Node, c.NICOfGPU = configs.Node{GPUs: len(m.gpus)}, near
+	c.Node, c.NICOfGPU, c.GPUsPerNode = configs.Node{GPUs: len(m.gpus)}, near, len(m.gpus)
 	group, count := m.groups()
 	sizes := make([]int, count)
 	for _, g := range group {
@@ -287,6 +287,21 @@ func (m *machine) slots(out *found.Fabric) {
 	}
 	if slow > 0 {
 		out.Note("the PCI slots of %s carry less than the NIC, at which NCCL expects less: in a fabric a slot carries its NIC", units.Count(slow, "NIC"))
+	}
+	group, count := m.groups()
+	onSwitch := make([]units.Bandwidth, count)
+	for i, n := range m.nics {
+		onSwitch[group[i]] += cmp.Or(n.rate, out.Config.Link.Bandwidth)
+	}
+	slow = 0
+	near, kinds := m.nearest()
+	for g := range m.gpus {
+		if kinds[g] == overPCI && uint64(m.gpus[g].slot)*100 < uint64(onSwitch[group[near[g]]]/units.Mbps)*95 {
+			slow++
+		}
+	}
+	if slow > 0 {
+		out.Note("the PCI slots of %s carry less than all NICs of the PCI switch together: in a fabric a GPU's slot carries them, so NCCL may use more NICs for one GPU if a job does not use all GPUs of a node", units.Count(slow, "GPU"))
 	}
 }
 

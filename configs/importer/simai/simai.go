@@ -218,7 +218,7 @@ var nvLinks = map[string]int{"A100": 12, "A800": 8, "H100": 18, "H800": 8, "H200
 // hardware sets the nodes' GPUs.
 func (f *file) hardware(out *found.Fabric, g *netgraph.Graph) {
 	c := &out.Config
-	c.Node.GPUs = f.perServer
+	c.Node.GPUs, c.GPUsPerNode = f.perServer, f.perServer
 	perGPU := g.NICs / f.perServer
 	for i := range f.perServer {
 		c.NICOfGPU = append(c.NICOfGPU, i*perGPU)
