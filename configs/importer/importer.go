@@ -19,7 +19,10 @@ import (
 )
 
 // MaxFile is the most bytes that a file may have. The largest of SimAI, for 15360 GPUs, has 4 MB.
-const MaxFile = 64 << 20
+const MaxFile = 16 << 20
+
+// maxOther is the most bytes of a file that is no list of links.
+const maxOther = 1 << 20
 
 // File is a file to import.
 type File struct {
@@ -44,7 +47,6 @@ const (
 
 // kindOf looks at the first line that is no comment.
 func kindOf(text string) kind {
-	text = strings.TrimPrefix(text, "\ufeff")
 	trimmed := strings.TrimSpace(text)
 	switch {
 	case strings.HasPrefix(trimmed, "<"):
@@ -96,16 +98,21 @@ func Read(files []File, o found.Options) (*found.Fabric, error) {
 	conf := ""
 	mainKind := unknown
 	for _, f := range files {
+		f.Text = strings.TrimPrefix(f.Text, "\ufeff") // the mark that some editors put before UTF-8
 		k := kindOf(f.Text)
 		var err error
-		switch k {
-		case ncclGraph:
+		switch {
+		case k == unknown:
+			err = errUnknown(f.Text)
+		case k != simaiTopology && len(f.Text) > maxOther:
+			err = fmt.Errorf("has %d bytes: a file of its kind has at most %d", len(f.Text), maxOther)
+		case k == ncclGraph:
 			var lines []string
 			lines, err = ncclxml.Graphs(f.Text)
 			for _, l := range lines {
 				says = append(says, "NCCL's graph: "+l)
 			}
-		case simaiSettings:
+		case k == simaiSettings:
 			settings, err = simai.ReadSettings(f.Text)
 			conf = f.Name
 		default:
@@ -113,9 +120,6 @@ func Read(files []File, o found.Options) (*found.Fabric, error) {
 				err = fmt.Errorf("is a second network or node, beside %s: import one", main.Name)
 			}
 			main, mainKind = f, k
-		}
-		if err == nil && k == unknown {
-			err = errUnknown(f.Text)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -166,13 +170,13 @@ func read(f File, k kind, settings simai.Settings, o found.Options) (out *found.
 
 // fabricName is the name of a fabric from that of a file.
 func fabricName(file string) string {
-	name, _, _ := strings.Cut(filepath.Base(file), ".")
+	name := filepath.Base(file)
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
 			return r
 		}
 		return '-'
-	}, name)
+	}, strings.TrimSuffix(name, filepath.Ext(name)))
 	if name = strings.Trim(name, "-_"); name == "" || len(name) > 64 {
 		return "imported"
 	}

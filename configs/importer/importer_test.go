@@ -3,6 +3,7 @@
 package importer
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,6 +112,35 @@ func TestProfileOfP4d(t *testing.T) {
 		if f.Link.Bandwidth != want.Link.Bandwidth || f.NCCL.Latency != want.NCCL.Latency || f.NCCL.Net != want.NCCL.Net || f.GPUDirect != nil {
 			t.Errorf("%s: %v, %v, %v", name, f.Link.Bandwidth, f.NCCL, f.GPUDirect)
 		}
+	}
+}
+
+// A node of p5 as NCCL with aws-ofi-nccl writes it: 8 devices of 4 EFA each, a latency of 75 us, NVLinks to 4 NVSwitches.
+func TestProfileOfP5(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`<system version="1">`)
+	for i := range 8 {
+		if i%4 == 0 {
+			fmt.Fprintf(&b, `<cpu host_hash="0x23d7" numaid="%d" affinity="00000000,0000ffff,ffffffff" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1">`, i/4)
+		}
+		fmt.Fprintf(&b, `<pci busid="0000:4%d:00.0" class="0x060400" vendor="0x1d0f" link_speed="16.0 GT/s PCIe" link_width="8">
+<pci busid="0000:5%[1]d:00.0" link_speed="32.0 GT/s PCIe" link_width="16" class="0x020000" vendor="0x1d0f" device="0xefa1"><nic>
+<net name="rdmap8%[1]ds0" dev="%[1]d" latency="75" speed="400000" port="1" guid="0xa0103e5%[1]d" maxconn="262144" gdr="1" net="1" gin="1"/></nic></pci>
+<pci busid="0000:6%[1]d:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="%[1]d" sm="90" rank="%[1]d" gdr="1">
+<nvlink target="0000:d0:00.0" count="5" tclass="0x068000"/><nvlink target="0000:d2:00.0" count="4" tclass="0x068000"/>
+<nvlink target="0000:d1:00.0" count="5" tclass="0x068000"/><nvlink target="0000:cf:00.0" count="4" tclass="0x068000"/></gpu></pci></pci>`, i)
+		if i%4 == 3 {
+			b.WriteString("</cpu>")
+		}
+	}
+	b.WriteString("</system>")
+	in, err := Read([]File{{"p5.xml", b.String()}}, found.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, want := &in.Config, profile(t, "efa-p5")
+	if f.Node.GPUs != want.Node.GPUs || f.PCISwitches(8) != want.PCISwitches(8) || f.NICsPerNode != want.NICsPerNode || f.NVLinksPerGPU != want.NVLinksPerGPU || f.CPU != want.CPU || f.Link.Bandwidth != want.Link.Bandwidth || f.NCCL.Latency != want.NCCL.Latency {
+		t.Errorf("%+v, %d NICs of %v, %d NVLinks, %s, %v", f.Node, f.NICsPerNode, f.Link.Bandwidth, f.NVLinksPerGPU, f.CPU, f.NCCL.Latency)
 	}
 }
 
@@ -259,6 +289,7 @@ func TestForeign(t *testing.T) {
 		"fabric":       {"base: ndr400\nnodes: 2\n", "is a fabric file already"},
 		"cut SimAI":    {"9 1 8\n8\n8 0 400Gbps 0.0005ms 0\n8 1 400Gb", "link 2 of 8"},
 		"JSON":         {`{"a": 1}`, "no dimensions"},
+		"large":        {`<system version="1">` + strings.Repeat(" ", maxOther), "has 1048596 bytes"},
 		"logical dims": {`{"logical-dims": ["8"]}`, "physical topology"},
 	} {
 		_, err := Read([]File{{"f", tc.text}}, found.Options{})

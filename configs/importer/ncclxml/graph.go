@@ -26,6 +26,9 @@ func Graphs(text string) ([]string, error) {
 		if err = cmp.Or(err, e1, e2); err != nil {
 			return
 		}
+		if channels == 0 {
+			return // NCCL has no such graph on this node
+		}
 		name := graphs[id]
 		if name == "" {
 			name = fmt.Sprintf("graph %d", id)
@@ -40,7 +43,7 @@ func Graphs(text string) ([]string, error) {
 		all = append(all, line)
 	})
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("has no <graph>: it is not a graph file of NCCL")
+		err = fmt.Errorf("has no <graph> with channels")
 	}
 	return all, err
 }

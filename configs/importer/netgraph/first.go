@@ -10,6 +10,7 @@ func (g *Graph) First(nodes int) {
 	if nodes <= 0 || nodes >= g.Nodes {
 		return
 	}
+	g.bundle()
 	g.Nodes, g.Ports = nodes, g.Ports[:nodes*g.NICs]
 	used := g.onPaths()
 	g.Trunks = slices.DeleteFunc(slices.Clone(g.Trunks), func(t Trunk) bool { return !used[[2]int{t.A, t.B}] && !used[[2]int{t.B, t.A}] })

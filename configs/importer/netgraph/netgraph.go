@@ -5,6 +5,7 @@ package netgraph
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -31,7 +32,8 @@ type Port struct {
 type Trunk struct {
 	A, B int
 	Link
-	Back time.Duration // latency from B to A; Link has that from A to B
+	Back   time.Duration // latency from B to A; Link has that from A to B
+	beside int           // further cables that bundle joined with this one
 }
 
 // Graph is a network. The latency of a switch is in that of each trunk that leads to it; SwitchLatency is that of the first
@@ -54,7 +56,14 @@ func (g *Graph) Apply(out *found.Fabric) error {
 	if err := g.ports(c); err != nil {
 		return err
 	}
-	g.bundle(out)
+	g.bundle()
+	beside := 0
+	for _, t := range g.Trunks {
+		beside += t.beside
+	}
+	if beside > 0 {
+		out.Note("%s beside another between the same two switches: the fabric has one link with the rate of all, and a flow may use all of it", units.Count(beside, "link"))
+	}
 	leaves, spines := g.homes(), g.spines()
 	parts := g.parts(leaves)
 	switch {
@@ -91,7 +100,7 @@ func (g *Graph) ports(c *configs.Fabric) error {
 		}
 	}
 	c.Link.Bandwidth, c.Link.Latency = rate, 2*first.Latency+g.SwitchLatency
-	c.Link.Loss = configs.Loss{P: first.Loss * (2 - first.Loss)}
+	c.Link.Loss = configs.Loss{P: math.Round(first.Loss*(2-first.Loss)*1e15) / 1e15}
 	c.NCCL.Speed = 0 // that of other ports
 	for i, p := range g.Ports {
 		if p.Rate != rate {
@@ -105,10 +114,9 @@ func (g *Graph) ports(c *configs.Fabric) error {
 func (g *Graph) nic(i int) string { return fmt.Sprintf("node%d.nic%d", i/g.NICs, i%g.NICs) }
 
 // bundle makes one trunk of those between the same switches.
-func (g *Graph) bundle(out *found.Fabric) {
+func (g *Graph) bundle() {
 	at := map[[2]int]int{}
 	var all []Trunk
-	joined := 0
 	for _, t := range g.Trunks {
 		if t.A > t.B {
 			t.A, t.B, t.Latency, t.Back = t.B, t.A, t.Back, t.Latency
@@ -116,14 +124,11 @@ func (g *Graph) bundle(out *found.Fabric) {
 		key := [2]int{t.A, t.B}
 		if i, ok := at[key]; ok {
 			all[i].Rate += t.Rate
-			joined++
+			all[i].beside += 1 + t.beside
 			continue
 		}
 		at[key] = len(all)
 		all = append(all, t)
-	}
-	if joined > 0 {
-		out.Note("%s beside another between the same two switches: the fabric has one link with the rate of all, and a flow may use all of it", units.Count(joined, "link"))
 	}
 	g.Trunks = all
 }
