@@ -239,6 +239,10 @@ func TestSimAI(t *testing.T) {
 			}
 		})
 	}
+	f, _ := imported(t, found.Options{}, "AlibabaHPN_64g_8gps_DualToR_SinglePlane_200Gbps_H800")
+	if want := []int{0, 2, 4, 6, 8, 10, 12, 14}; !slices.Equal(f.NICOfGPU, want) || f.PCISwitches(8) != 8 {
+		t.Errorf("2 NICs for each GPU: %v on %d switches, want %v", f.NICOfGPU, f.PCISwitches(8), want)
+	}
 	_, err := readFiles(found.Options{}, "AlibabaHPN_16g_8gps_DualToR_DualPlane_200Gbps_H100")
 	if err == nil || !strings.Contains(err.Error(), "2 parts, such as planes") {
 		t.Errorf("two planes: %v", err)
@@ -272,6 +276,22 @@ func TestFirstNodes(t *testing.T) {
 	}
 	if _, err := readFiles(found.Options{Nodes: 9}, "AlibabaHPN_64g_8gps_DualToR_SinglePlane_200Gbps_H800"); err == nil {
 		t.Error("more nodes than there are")
+	}
+}
+
+// The .conf's error rate is that of links without their own. Hosts have any numbers; a mark of UTF-8 and CRLF do no harm.
+func TestNS3(t *testing.T) {
+	const topology = "\ufeff4 2 3\r\n0 3\r\n0 1 100Gbps 0.001ms 0.000000\r\n3 2 100Gb/s 1000ns 0\r\n0 3 1Tbps 2us 0.5\r\n"
+	in, err := Read([]File{{"fat.txt", topology}, {"x.conf", "ENABLE_QCN 1\nERROR_RATE_PER_LINK 0.01\n"}}, found.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &in.Config
+	if f.Nodes != 2 || f.Topology.Kind != "custom" || f.Link.Latency != 2000 || f.Link.Loss.P < 0.0198 || f.Link.Loss.P > 0.0200 || f.Topology.Trunk.Loss.P != 0.5 || f.Node.GPUs != 1 {
+		t.Errorf("%+v %+v", f.Link, f.Topology)
+	}
+	if !strings.Contains(strings.Join(in.Notes, "\n"), "1 of the file is GPU 0 of all") {
+		t.Errorf("%q", in.Notes)
 	}
 }
 

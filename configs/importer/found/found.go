@@ -55,8 +55,8 @@ func (f *Fabric) Miss(flag, format string, args ...any) {
 
 // Options are what the user says besides the files.
 type Options struct {
-	// Base is the fabric whose values count where the files have none; nil = none is given. Of its nodes, topology and
-	// overrides nothing counts: those are the files'.
+	// Base is the fabric whose values count where the files have none; nil = none is given. Its topology and overrides
+	// count for nothing.
 	Base *configs.Fabric
 
 	// Nodes is how many nodes the fabric shall have; 0 = the user does not say. Of a network with more, the first ones.

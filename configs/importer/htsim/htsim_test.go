@@ -125,6 +125,17 @@ func TestThreeTiers(t *testing.T) {
 			t.Errorf("%s to %s: %v, a bundle of 2 x 100 or one of 200", net.Switches[l.From], net.Switches[l.To], rate)
 		}
 	}
+	joined := map[string]string{}
+	for _, l := range net.Links {
+		if to := net.Switches[l.To]; strings.HasPrefix(to, "core") {
+			joined[to] += net.Switches[l.From] + " "
+		}
+	}
+	for core, want := range map[string]string{"core0": "agg0 agg2 ", "core1": "agg1 agg3 ", "core2": "agg0 agg2 ", "core3": "agg1 agg3 "} {
+		if joined[core] != want {
+			t.Errorf("%s is joined to %s, want %s", core, joined[core], want)
+		}
+	}
 	notes := strings.Join(out.Notes, "\n")
 	if !strings.Contains(notes, "8 links beside another") || !strings.Contains(notes, "Queue_Up and Queue_Down of 1 tier") {
 		t.Errorf("%q", out.Notes)

@@ -67,9 +67,10 @@ func TestNearestNIC(t *testing.T) {
 		// Bridges within a PCI switch, as of DGX A100.
 		"bridges below": {[]string{cpu(0, bridge("1", bridge("2", gpuDev(0, nv18)), bridge("3", gpuDev(1, nv18)), bridge("4", nicDev(0, 200000, "")), bridge("5", nicDev(1, 200000, ""))))}, []int{0, 1}, 1, "mlx5_0 mlx5_1"},
 		// Two NICs for a GPU, numbered over the switches in turn: the fabric has those of a switch together.
-		"numbered in turn": {[]string{cpu(0, bridge("1", gpuDev(0, nv18), nicDev(0, 200000, ""), nicDev(2, 200000, ""))), cpu(1, bridge("2", gpuDev(1, nv18), nicDev(1, 200000, ""), nicDev(3, 200000, "")))}, []int{0, 2}, 2, "mlx5_0 mlx5_2 mlx5_1 mlx5_3"},
-		"a faster NIC":     {[]string{cpu(0, bridge("1", gpuDev(0, nv18), nicDev(0, 100000, ""), nicDev(1, 400000, "")))}, []int{1}, 1, "mlx5_0 mlx5_1"},
-		"on another CPU":   {[]string{cpu(0, bridge("1", gpuDev(0, nv18), nicDev(0, 200000, ""))), cpu(1, bridge("2", gpuDev(1, nv18)))}, []int{0, 0}, 1, "mlx5_0"},
+		"numbered in turn":        {[]string{cpu(0, bridge("1", gpuDev(0, nv18), nicDev(0, 200000, ""), nicDev(2, 200000, ""))), cpu(1, bridge("2", gpuDev(1, nv18), nicDev(1, 200000, ""), nicDev(3, 200000, "")))}, []int{0, 2}, 2, "mlx5_0 mlx5_2 mlx5_1 mlx5_3"},
+		"switches below a switch": {[]string{cpu(0, bridge("0", bridge("1", gpuDev(0, nv18), nicDev(0, 200000, "")), bridge("2", gpuDev(1, nv18), nicDev(1, 200000, "")), bridge("3", gpuDev(2, nv18), nicDev(2, 200000, ""))))}, []int{0, 1, 2}, 3, "mlx5_0 mlx5_1 mlx5_2"},
+		"a faster NIC":            {[]string{cpu(0, bridge("1", gpuDev(0, nv18), nicDev(0, 100000, ""), nicDev(1, 400000, "")))}, []int{1}, 1, "mlx5_0 mlx5_1"},
+		"on another CPU":          {[]string{cpu(0, bridge("1", gpuDev(0, nv18), nicDev(0, 200000, ""))), cpu(1, bridge("2", gpuDev(1, nv18)))}, []int{0, 0}, 1, "mlx5_0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := read(t, tc.cpus...)

@@ -94,6 +94,28 @@ func TestLatencies(t *testing.T) {
 	}
 }
 
+// Each direction of a trunk keeps its latency, whichever end the file names first.
+func TestDirections(t *testing.T) {
+	for _, ends := range [][2]int{{0, 1}, {1, 0}} {
+		g := graph(4, 1, 2, func(n, _ int) int { return n / 2 }, ends)
+		g.Trunks[0].Latency, g.Trunks[0].Back = 700, 900 // from the first end, and back
+		out := found.Options{}.Start("test")
+		if err := g.Apply(out); err != nil {
+			t.Fatal(err)
+		}
+		net, err := out.Config.Net()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range net.Links {
+			want := map[bool]int{true: 700, false: 900}[l.From == ends[0]]
+			if got := net.Trunks[i].Latency; int(got) != want {
+				t.Errorf("%v: from %d %v, want %d", ends, l.From, got, want)
+			}
+		}
+	}
+}
+
 // NICs of another rate, and cables beside others.
 func TestUnlike(t *testing.T) {
 	g := graph(3, 1, 2, func(n, _ int) int { return n / 2 }, [2]int{0, 1}, [2]int{1, 0}, [2]int{0, 1})

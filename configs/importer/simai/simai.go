@@ -177,6 +177,12 @@ func (f *file) graph(out *found.Fabric, settings Settings) (*netgraph.Graph, err
 			g.Switches = append(g.Switches, fmt.Sprintf("switch%d", id))
 		}
 	}
+	for id, kind := range f.kind {
+		if kind == gpu && number[id] != id {
+			out.Note("GPUs are numbered by their order: %d of the file is GPU %d of all", id, number[id])
+			break
+		}
+	}
 	ports := make([][]netgraph.Port, gpus)
 	var nv []netgraph.Link
 	for _, c := range f.cables {
