@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/importer/found"
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // The parts of a file, as NCCL 2.22 to 2.30 write them.
@@ -77,6 +78,9 @@ func TestNearestNIC(t *testing.T) {
 			c := &out.Config
 			if !slices.Equal(c.NICOfGPU, tc.near) || c.Node.PCISwitches != tc.switches || c.GPUDirect != nil || c.NVLinksPerGPU != 18 || c.CPU != configs.AMD {
 				t.Errorf("nearest %v, %d switches, GPUDirect %v, %d NVLinks", c.NICOfGPU, c.Node.PCISwitches, c.GPUDirect, c.NVLinksPerGPU)
+			}
+			if want := "on " + units.Count(tc.switches, "PCI switch") + ","; !strings.Contains(out.Says[0], want) {
+				t.Errorf("%q, want %q", out.Says[0], want)
 			}
 			for i, want := range strings.Fields(tc.names) {
 				if !strings.Contains(out.Says[1], want) || i > 0 && strings.Index(out.Says[1], want) < strings.Index(out.Says[1], strings.Fields(tc.names)[i-1]) {
