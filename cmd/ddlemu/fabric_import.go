@@ -92,6 +92,9 @@ func runFabricImport(_ context.Context, g *global, o *fabricImportOptions, names
 		}
 		return badInput("%w", err)
 	}
+	for i, f := range files {
+		names[i] = f.Name
+	}
 	if err := o.missing(names[0], in); err != nil {
 		return err
 	}

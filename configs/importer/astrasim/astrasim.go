@@ -42,10 +42,10 @@ const (
 
 // Building blocks.
 const (
-	ring  = "Ring"
-	full  = "FullyConnected"
-	star  = "Switch"
-	blobs = "Ring, FullyConnected and Switch"
+	ring      = "Ring"
+	full      = "FullyConnected"
+	star      = "Switch"
+	allBlocks = "Ring, FullyConnected and Switch"
 )
 
 // dimension is one dimension of a network.
@@ -146,7 +146,7 @@ func at(list []json.Number, i int) string {
 // fill sets the dimensions. gb is the bytes of a GB.
 func (n *network) fill(blocks, npus, rates, latencies []string, gb float64) error {
 	if len(blocks) == 0 {
-		return errors.New("has no dimensions: topology must have 1 or more of " + blobs)
+		return errors.New("has no dimensions: topology must have 1 or more of " + allBlocks)
 	}
 	for _, l := range [][]string{npus, rates, latencies} {
 		if len(l) != len(blocks) {
@@ -156,7 +156,7 @@ func (n *network) fill(blocks, npus, rates, latencies []string, gb float64) erro
 	for i, block := range blocks {
 		d := dimension{block: block}
 		if !slices.Contains([]string{ring, full, star}, block) {
-			return fmt.Errorf("dimension %d is %q: there are %s", i+1, block, blobs)
+			return fmt.Errorf("dimension %d is %q: there are %s", i+1, block, allBlocks)
 		}
 		var err error
 		if d.npus, err = strconv.Atoi(npus[i]); err != nil || d.npus < 2 || d.npus > 1<<20 {

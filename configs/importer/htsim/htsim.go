@@ -42,7 +42,7 @@ const maxTiers = 3
 type tier struct {
 	given                               bool
 	rate, radixUp, radixDown            int // rate in Gb/s
-	queueUp, queueDown, over, bundle    int
+	over, bundle                        int
 	linkLatency, switchLatency          int // ns
 	latencyGiven, overGiven, queueGiven bool
 }
@@ -181,10 +181,8 @@ func (t *tier) set(key string, v int) error {
 		t.radixUp = v
 	case "radix_down":
 		t.radixDown = v
-	case "queue_up":
-		t.queueUp, t.queueGiven = v, true
-	case "queue_down":
-		t.queueDown, t.queueGiven = v, true
+	case "queue_up", "queue_down":
+		t.queueGiven = true
 	case "oversubscribed":
 		t.over, t.overGiven = v, true
 	case "bundle":

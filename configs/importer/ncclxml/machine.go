@@ -39,10 +39,9 @@ type gpu struct {
 	place
 	name            string // bus id
 	dev             int    // -1 if the file does not say
-	sm, gdr         int
-	toSwitch, toGPU int // NVLinks
+	sm              int    // compute capability, 80 for 8.0
+	toSwitch, toGPU int    // NVLinks
 	c2c             bool
-	model           string // PCI device
 }
 
 type nic struct {
@@ -136,18 +135,17 @@ func hasDirect(e *element, name string) bool {
 
 // addGPU adds the GPU of a PCI device. With several <gpu>, ranks share it or it is divided.
 func (m *machine) addGPU(e *element, at place) (err error) {
-	g := gpu{place: at, name: e.attr["busid"], dev: -1, gdr: -1, model: e.attr["device"]}
+	g := gpu{place: at, name: e.attr["busid"], dev: -1}
 	seen := 0
 	e.each("gpu", func(x *element) {
 		if seen++; seen > 1 {
 			m.unknown["further <gpu> of one PCI device"]++
 			return
 		}
-		var e1, e2, e3 error
+		var e1, e2 error
 		g.dev, e1 = x.number("dev", -1)
 		g.sm, e2 = x.number("sm", 0)
-		g.gdr, e3 = x.number("gdr", -1)
-		err = cmp.Or(e1, e2, e3, m.links(x, &g))
+		err = cmp.Or(e1, e2, m.links(x, &g))
 	})
 	m.gpus = append(m.gpus, g)
 	return err
