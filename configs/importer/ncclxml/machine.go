@@ -142,6 +142,9 @@ func (m *machine) addGPU(e *element, at place) (err error) {
 			m.unknown["further <gpu> of one PCI device"]++
 			return
 		}
+		if x.attr["gcn"] != "" {
+			m.unknown["gcn, which an AMD GPU has: the software CUDA shows NCCL NVIDIA's A100"]++
+		}
 		var e1, e2 error
 		g.dev, e1 = x.number("dev", -1)
 		g.sm, e2 = x.number("sm", 0)

@@ -199,6 +199,8 @@ func (m *machine) gpuDirect(out *found.Fabric, sockets bool) {
 	case sockets:
 	case can == 0:
 		out.Config.GPUDirect = &no
+	case m.overCPU() && !slices.ContainsFunc(m.gpus, func(g gpu) bool { return !g.c2c }):
+		out.Note("NVLink-C2C and a CPU are between the GPUs and the NICs, over which NCCL uses GPUDirect: in the fabric a GPU is on a PCI switch with its NIC")
 	case m.overCPU():
 		out.Config.GPUDirect = &no
 		out.Note("a CPU is between each GPU and each NIC, where NCCL does not use GPUDirect unless NCCL_NET_GDR_LEVEL=PHB: gpudirect is false")
@@ -225,6 +227,13 @@ func (m *machine) node(out *found.Fabric) {
 	default:
 		out.Note("the PCI switches have %v NICs: a fabric's have equal numbers, so each NIC has one of its own", sizes)
 		c.Node.PCISwitches = len(m.nics)
+	}
+	used := map[int]bool{}
+	for _, n := range near {
+		used[group[n]] = true
+	}
+	if idle := count - len(used); idle > 0 && !m.overCPU() {
+		out.Note("%s with NICs and no GPU: NCCL writes down the GPUs that its job used; if the node has more, raise node.gpus and nic_of_gpu", units.Count(idle, "PCI switch"))
 	}
 	far := 0
 	for _, k := range kinds {
