@@ -75,6 +75,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 			return d.mapping(path, n, []field{
 				{"gpus", scalar(d, &f.Node.GPUs, positive(MaxGPUsPerNode))},
 				{"pci_switches", scalar(d, &f.Node.PCISwitches, positive(MaxNICsPerNode))},
+				{"gpu_slot", scalar(d, &f.Node.GPUSlot, units.ParseBandwidth)},
 			})
 		}},
 		{"link", d.link(&f.Link)},

@@ -2,7 +2,11 @@
 
 package configs
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
 
 // Node is the hardware of each node. A job may use some of its GPUs: GPUsPerNode says how many.
 type Node struct {
@@ -11,6 +15,9 @@ type Node struct {
 	// PCISwitches of a node, among which its NICs and GPUs are divided evenly and in their order; 0 = one for each NIC, or
 	// for each GPU if these are fewer.
 	PCISwitches int `yaml:"pci_switches,omitempty"`
+	// GPUSlot is the rate of the PCI slot of each GPU. It applies to software GPUs only. 0 = that of all NICs on the GPU's PCI
+	// switch.
+	GPUSlot units.Bandwidth `yaml:"gpu_slot,omitempty"`
 }
 
 // NodeGPUs is how many GPUs a node has of which the job uses used.
@@ -28,6 +35,7 @@ func (f *Fabric) validateNode() error {
 	if err := cmp.Or(
 		between("node.gpus", f.Node.GPUs, 0, MaxGPUsPerNode),
 		between("node.pci_switches", f.Node.PCISwitches, 0, f.NICsPerNode),
+		at("node.gpu_slot", inRate(f.Node.GPUSlot)),
 	); err != nil {
 		return err
 	}

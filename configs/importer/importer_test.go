@@ -64,11 +64,11 @@ func imported(t *testing.T, o found.Options, names ...string) (*configs.Fabric, 
 type hardware struct {
 	gpus, nics, switches, nvLinks int
 	nearest                       []int
-	cpu                           string
+	cpu, slot                     string
 }
 
 func hardwareOf(f *configs.Fabric) hardware {
-	return hardware{f.Node.GPUs, f.NICsPerNode, f.PCISwitches(f.Node.GPUs), f.NVLinksPerGPU, f.NICOfGPU, f.NodeCPU()}
+	return hardware{f.Node.GPUs, f.NICsPerNode, f.PCISwitches(f.Node.GPUs), f.NVLinksPerGPU, f.NICOfGPU, f.NodeCPU(), f.Node.GPUSlot.String()}
 }
 
 // The files of clouds, and those that NCCL itself wrote, are of the nodes that the profiles describe.
@@ -79,13 +79,13 @@ func TestNodesOfClouds(t *testing.T) {
 		base string
 		want hardware
 	}{
-		"p4d-24xl-topo.xml":    {"efa-p4d", hardware{8, 4, 4, 12, pairs, configs.Intel}},
-		"nccl-2.22.3-topo.xml": {"", hardware{8, 4, 4, 12, pairs, configs.Intel}},
-		"nccl-2.29.7-topo.xml": {"", hardware{8, 4, 4, 12, pairs, configs.Intel}},
-		"ndv4-topo.xml":        {"hdr200", hardware{8, 8, 4, 0, each, configs.AMD}},
-		"ndv5-topo.xml":        {"ndr400", hardware{8, 8, 8, 0, each, configs.Intel}},
-		"ndv2-topo.xml":        {"hdr200", hardware{8, 1, 1, 0, make([]int, 8), configs.Intel}},
-		"ncv4-topo.xml":        {"", hardware{4, 1, 1, 0, make([]int, 4), configs.AMD}},
+		"p4d-24xl-topo.xml":    {"efa-p4d", hardware{8, 4, 4, 12, pairs, configs.Intel, "96Gbps"}},
+		"nccl-2.22.3-topo.xml": {"", hardware{8, 4, 4, 12, pairs, configs.Intel, "96Gbps"}},
+		"nccl-2.29.7-topo.xml": {"", hardware{8, 4, 4, 12, pairs, configs.Intel, "96Gbps"}},
+		"ndv4-topo.xml":        {"hdr200", hardware{8, 8, 4, 0, each, configs.AMD, "192Gbps"}},
+		"ndv5-topo.xml":        {"ndr400", hardware{8, 8, 8, 0, each, configs.Intel, "384Gbps"}},
+		"ndv2-topo.xml":        {"hdr200", hardware{8, 1, 1, 0, make([]int, 8), configs.Intel, "192Gbps"}},
+		"ncv4-topo.xml":        {"", hardware{4, 1, 1, 0, make([]int, 4), configs.AMD, "96Gbps"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := found.Options{}
@@ -94,7 +94,7 @@ func TestNodesOfClouds(t *testing.T) {
 			}
 			f, _ := imported(t, o, name)
 			got := hardwareOf(f)
-			if got.gpus != tc.want.gpus || got.nics != tc.want.nics || got.switches != tc.want.switches || got.nvLinks != tc.want.nvLinks || !slices.Equal(got.nearest, tc.want.nearest) || got.cpu != tc.want.cpu {
+			if got.gpus != tc.want.gpus || got.nics != tc.want.nics || got.switches != tc.want.switches || got.nvLinks != tc.want.nvLinks || !slices.Equal(got.nearest, tc.want.nearest) || got.cpu != tc.want.cpu || got.slot != tc.want.slot {
 				t.Errorf("%+v, want %+v", got, tc.want)
 			}
 		})
@@ -106,7 +106,7 @@ func TestProfileOfP4d(t *testing.T) {
 	want := profile(t, "efa-p4d")
 	for _, name := range []string{"p4d-24xl-topo.xml", "nccl-2.22.3-topo.xml", "nccl-2.29.7-topo.xml"} {
 		f, _ := imported(t, found.Options{Base: want}, name)
-		if f.Node != want.Node || f.NICsPerNode != want.NICsPerNode || f.NVLinksPerGPU != want.NVLinksPerGPU || f.CPU != want.CPU {
+		if f.Node.GPUs != want.Node.GPUs || f.Node.PCISwitches != want.Node.PCISwitches || f.NICsPerNode != want.NICsPerNode || f.NVLinksPerGPU != want.NVLinksPerGPU || f.CPU != want.CPU {
 			t.Errorf("%s: node %+v, %d NICs, %d NVLinks, %s; the profile has %+v, %d, %d, %s", name, f.Node, f.NICsPerNode, f.NVLinksPerGPU, f.CPU, want.Node, want.NICsPerNode, want.NVLinksPerGPU, want.CPU)
 		}
 		if f.Link.Bandwidth != want.Link.Bandwidth || f.NCCL.Latency != want.NCCL.Latency || f.NCCL.Net != want.NCCL.Net || f.GPUDirect != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -36,6 +37,8 @@ type SoftGPU struct {
 	BusID   string // as 0000:10:00.0
 	Switch  int    // number of its PCI switch in the node
 	NVLinks int    // to the node's NVSwitches
+
+	SlotMbps int // rate of its PCI slot; 0 = that of the NICs on its PCI switch
 }
 
 // Shape says how many GPUs the job uses of node Node (GPUs), and which of them this rank uses (GPU).
@@ -61,7 +64,7 @@ func Of(f *fabric.Fabric, host Host, s Shape, soft string, direct bool) Node {
 	}
 	if soft != "" {
 		n.Host.CPU = cpuOf(f, host.CPU)
-		n.Soft = &SoftGPU{BusID: soft, Switch: switchOf(f, f.NearestNIC(s.GPU, f.Config.NodeGPUs(s.GPUs)), s.GPUs), NVLinks: f.Config.NVLinksPerGPU}
+		n.Soft = &SoftGPU{BusID: soft, Switch: switchOf(f, f.NearestNIC(s.GPU, f.Config.NodeGPUs(s.GPUs)), s.GPUs), NVLinks: f.Config.NVLinksPerGPU, SlotMbps: int(f.Config.Node.GPUSlot / units.Mbps)}
 	}
 	return n
 }

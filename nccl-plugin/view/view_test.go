@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -200,5 +201,19 @@ func TestReadHost(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A GPU is in the slot that the fabric gives it, or in one that carries all NICs of its PCI switch.
+func TestGPUSlot(t *testing.T) {
+	for slot, want := range map[units.Bandwidth]string{0: "32.0 GT/s PCIe", 192 * units.Gbps: "16.0 GT/s PCIe", 96 * units.Gbps: "8.0 GT/s PCIe"} {
+		f := made(t, "hdr200", func(c *configs.Fabric) {
+			c.GPUsPerNode, c.NICsPerNode = 2, 2
+			c.Node = configs.Node{GPUs: 2, PCISwitches: 1, GPUSlot: slot}
+		})
+		n := Of(f, intel, Shape{Node: 1, GPU: 0, GPUs: 2}, "0000:10:00.0", true)
+		if got := n.softGPU().Speed; got != want {
+			t.Errorf("%v: %s, want %s", slot, got, want)
+		}
 	}
 }

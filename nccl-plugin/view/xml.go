@@ -3,6 +3,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -154,10 +155,11 @@ func (n *Node) speedOn(sw int) int {
 	return sum
 }
 
-// softGPU is the PCI device of the software GPU, in a slot that carries all NICs of its
-// switch. NCCL takes all NVSwitches of a node for one.
+// softGPU is the PCI device of the software GPU, in its slot, or in one that carries all NICs of its switch. NCCL takes all
+// NVSwitches of a node for one.
 func (n *Node) softGPU() pci {
-	p := pci{BusID: n.Soft.BusID, Class: displayClass, Speed: slotFor(n.speedOn(n.Soft.Switch)), Width: slotWidth}
+	slot := cmp.Or(n.Soft.SlotMbps, n.speedOn(n.Soft.Switch))
+	p := pci{BusID: n.Soft.BusID, Class: displayClass, Speed: slotFor(slot), Width: slotWidth}
 	if n.Soft.NVLinks > 0 {
 		p.GPU = &gpu{nvlink{Target: nvSwitchBusID, Count: n.Soft.NVLinks, Class: nvSwitchClass}}
 	}

@@ -113,7 +113,7 @@ func TestWhatAFabricCannotBe(t *testing.T) {
 		"not used: 1 x <xgmi>":                       {cpu(0, bridge("1", gpuDev(0, `<xgmi target="x" count="1"/>`), nicDev(0, 200000, "")))},
 		"not used: 1 x PCI device of class 0x010802": {cpu(0, one, `<pci busid="y" class="0x010802"/>`)},
 		"slots of 1 NIC carry less":                  {cpu(0, bridge("1", gpuDev(0, nv18), strings.Replace(nicDev(0, 200000, ""), `link_width="16"`, `link_width="4"`, 1)))},
-		"slots of 1 GPU carry less":                  {cpu(0, bridge("1", strings.Replace(gpuDev(0, nv18), `link_width="16"`, `link_width="4"`, 1), nicDev(0, 200000, "")))},
+		"slots of the GPUs carry 96 to 384 Gb/s":     {cpu(0, bridge("1", strings.Replace(gpuDev(0, nv18), `link_width="16"`, `link_width="4"`, 1), gpuDev(1, nv18), nicDev(0, 200000, "")))},
 	} {
 		noted(t, read(t, cpus...), want)
 	}

@@ -285,7 +285,7 @@ func (m *machine) cpu(out *found.Fabric) {
 	}
 }
 
-// slots notes devices whose PCI slot carries less than the NICs. NCCL takes the slot's rate then.
+// slots sets the PCI slots of the GPUs, and notes NICs that their slots do not carry: NCCL takes the slot's rate then.
 func (m *machine) slots(out *found.Fabric) {
 	slow := 0
 	for _, n := range m.nics {
@@ -297,20 +297,13 @@ func (m *machine) slots(out *found.Fabric) {
 	if slow > 0 {
 		out.Note("the PCI slots of %s carry less than the NIC, at which NCCL expects less: in a fabric a slot carries its NIC", units.Count(slow, "NIC"))
 	}
-	group, count := m.groups()
-	onSwitch := make([]units.Bandwidth, count)
-	for i, n := range m.nics {
-		onSwitch[group[i]] += cmp.Or(n.rate, out.Config.Link.Bandwidth)
+	least, most := m.gpus[0].slot, 0
+	for _, g := range m.gpus {
+		least, most = min(least, g.slot), max(most, g.slot)
 	}
-	slow = 0
-	near, kinds := m.nearest()
-	for g := range m.gpus {
-		if kinds[g] == overPCI && uint64(m.gpus[g].slot)*100 < uint64(onSwitch[group[near[g]]]/units.Mbps)*95 {
-			slow++
-		}
-	}
-	if slow > 0 {
-		out.Note("the PCI slots of %s carry less than all NICs of the PCI switch together: in a fabric a GPU's slot carries them, so NCCL may use more NICs for one GPU if a job does not use all GPUs of a node", units.Count(slow, "GPU"))
+	out.Config.Node.GPUSlot = units.Bandwidth(least) * units.Mbps
+	if least != most {
+		out.Note("the PCI slots of the GPUs carry %d to %d Gb/s: a fabric's are alike, here %d", least/1000, most/1000, least/1000)
 	}
 }
 
