@@ -63,11 +63,11 @@ func TestJSONIsReadAsItsTrace(t *testing.T) {
 
 // The jsonizer keeps the attributes of ddlemu.
 func TestJSONOfOwnTrace(t *testing.T) {
-	trace, err := readTrace(input.Path(filepath.Join("testdata", "ddp.0.et")), 0)
+	trace, err := readTrace(input.Path(filepath.Join("testdata", "ddp.0.et")), 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := readTrace(input.Path(filepath.Join("testdata", "ddp.0.json")), 0)
+	text, err := readTrace(input.Path(filepath.Join("testdata", "ddp.0.json")), 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
