@@ -20,6 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/overview"
 )
@@ -131,7 +132,22 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 		return err
 	}
 	printConverted(report, o.Output, ix)
+	if formats.Kind(o.To) == formats.Chakra {
+		printForSimulator(report, w, out)
+	}
 	return nil
+}
+
+// printForSimulator says what in a Chakra trace is not as in the workload, and what ASTRA-sim takes.
+func printForSimulator(report io.Writer, w *workload.Workload, written *outputs) {
+	for _, n := range chakra.Notes(w) {
+		fmt.Fprintf(report, "note: %s\n", n)
+	}
+	groups := ""
+	if name := written.path + chakra.GroupsEnding; slices.Contains(written.names, name) {
+		groups = " --comm-group-configuration=" + name
+	}
+	fmt.Fprintf(report, "for ASTRA-sim: --workload-configuration=%s%s\n", written.path, groups)
 }
 
 // inputs are the files of these names. Files are opened several times, so standard input is kept in one until done is called.

@@ -178,7 +178,7 @@ func TestOwnFieldsOfChakra(t *testing.T) {
 	if err := Write(w, m.create); err != nil {
 		t.Fatal(err)
 	}
-	if last := m.contents[len(m.contents)-1]; last != `{"2":[0,1],"3":[2,3]}`+"\n" {
+	if last := m.contents[len(m.contents)-1]; last != `{"1":[0,1],"2":[2,3]}`+"\n" {
 		t.Errorf("groups: %s", last)
 	}
 	var files []input.File
@@ -197,7 +197,7 @@ func TestOwnFieldsOfChakra(t *testing.T) {
 	if len(rank2) != 5 || rank2[0].Nanos != 5000 || !slices.Equal(rank2[1].After, []int{1}) {
 		t.Errorf("computations: %+v", rank2)
 	}
-	if o := rank2[2]; o.Func != workload.ReduceScatter || o.Count != 8 || o.Comm != "3" || !slices.Equal(o.After, []int{1}) {
+	if o := rank2[2]; o.Func != workload.ReduceScatter || o.Count != 8 || o.Comm != "2" || !slices.Equal(o.After, []int{1}) {
 		t.Errorf("collective: %+v", o)
 	}
 	if s, r := rank2[3], rank2[4]; s.Kind != workload.Send || s.Comm != "2>3" || r.Kind != workload.Recv || r.Comm != "1>2" || r.Count != 3 ||

@@ -31,9 +31,9 @@ type node struct {
 	values  string   // of the inputs, if the node lists process groups
 	numbers [numberCount]int64
 	has     [numberCount]bool
-	group   string // pg_name
-	own     string // the operation, if ddlemu wrote the trace
-	partial bool   // involved_dim excludes a dimension
+	group   string            // pg_name
+	own     map[string]string // ddlemu's attributes, nil if there are none
+	partial bool              // involved_dim excludes a dimension
 }
 
 // numberAttribute is an attribute whose value is a number or a boolean.
@@ -65,8 +65,11 @@ func (n *node) setText(name, value string) {
 	switch name {
 	case "pg_name":
 		n.group = value
-	case attrOp:
-		n.own = value
+	case attrOp, attrBefore, attrAfter:
+		if n.own == nil {
+			n.own = map[string]string{}
+		}
+		n.own[name] = value
 	}
 }
 

@@ -8,30 +8,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
-)
-
-// Attributes of ddlemu. Chakra has no place for times below a microsecond, streams, groups, steps, types and roots. Other
-// tools pass over attributes that they do not know.
-const (
-	attrHead = "ddlemu_head" // of GlobalMetadata: the head of the workload
-	attrOp   = "ddlemu_op"   // the operation; the nodes of a group after the first have none
 )
 
 // version is that of the schema, which other tools print.
 const version = "0.0.4"
 
-// Write writes a workload, one file per rank. create gets what the name of the file ends with: .3.et for rank 3. Process
-// groups of some ranks are written to .groups.json, which ASTRA-sim takes as its comm-group-configuration.
+// GroupsEnding is what the name of the file with the process groups ends with.
+const GroupsEnding = ".groups.json"
+
+// Write writes a workload, one file per rank, one after the other. create gets what the name of the file ends with: .3.et for
+// rank 3. Process groups of some ranks are written to [GroupsEnding], which ASTRA-sim takes as its
+// comm-group-configuration.
+//
+// All nodes are computations, sends, receives, and collectives of the functions that ASTRA-sim has: it ends at a node of any
+// other kind. What has no node, such as the end of a step, is in the attributes of the next one.
 func Write(w *workload.Workload, create func(ending string) (io.WriteCloser, error)) error {
-	ranks, err := perrank.Split(w)
+	split, err := perrank.NewSplitter(w)
 	if err != nil {
 		return err
 	}
@@ -39,27 +39,25 @@ func Write(w *workload.Workload, create func(ending string) (io.WriteCloser, err
 	if err != nil {
 		return err
 	}
-	comms := perrank.Comms(w)
-	index, names := perrank.NewIndex(comms), map[*workload.Comm]string{}
-	for i := range comms {
-		names[&comms[i]] = groupName(i)
-	}
-	for r, ops := range ranks {
-		p := &printer{rank: r, ranks: len(ranks), comms: index, names: names, last: map[string][]uint64{}, ids: map[int][]uint64{}}
-		if err := writeFile(create, fmt.Sprintf(".%d.et", r), func(out io.Writer) error { return p.write(out, head, ops) }); err != nil {
+	groups := groupsOf(w, split)
+	for r := range w.Head.Ranks {
+		err := writeFile(create, fmt.Sprintf(".%d.et", r), func(out io.Writer) error {
+			return newPrinter(out, r, w.Head.Ranks, split.Index, groups).write(head, split.Rank(r))
+		})
+		if err != nil {
 			return fmt.Errorf("rank %d: %w", r, err)
-		}
-	}
-	groups := map[string][]int{}
-	for i, c := range comms {
-		if len(c.Ranks) < len(ranks) {
-			groups[groupName(i)] = c.Ranks
 		}
 	}
 	if len(groups) == 0 {
 		return nil
 	}
-	return writeFile(create, ".groups.json", func(out io.Writer) error { return json.NewEncoder(out).Encode(groups) })
+	return writeFile(create, GroupsEnding, func(out io.Writer) error {
+		ranks := map[string][]int{}
+		for c, name := range groups {
+			ranks[name] = c.Ranks
+		}
+		return json.NewEncoder(out).Encode(ranks)
+	})
 }
 
 func writeFile(create func(string) (io.WriteCloser, error), ending string, write func(io.Writer) error) error {
@@ -72,42 +70,117 @@ func writeFile(create func(string) (io.WriteCloser, error), ending string, write
 	return errors.Join(err, out.Flush(), f.Close())
 }
 
-// groupName is the pg_name of the i-th communicator. ASTRA-sim takes numbers from 1.
-func groupName(i int) string { return strconv.Itoa(i + 1) }
+// groupsOf are the process groups by their communicators: those of some ranks, on which there are collectives. Their names are
+// the numbers from 1, because ASTRA-sim takes 0 for all ranks.
+func groupsOf(w *workload.Workload, split *perrank.Splitter) map[*workload.Comm]string {
+	called := map[string]bool{}
+	for i := range w.Ops {
+		for part := range w.Ops[i].Parts() {
+			called[part.Comm] = called[part.Comm] || part.Kind == workload.Coll && nodesOf(part.Func) == oneNode
+		}
+	}
+	if len(split.Index) == 1 { // an operation need not name it
+		called[split.Comms[0].Name] = called[split.Comms[0].Name] || called[""]
+	}
+	groups := map[*workload.Comm]string{}
+	for i := range split.Comms {
+		if c := &split.Comms[i]; called[c.Name] && len(c.Ranks) > 1 && len(c.Ranks) < w.Head.Ranks {
+			groups[c] = strconv.Itoa(len(groups) + 1)
+		}
+	}
+	return groups
+}
 
 // printer writes the nodes of a rank.
 type printer struct {
 	out         io.Writer
 	rank, ranks int
 	comms       perrank.Index
-	names       map[*workload.Comm]string // pg_name
-	last        map[string][]uint64       // nodes of the last operation of each stream
-	ids         map[int][]uint64          // nodes of the operations with an id
-	waited      []uint64                  // what the host has waited for
-	nodes       uint64
+	groups      map[*workload.Comm]string // pg_name
+
+	streams map[string]*stream
+	ends    map[int]end    // of the operations with an id
+	waited  map[string]end // the last operation of each stream that the host has waited for
+	waits   int            // of the host
+
+	nodes   uint64            // that have an id
+	held    []byte            // the last node, which may get another attribute
+	carried []json.RawMessage // operations without nodes since then
+	own     string            // the operation of the next node
 }
 
-func (p *printer) write(out io.Writer, head []byte, ops []workload.Op) error {
-	p.out = out
+// stream is a stream of a rank.
+type stream struct {
+	last   end
+	waits  int   // the last operation comes after so many waits of the host
+	excess int64 // ns by which the durations in us are too short so far, at most half a us
+}
+
+// end is the end of an operation.
+type end struct {
+	stream string
+	place  int // of the operation on its stream, from 1
+	nodes  []uint64
+}
+
+func newPrinter(out io.Writer, rank, ranks int, comms perrank.Index, groups map[*workload.Comm]string) *printer {
+	return &printer{
+		out: out, rank: rank, ranks: ranks, comms: comms, groups: groups,
+		streams: map[string]*stream{}, ends: map[int]end{}, waited: map[string]end{},
+	}
+}
+
+func (p *printer) write(head []byte, ops iter.Seq2[workload.Op, error]) error {
 	var b []byte
 	b = protowire.AppendTag(b, headVersion, protowire.BytesType)
 	b = protowire.AppendString(b, version)
-	if err := p.message(appendAttribute(b, headAttribute, attrHead, attributeText, string(head), 0)); err != nil {
-		return err
-	}
-	for i := range ops {
-		if err := p.op(&ops[i]); err != nil {
-			return fmt.Errorf("operation %d: %w", i+1, err)
+	p.held = appendAttribute(b, headAttribute, attrHead, attributeText, string(head), 0)
+	for o, err := range ops {
+		if err != nil {
+			return err
+		}
+		if err := p.op(&o); err != nil {
+			return err
 		}
 	}
-	return nil
+	return p.finish()
 }
 
-// message writes a message after its size.
-func (p *printer) message(data []byte) error {
-	_, err := p.out.Write(append(protowire.AppendVarint(nil, uint64(len(data))), data...))
+// finish writes the last node. ASTRA-sim does not end a rank without nodes, so it gets one.
+func (p *printer) finish() error {
+	if p.nodes == 0 {
+		if _, err := p.node("nothing", computeNode, nil, nil); err != nil {
+			return err
+		}
+	}
+	if len(p.carried) > 0 {
+		p.held = appendAttribute(p.held, nodeAttribute, attrAfter, attributeText, p.carriedList(), 0)
+	}
+	return p.flush()
+}
+
+// flush writes the node that is held, after its size.
+func (p *printer) flush() error {
+	_, err := p.out.Write(append(protowire.AppendVarint(nil, uint64(len(p.held))), p.held...))
 	return err
 }
+
+// carriedList is the list of the operations that have no node.
+func (p *printer) carriedList() string {
+	data, err := json.Marshal(p.carried)
+	if err != nil {
+		panic(err) // each of them was marshalled before
+	}
+	p.carried = nil
+	return string(data)
+}
+
+// Limits of what is written without a node that joins: one that takes no time and only waits.
+const (
+	maxDepends = 1000 // nodes that a node depends on
+	maxEdges   = 4000 // dependencies of the nodes of an operation together
+	maxCarried = 1000 // operations that one node has in its attributes
+)
 
 // op writes the nodes of an operation.
 func (p *printer) op(o *workload.Op) error {
@@ -115,135 +188,130 @@ func (p *printer) op(o *workload.Op) error {
 	if err != nil {
 		return err
 	}
-	depends := slices.Clone(p.waited)
-	for _, id := range o.After {
-		depends = append(depends, p.ids[id]...)
+	switch o.Kind {
+	case workload.Wait:
+		p.wait(o)
+		return p.carry(own)
+	case workload.Step:
+		return p.carry(own)
 	}
-	everything := o.Kind == workload.Step || o.Kind == workload.Wait && len(o.After) == 0
-	for stream, nodes := range p.last {
-		if everything || o.Kind != workload.Wait && stream == o.Stream {
-			depends = append(depends, nodes...)
-		}
+	st := p.stream(o.StreamName())
+	depends, err := p.depends(o, st)
+	if err != nil {
+		return err
 	}
-	parts := []workload.Op{*o}
-	if o.Kind == workload.Group {
-		parts = o.Ops
+	first := p.nodes
+	p.own = string(own)
+	nodes, err := p.calls(o, st, depends)
+	if err != nil {
+		return err
 	}
-	var nodes []uint64
-	for i := range parts {
-		text := ""
-		if i == 0 {
-			text = string(own)
-		}
-		nodes = append(nodes, p.nodes)
-		data, err := p.node(&parts[i], text, slices.Clone(depends))
-		if err == nil {
-			err = p.message(data)
-		}
-		if err != nil {
+	if p.nodes == first { // it takes no time: what comes after it waits for what it waits for
+		p.own = ""
+		if err := p.carry(own); err != nil {
 			return err
 		}
-		p.nodes++
 	}
-	switch o.Kind {
-	case workload.Step:
-		return nil
-	case workload.Wait:
-		p.waited = nodes
-		return nil
-	}
-	p.last[o.Stream] = nodes
+	st.last, st.waits = end{o.StreamName(), st.last.place + 1, nodes}, p.waits
 	if o.ID != 0 {
-		p.ids[o.ID] = nodes
+		p.ends[o.ID] = st.last
 	}
 	return nil
 }
 
-// node is a node of the format.
-func (p *printer) node(o *workload.Op, own string, depends []uint64) ([]byte, error) {
+// carry keeps an operation without a node for the next one.
+func (p *printer) carry(own []byte) error {
+	if p.carried = append(p.carried, own); len(p.carried) < maxCarried {
+		return nil
+	}
+	_, err := p.node("nothing", computeNode, nil, nil)
+	return err
+}
+
+func (p *printer) stream(name string) *stream {
+	if p.streams[name] == nil {
+		p.streams[name] = &stream{}
+	}
+	return p.streams[name]
+}
+
+// wait adds what the host waits for.
+func (p *printer) wait(o *workload.Op) {
+	p.waits++
+	for name, st := range p.streams {
+		if len(o.After) == 0 && st.last.place > 0 {
+			p.waited[name] = st.last
+		}
+	}
+	for _, id := range o.After {
+		if e := p.ends[id]; e.place > p.waited[e.stream].place {
+			p.waited[e.stream] = e
+		}
+	}
+}
+
+// depends are the nodes that must have ended before an operation starts.
+func (p *printer) depends(o *workload.Op, st *stream) ([]uint64, error) {
+	out := slices.Clone(st.last.nodes)
+	for _, id := range o.After {
+		out = append(out, p.ends[id].nodes...)
+	}
+	if st.waits < p.waits { // else the operation before it on the stream comes after what the host has waited for
+		for _, e := range p.waited {
+			out = append(out, e.nodes...)
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	parts := 1
+	if o.Kind == workload.Group {
+		parts = len(o.Ops)
+	}
+	if len(out) <= maxDepends && (len(out) == 1 || len(out)*parts <= maxEdges) {
+		return out, nil
+	}
+	joined, err := p.node("join", computeNode, out, nil)
+	return []uint64{joined}, err
+}
+
+// node writes a node, which ends that which is held. more are its further fields.
+func (p *printer) node(name string, kind nodeType, depends []uint64, more []byte) (id uint64, err error) {
+	if err := p.flush(); err != nil {
+		return 0, err
+	}
+	id = p.nodes
+	p.nodes++
 	var b []byte
 	number := func(field protowire.Number, n uint64) {
 		b = protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), n)
 	}
-	number(nodeID, p.nodes)
-	b = protowire.AppendString(protowire.AppendTag(b, nodeName, protowire.BytesType), nodeLabel(o))
+	number(nodeID, id)
+	b = protowire.AppendString(protowire.AppendTag(b, nodeName, protowire.BytesType), name)
+	number(nodeKind, uint64(kind))
 	b = appendPacked(b, nodeData, depends)
 	b = appendAttribute(b, nodeAttribute, "is_cpu_op", 27, "", 0)
-	switch o.Kind {
-	case workload.Calc:
-		number(nodeKind, uint64(computeNode))
-		number(nodeDuration, uint64(o.Nanos+500)/1000)
-	case workload.Coll, workload.Send, workload.Recv:
-		var err error
-		if b, err = p.communication(b, o); err != nil {
-			return nil, err
-		}
-	default:
-		number(nodeKind, uint64(metadataNode))
+	b = append(b, more...)
+	if len(p.carried) > 0 {
+		b = appendAttribute(b, nodeAttribute, attrBefore, attributeText, p.carriedList(), 0)
 	}
-	if own != "" {
-		b = appendAttribute(b, nodeAttribute, attrOp, attributeText, own, 0)
+	if p.own != "" {
+		b = appendAttribute(b, nodeAttribute, attrOp, attributeText, p.own, 0)
+		p.own = ""
 	}
-	return b, nil
+	p.held = b
+	return id, nil
 }
 
-// appendPacked appends a list of nodes, each once.
+// appendPacked appends a sorted list of nodes.
 func appendPacked(b []byte, field protowire.Number, list []uint64) []byte {
 	if len(list) == 0 {
 		return b
 	}
-	slices.Sort(list)
 	var packed []byte
-	for _, id := range slices.Compact(list) {
+	for _, id := range list {
 		packed = protowire.AppendVarint(packed, id)
 	}
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), packed)
-}
-
-// nodeLabel is the name of a node.
-func nodeLabel(o *workload.Op) string {
-	if o.Name != "" {
-		return o.Name
-	}
-	if o.Func != "" {
-		return string(o.Func)
-	}
-	return string(o.Kind)
-}
-
-// communication adds what a node of communication has.
-func (p *printer) communication(b []byte, o *workload.Op) ([]byte, error) {
-	c := p.comms.Of(o.Comm, p.rank)
-	size, err := workload.TypeSize(o.Type)
-	if err != nil {
-		return nil, err
-	}
-	kind, bytes := collectiveNode, o.Count*size
-	attribute := func(name string, n int) { b = appendAttribute(b, nodeAttribute, name, 7, "", uint64(n)) }
-	if o.Kind == workload.Coll {
-		if f := o.Func; f == workload.ReduceScatter || f == workload.AllToAll || f == workload.Scatter {
-			bytes *= int64(len(c.Ranks))
-		}
-		b = appendAttribute(b, nodeAttribute, "comm_type", 9, "", uint64(slices.Index(functions, o.Func)))
-		if len(c.Ranks) < p.ranks {
-			b = appendAttribute(b, nodeAttribute, "pg_name", attributeText, p.names[c], 0)
-		}
-	} else {
-		if o.Peer < 0 || o.Peer >= len(c.Ranks) {
-			return nil, fmt.Errorf("peer %d of a communicator of %d ranks", o.Peer, len(c.Ranks))
-		}
-		if kind = sendNode; o.Kind == workload.Recv {
-			kind = receiveNode
-			attribute("comm_src", c.Ranks[o.Peer])
-			attribute("comm_dst", p.rank)
-		} else {
-			attribute("comm_src", p.rank)
-			attribute("comm_dst", c.Ranks[o.Peer])
-		}
-		attribute("comm_tag", 0)
-	}
-	b = protowire.AppendVarint(protowire.AppendTag(b, nodeKind, protowire.VarintType), uint64(kind))
-	return appendAttribute(b, nodeAttribute, "comm_size", 9, "", uint64(bytes)), nil
 }
 
 // appendAttribute appends an AttributeProto. field is that of its value: a text, or else a number.
@@ -256,34 +324,4 @@ func appendAttribute(b []byte, number protowire.Number, name string, field proto
 		a = protowire.AppendVarint(protowire.AppendTag(a, field, protowire.VarintType), value)
 	}
 	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), a)
-}
-
-// readOwn reads traces that this package has written.
-func readOwn(traces []*trace) (*workload.Workload, error) {
-	var head workload.Head
-	if err := json.Unmarshal([]byte(traces[0].head[attrHead]), &head); err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", traces[0].file, attrHead, err)
-	}
-	if head.Ranks != len(traces) || traces[len(traces)-1].number != head.Ranks-1 {
-		return nil, fmt.Errorf("%s: the workload has %s, given: %s: give one per rank", traces[0].file, units.Count(head.Ranks, "rank"), units.Count(len(traces), "file"))
-	}
-	lists := make([][]workload.Op, len(traces))
-	for i, t := range traces {
-		if t.head[attrHead] != traces[0].head[attrHead] {
-			return nil, fmt.Errorf("%s and %s are of different workloads", traces[0].file, t.file)
-		}
-		for _, n := range t.nodes {
-			if n.own == "" {
-				continue // of a group
-			}
-			var o workload.Op
-			if err := json.Unmarshal([]byte(n.own), &o); err != nil {
-				return nil, fmt.Errorf("%s: node %d: %w", t.file, n.id, err)
-			}
-			lists[i] = append(lists[i], o)
-		}
-	}
-	w := &workload.Workload{Head: head}
-	w.Ops = perrank.Join(lists, perrank.Comms(w))
-	return w, nil
 }

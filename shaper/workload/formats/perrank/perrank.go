@@ -5,6 +5,7 @@ package perrank
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -70,30 +71,60 @@ func equal(a, b *workload.Op) bool {
 		slices.EqualFunc(a.Ops, b.Ops, func(x, y workload.Op) bool { return equal(&x, &y) })
 }
 
-// Split returns the operations of each rank of w, in order. They name no ranks, each names its communicator, and peers are
-// not relative.
-func Split(w *workload.Workload) ([][]workload.Op, error) {
-	comms := Comms(w)
-	ix := NewIndex(comms)
-	out := make([][]workload.Op, w.Head.Ranks)
-	for i := range w.Ops {
-		o := w.Ops[i]
-		if len(comms) == 1 && o.Comm == "" && hasComm(o.Kind) {
-			o.Comm = comms[0].Name
-		}
-		ranks := o.Ranks
-		if len(ranks) == 0 {
-			ranks = members(&o, w.Head.Ranks, comms)
-		}
-		for _, r := range ranks {
-			if r >= len(out) {
-				return nil, fmt.Errorf("operation %d: rank %d of a workload of %d ranks", i+1, r, len(out))
-			}
-			own, err := forRank(o, r, comms, ix)
+// Splitter gives the operations of one rank after the other, so that not those of all ranks are in memory at once.
+type Splitter struct {
+	// Comms are the communicators: the world if the workload names none.
+	Comms []workload.Comm
+	// Index finds them.
+	Index Index
+
+	of   *workload.Index
+	only string // the name of the communicators, if they have one
+}
+
+// NewSplitter checks w and returns its splitter.
+func NewSplitter(w *workload.Workload) (*Splitter, error) {
+	of, err := w.Index()
+	if err != nil {
+		return nil, err
+	}
+	s := &Splitter{Comms: Comms(w), of: of}
+	s.Index = NewIndex(s.Comms)
+	if len(of.Names) == 1 {
+		s.only = of.Names[0]
+	}
+	return s, nil
+}
+
+// Rank yields the operations of a rank, in order. They name no ranks, each names its communicator, and peers are not
+// relative. After an error there are no more.
+func (s *Splitter) Rank(r int) iter.Seq2[workload.Op, error] {
+	return func(yield func(workload.Op, error) bool) {
+		for i, o := range s.of.OfRank(r) {
+			own, err := s.forRank(*o, r)
 			if err != nil {
-				return nil, fmt.Errorf("operation %d: %w", i+1, err)
+				err = fmt.Errorf("operation %d: %w", i+1, err)
 			}
-			out[r] = append(out[r], own)
+			if !yield(own, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Split returns the operations of each rank of w, as [Splitter] does.
+func Split(w *workload.Workload) ([][]workload.Op, error) {
+	s, err := NewSplitter(w)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]workload.Op, w.Head.Ranks)
+	for r := range out {
+		for o, err := range s.Rank(r) {
+			if err != nil {
+				return nil, err
+			}
+			out[r] = append(out[r], o)
 		}
 	}
 	return out, nil
@@ -112,7 +143,7 @@ func hasComm(k workload.Kind) bool {
 }
 
 // forRank is the operation as rank r calls it.
-func forRank(o workload.Op, r int, comms []workload.Comm, ix Index) (workload.Op, error) {
+func (s *Splitter) forRank(o workload.Op, r int) (workload.Op, error) {
 	o.Ranks = nil
 	o.After = slices.Clone(o.After)
 	o.Ops = slices.Clone(o.Ops)
@@ -120,18 +151,18 @@ func forRank(o workload.Op, r int, comms []workload.Comm, ix Index) (workload.Op
 		if inner.Comm == "" {
 			inner.Comm = o.Comm
 		}
-		if inner.Comm == "" && len(comms) == 1 {
-			inner.Comm = comms[0].Name
-		}
 		var err error
-		if o.Ops[i], err = forRank(inner, r, comms, ix); err != nil {
+		if o.Ops[i], err = s.forRank(inner, r); err != nil {
 			return o, err
 		}
 	}
 	if !hasComm(o.Kind) {
 		return o, nil
 	}
-	c := ix.Of(o.Comm, r)
+	if o.Comm == "" {
+		o.Comm = s.only
+	}
+	c := s.Index.Of(o.Comm, r)
 	if c == nil {
 		return o, fmt.Errorf("rank %d is in no communicator %q", r, o.Comm)
 	}
