@@ -32,7 +32,8 @@ type expectOptions struct {
 	Steps      int    // of the workload
 	Plot       string // of the workload
 	Sweep      string
-	Force      bool // replace the file of Plot
+	GOAL       string // of the workload
+	Force      bool   // replace the files of Plot and GOAL
 }
 
 // AddFlags adds the flags to fs.
@@ -46,7 +47,8 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take? - for standard input")
 	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "calculate"))
 	fs.StringVar(&o.Plot, "plot", "", "with --workload: `file` for a plot of the parts of the steps, as SVG")
-	fs.BoolVar(&o.Force, "force", false, "replace the file of --plot")
+	fs.StringVar(&o.GOAL, "goal", "", "with --workload: `file` for the job as GOAL, each call as NCCL's sends and receives")
+	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --goal")
 	fs.IntVar(&o.Steps, "steps", 0, "with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
 	g.addJSONFlag(fs)
 	g.addQuietFlag(fs)
@@ -85,7 +87,9 @@ several tables, that of the collective is judged and a note names the others; --
 judges all, each as what it names or its rows show (--json: a list).
 With --workload it calculates how long the steps of a job take (docs/workloads.md), as
 ` + "`ddlemu replay`" + ` measures them, without running a call: all computations, collectives, sends
-and receives, on the streams and in the order of the workload.
+and receives, on the streams and in the order of the workload. --goal writes the job for simulators
+that read GOAL (LogGOPSim, ATLAHS): a send and a receive for each message of NCCL's kernels, by
+the algorithm, protocol and channels that NCCL chose on this fabric.
 
 --sweep bw=10G..800G calculates all of this for several values of a parameter of all
 links, as ` + "`ddlemu replay --sweep`" + ` plays them: for a collective with a row for each size and
@@ -110,6 +114,7 @@ interrupted: then the output has the rows so far, and the verdict is incomplete.
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
   ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
   ddlemu expect --workload step.jsonl --profile eth10 --nodes 2
+  ddlemu expect --workload step.jsonl --profile ndr400 --nodes 8 --goal step.goal
   ddlemu expect allreduce --profile eth10 --ranks 2 -b 64K -e 4M -f 4 --sweep bw=10G..100G`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.Workload != "" {
@@ -118,7 +123,7 @@ interrupted: then the output has the rows so far, and the verdict is incomplete.
 				}
 				return nil
 			}
-			for _, name := range []string{"plot", "force", "steps"} {
+			for _, name := range []string{"plot", "goal", "force", "steps"} {
 				if o.flags.Changed(name) {
 					return badInput("--%s: is for --workload", name)
 				}

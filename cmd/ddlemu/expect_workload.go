@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/replay"
@@ -22,8 +23,11 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 	if o.flags.Changed("steps") && o.Steps < 1 {
 		return badInput("--steps %d: must be at least 1", o.Steps)
 	}
-	if o.Plot != "" {
-		if err := checkFile("--plot", o.Plot, o.Force); err != nil {
+	for _, f := range []struct{ flag, path string }{{"--plot", o.Plot}, {"--goal", o.GOAL}} {
+		if f.path == "" {
+			continue
+		}
+		if err := checkFile(f.flag, f.path, o.Force); err != nil {
 			return err
 		}
 	}
@@ -46,7 +50,7 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 	show, stop := g.showProgress("expect")
 	defer stop()
 	e.Progress = show.Set
-	r, err := replay.Forecast(ctx, replay.Options{On: e, Workload: ix, Steps: o.Steps})
+	r, err := o.forecastWorkload(ctx, replay.Options{On: e, Workload: ix, Steps: o.Steps})
 	if err != nil {
 		return err
 	}
@@ -59,4 +63,17 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 		return g.printJSON(r.Report())
 	}
 	return r.WriteText(g.Stdout, "")
+}
+
+// forecastWorkload calculates the times, and writes the messages if they are wanted.
+func (o *expectOptions) forecastWorkload(ctx context.Context, of replay.Options) (r *replay.Result, err error) {
+	if o.GOAL == "" {
+		return replay.Forecast(ctx, of)
+	}
+	err = writeFile("--goal", o.GOAL, o.Force, 0o644, func(out io.Writer) error {
+		of.GOAL = out
+		r, err = replay.Forecast(ctx, of)
+		return err
+	})
+	return r, err
 }

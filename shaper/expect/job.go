@@ -144,37 +144,51 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) item(rank, i int) (item, error) {
-	in := &b.job.Ranks[rank][i]
-	for _, a := range in.After {
-		if a < 0 || a >= i {
-			return item{}, fmt.Errorf("waits for item %d, which is not before it", a)
-		}
+	local, err := b.check(rank, i)
+	if err != nil {
+		return item{}, err
 	}
+	in := &b.job.Ranks[rank][i]
 	it := item{stream: in.Stream, after: in.After}
 	switch in.Kind {
 	case Compute:
-		if it.nanos = in.Nanos; in.Nanos < 0 {
-			return item{}, fmt.Errorf("computes for %d ns", in.Nanos)
-		}
-		return it, nil
+		it.nanos = in.Nanos
 	case HostWait:
 		it.host = true
-		return it, nil
+	default:
+		it.comm = in.Comm
+		it.call, err = b.source(in, local)
+	}
+	return it, err
+}
+
+// check checks an item. local is the rank in the communicator of its call.
+func (b *jobBuilder) check(rank, i int) (local int, err error) {
+	in := &b.job.Ranks[rank][i]
+	for _, a := range in.After {
+		if a < 0 || a >= i {
+			return 0, fmt.Errorf("waits for item %d, which is not before it", a)
+		}
+	}
+	switch in.Kind {
+	case Compute:
+		if in.Nanos < 0 {
+			return 0, fmt.Errorf("computes for %d ns", in.Nanos)
+		}
+		return 0, nil
+	case HostWait:
+		return 0, nil
 	case Collective, Exchange:
 	default:
-		return item{}, fmt.Errorf("kind %d: unknown", in.Kind)
+		return 0, fmt.Errorf("kind %d: unknown", in.Kind)
 	}
 	if in.Comm < 0 || in.Comm >= len(b.job.Comms) {
-		return item{}, fmt.Errorf("communicator %d: there are %d", in.Comm, len(b.job.Comms))
+		return 0, fmt.Errorf("communicator %d: there are %d", in.Comm, len(b.job.Comms))
 	}
-	local := slices.Index(b.job.Comms[in.Comm].Ranks, rank)
-	if local < 0 {
-		return item{}, fmt.Errorf("communicator %d does not have this rank", in.Comm)
+	if local = slices.Index(b.job.Comms[in.Comm].Ranks, rank); local < 0 {
+		return 0, fmt.Errorf("communicator %d does not have this rank", in.Comm)
 	}
-	it.comm = in.Comm
-	var err error
-	it.call, err = b.source(in, local)
-	return it, err
+	return local, nil
 }
 
 // source is what a rank, local in its communicator, calls.
@@ -227,26 +241,15 @@ type callPart struct {
 
 func (b *jobBuilder) collective(in *Item) (*jobCall, error) {
 	jc := &b.job.Comms[in.Comm]
-	if in.Call < 0 || in.Call >= len(jc.Calls) {
-		return nil, fmt.Errorf("call %d: communicator %d has %d", in.Call, in.Comm, len(jc.Calls))
-	}
 	if known := b.calls[[2]int{in.Comm, in.Call}]; known != nil {
 		return known, nil
 	}
 	jcall := &jobCall{ranks: jc.Ranks, cache: &b.cache}
-	b.calls[[2]int{in.Comm, in.Call}] = jcall
-	if len(jc.Ranks) == 1 {
-		return jcall, nil
-	}
-	for _, d := range slices.Concat(jc.Calls[in.Call]...) {
-		if d.Coll == nccl.HyperCube {
-			return nil, fmt.Errorf("%v is not one call of NCCL: give its exchanges", d.Coll)
-		}
-	}
 	var err error
-	if jcall.parts, err = b.parts(in.Comm, jc.Calls[in.Call]); err != nil {
+	if jcall.parts, err = b.partsOf(in); err != nil {
 		return nil, err
 	}
+	b.calls[[2]int{in.Comm, in.Call}] = jcall
 	for i := range jcall.parts {
 		part := &jcall.parts[i]
 		p, err := part.plan()
@@ -258,6 +261,23 @@ func (b *jobBuilder) collective(in *Item) (*jobCall, error) {
 		}
 	}
 	return jcall, nil
+}
+
+// partsOf are the collectives of an item. There are none in a communicator of one rank.
+func (b *jobBuilder) partsOf(in *Item) ([]callPart, error) {
+	jc := &b.job.Comms[in.Comm]
+	if in.Call < 0 || in.Call >= len(jc.Calls) {
+		return nil, fmt.Errorf("call %d: communicator %d has %d", in.Call, in.Comm, len(jc.Calls))
+	}
+	if len(jc.Ranks) == 1 {
+		return nil, nil
+	}
+	for _, d := range slices.Concat(jc.Calls[in.Call]...) {
+		if d.Coll == nccl.HyperCube {
+			return nil, fmt.Errorf("%v is not one call of NCCL: give its exchanges", d.Coll)
+		}
+	}
+	return b.parts(in.Comm, jc.Calls[in.Call])
 }
 
 // parts are the collectives of a call, in NCCL's order, with their channels.
@@ -293,7 +313,22 @@ func (p *callPart) plan() (*plan, error) {
 	if p.shares == nil {
 		return p.call.plan()
 	}
-	return p.call.planOf(p.shares)
+	return p.call.planOf(p.shares, nil)
+}
+
+// planOf is the plan of one rank.
+func (p *callPart) planOf(rank int) (*plan, error) {
+	if p.call.Coll.IsP2P() {
+		return p.call.p2pPlanOf([]int{rank})
+	}
+	shares := p.shares
+	if shares == nil {
+		var err error
+		if shares, err = p.call.shares(); err != nil {
+			return nil, err
+		}
+	}
+	return p.call.planOf(shares, &rank)
 }
 
 func (c *jobCall) take(rank int) *kernel {
@@ -348,21 +383,34 @@ func (p *planCache) add(c *jobCall) {
 
 // exchange makes the kernel of a rank's group of sends and receives.
 func (b *jobBuilder) exchange(in *Item, local int) (*kernel, error) {
+	c, p, err := b.exchangePlan(in, local)
+	if err != nil {
+		return nil, err
+	}
+	conns, err := b.bind(p, in.Comm)
+	if err != nil {
+		return nil, err
+	}
+	return p.kernels(conns, c.Ranks)[local], nil
+}
+
+// exchangePlan makes the plan of a rank's group of sends and receives.
+func (b *jobBuilder) exchangePlan(in *Item, local int) (*call, *plan, error) {
 	jc := &b.job.Comms[in.Comm]
 	d := jc.P2P
 	d.Coll, d.Count, d.ElemSize = nccl.SendRecv, 0, 1
 	c, err := b.call(in.Comm, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for peer := range in.Sends {
 		if peer < 0 || peer >= c.Ranks {
-			return nil, fmt.Errorf("sends to rank %d of %d", peer, c.Ranks)
+			return nil, nil, fmt.Errorf("sends to rank %d of %d", peer, c.Ranks)
 		}
 	}
 	for peer := range in.Recvs {
 		if peer < 0 || peer >= c.Ranks {
-			return nil, fmt.Errorf("receives from rank %d of %d", peer, c.Ranks)
+			return nil, nil, fmt.Errorf("receives from rank %d of %d", peer, c.Ranks)
 		}
 	}
 	c.messages = func(rank, peer int) int64 {
@@ -380,14 +428,7 @@ func (b *jobBuilder) exchange(in *Item, local int) (*kernel, error) {
 		return -1
 	}
 	p, err := c.p2pPlanOf([]int{local})
-	if err != nil {
-		return nil, err
-	}
-	conns, err := b.bind(p, in.Comm)
-	if err != nil {
-		return nil, err
-	}
-	return p.kernels(conns, c.Ranks)[local], nil
+	return c, p, err
 }
 
 // oneKernel is the kernel of a rank whose peers have calls of their own.

@@ -265,14 +265,28 @@ func (c *call) patPlan(p *plan, s share) {
 	if gathers {
 		hops, away = shape.gather(), -1
 	}
+	slots := map[int][]int{} // of the messages of a chunk, by dimension: what one rank sends, each sends
+	for _, h := range hops {
+		if h.postSend {
+			slots[h.sendDim] = append(slots[h.sendDim], h.slot+1)
+		}
+	}
 	for rank := range c.Ranks {
+		if !p.wants(rank) {
+			continue
+		}
 		peer := func(dim, sign int) int { return (rank + sign*(1<<dim) + c.Ranks) % c.Ranks }
 		chunk := func(n uint64, times int) loop {
 			l := loop{repeat: times}
+			arrived := map[int]int{} // messages by dimension
 			for _, h := range hops {
 				a := action{recvAhead: uint64(h.recvAhead), sendAhead: uint64(h.sendAhead), keepRecv: !h.postRecv, keepSend: !h.postSend}
 				if h.recvDim >= 0 {
 					a.recv = []int{p.conn(peer(h.recvDim, -away), rank, s.channel, ncclSteps)}
+				}
+				if h.postRecv {
+					a.received = uint64(slots[h.recvDim][arrived[h.recvDim]]) * n * elem
+					arrived[h.recvDim]++
 				}
 				if h.sendDim >= 0 {
 					a.send = []int{p.conn(rank, peer(h.sendDim, away), s.channel, ncclSteps)}

@@ -14,6 +14,7 @@ type plan struct {
 	blocks []block
 	byEnds map[[3]int]int // conns by source, destination and channel
 	kernel int            // that gets the blocks which are added
+	only   *int           // the rank of which the plan is wanted; nil for all
 }
 
 // connSpec is one direction between two ranks on one channel.
@@ -48,9 +49,21 @@ type action struct {
 	// PAT needs several actions for a message, and has several messages open at once.
 	recvAhead, sendAhead uint64 // messages beyond the next one
 	keepRecv, keepSend   bool   // later actions use the same message
+	received             uint64 // bytes of the message that is received with this action
+}
+
+// bytesReceived are those of each message that the action receives. Without PAT a message is passed on as it came.
+func (a *action) bytesReceived() uint64 {
+	if a.received > 0 {
+		return a.received
+	}
+	return a.bytes
 }
 
 func newPlan() *plan { return &plan{byEnds: map[[3]int]int{}} }
+
+// wants says whether the blocks of a rank are wanted.
+func (p *plan) wants(rank int) bool { return p.only == nil || *p.only == rank }
 
 // conn returns the index of a connection, which it adds on first use.
 func (p *plan) conn(src, dst, channel int, slots uint64) int {
@@ -135,12 +148,13 @@ func (c *call) plan() (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.planOf(shares)
+	return c.planOf(shares, nil)
 }
 
-// planOf makes the plan of a collective whose channels have these shares.
-func (c *call) planOf(shares []share) (*plan, error) {
+// planOf makes the plan of a collective whose channels have these shares, of one rank or, with nil, of all.
+func (c *call) planOf(shares []share, only *int) (*plan, error) {
 	p := newPlan()
+	p.only = only
 	for _, share := range shares {
 		switch {
 		case c.Algo == Tree:

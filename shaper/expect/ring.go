@@ -31,6 +31,9 @@ func (c *call) ringPlan(p *plan, s share, make loopMaker) {
 	n, slots := c.Ranks, c.slots()
 	for i := range n {
 		at := func(k int) int { return ring[(zero+i+k)%n] }
+		if !p.wants(at(0)) {
+			continue
+		}
 		h := &ringRank{
 			call: c, n: n, index: i, rank: at(0), next: at(1), prev: at(n - 1),
 			from: p.conn(at(n-1), at(0), s.channel, slots),

@@ -7,6 +7,9 @@ package expect
 func (c *call) treePlan(p *plan, s share) {
 	slots := c.slots()
 	for rank, l := range c.Trees[s.channel] {
+		if !p.wants(rank) {
+			continue
+		}
 		var fromDown, toDown []int
 		for _, d := range l.Down {
 			if d == -1 {

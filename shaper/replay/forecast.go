@@ -32,12 +32,23 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	a.facts.plans, a.facts.Steps = plans, a.o.Steps
-	a.o.say("the model plays", -1)
-	spans, err := a.facts.expected(ctx)
+	m, err := newModeller(&a.facts)
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Facts: a.facts, Forecast: true, Steps: measureSteps(plans, spans, 1)}
+	var notes []string
+	if a.o.GOAL != nil {
+		a.o.say("its messages are written", -1)
+		if notes, err = writeGOAL(a.o.GOAL, &m.job, m.fabric); err != nil {
+			return nil, err
+		}
+	}
+	a.o.say("the model plays", -1)
+	spans, err := m.play(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Facts: a.facts, Forecast: true, Steps: measureSteps(plans, spans, 1), Notes: notes}
 	r.Composition = compose(plans, spans, r.Steps, 1)
 	for _, s := range r.Steps {
 		r.Time += s.Time

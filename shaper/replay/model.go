@@ -18,6 +18,15 @@ import (
 // plays NCCL's schedules of all calls with shaper/expect: a host costs nothing there, and data within a node takes no
 // time.
 func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
+	m, err := newModeller(f)
+	if err != nil {
+		return nil, err
+	}
+	return m.play(ctx)
+}
+
+// newModeller makes the job of the plans.
+func newModeller(f *Facts) (*modeller, error) {
 	m := &modeller{facts: f, numbers: map[Call]int{}, groups: map[string]int{}}
 	m.job.Connected = connectsFirst(f.Fabric)
 	if err := m.addComms(); err != nil {
@@ -30,17 +39,20 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 		}
 		m.job.Ranks = append(m.job.Ranks, items)
 	}
-	of, err := emulate.NewCommunicator(f.Fabric, f.Node, f.variables.get).Fabric(nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	used := newOccupation(f.Steps)
+	var err error
+	m.fabric, err = emulate.NewCommunicator(f.Fabric, f.Node, f.variables.get).Fabric(nil, nil)
+	return m, err
+}
+
+// play is when the operations begin and end.
+func (m *modeller) play(ctx context.Context) ([][]bench.Span, error) {
+	used := newOccupation(m.facts.Steps)
 	m.job.Occupied = used.add
-	e, err := expect.SimulateJob(ctx, &m.job, of)
+	e, err := expect.SimulateJob(ctx, &m.job, m.fabric)
 	if err != nil {
 		return nil, err
 	}
-	f.occupied = used
+	m.facts.occupied = used
 	out := make([][]bench.Span, len(e.Spans))
 	for r, spans := range e.Spans {
 		first := 0
@@ -56,6 +68,7 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 type modeller struct {
 	facts   *Facts
 	job     expect.Job
+	fabric  *expect.Fabric
 	numbers map[Call]int   // of collectives that are not in a group, in the Calls of their communicator
 	groups  map[string]int // of groups, the same
 	last    [][]int        // by rank and item: the last of its items in the job

@@ -37,6 +37,8 @@ type Options struct {
 	Groups *p2p.Plan
 	// Repeat is how often the steps are played, each time after all ranks have ended; 0 for once.
 	Repeat int
+	// GOAL, if not nil, gets the job of a forecast as GOAL, its calls as the sends and receives of NCCL.
+	GOAL io.Writer
 
 	variables jobVariables
 }

@@ -151,7 +151,14 @@ func (c *converter) misordered() (n int) {
 // a send of NCCL ends when it is received, those of GOAL before, so that all ranks could wait for ever.
 func requirements(tasks []task, i int) (out []int, early bool) {
 	seen := map[int]bool{i: true}
-	next := slices.Clone(tasks[i].starts)
+	var next []int
+	for _, s := range tasks[i].starts {
+		if onOneStream(&tasks[i], &tasks[s]) { // it waits for the end of s anyway
+			out = append(out, s)
+		} else {
+			next = append(next, s)
+		}
+	}
 	add := func(required []int) {
 		for _, d := range required {
 			if tasks[i].kind == workload.Recv && tasks[d].kind == workload.Send {
@@ -173,6 +180,11 @@ func requirements(tasks []task, i int) (out []int, early bool) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out), early
+}
+
+// onOneStream says whether the operations of two tasks of a rank are on one stream.
+func onOneStream(a, b *task) bool {
+	return a.kind == b.kind && (a.kind == workload.Calc && a.cpu == b.cpu || a.kind != workload.Calc && a.peer == b.peer)
 }
 
 // sorted orders tasks such that each comes after those that it requires, by priority where that leaves a choice.

@@ -102,6 +102,32 @@ func TestReceiveAfterSend(t *testing.T) {
 	}
 }
 
+// A send that starts when the one before it to the same rank has started waits for that one, and for nothing more: the
+// requirements of a long row of sends do not add up.
+func TestSendsInARow(t *testing.T) {
+	const n = 12_000 // more than maxRequirements
+	var a, b strings.Builder
+	for i := 1; i <= n; i++ {
+		fmt.Fprintf(&a, "l%d: send 4b to 1\n", i)
+		fmt.Fprintf(&b, "l%d: recv 4b from 0\n", i)
+		if i > 1 {
+			fmt.Fprintf(&a, "l%d irequires l%d\n", i, i-1)
+		}
+		if i > 8 {
+			fmt.Fprintf(&a, "l%d requires l%d\n", i, i-8)
+		}
+	}
+	w, err := read("num_ranks 2\nrank 0 {\n" + a.String() + "}\nrank 1 {\n" + b.String() + "}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range w.Ops {
+		if o.Kind == workload.Send && o.ID == n && !slices.Equal(o.After, []int{n - 8, n - 1}) {
+			t.Errorf("the last send is after %v", o.After)
+		}
+	}
+}
+
 // What was read and written is read again, equal.
 func TestWriteRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -163,6 +189,9 @@ func TestWrite(t *testing.T) {
 		}},
 		{Kind: workload.Wait, Ranks: workload.Ranks{0}},
 		{Kind: workload.Calc, Stream: "d", Nanos: 7, Ranks: workload.Ranks{0}},
+		{Kind: workload.Calc, Stream: "d", Nanos: 8, Ranks: workload.Ranks{0}},
+		{Kind: workload.Calc, Stream: "cpu0", Nanos: 9, Ranks: workload.Ranks{0}},
+		{Kind: workload.Calc, Stream: "cpu0", Nanos: 10, Ranks: workload.Ranks{0}},
 		{Kind: workload.Step},
 	}}
 	var out bytes.Buffer
@@ -172,13 +201,14 @@ func TestWrite(t *testing.T) {
 	rank0, _, _ := strings.Cut(out.String(), "rank 1")
 	lines := strings.Split(strings.TrimSpace(rank0), "\n")
 	for _, want := range []string{"l1: calc 5 cpu 100", "l2 requires l1", "l3: send 12b to 1 tag 0 cpu 0 nic 0", "l4: recv 12b from 1 tag 0 cpu 0 nic 0",
-		"l5: calc 7 cpu 101", "l5 requires l2", "l5 requires l3", "l5 requires l4"} {
+		"l5: calc 7 cpu 101", "l5 requires l2", "l5 requires l3", "l5 requires l4",
+		"l6 requires l5", "l7 requires l2", "l8: calc 10 cpu 0", "l8 requires l2", "l8 requires l3"} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no %q in\n%s", want, rank0)
 		}
 	}
 	w.Ops = []workload.Op{{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"}}
-	if err := Write(&out, w); err == nil || !strings.Contains(err.Error(), "coll AllReduce: GOAL has only computations") {
+	if err := Write(&out, w); err == nil || !strings.Contains(err.Error(), "coll AllReduce: GOAL has only computations") || !strings.Contains(err.Error(), "--goal OUT.goal") {
 		t.Errorf("a collective: %v", err)
 	}
 }

@@ -3,9 +3,9 @@
 package goal
 
 import (
-	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,78 +13,142 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// Write writes a workload of computations, sends, receives and groups of them. It refuses collectives: GOAL has none.
-// Streams, and the host's waits, become requirements. Steps and the upper bounds of durations are lost.
+// Write writes a workload of computations, sends, receives and groups of them, rank by rank. It refuses collectives: GOAL has
+// none, and how NCCL does one depends on the fabric. Streams, and the host's waits, become requirements. Steps and the upper
+// bounds of durations are lost.
 func Write(out io.Writer, w *workload.Workload) error {
-	ranks, err := perrank.Split(w)
+	split, err := perrank.NewSplitter(w)
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriter(out)
-	fmt.Fprintf(b, "num_ranks %d\n", len(ranks))
-	comms := perrank.NewIndex(perrank.Comms(w))
-	for r, ops := range ranks {
-		fmt.Fprintf(b, "\nrank %d {\n", r)
-		p := &printer{out: b, rank: r, comms: comms, cpus: map[string]int{}, last: map[string][]string{}, ids: map[int][]string{}}
-		for i := range ops {
-			if err := p.op(&ops[i]); err != nil {
-				return fmt.Errorf("rank %d: operation %d: %w", r, i+1, err)
+	tasks := NewTasks(out, w.Head.Ranks)
+	for r := range w.Head.Ranks {
+		p := &printer{tasks: tasks, rank: r, comms: split.Index, cpus: map[string]int{}, streams: map[string]*stream{}, ends: map[int]end{}, waited: map[string]end{}}
+		err := tasks.Rank(r, func() error {
+			n := 0
+			for o, err := range split.Rank(r) {
+				if n++; err == nil {
+					err = p.op(&o)
+				}
+				if err != nil {
+					return fmt.Errorf("rank %d: operation %d: %w", r, n, err)
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		fmt.Fprintln(b, "}")
 	}
-	return b.Flush()
+	return tasks.Flush()
 }
 
 // printer writes the tasks of a rank.
 type printer struct {
-	out    io.Writer
-	rank   int
-	comms  perrank.Index
-	cpus   map[string]int
-	last   map[string][]string // labels of the last operation of each stream
-	ids    map[int][]string    // labels of the operations with an id
-	waited []string            // labels that the host has waited for
-	labels int
+	tasks   *Tasks
+	rank    int
+	comms   perrank.Index
+	cpus    map[string]int
+	streams map[string]*stream
+	ends    map[int]end    // of the operations with an id
+	waited  map[string]end // the last operation of each stream that the host has waited for
+	waits   int            // of the host
 }
 
+// stream is a stream of a rank.
+type stream struct {
+	last  end
+	waits int // the last operation comes after so many waits of the host
+}
+
+// end is the end of an operation.
+type end struct {
+	stream string
+	place  int // of the operation on its stream, from 1
+	tasks  []int
+}
+
+// maxEdges is the number of requirements of an operation from which on they are joined in one task.
+const maxEdges = 4000
+
 func (p *printer) op(o *workload.Op) error {
-	requires := append([]string(nil), p.waited...)
-	for _, id := range o.After {
-		requires = append(requires, p.ids[id]...)
-	}
 	switch o.Kind {
 	case workload.Step:
 		return nil
 	case workload.Wait:
-		if len(o.After) == 0 {
-			for _, labels := range p.last {
-				requires = append(requires, labels...)
-			}
-		}
-		p.waited = requires
+		p.wait(o)
 		return nil
 	}
-	if !p.implied(o) {
-		requires = append(requires, p.last[o.Stream]...)
+	st := p.streams[o.Stream]
+	if st == nil {
+		st = &stream{}
+		p.streams[o.Stream] = st
 	}
 	parts := []workload.Op{*o}
 	if o.Kind == workload.Group {
 		parts = o.Ops
 	}
-	var labels []string
+	requires, err := p.requires(o, st, len(parts))
+	if err != nil {
+		return err
+	}
+	var tasks []int
 	for i := range parts {
-		label, err := p.task(&parts[i], o.Stream, requires)
+		task, err := p.task(&parts[i], o.Stream)
 		if err != nil {
 			return err
 		}
-		labels = append(labels, label)
+		task.Requires = requires
+		n, err := p.tasks.Add(task)
+		if err != nil {
+			return err
+		}
+		tasks = append(tasks, n)
 	}
-	p.last[o.Stream] = labels
+	st.last, st.waits = end{o.Stream, st.last.place + 1, tasks}, p.waits
 	if o.ID != 0 {
-		p.ids[o.ID] = labels
+		p.ends[o.ID] = st.last
 	}
 	return nil
+}
+
+// wait adds what the host waits for.
+func (p *printer) wait(o *workload.Op) {
+	p.waits++
+	for name, st := range p.streams {
+		if len(o.After) == 0 && st.last.place > 0 {
+			p.waited[name] = st.last
+		}
+	}
+	for _, id := range o.After {
+		if e := p.ends[id]; e.place > p.waited[e.stream].place {
+			p.waited[e.stream] = e
+		}
+	}
+}
+
+// requires are the tasks that must have ended before the parts of an operation start.
+func (p *printer) requires(o *workload.Op, st *stream, parts int) ([]int, error) {
+	var out []int
+	implied := p.implied(o)
+	if !implied {
+		out = append(out, st.last.tasks...)
+	}
+	for _, id := range o.After {
+		out = append(out, p.ends[id].tasks...)
+	}
+	if implied || st.waits < p.waits { // else it requires an operation that comes after these
+		for _, e := range p.waited {
+			out = append(out, e.tasks...)
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if len(out) <= 1 || len(out)*parts <= maxEdges {
+		return out, nil
+	}
+	join, err := p.tasks.Add(&Task{Kind: workload.Calc, Requires: out})
+	return []int{join}, err
 }
 
 // implied tells whether the reader of the file puts the operation on its stream anyway, so that the order on the stream
@@ -101,36 +165,25 @@ func (p *printer) implied(o *workload.Op) bool {
 	return false
 }
 
-// task writes a task and what it requires. Tags are 0: messages of a pair match in order.
-func (p *printer) task(o *workload.Op, stream string, requires []string) (string, error) {
-	p.labels++
-	label := fmt.Sprintf("l%d", p.labels)
+// task is the task of an operation. Tags are 0: messages of a pair match in order.
+func (p *printer) task(o *workload.Op, stream string) (*Task, error) {
 	switch o.Kind {
 	case workload.Calc:
-		fmt.Fprintf(p.out, "%s: calc %d cpu %d\n", label, o.Nanos, p.cpu(stream))
+		return &Task{Kind: o.Kind, Amount: o.Nanos, CPU: p.cpu(stream)}, nil
 	case workload.Send, workload.Recv:
 		c := p.comms.Of(o.Comm, p.rank)
 		size, err := workload.TypeSize(o.Type)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if o.Peer < 0 || o.Peer >= len(c.Ranks) || c.Ranks[o.Peer] == p.rank {
-			return "", fmt.Errorf("peer %d: another rank of communicator %s is expected", o.Peer, o.Comm)
+			return nil, fmt.Errorf("peer %d: another rank of communicator %s is expected", o.Peer, o.Comm)
 		}
-		word := map[workload.Kind]string{workload.Send: "to", workload.Recv: "from"}[o.Kind]
-		fmt.Fprintf(p.out, "%s: %s %db %s %d tag 0 cpu 0 nic 0\n", label, o.Kind, o.Count*size, word, c.Ranks[o.Peer])
-	default:
-		what := strings.TrimSpace(string(o.Kind) + " " + string(o.Func))
-		return "", fmt.Errorf("%s: GOAL has only computations, sends and receives; chakra has collectives", what)
+		return &Task{Kind: o.Kind, Amount: o.Count * size, Peer: c.Ranks[o.Peer]}, nil
 	}
-	seen := map[string]bool{}
-	for _, r := range requires {
-		if !seen[r] {
-			seen[r] = true
-			fmt.Fprintf(p.out, "%s requires %s\n", label, r)
-		}
-	}
-	return label, nil
+	what := strings.TrimSpace(string(o.Kind) + " " + string(o.Func))
+	return nil, fmt.Errorf("%s: GOAL has only computations, sends and receives, and NCCL does a collective in a way that depends on the fabric: "+
+		"`ddlemu expect --workload FILE --profile P --goal OUT.goal` writes its sends and receives", what)
 }
 
 // cpuOf is K of the stream cpuK.

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import "slices"
+
+// taskProgram makes the tasks of a program.
+type taskProgram struct {
+	*taskMaker
+	comm  int
+	plan  *plan
+	at    place
+	start []int // tasks that must have ended before it starts
+
+	inbound  map[int]*inbound // by the plan's number of the connection
+	outbound map[int]*outbound
+	arrived  map[int]int // by connection: the last receive that has ended when the last action was done
+	version  int         // of arrived
+}
+
+// inbound is a connection from which a program receives.
+type inbound struct {
+	sizes    place // of the actions that end a message
+	consumed int   // messages
+	open     []int // tasks of messages that are not consumed
+	last     int   // task; -1 for none
+	// freed are the receives on other connections that had ended when the kernel read a message, by its number modulo the
+	// number of slots: only then its slot is free again.
+	freed [][]int
+}
+
+// outbound is a connection to which a program sends.
+type outbound struct {
+	tasks   []int // of the last messages, as many as may be in flight, by number modulo that
+	sent    int
+	version int // of taskProgram.arrived at the last one
+}
+
+// place is a place in a program.
+type place struct {
+	prog            program
+	loop, times, at int
+}
+
+// next is the next action; nil at the end.
+func (p *place) next() *action {
+	if p.loop == len(p.prog) {
+		return nil
+	}
+	l := &p.prog[p.loop]
+	a := &l.actions[p.at]
+	if p.at++; p.at == len(l.actions) {
+		p.at = 0
+		if p.times++; p.times == l.repeat {
+			p.times = 0
+			p.loop++
+		}
+	}
+	return a
+}
+
+func newTaskProgram(b *taskBlock, p *plan, prog program) *taskProgram {
+	return &taskProgram{
+		taskMaker: b.maker, comm: b.comm, plan: p, at: place{prog: prog}, start: b.ends,
+		inbound: map[int]*inbound{}, outbound: map[int]*outbound{}, arrived: map[int]int{},
+	}
+}
+
+func (p *taskProgram) isDone() bool { return p.at.loop == len(p.at.prog) }
+
+// ends are the tasks at which the program has ended: its last receive and send on each connection.
+func (p *taskProgram) ends() []int {
+	out := p.executed()
+	for _, c := range p.outbound {
+		out = append(out, c.tasks[(c.sent-1)%len(c.tasks)])
+	}
+	return out
+}
+
+// step makes the tasks of the next action.
+func (p *taskProgram) step() error {
+	a := p.at.next()
+	if a == nil {
+		return nil
+	}
+	for _, i := range a.recv {
+		if err := p.receive(i, a); err != nil {
+			return err
+		}
+	}
+	for _, i := range a.recv {
+		if !a.keepRecv {
+			p.consume(i)
+		}
+	}
+	if a.keepSend {
+		return nil
+	}
+	for _, i := range a.send {
+		if err := p.send(i, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive makes the tasks of the messages of a connection up to that of an action, which then has arrived. The kernels of LL and
+// LL128 do not wait for an empty one.
+func (p *taskProgram) receive(i int, a *action) error {
+	spec := &p.plan.conns[i]
+	c := p.inbound[i]
+	if c == nil {
+		c = &inbound{sizes: place{prog: p.at.prog}, last: -1, freed: make([][]int, spec.recvSlots)}
+		p.inbound[i] = c
+	}
+	for len(c.open) <= int(a.recvAhead) {
+		t := &Task{Kind: Receives, Requires: p.start, Bytes: c.nextSize(i)}
+		if number := c.consumed + len(c.open); c.last >= 0 {
+			t.Requires = append([]int{c.last}, c.freed[number%len(c.freed)]...)
+		}
+		t.Requires = slices.Clone(t.Requires)
+		var err error
+		if c.last, err = p.message(t, spec, spec.src); err != nil {
+			return err
+		}
+		c.open = append(c.open, c.last)
+	}
+	n := c.open[a.recvAhead]
+	if before, ok := p.arrived[i]; !a.empty && (!ok || n > before) {
+		p.arrived[i] = n
+		p.version++
+	}
+	return nil
+}
+
+// consume frees the slot of the first open message of a connection.
+func (p *taskProgram) consume(i int) {
+	c := p.inbound[i]
+	c.freed[c.consumed%len(c.freed)] = p.arrivedBesides(i)
+	c.open = c.open[1:]
+	c.consumed++
+}
+
+// arrivedBesides are the receives that have ended on other connections than i.
+func (p *taskProgram) arrivedBesides(i int) (out []int) {
+	for of, n := range p.arrived {
+		if of != i {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// executed are the tasks that have ended when the last action was done.
+func (p *taskProgram) executed() []int {
+	if len(p.arrived) == 0 {
+		return slices.Clone(p.start)
+	}
+	return p.arrivedBesides(-1)
+}
+
+// send makes the task of the next message on a connection.
+func (p *taskProgram) send(i int, a *action) error {
+	spec := &p.plan.conns[i]
+	c := p.outbound[i]
+	if c == nil {
+		c = &outbound{tasks: make([]int, spec.sendSlots)}
+		p.outbound[i] = c
+	}
+	t := &Task{Kind: Sends, Requires: p.executed(), Bytes: a.bytes}
+	slot := c.sent % len(c.tasks)
+	if c.sent >= len(c.tasks) {
+		t.Requires = append(t.Requires, c.tasks[slot])
+	}
+	if c.sent > 0 && c.version == p.version {
+		t.Follows = []int{c.tasks[(c.sent-1)%len(c.tasks)]}
+	}
+	var err error
+	if c.tasks[slot], err = p.message(t, spec, spec.dst); err != nil {
+		return err
+	}
+	c.sent, c.version = c.sent+1, p.version
+	return nil
+}
+
+// message completes the task of a message on a connection.
+func (p *taskProgram) message(t *Task, c *connSpec, peer int) (int, error) {
+	ranks := p.builder.job.Comms[p.comm].Ranks
+	t.Peer = ranks[peer]
+	t.Tag = (p.comm*maxChannels + c.channel) * 2
+	if c.p2p {
+		t.Tag++
+	}
+	t.Local = p.builder.fabric.Node(t.Peer) == p.builder.fabric.Node(p.rank)
+	return p.task(t)
+}
+
+// maxChannels is the number of channels that a communicator of NCCL has at most.
+const maxChannels = 64
+
+// nextSize is the size of the next message that the program receives from connection i.
+func (c *inbound) nextSize(i int) uint64 {
+	for {
+		a := c.sizes.next()
+		if a == nil {
+			panic("a message that no action reads")
+		}
+		if !a.keepRecv && slices.Contains(a.recv, i) {
+			return a.bytesReceived()
+		}
+	}
+}
