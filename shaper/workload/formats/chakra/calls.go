@@ -104,7 +104,7 @@ func (p *printer) call(o *workload.Op, depends []uint64) ([]uint64, error) {
 		if o.Kind == workload.Recv {
 			kind = receiveNode
 		}
-		return p.messages(label(o), kind, c.Ranks[o.Peer:o.Peer+1], bytes, depends)
+		return p.messages(o, kind, c.Ranks[o.Peer:o.Peer+1], bytes, depends)
 	}
 	if bytes == 0 || len(c.Ranks) == 1 {
 		return nil, nil
@@ -143,17 +143,17 @@ func (p *printer) rooted(o *workload.Op, ranks workload.Ranks, bytes int64, depe
 	} else if toRoot {
 		kind = receiveNode
 	}
-	return p.messages(label(o), kind, peers, bytes, depends)
+	return p.messages(o, kind, peers, bytes, depends)
 }
 
 // messages writes a message to or from each of the peers but this rank itself.
-func (p *printer) messages(name string, kind nodeType, peers workload.Ranks, bytes int64, depends []uint64) ([]uint64, error) {
+func (p *printer) messages(o *workload.Op, kind nodeType, peers workload.Ranks, bytes int64, depends []uint64) ([]uint64, error) {
 	var out []uint64
 	for _, peer := range peers {
 		if peer == p.rank {
 			continue
 		}
-		id, err := p.message(name, kind, peer, bytes, depends)
+		id, err := p.message(o, kind, peer, bytes, depends)
 		if err != nil {
 			return nil, err
 		}
@@ -163,16 +163,16 @@ func (p *printer) messages(name string, kind nodeType, peers workload.Ranks, byt
 }
 
 // message writes a send or receive. One of no bytes has one, because ASTRA-sim ends at such a message.
-func (p *printer) message(name string, kind nodeType, peer int, bytes int64, depends []uint64) (uint64, error) {
+func (p *printer) message(o *workload.Op, kind nodeType, peer int, bytes int64, depends []uint64) (uint64, error) {
 	src, dst := p.rank, peer
 	if kind == receiveNode {
 		src, dst = dst, src
 	}
 	more := appendAttribute(nil, nodeAttribute, "comm_src", 7, "", uint64(src))
 	more = appendAttribute(more, nodeAttribute, "comm_dst", 7, "", uint64(dst))
-	more = appendAttribute(more, nodeAttribute, "comm_tag", 7, "", 0)
+	more = appendAttribute(more, nodeAttribute, "comm_tag", 7, "", p.tags[p.comms.Of(o.Comm, p.rank)])
 	more = appendAttribute(more, nodeAttribute, "comm_size", 9, "", uint64(max(bytes, 1)))
-	return p.node(name, kind, depends, more)
+	return p.node(label(o), kind, depends, more)
 }
 
 // Chunks of a chain: those of NCCL's protocol Simple, an eighth of a buffer of 4 MiB, but not more than so many.
@@ -195,7 +195,7 @@ func (p *printer) chain(o *workload.Op, ranks workload.Ranks, bytes int64, depen
 	for ; bytes > 0; bytes -= chunk {
 		of, ready := min(chunk, bytes), sent
 		if place > 0 {
-			id, err := p.message(label(o), receiveNode, ranks[(at-1+n)%n], of, received)
+			id, err := p.message(o, receiveNode, ranks[(at-1+n)%n], of, received)
 			if err != nil {
 				return nil, err
 			}
@@ -203,7 +203,7 @@ func (p *printer) chain(o *workload.Op, ranks workload.Ranks, bytes int64, depen
 		}
 		if place < n-1 {
 			slices.Sort(ready)
-			id, err := p.message(label(o), sendNode, ranks[(at+1)%n], of, slices.Compact(ready))
+			id, err := p.message(o, sendNode, ranks[(at+1)%n], of, slices.Compact(ready))
 			if err != nil {
 				return nil, err
 			}

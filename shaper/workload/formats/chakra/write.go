@@ -39,10 +39,13 @@ func Write(w *workload.Workload, create func(ending string) (io.WriteCloser, err
 	if err != nil {
 		return err
 	}
-	groups := groupsOf(w, split)
+	groups, tags := groupsOf(w, split), map[*workload.Comm]uint64{}
+	for i := range split.Comms {
+		tags[&split.Comms[i]] = uint64(i)
+	}
 	for r := range w.Head.Ranks {
 		err := writeFile(create, fmt.Sprintf(".%d.et", r), func(out io.Writer) error {
-			return newPrinter(out, r, w.Head.Ranks, split.Index, groups).write(head, split.Rank(r))
+			return newPrinter(out, r, w.Head.Ranks, split.Index, groups, tags).write(head, split.Rank(r))
 		})
 		if err != nil {
 			return fmt.Errorf("rank %d: %w", r, err)
@@ -97,6 +100,7 @@ type printer struct {
 	rank, ranks int
 	comms       perrank.Index
 	groups      map[*workload.Comm]string // pg_name
+	tags        map[*workload.Comm]uint64 // of messages: those of a communicator match in order
 
 	streams map[string]*stream
 	ends    map[int]end    // of the operations with an id
@@ -123,9 +127,9 @@ type end struct {
 	nodes  []uint64
 }
 
-func newPrinter(out io.Writer, rank, ranks int, comms perrank.Index, groups map[*workload.Comm]string) *printer {
+func newPrinter(out io.Writer, rank, ranks int, comms perrank.Index, groups map[*workload.Comm]string, tags map[*workload.Comm]uint64) *printer {
 	return &printer{
-		out: out, rank: rank, ranks: ranks, comms: comms, groups: groups,
+		out: out, rank: rank, ranks: ranks, comms: comms, groups: groups, tags: tags,
 		streams: map[string]*stream{}, ends: map[int]end{}, waited: map[string]end{},
 	}
 }

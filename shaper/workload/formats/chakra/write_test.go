@@ -87,7 +87,7 @@ func TestWhatASTRAsimTakes(t *testing.T) {
 			if n.kind != computeNode && size <= 0 {
 				t.Errorf("rank %d, node %d: %s of %d bytes", r, i, n.name, size)
 			}
-			message := fmt.Sprintf("%d>%d of %d", src, dst, size)
+			message := fmt.Sprintf("%d>%d of %d, tag %d", src, dst, size, n.ints["comm_tag"])
 			switch n.kind {
 			case computeNode:
 			case sendNode:

@@ -4,7 +4,8 @@
 // rank, and which requires which. Its times are in ns. Collectives are already sends and receives there.
 //
 // A computation on cpu K is on the stream cpuK. The messages from rank A to rank B are on the communicator A>B of these two
-// ranks and, at each of them, on a stream of that name, so that messages of different pairs do not wait for each other.
+// ranks and, at each of them, on a stream of that name, so that messages of different pairs do not wait for each other. Those
+// of different tags have communicators of their own, such as A>B#tag, if the file has few tags.
 package goal
 
 import (
@@ -28,6 +29,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 		return nil, err
 	}
 	p.orderReceives()
+	separate := p.separateTags()
 	c := &converter{program: p, options: o, known: map[string]bool{}, sent: map[[2]int][]string{}, taken: map[[2]int][]string{}}
 	lists := make([][]workload.Op, len(p.ranks))
 	for r := range p.ranks {
@@ -49,7 +51,11 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if p.nics > 0 {
 		source.Notes = append(source.Notes, units.Count(p.nics, "message")+": its nic is not used; NCCL chooses the NICs")
 	}
-	if n := c.misordered(); n > 0 {
+	if !separate {
+		source.Notes = append(source.Notes, fmt.Sprintf("messages of different tags between two ranks wait for each other: there are more than %d tags of two ranks, "+
+			"and each would need a communicator", maxWays))
+	}
+	if n := c.misordered(); n > 0 && !separate {
 		source.Notes = append(source.Notes, units.Count(n, "pair")+" of ranks: messages are received in another order than they are sent in. "+
 			"NCCL has no tags, so sends and receives of other sizes may meet")
 	}
@@ -117,7 +123,7 @@ func (c *converter) op(r int, t *task) workload.Op {
 	if t.kind == workload.Recv {
 		from, to = to, from
 	}
-	name := pairName(from, to)
+	name := pairName(from, to) + t.way
 	if !c.known[name] {
 		c.known[name] = true
 		c.comms = append(c.comms, workload.Comm{Name: name, Ranks: workload.Ranks{from, to}})
@@ -184,7 +190,7 @@ func requirements(tasks []task, i int) (out []int, early bool) {
 
 // onOneStream says whether the operations of two tasks of a rank are on one stream.
 func onOneStream(a, b *task) bool {
-	return a.kind == b.kind && (a.kind == workload.Calc && a.cpu == b.cpu || a.kind != workload.Calc && a.peer == b.peer)
+	return a.kind == b.kind && (a.kind == workload.Calc && a.cpu == b.cpu || a.kind != workload.Calc && a.peer == b.peer && a.way == b.way)
 }
 
 // sorted orders tasks such that each comes after those that it requires, by priority where that leaves a choice.

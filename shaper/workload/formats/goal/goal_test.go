@@ -55,17 +55,46 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// NCCL matches in order, so receives are put into the order of the sends.
-func TestReceivesAreOrderedByTags(t *testing.T) {
-	w, err := read(`num_ranks 2
-rank 0 {
-a: send 4b to 1 tag 1
-b: send 8b to 1 tag 2
+// Messages of few tags have a communicator for each tag of two ranks, so that they do not wait for each other.
+func TestTags(t *testing.T) {
+	w, err := read("num_ranks 2\nrank 0 {\na: send 4b to 1 tag 1\nb: send 8b to 1 tag 2\nc: recv 4b from 1 tag 3\n}\n" +
+		"rank 1 {\na: recv 8b from 0 tag 2\nb: recv 4b from 0 tag 1\nb requires a\nc: send 4b to 0 tag 3\n}")
+	if err != nil || len(w.Head.Source.Notes) != 0 {
+		t.Fatalf("%v; notes %q", err, w.Head.Source.Notes)
+	}
+	if err := w.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var comms []string
+	for _, c := range w.Head.Comms {
+		comms = append(comms, c.Name+" "+c.Ranks.String())
+	}
+	if want := []string{"0>1#1 0-1", "0>1#2 0-1", "1>0 1,0"}; !slices.Equal(comms, want) {
+		t.Errorf("communicators %q, want %q", comms, want)
+	}
+	var out bytes.Buffer
+	if err := Write(&out, w); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"send 4b to 1 tag 0 cpu 0 nic 0", "recv 8b from 0 tag 1 cpu 0 nic 0", "send 4b to 0 tag 2 cpu 0 nic 0"} {
+		if !strings.Contains(out.String(), line+"\n") {
+			t.Errorf("no %q in\n%s", line, out.String())
+		}
+	}
 }
-rank 1 {
-a: recv 8b from 0 tag 2
-b: recv 4b from 0 tag 1
-}`)
+
+// NCCL matches in order, so receives are put into the order of the sends if there are too many tags for communicators.
+func TestReceivesAreOrderedByTags(t *testing.T) {
+	var sends, receives strings.Builder
+	for i := range maxWays + 1 {
+		fmt.Fprintf(&sends, "l%d: send 4b to 1 tag %d\n", i, i)
+		fmt.Fprintf(&receives, "l%d: recv 4b from 0 tag %d\n", i, i)
+	}
+	file := func(require string) (*workload.Workload, error) {
+		return read("num_ranks 2\nrank 0 {\na: send 4b to 1 tag a\nb: send 8b to 1 tag b\n" + sends.String() + "}\n" +
+			"rank 1 {\na: recv 8b from 0 tag b\nb: recv 4b from 0 tag a\n" + require + receives.String() + "}")
+	}
+	w, err := file("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +104,12 @@ b: recv 4b from 0 tag 1
 			counts = append(counts, o.Count)
 		}
 	}
-	if !slices.Equal(counts, []int64{1, 2}) || len(w.Head.Source.Notes) != 0 {
-		t.Errorf("received: %v; notes %q", counts, w.Head.Source.Notes)
+	if !slices.Equal(counts[:3], []int64{1, 2, 1}) || len(w.Head.Source.Notes) != 1 || len(w.Head.Comms) != 1 {
+		t.Errorf("received: %v; notes %q", counts[:3], w.Head.Source.Notes)
 	}
 	// Here the receiver itself requires the other order.
-	w, err = read("num_ranks 2\nrank 0 {\na: send 4b to 1 tag 1\nb: send 8b to 1 tag 2\n}\nrank 1 {\na: recv 8b from 0 tag 2\nb: recv 4b from 0 tag 1\nb requires a\n}")
-	if err != nil || len(w.Head.Source.Notes) != 1 || !strings.HasPrefix(w.Head.Source.Notes[0], "1 pair of ranks") {
+	w, err = file("b requires a\n")
+	if err != nil || len(w.Head.Source.Notes) != 2 || !strings.HasPrefix(w.Head.Source.Notes[1], "1 pair of ranks") {
 		t.Errorf("%v; notes %q", err, w.Head.Source.Notes)
 	}
 }

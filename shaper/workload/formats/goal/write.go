@@ -22,8 +22,12 @@ func Write(out io.Writer, w *workload.Workload) error {
 		return err
 	}
 	tasks := NewTasks(out, w.Head.Ranks)
+	tags := map[*workload.Comm]int{}
+	for i := range split.Comms {
+		tags[&split.Comms[i]] = i
+	}
 	for r := range w.Head.Ranks {
-		p := &printer{tasks: tasks, rank: r, comms: split.Index, cpus: map[string]int{}, streams: map[string]*stream{}, ends: map[int]end{}, waited: map[string]end{}}
+		p := &printer{tasks: tasks, rank: r, comms: split.Index, tags: tags, cpus: map[string]int{}, streams: map[string]*stream{}, ends: map[int]end{}, waited: map[string]end{}}
 		err := tasks.Rank(r, func() error {
 			n := 0
 			for o, err := range split.Rank(r) {
@@ -48,6 +52,7 @@ type printer struct {
 	tasks   *Tasks
 	rank    int
 	comms   perrank.Index
+	tags    map[*workload.Comm]int
 	cpus    map[string]int
 	streams map[string]*stream
 	ends    map[int]end    // of the operations with an id
@@ -165,7 +170,7 @@ func (p *printer) implied(o *workload.Op) bool {
 	return false
 }
 
-// task is the task of an operation. Tags are 0: messages of a pair match in order.
+// task is the task of an operation. Each communicator has a tag: its messages between two ranks match in order.
 func (p *printer) task(o *workload.Op, stream string) (*Task, error) {
 	switch o.Kind {
 	case workload.Calc:
@@ -179,7 +184,7 @@ func (p *printer) task(o *workload.Op, stream string) (*Task, error) {
 		if o.Peer < 0 || o.Peer >= len(c.Ranks) || c.Ranks[o.Peer] == p.rank {
 			return nil, fmt.Errorf("peer %d: another rank of communicator %s is expected", o.Peer, o.Comm)
 		}
-		return &Task{Kind: o.Kind, Amount: o.Count * size, Peer: c.Ranks[o.Peer]}, nil
+		return &Task{Kind: o.Kind, Amount: o.Count * size, Peer: c.Ranks[o.Peer], Tag: p.tags[c]}, nil
 	}
 	what := strings.TrimSpace(string(o.Kind) + " " + string(o.Func))
 	return nil, fmt.Errorf("%s: GOAL has only computations, sends and receives, and NCCL does a collective in a way that depends on the fabric: "+
