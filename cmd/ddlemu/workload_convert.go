@@ -62,7 +62,8 @@ op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog); exports of Nsight S
 as SQLite or JSON (nsys). They may be packed by gzip; - is standard input.
 
 What a source does not say is printed, and noted in the workload. Workloads can be
-written as Chakra, one file OUT.RANK.et per rank, and as GOAL, if they have no collectives.
+written as Chakra, one file OUT.RANK.et per rank, which ASTRA-sim takes as they are, and as
+GOAL, if they have no collectives: ` + "`ddlemu expect --goal`" + ` writes these as NCCL's messages.
 
 ` + exitHelp,
 		Example: `  ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl

@@ -162,8 +162,15 @@ func (p *printer) messages(o *workload.Op, kind nodeType, peers workload.Ranks, 
 	return out, nil
 }
 
-// message writes a send or receive. One of no bytes has one, because ASTRA-sim ends at such a message.
+// emptyBytes is the size of a message of no bytes: that of the smallest frame of Ethernet. ASTRA-sim ends at a message that
+// takes no time.
+const emptyBytes = 64
+
+// message writes a send or receive.
 func (p *printer) message(o *workload.Op, kind nodeType, peer int, bytes int64, depends []uint64) (uint64, error) {
+	if bytes == 0 {
+		bytes = emptyBytes
+	}
 	src, dst := p.rank, peer
 	if kind == receiveNode {
 		src, dst = dst, src
@@ -171,7 +178,7 @@ func (p *printer) message(o *workload.Op, kind nodeType, peer int, bytes int64, 
 	more := appendAttribute(nil, nodeAttribute, "comm_src", 7, "", uint64(src))
 	more = appendAttribute(more, nodeAttribute, "comm_dst", 7, "", uint64(dst))
 	more = appendAttribute(more, nodeAttribute, "comm_tag", 7, "", p.tags[p.comms.Of(o.Comm, p.rank)])
-	more = appendAttribute(more, nodeAttribute, "comm_size", 9, "", uint64(max(bytes, 1)))
+	more = appendAttribute(more, nodeAttribute, "comm_size", 9, "", uint64(bytes))
 	return p.node(label(o), kind, depends, more)
 }
 

@@ -133,7 +133,7 @@ func TestWhatASTRAsimTakes(t *testing.T) {
 		total += n * size
 	}
 	// 8 ranks and twice 3: a broadcast, a reduce, a gather and a scatter, then 8 messages of 5 bytes and one without bytes.
-	if want := int64(4*(7+2+2)*bytes + 8*5 + 1); total != want {
+	if want := int64(4*(7+2+2)*bytes + 8*5 + emptyBytes); total != want {
 		t.Errorf("%d bytes are sent, want %d", total, want)
 	}
 }
