@@ -282,6 +282,9 @@ func describeSchedule(s *schedule.Schedule) string {
 	for _, inPlace := range s.Variants() {
 		places = append(places, placeName(inPlace))
 	}
+	if s.Summary != "" {
+		return fmt.Sprintf("%s on %s, %s, %s, %s", s.Coll, units.Count(len(s.GPUs), "GPU"), s.Proto, strings.Join(places, " and "), s.Summary)
+	}
 	return fmt.Sprintf("%s on %s, %s, %s, %s, at most %s, %s, %s", s.Coll, units.Count(len(s.GPUs), "GPU"), s.Proto, strings.Join(places, " and "),
 		units.Count(s.LoopChunks, "chunk"), units.Count(s.MostBlocks(), "block"), units.Count(s.Channels, "channel"), units.Count(s.Steps(), "step"))
 }

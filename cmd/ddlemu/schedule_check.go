@@ -120,6 +120,9 @@ func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) 
 		fmt.Fprintf(w, "  BAD: %s\n", units.Count(len(r.Findings)+r.More, "mistake"))
 		return
 	}
+	if s.CheckOnly != "" {
+		fmt.Fprintf(w, "  cannot be run: %s\n", s.CheckOnly)
+	}
 	if r.Root >= 0 {
 		fmt.Fprintf(w, "  the root is GPU %d\n", r.Root)
 	}

@@ -162,6 +162,9 @@ func (o *scheduleCompareOptions) readAll(g *global, args []string) (all []*sched
 		if err != nil {
 			return nil, err
 		}
+		if s.CheckOnly != "" {
+			return nil, badInput("%s: %s", arg, s.CheckOnly)
+		}
 		r, err := check.Check(s)
 		if err != nil {
 			return nil, &inputError{fmt.Errorf("%s: %w", arg, err)}
@@ -186,17 +189,26 @@ func (c *comparison) add(ctx context.Context, place *model.Place, all []*schedul
 		return err
 	}
 	for i, s := range all {
+		s, err := s.For(uint64(size))
+		if err != nil {
+			row.addTime(i, nil)
+			continue
+		}
 		cut, err := s.Cut(uint64(size), 4)
 		if err != nil {
 			row.addTime(i, nil)
 			continue
 		}
-		r, err := model.Play(ctx, s, &cut, f, 1)
+		calls := 1
+		if s.Whole {
+			calls = 2 // in the first one senders wait for receives, which stores do not need
+		}
+		r, err := model.Play(ctx, s, &cut, f, calls)
 		if err != nil {
 			return fmt.Errorf("%s, %d bytes: %w", c.Schedules[i], size, err)
 		}
 		// A size that is not a multiple of the chunks is rounded down: take the time per byte.
-		t := units.Microseconds(time.Duration(r.Times[0])) * float64(size) / float64(cut.Bytes)
+		t := units.Microseconds(time.Duration(r.Times[calls-1])) * float64(size) / float64(cut.Bytes)
 		row.addTime(i, &t)
 		row.Bound = max(row.Bound, units.Microseconds(place.Bound(s, &cut)))
 		b := busiestLink{Schedule: c.Schedules[i], Time: t, Total: r.Bytes, Messages: r.Messages}

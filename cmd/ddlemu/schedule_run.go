@@ -176,6 +176,12 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 // checkBefore refuses a schedule that is not good, unless --run-bad is given, and returns the root of a rooted
 // collective.
 func (o *scheduleRunOptions) checkBefore(g *global, arg string, s *schedule.Schedule) (root int, err error) {
+	switch {
+	case s.CheckOnly != "":
+		return 0, badInput("%s: %s", arg, s.CheckOnly)
+	case s.Whole && o.Via == viaP2P:
+		return 0, badInput("--via p2p: %s: NCCL has no stores into and loads from the memory of another GPU: leave out --via", arg)
+	}
 	r, err := check.Check(s)
 	if err != nil {
 		return 0, &inputError{fmt.Errorf("%s: %w", arg, err)}
@@ -189,6 +195,8 @@ func (o *scheduleRunOptions) checkBefore(g *global, arg string, s *schedule.Sche
 	f := r.Findings[0]
 	text := fmt.Sprintf("%s: %s: %s", arg, f.Kind, f.Text)
 	switch {
+	case len(s.Mistakes) > 0:
+		return 0, badInput("%s: it cannot be run: see all with `ddlemu schedule check`", text)
 	case !o.RunBad:
 		return 0, badInput("%s: see all with `ddlemu schedule check`, or run it with --run-bad", text)
 	case f.Kind != check.WrongResult && f.Kind != check.Unordered && f.Kind != check.Deadlock:
@@ -257,7 +265,12 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 	var done []uint64
 	var outside []string // sizes for which the schedule is not made
 	for _, size := range sizes {
-		cut, err := r.s.Cut(uint64(size), 4)
+		s, err := r.s.For(uint64(size))
+		if err != nil {
+			notes = append(notes, err.Error())
+			continue
+		}
+		cut, err := s.Cut(uint64(size), 4)
 		if err != nil {
 			notes = append(notes, err.Error())
 			continue
@@ -270,7 +283,7 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 			outside = append(outside, fmt.Sprint(cut.Bytes))
 		}
 		for _, inPlace := range r.s.Variants() {
-			row, note, err := r.row(ctx, &cut, inPlace)
+			row, note, err := r.row(ctx, s, &cut, inPlace)
 			if err != nil {
 				return rows, notes, fmt.Errorf("%d bytes %s: %w", cut.Bytes, placeName(inPlace), err)
 			}
@@ -284,16 +297,17 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 		return nil, nil, &inputError{errors.New(notes[0])}
 	}
 	if len(outside) > 0 {
-		notes = append(notes, fmt.Sprintf("MSCCL would not use the schedule for %s bytes: it is for %d to %d", strings.Join(outside, ", "), r.s.MinBytes, r.s.MaxBytes))
+		notes = append(notes, fmt.Sprintf("%s would not use the schedule for %s bytes: it is for %d to %d", executorOf(r.s), strings.Join(outside, ", "), r.s.MinBytes, r.s.MaxBytes))
 	}
 	return rows, notes, nil
 }
 
-func (r *scheduleRun) row(ctx context.Context, cut *schedule.Cut, inPlace bool) (row scheduleRow, note string, err error) {
+// row measures one size. s is the schedule for it.
+func (r *scheduleRun) row(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut, inPlace bool) (row scheduleRow, note string, err error) {
 	if r.o.Via == viaP2P {
 		return r.rowP2P(ctx, cut, inPlace)
 	}
-	expected, err := model.Play(ctx, r.s, cut, r.expect, r.o.Iters+1)
+	expected, err := model.Play(ctx, s, cut, r.expect, r.o.Iters+1)
 	if err != nil {
 		return row, "", err
 	}
@@ -307,10 +321,18 @@ func (r *scheduleRun) row(ctx context.Context, cut *schedule.Cut, inPlace bool) 
 	row.Avg, row.Min = meanAndLeast(times)
 	row.Expected = row.Avg
 	if r.job != nil {
-		note, err = r.measure(ctx, cut, inPlace, &row)
+		note, err = r.measure(ctx, s, cut, inPlace, &row)
 	}
 	row.Busbw = row.algbw(row.Avg) * busFactor(r.s) / 1e9
 	return row, note, err
+}
+
+// executorOf names what executes schedules of this kind on GPUs.
+func executorOf(s *schedule.Schedule) string {
+	if s.Whole {
+		return "MSCCL++"
+	}
+	return "MSCCL"
 }
 
 // newRow is a row without times.
@@ -323,8 +345,8 @@ func (r *scheduleRun) newRow(cut *schedule.Cut, inPlace bool) scheduleRow {
 }
 
 // measure fills in what only real bytes tell.
-func (r *scheduleRun) measure(ctx context.Context, cut *schedule.Cut, inPlace bool, row *scheduleRow) (note string, err error) {
-	need := drive.Memory(r.s, cut, inPlace, r.root)
+func (r *scheduleRun) measure(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut, inPlace bool, row *scheduleRow) (note string, err error) {
+	need := drive.Memory(s, cut, inPlace, r.root)
 	if free := (host.Machine{Getenv: r.g.Getenv}).AvailableMemory(); free > 0 && need > free/2 {
 		return fmt.Sprintf("%d bytes are only calculated: they need %s, and half of the free memory is %s", cut.Bytes, volume(need), volume(free/2)), nil
 	}
@@ -333,7 +355,7 @@ func (r *scheduleRun) measure(ctx context.Context, cut *schedule.Cut, inPlace bo
 		return "", err
 	}
 	defer w.Close()
-	out, err := w.Perform(ctx, drive.Performance{Schedule: r.s, Cut: *cut, Place: r.place, InPlace: inPlace, Root: r.root, Calls: r.o.Iters, Progress: r.progress})
+	out, err := w.Perform(ctx, drive.Performance{Schedule: s, Cut: *cut, Place: r.place, InPlace: inPlace, Root: r.root, Calls: r.o.Iters, Progress: r.progress})
 	if err != nil {
 		return "", err
 	}

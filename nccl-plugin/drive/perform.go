@@ -227,7 +227,12 @@ func (s *stage) call(ctx context.Context) error {
 		b.flag, b.ended = schedule.NoFlag, false
 	}
 	for i := range s.links {
-		s.links[i].expected += C.uint64_t(s.perCall[i])
+		switch x := &s.links[i]; {
+		case !s.Schedule.Whole:
+			x.expected += C.uint64_t(s.perCall[i])
+		case x.expected == 0: // who stores into another GPU's memory does not wait for a receive
+			x.expected = C.uint64_t(s.perCall[i] * uint64(s.Calls+1))
+		}
 	}
 	patience := int64(mostIdle)
 	if s.view == nil {

@@ -13,6 +13,9 @@ func (c *Cut) Messages(b *Block) (out, in uint64) {
 	for i := range b.Steps {
 		s := &b.Steps[i]
 		n := uint64((s.Count+c.Group-1)/c.Group) * uint64(c.Slices) * uint64(c.Loops)
+		if s.Kind.WithoutData() {
+			n = uint64(c.Loops)
+		}
 		if s.Kind.Sends() {
 			out += n
 		}
@@ -31,6 +34,10 @@ func (c *Cut) EachMessage(b *Block, f func(payload, wire, times uint64)) {
 		if !s.Kind.Sends() {
 			continue
 		}
+		if s.Kind.WithoutData() {
+			f(0, signalBytes, uint64(c.Loops))
+			continue
+		}
 		full, rest := s.Count/c.Group, s.Count%c.Group
 		for _, op := range []struct{ chunks, times int }{{c.Group, full}, {rest, min(rest, 1)}} {
 			if op.times == 0 {
@@ -38,10 +45,10 @@ func (c *Cut) EachMessage(b *Block, f func(payload, wire, times uint64)) {
 			}
 			for k := range c.Slices {
 				if c.Loops > 1 {
-					payload, wire := c.Message(c.Piece*uint64(op.chunks), k)
+					payload, wire := c.Message(s.Proto, c.Piece*uint64(op.chunks), k)
 					f(payload, wire, uint64(op.times)*uint64(c.Loops-1))
 				}
-				payload, wire := c.Message(last*uint64(op.chunks), k)
+				payload, wire := c.Message(s.Proto, last*uint64(op.chunks), k)
 				f(payload, wire, uint64(op.times))
 			}
 		}

@@ -19,6 +19,12 @@ const (
 	ll128Payload = 1920
 
 	mostSlots = 32 // NCCL_NET_MAX_REQUESTS: messages that one end of a connection may have open
+
+	// wholeBytes is the largest message of schedules with Whole. Stores of a GPU have no buffer that limits how much is
+	// in flight: with mostSlots, 4 MiB are.
+	wholeBytes = 128 << 10
+	// signalBytes are those of a message without data: MSCCL++'s semaphores have 8 bytes.
+	signalBytes = 8
 )
 
 // Cut is how a call of a given size is divided.
@@ -46,15 +52,20 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 		return Cut{}, err
 	}
 	c := Cut{Proto: s.Proto, Elem: elem, Slices: 1, Slots: ncclSteps}
-	unit := uint64(sh.Larger) * elem
+	least := max(elem, s.Align)
+	unit := uint64(sh.Larger) * least
 	if size < unit {
-		return Cut{}, fmt.Errorf("%d bytes are too few for %d chunks of at least %d bytes: give %d or more", size, sh.Larger, elem, unit)
+		return Cut{}, fmt.Errorf("%d bytes are too few for %d chunks of at least %d bytes: give %d or more", size, sh.Larger, least, unit)
 	}
 	if size > MaxBytes {
 		return Cut{}, fmt.Errorf("%d bytes: must be at most %d", size, uint64(MaxBytes))
 	}
-	c.Chunk = size / unit * elem
+	c.Chunk = size / unit * least
 	c.Bytes = c.Chunk * uint64(sh.Larger)
+	if s.Whole {
+		c.cutWhole(s)
+		return c, nil
+	}
 	switch s.Proto {
 	case LL:
 		c.Piece = llBytes / ncclSteps / 2
@@ -76,6 +87,17 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 	return c, nil
 }
 
+// cutWhole divides operations that are done whole into messages.
+func (c *Cut) cutWhole(s *Schedule) {
+	message := uint64(wholeBytes)
+	if s.Grain > 0 {
+		message = uint64(s.Grain)
+	}
+	c.Loops, c.Piece = 1, max(c.Chunk, message)
+	c.Slices, c.Slots = int((c.Chunk+message-1)/message), mostSlots
+	c.Group = int(max(min(message/c.Chunk, uint64(s.mostCount())), 1))
+}
+
 // mostCount is the largest count of a step.
 func (s *Schedule) mostCount() int {
 	most := 0
@@ -89,17 +111,23 @@ func (s *Schedule) mostCount() int {
 	return most
 }
 
-// Message is the payload of slice i of an operation on n bytes, and what it is on the wire.
-func (c *Cut) Message(n uint64, i int) (payload, wire uint64) {
-	switch c.Proto {
-	case LL:
-		return n, (n + llLine/2 - 1) / (llLine / 2) * llLine
-	case LL128:
-		return n, (n + ll128Payload - 1) / ll128Payload * ll128Slice
+// Message is the payload of slice i of an operation on n bytes, and what it is on the wire. proto is the step's.
+func (c *Cut) Message(proto Protocol, n uint64, i int) (payload, wire uint64) {
+	payload = n
+	if c.Slices > 1 {
+		size := c.sliceBytes(n)
+		from := min(size*uint64(i), n)
+		payload = min(size, n-from)
 	}
-	size := c.sliceBytes(n)
-	from := min(size*uint64(i), n)
-	payload = min(size, n-from)
+	if proto == "" {
+		proto = c.Proto
+	}
+	switch proto {
+	case LL:
+		return payload, (payload + llLine/2 - 1) / (llLine / 2) * llLine
+	case LL128:
+		return payload, (payload + ll128Payload - 1) / ll128Payload * ll128Slice
+	}
 	return payload, payload
 }
 
@@ -111,7 +139,8 @@ func (c *Cut) sliceBytes(n uint64) uint64 {
 
 // LargestMessage is the most bytes of payload of a message, and of the message on the wire.
 func (c *Cut) LargestMessage() (payload, wire uint64) {
-	return c.Message(min(c.Piece, c.Chunk)*uint64(c.Group), 0)
+	payload, wire = c.Message("", min(c.Piece, c.Chunk)*uint64(c.Group), 0)
+	return payload, max(wire, signalBytes)
 }
 
 // Action is one message's share of a step: wait, receive, add, store, send.
@@ -158,6 +187,10 @@ func (p *Program) Current(a *Action) {
 	chunks := min(c.Group, s.Count-p.from)
 	slices := p.slicesOf(s)
 	*a = Action{Step: s, Number: p.step, Loop: p.loop, Waits: p.fresh}
+	if s.Kind.WithoutData() {
+		a.Wire, a.Ends = signalBytes, true
+		return
+	}
 	a.Ends = s.Count == 0 || p.from+chunks >= s.Count && p.slice+1 == slices
 	if chunks <= 0 || s.Kind == NopStep {
 		return
@@ -165,7 +198,7 @@ func (p *Program) Current(a *Action) {
 	total := n * uint64(chunks)
 	offset := uint64(0)
 	if s.Kind.Sends() || s.Kind.Receives() {
-		a.Payload, a.Wire = c.Message(total, p.slice)
+		a.Payload, a.Wire = c.Message(s.Proto, total, p.slice)
 		if c.Slices > 1 {
 			offset = min(c.sliceBytes(total)*uint64(p.slice), total)
 		}
@@ -179,6 +212,9 @@ func (p *Program) Current(a *Action) {
 }
 
 func (p *Program) slicesOf(s *Step) int {
+	if s.Kind.WithoutData() {
+		return 1
+	}
 	if s.Kind.Sends() || s.Kind.Receives() {
 		return p.cut.Slices
 	}

@@ -122,7 +122,8 @@ func (b Buffer) String() string { return [...]string{"i", "o", "s"}[b] }
 // Kind is the kind of a step.
 type Kind uint8
 
-// The kinds of steps, in MSCCL's words s, r, rcs, rrs, rrc, rrcs, cpy, re and nop.
+// The kinds of steps, in MSCCL's words s, r, rcs, rrs, rrc, rrcs, cpy, re and nop. MSCCL has no signal and wait: they are
+// for schedules whose GPUs store into each other's memories.
 const (
 	SendStep           Kind = iota // send the source
 	RecvStep                       // receive into the destination
@@ -133,16 +134,18 @@ const (
 	CopyStep                       // copy the source to the destination
 	ReduceStep                     // add the source to the destination
 	NopStep                        // only wait
+	SignalStep                     // send a message without data
+	WaitStep                       // receive it
 	kinds
 )
 
-var kindNames = [kinds]string{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"}
+var kindNames = [kinds]string{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop", "signal", "wait"}
 
 func (k Kind) String() string { return kindNames[k] }
 
 // ParseKind reads MSCCL's word for a kind.
 func ParseKind(text string) (Kind, bool) {
-	for k, name := range kindNames {
+	for k, name := range kindNames[:SignalStep] {
 		if name == text {
 			return Kind(k), true
 		}
@@ -152,11 +155,14 @@ func ParseKind(text string) (Kind, bool) {
 
 // Sends says whether the step sends.
 func (k Kind) Sends() bool {
-	return k == SendStep || k == RecvCopySend || k == RecvReduceSend || k == RecvReduceCopySend
+	return k == SendStep || k == RecvCopySend || k == RecvReduceSend || k == RecvReduceCopySend || k == SignalStep
 }
 
 // Receives says whether the step receives.
-func (k Kind) Receives() bool { return k >= RecvStep && k <= RecvReduceCopySend }
+func (k Kind) Receives() bool { return k >= RecvStep && k <= RecvReduceCopySend || k == WaitStep }
+
+// WithoutData says whether the message of the step has no data. Both ends count it as one chunk.
+func (k Kind) WithoutData() bool { return k == SignalStep || k == WaitStep }
 
 // ReadsSource says whether the step reads its source.
 func (k Kind) ReadsSource() bool {
@@ -201,7 +207,15 @@ type Step struct {
 	DepBlock, DepStep int
 	HasDep            bool // the block says when this step is done; without it others that wait for it wait longer
 	Line              int  // in the file it is from; 0: none
+	// Proto is the protocol of the step's messages, if it is not that of the schedule: only the bytes on the wire depend
+	// on it.
+	Proto Protocol
+	// From names the operation of the file that the step is a part of; empty: GPU, block and step are those of the file.
+	From string
 }
+
+// Mark is a step that moves nothing: it waits, and other blocks can wait for it, unlike for a nop.
+func Mark() Step { return Step{Kind: CopyStep, DepBlock: None, DepStep: None} }
 
 // Block is a thread block.
 type Block struct {
@@ -237,6 +251,34 @@ type Schedule struct {
 	Grain               int64 // largest payload of a message in bytes, of as many as fit into 4 MiB; 0: as NCCL's default buffers
 	GPUs                []GPU
 	Warnings            []string // what a reader noticed
+
+	// Whole says that a step moves all bytes of its chunks before the next one begins, as in MSCCL++. Without it a block
+	// does all its steps on a piece of each chunk, and then on the next piece, as in MSCCL.
+	Whole bool
+	// Align is the number of bytes of which a chunk is a multiple, itself one of 4; 0: only of an element.
+	Align uint64
+	// Parts is the number of chunks here that are one chunk of the file; 0 is 1.
+	Parts int
+	// Summary describes the file, if its blocks and steps are not those of the schedule.
+	Summary string
+	// Mistakes are what a reader found. A schedule with mistakes is not complete.
+	Mistakes []Mistake
+	// CheckOnly says why the schedule can be checked and not run; empty: it can be run.
+	CheckOnly string
+	// Sized gives the schedule for a call of about so many bytes of the larger buffer, if its steps depend on them; nil:
+	// they do not. An error says for which sizes there is none.
+	Sized func(bytes uint64) (*Schedule, error)
+}
+
+// Mistake is what is wrong with a schedule. Kind is one of package check.
+type Mistake struct{ Kind, Text string }
+
+// For is the schedule for a call of about so many bytes of the larger buffer.
+func (s *Schedule) For(bytes uint64) (*Schedule, error) {
+	if s.Sized == nil {
+		return s, nil
+	}
+	return s.Sized(bytes)
 }
 
 // Steps is the number of steps of all blocks.

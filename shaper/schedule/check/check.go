@@ -72,7 +72,16 @@ func (r *Report) add(kind Kind, line int, format string, args ...any) {
 
 // Check checks a schedule. An error says that it is too large to check.
 func Check(s *schedule.Schedule) (*Report, error) {
-	r := &Report{Root: schedule.None, Warnings: append(append([]string{}, s.Warnings...), limits(s)...)}
+	r := &Report{Root: schedule.None, Warnings: append([]string{}, s.Warnings...)}
+	if !s.Whole {
+		r.Warnings = append(r.Warnings, limits(s)...)
+	}
+	for _, x := range s.Mistakes {
+		r.add(Kind(x.Kind), 0, "%s", x.Text)
+	}
+	if !r.Good() {
+		return r, nil
+	}
 	g := newGraph(s, r)
 	if !r.Good() {
 		return r, nil
@@ -86,10 +95,15 @@ func Check(s *schedule.Schedule) (*Report, error) {
 			return nil, err
 		}
 		if !r.Good() {
+			if s.Parts > 1 {
+				r.Warnings = append(r.Warnings, fmt.Sprintf("a chunk of the file is divided into %d parts: chunks in the mistakes are such parts", s.Parts))
+			}
 			return r, nil
 		}
 	}
-	g.checkSlots(r)
+	if !s.Whole { // who stores into another GPU's memory waits for no buffer of a connection
+		g.checkSlots(r)
+	}
 	return r, nil
 }
 

@@ -135,6 +135,7 @@ func (d *data) execute(m *machine, i, step int) error {
 		d.takeFlag(m, i, m.other(i, step), int(w))
 	}
 	if !moves(st) {
+		d.noteDone(i, step, b)
 		return nil
 	}
 	var in, out []value

@@ -34,6 +34,9 @@ func (g *graph) name(block, step int) string {
 	line := i.b.Line
 	if step < len(i.b.Steps) {
 		line = i.b.Steps[step].Line
+		if from := i.b.Steps[step].From; from != "" {
+			return from
+		}
 	}
 	return name(i.gpu, i.id, step, line)
 }

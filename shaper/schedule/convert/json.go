@@ -34,11 +34,11 @@ func readJSON(data []byte) (*schedule.Schedule, error) {
 	case d.Flows != nil, d.Flows6 != nil:
 		return readTECCL(data)
 	case d.GPUs != nil:
-		var p portPlan
-		if err := json.Unmarshal(data, &p); err != nil {
+		s, err := readMSCCLPP(data)
+		if err != nil {
 			return nil, fmt.Errorf("an MSCCL++ plan: %w", err)
 		}
-		return readPlan(&p)
+		return s, nil
 	}
 	return nil, errors.New("JSON without msccl_type (SCCL, TACCL), 7-Flows (TE-CCL) or gpus (MSCCL++): not a schedule")
 }

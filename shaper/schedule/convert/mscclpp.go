@@ -3,6 +3,7 @@
 package convert
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 	"github.com/ddlemu/ddlemu/shaper/schedule/msccl"
+	"github.com/ddlemu/ddlemu/shaper/schedule/mscclpp"
 )
 
 // announced is what the signals of a channel announce: the puts before each.
@@ -41,10 +43,27 @@ type use struct{ block, peer, number int }
 // last is the step behind which the next operation of a thread block comes.
 type last struct{ block, step int }
 
-func readPlan(p *portPlan) (*schedule.Schedule, error) {
-	if err := p.check(); err != nil {
+// readMSCCLPP reads a plan. If all channels are ports, and each has one thread block that sends and one that waits, it
+// becomes messages that the receiver stores; other plans store into and load from other GPUs' memories.
+func readMSCCLPP(data []byte) (*schedule.Schedule, error) {
+	var p portPlan
+	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, err
 	}
+	if !p.onlyPorts() {
+		return mscclpp.Read(data)
+	}
+	s, err := readPlan(&p)
+	if errors.Is(err, errShared) {
+		return mscclpp.Read(data)
+	}
+	return s, err
+}
+
+// errShared says that the messages of a channel have no order.
+var errShared = errors.New("one channel for several thread blocks")
+
+func readPlan(p *portPlan) (*schedule.Schedule, error) {
 	r := &planReader{p: p, s: &schedule.Schedule{Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace, OutOfPlace: !p.InPlace}, sent: map[[3]int]*announced{}, owners: map[[4]int]int{}}
 	s := r.s
 	if len(p.GPUs) > msccl.MaxGPUs {
@@ -275,7 +294,7 @@ func (r *planReader) step(gpu, b, peer, number int, st schedule.Step, before *la
 	if peer >= 0 {
 		end := [4]int{gpu, peer, number, int(st.Kind)}
 		if owner, ok := r.owners[end]; ok && owner != b {
-			return fmt.Errorf("thread block %d uses the channel to GPU %d too: one channel for several thread blocks is not supported", owner, peer)
+			return fmt.Errorf("thread block %d uses the channel to GPU %d too: %w", owner, peer, errShared)
 		}
 		r.owners[end] = b
 	}

@@ -4,7 +4,8 @@
 // time, messages take what the link model says. It plays the same programs as the execution with real bytes
 // (nccl-plugin/drive), on the engine of shaper/link, in virtual time. Connections behave as NCCL's over a network: a
 // message occupies a slot of the sender until it is acknowledged, and a slot of the receiver until the receiver has
-// taken it. Messages between ranks of one node take no time.
+// taken it. A sender waits for the receive of the call, which takes a latency at the start; with Whole not behind the first
+// call. Messages between ranks of one node take no time.
 package model
 
 import (
@@ -37,6 +38,9 @@ func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.
 	p, err := newPlayer(s, c, f, net)
 	if err != nil {
 		return nil, err
+	}
+	if s.Whole { // who stores into another GPU's memory does not wait for a receive
+		p.calls, p.whole = uint64(calls), true
 	}
 	r := p.result(f)
 	for range calls {
@@ -76,7 +80,8 @@ type blockRun struct {
 type player struct {
 	cut      *schedule.Cut
 	now      int64
-	calls    uint64 // begun
+	calls    uint64 // for which receives may be posted: those begun, or all
+	whole    bool
 	slots    uint64
 	conns    []conn
 	blocks   []blockRun
@@ -193,7 +198,9 @@ const stepsPerCheck = 4096
 
 // call plays one call.
 func (p *player) call(ctx context.Context) error {
-	p.calls++
+	if !p.whole {
+		p.calls++
+	}
 	p.running = len(p.blocks)
 	for i := range p.blocks {
 		b := &p.blocks[i]

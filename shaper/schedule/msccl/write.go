@@ -5,6 +5,7 @@ package msccl
 import (
 	"bufio"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -15,6 +16,9 @@ import (
 // Write writes a schedule as MSCCL and RCCL read it. If it has a Grain, that is one more attribute of <algo>, which
 // they ignore: their messages are a quarter of NCCL_BUFFSIZE with Simple.
 func Write(out io.Writer, s *schedule.Schedule) error {
+	if s.Whole {
+		return errors.New("MSCCL XML has no stores into the memory of another GPU: this schedule cannot be written as such")
+	}
 	w := bufio.NewWriter(out)
 	grain := ""
 	if s.Grain > 0 {
