@@ -12,7 +12,7 @@ import (
 
 // do makes the steps of an operation that need not wait.
 func (m *machine) do(b *block, o *operation) error {
-	if m.steps > msccl.MaxSteps {
+	if m.steps > msccl.MaxSteps || m.work > mostWork {
 		return errTooLarge
 	}
 	if err := m.noteScratch(o); err != nil {

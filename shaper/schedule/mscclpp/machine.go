@@ -18,6 +18,7 @@ type machine struct {
 	s      *schedule.Schedule
 	ops    int // with the iterations of pipelines
 	steps  int
+	work   int // see mostWork
 	blocks []*block
 	gpus   []gpuState
 	agents []agent
@@ -26,6 +27,9 @@ type machine struct {
 	signals  map[signalKey]*signal // by the end that signals
 	warnings map[string]int        // by kind
 }
+
+// mostWork limits the looks at thread blocks, packets and stores to some seconds.
+const mostWork = 1 << 28
 
 // gpuState is what the thread blocks of a GPU share.
 type gpuState struct {
@@ -152,6 +156,9 @@ func (m *machine) run() error {
 	for again := true; again; {
 		again = false
 		for _, b := range m.blocks {
+			if m.work++; m.work > mostWork {
+				return errTooLarge
+			}
 			for b.next < len(b.ops) && m.ready(b) {
 				if err := m.do(b, &b.ops[b.next]); err != nil {
 					return fmt.Errorf("%s: %w", b.ops[b.next].from, err)
@@ -209,6 +216,7 @@ func (m *machine) missingToken(b *block, o *operation) string {
 // missingPacket says which packets an operation reads that nobody has written.
 func (m *machine) missingPacket(b *block, o *operation) string {
 	for _, x := range o.packets() {
+		m.work += x.n
 		for i := range x.n {
 			if k := x.ref.Offset + i; k >= len(m.gpus[b.gpu].writer) || m.gpus[b.gpu].writer[k] == 0 {
 				return fmt.Sprintf("packets of chunk %d of the scratch buffer, which nobody has written", k/m.s.Parts)

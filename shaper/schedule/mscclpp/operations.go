@@ -98,8 +98,8 @@ func (r *reader) divide(o *op, bytes uint64) error {
 		factor = g.Size
 	}
 	if it := o.Iterations; it != nil && o.Name == "pipeline" {
-		if it.Unit < 1 || it.Chunks < 1 || it.Chunks > msccl.MaxChunks {
-			return fmt.Errorf("unit_size %d and num_chunks %d: must be at least 1", it.Unit, it.Chunks)
+		if most := max(r.p.chunks(), r.p.scratch()); it.Unit < 1 || it.Chunks < 1 || it.Chunks > most {
+			return fmt.Errorf("unit_size %d and num_chunks %d: must be at least 1, and not more chunks than the %d of a buffer", it.Unit, it.Chunks, most)
 		}
 		n := uint64(unsized)
 		if bytes > 0 {

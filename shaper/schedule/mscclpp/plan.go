@@ -169,6 +169,14 @@ func (p *plan) chunks() (n int) {
 	return n
 }
 
+// scratch is the number of chunks of the largest scratch buffer.
+func (p *plan) scratch() (n int) {
+	for i := range p.GPUs {
+		n = max(n, p.GPUs[i].Scratch)
+	}
+	return n
+}
+
 // scratchLimit is the largest chunk in bytes of which the scratch buffer has all, 0 if there is no limit. With
 // reuse_resources the buffer has a fixed size, and pipelines use it again for the next part of a larger chunk.
 func (p *plan) scratchLimit() (bytes uint64) {

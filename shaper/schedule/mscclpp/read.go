@@ -10,7 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/schedule/msccl"
 )
 
-var errTooLarge = fmt.Errorf("the plan has more than %d operations or steps", msccl.MaxSteps)
+var errTooLarge = fmt.Errorf("the plan is too large: more than %d operations, or too many signals and packets between them", msccl.MaxSteps)
 
 // Read reads an execution plan. If a pipeline's iterations depend on the size of the call, the schedule has a few of them
 // for each chunk, and its function Sized makes it for a size.
@@ -45,8 +45,8 @@ func (p *plan) schedule(bytes uint64) (*schedule.Schedule, *reader, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.chunks()*r.parts > msccl.MaxChunks {
-		return nil, nil, fmt.Errorf("%d chunks of %d parts: at most %d are supported", p.chunks(), r.parts, msccl.MaxChunks)
+	if most := max(p.chunks(), p.scratch()); most*r.parts > msccl.MaxChunks {
+		return nil, nil, fmt.Errorf("%d chunks of %d parts: at most %d are supported", most, r.parts, msccl.MaxChunks)
 	}
 	s := p.empty(r)
 	if _, err := s.Shape(); err != nil {

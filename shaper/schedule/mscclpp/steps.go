@@ -128,6 +128,7 @@ func (m *machine) signal(b *block, o *operation, relaxed bool) {
 		switch {
 		case !relaxed:
 			s.past = slices.Clone(b.past)
+			m.work += len(b.past)
 			delete(b.plainTo, c.peer)
 		case b.plainTo[c.peer]:
 			m.warn("relaxed signals behind puts", "%s is relaxed and comes behind a put to GPU %d: whoever waits for it may still see the old data", o.from, c.peer)
@@ -164,6 +165,7 @@ func (m *machine) take(b *block, s sent, from string) {
 
 // takePast makes a thread block wait for stores into its GPU, and notes the others.
 func (m *machine) takePast(b *block, past []int, from string) {
+	m.work += len(past)
 	for agent, step := range past {
 		if step < 0 || agent < len(b.past) && b.past[agent] >= step {
 			continue
@@ -198,6 +200,7 @@ func (m *machine) release(b *block, o *operation) {
 		s := &m.gpus[b.gpu].sems[n]
 		s.tokens++
 		s.released = append(s.released, sent{b.at, slices.Clone(b.past)})
+		m.work += len(b.past)
 	}
 }
 
@@ -224,6 +227,7 @@ func (m *machine) acquire(b *block, o *operation) {
 func (m *machine) written(gpu int, to span, by at) {
 	g := &m.gpus[gpu]
 	g.packets = append(g.packets, by)
+	m.work += to.n
 	for i := range to.n {
 		if k := to.ref.Offset + i; k < len(g.writer) && g.writer[k] == 0 {
 			g.writer[k] = len(g.packets)
