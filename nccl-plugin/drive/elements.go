@@ -77,13 +77,12 @@ func Memory(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (byte
 	if err != nil {
 		return 0
 	}
-	_, largest := c.LargestMessage()
 	const ring = 8 << 20 // of a connection, at most
 	for gpu := range s.GPUs {
 		l := s.Layout(gpu, inPlace, root, sh)
 		bytes += uint64(l.Total) * c.Chunk
 		for i := range s.GPUs[gpu].Blocks {
-			if out, _ := c.Messages(&s.GPUs[gpu].Blocks[i]); out > 0 {
+			if largest := c.Largest(&s.GPUs[gpu].Blocks[i]); largest > 0 {
 				buffers := uint64(c.Slots) * largest
 				bytes += 2*buffers + min(buffers, ring)
 			}

@@ -112,13 +112,16 @@ type player struct {
 // end is one connection as the blocks name it.
 type end struct{ src, dst, channel int }
 
+// traffic is what a connection carries in a call: messages, and the bytes of the largest.
+type traffic struct{ messages, largest uint64 }
+
 func (w *World) newStage(ctx context.Context, p *Performance, mem *arrays) (*stage, error) {
 	s := &stage{Performance: p, w: w, view: (*C.struct_ddlemu_clock_view)(w.nics[0].end.Clock())}
 	var err error
 	if s.shape, err = p.Schedule.Shape(); err != nil {
 		return nil, err
 	}
-	messages := map[end]uint64{}
+	messages := map[end]traffic{}
 	for gpu := range p.Schedule.GPUs {
 		l := p.Schedule.Layout(gpu, p.InPlace, p.Root, s.shape)
 		s.layouts = append(s.layouts, l)
@@ -126,7 +129,7 @@ func (w *World) newStage(ctx context.Context, p *Performance, mem *arrays) (*sta
 		for id := range p.Schedule.GPUs[gpu].Blocks {
 			b := &p.Schedule.GPUs[gpu].Blocks[id]
 			if out, _ := p.Cut.Messages(b); out > 0 {
-				messages[end{gpu, b.Send, b.Channel}] = out
+				messages[end{gpu, b.Send, b.Channel}] = traffic{out, p.Cut.Largest(b)}
 			}
 		}
 	}
@@ -137,7 +140,7 @@ func (w *World) newStage(ctx context.Context, p *Performance, mem *arrays) (*sta
 }
 
 // makeLinks makes the connections, in the order in which a virtual clock serves them, and the blocks at their ends.
-func (s *stage) makeLinks(ctx context.Context, messages map[end]uint64, mem *arrays) error {
+func (s *stage) makeLinks(ctx context.Context, messages map[end]traffic, mem *arrays) error {
 	var ends []end
 	for e := range messages {
 		ends = append(ends, e)
@@ -160,8 +163,8 @@ func (s *stage) makeLinks(ctx context.Context, messages map[end]uint64, mem *arr
 	number := map[end]int{}
 	for i, e := range ends {
 		number[e] = i
-		s.perCall = append(s.perCall, messages[e])
-		if err := s.makeLink(ctx, i, e, local(e) == 1, mem); err != nil {
+		s.perCall = append(s.perCall, messages[e].messages)
+		if err := s.makeLink(ctx, i, e, messages[e].largest, local(e) == 1, mem); err != nil {
 			return fmt.Errorf("connect GPU %d to GPU %d on channel %d: %w", e.src, e.dst, e.channel, err)
 		}
 	}
@@ -182,9 +185,9 @@ func (s *stage) makeLinks(ctx context.Context, messages map[end]uint64, mem *arr
 	return nil
 }
 
-func (s *stage) makeLink(ctx context.Context, i int, e end, local bool, mem *arrays) error {
+// makeLink makes a connection for messages of at most largest bytes.
+func (s *stage) makeLink(ctx context.Context, i int, e end, largest uint64, local bool, mem *arrays) error {
 	x := &s.links[i]
-	_, largest := s.Cut.LargestMessage()
 	x.slots, x.slot_bytes = C.uint64_t(s.Cut.Slots), C.uint64_t(largest)
 	bytes := uint64(s.Cut.Slots) * largest
 	if x.out = (*C.char)(mem.get(bytes)); x.out == nil {

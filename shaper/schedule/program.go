@@ -137,10 +137,10 @@ func (c *Cut) sliceBytes(n uint64) uint64 {
 	return max((elems+16*per-1)/(16*per)*16*c.Elem, c.least)
 }
 
-// LargestMessage is the most bytes of payload of a message, and of the message on the wire.
-func (c *Cut) LargestMessage() (payload, wire uint64) {
-	payload, wire = c.Message("", min(c.Piece, c.Chunk)*uint64(c.Group), 0)
-	return payload, max(wire, signalBytes)
+// Largest is the most bytes on the wire of a message that a block sends, 0 if it sends none.
+func (c *Cut) Largest(b *Block) (wire uint64) {
+	c.EachMessage(b, func(_, w, _ uint64) { wire = max(wire, w) })
+	return wire
 }
 
 // Action is one message's share of a step: wait, receive, add, store, send.

@@ -47,7 +47,7 @@ func covers(t *testing.T, s *schedule.Schedule, size uint64) {
 	b := &s.GPUs[0].Blocks[0]
 	seen := make([]uint8, c.Chunk/4*7)
 	p := schedule.NewProgram(b, &c, &l)
-	messages, payload, largest := uint64(0), uint64(0), uint64(0)
+	messages, payload, largest, wire := uint64(0), uint64(0), uint64(0), uint64(0)
 	for ; !p.Done(); p.Next() {
 		var a schedule.Action
 		p.Current(&a)
@@ -57,7 +57,7 @@ func covers(t *testing.T, s *schedule.Schedule, size uint64) {
 		if a.Sends() {
 			messages++
 			payload += a.Payload
-			largest = max(largest, a.Payload)
+			largest, wire = max(largest, a.Payload), max(wire, a.Wire)
 		}
 	}
 	for i, n := range seen {
@@ -75,8 +75,8 @@ func covers(t *testing.T, s *schedule.Schedule, size uint64) {
 	if number != messages || out != messages || sum != payload {
 		t.Errorf("%+v: %d messages of %d bytes; Messages says %d, EachMessage %d of %d", c, messages, payload, out, number, sum)
 	}
-	if most, _ := c.LargestMessage(); largest > most {
-		t.Errorf("a message of %d bytes, the largest is said to have %d", largest, most)
+	if most := c.Largest(b); wire != most {
+		t.Errorf("a message of %d bytes on the wire, the largest is said to have %d", wire, most)
 	}
 	if s.Grain > 0 && largest > uint64(s.Grain) && c.Proto == schedule.Simple {
 		t.Errorf("%+v: a message of %d bytes", c, largest)
@@ -99,15 +99,16 @@ func TestProtocols(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct {
-		proto         schedule.Protocol
-		payload, wire uint64
-	}{{schedule.Simple, 1 << 20, 1 << 20}, {schedule.LL, 32 << 10, 64 << 10}, {schedule.LL128, 576000, 614400}} {
-		c, err := one(schedule.SendStep, 1, 1, tc.proto, 0).Cut(64<<20, 4)
+		proto schedule.Protocol
+		wire  uint64
+	}{{schedule.Simple, 1 << 20}, {schedule.LL, 64 << 10}, {schedule.LL128, 614400}} {
+		s := one(schedule.SendStep, 1, 1, tc.proto, 0)
+		c, err := s.Cut(64<<20, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, w := c.LargestMessage(); p != tc.payload || w != tc.wire {
-			t.Errorf("%s: %d bytes are %d, want %d and %d", tc.proto, p, w, tc.payload, tc.wire)
+		if w := c.Largest(&s.GPUs[0].Blocks[0]); w != tc.wire {
+			t.Errorf("%s: %d bytes on the wire, want %d", tc.proto, w, tc.wire)
 		}
 	}
 }
@@ -128,5 +129,46 @@ func TestParseCollective(t *testing.T) {
 	}
 	if _, err := schedule.ParseCollective("allsum"); err == nil || !strings.Contains(err.Error(), "there are all_reduce, ") {
 		t.Error(err)
+	}
+}
+
+// With Whole, a step is over before the next begins: there is one loop, and each message has at most 128 KiB. The
+// protocol of a step decides what its messages are on the wire, and a signal has 8 bytes.
+func TestWhole(t *testing.T) {
+	for _, size := range []uint64{7 * 4, 7 * 4096, 7 * 4 * 123457, 40 << 20} {
+		for _, grain := range []int64{0, 4096} {
+			s := one(schedule.SendStep, 3, 7, schedule.Simple, grain)
+			s.Whole = true
+			covers(t, s, size)
+			c, err := s.Cut(size, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			most := uint64(128 << 10)
+			if grain > 0 {
+				most = uint64(grain)
+			}
+			b := &s.GPUs[0].Blocks[0]
+			if got := c.Largest(b); c.Loops != 1 || got > most || got < min(most/2, c.Chunk) {
+				t.Errorf("%+v: messages of %d bytes, at most %d", c, got, most)
+			}
+			b.Steps[0].Proto = schedule.LL
+			if got := c.Largest(b); got < c.Chunk*2/uint64(c.Slices) {
+				t.Errorf("%+v: packets of %d bytes", c, got)
+			}
+			b.Steps = append(b.Steps, schedule.Step{Kind: schedule.SignalStep, Count: 1, DepBlock: schedule.None, DepStep: schedule.None})
+			before, _ := c.Messages(&schedule.Block{Steps: b.Steps[:1]})
+			if out, _ := c.Messages(b); out != before+1 || c.Largest(&schedule.Block{Steps: b.Steps[1:]}) != 8 {
+				t.Errorf("%d messages, %d without the signal", out, before)
+			}
+		}
+	}
+	s := one(schedule.SendStep, 1, 1, schedule.Simple, 0)
+	s.Align = 48
+	if c, err := s.Cut(100, 4); err != nil || c.Chunk != 96 {
+		t.Errorf("%+v, %v: want a chunk of 96 bytes", c, err)
+	}
+	if _, err := s.Cut(47, 4); err == nil {
+		t.Error("47 bytes are not refused")
 	}
 }
