@@ -42,13 +42,17 @@ func (m *machine) do(b *block, o *operation) error {
 // move makes the steps of an operation that moves data.
 func (m *machine) move(b *block, o *operation) error {
 	switch o.name {
-	case "put", "ppkt", "rppkt":
+	case "put", "ppkt":
 		m.putAll(b, o)
+	case "rppkt":
+		m.sendAll(b, o, o.src[0], o.dst)
 	case "get":
 		m.warnSwapped(o)
 		for i := range o.dst {
 			m.request(b, o, o.source(i))
-			m.answer(b, o, o.source(i).gpu, schedule.RecvStep, o.dst[i], o.dst[i])
+			m.inPieces(o.dst[i].n, func(at, n int) {
+				m.answer(b, o, o.source(i).gpu, schedule.RecvStep, o.dst[i], o.dst[i].part(at, n))
+			})
 		}
 	case "copy", "upkt":
 		m.copy(b, o, o.src[0], o.dst[0])
@@ -57,10 +61,7 @@ func (m *machine) move(b *block, o *operation) error {
 	case "re", "repkt", "res", "respkt", "recpkt", "recspkt":
 		return m.reduceAll(b, o)
 	case "rre", "rres":
-		if err := m.readReduce(b, o, o.src[0], o.src[1:], o.dst[0]); err != nil {
-			return err
-		}
-		m.sendAll(b, o, o.dst[0], o.dst[1:])
+		return m.readReduce(b, o, o.src[0], o.src[1:], o.dst[0], o.dst[1:])
 	case "glres", "gstore", "gstorepkt":
 		return m.overSwitch(b, o)
 	}
@@ -76,11 +77,27 @@ func (m *machine) putAll(b *block, o *operation) {
 	}
 }
 
-// sendAll stores one source in all destinations.
+// sendAll stores one source in all destinations, in turns.
 func (m *machine) sendAll(b *block, o *operation, from span, to []span) {
-	for _, x := range to {
-		m.send(b, o, from, x)
+	m.inPieces(from.n, func(at, n int) {
+		for _, x := range to {
+			m.send(b, o, from.part(at, n), x.part(at, n))
+		}
+	})
+}
+
+// inPieces calls f for the pieces of n parts.
+func (m *machine) inPieces(n int, f func(at, n int)) {
+	for at := 0; at < n; at += m.piece {
+		f(at, min(m.piece, n-at))
 	}
+}
+
+// part is n parts of a span from at.
+func (s span) part(at, n int) span {
+	s.ref.Offset += at
+	s.n = n
+	return s
 }
 
 // reduceAll adds up the sources in the first destination, copies the sum as packets to the second one if the operation
@@ -132,8 +149,8 @@ func (m *machine) compare(gpu int, x, y span) (same, overlap bool) {
 	return px == py, px < py+y.n && py < px+x.n
 }
 
-// readReduce adds remote sources to a local one.
-func (m *machine) readReduce(b *block, o *operation, own span, remote []span, dst span) error {
+// readReduce adds remote sources to a local one, and stores the sum in other GPUs' memories too.
+func (m *machine) readReduce(b *block, o *operation, own span, remote []span, dst span, to []span) error {
 	if same, overlap := m.compare(b.gpu, own, dst); overlap && !same {
 		return errOverlap
 	}
@@ -143,12 +160,16 @@ func (m *machine) readReduce(b *block, o *operation, own span, remote []span, ds
 	for _, x := range remote {
 		m.request(b, o, x)
 	}
-	for i, x := range remote {
-		if i > 0 {
-			own = dst
+	m.inPieces(dst.n, func(at, n int) {
+		add := own.part(at, n)
+		for _, x := range remote {
+			m.answer(b, o, x.gpu, schedule.RecvReduceCopy, add, dst.part(at, n))
+			add = dst.part(at, n)
 		}
-		m.answer(b, o, x.gpu, schedule.RecvReduceCopy, own, dst)
-	}
+		for _, x := range to {
+			m.send(b, o, dst.part(at, n), x.part(at, n))
+		}
+	})
 	return nil
 }
 
@@ -164,9 +185,7 @@ func (m *machine) overSwitch(b *block, o *operation) error {
 	}
 	switch o.name {
 	case "glres":
-		if err := m.readReduce(b, o, src, from, dst); err != nil {
-			return err
-		}
+		return m.readReduce(b, o, src, from, dst, to)
 	case "gstore":
 		m.copy(b, o, src, dst)
 	default:

@@ -22,6 +22,7 @@ type machine struct {
 	blocks []*block
 	gpus   []gpuState
 	agents []agent
+	piece  int // parts of a chunk that one of several GPUs gets in its turn
 
 	numbers  map[[2]int]int        // next channel of the schedule between two GPUs
 	signals  map[signalKey]*signal // by the end that signals
@@ -103,11 +104,11 @@ type semaphore struct {
 	init     int
 }
 
-func newMachine(p *plan, s *schedule.Schedule, parts int) *machine {
-	m := &machine{p: p, s: s, numbers: map[[2]int]int{}, signals: map[signalKey]*signal{}, warnings: map[string]int{}}
+func newMachine(p *plan, s *schedule.Schedule, r *reader) *machine {
+	m := &machine{p: p, s: s, piece: r.parts / r.pieces, numbers: map[[2]int]int{}, signals: map[signalKey]*signal{}, warnings: map[string]int{}}
 	shape, _ := s.Shape() // the reader has asked for it
 	for i := range p.GPUs {
-		g := gpuState{layout: s.Layout(i, p.InPlace, 0, shape), arrived: map[int][]*block{}, writer: make([]int, p.GPUs[i].Scratch*parts)}
+		g := gpuState{layout: s.Layout(i, p.InPlace, 0, shape), arrived: map[int][]*block{}, writer: make([]int, p.GPUs[i].Scratch*r.parts)}
 		for _, x := range p.GPUs[i].Semaphores {
 			g.sems = append(g.sems, semaphore{tokens: x.Init, init: x.Init, by: map[*block]bool{}, acquired: map[*block]int{}})
 		}

@@ -66,11 +66,12 @@ type reader struct {
 	p          *plan
 	parts      int
 	iterations map[int64]int // of a pipeline for each chunk, by unit_size
+	pieces     int           // of a chunk, for operations with several GPUs
 }
 
 // newReader finds the number of parts for a chunk of so many bytes; 0: not known.
 func newReader(p *plan, bytes uint64) (*reader, error) {
-	r := &reader{p: p, parts: 1, iterations: map[int64]int{}}
+	r := &reader{p: p, parts: 1, iterations: map[int64]int{}, pieces: 1}
 	for i := range p.GPUs {
 		for b := range p.GPUs[i].Blocks {
 			ops := p.GPUs[i].Blocks[b].Ops
@@ -81,7 +82,23 @@ func newReader(p *plan, bytes uint64) (*reader, error) {
 			}
 		}
 	}
+	r.cutPieces(bytes)
 	return r, nil
+}
+
+// The threads of an operation with several GPUs go from element to element, so all GPUs are served at the same time. Here
+// they are served in turns, a piece of a chunk each: pieceBytes, or larger if a chunk has more than mostPieces.
+const (
+	pieceBytes = 1 << 20
+	mostPieces = 64
+)
+
+// cutPieces divides chunks of so many bytes into pieces, as far as the parts allow.
+func (r *reader) cutPieces(bytes uint64) {
+	for r.pieces < mostPieces && bytes > uint64(r.pieces)*pieceBytes && lcm(r.parts, 2*r.pieces) <= mostParts {
+		r.pieces *= 2
+	}
+	r.parts = lcm(r.parts, r.pieces)
 }
 
 func place(gpu, block, number int, name string) string {

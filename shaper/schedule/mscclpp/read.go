@@ -12,7 +12,7 @@ import (
 
 var errTooLarge = fmt.Errorf("the plan is too large: more than %d operations, or too many signals and packets between them", msccl.MaxSteps)
 
-// Read reads an execution plan. If a pipeline's iterations depend on the size of the call, the schedule has a few of them
+// Read reads an execution plan. How many iterations a pipeline has depends on the size of the call: the schedule has a few
 // for each chunk, and its function Sized makes it for a size.
 //
 // An error says what is not a plan, or not supported. What cannot end, such as a wait for a signal that nobody sends, is a
@@ -22,54 +22,52 @@ func Read(data []byte) (*schedule.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, r, err := p.schedule(0)
+	s, err := p.schedule(0)
 	if err != nil {
 		return nil, err
 	}
-	if limit := p.scratchLimit(); len(r.iterations) > 0 || limit > 0 {
-		s.Sized = func(bytes uint64) (*schedule.Schedule, error) {
-			one := max(bytes/uint64(p.chunks()), 1)
-			if limit > 0 && one > limit {
-				return nil, fmt.Errorf("%d bytes: a chunk has more than the %d bytes of its scratch: with reuse_resources MSCCL++ uses the scratch again for the next part, which is not supported", bytes, limit)
-			}
-			sized, _, err := p.schedule(one)
-			return sized, err
+	limit := p.scratchLimit()
+	s.Sized = func(bytes uint64) (*schedule.Schedule, error) {
+		one := max(bytes/uint64(p.chunks()), 1)
+		if limit > 0 && one > limit {
+			return nil, fmt.Errorf("%d bytes: a chunk has more than the %d bytes of its scratch: with reuse_resources MSCCL++ uses the scratch again for the next part, which is not supported", bytes, limit)
 		}
+		return p.schedule(one)
 	}
 	return s, nil
 }
 
 // schedule makes the schedule for chunks of about so many bytes; 0: not known.
-func (p *plan) schedule(bytes uint64) (*schedule.Schedule, *reader, error) {
+func (p *plan) schedule(bytes uint64) (*schedule.Schedule, error) {
 	r, err := newReader(p, bytes)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if most := max(p.chunks(), p.scratch()); most*r.parts > msccl.MaxChunks {
-		return nil, nil, fmt.Errorf("%d chunks of %d parts: at most %d are supported", most, r.parts, msccl.MaxChunks)
+		return nil, fmt.Errorf("%d chunks of %d parts: at most %d are supported", most, r.parts, msccl.MaxChunks)
 	}
 	s := p.empty(r)
 	if _, err := s.Shape(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	m := newMachine(p, s, r.parts)
+	m := newMachine(p, s, r)
 	for i := range p.GPUs {
 		for b := range p.GPUs[i].Blocks {
 			ops, err := r.operations(i, b)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			if m.ops += len(ops); m.ops > msccl.MaxSteps {
-				return nil, nil, errTooLarge
+				return nil, errTooLarge
 			}
 			m.addBlock(i, b, ops)
 		}
 	}
 	if err := m.run(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s.Summary = fmt.Sprintf("plan of MSCCL++, %d chunks, %d thread blocks, %d operations", p.chunks(), len(m.blocks), p.operations())
-	return s, r, nil
+	return s, nil
 }
 
 // empty is the schedule without blocks.

@@ -111,10 +111,13 @@ func (m *machine) request(b *block, o *operation, from span) {
 	x := m.port(b, from.gpu)
 	m.own(b, x.block, schedule.Step{Kind: schedule.SignalStep, Count: 1, From: o.from})
 	m.add(from.gpu, x.agent, schedule.Step{Kind: schedule.WaitStep, Count: 1, DepBlock: schedule.None, DepStep: schedule.None, From: o.from})
-	m.add(from.gpu, x.agent, schedule.Step{Kind: schedule.SendStep, Src: from.ref, Dst: from.ref, Count: from.n, DepBlock: schedule.None, DepStep: schedule.None, Proto: schedule.Simple, From: o.from})
+	m.inPieces(from.n, func(at, n int) {
+		ref := from.part(at, n).ref
+		m.add(from.gpu, x.agent, schedule.Step{Kind: schedule.SendStep, Src: ref, Dst: ref, Count: n, DepBlock: schedule.None, DepStep: schedule.None, Proto: schedule.Simple, From: o.from})
+	})
 }
 
-// answer takes the bytes of a request.
+// answer takes a piece of the bytes of a request.
 func (m *machine) answer(b *block, o *operation, peer int, kind schedule.Kind, add, to span) {
 	m.own(b, m.port(b, peer).block, schedule.Step{Kind: kind, Src: add.ref, Dst: to.ref, Count: to.n, Proto: schedule.Simple, From: o.from})
 }
