@@ -77,7 +77,8 @@ func newScheduleRunCommand(g *global) *cobra.Command {
 each block runs its steps on one piece of a chunk after another, waits for flags of other
 blocks, and moves messages through the step buffers of its connections. Connections are
 those of the plugin, one for each source, destination and channel. Elements are int32, the
-operation is sum. Every element of the first call of a row is checked.
+operation is sum. Every element of the first call of a row is checked. A plan of MSCCL++ runs
+as its executor does: thread blocks store into and load from the memory of other GPUs.
 
 With --via p2p real NCCL moves the bytes instead, in groups of ncclSend and ncclRecv: all
 that a GPU can send at once is one group, whole chunks, one message to each peer. That is
