@@ -3,6 +3,7 @@
 package mscclpp
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -29,11 +30,11 @@ func (x *operation) check(gpu int) error {
 	switch x.name {
 	case "signal", "wait", "rlxsignal", "rlxwait":
 		if len(x.channels) == 0 {
-			return fmt.Errorf("names no channel")
+			return errors.New("names no channel")
 		}
 	case "sem_acquire", "sem_release":
 		if len(x.sems) == 0 {
-			return fmt.Errorf("names no semaphore")
+			return errors.New("names no semaphore")
 		}
 	case "barrier":
 		if x.blocks < 1 || x.blocks > mostGroup {
@@ -60,16 +61,16 @@ func (x *operation) check(gpu int) error {
 func follow(what, rule string, spans []span, gpu int) error {
 	last := len(rule) - 1
 	many := rule[last] == '*' || rule[last] == '+'
-	letters_ := strings.TrimRight(rule, "*+")
-	least := len(letters_)
+	which := strings.TrimRight(rule, "*+")
+	least := len(which)
 	if rule[last] == '*' {
 		least--
 	}
-	if len(spans) < least || len(spans) > len(letters_) && !many {
+	if len(spans) < least || len(spans) > len(which) && !many {
 		return fmt.Errorf("%s has %d chunks: must have %d", what, len(spans), least)
 	}
 	for i, s := range spans {
-		letter := letters_[min(i, len(letters_)-1)]
+		letter := which[min(i, len(which)-1)]
 		own := s.gpu == gpu && !s.wide
 		ok := false
 		switch letter {
@@ -107,7 +108,7 @@ func (x *operation) checkSizes() error {
 	}
 	for _, s := range append(append([]span{}, x.src...), x.dst...) {
 		if s.n != x.src[0].n {
-			return fmt.Errorf("its chunks are not equally large")
+			return errors.New("its chunks are not equally large")
 		}
 	}
 	return nil
