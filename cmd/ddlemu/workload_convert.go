@@ -58,8 +58,9 @@ The files are those of one job: traces of PyTorch's profiler (kineto) and execut
 traces of PyTorch (pytorchet), one per rank or one for all, also both of the same run;
 Chakra traces (chakra), one per rank; GOAL (goal); text workloads of SimAI, AICB and
 ASTRA-sim (simai); AICB's CSV of calls, from its generators or of a run (aicb); lists
-op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog); exports of Nsight Systems
-as SQLite or JSON (nsys). They may be packed by gzip; - is standard input.
+op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog); dumps of PyTorch's flight
+recorder, one per rank (flightrec); exports of Nsight Systems as SQLite or JSON (nsys).
+They may be packed by gzip; - is standard input.
 
 What a source does not say is printed, and noted in the workload. Workloads can be
 written as Chakra, one file OUT.RANK.et per rank, which ASTRA-sim takes as they are, and as

@@ -18,6 +18,8 @@ var (
 	signNative  = regexp.MustCompile(`"format"\s*:\s*"` + regexp.QuoteMeta(workload.Format))
 	signET      = regexp.MustCompile(`"schema"\s*:\s*"[0-9]`)
 	signKineto  = regexp.MustCompile(`"(traceEvents|schemaVersion|deviceProperties|distributedInfo|ph)"\s*:`)
+	signFlight  = regexp.MustCompile(`"(entries|pg_config|pg_status|collective_seq_id|profiling_name|(nccl|comm_lib)_version)"\s*:`)
+	signPickled = regexp.MustCompile(`entries|pg_config`)
 	signGOAL    = regexp.MustCompile(`(?m)^\s*num_ranks\s+\d+`)
 	signSimAI   = regexp.MustCompile(`\A\s*[A-Z][A-Z_]+\b[^\r\n]*\r?\n\s*\d+\s*\r?\n`)
 	signAICB    = regexp.MustCompile(`(?m)^comm_type,comm_group\b`)
@@ -46,8 +48,12 @@ func detect(head []byte) Kind {
 			return PyTorchET
 		case chakra.Like(head): // its first message has 123 bytes
 			return Chakra
+		case text[0] == '{' && signFlight.Match(text):
+			return FlightRec
 		}
 		return ""
+	case pickled(head) && signPickled.Match(head):
+		return FlightRec
 	case signGOAL.Match(text):
 		return GOAL
 	case signSimAI.Match(head):
@@ -64,4 +70,9 @@ func detect(head []byte) Kind {
 		return NCCLLog
 	}
 	return ""
+}
+
+// pickled tells whether a file begins as a pickle of Python, of protocol 2 or later.
+func pickled(head []byte) bool {
+	return len(head) > 1 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5
 }

@@ -26,12 +26,13 @@ const (
 	AICB      Kind = "aicb"  // AICB's CSV of calls
 	OpCSV     Kind = "opcsv" // op,count,root
 	NCCLLog   Kind = "nccllog"
-	Nsys      Kind = "nsys" // exports of Nsight Systems
+	Nsys      Kind = "nsys"      // exports of Nsight Systems
+	FlightRec Kind = "flightrec" // dumps of PyTorch's flight recorder
 )
 
 // Kinds are all formats that can be read.
 func Kinds() []Kind {
-	return []Kind{Kineto, PyTorchET, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Nsys}
+	return []Kind{Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Nsys}
 }
 
 // Native is the format of ddlemu itself.
@@ -61,6 +62,8 @@ func Detect(f input.File) (Kind, error) {
 	what := "it is none of " + list()
 	if n == 0 {
 		what = "it is empty"
+	} else if pickled(head[:n]) {
+		what = "it is a pickle of Python, and none of PyTorch's flight recorder"
 	} else if n > 262 && string(head[257:262]) == "ustar" {
 		what = "it is a tar archive: unpack it first"
 	} else if report := nsys.Foreign(head[:n]); report != "" {

@@ -31,6 +31,7 @@ var samples = []struct {
 	{"aicb.csv", AICB, input.Options{}, 14},
 	{"ops.csv", OpCSV, input.Options{Ranks: 2}, 4},
 	{"nccl.log", NCCLLog, input.Options{}, 5},
+	{"nccl_trace_rank_0", FlightRec, input.Options{OneForAll: true}, 13},
 }
 
 func TestSamples(t *testing.T) {
@@ -104,6 +105,9 @@ func TestDetect(t *testing.T) {
 		"[2026-11-25 16:46:28.5] vm:1:1 [0] NCCL INFO AllReduce: opCount 0 count 1 datatype 7": NCCLLog,
 		"h:1:2 [0] NCCL \x1b[1mINFO\x1b[0m Bootstrap: Using eth0\n":                            NCCLLog,
 		"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n":                                          NCCLLog,
+		`{"comm_lib_version":"","entries":[{"collective_seq_id":1}]}`:                          FlightRec,
+		`{"entries":[],"pg_config":{}}`:                                                        FlightRec,
+		"\x80\x02}(X\x07\x00\x00\x00versionq\x00X\x07\x00\x00\x00entriesq\x01":                 FlightRec,
 	} {
 		if got, err := Detect(input.Bytes("x", []byte(text))); got != want || err != nil {
 			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
@@ -112,7 +116,7 @@ func TestDetect(t *testing.T) {
 	archive := make([]byte, 600)
 	copy(archive, "name")
 	copy(archive[257:], "ustar")
-	for text, want := range map[string]string{"": "it is empty", "hello, world\n": "it is none of kineto", string(archive): "unpack it first",
+	for text, want := range map[string]string{"": "it is empty", "hello, world\n": "it is none of kineto", "\x80\x04N.": "a pickle of Python", string(archive): "unpack it first",
 		"NVIDIA Tegra Profiler Report 2023@4": "nsys export --type sqlite", "PAR1\x15": "Parquet"} {
 		_, err := Detect(input.Bytes("x", []byte(text)))
 		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), want) {

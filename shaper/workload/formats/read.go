@@ -11,6 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/aicb"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/kineto"
@@ -87,6 +88,8 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 		return nccllog.Read(files, o)
 	case Nsys:
 		return nsys.Read(files, o)
+	case FlightRec:
+		return flightrec.Read(files, o)
 	}
 	if len(files) > 1 {
 		return nil, fmt.Errorf("%s and %s: a job in the format %s is one file", files[0].Name, files[1].Name, kind)

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flightrec
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+)
+
+// maxConverted is the maximum number of calls of all dumps that become a workload, because an operation needs much memory.
+const maxConverted = 1 << 19
+
+// Read makes a workload of the dumps of all ranks of a job, or of that of one rank, which then stands for all.
+func Read(files []input.File, o input.Options) (*workload.Workload, error) {
+	j, err := ReadJob(files)
+	if err != nil {
+		return nil, err
+	}
+	c := &converter{Job: j, options: o, single: len(j.Dumps) == 1}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c.pair()
+	lists := make([][]workload.Op, len(j.Dumps))
+	for i, d := range j.Dumps {
+		if lists[i], err = c.operations(d); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.File, err)
+		}
+	}
+	if len(c.comms.Comms) == 0 && j.World > 1 {
+		return nil, fmt.Errorf("%s: no call of a process group is understood%s", j.Dumps[0].File, c.why())
+	}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.World, Comms: c.comms.Comms}}
+	if c.single {
+		w.Ops = lists[0]
+	} else {
+		w.Ops = perrank.Join(lists, c.comms.Comms)
+	}
+	w.Head.Source = c.source()
+	return w, nil
+}
+
+// converter makes a workload of a job.
+type converter struct {
+	*Job
+	options input.Options
+	single  bool
+	comms   perrank.Registry
+	kept    map[*Dump]map[int32]*common // by the first entry of a launch
+	left
+}
+
+// common is what all ranks of a launch share.
+type common struct {
+	group *Group
+	root  int   // in the group
+	count int64 // of an all-to-all with parts of different sizes; 0 for others
+	peer  bool  // a send or a receive, which has its other half
+}
+
+// left counts what a workload leaves out or does not know.
+type left struct {
+	late, open, torn, halves, foreign, unsized, empty, singles, roots, unequal, hidden, unread, pairs, untyped int
+	foreignName                                                                                                string
+	named                                                                                                      []string // calls that not all ranks made, or that did not end
+}
+
+// check refuses a job of which ranks are missing.
+func (c *converter) check() error {
+	calls := 0
+	for _, d := range c.Dumps {
+		calls += len(d.Entries)
+		c.unread += d.Unread
+	}
+	file := c.Dumps[0].File
+	switch {
+	case calls == 0:
+		return fmt.Errorf("%s: no call: the flight recorder was empty (TORCH_FR_BUFFER_SIZE sets its size)", file)
+	case calls > maxConverted:
+		return fmt.Errorf("%s: %d calls in all dumps; at most %d become a workload: give the dump of one rank, which then stands for all", file, calls, maxConverted)
+	}
+	for _, g := range c.Groups {
+		if g.Guessed && c.single && c.options.Ranks == 0 {
+			return fmt.Errorf("%s does not say which ranks group %s has: give the dumps of all ranks, or add --ranks N", file, g.GroupName.String())
+		}
+		if g.Guessed && g.isDefault() {
+			g.Ranks = perrank.All(max(c.World, c.options.Ranks))
+		}
+	}
+	c.World = max(c.World, c.options.Ranks)
+	if c.World > workload.MaxRanks {
+		return fmt.Errorf("%s: a job of %d ranks; at most %d are possible", file, c.World, workload.MaxRanks)
+	}
+	if len(c.Dumps) == c.World || c.single && c.options.OneForAll {
+		return nil
+	}
+	var missing workload.Ranks
+	for r := range c.World {
+		if !slices.ContainsFunc(c.Dumps, func(d *Dump) bool { return d.Rank == r }) {
+			missing = append(missing, r)
+		}
+	}
+	return fmt.Errorf("the job had %d ranks, and no dump is of %s: give the dumps of all ranks, or that of one alone, which then stands for all (--spmd)",
+		c.World, missing)
+}
+
+// why says why no call is understood.
+func (c *converter) why() string {
+	switch {
+	case c.foreign > 0:
+		return ", such as " + c.foreignName
+	case c.unsized > 0:
+		return ": the dump says of none what it moved"
+	case c.hidden > 0:
+		return ": they are coalesced, and PyTorch before 2.7 does not record what is in such a group"
+	case len(c.named)+c.open > 0:
+		return ": no call was made by all ranks"
+	}
+	return ""
+}
+
+// source says where the workload is from, and what the dumps do not say.
+func (c *converter) source() workload.Source {
+	d := c.Dumps[0]
+	s := workload.Source{Kind: "flightrec", File: filepath.Base(d.File)}
+	if n := len(c.Dumps) - 1; n > 0 {
+		s.File += fmt.Sprintf(" and %d more", n)
+	}
+	if d.Library != "" {
+		s.Hardware = "NCCL " + d.Library
+	}
+	missing := func(when bool, format string, args ...any) {
+		if when {
+			s.Missing = append(s.Missing, fmt.Sprintf(format, args...))
+		}
+	}
+	missing(c.single && c.World > 1, "what other ranks do: all %d are taken to do what rank %d did, at the same times", c.World, d.Rank)
+	missing(true, "what the host did between two calls: that time is a computation, also if the host waited for a call")
+	missing(!c.single, "how the clocks of the hosts differ: each rank begins with its first call")
+	missing(true, "streams: one for each process group is taken")
+	missing(c.pairs > 0, "the communicator of %d sends and receives that are in no batch: one for each pair of ranks is taken", c.pairs)
+	missing(c.roots > 0, "the root of %s: rank 0 of the group is taken", units.Count(c.roots, "call"))
+	missing(c.untyped > 0, "the type of the elements of %s: %s is taken", units.Count(c.untyped, "call"), c.options.ElementType())
+	for _, g := range c.Groups {
+		missing(g.Guessed && g.isDefault(), "the ranks of group %s: all ranks of the job are taken", g.GroupName.String())
+		missing(g.Guessed && !g.isDefault(), "the ranks of group %s: those that called it are taken, %s", g.GroupName.String(), g.Ranks)
+	}
+	s.Notes = c.notes()
+	return s
+}
+
+// notes count what was left out.
+func (c *converter) notes() (notes []string) {
+	note := func(n int, what, why string) {
+		if n > 0 {
+			notes = append(notes, units.Count(n, what)+": "+why)
+		}
+	}
+	for _, d := range c.Dumps {
+		if n := d.BeginsLate(); n > 0 {
+			notes = append(notes, fmt.Sprintf("rank %d: the recorder had overwritten its first %s", d.Rank, units.Count(int(n), "call")))
+		}
+		if d.Partial() {
+			notes = append(notes, fmt.Sprintf("rank %d: calls in the middle are not in the dump", d.Rank))
+		}
+	}
+	note(c.late, "call", "left out, because another rank's recorder had overwritten it")
+	const most = 8
+	if n := len(c.named) - most; n > 0 {
+		c.named = append(c.named[:most:most], fmt.Sprintf("%d calls more like this", n))
+	}
+	notes = append(notes, c.named...)
+	note(c.torn, "call", "left out, because the dump of another rank of the group lacks it")
+	if c.halves > 0 {
+		notes = append(notes, fmt.Sprintf("sends and receives of which no dump has the other half: %d, left out", c.halves))
+	}
+	note(c.unequal, "call", "an all-to-all or all-gather with parts that differ; the mean stands for them")
+	note(c.unsized, "call", "left out, because the dump does not say what it moved")
+	note(c.hidden, "coalesced group", "left out, because the dump does not have the calls in it (PyTorch before 2.7)")
+	note(c.empty, "call", "left out, it moves nothing")
+	note(c.singles, "call", "left out, of a group of one rank")
+	if c.foreign > 0 {
+		note(c.foreign, "call", "left out, not understood, such as "+strings.TrimSpace(c.foreignName))
+	}
+	note(c.unread, "entry", "left out, not understood")
+	return notes
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flightrec
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+)
+
+// Job is the dumps of the ranks of a job.
+type Job struct {
+	Dumps  []*Dump // in the order of their ranks
+	World  int     // ranks of the job, as far as the dumps say
+	Groups []*Group
+}
+
+// Group is a process group of a job.
+type Group struct {
+	GroupName
+	Ranks workload.Ranks // in the group's order
+	// Guessed says that no dump lists the ranks. They are those that called the group, or all ranks of the job for the default
+	// group.
+	Guessed bool
+	// Calls are the launches of each rank that has a dump, in order.
+	Calls map[int][]Launch
+}
+
+// Launch is what a rank called at once: one call, or the calls of a coalesced group.
+type Launch struct {
+	Seq   uint32 // of collectives, or of sends and receives
+	P2P   bool
+	First int32   // place in the entries of the dump
+	More  []int32 // places of the others
+}
+
+// Entries are the calls of a launch, without the marker of a coalesced group.
+func (l *Launch) Entries(d *Dump) []*Entry {
+	var out []*Entry
+	for _, at := range l.places() {
+		if e := &d.Entries[at]; !e.Marker() {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// places are those of all entries.
+func (l *Launch) places() []int32 { return append([]int32{l.First}, l.More...) }
+
+// Marked tells whether a launch of several calls has its end.
+func (l *Launch) Marked(d *Dump) bool { return d.Entries[l.last()].Marker() }
+
+func (l *Launch) last() int32 {
+	if len(l.More) == 0 {
+		return l.First
+	}
+	return l.More[len(l.More)-1]
+}
+
+// Done tells whether a launch has ended. Only the end of a coalesced group says whether the calls in it have ended.
+func (l *Launch) Done(d *Dump) bool {
+	return d.Done(&d.Entries[l.last()])
+}
+
+// Done tells whether a call has ended, as far as its backend says: NCCL says when a call is completed, and gives one up
+// (retired) that has timed out. Others only say that nobody waits for the call any more.
+func (d *Dump) Done(e *Entry) bool {
+	return e.State == Completed || e.Retired && !reportsEnd(e.Func.Library)
+}
+
+// reportsEnd tells whether the calls of a backend become completed.
+func reportsEnd(library string) bool {
+	return slices.Contains([]string{"nccl", "ncclx", "nccl2", "nccl-lazy", "xccl", "rccl", "rcclx", "mccl", "hccl"}, library)
+}
+
+// TimedOut tells whether the backend has given the call up.
+func (e *Entry) TimedOut() bool {
+	return e.Retired && e.State != Completed && reportsEnd(e.Func.Library)
+}
+
+// ReadJob reads the dumps of the ranks of a job. If there are several, each must say its rank, by the name of its file.
+func ReadJob(files []input.File) (*Job, error) {
+	r := newReader()
+	j := &Job{}
+	for _, f := range files {
+		d, err := r.dump(f)
+		if err != nil {
+			return nil, err
+		}
+		j.Dumps = append(j.Dumps, d)
+	}
+	if err := j.number(); err != nil {
+		return nil, err
+	}
+	j.findGroups()
+	for _, d := range j.Dumps {
+		if err := j.launch(d); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.File, err)
+		}
+	}
+	for _, g := range j.Groups {
+		if g.Guessed && g.isDefault() {
+			g.Ranks = perrank.All(j.World)
+		}
+	}
+	return j, nil
+}
+
+// isDefault tells whether the group is that of init_process_group: all ranks.
+func (g *GroupName) isDefault() bool { return g.Desc == "default_pg" }
+
+// number gives each dump its rank.
+func (j *Job) number() error {
+	for _, d := range j.Dumps {
+		if d.Rank < 0 || d.Rank >= workload.MaxRanks {
+			d.Rank = d.rankOfCalls()
+		}
+		if d.Rank < 0 && len(j.Dumps) == 1 {
+			d.Rank = d.firstRank()
+		}
+		if d.Rank < 0 {
+			return fmt.Errorf("%s does not say of which rank it is: let its name end with the rank, as nccl_trace_rank_3 does", d.File)
+		}
+	}
+	slices.SortStableFunc(j.Dumps, func(a, b *Dump) int { return cmp.Compare(a.Rank, b.Rank) })
+	for i, d := range j.Dumps {
+		if i > 0 && j.Dumps[i-1].Rank == d.Rank {
+			return fmt.Errorf("%s and %s are both of rank %d: give one dump per rank", j.Dumps[i-1].File, d.File, d.Rank)
+		}
+		j.World = max(j.World, d.Rank+1)
+		for _, g := range d.Groups {
+			j.World = max(j.World, slices.Max(g.Ranks)+1)
+		}
+	}
+	return nil
+}
+
+// rankOfCalls is the rank that sends and receives name, -1 if there is none. They name ranks of the group.
+func (d *Dump) rankOfCalls() int {
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		ranks := d.Groups[e.Group.Name].Ranks
+		at := e.self()
+		if at >= 0 && at < len(ranks) {
+			return ranks[at]
+		}
+	}
+	return -1
+}
+
+// self is the rank in the group that made the call, if the call says it.
+func (e *Entry) self() int {
+	switch e.Func.Name {
+	case "send":
+		return e.Func.From
+	case "recv":
+		return e.Func.To
+	}
+	return -1
+}
+
+// firstRank is the first rank that is in all groups.
+func (d *Dump) firstRank() int {
+	first := -1
+	var common workload.Ranks
+	for _, g := range d.Groups {
+		if common == nil {
+			common = slices.Clone(g.Ranks)
+		} else {
+			common = slices.DeleteFunc(common, func(r int) bool { return !slices.Contains(g.Ranks, r) })
+		}
+	}
+	if len(common) > 0 {
+		first = slices.Min(common)
+	} else if len(d.Groups) == 0 {
+		first = 0
+	}
+	return first
+}
+
+// groupKey tells groups apart: those of different ranks may have one name.
+type groupKey struct {
+	name  string
+	ranks string
+}
+
+// findGroups finds the groups of all dumps.
+func (j *Job) findGroups() {
+	byKey := map[groupKey]*Group{}
+	add := func(key groupKey, g Group) *Group {
+		if known, ok := byKey[key]; ok {
+			if known.Desc == "" {
+				known.Desc = g.Desc
+			}
+			return known
+		}
+		g.Calls = map[int][]Launch{}
+		byKey[key] = &g
+		j.Groups = append(j.Groups, &g)
+		return &g
+	}
+	for _, d := range j.Dumps {
+		for name, config := range d.Groups {
+			add(groupKey{name, config.Ranks.String()}, Group{GroupName: GroupName{name, config.Desc}, Ranks: config.Ranks})
+		}
+	}
+	for _, d := range j.Dumps {
+		last := (*GroupName)(nil)
+		for i := range d.Entries {
+			n := d.Entries[i].Group
+			if n == last || j.group(d, n) != nil {
+				last = n
+				continue
+			}
+			last = n
+			g := add(groupKey{name: n.Name}, Group{GroupName: *n, Guessed: true})
+			g.Ranks = append(g.Ranks, d.Rank)
+		}
+	}
+	slices.SortFunc(j.Groups, func(a, b *Group) int {
+		byNumber := cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
+		return cmp.Or(byNumber, slices.Compare(a.Ranks, b.Ranks))
+	})
+}
+
+// group is the group of that name of a rank, nil if there is none.
+func (j *Job) group(d *Dump, name *GroupName) *Group {
+	config, known := d.Groups[name.Name]
+	for _, g := range j.Groups {
+		if g.Name == name.Name && (known && !g.Guessed && slices.Equal(g.Ranks, config.Ranks) || !known && slices.Contains(g.Ranks, d.Rank)) {
+			return g
+		}
+	}
+	return nil
+}
+
+// launch divides the entries of a dump into launches.
+func (j *Job) launch(d *Dump) error {
+	groups := map[*GroupName]*Group{}
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		g, ok := groups[e.Group]
+		if !ok {
+			g = j.group(d, e.Group)
+			groups[e.Group] = g
+			if !slices.Contains(g.Ranks, d.Rank) {
+				return fmt.Errorf("it is of rank %d by its name, and calls group %s, of ranks %s", d.Rank, g.GroupName.String(), g.Ranks)
+			}
+		}
+		if at := e.self(); at >= 0 && !g.Guessed && (at >= len(g.Ranks) || g.Ranks[at] != d.Rank) {
+			return fmt.Errorf("it is of rank %d by its name, and has %s of group %s, of ranks %s", d.Rank, e.Func, g.GroupName.String(), g.Ranks)
+		}
+		calls := g.Calls[d.Rank]
+		if n := len(calls) - 1; n >= 0 && calls[n].takes(d, e) {
+			calls[n].More = append(calls[n].More, int32(i))
+			continue
+		}
+		l := Launch{Seq: e.Coll, First: int32(i)}
+		if e.IsP2P {
+			l.Seq, l.P2P = e.P2P, true
+		}
+		g.Calls[d.Rank] = append(calls, l)
+	}
+	return nil
+}
+
+// takes tells whether the entry, the next one of its group, belongs to the launch: it has the same numbers, and the launch is
+// not ended yet.
+func (l *Launch) takes(d *Dump, e *Entry) bool {
+	last := &d.Entries[l.last()]
+	if last.Marker() || last.Coll != e.Coll {
+		return false
+	}
+	return last.P2P == e.P2P && last.IsP2P == e.IsP2P || e.Marker()
+}
+
+// BeginsLate tells whether the recorder has overwritten calls, and how many.
+func (d *Dump) BeginsLate() int64 {
+	if len(d.Entries) == 0 {
+		return 0
+	}
+	return max(d.Entries[0].Record, 0)
+}
+
+// Partial tells whether calls in the middle are missing, as in a dump of only those that had not completed.
+func (d *Dump) Partial() bool {
+	for i := 1; i < len(d.Entries); i++ {
+		if d.Entries[i].Record > d.Entries[i-1].Record+1 {
+			return d.Unread == 0
+		}
+	}
+	return false
+}
+
+// Last is the number of the last collective of a rank in the group, -1 if its dump has none.
+func (g *Group) Last(rank int) int64 {
+	last := int64(-1)
+	for _, l := range g.Calls[rank] {
+		if !l.P2P {
+			last = max(last, int64(l.Seq))
+		}
+	}
+	return last
+}
+
+// Newest is the time of the newest call of all dumps, in ns since 1970; 0 if there is none.
+func (j *Job) Newest() int64 {
+	newest := int64(math.MinInt64)
+	for _, d := range j.Dumps {
+		for i := range d.Entries {
+			newest = max(newest, d.Entries[i].Created)
+		}
+	}
+	return max(newest, 0)
+}

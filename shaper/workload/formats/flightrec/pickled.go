@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flightrec
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/pickle"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
+)
+
+// maxPickle is the memory that a pickle may need beside its entries, in bytes.
+const maxPickle = 128 << 20
+
+// pickle reads a dump as a pickle.
+func (r *reader) pickle(in *input.Reader, d *Dump) error {
+	var failed error
+	decoder := pickle.NewDecoder(in, maxPickle, func(dict *pickle.Dict) bool {
+		if dict.Get("profiling_name") == nil || dict.Get("retired") == nil || failed != nil {
+			return false
+		}
+		failed = r.add(d, pickledRecord(dict))
+		return true
+	})
+	value, err := decoder.Read()
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.File, err)
+	}
+	top, ok := value.(*pickle.Dict)
+	if !ok || top.Get("entries") == nil && top.Get("pg_config") == nil {
+		return fmt.Errorf("%s: %w", d.File, errNoDump)
+	}
+	d.Version, _ = top.Get("version").(string)
+	for _, key := range []string{"nccl_version", "comm_lib_version", "xccl_version"} {
+		if text, ok := top.Get(key).(string); ok {
+			d.Library = text
+		}
+	}
+	if rank, ok := top.Get("rank").(int64); ok && rank >= 0 && rank < workload.MaxRanks {
+		d.Rank = int(rank)
+	}
+	if config, ok := top.Get("pg_config").(*pickle.Dict); ok {
+		for i, name := range config.Keys {
+			d.pickledGroup(name, config.Values[i])
+		}
+	}
+	for _, item := range items(top.Get("entries")) {
+		if _, ok := item.(*pickle.Dict); ok {
+			d.Unread++ // it lacks what each entry has
+		}
+	}
+	return nil
+}
+
+// pickledGroup reads a group of pg_config: a dict, before version 2 a list of ranks.
+func (d *Dump) pickledGroup(name string, value any) {
+	desc, list := "", value
+	if config, ok := value.(*pickle.Dict); ok {
+		desc, _ = config.Get("desc").(string)
+		list = config.Get("ranks")
+	}
+	if text, ok := list.(string); ok {
+		d.addGroup(name, desc, pytorch.ParseRanks(text, -1, 0, 0))
+		return
+	}
+	var ranks workload.Ranks
+	for _, item := range items(list) {
+		r, ok := item.(int64)
+		if !ok || r < 0 || r >= workload.MaxRanks {
+			return
+		}
+		ranks = append(ranks, int(r))
+	}
+	d.addGroup(name, desc, ranks)
+}
+
+func items(v any) []any {
+	if list, ok := v.(*pickle.List); ok {
+		return list.Items
+	}
+	return nil
+}
+
+// pickledRecord is the record of an entry.
+func pickledRecord(dict *pickle.Dict) *record {
+	rec := &record{}
+	ok := true
+	integer := func(v any) int64 {
+		n, is := v.(int64)
+		ok = ok && (is || v == nil)
+		return n
+	}
+	for i, key := range dict.Keys {
+		v := dict.Values[i]
+		switch key {
+		case "record_id":
+			n := integer(v)
+			rec.Record = &n
+		case "pg_id":
+			rec.PG = integer(v)
+		case "process_group":
+			rec.Group = texts(v)
+		case "collective_seq_id":
+			n := integer(v)
+			rec.Coll = &n
+		case "p2p_seq_id":
+			rec.P2P = integer(v)
+		case "seq_id":
+			rec.Seq = integer(v)
+		case "profiling_name":
+			rec.Name, _ = v.(string)
+		case "time_created_ns":
+			rec.Created = integer(v)
+		case "duration_ms":
+			rec.Millis, _ = v.(float64)
+		case "input_sizes":
+			rec.In = shapes(v)
+		case "input_dtypes":
+			rec.InTypes = texts(v)
+		case "output_sizes":
+			rec.Out = shapes(v)
+		case "output_dtypes":
+			rec.OutTypes = texts(v)
+		case "state":
+			rec.State, _ = v.(string)
+		case "retired":
+			rec.Retired, _ = v.(bool)
+		case "is_p2p":
+			rec.IsP2P, _ = v.(bool)
+		case "frames":
+			rec.Frames = codeLines(v)
+		}
+	}
+	if rec.wrongTypes = !ok; math.IsNaN(rec.Millis) {
+		rec.Millis = 0
+	}
+	return rec
+}
+
+func texts(v any) (out []string) {
+	for _, item := range items(v) {
+		text, _ := item.(string)
+		out = append(out, text)
+	}
+	return out
+}
+
+func shapes(v any) (out [][]int64) {
+	for _, item := range items(v) {
+		var size []int64
+		for _, n := range items(item) {
+			k, _ := n.(int64)
+			size = append(size, k)
+		}
+		out = append(out, size)
+	}
+	return out
+}
+
+func codeLines(v any) (out []codeLine) {
+	for _, item := range items(v) {
+		if frame, ok := item.(*pickle.Dict); ok {
+			var line codeLine
+			line.Name, _ = frame.Get("name").(string)
+			line.Filename, _ = frame.Get("filename").(string)
+			line.Line, _ = frame.Get("line").(int64)
+			out = append(out, line)
+		}
+	}
+	return out
+}

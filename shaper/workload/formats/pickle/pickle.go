@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pickle reads the data in pickles of Python: numbers, text, lists, tuples and dicts. It builds no objects and runs
+// nothing: a pickle that asks for it is refused.
+package pickle
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// maxText is the maximum length of a text, in bytes.
+const maxText = 1 << 20
+
+// Dict is a dict. Keys that are not text are written as text.
+type Dict struct {
+	Keys   []string
+	Values []any
+	kept   bool // the memo has it
+}
+
+// Get is the value of a key, nil if there is none.
+func (d *Dict) Get(key string) any {
+	for i, k := range d.Keys {
+		if k == key {
+			return d.Values[i]
+		}
+	}
+	return nil
+}
+
+// List is a list or a tuple.
+type List struct {
+	Items []any
+	kept  bool
+}
+
+// Decoder reads one pickle.
+type Decoder struct {
+	in     *bufio.Reader
+	read   int64 // bytes
+	limit  int64
+	reduce func(*Dict) bool
+
+	stack []any
+	marks []int
+	memo  []any
+	held  int64 // bytes of what is kept, about
+}
+
+// NewDecoder returns a decoder that keeps at most about limit bytes. reduce may be nil; it is called with each dict when items
+// have been added, and says whether it has used the dict up: then nil takes its place, and its memory is free.
+func NewDecoder(in io.Reader, limit int64, reduce func(*Dict) bool) *Decoder {
+	return &Decoder{in: bufio.NewReaderSize(in, 1<<16), limit: limit, reduce: reduce}
+}
+
+// Read returns the value of the pickle: nil, bool, int64, float64, string, *List or *Dict. An error says at which byte.
+func (d *Decoder) Read() (any, error) {
+	value, err := d.run()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the file ends in the middle: it was cut")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("byte %d: %w", d.read, err)
+	}
+	return value, nil
+}
+
+// run executes the operations of the pickle.
+func (d *Decoder) run() (any, error) {
+	head, err := d.bytes(2)
+	if err != nil {
+		return nil, err
+	}
+	if head[0] != proto || head[1] < 2 || head[1] > 5 {
+		return nil, errors.New("no pickle of protocol 2 to 5")
+	}
+	for {
+		op, err := d.bytes(1)
+		if err != nil {
+			return nil, err
+		}
+		if op[0] == stop {
+			return d.pop()
+		}
+		if err := d.step(op[0]); err != nil {
+			return nil, err
+		}
+		if d.held > d.limit {
+			return nil, fmt.Errorf("the pickle needs more than %d MiB of memory", d.limit>>20)
+		}
+	}
+}
+
+// The operations, as Python's pickletools names them.
+const (
+	proto           = 0x80
+	stop            = '.'
+	frame           = 0x95
+	mark            = '('
+	pop             = '0'
+	popMark         = '1'
+	dup             = '2'
+	none            = 'N'
+	newTrue         = 0x88
+	newFalse        = 0x89
+	binInt          = 'J'
+	binInt1         = 'K'
+	binInt2         = 'M'
+	long1           = 0x8a
+	binFloat        = 'G'
+	binUnicode      = 'X'
+	shortBinUnicode = 0x8c
+	binUnicode8     = 0x8d
+	binString       = 'T'
+	shortBinString  = 'U'
+	binBytes        = 'B'
+	shortBinBytes   = 'C'
+	emptyList       = ']'
+	emptyTuple      = ')'
+	emptyDict       = '}'
+	list            = 'l'
+	tuple           = 't'
+	dict            = 'd'
+	tuple1          = 0x85
+	tuple2          = 0x86
+	tuple3          = 0x87
+	appendOne       = 'a'
+	appends         = 'e'
+	setItem         = 's'
+	setItems        = 'u'
+	binPut          = 'q'
+	longBinPut      = 'r'
+	binGet          = 'h'
+	longBinGet      = 'j'
+	memoize         = 0x94
+)
+
+// objects are the operations that find or build objects of Python.
+var objects = map[byte]string{
+	'c': "GLOBAL", 0x93: "STACK_GLOBAL", 'R': "REDUCE", 'b': "BUILD", 'i': "INST", 'o': "OBJ", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX",
+	'P': "PERSID", 'Q': "BINPERSID", 0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4",
+}
+
+// step executes one operation other than stop.
+func (d *Decoder) step(op byte) error {
+	switch op {
+	case none:
+		return d.push(nil)
+	case newTrue, newFalse:
+		return d.push(op == newTrue)
+	case frame:
+		_, err := d.bytes(8)
+		return err
+	case binInt, binInt1, binInt2, long1, binFloat:
+		return d.number(op)
+	case binUnicode, shortBinUnicode, binUnicode8, binString, shortBinString, binBytes, shortBinBytes:
+		return d.text(op)
+	case mark:
+		d.marks = append(d.marks, len(d.stack))
+		d.held += 8
+		return nil
+	case pop, popMark, dup:
+		return d.arrange(op)
+	case emptyList, emptyTuple:
+		return d.push(d.newList(nil))
+	case emptyDict:
+		return d.push(d.newDict())
+	case list, tuple, dict, tuple1, tuple2, tuple3:
+		return d.collect(op)
+	case appendOne, appends, setItem, setItems:
+		return d.add(op)
+	case binPut, longBinPut, memoize:
+		return d.put(op)
+	case binGet, longBinGet:
+		return d.get(op)
+	}
+	if name, ok := objects[op]; ok {
+		return fmt.Errorf("the pickle builds an object of Python (%s), which is not done here", name)
+	}
+	return fmt.Errorf("unknown operation %#x of a pickle", op)
+}
+
+// bytes reads n bytes, at most 8.
+func (d *Decoder) bytes(n int) ([]byte, error) {
+	b, err := d.in.Peek(n)
+	if err != nil {
+		return nil, err
+	}
+	d.read += int64(n)
+	_, err = d.in.Discard(n)
+	return b, err
+}
+
+// unsigned reads a number of n bytes.
+func (d *Decoder) unsigned(n int) (uint64, error) {
+	b, err := d.bytes(n)
+	if err != nil {
+		return 0, err
+	}
+	var whole [8]byte
+	copy(whole[:], b)
+	return binary.LittleEndian.Uint64(whole[:]), nil
+}
+
+func (d *Decoder) number(op byte) error {
+	n := map[byte]int{binInt: 4, binInt1: 1, binInt2: 2, long1: 1, binFloat: 8}[op]
+	if op == binFloat {
+		b, err := d.bytes(n)
+		if err != nil {
+			return err
+		}
+		return d.push(math.Float64frombits(binary.BigEndian.Uint64(b)))
+	}
+	value, err := d.unsigned(n)
+	switch {
+	case err != nil:
+		return err
+	case op == binInt:
+		return d.push(int64(int32(value)))
+	case op != long1:
+		return d.push(int64(value))
+	case value > 8:
+		return fmt.Errorf("a number of %d bytes: at most 8 are read", value)
+	}
+	bits := 8 * value
+	if value, err = d.unsigned(int(value)); err != nil {
+		return err
+	}
+	if bits == 0 {
+		return d.push(int64(0))
+	}
+	return d.push(int64(value<<(64-bits)) >> (64 - bits)) // the sign is that of the highest byte
+}
+
+func (d *Decoder) text(op byte) error {
+	n := 4
+	switch op {
+	case shortBinUnicode, shortBinString, shortBinBytes:
+		n = 1
+	case binUnicode8:
+		n = 8
+	}
+	size, err := d.unsigned(n)
+	if err != nil {
+		return err
+	}
+	if size > maxText {
+		return fmt.Errorf("a text of %d bytes: at most %d are read", size, maxText)
+	}
+	b := make([]byte, size)
+	read, err := io.ReadFull(d.in, b)
+	d.read += int64(read)
+	if err != nil {
+		return err
+	}
+	d.held += int64(size) + 16
+	return d.push(string(b))
+}
+
+// slot is what a value costs in a list or on the stack, in bytes: the value, and the number or the head of the text in it.
+const slot = 32
+
+func (d *Decoder) push(v any) error {
+	d.stack = append(d.stack, v)
+	d.held += slot
+	return nil
+}
+
+var errStack = errors.New("the pickle takes a value that is not there")
+
+func (d *Decoder) pop() (any, error) {
+	if len(d.stack) == 0 || len(d.marks) > 0 && d.marks[len(d.marks)-1] >= len(d.stack) {
+		return nil, errStack
+	}
+	v := d.stack[len(d.stack)-1]
+	d.stack = d.stack[:len(d.stack)-1]
+	d.held -= slot
+	return v, nil
+}
+
+// popMark takes the values since the last mark. They are valid until the next push.
+func (d *Decoder) popMark() ([]any, error) {
+	if len(d.marks) == 0 {
+		return nil, errors.New("the pickle takes values without a mark")
+	}
+	at := d.marks[len(d.marks)-1]
+	d.marks = d.marks[:len(d.marks)-1]
+	values := d.stack[at:]
+	d.stack = d.stack[:at]
+	d.held -= int64(len(values))*slot + 8
+	return values, nil
+}
+
+// arrange changes the stack.
+func (d *Decoder) arrange(op byte) error {
+	switch {
+	case op == popMark || op == pop && len(d.marks) > 0 && d.marks[len(d.marks)-1] == len(d.stack):
+		_, err := d.popMark()
+		return err
+	case op == pop:
+		_, err := d.pop()
+		return err
+	}
+	v, err := d.pop()
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.push(v), d.push(v))
+}
+
+const headBytes = 48 // of a list or dict
+
+func (d *Decoder) newList(items []any) *List {
+	d.held += headBytes + int64(len(items))*slot
+	return &List{Items: append([]any(nil), items...)}
+}
+
+func (d *Decoder) newDict() *Dict {
+	d.held += headBytes
+	return &Dict{}
+}
+
+// collect makes a list, tuple or dict of the values on the stack.
+func (d *Decoder) collect(op byte) error {
+	n := map[byte]int{tuple1: 1, tuple2: 2, tuple3: 3}[op]
+	if n == 0 {
+		values, err := d.popMark()
+		if err != nil {
+			return err
+		}
+		if op != dict {
+			return d.push(d.newList(values))
+		}
+		made := d.newDict()
+		if err := d.items(made, values); err != nil {
+			return err
+		}
+		if err := d.push(made); err != nil {
+			return err
+		}
+		d.use(made)
+		return nil
+	}
+	values := make([]any, n)
+	for i := n - 1; i >= 0; i-- {
+		var err error
+		if values[i], err = d.pop(); err != nil {
+			return err
+		}
+	}
+	return d.push(d.newList(values))
+}
+
+// add adds values to the list or the dict below them.
+func (d *Decoder) add(op byte) error {
+	var values []any
+	var err error
+	switch op {
+	case appendOne:
+		values = make([]any, 1)
+		values[0], err = d.pop()
+	case setItem:
+		values = make([]any, 2)
+		if values[1], err = d.pop(); err == nil {
+			values[0], err = d.pop()
+		}
+	default:
+		values, err = d.popMark()
+	}
+	if err != nil {
+		return err
+	}
+	if len(d.stack) == 0 {
+		return errStack
+	}
+	switch to := d.stack[len(d.stack)-1].(type) {
+	case *List:
+		if op == setItem || op == setItems {
+			break
+		}
+		to.Items = append(to.Items, values...)
+		d.held += int64(len(values)) * slot
+		return nil
+	case *Dict:
+		if op == appendOne || op == appends {
+			break
+		}
+		err := d.items(to, values)
+		d.use(to)
+		return err
+	}
+	return errors.New("the pickle adds a value to what is no list or dict")
+}
+
+// items adds keys and values to a dict.
+func (d *Decoder) items(to *Dict, values []any) error {
+	if len(values)%2 != 0 {
+		return errors.New("a dict with a key without a value")
+	}
+	for i := 0; i < len(values); i += 2 {
+		key, ok := values[i].(string)
+		if !ok {
+			switch k := values[i].(type) {
+			case int64, bool, float64, nil:
+				key = fmt.Sprint(k)
+			default:
+				return errors.New("a dict with a key that is no text and no number")
+			}
+		}
+		to.Keys, to.Values = append(to.Keys, key), append(to.Values, values[i+1])
+		d.held += slot + 16
+	}
+	return nil
+}
+
+// use lets reduce use the dict on top of the stack up.
+func (d *Decoder) use(top *Dict) {
+	if d.reduce == nil || !d.reduce(top) {
+		return
+	}
+	d.release(top, releaseDepth)
+	top.Keys, top.Values = nil, nil
+	d.stack[len(d.stack)-1] = nil
+}
+
+// releaseDepth is how deep lists in a dict that is used up are looked at: sizes are lists in a list in a dict.
+const releaseDepth = 4
+
+// release counts what a value no longer keeps. What the memo has is kept.
+func (d *Decoder) release(v any, depth int) {
+	if depth == 0 {
+		return
+	}
+	switch v := v.(type) {
+	case *Dict:
+		if v.kept && depth < releaseDepth {
+			return
+		}
+		d.held -= headBytes + int64(len(v.Keys))*(slot+16)
+		for _, item := range v.Values {
+			d.release(item, depth-1)
+		}
+	case *List:
+		if v.kept {
+			return
+		}
+		d.held -= headBytes + int64(len(v.Items))*slot
+		for _, item := range v.Items {
+			d.release(item, depth-1)
+		}
+		v.kept = true // the dict may have it twice
+	}
+}
+
+// put notes the value on top of the stack in the memo.
+func (d *Decoder) put(op byte) error {
+	at := uint64(len(d.memo))
+	var err error
+	switch op {
+	case binPut:
+		at, err = d.unsigned(1)
+	case longBinPut:
+		at, err = d.unsigned(4)
+	}
+	if err != nil {
+		return err
+	}
+	if len(d.stack) == 0 {
+		return errStack
+	}
+	if grow := int64(at) - int64(len(d.memo)) + 1; grow > 0 {
+		if d.held += grow * 16; d.held > d.limit {
+			return nil // the caller says why
+		}
+		d.memo = append(d.memo, make([]any, grow)...)
+	}
+	v := d.stack[len(d.stack)-1]
+	switch v := v.(type) {
+	case *List:
+		v.kept = true
+	case *Dict:
+		v.kept = true
+	}
+	d.memo[at] = v
+	return nil
+}
+
+// get pushes a value of the memo.
+func (d *Decoder) get(op byte) error {
+	n := 1
+	if op == longBinGet {
+		n = 4
+	}
+	at, err := d.unsigned(n)
+	if err != nil {
+		return err
+	}
+	if at >= uint64(len(d.memo)) {
+		return errors.New("the pickle takes a value from the memo that is not there")
+	}
+	return d.push(d.memo[at])
+}
