@@ -21,22 +21,33 @@ import (
 
 func newPendingCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "pending FOLDER",
-		Short: "Say what a traced job waits for",
+		Use:   "pending FOLDER | DUMP...",
+		Short: "Say what a job waits for",
 		Long: `Reads the ledgers that the ranks of a job write with --trace, while the job runs or after
 it has ended or was killed. Says which collectives some ranks have begun and others have
 not, and which messages were posted and have not arrived.
 
+Also reads the dumps of PyTorch's flight recorder, of a job anywhere: one file per rank,
+pickles or JSON, or a folder of them. Says for each process group the first call that some
+ranks have made and others have not, that differs between ranks, or that has not ended; the
+sends and receives without their other half; and what the missing ranks did last.
+
 ` + exitHelp,
 		Example: `  ddlemu run --profile ndr400 --trace t -- python train.py &
-  ddlemu pending t`,
+  ddlemu pending t
+  ddlemu pending /tmp/nccl_trace_rank_*`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return badInput("pending takes one folder: that of --trace")
+			if len(args) == 0 {
+				return badInput("pending takes the folder of --trace, or dumps of PyTorch's flight recorder")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if dumps, err := dumpFiles(args); err != nil {
+				return badInput("%w", err)
+			} else if len(dumps) > 0 {
+				return g.pendingDumps(dumps)
+			}
 			t, r, err := loadPending(args[0])
 			if err != nil {
 				return badInput("%w", err)

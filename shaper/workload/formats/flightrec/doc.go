@@ -5,5 +5,5 @@
 // ranks of a job, and makes a workload of what they have in common.
 //
 // The layout is that of torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; its version is a field of the dump. Versions
-// 1.1 (PyTorch 2.2) to 2.10 (PyTorch 2.15) are known.
+// 1.1 to 2.10 (PyTorch 2.15) are known.
 package flightrec

@@ -119,7 +119,7 @@ func (c *converter) why() string {
 	case c.unsized > 0:
 		return ": the dump says of none what it moved"
 	case c.hidden > 0:
-		return ": they are coalesced, and PyTorch before 2.7 does not record what is in such a group"
+		return ": they are coalesced, and before version 2.7 a dump does not have what is in such a group"
 	case len(c.named)+c.open > 0:
 		return ": no call was made by all ranks"
 	}
@@ -183,7 +183,7 @@ func (c *converter) notes() (notes []string) {
 	}
 	note(c.unequal, "call", "an all-to-all or all-gather with parts that differ; the mean stands for them")
 	note(c.unsized, "call", "left out, because the dump does not say what it moved")
-	note(c.hidden, "coalesced group", "left out, because the dump does not have the calls in it (PyTorch before 2.7)")
+	note(c.hidden, "coalesced group", "left out, because the dump does not have the calls in it (before version 2.7 of the format)")
 	note(c.empty, "call", "left out, it moves nothing")
 	note(c.singles, "call", "left out, of a group of one rank")
 	if c.foreign > 0 {

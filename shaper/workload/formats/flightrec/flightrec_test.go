@@ -3,7 +3,6 @@
 package flightrec
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,69 +11,10 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec/dumptest"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
-
-// maker writes the dump of one rank as FlightRecorderDetail.hpp of PyTorch 2.15 does, for NCCL.
-type maker struct {
-	rank    int
-	groups  map[string]string // ranks by name
-	first   int               // record_id of the first entry
-	entries []map[string]any
-}
-
-func dumpOf(rank int, groups ...string) *maker {
-	m := &maker{rank: rank, groups: map[string]string{}}
-	for i := 0; i < len(groups); i += 2 {
-		m.groups[groups[i]] = groups[i+1]
-	}
-	return m
-}
-
-// call adds a call of float elements; in and out are sizes of tensors.
-func (m *maker) call(group, name string, coll, p2p int, in, out [][]int) *maker {
-	types := func(sizes [][]int) []string { return slices.Repeat([]string{"Float"}, len(sizes)) }
-	n := len(m.entries)
-	op, _, _ := strings.Cut(name, " ")
-	m.entries = append(m.entries, map[string]any{
-		"record_id": m.first + n, "pg_id": 0, "process_group": []string{group, "desc" + group}, "collective_seq_id": coll, "p2p_seq_id": p2p,
-		"op_id": n, "profiling_name": "nccl:" + name, "time_created_ns": 1_700_000_000_000_000_000 + int64(m.first+n)*1_000_000,
-		"input_sizes": in, "input_dtypes": types(in), "output_sizes": out, "output_dtypes": types(out), "state": "completed",
-		"time_discovered_started_ns": 0, "time_discovered_completed_ns": 0, "retired": true, "timeout_ms": 600000,
-		"is_p2p": op == "send" || op == "recv",
-	})
-	return m
-}
-
-// set changes a field of the last call.
-func (m *maker) set(key string, value any) *maker {
-	m.entries[len(m.entries)-1][key] = value
-	return m
-}
-
-func (m *maker) file() input.File {
-	config := map[string]any{}
-	for name, ranks := range m.groups {
-		config[name] = map[string]string{"name": name, "desc": "desc" + name, "ranks": ranks}
-	}
-	dump := map[string]any{"version": "2.10", "nccl_version": "2.27.5", "pg_config": config, "pg_status": map[string]any{}}
-	if len(m.entries) > 0 {
-		dump["entries"] = m.entries
-	}
-	data, err := json.Marshal(dump)
-	if err != nil {
-		panic(err)
-	}
-	return input.Bytes(fmt.Sprintf("nccl_trace_rank_%d", m.rank), data)
-}
-
-func files(makers ...*maker) (out []input.File) {
-	for _, m := range makers {
-		out = append(out, m.file())
-	}
-	return out
-}
 
 // calls are the calls of each rank as text, without computations.
 func calls(t *testing.T, w *workload.Workload) (out []string) {
@@ -124,76 +64,76 @@ func TestRead(t *testing.T) {
 		note  string
 	}{
 		"collectives": {
-			files(dumpOf(0, world...).call("0", "all_reduce", 1, 0, ones, ones).call("0", "_all_gather_base", 2, 0, ones, [][]int{{2, 8}}).
-				call("0", "_reduce_scatter_base", 3, 0, [][]int{{16}}, ones).call("0", "all_to_all", 4, 0, ones, ones).call("0", "all_reduce_barrier", 5, 0, [][]int{{1}}, [][]int{{1}}),
-				dumpOf(1, world...).call("0", "all_reduce", 1, 0, ones, ones).call("0", "_all_gather_base", 2, 0, ones, [][]int{{2, 8}}).
-					call("0", "_reduce_scatter_base", 3, 0, [][]int{{16}}, ones).call("0", "all_to_all", 4, 0, ones, ones).call("0", "all_reduce_barrier", 5, 0, [][]int{{1}}, [][]int{{1}})),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "_all_gather_base", 2, 0, ones, [][]int{{2, 8}}).
+				Call("0", "_reduce_scatter_base", 3, 0, [][]int{{16}}, ones).Call("0", "all_to_all", 4, 0, ones, ones).Call("0", "all_reduce_barrier", 5, 0, [][]int{{1}}, [][]int{{1}}),
+				dumptest.New(1, world...).Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "_all_gather_base", 2, 0, ones, [][]int{{2, 8}}).
+					Call("0", "_reduce_scatter_base", 3, 0, [][]int{{16}}, ones).Call("0", "all_to_all", 4, 0, ones, ones).Call("0", "all_reduce_barrier", 5, 0, [][]int{{1}}, [][]int{{1}})),
 			slices.Repeat([]string{"0:AllReduce*8/0 0:AllGather*8/0 0:ReduceScatter*8/0 0:AllToAll*4/0 0:AllReduce*1/0"}, 2), "",
 		},
 		// As ProcessGroupNCCL records them: the root has the list, others have an undefined tensor. Its scatter has input and
 		// output exchanged.
 		"roots": {
-			files(dumpOf(0, world...).call("0", "gather", 1, 0, ones, [][]int{{0}}).call("0", "scatter", 2, 0, ones, [][]int{{0}}),
-				dumpOf(1, world...).call("0", "gather", 1, 0, ones, [][]int{{8}, {8}}).call("0", "scatter", 2, 0, ones, [][]int{{8}, {8}})),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "gather", 1, 0, ones, [][]int{{0}}).Call("0", "scatter", 2, 0, ones, [][]int{{0}}),
+				dumptest.New(1, world...).Call("0", "gather", 1, 0, ones, [][]int{{8}, {8}}).Call("0", "scatter", 2, 0, ones, [][]int{{8}, {8}})),
 			slices.Repeat([]string{"0:Gather*8/1 0:Scatter*8/1"}, 2), "",
 		},
 		"uneven all-to-all": {
-			files(dumpOf(0, world...).call("0", "all_to_all", 1, 0, [][]int{{10}}, [][]int{{6}}), dumpOf(1, world...).call("0", "all_to_all", 1, 0, [][]int{{6}}, [][]int{{10}})),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "all_to_all", 1, 0, [][]int{{10}}, [][]int{{6}}), dumptest.New(1, world...).Call("0", "all_to_all", 1, 0, [][]int{{6}}, [][]int{{10}})),
 			slices.Repeat([]string{"0:AllToAll*4/0"}, 2), "2 calls: an all-to-all or all-gather with parts that differ; the mean stands for them",
 		},
 		"coalesced": {
-			files(dumpOf(0, world...).call("0", "allreduce_coalesced", 1, 0, [][]int{{8}, {4}}, [][]int{{8}, {4}}).
-				call("0", "_all_gather_base", 2, 0, ones, [][]int{{16}}).call("0", "_all_gather_base", 2, 0, [][]int{{3}}, [][]int{{6}}).call("0", "ALLGATHER_coalesced", 2, 0, nil, nil),
-				dumpOf(1, world...).call("0", "allreduce_coalesced", 1, 0, [][]int{{8}, {4}}, [][]int{{8}, {4}}).
-					call("0", "_all_gather_base", 2, 0, ones, [][]int{{16}}).call("0", "_all_gather_base", 2, 0, [][]int{{3}}, [][]int{{6}}).call("0", "ALLGATHER_coalesced", 2, 0, nil, nil)),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "allreduce_coalesced", 1, 0, [][]int{{8}, {4}}, [][]int{{8}, {4}}).
+				Call("0", "_all_gather_base", 2, 0, ones, [][]int{{16}}).Call("0", "_all_gather_base", 2, 0, [][]int{{3}}, [][]int{{6}}).Call("0", "ALLGATHER_coalesced", 2, 0, nil, nil),
+				dumptest.New(1, world...).Call("0", "allreduce_coalesced", 1, 0, [][]int{{8}, {4}}, [][]int{{8}, {4}}).
+					Call("0", "_all_gather_base", 2, 0, ones, [][]int{{16}}).Call("0", "_all_gather_base", 2, 0, [][]int{{3}}, [][]int{{6}}).Call("0", "ALLGATHER_coalesced", 2, 0, nil, nil)),
 			slices.Repeat([]string{"(0:AllReduce*8/0 0:AllReduce*4/0) (0:AllGather*8/0 0:AllGather*3/0)"}, 2), "",
 		},
 		"hidden": {
-			files(dumpOf(0, world...).call("0", "coalesced", 1, 0, nil, nil).call("0", "all_reduce", 2, 0, ones, ones),
-				dumpOf(1, world...).call("0", "coalesced", 1, 0, nil, nil).call("0", "all_reduce", 2, 0, ones, ones)),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "coalesced", 1, 0, nil, nil).Call("0", "all_reduce", 2, 0, ones, ones),
+				dumptest.New(1, world...).Call("0", "coalesced", 1, 0, nil, nil).Call("0", "all_reduce", 2, 0, ones, ones)),
 			slices.Repeat([]string{"0:AllReduce*8/0"}, 2), "2 coalesced groups: left out",
 		},
 		// Rank 1 has overwritten its first two calls.
 		"begins late": {
-			files(dumpOf(0, world...).call("0", "all_reduce", 1, 0, ones, ones).call("0", "broadcast", 2, 0, ones, ones).call("0", "reduce", 3, 0, ones, ones),
-				&maker{1, map[string]string{"0": "[0, 1]"}, 2, dumpOf(1).call("0", "reduce", 3, 0, ones, ones).set("record_id", 2).entries}),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "broadcast", 2, 0, ones, ones).Call("0", "reduce", 3, 0, ones, ones),
+				dumptest.New(1, world...).Overwritten(2).Call("0", "reduce", 3, 0, ones, ones)),
 			slices.Repeat([]string{"0:Reduce*8/0"}, 2), "2 calls: left out, because another rank's recorder had overwritten it",
 		},
 		"not called": {
-			files(dumpOf(0, world...).call("0", "all_reduce", 1, 0, ones, ones).call("0", "broadcast", 2, 0, ones, ones).set("state", "started").set("retired", false),
-				dumpOf(1, world...).call("0", "all_reduce", 1, 0, ones, ones)),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "broadcast", 2, 0, ones, ones).Running(),
+				dumptest.New(1, world...).Call("0", "all_reduce", 1, 0, ones, ones)),
 			slices.Repeat([]string{"0:AllReduce*8/0"}, 2), "broadcast #2 of group 0 (desc0): left out, not called by rank 1",
 		},
 		"not completed": {
-			files(dumpOf(0, world...).call("0", "all_reduce", 1, 0, ones, ones).set("state", "started"), dumpOf(1, world...).call("0", "all_reduce", 1, 0, ones, ones)),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "all_reduce", 1, 0, ones, ones).Set("state", "started"), dumptest.New(1, world...).Call("0", "all_reduce", 1, 0, ones, ones)),
 			slices.Repeat([]string{"0:AllReduce*8/0"}, 2), "all_reduce #1 of group 0 (desc0): not completed on rank 0",
 		},
 		"single messages": {
-			files(dumpOf(0, world...).call("0", "send 0->1", 0, 1, ones, ones).call("0", "recv 0<-1", 0, 2, ones, ones),
-				dumpOf(1, world...).call("0", "recv 1<-0", 0, 1, ones, ones).call("0", "send 1->0", 0, 2, ones, ones).call("0", "send 1->0", 0, 3, ones, ones)),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "send 0->1", 0, 1, ones, ones).Call("0", "recv 0<-1", 0, 2, ones, ones),
+				dumptest.New(1, world...).Call("0", "recv 1<-0", 0, 1, ones, ones).Call("0", "send 1->0", 0, 2, ones, ones).Call("0", "send 1->0", 0, 3, ones, ones)),
 			[]string{"0 0:1:send*8@1 0 0:1:recv*8@1", "0 0:1:recv*8@0 0 0:1:send*8@0"}, "sends and receives of which no dump has the other half: 1, left out",
 		},
 		// A pipeline of 3 ranks with batches, which are counted as collectives too: rank 1 has two, the others one.
 		"batches": {
-			files(dumpOf(0, "0", "[0, 1, 2]").call("0", "send 0->1", 1, 1, ones, ones).call("0", "coalesced", 1, 1, nil, nil).set("is_p2p", true).call("0", "all_reduce", 2, 1, ones, ones),
-				dumpOf(1, "0", "[0, 1, 2]").call("0", "recv 1<-0", 1, 1, ones, ones).call("0", "coalesced", 1, 1, nil, nil).set("is_p2p", true).
-					call("0", "send 1->2", 2, 2, ones, ones).call("0", "coalesced", 2, 2, nil, nil).set("is_p2p", true).call("0", "all_reduce", 3, 2, ones, ones),
-				dumpOf(2, "0", "[0, 1, 2]").call("0", "recv 2<-1", 1, 1, ones, ones).call("0", "coalesced", 1, 1, nil, nil).set("is_p2p", true).call("0", "all_reduce", 2, 1, ones, ones)),
+			dumptest.Files(dumptest.New(0, "0", "[0, 1, 2]").Call("0", "send 0->1", 1, 1, ones, ones).Call("0", "coalesced", 1, 1, nil, nil).Set("is_p2p", true).Call("0", "all_reduce", 2, 1, ones, ones),
+				dumptest.New(1, "0", "[0, 1, 2]").Call("0", "recv 1<-0", 1, 1, ones, ones).Call("0", "coalesced", 1, 1, nil, nil).Set("is_p2p", true).
+					Call("0", "send 1->2", 2, 2, ones, ones).Call("0", "coalesced", 2, 2, nil, nil).Set("is_p2p", true).Call("0", "all_reduce", 3, 2, ones, ones),
+				dumptest.New(2, "0", "[0, 1, 2]").Call("0", "recv 2<-1", 1, 1, ones, ones).Call("0", "coalesced", 1, 1, nil, nil).Set("is_p2p", true).Call("0", "all_reduce", 2, 1, ones, ones)),
 			[]string{"0 0:1:send*8@1 0:AllReduce*8/0", "0 0:1:recv*8@0 0 1:2:send*8@1 0:AllReduce*8/0", "0 1:2:recv*8@0 0:AllReduce*8/0"}, "",
 		},
 		"batch of two": {
-			files(dumpOf(0, world...).call("0", "send 0->1", 0, 1, ones, ones).call("0", "recv 0<-1", 0, 1, ones, ones).call("0", "coalesced", 0, 1, nil, nil).set("is_p2p", true),
-				dumpOf(1, world...).call("0", "send 1->0", 0, 1, ones, ones).call("0", "recv 1<-0", 0, 1, ones, ones).call("0", "coalesced", 0, 1, nil, nil).set("is_p2p", true)),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "send 0->1", 0, 1, ones, ones).Call("0", "recv 0<-1", 0, 1, ones, ones).Call("0", "coalesced", 0, 1, nil, nil).Set("is_p2p", true),
+				dumptest.New(1, world...).Call("0", "send 1->0", 0, 1, ones, ones).Call("0", "recv 1<-0", 0, 1, ones, ones).Call("0", "coalesced", 0, 1, nil, nil).Set("is_p2p", true)),
 			[]string{"(0:send*8@1 0:recv*8@1)", "(0:send*8@0 0:recv*8@0)"}, "",
 		},
 		"groups of one name": {
-			files(dumpOf(0, "tp", "[0, 2]").call("tp", "all_reduce", 1, 0, ones, ones), dumpOf(1, "tp", "[1, 3]").call("tp", "all_reduce", 1, 0, ones, ones),
-				dumpOf(2, "tp", "[0, 2]").call("tp", "all_reduce", 1, 0, ones, ones), dumpOf(3, "tp", "[1, 3]").call("tp", "all_reduce", 1, 0, ones, ones)),
+			dumptest.Files(dumptest.New(0, "tp", "[0, 2]").Call("tp", "all_reduce", 1, 0, ones, ones), dumptest.New(1, "tp", "[1, 3]").Call("tp", "all_reduce", 1, 0, ones, ones),
+				dumptest.New(2, "tp", "[0, 2]").Call("tp", "all_reduce", 1, 0, ones, ones), dumptest.New(3, "tp", "[1, 3]").Call("tp", "all_reduce", 1, 0, ones, ones)),
 			slices.Repeat([]string{"tp:AllReduce*8/0"}, 4), "",
 		},
 		"not understood": {
-			files(dumpOf(0, world...).call("0", "all_reduce", 1, 0, ones, ones).call("0", "fly", 2, 0, ones, ones).call("0", "all_to_all", 3, 0, nil, nil).call("0", "all_reduce", 4, 0, ones, ones).set("state", "lost"),
-				dumpOf(1, world...).call("0", "all_reduce", 1, 0, ones, ones).call("0", "fly", 2, 0, ones, ones).call("0", "all_to_all", 3, 0, nil, nil)),
+			dumptest.Files(dumptest.New(0, world...).Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "fly", 2, 0, ones, ones).Call("0", "all_to_all", 3, 0, nil, nil).Call("0", "all_reduce", 4, 0, ones, ones).Set("state", "lost"),
+				dumptest.New(1, world...).Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "fly", 2, 0, ones, ones).Call("0", "all_to_all", 3, 0, nil, nil)),
 			slices.Repeat([]string{"0:AllReduce*8/0"}, 2), `2 calls: left out, not understood, such as "fly": no such collective is known`,
 		},
 	} {
@@ -214,8 +154,8 @@ func TestRead(t *testing.T) {
 
 // The time between two calls of the host is a computation.
 func TestGaps(t *testing.T) {
-	m := dumpOf(0, "0", "[0, 1]").call("0", "all_reduce", 1, 0, ones, ones).call("0", "all_reduce", 2, 0, ones, ones)
-	w, err := Read(files(m), input.Options{OneForAll: true})
+	m := dumptest.New(0, "0", "[0, 1]").Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "all_reduce", 2, 0, ones, ones)
+	w, err := Read(dumptest.Files(m), input.Options{OneForAll: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +206,7 @@ func TestPlaces(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	world := []string{"0", "[0, 1]"}
-	call := func(m *maker) *maker { return m.call("0", "all_reduce", 1, 0, ones, ones) }
+	call := func(m *dumptest.Dump) *dumptest.Dump { return m.Call("0", "all_reduce", 1, 0, ones, ones) }
 	real, err := os.ReadFile("testdata/hang/nccl_trace_rank_0")
 	if err != nil {
 		t.Fatal(err)
@@ -275,19 +215,19 @@ func TestRefused(t *testing.T) {
 		files []input.File
 		want  string
 	}{
-		"a rank is missing": {files(call(dumpOf(0, "0", "[0, 1, 2]")), call(dumpOf(1, "0", "[0, 1, 2]"))), "no dump is of 2: give the dumps of all ranks"},
-		"twice":             {files(call(dumpOf(1, world...)), call(dumpOf(1, world...))), "are both of rank 1"},
+		"a rank is missing": {dumptest.Files(call(dumptest.New(0, "0", "[0, 1, 2]")), call(dumptest.New(1, "0", "[0, 1, 2]"))), "no dump is of 2: give the dumps of all ranks"},
+		"twice":             {dumptest.Files(call(dumptest.New(1, world...)), call(dumptest.New(1, world...))), "are both of rank 1"},
 		"no rank":           {[]input.File{input.Bytes("a", []byte(`{"entries":[]}`)), input.Bytes("b", []byte(`{"entries":[]}`))}, "a does not say of which rank it is"},
-		"another rank":      {files(call(dumpOf(3, world...)), call(dumpOf(1, world...))), "nccl_trace_rank_3: it is of rank 3 by its name, and calls group 0 (desc0), of ranks 0-1"},
-		"another sender":    {files(dumpOf(0, world...).call("0", "send 1->0", 0, 1, ones, ones)), "it is of rank 0 by its name, and has send 1->0"},
-		"empty":             {files(dumpOf(0, world...)), "the flight recorder was empty"},
-		"messages of one":   {files(dumpOf(0, world...).call("0", "send 0->1", 0, 1, ones, ones)), "give the dumps of all ranks"},
+		"another rank":      {dumptest.Files(call(dumptest.New(3, world...)), call(dumptest.New(1, world...))), "nccl_trace_rank_3: it is of rank 3 by its name, and calls group 0 (desc0), of ranks 0-1"},
+		"another sender":    {dumptest.Files(dumptest.New(0, world...).Call("0", "send 1->0", 0, 1, ones, ones)), "it is of rank 0 by its name, and has send 1->0"},
+		"empty":             {dumptest.Files(dumptest.New(0, world...)), "the flight recorder was empty"},
+		"messages of one":   {dumptest.Files(dumptest.New(0, world...).Call("0", "send 0->1", 0, 1, ones, ones)), "give the dumps of all ranks"},
 		"foreign":           {[]input.File{input.Bytes("0", []byte(`{"version":"2.10"}`))}, "no dump of a flight recorder"},
 		"cut":               {[]input.File{input.Bytes("0", real[:1500])}, "0: byte 1500: the file ends in the middle: it was cut"},
 		"cut JSON":          {[]input.File{input.Bytes("0", []byte(`{"entries":[{"profiling_name":"nccl:all_r`))}, "it was cut"},
 		"foreign pickle":    {[]input.File{input.Bytes("0", []byte("\x80\x02cos\nsystem\nU\x04trueq\x00\x85R."))}, "builds an object of Python (GLOBAL)"},
-		"unknown group":     {files(call(dumpOf(0))), "does not say which ranks group 0 (desc0) has"},
-		"nothing known":     {files(dumpOf(0, world...).call("0", "fly", 1, 0, ones, ones), dumpOf(1, world...).call("0", "fly", 1, 0, ones, ones)), `no call of a process group is understood, such as "fly"`},
+		"unknown group":     {dumptest.Files(call(dumptest.New(0))), "does not say which ranks group 0 (desc0) has"},
+		"nothing known":     {dumptest.Files(dumptest.New(0, world...).Call("0", "fly", 1, 0, ones, ones), dumptest.New(1, world...).Call("0", "fly", 1, 0, ones, ones)), `no call of a process group is understood, such as "fly"`},
 	} {
 		_, err := Read(test.files, input.Options{OneForAll: true})
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {

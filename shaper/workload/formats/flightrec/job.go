@@ -54,8 +54,8 @@ func (l *Launch) Entries(d *Dump) []*Entry {
 // places are those of all entries.
 func (l *Launch) places() []int32 { return append([]int32{l.First}, l.More...) }
 
-// Marked tells whether a launch of several calls has its end.
-func (l *Launch) Marked(d *Dump) bool { return d.Entries[l.last()].Marker() }
+// End is the entry whose state is that of the launch: the last one.
+func (l *Launch) End(d *Dump) *Entry { return &d.Entries[l.last()] }
 
 func (l *Launch) last() int32 {
 	if len(l.More) == 0 {
@@ -66,7 +66,7 @@ func (l *Launch) last() int32 {
 
 // Done tells whether a launch has ended. Only the end of a coalesced group says whether the calls in it have ended.
 func (l *Launch) Done(d *Dump) bool {
-	return d.Done(&d.Entries[l.last()])
+	return d.Done(l.End(d))
 }
 
 // Done tells whether a call has ended, as far as its backend says: NCCL says when a call is completed, and gives one up
@@ -78,6 +78,12 @@ func (d *Dump) Done(e *Entry) bool {
 // reportsEnd tells whether the calls of a backend become completed.
 func reportsEnd(library string) bool {
 	return slices.Contains([]string{"nccl", "ncclx", "nccl2", "nccl-lazy", "xccl", "rccl", "rcclx", "mccl", "hccl"}, library)
+}
+
+// EndRecorded tells whether the backend says when the call has ended. The hook of PyTorch 2.15 that records other backends
+// does not, unless they help.
+func (e *Entry) EndRecorded() bool {
+	return e.State == Completed || reportsEnd(e.Func.Library) || e.Func.Library == "gloo"
 }
 
 // TimedOut tells whether the backend has given the call up.
@@ -299,15 +305,28 @@ func (d *Dump) Partial() bool {
 	return false
 }
 
-// Last is the number of the last collective of a rank in the group, -1 if its dump has none.
-func (g *Group) Last(rank int) int64 {
-	last := int64(-1)
-	for _, l := range g.Calls[rank] {
-		if !l.P2P {
-			last = max(last, int64(l.Seq))
+// Collectives are the launches of collectives of a rank by their number. Some versions of PyTorch count a batch of sends and
+// receives as a collective too: the numbers are taken without these. doubtful says that there are such batches, and that the
+// recorder has overwritten calls, so that their number is not known.
+func (g *Group) Collectives(d *Dump) (out map[uint32]*Launch, doubtful bool) {
+	out = map[uint32]*Launch{}
+	calls := g.Calls[d.Rank]
+	late := d.BeginsLate() > 0
+	batches, last := uint32(0), uint32(0)
+	for i := range calls {
+		l := &calls[i]
+		coll := d.Entries[l.First].Coll
+		switch {
+		case !l.P2P:
+			out[l.Seq-batches] = l
+		case late:
+			doubtful = doubtful || i > 0 && coll > last
+		case coll > last:
+			batches += coll - last
 		}
+		last = max(last, coll)
 	}
-	return last
+	return out, doubtful
 }
 
 // Newest is the time of the newest call of all dumps, in ns since 1970; 0 if there is none.

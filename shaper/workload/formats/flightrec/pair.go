@@ -38,30 +38,6 @@ func (c *converter) members(g *Group) (members []*Dump) {
 	return members
 }
 
-// numbered are the launches of collectives of a rank by their number. Some versions of PyTorch count a batch of sends and
-// receives as a collective too: the numbers are taken without these. doubtful says that there are such batches, and that the
-// recorder has overwritten calls, so that their number is not known.
-func numbered(g *Group, d *Dump) (out map[uint32]*Launch, doubtful bool) {
-	out = map[uint32]*Launch{}
-	calls := g.Calls[d.Rank]
-	late := d.BeginsLate() > 0
-	batches, last := uint32(0), uint32(0)
-	for i := range calls {
-		l := &calls[i]
-		coll := d.Entries[l.First].Coll
-		switch {
-		case !l.P2P:
-			out[l.Seq-batches] = l
-		case late:
-			doubtful = doubtful || i > 0 && coll > last
-		case coll > last:
-			batches += coll - last
-		}
-		last = max(last, coll)
-	}
-	return out, doubtful
-}
-
 // collectives keeps those that all members have.
 func (c *converter) collectives(g *Group, members []*Dump) {
 	byNumber := make([]map[uint32]*Launch, len(members))
@@ -70,7 +46,7 @@ func (c *converter) collectives(g *Group, members []*Dump) {
 	doubtful := false
 	for i, d := range members {
 		var unsure bool
-		byNumber[i], unsure = numbered(g, d)
+		byNumber[i], unsure = g.Collectives(d)
 		doubtful = doubtful || unsure
 		first, last := ^uint32(0), uint32(0)
 		for n := range byNumber[i] {

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package desync says what the ranks of a job that hangs wait for, from the dumps of PyTorch's flight recorder: which ranks
+// have not made a call that others have made, whose calls differ, and what the ranks did last.
+package desync
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
+)
+
+// Report is what is wrong or not finished.
+type Report struct {
+	Calls    []Call    // the first of each group: those that are not right before those that only have not ended, the oldest first
+	Messages []Message // sends and receives, in order of the groups and ranks
+	Last     []Last    // the last call of each rank that is missing somewhere
+	NoDump   workload.Ranks
+	Notes    []string
+	Examined int // launches of all ranks
+}
+
+// Call is a collective that some ranks have not called, that differs between ranks, or that has not ended on all.
+type Call struct {
+	Group    flightrec.GroupName
+	Ranks    workload.Ranks // of the group
+	Function string
+	Sequence uint32
+	Tensors  string         // what goes in, such as "Float [1024]"
+	Where    string         // the line of the program, of one rank that has called it; "" if not known
+	Begun    workload.Ranks // those that have called it
+	Missing  workload.Ranks // those that have not
+	Unknown  workload.Ranks // those whose dump has no call of the group, because the recorder has overwritten older ones
+	NoDump   workload.Ranks // those of which no dump was given
+	Waiting  workload.Ranks // those that have called it, and where it has not ended
+	TimedOut workload.Ranks // those that have given it up
+	Differs  []Difference
+	Later    int // calls of the group after this one that are not finished either
+	created  int64
+}
+
+// Difference says how the call of a rank differs from that of most others.
+type Difference struct {
+	Rank           int
+	What           string // function, type, elements or number of calls
+	Has, OthersHas string
+}
+
+// Last is the last call of a rank.
+type Last struct {
+	Rank     int
+	Function string // "" if the rank has made no call
+	Sequence uint32
+	Group    flightrec.GroupName
+	State    string // ended, given up, not ended, or its end is not recorded
+	Where    string
+	BeforeNs int64 // how long before the newest call of all dumps it was made, by the clocks of the hosts
+}
+
+// Of finds what the ranks of a job wait for.
+func Of(j *flightrec.Job) *Report {
+	r := &Report{}
+	dumps := map[int]*flightrec.Dump{}
+	for _, d := range j.Dumps {
+		dumps[d.Rank] = d
+	}
+	missing := map[int]bool{}
+	for _, g := range j.Groups {
+		x := &examiner{Report: r, group: g, dumps: dumps}
+		x.collectives()
+		x.messages(missing)
+		for _, calls := range g.Calls {
+			r.Examined += len(calls)
+		}
+	}
+	slices.SortStableFunc(r.Calls, func(a, b Call) int {
+		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.created, b.created))
+	})
+	for _, c := range r.Calls {
+		for _, rank := range c.Missing {
+			missing[rank] = true
+		}
+	}
+	for _, rank := range slices.Sorted(maps.Keys(missing)) {
+		r.Last = append(r.Last, last(j, dumps[rank]))
+	}
+	for rank := range j.World {
+		if dumps[rank] == nil {
+			r.NoDump = append(r.NoDump, rank)
+		}
+	}
+	r.Notes = notes(j)
+	return r
+}
+
+// notes say what the dumps do not have.
+func notes(j *flightrec.Job) (out []string) {
+	gloo := false
+	for _, d := range j.Dumps {
+		switch {
+		case d.Partial():
+			out = append(out, fmt.Sprintf("rank %d: calls in the middle are not in the dump: a call that has ended looks as if it was not made", d.Rank))
+		case d.Unread > 0:
+			out = append(out, fmt.Sprintf("rank %d: %d entries were not understood", d.Rank, d.Unread))
+		}
+		for i := range d.Entries {
+			gloo = gloo || d.Entries[i].Func.Library == "gloo"
+		}
+	}
+	if gloo {
+		out = append(out, "gloo records no sends and receives")
+	}
+	for _, g := range j.Groups {
+		if g.Guessed {
+			out = append(out, fmt.Sprintf("no dump lists the ranks of group %s: %s are taken", g.GroupName.String(), g.Ranks))
+		}
+	}
+	return out
+}
+
+// last is the last call of a rank.
+func last(j *flightrec.Job, d *flightrec.Dump) Last {
+	l := Last{Rank: d.Rank}
+	if len(d.Entries) == 0 {
+		return l
+	}
+	e := &d.Entries[len(d.Entries)-1]
+	l.Function, l.Group, l.Where = e.Func.String(), *e.Group, where(e)
+	l.Sequence = e.Coll
+	if e.IsP2P {
+		l.Sequence = e.P2P
+	}
+	l.State = "not ended"
+	switch {
+	case e.TimedOut():
+		l.State = "given up"
+	case !e.EndRecorded():
+		l.State = "its end is not recorded"
+	case d.Done(e):
+		l.State = "ended"
+	}
+	l.BeforeNs = j.Newest() - e.Created
+	return l
+}
+
+func where(e *flightrec.Entry) string {
+	if e.Where == nil {
+		return ""
+	}
+	return *e.Where
+}
+
+// examiner examines one group.
+type examiner struct {
+	*Report
+	group *flightrec.Group
+	dumps map[int]*flightrec.Dump // by rank
+}
+
+// member is a rank of the group with a dump.
+type member struct {
+	rank int
+	dump *flightrec.Dump
+	by   map[uint32]*flightrec.Launch // its collectives
+	last int64                        // the number of its last one, -1 if there is none
+}
+
+// collectives adds the first collective that is not right, and counts those after it.
+func (x *examiner) collectives() {
+	var members []member
+	var noDump workload.Ranks
+	numbers := map[uint32]bool{}
+	comparable := true
+	for _, rank := range x.group.Ranks {
+		d := x.dumps[rank]
+		if d == nil {
+			noDump = append(noDump, rank)
+			continue
+		}
+		m := member{rank: rank, dump: d, last: -1}
+		var doubtful bool
+		m.by, doubtful = x.group.Collectives(d)
+		comparable = comparable && !doubtful
+		for n := range m.by {
+			numbers[n] = true
+			m.last = max(m.last, int64(n))
+		}
+		members = append(members, m)
+	}
+	if !comparable {
+		x.Notes = append(x.Notes, fmt.Sprintf("group %s: its collectives cannot be compared: their numbers count batches of sends and receives too, and a recorder has overwritten calls",
+			x.group.GroupName.String()))
+		return
+	}
+	var first *Call
+	for _, n := range slices.Sorted(maps.Keys(numbers)) {
+		c := x.call(members, n)
+		if !c.wrong() {
+			continue
+		}
+		if first != nil {
+			first.Later++
+			continue
+		}
+		c.NoDump = noDump
+		first = c
+	}
+	if first != nil {
+		x.Calls = append(x.Calls, *first)
+	}
+}
+
+func (c *Call) wrong() bool {
+	return len(c.Missing)+len(c.Waiting)+len(c.TimedOut)+len(c.Differs) > 0
+}
+
+// order is 0 for a call that is not right, and 1 for one that has only not ended.
+func (c *Call) order() int {
+	if len(c.Missing)+len(c.Differs) > 0 {
+		return 0
+	}
+	return 1
+}
+
+// call is the collective of a number.
+func (x *examiner) call(members []member, number uint32) *Call {
+	c := &Call{Group: x.group.GroupName, Ranks: x.group.Ranks, Sequence: number, created: math.MaxInt64}
+	var made []made
+	for _, m := range members {
+		l := m.by[number]
+		switch {
+		case l == nil && m.last > int64(number):
+			c.Begun = append(c.Begun, m.rank) // and it has made later calls
+			continue
+		case l == nil && m.last < 0 && m.dump.BeginsLate() > 0:
+			c.Unknown = append(c.Unknown, m.rank)
+			continue
+		case l == nil:
+			c.Missing = append(c.Missing, m.rank)
+			continue
+		}
+		c.Begun = append(c.Begun, m.rank)
+		made = append(made, newMade(m.rank, m.dump, l))
+		e := &m.dump.Entries[l.First]
+		if c.created == math.MaxInt64 {
+			c.Function, c.Tensors, c.Where = made[0].title, made[0].tensors, where(e)
+		}
+		c.created = min(c.created, e.Created)
+		switch end := l.End(m.dump); {
+		case end.TimedOut():
+			c.TimedOut = append(c.TimedOut, m.rank)
+		case !m.dump.Done(end):
+			c.Waiting = append(c.Waiting, m.rank)
+		}
+	}
+	c.Differs = differences(made, len(made) == len(x.group.Ranks))
+	return c
+}
