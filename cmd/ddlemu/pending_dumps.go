@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -60,8 +61,13 @@ func dumpsOfFolder(dir string) ([]input.File, error) {
 	return files, nil
 }
 
+// dumpsMemory is the memory above which the garbage collector works harder, in bytes. Millions of calls need about 300 MB, and
+// their garbage would double that.
+const dumpsMemory = 384 << 20
+
 // pendingDumps says what the ranks of dumps wait for.
 func (g *global) pendingDumps(files []input.File) error {
+	debug.SetMemoryLimit(dumpsMemory)
 	j, err := flightrec.ReadJob(files)
 	if err != nil {
 		return badInput("%w", err)

@@ -108,8 +108,8 @@ func notes(j *flightrec.Job) (out []string) {
 		case d.Unread > 0:
 			out = append(out, fmt.Sprintf("rank %d: %d entries were not understood", d.Rank, d.Unread))
 		}
-		for i := range d.Entries {
-			gloo = gloo || d.Entries[i].Func.Library == "gloo"
+		for i := range d.Len() {
+			gloo = gloo || d.At(i).Func.Library == "gloo"
 		}
 	}
 	if gloo {
@@ -126,10 +126,10 @@ func notes(j *flightrec.Job) (out []string) {
 // last is the last call of a rank.
 func last(j *flightrec.Job, d *flightrec.Dump) Last {
 	l := Last{Rank: d.Rank}
-	if len(d.Entries) == 0 {
+	if d.Len() == 0 {
 		return l
 	}
-	e := &d.Entries[len(d.Entries)-1]
+	e := d.At(d.Len() - 1)
 	l.Function, l.Group, l.Where = e.Func.String(), *e.Group, where(e)
 	l.Sequence = e.Coll
 	if e.IsP2P {
@@ -166,15 +166,14 @@ type examiner struct {
 type member struct {
 	rank int
 	dump *flightrec.Dump
-	by   map[uint32]*flightrec.Launch // its collectives
-	last int64                        // the number of its last one, -1 if there is none
+	last int64 // the number of its last collective, -1 if there is none
 }
 
 // collectives adds the first collective that is not right, and counts those after it.
 func (x *examiner) collectives() {
 	var members []member
 	var noDump workload.Ranks
-	numbers := map[uint32]bool{}
+	var lists [][]flightrec.Numbered
 	comparable := true
 	for _, rank := range x.group.Ranks {
 		d := x.dumps[rank]
@@ -183,14 +182,12 @@ func (x *examiner) collectives() {
 			continue
 		}
 		m := member{rank: rank, dump: d, last: -1}
-		var doubtful bool
-		m.by, doubtful = x.group.Collectives(d)
+		list, doubtful := x.group.Collectives(d)
 		comparable = comparable && !doubtful
-		for n := range m.by {
-			numbers[n] = true
-			m.last = max(m.last, int64(n))
+		if n := len(list); n > 0 {
+			m.last = int64(list[n-1].Number)
 		}
-		members = append(members, m)
+		members, lists = append(members, m), append(lists, list)
 	}
 	if !comparable {
 		x.Notes = append(x.Notes, fmt.Sprintf("group %s: its collectives cannot be compared: their numbers count batches of sends and receives too, and a recorder has overwritten calls",
@@ -198,18 +195,16 @@ func (x *examiner) collectives() {
 		return
 	}
 	var first *Call
-	for _, n := range slices.Sorted(maps.Keys(numbers)) {
-		c := x.call(members, n)
-		if !c.wrong() {
-			continue
-		}
-		if first != nil {
+	flightrec.EachNumber(lists, func(number uint32, launches []*flightrec.Launch) {
+		switch c := x.call(members, number, launches); {
+		case !c.wrong():
+		case first != nil:
 			first.Later++
-			continue
+		default:
+			c.NoDump = noDump
+			first = c
 		}
-		c.NoDump = noDump
-		first = c
-	}
+	})
 	if first != nil {
 		x.Calls = append(x.Calls, *first)
 	}
@@ -227,12 +222,12 @@ func (c *Call) order() int {
 	return 1
 }
 
-// call is the collective of a number.
-func (x *examiner) call(members []member, number uint32) *Call {
+// call is the collective of a number, with the launches of the members.
+func (x *examiner) call(members []member, number uint32, launches []*flightrec.Launch) *Call {
 	c := &Call{Group: x.group.GroupName, Ranks: x.group.Ranks, Sequence: number, created: math.MaxInt64}
 	var made []made
-	for _, m := range members {
-		l := m.by[number]
+	for i, m := range members {
+		l := launches[i]
 		switch {
 		case l == nil && m.last > int64(number):
 			c.Begun = append(c.Begun, m.rank) // and it has made later calls
@@ -246,7 +241,7 @@ func (x *examiner) call(members []member, number uint32) *Call {
 		}
 		c.Begun = append(c.Begun, m.rank)
 		made = append(made, newMade(m.rank, m.dump, l))
-		e := &m.dump.Entries[l.First]
+		e := m.dump.At(int(l.First))
 		if c.created == math.MaxInt64 {
 			c.Function, c.Tensors, c.Where = made[0].title, made[0].tensors, where(e)
 		}

@@ -60,8 +60,8 @@ func (b *builder) launch(g *Group, l *Launch) error {
 	whole := b.kept[b.dump][l.First]
 	var parts []workload.Op
 	stream := g.Name
-	for _, at := range l.places() {
-		e := &b.dump.Entries[at]
+	for _, at := range l.places(b.dump) {
+		e := b.dump.At(int(at))
 		shared := whole
 		if e.Func.P2P() {
 			shared = b.kept[b.dump][at]

@@ -19,10 +19,33 @@ type Dump struct {
 	Library string // version of NCCL, or of what took its place; "" if the dump does not say
 	// Groups are the process groups by name, as the dump lists them.
 	Groups map[string]GroupConfig
-	// Entries are the calls, in the order of the recorder.
-	Entries []Entry
 	// Unread is the number of entries that were not understood.
 	Unread int
+	// entries are the calls, in blocks, so that a long list is not copied when it grows.
+	entries [][]Entry
+}
+
+// block is the number of entries of a block.
+const block = 4096
+
+// Len is the number of calls.
+func (d *Dump) Len() int {
+	if len(d.entries) == 0 {
+		return 0
+	}
+	last := len(d.entries) - 1
+	return last*block + len(d.entries[last])
+}
+
+// At is a call, in the order of the recorder.
+func (d *Dump) At(i int) *Entry { return &d.entries[i/block][i%block] }
+
+func (d *Dump) add(e Entry) {
+	if d.Len()%block == 0 {
+		d.entries = append(d.entries, make([]Entry, 0, min(block, 64<<min(len(d.entries), 6))))
+	}
+	last := len(d.entries) - 1
+	d.entries[last] = append(d.entries[last], e)
 }
 
 // GroupConfig is a process group as a dump lists it.

@@ -76,7 +76,7 @@ type left struct {
 func (c *converter) check() error {
 	calls := 0
 	for _, d := range c.Dumps {
-		calls += len(d.Entries)
+		calls += d.Len()
 		c.unread += d.Unread
 	}
 	file := c.Dumps[0].File

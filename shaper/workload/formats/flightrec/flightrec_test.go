@@ -199,7 +199,7 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := j.Dumps[0]
-	if e := d.Entries[len(d.Entries)-1]; e.Where == nil || *e.Where != "train.py:26 in missing" || d.Rank != 1 || j.World != 4 || d.Version != "2.10" {
+	if e := d.At(d.Len() - 1); e.Where == nil || *e.Where != "train.py:26 in missing" || d.Rank != 1 || j.World != 4 || d.Version != "2.10" {
 		t.Errorf("%v, rank %d of %d, version %s", e.Where, d.Rank, j.World, d.Version)
 	}
 }

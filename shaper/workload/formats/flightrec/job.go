@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -34,17 +35,17 @@ type Group struct {
 
 // Launch is what a rank called at once: one call, or the calls of a coalesced group.
 type Launch struct {
-	Seq   uint32 // of collectives, or of sends and receives
-	P2P   bool
-	First int32   // place in the entries of the dump
-	More  []int32 // places of the others
+	Seq uint32 // of collectives, or of sends and receives
+	P2P bool
+	// First and Last are places in the dump. Calls of other groups may be between them.
+	First, Last int32
 }
 
 // Entries are the calls of a launch, without the marker of a coalesced group.
 func (l *Launch) Entries(d *Dump) []*Entry {
 	var out []*Entry
-	for _, at := range l.places() {
-		if e := &d.Entries[at]; !e.Marker() {
+	for _, at := range l.places(d) {
+		if e := d.At(int(at)); !e.Marker() {
 			out = append(out, e)
 		}
 	}
@@ -52,17 +53,19 @@ func (l *Launch) Entries(d *Dump) []*Entry {
 }
 
 // places are those of all entries.
-func (l *Launch) places() []int32 { return append([]int32{l.First}, l.More...) }
+func (l *Launch) places(d *Dump) []int32 {
+	group := d.At(int(l.First)).Group
+	out := []int32{l.First}
+	for at := l.First + 1; at <= l.Last; at++ {
+		if d.At(int(at)).Group == group {
+			out = append(out, at)
+		}
+	}
+	return out
+}
 
 // End is the entry whose state is that of the launch: the last one.
-func (l *Launch) End(d *Dump) *Entry { return &d.Entries[l.last()] }
-
-func (l *Launch) last() int32 {
-	if len(l.More) == 0 {
-		return l.First
-	}
-	return l.More[len(l.More)-1]
-}
+func (l *Launch) End(d *Dump) *Entry { return d.At(int(l.Last)) }
 
 // Done tells whether a launch has ended. Only the end of a coalesced group says whether the calls in it have ended.
 func (l *Launch) Done(d *Dump) bool {
@@ -91,8 +94,13 @@ func (e *Entry) TimedOut() bool {
 	return e.Retired && e.State != Completed && reportsEnd(e.Func.Library)
 }
 
+// softLimit is the memory above which the garbage collector works harder while dumps are read, in bytes.
+const softLimit = 384 << 20
+
 // ReadJob reads the dumps of the ranks of a job. If there are several, each must say its rank, by the name of its file.
 func ReadJob(files []input.File) (*Job, error) {
+	// Reading makes much garbage, which could double the memory that the calls need.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(softLimit, debug.SetMemoryLimit(-1))))
 	r := newReader()
 	j := &Job{}
 	for _, f := range files {
@@ -150,8 +158,8 @@ func (j *Job) number() error {
 
 // rankOfCalls is the rank that sends and receives name, -1 if there is none. They name ranks of the group.
 func (d *Dump) rankOfCalls() int {
-	for i := range d.Entries {
-		e := &d.Entries[i]
+	for i := range d.Len() {
+		e := d.At(i)
 		ranks := d.Groups[e.Group.Name].Ranks
 		at := e.self()
 		if at >= 0 && at < len(ranks) {
@@ -219,8 +227,8 @@ func (j *Job) findGroups() {
 	}
 	for _, d := range j.Dumps {
 		last := (*GroupName)(nil)
-		for i := range d.Entries {
-			n := d.Entries[i].Group
+		for i := range d.Len() {
+			n := d.At(i).Group
 			if n == last || j.group(d, n) != nil {
 				last = n
 				continue
@@ -250,8 +258,8 @@ func (j *Job) group(d *Dump, name *GroupName) *Group {
 // launch divides the entries of a dump into launches.
 func (j *Job) launch(d *Dump) error {
 	groups := map[*GroupName]*Group{}
-	for i := range d.Entries {
-		e := &d.Entries[i]
+	for i := range d.Len() {
+		e := d.At(i)
 		g, ok := groups[e.Group]
 		if !ok {
 			g = j.group(d, e.Group)
@@ -265,10 +273,10 @@ func (j *Job) launch(d *Dump) error {
 		}
 		calls := g.Calls[d.Rank]
 		if n := len(calls) - 1; n >= 0 && calls[n].takes(d, e) {
-			calls[n].More = append(calls[n].More, int32(i))
+			calls[n].Last = int32(i)
 			continue
 		}
-		l := Launch{Seq: e.Coll, First: int32(i)}
+		l := Launch{Seq: e.Coll, First: int32(i), Last: int32(i)}
 		if e.IsP2P {
 			l.Seq, l.P2P = e.P2P, true
 		}
@@ -280,7 +288,7 @@ func (j *Job) launch(d *Dump) error {
 // takes tells whether the entry, the next one of its group, belongs to the launch: it has the same numbers, and the launch is
 // not ended yet.
 func (l *Launch) takes(d *Dump, e *Entry) bool {
-	last := &d.Entries[l.last()]
+	last := l.End(d)
 	if last.Marker() || last.Coll != e.Coll {
 		return false
 	}
@@ -289,36 +297,41 @@ func (l *Launch) takes(d *Dump, e *Entry) bool {
 
 // BeginsLate tells whether the recorder has overwritten calls, and how many.
 func (d *Dump) BeginsLate() int64 {
-	if len(d.Entries) == 0 {
+	if d.Len() == 0 {
 		return 0
 	}
-	return max(d.Entries[0].Record, 0)
+	return max(d.At(0).Record, 0)
 }
 
 // Partial tells whether calls in the middle are missing, as in a dump of only those that had not completed.
 func (d *Dump) Partial() bool {
-	for i := 1; i < len(d.Entries); i++ {
-		if d.Entries[i].Record > d.Entries[i-1].Record+1 {
+	for i := 1; i < d.Len(); i++ {
+		if d.At(i).Record > d.At(i-1).Record+1 {
 			return d.Unread == 0
 		}
 	}
 	return false
 }
 
-// Collectives are the launches of collectives of a rank by their number. Some versions of PyTorch count a batch of sends and
+// Numbered is a collective with its number in the group.
+type Numbered struct {
+	Number uint32
+	Launch *Launch
+}
+
+// Collectives are the launches of collectives of a rank, by their number. Some versions of PyTorch count a batch of sends and
 // receives as a collective too: the numbers are taken without these. doubtful says that there are such batches, and that the
 // recorder has overwritten calls, so that their number is not known.
-func (g *Group) Collectives(d *Dump) (out map[uint32]*Launch, doubtful bool) {
-	out = map[uint32]*Launch{}
+func (g *Group) Collectives(d *Dump) (out []Numbered, doubtful bool) {
 	calls := g.Calls[d.Rank]
 	late := d.BeginsLate() > 0
 	batches, last := uint32(0), uint32(0)
 	for i := range calls {
 		l := &calls[i]
-		coll := d.Entries[l.First].Coll
+		coll := d.At(int(l.First)).Coll
 		switch {
 		case !l.P2P:
-			out[l.Seq-batches] = l
+			out = append(out, Numbered{l.Seq - batches, l})
 		case late:
 			doubtful = doubtful || i > 0 && coll > last
 		case coll > last:
@@ -326,15 +339,45 @@ func (g *Group) Collectives(d *Dump) (out map[uint32]*Launch, doubtful bool) {
 		}
 		last = max(last, coll)
 	}
-	return out, doubtful
+	byNumber := func(a, b Numbered) int { return cmp.Compare(a.Number, b.Number) }
+	if !slices.IsSortedFunc(out, byNumber) {
+		slices.SortStableFunc(out, byNumber)
+	}
+	return slices.CompactFunc(out, func(a, b Numbered) bool { return a.Number == b.Number }), doubtful
+}
+
+// EachNumber calls each with every number that one of the lists has, in order, and with the launch of each list: nil where the
+// list does not have the number.
+func EachNumber(lists [][]Numbered, each func(number uint32, launches []*Launch)) {
+	at := make([]int, len(lists))
+	launches := make([]*Launch, len(lists))
+	for {
+		number, found := uint32(math.MaxUint32), false
+		for i, list := range lists {
+			if at[i] < len(list) {
+				number, found = min(number, list[at[i]].Number), true
+			}
+		}
+		if !found {
+			return
+		}
+		for i, list := range lists {
+			launches[i] = nil
+			if at[i] < len(list) && list[at[i]].Number == number {
+				launches[i] = list[at[i]].Launch
+				at[i]++
+			}
+		}
+		each(number, launches)
+	}
 }
 
 // Newest is the time of the newest call of all dumps, in ns since 1970; 0 if there is none.
 func (j *Job) Newest() int64 {
 	newest := int64(math.MinInt64)
 	for _, d := range j.Dumps {
-		for i := range d.Entries {
-			newest = max(newest, d.Entries[i].Created)
+		for i := range d.Len() {
+			newest = max(newest, d.At(i).Created)
 		}
 	}
 	return max(newest, 0)

@@ -40,47 +40,33 @@ func (c *converter) members(g *Group) (members []*Dump) {
 
 // collectives keeps those that all members have.
 func (c *converter) collectives(g *Group, members []*Dump) {
-	byNumber := make([]map[uint32]*Launch, len(members))
+	lists := make([][]Numbered, len(members))
 	begin, end := uint32(0), ^uint32(0)
-	all := map[uint32]bool{}
 	doubtful := false
 	for i, d := range members {
 		var unsure bool
-		byNumber[i], unsure = g.Collectives(d)
+		lists[i], unsure = g.Collectives(d)
 		doubtful = doubtful || unsure
-		first, last := ^uint32(0), uint32(0)
-		for n := range byNumber[i] {
-			all[n] = true
-			first, last = min(first, n), max(last, n)
+		if len(lists[i]) == 0 {
+			end = 0
+			continue
 		}
 		if d.BeginsLate() > 0 || d.Partial() {
-			begin = max(begin, first)
+			begin = max(begin, lists[i][0].Number)
 		}
-		end = min(end, last)
+		end = min(end, lists[i][len(lists[i])-1].Number)
 	}
 	if doubtful && !c.single {
 		c.named = append(c.named, fmt.Sprintf("group %s: its collectives may be joined wrongly: their numbers count batches of sends and receives too, and a recorder has overwritten calls",
 			g.GroupName.String()))
 	}
-	numbers := make([]uint32, 0, len(all))
-	for n := range all {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	for _, n := range numbers {
-		launches := make([]*Launch, len(members))
-		have := 0
-		for i := range members {
-			if launches[i] = byNumber[i][n]; launches[i] != nil {
-				have++
-			}
+	EachNumber(lists, func(number uint32, launches []*Launch) {
+		if slices.Contains(launches, nil) {
+			c.leave(g, members, launches, number, begin, end)
+		} else {
+			c.keep(g, members, launches)
 		}
-		if have < len(members) {
-			c.leave(g, members, launches, n, begin, end)
-			continue
-		}
-		c.keep(g, members, launches)
-	}
+	})
 }
 
 // leave counts a collective that not all members have.
@@ -136,7 +122,7 @@ func (c *converter) keep(g *Group, members []*Dump, launches []*Launch) {
 		if len(entries) == 1 {
 			e := entries[0]
 			in, out = in+e.In.Elements(), out+e.Out.Elements()
-			same = same && e.In.Elements() == members[0].Entries[launches[0].First].In.Elements() && e.In.Elements() == e.Out.Elements()
+			same = same && e.In.Elements() == members[0].At(int(launches[0].First)).In.Elements() && e.In.Elements() == e.Out.Elements()
 			if e.isRoot() {
 				shared.root = i
 			}
@@ -182,8 +168,8 @@ func (c *converter) messages(g *Group, members []*Dump) {
 		late = late || d.BeginsLate() > 0
 		for i := range g.Calls[d.Rank] {
 			l := &g.Calls[d.Rank][i]
-			for _, at := range l.places() {
-				e := &d.Entries[at]
+			for _, at := range l.places(d) {
+				e := d.At(int(at))
 				if !e.Func.P2P() {
 					continue
 				}

@@ -15,8 +15,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// MaxEntries is the maximum number of calls of all dumps of a job: those of 1024 ranks with PyTorch's default of 2000 calls.
-const MaxEntries = 1 << 21
+// MaxEntries is the maximum number of calls of all dumps of a job, more than those of 1024 ranks with PyTorch's default of 2000
+// calls. Each takes 72 bytes.
+const MaxEntries = 2_500_000
 
 // reader reads dumps. What many calls have in common is kept once.
 type reader struct {
@@ -85,7 +86,7 @@ func (r *reader) add(d *Dump, rec *record) error {
 	if r.entries++; r.entries > MaxEntries {
 		return fmt.Errorf("more than %d calls: give the dumps of fewer ranks", MaxEntries)
 	}
-	e := Entry{Record: int64(len(d.Entries)), Created: rec.Created, Millis: float32(rec.Millis), Retired: rec.Retired, IsP2P: rec.IsP2P}
+	e := Entry{Record: int64(d.Len()), Created: rec.Created, Millis: float32(rec.Millis), Retired: rec.Retired, IsP2P: rec.IsP2P}
 	known := true
 	switch rec.State {
 	case "scheduled":
@@ -115,7 +116,7 @@ func (r *reader) add(d *Dump, rec *record) error {
 	e.Group = r.group(rec)
 	e.In, e.Out = r.sizes(rec.In, rec.InTypes), r.sizes(rec.Out, rec.OutTypes)
 	e.Where = r.place(rec.Frames)
-	d.Entries = append(d.Entries, e)
+	d.add(e)
 	return nil
 }
 

@@ -208,7 +208,15 @@ func (d *Decoder) unsigned(n int) (uint64, error) {
 }
 
 func (d *Decoder) number(op byte) error {
-	n := map[byte]int{binInt: 4, binInt1: 1, binInt2: 2, long1: 1, binFloat: 8}[op]
+	n := 1 // of binInt1, and of the size of long1
+	switch op {
+	case binInt2:
+		n = 2
+	case binInt:
+		n = 4
+	case binFloat:
+		n = 8
+	}
 	if op == binFloat {
 		b, err := d.bytes(n)
 		if err != nil {
@@ -327,8 +335,15 @@ func (d *Decoder) newDict() *Dict {
 
 // collect makes a list, tuple or dict of the values on the stack.
 func (d *Decoder) collect(op byte) error {
-	n := map[byte]int{tuple1: 1, tuple2: 2, tuple3: 3}[op]
-	if n == 0 {
+	n := 0
+	switch op {
+	case tuple1:
+		n = 1
+	case tuple2:
+		n = 2
+	case tuple3:
+		n = 3
+	default:
 		values, err := d.popMark()
 		if err != nil {
 			return err
