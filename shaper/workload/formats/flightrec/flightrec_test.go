@@ -204,6 +204,18 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// The files of PyTorch are no place; those of a program in a folder torch are.
+func TestPlaceOfProgram(t *testing.T) {
+	for name, want := range map[string]bool{
+		"/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py": false, "/usr/lib/python3/dist-packages/torch/_compile.py": false,
+		"/src/pytorch/torch/nn/parallel/distributed.py": false, "/home/a/torch/train.py": true, "/job/train.py": true, "/job/loop.cpp": false,
+	} {
+		if got := newReader().place([]codeLine{{"step", name, 7}}); (got != nil) != want || want && *got != "train.py:7 in step" {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	world := []string{"0", "[0, 1]"}
 	call := func(m *dumptest.Dump) *dumptest.Dump { return m.Call("0", "all_reduce", 1, 0, ones, ones) }

@@ -170,10 +170,13 @@ func (r *reader) sizes(sizes [][]int64, types []string) *Tensors {
 	return t
 }
 
+// ofPyTorch are the files of PyTorch, installed or in its source.
+var ofPyTorch = regexp.MustCompile(`(site|dist)-packages/torch/|/torch/(distributed|nn|optim|autograd|utils|_dynamo|_inductor|fx|_functorch)/|/torch/_[a-z]+\.py$`)
+
 // place is the innermost line of the program outside PyTorch.
 func (r *reader) place(frames []codeLine) *string {
 	for _, f := range frames {
-		if !strings.HasSuffix(f.Filename, ".py") || strings.Contains(f.Filename, "/torch/") {
+		if !strings.HasSuffix(f.Filename, ".py") || ofPyTorch.MatchString(f.Filename) {
 			continue
 		}
 		text := fmt.Sprintf("%s:%d", path.Base(f.Filename), f.Line)
