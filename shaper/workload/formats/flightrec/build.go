@@ -52,10 +52,10 @@ func (b *builder) launch(g *Group, l *Launch) error {
 		}
 		return nil
 	}
-	ranks, err := b.ranks(g)
-	if err != nil || ranks == nil {
+	ranks := g.Ranks
+	if len(ranks) < 2 {
 		b.singles += len(entries)
-		return err
+		return nil
 	}
 	whole := b.kept[b.dump][l.First]
 	var parts []workload.Op
@@ -94,14 +94,6 @@ func (b *builder) launch(g *Group, l *Launch) error {
 	}
 	b.add(entries[0].Created, op, stream)
 	return nil
-}
-
-// ranks are those of a group; nil if it has only one.
-func (b *builder) ranks(g *Group) (workload.Ranks, error) {
-	if len(g.Ranks) < 2 {
-		return nil, nil
-	}
-	return g.Ranks, nil
 }
 
 // comm is the communicator of a group.

@@ -4,7 +4,6 @@ package flightrec
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -79,7 +78,6 @@ type Entry struct {
 	Func      *Function
 	In, Out   *Tensors
 	Where     *string // the line of the program that made the call; nil if not known
-	Millis    float32 // how long the call took on the GPU; 0 if not recorded
 	State     State
 	Retired   bool // nobody waits for the call any more: it has ended, has failed, or its backend does not report the end
 	IsP2P     bool
@@ -212,11 +210,6 @@ func (t *Tensors) String() string {
 		return "no tensor"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Equal tells whether sizes and types are the same.
-func (t *Tensors) Equal(other *Tensors) bool {
-	return t == other || slices.EqualFunc(t.Sizes, other.Sizes, slices.Equal[[]int64]) && slices.Equal(t.Types, other.Types)
 }
 
 // Marker tells whether the entry only ends a coalesced group of calls, which come before it with the same number.

@@ -4,7 +4,6 @@ package flightrec
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -117,8 +116,6 @@ func pickledRecord(dict *pickle.Dict) *record {
 			rec.Name, _ = v.(string)
 		case "time_created_ns":
 			rec.Created = integer(v)
-		case "duration_ms":
-			rec.Millis, _ = v.(float64)
 		case "input_sizes":
 			rec.In = shapes(v)
 		case "input_dtypes":
@@ -137,9 +134,7 @@ func pickledRecord(dict *pickle.Dict) *record {
 			rec.Frames = codeLines(v)
 		}
 	}
-	if rec.wrongTypes = !ok; math.IsNaN(rec.Millis) {
-		rec.Millis = 0
-	}
+	rec.wrongTypes = !ok
 	return rec
 }
 

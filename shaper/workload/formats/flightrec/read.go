@@ -16,7 +16,7 @@ import (
 )
 
 // MaxEntries is the maximum number of calls of all dumps of a job, more than those of 1024 ranks with PyTorch's default of 2000
-// calls. Each takes 72 bytes.
+// calls. Each takes about 70 bytes.
 const MaxEntries = 2_500_000
 
 // reader reads dumps. What many calls have in common is kept once.
@@ -62,7 +62,6 @@ type record struct {
 	Seq        int64      `json:"seq_id"` // before version 2
 	Name       string     `json:"profiling_name"`
 	Created    int64      `json:"time_created_ns"`
-	Millis     float64    `json:"duration_ms"`
 	In         [][]int64  `json:"input_sizes"`
 	InTypes    []string   `json:"input_dtypes"`
 	Out        [][]int64  `json:"output_sizes"`
@@ -86,7 +85,7 @@ func (r *reader) add(d *Dump, rec *record) error {
 	if r.entries++; r.entries > MaxEntries {
 		return fmt.Errorf("more than %d calls: give the dumps of fewer ranks", MaxEntries)
 	}
-	e := Entry{Record: int64(d.Len()), Created: rec.Created, Millis: float32(rec.Millis), Retired: rec.Retired, IsP2P: rec.IsP2P}
+	e := Entry{Record: int64(d.Len()), Created: rec.Created, Retired: rec.Retired, IsP2P: rec.IsP2P}
 	known := true
 	switch rec.State {
 	case "scheduled":
