@@ -24,6 +24,7 @@ type builder struct {
 	*head
 	options  input.Options
 	layers   []layer
+	sign     string // that the sizes are SimAI's; "" if they are ASTRA-sim's
 	ops      []workload.Op
 	calc     int   // id of the last computation
 	pending  []int // what the next computation waits for
@@ -34,6 +35,8 @@ type builder struct {
 	singles  int // communications in a group of one rank
 	empty    int // communications of no bytes
 	nameless int // sizes without a communication
+	unissued int // communications that the policy does not issue
+	gathers  int // AllGathers
 	err      error
 }
 
@@ -84,7 +87,10 @@ func (b *builder) communicate(name string, w work, inner perrank.Group, stream s
 	b.used[g] = true
 	o := workload.Op{Kind: workload.Coll, Name: name, Func: f, Comm: string(g), Stream: stream}
 	parts := 1
-	if f.Shares(2) > 1 {
+	switch {
+	case f == workload.AllGather && b.sign == "":
+		b.gathers++
+	case f.Shares(2) > 1:
 		parts = size
 	}
 	o.Count, o.Type = b.options.Elements(w.bytes, parts)
@@ -114,58 +120,153 @@ func parseComm(name string, inner perrank.Group) (workload.Func, perrank.Group, 
 	return f, g, err
 }
 
-// groups are those of forward and input gradients, and of weight gradients.
-func (h *head) groups() (inner, outer perrank.Group) {
-	switch h.policy {
-	case "DATA", "MODEL", "MICRO":
-		return perrank.Everyone, perrank.Everyone
-	}
-	return perrank.Tensor, perrank.Data
-}
-
-// micro plays the communications one after the other.
-func (b *builder) micro() {
-	for _, l := range b.layers {
-		b.communicate(l.name, l.own, perrank.Everyone, blocking)
+// play plays one step.
+func (b *builder) play() {
+	switch {
+	case b.name == micro:
+		for i := range b.layers {
+			l := &b.layers[i]
+			b.unused(l.forward, l.input)
+			b.communicate(l.name, l.own, perrank.Everyone, blocking)
+		}
+	case b.name == dlrm, b.name == dlrmOverlap:
+		b.dlrm()
+	default:
+		b.step()
 	}
 	b.ops = append(b.ops, workload.Op{Kind: workload.Step})
 }
 
-// step plays one step.
+// unused counts communications that are not issued.
+func (b *builder) unused(all ...work) {
+	for _, w := range all {
+		switch none := w.comm == "NONE" || w.comm == ""; {
+		case none && w.bytes > 0:
+			b.nameless++
+		case none:
+		case w.bytes == 0:
+			b.empty++
+		default:
+			b.unissued++
+		}
+	}
+}
+
+// step plays the layers forward and backward.
 func (b *builder) step() {
-	inner, outer := b.groups()
 	for i := range b.layers {
-		b.forward(i, inner)
+		b.forward(i)
 	}
 	var updates int64
 	for i := len(b.layers) - 1; i >= 0; i-- {
 		l := &b.layers[i]
+		if b.of(l).forwardOnly || b.inference {
+			b.unused(l.input, l.own)
+			continue
+		}
 		if b.initiates[i] {
 			from := i
 			for from > 0 && !b.checkpoints[from] {
 				from--
 			}
 			for again := from; again < i; again++ {
-				b.forward(again, inner)
+				b.forward(again)
 			}
 		}
-		b.compute(l.name+" input gradients", l.input.nanos)
-		b.wait(b.communicate(l.name+" input gradients", l.input, inner, blocking))
-		b.compute(l.name+" weight gradients", l.own.nanos)
-		if id := b.communicate(l.name+" weight gradients", l.own, outer, overlapped); id != 0 {
-			b.grads = append(b.grads, id)
+		if b.policy.weightsFirst {
+			b.weights(l)
+			if i > 0 {
+				b.compute(l.name+" input gradients", l.input.nanos)
+			}
+			b.unused(l.input)
+		} else {
+			b.inputs(i)
 		}
 		updates += l.update
 	}
 	b.pending = append(b.pending, b.grads...)
 	b.compute("update", updates)
-	b.ops = append(b.ops, workload.Op{Kind: workload.Step})
 }
 
-func (b *builder) forward(i int, inner perrank.Group) {
+func (b *builder) forward(i int) {
 	l := &b.layers[i]
+	p := b.of(l)
 	b.compute(l.name, l.forward.nanos)
-	b.wait(b.communicate(l.name, l.forward, inner, blocking))
+	if !p.forward {
+		b.unused(l.forward)
+		return
+	}
+	b.wait(b.communicate(l.name, l.forward, p.inner, blocking))
+}
+
+// inputs plays the input gradients of a layer, then its weight gradients.
+func (b *builder) inputs(i int) {
+	l := &b.layers[i]
+	p := b.of(l)
+	b.compute(l.name+" input gradients", l.input.nanos)
+	id := 0
+	if p.input && (i > 0 || p.inputOfFirst) {
+		id = b.communicate(l.name+" input gradients", l.input, p.inner, blocking)
+	} else {
+		b.unused(l.input)
+	}
+	if b.sign != "" { // SimAI waits here
+		b.wait(id)
+		id = 0
+	}
+	b.weights(l)
+	b.wait(id)
+}
+
+// weights plays the weight gradients of a layer.
+func (b *builder) weights(l *layer) {
+	p := b.of(l)
+	b.compute(l.name+" weight gradients", l.own.nanos)
+	if !p.own {
+		b.unused(l.own)
+		return
+	}
+	if id := b.communicate(l.name+" weight gradients", l.own, p.outer, overlapped); id != 0 {
+		b.grads = append(b.grads, id)
+	}
+}
+
+// dlrm plays a recommendation model: the exchange of the embedding, which is the first layer, overlaps the bottom layers,
+// and that of its gradients as well.
+func (b *builder) dlrm() {
+	first := &b.layers[0]
+	exchange := 0
+	for i := range b.layers {
+		l := &b.layers[i]
+		b.compute(l.name, l.forward.nanos)
+		if i == 0 {
+			exchange = b.communicate(l.name, l.forward, perrank.Everyone, blocking)
+		} else {
+			b.unused(l.forward, l.input)
+		}
+		if i == b.lastBottom {
+			b.wait(exchange)
+		}
+	}
+	var updates int64
+	back := 0
+	for i := len(b.layers) - 1; i >= 0; i-- {
+		l := &b.layers[i]
+		if i == 0 && b.name == dlrm {
+			b.wait(back)
+		}
+		b.weights(l)
+		updates += l.update
+		if i > 0 {
+			b.compute(l.name+" input gradients", l.input.nanos)
+		}
+		if i == b.lastBottom+1 {
+			back = b.communicate(first.name+" input gradients", first.input, perrank.Everyone, blocking)
+		}
+	}
+	b.wait(back)
+	b.pending = append(b.pending, b.grads...)
+	b.compute("update", updates)
 }
 
 func (b *builder) wait(id int) {
@@ -193,20 +294,50 @@ func (b *builder) source(file string) workload.Source {
 		s.Missing = append(s.Missing, "no computation between the calls is known")
 	}
 	if h.Pipeline > 1 {
-		s.Missing = append(s.Missing, fmt.Sprintf("the pipeline: every stage of %d is taken to compute these layers, without the %d bytes "+
-			"that stages send each other and without waiting for each other", h.Pipeline, h.pipelineBytes))
+		size := "the bytes, which the file does not say,"
+		if h.pipelineBytes >= 0 {
+			size = fmt.Sprintf("the %d bytes", h.pipelineBytes)
+		}
+		s.Missing = append(s.Missing, fmt.Sprintf("the pipeline: every stage of %d is taken to compute these layers, without %s "+
+			"that stages send each other and without waiting for each other", h.Pipeline, size))
 	}
-	if b.singles > 0 {
-		s.Notes = append(s.Notes, units.Count(b.singles, "call")+": left out, in a group of one rank")
+	if h.policy.byNetwork || h.name == customized {
+		s.Missing = append(s.Missing, "which ranks are in a group: ASTRA-sim 1 takes the dimensions of its network; all ranks are taken, as "+
+			"Chakra's converter does")
 	}
-	if b.empty > 0 {
-		s.Notes = append(s.Notes, units.Count(b.empty, "call")+": left out, of no bytes")
+	if b.sign == "" && b.computes {
+		s.Missing = append(s.Missing, "the unit of times: ns is taken, a cycle of ASTRA-sim 1 at 1 GHz; Chakra's converter takes them for us")
 	}
-	if b.nameless > 0 {
-		s.Notes = append(s.Notes, units.Count(b.nameless, "size")+": left out, the communication is NONE")
-	}
-	if h.policy != "MICRO" {
-		s.Notes = append(s.Notes, fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", h.Tensor, h.Expert))
-	}
+	s.Notes = b.notes()
 	return s
+}
+
+// notes say how the file was understood, and count what was left out.
+func (b *builder) notes() (notes []string) {
+	note := func(n int, what, why string) {
+		if n > 0 {
+			notes = append(notes, units.Count(n, what)+": "+why)
+		}
+	}
+	if b.sign != "" {
+		notes = append(notes, "sizes are those of SimAI and AICB ("+b.sign+"): of an AllGather what comes out")
+	} else if b.gathers > 0 {
+		notes = append(notes, "sizes are those of ASTRA-sim: of an AllGather what a rank puts in")
+	}
+	note(b.singles, "call", "left out, in a group of one rank")
+	note(b.empty, "call", "left out, of no bytes")
+	note(b.nameless, "size", "left out, the communication is NONE")
+	note(b.unissued, "call", "left out, "+b.name+" does not issue it there")
+	rest := 0
+	for i := range b.layers {
+		rest += btoi(b.layers[i].rest)
+	}
+	note(rest, "line", "more columns than are known")
+	for _, key := range b.unknown {
+		notes = append(notes, key+" in the first line: not understood")
+	}
+	if b.policy.inner == perrank.Tensor {
+		notes = append(notes, fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", b.Tensor, b.Expert))
+	}
+	return notes
 }

@@ -3,9 +3,12 @@
 // Package simai reads the text workloads of SimAI, AICB and ASTRA-sim 1: one line per layer, with the times in ns and the
 // communication of its forward pass, of its input gradients and of its weight gradients.
 //
-// The layers run forward, then in reverse order. A forward or input gradient communication is waited for; that of weight
-// gradients overlaps, until the end of the step. Sizes are in bytes, of the whole: for AllGather what comes out, for
-// ReduceScatter and AllToAll what goes in.
+// The layers run forward, then in reverse order. A forward communication is waited for; that of weight gradients overlaps,
+// until the end of the step. That of input gradients is waited for at once in SimAI; in ASTRA-sim it overlaps the
+// computation of weight gradients.
+//
+// Sizes are in bytes. For ReduceScatter and AllToAll they are the input of a rank. For AllGather they are the output in
+// files of SimAI and AICB, and the input in those of ASTRA-sim.
 package simai
 
 import (
@@ -32,16 +35,12 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers, announced, err := readLayers(lines, o.Limit)
+	layers, announced, err := readLayers(lines, h)
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{head: h, options: o, layers: layers, used: map[perrank.Group]bool{}}
-	if h.policy == "MICRO" {
-		b.micro()
-	} else {
-		b.step()
-	}
+	b := &builder{head: h, options: o, layers: layers, sign: h.meaning(layers), used: map[perrank.Group]bool{}}
+	b.play()
 	if b.err != nil {
 		return nil, lines.Errorf("%w", b.err)
 	}
@@ -57,14 +56,16 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 // head is the first line.
 type head struct {
 	perrank.Parallel
-	policy                    string
+	name                      string // of the policy
+	policy                    policy
+	sign                      string       // a key that only SimAI has
 	checkpoints, initiates    map[int]bool // layers
-	pipelineBytes             int64
+	pipelineBytes             int64        // -1: the file does not say
 	virtualStages, microSteps int
+	inference                 bool
+	lastBottom                int      // the last layer of a DLRM before the embedding is needed
+	unknown                   []string // keys that are not understood
 }
-
-// policies are the parallelisms that are known. The others of ASTRA-sim 1 have loops of their own.
-var policies = []string{"DATA", "MODEL", "HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO"}
 
 func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	for lines.Next() {
@@ -76,19 +77,20 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	h := &head{Parallel: perrank.Parallel{Tensor: 1, Expert: 1, Pipeline: 1}, checkpoints: map[int]bool{}, initiates: map[int]bool{}}
-	for _, p := range policies {
-		if len(words) > 0 && words[0] == p {
-			h.policy = p
-		}
+	h := &head{Parallel: perrank.Parallel{Tensor: 1, Expert: 1, Pipeline: 1}, checkpoints: map[int]bool{}, initiates: map[int]bool{}, pipelineBytes: -1}
+	if len(words) > 0 {
+		h.name = words[0]
 	}
-	if h.policy == "" {
-		return nil, lines.Errorf("%q: the first line must begin with one of %s", strings.Join(words, " "), strings.Join(policies, ", "))
+	var ok bool
+	if h.policy, ok = policies[h.name]; !ok {
+		return nil, lines.Errorf("%q: the first line must begin with one of %s", strings.Join(words, " "), policyNames())
 	}
-	for i := 1; i < len(words); i++ {
-		if err := h.set(words, &i); err != nil {
+	for at := 1; at < len(words); {
+		n, err := h.set(words[at:])
+		if err != nil {
 			return nil, lines.Errorf("%w", err)
 		}
+		at += n
 	}
 	if h.Ranks == 0 {
 		h.Ranks = o.Ranks
@@ -104,48 +106,102 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	return h, nil
 }
 
-// set reads a name: value of the first line.
-func (h *head) set(words []string, i *int) error {
-	name := strings.TrimSuffix(words[*i], ":")
-	targets := map[string]*int{"model_parallel_NPU_group": &h.Tensor, "ep": &h.Expert, "pp": &h.Pipeline, "all_gpus": &h.Ranks,
-		"vpp": &h.virtualStages, "ga": &h.microSteps}
-	lists := map[string]map[int]bool{"checkpoints": h.checkpoints, "checkpoint_initiates": h.initiates}
+// set reads a key and its value at the beginning of the words, and returns how many words they are. Numbers may be written
+// as Python writes a float. A key that is not known is noted with its value.
+func (h *head) set(words []string) (int, error) {
+	name := strings.TrimSuffix(words[0], ":")
+	if n, err := strconv.Atoi(name); err == nil && (h.name == dlrm || h.name == dlrmOverlap) {
+		h.lastBottom = n // ASTRA-sim has no key for it
+		return 1, nil
+	}
+	counts := map[string]*int{"model_parallel_NPU_group": &h.Tensor, "ep": &h.Expert, "expert_parallel_npu_group": &h.Expert,
+		"pp": &h.Pipeline, "all_gpus": &h.Ranks, "vpp": &h.virtualStages, "ga": &h.microSteps}
+	count, isCount := counts[name]
+	if isCount && name != "model_parallel_NPU_group" || name == "pp_comm" || name == "mode" {
+		if h.sign == "" || name == "all_gpus" {
+			h.sign = name
+		}
+	}
+	none := len(words) == 1 || strings.HasSuffix(words[1], ":")
+	switch {
+	case name == "pp_comm" && (none || words[1] == "None"):
+		return min(len(words), 2-btoi(none)), nil
+	case none && isCount:
+		return 0, fmt.Errorf("%s has no value", name)
+	case isCount:
+		n, err := number(words[1])
+		if err != nil || n < 1 || n > workload.MaxRanks {
+			return 0, fmt.Errorf("%s %s: a number from 1 to %d is expected", name, words[1], workload.MaxRanks)
+		}
+		*count = int(n)
+	case name == "pp_comm":
+		n, err := number(words[1])
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", name, err)
+		}
+		h.pipelineBytes = n
+	case name == "mode":
+		h.inference = !none && words[1] == "1"
+		return 2 - btoi(none), nil
+	case name == "checkpoints":
+		return layerList(name, words, h.checkpoints)
+	case name == "checkpoint_initiates":
+		return layerList(name, words, h.initiates)
+	case name == "DLRM_LAST_BOTTOM_LAYER" && !none:
+		n, err := number(words[1])
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", name, err)
+		}
+		h.lastBottom = int(min(n, input.MaxOps))
+	default:
+		h.unknown = append(h.unknown, name)
+		return 2 - btoi(none), nil
+	}
+	return 2, nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// layerList reads a number of layers and the layers.
+func layerList(name string, words []string, list map[int]bool) (int, error) {
+	at := 1
 	next := func() (int64, error) {
-		*i++
-		if *i >= len(words) {
+		if at >= len(words) {
 			return 0, fmt.Errorf("%s has no value", name)
 		}
-		n, err := strconv.ParseInt(words[*i], 10, 64)
-		if err != nil || n < 0 || n > 1<<40 {
-			return 0, fmt.Errorf("%s %s: a number is expected", name, words[*i])
+		n, err := number(words[at])
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", name, err)
 		}
+		at++
 		return n, nil
 	}
-	if list, ok := lists[name]; ok {
-		n, err := next()
-		for range min(n, int64(len(words))) {
-			var layer int64
-			if layer, err = next(); err != nil {
-				return err
-			}
+	n, err := next()
+	for i := int64(0); err == nil && i < n; i++ {
+		var layer int64
+		if layer, err = next(); err == nil {
 			list[int(layer)] = true
 		}
-		return err
 	}
-	n, err := next()
-	if err != nil {
-		return err
+	return at, err
+}
+
+// number reads a number that is not negative. AICB computes in Python, which writes 25165824.0 for a quotient. A fraction
+// is rounded up.
+func number(text string) (int64, error) {
+	const most = 1 << 52 // beyond, a float has no units
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+		return n, nil
 	}
-	if name == "pp_comm" {
-		h.pipelineBytes = n
-		return nil
+	if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 && f <= most {
+		return int64(math.Ceil(f)), nil
 	}
-	if target, ok := targets[name]; ok {
-		if *target = int(n); n < 1 || n > workload.MaxRanks {
-			return fmt.Errorf("%s %d: a number from 1 to %d is expected", name, n, workload.MaxRanks)
-		}
-	}
-	return nil
+	return 0, fmt.Errorf("%s: a number is expected", text)
 }
 
 // layer is a line.
@@ -153,6 +209,8 @@ type layer struct {
 	name                string
 	forward, input, own work // own is that of the weights
 	update              int64
+	policy              string // of HYBRID_CUSTOMIZED
+	rest                bool   // there are columns that are not known
 }
 
 // work is a computation with the communication after it.
@@ -162,24 +220,22 @@ type work struct {
 	bytes int64
 }
 
-func readLayers(lines *input.Lines, limit *input.Limit) (layers []layer, announced int, err error) {
+func readLayers(lines *input.Lines, h *head) (layers []layer, announced int, err error) {
 	if !lines.Next() {
 		return nil, 0, lines.Errorf("the file ends after the first line: it was cut")
 	}
-	count, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
-	if err != nil || count < 1 || count > math.MaxInt32 {
+	n, err := number(strings.TrimSpace(lines.Text()))
+	if err != nil || n < 1 || n > input.MaxOps/8 {
 		return nil, 0, lines.Errorf("%q: the number of layers is expected", lines.Text())
 	}
+	count := int(n)
 	for len(layers) < count && lines.Next() {
 		words := strings.Fields(lines.Text())
 		if len(words) == 0 {
 			continue
 		}
-		l, err := parseLayer(words)
+		l, err := parseLayer(words, h.name == customized)
 		if err != nil {
-			return nil, 0, lines.Errorf("%w", err)
-		}
-		if err := limit.Add(); err != nil {
 			return nil, 0, lines.Errorf("%w", err)
 		}
 		layers = append(layers, l)
@@ -193,20 +249,28 @@ func readLayers(lines *input.Lines, limit *input.Limit) (layers []layer, announc
 	return layers, count, nil
 }
 
-func parseLayer(words []string) (l layer, err error) {
+func parseLayer(words []string, custom bool) (l layer, err error) {
 	if len(words) < 12 {
 		return l, fmt.Errorf("%d columns: a layer has 12: name, dependency, 3 for each of forward, input and weight gradients, update", len(words))
 	}
-	number := func(i int) int64 {
-		n, e := strconv.ParseInt(words[i], 10, 64)
-		if e != nil || n < 0 {
+	value := func(i int) int64 {
+		n, e := number(words[i])
+		if e != nil {
 			err = fmt.Errorf("column %d, %q: a number is expected", i+1, words[i])
 		}
 		return n
 	}
 	part := func(i int) work {
-		return work{nanos: number(i), comm: strings.ToUpper(words[i+1]), bytes: number(i + 2)}
+		return work{nanos: value(i), comm: strings.ToUpper(words[i+1]), bytes: value(i + 2)}
 	}
-	l = layer{name: words[0], forward: part(2), input: part(5), own: part(8), update: number(11)}
+	l = layer{name: words[0], forward: part(2), input: part(5), own: part(8), update: value(11), rest: len(words) > 12}
+	if custom {
+		if len(words) > 12 {
+			l.policy, l.rest = words[12], len(words) > 13
+		}
+		if p, ok := policies[l.policy]; !ok || p.inner == perrank.Tensor {
+			return l, fmt.Errorf("%q: a layer of %s has its parallelism in column 13, such as DATA or MODEL", l.policy, customized)
+		}
+	}
 	return l, err
 }
