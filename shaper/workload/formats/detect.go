@@ -20,6 +20,8 @@ var (
 	signKineto  = regexp.MustCompile(`"(traceEvents|schemaVersion|deviceProperties|distributedInfo|ph)"\s*:`)
 	signFlight  = regexp.MustCompile(`"(entries|pg_config|pg_status|collective_seq_id|profiling_name|(nccl|comm_lib)_version)"\s*:`)
 	signPickled = regexp.MustCompile(`entries|pg_config`)
+	signInspect = regexp.MustCompile(`"(inspector_output_format_version|coll_perf|p2p_perf)"\s*:`)
+	signNCCLEvt = regexp.MustCompile(`"cat"\s*:\s*"(GROUP_API|GROUP|COLL_API|COLL|P2P_API|P2P|PROXY|NET|KERNEL_LAUNCH)"|\A\[\s*\{\}\s*\]`)
 	signGOAL    = regexp.MustCompile(`(?m)^\s*num_ranks\s+\d+`)
 	signSimAI   = regexp.MustCompile(`\A\s*[A-Z][A-Z_]+\b[^\r\n]*\r?\n\s*\d+\s*\r?\n`)
 	signAICB    = regexp.MustCompile(`(?m)^comm_type,comm_group\b`)
@@ -36,12 +38,16 @@ func detect(head []byte) Kind {
 		return ""
 	case nsys.Like(head):
 		return Nsys
-	case text[0] == '{' || text[0] == '[' && signKineto.Match(text): // a line of a log may begin with [ too
+	case text[0] == '{' || text[0] == '[' && (signKineto.Match(text) || signNCCLEvt.Match(text)): // a line of a log may begin with [ too
 		switch {
 		case signNative.Match(text):
 			return Native
 		case chakra.LikeJSON(text):
 			return Chakra
+		case signInspect.Match(text):
+			return Inspector
+		case signNCCLEvt.Match(text):
+			return Profiler
 		case signKineto.Match(text):
 			return Kineto
 		case signET.Match(text):

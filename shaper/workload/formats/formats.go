@@ -26,13 +26,15 @@ const (
 	AICB      Kind = "aicb"  // AICB's CSV of calls
 	OpCSV     Kind = "opcsv" // op,count,root
 	NCCLLog   Kind = "nccllog"
-	Nsys      Kind = "nsys"      // exports of Nsight Systems
-	FlightRec Kind = "flightrec" // dumps of PyTorch's flight recorder
+	Nsys      Kind = "nsys"         // exports of Nsight Systems
+	FlightRec Kind = "flightrec"    // dumps of PyTorch's flight recorder
+	Inspector Kind = "inspector"    // records of NCCL Inspector
+	Profiler  Kind = "ncclprofiler" // traces of NCCL's example profiler
 )
 
 // Kinds are all formats that can be read.
 func Kinds() []Kind {
-	return []Kind{Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Nsys}
+	return []Kind{Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Inspector, Profiler, Nsys}
 }
 
 // Native is the format of ddlemu itself.
@@ -64,6 +66,8 @@ func Detect(f input.File) (Kind, error) {
 		what = "it is empty"
 	} else if pickled(head[:n]) {
 		what = "it is a pickle of Python, and none of PyTorch's flight recorder"
+	} else if bytes.Contains(head[:n], []byte("nccl_algorithm_bandwidth_gbs{")) {
+		what = "it is NCCL Inspector's file for Prometheus, which has the last values only: record without NCCL_INSPECTOR_PROM_DUMP"
 	} else if n > 262 && string(head[257:262]) == "ustar" {
 		what = "it is a tar archive: unpack it first"
 	} else if report := nsys.Foreign(head[:n]); report != "" {

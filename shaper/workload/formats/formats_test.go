@@ -32,6 +32,8 @@ var samples = []struct {
 	{"ops.csv", OpCSV, input.Options{Ranks: 2}, 4},
 	{"nccl.log", NCCLLog, input.Options{}, 5},
 	{"nccl_trace_rank_0", FlightRec, input.Options{OneForAll: true}, 13},
+	{"inspector.jsonl", Inspector, input.Options{OneForAll: true}, 8},
+	{"ncclprofiler.json", Profiler, input.Options{OneForAll: true, Ranks: 4}, 17},
 }
 
 func TestSamples(t *testing.T) {
@@ -89,8 +91,9 @@ func TestThroughChakra(t *testing.T) {
 
 func TestDetect(t *testing.T) {
 	for text, want := range map[string]Kind{
-		`{"format":"ddlemu.workload/1","ranks":2}`:                   Native,
-		`[{"ph":"X","name":"a"}]`:                                    Kineto,
+		`{"format":"ddlemu.workload/1","ranks":2}`: Native,
+		`[{"ph":"X","name":"a"}]`:                  Kineto,
+		"[\n{}]":                                   Profiler, // of a communicator without calls
 		`{"schema":"1.1.0-chakra.0.0.4","pid":1,"nodes":[{"id":1}]}`: PyTorchET,
 		"// a comment\nnum_ranks 2\n":                                GOAL,
 		"MICRO\n19\nmicro_test":                                      SimAI,
@@ -117,7 +120,9 @@ func TestDetect(t *testing.T) {
 	copy(archive, "name")
 	copy(archive[257:], "ustar")
 	for text, want := range map[string]string{"": "it is empty", "hello, world\n": "it is none of kineto", "\x80\x04N.": "a pickle of Python", string(archive): "unpack it first",
-		"NVIDIA Tegra Profiler Report 2023@4": "nsys export --type sqlite", "PAR1\x15": "Parquet"} {
+		"NVIDIA Tegra Profiler Report 2023@4": "nsys export --type sqlite", "PAR1\x15": "Parquet",
+		"# HELP x\nnccl_algorithm_bandwidth_gbs{rank=\"0\"} 3\n": "Inspector's file for Prometheus",
+	} {
 		_, err := Detect(input.Bytes("x", []byte(text)))
 		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %q", text, err, want)

@@ -14,8 +14,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/inspector"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/kineto"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/ncclprofiler"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/opcsv"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorchet"
@@ -84,6 +86,10 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 		return kineto.Read(files, o, nil)
 	case Chakra:
 		return chakra.Read(files, o)
+	case Inspector:
+		return inspector.Read(files, o)
+	case Profiler:
+		return ncclprofiler.Read(files, o)
 	case NCCLLog:
 		return nccllog.Read(files, o)
 	case Nsys:

@@ -15,6 +15,8 @@ const maxRecord = 16 << 20
 // maxDepth is the maximum depth of arrays and objects in each other, since the decoder keeps a word for each. It is that of
 // encoding/json for values that are decoded.
 const maxDepth = 10_000
+// ErrCut is the error of a JSON file that ends in the middle.
+var ErrCut = errors.New("the file ends in the middle: it was cut")
 
 // JSON reads a JSON file piece by piece.
 type JSON struct {
@@ -127,7 +129,7 @@ func (j *JSON) Wrap(err error) error {
 		return err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the file ends in the middle: it was cut")
+		err = ErrCut
 	}
 	return placed{fmt.Errorf("%s: byte %d: %w", j.name, j.InputOffset(), err)}
 }

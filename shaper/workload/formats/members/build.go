@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+)
+
+// entry is a list of calls of a rank on a communicator.
+type entry struct {
+	comm  string
+	calls []Call
+}
+
+// builder makes the operations of the ranks.
+type builder struct {
+	job      *Job
+	registry perrank.Registry
+	lists    [][]entry // by rank
+}
+
+// add adds the calls of a communicator. alone says that the calls of one rank stand for all.
+func (b *builder) add(file, name string, c []*Member, alone bool) error {
+	j := b.job
+	size := c[0].Size
+	if alone {
+		if size != j.world {
+			return fmt.Errorf("%s: which ranks are in communicator %s of %d ranks is not known: give the files of all ranks", file, c[0].Comm, size)
+		}
+		name = b.registry.Add(name, perrank.All(size))
+	} else {
+		ranks, why := j.ranksOf(c)
+		if why != "" {
+			calls := 0
+			for _, m := range c {
+				calls += len(m.calls)
+			}
+			j.Notes = append(j.Notes, fmt.Sprintf("communicator %s of %d ranks: %s left out: %s", c[0].Comm, size, units.Count(calls, "record"), why))
+			return nil
+		}
+		name = b.registry.Add(name, ranks)
+		if n := match(c); n > 0 {
+			j.Notes = append(j.Notes, fmt.Sprintf("%s (sends or receives) on communicator %s: left out, the other rank did not record it", units.Count(n, "message"), name))
+		}
+	}
+	keys, ops, err := order(c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	j.Notes = append(j.Notes, gaps(name, keys)...)
+	added := 0
+	for _, m := range c {
+		calls, more := m.merged(keys, ops)
+		added += more
+		rank := j.rankOf(m)
+		b.lists[rank] = append(b.lists[rank], entry{name, calls})
+	}
+	if added > 0 {
+		j.Notes = append(j.Notes, fmt.Sprintf("communicator %s: %s on a rank that did not record it: taken from the other ranks", name, units.Count(added, "call")))
+	}
+	return nil
+}
+
+// ranksOf are the ranks of a communicator in the job, or why they are not known.
+func (j *Job) ranksOf(c []*Member) (workload.Ranks, string) {
+	if len(c) != c[0].Size {
+		return nil, fmt.Sprintf("only %s of it recorded a call", units.Count(len(c), "rank"))
+	}
+	ranks := make(workload.Ranks, len(c))
+	seen := map[int]bool{}
+	for i, m := range c {
+		r := j.rankOf(m)
+		if r < 0 {
+			return nil, fmt.Sprintf("process %s has several ranks", m.Process)
+		}
+		if seen[r] {
+			return nil, fmt.Sprintf("rank %d of the job is in it twice", r)
+		}
+		seen[r] = true
+		ranks[i] = r
+	}
+	return ranks, ""
+}
+
+// operations are those of a rank: its calls on all communicators in the order of their times, with the time between two
+// as a computation if it is known.
+func (b *builder) operations(list []entry) []workload.Op {
+	total := 0
+	for _, e := range list {
+		total += len(e.calls)
+	}
+	w := &writer{timed: b.job.Timed, ops: make([]workload.Op, 0, total)}
+	next := make([]int, len(list))
+	for {
+		best := -1
+		for i, e := range list {
+			if next[i] < len(e.calls) && (best < 0 || e.calls[next[i]].at < list[best].calls[next[best]].at) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		w.call(&list[best].calls[next[best]], list[best].comm)
+		next[best]++
+	}
+	w.endGroup()
+	return w.ops
+}
+
+// writer writes the operations of a rank.
+type writer struct {
+	timed    bool
+	ops      []workload.Op
+	group    []workload.Op // sends and receives of one group
+	of       int32         // its number
+	comm     string        // of the group
+	at       int64         // of the group's first call
+	begun    bool
+	last     int64
+	lastID   int
+	lastCalc int
+}
+
+func (w *writer) call(c *Call, comm string) {
+	o := *c.op
+	o.Comm = comm
+	if len(w.group) > 0 && (c.collective() || c.group != w.of || comm != w.comm) {
+		w.endGroup()
+	}
+	if c.collective() {
+		w.add(c.at, o, comm)
+		return
+	}
+	if len(w.group) == 0 {
+		w.of, w.comm, w.at = c.group, comm, c.at
+	}
+	w.group = append(w.group, o)
+}
+
+func (w *writer) endGroup() {
+	if len(w.group) == 1 {
+		w.add(w.at, w.group[0], w.comm)
+	} else if len(w.group) > 1 {
+		w.add(w.at, workload.Op{Kind: workload.Group, Ops: slices.Clone(w.group)}, w.comm)
+	}
+	w.group = w.group[:0]
+}
+
+// add adds an operation after the computation since the last call. The clock of a rank begins with its first call.
+func (w *writer) add(at int64, o workload.Op, comm string) {
+	if !w.begun {
+		w.begun, w.last = true, at
+	}
+	if w.timed && at > w.last {
+		w.lastID++
+		w.lastCalc = w.lastID
+		w.ops = append(w.ops, workload.Op{ID: w.lastID, Kind: workload.Calc, Stream: "compute", Nanos: min(at-w.last, workload.MaxNanos)})
+		w.last = at
+	}
+	o.Stream = "nccl " + comm
+	if w.lastCalc > 0 {
+		o.After = []int{w.lastCalc}
+	}
+	w.ops = append(w.ops, o)
+}

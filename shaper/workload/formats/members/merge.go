@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// order is the order of the collectives of a communicator, on all its ranks. A recorder that had no room may have left out
+// other calls on each rank, so that none has all of them. The order is that of the rank with the most calls; those that
+// it lacks come after the call that was before them on the rank that has them.
+func order(c []*Member) ([]key, map[key]*workload.Op, error) {
+	first := c[0]
+	for _, m := range c {
+		if len(m.calls) > len(first.calls) {
+			first = m
+		}
+	}
+	var keys []key
+	ops := map[key]*workload.Op{}
+	for i := range first.calls {
+		if call := &first.calls[i]; call.collective() {
+			if ops[call.key()] != nil {
+				return nil, nil, fmt.Errorf("communicator %s: %s number %d is there twice on rank %d", first.Comm, call.op.Func, call.seq, first.Rank)
+			}
+			keys = append(keys, call.key())
+			ops[call.key()] = call.op
+		}
+	}
+	late := map[key][]key{} // what comes after a key; the zero key is the beginning
+	for _, m := range c {
+		if m == first {
+			continue
+		}
+		seen := map[key]bool{}
+		var before key
+		for i := range m.calls {
+			call := &m.calls[i]
+			if !call.collective() {
+				continue
+			}
+			k := call.key()
+			if seen[k] {
+				return nil, nil, fmt.Errorf("communicator %s: %s number %d is there twice on rank %d", m.Comm, k.f, k.seq, m.Rank)
+			}
+			seen[k] = true
+			switch known := ops[k]; {
+			case known == nil:
+				ops[k] = call.op
+				late[before] = append(late[before], k)
+			case known != call.op:
+				return nil, nil, fmt.Errorf("communicator %s: %s number %d has %d %s on a rank and %d %s on rank %d: give the files of one job",
+					m.Comm, k.f, k.seq, known.Count, known.Type, call.op.Count, call.op.Type, m.Rank)
+			}
+			before = k
+		}
+	}
+	if len(late) == 0 {
+		return keys, ops, nil
+	}
+	return insert(keys, late), ops, nil
+}
+
+// insert puts what comes late after each key, and what comes after that.
+func insert(keys []key, late map[key][]key) []key {
+	var out, stack []key
+	push := func(k key) {
+		after := late[k]
+		for i := len(after) - 1; i >= 0; i-- {
+			stack = append(stack, after[i])
+		}
+		delete(late, k)
+	}
+	drain := func() {
+		for len(stack) > 0 {
+			k := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			out = append(out, k)
+			push(k)
+		}
+	}
+	push(key{})
+	drain()
+	for _, k := range keys {
+		out = append(out, k)
+		push(k)
+		drain()
+	}
+	return out
+}
+
+// merged are the calls of a member, with the collectives that only other members have recorded.
+func (m *Member) merged(keys []key, ops map[key]*workload.Op) (calls []Call, added int) {
+	own := make(map[key]int, len(m.calls))
+	for i := range m.calls {
+		if c := &m.calls[i]; c.collective() {
+			own[c.key()] = i
+		}
+	}
+	at, last := 0, int64(0)
+	if len(m.calls) > 0 {
+		last = m.calls[0].at
+	}
+	calls = make([]Call, 0, len(keys)+len(m.calls)-len(own))
+	messages := func(until int) {
+		for ; at < until; at++ {
+			if c := &m.calls[at]; !c.collective() && !c.drop {
+				calls = append(calls, *c)
+				last = max(last, c.at)
+			}
+		}
+	}
+	for _, k := range keys {
+		i, ok := own[k]
+		if !ok {
+			calls = append(calls, Call{op: ops[k], seq: k.seq, at: last})
+			added++
+			continue
+		}
+		messages(i)
+		at = max(at, i+1)
+		c := m.calls[i]
+		c.at = max(c.at, last)
+		last = c.at
+		calls = append(calls, c)
+	}
+	messages(len(m.calls))
+	return calls, added
+}
+
+// gaps says which numbers of calls no rank has recorded.
+func gaps(name string, keys []key) (notes []string) {
+	type span struct{ first, last, have int64 }
+	spans := map[workload.Func]*span{}
+	for _, k := range keys {
+		s := spans[k.f]
+		if s == nil {
+			s = &span{first: k.seq, last: k.seq}
+			spans[k.f] = s
+		}
+		s.first, s.last, s.have = min(s.first, k.seq), max(s.last, k.seq), s.have+1
+	}
+	for _, f := range slices.Sorted(maps.Keys(spans)) {
+		s := spans[f]
+		var lacks []string
+		if s.first > 0 {
+			lacks = append(lacks, fmt.Sprintf("%s before number %d", units.Count(int(s.first), "call"), s.first))
+		}
+		if n := s.last - s.first + 1 - s.have; n > 0 {
+			lacks = append(lacks, fmt.Sprintf("%s between numbers %d and %d", units.Count(int(n), "call"), s.first, s.last))
+		}
+		if len(lacks) > 0 {
+			notes = append(notes, fmt.Sprintf("%s of communicator %s: not recorded, left out: %s", f, name, strings.Join(lacks, " and ")))
+		}
+	}
+	return notes
+}
+
+// match drops sends without a receive and receives without a send, which a recorder has left out on one of the two ranks.
+func match(c []*Member) (dropped int) {
+	type flow struct{ from, to int }
+	sent, received := map[flow][]*Call{}, map[flow][]*Call{}
+	for _, m := range c {
+		for i := range m.calls {
+			switch call := &m.calls[i]; call.op.Kind {
+			case workload.Send:
+				sent[flow{m.Rank, call.op.Peer}] = append(sent[flow{m.Rank, call.op.Peer}], call)
+			case workload.Recv:
+				received[flow{call.op.Peer, m.Rank}] = append(received[flow{call.op.Peer, m.Rank}], call)
+			}
+		}
+	}
+	for f, list := range sent {
+		dropped += pair(list, received[f])
+		delete(received, f)
+	}
+	for _, list := range received {
+		dropped += pair(nil, list)
+	}
+	return dropped
+}
+
+func bytesOf(c *Call) int64 { return c.op.Bytes(1) }
+
+// pair drops calls of two lists until the sizes in both are the same: first the last ones of sizes of which the other list
+// has fewer, then all after the first difference.
+func pair(a, b []*Call) (dropped int) {
+	same := func(x, y *Call) bool { return bytesOf(x) == bytesOf(y) }
+	if slices.EqualFunc(a, b, same) {
+		return 0
+	}
+	keep := func(list, other []*Call) (kept []*Call) {
+		room := map[int64]int{}
+		for _, c := range other {
+			room[bytesOf(c)]++
+		}
+		for _, c := range list {
+			if room[bytesOf(c)]--; room[bytesOf(c)] < 0 {
+				c.drop = true
+				dropped++
+				continue
+			}
+			kept = append(kept, c)
+		}
+		return kept
+	}
+	a, b = keep(a, b), keep(b, a)
+	n := 0
+	for n < len(a) && n < len(b) && same(a[n], b[n]) {
+		n++
+	}
+	for _, list := range [][]*Call{a[n:], b[n:]} {
+		for _, c := range list {
+			c.drop = true
+			dropped++
+		}
+	}
+	return dropped
+}
