@@ -22,6 +22,8 @@ var (
 	signPickled = regexp.MustCompile(`entries|pg_config`)
 	signInspect = regexp.MustCompile(`"(inspector_output_format_version|coll_perf|p2p_perf)"\s*:`)
 	signNCCLEvt = regexp.MustCompile(`"cat"\s*:\s*"(GROUP_API|GROUP|COLL_API|COLL|P2P_API|P2P|PROXY|NET|KERNEL_LAUNCH)"|\A\[\s*\{\}\s*\]`)
+	signPARAM   = regexp.MustCompile(`"comms"\s*:\s*"|"compute"\s*:\s*"(gemm|emb_lookup)"`)
+	signHorovod = regexp.MustCompile(`"name"\s*:\s*"(NEGOTIATE_[A-Z]|CYCLE_START")|"start_time_since_epoch_in_micros"`)
 	signGOAL    = regexp.MustCompile(`(?m)^\s*num_ranks\s+\d+`)
 	signSimAI   = regexp.MustCompile(`\A\s*[A-Z][A-Z_]+\b[^\r\n]*\r?\n\s*\d+\s*\r?\n`)
 	signAICB    = regexp.MustCompile(`(?m)^comm_type,comm_group\b`)
@@ -38,7 +40,7 @@ func detect(head []byte) Kind {
 		return ""
 	case nsys.Like(head):
 		return Nsys
-	case text[0] == '{' || text[0] == '[' && (signKineto.Match(text) || signNCCLEvt.Match(text)): // a line of a log may begin with [ too
+	case text[0] == '{' || text[0] == '[' && (signKineto.Match(text) || signNCCLEvt.Match(text) || signPARAM.Match(text)): // a line of a log may begin with [ too
 		switch {
 		case signNative.Match(text):
 			return Native
@@ -48,6 +50,10 @@ func detect(head []byte) Kind {
 			return Inspector
 		case signNCCLEvt.Match(text):
 			return Profiler
+		case signHorovod.Match(text):
+			return Horovod
+		case text[0] == '[' && signPARAM.Match(text) && !signKineto.Match(text):
+			return PARAM
 		case signKineto.Match(text):
 			return Kineto
 		case signET.Match(text):

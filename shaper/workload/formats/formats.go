@@ -4,6 +4,7 @@
 package formats
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,8 @@ const (
 	FlightRec Kind = "flightrec"    // dumps of PyTorch's flight recorder
 	Inspector Kind = "inspector"    // records of NCCL Inspector
 	Profiler  Kind = "ncclprofiler" // traces of NCCL's example profiler
+	PARAM     Kind = "parambasic"   // basic traces of PARAM's replay
+	Horovod   Kind = "horovod"      // Horovod's timeline
 )
 
 // Kinds are all formats that can be read.

@@ -33,6 +33,8 @@ var samples = []struct {
 	{"nccl.log", NCCLLog, input.Options{}, 5},
 	{"nccl_trace_rank_0", FlightRec, input.Options{OneForAll: true}, 13},
 	{"inspector.jsonl", Inspector, input.Options{OneForAll: true}, 8},
+	{"parambasic.json", PARAM, input.Options{OneForAll: true}, 7},
+	{"horovod.json", Horovod, input.Options{OneForAll: true}, 15},
 	{"ncclprofiler.json", Profiler, input.Options{OneForAll: true, Ranks: 4}, 17},
 }
 
@@ -91,9 +93,15 @@ func TestThroughChakra(t *testing.T) {
 
 func TestDetect(t *testing.T) {
 	for text, want := range map[string]Kind{
-		`{"format":"ddlemu.workload/1","ranks":2}`: Native,
-		`[{"ph":"X","name":"a"}]`:                  Kineto,
-		"[\n{}]":                                   Profiler, // of a communicator without calls
+		`{"format":"ddlemu.workload/1","ranks":2}`:                                                 Native,
+		`[{"ph":"X","name":"a"}]`:                                                                  Kineto,
+		`[{"ph": "M", "args": {"start_time_since_epoch_in_micros":1}},`:                            Horovod,
+		`[{"name": "NEGOTIATE_ALLREDUCE", "ph": "B", "pid": 1, "ts": 100}`:                         Horovod,
+		`[{"markers": ["a"], "comms": "all_reduce"}]`:                                              PARAM,
+		`{"traceEvents": [{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce"}]}`:            Kineto,
+		`{"header":{"id":"0x1"},"metadata":{"inspector_output_format_version":"v4.0"`:              Inspector,
+		`{"name":"a","traceEvents":[{"name":"Group","cat":"GROUP","ph":"b","args":{"groupId":0}}]`: Profiler,
+		"[\n{}]": Profiler, // of a communicator without calls
 		`{"schema":"1.1.0-chakra.0.0.4","pid":1,"nodes":[{"id":1}]}`: PyTorchET,
 		"// a comment\nnum_ranks 2\n":                                GOAL,
 		"MICRO\n19\nmicro_test":                                      SimAI,

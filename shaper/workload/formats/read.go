@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/horovod"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/inspector"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/kineto"
@@ -20,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/ncclprofiler"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/opcsv"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/parambasic"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorchet"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/simai"
 )
@@ -90,6 +92,8 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 		return inspector.Read(files, o)
 	case Profiler:
 		return ncclprofiler.Read(files, o)
+	case PARAM:
+		return parambasic.Read(files, o)
 	case NCCLLog:
 		return nccllog.Read(files, o)
 	case Nsys:
@@ -103,6 +107,8 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 	switch kind {
 	case GOAL:
 		return goal.Read(files[0], o)
+	case Horovod:
+		return horovod.Read(files[0], o)
 	case SimAI:
 		return simai.Read(files[0], o)
 	case AICB:
