@@ -166,12 +166,13 @@ func (p *parser) row(text string) (row, error) {
 	r := row{kind: strings.TrimPrefix(get("comm_type"), "CommType."), group: strings.TrimPrefix(get("comm_group"), "CommGroup."),
 		name: get("stage"), additional: get("additional"), dst: -1, elapsed: -1}
 	if v := get("comm_group_size"); v != "" {
-		if r.size, err = strconv.Atoi(v); err != nil || r.size < 1 || r.size > workload.MaxRanks {
+		n, err := input.Number(v)
+		if r.size = int(min(n, workload.MaxRanks+1)); err != nil || r.size < 1 || r.size > workload.MaxRanks {
 			return r, fmt.Errorf("comm_group_size %q: a number from 1 to %d is expected", v, workload.MaxRanks)
 		}
 	}
 	if v := get("msg_size"); r.kind != computation {
-		if r.bytes, err = strconv.ParseInt(v, 10, 64); err != nil || r.bytes < 0 {
+		if r.bytes, err = input.Number(v); err != nil {
 			return r, fmt.Errorf("msg_size %q: a number of bytes is expected", v)
 		}
 	}
@@ -185,7 +186,7 @@ func (p *parser) row(text string) (row, error) {
 			return r, fmt.Errorf("_elapsed_time %q: a time is expected", v)
 		}
 	}
-	if v := get("count"); v != "" && v != "1" {
+	if v := get("count"); v != "" && v != "1" && v != "1.0" {
 		return r, fmt.Errorf("count %q: 1 is expected", v)
 	}
 	return r, nil

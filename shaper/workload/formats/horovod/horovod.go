@@ -23,8 +23,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// maxTensors is the maximum number of times that a tensor is reduced, gathered and so on. Each takes 80 bytes.
-const maxTensors = 2 << 20
+// Limits, so that a timeline takes at most about 400 MB: a tensor that is reduced or gathered takes 100 bytes, and an
+// operation with its index about 600.
+const (
+	maxTensors = 2 << 20
+	maxOps     = 400_000
+)
 
 // event is an event of the timeline. One that ends has no name.
 type event struct {
@@ -83,7 +87,10 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 		return nil, fmt.Errorf("%s: a timeline is of rank 0 alone, and without --spmd it cannot stand for %d ranks", f.Name, ranks)
 	}
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: ranks}, Ops: r.operations(ranks)}
-	if len(w.Ops) == 0 {
+	switch {
+	case len(w.Ops) > maxOps:
+		return nil, fmt.Errorf("%s: more than %d operations: give a part of the timeline", f.Name, maxOps)
+	case len(w.Ops) == 0:
 		return nil, fmt.Errorf("%s: no operation of a known type and size", f.Name)
 	}
 	w.Head.Source = r.source(ranks)
@@ -134,6 +141,9 @@ func (r *reader) operations(ranks int) []workload.Op {
 	last := int64(-1) // when the data of the call before was ready, or the step before had ended
 	ended := int64(0)
 	for _, c := range r.calls() {
+		if len(ops) > maxOps {
+			break
+		}
 		o, ok := r.op(c, ranks)
 		if !ok {
 			continue

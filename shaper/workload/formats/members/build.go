@@ -4,6 +4,7 @@ package members
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -48,22 +49,58 @@ func (b *builder) add(file, name string, c []*Member, alone bool) error {
 			j.Notes = append(j.Notes, fmt.Sprintf("%s (sends or receives) on communicator %s: left out, the other rank did not record it", units.Count(n, "message"), name))
 		}
 	}
-	keys, ops, err := order(c)
+	ends, all := prefix(c)
+	begin := collectives(c[0].calls[:ends[0]])
+	if all {
+		j.Notes = append(j.Notes, gaps(name, begin)...)
+		for _, m := range c {
+			b.list(m, name, kept(m.calls))
+		}
+		return nil
+	}
+	rests := make([]rest, len(c))
+	for i, m := range c {
+		rests[i] = rest{m, slices.Clone(m.calls[ends[i]:])}
+	}
+	numbers := map[workload.Func]int64{}
+	for k := range begin {
+		numbers[k.f] = k.seq
+	}
+	keys, ops, err := order(rests, numbers)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	j.Notes = append(j.Notes, gaps(name, keys)...)
+	j.Notes = append(j.Notes, gaps(name, both(begin, slices.Values(keys)))...)
 	added := 0
-	for _, m := range c {
-		calls, more := m.merged(keys, ops)
+	for i, m := range c {
+		calls, more := merged(kept(m.calls[:ends[i]]), rests[i], keys, ops)
 		added += more
-		rank := j.rankOf(m)
-		b.lists[rank] = append(b.lists[rank], entry{name, calls})
+		b.list(m, name, calls)
 	}
 	if added > 0 {
 		j.Notes = append(j.Notes, fmt.Sprintf("communicator %s: %s on a rank that did not record it: taken from the other ranks", name, units.Count(added, "call")))
 	}
 	return nil
+}
+
+// list takes the calls of a member over to its rank.
+func (b *builder) list(m *Member, comm string, calls []Call) {
+	m.calls = nil
+	rank := b.job.rankOf(m)
+	b.lists[rank] = append(b.lists[rank], entry{comm, calls})
+}
+
+// both yields the keys of one, then those of the other.
+func both(a, b iter.Seq[key]) iter.Seq[key] {
+	return func(yield func(key) bool) {
+		for _, keys := range []iter.Seq[key]{a, b} {
+			for k := range keys {
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // ranksOf are the ranks of a communicator in the job, or why they are not known.
@@ -87,36 +124,74 @@ func (j *Job) ranksOf(c []*Member) (workload.Ranks, string) {
 	return ranks, ""
 }
 
-// operations are those of a rank: its calls on all communicators in the order of their times, with the time between two
-// as a computation if it is known.
-func (b *builder) operations(list []entry) []workload.Op {
-	total := 0
-	for _, e := range list {
-		total += len(e.calls)
+// operations adds those of all ranks to a workload, or those of the only rank that was recorded. It makes them one by one,
+// so that the lists of all ranks are never in memory.
+func (b *builder) operations(w *workload.Workload, alone bool) error {
+	next := make([]func() (workload.Op, bool), len(b.lists))
+	for r, list := range b.lists {
+		if alone && len(list) == 0 {
+			continue
+		}
+		var stop func()
+		next[r], stop = iter.Pull(b.rank(list))
+		defer stop()
 	}
-	w := &writer{timed: b.job.Timed, ops: make([]workload.Op, 0, total)}
-	next := make([]int, len(list))
+	row := make([][]workload.Op, len(b.lists))
 	for {
-		best := -1
-		for i, e := range list {
-			if next[i] < len(e.calls) && (best < 0 || e.calls[next[i]].at < list[best].calls[next[best]].at) {
-				best = i
+		some := false
+		for r, pull := range next {
+			row[r] = row[r][:0]
+			if pull == nil {
+				continue
+			}
+			if o, ok := pull(); ok {
+				row[r] = append(row[r], o)
+				some = true
+				if alone {
+					w.Ops = append(w.Ops, o)
+				}
 			}
 		}
-		if best < 0 {
-			break
+		if !some {
+			return nil
 		}
-		w.call(&list[best].calls[next[best]], list[best].comm)
-		next[best]++
+		if !alone {
+			w.Ops = append(w.Ops, perrank.Join(row, w.Head.Comms)...)
+		}
+		if len(w.Ops) > MaxOps {
+			return fmt.Errorf("more than %d operations: give a part of the recording", MaxOps)
+		}
 	}
-	w.endGroup()
-	return w.ops
+}
+
+// rank yields the operations of a rank: its calls on all communicators in the order of their times, with the time between
+// two as a computation if it is known.
+func (b *builder) rank(list []entry) iter.Seq[workload.Op] {
+	return func(yield func(workload.Op) bool) {
+		w := &writer{timed: b.job.Timed, yield: yield}
+		at := make([]int, len(list))
+		for !w.stopped {
+			best := -1
+			for i, e := range list {
+				if at[i] < len(e.calls) && (best < 0 || e.calls[at[i]].at < list[best].calls[at[best]].at) {
+					best = i
+				}
+			}
+			if best < 0 {
+				break
+			}
+			w.call(&list[best].calls[at[best]], list[best].comm)
+			at[best]++
+		}
+		w.endGroup()
+	}
 }
 
 // writer writes the operations of a rank.
 type writer struct {
 	timed    bool
-	ops      []workload.Op
+	yield    func(workload.Op) bool
+	stopped  bool
 	group    []workload.Op // sends and receives of one group
 	of       int32         // its number
 	comm     string        // of the group
@@ -160,12 +235,16 @@ func (w *writer) add(at int64, o workload.Op, comm string) {
 	if w.timed && at > w.last {
 		w.lastID++
 		w.lastCalc = w.lastID
-		w.ops = append(w.ops, workload.Op{ID: w.lastID, Kind: workload.Calc, Stream: "compute", Nanos: min(at-w.last, workload.MaxNanos)})
+		w.put(workload.Op{ID: w.lastID, Kind: workload.Calc, Stream: "compute", Nanos: min(at-w.last, workload.MaxNanos)})
 		w.last = at
 	}
 	o.Stream = "nccl " + comm
 	if w.lastCalc > 0 {
 		o.After = []int{w.lastCalc}
 	}
-	w.ops = append(w.ops, o)
+	w.put(o)
+}
+
+func (w *writer) put(o workload.Op) {
+	w.stopped = w.stopped || !w.yield(o)
 }

@@ -12,11 +12,16 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// MaxCalls is the maximum number of recorded calls. Each of them takes 48 bytes, besides the operations that are made.
-const MaxCalls = 4 << 20
+// Limits, so that a job takes at most about 400 MB.
+const (
+	// MaxCalls is the maximum number of recorded calls of all ranks: 32 bytes each.
+	MaxCalls = 4 << 20
+	// MaxOps is the maximum number of calls of one rank of a communicator, and of operations that are made: about 600 bytes
+	// each, with their index.
+	MaxOps = 400_000
+)
 
 // Call is a recorded call.
 type Call struct {
@@ -104,7 +109,10 @@ func (j *Job) Calls() int { return j.calls }
 func (m *Member) Add(o *workload.Op, seq, at int64, group int32) error {
 	j := m.job
 	if j.calls++; j.calls > MaxCalls {
-		return fmt.Errorf("more than %d calls: give a part of the recording", MaxCalls)
+		return fmt.Errorf("more than %d calls of all ranks: give a part of the recording", MaxCalls)
+	}
+	if len(m.calls) >= MaxOps {
+		return fmt.Errorf("more than %d calls of a rank: give a part of the recording", MaxOps)
 	}
 	k := opKey{o.Kind, o.Func, o.Type, o.Count, o.Root, o.Peer}
 	shared := j.ops[k]
@@ -138,22 +146,14 @@ func (j *Job) Build(file string, o input.Options) (*workload.Workload, error) {
 		}
 	}
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.world, Comms: b.registry.Comms}}
+	if err := b.operations(w, alone); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
 	if alone {
-		for _, list := range b.lists {
-			if len(list) > 0 {
-				w.Ops = b.operations(list)
-			}
-		}
 		if slices.ContainsFunc(w.Ops, func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
 			return nil, fmt.Errorf("%s: the ranks of a job with sends and receives do not do the same: give the files of all ranks", file)
 		}
 		j.Missing = append(j.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.world))
-	} else {
-		lists := make([][]workload.Op, j.world)
-		for r, list := range b.lists {
-			lists[r] = b.operations(list)
-		}
-		w.Ops = perrank.Join(lists, w.Head.Comms)
 	}
 	if len(w.Ops) == 0 {
 		return nil, fmt.Errorf("%s: no call that all ranks of its communicator have", file)

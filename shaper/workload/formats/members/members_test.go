@@ -192,3 +192,24 @@ func TestTimed(t *testing.T) {
 		t.Errorf("%v %s", err, text(w, 0))
 	}
 }
+
+// More is refused before it is in memory.
+func TestLimits(t *testing.T) {
+	j := &Job{}
+	add := func(comm string, n int) (err error) {
+		m, err := j.Member("p", comm, 0, 1)
+		for i := 0; i < n && err == nil; i++ {
+			err = m.Add(&workload.Op{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"}, int64(i), int64(i), 0)
+		}
+		return err
+	}
+	if err := add("x", MaxOps+1); err == nil || !strings.Contains(err.Error(), "more than 400000 calls of a rank") {
+		t.Errorf("calls of a rank: %v", err)
+	}
+	if err := add("y", 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Build("f", input.Options{}); err == nil || !strings.Contains(err.Error(), "f: more than 400000 operations") {
+		t.Errorf("operations: %v", err)
+	}
+}

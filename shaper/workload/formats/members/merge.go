@@ -4,6 +4,7 @@ package members
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,30 +13,103 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// order is the order of the collectives of a communicator, on all its ranks. A recorder that had no room may have left out
-// other calls on each rank, so that none has all of them. The order is that of the rank with the most calls; those that
-// it lacks come after the call that was before them on the rank that has them.
-func order(c []*Member) ([]key, map[key]*workload.Op, error) {
+// prefix is how many calls of each member come before the first difference: until there, all ranks have recorded the same
+// collectives in one order, each number once. all says that nothing else follows.
+func prefix(c []*Member) (ends []int, all bool) {
+	ends = make([]int, len(c))
+	next := func(m *Member, from int) int {
+		for from < len(m.calls) && !m.calls[from].collective() {
+			from++
+		}
+		return from
+	}
+	last := map[workload.Func]int64{}
+	for {
+		at := next(c[0], ends[0])
+		if at == len(c[0].calls) {
+			break
+		}
+		first := &c[0].calls[at]
+		if before, ok := last[first.op.Func]; ok && first.seq <= before {
+			return ends, false
+		}
+		for i, m := range c[1:] {
+			k := next(m, ends[i+1])
+			if k == len(m.calls) || m.calls[k].seq != first.seq || m.calls[k].op != first.op {
+				return ends, false
+			}
+		}
+		last[first.op.Func] = first.seq
+		for i, m := range c {
+			ends[i] = next(m, ends[i]) + 1
+		}
+	}
+	for i, m := range c {
+		if next(m, ends[i]) != len(m.calls) {
+			return ends, false
+		}
+		ends[i] = len(m.calls)
+	}
+	return ends, true
+}
+
+// collectives are those of calls.
+func collectives(calls []Call) iter.Seq[key] {
+	return func(yield func(key) bool) {
+		for i := range calls {
+			if c := &calls[i]; c.collective() && !yield(c.key()) {
+				return
+			}
+		}
+	}
+}
+
+// kept are the calls that were not dropped.
+func kept(calls []Call) []Call {
+	return slices.DeleteFunc(calls, func(c Call) bool { return c.drop })
+}
+
+// rest are the calls of a member after the prefix.
+type rest struct {
+	*Member
+	calls []Call
+}
+
+// order is the order of the collectives of a communicator after the prefix, on all its ranks. A recorder that had no room may
+// have left out other calls on each rank, so that none has all of them. The order is that of the rank with the most calls;
+// those that it lacks come after the call that was before them on the rank that has them. numbers are those of the last
+// calls of the prefix.
+func order(c []rest, numbers map[workload.Func]int64) ([]key, map[key]*workload.Op, error) {
 	first := c[0]
 	for _, m := range c {
 		if len(m.calls) > len(first.calls) {
 			first = m
 		}
 	}
+	twice := func(m rest, k key) error {
+		return fmt.Errorf("communicator %s: %s number %d is there twice on rank %d", m.Comm, k.f, k.seq, m.Rank)
+	}
 	var keys []key
 	ops := map[key]*workload.Op{}
+	old := func(k key) bool {
+		before, ok := numbers[k.f]
+		return ok && k.seq <= before
+	}
 	for i := range first.calls {
-		if call := &first.calls[i]; call.collective() {
-			if ops[call.key()] != nil {
-				return nil, nil, fmt.Errorf("communicator %s: %s number %d is there twice on rank %d", first.Comm, call.op.Func, call.seq, first.Rank)
-			}
-			keys = append(keys, call.key())
-			ops[call.key()] = call.op
+		call := &first.calls[i]
+		if !call.collective() {
+			continue
 		}
+		k := call.key()
+		if old(k) || ops[k] != nil {
+			return nil, nil, twice(first, k)
+		}
+		keys = append(keys, k)
+		ops[k] = call.op
 	}
 	late := map[key][]key{} // what comes after a key; the zero key is the beginning
 	for _, m := range c {
-		if m == first {
+		if m.Member == first.Member {
 			continue
 		}
 		seen := map[key]bool{}
@@ -46,8 +120,8 @@ func order(c []*Member) ([]key, map[key]*workload.Op, error) {
 				continue
 			}
 			k := call.key()
-			if seen[k] {
-				return nil, nil, fmt.Errorf("communicator %s: %s number %d is there twice on rank %d", m.Comm, k.f, k.seq, m.Rank)
+			if old(k) || seen[k] {
+				return nil, nil, twice(m, k)
 			}
 			seen[k] = true
 			switch known := ops[k]; {
@@ -60,9 +134,6 @@ func order(c []*Member) ([]key, map[key]*workload.Op, error) {
 			}
 			before = k
 		}
-	}
-	if len(late) == 0 {
-		return keys, ops, nil
 	}
 	return insert(keys, late), ops, nil
 }
@@ -95,8 +166,9 @@ func insert(keys []key, late map[key][]key) []key {
 	return out
 }
 
-// merged are the calls of a member, with the collectives that only other members have recorded.
-func (m *Member) merged(keys []key, ops map[key]*workload.Op) (calls []Call, added int) {
+// merged appends the calls of a member after the prefix to those of it, with the collectives that only other members have
+// recorded.
+func merged(calls []Call, m rest, keys []key, ops map[key]*workload.Op) (out []Call, added int) {
 	own := make(map[key]int, len(m.calls))
 	for i := range m.calls {
 		if c := &m.calls[i]; c.collective() {
@@ -104,10 +176,11 @@ func (m *Member) merged(keys []key, ops map[key]*workload.Op) (calls []Call, add
 		}
 	}
 	at, last := 0, int64(0)
-	if len(m.calls) > 0 {
+	if len(calls) > 0 {
+		last = calls[len(calls)-1].at
+	} else if len(m.calls) > 0 {
 		last = m.calls[0].at
 	}
-	calls = make([]Call, 0, len(keys)+len(m.calls)-len(own))
 	messages := func(until int) {
 		for ; at < until; at++ {
 			if c := &m.calls[at]; !c.collective() && !c.drop {
@@ -135,10 +208,10 @@ func (m *Member) merged(keys []key, ops map[key]*workload.Op) (calls []Call, add
 }
 
 // gaps says which numbers of calls no rank has recorded.
-func gaps(name string, keys []key) (notes []string) {
+func gaps(name string, keys iter.Seq[key]) (notes []string) {
 	type span struct{ first, last, have int64 }
 	spans := map[workload.Func]*span{}
-	for _, k := range keys {
+	for k := range keys {
 		s := spans[k.f]
 		if s == nil {
 			s = &span{first: k.seq, last: k.seq}

@@ -120,8 +120,8 @@ func (t *trace) event(e *event) error {
 			t.strange[t.intern(e.Cat)]++
 		}
 	}
-	if len(t.tasks)+t.job.Calls() > members.MaxCalls {
-		return fmt.Errorf("more than %d calls: give a part of the recording", members.MaxCalls)
+	if len(t.tasks) > members.MaxOps {
+		return fmt.Errorf("more than %d calls: give a part of the recording", members.MaxOps)
 	}
 	return nil
 }

@@ -22,8 +22,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
-// MaxCalls is the maximum number of entries of all files together.
-const MaxCalls = 1 << 20
+// maxOps is the maximum number of operations of all files together: about 900 bytes each, with the index and while ranks are
+// joined.
+const maxOps = 400_000
 
 // entry is one element of the list. The replay writes it with more fields, of what it measured.
 type entry struct {
@@ -55,6 +56,7 @@ type job struct {
 	groups  []map[string]workload.Ranks // of each file, by pg_id
 	comms   perrank.Registry
 	entries int
+	made    int // operations
 	all     workload.Ranks
 
 	foreign                                             map[string]int
@@ -135,8 +137,8 @@ func (j *job) each(f input.File, do func(e *entry) error) error {
 // scan finds the process groups and the number of ranks.
 func (j *job) scan(f input.File, groups map[string]workload.Ranks) error {
 	return j.each(f, func(e *entry) error {
-		if j.entries++; j.entries > MaxCalls {
-			return fmt.Errorf("more than %d calls: give a part of the recording", MaxCalls)
+		if j.entries++; j.entries > maxOps {
+			return fmt.Errorf("more than %d entries of all files: give a part of the recording", maxOps)
 		}
 		if e.World < 0 || e.World > workload.MaxRanks {
 			return fmt.Errorf("world_size %d: at most %d ranks are possible", e.World, workload.MaxRanks)

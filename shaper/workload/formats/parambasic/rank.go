@@ -36,6 +36,9 @@ func (j *job) operations(f input.File, rank int, groups map[string]workload.Rank
 		return nil, err
 	}
 	b.endBatch("")
+	if b.made > maxOps {
+		return nil, fmt.Errorf("%s: more than %d operations of all files: give a part of the recording", f.Name, maxOps)
+	}
 	return b.ops, nil
 }
 
@@ -95,6 +98,7 @@ func (b *builder) time(e *entry) {
 func (b *builder) add(o workload.Op) int {
 	b.lastID++
 	o.ID = b.lastID
+	b.made++
 	b.ops = append(b.ops, o)
 	return b.lastID
 }

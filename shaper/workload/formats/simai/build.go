@@ -49,6 +49,10 @@ func (b *builder) add(o workload.Op) int {
 	}
 	b.lastID++
 	o.ID = b.lastID
+	if len(b.ops) >= maxOps {
+		b.err = fmt.Errorf("more than %d operations: give fewer layers", maxOps)
+		return 0
+	}
 	b.ops = append(b.ops, o)
 	return b.lastID
 }

@@ -13,7 +13,6 @@ package simai
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,6 +21,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
+
+// maxOps is the maximum number of layers and of operations that are made of them: about 600 bytes each, with their index.
+const maxOps = 400_000
 
 // Read reads a file.
 func Read(f input.File, o input.Options) (*workload.Workload, error) {
@@ -129,13 +131,13 @@ func (h *head) set(words []string) (int, error) {
 	case none && isCount:
 		return 0, fmt.Errorf("%s has no value", name)
 	case isCount:
-		n, err := number(words[1])
+		n, err := input.Number(words[1])
 		if err != nil || n < 1 || n > workload.MaxRanks {
 			return 0, fmt.Errorf("%s %s: a number from 1 to %d is expected", name, words[1], workload.MaxRanks)
 		}
 		*count = int(n)
 	case name == "pp_comm":
-		n, err := number(words[1])
+		n, err := input.Number(words[1])
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", name, err)
 		}
@@ -148,7 +150,7 @@ func (h *head) set(words []string) (int, error) {
 	case name == "checkpoint_initiates":
 		return layerList(name, words, h.initiates)
 	case name == "DLRM_LAST_BOTTOM_LAYER" && !none:
-		n, err := number(words[1])
+		n, err := input.Number(words[1])
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", name, err)
 		}
@@ -174,7 +176,7 @@ func layerList(name string, words []string, list map[int]bool) (int, error) {
 		if at >= len(words) {
 			return 0, fmt.Errorf("%s has no value", name)
 		}
-		n, err := number(words[at])
+		n, err := input.Number(words[at])
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", name, err)
 		}
@@ -189,19 +191,6 @@ func layerList(name string, words []string, list map[int]bool) (int, error) {
 		}
 	}
 	return at, err
-}
-
-// number reads a number that is not negative. AICB computes in Python, which writes 25165824.0 for a quotient. A fraction
-// is rounded up.
-func number(text string) (int64, error) {
-	const most = 1 << 52 // beyond, a float has no units
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
-		return n, nil
-	}
-	if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 && f <= most {
-		return int64(math.Ceil(f)), nil
-	}
-	return 0, fmt.Errorf("%s: a number is expected", text)
 }
 
 // layer is a line.
@@ -224,9 +213,12 @@ func readLayers(lines *input.Lines, h *head) (layers []layer, announced int, err
 	if !lines.Next() {
 		return nil, 0, lines.Errorf("the file ends after the first line: it was cut")
 	}
-	n, err := number(strings.TrimSpace(lines.Text()))
-	if err != nil || n < 1 || n > input.MaxOps/8 {
+	n, err := input.Number(strings.TrimSpace(lines.Text()))
+	switch {
+	case err != nil || n < 1:
 		return nil, 0, lines.Errorf("%q: the number of layers is expected", lines.Text())
+	case n > maxOps:
+		return nil, 0, lines.Errorf("%d layers: at most %d are possible", n, maxOps)
 	}
 	count := int(n)
 	for len(layers) < count && lines.Next() {
@@ -254,7 +246,7 @@ func parseLayer(words []string, custom bool) (l layer, err error) {
 		return l, fmt.Errorf("%d columns: a layer has 12: name, dependency, 3 for each of forward, input and weight gradients, update", len(words))
 	}
 	value := func(i int) int64 {
-		n, e := number(words[i])
+		n, e := input.Number(words[i])
 		if e != nil {
 			err = fmt.Errorf("column %d, %q: a number is expected", i+1, words[i])
 		}
