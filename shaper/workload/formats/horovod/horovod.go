@@ -23,7 +23,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// Limits, so that a timeline takes at most about 400 MB: a tensor that is reduced or gathered takes 100 bytes, and an
+// Limits, so that a timeline takes at most about 400 MB: a tensor that is reduced or gathered takes 80 bytes, and an
 // operation with its index about 600.
 const (
 	maxTensors = 2 << 20
@@ -45,6 +45,7 @@ type reader struct {
 	names   map[int64]string // of tensors, by pid
 	shared  map[string]string
 	tensors map[int64]*tensor
+	pids    []int64 // of the tensors by their numbers
 	parts   []part
 	ranks   int // that were ready for a tensor
 	begins  map[string]*run
@@ -127,7 +128,8 @@ func (r *reader) read(f input.File) error {
 
 // operations are those of each rank: one step after the other, and the calls of one in their order on one stream.
 func (r *reader) operations(ranks int) []workload.Op {
-	var ops []workload.Op
+	calls := r.calls()
+	ops := make([]workload.Op, 0, min(2*len(calls)+1, maxOps)) // a computation and a call
 	id, calc := 0, 0
 	add := func(o workload.Op) int {
 		id++
@@ -137,10 +139,10 @@ func (r *reader) operations(ranks int) []workload.Op {
 	}
 	var before []int // the calls of the step before
 	var current []int
-	seen := map[int64]bool{}
+	seen := map[int32]bool{}
 	last := int64(-1) // when the data of the call before was ready, or the step before had ended
 	ended := int64(0)
-	for _, c := range r.calls() {
+	for _, c := range calls {
 		if len(ops) > maxOps {
 			break
 		}
@@ -148,7 +150,7 @@ func (r *reader) operations(ranks int) []workload.Op {
 		if !ok {
 			continue
 		}
-		if slices.ContainsFunc(c, func(p part) bool { return seen[p.pid] }) {
+		if slices.ContainsFunc(c, func(p part) bool { return seen[p.tensor] }) {
 			ops = append(ops, workload.Op{Kind: workload.Step})
 			before, current = current, nil
 			clear(seen)
@@ -156,7 +158,7 @@ func (r *reader) operations(ranks int) []workload.Op {
 		}
 		ready, end := int64(0), int64(0)
 		for i := range c {
-			seen[c[i].pid] = true
+			seen[c[i].tensor] = true
 			ready, end = max(ready, c[i].ready), max(end, c[i].end)
 		}
 		if last >= 0 && (ready > last || len(before) > 0) {
@@ -197,12 +199,12 @@ func (r *reader) calls() [][]part {
 
 // op is the call of NCCL for these tensors.
 func (r *reader) op(c []part, ranks int) (o workload.Op, ok bool) {
-	if c[0].typ == "" {
+	if c[0].typ == 0 {
 		r.unsized += len(c)
 		return o, false
 	}
 	size := int64(1)
-	o = workload.Op{Kind: workload.Coll, Func: c[0].fn, Type: c[0].typ, Name: r.names[c[0].pid]}
+	o = workload.Op{Kind: workload.Coll, Func: funcs[c[0].fn], Type: types[c[0].typ].name, Name: r.names[r.pids[c[0].tensor]]}
 	for i := range c {
 		o.Count += c[i].elements
 	}

@@ -14,21 +14,21 @@ import (
 
 // tensor is a tensor while it is negotiated or moved.
 type tensor struct {
-	open  []string // what has begun and not ended
-	ready int64    // end of the negotiation, -1 if there was none, in us
-	part  part
-	begun *run
-	wire  string // the activity that moves it
+	number int32
+	open   []string // what has begun and not ended
+	ready  int64    // end of the negotiation, -1 if there was none, in us
+	part   part
+	begun  *run
+	wire   string // the activity that moves it
 }
 
 // part is what was done with a tensor once. Times are in us.
 type part struct {
-	pid               int64
-	fn                workload.Func
-	typ               string
 	elements          int64 // of what comes out
 	ready, start, end int64
+	tensor            int32 // its number
 	begun, ended      int32 // numbers of the runs of its activity; 0: it had none
+	fn, typ           uint8 // in funcs and types; 0: none that is known
 }
 
 // run are events of several tensors that follow each other.
@@ -41,11 +41,11 @@ type run struct {
 // writes them in a loop.
 const together = 500
 
-// operations are Horovod's, with what they are in NCCL.
-var operations = map[string]workload.Func{
-	"ALLREDUCE": workload.AllReduce, "ADASUM": workload.AllReduce, "ALLGATHER": workload.AllGather, "BROADCAST": workload.Broadcast,
-	"ALLTOALL": workload.AllToAll, "REDUCESCATTER": workload.ReduceScatter,
-}
+// funcs are what Horovod's operations are in NCCL.
+var funcs = []workload.Func{"", workload.AllReduce, workload.AllGather, workload.Broadcast, workload.AllToAll, workload.ReduceScatter}
+
+// operations are Horovod's, with their place in funcs.
+var operations = map[string]uint8{"ALLREDUCE": 1, "ADASUM": 1, "ALLGATHER": 2, "BROADCAST": 3, "ALLTOALL": 4, "REDUCESCATTER": 5}
 
 // wires are the beginnings of activities that move data between ranks.
 var wires = []string{"NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_"}
@@ -102,8 +102,9 @@ func (r *reader) tensor(pid int64) (*tensor, error) {
 		if len(r.tensors) > maxTensors {
 			return nil, fmt.Errorf("more than %d tensors", maxTensors)
 		}
-		t = &tensor{ready: -1}
+		t = &tensor{ready: -1, number: int32(len(r.pids))}
 		r.tensors[pid] = t
+		r.pids = append(r.pids, pid)
 	}
 	return t, nil
 }
@@ -121,7 +122,7 @@ func (r *reader) begin(e *event, ts int64) error {
 		t.open = t.open[:0] // the end of the one before was lost
 		r.negotiate = true
 	case len(t.open) == 0:
-		t.part = part{pid: e.PID, fn: operations[e.Name], ready: ts, start: ts}
+		t.part = part{tensor: t.number, fn: operations[e.Name], ready: ts, start: ts}
 		if t.ready >= 0 {
 			t.part.ready = t.ready
 		}
@@ -189,7 +190,7 @@ func (r *reader) end(e *event, ts int64) error {
 
 // finish takes the end of an operation, which has the type and the shape.
 func (r *reader) finish(t *tensor, name string, ts int64, args json.RawMessage) error {
-	if t.part.fn == "" {
+	if t.part.fn == 0 {
 		if name != "BARRIER" && name != "JOIN" {
 			r.unknown[name]++
 		}
@@ -208,39 +209,43 @@ func (r *reader) finish(t *tensor, name string, ts int64, args json.RawMessage) 
 }
 
 // types are NCCL's types of Horovod's, with how many elements of them one is.
-var types = map[string]struct {
-	name string
-	n    int64
+var types = []struct {
+	horovod, name string
+	n             int64
 }{
-	"uint8": {"uint8", 1}, "int8": {"int8", 1}, "uint16": {"uint8", 2}, "int16": {"uint8", 2}, "int32": {"int32", 1}, "int64": {"int64", 1},
-	"float16": {"float16", 1}, "bfloat16": {"bfloat16", 1}, "float32": {"float32", 1}, "float64": {"float64", 1}, "bool": {"uint8", 1},
+	{}, {"uint8", "uint8", 1}, {"int8", "int8", 1}, {"uint16", "uint8", 2}, {"int16", "uint8", 2}, {"int32", "int32", 1}, {"int64", "int64", 1},
+	{"float16", "float16", 1}, {"bfloat16", "bfloat16", 1}, {"float32", "float32", 1}, {"float64", "float64", 1}, {"bool", "uint8", 1},
 }
 
-// sizeOf is the type and the number of elements of the arguments of an end; "" if they do not say it.
-func sizeOf(raw json.RawMessage) (typ string, elements int64) {
+// sizeOf is the type of the arguments of an end, in types, and the number of elements; 0 if they do not say it.
+func sizeOf(raw json.RawMessage) (typ uint8, elements int64) {
 	var args struct {
 		Type  string `json:"dtype"`
 		Shape string `json:"shape"`
 	}
-	if json.Unmarshal(raw, &args) != nil {
-		return "", 0
+	if json.Unmarshal(raw, &args) != nil || args.Type == "" {
+		return 0, 0
 	}
-	t, ok := types[args.Type]
+	for i := range types {
+		if types[i].horovod == args.Type {
+			typ = uint8(i)
+		}
+	}
 	shape, bracket := strings.CutPrefix(strings.TrimSpace(args.Shape), "[")
 	shape, end := strings.CutSuffix(shape, "]")
-	if !ok || !bracket || !end {
-		return "", 0
+	if typ == 0 || !bracket || !end {
+		return 0, 0
 	}
-	elements = t.n
+	elements = types[typ].n
 	for _, dim := range strings.Split(shape, ",") {
 		if dim = strings.TrimSpace(dim); dim == "" && shape == "" {
 			break
 		}
 		n, err := strconv.ParseInt(dim, 10, 64)
 		if err != nil || n < 0 || n > 0 && elements > workload.MaxMessage/n {
-			return "", 0
+			return 0, 0
 		}
 		elements *= n
 	}
-	return t.name, elements
+	return typ, elements
 }

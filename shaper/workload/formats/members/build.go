@@ -128,15 +128,22 @@ func (j *Job) ranksOf(c []*Member) (workload.Ranks, string) {
 // so that the lists of all ranks are never in memory.
 func (b *builder) operations(w *workload.Workload, alone bool) error {
 	next := make([]func() (workload.Op, bool), len(b.lists))
+	longest := 0
 	for r, list := range b.lists {
 		if alone && len(list) == 0 {
 			continue
 		}
+		calls := 0
+		for _, e := range list {
+			calls += len(e.calls)
+		}
+		longest = max(longest, calls)
 		var stop func()
 		next[r], stop = iter.Pull(b.rank(list))
 		defer stop()
 	}
 	row := make([][]workload.Op, len(b.lists))
+	w.Ops = make([]workload.Op, 0, min(longest, MaxOps)+1)
 	for {
 		some := false
 		for r, pull := range next {
