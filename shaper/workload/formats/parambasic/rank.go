@@ -263,9 +263,7 @@ func (b *builder) put(op workload.Op, req string) {
 	if b.calc != 0 {
 		op.After = []int{b.calc}
 	}
-	for _, id := range b.waited {
-		op.After = append(op.After, id)
-	}
+	op.After = append(op.After, b.waited...)
 	if id := b.add(op); req != "" && req != "null" {
 		b.calls[req] = id
 	}
