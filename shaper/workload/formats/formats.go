@@ -37,7 +37,9 @@ const (
 
 // Kinds are all formats that can be read.
 func Kinds() []Kind {
-	return []Kind{Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Inspector, Profiler, Nsys}
+	return []Kind{
+		Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Inspector, Profiler, Nsys, PARAM, Horovod,
+	}
 }
 
 // Native is the format of ddlemu itself.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,9 @@ func TestSamples(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", s.file, err)
 			continue
+		}
+		if !slices.Contains(Kinds(), s.kind) {
+			t.Errorf("%s is not in the list of formats", s.kind)
 		}
 		if len(w.Ops) != s.ops || w.Head.Source.Kind != string(s.kind) || w.Head.Source.File != s.file || len(w.Head.Source.Missing) == 0 {
 			t.Errorf("%s: %d operations, want %d; source %+v", s.file, len(w.Ops), s.ops, w.Head.Source)
