@@ -33,6 +33,11 @@ func (b *builder) add(file, name string, c []*Member, alone bool) error {
 		if size != j.world {
 			return fmt.Errorf("%s: which ranks are in communicator %s of %d ranks is not known: give the files of all ranks", file, c[0].Comm, size)
 		}
+		for _, m := range c {
+			if why := j.unknown(m); why != "" {
+				return fmt.Errorf("%s: communicator %s: %s: give the files of one job", file, m.Comm, why)
+			}
+		}
 		name = b.registry.Add(name, perrank.All(size))
 	} else {
 		ranks, why := j.ranksOf(c)
@@ -103,6 +108,17 @@ func both(a, b iter.Seq[key]) iter.Seq[key] {
 	}
 }
 
+// unknown says why the rank of a member in the job is not known; "" if it is.
+func (j *Job) unknown(m *Member) string {
+	switch {
+	case j.rankOf(m) >= 0:
+		return ""
+	case len(j.ranks[m.Process]) == 0:
+		return fmt.Sprintf("process %s is not in the communicator of all ranks", m.Process)
+	}
+	return fmt.Sprintf("process %s has several ranks", m.Process)
+}
+
 // ranksOf are the ranks of a communicator in the job, or why they are not known.
 func (j *Job) ranksOf(c []*Member) (workload.Ranks, string) {
 	if len(c) != c[0].Size {
@@ -111,10 +127,10 @@ func (j *Job) ranksOf(c []*Member) (workload.Ranks, string) {
 	ranks := make(workload.Ranks, len(c))
 	seen := map[int]bool{}
 	for i, m := range c {
-		r := j.rankOf(m)
-		if r < 0 {
-			return nil, fmt.Sprintf("process %s has several ranks", m.Process)
+		if why := j.unknown(m); why != "" {
+			return nil, why
 		}
+		r := j.rankOf(m)
 		if seen[r] {
 			return nil, fmt.Sprintf("rank %d of the job is in it twice", r)
 		}

@@ -146,6 +146,14 @@ func TestBuild(t *testing.T) {
 			recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"p", "x", 1, 2, "A0:8"}, {"p", "y", 0, 1, "A0:4"}},
 			want: "A8", notes: "communicator y of 1 ranks: 1 record left out: process p has several ranks",
 		},
+		"alone, and a stranger": {
+			recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"q", "y", 0, 2, "A0:8"}}, o: input.Options{OneForAll: true},
+			err: "communicator y: process q is not in the communicator of all ranks: give the files of one job",
+		},
+		"a stranger": {
+			recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"q", "x", 1, 2, "A0:8"}, {"r", "y", 0, 1, "A0:8"}},
+			want: "A8", notes: "1 record left out: process r is not in the communicator of all ranks",
+		},
 		"sizes not said":        {recs: []rec{{"p", "x", 0, 0, "A0:8"}, {"q", "x", 1, 0, "A0:8"}}, want: "A8"},
 		"alone, not said":       {recs: []rec{{"p", "x", 1, 0, "A0:8"}}, o: input.Options{OneForAll: true}, err: "add --ranks N"},
 		"alone, not said, 4":    {recs: []rec{{"p", "x", 1, 0, "A0:8"}}, o: input.Options{OneForAll: true, Ranks: 4}, want: "A8"},
