@@ -221,3 +221,39 @@ func TestLimits(t *testing.T) {
 		t.Errorf("operations: %v", err)
 	}
 }
+
+// Any records make a valid workload, or an error.
+func FuzzBuild(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 2, 1, 0, 1, 0, 2, 1, 0, 0}, 2, true)
+	f.Add([]byte{0, 0, 0, 2, 8, 1, 1, 0, 2, 9, 0, 0}, 0, false)
+	f.Fuzz(func(t *testing.T, data []byte, ranks int, alone bool) {
+		j := &Job{Timed: alone}
+		for len(data) >= 6 {
+			d := data[:6]
+			data = data[6:]
+			m, err := j.Member(string('a'+rune(d[0]%5)), string('x'+rune(d[1]%3)), int(d[2]%5), int(d[3]%5))
+			if err != nil {
+				return
+			}
+			kinds := []workload.Op{
+				{Kind: workload.Coll, Func: workload.AllReduce}, {Kind: workload.Coll, Func: workload.AllGather},
+				{Kind: workload.Send, Peer: int(d[5] % 5)}, {Kind: workload.Recv, Peer: int(d[5] % 5)},
+			}
+			o := kinds[d[4]%4]
+			o.Count, o.Type = int64(d[4]>>6), "int8"
+			if o.Kind != workload.Coll && o.Peer >= max(int(d[3]%5), 1) {
+				continue // readers pass over such
+			}
+			if err := m.Add(&o, int64(d[5]%8), int64(d[5])*1000, int32(d[5]>>4)); err != nil {
+				return
+			}
+		}
+		w, err := j.Build("f", input.Options{Ranks: max(ranks%8, 0), OneForAll: alone})
+		if err != nil {
+			return
+		}
+		if err := w.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
