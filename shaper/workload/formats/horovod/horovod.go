@@ -52,18 +52,18 @@ type reader struct {
 	ends    map[string]*run
 	runs    int32
 
-	cut       bool
-	unended   int
-	unsized   int
-	strange   map[string]int // phases
-	unknown   map[string]int // operations
-	adasum    int
-	layered   int
-	uneven    int
-	rootless  int
-	fused     int
-	untimed   int
-	negotiate bool
+	cut        bool
+	unended    int
+	unsized    int
+	strange    map[string]int // phases
+	unknown    map[string]int // operations
+	adasum     int
+	layered    int
+	uneven     int
+	rootless   int
+	fused      int
+	untimed    int
+	negotiated bool
 }
 
 // Read reads a timeline.
@@ -239,7 +239,7 @@ func (r *reader) source(ranks int) workload.Source {
 	}
 	missing(ranks > 1, "what other ranks do: all %d are taken to do what rank 0 did", ranks)
 	missing(r.rootless > 0, "the root of %s: rank 0 is taken", units.Count(r.rootless, "broadcast"))
-	missing(!r.negotiate, "when tensors were ready: there is no negotiation, and the begin of an operation is taken")
+	missing(!r.negotiated, "when tensors were ready: there is no negotiation, and the begin of an operation is taken")
 	note := func(n int, what, why string) {
 		if n > 0 {
 			s.Notes = append(s.Notes, units.Count(n, what)+": "+why)

@@ -120,7 +120,7 @@ func (r *reader) begin(e *event, ts int64) error {
 	switch {
 	case strings.HasPrefix(e.Name, negotiate):
 		t.open = t.open[:0] // the end of the one before was lost
-		r.negotiate = true
+		r.negotiated = true
 	case len(t.open) == 0:
 		t.part = part{tensor: t.number, fn: operations[e.Name], ready: ts, start: ts}
 		if t.ready >= 0 {

@@ -15,7 +15,7 @@ import (
 // entry is a list of calls of a rank on a communicator.
 type entry struct {
 	comm  string
-	calls []Call
+	calls []record
 }
 
 // builder makes the operations of the ranks.
@@ -89,7 +89,7 @@ func (b *builder) add(file, name string, c []*Member, alone bool) error {
 }
 
 // list takes the calls of a member over to its rank.
-func (b *builder) list(m *Member, comm string, calls []Call) {
+func (b *builder) list(m *Member, comm string, calls []record) {
 	m.calls = nil
 	rank := b.job.rankOf(m)
 	b.lists[rank] = append(b.lists[rank], entry{comm, calls})
@@ -225,7 +225,7 @@ type writer struct {
 	lastCalc int
 }
 
-func (w *writer) call(c *Call, comm string) {
+func (w *writer) call(c *record, comm string) {
 	o := *c.op
 	o.Comm = comm
 	if len(w.group) > 0 && (c.collective() || c.group != w.of || comm != w.comm) {

@@ -23,8 +23,8 @@ const (
 	MaxOps = 400_000
 )
 
-// Call is a recorded call.
-type Call struct {
+// record is a recorded call.
+type record struct {
 	op    *workload.Op // shared by equal calls
 	seq   int64        // of a collective: its number among the calls of the function on the communicator
 	at    int64        // when the host called, in ns of the process's clock
@@ -38,9 +38,9 @@ type key struct {
 	seq int64
 }
 
-func (c *Call) key() key { return key{c.op.Func, c.seq} }
+func (c *record) key() key { return key{c.op.Func, c.seq} }
 
-func (c *Call) collective() bool { return c.op.Kind == workload.Coll }
+func (c *record) collective() bool { return c.op.Kind == workload.Coll }
 
 // Member is a rank of a communicator.
 type Member struct {
@@ -48,7 +48,7 @@ type Member struct {
 	Comm    string // the communicator's id
 	Rank    int    // in the communicator
 	Size    int    // of the communicator; 0 if the source does not say
-	calls   []Call
+	calls   []record
 	job     *Job
 }
 
@@ -121,7 +121,7 @@ func (m *Member) Add(o *workload.Op, seq, at int64, group int32) error {
 		shared = &copied
 		j.ops[k] = shared
 	}
-	m.calls = append(m.calls, Call{op: shared, seq: seq, at: at, group: group})
+	m.calls = append(m.calls, record{op: shared, seq: seq, at: at, group: group})
 	return nil
 }
 

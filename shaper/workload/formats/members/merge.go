@@ -54,7 +54,7 @@ func prefix(c []*Member) (ends []int, all bool) {
 }
 
 // collectives are those of calls.
-func collectives(calls []Call) iter.Seq[key] {
+func collectives(calls []record) iter.Seq[key] {
 	return func(yield func(key) bool) {
 		for i := range calls {
 			if c := &calls[i]; c.collective() && !yield(c.key()) {
@@ -65,14 +65,14 @@ func collectives(calls []Call) iter.Seq[key] {
 }
 
 // kept are the calls that were not dropped.
-func kept(calls []Call) []Call {
-	return slices.DeleteFunc(calls, func(c Call) bool { return c.drop })
+func kept(calls []record) []record {
+	return slices.DeleteFunc(calls, func(c record) bool { return c.drop })
 }
 
 // rest are the calls of a member after the prefix.
 type rest struct {
 	*Member
-	calls []Call
+	calls []record
 }
 
 // order is the order of the collectives of a communicator after the prefix, on all its ranks. A recorder that had no room may
@@ -168,7 +168,7 @@ func insert(keys []key, late map[key][]key) []key {
 
 // merged appends the calls of a member after the prefix to those of it, with the collectives that only other members have
 // recorded.
-func merged(calls []Call, m rest, keys []key, ops map[key]*workload.Op) (out []Call, added int) {
+func merged(calls []record, m rest, keys []key, ops map[key]*workload.Op) (out []record, added int) {
 	own := make(map[key]int, len(m.calls))
 	for i := range m.calls {
 		if c := &m.calls[i]; c.collective() {
@@ -192,7 +192,7 @@ func merged(calls []Call, m rest, keys []key, ops map[key]*workload.Op) (out []C
 	for _, k := range keys {
 		i, ok := own[k]
 		if !ok {
-			calls = append(calls, Call{op: ops[k], seq: k.seq, at: last})
+			calls = append(calls, record{op: ops[k], seq: k.seq, at: last})
 			added++
 			continue
 		}
@@ -238,7 +238,7 @@ func gaps(name string, keys iter.Seq[key]) (notes []string) {
 // match drops sends without a receive and receives without a send, which a recorder has left out on one of the two ranks.
 func match(c []*Member) (dropped int) {
 	type flow struct{ from, to int }
-	sent, received := map[flow][]*Call{}, map[flow][]*Call{}
+	sent, received := map[flow][]*record{}, map[flow][]*record{}
 	for _, m := range c {
 		for i := range m.calls {
 			switch call := &m.calls[i]; call.op.Kind {
@@ -259,16 +259,16 @@ func match(c []*Member) (dropped int) {
 	return dropped
 }
 
-func bytesOf(c *Call) int64 { return c.op.Bytes(1) }
+func bytesOf(c *record) int64 { return c.op.Bytes(1) }
 
 // pair drops calls of two lists until the sizes in both are the same: first the last ones of sizes of which the other list
 // has fewer, then all after the first difference.
-func pair(a, b []*Call) (dropped int) {
-	same := func(x, y *Call) bool { return bytesOf(x) == bytesOf(y) }
+func pair(a, b []*record) (dropped int) {
+	same := func(x, y *record) bool { return bytesOf(x) == bytesOf(y) }
 	if slices.EqualFunc(a, b, same) {
 		return 0
 	}
-	keep := func(list, other []*Call) (kept []*Call) {
+	keep := func(list, other []*record) (kept []*record) {
 		room := map[int64]int{}
 		for _, c := range other {
 			room[bytesOf(c)]++
@@ -288,7 +288,7 @@ func pair(a, b []*Call) (dropped int) {
 	for n < len(a) && n < len(b) && same(a[n], b[n]) {
 		n++
 	}
-	for _, list := range [][]*Call{a[n:], b[n:]} {
+	for _, list := range [][]*record{a[n:], b[n:]} {
 		for _, c := range list {
 			c.drop = true
 			dropped++

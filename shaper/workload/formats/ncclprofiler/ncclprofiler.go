@@ -29,7 +29,7 @@ type reader struct {
 	unknown  map[string]int    // functions
 	untyped  int
 	peerless int
-	homeless int // calls of which the communicator is not known
+	unplaced int // calls of which the communicator is not known
 	rootless int
 	bytes    bool // there are tasks without their calls
 	cut      int
@@ -65,7 +65,7 @@ func (r *reader) read(f input.File) error {
 	}
 	defer in.Close()
 	t := &trace{reader: r}
-	t.process, t.home = fileOf(f.Name)
+	t.process, t.place = fileOf(f.Name)
 	j := in.JSON()
 	event := func() error {
 		var e event
@@ -122,7 +122,7 @@ func (r *reader) describe() {
 	note(r.cut, "file", "ends in the middle of an event, which was left out")
 	note(r.untyped, "call", "left out, the type or the number of elements is not known")
 	note(r.peerless, "message", "left out, the peer is not recorded")
-	note(r.homeless, "call", "left out, the communicator is not recorded")
+	note(r.unplaced, "call", "left out, the communicator is not recorded")
 	for _, name := range slices.Sorted(maps.Keys(r.unknown)) {
 		note(r.unknown[name], "call", fmt.Sprintf("of %q, no collective, send or receive: left out", name))
 	}

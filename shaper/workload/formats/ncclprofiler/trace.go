@@ -41,25 +41,25 @@ type args struct {
 type trace struct {
 	*reader
 	process string // "" if it is not known yet
-	home    home   // of the first task, before that of the file's name
+	place   place  // of the first task, before that of the file's name
 	depth   int    // of groups
 	group   int32
 	began   float64 // of the group
 	api     *task   // the call that is open
 	tasks   []task
-	seqs    map[memberFunc]int64
-	known   bool // home is of a task
+	seqs    map[placeFunc]int64
+	known   bool // place is of a task
 }
 
-// home is a rank of a communicator.
-type home struct {
+// place is a rank of a communicator.
+type place struct {
 	comm string
 	rank int
 }
 
-type memberFunc struct {
-	home home
-	f    string
+type placeFunc struct {
+	place place
+	f     string
 }
 
 // task is a call or what NCCL makes of it.
@@ -72,15 +72,15 @@ type task struct {
 	seq     int64
 	at      float64
 	group   int32
-	home    home
-	known   bool // home is
+	place   place
+	known   bool // place is
 	task    bool // a task of NCCL was inside of the call, or it is one
 	message bool
 	isAPI   bool
 }
 
-// quiet are the categories of events that say nothing about calls.
-var quiet = map[string]bool{"PROXY": true, "NET": true, "NET_IB": true, "NET_SOCK": true, "GPU": true, "KERNEL_LAUNCH": true,
+// others are the categories of events that say nothing about calls.
+var others = map[string]bool{"PROXY": true, "NET": true, "NET_IB": true, "NET_SOCK": true, "GPU": true, "KERNEL_LAUNCH": true,
 	"CE_COLL": true, "CE_SYNC": true, "CE_BATCH": true}
 
 // event takes an event.
@@ -116,7 +116,7 @@ func (t *trace) event(e *event) error {
 	case "":
 		// the end of the file: {}
 	default:
-		if !quiet[e.Cat] {
+		if !others[e.Cat] {
 			t.strange[t.intern(e.Cat)]++
 		}
 	}
@@ -159,10 +159,10 @@ func (t *trace) begin(e *event) {
 		c.at = e.TS
 	}
 	if a.CommHash != nil && a.Rank != nil {
-		c.home = home{t.intern(strconv.FormatUint(*a.CommHash, 10)), *a.Rank}
+		c.place = place{t.intern(strconv.FormatUint(*a.CommHash, 10)), *a.Rank}
 		c.known = true
 		if !t.known {
-			t.home, t.known = c.home, true
+			t.place, t.known = c.place, true
 		}
 	}
 }
@@ -174,11 +174,11 @@ var (
 )
 
 // fileOf is what the name of a file says.
-func fileOf(name string) (process string, h home) {
+func fileOf(name string) (process string, h place) {
 	name = filepath.Base(name)
 	if m := perRank.FindStringSubmatch(name); m != nil {
 		if rank, err := strconv.Atoi(m[2]); err == nil {
-			h = home{m[1], rank}
+			h = place{m[1], rank}
 		}
 	}
 	if m := perProcess.FindStringSubmatch(name); m != nil {
@@ -213,12 +213,12 @@ func (t *trace) finish() error {
 	if t.api != nil {
 		t.tasks = append(t.tasks, *t.api)
 	}
-	t.seqs = map[memberFunc]int64{}
+	t.seqs = map[placeFunc]int64{}
 	for i := range t.tasks {
 		c := &t.tasks[i]
 		if !c.known {
-			if c.home = t.home; t.home.comm == "" {
-				t.homeless++
+			if c.place = t.place; t.place.comm == "" {
+				t.unplaced++
 				continue
 			}
 		}
@@ -257,13 +257,13 @@ func (t *trace) add(c *task) error {
 			t.rootless++
 		}
 	}
-	m, err := t.job.Member(t.process, c.home.comm, c.home.rank, 0)
+	m, err := t.job.Member(t.process, c.place.comm, c.place.rank, 0)
 	if err != nil {
 		return err
 	}
 	seq := c.seq
 	if seq < 0 && !c.message { // in the order of the file
-		k := memberFunc{c.home, c.name}
+		k := placeFunc{c.place, c.name}
 		seq = t.seqs[k]
 		t.seqs[k]++
 	}
