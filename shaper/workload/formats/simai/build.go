@@ -126,6 +126,7 @@ func parseComm(name string, inner perrank.Group) (workload.Func, perrank.Group, 
 
 // play plays one step.
 func (b *builder) play() {
+	b.ops = make([]workload.Op, 0, min(6*len(b.layers)+2, maxOps)) // three computations and three calls of a layer
 	switch {
 	case b.name == micro:
 		for i := range b.layers {
@@ -158,11 +159,11 @@ func (b *builder) unused(all ...work) {
 
 // step plays the layers forward and backward.
 func (b *builder) step() {
-	for i := range b.layers {
+	for i := 0; i < len(b.layers) && b.err == nil; i++ {
 		b.forward(i)
 	}
 	var updates int64
-	for i := len(b.layers) - 1; i >= 0; i-- {
+	for i := len(b.layers) - 1; i >= 0 && b.err == nil; i-- {
 		l := &b.layers[i]
 		if b.of(l).forwardOnly || b.inference {
 			b.unused(l.input, l.own)
@@ -173,7 +174,7 @@ func (b *builder) step() {
 			for from > 0 && !b.checkpoints[from] {
 				from--
 			}
-			for again := from; again < i; again++ {
+			for again := from; again < i && b.err == nil; again++ {
 				b.forward(again)
 			}
 		}

@@ -22,8 +22,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// maxOps is the maximum number of layers and of operations that are made of them: about 600 bytes each, with their index.
-const maxOps = 400_000
+// Limits, so that a file takes at most about 400 MB: an operation takes about 600 bytes with its index, and a layer 150.
+const (
+	maxOps    = 400_000
+	maxLayers = maxOps / 4
+)
 
 // Read reads a file.
 func Read(f input.File, o input.Options) (*workload.Workload, error) {
@@ -217,10 +220,11 @@ func readLayers(lines *input.Lines, h *head) (layers []layer, announced int, err
 	switch {
 	case err != nil || n < 1:
 		return nil, 0, lines.Errorf("%q: the number of layers is expected", lines.Text())
-	case n > maxOps:
-		return nil, 0, lines.Errorf("%d layers: at most %d are possible", n, maxOps)
+	case n > maxLayers:
+		return nil, 0, lines.Errorf("%d layers: at most %d are possible", n, maxLayers)
 	}
 	count := int(n)
+	names := map[string]string{} // so that a layer does not keep its line
 	for len(layers) < count && lines.Next() {
 		words := strings.Fields(lines.Text())
 		if len(words) == 0 {
@@ -229,6 +233,12 @@ func readLayers(lines *input.Lines, h *head) (layers []layer, announced int, err
 		l, err := parseLayer(words, h.name == customized)
 		if err != nil {
 			return nil, 0, lines.Errorf("%w", err)
+		}
+		for _, text := range []*string{&l.name, &l.forward.comm, &l.input.comm, &l.own.comm, &l.policy} {
+			if names[*text] == "" {
+				names[*text] = strings.Clone(*text)
+			}
+			*text = names[*text]
 		}
 		layers = append(layers, l)
 	}
