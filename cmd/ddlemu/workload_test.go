@@ -58,7 +58,17 @@ func (c docsCommand) check(t *testing.T) {
 	var out bytes.Buffer
 	g := &global{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }}
 	root := newRootCommand(g)
-	args := strings.Fields(c.line)[1:]
+	var args []string
+	for _, arg := range strings.Fields(c.line)[1:] {
+		files := []string{arg}
+		if strings.Contains(arg, "*") { // as the shell does
+			var err error
+			if files, err = filepath.Glob(arg); err != nil || len(files) == 0 {
+				t.Errorf("%s: %s names no file", c.line, arg)
+			}
+		}
+		args = append(args, files...)
+	}
 	root.SetArgs(args)
 	printError(g, args, root.Execute())
 	if c.output != "" && out.String() != c.output {

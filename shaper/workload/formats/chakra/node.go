@@ -46,12 +46,13 @@ const (
 	commSize
 	commSource
 	commDestination
+	commTag
 	numOps
 	numberCount
 )
 
 var numberNames = map[string]numberAttribute{
-	"is_cpu_op": onCPU, "comm_type": commType, "comm_size": commSize, "comm_src": commSource, "comm_dst": commDestination,
+	"is_cpu_op": onCPU, "comm_type": commType, "comm_size": commSize, "comm_src": commSource, "comm_dst": commDestination, "comm_tag": commTag,
 	"num_ops": numOps,
 }
 

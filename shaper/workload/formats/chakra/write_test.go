@@ -87,7 +87,7 @@ func TestWhatASTRAsimTakes(t *testing.T) {
 			if n.kind != computeNode && size <= 0 {
 				t.Errorf("rank %d, node %d: %s of %d bytes", r, i, n.name, size)
 			}
-			message := fmt.Sprintf("%d>%d of %d, tag %d", src, dst, size, n.ints["comm_tag"])
+			message := fmt.Sprintf("%d>%d of %d, tag %d", src, dst, size, n.numbers[commTag])
 			switch n.kind {
 			case computeNode:
 			case sendNode:
