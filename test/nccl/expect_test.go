@@ -330,3 +330,21 @@ func familyMemory(pid int) int {
 	}
 	return sum
 }
+
+// A job on one GPU of each node has GPU 0 of each. NCCL chooses by that number among the NICs that are equally near, so all
+// ranks use the same rail, and none of the few links between the rails.
+func TestGPUsOfANodeAreNumberedFromZero(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rails.yaml")
+	text := "base: roce100\nnodes: 4\ngpus_per_node: 1\nnics_per_node: 8\nnvlinks_per_gpu: 12\nlink: {jitter: none}\nnode: {gpus: 8, pci_switches: 4}\n" +
+		"topology: {kind: rail, spines: 1, oversubscription: 4:1, trunk: {latency: 500ns}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"2.22", "2.29"} {
+		row := expect(t, "-F", file, "--ranks", "4", "-b", "16M", "-e", "16M", "--nccl", version).Rows[0]
+		// The bound is the bytes over 8 NICs. A ring of 4 ranks moves 3/2 of them, over the 2 NICs beside GPU 0: 6 times that.
+		if row.ExpectedUS == nil || *row.ExpectedUS > 6.3*row.BoundUS {
+			t.Errorf("NCCL %s: %+v: want a ring on two rails", version, row)
+		}
+	}
+}

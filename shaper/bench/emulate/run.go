@@ -254,6 +254,11 @@ func (o *Options) RanksOn(j *job.Job) bench.Config {
 	if o.Libraries.CUDA == locate.Soft && os.Getenv("DDLEMU_SOFT_GPUS") == "" {
 		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", min(max(o.Bench.Ranks, 8), topofile.MostGPUs)))
 	}
+	if o.Libraries.CUDA == locate.Soft {
+		// The numbers of a node's GPUs begin at 0: NCCL chooses by them among NICs that are equally near to a GPU.
+		gpus := o.gpus(&j.Fabric.Config)
+		cfg.Device = func(rank, devices int) int { return rank % gpus % devices }
+	}
 	if o.Trace != "" {
 		injection, _ := o.Layout.Injection(os.Getenv)
 		env = append(append(env, ledger.Env+"="+o.Trace), injection...)
