@@ -187,6 +187,9 @@ func (f *Inference) name() string {
 	return fmt.Sprintf("%s, batch %d", text, f.Batch)
 }
 
+// usualHead is the size of a head of Llama and Mixtral.
+const usualHead = 128
+
 func (f *Inference) notes() []string {
 	d, c := &f.Decoder, &f.Compute
 	notes := []string{fmt.Sprintf("%s: %d layers, hidden %d, intermediate %d, keys and values %d, %d words", f.Name, d.Layers, d.Hidden, d.Intermediate, d.KeyValue, d.Words)}
@@ -216,6 +219,11 @@ func (f *Inference) notes() []string {
 			text += fmt.Sprintf(" the bytes of the weights, and of the keys and values of the context, at %g GB/s", c.Memory/1e9)
 		}
 		notes = append(notes, text)
+		// Llama's and Mixtral's heads have 128 elements. vLLM and Megatron give each rank whole heads.
+		if part := float64(d.KeyValue) / float64(f.TP); part < usualHead {
+			notes = append(notes, fmt.Sprintf("a rank is taken to have %g of the %d elements of keys and of values, less than a usual head of %d: "+
+				"engines repeat a whole head on several ranks, which then read more", part, d.KeyValue, usualHead))
+		}
 	} else {
 		var given []string
 		if f.Prefill > 0 {

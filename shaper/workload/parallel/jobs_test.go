@@ -161,6 +161,13 @@ func TestInferenceCompute(t *testing.T) {
 	if seconds < -1e-6 || seconds > 1e-6 {
 		t.Errorf("decode: %g s off", seconds)
 	}
+	for tp, want := range map[int]bool{32: false, 64: true} { // 32 heads of 128
+		f.TP = tp
+		if got := strings.Contains(strings.Join(f.notes(), "\n"), "less than a usual head"); got != want {
+			t.Errorf("tp %d: the note on heads: %v, want %v", tp, got, want)
+		}
+	}
+	f.TP = 1
 	f.Compute = InferenceCompute{Decode: 17500 * time.Microsecond}
 	if _, ix = checked(t, f); !near(computed(ix, 0), 17500*time.Microsecond) {
 		t.Errorf("computes %v, not as given", computed(ix, 0))
