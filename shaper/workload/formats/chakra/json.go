@@ -34,7 +34,7 @@ func LikeJSON(head []byte) bool {
 }
 
 // readDocuments reads a trace that the jsonizer has written.
-func (t *trace) readDocuments(j *input.JSON) error {
+func (t *trace) readDocuments(j *input.JSON, limit *input.Limit) error {
 	first := true
 	for {
 		if !j.More() {
@@ -50,15 +50,15 @@ func (t *trace) readDocuments(j *input.JSON) error {
 		if err := t.add(&one, first); err != nil {
 			return j.Wrap(err)
 		}
-		if len(t.nodes) > input.MaxOps {
-			return j.Wrap(fmt.Errorf("more than %d nodes", input.MaxOps))
+		if err := limit.Add(); err != nil {
+			return j.Wrap(err)
 		}
 		first = false
 	}
 }
 
 // readGraph reads a trace that is one object with a workload_graph.
-func (t *trace) readGraph(j *input.JSON) error {
+func (t *trace) readGraph(j *input.JSON, limit *input.Limit) error {
 	return j.Object(func(key string) error {
 		switch key {
 		case "workload_graph":
@@ -67,10 +67,8 @@ func (t *trace) readGraph(j *input.JSON) error {
 				if err := j.Decode(&g); err != nil {
 					return err
 				}
-				if t.nodes = append(t.nodes, g.node()); len(t.nodes) > input.MaxOps {
-					return fmt.Errorf("more than %d nodes", input.MaxOps)
-				}
-				return nil
+				t.nodes = append(t.nodes, g.node())
+				return limit.Add()
 			})
 		case "ngpus":
 			var n integer

@@ -85,9 +85,9 @@ func readTrace(f input.File, place int, limit *input.Limit) (*trace, error) {
 	}
 	if start, _ := in.Peek(1 << 14); startOfJSON.Match(start) {
 		if signGraph.Match(start) {
-			return t, t.readGraph(in.JSON())
+			return t, t.readGraph(in.JSON(), limit)
 		}
-		return t, t.readDocuments(in.JSON())
+		return t, t.readDocuments(in.JSON(), limit)
 	}
 	m := &messages{in: in, name: f.Name}
 	data, err := m.next()

@@ -14,12 +14,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// maxConverted is the maximum number of calls of all dumps that become a workload, because an operation needs much memory.
-const maxConverted = 1 << 19
-
 // Read makes a workload of the dumps of all ranks of a job, or of that of one rank, which then stands for all.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
-	j, err := ReadJob(files)
+	j, err := readJob(files, o.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +80,6 @@ func (c *converter) check() error {
 	switch {
 	case calls == 0:
 		return fmt.Errorf("%s: no call: the flight recorder was empty (TORCH_FR_BUFFER_SIZE sets its size)", file)
-	case calls > maxConverted:
-		return fmt.Errorf("%s: %d calls in all dumps; at most %d become a workload: give the dump of one rank, which then stands for all", file, calls, maxConverted)
 	}
 	for _, g := range c.Groups {
 		if g.Guessed && c.single && c.options.Ranks == 0 {

@@ -210,7 +210,7 @@ func TestPlaceOfProgram(t *testing.T) {
 		"/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py": false, "/usr/lib/python3/dist-packages/torch/_compile.py": false,
 		"/src/pytorch/torch/nn/parallel/distributed.py": false, "/home/a/torch/train.py": true, "/job/train.py": true, "/job/loop.cpp": false,
 	} {
-		if got := newReader().place([]codeLine{{"step", name, 7}}); (got != nil) != want || want && *got != "train.py:7 in step" {
+		if got := newReader(nil).place([]codeLine{{"step", name, 7}}); (got != nil) != want || want && *got != "train.py:7 in step" {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -98,10 +98,13 @@ func (e *Entry) TimedOut() bool {
 const softLimit = 384 << 20
 
 // ReadJob reads the dumps of the ranks of a job. If there are several, each must say its rank, by the name of its file.
-func ReadJob(files []input.File) (*Job, error) {
+func ReadJob(files []input.File) (*Job, error) { return readJob(files, nil) }
+
+// readJob reads at most as many calls as limit has.
+func readJob(files []input.File, limit *input.Limit) (*Job, error) {
 	// Reading makes much garbage, which could double the memory that the calls need.
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(softLimit, debug.SetMemoryLimit(-1))))
-	r := newReader()
+	r := newReader(limit)
 	j := &Job{}
 	for _, f := range files {
 		d, err := r.dump(f)

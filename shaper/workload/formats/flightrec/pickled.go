@@ -4,6 +4,7 @@ package flightrec
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -16,17 +17,19 @@ const maxPickle = 128 << 20
 
 // pickle reads a dump as a pickle.
 func (r *reader) pickle(in *input.Reader, d *Dump) error {
-	var failed error
-	decoder := pickle.NewDecoder(in, maxPickle, func(dict *pickle.Dict) bool {
-		if dict.Get("profiling_name") == nil || dict.Get("retired") == nil || failed != nil {
+	stop := &stopper{Reader: in}
+	decoder := pickle.NewDecoder(stop, maxPickle, func(dict *pickle.Dict) bool {
+		if dict.Get("profiling_name") == nil || dict.Get("retired") == nil {
 			return false
 		}
-		failed = r.add(d, pickledRecord(dict))
+		if stop.why == nil {
+			stop.why = r.add(d, pickledRecord(dict))
+		}
 		return true
 	})
 	value, err := decoder.Read()
-	if err == nil {
-		err = failed
+	if stop.why != nil {
+		err = stop.why
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.File, err)
@@ -55,6 +58,19 @@ func (r *reader) pickle(in *input.Reader, d *Dump) error {
 		}
 	}
 	return nil
+}
+
+// stopper is a reader that ends when there is a reason.
+type stopper struct {
+	io.Reader
+	why error
+}
+
+func (s *stopper) Read(p []byte) (int, error) {
+	if s.why != nil {
+		return 0, s.why
+	}
+	return s.Reader.Read(p)
 }
 
 // pickledGroup reads a group of pg_config: a dict, before version 2 a list of ranks.

@@ -15,12 +15,13 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// MaxEntries is the maximum number of calls of all dumps of a job, more than those of 1024 ranks with PyTorch's default of 2000
-// calls. Each takes about 70 bytes.
+// MaxEntries is the maximum number of calls of all dumps of a job that [ReadJob] reads, more than those of 1024 ranks with
+// PyTorch's default of 2000 calls. Each takes about 70 bytes.
 const MaxEntries = 2_500_000
 
 // reader reads dumps. What many calls have in common is kept once.
 type reader struct {
+	limit     *input.Limit
 	entries   int
 	groups    map[GroupName]*GroupName
 	functions map[string]*Function
@@ -29,8 +30,8 @@ type reader struct {
 	key       []byte
 }
 
-func newReader() *reader {
-	return &reader{groups: map[GroupName]*GroupName{}, functions: map[string]*Function{}, tensors: map[string]*Tensors{}, places: map[string]*string{}}
+func newReader(limit *input.Limit) *reader {
+	return &reader{limit: limit, groups: map[GroupName]*GroupName{}, functions: map[string]*Function{}, tensors: map[string]*Tensors{}, places: map[string]*string{}}
 }
 
 // dump reads one file.
@@ -82,8 +83,11 @@ type codeLine struct {
 
 // add adds a record to a dump.
 func (r *reader) add(d *Dump, rec *record) error {
-	if r.entries++; r.entries > MaxEntries {
+	if r.entries++; r.limit == nil && r.entries > MaxEntries {
 		return fmt.Errorf("more than %d calls: give the dumps of fewer ranks", MaxEntries)
+	}
+	if err := r.limit.Add(); err != nil {
+		return err
 	}
 	e := Entry{Record: int64(d.Len()), Created: rec.Created, Retired: rec.Retired, IsP2P: rec.IsP2P}
 	known := true

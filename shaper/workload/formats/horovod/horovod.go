@@ -23,13 +23,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// Limits, so that a timeline takes at most about 400 MB: a tensor that is reduced or gathered takes 80 bytes, and an
-// operation with its index about 600.
-const (
-	maxTensors = 2 << 20
-	maxOps     = 400_000
-)
-
 // event is an event of the timeline. One that ends has no name.
 type event struct {
 	Name  string          `json:"name"`
@@ -87,11 +80,12 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	case !o.OneForAll && ranks > 1:
 		return nil, fmt.Errorf("%s: a timeline is of rank 0 alone, and without --spmd it cannot stand for %d ranks", f.Name, ranks)
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: ranks}, Ops: r.operations(ranks)}
-	switch {
-	case len(w.Ops) > maxOps:
-		return nil, fmt.Errorf("%s: more than %d operations: give a part of the timeline", f.Name, maxOps)
-	case len(w.Ops) == 0:
+	ops, err := r.operations(ranks)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: ranks}, Ops: ops}
+	if len(w.Ops) == 0 {
 		return nil, fmt.Errorf("%s: no operation of a known type and size", f.Name)
 	}
 	w.Head.Source = r.source(ranks)
@@ -127,9 +121,9 @@ func (r *reader) read(f input.File) error {
 }
 
 // operations are those of each rank: one step after the other, and the calls of one in their order on one stream.
-func (r *reader) operations(ranks int) []workload.Op {
+func (r *reader) operations(ranks int) ([]workload.Op, error) {
 	calls := r.calls()
-	ops := make([]workload.Op, 0, min(2*len(calls)+1, maxOps)) // a computation and a call
+	ops := make([]workload.Op, 0, r.options.Limit.Room(2*len(calls)+1)) // a computation and a call
 	id, calc := 0, 0
 	add := func(o workload.Op) int {
 		id++
@@ -143,8 +137,8 @@ func (r *reader) operations(ranks int) []workload.Op {
 	last := int64(-1) // when the data of the call before was ready, or the step before had ended
 	ended := int64(0)
 	for _, c := range calls {
-		if len(ops) > maxOps {
-			break
+		if err := r.options.Limit.Check(len(ops)); err != nil {
+			return nil, err
 		}
 		o, ok := r.op(c, ranks)
 		if !ok {
@@ -175,7 +169,7 @@ func (r *reader) operations(ranks int) []workload.Op {
 	if len(ops) > 0 {
 		ops = append(ops, workload.Op{Kind: workload.Step})
 	}
-	return ops
+	return ops, nil
 }
 
 // calls are the parts by the calls that they are of, in the order in which these began.

@@ -99,8 +99,8 @@ func (r *reader) metadata(e *event) {
 func (r *reader) tensor(pid int64) (*tensor, error) {
 	t := r.tensors[pid]
 	if t == nil {
-		if len(r.tensors) > maxTensors {
-			return nil, fmt.Errorf("more than %d tensors", maxTensors)
+		if err := r.options.Limit.Add(); err != nil {
+			return nil, err
 		}
 		t = &tensor{ready: -1, number: int32(len(r.pids))}
 		r.tensors[pid] = t
@@ -202,10 +202,7 @@ func (r *reader) finish(t *tensor, name string, ts int64, args json.RawMessage) 
 	t.part.end = ts
 	t.part.typ, t.part.elements = sizeOf(args)
 	r.parts = append(r.parts, t.part)
-	if len(r.parts) > maxTensors {
-		return fmt.Errorf("more than %d operations: give a part of the timeline", maxTensors)
-	}
-	return nil
+	return r.options.Limit.AddSmall()
 }
 
 // types are NCCL's types of Horovod's, with how many elements of them one is.

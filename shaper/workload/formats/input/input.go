@@ -49,6 +49,7 @@ type File struct {
 	path string          // on disk, "" if it is not there
 	ctx  context.Context // until which it may be read; nil: always
 	size func() int64
+	part func(float64) // is told how much of the file has been read; nil: nobody is
 }
 
 // Size is the number of bytes of the file as it is, perhaps packed; 0 if it is not known.
@@ -57,6 +58,13 @@ func (f File) Size() int64 {
 		return 0
 	}
 	return f.size()
+}
+
+// Progress says how much of the file has been read, 0 to 1, for readers that do not open it here, such as of databases.
+func (f File) Progress(part float64) {
+	if f.part != nil {
+		f.part(part)
+	}
 }
 
 // Path is the file at a path.

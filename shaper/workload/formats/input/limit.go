@@ -8,8 +8,11 @@ import "fmt"
 // the options say nothing else. Each takes about 1 KB, so that a file of any size needs less than 500 MB.
 const MaxOps = 400_000
 
+// smallPerOp is how many small records may be kept for each operation.
+const smallPerOp = 5
+
 // Limit counts what is kept in memory of all files of a job. A nil one has no limit.
-type Limit struct{ most, n int }
+type Limit struct{ most, n, small int }
 
 // NewLimit is a limit of so many; 0 is MaxOps.
 func NewLimit(most int) *Limit {
@@ -28,10 +31,29 @@ func (l *Limit) Add() error {
 	return l.Check(l.n)
 }
 
+// AddSmall counts one more record of at most 100 bytes that is no operation, such as when a kernel ran.
+func (l *Limit) AddSmall() error {
+	if l == nil {
+		return nil
+	}
+	if l.small++; l.small > smallPerOp*l.most {
+		return fmt.Errorf("the job has more than %d records of kernels and calls: --max-ops N reads more, %d N of these", smallPerOp*l.most, smallPerOp)
+	}
+	return nil
+}
+
 // Check fails if n are too many.
 func (l *Limit) Check(n int) error {
 	if l == nil || n <= l.most {
 		return nil
 	}
 	return fmt.Errorf("the job has more than %d calls, nodes or operations: --max-ops N reads more, at about 1 KB of memory each", l.most)
+}
+
+// Room is n, or the limit if n is more.
+func (l *Limit) Room(n int) int {
+	if l == nil {
+		return n
+	}
+	return min(n, l.most)
 }

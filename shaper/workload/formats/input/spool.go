@@ -59,20 +59,27 @@ func Follow(files []File, part func(float64)) []File {
 	for _, f := range files {
 		total += f.Size()
 	}
+	add := func(n int64) {
+		if done += n; total > 0 && done-said >= followEvery {
+			said = done
+			part(math.Min(float64(done)/float64(total), 1))
+		}
+	}
 	out := make([]File, len(files))
 	for i, f := range files {
 		out[i] = f
+		told := int64(0)
+		out[i].part = func(of float64) {
+			n := max(int64(of*float64(f.Size()))-told, 0)
+			told += n
+			add(n)
+		}
 		out[i].open = func() (io.ReadCloser, error) {
 			raw, err := f.open()
 			if err != nil {
 				return nil, err
 			}
-			return &follower{raw, func(n int) {
-				if done += int64(n); total > 0 && done-said >= followEvery {
-					said = done
-					part(math.Min(float64(done)/float64(total), 1))
-				}
-			}}, nil
+			return &follower{raw, add}, nil
 		}
 	}
 	return out
@@ -81,11 +88,11 @@ func Follow(files []File, part func(float64)) []File {
 // follower is a reader that says how much it has read.
 type follower struct {
 	io.ReadCloser
-	read func(int)
+	read func(int64)
 }
 
 func (f *follower) Read(p []byte) (int, error) {
 	n, err := f.ReadCloser.Read(p)
-	f.read(n)
+	f.read(int64(n))
 	return n, err
 }

@@ -88,4 +88,12 @@ func TestFollow(t *testing.T) {
 	if len(parts) < 4 || !slices.IsSorted(parts) || parts[len(parts)-1] < 0.8 {
 		t.Errorf("%v", parts)
 	}
+	parts = nil
+	files = Follow([]File{Bytes("a", data), Bytes("b", data)}, func(part float64) { parts = append(parts, part) })
+	for _, part := range []float64{0.5, 0.4, 1} {
+		files[1].Progress(part)
+	}
+	if !slices.Equal(parts, []float64{0.25, 0.5}) {
+		t.Errorf("without opening: %v", parts)
+	}
 }

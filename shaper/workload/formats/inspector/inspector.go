@@ -86,6 +86,7 @@ type reader struct {
 	cut      int               // files that end in the middle of a record
 	rootless int
 	untimed  bool
+	pending  int // messages since the last collectives
 	nodes    int
 	version  string
 }
@@ -109,7 +110,7 @@ type message struct {
 
 // Read reads the files of the ranks of a job, in any order.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
-	r := &reader{options: o, rows: map[*members.Member]*row{}, names: map[string]string{}, unknown: map[string]int{}}
+	r := &reader{options: o, job: members.Job{Limit: o.Limit}, rows: map[*members.Member]*row{}, names: map[string]string{}, unknown: map[string]int{}}
 	for _, f := range files {
 		if err := r.read(f); err != nil {
 			return nil, err
@@ -195,8 +196,7 @@ func (r *reader) record(rec *record) error {
 	if rec.Coll != nil {
 		return r.collective(m, rec)
 	}
-	r.message(m, rec)
-	return nil
+	return r.message(m, rec)
 }
 
 // at is when the host called. Without a trace of events it is about when the call ended, which is good for the order only.
@@ -231,16 +231,16 @@ func (r *reader) collective(m *members.Member, rec *record) error {
 	return m.Add(&o, c.Seq, r.at(c.Trace.Start, c.Exec, rec), 0)
 }
 
-func (r *reader) message(m *members.Member, rec *record) {
+func (r *reader) message(m *members.Member, rec *record) error {
 	p := rec.P2P
 	kind, ok := map[string]workload.Kind{"Send": workload.Send, "Recv": workload.Recv}[p.Func]
 	switch {
 	case !ok:
 		r.unknown[r.intern(p.Func)]++
-		return
+		return nil
 	case p.Bytes < 0 || p.Peer < 0 || p.Peer >= m.Size || p.Seq < 0:
 		r.strange++
-		return
+		return nil
 	}
 	w := r.rows[m]
 	o := workload.Op{Kind: kind, Peer: p.Peer}
@@ -252,6 +252,8 @@ func (r *reader) message(m *members.Member, rec *record) {
 	w.first, w.last = min(w.first, p.Seq), max(w.last, p.Seq)
 	w.exec += max(p.Exec, 0)
 	w.messages = append(w.messages, message{o, p.Seq, r.at(p.Trace.Start, p.Exec, rec)})
+	r.pending++
+	return r.options.Limit.Check(r.pending)
 }
 
 // flush adds the sends and receives since the last collective as one group, in the order of their numbers: they are
@@ -268,6 +270,7 @@ func (r *reader) flush(m *members.Member) error {
 			return err
 		}
 	}
+	r.pending -= len(w.messages)
 	w.messages = w.messages[:0]
 	return nil
 }

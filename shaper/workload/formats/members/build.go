@@ -159,7 +159,7 @@ func (b *builder) operations(w *workload.Workload, alone bool) error {
 		defer stop()
 	}
 	row := make([][]workload.Op, len(b.lists))
-	w.Ops = make([]workload.Op, 0, min(longest, MaxOps)+1)
+	w.Ops = make([]workload.Op, 0, b.job.Limit.Room(longest)+1)
 	for {
 		some := false
 		for r, pull := range next {
@@ -181,8 +181,8 @@ func (b *builder) operations(w *workload.Workload, alone bool) error {
 		if !alone {
 			w.Ops = append(w.Ops, perrank.Join(row, w.Head.Comms)...)
 		}
-		if len(w.Ops) > MaxOps {
-			return fmt.Errorf("more than %d operations: give a part of the recording", MaxOps)
+		if err := b.job.Limit.Check(len(w.Ops)); err != nil {
+			return err
 		}
 	}
 }

@@ -14,16 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// Limits, so that a job takes at most about 400 MB.
-const (
-	// MaxCalls is the maximum number of recorded calls of all ranks: 32 bytes each.
-	MaxCalls = 4 << 20
-	// MaxOps is the maximum number of calls of one rank of a communicator, and of operations that are made: about 600 bytes
-	// each, with their index.
-	MaxOps = 400_000
-)
-
-// record is a recorded call.
+// record is a recorded call. It is small; the operations that are made of it are not.
 type record struct {
 	op    *workload.Op // shared by equal calls
 	seq   int64        // of a collective: its number among the calls of the function on the communicator
@@ -58,6 +49,8 @@ type Job struct {
 	Timed bool
 	// Missing and Notes are for the workload's source. Build adds to them.
 	Missing, Notes []string
+	// Limit limits the records, and the operations that Build makes.
+	Limit *input.Limit
 
 	members []*Member
 	byKey   map[memberKey]*Member
@@ -108,11 +101,12 @@ func (j *Job) Calls() int { return j.calls }
 // of the record.
 func (m *Member) Add(o *workload.Op, seq, at int64, group int32) error {
 	j := m.job
-	if j.calls++; j.calls > MaxCalls {
-		return fmt.Errorf("more than %d calls of all ranks: give a part of the recording", MaxCalls)
+	j.calls++
+	if err := j.Limit.AddSmall(); err != nil {
+		return err
 	}
-	if len(m.calls) >= MaxOps {
-		return fmt.Errorf("more than %d calls of a rank: give a part of the recording", MaxOps)
+	if err := j.Limit.Check(len(m.calls) + 1); err != nil {
+		return err
 	}
 	k := opKey{o.Kind, o.Func, o.Type, o.Count, o.Root, o.Peer}
 	shared := j.ops[k]

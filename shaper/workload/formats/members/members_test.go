@@ -203,7 +203,8 @@ func TestTimed(t *testing.T) {
 
 // More is refused before it is in memory.
 func TestLimits(t *testing.T) {
-	j := &Job{}
+	const most = 1000
+	j := &Job{Limit: input.NewLimit(most)}
 	add := func(comm string, n int) (err error) {
 		m, err := j.Member("p", comm, 0, 1)
 		for i := 0; i < n && err == nil; i++ {
@@ -211,14 +212,21 @@ func TestLimits(t *testing.T) {
 		}
 		return err
 	}
-	if err := add("x", MaxOps+1); err == nil || !strings.Contains(err.Error(), "more than 400000 calls of a rank") {
+	if err := add("x", most+1); err == nil || !strings.Contains(err.Error(), "more than 1000 calls, nodes or operations: --max-ops N") {
 		t.Errorf("calls of a rank: %v", err)
 	}
 	if err := add("y", 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.Build("f", input.Options{}); err == nil || !strings.Contains(err.Error(), "f: more than 400000 operations") {
+	if _, err := j.Build("f", input.Options{}); err == nil || !strings.Contains(err.Error(), "f: the job has more than 1000 calls, nodes or operations: --max-ops N") {
 		t.Errorf("operations: %v", err)
+	}
+	var err error
+	for n := 0; n < 6 && err == nil; n++ {
+		err = add(fmt.Sprintf("z%d", n), most)
+	}
+	if err == nil || !strings.Contains(err.Error(), "more than 5000 records of kernels and calls: --max-ops N") {
+		t.Errorf("records: %v", err)
 	}
 }
 

@@ -38,7 +38,7 @@ type reader struct {
 
 // Read reads the files of the ranks of a job, in any order.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
-	r := &reader{names: map[string]string{}, strange: map[string]int{}, unknown: map[string]int{}}
+	r := &reader{job: members.Job{Limit: o.Limit}, names: map[string]string{}, strange: map[string]int{}, unknown: map[string]int{}}
 	for _, f := range files {
 		if err := r.read(f); err != nil {
 			return nil, err

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/members"
 )
 
 // event is an event. Those that end have no args.
@@ -120,10 +119,7 @@ func (t *trace) event(e *event) error {
 			t.strange[t.intern(e.Cat)]++
 		}
 	}
-	if len(t.tasks) > members.MaxOps {
-		return fmt.Errorf("more than %d calls: give a part of the recording", members.MaxOps)
-	}
-	return nil
+	return t.job.Limit.Check(len(t.tasks))
 }
 
 func (t *trace) task(e *event, message bool) *task {

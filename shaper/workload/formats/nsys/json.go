@@ -89,13 +89,13 @@ type jsonReader struct {
 }
 
 // readJSON reads an export as JSON: one event a line.
-func readJSON(f input.File) (*recording, error) {
+func readJSON(f input.File, limit *input.Limit) (*recording, error) {
 	in, err := f.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	r := jsonReader{newRecording(f.Name), map[int64]string{}, map[int64]bool{}}
+	r := jsonReader{newRecording(f.Name, limit), map[int64]string{}, map[int64]bool{}}
 	j := in.JSON()
 	if err := r.readTexts(j); err != nil {
 		return nil, err
@@ -151,26 +151,22 @@ func (r *jsonReader) readTexts(j *input.JSON) error {
 func (r *jsonReader) add(e *event) error {
 	switch {
 	case e.NVTX != nil && (e.Type == 59 || e.Type == 0):
-		return r.addRange(e.NVTX)
+		return r.readRange(e.NVTX)
 	case e.CUDA != nil && e.CUDA.Kernel != nil:
 		c := e.CUDA
 		k := kernel{start: int64(c.Start), end: int64(c.End), process: process(c.Process), stream: int64(c.Stream), correlation: int64(c.Correlation)}
 		return r.addKernel(k, r.names[int64(c.Kernel.Name)], r.names[int64(c.Kernel.Short)])
 	case e.CUDA != nil && e.CUDA.Sync != nil && strings.HasSuffix(e.CUDA.Sync.Type, "STREAM_WAIT_EVENT"):
 		c := e.CUDA
-		p := process(c.Process)
-		r.waits[p] = append(r.waits[p], span{int64(c.Start), int64(c.End), int32(c.Stream), int64(c.Correlation)})
+		return r.addWait(process(c.Process), span{int64(c.Start), int64(c.End), int32(c.Stream), int64(c.Correlation)})
 	case e.Process != nil && r.launchNames[int64(e.Process.Name)]:
 		l := launch{int64(e.Process.Start), thread(e.Process.Thread)}
-		r.launches[launchKey{l.thread.process(), int64(e.Process.Correlation)}] = l
-		if len(r.launches) > input.MaxOps {
-			return errors.New("more launches of kernels than can be kept: export the report as SQLite")
-		}
+		return r.addLaunch(launchKey{l.thread.process(), int64(e.Process.Correlation)}, l)
 	}
 	return nil
 }
 
-func (r *jsonReader) addRange(n *nvtxEvent) error {
+func (r *jsonReader) readRange(n *nvtxEvent) error {
 	e := rangeEvent{start: int64(n.Start), end: max(int64(n.End), int64(n.Start)), thread: thread(n.Thread), function: n.Text}
 	if n.TextID != nil {
 		e.function = r.names[int64(*n.TextID)]
@@ -191,8 +187,7 @@ func (r *jsonReader) addRange(n *nvtxEvent) error {
 	if !ok {
 		r.broken++
 	}
-	r.ranges = append(r.ranges, e)
-	return r.full()
+	return r.addRange(e)
 }
 
 // keepLaunches drops the calls of CUDA that launched no kernel of NCCL. They may come before the kernels in the file.

@@ -23,7 +23,7 @@ const howToExport = "`nsys export --type sqlite --include-blobs=true REPORT.nsys
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	var recordings []*recording
 	for _, f := range files {
-		r, err := readFile(f)
+		r, err := readFile(f, o.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 }
 
 // readFile reads a file of one of the forms.
-func readFile(f input.File) (*recording, error) {
+func readFile(f input.File, limit *input.Limit) (*recording, error) {
 	in, err := f.Open()
 	if err != nil {
 		return nil, err
@@ -52,9 +52,9 @@ func readFile(f input.File) (*recording, error) {
 	in.Close()
 	switch {
 	case string(head) == sqliteMagic:
-		return readSQLite(f)
+		return readSQLite(f, limit)
 	case len(head) > 0 && head[0] == '{':
-		return readJSON(f)
+		return readJSON(f, limit)
 	}
 	return nil, refuseReport(f)
 }
@@ -105,11 +105,13 @@ func list(counts map[string]int) string {
 func (j *job) workload() (*workload.Workload, error) {
 	first := j.firsts()
 	lists := make([][]workload.Op, len(j.members))
+	made := 0
 	for i := range j.members {
 		var err error
-		if lists[i], err = j.timeline(i, first[i]); err != nil {
+		if lists[i], err = j.timeline(i, first[i], made); err != nil {
 			return nil, fmt.Errorf("%s: %w", j.members[i].recording.file, err)
 		}
+		made += len(lists[i])
 	}
 	source := j.source()
 	j.members = nil // recordings may be large

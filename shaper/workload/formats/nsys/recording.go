@@ -3,7 +3,7 @@
 package nsys
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -60,6 +60,7 @@ type span struct {
 // recording is what is kept of a file.
 type recording struct {
 	file     string
+	limit    *input.Limit
 	ranges   []rangeEvent
 	kernels  []kernel
 	launches map[launchKey]launch
@@ -73,16 +74,40 @@ type recording struct {
 	noBlobs         bool // the export has payloads left out
 }
 
-func newRecording(file string) *recording {
-	return &recording{file: file, launches: map[launchKey]launch{}, computes: map[process][]span{}, waits: map[process][]span{}}
+func newRecording(file string, limit *input.Limit) *recording {
+	return &recording{file: file, limit: limit, launches: map[launchKey]launch{}, computes: map[process][]span{}, waits: map[process][]span{}}
 }
 
-// full says whether more was read than can be kept.
-func (r *recording) full() error {
-	if len(r.ranges) > input.MaxOps || len(r.kernels) > input.MaxOps {
-		return fmt.Errorf("more than %d calls of NCCL", input.MaxOps)
+// addRange keeps a range.
+func (r *recording) addRange(e rangeEvent) error {
+	r.ranges = append(r.ranges, e)
+	if _, moves := functions[e.function]; moves {
+		return r.limit.Add()
 	}
-	return nil
+	return r.limit.AddSmall()
+}
+
+// addKernel keeps a kernel with one of the names. Of those that are not NCCL's, it keeps when they ran.
+func (r *recording) addKernel(k kernel, names ...string) error {
+	if at := slices.IndexFunc(names, isKernel); at >= 0 {
+		k.name = names[at]
+		r.kernels = append(r.kernels, k)
+	} else {
+		r.computes[k.process] = append(r.computes[k.process], span{k.start, k.end, int32(k.stream), k.correlation})
+	}
+	return r.limit.AddSmall()
+}
+
+// addWait keeps that a stream of a process waited.
+func (r *recording) addWait(p process, s span) error {
+	r.waits[p] = append(r.waits[p], s)
+	return r.limit.AddSmall()
+}
+
+// addLaunch keeps who launched a kernel.
+func (r *recording) addLaunch(key launchKey, l launch) error {
+	r.launches[key] = l
+	return r.limit.AddSmall()
 }
 
 // isRange tells whether a range has the name of a function of NCCL.

@@ -21,6 +21,11 @@ type database struct {
 	*sql.DB
 	ctx     context.Context
 	columns map[string]map[string]bool // by table
+
+	// For progress: rows of all tables that are read, of those before this one, and of this one.
+	total, before, rows int64
+	read                int64 // rows of this one
+	progress            func(float64)
 }
 
 // tableNames are the tables that are read.
@@ -28,7 +33,7 @@ var tableNames = []string{"StringIds", "NVTX_EVENTS", "NVTX_PAYLOAD_SCHEMA_ENTRI
 	"CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "TARGET_INFO_GPU", "META_DATA_EXPORT"}
 
 // readSQLite reads an export as SQLite.
-func readSQLite(f input.File) (r *recording, err error) {
+func readSQLite(f input.File, limit *input.Limit) (r *recording, err error) {
 	path, done, err := f.Local()
 	if err != nil {
 		return nil, err
@@ -42,9 +47,9 @@ func readSQLite(f input.File) (r *recording, err error) {
 	}
 	defer handle.Close()
 	handle.SetMaxOpenConns(1)
-	db := &database{DB: handle, ctx: f.Context(), columns: map[string]map[string]bool{}}
-	r = newRecording(f.Name)
-	if err := db.read(r); err != nil {
+	db := &database{DB: handle, ctx: f.Context(), columns: map[string]map[string]bool{}, progress: f.Progress}
+	r = newRecording(f.Name, limit)
+	if err := db.readAll(r); err != nil {
 		if strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "not a database") {
 			err = fmt.Errorf("the file is cut or damaged: export it again (%w)", err)
 		}
@@ -53,8 +58,8 @@ func readSQLite(f input.File) (r *recording, err error) {
 	return r, nil
 }
 
-// read reads the tables.
-func (db *database) read(r *recording) error {
+// readAll reads the tables.
+func (db *database) readAll(r *recording) error {
 	for _, name := range tableNames {
 		if err := db.describe(name); err != nil {
 			return err
@@ -68,12 +73,32 @@ func (db *database) read(r *recording) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range []func(*recording, map[int64]string) error{db.ranges, db.kernels, db.launches, db.waits, db.meta} {
-		if err := part(r, names); err != nil {
+	parts := []struct {
+		table string // the one that is large
+		read  func(*recording, map[int64]string) error
+	}{
+		{"NVTX_EVENTS", db.ranges}, {"CUPTI_ACTIVITY_KIND_KERNEL", db.kernels}, {"CUPTI_ACTIVITY_KIND_RUNTIME", db.launches},
+		{"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", db.waits}, {"META_DATA_EXPORT", db.meta},
+	}
+	for _, part := range parts {
+		db.total += db.size(part.table)
+	}
+	for _, part := range parts {
+		db.rows, db.read = db.size(part.table), 0
+		if err := part.read(r, names); err != nil {
 			return err
 		}
+		db.before += db.rows
 	}
 	return nil
+}
+
+// size is about how many rows a table has, 0 if there is none. Nothing depends on it but progress.
+func (db *database) size(table string) (rows int64) {
+	if db.columns[table] == nil || db.QueryRowContext(db.ctx, "SELECT coalesce(max(rowid), 0) FROM "+table).Scan(&rows) != nil {
+		return 0
+	}
+	return min(max(rows, 0), 1<<40)
 }
 
 // describe keeps the columns of a table, if there is one. A view is no table: it could take any time.
@@ -125,6 +150,9 @@ func (db *database) each(query string, args []any, row func(scan func(...any) er
 	for rows.Next() {
 		if err := row(rows.Scan); err != nil {
 			return err
+		}
+		if db.read++; db.read%4096 == 0 && db.total > 0 {
+			db.progress(float64(db.before+min(db.read, db.rows)) / float64(db.total))
 		}
 	}
 	return rows.Err()
@@ -195,8 +223,7 @@ func (db *database) ranges(r *recording, names map[int64]string) error {
 				r.broken++
 			}
 		}
-		r.ranges = append(r.ranges, e)
-		return r.full()
+		return r.addRange(e)
 	})
 }
 
@@ -260,22 +287,6 @@ func (db *database) kernels(r *recording, names map[int64]string) error {
 	})
 }
 
-// addKernel keeps a kernel with one of the names.
-func (r *recording) addKernel(k kernel, names ...string) error {
-	for _, name := range names {
-		if isKernel(name) {
-			k.name = name
-			r.kernels = append(r.kernels, k)
-			return r.full()
-		}
-	}
-	list := append(r.computes[k.process], span{k.start, k.end, int32(k.stream), k.correlation})
-	if r.computes[k.process] = list; len(list) > input.MaxOps {
-		return fmt.Errorf("more than %d kernels", input.MaxOps)
-	}
-	return nil
-}
-
 // idsOf is a list, for SQL, of the ids of names for which is is true.
 func idsOf(names map[int64]string, is func(string) bool) string {
 	var ids []string
@@ -304,7 +315,7 @@ func (db *database) launches(r *recording, names map[int64]string) error {
 			return err
 		}
 		if key := (launchKey{l.thread.process(), correlation}); wanted[key] {
-			r.launches[key] = l
+			return r.addLaunch(key, l)
 		}
 		return nil
 	})
@@ -332,8 +343,7 @@ func (db *database) waits(r *recording, _ map[int64]string) error {
 		if err := scan(&s.start, &s.end, &s.stream, &s.correlation, &p); err != nil {
 			return err
 		}
-		r.waits[p] = append(r.waits[p], s)
-		return nil
+		return r.addWait(p, s)
 	})
 }
 

@@ -206,12 +206,12 @@ func (b *builder) call(u *unit, o workload.Op, uncertain int64) {
 }
 
 // timeline is the operations of a member, from its first call on. It starts skew ns later than the first rank;
-// negative if that is not known.
-func (j *job) timeline(at int, skew int64) ([]workload.Op, error) {
+// negative if that is not known. made operations are already there.
+func (j *job) timeline(at int, skew int64, made int) ([]workload.Op, error) {
 	m := j.members[at]
 	list := m.moments(&j.left)
 	delete(m.recording.computes, m.process)
-	b := &builder{ops: make([]workload.Op, 0, 2*len(m.all)), streams: map[string]string{}, ids: map[*unit]int{}}
+	b := &builder{ops: make([]workload.Op, 0, j.options.Limit.Room(2*len(m.all))), streams: map[string]string{}, ids: map[*unit]int{}}
 	started := false
 	for _, one := range list {
 		if one.call == nil {
@@ -248,6 +248,9 @@ func (j *job) timeline(at int, skew int64) ([]workload.Op, error) {
 			j.left.hostOnly++
 		}
 		b.call(one.call, *o, one.at-one.sure)
+		if err := j.options.Limit.Check(made + len(b.ops)); err != nil {
+			return nil, err
+		}
 	}
 	return b.ops, nil
 }

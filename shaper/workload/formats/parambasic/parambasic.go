@@ -22,10 +22,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
-// maxOps is the maximum number of operations of all files together: about 900 bytes each, with the index and while ranks are
-// joined.
-const maxOps = 400_000
-
 // entry is one element of the list. The replay writes it with more fields, of what it measured.
 type entry struct {
 	Comms    string            `json:"comms"`
@@ -55,8 +51,8 @@ type job struct {
 	world   int
 	groups  []map[string]workload.Ranks // of each file, by pg_id
 	comms   perrank.Registry
-	entries int
-	made    int // operations
+	listed  int // ranks of groups
+	made    int // operations of all files
 	all     workload.Ranks
 
 	foreign                                             map[string]int
@@ -137,9 +133,6 @@ func (j *job) each(f input.File, do func(e *entry) error) error {
 // scan finds the process groups and the number of ranks.
 func (j *job) scan(f input.File, groups map[string]workload.Ranks) error {
 	return j.each(f, func(e *entry) error {
-		if j.entries++; j.entries > maxOps {
-			return fmt.Errorf("more than %d entries of all files: give a part of the recording", maxOps)
-		}
 		if e.World < 0 || e.World > workload.MaxRanks {
 			return fmt.Errorf("world_size %d: at most %d ranks are possible", e.World, workload.MaxRanks)
 		}
@@ -159,8 +152,11 @@ func (j *job) scan(f input.File, groups map[string]workload.Ranks) error {
 		if known := groups[id]; known != nil && !slices.Equal(known, ranks) {
 			return fmt.Errorf("process group %s has the ranks %s and %s", id, known, ranks)
 		}
+		if groups[id] == nil {
+			j.listed += len(ranks)
+		}
 		groups[id] = ranks
-		return nil
+		return j.options.Limit.Check(j.listed / 16) // 8 bytes each, and for a group of few ranks its name
 	})
 }
 

@@ -31,15 +31,14 @@ type builder struct {
 
 func (j *job) operations(f input.File, rank int, groups map[string]workload.Ranks) ([]workload.Op, error) {
 	b := &builder{job: j, rank: rank, groups: groups, calls: map[string]int{}}
-	err := j.each(f, func(e *entry) error { return b.entry(e) })
-	if err != nil {
-		return nil, err
-	}
+	err := j.each(f, func(e *entry) error {
+		if err := b.entry(e); err != nil {
+			return err
+		}
+		return j.options.Limit.Check(b.made + len(b.batch))
+	})
 	b.endBatch("")
-	if b.made > maxOps {
-		return nil, fmt.Errorf("%s: more than %d operations of all files: give a part of the recording", f.Name, maxOps)
-	}
-	return b.ops, nil
+	return b.ops, err
 }
 
 // entry takes an entry of the list.
@@ -98,7 +97,7 @@ func (b *builder) time(e *entry) {
 func (b *builder) add(o workload.Op) int {
 	b.lastID++
 	o.ID = b.lastID
-	b.made++
+	b.made += max(len(o.Ops), 1)
 	b.ops = append(b.ops, o)
 	return b.lastID
 }

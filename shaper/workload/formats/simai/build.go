@@ -42,17 +42,13 @@ type builder struct {
 
 func (b *builder) add(o workload.Op) int {
 	if b.err == nil {
-		b.err = b.options.Limit.Check(b.lastID)
+		b.err = b.options.Limit.Check(b.lastID + 1)
 	}
 	if b.err != nil {
 		return 0
 	}
 	b.lastID++
 	o.ID = b.lastID
-	if len(b.ops) >= maxOps {
-		b.err = fmt.Errorf("more than %d operations: give fewer layers", maxOps)
-		return 0
-	}
 	b.ops = append(b.ops, o)
 	return b.lastID
 }
@@ -126,7 +122,7 @@ func parseComm(name string, inner perrank.Group) (workload.Func, perrank.Group, 
 
 // play plays one step.
 func (b *builder) play() {
-	b.ops = make([]workload.Op, 0, min(6*len(b.layers)+2, maxOps)) // three computations and three calls of a layer
+	b.ops = make([]workload.Op, 0, b.options.Limit.Room(6*len(b.layers)+2)) // three computations and three calls of a layer
 	switch {
 	case b.name == micro:
 		for i := range b.layers {

@@ -13,6 +13,7 @@ package simai
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,12 +21,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
-)
-
-// Limits, so that a file takes at most about 400 MB: an operation takes about 600 bytes with its index, and a layer 150.
-const (
-	maxOps    = 400_000
-	maxLayers = maxOps / 4
 )
 
 // Read reads a file.
@@ -40,7 +35,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers, announced, err := readLayers(lines, h)
+	layers, announced, err := readLayers(lines, h, o.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +152,7 @@ func (h *head) set(words []string) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", name, err)
 		}
-		h.lastBottom = int(min(n, input.MaxOps))
+		h.lastBottom = int(min(n, math.MaxInt32))
 	default:
 		h.unknown = append(h.unknown, name)
 		return 2 - btoi(none), nil
@@ -212,16 +207,13 @@ type work struct {
 	bytes int64
 }
 
-func readLayers(lines *input.Lines, h *head) (layers []layer, announced int, err error) {
+func readLayers(lines *input.Lines, h *head, limit *input.Limit) (layers []layer, announced int, err error) {
 	if !lines.Next() {
 		return nil, 0, lines.Errorf("the file ends after the first line: it was cut")
 	}
 	n, err := input.Number(strings.TrimSpace(lines.Text()))
-	switch {
-	case err != nil || n < 1:
+	if err != nil || n < 1 {
 		return nil, 0, lines.Errorf("%q: the number of layers is expected", lines.Text())
-	case n > maxLayers:
-		return nil, 0, lines.Errorf("%d layers: at most %d are possible", n, maxLayers)
 	}
 	count := int(n)
 	names := map[string]string{} // so that a layer does not keep its line
@@ -241,6 +233,9 @@ func readLayers(lines *input.Lines, h *head) (layers []layer, announced int, err
 			*text = names[*text]
 		}
 		layers = append(layers, l)
+		if err := limit.Check(len(layers)); err != nil {
+			return nil, 0, lines.Errorf("%w", err)
+		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, 0, err
