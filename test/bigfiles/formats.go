@@ -47,6 +47,9 @@ var makers = map[string]maker{
 	"kineto": kineto(20), "kineto.gz": kineto(20), "kineto-dense": kineto(0),
 	"pytorchet": executionTrace(50), "pytorchet-dense": executionTrace(0),
 	"chakra": chakra, "goal": goal, "simai": simai, "aicb": aicb, "opcsv": opcsv, "nccllog": ncclLog,
+	"nsys.json": nsysJSON(20), "nsys-dense.json": nsysJSON(0), "nsys.sqlite": nsysSQLite(20), "nsys-dense.sqlite": nsysSQLite(0),
+	"chakra.json": chakraJSON, "chakra-graph.json": chakraGraph, "flightrec.json": flightJSON, "flightrec.pickle": flightPickle,
+	"inspector": inspector, "ncclprofiler": ncclProfiler, "parambasic": param, "horovod": horovod,
 }
 
 // repeat calls write with 0, 1, 2, ... until it has written so many bytes together.
