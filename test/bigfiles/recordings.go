@@ -189,10 +189,21 @@ func flightJSON(w *bufio.Writer, size int64) {
 	fmt.Fprint(w, "]}")
 }
 
-// flightPickle is the same as a pickle of protocol 2.
+// flightPickle is the same as a pickle of protocol 2. As PyTorch does, it writes a text once and takes it from the memo then.
 func flightPickle(w *bufio.Writer, size int64) {
 	var b []byte
-	text := func(s string) { b = append(binary.LittleEndian.AppendUint32(append(b, 'X'), uint32(len(s))), s...) }
+	memo := map[string]byte{}
+	text := func(s string) {
+		at, known := memo[s]
+		if known {
+			b = append(b, 'h', at)
+			return
+		}
+		at = byte(len(memo))
+		memo[s] = at
+		b = append(binary.LittleEndian.AppendUint32(append(b, 'X'), uint32(len(s))), s...)
+		b = append(b, 'q', at)
+	}
 	number := func(n int) { b = binary.LittleEndian.AppendUint64(append(b, 0x8a, 8), uint64(n)) }
 	list := func(items ...func()) {
 		b = append(b, ']', '(')

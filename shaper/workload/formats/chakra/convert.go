@@ -114,10 +114,12 @@ func (j *job) rank(t *trace) ([]workload.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ops []workload.Op
+	t.nodes = nil // a trace may have many: each is let go when its operation is made
+	ops := make([]workload.Op, 0, len(order))
 	after := make(map[uint64][]int, len(order)) // ids that must have ended, for what depends on a node
 	started := map[uint64][]int{}               // the same for a receive, of sends: those that a send depends on
-	for _, n := range order {
+	for i, n := range order {
+		order[i] = nil
 		var need, early []int
 		sends := false
 		for _, d := range n.after {

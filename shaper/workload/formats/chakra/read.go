@@ -56,7 +56,6 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		if lists[i], err = j.rank(t); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.file, err)
 		}
-		t.nodes = nil // a trace may have millions
 	}
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms, Source: j.source(traces)}}
 	if len(traces) == 1 {

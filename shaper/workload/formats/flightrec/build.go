@@ -25,12 +25,16 @@ func (c *converter) operations(d *Dump) ([]workload.Op, error) {
 		}
 	}
 	slices.SortFunc(launches, func(a, b *Launch) int { return cmp.Compare(a.First, b.First) })
-	b := &builder{converter: c, dump: d}
+	b := &builder{converter: c, dump: d, ops: make([]workload.Op, 0, c.options.Limit.Room(2*len(launches)))} // a computation and a call
 	for _, l := range launches {
 		if err := b.launch(groups[l.First], l); err != nil {
 			return nil, err
 		}
+		if err := c.options.Limit.Check(c.made + len(b.ops)); err != nil {
+			return nil, err
+		}
 	}
+	c.made += len(b.ops)
 	return b.ops, nil
 }
 

@@ -51,6 +51,7 @@ type converter struct {
 	single  bool
 	comms   perrank.Registry
 	kept    map[*Dump]map[int32]*common // by the first entry of a launch
+	made    int                         // operations of the dumps so far
 	left
 }
 
