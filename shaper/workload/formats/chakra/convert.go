@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -308,11 +307,7 @@ func (j *job) source(traces []*trace) workload.Source {
 	missing(j.timed, "time that no node takes, such as that of the host between two operations")
 	missing(!j.timed, "no computation is known")
 	missing(len(traces) == 1 && j.ranks > 1, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.ranks))
-	note := func(n int, what, why string) {
-		if n > 0 {
-			s.Notes = append(s.Notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&s.Notes)
 	note(j.left.untimed, "computation", "left out, the trace has operations (num_ops) and no time")
 	note(j.left.memory, "memory access", "only its duration was taken")
 	note(j.left.dims, "collective", "involved_dim names some dimensions of a network that is not in the trace; all ranks were taken")

@@ -154,11 +154,7 @@ func (c *converter) source() workload.Source {
 
 // notes count what was left out.
 func (c *converter) notes() (notes []string) {
-	note := func(n int, what, why string) {
-		if n > 0 {
-			notes = append(notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&notes)
 	for _, d := range c.Dumps {
 		if n := d.BeginsLate(); n > 0 {
 			notes = append(notes, fmt.Sprintf("rank %d: the recorder had overwritten its first %s", d.Rank, units.Count(int(n), "call")))

@@ -36,7 +36,7 @@ type event struct {
 type reader struct {
 	options input.Options
 	names   map[int64]string // of tensors, by pid
-	shared  map[string]string
+	texts   input.Names
 	tensors map[int64]*tensor
 	pids    []int64 // of the tensors by their numbers
 	parts   []part
@@ -62,7 +62,7 @@ type reader struct {
 // Read reads a timeline.
 func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	r := &reader{
-		options: o, names: map[int64]string{}, shared: map[string]string{}, tensors: map[int64]*tensor{}, begins: map[string]*run{}, ends: map[string]*run{},
+		options: o, names: map[int64]string{}, tensors: map[int64]*tensor{}, begins: map[string]*run{}, ends: map[string]*run{},
 		strange: map[string]int{}, unknown: map[string]int{},
 	}
 	if err := r.read(f); err != nil {
@@ -234,11 +234,7 @@ func (r *reader) source(ranks int) workload.Source {
 	missing(ranks > 1, "what other ranks do: all %d are taken to do what rank 0 did", ranks)
 	missing(r.rootless > 0, "the root of %s: rank 0 is taken", units.Count(r.rootless, "broadcast"))
 	missing(!r.negotiated, "when tensors were ready: there is no negotiation, and the begin of an operation is taken")
-	note := func(n int, what, why string) {
-		if n > 0 {
-			s.Notes = append(s.Notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&s.Notes)
 	note(r.fused, "tensor", "several in one call")
 	note(r.layered, "tensor", "reduced in layers (within nodes, then between them): one AllReduce of all ranks is taken")
 	note(r.adasum, "tensor", "reduced by Adasum: an AllReduce is taken")

@@ -129,12 +129,12 @@ func (r *reader) begin(e *event, ts int64) error {
 		t.ready, t.begun, t.wire = -1, nil, ""
 	case isWire(e.Name) && t.begun == nil:
 		t.part.start = ts
-		t.begun, t.wire = r.join(r.begins, e.Name, ts), r.intern(e.Name)
+		t.begun, t.wire = r.join(r.begins, e.Name, ts), r.texts.Shared(e.Name)
 		t.part.begun = t.begun.number
 	case isWire(e.Name) && e.Name != t.wire:
 		r.layered++
 	}
-	t.open = append(t.open, r.intern(e.Name))
+	t.open = append(t.open, r.texts.Shared(e.Name))
 	return nil
 }
 
@@ -148,17 +148,6 @@ func (r *reader) join(runs map[string]*run, name string, ts int64) *run {
 	}
 	at.last = ts
 	return at
-}
-
-// intern is a copy of a name that is shared.
-func (r *reader) intern(name string) string {
-	if known, ok := r.shared[name]; ok {
-		return known
-	}
-	if len(r.shared) < 1<<16 {
-		r.shared[name] = name
-	}
-	return name
 }
 
 func (r *reader) end(e *event, ts int64) error {

@@ -80,10 +80,10 @@ type reader struct {
 	job      members.Job
 	rows     map[*members.Member]*row
 	order    []*members.Member
-	names    map[string]string // interned
-	unknown  map[string]int    // functions, with the number of their records
-	strange  int               // records of neither a collective nor a message
-	cut      int               // files that end in the middle of a record
+	names    input.Names
+	unknown  map[string]int // functions, with the number of their records
+	strange  int            // records of neither a collective nor a message
+	cut      int            // files that end in the middle of a record
 	rootless int
 	untimed  bool
 	pending  int // messages since the last collectives
@@ -110,7 +110,7 @@ type message struct {
 
 // Read reads the files of the ranks of a job, in any order.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
-	r := &reader{options: o, job: members.Job{Limit: o.Limit}, rows: map[*members.Member]*row{}, names: map[string]string{}, unknown: map[string]int{}}
+	r := &reader{options: o, job: members.Job{Limit: o.Limit}, rows: map[*members.Member]*row{}, unknown: map[string]int{}}
 	for _, f := range files {
 		if err := r.read(f); err != nil {
 			return nil, err
@@ -170,21 +170,13 @@ func wrongType(err error) bool {
 	return errors.As(err, &wrong)
 }
 
-func (r *reader) intern(s string) string {
-	if known, ok := r.names[s]; ok {
-		return known
-	}
-	r.names[s] = s
-	return s
-}
-
 func (r *reader) record(rec *record) error {
 	h := rec.Header
 	if h.Ranks < 1 {
 		return fmt.Errorf("a communicator of %d ranks", h.Ranks)
 	}
-	process := r.intern(fmt.Sprintf("%s:%d", rec.Metadata.Hostname, rec.Metadata.PID))
-	m, err := r.job.Member(process, r.intern(string(h.ID)), h.Rank, h.Ranks)
+	process := r.names.Shared(fmt.Sprintf("%s:%d", rec.Metadata.Hostname, rec.Metadata.PID))
+	m, err := r.job.Member(process, r.names.Shared(string(h.ID)), h.Rank, h.Ranks)
 	if err != nil {
 		return err
 	}
@@ -212,7 +204,7 @@ func (r *reader) collective(m *members.Member, rec *record) error {
 	c := rec.Coll
 	f, err := workload.ParseFunc(c.Func)
 	if err != nil {
-		r.unknown[r.intern(c.Func)]++
+		r.unknown[r.names.Shared(c.Func)]++
 		return nil
 	}
 	if c.Bytes < 0 || c.Seq < 0 {
@@ -236,7 +228,7 @@ func (r *reader) message(m *members.Member, rec *record) error {
 	kind, ok := map[string]workload.Kind{"Send": workload.Send, "Recv": workload.Recv}[p.Func]
 	switch {
 	case !ok:
-		r.unknown[r.intern(p.Func)]++
+		r.unknown[r.names.Shared(p.Func)]++
 		return nil
 	case p.Bytes < 0 || p.Peer < 0 || p.Peer >= m.Size || p.Seq < 0:
 		r.strange++
@@ -283,11 +275,7 @@ func (r *reader) describe() {
 	if r.rootless > 0 {
 		j.Missing = append(j.Missing, fmt.Sprintf("the root of %s: rank 0 of the communicator is taken", units.Count(r.rootless, "record")))
 	}
-	note := func(n int, what, why string) {
-		if n > 0 {
-			j.Notes = append(j.Notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&j.Notes)
 	var exec, lost, most int64
 	messages := false
 	for _, w := range r.rows {

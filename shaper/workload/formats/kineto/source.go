@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
 // source says where the workload is from, and what the traces do not say.
@@ -22,11 +23,7 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 			s.Missing = append(s.Missing, fmt.Sprintf(format, args...))
 		}
 	}
-	note := func(n int, one, format string) {
-		if n > 0 {
-			s.Notes = append(s.Notes, fmt.Sprintf("%s: %s", units.Count(n, one), format))
-		}
-	}
+	note := input.Counts(&s.Notes)
 	one, calls := len(j.rows) == 1 && j.world > 1, len(j.comms.Comms) > 0
 	exact := slices.ContainsFunc(j.ranks, func(r *rank) bool { return len(r.syncs) > 0 })
 	missing(one, "what other ranks do: all %d are taken to do what rank %d did, at the same times", j.world, j.ranks[0].number)

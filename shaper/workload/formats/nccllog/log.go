@@ -68,7 +68,7 @@ type log struct {
 	pairing    []string // notes of which calls are left out
 	finder     debuglog.Finder
 	found      []debuglog.Message
-	names      map[string]string // interned, so that no line is kept in memory for a part of it
+	names      input.Names // so that no line is kept in memory for a part of it
 	ops        map[opKey]*workload.Op
 }
 
@@ -88,7 +88,7 @@ var types = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "flo
 var redOps = []string{"", "prod", "max", "min", "avg"}
 
 func newLog() *log {
-	return &log{handles: map[handle]*member{}, names: map[string]string{}, ops: map[opKey]*workload.Op{}, unknown: map[string]int{}}
+	return &log{handles: map[handle]*member{}, ops: map[opKey]*workload.Op{}, unknown: map[string]int{}}
 }
 
 // read reads a file. Lines of other programs are passed over.
@@ -179,16 +179,6 @@ func (l *log) join(rest string) (joined bool, err error) {
 	return false, nil
 }
 
-// intern is a copy of a text that is shared.
-func (l *log) intern(text string) string {
-	if known, ok := l.names[text]; ok {
-		return known
-	}
-	text = strings.Clone(text)
-	l.names[text] = text
-	return text
-}
-
 // init reads the line of a communicator that is made or ended. An address may be used again.
 func (l *log) init(process string, i *commFields) error {
 	rank, err1 := strconv.Atoi(i.rank)
@@ -196,7 +186,7 @@ func (l *log) init(process string, i *commFields) error {
 	if err1 != nil || err2 != nil || rank >= size || size > workload.MaxRanks {
 		return fmt.Errorf("a communicator with rank %s of %s", i.rank, i.ranks)
 	}
-	h := handle{l.intern(process), l.intern(i.comm)}
+	h := handle{l.names.Shared(process), l.names.Shared(i.comm)}
 	if i.end {
 		delete(l.handles, h)
 		return nil
@@ -207,15 +197,15 @@ func (l *log) init(process string, i *commFields) error {
 	}
 	m.rank, m.size = rank, size
 	if i.device != "" {
-		m.device = l.intern(i.device)
+		m.device = l.names.Shared(i.device)
 	}
 	switch parent := l.handles[handle{h.process, i.parent}]; {
 	case i.id != "":
-		m.id = l.intern(i.id)
+		m.id = l.names.Shared(i.id)
 	case parent != nil && parent.id != "":
-		m.id = l.intern(parent.id + "/" + i.split)
+		m.id = l.names.Shared(parent.id + "/" + i.split)
 	case parent != nil:
-		m.id = l.intern(fmt.Sprintf("of %d ranks/%s", parent.size, i.split))
+		m.id = l.names.Shared(fmt.Sprintf("of %d ranks/%s", parent.size, i.split))
 	}
 	return nil
 }
@@ -236,7 +226,7 @@ func (l *log) call(process, current string, c *callFields, line string) error {
 	key := opKey{c.name, c.count, c.datatype, c.op, c.root, c.ranks}
 	op := l.ops[key]
 	if op == nil && !isFunc(c.name) {
-		l.unknown[l.intern(c.name)]++
+		l.unknown[l.names.Shared(c.name)]++
 		return nil
 	}
 	if op == nil {
@@ -245,21 +235,21 @@ func (l *log) call(process, current string, c *callFields, line string) error {
 			return err
 		}
 		op = &made
-		l.ops[opKey{l.intern(c.name), l.intern(c.count), l.intern(c.datatype), l.intern(c.op), l.intern(c.root), l.intern(c.ranks)}] = op
+		l.ops[opKey{l.names.Shared(c.name), l.names.Shared(c.count), l.names.Shared(c.datatype), l.names.Shared(c.op), l.names.Shared(c.root), l.names.Shared(c.ranks)}] = op
 	}
 	if op.RedOp == "" && op.Func.Reduces() && c.op != "0" {
 		l.foreignOps++
 	}
-	h := handle{l.intern(process), l.intern(c.comm)}
+	h := handle{l.names.Shared(process), l.names.Shared(c.comm)}
 	m := l.handles[h]
 	if m == nil || m.size != size {
 		m = l.member(h)
 		m.size = size
 	}
 	if len(m.calls) == 0 {
-		m.current = l.intern(current)
+		m.current = l.names.Shared(current)
 	}
-	m.calls = append(m.calls, call{op: op, member: m, opCount: c.opCount, number: l.calls, stream: l.intern(c.stream), at: l.time(line)})
+	m.calls = append(m.calls, call{op: op, member: m, opCount: c.opCount, number: l.calls, stream: l.names.Shared(c.stream), at: l.time(line)})
 	l.calls++
 	return nil
 }

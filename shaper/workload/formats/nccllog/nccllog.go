@@ -75,11 +75,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 
 // notes are what was left out.
 func (l *log) notes() (notes []string) {
-	note := func(n int, what, why string) {
-		if n > 0 {
-			notes = append(notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&notes)
 	note(l.cut, "line", "left out, cut or mixed with another one")
 	note(l.foreign, "line", "not of NCCL")
 	note(l.warnings, "line", "a warning of NCCL; see the log")

@@ -24,9 +24,9 @@ import (
 // reader collects the calls of all files.
 type reader struct {
 	job      members.Job
-	names    map[string]string // interned
-	strange  map[string]int    // categories of events that are not known
-	unknown  map[string]int    // functions
+	names    input.Names
+	strange  map[string]int // categories of events that are not known
+	unknown  map[string]int // functions
 	untyped  int
 	peerless int
 	unplaced int // calls of which the communicator is not known
@@ -38,7 +38,7 @@ type reader struct {
 
 // Read reads the files of the ranks of a job, in any order.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
-	r := &reader{job: members.Job{Limit: o.Limit}, names: map[string]string{}, strange: map[string]int{}, unknown: map[string]int{}}
+	r := &reader{job: members.Job{Limit: o.Limit}, strange: map[string]int{}, unknown: map[string]int{}}
 	for _, f := range files {
 		if err := r.read(f); err != nil {
 			return nil, err
@@ -95,14 +95,6 @@ func (r *reader) read(f input.File) error {
 	return t.finish()
 }
 
-func (r *reader) intern(s string) string {
-	if known, ok := r.names[s]; ok {
-		return known
-	}
-	r.names[s] = s
-	return s
-}
-
 // describe says what the traces do not, and counts what was not understood.
 func (r *reader) describe() {
 	j := &r.job
@@ -114,11 +106,7 @@ func (r *reader) describe() {
 	if r.rootless > 0 {
 		j.Missing = append(j.Missing, fmt.Sprintf("the root of %s: rank 0 of the communicator is taken", units.Count(r.rootless, "record")))
 	}
-	note := func(n int, what, why string) {
-		if n > 0 {
-			j.Notes = append(j.Notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&j.Notes)
 	note(r.cut, "file", "ends in the middle of an event, which was left out")
 	note(r.untyped, "call", "left out, the type or the number of elements is not known")
 	note(r.peerless, "message", "left out, the peer is not recorded")

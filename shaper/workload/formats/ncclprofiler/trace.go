@@ -116,7 +116,7 @@ func (t *trace) event(e *event) error {
 		// the end of the file: {}
 	default:
 		if !others[e.Cat] {
-			t.strange[t.intern(e.Cat)]++
+			t.strange[t.names.Shared(e.Cat)]++
 		}
 	}
 	return t.job.Limit.Check(len(t.tasks))
@@ -124,7 +124,7 @@ func (t *trace) event(e *event) error {
 
 func (t *trace) task(e *event, message bool) *task {
 	a := &e.Args
-	out := &task{name: t.intern(strings.TrimPrefix(e.Name, "nccl")), typ: t.intern(typeOf(a.Type)), root: a.Root, peer: -1, seq: -1,
+	out := &task{name: t.names.Shared(strings.TrimPrefix(e.Name, "nccl")), typ: t.names.Shared(typeOf(a.Type)), root: a.Root, peer: -1, seq: -1,
 		at: e.TS, group: t.group, message: message, count: -1}
 	if a.Count != nil {
 		out.count = *a.Count
@@ -155,7 +155,7 @@ func (t *trace) begin(e *event) {
 		c.at = e.TS
 	}
 	if a.CommHash != nil && a.Rank != nil {
-		c.place = place{t.intern(strconv.FormatUint(*a.CommHash, 10)), *a.Rank}
+		c.place = place{t.names.Shared(strconv.FormatUint(*a.CommHash, 10)), *a.Rank}
 		c.known = true
 		if !t.known {
 			t.place, t.known = c.place, true

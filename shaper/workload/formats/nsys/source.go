@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
 // source says where the workload is from, and what the recordings do not say.
@@ -45,11 +46,7 @@ func (j *job) source() workload.Source {
 	missing(j.left.idle, "which kernels wait for a call: those that began after a gap in which the call ended")
 	missing(true, "steps: the whole recording from the first call on is one")
 
-	note := func(n int, one, format string) {
-		if n > 0 {
-			s.Notes = append(s.Notes, fmt.Sprintf("%s: %s", units.Count(n, one), format))
-		}
-	}
+	note := input.Counts(&s.Notes)
 	broken, foreign := 0, 0
 	for r := range files {
 		broken, foreign = broken+r.broken, foreign+r.foreign

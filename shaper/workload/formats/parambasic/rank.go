@@ -299,11 +299,7 @@ func (j *job) source() workload.Source {
 	missing(j.waits > 0, "how long the host waited: the computation after %s is between 0 and the time to the next entry", units.Count(j.waits, "wait"))
 	missing(j.computes > 0, "the time of %s", units.Count(j.computes, "computation"))
 	missing(j.noRoots > 0, "the root of %s: the first rank of the group is taken", units.Count(j.noRoots, "call"))
-	note := func(n int, what, why string) {
-		if n > 0 {
-			s.Notes = append(s.Notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&s.Notes)
 	if j.timed > 0 {
 		note(j.untimed, "call", "no startTime_ns")
 	}

@@ -297,11 +297,7 @@ func (j *job) source() workload.Source {
 		s.Missing = append(s.Missing, fmt.Sprintf("which ranks are in the process groups whose sizes follow from what goes in and comes out: ranks in a row "+
 			"are taken (%s)", units.Count(j.blocks, "call")))
 	}
-	note := func(n int, what, why string) {
-		if n > 0 {
-			s.Notes = append(s.Notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&s.Notes)
 	note(j.singles, "call", "left out, in a group of one rank")
 	note(j.empty, "call", "left out, with no element to move")
 	note(j.unsized, "call", "left out, the trace does not say what it moved")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -315,11 +314,7 @@ func (b *builder) source(file string) workload.Source {
 
 // notes say how the file was understood, and count what was left out.
 func (b *builder) notes() (notes []string) {
-	note := func(n int, what, why string) {
-		if n > 0 {
-			notes = append(notes, units.Count(n, what)+": "+why)
-		}
-	}
+	note := input.Counts(&notes)
 	if b.sign != "" {
 		notes = append(notes, "sizes are those of SimAI and AICB ("+b.sign+"): of an AllGather what comes out")
 	} else if b.gathers > 0 {

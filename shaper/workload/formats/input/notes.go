@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package input
+
+import (
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// Counts returns a function that appends a note on n things, such as "3 calls: left out", to notes, unless n is 0.
+func Counts(notes *[]string) func(n int, what, why string) {
+	return func(n int, what, why string) {
+		if n > 0 {
+			*notes = append(*notes, units.Count(n, what)+": "+why)
+		}
+	}
+}
+
+// maxNames is the number of texts that Names keeps, so that a file in which none comes twice takes bounded memory.
+const maxNames = 1 << 17
+
+// Names keeps one copy of each text that many records repeat. Its zero value is ready for use.
+type Names struct{ known map[string]string }
+
+// Shared returns the copy of a text. The text itself, which may be a part of a long line, is not kept.
+func (n *Names) Shared(text string) string {
+	if known, ok := n.known[text]; ok {
+		return known
+	}
+	if n.known == nil {
+		n.known = map[string]string{}
+	}
+	text = strings.Clone(text)
+	if len(n.known) < maxNames {
+		n.known[text] = text
+	}
+	return text
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package input
+
+import (
+	"slices"
+	"testing"
+	"unsafe"
+)
+
+func TestCounts(t *testing.T) {
+	var notes []string
+	note := Counts(&notes)
+	note(1, "call", "left out")
+	note(0, "line", "cut")
+	note(2, "call", "without a type")
+	if !slices.Equal(notes, []string{"1 call: left out", "2 calls: without a type"}) {
+		t.Errorf("%q", notes)
+	}
+}
+
+func TestNames(t *testing.T) {
+	var names Names
+	line := "a long line with AllReduce in it"
+	first, again := names.Shared(line[17:26]), names.Shared("AllReduce")
+	if first != "AllReduce" || unsafe.StringData(first) != unsafe.StringData(again) || unsafe.StringData(first) == unsafe.StringData(line[17:]) {
+		t.Errorf("%q and %q are no copy that is shared", first, again)
+	}
+	for i := range maxNames + 1 {
+		names.Shared(string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}))
+	}
+	if len(names.known) != maxNames {
+		t.Errorf("%d texts are kept, want %d", len(names.known), maxNames)
+	}
+}
