@@ -53,11 +53,12 @@ func Notes(w *workload.Workload) []string {
 }
 
 // calls writes the nodes of an operation, and returns those at which it ends: what it depends on if it has none.
-func (p *printer) calls(o *workload.Op, st *stream, depends []uint64) ([]uint64, error) {
+func (p *printer) calls(o *workload.Op, depends []uint64) ([]uint64, error) {
 	if o.Kind == workload.Calc {
-		total := o.Nanos + st.excess
+		stream := o.StreamName()
+		total := o.Nanos + p.excess[stream]
 		micros := (total + 500) / 1000 // not below 0: the excess is at least -500
-		st.excess = total - micros*1000
+		p.excess[stream] = total - micros*1000
 		more := protowire.AppendVarint(protowire.AppendTag(nil, nodeDuration, protowire.VarintType), uint64(micros))
 		id, err := p.node(label(o), computeNode, depends, more)
 		return []uint64{id}, err

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -102,10 +101,8 @@ type printer struct {
 	groups      map[*workload.Comm]string // pg_name
 	tags        map[*workload.Comm]uint64 // of messages: those of a communicator match in order
 
-	streams map[string]*stream
-	ends    map[int]end    // of the operations with an id
-	waited  map[string]end // the last operation of each stream that the host has waited for
-	waits   int            // of the host
+	order  *perrank.Order[uint64] // of node ids
+	excess map[string]int64       // of each stream: ns by which the durations in us are too short so far, at most half a us
 
 	nodes   uint64            // that have an id
 	held    []byte            // the last node, which may get another attribute
@@ -113,24 +110,10 @@ type printer struct {
 	own     string            // the operation of the next node
 }
 
-// stream is a stream of a rank.
-type stream struct {
-	last   end
-	waits  int   // the last operation comes after so many waits of the host
-	excess int64 // ns by which the durations in us are too short so far, at most half a us
-}
-
-// end is the end of an operation.
-type end struct {
-	stream string
-	place  int // of the operation on its stream, from 1
-	nodes  []uint64
-}
-
 func newPrinter(out io.Writer, rank, ranks int, comms perrank.Index, groups map[*workload.Comm]string, tags map[*workload.Comm]uint64) *printer {
 	return &printer{
 		out: out, rank: rank, ranks: ranks, comms: comms, groups: groups, tags: tags,
-		streams: map[string]*stream{}, ends: map[int]end{}, waited: map[string]end{},
+		order: perrank.NewOrder[uint64](), excess: map[string]int64{},
 	}
 }
 
@@ -194,19 +177,18 @@ func (p *printer) op(o *workload.Op) error {
 	}
 	switch o.Kind {
 	case workload.Wait:
-		p.wait(o)
+		p.order.Wait(o)
 		return p.carry(own)
 	case workload.Step:
 		return p.carry(own)
 	}
-	st := p.stream(o.StreamName())
-	depends, err := p.depends(o, st)
+	depends, err := p.depends(o)
 	if err != nil {
 		return err
 	}
 	first := p.nodes
 	p.own = string(own)
-	nodes, err := p.calls(o, st, depends)
+	nodes, err := p.calls(o, depends)
 	if err != nil {
 		return err
 	}
@@ -216,10 +198,7 @@ func (p *printer) op(o *workload.Op) error {
 			return err
 		}
 	}
-	st.last, st.waits = end{o.StreamName(), st.last.place + 1, nodes}, p.waits
-	if o.ID != 0 {
-		p.ends[o.ID] = st.last
-	}
+	p.order.Written(o, nodes)
 	return nil
 }
 
@@ -232,41 +211,9 @@ func (p *printer) carry(own []byte) error {
 	return err
 }
 
-func (p *printer) stream(name string) *stream {
-	if p.streams[name] == nil {
-		p.streams[name] = &stream{}
-	}
-	return p.streams[name]
-}
-
-// wait adds what the host waits for.
-func (p *printer) wait(o *workload.Op) {
-	p.waits++
-	for name, st := range p.streams {
-		if len(o.After) == 0 && st.last.place > 0 {
-			p.waited[name] = st.last
-		}
-	}
-	for _, id := range o.After {
-		if e := p.ends[id]; e.place > p.waited[e.stream].place {
-			p.waited[e.stream] = e
-		}
-	}
-}
-
 // depends are the nodes that must have ended before an operation starts.
-func (p *printer) depends(o *workload.Op, st *stream) ([]uint64, error) {
-	out := slices.Clone(st.last.nodes)
-	for _, id := range o.After {
-		out = append(out, p.ends[id].nodes...)
-	}
-	if st.waits < p.waits { // else the operation before it on the stream comes after what the host has waited for
-		for _, e := range p.waited {
-			out = append(out, e.nodes...)
-		}
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
+func (p *printer) depends(o *workload.Op) ([]uint64, error) {
+	out := p.order.Before(o, false)
 	parts := 1
 	if o.Kind == workload.Group {
 		parts = len(o.Ops)

@@ -5,7 +5,6 @@ package goal
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +26,7 @@ func Write(out io.Writer, w *workload.Workload) error {
 		tags[&split.Comms[i]] = i
 	}
 	for r := range w.Head.Ranks {
-		p := &printer{tasks: tasks, rank: r, comms: split.Index, tags: tags, cpus: map[string]int{}, streams: map[string]*stream{}, ends: map[int]end{}, waited: map[string]end{}}
+		p := &printer{tasks: tasks, rank: r, comms: split.Index, tags: tags, cpus: map[string]int{}, order: perrank.NewOrder[int]()}
 		err := tasks.Rank(r, func() error {
 			n := 0
 			for o, err := range split.Rank(r) {
@@ -49,28 +48,12 @@ func Write(out io.Writer, w *workload.Workload) error {
 
 // printer writes the tasks of a rank.
 type printer struct {
-	tasks   *Tasks
-	rank    int
-	comms   perrank.Index
-	tags    map[*workload.Comm]int
-	cpus    map[string]int
-	streams map[string]*stream
-	ends    map[int]end    // of the operations with an id
-	waited  map[string]end // the last operation of each stream that the host has waited for
-	waits   int            // of the host
-}
-
-// stream is a stream of a rank.
-type stream struct {
-	last  end
-	waits int // the last operation comes after so many waits of the host
-}
-
-// end is the end of an operation.
-type end struct {
-	stream string
-	place  int // of the operation on its stream, from 1
-	tasks  []int
+	tasks *Tasks
+	rank  int
+	comms perrank.Index
+	tags  map[*workload.Comm]int
+	cpus  map[string]int
+	order *perrank.Order[int]
 }
 
 // maxEdges is the number of requirements of an operation from which on they are joined in one task.
@@ -81,19 +64,14 @@ func (p *printer) op(o *workload.Op) error {
 	case workload.Step:
 		return nil
 	case workload.Wait:
-		p.wait(o)
+		p.order.Wait(o)
 		return nil
-	}
-	st := p.streams[o.Stream]
-	if st == nil {
-		st = &stream{}
-		p.streams[o.Stream] = st
 	}
 	parts := []workload.Op{*o}
 	if o.Kind == workload.Group {
 		parts = o.Ops
 	}
-	requires, err := p.requires(o, st, len(parts))
+	requires, err := p.requires(o, len(parts))
 	if err != nil {
 		return err
 	}
@@ -110,45 +88,13 @@ func (p *printer) op(o *workload.Op) error {
 		}
 		tasks = append(tasks, n)
 	}
-	st.last, st.waits = end{o.Stream, st.last.place + 1, tasks}, p.waits
-	if o.ID != 0 {
-		p.ends[o.ID] = st.last
-	}
+	p.order.Written(o, tasks)
 	return nil
 }
 
-// wait adds what the host waits for.
-func (p *printer) wait(o *workload.Op) {
-	p.waits++
-	for name, st := range p.streams {
-		if len(o.After) == 0 && st.last.place > 0 {
-			p.waited[name] = st.last
-		}
-	}
-	for _, id := range o.After {
-		if e := p.ends[id]; e.place > p.waited[e.stream].place {
-			p.waited[e.stream] = e
-		}
-	}
-}
-
 // requires are the tasks that must have ended before the parts of an operation start.
-func (p *printer) requires(o *workload.Op, st *stream, parts int) ([]int, error) {
-	var out []int
-	implied := p.implied(o)
-	if !implied {
-		out = append(out, st.last.tasks...)
-	}
-	for _, id := range o.After {
-		out = append(out, p.ends[id].tasks...)
-	}
-	if implied || st.waits < p.waits { // else it requires an operation that comes after these
-		for _, e := range p.waited {
-			out = append(out, e.tasks...)
-		}
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
+func (p *printer) requires(o *workload.Op, parts int) ([]int, error) {
+	out := p.order.Before(o, p.implied(o))
 	if len(out) <= 1 || len(out)*parts <= maxEdges {
 		return out, nil
 	}

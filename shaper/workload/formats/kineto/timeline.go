@@ -4,13 +4,13 @@ package kineto
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"sort"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
 // idle is the gap in ns after which a stream counts as idle: back-to-back kernels follow within it.
@@ -170,56 +170,6 @@ func (r *rank) window(numbers []int) []int64 {
 	return append(bounds, r.steps[last].end)
 }
 
-// builder writes the operations of one rank.
-type builder struct {
-	ops     []workload.Op
-	lastID  int
-	now     int64 // the last anchor
-	calc    int   // id of the last computation, 0 if there is none
-	pending []int // ids of the collectives that the next computation waits for
-	streams map[loose]string
-}
-
-func (b *builder) add(o workload.Op) int {
-	b.lastID++
-	o.ID = b.lastID
-	b.ops = append(b.ops, o)
-	return b.lastID
-}
-
-// compute adds the computation from the last anchor to t.
-func (b *builder) compute(t int64) {
-	if t <= b.now {
-		return
-	}
-	b.calc = b.add(workload.Op{Kind: workload.Calc, Stream: computeStream, Nanos: t - b.now, After: b.pending})
-	b.pending, b.now = nil, t
-}
-
-// computeStream is the stream of computation; readyStream has only what is uncertain about when a collective was ready.
-const (
-	computeStream = "compute"
-	readyStream   = "ready"
-)
-
-// collective adds a collective that is ready between the present anchor and uncertain ns later.
-func (b *builder) collective(op workload.Op, stream loose, uncertain int64) int {
-	after := slices.Clone(b.pending)
-	if b.calc != 0 {
-		after = append([]int{b.calc}, after...)
-	}
-	if uncertain > 0 {
-		after = []int{b.add(workload.Op{Kind: workload.Calc, Stream: readyStream, MaxNanos: uncertain, After: after})}
-	}
-	name, ok := b.streams[stream]
-	if !ok {
-		name = fmt.Sprintf("nccl%d", len(b.streams))
-		b.streams[stream] = name
-	}
-	op.Stream, op.After = name, after
-	return b.add(op)
-}
-
 // anchors are all anchors of the window, in order.
 func anchors(lo []int64, bounds []int64, points []anchor, forced bool) []anchor {
 	out := slices.Clone(points)
@@ -237,36 +187,36 @@ func anchors(lo []int64, bounds []int64, points []anchor, forced bool) []anchor 
 // timeline turns anchors into operations. skew is by how much the rank starts later than the first one; negative if there is
 // only one. op gives the operations of each call, none if it is left out.
 func timeline(list []anchor, lo, hi []int64, all []activity, start, skew int64, op func(i int) []workload.Op) []workload.Op {
-	b := &builder{now: start, streams: map[loose]string{}}
+	t := &perrank.Timeline{Now: start}
 	if skew >= 0 {
-		b.calc = b.add(workload.Op{Kind: workload.Calc, Name: "starts later", Stream: computeStream, Nanos: skew})
+		t.StartLater(skew)
 	}
 	ids := map[int][]int{}
 	join := func(indices []int) {
 		for _, i := range indices {
-			b.pending = append(b.pending, ids[i]...)
+			t.Pending = append(t.Pending, ids[i]...)
 			delete(ids, i)
 		}
 	}
 	for _, a := range list {
 		switch {
 		case a.step:
-			b.compute(a.at)
+			t.Compute(a.at)
 			if a.all {
 				a.joins = slices.Sorted(maps.Keys(ids))
 			}
 			join(a.joins)
-			b.ops = append(b.ops, workload.Op{Kind: workload.Step})
+			t.Step()
 		case a.coll >= 0:
-			b.compute(a.at)
+			t.Compute(a.at)
 			for _, o := range op(a.coll) {
-				ids[a.coll] = append(ids[a.coll], b.collective(o, all[a.coll].stream, hi[a.coll]-lo[a.coll]))
+				ids[a.coll] = append(ids[a.coll], t.Call(o, string(all[a.coll].stream), hi[a.coll]-lo[a.coll]))
 			}
 		case slices.ContainsFunc(a.joins, func(i int) bool { return ids[i] != nil }):
-			b.compute(a.from)
+			t.Compute(a.from)
 			join(a.joins)
-			b.now = max(b.now, a.at)
+			t.Now = max(t.Now, a.at)
 		}
 	}
-	return b.ops
+	return t.Ops
 }

@@ -290,8 +290,8 @@ func TestJSONWithKernels(t *testing.T) {
 	first.ID, second.ID, second.After = 1, 4, []int{3}
 	want := []workload.Op{
 		first,
-		{ID: 2, Kind: workload.Calc, Stream: computeStream, Nanos: 30_000},                   // until 150000, beside the call
-		{ID: 3, Kind: workload.Calc, Stream: computeStream, Nanos: 140_000, After: []int{1}}, // from 180000
+		{ID: 2, Kind: workload.Calc, Stream: perrank.ComputeStream, Nanos: 30_000},                   // until 150000, beside the call
+		{ID: 3, Kind: workload.Calc, Stream: perrank.ComputeStream, Nanos: 140_000, After: []int{1}}, // from 180000
 		second,
 	}
 	if d := cmp.Diff(want, w.Ops); d != "" || w.Head.Ranks != 2 {

@@ -10,6 +10,7 @@ import (
 	"sort"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
 // idle is the gap in ns after which a stream counts as idle: kernels that are launched back to back follow within it.
@@ -149,81 +150,26 @@ func idleGaps(computes []span) (gaps []gap) {
 	return gaps
 }
 
-// The streams of a rank besides those of NCCL: computation, and what is uncertain about when a call was ready.
-const (
-	computeStream = "compute"
-	readyStream   = "ready"
-)
-
-// builder writes the operations of a rank.
-type builder struct {
-	ops     []workload.Op
-	now     int64
-	calc    int   // id of the last computation, 0 if there is none
-	pending []int // ids of the calls that the next computation waits for
-	streams map[string]string
-	ids     map[*unit]int
-}
-
-func (b *builder) add(o workload.Op) int {
-	o.ID = len(b.ops) + 1
-	b.ops = append(b.ops, o)
-	return o.ID
-}
-
-// compute adds the computation until t.
-func (b *builder) compute(t int64) {
-	if t <= b.now {
-		return
-	}
-	b.calc = b.add(workload.Op{Kind: workload.Calc, Stream: computeStream, Nanos: t - b.now, After: b.pending})
-	b.pending, b.now = nil, t
-}
-
-// call adds a call that is ready between now and uncertain ns later.
-func (b *builder) call(u *unit, o workload.Op, uncertain int64) {
-	after := slices.Clone(b.pending)
-	if b.calc != 0 {
-		after = append([]int{b.calc}, after...)
-	}
-	if uncertain > 0 {
-		after = []int{b.add(workload.Op{Kind: workload.Calc, Stream: readyStream, MaxNanos: uncertain, After: after})}
-	}
-	key := fmt.Sprintf("stream %d", u.stream)
-	if u.stream < 0 {
-		key = "communicator " + o.Comm
-	}
-	name, ok := b.streams[key]
-	if !ok {
-		name = fmt.Sprintf("nccl%d", len(b.streams))
-		b.streams[key] = name
-	}
-	o.Stream, o.After = name, after
-	b.ids[u] = b.add(o)
-	if !u.hasKernel() { // the host was busy with the call
-		b.now = max(b.now, u.returned)
-	}
-}
-
 // timeline is the operations of a member, from its first call on. It starts skew ns later than the first rank;
 // negative if that is not known. made operations are already there.
 func (j *job) timeline(at int, skew int64, made int) ([]workload.Op, error) {
 	m := j.members[at]
 	list := m.moments(&j.left)
 	delete(m.recording.computes, m.process)
-	b := &builder{ops: make([]workload.Op, 0, j.options.Limit.Room(2*len(m.all))), streams: map[string]string{}, ids: map[*unit]int{}}
+	t := &perrank.Timeline{Ops: make([]workload.Op, 0, j.options.Limit.Room(2*len(m.all)))}
+	ids := map[*unit]int{}
 	started := false
 	for _, one := range list {
 		if one.call == nil {
-			if started && slices.ContainsFunc(one.joins, func(u *unit) bool { return b.ids[u] != 0 }) {
-				b.compute(one.from)
+			if started && slices.ContainsFunc(one.joins, func(u *unit) bool { return ids[u] != 0 }) {
+				t.Compute(one.from)
 				for _, u := range one.joins {
-					if id := b.ids[u]; id != 0 {
-						b.pending = append(b.pending, id)
-						delete(b.ids, u)
+					if id := ids[u]; id != 0 {
+						t.Pending = append(t.Pending, id)
+						delete(ids, u)
 					}
 				}
-				b.now = max(b.now, one.at)
+				t.Now = max(t.Now, one.at)
 			}
 			continue
 		}
@@ -235,22 +181,29 @@ func (j *job) timeline(at int, skew int64, made int) ([]workload.Op, error) {
 			continue
 		}
 		if !started {
-			started, b.now = true, one.sure
+			started, t.Now = true, one.sure
 			if skew > 0 {
-				b.calc = b.add(workload.Op{Kind: workload.Calc, Name: "starts later", Stream: computeStream, Nanos: skew})
+				t.StartLater(skew)
 			}
 		}
-		b.compute(one.sure)
+		t.Compute(one.sure)
 		if one.at > one.sure {
 			j.left.bounded++
 		}
 		if !one.call.hasKernel() {
 			j.left.hostOnly++
 		}
-		b.call(one.call, *o, one.at-one.sure)
-		if err := j.options.Limit.Check(made + len(b.ops)); err != nil {
+		stream := fmt.Sprintf("stream %d", one.call.stream)
+		if one.call.stream < 0 {
+			stream = "communicator " + o.Comm
+		}
+		ids[one.call] = t.Call(*o, stream, one.at-one.sure)
+		if err := j.options.Limit.Check(made + len(t.Ops)); err != nil {
 			return nil, err
 		}
+		if !one.call.hasKernel() { // the host was busy with the call
+			t.Now = max(t.Now, one.call.returned)
+		}
 	}
-	return b.ops, nil
+	return t.Ops, nil
 }
