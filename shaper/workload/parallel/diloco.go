@@ -86,11 +86,7 @@ func (d *DiLoCo) Workload() (*workload.Workload, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
 	}
-	samples := float64(d.Batch) * float64(max(d.Network.Tokens, 1))
-	work := 0.0
-	for _, b := range d.Network.Blocks {
-		work += float64(b.Work()) * samples
-	}
+	_, work := batchWork(d.Network, d.Batch)
 	c := d.Compute.clock(work)
 	j := newJob(fmt.Sprintf("diloco %s, %d workers, %s", d.Network.Name, d.Ranks/d.PerWorker, units.Count(d.InnerSteps, "inner step")), d.Ranks,
 		d.Network.Note(), c.note)

@@ -41,11 +41,7 @@ func (f *FSDP) Workload() (*workload.Workload, error) {
 	if err := checkOps(5*len(f.Network.Blocks)+2, f.Steps); err != nil {
 		return nil, err
 	}
-	samples := float64(f.Batch) * float64(max(f.Network.Tokens, 1))
-	work := 0.0
-	for _, b := range f.Network.Blocks {
-		work += float64(b.Work()) * samples
-	}
+	samples, work := batchWork(f.Network, f.Batch)
 	c := f.Compute.clock(work)
 	j := newJob(fmt.Sprintf("fsdp %s, %d ranks, batch %d", f.Network.Name, f.Ranks, f.Batch), f.Ranks,
 		f.Network.Note(), c.note,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/layers"
 )
 
 // The streams of the workloads.
@@ -62,6 +63,16 @@ func (c *Compute) clock(all float64) clock {
 		2e9 / (c.FLOPS * c.MFU),
 		fmt.Sprintf("computation: 6 floating point operations for each multiplication of a forward pass, at %g of %g TFLOPS", c.MFU, c.FLOPS/1e12),
 	}
+}
+
+// batchWork is how many samples a rank computes in a step, a token of a sequence being one, and their multiplications in a
+// forward pass of all blocks.
+func batchWork(n *layers.Network, batch int) (samples, multiplications float64) {
+	samples = float64(batch) * float64(max(n.Tokens, 1))
+	for i := range n.Blocks {
+		multiplications += float64(n.Blocks[i].Work()) * samples
+	}
+	return samples, multiplications
 }
 
 func (c clock) forward(multiplications float64) int64 {

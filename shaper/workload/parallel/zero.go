@@ -84,15 +84,11 @@ func (z *ZeRO) Workload() (*workload.Workload, error) {
 	if err := z.validate(); err != nil {
 		return nil, err
 	}
-	samples := float64(z.Batch) * float64(max(z.Network.Tokens, 1))
-	work := 0.0
-	for _, b := range z.Network.Blocks {
-		work += float64(b.Work()) * samples
-	}
+	samples, work := batchWork(z.Network, z.Batch)
 	c := z.Compute.clock(work)
 	j := newJob(fmt.Sprintf("zero-%d %s, %d ranks, batch %d", z.Stage, z.Network.Name, z.Ranks, z.Batch), z.Ranks, z.Network.Note(), c.note)
 	j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, z.notes()...)
-	s := &zeroStep{ZeRO: z, job: j, clock: c, samples: samples}
+	s := &zeroStep{ZeRO: z, job: j, clock: c, samples: samples, work: work}
 	for range z.Steps {
 		if z.Stage == 3 {
 			s.sharded()
@@ -177,7 +173,8 @@ type zeroStep struct {
 	job     *job
 	clock   clock
 	samples float64
-	updated []int // what the next step waits for: the parameters of the step before
+	work    float64 // multiplications of a forward pass
+	updated []int   // what the next step waits for: the parameters of the step before
 }
 
 // stream is where the calls of gradients are: their own stream, or that of the computation, which then waits for them.
@@ -194,10 +191,7 @@ func (s *zeroStep) coll(stream string, fn workload.Func, count int64, root int, 
 
 // replicated adds a step of stage 1 or 2: each rank has all parameters.
 func (s *zeroStep) replicated() {
-	work := 0.0
-	for _, b := range s.Network.Blocks {
-		work += float64(b.Work()) * s.samples
-	}
+	work := s.work
 	s.job.calc("forward", s.clock.forward(work), s.updated...)
 	var reduced []int
 	if s.Stage == 1 && !s.Overlap {

@@ -227,13 +227,13 @@ func (j *job) ranksOf(id uint64, size int, users []*member) (workload.Ranks, err
 	if size != len(users) {
 		return nil, fmt.Errorf("which ranks are in communicator %#x, of %d ranks, is not known: the recordings have calls of %d of them", id, size, len(users))
 	}
-	ranks := make(workload.Ranks, size)
+	ranks := slices.Repeat(workload.Ranks{-1}, size)
 	for i, m := range users { // in the order of the ranks of the job
 		at := i
 		if own, known := m.comms[id]; known {
 			at = own.rank
 		}
-		if ranks[at] != 0 && ranks[at] != m.number {
+		if ranks[at] >= 0 {
 			return nil, fmt.Errorf("two processes are rank %d of communicator %#x", at, id)
 		}
 		ranks[at] = m.number

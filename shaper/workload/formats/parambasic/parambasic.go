@@ -148,7 +148,7 @@ func (j *job) scan(f input.File, groups map[string]workload.Ranks) error {
 			ranks[i] = r
 			j.world = max(j.world, r+1)
 		}
-		id := string(e.Group)
+		id := e.group()
 		if known := groups[id]; known != nil && !slices.Equal(known, ranks) {
 			return fmt.Errorf("process group %s has the ranks %s and %s", id, known, ranks)
 		}
@@ -189,10 +189,7 @@ func (j *job) countRanks() error {
 
 // group is the process group of an entry, with its name.
 func (b *builder) group(e *entry) (pytorch.Group, error) {
-	id := string(e.Group)
-	if id == "" || id == "null" {
-		id = ""
-	}
+	id := e.group()
 	g := pytorch.Group{Name: workload.World, Ranks: e.ranks(), Size: e.World}
 	if id != "" {
 		g.Name = "pg" + strings.Trim(id, `"`)
@@ -211,6 +208,14 @@ func (b *builder) group(e *entry) (pytorch.Group, error) {
 	}
 	g.Size = max(len(g.Ranks), 1)
 	return g, nil
+}
+
+// group is the id of the process group, "" if the entry has none.
+func (e *entry) group() string {
+	if id := string(e.Group); id != "null" {
+		return id
+	}
+	return ""
 }
 
 func (e *entry) ranks() workload.Ranks {

@@ -3,7 +3,9 @@
 package parambasic
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -213,7 +215,7 @@ func (b *builder) root(op *workload.Op, e *entry, g *pytorch.Group) {
 // message takes a send or receive.
 func (b *builder) message(op *workload.Op, e *entry, g *pytorch.Group) error {
 	if len(b.files) == 1 {
-		return fmt.Errorf("the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
+		return errors.New("the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
 	}
 	peer := e.Dst
 	if op.Kind == workload.Recv {
@@ -309,17 +311,9 @@ func (j *job) source() workload.Source {
 	note(j.unequal, "all-to-all", "the parts differ or are not recorded; the mean was taken")
 	note(j.noPeers, "message", "left out, the peer is not recorded")
 	note(j.refusedCalls, "call", "left out, such as "+j.refused)
-	for _, name := range sorted(j.foreign) {
+	for _, name := range slices.Sorted(maps.Keys(j.foreign)) {
 		note(j.foreign[name], "call", fmt.Sprintf("of %q, which is not known: left out", name))
 	}
 	note(j.strange, "entry", "neither comms nor compute: left out")
 	return s
-}
-
-func sorted(m map[string]int) (names []string) {
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
