@@ -132,11 +132,7 @@ func (c *converter) source() workload.Source {
 	if d.Library != "" {
 		s.Hardware = "NCCL " + d.Library
 	}
-	missing := func(when bool, format string, args ...any) {
-		if when {
-			s.Missing = append(s.Missing, fmt.Sprintf(format, args...))
-		}
-	}
+	missing := input.Sentences(&s.Missing)
 	missing(c.single && c.World > 1, "what other ranks do: all %d are taken to do what rank %d did, at the same times", c.World, d.Rank)
 	missing(true, "what the host did between two calls: that time is a computation, also if the host waited for a call")
 	missing(!c.single, "how the clocks of the hosts differ: each rank begins with its first call")

@@ -226,11 +226,7 @@ func (r *reader) source(ranks int) workload.Source {
 		"which tensors are one call: those whose activities begin and end together are taken to be",
 		"process sets: all ranks are taken to take part",
 	}}
-	missing := func(when bool, format string, args ...any) {
-		if when {
-			s.Missing = append(s.Missing, fmt.Sprintf(format, args...))
-		}
-	}
+	missing := input.Sentences(&s.Missing)
 	missing(ranks > 1, "what other ranks do: all %d are taken to do what rank 0 did", ranks)
 	missing(r.rootless > 0, "the root of %s: rank 0 is taken", units.Count(r.rootless, "broadcast"))
 	missing(!r.negotiated, "when tensors were ready: there is no negotiation, and the begin of an operation is taken")

@@ -3,6 +3,7 @@
 package input
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -13,6 +14,15 @@ func Counts(notes *[]string) func(n int, what, why string) {
 	return func(n int, what, why string) {
 		if n > 0 {
 			*notes = append(*notes, units.Count(n, what)+": "+why)
+		}
+	}
+}
+
+// Sentences returns a function that appends a formatted sentence to list when it is true.
+func Sentences(list *[]string) func(when bool, format string, args ...any) {
+	return func(when bool, format string, args ...any) {
+		if when {
+			*list = append(*list, fmt.Sprintf(format, args...))
 		}
 	}
 }

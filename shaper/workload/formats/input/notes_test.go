@@ -19,6 +19,16 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+func TestSentences(t *testing.T) {
+	var list []string
+	missing := Sentences(&list)
+	missing(true, "the root of %d calls", 3)
+	missing(false, "the type")
+	if !slices.Equal(list, []string{"the root of 3 calls"}) {
+		t.Errorf("%q", list)
+	}
+}
+
 func TestNames(t *testing.T) {
 	var names Names
 	line := "a long line with AllReduce in it"

@@ -18,11 +18,7 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 	if v := j.ranks[0].ncclVersion; v != "" {
 		s.Hardware += ", NCCL " + v
 	}
-	missing := func(when bool, format string, args ...any) {
-		if when {
-			s.Missing = append(s.Missing, fmt.Sprintf(format, args...))
-		}
-	}
+	missing := input.Sentences(&s.Missing)
 	note := input.Counts(&s.Notes)
 	one, calls := len(j.rows) == 1 && j.world > 1, len(j.comms.Comms) > 0
 	exact := slices.ContainsFunc(j.ranks, func(r *rank) bool { return len(r.syncs) > 0 })

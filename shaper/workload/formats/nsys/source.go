@@ -31,11 +31,7 @@ func (j *job) source() workload.Source {
 	if n := len(files) - 1; n > 0 {
 		s.File += fmt.Sprintf(" and %d more", n)
 	}
-	missing := func(when bool, format string, args ...any) {
-		if when {
-			s.Missing = append(s.Missing, fmt.Sprintf(format, args...))
-		}
-	}
+	missing := input.Sentences(&s.Missing)
 	missing(true, "the type of the elements")
 	missing(len(j.members) == 1 && j.world > 1, "what other ranks do: all %d are taken to do what rank %d did, at the same times", j.world, j.members[0].number)
 	missing(j.guessed > 0 && j.world > 1, "the rank of %s (ncclCommInitRank was not recorded): they are in the order of the recordings", units.Count(j.guessed, "process"))

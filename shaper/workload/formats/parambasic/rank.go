@@ -291,11 +291,7 @@ func (j *job) source() workload.Source {
 	} else if j.world > 1 {
 		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.world))
 	}
-	missing := func(when bool, format string, args ...any) {
-		if when {
-			s.Missing = append(s.Missing, fmt.Sprintf(format, args...))
-		}
-	}
+	missing := input.Sentences(&s.Missing)
 	missing(j.timed == 0, "no computation between the calls is known: they follow each other on their process groups")
 	missing(j.timed > 0, "whether the GPU or the host was busy between calls: that time is a computation")
 	missing(j.waits > 0, "how long the host waited: the computation after %s is between 0 and the time to the next entry", units.Count(j.waits, "wait"))
