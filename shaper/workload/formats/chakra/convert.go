@@ -5,7 +5,6 @@ package chakra
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -295,10 +294,7 @@ func (j *job) message(t *trace, n *node) (*workload.Op, error) {
 
 // source says what the traces do not.
 func (j *job) source(traces []*trace) workload.Source {
-	s := workload.Source{Kind: "chakra", File: filepath.Base(traces[0].file), Missing: []string{"the type of the elements", "roots and reduction operators"}}
-	if n := len(traces) - 1; n > 0 {
-		s.File += fmt.Sprintf(" and %d more", n)
-	}
+	s := workload.Source{Kind: "chakra", File: input.Title(traces[0].file, len(traces)), Missing: []string{"the type of the elements", "roots and reduction operators"}}
 	missing := func(when bool, text string) {
 		if when {
 			s.Missing = append(s.Missing, text)

@@ -4,7 +4,6 @@ package flightrec
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -125,10 +124,7 @@ func (c *converter) why() string {
 // source says where the workload is from, and what the dumps do not say.
 func (c *converter) source() workload.Source {
 	d := c.Dumps[0]
-	s := workload.Source{Kind: "flightrec", File: filepath.Base(d.File)}
-	if n := len(c.Dumps) - 1; n > 0 {
-		s.File += fmt.Sprintf(" and %d more", n)
-	}
+	s := workload.Source{Kind: "flightrec", File: input.Title(d.File, len(c.Dumps))}
 	if d.Library != "" {
 		s.Hardware = "NCCL " + d.Library
 	}

@@ -4,7 +4,6 @@ package flightrec
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -32,7 +31,7 @@ func (r *reader) json(in *input.Reader, d *Dump) error {
 			return j.Array(func() error {
 				var rec record
 				if err := j.Decode(&rec); err != nil {
-					if wrong := new(json.UnmarshalTypeError); !errors.As(err, &wrong) {
+					if !input.IsWrongType(err) {
 						return err
 					}
 					rec.wrongTypes = true

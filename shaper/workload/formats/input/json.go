@@ -19,6 +19,13 @@ const maxDepth = 10_000
 // ErrCut is the error of a JSON file that ends in the middle.
 var ErrCut = errors.New("the file ends in the middle: it was cut")
 
+// IsWrongType tells whether a field of a record has a value of another type than expected. The decoder has then read the
+// whole record, and goes on after it.
+func IsWrongType(err error) bool {
+	wrong := new(json.UnmarshalTypeError)
+	return errors.As(err, &wrong)
+}
+
 // JSON reads a JSON file piece by piece.
 type JSON struct {
 	*json.Decoder

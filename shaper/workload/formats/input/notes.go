@@ -4,10 +4,20 @@ package input
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 )
+
+// Title names the files of a workload in its source: the first one, and how many more there are.
+func Title(first string, files int) string {
+	title := filepath.Base(first)
+	if files > 1 {
+		title += fmt.Sprintf(" and %d more", files-1)
+	}
+	return title
+}
 
 // Counts returns a function that appends a note on n things, such as "3 calls: left out", to notes, unless n is 0.
 func Counts(notes *[]string) func(n int, what, why string) {

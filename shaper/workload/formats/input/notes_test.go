@@ -8,6 +8,14 @@ import (
 	"unsafe"
 )
 
+func TestTitle(t *testing.T) {
+	for files, want := range map[int]string{1: "rank0.json", 3: "rank0.json and 2 more"} {
+		if got := Title("traces/rank0.json", files); got != want {
+			t.Errorf("%d files: %q, want %q", files, got, want)
+		}
+	}
+}
+
 func TestCounts(t *testing.T) {
 	var notes []string
 	note := Counts(&notes)

@@ -9,12 +9,10 @@ package inspector
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -131,7 +129,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		return nil, err
 	}
 	s := &w.Head.Source
-	s.Kind, s.File = "inspector", filepath.Base(files[0].Name)
+	s.Kind, s.File = "inspector", input.Title(files[0].Name, len(files))
 	if r.nodes > 0 {
 		s.Hardware = units.Count(r.nodes, "node")
 	}
@@ -152,7 +150,7 @@ func (r *reader) read(f input.File) error {
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			r.cut++
 			return nil
-		case err != nil && !wrongType(err):
+		case err != nil && !input.IsWrongType(err):
 			return j.Wrap(err)
 		case err != nil || rec.Header == nil || rec.Coll == nil && rec.P2P == nil:
 			r.strange++
@@ -162,12 +160,6 @@ func (r *reader) read(f input.File) error {
 			return j.Wrap(err)
 		}
 	}
-}
-
-// wrongType says whether a field had a value of another type; the decoder then goes on after the record.
-func wrongType(err error) bool {
-	var wrong *json.UnmarshalTypeError
-	return errors.As(err, &wrong)
 }
 
 func (r *reader) record(rec *record) error {

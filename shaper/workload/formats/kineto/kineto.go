@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -369,13 +368,4 @@ func (j *job) op(w *row, k int) ([]workload.Op, error) {
 		j.left.unequal++
 	}
 	return []workload.Op{op}, nil
-}
-
-// fileNames are the names of the files, for people.
-func (j *job) fileNames() string {
-	name := filepath.Base(j.ranks[0].file)
-	if n := len(j.ranks) - 1; n > 0 {
-		name = fmt.Sprintf("%s and %d more", name, n)
-	}
-	return name
 }

@@ -4,7 +4,6 @@ package kineto
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -191,9 +190,8 @@ const maxLaunches = 4 << 20
 func (r *rank) readEvent(j *input.JSON) error {
 	var e event
 	err := j.Decode(&e)
-	wrongType := new(json.UnmarshalTypeError)
 	switch {
-	case errors.As(err, &wrongType), err == nil && e.Phase == "X" && e.Start == noTime:
+	case input.IsWrongType(err), err == nil && e.Phase == "X" && e.Start == noTime:
 		r.unreadable++
 		return nil
 	case err != nil:

@@ -14,7 +14,7 @@ import (
 
 // source says where the workload is from, and what the traces do not say.
 func (j *job) source(steps int, forced bool, w waiting) workload.Source {
-	s := workload.Source{Kind: "kineto", File: j.fileNames(), Hardware: j.ranks[0].hardware}
+	s := workload.Source{Kind: "kineto", File: input.Title(j.ranks[0].file, len(j.ranks)), Hardware: j.ranks[0].hardware}
 	if v := j.ranks[0].ncclVersion; v != "" {
 		s.Hardware += ", NCCL " + v
 	}

@@ -7,7 +7,6 @@ package nccllog
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -40,7 +39,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		return nil, err
 	}
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: l.ranks, Comms: comms}}
-	w.Head.Source = workload.Source{Kind: "nccllog", File: filepath.Base(files[0].Name), Notes: l.notes()}
+	w.Head.Source = workload.Source{Kind: "nccllog", File: input.Title(files[0].Name, len(files)), Notes: l.notes()}
 	for _, text := range l.variables {
 		name, _, _ := strings.Cut(text, "=")
 		if !slices.Contains(workload.NCCLVariables(), name) {

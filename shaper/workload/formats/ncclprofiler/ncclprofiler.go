@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -53,7 +52,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Head.Source.Kind, w.Head.Source.File = "ncclprofiler", filepath.Base(files[0].Name)
+	w.Head.Source.Kind, w.Head.Source.File = "ncclprofiler", input.Title(files[0].Name, len(files))
 	return w, nil
 }
 

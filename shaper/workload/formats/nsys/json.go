@@ -103,8 +103,7 @@ func readJSON(f input.File, limit *input.Limit) (*recording, error) {
 	for j.More() {
 		var e event
 		err := j.Decode(&e)
-		wrongType := new(json.UnmarshalTypeError)
-		if errors.As(err, &wrongType) || errors.Is(err, errNumber) {
+		if input.IsWrongType(err) || errors.Is(err, errNumber) {
 			r.foreign++
 			continue
 		}

@@ -3,9 +3,6 @@
 package nsys
 
 import (
-	"fmt"
-	"path/filepath"
-
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -14,7 +11,7 @@ import (
 // source says where the workload is from, and what the recordings do not say.
 func (j *job) source() workload.Source {
 	first := j.members[0].recording
-	s := workload.Source{Kind: "nsys", File: filepath.Base(first.file), Hardware: first.hardware}
+	s := workload.Source{Kind: "nsys", Hardware: first.hardware}
 	files := map[*recording]bool{}
 	kernels, unknown, cut := 0, 0, 0
 	noComm := false
@@ -28,9 +25,7 @@ func (j *job) source() workload.Source {
 			noComm = noComm || !u.calls[0].payload.has[fieldComm]
 		}
 	}
-	if n := len(files) - 1; n > 0 {
-		s.File += fmt.Sprintf(" and %d more", n)
-	}
+	s.File = input.Title(first.file, len(files))
 	missing := input.Sentences(&s.Missing)
 	missing(true, "the type of the elements")
 	missing(len(j.members) == 1 && j.world > 1, "what other ranks do: all %d are taken to do what rank %d did, at the same times", j.world, j.members[0].number)

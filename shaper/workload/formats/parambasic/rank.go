@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -285,10 +284,8 @@ func (e *entry) marker() string {
 
 // source says what the traces do not.
 func (j *job) source() workload.Source {
-	s := workload.Source{Kind: "parambasic", File: filepath.Base(j.files[0].Name), Missing: []string{"reduction operators: sum is taken"}}
-	if n := len(j.files) - 1; n > 0 {
-		s.File += fmt.Sprintf(" and %d more", n)
-	} else if j.world > 1 {
+	s := workload.Source{Kind: "parambasic", File: input.Title(j.files[0].Name, len(j.files)), Missing: []string{"reduction operators: sum is taken"}}
+	if len(j.files) == 1 && j.world > 1 {
 		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.world))
 	}
 	missing := input.Sentences(&s.Missing)

@@ -278,13 +278,11 @@ func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
 
 // source says what the traces do not.
 func (j *job) source() workload.Source {
-	s := workload.Source{Kind: "pytorchet", File: filepath.Base(j.traces[0].file), Missing: []string{
+	s := workload.Source{Kind: "pytorchet", File: input.Title(j.traces[0].file, len(j.traces)), Missing: []string{
 		"no computation between the calls is known: they follow each other; give the profiler's traces of the same run too",
 		"roots and reduction operators",
 	}}
-	if n := len(j.traces) - 1; n > 0 {
-		s.File += fmt.Sprintf(" and %d more", n)
-	} else if j.ranks > 1 {
+	if len(j.traces) == 1 && j.ranks > 1 {
 		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.ranks))
 	}
 	if !j.steps {

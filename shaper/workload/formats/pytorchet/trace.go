@@ -5,7 +5,6 @@ package pytorchet
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,9 +100,8 @@ func (t *trace) uncalled() (n int, name string) {
 // readNode reads an element of nodes.
 func (t *trace) readNode(j *input.JSON) error {
 	var n node
-	wrongType := new(json.UnmarshalTypeError)
 	switch err := j.Decode(&n); {
-	case errors.As(err, &wrongType):
+	case input.IsWrongType(err):
 		t.unreadable++
 	case err != nil:
 		return err
