@@ -201,8 +201,8 @@ func (d *dimension) version1(links, nic, router string) error {
 		if err != nil || n < least || n%least != 0 {
 			return fmt.Errorf("has %q links for each NPU of a %s: must be a multiple of %d", links, d.block, least)
 		}
-		if rate := uint64(d.rate) * uint64(n/least); rate <= uint64(configs.MaxBandwidth) {
-			d.rate = units.Bandwidth(rate)
+		if times := units.Bandwidth(n / least); times <= configs.MaxBandwidth/d.rate {
+			d.rate *= times
 		} else {
 			return fmt.Errorf("has %s of %v for each NPU: a fabric has at most %v", units.Count(n, "link"), d.rate, configs.MaxBandwidth)
 		}

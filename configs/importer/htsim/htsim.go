@@ -70,19 +70,15 @@ func Read(text string, o found.Options) (*found.Fabric, error) {
 		return nil, err
 	}
 	out.Say("%s, %s; switches: %d in tier 0, %d in tier 1, %d in tier 2", units.Count(f.nodes, "host"), units.Count(f.tiers, "tier"), s.tors, s.aggs, s.cores)
-	if o.Nodes > f.nodes {
-		return nil, fmt.Errorf("has %s, --nodes asks for %d", units.Count(f.nodes, "host"), o.Nodes)
-	}
 	for i := range f.tiers {
 		if !f.tier[i].latencyGiven {
 			return nil, fmt.Errorf("tier %d has no Downlink_Latency_ns: htsim takes that of its flag -hop_latency; write it into the file", i)
 		}
 	}
 	g := f.graph(s)
-	if o.Nodes > 0 && o.Nodes < f.nodes {
-		out.Note("the first %d of %s, and the switches that their paths use", o.Nodes, units.Count(f.nodes, "host"))
+	if err := g.Take(o.Nodes, "host", out); err != nil {
+		return nil, err
 	}
-	g.First(o.Nodes)
 	if err := g.Apply(out); err != nil {
 		return nil, err
 	}
@@ -105,7 +101,7 @@ func (f *file) notes(out *found.Fabric) {
 		out.Note("queues, packets and congestion control are flags of htsim: here the queue is %v, and packets have %d bytes", out.Config.Link.Queue, out.Config.Link.MTU)
 	}
 	if f.tiers > 1 {
-		out.Note("how packets choose among equal paths is a flag of htsim; here each pair of NICs has one of them")
+		out.Note("how packets choose among equal paths is a flag of htsim; here each pair of NICs has one of them, with --ecmp flow each connection")
 	}
 }
 

@@ -2,7 +2,25 @@
 
 package netgraph
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/configs/importer/found"
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// Take leaves the first nodes, as many as the user asks for, and notes it. 0 leaves all. unit is what the file calls a node.
+func (g *Graph) Take(nodes int, unit string, out *found.Fabric) error {
+	switch {
+	case nodes > g.Nodes:
+		return fmt.Errorf("has %s, --nodes asks for %d", units.Count(g.Nodes, unit), nodes)
+	case nodes > 0 && nodes < g.Nodes:
+		out.Note("the first %d of %s, and the switches that their paths use", nodes, units.Count(g.Nodes, unit))
+	}
+	g.First(nodes)
+	return nil
+}
 
 // First leaves only the first nodes, and of the switches and trunks those that a shortest path between their NICs may use.
 // It does nothing if g has no more nodes.

@@ -108,13 +108,9 @@ func Read(text string, settings Settings, o found.Options) (*found.Fabric, error
 		return nil, err
 	}
 	out.Say("%s of %s, %s, %s, %s", units.Count(g.Nodes, "node"), units.Count(f.perServer, "GPU"), units.Count(f.switches, "switch"), units.Count(f.nvSwitches, "NVSwitch"), units.Count(len(f.cables), "link"))
-	if o.Nodes > g.Nodes {
-		return nil, fmt.Errorf("has %s, --nodes asks for %d", units.Count(g.Nodes, "node"), o.Nodes)
+	if err := g.Take(o.Nodes, "node", out); err != nil {
+		return nil, err
 	}
-	if o.Nodes > 0 && o.Nodes < g.Nodes {
-		out.Note("the first %d of %s, and the switches that their paths use", o.Nodes, units.Count(g.Nodes, "node"))
-	}
-	g.First(o.Nodes)
 	if err := g.Apply(out); err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	}
 	if !separate {
 		source.Notes = append(source.Notes, fmt.Sprintf("messages of different tags between two ranks wait for each other: there are more than %d tags of two ranks, "+
-			"and each would need a communicator", maxWays))
+			"and each would need a communicator", maxSeparate))
 	}
 	if n := c.misordered(); n > 0 && !separate {
 		source.Notes = append(source.Notes, units.Count(n, "pair")+" of ranks: messages are received in another order than they are sent in. "+
@@ -123,7 +123,7 @@ func (c *converter) op(r int, t *task) workload.Op {
 	if t.kind == workload.Recv {
 		from, to = to, from
 	}
-	name := pairName(from, to) + t.way
+	name := pairName(from, to) + t.suffix
 	if !c.known[name] {
 		c.known[name] = true
 		c.comms = append(c.comms, workload.Comm{Name: name, Ranks: workload.Ranks{from, to}})
@@ -190,7 +190,7 @@ func requirements(tasks []task, i int) (out []int, early bool) {
 
 // onOneStream says whether the operations of two tasks of a rank are on one stream.
 func onOneStream(a, b *task) bool {
-	return a.kind == b.kind && (a.kind == workload.Calc && a.cpu == b.cpu || a.kind != workload.Calc && a.peer == b.peer && a.way == b.way)
+	return a.kind == b.kind && (a.kind == workload.Calc && a.cpu == b.cpu || a.kind != workload.Calc && a.peer == b.peer && a.suffix == b.suffix)
 }
 
 // sorted orders tasks such that each comes after those that it requires, by priority where that leaves a choice.

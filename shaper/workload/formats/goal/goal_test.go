@@ -86,7 +86,7 @@ func TestTags(t *testing.T) {
 // NCCL matches in order, so receives are put into the order of the sends if there are too many tags for communicators.
 func TestReceivesAreOrderedByTags(t *testing.T) {
 	var sends, receives strings.Builder
-	for i := range maxWays + 1 {
+	for i := range maxSeparate + 1 {
 		fmt.Fprintf(&sends, "l%d: send 4b to 1 tag %d\n", i, i)
 		fmt.Fprintf(&receives, "l%d: recv 4b from 0 tag %d\n", i, i)
 	}

@@ -54,14 +54,14 @@ func (p *program) orderReceives() {
 	}
 }
 
-// maxWays is the number of communicators up to which each tag of two ranks has its own. A file may have a tag for each message.
-const maxWays = 1024
+// maxSeparate is the number of communicators up to which each tag of two ranks has one of its own. A file may have a tag for each message.
+const maxSeparate = 1024
 
 // separateTags gives the tags of two ranks communicators of their own, if that makes few communicators: messages of different
 // tags do not wait for each other then, as in GOAL. It reports whether all tags are apart.
 func (p *program) separateTags() bool {
 	tags := map[[2]int]map[string]bool{} // by sender and receiver
-	ways := 0
+	comms := 0
 	each := func(f func(pair [2]int, t *task)) {
 		for r, tasks := range p.ranks {
 			for i := range tasks {
@@ -80,18 +80,18 @@ func (p *program) separateTags() bool {
 		}
 		if !tags[pair][t.tag] {
 			tags[pair][t.tag] = true
-			ways++
+			comms++
 		}
 	})
-	if ways == len(tags) {
+	if comms == len(tags) {
 		return true
 	}
-	if ways > maxWays {
+	if comms > maxSeparate {
 		return false
 	}
 	each(func(pair [2]int, t *task) {
 		if len(tags[pair]) > 1 {
-			t.way = "#" + t.tag
+			t.suffix = "#" + t.tag
 		}
 	})
 	return true

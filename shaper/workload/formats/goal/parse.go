@@ -27,7 +27,7 @@ type task struct {
 	amount   int64 // bytes, or ns
 	peer     int
 	tag      string
-	way      string // #tag if the messages of this tag have a communicator of their own
+	suffix   string // #tag if the messages of this tag have a communicator of their own
 	cpu      int
 	requires []int // tasks that must have ended
 	starts   []int // tasks that must have started (irequires)
