@@ -37,8 +37,11 @@ func Sentences(list *[]string) func(when bool, format string, args ...any) {
 	}
 }
 
-// maxNames is the number of texts that Names keeps, so that a file in which none comes twice takes bounded memory.
-const maxNames = 1 << 17
+// Names keeps at most maxNames texts of at most maxName bytes, so that a file in which none comes twice takes bounded memory.
+const (
+	maxNames = 1 << 17
+	maxName  = 1 << 10
+)
 
 // Names keeps one copy of each text that many records repeat. Its zero value is ready for use.
 type Names struct{ known map[string]string }
@@ -52,7 +55,7 @@ func (n *Names) Shared(text string) string {
 		n.known = map[string]string{}
 	}
 	text = strings.Clone(text)
-	if len(n.known) < maxNames {
+	if len(text) <= maxName && len(n.known) < maxNames {
 		n.known[text] = text
 	}
 	return text

@@ -4,6 +4,7 @@ package input
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -43,6 +44,10 @@ func TestNames(t *testing.T) {
 	first, again := names.Shared(line[17:26]), names.Shared("AllReduce")
 	if first != "AllReduce" || unsafe.StringData(first) != unsafe.StringData(again) || unsafe.StringData(first) == unsafe.StringData(line[17:]) {
 		t.Errorf("%q and %q are no copy that is shared", first, again)
+	}
+	names.Shared(strings.Repeat("x", maxName+1))
+	if len(names.known) != 1 {
+		t.Error("a long text is kept")
 	}
 	for i := range maxNames + 1 {
 		names.Shared(string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}))

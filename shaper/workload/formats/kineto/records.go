@@ -78,10 +78,10 @@ type rank struct {
 	syncs       map[int64]sync // by correlation of the wait
 	computes    []started      // kernels that are not NCCL's
 	steps       []step
-	unreadable  int               // events that were not understood
-	others      int               // calls of other backends than NCCL's
-	other       string            // one of them
-	texts       map[string]string // those that many events have, once
+	unreadable  int         // events that were not understood
+	others      int         // calls of other backends than NCCL's
+	other       string      // one of them
+	texts       input.Names // that many events have
 	lists       map[string]workload.Ranks
 	cutRanks    map[string]bool       // groups whose lists of ranks are cut
 	exchanged   map[string]*exchanged // without a process group, by library
@@ -93,7 +93,7 @@ type rank struct {
 func newRank(file string, limit *input.Limit) *rank {
 	return &rank{
 		file: file, limit: limit, number: -1, first: math.MaxInt64, last: math.MinInt64,
-		groups: map[string]pytorch.Group{}, syncs: map[int64]sync{}, texts: map[string]string{}, lists: map[string]workload.Ranks{},
+		groups: map[string]pytorch.Group{}, syncs: map[int64]sync{}, lists: map[string]workload.Ranks{},
 		cutRanks: map[string]bool{}, exchanged: map[string]*exchanged{}, libraries: libraries{},
 	}
 }
@@ -258,16 +258,7 @@ func (e *event) args(r *rank) (a args) {
 }
 
 // shared is one copy of a text that many events have.
-func (r *rank) shared(text string) string {
-	known, ok := r.texts[text]
-	if !ok && len(r.texts) < maxNames {
-		r.texts[text] = text
-	}
-	if ok {
-		return known
-	}
-	return text
-}
+func (r *rank) shared(text string) string { return r.texts.Shared(text) }
 
 // ranksOf are the ranks of a group by the arguments of a call, one copy of each list.
 func (r *rank) ranksOf(a *args) workload.Ranks {

@@ -304,6 +304,18 @@ func TestJSONWithKernels(t *testing.T) {
 }
 
 // Payloads that are exported as JSON are read too.
+func TestIsKernel(t *testing.T) {
+	for name, want := range map[string]string{
+		"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)": "AllReduce", "ncclDevKernel_SendRecv(ncclDevKernelArgs)": "SendRecv",
+		"ncclSymDevKernel_AllGather_LL(ncclSymDevArgs)": "AllGather", "ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32(ncclSymkDevWorkArgs)": "AllReduce",
+		"void cutlass::Kernel(int)": "", "ncclAllReduce": "",
+	} {
+		if is := isKernel(name); is != (want != "") || is && kernelKind(name) != want {
+			t.Errorf("%s: %v, %q", name, is, kernelKind(name))
+		}
+	}
+}
+
 func TestReadText(t *testing.T) {
 	p, ok := readText(`{"NCCL communicator ID":"10,862,765,398,172,683,776","Message size [bytes]":4096,"Reduction operation":"Max","x":[1]}`)
 	if !ok || p.values[fieldComm] != 10862765398172683776 || p.values[fieldBytes] != 4096 || p.values[fieldOp] != 2 || p.has[fieldPeer] {

@@ -115,9 +115,10 @@ func isRange(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "nccl") && name[4] >= 'A' && name[4] <= 'Z' && !strings.ContainsAny(name, " :(_")
 }
 
-// isKernel tells whether a kernel is NCCL's.
+// isKernel tells whether a kernel is NCCL's. Those of symmetric memory are ncclSymDevKernel in 2.27, ncclSymkDevKernel since
+// 2.28.
 func isKernel(name string) bool {
-	return strings.HasPrefix(name, "ncclKernel") || strings.HasPrefix(name, "ncclDevKernel") || strings.HasPrefix(name, "ncclSymk")
+	return strings.HasPrefix(name, "ncclKernel") || strings.HasPrefix(name, "ncclDevKernel") || strings.HasPrefix(name, "ncclSym")
 }
 
 // kernelKind is the part of a kernel's name that says what it does, such as AllReduce of
