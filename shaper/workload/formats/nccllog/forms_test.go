@@ -198,6 +198,49 @@ func TestWithoutInit(t *testing.T) {
 	}
 }
 
+// Without a line of INIT, ranks are the numbers of the GPUs where these tell the processes of one host apart; else they are in
+// the order of the log. Two ranks that have messages are those that are not each other's peers.
+func TestRanksWithoutInit(t *testing.T) {
+	const form = "%s:%d:%d [%d] NCCL INFO %s: opCount 0 sendbuff 0x7f recvbuff 0x9f count %d datatype 7 op 0 root %d comm 0x%d [nranks=%d] stream 0x1\n"
+	// three are processes on GPUs of hosts. The first one sends to the second one, which are the ranks from and to.
+	three := func(hosts string, devices [3]int, from, to int) (text string) {
+		for i, device := range devices {
+			text += fmt.Sprintf(form, hosts[i:i+1], i, i, device, "Gather", 5, 0, 1, 3)
+		}
+		return text + fmt.Sprintf(form, hosts[:1], 0, 0, devices[0], "Send", 4, to, 1, 3) +
+			fmt.Sprintf(form, hosts[1:2], 1, 1, devices[1], "Recv", 4, from, 1, 3)
+	}
+	for _, test := range []struct {
+		name, text, want, how string
+	}{
+		{"GPUs in another order", three("hhh", [3]int{2, 1, 0}, 2, 1), "comm0:Gather5 | comm0:Gather5 comm0:recv4@2 | comm0:Gather5 comm0:send4@1", "so it is the number of its GPU"},
+		{"on several hosts", three("abc", [3]int{1, 0, 2}, 0, 1), "comm0:Gather5 comm0:send4@1 | comm0:Gather5 comm0:recv4@0 | comm0:Gather5", "so they are in the order of the log"},
+		{"the same GPU", three("hhh", [3]int{0, 0, 0}, 0, 1), "comm0:Gather5 comm0:send4@1 | comm0:Gather5 comm0:recv4@0 | comm0:Gather5", "so they are in the order of the log"},
+		{"one thread for two GPUs", fmt.Sprintf(form, "h", 1, 1, 1, "Send", 4, 0, 1, 2) + fmt.Sprintf(form, "h", 1, 1, 1, "Recv", 4, 1, 2, 2),
+			"comm0:recv4@1 | comm0:send4@0", "so it is the one that its messages do not go to"},
+		{"messages against the numbers of the GPUs", fmt.Sprintf(form, "h", 1, 1, 0, "Recv", 4, 0, 1, 2) + fmt.Sprintf(form, "h", 2, 2, 1, "Send", 4, 1, 1, 2),
+			"comm0:send4@1 | comm0:recv4@0", "so it is the one that its messages do not go to"},
+		{"messages to itself too", fmt.Sprintf(form, "h", 1, 1, 0, "Send", 4, 0, 1, 2) + fmt.Sprintf(form, "h", 1, 1, 0, "Recv", 4, 0, 1, 2) +
+			fmt.Sprintf(form, "h", 1, 1, 0, "Send", 4, 1, 1, 2) + fmt.Sprintf(form, "h", 1, 1, 0, "Recv", 4, 1, 1, 2) +
+			fmt.Sprintf(form, "h", 2, 2, 1, "Send", 4, 0, 1, 2) + fmt.Sprintf(form, "h", 2, 2, 1, "Recv", 4, 0, 1, 2) +
+			fmt.Sprintf(form, "h", 2, 2, 1, "Send", 4, 1, 1, 2) + fmt.Sprintf(form, "h", 2, 2, 1, "Recv", 4, 1, 1, 2),
+			"comm0:send4@0 comm0:recv4@0 comm0:send4@1 comm0:recv4@1 | comm0:send4@0 comm0:recv4@0 comm0:send4@1 comm0:recv4@1",
+			"so it is the number of its GPU"},
+		{"RCCL says the rank", strings.ReplaceAll(fmt.Sprintf(form, "h", 1, 1, 0, "Send", 4, 0, 1, 2), "0x1\n", "0x1 task 0 globalrank 1\n") +
+			strings.ReplaceAll(fmt.Sprintf(form, "h", 2, 2, 1, "Recv", 4, 1, 1, 2), "0x1\n", "0x1 task 0 globalrank 0\n"),
+			"comm0:recv4@1 | comm0:send4@0", "they follow each other on their streams"},
+	} {
+		got, notes := callsOf(t, test.text)
+		w, err := read(input.Options{}, test.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if how := w.Head.Source.Missing[len(w.Head.Source.Missing)-1]; strings.Join(got, " | ") != test.want || notes != "" || !strings.HasSuffix(how, test.how) {
+			t.Errorf("%s: %s; %s; %s", test.name, strings.Join(got, " | "), notes, how)
+		}
+	}
+}
+
 // Up to 2.17 NCCL printed no id: the communicators of all ranks are told apart by their order.
 func TestSeveralWithoutID(t *testing.T) {
 	var logs []string
@@ -227,13 +270,13 @@ func TestLaunchers(t *testing.T) {
 		for i := range 3 {
 			for r, host := range []string{"nodea", "nodeb"} {
 				before := strings.ReplaceAll(prefix, "%", fmt.Sprint(r))
-				fmt.Fprintf(&b, before+line, host, 100+r, 100+r, r, stamp, i, 100+i, []string{"0xa0", "0xb0"}[r], ending)
+				fmt.Fprintf(&b, before+line, host, 100+r, 100+r, r, stamp, i, 100+i, []string{"0xa0", "0xb0"}[r], strings.ReplaceAll(ending, "%", fmt.Sprint(r)))
 			}
 		}
 		return b.String()
 	}
 	forms := map[string]string{
-		"RCCL":            job("", "", " task 0 globalrank 0\n"),
+		"RCCL":            job("", "", " task 0 globalrank %\n"),
 		"RCCL with times": job("", "1558545003174220 ", "\n"),
 		"Windows":         job("", "", "\r\n"),
 		"grep --color":    strings.ReplaceAll(job("", "", "\n"), "AllReduce", "\x1b[01;31m\x1b[KAllReduce\x1b[m\x1b[K"),

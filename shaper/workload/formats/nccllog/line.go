@@ -9,9 +9,10 @@ import (
 )
 
 // callFields are the parts of NCCL's line of a call. They are as NCCL prints them, but for opCount, which
-// it prints in hexadecimal.
+// it prints in hexadecimal. Only RCCL says the rank.
 type callFields struct {
 	name, count, datatype, op, root, comm, ranks, stream string
+	rank                                                 string // in the communicator; "" if the line does not say
 	opCount                                              uint64
 }
 
@@ -56,6 +57,8 @@ func parseCall(text string) (c callFields, ok bool) {
 			c.comm = value
 		case "stream":
 			c.stream = value
+		case "globalrank":
+			c.rank = value
 		case "sendbuff", "recvbuff", "acc":
 		default:
 			if c.stream == "" {

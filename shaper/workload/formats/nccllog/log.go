@@ -31,6 +31,7 @@ type member struct {
 
 // caller is a rank of the job: a GPU of a process.
 type caller struct {
+	gpu
 	number int // in the order of the log
 	rank   int
 	calls  []*call // in the order of the log
@@ -61,7 +62,8 @@ type log struct {
 	foreignOps int
 	timed      bool // each line has a time with a fraction of a second
 	untimed    bool
-	guessed    int            // callers whose rank is not known, so that they are in the order of the log
+	guessed    int            // callers whose rank no line of INIT says
+	guessedBy  string         // how their ranks were found, as the end of a sentence; "" in the order of the log
 	unknown    map[string]int // calls of functions that are no collectives, by name
 	first      time.Time
 	variables  []string // that NCCL took from the environment, as NAME=VALUE
@@ -248,6 +250,9 @@ func (l *log) call(process, current string, c *callFields, line string) error {
 	}
 	if len(m.calls) == 0 {
 		m.current = l.names.Shared(current)
+	}
+	if rank, err := strconv.Atoi(c.rank); err == nil && m.rank < 0 && rank >= 0 && rank < size {
+		m.rank = rank
 	}
 	m.calls = append(m.calls, call{op: op, member: m, opCount: c.opCount, number: l.calls, stream: l.names.Shared(c.stream), at: l.time(line)})
 	l.calls++

@@ -5,6 +5,7 @@
 package nccllog
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,8 +57,8 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		w.Head.Source.Missing = append(w.Head.Source.Missing, "no computation between the calls is known: they follow each other on their streams")
 	}
 	if l.guessed > 0 {
-		w.Head.Source.Missing = append(w.Head.Source.Missing,
-			fmt.Sprintf("the rank of %s: no line of INIT says it, so they are in the order of the log", units.Count(l.guessed, "process")))
+		w.Head.Source.Missing = append(w.Head.Source.Missing, fmt.Sprintf("the rank of %s: no line of INIT says it, %s",
+			units.Count(l.guessed, "process"), cmp.Or(l.guessedBy, "so they are in the order of the log")))
 	}
 	if len(lists) == 1 && l.ranks > 1 {
 		if slices.ContainsFunc(lists[0], func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -29,7 +30,7 @@ func (l *log) assign() {
 	add := func(g gpu) *caller {
 		c := known[g]
 		if c == nil {
-			c = &caller{number: len(known), rank: -1}
+			c = &caller{gpu: g, number: len(known), rank: -1}
 			known[g] = c
 		}
 		return c
@@ -105,11 +106,18 @@ func (l *log) place(file string, o input.Options) error {
 	return nil
 }
 
-// guess gives the callers without a line of INIT the ranks that the others do not have, in the order of the log.
+// guess gives the callers without a line of INIT the ranks that the others do not have, in the order of the log. If there is
+// no such line at all, the numbers of the GPUs and the peers of the calls may say more.
 func (l *log) guess() {
 	taken := map[int]bool{}
 	for _, c := range l.callers {
+		if c.rank < 0 {
+			l.guessed++
+		}
 		taken[c.rank] = true
+	}
+	if l.guessed == l.ranks && (l.guessByPeers() || l.guessByDevices()) {
+		return
 	}
 	next := 0
 	for _, c := range l.callers {
@@ -121,8 +129,62 @@ func (l *log) guess() {
 		}
 		c.rank = next
 		next++
-		l.guessed++
 	}
+}
+
+// guessByPeers gives two callers their ranks if one has only messages to and from one rank, which is the other caller.
+func (l *log) guessByPeers() bool {
+	if l.ranks != 2 {
+		return false
+	}
+	first, second := l.onlyPeer(l.callers[0]), l.onlyPeer(l.callers[1])
+	if first < 0 {
+		first = 1 - second
+	}
+	if first < 0 || first > 1 || second == first {
+		return false
+	}
+	l.callers[0].rank, l.callers[1].rank = 1-first, first
+	l.guessedBy = "so it is the one that its messages do not go to"
+	return true
+}
+
+// onlyPeer is the one rank to which and from which a caller has messages, or -1.
+func (l *log) onlyPeer(of *caller) int {
+	peer := -1
+	for _, m := range l.members {
+		if m.caller != of {
+			continue
+		}
+		for i := range m.calls {
+			switch o := m.calls[i].op; {
+			case o.Kind == workload.Coll || o.Peer == peer:
+			case peer >= 0:
+				return -1
+			default:
+				peer = o.Peer
+			}
+		}
+	}
+	return peer
+}
+
+// guessByDevices gives each caller the number of its GPU, as launchers do it on one host.
+func (l *log) guessByDevices() bool {
+	ranks := make([]int, 0, len(l.callers))
+	host, _, _ := strings.Cut(l.callers[0].process, ":")
+	for _, c := range l.callers {
+		device, err := strconv.Atoi(c.device)
+		if err != nil || device >= l.ranks || slices.Contains(ranks, device) || !strings.HasPrefix(c.process, host+":") {
+			return false
+		}
+		ranks = append(ranks, device)
+	}
+	for i, c := range l.callers {
+		c.rank = ranks[i]
+	}
+	l.guessedBy = "so it is the number of its GPU"
+	return true
 }
 
 // communicator is a communicator with those of its ranks that are known.
