@@ -248,9 +248,8 @@ func (o *expectOptions) forecast(ctx context.Context, g *global, t *expectTable,
 	}
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
-	if log != nil && log.Nodes() > 0 && log.Nodes() != report.Nodes {
-		report.Notes = append(report.Notes, fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d",
-			units.Count(log.Nodes(), "host"), report.Nodes, log.Nodes()))
+	if log != nil {
+		report.Notes = append(report.Notes, otherNodes(log.Nodes(), report.Nodes)...)
 	}
 	notes, err := e.Notes()
 	if err != nil {
@@ -264,6 +263,18 @@ func (o *expectOptions) forecast(ctx context.Context, g *global, t *expectTable,
 		report.Verdict = verdict.Incomplete
 	}
 	return report, failed
+}
+
+// otherNodes is a note if the ranks of a log were on another number of hosts than here. hosts is 0 if the log does not say it.
+func otherNodes(hosts, nodes int) []string {
+	switch hosts {
+	case 0, nodes:
+		return nil
+	case 1:
+		return []string{fmt.Sprintf("the ranks of the log were on 1 host, here they are on %d: its times are those of what joins the GPUs of a host, "+
+			"and the links of a fabric are between nodes", nodes)}
+	}
+	return []string{fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d", units.Count(hosts, "host"), nodes, hosts)}
 }
 
 // openTable opens a file that the user named.

@@ -3,6 +3,7 @@
 package emulate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -43,9 +44,9 @@ func (l *Log) Each(c nccl.Collective) (logs []*Log, collectives []nccl.Collectiv
 	var unknown []string
 	for i := range l.all.Tests {
 		t := &l.all.Tests[i]
-		of, known := collectiveOf(t, c)
-		if !known {
-			unknown = append(unknown, fmt.Sprintf("line %d%s", t.Line, nameOf(t)))
+		of, err := collectiveOf(t, c)
+		if err != nil {
+			unknown = append(unknown, fmt.Sprintf("line %d%s: %v", t.Line, nameOf(t), err))
 			continue
 		}
 		logs, collectives = append(logs, &Log{table: t, all: l.all, each: true}), append(collectives, of)
@@ -53,20 +54,22 @@ func (l *Log) Each(c nccl.Collective) (logs []*Log, collectives []nccl.Collectiv
 	if len(logs) == 0 {
 		return nil, nil, fmt.Errorf("no table names its collective or can be of %v: %s", c, l.others(nil))
 	}
-	logs[0].first, logs[0].unknown = true, strings.Join(unknown, ", ")
+	logs[0].first, logs[0].unknown = true, strings.Join(unknown, "; ")
 	return logs, collectives, nil
 }
 
 // collectiveOf is the collective of a table: the one that it names, else c if it can be of that, else the only one that it
-// can be of.
-func collectiveOf(t *testslog.Test, c nccl.Collective) (of nccl.Collective, known bool) {
+// can be of. The error says why the table is not judged.
+func collectiveOf(t *testslog.Test, c nccl.Collective) (of nccl.Collective, err error) {
 	if t.Name != "" {
-		of, err := nccl.ParseCollective(t.Name)
-		return of, err == nil && fits(t, of) == nil
+		if of, err = nccl.ParseCollective(t.Name); err == nil {
+			err = fits(t, of)
+		}
+		return of, err
 	}
 	can := func(c nccl.Collective) bool { return fits(t, c) == nil && likely(t, c) }
 	if can(c) {
-		return c, true
+		return c, nil
 	}
 	n := 0
 	for i := range nccl.Collectives() {
@@ -74,7 +77,10 @@ func collectiveOf(t *testslog.Test, c nccl.Collective) (of nccl.Collective, know
 			of, n = nccl.Collective(i), n+1
 		}
 	}
-	return of, n == 1
+	if n != 1 {
+		err = errors.New("no line says of which collective")
+	}
+	return of, err
 }
 
 // fits says why a table cannot be of a collective, nil if it can. nccl-tests writes none, or nothing, if nothing is
@@ -138,7 +144,7 @@ func (l *Log) Notes() (notes []string) {
 		add(1, "the log has %d tables: judged is that of line %d%s, not judged %s: --all judges all", len(l.all.Tests), t.Line, nameOf(t), others)
 	}
 	if l.unknown != "" {
-		add(1, "not judged is %s: no line says of which collective", l.unknown)
+		add(1, "not judged is %s", l.unknown)
 	}
 	if t.Assumed {
 		add(1, "no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, algbw, busbw, #wrong)")

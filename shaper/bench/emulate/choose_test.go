@@ -166,6 +166,14 @@ func TestEach(t *testing.T) {
 	if notes := logs[0].Notes(); len(notes) != 1 || !strings.Contains(notes[0], "not judged is line 6 (redop sum): no line says of which collective") {
 		t.Errorf("%q", notes)
 	}
+	// rccl-tests has a collective that NCCL has not.
+	named := func(name string) string {
+		return "# Collective test starting: " + name + "\n" + "1048576 131072 float none -1 100 10.49 5.24 0 100 10.49 5.24 N/A\n"
+	}
+	logs, _, err = readLog(t, named("alltoall_perf")+named("alltoallv_perf")).Each(nccl.AllToAll)
+	if err != nil || len(logs) != 1 || !strings.HasPrefix(strings.Join(logs[0].Notes(), "; "), `not judged is line 3 (alltoallv): there is no collective "alltoallv"`) {
+		t.Errorf("%v %q", err, logs[0].Notes())
+	}
 	_, second, _ := strings.Cut(unnamed, "15.73 0\n")
 	if _, _, err := readLog(t, second).Each(nccl.AllToAll); err == nil || !strings.Contains(err.Error(), "no table names its collective or can be of alltoall") {
 		t.Errorf("%v", err)

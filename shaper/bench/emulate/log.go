@@ -22,7 +22,7 @@ type Log struct {
 	empty   int           // rows of 0 bytes
 	each    bool          // each table of all is judged
 	first   bool          // of them
-	unknown string        // names the tables of which the collective is not known, for the first
+	unknown string        // names the tables that are not judged, and why, for the first
 }
 
 // LogLine is a line of a log that is no whole row.

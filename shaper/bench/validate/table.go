@@ -99,9 +99,9 @@ func (t *Table) readHead(in *bufio.Reader) (lines int, err error) {
 func (t *Table) complete() error {
 	switch {
 	case t.Collective < 0:
-		return errors.New("the table does not say \"# collective: NAME\"")
+		return errors.New("the table does not say \"# collective: NAME\": add that line before it")
 	case t.Ranks == 0:
-		return errors.New("the table does not say \"# ranks: N\"")
+		return errors.New("the table does not say \"# ranks: N\": add that line before it")
 	case t.Nodes == 0:
 		t.Nodes = t.Ranks
 	}

@@ -41,8 +41,8 @@ func TestReadByteOrderMark(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
-		{"", `the table does not say "# collective: NAME"`},
-		{"# collective: all_reduce\nbytes,time_us\n4,1\n", `the table does not say "# ranks: N"`},
+		{"", `the table does not say "# collective: NAME": add that line before it`},
+		{"# collective: all_reduce\nbytes,time_us\n4,1\n", `the table does not say "# ranks: N": add that line before it`},
 		{"# collective: sum\n", "line 1: collective: "},
 		{"# ranks: 1\n", `line 1: ranks: "1" is not a number from 2 to`},
 		{head + "# nodes: 3\nbytes,time_us\n4,1\n", "4 ranks do not divide among 3 nodes"},
