@@ -109,6 +109,7 @@ func TestEntries(t *testing.T) {
 		sum: "1: AllReducecoll world 8 float32",
 		// sizes are of the tensors: what goes in and what comes out
 		`{"comms": "all_gather", "in_msg_size": 8, "out_msg_size": 32, "dtype": "Half", "world_size": 4}`:        "1: AllGathercoll world 8 float16",
+		`{"comms": "all_gather", "in_msg_size": 8, "out_msg_size": 32, "dtype": "float32", "world_size": 4}`:     "1: AllGathercoll world 8 float32",
 		`{"comms": "reduce_scatter", "in_msg_size": 32, "out_msg_size": 8, "dtype": "Half", "world_size": 4}`:    "1: ReduceScattercoll world 8 float16",
 		`{"comms": "all_to_all_single", "in_msg_size": 32, "out_msg_size": 32, "dtype": "int", "world_size": 4}`: "1: AllToAllcoll world 8 int32",
 		`{"comms": "reduce", "in_msg_size": 8, "out_msg_size": 8, "dtype": "int", "world_size": 4, "root": 3}`:   "1: Reducecoll world 8 int32 root 3",

@@ -144,19 +144,21 @@ func (c *Call) Rooted() bool {
 	return false
 }
 
-// dtypes are NCCL's names of PyTorch's types, by c10's name and by that of C.
+// dtypes are NCCL's names of PyTorch's types, by c10's name, by that of C and by that of Python, which PARAM takes too.
 var dtypes = map[string]string{
 	"float": "float32", "double": "float64", "half": "float16", "c10::half": "float16", "bfloat16": "bfloat16",
 	"c10::bfloat16": "bfloat16", "int": "int32", "long": "int64", "long int": "int64", "byte": "uint8", "char": "int8",
 	"unsigned char": "uint8", "signed char": "int8", "bool": "uint8", "float8_e4m3fn": "float8e4m3",
 	"float8_e5m2": "float8e5m2", "float8_e4m3fnuz": "float8e4m3", "float8_e5m2fnuz": "float8e5m2",
 	"c10::float8_e4m3fn": "float8e4m3", "c10::float8_e5m2": "float8e5m2",
+	"float16": "float16", "float32": "float32", "float64": "float64", "int8": "int8", "int32": "int32", "int64": "int64",
+	"uint8": "uint8", "uint32": "uint32", "uint64": "uint64",
 }
 
 // twice are types of which NCCL moves two elements of another type for each.
 var twice = map[string]string{
 	"complexfloat": "float32", "c10::complex<float>": "float32", "complexdouble": "float64", "c10::complex<double>": "float64",
-	"short": "uint8", "uint16": "uint8", "complexhalf": "float16",
+	"short": "uint8", "int16": "uint8", "uint16": "uint8", "complexhalf": "float16",
 }
 
 // Op is the operation of the call, with the type and the count of NCCL's call, for a group of n ranks. unequal says that the
