@@ -77,7 +77,7 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	h := &head{Parallel: perrank.Parallel{Tensor: 1, Expert: 1, Pipeline: 1}, checkpoints: map[int]bool{}, initiates: map[int]bool{}, pipelineBytes: -1}
+	h := &head{Parallel: perrank.Parallel{Expert: 1, Pipeline: 1}, checkpoints: map[int]bool{}, initiates: map[int]bool{}, pipelineBytes: -1}
 	if len(words) > 0 {
 		h.name = words[0]
 	}
@@ -95,6 +95,12 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	if h.Ranks == 0 {
 		h.Ranks = o.Ranks
 	}
+	if h.Tensor == 0 && h.policy.inner == perrank.Tensor {
+		// ASTRA-sim 1 took a dimension of its network before it had this key.
+		return nil, lines.Errorf("the file does not say how many ranks are in a group of tensor parallelism: write %q into the first line",
+			h.name+" model_parallel_NPU_group: N")
+	}
+	h.Tensor = max(h.Tensor, 1)
 	switch err := h.Validate(); {
 	case h.Ranks < 1:
 		return nil, lines.Errorf("the file does not say how many GPUs there are (all_gpus): add --ranks N")

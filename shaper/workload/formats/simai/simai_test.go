@@ -125,6 +125,7 @@ func TestRefused(t *testing.T) {
 		"MICRO\n1\n":            "none is there: the file was cut",
 		"MICRO\n1\nm -1 1 NONE 0 1 NONE 0 1 ALLREDUCE x 1":       "x.txt:3: column 11",
 		"MICRO\n1\nm -1 1 NONE 0 1 NONE 0 1 JUMP 8 1":            `layer m: "JUMP"`,
+		"HYBRID_TRANSFORMER" + layer:                             "write \"HYBRID_TRANSFORMER model_parallel_NPU_group: N\" into the first line",
 		"HYBRID_TRANSFORMER model_parallel_NPU_group: 3" + layer: "do not divide",
 		"HYBRID_TRANSFORMER model_parallel_NPU_group: 0" + layer: "a number from 1 to",
 		"HYBRID_TRANSFORMER model_parallel_NPU_group:" + layer:   "has no value",
