@@ -57,12 +57,14 @@ func needMean(all []*pytorch.Call, n int) bool {
 	return need
 }
 
+// takeMean gives each call the mean of all parts. What goes in on all ranks is what comes out; more than that is not counted.
 func takeMean(all []*pytorch.Call, n int) {
-	sum := int64(0)
+	in, out := int64(0), int64(0)
 	for _, c := range all {
-		sum += max(c.In, c.Out) / int64(n)
+		in, out = in+c.In, out+c.Out
 	}
-	part := max(sum/int64(n), 1)
+	parts := int64(n) * int64(n)
+	part := (max(in, out) + parts - 1) / parts
 	for _, c := range all {
 		c.In, c.Out, c.PartsUnknown = part*int64(n), part*int64(n), true
 		c.InSplit, c.OutSplit = nil, nil
