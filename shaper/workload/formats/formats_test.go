@@ -5,6 +5,7 @@ package formats
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -64,6 +65,42 @@ func TestSamples(t *testing.T) {
 		if err != nil || cmp.Diff(w, again) != "" {
 			t.Errorf("%s: written and read again: %v %s", s.file, err, cmp.Diff(w, again))
 		}
+	}
+}
+
+// --ranks is for files that do not say how many ranks there are: another number than theirs is refused.
+func TestOtherRanks(t *testing.T) {
+	for _, s := range samples {
+		if s.o.Ranks > 0 { // it does not say
+			continue
+		}
+		f := []input.File{input.Path(filepath.Join("testdata", s.file))}
+		want, err := Read(f, "", s.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := s.o
+		o.Ranks = want.Head.Ranks
+		if got, err := Read(f, "", o); err != nil || cmp.Diff(want.Head.Comms, got.Head.Comms)+cmp.Diff(want.Ops, got.Ops) != "" {
+			t.Errorf("%s, with its own ranks: %v, or another job", s.file, err)
+		}
+		for _, o.Ranks = range []int{1, want.Head.Ranks - 1, want.Head.Ranks * 4} {
+			_, err := Read(f, "", o)
+			if text := fmt.Sprintf("%s says %d ranks, --ranks %d: leave it out", f[0].Name, want.Head.Ranks, o.Ranks); err == nil || err.Error() != text {
+				t.Errorf("%s: %v, want %q", s.file, err, text)
+			}
+		}
+	}
+	const entry = `{"comms": "all_reduce", "pg_id": 1, "world_size": 2, "in_msg_size": 8, "out_msg_size": 8, "dtype": "Float"}`
+	tp := []input.File{input.Bytes("x", []byte(`[{"comms": "init", "pg_id": 1, "global_ranks": [0, 1]}, `+entry+`]`))}
+	w, err := Read(tp, "", input.Options{OneForAll: true, Ranks: 8})
+	if err != nil || len(w.Head.Comms) != 4 || !slices.Contains(w.Head.Source.Notes, "no call is of all 8 ranks (--ranks): the largest group has 2") {
+		t.Errorf("a part of the ranks: %v %+v", err, w)
+	}
+	dp := []input.File{input.Path("testdata/astrasim/model.0.et"), input.Path("testdata/astrasim/model.1.et"),
+		input.Path("testdata/astrasim/model.2.et"), input.Path("testdata/astrasim/model.3.et")}
+	if _, err := Read(dp, "", input.Options{Ranks: 8}); err == nil || err.Error() != "testdata/astrasim/model.0.et (with 3 files more) says 4 ranks, --ranks 8: leave it out" {
+		t.Errorf("four files: %v", err)
 	}
 }
 

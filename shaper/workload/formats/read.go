@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/aicb"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
@@ -57,6 +58,9 @@ func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, e
 			return nil, fmt.Errorf("%s: %w", files[0].Name, err)
 		}
 	}
+	if err := checkRanks(files, w, o); err != nil {
+		return nil, err
+	}
 	if err := w.Validate(); err != nil {
 		var line *workload.LineError
 		if errors.As(err, &line) {
@@ -65,6 +69,27 @@ func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, e
 		return nil, fmt.Errorf("%s: what is recorded makes no workload: %w", files[0].Name, err)
 	}
 	return w, nil
+}
+
+// checkRanks refuses a job of another number of ranks than the options say: its reader did not need them. It notes where
+// no group has as many ranks as the options say.
+func checkRanks(files []input.File, w *workload.Workload, o input.Options) error {
+	file := files[0].Name
+	if n := len(files) - 1; n > 0 {
+		file = fmt.Sprintf("%s (with %s more)", file, units.Count(n, "file"))
+	}
+	if err := o.CheckRanks(file, w.Head.Ranks); err != nil || o.Ranks == 0 || len(w.Head.Comms) == 0 {
+		return err
+	}
+	most := 0
+	for _, c := range w.Head.Comms {
+		most = max(most, len(c.Ranks))
+	}
+	if most < o.Ranks {
+		w.Head.Source.Notes = append(w.Head.Source.Notes,
+			fmt.Sprintf("no call is of all %d ranks (--ranks): the largest group has %d", o.Ranks, most))
+	}
+	return nil
 }
 
 func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.Workload, error) {

@@ -3,6 +3,7 @@
 package aicb
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,12 @@ func TestOptions(t *testing.T) {
 	w, err := read(older, input.Options{Ranks: 8, Type: "float32"})
 	if err != nil || len(w.Ops) != 1 || w.Ops[0].Count != 16 || w.Ops[0].Root != 5 || w.Head.Ranks != 8 {
 		t.Errorf("%v %+v", err, w)
+	}
+	all := strings.NewReplacer("reduce,CommGroup.dp_group", "all_reduce,CommGroup.all", "msg_size", "comm_group_size,msg_size", ",64", ",4,64").Replace(older)
+	for ranks, want := range map[int]string{0: "<nil>", 4: "<nil>", 8: "x.csv:1: the file says 4 ranks, --ranks 8: leave it out"} {
+		if _, err := read(all, input.Options{Ranks: ranks}); fmt.Sprint(err) != want {
+			t.Errorf("--ranks %d: %v, want %s", ranks, err, want)
+		}
 	}
 	experts := "[rank0 ~ rank7]\n" + columns + call("all_to_all", "CommGroup.ep_group", "None", "64", "", "None")
 	if w, err = read(experts, input.Options{Experts: 4}); err != nil || len(w.Head.Comms) != 2 || w.Head.Comms[1].Ranks.String() != "4-7" {

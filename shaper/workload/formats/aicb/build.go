@@ -132,6 +132,9 @@ func (b *builder) count(stages []stage, known map[perrank.Group]int) error {
 		b.Ranks += len(r)
 	}
 	if b.Ranks == 0 {
+		if err := b.options.CheckRanks("the file", known[perrank.Everyone]); err != nil {
+			return err
+		}
 		b.Ranks = b.options.Ranks
 	}
 	if b.Ranks == 0 {

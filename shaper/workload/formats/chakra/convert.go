@@ -36,6 +36,9 @@ type job struct {
 func newJob(traces []*trace, o input.Options) (*job, error) {
 	j := &job{options: o, ranks: len(traces), groups: map[string]workload.Ranks{}, unknown: map[string]bool{}}
 	if len(traces) == 1 && (o.Ranks > 1 || traces[0].world > 1 || hasComm(traces[0])) {
+		if err := o.CheckRanks(traces[0].file, traces[0].world); err != nil {
+			return nil, err
+		}
 		switch {
 		case !o.OneForAll:
 			return nil, fmt.Errorf("%s: the trace is of one rank: give those of all", traces[0].file)

@@ -85,6 +85,11 @@ func (c *converter) check() error {
 		if g.Guessed && c.single && c.options.Ranks == 0 {
 			return fmt.Errorf("%s does not say which ranks group %s has: give the dumps of all ranks, or add --ranks N", file, g.GroupName.String())
 		}
+		if !g.Guessed && g.isDefault() {
+			if err := c.options.CheckRanks(file, len(g.Ranks)); err != nil {
+				return err
+			}
+		}
 		if g.Guessed && g.isDefault() {
 			g.Ranks = perrank.All(max(c.World, c.options.Ranks))
 		}

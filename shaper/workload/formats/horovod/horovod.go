@@ -71,6 +71,9 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if len(r.parts) == 0 {
 		return nil, fmt.Errorf("%s: no operation of Horovod has ended", f.Name)
 	}
+	if err := o.CheckRanks(f.Name, r.ranks); err != nil {
+		return nil, err
+	}
 	ranks := max(o.Ranks, r.ranks)
 	switch {
 	case ranks == 0:

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // maxLine is the maximum length of a line of a text format.
@@ -40,6 +42,14 @@ func (o Options) ElementType() string {
 		return "float32"
 	}
 	return o.Type
+}
+
+// CheckRanks refuses a number of ranks that is not the one that a file says; said is 0 if it says none.
+func (o Options) CheckRanks(file string, said int) error {
+	if o.Ranks == 0 || said == 0 || o.Ranks == said {
+		return nil
+	}
+	return fmt.Errorf("%s says %s, --ranks %d: leave it out", file, units.Count(said, "rank"), o.Ranks)
 }
 
 // File is a file that has not been opened yet.

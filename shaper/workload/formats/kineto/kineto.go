@@ -46,7 +46,10 @@ func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workloa
 			}
 		}
 	}
-	said := j.findWorld()
+	said, err := j.findWorld()
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range j.ranks {
 		j.rows = append(j.rows, r.row(j.world))
 		r.records, r.kernels, r.launches, r.waits, r.computes = nil, nil, nil, nil, nil // they are in the row
@@ -137,8 +140,13 @@ func (j *job) number() error {
 }
 
 // findWorld finds the number of ranks, as far as the traces say it.
-func (j *job) findWorld() (said bool) {
+func (j *job) findWorld() (said bool, err error) {
 	j.world = j.options.Ranks
+	for _, r := range j.ranks {
+		if err := j.options.CheckRanks(r.file, r.world); err != nil {
+			return false, err
+		}
+	}
 	group := func(g *pytorch.Group) {
 		said = said || g.Size > 0 || len(g.Ranks) > 0
 		j.world = max(j.world, g.Size)
@@ -156,7 +164,7 @@ func (j *job) findWorld() (said bool) {
 			group(&r.kernels[i].call.Group)
 		}
 	}
-	return said || j.options.Ranks > 0
+	return said || j.options.Ranks > 0, nil
 }
 
 // countRanks refuses jobs of which ranks are missing, or of which nothing says how many there are.

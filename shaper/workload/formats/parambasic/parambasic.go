@@ -49,6 +49,7 @@ type job struct {
 	files   []input.File
 	ranks   []int // of the files
 	world   int
+	said    int                         // ranks of the group of all ranks, 0 if no entry has it
 	groups  []map[string]workload.Ranks // of each file, by pg_id
 	comms   perrank.Registry
 	listed  int // ranks of groups
@@ -71,6 +72,9 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		if err := j.scan(f, j.groups[i]); err != nil {
 			return nil, err
 		}
+	}
+	if err := o.CheckRanks(files[0].Name, j.said); err != nil {
+		return nil, err
 	}
 	if err := j.countRanks(); err != nil {
 		return nil, err
@@ -135,6 +139,9 @@ func (j *job) scan(f input.File, groups map[string]workload.Ranks) error {
 	return j.each(f, func(e *entry) error {
 		if e.World < 0 || e.World > workload.MaxRanks {
 			return fmt.Errorf("world_size %d: at most %d ranks are possible", e.World, workload.MaxRanks)
+		}
+		if id := strings.Trim(string(e.Group), `"`); id == "" || id == "0" { // PyTorch's first group is that of all ranks
+			j.said = max(j.said, e.World)
 		}
 		j.world = max(j.world, e.World, len(e.InSplit))
 		if len(e.Ranks) == 0 {

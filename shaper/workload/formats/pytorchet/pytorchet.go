@@ -151,6 +151,11 @@ func (j *job) countRanks(o input.Options) error {
 	known := o.Ranks > 0 || len(j.traces) > 1
 	for _, t := range j.traces {
 		for _, r := range t.records {
+			if g := &r.call.Group; g.Name == "default_pg" || g.Name == "0" { // all ranks
+				if err := o.CheckRanks(t.file, max(g.Size, len(g.Ranks))); err != nil {
+					return err
+				}
+			}
 			size := max(r.call.Group.Size, len(r.call.InSplit))
 			for _, rank := range r.call.Group.Ranks {
 				size = max(size, rank+1)

@@ -219,6 +219,16 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// The default group has all ranks.
+func TestOtherRanks(t *testing.T) {
+	call := named(2, "record_param_comms", map[string]any{"collective_name": "allreduce", "dtype": "Half", "in_msg_nelems": 4, "pg_name": "0", "pg_desc": "default_pg", "pg_size": 4})
+	for ranks, want := range map[int]string{0: "<nil>", 4: "<nil>", 8: "x.json says 4 ranks, --ranks 8: leave it out"} {
+		if _, err := Read([]input.File{et("x.json", call)}, nil, input.Options{OneForAll: true, Ranks: ranks}); fmt.Sprint(err) != want {
+			t.Errorf("--ranks %d: %v, want %s", ranks, err, want)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	whole := et("x.json", coll(3, "allreduce", 10, 10))
 	r, _ := whole.Open()
