@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
@@ -50,6 +51,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s%w", f.Name, err)
 	}
+	w.Head.Source.Notes = append(w.Head.Source.Notes, extent(p.stages)...)
 	for _, name := range p.unused {
 		w.Head.Source.Notes = append(w.Head.Source.Notes, fmt.Sprintf("the column %q was not used", name))
 	}
@@ -60,7 +62,28 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 // stage is a part of the file: what the ranks of a pipeline stage do.
 type stage struct {
 	ranks workload.Ranks // nil: the file does not say
+	named bool           // the file names the stage: it has a part for each
 	rows  []row
+}
+
+// extent says how much of a job the stages show, as far as a file that was cut between two lines looks like a whole one.
+func extent(stages []stage) (notes []string) {
+	if n := len(stages); stages[0].named {
+		each := ""
+		if n > 1 {
+			each = " each"
+		}
+		notes = append(notes, fmt.Sprintf("the file shows %s of %s%s: it was cut if the job had more", units.Count(n, "pipeline stage"),
+			units.Count(len(stages[0].ranks), "rank"), each))
+	}
+	epochs := func(s stage) bool {
+		return slices.ContainsFunc(s.rows, func(r row) bool { return r.kind == epochEnd })
+	}
+	rows := stages[len(stages)-1].rows
+	if slices.ContainsFunc(stages, epochs) && (len(rows) == 0 || rows[len(rows)-1].kind != epochEnd) {
+		notes = append(notes, "the last line is no epoch_end, with which an epoch ends: the file may be cut")
+	}
+	return notes
 }
 
 // row is a line.
@@ -100,7 +123,7 @@ func (p *parser) line(text string, number int) error {
 		return nil
 	case text[0] == '[':
 		ranks, err := ranksOf(text)
-		p.stages = append(p.stages, stage{ranks: ranks})
+		p.stages = append(p.stages, stage{ranks: ranks, named: listed.MatchString(text)})
 		p.columns = nil
 		if p.ranks += len(ranks); p.ranks > workload.MaxRanks {
 			return fmt.Errorf("%d ranks: at most %d are possible", p.ranks, workload.MaxRanks)

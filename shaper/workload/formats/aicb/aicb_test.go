@@ -4,6 +4,7 @@ package aicb
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,35 @@ func TestStages(t *testing.T) {
 	w, err = read(strings.Replace(text, first, first+embedding, 1), input.Options{})
 	if err != nil || len(w.Ops) != 9 || w.Head.Comms[2].Name != "embedding" || w.Head.Comms[2].Ranks.String() != "0,4" {
 		t.Errorf("%v %+v", err, w)
+	}
+}
+
+// A file that was cut between two lines is taken, and its notes say what it shows.
+func TestCut(t *testing.T) {
+	data, err := os.ReadFile("../testdata/aicb.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	const atEnd = "the last line is no epoch_end, with which an epoch ends: the file may be cut"
+	for _, test := range []struct {
+		lines int
+		want  []string
+	}{
+		{4, []string{"the file shows 1 pipeline stage of 2 ranks: it was cut if the job had more"}},
+		{6, []string{"the file shows 1 pipeline stage of 2 ranks: it was cut if the job had more", atEnd}},
+		{17, []string{"the file shows 2 pipeline stages of 2 ranks each: it was cut if the job had more", atEnd}},
+		{len(lines), []string{"the file shows 2 pipeline stages of 2 ranks each: it was cut if the job had more"}},
+	} {
+		w, err := read(strings.Join(lines[:test.lines], ""), input.Options{})
+		if err != nil {
+			t.Errorf("%d lines: %v", test.lines, err)
+			continue
+		}
+		got := slices.DeleteFunc(w.Head.Source.Notes, func(n string) bool { return !strings.Contains(n, "cut") })
+		if d := cmp.Diff(test.want, got); d != "" {
+			t.Errorf("%d lines: %s", test.lines, d)
+		}
 	}
 }
 

@@ -62,7 +62,8 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	}
 	if len(lists) == 1 && l.ranks > 1 {
 		if slices.ContainsFunc(lists[0], func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
-			return nil, fmt.Errorf("%s: the ranks of a job with sends and receives do not do the same: give the logs of all ranks", files[0].Name)
+			return nil, fmt.Errorf("%s: the log has calls of one of %d ranks, and with sends and receives the ranks do not do the same: "+
+				"give the logs of all ranks, or the whole log if this one was cut", files[0].Name, l.ranks)
 		}
 		w.Head.Source.Missing = append(w.Head.Source.Missing,
 			fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", l.ranks))

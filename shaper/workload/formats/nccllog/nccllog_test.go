@@ -152,13 +152,14 @@ func TestRefused(t *testing.T) {
 	}{
 		"nothing":     {"a\nb\n", input.Options{}, "no call of NCCL"},
 		"not for all": {one, input.Options{}, "the log is of one of 3 ranks"},
-		"missing":     {one + strings.ReplaceAll(one, "h:0", "h:1"), input.Options{}, "a communicator has 3 ranks and the log has calls of 2"},
+		"missing":     {one + strings.ReplaceAll(one, "h:0", "h:1"), input.Options{}, "a communicator has 3 ranks and the log has calls of 2: give the logs of all ranks, or that of one alone, or the whole log if it was cut"},
 		"type":        {strings.Replace(one, "datatype 7", "datatype 70", 1), input.Options{OneForAll: true}, "log0:1: AllReduce: datatype 70"},
 		"no peer":     {strings.Replace(strings.Replace(one, "AllReduce", "Send", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Send: root -1 of 3 ranks"},
 		"no root":     {strings.Replace(strings.Replace(one, "AllReduce", "Reduce", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Reduce: root -1 of 3 ranks"},
 		"ranks":       {strings.Replace(one, "nranks=3", "nranks=0", 1), input.Options{OneForAll: true}, "a communicator of 0 ranks"},
 		"function":    {strings.Replace(one, "AllReduce", "Jump", 1), input.Options{OneForAll: true}, `"Jump" is no collective`},
-		"sends":       {strings.Replace(one, "AllReduce", "Send", 1), input.Options{OneForAll: true}, "give the logs of all ranks"},
+		"sends": {strings.Replace(one, "AllReduce", "Send", 1), input.Options{OneForAll: true},
+			"the log has calls of one of 3 ranks, and with sends and receives the ranks do not do the same: give the logs of all ranks, or the whole log if this one was cut"},
 	} {
 		if _, err := read(test.o, test.text); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)

@@ -93,7 +93,7 @@ func (l *log) place(file string, o input.Options) error {
 		return nil
 	}
 	if len(l.callers) != l.ranks {
-		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or that of one alone",
+		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or that of one alone, or the whole log if it was cut",
 			file, l.ranks, len(l.callers))
 	}
 	l.guess()
