@@ -66,7 +66,7 @@ func Detect(f input.File) (Kind, error) {
 	if k := detect(head[:n]); k != "" {
 		return k, nil
 	}
-	what := "it is none of " + list()
+	what := "it is none of " + list() + ": --from names it"
 	if n == 0 {
 		what = "it is empty"
 	} else if pickled(head[:n]) {

@@ -191,12 +191,20 @@ func TestRefused(t *testing.T) {
 		"two":     {[]input.File{sample("ops.csv"), sample("ops.csv")}, "", "is one file"},
 		"absent":  {[]input.File{sample("no")}, "", "no such file"},
 		"kind":    {[]input.File{sample("ops.csv")}, "excel", `"excel" is no format`},
+		"looks":   {[]input.File{sample("horovod.json")}, Kineto, "(the file looks like horovod)"},
+		"folder":  {[]input.File{sample("")}, "", "testdata is a folder: give its files, such as testdata/*"},
+		"from":    {[]input.File{sample("")}, Horovod, "testdata is a folder: give its files, such as testdata/*"},
+		"foreign": {[]input.File{input.Bytes("x", []byte("hello, world"))}, "", "horovod: --from names it"},
 		"too big": {[]input.File{input.Bytes("x", []byte("allreduce,99999999999999,-1"))}, "", "what is recorded makes no workload: count"},
 	} {
 		_, err := Read(test.files, test.kind, input.Options{Ranks: 2})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
+	}
+	cut := input.Bytes("x", []byte(`{"traceEvents": [`))
+	if _, err := Read([]input.File{cut}, Kineto, input.Options{}); err == nil || strings.Contains(err.Error(), "looks like") {
+		t.Errorf("a file that is what --from says: %v", err)
 	}
 	if err := Write(&workload.Workload{}, Kineto, nil); err == nil || !strings.Contains(err.Error(), "cannot be written") {
 		t.Errorf("write kineto: %v", err)

@@ -51,7 +51,7 @@ func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, e
 	}
 	w, err := read(groups, first, o)
 	if err != nil {
-		return nil, err
+		return nil, looksLike(err, files[0], kind)
 	}
 	if first != Native {
 		if err := o.Limit.Check(len(w.Ops)); err != nil {
@@ -69,6 +69,17 @@ func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, e
 		return nil, fmt.Errorf("%s: what is recorded makes no workload: %w", files[0].Name, err)
 	}
 	return w, nil
+}
+
+// looksLike adds to an error the format that a file looks like, if the caller named another one.
+func looksLike(err error, f input.File, named Kind) error {
+	if named == "" || named == PyTorchET { // the format was found by the content
+		return err
+	}
+	if k, unknown := Detect(f); unknown == nil && k != named {
+		return fmt.Errorf("%w (the file looks like %s)", err, k)
+	}
+	return err
 }
 
 // checkRanks refuses a job of another number of ranks than the options say: its reader did not need them. It notes where

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 )
@@ -85,7 +86,14 @@ func Path(name string) File {
 		}
 		return 0
 	}
-	return File{Name: name, size: size, open: func() (io.ReadCloser, error) { return os.Open(name) }, path: name}
+	return File{Name: name, size: size, open: func() (io.ReadCloser, error) { return openPath(name) }, path: name}
+}
+
+func openPath(name string) (io.ReadCloser, error) {
+	if stat, err := os.Stat(name); err == nil && stat.IsDir() {
+		return nil, fmt.Errorf("%s is a folder: give its files, such as %s", name, filepath.Join(name, "*"))
+	}
+	return os.Open(name)
 }
 
 // Bytes is a file with a content in memory.
