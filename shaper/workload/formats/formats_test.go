@@ -97,6 +97,10 @@ func TestOtherRanks(t *testing.T) {
 	if err != nil || len(w.Head.Comms) != 4 || !slices.Contains(w.Head.Source.Notes, "no call is of all 8 ranks (--ranks): the largest group has 2") {
 		t.Errorf("a part of the ranks: %v %+v", err, w)
 	}
+	graph := []input.File{input.Bytes("x", []byte(`{"workload_graph":[{"Id":1,"NodeType":7,"data_deps":[],"comm_type":0,"comm_size":8}],"ngpus":2}`))}
+	if _, err := Read(graph, "", input.Options{OneForAll: true, Ranks: 8}); err == nil || err.Error() != "x says 2 ranks, --ranks 8: leave it out" {
+		t.Errorf("chakra: %v", err)
+	}
 	dp := []input.File{input.Path("testdata/astrasim/model.0.et"), input.Path("testdata/astrasim/model.1.et"),
 		input.Path("testdata/astrasim/model.2.et"), input.Path("testdata/astrasim/model.3.et")}
 	if _, err := Read(dp, "", input.Options{Ranks: 8}); err == nil || err.Error() != "testdata/astrasim/model.0.et (with 3 files more) says 4 ranks, --ranks 8: leave it out" {
