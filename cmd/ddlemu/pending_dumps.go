@@ -82,7 +82,12 @@ func (g *global) pendingDumps(files []input.File) error {
 
 // printDesync prints what the ranks wait for.
 func printDesync(w io.Writer, j *flightrec.Job, r *desync.Report) {
-	if len(r.Calls)+len(r.Messages) == 0 {
+	switch found := len(r.Calls)+len(r.Messages) > 0; {
+	case found:
+	case len(r.NoDump) > 0:
+		fmt.Fprintf(w, "no dump of %s, of %s: look there first. No call of the others is missing, differs or still runs, as far as the dumps say (%s)\n",
+			groupRanks(r.NoDump), units.Count(j.World, "rank"), units.Count(r.Examined, "call"))
+	default:
 		fmt.Fprintf(w, "nothing: no call is missing, differs or still runs, as far as the dumps say (%s)\n", units.Count(r.Examined, "call"))
 	}
 	for i := range r.Calls {
@@ -104,8 +109,11 @@ func printDesync(w io.Writer, j *flightrec.Job, r *desync.Report) {
 	for _, l := range r.Last {
 		fmt.Fprintf(w, "%s\n", lastText(l))
 	}
-	if len(r.NoDump) > 0 {
-		fmt.Fprintf(w, "no dump of %s, of %s\n", groupRanks(r.NoDump), units.Count(j.World, "rank"))
+	if len(r.NoDump) > 0 && len(r.Calls)+len(r.Messages) > 0 {
+		fmt.Fprintf(w, "no dump of %s, of %s: look there too\n", groupRanks(r.NoDump), units.Count(j.World, "rank"))
+	}
+	for i := range r.Shared {
+		printNoDump(w, &r.Shared[i])
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "note: %s\n", n)
@@ -151,6 +159,22 @@ func lastText(l desync.Last) string {
 		text += " (" + l.Where + ")"
 	}
 	return text + fmt.Sprintf(", %s before the newest call of all", time.Duration(l.BeforeNs).Round(time.Microsecond))
+}
+
+// printNoDump prints what the ranks with a dump did last in a group that has a rank without one.
+func printNoDump(w io.Writer, s *desync.Shared) {
+	fmt.Fprintf(w, "group %s, ranks %s, without a dump of %s: the last calls are\n", s.Group.String(), s.Ranks, groupRanks(s.NoDump))
+	for _, l := range s.Last {
+		if l.Function == "" {
+			fmt.Fprintf(w, "  none on %s\n", groupRanks(l.Ranks))
+			continue
+		}
+		text := fmt.Sprintf("  %s #%d on %s, %s", l.Function, l.Sequence, groupRanks(l.Ranks), l.State)
+		if l.Where != "" {
+			text += " (" + l.Where + ")"
+		}
+		fmt.Fprintln(w, text)
+	}
 }
 
 func groupRanks(r workload.Ranks) string {
@@ -212,6 +236,36 @@ type desyncLast struct {
 	BeforeNs int64  `json:"before_newest_ns"`
 }
 
+// desyncShared is a group that has a rank without a dump, in JSON.
+type desyncShared struct {
+	Group       string             `json:"group"`
+	Description string             `json:"description"`
+	Ranks       []int              `json:"ranks"`
+	NoDump      []int              `json:"no_dump"`
+	Last        []desyncLastShared `json:"last_calls"`
+}
+
+// desyncLastShared is the last call of ranks in a group, in JSON.
+type desyncLastShared struct {
+	Ranks    []int  `json:"ranks"`
+	Function string `json:"function"` // "" if they have made none
+	Sequence uint32 `json:"sequence"`
+	State    string `json:"state"`
+	Where    string `json:"where,omitempty"`
+}
+
+func sharedJSON(all []desync.Shared) []desyncShared {
+	out := []desyncShared{}
+	for _, s := range all {
+		var last []desyncLastShared
+		for _, l := range s.Last {
+			last = append(last, desyncLastShared{l.Ranks, l.Function, l.Sequence, l.State, l.Where})
+		}
+		out = append(out, desyncShared{s.Group.Name, s.Group.Desc, s.Ranks, s.NoDump, last})
+	}
+	return out
+}
+
 func desyncJSON(j *flightrec.Job, r *desync.Report) any {
 	calls, messages, last := []desyncCall{}, []desyncMessage{}, []desyncLast{}
 	list := func(r workload.Ranks) []int { return append([]int{}, r...) }
@@ -235,6 +289,7 @@ func desyncJSON(j *flightrec.Job, r *desync.Report) any {
 		Calls    []desyncCall    `json:"calls"`
 		Messages []desyncMessage `json:"messages"`
 		Last     []desyncLast    `json:"last_calls"`
+		Shared   []desyncShared  `json:"groups_without_a_dump"`
 		Notes    []string        `json:"notes"`
-	}{j.World, list(r.NoDump), calls, messages, last, append([]string{}, r.Notes...)}
+	}{j.World, list(r.NoDump), calls, messages, last, sharedJSON(r.Shared), append([]string{}, r.Notes...)}
 }

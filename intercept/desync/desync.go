@@ -21,6 +21,7 @@ type Report struct {
 	Messages []Message // sends and receives, in order of the groups and ranks
 	Last     []Last    // the last call of each rank that is missing somewhere
 	NoDump   workload.Ranks
+	Shared   []Shared // of the groups that have a rank without a dump
 	Notes    []string
 	Examined int // launches of all ranks
 }
@@ -74,6 +75,9 @@ func Of(j *flightrec.Job) *Report {
 		x := &examiner{Report: r, group: g, dumps: dumps}
 		x.collectives()
 		x.messages(missing)
+		if s, ok := x.shared(); ok {
+			r.Shared = append(r.Shared, s)
+		}
 		for _, calls := range g.Calls {
 			r.Examined += len(calls)
 		}
@@ -131,21 +135,30 @@ func last(j *flightrec.Job, d *flightrec.Dump) Last {
 	}
 	e := d.At(d.Len() - 1)
 	l.Function, l.Group, l.Where = e.Func.String(), *e.Group, where(e)
-	l.Sequence = e.Coll
-	if e.IsP2P {
-		l.Sequence = e.P2P
-	}
-	l.State = "not ended"
-	switch {
-	case e.TimedOut():
-		l.State = "given up"
-	case !e.EndRecorded():
-		l.State = "its end is not recorded"
-	case d.Done(e):
-		l.State = "ended"
-	}
+	l.Sequence, l.State = sequence(e), state(d, e)
 	l.BeforeNs = j.Newest() - e.Created
 	return l
+}
+
+// sequence is the number of a call: of the group's collectives, or of the sends and receives of the pair.
+func sequence(e *flightrec.Entry) uint32 {
+	if e.IsP2P {
+		return e.P2P
+	}
+	return e.Coll
+}
+
+// state says whether a call has ended.
+func state(d *flightrec.Dump, e *flightrec.Entry) string {
+	switch {
+	case e.TimedOut():
+		return "given up"
+	case !e.EndRecorded():
+		return "its end is not recorded"
+	case d.Done(e):
+		return "ended"
+	}
+	return "not ended"
 }
 
 func where(e *flightrec.Entry) string {

@@ -48,6 +48,11 @@ func text(r *Report) string {
 	for _, l := range r.Last {
 		lines = append(lines, fmt.Sprintf("last of %d: %s #%d %s", l.Rank, l.Function, l.Sequence, l.State))
 	}
+	for _, s := range r.Shared {
+		for _, l := range s.Last {
+			lines = append(lines, fmt.Sprintf("%s without %s: last of %s: %s #%d %s", s.Group.Name, s.NoDump, l.Ranks, l.Function, l.Sequence, l.State))
+		}
+	}
 	return strings.Join(lines, "\n")
 }
 
@@ -88,7 +93,13 @@ func TestOf(t *testing.T) {
 			begun(1).Call("0", "all_to_all", 2, 0, [][]int{{10}}, [][]int{{6}}), begun(2).Call("0", "all_to_all", 2, 0, ones, ones)}, ""},
 		"gather": {[]*dumptest.Dump{begun(0).Call("0", "gather", 2, 0, ones, [][]int{{8}, {8}, {8}}), begun(1).Call("0", "gather", 2, 0, ones, [][]int{{0}}),
 			begun(2).Call("0", "gather", 2, 0, ones, nil)}, ""},
-		"no dump": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(2, "all_reduce", 8)}, "all_reduce #2 0 called 0,2 waiting 0,2 no dump 1"},
+		"no dump": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(2, "all_reduce", 8)}, "all_reduce #2 0 called 0,2 waiting 0,2 no dump 1\n0 without 1: last of 0,2: all_reduce #2 not ended"},
+		// All that the ranks with a dump show has ended.
+		"no dump, nothing wrong": {[]*dumptest.Dump{begun(0), begun(2)}, "0 without 1: last of 0,2: all_reduce #1 ended"},
+		"no dump, one without a call": {[]*dumptest.Dump{begun(0), dumptest.New(2, "0", world)},
+			"all_reduce #1 0 called 0 missing 2 no dump 1\nlast of 2:  #0 \n0 without 1: last of 0: all_reduce #1 ended\n0 without 1: last of 2:  #0 "},
+		"no dump of a rank of another group": {[]*dumptest.Dump{dumptest.New(0, "0", world, "1", "[0, 2]").Call("1", "all_reduce", 1, 0, ones, ones),
+			dumptest.New(2, "0", world, "1", "[0, 2]").Call("1", "all_reduce", 1, 0, ones, ones)}, ""},
 		"overwritten": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "all_reduce", 8), dumptest.New(2, "0", world, "1", "[2]").Overwritten(5).Call("1", "barrier", 9, 0, nil, nil)},
 			"all_reduce #2 0 called 0-1 waiting 0-1 unknown 2"},
 		// The recorder of rank 1 begins with the call that hangs: it has made those before.
@@ -109,7 +120,7 @@ func TestOf(t *testing.T) {
 		"message runs": {[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Running(), dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, ones, ones).Running()},
 			"0->1 #1 both have called, it has not ended"},
 		"message without a dump": {[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Call("0", "send 0->1", 0, 2, ones, ones).Running()},
-			"0->1 #2 no dump of the other rank"},
+			"0->1 #2 no dump of the other rank\n0 without 1: last of 0: send 0->1 #2 not ended"},
 		// The recorder of rank 0 has overwritten its first two sends: what has ended is not compared.
 		"messages begin late": {[]*dumptest.Dump{dumptest.New(0, pair...).Overwritten(2).Call("0", "send 0->1", 0, 3, ones, ones),
 			dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, ones, ones).Call("0", "recv 1<-0", 0, 2, ones, ones).Call("0", "recv 1<-0", 0, 3, ones, ones)}, ""},
