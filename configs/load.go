@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,10 @@ type Source struct {
 	// alone. Package flags has one for commands.
 	Setting func(s *Setting) (text, where string)
 
+	// Origins, if it is not nil, gets for each field that the file, a variable or a flag gives where that is, such as
+	// "f.yaml:2" or "--nodes". Fields of a profile are not in it.
+	Origins map[string]string
+
 	// Getenv reads a variable; nil is os.Getenv. In a library that is loaded into another
 	// program, os.Getenv does not see variables that the program has set since its start.
 	Getenv func(string) string
@@ -78,6 +83,10 @@ func Load(src Source) (*Fabric, error) {
 		return nil, err
 	}
 	f.prune()
+	if src.Origins != nil {
+		maps.Copy(src.Origins, origin)
+		delete(src.Origins, "") // of all other fields
+	}
 	return f, nil
 }
 

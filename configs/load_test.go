@@ -41,6 +41,25 @@ func TestLoadFindsFabric(t *testing.T) {
 	}
 }
 
+func TestLoadOrigins(t *testing.T) {
+	file := writeFile(t, "mine.yml", "base: hdr200\nnodes: 6\n")
+	for _, c := range []struct {
+		name, want string
+		src        Source
+	}{
+		{"profile", "", Source{Profile: "eth1", Getenv: environ()}},
+		{"file", file + ":2", Source{File: file, Getenv: environ()}},
+		{"variable over file", "DDLEMU_NODES", Source{File: file, Getenv: environ("DDLEMU_NODES", "3")}},
+		{"variable over profile", "DDLEMU_NODES", Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "3")}},
+	} {
+		c.src.Origins = map[string]string{}
+		_, err := Load(c.src)
+		if _, all := c.src.Origins[""]; err != nil || all || c.src.Origins["nodes"] != c.want {
+			t.Errorf("%s: %v, %v; want %s", c.name, c.src.Origins, err, c.want)
+		}
+	}
+}
+
 func TestLoadReadsProcessEnvironment(t *testing.T) {
 	t.Setenv(ProfileEnv, "xdr800")
 	f, err := Load(Source{})

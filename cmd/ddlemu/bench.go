@@ -47,7 +47,8 @@ type benchOptions struct {
 	header           lastHeader
 	Budget           time.Duration
 	flags            *pflag.FlagSet
-	onlyModel        bool // all times are those of the model
+	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
+	onlyModel        bool   // all times are those of the model
 }
 
 // AddFlags adds the flags to fs.
@@ -220,7 +221,11 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 // fabric returns the configuration of the fabric: a new one for this run, or that of the shared one.
 func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 	if g.Fabric == "" {
-		cfg, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
+		origins := map[string]string{}
+		cfg, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}, o.flags)
+		if !o.flags.Changed("nodes") {
+			o.nodesFrom = origins["nodes"]
+		}
 		if errors.Is(err, configs.ErrUnnamed) {
 			err = g.orShared(err)
 		}
@@ -272,6 +277,7 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 		}
 	}
 	given := emulate.PlaceFlags{Ranks: o.flags.Changed("ranks"), Nodes: o.flags.Changed("nodes"), GPUs: o.flags.Changed("gpus-per-node")}
+	nodes := cfg.Nodes
 	if b.Ranks, err = emulate.Place(cfg, o.Ranks, given, g.Fabric); err != nil {
 		return e, &inputError{err}
 	}
@@ -302,7 +308,15 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	e = emulate.Options{
 		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{viewVariable(view)}, Seeds: o.Seeds,
 	}
-	return e, g.applyVariables(&e, view, o.NCCL, o.onlyModel)
+	if err := g.applyVariables(&e, view, o.NCCL, o.onlyModel); err != nil {
+		return e, err
+	}
+	if o.nodesFrom != "" {
+		if note := emulate.OtherNodes(o.nodesFrom, nodes, b.Ranks, cfg); note != "" {
+			e.Unused = append(e.Unused, note)
+		}
+	}
+	return e, nil
 }
 
 // settleClock makes the clock real if --time-scale is auto, which says nothing about a virtual one, and reports whether

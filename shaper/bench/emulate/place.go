@@ -72,3 +72,17 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 	}
 	return ranks, c.Validate()
 }
+
+// OtherNodes says that the ranks, as Place has put them on c, take another number of nodes than the one given at where,
+// such as a line of a file; "" if they take that one.
+func OtherNodes(where string, given, ranks int, c *configs.Fabric) string {
+	if c.Nodes == given {
+		return ""
+	}
+	note := fmt.Sprintf("%s gives %s, but %s with %s on each node take %d", where, units.Count(given, "node"), units.Count(ranks, "rank"),
+		units.Count(c.GPUsPerNode, "GPU"), c.Nodes)
+	if given > 1 && ranks%given == 0 {
+		note += fmt.Sprintf(": --nodes %d puts %s on each", given, units.Count(ranks/given, "rank"))
+	}
+	return note
+}

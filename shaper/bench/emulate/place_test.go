@@ -57,3 +57,21 @@ func TestPlace(t *testing.T) {
 		})
 	}
 }
+
+func TestOtherNodes(t *testing.T) {
+	for _, tc := range []struct {
+		given, ranks, nodes, gpus int
+		want                      string
+	}{
+		{6, 6, 6, 1, ""},
+		{6, 7, 7, 1, "f.yaml:2 gives 6 nodes, but 7 ranks with 1 GPU on each node take 7"},
+		{6, 12, 12, 1, "f.yaml:2 gives 6 nodes, but 12 ranks with 1 GPU on each node take 12: --nodes 6 puts 2 ranks on each"},
+		{6, 4, 4, 1, "f.yaml:2 gives 6 nodes, but 4 ranks with 1 GPU on each node take 4"},
+		{1, 4, 2, 2, "f.yaml:2 gives 1 node, but 4 ranks with 2 GPUs on each node take 2"},
+	} {
+		c := &configs.Fabric{Nodes: tc.nodes, GPUsPerNode: tc.gpus}
+		if got := OtherNodes("f.yaml:2", tc.given, tc.ranks, c); got != tc.want {
+			t.Errorf("%d nodes, %d ranks: %q, want %q", tc.given, tc.ranks, got, tc.want)
+		}
+	}
+}

@@ -67,7 +67,7 @@ type Options struct {
 	View string
 	// Set are the variables that the ranks' NCCL finds set, without those in Env; nil for those of this process.
 	Set []variables.Setting
-	// Unused are notes on those of Set that have no effect, for the header.
+	// Unused are notes on what was given and has no effect, for the header: variables of Set, and nodes, see OtherNodes.
 	Unused []string
 }
 
