@@ -3,6 +3,7 @@
 package emulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -35,26 +36,40 @@ const alike = 1.02
 // outcome is a time that several seeds have, within alike.
 type outcome struct {
 	time  time.Duration // the shortest of them
+	seed  uint64        // the first seed with that time
 	seeds int
 }
 
 // outcomes are the times from the shortest to the longest.
 func (s *SeedTimes) outcomes() (all []outcome) {
-	for _, t := range slices.Sorted(slices.Values(s.Times)) {
-		if n := len(all); n > 0 && float64(t) <= alike*float64(all[n-1].time) {
+	order := make([]int, len(s.Times))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Times[a], s.Times[b]) })
+	for _, i := range order {
+		if n := len(all); n > 0 && float64(s.Times[i]) <= alike*float64(all[n-1].time) {
 			all[n-1].seeds++
 			continue
 		}
-		all = append(all, outcome{t, 1})
+		all = append(all, outcome{s.Times[i], s.First + uint64(i), 1})
 	}
 	return all
+}
+
+// seedsText is how many seeds have the outcome, and one of them, to be given to --seed.
+func (o outcome) seedsText() string {
+	if o.seeds == 1 {
+		return fmt.Sprintf("seed %d", o.seed)
+	}
+	return fmt.Sprintf("%d seeds, such as %d", o.seeds, o.seed)
 }
 
 // mostOutcomes is how many outcomes the text of a call names.
 const mostOutcomes = 4
 
-// String says what the seeds give, such as "268435456 bytes with seeds 1 to 20: 5512.3 us, 48.70 GB/s (13 seeds); 11004.1 us,
-// 24.40 GB/s (7 seeds)".
+// String says what the seeds give, such as "268435456 bytes with seeds 1 to 20: 5512.3 us, 48.70 GB/s (13 seeds, such as 1);
+// 11004.1 us, 24.40 GB/s (7 seeds, such as 4)".
 func (s *SeedTimes) String() string {
 	all := s.outcomes()
 	var texts []string
@@ -63,7 +78,7 @@ func (s *SeedTimes) String() string {
 		if o.time > 0 {
 			text += fmt.Sprintf(", %.2f GB/s", s.bytes/float64(o.time))
 		}
-		texts = append(texts, fmt.Sprintf("%s (%s)", text, units.Count(o.seeds, "seed")))
+		texts = append(texts, fmt.Sprintf("%s (%s)", text, o.seedsText()))
 	}
 	if len(texts) > mostOutcomes {
 		rest := 0
