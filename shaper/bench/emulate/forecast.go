@@ -60,6 +60,9 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
+	if err := o.checkLongest(asked); err != nil {
+		return nil, bench.Info{}, err
+	}
 	j, err := job.StartFree(ctx, o.Dir, o.privateCopy(asked), "bench")
 	if err != nil {
 		return nil, bench.Info{}, err
