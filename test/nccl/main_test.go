@@ -112,7 +112,7 @@ func tryBench(t *testing.T, dir string, env []string, args ...string) (result, e
 }
 
 // scales are the time scales of the attempts. With a larger one the cost of the host matters less.
-var scales = [tries]string{"8", "32", "128", "512"}
+var scales = [tries]string{"8", "32", "128", "128"}
 
 // busy is the processor use of other programs above which a failed try is attributed to them: a thread that yields to a
 // busy one waits for a time slice.

