@@ -78,8 +78,9 @@ struct ddlemu_clock {
 };
 
 // The order of a flow: by job, sender, distance to the receiver and how many flows that had listened for before. The
-// distance counts up from the sender, and on from rank 0: so NCCL's rounds of sends and receives serve the peers. By the
-// receiver's rank, all senders of an all-to-all would serve rank 0 first, then rank 1, and wait for each other there.
+// distance counts up from the sender, and on from rank 0: so NCCL's rounds of sends and receives serve the peers. By
+// the receiver's rank, all senders of an all-to-all would serve rank 0 first, then rank 1, and wait for each other
+// there.
 static inline uint64_t flow_order(uint64_t job, uint64_t sender, uint64_t receiver, uint64_t number)
 {
 	return job << 56 | (sender & 0x7ffff) << 37 | ((receiver - sender) & 0x7ffff) << 18 | (number & 0x3ffff);
