@@ -67,7 +67,8 @@ func (m *member) joins(list []*unit, left *counts) (out []moment) {
 		gaps = idleGaps(m.recording.computes[m.process])
 		left.idle = left.idle || len(gaps) > 0
 	}
-	var open []*unit
+	var open []*unit  // not joined
+	var ended []*unit // ended before a gap that was none of waiting: joined by the next one that is
 	next := 0
 	for _, g := range gaps {
 		for ; next < len(list) && list[next].start < g.until; next++ {
@@ -88,8 +89,9 @@ func (m *member) joins(list []*unit, left *counts) (out []moment) {
 		switch {
 		case len(one.joins) == 0:
 		case g.correlation == math.MaxInt64 && !waited: // the GPU was idle for another reason
-			open = append(one.joins, open...)
+			ended = append(ended, one.joins...)
 		default:
+			one.joins, ended = append(ended, one.joins...), nil
 			out = append(out, one)
 		}
 	}
