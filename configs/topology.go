@@ -71,7 +71,8 @@ type Route struct {
 	Via   []string `yaml:"via,flow"`
 }
 
-// PerFlow is the ECMP by which each connection takes a path of its own, as with a switch that hashes the ports of a queue pair or a TCP stream.
+// PerFlow is the ECMP by which each connection takes a path of its own, as with a switch that hashes the ports of a queue
+// pair or a TCP stream.
 const PerFlow = "flow"
 
 // ParseECMP reads pair, which is empty in Topology.ECMP, or flow.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/metrics"
 	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -234,14 +233,7 @@ func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages ui
 		Trunk: h.Kind == state.Trunk, Classes: classes(fab, h), params: l,
 	}
 	if !link.Trunk && !fab.Config.Topology.IsStar() {
-		whole := wholePath(fab, fab.Path(h.Src, h.Dst))
-		for _, path := range fab.Paths(h.Src, h.Dst) { // the worst, if each flow has a path of its own
-			p := wholePath(fab, path)
-			if whole.Bandwidth == units.Unlimited || p.Bandwidth != units.Unlimited && p.Bandwidth < whole.Bandwidth {
-				whole.Bandwidth = p.Bandwidth
-			}
-			whole.Latency, whole.Up = max(whole.Latency, p.Latency), whole.Up && p.Up
-		}
+		whole := worstPath(fab, h.Src, h.Dst)
 		link.Path = &pathStatus{uint64(whole.Bandwidth), int64(whole.Latency), whole.Up}
 	}
 	s.Links = append(s.Links, link)

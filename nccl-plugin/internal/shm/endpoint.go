@@ -116,7 +116,8 @@ func (e *Endpoint) Listen(nic int, out *[transport.HandleSize]byte) (id uint64, 
 	return e.Endpoint.Listen(nic, netip.AddrPort{}, out), nil
 }
 
-// newConn makes this end of a connection. path is what its path is drawn by. clockFlow is its flow if the clock is virtual, else nil.
+// newConn makes this end of a connection. path is what its path is drawn by. clockFlow is its flow if the clock is
+// virtual, else nil.
 func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, path uint64, clockFlow *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64, memory C.struct_ddlemu_gpu_memory) (*conn, error) {
 	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), clockFlow, memory)
 	if c == nil {
