@@ -3,10 +3,12 @@
 package nccl
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
@@ -95,5 +97,48 @@ func TestPathsOfFlowsOfSeveralCommunicators(t *testing.T) {
 				t.Errorf("NCCL %s, %s on %s: %.3f us, the model's are %.3f", version, c.Func, c.Comm, c.Mean, c.Model)
 			}
 		}
+	}
+}
+
+// The links between switches count what flows with paths of their own send over them: a message between the leaves crosses
+// two.
+func TestLinksBetweenSwitchesCountFlows(t *testing.T) {
+	dir := folder(t)
+	run := func(args ...string) []byte {
+		out, err := ddlemu(t.Context(), t, dir, nil, args...).Output()
+		if err != nil {
+			t.Fatalf("ddlemu %q: %v", args, err)
+		}
+		return out
+	}
+	run("up", "-f", perFlow(t), "--name", "flows", "--clock", "virtual")
+	defer run("down", "--fabric", "flows")
+	run("bench", "alltoall", "--fabric", "flows", "-b", "128K", "-e", "128K", "-n", "2", "-w", "1")
+	var status struct {
+		Links []struct {
+			From, To string
+			Trunk    bool
+			Messages uint64
+		}
+	}
+	if err := json.Unmarshal(run("status", "--fabric", "flows", "--json"), &status); err != nil {
+		t.Fatal(err)
+	}
+	leaf := func(nic string) bool { return strings.HasPrefix(nic, "node0") || strings.HasPrefix(nic, "node1") }
+	var between, carried uint64
+	used := 0
+	for _, l := range status.Links {
+		switch {
+		case l.Trunk:
+			carried += l.Messages
+			if l.Messages > 0 {
+				used++
+			}
+		case leaf(l.From) != leaf(l.To):
+			between += l.Messages
+		}
+	}
+	if between == 0 || carried != 2*between || used < 6 {
+		t.Errorf("%d messages between the leaves, %d on %d links between switches: want twice as many, on several", between, carried, used)
 	}
 }
