@@ -77,7 +77,7 @@ demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an 
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
 # Tests that measure time need the machine for themselves: one package runs after the other.
-TIMED := /shaper/bench$$|/nccl-plugin/|/shaper/host$$|/shaper/kernel/|/test/
+TIMED := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/
 # Tests of the software CUDA compile much C++.
 COMPILED := /cuda/soft$$|/cuda/soft/exec
 

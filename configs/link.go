@@ -16,7 +16,7 @@ import (
 
 // This file defines the parameters of a link for users. To add one, add a field to Link
 // and LinkPatch, an entry to linkParams, and a key to LinkJSON. Files, flags, variables,
-// validation and tables need no other change. The link model's half is in shaper/link.
+// validation and tables need no other change. The link model's half is in shaper/engine/link.
 
 // Link is a directed pipe from one NIC to another.
 type Link struct {

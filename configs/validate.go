@@ -41,7 +41,7 @@ const (
 	MaxRails      = 8
 
 	// MaxLoss is the highest loss of a link of datapath shm. The model sends a packet at
-	// most 64 times (MaxAttempts in shaper/link), and the last attempt always arrives. With
+	// most 64 times (MaxAttempts in shaper/engine/link), and the last attempt always arrives. With
 	// independent losses that happens to 0.72^64 = 10^-9 of the packets. In a burst longer
 	// than 64 packets, one packet of 64 arrives although it should not; with a long-run loss
 	// of MaxBurstLoss these are 1 % of the packets that arrive.

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // These checks find out whether NCCL's idea of the nodes is the fabric's. If it is not,

@@ -32,9 +32,9 @@ func TestPluginLinksLittle(t *testing.T) {
 
 // Package state is the mapped file: it knows neither YAML nor what a user writes.
 func TestStateKnowsNoConfiguration(t *testing.T) {
-	for _, name := range packagesOf(t, "../shaper/state") {
+	for _, name := range packagesOf(t, "../shaper/fabric/state") {
 		if strings.Contains(name, "yaml") || strings.Contains(name, "ddlemu/configs") || strings.HasSuffix(name, "shaper/fabric") {
-			t.Errorf("shaper/state imports %s", name)
+			t.Errorf("shaper/fabric/state imports %s", name)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // downWatch says in NCCL's log when links that this node may use go down, and when calls that need them will fail. At a

@@ -52,7 +52,7 @@ int net_setenv(const char *name, const char *value);
 // one. Returns 0 if there is none, or if this NCCL uses GPUs of the other kind.
 int net_gpu(char *text, size_t size, int soft);
 
-// Gives the calls of the virtual clock (shaper/clock/calls.h) to the software CUDA. Returns -1 if this process has
+// Gives the calls of the virtual clock (shaper/engine/clock/calls.h) to the software CUDA. Returns -1 if this process has
 // none, or one that does not take them.
 int net_set_clock(const void *calls);
 

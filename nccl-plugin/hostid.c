@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../shaper/state/layout.h"
+#include "../shaper/fabric/state/layout.h"
 #include "glue.h"
 
 #define PREFIX "ddlemu-"

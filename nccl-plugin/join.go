@@ -22,9 +22,9 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/tcp"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // member is this process as a participant of its fabric.

@@ -19,8 +19,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/shm"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 const (

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the software CUDA says of each message's purpose, and of its kernels (shaper/ledger/calls.h).
+// What the software CUDA says of each message's purpose, and of its kernels (shaper/fabric/ledger/calls.h).
 
 #include "purpose.h"
 
 #include <unistd.h>
 
-#include "../shaper/ledger/calls.h"
+#include "../shaper/fabric/ledger/calls.h"
 #include "glue.h"
 #include "internal/transport/slots.h"
 

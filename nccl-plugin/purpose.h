@@ -5,8 +5,8 @@
 #ifndef DDLEMU_PURPOSE_H
 #define DDLEMU_PURPOSE_H
 
-#include "../shaper/clock/clock.h"
-#include "../shaper/ledger/ledger.h"
+#include "../shaper/engine/clock/clock.h"
+#include "../shaper/fabric/ledger/ledger.h"
 #include "internal/transport/call.h"
 
 extern struct ddlemu_ledger_view purposes;

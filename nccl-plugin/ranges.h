@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../shaper/ledger/record.h"
+#include "../shaper/fabric/ledger/record.h"
 
 // ranges_name is the number of a text, which need not end with a 0; 0 if it is empty or there is no place for it.
 uint32_t ranges_name(const char *text, size_t size);

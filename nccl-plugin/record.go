@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // recordEnv names the folder for ledgers of a job that runs on its own network, with this library as its profiler only.

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "../../shaper/host/addressspace.h"
+#include "../../shaper/run/host/addressspace.h"
 
 __attribute__((constructor(101))) static void check_address_space(void)
 {

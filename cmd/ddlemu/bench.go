@@ -20,10 +20,10 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/intercept/report"
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // benchOptions are the flags of bench: those of nccl-tests and those of the fabric.

@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
 
 // captureOptions are the flags of capture.

@@ -15,9 +15,9 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
 	"github.com/ddlemu/ddlemu/intercept/capture/traffic"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
-	"github.com/ddlemu/ddlemu/shaper/live"
 )
 
 // liveOptions say which packets of a fabric that is up are captured.

@@ -16,8 +16,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/report/page"
 	"github.com/ddlemu/ddlemu/intercept/whatif"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger/ledgertest"
 )
 
 // damagedJob writes the ledgers of an AllReduce of two ranks with a ring.

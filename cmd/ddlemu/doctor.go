@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/run/host"
 )
 
 // doctorRanks are the numbers of ranks that doctor predicts for.

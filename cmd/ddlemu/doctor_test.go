@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/run/host"
 )
 
 // doctor names a bench only where NCCL can run.

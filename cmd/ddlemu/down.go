@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 type downOptions struct {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 func newExecCommand(g *global) *cobra.Command {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 func TestExpectedExits(t *testing.T) {

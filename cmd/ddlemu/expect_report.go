@@ -10,8 +10,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // printForecast prints r as text.

@@ -10,9 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/sweep"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 )
 
 // runSweep calculates the times of a collective for each value of a parameter.

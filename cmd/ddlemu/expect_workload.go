@@ -6,8 +6,8 @@ import (
 	"context"
 	"io"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/replay"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
 // ofCollective are the flags of expect that are for a collective.
@@ -40,7 +40,7 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 		show, stop := g.showProgress("expect")
 		defer stop()
 		of := &replayOptions{benchOptions: o.benchOptions, Steps: o.Steps, Sweep: o.Sweep, Plot: o.Plot, Force: o.Force}
-		return (&replayer{g: g, o: of, ix: ix, show: show.Set, play: replay.Forecast}).sweep(ctx)
+		return (&replayer{g: g, o: of, ix: ix, show: show.Set, play: play.Forecast}).sweep(ctx)
 	}
 	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
 	if err != nil {
@@ -50,7 +50,7 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 	show, stop := g.showProgress("expect")
 	defer stop()
 	e.Progress = show.Set
-	r, err := o.forecastWorkload(ctx, replay.Options{On: e, Workload: ix, Steps: o.Steps})
+	r, err := o.forecastWorkload(ctx, play.Options{On: e, Workload: ix, Steps: o.Steps})
 	if err != nil {
 		return err
 	}
@@ -66,13 +66,13 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 }
 
 // forecastWorkload calculates the times, and writes the messages if they are wanted.
-func (o *expectOptions) forecastWorkload(ctx context.Context, of replay.Options) (r *replay.Result, err error) {
+func (o *expectOptions) forecastWorkload(ctx context.Context, of play.Options) (r *play.Result, err error) {
 	if o.GOAL == "" {
-		return replay.Forecast(ctx, of)
+		return play.Forecast(ctx, of)
 	}
 	err = writeFile("--goal", o.GOAL, o.Force, 0o644, func(out io.Writer) error {
 		of.GOAL = out
-		r, err = replay.Forecast(ctx, of)
+		r, err = play.Forecast(ctx, of)
 		return err
 	})
 	return r, err

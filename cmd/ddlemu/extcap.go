@@ -16,9 +16,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/capture/extcap"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // extcapOptions are the flags of extcap. Wireshark gives all but the first two.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
 
 // newGuardCommand returns the command that ends the programs of a job if `ddlemu run` is killed. Users do not call it.

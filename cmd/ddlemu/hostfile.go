@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddlemu/ddlemu/shaper/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 )
 
 // hostfileStyles are the formats of a line of a hostfile, by launcher.

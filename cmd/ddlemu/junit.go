@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // junitPackage is the package of all suites.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // lastHeader is a printer that keeps the header of the last attempt.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // runSuite makes a test case of the command, of the verdict, and of each exit that was expected. err is why the run failed

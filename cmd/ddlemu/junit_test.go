@@ -15,12 +15,12 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit/junittest"
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
-	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
 
 // written writes s as --junit does and returns the suite in the file.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
-	"github.com/ddlemu/ddlemu/shaper/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
 // validateSuite makes a test case of each row of the table, named by its size. err is why the run ended early, if it did;

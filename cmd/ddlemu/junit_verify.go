@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
-	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
 
 // verifySuite makes a test case of each link that was measured, of all links together, of the incast, and of the fabric

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
 
 // participant is the program of a test rank: participant FABRIC RANK joins the fabric's only job and creates the file

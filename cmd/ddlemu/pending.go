@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/pending"
 	"github.com/ddlemu/ddlemu/intercept/replay"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 func newPendingCommand(g *global) *cobra.Command {

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
 
 // nodeGrace is the time that the programs of other nodes have to end after one has failed.

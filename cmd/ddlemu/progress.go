@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // addQuietFlag adds --quiet to a command that shows progress.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/record"
-	"github.com/ddlemu/ddlemu/shaper/temporary"
+	"github.com/ddlemu/ddlemu/shaper/fabric/temporary"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 

@@ -18,9 +18,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/report"
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/replay"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/rewrite"
@@ -151,7 +151,7 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 	if err != nil {
 		return err
 	}
-	player := &replayer{g: g, o: o, ix: ix, budget: within, show: show.Set, play: replay.Run}
+	player := &replayer{g: g, o: o, ix: ix, budget: within, show: show.Set, play: play.Run}
 	switch {
 	case o.Sweep != "":
 		return player.sweep(ctx)
@@ -216,7 +216,7 @@ func (o *replayOptions) check() error {
 }
 
 // judge is the error of results that are wrong, or INVALID with --strict.
-func (o *replayOptions) judge(results ...*replay.Result) error {
+func (o *replayOptions) judge(results ...*play.Result) error {
 	wrong := int64(0)
 	for _, r := range results {
 		wrong += r.Wrong
@@ -267,7 +267,7 @@ func (g *global) loadWorkload(ctx context.Context, path string, ranks *int) (*wo
 			return nil, err
 		}
 	}
-	if _, err := replay.StepsOf(ix); err != nil {
+	if _, err := play.StepsOf(ix); err != nil {
 		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
 	}
 	return ix, nil
@@ -299,29 +299,29 @@ type replayer struct {
 	ix     *workload.Index
 	budget emulate.Budget
 	show   emulate.Progress
-	play   func(context.Context, replay.Options) (*replay.Result, error)
+	play   func(context.Context, play.Options) (*play.Result, error)
 }
 
 // prepare determines the fabric that the flags describe, and what to play on it. which names it in the progress, "" if
 // there is only one. The caller closes the folder.
-func (p *replayer) prepare(g *global, fs *pflag.FlagSet, which string) (replay.Options, error) {
+func (p *replayer) prepare(g *global, fs *pflag.FlagSet, which string) (play.Options, error) {
 	o := *p.o
 	o.flags, o.Ranks = fs, p.ix.Workload.Head.Ranks
 	o.Profile, o.File = fs.Lookup("profile").Value.String(), fs.Lookup("file").Value.String()
 	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
 	if err != nil {
-		return replay.Options{}, err
+		return play.Options{}, err
 	}
 	e.Budget, e.Strict, e.Progress = p.budget, o.Strict, p.show
 	if which != "" {
 		p.g.tell(e.Unused) // what compares replays does not print their notes
 		e.Progress = func(what string, _ time.Duration) { p.show(which+": "+what, -1) }
 	}
-	return replay.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck}, nil
+	return play.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck}, nil
 }
 
 // one plays on one fabric, with a trace if one is wanted.
-func (p *replayer) one(ctx context.Context) (*replay.Result, error) {
+func (p *replayer) one(ctx context.Context) (*play.Result, error) {
 	e, err := p.prepare(p.g, p.o.flags, "")
 	if err != nil {
 		return nil, err
@@ -346,11 +346,11 @@ func (p *replayer) one(ctx context.Context) (*replay.Result, error) {
 // named is a replay with what the user called it.
 type named struct {
 	name string
-	replay.Options
+	play.Options
 }
 
 // all plays one after the other. An error comes with the results of those before.
-func (p *replayer) all(ctx context.Context, replays []named) (results []*replay.Result, err error) {
+func (p *replayer) all(ctx context.Context, replays []named) (results []*play.Result, err error) {
 	for i := range replays {
 		r, err := p.play(ctx, replays[i].Options)
 		if err != nil {
@@ -413,7 +413,7 @@ func (p *replayer) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &replay.Comparison{Original: results[0], Emulated: results[1]}
+	c := &play.Comparison{Original: results[0], Emulated: results[1]}
 	if p.g.JSON {
 		err = p.g.printJSON(c.Report())
 	} else {
@@ -451,7 +451,7 @@ func (p *replayer) sweep(ctx context.Context) error {
 	if len(results) == 0 || stopped != nil && ctx.Err() == nil {
 		return stopped
 	}
-	s := &replay.Sweep{Values: v, Results: results}
+	s := &play.Sweep{Values: v, Results: results}
 	if p.o.Plot != "" {
 		if err := writeFile("--plot", p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {
 			return err

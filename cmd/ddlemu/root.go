@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
 
 // Environment variables of all commands.

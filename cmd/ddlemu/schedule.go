@@ -18,12 +18,12 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/schedule"
-	"github.com/ddlemu/ddlemu/shaper/schedule/convert"
-	mk "github.com/ddlemu/ddlemu/shaper/schedule/make"
-	"github.com/ddlemu/ddlemu/shaper/schedule/model"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/convert"
+	mk "github.com/ddlemu/ddlemu/shaper/workload/schedule/make"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
 func newScheduleCommand(g *global) *cobra.Command {

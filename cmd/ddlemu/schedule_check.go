@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/schedule"
-	"github.com/ddlemu/ddlemu/shaper/schedule/check"
-	"github.com/ddlemu/ddlemu/shaper/schedule/msccl"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/check"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/msccl"
 )
 
 func newScheduleCheckCommand(g *global) *cobra.Command {

@@ -17,10 +17,10 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/schedule"
-	"github.com/ddlemu/ddlemu/shaper/schedule/check"
-	"github.com/ddlemu/ddlemu/shaper/schedule/model"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/check"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
 type scheduleCompareOptions struct {

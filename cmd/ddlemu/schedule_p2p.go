@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/replay"
-	"github.com/ddlemu/ddlemu/shaper/schedule"
-	"github.com/ddlemu/ddlemu/shaper/schedule/p2p"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/p2p"
 )
 
 // The values of --via.
@@ -36,7 +36,7 @@ func (r *scheduleRun) rowP2P(ctx context.Context, cut *schedule.Cut, inPlace boo
 	}
 	defer e.Dir.Close()
 	e.Progress = r.say
-	out, err := replay.Run(ctx, replay.Options{On: e, Workload: ix, Groups: plan, Repeat: r.o.Iters})
+	out, err := play.Run(ctx, play.Options{On: e, Workload: ix, Groups: plan, Repeat: r.o.Iters})
 	if err != nil {
 		return row, "", err
 	}

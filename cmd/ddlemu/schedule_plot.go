@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/chart"
+	"github.com/ddlemu/ddlemu/shaper/run/chart"
 )
 
 // plotOption is the file of a plot.

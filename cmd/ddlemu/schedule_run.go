@@ -15,15 +15,15 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/expect"
-	"github.com/ddlemu/ddlemu/shaper/host"
-	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/schedule"
-	"github.com/ddlemu/ddlemu/shaper/schedule/check"
-	"github.com/ddlemu/ddlemu/shaper/schedule/model"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/host"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/check"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
 type scheduleRunOptions struct {

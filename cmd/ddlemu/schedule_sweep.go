@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/bench"
-	"github.com/ddlemu/ddlemu/shaper/chart"
-	"github.com/ddlemu/ddlemu/shaper/schedule"
-	"github.com/ddlemu/ddlemu/shaper/schedule/model"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/chart"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
 type scheduleSweepOptions struct {

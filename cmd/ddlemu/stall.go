@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // defaultStall is shorter than any timeout of a training framework.

@@ -7,13 +7,13 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/metrics"
-	"github.com/ddlemu/ddlemu/shaper/clock"
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // fabricStatus is the state of a fabric, as --json prints it. Fields may be added,

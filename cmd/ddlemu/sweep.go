@@ -5,7 +5,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/shaper/sweep"
+	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 )
 
 // sweepUsage is the help of --sweep.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // thresholds are what the user asks of each row, apart from the verdict. The zero value asks for nothing.

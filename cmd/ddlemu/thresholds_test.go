@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // asked parses flags of thresholds.

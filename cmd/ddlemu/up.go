@@ -18,8 +18,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
-	"github.com/ddlemu/ddlemu/shaper/live"
 )
 
 // sourceOptions are the flags that describe the fabric to bring up.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/ddlemu/ddlemu/shaper/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
 // printValidation prints r as text. more is the option that shows all reasons for INVALID.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ddlemu/ddlemu/shaper/bench/validate"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 func TestPrintValidation(t *testing.T) {

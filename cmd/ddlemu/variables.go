@@ -11,9 +11,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // cuMem is a variable that switches on what the software CUDA does not have: NCCL, which does not ask, would crash.

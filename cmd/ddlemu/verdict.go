@@ -9,7 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // printVerdict prints what each link carried and its lateness, notes, reasons, and the verdict in the last line. more is

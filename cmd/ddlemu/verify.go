@@ -14,11 +14,11 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
-	"github.com/ddlemu/ddlemu/shaper/kernel/datagrams"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/shaper/run/host"
+	"github.com/ddlemu/ddlemu/shaper/run/verify"
+	"github.com/ddlemu/ddlemu/shaper/run/verify/datagrams"
 )
 
 // Limits of verify's --time.

@@ -9,7 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
 
 // printVerify prints what was asked for and what was measured, the reasons, and the verdict in the last line. more is the

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/expect"
+	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 )
 
 // make's -ldflags set release to what `git describe` says, and revision to the commit.

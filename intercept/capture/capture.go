@@ -19,7 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
 	"github.com/ddlemu/ddlemu/intercept/capture/roce"
 	"github.com/ddlemu/ddlemu/intercept/replay"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Options say what is written.

@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/capture/roce"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // transports are lines of a fabric file.

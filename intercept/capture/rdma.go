@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ddlemu/ddlemu/intercept/capture/roce"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // queues is a connection as RoCEv2 has it. Its packets are made once and then changed in place.

@@ -4,7 +4,7 @@ package capture
 
 import (
 	"github.com/ddlemu/ddlemu/intercept/capture/roce"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // linkEvents adds what the segments of a message do at links. Its first packet has the number first. The result is the

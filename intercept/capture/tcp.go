@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/gopacket/layers"
 
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // stream is a connection as TCP has it.

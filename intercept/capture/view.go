@@ -5,7 +5,7 @@ package capture
 import (
 	"slices"
 
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // elsewhere is the interface of hops that are not captured.

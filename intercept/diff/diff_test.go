@@ -10,7 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/why"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // run is a run at a time scale, without a call.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger/ledgertest"
 )
 
 // Numbers of NCCL.

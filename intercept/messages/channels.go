@@ -5,7 +5,7 @@ package messages
 import (
 	"math"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // addChannels adds to the tasks what NCCL's profiler says of the channels of their kernels and of their parts over the

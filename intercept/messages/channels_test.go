@@ -5,8 +5,8 @@ package messages
 import (
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger/ledgertest"
 )
 
 // A task's kernel begins with its first channel and ends with its last. The GPU's clock says when, and the host's, which

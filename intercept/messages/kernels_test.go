@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger/ledgertest"
 )
 
 // A kernel has the tasks that NCCL told of, and those that it told of itself, whose groups are counted apart.

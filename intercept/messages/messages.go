@@ -12,7 +12,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // Message is one message over a connection. Times are ns of the fabric's clock, already multiplied

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger/ledgertest"
 )
 
 func of(rank uint32) ledger.Info {

@@ -2,7 +2,7 @@
 
 package messages
 
-import "github.com/ddlemu/ddlemu/shaper/ledger"
+import "github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 
 // Range is a range that a program has marked, by NVTX.
 type Range struct {

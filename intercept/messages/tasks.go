@@ -5,7 +5,7 @@ package messages
 import (
 	"slices"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // Task is what one rank does for a collective, or one send or receive of its program.

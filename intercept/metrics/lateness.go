@@ -3,7 +3,7 @@
 package metrics
 
 import (
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // Lateness is how much later than in the model the messages of a job were there. The zero value has no messages.

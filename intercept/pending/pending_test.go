@@ -9,8 +9,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger/ledgertest"
 )
 
 // rank is the ledger of a rank of three, which has begun so many AllReduces. Rank 2 has no ledger.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // Of a job that was only recorded, calls are ready when their kernels begin. Ranks of two hosts have two clocks.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // task is a call of a rank of a communicator of all of two ranks.

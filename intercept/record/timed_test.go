@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // timedTrace is a trace of one rank of two, whose other rank does the same.

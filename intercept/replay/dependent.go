@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // CallTimes are when a call was begun by its first rank, and had ended for its last one.

@@ -4,7 +4,7 @@ package replay
 
 import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // A graph says what each post waits for. Its nodes are moments:

@@ -4,7 +4,7 @@ package replay
 
 import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/expect"
+	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 )
 
 // patStage is a stage of PAT: its messages by dimension, and how far the kernel is.

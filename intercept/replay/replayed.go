@@ -7,7 +7,7 @@ import (
 	"sort"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Replayed is messages that were played again as they were posted, and what each of their segments did.

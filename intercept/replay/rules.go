@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 )
 
-// NCCL's schedules, as shaper/expect plays them: what a kernel must have received before it sends, and how
+// NCCL's schedules, as shaper/nccl/expect plays them: what a kernel must have received before it sends, and how
 // many messages of a connection have a place in its buffer.
 
 // The steps of a connection's buffer (NCCL_STEPS).

@@ -12,9 +12,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // Fabric is what the messages cross.
@@ -46,7 +46,7 @@ type driver interface {
 	sent(s *sim, flow, msg int)
 }
 
-// sim moves messages in virtual time, in the order of a virtual clock (shaper/clock/flows.c): at each
+// sim moves messages in virtual time, in the order of a virtual clock (shaper/engine/clock/flows.c): at each
 // instant first the steps of the flows, in their order; then what is posted, one message of each flow in
 // turn.
 type sim struct {

@@ -4,8 +4,8 @@ package report
 
 import (
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Draw draws a fabric: its NICs and switches, and lines for all ports and links between switches. hops says which hop

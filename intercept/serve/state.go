@@ -11,9 +11,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // Format is the name of the document State.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // phaseKey is ranges that nest: those that one thread has pushed in one domain. Ranges that were started may

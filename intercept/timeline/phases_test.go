@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // drawPhases draws ranges of rank 0 of job A, and returns the slices of each row in the order of their ends.

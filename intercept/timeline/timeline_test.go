@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
 	"github.com/ddlemu/ddlemu/intercept/why"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // drawn keeps a timeline.

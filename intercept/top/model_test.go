@@ -15,7 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/ddlemu/ddlemu/intercept/watch"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // manyLinks is a fabric of n links; link i has i+1 times the traffic of link 0 between two looks.

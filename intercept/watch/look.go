@@ -7,8 +7,8 @@ package watch
 import (
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // Kind is what a hop is.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // pair is a link of 10 Gb/s from a port of 40 to one of 5, and a trunk without limit.

@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Spec makes the parameters of a hop from what they are.

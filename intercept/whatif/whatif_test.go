@@ -10,8 +10,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 func of(t *testing.T, f *replay.Fabric, tr *messages.Trace, c Change) *Result {

@@ -3,7 +3,7 @@
 package why
 
 import (
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // timeline cuts time into parts, from one moment on.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/intercept/replay"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Report is where the time of all recorded calls went.

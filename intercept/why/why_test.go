@@ -11,8 +11,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // job is messages on a fabric, whose times the model says.

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "../../shaper/clock/clock.h"
+#include "../../shaper/engine/clock/clock.h"
 #include "../internal/transport/transport.h"
 
 #define DRIVE_REQUESTS 32 // NCCL_NET_MAX_REQUESTS: the most outstanding requests of one end

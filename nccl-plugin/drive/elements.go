@@ -6,7 +6,7 @@ package drive
 import "C"
 
 import (
-	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
 
 // setSize notes the size of the message that is written next.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/schedule"
-	"github.com/ddlemu/ddlemu/shaper/schedule/model"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
 // performanceMemory is the shared memory for connections that a NIC may use in a performance. It grows as it is used.

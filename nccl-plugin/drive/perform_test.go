@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/schedule"
-	mk "github.com/ddlemu/ddlemu/shaper/schedule/make"
-	"github.com/ddlemu/ddlemu/shaper/schedule/model"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	mk "github.com/ddlemu/ddlemu/shaper/workload/schedule/make"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
 // perform executes a schedule on a virtual clock, and returns what it took and what the model says, in ns.

@@ -20,8 +20,8 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
-	"github.com/ddlemu/ddlemu/shaper/host"
-	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/shaper/run/host"
+	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
 
 // patience is how long messages may still arrive after the last post, added to what Run is

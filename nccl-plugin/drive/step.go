@@ -5,7 +5,7 @@ package drive
 import (
 	"unsafe"
 
-	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
 
 // act does the next action of a block, if it need not wait.

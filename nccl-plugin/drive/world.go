@@ -11,11 +11,11 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/shm"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/verdict"
-	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
 
 // The most shared memory for connections, in bytes: of all participants, and of one.

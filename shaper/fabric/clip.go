@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // leastClipped is the share of the latency by which clipping must raise the mean before

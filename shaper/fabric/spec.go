@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 var congestions = map[string]link.Congestion{

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Uncontrolled is a line that names what would slow down flows over the given hops if the transport had congestion

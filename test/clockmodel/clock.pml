@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model of the virtual clock's protocol (shaper/clock/calls.h, docs/clock.md) for SPIN, which tries every order in
+ * A model of the virtual clock's protocol (shaper/engine/clock/calls.h, docs/clock.md) for SPIN, which tries every order in
  * which the processes may run.
  *
  * Two nodes. On each, two actors that share memory: the executor of NCCL's kernels and NCCL's progress thread. They

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/test/needs"
 )
 

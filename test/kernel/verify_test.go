@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
 
 // verify runs `ddlemu verify --json` and returns its report.

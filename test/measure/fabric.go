@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // Fabric is a fabric that is up. Fabrics that Start did not bring up have only Fabric and Plan.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/test/built"
 )
 

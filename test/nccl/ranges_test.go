@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/test/built"
 )
 

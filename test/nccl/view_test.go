@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/test/built"
 )
 

@@ -6,8 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // waterFill is the max-min fair rate of each flow in bytes of payload per s: all rates rise equally; when a hop is

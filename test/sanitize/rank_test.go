@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // TestRank runs every collective with an instrumented ddlemu-rank on the stand-in
@@ -17,7 +17,7 @@ func TestRank(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiling and running under a sanitizer takes long")
 	}
-	fake := gcc(t, "libfakenccl.so", append([]string{"-O1", "-std=gnu11", "-shared", "-fPIC"}, glob(t, "../../shaper/bench/testdata/fakenccl/*.c")...)...)
+	fake := gcc(t, "libfakenccl.so", append([]string{"-O1", "-std=gnu11", "-shared", "-fPIC"}, glob(t, "../../shaper/run/bench/testdata/fakenccl/*.c")...)...)
 	for name, flags := range map[string][]string{"address": addressFlags, "thread": {"-O1", "-g", "-fsanitize=thread"}} {
 		t.Run(name, func(t *testing.T) {
 			rank := gcc(t, "ddlemu-rank", append(append([]string{"-std=c11"}, flags...), glob(t, "../../cuda/rank/*.c")...)...)

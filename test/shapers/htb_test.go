@@ -13,10 +13,10 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
-	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/test/measure"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // ledgerCost compares calls with and without a ledger, in turn.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/shaper/run/verify"
 	"github.com/ddlemu/ddlemu/test/built"
 )
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The virtual clock of the fabric, if this process has joined one that has it (shaper/clock/calls.h).
+// The virtual clock of the fabric, if this process has joined one that has it (shaper/engine/clock/calls.h).
 #ifndef DDLEMU_SOFT_EXEC_CLOCK_H
 #define DDLEMU_SOFT_EXEC_CLOCK_H
 
 #include <atomic>
 #include <cstdint>
 
-#include "../../../shaper/clock/calls.h"
+#include "../../../shaper/engine/clock/calls.h"
 
 namespace softexec {
 

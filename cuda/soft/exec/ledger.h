@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The ledger of the net plugin, if this process writes one: kernels say what their messages are for, and when they run
-// (shaper/ledger/calls.h).
+// (shaper/fabric/ledger/calls.h).
 #ifndef DDLEMU_SOFT_EXEC_LEDGER_H
 #define DDLEMU_SOFT_EXEC_LEDGER_H
 
 #include <atomic>
 #include <cstddef>
 
-#include "../../../shaper/ledger/calls.h"
+#include "../../../shaper/fabric/ledger/calls.h"
 
 namespace softexec {
 

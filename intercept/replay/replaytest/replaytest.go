@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // Fabric is a fabric of so many nodes with links of 100 Gb/s and 1 us, without overheads, and what else

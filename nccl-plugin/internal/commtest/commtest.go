@@ -7,7 +7,7 @@ package commtest
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror
 #include <stdlib.h>
-#include "../../../shaper/clock/clock.h"
+#include "../../../shaper/engine/clock/clock.h"
 #include "../transport/transport.h"
 
 static int call_isend(void *c, void *data, size_t n, void **r)
@@ -40,7 +40,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	_ "github.com/ddlemu/ddlemu/shaper/clock" // its C code
+	_ "github.com/ddlemu/ddlemu/shaper/engine/clock" // its C code
 )
 
 // Buffer is memory that C may keep pointers to.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // ends waits for a request to be complete or to fail.

@@ -14,7 +14,7 @@
 // No call waits, allocates memory or enters the kernel (clock_gettime is in the vDSO).
 //
 // Threads and processes. NCCL makes the calls on one end from one thread at a time. The flow and the ring are memory
-// that both processes map; shaper/link/flow.h says which end writes which field. The link model's state belongs to
+// that both processes map; shaper/engine/link/flow.h says which end writes which field. The link model's state belongs to
 // whoever has flow->lock. A call only tries that lock: if the other end has it, the other end makes the steps. To make
 // steps in time, a call may also advance the process's other connections. Their list has a lock, which calls of NCCL
 // only try; ddlemu_conn_new and ddlemu_conn_unlink, which are not calls of NCCL's progress thread, wait for it. The
@@ -37,7 +37,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "../../../shaper/state/lateness.h"
+#include "../../../shaper/fabric/state/lateness.h"
 #include "../transport/call.h"
 #include "../transport/copy.h"
 #include "../transport/slots.h"
@@ -183,7 +183,7 @@ static void advance(struct ddlemu_conn *c, int64_t now)
 
 // --- the virtual clock
 
-// With a virtual clock whoever runs the clock makes the steps, and knows what both ends wait for (shaper/clock).
+// With a virtual clock whoever runs the clock makes the steps, and knows what both ends wait for (shaper/engine/clock).
 
 // time_of is the connection's time: it stands still during a call if the clock is virtual.
 static int64_t time_of(const struct ddlemu_conn *c)

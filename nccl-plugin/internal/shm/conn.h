@@ -4,9 +4,9 @@
 #ifndef DDLEMU_SHM_CONN_H
 #define DDLEMU_SHM_CONN_H
 
-#include "../../../shaper/clock/clock.h"
-#include "../../../shaper/ledger/ledger.h"
-#include "../../../shaper/link/engine.h"
+#include "../../../shaper/engine/clock/clock.h"
+#include "../../../shaper/fabric/ledger/ledger.h"
+#include "../../../shaper/engine/link/engine.h"
 #include "../transport/transport.h"
 
 #define DDLEMU_FLOW_MAGIC 0x31776f6c66646464ull

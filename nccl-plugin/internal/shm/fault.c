@@ -20,7 +20,7 @@
 //	early BYTES          BYTES bytes are copied before they are due
 //	lose N               one send in N is dropped
 //	leakfd N             each connection leaves N descriptors open
-//	clock US N           shaper/clock/delay.h
+//	clock US N           shaper/engine/clock/delay.h
 //	gpu 1                the software CUDA counts as a GPU with NVIDIA's driver (nccl-plugin/gpu.c)
 static struct {
 	char kind[16];

@@ -14,9 +14,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/state/statetest"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 )
 
 // virtualPair is two endpoints in this process on a fabric with a virtual clock, and a connection

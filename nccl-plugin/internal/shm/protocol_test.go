@@ -9,7 +9,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Values of ddlemu_flow.lock.

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // sanitizers are gcc's flags for each build of the C code. The first has no sanitizer.
@@ -37,7 +37,7 @@ var sanitizers = []struct {
 func compileThreads(t *testing.T, flags []string) string {
 	t.Helper()
 	var engine []string
-	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/link/*.[ch]", "../../../shaper/clock/*.[ch]"} {
+	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/engine/link/*.[ch]", "../../../shaper/engine/clock/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("find %s: %v", pattern, err)

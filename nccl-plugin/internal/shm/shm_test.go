@@ -14,9 +14,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/state/statetest"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 )
 
 // pair is two endpoints in this process, on a fabric of two nodes, and a connection from node 0

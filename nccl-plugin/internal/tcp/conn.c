@@ -27,7 +27,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../../../shaper/state/lateness.h"
+#include "../../../shaper/fabric/state/lateness.h"
 #include "../transport/call.h"
 #include "../transport/copy.h"
 

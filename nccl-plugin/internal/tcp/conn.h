@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "../../../shaper/state/layout.h"
+#include "../../../shaper/fabric/state/layout.h"
 #include "../transport/transport.h"
 
 #define DDLEMU_TCP_STREAMS 8 // at most

@@ -16,8 +16,8 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/sockets"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // MaxStreams is the most TCP streams of one connection.

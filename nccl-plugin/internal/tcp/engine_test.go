@@ -17,8 +17,8 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/state/statetest"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 )
 
 // endpoints are two ranks on a fabric without a daemon. The tests make their streams, over this

@@ -20,7 +20,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // Period is the time between two looks at the peers' liveness. A look costs one system

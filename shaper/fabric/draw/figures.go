@@ -11,8 +11,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/topology"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // figures describes the whole fabric, in one line for each subject.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
 // failingShaper is a shaper whose Follow fails a number of times.

@@ -3,13 +3,14 @@
 package daemon
 
 import (
+	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 )
@@ -52,7 +53,11 @@ func onNode() bool {
 // CheckPrivileges returns a *configs.Error that names the capabilities that the kernel datapath needs and this process
 // lacks, or nil.
 func CheckPrivileges() error {
-	missing := host.Machine{}.KernelLacks()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return fmt.Errorf("read the capabilities of this process: %w", err)
+	}
+	missing := netns.MissingCapabilities(string(status))
 	if len(missing) == 0 {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/temporary"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/temporary"
 )
 
 // ExecOptions say on which node and as which user Exec runs a program.

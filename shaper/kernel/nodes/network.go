@@ -4,8 +4,8 @@ package nodes
 
 import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // Network is what a shaper is started on: a fabric whose namespaces exist. The NICs are up, and the ports of the switch

@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Shaper enforces the links of a fabric between its namespaces. Its methods are called by one goroutine.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 func TestSelectKind(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // Options configure a Server.

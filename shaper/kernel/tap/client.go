@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/sockets"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // openTimeout is how long Open waits for the daemon.

@@ -11,11 +11,11 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/internal/bpf"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // EDT is the shaper edt (earliest departure time): BPF programs compute when each packet leaves, and fq sends it at

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/kernel/internal/bpf"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Shaper is htb or netem: HTBs on the NICs of the nodes and on the ports of the switch, which a bridge connects. Its

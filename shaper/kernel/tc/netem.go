@@ -9,8 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Attributes of netem (linux/pkt_sched.h) that package nl does not define.

@@ -5,10 +5,10 @@ package tc
 import (
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // receivers limits what the nodes of a fabric receive, on the switch's ports: each NIC to the rate of its receive port.

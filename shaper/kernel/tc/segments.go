@@ -5,9 +5,9 @@ package tc
 import (
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // Limits of the packets in one GSO packet of a NIC.

@@ -3,10 +3,10 @@
 package tc
 
 import (
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // hugeQueue is the limit in bytes of a queue that loses nothing. The windows and buffers of the senders keep the queue

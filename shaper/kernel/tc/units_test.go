@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 func TestHTBRefuses(t *testing.T) {

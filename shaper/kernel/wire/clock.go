@@ -5,7 +5,7 @@ package wire
 import (
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // clock reads CLOCK_MONOTONIC without a system call, and converts the kernel's timestamps, which are of the wall clock.

@@ -14,11 +14,11 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/temporary"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
-	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
-	"github.com/ddlemu/ddlemu/shaper/temporary"
 )
 
 // Floor is the time that a packet takes over a link without latency and without rate limit. This shaper cannot

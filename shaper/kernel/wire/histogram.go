@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // histogram counts times in ns, in the buckets of the fabric's file. One thread adds. Any thread reads.

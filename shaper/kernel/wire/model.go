@@ -6,8 +6,8 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // never is later than every time.

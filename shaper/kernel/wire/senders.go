@@ -3,7 +3,7 @@
 package wire
 
 import (
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // senderShare is the share of a send port's rate to which HTBs limit the nodes. So packets wait in the node, where TCP

@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/inspector"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/kineto"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/ncclcalls"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/ncclprofiler"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/opcsv"
@@ -131,7 +131,7 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 	case PARAM:
 		return parambasic.Read(files, o)
 	case NCCLLog:
-		return nccllog.Read(files, o)
+		return ncclcalls.Read(files, o)
 	case Nsys:
 		return nsys.Read(files, o)
 	case FlightRec:

@@ -9,9 +9,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // Count updates the counters of the hops in the fabric's file.

@@ -2,7 +2,7 @@
 // The lateness of packets: counters for the verdict, see struct ddlemu_link_stats.
 #pragma once
 
-#include "../../../state/limits.h"
+#include "../../../fabric/state/limits.h"
 
 #define SIZE_CLASSES 2 // up to 4 KiB, and larger; no packet has more than 64 KiB
 

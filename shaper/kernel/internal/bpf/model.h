@@ -20,7 +20,7 @@ typedef __u64 uint64_t;
 typedef __s64 int64_t;
 #define bool _Bool
 
-#include "../../../link/arith.h"
+#include "../../../engine/link/arith.h"
 
 #define INLINE static __always_inline
 

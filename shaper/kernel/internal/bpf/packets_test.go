@@ -15,7 +15,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // A fabric of two nodes with one NIC each has 6 hops. These are the hops of a packet from node 0 to node 1.

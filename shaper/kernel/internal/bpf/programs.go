@@ -9,8 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Programs are the loaded programs of one fabric. Its methods are called by one goroutine.

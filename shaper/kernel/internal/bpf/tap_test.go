@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/gopacket/layers"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 func (b bench) tap() *Tap {

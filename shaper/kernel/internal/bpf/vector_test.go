@@ -18,9 +18,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/internal/layout"
-	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // drawJitter is the kind of draws that package link makes for jitter.

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+const start = int64(Start)
+
+// gigabyte is a hop of 1 GB/s: a byte takes a nanosecond.
+func gigabyte(latency time.Duration) link.Spec {
+	return link.Spec{Bandwidth: 8e9, Latency: latency, MTU: 4096, QueuePolicy: link.Lossless}
+}
+
+func rdma() link.Transport {
+	return link.Transport{Kind: link.RDMA, Second: 1e9, RTO: 67e6, DownTimeout: 1e9}
+}
+
+func open(t interface {
+	Fatal(...any)
+	Cleanup(func())
+}, nodes int, specs []link.Spec) *world {
+	return openWith(t, nodes, specs, rdma())
+}
+
+func openWith(t interface {
+	Fatal(...any)
+	Cleanup(func())
+}, nodes int, specs []link.Spec, transport link.Transport) *world {
+	w, err := newWorld(nodes, specs, transport, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.close)
+	return w
+}
+
+// One message: the clock jumps to its due time, wakes the receiver and nobody else, then
+// jumps to its completion and wakes the sender.
+func TestJumpsToWhatAnEndMustSee(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1000)
+	w.idle(0)
+	w.run(0)
+	if w.now() != start {
+		t.Fatalf("the clock moved to %d while rank 1 worked", w.now())
+	}
+	if d := cmp.Diff([]Actor{{0, "application", os.Getpid(), Polls}, {1, "application", os.Getpid(), Works}}, w.status().Actors); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	w.idle(1)
+	w.run(1)
+	due, complete := w.times(x, 0)
+	if w.now() != due || due <= start+6000 || due > start+20000 {
+		t.Errorf("the time is %d, the message is due at %d", w.now(), due)
+	}
+	if w.acts(0) != 0 || w.acts(1) != 1 {
+		t.Errorf("acts %d and %d, want those of the receiver's node raised", w.acts(0), w.acts(1))
+	}
+	w.run(0)
+	if w.now() != due {
+		t.Errorf("the clock moved to %d while rank 1 was to look", w.now())
+	}
+	w.idle(1)
+	w.run(1)
+	if w.now() != complete || w.acts(0) != 1 || w.acts(1) != 1 {
+		t.Errorf("the time is %d, the send is complete at %d; acts %d and %d", w.now(), complete, w.acts(0), w.acts(1))
+	}
+	w.idle(0)
+	w.run(0)
+	if w.now() != complete || w.status().Stuck != 1 {
+		t.Errorf("the clock moved to %d with nothing left to happen; stuck %d times", w.now(), w.status().Stuck)
+	}
+}
+
+// A rank that dies keeps nobody waiting, also if it died while it ran the clock.
+func TestADeadRankKeepsNobodyWaiting(t *testing.T) {
+	for _, holding := range []bool{false, true} {
+		w := open(t, 3, []link.Spec{gigabyte(time.Microsecond)})
+		x := w.flow(0, 1, 1, []int{0})
+		w.receive(x)
+		w.post(x, 1000)
+		w.idle(0)
+		w.idle(1)
+		w.run(0)
+		if w.now() != start {
+			t.Fatalf("the clock moved while rank 2 worked")
+		}
+		w.die(2, holding)
+		w.idle(0) // who was idle looks again
+		w.idle(1)
+		w.run(0)
+		if due, _ := w.times(x, 0); w.now() != due || due == start || (w.status().Repairs == 1) != holding {
+			t.Errorf("holding %v: the time is %d, the message is due at %d; %d repairs", holding, w.now(), due, w.status().Repairs)
+		}
+	}
+}
+
+// A rank dies while it runs the clock. It has taken the posts of all flows from their list, has
+// left the heap half changed, and is making the steps of the second flow. The others run the
+// clock as if it had not been there, and only this flow is broken.
+func TestADeadRankLeavesTheClockHalfRun(t *testing.T) {
+	w := open(t, 3, []link.Spec{gigabyte(time.Microsecond), gigabyte(time.Microsecond), gigabyte(time.Microsecond)})
+	var flows [3]*flow
+	for i := range flows {
+		flows[i] = w.flow(0, 1, uint64(1+i), []int{i})
+		w.receive(flows[i])
+		w.post(flows[i], 1000*uint64(1+i))
+	}
+	w.idle(0)
+	w.idle(1)
+	w.interrupt(2, flows[1])
+	w.run(0)
+	if w.now() != start || w.isBroken(flows[1]) {
+		t.Fatalf("rank 0 ran the clock although the dead rank has it")
+	}
+	w.die(2, true)
+	w.run(0)
+	if w.now() != start {
+		t.Fatalf("the clock moved before the ranks that may have something to see have looked")
+	}
+	for range 8 {
+		w.idle(0)
+		w.idle(1)
+		w.run(0)
+	}
+	_, first := w.times(flows[0], 0)
+	_, third := w.times(flows[2], 0)
+	if first <= start || third <= first || w.now() != third {
+		t.Errorf("the messages complete at %d and %d, and the time is %d", first, third, w.now())
+	}
+	if w.isBroken(flows[0]) || !w.isBroken(flows[1]) || w.isBroken(flows[2]) || w.status().Repairs != 1 {
+		t.Errorf("broken: %v, %v, %v; %d repairs", w.isBroken(flows[0]), w.isBroken(flows[1]), w.isBroken(flows[2]), w.status().Repairs)
+	}
+	if n := w.read(flows[1]); n != 0 {
+		t.Errorf("the model has read %d messages of the flow whose state is not known", n)
+	}
+	w.closeFlow(flows[1])
+	w.run(0)
+	if !w.isFree(flows[1]) {
+		t.Error("the broken flow is not freed")
+	}
+}
+
+// Ranks died with a message under way, and nobody is left. The next job finds no flow, no
+// deadlock, and nothing to repair.
+func TestResetRemovesWhatTheDeadLeft(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1<<20)
+	w.interrupt(1, x)
+	w.die(1, true)
+	w.die(0, false)
+	w.reset(start + 77)
+	w.join(0)
+	w.join(1)
+	w.idle(0)
+	w.idle(1)
+	w.run(0)
+	if s := w.status(); !w.isFree(x) || s.Now != start+77 || s.Repairs != 0 || s.Stuck != 1 {
+		t.Errorf("free %v, %+v", w.isFree(x), s)
+	}
+	w.reset(start)
+	if w.now() != start+77 {
+		t.Errorf("the time went back to %d", w.now())
+	}
+}
+
+// A rank that waits for a time: what happens before is seen first, then time stops there, and
+// does not go on before the rank waits again.
+func TestTimesThatRanksWaitFor(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1000)
+	w.sleepUntil(0, start+50_000)
+	w.idle(1)
+	w.run(0)
+	if due, _ := w.times(x, 0); w.now() != due || due >= start+50_000 {
+		t.Fatalf("the time is %d, want that of the message, %d", w.now(), due)
+	}
+	w.idle(1)
+	w.run(1) // the acknowledgement
+	w.idle(1)
+	w.run(1)
+	if w.now() != start+50_000 || w.status().Actors[0].State != Computes {
+		t.Fatalf("the time is %d, want %d", w.now(), start+50_000)
+	}
+	w.idle(1)
+	w.run(1)
+	if w.now() != start+50_000 {
+		t.Errorf("the time is %d although rank 0 may work", w.now())
+	}
+}
+
+// Nothing is left to happen only if nobody sleeps outside of our calls: he may yet act.
+func TestSettles(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
+	w.settle(0)
+	w.sleep(1)
+	w.run(1)
+	if w.settled() != 0 {
+		t.Errorf("it settled although a rank sleeps outside")
+	}
+	w.settle(1)
+	w.run(1)
+	if w.settled() != 1 {
+		t.Errorf("it settled %d times, want 1", w.settled())
+	}
+}
+
+// A rank that leaves does not begin to run the clock, and does not break it.
+func TestARankThatHasLeftRunsNothing(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1000)
+	w.idle(0)
+	w.leave(1)
+	w.idle(0)
+	w.run(1)
+	if w.now() != start {
+		t.Errorf("the rank that had left ran the clock")
+	}
+	w.run(0)
+	if s := w.status(); s.Now == start || s.Repairs != 0 {
+		t.Errorf("the time is %d, %d repairs", s.Now, s.Repairs)
+	}
+}
+
+// A flow that both ends have closed is free, and has no steps any more.
+func TestClosedFlowsAreFreed(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1<<20)
+	w.closeFlow(x)
+	w.idle(0)
+	w.idle(1)
+	w.run(0)
+	if !w.isFree(x) || w.now() != start || w.status().Stuck != 1 {
+		t.Errorf("free %v, time %d, stuck %d", w.isFree(x), w.now(), w.status().Stuck)
+	}
+}
+
+// maxPosts is the most messages that a flow posts at one moment.
+const maxPosts = 3
+
+// reference plays the same posts on link.Network, with a plain search in place of the heap.
+type reference struct {
+	net   *link.Network
+	flows []*link.Flow
+	order []uint64
+	next  []int64
+	now   int64
+	due   []int // messages of each flow that the receiver has seen
+	sent  []int
+}
+
+// run posts the messages of these sizes, of each flow in turn, and makes the steps up to the
+// first that an end must see.
+func (r *reference) run(sizes map[int][]uint64) {
+	posting := slices.SortedFunc(maps.Keys(sizes), func(a, b int) int { return int(r.order[a]) - int(r.order[b]) })
+	woke := false
+	for turn := range maxPosts {
+		for _, i := range posting {
+			if turn < len(sizes[i]) {
+				r.flows[i].Post(sizes[i][turn], r.now)
+				woke = r.step(i) || woke
+			}
+		}
+	}
+	for {
+		first := -1
+		for i, at := range r.next {
+			if at != link.Never && (first < 0 || at < r.next[first] || at == r.next[first] && r.order[i] < r.order[first]) {
+				first = i
+			}
+		}
+		if first < 0 || woke && r.next[first] > r.now {
+			return
+		}
+		r.now = max(r.now, r.next[first])
+		woke = r.step(first) || woke
+	}
+}
+
+func (r *reference) step(i int) (woke bool) {
+	f := r.flows[i]
+	before := f.Arrived()
+	r.next[i] = f.Advance(r.now)
+	woke = f.Arrived() != before
+	for ; f.Message(uint64(r.due[i])).Due <= r.now; r.due[i]++ {
+		woke = true
+	}
+	for ; f.Message(uint64(r.sent[i])).Sent <= r.now; r.sent[i]++ {
+		woke = true
+	}
+	r.next[i] = min(r.next[i], f.Message(uint64(r.due[i])).Due, f.Message(uint64(r.sent[i])).Sent)
+	if r.next[i] != link.Never {
+		r.next[i] = max(r.next[i], r.now+1)
+	}
+	return woke
+}
+
+// The clock stops at the same times, with the same times of all messages, as a plain search
+// for the next step does, whatever the order in which ranks post.
+func TestPropertyStepsAreInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const nodes, hops = 4, 5
+		specs, params := make([]link.Spec, hops), make([]link.Params, hops)
+		for i := range specs {
+			specs[i] = gigabyte(time.Duration(rapid.Int64Range(0, 3000).Draw(t, "latency")))
+			specs[i].Bandwidth = rapid.SampledFrom([]uint64{1e9, 8e9, 100e9}).Draw(t, "bandwidth")
+			specs[i].QueueBytes = rapid.SampledFrom([]uint64{0, 64 << 10}).Draw(t, "queue")
+			var err error
+			if params[i], err = link.NewParams(specs[i], 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tr := rdma()
+		tr.Host.PerMessage = rapid.SampledFrom([]int64{0, 700}).Draw(t, "per message")
+		w := openWith(t, nodes, specs, tr)
+		r := &reference{net: link.NewNetwork(params, &tr, nil, 7), now: start}
+		t.Cleanup(r.net.Close)
+		for i := range r.net.Hops {
+			r.net.Hops[i].ID = uint32(i)
+		}
+		n := rapid.IntRange(1, 6).Draw(t, "flows")
+		orders := rapid.Permutation([]uint64{1, 2, 3, 4, 5, 6}).Draw(t, "orders")
+		flows := make([]int, n)
+		for i := range flows {
+			flows[i] = i
+			path := rapid.Permutation([]int{0, 1, 2, 3, 4}).Draw(t, "path")[:rapid.IntRange(1, 3).Draw(t, "hops")]
+			var steps []link.PathHop
+			for _, h := range path {
+				steps = append(steps, link.PathHop{Hop: h})
+			}
+			w.flow(i%nodes, (i+1)%nodes, orders[i], path)
+			r.flows, r.order = append(r.flows, r.net.NewFlow(orders[i], steps, path)), append(r.order, orders[i])
+			r.next, r.due, r.sent = append(r.next, link.Never), append(r.due, 0), append(r.sent, 0)
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
+			sizes := map[int][]uint64{}
+			for _, i := range rapid.Permutation(flows).Draw(t, "turn")[:rapid.IntRange(0, n).Draw(t, "posting")] {
+				sizes[i] = rapid.SliceOfN(rapid.Uint64Range(0, 300_000), 1, maxPosts).Draw(t, "sizes")
+				for _, size := range sizes[i] {
+					w.receive(w.at(i))
+					w.post(w.at(i), size)
+					r.flows[i].Recv(r.now)
+				}
+			}
+			for i := range nodes {
+				w.idle(i)
+			}
+			w.run(rapid.IntRange(0, nodes-1).Draw(t, "conductor"))
+			r.run(sizes)
+			if w.now() != r.now {
+				t.Fatalf("the time is %d, want %d", w.now(), r.now)
+			}
+			for i, f := range r.flows {
+				for k := range r.due[i] {
+					due, complete := w.times(w.at(i), k)
+					if m := f.Message(uint64(k)); due != m.Due || complete != m.Sent {
+						t.Fatalf("flow %d, message %d: due %d and complete %d, want %d and %d", i, k, due, complete, m.Due, m.Sent)
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock
+
+/*
+#include <stdlib.h>
+#include <string.h>
+#include "clock.h"
+
+static void *zeros(size_t n)
+{
+	void *p = aligned_alloc(4096, (n + 4095) & ~(size_t)4095);
+	if (p != NULL)
+		memset(p, 0, n);
+	return p;
+}
+
+// claim_until makes the application of the view's participant idle, without sleeping.
+static void claim_until(struct ddlemu_clock_view *v, enum ddlemu_clock_number number, int64_t t)
+{
+	struct ddlemu_actor *a = ddlemu_actor_application(v);
+	uint64_t seen = number_read(&v->nodes[v->node].number[number]);
+	a->until = t;
+	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
+}
+
+static void claim(struct ddlemu_clock_view *v) { claim_until(v, DDLEMU_ACTS, DDLEMU_NEVER); }
+
+static void claim_timer(struct ddlemu_clock_view *v, int64_t t) { claim_until(v, DDLEMU_SIGNALS, t); }
+
+// claim_of_fabric is a claim on a number that is not a node's.
+static void claim_of_fabric(struct ddlemu_clock_view *v, enum ddlemu_clock_number number)
+{
+	struct ddlemu_actor *a = ddlemu_actor_application(v);
+	a->until = DDLEMU_NEVER;
+	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | number_read(number_of(v, v->node, number)), __ATOMIC_SEQ_CST);
+}
+
+static void claim_settle(struct ddlemu_clock_view *v) { claim_of_fabric(v, (enum ddlemu_clock_number)DDLEMU_SETTLE); }
+
+static void claim_sleep(struct ddlemu_clock_view *v) { claim_of_fabric(v, DDLEMU_HANDOVERS); }
+
+static uint32_t settled(struct ddlemu_clock_view *v) { return number_read(&v->clock->settled); }
+
+static void work(struct ddlemu_clock_view *v)
+{
+	__atomic_store_n(&ddlemu_actor_application(v)->claim, 0, __ATOMIC_SEQ_CST);
+}
+
+static uint32_t acts(struct ddlemu_clock_view *v, uint32_t node) { return number_read(&v->nodes[node].number[DDLEMU_ACTS]); }
+
+static struct ddlemu_clock_flow *make_flow(struct ddlemu_clock_view *v, uint32_t i)
+{
+	struct ddlemu_clock_flow *x = &v->flows->flow[i];
+	memset(x, 0, offsetof(struct ddlemu_clock_flow, flow.sends));
+	v->flows->in_use[i] = DDLEMU_FLOW_MADE;
+	return x;
+}
+
+static struct ddlemu_clock_flow *flow_at(struct ddlemu_clock_view *v, uint32_t i) { return &v->flows->flow[i]; }
+
+static int is_free(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x)
+{
+	return v->flows->in_use[clock_flow_number(v->flows, x)] == DDLEMU_FLOW_FREE;
+}
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+// What tests need of C: a test file cannot use cgo.
+
+// world is a clock in private memory, with one rank on each node. The ranks do not run: the
+// test says what they do.
+type world struct {
+	memory []unsafe.Pointer
+	views  []C.struct_ddlemu_clock_view
+	flows  int
+}
+
+func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*world, error) {
+	w := &world{}
+	alloc := func(n uint64) unsafe.Pointer {
+		p := C.zeros(C.size_t(n))
+		w.memory = append(w.memory, p)
+		return p
+	}
+	clock := alloc(Size(nodes, nodes))
+	Init(clock, nodes, nodes)
+	flows := alloc(FlowsHead + 16*FlowSize)
+	hops := unsafe.Slice((*link.Hop)(alloc(uint64(len(specs))*uint64(unsafe.Sizeof(link.Hop{})))), len(specs))
+	blocks := unsafe.Slice((*link.Block)(alloc(uint64(len(specs))*uint64(unsafe.Sizeof(link.Block{})))), len(specs))
+	for i, s := range specs {
+		b, err := link.NewBlock(s, 1)
+		if err != nil {
+			return nil, err
+		}
+		hops[i], blocks[i] = link.Hop{ID: uint32(i), Block: uint32(i)}, b
+	}
+	transport := (*link.Transport)(alloc(uint64(unsafe.Sizeof(t))))
+	*transport = t
+	w.views = unsafe.Slice((*C.struct_ddlemu_clock_view)(alloc(uint64(nodes)*C.sizeof_struct_ddlemu_clock_view)), nodes)
+	for i := range w.views {
+		v := &w.views[i]
+		C.ddlemu_clock_place(v, clock, flows)
+		v.hops, v.participant = C.uint32_t(len(specs)), C.uint32_t(i)
+		v.engine = C.struct_ddlemu_engine{
+			transport: (*C.struct_ddlemu_transport)(unsafe.Pointer(transport)), seed: C.uint64_t(seed),
+			hops: (*C.struct_ddlemu_hop)(unsafe.Pointer(&hops[0])), blocks: (*C.struct_ddlemu_block)(unsafe.Pointer(&blocks[0])),
+		}
+		C.ddlemu_participant_join(v, C.uint32_t(i))
+	}
+	return w, nil
+}
+
+func (w *world) close() {
+	for _, p := range w.memory {
+		C.free(p)
+	}
+}
+
+// flow makes a flow from one node to another over these hops, and back over the same.
+func (w *world) flow(src, dst int, order uint64, hops []int) *C.struct_ddlemu_clock_flow {
+	x := C.make_flow(&w.views[0], C.uint32_t(w.flows))
+	w.flows++
+	x.order, x.sender_node, x.receiver_node = C.uint64_t(order), C.uint32_t(src), C.uint32_t(dst)
+	x.flow.id = C.uint64_t(order)
+	x.flow.path.n, x.flow.path.reverse_n = C.uint32_t(len(hops)), C.uint32_t(len(hops))
+	for i, h := range hops {
+		x.flow.path.hop[i], x.flow.path.reverse[i] = C.uint32_t(h), C.uint32_t(h)
+	}
+	return x
+}
+
+func (w *world) at(i int) *C.struct_ddlemu_clock_flow {
+	return C.flow_at(&w.views[0], C.uint32_t(i))
+}
+
+func (w *world) posted(x *C.struct_ddlemu_clock_flow) { C.ddlemu_flow_posted(&w.views[0], x) }
+
+func (w *world) post(x *C.struct_ddlemu_clock_flow, size uint64) {
+	C.flow_post(&x.flow, C.uint64_t(size), C.int64_t(w.now()))
+	w.posted(x)
+}
+
+func (w *world) receive(x *C.struct_ddlemu_clock_flow) {
+	C.flow_receive(&x.flow, 1<<40, C.int64_t(w.now()))
+	w.posted(x)
+}
+
+func (w *world) times(x *C.struct_ddlemu_clock_flow, i int) (due, complete int64) {
+	t := &x.flow.times[i%link.MaxMessages]
+	return int64(t.due), int64(t.complete)
+}
+
+func (w *world) closeFlow(x *C.struct_ddlemu_clock_flow) {
+	x.flow.sender_closed, x.flow.receiver_closed = 1, 1
+	w.posted(x)
+}
+
+func (w *world) isFree(x *C.struct_ddlemu_clock_flow) bool { return C.is_free(&w.views[0], x) != 0 }
+
+func (w *world) now() int64 { return int64(C.clock_read(w.views[0].clock)) }
+
+func (w *world) idle(node int) { C.claim(&w.views[node]) }
+
+// sleepUntil is the rank on a node that waits for a virtual time.
+func (w *world) sleepUntil(node int, t int64) {
+	C.claim_timer(&w.views[node], C.int64_t(t))
+}
+
+// settle is the rank on a node that waits until nothing is left to happen.
+func (w *world) settle(node int) { C.claim_settle(&w.views[node]) }
+
+// sleep is the rank on a node that sleeps outside of our calls.
+func (w *world) sleep(node int) { C.claim_sleep(&w.views[node]) }
+
+// settled is how often nothing was left to happen.
+func (w *world) settled() uint32 { return uint32(C.settled(&w.views[0])) }
+
+func (w *world) work(node int) { C.work(&w.views[node]) }
+
+func (w *world) acts(node int) uint32 { return uint32(C.acts(&w.views[0], C.uint32_t(node))) }
+
+// run tries to run the clock as the rank on a node does.
+func (w *world) run(node int) { C.ddlemu_clock_run(&w.views[node]) }
+
+// leave is the orderly end of the rank on a node.
+func (w *world) leave(node int) { Left(unsafe.Pointer(w.views[0].clock), node) }
+
+type flow = C.struct_ddlemu_clock_flow
+
+// interrupt is the rank on a node that runs the clock, up to the middle of a flow's steps. It
+// has begun to change the heap.
+func (w *world) interrupt(node int, x *flow) {
+	f := w.views[0].flows
+	w.views[0].clock.baton = C.uint32_t(node + 1)
+	w.views[0].clock.stepping = C.clock_flow_number(f, x) + 1
+	f.first_posted = 0
+	f.heap_size = 5
+}
+
+func (w *world) isBroken(x *flow) bool { return x.flow.broken == C.DDLEMU_INTERRUPTED }
+
+// read is how many messages of a flow the model has read.
+func (w *world) read(x *flow) int { return int(x.flow.known) }
+
+// reset is what the first rank of the next job does.
+func (w *world) reset(now int64) {
+	Reset(unsafe.Pointer(w.views[0].clock), unsafe.Pointer(w.views[0].flows), now)
+}
+
+// join is a new rank on a node.
+func (w *world) join(node int) { C.ddlemu_participant_join(&w.views[node], C.uint32_t(node)) }
+
+// die is the end of the rank on a node, which has the baton if holding says so.
+func (w *world) die(node int, holding bool) {
+	if holding {
+		w.views[0].clock.baton = C.uint32_t(node + 1)
+	}
+	Died(unsafe.Pointer(w.views[0].clock), node)
+}
+
+func (w *world) status() Status { return StatusOf(unsafe.Pointer(w.views[0].clock)) }
+
+func flowOrder(job, sender, receiver, number int) uint64 {
+	return uint64(C.flow_order(C.uint64_t(job), C.uint64_t(sender), C.uint64_t(receiver), C.uint64_t(number)))
+}
+
+// ranksOf is the sender and the receiver of a flow of this order.
+func ranksOf(order uint64) (sender, receiver int) {
+	return int(C.sender_of(C.uint64_t(order))), int(C.receiver_of(C.uint64_t(order)))
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+// grace is how long a retired block stays unchanged: far longer than a reader that is not
+// stopped uses a pointer to it.
+const grace = 100 * time.Millisecond
+
+// HopStatus is the parameters in force on one hop, and its counters.
+type HopStatus struct {
+	Index    int
+	Kind     uint32
+	Src, Dst int // numbers of NICs, of switches for a Trunk
+	Spec     link.Spec
+	Counters link.Counters
+	Changed  bool // since the fabric was made
+	Classes  [FlowClasses]uint64
+}
+
+// Hops returns every hop: ports first, then links, then trunks.
+func (f *File) Hops() []HopStatus {
+	out := make([]HopStatus, len(f.hops()))
+	for i := range out {
+		h := &f.hops()[i]
+		b, changes, _ := f.inForce(h)
+		out[i] = HopStatus{
+			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: b.Stated, Changed: changes != 0,
+			Counters: h.Counters.Load(),
+		}
+		for c := range out[i].Classes {
+			out[i].Classes[c] = atomic.LoadUint64(&h.Classes[c])
+		}
+	}
+	return out
+}
+
+// HopCount is the number of hops.
+func (f *File) HopCount() int { return len(f.hops()) }
+
+// EndsOf is the kind of a hop and its ends, as in [HopStatus].
+func (f *File) EndsOf(hop int) (kind uint32, src, dst int) {
+	h := &f.hops()[hop]
+	return h.Kind, int(h.Src), int(h.Dst)
+}
+
+// SpecOf is the parameters in force on a hop, and since when, in ns of the fabric's clock; 0: since the
+// fabric was made. Changes counts the changes of the hop so far.
+func (f *File) SpecOf(hop int) (spec link.Spec, since int64, changes uint32) {
+	b, changes, _ := f.inForce(&f.hops()[hop])
+	return b.Stated, b.Since, changes
+}
+
+// inForce is a copy of the parameters of a hop, without the time of retirement, which may be
+// written at any time, and how often they have changed. ok is false if the hop's block number is out of range.
+func (f *File) inForce(h *link.Hop) (b link.Block, changes uint32, ok bool) {
+	for {
+		changes = atomic.LoadUint32(&h.Changes)
+		n := atomic.LoadUint32(&h.Block)
+		if n >= f.head().Blocks {
+			return link.Block{}, changes, false
+		}
+		// Read, then check: a block that was retired meanwhile may have been written again, and be in force again.
+		from := &f.blocks()[n]
+		b.Params, b.Stated, b.Since, b.DownSince = from.Params, from.Stated, from.Since, from.DownSince
+		if atomic.LoadUint32(&h.Block) == n && atomic.LoadUint32(&h.Changes) == changes {
+			return b, changes, true
+		}
+	}
+}
+
+// Change puts new parameters in force on the given hops: on all or, with an error,
+// on none. A change takes effect within a segment time. Change waits for changes by
+// others, and for the grace period of retired blocks if too few are free.
+func (f *File) Change(specs map[int]link.Spec) error {
+	return f.Update(func() (map[int]link.Spec, error) { return specs, nil })
+}
+
+// Update is Change with the parameters that compute returns. Nobody else changes
+// parameters from the call of compute on.
+func (f *File) Update(compute func() (map[int]link.Spec, error)) error {
+	unlock, err := f.lock(changing, lockTimeout)
+	if err != nil {
+		return fmt.Errorf("change links: %w", err)
+	}
+	defer unlock()
+	specs, err := compute()
+	if err != nil {
+		return err
+	}
+	return f.change(specs)
+}
+
+// change is Change under the lock.
+func (f *File) change(specs map[int]link.Spec) error {
+	hops := slices.Sorted(maps.Keys(specs))
+	blocks := make([]link.Block, len(hops))
+	for i, hop := range hops {
+		if hop < 0 || hop >= len(f.hops()) {
+			return fmt.Errorf("change hop %d: there are %d", hop, len(f.hops()))
+		}
+		var err error
+		if blocks[i], err = link.NewBlock(specs[hop], int(f.head().TimeScale)); err != nil {
+			return fmt.Errorf("change hop %d: %w", hop, err)
+		}
+	}
+	free, err := f.freeBlocks(len(hops))
+	if err != nil {
+		return err
+	}
+	for i, hop := range hops {
+		blocks[i].Since = f.Now()
+		if specs[hop].Down {
+			blocks[i].DownSince = f.downSince(hop, blocks[i].Since)
+		}
+		f.blocks()[free[i]] = blocks[i]
+		f.publish(&f.hops()[hop], free[i])
+	}
+	return nil
+}
+
+// downSince is the time since which a hop is down that goes down now, or stays down.
+func (f *File) downSince(hop int, now int64) int64 {
+	if old := f.blockOf(&f.hops()[hop]); old.Params.Down {
+		return old.DownSince
+	}
+	return now
+}
+
+// blockOf is the block in force on h. Only for who has the lock for changes.
+func (f *File) blockOf(h *link.Hop) *link.Block {
+	return &f.blocks()[min(atomic.LoadUint32(&h.Block), f.head().Blocks-1)]
+}
+
+// publish puts block n in force on h.
+func (f *File) publish(h *link.Hop, n uint32) {
+	old := f.blockOf(h)
+	if old.Params.Down && !f.blocks()[n].Params.Down {
+		raise(&h.NextFree, f.Now())
+	}
+	// Set Retired before and after: if this process dies in between, the block must not
+	// look like one that was never used.
+	old.Retired = Now()
+	atomic.AddUint32(&h.Changes, 1)
+	atomic.StoreUint32(&h.Block, n)
+	old.Retired = Now()
+}
+
+// freeBlocks returns n blocks that no hop uses and whose grace period is over, the one
+// that was retired first before the others. It keeps the lock while it waits: otherwise
+// other changes could use each block as soon as it becomes free.
+func (f *File) freeBlocks(n int) ([]uint32, error) {
+	free := f.unusedBlocks()
+	slices.SortStableFunc(free, func(a, b uint32) int { return cmp.Compare(f.blocks()[a].Retired, f.blocks()[b].Retired) })
+	for i, b := range free[:n] {
+		r := f.blocks()[b].Retired
+		if r == 0 {
+			continue
+		}
+		if r > Now() {
+			return nil, fmt.Errorf("change links: too few blocks of parameters are free: %d of the %d needed, the next was retired in the future", i, n)
+		}
+		for r+int64(grace) >= Now() {
+			time.Sleep(time.Duration(r + int64(grace) + 1 - Now()))
+		}
+	}
+	return free[:n], nil
+}
+
+// unusedBlocks are the blocks that no hop uses.
+func (f *File) unusedBlocks() []uint32 {
+	used := make([]bool, f.head().Blocks)
+	for i := range f.hops() {
+		if n := atomic.LoadUint32(&f.hops()[i].Block); int(n) < len(used) {
+			used[n] = true
+		}
+	}
+	var out []uint32
+	for i := range used {
+		if !used[i] {
+			out = append(out, uint32(i))
+		}
+	}
+	return out
+}
+
+// raise sets *p to t if it is lower.
+func raise(p *int64, t int64) {
+	for {
+		v := atomic.LoadInt64(p)
+		if v >= t || atomic.CompareAndSwapInt64(p, v, t) {
+			return
+		}
+	}
+}
+
+// Changes counts the changes of all hops.
+func (f *File) Changes() uint64 {
+	n := uint64(0)
+	for i := range f.hops() {
+		n += uint64(atomic.LoadUint32(&f.hops()[i].Changes))
+	}
+	return n
+}

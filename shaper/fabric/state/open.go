@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+// File is the mapped file of a fabric. Its methods are safe for concurrent use
+// by any number of goroutines and processes, except Close.
+type File struct {
+	dir string
+	fd  int
+	mem []byte
+}
+
+// ErrNotUsable is wrapped by the errors of Open for a file that exists but is not of this
+// program, version, boot, time namespace or user.
+var ErrNotUsable = errors.New("not usable")
+
+// Open maps the fabric called name. The error wraps fs.ErrNotExist if there is none and
+// ErrNotUsable if it cannot be used.
+func (d *Dir) Open(name string) (*File, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Openat(d.fd, name+Suffix, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
+		err = fmt.Errorf("%w: not a regular file", ErrNotUsable)
+	case errors.Is(err, unix.EISDIR):
+		return nil, fmt.Errorf("open fabric %s: %w: not a file but a folder (remove %s)", name, ErrNotUsable, filepath.Join(d.Path, name+Suffix))
+	case err != nil:
+		return nil, fmt.Errorf("open fabric %s: %w", name, err)
+	default:
+		var f *File
+		if f, err = openFD(fd, d.uid); err != nil {
+			unix.Close(fd)
+			break
+		}
+		if f.Name() == name {
+			f.dir = d.Path
+			return f, nil
+		}
+		err = fmt.Errorf("%w: it is fabric %q under another name", ErrNotUsable, f.Name())
+		f.Close()
+	}
+	if errors.Is(err, ErrNotUsable) {
+		return nil, fmt.Errorf("open fabric %s: %w (remove it with `ddlemu down %s`)", name, err, name)
+	}
+	return nil, fmt.Errorf("open fabric %s: %w", name, err)
+}
+
+// openFD maps the file fd. The File closes fd; after an error the caller does.
+func openFD(fd int, uid uint32) (*File, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("look at it: %w", err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, fmt.Errorf("%w: not a regular file", ErrNotUsable)
+	case st.Uid != uid || st.Mode&0o077 != 0:
+		return nil, fmt.Errorf("%w: owned by user %d with mode %04o, want user %d and mode 0600", ErrNotUsable, st.Uid, st.Mode&0o7777, uid)
+	case st.Size < page:
+		return nil, fmt.Errorf("%w: truncated: %d bytes", ErrNotUsable, st.Size)
+	}
+	// If the file has holes, for example because it is a copy, access to one is a SIGBUS when
+	// the file system is full. So reserve the memory now.
+	if st.Blocks*512 < st.Size {
+		if err := unix.Fallocate(fd, 0, 0, st.Size); err != nil {
+			return nil, fmt.Errorf("%w: reserve its %d KiB: %w", ErrNotUsable, st.Size>>10, err)
+		}
+	}
+	boot, ns, err := bootAndTime()
+	if err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map: %w", err)
+	}
+	f := &File{fd: fd, mem: mem}
+	if err = f.head().check(uint64(st.Size), uid, boot, ns); err == nil {
+		err = f.checkContent()
+	}
+	if err != nil {
+		unix.Munmap(mem)
+		return nil, err
+	}
+	return f, nil
+}
+
+// Close unmaps the file. Nothing obtained from it may be used afterwards. Participants of
+// this process in the fabric are dead then.
+func (f *File) Close() error {
+	if f.mem == nil {
+		return fmt.Errorf("close fabric: %w", os.ErrClosed)
+	}
+	// Closing the file releases this process's locks on it, also those that another
+	// goroutine acquired through another File.
+	for i := range inProcess {
+		inProcess[i].Lock()
+		defer inProcess[i].Unlock()
+	}
+	f.forgetSlots()
+	err := unix.Munmap(f.mem)
+	f.mem = nil
+	if err := errors.Join(err, unix.Close(f.fd)); err != nil {
+		return fmt.Errorf("close fabric: %w", err)
+	}
+	return nil
+}
+
+// Now is the clock of the fabric: CLOCK_MONOTONIC in ns.
+func Now() int64 {
+	var ts unix.Timespec
+	// This does not fail with a valid clock and pointer.
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return ts.Nano()
+}
+
+func (f *File) head() *header { return (*header)(unsafe.Pointer(&f.mem[0])) }
+
+func table[T any](f *File, off uint64, n uint32) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(f.mem[off:]))), n)
+}
+
+func (f *File) hops() []link.Hop { return table[link.Hop](f, f.head().HopsOff, f.head().Hops) }
+func (f *File) pathTable() []pathEntry {
+	return table[pathEntry](f, f.head().PathsOff, f.head().Paths)
+}
+func (f *File) blocks() []link.Block {
+	return table[link.Block](f, f.head().BlocksOff, f.head().Blocks)
+}
+func (f *File) jobs() []jobEntry { return table[jobEntry](f, f.head().JobsOff, f.head().Jobs) }
+func (f *File) linkStats() []LinkStats {
+	return table[LinkStats](f, f.head().LinkStatsOff, f.head().Jobs*f.head().Hops)
+}
+func (f *File) snapshotTable() []Snapshot {
+	return table[Snapshot](f, f.head().SnapshotsOff, f.head().Snapshots)
+}
+func (f *File) participants() []participantEntry {
+	return table[participantEntry](f, f.head().ParticipantsOff, f.head().Participants)
+}
+func (f *File) events() []eventEntry {
+	return table[eventEntry](f, f.head().EventsOff, f.head().Events)
+}
+func (f *File) tables() []link.JitterTable {
+	return table[link.JitterTable](f, f.head().TablesOff, 3)
+}
+
+// Base is the address of the mapping, for C code.
+func (f *File) Base() unsafe.Pointer { return unsafe.Pointer(&f.mem[0]) }
+
+// Dir is the folder the fabric is in.
+func (f *File) Dir() string { return f.dir }
+
+// Name is the fabric's name.
+func (f *File) Name() string { return cString(f.head().Name[:]) }
+
+// Profile is the name of the fabric's configuration.
+func (f *File) Profile() string { return cString(f.head().Profile[:]) }
+
+// ID distinguishes this fabric from all others, also from those of the same name.
+func (f *File) ID() uint64 { return f.head().FabricID }
+
+// Fixed is the values of a fabric that never change.
+type Fixed struct {
+	Nodes, GPUsPerNode, NICsPerNode, TimeScale int
+	Seed                                       uint64
+	Transport                                  link.Transport // scaled
+	Created                                    int64
+}
+
+// Fixed returns the values that never change.
+func (f *File) Fixed() Fixed {
+	h := f.head()
+	return Fixed{
+		Nodes: int(h.Nodes), GPUsPerNode: int(h.GPUsPerNode), NICsPerNode: int(h.NICsPerNode), TimeScale: int(h.TimeScale),
+		Seed: h.Seed, Created: h.Created,
+		Transport: h.Transport,
+	}
+}
+
+// Config is the fabric's configuration as text.
+func (f *File) Config() []byte {
+	h := f.head()
+	return bytes.Clone(f.mem[h.ConfigOff : h.ConfigOff+uint64(h.ConfigLen)])
+}
+
+// FlowPaths says whether each flow has a path of its own. Then the links between switches count what they carried.
+func (f *File) FlowPaths() bool { return f.head().FlowPaths != 0 }
+
+// Path returns the path from NIC src to NIC dst, empty if there is none. Where each flow has its own, it is one of those.
+func (f *File) Path(src, dst int) []link.PathHop {
+	nics := f.head().nics()
+	if src < 0 || dst < 0 || src >= nics || dst >= nics {
+		return nil
+	}
+	e := f.pathTable()[src*nics+dst]
+	var steps []link.PathHop
+	for i := range min(int(e.N), link.MaxHops) {
+		if int(e.Hops[i]) >= len(f.hops()) {
+			return nil
+		}
+		steps = append(steps, link.PathHop{Hop: int(e.Hops[i]), Private: e.Private>>i&1 == 1})
+	}
+	return steps
+}
+
+// Removed reports whether the file, or its folder, has been removed.
+func (f *File) Removed() bool {
+	var st unix.Stat_t
+	return unix.Fstat(f.fd, &st) == nil && st.Nlink == 0
+}
+
+// TakeDown tells every participant that the fabric has been taken down. Dir.Remove removes
+// the file.
+func (f *File) TakeDown() { atomic.StoreUint32(&f.head().Closed, 1) }
+
+// Down reports whether TakeDown was called.
+func (f *File) Down() bool { return atomic.LoadUint32(&f.head().Closed) != 0 }
+
+func cString(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}

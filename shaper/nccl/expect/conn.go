@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/ends"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+// endpoints identifies a connection of a job: from one of its ranks to another, on a channel of a communicator.
+type endpoints struct {
+	comm, src, dst, channel int
+	p2p                     bool
+}
+
+// conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
+type conn struct {
+	endpoints
+	through   int  // the rank whose process made the connection: the sender, or with PXN another one of its node
+	made      int  // of a rank's connections to another one, those with a smaller number were made before; then by comm
+	ends.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
+	draws     bool // a hop of its path draws random numbers
+	path      []link.PathHop
+
+	written  uint64 // by the sending kernel
+	consumed uint64 // by the receiving kernel
+
+	sendQueued, recvQueued   uint64 // in the operations that the proxies were given
+	unread                   bool   // receives were posted that the flow has not read
+	sendAllowed, recvAllowed uint64 // messages that the proxy may have begun, with its current operation
+	recvSlots                uint64 // irecvs that the current operation posts ahead
+
+	// The next kernel may use another protocol, and so another number of steps for a message. An LL kernel may consume
+	// empty messages before they are written: then occupied is below 0.
+	window   window              // of the sending kernel
+	reads    uint64              // steps that the receiving kernel frees with a message
+	occupied int64               // steps of messages that are not acked or, within a node, consumed
+	messages [ncclSteps]inFlight // by number modulo ncclSteps
+
+	sender, receiver *programRun
+	sendOps, recvOps *opQueue
+}
+
+// window is how a kernel uses the buffer of a connection, in steps: size for all messages in flight, each for one.
+type window struct{ size, each uint64 }
+
+type inFlight struct{ bytes, steps uint64 }
+
+// windowOf is the window in which the given number of messages are in flight.
+func windowOf(slots uint64) window {
+	if ncclSteps%slots == 0 {
+		return window{ncclSteps, ncclSteps / slots}
+	}
+	return window{slots, 1} // p2p, where nothing of the last operation is in flight when the next begins
+}
+
+// connect makes the flow of a connection between nodes.
+func (c *conn) connect(id uint64, path []link.PathHop, reverse []int, net *link.Network, params []link.Params) error {
+	if err := c.Connect(id, path, reverse, net); err != nil {
+		return fmt.Errorf("rank %d to rank %d: %w", c.src, c.dst, err)
+	}
+	c.path = path
+	c.draws = slices.ContainsFunc(path, func(h link.PathHop) bool { return params[h.Hop].Draws() })
+	return nil
+}
+
+// slotFree says whether the kernel may write the message that is ahead messages after the connection's next one.
+func (c *conn) slotFree(ahead uint64) bool {
+	// A kernel of sends shares the slots of its channel: its proxy frees those of the running operation only.
+	if c.Flow != nil && c.p2p && c.written+ahead >= c.sendAllowed {
+		return false
+	}
+	return c.occupied+int64((ahead+1)*c.window.each) <= int64(c.window.size)
+}
+
+// put writes a message.
+func (c *conn) put(bytes uint64) {
+	c.messages[c.written%ncclSteps] = inFlight{bytes, c.window.each}
+	c.occupied += int64(c.window.each)
+	c.written++
+}
+
+// advance executes the steps of the flow that are due, as [ends.Ends.Advance] does.
+func (c *conn) advance(now int64) (arrived, acked uint64, next int64) {
+	arrived, acked, next = c.Advance(now)
+	for n := c.Acked - acked; n < c.Acked; n++ {
+		c.occupied -= int64(c.messages[n%ncclSteps].steps)
+	}
+	return arrived, acked, next
+}
+
+// receive posts the receives that the proxy can post. LL and LL128 kernels may consume an empty message before it arrives.
+func (c *conn) receive(now int64) {
+	for c.Posted < c.received()+c.recvSlots && c.Posted < c.recvAllowed && c.Receive(now) {
+		c.unread = true
+	}
+}
+
+// received is the number of messages that are complete for the receiving proxy.
+func (c *conn) received() uint64 { return min(c.Arrived, c.consumed) }

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+// Estimate is the model's expectation for one call. Times are stated ns.
+type Estimate struct {
+	// Time is the mean time of Decision.Iterations calls back to back, from the common start to the end of the last
+	// call on the last rank.
+	Time float64
+	// RankTime is the same until the end of the last call on each rank. nccl-tests prints the mean of these.
+	RankTime []float64
+	// First is the time of the first call, with an idle fabric.
+	First float64
+	// Bound is the time for which one call occupies the busiest hop. In the long run no schedule of these messages is
+	// faster.
+	Bound float64
+
+	Channels int       // used by the call
+	Traffic  []Traffic // of one call, between nodes
+	Loads    []Load    // of one call
+
+	// Spread is the possible deviation of Time in either direction, as a fraction. It covers all tested orders of flows
+	// that are ready at the same instant, and, with random jitter or loss, spreadSigma standard deviations. Time is the
+	// mean of these simulations. If a simulation takes long, there are only two. Events that occur in none of them, such
+	// as a rare loss, are not covered.
+	Spread float64
+
+	// Extrapolated says that the calls were long or many, so only some of them were simulated.
+	Extrapolated bool
+
+	played    float64 // Time before the maximum with Bound
+	pieces    uint64  // messages and segments of one call
+	transport *link.Transport
+}
+
+// Limits of a simulation. A step processes one connection once and takes about 0.1 us of CPU time; a message and a
+// segment take about four steps.
+const (
+	stepsPerPiece = 4
+	maxSteps      = 2_000_000
+	maxExactSteps = 20_000_000 // in the order of a virtual clock, without random numbers: there the result is exact
+	sameWithin    = 1e-4       // calls whose times differ by less are equal
+	minCalls      = 4          // to find a steady state
+	maxCalls      = 100        // if Iterations is 0
+	minLoops      = 8          // of a shortened call
+	maxOrders     = 8          // orders of flows that are ready at the same instant
+	maxDraws      = 64         // the same with random jitter or loss
+	minDraws      = 2          // so that Spread is known
+	minOrders     = 3          // if the orders make no difference
+)
+
+// spreadSigma is the deviation, in standard deviations, that one of 2000 means exceeds if means are normally
+// distributed, as those of many calls are.
+const spreadSigma = 3.5
+
+// Simulate returns the model's expectation for decision d on fabric f. If it does not know the schedule, it returns an
+// error and never a guess. It returns early when ctx is done.
+func Simulate(ctx context.Context, d Decision, f *Fabric) (*Estimate, error) {
+	if err := d.validate(); err != nil {
+		return nil, fmt.Errorf("expected time: %w", err)
+	}
+	e, err := estimate(ctx, &d, f)
+	if err != nil {
+		return nil, fmt.Errorf("expected time of %s: %w", d.name(), err)
+	}
+	return e, nil
+}
+
+func estimate(ctx context.Context, d *Decision, f *Fabric) (*Estimate, error) {
+	if err := f.validate(); err != nil {
+		return nil, err
+	}
+	e := &Estimate{RankTime: make([]float64, d.Ranks)}
+	if d.Ranks == 1 {
+		return e, nil
+	}
+	c := newCall(d, f)
+	p, err := c.plan()
+	if err != nil {
+		return nil, err
+	}
+	e.transport = f.Transport
+	if err := p.traffic(f, e); err != nil {
+		return nil, err
+	}
+	for _, l := range e.Loads {
+		e.Bound = max(e.Bound, l.BusyNs)
+	}
+	e.Channels = p.channels()
+	if len(e.Traffic) == 0 {
+		return e, nil
+	}
+	return e, c.average(ctx, p, f, e)
+}
+
+// average sets the times: the mean over several orders and random draws, as far as that does not take long.
+func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) error {
+	var slowest []float64
+	for n := 1; ; n++ {
+		t, err := c.times(ctx, p, f, e, f.limit())
+		if err != nil {
+			return err
+		}
+		e.First += (t.first - e.First) / float64(n)
+		for r, v := range t.ranks {
+			e.RankTime[r] += (v - e.RankTime[r]) / float64(n)
+		}
+		slowest = append(slowest, slices.Max(t.ranks))
+		settled := !c.random && n >= minOrders && slices.Max(slowest)-slices.Min(slowest) <= sameWithin*slices.Max(slowest)
+		if settled || f.InOrder && !c.random || n == maxOrders && !c.random || n == maxDraws ||
+			c.played > maxSteps && n >= minDraws {
+			break
+		}
+		c.tieSeed = uint64(n)
+	}
+	e.played, e.Spread = c.meanAndSpread(slowest)
+	// A rank that runs ahead can make the first calls look faster than later ones.
+	e.Time = max(e.played, e.Bound)
+	return nil
+}
+
+// meanAndSpread returns the mean of times and [Estimate.Spread].
+func (c *call) meanAndSpread(times []float64) (mean, spread float64) {
+	mean, deviation := stat.MeanStdDev(times, nil)
+	if mean == 0 {
+		return 0, 0
+	}
+	spread = max(slices.Max(times)-mean, mean-slices.Min(times))
+	if c.random && len(times) > 1 {
+		spread = max(spread, spreadSigma*deviation)
+	}
+	return mean, spread / mean
+}
+
+func (p *plan) channels() int {
+	seen := map[int]bool{}
+	for _, b := range p.blocks {
+		seen[b.channel] = true
+	}
+	return len(seen)
+}
+
+// timing is the result of simulating one plan.
+type timing struct {
+	first float64
+	ranks []float64 // mean time of a call up to each rank's end
+}
+
+// times simulates the plan. If that takes too long, it simulates two shorter plans and extrapolates linearly: once the
+// pipeline is full, each further period of loops takes the same time.
+func (c *call) times(ctx context.Context, p *plan, f *Fabric, e *Estimate, limit float64) (timing, error) {
+	most, least := p.loops()
+	cost := float64(e.pieces) * stepsPerPiece * minCalls
+	unit := p.period(most, e)
+	up := func(n int) int { return (n + unit - 1) / unit * unit }
+	long := up(max(c.loopsToFill(most, e), int(float64(most)*limit/3/max(cost, 1))))
+	more := long
+	if long < most {
+		long += (most - long) % unit
+	}
+	if cost <= limit || least <= most-long+1 || long+more >= most {
+		t, _, err := c.play(ctx, p, f, 0, e)
+		return t, err
+	}
+	e.Extrapolated = true
+	a, calls, err := c.play(ctx, p.cut(most-long-more), f, 0, e)
+	if err != nil {
+		return timing{}, err
+	}
+	b, _, err := c.play(ctx, p.cut(most-long), f, calls, e)
+	if err != nil {
+		return timing{}, err
+	}
+	k := float64(most-long-more) / float64(more)
+	on := func(x, y float64) float64 { return x + (x-y)*k }
+	t := timing{first: on(a.first, b.first), ranks: make([]float64, len(a.ranks))}
+	for r := range t.ranks {
+		t.ranks[r] = on(a.ranks[r], b.ranks[r])
+	}
+	return t, nil
+}
+
+// loopsToFill is the number of loops of a call that fill every buffer on the path a few times.
+func (c *call) loopsToFill(loops int, e *Estimate) int {
+	t := e.transport
+	buffers := 6*float64(defaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
+	most := e.busiest().Bytes
+	return max(minLoops, int(min(buffers/float64(max(most, 1)), 1)*float64(loops)))
+}
+
+// period is the number of loops after which a long path repeats itself. The path is limited by a window that is sent as
+// a whole: the slots of NCCL's buffer with rdma, the smaller of the socket's buffers with tcp.
+func (p *plan) period(loops int, e *Estimate) int {
+	busiest := e.busiest()
+	perLoop := float64(max(busiest.Bytes, 1)) / float64(max(loops, 1))
+	if t := e.transport; t.Kind == link.TCP {
+		return max(1, int(math.Round(float64(min(t.SendBuffer, t.Window))/perLoop)))
+	}
+	unit := uint64(1)
+	for _, c := range p.conns {
+		for _, slots := range []uint64{c.sendSlots, c.recvSlots} {
+			unit *= slots / gcd(unit, slots)
+		}
+	}
+	return int(unit)
+}
+
+// busiest is the connection with the most bytes.
+func (e *Estimate) busiest() Traffic {
+	var most Traffic
+	for _, t := range e.Traffic {
+		if t.Bytes > most.Bytes {
+			most = t
+		}
+	}
+	return most
+}
+
+// play simulates calls back to back until their times are equal, or a given number of calls, and returns the mean over
+// Iterations and the number of calls. In the order of a virtual clock it simulates all of them, if that does not take
+// long: there the result is exact, and calls that seem to take equally long may still change slowly. Of calls that are
+// known to repeat, only the first and the last ones are played, with the same result.
+func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estimate) (timing, int, error) {
+	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.tieSeed)
+	defer net.Close()
+	enqueued := c.Iterations
+	if enqueued == 0 {
+		enqueued = maxCalls
+	}
+	s, err := c.newSim(p, f, net, enqueued)
+	if err != nil {
+		return timing{}, 0, err
+	}
+	c.random = s.draws()
+	n, err := s.playCalls(ctx, newRepeats(f, s.conns, net), cmp.Or(calls, enqueued), func(n int) bool {
+		return calls == 0 && (!f.InOrder && s.steady(n) || float64(s.steps) > f.limit() && n >= minCalls)
+	})
+	if err != nil {
+		return timing{}, 0, err
+	}
+	c.played += s.steps
+	if n := s.stalls(); n > 0 {
+		return timing{}, 0, errStalls(n)
+	}
+	if n < c.Iterations {
+		e.Extrapolated = true
+	}
+	return s.timing(n, c.Iterations), n, nil
+}
+
+// playCalls simulates calls until all ranks with work have ended the given number of them, or enough says so of a smaller
+// number, and returns how many. Those that again knows to repeat are not played. It may be nil.
+func (s *sim) playCalls(ctx context.Context, again *repeats, most int, enough func(n int) bool) (int, error) {
+	for n := 1; ; n++ {
+		if err := s.play(ctx, func() bool { return s.haveEnded(n - again.skipped()) }); err != nil {
+			return 0, err
+		}
+		n += again.look(s, n, most-n)
+		if n == most || again.skipped() == 0 && enough(n) {
+			again.fill(s)
+			return n, nil
+		}
+	}
+}
+
+// newSim simulates a number of calls back to back.
+func (c *call) newSim(p *plan, f *Fabric, net *link.Network, calls int) (*sim, error) {
+	table := newConnTable(f, net)
+	conns, err := table.bind(p, 0, func(r int) int { return r }, wiring{f.Path, f.Made})
+	if err != nil {
+		return nil, err
+	}
+	ranks := make([]rankRun, c.Ranks)
+	var items []*item // of a call
+	for number := range p.kernel + 1 {
+		kernels := p.kernelsOf(number, conns, c.Ranks)
+		it := &item{call: sameKernels(kernels)}
+		items = append(items, it)
+		for r, k := range kernels {
+			if k != nil {
+				ranks[r] = rankRun{count: calls * (p.kernel + 1), item: func(i int) *item { return items[i%len(items)] }}
+			}
+		}
+	}
+	s := newSim(table.conns, ranks, f.InOrder, c.tieSeed)
+	s.perCall = len(items)
+	return s, nil
+}
+
+func errStalls(n uint64) error {
+	return fmt.Errorf("a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
+}
+
+// sameKernels are the kernels of a call that is repeated, by rank.
+type sameKernels []*kernel
+
+func (k sameKernels) take(rank int) *kernel { return k[rank] }
+func (k sameKernels) drop(int)              {}
+
+// haveEnded says whether every rank with work has ended the given number of calls.
+func (s *sim) haveEnded(calls int) bool {
+	for r := range s.ranks {
+		if s.ranks[r].count > 0 && s.ranks[r].ended < calls*s.perCall {
+			return false
+		}
+	}
+	return true
+}
+
+// limit is the number of steps that a simulation may take.
+func (f *Fabric) limit() float64 {
+	if f.InOrder && !slices.ContainsFunc(f.Params, func(p link.Params) bool { return p.Draws() }) {
+		return maxExactSteps
+	}
+	return maxSteps
+}
+
+// stalls counts how often a flow had too many segments in flight to send another one.
+func (s *sim) stalls() (n uint64) {
+	for i := range s.conns {
+		if c := &s.conns[i]; c.Flow != nil {
+			n += c.Flow.Stalls()
+		}
+	}
+	return n
+}
+
+// steadyCalls is the number of calls in a row with equal times after which the state is steady.
+const steadyCalls = 3
+
+// steady says whether the last of n calls took equally long on all ranks. A rank with another time than the others is
+// only filling buffers on its path.
+func (s *sim) steady(n int) bool {
+	if n < minCalls {
+		return false
+	}
+	pace := int64(-1)
+	for r := range s.ranks {
+		if s.ranks[r].ended < n*s.perCall {
+			continue // the rank has no work
+		}
+		for k := n - steadyCalls; k < n; k++ {
+			took := s.callEnded(r, k) - s.callEnded(r, k-1)
+			if pace < 0 {
+				pace = took
+			}
+			if !sameTime(took, pace) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// callEnded is when a call ended on a rank.
+func (s *sim) callEnded(r, call int) int64 { return s.ranks[r].spans[(call+1)*s.perCall-1].End }
+
+func sameTime(a, b int64) bool { return math.Abs(float64(a-b)) <= sameWithin*float64(max(a, b)) }
+
+// timing is the mean over the wanted number of calls, of which n were simulated. The rest are assumed to take as long
+// as the last steadyCalls, or the last half of them if no steady state was reached. If wanted is 0, it is the time of
+// one more call.
+func (s *sim) timing(n, wanted int) timing {
+	t := timing{ranks: make([]float64, len(s.ranks))}
+	last := max(n/2, 1)
+	if s.steady(n) {
+		last = steadyCalls
+	}
+	for r := range s.ranks {
+		if s.ranks[r].ended < n*s.perCall {
+			continue
+		}
+		end := func(call int) int64 { return s.callEnded(r, call) }
+		t.first = max(t.first, float64(end(0)))
+		pace := float64(end(n - 1))
+		if n > 1 {
+			pace = float64(end(n-1)-end(n-last-1)) / float64(last)
+		}
+		t.ranks[r] = pace
+		if wanted > 0 {
+			t.ranks[r] = (float64(end(n-1)) + pace*float64(wanted-n)) / float64(wanted)
+		}
+	}
+	return t
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+// Conn is a connection of NCCL: from one rank to another on one channel.
+type Conn struct {
+	Src, Dst, Channel int
+	P2P               bool // for ncclSend and ncclRecv
+	// Listened is how many connections the receiver had listened for before, if it is known: where each flow has a path of
+	// its own, the path follows from it.
+	Listened uint64
+}
+
+// Fabric is the emulated fabric in stated time: its parameters are those of time scale 1.
+type Fabric struct {
+	Params    []link.Params // of the hops
+	Transport *link.Transport
+	Tables    *link.JitterTables // needed with Normal, Pareto or Table jitter
+	Seed      uint64
+	// InOrder says that connections which are ready at the same instant take turns in a fixed order, as with a
+	// virtual clock. Otherwise the order is random, as on a real one.
+	InOrder bool
+	// Node is the emulated node of a rank. Messages between ranks of one node take no time.
+	Node func(rank int) int
+	// Path returns the hops from one rank's NIC to the other's, and those of the
+	// acknowledgements.
+	Path func(c Conn) (path []link.PathHop, reverse []int, err error)
+	// Made says which rank's process made a connection, with PXN another one of the sender's node, and the place of the
+	// connection in the order in which those between its ranks were made. Nil: the senders made them, those of collectives
+	// first, by channels, then those for sends and receives. That differs only where the connections have different paths.
+	Made func(c Conn) (through, place int)
+}
+
+func (f *Fabric) validate() error {
+	if f.Transport == nil || f.Node == nil || f.Path == nil {
+		return fmt.Errorf("fabric: transport, node and path must be given")
+	}
+	return nil
+}
+
+// Load is the load of one call on one hop.
+type Load struct {
+	Hop      int // number
+	Messages uint64
+	Bytes    uint64  // payload
+	Line     uint64  // line bytes without retransmissions
+	BusyNs   float64 // time for which the hop is occupied
+}
+
+// Traffic is the payload of one call over one connection between nodes.
+type Traffic struct {
+	Conn
+	Messages, Bytes uint64
+}
+
+// traffic sums the messages of a call by connection and by hop.
+func (p *plan) traffic(f *Fabric, e *Estimate) error {
+	conns := make([]Traffic, len(p.conns))
+	paths := make([][]link.PathHop, len(p.conns))
+	for i, c := range p.conns {
+		conns[i].Conn = Conn{Src: c.src, Dst: c.dst, Channel: c.channel, P2P: c.p2p}
+		if f.Node(c.src) == f.Node(c.dst) {
+			continue
+		}
+		var err error
+		if paths[i], _, err = f.Path(conns[i].Conn); err != nil {
+			return err
+		}
+	}
+	loads := map[int]*Load{}
+	var order []int
+	for _, b := range p.blocks {
+		b.each(func(a *action, times int) {
+			n := uint64(times)
+			if a.keepSend {
+				return
+			}
+			for _, i := range a.send {
+				conns[i].Messages += n
+				conns[i].Bytes += n * a.bytes
+				for k, h := range paths[i] {
+					l, params := loads[h.Hop], &f.Params[h.Hop]
+					if l == nil {
+						l = &Load{Hop: h.Hop}
+						loads[h.Hop] = l
+						order = append(order, h.Hop)
+					}
+					l.Add(params, a.bytes, n)
+					if k == 0 {
+						e.pieces += n * (1 + a.bytes/uint64(params.Segment))
+					}
+				}
+			}
+		})
+	}
+	for i := range conns {
+		if paths[i] != nil && conns[i].Messages > 0 {
+			e.Traffic = append(e.Traffic, conns[i])
+		}
+	}
+	for _, h := range order {
+		e.Loads = append(e.Loads, *loads[h])
+	}
+	return nil
+}
+
+// Add adds n messages of so many bytes to the load of a hop with these parameters.
+func (l *Load) Add(p *link.Params, bytes, n uint64) {
+	packets := max(divUp(bytes, uint64(p.Payload)), 1)
+	line := n * (bytes + packets*uint64(p.PerPacket))
+	l.Messages += n
+	l.Bytes += n * bytes
+	l.Line += line
+	if p.NsDen != 0 {
+		l.BusyNs += float64(line) * float64(p.NsNum) / float64(p.NsDen)
+	}
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/wakes"
+	"github.com/ddlemu/ddlemu/shaper/internal/queue"
+)
+
+// sim plays what all ranks have on their streams, in virtual time. Times are ns since the start.
+type sim struct {
+	now      int64
+	conns    []conn
+	ranks    []rankRun
+	heap     *wakes.Heap
+	timers   *queue.Queue[timer]
+	runnable []*programRun // programs that may be able to continue
+	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
+	turns    *wakes.Turns  // nil if the order is random
+	played   bool          // the ranks have begun
+	perCall  int           // items of a call that is repeated; 0 in a job
+	steps    uint64
+
+	// occupied, if not nil, is told of each segment on each hop of net, which keeps them.
+	net      *link.Network
+	occupied func(hop int, p *link.Pass)
+	passes   []link.Pass
+}
+
+// programRun is the state of a program that a kernel runs.
+type programRun struct {
+	prog            program
+	conns           []int // of the simulation, by the plan's number
+	block           *blockRun
+	loop, times, at int
+	queued, active  bool
+}
+
+// blockRun is the state of a block.
+type blockRun struct {
+	block      *kernelBlock
+	kernel     *kernelRun
+	batch      int
+	unfinished int // programs of the batch that have not ended
+}
+
+// kernelRun is a kernel that runs.
+type kernelRun struct {
+	*kernel
+	rank, item int
+	unfinished int // blocks that have not ended
+}
+
+// newSim makes a simulation with the given connections, on hops that are idle.
+func newSim(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64) *sim {
+	s := &sim{conns: conns, ranks: ranks, tieSeed: tieSeed, timers: newTimers()}
+	if inOrder {
+		s.turns = turns(conns)
+	}
+	s.heap = wakes.New(len(s.conns), s.tie(tieSeed))
+	for r := range s.ranks {
+		s.ranks[r].id = r
+	}
+	return s
+}
+
+// tie is the order of connections that are ready at the same instant: that of turns, or, if that is nil, random and new
+// for each instant, so that no connection always comes first.
+func (s *sim) tie(seed uint64) func(i int, at int64) uint64 {
+	return func(i int, at int64) uint64 {
+		switch {
+		case s.turns != nil:
+			return uint64(s.turns.Place(i))
+		case at != link.Never:
+			return link.Draw(seed, 0, 0, uint64(i), uint64(at))
+		}
+		return 0
+	}
+}
+
+// draws says whether a hop on the path of a connection has random jitter or loss.
+func (s *sim) draws() bool {
+	return slices.ContainsFunc(s.conns, func(c conn) bool {
+		return c.draws
+	})
+}
+
+// stepsPerCheck is the number of steps between two checks of the context, a few milliseconds.
+const stepsPerCheck = 4096
+
+// play continues until done. With losses that can take arbitrarily long.
+func (s *sim) play(ctx context.Context, done func() bool) error {
+	if !s.played {
+		for r := range s.ranks {
+			s.resume(r)
+		}
+		s.played = true
+		for i := range s.conns {
+			s.proxies(i)
+		}
+		s.runPrograms()
+	}
+	for n := 0; !done(); n++ {
+		if n%stepsPerCheck == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.finishInstant()
+		next := min(s.heap.First(), s.nextTimer())
+		if next == link.Never {
+			if done() {
+				break // in this instant
+			}
+			return s.deadlock()
+		}
+		s.now = max(s.now, next)
+		for s.nextTimer() <= s.now {
+			t := s.timers.Pop()
+			s.itemEnded(t.rank, t.item)
+		}
+		for s.heap.First() <= s.now {
+			s.advance(s.heap.Pop())
+		}
+		s.runPrograms()
+	}
+	return nil
+}
+
+// finishInstant lets all proxies and programs do what they can at this instant: with tcp, a send is complete when it is
+// posted, and its program goes on.
+func (s *sim) finishInstant() {
+	for s.turns != nil && s.turns.Any() {
+		s.turns.Post(func(i int) bool { return s.post(i, 1) })
+		s.runPrograms()
+	}
+}
+
+func (s *sim) deadlock() error {
+	for i := range s.conns {
+		if c := &s.conns[i]; c.Flow != nil && c.Flow.Broken() {
+			return fmt.Errorf("rank %d to rank %d: the link is down for longer than the transport waits", c.src, c.dst)
+		}
+	}
+	for r := range s.ranks {
+		if text := s.ranks[r].waiting(); text != "" {
+			return fmt.Errorf("the schedule cannot go on at %d ns: rank %d %s", s.now, r, text)
+		}
+	}
+	return fmt.Errorf("the schedule cannot go on at %d ns: the model of it is wrong", s.now)
+}
+
+// startKernel starts an item's kernel.
+func (s *sim) startKernel(r, item int, k *kernel) {
+	run := &kernelRun{kernel: k, rank: r, item: item, unfinished: len(k.blocks)}
+	if run.unfinished == 0 {
+		s.itemEnded(r, item)
+		return
+	}
+	// The order of the channels is arbitrary, and may change from call to call.
+	s.tieSeed = link.Draw(s.tieSeed, 0, 0, uint64(r), uint64(s.ranks[r].kernels))
+	s.ranks[r].kernels++
+	n := uint64(len(k.blocks))
+	for i := range n {
+		s.startBatch(&blockRun{block: &k.blocks[(i+s.tieSeed%n)%n], kernel: run})
+	}
+}
+
+// startBatch begins the current batch of a block.
+func (s *sim) startBatch(b *blockRun) {
+	batch := &b.block.batches[b.batch]
+	b.unfinished = len(batch.programs)
+	for _, prog := range batch.programs {
+		p := &programRun{prog: prog.program, conns: batch.conns, block: b, active: true}
+		for _, e := range prog.sends {
+			c := &s.conns[p.conns[e.conn]]
+			c.sender, c.window = p, windowOf(e.slots)
+		}
+		for _, e := range prog.recvs {
+			c := &s.conns[p.conns[e.conn]]
+			c.receiver, c.reads = p, windowOf(e.slots).each
+		}
+		s.wake(p)
+	}
+}
+
+func (s *sim) wake(p *programRun) {
+	if p != nil && p.active && !p.queued {
+		p.queued = true
+		s.runnable = append(s.runnable, p)
+	}
+}
+
+// runPrograms lets every program continue as far as it can at this instant, one action each in turn: the blocks of a
+// kernel run concurrently, and their proxy serves each channel once per round (sendProxyProgress in NCCL's
+// transport/net.cc).
+func (s *sim) runPrograms() {
+	for k := 0; k < len(s.runnable); k++ {
+		p := s.runnable[k]
+		p.queued = false
+		s.advanceProgram(p)
+	}
+	s.runnable = s.runnable[:0]
+}
+
+// advanceProgram executes the program's next action if it is ready.
+func (s *sim) advanceProgram(p *programRun) {
+	if !p.active {
+		return
+	}
+	if p.loop == len(p.prog) {
+		p.active = false
+		s.programEnded(p.block)
+		return
+	}
+	l := &p.prog[p.loop]
+	a := &l.actions[p.at]
+	if !s.ready(p, a) {
+		return
+	}
+	if p.at++; p.at == len(l.actions) {
+		p.at = 0
+		if p.times++; p.times == l.repeat {
+			p.times = 0
+			p.loop++
+		}
+	}
+	s.wake(p)
+	s.act(p, a)
+}
+
+// ready says whether action a need not wait.
+func (s *sim) ready(p *programRun, a *action) bool {
+	for _, i := range a.recv {
+		if c := &s.conns[p.conns[i]]; !a.empty && c.Arrived <= c.consumed+a.recvAhead {
+			return false
+		}
+	}
+	for _, i := range a.send {
+		if !s.conns[p.conns[i]].slotFree(a.sendAhead) {
+			return false
+		}
+	}
+	return true
+}
+
+// act executes an action that is ready.
+func (s *sim) act(p *programRun, a *action) {
+	send, recv := a.send, a.recv
+	if a.keepSend {
+		send = nil
+	}
+	if a.keepRecv {
+		recv = nil
+	}
+	for _, i := range send {
+		c := &s.conns[p.conns[i]]
+		c.put(a.bytes)
+		if c.Flow == nil {
+			c.Arrived++
+			s.wake(c.receiver)
+		}
+	}
+	for _, i := range recv {
+		c := &s.conns[p.conns[i]]
+		c.consumed++
+		if c.Flow == nil {
+			c.occupied -= int64(c.reads)
+			s.wake(c.sender)
+		}
+	}
+	for _, i := range send {
+		s.proxies(p.conns[i])
+	}
+	for _, i := range recv {
+		if c := &s.conns[p.conns[i]]; c.Flow != nil {
+			s.nextOp(c.recvOps)
+			s.proxies(p.conns[i])
+		}
+	}
+}
+
+// programEnded starts what follows the last program of a batch.
+func (s *sim) programEnded(b *blockRun) {
+	if b.unfinished--; b.unfinished > 0 {
+		return
+	}
+	if b.batch++; b.batch < len(b.block.batches) {
+		s.startBatch(b)
+		return
+	}
+	k := b.kernel
+	if k.unfinished--; k.unfinished == 0 {
+		s.itemEnded(k.rank, k.item)
+	}
+}

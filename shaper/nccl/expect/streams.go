@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/internal/queue"
+)
+
+// item is something that a rank launches on a stream, or that its host thread waits for.
+type item struct {
+	stream int
+	after  []int  // earlier items of the rank that must have ended
+	nanos  int64  // of computation
+	call   source // the call that the rank takes part in, nil for computation
+	comm   int    // of the call
+	host   bool   // the host thread waits for after; there is nothing on a stream
+}
+
+// source makes the kernels of a call.
+type source interface {
+	// take returns the kernel of a rank of the job, nil if it has no work. drop says that it has ended.
+	take(rank int) *kernel
+	drop(rank int)
+}
+
+// launchLimit is how many entries a stream of the software CUDA holds, about as many as on a GPU. A host thread that finds
+// it full waits until there is room.
+const launchLimit = 1024
+
+// entries returns how many entries of its stream an item is: those that end when it starts and those that end when it
+// ends. A call of a replay is NCCL's kernel, the event that NCCL records after it, and two functions that note the times,
+// one of them before the kernel. Other items are one.
+func (it *item) entries() (atStart, atEnd int) {
+	if it.call != nil {
+		return 1, 3
+	}
+	return 0, 1
+}
+
+// rankRun is a rank with its host thread and streams.
+type rankRun struct {
+	id       int
+	count    int // items
+	item     func(i int) *item
+	spans    []Span // of the items that are launched
+	ended    int    // items
+	kernels  int    // that have started
+	streams  []streamRun
+	comms    map[int]*commRun
+	resuming bool
+}
+
+// Span is when an item was the first of its stream with all of its After ended, and when it ended. A call may then still
+// wait for the call before it on its communicator. Times are ns since the start of the job; -1 if that has not happened.
+type Span struct{ Start, End int64 }
+
+type streamRun struct {
+	queue   []int // items that are launched and have not ended
+	entries int   // of these items that have not ended
+	busy    bool  // the first has started
+}
+
+// commRun is a rank of a communicator: NCCL runs the calls of a communicator one after another.
+type commRun struct {
+	calls   []int     // items that are launched and have not ended
+	kernels []*kernel // of the first of them, at most [sim.queuedItems]
+}
+
+// jobItems is the number of calls of a communicator whose operations the proxies know in a job. NCCL's know all that was
+// launched. The limit keeps few plans in memory. It changes a time only if so many calls in a row use channels that the
+// next one does not use.
+const jobItems = 8
+
+// queuedItems is the number of items of a communicator whose operations the proxies know. They begin those whose channels
+// have none before, also while another item runs. If one call is repeated, these are its items and the next one: the
+// channels of those after them are in use.
+func (s *sim) queuedItems() int {
+	if s.perCall == 0 {
+		return jobItems
+	}
+	return s.perCall + 1
+}
+
+// isEnded says whether an item has ended.
+func (r *rankRun) isEnded(i int) bool { return i < len(r.spans) && r.spans[i].End >= 0 }
+
+func (r *rankRun) allEnded(items []int) bool {
+	for _, i := range items {
+		if !r.isEnded(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// resume launches and starts what can be launched and started on a rank.
+func (s *sim) resume(id int) {
+	r := &s.ranks[id]
+	if r.resuming {
+		return // the loop below goes on
+	}
+	r.resuming = true
+	for more := true; more; {
+		more = s.launch(r)
+		for n := range r.streams {
+			st := &r.streams[n]
+			if st.busy || len(st.queue) == 0 || !r.allEnded(r.item(st.queue[0]).after) {
+				continue
+			}
+			i := st.queue[0]
+			if r.spans[i].Start < 0 {
+				r.spans[i].Start = s.now
+				atStart, _ := r.item(i).entries()
+				st.entries -= atStart
+				more = more || atStart > 0
+			}
+			if r.isNextOfComm(i) {
+				st.busy = true
+				s.start(r, i)
+				more = true
+			}
+		}
+	}
+	r.resuming = false
+}
+
+// launch lets the host thread go on. It reports whether something was launched.
+func (s *sim) launch(r *rankRun) (launched bool) {
+	for i := len(r.spans); i < r.count; i++ {
+		it := r.item(i)
+		if it.host {
+			if !r.allEnded(it.after) {
+				return launched
+			}
+			r.spans = append(r.spans, Span{s.now, s.now})
+			r.ended++
+			continue
+		}
+		for len(r.streams) <= it.stream {
+			r.streams = append(r.streams, streamRun{})
+		}
+		st := &r.streams[it.stream]
+		atStart, atEnd := it.entries()
+		if st.entries+atStart+atEnd > launchLimit {
+			return launched
+		}
+		st.queue = append(st.queue, i)
+		st.entries += atStart + atEnd
+		r.spans = append(r.spans, Span{-1, -1})
+		if launched = true; it.call != nil {
+			s.launchCall(r, it.comm, i)
+		}
+	}
+	return launched
+}
+
+// isNextOfComm says whether the calls before an item on its communicator have ended.
+func (r *rankRun) isNextOfComm(i int) bool {
+	it := r.item(i)
+	return it.call == nil || r.comms[it.comm].calls[0] == i
+}
+
+func (s *sim) launchCall(r *rankRun, comm, i int) {
+	if r.comms == nil {
+		r.comms = map[int]*commRun{}
+	}
+	c := r.comms[comm]
+	if c == nil {
+		c = &commRun{}
+		r.comms[comm] = c
+	}
+	c.calls = append(c.calls, i)
+	s.enqueueCalls(r, c)
+}
+
+// enqueueCalls gives the proxies the operations of the next calls.
+func (s *sim) enqueueCalls(r *rankRun, c *commRun) {
+	for n := len(c.kernels); n < min(len(c.calls), s.queuedItems()); n++ {
+		k := r.item(c.calls[n]).call.take(r.id)
+		if c.kernels = append(c.kernels, k); k != nil {
+			s.enqueue(k)
+		}
+	}
+}
+
+// start begins the first item of a stream.
+func (s *sim) start(r *rankRun, i int) {
+	it := r.item(i)
+	switch {
+	case it.call != nil && r.comms[it.comm].kernels[0] != nil:
+		s.startKernel(r.id, i, r.comms[it.comm].kernels[0])
+	case it.nanos > 0:
+		s.timers.Push(timer{at: s.now + it.nanos, rank: r.id, item: i})
+	default:
+		s.itemEnded(r.id, i)
+	}
+}
+
+// itemEnded goes on with what waits for an item.
+func (s *sim) itemEnded(id, i int) {
+	r := &s.ranks[id]
+	r.spans[i].End = s.now
+	r.ended++
+	it := r.item(i)
+	st := &r.streams[it.stream]
+	st.queue, st.busy = st.queue[1:], false
+	_, atEnd := it.entries()
+	st.entries -= atEnd
+	if it.call != nil {
+		it.call.drop(id)
+		c := r.comms[it.comm]
+		c.calls, c.kernels = c.calls[1:], c.kernels[1:]
+		s.enqueueCalls(r, c)
+	}
+	s.resume(id)
+}
+
+// waiting says what a rank waits for, "" if it is done.
+func (r *rankRun) waiting() string {
+	for n := range r.streams {
+		if st := &r.streams[n]; st.busy {
+			return fmt.Sprintf("is in item %d", st.queue[0])
+		}
+	}
+	if r.ended < r.count {
+		return fmt.Sprintf("waits before item %d", len(r.spans))
+	}
+	return ""
+}
+
+// timer is the end of a computation.
+type timer struct {
+	at         int64
+	rank, item int
+}
+
+// newTimers makes a queue with the earliest timer first; at equal times that of the lowest rank.
+func newTimers() *queue.Queue[timer] {
+	return queue.New(func(a, b timer) bool {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item)) < 0
+	})
+}
+
+// nextTimer is the time of the first timer, [link.Never] if there is none.
+func (s *sim) nextTimer() int64 {
+	if s.timers.Len() == 0 {
+		return link.Never
+	}
+	return s.timers.First().at
+}

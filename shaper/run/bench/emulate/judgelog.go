@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+)
+
+// loggedTime is one time of the log while it is judged.
+type loggedTime struct {
+	line     int
+	call     loggedCall
+	inPlace  bool
+	half     *testslog.Half
+	forecast *Forecast // nil if there is none for the call
+	found    testslog.Finding
+}
+
+// modelled says whether the time can be compared with the model.
+func (t *loggedTime) modelled() bool {
+	return t.forecast != nil && t.forecast.Known && t.found.Word == testslog.AsExpected
+}
+
+func (t *loggedTime) sample() testslog.Sample {
+	return testslog.Sample{Size: t.call.size, Time: t.half.Time, Network: t.forecast.Time, Spread: t.forecast.Spread}
+}
+
+// judgeLog judges each time of the log: first alone, then with the fixed cost of all, then against its neighbours.
+func (r *Report) judgeLog(log *Log, rows []Forecast, byCall map[loggedCall]*Forecast) {
+	times := log.times(byCall)
+	var samples []testslog.Sample
+	for i := range times {
+		times[i].check(r.Ranks)
+		if times[i].modelled() {
+			samples = append(samples, times[i].sample())
+		}
+	}
+	fixed := testslog.FixedCost(samples)
+	if fixed.Times > 0 {
+		r.Fixed = &FixedCost{units.Microseconds(fixed.Cost), fixed.Times, fixed.UpTo}
+	}
+	steps := stepCost(rows)
+	comparisons := compareNeighbours(times, fixed.Cost)
+	for i := range times {
+		t := &times[i]
+		if t.modelled() {
+			t.found = testslog.Judge(t.half.Time, t.forecast.given(fixed.Cost, steps)).Against(comparisons[i])
+		}
+	}
+	r.explain(times, fixed.Cost)
+	for i := range times {
+		r.Log = append(r.Log, times[i].judged(fixed.Cost))
+	}
+}
+
+// explain finds the slower times that a larger fixed cost than the known one explains.
+func (r *Report) explain(times []loggedTime, fixed time.Duration) {
+	excess := make([]testslog.Excess, len(times))
+	for i := range times {
+		t := &times[i]
+		if t.forecast != nil && t.forecast.Known {
+			excess[i] = testslog.Excess{Size: t.call.size, Time: t.half.Time, Beyond: t.half.Time - t.forecast.Time - fixed, Word: t.found.Word}
+		}
+	}
+	for i, same := range testslog.SameExcess(excess) {
+		if same {
+			times[i].found = testslog.ByFixedCost(fixed + excess[i].Beyond)
+			r.explained++
+		}
+	}
+}
+
+// times lists the times of the log in its order.
+func (l *Log) times(byCall map[loggedCall]*Forecast) []loggedTime {
+	var times []loggedTime
+	for _, row := range l.table.Rows {
+		op, err := row.RedOp()
+		call := loggedCall{row.Size, op}
+		t := loggedTime{line: row.Line, call: call, half: &row.OutOfPlace}
+		if err == nil { // Configure refuses other operators
+			t.forecast = forecastOf(call, byCall)
+		}
+		times = append(times, t)
+		if row.InPlace != nil {
+			t.half, t.inPlace = row.InPlace, true
+			times = append(times, t)
+		}
+	}
+	return times
+}
+
+// nccl-tests before 2.13.12 did not make the shares of the ranks multiples of 16 bytes, as those of a forecast are. trimmed
+// is by how much, as a fraction, the size of a row may exceed that of its forecast for that. Rows with smaller shares take
+// as long as the smallest forecast, if latency is nearly all of it: bytes are at most latencyOnly.
+const (
+	trimmed     = 0.01
+	leastShare  = 16
+	latencyOnly = 0.1
+)
+
+// forecastOf is the forecast of a call, nil if there is none: that of its size, else of the size that today's nccl-tests
+// makes of it.
+func forecastOf(call loggedCall, byCall map[loggedCall]*Forecast) *Forecast {
+	if f := byCall[call]; f != nil {
+		return f
+	}
+	var least *Forecast
+	for other, f := range byCall { // all have one collective, type and number of ranks
+		if other.op == call.op && f.Known && other.size > 0 && (least == nil || f.Case.Size < least.Case.Size) {
+			least = f
+		}
+	}
+	if least == nil || call.size < 1 {
+		return nil
+	}
+	c := &least.Case
+	size := c.Collective.Counts(call.size, c.Type, c.Ranks).Bytes(c.Type)
+	switch {
+	case float64(call.size-size) <= trimmed*float64(call.size):
+		return byCall[loggedCall{size, call.op}]
+	case call.size < leastShare*int64(c.Ranks) && float64(least.BusiestHop) <= latencyOnly*float64(least.Time):
+		return least
+	}
+	return nil
+}
+
+// check finds what is wrong with a time whatever the model says.
+func (t *loggedTime) check(ranks int) {
+	switch f := t.forecast; {
+	case f == nil:
+		t.found = testslog.Finding{Word: testslog.NotJudged, Cause: fmt.Sprintf("no call of %d ranks has this size", ranks)}
+	case !f.Known:
+		t.found = testslog.Finding{Word: testslog.NotJudged, Cause: f.Problem}
+	default:
+		half := *t.half
+		if t.inPlace && !f.Case.Collective.HasInPlace() {
+			half.Wrong = -1 // 2.13.0 printed how many elements the calls had overwritten
+		}
+		alg := f.Case.Collective.AlgFactor(f.Case.Ranks)
+		t.found = half.Check(int64(float64(t.call.size)*alg), f.Case.Collective.BusFactor(f.Case.Ranks))
+		if alone := testslog.Judge(t.half.Time, f.given(0, 0)); alone.Word == testslog.Impossible && t.found.Word == testslog.AsExpected {
+			t.found = alone
+		}
+	}
+}
+
+// compareNeighbours compares the times of each operator, in place and out of place separately.
+func compareNeighbours(times []loggedTime, fixed time.Duration) []testslog.Comparison {
+	type series struct {
+		op      nccl.RedOp
+		inPlace bool
+	}
+	members := map[series][]int{}
+	for i := range times {
+		if t := &times[i]; t.modelled() {
+			s := series{t.call.op, t.inPlace}
+			members[s] = append(members[s], i)
+		}
+	}
+	all := make([]testslog.Comparison, len(times))
+	for _, indices := range members {
+		var samples []testslog.Sample
+		for _, i := range indices {
+			samples = append(samples, times[i].sample())
+		}
+		for k, c := range testslog.Neighbours(samples, fixed) {
+			all[indices[k]] = c
+		}
+	}
+	return all
+}
+
+// stepCost is by how much calls may exceed the fixed cost, which the smallest ones show: by how much longer NCCL reckons
+// a call to take, without its bytes, with the costliest algorithm and protocol of the rows than with those of the
+// smallest row. Most of that are steps within nodes, of which a ring has two per rank. They take time on real GPUs and
+// none in the model. NCCL counts the network's latency twice for Simple, so one call's latency is taken off. 0 if the
+// log of NCCL does not have its latencies.
+func stepCost(rows []Forecast) time.Duration {
+	var smallest *Forecast
+	most := 0.0
+	for i := range rows {
+		f := &rows[i]
+		if latency := f.latencyUS(); latency > 0 && f.Known {
+			most = max(most, latency)
+			if smallest == nil || f.Case.Size < smallest.Case.Size {
+				smallest = f
+			}
+		}
+	}
+	if smallest == nil {
+		return 0
+	}
+	network := smallest.Time - smallest.BusiestHop
+	return max(time.Duration((most-smallest.latencyUS())*float64(time.Microsecond))-network, 0)
+}
+
+// latencyUS is NCCL's own latency of the row's algorithm and protocol; 0 if not known.
+func (f *Forecast) latencyUS() float64 {
+	if f.Case.Decision == nil || f.Case.Topology == nil {
+		return 0
+	}
+	return f.Case.Topology.LatencyUS[f.Case.Collective][nccllog.Kernel{Algo: f.Case.Decision.Algo, Proto: f.Case.Decision.Proto}]
+}
+
+func (f *Forecast) given(fixed, steps time.Duration) testslog.Given {
+	return testslog.Given{
+		Expected: f.Time, LastRank: f.LastRank, Spread: f.Spread, BusiestHop: f.BusiestHop, Bound: f.Bound, Least: f.Least(),
+		Fixed: fixed, Steps: steps,
+		Ring: f.Case.Collective == nccl.AllReduce && f.Case.Decision != nil && f.Case.Decision.Algo == nccllog.AlgoRing,
+	}
+}
+
+func (t *loggedTime) judged(fixed time.Duration) JudgedTime {
+	j := JudgedTime{
+		Line: t.line, Size: t.call.size, InPlace: t.inPlace, TimeUS: units.Microseconds(t.half.Time), BusBW: t.half.BusBW,
+		Word: t.found.Word, Cause: t.found.Cause,
+	}
+	if t.forecast == nil {
+		return j
+	}
+	row := t.forecast.row()
+	j.Algo, j.Proto, j.Channels, j.BoundUS = row.Algo, row.Proto, row.Channels, row.BoundUS
+	if t.forecast.Known {
+		j.ExpectedUS, j.LastUS = *row.ExpectedUS, *row.LastUS
+		j.WithFixed = units.Microseconds(t.forecast.Time + fixed)
+	}
+	return j
+}

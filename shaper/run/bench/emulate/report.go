@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+)
+
+// Report is a forecast and, if a log was given, the judgement of each of its times. Times are microseconds.
+type Report struct {
+	NCCL    string `json:"nccl"`
+	Profile string `json:"profile"`
+	Ranks   int    `json:"ranks"`
+	Nodes   int    `json:"nodes"` // that have ranks
+	// Collective is set if the report is one of several.
+	Collective string          `json:"collective,omitempty"`
+	Rows       []ReportRow     `json:"rows"`
+	Log        []JudgedTime    `json:"log,omitempty"`
+	Fixed      *FixedCost      `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
+	Summary    []string        `json:"summary,omitempty"`    // of the log: its fixed cost, its bandwidth, what to look at
+	Cut        []testslog.Line `json:"left_out,omitempty"`
+	Odd        []testslog.Line `json:"not_understood,omitempty"` // rows that are none
+	Notes      []string        `json:"notes,omitempty"`
+	Verdict    string          `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
+	HasLog     bool            `json:"-"`
+	Ahead      bool            `json:"-"` // the mean of some row is below its bound
+
+	collective nccl.Collective
+	explained  int // slower times of the log that a fixed cost explains
+}
+
+// FixedCost is what each call of the log takes beyond the network.
+type FixedCost struct {
+	US    float64 `json:"us"`
+	Times int     `json:"times"` // of the log, from which it was taken
+	UpTo  int64   `json:"up_to"` // largest of their sizes in bytes
+}
+
+// ReportRow is the forecast of one row.
+type ReportRow struct {
+	Size       int64    `json:"size"`
+	Count      int64    `json:"count"`
+	Type       string   `json:"type"`
+	RedOp      string   `json:"redop"` // none if nothing is reduced
+	Algo       string   `json:"algo"`
+	Proto      string   `json:"proto"`
+	Channels   int      `json:"channels"`    // that the call uses; 0 if not known
+	ExpectedUS *float64 `json:"expected_us"` // the mean over ranks; null if not known: then problem says why
+	BusBW      *float64 `json:"busbw_gbs"`   // null also if the call takes no time
+	LastUS     *float64 `json:"last_rank_us"`
+	BusiestUS  *float64 `json:"busiest_hop_us"` // 0 if links have no rate
+	BoundUS    float64  `json:"bound_us"`       // of the last rank; 0 if links have no rate
+	Problem    string   `json:"problem,omitempty"`
+	Seeds      *Seeded  `json:"seeds,omitempty"`
+	Tuner      string   `json:"tuner,omitempty"` // the one that chooses on the real cluster, in place of NCCL; ddlemu does not have it
+}
+
+// Seeded are the expected times with several seeds.
+type Seeded struct {
+	First   uint64    `json:"first"` // the seed of the first time; the others follow it
+	TimesUS []float64 `json:"times_us"`
+	Text    string    `json:"text"`
+}
+
+// JudgedTime is one time of the log.
+type JudgedTime struct {
+	Line       int           `json:"line"`
+	Size       int64         `json:"size"`
+	InPlace    bool          `json:"inplace"`
+	Algo       string        `json:"algo"` // of NCCL here, as in ReportRow; the log does not have it
+	Proto      string        `json:"proto"`
+	Channels   int           `json:"channels"` // 0 if not known
+	TimeUS     float64       `json:"time_us"`
+	BusBW      float64       `json:"busbw_gbs"`   // of the log
+	ExpectedUS float64       `json:"expected_us"` // of the network's model; this and the next are 0 if not known
+	LastUS     float64       `json:"last_rank_us"`
+	WithFixed  float64       `json:"with_fixed_us"` // ExpectedUS with the fixed cost
+	BoundUS    float64       `json:"bound_us"`
+	Word       testslog.Word `json:"judgement"`
+	Cause      string        `json:"cause,omitempty"`
+}
+
+// NewReport reports rows, and judges log by them if it is not nil.
+func NewReport(rows []Forecast, ranks int, log *Log) *Report {
+	r := &Report{Ranks: ranks, Rows: []ReportRow{}, HasLog: log != nil}
+	byCall := map[loggedCall]*Forecast{}
+	for i := range rows {
+		f := &rows[i]
+		byCall[loggedCall{f.Case.Size, f.Case.Op}] = f
+		r.Rows = append(r.Rows, f.row())
+		r.Ahead = r.Ahead || f.Known && f.Time < f.Bound
+	}
+	if log == nil {
+		return r
+	}
+	if len(rows) > 0 {
+		r.collective = rows[0].Case.Collective
+	}
+	r.judgeLog(log, rows, byCall)
+	r.Cut, r.Odd, r.Notes = log.table.Cut, log.table.Odd, log.Notes()
+	r.Summary = r.summary()
+	return r
+}
+
+// loggedCall identifies a call of a log, whose rows all have one type.
+type loggedCall struct {
+	size int64
+	op   nccl.RedOp
+}
+
+func (f *Forecast) row() ReportRow {
+	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none", BoundUS: units.Microseconds(f.Bound), Problem: f.Problem, Tuner: f.Tuner}
+	if f.Case.Collective.Reduces() {
+		row.RedOp = f.Case.Op.String()
+	}
+	if s := f.Seeds; s != nil {
+		row.Seeds = &Seeded{First: s.First, Text: s.String()}
+		for _, t := range s.Times {
+			row.Seeds.TimesUS = append(row.Seeds.TimesUS, units.Microseconds(t))
+		}
+	}
+	if f.Case.Decision != nil {
+		row.Algo, row.Proto = f.Case.Decision.Algo, f.Case.Decision.Proto
+	}
+	if f.Known {
+		us, last, busiest := units.Microseconds(f.Time), units.Microseconds(f.LastRank), units.Microseconds(f.BusiestHop)
+		row.ExpectedUS, row.LastUS, row.BusiestUS, row.Channels = &us, &last, &busiest, f.Channels
+		if f.Time > 0 {
+			busbw := float64(f.Case.Size) * f.Case.Collective.PortFactor(f.Case.Ranks) / float64(f.Time)
+			row.BusBW = &busbw
+		}
+	}
+	return row
+}
+
+// Failure says how much of the log is not as expected or cut, "" if nothing is.
+func (r *Report) Failure() string {
+	var failures []string
+	n := 0
+	for _, j := range r.Log {
+		if !j.Word.Good() {
+			n++
+		}
+	}
+	if n > 0 {
+		failures = append(failures, fmt.Sprintf("%d of %s not as expected", n, units.Count(len(r.Log), "time")))
+	}
+	if len(r.Cut) > 0 {
+		failures = append(failures, units.Count(len(r.Cut), "row")+" cut")
+	}
+	if len(r.Odd) > 0 {
+		failures = append(failures, units.Count(len(r.Odd), "row")+" not understood")
+	}
+	return strings.Join(failures, ", ")
+}

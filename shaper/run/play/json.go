@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package play
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+)
+
+// Report is a result as JSON. Times are microseconds, and those that are not known are null.
+type Report struct {
+	Workload  string            `json:"workload"`
+	NCCL      string            `json:"nccl"`
+	CUDA      string            `json:"cuda"`
+	Profile   string            `json:"profile"`
+	Datapath  string            `json:"datapath"`
+	Clock     string            `json:"clock"`
+	TimeScale int               `json:"time_scale"`
+	Ranks     int               `json:"ranks"`
+	Nodes     int               `json:"nodes"`
+	Forecast  bool              `json:"forecast"` // nothing was played: the times are those of the model, and there is no verdict
+	TimeUS    float64           `json:"time_us"`  // of all steps
+	MeanUS    float64           `json:"mean_step_us"`
+	Steps     []StepReport      `json:"steps"`
+	Calls     []CallsReport     `json:"calls"`
+	Parts     []ShareReport     `json:"composition"`
+	Hops      []HopReport       `json:"hops"`           // the busiest first
+	WindowUS  float64           `json:"peak_window_us"` // of the peaks of hops
+	Checked   int64             `json:"checked"`
+	Wrong     int64             `json:"wrong"`
+	Verdict   string            `json:"verdict"`
+	Reasons   []string          `json:"reasons"`
+	Findings  []verdict.Finding `json:"findings"`
+	Notes     []string          `json:"notes"`
+}
+
+// ShareReport is a [Share].
+type ShareReport struct {
+	What   string  `json:"what"`
+	TimeUS float64 `json:"time_us"` // of all steps
+}
+
+// StepReport is a [Step].
+type StepReport struct {
+	TimeUS     float64  `json:"time_us"`
+	ComputeUS  float64  `json:"compute_us"`
+	ExposedUS  float64  `json:"exposed_us"`
+	HiddenUS   float64  `json:"hidden_us"`
+	IdleUS     float64  `json:"idle_us"`
+	Slowest    int      `json:"slowest_rank"`
+	ExpectedUS *float64 `json:"expected_us"`
+}
+
+// CallsReport is a [Calls].
+type CallsReport struct {
+	Func       string   `json:"func"`
+	Comm       string   `json:"comm"`
+	Ranks      int      `json:"ranks"`
+	Size       int64    `json:"size"`
+	Count      int      `json:"calls"`
+	MeanUS     float64  `json:"mean_us"`
+	MinUS      float64  `json:"min_us"`
+	MaxUS      float64  `json:"max_us"`
+	BusBW      float64  `json:"busbw_gbs"`
+	Grouped    bool     `json:"grouped"`
+	Algo       string   `json:"algo"`
+	Proto      string   `json:"proto"`
+	Channels   int      `json:"channels"`
+	ExpectedUS *float64 `json:"expected_us"`
+}
+
+// Report returns the result for JSON.
+func (r *Result) Report() *Report {
+	f, c := &r.Facts, &r.Facts.Fabric.Config
+	head := &f.Workload.Workload.Head
+	out := &Report{
+		Workload: head.Name, NCCL: f.NCCL, CUDA: f.CUDA, Profile: c.Name, Datapath: c.DatapathName(), Clock: configs.RealClock, TimeScale: r.Scale,
+		Ranks: head.Ranks, Nodes: r.nodes(), Forecast: r.Forecast, TimeUS: units.Microseconds(r.Time), MeanUS: units.Microseconds(Mean(r.Steps).Time),
+		Steps: []StepReport{}, Calls: []CallsReport{}, Parts: []ShareReport{}, Checked: r.Checked, Wrong: r.Wrong, Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
+		Findings: r.Verdict.Findings, Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes, r.Verdict.Notes)...),
+	}
+	if c.IsVirtual() {
+		out.Clock = configs.VirtualClock
+	}
+	if r.Problem != "" {
+		out.Notes = append(out.Notes, "no expected times: "+r.Problem)
+	}
+	for i, s := range r.Steps {
+		out.Steps = append(out.Steps, StepReport{
+			TimeUS: units.Microseconds(s.Time), ComputeUS: units.Microseconds(s.Compute), ExposedUS: units.Microseconds(s.Exposed),
+			HiddenUS: units.Microseconds(s.Hidden), IdleUS: units.Microseconds(s.Idle), Slowest: s.Slowest, ExpectedUS: inMicroseconds(r.expected(i)),
+		})
+	}
+	out.Hops, out.WindowUS = r.hopReports(), units.Microseconds(r.Window)
+	for _, s := range r.Composition {
+		out.Parts = append(out.Parts, ShareReport{s.What, units.Microseconds(s.Time)})
+	}
+	for i := range r.Calls {
+		out.Calls = append(out.Calls, r.Calls[i].report())
+	}
+	return out
+}
+
+func inMicroseconds(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	us := units.Microseconds(*d)
+	return &us
+}
+
+func (c *Calls) report() CallsReport {
+	out := CallsReport{
+		Func: c.Func, Comm: c.Comm, Ranks: c.Ranks, Size: c.Size, Count: c.Count, MeanUS: units.Microseconds(c.Mean), MinUS: units.Microseconds(c.Min),
+		MaxUS: units.Microseconds(c.Max), BusBW: c.BusBW, Grouped: c.Grouped, Algo: c.Algo, Proto: c.Proto, Channels: c.Channels,
+	}
+	if c.Known {
+		out.ExpectedUS = inMicroseconds(&c.Expected)
+	}
+	return out
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package play
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// Step is how a step went. It begins when the last rank has ended the step before it, or with the job, and ends when the
+// last rank has ended it. So the times of the steps add up to that of the job.
+type Step struct {
+	Time time.Duration
+	// Slowest is the rank that ended the step last, the lowest of those that ended it together. The other times are its.
+	Slowest int
+	// Compute is for how long it computed on at least one stream.
+	Compute time.Duration
+	// Exposed is Time without Compute: communication that no computation hid, and waiting.
+	Exposed time.Duration
+	// Hidden is for how long it computed and communicated at once. A call of NCCL communicates from when the rank is ready
+	// for it until it ends, so waiting for other ranks is part of that.
+	Hidden time.Duration
+	// Idle is the part of Exposed in which it did neither.
+	Idle time.Duration
+}
+
+// Calls are the equal calls of a function: of one size, on communicators of one name and one number of ranks.
+type Calls struct {
+	Func string // a collective, or SendRecv for a message
+	Comm string // the name of the communicators
+	// Ranks is the number of ranks of a communicator.
+	Ranks int
+	Size  int64 // bytes, as in nccl-tests: the larger of one rank's input and output
+	Count int   // how many calls there were, each of which all ranks made together
+	// Mean, Min and Max are times from when the last rank was ready until the last one had ended.
+	Mean, Min, Max time.Duration
+	// BusBW is the bus bandwidth in GB/s (10^9 bytes), by Mean; 0 if that is 0.
+	BusBW float64
+	// Grouped says that some of them were in groups, whose calls begin and end together.
+	Grouped bool
+	// Algo and Proto are NCCL's choice, "" if not known. Channels is 0 if not known.
+	Algo, Proto string
+	Channels    int
+	// Expected is the mean by the model, if Known.
+	Known    bool
+	Expected time.Duration
+}
+
+// interval is a range of time in ns.
+type interval struct{ from, to int64 }
+
+// union sorts intervals and joins those that overlap.
+func union(all []interval) []interval {
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	var out []interval
+	for _, i := range all {
+		if n := len(out); n > 0 && i.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, i.to)
+		} else if i.to > i.from {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// within is the part of a union in a window.
+func within(all []interval, window interval) []interval {
+	first, _ := slices.BinarySearchFunc(all, window.from, func(i interval, from int64) int {
+		if i.to <= from {
+			return -1
+		}
+		return 1
+	})
+	var out []interval
+	for _, i := range all[first:] {
+		if i.from >= window.to {
+			break
+		}
+		out = append(out, interval{max(i.from, window.from), min(i.to, window.to)})
+	}
+	return out
+}
+
+func length(all []interval) (sum int64) {
+	for _, i := range all {
+		sum += i.to - i.from
+	}
+	return sum
+}
+
+// busy is when a rank computed, and when it communicated.
+type busy struct{ compute, communicate []interval }
+
+func busyOf(p *plan, spans []bench.Span) busy {
+	var b busy
+	for i := range p.items {
+		at := interval{spans[i].Ready, spans[i].End}
+		switch p.items[i].op.Kind {
+		case workload.Calc:
+			b.compute = append(b.compute, at)
+		case workload.Wait:
+		default:
+			b.communicate = append(b.communicate, at)
+		}
+	}
+	return busy{union(b.compute), union(b.communicate)}
+}
+
+// ends are the times at which a rank ended its steps.
+func (p *plan) ends(spans []bench.Span) []int64 {
+	ends := make([]int64, len(p.marks))
+	latest, i := int64(0), 0
+	for step, mark := range p.marks {
+		for ; i < mark; i++ {
+			latest = max(latest, spans[i].End)
+		}
+		ends[step] = latest
+	}
+	return ends
+}
+
+// measureSteps returns the steps. Times of the clock are divided by scale.
+func measureSteps(plans []*plan, spans [][]bench.Span, scale float64) []Step {
+	var ends [][]int64
+	count := 0
+	for r, p := range plans {
+		ends = append(ends, p.ends(spans[r]))
+		count = max(count, len(p.marks))
+	}
+	known := map[int]busy{}
+	steps := make([]Step, count)
+	begin := int64(0)
+	stated := func(ns int64) time.Duration { return time.Duration(float64(ns) / scale) }
+	for k := range steps {
+		window, slowest := interval{begin, begin}, 0
+		for r := range plans {
+			if k < len(ends[r]) && ends[r][k] > window.to {
+				window.to, slowest = ends[r][k], r
+			}
+		}
+		if _, ok := known[slowest]; !ok {
+			known[slowest] = busyOf(plans[slowest], spans[slowest])
+		}
+		compute, communicate := within(known[slowest].compute, window), within(known[slowest].communicate, window)
+		either := length(union(slices.Concat(compute, communicate)))
+		total, computed := window.to-window.from, length(compute)
+		steps[k] = Step{
+			Time: stated(total), Slowest: slowest, Compute: stated(computed), Exposed: stated(total - computed),
+			Hidden: stated(computed + length(communicate) - either), Idle: stated(total - either),
+		}
+		begin = window.to
+	}
+	return steps
+}
+
+// kind are the properties that equal calls share.
+type kind struct {
+	name  string // of the function
+	comm  string
+	ranks int
+	size  int64
+}
+
+// instance is a call that all its ranks make together.
+type instance struct {
+	kind       kind
+	what       Call
+	ready, end int64
+	grouped    bool
+}
+
+// flow is the messages from one rank to another.
+type flow struct {
+	comm     int32
+	from, to int
+}
+
+// meeting joins the calls of the ranks.
+type meeting struct {
+	ix          *workload.Index
+	collectives map[int32][]*instance // by communicator
+	messages    map[flow][]*instance
+	all         []*instance
+}
+
+// meet joins the n-th collective of each rank of a communicator, and the n-th send with the n-th receive.
+func meet(ix *workload.Index, plans []*plan, spans [][]bench.Span) []*instance {
+	m := &meeting{ix: ix, collectives: map[int32][]*instance{}, messages: map[flow][]*instance{}}
+	for r, p := range plans {
+		calls, sends, receives := map[int32]int{}, map[flow]int{}, map[flow]int{}
+		for i := range p.items {
+			for _, c := range p.items[i].calls {
+				var in *instance
+				switch at := (flow{c.what.Comm, c.what.From, c.what.To}); c.what.Kind {
+				case workload.Send:
+					in = nth(m, m.messages, at, sends, c.what)
+				case workload.Recv:
+					in = nth(m, m.messages, at, receives, c.what)
+				default:
+					in = nth(m, m.collectives, c.what.Comm, calls, c.what)
+				}
+				in.ready, in.end = max(in.ready, spans[r][i].Ready), max(in.end, spans[r][i].End)
+				in.grouped = in.grouped || p.items[i].op.Kind == workload.Group
+			}
+		}
+	}
+	return m.all
+}
+
+// nth is the next instance of a rank at key.
+func nth[K comparable](m *meeting, of map[K][]*instance, key K, counts map[K]int, what Call) *instance {
+	n := counts[key]
+	counts[key]++
+	if n == len(of[key]) {
+		in := &instance{what: what.matched(), kind: m.kindOf(what)}
+		of[key] = append(of[key], in)
+		m.all = append(m.all, in)
+	}
+	return of[key][n]
+}
+
+// sendRecv is the name of the function of a message.
+const sendRecv = "SendRecv"
+
+func (m *meeting) kindOf(c Call) kind {
+	comm := &m.ix.Comms[c.Comm]
+	k := kind{name: string(c.Func), comm: comm.Name, ranks: len(comm.Ranks)}
+	op := workload.Op{Kind: c.Kind, Func: c.Func, Count: c.Count, Type: c.Type}
+	k.size = op.Bytes(k.ranks)
+	if c.Kind != workload.Coll {
+		k.name = sendRecv
+	}
+	return k
+}
+
+// busFactor is that of nccl-tests.
+func (k kind) busFactor() float64 {
+	c, err := nccl.ParseCollective(k.name)
+	if err != nil {
+		return 1
+	}
+	return c.BusFactor(k.ranks)
+}
+
+// measureCalls returns the calls in the order of their first ones. Times of the clock are divided by scale.
+func measureCalls(all []*instance, scale float64) []Calls {
+	var out []Calls
+	place := map[kind]int{}
+	stated := func(ns int64) time.Duration { return time.Duration(float64(ns) / scale) }
+	sums := []int64{}
+	for _, in := range all {
+		i, ok := place[in.kind]
+		took := in.end - in.ready
+		if !ok {
+			i = len(out)
+			place[in.kind] = i
+			out = append(out, Calls{Func: in.kind.name, Comm: in.kind.comm, Ranks: in.kind.ranks, Size: in.kind.size, Min: stated(took)})
+			sums = append(sums, 0)
+		}
+		c := &out[i]
+		c.Count++
+		sums[i] += took
+		c.Min, c.Max = min(c.Min, stated(took)), max(c.Max, stated(took))
+		c.Grouped = c.Grouped || in.grouped
+	}
+	for k, i := range place {
+		c := &out[i]
+		mean := float64(sums[i]) / float64(c.Count) / scale
+		c.Mean = time.Duration(mean)
+		if mean > 0 {
+			c.BusBW = float64(c.Size) * k.busFactor() / mean
+		}
+	}
+	return out
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package play
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// mostSteps is how many steps a table shows. JSON has all.
+const mostSteps = 20
+
+// WriteText writes a result for people. more is the option that shows all reasons for INVALID, see
+// [verdict.Verdict.Lines].
+func (r *Result) WriteText(w io.Writer, more string) error {
+	t := &text{Result: r}
+	t.header()
+	t.steps()
+	t.calls()
+	t.composition()
+	t.hops()
+	t.end(more)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+// text is the output so far.
+type text struct {
+	*Result
+	b strings.Builder
+}
+
+func (t *text) line(format string, fields ...any) {
+	t.b.WriteString(strings.TrimRight(fmt.Sprintf(format, fields...), " ") + "\n")
+}
+
+func (t *text) header() {
+	f, c := &t.Facts, &t.Facts.Fabric.Config
+	head := &f.Workload.Workload.Head
+	clock := configs.VirtualClock
+	if !c.IsVirtual() {
+		clock = fmt.Sprintf("%s  time scale %d", configs.RealClock, t.Scale)
+	}
+	t.line("# ddlemu %s %s: NCCL %s (%s), CUDA %s", t.command(), cmp.Or(head.Name, "workload"), f.NCCL, f.NCCLLib, f.CUDA)
+	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock, head.Ranks, t.nodes(), len(t.Steps))
+	if s := &head.Source; s.Kind != "" {
+		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
+	}
+	for _, text := range head.Source.Missing {
+		t.line("# the source does not say: %s", text)
+	}
+	t.sourceNotes()
+	for _, note := range t.Notes {
+		t.line("# %s", note)
+	}
+	t.line("#")
+}
+
+// command is the one that gives a result.
+func (r *Result) command() string {
+	if r.Forecast {
+		return "expect"
+	}
+	return "replay"
+}
+
+// sourceNotes are what the workload says of how it was made and changed, and NCCL's variables of the job.
+func (t *text) sourceNotes() {
+	for _, note := range t.Facts.Workload.Workload.Head.Source.Notes {
+		t.line("# %s", note)
+	}
+	for _, note := range t.Facts.variables.notes() {
+		t.line("# %s", note)
+	}
+}
+
+func nonEmpty(all ...string) (out []string) {
+	for _, s := range all {
+		if s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// nodes is the number of nodes of the ranks.
+func (r *Result) nodes() int {
+	f := &r.Facts
+	seen := map[int]bool{}
+	for rank := range f.Workload.Workload.Head.Ranks {
+		seen[f.Node(rank)] = true
+	}
+	return len(seen)
+}
+
+func (t *text) steps() {
+	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s%s", "step", "time", "compute", "exposed", "hidden", "idle", "slowest", t.compared(10, "expected", "diff"))
+	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s%s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "rank", t.compared(10, "(ms)", "(%)"))
+	for i, s := range t.Steps {
+		if i == mostSteps {
+			t.line("# %d more steps: see --json", len(t.Steps)-i)
+			break
+		}
+		t.step(strconv.Itoa(i+1), s, strconv.Itoa(s.Slowest), t.expected(i))
+	}
+	if len(t.Steps) > 1 {
+		t.step("mean", Mean(t.Steps), "", t.meanExpected())
+	}
+	t.line("#")
+}
+
+// expected is what the model gives for a step; nil if there is none.
+func (r *Result) expected(step int) *time.Duration {
+	if step >= len(r.Model) {
+		return nil
+	}
+	return &r.Model[step].Time
+}
+
+func (r *Result) meanExpected() *time.Duration {
+	if len(r.Model) == 0 {
+		return nil
+	}
+	mean := Mean(r.Model).Time
+	return &mean
+}
+
+// Mean is the mean of the times of steps.
+func Mean(steps []Step) Step {
+	var sum Step
+	n := time.Duration(max(len(steps), 1))
+	for _, s := range steps {
+		sum.Time += s.Time
+		sum.Compute += s.Compute
+		sum.Exposed += s.Exposed
+		sum.Hidden += s.Hidden
+		sum.Idle += s.Idle
+	}
+	return Step{Time: sum.Time / n, Compute: sum.Compute / n, Exposed: sum.Exposed / n, Hidden: sum.Hidden / n, Idle: sum.Idle / n}
+}
+
+func (t *text) step(name string, s Step, slowest string, expected *time.Duration) {
+	want, diff := "-", "-"
+	if expected != nil {
+		want, diff = milliseconds(*expected), difference(s.Time, *expected)
+	}
+	t.line("%8s  %10s  %10s  %10s  %10s  %10s  %7s%s", name, milliseconds(s.Time), milliseconds(s.Compute), milliseconds(s.Exposed),
+		milliseconds(s.Hidden), milliseconds(s.Idle), slowest, t.compared(10, want, diff))
+}
+
+// compared are the columns that compare a time with the model; "" if all times are the model's.
+func (t *text) compared(width int, want, diff string) string {
+	if t.Forecast {
+		return ""
+	}
+	return fmt.Sprintf("  %*s  %8s", width, want, diff)
+}
+
+func milliseconds(d time.Duration) string {
+	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 3, 64)
+}
+
+func microseconds(d time.Duration) string {
+	return strconv.FormatFloat(units.Microseconds(d), 'f', 2, 64)
+}
+
+// difference is by how much a time is more than the expected one, in percent.
+func difference(got, want time.Duration) string {
+	if want <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f", 100*(float64(got)/float64(want)-1))
+}
+
+func (t *text) calls() {
+	if len(t.Calls) == 0 {
+		return
+	}
+	width := len("comm")
+	for _, c := range t.Calls {
+		width = max(width, len(c.Comm))
+	}
+	const rest = "  %5s  %12s  %6s  %11s  %11s  %7s  %-22s%s"
+	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "mean", "max", "busbw", "NCCL's choice", t.compared(11, "expected", "diff"))
+	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", "(us)", "(GB/s)", "", t.compared(11, "(us)", "(%)"))
+	for _, c := range t.Calls {
+		want, diff := "-", "-"
+		if c.Known {
+			want, diff = microseconds(c.Expected), difference(c.Mean, c.Expected)
+		}
+		t.line("  %-13s  %-*s"+rest, c.Func, width, c.Comm, strconv.Itoa(c.Ranks), strconv.FormatInt(c.Size, 10), strconv.Itoa(c.Count), microseconds(c.Mean),
+			microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(), t.compared(11, want, diff))
+	}
+	t.line("#")
+}
+
+// composition writes the parts of the steps.
+func (t *text) composition() {
+	if t.Time <= 0 {
+		return
+	}
+	t.line("# %-13s  %10s  %8s", "part of steps", "time", "share")
+	t.line("# %-13s  %10s  %8s", "", "(ms)", "(%)")
+	for _, s := range t.Composition {
+		t.line("  %-13s  %10s  %8.1f", s.What, milliseconds(s.Time), 100*float64(s.Time)/float64(t.Time))
+	}
+	t.line("#")
+}
+
+// choice is what NCCL decided, in words.
+func (c *Calls) choice() string {
+	text := strings.TrimSpace(c.Algo + " " + c.Proto)
+	switch {
+	case text == "" && c.Grouped:
+		return "in groups"
+	case text == "":
+		return "-"
+	case c.Channels > 0:
+		text += " x" + strconv.Itoa(c.Channels)
+	}
+	if c.Grouped {
+		text += ", in groups"
+	}
+	return text
+}
+
+func (t *text) end(more string) {
+	state := "OK"
+	switch {
+	case t.Wrong > 0:
+		state = "FAILED"
+	case t.Checked == 0:
+		state = "not compared"
+	}
+	if !t.Forecast {
+		t.line("# Out of bounds values : %d %s", t.Wrong, state)
+	}
+	t.line("# Time of all steps    : %s ms", milliseconds(t.Time))
+	t.line("#")
+	if t.Forecast {
+		t.line("# the times are those of the model: no call was run")
+		return
+	}
+	if t.Problem != "" {
+		t.line("# note: no expected times: %s", t.Problem)
+	}
+	for _, note := range t.Verdict.Notes {
+		t.line("# note: %s", note)
+	}
+	for _, line := range t.Verdict.Lines(more) {
+		t.line("# %s", line)
+	}
+	t.line("verdict: %s", t.Verdict.Word)
+}

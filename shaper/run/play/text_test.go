@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package play
+
+import (
+	"strings"
+	"testing"
+)
+
+// A forecast has the title of its command, and no columns that compare its times with themselves.
+func TestForecastOutput(t *testing.T) {
+	for _, forecast := range []bool{false, true} {
+		r := swept(t, "bw=1G,10G", 200, 100).Results[0]
+		r.Forecast = forecast
+		r.Calls = []Calls{{Func: "AllReduce", Comm: "c0", Count: 1}}
+		var b strings.Builder
+		if err := r.WriteText(&b, ""); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		for part, want := range map[string]bool{"# ddlemu expect ": forecast, "# ddlemu replay ": !forecast, "expected": !forecast, "diff": !forecast} {
+			if strings.Contains(text, part) != want {
+				t.Errorf("forecast %v, %q wanted: %v\n%s", forecast, part, want, text)
+			}
+		}
+	}
+}
