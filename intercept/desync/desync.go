@@ -102,6 +102,16 @@ func Of(j *flightrec.Job) *Report {
 	return r
 }
 
+// peerless is the number of sends and receives of a dump that do not say the other rank, as those of PyTorch 2.2.
+func peerless(d *flightrec.Dump) (n int) {
+	for i := range d.Len() {
+		if f := d.At(i).Func; f.P2P() && min(f.From, f.To) < 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // notes say what the dumps do not have.
 func notes(j *flightrec.Job) (out []string) {
 	gloo := false
@@ -118,6 +128,11 @@ func notes(j *flightrec.Job) (out []string) {
 	}
 	if gloo {
 		out = append(out, "gloo records no sends and receives")
+	}
+	for _, d := range j.Dumps {
+		if n := peerless(d); n > 0 {
+			out = append(out, fmt.Sprintf("rank %d: %d sends and receives do not say the other rank: they are not compared", d.Rank, n))
+		}
 	}
 	for _, g := range j.Groups {
 		if g.Guessed {

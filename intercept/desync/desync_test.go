@@ -5,6 +5,7 @@ package desync
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,5 +156,24 @@ func TestRealDumps(t *testing.T) {
 		if got := text(Of(j)); got != test.want {
 			t.Errorf("%s:\n%s\nwant\n%s", test.pattern, got, test.want)
 		}
+	}
+}
+
+// Dumps of PyTorch 2.2 list no groups and do not say to whom a rank sends.
+func TestPlainList(t *testing.T) {
+	files := []input.File{
+		dumptest.New(0).Call("", "all_reduce", 1, 0, ones, ones).Call("", "send", 2, 0, ones, nil).Call("", "all_reduce", 3, 0, ones, ones).PlainFile(),
+		dumptest.New(1).Call("", "all_reduce", 1, 0, ones, ones).PlainFile(),
+	}
+	j, err := flightrec.ReadJob(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Of(j)
+	if got, want := text(r), "all_reduce #2 0 called 0 missing 1\nlast of 1: all_reduce #1 ended"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if want := "rank 0: 1 sends and receives do not say the other rank: they are not compared"; !slices.Contains(r.Notes, want) {
+		t.Errorf("%q, want %q", r.Notes, want)
 	}
 }

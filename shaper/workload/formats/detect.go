@@ -19,7 +19,7 @@ var (
 	signET      = regexp.MustCompile(`"schema"\s*:\s*"[0-9]`)
 	signKineto  = regexp.MustCompile(`"(traceEvents|schemaVersion|deviceProperties|distributedInfo|ph)"\s*:`)
 	signFlight  = regexp.MustCompile(`"(entries|pg_config|pg_status|collective_seq_id|profiling_name|(nccl|comm_lib)_version)"\s*:`)
-	signPickled = regexp.MustCompile(`entries|pg_config`)
+	signPickled = regexp.MustCompile(`entries|pg_config|profiling_name`)
 	signInspect = regexp.MustCompile(`"(inspector_output_format_version|coll_perf|p2p_perf)"\s*:`)
 	signNCCLEvt = regexp.MustCompile(`"cat"\s*:\s*"(GROUP_API|GROUP|COLL_API|COLL|P2P_API|P2P|PROXY|NET|KERNEL_LAUNCH)"|\A\[\s*\{\}\s*\]`)
 	signPARAM   = regexp.MustCompile(`"comms"\s*:\s*"|"compute"\s*:\s*"(gemm|emb_lookup)"`)

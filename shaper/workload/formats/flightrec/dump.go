@@ -20,6 +20,8 @@ type Dump struct {
 	Groups map[string]GroupConfig
 	// Unread is the number of entries that were not understood.
 	Unread int
+	// Unnumbered says that the dump does not number its calls, as PyTorch 2.2 writes it. At least BeginsLate calls were overwritten.
+	Unnumbered bool
 	// entries are the calls, in blocks, so that a long list is not copied when it grows.
 	entries [][]Entry
 }

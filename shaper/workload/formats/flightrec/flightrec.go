@@ -64,9 +64,9 @@ type common struct {
 
 // left counts what a workload leaves out or does not know.
 type left struct {
-	late, open, torn, halves, foreign, unsized, empty, singles, roots, unequal, hidden, unread, pairs, untyped int
-	foreignName                                                                                                string
-	named                                                                                                      []string // calls that not all ranks made, or that did not end
+	late, open, torn, halves, peerless, foreign, unsized, empty, singles, roots, unequal, hidden, unread, pairs, untyped int
+	foreignName                                                                                                          string
+	named                                                                                                                []string // calls that not all ranks made, or that did not end
 }
 
 // check refuses a job of which ranks are missing.
@@ -143,10 +143,19 @@ func (c *converter) source() workload.Source {
 	missing(c.untyped > 0, "the type of the elements of %s: %s is taken", units.Count(c.untyped, "call"), c.options.ElementType())
 	for _, g := range c.Groups {
 		missing(g.Guessed && g.isDefault(), "the ranks of group %s: all ranks of the job are taken", g.GroupName.String())
-		missing(g.Guessed && !g.isDefault(), "the ranks of group %s: those that called it are taken, %s", g.GroupName.String(), g.Ranks)
+		missing(g.Guessed && !g.isDefault() && !g.divided, "the ranks of group %s: those that called it are taken, %s%s", g.GroupName.String(), g.Ranks, c.doubt())
+		missing(g.divided, "the ranks of a group %s: its calls are of %d ranks; ranks in a row are taken, %s", g.GroupName.String(), len(g.Ranks), g.Ranks)
 	}
 	s.Notes = c.notes()
 	return s
+}
+
+// doubt says why a number of a group may stand for several groups.
+func (c *converter) doubt() string {
+	if !c.Dumps[0].Unnumbered {
+		return ""
+	}
+	return "; these may be several groups, because each rank of PyTorch 2.2 numbers its own groups"
 }
 
 // notes count what was left out.
@@ -154,7 +163,11 @@ func (c *converter) notes() (notes []string) {
 	note := input.Counts(&notes)
 	for _, d := range c.Dumps {
 		if n := d.BeginsLate(); n > 0 {
-			notes = append(notes, fmt.Sprintf("rank %d: the recorder had overwritten its first %s", d.Rank, units.Count(int(n), "call")))
+			atLeast := ""
+			if d.Unnumbered {
+				atLeast = "at least "
+			}
+			notes = append(notes, fmt.Sprintf("rank %d: the recorder had overwritten %sits first %s", d.Rank, atLeast, units.Count(int(n), "call")))
 		}
 		if d.Partial() {
 			notes = append(notes, fmt.Sprintf("rank %d: calls in the middle are not in the dump", d.Rank))
@@ -175,6 +188,9 @@ func (c *converter) notes() (notes []string) {
 	note(c.hidden, "coalesced group", "left out, because the dump does not have the calls in it (before version 2.7 of the format)")
 	note(c.empty, "call", "left out, it moves nothing")
 	note(c.singles, "call", "left out, of a group of one rank")
+	if c.peerless > 0 {
+		notes = append(notes, fmt.Sprintf("sends and receives of which the dump does not say the other rank: %d, left out", c.peerless))
+	}
 	if c.foreign > 0 {
 		note(c.foreign, "call", "left out, not understood, such as "+strings.TrimSpace(c.foreignName))
 	}

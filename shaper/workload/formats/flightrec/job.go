@@ -29,6 +29,7 @@ type Group struct {
 	// Guessed says that no dump lists the ranks. They are those that called the group, or all ranks of the job for the default
 	// group.
 	Guessed bool
+	divided bool // the ranks that called the group are of several groups of one name
 	// Calls are the launches of each rank that has a dump, in order.
 	Calls map[int][]Launch
 }
@@ -122,6 +123,7 @@ func readJob(files []input.File, limit *input.Limit) (*Job, error) {
 			return nil, fmt.Errorf("%s: %w", d.File, err)
 		}
 	}
+	j.divide()
 	for _, g := range j.Groups {
 		if g.Guessed && g.isDefault() {
 			g.Ranks = perrank.All(j.World)
@@ -131,7 +133,10 @@ func readJob(files []input.File, limit *input.Limit) (*Job, error) {
 }
 
 // isDefault tells whether the group is that of init_process_group: all ranks.
-func (g *GroupName) isDefault() bool { return g.Desc == "default_pg" }
+func (g *GroupName) isDefault() bool { return g.Desc == defaultGroup }
+
+// defaultGroup is how PyTorch describes the group of init_process_group.
+const defaultGroup = "default_pg"
 
 // number gives each dump its rank.
 func (j *Job) number() error {

@@ -193,7 +193,7 @@ func (c *converter) messages(g *Group, members []*Dump) {
 		r := receives[f]
 		delete(receives, f)
 		if f.from < 0 || f.to < 0 {
-			c.halves += len(s) + len(r)
+			c.peerless += len(s) + len(r)
 			continue
 		}
 		c.halves += len(s) + len(r)
@@ -208,8 +208,12 @@ func (c *converter) messages(g *Group, members []*Dump) {
 		c.keepHalves(g, s[:n])
 		c.keepHalves(g, r[:n])
 	}
-	for _, r := range receives {
-		c.halves += len(r)
+	for f, r := range receives {
+		if f.from < 0 || f.to < 0 {
+			c.peerless += len(r)
+		} else {
+			c.halves += len(r)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package flightrec
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -34,6 +35,9 @@ func (r *reader) pickle(in *input.Reader, d *Dump) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.File, err)
 	}
+	if list, ok := value.(*pickle.List); ok {
+		return d.plainList(list)
+	}
 	top, ok := value.(*pickle.Dict)
 	if !ok || top.Get("entries") == nil && top.Get("pg_config") == nil {
 		return fmt.Errorf("%s: %w", d.File, errNoDump)
@@ -57,6 +61,35 @@ func (r *reader) pickle(in *input.Reader, d *Dump) error {
 			d.Unread++ // it lacks what each entry has
 		}
 	}
+	return nil
+}
+
+// plainList ends the reading of a dump of PyTorch 2.2, which is the list of entries alone: NCCLTraceBuffer::dump in TraceUtils.h.
+// Its entries have no record_id. A process group numbers its calls from 1, so the first number of each group says how many
+// calls of that group the recorder has overwritten; it says nothing of a group of which no entry is left.
+func (d *Dump) plainList(list *pickle.List) error {
+	foreign := 0
+	for _, item := range list.Items {
+		if item != nil { // an entry leaves nil
+			foreign++
+		}
+	}
+	if d.Len()+d.Unread == 0 && foreign > 0 {
+		return fmt.Errorf("%s: %w", d.File, errNoDump)
+	}
+	d.Unread += foreign
+	overwritten := int64(0)
+	seen := map[*GroupName]bool{}
+	for i := range d.Len() {
+		if e := d.At(i); !seen[e.Group] {
+			seen[e.Group] = true
+			overwritten += max(int64(e.Coll)-1, 0)
+		}
+	}
+	for i := range d.Len() {
+		d.At(i).Record += overwritten
+	}
+	d.Unnumbered = true
 	return nil
 }
 
@@ -132,6 +165,10 @@ func pickledRecord(dict *pickle.Dict) *record {
 			rec.Name, _ = v.(string)
 		case "time_created_ns":
 			rec.Created = integer(v)
+		case "time_created_us":
+			rec.Plain, rec.Created = true, integer(v)
+			ok = ok && rec.Created >= 0 && rec.Created <= math.MaxInt64/1000
+			rec.Created *= 1000
 		case "input_sizes":
 			rec.In = shapes(v)
 		case "input_dtypes":

@@ -71,6 +71,7 @@ type record struct {
 	Retired    bool       `json:"retired"`
 	IsP2P      bool       `json:"is_p2p"`
 	Frames     []codeLine `json:"frames"`
+	Plain      bool       `json:"-"` // of PyTorch 2.2
 	wrongTypes bool       // a field was of another type than expected
 }
 
@@ -136,6 +137,9 @@ func (r *reader) function(name string) *Function {
 
 func (r *reader) group(rec *record) *GroupName {
 	name := GroupName{Name: strconv.FormatInt(rec.PG, 10)} // before version 2
+	if rec.Plain && rec.PG == 0 {                          // a process numbers its groups in the order in which it made them
+		name.Desc = defaultGroup
+	}
 	if len(rec.Group) > 0 {
 		name.Name = rec.Group[0]
 	}
