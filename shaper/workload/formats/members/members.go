@@ -207,7 +207,7 @@ func (j *Job) sizes(file string, comms [][]*Member, o input.Options) error {
 	if !guessed {
 		return nil
 	}
-	one := len(j.processes()) == 1
+	one := len(j.processes()) == 1 && !slices.ContainsFunc(comms, func(c []*Member) bool { return len(c) > 1 }) // a process may have several GPUs
 	switch {
 	case one && len(comms) > 1:
 		return fmt.Errorf("%s: one rank was recorded, on %d communicators, and not how many ranks each has: give the files of all ranks", file, len(comms))
@@ -225,7 +225,7 @@ func (j *Job) sizes(file string, comms [][]*Member, o input.Options) error {
 	case one:
 		return fmt.Errorf("%s: the file of one rank does not say how many ranks the job had: add --ranks N, or give the files of all ranks", file)
 	default:
-		j.Missing = append(j.Missing, fmt.Sprintf("how many ranks a communicator has: as many as there are files, at most %d, are taken", j.world))
+		j.Missing = append(j.Missing, fmt.Sprintf("how many ranks a communicator has: as many as have recorded calls, at most %d, are taken", j.world))
 	}
 	return nil
 }

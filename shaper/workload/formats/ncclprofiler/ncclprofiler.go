@@ -9,6 +9,7 @@
 package ncclprofiler
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,6 +66,7 @@ func (r *reader) read(f input.File) error {
 	defer in.Close()
 	t := &trace{reader: r}
 	t.process, t.place = fileOf(f.Name)
+	in.Reader = bufio.NewReader(&wordQuoter{in: in.Reader})
 	j := in.JSON()
 	event := func() error {
 		var e event
