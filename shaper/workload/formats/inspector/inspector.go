@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -24,19 +25,9 @@ import (
 
 // record is one object of a file. Some fields exist only with NCCL_INSPECTOR_DUMP_VERBOSE=1, and p2p_perf since NCCL 2.30.
 type record struct {
-	Header *struct {
-		ID    text `json:"id"`
-		Rank  int  `json:"rank"`
-		Ranks int  `json:"n_ranks"`
-		Nodes int  `json:"nnodes"`
-	} `json:"header"`
-	Metadata struct {
-		Version  string `json:"inspector_output_format_version"`
-		Dumped   int64  `json:"dump_timestamp_us"`
-		Hostname string `json:"hostname"`
-		PID      int64  `json:"pid"`
-	} `json:"metadata"`
-	Coll *struct {
+	Header   *header  `json:"header"`
+	Metadata metadata `json:"metadata"`
+	Coll     *struct {
 		Func  string `json:"coll"`
 		Seq   int64  `json:"coll_sn"`
 		Bytes int64  `json:"coll_msg_size_bytes"`
@@ -55,6 +46,36 @@ type record struct {
 			Start int64 `json:"p2p_start_ts"`
 		} `json:"event_trace_ts"`
 	} `json:"p2p_perf"`
+	Stats *struct {
+		Coll int64 `json:"coll_dropped_total"`
+		P2P  int64 `json:"p2p_dropped_total"`
+	} `json:"dump_stats"`
+	Proxy *struct{} `json:"proxy_trace"`
+}
+
+// header says of which rank of which communicator a record is.
+type header struct {
+	ID    text `json:"id"`
+	Rank  int  `json:"rank"`
+	Ranks int  `json:"n_ranks"`
+	Nodes int  `json:"nnodes"`
+}
+
+// metadata says which process wrote a record.
+type metadata struct {
+	Version  string `json:"inspector_output_format_version"`
+	Dumped   int64  `json:"dump_timestamp_us"`
+	Hostname string `json:"hostname"`
+	PID      int64  `json:"pid"`
+}
+
+func (m *metadata) process() string { return fmt.Sprintf("%s:%d", m.Hostname, m.PID) }
+
+// origin is a rank of a communicator in a process.
+type origin struct {
+	process string
+	comm    text
+	rank    int
 }
 
 // text is a string that older versions may write as a number.
@@ -87,6 +108,7 @@ type reader struct {
 	pending  int // messages since the last collectives
 	nodes    int
 	version  string
+	dropped  map[origin]int64 // calls that the ring of a rank had no room for
 }
 
 // row is what a rank of a communicator has recorded.
@@ -108,7 +130,7 @@ type message struct {
 
 // Read reads the files of the ranks of a job, in any order.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
-	r := &reader{options: o, job: members.Job{Limit: o.Limit}, rows: map[*members.Member]*row{}, unknown: map[string]int{}}
+	r := &reader{options: o, job: members.Job{Limit: o.Limit}, rows: map[*members.Member]*row{}, unknown: map[string]int{}, dropped: map[origin]int64{}}
 	for _, f := range files {
 		if err := r.read(f); err != nil {
 			return nil, err
@@ -142,9 +164,14 @@ func (r *reader) read(f input.File) error {
 		return err
 	}
 	defer in.Close()
+	var dump record // the last record of statistics
 	for j := in.JSON(); ; {
 		var rec record
-		switch err := j.Decode(&rec); {
+		err := j.Decode(&rec)
+		if rec.Header == nil && dump.Header != nil {
+			rec.Header, rec.Metadata = dump.Header, dump.Metadata
+		}
+		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
@@ -152,6 +179,12 @@ func (r *reader) read(f input.File) error {
 			return nil
 		case err != nil && !input.IsWrongType(err):
 			return j.Wrap(err)
+		case err == nil && rec.Header != nil && rec.Stats != nil:
+			dump = rec
+			r.statistics(&rec)
+			continue
+		case err == nil && rec.Proxy != nil && rec.Coll == nil && rec.P2P == nil:
+			continue // what the proxy threads did says nothing more about calls
 		case err != nil || rec.Header == nil || rec.Coll == nil && rec.P2P == nil:
 			r.strange++
 			continue
@@ -162,12 +195,19 @@ func (r *reader) read(f input.File) error {
 	}
 }
 
+// statistics takes the record that the Inspector writes before the others of a communicator since version 4.1 of its format.
+// Since 4.3 it alone says of which communicator and process they are.
+func (r *reader) statistics(rec *record) {
+	o := origin{r.names.Shared(rec.Metadata.process()), rec.Header.ID, rec.Header.Rank}
+	r.dropped[o] = max(r.dropped[o], rec.Stats.Coll+rec.Stats.P2P)
+}
+
 func (r *reader) record(rec *record) error {
 	h := rec.Header
 	if h.Ranks < 1 {
 		return fmt.Errorf("a communicator of %d ranks", h.Ranks)
 	}
-	process := r.names.Shared(fmt.Sprintf("%s:%d", rec.Metadata.Hostname, rec.Metadata.PID))
+	process := r.names.Shared(rec.Metadata.process())
 	m, err := r.job.Member(process, r.names.Shared(string(h.ID)), h.Rank, h.Ranks)
 	if err != nil {
 		return err
@@ -286,6 +326,11 @@ func (r *reader) describe() {
 			float64(exec)/1e3/float64(len(r.rows))))
 	}
 	note(int(max(lost, 0)), "message", "not in the files (a send or receive), by the numbers of the others: left out")
+	overwritten := int64(0)
+	for _, n := range r.dropped {
+		overwritten += max(n, 0)
+	}
+	note(int(min(overwritten, math.MaxInt32)), "record", "overwritten before the Inspector wrote it (dump_stats): not in the files")
 	note(r.cut, "file", "ends in the middle of a record, which was left out")
 	note(r.strange, "record", "not understood")
 	for _, name := range slices.Sorted(maps.Keys(r.unknown)) {

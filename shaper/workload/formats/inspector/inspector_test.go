@@ -3,8 +3,10 @@
 package inspector
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,6 +99,41 @@ func TestNotUnderstood(t *testing.T) {
 	}
 	if len(w.Ops) != 2 || w.Ops[0].Count != 3 || w.Ops[0].Type != "float32" || w.Head.Source.Hardware != "2 nodes" {
 		t.Errorf("%+v %+v", w.Ops, w.Head.Source)
+	}
+}
+
+// Since version 4.3 of the format a record of statistics has the header and the metadata of those that follow it; 4.1 and 4.2
+// have them in each record too. The layouts are those of the Inspector's README of these versions.
+func TestStatistics(t *testing.T) {
+	stats := func(id string, rank, dropped int) string {
+		return fmt.Sprintf(`{"header":{"id":%q,"rank":%d,"n_ranks":2,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.4","hostname":"a","pid":%d,"dump_timestamp_us":10},`+
+			`"dump_stats":{"coll_records":1,"coll_dropped_total":%d,"p2p_records":0,"p2p_dropped_total":1,"proxy_records":1}}`+"\n", id, rank, rank+1, dropped)
+	}
+	call := func(seq, bytes int) string {
+		return fmt.Sprintf(`{"coll_perf":{"coll":"AllReduce","coll_algo":"RING","coll_proto":"LL","coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":3}}`+"\n", seq, bytes)
+	}
+	const proxy = `{"proxy_trace":{"record_type":"proxy_op","rank":0,"channel_id":0}}` + "\n"
+	file := func(rank int) string {
+		return stats("0x1", rank, 0) + call(0, 64) + proxy + stats("0x2", rank, 2) + call(0, 1024) + stats("0x1", rank, 4) + call(1, 128)
+	}
+	w, err := Read([]input.File{input.Bytes("0", []byte(file(0))), input.Bytes("1", []byte(file(1)))}, input.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range w.Ops {
+		got = append(got, fmt.Sprintf("%s %s %d", o.Comm, o.Func, o.Count*4))
+	}
+	slices.Sort(got)
+	if want := []string{"comm0 AllReduce 128", "comm0 AllReduce 64", "comm1 AllReduce 1024"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	notes := strings.Join(w.Head.Source.Notes, "\n")
+	if !strings.Contains(notes, "16 records: overwritten before the Inspector wrote it") || strings.Contains(notes, "not understood") {
+		t.Errorf("notes %q", notes)
+	}
+	if _, err := read(call(0, 64)); err == nil || !strings.Contains(err.Error(), "no record of a collective") {
+		t.Errorf("a record without its statistics: %v", err)
 	}
 }
 
