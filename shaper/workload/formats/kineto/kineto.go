@@ -119,6 +119,7 @@ func (r *rank) row(world int) *row {
 	w.all, r.dropped = activities(calls, r, world)
 	w.lo, w.hi = ready(w.all)
 	w.points = r.waitPoints(w.all, calls, waits)
+	r.stepsOnGPU()
 	w.comm, w.size = make([]string, len(w.all)), make([]int, len(w.all))
 	return w
 }
@@ -191,14 +192,12 @@ func (j *job) countRanks(said bool) error {
 func (j *job) commonSteps() ([]int, error) {
 	var common []int
 	for i, r := range j.ranks {
-		slices.SortFunc(r.steps, func(a, b step) int { return cmp.Compare(a.start, b.start) })
 		var own []int
 		for _, s := range r.steps {
 			if !slices.Contains(own, s.number) {
 				own = append(own, s.number)
 			}
 		}
-		r.steps = slices.CompactFunc(r.steps, func(a, b step) bool { return a.number == b.number })
 		if i == 0 {
 			common = own
 			continue

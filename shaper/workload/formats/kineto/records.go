@@ -78,6 +78,7 @@ type rank struct {
 	syncs       map[int64]sync // by correlation of the wait
 	computes    []started      // kernels that are not NCCL's
 	steps       []step
+	ahead       bool        // the host was ahead of the GPU: the steps are those of the GPU
 	unreadable  int         // events that were not understood
 	others      int         // calls of other backends than NCCL's
 	other       string      // one of them

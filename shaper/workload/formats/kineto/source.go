@@ -36,6 +36,13 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 	}
 	missing(steps == 0, "steps: the whole trace is one")
 
+	ahead := 0
+	for _, r := range j.ranks {
+		if r.ahead {
+			ahead++
+		}
+	}
+	note(ahead, "rank", "the host was ahead of the GPU: a step is from its first kernel to that of the next step")
 	note(j.left.bounded, "collective", "ready between ns and max_ns of the computation before, since another one was still running")
 	note(j.left.hostOnly, "call", "no kernel was recorded; the start of the call was taken")
 	note(j.left.unequal, "all-to-all", "the parts differ or are not recorded; the mean was taken")
