@@ -28,6 +28,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
+	anyTag := p.joinAnyTags()
 	p.orderReceives()
 	separate := p.separateTags()
 	c := &converter{program: p, options: o, known: map[string]bool{}, sent: map[[2]int][]string{}, taken: map[[2]int][]string{}}
@@ -50,6 +51,9 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	}
 	if p.nics > 0 {
 		source.Notes = append(source.Notes, units.Count(p.nics, "message")+": its nic is not used; NCCL chooses the NICs")
+	}
+	if anyTag > 0 {
+		source.Notes = append(source.Notes, units.Count(anyTag, "receive")+" of any tag (-1): the messages between the two ranks are received in the order in which they are sent")
 	}
 	if !separate {
 		source.Notes = append(source.Notes, fmt.Sprintf("messages of different tags between two ranks wait for each other: there are more than %d tags of two ranks, "+

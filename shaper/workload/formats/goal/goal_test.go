@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
@@ -80,6 +81,26 @@ func TestTags(t *testing.T) {
 		if !strings.Contains(out.String(), line+"\n") {
 			t.Errorf("no %q in\n%s", line, out.String())
 		}
+	}
+}
+
+// A receive of any tag takes the first message of that rank, whatever its tag: Schedgen writes such receives of MPI's traces.
+func TestAnyTag(t *testing.T) {
+	const text = "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 5\nl2: send 16b to 1 tag 6\nl2 requires l1\nl3: recv 4b from 1 tag 9\n}\n" +
+		"rank 1 {\nl1: recv 8b from 0 tag -1\nl2: recv 16b from 0 tag 4294967295\nl2 requires l1\nl3: send 4b to 0 tag 9\n}\n"
+	w, err := read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix, err := w.Index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if findings, err := check.Run(t.Context(), ix); err != nil || len(findings) > 0 || len(w.Head.Comms) != 2 {
+		t.Errorf("%v, %v; communicators %+v", findings, err, w.Head.Comms)
+	}
+	if notes := strings.Join(w.Head.Source.Notes, "\n"); !strings.Contains(notes, "2 receives of any tag (-1)") {
+		t.Errorf("notes %q", notes)
 	}
 }
 
@@ -259,6 +280,7 @@ func TestRefused(t *testing.T) {
 		"num_ranks 1\nrank 0 {\nl1: calc 5\nl1 requires l1\n}":                       "l1 requires itself",
 		"num_ranks 2\nrank 0 {\nl1: send 5b to 2\n}\nrank 1 {\n}":                    "rank 2: another rank from 0 to 1",
 		"num_ranks 2\nrank 0 {\nl1: send 5b to 0\n}\nrank 1 {\n}":                    "another rank",
+		"num_ranks 2\nrank 0 {\nl1: recv 5b from -1 tag -1\n}\nrank 1 {\n}":         "l1: a receive from any rank (-1)",
 		"num_ranks 2\nrank 0 {\nl1: send 5b tag 3\n}\nrank 1 {\n}":                   "the other rank is missing",
 		"num_ranks 2\nrank 0 {\nl1: send 5b to 1 tag\n}\nrank 1 {\n}":                "tag has no value",
 		"num_ranks 2\nrank 0 {\nl1: send 5b to 1 color 3\n}\nrank 1 {\n}":            `"color" is not known`,

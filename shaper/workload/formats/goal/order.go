@@ -57,24 +57,46 @@ func (p *program) orderReceives() {
 // maxSeparate is the number of communicators up to which each tag of two ranks has one of its own. A file may have a tag for each message.
 const maxSeparate = 1024
 
+// eachMessage calls f with each send and receive, and its sender and receiver.
+func (p *program) eachMessage(f func(pair [2]int, t *task)) {
+	for r, tasks := range p.ranks {
+		for i := range tasks {
+			switch t := &tasks[i]; t.kind {
+			case workload.Send:
+				f([2]int{r, t.peer}, t)
+			case workload.Recv:
+				f([2]int{t.peer, r}, t)
+			}
+		}
+	}
+}
+
+// joinAnyTags gives all messages of two ranks one tag if a receive between them takes any: LogGOPSim gives it the first message
+// that no receive has taken. It returns the number of such receives.
+func (p *program) joinAnyTags() (receives int) {
+	pairs := map[[2]int]bool{}
+	p.eachMessage(func(pair [2]int, t *task) {
+		if t.kind == workload.Recv && (t.tag == "-1" || t.tag == "4294967295") {
+			pairs[pair] = true
+			receives++
+		}
+	})
+	if receives > 0 {
+		p.eachMessage(func(pair [2]int, t *task) {
+			if pairs[pair] {
+				t.tag = ""
+			}
+		})
+	}
+	return receives
+}
+
 // separateTags gives the tags of two ranks communicators of their own, if that makes few communicators: messages of different
 // tags do not wait for each other then, as in GOAL. It reports whether all tags are apart.
 func (p *program) separateTags() bool {
 	tags := map[[2]int]map[string]bool{} // by sender and receiver
 	comms := 0
-	each := func(f func(pair [2]int, t *task)) {
-		for r, tasks := range p.ranks {
-			for i := range tasks {
-				switch t := &tasks[i]; t.kind {
-				case workload.Send:
-					f([2]int{r, t.peer}, t)
-				case workload.Recv:
-					f([2]int{t.peer, r}, t)
-				}
-			}
-		}
-	}
-	each(func(pair [2]int, t *task) {
+	p.eachMessage(func(pair [2]int, t *task) {
 		if tags[pair] == nil {
 			tags[pair] = map[string]bool{}
 		}
@@ -89,7 +111,7 @@ func (p *program) separateTags() bool {
 	if comms > maxSeparate {
 		return false
 	}
-	each(func(pair [2]int, t *task) {
+	p.eachMessage(func(pair [2]int, t *task) {
 		if len(tags[pair]) > 1 {
 			t.suffix = "#" + t.tag
 		}
