@@ -280,7 +280,7 @@ func TestRefused(t *testing.T) {
 		"num_ranks 1\nrank 0 {\nl1: calc 5\nl1 requires l1\n}":                       "l1 requires itself",
 		"num_ranks 2\nrank 0 {\nl1: send 5b to 2\n}\nrank 1 {\n}":                    "rank 2: another rank from 0 to 1",
 		"num_ranks 2\nrank 0 {\nl1: send 5b to 0\n}\nrank 1 {\n}":                    "another rank",
-		"num_ranks 2\nrank 0 {\nl1: recv 5b from -1 tag -1\n}\nrank 1 {\n}":         "l1: a receive from any rank (-1)",
+		"num_ranks 2\nrank 0 {\nl1: recv 5b from -1 tag -1\n}\nrank 1 {\n}":          "l1: a receive from any rank (-1)",
 		"num_ranks 2\nrank 0 {\nl1: send 5b tag 3\n}\nrank 1 {\n}":                   "the other rank is missing",
 		"num_ranks 2\nrank 0 {\nl1: send 5b to 1 tag\n}\nrank 1 {\n}":                "tag has no value",
 		"num_ranks 2\nrank 0 {\nl1: send 5b to 1 color 3\n}\nrank 1 {\n}":            `"color" is not known`,

@@ -117,7 +117,7 @@ func (r *rank) row(world int) *row {
 	r.complete(calls)
 	w := &row{rank: r}
 	w.all, r.dropped = activities(calls, r, world)
-	w.lo, w.hi = ready(w.all)
+	w.lo, w.hi = ready(w.all, idle(r.hardware))
 	w.points = r.waitPoints(w.all, calls, waits)
 	r.stepsOnGPU()
 	w.comm, w.size = make([]string, len(w.all)), make([]int, len(w.all))

@@ -3,6 +3,7 @@
 package kineto
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -19,6 +20,7 @@ type fake struct {
 	events      []map[string]any
 	ids         int
 	groups      []map[string]any
+	gpu         string // "" is GPU X
 }
 
 func (f *fake) add(cat, name string, tid any, start, dur float64, args map[string]any) {
@@ -59,7 +61,7 @@ func (f *fake) file(t testing.TB) input.File {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{
 		"schemaVersion":    1,
-		"deviceProperties": []any{map[string]any{"id": 0, "name": "GPU X"}},
+		"deviceProperties": []any{map[string]any{"id": 0, "name": cmp.Or(f.gpu, "GPU X")}},
 		"distributedInfo":  map[string]any{"backend": "nccl", "rank": f.rank, "world_size": f.world, "pg_config": f.groups},
 		"traceEvents":      f.events,
 		"extra":            []any{map[string]any{"a": []any{1, 2}}},
