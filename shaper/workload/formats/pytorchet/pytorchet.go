@@ -245,11 +245,17 @@ func (j *job) dropped(c *pytorch.Call) bool {
 
 // comm is the communicator of a call, and the number of its ranks.
 func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
-	if n := c.GroupBySizes(c.In, c.Out); !c.Group.Known() && n > 0 && j.ranks%n == 0 {
+	n := c.Group.Size
+	if !c.Group.Known() {
+		n = c.GroupBySizes(c.In, c.Out)
+	}
+	if c.Group.Name == "" && c.Group.Ranks == nil && n > 0 && j.ranks%n == 0 {
 		c.Group.Size = n
 		if n < j.ranks {
 			c.Group.Name, c.Group.Ranks = fmt.Sprintf("group of %d", n), perrank.InARow(rank, n, j.ranks)
-			j.blocks++
+			if n > 1 {
+				j.blocks++
+			}
 		}
 	}
 	if !c.Group.Known() {
@@ -297,7 +303,7 @@ func (j *job) source() workload.Source {
 		s.Missing = append(s.Missing, fmt.Sprintf("the process group of %s: all %d ranks are taken", units.Count(j.everyone, "call"), j.ranks))
 	}
 	if j.blocks > 0 {
-		s.Missing = append(s.Missing, fmt.Sprintf("which ranks are in the process groups whose sizes follow from what goes in and comes out: ranks in a row "+
+		s.Missing = append(s.Missing, fmt.Sprintf("which ranks are in the process groups of which the size alone is known: ranks in a row "+
 			"are taken (%s)", units.Count(j.blocks, "call")))
 	}
 	note := input.Counts(&s.Notes)

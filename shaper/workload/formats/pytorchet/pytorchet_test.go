@@ -104,10 +104,29 @@ func TestGroupsBySizes(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	said := strings.Join(w.Head.Source.Missing, "\n")
-	for _, want := range []string{"the process group of 1 call: all 4 ranks are taken", "sizes follow from what goes in and comes out: ranks in a row are taken (1 call)"} {
+	for _, want := range []string{"the process group of 1 call: all 4 ranks are taken", "of which the size alone is known: ranks in a row are taken (1 call)"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %s\n%s", want, said)
 		}
+	}
+}
+
+// A call of schema 1.0.2 ends with the size of its group.
+func TestSizeAlone(t *testing.T) {
+	call := func(id, size int) map[string]any {
+		return map[string]any{"name": "record_param_comms", "id": id, "inputs": map[string]any{"values": []any{tensor(8), 3, 94594108284448, 0, "allreduce", []any{},
+			[]any{}, size}, "types": []string{"Tensor(float)"}}, "outputs": map[string]any{"values": []any{tensor(8)}}}
+	}
+	w, err := Read([]input.File{et("x.json", call(2, 4), call(3, 2), call(4, 1))}, nil, input.Options{OneForAll: true})
+	if got := ops(t, w, err); got != "coll AllReduce world 8 float32,coll AllReduce group of 2 8 float32,step   0" || w.Head.Ranks != 4 {
+		t.Errorf("%s, %d ranks", got, w.Head.Ranks)
+	}
+	if said := strings.Join(w.Head.Source.Missing, "\n"); !strings.Contains(said, "of which the size alone is known: ranks in a row are taken (1 call)") ||
+		strings.Contains(said, "the process group of") {
+		t.Error(said)
+	}
+	if _, err := Read([]input.File{et("x.json", call(2, 4), call(3, -2))}, nil, input.Options{OneForAll: true}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -215,8 +215,8 @@ func (n *node) call() pytorch.Call {
 }
 
 // inputs reads a call from the inputs of its node: the tensors, a number, the process group (a number, or its name and
-// description), a number, the name of the call, and the parts that go in and come out. Since schema 1.0.3, the first rank of
-// the group, the distance of its ranks and its size follow. Calls such as wait have no tensors.
+// description), a number, the name of the call, and the parts that go in and come out. In schema 1.0.2 the size of the group
+// follows (PyTorch 2.1); since 1.0.3, its first rank, the distance of its ranks and its size. Calls such as wait have no tensors.
 func (n *node) inputs() pytorch.Call {
 	c := pytorch.Call{Peer: -1}
 	list, types := values(n.Inputs)
@@ -254,6 +254,9 @@ func readPlace(c *pytorch.Call, rest []json.RawMessage) {
 	if len(rest) >= 2 {
 		c.InSplit, c.InCut = pytorch.ParseParts(string(rest[0]))
 		c.OutSplit, c.OutCut = pytorch.ParseParts(string(rest[1]))
+	}
+	if len(rest) == 3 && (json.Unmarshal(rest[2], &c.Group.Size) != nil || c.Group.Size < 0) {
+		c.Group.Size = 0
 	}
 	if len(rest) >= 5 {
 		var place [3]int64
