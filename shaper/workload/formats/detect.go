@@ -4,6 +4,9 @@ package formats
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"regexp"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl/debuglog"
@@ -80,6 +83,35 @@ func detect(head []byte) Kind {
 		return Chakra
 	case bytes.Contains(plain, []byte(" NCCL INFO ")):
 		return NCCLLog
+	}
+	return ""
+}
+
+// detectLater finds the format by the keys of a JSON object and by what follows them, "" if it is none.
+func detectLater(in io.Reader) Kind {
+	d := json.NewDecoder(in)
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return ""
+	}
+	for d.More() {
+		t, err := d.Token()
+		name, isName := t.(string)
+		if err != nil || !isName {
+			return ""
+		}
+		key := fmt.Appendf(nil, "{%q", name)
+		if detect(append(key, ':')) != "" {
+			head := make([]byte, sniffed)
+			n, _ := io.ReadFull(io.MultiReader(d.Buffered(), in), head)
+			return detect(append(key, head[:n]...))
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return ""
+		}
+		if k := detect(append(append(key, ':'), value[:min(len(value), sniffed)]...)); k != "" {
+			return k
+		}
 	}
 	return ""
 }

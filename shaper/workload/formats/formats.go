@@ -48,8 +48,12 @@ const Native Kind = "ddlemu"
 // ErrUnknown is the error of Detect for a content that is of no known format.
 var ErrUnknown = errors.New("the format is not known")
 
-// sniffed is the number of bytes that Detect looks at.
-const sniffed = 1 << 14
+// sniffed is the number of bytes that Detect looks at, and searched that of those after them in which it looks for the keys of
+// a JSON object that begins with something long.
+const (
+	sniffed  = 1 << 14
+	searched = 1 << 26
+)
 
 // Detect finds the format of a file by its content. It is Native for the format of ddlemu.
 func Detect(f input.File) (Kind, error) {
@@ -65,6 +69,11 @@ func Detect(f input.File) (Kind, error) {
 	}
 	if k := detect(head[:n]); k != "" {
 		return k, nil
+	}
+	if n == sniffed {
+		if k := detectLater(io.MultiReader(bytes.NewReader(head), io.LimitReader(in, searched))); k != "" {
+			return k, nil
+		}
 	}
 	what := "it is none of " + list() + ": --from names it"
 	if n == 0 {

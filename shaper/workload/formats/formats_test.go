@@ -170,6 +170,19 @@ func TestDetect(t *testing.T) {
 			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
 		}
 	}
+	long := `{"metadata": {"a": ["` + strings.Repeat("x", sniffed) + `"]}, `
+	for text, want := range map[string]Kind{
+		long + `"traceEvents": [{"ph":"X"}]}`:          Kineto,
+		long + `"traceEvents": [{"cat":"GROUP_API"}]}`: Profiler,
+		long + `"schema": "1.1.0-chakra.0.0.4"}`:       PyTorchET,
+		long + `"entries": []}`:                        FlightRec,
+		long + `"b": {"c": 1}}`:                        "",
+		long + `"b": `:                                 "",
+	} {
+		if got, err := Detect(input.Bytes("x", []byte(text))); got != want || errors.Is(err, ErrUnknown) != (want == "") {
+			t.Errorf("...%s is %q, %v, want %q", text[len(long):], got, err, want)
+		}
+	}
 	archive := make([]byte, 600)
 	copy(archive, "name")
 	copy(archive[257:], "ustar")
