@@ -30,12 +30,23 @@ func (p *parser) comment(n int, text string) {
 			p.test.Name = name
 		}
 		if words[0] == "nThread" {
-			p.test.Programs++
+			p.program(text)
 		}
 	}
 	if p.test != nil {
 		p.test.learn(words, p.hosts)
 	}
+}
+
+// program counts the programs whose heads follow each other: those of one command are alike. Another head begins another
+// run, and the one before ended without a row.
+func (p *parser) program(text string) {
+	t := p.test
+	if t.Programs > 0 && text != p.nThread {
+		t.Programs, t.Ranks, t.Nodes, p.hosts = 0, 0, 0, map[int]string{}
+	}
+	t.Programs++
+	p.nThread = text
 }
 
 // bareHead is where in words a line of a head begins whose "#" was lost, as in a text that was taken for Markdown; -1 if

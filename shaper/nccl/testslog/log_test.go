@@ -241,6 +241,45 @@ func TestSeveralTests(t *testing.T) {
 	}
 }
 
+// A program that ended without a whole row, as one that hangs and is stopped, leaves a cut row, which is named with the table
+// before, else with the next one. Its head is not that of a program beside the next one, which has another command line.
+func TestProgramsWithoutRows(t *testing.T) {
+	head := func(size, ranks int) string {
+		s := fmt.Sprintf("# nThread 2 nGpus 1 minBytes %d maxBytes %d step: 2(factor) warmup iters: 2 iters: 5 validation: 0\n#\n# Using devices\n", size, size)
+		for r := range ranks {
+			s += fmt.Sprintf("#   Rank  %d Pid  47054 on      g0529 device  %d [0x81] NVIDIA GeForce RTX 4090\n", r, r)
+		}
+		return s + "#\n#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+	}
+	row := func(size int) string {
+		return fmt.Sprintf("%12d  256     float     sum    16.13    0.06    0.06    N/A    16.13    0.06    0.06    N/A\n", size)
+	}
+	cut := func(size int) string { return strings.SplitAfter(row(size), "sum")[0] + "\n" }
+	for name, tc := range map[string]struct{ text, want string }{
+		"stopped after a row":  {head(8, 2) + row(8) + head(16, 2) + cut(16) + head(4, 2) + row(4), "ranks 2 programs 1 rows 1 cut 1 | ranks 2 programs 1 rows 1 cut 0"},
+		"stopped before a row": {head(8, 2) + cut(8) + head(16, 2) + row(16), "ranks 2 programs 1 rows 1 cut 1"},
+		"failed at the start":  {head(8, 4) + head(16, 2) + row(16), "ranks 2 programs 1 rows 1 cut 0"},
+		"at the same time":     {strings.SplitAfter(head(8, 1), "\n")[0] + head(8, 1) + row(8), "ranks 1 programs 2 rows 1 cut 0"},
+		"stopped at the end":   {head(8, 2) + row(8) + head(16, 2) + cut(16), "ranks 2 programs 1 rows 1 cut 1"},
+	} {
+		log, err := Read(strings.NewReader(tc.text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, test := range log.Tests {
+			got = append(got, fmt.Sprintf("ranks %d programs %d rows %d cut %d", test.Ranks, test.Programs, len(test.Rows), len(test.Cut)))
+		}
+		if all := strings.Join(got, " | "); all != tc.want {
+			t.Errorf("%s: %s, want %s", name, all, tc.want)
+		}
+	}
+	if _, err := Read(strings.NewReader(head(8, 2) + cut(8))); err == nil {
+		t.Error("no row")
+	}
+}
+
 // A script may start the program for each size: the tables are one. Sizes that begin again are another table, and so are
 // other collectives.
 func TestOneTablePerSize(t *testing.T) {

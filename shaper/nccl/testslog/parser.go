@@ -23,6 +23,7 @@ type parser struct {
 	headed   bool           // the columns were named for this test
 	hosts    map[int]string // of the test's ranks
 	nextName string         // of the collective of a program that was started, until its head
+	nThread  string         // the first line of the newest head
 	pending  pending        // row
 	rows     int
 	messages debuglog.Finder
@@ -236,17 +237,40 @@ func (p *parser) end() (Log, error) {
 		return Log{}, fmt.Errorf("more than %d rows", maxRows)
 	}
 	why := ""
-	p.log.Tests = slices.DeleteFunc(p.log.Tests, func(t Test) bool {
-		if why == "" && len(t.Odd) > 0 {
+	p.log.Tests = withRows(p.log.Tests)
+	for i := range p.log.Tests {
+		if t := &p.log.Tests[i]; why == "" && len(t.Odd) > 0 {
 			why = fmt.Sprintf(": line %d: %s", t.Odd[0].Number, t.Odd[0].What)
 		}
-		return len(t.Rows) == 0
-	})
+	}
+	p.log.Tests = slices.DeleteFunc(p.log.Tests, func(t Test) bool { return len(t.Rows) == 0 })
 	if len(p.log.Tests) == 0 {
 		return Log{}, errors.New("the log has no whole row of nccl-tests' table (size, count, type, ...)" + cmp.Or(why, p.hint()))
 	}
 	p.log.Tests = merge(p.log.Tests)
 	return p.log, nil
+}
+
+// withRows joins the tables without a whole row to the one before, else to the next: their cut rows and odd lines are then
+// named with it.
+func withRows(tests []Test) (all []Test) {
+	var before Test
+	for _, t := range tests {
+		switch last := len(all) - 1; {
+		case len(t.Rows) == 0 && last < 0:
+			before.Cut, before.Odd = append(before.Cut, t.Cut...), append(before.Odd, t.Odd...)
+		case len(t.Rows) == 0:
+			all[last].Cut, all[last].Odd = append(all[last].Cut, t.Cut...), append(all[last].Odd, t.Odd...)
+		default:
+			t.Cut, t.Odd = append(before.Cut, t.Cut...), append(before.Odd, t.Odd...)
+			before = Test{}
+			all = append(all, t)
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, before)
+	}
+	return all
 }
 
 // hint says what the first line is that was not understood.
