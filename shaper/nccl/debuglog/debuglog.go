@@ -127,11 +127,15 @@ func process(word string) (host, pid int) {
 
 // begin is where the host's name begins in line[begin:end], which is host:pid with what may be before the host. If the
 // whole was not seen before, but a part of it was, that is the name: within a message, and after a number. A negative
-// number or an address is never of the name.
+// number or an address is never of the name, nor is the type or the operator of a row of nccl-tests.
 func (f *Finder) begin(line string, begin, end int, within bool) int {
 	name := line[begin:end]
 	if f.known[name] {
 		return begin
+	}
+	if word := rowWord.FindString(name); word != "" && len(word) < len(name) && rowBegin.MatchString(line[:begin]) {
+		begin += len(word)
+		name = line[begin:end]
 	}
 	if within || name[0] == '-' || name[0] >= '0' && name[0] <= '9' {
 		for i := 1; i < len(name); i++ {
@@ -152,6 +156,13 @@ func (f *Finder) begin(line string, begin, end int, within bool) int {
 
 // glued matches what cannot begin the name of a host: a negative number, or an address.
 var glued = regexp.MustCompile(`^(?:-\d+|0x[0-9a-f]+?)`)
+
+// Rows of nccl-tests before 2022 may end in their type or their operator when a message follows without a blank:
+// "8388608 2097152 float sumhost:10:12 [0] NCCL INFO".
+var (
+	rowBegin = regexp.MustCompile(`(?:^|\s)\d+\s+\d+\s+(?:[a-z]\w*\s+)?$`)
+	rowWord  = regexp.MustCompile(`^(?:sum|prod|max|min|mulsum|avg|all|none|float|half|double|bfloat16|u?int(?:8|32|64)?|char)`)
+)
 
 // Before is the text of a line before its messages, without the time that NCCL may write before the host's name, and
 // without what a launcher puts before each write: "-1[0] host:10:12 [0] NCCL INFO".

@@ -38,7 +38,10 @@ func TestIn(t *testing.T) {
 		{"node-0:10:12 [0] 12.5 init.cc:1 NCCL TRACE t", "node-0:10[0] TRACE t|before "},
 		{"node-0:10:12 NCCL CALL ncclInit()", "node-0:10[] CALL ncclInit()|before "},
 		{"[2026-05-13 18:01:41] <node>:10:12 [0] NCCL INFO x", "<node>:10[0] INFO x|before "},
-		{"node-0:10:12 [1] 1558545003174220 NCCL INFO x", "node-0:10[1] INFO x|before "}, // RCCL's time
+		{"node-0:10:12 [1] 1558545003174220 NCCL INFO x", "node-0:10[1] INFO x|before "},                                        // RCCL's time
+		{"   64   16     float     sumnode-9:10:12 [1] NCCL INFO x", "node-9:10[1] INFO x|before    64   16     float     sum"}, // 2.11
+		{"   64   16     floatnode-8:10:12 [1] NCCL INFO x", "node-8:10[1] INFO x|before    64   16     float"},
+		{"0: summit-2:10:12 [1] NCCL INFO x", "summit-2:10[1] INFO x|before "},
 		{"a line about NCCL INFO lines", "before a line about NCCL INFO lines"},
 		{"x NCCL version 2.22.3", "before x NCCL version 2.22.3"},
 		{":10:12 [0] NCCL INFO no host", "before :10:12 [0] NCCL INFO no host"},

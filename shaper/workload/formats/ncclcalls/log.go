@@ -64,6 +64,7 @@ type log struct {
 	untimed    bool
 	guessed    int            // callers whose rank no line of INIT says
 	guessedBy  string         // how their ranks were found, as the end of a sentence; "" in the order of the log
+	byCalls    bool           // communicators with the same calls were taken to be of different ranks
 	unknown    map[string]int // calls of functions that are no collectives, by name
 	first      time.Time
 	variables  []string // that NCCL took from the environment, as NAME=VALUE

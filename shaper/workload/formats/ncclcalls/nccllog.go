@@ -29,6 +29,10 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		_, err := workload.ParseFunc(slices.Min(slices.Collect(maps.Keys(l.unknown))))
 		return nil, fmt.Errorf("%s: %w", files[0].Name, err)
 	}
+	if l.calls == 0 && l.cut > 0 {
+		return nil, fmt.Errorf("%s: all %s of calls are cut, or have no host:pid:tid before NCCL INFO, which tells the ranks apart",
+			files[0].Name, units.Count(l.cut, "line"))
+	}
 	if l.calls == 0 {
 		return nil, fmt.Errorf("%s: no call of NCCL: record with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL", files[0].Name)
 	}
@@ -60,18 +64,47 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		w.Head.Source.Missing = append(w.Head.Source.Missing, fmt.Sprintf("the rank of %s: no line of INIT says it, %s",
 			units.Count(l.guessed, "process"), cmp.Or(l.guessedBy, "so they are in the order of the log")))
 	}
-	if len(lists) == 1 && l.ranks > 1 {
-		if slices.ContainsFunc(lists[0], func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
-			return nil, fmt.Errorf("%s: the log has calls of one of %d ranks, and with sends and receives the ranks do not do the same: "+
-				"give the logs of all ranks, or the whole log if this one was cut", files[0].Name, l.ranks)
+	if l.byCalls {
+		w.Head.Source.Missing = append(w.Head.Source.Missing,
+			"which communicators are of one rank: those of a thread that have the same calls are taken to be of different ranks")
+	}
+	if len(lists) < l.ranks {
+		if err := l.oneForAll(files[0].Name, lists); err != nil {
+			return nil, err
+		}
+		recorded := "one rank was"
+		if len(lists) > 1 {
+			recorded = fmt.Sprintf("%d of %d ranks were", len(lists), l.ranks)
 		}
 		w.Head.Source.Missing = append(w.Head.Source.Missing,
-			fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", l.ranks))
+			fmt.Sprintf("only %s recorded: all %d ranks are taken to do the same", recorded, l.ranks))
 		w.Ops = lists[0]
 		return w, nil
 	}
 	w.Ops = perrank.Join(lists, comms)
 	return w, nil
+}
+
+// oneForAll says why the operations of the ranks that were recorded cannot be those of all.
+func (l *log) oneForAll(file string, lists [][]workload.Op) error {
+	if slices.ContainsFunc(lists[0], func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
+		return fmt.Errorf("%s: the log has calls of one of %d ranks, and with sends and receives the ranks do not do the same: "+
+			"give the logs of all ranks, or the whole log if this one was cut", file, l.ranks)
+	}
+	kept := func(c *caller) []*call {
+		return slices.DeleteFunc(slices.Clone(c.calls), func(c *call) bool { return c.left })
+	}
+	first := kept(l.callers[0])
+	if len(first) == 0 {
+		return fmt.Errorf("%s: no call is in the logs of all %d ranks that were recorded, of %d: give the whole logs, or that of one rank alone", file, len(l.callers), l.ranks)
+	}
+	for _, c := range l.callers[1:] {
+		if !slices.EqualFunc(first, kept(c), func(a, b *call) bool { return a.op == b.op }) {
+			return fmt.Errorf("%s: the log has calls of %d of %d ranks, and ranks %d and %d do not do the same: give the logs of all ranks, or that of one alone",
+				file, len(l.callers), l.ranks, l.callers[0].rank, c.rank)
+		}
+	}
+	return nil
 }
 
 // notes are what was left out.

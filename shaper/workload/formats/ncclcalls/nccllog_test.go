@@ -151,13 +151,21 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		"nothing":     {"a\nb\n", input.Options{}, "no call of NCCL"},
+		"no process":  {strings.TrimPrefix(one, "h:0:0 "), input.Options{}, "all 1 line of calls are cut, or have no host:pid:tid before NCCL INFO"},
+		"two jobs":    {one + strings.ReplaceAll(one, "h:0", "h:1") + strings.ReplaceAll(one, "h:0", "h:2") + strings.ReplaceAll(one, "h:0", "h:3"), input.Options{}, "has 3 ranks and the log has calls of 4: give the log of one job"},
 		"not for all": {one, input.Options{}, "the log is of one of 3 ranks"},
-		"missing":     {one + strings.ReplaceAll(one, "h:0", "h:1"), input.Options{}, "a communicator has 3 ranks and the log has calls of 2: give the logs of all ranks, or that of one alone, or the whole log if it was cut"},
-		"type":        {strings.Replace(one, "datatype 7", "datatype 70", 1), input.Options{OneForAll: true}, "log0:1: AllReduce: datatype 70"},
-		"no peer":     {strings.Replace(strings.Replace(one, "AllReduce", "Send", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Send: root -1 of 3 ranks"},
-		"no root":     {strings.Replace(strings.Replace(one, "AllReduce", "Reduce", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Reduce: root -1 of 3 ranks"},
-		"ranks":       {strings.Replace(one, "nranks=3", "nranks=0", 1), input.Options{OneForAll: true}, "a communicator of 0 ranks"},
-		"function":    {strings.Replace(one, "AllReduce", "Jump", 1), input.Options{OneForAll: true}, `"Jump" is no collective`},
+		"not the same": {one + strings.ReplaceAll(strings.ReplaceAll(one, "h:0", "h:1"), "count 1", "count 2"), input.Options{OneForAll: true},
+			"the log has calls of 2 of 3 ranks, and ranks 0 and 1 do not do the same"},
+		"nothing in common": {one + strings.ReplaceAll(strings.ReplaceAll(one, "h:0", "h:1"), "opCount 0", "opCount 1"), input.Options{OneForAll: true},
+			"no call is in the logs of all 2 ranks that were recorded, of 3"},
+		"a part of the ranks": {strings.ReplaceAll(one+strings.ReplaceAll(one, "h:0", "h:1"), "AllReduce", "Send"), input.Options{OneForAll: true}, "has 3 ranks and the log has calls of 2"},
+		"a group":             {one + strings.ReplaceAll(one, "h:0:0", "h:8:8") + callLine(8, "AllReduce", 0, 1, 7, 0, 0, "0x2", 2, "0x0"), input.Options{OneForAll: true}, "has 3 ranks and the log has calls of 2"},
+		"missing":             {one + strings.ReplaceAll(one, "h:0", "h:1"), input.Options{}, "a communicator has 3 ranks and the log has calls of 2: give the logs of all ranks, or that of one alone, or the whole log if it was cut"},
+		"type":                {strings.Replace(one, "datatype 7", "datatype 70", 1), input.Options{OneForAll: true}, "log0:1: AllReduce: datatype 70"},
+		"no peer":             {strings.Replace(strings.Replace(one, "AllReduce", "Send", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Send: root -1 of 3 ranks"},
+		"no root":             {strings.Replace(strings.Replace(one, "AllReduce", "Reduce", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Reduce: root -1 of 3 ranks"},
+		"ranks":               {strings.Replace(one, "nranks=3", "nranks=0", 1), input.Options{OneForAll: true}, "a communicator of 0 ranks"},
+		"function":            {strings.Replace(one, "AllReduce", "Jump", 1), input.Options{OneForAll: true}, `"Jump" is no collective`},
 		"sends": {strings.Replace(one, "AllReduce", "Send", 1), input.Options{OneForAll: true},
 			"the log has calls of one of 3 ranks, and with sends and receives the ranks do not do the same: give the logs of all ranks, or the whole log if this one was cut"},
 	} {
@@ -168,6 +176,68 @@ func TestRefused(t *testing.T) {
 	w, err := read(input.Options{OneForAll: true}, one+one[:90]+"\n")
 	if err != nil || len(w.Head.Source.Notes) != 1 || w.Head.Source.Notes[0] != "1 line: left out, cut or mixed with another one" {
 		t.Errorf("a cut line: %v %+v", err, w)
+	}
+}
+
+// A log of some of the ranks, such as that of one node, is of all if all calls are collectives of all ranks, and the same.
+// The lines are of the form of a job of 4 nodes, one GPU each, of which a log was cut on three (FSDP, NCCL 2.21).
+func TestSomeRanks(t *testing.T) {
+	one := func(label, host string, opCount int, name string, count int, comm string) string {
+		return fmt.Sprintf("%s: %s:278:278 [0] NCCL INFO %s: opCount %x sendbuff 0x93 recvbuff 0x96 count %d datatype 7 op 0 root 0 comm %s [nranks=4] stream 0x55\n", label, host, name, opCount, count, comm)
+	}
+	text := "2: node-0:309:309 [0] NCCL INFO AllGather: 37756928 Bytes -> Algo 1 proto 2 time 2860.208008\n"
+	for i, host := range []string{"node-3", "node-1", "node-2"} {
+		for n := range 2 {
+			text += one(fmt.Sprint(i+1), host, 0x1606+n, "AllGather", 2359808, "0x5"+fmt.Sprint(i))
+		}
+	}
+	text += one("1", "node-3", 0x1608, "Broadcast", 3145, "0x50")
+	w, err := read(input.Options{OneForAll: true}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Validate(); err != nil {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(w.Head.Ranks, " ", len(w.Ops), " ", w.Ops[1].Func, " ", w.Ops[1].Count); got != "4 2 AllGather 2359808" || w.Ops[0].Ranks != nil {
+		t.Error(got)
+	}
+	missing, notes := strings.Join(w.Head.Source.Missing, "; "), strings.Join(w.Head.Source.Notes, "; ")
+	if !strings.Contains(missing, "only 3 of 4 ranks were recorded: all 4 ranks are taken to do the same") ||
+		notes != "communicator comm0: calls of opCount 1608 of rank 1 are not in its log: left out on all ranks; communicator comm0: calls of opCount 1608 of rank 2 are not in its log: left out on all ranks" {
+		t.Errorf("%s; %s", missing, notes)
+	}
+	if _, err := read(input.Options{}, text); err == nil || !strings.Contains(err.Error(), "calls of 3") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A process calls for all GPUs of its host, in one thread, and the other host was not recorded: each communicator is that of
+// a rank. A rank with two communicators calls different things on them.
+func TestSomeRanksOfOneProcess(t *testing.T) {
+	text := func(counts ...int) (s string) {
+		for n := range 2 {
+			for comm, count := range counts {
+				s += callLine(0, "AllReduce", n, count, 7, 0, 0, fmt.Sprintf("0xa%d", comm), 4, fmt.Sprintf("0x5%d", comm))
+			}
+		}
+		return s
+	}
+	for _, tc := range []struct {
+		counts  []int
+		ops     int
+		missing string
+	}{
+		{[]int{8, 8}, 2, "which communicators are of one rank: those of a thread that have the same calls are taken to be of different ranks; only 2 of 4 ranks"},
+		{[]int{8, 9}, 4, "only one rank was recorded"},
+	} {
+		w, err := read(input.Options{OneForAll: true}, text(tc.counts...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if missing := strings.Join(w.Head.Source.Missing, "; "); len(w.Ops) != tc.ops || !strings.Contains(missing, tc.missing) {
+			t.Errorf("%v: %d operations; %s", tc.counts, len(w.Ops), missing)
+		}
 	}
 }
 

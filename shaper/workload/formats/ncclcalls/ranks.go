@@ -59,17 +59,31 @@ func (l *log) assign() {
 	}
 }
 
-// oneAddressPerRank says whether no INIT line was read, some thread has several communicators, and there are as many as
-// ranks, all of the job's size.
+// oneAddressPerRank says whether no INIT line was read, all communicators are of the job's size, and each is that of
+// another rank: some thread has several, and there are as many as ranks, or fewer with the same calls in each thread.
 func (l *log) oneAddressPerRank() bool {
-	threads := map[gpu]bool{}
+	threads := map[gpu]*member{}
+	alike := true
 	for _, m := range l.members {
 		if m.device != "" || m.size != l.ranks {
 			return false
 		}
-		threads[gpu{m.process, m.current}] = true
+		thread := gpu{m.process, m.current}
+		first := threads[thread]
+		if first == nil {
+			threads[thread] = m
+			continue
+		}
+		alike = alike && slices.EqualFunc(first.calls, m.calls, func(a, b call) bool { return a.op == b.op && a.opCount == b.opCount })
 	}
-	return len(l.members) == l.ranks && len(threads) < l.ranks
+	if len(threads) == len(l.members) || len(l.members) > l.ranks {
+		return false
+	}
+	if len(l.members) < l.ranks {
+		l.byCalls = alike
+		return alike
+	}
+	return true
 }
 
 // place gives each caller its rank: that in the largest communicator of all processes.
@@ -92,18 +106,38 @@ func (l *log) place(file string, o input.Options) error {
 		l.callers[0].rank = max(l.callers[0].rank, 0)
 		return nil
 	}
-	if len(l.callers) != l.ranks {
+	if len(l.callers) > l.ranks {
+		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the log of one job, and if several wrote to it, cut it between them",
+			file, l.ranks, len(l.callers))
+	}
+	if len(l.callers) < l.ranks && (!o.OneForAll || !l.sameForAll()) {
 		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or that of one alone, or the whole log if it was cut",
 			file, l.ranks, len(l.callers))
 	}
 	l.guess()
 	slices.SortFunc(l.callers, func(a, b *caller) int { return cmp.Compare(a.rank, b.rank) })
-	for i, c := range l.callers {
-		if c.rank != i {
+	for i, c := range l.callers[1:] {
+		if c.rank == l.callers[i].rank {
 			return fmt.Errorf("%s: two processes are rank %d of a communicator of %d: give the log of one job", file, c.rank, l.ranks)
 		}
 	}
 	return nil
+}
+
+// sameForAll says whether ranks that were not recorded can have done what the others did: all calls are collectives of all
+// ranks.
+func (l *log) sameForAll() bool {
+	for _, m := range l.members {
+		if len(m.calls) > 0 && m.size != l.ranks {
+			return false
+		}
+		for i := range m.calls {
+			if m.calls[i].op.Kind != workload.Coll {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // guess gives the callers without a line of INIT the ranks that the others do not have, in the order of the log. If there is
@@ -273,7 +307,7 @@ func (l *log) name(file string, comms *perrank.Registry) (map[*member]string, er
 		for _, m := range c.members {
 			names[m] = name
 		}
-		if len(l.callers) > 1 && len(c.members) == len(ranks) {
+		if len(l.callers) > 1 && len(c.members) == min(len(ranks), len(l.callers)) {
 			l.pair(name, c.members)
 		}
 	}
