@@ -142,12 +142,13 @@ func (m *machine) addGPU(e *element, at place) (err error) {
 			m.unknown["further <gpu> of one PCI device"]++
 			return
 		}
-		if x.attr["gcn"] != "" {
-			m.unknown["gcn, which an AMD GPU has: the software CUDA shows NCCL NVIDIA's A100"]++
-		}
 		var e1, e2 error
 		g.dev, e1 = x.number("dev", -1)
-		g.sm, e2 = x.number("sm", 0)
+		if x.attr["gcn"] != "" { // then sm is the number of compute units
+			m.unknown["gcn, which an AMD GPU has: the software CUDA shows NCCL NVIDIA's A100"]++
+		} else {
+			g.sm, e2 = x.number("sm", 0)
+		}
 		err = cmp.Or(e1, e2, m.links(x, &g))
 	})
 	m.gpus = append(m.gpus, g)
@@ -197,8 +198,12 @@ func (m *machine) nets(e *element, at place, vendor string) error {
 		if err := cmp.Or(e1, e2, e3, e4); err != nil {
 			return err
 		}
-		if speed > 0 && units.Bandwidth(speed) <= configs.MaxBandwidth/units.Mbps {
+		switch {
+		case speed <= 0:
+		case units.Bandwidth(speed) <= configs.MaxBandwidth/units.Mbps:
 			n.rate = units.Bandwidth(speed) * units.Mbps
+		default:
+			m.unknown[fmt.Sprintf("speed of %d Mb/s of a <net>, more than the %v that a fabric has", speed, configs.MaxBandwidth)]++
 		}
 		if us, err := strconv.ParseFloat(cmp.Or(x.attr["latency"], "0"), 64); err != nil || !(us >= 0 && us < 1e7) {
 			return fmt.Errorf("<net latency=%q>: must be a number of microseconds", x.attr["latency"])

@@ -108,6 +108,7 @@ func TestWhatAFabricCannotBe(t *testing.T) {
 		"speed of NIC 1 (mlx5_1) is not in the file": {cpu(0, one, bridge("2", nicDev(1, 0, "")))},
 		"CPUs of CentaurHauls x86_64":                {strings.Replace(cpu(0, one), "AuthenticAMD", "CentaurHauls", 1)},
 		"not used: 1 x gcn, which an AMD GPU has":    {cpu(0, strings.Replace(one, `sm="90"`, `sm="90" gcn="908"`, 1))},
+		"not used: 1 x speed of 200000000 Mb/s":      {cpu(0, one, bridge("2", nicDev(1, 200000000, "")))}, // as of cxi
 		"1 PCI switch with NICs and no GPU":          {cpu(0, one, bridge("2", nicDev(1, 200000, "")))},
 		"NVLink-C2C and a CPU are between":           {cpu(0, gpuDev(0, nv18+`<c2c bw="44712" count="5"/>`), nicDev(0, 400000, ""))},
 		"not used: 1 x <xgmi>":                       {cpu(0, bridge("1", gpuDev(0, `<xgmi target="x" count="1"/>`), nicDev(0, 200000, "")))},
@@ -117,6 +118,15 @@ func TestWhatAFabricCannotBe(t *testing.T) {
 	} {
 		noted(t, read(t, cpus...), want)
 	}
+}
+
+// RCCL writes the number of compute units as sm, beside gcn: it is no compute capability.
+func TestComputeUnits(t *testing.T) {
+	out := read(t, cpu(0, bridge("1", strings.Replace(gpuDev(0, ""), `sm="90"`, `sm="304" gcn="gfx942"`, 1), nicDev(0, 400000, ""))))
+	if notes := strings.Join(out.Notes, "\n"); strings.Contains(notes, "compute capability") {
+		t.Error(notes)
+	}
+	noted(t, out, "not used: 1 x gcn")
 }
 
 // NCCL's net for sockets lists its NIC below each CPU, with port 0 and without GPUDirect.

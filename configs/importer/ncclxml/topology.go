@@ -264,7 +264,7 @@ func (m *machine) nvLinks(out *found.Fabric) {
 		out.Note("the GPUs have %d to %d NVLinks to NVSwitches: a fabric's have the same number, here %d", least, most, least)
 	}
 	if direct > 0 {
-		out.Note("%s from GPU to GPU without a switch: a fabric has NVLinks to NVSwitches only, so nvlinks_per_gpu is %d; NCCL will decide otherwise within the node", units.Count(direct, "NVLink end"), least)
+		out.Note("%s from GPU to GPU without a switch: a fabric has NVLinks to NVSwitches only, of which each GPU of the file has %d; NCCL will decide otherwise within the node", units.Count(direct, "NVLink end"), least)
 	}
 }
 

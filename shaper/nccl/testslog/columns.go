@@ -16,8 +16,9 @@ const halfColumns = 4
 // columns are those of a table after size, count and type, by the line that names them.
 //
 // nccl-tests 1 had bytes and N for size and count, and times in ms. Up to 2.12, each test had its own columns, such as no
-// redop in that of all_gather, and the last one of a half was the largest error. Since 2.13 all have redop and root, and
-// the number of wrong elements. With -I of 2.19 four columns follow each half; a time of day may follow with -S.
+// redop in that of all_gather, and the last one of a half was the largest error; RCCL's tests mark it with an asterisk if the
+// result is wrong. Since 2.13 all have redop and root, and the number of wrong elements. With -I of 2.19 four columns follow
+// each half; a time of day may follow with -S.
 type columns struct {
 	op, root bool
 	wrong    bool          // the last column of a half is the number of wrong elements
@@ -147,12 +148,16 @@ func (c *columns) oneHalf(words []string) (h Half, err error) {
 	if words[3] == "N/A" {
 		return h, nil
 	}
-	wrong, err := strconv.ParseFloat(words[3], 64)
+	number, beyond := strings.CutSuffix(words[3], "*") // RCCL's tests: an error beyond the bound
+	wrong, err := strconv.ParseFloat(number, 64)
 	if err != nil {
 		return h, fmt.Errorf("#wrong %s: not a number of elements", words[3])
 	}
-	if c.wrong && wrong >= 0 && wrong < 1<<62 {
+	switch {
+	case c.wrong && wrong >= 0 && wrong < 1<<62:
 		h.Wrong = int64(wrong)
+	case beyond:
+		h.Wrong = SomeWrong
 	}
 	return h, nil
 }
@@ -168,6 +173,9 @@ func duration(text string, unit time.Duration) (time.Duration, error) {
 }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// isCell says whether a word is of a half: a number, N/A, or an error with an asterisk.
+func isCell(s string) bool { return s == "N/A" || isNumber(strings.TrimSuffix(s, "*")) }
 
 func isNumber(s string) bool {
 	_, err := strconv.ParseFloat(s, 64)

@@ -120,6 +120,8 @@ func (h *Half) Check(size int64, factor float64) Finding {
 	switch {
 	case h.Wrong > 0:
 		return Finding{Wrong, fmt.Sprintf("%d wrong elements: whatever took this time was not the collective", h.Wrong)}
+	case h.Wrong == SomeWrong:
+		return Finding{Wrong, "the error is beyond its bound: whatever took this time was not the collective"}
 	case crossing:
 	case !agree(h.AlgBW, algbw, rateOff+timeUnit/took.Seconds(), rateUnit):
 		return Finding{Contradictory, fmt.Sprintf("algbw %.2f, but %d bytes in %v are %.2f GB/s: size, time or algbw was changed or cut", h.AlgBW, size, h.Time, algbw)}

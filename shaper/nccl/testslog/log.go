@@ -30,8 +30,11 @@ type Row struct {
 type Half struct {
 	Time         time.Duration // mean over the ranks
 	AlgBW, BusBW float64       // GB/s
-	Wrong        int64         // elements; -1 if not checked
+	Wrong        int64         // elements; -1 if not checked, SomeWrong if the log does not say how many
 }
+
+// SomeWrong is the number of wrong elements if the log only says that there are some.
+const SomeWrong = -2
 
 // RedOp is the row's operator as NCCL decides on it: Sum if nothing is reduced, as in [bench.Config.Cases].
 func (r *Row) RedOp() (nccl.RedOp, error) {

@@ -94,6 +94,10 @@ func TestColumns(t *testing.T) {
 			Row{2, 8, 1, "float", "", 3, half(30, 2, -1), in(31, 2, -1)}},
 		{"2.11 reduce", "# size count type redop root time algbw busbw error time algbw busbw error\n8 2 half max 1 30.0 2.00 2.00 0e+00 31.0 2.00 2.00 0e+00\n",
 			Row{2, 8, 2, "half", "max", 1, half(30, 2, -1), in(31, 2, -1)}},
+		{"RCCL's tests, an error beyond the bound", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 30.0 2.00 2.00 4e-07 31.0 2.00 2.00 3e+02*\n",
+			Row{2, 8, 2, "float", "sum", -1, half(30, 2, -1), in(31, 2, SomeWrong)}},
+		{"the same in parts", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum\n 30.0 2.00 2.00 3e+02*\n 31.0 2.00 2.00 4e-07\n",
+			Row{2, 8, 2, "float", "sum", -1, half(30, 2, SomeWrong), in(31, 2, -1)}},
 		{"2.13 sendrecv", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n8 2 float sum -1 30.0 2.00 2.00 0 31.0 2.00 2.00 N/A\n",
 			Row{2, 8, 2, "float", "sum", -1, half(30, 2, 0), in(31, 2, -1)}},
 		{"2.17 -S", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong timestamp\n8 2 float none 0 30.0 2.00 2.00 0 31.0 2.00 2.00 0  2026-01-02 10:00:00\n",
@@ -466,6 +470,7 @@ func TestCheck(t *testing.T) {
 		{Half{890 * time.Microsecond, 1.18, 1.77, 0}, AsExpected, ""},
 		{Half{890 * time.Microsecond, 1.18, 1.77, -1}, AsExpected, ""},
 		{Half{890 * time.Microsecond, 1.18, 1.77, 77}, Wrong, "77 wrong elements"},
+		{Half{890 * time.Microsecond, 1.18, 1.77, SomeWrong}, Wrong, "the error is beyond its bound"},
 		{Half{890 * time.Microsecond, 11.8, 17.7, 0}, Contradictory, "algbw 11.80, but 1048576 bytes in 890µs are 1.18 GB/s"},
 		{Half{890 * time.Microsecond, 1.18, 1.18, 0}, Contradictory, "busbw 1.18, but 1.50 times algbw is 1.77 GB/s"},
 		{Half{20 * time.Nanosecond, 50000, 75000, 0}, AsExpected, ""}, // 0.02 us may be 0.025

@@ -152,7 +152,7 @@ func (p *parser) continues(words []string) bool {
 		return false
 	}
 	n := 0
-	for n < len(words) && (isNumber(words[len(words)-1-n]) || words[len(words)-1-n] == "N/A") {
+	for n < len(words) && isCell(words[len(words)-1-n]) {
 		n++
 	}
 	c := p.current()
