@@ -74,6 +74,9 @@ var (
 	address = regexp.MustCompile(`^0x[0-9a-f]+$`)
 	setLine = regexp.MustCompile(`^(NCCL_\w+) set by environment to (\S+?)\.?$`)
 
+	// rayRepeated is what Ray writes behind a line after it has left out lines that differ from it in numbers only.
+	rayRepeated = regexp.MustCompile(`\[repeated \d+x across cluster\]`)
+
 	commLine   = regexp.MustCompile(`\bcomm (0x[0-9a-f]+) rank (\d+) n[rR]anks (\d+)`)
 	deviceIn   = regexp.MustCompile(` cudaDev (\d+)\b`)
 	commIDIn   = regexp.MustCompile(` commId (0x[0-9a-f]+)`)

@@ -60,6 +60,8 @@ type log struct {
 	warnings   int      // lines of warnings
 	foreign    int      // lines that are not of NCCL
 	foreignOps int
+	alone      int  // calls on communicators of one rank
+	repeated   int  // lines of calls behind which Ray says that it left out others
 	timed      bool // each line has a time with a fraction of a second
 	untimed    bool
 	guessed    int            // callers whose rank no line of INIT says
@@ -147,6 +149,9 @@ func (l *log) line(text string) error {
 // message reads a message of a line.
 func (l *log) message(m *debuglog.Message, line string) error {
 	if isCall(m.Text) {
+		if rayRepeated.MatchString(m.Text) {
+			l.repeated++
+		}
 		c, ok := parseCall(m.Text)
 		if !ok {
 			l.cut++

@@ -25,6 +25,10 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 			return nil, err
 		}
 	}
+	if l.repeated > 0 {
+		return nil, fmt.Errorf("%s: Ray left out calls (%s with [repeated ...x across cluster]): record with RAY_DEDUP_LOGS=0, or with NCCL_DEBUG_FILE",
+			files[0].Name, units.Count(l.repeated, "line"))
+	}
 	if l.calls == 0 && len(l.unknown) > 0 {
 		_, err := workload.ParseFunc(slices.Min(slices.Collect(maps.Keys(l.unknown))))
 		return nil, fmt.Errorf("%s: %w", files[0].Name, err)
@@ -100,8 +104,8 @@ func (l *log) oneForAll(file string, lists [][]workload.Op) error {
 	}
 	for _, c := range l.callers[1:] {
 		if !slices.EqualFunc(first, kept(c), func(a, b *call) bool { return a.op == b.op }) {
-			return fmt.Errorf("%s: the log has calls of %d of %d ranks, and ranks %d and %d do not do the same: give the logs of all ranks, or that of one alone",
-				file, len(l.callers), l.ranks, l.callers[0].rank, c.rank)
+			return fmt.Errorf("%s: the log has calls of %d of %d ranks, and those of %s and %s differ: give the logs of all ranks, or that of one alone",
+				file, len(l.callers), l.ranks, l.callers[0].process, c.process)
 		}
 	}
 	return nil
@@ -117,6 +121,7 @@ func (l *log) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("%s of %s: left out, no collective, send or receive", units.Count(l.unknown[name], "call"), name))
 	}
 	note(l.foreignOps, "reduction", "the operator is the program's own; sum was taken")
+	note(l.alone, "call", "left out, on a communicator of one rank, where nothing moves between ranks")
 	return append(notes, l.pairing...)
 }
 

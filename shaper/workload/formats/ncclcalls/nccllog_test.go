@@ -152,10 +152,11 @@ func TestRefused(t *testing.T) {
 	}{
 		"nothing":     {"a\nb\n", input.Options{}, "no call of NCCL"},
 		"no process":  {strings.TrimPrefix(one, "h:0:0 "), input.Options{}, "all 1 line of calls are cut, or have no host:pid:tid before NCCL INFO"},
+		"Ray":         {strings.Replace(one, "\n", " [repeated 15x across cluster]\n", 1), input.Options{OneForAll: true}, "Ray left out calls (1 line with"},
 		"two jobs":    {one + strings.ReplaceAll(one, "h:0", "h:1") + strings.ReplaceAll(one, "h:0", "h:2") + strings.ReplaceAll(one, "h:0", "h:3"), input.Options{}, "has 3 ranks and the log has calls of 4: give the log of one job"},
 		"not for all": {one, input.Options{}, "the log is of one of 3 ranks"},
 		"not the same": {one + strings.ReplaceAll(strings.ReplaceAll(one, "h:0", "h:1"), "count 1", "count 2"), input.Options{OneForAll: true},
-			"the log has calls of 2 of 3 ranks, and ranks 0 and 1 do not do the same"},
+			"the log has calls of 2 of 3 ranks, and those of h:0 and h:1 differ"},
 		"nothing in common": {one + strings.ReplaceAll(strings.ReplaceAll(one, "h:0", "h:1"), "opCount 0", "opCount 1"), input.Options{OneForAll: true},
 			"no call is in the logs of all 2 ranks that were recorded, of 3"},
 		"a part of the ranks": {strings.ReplaceAll(one+strings.ReplaceAll(one, "h:0", "h:1"), "AllReduce", "Send"), input.Options{OneForAll: true}, "has 3 ranks and the log has calls of 2"},
@@ -237,6 +238,24 @@ func TestSomeRanksOfOneProcess(t *testing.T) {
 		}
 		if missing := strings.Join(w.Head.Source.Missing, "; "); len(w.Ops) != tc.ops || !strings.Contains(missing, tc.missing) {
 			t.Errorf("%v: %d operations; %s", tc.counts, len(w.Ops), missing)
+		}
+	}
+}
+
+// On a communicator of one rank nothing moves. NCCL up to 2.17 says of it no more than its size.
+func TestOneRank(t *testing.T) {
+	var text string
+	for pid := range 2 {
+		text += callLine(pid, "AllReduce", 14, 1, 7, 0, 0, "0xa", 2, "0x0") + callLine(pid, "AllReduce", 0, 100, 7, 0, 0, "0xb", 1, "0x0")
+	}
+	for name, text := range map[string]string{"all": text, "one of them": text[:len(text)/2]} {
+		w, err := read(input.Options{OneForAll: true}, text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if notes := strings.Join(w.Head.Source.Notes, "; "); len(w.Ops) != 1 || w.Ops[0].Count != 1 || w.Head.Ranks != 2 || !strings.Contains(notes, "left out, on a communicator of one rank") {
+			t.Errorf("%s: %+v %s", name, w.Ops, notes)
 		}
 	}
 }

@@ -17,13 +17,19 @@ import (
 // gpu is a GPU of a process.
 type gpu struct{ process, device string }
 
-// assign gives each member its caller. A process may have several GPUs: the INIT lines say of which one a communicator is.
+// assign gives each member its caller, after it has left out the communicators of one rank, on which nothing moves. A process may have several GPUs: the INIT lines say of which one a communicator is.
 // Without them, the current device of the thread does, unless there are as many addresses of communicators of all ranks as
 // ranks: then each is one.
 func (l *log) assign() {
 	for _, m := range l.members {
 		if len(m.calls) > 0 {
 			l.ranks = max(l.ranks, m.size)
+		}
+	}
+	for _, m := range l.members {
+		if m.size == 1 && l.ranks > 1 {
+			l.alone += len(m.calls)
+			m.calls = nil
 		}
 	}
 	known := map[gpu]*caller{}
