@@ -46,6 +46,14 @@ func mustBeGood(t *testing.T, s *schedule.Schedule) {
 	}
 }
 
+// SCCL's files of 2021 do not say where the result is.
+func TestWithoutInPlace(t *testing.T) {
+	s := read(t, strings.Replace(pair("", ""), ` inplace="1"`, "", 1))
+	if s.InPlace || !s.OutOfPlace || !strings.Contains(strings.Join(s.Warnings, "\n"), "<algo> has no inplace: MSCCL's executor refuses such a file") {
+		t.Errorf("in place %v, %q", s.InPlace, s.Warnings)
+	}
+}
+
 func TestDialects(t *testing.T) {
 	for name, tc := range map[string]struct{ text, warning string }{
 		"MSCCL":                 {pair(sizes, ""), ""},

@@ -206,6 +206,9 @@ func (r *reader) algo(e xml.StartElement) error {
 		r.note("<algo> has no ngpus: MSCCL's executor refuses such a file; its <gpu> are counted")
 	}
 	s.InPlace = a.flag("inplace")
+	if !a.has("inplace") {
+		r.note("<algo> has no inplace: MSCCL's executor refuses such a file; it is taken for 0, so if the schedule works in place, add inplace=\"1\"")
+	}
 	if a.has("outofplace") {
 		s.OutOfPlace = a.flag("outofplace")
 	} else {
