@@ -152,7 +152,8 @@ func parse(text string) (*file, error) {
 		f.cables = append(f.cables, c)
 	}
 	if word := s.word(); word != "" {
-		return nil, fmt.Errorf("line %d: %q follows the %d links that line 1 names", s.number, word, h.links)
+		return nil, fmt.Errorf("line %d: %q follows the %d links that line 1 names, after which the simulator reads no more: if the rest belongs to the network, correct line 1",
+			s.number, word, h.links)
 	}
 	return f, nil
 }
@@ -202,8 +203,11 @@ func (f *file) graph(out *found.Fabric, settings Settings) (*netgraph.Graph, err
 		}
 	}
 	for id, p := range ports {
-		if len(p) == 0 || len(p) != len(ports[0]) {
-			return nil, fmt.Errorf("GPU %d has %s, GPU 0 has %d: a fabric's nodes have the same number of NICs, 1 or more", id, units.Count(len(p), "link to a switch"), len(ports[0]))
+		if len(p) == 0 {
+			return nil, fmt.Errorf("GPU %d has no link to a switch but NVSwitches: a fabric is what joins nodes, over NICs", id)
+		}
+		if len(p) != len(ports[0]) {
+			return nil, fmt.Errorf("GPU %d has %d links to switches, GPU 0 has %d: a fabric's nodes have the same number of NICs", id, len(p), len(ports[0]))
 		}
 		g.Ports = append(g.Ports, p...)
 	}
