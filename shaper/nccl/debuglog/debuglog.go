@@ -5,6 +5,7 @@
 package debuglog
 
 import (
+	"encoding/json"
 	"regexp"
 	"strings"
 )
@@ -12,12 +13,29 @@ import (
 // colours matches what terminals take for colours.
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*[mK]`)
 
-// Plain is a line without the colours that a launcher, or grep, has put into it, also in the middle of a message.
+// Plain is a line without the colours that a launcher, or grep, has put into it, also in the middle of a message, and
+// out of the JSON that Docker keeps logs in.
 func Plain(line string) string {
+	line = Unwrap(line)
 	if strings.IndexByte(line, 0x1b) < 0 {
 		return line
 	}
 	return colours.ReplaceAllString(line, "")
+}
+
+// Wrapped is how a line begins that Docker's driver json-file has written: {"log":"...\n","stream":"stdout","time":"..."}.
+const Wrapped = `{"log":"`
+
+// Unwrap is the text of a line in Docker's JSON, any other line as it is.
+func Unwrap(line string) string {
+	if !strings.HasPrefix(line, Wrapped) {
+		return line
+	}
+	var in struct{ Log string }
+	if json.Unmarshal([]byte(line), &in) != nil {
+		return line
+	}
+	return strings.TrimRight(in.Log, "\r\n")
 }
 
 // Message is a message in a line.

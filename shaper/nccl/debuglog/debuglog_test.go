@@ -52,6 +52,19 @@ func TestIn(t *testing.T) {
 	}
 }
 
+func TestPlain(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"log":"h:1:2 [0] NCCL INFO \u003ca\u003e\n","stream":"stdout","time":"2024-09-18T10:00:00.1Z"}`: "h:1:2 [0] NCCL INFO <a>",
+		`{"log":"cut`:                   `{"log":"cut`,
+		`{"entries": []}`:               `{"entries": []}`,
+		"\x1b[32mh:1:2 [0] NCCL\x1b[0m": "h:1:2 [0] NCCL",
+	} {
+		if got := Plain(line); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
 func FuzzIn(f *testing.F) {
 	f.Add("h:1:2 [0] NCCL INFO a", "-1h:1:2 [0] NCCL INFO b NCCL WARN 0h:1:3 [1] x:1 NCCL WARN c")
 	f.Fuzz(func(t *testing.T, a, b string) {

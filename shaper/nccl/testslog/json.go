@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl/debuglog"
 )
 
 // maxJSON is the maximum size of a file of JSON in bytes: it is kept in memory.
@@ -45,10 +47,11 @@ type jsonHalf struct {
 	Wrong   *float64 `json:"nwrong"`
 }
 
-// isJSON says whether the first character but blanks is that of an object.
+// isJSON says whether the first character but blanks is that of an object, which is not a line of a log that Docker keeps.
 func isJSON(in *bufio.Reader) bool {
 	head, _ := in.Peek(64)
-	return bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{"))
+	head = bytes.TrimLeft(head, " \t\r\n")
+	return bytes.HasPrefix(head, []byte("{")) && !bytes.HasPrefix(head, []byte(debuglog.Wrapped))
 }
 
 func readJSON(in io.Reader) (Log, error) {

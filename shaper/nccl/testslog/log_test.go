@@ -149,10 +149,13 @@ func TestPrefixes(t *testing.T) {
 		"diff":                                   func(l string) string { return "+" + l },
 		"colours":                                func(l string) string { return "\x1b[1;32m" + l + "\x1b[0m" },
 		"colours without escape":                 func(l string) string { return "[32m" + l + "[0m" },
-		"CRLF":                                   func(l string) string { return l + "\r" },
-		"date and level":                         func(l string) string { return "2024-09-19 10:00:00,123 INFO 17 --- " + l },
-		"taken for Markdown":                     func(l string) string { return strings.ReplaceAll(strings.TrimPrefix(l, "#"), "#wrong", "wrong") },
-		"table of Markdown":                      func(l string) string { return "| " + l + " |" },
+		"Docker": func(l string) string {
+			return fmt.Sprintf(`{"log":%q,"stream":"stdout","time":"2024-09-18T10:00:00.1Z"}`, l+"\n")
+		},
+		"CRLF":               func(l string) string { return l + "\r" },
+		"date and level":     func(l string) string { return "2024-09-19 10:00:00,123 INFO 17 --- " + l },
+		"taken for Markdown": func(l string) string { return strings.ReplaceAll(strings.TrimPrefix(l, "#"), "#wrong", "wrong") },
+		"table of Markdown":  func(l string) string { return "| " + l + " |" },
 	} {
 		var text strings.Builder
 		for line := range strings.Lines(ncclTests) {

@@ -44,6 +44,7 @@ var colours = regexp.MustCompile(`\x1b?\[[0-9;]*[mK]`)
 var program = regexp.MustCompile(`\b([a-z]+(?:_[a-z]+)?)_perf\b`)
 
 func (p *parser) line(n int, text string) {
+	text = debuglog.Unwrap(text)
 	if strings.Contains(text, "\x1b") || strings.Contains(text, "[0m") {
 		text = colours.ReplaceAllString(text, "")
 	}

@@ -43,6 +43,8 @@ func detect(head []byte) Kind {
 		return ""
 	case nsys.Like(head):
 		return Nsys
+	case bytes.HasPrefix(text, []byte(debuglog.Wrapped)) && bytes.Contains(text, []byte(" NCCL INFO ")):
+		return NCCLLog
 	case text[0] == '{' || text[0] == '[' && (signKineto.Match(text) || signNCCLEvt.Match(text) || signPARAM.Match(text)): // a line of a log may begin with [ too
 		switch {
 		case signNative.Match(text):

@@ -165,6 +165,7 @@ func TestDetect(t *testing.T) {
 		`{"entries":[],"pg_config":{}}`:                                                                      FlightRec,
 		"\x80\x02}(X\x07\x00\x00\x00versionq\x00X\x07\x00\x00\x00entriesq\x01":                               FlightRec,
 		"\x80\x02](}(X\x05\x00\x00\x00pg_idK\x00X\x06\x00\x00\x00seq_idK\x01X\x0e\x00\x00\x00profiling_name": FlightRec, // of PyTorch 2.2
+		`{"log":"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n","stream":"stdout"}`:                            NCCLLog,
 	} {
 		if got, err := Detect(input.Bytes("x", []byte(text))); got != want || err != nil {
 			t.Errorf("%q is %s, %v, want %s", text, got, err, want)

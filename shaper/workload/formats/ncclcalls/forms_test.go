@@ -261,6 +261,19 @@ func TestSeveralWithoutID(t *testing.T) {
 	}
 }
 
+// What a wrapper of lines puts behind the last value is not of it: the calls are on one stream.
+func TestStream(t *testing.T) {
+	const text = "AllReduce: opCount 0 sendbuff 0x7f recvbuff 0x9f count 8 datatype 7 op 0 root 0 comm 0xa0 [nranks=2] stream "
+	for end, want := range map[string]string{
+		"0xac": "0xac", "(nil)": "(nil)", `0xac", "time": "10:00:01"}`: "0xac", `0xac\n","stream":"stdout","time":"1"}`: "0xac", "0xac task 0 globalrank 1": "0xac",
+		"0x": "", "": "",
+	} {
+		if c, ok := parseCall(text + end); c.stream != want || ok != (want != "") {
+			t.Errorf("%q: %q, %v", end, c.stream, ok)
+		}
+	}
+}
+
 // What launchers, RCCL, terminals and grep put around and into a line does not change the calls. The forms are those of logs
 // in public issues and of the launchers' documentation.
 func TestLaunchers(t *testing.T) {
@@ -279,6 +292,8 @@ func TestLaunchers(t *testing.T) {
 		"RCCL":            job("", "", " task 0 globalrank %\n"),
 		"RCCL with times": job("", "1558545003174220 ", "\n"),
 		"Windows":         job("", "", "\r\n"),
+		"Docker":          job(`{"log":"`, "", `\n","stream":"stdout","time":"2024-09-18T10:00:00.12345678%Z"}`+"\n"),
+		"quoted in JSON":  job(`{"message": "`, "", `", "time": "2024-09-18T10:00:00.12345678%Z"}`+"\n"),
 		"grep --color":    strings.ReplaceAll(job("", "", "\n"), "AllReduce", "\x1b[01;31m\x1b[KAllReduce\x1b[m\x1b[K"),
 		"colours":         strings.ReplaceAll(job("\x1b[32m", "", "\x1b[0m\n"), "INFO", "\x1b[1;34mINFO\x1b[0m"),
 	}

@@ -56,7 +56,7 @@ func parseCall(text string) (c callFields, ok bool) {
 		case "comm":
 			c.comm = value
 		case "stream":
-			c.stream = value
+			c.stream = streamIn.FindString(value) // a quotation mark or the like may follow
 		case "globalrank":
 			c.rank = value
 		case "sendbuff", "recvbuff", "acc":
@@ -71,8 +71,9 @@ func parseCall(text string) (c callFields, ok bool) {
 }
 
 var (
-	address = regexp.MustCompile(`^0x[0-9a-f]+$`)
-	setLine = regexp.MustCompile(`^(NCCL_\w+) set by environment to (\S+?)\.?$`)
+	streamIn = regexp.MustCompile(`^(?:0x[0-9a-fA-F]+|\(nil\))`)
+	address  = regexp.MustCompile(`^0x[0-9a-f]+$`)
+	setLine  = regexp.MustCompile(`^(NCCL_\w+) set by environment to (\S+?)\.?$`)
 
 	// rayRepeated is what Ray writes behind a line after it has left out lines that differ from it in numbers only.
 	rayRepeated = regexp.MustCompile(`\[repeated \d+x across cluster\]`)
