@@ -75,6 +75,8 @@ type Test struct {
 	Programs int
 	// Assumed says that no line names the columns: those of nccl-tests since 2022 were taken.
 	Assumed bool
+	// OutOfBounds is how many values nccl-tests found wrong in all, which before 2022 no row says.
+	OutOfBounds int64
 	// CPUTime says that the times are those that the host's threads took, not those of the calls (-C).
 	CPUTime bool
 }

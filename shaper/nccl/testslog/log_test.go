@@ -287,6 +287,23 @@ func TestProgramsWithoutRows(t *testing.T) {
 	}
 }
 
+// The last lines of a table say how many values are wrong; before 2022 nothing else does. The first log is of the form of
+// nccl-tests 1, whose last lines have no "#".
+func TestOutOfBounds(t *testing.T) {
+	const row = "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 5 1 1 2e-07 6 1 1 2e-07\n"
+	for text, want := range map[string]int64{
+		"#  bytes  N  type  op  time  algbw  busbw  res  time  algbw  busbw  res\n8 2 float sum 0.053 0.00 0.00 2e-07 0.052 0.00 0.00 2e-07\n Out of bounds values : 248 FAILED\n Avg bus bandwidth : 2\n": 248,
+		row + "[1,0]<stdout>:# Out of bounds values : 0 OK\n": 0, row + "0: # Out of bounds values : 3 FAILED\n": 3, row: 0,
+		row + "# Out of bounds values : 3 FAILED\n" + strings.Replace(row, "8 2", "16 4", 1) + "# Out of bounds values : 4 FAILED\n": 7,
+		"# Out of bounds values : 3 FAILED\n" + row: 0, row + "# Out of bounds values : 99999999999999999999 FAILED\n": 0,
+	} {
+		log, err := Read(strings.NewReader(text))
+		if err != nil || len(log.Tests) != 1 || log.Tests[0].OutOfBounds != want || log.Foreign > 1 {
+			t.Errorf("%q: %v %+v", text, err, log)
+		}
+	}
+}
+
 // A script may start the program for each size: the tables are one. Sizes that begin again are another table, and so are
 // other collectives.
 func TestOneTablePerSize(t *testing.T) {

@@ -16,6 +16,7 @@ func merge(tests []Test) []Test {
 		if n := len(all); n > 0 && all[n-1].goesOn(&t) {
 			last := &all[n-1]
 			last.Rows, last.Cut, last.Odd = append(last.Rows, t.Rows...), append(last.Cut, t.Cut...), append(last.Odd, t.Odd...)
+			last.OutOfBounds += t.OutOfBounds
 			continue
 		}
 		all = append(all, t)

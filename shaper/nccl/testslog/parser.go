@@ -40,6 +40,9 @@ type pending struct {
 // colours matches what terminals take for colours, also if the escape was lost.
 var colours = regexp.MustCompile(`\x1b?\[[0-9;]*[mK]`)
 
+// outOfBounds matches the line with which nccl-tests sums up its checks, also if its "#" was lost.
+var outOfBounds = regexp.MustCompile(`\bOut of bounds values +: (\d+)\b`)
+
 // program matches the name of one of nccl-tests' programs.
 var program = regexp.MustCompile(`\b([a-z]+(?:_[a-z]+)?)_perf\b`)
 
@@ -50,6 +53,12 @@ func (p *parser) line(n int, text string) {
 	}
 	p.found = p.messages.In(text, p.found[:0])
 	text = debuglog.Before(text, p.found)
+	if m := outOfBounds.FindStringSubmatch(text); m != nil {
+		if wrong, err := strconv.ParseInt(m[1], 10, 32); err == nil && p.test != nil {
+			p.test.OutOfBounds += wrong
+		}
+		return
+	}
 	if at := comment(text); at >= 0 {
 		p.comment(n, text[at+1:])
 		return

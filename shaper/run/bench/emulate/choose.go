@@ -150,6 +150,7 @@ func (l *Log) Notes() (notes []string) {
 		add(1, "no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, algbw, busbw, #wrong)")
 	}
 	add(t.Programs-1, "%d programs wrote to the log, and each has its own table: nccl-tests was built without MPI=1, and each is of its own GPUs", t.Programs)
+	add(int(t.OutOfBounds), "nccl-tests found %s out of bounds: results are wrong, and the rows may not say which", units.Count(int(t.OutOfBounds), "value"))
 	add(l.empty, "%s of 0 bytes: the shares of the ranks were less than an element, and nothing was sent", units.Count(l.empty, "row"))
 	add(l.left, "%s of another type: not judged", units.Count(l.left, "row"))
 	if first := l.all.First; !l.each || l.first {

@@ -148,6 +148,17 @@ func TestProgramsWithoutMPI(t *testing.T) {
 	}
 }
 
+// What nccl-tests says of its checks below the table is noted, and no success with --strict.
+func TestOutOfBounds(t *testing.T) {
+	log := readLog(t, "8 2 float sum -1 5 1 1 0 6 1 1 0\n# Out of bounds values : 248 FAILED\n")
+	if notes := strings.Join(log.Notes(), "; "); !strings.Contains(notes, "248 values out of bounds: results are wrong") {
+		t.Error(notes)
+	}
+	if r := (&Report{OutOfBounds: 248}); r.Failure() != "248 values out of bounds" {
+		t.Error(r.Failure())
+	}
+}
+
 // With --all each table is judged as the collective that it names.
 func TestEach(t *testing.T) {
 	logs, collectives, err := readLog(t, testdata(t, "two-2.18.5.txt")).Each(nccl.Broadcast)

@@ -25,10 +25,12 @@ type Report struct {
 	Summary    []string        `json:"summary,omitempty"`    // of the log: its fixed cost, its bandwidth, what to look at
 	Cut        []testslog.Line `json:"left_out,omitempty"`
 	Odd        []testslog.Line `json:"not_understood,omitempty"` // rows that are none
-	Notes      []string        `json:"notes,omitempty"`
-	Verdict    string          `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
-	HasLog     bool            `json:"-"`
-	Ahead      bool            `json:"-"` // the mean of some row is below its bound
+	// OutOfBounds is how many values of the log are wrong in all, which its rows may not say.
+	OutOfBounds int64    `json:"out_of_bounds,omitempty"`
+	Notes       []string `json:"notes,omitempty"`
+	Verdict     string   `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
+	HasLog      bool     `json:"-"`
+	Ahead       bool     `json:"-"` // the mean of some row is below its bound
 
 	collective nccl.Collective
 	explained  int // slower times of the log that a fixed cost explains
@@ -102,7 +104,7 @@ func NewReport(rows []Forecast, ranks int, log *Log) *Report {
 		r.collective = rows[0].Case.Collective
 	}
 	r.judgeLog(log, rows, byCall)
-	r.Cut, r.Odd, r.Notes = log.table.Cut, log.table.Odd, log.Notes()
+	r.Cut, r.Odd, r.OutOfBounds, r.Notes = log.table.Cut, log.table.Odd, log.table.OutOfBounds, log.Notes()
 	r.Summary = r.summary()
 	return r
 }
@@ -155,6 +157,9 @@ func (r *Report) Failure() string {
 	}
 	if len(r.Odd) > 0 {
 		failures = append(failures, units.Count(len(r.Odd), "row")+" not understood")
+	}
+	if r.OutOfBounds > 0 {
+		failures = append(failures, units.Count(int(r.OutOfBounds), "value")+" out of bounds")
 	}
 	return strings.Join(failures, ", ")
 }

@@ -27,6 +27,9 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	if test.CPUTime {
 		return nil, true, fmt.Errorf("line %d: the times are those of the host's threads (-C): measure without it", test.Line)
 	}
+	if test.OutOfBounds > 0 {
+		return nil, true, fmt.Errorf("the log has %d values out of bounds: its times are not those of the collective", test.OutOfBounds)
+	}
 	if test.Name != "" {
 		if t.Collective, err = nccl.ParseCollective(test.Name); err != nil {
 			return nil, true, err

@@ -45,6 +45,7 @@ func TestReadLog(t *testing.T) {
 		"a cut row":    {"1488.00   11.28    5.64       0", "", "line 10: the row is cut before its in-place half ends"},
 		"sizes":        {"    16777216       2097152", "     1048576        131072", "line 10: 1048576 bytes after 1048576: sizes must rise"},
 		"other ranks":  {"#  Rank  1", "# ranks: 3\n#  Rank  1", "1048576 bytes: all_gather of float among 3 ranks moves 1048560"},
+		"wrong values": {"# Avg", "# Out of bounds values : 5 FAILED\n# Avg", "the log has 5 values out of bounds"},
 		"a bad key":    {"# Using devices", "# env: LD_PRELOAD=x", `line 4: env: "LD_PRELOAD=x" is not one of`},
 	} {
 		got, err := Read(strings.NewReader(strings.ReplaceAll(logText, tc.old, tc.new)))
