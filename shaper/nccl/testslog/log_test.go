@@ -266,6 +266,7 @@ func TestProgramsWithoutRows(t *testing.T) {
 		"stopped after a row":  {head(8, 2) + row(8) + head(16, 2) + cut(16) + head(4, 2) + row(4), "ranks 2 programs 1 rows 1 cut 1 | ranks 2 programs 1 rows 1 cut 0"},
 		"stopped before a row": {head(8, 2) + cut(8) + head(16, 2) + row(16), "ranks 2 programs 1 rows 1 cut 1"},
 		"failed at the start":  {head(8, 4) + head(16, 2) + row(16), "ranks 2 programs 1 rows 1 cut 0"},
+		"stopped in the head":  {strings.Split(head(8, 4), "#\n#       size")[0] + head(16, 2) + row(16), "ranks 2 programs 1 rows 1 cut 0"},
 		"at the same time":     {strings.SplitAfter(head(8, 1), "\n")[0] + head(8, 1) + row(8), "ranks 1 programs 2 rows 1 cut 0"},
 		"stopped at the end":   {head(8, 2) + row(8) + head(16, 2) + cut(16), "ranks 2 programs 1 rows 1 cut 1"},
 	} {
