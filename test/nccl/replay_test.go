@@ -211,6 +211,26 @@ func TestReplayMessages(t *testing.T) {
 	}
 }
 
+// A collective of one rank or of no elements decides nothing: NCCL copies or discards it. Such a copy of more than the job's
+// smallest call did not fit into the buffers of ranks that only decide.
+func TestReplayCallsOfOneRank(t *testing.T) {
+	for _, collective := range []string{"AllReduce", "AllGather", "AllToAll"} {
+		path := workloadFile(t, `"ranks":2,"comms":[{"name":"one","ranks":"0"},{"name":"one","ranks":"1"},{"name":"world","ranks":"0-1"}]`,
+			`{"op":"coll","func":"`+collective+`","comm":"one","count":100000,"type":"float32"}`,
+			`{"op":"coll","func":"`+collective+`","comm":"one","count":0,"type":"float32"}`,
+			`{"op":"group","ops":[{"op":"coll","func":"AllReduce","comm":"one","count":50000,"type":"float32"},{"op":"coll","func":"AllReduce","comm":"one","count":0,"type":"float32"}]}`,
+			`{"rank":0,"op":"send","peer":1,"comm":"world","count":0,"type":"float32"}`,
+			`{"rank":1,"op":"recv","peer":0,"comm":"world","count":0,"type":"float32"}`)
+		for _, version := range replayVersions {
+			on := []string{"--profile", "eth10", "--nodes", "2", "--nccl", version}
+			r, model := replay(t, append([]string{path}, on...)...), jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...)
+			if near(t, collective, model.Time, r.Time); r.Time > 30 || r.Time < 20 {
+				t.Errorf("%s: a message of no elements took %.3f us", collective, r.Time)
+			}
+		}
+	}
+}
+
 // A pipeline of messages: each stage computes when its input is there, and sends on.
 func TestReplayPipeline(t *testing.T) {
 	path := workloadFile(t, `"ranks":2`,

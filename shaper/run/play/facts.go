@@ -28,7 +28,8 @@ type Facts struct {
 	// Topologies are by position in Workload.Comms, those of communicators that are called and whose log is known.
 	Topologies map[int32]*nccllog.Topology
 	// Decided has NCCL's decision on each collective, with the topology and the NICs of its communicator. Gather and Scatter
-	// are not there: NCCL decides nothing for them.
+	// are not there: NCCL decides nothing for them. Nor are collectives of no elements or of one rank: NCCL discards them,
+	// or copies, which fails on the buffers of ranks that only decide.
 	Decided map[Call]bench.Case
 
 	// Groups are the groups with several collectives of a communicator.
@@ -201,7 +202,7 @@ func (a *attempt) count(plans []*plan) map[int32][]Call {
 					}
 					_, decides := what.Func.Collective()
 					a.facts.messages[what.Comm] = a.facts.messages[what.Comm] || !decides
-					if a.facts.counts[what] == 0 && decides {
+					if a.facts.counts[what] == 0 && decides && !a.facts.isNothing(&what) {
 						calls[what.Comm] = append(calls[what.Comm], what)
 					}
 					a.facts.counts[what]++
