@@ -146,7 +146,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
 		f := value.GetFlag()
-		if want, ok := goTypes[f.Value.Type()]; ok {
+		if want, ok := goTypes[f.Value.Type()]; ok && !errors.Is(err, errTwice) {
 			err := badInput("--%s: %q is not %s", f.Name, value.GetValue(), want)
 			if file := cmd.Flags().Lookup("file"); f.Shorthand == "f" && file != nil {
 				// -f of nccl-tests is a factor; -f of the other commands is a file.

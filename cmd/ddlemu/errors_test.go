@@ -147,3 +147,50 @@ func TestLetterOfFile(t *testing.T) {
 	}
 	visit(newRootCommand(&global{}))
 }
+
+// A flag with one value refuses another one in every command; what collects values, a switch, and the same value are no
+// mistake.
+func TestFlagGivenTwice(t *testing.T) {
+	flags := 0
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			_, collects := f.Value.(pflag.SliceValue)
+			if _, once := f.Value.(*onceValue); once == (collects || f.NoOptDefVal != "") {
+				t.Errorf("%s --%s: refuses a second value: %v", cmd.CommandPath(), f.Name, once)
+			}
+			flags++
+		})
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	if visit(newRootCommand(&global{})); flags < 200 {
+		t.Errorf("only %d flags were found", flags)
+	}
+	for args, want := range map[string]string{
+		"expect --workload a.jsonl --workload b.jsonl":        "ddlemu: --workload: given twice, as a.jsonl and as b.jsonl: give one of them\n",
+		"bench allreduce --ranks 2 --ranks 3":                 "ddlemu: --ranks: given twice, as 2 and as 3: give one of them\n",
+		"bench allreduce -b 8 --minbytes 16":                  "ddlemu: --minbytes: given twice, as 8 and as 16: give one of them\n",
+		"up --lat 1us --lat 2us":                              "ddlemu: --lat: given twice, as 1us and as 2us: give one of them\n",
+		"replay none.jsonl --steps 2 --steps 2":               "ddlemu: open none.jsonl: no such file or directory\n",
+		"replay none.jsonl --quiet --quiet":                   "ddlemu: open none.jsonl: no such file or directory\n",
+		"replay none.jsonl --fabric eth10 --fabric eth1 -f x": "ddlemu: --fabric eth10 --fabric eth1 are the two fabrics: leave out --profile and --file\n",
+	} {
+		w := newWorld(t)
+		if status, stdout, stderr := w.run(strings.Fields(args)...); status != exitInput || stdout != "" || !strings.Contains(stderr, strings.TrimPrefix(want, "ddlemu: ")) {
+			t.Errorf("%s: status %d, %q, %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+// A value that is more than its text is found behind the check for a second one.
+func TestValueOf(t *testing.T) {
+	cmd, _, err := newRootCommand(&global{}).Find([]string{"whatif"})
+	if err == nil {
+		err = cmd.ParseFlags([]string{"--bw", "2x"})
+	}
+	if f, ok := valueOf(cmd.Flags().Lookup("bw")).(*factor); err != nil || !ok || f.by != 2 {
+		t.Errorf("whatif --bw 2x: %+v, %v", f, err)
+	}
+}

@@ -169,6 +169,7 @@ durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 	fs.StringVar(&g.Dir, "dir", "", "`folder` of the fabrics (default: $"+dirEnv+", else /dev/shm/ddlemu-UID)")
 	fs.StringVar(&g.Owner, "owner", "", "`user` who owns the fabrics; only for root (default: under sudo, the user who called it)")
 	root.AddCommand(commands(g)...)
+	onceOnly(root)
 	return root
 }
 

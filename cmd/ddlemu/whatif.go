@@ -183,7 +183,7 @@ func (o *whatIfOptions) patch() (p configs.LinkPatch, factors map[string]float64
 		if !o.flags.Changed(m.Flag) {
 			continue
 		}
-		value := o.flags.Lookup(m.Flag).Value
+		value := valueOf(o.flags.Lookup(m.Flag))
 		if f, ok := value.(*factor); ok && f.by != 0 {
 			factors[m.Flag] = f.by
 			continue

@@ -84,7 +84,12 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	longest := cmp.Or(j.limit, limit)
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
-	flags := append([]string{"run", "--profile", "loopback", "--nodes", "2"}, j.flags...)
+	flags := append([]string{"run"}, j.flags...)
+	for _, otherwise := range [][2]string{{"--profile", "loopback"}, {"--nodes", "2"}} {
+		if !slices.Contains(j.flags, otherwise[0]) {
+			flags = append(flags, otherwise[:]...)
+		}
+	}
 	if !j.ownLibrary {
 		flags = append(flags, ncclFlag()...)
 	}
