@@ -53,7 +53,7 @@ type benchOptions struct {
 
 // AddFlags adds the flags to fs.
 func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
-	o.addFabricFlags(g, fs, "F")
+	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
 	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "untimed iterations before the timed ones")
 	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 to skip the check")
@@ -71,19 +71,18 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
 }
 
-// addFabricFlags adds the flags for the fabric and the ranks on it. file is the letter of --file.
-func (o *benchOptions) addFabricFlags(g *global, fs *pflag.FlagSet, file string) {
-	o.addOnFlags(fs, file)
+// addFabricFlags adds the flags for the fabric and the ranks on it.
+func (o *benchOptions) addFabricFlags(g *global, fs *pflag.FlagSet) {
+	o.addOnFlags(fs)
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, instead of a new one")
 	fs.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: nodes x GPUs per node, else 2)")
 }
 
-// addOnFlags adds the flags for a new fabric and the NCCL on it. file is the letter of --file: f, or F where f is the
-// factor of nccl-tests.
-func (o *benchOptions) addOnFlags(fs *pflag.FlagSet, file string) {
+// addOnFlags adds the flags for a new fabric and the NCCL on it.
+func (o *benchOptions) addOnFlags(fs *pflag.FlagSet) {
 	o.flags = fs
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
-	fs.StringVarP(&o.File, "file", file, "", "`file` that describes the fabric")
+	fs.StringVarP(&o.File, "file", fileLetter, "", "`file` that describes the fabric")
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA even if there is a GPU")
 	flags.AddFabric(fs)

@@ -28,7 +28,7 @@ func TestNodesFrom(t *testing.T) {
 		g := &global{Getenv: func(name string) string { return map[string]string{"DDLEMU_NODES": tc.env}[name] }}
 		var o benchOptions
 		fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
-		o.addFabricFlags(g, fs, "F")
+		o.addFabricFlags(g, fs)
 		if err := fs.Parse(tc.args); err != nil {
 			t.Fatal(err)
 		}

@@ -191,5 +191,5 @@ func tracedLinks(fab *replay.Fabric, pattern, dir string) ([]int, error) {
 	if errRead != nil {
 		return nil, badInput("%w", errRead)
 	}
-	return nil, badInput("--link: %w (`ddlemu fabric show -f %s` shows the links)", err, file)
+	return nil, badInput("--link: %w (`ddlemu fabric show -F %s` shows the links)", err, file)
 }

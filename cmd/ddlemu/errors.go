@@ -148,9 +148,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		f := value.GetFlag()
 		if want, ok := goTypes[f.Value.Type()]; ok && !errors.Is(err, errTwice) {
 			err := badInput("--%s: %q is not %s", f.Name, value.GetValue(), want)
-			if file := cmd.Flags().Lookup("file"); f.Shorthand == "f" && file != nil {
-				// -f of nccl-tests is a factor; -f of the other commands is a file.
-				err = badInput("%w: a fabric file is given with -%s or --file", err, file.Shorthand)
+			if f.Shorthand == otherFileLetter && cmd.Flags().Lookup("file") != nil {
+				err = badInput("%w: a fabric file is given with -%s or --file", err, fileLetter)
 			}
 			return err
 		}
@@ -159,7 +158,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
 		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
 		if short := missing.GetSpecifiedShortnames(); short != "" && strings.Contains("gt", missing.GetSpecifiedName()) {
 			return badInput("%w: each rank is a process with one GPU here: give --ranks", err)
 		}

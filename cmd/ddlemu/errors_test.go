@@ -128,24 +128,42 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The letter of --file is f in every command, but F where f is the factor of nccl-tests.
+// -F is --file in every command that has it. -f is nccl-tests' factor where there is one, else --file too.
 func TestLetterOfFile(t *testing.T) {
+	commands := 0
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
-		if file := cmd.Flags().Lookup("file"); file != nil {
-			want := "f"
-			if f := cmd.Flags().ShorthandLookup("f"); f != nil && f.Name == "stepfactor" {
-				want = "F"
-			}
-			if file.Shorthand != want {
-				t.Errorf("%s: -%s is --file, want -%s", cmd.CommandPath(), file.Shorthand, want)
-			}
-		}
 		for _, c := range cmd.Commands() {
 			visit(c)
 		}
+		file := cmd.Flags().Lookup("file")
+		if file == nil {
+			return
+		}
+		commands++
+		letters := []string{"F", "f"}
+		if cmd.Flags().Lookup("stepfactor") != nil {
+			letters = letters[:1]
+			if f := cmd.Flags().ShorthandLookup("f"); f == nil || f.Name != "stepfactor" {
+				t.Errorf("%s: -f is not --stepfactor", cmd.CommandPath())
+			}
+		}
+		for _, letter := range letters {
+			cmd, _, err := newRootCommand(&global{}).Find(strings.Fields(cmd.CommandPath())[1:])
+			if err == nil {
+				err = cmd.ParseFlags([]string{"-" + letter, "x.yaml"})
+			}
+			if file := cmd.Flags().Lookup("file"); err != nil || !file.Changed || file.Value.String() != "x.yaml" {
+				t.Errorf("%s -%s x.yaml: the file is %q, %v", cmd.CommandPath(), letter, file.Value, err)
+			}
+		}
+		if usage := cmd.UsageString(); !strings.Contains(usage, "-F, --file") || strings.Contains(usage, "-f, --f") {
+			t.Errorf("%s: its help must show -F, --file alone", cmd.CommandPath())
+		}
 	}
-	visit(newRootCommand(&global{}))
+	if visit(newRootCommand(&global{})); commands < 11 {
+		t.Errorf("only %d commands with --file were found", commands)
+	}
 }
 
 // A flag with one value refuses another one in every command; what collects values, a switch, and the same value are no
@@ -156,7 +174,7 @@ func TestFlagGivenTwice(t *testing.T) {
 	visit = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			_, collects := f.Value.(pflag.SliceValue)
-			if _, once := f.Value.(*onceValue); once == (collects || f.NoOptDefVal != "") {
+			if _, once := f.Value.(*onceValue); f.Name != otherFileLetter && once == (collects || f.NoOptDefVal != "") {
 				t.Errorf("%s --%s: refuses a second value: %v", cmd.CommandPath(), f.Name, once)
 			}
 			flags++

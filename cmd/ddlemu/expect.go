@@ -38,7 +38,7 @@ type expectOptions struct {
 
 // AddFlags adds the flags to fs.
 func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
-	o.addFabricFlags(g, fs, "F")
+	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.All, "all", false, "with --log: judge all tables of the log, each as the collective that it names or its rows show")

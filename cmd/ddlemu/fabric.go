@@ -23,7 +23,7 @@ func newFabricCommand(g *global) *cobra.Command {
 		Long: `Show a fabric's topology, or make a fabric of another tool's file.
 
 ` + exitHelp,
-		Example: `  ddlemu fabric show -f fabric.yaml
+		Example: `  ddlemu fabric show -F fabric.yaml
   ddlemu fabric import topo.xml --lat 2us -o fabric.yaml`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -62,10 +62,10 @@ is not possible (a NIC that no path reaches, a path of too many links) is refuse
 with the reason in any case.
 
 ` + exitHelp,
-		Example: `  ddlemu fabric show -f fabric.yaml
-  ddlemu fabric show -f fabric.yaml --svg > fabric.svg
-  ddlemu fabric show -f fabric.yaml --check
-  ddlemu fabric show -f fabric.yaml --path 'node0>node5'`,
+		Example: `  ddlemu fabric show -F fabric.yaml
+  ddlemu fabric show -F fabric.yaml --svg > fabric.svg
+  ddlemu fabric show -F fabric.yaml --check
+  ddlemu fabric show -F fabric.yaml --path 'node0>node5'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runFabricShow(cmd.Context(), g, o) },
 	}

@@ -23,7 +23,7 @@ can be changed and given to -f.
 ` + exitHelp,
 		Example: `  ddlemu profiles
   ddlemu profiles roce100 > mine.yaml
-  ddlemu up -f mine.yaml`,
+  ddlemu up -F mine.yaml`,
 		Args: atMostOneArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""

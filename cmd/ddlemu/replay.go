@@ -41,7 +41,7 @@ type replayOptions struct {
 
 // AddFlags adds the flags to fs.
 func (o *replayOptions) AddFlags(g *global, fs *pflag.FlagSet) {
-	o.addOnFlags(fs, "f")
+	o.addOnFlags(fs)
 	fs.StringArrayVar(&o.Fabrics, "fabric", nil, "`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or files")
 	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "play"))
 	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")

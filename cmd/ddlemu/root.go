@@ -170,6 +170,7 @@ durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 	fs.StringVar(&g.Owner, "owner", "", "`user` who owns the fabrics; only for root (default: under sudo, the user who called it)")
 	root.AddCommand(commands(g)...)
 	onceOnly(root)
+	acceptOtherLetter(root)
 	return root
 }
 

@@ -51,7 +51,7 @@ type runOptions struct {
 func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.flags = fs
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
-	fs.StringVarP(&o.File, "file", "f", "", "`file` that describes the fabric")
+	fs.StringVarP(&o.File, "file", fileLetter, "", "`file` that describes the fabric")
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL at the beginning of LD_LIBRARY_PATH")
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA and for PyTorch's backend ddlemu (2.22 or 2.29)")

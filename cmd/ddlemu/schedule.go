@@ -201,9 +201,9 @@ type scheduleFabric struct {
 }
 
 // AddFlags adds the flags. letter is that of the file: F if -f is a factor, as in nccl-tests, else f.
-func (o *scheduleFabric) AddFlags(fs *pflag.FlagSet, letter string) {
+func (o *scheduleFabric) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
-	fs.StringVarP(&o.File, "file", letter, "", "fabric `file` (default: $"+configs.FileEnv+")")
+	fs.StringVarP(&o.File, "file", fileLetter, "", "fabric `file` (default: $"+configs.FileEnv+")")
 	flags.AddFabric(fs)
 	o.flags = fs
 }

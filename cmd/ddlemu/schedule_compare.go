@@ -32,7 +32,7 @@ type scheduleCompareOptions struct {
 
 func (o *scheduleCompareOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
-	o.scheduleFabric.AddFlags(fs, "F")
+	o.scheduleFabric.AddFlags(fs)
 	o.sizeOptions.AddFlags(fs, "1K", "1G")
 	o.plotOption.AddFlags(fs, "the times over the sizes")
 	g.addJSONFlag(fs)

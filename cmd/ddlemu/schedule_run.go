@@ -41,7 +41,7 @@ type scheduleRunOptions struct {
 
 func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
-	o.scheduleFabric.AddFlags(fs, "F")
+	o.scheduleFabric.AddFlags(fs)
 	o.sizeOptions.AddFlags(fs, "1K", "1M")
 	o.plotOption.AddFlags(fs, "the bus bandwidth over the sizes")
 	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")

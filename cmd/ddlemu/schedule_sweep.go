@@ -29,7 +29,7 @@ type scheduleSweepOptions struct {
 
 func (o *scheduleSweepOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
-	o.scheduleFabric.AddFlags(fs, "f")
+	o.scheduleFabric.AddFlags(fs)
 	o.plotOption.AddFlags(fs, "the bus bandwidth over the grain")
 	fs.StringVar(&o.Ks, "ks", "1,2,4,8", "`numbers` for --k")
 	fs.StringVar(&o.Grains, "grains", "16K,64K,256K,1M,4M,16M", "`sizes` for --grain")

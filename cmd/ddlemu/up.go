@@ -32,7 +32,7 @@ type sourceOptions struct {
 // AddFlags adds --profile, -f and all flags that change a fabric.
 func (o *sourceOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
-	fs.StringVarP(&o.File, "file", "f", "", "fabric `file` (default: $"+configs.FileEnv+")")
+	fs.StringVarP(&o.File, "file", fileLetter, "", "fabric `file` (default: $"+configs.FileEnv+")")
 	flags.AddFabric(fs)
 	o.flags = fs
 }
@@ -74,7 +74,7 @@ gives the time scale.
 ` + exitHelp,
 		Example: `  ddlemu up --profile roce100 --nodes 4
   ddlemu up --profile eth10 --lat 1ms --loss 0.01% --name lossy
-  ddlemu up -f fabric.yaml
+  ddlemu up -F fabric.yaml
   eval "$(ddlemu up --profile eth1 | grep ^export)"`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd.Context(), g, o) },

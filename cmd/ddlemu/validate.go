@@ -26,7 +26,7 @@ type validateOptions struct {
 
 // AddFlags adds the flags to fs.
 func (o *validateOptions) AddFlags(g *global, fs *pflag.FlagSet) {
-	o.addFabricFlags(g, fs, "f")
+	o.addFabricFlags(g, fs)
 	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to run")
 	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")

@@ -158,7 +158,7 @@ func read(f File, k kind, settings simai.Settings, o found.Options) (out *found.
 	case htsimTopology:
 		out, err = htsim.Read(f.Text, o)
 	case fabricFile:
-		err = errors.New("is a fabric file already: use it with -f")
+		err = errors.New("is a fabric file already: use it with -F")
 	default:
 		return nil, errors.New("these files are no network and no node: a graph is what NCCL decided and a .conf is how a simulator runs; give the topology too (NCCL_TOPO_DUMP_FILE, or the simulator's TOPOLOGY_FILE)")
 	}
