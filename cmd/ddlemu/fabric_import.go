@@ -48,7 +48,9 @@ found and what a fabric has otherwise:
 
 NCCL's topology has no latency and may have no speed of the NICs: give --lat and --bw, or
 a profile of such a network as --base. NCCL's graph (NCCL_GRAPH_DUMP_FILE) is a decision
-and no machine: beside a topology it becomes comments, alone it is printed.
+and no machine. It needs the topology beside it, and becomes comments of the fabric. Without a
+topology no fabric is written and the exit status is 2; what the graph says is printed with
+the error.
 
 Of a network with more nodes than a fabric can have, --nodes takes the first ones, with the
 switches that their paths use. All other flags change the fabric as those of "up" do.
@@ -56,6 +58,7 @@ Variables of the environment count for nothing. - is standard input.
 
 ` + exitHelp,
 		Example: `  ddlemu fabric import topo.xml --lat 2us -o node.yaml
+  ddlemu fabric import topo.xml graph.xml --lat 2us -o node.yaml
   ddlemu fabric import ndv5-topo.xml --base ndr400 --nvlinks-per-gpu 18 --nodes 4
   ddlemu fabric import AlibabaHPN_1024g SimAI.conf --nodes 16 -o hpn.yaml
   ddlemu fabric import leaf_spine.topo -o leaf-spine.yaml`,
@@ -88,7 +91,7 @@ func runFabricImport(_ context.Context, g *global, o *fabricImportOptions, names
 	in, err := importer.Read(files, options)
 	if err != nil {
 		if in != nil {
-			printFound(g.Stdout, in)
+			printFound(g.Stderr, in) // standard output is for the fabric
 		}
 		return badInput("%w", err)
 	}

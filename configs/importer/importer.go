@@ -128,6 +128,9 @@ func Read(files []File, o found.Options) (*found.Fabric, error) {
 	if conf != "" && mainKind != unknown && mainKind != simaiTopology {
 		return nil, fmt.Errorf("%s: is a .conf of the simulator, which belongs to a topology of SimAI or ns-3", conf)
 	}
+	if mainKind == unknown {
+		return &found.Fabric{Says: says}, errNoMachine(files, conf)
+	}
 	out, err := read(main, mainKind, settings, o)
 	if err != nil {
 		return &found.Fabric{Says: says}, err
@@ -142,6 +145,15 @@ func errUnknown(text string) error {
 		return errors.New("is empty")
 	}
 	return errors.New("is no network or node of another tool that can be read: NCCL's topology (XML), and those of SimAI, ns-3 (HPCC), ASTRA-sim and htsim")
+}
+
+// errNoMachine is the error of files without a network or a node. conf is the name of the last simulator's settings, "" if all
+// files are graphs.
+func errNoMachine(files []File, conf string) error {
+	if conf == "" {
+		return fmt.Errorf("%s: is NCCL's graph, which is what NCCL decided and no machine: give the topology beside it, that of NCCL_TOPO_DUMP_FILE", files[0].Name)
+	}
+	return fmt.Errorf("%s: is how a simulator runs and no network: give the topology beside it, the simulator's TOPOLOGY_FILE", conf)
 }
 
 // read reads the file of a network or a node.
@@ -159,8 +171,6 @@ func read(f File, k kind, settings simai.Settings, o found.Options) (out *found.
 		out, err = htsim.Read(f.Text, o)
 	case fabricFile:
 		err = errors.New("is a fabric file already: use it with -F")
-	default:
-		return nil, errors.New("these files are no network and no node: a graph is what NCCL decided and a .conf is how a simulator runs; give the topology too (NCCL_TOPO_DUMP_FILE, or the simulator's TOPOLOGY_FILE)")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
