@@ -60,7 +60,6 @@ type log struct {
 	warnings   int      // lines of warnings
 	foreign    int      // lines that are not of NCCL
 	foreignOps int
-	alone      int  // calls on communicators of one rank
 	repeated   int  // lines of calls behind which Ray says that it left out others
 	timed      bool // each line has a time with a fraction of a second
 	untimed    bool

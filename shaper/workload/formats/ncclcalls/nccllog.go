@@ -121,7 +121,6 @@ func (l *log) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("%s of %s: left out, no collective, send or receive", units.Count(l.unknown[name], "call"), name))
 	}
 	note(l.foreignOps, "reduction", "the operator is the program's own; sum was taken")
-	note(l.alone, "call", "left out, on a communicator of one rank, where nothing moves between ranks")
 	return append(notes, l.pairing...)
 }
 

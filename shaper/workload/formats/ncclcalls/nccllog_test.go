@@ -242,24 +242,6 @@ func TestSomeRanksOfOneProcess(t *testing.T) {
 	}
 }
 
-// On a communicator of one rank nothing moves. NCCL up to 2.17 says of it no more than its size.
-func TestOneRank(t *testing.T) {
-	var text string
-	for pid := range 2 {
-		text += callLine(pid, "AllReduce", 14, 1, 7, 0, 0, "0xa", 2, "0x0") + callLine(pid, "AllReduce", 0, 100, 7, 0, 0, "0xb", 1, "0x0")
-	}
-	for name, text := range map[string]string{"all": text, "one of them": text[:len(text)/2]} {
-		w, err := read(input.Options{OneForAll: true}, text)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if notes := strings.Join(w.Head.Source.Notes, "; "); len(w.Ops) != 1 || w.Ops[0].Count != 1 || w.Head.Ranks != 2 || !strings.Contains(notes, "left out, on a communicator of one rank") {
-			t.Errorf("%s: %+v %s", name, w.Ops, notes)
-		}
-	}
-}
-
 func FuzzRead(f *testing.F) {
 	f.Add(job())
 	f.Add("[2025-01-02 10:00:00.500] " + callLine(0, "AllReduce", 0, 1, 7, 9, 0, "0x1", 2, "0x0"))
@@ -280,5 +262,54 @@ func TestWarnings(t *testing.T) {
 	w, err := Read([]input.File{input.Bytes("x", []byte(line+"h:1:1 [0] init.cc:12 NCCL WARN no memory\n"))}, input.Options{OneForAll: true})
 	if err != nil || !slices.Contains(w.Head.Source.Notes, "1 line: a warning of NCCL; see the log") {
 		t.Errorf("%v, %+v", err, w)
+	}
+}
+
+// A communicator of one rank is that of its caller, also without a line of INIT, with several of them, and in the log of one
+// rank for all.
+func TestCommunicatorOfOneRank(t *testing.T) {
+	var logs []string
+	for r := range 2 {
+		logs = append(logs, initLine(r, "0x1", r, 2, "0xa")+callLine(r, "AllReduce", 0, 4, 7, 0, 0, "0x1", 2, "0x0")+
+			callLine(r, "AllReduce", 0, 5, 7, 0, 0, "0x2", 1, "0x0")+callLine(r, "AllGather", 0, 6, 7, 0, 0, "0x3", 1, "0x0"))
+	}
+	// NCCL may give the parts of a split the same id.
+	sameID := strings.Join(logs, "")
+	for r := range 2 {
+		sameID = initLine(r, "0x2", 0, 1, "0xb") + sameID
+	}
+	withoutLargest := strings.ReplaceAll(strings.Join(logs, ""), "[nranks=2]", "[nranks=1]")
+	withoutLargest = strings.Join(slices.DeleteFunc(strings.SplitAfter(withoutLargest, "\n"), func(l string) bool { return strings.Contains(l, "Init COMPLETE") }), "")
+	for name, test := range map[string]struct {
+		o     input.Options
+		files []string
+		want  string // communicators, or the end of an error
+	}{
+		"all ranks":        {input.Options{}, logs, "comm0 [0 1],comm1 [0],comm2 [0],comm3 [1],comm4 [1]"},
+		"the same id":      {input.Options{}, []string{sameID}, "comm0 [0],comm1 [0 1],comm2 [0],comm3 [1],comm4 [1]"},
+		"one rank for all": {input.Options{OneForAll: true}, logs[1:], "comm0 [0 1],comm1 [0],comm1 [1],comm2 [0],comm2 [1]"},
+		"one process":      {input.Options{}, []string{callLine(3, "AllReduce", 0, 5, 7, 0, 0, "0x2", 1, "0x0")}, "comm0 [0]"},
+		"only such":        {input.Options{}, []string{withoutLargest}, "2 processes or GPUs have communicators of one rank and no other, so each is a job of its own: give the log of one"},
+	} {
+		w, err := read(test.o, test.files...)
+		if err != nil {
+			if !strings.HasSuffix(err.Error(), test.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		var got []string
+		for _, c := range w.Head.Comms {
+			got = append(got, c.Name+" "+fmt.Sprint([]int(c.Ranks)))
+		}
+		if text := strings.Join(got, ","); text != test.want {
+			t.Errorf("%s: communicators: %s", name, text)
+		}
+		if err := w.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := w.Index(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

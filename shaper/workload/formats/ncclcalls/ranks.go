@@ -17,19 +17,13 @@ import (
 // gpu is a GPU of a process.
 type gpu struct{ process, device string }
 
-// assign gives each member its caller, after it has left out the communicators of one rank, on which nothing moves. A process may have several GPUs: the INIT lines say of which one a communicator is.
+// assign gives each member its caller. A process may have several GPUs: the INIT lines say of which one a communicator is.
 // Without them, the current device of the thread does, unless there are as many addresses of communicators of all ranks as
 // ranks: then each is one.
 func (l *log) assign() {
 	for _, m := range l.members {
 		if len(m.calls) > 0 {
 			l.ranks = max(l.ranks, m.size)
-		}
-	}
-	for _, m := range l.members {
-		if m.size == 1 && l.ranks > 1 {
-			l.alone += len(m.calls)
-			m.calls = nil
 		}
 	}
 	known := map[gpu]*caller{}
@@ -111,6 +105,10 @@ func (l *log) place(file string, o input.Options) error {
 		}
 		l.callers[0].rank = max(l.callers[0].rank, 0)
 		return nil
+	}
+	if l.ranks == 1 && len(l.callers) > 1 {
+		return fmt.Errorf("%s: %d processes or GPUs have communicators of one rank and no other, so each is a job of its own: give the log of one",
+			file, len(l.callers))
 	}
 	if len(l.callers) > l.ranks {
 		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the log of one job, and if several wrote to it, cut it between them",
@@ -262,7 +260,8 @@ func (l *log) communicators() []*communicator {
 }
 
 // ids gives each member the id of its communicator: NCCL's, else its size. The second one of a rank with the same id gets
-// a number: NCCL 2.18 to 2.25 gives all parts with one color the same id, and NCCL up to 2.17 gives none.
+// a number: NCCL 2.18 to 2.25 gives all parts with one color the same id, and NCCL up to 2.17 gives none. A communicator of
+// one rank is that of its caller, whatever the log says.
 func (l *log) ids() map[*member]string {
 	ids := map[*member]string{}
 	count := map[string]map[*caller]int{}
@@ -273,6 +272,9 @@ func (l *log) ids() map[*member]string {
 		id := m.id
 		if id == "" || m.size == l.ranks && l.guessed > 0 {
 			id = fmt.Sprintf("of %d ranks", m.size)
+		}
+		if m.size == 1 && l.ranks > 1 {
+			id = fmt.Sprintf("of caller %d alone", m.caller.number)
 		}
 		if count[id] == nil {
 			count[id] = map[*caller]int{}
@@ -309,7 +311,14 @@ func (l *log) name(file string, comms *perrank.Registry) (map[*member]string, er
 		if err != nil {
 			return nil, err
 		}
-		name := comms.Add(fmt.Sprintf("comm%d", n), ranks)
+		name := fmt.Sprintf("comm%d", n)
+		if len(ranks) == 1 && len(l.callers) == 1 && l.ranks > 1 { // the callers that were not recorded have one too
+			if name, err = comms.AddAlike(name, ranks, l.ranks); err != nil {
+				return nil, err
+			}
+		} else {
+			name = comms.Add(name, ranks)
+		}
 		for _, m := range c.members {
 			names[m] = name
 		}
@@ -323,8 +332,11 @@ func (l *log) name(file string, comms *perrank.Registry) (map[*member]string, er
 // ranksOf are the ranks of a communicator in the job.
 func (l *log) ranksOf(file string, c *communicator) (workload.Ranks, error) {
 	size := c.members[0].size
-	if size == l.ranks {
+	switch size {
+	case l.ranks:
 		return perrank.All(l.ranks), nil
+	case 1:
+		return workload.Ranks{c.members[0].caller.rank}, nil
 	}
 	if size != len(c.members) || c.members[0].id == "" {
 		return nil, fmt.Errorf("%s: which ranks are in a communicator of %d is not known: record all ranks, with "+
