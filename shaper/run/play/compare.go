@@ -4,6 +4,7 @@ package play
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -93,15 +94,17 @@ func (t *text) comparedCalls(pairs []CallsPair) {
 func (t *text) comparedSteps(c *Comparison) {
 	t.line("# %6s  %12s  %12s  %9s  %12s  %12s", "step", "ori", "emu", "diff", "exposed ori", "exposed emu")
 	t.line("# %6s  %12s  %12s  %9s  %12s  %12s", "", "(ms)", "(ms)", "(%)", "(ms)", "(ms)")
-	row := func(name string, o, e Step) {
-		t.line("%8s  %12s  %12s  %9s  %12s  %12s", name, milliseconds(o.Time), milliseconds(e.Time), difference(e.Time, o.Time), milliseconds(o.Exposed), milliseconds(e.Exposed))
+	row := func(o, e Step) string {
+		return fmt.Sprintf("%12s  %12s  %9s  %12s  %12s", milliseconds(o.Time), milliseconds(e.Time), difference(e.Time, o.Time), milliseconds(o.Exposed), milliseconds(e.Exposed))
 	}
 	n := min(len(c.Original.Steps), len(c.Emulated.Steps))
-	for i := range min(n, mostSteps) {
-		row(strconv.Itoa(i+1), c.Original.Steps[i], c.Emulated.Steps[i])
+	rows, note := foldSteps(n, func(i int) string { return row(c.Original.Steps[i], c.Emulated.Steps[i]) },
+		func(i int) time.Duration { return c.Emulated.Steps[i].Time })
+	for i := range rows {
+		t.line("%8s  %s", rows[i].name(), rows[i].text)
 	}
-	if n > mostSteps {
-		t.line("# %d more steps: see --json", n-mostSteps)
+	if note != "" {
+		t.line("# %s", note)
 	}
 	whole := func(steps []Step) (sum Step) {
 		for _, s := range steps {
@@ -110,7 +113,7 @@ func (t *text) comparedSteps(c *Comparison) {
 		}
 		return sum
 	}
-	row("whole", whole(c.Original.Steps), whole(c.Emulated.Steps))
+	t.line("%8s  %s", "whole", row(whole(c.Original.Steps), whole(c.Emulated.Steps)))
 }
 
 // ComparisonReport is a [Comparison] as JSON.

@@ -14,9 +14,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// mostSteps is how many steps a table shows. JSON has all.
-const mostSteps = 20
-
 // WriteText writes a result for people. more is the option that shows all reasons for INVALID, see
 // [verdict.Verdict.Lines].
 func (r *Result) WriteText(w io.Writer, more string) error {
@@ -103,15 +100,16 @@ func (r *Result) nodes() int {
 func (t *text) steps() {
 	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s%s", "step", "time", "compute", "exposed", "hidden", "idle", "slowest", t.compared(10, "expected", "diff"))
 	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s%s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "rank", t.compared(10, "(ms)", "(%)"))
-	for i, s := range t.Steps {
-		if i == mostSteps {
-			t.line("# %d more steps: see --json", len(t.Steps)-i)
-			break
-		}
-		t.step(strconv.Itoa(i+1), s, strconv.Itoa(s.Slowest), t.expected(i))
+	rows, note := foldSteps(len(t.Steps), func(i int) string { return t.step(t.Steps[i], strconv.Itoa(t.Steps[i].Slowest), t.expected(i)) },
+		func(i int) time.Duration { return t.Steps[i].Time })
+	for i := range rows {
+		t.line("%8s  %s", rows[i].name(), rows[i].text)
+	}
+	if note != "" {
+		t.line("# %s", note)
 	}
 	if len(t.Steps) > 1 {
-		t.step("mean", Mean(t.Steps), "", t.meanExpected())
+		t.line("%8s  %s", "mean", t.step(Mean(t.Steps), "", t.meanExpected()))
 	}
 	t.line("#")
 }
@@ -146,12 +144,13 @@ func Mean(steps []Step) Step {
 	return Step{Time: sum.Time / n, Compute: sum.Compute / n, Exposed: sum.Exposed / n, Hidden: sum.Hidden / n, Idle: sum.Idle / n}
 }
 
-func (t *text) step(name string, s Step, slowest string, expected *time.Duration) {
+// step is a row of the table of steps without its name.
+func (t *text) step(s Step, slowest string, expected *time.Duration) string {
 	want, diff := "-", "-"
 	if expected != nil {
 		want, diff = milliseconds(*expected), difference(s.Time, *expected)
 	}
-	t.line("%8s  %10s  %10s  %10s  %10s  %10s  %7s%s", name, milliseconds(s.Time), milliseconds(s.Compute), milliseconds(s.Exposed),
+	return fmt.Sprintf("%10s  %10s  %10s  %10s  %10s  %7s%s", milliseconds(s.Time), milliseconds(s.Compute), milliseconds(s.Exposed),
 		milliseconds(s.Hidden), milliseconds(s.Idle), slowest, t.compared(10, want, diff))
 }
 
