@@ -116,6 +116,10 @@ func (d *DiLoCo) notes() []string {
 		exchange += fmt.Sprintf(", whose result is needed %s later", units.Count(d.Delay, "inner step"))
 	}
 	notes := []string{exchange}
+	if d.Delay > 0 && d.Ranks > d.PerWorker {
+		notes = append(notes, fmt.Sprintf("end: no inner step comes after step %d, so nothing hides its exchange, and the job ends with it; in a longer job the next %s would",
+			d.Rounds*d.InnerSteps, units.Count(d.Delay, "inner step")))
+	}
 	if d.OuterBits < 16 {
 		notes = append(notes, "quantised: the all-reduce has the bytes of the quantised elements, as uint8; how they are added is not said, nor the time of it")
 	}

@@ -464,6 +464,46 @@ func TestDiLoCo(t *testing.T) {
 	})
 }
 
+// An exchange is beside the inner steps that its delay says, but for that of the last step: nothing comes after it, and a note
+// says so.
+func TestDiLoCoEnd(t *testing.T) {
+	d := &DiLoCo{
+		Network: layers.Uniform(1000, 4), Ranks: 2, PerWorker: 1, Rounds: 2, InnerSteps: 8, Fragments: 2, Delay: 2, Batch: 1,
+		Compute: Compute{Step: time.Second}, Type: "bfloat16", OuterBits: 32,
+	}
+	w, _ := checked(t, d)
+	step, begun, needed := 1, map[int]int{}, map[int]int{} // steps of exchanges, by their ids
+	for _, o := range w.Ops {
+		switch {
+		case o.Kind == workload.Step:
+			step++
+		case o.Comm == "outer":
+			begun[o.ID] = step
+		case o.Name == "forward":
+			for _, id := range o.After {
+				needed[id] = step
+			}
+		}
+	}
+	for id, at := range begun {
+		want := at + 1 + d.Delay
+		if at == 16 {
+			want = 0
+		}
+		if needed[id] != want {
+			t.Errorf("the exchange after step %d is needed in step %d, want %d", at, needed[id], want)
+		}
+	}
+	const note = "end: no inner step comes after step 16, so nothing hides its exchange, and the job ends with it; in a longer job the next 2 inner steps would"
+	if len(begun) != 4 || !slices.Contains(w.Head.Source.Notes, note) {
+		t.Errorf("%d exchanges; notes: %q", len(begun), w.Head.Source.Notes)
+	}
+	d.Delay = 0
+	if w, _ := checked(t, d); slices.ContainsFunc(w.Head.Source.Notes, func(n string) bool { return strings.HasPrefix(n, "end:") }) {
+		t.Errorf("each exchange is waited for: %q", w.Head.Source.Notes)
+	}
+}
+
 func TestJobsRefused(t *testing.T) {
 	change := func(f func(*Inference)) *Inference { i := inference(); f(i); return i }
 	stage := func(f func(*ZeRO)) *ZeRO { z := zero(2); f(z); return z }
