@@ -231,6 +231,22 @@ func TestReplayCallsOfOneRank(t *testing.T) {
 	}
 }
 
+// Both commands say what stays within a node and takes no time.
+func TestReplayWithinNodes(t *testing.T) {
+	path := workloadFile(t, `"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
+		`{"op":"coll","comm":"tp","func":"AllReduce","count":1000,"type":"float32"}`, `{"op":"coll","comm":"dp","func":"AllReduce","count":1000,"type":"float32"}`)
+	const note = "within nodes: 2 calls of 8 kB in all stay on one node: this takes no time here, because NVLink and PCIe are not emulated"
+	for nodes, want := range map[string]bool{"2": true, "4": false} {
+		on := []string{"--profile", "eth10", "--nodes", nodes}
+		r, model := replay(t, append([]string{path}, on...)...), jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...)
+		for _, got := range [][]string{r.Notes, model.Notes} {
+			if slices.Contains(got, note) != want {
+				t.Errorf("%s nodes: %q", nodes, got)
+			}
+		}
+	}
+}
+
 // A pipeline of messages: each stage computes when its input is there, and sends on.
 func TestReplayPipeline(t *testing.T) {
 	path := workloadFile(t, `"ranks":2`,

@@ -46,6 +46,9 @@ func (c *Comparison) WriteText(w io.Writer, more string) error {
 		t.line("# %s: profile %s  clock %s  nodes %d  bandwidth %v  latency %v", r.column, f.Name, f.ClockName(), r.result.nodes(), f.Link.Bandwidth, f.Link.Latency)
 	}
 	t.sourceNotes()
+	if note := c.Emulated.insideNote(); note != c.Original.insideNote() { // a fabric that is up may place the ranks otherwise
+		t.line("# emu: %s", cmp.Or(note, "no call stays within a node"))
+	}
 	t.line("#")
 	t.comparedCalls(c.Calls())
 	t.comparedSteps(c)

@@ -53,7 +53,8 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 	for _, s := range r.Steps {
 		r.Time += s.Time
 	}
-	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), 1)
+	calls := meet(a.o.Workload, plans, spans)
+	r.Calls, r.Inside = measureCalls(calls, 1), a.facts.insideOf(calls)
 	a.facts.choices(r)
 	r.setHops(a.facts.occupied.load)
 	return r, a.ranks.Destroy(ctx)

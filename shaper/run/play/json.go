@@ -86,6 +86,9 @@ func (r *Result) Report() *Report {
 	if c.IsVirtual() {
 		out.Clock = configs.VirtualClock
 	}
+	if note := r.insideNote(); note != "" {
+		out.Notes = append(out.Notes, note)
+	}
 	if r.Problem != "" {
 		out.Notes = append(out.Notes, "no expected times: "+r.Problem)
 	}

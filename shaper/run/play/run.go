@@ -51,6 +51,7 @@ type Result struct {
 	Time    time.Duration // of all steps
 	Steps   []Step
 	Calls   []Calls
+	Inside  Inside
 	// Composition are the parts of the time of all steps. Together they are Time.
 	Composition []Share
 	// Hops are what was used of the hops of the fabric, the busiest first. Window is the width of the windows of their peaks.
@@ -395,7 +396,8 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 	for _, s := range steps {
 		r.Time += s.Time
 	}
-	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), scale)
+	calls := meet(a.o.Workload, plans, spans)
+	r.Calls, r.Inside = measureCalls(calls, scale), a.facts.insideOf(calls)
 	a.facts.choices(r)
 }
 

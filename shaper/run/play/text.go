@@ -68,12 +68,16 @@ func (r *Result) command() string {
 	return "replay"
 }
 
-// sourceNotes are what the workload says of how it was made and changed, and NCCL's variables of the job.
+// sourceNotes are what the workload says of how it was made and changed, NCCL's variables of the job, and what is not
+// emulated.
 func (t *text) sourceNotes() {
 	for _, note := range t.Facts.Workload.Workload.Head.Source.Notes {
 		t.line("# %s", note)
 	}
 	for _, note := range t.Facts.variables.notes() {
+		t.line("# %s", note)
+	}
+	if note := t.insideNote(); note != "" {
 		t.line("# %s", note)
 	}
 }
