@@ -77,13 +77,17 @@ connected. Values are compared for the last of equal calls; on a real clock for 
 For each step there is its time, and of that:
   compute   the rank that ended the step last computed, on at least one stream
   exposed   the rest: communication that no computation hid, and waiting
+  waiting   the part of exposed in which its calls waited for ranks that were not ready,
+            such as the next stage of a pipeline
   hidden    it computed and communicated at once
   idle      the part of exposed in which it did neither
 A step ends when the last rank has ended it, so the times of the steps add up.
 
 For each kind of call there is its time from when the last rank was ready for it until
 the last one had ended it. So waiting for a slow rank is no part of it; waiting for
-another call on the same links is. A message counts from when both ends were ready.
+another call on the same links is. A message counts from when both ends were ready. The
+calls of a group begin and end together: "waiting" is then the part of the mean in which
+a rank of another call of the group was not ready.
 
 With --ranks N only the first N ranks of the file are played, with its communicators cut to
 them. Counts stay as they are. Calls of a rank that is alone in its communicator then, and

@@ -32,6 +32,7 @@ type replayed struct {
 		Time    float64 `json:"time_us"`
 		Compute float64 `json:"compute_us"`
 		Exposed float64 `json:"exposed_us"`
+		Waiting float64 `json:"waiting_us"`
 		Hidden  float64 `json:"hidden_us"`
 		Idle    float64 `json:"idle_us"`
 	} `json:"steps"`
@@ -42,10 +43,16 @@ type replayed struct {
 		Size  int64   `json:"size"`
 		Count int     `json:"calls"`
 		Mean  float64 `json:"mean_us"`
+		Wait  float64 `json:"waiting_us"`
 		Max   float64 `json:"max_us"`
 		Algo  string  `json:"algo"`
 		Model float64 `json:"expected_us"`
 	} `json:"calls"`
+	Parts []struct {
+		What string  `json:"what"`
+		Time float64 `json:"time_us"`
+		Wait float64 `json:"waiting_us"`
+	} `json:"composition"`
 	Checked int64    `json:"checked"`
 	Wrong   int64    `json:"wrong"`
 	Notes   []string `json:"notes"`
@@ -228,6 +235,36 @@ func TestReplayCallsOfOneRank(t *testing.T) {
 				t.Errorf("%s: a message of no elements took %.3f us", collective, r.Time)
 			}
 		}
+	}
+}
+
+// A rank of a ring comes 50 ms late: both commands book that as waiting of the others, apart from the transfer of 3.5 ms.
+func TestReplayWaiting(t *testing.T) {
+	path := workloadFile(t, `"ranks":4`, `{"rank":1,"op":"calc","ns":50000000}`,
+		`{"op":"group","ops":[{"op":"send","count":1000000,"type":"float32","peer":1,"relative":true},{"op":"recv","count":1000000,"type":"float32","peer":-1,"relative":true}]}`,
+		`{"op":"step"}`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
+	on := []string{"--profile", "ndr400", "--bw", "10Gbps"}
+	for name, r := range map[string]replayed{
+		"replay": replay(t, append([]string{path}, on...)...), "expect": jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...),
+	} {
+		// Of the four messages, that from 2 to 3 waits, because rank 2 receives from rank 1. What rank 0 sends to rank 1 goes to
+		// NCCL's buffers.
+		if c := r.Calls[0]; len(r.Calls) != 2 || math.Abs(c.Wait-12500) > 1 || c.Mean-c.Wait < 3200 || c.Mean-c.Wait > 4000 || r.Calls[1].Wait != 0 {
+			t.Errorf("%s: %+v", name, r.Calls)
+		}
+		waits, steps := 0.0, 0.0
+		for _, p := range r.Parts {
+			if waits += p.Wait; p.What != "computation" && (p.Time-p.Wait < 3000 || p.Time-p.Wait > 9000) {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+		for i, s := range r.Steps {
+			want := []float64{50000, 0}[i]
+			if steps += s.Waiting; math.Abs(s.Waiting-want) > 1 || s.Exposed-s.Waiting < 3200 || s.Exposed-s.Waiting > 6000 {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		near(t, name+": waiting of the parts and of the steps", waits, steps)
 	}
 }
 

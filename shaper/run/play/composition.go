@@ -15,6 +15,9 @@ import (
 type Share struct {
 	What string // computation, the name of a function, or idle
 	Time time.Duration
+	// Waiting is the part of Time in which the call waited for a rank of it, or of another call of its group, that was not
+	// ready. The rest begins when the last of them was. In it, calls of the group whose ranks were ready may have moved data.
+	Waiting time.Duration
 }
 
 // What a Share can be, besides the name of a function.
@@ -23,55 +26,74 @@ const (
 	idle        = "idle"
 )
 
-// edge is the begin or the end of an operation.
+// part is what an operation does: computation, or a call that waits for other ranks or does not.
+type part struct {
+	what    string
+	waiting bool
+}
+
+// edge is the begin or the end of a part of an operation.
 type edge struct {
 	at    int64
-	what  string
+	part  part
 	begin bool
 }
 
-// compose divides the time of the steps, each on its slowest rank. While a rank computes, nothing else counts. While it
-// is in several calls at once, each has an equal part of the time. Communication includes waiting for other ranks.
-func compose(plans []*plan, spans [][]bench.Span, steps []Step, scale float64) []Share {
-	sums := map[string]float64{} // ns of the clock
+// compose divides the time of the steps, each on its slowest rank, and sets their Waiting. While a rank computes, nothing
+// else counts. While it is in several calls at once, each has an equal part of the time. until is, by rank and item, when
+// all ranks were ready that it waited for.
+func compose(plans []*plan, spans [][]bench.Span, until [][]int64, steps []Step, scale float64) []Share {
+	sums := map[part]float64{} // ns of the clock
 	order := []string{computation}
 	begin := 0.0
 	ranks := map[int]*divider{}
-	for _, s := range steps {
+	for i := range steps {
+		s := &steps[i]
 		end := begin + float64(s.Time)*scale
 		if ranks[s.Slowest] == nil {
-			ranks[s.Slowest] = &divider{edges: edgesOf(plans[s.Slowest], spans[s.Slowest]), active: map[string]int{}}
+			ranks[s.Slowest] = &divider{edges: edgesOf(plans[s.Slowest], spans[s.Slowest], until[s.Slowest]), active: map[part]int{}}
 		}
-		for _, what := range ranks[s.Slowest].divide(int64(begin), int64(end), sums) {
+		found, waited := ranks[s.Slowest].divide(int64(begin), int64(end), sums)
+		for _, what := range found {
 			if !slices.Contains(order, what) {
 				order = append(order, what)
 			}
 		}
+		s.Waiting = time.Duration(waited / scale)
 		begin = end
 	}
 	var out []Share
 	for _, what := range append(order, idle) {
-		if t := time.Duration(sums[what] / scale); t > 0 {
-			out = append(out, Share{What: what, Time: t})
+		waiting, rest := sums[part{what, true}]/scale, sums[part{what, false}]/scale
+		if t := time.Duration(waiting + rest); t > 0 {
+			out = append(out, Share{What: what, Time: t, Waiting: time.Duration(waiting)})
 		}
 	}
 	return out
 }
 
 // edgesOf are the edges of a rank's operations in the order of their times.
-func edgesOf(p *plan, spans []bench.Span) (out []edge) {
-	for i := range p.items {
-		it := &p.items[i]
-		what := computation
-		switch {
-		case it.op.Kind == workload.Wait || spans[i].End <= spans[i].Ready:
-			continue
-		case it.op.Kind != workload.Calc && it.calls[0].what.Kind == workload.Coll:
-			what = string(it.calls[0].what.Func)
-		case it.op.Kind != workload.Calc:
-			what = sendRecv
+func edgesOf(p *plan, spans []bench.Span, until []int64) (out []edge) {
+	add := func(what string, waiting bool, from, to int64) {
+		if from < to {
+			out = append(out, edge{from, part{what, waiting}, true}, edge{to, part{what, waiting}, false})
 		}
-		out = append(out, edge{spans[i].Ready, what, true}, edge{spans[i].End, what, false})
+	}
+	for i := range p.items {
+		it, span := &p.items[i], spans[i]
+		switch {
+		case it.op.Kind == workload.Wait:
+		case it.op.Kind == workload.Calc:
+			add(computation, false, span.Ready, span.End)
+		default:
+			what := sendRecv
+			if it.calls[0].what.Kind == workload.Coll {
+				what = string(it.calls[0].what.Func)
+			}
+			all := min(max(until[i], span.Ready), span.End)
+			add(what, true, span.Ready, all)
+			add(what, false, all, span.End)
+		}
 	}
 	slices.SortStableFunc(out, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
 	return out
@@ -80,46 +102,52 @@ func edgesOf(p *plan, spans []bench.Span) (out []edge) {
 // divider divides the time of one rank, from its beginning on.
 type divider struct {
 	edges  []edge
-	next   int            // edge
-	active map[string]int // operations that run
-	calls  int            // of them, those that are no computation
+	next   int          // edge
+	active map[part]int // that run
+	calls  int          // of them, those that are no computation
 }
 
-// divide adds the times between begin and end to sums, and returns the functions that have some. The windows of a divider
-// follow each other.
-func (d *divider) divide(begin, end int64, sums map[string]float64) (found []string) {
+// divide adds the times between begin and end to sums, and returns the functions that have some, and for how long they
+// waited. The windows of a divider follow each other.
+func (d *divider) divide(begin, end int64, sums map[part]float64) (found []string, waited float64) {
 	now := begin
 	for ; d.next < len(d.edges) && d.edges[d.next].at < end; d.next++ {
 		e := &d.edges[d.next]
-		d.add(float64(e.at-now), sums)
+		waited += d.add(float64(e.at-now), sums)
 		now = max(now, e.at)
 		n := 1
 		if !e.begin {
 			n = -1
 		}
-		if d.active[e.what] += n; e.what != computation {
+		if d.active[e.part] += n; e.part.what != computation {
 			d.calls += n
-			found = append(found, e.what)
+			found = append(found, e.part.what)
 		}
 	}
-	d.add(float64(end-now), sums)
+	waited += d.add(float64(end-now), sums)
 	slices.Sort(found)
-	return slices.Compact(found)
+	return slices.Compact(found), waited
 }
 
-// add adds a time in which the same operations run. One that is not positive lies before the window.
-func (d *divider) add(took float64, sums map[string]float64) {
+// add adds a time in which the same parts run, and returns for how much of it calls waited. A time that is not positive lies
+// before the window.
+func (d *divider) add(took float64, sums map[part]float64) (waited float64) {
 	switch {
 	case took <= 0:
-	case d.active[computation] > 0:
-		sums[computation] += took
+	case d.active[part{computation, false}] > 0:
+		sums[part{computation, false}] += took
 	case d.calls == 0:
-		sums[idle] += took
+		sums[part{idle, false}] += took
 	default:
-		for what, n := range d.active {
-			if n > 0 {
-				sums[what] += took * float64(n) / float64(d.calls)
+		for p, n := range d.active {
+			if n == 0 {
+				continue
+			}
+			share := took * float64(n) / float64(d.calls)
+			if sums[p] += share; p.waiting {
+				waited += share
 			}
 		}
 	}
+	return waited
 }

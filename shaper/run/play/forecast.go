@@ -49,12 +49,12 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{Facts: a.facts, Forecast: true, Steps: measureSteps(plans, spans, 1), Notes: notes}
-	r.Composition = compose(plans, spans, r.Steps, 1)
+	met := meet(a.o.Workload, plans, spans)
+	r.Composition = compose(plans, spans, met.until, r.Steps, 1)
 	for _, s := range r.Steps {
 		r.Time += s.Time
 	}
-	calls := meet(a.o.Workload, plans, spans)
-	r.Calls, r.Inside = measureCalls(calls, 1), a.facts.insideOf(calls)
+	r.Calls, r.Inside = measureCalls(met.all, 1), a.facts.insideOf(met.all)
 	a.facts.choices(r)
 	r.setHops(a.facts.occupied.load)
 	return r, a.ranks.Destroy(ctx)

@@ -40,8 +40,9 @@ type Report struct {
 
 // ShareReport is a [Share].
 type ShareReport struct {
-	What   string  `json:"what"`
-	TimeUS float64 `json:"time_us"` // of all steps
+	What      string  `json:"what"`
+	TimeUS    float64 `json:"time_us"`    // of all steps
+	WaitingUS float64 `json:"waiting_us"` // of it, for ranks that were not ready
 }
 
 // StepReport is a [Step].
@@ -49,6 +50,7 @@ type StepReport struct {
 	TimeUS     float64  `json:"time_us"`
 	ComputeUS  float64  `json:"compute_us"`
 	ExposedUS  float64  `json:"exposed_us"`
+	WaitingUS  float64  `json:"waiting_us"` // of exposed
 	HiddenUS   float64  `json:"hidden_us"`
 	IdleUS     float64  `json:"idle_us"`
 	Slowest    int      `json:"slowest_rank"`
@@ -65,6 +67,7 @@ type CallsReport struct {
 	MeanUS     float64  `json:"mean_us"`
 	MinUS      float64  `json:"min_us"`
 	MaxUS      float64  `json:"max_us"`
+	WaitingUS  float64  `json:"waiting_us"` // of mean, for ranks of other calls of the group
 	BusBW      float64  `json:"busbw_gbs"`
 	Grouped    bool     `json:"grouped"`
 	Algo       string   `json:"algo"`
@@ -95,12 +98,12 @@ func (r *Result) Report() *Report {
 	for i, s := range r.Steps {
 		out.Steps = append(out.Steps, StepReport{
 			TimeUS: units.Microseconds(s.Time), ComputeUS: units.Microseconds(s.Compute), ExposedUS: units.Microseconds(s.Exposed),
-			HiddenUS: units.Microseconds(s.Hidden), IdleUS: units.Microseconds(s.Idle), Slowest: s.Slowest, ExpectedUS: inMicroseconds(r.expected(i)),
+			WaitingUS: units.Microseconds(s.Waiting), HiddenUS: units.Microseconds(s.Hidden), IdleUS: units.Microseconds(s.Idle), Slowest: s.Slowest, ExpectedUS: inMicroseconds(r.expected(i)),
 		})
 	}
 	out.Hops, out.WindowUS = r.hopReports(), units.Microseconds(r.Window)
 	for _, s := range r.Composition {
-		out.Parts = append(out.Parts, ShareReport{s.What, units.Microseconds(s.Time)})
+		out.Parts = append(out.Parts, ShareReport{s.What, units.Microseconds(s.Time), units.Microseconds(s.Waiting)})
 	}
 	for i := range r.Calls {
 		out.Calls = append(out.Calls, r.Calls[i].report())
@@ -119,7 +122,7 @@ func inMicroseconds(d *time.Duration) *float64 {
 func (c *Calls) report() CallsReport {
 	out := CallsReport{
 		Func: c.Func, Comm: c.Comm, Ranks: c.Ranks, Size: c.Size, Count: c.Count, MeanUS: units.Microseconds(c.Mean), MinUS: units.Microseconds(c.Min),
-		MaxUS: units.Microseconds(c.Max), BusBW: c.BusBW, Grouped: c.Grouped, Algo: c.Algo, Proto: c.Proto, Channels: c.Channels,
+		MaxUS: units.Microseconds(c.Max), WaitingUS: units.Microseconds(c.Waiting), BusBW: c.BusBW, Grouped: c.Grouped, Algo: c.Algo, Proto: c.Proto, Channels: c.Channels,
 	}
 	if c.Known {
 		out.ExpectedUS = inMicroseconds(&c.Expected)

@@ -22,6 +22,8 @@ type Step struct {
 	Compute time.Duration
 	// Exposed is Time without Compute: communication that no computation hid, and waiting.
 	Exposed time.Duration
+	// Waiting is the part of Exposed in which its calls waited for ranks that were not ready for them: see [Share].
+	Waiting time.Duration
 	// Hidden is for how long it computed and communicated at once. A call of NCCL communicates from when the rank is ready
 	// for it until it ends, so waiting for other ranks is part of that.
 	Hidden time.Duration
@@ -39,6 +41,9 @@ type Calls struct {
 	Count int   // how many calls there were, each of which all ranks made together
 	// Mean, Min and Max are times from when the last rank was ready until the last one had ended.
 	Mean, Min, Max time.Duration
+	// Waiting is the part of Mean in which a rank of another call of the group was not ready: the calls of a group begin and
+	// end together. In it, data of this call may have moved or not. 0 if none was in a group.
+	Waiting time.Duration
 	// BusBW is the bus bandwidth in GB/s (10^9 bytes), by Mean; 0 if that is 0.
 	BusBW float64
 	// Grouped says that some of them were in groups, whose calls begin and end together.
@@ -171,6 +176,7 @@ type instance struct {
 	kind       kind
 	what       Call
 	ready, end int64
+	until      int64 // when all ranks were ready that the operations with this call wait for
 	grouped    bool
 }
 
@@ -186,11 +192,14 @@ type meeting struct {
 	collectives map[int32][]*instance // by communicator
 	messages    map[flow][]*instance
 	all         []*instance
+	ofRank      [][]*instance // the calls of each rank, in the order of its plan
+	// until is, by rank and item, when all ranks were ready that it waited for.
+	until [][]int64
 }
 
 // meet joins the n-th collective of each rank of a communicator, and the n-th send with the n-th receive.
-func meet(ix *workload.Index, plans []*plan, spans [][]bench.Span) []*instance {
-	m := &meeting{ix: ix, collectives: map[int32][]*instance{}, messages: map[flow][]*instance{}}
+func meet(ix *workload.Index, plans []*plan, spans [][]bench.Span) *meeting {
+	m := &meeting{ix: ix, collectives: map[int32][]*instance{}, messages: map[flow][]*instance{}, ofRank: make([][]*instance, len(plans))}
 	for r, p := range plans {
 		calls, sends, receives := map[int32]int{}, map[flow]int{}, map[flow]int{}
 		for i := range p.items {
@@ -206,10 +215,34 @@ func meet(ix *workload.Index, plans []*plan, spans [][]bench.Span) []*instance {
 				}
 				in.ready, in.end = max(in.ready, spans[r][i].Ready), max(in.end, spans[r][i].End)
 				in.grouped = in.grouped || p.items[i].op.Kind == workload.Group
+				m.ofRank[r] = append(m.ofRank[r], in)
 			}
 		}
 	}
-	return m.all
+	m.findUntil(plans, spans)
+	return m
+}
+
+// findUntil sets until of the items and of the instances. An operation that ended before a rank was ready did not wait for it:
+// NCCL's buffers took the data.
+func (m *meeting) findUntil(plans []*plan, spans [][]bench.Span) {
+	m.until = make([][]int64, len(plans))
+	for r, p := range plans {
+		m.until[r] = make([]int64, len(p.items))
+		next := 0
+		for i := range p.items {
+			calls := m.ofRank[r][next : next+len(p.items[i].calls)]
+			next += len(calls)
+			for _, in := range calls {
+				if in.ready <= spans[r][i].End {
+					m.until[r][i] = max(m.until[r][i], in.ready)
+				}
+			}
+			for _, in := range calls {
+				in.until = max(in.until, m.until[r][i])
+			}
+		}
+	}
 }
 
 // nth is the next instance of a rank at key.
@@ -252,7 +285,7 @@ func measureCalls(all []*instance, scale float64) []Calls {
 	var out []Calls
 	place := map[kind]int{}
 	stated := func(ns int64) time.Duration { return time.Duration(float64(ns) / scale) }
-	sums := []int64{}
+	sums, waited := []int64{}, []int64{}
 	for _, in := range all {
 		i, ok := place[in.kind]
 		took := in.end - in.ready
@@ -260,18 +293,19 @@ func measureCalls(all []*instance, scale float64) []Calls {
 			i = len(out)
 			place[in.kind] = i
 			out = append(out, Calls{Func: in.kind.name, Comm: in.kind.comm, Ranks: in.kind.ranks, Size: in.kind.size, Min: stated(took)})
-			sums = append(sums, 0)
+			sums, waited = append(sums, 0), append(waited, 0)
 		}
 		c := &out[i]
 		c.Count++
 		sums[i] += took
+		waited[i] += max(min(in.until, in.end)-in.ready, 0)
 		c.Min, c.Max = min(c.Min, stated(took)), max(c.Max, stated(took))
 		c.Grouped = c.Grouped || in.grouped
 	}
 	for k, i := range place {
 		c := &out[i]
 		mean := float64(sums[i]) / float64(c.Count) / scale
-		c.Mean = time.Duration(mean)
+		c.Mean, c.Waiting = time.Duration(mean), time.Duration(float64(waited[i])/float64(c.Count)/scale)
 		if mean > 0 {
 			c.BusBW = float64(c.Size) * k.busFactor() / mean
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -50,8 +51,8 @@ func TestMeasureSteps(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	// Rank 0 computes for 180 of 280 ns, reduces alone for 90, and does nothing for 10.
-	parts := []Share{{computation, 180}, {"AllReduce", 90}, {idle, 10}}
-	if d := cmp.Diff(parts, compose(plansOf(t, ix), spans, want, 1)); d != "" {
+	parts := []Share{{What: computation, Time: 180}, {What: "AllReduce", Time: 90}, {What: idle, Time: 10}}
+	if d := cmp.Diff(parts, compose(plansOf(t, ix), spans, meet(ix, plansOf(t, ix), spans).until, want, 1)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	for i := range want {
@@ -63,10 +64,10 @@ func TestMeasureSteps(t *testing.T) {
 	for i := range parts {
 		parts[i].Time /= 2
 	}
-	if d := cmp.Diff(parts, compose(plansOf(t, ix), spans, want, 2)); d != "" {
+	if d := cmp.Diff(parts, compose(plansOf(t, ix), spans, meet(ix, plansOf(t, ix), spans).until, want, 2)); d != "" {
 		t.Errorf("at time scale 2 (-want +got):\n%s", d)
 	}
-	calls := measureCalls(meet(ix, plansOf(t, ix), spans), 1)
+	calls := measureCalls(meet(ix, plansOf(t, ix), spans).all, 1)
 	// From 120, when rank 1 is ready, until 240, when rank 0 has ended. 100 bytes in 120 ns, and 2 (n-1)/n is 1.
 	wantCalls := []Calls{{Func: "AllReduce", Comm: "world", Ranks: 2, Size: 100, Count: 1, Mean: 120, Min: 120, Max: 120, BusBW: 100. / 120}}
 	if d := cmp.Diff(wantCalls, calls); d != "" {
@@ -83,9 +84,50 @@ func TestComposeCallsAtOnce(t *testing.T) {
 		`{"op":"group","ops":[{"op":"send","count":1,"type":"int8","peer":1,"relative":true},{"op":"recv","count":1,"type":"int8","peer":-1,"relative":true}],"stream":"c"}`,
 	)
 	spans := [][]bench.Span{{{Ready: 0, End: 60}, {Ready: 20, End: 60}, {Ready: 60, End: 100}}, {{}, {}, {}}}
-	want := []Share{{"AllGather", 20}, {"AllReduce", 40}, {sendRecv, 40}}
-	if d := cmp.Diff(want, compose(plansOf(t, ix), spans, []Step{{Time: 100}}, 1)); d != "" {
+	want := []Share{{What: "AllGather", Time: 20}, {What: "AllReduce", Time: 40}, {What: sendRecv, Time: 40}}
+	if d := cmp.Diff(want, compose(plansOf(t, ix), spans, meet(ix, plansOf(t, ix), spans).until, []Step{{Time: 100}}, 1)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// What waits for a peer is apart from the transfer: rank 1 of a ring of three comes late, and the groups of both others
+// end late.
+func TestWaitingForAPeer(t *testing.T) {
+	ix := index(t,
+		`{"format":"ddlemu.workload/1","ranks":3}`,
+		`{"rank":1,"op":"calc","ns":1000}`,
+		`{"op":"group","ops":[{"op":"send","count":100,"type":"int8","peer":1,"relative":true},{"op":"recv","count":100,"type":"int8","peer":-1,"relative":true}]}`,
+		`{"rank":0,"op":"calc","ns":5}`,
+		`{"op":"coll","func":"AllReduce","count":1,"type":"int8"}`,
+	)
+	plans := plansOf(t, ix)
+	spans := [][]bench.Span{
+		{{Ready: 0, End: 1100}, {Ready: 1100, End: 1105}, {Ready: 1105, End: 1205}},
+		{{Ready: 0, End: 1000}, {Ready: 1000, End: 1100}, {Ready: 1100, End: 1205}},
+		{{Ready: 10, End: 1100}, {Ready: 1100, End: 1206}},
+	}
+	met := meet(ix, plans, spans)
+	want := []Calls{
+		// The messages to and from rank 1 take 100 ns. That from 2 to 0 may have gone on before: its ends were ready at 10.
+		{Func: sendRecv, Comm: "world", Ranks: 3, Size: 100, Count: 3, Mean: 430, Min: 100, Max: 1090, Waiting: 330, BusBW: 100. / 430, Grouped: true},
+		{Func: "AllReduce", Comm: "world", Ranks: 3, Size: 1, Count: 1, Mean: 101, Min: 101, Max: 101, BusBW: 4. / 3 / 101},
+	}
+	if d := cmp.Diff(want, measureCalls(met.all, 1), cmpopts.EquateApprox(0, 1e-9)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	steps := measureSteps(plans, spans, 1)
+	parts := []Share{{What: "AllReduce", Time: 106, Waiting: 5}, {What: sendRecv, Time: 1090, Waiting: 990}, {What: idle, Time: 10}}
+	if d := cmp.Diff(parts, compose(plans, spans, met.until, steps, 1), cmpopts.SortSlices(func(a, b Share) bool { return a.What < b.What })); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if s := (Step{Time: 1206, Slowest: 2, Exposed: 1206, Waiting: 995, Idle: 10}); len(steps) != 1 || steps[0] != s {
+		t.Errorf("%+v", steps)
+	}
+	for scale, want := range map[float64]time.Duration{1: 995, 2: 497} {
+		steps := measureSteps(plans, spans, scale)
+		if compose(plans, spans, met.until, steps, scale); steps[0].Waiting != want {
+			t.Errorf("at time scale %v: %+v", scale, steps)
+		}
 	}
 }
 
@@ -103,11 +145,11 @@ func TestMeetMessages(t *testing.T) {
 		{{Ready: 5, End: 35}, {Ready: 40, End: 45}},
 	}
 	want := []Calls{
-		{Func: sendRecv, Comm: "world", Ranks: 2, Size: 8, Count: 1, Mean: 30, Min: 30, Max: 30, BusBW: 8. / 30, Grouped: true},
+		{Func: sendRecv, Comm: "world", Ranks: 2, Size: 8, Count: 1, Mean: 30, Min: 30, Max: 30, Waiting: 5, BusBW: 8. / 30, Grouped: true},
 		{Func: sendRecv, Comm: "world", Ranks: 2, Size: 16, Count: 1, Mean: 25, Min: 25, Max: 25, BusBW: 16. / 25, Grouped: true},
 		{Func: "Gather", Comm: "world", Ranks: 2, Size: 20, Count: 1, Mean: 10, Min: 10, Max: 10, BusBW: 1},
 	}
-	if d := cmp.Diff(want, measureCalls(meet(ix, plansOf(t, ix), spans), 1)); d != "" {
+	if d := cmp.Diff(want, measureCalls(meet(ix, plansOf(t, ix), spans).all, 1)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
@@ -120,7 +162,7 @@ func TestMeasureEqualCalls(t *testing.T) {
 	)
 	spans := [][]bench.Span{{{Ready: 0, End: 10}}, {{Ready: 2, End: 12}}, {{Ready: 0, End: 30}}, {{Ready: 0, End: 20}}}
 	want := []Calls{{Func: "AllGather", Comm: "t", Ranks: 2, Size: 20, Count: 2, Mean: 20, Min: 10, Max: 30, BusBW: .5}}
-	if d := cmp.Diff(want, measureCalls(meet(ix, plansOf(t, ix), spans), 1)); d != "" {
+	if d := cmp.Diff(want, measureCalls(meet(ix, plansOf(t, ix), spans).all, 1)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -40,8 +40,13 @@ func (r *Result) WriteSVG(w io.Writer) error {
 	}
 	for i := range r.Composition {
 		part := &r.Composition[i]
-		share := 100 * float64(part.Time) / float64(max(r.Time, 1))
-		c.Parts = append(c.Parts, chart.Share{Name: part.What, Percent: share, Differs: part.What == computation})
+		percent := func(d time.Duration) float64 { return 100 * float64(d) / float64(max(r.Time, 1)) }
+		if part.Time > part.Waiting {
+			c.Parts = append(c.Parts, chart.Share{Name: part.What, Percent: percent(part.Time - part.Waiting), Differs: part.What == computation})
+		}
+		if part.Waiting > 0 {
+			c.Parts = append(c.Parts, chart.Share{Name: part.What + ", waiting", Percent: percent(part.Waiting)})
+		}
 	}
 	return c.WriteSVG(w)
 }

@@ -391,13 +391,13 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 	r.spans = spans
 	scale := a.cfg.TimeScale
 	steps := measureSteps(plans, spans, scale)
+	met := meet(a.o.Workload, plans, spans)
+	r.Composition = compose(plans, spans, met.until, steps, scale)
 	r.Steps = append(r.Steps, steps...)
-	r.Composition = compose(plans, spans, steps, scale)
 	for _, s := range steps {
 		r.Time += s.Time
 	}
-	calls := meet(a.o.Workload, plans, spans)
-	r.Calls, r.Inside = measureCalls(calls, scale), a.facts.insideOf(calls)
+	r.Calls, r.Inside = measureCalls(met.all, scale), a.facts.insideOf(met.all)
 	a.facts.choices(r)
 }
 
@@ -410,7 +410,7 @@ func (a *attempt) model(ctx context.Context, r *Result) {
 		return
 	}
 	r.Model = measureSteps(a.facts.plans, spans, 1)
-	for _, c := range measureCalls(meet(a.o.Workload, a.facts.plans, spans), 1) {
+	for _, c := range measureCalls(meet(a.o.Workload, a.facts.plans, spans).all, 1) {
 		i := slices.IndexFunc(r.Calls, func(got Calls) bool {
 			return got.Func == c.Func && got.Comm == c.Comm && got.Ranks == c.Ranks && got.Size == c.Size
 		})

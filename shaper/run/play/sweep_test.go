@@ -115,12 +115,14 @@ func TestSweepOutput(t *testing.T) {
 func TestCompositionPlot(t *testing.T) {
 	r := swept(t, "bw=1G,10G", 200, 150).Results[0]
 	r.Time = 200 * time.Millisecond
-	r.Composition = []Share{{computation, 150 * time.Millisecond}, {"AllReduce", 49 * time.Millisecond}, {idle, time.Millisecond}}
+	r.Composition = []Share{
+		{What: computation, Time: 150 * time.Millisecond}, {What: "AllReduce", Time: 49 * time.Millisecond, Waiting: 9 * time.Millisecond}, {What: idle, Time: time.Millisecond},
+	}
 	var svg strings.Builder
 	if err := r.WriteSVG(&svg); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"computation  75.0 %", "AllReduce  24.5 %", "idle  0.5 %", "% of 200ms", "#E69F00", "#0072B2"} {
+	for _, want := range []string{"computation  75.0 %", "AllReduce  20.0 %", "AllReduce, waiting  4.5 %", "idle  0.5 %", "% of 200ms", "#E69F00", "#0072B2"} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("the plot has no %s", want)
 		}

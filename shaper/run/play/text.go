@@ -102,8 +102,8 @@ func (r *Result) nodes() int {
 }
 
 func (t *text) steps() {
-	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s%s", "step", "time", "compute", "exposed", "hidden", "idle", "slowest", t.compared(10, "expected", "diff"))
-	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s%s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "rank", t.compared(10, "(ms)", "(%)"))
+	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %10s  %7s%s", "step", "time", "compute", "exposed", "waiting", "hidden", "idle", "slowest", t.compared(10, "expected", "diff"))
+	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %10s  %7s%s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "rank", t.compared(10, "(ms)", "(%)"))
 	rows, note := foldSteps(len(t.Steps), func(i int) string { return t.step(t.Steps[i], strconv.Itoa(t.Steps[i].Slowest), t.expected(i)) },
 		func(i int) time.Duration { return t.Steps[i].Time })
 	for i := range rows {
@@ -142,10 +142,11 @@ func Mean(steps []Step) Step {
 		sum.Time += s.Time
 		sum.Compute += s.Compute
 		sum.Exposed += s.Exposed
+		sum.Waiting += s.Waiting
 		sum.Hidden += s.Hidden
 		sum.Idle += s.Idle
 	}
-	return Step{Time: sum.Time / n, Compute: sum.Compute / n, Exposed: sum.Exposed / n, Hidden: sum.Hidden / n, Idle: sum.Idle / n}
+	return Step{Time: sum.Time / n, Compute: sum.Compute / n, Exposed: sum.Exposed / n, Waiting: sum.Waiting / n, Hidden: sum.Hidden / n, Idle: sum.Idle / n}
 }
 
 // step is a row of the table of steps without its name.
@@ -154,7 +155,7 @@ func (t *text) step(s Step, slowest string, expected *time.Duration) string {
 	if expected != nil {
 		want, diff = milliseconds(*expected), difference(s.Time, *expected)
 	}
-	return fmt.Sprintf("%10s  %10s  %10s  %10s  %10s  %7s%s", milliseconds(s.Time), milliseconds(s.Compute), milliseconds(s.Exposed),
+	return fmt.Sprintf("%10s  %10s  %10s  %10s  %10s  %10s  %7s%s", milliseconds(s.Time), milliseconds(s.Compute), milliseconds(s.Exposed), milliseconds(s.Waiting),
 		milliseconds(s.Hidden), milliseconds(s.Idle), slowest, t.compared(10, want, diff))
 }
 
@@ -186,20 +187,29 @@ func (t *text) calls() {
 	if len(t.Calls) == 0 {
 		return
 	}
-	width := len("comm")
+	width, grouped := len("comm"), false
 	for _, c := range t.Calls {
-		width = max(width, len(c.Comm))
+		width, grouped = max(width, len(c.Comm)), grouped || c.Grouped
 	}
-	const rest = "  %5s  %12s  %6s  %11s  %11s  %7s  %-22s%s"
-	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "mean", "max", "busbw", "NCCL's choice", t.compared(11, "expected", "diff"))
-	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", "(us)", "(GB/s)", "", t.compared(11, "(us)", "(%)"))
+	waiting := func(value string) string {
+		if !grouped {
+			return ""
+		}
+		return fmt.Sprintf("  %11s", value)
+	}
+	const rest = "  %5s  %12s  %6s  %11s%s  %11s  %7s  %-22s%s"
+	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "mean", waiting("waiting"), "max", "busbw", "NCCL's choice", t.compared(11, "expected", "diff"))
+	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", waiting("(us)"), "(us)", "(GB/s)", "", t.compared(11, "(us)", "(%)"))
 	for _, c := range t.Calls {
 		want, diff := "-", "-"
 		if c.Known {
 			want, diff = microseconds(c.Expected), difference(c.Mean, c.Expected)
 		}
 		t.line("  %-13s  %-*s"+rest, c.Func, width, c.Comm, strconv.Itoa(c.Ranks), strconv.FormatInt(c.Size, 10), strconv.Itoa(c.Count), microseconds(c.Mean),
-			microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(), t.compared(11, want, diff))
+			waiting(microseconds(c.Waiting)), microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(), t.compared(11, want, diff))
+	}
+	if grouped {
+		t.line("# waiting: the part of mean in which a rank of another call of the group was not ready; busbw is by the whole mean")
 	}
 	t.line("#")
 }
@@ -209,10 +219,14 @@ func (t *text) composition() {
 	if t.Time <= 0 {
 		return
 	}
-	t.line("# %-13s  %10s  %8s", "part of steps", "time", "share")
-	t.line("# %-13s  %10s  %8s", "", "(ms)", "(%)")
+	t.line("# %-13s  %10s  %8s  %10s", "part of steps", "time", "share", "waiting")
+	t.line("# %-13s  %10s  %8s  %10s", "", "(ms)", "(%)", "(ms)")
 	for _, s := range t.Composition {
-		t.line("  %-13s  %10s  %8.1f", s.What, milliseconds(s.Time), 100*float64(s.Time)/float64(t.Time))
+		waiting := milliseconds(s.Waiting)
+		if s.What == computation || s.What == idle {
+			waiting = "-"
+		}
+		t.line("  %-13s  %10s  %8.1f  %10s", s.What, milliseconds(s.Time), 100*float64(s.Time)/float64(t.Time), waiting)
 	}
 	t.line("#")
 }
