@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // make's -ldflags set release to what `git describe` says, and revision to the commit.
@@ -51,7 +51,7 @@ and which versions of NCCL this one works with.
 }
 
 func runVersion(g *global) error {
-	v := versionJSON{version(), commit(), netAPI, expect.Versions, locate.SoftVersions, runtime.Version()}
+	v := versionJSON{version(), commit(), netAPI, plan.Versions, locate.SoftVersions, runtime.Version()}
 	if g.JSON {
 		return g.printJSON(v)
 	}

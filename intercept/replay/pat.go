@@ -4,7 +4,7 @@ package replay
 
 import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // patStage is a stage of PAT: its messages by dimension, and how far the kernel is.
@@ -83,10 +83,10 @@ func (p *patStage) isDone() bool {
 }
 
 // patHops finds the schedule that has these messages: as many, and of these sizes.
-func (g *graph) patHops(s schedule, p *patStage) []expect.PATHop {
+func (g *graph) patHops(s schedule, p *patStage) []plan.PATHop {
 	const most = 1 << 14 // ranks; PAT has far fewer
 	for fit := 1; fit <= s.task.Ranks && s.task.Ranks <= most; fit *= 2 {
-		hops := expect.PATHops(s.task.Ranks, fit, s.task.Func == "AllGather")
+		hops := plan.PATHops(s.task.Ranks, fit, s.task.Func == "AllGather")
 		if g.fitsPAT(p, hops) {
 			return hops
 		}
@@ -94,7 +94,7 @@ func (g *graph) patHops(s schedule, p *patStage) []expect.PATHop {
 	return nil
 }
 
-func (g *graph) fitsPAT(p *patStage, hops []expect.PATHop) bool {
+func (g *graph) fitsPAT(p *patStage, hops []plan.PATHop) bool {
 	sends, receives := map[int]int{}, map[int]int{}
 	chunk := uint64(0)
 	for _, h := range hops {
@@ -130,7 +130,7 @@ func (g *graph) fitsPAT(p *patStage, hops []expect.PATHop) bool {
 }
 
 // patHop makes one step of a kernel.
-func (g *graph) patHop(s schedule, p *patStage, h expect.PATHop, reads map[int][]int32) {
+func (g *graph) patHop(s schedule, p *patStage, h plan.PATHop, reads map[int][]int32) {
 	if d := h.RecvDim; d >= 0 {
 		p.needed[d] = max(p.needed[d], p.read[d]+h.RecvAhead+1)
 	}

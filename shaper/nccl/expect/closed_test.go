@@ -5,13 +5,13 @@ package expect
 import (
 	"math"
 	"math/bits"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // far is a link whose latency exceeds all other times by far.
@@ -28,22 +28,22 @@ func TestSmallAllReduceCountsLatencies(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		tr            link.Transport
-		proto         Protocol
+		proto         plan.Protocol
 		bytes         uint64
 		first, steady float64
 	}{
-		{"tcp simple", tcp(), Simple, 8, 2, 2},
-		{"tcp ll", tcp(), LL, 8, 2, 2},
-		{"tcp ll128", tcp(), LL128, 8, 2, 2},
-		{"rdma simple", rdma(), Simple, 8, 3, 3},
-		{"rdma ll, both chunks filled", rdma(), LL, 32, 3, 3},
-		{"rdma ll128, both chunks filled", rdma(), LL128, 32, 3, 3},
+		{"tcp simple", tcp(), plan.Simple, 8, 2, 2},
+		{"tcp ll", tcp(), plan.LL, 8, 2, 2},
+		{"tcp ll128", tcp(), plan.LL128, 8, 2, 2},
+		{"rdma simple", rdma(), plan.Simple, 8, 3, 3},
+		{"rdma ll, both chunks filled", rdma(), plan.LL, 32, 3, 3},
+		{"rdma ll128, both chunks filled", rdma(), plan.LL128, 32, 3, 3},
 		// 8 bytes fill one of the two chunks. LL does not wait for the empty one, so one rank is done after two
 		// latencies and posts its receives early.
-		{"rdma ll, one chunk empty", rdma(), LL, 8, 3, 2},
-		{"rdma ll128, one chunk empty", rdma(), LL128, 8, 3, 2},
+		{"rdma ll, one chunk empty", rdma(), plan.LL, 8, 3, 2},
+		{"rdma ll128, one chunk empty", rdma(), plan.LL128, 8, 3, 2},
 	} {
-		e := simulate(t, decide(nccl.AllReduce, Ring, tc.proto, 2, 1, tc.bytes), far(tc.tr))
+		e := simulate(t, decide(nccl.AllReduce, plan.Ring, tc.proto, 2, 1, tc.bytes), far(tc.tr))
 		// Besides the latencies, only a few packets are sent.
 		for _, v := range []struct{ got, latencies float64 }{{e.First, tc.first}, {e.Time, tc.steady}} {
 			if v.got < v.latencies*lat || v.got > v.latencies*lat+60e3 {
@@ -66,7 +66,7 @@ func TestSmallAllReduceExact(t *testing.T) {
 	// Rank 1 sends its 8 bytes in the first of two slices. Rank 0 reduces and sends them back at once. The call ends
 	// with the empty slice that follows them.
 	want := float64(2*(lat+full) + empty)
-	if e := simulate(t, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
+	if e := simulate(t, decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 8), s); e.First != want {
 		t.Errorf("first call %.0f ns, want %.0f", e.First, want)
 	}
 }
@@ -83,7 +83,7 @@ func TestSmallAllReduceWithHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := float64(2*(work+f.Params[path[0].Hop].Serialization(8)+lat+work) + work)
-	if e := simulate(t, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
+	if e := simulate(t, decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 8), s); e.First != want {
 		t.Errorf("first call %.0f ns, want %.0f", e.First, want)
 	}
 }
@@ -91,7 +91,7 @@ func TestSmallAllReduceWithHosts(t *testing.T) {
 func TestLargeRingTakesPayloadRate(t *testing.T) {
 	const whole = 32 << 20
 	const size = float64(whole)
-	transports, protos := []link.Transport{tcp(), rdma()}, []Protocol{Simple, LL, LL128}
+	transports, protos := []link.Transport{tcp(), rdma()}, []plan.Protocol{plan.Simple, plan.LL, plan.LL128}
 	if underRace {
 		transports, protos = transports[:1], protos[:1]
 	}
@@ -111,10 +111,10 @@ func TestLargeRingTakesPayloadRate(t *testing.T) {
 		for _, tr := range transports {
 			for _, proto := range protos {
 				s := eth1(tr)
-				d := decide(tc.coll, Ring, proto, tc.ranks, 2, tc.bytes(uint64(tc.ranks)))
+				d := decide(tc.coll, plan.Ring, proto, tc.ranks, 2, tc.bytes(uint64(tc.ranks)))
 				d.Iterations = minCalls
 				e := simulate(t, d, s)
-				overhead := map[Protocol]float64{Simple: 1, LL: 2, LL128: 16.0 / 15}[proto]
+				overhead := map[plan.Protocol]float64{plan.Simple: 1, plan.LL: 2, plan.LL128: 16.0 / 15}[proto]
 				want := s.payload(tc.count(float64(tc.ranks)) * overhead)
 				if e.Time < want*0.999 || e.Time > want*1.03 {
 					t.Errorf("%v %v, %d ranks, transport %d: %.2f ms, want %.2f to 3 %% more", tc.coll, proto, tc.ranks, tr.Kind, e.Time/1e6, want/1e6)
@@ -132,7 +132,7 @@ func TestWindowBoundsLongPath(t *testing.T) {
 	s := star{bandwidth: 100e9, latency: 50 * time.Millisecond, tr: rdma()}
 	const size = 128 << 20
 	for _, channels := range []int{1, 2} {
-		e := simulate(t, decide(nccl.Broadcast, Ring, Simple, 2, channels, size), s)
+		e := simulate(t, decide(nccl.Broadcast, plan.Ring, plan.Simple, 2, channels, size), s)
 		// A slot of 512 KiB is free again one round trip after it was sent. The next irecv into it is posted when it
 		// arrives, and known to the sender one latency later, at the same time.
 		want := float64(size) / float64(channels) / (4 << 20) * 100e6
@@ -148,7 +148,7 @@ func TestBroadcastIsAPipeline(t *testing.T) {
 	const size = 8 << 20
 	times := map[int]float64{}
 	for n := 2; n <= 4; n++ {
-		times[n] = simulate(t, decide(nccl.Broadcast, Ring, Simple, n, 1, size), s).First
+		times[n] = simulate(t, decide(nccl.Broadcast, plan.Ring, plan.Simple, n, 1, size), s).First
 	}
 	slice := s.payload(512<<10) + 25e3
 	for n := 3; n <= 4; n++ {
@@ -163,7 +163,7 @@ func TestPATCountsLatencies(t *testing.T) {
 	const lat = 20e6
 	for _, coll := range []nccl.Collective{nccl.AllGather, nccl.ReduceScatter} {
 		for ranks, hops := range map[int]float64{2: 1, 3: 2, 4: 2, 5: 3, 8: 3} {
-			d := decide(coll, PAT, Simple, ranks, 1, 64)
+			d := decide(coll, plan.PAT, plan.Simple, ranks, 1, 64)
 			d.Version = 22907
 			if e := simulate(t, d, far(tcp())); e.First < hops*lat || e.First > hops*lat+60e3 {
 				t.Errorf("%v on %d ranks: %.4f ms, want %.0f latencies", coll, ranks, e.First/1e6, hops)
@@ -186,7 +186,7 @@ func TestNoTime(t *testing.T) {
 		for _, inOrder := range []bool{false, true} {
 			f := s.build()
 			f.InOrder = inOrder
-			e, err := Simulate(t.Context(), decide(nccl.AllReduce, Ring, LL, 2, 1, 1024), f)
+			e, err := Simulate(t.Context(), decide(nccl.AllReduce, plan.Ring, plan.LL, 2, 1, 1024), f)
 			if err != nil || e.First != 0 || e.Time != 0 {
 				t.Errorf("%+v, in order %t: %+v, %v", tr, inOrder, e, err)
 			}
@@ -195,8 +195,8 @@ func TestNoTime(t *testing.T) {
 }
 
 // sends is a decision for a collective that is made of sends and receives.
-func sends(coll nccl.Collective, version, ranks, channels int, share uint64) Decision {
-	d := decide(coll, Ring, Simple, ranks, channels, share)
+func sends(coll nccl.Collective, version, ranks, channels int, share uint64) plan.Decision {
+	d := decide(coll, plan.Ring, plan.Simple, ranks, channels, share)
 	d.Version, d.P2PChannels, d.P2PChannelsPerPeer = version, channels, channels
 	return d
 }
@@ -242,32 +242,6 @@ func TestLargeSendsTakePayloadRate(t *testing.T) {
 						t.Errorf("%v on %d ranks, version %d, transport %d: %.2f ms, want %.2f to 3 %% more", coll, ranks, version, tr.Kind, e.Time/1e6, want/1e6)
 					}
 				}
-			}
-		}
-	}
-}
-
-// NCCL leaves out what the root sends to itself if it is there already, so the works of the others move up in the batches of
-// a channel, which hold eight.
-func TestInPlaceLeavesOutTheRootsShare(t *testing.T) {
-	for _, coll := range []nccl.Collective{nccl.Gather, nccl.Scatter} {
-		for inPlace, want := range map[bool][]int{false: {8, 4}, true: {8, 3}} {
-			d := sends(coll, 22203, 12, 1, 1<<10)
-			d.Root, d.InPlace = 3, inPlace
-			c := newCall(&d, &Fabric{Node: func(r int) int { return r }})
-			var got []int // works by batch
-			for _, w := range c.works(d.Root)[0] {
-				got = append(got, make([]int, w.batch+1-len(got))...)
-				got[w.batch]++
-				if inPlace && (w.send == d.Root || w.recv == d.Root) {
-					t.Errorf("%v: the root sends to itself: %+v", coll, w)
-				}
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%v, in place %v: %v works in the batches, want %v", coll, inPlace, got, want)
-			}
-			if other := c.works(5)[0]; len(other) != 1 {
-				t.Errorf("%v: rank 5 has %d works, want 1", coll, len(other))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/ends"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // endpoints identifies a connection of a job: from one of its ranks to another, on a channel of a communicator.
@@ -35,10 +36,10 @@ type conn struct {
 
 	// The next kernel may use another protocol, and so another number of steps for a message. An LL kernel may consume
 	// empty messages before they are written: then occupied is below 0.
-	window   window              // of the sending kernel
-	reads    uint64              // steps that the receiving kernel frees with a message
-	occupied int64               // steps of messages that are not acked or, within a node, consumed
-	messages [ncclSteps]inFlight // by number modulo ncclSteps
+	window   window               // of the sending kernel
+	reads    uint64               // steps that the receiving kernel frees with a message
+	occupied int64                // steps of messages that are not acked or, within a node, consumed
+	messages [plan.Steps]inFlight // by number modulo plan.Steps
 
 	sender, receiver *programRun
 	sendOps, recvOps *opQueue
@@ -51,8 +52,8 @@ type inFlight struct{ bytes, steps uint64 }
 
 // windowOf is the window in which the given number of messages are in flight.
 func windowOf(slots uint64) window {
-	if ncclSteps%slots == 0 {
-		return window{ncclSteps, ncclSteps / slots}
+	if plan.Steps%slots == 0 {
+		return window{plan.Steps, plan.Steps / slots}
 	}
 	return window{slots, 1} // p2p, where nothing of the last operation is in flight when the next begins
 }
@@ -78,7 +79,7 @@ func (c *conn) slotFree(ahead uint64) bool {
 
 // put writes a message.
 func (c *conn) put(bytes uint64) {
-	c.messages[c.written%ncclSteps] = inFlight{bytes, c.window.each}
+	c.messages[c.written%plan.Steps] = inFlight{bytes, c.window.each}
 	c.occupied += int64(c.window.each)
 	c.written++
 }
@@ -87,7 +88,7 @@ func (c *conn) put(bytes uint64) {
 func (c *conn) advance(now int64) (arrived, acked uint64, next int64) {
 	arrived, acked, next = c.Advance(now)
 	for n := c.Acked - acked; n < c.Acked; n++ {
-		c.occupied -= int64(c.messages[n%ncclSteps].steps)
+		c.occupied -= int64(c.messages[n%plan.Steps].steps)
 	}
 	return arrived, acked, next
 }

@@ -2,9 +2,8 @@
 
 // Package expect answers one question: how long does this collective take on this fabric if the host costs nothing?
 //
-// It simulates NCCL's schedule in virtual time. A Decision has what NCCL decided (collective, algorithm, protocol,
-// channels, rings or trees). The package divides the data among channels, chunks, slices and steps as that version of
-// NCCL does, and simulates every rank's kernel and proxy with link.Flow, the model that also paces the real bytes:
+// It plays NCCL's plan of a call (shaper/nccl/plan) in virtual time: every rank's kernel and proxy, with link.Flow, the
+// model that also paces the real bytes:
 //
 //   - a kernel is a list of actions per channel: wait for the slices to receive and for a free slot in each buffer to
 //     send from, then do everything in no time;

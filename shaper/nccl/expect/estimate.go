@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // Estimate is the model's expectation for one call. Times are stated ns.
@@ -67,18 +68,18 @@ const spreadSigma = 3.5
 
 // Simulate returns the model's expectation for decision d on fabric f. If it does not know the schedule, it returns an
 // error and never a guess. It returns early when ctx is done.
-func Simulate(ctx context.Context, d Decision, f *Fabric) (*Estimate, error) {
-	if err := d.validate(); err != nil {
+func Simulate(ctx context.Context, d plan.Decision, f *Fabric) (*Estimate, error) {
+	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("expected time: %w", err)
 	}
 	e, err := estimate(ctx, &d, f)
 	if err != nil {
-		return nil, fmt.Errorf("expected time of %s: %w", d.name(), err)
+		return nil, fmt.Errorf("expected time of %s: %w", d.Name(), err)
 	}
 	return e, nil
 }
 
-func estimate(ctx context.Context, d *Decision, f *Fabric) (*Estimate, error) {
+func estimate(ctx context.Context, d *plan.Decision, f *Fabric) (*Estimate, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
@@ -86,27 +87,39 @@ func estimate(ctx context.Context, d *Decision, f *Fabric) (*Estimate, error) {
 	if d.Ranks == 1 {
 		return e, nil
 	}
-	c := newCall(d, f)
-	p, err := c.plan()
+	c := newSimulated(d, f)
+	p, err := c.Plan()
 	if err != nil {
 		return nil, err
 	}
 	e.transport = f.Transport
-	if err := p.traffic(f, e); err != nil {
+	if err := e.addTraffic(p, f); err != nil {
 		return nil, err
 	}
 	for _, l := range e.Loads {
 		e.Bound = max(e.Bound, l.BusyNs)
 	}
-	e.Channels = p.channels()
+	e.Channels = p.Channels()
 	if len(e.Traffic) == 0 {
 		return e, nil
 	}
 	return e, c.average(ctx, p, f, e)
 }
 
+// simulated is a call whose time is being found.
+type simulated struct {
+	*plan.Call
+	tieSeed uint64 // for sim.tieSeed
+	played  uint64 // steps simulated so far
+	random  bool   // jitter or loss is random
+}
+
+func newSimulated(d *plan.Decision, f *Fabric) *simulated {
+	return &simulated{Call: plan.NewCall(d, f.Node)}
+}
+
 // average sets the times: the mean over several orders and random draws, as far as that does not take long.
-func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) error {
+func (c *simulated) average(ctx context.Context, p *plan.Plan, f *Fabric, e *Estimate) error {
 	var slowest []float64
 	for n := 1; ; n++ {
 		t, err := c.times(ctx, p, f, e, f.limit())
@@ -132,7 +145,7 @@ func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) err
 }
 
 // meanAndSpread returns the mean of times and [Estimate.Spread].
-func (c *call) meanAndSpread(times []float64) (mean, spread float64) {
+func (c *simulated) meanAndSpread(times []float64) (mean, spread float64) {
 	mean, deviation := stat.MeanStdDev(times, nil)
 	if mean == 0 {
 		return 0, 0
@@ -144,14 +157,6 @@ func (c *call) meanAndSpread(times []float64) (mean, spread float64) {
 	return mean, spread / mean
 }
 
-func (p *plan) channels() int {
-	seen := map[int]bool{}
-	for _, b := range p.blocks {
-		seen[b.channel] = true
-	}
-	return len(seen)
-}
-
 // timing is the result of simulating one plan.
 type timing struct {
 	first float64
@@ -160,10 +165,10 @@ type timing struct {
 
 // times simulates the plan. If that takes too long, it simulates two shorter plans and extrapolates linearly: once the
 // pipeline is full, each further period of loops takes the same time.
-func (c *call) times(ctx context.Context, p *plan, f *Fabric, e *Estimate, limit float64) (timing, error) {
-	most, least := p.loops()
+func (c *simulated) times(ctx context.Context, p *plan.Plan, f *Fabric, e *Estimate, limit float64) (timing, error) {
+	most, least := p.Loops()
 	cost := float64(e.pieces) * stepsPerPiece * minCalls
-	unit := p.period(most, e)
+	unit := e.period(p, most)
 	up := func(n int) int { return (n + unit - 1) / unit * unit }
 	long := up(max(c.loopsToFill(most, e), int(float64(most)*limit/3/max(cost, 1))))
 	more := long
@@ -175,11 +180,11 @@ func (c *call) times(ctx context.Context, p *plan, f *Fabric, e *Estimate, limit
 		return t, err
 	}
 	e.Extrapolated = true
-	a, calls, err := c.play(ctx, p.cut(most-long-more), f, 0, e)
+	a, calls, err := c.play(ctx, p.Shorten(most-long-more), f, 0, e)
 	if err != nil {
 		return timing{}, err
 	}
-	b, _, err := c.play(ctx, p.cut(most-long), f, calls, e)
+	b, _, err := c.play(ctx, p.Shorten(most-long), f, calls, e)
 	if err != nil {
 		return timing{}, err
 	}
@@ -193,28 +198,22 @@ func (c *call) times(ctx context.Context, p *plan, f *Fabric, e *Estimate, limit
 }
 
 // loopsToFill is the number of loops of a call that fill every buffer on the path a few times.
-func (c *call) loopsToFill(loops int, e *Estimate) int {
+func (c *simulated) loopsToFill(loops int, e *Estimate) int {
 	t := e.transport
-	buffers := 6*float64(defaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
+	buffers := 6*float64(plan.DefaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
 	most := e.busiest().Bytes
 	return max(minLoops, int(min(buffers/float64(max(most, 1)), 1)*float64(loops)))
 }
 
 // period is the number of loops after which a long path repeats itself. The path is limited by a window that is sent as
 // a whole: the slots of NCCL's buffer with rdma, the smaller of the socket's buffers with tcp.
-func (p *plan) period(loops int, e *Estimate) int {
+func (e *Estimate) period(p *plan.Plan, loops int) int {
 	busiest := e.busiest()
 	perLoop := float64(max(busiest.Bytes, 1)) / float64(max(loops, 1))
 	if t := e.transport; t.Kind == link.TCP {
 		return max(1, int(math.Round(float64(min(t.SendBuffer, t.Window))/perLoop)))
 	}
-	unit := uint64(1)
-	for _, c := range p.conns {
-		for _, slots := range []uint64{c.sendSlots, c.recvSlots} {
-			unit *= slots / gcd(unit, slots)
-		}
-	}
-	return int(unit)
+	return p.Window()
 }
 
 // busiest is the connection with the most bytes.
@@ -232,7 +231,7 @@ func (e *Estimate) busiest() Traffic {
 // Iterations and the number of calls. In the order of a virtual clock it simulates all of them, if that does not take
 // long: there the result is exact, and calls that seem to take equally long may still change slowly. Of calls that are
 // known to repeat, only the first and the last ones are played, with the same result.
-func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estimate) (timing, int, error) {
+func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int, e *Estimate) (timing, int, error) {
 	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.tieSeed)
 	defer net.Close()
 	enqueued := c.Iterations
@@ -276,7 +275,7 @@ func (s *sim) playCalls(ctx context.Context, again *repeats, most int, enough fu
 }
 
 // newSim simulates a number of calls back to back.
-func (c *call) newSim(p *plan, f *Fabric, net *link.Network, calls int) (*sim, error) {
+func (c *simulated) newSim(p *plan.Plan, f *Fabric, net *link.Network, calls int) (*sim, error) {
 	table := newConnTable(f, net)
 	conns, err := table.bind(p, 0, func(r int) int { return r }, wiring{f.Path, f.Made})
 	if err != nil {
@@ -284,13 +283,13 @@ func (c *call) newSim(p *plan, f *Fabric, net *link.Network, calls int) (*sim, e
 	}
 	ranks := make([]rankRun, c.Ranks)
 	var items []*item // of a call
-	for number := range p.kernel + 1 {
-		kernels := p.kernelsOf(number, conns, c.Ranks)
+	for number := range p.Kernels() {
+		kernels := kernelsOf(p, number, conns, c.Ranks)
 		it := &item{call: sameKernels(kernels)}
 		items = append(items, it)
 		for r, k := range kernels {
 			if k != nil {
-				ranks[r] = rankRun{count: calls * (p.kernel + 1), item: func(i int) *item { return items[i%len(items)] }}
+				ranks[r] = rankRun{count: calls * p.Kernels(), item: func(i int) *item { return items[i%len(items)] }}
 			}
 		}
 	}

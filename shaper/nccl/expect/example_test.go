@@ -10,6 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // The time that NCCL 2.22 needs for an AllReduce of 64 MiB between two ranks on two nodes, with a ring and the protocol
@@ -28,8 +29,8 @@ func ExampleSimulate() {
 			return []link.PathHop{{Hop: c.Src}}, []int{c.Dst}, nil
 		},
 	}
-	d := expect.Decision{
-		Version: 22203, Coll: nccl.AllReduce, Algo: expect.Ring, Proto: expect.Simple,
+	d := plan.Decision{
+		Version: 22203, Coll: nccl.AllReduce, Algo: plan.Ring, Proto: plan.Simple,
 		Ranks: 2, Count: 16 << 20, ElemSize: 4, Channels: 1, Rings: [][]int{{0, 1}},
 	}
 	e, err := expect.Simulate(context.Background(), d, &f)

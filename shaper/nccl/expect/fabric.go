@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // Conn is a connection of NCCL: from one rank to another on one channel.
@@ -59,13 +60,13 @@ type Traffic struct {
 	Messages, Bytes uint64
 }
 
-// traffic sums the messages of a call by connection and by hop.
-func (p *plan) traffic(f *Fabric, e *Estimate) error {
-	conns := make([]Traffic, len(p.conns))
-	paths := make([][]link.PathHop, len(p.conns))
-	for i, c := range p.conns {
-		conns[i].Conn = Conn{Src: c.src, Dst: c.dst, Channel: c.channel, P2P: c.p2p}
-		if f.Node(c.src) == f.Node(c.dst) {
+// addTraffic sums the messages of a call by connection and by hop.
+func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
+	conns := make([]Traffic, len(p.Conns))
+	paths := make([][]link.PathHop, len(p.Conns))
+	for i, c := range p.Conns {
+		conns[i].Conn = Conn{Src: c.Src, Dst: c.Dst, Channel: c.Channel, P2P: c.P2P}
+		if f.Node(c.Src) == f.Node(c.Dst) {
 			continue
 		}
 		var err error
@@ -75,15 +76,15 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 	}
 	loads := map[int]*Load{}
 	var order []int
-	for _, b := range p.blocks {
-		b.each(func(a *action, times int) {
+	for _, b := range p.Blocks {
+		b.Each(func(a *plan.Action, times int) {
 			n := uint64(times)
-			if a.keepSend {
+			if a.KeepSend {
 				return
 			}
-			for _, i := range a.send {
+			for _, i := range a.Send {
 				conns[i].Messages += n
-				conns[i].Bytes += n * a.bytes
+				conns[i].Bytes += n * a.Bytes
 				for k, h := range paths[i] {
 					l, params := loads[h.Hop], &f.Params[h.Hop]
 					if l == nil {
@@ -91,9 +92,9 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 						loads[h.Hop] = l
 						order = append(order, h.Hop)
 					}
-					l.Add(params, a.bytes, n)
+					l.Add(params, a.Bytes, n)
 					if k == 0 {
-						e.pieces += n * (1 + a.bytes/uint64(params.Segment))
+						e.pieces += n * (1 + a.Bytes/uint64(params.Segment))
 					}
 				}
 			}
@@ -112,7 +113,7 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 
 // Add adds n messages of so many bytes to the load of a hop with these parameters.
 func (l *Load) Add(p *link.Params, bytes, n uint64) {
-	packets := max(divUp(bytes, uint64(p.Payload)), 1)
+	packets := max((bytes+uint64(p.Payload)-1)/uint64(p.Payload), 1)
 	line := n * (bytes + packets*uint64(p.PerPacket))
 	l.Messages += n
 	l.Bytes += n * bytes

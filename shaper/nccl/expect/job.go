@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // Job is what the ranks of a job launch.
@@ -26,9 +27,9 @@ type Job struct {
 type JobComm struct {
 	Ranks []int // of the job, by the rank in the communicator
 	// Calls are its different collectives and groups of collectives. Their Ranks and Iterations are not used.
-	Calls []Call
+	Calls []plan.Group
 	// P2P has NCCL's version, channels and sizes for sends and receives. The other fields are not used.
-	P2P Decision
+	P2P plan.Decision
 	// Path and Made are as in [Fabric], for ranks of the communicator.
 	Path func(c Conn) (path []link.PathHop, reverse []int, err error)
 	Made func(c Conn) (through, place int)
@@ -206,18 +207,16 @@ func (b *jobBuilder) source(in *Item, local int) (source, error) {
 }
 
 // call is a decision for a communicator of the job.
-func (b *jobBuilder) call(comm int, d Decision) (*call, error) {
+func (b *jobBuilder) call(comm int, d plan.Decision) (*plan.Call, error) {
 	jc := &b.job.Comms[comm]
 	d.Ranks, d.Iterations = len(jc.Ranks), 0
-	if err := d.validate(); err != nil {
+	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	of := *b.fabric
-	of.Node = func(r int) int { return b.fabric.Node(jc.Ranks[r]) }
-	return newCall(&d, &of), nil
+	return plan.NewCall(&d, func(r int) int { return b.fabric.Node(jc.Ranks[r]) }), nil
 }
 
-func (b *jobBuilder) bind(p *plan, comm int) ([]int, error) {
+func (b *jobBuilder) bind(p *plan.Plan, comm int) ([]int, error) {
 	jc := &b.job.Comms[comm]
 	return b.table.bind(p, comm, func(r int) int { return jc.Ranks[r] }, wiring{jc.Path, jc.Made})
 }
@@ -234,8 +233,8 @@ type jobCall struct {
 
 // callPart is a collective of a call.
 type callPart struct {
-	call   *call
-	shares []share
+	call   *plan.Call
+	shares []plan.Share
 	conns  []int
 }
 
@@ -281,11 +280,11 @@ func (b *jobBuilder) partsOf(in *Item) ([]callPart, error) {
 }
 
 // parts are the collectives of a call, in NCCL's order, with their channels.
-func (b *jobBuilder) parts(comm int, of Call) ([]callPart, error) {
-	var lists [][]*call
+func (b *jobBuilder) parts(comm int, of plan.Group) ([]callPart, error) {
+	var lists [][]*plan.Call
 	var parts []callPart
 	for _, decisions := range of {
-		var list []*call
+		var list []*plan.Call
 		for _, d := range decisions {
 			c, err := b.call(comm, d)
 			if err != nil {
@@ -299,7 +298,7 @@ func (b *jobBuilder) parts(comm int, of Call) ([]callPart, error) {
 	if len(parts) < 2 {
 		return parts, nil
 	}
-	shares, err := groupShares(lists)
+	shares, err := plan.GroupShares(lists)
 	if err != nil {
 		return nil, err
 	}
@@ -309,26 +308,26 @@ func (b *jobBuilder) parts(comm int, of Call) ([]callPart, error) {
 	return parts, nil
 }
 
-func (p *callPart) plan() (*plan, error) {
+func (p *callPart) plan() (*plan.Plan, error) {
 	if p.shares == nil {
-		return p.call.plan()
+		return p.call.Plan()
 	}
-	return p.call.planOf(p.shares, nil)
+	return p.call.PlanOf(p.shares, nil)
 }
 
 // planOf is the plan of one rank.
-func (p *callPart) planOf(rank int) (*plan, error) {
+func (p *callPart) planOf(rank int) (*plan.Plan, error) {
 	if p.call.Coll.IsP2P() {
-		return p.call.p2pPlanOf([]int{rank})
+		return p.call.P2PPlanOf([]int{rank})
 	}
 	shares := p.shares
 	if shares == nil {
 		var err error
-		if shares, err = p.call.shares(); err != nil {
+		if shares, err = p.call.Shares(); err != nil {
 			return nil, err
 		}
 	}
-	return p.call.planOf(shares, &rank)
+	return p.call.PlanOf(shares, &rank)
 }
 
 func (c *jobCall) take(rank int) *kernel {
@@ -350,7 +349,7 @@ func (c *jobCall) makeKernels() {
 		if err != nil {
 			panic(err) // the same plan was made before
 		}
-		for r, k := range p.kernels(c.parts[i].conns, len(c.ranks)) {
+		for r, k := range kernelsOf(p, 0, c.parts[i].conns, len(c.ranks)) {
 			byRank[r] = append(byRank[r], k)
 		}
 	}
@@ -391,11 +390,11 @@ func (b *jobBuilder) exchange(in *Item, local int) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.kernels(conns, c.Ranks)[local], nil
+	return kernelsOf(p, 0, conns, c.Ranks)[local], nil
 }
 
 // exchangePlan makes the plan of a rank's group of sends and receives.
-func (b *jobBuilder) exchangePlan(in *Item, local int) (*call, *plan, error) {
+func (b *jobBuilder) exchangePlan(in *Item, local int) (*plan.Call, *plan.Plan, error) {
 	jc := &b.job.Comms[in.Comm]
 	d := jc.P2P
 	d.Coll, d.Count, d.ElemSize = nccl.SendRecv, 0, 1
@@ -413,7 +412,7 @@ func (b *jobBuilder) exchangePlan(in *Item, local int) (*call, *plan, error) {
 			return nil, nil, fmt.Errorf("receives from rank %d of %d", peer, c.Ranks)
 		}
 	}
-	c.messages = func(rank, peer int) int64 {
+	c.Messages = func(rank, peer int) int64 {
 		of := in.Sends
 		switch local {
 		case rank:
@@ -427,7 +426,7 @@ func (b *jobBuilder) exchangePlan(in *Item, local int) (*call, *plan, error) {
 		}
 		return -1
 	}
-	p, err := c.p2pPlanOf([]int{local})
+	p, err := c.P2PPlanOf([]int{local})
 	return c, p, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // all are the ranks 0 to n-1.
@@ -23,10 +24,10 @@ func all(n int) []int {
 }
 
 // spmd is a job whose ranks all have the same items, in one communicator.
-func spmd(ranks int, calls []Decision, items ...Item) *Job {
+func spmd(ranks int, calls []plan.Decision, items ...Item) *Job {
 	j := &Job{Comms: []JobComm{{Ranks: all(ranks)}}}
 	for _, d := range calls {
-		j.Comms[0].Calls = append(j.Comms[0].Calls, Alone(d))
+		j.Comms[0].Calls = append(j.Comms[0].Calls, plan.Alone(d))
 	}
 	for range ranks {
 		j.Ranks = append(j.Ranks, items)
@@ -60,13 +61,13 @@ func simulateJob(t *testing.T, j *Job, f *Fabric) *JobEstimate {
 }
 
 // jobDecisions are calls of every algorithm and protocol that differ in how they use a connection's buffer.
-func jobDecisions() map[string]Decision {
-	return map[string]Decision{
-		"ring, Simple":  decide(nccl.AllReduce, Ring, Simple, 4, 2, 3<<20),
-		"ring, LL":      decide(nccl.AllReduce, Ring, LL, 4, 2, 40<<10),
-		"tree, LL128":   decide(nccl.AllReduce, Tree, LL128, 4, 2, 300<<10),
-		"broadcast":     decide(nccl.Broadcast, Ring, Simple, 4, 2, 1<<20),
-		"reduceScatter": decide(nccl.ReduceScatter, Ring, Simple, 4, 1, 1<<20),
+func jobDecisions() map[string]plan.Decision {
+	return map[string]plan.Decision{
+		"ring, Simple":  decide(nccl.AllReduce, plan.Ring, plan.Simple, 4, 2, 3<<20),
+		"ring, LL":      decide(nccl.AllReduce, plan.Ring, plan.LL, 4, 2, 40<<10),
+		"tree, LL128":   decide(nccl.AllReduce, plan.Tree, plan.LL128, 4, 2, 300<<10),
+		"broadcast":     decide(nccl.Broadcast, plan.Ring, plan.Simple, 4, 2, 1<<20),
+		"reduceScatter": decide(nccl.ReduceScatter, plan.Ring, plan.Simple, 4, 1, 1<<20),
 	}
 }
 
@@ -84,7 +85,7 @@ func TestJobOfOneCallRepeated(t *testing.T) {
 			for range d.Iterations {
 				items = append(items, Item{Kind: Collective})
 			}
-			got := simulateJob(t, spmd(4, []Decision{d}, items...), f)
+			got := simulateJob(t, spmd(4, []plan.Decision{d}, items...), f)
 			for r, spans := range got.Spans {
 				if mean := float64(spans[5].End) / 6; mean != want.RankTime[r] {
 					t.Errorf("%s, %v: rank %d takes %v ns per call in a job, %v alone", name, tr.Kind, r, mean, want.RankTime[r])
@@ -98,7 +99,7 @@ func TestJobOfOneCallRepeated(t *testing.T) {
 // posts the receives when the host launches the call. A computation on another stream does not delay a call.
 func TestJobComputes(t *testing.T) {
 	const ms = 1_000_000
-	d := decide(nccl.AllReduce, Ring, Simple, 4, 2, 3<<20)
+	d := decide(nccl.AllReduce, plan.Ring, plan.Simple, 4, 2, 3<<20)
 	d.Iterations = 1
 	f := inOrder(rdma())
 	want, err := Simulate(context.Background(), d, f)
@@ -106,7 +107,7 @@ func TestJobComputes(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := int64(want.First)
-	back := simulateJob(t, spmd(4, []Decision{d}, Item{Kind: Collective}, Item{Kind: Collective}), f)
+	back := simulateJob(t, spmd(4, []plan.Decision{d}, Item{Kind: Collective}, Item{Kind: Collective}), f)
 	second := back.Spans[0][1].End // on one stream
 	ahead := call - (25 * time.Microsecond).Nanoseconds()
 	for _, tc := range []struct {
@@ -120,7 +121,7 @@ func TestJobComputes(t *testing.T) {
 		{"the host waits", []Item{{Nanos: 5 * ms}, {Kind: HostWait, After: []int{0}}, {Kind: Collective, Stream: 1}}, []int64{5 * ms, 5 * ms, 5*ms + call}},
 		{"calls of a communicator on two streams", []Item{{Kind: Collective, Stream: 1}, {Kind: Collective, Stream: 2}, {Stream: 2}}, []int64{call, second, second}},
 	} {
-		e := simulateJob(t, spmd(4, []Decision{d}, tc.items...), f)
+		e := simulateJob(t, spmd(4, []plan.Decision{d}, tc.items...), f)
 		for i, end := range tc.ends {
 			if e.Spans[0][i].End != end {
 				t.Errorf("%s: item %d ends at %d, want %d", tc.name, i, e.Spans[0][i].End, end)
@@ -131,7 +132,7 @@ func TestJobComputes(t *testing.T) {
 
 // A rank that comes late makes the others wait, and nothing else.
 func TestJobWithALateRank(t *testing.T) {
-	d := decide(nccl.AllReduce, Ring, Simple, 4, 1, 1<<20)
+	d := decide(nccl.AllReduce, plan.Ring, plan.Simple, 4, 1, 1<<20)
 	d.Iterations = 1
 	for _, tr := range []link.Transport{tcp(), rdma()} {
 		f := inOrder(tr)
@@ -139,7 +140,7 @@ func TestJobWithALateRank(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := spmd(4, []Decision{d}, Item{Nanos: 1}, Item{Kind: Collective})
+		j := spmd(4, []plan.Decision{d}, Item{Nanos: 1}, Item{Kind: Collective})
 		late := []Item{{Nanos: 50_000_000}, {Kind: Collective}}
 		j.Ranks[2] = late
 		e := simulateJob(t, j, f)
@@ -152,7 +153,7 @@ func TestJobWithALateRank(t *testing.T) {
 // Two communicators on the same links take as long as their bytes need. On links of their own they do not meet.
 func TestJobOfTwoCommunicators(t *testing.T) {
 	const bytes = 16 << 20
-	d := decide(nccl.AllReduce, Ring, Simple, 2, 1, bytes)
+	d := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, bytes)
 	d.Iterations = 1
 	f := inOrder(rdma())
 	alone, err := Simulate(context.Background(), d, f)
@@ -160,7 +161,7 @@ func TestJobOfTwoCommunicators(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := func(a, b []int) *Job {
-		j := &Job{Comms: []JobComm{{Ranks: a, Calls: []Call{Alone(d)}}, {Ranks: b, Calls: []Call{Alone(d)}}}, Ranks: make([][]Item, 4)}
+		j := &Job{Comms: []JobComm{{Ranks: a, Calls: []plan.Group{plan.Alone(d)}}, {Ranks: b, Calls: []plan.Group{plan.Alone(d)}}}, Ranks: make([][]Item, 4)}
 		for comm, ranks := range [][]int{a, b} {
 			for _, r := range ranks {
 				j.Ranks[r] = append(j.Ranks[r], Item{Kind: Collective, Comm: comm, Stream: comm})
@@ -181,7 +182,7 @@ func TestJobOfTwoCommunicators(t *testing.T) {
 func TestJobOfSendsAndReceives(t *testing.T) {
 	const ranks, bytes = 5, 700 << 10
 	f := inOrder(rdma())
-	d := decide(nccl.SendRecv, Ring, Simple, ranks, 1, bytes)
+	d := decide(nccl.SendRecv, plan.Ring, plan.Simple, ranks, 1, bytes)
 	d.P2PChannels, d.P2PChannelsPerPeer, d.Iterations = 4, 2, 3
 	for _, coll := range []nccl.Collective{nccl.SendRecv, nccl.AllToAll} {
 		d.Coll = coll
@@ -215,7 +216,7 @@ func TestJobOfSendsAndReceives(t *testing.T) {
 func TestJobOfAPipeline(t *testing.T) {
 	const ranks, ms, bytes = 4, 1_000_000, 1 << 20
 	f := inOrder(rdma())
-	d := decide(nccl.SendRecv, Ring, Simple, 2, 1, bytes)
+	d := decide(nccl.SendRecv, plan.Ring, plan.Simple, 2, 1, bytes)
 	d.P2PChannels, d.P2PChannelsPerPeer = 1, 1
 	j := &Job{Comms: []JobComm{{Ranks: all(ranks), P2P: d}}}
 	for r := range ranks {
@@ -237,11 +238,11 @@ func TestJobOfAPipeline(t *testing.T) {
 }
 
 func TestJobRefusals(t *testing.T) {
-	d := decide(nccl.AllReduce, Ring, Simple, 2, 1, 1<<20)
+	d := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 1<<20)
 	p2p := d
 	p2p.P2PChannels, p2p.P2PChannelsPerPeer = 1, 1
 	world := func(items ...[]Item) *Job {
-		return &Job{Comms: []JobComm{{Ranks: all(2), Calls: []Call{Alone(d)}, P2P: p2p}}, Ranks: items}
+		return &Job{Comms: []JobComm{{Ranks: all(2), Calls: []plan.Group{plan.Alone(d)}, P2P: p2p}}, Ranks: items}
 	}
 	for name, tc := range map[string]struct {
 		job  *Job
@@ -302,7 +303,7 @@ func TestHypercubeIsItsExchanges(t *testing.T) {
 
 // A job is told of the exchanges: they are several calls of NCCL.
 func TestJobRefusesHypercube(t *testing.T) {
-	j := spmd(4, []Decision{sends(nccl.HyperCube, 22907, 4, 4, 64)}, Item{Kind: Collective})
+	j := spmd(4, []plan.Decision{sends(nccl.HyperCube, 22907, 4, 4, 64)}, Item{Kind: Collective})
 	if _, err := SimulateJob(context.Background(), j, inOrder(tcp())); err == nil || !strings.Contains(err.Error(), "give its exchanges") {
 		t.Errorf("%v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // kernel is one rank's part of a call, with what its proxies do for it.
@@ -26,7 +27,7 @@ type kernelBatch struct {
 }
 
 type kernelProgram struct {
-	program
+	plan.Program
 	sends, recvs []use
 }
 
@@ -37,16 +38,16 @@ type use struct {
 }
 
 // newKernel makes the kernel of a block's rank from the blocks of one plan.
-func newKernel(p *plan, conns []int, blocks []*block) *kernel {
+func newKernel(p *plan.Plan, conns []int, blocks []*plan.Block) *kernel {
 	k := &kernel{}
 	for _, b := range blocks {
-		kb := kernelBlock{channel: b.channel}
-		for _, batch := range b.batches {
+		kb := kernelBlock{channel: b.Channel}
+		for _, batch := range b.Batches {
 			out := kernelBatch{conns: conns}
 			for _, prog := range batch {
 				kp := newKernelProgram(p, prog)
 				for _, e := range slices.Concat(kp.sends, kp.recvs) {
-					out.p2p = out.p2p || p.conns[e.conn].p2p
+					out.p2p = out.p2p || p.Conns[e.conn].P2P
 				}
 				out.programs = append(out.programs, kp)
 			}
@@ -82,8 +83,8 @@ func fuse(parts ...*kernel) *kernel {
 	return out
 }
 
-func newKernelProgram(p *plan, prog program) kernelProgram {
-	out := kernelProgram{program: prog}
+func newKernelProgram(p *plan.Plan, prog plan.Program) kernelProgram {
+	out := kernelProgram{Program: prog}
 	sends, recvs := map[int]int{}, map[int]int{} // places in out
 	count := func(uses *[]use, places map[int]int, i int, slots, messages uint64) {
 		at, ok := places[i]
@@ -95,12 +96,12 @@ func newKernelProgram(p *plan, prog program) kernelProgram {
 		(*uses)[at].messages += messages
 	}
 	for _, l := range prog {
-		for _, a := range l.actions {
-			for _, i := range a.send {
-				count(&out.sends, sends, i, p.conns[i].sendSlots, unless(a.keepSend, l.repeat))
+		for _, a := range l.Actions {
+			for _, i := range a.Send {
+				count(&out.sends, sends, i, p.Conns[i].SendSlots, unless(a.KeepSend, l.Repeat))
 			}
-			for _, i := range a.recv {
-				count(&out.recvs, recvs, i, p.conns[i].recvSlots, unless(a.keepRecv, l.repeat))
+			for _, i := range a.Recv {
+				count(&out.recvs, recvs, i, p.Conns[i].RecvSlots, unless(a.KeepRecv, l.Repeat))
 			}
 		}
 	}
@@ -186,11 +187,11 @@ type wiring struct {
 }
 
 // bind makes the connections of a plan that are not there yet. rank(r) is the job's number of the communicator's rank r.
-func (t *connTable) bind(p *plan, comm int, rank func(int) int, w wiring) ([]int, error) {
-	out := make([]int, len(p.conns))
-	used := p.used()
-	for i, spec := range p.conns {
-		id := endpoints{comm: comm, src: rank(spec.src), dst: rank(spec.dst), channel: spec.channel, p2p: spec.p2p}
+func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int, w wiring) ([]int, error) {
+	out := make([]int, len(p.Conns))
+	used := p.Used()
+	for i, spec := range p.Conns {
+		id := endpoints{comm: comm, src: rank(spec.Src), dst: rank(spec.Dst), channel: spec.Channel, p2p: spec.P2P}
 		n, ok := t.number[id]
 		if !ok {
 			n = len(t.conns)
@@ -199,7 +200,7 @@ func (t *connTable) bind(p *plan, comm int, rank func(int) int, w wiring) ([]int
 		}
 		out[i] = n
 		if c := &t.conns[n]; c.Flow == nil && used[i] && t.fabric.Node(id.src) != t.fabric.Node(id.dst) {
-			if err := t.connect(c, Conn{Src: spec.src, Dst: spec.dst, Channel: spec.channel, P2P: spec.p2p}, rank, w); err != nil {
+			if err := t.connect(c, Conn{Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}, rank, w); err != nil {
 				return nil, err
 			}
 		}
@@ -255,28 +256,12 @@ func (t *connTable) orderMessages() {
 	}
 }
 
-// used says which connections of a plan carry messages.
-func (p *plan) used() []bool {
-	out := make([]bool, len(p.conns))
-	for i := range p.blocks {
-		p.blocks[i].each(func(a *action, _ int) {
-			for _, c := range a.send {
-				out[c] = true
-			}
-		})
-	}
-	return out
-}
-
-// kernels are the kernels of a plan that has one for each rank, by rank of its communicator; nil for a rank without work.
-func (p *plan) kernels(conns []int, ranks int) []*kernel { return p.kernelsOf(0, conns, ranks) }
-
-// kernelsOf are the kernels with a number of all ranks.
-func (p *plan) kernelsOf(number int, conns []int, ranks int) []*kernel {
-	blocks := make([][]*block, ranks)
-	for i := range p.blocks {
-		if b := &p.blocks[i]; b.kernel == number {
-			blocks[b.rank] = append(blocks[b.rank], b)
+// kernelsOf are the kernels of a plan with a number, by rank of its communicator; nil for a rank without work.
+func kernelsOf(p *plan.Plan, number int, conns []int, ranks int) []*kernel {
+	blocks := make([][]*plan.Block, ranks)
+	for i := range p.Blocks {
+		if b := &p.Blocks[i]; b.Kernel == number {
+			blocks[b.Rank] = append(blocks[b.Rank], b)
 		}
 	}
 	out := make([]*kernel, ranks)

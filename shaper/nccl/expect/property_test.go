@@ -13,24 +13,25 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // drawDecision returns a random decision that the model knows, with ranks in random rings.
-func drawDecision(t *rapid.T, most uint64) Decision {
+func drawDecision(t *rapid.T, most uint64) plan.Decision {
 	ranks := rapid.SampledFrom([]int{2, 3, 4, 5, 8}).Draw(t, "ranks")
 	channels := rapid.IntRange(1, 5).Draw(t, "channels")
 	coll := nccl.Collective(rapid.IntRange(int(nccl.AllReduce), len(nccl.Collectives())-1).Draw(t, "collective"))
 	if coll.CheckRanks(ranks) != nil {
 		ranks = 4
 	}
-	algo := Ring
+	algo := plan.Ring
 	if coll == nccl.AllReduce && rapid.Bool().Draw(t, "tree") {
-		algo = Tree
+		algo = plan.Tree
 	}
-	d := decide(coll, algo, Protocol(rapid.IntRange(int(LL), int(Simple)).Draw(t, "protocol")), ranks, channels, 0)
+	d := decide(coll, algo, plan.Protocol(rapid.IntRange(int(plan.LL), int(plan.Simple)).Draw(t, "protocol")), ranks, channels, 0)
 	d.Version = rapid.SampledFrom([]int{22203, 22304, 22603, 22907, 23007}).Draw(t, "version")
 	if (coll == nccl.AllGather || coll == nccl.ReduceScatter) && rapid.Bool().Draw(t, "pat") {
-		d.Algo, d.Proto, d.Version = PAT, Simple, 22907
+		d.Algo, d.Proto, d.Version = plan.PAT, plan.Simple, 22907
 	}
 	d.ElemSize = rapid.SampledFrom([]uint64{1, 2, 4, 8}).Draw(t, "element size")
 	d.Count = rapid.Uint64Range(1, most/d.ElemSize).Draw(t, "count") >> rapid.IntRange(0, 16).Draw(t, "shift")
@@ -62,26 +63,26 @@ func TestPropertyBothEndsAgree(t *testing.T) {
 		d := drawDecision(t, 8<<20)
 		s := drawStar(t)
 		f := s.build()
-		c := newCall(&d, f)
-		p, err := c.plan()
+		c := plan.NewCall(&d, f.Node)
+		p, err := c.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent, recvd := make([][]slice, len(p.conns)), make([][]slice, len(p.conns))
-		for _, b := range p.blocks {
-			for _, batch := range b.batches {
+		sent, recvd := make([][]plan.Slice, len(p.Conns)), make([][]plan.Slice, len(p.Conns))
+		for _, b := range p.Blocks {
+			for _, batch := range b.Batches {
 				for _, prog := range batch {
 					for _, l := range prog {
-						for range l.repeat {
-							for _, a := range l.actions {
-								for _, i := range a.send {
-									if !a.keepSend {
-										sent[i] = append(sent[i], a.slice)
+						for range l.Repeat {
+							for _, a := range l.Actions {
+								for _, i := range a.Send {
+									if !a.KeepSend {
+										sent[i] = append(sent[i], a.Slice)
 									}
 								}
-								for _, i := range a.recv {
-									if !a.keepRecv {
-										recvd[i] = append(recvd[i], a.slice)
+								for _, i := range a.Recv {
+									if !a.KeepRecv {
+										recvd[i] = append(recvd[i], a.Slice)
 									}
 								}
 							}
@@ -91,14 +92,14 @@ func TestPropertyBothEndsAgree(t *testing.T) {
 			}
 		}
 		for i := range sent {
-			if d.Algo == PAT { // messages change their size on the path
+			if d.Algo == plan.PAT { // messages change their size on the path
 				if len(sent[i]) != len(recvd[i]) {
-					t.Fatalf("%+v: %d sent, %d received", p.conns[i], len(sent[i]), len(recvd[i]))
+					t.Fatalf("%+v: %d sent, %d received", p.Conns[i], len(sent[i]), len(recvd[i]))
 				}
 				continue
 			}
 			if !slices.Equal(sent[i], recvd[i]) {
-				t.Fatalf("%+v: sent %v, received %v", p.conns[i], sent[i], recvd[i])
+				t.Fatalf("%+v: sent %v, received %v", p.Conns[i], sent[i], recvd[i])
 			}
 		}
 	})
@@ -169,7 +170,7 @@ func TestPropertyMonotonic(t *testing.T) {
 func TestPropertyOrderOfChannels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, channels := rapid.IntRange(2, 5).Draw(t, "ranks"), rapid.IntRange(2, 4).Draw(t, "channels")
-		d := decide(nccl.AllReduce, Ring, rapid.SampledFrom([]Protocol{Simple, LL128}).Draw(t, "protocol"), ranks, channels, lighter(1<<19)*uint64(channels))
+		d := decide(nccl.AllReduce, plan.Ring, rapid.SampledFrom([]plan.Protocol{plan.Simple, plan.LL128}).Draw(t, "protocol"), ranks, channels, lighter(1<<19)*uint64(channels))
 		for c := range d.Rings {
 			if rapid.Bool().Draw(t, "backwards") {
 				slices.Reverse(d.Rings[c])

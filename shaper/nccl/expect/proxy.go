@@ -6,6 +6,7 @@ import (
 	"cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/wakes"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // proxies lets both proxies of a connection do what they can at this instant.
@@ -16,7 +17,7 @@ func (s *sim) proxies(i int) {
 		s.turns.Add(i)
 		s.receive(i)
 	default:
-		s.post(i, ncclSteps)
+		s.post(i, plan.Steps)
 	}
 }
 
@@ -37,7 +38,7 @@ func (s *sim) post(i int, most uint64) bool {
 	c := &s.conns[i]
 	moved := false
 	for ; most > 0 && c.Sent < c.written && c.Sent < c.sendAllowed; most-- {
-		if !c.Send(c.messages[c.Sent%ncclSteps].bytes, s.now) {
+		if !c.Send(c.messages[c.Sent%plan.Steps].bytes, s.now) {
 			break
 		}
 		moved = true

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // repeats finds when calls that are played back to back begin to repeat, so that the rest need not be played: all that
@@ -172,7 +173,7 @@ func (p *repeats) addConn(s *sim, i int) {
 	p.add(uint64(next), c.Sent-base, c.Acked-base, c.Posted-base, bit(c.unread))
 	p.add(c.sendQueued-base, c.recvQueued-base, c.sendAllowed-base, c.recvAllowed-base, c.recvSlots)
 	for m := c.Acked; m < c.written; m++ {
-		f := &c.messages[m%ncclSteps]
+		f := &c.messages[m%plan.Steps]
 		p.add(f.bytes, f.steps)
 	}
 	p.addOps(s, c.sendOps)

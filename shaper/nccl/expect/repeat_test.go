@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // repeating is a fabric in the order of a virtual clock: a star, or two of them with a trunk in each direction.
@@ -64,11 +65,11 @@ func drawRepeating(t *rapid.T) repeating {
 
 // ends are the times at which each rank ends each call: of all calls played, or as Simulate plays them. skipped is the
 // number of calls that were not played.
-func (r repeating) ends(t interface{ Fatal(...any) }, d Decision, tieSeed uint64, all bool) (ends [][]int64, skipped int) {
+func (r repeating) ends(t interface{ Fatal(...any) }, d plan.Decision, tieSeed uint64, all bool) (ends [][]int64, skipped int) {
 	f := r.build(t)
-	c := newCall(&d, f)
+	c := newSimulated(&d, f)
 	c.tieSeed = tieSeed
-	p, err := c.plan()
+	p, err := c.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/engine/wakes"
 	"github.com/ddlemu/ddlemu/shaper/internal/queue"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // sim plays what all ranks have on their streams, in virtual time. Times are ns since the start.
@@ -34,7 +35,7 @@ type sim struct {
 
 // programRun is the state of a program that a kernel runs.
 type programRun struct {
-	prog            program
+	prog            plan.Program
 	conns           []int // of the simulation, by the plan's number
 	block           *blockRun
 	loop, times, at int
@@ -174,7 +175,7 @@ func (s *sim) startBatch(b *blockRun) {
 	batch := &b.block.batches[b.batch]
 	b.unfinished = len(batch.programs)
 	for _, prog := range batch.programs {
-		p := &programRun{prog: prog.program, conns: batch.conns, block: b, active: true}
+		p := &programRun{prog: prog.Program, conns: batch.conns, block: b, active: true}
 		for _, e := range prog.sends {
 			c := &s.conns[p.conns[e.conn]]
 			c.sender, c.window = p, windowOf(e.slots)
@@ -217,13 +218,13 @@ func (s *sim) advanceProgram(p *programRun) {
 		return
 	}
 	l := &p.prog[p.loop]
-	a := &l.actions[p.at]
+	a := &l.Actions[p.at]
 	if !s.ready(p, a) {
 		return
 	}
-	if p.at++; p.at == len(l.actions) {
+	if p.at++; p.at == len(l.Actions) {
 		p.at = 0
-		if p.times++; p.times == l.repeat {
+		if p.times++; p.times == l.Repeat {
 			p.times = 0
 			p.loop++
 		}
@@ -233,14 +234,14 @@ func (s *sim) advanceProgram(p *programRun) {
 }
 
 // ready says whether action a need not wait.
-func (s *sim) ready(p *programRun, a *action) bool {
-	for _, i := range a.recv {
-		if c := &s.conns[p.conns[i]]; !a.empty && c.Arrived <= c.consumed+a.recvAhead {
+func (s *sim) ready(p *programRun, a *plan.Action) bool {
+	for _, i := range a.Recv {
+		if c := &s.conns[p.conns[i]]; !a.Empty && c.Arrived <= c.consumed+a.RecvAhead {
 			return false
 		}
 	}
-	for _, i := range a.send {
-		if !s.conns[p.conns[i]].slotFree(a.sendAhead) {
+	for _, i := range a.Send {
+		if !s.conns[p.conns[i]].slotFree(a.SendAhead) {
 			return false
 		}
 	}
@@ -248,17 +249,17 @@ func (s *sim) ready(p *programRun, a *action) bool {
 }
 
 // act executes an action that is ready.
-func (s *sim) act(p *programRun, a *action) {
-	send, recv := a.send, a.recv
-	if a.keepSend {
+func (s *sim) act(p *programRun, a *plan.Action) {
+	send, recv := a.Send, a.Recv
+	if a.KeepSend {
 		send = nil
 	}
-	if a.keepRecv {
+	if a.KeepRecv {
 		recv = nil
 	}
 	for _, i := range send {
 		c := &s.conns[p.conns[i]]
-		c.put(a.bytes)
+		c.put(a.Bytes)
 		if c.Flow == nil {
 			c.Arrived++
 			s.wake(c.receiver)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // large is a star of so many nodes with the links of the profile ndr400, without jitter. A segment has 64 KiB at most.
@@ -42,7 +43,7 @@ const smoothWithin = 0.03
 // point is a call whose time is compared with that of the next one.
 type point struct {
 	name string
-	d    Decision
+	d    plan.Decision
 }
 
 // checkSmooth compares each point's time with that of the one before.
@@ -75,7 +76,7 @@ func TestTimeIsSmoothInRanks(t *testing.T) {
 	for _, ranks := range [][]int{{21, 22, 23}, {33, 34, 35}, {64, 65, 66, 67, 68, 69}, {127, 128}} {
 		var points []point
 		for _, n := range ranks {
-			points = append(points, point{fmt.Sprintf("%d ranks", n), decide(nccl.AllReduce, Ring, LL128, n, 4, 16<<20)})
+			points = append(points, point{fmt.Sprintf("%d ranks", n), decide(nccl.AllReduce, plan.Ring, plan.LL128, n, 4, 16<<20)})
 		}
 		checkSmooth(t, points)
 	}
@@ -91,8 +92,8 @@ func TestTimeIsSmoothInSizes(t *testing.T) {
 			for _, message := range around(k << 16) {
 				name := func(what string) string { return fmt.Sprintf("%s, %d ranks, messages of %d bytes", what, n, message) }
 				// A step is two messages: its slices.
-				ring = append(ring, point{name("ring"), decide(nccl.AllReduce, Ring, Simple, n, 4, message*2*4*uint64(n))})
-				d := decide(nccl.AllToAll, Ring, Simple, n, 1, message)
+				ring = append(ring, point{name("ring"), decide(nccl.AllReduce, plan.Ring, plan.Simple, n, 4, message*2*4*uint64(n))})
+				d := decide(nccl.AllToAll, plan.Ring, plan.Simple, n, 1, message)
 				d.P2PChannels, d.P2PChannelsPerPeer = 4, 2
 				all = append(all, point{name("all to all"), d})
 			}

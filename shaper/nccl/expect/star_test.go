@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // star is ddlemu's default topology: NICs around an ideal switch, with a port in each direction per NIC and a link per
@@ -67,8 +68,8 @@ func eth1(tr link.Transport) star {
 func (s star) payload(n float64) float64 { return n * 8 * 1538 / 1460 / float64(s.bandwidth) * 1e9 }
 
 // decide returns a decision for float32 data on rings and trees in rank order.
-func decide(coll nccl.Collective, algo Algorithm, proto Protocol, ranks, channels int, bytes uint64) Decision {
-	d := Decision{
+func decide(coll nccl.Collective, algo plan.Algorithm, proto plan.Protocol, ranks, channels int, bytes uint64) plan.Decision {
+	d := plan.Decision{
 		Version: 22203, Coll: coll, Algo: algo, Proto: proto, Ranks: ranks, Channels: channels,
 		Count: bytes / 4, ElemSize: 4,
 	}
@@ -84,8 +85,8 @@ func decide(coll nccl.Collective, algo Algorithm, proto Protocol, ranks, channel
 }
 
 // heapTree is a binary tree in heap order.
-func heapTree(ranks int) []Links {
-	tree := make([]Links, ranks)
+func heapTree(ranks int) []plan.Links {
+	tree := make([]plan.Links, ranks)
 	for r := range tree {
 		tree[r].Up = (r - 1) / 2
 		if r == 0 {
@@ -102,7 +103,7 @@ func heapTree(ranks int) []Links {
 	return tree
 }
 
-func simulate(t testing.TB, d Decision, s star) *Estimate {
+func simulate(t testing.TB, d plan.Decision, s star) *Estimate {
 	t.Helper()
 	e, err := Simulate(context.Background(), d, s.build())
 	if err != nil {

@@ -2,13 +2,17 @@
 
 package expect
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+)
 
 // taskProgram makes the tasks of a program.
 type taskProgram struct {
 	*taskMaker
 	comm  int
-	plan  *plan
+	plan  *plan.Plan
 	at    place
 	start []int // tasks that must have ended before it starts
 
@@ -38,20 +42,20 @@ type outbound struct {
 
 // place is a place in a program.
 type place struct {
-	prog            program
+	prog            plan.Program
 	loop, times, at int
 }
 
 // next is the next action; nil at the end.
-func (p *place) next() *action {
+func (p *place) next() *plan.Action {
 	if p.loop == len(p.prog) {
 		return nil
 	}
 	l := &p.prog[p.loop]
-	a := &l.actions[p.at]
-	if p.at++; p.at == len(l.actions) {
+	a := &l.Actions[p.at]
+	if p.at++; p.at == len(l.Actions) {
 		p.at = 0
-		if p.times++; p.times == l.repeat {
+		if p.times++; p.times == l.Repeat {
 			p.times = 0
 			p.loop++
 		}
@@ -59,7 +63,7 @@ func (p *place) next() *action {
 	return a
 }
 
-func newTaskProgram(b *taskBlock, p *plan, prog program) *taskProgram {
+func newTaskProgram(b *taskBlock, p *plan.Plan, prog plan.Program) *taskProgram {
 	return &taskProgram{
 		taskMaker: b.maker, comm: b.comm, plan: p, at: place{prog: prog}, start: b.ends,
 		inbound: map[int]*inbound{}, outbound: map[int]*outbound{}, arrived: map[int]int{},
@@ -83,20 +87,20 @@ func (p *taskProgram) step() error {
 	if a == nil {
 		return nil
 	}
-	for _, i := range a.recv {
+	for _, i := range a.Recv {
 		if err := p.receive(i, a); err != nil {
 			return err
 		}
 	}
-	for _, i := range a.recv {
-		if !a.keepRecv {
+	for _, i := range a.Recv {
+		if !a.KeepRecv {
 			p.consume(i)
 		}
 	}
-	if a.keepSend {
+	if a.KeepSend {
 		return nil
 	}
-	for _, i := range a.send {
+	for _, i := range a.Send {
 		if err := p.send(i, a); err != nil {
 			return err
 		}
@@ -106,27 +110,27 @@ func (p *taskProgram) step() error {
 
 // receive makes the tasks of the messages of a connection up to that of an action, which then has arrived. The kernels of LL and
 // LL128 do not wait for an empty one.
-func (p *taskProgram) receive(i int, a *action) error {
-	spec := &p.plan.conns[i]
+func (p *taskProgram) receive(i int, a *plan.Action) error {
+	spec := &p.plan.Conns[i]
 	c := p.inbound[i]
 	if c == nil {
-		c = &inbound{sizes: place{prog: p.at.prog}, last: -1, freed: make([][]int, spec.recvSlots)}
+		c = &inbound{sizes: place{prog: p.at.prog}, last: -1, freed: make([][]int, spec.RecvSlots)}
 		p.inbound[i] = c
 	}
-	for len(c.open) <= int(a.recvAhead) {
+	for len(c.open) <= int(a.RecvAhead) {
 		t := &Task{Kind: Receives, Requires: p.start, Bytes: c.nextSize(i)}
 		if number := c.consumed + len(c.open); c.last >= 0 {
 			t.Requires = append([]int{c.last}, c.freed[number%len(c.freed)]...)
 		}
 		t.Requires = slices.Clone(t.Requires)
 		var err error
-		if c.last, err = p.message(t, spec, spec.src); err != nil {
+		if c.last, err = p.message(t, spec, spec.Src); err != nil {
 			return err
 		}
 		c.open = append(c.open, c.last)
 	}
-	n := c.open[a.recvAhead]
-	if before, ok := p.arrived[i]; !a.empty && (!ok || n > before) {
+	n := c.open[a.RecvAhead]
+	if before, ok := p.arrived[i]; !a.Empty && (!ok || n > before) {
 		p.arrived[i] = n
 		p.version++
 	}
@@ -160,14 +164,14 @@ func (p *taskProgram) executed() []int {
 }
 
 // send makes the task of the next message on a connection.
-func (p *taskProgram) send(i int, a *action) error {
-	spec := &p.plan.conns[i]
+func (p *taskProgram) send(i int, a *plan.Action) error {
+	spec := &p.plan.Conns[i]
 	c := p.outbound[i]
 	if c == nil {
-		c = &outbound{tasks: make([]int, spec.sendSlots)}
+		c = &outbound{tasks: make([]int, spec.SendSlots)}
 		p.outbound[i] = c
 	}
-	t := &Task{Kind: Sends, Requires: p.executed(), Bytes: a.bytes}
+	t := &Task{Kind: Sends, Requires: p.executed(), Bytes: a.Bytes}
 	slot := c.sent % len(c.tasks)
 	if c.sent >= len(c.tasks) {
 		t.Requires = append(t.Requires, c.tasks[slot])
@@ -176,7 +180,7 @@ func (p *taskProgram) send(i int, a *action) error {
 		t.Follows = []int{c.tasks[(c.sent-1)%len(c.tasks)]}
 	}
 	var err error
-	if c.tasks[slot], err = p.message(t, spec, spec.dst); err != nil {
+	if c.tasks[slot], err = p.message(t, spec, spec.Dst); err != nil {
 		return err
 	}
 	c.sent, c.version = c.sent+1, p.version
@@ -184,11 +188,11 @@ func (p *taskProgram) send(i int, a *action) error {
 }
 
 // message completes the task of a message on a connection.
-func (p *taskProgram) message(t *Task, c *connSpec, peer int) (int, error) {
+func (p *taskProgram) message(t *Task, c *plan.Connection, peer int) (int, error) {
 	ranks := p.builder.job.Comms[p.comm].Ranks
 	t.Peer = ranks[peer]
-	t.Tag = (p.comm*maxChannels + c.channel) * 2
-	if c.p2p {
+	t.Tag = (p.comm*maxChannels + c.Channel) * 2
+	if c.P2P {
 		t.Tag++
 	}
 	t.Local = p.builder.fabric.Node(t.Peer) == p.builder.fabric.Node(p.rank)
@@ -205,8 +209,8 @@ func (c *inbound) nextSize(i int) uint64 {
 		if a == nil {
 			panic("a message that no action reads")
 		}
-		if !a.keepRecv && slices.Contains(a.recv, i) {
-			return a.bytesReceived()
+		if !a.KeepRecv && slices.Contains(a.Recv, i) {
+			return a.BytesReceived()
 		}
 	}
 }

@@ -5,6 +5,8 @@ package expect
 import (
 	"fmt"
 	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // TaskKind is what a [Task] does.
@@ -182,7 +184,7 @@ func (m *taskMaker) before(in *Item, st *taskStream) []int {
 
 // call makes the tasks of a kernel of NCCL, and returns those at which it ends.
 func (m *taskMaker) call(in *Item, local int, start []int) ([]int, error) {
-	var plans []*plan
+	var plans []*plan.Plan
 	if in.Kind == Collective && len(m.builder.job.Comms[in.Comm].Ranks) > 1 {
 		parts, err := m.partsOf(in)
 		if err != nil {
@@ -208,18 +210,18 @@ func (m *taskMaker) call(in *Item, local int, start []int) ([]int, error) {
 
 // kernel makes the tasks of plans that run in one kernel, on each channel one after another. The programs that run at once take
 // turns, one action each, so that the order of the tasks is that of NCCL's proxy.
-func (m *taskMaker) kernel(comm int, plans []*plan, start []int) ([]int, error) {
+func (m *taskMaker) kernel(comm int, plans []*plan.Plan, start []int) ([]int, error) {
 	var running []*taskBlock
 	at := map[int]*taskBlock{} // by channel
 	for _, p := range plans {
-		for i := range p.blocks {
-			b := at[p.blocks[i].channel]
+		for i := range p.Blocks {
+			b := at[p.Blocks[i].Channel]
 			if b == nil {
 				b = &taskBlock{maker: m, comm: comm, ends: start}
-				at[p.blocks[i].channel] = b
+				at[p.Blocks[i].Channel] = b
 				running = append(running, b)
 			}
-			for _, batch := range p.blocks[i].batches {
+			for _, batch := range p.Blocks[i].Batches {
 				b.batches = append(b.batches, taskBatch{p, batch})
 			}
 		}
@@ -254,8 +256,8 @@ type taskBlock struct {
 }
 
 type taskBatch struct {
-	plan     *plan
-	programs []program
+	plan     *plan.Plan
+	programs []plan.Program
 }
 
 func (b *taskBlock) isDone() bool { return len(b.programs) == 0 && len(b.batches) == 0 }

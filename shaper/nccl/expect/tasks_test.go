@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // tasksOf are the tasks of all ranks of a job.
@@ -157,8 +158,8 @@ func logGP(t *testing.T, ranks [][]Task, latency, perByte float64) float64 {
 }
 
 // patOf is a decision by PAT.
-func patOf(coll nccl.Collective, ranks int, bytes uint64) Decision {
-	d := decide(coll, PAT, Simple, ranks, 2, bytes)
+func patOf(coll nccl.Collective, ranks int, bytes uint64) plan.Decision {
+	d := decide(coll, plan.PAT, plan.Simple, ranks, 2, bytes)
 	d.Version = 22907
 	return d
 }
@@ -167,18 +168,18 @@ func patOf(coll nccl.Collective, ranks int, bytes uint64) Decision {
 // acknowledgements is small here: the messages are large.
 func TestTasksOfCollectives(t *testing.T) {
 	s := star{bandwidth: 10e9, latency: 5 * time.Microsecond, tr: rdma()}
-	decisions := map[string]Decision{
-		"ring, Simple":     decide(nccl.AllReduce, Ring, Simple, 5, 2, 30<<20),
-		"ring, uneven":     decide(nccl.AllReduce, Ring, Simple, 5, 1, 5<<20+20),
-		"ring, LL":         decide(nccl.AllReduce, Ring, LL, 4, 2, 3<<20),
-		"ring, LL128":      decide(nccl.AllReduce, Ring, LL128, 4, 2, 8<<20),
-		"ring, few LL":     decide(nccl.AllReduce, Ring, LL, 6, 1, 8),
-		"tree, Simple":     decide(nccl.AllReduce, Tree, Simple, 7, 2, 16<<20),
-		"tree, LL128":      decide(nccl.AllReduce, Tree, LL128, 4, 2, 8<<20),
-		"broadcast":        decide(nccl.Broadcast, Ring, Simple, 4, 2, 16<<20),
-		"reduce":           decide(nccl.Reduce, Ring, Simple, 4, 2, 16<<20),
-		"all-gather":       decide(nccl.AllGather, Ring, Simple, 4, 2, 4<<20),
-		"reduce-scatter":   decide(nccl.ReduceScatter, Ring, Simple, 4, 1, 4<<20),
+	decisions := map[string]plan.Decision{
+		"ring, Simple":     decide(nccl.AllReduce, plan.Ring, plan.Simple, 5, 2, 30<<20),
+		"ring, uneven":     decide(nccl.AllReduce, plan.Ring, plan.Simple, 5, 1, 5<<20+20),
+		"ring, LL":         decide(nccl.AllReduce, plan.Ring, plan.LL, 4, 2, 3<<20),
+		"ring, LL128":      decide(nccl.AllReduce, plan.Ring, plan.LL128, 4, 2, 8<<20),
+		"ring, few LL":     decide(nccl.AllReduce, plan.Ring, plan.LL, 6, 1, 8),
+		"tree, Simple":     decide(nccl.AllReduce, plan.Tree, plan.Simple, 7, 2, 16<<20),
+		"tree, LL128":      decide(nccl.AllReduce, plan.Tree, plan.LL128, 4, 2, 8<<20),
+		"broadcast":        decide(nccl.Broadcast, plan.Ring, plan.Simple, 4, 2, 16<<20),
+		"reduce":           decide(nccl.Reduce, plan.Ring, plan.Simple, 4, 2, 16<<20),
+		"all-gather":       decide(nccl.AllGather, plan.Ring, plan.Simple, 4, 2, 4<<20),
+		"reduce-scatter":   decide(nccl.ReduceScatter, plan.Ring, plan.Simple, 4, 1, 4<<20),
 		"all-gather, PAT":  patOf(nccl.AllGather, 7, 1<<20),
 		"reduce-scat, PAT": patOf(nccl.ReduceScatter, 6, 3<<20),
 		"all-to-all":       sends(nccl.AllToAll, 22907, 5, 4, 2<<20),
@@ -186,7 +187,7 @@ func TestTasksOfCollectives(t *testing.T) {
 	for name, d := range decisions {
 		f := s.build()
 		f.InOrder = true
-		j := spmd(d.Ranks, []Decision{d}, Item{Kind: Collective})
+		j := spmd(d.Ranks, []plan.Decision{d}, Item{Kind: Collective})
 		ranks := tasksOf(t, j, f)
 		checkTasks(t, ranks)
 		bytes := map[bool]uint64{}
@@ -195,12 +196,12 @@ func TestTasksOfCollectives(t *testing.T) {
 				bytes[task.Kind == Sends] += task.Bytes
 			}
 		}
-		p, err := newCall(&d, f).plan()
+		p, err := plan.NewCall(&d, f.Node).Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var e Estimate
-		if err := p.traffic(f, &e); err != nil {
+		if err := e.addTraffic(p, f); err != nil {
 			t.Fatal(err)
 		}
 		want := uint64(0)
@@ -220,7 +221,7 @@ func TestTasksOfCollectives(t *testing.T) {
 
 // The kernels of LL do not wait for empty messages: nothing but the next receive requires one.
 func TestTasksOfEmptyMessages(t *testing.T) {
-	j := spmd(6, []Decision{decide(nccl.AllReduce, Ring, LL, 6, 1, 8)}, Item{Kind: Collective})
+	j := spmd(6, []plan.Decision{decide(nccl.AllReduce, plan.Ring, plan.LL, 6, 1, 8)}, Item{Kind: Collective})
 	empty := 0
 	for r, tasks := range tasksOf(t, j, star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()) {
 		for i, task := range tasks {
@@ -240,21 +241,21 @@ func TestTasksOfEmptyMessages(t *testing.T) {
 
 // A rank that waits for one child reads nothing from the other one, whose buffer has 8 messages.
 func TestTasksOfFullBuffers(t *testing.T) {
-	j := spmd(3, []Decision{decide(nccl.AllReduce, Tree, Simple, 3, 1, 16<<20)}, Item{Kind: Collective})
+	j := spmd(3, []plan.Decision{decide(nccl.AllReduce, plan.Tree, plan.Simple, 3, 1, 16<<20)}, Item{Kind: Collective})
 	tasks := tasksOf(t, j, star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build())[0]
 	received := map[int][]int{} // by child
 	for i, task := range tasks {
 		if task.Kind != Receives {
 			continue
 		}
-		if n := len(received[task.Peer]); n >= ncclSteps {
-			if other := received[3-task.Peer][n-ncclSteps]; !slices.Contains(task.Requires, other) {
+		if n := len(received[task.Peer]); n >= plan.Steps {
+			if other := received[3-task.Peer][n-plan.Steps]; !slices.Contains(task.Requires, other) {
 				t.Errorf("receive %d from rank %d requires %v, want %d too", n, task.Peer, task.Requires, other)
 			}
 		}
 		received[task.Peer] = append(received[task.Peer], i)
 	}
-	if len(received[1]) <= ncclSteps {
+	if len(received[1]) <= plan.Steps {
 		t.Errorf("%d messages: the buffer is never full", len(received[1]))
 	}
 }
@@ -264,18 +265,18 @@ func TestTasksMoveTheBytesOfARing(t *testing.T) {
 	const size = 10 << 20
 	for _, tc := range []struct {
 		coll  nccl.Collective
-		proto Protocol
+		proto plan.Protocol
 		count uint64 // bytes of Count
 		want  uint64
 	}{
-		{nccl.AllReduce, Simple, size, 2 * 4 * size / 5},
-		{nccl.AllReduce, LL, size, 2 * 2 * 4 * size / 5},
-		{nccl.AllGather, Simple, size / 5, 4 * size / 5},
-		{nccl.ReduceScatter, Simple, size / 5, 4 * size / 5},
+		{nccl.AllReduce, plan.Simple, size, 2 * 4 * size / 5},
+		{nccl.AllReduce, plan.LL, size, 2 * 2 * 4 * size / 5},
+		{nccl.AllGather, plan.Simple, size / 5, 4 * size / 5},
+		{nccl.ReduceScatter, plan.Simple, size / 5, 4 * size / 5},
 	} {
 		f := star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()
-		d := decide(tc.coll, Ring, tc.proto, 5, 1, tc.count)
-		for r, tasks := range tasksOf(t, spmd(5, []Decision{d}, Item{Kind: Collective}), f) {
+		d := decide(tc.coll, plan.Ring, tc.proto, 5, 1, tc.count)
+		for r, tasks := range tasksOf(t, spmd(5, []plan.Decision{d}, Item{Kind: Collective}), f) {
 			sum := uint64(0)
 			for _, task := range tasks {
 				if task.Kind == Sends {
@@ -325,12 +326,12 @@ func TestTasksOfAJob(t *testing.T) {
 // mixedJob has computations, collectives, groups, sends and waits on several streams and communicators.
 func mixedJob() *Job {
 	const ms = 1_000_000
-	reduce, gather := decide(nccl.AllReduce, Ring, Simple, 4, 2, 8<<20), decide(nccl.AllGather, Ring, Simple, 4, 2, 2<<20)
-	pair := decide(nccl.AllReduce, Ring, Simple, 2, 1, 16<<20)
+	reduce, gather := decide(nccl.AllReduce, plan.Ring, plan.Simple, 4, 2, 8<<20), decide(nccl.AllGather, plan.Ring, plan.Simple, 4, 2, 2<<20)
+	pair := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 16<<20)
 	p2p := sends(nccl.SendRecv, 22203, 4, 4, 0)
 	j := &Job{Comms: []JobComm{
-		{Ranks: all(4), Calls: []Call{Alone(reduce), {{reduce}, {gather}}}, P2P: p2p},
-		{Ranks: []int{0, 2}, Calls: []Call{Alone(pair)}, P2P: p2p}, {Ranks: []int{3, 1}, Calls: []Call{Alone(pair)}, P2P: p2p},
+		{Ranks: all(4), Calls: []plan.Group{plan.Alone(reduce), {{reduce}, {gather}}}, P2P: p2p},
+		{Ranks: []int{0, 2}, Calls: []plan.Group{plan.Alone(pair)}, P2P: p2p}, {Ranks: []int{3, 1}, Calls: []plan.Group{plan.Alone(pair)}, P2P: p2p},
 	}}
 	for r := range 4 {
 		next, before := map[int]uint64{(r + 1) % 4: 3 << 20}, map[int]uint64{(r + 3) % 4: 3 << 20}
@@ -352,9 +353,9 @@ func mixedJob() *Job {
 
 // A communicator does one call after the other, also on two streams. Each channel has its tag, and so have its sends.
 func TestTasksOfACommunicator(t *testing.T) {
-	d := decide(nccl.AllReduce, Ring, Simple, 2, 2, 4<<20)
+	d := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 2, 4<<20)
 	p2p := sends(nccl.SendRecv, 22203, 2, 1, 0)
-	j := &Job{Comms: []JobComm{{Ranks: all(2), Calls: []Call{Alone(d)}, P2P: p2p}}}
+	j := &Job{Comms: []JobComm{{Ranks: all(2), Calls: []plan.Group{plan.Alone(d)}, P2P: p2p}}}
 	for r := range 2 {
 		peer := map[int]uint64{1 - r: 100}
 		j.Ranks = append(j.Ranks, []Item{{Kind: Collective}, {Kind: Exchange, Stream: 1, Sends: peer, Recvs: peer}})
@@ -382,7 +383,7 @@ func TestTasksOfManyRanks(t *testing.T) {
 		t.Skip("plays the tasks of 1024 ranks")
 	}
 	const ranks = 1024
-	j := spmd(ranks, []Decision{decide(nccl.AllReduce, Ring, Simple, ranks, 2, 1<<30)}, Item{Kind: Collective})
+	j := spmd(ranks, []plan.Decision{decide(nccl.AllReduce, plan.Ring, plan.Simple, ranks, 2, 1<<30)}, Item{Kind: Collective})
 	f := star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()
 	f.Node = func(r int) int { return r }
 	tasks := NewTasks(j, f)
@@ -409,9 +410,9 @@ func TestTasksOfManyRanks(t *testing.T) {
 }
 
 func ExampleTasks() {
-	d := decide(nccl.Broadcast, Ring, Simple, 3, 1, 600<<10)
+	d := decide(nccl.Broadcast, plan.Ring, plan.Simple, 3, 1, 600<<10)
 	f := star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()
-	tasks := NewTasks(spmd(3, []Decision{d}, Item{Kind: Collective}), f)
+	tasks := NewTasks(spmd(3, []plan.Decision{d}, Item{Kind: Collective}), f)
 	_ = tasks.Rank(1, func(t *Task) error {
 		fmt.Println(map[TaskKind]string{Sends: "send", Receives: "receive"}[t.Kind], t.Bytes, t.Peer, t.Requires)
 		return nil

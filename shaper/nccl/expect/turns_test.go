@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // The blocks of a kernel send concurrently, so the host gets the slices of two channels in turn, not first all of one
@@ -25,7 +26,7 @@ func TestChannelsTakeTurns(t *testing.T) {
 	s.tr.Host.PerMessage = work
 	travel := s.payload(1<<20) + 5e3
 	for loops := 1; loops <= 4; loops++ {
-		d := decide(nccl.AllReduce, Ring, Simple, 2, 2, uint64(loops)*(8<<20))
+		d := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 2, uint64(loops)*(8<<20))
 		d.Iterations = 1
 		want := float64(8*loops+1)*work + travel
 		if loops > 1 {

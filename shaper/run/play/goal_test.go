@@ -9,17 +9,18 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	ncclplan "github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
 // A job with a collective is written as the messages of NCCL, which the reader of GOAL understands.
 func TestWriteGOAL(t *testing.T) {
-	d := expect.Decision{
-		Version: 22203, Coll: nccl.AllReduce, Algo: expect.Ring, Proto: expect.Simple, Ranks: 4, Channels: 2,
+	d := ncclplan.Decision{
+		Version: 22203, Coll: nccl.AllReduce, Algo: ncclplan.Ring, Proto: ncclplan.Simple, Ranks: 4, Channels: 2,
 		Count: 1 << 20, ElemSize: 4, Rings: [][]int{{0, 1, 2, 3}, {0, 1, 2, 3}},
 	}
-	job := &expect.Job{Comms: []expect.JobComm{{Ranks: []int{0, 1, 2, 3}, Calls: []expect.Call{expect.Alone(d)}}}}
+	job := &expect.Job{Comms: []expect.JobComm{{Ranks: []int{0, 1, 2, 3}, Calls: []ncclplan.Group{ncclplan.Alone(d)}}}}
 	for range 4 {
 		job.Ranks = append(job.Ranks, []expect.Item{
 			{Nanos: 5000, Stream: 7},

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	ncclplan "github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -127,8 +127,8 @@ func (f *Facts) inGroup(call Call) *nccllog.Decision {
 }
 
 // call is what NCCL does with a group: its collectives in their order, with the decisions from NCCL's log.
-func (g *callGroup) call(f *Facts, comm emulate.Communicator) (expect.Call, error) {
-	decisions := make([]expect.Decision, len(g.calls))
+func (g *callGroup) call(f *Facts, comm emulate.Communicator) (ncclplan.Group, error) {
+	decisions := make([]ncclplan.Decision, len(g.calls))
 	for i, c := range g.calls {
 		d, err := comm.Decision(f.Decided[c])
 		if err != nil {
@@ -136,16 +136,16 @@ func (g *callGroup) call(f *Facts, comm emulate.Communicator) (expect.Call, erro
 		}
 		decisions[i] = d
 	}
-	lists, err := expect.Aggregates(decisions, func(i int) string { return g.calls[i].class() })
+	lists, err := ncclplan.Aggregates(decisions, func(i int) string { return g.calls[i].class() })
 	if err != nil {
 		return nil, err
 	}
 	if g.decided, err = g.assign(f, lists); err != nil {
 		return nil, err
 	}
-	var out expect.Call
+	var out ncclplan.Group
 	for _, list := range lists {
-		var part []expect.Decision
+		var part []ncclplan.Decision
 		for _, i := range list {
 			decided := f.Decided[g.calls[i]]
 			decided.Decision = &g.decided[i]

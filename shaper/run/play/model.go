@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	ncclplan "github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -93,7 +94,7 @@ func (m *modeller) addComms() error {
 				return fmt.Errorf("%s of %d on %s: %w", call.Func, call.Count, ix.Comms[c].Name, err)
 			}
 			m.numbers[call] = len(jc.Calls)
-			jc.Calls = append(jc.Calls, expect.Alone(d))
+			jc.Calls = append(jc.Calls, ncclplan.Alone(d))
 		}
 		for _, g := range m.facts.Groups[c] {
 			call, err := g.call(m.facts, comm)

@@ -6,6 +6,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
 )
@@ -19,7 +20,7 @@ func NewCommunicator(f *fabric.Fabric, node func(rank int) int, getenv func(stri
 }
 
 // Decision is NCCL's decision on a call, from its log.
-func (c Communicator) Decision(call bench.Case) (expect.Decision, error) {
+func (c Communicator) Decision(call bench.Case) (plan.Decision, error) {
 	return c.times.Decision(call)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
 
@@ -112,7 +113,7 @@ func (p *Place) Bound(s *schedule.Schedule, c *schedule.Cut) time.Duration {
 	if s.Coll.PerRank() {
 		count /= uint64(p.GPUs)
 	}
-	d := expect.Decision{Coll: coll, Ranks: p.GPUs, Count: count, ElemSize: 1}
+	d := plan.Decision{Coll: coll, Ranks: p.GPUs, Count: count, ElemSize: 1}
 	longest, all := 0.0, 0.0
 	for _, cut := range d.Cuts(p.Node) {
 		out, in := p.portRates(cut.Node)

@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
@@ -116,7 +117,7 @@ func waiting(c bench.Case, group func(rank int) int) float64 {
 
 // bound is the time in seconds of the slowest cut. rates are the bytes per second out of and into a node or zone, 0 for
 // no limit.
-func bound(cuts []expect.Cut, rates func(int) (out, in float64)) float64 {
+func bound(cuts []plan.Cut, rates func(int) (out, in float64)) float64 {
 	longest := 0.0
 	for _, cut := range cuts {
 		if out, in := rates(cut.Node); out > 0 && in > 0 {
@@ -149,8 +150,8 @@ func (t *Times) portRates(node int) (out, in float64) {
 }
 
 // withoutSchedule is the collective without NCCL's decision.
-func withoutSchedule(c bench.Case) expect.Decision {
-	return expect.Decision{
+func withoutSchedule(c bench.Case) plan.Decision {
+	return plan.Decision{
 		Coll: c.Collective, Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0), Iterations: c.Iters,
 		InPlace: c.InPlace && c.Collective.IsP2P() && c.Collective.Rooted(),
 	}
@@ -186,30 +187,30 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 }
 
 // Decision is NCCL's decision on c, from its log.
-func (t *Times) Decision(c bench.Case) (expect.Decision, error) {
+func (t *Times) Decision(c bench.Case) (plan.Decision, error) {
 	if c.Topology == nil {
-		return expect.Decision{}, fmt.Errorf("NCCL's log does not tell the rings: unset NCCL_DEBUG")
+		return plan.Decision{}, fmt.Errorf("NCCL's log does not tell the rings: unset NCCL_DEBUG")
 	}
 	version, err := versionNumber(c.NCCL)
 	if err != nil {
-		return expect.Decision{}, err
+		return plan.Decision{}, err
 	}
 	top := c.Topology
 	d := withoutSchedule(c)
 	d.Version, d.Channels, d.Rings = version, top.CollChannels, top.Rings
 	d.P2PChannels, d.P2PChannelsPerPeer = top.P2PChannels, top.P2PChannelsPerPeer
 	for _, channel := range top.Trees {
-		var ranks []expect.Links
+		var ranks []plan.Links
 		for _, n := range channel {
-			ranks = append(ranks, expect.Links{Up: n.Up, Down: n.Down})
+			ranks = append(ranks, plan.Links{Up: n.Up, Down: n.Down})
 		}
 		d.Trees = append(d.Trees, ranks)
 	}
 	if err := setVariables(&d, t.getenv); err != nil {
-		return expect.Decision{}, err
+		return plan.Decision{}, err
 	}
 	if err := setDecision(&d, c.Collective, c.Decision); err != nil {
-		return expect.Decision{}, err
+		return plan.Decision{}, err
 	}
 	if c.Decision != nil {
 		kernel := nccllog.Kernel{Algo: c.Decision.Algo, Proto: c.Decision.Proto}
@@ -223,7 +224,7 @@ func (t *Times) Decision(c bench.Case) (expect.Decision, error) {
 }
 
 // setDecision copies NCCL's decision for the row to d.
-func setDecision(d *expect.Decision, coll nccl.Collective, decision *nccllog.Decision) (err error) {
+func setDecision(d *plan.Decision, coll nccl.Collective, decision *nccllog.Decision) (err error) {
 	if decision == nil && coll.Discards(int64(d.Count)) {
 		return errors.New("a call of 0 elements sends nothing, so NCCL chooses nothing for it")
 	}
@@ -233,10 +234,10 @@ func setDecision(d *expect.Decision, coll nccl.Collective, decision *nccllog.Dec
 	if decision == nil {
 		return fmt.Errorf("NCCL's log does not tell its decision: unset NCCL_DEBUG")
 	}
-	if d.Algo, err = expect.ParseAlgorithm(decision.Algo); err != nil {
+	if d.Algo, err = plan.ParseAlgorithm(decision.Algo); err != nil {
 		return err
 	}
-	d.Proto, err = expect.ParseProtocol(decision.Proto)
+	d.Proto, err = plan.ParseProtocol(decision.Proto)
 	if decision.ChannelHi >= decision.ChannelLo && decision.ChannelLo >= 0 {
 		d.UsedChannels, d.FirstChannel = decision.ChannelHi-decision.ChannelLo+1, decision.ChannelLo
 	}

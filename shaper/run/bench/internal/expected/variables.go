@@ -5,13 +5,13 @@ package expected
 import (
 	"fmt"
 
-	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 )
 
 // setVariables sets in d what NCCL reads from variables and its log does not tell. These are the variables of class
 // [variables.Modelled].
-func setVariables(d *expect.Decision, getenv func(string) string) error {
+func setVariables(d *plan.Decision, getenv func(string) string) error {
 	var llBuffers int
 	shared := 1
 	for _, v := range []struct {

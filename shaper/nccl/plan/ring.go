@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 
 // ringRank is one rank's position in the ring of one channel.
 type ringRank struct {
-	call     *call
+	call     *Call
 	n        int // ranks
 	index    int // position of this rank, counted from rank 0
 	rank     int
@@ -22,10 +22,10 @@ type ringRank struct {
 
 // loopMaker returns the actions of one loop for a channel with rem remaining elements, in chunks of chunk elements, and
 // the number of elements that the loop carries.
-type loopMaker func(h *ringRank, rem, chunk uint64) ([]action, uint64)
+type loopMaker func(h *ringRank, rem, chunk uint64) ([]Action, uint64)
 
 // ringPlan adds the blocks of one channel. All loops are equal except the last one.
-func (c *call) ringPlan(p *plan, s share, make loopMaker) {
+func (c *Call) ringPlan(p *Plan, s Share, make loopMaker) {
 	ring := c.Rings[s.channel]
 	zero := slices.Index(ring, 0)
 	n, slots := c.Ranks, c.slots()
@@ -45,32 +45,32 @@ func (c *call) ringPlan(p *plan, s share, make loopMaker) {
 }
 
 // loopsOf combines the equal loops into one with repetitions.
-func loopsOf(h *ringRank, s share, make loopMaker) program {
-	var prog program
+func loopsOf(h *ringRank, s Share, make loopMaker) Program {
+	var prog Program
 	rem := s.count
 	if actions, took := make(h, rem, s.chunk); took <= rem {
 		full := rem / took
-		prog = append(prog, loop{actions: actions, repeat: int(full)})
+		prog = append(prog, Loop{Actions: actions, Repeat: int(full)})
 		rem -= full * took
 	}
 	if rem > 0 {
 		actions, _ := make(h, rem, s.chunk)
-		prog = append(prog, loop{actions: actions, repeat: 1})
+		prog = append(prog, Loop{Actions: actions, Repeat: 1})
 	}
 	return prog
 }
 
 // step appends the actions for a chunk of n elements.
-func (h *ringRank) step(out []action, recv, send bool, n uint64) []action {
-	a := action{}
+func (h *ringRank) step(out []Action, recv, send bool, n uint64) []Action {
+	a := Action{}
 	if recv {
-		a.recv = []int{h.from}
+		a.Recv = []int{h.from}
 	}
 	if send {
-		a.send = []int{h.to}
+		a.Send = []int{h.to}
 	}
 	for _, s := range h.call.slices(n, h.elem) {
-		a.slice = s
+		a.Slice = s
 		out = append(out, a)
 	}
 	return out
@@ -78,7 +78,7 @@ func (h *ringRank) step(out []action, recv, send bool, n uint64) []action {
 
 // allReduceLoop is runRing of device/all_reduce.h: once around the ring to reduce, once more to pass the result on. The
 // chunks of the last loop are smaller.
-func (c *call) allReduceLoop(h *ringRank, rem, chunk uint64) ([]action, uint64) {
+func (c *Call) allReduceLoop(h *ringRank, rem, chunk uint64) ([]Action, uint64) {
 	n := uint64(h.n)
 	took := n * chunk
 	if rem < took {
@@ -97,7 +97,7 @@ func (c *call) allReduceLoop(h *ringRank, rem, chunk uint64) ([]action, uint64) 
 }
 
 // gatherLoop is runRing of device/all_gather.h and reduce_scatter.h.
-func (c *call) gatherLoop(h *ringRank, rem, chunk uint64) ([]action, uint64) {
+func (c *Call) gatherLoop(h *ringRank, rem, chunk uint64) ([]Action, uint64) {
 	n := min(rem, chunk)
 	out := h.step(nil, false, true, n)
 	for range h.n - 2 {
@@ -107,7 +107,7 @@ func (c *call) gatherLoop(h *ringRank, rem, chunk uint64) ([]action, uint64) {
 }
 
 // chainLoop is runRing of device/broadcast.h and reduce.h: the chain begins or ends at the root.
-func (c *call) chainLoop(h *ringRank, rem, chunk uint64) ([]action, uint64) {
+func (c *Call) chainLoop(h *ringRank, rem, chunk uint64) ([]Action, uint64) {
 	first, last := h.rank == c.Root, h.next == c.Root
 	if c.Coll == nccl.Reduce {
 		first, last = h.prev == c.Root, h.rank == c.Root

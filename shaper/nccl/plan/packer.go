@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 // packer gives the channels of a kernel to its collectives, one after another, as scheduleCollTasksToPlan does. Each
 // channel gets the same traffic, and a collective begins on the channel on which the one before it has ended.

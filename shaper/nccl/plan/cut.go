@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 import "github.com/ddlemu/ddlemu/shaper/nccl"
 
@@ -13,7 +13,7 @@ type Cut struct {
 
 // Cuts returns the cut of every node, in the order of their first ranks.
 func (d *Decision) Cuts(node func(rank int) int) []Cut {
-	c := newCall(d, &Fabric{Node: node})
+	c := NewCall(d, node)
 	if c.nodes < 2 {
 		return nil
 	}

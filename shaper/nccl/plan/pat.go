@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 import (
 	"math/bits"
@@ -48,7 +48,7 @@ func newPAT(ranks int, chunk, perRank uint64, mirrored bool) *pat {
 		double()
 	}
 	p.group = p.multiples
-	for d := ncclSteps; d > 1 && p.multiples < ranks/2; d /= 2 {
+	for d := Steps; d > 1 && p.multiples < ranks/2; d /= 2 {
 		double()
 	}
 	return p
@@ -257,7 +257,7 @@ func PATHops(ranks, hops int, gathers bool) []PATHop {
 }
 
 // patPlan adds the blocks of one channel.
-func (c *call) patPlan(p *plan, s share) {
+func (c *Call) patPlan(p *Plan, s Share) {
 	elem := c.shape().elem
 	gathers := c.Coll == nccl.AllGather
 	shape := newPAT(c.Ranks, s.chunk*elem, s.count*elem, !gathers)
@@ -276,27 +276,27 @@ func (c *call) patPlan(p *plan, s share) {
 			continue
 		}
 		peer := func(dim, sign int) int { return (rank + sign*(1<<dim) + c.Ranks) % c.Ranks }
-		chunk := func(n uint64, times int) loop {
-			l := loop{repeat: times}
+		chunk := func(n uint64, times int) Loop {
+			l := Loop{Repeat: times}
 			arrived := map[int]int{} // messages by dimension
 			for _, h := range hops {
-				a := action{recvAhead: uint64(h.recvAhead), sendAhead: uint64(h.sendAhead), keepRecv: !h.postRecv, keepSend: !h.postSend}
+				a := Action{RecvAhead: uint64(h.recvAhead), SendAhead: uint64(h.sendAhead), KeepRecv: !h.postRecv, KeepSend: !h.postSend}
 				if h.recvDim >= 0 {
-					a.recv = []int{p.conn(peer(h.recvDim, -away), rank, s.channel, ncclSteps)}
+					a.Recv = []int{p.conn(peer(h.recvDim, -away), rank, s.channel, Steps)}
 				}
 				if h.postRecv {
 					a.received = uint64(slots[h.recvDim][arrived[h.recvDim]]) * n * elem
 					arrived[h.recvDim]++
 				}
 				if h.sendDim >= 0 {
-					a.send = []int{p.conn(rank, peer(h.sendDim, away), s.channel, ncclSteps)}
-					a.bytes = uint64(h.slot+1) * n * elem
+					a.Send = []int{p.conn(rank, peer(h.sendDim, away), s.channel, Steps)}
+					a.Bytes = uint64(h.slot+1) * n * elem
 				}
-				l.actions = append(l.actions, a)
+				l.Actions = append(l.Actions, a)
 			}
 			return l
 		}
-		var prog program
+		var prog Program
 		if full := s.count / s.chunk; full > 0 {
 			prog = append(prog, chunk(s.chunk, int(full)))
 		}
@@ -308,7 +308,7 @@ func (c *call) patPlan(p *plan, s share) {
 }
 
 // patChunk halves chunks until the pipeline has enough of them.
-func (c *call) patChunk(chunk, bytes uint64) uint64 {
+func (c *Call) patChunk(chunk, bytes uint64) uint64 {
 	want := uint64(16)
 	if c.Coll == nccl.AllGather {
 		want = 32

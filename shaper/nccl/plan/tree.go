@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 // treePlan adds the blocks of one channel: runTreeSplit of device/all_reduce.h. A rank reduces upwards and passes
 // results downwards at the same time; the root does both in one program.
-func (c *call) treePlan(p *plan, s share) {
+func (c *Call) treePlan(p *Plan, s Share) {
 	slots := c.slots()
 	for rank, l := range c.Trees[s.channel] {
 		if !p.wants(rank) {
@@ -29,16 +29,16 @@ func (c *call) treePlan(p *plan, s share) {
 }
 
 // chunks is the program that does the same with each chunk of the share.
-func (c *call) chunks(s share, recv, send []int) program {
+func (c *Call) chunks(s Share, recv, send []int) Program {
 	elem := c.shape().elem
-	one := func(n uint64, times int) loop {
-		l := loop{repeat: times}
+	one := func(n uint64, times int) Loop {
+		l := Loop{Repeat: times}
 		for _, s := range c.slices(n, elem) {
-			l.actions = append(l.actions, action{recv: recv, send: send, slice: s})
+			l.Actions = append(l.Actions, Action{Recv: recv, Send: send, Slice: s})
 		}
 		return l
 	}
-	var prog program
+	var prog Program
 	if full := s.count / s.chunk; full > 0 {
 		prog = append(prog, one(s.chunk, int(full)))
 	}

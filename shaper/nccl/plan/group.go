@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Call is a collective of a communicator, or those of a group, which NCCL runs in one kernel: in the order of
+// Group is a collective of a communicator, or those of a group, which NCCL runs in one kernel: in the order of
 // [Aggregates], with the same algorithm and protocol within each of its lists.
-type Call [][]Decision
+type Group [][]Decision
 
 // Alone is a collective that is in no group, or the only one of its communicator there.
-func Alone(d Decision) Call { return Call{{d}} }
+func Alone(d Decision) Group { return Group{{d}} }
 
 // broadcastTasks is the first version that collects the broadcasts of a group apart from the other collectives.
 const broadcastTasks = 22902
@@ -95,8 +95,8 @@ func sizeBin(bytes uint64) int {
 // group with more may be divided into several kernels.
 const maxBatches = 240
 
-// groupShares are the shares of the collectives of a group on one communicator, in their order.
-func groupShares(lists [][]*call) ([][]share, error) {
+// GroupShares are the shares of the collectives of a group on one communicator, in their order.
+func GroupShares(lists [][]*Call) ([][]Share, error) {
 	first := lists[0][0]
 	r, err := rulesOf(first.Version)
 	if err != nil {
@@ -116,7 +116,7 @@ func groupShares(lists [][]*call) ([][]share, error) {
 		channels += len(list) * list[0].maxChannels(bytes)
 	}
 	p := newPacker(r, sum, min(channels, first.Channels), first.Channels)
-	var all [][]share
+	var all [][]Share
 	batches := 0
 	for _, list := range lists {
 		for _, c := range list {

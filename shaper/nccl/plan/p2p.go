@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 import (
 	"cmp"
@@ -43,9 +43,9 @@ func (d *Decision) validateP2P() error {
 }
 
 // wants is the number of bytes that rank sends to peer, -1 for no message.
-func (c *call) wants(rank, peer int) int64 {
-	if c.messages != nil {
-		return c.messages(rank, peer)
+func (c *Call) wants(rank, peer int) int64 {
+	if c.Messages != nil {
+		return c.Messages(rank, peer)
 	}
 	sends, bytes := true, int64(c.Count*c.ElemSize)
 	switch c.Coll {
@@ -65,7 +65,7 @@ func (c *call) wants(rank, peer int) int64 {
 }
 
 // schedule is the order in which a rank serves its peers. At any round, all ranks serve the same distance.
-func (c *call) schedule(rank int) []round {
+func (c *Call) schedule(rank int) []round {
 	if c.Version >= 22809 {
 		return c.groupSchedule(rank)
 	}
@@ -90,7 +90,7 @@ func distances(n int) []int {
 
 // nodeSchedule iterates over distances between nodes and, within each, over distances between ranks. Nodes of different
 // sizes count as one node.
-func (c *call) nodeSchedule(rank int) []round {
+func (c *Call) nodeSchedule(rank int) []round {
 	ranks := c.ranksOf
 	for _, r := range ranks {
 		if len(r) != len(ranks[0]) {
@@ -114,7 +114,7 @@ func (c *call) nodeSchedule(rank int) []round {
 }
 
 // groupSchedule is the same with groups of ranks of a node. Distances within a group rise one by one.
-func (c *call) groupSchedule(rank int) []round {
+func (c *Call) groupSchedule(rank int) []round {
 	var groups [][]int
 	size := c.groupSize()
 	for _, r := range c.ranksOf {
@@ -134,7 +134,7 @@ func (c *call) groupSchedule(rank int) []round {
 }
 
 // groupSize is the size of the groups into which every node is divided.
-func (c *call) groupSize() int {
+func (c *Call) groupSize() int {
 	size := cmp.Or(c.P2PGroup, p2pGroup)
 	if c.nodes == 1 {
 		size = c.Ranks
@@ -165,7 +165,7 @@ func find(lists [][]int, rank int) (list, at int) {
 }
 
 // p2pChannel is the channel of one part of a message in a round ("part" is NCCL's word).
-func (c *call) p2pChannel(round, part int) int {
+func (c *Call) p2pChannel(round, part int) int {
 	n := c.P2PChannels
 	width := bits.Len(uint(n - 1))
 	reverse := func(x int) int { return int(bits.Reverse64(uint64(x)) >> (64 - width)) }
@@ -195,13 +195,13 @@ const partsBeforeLL = 22900
 
 // localMatters says whether it matters how many messages a send within a node has. They take no time, but a sender waits
 // when they fill the buffer. By default those of calls that LL could carry are so few that they never do.
-func (c *call) localMatters() bool {
+func (c *Call) localMatters() bool {
 	return c.P2PLLThreshold != 0 || c.LLBuffSize != 0 || c.ChunkSize != 0 || c.P2PChunkSize != 0 || c.BuffSize != 0
 }
 
 // p2pLL says whether a message of so many bytes goes by LL. Between nodes NCCL has no buffers for that unless it is told
 // to (P2PLL). Within a node it always has them.
-func (c *call) p2pLL(src, dst int, bytes uint64) bool {
+func (c *Call) p2pLL(src, dst int, bytes uint64) bool {
 	local := c.nodeOf[src] == c.nodeOf[dst]
 	if local && !c.localMatters() || !local && !c.P2PLL {
 		return false
@@ -214,7 +214,7 @@ func (c *call) p2pLL(src, dst int, bytes uint64) bool {
 }
 
 // p2pParts is the number of channels over which a message of so many bytes is divided, by LL or not.
-func (c *call) p2pParts(bytes uint64, ll bool) int {
+func (c *Call) p2pParts(bytes uint64, ll bool) int {
 	most := c.P2PChannelsPerPeer
 	least := most
 	for least*c.Ranks > c.P2PChannels && least > 1 {
@@ -241,23 +241,23 @@ func (c *call) p2pParts(bytes uint64, ll bool) int {
 }
 
 // p2pStep is the size of a slot in bytes.
-func (c *call) p2pStep() uint64 {
+func (c *Call) p2pStep() uint64 {
 	step := uint64(defaultP2PChunkSize)
 	if c.P2PChunkSize > 0 {
 		step = uint64(c.P2PChunkSize)
 	}
-	buff := uint64(defaultBuffSize)
+	buff := uint64(DefaultBuffSize)
 	if c.BuffSize > 0 {
 		buff = uint64(c.BuffSize)
 	}
-	return min(step, buff/ncclSteps)
+	return min(step, buff/Steps)
 }
 
 // llStep is the size of a slot for LL in bytes, flags included.
-func (c *call) llStep() uint64 { return c.bufferOf(LL) / ncclSteps }
+func (c *Call) llStep() uint64 { return c.bufferOf(LL) / Steps }
 
 // p2pChunk is how many bytes of a call of so many bytes a message carries. NCCL makes them smaller only between nodes.
-func (c *call) p2pChunk(bytes uint64, ll, local bool) uint64 {
+func (c *Call) p2pChunk(bytes uint64, ll, local bool) uint64 {
 	step := c.p2pStep()
 	if ll {
 		step = c.llStep()
@@ -280,7 +280,7 @@ func (c *call) p2pChunk(bytes uint64, ll, local bool) uint64 {
 
 // checkChunk refuses messages that NCCL's buffers cannot hold. NCCL does not limit NCCL_CHUNK_SIZE: it writes beyond the
 // buffer, and posts receives that are too short.
-func (c *call) checkChunk(bytes, total uint64, ll bool) error {
+func (c *Call) checkChunk(bytes, total uint64, ll bool) error {
 	room, variable := c.p2pStep(), "NCCL_P2P_NET_CHUNKSIZE"
 	if ll {
 		room, variable = c.llStep()/2, "NCCL_LL_BUFFSIZE"
@@ -300,7 +300,7 @@ func roundToFP8(x uint64) uint64 {
 }
 
 // p2pPlan makes the plan of a collective that is made of sends and receives.
-func (c *call) p2pPlan() (*plan, error) {
+func (c *Call) p2pPlan() (*Plan, error) {
 	if hi, lo := bits.Mul64(c.Count, c.ElemSize); hi != 0 || lo > 1<<50 {
 		return nil, fmt.Errorf("count %d: too large", c.Count)
 	}
@@ -309,7 +309,7 @@ func (c *call) p2pPlan() (*plan, error) {
 		ranks[r] = r
 	}
 	if c.Coll != nccl.HyperCube {
-		return c.p2pPlanOf(ranks)
+		return c.P2PPlanOf(ranks)
 	}
 	p := newPlan()
 	for c.distance = 1; c.distance < c.Ranks; c.distance *= 2 {
@@ -321,14 +321,14 @@ func (c *call) p2pPlan() (*plan, error) {
 	return p, nil
 }
 
-// p2pPlanOf has the blocks of the given ranks.
-func (c *call) p2pPlanOf(ranks []int) (*plan, error) {
+// P2PPlanOf has the blocks of the given ranks.
+func (c *Call) P2PPlanOf(ranks []int) (*Plan, error) {
 	p := newPlan()
 	return p, c.addP2P(p, ranks)
 }
 
 // addP2P adds the blocks of the given ranks to the plan's present kernel.
-func (c *call) addP2P(p *plan, ranks []int) error {
+func (c *Call) addP2P(p *Plan, ranks []int) error {
 	sends := map[[3]int][]int{} // by rank, channel and batch: connections
 	recvs := map[[3]int][]int{}
 	for _, rank := range ranks {
@@ -343,17 +343,17 @@ func (c *call) addP2P(p *plan, ranks []int) error {
 	setSlots := func(lists map[[3]int][]int, set func(i int, slots uint64)) {
 		for _, conns := range lists {
 			for _, i := range conns {
-				set(i, min(ncclSteps, sharedSteps/uint64(len(conns))))
+				set(i, min(Steps, sharedSteps/uint64(len(conns))))
 			}
 		}
 	}
-	setSlots(sends, func(i int, slots uint64) { p.conns[i].sendSlots = slots })
-	setSlots(recvs, func(i int, slots uint64) { p.conns[i].recvSlots = slots })
+	setSlots(sends, func(i int, slots uint64) { p.Conns[i].SendSlots = slots })
+	setSlots(recvs, func(i int, slots uint64) { p.Conns[i].RecvSlots = slots })
 	return nil
 }
 
 // checkChunks is checkChunk for all that a rank sends to other nodes.
-func (c *call) checkChunks(works [][]work) error {
+func (c *Call) checkChunks(works [][]work) error {
 	if c.ChunkSize == 0 {
 		return nil
 	}
@@ -371,7 +371,7 @@ func (c *call) checkChunks(works [][]work) error {
 }
 
 // works returns, by channel, the work of a rank in the order of its schedule.
-func (c *call) works(rank int) [][]work {
+func (c *Call) works(rank int) [][]work {
 	out := make([][]work, c.P2PChannels)
 	for k, r := range c.schedule(rank) {
 		send, recv := c.wants(rank, r.send), c.wants(r.recv, rank)
@@ -413,7 +413,7 @@ func partBytes(bytes uint64, parts, part int) uint64 {
 }
 
 // batches numbers the batches of a channel's works.
-func (c *call) batches(works []work) {
+func (c *Call) batches(works []work) {
 	batch, first := 0, 0
 	for i := range works {
 		full := i-first == batchWorks
@@ -429,27 +429,27 @@ func (c *call) batches(works []work) {
 }
 
 // p2pBlock adds the block of one rank on one channel. A message from a rank to itself is a copy and takes no time.
-func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
-	b := block{kernel: p.kernel}
+func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
+	b := Block{Kernel: p.kernel}
 	for _, w := range works {
-		b.rank, b.channel = w.rank, w.channel
-		for len(b.batches) <= w.batch {
-			b.batches = append(b.batches, nil)
+		b.Rank, b.Channel = w.rank, w.channel
+		for len(b.Batches) <= w.batch {
+			b.Batches = append(b.Batches, nil)
 		}
 		add := func(peer, src, dst int, bytes, total uint64, ll bool, lists map[[3]int][]int) {
 			if peer < 0 || peer == w.rank {
 				return
 			}
-			i := p.conn(src, dst, w.channel, ncclSteps)
-			p.conns[i].p2p = true
+			i := p.conn(src, dst, w.channel, Steps)
+			p.Conns[i].P2P = true
 			local := c.nodeOf[src] == c.nodeOf[dst]
-			var prog program
+			var prog Program
 			if src == w.rank {
 				prog = c.messageLoops(bytes, total, ll, local, nil, []int{i})
 			} else {
 				prog = c.messageLoops(bytes, total, ll, local, []int{i}, nil)
 			}
-			b.batches[w.batch] = append(b.batches[w.batch], prog)
+			b.Batches[w.batch] = append(b.Batches[w.batch], prog)
 			if !local {
 				key := [3]int{w.rank, w.channel, w.batch}
 				lists[key] = append(lists[key], i)
@@ -458,28 +458,28 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 		add(w.send, w.rank, w.send, w.sendBytes, w.sendTotal, w.sendLL, sends)
 		add(w.recv, w.recv, w.rank, w.recvBytes, w.recvTotal, w.recvLL, recvs)
 	}
-	var full [][]program
-	for _, batch := range b.batches {
+	var full [][]Program
+	for _, batch := range b.Batches {
 		if len(batch) > 0 {
 			full = append(full, batch)
 		}
 	}
-	if b.batches = full; len(full) > 0 {
-		p.blocks = append(p.blocks, b)
+	if b.Batches = full; len(full) > 0 {
+		p.Blocks = append(p.Blocks, b)
 	}
 }
 
 // messageLoops is the program that moves bytes, a part of total, in messages of one chunk.
-func (c *call) messageLoops(bytes, total uint64, ll, local bool, recv, send []int) program {
+func (c *Call) messageLoops(bytes, total uint64, ll, local bool, recv, send []int) Program {
 	chunk := c.p2pChunk(total, ll, local)
-	one := func(n uint64, times int) loop {
-		s := slice{bytes: n}
+	one := func(n uint64, times int) Loop {
+		s := Slice{Bytes: n}
 		if ll {
-			s = slice{bytes: divUp(n, llLine/2) * llLine, empty: n == 0}
+			s = Slice{Bytes: divUp(n, llLine/2) * llLine, Empty: n == 0}
 		}
-		return loop{actions: []action{{recv: recv, send: send, slice: s}}, repeat: times}
+		return Loop{Actions: []Action{{Recv: recv, Send: send, Slice: s}}, Repeat: times}
 	}
-	var prog program
+	var prog Program
 	if n := bytes / chunk; n > 0 {
 		prog = append(prog, one(chunk, int(n)))
 	}

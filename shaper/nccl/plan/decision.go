@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 import (
 	"fmt"
@@ -115,8 +115,8 @@ type Decision struct {
 	Iterations int // timed calls, back to back; 0: as many as needed for a steady state
 }
 
-// name is the collective with the algorithm and protocol, if it has any.
-func (d *Decision) name() string {
+// Name is the collective with the algorithm and protocol, if it has any.
+func (d *Decision) Name() string {
 	if d.Coll.IsP2P() {
 		return fmt.Sprint(d.Coll)
 	}
@@ -126,8 +126,8 @@ func (d *Decision) name() string {
 // patVersion is the first version whose PAT the model knows.
 const patVersion = 22602
 
-// validate checks the fields that do not depend on the algorithm, then the others.
-func (d *Decision) validate() error {
+// Validate checks the fields that do not depend on the algorithm, then the others.
+func (d *Decision) Validate() error {
 	if _, err := rulesOf(d.Version); err != nil {
 		return err
 	}

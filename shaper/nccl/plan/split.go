@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 
 // NCCL's constants, the same in all supported versions.
 const (
-	ncclSteps = 8 // slots in a connection's buffer
+	Steps = 8 // NCCL_STEPS: slots in a connection's buffer
 
-	defaultBuffSize      = 4 << 20
+	DefaultBuffSize      = 4 << 20
 	defaultLLBuffSize    = 512 << 10
 	defaultLL128BuffSize = 4915200
 
@@ -52,29 +52,27 @@ func rulesOf(version int) (rules, error) {
 	return rules{}, fmt.Errorf("NCCL version %s: the model knows %s", versionString(version), Versions)
 }
 
-// call is a Decision with the nodes of its ranks.
-type call struct {
+// Call is a Decision with the nodes of its ranks.
+type Call struct {
 	*Decision
 	nodes   int
 	nodeOf  []int   // by rank; nodes are numbered in the order of their first ranks
 	ranksOf [][]int // by node
-	tieSeed uint64  // for sim.tieSeed
-	played  uint64  // steps simulated so far
-	random  bool    // jitter or loss is random
 	// messages are the bytes of sends that are no collective, see wants.
-	messages func(rank, peer int) int64
+	Messages func(rank, peer int) int64
 	// distance is that of HyperCube's present exchange: the bit in which the numbers of two peers differ.
 	distance int
 }
 
-func newCall(d *Decision, f *Fabric) *call {
-	c := &call{Decision: d, nodeOf: make([]int, d.Ranks)}
+// NewCall makes a call of a decision whose ranks are on these nodes.
+func NewCall(d *Decision, node func(rank int) int) *Call {
+	c := &Call{Decision: d, nodeOf: make([]int, d.Ranks)}
 	number := map[int]int{}
 	for r := range d.Ranks {
-		n, ok := number[f.Node(r)]
+		n, ok := number[node(r)]
 		if !ok {
 			n = len(number)
-			number[f.Node(r)] = n
+			number[node(r)] = n
 			c.ranksOf = append(c.ranksOf, nil)
 		}
 		c.nodeOf[r] = n
@@ -84,8 +82,8 @@ func newCall(d *Decision, f *Fabric) *call {
 	return c
 }
 
-// share is the share of a call that one channel carries.
-type share struct {
+// Share is the share of a call that one channel carries.
+type Share struct {
 	channel int
 	count   uint64 // elements
 	chunk   uint64 // elements per chunk
@@ -118,11 +116,11 @@ func (d *Decision) shape() shape {
 }
 
 // buffSize is the size in bytes of a connection's buffer for the call's protocol.
-func (c *call) buffSize() uint64 { return c.bufferOf(c.Proto) }
+func (c *Call) buffSize() uint64 { return c.bufferOf(c.Proto) }
 
 // bufferOf is the size in bytes of a connection's buffer for a protocol.
-func (c *call) bufferOf(proto Protocol) uint64 {
-	given, fallback := c.BuffSize, defaultBuffSize
+func (c *Call) bufferOf(proto Protocol) uint64 {
+	given, fallback := c.BuffSize, DefaultBuffSize
 	switch proto {
 	case LL:
 		given, fallback = c.LLBuffSize, defaultLLBuffSize
@@ -137,7 +135,7 @@ func (c *call) bufferOf(proto Protocol) uint64 {
 
 // maxChannels is the maximum number of channels for a call of so many bytes: each channel's threads must have a minimum
 // of work.
-func (c *call) maxChannels(bytes uint64) int {
+func (c *Call) maxChannels(bytes uint64) int {
 	if c.MaxChannels > 0 {
 		return min(c.MaxChannels, c.Channels)
 	}
@@ -167,8 +165,8 @@ func (c *call) maxChannels(bytes uint64) int {
 	return n
 }
 
-// shares divides the call among channels, as scheduleCollTasksToPlan does for a call that is alone in its group.
-func (c *call) shares() ([]share, error) {
+// Shares divides the call among channels, as scheduleCollTasksToPlan does for a call that is alone in its group.
+func (c *Call) Shares() ([]Share, error) {
 	r, err := rulesOf(c.Version)
 	if err != nil {
 		return nil, err
@@ -194,22 +192,22 @@ func (d *Decision) checkedShape() (shape, error) {
 }
 
 // sharesOf are the shares of channels from first on, with so many elements each.
-func (c *call) sharesOf(first int, counts []uint64) ([]share, error) {
+func (c *Call) sharesOf(first int, counts []uint64) ([]Share, error) {
 	s := c.shape()
-	shares := make([]share, len(counts))
+	shares := make([]Share, len(counts))
 	for i, n := range counts {
 		chunk := c.chunkBytes(n * s.global)
 		if chunk == 0 {
 			return nil, fmt.Errorf("buffer of %d bytes for %v: too small for one chunk", c.buffSize(), c.Proto)
 		}
-		shares[i] = share{channel: first + i, count: n, chunk: chunk / s.elem}
+		shares[i] = Share{channel: first + i, count: n, chunk: chunk / s.elem}
 	}
 	return shares, nil
 }
 
 // spread divides the call among as many channels as the log says it used. If NCCL's rules give another number, because
 // of a tuner or a setting, it uses the nearest limit of channels that gives the logged number.
-func (c *call) spread(r rules, s shape) (first int, counts []uint64, err error) {
+func (c *Call) spread(r rules, s shape) (first int, counts []uint64, err error) {
 	n := c.maxChannels(s.count * s.global)
 	split := func(n int) (int, []uint64) {
 		return newPacker(r, r.traffic(s, c.Proto), n, c.Channels).place(s, c.Proto)
@@ -233,11 +231,11 @@ func (c *call) spread(r rules, s shape) (first int, counts []uint64, err error) 
 }
 
 // steps returns the number of slots of a chunk and of a slice of it.
-func (c *call) steps() (chunk, slice uint64) {
+func (c *Call) steps() (chunk, slice uint64) {
 	if c.Proto == Simple && c.Algo == Ring {
 		switch c.Coll {
 		case nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter:
-			return ncclSteps / 2, ncclSteps / 4
+			return Steps / 2, Steps / 4
 		}
 	}
 	return 1, 1
@@ -245,9 +243,9 @@ func (c *call) steps() (chunk, slice uint64) {
 
 // chunkBytes is the payload of one chunk, as in calcCollChunking, for a channel whose share of the larger user buffer
 // is bytes long.
-func (c *call) chunkBytes(bytes uint64) uint64 {
+func (c *Call) chunkBytes(bytes uint64) uint64 {
 	steps, _ := c.steps()
-	chunk := c.buffSize() / ncclSteps * steps
+	chunk := c.buffSize() / Steps * steps
 	grain := uint64(simpleGrain)
 	if c.Algo == PAT {
 		chunk = c.patChunk(chunk, bytes)
@@ -267,7 +265,7 @@ func (c *call) chunkBytes(bytes uint64) uint64 {
 }
 
 // treeLL128Chunk halves chunks until the tree's pipeline is full.
-func (c *call) treeLL128Chunk(chunk, bytes uint64) uint64 {
+func (c *Call) treeLL128Chunk(chunk, bytes uint64) uint64 {
 	perNode := float32(c.Ranks) / float32(c.nodes)
 	depth := float32(float64(1+bits.Len(uint(c.nodes))-1) + 0.1*float64(perNode))
 	for float32(bytes/chunk) < depth*64/perNode && chunk > 131072 {
@@ -279,27 +277,27 @@ func (c *call) treeLL128Chunk(chunk, bytes uint64) uint64 {
 	return chunk
 }
 
-// slice is the data of one step or group of steps, which is one message on the network.
-type slice struct {
-	bytes uint64
-	empty bool // LL and LL128: without data, so the kernel does not wait for it
+// Slice is the data of one step or group of steps, which is one message on the network.
+type Slice struct {
+	Bytes uint64
+	Empty bool // LL and LL128: without data, so the kernel does not wait for it
 }
 
 // slices divides a chunk of n elements into messages.
-func (c *call) slices(n, elem uint64) []slice {
+func (c *Call) slices(n, elem uint64) []Slice {
 	switch c.Proto {
 	case LL:
-		return []slice{{bytes: divUp(n, 8/elem) * llLine, empty: n == 0}}
+		return []Slice{{Bytes: divUp(n, 8/elem) * llLine, Empty: n == 0}}
 	case LL128:
-		return []slice{{bytes: divUp(n, ll128Payload/elem) * ll128Slice, empty: n == 0}}
+		return []Slice{{Bytes: divUp(n, ll128Payload/elem) * ll128Slice, Empty: n == 0}}
 	}
 	chunkSteps, sliceSteps := c.steps()
 	per := chunkSteps / sliceSteps
-	size := max(divUp(n, 16*per)*16, c.buffSize()/ncclSteps/elem*sliceSteps/32)
-	out := make([]slice, per)
+	size := max(divUp(n, 16*per)*16, c.buffSize()/Steps/elem*sliceSteps/32)
+	out := make([]Slice, per)
 	for i := range out {
 		k := min(size, n)
-		out[i] = slice{bytes: k * elem}
+		out[i] = Slice{Bytes: k * elem}
 		n -= k
 	}
 	return out

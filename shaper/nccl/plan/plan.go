@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
+
+// Plan is one call, as the kernels and proxies of all ranks execute it.
+type Plan struct {
+	Conns  []Connection
+	Blocks []Block
+	byEnds map[[3]int]int // places in Conns, by source, destination and channel
+	kernel int            // the last one, which gets the blocks that are added
+	only   *int           // the rank of which the plan is wanted; nil for all
+}
+
+// Connection is one direction between two ranks on one channel.
+type Connection struct {
+	Src, Dst, Channel int
+	P2P               bool
+	SendSlots         uint64 // messages in flight between kernel and network
+	RecvSlots         uint64 // irecvs posted ahead
+}
+
+// Block is the work of one rank's kernel on one channel: batches one after another, the programs of a batch
+// concurrently.
+type Block struct {
+	Kernel        int // of the rank's kernels of a call, which run one after another
+	Rank, Channel int
+	Batches       [][]Program
+}
+
+// Program is a list of actions. Repeated actions are a loop, so that a long program uses little memory.
+type Program []Loop
+
+// Loop is actions that are repeated.
+type Loop struct {
+	Actions []Action
+	Repeat  int
+}
+
+// Action waits for one message on each connection of Recv and for a free slot on each of Send. Then it sends a message
+// of Bytes bytes on each of Send.
+type Action struct {
+	Recv, Send []int // places in Plan.Conns
+	Slice
+	// PAT needs several actions for a message, and has several messages open at once.
+	RecvAhead, SendAhead uint64 // messages beyond the next one
+	KeepRecv, KeepSend   bool   // later actions use the same message
+	received             uint64 // bytes of the message that is received with this action
+}
+
+// BytesReceived are those of each message that the action receives. Without PAT a message is passed on as it came.
+func (a *Action) BytesReceived() uint64 {
+	if a.received > 0 {
+		return a.received
+	}
+	return a.Bytes
+}
+
+func newPlan() *Plan { return &Plan{byEnds: map[[3]int]int{}} }
+
+// wants says whether the blocks of a rank are wanted.
+func (p *Plan) wants(rank int) bool { return p.only == nil || *p.only == rank }
+
+// conn returns the index of a connection, which it adds on first use.
+func (p *Plan) conn(src, dst, channel int, slots uint64) int {
+	key := [3]int{src, dst, channel}
+	i, ok := p.byEnds[key]
+	if !ok {
+		i = len(p.Conns)
+		p.byEnds[key] = i
+		p.Conns = append(p.Conns, Connection{Src: src, Dst: dst, Channel: channel, SendSlots: slots, RecvSlots: slots})
+	}
+	return i
+}
+
+func (p *Plan) add(rank, channel int, programs ...Program) {
+	p.Blocks = append(p.Blocks, Block{Rank: rank, Channel: channel, Batches: [][]Program{programs}})
+}
+
+// Each calls f for every action with the number of its repetitions.
+func (b *Block) Each(f func(a *Action, times int)) {
+	for _, batch := range b.Batches {
+		for _, prog := range batch {
+			for _, l := range prog {
+				for i := range l.Actions {
+					f(&l.Actions[i], l.Repeat)
+				}
+			}
+		}
+	}
+}
+
+// Kernels is the number of kernels of each rank, which run one after another.
+func (p *Plan) Kernels() int { return p.kernel + 1 }
+
+// Channels is the number of channels that have work.
+func (p *Plan) Channels() int {
+	seen := map[int]bool{}
+	for _, b := range p.Blocks {
+		seen[b.Channel] = true
+	}
+	return len(seen)
+}
+
+// Used says which connections of a plan carry messages.
+func (p *Plan) Used() []bool {
+	out := make([]bool, len(p.Conns))
+	for i := range p.Blocks {
+		p.Blocks[i].Each(func(a *Action, _ int) {
+			for _, c := range a.Send {
+				out[c] = true
+			}
+		})
+	}
+	return out
+}
+
+// Window is the number of messages after which the slots of every connection begin again.
+func (p *Plan) Window() int {
+	unit := uint64(1)
+	for _, c := range p.Conns {
+		for _, slots := range []uint64{c.SendSlots, c.RecvSlots} {
+			unit *= slots / gcd(unit, slots)
+		}
+	}
+	return int(unit)
+}
+
+// Loops returns the repetitions of the longest loop of any program, and the smallest of the programs' longest loops.
+// shorten must remove fewer than the latter.
+func (p *Plan) Loops() (most, least int) {
+	least = -1
+	for i := range p.Blocks {
+		for _, batch := range p.Blocks[i].Batches {
+			for _, prog := range batch {
+				n := 0
+				for _, l := range prog {
+					n = max(n, l.Repeat)
+				}
+				most = max(most, n)
+				if least < 0 || n < least {
+					least = n
+				}
+			}
+		}
+	}
+	return most, max(least, 0)
+}
+
+// Shorten returns the plan with n repetitions fewer in the long loop of every program.
+func (p *Plan) Shorten(n int) *Plan {
+	q := *p
+	q.Blocks = make([]Block, len(p.Blocks))
+	for i, b := range p.Blocks {
+		q.Blocks[i] = Block{Kernel: b.Kernel, Rank: b.Rank, Channel: b.Channel}
+		for _, batch := range b.Batches {
+			var progs []Program
+			for _, prog := range batch {
+				c := append(Program(nil), prog...)
+				for j := range c {
+					if c[j].Repeat > n {
+						c[j].Repeat -= n
+						break
+					}
+				}
+				progs = append(progs, c)
+			}
+			q.Blocks[i].Batches = append(q.Blocks[i].Batches, progs)
+		}
+	}
+	return &q
+}
+
+// Plan makes the plan of a collective.
+func (c *Call) Plan() (*Plan, error) {
+	if c.Coll.IsP2P() {
+		return c.p2pPlan()
+	}
+	shares, err := c.Shares()
+	if err != nil {
+		return nil, err
+	}
+	return c.PlanOf(shares, nil)
+}
+
+// PlanOf makes the plan of a collective whose channels have these shares, of one rank or, with nil, of all.
+func (c *Call) PlanOf(shares []Share, only *int) (*Plan, error) {
+	p := newPlan()
+	p.only = only
+	for _, share := range shares {
+		switch {
+		case c.Algo == Tree:
+			c.treePlan(p, share)
+		case c.Algo == PAT:
+			c.patPlan(p, share)
+		case c.Coll == nccl.AllReduce:
+			c.ringPlan(p, share, c.allReduceLoop)
+		case c.Coll == nccl.AllGather || c.Coll == nccl.ReduceScatter:
+			c.ringPlan(p, share, c.gatherLoop)
+		case c.Coll.Rooted():
+			c.ringPlan(p, share, c.chainLoop)
+		default:
+			return nil, fmt.Errorf("no schedule of %v on a ring is known", c.Coll)
+		}
+	}
+	return p, nil
+}
+
+// slots is the number of messages in a connection's buffer.
+func (c *Call) slots() uint64 {
+	_, slice := c.steps()
+	return Steps / slice
+}
