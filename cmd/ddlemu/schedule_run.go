@@ -403,14 +403,10 @@ func meanAndLeast(times []time.Duration) (mean, least float64) {
 	return mean, units.Microseconds(slices.Min(times))
 }
 
-// busFactor is nccl-tests' factor from algbw to busbw.
+// busFactor is nccl-tests' factor from algbw to busbw; 1 for what nccl-tests does not have.
 func busFactor(s *schedule.Schedule) float64 {
-	n := float64(len(s.GPUs))
-	switch {
-	case s.Coll == schedule.AllReduce:
-		return 2 * (n - 1) / n
-	case s.Coll.PerRank():
-		return (n - 1) / n
+	if coll, ok := s.Coll.NCCL(); ok {
+		return coll.BusFactor(len(s.GPUs))
 	}
 	return 1
 }

@@ -80,10 +80,7 @@ func (c *call) busBandwidth() (gbs float64, ok bool) {
 	if err != nil || coll.IsP2P() || !c.sized || c.ranks < 2 || c.seconds <= 0 {
 		return 0, false
 	}
-	size := float64(c.bytes)
-	if coll == nccl.AllGather || coll == nccl.ReduceScatter {
-		size *= float64(c.ranks) // NCCL's count is the share of one rank
-	}
+	size := float64(c.bytes) * float64(coll.Shares(c.ranks))
 	return size * coll.BusFactor(c.ranks) / c.seconds / 1e9, true
 }
 

@@ -7,13 +7,11 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // NCCL's schedules, as shaper/nccl/expect plays them: what a kernel must have received before it sends, and how
 // many messages of a connection have a place in its buffer.
-
-// The steps of a connection's buffer (NCCL_STEPS).
-const steps = 8
 
 // stage is what one rank does in one call on one channel: its connections in both directions, each with
 // its messages of this call in order.
@@ -40,11 +38,11 @@ type schedule struct {
 }
 
 func scheduleOf(t *messages.Task) schedule {
-	s := schedule{task: t, p2p: t.Func == "Send" || t.Func == "Recv", slots: steps, slice: 1}
+	s := schedule{task: t, p2p: t.Func == "Send" || t.Func == "Recv", slots: plan.Steps, slice: 1}
 	around := t.Func == "AllReduce" || t.Func == "AllGather" || t.Func == "ReduceScatter"
 	if t.Algo == "Ring" && around {
-		if t.Proto == "Simple" { // chunks of 4 steps in 2 slices
-			s.slots, s.slice = steps/2, 2
+		if t.Proto == "Simple" {
+			s.slots, s.slice = plan.Steps/plan.SliceSteps, plan.ChunkSteps/plan.SliceSteps
 		}
 		s.loop = (t.Ranks - 1) * s.slice
 		if t.Func == "AllReduce" {

@@ -5,11 +5,9 @@ package replay
 import (
 	"cmp"
 	"slices"
-)
 
-// The sends of a rank on one channel that NCCL's proxy handles together share this many places (NCCL_SHARED_STEPS), and
-// so do its receives.
-const sharedSteps = 16
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+)
 
 // shares are the places of each send and each receive in the buffer that it shares; 0: it shares none.
 type shares struct{ send, receive []uint8 }
@@ -31,7 +29,7 @@ func (g *graph) findShares() {
 	}
 }
 
-// share divides the places among streams that the proxy handles at the same time: those that it has begun before one of
+// share divides plan.SharedSteps places among streams that the proxy handles at the same time: those that it has begun before one of
 // them was done. It begins the next ones when all are done.
 func (g *graph) share(streams []stream, slots []uint8, post, done func(int) int32) {
 	streams = slices.Clone(streams)
@@ -44,7 +42,7 @@ func (g *graph) share(streams []stream, slots []uint8, post, done func(int) int3
 		}
 		for _, s := range streams[:n] {
 			for _, i := range s.messages {
-				slots[i] = uint8(max(1, min(steps, sharedSteps/n)))
+				slots[i] = uint8(max(1, min(plan.Steps, plan.SharedSteps/n)))
 			}
 		}
 		streams = streams[n:]

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // funcs are the collectives, in the order in which tables show them.
@@ -40,15 +41,24 @@ func (f Func) Reduces() bool { return f == AllReduce || f == ReduceScatter || f 
 // Rooted says whether f has a root.
 func (f Func) Rooted() bool { return f == Broadcast || f == Reduce || f == Gather || f == Scatter }
 
-// Shares is by how much Count is multiplied to get nccl-tests' size, the larger of one rank's input and output: the
-// number of ranks for the functions whose count is a share.
+// Shares is by how much Count is multiplied to get nccl-tests' size, see [nccl.Collective.Shares]. It is 1 for other
+// functions.
 func (f Func) Shares(ranks int) int64 {
-	switch f {
-	case AllGather, ReduceScatter, AllToAll, Gather, Scatter:
-		return int64(ranks)
+	if c, ok := collectives[f]; ok {
+		return c.Shares(ranks)
 	}
 	return 1
 }
+
+var collectives = func() map[Func]nccl.Collective {
+	out := map[Func]nccl.Collective{}
+	for _, f := range funcs {
+		if c, err := nccl.ParseCollective(string(f)); err == nil {
+			out[f] = c
+		}
+	}
+	return out
+}()
 
 // typeSizes are the bytes of an element of NCCL's types.
 var typeSizes = map[string]int64{

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pat.h"
 
+#include "layout.h"
+
 namespace softexec {
 namespace {
-
-constexpr int kStepsInFlight = 8;
 
 int lowest_bit(int v) { return __builtin_ctz(static_cast<unsigned>(v)); }
 int parent_of(int s) { return s & (s - 1); }
@@ -174,7 +174,7 @@ PatShape pat_shape(int ranks, size_t step_bytes, size_t channel_bytes)
 	while (s.multiples < ranks / 2 && fits())
 		double_up();
 	s.group = s.multiples;
-	for (int d = kStepsInFlight; d > 1 && s.multiples < ranks / 2; d /= 2)
+	for (int d = kSteps; d > 1 && s.multiples < ranks / 2; d /= 2)
 		double_up();
 	return s;
 }

@@ -191,16 +191,13 @@ func (p *taskProgram) send(i int, a *plan.Action) error {
 func (p *taskProgram) message(t *Task, c *plan.Connection, peer int) (int, error) {
 	ranks := p.builder.job.Comms[p.comm].Ranks
 	t.Peer = ranks[peer]
-	t.Tag = (p.comm*maxChannels + c.Channel) * 2
+	t.Tag = (p.comm*plan.MaxChannels + c.Channel) * 2
 	if c.P2P {
 		t.Tag++
 	}
 	t.Local = p.builder.fabric.Node(t.Peer) == p.builder.fabric.Node(p.rank)
 	return p.task(t)
 }
-
-// maxChannels is the number of channels that a communicator of NCCL has at most.
-const maxChannels = 64
 
 // nextSize is the size of the next message that the program receives from connection i.
 func (c *inbound) nextSize(i int) uint64 {

@@ -123,12 +123,10 @@ func (d *Decision) Name() string {
 	return fmt.Sprintf("%v by %v/%v", d.Coll, d.Algo, d.Proto)
 }
 
-// patVersion is the first version whose PAT the model knows.
-const patVersion = 22602
-
 // Validate checks the fields that do not depend on the algorithm, then the others.
 func (d *Decision) Validate() error {
-	if _, err := rulesOf(d.Version); err != nil {
+	r, err := rulesOf(d.Version)
+	if err != nil {
 		return err
 	}
 	if !d.Coll.Known() {
@@ -157,24 +155,24 @@ func (d *Decision) Validate() error {
 		}
 	}
 	if d.Coll.IsP2P() {
-		return d.validateP2P()
+		return d.validateP2P(r)
 	}
-	return d.validateColl()
+	return d.validateColl(r)
 }
 
-func (d *Decision) validateColl() error {
+func (d *Decision) validateColl(r rules) error {
 	if d.Proto < LL || d.Proto > Simple {
 		return fmt.Errorf("protocol %d: unknown", d.Proto)
 	}
-	if d.Channels < 1 || d.Channels > 64 {
-		return fmt.Errorf("channels %d: must be 1 to 64", d.Channels)
+	if d.Channels < 1 || d.Channels > MaxChannels {
+		return fmt.Errorf("channels %d: must be 1 to %d", d.Channels, MaxChannels)
 	}
 	switch {
 	case d.Algo == Ring:
 		return d.validateRings()
 	case d.Algo == Tree && d.Coll == nccl.AllReduce:
 		return d.validateTrees()
-	case d.Algo == PAT && d.Proto == Simple && d.Version >= patVersion && (d.Coll == nccl.AllGather || d.Coll == nccl.ReduceScatter):
+	case d.Algo == PAT && d.Proto == Simple && r.pat && (d.Coll == nccl.AllGather || d.Coll == nccl.ReduceScatter):
 		return nil
 	}
 	return fmt.Errorf("%v by %v/%v on NCCL %s: the model does not know this schedule", d.Coll, d.Algo, d.Proto, versionString(d.Version))
@@ -253,8 +251,4 @@ func checkTree(tree []Links) error {
 		return fmt.Errorf("%d of %d ranks hang on the root", reached, len(tree))
 	}
 	return nil
-}
-
-func versionString(v int) string {
-	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }

@@ -17,9 +17,6 @@ type Group [][]Decision
 // Alone is a collective that is in no group, or the only one of its communicator there.
 func Alone(d Decision) Group { return Group{{d}} }
 
-// broadcastTasks is the first version that collects the broadcasts of a group apart from the other collectives.
-const broadcastTasks = 22902
-
 // Aggregates returns the numbers of the collectives of a group on one communicator, in the order in which NCCL runs them,
 // as lists on which it decides at once (ncclPrepareTasks). Of the decisions, only what was called is used. class(i) is the
 // same for calls of a function whose types and operators NCCL's kernels treat alike.
@@ -60,7 +57,7 @@ func bySize(calls []Decision) ([]int, error) {
 		if _, err := d.checkedShape(); err != nil {
 			return nil, err
 		}
-		if d.Coll == nccl.Broadcast && d.Version >= broadcastTasks {
+		if r, _ := rulesOf(d.Version); d.Coll == nccl.Broadcast && r.broadcastTasks {
 			if len(broadcasts) > 0 && calls[broadcasts[0]].Root != d.Root {
 				return nil, fmt.Errorf("the model does not know groups of broadcasts from several roots with NCCL %s", versionString(d.Version))
 			}
@@ -98,10 +95,7 @@ const maxBatches = 240
 // GroupShares are the shares of the collectives of a group on one communicator, in their order.
 func GroupShares(lists [][]*Call) ([][]Share, error) {
 	first := lists[0][0]
-	r, err := rulesOf(first.Version)
-	if err != nil {
-		return nil, err
-	}
+	r := first.rules
 	sum, channels := uint64(0), 0
 	for _, list := range lists {
 		bytes := uint64(0)

@@ -10,14 +10,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-const (
-	defaultP2PChunkSize = 128 << 10
-	defaultLLThreshold  = 16 << 10
-	sharedSteps         = 16 // slots that the operations of one channel and direction share
-	batchWorks          = 8  // sends and receives that a kernel runs concurrently
-	p2pGroup            = 8  // ranks of a node that a schedule serves together, see groupSize
-)
-
 // round is one entry of a rank's schedule: the peers that it sends to and receives from.
 type round struct{ send, recv int }
 
@@ -31,42 +23,20 @@ type work struct {
 	batch                int
 }
 
-func (d *Decision) validateP2P() error {
-	if d.Version >= 22800 && d.Version < 22809 {
+func (d *Decision) validateP2P(r rules) error {
+	if r.unknownSends {
 		return fmt.Errorf("%v on NCCL %s: the model knows the schedules of 2.22.3 to 2.27 and from 2.28.9 on", d.Coll, versionString(d.Version))
 	}
 	n, per := d.P2PChannels, d.P2PChannelsPerPeer
-	if n < 1 || n > 64 || bits.OnesCount(uint(n)) != 1 || per < 1 || per > n || bits.OnesCount(uint(per)) != 1 {
-		return fmt.Errorf("%d p2p channels, %d per peer: must be powers of two, up to 64, and no more per peer than there are", n, per)
+	if n < 1 || n > MaxChannels || bits.OnesCount(uint(n)) != 1 || per < 1 || per > n || bits.OnesCount(uint(per)) != 1 {
+		return fmt.Errorf("%d p2p channels, %d per peer: must be powers of two, up to %d, and no more per peer than there are", n, per, MaxChannels)
 	}
 	return nil
 }
 
-// wants is the number of bytes that rank sends to peer, -1 for no message.
-func (c *Call) wants(rank, peer int) int64 {
-	if c.Messages != nil {
-		return c.Messages(rank, peer)
-	}
-	sends, bytes := true, int64(c.Count*c.ElemSize)
-	switch c.Coll {
-	case nccl.SendRecv:
-		sends = peer == (rank+1)%c.Ranks
-	case nccl.Gather:
-		sends = peer == c.Root
-	case nccl.Scatter:
-		sends = rank == c.Root
-	case nccl.HyperCube:
-		sends, bytes = peer == rank^c.distance, bytes*int64(c.distance)
-	}
-	if !sends || c.InPlace && rank == peer { // NCCL leaves out a send from a buffer to itself
-		return -1
-	}
-	return bytes
-}
-
 // schedule is the order in which a rank serves its peers. At any round, all ranks serve the same distance.
 func (c *Call) schedule(rank int) []round {
-	if c.Version >= 22809 {
+	if c.rules.groupedSends {
 		return c.groupSchedule(rank)
 	}
 	return c.nodeSchedule(rank)
@@ -173,7 +143,7 @@ func (c *Call) p2pChannel(round, part int) int {
 		return 0
 	}
 	group := 1
-	if c.Version >= 22809 {
+	if c.rules.groupedSends {
 		group = c.groupSize()
 	} else {
 		for _, r := range c.ranksOf {
@@ -184,14 +154,11 @@ func (c *Call) p2pChannel(round, part int) int {
 	if c.nodes > 1 {
 		base = round/group*int(divUp(uint64(group), batchWorks)) + round%group/batchWorks
 	}
-	if c.Version >= 22809 {
+	if c.rules.groupedSends {
 		return (reverse(base) + part) % n
 	}
 	return (base + reverse(part)) % n
 }
-
-// partsBeforeLL is the first version that divides a message among channels before it selects the protocol.
-const partsBeforeLL = 22900
 
 // localMatters says whether it matters how many messages a send within a node has. They take no time, but a sender waits
 // when they fill the buffer. By default those of calls that LL could carry are so few that they never do.
@@ -207,7 +174,7 @@ func (c *Call) p2pLL(src, dst int, bytes uint64) bool {
 		return false
 	}
 	channels := c.P2PChannelsPerPeer
-	if c.Version >= partsBeforeLL {
+	if c.rules.partsBeforeLL {
 		channels = c.p2pParts(bytes, false)
 	}
 	return bytes <= uint64(channels*max(cmp.Or(c.P2PLLThreshold, defaultLLThreshold), 0))
@@ -224,7 +191,7 @@ func (c *Call) p2pParts(bytes uint64, ll bool) int {
 		return 1
 	}
 	step := c.p2pStep()
-	if ll && c.Version < partsBeforeLL {
+	if ll && !c.rules.partsBeforeLL {
 		step = c.llStep()
 	}
 	smallest, largest := step/2, step
@@ -343,7 +310,7 @@ func (c *Call) addP2P(p *Plan, ranks []int) error {
 	setSlots := func(lists map[[3]int][]int, set func(i int, slots uint64)) {
 		for _, conns := range lists {
 			for _, i := range conns {
-				set(i, min(Steps, sharedSteps/uint64(len(conns))))
+				set(i, min(Steps, SharedSteps/uint64(len(conns))))
 			}
 		}
 	}
@@ -417,7 +384,7 @@ func (c *Call) batches(works []work) {
 	batch, first := 0, 0
 	for i := range works {
 		full := i-first == batchWorks
-		if c.Version >= 22809 {
+		if c.rules.groupedSends {
 			full = full || works[i].round/batchWorks != works[first].round/batchWorks
 		}
 		if full {
@@ -475,7 +442,7 @@ func (c *Call) messageLoops(bytes, total uint64, ll, local bool, recv, send []in
 	one := func(n uint64, times int) Loop {
 		s := Slice{Bytes: n}
 		if ll {
-			s = Slice{Bytes: divUp(n, llLine/2) * llLine, Empty: n == 0}
+			s = Slice{Bytes: divUp(n, LLData) * LLLine, Empty: n == 0}
 		}
 		return Loop{Actions: []Action{{Recv: recv, Send: send, Slice: s}}, Repeat: times}
 	}

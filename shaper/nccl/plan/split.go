@@ -9,52 +9,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// NCCL's constants, the same in all supported versions.
-const (
-	Steps = 8 // NCCL_STEPS: slots in a connection's buffer
-
-	DefaultBuffSize      = 4 << 20
-	defaultLLBuffSize    = 512 << 10
-	defaultLL128BuffSize = 4915200
-
-	llLine       = 16 // bytes of one LL line, half of them data
-	ll128Line    = 16 // 8-byte words of one LL128 line, one of them the flag
-	ll128Slice   = 2048
-	ll128Payload = ll128Slice / ll128Line * (ll128Line - 1) // 1920 of 2048 bytes
-
-	simpleGrain = 512
-)
-
-// rules are the differences between versions in how a call is divided among channels.
-type rules struct {
-	minTraffic uint64 // minimum traffic of a channel in bytes
-	coarse     bool   // cells hold minTraffic, not 16 bytes
-	llFourfold bool   // LL counts for four times its traffic
-	rounded    bool   // the traffic per channel is rounded to 16 bytes and has no minimum
-}
-
-// Versions are the versions of NCCL whose schedules the model knows.
-const Versions = "2.22.3 to 2.30"
-
-// rulesOf returns the rules of a version in ncclGetVersion's numbering. They are from the source of v2.22.3 to v2.30.7.
-// Older versions divide calls differently.
-func rulesOf(version int) (rules, error) {
-	switch {
-	case version >= 22203 && version < 22300:
-		return rules{minTraffic: 512}, nil
-	case version >= 22300 && version < 22600:
-		return rules{minTraffic: 16 << 10, coarse: true}, nil
-	case version >= 22600 && version < 22900:
-		return rules{minTraffic: 16 << 10, coarse: true, llFourfold: true}, nil
-	case version >= 22900 && version < 23100:
-		return rules{minTraffic: 32 << 10, coarse: true, llFourfold: true, rounded: true}, nil
-	}
-	return rules{}, fmt.Errorf("NCCL version %s: the model knows %s", versionString(version), Versions)
-}
-
 // Call is a Decision with the nodes of its ranks.
 type Call struct {
 	*Decision
+	rules   rules // of its version; none of one that is not known
 	nodes   int
 	nodeOf  []int   // by rank; nodes are numbered in the order of their first ranks
 	ranksOf [][]int // by node
@@ -67,6 +25,7 @@ type Call struct {
 // NewCall makes a call of a decision whose ranks are on these nodes.
 func NewCall(d *Decision, node func(rank int) int) *Call {
 	c := &Call{Decision: d, nodeOf: make([]int, d.Ranks)}
+	c.rules, _ = rulesOf(d.Version)
 	number := map[int]int{}
 	for r := range d.Ranks {
 		n, ok := number[node(r)]
@@ -89,32 +48,6 @@ type Share struct {
 	chunk   uint64 // elements per chunk
 }
 
-// shape is a call in NCCL's units, in which the data type no longer matters.
-type shape struct {
-	count, elem uint64
-	perByte     uint64 // ncclFuncTrafficPerByte
-	global      uint64 // bytes of the larger user buffer per element
-}
-
-func (d *Decision) shape() shape {
-	s := shape{count: d.Count, elem: d.ElemSize, perByte: 1}
-	n := uint64(d.Ranks)
-	switch d.Coll {
-	case nccl.AllReduce:
-		s.perByte = 2
-	case nccl.AllGather, nccl.ReduceScatter:
-		s.perByte = n
-	}
-	if d.Coll == nccl.AllGather || d.Coll == nccl.Broadcast {
-		s.count, s.elem = d.Count*d.ElemSize, 1
-	}
-	s.global = s.elem
-	if d.Coll == nccl.AllGather || d.Coll == nccl.ReduceScatter {
-		s.global *= n
-	}
-	return s
-}
-
 // buffSize is the size in bytes of a connection's buffer for the call's protocol.
 func (c *Call) buffSize() uint64 { return c.bufferOf(c.Proto) }
 
@@ -123,9 +56,9 @@ func (c *Call) bufferOf(proto Protocol) uint64 {
 	given, fallback := c.BuffSize, DefaultBuffSize
 	switch proto {
 	case LL:
-		given, fallback = c.LLBuffSize, defaultLLBuffSize
+		given, fallback = c.LLBuffSize, DefaultLLBuffSize
 	case LL128:
-		given, fallback = c.LL128BuffSize, defaultLL128BuffSize
+		given, fallback = c.LL128BuffSize, DefaultLL128BuffSize
 	}
 	if given == 0 {
 		given = fallback
@@ -167,15 +100,11 @@ func (c *Call) maxChannels(bytes uint64) int {
 
 // Shares divides the call among channels, as scheduleCollTasksToPlan does for a call that is alone in its group.
 func (c *Call) Shares() ([]Share, error) {
-	r, err := rulesOf(c.Version)
-	if err != nil {
-		return nil, err
-	}
 	s, err := c.checkedShape()
 	if err != nil || s.count == 0 {
 		return nil, err
 	}
-	channel, counts, err := c.spread(r, s)
+	channel, counts, err := c.spread(s)
 	if err != nil {
 		return nil, err
 	}
@@ -207,10 +136,10 @@ func (c *Call) sharesOf(first int, counts []uint64) ([]Share, error) {
 
 // spread divides the call among as many channels as the log says it used. If NCCL's rules give another number, because
 // of a tuner or a setting, it uses the nearest limit of channels that gives the logged number.
-func (c *Call) spread(r rules, s shape) (first int, counts []uint64, err error) {
+func (c *Call) spread(s shape) (first int, counts []uint64, err error) {
 	n := c.maxChannels(s.count * s.global)
 	split := func(n int) (int, []uint64) {
-		return newPacker(r, r.traffic(s, c.Proto), n, c.Channels).place(s, c.Proto)
+		return newPacker(c.rules, c.rules.traffic(s, c.Proto), n, c.Channels).place(s, c.Proto)
 	}
 	first, counts = split(n)
 	if c.UsedChannels == 0 || len(counts) == c.UsedChannels {
@@ -235,7 +164,7 @@ func (c *Call) steps() (chunk, slice uint64) {
 	if c.Proto == Simple && c.Algo == Ring {
 		switch c.Coll {
 		case nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter:
-			return Steps / 2, Steps / 4
+			return ChunkSteps, SliceSteps
 		}
 	}
 	return 1, 1
@@ -246,22 +175,15 @@ func (c *Call) steps() (chunk, slice uint64) {
 func (c *Call) chunkBytes(bytes uint64) uint64 {
 	steps, _ := c.steps()
 	chunk := c.buffSize() / Steps * steps
-	grain := uint64(simpleGrain)
 	if c.Algo == PAT {
 		chunk = c.patChunk(chunk, bytes)
 	}
-	switch c.Proto {
-	case LL:
-		chunk /= 2
-		grain = llLine
-	case LL128:
-		chunk = chunk / ll128Line * (ll128Line - 1)
-		grain = ll128Payload
-		if c.Algo == Tree {
-			chunk = c.treeLL128Chunk(chunk, bytes)
-		}
+	rule := c.rules.chunks[c.Proto]
+	chunk = chunk / rule.of * rule.data
+	if c.Proto == LL128 && c.Algo == Tree {
+		chunk = c.treeLL128Chunk(chunk, bytes)
 	}
-	return chunk / grain * grain
+	return chunk / rule.grain * rule.grain
 }
 
 // treeLL128Chunk halves chunks until the tree's pipeline is full.
@@ -287,9 +209,9 @@ type Slice struct {
 func (c *Call) slices(n, elem uint64) []Slice {
 	switch c.Proto {
 	case LL:
-		return []Slice{{Bytes: divUp(n, 8/elem) * llLine, Empty: n == 0}}
+		return []Slice{{Bytes: divUp(n, LLData/elem) * LLLine, Empty: n == 0}}
 	case LL128:
-		return []Slice{{Bytes: divUp(n, ll128Payload/elem) * ll128Slice, Empty: n == 0}}
+		return []Slice{{Bytes: divUp(n, LL128Payload/elem) * LL128Slice, Empty: n == 0}}
 	}
 	chunkSteps, sliceSteps := c.steps()
 	per := chunkSteps / sliceSteps

@@ -78,18 +78,8 @@ func (m *Measurement) bandwidths(c Case) {
 	if m.Time <= 0 {
 		return
 	}
-	rate := wholeBytes(c) / float64(m.Time.Nanoseconds())
+	rate := float64(c.Count*c.Type.Size()*c.Collective.Shares(c.Ranks)) / float64(m.Time.Nanoseconds())
 	m.AlgBW, m.BusBW = rate*c.Collective.AlgFactor(c.Ranks), rate*c.Collective.PortFactor(c.Ranks)
-}
-
-// wholeBytes is the size of the call: that of all ranks together if they share it.
-func wholeBytes(c Case) float64 {
-	bytes := float64(c.Count * c.Type.Size())
-	switch c.Collective {
-	case nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll, nccl.Gather, nccl.Scatter, nccl.HyperCube:
-		return bytes * float64(c.Ranks)
-	}
-	return bytes
 }
 
 // decided sets Decision, and Channels if the log has them.

@@ -2,26 +2,15 @@
 
 package schedule
 
-import "fmt"
+import (
+	"fmt"
 
-// NCCL's constants, as in MSCCL: the slots of a connection's buffer, the default buffers in bytes, and the lines of LL
-// and LL128.
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+)
+
 const (
-	ncclSteps   = 8
-	chunkSteps  = ncclSteps / 2 // MSCCL_CHUNKSTEPS, with Simple
-	sliceSteps  = ncclSteps / 4 // MSCCL_SLICESTEPS
-	simpleBytes = 4 << 20
-	llBytes     = 512 << 10
-	ll128Bytes  = 4915200
-
-	llLine       = 16 // bytes, half of them data
-	ll128Slice   = 2048
-	ll128Payload = 1920
-
-	mostSlots = 32 // NCCL_NET_MAX_REQUESTS: messages that one end of a connection may have open
-
 	// wholeBytes is the largest message of schedules with Whole. Stores of a GPU have no buffer that limits how much is
-	// in flight: with mostSlots, 4 MiB are.
+	// in flight: with plan.MaxRequests, 4 MiB are.
 	wholeBytes = 128 << 10
 	// signalBytes are those of a message without data: MSCCL++'s semaphores have 8 bytes.
 	signalBytes = 8
@@ -51,7 +40,7 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 	if err != nil {
 		return Cut{}, err
 	}
-	c := Cut{Proto: s.Proto, Elem: elem, Slices: 1, Slots: ncclSteps}
+	c := Cut{Proto: s.Proto, Elem: elem, Slices: 1, Slots: plan.Steps}
 	least := max(elem, s.Align)
 	unit := uint64(sh.Larger) * least
 	if size < unit {
@@ -68,17 +57,17 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 	}
 	switch s.Proto {
 	case LL:
-		c.Piece = llBytes / ncclSteps / 2
+		c.Piece = plan.DefaultLLBuffSize / plan.Steps / 2
 	case LL128:
-		c.Piece = ll128Bytes / ncclSteps / ll128Slice * ll128Payload
+		c.Piece = plan.DefaultLL128BuffSize / plan.Steps / plan.LL128Slice * plan.LL128Payload
 	default:
-		c.Piece = simpleBytes / ncclSteps * chunkSteps
-		c.Slices, c.Slots = chunkSteps/sliceSteps, ncclSteps/sliceSteps
-		c.least = simpleBytes / ncclSteps * sliceSteps / 32
+		c.Piece = plan.DefaultBuffSize / plan.Steps * plan.ChunkSteps
+		c.Slices, c.Slots = plan.ChunkSteps/plan.SliceSteps, plan.Steps/plan.SliceSteps
+		c.least = plan.DefaultBuffSize / plan.Steps * plan.SliceSteps / 32
 	}
 	if s.Grain > 0 {
 		c.Piece = uint64(s.Grain) * uint64(c.Slices)
-		c.Slots = min(max(simpleBytes/int(min(s.Grain, simpleBytes)), c.Slots), mostSlots)
+		c.Slots = min(max(plan.DefaultBuffSize/int(min(s.Grain, plan.DefaultBuffSize)), c.Slots), plan.MaxRequests)
 		c.least = min(c.least, uint64(s.Grain)/32/elem*elem)
 	}
 	c.Piece = max(c.Piece/elem*elem, elem)
@@ -94,7 +83,7 @@ func (c *Cut) cutWhole(s *Schedule) {
 		message = uint64(s.Grain)
 	}
 	c.Loops, c.Piece = 1, max(c.Chunk, message)
-	c.Slices, c.Slots = int((c.Chunk+message-1)/message), mostSlots
+	c.Slices, c.Slots = int((c.Chunk+message-1)/message), plan.MaxRequests
 	c.Group = int(max(min(message/c.Chunk, uint64(s.mostCount())), 1))
 }
 
@@ -124,9 +113,9 @@ func (c *Cut) Message(proto Protocol, n uint64, i int) (payload, wire uint64) {
 	}
 	switch proto {
 	case LL:
-		return payload, (payload + llLine/2 - 1) / (llLine / 2) * llLine
+		return payload, (payload + plan.LLData - 1) / plan.LLData * plan.LLLine
 	case LL128:
-		return payload, (payload + ll128Payload - 1) / ll128Payload * ll128Slice
+		return payload, (payload + plan.LL128Payload - 1) / plan.LL128Payload * plan.LL128Slice
 	}
 	return payload, payload
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Collective is what a schedule computes.
@@ -87,13 +88,19 @@ func (c Collective) Rooted() bool {
 	return c == Broadcast || c == Reduce || c == Gather || c == Scatter
 }
 
+// NCCL is the collective by the name of nccl-tests; ok is false for those that have none.
+func (c Collective) NCCL() (coll nccl.Collective, ok bool) {
+	if !c.HasResult() {
+		return 0, false
+	}
+	coll, err := nccl.ParseCollective(string(c))
+	return coll, err == nil
+}
+
 // PerRank says whether a rank's share is one of as many parts of the larger buffer as there are ranks.
 func (c Collective) PerRank() bool {
-	switch c {
-	case AllGather, ReduceScatter, AllToAll, Gather, Scatter:
-		return true
-	}
-	return false
+	coll, ok := c.NCCL()
+	return ok && coll.Shares(2) > 1
 }
 
 // Protocol is NCCL's protocol of the connections.

@@ -102,11 +102,8 @@ func (p *Place) Expect() (*expect.Fabric, error) {
 // the rate of its ports; for an all-reduce also that each byte leaves twice for all nodes but one, which holds if no
 // switch adds. It is 0 if a port has no rate, or for a collective of which it is not known.
 func (p *Place) Bound(s *schedule.Schedule, c *schedule.Cut) time.Duration {
-	coll, ok := map[schedule.Collective]nccl.Collective{
-		schedule.AllReduce: nccl.AllReduce, schedule.AllGather: nccl.AllGather, schedule.ReduceScatter: nccl.ReduceScatter,
-		schedule.AllToAll: nccl.AllToAll, schedule.Broadcast: nccl.Broadcast, schedule.Reduce: nccl.Reduce,
-	}[s.Coll]
-	if !ok {
+	coll, ok := s.Coll.NCCL()
+	if !ok || coll == nccl.Gather || coll == nccl.Scatter {
 		return 0
 	}
 	count := c.Bytes
