@@ -135,7 +135,7 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer 
 	}
 	C.clear_flow(x)
 	described := r.flow()
-	x.flow.id, x.flow.path = described.id, described.path
+	x.flow.id, x.flow.path = described.id, r.path
 	x.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank), C.uint64_t(h.Listened))
 	x.sender_node, x.receiver_node = c.view.node, C.uint32_t(e.Fabric.NodeOf(peer.Slot))
 	C.set_place(c.view.flows, x, C.DDLEMU_FLOW_MADE)
@@ -164,7 +164,7 @@ func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_fl
 		return nil, nil
 	}
 	x, described := C.flow_of(c.view.flows, C.uint64_t(number-1)), r.flow()
-	if x == nil || x.flow.id != described.id || x.flow.path != described.path {
+	if x == nil || x.flow.id != described.id || x.flow.path != r.path {
 		return nil, errors.New("the flow that the peer names is not the one of this connection")
 	}
 	x.receiver_node = c.view.node

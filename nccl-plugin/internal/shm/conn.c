@@ -14,11 +14,11 @@
 // No call waits, allocates memory or enters the kernel (clock_gettime is in the vDSO).
 //
 // Threads and processes. NCCL makes the calls on one end from one thread at a time. The flow and the ring are memory
-// that both processes map; shaper/engine/link/flow.h says which end writes which field. The link model's state belongs to
-// whoever has flow->lock. A call only tries that lock: if the other end has it, the other end makes the steps. To make
-// steps in time, a call may also advance the process's other connections. Their list has a lock, which calls of NCCL
-// only try; ddlemu_conn_new and ddlemu_conn_unlink, which are not calls of NCCL's progress thread, wait for it. The
-// thread that watches the peers writes base.dead.
+// that both processes map; shaper/engine/link/flow.h says which end writes which field. The link model's state belongs
+// to whoever has flow->lock. A call only tries that lock: if the other end has it, the other end makes the steps. To
+// make steps in time, a call may also advance the process's other connections. Their list has a lock, which calls of
+// NCCL only try; ddlemu_conn_new and ddlemu_conn_unlink, which are not calls of NCCL's progress thread, wait for it.
+// The thread that watches the peers writes base.dead.
 //
 // Memory order. A count is stored with release after what it counts, and loaded with acquire before that is read:
 //
@@ -77,9 +77,9 @@ static int64_t next_step(struct ddlemu_flow *f)
 	int64_t next = flow_next(f);
 	uint64_t posts = load64(&f->published.posts_seen), receives = load64(&f->published.receives_seen);
 	if (load64(&f->posted) > posts)
-		next = min64(next, send_at(f, posts)->posted);
+		next = min64(next, send_posted(f, posts));
 	if (is_receive_needed(f, receives))
-		next = min64(next, receive_at(f, receives)->posted);
+		next = min64(next, receive_posted(f, receives));
 	return next;
 }
 
@@ -108,13 +108,12 @@ static bool has_step(struct ddlemu_conn *c, int64_t now)
 		return true;
 	if (sender || check_peer) {
 		uint64_t posts = load64(&f->published.posts_seen);
-		if (load64(&f->posted) > posts && send_at(f, posts)->posted + (sender ? 0 : PEER_DELAY) <= now)
+		if (load64(&f->posted) > posts && send_posted(f, posts) + (sender ? 0 : PEER_DELAY) <= now)
 			return true;
 	}
 	if (!sender || check_peer) {
 		uint64_t receives = load64(&f->published.receives_seen);
-		if (is_receive_needed(f, receives) &&
-			receive_at(f, receives)->posted + (sender ? PEER_DELAY : 0) <= now)
+		if (is_receive_needed(f, receives) && receive_posted(f, receives) + (sender ? PEER_DELAY : 0) <= now)
 			return true;
 	}
 	return false;
@@ -305,7 +304,7 @@ static int complete(struct ddlemu_conn_request *r, uint64_t *count, int *done, s
 	if (size != NULL)
 		*size = r->size;
 	r->busy = 0;
-	store64(count, *count + 1);
+	store64(count, read64(count) + 1);
 	tell_waiting((struct ddlemu_conn *)r->base.comm);
 	*done = 1;
 	return DDLEMU_SUCCESS;
@@ -393,9 +392,9 @@ LEDGER static void write_return(struct ddlemu_conn *c, const struct ddlemu_conn_
 	struct ddlemu_record *record = ledger_at(&c->ledger, r->base.record);
 	const struct ddlemu_times *t = times_at(c->f, r->msg);
 	if (!is_sender(c))
-		record->late = bounded(r->visible - max64(t->due, receive_at(c->f, r->msg)->posted));
+		record->late = bounded(r->visible - max64(read_time(&t->due), receive_posted(c->f, r->msg)));
 	record->size = r->size;
-	record->modelled = is_sender(c) ? t->complete : t->due;
+	record->modelled = read_time(is_sender(c) ? &t->complete : &t->due);
 	__atomic_store_n(&record->returned, now, __ATOMIC_RELEASE);
 }
 
@@ -459,8 +458,8 @@ static uint64_t ring_space(const struct ddlemu_conn *c, uint64_t written)
 static void copy_in(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
-	uint64_t budget = copy_budget(c, now), written = f->written;
-	while (budget > 0 && c->copied_msgs < f->posted) {
+	uint64_t budget = copy_budget(c, now), written = read64(&f->written);
+	while (budget > 0 && c->copied_msgs < read64(&f->posted)) {
 		struct ddlemu_conn_request *r = &c->req[c->copied_msgs % DDLEMU_MAX_REQUESTS];
 		if (place_of(c, c->copied_msgs) != 0) {
 			written += r->size;
@@ -486,7 +485,7 @@ static void copy_in(struct ddlemu_conn *c, int64_t now)
 		c->copied_off = 0;
 		stop_waiting(c);
 	}
-	if (written == f->written)
+	if (written == read64(&f->written))
 		return;
 	store64(&f->written, written);
 	tell_waiting(c);
@@ -504,12 +503,12 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 		return bad;
 	if (fault_lose(size, request))
 		return DDLEMU_SUCCESS;
-	uint64_t i = f->posted;
+	uint64_t i = read64(&f->posted);
 	struct ddlemu_conn_request *r = NULL;
 	do {
 		if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
-			c->reusable = umin64(
-				umin64(f->sends_done, load64(&f->receives_done)), load64(&f->published.oldest_msg));
+			c->reusable = umin64(umin64(read64(&f->sends_done), load64(&f->receives_done)),
+				load64(&f->published.oldest_msg));
 	} while (i - c->reusable >= DDLEMU_MAX_MESSAGES && must_look_again(c));
 	if (i - c->reusable < DDLEMU_MAX_MESSAGES)
 		r = new_request(c, i, (char *)data, size);
@@ -537,7 +536,7 @@ static bool is_read(struct ddlemu_conn *c, uint64_t i)
 	struct ddlemu_flow *f = c->f;
 	if (place_of(c, i) == 0)
 		return true;
-	uint64_t end = send_at(f, i)->end;
+	const uint64_t end = send_end(f, i);
 	while (load64(&f->consumed) < end && !is_set(&f->receiver_closed))
 		if (!must_look_again(c))
 			return false;
@@ -559,12 +558,16 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	uint32_t error = __atomic_load_n(&f->receive_error, __ATOMIC_ACQUIRE);
 	if (error)
 		return fail_too_long(r->size, error - 1);
-	bool sent = load64(&f->published.complete_count) > r->msg && now >= times_at(f, r->msg)->complete;
+	bool sent = load64(&f->published.complete_count) > r->msg && now >= read_time(&times_at(f, r->msg)->complete);
 	bool copied = c->copied_msgs > r->msg && (!sent || is_read(c, r->msg));
 	// The receiver reports a message that is too long when it looks, which may be later than this.
-	if (sent && load64(&f->receives_posted) > r->msg && r->size > receive_at(f, r->msg)->capacity)
-		return fail_too_long(r->size, receive_at(f, r->msg)->capacity);
-	if (sent && c->copied_msgs <= r->msg && !r->counted_held && f->written - load64(&f->consumed) >= c->ring_size) {
+	if (sent && load64(&f->receives_posted) > r->msg) {
+		const uint64_t capacity = receive_capacity(f, r->msg);
+		if (r->size > capacity)
+			return fail_too_long(r->size, capacity);
+	}
+	if (sent && c->copied_msgs <= r->msg && !r->counted_held &&
+		read64(&f->written) - load64(&f->consumed) >= c->ring_size) {
 		r->counted_held = 1;
 		add64(&c->stats->held_sends, 1);
 	}
@@ -591,7 +594,7 @@ static bool to_ring(struct ddlemu_conn *c, const struct ddlemu_conn_request *r)
 	const uint64_t consumed = load64(&f->consumed);
 	if (load64(&f->written) - consumed > c->ring_size)
 		return false;
-	const uint64_t begin = send_at(f, r->msg)->end - r->size;
+	const uint64_t begin = send_end(f, r->msg) - r->size;
 	for (uint64_t off = consumed > begin ? consumed - begin : 0, n; off < r->size; off += n) {
 		uint64_t in = (begin + off) % c->ring_size;
 		n = umin64(r->size - off, c->ring_size - in);
@@ -622,11 +625,11 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	struct ddlemu_flow *f = c->f;
 	*request = NULL;
 	int64_t now = time_of(c);
-	uint64_t i = f->receives_posted;
+	uint64_t i = read64(&f->receives_posted);
 	struct ddlemu_conn_request *r = NULL;
 	do {
 		if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
-			c->reusable = umin64(f->receives_done, load64(&f->published.oldest_msg));
+			c->reusable = umin64(read64(&f->receives_done), load64(&f->published.oldest_msg));
 	} while (i - c->reusable >= DDLEMU_MAX_MESSAGES && must_look_again(c));
 	if (i - c->reusable < DDLEMU_MAX_MESSAGES)
 		r = new_request(c, i, data, size);
@@ -663,12 +666,12 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 	struct ddlemu_flow *f = c->f;
 	uint64_t budget = copy_budget(c, now);
 	// Only a message that was posted can have arrived or be due, so `posted`, on the sender's line, is not read.
-	while (c->copied_msgs < f->receives_posted &&
-		(load64(&f->published.arrived) > f->consumed || load64(&f->published.due_count) > c->copied_msgs ||
-			fault_looks(f, c->copied_msgs))) {
+	while (c->copied_msgs < read64(&f->receives_posted) &&
+		(load64(&f->published.arrived) > read64(&f->consumed) ||
+			load64(&f->published.due_count) > c->copied_msgs || fault_looks(f, c->copied_msgs))) {
 		uint64_t i = c->copied_msgs;
 		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];
-		const struct ddlemu_send x = *send_at(f, i); // a copy: the peer cannot change it after the check
+		const struct ddlemu_send x = read_send(f, i); // a copy: the peer cannot change it after the check
 		if (x.size > r->size) {
 			__atomic_store_n(
 				&f->receive_error, (uint32_t)umin64(r->size, UINT32_MAX - 1) + 1, __ATOMIC_RELEASE);
@@ -679,7 +682,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			return failure(c, death(c), true);
 		if (place != 0 && !is_place_valid(c, place, x.size))
 			return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
-		uint64_t begin = x.end - x.size, at = begin + c->copied_off;
+		uint64_t begin = x.end - x.size, at = begin + c->copied_off, copied = 0;
 		uint64_t arrived = umin64(fault_arrived(f, i, now), x.end), written = load64(&f->written);
 		while (written < arrived && must_look_again(c))
 			written = load64(&f->written);
@@ -696,6 +699,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			ordered_copy(r->data + c->copied_off, from, n);
 			c->copied_off += n;
 			at += n;
+			copied += n;
 			budget -= n;
 		}
 		// The sender may have withdrawn the memory meanwhile. Then the copied bytes may be others. It does so
@@ -705,16 +709,16 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		if (place_now != place) {
 			if (place_now != 0 && place_now != DDLEMU_LOST)
 				return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
-			c->copied_off -= at - f->consumed;
+			c->copied_off -= copied;
 			continue;
 		}
-		if (at != f->consumed) {
+		if (copied > 0) {
 			store64(&f->consumed, at);
 			tell_waiting(c);
 			raise_acts(c);
 		}
 		if (c->copied_off < x.size || load64(&f->published.due_count) <= i ||
-			now < times_at(f, i)->due + fault_delay(i))
+			now < read_time(&times_at(f, i)->due) + fault_delay(i))
 			return DDLEMU_SUCCESS;
 		fault_flip(i, r->data, x.size);
 		const struct ddlemu_times *t = times_at(f, i);
@@ -722,10 +726,10 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		count_delivery(c->stats,
 			&(struct ddlemu_delivery){ .size = x.size,
 				.posted = x.posted,
-				.receive_posted = receive_at(f, i)->posted,
-				.due = t->due,
+				.receive_posted = receive_posted(f, i),
+				.due = read_time(&t->due),
 				.visible = visible,
-				.distortion = t->distortion },
+				.distortion = read_time(&t->distortion) },
 			c->scale);
 		if (c->all_stats != NULL)
 			count_carried(c->all_stats, &c->engine.path, x.size);
@@ -746,7 +750,7 @@ static bool will_arrive(struct ddlemu_conn *c, uint64_t i, enum ddlemu_death dea
 	struct ddlemu_flow *f = c->f;
 	if (is_lock_lost(c, dead) || __atomic_load_n(&f->broken, __ATOMIC_ACQUIRE))
 		return false;
-	return load64(&f->posted) > i && load64(&f->written) >= send_at(f, i)->end;
+	return load64(&f->posted) > i && load64(&f->written) >= send_end(f, i);
 }
 
 static int receiver_test(struct ddlemu_request *request, int *done, size_t *size)
@@ -805,8 +809,8 @@ struct ddlemu_engine ddlemu_engine_of(void *state)
 	};
 }
 
-struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state,
-	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow,
+struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, const struct ddlemu_region *region,
+	void *state, uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow,
 	struct ddlemu_gpu_memory memory)
 {
 	struct ddlemu_conn *c = calloc(1, sizeof *c);
@@ -814,20 +818,20 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 		return NULL;
 	fault_leak();
 	struct ddlemu_header *h = state;
-	struct ddlemu_flow *described = region, *f = clock == NULL ? described : &clock_flow->flow;
+	struct ddlemu_flow *f = clock == NULL ? region->memory : &clock_flow->flow;
 	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };
 	c->f = f;
 	c->clock = clock;
 	c->clock_flow = clock_flow;
-	c->ring = (char *)region + described->ring_off;
+	c->ring = (char *)region->memory + region->ring_off;
 	if (clock != NULL)
 		c->places = (uint64_t *)(c->ring - sizeof(ddlemu_places));
 	c->memory = memory;
-	c->ring_size = described->ring_size;
+	c->ring_size = region->ring_size;
 	c->scale = h->time_scale;
 	c->engine = ddlemu_engine_of(state);
 	c->engine.flow = f;
-	c->engine.path = described->path;
+	c->engine.path = region->path;
 #ifdef DDLEMU_FAULTS
 	c->engine.rate_fault = fault_rate;
 #endif

@@ -119,7 +119,8 @@ func (e *Endpoint) Listen(nic int, out *[transport.HandleSize]byte) (id uint64, 
 // newConn makes this end of a connection. path is what its path is drawn by. clockFlow is its flow if the clock is
 // virtual, else nil.
 func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, path uint64, clockFlow *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64, memory C.struct_ddlemu_gpu_memory) (*conn, error) {
-	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), clockFlow, memory)
+	checked := C.struct_ddlemu_region{memory: unsafe.Pointer(&r.mem[0]), ring_off: C.uint64_t(r.ring), ring_size: C.uint64_t(uintptr(len(r.mem)) - r.ring), path: r.path}
+	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), &checked, e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), clockFlow, memory)
 	if c == nil {
 		r.close()
 		e.Me.Reserve(-cost)

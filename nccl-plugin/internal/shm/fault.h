@@ -48,9 +48,9 @@ static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t 
 {
 	uint64_t arrived = load64(&f->published.arrived);
 #ifdef DDLEMU_FAULTS
-	const struct ddlemu_send *x = send_at(f, i);
-	if (x->size > 0 && arrived >= x->end && now < times_at(f, i)->due + fault_delay(i))
-		arrived = x->end - 1;
+	const struct ddlemu_send x = read_send(f, i);
+	if (x.size > 0 && arrived >= x.end && now < read_time(&times_at(f, i)->due) + fault_delay(i))
+		arrived = x.end - 1;
 	arrived += fault_early();
 #else
 	(void)i, (void)now;

@@ -60,10 +60,12 @@ func (l layout) part() uint64 {
 	return unreservedPart
 }
 
-// region is the memory of one connection.
+// region is the memory of one connection, and what this process knows of it: the peer may write to all of the memory.
 type region struct {
-	fd  int
-	mem []byte
+	fd   int
+	mem  []byte
+	ring uintptr // where the ring begins
+	path C.struct_ddlemu_path
 }
 
 func (r *region) flow() *C.struct_ddlemu_flow {
@@ -96,7 +98,7 @@ func newRegion(l layout, ring uint64, fabricID, flowID uint64, steps, reverse []
 		unix.Close(fd)
 		return nil, fmt.Errorf("seal shared memory: %w", err)
 	}
-	r, err := l.mapRegion(fd, size)
+	r, err := l.mapRegion(fd, size, pathOf(steps, reverse, hop))
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -104,7 +106,7 @@ func newRegion(l layout, ring uint64, fabricID, flowID uint64, steps, reverse []
 	f := r.flow()
 	f.magic, f.fabric_id, f.id = C.DDLEMU_FLOW_MAGIC, C.uint64_t(fabricID), C.uint64_t(flowID)
 	f.size, f.ring_off, f.ring_size = C.uint64_t(size), C.uint64_t(l.offset), C.uint64_t(ring)
-	f.path = pathOf(steps, reverse, hop)
+	f.path = r.path
 	return r, nil
 }
 
@@ -124,7 +126,7 @@ func (l layout) allocate(fd int, size uint64) error {
 	return nil
 }
 
-func (l layout) mapRegion(fd int, size uint64) (*region, error) {
+func (l layout) mapRegion(fd int, size uint64, path C.struct_ddlemu_path) (*region, error) {
 	flags := unix.MAP_SHARED
 	if l.reserve {
 		flags |= unix.MAP_POPULATE
@@ -136,7 +138,7 @@ func (l layout) mapRegion(fd int, size uint64) (*region, error) {
 	// A forked child does not need the mapping. If this fails, it only costs the child address
 	// space.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
-	return &region{fd: fd, mem: mem}, nil
+	return &region{fd: fd, mem: mem, ring: l.offset, path: path}, nil
 }
 
 // openRegion maps the memory that a peer sent. It fails unless accessing the memory is safe and
@@ -146,11 +148,11 @@ func openRegion(fd int, l layout, fabricID uint64, steps, reverse []link.PathHop
 	if err != nil {
 		return nil, fmt.Errorf("map the peer's memory: %w", err)
 	}
-	r, err := l.mapRegion(fd, size)
+	r, err := l.mapRegion(fd, size, pathOf(steps, reverse, hop))
 	if err != nil {
 		return nil, err
 	}
-	if !r.describes(l.offset, fabricID, pathOf(steps, reverse, hop)) {
+	if !r.describes(fabricID) {
 		unix.Munmap(r.mem)
 		return nil, errors.New("the peer's memory does not describe this connection: another version of the plugin?")
 	}
@@ -195,12 +197,12 @@ func checkPlain(fd int, st *unix.Stat_t, seals int) error {
 }
 
 // describes says whether the region is one that newRegion has just made for a
-// connection over path: nothing has been sent yet, so all its counts are zero.
-func (r *region) describes(offset uintptr, fabricID uint64, path C.struct_ddlemu_path) bool {
+// connection over its path: nothing has been sent yet, so all its counts are zero.
+func (r *region) describes(fabricID uint64) bool {
 	f := r.flow()
 	return f.magic == C.DDLEMU_FLOW_MAGIC && uint64(f.fabric_id) == fabricID && uint64(f.size) == uint64(len(r.mem)) &&
-		uint64(f.ring_off) == uint64(offset) && uint64(f.ring_size) == uint64(len(r.mem))-uint64(offset) && f.path == path &&
-		r.allZero(unsafe.Offsetof(f.posted), offset)
+		uint64(f.ring_off) == uint64(r.ring) && uint64(f.ring_size) == uint64(len(r.mem))-uint64(r.ring) && f.path == r.path &&
+		r.allZero(unsafe.Offsetof(f.posted), r.ring)
 }
 
 // allZero says whether these bytes of the region are zero. It does not read them by the mapping: that would give memory

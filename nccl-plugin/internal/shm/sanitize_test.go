@@ -32,11 +32,11 @@ var sanitizers = []struct {
 	{"thread", []string{"-O1", "-g", "-fsanitize=thread", "-Wno-tsan"}},
 }
 
-// compileThreads builds testdata/threads.c with the engine. It also reads the sources, so that
-// their changes invalidate go test's cache.
-func compileThreads(t *testing.T, flags []string) string {
+// compileC builds testdata/NAME.c with the engine and this package's C code. It also reads the sources, so that their
+// changes invalidate go test's cache.
+func compileC(t *testing.T, name string, flags []string) string {
 	t.Helper()
-	var engine []string
+	var sources []string
 	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/engine/link/*.[ch]", "../../../shaper/engine/clock/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
@@ -46,33 +46,33 @@ func compileThreads(t *testing.T, flags []string) string {
 			if _, err := os.ReadFile(f); err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(f, "../../../shaper/") && strings.HasSuffix(f, ".c") {
-				engine = append(engine, f)
+			if strings.HasSuffix(f, ".c") && !strings.HasPrefix(f, "testdata/") {
+				sources = append(sources, f)
 			}
 		}
 	}
-	program := filepath.Join(t.TempDir(), "threads")
+	program := filepath.Join(t.TempDir(), name)
 	args := append([]string{"-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"}, flags...)
-	args = append(append(args, "testdata/threads.c", "conn.c", "../transport/call.c", "../transport/slots.c"), append(engine, "-lpthread", "-o", program)...)
+	args = append(append(args, filepath.Join("testdata", name+".c")), append(sources, "-lpthread", "-o", program)...)
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	return program
 }
 
-// runThreads runs the program on a new fabric with new regions and returns its
-// output.
-func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport, seed, messages, depth int) (string, error) {
+// runC runs a program of compileC on a new fabric with so many new regions: the fabric's file, the offset of the job's
+// counters in it, the arguments, and the sizes of the regions. It returns the program's output.
+func runC(t *testing.T, program string, wire link.Spec, tr link.Transport, regions int, args ...string) (string, error) {
 	t.Helper()
 	f := newFabric(t, wire, tr)
 	job, err := f.JoinJob(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{filepath.Join(f.Dir(), f.Name()+state.Suffix), strconv.FormatUint(job.LinkStatsOffset(), 10), strconv.Itoa(seed), strconv.Itoa(messages), strconv.Itoa(depth)}
+	args = append([]string{filepath.Join(f.Dir(), f.Name()+state.Suffix), strconv.FormatUint(job.LinkStatsOffset(), 10)}, args...)
 	there, back := f.Path(0, 1), f.Path(1, 0)
 	var files []*os.File
-	for i := range 4 {
+	for i := range regions {
 		r, err := newRegion(flowAndRing, minRing, f.ID(), uint64(i+1), there, back, 4)
 		if err != nil {
 			t.Fatal(err)
@@ -99,13 +99,19 @@ func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport,
 	return string(out), err
 }
 
+// runThreads runs testdata/threads.c with three connections, and a fourth that comes and goes.
+func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport, seed, messages, depth int) (string, error) {
+	t.Helper()
+	return runC(t, program, wire, tr, 4, strconv.Itoa(seed), strconv.Itoa(messages), strconv.Itoa(depth))
+}
+
 // maxDepth is DDLEMU_MAX_REQUESTS.
 const maxDepth = 32
 
 // An end notices every post of the other. With one message in flight at a time, no later message
 // makes up for a post that it missed: the end would wait for ever.
 func TestNoPostIsMissed(t *testing.T) {
-	program := compileThreads(t, sanitizers[0].flags)
+	program := compileC(t, "threads", sanitizers[0].flags)
 	for kind, tr := range map[string]link.Transport{"tcp": tcp, "rdma": rdma} {
 		if out, err := runThreads(t, program, unshaped, tr, 1, 3000, 1); err != nil {
 			t.Errorf("%s: %v\n%s", kind, err, out)
@@ -126,13 +132,36 @@ func TestThreads(t *testing.T) {
 			if testing.Short() && s.name != "plain" {
 				t.Skip("compiling and running under a sanitizer takes long")
 			}
-			program := compileThreads(t, s.flags)
+			program := compileC(t, "threads", s.flags)
 			for name, wire := range map[string]link.Spec{"unshaped": unshaped, "lossy": lossy} {
 				for kind, tr := range map[string]link.Transport{"tcp": tcp, "rdma": rdma} {
 					tr.RTO = 1e6 // so that a loss costs little
 					out, err := runThreads(t, program, wire, tr, 1, messages, maxDepth)
 					if err != nil || !strings.HasSuffix(out, fmt.Sprintf("3 connections, %d messages each: ok\n", messages)) {
 						t.Errorf("%s %s: %v\n%s", name, kind, err, out)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A peer may rewrite what it has posted at any time. Each value of it is read once, before it is checked, by an access
+// that is atomic: otherwise the compiler may read it again after the check.
+func TestPeerRewritesItsPosts(t *testing.T) {
+	wire := link.Spec{Bandwidth: 100e9, Latency: 2 * time.Microsecond, MTU: 4096}
+	const messages = 200
+	for _, s := range sanitizers {
+		t.Run(s.name, func(t *testing.T) {
+			if testing.Short() && s.name != "plain" {
+				t.Skip("compiling and running under a sanitizer takes long")
+			}
+			program := compileC(t, "rewrite", s.flags)
+			for kind, tr := range map[string]link.Transport{"tcp": tcp, "rdma": rdma} {
+				for _, peer := range []string{"sender", "receiver"} {
+					out, err := runC(t, program, wire, tr, 1, peer, strconv.Itoa(messages))
+					if err != nil || !strings.HasSuffix(out, fmt.Sprintf("%d messages\n", messages)) {
+						t.Errorf("%s, the %s rewrites: %v\n%s", kind, peer, err, out)
 					}
 				}
 			}

@@ -223,7 +223,7 @@ static bool step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64
 	}
 	struct ddlemu_engine *e = &v->engine;
 	e->flow = &x->flow;
-	e->path = x->flow.path;
+	e->path = read_path(&x->flow.path); // a copy: it cannot change after has_path
 	e->posts_at_once = 1;
 	if (!has_path(v, &e->path)) {
 		__atomic_store_n(&x->flow.broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);

@@ -95,7 +95,7 @@ struct ddlemu_engine {
 // ddlemu_results.oldest_msg.
 static inline void flow_post(struct ddlemu_flow *f, uint64_t size, int64_t t)
 {
-	uint64_t i = f->posted, end = i == 0 ? 0 : send_at(f, i - 1)->end;
+	uint64_t i = read64(&f->posted), end = i == 0 ? 0 : send_end(f, i - 1);
 	*send_at(f, i) = (struct ddlemu_send){ .size = size, .end = end + size, .posted = t };
 	store64(&f->posted, i + 1);
 }
@@ -103,7 +103,7 @@ static inline void flow_post(struct ddlemu_flow *f, uint64_t size, int64_t t)
 // flow_receive describes the receiver's irecv for the next message, at time t.
 static inline void flow_receive(struct ddlemu_flow *f, uint64_t capacity, int64_t t)
 {
-	uint64_t i = f->receives_posted;
+	uint64_t i = read64(&f->receives_posted);
 	*receive_at(f, i) = (struct ddlemu_receive){ .posted = t, .capacity = capacity };
 	store64(&f->receives_posted, i + 1);
 }

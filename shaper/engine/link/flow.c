@@ -123,6 +123,28 @@ static uint32_t most_bytes(const struct ddlemu_engine *e)
 	return (uint32_t)n;
 }
 
+// The longest message that is computed with: the sender may write any size, and sums with it must fit 64 bits.
+#define LONGEST_MESSAGE (1ull << 62)
+
+// A part of the message that is cut now.
+struct part {
+	uint64_t offset; // in the stream
+	uint64_t remaining; // bytes of the message from there on
+	uint64_t message; // bytes of all of it
+};
+
+static struct part next_part(const struct ddlemu_engine *e)
+{
+	struct ddlemu_flow *f = e->flow;
+	struct ddlemu_send m = read_send(f, f->cur);
+	uint64_t size = umin64(m.size, LONGEST_MESSAGE);
+	return (struct part){
+		.offset = m.end - m.size + f->off,
+		.remaining = size - umin64(size, f->off), // the sender may have made the message shorter meanwhile
+		.message = size,
+	};
+}
+
 // segment_bytes is the size of the next segment, if so many bytes of the message remain. They are
 // cut into as few segments as possible, of equal size in whole packets: flows take turns by
 // segment, so a short rest would wait as long for its turn as a full segment.
@@ -292,10 +314,10 @@ static uint32_t stripes(const struct ddlemu_transport *t, uint64_t size)
 	return n > 1 ? (uint32_t)n : 1;
 }
 
-// finish_on_rails is when the last byte of a segment of the current message leaves the first hop, which it occupies
-// from start on for dur ns. The hop is all rails together. A message that goes over some of them takes longer, while
-// the other rails send other messages.
-static int64_t finish_on_rails(const struct ddlemu_engine *e, int64_t start, int64_t dur)
+// finish_on_rails is when the last byte of a segment of the current message, of so many bytes, leaves the first hop,
+// which the segment occupies from start on for dur ns. The hop is all rails together. A message that goes over some of
+// them takes longer, while the other rails send other messages.
+static int64_t finish_on_rails(const struct ddlemu_engine *e, uint64_t message, int64_t start, int64_t dur)
 {
 	struct ddlemu_flow *f = e->flow;
 	const struct ddlemu_transport *t = e->transport;
@@ -303,20 +325,18 @@ static int64_t finish_on_rails(const struct ddlemu_engine *e, int64_t start, int
 		return start + dur;
 	if (f->off == 0)
 		f->stripes_sent = start;
-	f->stripes_sent += dur * (int64_t)(t->rails / stripes(t, send_at(f, f->cur)->size));
+	f->stripes_sent += dur * (int64_t)(t->rails / stripes(t, message));
 	return max64(start + dur, f->stripes_sent);
 }
 
-// send occupies the first hop with the next n bytes, which take dur ns, from ready on, or
+// send occupies the first hop with the first n bytes of a part, which take dur ns, from ready on, or
 // with as many of them as losses leave.
-static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready, int64_t now)
+static void send(struct ddlemu_engine *e, struct part m, uint32_t n, int64_t dur, int64_t ready, int64_t now)
 {
 	struct ddlemu_flow *f = e->flow;
-	struct ddlemu_send *m = send_at(f, f->cur);
 	struct ddlemu_hop *h = hop_at(e, 0);
 	const struct ddlemu_params *p = params_at(e, 0);
-	uint64_t offset = m->end - m->size + f->off;
-	bool last = f->off + n == m->size;
+	bool last = n == m.remaining;
 	struct fate fate = fate_of(e, n, last, ready);
 	uint32_t packet = n < p->payload ? n : p->payload, recovered = 0;
 	if (fate.cut) {
@@ -325,7 +345,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 		dur = serialization(e, p, n);
 	}
 	if (has_window(e))
-		recovered = window_recover(e, offset, fate.packets);
+		recovered = window_recover(e, m.offset, fate.packets);
 	if (recovered > 0) {
 		fate.retransmitted += recovered;
 		fate.retransmit_hops = e->path.n;
@@ -349,7 +369,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 	}
 	struct ddlemu_segment *s = segment_at(f, f->at[0]);
 	*s = (struct ddlemu_segment){
-		.end = offset + n,
+		.end = m.offset + n,
 		.msg = f->cur,
 		.bytes = n,
 		.last = last,
@@ -362,7 +382,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 		.ready = ready,
 		.due = DDLEMU_NEVER,
 	};
-	pass(e, s, 0, start, dur, finish_on_rails(e, start, dur), 0);
+	pass(e, s, 0, start, dur, finish_on_rails(e, m.message, start, dur), 0);
 	cut_segment(e, s, fate.packets);
 }
 
@@ -404,14 +424,13 @@ static bool inject(struct ddlemu_engine *e, int64_t now, int64_t *next)
 	struct ddlemu_flow *f = e->flow;
 	if (f->cur == f->known || f->broken)
 		return false;
-	struct ddlemu_send *m = send_at(f, f->cur);
-	uint32_t n = segment_bytes(e, m->size - f->off);
+	struct part m = next_part(e);
+	uint32_t n = segment_bytes(e, m.remaining);
 	bool first = f->off == 0, window = has_window(e);
-	uint64_t offset = m->end - m->size + f->off;
 	int64_t ready = f->sender_free;
 	if (first)
 		ready = max64(ready, sender_ready(e, f->cur) + e->transport->overhead);
-	ready = max64(max64(ready, send_allowed(e, offset + n)), f->queue_free[0]);
+	ready = max64(max64(ready, send_allowed(e, m.offset + n)), f->queue_free[0]);
 	if (window)
 		ready = max64(ready, window_entry_free(e));
 	if (ready == DDLEMU_NEVER)
@@ -420,7 +439,7 @@ static bool inject(struct ddlemu_engine *e, int64_t now, int64_t *next)
 	if (too_early(now, ready - occupied, next) || queue_full(e, 1, n))
 		return false;
 	if (window) {
-		ready = window_open(e, offset, n, ready, ready - occupied);
+		ready = window_open(e, m.offset, n, ready, ready - occupied);
 		if (ready == DDLEMU_NEVER || too_early(now, ready - occupied, next))
 			return false;
 		window_free_entry(e);
@@ -437,7 +456,7 @@ static bool inject(struct ddlemu_engine *e, int64_t now, int64_t *next)
 			return false;
 		forget_oldest(f);
 	}
-	send(e, n, dur, ready, now);
+	send(e, m, n, dur, ready, now);
 	return true;
 }
 
@@ -544,12 +563,12 @@ static void read_posts(const struct ddlemu_engine *e, int64_t now)
 	f->results.posts_seen = posted;
 	f->results.receives_seen = load64(&f->receives_posted);
 	for (; f->known < posted; f->known++) {
-		struct ddlemu_send *m = send_at(f, f->known);
+		int64_t posted_at = send_posted(f, f->known);
 		*times_at(f, f->known) = (struct ddlemu_times){ .due = DDLEMU_NEVER, .complete = DDLEMU_NEVER };
 		if (hosts_cost(e))
-			times_at(f, f->known)->ready = host_send(e, f->known, m->posted, now);
-		f->tail = m->end;
-		f->last_posted = m->posted;
+			times_at(f, f->known)->ready = host_send(e, f->known, posted_at, now);
+		f->tail = send_end(f, f->known);
+		f->last_posted = posted_at;
 	}
 }
 

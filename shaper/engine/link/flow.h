@@ -11,6 +11,10 @@
 // Memory order: a count (posted, receives_posted, written, consumed, due_count,
 // complete_count, arrived) is stored with release after what it counts, and loaded with
 // acquire.
+//
+// A process may write anything to this memory at any time. So what it posts is read by the
+// functions at the end of this file, once for each check: the compiler may read a plain
+// variable again after the check.
 #ifndef DDLEMU_LINK_FLOW_H
 #define DDLEMU_LINK_FLOW_H
 
@@ -56,7 +60,7 @@ struct ddlemu_segment {
 	uint32_t retransmitted; // packets sent again with it
 	uint32_t retransmit_hops; // they occupy the hops up to this one
 	uint32_t recovered; // of these, packets that a queue had dropped from an earlier segment
-	uint32_t flags; // SEGMENT_..., see congestion.h
+	uint32_t flags; // SEGMENT_..., see section.h
 	int64_t previous_dur; // serialization time at the previous hop
 	int64_t ready; // when its first byte is at the next hop
 	int64_t finish; // when its last byte is at the next hop, if that hop adds no time
@@ -171,6 +175,7 @@ static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline uint64_t umax64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline uint64_t umin64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+// Where the posts of message i are written.
 static inline struct ddlemu_send *send_at(struct ddlemu_flow *f, uint64_t i)
 {
 	return &f->sends[i % DDLEMU_MAX_MESSAGES];
@@ -189,6 +194,35 @@ static inline struct ddlemu_times *times_at(struct ddlemu_flow *f, uint64_t i)
 static inline struct ddlemu_segment *segment_at(struct ddlemu_flow *f, uint64_t i)
 {
 	return &f->kept[i % DDLEMU_MAX_SEGMENTS];
+}
+
+// The values of the posts of message i, each read once and without an order: the caller has loaded the count with
+// acquire.
+static inline uint64_t read64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+static inline int64_t read_time(const int64_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+static inline uint64_t send_size(struct ddlemu_flow *f, uint64_t i) { return read64(&send_at(f, i)->size); }
+static inline uint64_t send_end(struct ddlemu_flow *f, uint64_t i) { return read64(&send_at(f, i)->end); }
+static inline int64_t send_posted(struct ddlemu_flow *f, uint64_t i) { return read_time(&send_at(f, i)->posted); }
+static inline int64_t receive_posted(struct ddlemu_flow *f, uint64_t i) { return read_time(&receive_at(f, i)->posted); }
+static inline uint64_t receive_capacity(struct ddlemu_flow *f, uint64_t i)
+{
+	return read64(&receive_at(f, i)->capacity);
+}
+
+// read_send copies what the sender says of message i, for who checks one of its values and then uses it.
+static inline struct ddlemu_send read_send(struct ddlemu_flow *f, uint64_t i)
+{
+	return (struct ddlemu_send){ .size = send_size(f, i), .end = send_end(f, i), .posted = send_posted(f, i) };
+}
+
+// read_path copies a path from memory that others may write.
+static inline struct ddlemu_path read_path(const struct ddlemu_path *from)
+{
+	_Static_assert(sizeof *from % sizeof(uint32_t) == 0, "a path is words");
+	struct ddlemu_path to;
+	for (size_t i = 0; i < sizeof to / sizeof(uint32_t); i++)
+		((uint32_t *)&to)[i] = __atomic_load_n((const uint32_t *)from + i, __ATOMIC_RELAXED);
+	return to;
 }
 
 #endif

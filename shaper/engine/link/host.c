@@ -11,7 +11,7 @@
 // and returns when the worker is done.
 static int64_t work(const struct ddlemu_engine *e, uint32_t port, uint64_t i, int64_t ready, int64_t now)
 {
-	int64_t dur = host_time(&e->transport->host, send_at(e->flow, i)->size);
+	int64_t dur = host_time(&e->transport->host, send_size(e->flow, i));
 	int64_t start = occupy(&hop_at(e, port)->host_free, ready, dur);
 	add_distortion(e->flow, i, start, ready, now);
 	return start + dur;

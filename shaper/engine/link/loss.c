@@ -79,7 +79,7 @@ static void step_discarded(const struct ddlemu_engine *e, uint64_t k, int64_t du
 {
 	struct ddlemu_flow *f = e->flow;
 	const struct ddlemu_params *first = params_at(e, 0);
-	uint64_t n = (send_at(f, f->cur)->size - f->off) / first->payload;
+	uint64_t n = (send_size(f, f->cur) - f->off) / first->payload;
 	int64_t packet = serialization(e, first, first->payload);
 	n -= umin64(n, k);
 	if (packet > 0)

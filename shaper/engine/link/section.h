@@ -139,7 +139,7 @@ int64_t host_deliver(const struct ddlemu_engine *, const struct ddlemu_segment *
 // sender_ready is when the sending host is done with message i.
 static inline int64_t sender_ready(const struct ddlemu_engine *e, uint64_t i)
 {
-	return hosts_cost(e) ? times_at(e->flow, i)->ready : send_at(e->flow, i)->posted;
+	return hosts_cost(e) ? times_at(e->flow, i)->ready : send_posted(e->flow, i);
 }
 
 #endif

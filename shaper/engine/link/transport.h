@@ -57,7 +57,7 @@ static inline int64_t known_read(const struct ddlemu_engine *e, const struct ddl
 {
 	if (s->msg >= e->flow->results.receives_seen)
 		return DDLEMU_NEVER;
-	return max64(s->due, receive_at(e->flow, s->msg)->posted) + reverse_latency(e);
+	return max64(s->due, receive_posted(e->flow, s->msg)) + reverse_latency(e);
 }
 
 // known_read_to is when the sender knows that the stream up to y was read.
@@ -81,7 +81,7 @@ static inline int64_t send_allowed(const struct ddlemu_engine *e, uint64_t end)
 	if (t->kind == DDLEMU_RDMA) {
 		if (f->cur >= f->results.receives_seen)
 			return DDLEMU_NEVER;
-		return receive_at(f, f->cur)->posted + reverse_latency(e);
+		return receive_posted(f, f->cur) + reverse_latency(e);
 	}
 	int64_t ready = 0;
 	if (end > t->send_buffer)
@@ -99,10 +99,10 @@ static inline void complete_sends(const struct ddlemu_engine *e)
 	const struct ddlemu_transport *t = e->transport;
 	uint64_t n = f->results.complete_count;
 	while (t->kind == DDLEMU_TCP && n < f->known) {
-		struct ddlemu_send *m = send_at(f, n);
+		uint64_t end = send_end(f, n);
 		int64_t at = 0;
-		if (m->end > t->send_buffer)
-			at = known_arrived(e, m->end - t->send_buffer, &f->cursor_complete);
+		if (end > t->send_buffer)
+			at = known_arrived(e, end - t->send_buffer, &f->cursor_complete);
 		if (at == DDLEMU_NEVER)
 			break;
 		times_at(f, n)->complete = max64(sender_ready(e, n), at);
@@ -118,10 +118,8 @@ static inline bool delays_sender(const struct ddlemu_engine *e, const struct ddl
 	struct ddlemu_flow *f = e->flow;
 	const struct ddlemu_transport *t = e->transport;
 	uint64_t next_byte = f->tail + 1; // the end of what is sent next, at least
-	if (f->cur < f->known) {
-		struct ddlemu_send *m = send_at(f, f->cur);
-		next_byte = m->end - m->size + f->off + 1;
-	}
+	if (f->cur < f->known)
+		next_byte = send_end(f, f->cur) - send_size(f, f->cur) + f->off + 1;
 	int64_t acked = s->due + reverse_latency(e);
 	if (s->end + t->send_buffer >= next_byte && acked > f->sender_free)
 		return true;
@@ -129,8 +127,8 @@ static inline bool delays_sender(const struct ddlemu_engine *e, const struct ddl
 	uint64_t end = f->tail;
 	int64_t posted = f->last_posted;
 	if (f->results.complete_count < f->known) {
-		end = send_at(f, f->results.complete_count)->end;
-		posted = send_at(f, f->results.complete_count)->posted;
+		end = send_end(f, f->results.complete_count);
+		posted = send_posted(f, f->results.complete_count);
 	}
 	if (s->end + t->send_buffer >= end && acked > posted)
 		return true;

@@ -9,41 +9,21 @@
 // many messages of a connection are in flight at once, SIZE the size of each connection's memory, whose descriptors are
 // 3, 4, ...; the last one is the third thread's. Payload, order and sizes are checked.
 
-#define _GNU_SOURCE
-#include <fcntl.h>
+#include "fabric.h"
+
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "../conn.h"
-
 #define MAX_CONNS 16
-#define PAGE 4096
-
-#define DIE(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(1))
 
 static int conns, messages, depth;
 static uint64_t seed;
 static struct ddlemu_conn *sender[MAX_CONNS], *receiver[MAX_CONNS];
-static void *state, *spare;
+static void *state;
+static struct ddlemu_region spare;
 static uint64_t link_stats;
 static int stop; // atomic
-
-// map_guarded maps a file between two inaccessible pages.
-static void *map_guarded(int fd, size_t size)
-{
-	size = (size + PAGE - 1) / PAGE * PAGE;
-	char *p = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED ||
-		mmap(p + PAGE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-		DIE("map descriptor %d", fd);
-	return p + PAGE;
-}
 
 static uint64_t mix(uint64_t z)
 {
@@ -145,7 +125,7 @@ static void *run_control(void *arg)
 	(void)arg;
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
 		struct ddlemu_conn *c =
-			ddlemu_conn_new(&ddlemu_shm_receiver, 99, spare, state, link_stats, NULL, NULL, none);
+			ddlemu_conn_new(&ddlemu_shm_receiver, 99, &spare, state, link_stats, NULL, NULL, none);
 		if (c == NULL)
 			DIE("no memory");
 		usleep(500);
@@ -174,23 +154,19 @@ int main(int argc, char **argv)
 	conns = argc - 7;
 	if (conns < 1 || conns > MAX_CONNS)
 		DIE("usage: threads STATE LINK_STATS SEED MESSAGES DEPTH SIZE... SPARE");
-	int fd = open(argv[1], O_RDWR);
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0)
-		DIE("open %s", argv[1]);
-	state = map_guarded(fd, (size_t)st.st_size);
+	state = map_state(argv[1]);
 	link_stats = strtoull(argv[2], NULL, 10);
 	seed = strtoull(argv[3], NULL, 10);
 	messages = atoi(argv[4]);
 	depth = atoi(argv[5]);
 	for (int i = 0; i < conns; i++) {
-		void *region = map_guarded(3 + i, strtoull(argv[6 + i], NULL, 10));
+		struct ddlemu_region region = map_region(3 + i, strtoull(argv[6 + i], NULL, 10));
 		sender[i] = ddlemu_conn_new(
-			&ddlemu_shm_sender, (unsigned long)i, region, state, link_stats, NULL, NULL, none);
+			&ddlemu_shm_sender, (unsigned long)i, &region, state, link_stats, NULL, NULL, none);
 		receiver[i] = ddlemu_conn_new(
-			&ddlemu_shm_receiver, (unsigned long)i, region, state, link_stats, NULL, NULL, none);
+			&ddlemu_shm_receiver, (unsigned long)i, &region, state, link_stats, NULL, NULL, none);
 	}
-	spare = map_guarded(3 + conns, strtoull(argv[6 + conns], NULL, 10));
+	spare = map_region(3 + conns, strtoull(argv[6 + conns], NULL, 10));
 
 	pthread_t send, recv, control;
 	pthread_create(&control, NULL, run_control, NULL);
