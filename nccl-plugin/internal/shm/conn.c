@@ -45,12 +45,26 @@
 
 // --- advancing the link model
 
-// Every connection of this process.
+// The connections of this process. One is active if its model has a step to make or this end has a request that test
+// has not returned. A late call looks at the active ones, so what it costs does not depend on the others.
 static struct {
-	uint32_t lock; // for the list, and for advancing several connections in the order of their steps
-	struct ddlemu_conn *first;
-	uint64_t rounds; // calls of catch_up
+	uint32_t lock; // for all but `called`, and for advancing several connections in the order of their steps
+	struct ddlemu_conn *first; // of all, the newest
+	struct ddlemu_conn *looked; // the one of them that was looked at last; NULL: the next one is the first
+	struct ddlemu_conn *active;
+	struct ddlemu_conn *called; // atomic: active since a call found a step, and not in `active` yet
+	// The connections with a late step, while catch_up runs: a heap with the earliest step first. It has space for
+	// all connections.
+	struct late_step *late;
+	size_t late_count;
+	size_t count; // connections
+	uint64_t made; // connections, so far
 } list;
+
+struct late_step {
+	int64_t at; // ns
+	struct ddlemu_conn *c;
+};
 
 static bool try_lock_list(void)
 {
@@ -131,6 +145,107 @@ static bool advance_to(struct ddlemu_conn *c, int64_t t)
 	return true;
 }
 
+// --- active connections
+
+// activate makes a connection active. Several threads may call it, each for connections of its own.
+static inline void activate(struct ddlemu_conn *c)
+{
+	if (__atomic_load_n(&c->active, __ATOMIC_RELAXED) != 0 ||
+		__atomic_exchange_n(&c->active, 1, __ATOMIC_RELAXED) != 0)
+		return;
+	c->next_active = __atomic_load_n(&list.called, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&list.called, &c->next_active, c, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+// take_called moves the connections that calls have made active to the list of active ones. Only with the lock.
+static void take_called(void)
+{
+	if (__atomic_load_n(&list.called, __ATOMIC_RELAXED) == NULL)
+		return;
+	struct ddlemu_conn *c = __atomic_exchange_n(&list.called, NULL, __ATOMIC_ACQUIRE);
+	while (c != NULL) {
+		struct ddlemu_conn *next = c->next_active;
+		c->next_active = list.active;
+		list.active = c;
+		c = next;
+	}
+}
+
+// look_at_next looks at one connection, whether it is active or not, and at the next one in the next late call. No call
+// of this process tells of a step that only the other end knows. The other end makes it; this end helps it if it is
+// late.
+static void look_at_next(void)
+{
+	struct ddlemu_conn *c = list.looked == NULL || list.looked->next == NULL ? list.first : list.looked->next;
+	list.looked = c;
+	if (c != NULL && c->clock == NULL && next_step(c->f) != DDLEMU_NEVER)
+		activate(c);
+}
+
+// --- late steps
+
+// is_before says whether step a is made before step b: by time, then the newer connection first.
+static bool is_before(struct late_step a, struct late_step b)
+{
+	return a.at != b.at ? a.at < b.at : a.c->number > b.c->number;
+}
+
+static void add_late(struct late_step x)
+{
+	size_t i = list.late_count++;
+	for (; i > 0 && is_before(x, list.late[(i - 1) / 2]); i = (i - 1) / 2)
+		list.late[i] = list.late[(i - 1) / 2];
+	list.late[i] = x;
+}
+
+// replace_first puts x in the place of the first step, then where it belongs.
+static void replace_first(struct late_step x)
+{
+	size_t i = 0;
+	for (size_t child = 1; child < list.late_count; child = 2 * i + 1) {
+		if (child + 1 < list.late_count && is_before(list.late[child + 1], list.late[child]))
+			child++;
+		if (!is_before(list.late[child], x))
+			break;
+		list.late[i] = list.late[child];
+		i = child;
+	}
+	list.late[i] = x;
+}
+
+static void remove_first(void)
+{
+	struct late_step last = list.late[--list.late_count];
+	if (list.late_count > 0)
+		replace_first(last);
+}
+
+// has_request says whether this end has a request that test has not returned.
+static bool has_request(const struct ddlemu_conn *c)
+{
+	const struct ddlemu_flow *f = c->f;
+	return is_sender(c) ? load64(&f->posted) != load64(&f->sends_done)
+			    : load64(&f->receives_posted) != load64(&f->receives_done);
+}
+
+// find_late finds the active connections with a step before now. It removes those that are not active any more.
+static void find_late(int64_t now)
+{
+	list.late_count = 0;
+	for (struct ddlemu_conn **p = &list.active, *c; (c = *p) != NULL;) {
+		int64_t next = next_step(c->f);
+		if (next < now)
+			add_late((struct late_step){ next, c });
+		if (next != DDLEMU_NEVER || has_request(c)) {
+			p = &c->next_active;
+			continue;
+		}
+		*p = c->next_active;
+		__atomic_store_n(&c->active, 0, __ATOMIC_RELEASE); // last: a call may make it active at once
+	}
+}
+
 // A call that comes later than this (ns) may have kept other flows waiting too. It is half of the shortest segment of a
 // 400 Gb/s link.
 #define CATCH_UP 600
@@ -143,21 +258,16 @@ static void catch_up(int64_t now)
 {
 	if (!try_lock_list())
 		return;
-	list.rounds++;
-	for (int i = 0; i < CATCH_UP_STEPS; i++) {
-		struct ddlemu_conn *first = NULL;
-		int64_t earliest = now;
-		for (struct ddlemu_conn *c = list.first; c != NULL; c = c->next) {
-			int64_t next = c->left_out == list.rounds ? now : next_step(c->f);
-			if (next < earliest) {
-				earliest = next;
-				first = c;
-			}
-		}
-		if (first == NULL)
-			break;
-		if (!advance_to(first, earliest))
-			first->left_out = list.rounds;
+	look_at_next();
+	take_called();
+	find_late(now);
+	for (int i = 0; i < CATCH_UP_STEPS && list.late_count > 0; i++) {
+		struct late_step first = list.late[0];
+		int64_t next = advance_to(first.c, first.at) ? next_step(first.c->f) : DDLEMU_NEVER;
+		if (next < now)
+			replace_first((struct late_step){ next, first.c });
+		else
+			remove_first();
 	}
 	unlock_list();
 }
@@ -167,6 +277,7 @@ static void catch_up(int64_t now)
 // on: the connection must not advance before the others.
 static void advance_now(struct ddlemu_conn *c, int64_t now)
 {
+	activate(c);
 	if (next_step(c->f) < now - CATCH_UP)
 		catch_up(now);
 	if (next_step(c->f) >= now - CATCH_UP)
@@ -176,8 +287,12 @@ static void advance_now(struct ddlemu_conn *c, int64_t now)
 // advance makes the steps up to now, if there are any.
 static void advance(struct ddlemu_conn *c, int64_t now)
 {
-	if (c->clock == NULL && has_step(c, now))
+	if (c->clock != NULL)
+		return;
+	if (has_step(c, now))
 		advance_now(c, now);
+	else if (flow_next(c->f) != DDLEMU_NEVER)
+		activate(c);
 }
 
 // --- the virtual clock
@@ -193,10 +308,12 @@ static int64_t time_of(const struct ddlemu_conn *c)
 // after_post makes the model read what this end has posted.
 static void after_post(struct ddlemu_conn *c, int64_t now)
 {
-	if (c->clock == NULL)
-		advance(c, now);
-	else
+	if (c->clock != NULL) {
 		ddlemu_flow_posted(c->clock, c->clock_flow);
+		return;
+	}
+	activate(c);
+	advance(c, now);
 }
 
 // An end that waits for something that the other end does with the ring or the tables, which the model does not see,
@@ -797,6 +914,22 @@ static void lock_list(void)
 		sched_yield();
 }
 
+// link_conn puts a new connection into the list. It says no if there is no memory.
+static bool link_conn(struct ddlemu_conn *c)
+{
+	lock_list();
+	struct late_step *late = realloc(list.late, (list.count + 1) * sizeof *late);
+	if (late != NULL) {
+		list.late = late;
+		list.count++;
+		c->number = list.made++;
+		c->next = list.first;
+		list.first = c;
+	}
+	unlock_list();
+	return late != NULL;
+}
+
 struct ddlemu_engine ddlemu_engine_of(void *state)
 {
 	struct ddlemu_header *h = state;
@@ -839,21 +972,37 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 	c->stats = stats + c->engine.path.link;
 	if (h->flow_paths)
 		c->all_stats = stats;
-	lock_list();
-	c->next = list.first;
-	list.first = c;
-	unlock_list();
+	if (!link_conn(c)) {
+		free(c);
+		return NULL;
+	}
 	return c;
+}
+
+// remove_active removes a connection from the lists of active ones. No call makes it active again.
+static void remove_active(struct ddlemu_conn *c)
+{
+	take_called();
+	__atomic_store_n(&c->active, 1, __ATOMIC_RELAXED);
+	for (struct ddlemu_conn **p = &list.active; *p != NULL; p = &(*p)->next_active)
+		if (*p == c) {
+			*p = c->next_active;
+			return;
+		}
 }
 
 void ddlemu_conn_unlink(struct ddlemu_conn *c)
 {
 	lock_list();
-	for (struct ddlemu_conn **p = &list.first; *p != NULL; p = &(*p)->next)
+	for (struct ddlemu_conn **p = &list.first, *before = NULL; *p != NULL; before = *p, p = &(*p)->next)
 		if (*p == c) {
 			*p = c->next;
+			list.count--;
+			if (list.looked == c)
+				list.looked = before;
 			break;
 		}
+	remove_active(c);
 	unlock_list();
 }
 

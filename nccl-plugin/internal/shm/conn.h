@@ -47,7 +47,9 @@ struct ddlemu_conn_request {
 struct ddlemu_conn {
 	struct ddlemu_comm base;
 	struct ddlemu_conn *next; // in the list of this process's connections
-	uint64_t left_out; // the call of catch_up, by its number, that leaves this connection out
+	struct ddlemu_conn *next_active; // in one of the lists of active ones
+	uint32_t active; // atomic: it is in one of those
+	uint64_t number; // connections that this process has made before
 	struct ddlemu_engine engine;
 	struct ddlemu_flow *f;
 	struct ddlemu_clock_view *clock; // of a fabric with a virtual clock, else NULL
