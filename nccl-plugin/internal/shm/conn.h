@@ -6,6 +6,7 @@
 
 #include "../../../shaper/engine/clock/clock.h"
 #include "../../../shaper/fabric/ledger/ledger.h"
+#include "../../../shaper/fabric/state/layout.h"
 #include "../../../shaper/engine/link/engine.h"
 #include "../transport/transport.h"
 
@@ -75,7 +76,10 @@ struct ddlemu_conn {
 	struct ddlemu_conn_request req[DDLEMU_MAX_REQUESTS]; // message n is in entry n % DDLEMU_MAX_REQUESTS
 };
 
+// The calls of the two ends: send.c and receive.c.
 extern const struct ddlemu_ops ddlemu_shm_sender, ddlemu_shm_receiver;
+
+static inline bool is_sender(const struct ddlemu_conn *c) { return c->base.ops == &ddlemu_shm_sender; }
 
 // The engine of a fabric's file, without a flow and its path.
 struct ddlemu_engine ddlemu_engine_of(void *state);
@@ -95,8 +99,6 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 	void *state, uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow,
 	struct ddlemu_gpu_memory memory);
 void ddlemu_conn_free(struct ddlemu_conn *);
-// Removes the connection from the list: other connections' calls do not advance it any more.
-void ddlemu_conn_unlink(struct ddlemu_conn *);
 // Tells the other end that this end is gone. A receiver counts the messages that it has not received as aborted.
 void ddlemu_conn_close(struct ddlemu_conn *);
 

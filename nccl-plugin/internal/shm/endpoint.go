@@ -3,6 +3,7 @@
 package shm
 
 /*
+#include "advance.h"
 #include "conn.h"
 */
 import "C"
@@ -169,7 +170,7 @@ func (c *conn) Peer() transport.Peer { return c.peer }
 
 // Shutdown tells the peer that this end is gone and keeps the memory.
 func (c *conn) Shutdown() {
-	C.ddlemu_conn_unlink(c.c)
+	C.conn_unlink(c.c)
 	C.ddlemu_conn_close(c.c)
 }
 
