@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -85,12 +84,9 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 		heads = append(heads, "path rate ", "path latency ")
 	}
 	heads = append(heads, "bytes ", "messages ", "drops ")
-	var extra []reflect.StructField // counters that some link has
-	for _, f := range countersWithColumn() {
-		if slices.ContainsFunc(links, func(l linkStatus) bool { return counterText(l.Counters, f) != "" }) {
-			extra = append(extra, f)
-			heads = append(heads, f.Tag.Get("column")+" ")
-		}
+	extra := link.WithColumn(links, func(l *linkStatus) *link.Counters { return &l.Counters })
+	for _, c := range extra {
+		heads = append(heads, c.Column+" ")
 	}
 	t := newTable(w, heads...)
 	if len(links) > shownLinks {
@@ -102,8 +98,8 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 			row = append(row, l.Path.rateText(), l.Path.latencyText())
 		}
 		row = append(row, volume(l.Bytes), l.Messages, l.Drops)
-		for _, f := range extra {
-			row = append(row, cmp.Or(counterText(l.Counters, f), "0"))
+		for _, c := range extra {
+			row = append(row, c.Text(&l.Counters))
 		}
 		t.AppendRow(row)
 	}
@@ -142,10 +138,8 @@ func (s *fabricStatus) printQueues(w io.Writer) {
 	rows := 0
 	for _, p := range s.Ports {
 		var counted []string
-		for _, f := range countersWithColumn() {
-			if text := counterText(p.Counters, f); text != "" {
-				counted = append(counted, f.Tag.Get("column")+" "+text)
-			}
+		for _, c := range link.WithColumn([]portStatus{p}, func(p *portStatus) *link.Counters { return &p.Counters }) {
+			counted = append(counted, c.Column+" "+c.Text(&p.Counters))
 		}
 		if counted == nil {
 			continue
@@ -155,23 +149,6 @@ func (s *fabricStatus) printQueues(w io.Writer) {
 			return
 		}
 		fmt.Fprintf(w, "port %s %s: %s\n", p.NIC, p.Direction, strings.Join(counted, ", "))
-	}
-}
-
-// countersWithColumn are the fields of link.Counters that are shown if above 0.
-func countersWithColumn() []reflect.StructField {
-	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[link.Counters]()), func(f reflect.StructField) bool { return f.Tag.Get("column") == "" })
-}
-
-// counterText is the counter f of c for people, "" if it is 0.
-func counterText(c link.Counters, f reflect.StructField) string {
-	switch v := reflect.ValueOf(c).FieldByIndex(f.Index); {
-	case v.IsZero():
-		return ""
-	case v.CanInt():
-		return time.Duration(v.Int()).Round(time.Microsecond).String()
-	default:
-		return fmt.Sprint(v)
 	}
 }
 

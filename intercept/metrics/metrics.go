@@ -54,18 +54,11 @@ type column struct {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// columns are the metrics of links; those of ports have "port" in place of "link".
+// columns are the metrics of links but the counters; those of ports have "port" in place of "link".
 var columns = []column{
 	{"bandwidth_bits_per_second", "Rate of the line, 0 if it is unlimited.", false, false, func(h *Hop) float64 { return float64(h.Bandwidth) }},
 	{"latency_seconds", "Propagation latency.", false, true, func(h *Hop) float64 { return h.Latency.Seconds() }},
 	{"up", "1 if it is up, 0 if it is down.", false, true, func(h *Hop) float64 { return truth(!h.Down) }},
-	{"transmit_bytes_total", "Payload, each transmission counted.", true, false, func(h *Hop) float64 { return float64(h.Bytes) }},
-	{"wire_bytes_total", "Bytes on the line: payload, headers and framing.", true, false, func(h *Hop) float64 { return float64(h.LineBytes) }},
-	{"busy_seconds_total", "Time for which it was occupied.", true, false, func(h *Hop) float64 { return seconds(h.BusyNs) }},
-	{"drops_total", "Packets lost or dropped.", true, false, func(h *Hop) float64 { return float64(h.Drops) }},
-	{"ecn_marked_total", "Packets that found more than the ECN threshold ahead of them.", true, false, func(h *Hop) float64 { return float64(h.ECNMarks) }},
-	{"pauses_total", "Times that back-pressure delayed it.", true, false, func(h *Hop) float64 { return float64(h.Pauses) }},
-	{"paused_seconds_total", "Time by which back-pressure delayed it.", true, false, func(h *Hop) float64 { return seconds(h.PausedNs) }},
 }
 
 func truth(is bool) float64 {
@@ -135,7 +128,11 @@ func hopFamilies(fabrics []Fabric) []family {
 		}
 	}
 	all := []family{received}
-	for _, c := range columns {
+	counted := columns
+	for _, c := range link.ShownCounters() {
+		counted = append(counted, column{c.Metric, c.Help, true, false, func(h *Hop) float64 { return c.Value(&h.Counters) }})
+	}
+	for _, c := range counted {
 		kind := dto.MetricType_GAUGE
 		if c.counter {
 			kind = dto.MetricType_COUNTER

@@ -52,24 +52,24 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	values, families := parse(t, b.String())
-	link := ` fabric=my "fabric" link=node0:node1`
+	onLink := ` fabric=my "fabric" link=node0:node1`
 	for key, want := range map[string]float64{
 		`ddlemu_fabric_info fabric=my "fabric" profile=ndr400 transport=rdma datapath=shm clock=real time_scale=4`: 1,
 		`ddlemu_fabric_nodes fabric=my "fabric"`:                                      2,
 		`ddlemu_fabric_up_seconds fabric=my "fabric"`:                                 1.5,
 		`ddlemu_fabric_clock_seconds_total fabric=my "fabric"`:                        0.375,
-		"ddlemu_link_bandwidth_bits_per_second" + link:                                4e11,
-		"ddlemu_link_latency_seconds" + link:                                          1.2e-6,
-		"ddlemu_link_up" + link:                                                       1,
+		"ddlemu_link_bandwidth_bits_per_second" + onLink:                              4e11,
+		"ddlemu_link_latency_seconds" + onLink:                                        1.2e-6,
+		"ddlemu_link_up" + onLink:                                                     1,
 		`ddlemu_link_up fabric=my "fabric" link=node1:node0`:                          0,
-		"ddlemu_link_transmit_bytes_total" + link:                                     1 << 60,
-		"ddlemu_link_wire_bytes_total" + link:                                         2,
-		"ddlemu_link_drops_total" + link:                                              3,
-		"ddlemu_link_busy_seconds_total" + link:                                       4,
-		"ddlemu_link_ecn_marked_total" + link:                                         5,
-		"ddlemu_link_pauses_total" + link:                                             6,
-		"ddlemu_link_paused_seconds_total" + link:                                     0.5,
-		"ddlemu_link_messages_total" + link:                                           7,
+		"ddlemu_link_transmit_bytes_total" + onLink:                                   1 << 60,
+		"ddlemu_link_wire_bytes_total" + onLink:                                       2,
+		"ddlemu_link_drops_total" + onLink:                                            3,
+		"ddlemu_link_busy_seconds_total" + onLink:                                     4,
+		"ddlemu_link_ecn_marked_total" + onLink:                                       5,
+		"ddlemu_link_pauses_total" + onLink:                                           6,
+		"ddlemu_link_paused_seconds_total" + onLink:                                   0.5,
+		"ddlemu_link_messages_total" + onLink:                                         7,
 		`ddlemu_port_transmit_bytes_total fabric=my "fabric" port=node0 direction=tx`: 9,
 		`ddlemu_job_running fabric=my "fabric" job_number=3`:                          1,
 		`ddlemu_job_ranks fabric=my "fabric" job_number=3 state=joined`:               2,
@@ -87,6 +87,11 @@ func TestWrite(t *testing.T) {
 		}
 		if f.GetHelp() == "" {
 			t.Errorf("%s has no help", name)
+		}
+	}
+	for _, c := range link.ShownCounters() {
+		if families["ddlemu_link_"+c.Metric] == nil || families["ddlemu_port_"+c.Metric] == nil {
+			t.Errorf("no metrics of %s", c.Name)
 		}
 	}
 	if _, ok := families["ddlemu_port_latency_seconds"]; ok {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 
 	"github.com/ddlemu/ddlemu/intercept/report/page"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Source is the fabric that a server shows.
@@ -41,7 +42,7 @@ func New(s Source, auth *Auth, version string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = page.Live(w, map[string]any{"version": version, "params": Params()}) // the browser has gone
+		_ = page.Live(w, map[string]any{"version": version, "params": Params(), "counters": link.ShownCounters()}) // the browser has gone
 	})
 	mux.HandleFunc("GET /api/state", func(w http.ResponseWriter, _ *http.Request) {
 		st, err := s.State()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -42,11 +43,7 @@ type Hop struct {
 	Link    string   `json:"link"`    // what names this direction of a link for `ddlemu shape`; empty for ports
 	Set     []string `json:"set"`     // the values of Params, in their order
 	Changed bool     `json:"changed"` // since the fabric was brought up
-	Bytes   uint64   `json:"bytes"`   // of payload, each transmission counted
-	Busy    int64    `json:"busy_ns"`
-	Drops   uint64   `json:"drops"`      // packets
-	ECN     uint64   `json:"ecn_marked"` // packets
-	Paused  int64    `json:"paused_ns"`
+	link.Counters
 }
 
 // Job is a job that runs or has run.
@@ -102,8 +99,8 @@ func Read(file *state.File) (*State, error) {
 }
 
 func hopOf(fab *fabric.Fabric, line report.Line, h state.HopStatus, scale int) Hop {
-	c, l := h.Counters.Stated(scale), fabric.LinkOf(h.Spec)
-	hop := Hop{Line: line, Set: []string{}, Bytes: c.Bytes, Busy: c.BusyNs, Drops: c.Drops, ECN: c.ECNMarks, Paused: c.PausedNs, Changed: h.Changed}
+	l := fabric.LinkOf(h.Spec)
+	hop := Hop{Line: line, Set: []string{}, Counters: h.Counters.Stated(scale), Changed: h.Changed}
 	for _, m := range params() {
 		hop.Set = append(hop.Set, m.Text(&l))
 	}

@@ -122,6 +122,26 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// A counter that a link has gets a column, which a narrow terminal leaves out first.
+func TestCountersHaveColumns(t *testing.T) {
+	for width, want := range map[int]bool{140: true, 80: false} {
+		m := shown(t, 3, width, 14)
+		for _, c := range link.ShownCounters() {
+			if strings.Contains(screen(m), c.Column) && c.Column != "" {
+				t.Errorf("a column for %s, which is 0:\n%s", c.Name, screen(m))
+			}
+		}
+		l := lookAt(m.fabric, 3)
+		l.Hops[1].Counters.Add(link.Counters{ECNMarks: 5, Pauses: 1, PausedNs: 3e6})
+		m = send(m, lookMsg{look: l})
+		for _, text := range []string{"ECN marks", "pauses", "paused for", "5 (+5)", "3ms (+3ms)"} {
+			if strings.Contains(screen(m), text) != want {
+				t.Errorf("width %d, %q: want it %t in\n%s", width, text, want, screen(m))
+			}
+		}
+	}
+}
+
 func TestFirstLook(t *testing.T) {
 	f := manyLinks(2)
 	m := New(f, nil, time.Millisecond)

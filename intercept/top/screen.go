@@ -117,6 +117,11 @@ func (m Model) linkLines() []string {
 	hops := m.hops
 	shown := hops[min(m.scroll, len(hops)):min(m.scroll+m.page(), len(hops))]
 	columns := slices.Clone(linkColumns)
+	for _, c := range watch.Columns(hops) {
+		columns = append(columns, column[watch.Hop]{
+			head: c.Column, by: -1, right: true, least: len(c.Column), rank: 5, text: func(h *watch.Hop) string { return h.CounterText(&c) },
+		})
+	}
 	arrow := "↓"
 	if m.reverse != (m.by == watch.ByName) { // figures come largest first, names in order
 		arrow = "↑"
@@ -127,7 +132,7 @@ func (m Model) linkLines() []string {
 		}
 	}
 	columns[0].head = fmt.Sprintf("%s %d-%d of %d", columns[0].head, min(m.scroll+1, len(hops)), m.scroll+len(shown), len(hops))
-	return table(columns, shown, m.width, func(h *watch.Hop) bool { return !h.Up || h.NewDrops > 0 })
+	return table(columns, shown, m.width, func(h *watch.Hop) bool { return !h.Up || h.New.Drops > 0 })
 }
 
 // jobsInOrder are the jobs: those that run first, and of these and of the others the newest first.

@@ -48,7 +48,7 @@ func compare(a, b *Hop, by Order) int {
 	case ByQueue:
 		first = cmp.Compare(valueOf(a.QueueNs), valueOf(b.QueueNs))
 	case ByDrops:
-		first = cmp.Or(cmp.Compare(a.NewDrops, b.NewDrops), cmp.Compare(a.Drops, b.Drops))
+		first = cmp.Or(cmp.Compare(a.New.Drops, b.New.Drops), cmp.Compare(a.Drops, b.Drops))
 	case ByLate:
 		first = cmp.Or(cmp.Compare(valueOf(a.LatePercent), valueOf(b.LatePercent)), cmp.Compare(valueOf(a.LateP99Us), valueOf(b.LateP99Us)))
 	}
@@ -70,7 +70,7 @@ func (v *View) Shown(text string, ports bool) []Hop {
 	for _, hops := range [][]Hop{v.Links, v.Ports} {
 		for i := range hops {
 			h := &hops[i]
-			if strings.Contains(h.Name, text) && (h.NIC == "" || ports || h.NewDrops > 0) {
+			if strings.Contains(h.Name, text) && (h.NIC == "" || ports || h.New.Drops > 0) {
 				out = append(out, *h)
 			}
 		}

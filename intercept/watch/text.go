@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // unknown stands for a figure that is not known.
@@ -60,11 +61,23 @@ func (h *Hop) QueueText() string {
 }
 
 // DropsText is all losses, and in brackets those between the looks: "120 (+3)".
-func (h *Hop) DropsText() string {
-	if h.NewDrops == 0 {
-		return fmt.Sprint(h.Drops)
+func (h *Hop) DropsText() string { return sumText(fmt.Sprint(h.Drops), fmt.Sprint(h.New.Drops)) }
+
+// CounterText is a counter, and in brackets how much it grew between the looks.
+func (h *Hop) CounterText(c *link.Counter) string {
+	return sumText(c.Text(&h.Counters), c.Text(&h.New))
+}
+
+func sumText(all, added string) string {
+	if added == "0" {
+		return all
 	}
-	return fmt.Sprintf("%d (+%d)", h.Drops, h.NewDrops)
+	return all + " (+" + added + ")"
+}
+
+// Columns are the counters with a column that is above 0 in some of the hops.
+func Columns(hops []Hop) []link.Counter {
+	return link.WithColumn(hops, func(h *Hop) *link.Counters { return &h.Counters })
 }
 
 // LateText is how late the messages between the looks were, of their time together, and 99 in 100 of them at most:
@@ -86,8 +99,12 @@ func (h *Hop) Line() string {
 	if h.NIC != "" {
 		kind = "port"
 	}
-	return fmt.Sprintf("%s %s: rate %s of %s, load %s, queue %s, drops %s, late %s",
+	line := fmt.Sprintf("%s %s: rate %s of %s, load %s, queue %s, drops %s, late %s",
 		kind, h.Name, h.RateText(), h.MayCarryText(), h.LoadText(), h.QueueText(), h.DropsText(), h.LateText())
+	for _, c := range Columns([]Hop{*h}) {
+		line += ", " + c.Column + " " + h.CounterText(&c)
+	}
+	return line
 }
 
 // State is running or over.

@@ -7,14 +7,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 func ptr[T any](v T) *T { return &v }
 
 func someLinks() []Hop {
 	return []Hop{
-		{Name: "a", RateBps: 5, Load: 0.1, QueueNs: ptr(int64(3)), Drops: 9},
-		{Name: "b", RateBps: 5, Load: 0.9, QueueNs: ptr(int64(1)), Bytes: 1, NewDrops: 1, LatePercent: ptr(0.5), LateP99Us: ptr(2.0)},
+		{Name: "a", RateBps: 5, Load: 0.1, QueueNs: ptr(int64(3)), Counters: link.Counters{Drops: 9}},
+		{Name: "b", RateBps: 5, Load: 0.9, QueueNs: ptr(int64(1)), Counters: link.Counters{Bytes: 1}, New: link.Counters{Drops: 1}, LatePercent: ptr(0.5), LateP99Us: ptr(2.0)},
 		{Name: "c", RateBps: 7, Load: 0.2, LateP99Us: ptr(3.0)},
 	}
 }
@@ -47,7 +49,7 @@ func TestNextOrder(t *testing.T) {
 func TestShown(t *testing.T) {
 	v := &View{
 		Links: []Hop{{Name: "node0:node1"}, {Name: "node1:node0"}, {Name: "leaf0:spine0"}},
-		Ports: []Hop{{Name: "node0 tx", NIC: "node0"}, {Name: "node1 rx", NIC: "node1", NewDrops: 2}},
+		Ports: []Hop{{Name: "node0 tx", NIC: "node0"}, {Name: "node1 rx", NIC: "node1", New: link.Counters{Drops: 2}}},
 	}
 	for _, tc := range []struct {
 		text  string
@@ -74,9 +76,9 @@ func TestLines(t *testing.T) {
 	v := &View{
 		Fabric: "eth1", Clock: "virtual", UpNs: 12_340_000_000, ClockNs: 1_204_000, RealNs: 1e9, Ns: 1_200_000, Ratio: 0.0012,
 		Links: []Hop{
-			{Name: "node0:node1", Up: true, RateBps: 812e6, MayCarryBps: 1e9, Load: 0.8731, QueueNs: ptr(int64(1234)), Drops: 120, NewDrops: 3, LatePercent: ptr(0.1), LateP99Us: ptr(1.5)},
+			{Name: "node0:node1", Up: true, RateBps: 812e6, MayCarryBps: 1e9, Load: 0.8731, QueueNs: ptr(int64(1234)), Counters: link.Counters{Drops: 120, ECNMarks: 7, PausedNs: 2e6}, New: link.Counters{Drops: 3, PausedNs: 1e6}, LatePercent: ptr(0.1), LateP99Us: ptr(1.5)},
 			{Name: "node1:node0", Up: true},
-			{Name: "node2:node0", NewDrops: 1, Drops: 1},
+			{Name: "node2:node0", New: link.Counters{Drops: 1}, Counters: link.Counters{Drops: 1}},
 		},
 		Ports: []Hop{{Name: "node0 rx", NIC: "node0", Up: true, RateBps: 1e9, MayCarryBps: 1e9, Load: 1}},
 		Jobs: []Job{
@@ -88,7 +90,7 @@ func TestLines(t *testing.T) {
 	}
 	want := []string{
 		"+12.3s fabric eth1: clock virtual at 1.2ms, 0.0012 s per real second; 2 of 3 links active, 2 jobs running",
-		"+12.3s link node0:node1: rate 812 Mbps of 1Gbps, load 87 %, queue 1.23us, drops 120 (+3), late 0.10 %, p99 1.5us",
+		"+12.3s link node0:node1: rate 812 Mbps of 1Gbps, load 87 %, queue 1.23us, drops 120 (+3), late 0.10 %, p99 1.5us, ECN marks 7, paused for 2ms (+1ms)",
 		"+12.3s link node2:node0: rate 0 of down, load -, queue -, drops 1 (+1), late -",
 		"+12.3s job 1: running, 4 joined, 0 left, 0 died; 1.2 GB in 1000 messages, rate 812 Mbps; VALID so far",
 		"+12.3s job 0: over, 2 joined, 1 left, 1 died; 0 B in 0 messages, rate 0; INVALID: a rank died; and 2 more",

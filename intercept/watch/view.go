@@ -3,7 +3,11 @@
 package watch
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // View is what a fabric did between two looks. Times are those of the emulated network, except UpNs and RealNs. Fields
@@ -24,32 +28,42 @@ type View struct {
 
 // Hop is a link, a link between switches, or one direction of a NIC's port.
 type Hop struct {
-	Name      string `json:"name"`
-	From      string `json:"from,omitempty"`
-	To        string `json:"to,omitempty"`
-	NIC       string `json:"nic,omitempty"`       // of a port
-	Direction string `json:"direction,omitempty"` // of a port: tx or rx
-	Trunk     bool   `json:"trunk,omitempty"`
-	Up        bool   `json:"up"`
-	Bytes     uint64 `json:"bytes"` // payload, each transmission counted
-	Drops     uint64 `json:"drops"` // packets lost or dropped
+	Name          string        `json:"name"`
+	From          string        `json:"from,omitempty"`
+	To            string        `json:"to,omitempty"`
+	NIC           string        `json:"nic,omitempty"`       // of a port
+	Direction     string        `json:"direction,omitempty"` // of a port: tx or rx
+	Trunk         bool          `json:"trunk,omitempty"`
+	Up            bool          `json:"up"`
+	link.Counters               // since the fabric was brought up
+	New           link.Counters `json:"-"` // between the looks; in JSON their names begin with new_
 
 	RateBps     float64  `json:"rate_bps"`      // payload, between the looks
 	MayCarryBps uint64   `json:"may_carry_bps"` // the rate of the slowest hop of a link's path, 0 = unlimited
 	Load        float64  `json:"load"`          // bytes on the line, headers and framing included, as a share of MayCarryBps
 	QueueNs     *int64   `json:"queue_ns"`      // how long a packet waits now, at the hop of the path where it waits longest; null if it is not known
-	NewBytes    uint64   `json:"new_bytes"`     // counted between the looks, as what follows
-	NewDrops    uint64   `json:"new_drops"`
-	NewPauses   uint64   `json:"new_pauses"`
-	NewMarks    uint64   `json:"new_ecn_marked"`
-	NewMessages uint64   `json:"new_messages"` // that have arrived
-	LatePercent *float64 `json:"late_percent"` // how late these were, of their time together; null if there are none
-	LateP99Us   *float64 `json:"late_p99_us"`  // 99 in 100 of them at most; on the kernel datapath, of packets
+	NewMessages uint64   `json:"new_messages"`  // that have arrived between the looks
+	LatePercent *float64 `json:"late_percent"`  // how late these were, of their time together; null if there are none
+	LateP99Us   *float64 `json:"late_p99_us"`   // 99 in 100 of them at most; on the kernel datapath, of packets
+}
+
+// MarshalJSON writes the fields, and New.
+func (h Hop) MarshalJSON() ([]byte, error) {
+	type fields Hop
+	text, err := json.Marshal(fields(h))
+	if err != nil {
+		return nil, err
+	}
+	text = text[:len(text)-1]
+	for _, c := range link.ShownCounters() {
+		text = fmt.Appendf(text, ",%q:%d", "new_"+c.Name, c.Of(&h.New))
+	}
+	return append(text, '}'), nil
 }
 
 // Active reports whether the hop carried, lost, marked or delayed anything between the looks.
 func (h *Hop) Active() bool {
-	return h.NewBytes > 0 || h.RateBps > 0 || h.NewMessages > 0 || h.NewDrops > 0 || h.NewPauses > 0 || h.NewMarks > 0
+	return h.RateBps > 0 || h.NewMessages > 0 || h.New != link.Counters{}
 }
 
 // Job is a job that runs or has run.
@@ -135,9 +149,7 @@ func (v *View) addJobs(a, b *Look) (late map[int]*Lateness, arrived map[int]uint
 func (v *View) hop(f *Fabric, i int, a, b *Look) Hop {
 	p, then, now := &f.Hops[i], &a.Hops[i], &b.Hops[i]
 	h := Hop{
-		Name: p.Name, Trunk: p.Kind == Trunk, Up: !now.Down, Bytes: now.Counters.Bytes, Drops: now.Counters.Drops, MayCarryBps: mayCarry(p, a, b),
-		NewBytes: since(now.Counters.Bytes, then.Counters.Bytes), NewDrops: since(now.Counters.Drops, then.Counters.Drops), NewPauses: since(now.Counters.Pauses, then.Counters.Pauses),
-		NewMarks: since(now.Counters.ECNMarks, then.Counters.ECNMarks),
+		Name: p.Name, Trunk: p.Kind == Trunk, Up: !now.Down, Counters: now.Counters, New: now.Counters.Since(then.Counters), MayCarryBps: mayCarry(p, a, b),
 	}
 	if p.Kind == Port {
 		h.NIC, h.Direction = p.From, p.To
@@ -178,9 +190,6 @@ func (h *Hop) judge(l *Lateness, timeScale int) {
 		h.LatePercent = &percent
 	}
 }
-
-// since is how much a counter has grown, 0 if the reader of another process saw it smaller.
-func since(now, then uint64) uint64 { return max(now, then) - then }
 
 // mayCarry is the rate of the slowest hop of a path in bits per second, 0 if none has a limit. If the rate was changed
 // between two looks, it is the higher one.

@@ -3,6 +3,7 @@
 package watch
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestRatesArePerSecondOfTheFabricsClock(t *testing.T) {
 
 func TestRatesWhileTheClockStandsStill(t *testing.T) {
 	v := Compare(pair(), at(1e9, 1e9, link.Counters{}), at(2e9, 1e9, link.Counters{Bytes: 5000, LineBytes: 5000}))
-	if l := v.Links[0]; l.RateBps != 0 || l.Load != 0 || v.Ratio != 0 || l.NewBytes != 5000 || !l.Active() {
+	if l := v.Links[0]; l.RateBps != 0 || l.Load != 0 || v.Ratio != 0 || l.New.Bytes != 5000 || !l.Active() {
 		t.Errorf("got %+v", l)
 	}
 }
@@ -110,11 +111,15 @@ func TestQueueIsTheLongestWaitOfThePath(t *testing.T) {
 
 func TestLosses(t *testing.T) {
 	a, b := at(1e9, 0, link.Counters{Drops: 7, Pauses: 1, ECNMarks: 1}), at(2e9, 1e6, link.Counters{Drops: 10, Pauses: 2, ECNMarks: 4})
-	if l := Compare(pair(), a, b).Links[0]; l.Drops != 10 || l.NewDrops != 3 || l.NewPauses != 1 || l.NewMarks != 3 || !l.Active() {
+	if l := Compare(pair(), a, b).Links[0]; l.Drops != 10 || l.New.Drops != 3 || l.New.Pauses != 1 || l.New.ECNMarks != 3 || !l.Active() {
 		t.Errorf("got %+v", l)
 	}
+	text, err := json.Marshal(Compare(pair(), a, b).Links[0])
+	if err != nil || !strings.Contains(string(text), `"drops":10,`) || !strings.Contains(string(text), `"new_drops":3,`) || !strings.Contains(string(text), `"new_ecn_marked":3,`) {
+		t.Errorf("in JSON %s, %v", text, err)
+	}
 	// A reader on another core may see a counter smaller than before: that is no rate of 2^64.
-	if l := Compare(pair(), b, a).Links[0]; l.NewDrops != 0 || l.RateBps != 0 {
+	if l := Compare(pair(), b, a).Links[0]; l.New.Drops != 0 || l.RateBps != 0 {
 		t.Errorf("got %+v", l)
 	}
 }

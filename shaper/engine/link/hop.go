@@ -2,11 +2,6 @@
 
 package link
 
-import (
-	"sync/atomic"
-	"unsafe"
-)
-
 // MaxHops is the largest number of hops of a path.
 const MaxHops = 8
 
@@ -28,50 +23,6 @@ type Hop struct {
 	Counters           Counters
 	Classes            [FlowClasses]uint64 // payload by flow class; kernel datapath
 	_                  [5]uint64
-}
-
-// Counters are what a hop has carried. The tags are the names that `ddlemu status` has
-// for them: in JSON, and as columns that are there if a counter is above 0. Counters of
-// times are int64 and in ns, all others uint64.
-type Counters struct {
-	Bytes     uint64 `json:"bytes"`                         // payload, each transmission counted
-	LineBytes uint64 `json:"wire_bytes"`                    // bytes on the line
-	Segments  uint64 `json:"-"`                             // and packets retransmitted
-	Drops     uint64 `json:"drops"`                         // packets lost or dropped here
-	BusyNs    int64  `json:"-"`                             // time occupied
-	ECNMarks  uint64 `json:"ecn_marked" column:"ECN marks"` // packets that found more than the ECN threshold ahead of them
-	Pauses    uint64 `json:"pauses" column:"pauses"`        // times that back-pressure delayed this hop
-	PausedNs  int64  `json:"paused_ns" column:"paused for"` // by how much
-}
-
-// Stated is c with its times divided by the time scale.
-func (c Counters) Stated(timeScale int) Counters {
-	c.BusyNs /= int64(timeScale)
-	c.PausedNs /= int64(timeScale)
-	return c
-}
-
-// Load reads counters that others change.
-func (c *Counters) Load() (v Counters) {
-	from, to := c.words(), v.words()
-	for i := range from {
-		to[i] = atomic.LoadUint64(&from[i])
-	}
-	return v
-}
-
-// Add adds to counters that others change.
-func (c *Counters) Add(v Counters) {
-	to, from := c.words(), v.words()
-	for i := range from {
-		if from[i] != 0 {
-			atomic.AddUint64(&to[i], from[i])
-		}
-	}
-}
-
-func (c *Counters) words() []uint64 {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(c)), unsafe.Sizeof(*c)/8)
 }
 
 // Block is an immutable block of parameters: struct ddlemu_block of link.h.

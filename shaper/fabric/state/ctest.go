@@ -17,10 +17,3 @@ func layouts() [][2]reflect.Type {
 		{reflect.TypeFor[LinkStats](), reflect.TypeFor[C.struct_ddlemu_link_stats]()},
 	}
 }
-
-// constants are the constants that C has too, each with its twin in layout.h.
-func constants() map[string][2]int {
-	return map[string][2]int{
-		"version": {Version, C.DDLEMU_STATE_VERSION}, "size classes": {SizeClasses, C.DDLEMU_SIZE_CLASSES}, "buckets": {LateBuckets, C.DDLEMU_LATE_BUCKETS},
-	}
-}

@@ -2,17 +2,20 @@
 
 package state
 
+// #include "layout.h"
+import "C"
+
 import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// Magic and Version are at the start of the file. Raise Version at any change of the layout.
+// Magic and Version are at the start of the file. Raise the version, in layout.h, at any change of the layout.
 // A fabric does not outlive a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 20
+	Version = C.DDLEMU_STATE_VERSION
 )
 
 // Kinds of hops.
@@ -25,10 +28,10 @@ const (
 
 // SizeClasses are the classes of message sizes that the verdict judges: up to
 // 4 KiB, 64 KiB, 1 MiB, and larger.
-const SizeClasses = 4
+const SizeClasses = C.DDLEMU_SIZE_CLASSES
 
 // LateBuckets is the number of buckets of a lateness histogram.
-const LateBuckets = 128
+const LateBuckets = C.DDLEMU_LATE_BUCKETS
 
 // layoutSum changes with the size of any struct in the file, so that builds with different
 // layouts refuse each other's files even if Version was not raised.

@@ -7,6 +7,15 @@ import type { Drawing, Line } from "./data";
 export interface Page {
   version: string;
   params: Param[];
+  counters: Counter[];
+}
+
+// Counter is a counter that each hop has, by this name. It has a column if it has a label.
+export interface Counter {
+  name: string;
+  label: string;
+  help: string;
+  time: boolean; // in ns
 }
 
 export interface Param {
@@ -35,9 +44,10 @@ export interface Hop extends Line {
   bytes: number;
   busy_ns: number;
   drops: number;
-  ecn_marked: number;
-  paused_ns: number;
 }
+
+// counted is the value of a counter of a hop.
+export const counted = (hop: Hop, c: Counter): number => (hop as unknown as Record<string, number>)[c.name];
 
 export interface Job {
   number: number;

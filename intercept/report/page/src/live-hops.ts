@@ -4,7 +4,7 @@ import { el, section } from "./dom";
 import * as format from "./format";
 import type { History } from "./history";
 import { HistoryChart } from "./live-chart";
-import type { Param, State } from "./live-data";
+import type { Page, State } from "./live-data";
 import { HopTable } from "./live-table";
 import { FabricMap } from "./map";
 
@@ -18,8 +18,8 @@ export class HopsView {
   private map?: FabricMap;
 
   // choose is called with the hop that the reader has chosen.
-  constructor(params: Param[], private readonly choose: (hop: number) => void) {
-    this.table = new HopTable(params, choose);
+  constructor(page: Page, private readonly choose: (hop: number) => void) {
+    this.table = new HopTable(page, choose);
     this.element = section(
       "fabric", "Load of the fabric",
       "Each direction of a port or link is a line: grey is idle, red is busy all the time, dashed is down. Click one to see its history, and to name it in the form below. Links between NICs are drawn if they are slower than the port, or down.",

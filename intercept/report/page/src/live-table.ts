@@ -3,7 +3,7 @@
 import { el, table } from "./dom";
 import * as format from "./format";
 import type { History } from "./history";
-import type { Hop, Param, State } from "./live-data";
+import { counted, type Counter, type Hop, type Page, type State } from "./live-data";
 
 const most = 50; // rows
 const orders = ["as in the fabric", "busiest now", "most bytes"];
@@ -17,13 +17,15 @@ export class HopTable {
   private readonly place = el("div", { id: "hops" });
   private readonly heads: string[];
   private readonly columns: number[]; // places of parameters
+  private readonly counters: Counter[]; // with a column
   private readonly order = el("select", { id: "order", change: () => this.again() }, ...orders.map((o) => el("option", {}, o)));
   private listed: number[] = []; // hops, by rows
   private again = (): void => {};
 
-  constructor(private readonly params: Param[], private readonly choose: (hop: number) => void) {
-    this.columns = ["bw", "lat", "loss"].map((flag) => params.findIndex((p) => p.flag === flag)).filter((i) => i >= 0);
-    this.heads = ["port or link", ...this.columns.map((i) => params[i].label), "bytes ", "rate ", "busy ", "dropped ", "marked ", "paused "];
+  constructor(private readonly page: Page, private readonly choose: (hop: number) => void) {
+    this.counters = page.counters.filter((c) => c.label !== "");
+    this.columns = ["bw", "lat", "loss"].map((flag) => page.params.findIndex((p) => p.flag === flag)).filter((i) => i >= 0);
+    this.heads = ["port or link", ...this.columns.map((i) => page.params[i].label), "bytes ", "rate ", "busy ", "dropped ", ...this.counters.map((c) => `${c.label} `)];
     this.element = el("div", {}, el("div", { class: "controls" }, el("label", {}, "show ", this.filter), el("label", {}, "order ", this.order), this.found), this.place);
   }
 
@@ -65,10 +67,10 @@ export class HopTable {
 
   private cells(hop: Hop, history: History, h: number): string[] {
     const { busy, bps } = history.latest(h);
-    const set = this.columns.map((i) => (hop.link || this.params[i].flag === "bw" ? hop.set[i] : ""));
+    const set = this.columns.map((i) => (hop.link || this.page.params[i].flag === "bw" ? hop.set[i] : ""));
     const name = `${hop.name}${hop.down ? " (down)" : ""}${hop.changed ? " *" : ""}`;
-    return [name, ...set, format.bytes(hop.bytes), format.rate(bps, "0"), format.percent(busy), figure(hop.drops), figure(hop.ecn_marked), hop.paused_ns ? format.time(hop.paused_ns) : ""];
+    return [name, ...set, format.bytes(hop.bytes), format.rate(bps, "0"), format.percent(busy), figure(hop.drops), ...this.counters.map((c) => figure(counted(hop, c), c.time))];
   }
 }
 
-const figure = (n: number): string => (n > 0 ? n.toLocaleString("en") : "");
+const figure = (n: number, time = false): string => (n > 0 ? (time ? format.time(n) : n.toLocaleString("en")) : "");

@@ -30,7 +30,7 @@ class View {
 
   constructor(private readonly page: Page) {
     this.form = new ShapeForm(page.params, () => void this.look());
-    this.hops = new HopsView(page.params, (hop) => this.choose(hop));
+    this.hops = new HopsView(page, (hop) => this.choose(hop));
     this.main.append(
       this.figures, this.hops.element, this.form.element,
       section("about-jobs", "Jobs", "Those that run, and the last ones that have ended. Messages and bytes are those that have arrived. The command of a job says at its end whether it was VALID.", this.jobs),
