@@ -7,13 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/metrics"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 // metricsOptions are the flags of metrics.
@@ -121,7 +120,7 @@ func (g *global) recordedMetrics(dirs []string) (metricsWriter, error) {
 }
 
 // allMetrics reads one fabric or all. For one that cannot be used it prints a warning.
-func (g *global) allMetrics(dir *state.Dir) (all []metrics.Fabric, err error) {
+func (g *global) allMetrics(dir *state.Dir) (all []*status.Fabric, err error) {
 	names, err := dir.Names()
 	if err != nil {
 		return nil, err
@@ -139,43 +138,11 @@ func (g *global) allMetrics(dir *state.Dir) (all []metrics.Fabric, err error) {
 		case err != nil:
 			return nil, err
 		default:
-			all = append(all, metricsOf(s))
+			all = append(all, s.Fabric)
 		}
 	}
 	if len(all) == 0 {
 		return nil, g.noFabric("")
 	}
 	return all, nil
-}
-
-func metricsOf(s *fabricStatus) metrics.Fabric {
-	f := metrics.Fabric{
-		Name: s.Fabric, Profile: s.Profile, Transport: s.Transport, Datapath: s.Datapath, Clock: s.Clock, Nodes: s.Nodes, TimeScale: s.TimeScale,
-		Up: time.Duration(s.UpNs), Time: time.Duration(s.clockNs() / int64(s.TimeScale)),
-	}
-	for _, l := range s.Links {
-		f.Links = append(f.Links, metrics.Hop{
-			Name: l.From + ":" + l.To, Bandwidth: l.BandwidthBps, Latency: time.Duration(l.LatencyNs), Down: !l.Up, Counters: l.Counters, Messages: l.Messages,
-		})
-	}
-	for _, p := range s.Ports {
-		f.Ports = append(f.Ports, metrics.Hop{Name: p.NIC, Direction: p.Direction, Bandwidth: p.BandwidthBps, Counters: p.Counters})
-	}
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		m := metrics.Job{Number: j.Job, Running: j.Running, Joined: j.Joined, Left: j.Left, Died: j.Died, Stopped: j.Stopped, Messages: j.Messages, Bytes: j.Bytes}
-		if s.Datapath != configs.Kernel { // there the plugin does not know when a message is due
-			m.Late = &s.late[i]
-		}
-		f.Jobs = append(f.Jobs, m)
-	}
-	return f
-}
-
-// clockNs is the time of the fabric's clock in ns, with the time scale.
-func (s *fabricStatus) clockNs() int64 {
-	if s.VirtualClock != nil {
-		return s.VirtualClock.Now
-	}
-	return s.UpNs
 }

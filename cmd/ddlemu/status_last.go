@@ -8,8 +8,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/watch"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
@@ -23,9 +23,8 @@ func (g *global) printLast(dir *state.Dir) error {
 		names = []string{name}
 	}
 	var (
-		last   *state.File
-		job    state.Job
-		latest int64
+		last   *status.Fabric
+		latest *status.Job
 		open   []*state.File
 	)
 	defer func() {
@@ -35,6 +34,12 @@ func (g *global) printLast(dir *state.Dir) error {
 	}()
 	for _, name := range names {
 		file, err := g.openIn(dir, name)
+		var f *status.Fabric
+		if err == nil {
+			open = append(open, file)
+			file.Reap()
+			f, err = status.Read(file)
+		}
 		if errors.Is(err, state.ErrNotUsable) && g.named() == "" {
 			g.warn("%v", err)
 			continue
@@ -42,10 +47,8 @@ func (g *global) printLast(dir *state.Dir) error {
 		if err != nil {
 			return err
 		}
-		open = append(open, file)
-		file.Reap()
-		if j, at, ok := lastJob(file); ok && (last == nil || at > latest) {
-			last, job, latest = file, j, at
+		if j := f.LastJob(); j != nil && (last == nil || j.Latest() > latest.Latest()) {
+			last, latest = f, j
 		}
 	}
 	if last == nil {
@@ -54,7 +57,7 @@ func (g *global) printLast(dir *state.Dir) error {
 		}
 		return badInput("no job has run on a fabric that is up in %s: start one with `ddlemu run --fabric %s -- COMMAND`; without --fabric, `run` and `bench` remove the fabric that they bring up", dir.Path, names[0])
 	}
-	return g.printJob(last, job)
+	return g.printJob(last, latest)
 }
 
 // lastStatus is a job and its verdict under --json.
@@ -65,21 +68,16 @@ type lastStatus struct {
 }
 
 // printJob prints a job and its verdict.
-func (g *global) printJob(file *state.File, job state.Job) error {
-	fab, err := live.Fabric(file)
-	if err != nil {
-		return err
-	}
-	s := job.Status()
-	v := verdict.Of(file, fab, job)
+func (g *global) printJob(f *status.Fabric, j *status.Job) error {
+	v := verdict.OfStatus(f, j)
 	if g.JSON {
-		return g.printJSON(lastStatus{file.Name(), jobStatusOf(job, &s, nil), v})
+		return g.printJSON(lastStatus{f.Name, jobStatusOf(j), v})
 	}
 	when := "has run for"
-	if !s.Running {
+	if !j.Running {
 		when = "ran for"
 	}
-	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %s\n", job.Index(), file.Name(), when, span(s), units.Count(s.Joined, "rank"), watch.GoneText(s.Left, s.Died, s.Stopped))
+	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %s\n", j.Number, f.Name, when, span(j), units.Count(j.Joined, "rank"), watch.GoneText(j.Left, j.Died, j.Stopped))
 	printVerdict(g.Stdout, v, g.more())
 	return nil
 }

@@ -28,7 +28,7 @@ const (
 
 // print writes the state as text.
 func (s *fabricStatus) print(w io.Writer) {
-	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n\n", s.Fabric, s.summary, s.Transport, ago(time.Duration(s.UpNs)))
+	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n\n", s.Name, summary(s.Fabric.Fabric), s.Transport, ago(s.Up))
 	if s.Shaper != "" {
 		fmt.Fprintf(w, "datapath %s, shaper %s, nodes in %s\n\n", s.Datapath, s.Shaper, s.Subnet)
 	}
@@ -47,11 +47,11 @@ func (s *fabricStatus) print(w io.Writer) {
 // printClock prints the state of the virtual clock, and the actors that keep it from moving.
 func (s *fabricStatus) printClock(w io.Writer) {
 	c := s.VirtualClock
-	real := time.Duration(s.UpNs)
+	real := s.Up
 	fmt.Fprintf(w, "clock virtual: %v in %v of real time, %s of flows, %.0f per second\n",
-		time.Duration(c.Now-clock.Start), real.Round(time.Millisecond), units.Count(int(c.Steps), "step"), float64(c.Steps)/max(real.Seconds(), 1e-3))
+		s.Time, real.Round(time.Millisecond), units.Count(int(c.Steps), "step"), float64(c.Steps)/max(real.Seconds(), 1e-3))
 	if c.Deadlocked {
-		fmt.Fprintln(w, "deadlocked: every rank waited, and nothing was left to happen")
+		fmt.Fprintln(w, s.Problem)
 	}
 	for _, a := range c.Actors {
 		if a.State == clock.Works {
@@ -203,12 +203,12 @@ func busiest(links []linkStatus) []linkStatus {
 func (s *fabricStatus) printJobs(w io.Writer) {
 	stopped := map[int]bool{}
 	for _, j := range s.Jobs {
-		stopped[j.Job] = j.Stopped > 0
+		stopped[j.Number] = j.Stopped > 0
 		state := "over"
 		if j.Running {
 			state = "running"
 		}
-		fmt.Fprintf(w, "\njob %d: %s, %d joined, %s; %s in %d messages\n", j.Job, state, j.Joined, watch.GoneText(j.Left, j.Died, j.Stopped), volume(j.Bytes), j.Messages)
+		fmt.Fprintf(w, "\njob %d: %s, %d joined, %s; %s in %d messages\n", j.Number, state, j.Joined, watch.GoneText(j.Left, j.Died, j.Stopped), volume(j.Bytes), j.Messages)
 		for _, f := range j.Findings {
 			fmt.Fprintf(w, "  INVALID (%s): %s\n", f.Cause, f.Text)
 		}
@@ -241,7 +241,7 @@ func (s *fabricStatus) printEvents(w io.Writer) {
 	}
 	fmt.Fprint(w, "\nevents, at the time since the fabric came up:\n")
 	for _, e := range events {
-		fmt.Fprintf(w, "%10s  %s\n", "+"+ago(time.Duration(e.AtNs)), strings.TrimSpace(e.Text))
+		fmt.Fprintf(w, "%10s  %s\n", "+"+ago(time.Duration(e.At)), strings.TrimSpace(e.Text))
 	}
 }
 

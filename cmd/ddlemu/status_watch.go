@@ -53,7 +53,7 @@ func runWatch(ctx context.Context, g *global, interval time.Duration) error {
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	err = watch.Each(ctx, r.Look, tick.C, &r.Fabric, g.printView)
+	err = watch.Each(ctx, r.Look, tick.C, g.printView)
 	if errors.Is(err, watch.ErrGone) {
 		return g.sayGone(err)
 	}

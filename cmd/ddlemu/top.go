@@ -88,7 +88,7 @@ func runTop(ctx context.Context, g *global, o *topOptions) error {
 		up.Close()
 	}()
 	// It handles no signals itself: ctx ends with them.
-	last, err := tea.NewProgram(top.New(&r.Fabric, look, interval),
+	last, err := tea.NewProgram(top.New(up.File.Name(), look, interval),
 		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler()).Run()
 	switch m, ok := last.(top.Model); {
 	case ctx.Err() != nil:

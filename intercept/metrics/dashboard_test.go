@@ -13,6 +13,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 // dashboard is what a test looks at of a dashboard for Grafana.
@@ -46,9 +48,9 @@ func readDashboard(t *testing.T) *dashboard {
 func written() map[string][]string {
 	j := newRecordedJob(1)
 	j.call("AllReduce", messages.Task{Func: "AllReduce", Algo: "Ring", Proto: "LL", Datatype: "float", Count: 1, Ranks: 4}, 1)
-	fabric := Fabric{TimeScale: 1, Links: []Hop{{}}, Ports: []Hop{{}}, Jobs: []Job{{Late: &Lateness{}}}}
+	up := status.Fabric{TimeScale: 1, Hops: []status.Hop{{Place: &status.Place{Kind: fabric.TxPort}}, {Place: &status.Place{Kind: fabric.Link}}}, Jobs: []status.Job{{}}}
 	all := map[string][]string{}
-	for _, f := range append(families([]Fabric{fabric}), recordedFamilies(&j.Trace, &j.Report, "")...) {
+	for _, f := range append(families([]*status.Fabric{&up}), recordedFamilies(&j.Trace, &j.Report, "")...) {
 		for _, m := range f.Metric {
 			var labels []string
 			for _, l := range m.Label {

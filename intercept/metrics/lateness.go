@@ -6,18 +6,25 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// Lateness is how much later than in the model the messages of a job were there. The zero value has no messages.
-type Lateness struct {
+// lateness is how much later than in the model the messages of a job were there. The zero value has no messages.
+type lateness struct {
 	counts [state.LateBuckets]uint64 // by state.Bucket
 	sumNs  int64                     // real ns, as the fabric's file has them
 }
 
-// Add adds the messages of one size class on one link.
-func (l *Lateness) Add(c *state.Class) {
-	for b, n := range c.Late {
-		l.counts[b] += uint64(n)
+// latenessOf is that of the messages of a job on all links.
+func latenessOf(j *state.JobStatus) *lateness {
+	l := &lateness{}
+	for hop := range j.LinkStats {
+		for i := range j.LinkStats[hop].Size {
+			c := &j.LinkStats[hop].Size[i]
+			for b, n := range c.Late {
+				l.counts[b] += uint64(n)
+			}
+			l.sumNs += c.SumLate
+		}
 	}
-	l.sumNs += c.SumLate
+	return l
 }
 
 // firstEdge is where the second bucket of the histogram ends, in ns: less is of no interest, because the verdict lets
@@ -37,7 +44,7 @@ func lateEdges() []int {
 
 // histogram is l in seconds of the emulated network. A lateness is a whole number of ns, so the bound of a bucket is
 // 1 ns less than where the next one begins.
-func (l *Lateness) histogram(timeScale int) *histogram {
+func (l *lateness) histogram(timeScale int) *histogram {
 	edges := lateEdges()
 	stated := func(ns int64) float64 { return seconds(ns) / float64(timeScale) }
 	bounds := make([]float64, len(edges))

@@ -9,7 +9,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 // Each message of a fabric's file is in the bucket that its lateness belongs to, in seconds of the emulated network,
@@ -17,18 +19,13 @@ import (
 func TestLateness(t *testing.T) {
 	const scale = 4
 	lates := []int64{0, 0, 1, 255, 256, 1000, 5000, 1 << 20, 1<<20 - 1, 4_000_000_000, 100_000_000_000}
-	var l Lateness
+	stats := make([]state.LinkStats, len(lates)) // each message on a link of its own
 	sum := int64(0)
 	for i, late := range lates {
-		var c state.LinkStats // each message on a link of its own
-		size := uint64(1) << (2 * i)
-		c.CountDelivery(size, 1000, 2000, 2000+late, scale)
-		for k := range c.Size {
-			l.Add(&c.Size[k])
-		}
+		stats[i].CountDelivery(1<<(2*i), 1000, 2000, 2000+late, scale)
 		sum += late
 	}
-	h := lateMetric(t, Fabric{Name: "f", TimeScale: scale, Jobs: []Job{{Number: 2, Late: &l}}})
+	h := lateMetric(t, &status.Fabric{Name: "f", TimeScale: scale, Jobs: []status.Job{{Number: 2, Counted: state.JobStatus{LinkStats: stats}}}})
 	if got, want := h.GetSampleSum(), float64(sum)/scale/1e9; math.Abs(got-want) > 1e-12*want {
 		t.Errorf("the sum is %g s, want %g", got, want)
 	}
@@ -54,7 +51,7 @@ func TestLateness(t *testing.T) {
 // A job whose lateness is not known has no histogram, rather than one that says that nothing was late.
 func TestLatenessUnknown(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, []Fabric{{Name: "f", TimeScale: 1, Jobs: []Job{{Messages: 5}}}}); err != nil {
+	if err := Write(&b, []*status.Fabric{{Name: "f", TimeScale: 1, Datapath: configs.Kernel, Jobs: []status.Job{{Messages: 5}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, families := parse(t, b.String()); families["ddlemu_message_late_seconds"] != nil {
@@ -63,10 +60,10 @@ func TestLatenessUnknown(t *testing.T) {
 }
 
 // lateMetric is the histogram of the fabric's only job, as Prometheus reads it.
-func lateMetric(t *testing.T, f Fabric) *dto.Histogram {
+func lateMetric(t *testing.T, f *status.Fabric) *dto.Histogram {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, []Fabric{f}); err != nil {
+	if err := Write(&b, []*status.Fabric{f}); err != nil {
 		t.Fatal(err)
 	}
 	_, families := parse(t, b.String())

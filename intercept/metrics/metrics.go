@@ -7,58 +7,29 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
-
-// Fabric is the state of a fabric that is up.
-type Fabric struct {
-	Name, Profile, Transport, Datapath, Clock string
-	Nodes, TimeScale                          int
-	Up                                        time.Duration // real time since it was brought up
-	Time                                      time.Duration // of the emulated network, by the fabric's clock
-	Links, Ports                              []Hop
-	Jobs                                      []Job
-}
-
-// Hop is a link, or one direction of a NIC's port.
-type Hop struct {
-	Name          string        // as node0:node1, or node0
-	Direction     string        // of a port: tx or rx
-	Bandwidth     uint64        // bits per second, 0 if it is unlimited
-	Latency       time.Duration // of a link
-	Down          bool
-	link.Counters // times are those of the emulated network
-	Messages      uint64
-}
-
-// Job is a job that runs or has run on the fabric.
-type Job struct {
-	Number                      int
-	Running                     bool
-	Joined, Left, Died, Stopped int
-	Messages, Bytes             uint64
-	Late                        *Lateness // nil: it is not known when the messages were due
-}
 
 // column is one metric of each hop.
 type column struct {
 	name, help string
 	counter    bool
 	linkOnly   bool
-	value      func(h *Hop) float64
+	value      func(h *status.Hop) float64
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // columns are the metrics of links but the counters; those of ports have "port" in place of "link".
 var columns = []column{
-	{"bandwidth_bits_per_second", "Rate of the line, 0 if it is unlimited.", false, false, func(h *Hop) float64 { return float64(h.Bandwidth) }},
-	{"latency_seconds", "Propagation latency.", false, true, func(h *Hop) float64 { return h.Latency.Seconds() }},
-	{"up", "1 if it is up, 0 if it is down.", false, true, func(h *Hop) float64 { return truth(!h.Down) }},
+	{"messages_total", "Messages that have arrived over a link, of the jobs that are listed.", true, true, func(h *status.Hop) float64 { return float64(h.Messages) }},
+	{"bandwidth_bits_per_second", "Rate of the line, 0 if it is unlimited.", false, false, func(h *status.Hop) float64 { return float64(h.Spec.Bandwidth) }},
+	{"latency_seconds", "Propagation latency.", false, true, func(h *status.Hop) float64 { return h.Spec.Latency.Seconds() }},
+	{"up", "1 if it is up, 0 if it is down.", false, true, func(h *status.Hop) float64 { return truth(!h.Spec.Down) }},
 }
 
 func truth(is bool) float64 {
@@ -69,20 +40,20 @@ func truth(is bool) float64 {
 }
 
 // Write writes the metrics of fabrics. Times are those of the emulated network, except of ddlemu_fabric_up_seconds.
-func Write(w io.Writer, fabrics []Fabric) error { return writeFamilies(w, families(fabrics)) }
+func Write(w io.Writer, fabrics []*status.Fabric) error { return writeFamilies(w, families(fabrics)) }
 
 // families are all metrics of fabrics.
-func families(fabrics []Fabric) []family {
+func families(fabrics []*status.Fabric) []family {
 	return slices.Concat(fabricFamilies(fabrics), jobFamilies(fabrics), hopFamilies(fabrics))
 }
 
-func fabricFamilies(fabrics []Fabric) []family {
+func fabricFamilies(fabrics []*status.Fabric) []family {
 	info := newFamily("ddlemu_fabric_info", "A fabric that is up.", dto.MetricType_GAUGE)
 	nodes := newFamily("ddlemu_fabric_nodes", "Emulated nodes.", dto.MetricType_GAUGE)
 	up := newFamily("ddlemu_fabric_up_seconds", "Real time since the fabric was brought up.", dto.MetricType_GAUGE)
 	clock := newFamily("ddlemu_fabric_clock_seconds_total", "Time of the emulated network, by the fabric's clock.", dto.MetricType_COUNTER)
 	for i := range fabrics {
-		f := &fabrics[i]
+		f := fabrics[i]
 		info.add(1, "fabric", f.Name, "profile", f.Profile, "transport", f.Transport, "datapath", f.Datapath, "clock", f.Clock, "time_scale", strconv.Itoa(f.TimeScale))
 		nodes.add(float64(f.Nodes), "fabric", f.Name)
 		up.add(f.Up.Seconds(), "fabric", f.Name)
@@ -92,21 +63,22 @@ func fabricFamilies(fabrics []Fabric) []family {
 }
 
 // jobFamilies are the metrics of jobs. Their label is not "job": Prometheus gives each target a label of that name.
-func jobFamilies(fabrics []Fabric) []family {
+func jobFamilies(fabrics []*status.Fabric) []family {
 	ranks := newFamily("ddlemu_job_ranks", "Ranks of a job by state.", dto.MetricType_GAUGE)
 	running := newFamily("ddlemu_job_running", "1 while a job runs.", dto.MetricType_GAUGE)
 	messages := newFamily("ddlemu_job_messages_total", "Messages of a job that have arrived.", dto.MetricType_COUNTER)
 	bytes := newFamily("ddlemu_job_bytes_total", "Bytes of a job's messages that have arrived.", dto.MetricType_COUNTER)
 	late := newFamily("ddlemu_message_late_seconds", "How much later than in the model a job's messages were there.", dto.MetricType_HISTOGRAM)
 	for i := range fabrics {
-		f := &fabrics[i]
-		for _, j := range f.Jobs {
+		f := fabrics[i]
+		for k := range f.Jobs {
+			j := &f.Jobs[k]
 			labels := []string{"fabric", f.Name, "job_number", strconv.Itoa(j.Number)}
 			running.add(truth(j.Running), labels...)
 			messages.add(float64(j.Messages), labels...)
 			bytes.add(float64(j.Bytes), labels...)
-			if j.Late != nil {
-				late.addHistogram(j.Late.histogram(f.TimeScale), labels...)
+			if !f.OnKernel() { // there the plugin does not know when a message is due
+				late.addHistogram(latenessOf(&j.Counted).histogram(f.TimeScale), labels...)
 			}
 			for _, s := range []struct {
 				state string
@@ -119,18 +91,11 @@ func jobFamilies(fabrics []Fabric) []family {
 	return []family{ranks, running, messages, bytes, late}
 }
 
-func hopFamilies(fabrics []Fabric) []family {
-	received := newFamily("ddlemu_link_messages_total", "Messages that have arrived over a link, of the jobs that are listed.", dto.MetricType_COUNTER)
-	for i := range fabrics {
-		for k := range fabrics[i].Links {
-			h := &fabrics[i].Links[k]
-			received.add(float64(h.Messages), "fabric", fabrics[i].Name, "link", h.Name)
-		}
-	}
-	all := []family{received}
+func hopFamilies(fabrics []*status.Fabric) []family {
+	var all []family
 	counted := columns
 	for _, c := range link.ShownCounters() {
-		counted = append(counted, column{c.Metric, c.Help, true, false, func(h *Hop) float64 { return c.Value(&h.Counters) }})
+		counted = append(counted, column{c.Metric, c.Help, true, false, func(h *status.Hop) float64 { return c.Value(&h.Counters) }})
 	}
 	for _, c := range counted {
 		kind := dto.MetricType_GAUGE
@@ -138,17 +103,14 @@ func hopFamilies(fabrics []Fabric) []family {
 			kind = dto.MetricType_COUNTER
 		}
 		links, ports := newFamily("ddlemu_link_"+c.name, c.help, kind), newFamily("ddlemu_port_"+c.name, c.help, kind)
-		for i := range fabrics {
-			for k := range fabrics[i].Links {
-				h := &fabrics[i].Links[k]
-				links.add(c.value(h), "fabric", fabrics[i].Name, "link", h.Name)
-			}
-			for k := range fabrics[i].Ports {
-				if c.linkOnly {
-					break
+		for _, f := range fabrics {
+			for k := range f.Hops {
+				switch h := &f.Hops[k]; {
+				case !h.IsPort():
+					links.add(c.value(h), "fabric", f.Name, "link", h.Name)
+				case !c.linkOnly:
+					ports.add(c.value(h), "fabric", f.Name, "port", h.NIC, "direction", h.Direction)
 				}
-				h := &fabrics[i].Ports[k]
-				ports.add(c.value(h), "fabric", fabrics[i].Name, "port", h.Name, "direction", h.Direction)
 			}
 		}
 		all = append(all, links, ports)

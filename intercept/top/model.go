@@ -17,7 +17,7 @@ const firstInterval = 250 * time.Millisecond
 
 // Model is the state of the screen. It implements [tea.Model].
 type Model struct {
-	fabric   *watch.Fabric
+	fabric   string // its name
 	look     func() (*watch.Look, error)
 	interval time.Duration
 
@@ -39,8 +39,8 @@ type Model struct {
 
 // New makes the model of a fabric at which look looks, once per interval. look is called by one goroutine at a time,
 // perhaps also after the program has ended.
-func New(f *watch.Fabric, look func() (*watch.Look, error), interval time.Duration) Model {
-	return Model{fabric: f, look: look, interval: interval}
+func New(fabric string, look func() (*watch.Look, error), interval time.Duration) Model {
+	return Model{fabric: fabric, look: look, interval: interval}
 }
 
 // Err is why the program ended, nil if the user wanted it.
@@ -95,7 +95,7 @@ func (m Model) looked(msg lookMsg) (Model, tea.Cmd) {
 	}
 	wait := firstInterval
 	if m.before != nil {
-		m.view, wait = watch.Compare(m.fabric, m.before, msg.look), m.interval
+		m.view, wait = watch.Compare(m.before, msg.look), m.interval
 	}
 	m.before = msg.look
 	return m, after(min(wait, m.interval))

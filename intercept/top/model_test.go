@@ -16,42 +16,51 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/watch"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// manyLinks is a fabric of n links; link i has i+1 times the traffic of link 0 between two looks.
-func manyLinks(n int) *watch.Fabric {
-	f := &watch.Fabric{Name: "many", Clock: "virtual", TimeScale: 1}
-	for i := range n {
-		f.Hops = append(f.Hops, watch.Place{Kind: watch.Link, Name: fmt.Sprintf("node%d:node%d", i, i+1), Path: []int{i}})
-	}
-	f.Hops = append(f.Hops, watch.Place{Kind: watch.Port, Name: "node0 tx", From: "node0", To: "tx", Path: []int{n}})
-	return f
-}
-
-// lookAt is look number n, one second after the one before.
-func lookAt(f *watch.Fabric, n int, jobs ...watch.JobLook) *watch.Look {
-	l := &watch.Look{Up: time.Duration(n) * time.Second, Clock: time.Duration(n) * time.Millisecond, Jobs: jobs}
-	for i := range f.Hops {
+// lookAt is look number n, one second after the one before, at a fabric of so many links; link i has i+1 times the traffic of
+// link 0 between two looks.
+func lookAt(links, n int, jobs ...job) *watch.Look {
+	f := &status.Fabric{Name: "many", Clock: "virtual", TimeScale: 1, Up: time.Duration(n) * time.Second, Time: time.Duration(n) * time.Millisecond}
+	l := &watch.Look{Fabric: f}
+	for i := range links + 1 {
+		p := &status.Place{Kind: fabric.Link, Name: fmt.Sprintf("node%d:node%d", i, i+1), Path: []int{i}}
+		if i == links {
+			p = &status.Place{Kind: fabric.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx", Path: []int{i}}
+		}
 		bytes := uint64(n) * uint64(i+1) * 125_000
-		l.Hops = append(l.Hops, watch.Counted{Bandwidth: 100e9, Counters: link.Counters{Bytes: bytes, LineBytes: bytes}})
+		f.Hops = append(f.Hops, status.Hop{Place: p, Spec: link.Spec{Bandwidth: 100e9}, Counters: link.Counters{Bytes: bytes, LineBytes: bytes}})
+	}
+	for _, j := range jobs {
+		f.Jobs, l.Verdicts = append(f.Jobs, j.Job), append(l.Verdicts, j.Judged)
 	}
 	return l
 }
 
-var someJobs = []watch.JobLook{
-	{Number: 0, Started: 5, Joined: 4, Left: 3, Died: 1, Verdict: "INVALID", Reasons: []string{"a rank died", "node0:node1: " + strings.Repeat("so much was late ", 12)}},
-	{Number: 1, Started: 9, Running: true, Joined: 4, Messages: 1000, Bytes: 1e9, Verdict: "VALID"},
-	{Number: 2, Started: 7, Running: true, Joined: 1},
+type job struct {
+	status.Job
+	watch.Judged
+}
+
+// began is a job's data in the file.
+func began(at int64) state.JobStatus { return state.JobStatus{Started: at} }
+
+var someJobs = []job{
+	{status.Job{Number: 0, Counted: began(5), Joined: 4, Left: 3, Died: 1}, watch.Judged{Verdict: "INVALID", Reasons: []string{"a rank died", "node0:node1: " + strings.Repeat("so much was late ", 12)}}},
+	{status.Job{Number: 1, Counted: began(9), Running: true, Joined: 4, Messages: 1000, Bytes: 1e9}, watch.Judged{Verdict: "VALID"}},
+	{status.Job{Number: 2, Counted: began(7), Running: true, Joined: 1}, watch.Judged{}},
 }
 
 // shown is a model of n links that has looked twice, in a terminal of this size.
 func shown(t *testing.T, n, width, height int) Model {
 	t.Helper()
-	f := manyLinks(n)
-	m := New(f, nil, time.Second)
+	m := New("many", nil, time.Second)
 	m = send(m, tea.WindowSizeMsg{Width: width, Height: height})
-	m = send(m, lookMsg{look: lookAt(f, 1)})
-	return send(m, lookMsg{look: lookAt(f, 2, someJobs...)})
+	m = send(m, lookMsg{look: lookAt(n, 1)})
+	return send(m, lookMsg{look: lookAt(n, 2, someJobs...)})
 }
 
 func send(m Model, msgs ...tea.Msg) Model {
@@ -131,7 +140,7 @@ func TestCountersHaveColumns(t *testing.T) {
 				t.Errorf("a column for %s, which is 0:\n%s", c.Name, screen(m))
 			}
 		}
-		l := lookAt(m.fabric, 3)
+		l := lookAt(3, 3)
 		l.Hops[1].Counters.Add(link.Counters{ECNMarks: 5, Pauses: 1, PausedNs: 3e6})
 		m = send(m, lookMsg{look: l})
 		for _, text := range []string{"ECN marks", "pauses", "paused for", "5 (+5)", "3ms (+3ms)"} {
@@ -143,13 +152,12 @@ func TestCountersHaveColumns(t *testing.T) {
 }
 
 func TestFirstLook(t *testing.T) {
-	f := manyLinks(2)
-	m := New(f, nil, time.Millisecond)
+	m := New("many", nil, time.Millisecond)
 	if m.View().Content != "" {
 		t.Error("it draws before it knows the size")
 	}
 	m = send(m, tea.WindowSizeMsg{Width: 80, Height: 24})
-	next, cmd := m.Update(lookMsg{look: lookAt(f, 1)})
+	next, cmd := m.Update(lookMsg{look: lookAt(2, 1)})
 	if got := screen(next.(Model)); got != "fabric many" {
 		t.Errorf("after the first look: %q", got)
 	}
@@ -163,8 +171,8 @@ func TestFirstLook(t *testing.T) {
 
 // After each interval comes a look, and after each look an interval.
 func TestLooksFollowTicks(t *testing.T) {
-	f, n := manyLinks(1), 0
-	m := New(f, func() (*watch.Look, error) { n++; return lookAt(f, n), nil }, time.Millisecond)
+	n := 0
+	m := New("many", func() (*watch.Look, error) { n++; return lookAt(1, n), nil }, time.Millisecond)
 	msg := m.Init()()
 	for range 3 {
 		next, cmd := m.Update(msg)
@@ -264,7 +272,7 @@ func TestVerdicts(t *testing.T) {
 	if links(press(m, "tab")) == "" || links(press(m, "esc")) == "" {
 		t.Error("there is no way back to the links")
 	}
-	none := send(press(New(manyLinks(1), nil, time.Second), "v"), tea.WindowSizeMsg{Width: 60, Height: 9}, lookMsg{look: lookAt(manyLinks(1), 1)}, lookMsg{look: lookAt(manyLinks(1), 2)})
+	none := send(press(New("many", nil, time.Second), "v"), tea.WindowSizeMsg{Width: 60, Height: 9}, lookMsg{look: lookAt(1, 1)}, lookMsg{look: lookAt(1, 2)})
 	if !strings.Contains(screen(none), "no job has run on this fabric") {
 		t.Errorf("got\n%s", screen(none))
 	}
@@ -272,17 +280,19 @@ func TestVerdicts(t *testing.T) {
 
 // Of the jobs that are over, only the newest is beside the links. All of them are with the verdicts.
 func TestJobsThatAreOver(t *testing.T) {
-	jobs := []watch.JobLook{{Number: 0, Started: 1}, {Number: 1, Started: 2}, {Number: 2, Started: 4, Verdict: "VALID"}, {Number: 3, Started: 3, Running: true}}
+	jobs := []job{
+		{status.Job{Number: 0, Counted: began(1)}, watch.Judged{}}, {status.Job{Number: 1, Counted: began(2)}, watch.Judged{}},
+		{status.Job{Number: 2, Counted: began(4)}, watch.Judged{Verdict: "VALID"}}, {status.Job{Number: 3, Counted: began(3), Running: true}, watch.Judged{}},
+	}
 	for _, tc := range []struct {
-		jobs []watch.JobLook
+		jobs []job
 		want string
 	}{
 		{jobs, "job (2 of 4) 3 2"},
 		{jobs[:3], "job (1 of 3) 2"},
 		{jobs[3:], "job 3"},
 	} {
-		f := manyLinks(2)
-		m := send(New(f, nil, time.Second), tea.WindowSizeMsg{Width: 100, Height: 40}, lookMsg{look: lookAt(f, 1)}, lookMsg{look: lookAt(f, 2, tc.jobs...)})
+		m := send(New("many", nil, time.Second), tea.WindowSizeMsg{Width: 100, Height: 40}, lookMsg{look: lookAt(2, 1)}, lookMsg{look: lookAt(2, 2, tc.jobs...)})
 		var got []string
 		for _, row := range regexp.MustCompile(`(?m)^(\d|job(?: \(.*\))?) +(?:state|running|over)`).FindAllStringSubmatch(screen(m), -1) {
 			got = append(got, row[1])
@@ -321,7 +331,7 @@ func TestFabricThatIsGone(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	m := shown(t, 2, 80, 20)
-	l := lookAt(m.fabric, 3)
+	l := lookAt(2, 3)
 	l.Problem = "its daemon is gone"
 	if got := screen(send(m, lookMsg{look: l})); !strings.Contains(got, "fabric many: its daemon is gone\n") {
 		t.Errorf("got\n%s", got)

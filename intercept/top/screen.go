@@ -41,13 +41,13 @@ func (m Model) View() tea.View {
 
 func (m Model) lines() []string {
 	if m.view == nil {
-		return []string{bold.Render("fabric " + m.fabric.Name)}
+		return []string{bold.Render("fabric " + m.fabric)}
 	}
 	status := m.view.ActivityText()
 	if m.view.Problem != "" {
 		status = bad.Render(m.view.Problem)
 	}
-	lines := []string{bold.Render("fabric "+m.fabric.Name+": ") + status, m.view.ClockText()}
+	lines := []string{bold.Render("fabric "+m.fabric+": ") + status, m.view.ClockText()}
 	if m.verdicts {
 		all := m.verdictLines()
 		lines = append(lines, all[m.scroll:min(m.scroll+m.page(), len(all))]...)
@@ -142,7 +142,7 @@ func (m Model) jobsInOrder() []watch.Job {
 		if a.Running != b.Running {
 			return map[bool]int{true: -1, false: 1}[a.Running]
 		}
-		return cmp.Compare(b.Started, a.Started)
+		return cmp.Compare(b.Counted.Started, a.Counted.Started)
 	})
 	return jobs
 }
@@ -189,7 +189,7 @@ var linkColumns = []column[watch.Hop]{
 }
 
 var jobColumns = []column[watch.Job]{
-	{head: "job", least: 3, text: func(j *watch.Job) string { return fmt.Sprint(j.Job) }},
+	{head: "job", least: 3, text: func(j *watch.Job) string { return fmt.Sprint(j.Number) }},
 	{head: "state", least: 7, rank: 1, text: (*watch.Job).State},
 	{head: "joined", right: true, least: 6, text: func(j *watch.Job) string { return fmt.Sprint(j.Joined) }},
 	{head: "left", right: true, least: 4, rank: 4, text: func(j *watch.Job) string { return fmt.Sprint(j.Left) }},

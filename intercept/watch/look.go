@@ -5,96 +5,100 @@
 package watch
 
 import (
-	"time"
+	"errors"
+	"fmt"
 
-	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
-// Kind is what a hop is.
-type Kind int
+// ErrGone is the error for a fabric that was taken down, or whose file was removed.
+var ErrGone = errors.New("was taken down")
 
-// The kinds of hops.
-const (
-	Port Kind = iota
-	Link
-	Trunk // a link between switches
-)
-
-// Fabric is what stays the same while a fabric is up.
-type Fabric struct {
-	Name      string
-	Clock     string // real or virtual
-	TimeScale int
-	Kernel    bool // it is of the kernel datapath: how long packets wait is not in the file
-	Hops      []Place
-}
-
-// Place is where a hop is.
-type Place struct {
-	Kind     Kind
-	Name     string // as node0:node1, or node0 tx for a port
-	From, To string // of a port its NIC, and tx or rx
-	Path     []int  // of a link: the hops of its path, or of its paths if each flow has its own; of others, the hop alone
-}
-
-// Look is the counters of a fabric at one moment.
+// Look is a fabric at one moment, and the verdicts on its jobs so far.
 type Look struct {
-	Up      time.Duration // real time since the fabric was brought up
-	Clock   time.Duration // time of the emulated network since then
-	Hops    []Counted     // in the order of Fabric.Hops
-	Jobs    []JobLook
-	Problem string // why no job can use the fabric, empty if one can
+	*status.Fabric
+	Verdicts []Judged // by job
 }
 
-// Counted is one hop. Times are those of the emulated network.
-type Counted struct {
-	Bandwidth uint64 // bits per second, 0 if it is unlimited
-	Down      bool
-	Counters  link.Counters // since the fabric was brought up; bytes are counted when they reserve the hop
-	Reserved  time.Duration // from now on for bytes that are counted already
+// Judged is the verdict on a job so far.
+type Judged struct {
+	Verdict string   `json:"verdict,omitempty"` // VALID, INVALID or incomplete so far; empty if there is nothing to judge yet
+	Reasons []string `json:"reasons"`           // why it is not VALID so far
 }
 
-// JobLook is one job that runs or has run.
-type JobLook struct {
-	Number             int
-	Started            int64 // with Number, tells a job from all others
-	Running            bool
-	Verify             bool // the probes of `ddlemu verify`, which has a verdict of its own
-	Traffic            bool // it stands for all traffic of the kernel datapath
-	Joined, Left, Died int
-	Stopped            int // ranks that the launcher ended before the job was done
-	Messages, Bytes    uint64
-	Verdict            string // VALID, INVALID or incomplete; empty if there is nothing to judge yet
-	Reasons            []string
-	Late               map[int]*Lateness // by hop, of links that have carried messages of the job
-	Arrived            map[int]uint64    // messages, by hop
+// Reader looks at a fabric. It is not safe for concurrent use.
+type Reader struct {
+	file   *state.File
+	reader *status.Reader
+	over   map[status.JobID]Judged // on jobs that had ended at the last look, which do not change any more
 }
 
-// Lateness is how late messages were; on the kernel datapath, packets. Times are real ones in ns.
-type Lateness struct {
-	Late, Took int64 // sums over all messages; Took is 0 if it is not known
-	Most       int64
-	Buckets    [state.LateBuckets]uint32
-}
-
-func (l *Lateness) add(c *state.Class) {
-	l.Late, l.Took, l.Most = l.Late+c.SumLate, l.Took+c.SumTime, max(l.Most, c.MaxLate)
-	for b, n := range c.Late {
-		l.Buckets[b] += n
+// NewReader makes a reader of a fabric, which stays open as long as the reader is used.
+func NewReader(file *state.File) (*Reader, error) {
+	fab, err := live.Fabric(file)
+	if err != nil {
+		return nil, err
 	}
+	return &Reader{file: file, reader: status.NewReader(file, fab), over: map[status.JobID]Judged{}}, nil
 }
 
-// addSince adds to l what came to b after a, an earlier look at the same; nil is a look at nothing.
-func (l *Lateness) addSince(b, a *Lateness) {
-	if a == nil {
-		a = &Lateness{}
+// Look reads the fabric. The error wraps ErrGone if the fabric is not up any more.
+func (r *Reader) Look() (*Look, error) {
+	if r.file.Down() || r.file.Removed() {
+		return nil, fmt.Errorf("fabric %s %w", r.file.Name(), ErrGone)
 	}
-	l.Late, l.Took, l.Most = l.Late+b.Late-a.Late, l.Took+b.Took-a.Took, max(l.Most, b.Most)
-	for i := range b.Buckets {
-		l.Buckets[i] += b.Buckets[i] - a.Buckets[i]
+	l := &Look{Fabric: r.reader.Read()}
+	over := map[status.JobID]Judged{}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		v, known := r.over[j.ID()]
+		if !known {
+			v = judge(l.Fabric, j)
+		}
+		if !j.Running {
+			over[j.ID()] = v
+		}
+		l.Verdicts = append(l.Verdicts, v)
+	}
+	r.over = over
+	return l, nil
+}
+
+func judge(f *status.Fabric, j *status.Job) Judged {
+	if j.Traffic || j.Verify {
+		return Judged{Reasons: []string{}}
+	}
+	v := verdict.OfStatus(f, j)
+	so := Judged{Reasons: append([]string{}, v.Reasons...)}
+	if !v.Valid || len(v.Links) > 0 {
+		so.Verdict = v.Word
+	}
+	return so
+}
+
+// lateness is how late messages were; on the kernel datapath, packets. Times are real ones in ns.
+type lateness struct {
+	late, took int64 // sums over all messages; took is 0 if it is not known
+	most       int64
+	buckets    [state.LateBuckets]uint32
+}
+
+// addSince adds to l what came to now after then, an earlier look at the same; nil is a look at nothing.
+func (l *lateness) addSince(now, then *state.LinkStats) {
+	if then == nil {
+		then = &state.LinkStats{}
+	}
+	for i := range now.Size {
+		b, a := &now.Size[i], &then.Size[i]
+		l.late, l.took, l.most = l.late+b.SumLate-a.SumLate, l.took+b.SumTime-a.SumTime, max(l.most, b.MaxLate)
+		for k := range b.Late {
+			l.buckets[k] += b.Late[k] - a.Late[k]
+		}
 	}
 }
 
 // p99 is an upper bound of the lateness of 99 in 100 messages. ok is false if there is no message.
-func (l *Lateness) p99() (late int64, ok bool) { return state.Quantile(&l.Buckets, 0.99, l.Most) }
+func (l *lateness) p99() (late int64, ok bool) { return state.Quantile(&l.buckets, 0.99, l.most) }

@@ -149,7 +149,7 @@ func (j *Job) Line() string {
 		what = "packets"
 	}
 	return fmt.Sprintf("job %d: %s, %d joined, %s; %s in %d %s, rate %s; %s",
-		j.Job, j.State(), j.Joined, GoneText(j.Left, j.Died, j.Stopped), units.Volume(j.Bytes), j.Messages, what, j.RateText(), j.VerdictWithReason())
+		j.Number, j.State(), j.Joined, GoneText(j.Left, j.Died, j.Stopped), units.Volume(j.Bytes), j.Messages, what, j.RateText(), j.VerdictWithReason())
 }
 
 // VerdictWithReason is the verdict so far, the first reason, and how many others there are.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -82,10 +83,10 @@ func TestLines(t *testing.T) {
 		},
 		Ports: []Hop{{Name: "node0 rx", NIC: "node0", Up: true, RateBps: 1e9, MayCarryBps: 1e9, Load: 1}},
 		Jobs: []Job{
-			{Job: 1, Running: true, Joined: 4, Messages: 1000, Bytes: 12e8, RateBps: 812e6, Verdict: "VALID"},
-			{Job: 0, Joined: 2, Left: 1, Died: 1, Verdict: "INVALID", Reasons: []string{"a rank died", "late", "slow"}},
-			{Job: 2, Running: true, Joined: 1},
-			{Job: 3, Running: true, Traffic: true, Joined: 1, Verdict: ""},
+			{Job: status.Job{Number: 1, Running: true, Joined: 4, Messages: 1000, Bytes: 12e8}, RateBps: 812e6, Judged: Judged{Verdict: "VALID"}},
+			{Job: status.Job{Number: 0, Joined: 2, Left: 1, Died: 1}, Judged: Judged{"INVALID", []string{"a rank died", "late", "slow"}}},
+			{Job: status.Job{Number: 2, Running: true, Joined: 1}},
+			{Job: status.Job{Number: 3, Running: true, Traffic: true, Joined: 1}},
 		},
 	}
 	want := []string{

@@ -5,9 +5,13 @@ package watch
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 // View is what a fabric did between two looks. Times are those of the emulated network, except UpNs and RealNs. Fields
@@ -68,38 +72,27 @@ func (h *Hop) Active() bool {
 
 // Job is a job that runs or has run.
 type Job struct {
-	Job      int      `json:"job"`
-	Running  bool     `json:"running"`
-	Started  int64    `json:"-"`                 // tells it from others that have had its number
-	Traffic  bool     `json:"traffic,omitempty"` // it stands for all traffic of the kernel datapath
-	Verify   bool     `json:"verify,omitempty"`  // the probes of `ddlemu verify`, which has a verdict of its own
-	Joined   int      `json:"joined"`            // ranks
-	Left     int      `json:"left"`
-	Died     int      `json:"died"`
-	Stopped  int      `json:"stopped"`           // the launcher ended them before the job was done
-	Messages uint64   `json:"messages"`          // that have arrived
-	Bytes    uint64   `json:"bytes"`             // of these
-	RateBps  float64  `json:"rate_bps"`          // of what arrived between the looks, of all ranks together
-	Verdict  string   `json:"verdict,omitempty"` // VALID, INVALID or incomplete so far; empty if there is nothing to judge yet
-	Reasons  []string `json:"reasons"`           // why it is not VALID so far
-	over     bool     // at both looks
+	status.Job
+	Judged
+	RateBps float64 `json:"rate_bps"` // of what arrived between the looks, of all ranks together
+	over    bool    // at both looks
 }
 
 // Compare says what a fabric did from look a to the later look b.
-func Compare(f *Fabric, a, b *Look) *View {
+func Compare(a, b *Look) *View {
 	v := &View{
-		Fabric: f.Name, Clock: f.Clock, UpNs: int64(b.Up), ClockNs: int64(b.Clock), RealNs: int64(b.Up - a.Up), Ns: int64(b.Clock - a.Clock),
+		Fabric: b.Name, Clock: b.Clock, UpNs: int64(b.Up), ClockNs: int64(b.Time), RealNs: int64(b.Up - a.Up), Ns: int64(b.Time - a.Time),
 		Links: []Hop{}, Ports: []Hop{}, Jobs: []Job{}, Problem: b.Problem,
 	}
 	if v.RealNs > 0 {
 		v.Ratio = float64(v.Ns) / float64(v.RealNs)
 	}
 	late, arrived := v.addJobs(a, b)
-	for i := range f.Hops {
-		h := v.hop(f, i, a, b)
+	for i := range b.Hops {
+		h := v.hop(i, a, b)
 		h.NewMessages = arrived[i]
-		h.judge(late[i], f.TimeScale)
-		if f.Hops[i].Kind == Port {
+		h.judge(late[i], b.TimeScale)
+		if b.Hops[i].IsPort() {
 			v.Ports = append(v.Ports, h)
 		} else {
 			v.Links = append(v.Links, h)
@@ -117,58 +110,65 @@ func (v *View) perSecond(amount float64) float64 {
 	return max(amount, 0) / time.Duration(v.Ns).Seconds()
 }
 
-// addJobs adds the jobs. It returns, by hop, how late the messages were that arrived between the looks, and how many.
-func (v *View) addJobs(a, b *Look) (late map[int]*Lateness, arrived map[int]uint64) {
-	late, arrived = map[int]*Lateness{}, map[int]uint64{}
+// addJobs adds the jobs. It returns, by hop, how late the messages were that arrived between the looks, nil if no job
+// has sent any, and how many arrived.
+func (v *View) addJobs(a, b *Look) (late []*lateness, arrived []uint64) {
+	late, arrived = make([]*lateness, len(b.Hops)), make([]uint64, len(b.Hops))
 	for i := range b.Jobs {
-		j, before, over := &b.Jobs[i], &JobLook{}, false
-		for k := range a.Jobs {
-			if a.Jobs[k].Number == j.Number && a.Jobs[k].Started == j.Started {
-				before, over = &a.Jobs[k], !j.Running && !a.Jobs[k].Running
-			}
+		j, shown := &b.Jobs[i], Job{Job: b.Jobs[i], Judged: b.Verdicts[i]}
+		var before *status.Job
+		bytes := j.Bytes
+		if k := slices.IndexFunc(a.Jobs, func(o status.Job) bool { return o.ID() == j.ID() }); k >= 0 {
+			before = &a.Jobs[k]
+			bytes, shown.over = since(bytes, before.Bytes), !j.Running && !before.Running
 		}
-		v.Jobs = append(v.Jobs, Job{
-			Job: j.Number, Started: j.Started, Running: j.Running, Traffic: j.Traffic, Verify: j.Verify, Joined: j.Joined, Left: j.Left, Died: j.Died, Stopped: j.Stopped,
-			Messages: j.Messages, Bytes: j.Bytes,
-			RateBps: v.perSecond(8 * (float64(j.Bytes) - float64(before.Bytes))), Verdict: j.Verdict, Reasons: append([]string{}, j.Reasons...), over: over,
-		})
-		for hop, l := range j.Late {
+		shown.RateBps = v.perSecond(8 * float64(bytes))
+		v.Jobs = append(v.Jobs, shown)
+		for hop := range j.Counted.LinkStats {
+			now, then := &j.Counted.LinkStats[hop], (*state.LinkStats)(nil)
+			if now.FirstPosted == 0 {
+				continue
+			}
+			arrived[hop] += j.Arrived(hop)
+			if before != nil {
+				then = &before.Counted.LinkStats[hop]
+				arrived[hop] -= before.Arrived(hop)
+			}
+			if b.OnKernel() != j.Traffic {
+				continue // the plugin does not know there when a message is due
+			}
 			if late[hop] == nil {
-				late[hop] = &Lateness{}
+				late[hop] = &lateness{}
 			}
-			late[hop].addSince(l, before.Late[hop])
-		}
-		for hop, n := range j.Arrived {
-			arrived[hop] += n - before.Arrived[hop]
+			late[hop].addSince(now, then)
+			if b.OnKernel() {
+				late[hop].took = 0 // of packets: the verdict's limits are for the time of messages
+			}
 		}
 	}
 	return late, arrived
 }
 
 // hop is hop i without how late its messages were.
-func (v *View) hop(f *Fabric, i int, a, b *Look) Hop {
-	p, then, now := &f.Hops[i], &a.Hops[i], &b.Hops[i]
+func (v *View) hop(i int, a, b *Look) Hop {
+	then, now := &a.Hops[i], &b.Hops[i]
 	h := Hop{
-		Name: p.Name, Trunk: p.Kind == Trunk, Up: !now.Down, Counters: now.Counters, New: now.Counters.Since(then.Counters), MayCarryBps: mayCarry(p, a, b),
+		Name: now.Name, From: now.From, To: now.To, NIC: now.NIC, Direction: now.Direction, Trunk: now.Kind == fabric.Trunk, Up: !now.Spec.Down,
+		Counters: now.Counters, New: now.Counters.Since(then.Counters), MayCarryBps: mayCarry(i, a, b),
 	}
-	if p.Kind == Port {
-		h.NIC, h.Direction = p.From, p.To
-	} else {
-		h.From, h.To = p.From, p.To
-	}
-	bytes, line := now.carried()
-	bytesThen, lineThen := then.carried()
+	bytes, line := carried(now)
+	bytesThen, lineThen := carried(then)
 	h.RateBps = v.perSecond(8 * (bytes - bytesThen))
 	if h.MayCarryBps > 0 {
 		h.Load = v.perSecond(8*(line-lineThen)) / float64(h.MayCarryBps)
-		if mayCarry(p, a, a) != mayCarry(p, b, b) {
+		if mayCarry(i, a, a) != mayCarry(i, b, b) {
 			// How much waits is known by the present rate alone.
 			h.RateBps, h.Load = min(h.RateBps, float64(h.MayCarryBps)), min(h.Load, 1)
 		}
 	}
-	if !f.Kernel {
+	if !b.OnKernel() {
 		wait := int64(0)
-		for _, hop := range p.Path {
+		for _, hop := range now.Path {
 			wait = max(wait, int64(b.Hops[hop].Reserved))
 		}
 		h.QueueNs = &wait
@@ -177,7 +177,7 @@ func (v *View) hop(f *Fabric, i int, a, b *Look) Hop {
 }
 
 // judge says how late the messages between the looks were.
-func (h *Hop) judge(l *Lateness, timeScale int) {
+func (h *Hop) judge(l *lateness, timeScale int) {
 	if l == nil {
 		return
 	}
@@ -185,19 +185,22 @@ func (h *Hop) judge(l *Lateness, timeScale int) {
 		us := float64(ns) / float64(timeScale) / 1e3
 		h.LateP99Us = &us
 	}
-	if l.Took > 0 {
-		percent := 100 * float64(l.Late) / float64(l.Took)
+	if l.took > 0 {
+		percent := 100 * float64(l.late) / float64(l.took)
 		h.LatePercent = &percent
 	}
 }
 
-// mayCarry is the rate of the slowest hop of a path in bits per second, 0 if none has a limit. If the rate was changed
+// since is how much a counter has grown, 0 if the reader of another process saw it smaller.
+func since(now, then uint64) uint64 { return max(now, then) - then }
+
+// mayCarry is the rate of the slowest hop of the path of a hop in bits per second, 0 if none has a limit. If the rate was changed
 // between two looks, it is the higher one.
-func mayCarry(p *Place, looks ...*Look) (most uint64) {
+func mayCarry(hop int, looks ...*Look) (most uint64) {
 	for i, l := range looks {
 		bps := uint64(0)
-		for _, hop := range p.Path {
-			if b := l.Hops[hop].Bandwidth; b > 0 && (bps == 0 || b < bps) {
+		for _, on := range l.Hops[hop].Path {
+			if b := l.Hops[on].Spec.Bandwidth; b > 0 && (bps == 0 || b < bps) {
 				bps = b
 			}
 		}
@@ -213,9 +216,9 @@ func mayCarry(p *Place, looks ...*Look) (most uint64) {
 
 // carried is the payload and the bytes on the line that have passed the hop: those counted without those that only have
 // reserved it.
-func (c *Counted) carried() (bytes, line float64) {
-	bytes, line = float64(c.Counters.Bytes), float64(c.Counters.LineBytes)
-	waiting := min(c.Reserved.Seconds()*float64(c.Bandwidth)/8, line)
+func carried(h *status.Hop) (bytes, line float64) {
+	bytes, line = float64(h.Bytes), float64(h.LineBytes)
+	waiting := min(h.Reserved.Seconds()*float64(h.Spec.Bandwidth)/8, line)
 	if line > 0 {
 		bytes -= waiting * bytes / line
 	}

@@ -9,29 +9,40 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// pair is a link of 10 Gb/s from a port of 40 to one of 5, and a trunk without limit.
-func pair() *Fabric {
-	return &Fabric{Name: "pair", Clock: "virtual", TimeScale: 4, Hops: []Place{
-		{Kind: Port, Name: "node0 tx", From: "node0", To: "tx", Path: []int{0}},
-		{Kind: Port, Name: "node1 rx", From: "node1", To: "rx", Path: []int{1}},
-		{Kind: Link, Name: "node0:node1", From: "node0", To: "node1", Path: []int{0, 2, 3, 1}},
-		{Kind: Trunk, Name: "leaf0:spine0", From: "leaf0", To: "spine0", Path: []int{3}},
-	}}
+// places are a link of 10 Gb/s from a port of 40 to one of 5, and a trunk without limit.
+var places = []*status.Place{
+	{Kind: fabric.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx", Path: []int{0}},
+	{Kind: fabric.RxPort, Name: "node1 rx", NIC: "node1", Direction: "rx", Path: []int{1}},
+	{Kind: fabric.Link, Name: "node0:node1", From: "node0", To: "node1", Path: []int{0, 2, 3, 1}},
+	{Kind: fabric.Trunk, Name: "leaf0:spine0", From: "leaf0", To: "spine0", Path: []int{3}},
 }
 
-// at is a look at pair at this real time and this time of its clock, when the link has carried so much.
+// at is a look at places at this real time and this time of their clock, when the link has carried so much.
 func at(up, clock time.Duration, c link.Counters) *Look {
-	return &Look{Up: up, Clock: clock, Hops: []Counted{{Bandwidth: 40e9}, {Bandwidth: 5e9}, {Bandwidth: 10e9, Counters: c}, {}}}
+	f := &status.Fabric{Name: "pair", Clock: "virtual", TimeScale: 4, Up: up, Time: clock}
+	for i, rate := range []uint64{40e9, 5e9, 10e9, 0} {
+		f.Hops = append(f.Hops, status.Hop{Place: places[i], Spec: link.Spec{Bandwidth: rate}})
+	}
+	f.Hops[2].Counters = c
+	return &Look{Fabric: f}
+}
+
+func (l *Look) with(jobs ...status.Job) *Look {
+	l.Jobs, l.Verdicts = jobs, make([]Judged, len(jobs))
+	return l
 }
 
 func TestRatesArePerSecondOfTheFabricsClock(t *testing.T) {
 	a := at(10*time.Second, time.Second, link.Counters{Bytes: 1000, LineBytes: 1100})
 	b := at(12*time.Second, time.Second+5*time.Millisecond, link.Counters{Bytes: 1_251_000, LineBytes: 1_501_100})
-	v := Compare(pair(), a, b)
+	v := Compare(a, b)
 	if v.RealNs != 2e9 || v.Ns != 5e6 || v.Ratio != 0.0025 || v.UpNs != 12e9 || v.ClockNs != 1_005_000_000 {
 		t.Errorf("got %+v", v)
 	}
@@ -49,7 +60,7 @@ func TestRatesArePerSecondOfTheFabricsClock(t *testing.T) {
 }
 
 func TestRatesWhileTheClockStandsStill(t *testing.T) {
-	v := Compare(pair(), at(1e9, 1e9, link.Counters{}), at(2e9, 1e9, link.Counters{Bytes: 5000, LineBytes: 5000}))
+	v := Compare(at(1e9, 1e9, link.Counters{}), at(2e9, 1e9, link.Counters{Bytes: 5000, LineBytes: 5000}))
 	if l := v.Links[0]; l.RateBps != 0 || l.Load != 0 || v.Ratio != 0 || l.New.Bytes != 5000 || !l.Active() {
 		t.Errorf("got %+v", l)
 	}
@@ -68,7 +79,7 @@ func TestRatesLeaveOutWhatWaits(t *testing.T) {
 		{"while it fills", at(1e9, 0, link.Counters{}), full, 10e9},
 		{"while it drains", full, drained, 10e9},
 	} {
-		if got := Compare(pair(), tc.a, tc.b).Links[0].RateBps; math.Abs(got/tc.want-1) > 1e-9 {
+		if got := Compare(tc.a, tc.b).Links[0].RateBps; math.Abs(got/tc.want-1) > 1e-9 {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -77,12 +88,12 @@ func TestRatesLeaveOutWhatWaits(t *testing.T) {
 // A link is made ten times slower while a queue waits for it. Its rate is no higher than that of the faster one.
 func TestRatesWhileTheLinkIsChanged(t *testing.T) {
 	fast, slow := at(1e9, 0, link.Counters{}), at(2e9, 5e6, link.Counters{Bytes: 5_000_000, LineBytes: 5_000_000})
-	slow.Hops[2].Bandwidth, slow.Hops[2].Reserved = 1e9, 3*time.Millisecond // at the old rate: 3.75 MB
+	slow.Hops[2].Spec.Bandwidth, slow.Hops[2].Reserved = 1e9, 3*time.Millisecond // at the old rate: 3.75 MB
 	for _, tc := range []struct {
 		a, b *Look
 		want uint64
 	}{{fast, slow, 5e9}, {slow, at(3e9, 5.1e6, link.Counters{Bytes: 5_000_000, LineBytes: 5_000_000}), 5e9}} {
-		l := Compare(pair(), tc.a, tc.b).Links[0]
+		l := Compare(tc.a, tc.b).Links[0]
 		if l.MayCarryBps != tc.want || l.RateBps > float64(tc.want) || l.Load > 1 {
 			t.Errorf("rate %g, load %g, may carry %d, want at most %d", l.RateBps, l.Load, l.MayCarryBps, tc.want)
 		}
@@ -92,8 +103,7 @@ func TestRatesWhileTheLinkIsChanged(t *testing.T) {
 func TestQueueIsTheLongestWaitOfThePath(t *testing.T) {
 	b := at(2e9, 1e6, link.Counters{})
 	b.Hops[0].Reserved, b.Hops[1].Reserved = time.Microsecond, 7*time.Microsecond
-	f := pair()
-	v := Compare(f, at(1e9, 0, link.Counters{}), b)
+	v := Compare(at(1e9, 0, link.Counters{}), b)
 	if got := *v.Links[0].QueueNs; got != 7000 {
 		t.Errorf("%d ns wait", got)
 	}
@@ -103,58 +113,55 @@ func TestQueueIsTheLongestWaitOfThePath(t *testing.T) {
 	if v.Links[0].Active() {
 		t.Error("a link is active because something waits at a port that it shares")
 	}
-	f.Kernel = true
-	if Compare(f, at(1e9, 0, link.Counters{}), b).Links[0].QueueNs != nil {
+	b.Datapath = configs.Kernel
+	if Compare(at(1e9, 0, link.Counters{}), b).Links[0].QueueNs != nil {
 		t.Error("the kernel datapath does not say what waits")
 	}
 }
 
 func TestLosses(t *testing.T) {
 	a, b := at(1e9, 0, link.Counters{Drops: 7, Pauses: 1, ECNMarks: 1}), at(2e9, 1e6, link.Counters{Drops: 10, Pauses: 2, ECNMarks: 4})
-	if l := Compare(pair(), a, b).Links[0]; l.Drops != 10 || l.New.Drops != 3 || l.New.Pauses != 1 || l.New.ECNMarks != 3 || !l.Active() {
+	if l := Compare(a, b).Links[0]; l.Drops != 10 || l.New.Drops != 3 || l.New.Pauses != 1 || l.New.ECNMarks != 3 || !l.Active() {
 		t.Errorf("got %+v", l)
 	}
-	text, err := json.Marshal(Compare(pair(), a, b).Links[0])
+	text, err := json.Marshal(Compare(a, b).Links[0])
 	if err != nil || !strings.Contains(string(text), `"drops":10,`) || !strings.Contains(string(text), `"new_drops":3,`) || !strings.Contains(string(text), `"new_ecn_marked":3,`) {
 		t.Errorf("in JSON %s, %v", text, err)
 	}
 	// A reader on another core may see a counter smaller than before: that is no rate of 2^64.
-	if l := Compare(pair(), b, a).Links[0]; l.New.Drops != 0 || l.RateBps != 0 {
+	if l := Compare(b, a).Links[0]; l.New.Drops != 0 || l.RateBps != 0 {
 		t.Errorf("got %+v", l)
 	}
 }
 
-// lateness is of messages that took so long, of which these were late, in ns.
-func lateness(took int64, late ...int64) *Lateness {
-	l := &Lateness{Took: took}
-	for _, ns := range late {
-		l.Late, l.Most = l.Late+ns, max(l.Most, ns)
-		l.Buckets[state.Bucket(ns)]++
-	}
-	return l
-}
-
 func TestLateIsThatOfTheMessagesBetweenTheLooks(t *testing.T) {
-	job := func(started int64, messages uint64, l *Lateness) JobLook {
-		return JobLook{Number: 3, Started: started, Running: true, Messages: messages, Bytes: 1000 * messages, Late: map[int]*Lateness{2: l}, Arrived: map[int]uint64{2: messages}}
+	// job has sent messages that took so long, of which these were late, in ns.
+	job := func(started int64, messages uint64, took int64, late ...int64) status.Job {
+		c := state.JobStatus{Started: started, LinkStats: make([]state.LinkStats, len(places))}
+		c.LinkStats[2].FirstPosted = 1
+		size := &c.LinkStats[2].Size[1]
+		size.Messages, size.SumTime = messages, took
+		for _, ns := range late {
+			size.SumLate, size.MaxLate = size.SumLate+ns, max(size.MaxLate, ns)
+			size.Late[state.Bucket(ns)]++
+		}
+		return status.Job{Number: 3, Running: true, Messages: messages, Bytes: 1000 * messages, Counted: c}
 	}
-	before := job(5, 2, lateness(1000, 0, 900_000))
-	after := job(5, 4, lateness(201_000, 0, 900_000, 0, 8000))
+	before := job(5, 2, 1000, 0, 900_000)
+	after := job(5, 4, 201_000, 0, 900_000, 0, 8000)
 	for _, tc := range []struct {
 		name     string
-		a, b     []JobLook
+		a, b     []status.Job
 		messages uint64
 		percent  float64
 		p99Us    float64 // up to a bucket's width more; times are divided by the time scale of 4
 		rate     float64
 	}{
-		{"the same job", []JobLook{before}, []JobLook{after}, 2, 4, 2, 16e6},
-		{"a job that began between them", nil, []JobLook{before}, 2, 90000, 225, 16e6},
-		{"another job with its number", []JobLook{job(4, 100, lateness(1, 1))}, []JobLook{before}, 2, 90000, 225, 16e6},
+		{"the same job", []status.Job{before}, []status.Job{after}, 2, 4, 2, 16e6},
+		{"a job that began between them", nil, []status.Job{before}, 2, 90000, 225, 16e6},
+		{"another job with its number", []status.Job{job(4, 100, 1, 1)}, []status.Job{before}, 2, 90000, 225, 16e6},
 	} {
-		a, b := at(1e9, 0, link.Counters{}), at(2e9, 1e6, link.Counters{})
-		a.Jobs, b.Jobs = tc.a, tc.b
-		v := Compare(pair(), a, b)
+		v := Compare(at(1e9, 0, link.Counters{}).with(tc.a...), at(2e9, 1e6, link.Counters{}).with(tc.b...))
 		l := v.Links[0]
 		if l.NewMessages != tc.messages || l.LatePercent == nil || math.Abs(*l.LatePercent-tc.percent) > 1e-6 {
 			t.Errorf("%s: %d messages, %v %%", tc.name, l.NewMessages, l.LatePercent)
@@ -166,24 +173,23 @@ func TestLateIsThatOfTheMessagesBetweenTheLooks(t *testing.T) {
 			t.Errorf("%s: rate %v", tc.name, got)
 		}
 	}
-	idle, again := at(1e9, 0, link.Counters{}), at(2e9, 1e6, link.Counters{})
-	idle.Jobs, again.Jobs = []JobLook{after}, []JobLook{after}
-	if l := Compare(pair(), idle, again).Links[0]; l.LatePercent != nil || l.LateP99Us != nil || l.Active() {
+	idle, again := at(1e9, 0, link.Counters{}).with(after), at(2e9, 1e6, link.Counters{}).with(after)
+	if l := Compare(idle, again).Links[0]; l.LatePercent != nil || l.LateP99Us != nil || l.Active() {
 		t.Errorf("no message came: %+v", l)
 	}
 }
 
 func TestP99(t *testing.T) {
-	l := lateness(1)
-	l.Buckets[0], l.Most = 99, 5
+	l := &lateness{took: 1}
+	l.buckets[0], l.most = 99, 5
 	if late, ok := l.p99(); !ok || late != 0 {
 		t.Errorf("got %d, %v", late, ok)
 	}
-	l.Buckets[5] = 2
+	l.buckets[5] = 2
 	if late, ok := l.p99(); !ok || late != 5 {
 		t.Errorf("got %d, %v", late, ok)
 	}
-	l.Buckets[state.LateBuckets-1], l.Most = 100, 1<<40
+	l.buckets[state.LateBuckets-1], l.most = 100, 1<<40
 	if late, _ := l.p99(); late != 1<<40 {
 		t.Errorf("got %d", late)
 	}
@@ -191,8 +197,8 @@ func TestP99(t *testing.T) {
 
 func TestDownLink(t *testing.T) {
 	b := at(2e9, 1e6, link.Counters{})
-	b.Hops[2].Down = true
-	if l := Compare(pair(), at(1e9, 0, link.Counters{}), b).Links[0]; l.Up || l.MayCarryText() != "down" {
+	b.Hops[2].Spec.Down = true
+	if l := Compare(at(1e9, 0, link.Counters{}), b).Links[0]; l.Up || l.MayCarryText() != "down" {
 		t.Errorf("got %+v", l)
 	}
 }
@@ -200,12 +206,10 @@ func TestDownLink(t *testing.T) {
 // A job that is over is in one more line, not in one of each interval. The probes of verify have no verdict here.
 func TestLinesOfJobsThatAreOver(t *testing.T) {
 	look := func(up time.Duration, running bool) *Look {
-		l := at(up, up, link.Counters{})
-		l.Jobs = []JobLook{{Number: 3, Started: 7, Running: running, Verify: true}}
-		return l
+		return at(up, up, link.Counters{}).with(status.Job{Number: 3, Counted: state.JobStatus{Started: 7}, Running: running, Verify: true})
 	}
 	lines := func(a, b *Look) (jobs int) {
-		for _, line := range Compare(pair(), a, b).Lines() {
+		for _, line := range Compare(a, b).Lines() {
 			if strings.Contains(line, "job 3") {
 				jobs++
 				if !strings.Contains(line, "probes of verify") {

@@ -22,6 +22,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/live"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
@@ -112,7 +113,7 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(), changes: file.Changes(), load: host.WatchLoad()}
-	if p := verdict.PacketsOf(file, f); p != nil {
+	if p := verdict.PacketsOf(status.NewReader(file, f).Read()); p != nil {
 		j.before = p.Traffic
 	}
 	return j, nil
@@ -192,7 +193,7 @@ func (j *Job) Verdict() verdict.Verdict {
 	for _, e := range j.file.JobsOf(Key(j.id)) {
 		e.WaitCounted()
 	}
-	in := verdict.NewInput(j.file, j.Fabric, j.counters())
+	in := verdict.NewInput(status.NewReader(j.file, j.Fabric).Read(), j.counters())
 	in.Load = j.load.Load()
 	if in.Packets != nil {
 		in.Packets.Traffic.Subtract(&j.before)

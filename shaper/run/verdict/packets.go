@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 // Packets is what a shaper of the kernel datapath recorded of the packets that crossed the fabric while a job ran. The
@@ -20,15 +20,15 @@ type Packets struct {
 	Traffic state.JobStatus
 }
 
-// PacketsOf reads what the shaper of f has recorded so far; nil if fab is not on the kernel datapath.
-func PacketsOf(f *state.File, fab *fabric.Fabric) *Packets {
-	if !fab.Config.OnKernel() {
+// PacketsOf is what the shaper of a fabric has recorded so far; nil if it is not on the kernel datapath.
+func PacketsOf(f *status.Fabric) *Packets {
+	if !f.OnKernel() {
 		return nil
 	}
-	p := &Packets{Shaper: f.Shaper()}
-	for _, j := range f.Jobs() {
-		if j.Traffic() {
-			p.Seen, p.Traffic = true, j.Status()
+	p := &Packets{Shaper: f.Shaper}
+	for i := range f.Jobs {
+		if f.Jobs[i].Traffic {
+			p.Seen, p.Traffic = true, f.Jobs[i].Counted
 		}
 	}
 	return p

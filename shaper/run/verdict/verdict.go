@@ -21,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 // Limits of the verdict.
@@ -161,22 +162,20 @@ func (v *Verdict) Join(o Verdict) {
 	}
 }
 
-// Of judges job j on the fabric of file f. On the kernel datapath it waits until all packets of a job that just ended
-// are counted.
-func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
-	return OfDead(f, fab, j, state.Dead{})
+// Of judges job j on the fabric fab of a file, as OfStatus does.
+func Of(file *state.File, fab *fabric.Fabric, j state.Job) Verdict {
+	f := status.NewReader(file, fab).Read(j)
+	return OfStatus(f, &f.Jobs[len(f.Jobs)-1])
 }
 
-// OfDead is Of if processes of the job are dead that no process has noted in the file yet.
-func OfDead(f *state.File, fab *fabric.Fabric, j state.Job, dead state.Dead) Verdict {
-	counters := j.Status()
-	counters.AddDead(dead)
-	if fab.Config.OnKernel() {
-		j.WaitCounted()
+// OfStatus judges job j of a fabric. On the kernel datapath it waits until all packets of a job that just ended are counted.
+func OfStatus(f *status.Fabric, j *status.Job) Verdict {
+	if f.OnKernel() {
+		j.Place.WaitCounted()
 	}
-	in, owned := NewInput(f, fab, counters), true
+	in, owned := NewInput(f, j.Counted), true
 	if in.Packets != nil {
-		in.Packets.Traffic, owned = j.TrafficDuring(in.Packets.Traffic)
+		in.Packets.Traffic, owned = j.Place.TrafficDuring(in.Packets.Traffic)
 	}
 	v := Judge(in)
 	if !owned {
@@ -185,13 +184,13 @@ func OfDead(f *state.File, fab *fabric.Fabric, j state.Job, dead state.Dead) Ver
 	return v
 }
 
-// NewInput collects the data for the verdict on a job's counters. Its packets are all since the fabric came up: the
+// NewInput is the input of the verdict on these counters of a fabric. Its packets are all since the fabric came up: the
 // caller subtracts those that are not the job's.
-func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
-	end := fab.Config.Endpoint
-	in := Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, FlowPaths: fab.PerFlow(), Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
+func NewInput(f *status.Fabric, job state.JobStatus) Input {
+	fab, end := f.Fabric, f.Fabric.Config.Endpoint
+	in := Input{TimeScale: f.TimeScale, Job: job, Hops: f.InFile, Name: fab.HopName, Path: fab.Path, FlowPaths: fab.PerFlow(), Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
-		in.Packets = PacketsOf(f, fab)
+		in.Packets = PacketsOf(f)
 	}
 	return in
 }

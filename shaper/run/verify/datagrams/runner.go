@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -121,7 +122,7 @@ func (r *Runner) Late() string {
 		s := j.Status()
 		s.Subtract(&r.traffic)
 		s.Reasons = 0 // Findings has them
-		if v := verdict.Judge(verdict.NewInput(r.file, r.fabric, s)); len(v.Reasons) > 0 {
+		if v := verdict.Judge(verdict.NewInput(status.NewReader(r.file, r.fabric).Read(), s)); len(v.Reasons) > 0 {
 			return v.Reasons[0]
 		}
 	}

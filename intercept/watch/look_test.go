@@ -130,21 +130,21 @@ func (r *Reader) mustLook(t *testing.T) *Look {
 }
 
 // named is the place of a hop in the fabric.
-func (r *Reader) named(t *testing.T, name string) int {
+func (l *Look) named(t *testing.T, name string) int {
 	t.Helper()
-	for i := range r.Fabric.Hops {
-		if r.Fabric.Hops[i].Name == name {
+	for i := range l.Hops {
+		if l.Hops[i].Name == name {
 			return i
 		}
 	}
-	t.Fatalf("no %s in %+v", name, r.Fabric.Hops)
+	t.Fatalf("no %s in %+v", name, l.Hops)
 	return 0
 }
 
 func TestLookReadsTheFile(t *testing.T) {
 	file := up(t)
 	r := reader(t, file)
-	hop := r.named(t, "node0:node1")
+	hop := r.mustLook(t).named(t, "node0:node1")
 	j, err := file.JoinJob(7)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestLookReadsTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := r.mustLook(t)
-	if len(a.Jobs) != 1 || !a.Jobs[0].Running || a.Jobs[0].Joined != 1 || a.Jobs[0].Verdict != "" {
+	if len(a.Jobs) != 1 || !a.Jobs[0].Running || a.Jobs[0].Joined != 1 || a.Verdicts[0].Verdict != "" {
 		t.Errorf("got %+v", a.Jobs)
 	}
 	file.Count(hop, link.Counters{Bytes: 1000, LineBytes: 1100, Drops: 2, Pauses: 1, PausedNs: 400})
@@ -163,14 +163,14 @@ func TestLookReadsTheFile(t *testing.T) {
 	j.LinkStats()[hop].CountDelivery(1000, 1, 1_000_000_001, 1_000_001_001, 4)
 	b := r.mustLook(t)
 	h := b.Hops[hop]
-	if h.Bandwidth != 1e9 || h.Counters.Bytes != 1000 || h.Counters.PausedNs != 100 || h.Reserved < 14*time.Minute || h.Reserved > 15*time.Minute {
+	if h.Spec.Bandwidth != 1e9 || h.Bytes != 1000 || h.Messages != 1 || h.PausedNs != 100 || h.Reserved < 14*time.Minute || h.Reserved > 15*time.Minute {
 		t.Errorf("got %+v", h)
 	}
-	if b.Up <= a.Up || b.Clock <= a.Clock || b.Clock > b.Up/4+time.Millisecond {
-		t.Errorf("times %v, %v after %v, %v", b.Up, b.Clock, a.Up, a.Clock)
+	if b.Up <= a.Up || b.Time <= a.Time || b.Time > b.Up/4+time.Millisecond {
+		t.Errorf("times %v, %v after %v, %v", b.Up, b.Time, a.Up, a.Time)
 	}
 	job := b.Jobs[0]
-	if job.Messages != 1 || job.Bytes != 1000 || job.Arrived[hop] != 1 || job.Late[hop].Late != 1000 || job.Verdict != "VALID" {
+	if job.Messages != 1 || job.Bytes != 1000 || job.Arrived(hop) != 1 || job.Counted.LinkStats[hop].Size[0].SumLate != 1000 || b.Verdicts[0].Verdict != "VALID" {
 		t.Errorf("got %+v", job)
 	}
 	p.Leave()
@@ -187,8 +187,9 @@ func TestLookReadsTheFile(t *testing.T) {
 func TestLinkPaths(t *testing.T) {
 	r := reader(t, up(t))
 	var names []string
-	for _, hop := range r.Fabric.Hops[r.named(t, "node1:node0")].Path {
-		names = append(names, r.Fabric.Hops[hop].Name)
+	l := r.mustLook(t)
+	for _, hop := range l.Hops[l.named(t, "node1:node0")].Path {
+		names = append(names, l.Hops[hop].Name)
 	}
 	if got := strings.Join(names, ", "); got != "node1 tx, node1:node0, node0 rx" {
 		t.Errorf("got %s", got)
@@ -210,8 +211,8 @@ func TestLookAcquiresNoLock(t *testing.T) {
 	if took := time.Since(began); took > 80*time.Millisecond {
 		t.Errorf("the look took %v while another process had the locks", took)
 	}
-	j := l.Jobs[0]
-	if j.Running || j.Joined != 1 || j.Died != 1 || j.Verdict != "INVALID" || len(j.Reasons) == 0 || j.Reasons[0] != state.PeerDied.Words()[0] {
+	j, v := l.Jobs[0], l.Verdicts[0]
+	if j.Running || j.Joined != 1 || j.Died != 1 || v.Verdict != "INVALID" || len(v.Reasons) == 0 || v.Reasons[0] != state.PeerDied.Words()[0] {
 		t.Errorf("got %+v", j)
 	}
 	if died := file.Jobs()[0].Status().Died; died != 0 {
@@ -252,25 +253,25 @@ func TestEach(t *testing.T) {
 		return l, nil
 	}
 	var rates []float64
-	err := Each(t.Context(), look, ticks, pair(), func(v *View) error {
+	err := Each(t.Context(), look, ticks, func(v *View) error {
 		rates = append(rates, v.Links[0].RateBps)
 		return nil
 	})
 	if !errors.Is(err, ErrGone) || len(rates) != 2 || rates[0] != 1000 || rates[1] != 2000 {
 		t.Errorf("%v, rates %v", err, rates)
 	}
-	if err := Each(t.Context(), look, ticks, pair(), nil); !errors.Is(err, ErrGone) {
+	if err := Each(t.Context(), look, ticks, nil); !errors.Is(err, ErrGone) {
 		t.Errorf("the first look: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	empty := func() (*Look, error) { return at(1e9, 1e9, link.Counters{}), nil }
-	if err := Each(ctx, empty, nil, pair(), nil); err != nil {
+	if err := Each(ctx, empty, nil, nil); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
 	full := errors.New("no space")
 	ticks <- time.Time{}
-	if err := Each(t.Context(), empty, ticks, pair(), func(*View) error { return full }); !errors.Is(err, full) {
+	if err := Each(t.Context(), empty, ticks, func(*View) error { return full }); !errors.Is(err, full) {
 		t.Errorf("an output that fails: %v", err)
 	}
 }
@@ -288,10 +289,10 @@ func TestLookAtTheKernelDatapath(t *testing.T) {
 	}
 	defer p.Leave()
 	r := reader(t, file)
-	hop := r.named(t, "node0:node1")
+	hop := r.mustLook(t).named(t, "node0:node1")
 	a := r.mustLook(t)
 	j.LinkStats()[hop].CountDelivery(1500, 1, 1_000_001, 1_040_001, 4)
-	v := Compare(&r.Fabric, a, r.mustLook(t))
+	v := Compare(a, r.mustLook(t))
 	l := v.Links[0]
 	if l.Name != "node0:node1" || l.LatePercent != nil || l.LateP99Us == nil || *l.LateP99Us < 9.9 || *l.LateP99Us > 12.5 || l.QueueNs != nil || l.NewMessages != 0 {
 		t.Errorf("got %+v", l)
@@ -342,7 +343,7 @@ func BenchmarkLook(b *testing.B) {
 			b.Fatal(err)
 		}
 		if before != nil {
-			Compare(&r.Fabric, before, l)
+			Compare(before, l)
 		}
 		before = l
 	}
