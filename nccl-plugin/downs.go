@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -16,7 +16,7 @@ type downWatch struct {
 	file  *state.File
 	nics  int // per node
 	node  int
-	limit string // see live.DownLimit
+	limit string // see fabricfile.DownLimit
 	warn  func(text string)
 
 	changes uint64
@@ -53,7 +53,7 @@ func (w *downWatch) look() {
 		return
 	}
 	// Names are needed once in a while, so no process keeps the fabric's description: that of a large one has megabytes.
-	fab, err := live.Fabric(w.file)
+	fab, err := fabricfile.Read(w.file)
 	if err != nil {
 		w.warn(err.Error())
 		return

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 )
@@ -16,7 +16,7 @@ import (
 // shape takes the links of a pattern down or up.
 func shape(t *testing.T, file *state.File, pattern string, up bool) {
 	t.Helper()
-	if changed, err := live.Shape(file, pattern, configs.LinkPatch{Up: &up}); err != nil || len(changed) == 0 {
+	if changed, err := fabricfile.Shape(file, pattern, configs.LinkPatch{Up: &up}); err != nil || len(changed) == 0 {
 		t.Fatalf("shape %s: %d changed, %v", pattern, len(changed), err)
 	}
 }
@@ -33,7 +33,7 @@ func TestDownWatch(t *testing.T) {
 	}
 	file := statetest.New(t, fab, "t")
 	var told []string
-	w := &downWatch{file: file, nics: 1, node: 0, limit: live.DownLimit(file, fab), warn: func(text string) { told = append(told, text) }}
+	w := &downWatch{file: file, nics: 1, node: 0, limit: fabricfile.DownLimit(file, fab), warn: func(text string) { told = append(told, text) }}
 	for _, step := range []struct {
 		name, pattern string
 		down          bool

@@ -22,7 +22,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/tcp"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -89,7 +89,7 @@ func join() (*member, error) {
 
 // joinJob makes this process a participant of its job in the open fabric.
 func (m *member) joinJob(key uint64) error {
-	fab, err := live.Fabric(m.file)
+	fab, err := fabricfile.Read(m.file)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (m *member) takePart(fab *fabric.Fabric, r state.Rank) (err error) {
 	if m.settings.together {
 		m.endpoint.FailTogether(m.rankDied)
 	}
-	if limit := live.DownLimit(m.file, fab); limit != "" {
+	if limit := fabricfile.DownLimit(m.file, fab); limit != "" {
 		w := &downWatch{file: m.file, nics: fab.Config.NICsPerNode, node: r.Node, limit: limit, warn: func(text string) { logLine(C.NET_LOG_WARN, text) }}
 		m.endpoint.EachPeriod(w.look)
 	}
@@ -290,7 +290,7 @@ func (m *member) leave() {
 
 // printVerdict prints the verdict on the job that has just ended.
 func (m *member) printVerdict() {
-	fab, err := live.Fabric(m.file)
+	fab, err := fabricfile.Read(m.file)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ddlemu: no verdict: %v\n", err)
 		return

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -56,7 +56,7 @@ func (m *member) openAdHoc(name string) error {
 	if err != nil {
 		return err
 	}
-	spec, err := live.Spec(fab, name)
+	spec, err := fabricfile.Describe(fab, name)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/intercept/report"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
@@ -241,7 +241,7 @@ func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 		return nil, err
 	}
 	defer up.Close()
-	fab, err := live.Fabric(up.File)
+	fab, err := fabricfile.Read(up.File)
 	if err != nil {
 		return nil, err
 	}

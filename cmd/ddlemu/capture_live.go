@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
 	"github.com/ddlemu/ddlemu/intercept/capture/traffic"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 )
@@ -62,7 +62,7 @@ func (g *global) openLive(o liveOptions) (_ *liveCapture, err error) {
 			c.Close()
 		}
 	}()
-	if c.fab, err = live.Fabric(up.File); err != nil {
+	if c.fab, err = fabricfile.Read(up.File); err != nil {
 		return nil, err
 	}
 	name := up.File.Name()

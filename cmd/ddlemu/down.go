@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 )
@@ -122,7 +122,7 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 		}
 		file.Event("down")
 		file.TakeDown()
-		if fab, ferr := live.Fabric(file); ferr == nil && fab.Config.OnKernel() {
+		if fab, ferr := fabricfile.Read(file); ferr == nil && fab.Config.OnKernel() {
 			err = daemon.CleanUp(dir, file)
 		}
 		file.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
@@ -93,7 +93,7 @@ type entry struct {
 
 // entry returns the entry to a node, which is given by name or address.
 func (g *global) entry(up *opened, node string) (*entry, error) {
-	fab, err := live.Fabric(up.File)
+	fab, err := fabricfile.Read(up.File)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/capture/extcap"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 )
@@ -137,7 +137,7 @@ func (g *global) printLinks(dir *state.Dir, name string) {
 		return
 	}
 	defer file.Close()
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil || !fab.Config.OnKernel() || !file.Served() {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/draw"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -130,7 +130,7 @@ func refused(fab *fabric.Fabric) error {
 	if state.CheckName(name) != nil {
 		name = "fabric" // the user may give another name
 	}
-	spec, err := live.Spec(fab, name)
+	spec, err := fabricfile.Describe(fab, name)
 	if err != nil {
 		return err
 	}
@@ -150,5 +150,5 @@ func (o *fabricShowOptions) fabric(g *global) (*fabric.Fabric, error) {
 		return nil, err
 	}
 	defer up.Close()
-	return live.Fabric(up.File)
+	return fabricfile.Read(up.File)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 )
 
 // hostfileStyles are the formats of a line of a hostfile, by launcher.
@@ -58,7 +58,7 @@ func runHostfile(g *global, style string, slots int, given bool) error {
 		return err
 	}
 	defer up.Close()
-	fab, err := live.Fabric(up.File)
+	fab, err := fabricfile.Read(up.File)
 	if err != nil {
 		return err
 	}

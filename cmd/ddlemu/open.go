@@ -13,7 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -169,7 +169,7 @@ func (g *global) create(fab *fabric.Fabric, name string) (*opened, error) {
 	if strings.HasPrefix(name, state.JobPrefix) {
 		return nil, badInput("fabric name %q: names that begin with %s are those of running commands: give another --name", name, state.JobPrefix)
 	}
-	spec, err := live.Spec(fab, name)
+	spec, err := fabricfile.Describe(fab, name)
 	if err != nil {
 		return nil, err
 	}

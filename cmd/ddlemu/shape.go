@@ -17,7 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -204,7 +204,7 @@ type shaped struct {
 
 // applyShape changes a fabric that is up, and returns when the change is in force.
 func (g *global) applyShape(ctx context.Context, file *state.File, pattern string, patch configs.LinkPatch) (*shaped, error) {
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (g *global) applyShape(ctx context.Context, file *state.File, pattern strin
 		return nil, daemonGone(file.Name())
 	}
 	s := &shaped{fab: fab, before: file.Hops()}
-	if s.changed, err = live.ShapeIf(file, pattern, patch, canShape(file, fab)); err != nil {
+	if s.changed, err = fabricfile.ShapeIf(file, pattern, patch, canShape(file, fab)); err != nil {
 		return nil, err
 	}
 	s.after = file.Hops()
@@ -262,13 +262,13 @@ func (g *global) shapeExisting(ctx context.Context, file *state.File, pattern st
 }
 
 // downTimeout is how long a job waits for links that this change has taken down; empty if there are none, see
-// [live.DownLimit].
+// [fabricfile.DownLimit].
 func (s *shaped) downTimeout(file *state.File) string {
 	goesDown := func(hop int) bool { return s.after[hop].Spec.Down && !s.before[hop].Spec.Down }
 	if !slices.ContainsFunc(s.changed, goesDown) {
 		return ""
 	}
-	return live.DownLimit(file, s.fab)
+	return fabricfile.DownLimit(file, s.fab)
 }
 
 // followTimeout is how long a daemon may need to put a change into force.

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/verify"
@@ -115,7 +115,7 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 		return err
 	}
 	defer up.Close()
-	fab, err := live.Fabric(up.File)
+	fab, err := fabricfile.Read(up.File)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -63,7 +63,7 @@ func bringUp(t *testing.T, dir, config string) *state.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := live.Spec(fab, "f")
+	spec, err := fabricfile.Describe(fab, "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func read(t *testing.T, file *state.File) *State {
 
 func shape(t *testing.T, file *state.File, pattern string, p configs.LinkPatch) {
 	t.Helper()
-	if _, err := live.Shape(file, pattern, p); err != nil {
+	if _, err := fabricfile.Shape(file, pattern, p); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
@@ -38,7 +38,7 @@ type Reader struct {
 
 // NewReader makes a reader of a fabric, which stays open as long as the reader is used.
 func NewReader(file *state.File) (*Reader, error) {
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	mk "github.com/ddlemu/ddlemu/shaper/workload/schedule/make"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
@@ -19,7 +19,7 @@ import (
 func perform(t *testing.T, profile string, nodes int, change func(*configs.Fabric), s *schedule.Schedule, size uint64, inPlace bool) (*Outcome, []int64) {
 	t.Helper()
 	file := openVirtual(t, profile, nodes, change)
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestPerformWrong(t *testing.T) {
 		t.Error("no wrong element")
 	}
 	file := openVirtual(t, "ndr400", 3, nil)
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}

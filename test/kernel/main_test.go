@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/test/needs"
@@ -118,7 +118,7 @@ func (w *world) subnet(fabric string) netip.Prefix {
 		w.Fatal(err)
 	}
 	defer file.Close()
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
@@ -66,7 +66,7 @@ func (w *world) wire(args ...string) *measure.Fabric {
 	var fab *fabric.Fabric
 	w.withFile(func(f *state.File) {
 		var err error
-		if fab, err = live.Fabric(f); err != nil {
+		if fab, err = fabricfile.Read(f); err != nil {
 			w.Fatal(err)
 		}
 	})

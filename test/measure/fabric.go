@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
@@ -52,7 +52,7 @@ func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Ne
 	if m.dir, err = state.OpenDir(dir, os.Getuid(), true); err != nil {
 		return nil, err
 	}
-	spec, err := live.Spec(fab, name)
+	spec, err := fabricfile.Describe(fab, name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (m *Fabric) Close() error {
 
 // Shape changes all links and applies the change.
 func (m *Fabric) Shape(p configs.LinkPatch) error {
-	if _, err := live.Shape(m.File, "*", p); err != nil {
+	if _, err := fabricfile.Shape(m.File, "*", p); err != nil {
 		return err
 	}
 	return m.Shaper.Follow()

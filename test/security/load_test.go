@@ -12,7 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/test/built"
 )
@@ -34,7 +34,7 @@ func fabricOfFour(t *testing.T) (dir, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := live.Spec(fab, "four")
+	spec, err := fabricfile.Describe(fab, "four")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 )
@@ -22,7 +22,7 @@ func init() {
 		return spec(t, c)
 	}
 	state.UseAbove = func(f *state.File) {
-		fab, err := live.Fabric(f)
+		fab, err := fabricfile.Read(f)
 		if err != nil {
 			return
 		}
@@ -40,7 +40,7 @@ func spec(t testing.TB, c *configs.Fabric) state.Spec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := live.Spec(fab, "t")
+	s, err := fabricfile.Describe(fab, "t")
 	if err != nil {
 		t.Fatal(err)
 	}

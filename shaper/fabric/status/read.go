@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // Read reads the fabric of a file.
 func Read(file *state.File) (*Fabric, error) {
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ type Reader struct {
 	over   []Job // that had ended when the fabric was read last, and do not change any more
 }
 
-// NewReader makes a reader of a file, which stays open as long as the reader is used. fab is what [live.Fabric] gives.
+// NewReader makes a reader of a file, which stays open as long as the reader is used. fab is what [fabricfile.Read] gives.
 func NewReader(file *state.File, fab *fabric.Fabric) *Reader {
 	r := &Reader{file: file, fab: fab}
 	for i, h := range fab.Hops {
@@ -67,7 +67,7 @@ func (r *Reader) Read(only ...state.Job) *Fabric {
 		before := r.file.Now()
 		f.InFile = r.file.Hops()
 		f.Hops = r.hops(f.InFile, before)
-		f.Up, f.Time = time.Duration(state.Now()-fixed.Created), live.Time(r.file)
+		f.Up, f.Time = time.Duration(state.Now()-fixed.Created), fabricfile.Time(r.file)
 		if !r.file.Virtual() || r.file.Now() == before {
 			break
 		}

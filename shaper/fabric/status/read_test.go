@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
@@ -108,7 +108,7 @@ func TestReadings(t *testing.T) {
 	hop, down := fab.Link(0, 1), false
 	r := status.NewReader(file, fab)
 	before := r.Read()
-	if _, err := live.Shape(file, "node0>node1", configs.LinkPatch{Up: &down}); err != nil {
+	if _, err := fabricfile.Shape(file, "node0>node1", configs.LinkPatch{Up: &down}); err != nil {
 		t.Fatal(err)
 	}
 	file.Count(hop, link.Counters{Bytes: 5, PausedNs: 400})

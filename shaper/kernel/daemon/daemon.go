@@ -20,7 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
@@ -56,7 +56,7 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	if err := file.Serve(); err != nil {
 		return err
 	}
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil {
 		return err
 	}

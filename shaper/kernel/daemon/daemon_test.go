@@ -12,7 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
@@ -60,7 +60,7 @@ func TestFailingFollow(t *testing.T) {
 		}
 		// serve does not notice a change before its first look at the file.
 		latency += time.Millisecond
-		if _, err := live.Shape(file, "*", configs.LinkPatch{Latency: &latency}); err != nil {
+		if _, err := fabricfile.Shape(file, "*", configs.LinkPatch{Latency: &latency}); err != nil {
 			t.Error(err)
 		}
 	}

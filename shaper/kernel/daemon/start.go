@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -75,7 +75,7 @@ func CleanUp(dir *state.Dir, file *state.File) error {
 			return fmt.Errorf("the daemon of fabric %s has not removed it in %v: is it stopped?", file.Name(), removalTimeout)
 		}
 	}
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/temporary"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
@@ -103,7 +103,7 @@ func newFloorFile(folder string, fab *fabric.Fabric) (*state.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	spec, err := live.Spec(fab, floorFabric)
+	spec, err := fabricfile.Describe(fab, floorFabric)
 	if err != nil {
 		return nil, err
 	}

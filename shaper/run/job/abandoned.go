@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
@@ -57,7 +57,7 @@ func takeDownAbandoned(dir *state.Dir, name string) (why string, err error) {
 		return "", err
 	}
 	defer file.Close()
-	fab, err := live.Fabric(file)
+	fab, err := fabricfile.Read(file)
 	if errors.Is(err, state.ErrNotUsable) {
 		return err.Error(), nil
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
@@ -78,7 +78,7 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 			return nil, err
 		}
 	}
-	spec, err := live.Spec(f, j.name)
+	spec, err := fabricfile.Describe(f, j.name)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := live.Fabric(file)
+	f, err := fabricfile.Read(file)
 	if err != nil {
 		file.Close()
 		return nil, err

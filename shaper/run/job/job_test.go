@@ -26,7 +26,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -479,7 +479,7 @@ func TestEnv(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if fab, err := live.Fabric(f); err != nil || cmp.Diff(j.Fabric, fab) != "" {
+	if fab, err := fabricfile.Read(f); err != nil || cmp.Diff(j.Fabric, fab) != "" {
 		t.Errorf("%v %v", fab, err)
 	}
 }
@@ -531,7 +531,7 @@ func TestRunsAtOnce(t *testing.T) {
 // lab is a fabric called lab that jobs share.
 func lab(t *testing.T, d *state.Dir) *state.File {
 	t.Helper()
-	spec, err := live.Spec(twoNodes(t), "lab")
+	spec, err := fabricfile.Describe(twoNodes(t), "lab")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -674,7 +674,7 @@ func TestRefusals(t *testing.T) {
 	if want := "open fabric old: not usable: not a ddlemu fabric (remove it with `ddlemu down old`)"; !errors.Is(err, state.ErrNotUsable) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	spec, err := live.Spec(twoNodes(t), "odd")
+	spec, err := fabricfile.Describe(twoNodes(t), "odd")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -24,7 +24,7 @@ type Model struct {
 
 // NewModel is the model of the fabric of file f with its present parameters.
 func NewModel(f *state.File) (*Model, error) {
-	fab, err := live.Fabric(f)
+	fab, err := fabricfile.Read(f)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -32,7 +32,7 @@ time_scale: 4
 // New brings up fab under the given name until the end of the test.
 func New(t testing.TB, fab *fabric.Fabric, name string) *state.File {
 	t.Helper()
-	spec, err := live.Spec(fab, name)
+	spec, err := fabricfile.Describe(fab, name)
 	if err != nil {
 		t.Fatal(err)
 	}

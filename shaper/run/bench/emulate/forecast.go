@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
@@ -107,7 +107,7 @@ func (o *Options) askedFabric() (*fabric.Fabric, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return live.Fabric(f)
+	return fabricfile.Read(f)
 }
 
 // privateCopy is a copy of the asked fabric for this run alone. Leave the links of the asked fabric alone: other jobs

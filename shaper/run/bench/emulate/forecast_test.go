@@ -17,7 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
@@ -97,7 +97,7 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := live.Spec(f, "lab")
+	spec, err := fabricfile.Describe(f, "lab")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 	for pattern, p := range map[string]configs.LinkPatch{
 		"*": {Bandwidth: &slow}, "node0:*": {Latency: &far}, "leaf0:spine0": {Up: &down}, "leaf1:spine1": {Loss: &configs.Loss{P: 0.01}},
 	} {
-		if _, err := live.Shape(up, pattern, p); err != nil {
+		if _, err := fabricfile.Shape(up, pattern, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestPrivateFabricIsUnlimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	seen, err := live.Fabric(own) // what a rank reads
+	seen, err := fabricfile.Read(own) // what a rank reads
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestPrivateFabricIsUnlimited(t *testing.T) {
 	if tr := fixed.Transport; fixed.TimeScale != 1 || tr.Overhead != 0 || tr.Gap != 0 || tr.Host.Any() {
 		t.Errorf("time scale %d, %+v", fixed.TimeScale, tr)
 	}
-	if now, err := live.Fabric(up); err != nil || cmp.Diff(asked, now) != "" {
+	if now, err := fabricfile.Read(up); err != nil || cmp.Diff(asked, now) != "" {
 		t.Errorf("the fabric itself was changed: %v %s", err, cmp.Diff(asked, now))
 	}
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live connects the runtime view of a fabric (package fabric) with its
-// mapped file (package state): it describes a fabric for the file, reads it back,
-// and changes its links while it is up.
-package live
+// Package fabricfile describes a fabric for its mapped file (package state), reads it back, and changes its links while
+// it is up.
+package fabricfile
 
 import (
 	"fmt"
@@ -18,8 +17,8 @@ import (
 
 var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: state.TxPort, fabric.RxPort: state.RxPort, fabric.Link: state.Link, fabric.Trunk: state.Trunk}
 
-// Spec is what state.Dir.Create needs to bring up f under the given name.
-func Spec(f *fabric.Fabric, name string) (state.Spec, error) {
+// Describe is what state.Dir.Create needs to bring up f under the given name.
+func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
 	config, err := f.Config.Encode()
 	if err != nil {
 		return state.Spec{}, err
@@ -43,8 +42,8 @@ func Spec(f *fabric.Fabric, name string) (state.Spec, error) {
 	return s, nil
 }
 
-// Fabric is the fabric of file with the parameters that are in force on its hops now.
-func Fabric(file *state.File) (*fabric.Fabric, error) {
+// Read is the fabric of file with the parameters that are in force on its hops now.
+func Read(file *state.File) (*fabric.Fabric, error) {
 	c, err := configs.Decode("fabric "+file.Name(), file.Config())
 	if err != nil {
 		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)
@@ -86,7 +85,7 @@ func Shape(file *state.File, pattern string, p configs.LinkPatch) (changed []int
 // would be after the change.
 func ShapeIf(file *state.File, pattern string, p configs.LinkPatch, check func(link.Spec) error) (changed []int, err error) {
 	err = file.Update(func() (map[int]link.Spec, error) {
-		fab, err := Fabric(file)
+		fab, err := Read(file)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package live_test
+package fabricfile_test
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/live"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 )
@@ -55,7 +55,7 @@ func TestFabricReadsBack(t *testing.T) {
 			}
 			defer opened.Close()
 			for _, f := range []*state.File{made, opened} {
-				got, err := live.Fabric(f)
+				got, err := fabricfile.Read(f)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -84,14 +84,14 @@ func TestFabricRefusesAnotherDescription(t *testing.T) {
 		"other ends": {func(s *state.Spec) { s.Hops[20].Dst = 1 }, "read back fabric t: not usable: hop 20 is not the one of its description"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := live.Spec(testFabric(t, ""), "t")
+			s, err := fabricfile.Describe(testFabric(t, ""), "t")
 			if err != nil {
 				t.Fatal(err)
 			}
 			tc.change(&s)
 			f := statetest.Of(t, s)
-			_, readErr := live.Fabric(f)
-			_, shapeErr := live.Shape(f, "*", configs.LinkPatch{})
+			_, readErr := fabricfile.Read(f)
+			_, shapeErr := fabricfile.Shape(f, "*", configs.LinkPatch{})
 			for _, err := range []error{readErr, shapeErr} {
 				if err == nil || !strings.HasPrefix(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("error %v, want one line that begins with %q", err, tc.want)
@@ -104,17 +104,17 @@ func TestFabricRefusesAnotherDescription(t *testing.T) {
 func TestShape(t *testing.T) {
 	f := statetest.New(t, testFabric(t, ""), "t")
 	rate, latency := units.Bandwidth(3e9), 7*time.Millisecond
-	changed, err := live.Shape(f, "node0:node1", configs.LinkPatch{Bandwidth: &rate})
+	changed, err := fabricfile.Shape(f, "node0:node1", configs.LinkPatch{Bandwidth: &rate})
 	if err != nil || len(changed) != 8 {
 		t.Fatalf("changed %v, %v, want the 8 links between 2 NICs each", changed, err)
 	}
-	if again, err := live.Shape(f, "node0:node1", configs.LinkPatch{Bandwidth: &rate}); err != nil || len(again) != 0 {
+	if again, err := fabricfile.Shape(f, "node0:node1", configs.LinkPatch{Bandwidth: &rate}); err != nil || len(again) != 0 {
 		t.Errorf("the same again changed %v, %v", again, err)
 	}
-	if _, err := live.Shape(f, "node0>node1", configs.LinkPatch{Latency: &latency}); err != nil {
+	if _, err := fabricfile.Shape(f, "node0>node1", configs.LinkPatch{Latency: &latency}); err != nil {
 		t.Fatal(err)
 	}
-	fab, err := live.Fabric(f)
+	fab, err := fabricfile.Read(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,14 +136,14 @@ func TestShapeRefuses(t *testing.T) {
 	rate, tooFast, no := units.Bandwidth(3e9), units.Bandwidth(1e15), errors.New("no")
 	before := f.Hops()
 	for _, pattern := range []string{"node9", "nonsense", "node0:node0"} {
-		if _, err := live.Shape(f, pattern, configs.LinkPatch{Bandwidth: &rate}); !configs.IsUserError(err) {
+		if _, err := fabricfile.Shape(f, pattern, configs.LinkPatch{Bandwidth: &rate}); !configs.IsUserError(err) {
 			t.Errorf("%s: %v", pattern, err)
 		}
 	}
-	if _, err := live.Shape(f, "*", configs.LinkPatch{Bandwidth: &tooFast}); !configs.IsUserError(err) {
+	if _, err := fabricfile.Shape(f, "*", configs.LinkPatch{Bandwidth: &tooFast}); !configs.IsUserError(err) {
 		t.Error(err)
 	}
-	if _, err := live.ShapeIf(f, "*", configs.LinkPatch{Bandwidth: &rate}, func(link.Spec) error { return no }); !errors.Is(err, no) {
+	if _, err := fabricfile.ShapeIf(f, "*", configs.LinkPatch{Bandwidth: &rate}, func(link.Spec) error { return no }); !errors.Is(err, no) {
 		t.Error(err)
 	}
 	for i, h := range f.Hops() {
@@ -161,13 +161,13 @@ func TestShapesAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, p := range []configs.LinkPatch{{Bandwidth: &rate}, {Latency: &latency}, {MTU: &mtu}} {
 			wg.Go(func() {
-				if _, err := live.Shape(f, "node0.nic0>node1.nic0", p); err != nil {
+				if _, err := fabricfile.Shape(f, "node0.nic0>node1.nic0", p); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
-		fab, err := live.Fabric(f)
+		fab, err := fabricfile.Read(f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,13 +182,13 @@ func TestTime(t *testing.T) {
 	fab := testFabric(t, "eth1")
 	fab.Config.Clock = configs.VirtualClock
 	virtual := statetest.New(t, fab, "virtual")
-	if got := live.Time(virtual); got != 0 {
+	if got := fabricfile.Time(virtual); got != 0 {
 		t.Errorf("a virtual clock that has not run shows %v", got)
 	}
 	slow := testFabric(t, "") // at time scale 4
 	real := statetest.New(t, slow, "real")
 	time.Sleep(8 * time.Millisecond)
-	got := live.Time(real)
+	got := fabricfile.Time(real)
 	if up := time.Duration(state.Now() - real.Fixed().Created); got < 2*time.Millisecond || got > up/4 {
 		t.Errorf("after %v: %v", up, got)
 	}
