@@ -120,7 +120,7 @@ func (g *global) recordedMetrics(dirs []string) (metricsWriter, error) {
 }
 
 // allMetrics reads one fabric or all. For one that cannot be used it prints a warning.
-func (g *global) allMetrics(dir *state.Dir) (all []*status.Fabric, err error) {
+func (g *global) allMetrics(dir *state.Dir) (all []*status.Reading, err error) {
 	names, err := dir.Names()
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (g *global) allMetrics(dir *state.Dir) (all []*status.Fabric, err error) {
 		case err != nil:
 			return nil, err
 		default:
-			all = append(all, s.Fabric)
+			all = append(all, s.Reading)
 		}
 	}
 	if len(all) == 0 {

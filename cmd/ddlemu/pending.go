@@ -142,7 +142,7 @@ type series struct {
 	text        string
 }
 
-func alike(calls []pending.Call) []series {
+func alike(calls []pending.Unfinished) []series {
 	var all []series
 	for _, c := range calls {
 		text := strings.Join(callState(c), "; ")
@@ -156,7 +156,7 @@ func alike(calls []pending.Call) []series {
 }
 
 // callState says who has begun a call and who has not.
-func callState(c pending.Call) []string {
+func callState(c pending.Unfinished) []string {
 	state := []string{"begun by " + ranksText(c.Begun)}
 	if len(c.Missing) > 0 {
 		state = append(state, "not begun by "+ranksText(c.Missing))

@@ -120,7 +120,7 @@ func printDesync(w io.Writer, j *flightrec.Job, r *desync.Report) {
 	}
 }
 
-func printDesyncCall(w io.Writer, c *desync.Call) {
+func printDesyncCall(w io.Writer, c *desync.Unmatched) {
 	fmt.Fprintf(w, "%s #%d of group %s, ranks %s, %s: called by %s", c.Function, c.Sequence, c.Group.String(), c.Ranks, c.Tensors, groupRanks(c.Begun))
 	if c.Where != "" {
 		fmt.Fprintf(w, " (%s)", c.Where)

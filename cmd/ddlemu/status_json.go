@@ -17,7 +17,7 @@ import (
 // fabricStatus is the state of a fabric, as --json prints it. Fields may be added,
 // none renamed. Times are those of the emulated network unless a comment says "real".
 type fabricStatus struct {
-	*status.Fabric
+	*status.Reading
 	Links    []linkStatus `json:"links"`
 	Ports    []portStatus `json:"ports"`
 	Jobs     []jobStatus  `json:"jobs"`
@@ -80,7 +80,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	}
 	file.Reap()
 	f.Events = status.Events(file) // with the deaths that were just noted
-	s := &fabricStatus{Fabric: f, Links: []linkStatus{}, Ports: []portStatus{}, Jobs: []jobStatus{}, LeftOver: job.Abandoned(file, f.Fabric)}
+	s := &fabricStatus{Reading: f, Links: []linkStatus{}, Ports: []portStatus{}, Jobs: []jobStatus{}, LeftOver: job.Abandoned(file, f.Fabric)}
 	for i := range f.Jobs {
 		s.Jobs = append(s.Jobs, jobStatusOf(&f.Jobs[i]))
 	}
@@ -101,7 +101,7 @@ func jobStatusOf(j *status.Job) jobStatus {
 }
 
 // linkStatusOf is a link or trunk.
-func linkStatusOf(f *status.Fabric, hop int) linkStatus {
+func linkStatusOf(f *status.Reading, hop int) linkStatus {
 	h := &f.Hops[hop]
 	params := fabric.LinkOf(h.Spec)
 	l := linkStatus{

@@ -23,7 +23,7 @@ func (g *global) printLast(dir *state.Dir) error {
 		names = []string{name}
 	}
 	var (
-		last   *status.Fabric
+		last   *status.Reading
 		latest *status.Job
 		open   []*state.File
 	)
@@ -34,7 +34,7 @@ func (g *global) printLast(dir *state.Dir) error {
 	}()
 	for _, name := range names {
 		file, err := g.openIn(dir, name)
-		var f *status.Fabric
+		var f *status.Reading
 		if err == nil {
 			open = append(open, file)
 			file.Reap()
@@ -68,7 +68,7 @@ type lastStatus struct {
 }
 
 // printJob prints a job and its verdict.
-func (g *global) printJob(f *status.Fabric, j *status.Job) error {
+func (g *global) printJob(f *status.Reading, j *status.Job) error {
 	v := verdict.OfStatus(f, j)
 	if g.JSON {
 		return g.printJSON(lastStatus{f.Name, jobStatusOf(j), v})

@@ -28,7 +28,7 @@ const (
 
 // print writes the state as text.
 func (s *fabricStatus) print(w io.Writer) {
-	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n\n", s.Name, summary(s.Fabric.Fabric), s.Transport, ago(s.Up))
+	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n\n", s.Name, summary(s.Fabric), s.Transport, ago(s.Up))
 	if s.Shaper != "" {
 		fmt.Fprintf(w, "datapath %s, shaper %s, nodes in %s\n\n", s.Datapath, s.Shaper, s.Subnet)
 	}

@@ -17,17 +17,17 @@ import (
 
 // Report is what is wrong or not finished.
 type Report struct {
-	Calls    []Call    // the first of each group: those that are not right before those that only have not ended, the oldest first
-	Messages []Message // sends and receives, in order of the groups and ranks
-	Last     []Last    // the last call of each rank that is missing somewhere
+	Calls    []Unmatched // the first of each group: those that are not right before those that only have not ended, the oldest first
+	Messages []Message   // sends and receives, in order of the groups and ranks
+	Last     []Last      // the last call of each rank that is missing somewhere
 	NoDump   workload.Ranks
 	Shared   []Shared // of the groups that have a rank without a dump
 	Notes    []string
 	Examined int // launches of all ranks
 }
 
-// Call is a collective that some ranks have not called, that differs between ranks, or that has not ended on all.
-type Call struct {
+// Unmatched is a collective that some ranks have not called, that differs between ranks, or that has not ended on all.
+type Unmatched struct {
 	Group    flightrec.GroupName
 	Ranks    workload.Ranks // of the group
 	Function string
@@ -82,7 +82,7 @@ func Of(j *flightrec.Job) *Report {
 			r.Examined += len(calls)
 		}
 	}
-	slices.SortStableFunc(r.Calls, func(a, b Call) int {
+	slices.SortStableFunc(r.Calls, func(a, b Unmatched) int {
 		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.created, b.created))
 	})
 	for _, c := range r.Calls {
@@ -222,7 +222,7 @@ func (x *examiner) collectives() {
 			x.group.GroupName.String()))
 		return
 	}
-	var first *Call
+	var first *Unmatched
 	flightrec.EachNumber(lists, func(number uint32, launches []*flightrec.Launch) {
 		switch c := x.call(members, number, launches); {
 		case !c.wrong():
@@ -238,12 +238,12 @@ func (x *examiner) collectives() {
 	}
 }
 
-func (c *Call) wrong() bool {
+func (c *Unmatched) wrong() bool {
 	return len(c.Missing)+len(c.Waiting)+len(c.TimedOut)+len(c.Differs) > 0
 }
 
 // order is 0 for a call that is not right, and 1 for one that has only not ended.
-func (c *Call) order() int {
+func (c *Unmatched) order() int {
 	if len(c.Missing)+len(c.Differs) > 0 {
 		return 0
 	}
@@ -251,8 +251,8 @@ func (c *Call) order() int {
 }
 
 // call is the collective of a number, with the launches of the members.
-func (x *examiner) call(members []member, number uint32, launches []*flightrec.Launch) *Call {
-	c := &Call{Group: x.group.GroupName, Ranks: x.group.Ranks, Sequence: number, created: math.MaxInt64}
+func (x *examiner) call(members []member, number uint32, launches []*flightrec.Launch) *Unmatched {
+	c := &Unmatched{Group: x.group.GroupName, Ranks: x.group.Ranks, Sequence: number, created: math.MaxInt64}
 	var made []made
 	for i, m := range members {
 		l := launches[i]

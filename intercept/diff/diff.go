@@ -69,10 +69,10 @@ type Unmatched struct {
 // Of compares two runs.
 func Of(a, b *Run) *Result {
 	r := &Result{Functions: []Function{}, Causes: []Cause{}, Choices: []Choice{}, Sent: []Choice{}}
-	calls := [2]map[string][]*why.Call{a.calls(), b.calls()}
+	calls := [2]map[string][]*why.Explained{a.calls(), b.calls()}
 	causes := map[string]*Times{}
 	for _, name := range names(calls) {
-		of := [2][]*why.Call{calls[0][name], calls[1][name]}
+		of := [2][]*why.Explained{calls[0][name], calls[1][name]}
 		n := min(len(of[0]), len(of[1]))
 		for side := range of {
 			if more := len(of[side]) - n; more > 0 {
@@ -111,8 +111,8 @@ func first(t *Times) *int64  { return &t.A }
 func second(t *Times) *int64 { return &t.B }
 
 // calls are the calls of each function, in the order of their starts.
-func (r *Run) calls() map[string][]*why.Call {
-	all := map[string][]*why.Call{}
+func (r *Run) calls() map[string][]*why.Explained {
+	all := map[string][]*why.Explained{}
 	for i := range r.Report.Calls {
 		c := &r.Report.Calls[i]
 		all[c.Name] = append(all[c.Name], c)
@@ -121,7 +121,7 @@ func (r *Run) calls() map[string][]*why.Call {
 }
 
 // names are the functions of both runs.
-func names(calls [2]map[string][]*why.Call) (all []string) {
+func names(calls [2]map[string][]*why.Explained) (all []string) {
 	for _, of := range calls {
 		for name := range of {
 			all = append(all, name)
@@ -132,7 +132,7 @@ func names(calls [2]map[string][]*why.Call) (all []string) {
 }
 
 // sum adds the parts of calls to causes, and returns their time.
-func (r *Run) sum(calls []*why.Call, causes map[string]*Times, side func(*Times) *int64) (ns int64) {
+func (r *Run) sum(calls []*why.Explained, causes map[string]*Times, side func(*Times) *int64) (ns int64) {
 	var parts []why.Part
 	for _, c := range calls {
 		ns += c.Ns()
@@ -150,7 +150,7 @@ func (r *Run) sum(calls []*why.Call, causes map[string]*Times, side func(*Times)
 }
 
 // sent is how much calls sent.
-func sent(calls []*why.Call) string {
+func sent(calls []*why.Explained) string {
 	n, bytes := 0, uint64(0)
 	for _, c := range calls {
 		n, bytes = n+len(c.Messages), bytes+c.Bytes
@@ -159,7 +159,7 @@ func sent(calls []*why.Call) string {
 }
 
 // choices are the algorithms, protocols and channels of calls.
-func (r *Run) choices(calls []*why.Call) string {
+func (r *Run) choices(calls []*why.Explained) string {
 	count := map[string]int{}
 	for _, c := range calls {
 		count[r.choice(c)]++
@@ -178,7 +178,7 @@ func (r *Run) choices(calls []*why.Call) string {
 }
 
 // choice is what NCCL chose for one call.
-func (r *Run) choice(c *why.Call) string {
+func (r *Run) choice(c *why.Explained) string {
 	channels := map[int]bool{}
 	for _, i := range c.Messages {
 		if ch := r.Trace.Messages[i].Channel; ch >= 0 {

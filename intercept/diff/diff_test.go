@@ -24,7 +24,7 @@ func (r *Run) call(name, algo string, start int64, channel int, parts ...why.Par
 	t.Messages = append(t.Messages, messages.Message{Channel: channel})
 	t.Tasks = append(t.Tasks, messages.Task{Algo: algo, Proto: "Simple"})
 	c := &messages.Call{Name: name, Tasks: []int{len(t.Tasks) - 1}, Messages: []int{len(t.Messages) - 1}, Bytes: 100}
-	r.Report.Calls = append(r.Report.Calls, why.Call{Call: c, Start: start, End: start + why.Sum(parts), Path: parts})
+	r.Report.Calls = append(r.Report.Calls, why.Explained{Call: c, Start: start, End: start + why.Sum(parts), Path: parts})
 }
 
 func serializing(ns int64) why.Part { return why.Part{Cause: why.Serialize, Link: "node0 tx", Ns: ns} }

@@ -25,7 +25,7 @@ func TestLateness(t *testing.T) {
 		stats[i].CountDelivery(1<<(2*i), 1000, 2000, 2000+late, scale)
 		sum += late
 	}
-	h := lateMetric(t, &status.Fabric{Name: "f", TimeScale: scale, Jobs: []status.Job{{Number: 2, Counted: state.JobStatus{LinkStats: stats}}}})
+	h := lateMetric(t, &status.Reading{Name: "f", TimeScale: scale, Jobs: []status.Job{{Number: 2, Counted: state.JobStatus{LinkStats: stats}}}})
 	if got, want := h.GetSampleSum(), float64(sum)/scale/1e9; math.Abs(got-want) > 1e-12*want {
 		t.Errorf("the sum is %g s, want %g", got, want)
 	}
@@ -51,7 +51,7 @@ func TestLateness(t *testing.T) {
 // A job whose lateness is not known has no histogram, rather than one that says that nothing was late.
 func TestLatenessUnknown(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, []*status.Fabric{{Name: "f", TimeScale: 1, Datapath: configs.Kernel, Jobs: []status.Job{{Messages: 5}}}}); err != nil {
+	if err := Write(&b, []*status.Reading{{Name: "f", TimeScale: 1, Datapath: configs.Kernel, Jobs: []status.Job{{Messages: 5}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, families := parse(t, b.String()); families["ddlemu_message_late_seconds"] != nil {
@@ -60,10 +60,10 @@ func TestLatenessUnknown(t *testing.T) {
 }
 
 // lateMetric is the histogram of the fabric's only job, as Prometheus reads it.
-func lateMetric(t *testing.T, f *status.Fabric) *dto.Histogram {
+func lateMetric(t *testing.T, f *status.Reading) *dto.Histogram {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, []*status.Fabric{f}); err != nil {
+	if err := Write(&b, []*status.Reading{f}); err != nil {
 		t.Fatal(err)
 	}
 	_, families := parse(t, b.String())

@@ -19,17 +19,17 @@ type column struct {
 	name, help string
 	counter    bool
 	linkOnly   bool
-	value      func(h *status.Hop) float64
+	value      func(h *status.HopReading) float64
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // columns are the metrics of links but the counters; those of ports have "port" in place of "link".
 var columns = []column{
-	{"messages_total", "Messages that have arrived over a link, of the jobs that are listed.", true, true, func(h *status.Hop) float64 { return float64(h.Messages) }},
-	{"bandwidth_bits_per_second", "Rate of the line, 0 if it is unlimited.", false, false, func(h *status.Hop) float64 { return float64(h.Spec.Bandwidth) }},
-	{"latency_seconds", "Propagation latency.", false, true, func(h *status.Hop) float64 { return h.Spec.Latency.Seconds() }},
-	{"up", "1 if it is up, 0 if it is down.", false, true, func(h *status.Hop) float64 { return truth(!h.Spec.Down) }},
+	{"messages_total", "Messages that have arrived over a link, of the jobs that are listed.", true, true, func(h *status.HopReading) float64 { return float64(h.Messages) }},
+	{"bandwidth_bits_per_second", "Rate of the line, 0 if it is unlimited.", false, false, func(h *status.HopReading) float64 { return float64(h.Spec.Bandwidth) }},
+	{"latency_seconds", "Propagation latency.", false, true, func(h *status.HopReading) float64 { return h.Spec.Latency.Seconds() }},
+	{"up", "1 if it is up, 0 if it is down.", false, true, func(h *status.HopReading) float64 { return truth(!h.Spec.Down) }},
 }
 
 func truth(is bool) float64 {
@@ -40,14 +40,14 @@ func truth(is bool) float64 {
 }
 
 // Write writes the metrics of fabrics. Times are those of the emulated network, except of ddlemu_fabric_up_seconds.
-func Write(w io.Writer, fabrics []*status.Fabric) error { return writeFamilies(w, families(fabrics)) }
+func Write(w io.Writer, fabrics []*status.Reading) error { return writeFamilies(w, families(fabrics)) }
 
 // families are all metrics of fabrics.
-func families(fabrics []*status.Fabric) []family {
+func families(fabrics []*status.Reading) []family {
 	return slices.Concat(fabricFamilies(fabrics), jobFamilies(fabrics), hopFamilies(fabrics))
 }
 
-func fabricFamilies(fabrics []*status.Fabric) []family {
+func fabricFamilies(fabrics []*status.Reading) []family {
 	info := newFamily("ddlemu_fabric_info", "A fabric that is up.", dto.MetricType_GAUGE)
 	nodes := newFamily("ddlemu_fabric_nodes", "Emulated nodes.", dto.MetricType_GAUGE)
 	up := newFamily("ddlemu_fabric_up_seconds", "Real time since the fabric was brought up.", dto.MetricType_GAUGE)
@@ -63,7 +63,7 @@ func fabricFamilies(fabrics []*status.Fabric) []family {
 }
 
 // jobFamilies are the metrics of jobs. Their label is not "job": Prometheus gives each target a label of that name.
-func jobFamilies(fabrics []*status.Fabric) []family {
+func jobFamilies(fabrics []*status.Reading) []family {
 	ranks := newFamily("ddlemu_job_ranks", "Ranks of a job by state.", dto.MetricType_GAUGE)
 	running := newFamily("ddlemu_job_running", "1 while a job runs.", dto.MetricType_GAUGE)
 	messages := newFamily("ddlemu_job_messages_total", "Messages of a job that have arrived.", dto.MetricType_COUNTER)
@@ -91,11 +91,11 @@ func jobFamilies(fabrics []*status.Fabric) []family {
 	return []family{ranks, running, messages, bytes, late}
 }
 
-func hopFamilies(fabrics []*status.Fabric) []family {
+func hopFamilies(fabrics []*status.Reading) []family {
 	var all []family
 	counted := columns
 	for _, c := range link.ShownCounters() {
-		counted = append(counted, column{c.Metric, c.Help, true, false, func(h *status.Hop) float64 { return c.Value(&h.Counters) }})
+		counted = append(counted, column{c.Metric, c.Help, true, false, func(h *status.HopReading) float64 { return c.Value(&h.Counters) }})
 	}
 	for _, c := range counted {
 		kind := dto.MetricType_GAUGE

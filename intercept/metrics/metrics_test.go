@@ -40,9 +40,9 @@ func parse(t *testing.T, text string) (map[string]float64, map[string]*dto.Metri
 }
 
 func TestWrite(t *testing.T) {
-	f := &status.Fabric{
+	f := &status.Reading{
 		Name: `my "fabric"`, Profile: "ndr400", Transport: "rdma", Datapath: "shm", Clock: "real", Nodes: 2, TimeScale: 4, Up: 1500 * time.Millisecond, Time: 375 * time.Millisecond,
-		Hops: []status.Hop{{
+		Hops: []status.HopReading{{
 			Place: &status.Place{Kind: fabric.Link, Name: "node0:node1"}, Spec: link.Spec{Bandwidth: 4e11, Latency: 1200}, Messages: 7,
 			Counters: link.Counters{Bytes: 1 << 60, LineBytes: 2, Drops: 3, BusyNs: 4e9, ECNMarks: 5, Pauses: 6, PausedNs: 5e8},
 		}, {
@@ -53,7 +53,7 @@ func TestWrite(t *testing.T) {
 		Jobs: []status.Job{{Number: 3, Running: true, Joined: 2, Died: 1, Messages: 7, Bytes: 70}},
 	}
 	var b bytes.Buffer
-	if err := Write(&b, []*status.Fabric{f}); err != nil {
+	if err := Write(&b, []*status.Reading{f}); err != nil {
 		t.Fatal(err)
 	}
 	values, families := parse(t, b.String())
@@ -109,7 +109,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestWriteError(t *testing.T) {
-	if err := Write(full{}, []*status.Fabric{{Name: "f"}}); err == nil || !strings.Contains(err.Error(), "ddlemu_fabric_info: disk full") {
+	if err := Write(full{}, []*status.Reading{{Name: "f"}}); err == nil || !strings.Contains(err.Error(), "ddlemu_fabric_info: disk full") {
 		t.Error(err)
 	}
 }

@@ -41,7 +41,7 @@ type call struct {
 	sized             bool   // bytes is known
 }
 
-func newCall(t *messages.Trace, x *why.Call) call {
+func newCall(t *messages.Trace, x *why.Explained) call {
 	first := &t.Tasks[x.Tasks[0]]
 	c := call{
 		job: t.Jobs[first.Job], name: x.Name, collective: first.Func != "" && first.Func != "Send" && first.Func != "Recv",

@@ -38,7 +38,7 @@ func (j *recordedJob) call(name string, task messages.Task, us int64) {
 		j.Tasks = append(j.Tasks, task)
 	}
 	j.Trace.Calls = append(j.Trace.Calls, c)
-	j.Report.Calls = append(j.Report.Calls, why.Call{Call: &c, End: us * 1000 * j.Trace.Ranks[0].TimeScale})
+	j.Report.Calls = append(j.Report.Calls, why.Explained{Call: &c, End: us * 1000 * j.Trace.Ranks[0].TimeScale})
 }
 
 // parse writes the metrics and reads them as Prometheus does.

@@ -14,13 +14,13 @@ import (
 
 // Report is what was not finished.
 type Report struct {
-	Calls       []Call
+	Calls       []Unfinished
 	Connections []Connection
 	Last        int64 // the last time that the ledgers know, ns of the fabric's clock
 }
 
-// Call is a call that some rank has begun and not all have finished.
-type Call struct {
+// Unfinished is a call that some rank has begun and not all have finished.
+type Unfinished struct {
 	*messages.Call
 	Size    int   // ranks of the communicator, 0 if unknown
 	Begun   []int // ranks, those of the job
@@ -154,7 +154,7 @@ func (r *Report) addCalls(t *messages.Trace, waiting []int) {
 	}
 	for i := range t.Calls {
 		c := &t.Calls[i]
-		x := Call{Call: c, Waiting: waiting[i]}
+		x := Unfinished{Call: c, Waiting: waiting[i]}
 		begun := map[int]bool{}
 		for _, task := range c.Tasks {
 			x.Size = t.Tasks[task].Ranks

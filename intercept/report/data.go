@@ -24,7 +24,7 @@ type Data struct {
 	Ranks     []Rank     `json:"ranks"`
 	Functions []Function `json:"functions"` // the longest first
 	Causes    []Cause    `json:"causes"`
-	Calls     []Call     `json:"calls"` // in the order of their starts
+	Calls     []CallTime `json:"calls"` // in the order of their starts
 	AllCalls  int        `json:"all_calls"`
 	Load      Load       `json:"load"`
 	Messages  Messages   `json:"messages"`
@@ -39,7 +39,7 @@ type Outcome struct {
 // Map is the fabric as a graph with places.
 type Map struct {
 	Drawing
-	Hops []Hop `json:"hops"` // all of the fabric on which something happened, and all ports and links between switches
+	Hops []HopTraffic `json:"hops"` // all of the fabric on which something happened, and all ports and links between switches
 }
 
 // Drawing is the NICs and switches of a fabric with their places. The unit is a pixel.
@@ -59,8 +59,8 @@ type Vertex struct {
 	Y      float64 `json:"y"`
 }
 
-// Hop is a port of a NIC, or a link, and what it carried. Its load is the entry of Load with the same place.
-type Hop struct {
+// HopTraffic is what a port of a NIC or a link carried. Its load is the entry of Load with the same place.
+type HopTraffic struct {
 	Line
 	Bytes uint64 `json:"bytes"`
 	Busy  int64  `json:"busy_ns"`
@@ -124,8 +124,8 @@ type Part struct {
 	Time  int64 `json:"time_ns"`
 }
 
-// Call is where the time of a call went.
-type Call struct {
+// CallTime is where the time of a call went.
+type CallTime struct {
 	Function int    `json:"function"` // place in Functions
 	Sequence int    `json:"sequence"`
 	Job      int    `json:"job"`

@@ -11,9 +11,9 @@ import (
 func (m *maker) fabric() {
 	var lines []Line
 	m.data.Fabric.Drawing, lines, m.hops = Draw(m.Fabric.Fabric, func(h int) bool { return len(m.OnHop(h)) > 0 }, func(h int) bool { return len(m.down(h)) > 0 })
-	m.data.Fabric.Hops = []Hop{}
+	m.data.Fabric.Hops = []HopTraffic{}
 	for _, l := range lines {
-		m.data.Fabric.Hops = append(m.data.Fabric.Hops, Hop{Line: l})
+		m.data.Fabric.Hops = append(m.data.Fabric.Hops, HopTraffic{Line: l})
 	}
 	m.data.Load.Hops = []HopLoads{}
 }

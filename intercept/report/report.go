@@ -178,15 +178,15 @@ func (m *maker) functionOf(x *messages.Message) int {
 
 // calls lists the calls.
 func (m *maker) calls() {
-	m.data.Calls = []Call{}
-	paths := map[*why.Call]bool{}
+	m.data.Calls = []CallTime{}
+	paths := map[*why.Explained]bool{}
 	for _, c := range m.why.Worst(mostPaths) {
 		paths[c] = true
 	}
 	kept := m.why.Worst(mostCalls)
-	slices.SortStableFunc(kept, func(a, b *why.Call) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(kept, func(a, b *why.Explained) int { return cmp.Compare(a.Start, b.Start) })
 	for _, c := range kept {
-		x := Call{
+		x := CallTime{
 			Function: m.functions[c.Name], Sequence: c.Seq, Job: m.Trace.Tasks[c.Tasks[0]].Job, Start: m.time(c.Start), Time: m.ns(c.Ns()),
 			Bytes: c.Bytes, Messages: len(c.Messages), LastRank: c.Rank, Parts: m.parts(why.Merged(c.Path), mostParts),
 		}
@@ -258,7 +258,7 @@ func (m *maker) waited(i int) (ns int64, again uint64) {
 func (m *maker) placesOfCalls() map[*messages.Call]int {
 	place := map[*messages.Call]int{}
 	kept := m.why.Worst(mostCalls)
-	slices.SortStableFunc(kept, func(a, b *why.Call) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(kept, func(a, b *why.Explained) int { return cmp.Compare(a.Start, b.Start) })
 	for i, c := range kept {
 		place[c.Call] = i
 	}

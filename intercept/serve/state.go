@@ -31,13 +31,13 @@ type State struct {
 	Fabric    report.Drawing `json:"fabric"`
 	// Hops are all ports and trunks. Of links they are all on a small fabric, else those that have carried bytes, are
 	// slower than their port, or were changed.
-	Hops   []Hop          `json:"hops"`
+	Hops   []ShownHop     `json:"hops"`
 	Jobs   []Job          `json:"jobs"`   // those that run, and the last ones that have ended
 	Events []status.Event `json:"events"` // the newest last
 }
 
-// Hop is a port, link or trunk: how it is drawn and set, and its counters.
-type Hop struct {
+// ShownHop is a port, link or trunk: how it is drawn and set, and its counters.
+type ShownHop struct {
 	report.Line
 	Link    string   `json:"link"`    // what names this direction of a link for `ddlemu shape`; empty for ports
 	Set     []string `json:"set"`     // the values of Params, in their order
@@ -64,7 +64,7 @@ func Read(file *state.File) (*State, error) {
 	}
 	s := &State{
 		Format: Format, ID: fmt.Sprint(f.Created), Name: f.Name, Clock: f.Clock, TimeScale: f.TimeScale,
-		Now: int64(f.Time), Hops: []Hop{}, Jobs: []Job{}, Events: f.Events,
+		Now: int64(f.Time), Hops: []ShownHop{}, Jobs: []Job{}, Events: f.Events,
 	}
 	listed := func(h int) bool { return f.Fabric.NICs() <= smallFabric || f.Hops[h].Bytes > 0 || f.Hops[h].Changed }
 	drawing, lines, places := report.Draw(f.Fabric, listed, func(h int) bool { return f.Hops[h].Spec.Down })
@@ -78,8 +78,8 @@ func Read(file *state.File) (*State, error) {
 	return s, nil
 }
 
-func hopOf(line report.Line, h *status.Hop) Hop {
-	hop := Hop{Line: line, Set: []string{}, Counters: h.Counters, Changed: h.Changed}
+func hopOf(line report.Line, h *status.HopReading) ShownHop {
+	hop := ShownHop{Line: line, Set: []string{}, Counters: h.Counters, Changed: h.Changed}
 	set := fabric.LinkOf(h.Spec)
 	for _, m := range params() {
 		hop.Set = append(hop.Set, m.Text(&set))

@@ -96,7 +96,7 @@ func shape(t *testing.T, file *state.File, pattern string, p configs.LinkPatch) 
 	}
 }
 
-func hopNamed(t *testing.T, s *State, name string) Hop {
+func hopNamed(t *testing.T, s *State, name string) ShownHop {
 	t.Helper()
 	for _, h := range s.Hops {
 		if h.Name == name {
@@ -104,7 +104,7 @@ func hopNamed(t *testing.T, s *State, name string) Hop {
 		}
 	}
 	t.Fatalf("there is no %s in %+v", name, s.Hops)
-	return Hop{}
+	return ShownHop{}
 }
 
 // A state has the drawing, and how each hop is set now.

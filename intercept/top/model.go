@@ -34,7 +34,7 @@ type Model struct {
 	typing   bool // of the filter
 	scroll   int  // rows that are above the first one shown
 
-	hops []watch.Hop // the links that the filter leaves, in order
+	hops []watch.HopActivity // the links that the filter leaves, in order
 }
 
 // New makes the model of a fabric at which look looks, once per interval. look is called by one goroutine at a time,

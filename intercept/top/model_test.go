@@ -24,15 +24,15 @@ import (
 // lookAt is look number n, one second after the one before, at a fabric of so many links; link i has i+1 times the traffic of
 // link 0 between two looks.
 func lookAt(links, n int, jobs ...job) *watch.Look {
-	f := &status.Fabric{Name: "many", Clock: "virtual", TimeScale: 1, Up: time.Duration(n) * time.Second, Time: time.Duration(n) * time.Millisecond}
-	l := &watch.Look{Fabric: f}
+	f := &status.Reading{Name: "many", Clock: "virtual", TimeScale: 1, Up: time.Duration(n) * time.Second, Time: time.Duration(n) * time.Millisecond}
+	l := &watch.Look{Reading: f}
 	for i := range links + 1 {
 		p := &status.Place{Kind: fabric.Link, Name: fmt.Sprintf("node%d:node%d", i, i+1), Path: []int{i}}
 		if i == links {
 			p = &status.Place{Kind: fabric.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx", Path: []int{i}}
 		}
 		bytes := uint64(n) * uint64(i+1) * 125_000
-		f.Hops = append(f.Hops, status.Hop{Place: p, Spec: link.Spec{Bandwidth: 100e9}, Counters: link.Counters{Bytes: bytes, LineBytes: bytes}})
+		f.Hops = append(f.Hops, status.HopReading{Place: p, Spec: link.Spec{Bandwidth: 100e9}, Counters: link.Counters{Bytes: bytes, LineBytes: bytes}})
 	}
 	for _, j := range jobs {
 		f.Jobs, l.Verdicts = append(f.Jobs, j.Job), append(l.Verdicts, j.Judged)

@@ -118,8 +118,8 @@ func (m Model) linkLines() []string {
 	shown := hops[min(m.scroll, len(hops)):min(m.scroll+m.page(), len(hops))]
 	columns := slices.Clone(linkColumns)
 	for _, c := range watch.Columns(hops) {
-		columns = append(columns, column[watch.Hop]{
-			head: c.Column, by: -1, right: true, least: len(c.Column), rank: 5, text: func(h *watch.Hop) string { return h.CounterText(&c) },
+		columns = append(columns, column[watch.HopActivity]{
+			head: c.Column, by: -1, right: true, least: len(c.Column), rank: 5, text: func(h *watch.HopActivity) string { return h.CounterText(&c) },
 		})
 	}
 	arrow := "↓"
@@ -132,7 +132,7 @@ func (m Model) linkLines() []string {
 		}
 	}
 	columns[0].head = fmt.Sprintf("%s %d-%d of %d", columns[0].head, min(m.scroll+1, len(hops)), m.scroll+len(shown), len(hops))
-	return table(columns, shown, m.width, func(h *watch.Hop) bool { return !h.Up || h.New.Drops > 0 })
+	return table(columns, shown, m.width, func(h *watch.HopActivity) bool { return !h.Up || h.New.Drops > 0 })
 }
 
 // jobsInOrder are the jobs: those that run first, and of these and of the others the newest first.
@@ -178,14 +178,14 @@ func (m Model) verdictLines() []string {
 	return lines
 }
 
-var linkColumns = []column[watch.Hop]{
-	{head: "link", by: watch.ByName, least: 12, text: func(h *watch.Hop) string { return h.Name }},
-	{head: "rate", by: watch.ByRate, right: true, least: 10, text: (*watch.Hop).RateText},
-	{head: "of", by: -1, right: true, least: 9, rank: 2, text: (*watch.Hop).MayCarryText},
-	{head: "load", by: watch.ByLoad, right: true, least: 6, text: (*watch.Hop).LoadText},
-	{head: "queue", by: watch.ByQueue, right: true, least: 7, rank: 1, text: (*watch.Hop).QueueText},
-	{head: "drops", by: watch.ByDrops, right: true, least: 7, rank: 3, text: (*watch.Hop).DropsText},
-	{head: "late", by: watch.ByLate, right: true, least: 16, rank: 4, text: (*watch.Hop).LateText},
+var linkColumns = []column[watch.HopActivity]{
+	{head: "link", by: watch.ByName, least: 12, text: func(h *watch.HopActivity) string { return h.Name }},
+	{head: "rate", by: watch.ByRate, right: true, least: 10, text: (*watch.HopActivity).RateText},
+	{head: "of", by: -1, right: true, least: 9, rank: 2, text: (*watch.HopActivity).MayCarryText},
+	{head: "load", by: watch.ByLoad, right: true, least: 6, text: (*watch.HopActivity).LoadText},
+	{head: "queue", by: watch.ByQueue, right: true, least: 7, rank: 1, text: (*watch.HopActivity).QueueText},
+	{head: "drops", by: watch.ByDrops, right: true, least: 7, rank: 3, text: (*watch.HopActivity).DropsText},
+	{head: "late", by: watch.ByLate, right: true, least: 16, rank: 4, text: (*watch.HopActivity).LateText},
 }
 
 var jobColumns = []column[watch.Job]{

@@ -19,7 +19,7 @@ var ErrGone = errors.New("was taken down")
 
 // Look is a fabric at one moment, and the verdicts on its jobs so far.
 type Look struct {
-	*status.Fabric
+	*status.Reading
 	Verdicts []Judged // by job
 }
 
@@ -50,13 +50,13 @@ func (r *Reader) Look() (*Look, error) {
 	if r.file.Down() || r.file.Removed() {
 		return nil, fmt.Errorf("fabric %s %w", r.file.Name(), ErrGone)
 	}
-	l := &Look{Fabric: r.reader.Read()}
+	l := &Look{Reading: r.reader.Read()}
 	over := map[status.JobID]Judged{}
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
 		v, known := r.over[j.ID()]
 		if !known {
-			v = judge(l.Fabric, j)
+			v = judge(l.Reading, j)
 		}
 		if !j.Running {
 			over[j.ID()] = v
@@ -67,7 +67,7 @@ func (r *Reader) Look() (*Look, error) {
 	return l, nil
 }
 
-func judge(f *status.Fabric, j *status.Job) Judged {
+func judge(f *status.Reading, j *status.Job) Judged {
 	if j.Traffic || j.Verify {
 		return Judged{Reasons: []string{}}
 	}

@@ -30,9 +30,9 @@ func (o Order) String() string { return orderNames[o] }
 func (o Order) Next(n int) Order { return Order(((int(o)+n)%int(orders) + int(orders)) % int(orders)) }
 
 // Sort sorts links that are in the fabric's order. Equal ones stay in it.
-func Sort(hops []Hop, by Order, reverse bool) {
+func Sort(hops []HopActivity, by Order, reverse bool) {
 	if by != ByName {
-		slices.SortStableFunc(hops, func(a, b Hop) int { return compare(&b, &a, by) })
+		slices.SortStableFunc(hops, func(a, b HopActivity) int { return compare(&b, &a, by) })
 	}
 	if reverse {
 		slices.Reverse(hops)
@@ -40,7 +40,7 @@ func Sort(hops []Hop, by Order, reverse bool) {
 }
 
 // compare compares a figure of two links, and then their rates and bytes.
-func compare(a, b *Hop, by Order) int {
+func compare(a, b *HopActivity, by Order) int {
 	first := 0
 	switch by {
 	case ByLoad:
@@ -65,9 +65,9 @@ func valueOf[T int64 | float64](p *T) T {
 
 // Shown are the links of v, and the ports that dropped packets between the looks, or with ports all of them, whose names
 // have the text. Other figures of ports are those of some link.
-func (v *View) Shown(text string, ports bool) []Hop {
-	var out []Hop
-	for _, hops := range [][]Hop{v.Links, v.Ports} {
+func (v *View) Shown(text string, ports bool) []HopActivity {
+	var out []HopActivity
+	for _, hops := range [][]HopActivity{v.Links, v.Ports} {
 		for i := range hops {
 			h := &hops[i]
 			if strings.Contains(h.Name, text) && (h.NIC == "" || ports || h.New.Drops > 0) {

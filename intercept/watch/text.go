@@ -14,7 +14,7 @@ import (
 const unknown = "-"
 
 // RateText is the rate: "38.2 Gbps".
-func (h *Hop) RateText() string { return bps(h.RateBps) }
+func (h *HopActivity) RateText() string { return bps(h.RateBps) }
 
 func bps(rate float64) string {
 	if rate < 1 { // less is the rounding of what waits
@@ -24,7 +24,7 @@ func bps(rate float64) string {
 }
 
 // MayCarryText is what the link may carry: "400Gbps", "unlimited", or "down".
-func (h *Hop) MayCarryText() string {
+func (h *HopActivity) MayCarryText() string {
 	if !h.Up {
 		return "down"
 	}
@@ -32,7 +32,7 @@ func (h *Hop) MayCarryText() string {
 }
 
 // LoadText is the load: "12 %".
-func (h *Hop) LoadText() string {
+func (h *HopActivity) LoadText() string {
 	if h.MayCarryBps == 0 {
 		return unknown
 	}
@@ -53,7 +53,7 @@ func percent(x float64) string {
 }
 
 // QueueText is how long a packet waits now.
-func (h *Hop) QueueText() string {
+func (h *HopActivity) QueueText() string {
 	if h.QueueNs == nil {
 		return unknown
 	}
@@ -61,10 +61,12 @@ func (h *Hop) QueueText() string {
 }
 
 // DropsText is all losses, and in brackets those between the looks: "120 (+3)".
-func (h *Hop) DropsText() string { return sumText(fmt.Sprint(h.Drops), fmt.Sprint(h.New.Drops)) }
+func (h *HopActivity) DropsText() string {
+	return sumText(fmt.Sprint(h.Drops), fmt.Sprint(h.New.Drops))
+}
 
 // CounterText is a counter, and in brackets how much it grew between the looks.
-func (h *Hop) CounterText(c *link.Counter) string {
+func (h *HopActivity) CounterText(c *link.Counter) string {
 	return sumText(c.Text(&h.Counters), c.Text(&h.New))
 }
 
@@ -76,13 +78,13 @@ func sumText(all, added string) string {
 }
 
 // Columns are the counters with a column that is above 0 in some of the hops.
-func Columns(hops []Hop) []link.Counter {
-	return link.WithColumn(hops, func(h *Hop) *link.Counters { return &h.Counters })
+func Columns(hops []HopActivity) []link.Counter {
+	return link.WithColumn(hops, func(h *HopActivity) *link.Counters { return &h.Counters })
 }
 
 // LateText is how late the messages between the looks were, of their time together, and 99 in 100 of them at most:
 // "0.1 %, p99 1.2us".
-func (h *Hop) LateText() string {
+func (h *HopActivity) LateText() string {
 	if h.LateP99Us == nil {
 		return unknown
 	}
@@ -94,14 +96,14 @@ func (h *Hop) LateText() string {
 }
 
 // Line is the link as a line of text.
-func (h *Hop) Line() string {
+func (h *HopActivity) Line() string {
 	kind := "link"
 	if h.NIC != "" {
 		kind = "port"
 	}
 	line := fmt.Sprintf("%s %s: rate %s of %s, load %s, queue %s, drops %s, late %s",
 		kind, h.Name, h.RateText(), h.MayCarryText(), h.LoadText(), h.QueueText(), h.DropsText(), h.LateText())
-	for _, c := range Columns([]Hop{*h}) {
+	for _, c := range Columns([]HopActivity{*h}) {
 		line += ", " + c.Column + " " + h.CounterText(&c)
 	}
 	return line
@@ -224,8 +226,8 @@ func (v *View) Trim() {
 	v.Links, v.Ports = active(v.Links), active(v.Ports)
 }
 
-func active(hops []Hop) []Hop {
-	out := []Hop{}
+func active(hops []HopActivity) []HopActivity {
+	out := []HopActivity{}
 	for i := range hops {
 		if hops[i].Active() {
 			out = append(out, hops[i])

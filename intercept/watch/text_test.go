@@ -14,8 +14,8 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func someLinks() []Hop {
-	return []Hop{
+func someLinks() []HopActivity {
+	return []HopActivity{
 		{Name: "a", RateBps: 5, Load: 0.1, QueueNs: ptr(int64(3)), Counters: link.Counters{Drops: 9}},
 		{Name: "b", RateBps: 5, Load: 0.9, QueueNs: ptr(int64(1)), Counters: link.Counters{Bytes: 1}, New: link.Counters{Drops: 1}, LatePercent: ptr(0.5), LateP99Us: ptr(2.0)},
 		{Name: "c", RateBps: 7, Load: 0.2, LateP99Us: ptr(3.0)},
@@ -49,8 +49,8 @@ func TestNextOrder(t *testing.T) {
 
 func TestShown(t *testing.T) {
 	v := &View{
-		Links: []Hop{{Name: "node0:node1"}, {Name: "node1:node0"}, {Name: "leaf0:spine0"}},
-		Ports: []Hop{{Name: "node0 tx", NIC: "node0"}, {Name: "node1 rx", NIC: "node1", New: link.Counters{Drops: 2}}},
+		Links: []HopActivity{{Name: "node0:node1"}, {Name: "node1:node0"}, {Name: "leaf0:spine0"}},
+		Ports: []HopActivity{{Name: "node0 tx", NIC: "node0"}, {Name: "node1 rx", NIC: "node1", New: link.Counters{Drops: 2}}},
 	}
 	for _, tc := range []struct {
 		text  string
@@ -76,12 +76,12 @@ func TestShown(t *testing.T) {
 func TestLines(t *testing.T) {
 	v := &View{
 		Fabric: "eth1", Clock: "virtual", UpNs: 12_340_000_000, ClockNs: 1_204_000, RealNs: 1e9, Ns: 1_200_000, Ratio: 0.0012,
-		Links: []Hop{
+		Links: []HopActivity{
 			{Name: "node0:node1", Up: true, RateBps: 812e6, MayCarryBps: 1e9, Load: 0.8731, QueueNs: ptr(int64(1234)), Counters: link.Counters{Drops: 120, ECNMarks: 7, PausedNs: 2e6}, New: link.Counters{Drops: 3, PausedNs: 1e6}, LatePercent: ptr(0.1), LateP99Us: ptr(1.5)},
 			{Name: "node1:node0", Up: true},
 			{Name: "node2:node0", New: link.Counters{Drops: 1}, Counters: link.Counters{Drops: 1}},
 		},
-		Ports: []Hop{{Name: "node0 rx", NIC: "node0", Up: true, RateBps: 1e9, MayCarryBps: 1e9, Load: 1}},
+		Ports: []HopActivity{{Name: "node0 rx", NIC: "node0", Up: true, RateBps: 1e9, MayCarryBps: 1e9, Load: 1}},
 		Jobs: []Job{
 			{Job: status.Job{Number: 1, Running: true, Joined: 4, Messages: 1000, Bytes: 12e8}, RateBps: 812e6, Judged: Judged{Verdict: "VALID"}},
 			{Job: status.Job{Number: 0, Joined: 2, Left: 1, Died: 1}, Judged: Judged{"INVALID", []string{"a rank died", "late", "slow"}}},

@@ -17,21 +17,21 @@ import (
 // View is what a fabric did between two looks. Times are those of the emulated network, except UpNs and RealNs. Fields
 // that `ddlemu status --json` has too mean the same: counters since the fabric was brought up.
 type View struct {
-	Fabric  string  `json:"fabric"`
-	Clock   string  `json:"clock"`         // real or virtual
-	UpNs    int64   `json:"up_ns"`         // real time since the fabric was brought up
-	ClockNs int64   `json:"clock_ns"`      // of the emulated network since then
-	RealNs  int64   `json:"real_ns"`       // real time between the looks
-	Ns      int64   `json:"interval_ns"`   // between the looks; rates are per second of this time
-	Ratio   float64 `json:"clock_to_real"` // Ns divided by RealNs
-	Links   []Hop   `json:"links"`         // and links between switches
-	Ports   []Hop   `json:"ports"`
-	Jobs    []Job   `json:"jobs"`
-	Problem string  `json:"problem,omitempty"` // why no job can use the fabric
+	Fabric  string        `json:"fabric"`
+	Clock   string        `json:"clock"`         // real or virtual
+	UpNs    int64         `json:"up_ns"`         // real time since the fabric was brought up
+	ClockNs int64         `json:"clock_ns"`      // of the emulated network since then
+	RealNs  int64         `json:"real_ns"`       // real time between the looks
+	Ns      int64         `json:"interval_ns"`   // between the looks; rates are per second of this time
+	Ratio   float64       `json:"clock_to_real"` // Ns divided by RealNs
+	Links   []HopActivity `json:"links"`         // and links between switches
+	Ports   []HopActivity `json:"ports"`
+	Jobs    []Job         `json:"jobs"`
+	Problem string        `json:"problem,omitempty"` // why no job can use the fabric
 }
 
-// Hop is a link, a link between switches, or one direction of a NIC's port.
-type Hop struct {
+// HopActivity is what a link, a link between switches, or one direction of a NIC's port did between two looks.
+type HopActivity struct {
 	Name          string        `json:"name"`
 	From          string        `json:"from,omitempty"`
 	To            string        `json:"to,omitempty"`
@@ -52,8 +52,8 @@ type Hop struct {
 }
 
 // MarshalJSON writes the fields, and New.
-func (h Hop) MarshalJSON() ([]byte, error) {
-	type fields Hop
+func (h HopActivity) MarshalJSON() ([]byte, error) {
+	type fields HopActivity
 	text, err := json.Marshal(fields(h))
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (h Hop) MarshalJSON() ([]byte, error) {
 }
 
 // Active reports whether the hop carried, lost, marked or delayed anything between the looks.
-func (h *Hop) Active() bool {
+func (h *HopActivity) Active() bool {
 	return h.RateBps > 0 || h.NewMessages > 0 || h.New != link.Counters{}
 }
 
@@ -82,7 +82,7 @@ type Job struct {
 func Compare(a, b *Look) *View {
 	v := &View{
 		Fabric: b.Name, Clock: b.Clock, UpNs: int64(b.Up), ClockNs: int64(b.Time), RealNs: int64(b.Up - a.Up), Ns: int64(b.Time - a.Time),
-		Links: []Hop{}, Ports: []Hop{}, Jobs: []Job{}, Problem: b.Problem,
+		Links: []HopActivity{}, Ports: []HopActivity{}, Jobs: []Job{}, Problem: b.Problem,
 	}
 	if v.RealNs > 0 {
 		v.Ratio = float64(v.Ns) / float64(v.RealNs)
@@ -150,9 +150,9 @@ func (v *View) addJobs(a, b *Look) (late []*lateness, arrived []uint64) {
 }
 
 // hop is hop i without how late its messages were.
-func (v *View) hop(i int, a, b *Look) Hop {
+func (v *View) hop(i int, a, b *Look) HopActivity {
 	then, now := &a.Hops[i], &b.Hops[i]
-	h := Hop{
+	h := HopActivity{
 		Name: now.Name, From: now.From, To: now.To, NIC: now.NIC, Direction: now.Direction, Trunk: now.Kind == fabric.Trunk, Up: !now.Spec.Down,
 		Counters: now.Counters, New: now.Counters.Since(then.Counters), MayCarryBps: mayCarry(i, a, b),
 	}
@@ -177,7 +177,7 @@ func (v *View) hop(i int, a, b *Look) Hop {
 }
 
 // judge says how late the messages between the looks were.
-func (h *Hop) judge(l *lateness, timeScale int) {
+func (h *HopActivity) judge(l *lateness, timeScale int) {
 	if l == nil {
 		return
 	}
@@ -216,7 +216,7 @@ func mayCarry(hop int, looks ...*Look) (most uint64) {
 
 // carried is the payload and the bytes on the line that have passed the hop: those counted without those that only have
 // reserved it.
-func carried(h *status.Hop) (bytes, line float64) {
+func carried(h *status.HopReading) (bytes, line float64) {
 	bytes, line = float64(h.Bytes), float64(h.LineBytes)
 	waiting := min(h.Reserved.Seconds()*float64(h.Spec.Bandwidth)/8, line)
 	if line > 0 {

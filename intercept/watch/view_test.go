@@ -26,12 +26,12 @@ var places = []*status.Place{
 
 // at is a look at places at this real time and this time of their clock, when the link has carried so much.
 func at(up, clock time.Duration, c link.Counters) *Look {
-	f := &status.Fabric{Name: "pair", Clock: "virtual", TimeScale: 4, Up: up, Time: clock}
+	f := &status.Reading{Name: "pair", Clock: "virtual", TimeScale: 4, Up: up, Time: clock}
 	for i, rate := range []uint64{40e9, 5e9, 10e9, 0} {
-		f.Hops = append(f.Hops, status.Hop{Place: places[i], Spec: link.Spec{Bandwidth: rate}})
+		f.Hops = append(f.Hops, status.HopReading{Place: places[i], Spec: link.Spec{Bandwidth: rate}})
 	}
 	f.Hops[2].Counters = c
-	return &Look{Fabric: f}
+	return &Look{Reading: f}
 }
 
 func (l *Look) with(jobs ...status.Job) *Look {

@@ -13,7 +13,7 @@ import (
 
 // Report is where the time of all recorded calls went.
 type Report struct {
-	Calls     []Call // in the order of their starts
+	Calls     []Explained // in the order of their starts
 	Functions []Function
 	// How the model's times fit the recorded ones.
 	Played    int   // messages
@@ -63,7 +63,7 @@ func (r *Report) compare(p *replay.Replayed) {
 
 // sum makes the sums of each function, the longest first.
 func (r *Report) sum() {
-	slices.SortStableFunc(r.Calls, func(a, b Call) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(r.Calls, func(a, b Explained) int { return cmp.Compare(a.Start, b.Start) })
 	at := map[string]int{}
 	for i := range r.Calls {
 		c := &r.Calls[i]
@@ -88,12 +88,12 @@ func (r *Report) sum() {
 }
 
 // Worst are the n longest calls.
-func (r *Report) Worst(n int) []*Call {
-	all := make([]*Call, len(r.Calls))
+func (r *Report) Worst(n int) []*Explained {
+	all := make([]*Explained, len(r.Calls))
 	for i := range r.Calls {
 		all[i] = &r.Calls[i]
 	}
-	slices.SortStableFunc(all, func(a, b *Call) int { return cmp.Compare(b.Ns(), a.Ns()) })
+	slices.SortStableFunc(all, func(a, b *Explained) int { return cmp.Compare(b.Ns(), a.Ns()) })
 	return all[:min(n, len(all))]
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 )
 
-// Call is where the time of one call went.
-type Call struct {
+// Explained is a call, and where its time went.
+type Explained struct {
 	*messages.Call
 	Start, End int64  // ns of the fabric's clock
 	Rank       string // that had its last byte last, or still waits for a message
@@ -20,7 +20,7 @@ type Call struct {
 }
 
 // Ns is the call's time.
-func (c *Call) Ns() int64 { return c.End - c.Start }
+func (c *Explained) Ns() int64 { return c.End - c.Start }
 
 // member is a rank of a job, and the communicator that it uses.
 type member struct {
@@ -29,9 +29,9 @@ type member struct {
 }
 
 // calls walks the critical path of each call. Calls without a message between nodes have none.
-func (x *index) calls() []Call {
+func (x *index) calls() []Explained {
 	ended := map[member]int64{} // when the last call of a rank on a communicator had ended for it
-	var out []Call
+	var out []Explained
 	for i := range x.Trace.Calls {
 		c := &x.Trace.Calls[i]
 		if len(c.Messages) == 0 {
@@ -147,9 +147,9 @@ func (x *index) stuckUntil(i int) int64 {
 }
 
 // walk goes back from the last byte to the call.
-func (w *walk) walk() Call {
+func (w *walk) walk() Explained {
 	last := &w.Trace.Messages[w.last]
-	c := Call{Call: w.call, End: w.end, Rank: w.rankOf(last.Job, last.Receiver), Unfinished: !w.Trace.HasEnded(w.call)}
+	c := Explained{Call: w.call, End: w.end, Rank: w.rankOf(last.Job, last.Receiver), Unfinished: !w.Trace.HasEnded(w.call)}
 	c.Start = c.End
 	for _, t := range w.begun {
 		c.Start = min(c.Start, t)

@@ -60,7 +60,7 @@ func near(want, tolerance float64) func(float64) bool {
 }
 
 // wire brings up fabric t with the shaper wire and returns it for measurements.
-func (w *world) wire(args ...string) *measure.Fabric {
+func (w *world) wire(args ...string) *measure.Running {
 	w.Helper()
 	w.up(append([]string{"--profile", "eth1", "--name", "t", "--shaper", "wire"}, args...)...)
 	var fab *fabric.Fabric
@@ -75,7 +75,7 @@ func (w *world) wire(args ...string) *measure.Fabric {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return &measure.Fabric{Network: nodes.Network{Fabric: fab, Plan: p}}
+	return &measure.Running{Network: nodes.Network{Fabric: fab, Plan: p}}
 }
 
 // withFile calls f with the file of fabric t.
@@ -95,14 +95,14 @@ func (w *world) withFile(f func(*state.File)) {
 }
 
 // link returns the status of the link from NIC 0 to NIC 1.
-func (w *world) link(fab *measure.Fabric) state.HopStatus {
+func (w *world) link(fab *measure.Running) state.HopStatus {
 	w.Helper()
 	var h state.HopStatus
 	w.withFile(func(f *state.File) { h = f.Hops()[fab.Fabric.Link(0, 1)] })
 	return h
 }
 
-func flowOf(t *testing.T, fab *measure.Fabric, src, dst int) *measure.Flow {
+func flowOf(t *testing.T, fab *measure.Running, src, dst int) *measure.Flow {
 	t.Helper()
 	f, err := fab.StartFlow(src, dst)
 	if err != nil {
@@ -114,7 +114,7 @@ func flowOf(t *testing.T, fab *measure.Fabric, src, dst int) *measure.Flow {
 
 // ping sends n ICMP echo requests from node 0 to node 1 and returns the round trips of
 // those that return within a second.
-func ping(fab *measure.Fabric, n int) (took []time.Duration, err error) {
+func ping(fab *measure.Running, n int) (took []time.Duration, err error) {
 	from, to := fab.Plan.Nodes[0], fab.Plan.Nodes[1].NICs[0].Addr4
 	err = netns.Do(from.Namespace, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
@@ -255,7 +255,7 @@ func TestWireReorder(t *testing.T) {
 }
 
 // reorderings returns how often TCP on node 0 has detected reordering, by selective acknowledgements or timestamps.
-func reorderings(t *testing.T, fab *measure.Fabric) (n uint64) {
+func reorderings(t *testing.T, fab *measure.Running) (n uint64) {
 	t.Helper()
 	var text []byte
 	err := netns.Do(fab.Plan.Nodes[0].Namespace, func() (err error) {
@@ -280,7 +280,7 @@ func reorderings(t *testing.T, fab *measure.Fabric) (n uint64) {
 }
 
 // transfer sends data by TCP from node 0 to node 1 and returns the hash of the received data.
-func transfer(fab *measure.Fabric, data []byte) (sum [32]byte, err error) {
+func transfer(fab *measure.Running, data []byte) (sum [32]byte, err error) {
 	var l net.Listener
 	address := net.JoinHostPort(fab.Plan.Nodes[1].NICs[0].Addr4.String(), "0")
 	err = netns.Do(fab.Plan.Nodes[1].Namespace, func() (err error) { l, err = net.Listen("tcp", address); return err })
@@ -440,7 +440,7 @@ func TestWireReportsDrops(t *testing.T) {
 }
 
 // setDown sets node 1's NIC down, as root on that node can.
-func setDown(fab *measure.Fabric) error {
+func setDown(fab *measure.Running) error {
 	h, err := nodes.OpenNetlink(fab.Plan.Nodes[1].Namespace)
 	if err != nil {
 		return err
@@ -454,7 +454,7 @@ func setDown(fab *measure.Fabric) error {
 }
 
 // sendTagged sends a frame with a VLAN tag from node 0 to node 1.
-func sendTagged(fab *measure.Fabric) error {
+func sendTagged(fab *measure.Running) error {
 	from, to := fab.Plan.Nodes[0], fab.Plan.Nodes[1].NICs[0]
 	return netns.Do(from.Namespace, func() error {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

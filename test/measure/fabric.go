@@ -23,8 +23,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 )
 
-// Fabric is a fabric that is up. Fabrics that Start did not bring up have only Fabric and Plan.
-type Fabric struct {
+// Running is a fabric that is up. Those that Start did not bring up have only Fabric and Plan.
+type Running struct {
 	nodes.Network
 	dir    *state.Dir
 	Shaper shapers.Shaper
@@ -32,7 +32,7 @@ type Fabric struct {
 
 // Start brings up a fabric called name in the folder dir and calls start to start its shaper. The fabric has the
 // profile eth1, changed by change.
-func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Network) (shapers.Shaper, error)) (_ *Fabric, err error) {
+func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Network) (shapers.Shaper, error)) (_ *Running, err error) {
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Ne
 	if err != nil {
 		return nil, err
 	}
-	m := &Fabric{Network: nodes.Network{Fabric: fab}}
+	m := &Running{Network: nodes.Network{Fabric: fab}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
@@ -78,7 +78,7 @@ func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Ne
 }
 
 // Close removes all that Start created.
-func (m *Fabric) Close() error {
+func (m *Running) Close() error {
 	var errs []error
 	if m.Shaper != nil {
 		errs = append(errs, m.Shaper.Close())
@@ -97,7 +97,7 @@ func (m *Fabric) Close() error {
 }
 
 // Shape changes all links and applies the change.
-func (m *Fabric) Shape(p configs.LinkPatch) error {
+func (m *Running) Shape(p configs.LinkPatch) error {
 	if _, err := fabricfile.Shape(m.File, "*", p); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (m *Fabric) Shape(p configs.LinkPatch) error {
 }
 
 // in calls f on a thread in the namespace of a node, with the node's address.
-func (m *Fabric) in(node int, f func(addr net.IP) error) error {
+func (m *Running) in(node int, f func(addr net.IP) error) error {
 	n := m.Plan.Nodes[node]
 	return netns.Do(n.Namespace, func() error { return f(n.NICs[0].Addr4.AsSlice()) })
 }
@@ -116,7 +116,7 @@ type Flow struct {
 }
 
 // StartFlow starts a flow. The caller closes it.
-func (m *Fabric) StartFlow(src, dst int) (*Flow, error) {
+func (m *Running) StartFlow(src, dst int) (*Flow, error) {
 	var l *net.TCPListener
 	if err := m.in(dst, func(addr net.IP) (err error) { l, err = net.ListenTCP("tcp4", &net.TCPAddr{IP: addr}); return err }); err != nil {
 		return nil, err
@@ -160,14 +160,14 @@ func (f *Flow) Rate(d time.Duration) (float64, error) {
 }
 
 // Payload returns the rate of payload in bits per second that TCP over IPv4, without timestamps, has at a line rate.
-func (m *Fabric) Payload(rate uint64) float64 {
+func (m *Running) Payload(rate uint64) float64 {
 	l := m.Fabric.Config.Link
 	return float64(rate) * float64(l.MTU-l.Header) / float64(l.MTU+l.Framing)
 }
 
 // Datagrams sends n datagrams of size bytes at intervals of gap. It returns the time of flight of each that arrives, in
 // order of arrival.
-func (m *Fabric) Datagrams(src, dst, n, size int, gap time.Duration) ([]time.Duration, error) {
+func (m *Running) Datagrams(src, dst, n, size int, gap time.Duration) ([]time.Duration, error) {
 	from, to := &m.Plan.Nodes[src], &m.Plan.Nodes[dst]
 	receiver, err := netns.ListenUDP(to.Namespace, to.NICs[0].Addr4)
 	if err != nil {

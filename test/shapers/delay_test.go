@@ -27,7 +27,7 @@ var delaying = []struct {
 }
 
 // forEachDelaying runs a test with each of them.
-func forEachDelaying(t *testing.T, nodes int, rate units.Bandwidth, test func(t *testing.T, fab *measure.Fabric)) {
+func forEachDelaying(t *testing.T, nodes int, rate units.Bandwidth, test func(t *testing.T, fab *measure.Running)) {
 	for _, d := range delaying {
 		t.Run(d.name, func(t *testing.T) { test(t, startFabric(t, nodes, rate, d.start, d.features...)) })
 	}
@@ -38,7 +38,7 @@ func forEachDelaying(t *testing.T, nodes int, rate units.Bandwidth, test func(t 
 const maxLate = 2 * time.Millisecond
 
 func TestDelay(t *testing.T) {
-	forEachDelaying(t, 2, 100*units.Mbps, func(t *testing.T, fab *measure.Fabric) {
+	forEachDelaying(t, 2, 100*units.Mbps, func(t *testing.T, fab *measure.Running) {
 		for _, latency := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Microsecond} {
 			if err := fab.Shape(configs.LinkPatch{Latency: &latency}); err != nil {
 				t.Fatal(err)
@@ -111,7 +111,7 @@ func checkRate(t *testing.T, tolerance float64, rates []units.Bandwidth, set fun
 }
 
 func TestDelayedRate(t *testing.T) {
-	forEachDelaying(t, 2, 100*units.Mbps, func(t *testing.T, fab *measure.Fabric) {
+	forEachDelaying(t, 2, 100*units.Mbps, func(t *testing.T, fab *measure.Running) {
 		latency := 5 * time.Millisecond
 		if err := fab.Shape(configs.LinkPatch{Latency: &latency}); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestDelayedRate(t *testing.T) {
 }
 
 func TestDelayedLoss(t *testing.T) {
-	forEachDelaying(t, 2, units.Gbps, func(t *testing.T, fab *measure.Fabric) {
+	forEachDelaying(t, 2, units.Gbps, func(t *testing.T, fab *measure.Running) {
 		resolveAddresses(t, fab)
 		latency := time.Millisecond
 		if err := fab.Shape(configs.LinkPatch{Latency: &latency, Loss: &configs.Loss{P: 0.1}}); err != nil {
@@ -153,7 +153,7 @@ func TestDelayedLoss(t *testing.T) {
 // Jitter varies the latency of packets, and their order stays the same.
 func TestDelayedJitter(t *testing.T) {
 	for _, kind := range []string{configs.UniformJitter, configs.NormalJitter, configs.ParetoJitter} {
-		forEachDelaying(t, 2, units.Gbps, func(t *testing.T, fab *measure.Fabric) {
+		forEachDelaying(t, 2, units.Gbps, func(t *testing.T, fab *measure.Running) {
 			latency := 30 * time.Millisecond
 			if err := fab.Shape(configs.LinkPatch{Latency: &latency, Jitter: &configs.Jitter{Kind: kind, Value: 10 * time.Millisecond}}); err != nil {
 				t.Fatal(err)
@@ -181,7 +181,7 @@ func TestDelayedJitter(t *testing.T) {
 
 // Two nodes send to one and get equal shares. edt records the lateness of packets.
 func TestDelayedShares(t *testing.T) {
-	forEachDelaying(t, 3, 60*units.Mbps, func(t *testing.T, fab *measure.Fabric) {
+	forEachDelaying(t, 3, 60*units.Mbps, func(t *testing.T, fab *measure.Running) {
 		latency := 2 * time.Millisecond
 		if err := fab.Shape(configs.LinkPatch{Latency: &latency}); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ const attempts = 5
 const labEnv = "DDLEMU_LAB"
 
 // startFabric brings up a fabric with a shaper for one test. It skips the test if the kernel lacks a feature.
-func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes.Network) (shapers.Shaper, error), features ...string) *measure.Fabric {
+func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes.Network) (shapers.Shaper, error), features ...string) *measure.Running {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("not root: network namespaces cannot be made")
@@ -155,7 +155,7 @@ func TestHTBCounts(t *testing.T) {
 
 // resolveAddresses makes two nodes resolve each other's addresses while no packet is lost. If a request or a reply of
 // ARP is lost, the next request is sent a second later, and the kernel drops datagrams until then.
-func resolveAddresses(t *testing.T, fab *measure.Fabric) {
+func resolveAddresses(t *testing.T, fab *measure.Running) {
 	t.Helper()
 	if flight, err := fab.Datagrams(0, 1, 1, 64, 0); err != nil || len(flight) != 1 {
 		t.Fatalf("%d of 1 datagram arrived over a link without loss: %v", len(flight), err)
@@ -213,7 +213,7 @@ func TestHTBLoss(t *testing.T) {
 }
 
 // maxGSOSegments returns how many packets a GSO packet of node 0 may have.
-func maxGSOSegments(t *testing.T, fab *measure.Fabric) int {
+func maxGSOSegments(t *testing.T, fab *measure.Running) int {
 	t.Helper()
 	h, err := nodes.OpenNetlink(fab.Plan.Nodes[0].Namespace)
 	if err != nil {
@@ -228,7 +228,7 @@ func maxGSOSegments(t *testing.T, fab *measure.Fabric) int {
 }
 
 // checkLoss checks that the link from node 0 to 1 loses 1 % of datagrams, and that the counters agree.
-func checkLoss(t *testing.T, fab *measure.Fabric) {
+func checkLoss(t *testing.T, fab *measure.Running) {
 	t.Helper()
 	const n = 20000
 	before := linkCounters(t, fab)
@@ -247,7 +247,7 @@ func checkLoss(t *testing.T, fab *measure.Fabric) {
 }
 
 // linkCounters returns the counters of the link from node 0 to 1.
-func linkCounters(t *testing.T, fab *measure.Fabric) link.Counters {
+func linkCounters(t *testing.T, fab *measure.Running) link.Counters {
 	t.Helper()
 	if err := fab.Shaper.Count(); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // Read reads the fabric of a file.
-func Read(file *state.File) (*Fabric, error) {
+func Read(file *state.File) (*Reading, error) {
 	fab, err := fabricfile.Read(file)
 	if err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ const readAgain = 5
 
 // Read reads the fabric, with all jobs or, if some are given, with that of all traffic and then these. If another job has
 // the place of such a job by now, its counters are those of the other.
-func (r *Reader) Read(only ...state.Job) *Fabric {
+func (r *Reader) Read(only ...state.Job) *Reading {
 	fixed, c := r.file.Fixed(), &r.fab.Config
-	f := &Fabric{
+	f := &Reading{
 		Name: r.file.Name(), Profile: r.file.Profile(), Transport: c.Transport.Kind,
 		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale, Seed: fixed.Seed, Created: fixed.Created,
 		Datapath: c.DatapathName(), Shaper: r.file.Shaper(), Subnet: c.Subnet, Clock: c.ClockName(), Participants: []Participant{},
@@ -95,13 +95,13 @@ func Events(file *state.File) []Event {
 }
 
 // hops are the hops at the time now of the fabric's clock, without their messages.
-func (r *Reader) hops(all []state.HopStatus, now int64) []Hop {
+func (r *Reader) hops(all []state.HopStatus, now int64) []HopReading {
 	scale := r.file.Fixed().TimeScale
-	out := make([]Hop, len(all))
+	out := make([]HopReading, len(all))
 	for i := range all {
 		h := &all[i]
 		reserved := max(atomic.LoadInt64(&r.file.Entry(i).NextFree)-now, 0)
-		out[i] = Hop{
+		out[i] = HopReading{
 			Place: r.places[i], Counters: h.Counters.Stated(scale), Spec: h.Spec, Changed: h.Changed, Classes: h.Classes,
 			Reserved: time.Duration(reserved / int64(scale)),
 		}
@@ -110,7 +110,7 @@ func (r *Reader) hops(all []state.HopStatus, now int64) []Hop {
 }
 
 // problem is why no job can use the fabric.
-func (r *Reader) problem(f *Fabric) string {
+func (r *Reader) problem(f *Reading) string {
 	switch {
 	case f.OnKernel() && !r.file.Served() && !r.file.Claimed():
 		return "its daemon is gone: remove it with `ddlemu gc`"
@@ -121,7 +121,7 @@ func (r *Reader) problem(f *Fabric) string {
 }
 
 // addJobs adds the jobs and ranks. Jobs that had ended before are not read again.
-func (r *Reader) addJobs(f *Fabric, only []state.Job) {
+func (r *Reader) addJobs(f *Reading, only []state.Job) {
 	dead, alive := map[int]state.Dead{}, map[int]bool{} // by job
 	for _, p := range r.file.Participants() {
 		if p.Rank != state.DaemonRank {
@@ -187,7 +187,7 @@ func (j *Job) Arrived(hop int) (messages uint64) {
 
 // addMessages adds the messages of each link, also to the trunks on its path. Where each flow has a path of its own, the
 // trunks have counted them.
-func (f *Fabric) addMessages() {
+func (f *Reading) addMessages() {
 	for i := range f.Hops {
 		arrived, carried := uint64(0), uint64(0)
 		for k := range f.Jobs {

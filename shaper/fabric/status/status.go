@@ -14,9 +14,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// Fabric is a fabric at one moment. Times are those of the emulated network unless a comment says "real". The tags are
+// Reading is a fabric at one moment. Times are those of the emulated network unless a comment says "real". The tags are
 // the names under --json.
-type Fabric struct {
+type Reading struct {
 	Name        string        `json:"fabric"`
 	Profile     string        `json:"profile"`
 	Transport   string        `json:"transport"`
@@ -41,13 +41,13 @@ type Fabric struct {
 	Problem string            `json:"-"` // why no job can use it, empty if one can
 	Created int64             `json:"-"` // real, of CLOCK_MONOTONIC
 	Fabric  *fabric.Fabric    `json:"-"` // its description, with the parameters that are in force
-	Hops    []Hop             `json:"-"` // as in Fabric
+	Hops    []HopReading      `json:"-"` // as in Fabric
 	InFile  []state.HopStatus `json:"-"` // the same as the file has them, with real times
 	Jobs    []Job             `json:"-"` // that run, and the last ones that have ended
 }
 
 // OnKernel says whether the fabric is of the kernel datapath.
-func (f *Fabric) OnKernel() bool { return f.Datapath == configs.Kernel }
+func (f *Reading) OnKernel() bool { return f.Datapath == configs.Kernel }
 
 // Place is where a hop is.
 type Place struct {
@@ -62,8 +62,8 @@ type Place struct {
 // IsPort says whether it is one direction of a NIC's port.
 func (p *Place) IsPort() bool { return p.Kind == fabric.TxPort || p.Kind == fabric.RxPort }
 
-// Hop is a port, a link or a link between switches.
-type Hop struct {
+// HopReading is a port, a link or a link between switches, with its counters.
+type HopReading struct {
 	*Place
 	link.Counters               // since the fabric was brought up; bytes are counted when they reserve the hop
 	Spec          link.Spec     // its parameters in force
@@ -120,7 +120,7 @@ type Event struct {
 }
 
 // LastJob is the user's job that began or ended last, nil if there is none.
-func (f *Fabric) LastJob() (last *Job) {
+func (f *Reading) LastJob() (last *Job) {
 	for i := range f.Jobs {
 		if j := &f.Jobs[i]; !j.Verify && (last == nil || j.Latest() > last.Latest()) {
 			last = j

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // What stays within a node is counted, and a note says that it costs nothing.

@@ -21,7 +21,7 @@ type Packets struct {
 }
 
 // PacketsOf is what the shaper of a fabric has recorded so far; nil if it is not on the kernel datapath.
-func PacketsOf(f *status.Fabric) *Packets {
+func PacketsOf(f *status.Reading) *Packets {
 	if !f.OnKernel() {
 		return nil
 	}

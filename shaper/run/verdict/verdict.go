@@ -169,7 +169,7 @@ func Of(file *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 }
 
 // OfStatus judges job j of a fabric. On the kernel datapath it waits until all packets of a job that just ended are counted.
-func OfStatus(f *status.Fabric, j *status.Job) Verdict {
+func OfStatus(f *status.Reading, j *status.Job) Verdict {
 	if f.OnKernel() {
 		j.Place.WaitCounted()
 	}
@@ -186,7 +186,7 @@ func OfStatus(f *status.Fabric, j *status.Job) Verdict {
 
 // NewInput is the input of the verdict on these counters of a fabric. Its packets are all since the fabric came up: the
 // caller subtracts those that are not the job's.
-func NewInput(f *status.Fabric, job state.JobStatus) Input {
+func NewInput(f *status.Reading, job state.JobStatus) Input {
 	fab, end := f.Fabric, f.Fabric.Config.Endpoint
 	in := Input{TimeScale: f.TimeScale, Job: job, Hops: f.InFile, Name: fab.HopName, Path: fab.Path, FlowPaths: fab.PerFlow(), Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
