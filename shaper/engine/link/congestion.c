@@ -8,6 +8,8 @@
 // is computed. Sizes are in 2^-10 bytes, so that what one acknowledgement adds to a large
 // window is not lost in rounding.
 
+#include "congestion.h"
+
 #include "cubic.h"
 #include "transport.h"
 
@@ -23,8 +25,6 @@ static uint64_t window_of(const struct ddlemu_engine *e)
 	return umax64(__atomic_load_n(&e->flow->window.cwnd, __ATOMIC_RELAXED), 1 << 10);
 }
 
-// window_entry_free is when the sender has the acknowledgement of the segment whose table
-// entry the next one needs: small segments fill the table before they fill the buffers.
 int64_t window_entry_free(const struct ddlemu_engine *e)
 {
 	struct ddlemu_flow *f = e->flow;
@@ -34,8 +34,6 @@ int64_t window_entry_free(const struct ddlemu_engine *e)
 	return s->due == DDLEMU_NEVER ? DDLEMU_NEVER : s->due + reverse_latency(e);
 }
 
-// window_free_entry forgets the segment whose table entry the next one needs. It was
-// acknowledged before the next one leaves.
 void window_free_entry(const struct ddlemu_engine *e)
 {
 	struct ddlemu_flow *f = e->flow;
@@ -117,8 +115,6 @@ static void expire(const struct ddlemu_engine *e, uint64_t offset)
 	w->timer = 0;
 }
 
-// window_acknowledge processes the next segment's acknowledgement, which comes at time `at`.
-// The stream was sent up to offset.
 void window_acknowledge(const struct ddlemu_engine *e, uint64_t offset, int64_t at)
 {
 	struct ddlemu_window *w = &e->flow->window;
@@ -144,9 +140,6 @@ void window_acknowledge(const struct ddlemu_engine *e, uint64_t offset, int64_t 
 	}
 }
 
-// window_open is when the window lets the next n bytes of the stream, at offset, be sent,
-// which otherwise may start at ready; DDLEMU_NEVER if that is not known yet. It processes
-// the acknowledgements that come until the time `by`.
 int64_t window_open(const struct ddlemu_engine *e, uint64_t offset, uint64_t n, int64_t ready, int64_t by)
 {
 	struct ddlemu_flow *f = e->flow;
@@ -175,8 +168,6 @@ int64_t window_open(const struct ddlemu_engine *e, uint64_t offset, uint64_t n, 
 	}
 }
 
-// window_sent notes that the stream was sent up to offset, and decides how long the next
-// segment may be.
 void window_sent(const struct ddlemu_engine *e, uint64_t offset)
 {
 	struct ddlemu_window *w = &e->flow->window;
@@ -186,8 +177,6 @@ void window_sent(const struct ddlemu_engine *e, uint64_t offset)
 	w->limited = in_flight + w->max_segment > cwnd || (w->cwnd < w->ssthresh && 2 * in_flight > cwnd);
 }
 
-// window_recover is how many packets that queues have dropped are sent again beside a
-// segment of so many packets.
 uint32_t window_recover(const struct ddlemu_engine *e, uint64_t offset, uint32_t packets)
 {
 	struct ddlemu_window *w = &e->flow->window;

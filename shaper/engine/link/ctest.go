@@ -3,8 +3,8 @@
 package link
 
 // #include "arith.h"
+// #include "congestion.h"
 // #include "cubic.h"
-// #include "section.h"
 import "C"
 
 import "reflect"

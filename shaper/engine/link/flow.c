@@ -2,7 +2,8 @@
 //
 // The life of a message in the model: read_posts learns of it, inject cuts it into segments
 // and sends these over the first hop, forward moves them over the others, arrive delivers
-// them.
+// them. transport.h and congestion.h say when a segment may start; loss.h what becomes of its
+// packets; queue.h when a hop accepts it; host.h what the emulated hosts add.
 //
 // Hops are cut-through: a segment is ready for the next hop when its first byte is there,
 //
@@ -14,6 +15,10 @@
 // could reserve earlier, it would delay segments that arrive before it. So flows that share a
 // hop take turns by segment.
 
+#include "congestion.h"
+#include "host.h"
+#include "loss.h"
+#include "parameters.h"
 #include "queue.h"
 #include "transport.h"
 
@@ -58,48 +63,6 @@ static void publish_counters(struct ddlemu_engine *e)
 	}
 }
 
-// --- parameters
-
-// copy_block copies the block of parameters of a hop. The words are read one by one: they may be written meanwhile.
-static void copy_block(struct ddlemu_in_force *to, const struct ddlemu_block *from)
-{
-	_Static_assert(sizeof to->params % sizeof(uint64_t) == 0, "params are words");
-	uint64_t *words = (uint64_t *)&to->params;
-	const uint64_t *shared = (const uint64_t *)&from->params;
-	for (size_t i = 0; i < sizeof to->params / sizeof *words; i++)
-		words[i] = __atomic_load_n(&shared[i], __ATOMIC_RELAXED);
-	to->down_since = __atomic_load_n(&from->down_since, __ATOMIC_RELAXED);
-}
-
-// take_in_force copies what is in force on hop number n, unless the copy is of that already. A block is written again
-// only when its hop has got another one. So all words that were read are of one change if the hop has the same block
-// afterwards, and has counted no change: without the count it could have had another block in between.
-static void take_in_force(const struct ddlemu_engine *e, struct ddlemu_in_force *copy, uint32_t n)
-{
-	const struct ddlemu_hop *h = &e->hops[n];
-	for (;;) {
-		uint32_t changes = __atomic_load_n(&h->changes, __ATOMIC_ACQUIRE);
-		uint32_t block = __atomic_load_n(&h->block, __ATOMIC_ACQUIRE);
-		if (copy->hop == n + 1 && copy->block == block && copy->changes == changes)
-			return;
-		copy->hop = n + 1;
-		copy->block = block;
-		copy->changes = changes;
-		copy_block(copy, &e->blocks[block]);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE); // all words are read before number and count are read again
-	}
-}
-
-// take_parameters copies what is in force on the path's hops. All steps of one call are made with that, however long
-// this thread is stopped meanwhile.
-static void take_parameters(struct ddlemu_engine *e)
-{
-	for (uint32_t i = 0; i < e->path.n; i++)
-		take_in_force(e, &e->forward[i], e->path.hop[i]);
-	for (uint32_t i = 0; i < e->path.reverse_n; i++)
-		take_in_force(e, &e->backward[i], e->path.reverse[i]);
-}
-
 // --- segments
 
 // most_bytes is the most that the next segment may hold: the least of the hops on the path. With
@@ -136,10 +99,9 @@ struct part {
 static struct part next_part(const struct ddlemu_engine *e)
 {
 	struct ddlemu_flow *f = e->flow;
-	struct ddlemu_send m = read_send(f, f->cur);
-	uint64_t size = umin64(m.size, LONGEST_MESSAGE);
+	uint64_t stated = send_size(f, f->cur), size = umin64(stated, LONGEST_MESSAGE);
 	return (struct part){
-		.offset = m.end - m.size + f->off,
+		.offset = send_end(f, f->cur) - stated + f->off,
 		.remaining = size - umin64(size, f->off), // the sender may have made the message shorter meanwhile
 		.message = size,
 	};

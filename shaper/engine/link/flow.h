@@ -60,7 +60,7 @@ struct ddlemu_segment {
 	uint32_t retransmitted; // packets sent again with it
 	uint32_t retransmit_hops; // they occupy the hops up to this one
 	uint32_t recovered; // of these, packets that a queue had dropped from an earlier segment
-	uint32_t flags; // SEGMENT_..., see section.h
+	uint32_t flags; // SEGMENT_..., see congestion.h
 	int64_t previous_dur; // serialization time at the previous hop
 	int64_t ready; // when its first byte is at the next hop
 	int64_t finish; // when its last byte is at the next hop, if that hop adds no time

@@ -18,7 +18,7 @@ type Hop struct {
 	_                  [10]uint32
 	NextFree           int64 // ns; when the hop is free again
 	HostFree           int64 // ns; when the host worker at this port is free again
-	BufferFree         int64 // ns; when the buffer behind this hop is free again, see queue.h
+	BufferFree         int64 // ns; when the buffer behind this hop is free again, see queue.c
 	_                  [5]uint64
 	Counters           Counters
 	Classes            [FlowClasses]uint64 // payload by flow class; kernel datapath

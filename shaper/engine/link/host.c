@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What each message costs the emulated hosts at its two ends. Each NIC has one worker in
-// each direction. It handles whole messages, one at a time in the order they come: a
-// message reaches the sender's port when the sending worker is done with it, and is due
-// when the receiving worker is.
 
-#include "section.h"
+#include "host.h"
 
 // work makes the worker at a port of the path handle message i, which is there at ready,
 // and returns when the worker is done.
@@ -17,14 +12,11 @@ static int64_t work(const struct ddlemu_engine *e, uint32_t port, uint64_t i, in
 	return start + dur;
 }
 
-// host_send gives a message to the sending worker and returns when it is done.
 int64_t host_send(const struct ddlemu_engine *e, uint64_t msg, int64_t posted, int64_t now)
 {
 	return work(e, 0, msg, posted, now);
 }
 
-// host_deliver gives the message that ends with segment s to the receiving worker, once its
-// last byte is there, and returns when the message is due.
 int64_t host_deliver(const struct ddlemu_engine *e, const struct ddlemu_segment *s, int64_t now)
 {
 	struct ddlemu_flow *f = e->flow;

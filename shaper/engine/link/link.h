@@ -97,7 +97,7 @@ struct ddlemu_hop {
 	uint32_t unused0[10];
 	int64_t next_free; // atomic: when the hop is free again
 	int64_t host_free; // atomic: when the host worker at this port is free again
-	int64_t buffer_free; // atomic: when the buffer behind this hop is free again, see queue.h
+	int64_t buffer_free; // atomic: when the buffer behind this hop is free again, see queue.c
 	uint64_t unused1[5];
 	struct ddlemu_counters counters; // of all jobs
 	uint64_t classes[3]; // atomic: payload by flow class; kernel datapath

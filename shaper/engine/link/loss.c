@@ -10,6 +10,9 @@
 //	selective repeat, tcp only lost packets are sent again; what arrived behind them, or
 //	                      early, waits at the receiver
 
+#include "loss.h"
+
+#include "congestion.h"
 #include "transport.h"
 
 #define MAX_BACKOFF 6 // doublings of the RTO
@@ -136,8 +139,6 @@ static void cut_at_first(const struct ddlemu_engine *e, struct fate *fate, bool 
 	}
 }
 
-// draw_fate draws what becomes of a segment of n bytes that may start at ready. last: it is
-// the last one of its message.
 struct fate draw_fate(const struct ddlemu_engine *e, uint32_t n, bool last, int64_t ready)
 {
 	struct fate fate = { .packets = packets_of(params_at(e, 0), n) };

@@ -8,7 +8,7 @@ import "C"
 import "fmt"
 
 // Policy says what a hop does with a segment that finds more than the queue limit ahead of
-// it. The disciplines themselves are in queue.h.
+// it. The disciplines themselves are in queue.h and queue.c.
 type Policy uint32
 
 // Queue policies.

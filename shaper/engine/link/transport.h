@@ -9,26 +9,18 @@
 //	      a send is complete when its last byte is acknowledged
 //
 // Acknowledgements take the latency of the reverse path and occupy nothing.
+//
+// flow.c calls send_allowed, complete_sends and forget_arrived for each segment, and known_read where its table is
+// full. They are inline: as calls they made the steps of a tcp flow 4 % slower.
 #ifndef DDLEMU_LINK_TRANSPORT_H
 #define DDLEMU_LINK_TRANSPORT_H
 
-#include "section.h"
+#include "congestion.h"
+#include "host.h"
 
-static inline int64_t reverse_latency(const struct ddlemu_engine *e)
-{
-	int64_t t = 0;
-	for (uint32_t i = 0; i < e->path.reverse_n; i++)
-		t += e->backward[i].params.latency;
-	return t;
-}
+static inline bool is_rdma(const struct ddlemu_engine *e) { return e->transport->kind == DDLEMU_RDMA; }
 
-static inline int64_t round_trip(const struct ddlemu_engine *e)
-{
-	int64_t t = reverse_latency(e);
-	for (uint32_t i = 0; i < e->path.n; i++)
-		t += params_at(e, i)->latency;
-	return max64(t, 1);
-}
+static inline bool is_go_back_n(const struct ddlemu_engine *e) { return is_rdma(e) && !e->transport->selective_repeat; }
 
 // segment_with returns the segment that ends at stream offset y or behind it, NULL if there
 // is none yet. *cursor is where the last search ended: offsets only grow.
@@ -135,6 +127,7 @@ static inline bool delays_sender(const struct ddlemu_engine *e, const struct ddl
 	return s->end + t->window >= next_byte && known_read(e, s) > f->sender_free;
 }
 
+// forget_oldest forgets the oldest segment that the flow keeps.
 static inline void forget_oldest(struct ddlemu_flow *f)
 {
 	f->forgotten = segment_at(f, f->oldest)->end;
@@ -143,7 +136,8 @@ static inline void forget_oldest(struct ddlemu_flow *f)
 
 // forget_arrived forgets the segments that have arrived and that nothing depends on any
 // more. A segment that the sender may still wait for is kept, unless messages fill half of
-// their table and the sender knows that it was read.
+// their table and the sender knows that it was read. *next becomes at most the time at which
+// more can be forgotten.
 static inline void forget_arrived(const struct ddlemu_engine *e, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = e->flow;
