@@ -105,7 +105,8 @@ static int is_foreign(uint64_t type, const struct prof_event *e)
 	return type == PROF_PROXY_OP && e->proxy_op.pid != net_pid();
 }
 
-// contexts_of finds the contexts of an event with a context and a parent from NCCL. NULL: those of another process.
+// contexts_of finds the contexts of an event with a context and a parent from NCCL. NULL: the event belongs
+// to another process.
 static struct contexts *contexts_of(uint64_t type, void *context, const struct prof_event *e)
 {
 	if (type != PROF_PROXY_STEP)
@@ -199,8 +200,8 @@ static int finalize(void *context)
 	return result;
 }
 
-// begin makes the contexts of a communicator, and that of the plugin's own profiler. It returns NULL if the ledger is
-// off: then there is nothing to profile.
+// begin makes the contexts of a communicator, and the context of the plugin's own profiler. It returns NULL if the
+// ledger is off: then there is nothing to profile.
 static struct contexts *begin(int version, void **context, int *mask, uint64_t comm, int ranks, int rank)
 {
 	*context = NULL;

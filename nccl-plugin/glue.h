@@ -52,12 +52,12 @@ int net_setenv(const char *name, const char *value);
 // one. Returns 0 if there is none, or if this NCCL uses GPUs of the other kind.
 int net_gpu(char *text, size_t size, int soft);
 
-// Gives the calls of the virtual clock (shaper/engine/clock/calls.h) to the software CUDA. Returns -1 if this process has
-// none, or one that does not take them.
+// Gives the calls of the virtual clock (shaper/engine/clock/calls.h) to the software CUDA. Returns -1 if this process
+// has none, or one that does not take them.
 int net_set_clock(const void *calls);
 
-// Tells the software CUDA, if this process has it, that a rank of the job died: kernels that wait fail. -1: those of
-// communicators that are made from now on have nothing to do with that.
+// Tells the software CUDA, if this process has it, that a rank of the job died: kernels that wait fail. -1: the
+// kernels of communicators that are made from now on have nothing to do with that.
 void net_rank_died(int rank);
 
 // Where the memory of the software GPU that the calling thread uses is: a file that other processes may map, and its
@@ -93,8 +93,8 @@ int net_records(void);
 // The path of this library.
 const char *net_path(void);
 
-// Whether NCCL may pass GPU memory: only that of software GPUs, which is host memory. Set before NCCL reads the
-// properties of the NICs.
+// Whether NCCL may pass GPU memory: only if the GPUs are software, and their memory is host memory. Set before NCCL
+// reads the properties of the NICs.
 void net_set_direct(int);
 int net_direct(void);
 

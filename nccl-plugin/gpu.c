@@ -3,8 +3,8 @@
 // Which GPU this process uses, by the CUDA library that NCCL uses. The plugin itself needs no CUDA.
 //
 // A process can have more than one CUDA: PyTorch brings NVIDIA's, and another NCCL brings the software CUDA. Both have
-// functions of the same names. So those of the software CUDA are looked up in the library of the NCCL that has called,
-// and in those that it is linked with.
+// functions of the same names. So the software CUDA's functions are looked up in the library of the NCCL that has
+// called, and in the libraries that it is linked with.
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 //
 // Gets the ranges that the program marks by NVTX (nvtx_abi.h), for the ledger. Each program or library that uses NVTX
 // calls InitializeInjectionNvtx2 for itself, often before NCCL loads this library as its net plugin. NCCL's own ranges,
-// those of the domain "NCCL", are left out: the ledger has its calls.
+// which have the domain "NCCL", are left out: the ledger has NCCL's calls.
 //
 // A handle of a domain or of a registered text is the number of its name.
 

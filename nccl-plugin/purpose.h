@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ledger, as those see it who say what messages are for: NCCL's profiler interface (profiler.c), and the kernels of
+// The ledger, for the code that says what messages are for: NCCL's profiler interface (profiler.c), and the kernels of
 // the software CUDA (purpose.c).
 #ifndef DDLEMU_PURPOSE_H
 #define DDLEMU_PURPOSE_H

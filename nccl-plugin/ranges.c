@@ -85,7 +85,7 @@ struct list {
 	size_t count, capacity;
 };
 
-static struct list opened; // in the order of their begins; the number is that of the record, 0: it has none
+static struct list opened; // in the order of their begins; each with the number of its record, 0: it has none
 static struct list early; // that have ended before there was a ledger
 static uint64_t begun;
 

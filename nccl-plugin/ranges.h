@@ -13,7 +13,7 @@
 // ranges_name is the number of a text, which need not end with a 0; 0 if it is empty or there is no place for it.
 uint32_t ranges_name(const char *text, size_t size);
 
-// ranges_has_name says whether a number is that of a name, or 0.
+// ranges_has_name says whether a number names a text, or is 0.
 int ranges_has_name(uint64_t number);
 
 // ranges_begin begins a range, or makes a mark. It returns its depth, and its number in *id.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the steps of the link model are made. On a real clock the calls of NCCL make them, those of the other
-// connections of the process too if a call is late. On a virtual clock whoever runs the clock makes them
+// When the steps of the link model are made. On a real clock the calls of NCCL make them. A late call makes the steps
+// of the process's other connections too. On a virtual clock the process that runs the clock makes them
 // (shaper/engine/clock), and these functions only say what was posted.
 //
 // No call of NCCL waits here: it only tries the locks. Several threads may call, each for connections of its own.
@@ -17,7 +17,7 @@ void conn_advance_now(struct ddlemu_conn *, int64_t now);
 // Makes the model read what this end has just posted, and its steps up to `now`.
 void conn_posted(struct ddlemu_conn *, int64_t now);
 
-// Adds a new connection to those of the process. False if there is no memory. It waits for the list's lock.
+// Adds a new connection to the list of the process. False if there is no memory. It waits for the list's lock.
 bool conn_link(struct ddlemu_conn *);
 // Removes it: other connections' calls do not make its steps any more. It waits for the list's lock.
 void conn_unlink(struct ddlemu_conn *);

@@ -43,7 +43,7 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 }
 
 // count_carried counts a message at the links between switches of its path: those behind the sender's port and the link
-// of the pair, before the receiver's port. stats are those of hop 0.
+// of the pair, before the receiver's port. stats are the statistics of hop 0.
 static void count_carried(struct ddlemu_link_stats *stats, const struct ddlemu_path *path, uint64_t size)
 {
 	for (uint32_t i = 2; i + 1 < path->n; i++) {

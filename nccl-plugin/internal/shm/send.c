@@ -139,7 +139,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	if (!sent || !copied) {
 		// A receiver that has closed consumes no more bytes and posts no more receives. But if it has posted
 		// this one and the bytes are in the ring, the model completes the send, also after its process has
-		// ended. `dead` is loaded first: whoever closes does so before it ends.
+		// ended. `dead` is loaded first: a process closes before it ends.
 		enum ddlemu_death dead = death(c);
 		bool closed = is_set(&f->receiver_closed);
 		bool completes = closed && copied && load64(&f->receives_posted) > r->msg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the calls of every datapath need: the text of a failure, the clock, and the answer
+// What the calls of every datapath need: the text of a failure, the clock, and the result
 // to a call that this kind of connection does not have.
 #ifndef DDLEMU_CALL_H
 #define DDLEMU_CALL_H

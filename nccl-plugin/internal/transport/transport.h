@@ -44,7 +44,7 @@ enum ddlemu_death { DDLEMU_ALIVE, DDLEMU_PEER_DIED, DDLEMU_RANK_DIED, DDLEMU_FAB
 struct ddlemu_comm {
 	const struct ddlemu_ops *ops;
 	unsigned long id; // the Go side's number for this connection
-	enum ddlemu_death dead; // atomic; written by who watches the peers
+	enum ddlemu_death dead; // atomic; the thread that watches the peers writes it
 	uint32_t reported; // the hash of the failure's text that was written last
 	int lost_rank; // with DDLEMU_RANK_DIED: the rank; written before dead
 };
@@ -77,15 +77,15 @@ struct ddlemu_calls {
 	int64_t gap; // the longest time between two calls since the last post, while there were requests
 };
 
-// Those of this thread. In a shared library the address of a thread's variable costs a call; the attribute lets the
+// The calls of this thread. In a shared library the address of a thread's variable costs a call; the attribute lets the
 // compiler make it once in a function.
 struct ddlemu_calls *ddlemu_calls(void) __attribute__((const));
 
 // The text of this thread's last failure, NULL if there was none since the last call.
 const char *ddlemu_take_error(void);
 
-// Whether the text of this thread's last failure differs from that of the connection's last failure. If it does not, it
-// is taken.
+// Whether the text of this thread's last failure differs from the text of the connection's last failure. If it does
+// not, the text is taken.
 bool ddlemu_error_is_new(struct ddlemu_comm *);
 
 // Refuses a message of that size, and keeps the text for it.

@@ -100,7 +100,7 @@ func TestOrderClampsJitter(t *testing.T) {
 	}
 }
 
-// lost draws the fate of n packets of a flow.
+// lost draws the outcome of n packets of a flow.
 func lost(t *testing.T, l Loss, seed, flow uint64, n int) []bool {
 	t.Helper()
 	p, err := l.params()
@@ -146,10 +146,10 @@ func chiSquared(counts []float64, class func(int) float64) float64 {
 }
 
 // runs counts runs of losses by length, from 1; with false, runs of packets that arrive.
-func runs(fates []bool, of bool) []float64 {
+func runs(outcomes []bool, of bool) []float64 {
 	counts := make([]float64, 4096)
 	n := 0
-	for _, f := range fates {
+	for _, f := range outcomes {
 		if f == of {
 			n++
 			continue
@@ -171,17 +171,17 @@ func geometric(p float64) func(int) float64 {
 func TestBernoulliLoss(t *testing.T) {
 	for _, p := range []float64{1e-4, 1e-3, 0.01, 0.1, 0.5} {
 		const n = 2_000_000
-		fates := lost(t, Loss{P: p}, 1, 1, n)
+		outcomes := lost(t, Loss{P: p}, 1, 1, n)
 		b := distuv.Normal{Mu: n * p, Sigma: math.Sqrt(n * p * (1 - p))}
-		if tail := 2 * min(b.CDF(count(fates)), 1-b.CDF(count(fates))); tail < leastP {
-			t.Errorf("p = %v: %v of %v packets lost, p-value %.2g", p, count(fates), n, tail)
+		if tail := 2 * min(b.CDF(count(outcomes)), 1-b.CDF(count(outcomes))); tail < leastP {
+			t.Errorf("p = %v: %v of %v packets lost, p-value %.2g", p, count(outcomes), n, tail)
 		}
 		for _, of := range []bool{true, false} {
 			end := p
 			if of {
 				end = 1 - p
 			}
-			if got := chiSquared(runs(fates, of), geometric(end)); got < leastP {
+			if got := chiSquared(runs(outcomes, of), geometric(end)); got < leastP {
 				t.Errorf("p = %v: runs of lost = %v are not geometric, p-value %.2g", p, of, got)
 			}
 		}
@@ -194,11 +194,11 @@ func TestBernoulliLoss(t *testing.T) {
 func TestGilbertElliottLoss(t *testing.T) {
 	const n = 4_000_000
 	for _, c := range []struct{ p, r float64 }{{0.001, 0.2}, {0.01, 0.5}, {0.05, 0.05}} {
-		fates := lost(t, Loss{GoodToBad: c.p, BadToGood: c.r, BadP: 1}, 3, 1, n)
-		if got := chiSquared(runs(fates, true), geometric(c.r)); got < leastP {
+		outcomes := lost(t, Loss{GoodToBad: c.p, BadToGood: c.r, BadP: 1}, 3, 1, n)
+		if got := chiSquared(runs(outcomes, true), geometric(c.r)); got < leastP {
 			t.Errorf("%+v: bursts are not geometric, p-value %.2g", c, got)
 		}
-		if got := chiSquared(runs(fates, false), geometric(c.p)); got < leastP {
+		if got := chiSquared(runs(outcomes, false), geometric(c.p)); got < leastP {
 			t.Errorf("%+v: gaps are not geometric, p-value %.2g", c, got)
 		}
 		for _, l := range []Loss{{GoodToBad: c.p, BadToGood: c.r, BadP: 1}, {GoodToBad: c.p, BadToGood: c.r, BadP: 0.3, P: 0.01}} {

@@ -36,7 +36,7 @@ enum {
 	DDLEMU_PASS_REDUCED = 4, // the first segment behind a reduction of the congestion window; at hop 0
 };
 
-// One segment on one hop, for who wants to know why a message took so long.
+// One segment on one hop: for readers that explain why a message took so long.
 struct ddlemu_pass {
 	uint32_t flow; // ddlemu_engine.number
 	uint32_t hop; // place in the path
@@ -77,7 +77,7 @@ struct ddlemu_engine {
 	uint64_t seed;
 	struct ddlemu_hop *hops;
 	const struct ddlemu_block *blocks; // only take_in_force reads them
-	// What is in force on the hops of the path, and on those of its reverse, during one call of flow_advance.
+	// What is in force on the hops of the path, and on the hops of its reverse, during one call of flow_advance.
 	struct ddlemu_in_force forward[DDLEMU_MAX_HOPS], backward[DDLEMU_MAX_HOPS];
 	const int32_t *tables; // DDLEMU_JITTER_TABLES of DDLEMU_JITTER_TABLE entries
 	uint64_t posts_at_once; // messages that one call of flow_advance reads; 0: all

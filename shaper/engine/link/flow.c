@@ -120,7 +120,8 @@ static uint32_t segment_bytes(const struct ddlemu_engine *e, uint64_t remaining)
 	return (uint32_t)umin64((equal + packet - 1) / packet * packet, most);
 }
 
-// down_since is the time since which the path is down: that of the hop that went down first. DDLEMU_NEVER if it is up.
+// down_since is the time since which the path is down: the time at which the first of its hops went down. DDLEMU_NEVER
+// if it is up.
 static int64_t down_since(const struct ddlemu_engine *e)
 {
 	int64_t since = DDLEMU_NEVER;
@@ -155,7 +156,7 @@ static void arrives_at(const struct ddlemu_engine *e, struct ddlemu_segment *s)
 	}
 }
 
-// pass_flags is what a reader is told of segment s at hop i.
+// pass_flags is what a pass of segment s at hop i says besides its times.
 static uint32_t pass_flags(const struct ddlemu_engine *e, const struct ddlemu_segment *s, uint32_t i)
 {
 	uint64_t offset = s->end - s->bytes;
@@ -258,16 +259,16 @@ static void cut_segment(const struct ddlemu_engine *e, const struct ddlemu_segme
 
 // cut_bytes is how many bytes go-back-N sends if the receiver does not accept a packet: those
 // before the packet. If it is the first, the packet itself, which is then no retransmission.
-static uint32_t cut_bytes(const struct ddlemu_params *p, struct fate *fate, uint32_t packet)
+static uint32_t cut_bytes(const struct ddlemu_params *p, struct outcome *outcome, uint32_t packet)
 {
-	if (fate->packets > 0)
-		return fate->packets * p->payload;
-	fate->retransmitted = 0;
+	if (outcome->packets > 0)
+		return outcome->packets * p->payload;
+	outcome->retransmitted = 0;
 	return packet;
 }
 
 // stripes is over how many of the NIC's rails a message of so many bytes goes. Each has at least min_stripe of them,
-// and their number divides that of the rails (aws-ofi-nccl, src/nccl_ofi_scheduler.cpp).
+// and their number divides the number of rails (aws-ofi-nccl, src/nccl_ofi_scheduler.cpp).
 static uint32_t stripes(const struct ddlemu_transport *t, uint64_t size)
 {
 	uint64_t n = umin64((size + t->min_stripe - 1) / t->min_stripe, t->rails);
@@ -299,32 +300,32 @@ static void send(struct ddlemu_engine *e, struct part m, uint32_t n, int64_t dur
 	struct ddlemu_hop *h = hop_at(e, 0);
 	const struct ddlemu_params *p = params_at(e, 0);
 	bool last = n == m.remaining;
-	struct fate fate = fate_of(e, n, last, ready);
+	struct outcome outcome = outcome_of(e, n, last, ready);
 	uint32_t packet = n < p->payload ? n : p->payload, recovered = 0;
-	if (fate.cut) {
-		n = cut_bytes(p, &fate, packet);
+	if (outcome.cut) {
+		n = cut_bytes(p, &outcome, packet);
 		last = false;
 		dur = serialization(e, p, n);
 	}
 	if (has_window(e))
-		recovered = window_recover(e, m.offset, fate.packets);
+		recovered = window_recover(e, m.offset, outcome.packets);
 	if (recovered > 0) {
-		fate.retransmitted += recovered;
-		fate.retransmit_hops = e->path.n;
+		outcome.retransmitted += recovered;
+		outcome.retransmit_hops = e->path.n;
 	}
-	if (fate.retransmitted > 0)
-		dur += fate.retransmitted * serialization(e, p, packet);
+	if (outcome.retransmitted > 0)
+		dur += outcome.retransmitted * serialization(e, p, packet);
 	int64_t occupied = f->off == 0 ? max64(dur, e->transport->gap) : dur;
 	int64_t start = reserve(f, h, queue_earliest(e, 0, n, occupied, ready, now), occupied, f->cur, ready, now);
-	count(e, 0, p, n, fate.retransmitted, occupied);
+	count(e, 0, p, n, outcome.retransmitted, occupied);
 	f->sender_free = start + dur;
-	f->attempt = fate.cut ? f->attempt + 1 : 0;
-	if (fate.cut) {
+	f->attempt = outcome.cut ? f->attempt + 1 : 0;
+	if (outcome.cut) {
 		// The receiver discards everything behind this, so nothing is sent until the sender
 		// knows.
-		f->sender_free += fate.recovery;
-		fate.recovery = 0;
-		if (fate.packets == 0) {
+		f->sender_free += outcome.recovery;
+		outcome.recovery = 0;
+		if (outcome.packets == 0) {
 			note_discarded(e, ready, start, dur);
 			return;
 		}
@@ -336,16 +337,16 @@ static void send(struct ddlemu_engine *e, struct part m, uint32_t n, int64_t dur
 		.bytes = n,
 		.last = last,
 		.number = f->segments,
-		.retransmitted = fate.retransmitted,
-		.retransmit_hops = fate.retransmit_hops,
+		.retransmitted = outcome.retransmitted,
+		.retransmit_hops = outcome.retransmit_hops,
 		.recovered = recovered,
-		.flags = fate.flags,
-		.recovery = fate.recovery,
+		.flags = outcome.flags,
+		.recovery = outcome.recovery,
 		.ready = ready,
 		.due = DDLEMU_NEVER,
 	};
 	pass(e, s, 0, start, dur, finish_on_rails(e, m.message, start, dur), 0);
-	cut_segment(e, s, fate.packets);
+	cut_segment(e, s, outcome.packets);
 }
 
 // too_early notes that a step may be made at time `at`, if that is still to come.
@@ -507,7 +508,7 @@ static bool arrive(const struct ddlemu_engine *e, int64_t now, int64_t *next)
 	return true;
 }
 
-// --- what the ends say, and are told
+// --- what the ends post, and what is published for them
 
 // read_posts reads what the ends have posted. A sender that says it has more messages
 // unfinished than there is space for is broken: the loop below would run over up to 2^64

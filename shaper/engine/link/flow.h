@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A flow: one connection as it lies in memory that both of its processes may map. It holds
+// A flow: one connection, in memory that both of its processes may map. It holds
 // what the sender posts, what the receiver posts, and the state of the link model.
 //
 // Who writes what: `sends` and the sender's line only the sender, `receives` and the
@@ -209,7 +209,7 @@ static inline uint64_t receive_capacity(struct ddlemu_flow *f, uint64_t i)
 	return read64(&receive_at(f, i)->capacity);
 }
 
-// read_send copies what the sender says of message i, for who checks one of its values and then uses it.
+// read_send copies what the sender says of message i: for callers that check one of its values and then use it.
 static inline struct ddlemu_send read_send(struct ddlemu_flow *f, uint64_t i)
 {
 	return (struct ddlemu_send){ .size = send_size(f, i), .end = send_end(f, i), .posted = send_posted(f, i) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the link engine reads: the parameters of hops and of the transport. They lie in a
+// What the link engine reads: the parameters of hops and of the transport. They are in a
 // fabric's mapped file (shaper/fabric/state/layout.h), or in private memory (network.go). Their
 // twins in Go are in params.go, hop.go and transport.go; TestLayouts compares them field
 // by field. The eBPF programs use ddlemu_params too.
