@@ -130,11 +130,12 @@ static bool advance_to(struct ddlemu_conn *c, int64_t t)
 
 // --- active connections
 
-// activate makes a connection active. Several threads may call it, each for connections of its own.
+// activate makes a connection active. Several threads may call it, each for connections of its own. Acquire: find_late
+// has read next_active before it stores 0.
 static inline void activate(struct ddlemu_conn *c)
 {
 	if (__atomic_load_n(&c->active, __ATOMIC_RELAXED) != 0 ||
-		__atomic_exchange_n(&c->active, 1, __ATOMIC_RELAXED) != 0)
+		__atomic_exchange_n(&c->active, 1, __ATOMIC_ACQUIRE) != 0)
 		return;
 	c->next_active = __atomic_load_n(&list.called, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(&list.called, &c->next_active, c, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
