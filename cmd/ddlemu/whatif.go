@@ -284,6 +284,9 @@ func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) [
 	if n := calls.Skipped(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s could not be played again, because an earlier one of their connection is missing", units.Count(n, "message")))
 	}
+	if n, byRules := calls.ByRules(); byRules > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %s by rules: what NCCL does in them does not follow from the recording alone", byRules, units.Count(n, "call")))
+	}
 	if n := calls.Odd(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n, calls.Rules()))
 	}

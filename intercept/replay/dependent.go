@@ -78,6 +78,9 @@ func (c *Calls) Computed() (posts int, ns int64) {
 // Rules counts the rules.
 func (c *Calls) Rules() int { return len(c.graph.from) + c.graph.late }
 
+// ByRules counts the calls with messages, and those of them whose plan is not known, so that rules say what waits for what.
+func (c *Calls) ByRules() (calls, byRules int) { return c.graph.calls, c.graph.byRules }
+
 // Guessed counts the messages of algorithms whose schedules are not known here: each waits for what its
 // rank had got when it was recorded.
 func (c *Calls) Guessed() int { return c.graph.guessed }

@@ -25,6 +25,8 @@ type graph struct {
 
 	shares  shares
 	guessed int // messages of algorithms whose schedules are not known
+	calls   int // with messages
+	byRules int // of these, calls whose plan is not known
 
 	// Of the calls so far.
 	lastStage map[stageKey]stage // of each rank on each channel

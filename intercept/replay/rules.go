@@ -61,8 +61,14 @@ func (g *graph) addRules(call int) {
 	s := scheduleOf(&g.trace.Tasks[c.Tasks[0]])
 	stages, nodes := g.stagesOf(c)
 	var reads map[int][]int32
-	if s.task.Algo == "PAT" {
-		reads = g.patRules(c, s, stages)
+	if len(stages) > 0 {
+		g.calls++
+		if p := g.planOf(c, s, stages); p != nil {
+			p.follow()
+			reads = p.reads
+		} else {
+			g.byRules++
+		}
 	}
 	for key, st := range stages {
 		part, known := g.partAt[rankKey{call, key.job, key.rank}]
@@ -143,7 +149,7 @@ func (g *graph) nodeOf(job, rank int) int {
 	return -1
 }
 
-// sendRules says what the messages of one outgoing stream wait for. reads is not nil if patRules has said so.
+// sendRules says what the messages of one outgoing stream wait for. reads is not nil if the plan has said so.
 func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes map[stageKey]*stage, reads map[int][]int32) {
 	g.afterEarlierCall(out, posted, complete)
 	if first := out.messages[0]; s.p2p {
@@ -165,7 +171,7 @@ func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes
 			g.after(posted(i), complete(out.messages[j-slots]))
 		}
 		switch {
-		case s.p2p:
+		case s.p2p, reads != nil:
 		case s.loop > 0:
 			g.afterMessage(i, in, s.neededAround(j, ranks))
 		case s.task.Algo == "Ring":
@@ -173,7 +179,6 @@ func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes
 		case s.task.Algo == "Tree":
 			g.afterMessage(i, feeds, j)
 			g.afterPlaces(s, i, j, st, out)
-		case reads != nil:
 		default:
 			g.guessed++
 			g.afterSeen(i, in)
@@ -271,7 +276,7 @@ func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream, rea
 
 // readAfter are the moments after which a rank's kernel reads message j of an incoming stream, once it is
 // there: it passes it on at once, so there must be a place for what it sends then, and what it combines it
-// with must be there. reads has them for PAT, by message.
+// with must be there. reads has them by message, if the plan is known.
 func (g *graph) readAfter(s schedule, st *stage, in stream, j int, reads map[int][]int32) (nodes []int32) {
 	if s.p2p {
 		return nil

@@ -231,31 +231,6 @@ func (p *pat) reduceScatter() []hop {
 	return p.reduceHop(1, out)
 }
 
-// PATHop is one step of a rank's kernel in PAT, see [PATHops]. A dimension d is the connection to or from
-// the rank that is 2^d away.
-type PATHop struct {
-	RecvDim, SendDim     int  // -1: none
-	RecvAhead, SendAhead int  // messages beyond the connection's current one
-	Slots                int  // chunks that the message has when it is sent
-	Recvs, Sends         bool // the current message is read, or written, with this step
-}
-
-// PATHops are the steps for one chunk. hops is how many chunks of a rank fit into one message of the
-// connection's buffer. gathers: AllGather, which sends to the rank 2^d before this one; else ReduceScatter,
-// which sends to the one behind it.
-func PATHops(ranks, hops int, gathers bool) []PATHop {
-	p := newPAT(ranks, uint64(hops), 1, !gathers)
-	all := p.reduceScatter
-	if gathers {
-		all = p.gather
-	}
-	var out []PATHop
-	for _, h := range all() {
-		out = append(out, PATHop{h.recvDim, h.sendDim, h.recvAhead, h.sendAhead, h.slot + 1, h.postRecv, h.postSend})
-	}
-	return out
-}
-
 // patPlan adds the blocks of one channel.
 func (c *Call) patPlan(p *Plan, s Share) {
 	elem := c.shape().elem

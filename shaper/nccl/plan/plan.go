@@ -82,6 +82,26 @@ func (p *Plan) add(rank, channel int, programs ...Program) {
 	p.Blocks = append(p.Blocks, Block{Rank: rank, Channel: channel, Batches: [][]Program{programs}})
 }
 
+// Run calls f for every action of a block, of one program after another, each as often as it is repeated.
+func (b *Block) Run(f func(a *Action)) {
+	for _, batch := range b.Batches {
+		for _, prog := range batch {
+			prog.Run(f)
+		}
+	}
+}
+
+// Run calls f for every action in order, each as often as it is repeated.
+func (p Program) Run(f func(a *Action)) {
+	for _, l := range p {
+		for range l.Repeat {
+			for i := range l.Actions {
+				f(&l.Actions[i])
+			}
+		}
+	}
+}
+
 // Each calls f for every action with the number of its repetitions.
 func (b *Block) Each(f func(a *Action, times int)) {
 	for _, batch := range b.Batches {
@@ -105,6 +125,18 @@ func (p *Plan) Channels() int {
 		seen[b.Channel] = true
 	}
 	return len(seen)
+}
+
+// Messages is the number of messages that are sent.
+func (p *Plan) Messages() (n uint64) {
+	for i := range p.Blocks {
+		p.Blocks[i].Each(func(a *Action, times int) {
+			if !a.KeepSend {
+				n += uint64(len(a.Send) * times)
+			}
+		})
+	}
+	return n
 }
 
 // Used says which connections of a plan carry messages.
