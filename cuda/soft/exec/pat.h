@@ -12,6 +12,9 @@
 // written m*D + c, with a multiple m < A and a column c < D. The hops of a column, one for each m, are a sequence; so
 // are the hops of column 0 with the same dimension. A sequence is sent in groups of P hops, each group in one step. A
 // group is skipped if none of its distances is a rank.
+//
+// shaper/nccl/plan/pat.go has the schedule a second time, on purpose: a run on the virtual clock compares what this
+// code does with the expected time, and so finds a mistake in either.
 #ifndef DDLEMU_SOFT_EXEC_PAT_H
 #define DDLEMU_SOFT_EXEC_PAT_H
 
