@@ -38,6 +38,13 @@ func whatIfOf(t *testing.T, args ...string) (got whatIf) {
 	return got
 }
 
+// takeByRules removes the note on calls that follow rules, and reports whether there was one.
+func (w *whatIf) takeByRules() bool {
+	before := len(w.Notes)
+	w.Notes = slices.DeleteFunc(w.Notes, func(note string) bool { return strings.Contains(note, "by rules") })
+	return len(w.Notes) < before
+}
+
 // Real NCCL takes the time that whatif says, on the changed fabric as on the one before: from a run on
 // either, the other's is known. NCCL's choices are held.
 func TestWhatIfIsWhatIs(t *testing.T) {
@@ -69,6 +76,9 @@ func TestWhatIfIsWhatIs(t *testing.T) {
 			fast := run(plain...)
 			slow := run(append(plain, "links:", "  - match: \""+link+"\"", "    bandwidth: "+slower)...)
 			there, back := whatIfOf(t, fast, "--link", link, "--bw", slower), whatIfOf(t, slow, "--link", link, "--bw", faster)
+			if byRules := tc.collective == "alltoall"; there.takeByRules() != byRules || back.takeByRules() != byRules {
+				t.Errorf("a note says that calls follow rules: %v, want %v", !byRules, byRules)
+			}
 			if len(there.Notes)+len(back.Notes) > 0 {
 				t.Errorf("notes %q %q", there.Notes, back.Notes)
 			}
@@ -118,6 +128,9 @@ func TestWhatIfOfSends(t *testing.T) {
 				}
 				slow, fast := run(tc.slow), run(tc.fast)
 				there, back := whatIfOf(t, slow, "--link", tc.link, "--bw", "2x"), whatIfOf(t, fast, "--link", tc.link, "--bw", "0.5x")
+				if !there.takeByRules() || !back.takeByRules() {
+					t.Error("no note says that sends and receives follow rules")
+				}
 				if len(there.Notes)+len(back.Notes) > 0 {
 					t.Errorf("notes %q %q", there.Notes, back.Notes)
 				}
