@@ -136,7 +136,7 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer 
 	C.clear_flow(x)
 	described := r.flow()
 	x.flow.id, x.flow.path = described.id, r.path
-	x.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank), C.uint64_t(h.Listened))
+	x.sim.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank), C.uint64_t(h.Listened))
 	x.sender_node, x.receiver_node = c.view.node, C.uint32_t(e.Fabric.NodeOf(peer.Slot))
 	C.set_place(c.view.flows, x, C.DDLEMU_FLOW_MADE)
 	return x, nil

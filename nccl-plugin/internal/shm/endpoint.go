@@ -155,7 +155,7 @@ func (e *Endpoint) note(c *C.struct_ddlemu_conn, path uint64) {
 		x.Sends = 1
 	}
 	if c.clock_flow != nil {
-		x.Order = uint64(c.clock_flow.order)
+		x.Order = uint64(c.clock_flow.sim.order)
 	}
 	c.ledger_conn = C.uint32_t(e.ledger.Add(x))
 	next, records, mask := e.ledger.View()

@@ -37,7 +37,7 @@ var sanitizers = []struct {
 func compileC(t *testing.T, name string, flags []string) string {
 	t.Helper()
 	var sources []string
-	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/engine/link/*.[ch]", "../../../shaper/engine/clock/*.[ch]"} {
+	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/engine/link/*.[ch]", "../../../shaper/engine/sim/*.[ch]", "../../../shaper/engine/clock/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("find %s: %v", pattern, err)

@@ -14,7 +14,7 @@ import "C"
 import (
 	"unsafe"
 
-	_ "github.com/ddlemu/ddlemu/shaper/engine/link" // the engine
+	_ "github.com/ddlemu/ddlemu/shaper/engine/sim" // the event loop
 )
 
 // MaxFlows is the most connections that a fabric with a virtual clock can have at a time.

@@ -10,7 +10,7 @@
 //	clock.h      the memory, and the functions
 //	actor.c      actors, the numbers of the nodes, sleeping
 //	conductor.c  who runs the clock, and when
-//	flows.c      the flows, and the order of their steps
+//	flows.c      the flows, moved by the event loop (sim.h)
 //	deadlock.c   who waits for whom when nothing is left to happen
 //	memory.c     where things are
 //	process.c    this process's part, for calls.h
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../link/engine.h"
+#include "../sim/sim.h"
 #include "calls.h"
 
 #define DDLEMU_CLOCK_ACTORS 254 // of one rank
@@ -77,34 +77,14 @@ struct ddlemu_clock {
 	uint32_t deadlocked;
 };
 
-// The order of a flow: by job, sender, distance to the receiver and how many flows that had listened for before. The
-// distance counts up from the sender, and on from rank 0: so NCCL's rounds of sends and receives serve the peers. By
-// the receiver's rank, all senders of an all-to-all would serve rank 0 first, then rank 1, and wait for each other
-// there.
-static inline uint64_t flow_order(uint64_t job, uint64_t sender, uint64_t receiver, uint64_t number)
-{
-	return job << 56 | (sender & 0x7ffff) << 37 | ((receiver - sender) & 0x7ffff) << 18 | (number & 0x3ffff);
-}
-static inline uint64_t job_and_ranks(uint64_t order) { return order >> 18; }
-static inline uint32_t sender_of(uint64_t order) { return (uint32_t)(order >> 37) & 0x7ffff; }
-static inline uint32_t receiver_of(uint64_t order) { return (sender_of(order) + (uint32_t)(order >> 18)) & 0x7ffff; }
-
 // One flow, with what the conductor knows of it.
 struct ddlemu_clock_flow {
 	_Alignas(128) uint32_t posted; // it is in the list of flows with posts
 	uint32_t next_posted; // 1 + the next one in the list
-	uint32_t place; // 1 + its place in the heap; 0: it has no next step
-	uint64_t order; // flow_order: flows take turns by it at equal times
 	uint32_t sender_node, receiver_node;
 	uint32_t sender_waits, receiver_waits; // an end waits for space: what makes space must raise its node's acts
-	uint64_t due_seen, complete_seen; // messages of whose times the ends know
-	uint64_t arrived_seen; // stream offset
+	struct ddlemu_sim_flow sim; // its order is flow_order
 	struct ddlemu_flow flow;
-};
-
-struct ddlemu_heap_entry {
-	int64_t next; // when the flow or one of its ends has something to do
-	uint32_t flow, unused;
 };
 
 #define DDLEMU_CLOCK_FLOWS 16384 // at most, in one fabric
@@ -118,7 +98,7 @@ struct ddlemu_clock_flows {
 	uint32_t heap_size;
 	_Alignas(64) uint32_t first_posted; // 1 + the first flow of the list
 	_Alignas(64) uint32_t in_use[DDLEMU_CLOCK_FLOWS]; // enum ddlemu_flow_place
-	struct ddlemu_heap_entry heap[DDLEMU_CLOCK_FLOWS];
+	struct ddlemu_sim_next heap[DDLEMU_CLOCK_FLOWS];
 	_Alignas(4096) struct ddlemu_clock_flow flow[];
 };
 

@@ -154,6 +154,25 @@ func TestADeadRankLeavesTheClockHalfRun(t *testing.T) {
 	}
 }
 
+// A process writes a step in the past to the heap. The time does not go back: the flow is broken, and both of its ends are
+// told.
+func TestAStepInThePastBreaksItsFlow(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1000)
+	w.idle(0)
+	w.idle(1)
+	w.run(0)
+	due, _ := w.times(x, 0)
+	w.idle(1)
+	w.corrupt()
+	w.run(0)
+	if w.now() != due || !w.isCorrupt(x) || w.acts(0) != 1 || w.acts(1) != 2 {
+		t.Errorf("the time is %d, want %d; corrupt %v; acts %d and %d", w.now(), due, w.isCorrupt(x), w.acts(0), w.acts(1))
+	}
+}
+
 // Ranks died with a message under way, and nobody is left. The next job finds no flow, no
 // deadlock, and nothing to repair.
 func TestResetRemovesWhatTheDeadLeft(t *testing.T) {

@@ -127,7 +127,7 @@ func (w *world) close() {
 func (w *world) flow(src, dst int, order uint64, hops []int) *C.struct_ddlemu_clock_flow {
 	x := C.make_flow(&w.views[0], C.uint32_t(w.flows))
 	w.flows++
-	x.order, x.sender_node, x.receiver_node = C.uint64_t(order), C.uint32_t(src), C.uint32_t(dst)
+	x.sim.order, x.sender_node, x.receiver_node = C.uint64_t(order), C.uint32_t(src), C.uint32_t(dst)
 	x.flow.id = C.uint64_t(order)
 	x.flow.path.n, x.flow.path.reverse_n = C.uint32_t(len(hops)), C.uint32_t(len(hops))
 	for i, h := range hops {
@@ -204,6 +204,11 @@ func (w *world) interrupt(node int, x *flow) {
 	f.heap_size = 5
 }
 
+// corrupt is a process that writes a time in the past to the first place of the heap.
+func (w *world) corrupt() { w.views[0].flows.heap[0].time = C.int64_t(w.now() - 1) }
+
+func (w *world) isCorrupt(x *flow) bool { return x.flow.broken == C.DDLEMU_CORRUPT }
+
 func (w *world) isBroken(x *flow) bool { return x.flow.broken == C.DDLEMU_INTERRUPTED }
 
 // read is how many messages of a flow the model has read.
@@ -226,12 +231,3 @@ func (w *world) die(node int, holding bool) {
 }
 
 func (w *world) status() Status { return StatusOf(unsafe.Pointer(w.views[0].clock)) }
-
-func flowOrder(job, sender, receiver, number int) uint64 {
-	return uint64(C.flow_order(C.uint64_t(job), C.uint64_t(sender), C.uint64_t(receiver), C.uint64_t(number)))
-}
-
-// ranksOf is the sender and the receiver of a flow of this order.
-func ranksOf(order uint64) (sender, receiver int) {
-	return int(C.sender_of(C.uint64_t(order))), int(C.receiver_of(C.uint64_t(order)))
-}

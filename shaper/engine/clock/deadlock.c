@@ -34,14 +34,15 @@ static bool is_first(const struct ddlemu_clock_flows *f, const struct ddlemu_clo
 {
 	uint32_t i = 0;
 	for (const struct ddlemu_clock_flow *y; (y = next_made(f, &i)) != x && y != NULL;)
-		if (job_and_ranks(y->order) == job_and_ranks(x->order) && wait_on(&y->flow) == wait_on(&x->flow))
+		if (job_and_ranks(y->sim.order) == job_and_ranks(x->sim.order) &&
+			wait_on(&y->flow) == wait_on(&x->flow))
 			return false;
 	return true;
 }
 
 static void say(const struct ddlemu_clock_flow *x)
 {
-	unsigned sender = sender_of(x->order), receiver = receiver_of(x->order);
+	unsigned sender = sender_of(x->sim.order), receiver = receiver_of(x->sim.order);
 	if (wait_on(&x->flow) == A_MESSAGE)
 		fprintf(stderr, "ddlemu: rank %u waits for a message from rank %u\n", receiver, sender);
 	else

@@ -111,6 +111,11 @@ func NewNetwork(params []Params, t *Transport, tables *JitterTables, seed uint64
 	return n
 }
 
+// Allocate returns memory of so many bytes that C may keep, zeroed. Close releases it.
+func (n *Network) Allocate(bytes uintptr) unsafe.Pointer {
+	return unsafe.Pointer(unsafe.SliceData(allocate[byte](n, int(bytes))))
+}
+
 // allocate returns memory that C may keep, zeroed.
 func allocate[T any](n *Network, count int) []T {
 	var zero T
@@ -129,12 +134,12 @@ func (n *Network) Close() {
 
 // KeepPasses makes the network note what each segment does, for Passes. Call it before NewFlow.
 func (n *Network) KeepPasses() {
-	const most = MaxSegments * MaxHops // of one call of Advance
+	const most = 2 * MaxSegments * MaxHops // of two steps: the event loop looks when there is no place for one
 	n.passes = &allocate[C.struct_ddlemu_passes](n, 1)[0]
 	n.passes.at, n.passes.capacity = &allocate[C.struct_ddlemu_pass](n, most)[0], most
 }
 
-// Passes appends what segments did since the last call to out. Call it after each Advance.
+// Passes appends what segments did since the last call to out. Call it after each Advance, or run of an event loop.
 func (n *Network) Passes(out []Pass) []Pass {
 	if n.passes == nil || n.passes.n == 0 {
 		return out
@@ -221,6 +226,18 @@ func (n *Network) NewFlow(id uint64, path []PathHop, reverse []int) *Flow {
 	return &Flow{engine: engine, flow: flow}
 }
 
+// Engine is the flow for the event loop (shaper/engine/sim), a struct ddlemu_engine. turns: each step reads one message.
+func (f *Flow) Engine(turns bool) unsafe.Pointer {
+	f.engine.posts_at_once = 0
+	if turns {
+		f.engine.posts_at_once = 1
+	}
+	return unsafe.Pointer(f.engine)
+}
+
+// Number is that of the flow in its network, from 0.
+func (f *Flow) Number() int { return int(f.engine.number) }
+
 // Post describes a message of size bytes that the sender handed over at time t, not before
 // any earlier one, and returns its number. It reports false, and changes nothing, if
 // MaxMessages are unfinished.
@@ -228,8 +245,14 @@ func (f *Flow) Post(size uint64, t int64) (uint64, bool) {
 	if f.posted-f.floor() == MaxMessages {
 		return 0, false
 	}
-	C.flow_post(f.flow, C.uint64_t(size), C.int64_t(t))
+	// As flow_post does in memory that is shared. Here no other thread reads it, and crossing to C would cost more.
+	k, end := f.posted%MaxMessages, uint64(0)
+	if f.posted > 0 {
+		end = uint64(f.flow.sends[(f.posted-1)%MaxMessages].end)
+	}
+	f.flow.sends[k] = C.struct_ddlemu_send{size: C.uint64_t(size), end: C.uint64_t(end + size), posted: C.int64_t(t)}
 	f.posted++
+	f.flow.posted = C.uint64_t(f.posted)
 	return f.posted - 1, true
 }
 
@@ -239,8 +262,9 @@ func (f *Flow) Recv(t int64) bool {
 	if f.recvd-f.floor() == MaxMessages {
 		return false
 	}
-	C.flow_receive(f.flow, 0, C.int64_t(t))
+	f.flow.receives[f.recvd%MaxMessages] = C.struct_ddlemu_receive{posted: C.int64_t(t)} // as flow_receive does
 	f.recvd++
+	f.flow.receives_posted = C.uint64_t(f.recvd)
 	return true
 }
 

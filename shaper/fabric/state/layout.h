@@ -10,7 +10,7 @@
 #include "../../engine/link/link.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 20
+#define DDLEMU_STATE_VERSION 21
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+// Ends is what the two ends of a connection between nodes know of its messages. Counts are since its start.
+type Ends struct {
+	Flow *link.Flow // nil within a node
+
+	Sent     uint64 // posted by the sender
+	Acked    uint64 // complete for the sender
+	Posted   uint64 // receives that the receiver has posted
+	Arrived  uint64 // visible to the receiver
+	released uint64 // no longer used, so the flow has forgotten them
+
+	loop   *Loop
+	number int
+}
+
+// Connect makes the flow. id selects its random draws.
+func (e *Ends) Connect(id uint64, path []link.PathHop, reverse []int, net *link.Network) error {
+	if len(path) == 0 || len(path) > link.MaxHops {
+		return fmt.Errorf("the path has %d hops, want 1 to %d", len(path), link.MaxHops)
+	}
+	e.Flow = net.NewFlow(id, path, reverse)
+	return nil
+}
+
+// Send posts a message now, unless the flow is full until messages are released.
+func (e *Ends) Send(bytes uint64) bool {
+	_, ok := e.Flow.Post(bytes, e.loop.Now())
+	if ok {
+		e.Sent++
+		e.loop.post(e.number)
+	}
+	return ok
+}
+
+// Receive posts a receive now, unless the flow is full until messages are released.
+func (e *Ends) Receive() bool {
+	ok := e.Flow.Recv(e.loop.Now())
+	if ok {
+		e.Posted++
+		e.loop.post(e.number)
+	}
+	return ok
+}
+
+// Look returns how many more messages have arrived and are complete for the sender, by the steps that the flow has made.
+func (e *Ends) Look() (arrived, acked uint64) {
+	acked = uint64(e.loop.flows[e.number].complete_seen) - e.Acked
+	e.Acked += acked
+	arrived = e.LookForArrived()
+	for ; e.released < min(e.Arrived, e.Acked); e.released++ {
+		e.Flow.Take()
+	}
+	return arrived, acked
+}
+
+// LookForArrived returns how many more messages have arrived. A receive can be posted for what is there already.
+func (e *Ends) LookForArrived() uint64 {
+	arrived := min(uint64(e.loop.flows[e.number].due_seen), e.Posted) - e.Arrived
+	e.Arrived += arrived
+	return arrived
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sim is the event loop: it makes the steps of flows in the order of their times, and says which ends have
+// something to see. The loop is in C (sim.h has its rules). The virtual clock runs it on the flows of a fabric, a [Loop]
+// on those of a [link.Network].
+package sim
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
+#cgo nocallback ddlemu_sim_run
+#cgo noescape ddlemu_sim_run
+#cgo nocallback ddlemu_sim_step
+#cgo noescape ddlemu_sim_step
+#include "private.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+// Rules say in which order things happen.
+type Rules struct {
+	// InTurns is the order of a virtual clock: all flows make their steps of an instant, then all ends act, then what they
+	// have posted is read, one message of each flow in turn. Else it is that of a real clock: an end acts when it sees
+	// something, whatever else happens at that instant, and its flow reads all that it posts, with [Loop.Step].
+	InTurns bool
+	// Drawn says that the order of flows with steps at the same instant is drawn from Seed for each instant, so that no flow
+	// always comes first. Else the flows' own order decides.
+	Drawn bool
+	Seed  uint64
+}
+
+// Loop moves flows of a network in virtual time. It is not safe for concurrent use. The network's Close releases its
+// memory.
+type Loop struct {
+	// Watch, if not nil, is told of each segment on each hop, if the network keeps passes.
+	Watch   func(*link.Pass)
+	net     *link.Network
+	passes  []link.Pass
+	c       *C.struct_ddlemu_sim_private
+	flows   []C.struct_ddlemu_sim_flow
+	posted  []bool // of each flow: it has posts that are not read
+	pending []int  // these flows
+}
+
+// stepsPerRun is the number of steps after which Run returns: some ms.
+const stepsPerRun = 1 << 16
+
+// New makes a loop of the flows at these ends, at time 0. Ends without a flow are left out. Flows take turns by order.
+func New(net *link.Network, ends []*Ends, order []uint64, r Rules) *Loop {
+	n := len(ends)
+	l := &Loop{net: net, posted: make([]bool, n)}
+	l.c = &array[C.struct_ddlemu_sim_private](net, 1)[0]
+	l.flows = array[C.struct_ddlemu_sim_flow](net, n)
+	engines := array[*C.struct_ddlemu_engine](net, n)
+	l.c.engines = unsafe.SliceData(engines)
+	l.c.batch = unsafe.SliceData(array[C.uint32_t](net, n))
+	s := &l.c.sim
+	s.flows = unsafe.SliceData(l.flows)
+	s.heap = unsafe.SliceData(array[C.struct_ddlemu_sim_next](net, n))
+	s.posted = unsafe.SliceData(array[C.struct_ddlemu_sim_posted](net, n))
+	s.stops_at_each, s.draws_ties, s.seed = C.bool(!r.InTurns), C.bool(r.Drawn), C.uint64_t(r.Seed)
+	C.ddlemu_sim_private_init(l.c)
+	for i, e := range ends {
+		if e.Flow == nil {
+			continue
+		}
+		e.loop, e.number = l, i
+		l.flows[i].order = C.uint64_t(order[i])
+		engines[i] = (*C.struct_ddlemu_engine)(e.Flow.Engine(r.InTurns))
+	}
+	return l
+}
+
+func array[T any](net *link.Network, n int) []T {
+	var zero T
+	return unsafe.Slice((*T)(net.Allocate(uintptr(n)*unsafe.Sizeof(zero))), n)
+}
+
+// Now is the present time in ns.
+func (l *Loop) Now() int64 { return int64(l.c.sim.now) }
+
+// Steps counts the steps of all flows.
+func (l *Loop) Steps() uint64 { return uint64(l.c.sim.steps) }
+
+// Next is the time of the first step, [link.Never] if there is none. What was posted and not read is not counted.
+func (l *Loop) Next() int64 {
+	if l.c.heap_size == 0 {
+		return link.Never
+	}
+	return int64(l.c.sim.heap.time)
+}
+
+// NextOf is the time of a flow's next step, [link.Never] if it has none.
+func (l *Loop) NextOf(i int) int64 {
+	place := l.flows[i].place
+	if place == 0 {
+		return link.Never
+	}
+	return int64(unsafe.Slice(l.c.sim.heap, l.c.heap_size)[place-1].time)
+}
+
+// HasPosts says whether something was posted that is not read.
+func (l *Loop) HasPosts() bool { return l.c.sim.posted_count > 0 }
+
+// SetNow moves the time on, for something that is no step of a flow. Time never runs backward, and no step may be earlier.
+func (l *Loop) SetNow(t int64) {
+	if t < l.Now() || t > l.Next() {
+		panic(fmt.Sprintf("the time cannot go from %d to %d ns: the next step is at %d ns", l.Now(), t, l.Next()))
+	}
+	l.c.sim.now = C.int64_t(t)
+}
+
+// post notes that a flow has something to read.
+func (l *Loop) post(i int) {
+	if l.posted[i] || bool(l.c.sim.stops_at_each) {
+		return
+	}
+	if l.Next() <= l.Now() {
+		panic(fmt.Sprintf("something is posted at %d ns before the steps of this instant are made", l.Now()))
+	}
+	l.posted[i] = true
+	l.pending = append(l.pending, i)
+	s := &l.c.sim
+	unsafe.Slice(s.posted, len(l.flows))[s.posted_count] = C.struct_ddlemu_sim_posted{order: l.flows[i].order, flow: C.uint32_t(i)}
+	s.posted_count++
+}
+
+// Run reads what was posted, then makes steps up to the first instant at which an end has something to see, at most up to
+// a time. It returns the flows with such ends: in turns all of the instant, else one. Now is the time of the last step. Run
+// may return without any flow although Next is not later than the given time: the caller can then give up, or call again.
+// The result is valid until the next call of Run or Step.
+func (l *Loop) Run(until int64) []uint32 {
+	l.begin()
+	l.c.sim.last_step = l.c.sim.steps + stepsPerRun
+	for {
+		stop := C.ddlemu_sim_run(&l.c.sim, C.int64_t(until))
+		l.watch()
+		switch stop {
+		case C.DDLEMU_SIM_DONE:
+			if !l.HasPosts() {
+				for _, i := range l.pending {
+					l.posted[i] = false
+				}
+				l.pending = l.pending[:0]
+			}
+			return l.batch()
+		case C.DDLEMU_SIM_BACKWARD:
+			panic(fmt.Sprintf("time would run backward from %d to %d ns", l.Now(), l.Next()))
+		}
+	}
+}
+
+// Step makes the steps of one flow up to now, and reads what was posted to it.
+func (l *Loop) Step(i int) {
+	l.begin()
+	C.ddlemu_sim_step(&l.c.sim, C.uint32_t(i))
+	l.watch()
+	l.batch()
+}
+
+func (l *Loop) begin() { l.c.sim.seen, l.c.batch_count = false, 0 }
+
+// batch is the flows of which an end has something to see.
+func (l *Loop) batch() []uint32 {
+	out := unsafe.Slice((*uint32)(unsafe.Pointer(l.c.batch)), l.c.batch_count)
+	for _, i := range out {
+		l.flows[i].happened = 0
+	}
+	return out
+}
+
+func (l *Loop) watch() {
+	if l.Watch == nil {
+		return
+	}
+	l.passes = l.net.Passes(l.passes[:0])
+	for k := range l.passes {
+		l.Watch(&l.passes[k])
+	}
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+)
+
+type tester interface {
+	Fatal(...any)
+	Cleanup(func())
+}
+
+// world is flows on a network, moved by a loop or by the reference.
+type world struct {
+	net    *link.Network
+	ends   []*Ends
+	orders []uint64
+}
+
+type design struct {
+	specs     []link.Spec
+	transport link.Transport
+	paths     [][]link.PathHop
+	orders    []uint64
+	passes    bool
+}
+
+func (d *design) build(t tester) *world {
+	params := make([]link.Params, len(d.specs))
+	for i, s := range d.specs {
+		var err error
+		if params[i], err = link.NewParams(s, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{net: link.NewNetwork(params, &d.transport, nil, 7), orders: d.orders}
+	t.Cleanup(w.net.Close)
+	if d.passes {
+		w.net.KeepPasses()
+	}
+	for i, path := range d.paths {
+		var back []int
+		for _, h := range path {
+			back = append(back, h.Hop)
+		}
+		e := &Ends{}
+		if err := e.Connect(uint64(i), path, back, w.net); err != nil {
+			t.Fatal(err)
+		}
+		w.ends = append(w.ends, e)
+	}
+	return w
+}
+
+// one is a flow over a hop of 1 GB/s and 1 us: a byte takes a nanosecond.
+func one() *design {
+	return &design{
+		specs:     []link.Spec{{Bandwidth: 8e9, Latency: time.Microsecond, MTU: 4096, QueuePolicy: link.Lossless}},
+		transport: link.Transport{Kind: link.RDMA, Second: 1e9, RTO: 67e6, DownTimeout: 1e9},
+		paths:     [][]link.PathHop{{{Hop: 0}}},
+		orders:    []uint64{0},
+	}
+}
+
+func drawDesign(t *rapid.T) *design {
+	const hops = 4
+	d := one()
+	d.specs = make([]link.Spec, hops)
+	for i := range d.specs {
+		d.specs[i] = link.Spec{
+			Bandwidth: rapid.SampledFrom([]uint64{1e9, 8e9, 100e9}).Draw(t, "bandwidth"), Latency: time.Duration(rapid.Int64Range(0, 3000).Draw(t, "latency")),
+			MTU: 4096, QueuePolicy: link.Lossless, QueueBytes: rapid.SampledFrom([]uint64{0, 64 << 10}).Draw(t, "queue"),
+		}
+	}
+	if rapid.Bool().Draw(t, "tcp") {
+		d.transport = link.Transport{Kind: link.TCP, Second: 1e9, RTO: 200e6, DownTimeout: 1e9, SendBuffer: 256 << 10, Window: 256 << 10}
+	}
+	d.transport.Host.PerMessage = rapid.SampledFrom([]int64{0, 700}).Draw(t, "per message")
+	n := rapid.IntRange(1, 6).Draw(t, "flows")
+	d.orders = rapid.Permutation([]uint64{1, 2, 3, 4, 5, 6}).Draw(t, "orders")[:n]
+	d.paths = nil
+	for range n {
+		var path []link.PathHop
+		for _, h := range rapid.Permutation([]int{0, 1, 2, 3}).Draw(t, "path")[:rapid.IntRange(1, 3).Draw(t, "hops")] {
+			path = append(path, link.PathHop{Hop: h})
+		}
+		d.paths = append(d.paths, path)
+	}
+	return d
+}
+
+// reference moves flows by the rules, with a plain search in place of a heap, and crosses to C at each step.
+type reference struct {
+	*world
+	rules Rules
+	now   int64
+	next  []int64
+	due   []uint64
+	seen  []seen
+	sizes [][]uint64 // to be posted at this instant
+	recvs []int
+}
+
+// seen is what the ends of a flow have seen.
+type seen struct{ arrived, acked uint64 }
+
+func newReference(w *world, r Rules) *reference {
+	n := len(w.ends)
+	ref := &reference{world: w, rules: r, next: make([]int64, n), due: make([]uint64, n), seen: make([]seen, n), sizes: make([][]uint64, n), recvs: make([]int, n)}
+	for i := range ref.next {
+		ref.next[i] = link.Never
+	}
+	return ref
+}
+
+// step makes the steps of a flow and says whether an end has something to see.
+func (r *reference) step(i int) bool {
+	f := r.ends[i].Flow
+	next, was := f.Advance(r.now), r.seen[i]
+	for ; f.Message(r.due[i]).Due <= r.now; r.due[i]++ {
+	}
+	for ; r.seen[i].arrived < r.due[i] && f.Message(r.seen[i].arrived).Recv <= r.now; r.seen[i].arrived++ {
+	}
+	for ; f.Message(r.seen[i].acked).Sent <= r.now; r.seen[i].acked++ {
+	}
+	r.next[i] = min(next, f.Message(r.due[i]).Due, f.Message(r.seen[i].acked).Sent)
+	if r.next[i] != link.Never {
+		r.next[i] = max(r.next[i], r.now+1)
+	}
+	return r.seen[i] != was
+}
+
+// first is the flow with the next step, -1 if there is none.
+func (r *reference) first() int {
+	tie := func(i int) uint64 {
+		if r.rules.Drawn {
+			return link.Draw(r.rules.Seed, 0, 0, r.orders[i], uint64(r.next[i]))
+		}
+		return r.orders[i]
+	}
+	best := -1
+	for i, at := range r.next {
+		if at != link.Never && (best < 0 || cmp.Or(cmp.Compare(at, r.next[best]), cmp.Compare(tie(i), tie(best))) < 0) {
+			best = i
+		}
+	}
+	return best
+}
+
+// run returns the flows whose ends have something to see, in ascending order.
+func (r *reference) run(until int64) []int {
+	woken := r.steps(until, r.turns())
+	slices.Sort(woken)
+	return slices.Compact(woken)
+}
+
+// turns reads what was posted, and returns the flows whose ends have something to see.
+func (r *reference) turns() (woken []int) {
+	order := numbers(len(r.ends))
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.orders[a], r.orders[b]) })
+	order = slices.DeleteFunc(order, func(i int) bool { return len(r.sizes[i]) == 0 && r.recvs[i] == 0 })
+	for len(order) > 0 {
+		order = slices.DeleteFunc(order, func(i int) bool {
+			f := r.ends[i].Flow
+			for ; r.recvs[i] > 0; r.recvs[i]-- {
+				f.Recv(r.now)
+			}
+			if len(r.sizes[i]) > 0 {
+				f.Post(r.sizes[i][0], r.now)
+				r.sizes[i] = r.sizes[i][1:]
+			}
+			if r.step(i) {
+				woken = append(woken, i)
+			}
+			return len(r.sizes[i]) == 0
+		})
+	}
+	return woken
+}
+
+// steps makes steps up to a time, or the first instant at which an end has something to see.
+func (r *reference) steps(until int64, woken []int) []int {
+	for i := r.first(); i >= 0 && r.next[i] <= until; i = r.first() {
+		if len(woken) > 0 && (!r.rules.InTurns || r.next[i] > r.now) {
+			break
+		}
+		r.now = r.next[i]
+		if r.step(i) {
+			woken = append(woken, i)
+		}
+	}
+	return woken
+}
+
+// wait sets both times to one before the next step.
+func (r *reference) wait(t *rapid.T, l *Loop) {
+	if at := l.Next() - 1; at > l.Now() && at < link.Never-1 && rapid.Bool().Draw(t, "wait") {
+		l.SetNow(at)
+		r.now = at
+	}
+}
+
+func drawSizes(t *rapid.T) []uint64 {
+	return rapid.SliceOfN(rapid.Uint64Range(0, 300_000), 0, 3).Draw(t, "sizes")
+}
+
+// The loop stops at the same times as the reference, for the same flows, with the same times of all messages.
+func TestPropertyAsPlainSearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawDesign(t)
+		w, plain := d.build(t), d.build(t)
+		l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+		r := newReference(plain, Rules{InTurns: true})
+		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
+			for _, i := range rapid.Permutation(numbers(len(w.ends))).Draw(t, "who posts first") {
+				r.sizes[i] = drawSizes(t)
+				for _, size := range r.sizes[i] {
+					w.ends[i].Send(size)
+				}
+				r.recvs[i] = rapid.IntRange(0, 3).Draw(t, "receives")
+				for range r.recvs[i] {
+					w.ends[i].Receive()
+				}
+			}
+			until := l.Now() + rapid.Int64Range(0, 200_000).Draw(t, "until")
+			compare(t, w, l, r, l.Run(until), r.run(until))
+			r.wait(t, l)
+		}
+	})
+}
+
+// The same where an end acts as soon as it sees something, with an order that is drawn, or that of the flows.
+func TestPropertyAsPlainSearchAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rules := Rules{Drawn: rapid.Bool().Draw(t, "drawn"), Seed: rapid.Uint64().Draw(t, "seed")}
+		d := drawDesign(t)
+		w, plain := d.build(t), d.build(t)
+		l, r := New(w.net, w.ends, w.orders, rules), newReference(plain, rules)
+		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
+			i := rapid.IntRange(0, len(w.ends)-1).Draw(t, "flow")
+			for _, size := range drawSizes(t) {
+				w.ends[i].Receive()
+				w.ends[i].Send(size)
+				plain.ends[i].Flow.Recv(r.now)
+				plain.ends[i].Flow.Post(size, r.now)
+			}
+			l.Step(i)
+			r.step(i)
+			until := l.Now() + rapid.Int64Range(0, 200_000).Draw(t, "until")
+			compare(t, w, l, r, l.Run(until), r.run(until))
+			r.wait(t, l)
+		}
+	})
+}
+
+func numbers(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func compare(t *rapid.T, w *world, l *Loop, r *reference, flows []uint32, want []int) {
+	got := []int{}
+	for _, i := range flows {
+		got = append(got, int(i))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) || l.Now() != r.now {
+		t.Fatalf("at %d, flows %v have something to see; want those of %d, %v", l.Now(), got, r.now, want)
+	}
+	if first := r.first(); first >= 0 && l.Next() != r.next[first] || first < 0 && l.Next() != link.Never {
+		t.Fatalf("the next step is at %d; those of the flows are at %d", l.Next(), r.next)
+	}
+	for i := range r.next {
+		if l.NextOf(i) != r.next[i] {
+			t.Fatalf("the next step of flow %d is at %d, want %d", i, l.NextOf(i), r.next[i])
+		}
+	}
+	// What was made is compared before the messages are released, so all of them are still there.
+	for i, e := range r.ends {
+		own := w.ends[i]
+		for m := own.released; m < own.Sent; m++ {
+			x, y := own.Flow.Message(m), e.Flow.Message(m)
+			if x.Due != y.Due || x.Sent != y.Sent {
+				t.Fatalf("flow %d, message %d: due %d, sent %d; want %d and %d", i, m, x.Due, x.Sent, y.Due, y.Sent)
+			}
+		}
+		own.Look()
+		if s := (seen{own.Arrived, own.Acked}); s != r.seen[i] {
+			t.Fatalf("the ends of flow %d have seen %+v, want %+v", i, s, r.seen[i])
+		}
+		for e.released < own.released {
+			e.Flow.Take()
+			e.released++
+		}
+	}
+}
+
+// Time never runs backward: the loop refuses a step in the past, and nobody can set the time back, or beyond a step.
+func TestTimeNeverRunsBackward(t *testing.T) {
+	var w *world
+	start := func(t *testing.T) *Loop {
+		w = one().build(t)
+		l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+		l.SetNow(5000)
+		w.ends[0].Receive()
+		w.ends[0].Send(1000)
+		if flows := l.Run(5000); len(flows) > 0 || l.Next() <= 5000 {
+			t.Fatalf("flows %v have something to see, and the next step is at %d", flows, l.Next())
+		}
+		return l
+	}
+	for name, do := range map[string]func(l *Loop){
+		"a step in the past": func(l *Loop) { l.corrupt(4999); l.Run(link.Never) },
+		"the time set back":  func(l *Loop) { l.SetNow(4999) },
+		"beyond a step":      func(l *Loop) { l.SetNow(l.Next() + 1) },
+		"a post before the steps of the instant": func(l *Loop) {
+			l.corrupt(5000)
+			w.ends[0].Send(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := start(t)
+			defer func() {
+				if err := fmt.Sprint(recover()); !strings.Contains(err, "5000") || l.Now() != 5000 {
+					t.Errorf("at %d: %s", l.Now(), err)
+				}
+			}()
+			do(l)
+		})
+	}
+}
+
+// Each segment on each hop is told once, however many steps are made before an end has something to see. Run returns now
+// and then meanwhile.
+func TestLongMessages(t *testing.T) {
+	const size = 32 << 30
+	d := one()
+	d.passes = true
+	d.paths = slices.Repeat(d.paths, 2)
+	d.orders = []uint64{0, 1}
+	w := d.build(t)
+	l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+	var bytes, segments uint64
+	l.Watch = func(p *link.Pass) {
+		segments++
+		bytes += uint64(p.Bytes)
+	}
+	for _, e := range w.ends {
+		e.Receive()
+		e.Send(size)
+	}
+	seen, returns := 0, 0
+	for l.Next() != link.Never || l.HasPosts() {
+		flows := l.Run(link.Never)
+		seen += len(flows)
+		if len(flows) == 0 && l.Next() != link.Never {
+			returns++
+		}
+	}
+	if bytes != 2*size || segments <= 4*link.MaxSegments*link.MaxHops || seen != 4 || returns == 0 {
+		t.Errorf("%d segments of %d bytes were told, want %d bytes; ends saw something %d times, and Run returned %d times before", segments, bytes, uint64(2*size), seen, returns)
+	}
+}
+
+// A broken flow is told once, and makes no more steps.
+func TestBrokenFlow(t *testing.T) {
+	d := one()
+	d.specs[0].Down = true
+	w := d.build(t)
+	l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+	w.ends[0].Receive()
+	w.ends[0].Send(1)
+	flows := l.Run(link.Never)
+	if len(flows) != 1 || !w.ends[0].Flow.Broken() || l.Next() != link.Never || l.Now() < d.transport.DownTimeout {
+		t.Errorf("at %d: flows %v, broken %v, next step at %d", l.Now(), flows, w.ends[0].Flow.Broken(), l.Next())
+	}
+}
