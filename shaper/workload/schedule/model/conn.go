@@ -9,43 +9,29 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 )
 
-// proxies notes that an end of a connection may have something to post at this instant.
+// proxies lets both ends of a connection post what they can at this instant.
 func (p *player) proxies(i int) {
-	if p.conns[i].Flow != nil {
-		p.turns.Add(i)
+	c := &p.conns[i]
+	if c.Flow == nil {
+		return
+	}
+	for c.Sent < c.written && c.Send(c.sizes[c.Sent%p.slots]) {
+	}
+	for c.Posted < c.consumed+p.slots && c.Posted < p.calls*c.perCall && c.Receive() {
 	}
 }
 
-// post posts one send of a connection and its receives, and reports whether there are more sends.
-func (p *player) post(i int) bool {
+// look wakes the blocks at the ends that have something to see.
+func (p *player) look(i int) {
 	c := &p.conns[i]
-	moved := false
-	if c.Sent < c.written && c.Send(c.sizes[c.Sent%p.slots], p.now) {
-		moved = true
-	}
-	for c.Posted < c.consumed+p.slots && c.Posted < p.calls*c.perCall && c.Receive(p.now) {
-		moved = true
-	}
-	if moved {
-		p.advance(i)
-	}
-	return moved && c.Sent < c.written
-}
-
-// advance makes the flow's steps that are due and wakes both ends.
-func (p *player) advance(i int) {
-	c := &p.conns[i]
-	arrived, acked, next := c.Advance(p.now)
-	p.heap.Set(i, next)
+	arrived, acked := c.Look()
 	if arrived > 0 {
 		p.wake(c.receiver)
 	}
 	if acked > 0 {
 		p.wake(c.sender)
 	}
-	if arrived > 0 || acked > 0 {
-		p.proxies(i)
-	}
+	p.proxies(i)
 }
 
 // result sums what one call moves between nodes.

@@ -15,9 +15,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ddlemu/ddlemu/shaper/engine/ends"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/engine/wakes"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
@@ -44,18 +43,18 @@ func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.
 	}
 	r := p.result(f)
 	for range calls {
-		start := p.now
+		start := p.loop.Now()
 		if err := p.call(ctx); err != nil {
 			return nil, err
 		}
-		r.Times = append(r.Times, p.now-start)
+		r.Times = append(r.Times, p.loop.Now()-start)
 	}
 	return r, nil
 }
 
 // conn is a connection. All counts are of messages since the start.
 type conn struct {
-	ends.Ends         // within a node Arrived counts what the receiving block sees
+	sim.Ends          // within a node Arrived counts what the receiving block sees
 	src, dst, channel int
 	id                uint64 // of the flow: it selects the random draws
 	path              []link.PathHop
@@ -79,7 +78,6 @@ type blockRun struct {
 
 type player struct {
 	cut      *schedule.Cut
-	now      int64
 	calls    uint64 // for which receives may be posted: those begun, or all
 	whole    bool
 	slots    uint64
@@ -87,8 +85,7 @@ type player struct {
 	blocks   []blockRun
 	first    []int // block of each GPU
 	runnable []int
-	heap     *wakes.Heap
-	turns    *wakes.Turns
+	loop     *sim.Loop
 	running  int // blocks that have not ended
 }
 
@@ -117,12 +114,6 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 			p.blocks = append(p.blocks, run)
 		}
 	}
-	// As a virtual clock orders what happens at one instant: by sender, distance to the receiver and channel.
-	p.turns = wakes.NewTurns(len(p.conns), func(a, b int) int {
-		x, y := &p.conns[a], &p.conns[b]
-		return cmp.Or(cmp.Compare(x.src, y.src), wakes.ByDistance(x.src, x.dst, y.dst), cmp.Compare(x.channel, y.channel))
-	})
-	p.heap = wakes.New(len(p.conns), func(i int, _ int64) uint64 { return uint64(p.turns.Place(i)) })
 	// The plugin numbers the connections between two NICs (link.FlowID), by sender, receiver and channel.
 	made := &connections{between: map[[2]int]uint64{}, by: map[int]uint64{}}
 	for _, i := range p.inOrderOfIDs() {
@@ -130,7 +121,24 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 			return nil, err
 		}
 	}
+	p.loop = sim.New(net, p.ends(), p.places(), sim.Rules{InTurns: true})
 	return p, nil
+}
+
+func (p *player) ends() []*sim.Ends {
+	ends := make([]*sim.Ends, len(p.conns))
+	for i := range p.conns {
+		ends[i] = &p.conns[i].Ends
+	}
+	return ends
+}
+
+// places are those of the connections in the order of a virtual clock: by sender, distance to the receiver and channel.
+func (p *player) places() []uint64 {
+	return sim.Places(len(p.conns), func(a, b int) int {
+		x, y := &p.conns[a], &p.conns[b]
+		return cmp.Or(cmp.Compare(sim.Order(x.src, x.dst, 0), sim.Order(y.src, y.dst, 0)), cmp.Compare(x.channel, y.channel))
+	})
 }
 
 // inOrderOfIDs is the connections by sender, receiver and channel.
@@ -211,36 +219,36 @@ func (p *player) call(ctx context.Context) error {
 	for i := range p.conns {
 		p.proxies(i)
 	}
-	p.settle()
-	for n := 0; p.running > 0; n++ {
+	p.runBlocks()
+	for n := 0; p.running > 0 || p.loop.HasPosts(); n++ {
 		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		at := p.heap.First()
-		if at == link.Never {
+		until := int64(link.Never)
+		if p.running == 0 {
+			until = p.loop.Now() // what was posted at the end is read
+		}
+		flows := p.loop.Run(until)
+		if len(flows) == 0 && !p.loop.HasPosts() && p.running > 0 && p.loop.Next() == link.Never {
 			return p.stuck()
 		}
-		p.now = max(p.now, at)
-		for p.heap.First() <= p.now {
-			p.advance(p.heap.Pop())
+		for _, i := range flows {
+			p.look(int(i))
 		}
-		p.settle()
+		p.runBlocks()
 	}
 	return nil
 }
 
-// settle lets blocks and connections do what they can at this instant.
-func (p *player) settle() {
-	for len(p.runnable) > 0 || p.turns.Any() {
-		for k := 0; k < len(p.runnable); k++ {
-			i := p.runnable[k]
-			p.blocks[i].queued = false
-			for p.runBlock(i) {
-			}
+// runBlocks lets blocks do what they can at this instant.
+func (p *player) runBlocks() {
+	for k := 0; k < len(p.runnable); k++ {
+		i := p.runnable[k]
+		p.blocks[i].queued = false
+		for p.runBlock(i) {
 		}
-		p.runnable = p.runnable[:0]
-		p.turns.Post(p.post)
 	}
+	p.runnable = p.runnable[:0]
 }
 
 func (p *player) wake(i int) {
