@@ -171,12 +171,16 @@ func (d *dependent) act(s *sim) error {
 	for len(d.queue) > 0 && d.queue[0].time <= s.now {
 		m, _ := heap.Pop(&d.queue).(moment)
 		i := int(m.node) / 4
+		var err error
 		switch {
 		case i >= len(d.trace.Messages):
 		case m.node == posted(i):
-			s.post(d.recorded.FlowOf[i], d.trace.Messages[i].Size)
+			err = s.post(d.recorded.FlowOf[i], d.trace.Messages[i].Size)
 		case m.node == received(i):
-			s.receive(d.recorded.FlowOf[i])
+			err = s.receive(d.recorded.FlowOf[i])
+		}
+		if err != nil {
+			return err
 		}
 		d.happened(m.node, max(m.time, s.now))
 	}

@@ -204,10 +204,14 @@ func (d *timetable) next() int64 {
 
 func (d *timetable) act(s *sim) error {
 	for ; len(d.acts) > 0 && d.acts[0].time <= s.now; d.acts = d.acts[1:] {
+		var err error
 		if a := d.acts[0]; a.receive {
-			s.receive(a.flow)
+			err = s.receive(a.flow)
 		} else {
-			s.post(a.flow, a.size)
+			err = s.post(a.flow, a.size)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

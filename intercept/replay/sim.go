@@ -6,13 +6,11 @@
 package replay
 
 import (
-	"cmp"
-	"container/heap"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	events "github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
@@ -46,39 +44,25 @@ type driver interface {
 	sent(s *sim, flow, msg int)
 }
 
-// sim moves messages in virtual time, in the order of a virtual clock (shaper/engine/clock/flows.c): at each
-// instant first the steps of the flows, in their order; then what is posted, one message of each flow in
-// turn.
+// sim moves messages in virtual time, in the order of a virtual clock (shaper/engine/sim).
 type sim struct {
 	now     int64
 	net     *link.Network
-	flows   []*flow
-	queue   wakes
+	flows   []flow
+	loop    *events.Loop
 	changes []ledger.Change
 	scale   int
 	driver  driver
-	posts   map[int][]uint64 // sizes that flows are to post at this instant
-	active  []int            // flows that post or receive at this instant
 	passes  []link.Pass
-	keeps   bool
 	watch   func(part float64) error // nil, or Fabric.Watch
 	acts    int                      // posts and receives so far
 	allActs int                      // that there will be
 }
 
-// flow is a flow and how far it is.
+// flow is a flow and what the model says of its messages.
 type flow struct {
-	*link.Flow
-	order           uint64
-	posted          int
-	nextDue         int // the first message that is not due yet
-	nextSent        int
-	taken           int
-	times           []Times
-	at              int64 // when it must be advanced
-	place           int   // in the queue, -1: it is not there
-	active          bool
-	receivesPending int
+	events.Ends
+	times []Times
 }
 
 // Times is what the model says of a message, in ns; link.Never if it has not happened.
@@ -96,16 +80,25 @@ func newSim(f *Fabric, flows []Flow, keeps bool) (*sim, error) {
 		return nil, fmt.Errorf("prepare the fabric: %w", err)
 	}
 	transport := f.Transport().Scaled(int64(f.TimeScale))
-	s := &sim{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes, scale: f.TimeScale, posts: map[int][]uint64{}, keeps: keeps, watch: f.Watch}
+	s := &sim{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes, scale: f.TimeScale, watch: f.Watch, flows: make([]flow, len(flows))}
 	if keeps {
 		s.net.KeepPasses()
 	}
-	for _, x := range flows {
+	ends, orders := make([]*events.Ends, len(flows)), make([]uint64, len(flows))
+	for i, x := range flows {
 		if !f.hasPath(x.Src, x.Dst) {
 			s.close()
 			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, errNoPath)
 		}
-		s.flows = append(s.flows, &flow{Flow: s.net.NewFlow(x.ID, f.FlowPath(x.Src, x.Dst, x.Path), f.FlowReverse(x.Src, x.Dst, x.Path)), order: x.Order, at: link.Never, place: -1})
+		ends[i], orders[i] = &s.flows[i].Ends, x.Order
+		if err := ends[i].Connect(x.ID, f.FlowPath(x.Src, x.Dst, x.Path), f.FlowReverse(x.Src, x.Dst, x.Path), s.net); err != nil {
+			s.close()
+			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, err)
+		}
+	}
+	s.loop = events.New(s.net, ends, orders, events.Rules{InTurns: true})
+	if keeps {
+		s.loop.Watch = func(p *link.Pass) { s.passes = append(s.passes, *p) }
 	}
 	return s, nil
 }
@@ -113,24 +106,23 @@ func newSim(f *Fabric, flows []Flow, keeps bool) (*sim, error) {
 func (s *sim) close() { s.net.Close() }
 
 // post posts a message at s.now. It is for driver.act.
-func (s *sim) post(flow int, size uint64) {
+func (s *sim) post(flow int, size uint64) error {
 	s.acts++
-	s.posts[flow] = append(s.posts[flow], size)
-	s.activate(flow)
+	f := &s.flows[flow]
+	if !f.Send(size) {
+		return fmt.Errorf("at %d ns: more than %d messages of one connection are not finished", s.now, link.MaxMessages)
+	}
+	f.times = append(f.times, Times{Due: link.Never, Sent: link.Never})
+	return nil
 }
 
 // receive posts a receive at s.now. It is for driver.act.
-func (s *sim) receive(flow int) {
+func (s *sim) receive(flow int) error {
 	s.acts++
-	s.flows[flow].receivesPending++
-	s.activate(flow)
-}
-
-func (s *sim) activate(i int) {
-	if !s.flows[i].active {
-		s.flows[i].active = true
-		s.active = append(s.active, i)
+	if !s.flows[flow].Receive() {
+		return fmt.Errorf("at %d ns: more than %d receives of one connection are not finished", s.now, link.MaxMessages)
 	}
+	return nil
 }
 
 // watchEvery is the number of instants between two calls of Watch: some ms.
@@ -145,112 +137,63 @@ func (s *sim) run(d driver) error {
 				return err
 			}
 		}
-		t := min(s.queue.first(s), d.next(), s.nextChange())
-		if t == link.Never {
+		change := s.nextChange()
+		at, until := min(d.next(), change), min(d.next(), change-1) // a change comes before the steps of its instant
+		flows := s.loop.Run(until)
+		s.now = s.loop.Now()
+		switch {
+		case len(flows) > 0:
+			s.see(flows)
+		case s.loop.Next() != link.Never && s.loop.Next() <= until: // it has made many steps
+			continue
+		case at == link.Never:
 			return nil
-		}
-		s.now = max(s.now, t)
-		if err := s.change(); err != nil {
-			return err
-		}
-		for s.queue.first(s) <= s.now {
-			s.advance(s.queue.order[0])
+		default:
+			s.now = max(s.now, at)
+			s.loop.SetNow(s.now)
+			if change <= s.now {
+				if err := s.change(); err != nil {
+					return err
+				}
+				continue
+			}
 		}
 		for d.next() <= s.now {
 			if err := d.act(s); err != nil {
 				return err
 			}
-			if err := s.takeTurns(); err != nil {
-				return err
-			}
 		}
 	}
 }
 
-// takeTurns posts what the driver has said, one message of each flow in turn.
-func (s *sim) takeTurns() error {
-	active := s.active
-	s.active = nil
-	slices.SortFunc(active, func(a, b int) int { return cmp.Compare(s.flows[a].order, s.flows[b].order) })
-	for _, i := range active {
-		s.flows[i].active = false
-	}
-	for len(active) > 0 {
-		left := active[:0]
-		for _, i := range active {
-			f := s.flows[i]
-			for ; f.receivesPending > 0; f.receivesPending-- {
-				if !f.Recv(s.now) {
-					return fmt.Errorf("at %d ns: more than %d receives of one connection are not finished", s.now, link.MaxMessages)
-				}
-			}
-			if sizes := s.posts[i]; len(sizes) > 0 {
-				if _, ok := f.Post(sizes[0], s.now); !ok {
-					return fmt.Errorf("at %d ns: more than %d messages of one connection are not finished", s.now, link.MaxMessages)
-				}
-				f.times = append(f.times, Times{Due: link.Never, Sent: link.Never})
-				f.posted++
-				s.posts[i] = sizes[1:]
-				if len(sizes) > 1 {
-					left = append(left, i)
-				} else {
-					delete(s.posts, i)
-				}
-			}
-			s.advance(i)
+// see tells the driver what has happened to flows.
+func (s *sim) see(flows []uint32) {
+	for _, i := range flows {
+		f := &s.flows[i]
+		arrived, acked := f.Look()
+		for k := f.Arrived - arrived; k < f.Arrived; k++ {
+			m := f.Flow.Message(k)
+			f.times[k].Due = max(m.Due, m.Recv)
+			s.driver.due(s, int(i), int(k))
 		}
-		active = left
-	}
-	return nil
-}
-
-// advance makes the steps of a flow up to now, and tells the driver what has happened.
-func (s *sim) advance(i int) {
-	f := s.flows[i]
-	next := f.Advance(s.now)
-	if s.keeps {
-		s.passes = s.net.Passes(s.passes)
-	}
-	for ; f.nextDue < f.posted; f.nextDue++ {
-		m := f.Message(uint64(f.nextDue))
-		if m.Due == link.Never || m.Recv == link.Never {
-			break
+		for k := f.Acked - acked; k < f.Acked; k++ {
+			f.times[k].Sent = f.Flow.Message(k).Sent
+			s.driver.sent(s, int(i), int(k))
 		}
-		if t := max(m.Due, m.Recv); t > s.now {
-			next = min(next, t)
-			break
-		}
-		f.times[f.nextDue].Due = max(m.Due, m.Recv)
-		s.driver.due(s, i, f.nextDue)
 	}
-	for ; f.nextSent < f.posted; f.nextSent++ {
-		m := f.Message(uint64(f.nextSent))
-		if m.Sent > s.now {
-			next = min(next, m.Sent)
-			break
-		}
-		f.times[f.nextSent].Sent = m.Sent
-		s.driver.sent(s, i, f.nextSent)
-	}
-	for f.taken < min(f.nextDue, f.nextSent) {
-		f.Take()
-		f.taken++
-	}
-	if next <= s.now {
-		next = s.now + 1 // what is to be done by now is done
-	}
-	s.queue.set(s, i, next)
 }
 
 func (s *sim) nextChange() int64 {
-	if len(s.changes) == 0 || s.idle() {
+	if len(s.changes) == 0 || s.isIdle() {
 		return link.Never
 	}
 	return s.changes[0].Time
 }
 
-// idle says whether nothing happens any more, whatever the links do.
-func (s *sim) idle() bool { return s.queue.first(s) == link.Never && s.driver.next() == link.Never }
+// isIdle says whether nothing happens any more, whatever the links do.
+func (s *sim) isIdle() bool {
+	return s.loop.Next() == link.Never && !s.loop.HasPosts() && s.driver.next() == link.Never
+}
 
 // change puts the parameters in force that are due.
 func (s *sim) change() error {
@@ -266,55 +209,4 @@ func (s *sim) change() error {
 		s.net.Change(c.Hop, p, s.now)
 	}
 	return nil
-}
-
-// wakes is the queue of the flows that must be advanced, by time and order.
-type wakes struct {
-	order []int
-	flows []*flow
-}
-
-func (w *wakes) Len() int { return len(w.order) }
-func (w *wakes) Less(a, b int) bool {
-	x, y := w.flows[w.order[a]], w.flows[w.order[b]]
-	return x.at < y.at || x.at == y.at && x.order < y.order
-}
-func (w *wakes) Swap(a, b int) {
-	w.order[a], w.order[b] = w.order[b], w.order[a]
-	w.flows[w.order[a]].place, w.flows[w.order[b]].place = a, b
-}
-func (w *wakes) Push(x any) {
-	i, _ := x.(int)
-	w.flows[i].place = len(w.order)
-	w.order = append(w.order, i)
-}
-func (w *wakes) Pop() any {
-	i := w.order[len(w.order)-1]
-	w.order = w.order[:len(w.order)-1]
-	w.flows[i].place = -1
-	return i
-}
-
-// first is the earliest time.
-func (w *wakes) first(s *sim) int64 {
-	if len(w.order) == 0 {
-		return link.Never
-	}
-	return s.flows[w.order[0]].at
-}
-
-// set changes the time of a flow.
-func (w *wakes) set(s *sim, i int, at int64) {
-	w.flows = s.flows
-	f := s.flows[i]
-	f.at = at
-	switch {
-	case at == link.Never && f.place >= 0:
-		heap.Remove(w, f.place)
-	case at == link.Never:
-	case f.place < 0:
-		heap.Push(w, i)
-	default:
-		heap.Fix(w, f.place)
-	}
 }
