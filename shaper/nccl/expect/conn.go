@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ddlemu/ddlemu/shaper/engine/ends"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	events "github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
@@ -20,17 +20,16 @@ type endpoints struct {
 // conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
 type conn struct {
 	endpoints
-	through   int  // the rank whose process made the connection: the sender, or with PXN another one of its node
-	made      int  // of a rank's connections to another one, those with a smaller number were made before; then by comm
-	ends.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
-	draws     bool // a hop of its path draws random numbers
-	path      []link.PathHop
+	through     int  // the rank whose process made the connection: the sender, or with PXN another one of its node
+	made        int  // of a rank's connections to another one, those with a smaller number were made before; then by comm
+	events.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
+	draws       bool // a hop of its path draws random numbers
+	path        []link.PathHop
 
 	written  uint64 // by the sending kernel
 	consumed uint64 // by the receiving kernel
 
 	sendQueued, recvQueued   uint64 // in the operations that the proxies were given
-	unread                   bool   // receives were posted that the flow has not read
 	sendAllowed, recvAllowed uint64 // messages that the proxy may have begun, with its current operation
 	recvSlots                uint64 // irecvs that the current operation posts ahead
 
@@ -84,20 +83,29 @@ func (c *conn) put(bytes uint64) {
 	c.written++
 }
 
-// advance executes the steps of the flow that are due, as [ends.Ends.Advance] does.
-func (c *conn) advance(now int64) (arrived, acked uint64, next int64) {
-	arrived, acked, next = c.Advance(now)
+// look takes note of what the steps of the flow have done, as [events.Ends.Look] does.
+func (c *conn) look() (arrived, acked uint64) {
+	arrived, acked = c.Look()
 	for n := c.Acked - acked; n < c.Acked; n++ {
 		c.occupied -= int64(c.messages[n%plan.Steps].steps)
 	}
-	return arrived, acked, next
+	return arrived, acked
+}
+
+// send posts what the sending proxy can post.
+func (c *conn) send() (posted bool) {
+	for c.Sent < c.written && c.Sent < c.sendAllowed && c.Send(c.messages[c.Sent%plan.Steps].bytes) {
+		posted = true
+	}
+	return posted
 }
 
 // receive posts the receives that the proxy can post. LL and LL128 kernels may consume an empty message before it arrives.
-func (c *conn) receive(now int64) {
-	for c.Posted < c.received()+c.recvSlots && c.Posted < c.recvAllowed && c.Receive(now) {
-		c.unread = true
+func (c *conn) receive() (posted bool) {
+	for c.Posted < c.received()+c.recvSlots && c.Posted < c.recvAllowed && c.Receive() {
+		posted = true
 	}
+	return posted
 }
 
 // received is the number of messages that are complete for the receiving proxy.

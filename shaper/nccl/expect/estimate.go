@@ -244,12 +244,12 @@ func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int
 	}
 	c.random = s.draws()
 	n, err := s.playCalls(ctx, newRepeats(f, s.conns, net), cmp.Or(calls, enqueued), func(n int) bool {
-		return calls == 0 && (!f.InOrder && s.steady(n) || float64(s.steps) > f.limit() && n >= minCalls)
+		return calls == 0 && (!f.InOrder && s.steady(n) || float64(s.loop.Steps()) > f.limit() && n >= minCalls)
 	})
 	if err != nil {
 		return timing{}, 0, err
 	}
-	c.played += s.steps
+	c.played += s.loop.Steps()
 	if n := s.stalls(); n > 0 {
 		return timing{}, 0, errStalls(n)
 	}
@@ -293,7 +293,7 @@ func (c *simulated) newSim(p *plan.Plan, f *Fabric, net *link.Network, calls int
 			}
 		}
 	}
-	s := newSim(table.conns, ranks, f.InOrder, c.tieSeed)
+	s := newSim(table.conns, ranks, f.InOrder, c.tieSeed, net)
 	s.perCall = len(items)
 	return s, nil
 }

@@ -130,8 +130,8 @@ func newJobSim(j *Job, f *Fabric, net *link.Network) (*sim, error) {
 	if !j.Connected {
 		b.table.orderMessages()
 	}
-	s := newSim(b.table.conns, ranks, f.InOrder, 0)
-	s.net, s.occupied = net, j.Occupied
+	s := newSim(b.table.conns, ranks, f.InOrder, 0, net)
+	s.watch(j.Occupied)
 	return s, nil
 }
 

@@ -5,76 +5,44 @@ package expect
 import (
 	"cmp"
 
-	"github.com/ddlemu/ddlemu/shaper/engine/wakes"
-	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	events "github.com/ddlemu/ddlemu/shaper/engine/sim"
 )
 
 // proxies lets both proxies of a connection do what they can at this instant.
 func (s *sim) proxies(i int) {
+	c := &s.conns[i]
+	if c.Flow == nil {
+		return
+	}
+	posted := c.send()
+	posted = c.receive() || posted
 	switch {
-	case s.conns[i].Flow == nil:
-	case s.turns != nil:
-		s.turns.Add(i)
-		s.receive(i)
-	default:
-		s.post(i, plan.Steps)
-	}
-}
-
-// receive posts the receives that can be posted, and completes those whose data is there. On a virtual clock that needs no
-// step of the clock, so it comes before all that is posted at this instant.
-func (s *sim) receive(i int) {
-	c := &s.conns[i]
-	c.receive(s.now)
-	if arrived, _ := c.Look(s.now); arrived > 0 {
-		s.wake(c.receiver)
-		s.nextOp(c.recvOps)
-	}
-}
-
-// post lets both proxies of a connection post what they can, at most the given number of messages. It reports whether
-// the sender has more.
-func (s *sim) post(i int, most uint64) bool {
-	c := &s.conns[i]
-	moved := false
-	for ; most > 0 && c.Sent < c.written && c.Sent < c.sendAllowed; most-- {
-		if !c.Send(c.messages[c.Sent%plan.Steps].bytes, s.now) {
-			break
+	case s.inOrder: // a receive completes at once if its data is there; that needs no step
+		if c.LookForArrived() > 0 {
+			s.wake(c.receiver)
+			s.nextOp(c.recvOps)
 		}
-		moved = true
+	case posted:
+		s.loop.Step(i)
+		s.look(i)
 	}
-	c.receive(s.now)
-	moved = moved || c.unread
-	c.unread = false
-	if moved {
-		s.advance(i)
-	}
-	return moved && c.Sent < c.written && c.Sent < c.sendAllowed
 }
 
 // turns are the places of connections in the order of a virtual clock: by sender, distance to the receiver and the order
 // in which they were made. Those of a communicator were made before those of the next one, unless conn.made says
 // something else: those of collectives first, and by channels.
-func turns(conns []conn) *wakes.Turns {
-	return wakes.NewTurns(len(conns), func(a, b int) int {
+func turns(conns []conn) []uint64 {
+	return events.Places(len(conns), func(a, b int) int {
 		x, y := &conns[a], &conns[b]
-		return cmp.Or(cmp.Compare(x.through, y.through), wakes.ByDistance(x.through, x.dst, y.dst), cmp.Compare(x.made, y.made),
+		return cmp.Or(cmp.Compare(events.Order(x.through, x.dst, 0), events.Order(y.through, y.dst, 0)), cmp.Compare(x.made, y.made),
 			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel))
 	})
 }
 
-// advance executes the flow's steps that are due and wakes both ends.
-func (s *sim) advance(i int) {
-	s.steps++
+// look wakes the programs at the ends of a connection that have something to see, and lets its proxies go on.
+func (s *sim) look(i int) {
 	c := &s.conns[i]
-	arrived, acked, next := c.advance(s.now)
-	s.heap.Set(i, next)
-	if s.occupied != nil {
-		s.passes = s.net.Passes(s.passes[:0])
-		for k := range s.passes {
-			s.occupied(c.path[s.passes[k].Hop].Hop, &s.passes[k])
-		}
-	}
+	arrived, acked := c.look()
 	if arrived > 0 {
 		s.wake(c.receiver)
 	}

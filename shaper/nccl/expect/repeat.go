@@ -166,11 +166,11 @@ func (p *repeats) addConn(s *sim, i int) {
 		return
 	}
 	p.words = c.Flow.AppendState(p.words, s.now)
-	next := s.heap.Time(i)
+	next := s.loop.NextOf(i)
 	if next != link.Never {
 		next -= s.now
 	}
-	p.add(uint64(next), c.Sent-base, c.Acked-base, c.Posted-base, bit(c.unread))
+	p.add(uint64(next), c.Sent-base, c.Acked-base, c.Posted-base)
 	p.add(c.sendQueued-base, c.recvQueued-base, c.sendAllowed-base, c.recvAllowed-base, c.recvSlots)
 	for m := c.Acked; m < c.written; m++ {
 		f := &c.messages[m%plan.Steps]

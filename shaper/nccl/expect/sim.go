@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/engine/wakes"
+	events "github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
@@ -18,19 +18,13 @@ type sim struct {
 	now      int64
 	conns    []conn
 	ranks    []rankRun
-	heap     *wakes.Heap
+	loop     *events.Loop
+	inOrder  bool // of a virtual clock
 	timers   *queue.Queue[timer]
 	runnable []*programRun // programs that may be able to continue
 	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
-	turns    *wakes.Turns  // nil if the order is random
 	played   bool          // the ranks have begun
 	perCall  int           // items of a call that is repeated; 0 in a job
-	steps    uint64
-
-	// occupied, if not nil, is told of each segment on each hop of net, which keeps them.
-	net      *link.Network
-	occupied func(hop int, p *link.Pass)
-	passes   []link.Pass
 }
 
 // programRun is the state of a program that a kernel runs.
@@ -57,31 +51,35 @@ type kernelRun struct {
 	unfinished int // blocks that have not ended
 }
 
-// newSim makes a simulation with the given connections, on hops that are idle.
-func newSim(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64) *sim {
-	s := &sim{conns: conns, ranks: ranks, tieSeed: tieSeed, timers: newTimers()}
-	if inOrder {
-		s.turns = turns(conns)
+// newSim makes a simulation with the given connections, on hops of net that are idle.
+func newSim(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64, net *link.Network) *sim {
+	s := &sim{conns: conns, ranks: ranks, inOrder: inOrder, tieSeed: tieSeed, timers: newTimers()}
+	ends, order := make([]*events.Ends, len(conns)), make([]uint64, len(conns))
+	for i := range conns {
+		ends[i], order[i] = &conns[i].Ends, uint64(i)
 	}
-	s.heap = wakes.New(len(s.conns), s.tie(tieSeed))
+	if inOrder {
+		order = turns(conns)
+	}
+	s.loop = events.New(net, ends, order, events.Rules{InTurns: inOrder, Drawn: !inOrder, Seed: tieSeed})
 	for r := range s.ranks {
 		s.ranks[r].id = r
 	}
 	return s
 }
 
-// tie is the order of connections that are ready at the same instant: that of turns, or, if that is nil, random and new
-// for each instant, so that no connection always comes first.
-func (s *sim) tie(seed uint64) func(i int, at int64) uint64 {
-	return func(i int, at int64) uint64 {
-		switch {
-		case s.turns != nil:
-			return uint64(s.turns.Place(i))
-		case at != link.Never:
-			return link.Draw(seed, 0, 0, uint64(i), uint64(at))
-		}
-		return 0
+// watch makes the simulation tell occupied, if it is not nil, of each segment on each hop.
+func (s *sim) watch(occupied func(hop int, p *link.Pass)) {
+	if occupied == nil {
+		return
 	}
+	paths := map[int][]link.PathHop{} // by the number of the flow
+	for i := range s.conns {
+		if c := &s.conns[i]; c.Flow != nil {
+			paths[c.Flow.Number()] = c.path
+		}
+	}
+	s.loop.Watch = func(p *link.Pass) { occupied(paths[int(p.Flow)][p.Hop].Hop, p) }
 }
 
 // draws says whether a hop on the path of a connection has random jitter or loss.
@@ -110,32 +108,55 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.finishInstant()
-		next := min(s.heap.First(), s.nextTimer())
-		if next == link.Never {
-			if done() {
-				break // in this instant
-			}
+		timer := s.nextTimer()
+		until := timer
+		if !s.inOrder {
+			until = timer - 1 // who acts at the time of a timer sees it first
+		}
+		flows := s.run(until)
+		switch {
+		case len(flows) > 0:
+		case s.loop.Next() != link.Never && s.loop.Next() <= until: // it has made many steps
+			continue
+		case timer != link.Never:
+			s.loop.SetNow(timer)
+			s.now = timer
+		case done(): // in this instant
+			return nil
+		default:
 			return s.deadlock()
 		}
-		s.now = max(s.now, next)
 		for s.nextTimer() <= s.now {
 			t := s.timers.Pop()
 			s.itemEnded(t.rank, t.item)
 		}
-		for s.heap.First() <= s.now {
-			s.advance(s.heap.Pop())
+		s.see(flows)
+		for s.loop.Next() <= s.now {
+			s.see(s.run(s.now))
 		}
 		s.runPrograms()
 	}
 	return nil
 }
 
+// run lets time go on until an end of a connection has something to see, and returns these connections.
+func (s *sim) run(until int64) []uint32 {
+	flows := s.loop.Run(until)
+	s.now = s.loop.Now()
+	return flows
+}
+
+func (s *sim) see(flows []uint32) {
+	for _, i := range flows {
+		s.look(int(i))
+	}
+}
+
 // finishInstant lets all proxies and programs do what they can at this instant: with tcp, a send is complete when it is
 // posted, and its program goes on.
 func (s *sim) finishInstant() {
-	for s.turns != nil && s.turns.Any() {
-		s.turns.Post(func(i int) bool { return s.post(i, 1) })
+	for s.loop.HasPosts() {
+		s.see(s.run(s.now))
 		s.runPrograms()
 	}
 }
