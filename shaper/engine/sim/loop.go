@@ -11,6 +11,8 @@ package sim
 #cgo noescape ddlemu_sim_run
 #cgo nocallback ddlemu_sim_step
 #cgo noescape ddlemu_sim_step
+#cgo nocallback ddlemu_sim_schedule
+#cgo noescape ddlemu_sim_schedule
 #include "private.h"
 */
 import "C"
@@ -128,6 +130,13 @@ func (l *Loop) post(i int) {
 	s := &l.c.sim
 	unsafe.Slice(s.posted, len(l.flows))[s.posted_count] = C.struct_ddlemu_sim_posted{order: l.flows[i].order, flow: C.uint32_t(i)}
 	s.posted_count++
+}
+
+func (l *Loop) actAt(i int, t int64) {
+	l.flows[i].acts = C.int64_t(t)
+	if t < l.NextOf(i) {
+		C.ddlemu_sim_schedule(&l.c.sim, C.uint32_t(i), C.int64_t(t))
+	}
 }
 
 // Run reads what was posted, then makes steps up to the first instant at which an end has something to see, at most up to

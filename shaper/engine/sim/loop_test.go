@@ -375,6 +375,29 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
+// An end acts when it has said that it will, whether its flow has steps or not.
+func TestActAt(t *testing.T) {
+	w := one().build(t)
+	l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+	e := w.ends[0]
+	e.ActAt(500)
+	if flows := l.Run(499); len(flows) > 0 {
+		t.Fatalf("flows %v at %d", flows, l.Now())
+	}
+	if flows := l.Run(link.Never); len(flows) != 1 || l.Now() != 500 || l.Next() != link.Never {
+		t.Fatalf("flows %v at %d, then %d", flows, l.Now(), l.Next())
+	}
+	e.Receive()
+	e.Send(1000)
+	e.ActAt(700)
+	if flows := l.Run(link.Never); len(flows) != 1 || l.Now() != 700 {
+		t.Fatalf("flows %v at %d", flows, l.Now())
+	}
+	if flows := l.Run(link.Never); len(flows) != 1 || l.Now() != e.Flow.Message(0).Due {
+		t.Fatalf("flows %v at %d; the message is due at %d", flows, l.Now(), e.Flow.Message(0).Due)
+	}
+}
+
 // A broken flow is told once, and makes no more steps.
 func TestBrokenFlow(t *testing.T) {
 	d := one()

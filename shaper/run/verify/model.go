@@ -3,9 +3,11 @@
 package verify
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -44,17 +46,10 @@ func NewModel(f *state.File) (*Model, error) {
 // player simulates one flow and both of its ends. They post like those of a Runner, but in no time.
 type player struct {
 	Flow
-	flow  *link.Flow
+	sim.Ends
 	posts []int64 // times of the posts; nil to post as soon as the depth allows it
 	end   int64   // end of posting
-
-	posted, complete, receives, received, released uint64
-	trace                                          Trace
-
-	// For takeTurns: when the flow makes its next step, when it or one of its ends goes on, and whether an end has
-	// just seen something.
-	step, next int64
-	acted      bool
+	trace Trace
 }
 
 // play simulates flows with the given ids on the idle fabric until a time, and returns when each message was visible.
@@ -71,21 +66,19 @@ func (m *Model) network() *link.Network {
 }
 
 func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]int64, until int64) []Trace {
-	players, next := make([]player, len(flows)), make([]int64, len(flows))
+	players, ends := make([]player, len(flows)), make([]*sim.Ends, len(flows))
 	for i, f := range flows {
 		p := &players[i]
-		*p = player{Flow: f, end: until, flow: net.NewFlow(ids[i], m.fab.Path(f.Src, f.Dst), fabric.Hops(m.fab.Path(f.Dst, f.Src)))}
+		*p = player{Flow: f, end: until}
+		p.Ends.Flow = net.NewFlow(ids[i], m.fab.Path(f.Src, f.Dst), fabric.Hops(m.fab.Path(f.Dst, f.Src)))
 		p.trace.ID = ids[i]
 		if posts != nil {
 			p.posts = posts[i]
 		}
-		next[i] = p.start()
+		ends[i] = &p.Ends
 	}
-	if m.fab.Config.IsVirtual() {
-		takeTurns(players, next, until)
-	} else {
-		takeFirst(players, next, until)
-	}
+	inTurns := m.fab.Config.IsVirtual()
+	runPlayers(sim.New(net, ends, places(flows, inTurns), sim.Rules{InTurns: inTurns}), players, inTurns, until)
 	traces := make([]Trace, len(flows))
 	for i := range players {
 		traces[i] = players[i].trace
@@ -93,109 +86,85 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 	return traces
 }
 
-// takeFirst plays the flow that goes on next, again and again: next says when each does.
-func takeFirst(players []player, next []int64, until int64) {
-	for {
-		first := 0
-		for i := range next {
-			if next[i] < next[first] {
-				first = i
-			}
+// places are those of the flows in their order: on a virtual clock by their NICs.
+func places(flows []Flow, inTurns bool) []uint64 {
+	return sim.Places(len(flows), func(a, b int) int {
+		x, y := &flows[a], &flows[b]
+		if !inTurns {
+			return cmp.Compare(a, b)
 		}
-		now := next[first]
-		if now > until { // or Never
+		return cmp.Compare(sim.Order(x.Src, x.Dst, 0), sim.Order(y.Src, y.Dst, 0))
+	})
+}
+
+// runPlayers plays until a time. On a virtual clock posts are read in turns, on a real one a flow reads what its ends post.
+func runPlayers(l *sim.Loop, players []player, inTurns bool, until int64) {
+	act := func(i int) {
+		for players[i].act(l.Now()) && !inTurns {
+			l.Step(i)
+		}
+	}
+	for i := range players {
+		players[i].start()
+		act(i)
+	}
+	for {
+		flows := l.Run(until)
+		if len(flows) == 0 && (l.Next() > until || l.Next() == link.Never) {
 			return
 		}
-		next[first] = max(players[first].play(now), now+1)
+		for _, i := range flows {
+			act(int(i))
+		}
 	}
 }
 
 // long is the time before 0 at which the first receives were posted, so large that no message waits for them.
 const long = math.MaxInt64 / 4
 
-// start posts the first receives and returns the time of the first step.
-func (p *player) start() int64 {
-	for p.receives < MaxDepth && p.receives < uint64(p.Messages) {
-		p.flow.Recv(-long)
-		p.receives++
-	}
-	if len(p.posts) > 0 {
-		return p.posts[0]
-	}
-	return 0
-}
-
-// play does everything that is due by now and returns when the flow goes on.
-func (p *player) play(now int64) int64 {
-	for {
-		next := p.flow.Advance(now)
-		moved := p.take(now, &next)
-		for p.post(now, &next) {
-			moved = true
-		}
-		if !moved {
-			return next
-		}
+// start posts the first receives.
+func (p *player) start() {
+	for p.Posted < MaxDepth && p.Posted < uint64(p.Messages) {
+		p.Ends.Flow.Recv(-long)
+		p.Posted++
 	}
 }
 
-// take lets both ends see what is due: messages that have arrived, and sends that are complete.
-func (p *player) take(now int64, next *int64) (moved bool) {
-	moved = p.receive(now, next)
-	for p.complete < p.posted && p.due(p.flow.Message(p.complete).Sent, now, next) {
-		p.complete++
-		moved = true
-	}
-	for ; p.released < min(p.complete, p.received); p.released++ {
-		p.flow.Take()
-	}
-	return moved
-}
-
-// due says whether the time t has come. If not, next due at most t.
-func (p *player) due(t, now int64, next *int64) bool {
-	if t > now {
-		*next = min(*next, t)
-		return false
-	}
-	return true
-}
-
-func (p *player) receive(now int64, next *int64) (moved bool) {
-	for p.received < min(p.posted, p.receives) && p.due(p.flow.Message(p.received).Due, now, next) {
-		msg := p.flow.Message(p.received)
+// act lets both ends see what is there and post what they can. It reports whether they have done something.
+func (p *player) act(now int64) (moved bool) {
+	arrived, acked := p.Look()
+	for k := p.Arrived - arrived; k < p.Arrived; k++ {
+		msg := p.Ends.Flow.Message(k)
 		at := max(msg.Due, msg.Recv)
 		p.trace.Visible, p.trace.Missing = append(p.trace.Visible, at), append(p.trace.Missing, at)
-		p.received++
-		if p.receives < uint64(p.Messages) && p.flow.Recv(now) {
-			p.receives++
+		if p.Posted < uint64(p.Messages) {
+			p.Receive()
 		}
+	}
+	moved = arrived > 0 || acked > 0
+	for p.post(now) {
 		moved = true
 	}
 	return moved
 }
 
 // post posts one message, if it is time for one.
-func (p *player) post(now int64, next *int64) bool {
-	if p.posted == uint64(p.Messages) {
+func (p *player) post(now int64) bool {
+	if p.Sent == uint64(p.Messages) {
 		return false
 	}
-	at := now
 	switch {
-	case p.posts != nil && p.posted == uint64(len(p.posts)):
+	case p.posts != nil && p.Sent == uint64(len(p.posts)):
 		return false
-	case p.posts != nil:
-		at = p.posts[p.posted]
-	case now >= p.end || p.posted-p.complete == uint64(p.Depth):
+	case p.posts != nil && p.posts[p.Sent] > now:
+		p.ActAt(p.posts[p.Sent])
 		return false
-	}
-	if !p.due(at, now, next) {
+	case p.posts == nil && (now >= p.end || p.Sent-p.Acked == uint64(p.Depth)):
 		return false
 	}
-	if _, ok := p.flow.Post(uint64(p.Size), at); !ok {
+	if !p.Send(uint64(p.Size)) {
 		return false
 	}
-	p.trace.Posted, p.trace.Returned = append(p.trace.Posted, at), append(p.trace.Returned, at)
-	p.posted++
+	p.trace.Posted, p.trace.Returned = append(p.trace.Posted, now), append(p.trace.Returned, now)
 	return true
 }
