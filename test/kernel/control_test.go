@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -132,18 +133,8 @@ func TestFullQueueIsCounted(t *testing.T) {
 		if err := errors.Join(<-done, <-done); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond) // the daemon updates the counters every 100 ms
-		var s struct {
-			Ports []struct {
-				NIC, Direction string
-				Drops          uint64
-			}
-		}
-		if err := json.Unmarshal([]byte(w.run("status", "--json")), &s); err != nil {
-			t.Fatal(err)
-		}
 		// 36 Mbit arrive in packets of 1400 bytes, and the port carries 20 Mbit in that time.
-		for _, p := range s.Ports {
+		for _, p := range w.counted() {
 			if congested := p.NIC == "node0" && p.Direction == "rx"; congested != (p.Drops > 0) || congested && (p.Drops < 700 || p.Drops > 2500) {
 				t.Errorf("%s: %d drops at %s %s", shaper, p.Drops, p.NIC, p.Direction)
 			}
@@ -152,6 +143,30 @@ func TestFullQueueIsCounted(t *testing.T) {
 			t.Errorf("%s: the drops are not shown:\n%s", shaper, out)
 		}
 		w.run("down")
+	}
+}
+
+// portDrops is what the tests need of a port in `ddlemu status --json`.
+type portDrops struct {
+	NIC, Direction string
+	Drops          uint64
+}
+
+// counted returns the ports when the daemon, which counts every 100 ms, has counted drops and no more since the reading
+// before.
+func (w *world) counted() []portDrops {
+	w.Helper()
+	var before []portDrops
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		var s struct{ Ports []portDrops }
+		if err := json.Unmarshal([]byte(w.run("status", "--json")), &s); err != nil {
+			w.Fatal(err)
+		}
+		dropped := slices.ContainsFunc(s.Ports, func(p portDrops) bool { return p.Drops > 0 })
+		if dropped && slices.Equal(s.Ports, before) || time.Now().After(end) {
+			return s.Ports
+		}
+		before = s.Ports
 	}
 }
 

@@ -44,9 +44,7 @@ func TestPathsOfFlows(t *testing.T) {
 			times := map[float64]bool{}
 			for _, seed := range []string{"1", "2", "3"} {
 				r := bench(t, folder(t), tc.env, tc.collective, "-F", file, "--ranks", "8", "--nccl", tc.version, "--seed", seed, "-b", "128K", "-e", "128K", "-n", "2", "-w", "1")
-				if err := nearModel(r, tc.percent); err != nil || r.Verdict != "VALID" {
-					t.Errorf("seed %s: %v, %s %q", seed, err, r.Verdict, r.Reasons)
-				}
+				nearModel(t, r, tc.percent)
 				times[r.Rows[0].TimeUS] = true
 			}
 			if len(times) < 2 {

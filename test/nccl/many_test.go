@@ -10,7 +10,5 @@ func TestSixteenNodes(t *testing.T) {
 		t.Skip("sixteen ranks take long to start")
 	}
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--ranks", "16", "--nodes", "16", "-b", "2K", "-e", "128K", "-f", "8", "-n", "3", "-w", "1")
-	if err := nearModel(r, 1); err != nil || r.Verdict != "VALID" {
-		t.Errorf("%v; %s %q", err, r.Verdict, r.Reasons)
-	}
+	nearModel(t, r, 1)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,33 +26,37 @@ const (
 )
 
 // Faults of the emulator, which the plugin's test build plants, make a run INVALID. Times in DDLEMU_FAULT are real
-// time, those of the limits stated time.
+// time, those of the limits stated time. What tells a fault from a busy host: with it all messages are late, or one is
+// late by as much as the fault, and without it only the host can be a reason.
 func TestPlantedFaultsAreInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name, fault, reason string
 		scale               int
 		args                []string
+		atLeast             time.Duration // the largest lateness
 	}{
 		// Messages of 8 bytes take 27 us.
-		{"10 us added to each delivery", fmt.Sprint("delay ", 10*1000*scaleSmall), "later than max(1 us, 2 %", scaleSmall, []string{"-b", "8", "-e", "8", "-n", "50"}},
-		{"rate 3 % low", "slow 3", "at its rate: this is an error of ddlemu", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
+		{"10 us added to each delivery", fmt.Sprint("delay ", 10*1000*scaleSmall), "later than max(1 us, 2 %", scaleSmall, []string{"-b", "8", "-e", "8", "-n", "50"}, 10 * time.Microsecond},
+		{"rate 3 % low", "slow 3", "at its rate: this is an error of ddlemu", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}, 0},
 		// Messages of 256 KiB follow each other every 2 ms.
-		{"one message in 20 late", fmt.Sprint("late 20 ", 1000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
+		{"one message in 20 late", fmt.Sprint("late 20 ", 1000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}, time.Millisecond},
 		// One AllReduce takes 9 ms. Stalls with a longer interval can synchronize with the calls: each then occurs
 		// between two calls, when nothing is in flight.
-		{"the sending thread stalls", fmt.Sprint("stall ", 2000*scaleUS, " ", 5000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
+		{"the sending thread stalls", fmt.Sprint("stall ", 2000*scaleUS, " ", 5000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}, time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := folder(t)
 			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--time-scale", fmt.Sprint(tc.scale)}, tc.args...)
 			env := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}
 			r := bench(t, dir, append(env, "DDLEMU_FAULT="+tc.fault), args...)
-			if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), tc.reason) {
-				t.Errorf("%s %q, want INVALID with %q", r.Verdict, r.Reasons, tc.reason)
+			reasons := strings.Join(r.Reasons, "\n")
+			if r.Verdict != "INVALID" || !strings.Contains(reasons, tc.reason) || largestLateness(t, reasons) < tc.atLeast {
+				t.Errorf("%s %q, want INVALID with %q and a lateness of %v", r.Verdict, r.Reasons, tc.reason, tc.atLeast)
 			}
 			// The same run without the fault is VALID.
-			retry(t, func(string) error {
+			onRealClock(t, func(string) error {
 				if r := bench(t, dir, env, args...); r.Verdict != "VALID" {
+					onlyTheHost(t, r.Findings)
 					return fmt.Errorf("without a fault: %s %q", r.Verdict, r.Reasons)
 				}
 				return nil
@@ -105,37 +110,58 @@ func TestRanksOnSharedMemoryAreInvalid(t *testing.T) {
 	}
 }
 
+// pause is how long the job of TestWhatTheJobDoesIsNotTheEmulatorsFault does not communicate, in real time. It is so
+// long that no busy host makes a message late by half of it.
+const pause = 2 * time.Second
+
 func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
 	bin := program(t)
-	for _, tc := range []struct {
-		name string
-		env  []string
-	}{
-		{"sleeps half of the time", []string{"SLEEP_MS=100"}},
-		{"one rank comes 10 ms late", []string{"LATE_MS=10"}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			dir := folder(t)
-			retry(t, func(string) error {
-				if text, word := verdictOf(t, dir, tc.env, "--", bin); word != "VALID" {
-					return fmt.Errorf("%s:\n%s", word, text)
-				}
-				return nil
-			})
+	for _, variable := range []string{"SLEEP_MS", "LATE_MS"} { // of both ranks, of one
+		t.Run(variable, func(t *testing.T) {
+			t.Parallel()
+			text, _ := verdictOf(t, folder(t), []string{fmt.Sprint(variable, "=", pause.Milliseconds())}, "--", bin)
+			notLate(t, text)
 		})
 	}
 	t.Run("stopped before any collective", func(t *testing.T) {
+		t.Parallel()
 		dir := folder(t)
-		retry(t, func(string) error {
-			cmd := ddlemu(t.Context(), t, dir, []string{"READY_FILE=" + dir + "/ready"}, "run", "--profile", "eth1", "--soft-cuda", "--time-scale", fmt.Sprint(scale), "--", bin)
-			return stopped(t, cmd, dir)
-		})
+		cmd := ddlemu(t.Context(), t, dir, []string{"READY_FILE=" + dir + "/ready"}, "run", "--profile", "eth1", "--soft-cuda", "--time-scale", fmt.Sprint(scale), "--", bin)
+		notLate(t, stopped(t, cmd, dir))
 	})
 }
 
+// notLate checks that a pause of the job is no lateness: no message is late by half of it, and if the run is INVALID, the
+// host is why.
+func notLate(t *testing.T, text string) {
+	t.Helper()
+	rows := regexp.MustCompile(`(?m)^node\d:node\d .* (\S+) +\S+$`).FindAllStringSubmatch(text, -1)
+	if len(rows) != 2 || !strings.Contains(text, "verdict: VALID") && !strings.Contains(text, "\nddlemu: host ") {
+		t.Errorf("the lateness of 2 links, and VALID or a reason of the host:\n%s", text)
+	}
+	for _, row := range rows {
+		if late, err := time.ParseDuration(row[1]); err != nil || late*scale > pause/2 {
+			t.Errorf("late by %v at time scale %d, %v, the job paused for %v:\n%s", late, scale, err, pause, text)
+		}
+	}
+}
+
+// largestLateness is the largest that the reasons name.
+func largestLateness(t *testing.T, reasons string) (most time.Duration) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`the largest lateness is ([0-9.a-zµ]+)`).FindAllStringSubmatch(reasons, -1) {
+		late, err := time.ParseDuration(m[1])
+		if err != nil {
+			t.Fatalf("%v in %q", err, reasons)
+		}
+		most = max(most, late)
+	}
+	return most
+}
+
 // stopped runs cmd, whose program waits between the communicator's init and the first collective, and stops the program
-// there for a while.
-func stopped(t *testing.T, cmd *exec.Cmd, dir string) error {
+// there for a while. It returns what cmd prints.
+func stopped(t *testing.T, cmd *exec.Cmd, dir string) string {
 	t.Helper()
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -147,7 +173,7 @@ func stopped(t *testing.T, cmd *exec.Cmd, dir string) error {
 		if err := syscall.Kill(pid, s); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	if err := os.Remove(dir + "/ready"); err != nil {
 		t.Fatal(err)
@@ -155,10 +181,7 @@ func stopped(t *testing.T, cmd *exec.Cmd, dir string) error {
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v:\n%s", err, out.String())
 	}
-	if !strings.Contains(out.String(), "verdict: VALID") {
-		return fmt.Errorf("a rank was stopped before the first collective:\n%s", out.String())
-	}
-	return nil
+	return out.String()
 }
 
 // The output of a bench whose ranks fail ends with the rows so far and a verdict that says why.

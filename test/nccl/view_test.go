@@ -84,11 +84,8 @@ func TestNVLinkCollectives(t *testing.T) {
 	for _, coll := range []string{"allreduce", "alltoall"} {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(coll+" "+version, func(t *testing.T) {
-				dir := folder(t)
-				retry(t, func(scale string) error {
-					return nearModel(bench(t, dir, nil, coll, "--profile", "efa-p4d", "--jitter", "none", "--bw", "2Gbps", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
-						"--nccl", version, "-b", "4M", "-e", "4M", "-n", "2", "-w", "1", "--time-scale", scale), 5)
-				})
+				exact(t, bench(t, folder(t), nil, coll, "--profile", "efa-p4d", "--jitter", "none", "--bw", "2Gbps", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+					"--nccl", version, "-b", "4M", "-e", "4M", "-n", "2", "-w", "1"))
 			})
 		}
 	}
@@ -317,9 +314,8 @@ func TestNICDownAtStart(t *testing.T) {
 	}
 	for _, version := range []string{"2.22", "2.29"} {
 		for _, coll := range []string{"allreduce", "alltoall"} {
-			if err := nearModel(bench(t, folder(t), nil, coll, "-F", file, "--jitter", "none", "--ranks", "4", "--nccl", version, "-b", "1M", "-e", "1M", "-n", "2", "-w", "1"), 1.5); err != nil { // with PXN the model is not exact
-				t.Errorf("%s, NCCL %s: %v", coll, version, err)
-			}
+			r := bench(t, folder(t), nil, coll, "-F", file, "--jitter", "none", "--ranks", "4", "--nccl", version, "-b", "1M", "-e", "1M", "-n", "2", "-w", "1")
+			nearModel(t, r, 1.5) // with PXN the model is not exact
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -424,8 +420,8 @@ func TestTopologyFileInNCCLsFile(t *testing.T) {
 	if !slices.Equal(r.Header.Notes, want) {
 		t.Errorf("%q, want %q", r.Header.Notes, want)
 	}
-	if err := nearModel(r, 0.1); err != nil || r.Rows[0].TimeUS < 10_000 {
-		t.Errorf("%v: %+v, the chunk size makes it 10253 us", err, r.Rows)
+	if nearModel(t, r, 0.1); r.Rows[0].TimeUS < 10_000 {
+		t.Errorf("%+v, the chunk size makes it 10253 us", r.Rows)
 	}
 }
 
@@ -438,9 +434,7 @@ func TestVariablesOfTheNet(t *testing.T) {
 			set = []string{env}
 		}
 		r := bench(t, folder(t), set, "sendrecv", "--profile", "efa-p4d", "--jitter", "none", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "2", "-w", "1", "--log-dir", logs)
-		if err := nearModel(r, 0.1); err != nil {
-			t.Errorf("%q: %v", env, err)
-		}
+		nearModel(t, r, 0.1)
 		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))
 		if err != nil || !strings.Contains(string(log), want) {
 			t.Errorf("%q: %v, no %q in\n%s", env, err, want, log)

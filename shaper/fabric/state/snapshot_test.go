@@ -4,6 +4,7 @@ package state
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -130,21 +131,27 @@ func TestSettle(t *testing.T) {
 	j, p := joined(t, f, 1)
 	j.WaitCounted() // it runs
 	p.Leave()
-	begin := time.Now()
-	go func() {
-		time.Sleep(50 * time.Millisecond)
-		f.TakeEndSnapshots(f.AwaitingSnapshot())
-	}()
-	if j.WaitCounted(); time.Since(begin) < 50*time.Millisecond || len(f.AwaitingSnapshot()) != 0 {
-		t.Error("did not wait for the daemon's snapshots")
-	}
 	shm := newFile(t)
 	k, q := joined(t, shm, 1)
 	q.Leave()
-	begin = time.Now()
-	if k.WaitCounted(); time.Since(begin) > countWait/2 {
-		t.Errorf("waited %v where nobody counts", time.Since(begin))
-	}
+	synctest.Test(t, func(t *testing.T) { // its clock goes on only while all sleep
+		begin := time.Now()
+		if k.WaitCounted(); time.Since(begin) != 0 {
+			t.Errorf("waited %v where nobody counts", time.Since(begin))
+		}
+		if j.WaitCounted(); time.Since(begin) != countWait {
+			t.Errorf("waited %v for a daemon that is dead, want %v", time.Since(begin), countWait)
+		}
+		begin = time.Now()
+		const counted = 50 * time.Millisecond
+		go func() {
+			time.Sleep(counted)
+			f.TakeEndSnapshots(f.AwaitingSnapshot())
+		}()
+		if j.WaitCounted(); time.Since(begin) < counted || time.Since(begin) > counted+time.Millisecond || len(f.AwaitingSnapshot()) != 0 {
+			t.Errorf("waited %v for the daemon's snapshots, want %v", time.Since(begin), counted)
+		}
+	})
 }
 
 func TestQuantile(t *testing.T) {

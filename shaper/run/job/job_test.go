@@ -79,8 +79,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rankMain reads commands, one per line: "carry N LATE" counts N messages of 1 MiB with a lateness of LATE ns each on
-// the link to the other node, "leave" leaves the job.
+// rankMain reads commands, one per line: "carry N LATE [BEGIN]" counts N messages of 1 MiB with a lateness of LATE ns each
+// on the link to the other node, one after the other from BEGIN ns on (now), "leave" leaves the job.
 func rankMain(text string) error {
 	rank, err := strconv.Atoi(text)
 	if err != nil {
@@ -116,10 +116,11 @@ func rankMain(text string) error {
 		case in.Text() == "down":
 			fmt.Println(f.Down())
 		default:
-			if _, err := fmt.Sscanf(in.Text(), "carry %d %d", &n, &late); err != nil {
+			begin := state.Now()
+			if got, err := fmt.Sscanf(in.Text(), "carry %d %d %d", &n, &late, &begin); got < 2 {
 				return err
 			}
-			carry(f, p.Job(), rank, n, late)
+			carry(f, p.Job(), rank, n, late, begin)
 			fmt.Println("carried")
 		}
 	}
@@ -129,7 +130,7 @@ func rankMain(text string) error {
 // took is the time in ns of a message of 1 MiB on the fabric of these tests.
 const took = 10_000_000
 
-func carry(f *state.File, j state.Job, rank int, n, late int64) {
+func carry(f *state.File, j state.Job, rank int, n, late, begin int64) {
 	for _, h := range f.Hops() {
 		if h.Kind != state.Link || h.Src != rank {
 			continue
@@ -152,9 +153,9 @@ func carry(f *state.File, j state.Job, rank int, n, late int64) {
 		c.ModelBusy += n * took
 		c.WallBusy += n * (took + late)
 		if c.FirstPosted == 0 {
-			c.FirstPosted = state.Now()
+			c.FirstPosted = begin
 		}
-		c.LastVisible = state.Now() + n*(took+late)
+		c.LastVisible = begin + n*(took+late)
 	}
 }
 
@@ -587,6 +588,7 @@ func TestConcurrent(t *testing.T) {
 	d := folder(t)
 	lab(t, d)
 	var jobs []*Job
+	begin := state.Now()
 	for i, n := range []int{10, 20, 0, 5} {
 		j, err := Share(d, "lab")
 		if err != nil {
@@ -594,11 +596,11 @@ func TestConcurrent(t *testing.T) {
 		}
 		defer j.Close()
 		if i == 3 {
-			time.Sleep(21 * took) // until the others' are over
+			begin += 21 * took // the others' are over
 		}
 		r := startRank(t, j, 0)
 		if n > 0 {
-			r.ask(fmt.Sprintf("carry %d 0", n))
+			r.ask("carry %d 0 %d", n, begin)
 		}
 		r.end()
 		jobs = append(jobs, j)
