@@ -76,13 +76,14 @@ wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for p
 demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
-# Tests that measure time need the machine for themselves: one package runs after the other.
-TIMED := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/
-# Tests of the software CUDA compile much C++.
-COMPILED := /cuda/soft$$|/cuda/soft/exec
+# Tests that take minutes, or need root or build/: not for the fast lane.
+SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
+# Those of them that measure no time, and whose limits are many times what they take: they run beside each other. The
+# others need the machine for themselves, one package after the other.
+BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|gpu|guest|install|python|sanitize|security|viewers)$$
 
 test-fast: packages ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
-	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)|$(COMPILED)') ./test/oracle ./test/needs
+	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(SLOW)') ./test/oracle ./test/needs
 
 # What the tests need besides what the build needs: a line says what it installs.
 test-needs: packages
@@ -90,8 +91,8 @@ test-needs: packages
 	@.ci/pypi
 
 test: test-needs build dist plugin-faults test-fast ## install what the tests need (root), build, run every test
-	$(GO) test -timeout 20m $$($(GO) list ./... | grep -E '$(COMPILED)')
-	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)' | grep -vE '/test/(oracle|needs)$$')
+	$(GO) test -timeout 40m $$($(GO) list ./... | grep -E '$(BESIDE)')
+	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(SLOW)' | grep -vE '$(BESIDE)|/test/(oracle|needs)$$')
 	$(MAKE) race
 
 race: ## test the Go packages with the race detector
