@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // limit is how long one case may take; the driver's own limits are shorter.
@@ -98,11 +99,7 @@ type outcome struct {
 // fabric remains afterwards.
 func drive(t testing.TB, lib string, version int, c testCase, seed uint64, env ...string) outcome {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := world.Scratch(t)
 	// TORCHELASTIC_RUN_ID makes the ranks one job. With DDLEMU_JOB they would not print the verdict.
 	o := driveOn(t, lib, version, c, seed, append([]string{"DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID=" + filepath.Base(dir)}, env...)...)
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); o.word == "PASS" && len(files) > 0 {

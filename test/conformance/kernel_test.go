@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // notOnKernel says why a case does not run on the kernel datapath, "" if it does.
@@ -93,9 +94,7 @@ transport: {kind: tcp}
 // test it takes the fabric down, and no file may remain.
 func kernelFabric(t *testing.T) (dir string) {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("not root: the kernel datapath makes network namespaces; run the tests as root")
-	}
+	world.NeedRoot(t, "the kernel datapath")
 	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
 	if err != nil {
 		t.Fatal(err)

@@ -5,9 +5,8 @@ package guest
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // limit is the longest time of a job, which usually takes a few seconds.
@@ -33,25 +33,11 @@ func library(t *testing.T, nccl string) string {
 // ddlemu runs a command with a folder of fabrics of its own, which must be empty at the end, and without LD_LIBRARY_PATH.
 func ddlemu(t *testing.T, env []string, args ...string) (string, error) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), args...)
-	for _, v := range built.Environ() {
-		if !strings.HasPrefix(v, "LD_LIBRARY_PATH=") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(append(cmd.Env, "DDLEMU_DIR="+dir, "PYTHONDONTWRITEBYTECODE=1"), env...)
-	cmd.WaitDelay = 5 * time.Second
+	cmd := world.Command(ctx, t, world.Folder(t), append(env, "PYTHONDONTWRITEBYTECODE=1"), args...)
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "LD_LIBRARY_PATH=") })
 	out, err := cmd.CombinedOutput()
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 && err == nil {
-		t.Errorf("files remain: %v", left)
-	}
 	return string(out), err
 }
 

@@ -26,16 +26,16 @@ import (
 
 // capturing is `ddlemu capture` while it runs.
 type capturing struct {
-	*world
+	*user
 	cmd  *exec.Cmd
 	file string
 	out  bytes.Buffer
 }
 
 // capture begins to capture a fabric, and returns when packets are seen.
-func (w *world) capture(args ...string) *capturing {
+func (w *user) capture(args ...string) *capturing {
 	w.Helper()
-	c := &capturing{world: w, file: filepath.Join(w.TempDir(), "x.pcapng")}
+	c := &capturing{user: w, file: filepath.Join(w.TempDir(), "x.pcapng")}
 	c.cmd = w.command(append([]string{"capture", "-o", c.file}, args...)...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
 	if err := c.cmd.Start(); err != nil {
@@ -92,10 +92,10 @@ func (c *capturing) matching(filter string) int {
 }
 
 // links returns the counters of the links of a fabric. The daemon updates them every 100 ms.
-func (w *world) links(fabric string) map[string]link.Counters {
+func (w *user) links(fabric string) map[string]link.Counters {
 	w.Helper()
 	time.Sleep(300 * time.Millisecond)
-	dir, err := state.OpenDir(w.dir, os.Getuid(), false)
+	dir, err := state.OpenDir(w.Dir, os.Getuid(), false)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (w *world) links(fabric string) map[string]link.Counters {
 // A capture has every packet that the fabric counts, and what happened to each: as many drops as the fabric counts. tshark
 // and gopacket read it, and no packet is malformed.
 func TestCaptureCountsAsTheFabric(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--loss", "3%", "--shaper", "htb")
 	for n := range 3 {
 		// Otherwise the nodes look for routers and neighbours at any time.
@@ -189,7 +189,7 @@ func (c *capturing) checkGopacket(interfaces int) {
 // Segmentation offload leaves large packets whole; the capture says how many packets each of them is on the link.
 func TestCaptureCountsSegments(t *testing.T) {
 	needs.Optional(t, "iperf3")
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
 	before := w.links("eth1")["node0:node1"]
 	c := w.capture("--link", "node0>node1", "--snaplen", "96")
@@ -217,7 +217,7 @@ func TestCaptureCountsSegments(t *testing.T) {
 
 // A shaper without eBPF programs is captured by a packet socket, and the output says so.
 func TestCaptureWithoutPrograms(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "1ms", "--shaper", "wire")
 	c := w.capture("--link", "node0:node1")
 	w.run("exec", "node0", "--", "ping", "-qc", "10", "-i", "0.01", "node1")
@@ -236,7 +236,7 @@ func TestCaptureWithoutPrograms(t *testing.T) {
 
 // Captures end by themselves: with a number of packets, a time, or the fabric. Standard output is a file too.
 func TestCaptureEnds(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
 	c := w.capture("--count", "7")
 	w.run("exec", "node0", "--", "ping", "-qc", "10", "-i", "0.01", "node1")
@@ -261,7 +261,7 @@ func TestCaptureEnds(t *testing.T) {
 
 // A capture that is stopped does not keep the fabric from being taken down.
 func TestStoppedCapture(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
 	c := w.capture()
 	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -19,7 +19,7 @@ import (
 // moment is a time at which a command that brings a fabric up is interrupted.
 type moment struct {
 	name      string
-	isReached func(w *world) bool
+	isReached func(w *user) bool
 	mayBeUp   bool // the fabric may be up at that time
 }
 
@@ -27,18 +27,18 @@ type moment struct {
 // exists, the other 39 do not yet.
 var moments = []moment{
 	{"after 10 ms", after(10 * time.Millisecond), false},
-	{"when its file exists", func(w *world) bool { files, _ := os.ReadDir(w.dir); return len(files) > 0 }, false},
-	{"when its first node exists", func(w *world) bool { return len(w.namespaces()) > 1 }, false}, // the first is the switch
+	{"when its file exists", func(w *user) bool { files, _ := os.ReadDir(w.Dir); return len(files) > 0 }, false},
+	{"when its first node exists", func(w *user) bool { return len(w.namespaces()) > 1 }, false}, // the first is the switch
 	{"after 300 ms", after(300 * time.Millisecond), true},
 }
 
-func after(d time.Duration) func(*world) bool {
-	return func(*world) bool { time.Sleep(d); return true }
+func after(d time.Duration) func(*user) bool {
+	return func(*user) bool { time.Sleep(d); return true }
 }
 
 // An interrupt ends a command that brings a fabric up, at any time before the fabric is up. Nothing remains.
 func TestInterrupted(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	for _, args := range [][]string{
 		{"up", "--datapath", "kernel", "--no-measure", "--profile", "eth1", "--nodes", "40"},
 		{"run", "--datapath", "kernel", "--profile", "eth1", "--nodes", "3", "--per-node", "--", "sleep", "60"},
@@ -65,7 +65,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 // interrupt runs ddlemu, interrupts it at a moment, and returns its state and its output.
-func (w *world) interrupt(m moment, args ...string) (state *os.ProcessState, out string) {
+func (w *user) interrupt(m moment, args ...string) (state *os.ProcessState, out string) {
 	w.Helper()
 	cmd := w.command(args...)
 	cmd.Env = append(cmd.Env, "DDLEMU_PLUGIN_DIR=../../build/lib")
@@ -90,7 +90,7 @@ func (w *world) interrupt(m moment, args ...string) (state *os.ProcessState, out
 
 // `shape` succeeds only if the change is in force.
 func TestShapeReportsWhatIsInForce(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--lat", "0s", "--shaper", "htb")
 	w.run("shape", "--bw", "500Mbps")
 	// 500 Mb/s of line bytes. tc counts frames without framing, so its rate is lower.
@@ -111,7 +111,7 @@ func TestShapeReportsWhatIsInForce(t *testing.T) {
 
 // `up` on a node of another fabric is refused.
 func TestUpOnANode(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1")
 	out, status := w.try("exec", "node0", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1", "--name", "inner")
 	if status != 2 || !strings.Contains(out, "this process runs on a node of a fabric") {
@@ -121,7 +121,7 @@ func TestUpOnANode(t *testing.T) {
 
 // Packets that find a full queue at a receive port are counted there and shown.
 func TestFullQueueIsCounted(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	for _, shaper := range []string{"htb", "wire"} {
 		w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--bw", "10Mbps", "--queue", "taildrop:64K", "--shaper", shaper)
 		to := net.JoinHostPort(w.node("eth1", 0).NICs[0].Addr4.String(), "9")
@@ -154,7 +154,7 @@ type portDrops struct {
 
 // counted returns the ports when the daemon, which counts every 100 ms, has counted drops and no more since the reading
 // before.
-func (w *world) counted() []portDrops {
+func (w *user) counted() []portDrops {
 	w.Helper()
 	var before []portDrops
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {

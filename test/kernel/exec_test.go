@@ -13,7 +13,7 @@ import (
 
 // SIGTERM ends the program of `exec` at whatever moment it arrives: before, while or after ddlemu becomes the program.
 func TestSignalWhileStarting(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2")
 	const (
 		tries = 200

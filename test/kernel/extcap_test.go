@@ -18,7 +18,7 @@ import (
 )
 
 // installedTshark runs tshark with a home folder of its own, in which ddlemu is installed.
-func (w *world) installedTshark(home string, args ...string) *exec.Cmd {
+func (w *user) installedTshark(home string, args ...string) *exec.Cmd {
 	w.Helper()
 	cmd := exec.Command(needs.Optional(w, "tshark"), args...)
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME=")
@@ -28,7 +28,7 @@ func (w *world) installedTshark(home string, args ...string) *exec.Cmd {
 // tshark shows the links as interfaces once ddlemu is installed, captures on one of them, and no longer shows them
 // once it is removed.
 func TestTsharkCapturesLinks(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb", "--name", "lab")
 	home := t.TempDir()
 	install := func(flag string) string {
@@ -78,7 +78,7 @@ func TestTsharkCapturesLinks(t *testing.T) {
 		}
 	}
 	timeout.Stop()
-	c := &capturing{world: w, file: file}
+	c := &capturing{user: w, file: file}
 	if n := c.matching("icmp.type == 8 || arp || icmpv6"); n != 5 {
 		t.Errorf("%d packets of node0, want 5", n)
 	}
@@ -131,7 +131,7 @@ const (
 // The toolbar shows the link, changes it, says what is wrong, and follows the changes of others. What it remembers of an
 // earlier capture changes nothing.
 func TestToolbar(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb", "--name", "lab")
 	b := w.startExtcap("ddlemu:lab:node0:node1")
 	b.send(downControl, extcap.Set, "\x01") // before the toolbar is ready
@@ -168,7 +168,7 @@ func TestToolbar(t *testing.T) {
 
 // A capture ends when nobody reads its packets any more, even if there are no packets.
 func TestExtcapEndsWithItsReader(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb", "--name", "lab")
 	for _, node := range []string{"node0", "node1"} {
 		// Otherwise the nodes look for routers and neighbours at any time.
@@ -179,7 +179,7 @@ func TestExtcapEndsWithItsReader(t *testing.T) {
 
 // startExtcap runs `ddlemu extcap --capture` as Wireshark does. At the end of the test nobody reads its packets any
 // more, so it ends.
-func (w *world) startExtcap(iface string) *toolbar {
+func (w *user) startExtcap(iface string) *toolbar {
 	w.Helper()
 	dir := w.TempDir()
 	pipe := func(name string) (string, *os.File) {

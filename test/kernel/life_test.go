@@ -22,7 +22,7 @@ import (
 
 // A fabric can be used while it is up, a second `up` is refused, and `down` removes everything.
 func TestUpDown(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	before := interfaces(t)
 	w.up("--profile", "eth10", "--nodes", "3", "--nics-per-node", "2")
 	out, status := w.try("up", "--datapath", "kernel", "--no-measure", "--profile", "eth10")
@@ -64,7 +64,7 @@ func interfaces(t *testing.T) []string {
 
 // Every NIC reaches every other NIC by IPv4 and IPv6, but none of another fabric.
 func TestReachability(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "one")
 	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "two")
 	nodes := []*netns.Node{w.node("one", 0), w.node("one", 1)}
@@ -87,10 +87,10 @@ func TestReachability(t *testing.T) {
 }
 
 // node returns the plan of a node of a fabric that is up.
-func (w *world) node(fabric string, n int) *netns.Node {
+func (w *user) node(fabric string, n int) *netns.Node {
 	w.Helper()
 	subnet := w.subnet(fabric)
-	p, err := netns.NewPlan(w.dir, fabric, max(n+1, 2), 2, subnet)
+	p, err := netns.NewPlan(w.Dir, fabric, max(n+1, 2), 2, subnet)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func echo(from, to *netns.Node, source, target string) error {
 
 // gc removes everything, at whatever point of `up` its daemon, or `up` itself, was killed.
 func TestKilledDuringUp(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	start := time.Now()
 	w.up("--profile", "eth10", "--nodes", "3")
 	step := time.Since(start) / 40
@@ -168,7 +168,7 @@ func TestKilledDuringUp(t *testing.T) {
 
 // gc removes the namespaces and the folder of a measurement of this host whose command was killed, at whatever point.
 func TestKilledDuringMeasurement(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	folders := func() []string {
@@ -210,7 +210,7 @@ func TestKilledDuringMeasurement(t *testing.T) {
 
 // killDaemons kills the daemons of the world and waits until they have ended. A process that ends loses its command line
 // before its locks, so it watches the processes themselves.
-func (w *world) killDaemons() {
+func (w *user) killDaemons() {
 	w.Helper()
 	for pids := w.daemons(); len(pids) > 0; pids = w.daemons() {
 		for _, pid := range pids {
@@ -233,7 +233,7 @@ func (w *world) killDaemons() {
 
 // A daemon that was killed is reported, and `down` removes what it created.
 func TestKilledDaemon(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth10", "--nodes", "2")
 	w.killDaemons()
 	if out := w.run("status"); !strings.Contains(out, "its daemon is gone: remove it with `ddlemu gc`") {
@@ -248,16 +248,16 @@ func TestKilledDaemon(t *testing.T) {
 
 // A daemon removes its fabric and ends when the folder of its file is deleted.
 func TestFolderRemoved(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth10", "--nodes", "2")
-	if err := os.RemoveAll(w.dir); err != nil {
+	if err := os.RemoveAll(w.Dir); err != nil {
 		t.Fatal(err)
 	}
 	w.checkRemoved()
 }
 
 func TestRepeatedUpAndDown(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	times := 20
 	if os.Getenv("DDLEMU_TEST_LONG") != "" {
 		times = 200
@@ -298,7 +298,7 @@ func bpfPrograms(t *testing.T) int {
 
 // Bad input is refused with one line that names the cause, and nothing remains.
 func TestBadInput(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -320,9 +320,9 @@ func TestBadInput(t *testing.T) {
 
 // Without privileges, `up` names the missing capability and a datapath that does not need it.
 func TestWithoutPrivileges(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	cmd := exec.Command("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1")
-	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+w.dir)
+	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+w.Dir)
 	out, _ := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "the kernel datapath needs CAP_NET_ADMIN: use sudo, or --datapath shm") {
 		t.Errorf("%v: %s", cmd.ProcessState, out)
@@ -331,8 +331,8 @@ func TestWithoutPrivileges(t *testing.T) {
 
 // A namespace that another program created is not removed.
 func TestNameClash(t *testing.T) {
-	w := newWorld(t)
-	name := netns.FabricPrefix(w.dir, "eth1") + "node1"
+	w := newUser(t)
+	name := netns.FabricPrefix(w.Dir, "eth1") + "node1"
 	if err := netns.Create(name); err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func TestNameClash(t *testing.T) {
 
 // A change that the shaper does not support is refused, and the links stay as they were.
 func TestUnsupportedChange(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--lat", "0s", "--shaper", "htb")
 	before := w.run("shape", "--json")
 	for _, c := range []struct{ flag, value, want string }{

@@ -3,7 +3,7 @@
 package kernel
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 var ddlemu string // path of the command under test
@@ -42,19 +43,15 @@ func withCommand(m *testing.M) int {
 	return m.Run()
 }
 
-// world is a private folder of fabrics.
-type world struct {
-	*testing.T
-	dir string
-}
+// user runs commands on fabrics of its own.
+type user struct{ *world.World }
 
-// newWorld skips the test without root. When the test ends, it takes all fabrics down and checks that nothing remains.
-func newWorld(t *testing.T) *world {
+// newUser skips the test without root. When the test ends, all fabrics are taken down and nothing may remain.
+func newUser(t *testing.T) *user {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: network namespaces need root")
-	}
-	w := &world{T: t, dir: filepath.Join(t.TempDir(), "fabrics")}
+	world.NeedRoot(t, "the kernel datapath")
+	w := &user{world.New(t)}
+	w.Program = ddlemu
 	t.Cleanup(func() {
 		w.try("down", "--all")
 		w.try("gc")
@@ -64,33 +61,25 @@ func newWorld(t *testing.T) *world {
 }
 
 // command returns a ddlemu command with these arguments. The program behind "--", if there is one, must be installed.
-func (w *world) command(args ...string) *exec.Cmd {
+func (w *user) command(args ...string) *exec.Cmd {
 	w.Helper()
 	if i := slices.Index(args, "--"); i >= 0 && !strings.Contains(args[i+1], "/") {
 		needs.Program(w, args[i+1])
 	}
-	cmd := exec.Command(ddlemu, args...)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "DDLEMU_") || strings.HasPrefix(v, "SUDO_UID=")
-	}), "DDLEMU_DIR="+w.dir)
+	cmd := w.Command(context.Background(), args...)
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "SUDO_UID=") })
 	return cmd
 }
 
 // try runs ddlemu and returns its output and its exit status.
-func (w *world) try(args ...string) (out string, status int) {
+func (w *user) try(args ...string) (out string, status int) {
 	w.Helper()
-	var b bytes.Buffer
-	cmd := w.command(args...)
-	cmd.Stdout, cmd.Stderr = &b, &b
-	err := cmd.Run()
-	if cmd.ProcessState == nil {
-		w.Fatalf("ddlemu %v: %v", args, err)
-	}
-	return b.String(), cmd.ProcessState.ExitCode()
+	o := world.Finish(w, w.command(args...))
+	return o.Text(), o.Exit
 }
 
 // run runs ddlemu, which must succeed, and returns its output.
-func (w *world) run(args ...string) string {
+func (w *user) run(args ...string) string {
 	w.Helper()
 	out, status := w.try(args...)
 	if status != 0 {
@@ -100,15 +89,15 @@ func (w *world) run(args ...string) string {
 }
 
 // up brings up a fabric of the kernel datapath.
-func (w *world) up(args ...string) string {
+func (w *user) up(args ...string) string {
 	w.Helper()
 	return w.run(append([]string{"up", "--datapath", "kernel", "--no-measure"}, args...)...)
 }
 
 // subnet returns the subnet of a fabric.
-func (w *world) subnet(fabric string) netip.Prefix {
+func (w *user) subnet(fabric string) netip.Prefix {
 	w.Helper()
-	dir, err := state.OpenDir(w.dir, os.Getuid(), false)
+	dir, err := state.OpenDir(w.Dir, os.Getuid(), false)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -126,9 +115,9 @@ func (w *world) subnet(fabric string) netip.Prefix {
 }
 
 // namespaces returns the namespaces of the world's fabrics, of switches and of nodes.
-func (w *world) namespaces() []string {
+func (w *user) namespaces() []string {
 	w.Helper()
-	all, err := netns.List(netns.DirPrefix(w.dir))
+	all, err := netns.List(netns.DirPrefix(w.Dir))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -136,10 +125,10 @@ func (w *world) namespaces() []string {
 }
 
 // remains returns what exists of the world's fabrics: files, namespaces and daemons.
-func (w *world) remains() []string {
+func (w *user) remains() []string {
 	w.Helper()
 	all := w.namespaces()
-	files, err := os.ReadDir(w.dir)
+	files, err := os.ReadDir(w.Dir)
 	if err != nil && !os.IsNotExist(err) {
 		w.Fatal(err)
 	}
@@ -153,7 +142,7 @@ func (w *world) remains() []string {
 }
 
 // daemons returns the process IDs of the world's daemons.
-func (w *world) daemons() []int {
+func (w *user) daemons() []int {
 	w.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -163,7 +152,7 @@ func (w *world) daemons() []int {
 	for _, path := range lines {
 		text, err := os.ReadFile(path)
 		args := strings.Split(string(text), "\x00")
-		if err != nil || !slices.Contains(args, w.dir) || !slices.Contains(args, "daemon") {
+		if err != nil || !slices.Contains(args, w.Dir) || !slices.Contains(args, "daemon") {
 			continue
 		}
 		var pid int
@@ -176,7 +165,7 @@ func (w *world) daemons() []int {
 
 // checkRemoved fails the test if anything of the world's fabrics remains after 5 s. A daemon ends a moment after it has
 // removed its fabric.
-func (w *world) checkRemoved() {
+func (w *user) checkRemoved() {
 	w.Helper()
 	var remains []string
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

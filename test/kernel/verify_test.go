@@ -16,7 +16,7 @@ import (
 )
 
 // verify runs `ddlemu verify --json` and returns its report.
-func (w *world) verify(args ...string) (verify.Report, error) {
+func (w *user) verify(args ...string) (verify.Report, error) {
 	w.Helper()
 	out, status := w.try(append([]string{"verify", "--json", "--time", "2s"}, args...)...)
 	var r verify.Report
@@ -37,7 +37,7 @@ type checked struct {
 
 // check runs verify and compares each link's payload rate in Gb/s and its latency in us with expected values. The
 // latency may differ by tolerance us.
-func (w *world) check(links int, rate, latency, tolerance float64) func() (checked, error) {
+func (w *user) check(links int, rate, latency, tolerance float64) func() (checked, error) {
 	return func() (checked, error) {
 		r, err := w.verify()
 		c := checked{reasons: r.Reasons}
@@ -63,7 +63,7 @@ func hasReason(text string) func(checked) bool {
 // A fabric that conforms to its parameters is VALID. It is INVALID after a change by tc that ddlemu does not know of,
 // or if it is shaped or used during the measurement.
 func TestVerifyWire(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "100Mbps", "--lat", "10ms", "--nodes", "3")
 	check := w.check(6, 0.0949285, 10005.92, 200)
 	within(t, "unchanged", check, sound)
@@ -110,14 +110,14 @@ func TestVerifyWire(t *testing.T) {
 
 // htb enforces rates and equal shares, and adds no latency.
 func TestVerifyHTB(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--shaper", "htb", "--bw", "100Mbps", "--lat", "0s", "--nodes", "3")
 	within(t, "unchanged", w.check(6, 0.0949285, 0, 100), sound)
 }
 
 // No host forwards a packet in 1 us, so a fabric with that latency is INVALID.
 func TestVerifyTooFast(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "50Mbps", "--lat", "1us")
 	within(t, "1 us", w.check(2, 0.0474642, 0, math.Inf(1)), hasReason("node0:node1: latency p50"))
 }

@@ -60,7 +60,7 @@ func near(want, tolerance float64) func(float64) bool {
 }
 
 // wire brings up fabric t with the shaper wire and returns it for measurements.
-func (w *world) wire(args ...string) *measure.Running {
+func (w *user) wire(args ...string) *measure.Running {
 	w.Helper()
 	w.up(append([]string{"--profile", "eth1", "--name", "t", "--shaper", "wire"}, args...)...)
 	var fab *fabric.Fabric
@@ -71,7 +71,7 @@ func (w *world) wire(args ...string) *measure.Running {
 		}
 	})
 	c := &fab.Config
-	p, err := netns.NewPlan(w.dir, "t", c.Nodes, c.NICsPerNode, netip.MustParsePrefix(c.Subnet))
+	p, err := netns.NewPlan(w.Dir, "t", c.Nodes, c.NICsPerNode, netip.MustParsePrefix(c.Subnet))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -79,9 +79,9 @@ func (w *world) wire(args ...string) *measure.Running {
 }
 
 // withFile calls f with the file of fabric t.
-func (w *world) withFile(f func(*state.File)) {
+func (w *user) withFile(f func(*state.File)) {
 	w.Helper()
-	dir, err := state.OpenDir(w.dir, os.Getuid(), false)
+	dir, err := state.OpenDir(w.Dir, os.Getuid(), false)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func (w *world) withFile(f func(*state.File)) {
 }
 
 // link returns the status of the link from NIC 0 to NIC 1.
-func (w *world) link(fab *measure.Running) state.HopStatus {
+func (w *user) link(fab *measure.Running) state.HopStatus {
 	w.Helper()
 	var h state.HopStatus
 	w.withFile(func(f *state.File) { h = f.Hops()[fab.Fabric.Link(0, 1)] })
@@ -168,7 +168,7 @@ func median(d []time.Duration) time.Duration {
 
 // The rate and the latency of a link of 1 Gb/s, and after a change while a flow runs.
 func TestWireRateAndLatency(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	fab := w.wire("--nodes", "2")
 	roundTrip := func() (time.Duration, error) {
 		took, err := ping(fab, 50)
@@ -194,7 +194,7 @@ func TestWireRateAndLatency(t *testing.T) {
 
 func TestWireLoss(t *testing.T) {
 	const n, p, off = 40_000, 0.01, 0.002 // 0.002 is 4 sigma
-	w := newWorld(t)
+	w := newUser(t)
 	fab := w.wire("--nodes", "2", "--loss", "1%")
 	within(t, "share of datagrams lost", func() (float64, error) {
 		before := w.link(fab).Counters
@@ -217,7 +217,7 @@ func TestWireLoss(t *testing.T) {
 
 // If some packets of a GSO packet are lost, the others arrive: one packet in 50 is lost, and not one GSO packet in 50.
 func TestWireLossInGSOPackets(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	fab := w.wire("--nodes", "2", "--loss", "2%")
 	data := make([]byte, 40<<20)
 	random := rand.NewChaCha8([32]byte{1})
@@ -238,7 +238,7 @@ func TestWireLossInGSOPackets(t *testing.T) {
 
 // TCP notices that packets were reordered, and transfers all data.
 func TestWireReorder(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	fab := w.wire("--nodes", "2", "--lat", "3ms", "--reorder", "2%,2ms")
 	before := reorderings(t, fab)
 	data := make([]byte, 20<<20)
@@ -317,7 +317,7 @@ func transfer(fab *measure.Running, data []byte) (sum [32]byte, err error) {
 func TestWireShares(t *testing.T) {
 	// The rate is so low that a busy host carries it: at 50 Mb/s, a packet of the MTU takes 0.25 ms.
 	const nodes, rate = 4, 50_000_000
-	w := newWorld(t)
+	w := newUser(t)
 	fab := w.wire("--nodes", fmt.Sprint(nodes), "--bw", "50Mbps")
 	var flows []*measure.Flow
 	for a := range nodes {
@@ -348,7 +348,7 @@ func TestWireShares(t *testing.T) {
 }
 
 func TestWireDownAndUp(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	fab := w.wire("--nodes", "2")
 	took, err := ping(fab, 3)
 	if err != nil || len(took) != 3 {
@@ -368,7 +368,7 @@ func TestWireDownAndUp(t *testing.T) {
 
 // Bytes are counted by flow class.
 func TestWireClasses(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	fab := w.wire("--nodes", "2")
 	const n = 1 << 20
 	for _, begin := range []string{"ddlemuP1", "\x6c\x9d\x4b\xfc\xf2\xb9\x4a\x56\x01\x00\x00\x00", "anything else"} {
@@ -398,7 +398,7 @@ func TestWireClasses(t *testing.T) {
 func TestWireVerdict(t *testing.T) {
 	verdict := func(lat string) func() (string, error) {
 		return func() (string, error) {
-			w := newWorld(t)
+			w := newUser(t)
 			fab := w.wire("--nodes", "2", "--lat", lat)
 			defer w.run("down", "t")
 			if _, err := fab.Datagrams(0, 1, 500, 1000, time.Millisecond); err != nil {
@@ -416,7 +416,7 @@ func TestWireVerdict(t *testing.T) {
 
 // Packets that are dropped although the link model does not lose them are reported, and the verdict is INVALID.
 func TestWireReportsDrops(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	fab := w.wire("--nodes", "2")
 	if took, err := ping(fab, 2); err != nil || len(took) != 2 {
 		t.Fatalf("%d of 2 echoes, %v", len(took), err)
@@ -473,7 +473,7 @@ func sendTagged(fab *measure.Running) error {
 
 // A fabric without traffic uses no CPU time.
 func TestWireIdle(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.wire("--nodes", "2")
 	daemons := w.daemons()
 	if len(daemons) != 1 {

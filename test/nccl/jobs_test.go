@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // ranksOf returns the rank processes that process pid has started.
@@ -87,7 +88,7 @@ func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
 		version, datapath := tc[0], tc[1]
 		t.Run(version+" "+datapath, func(t *testing.T) {
 			if datapath == "kernel" {
-				needRoot(t)
+				world.NeedRoot(t, "the kernel datapath")
 			}
 			dir := folder(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -10,46 +10,22 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // tries is the number of attempts of a check of real time, see onRealClock.
 const tries = 3
 
-// folder is a folder of fabrics for one test. In the end it must be empty.
-func folder(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		left, _ := filepath.Glob(filepath.Join(dir, "*"))
-		hidden, _ := filepath.Glob(filepath.Join(dir, ".[!.]*"))
-		if len(left)+len(hidden) > 0 && !t.Failed() {
-			t.Errorf("left behind: %v %v", left, hidden)
-		}
-		os.RemoveAll(dir)
-	})
-	return dir
-}
-
-// ddlemu is a command with these arguments and its fabrics in dir.
-func ddlemu(ctx context.Context, t testing.TB, dir string, env []string, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), args...)
-	cmd.Env = append(built.Environ(), "DDLEMU_DIR="+dir)
-	cmd.Env = append(cmd.Env, env...)
-	cmd.WaitDelay = 5 * time.Second
-	return cmd
-}
+// Names of the package world that most tests here use.
+var (
+	folder = world.Folder
+	ddlemu = world.Command
+)
 
 // result is the output of bench --json.
 type result struct {

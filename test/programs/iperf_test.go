@@ -10,7 +10,7 @@ import (
 
 // iperf3 measures the payload rate of a link: its rate less headers and framing.
 func TestIperf(t *testing.T) {
-	w := newWorld(t, "iperf3")
+	w := newUser(t, "iperf3")
 	w.shell("ddlemu up --profile eth1 --nodes 2 --datapath kernel")
 	var got, want float64
 	for try := range 5 { // a busy host is slower
@@ -19,7 +19,7 @@ func TestIperf(t *testing.T) {
 		w.documented(client)
 		w.shell(server)
 		o := w.shell(client + " -t 2 -O 1 -J")
-		got, want = rates(t, o.stdout)
+		got, want = rates(t, o.Stdout)
 		t.Logf("try %d: %.4g Gb/s, want %.4g", try, got/1e9, want/1e9)
 		if got > 1.02*want {
 			break

@@ -3,7 +3,6 @@
 package programs
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -16,33 +15,32 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // timeout is how long a command may run.
 const timeout = 90 * time.Second
 
-// world is a private folder of fabrics, and a working folder.
-type world struct {
+// user is a private folder of fabrics, and a working folder.
+type user struct {
 	*testing.T
 	dir, work string
 	path      string // PATH
 }
 
-// newWorld skips the test without root or without one of the programs. When the test ends, newWorld takes all fabrics down and
+// newUser skips the test without root or without one of the programs. When the test ends, newUser takes all fabrics down and
 // checks that no namespace remains.
-func newWorld(t *testing.T, programs ...string) *world {
+func newUser(t *testing.T, programs ...string) *user {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: network namespaces need root")
-	}
+	world.NeedRoot(t, "the kernel datapath")
 	for _, program := range programs {
 		needs.Optional(t, program)
 	}
-	bin := absolute(t, "..", "..", "build", "bin")
+	bin := world.Absolute(t, "..", "..", "build", "bin")
 	if _, err := os.Stat(filepath.Join(bin, "ddlemu")); err != nil {
 		t.Fatalf("%v: run `make build` first", err)
 	}
-	w := &world{T: t, dir: filepath.Join(t.TempDir(), "fabrics"), work: t.TempDir(), path: bin + ":" + os.Getenv("PATH")}
+	w := &user{T: t, dir: filepath.Join(t.TempDir(), "fabrics"), work: t.TempDir(), path: bin + ":" + os.Getenv("PATH")}
 	t.Cleanup(func() {
 		w.try("ddlemu", "down", "--all")
 		w.try("ddlemu", "gc")
@@ -54,23 +52,8 @@ func newWorld(t *testing.T, programs ...string) *world {
 	return w
 }
 
-func absolute(t *testing.T, elem ...string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(elem...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// outcome is the output and the exit status of a command.
-type outcome struct {
-	stdout, stderr string
-	exit           int
-}
-
 // try runs a command in the working folder.
-func (w *world) try(args ...string) outcome {
+func (w *user) try(args ...string) world.Outcome {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -80,42 +63,36 @@ func (w *world) try(args ...string) outcome {
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DDLEMU_") || strings.HasPrefix(v, "SUDO_UID=") || strings.HasPrefix(v, "PATH=")
 	}), "DDLEMU_DIR="+w.dir, "PATH="+w.path)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = 5 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	err := cmd.Run()
-	if cmd.ProcessState == nil {
-		w.Fatalf("%v: %v", args, err)
-	}
+	o := world.Finish(w, cmd)
 	if ctx.Err() != nil {
-		w.Fatalf("%v did not end in time\n%s%s", args, stdout.String(), stderr.String())
+		w.Fatalf("%v did not end in time\n%s", args, o.Text())
 	}
-	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return o
 }
 
 // run runs a command, which must succeed.
-func (w *world) run(args ...string) outcome {
+func (w *user) run(args ...string) world.Outcome {
 	w.Helper()
 	o := w.try(args...)
-	if o.exit != 0 {
-		w.Fatalf("%s: exit status %d\n%s%s", strings.Join(args, " "), o.exit, o.stdout, o.stderr)
+	if o.Exit != 0 {
+		w.Fatalf("%s: exit status %d\n%s%s", strings.Join(args, " "), o.Exit, o.Stdout, o.Stderr)
 	}
 	return o
 }
 
 // shell runs a command line of the documentation, which must succeed.
-func (w *world) shell(line string) outcome {
+func (w *user) shell(line string) world.Outcome {
 	w.Helper()
 	return w.run("sh", "-c", line)
 }
 
 // documented checks that README.md and docs/kernel.md contain a command line.
-func (w *world) documented(line string) {
+func (w *user) documented(line string) {
 	w.Helper()
 	for _, name := range []string{"README.md", "docs/kernel.md"} {
-		text, err := os.ReadFile(absolute(w.T, "..", "..", name))
+		text, err := os.ReadFile(world.Absolute(w.T, "..", "..", name))
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -126,7 +103,7 @@ func (w *world) documented(line string) {
 }
 
 // copy copies a file of testdata to the working folder.
-func (w *world) copy(name string) {
+func (w *user) copy(name string) {
 	w.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
 	if err == nil {

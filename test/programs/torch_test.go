@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // latenciesPerStep is how many latencies a step of testdata/train.py takes. gloo's ring AllReduce of 2 ranks has 2
@@ -20,12 +21,12 @@ const latenciesPerStep = 4
 // PyTorch trains over gloo with one torchrun on each node. The losses equal those of a run without emulation, and a
 // step takes as much longer as the latency requires.
 func TestTorch(t *testing.T) {
-	w := newWorld(t, "torchrun")
+	w := newUser(t, "torchrun")
 	if needs.Optional(t, "torchrun") == "/usr/bin/torchrun" { // Debian's
-		w.path = absolute(t, "testdata", "bin") + ":" + w.path
+		w.path = world.Absolute(t, "testdata", "bin") + ":" + w.path
 	}
 	w.copy("train.py")
-	unemulated := parseTraining(t, w.run("torchrun", "--nnodes", "1", "--nproc_per_node", "2", "train.py").stdout)
+	unemulated := parseTraining(t, w.run("torchrun", "--nnodes", "1", "--nproc_per_node", "2", "train.py").Stdout)
 	const low, high = 5.0, 15.0 // ms
 	var short, long training
 	for try := range 2 { // on a busy host, steps may take longer
@@ -42,18 +43,18 @@ func TestTorch(t *testing.T) {
 }
 
 // train runs a training on two nodes. Its losses must equal those of want.
-func (w *world) train(latency string, want training) training {
+func (w *user) train(latency string, want training) training {
 	w.Helper()
 	const line = "torchrun --nnodes {nodes} --node_rank {node} --master_addr {master} --nproc_per_node 1 train.py"
 	w.documented(line)
 	o := w.shell("ddlemu run --profile eth1 --lat " + latency + " --nodes 2 --datapath kernel --per-node -- " + line)
-	got := parseTraining(w.T, regexp.MustCompile(`(?m)^node[01] \| `).ReplaceAllString(o.stdout, ""))
+	got := parseTraining(w.T, regexp.MustCompile(`(?m)^node[01] \| `).ReplaceAllString(o.Stdout, ""))
 	if !slices.Equal(got.losses, want.losses) {
 		w.Fatalf("losses at %s: %q, want %q", latency, got.losses, want.losses)
 	}
 	// There is a verdict, which may be INVALID on a busy host.
-	if !strings.Contains(o.stderr, "\nnode0:node1 ") || !strings.Contains(o.stderr, "verdict: ") || strings.Contains(o.stderr, "nothing was emulated") {
-		w.Errorf("no verdict: %s", o.stderr)
+	if !strings.Contains(o.Stderr, "\nnode0:node1 ") || !strings.Contains(o.Stderr, "verdict: ") || strings.Contains(o.Stderr, "nothing was emulated") {
+		w.Errorf("no verdict: %s", o.Stderr)
 	}
 	return got
 }

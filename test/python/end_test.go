@@ -5,6 +5,8 @@ package python
 import (
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // A rank that ends with open connections ends normally, also while NCCL's threads call the plugin,
@@ -21,15 +23,15 @@ func TestEndWithConnectionsOpen(t *testing.T) {
 	} {
 		t.Run(tc.how, func(t *testing.T) {
 			t.Parallel()
-			o := run(t, folder(t), []string{"POLL=" + poll}, "end.py", tc.how)
-			if o.stdout != tc.want+"\n" || !strings.Contains(o.stderr, "peer: test: ncclResult_t 6") {
-				t.Errorf("%q, want %q, and an error for the peer:\n%s", o.stdout, tc.want, o.stderr)
+			o := run(t, world.Folder(t), []string{"POLL=" + poll}, "end.py", tc.how)
+			if o.Stdout != tc.want+"\n" || !strings.Contains(o.Stderr, "peer: test: ncclResult_t 6") {
+				t.Errorf("%q, want %q, and an error for the peer:\n%s", o.Stdout, tc.want, o.Stderr)
 			}
-			if n := strings.Count(o.stderr, "ddlemu: verdict on fabric "); n != 1 {
-				t.Errorf("%d verdicts, not one:\n%s", n, o.stderr)
+			if n := strings.Count(o.Stderr, "ddlemu: verdict on fabric "); n != 1 {
+				t.Errorf("%d verdicts, not one:\n%s", n, o.Stderr)
 			}
-			if died := strings.Contains(o.stderr, "a rank died"); died != strings.HasPrefix(tc.how, "killed") {
-				t.Errorf("a rank died: %v\n%s", died, o.stderr)
+			if died := strings.Contains(o.Stderr, "a rank died"); died != strings.HasPrefix(tc.how, "killed") {
+				t.Errorf("a rank died: %v\n%s", died, o.Stderr)
 			}
 		})
 	}

@@ -15,8 +15,8 @@ const forkWords = "ddlemu: NCCL was called in a process that was forked after li
 func TestFork(t *testing.T) {
 	t.Parallel()
 	o := good(t, nil, "fork.py", "os_exit", "sys_exit", "killed", "crashed", "workers", "executed")
-	if strings.Contains(o.stderr, forkWords) {
-		t.Errorf("a child that does not use NCCL printed:\n%s", o.stderr)
+	if strings.Contains(o.Stderr, forkWords) {
+		t.Errorf("a child that does not use NCCL printed:\n%s", o.Stderr)
 	}
 }
 
@@ -24,7 +24,7 @@ func TestFork(t *testing.T) {
 func TestForkedChildThatUsesNCCL(t *testing.T) {
 	t.Parallel()
 	o := good(t, nil, "fork.py", "before_init", "calls")
-	if strings.Count(o.stderr, forkWords) != 2 {
-		t.Errorf("want %q once from each of the two children, not\n%s", forkWords, o.stderr)
+	if strings.Count(o.Stderr, forkWords) != 2 {
+		t.Errorf("want %q once from each of the two children, not\n%s", forkWords, o.Stderr)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // shared compiles a C file of testdata to a shared library.
@@ -67,15 +69,15 @@ func TestAddressSpace(t *testing.T) {
 	const words = "ddlemu: libgoemu.so needs 1536 MiB of address space"
 	t.Run("enough", func(t *testing.T) {
 		t.Parallel()
-		if o := good(t, nil, "life.py", "address_space"); strings.Contains(o.stderr, words) {
-			t.Errorf("a warning with enough address space:\n%s", o.stderr)
+		if o := good(t, nil, "life.py", "address_space"); strings.Contains(o.Stderr, words) {
+			t.Errorf("a warning with enough address space:\n%s", o.Stderr)
 		}
 	})
 	t.Run("too little", func(t *testing.T) {
 		t.Parallel()
-		o := run(t, folder(t), []string{"WORLD_SIZE=1"}, "life.py", "no_room")
-		if o.stdout != "" || strings.Count(o.stderr, words) != 1 {
-			t.Errorf("exit status %d, signal %v, want %q once in\n%s", o.exit, o.signal, words, o.stderr)
+		o := run(t, world.Folder(t), []string{"WORLD_SIZE=1"}, "life.py", "no_room")
+		if o.Stdout != "" || strings.Count(o.Stderr, words) != 1 {
+			t.Errorf("exit status %d, signal %v, want %q once in\n%s", o.Exit, o.Signal, words, o.Stderr)
 		}
 	})
 }

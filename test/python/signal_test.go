@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // The host program's handlers, masks and timers work as without the plugin, and so do its
@@ -36,12 +38,12 @@ func TestSignalsStillKill(t *testing.T) {
 	} {
 		t.Run(tc.how, func(t *testing.T) {
 			t.Parallel()
-			o := run(t, scratch(t), []string{"WORLD_SIZE=1"}, "signals.py", tc.how)
-			if o.signal != tc.signal || o.stdout != "" {
-				t.Errorf("exit status %d, signal %v, want %v; it printed %q and\n%s", o.exit, o.signal, tc.signal, o.stdout, o.stderr)
+			o := run(t, world.Scratch(t), []string{"WORLD_SIZE=1"}, "signals.py", tc.how)
+			if o.Signal != tc.signal || o.Stdout != "" {
+				t.Errorf("exit status %d, signal %v, want %v; it printed %q and\n%s", o.Exit, o.Signal, tc.signal, o.Stdout, o.Stderr)
 			}
-			if strings.Count(o.stderr, "Fatal Python error") > 1 || !strings.Contains(o.stderr, tc.says) {
-				t.Errorf("want %q, once, in\n%s", tc.says, o.stderr)
+			if strings.Count(o.Stderr, "Fatal Python error") > 1 || !strings.Contains(o.Stderr, tc.says) {
+				t.Errorf("want %q, once, in\n%s", tc.says, o.Stderr)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 var addressFlags = []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
@@ -82,11 +83,7 @@ func TestPluginAddress(t *testing.T) {
 }
 
 func runCase(t *testing.T, driver, lib, version, mode, name string) {
-	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := world.Scratch(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, driver, lib, version, mode, name, "7")

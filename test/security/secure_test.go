@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 const nobody = 65534
@@ -66,9 +67,7 @@ func start(t *testing.T, as *syscall.Credential, env []string, args ...string) s
 // privileges than the user.
 func TestEnvironmentOfASetuidProgramIsIgnored(t *testing.T) {
 	lib := built.Path(t, "lib", "libgoemu.so")
-	if os.Getuid() != 0 {
-		t.Skip("only root can make a program that another user runs as root")
-	}
+	world.NeedRoot(t, "a program that another user runs as root")
 	dir := openTemp(t)
 	program := compile(t, dir, 0o755|os.ModeSetuid)
 	fabrics := filepath.Join(dir, "fabrics")

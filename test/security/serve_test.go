@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"testing"
@@ -21,13 +19,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // served is a fabric of root, eth1 with 2 nodes, with its live page.
 type served struct {
-	*testing.T
-	env     []string
+	*world.World
 	address netip.AddrPort
 	token   string
 }
@@ -36,13 +33,10 @@ var printed = regexp.MustCompile(`^fabric eth1: http://([0-9.:]+)/\nother users 
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root can become another user")
-	}
-	s := &served{T: t, env: append(built.Environ(), "DDLEMU_DIR="+filepath.Join(t.TempDir(), "fabrics"))}
-	s.ddlemu(t.Context(), "up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
-	t.Cleanup(func() { s.ddlemu(context.WithoutCancel(t.Context()), "down", "--all") })
-	cmd := s.command(t.Context(), "serve", "--listen", "127.0.0.1:0")
+	world.NeedRoot(t, "another user")
+	s := &served{World: world.New(t)}
+	s.Run("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
+	cmd := s.Command(t.Context(), "serve", "--listen", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
@@ -58,22 +52,6 @@ func serve(t *testing.T) *served {
 	return s
 }
 
-func (s *served) command(ctx context.Context, args ...string) *exec.Cmd {
-	s.Helper()
-	cmd := exec.CommandContext(ctx, built.Path(s.T, "bin", "ddlemu"), args...)
-	cmd.Env = s.env
-	return cmd
-}
-
-func (s *served) ddlemu(ctx context.Context, args ...string) []byte {
-	s.Helper()
-	out, err := s.command(ctx, args...).CombinedOutput()
-	if err != nil {
-		s.Fatalf("ddlemu %q: %v\n%s", args, err, out)
-	}
-	return out
-}
-
 // latencies are those of the links, in ns.
 func (s *served) latencies() (all []int64) {
 	s.Helper()
@@ -82,7 +60,7 @@ func (s *served) latencies() (all []int64) {
 			Latency int64 `json:"latency_ns"`
 		}
 	}
-	must(s.T, json.Unmarshal(s.ddlemu(s.Context(), "status", "--json"), &st))
+	must(s.T, json.Unmarshal([]byte(s.Run("status", "--json")), &st))
 	for _, l := range st.Links {
 		all = append(all, l.Latency)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/test/measure"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // attempts is how often a measurement may be repeated, because other load on the machine disturbs it.
@@ -29,9 +30,7 @@ const labEnv = "DDLEMU_LAB"
 // startFabric brings up a fabric with a shaper for one test. It skips the test if the kernel lacks a feature.
 func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes.Network) (shapers.Shaper, error), features ...string) *measure.Running {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("not root: network namespaces cannot be made")
-	}
+	world.NeedRoot(t, "a network namespace")
 	if testing.Short() {
 		t.Skip("-short: the race detector makes packets too slow to measure")
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // examples is the folder of the examples, from testdata.
@@ -88,11 +89,11 @@ func (c training) compare(t *testing.T, python string, ranks int) {
 	j := job{python: python, ranks: ranks, flags: onVirtualClock("ndr400"), limit: exampleLimit}
 	got := j.run(t, examples+"/"+c.program, c.args...)
 	skipIfTooOld(t, got, c.oldest)
-	if got.exit != 0 || !strings.Contains(got.stderr, "verdict: VALID") {
-		t.Fatalf("exit status %d, or it is not VALID\n%s%s", got.exit, got.stdout, got.stderr)
+	if got.Exit != 0 || !strings.Contains(got.Stderr, "verdict: VALID") {
+		t.Fatalf("exit status %d, or it is not VALID\n%s%s", got.Exit, got.Stdout, got.Stderr)
 	}
 	gloo := j.good(t, examples+"/"+c.program, append(slices.Clone(c.args), "--backend", "gloo")...)
-	compareTraining(t, got.stdout, gloo.stdout, ranks)
+	compareTraining(t, got.Stdout, gloo.Stdout, ranks)
 }
 
 // Each rank says that torch is too old. Rank 0 alone did: when another rank had ended, the launcher of a busy host ended
@@ -100,9 +101,9 @@ func (c training) compare(t *testing.T, python string, ranks int) {
 func TestTooOld(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		const program = "import sys; sys.path.insert(0, sys.argv[1]); import common; common.need((99, 0), 'this')"
-		o := start(t, []string{"env", "RANK=1", python, "-c", program, absolute(t, examples)})
-		if o.exit != 1 || !strings.Contains(o.stderr, "this needs torch 99.0 or later, and this is torch ") {
-			t.Errorf("exit status %d\n%s", o.exit, o.stderr)
+		o := start(t, []string{"env", "RANK=1", python, "-c", program, world.Absolute(t, "testdata", examples)})
+		if o.Exit != 1 || !strings.Contains(o.Stderr, "this needs torch 99.0 or later, and this is torch ") {
+			t.Errorf("exit status %d\n%s", o.Exit, o.Stderr)
 		}
 	})
 }
@@ -113,16 +114,16 @@ func onVirtualClock(profile string) []string {
 }
 
 // skipIfTooOld skips the test if the program has said, in one line, that torch is too old, and if it is.
-func skipIfTooOld(t *testing.T, o outcome, oldest [2]int) {
+func skipIfTooOld(t *testing.T, o world.Outcome, oldest [2]int) {
 	t.Helper()
-	line := needsLine.FindStringSubmatch(o.stderr)
+	line := needsLine.FindStringSubmatch(o.Stderr)
 	if line == nil {
 		return
 	}
 	major, _ := strconv.Atoi(line[2])
 	minor, _ := strconv.Atoi(line[3])
-	if o.exit == 0 || slices.Compare([]int{major, minor}, oldest[:]) >= 0 {
-		t.Fatalf("exit status %d: %s", o.exit, line[0])
+	if o.Exit == 0 || slices.Compare([]int{major, minor}, oldest[:]) >= 0 {
+		t.Fatalf("exit status %d: %s", o.Exit, line[0])
 	}
 	t.Skip("SKIPPED: " + line[0])
 }
@@ -158,16 +159,16 @@ func TestElasticExample(t *testing.T) {
 		}
 		run := append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2"}, ncclFlag()...)
 		line := []string{"--", python, torchrun, "--nproc-per-node", "2", "--max_restarts", "1",
-			absolute(t, examples+"/elastic.py"), "--kill", "7"}
+			world.Absolute(t, "testdata", examples+"/elastic.py"), "--kill", "7"}
 		got := startWithin(t, exampleLimit, slices.Concat(run, line, args))
 		for _, line := range []string{"start at step 0\n", "rank 1 kills itself at step 7\n", "start at step 5\n"} {
-			if !strings.Contains(got.stdout, line) {
+			if !strings.Contains(got.Stdout, line) {
 				t.Errorf("no line %q", line)
 			}
 		}
-		hashes := hashLine.FindAllString(got.stdout, -1)
-		if len(hashes) != 2 || !slices.Equal(hashes, hashLine.FindAllString(want.stdout, -1)) || t.Failed() {
-			t.Errorf("exit status %d\n%s%s\nwithout interruption\n%s", got.exit, got.stdout, got.stderr, want.stdout)
+		hashes := hashLine.FindAllString(got.Stdout, -1)
+		if len(hashes) != 2 || !slices.Equal(hashes, hashLine.FindAllString(want.Stdout, -1)) || t.Failed() {
+			t.Errorf("exit status %d\n%s%s\nwithout interruption\n%s", got.Exit, got.Stdout, got.Stderr, want.Stdout)
 		}
 	})
 }
@@ -184,18 +185,18 @@ func TestParallelismTable(t *testing.T) {
 		activation = 64 * 64
 	)
 	each(t, func(t *testing.T, python string) {
-		o := startWithin(t, exampleLimit, append([]string{python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
+		o := startWithin(t, exampleLimit, append([]string{python, world.Absolute(t, "testdata", examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
 			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu")}, ncclFlag()...))
 		rows := map[string][]string{}
-		for _, row := range tableRow.FindAllStringSubmatch(o.stdout, -1) {
+		for _, row := range tableRow.FindAllStringSubmatch(o.Stdout, -1) {
 			rows[row[1]] = row
 		}
-		if rows["ddp"] == nil || rows["tp"] == nil || o.exit != 0 {
-			t.Fatalf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		if rows["ddp"] == nil || rows["tp"] == nil || o.Exit != 0 {
+			t.Fatalf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
-		skipped := strings.Contains(o.stdout, "skipped: FSDP on the CPU needs torch ")
+		skipped := strings.Contains(o.Stdout, "skipped: FSDP on the CPU needs torch ")
 		if skipped == (rows["fsdp"] != nil) {
-			t.Errorf("FSDP is neither there nor skipped, or both:\n%s", o.stdout)
+			t.Errorf("FSDP is neither there nor skipped, or both:\n%s", o.Stdout)
 		}
 		// Of all-reduces between two ranks each sends as many bytes as they have, or twice as many with NCCL's flags (LL).
 		// FSDP has twice an all-gather and a reduce-scatter, of half as many each; it keeps what is outside the blocks
@@ -207,10 +208,10 @@ func TestParallelismTable(t *testing.T) {
 				continue
 			}
 			if sent, _ := strconv.Atoi(rows[way][3]); sent < least || sent > 21*least/10 {
-				t.Errorf("%s sent %d bytes from node 1, and not %d to twice that\n%s", way, sent, least, o.stdout)
+				t.Errorf("%s sent %d bytes from node 1, and not %d to twice that\n%s", way, sent, least, o.Stdout)
 			}
 			if rows[way][5] != rows["ddp"][5] {
-				t.Errorf("the last loss of %s differs\n%s", way, o.stdout)
+				t.Errorf("the last loss of %s differs\n%s", way, o.Stdout)
 			}
 		}
 		if skipped {
@@ -226,20 +227,20 @@ func TestGenericExample(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python, limit: exampleLimit}.good(t, examples+"/test_generic.py", "--sizes", "16", "1000", "8192", "--repeats", "1")
-		if !strings.Contains(o.stdout, "\n288 combinations of operation, type and size on 2 ranks with ddlemu: 0 wrong elements\n") {
-			t.Errorf("it printed\n%s%s", o.stdout, o.stderr)
+		if !strings.Contains(o.Stdout, "\n288 combinations of operation, type and size on 2 ranks with ddlemu: 0 wrong elements\n") {
+			t.Errorf("it printed\n%s%s", o.Stdout, o.Stderr)
 		}
 		o = job{python: python}.good(t, examples+"/test_generic.py", "--sweep", "--op", "all_reduce")
 		var calls []string
-		for _, m := range sweepLine.FindAllStringSubmatch(o.stdout, -1) {
+		for _, m := range sweepLine.FindAllStringSubmatch(o.Stdout, -1) {
 			calls = append(calls, m[1])
 		}
 		if want := strings.Fields(strings.Repeat("64 ", 5) + strings.Repeat("128 ", 5)); len(calls) != 50 || !slices.Equal(calls[:10], want) {
-			t.Errorf("the sweep printed\n%s%s", o.stdout, o.stderr)
+			t.Errorf("the sweep printed\n%s%s", o.Stdout, o.Stderr)
 		}
 		o = job{python: python}.good(t, examples+"/test_generic.py", "--backend", "gloo", "--op", "all_reduce", "--dtype", "int32")
-		if !strings.Contains(o.stdout, "\n14 combinations of operation, type and size on 2 ranks with gloo: 0 wrong elements\n") {
-			t.Errorf("it printed\n%s%s", o.stdout, o.stderr)
+		if !strings.Contains(o.Stdout, "\n14 combinations of operation, type and size on 2 ranks with gloo: 0 wrong elements\n") {
+			t.Errorf("it printed\n%s%s", o.Stdout, o.Stderr)
 		}
 	})
 }

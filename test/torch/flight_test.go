@@ -15,7 +15,7 @@ import (
 func TestFlightRecorder(t *testing.T) {
 	for _, python := range pythons(t) {
 		dir := t.TempDir()
-		if o := (job{python: python}).good(t, "flight.py", dir); strings.Contains(o.stdout, "no recorder") {
+		if o := (job{python: python}).good(t, "flight.py", dir); strings.Contains(o.Stdout, "no recorder") {
 			t.Skipf("%s: its PyTorch records only NCCL and gloo", python)
 		}
 		o := start(t, []string{built.Path(t, "bin", "ddlemu"), "pending", filepath.Join(dir, "nccl_trace_rank_0"), filepath.Join(dir, "nccl_trace_rank_1")})
@@ -24,8 +24,8 @@ func TestFlightRecorder(t *testing.T) {
 			"\n  not called by rank 1\n",
 			"\nrank 1: its last call is all_reduce #1 of group 0 (default_pg)",
 		} {
-			if !strings.Contains(o.stdout, want) {
-				t.Errorf("%q is not in\n%s%s", want, o.stdout, o.stderr)
+			if !strings.Contains(o.Stdout, want) {
+				t.Errorf("%q is not in\n%s%s", want, o.Stdout, o.Stderr)
 			}
 		}
 	}

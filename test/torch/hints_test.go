@@ -12,8 +12,8 @@ func TestHints(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python, ranks: 1}.run(t, "hints.py")
-		if o.exit != 1 || o.stdout != "" || strings.Count(o.stderr, "ddlemu: there is no GPU in this job, and it needs none: ") != 1 {
-			t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		if o.Exit != 1 || o.Stdout != "" || strings.Count(o.Stderr, "ddlemu: there is no GPU in this job, and it needs none: ") != 1 {
+			t.Errorf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
 	})
 }
@@ -27,8 +27,8 @@ func TestMoreRanksThanPlaces(t *testing.T) {
 			"WORLD_SIZE: 3 ranks are more than the fabric's 2 nodes x 1 GPU",
 			"ddlemu: the plugin did not start, as the line with 'will NOT be emulated' says. If the fabric has no place for this rank: start another number of ranks",
 		} {
-			if o.exit == 0 || !strings.Contains(o.stderr, want) {
-				t.Errorf("exit status %d, no %q in\n%s", o.exit, want, o.stderr)
+			if o.Exit == 0 || !strings.Contains(o.Stderr, want) {
+				t.Errorf("exit status %d, no %q in\n%s", o.Exit, want, o.Stderr)
 			}
 		}
 	})

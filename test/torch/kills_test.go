@@ -27,9 +27,9 @@ func TestRandomKills(t *testing.T) {
 			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 				t.Parallel()
 				o := job{python: python, ranks: ranks}.run(t, "random_kills.py", strconv.Itoa(seed))
-				lines := raisedLine.FindAllString(o.stdout, -1)
+				lines := raisedLine.FindAllString(o.Stdout, -1)
 				if len(lines) != ranks-1 {
-					t.Errorf("%d of %d ranks raised in time and named the rank:\n%s%s", len(lines), ranks-1, o.stdout, o.stderr)
+					t.Errorf("%d of %d ranks raised in time and named the rank:\n%s%s", len(lines), ranks-1, o.Stdout, o.Stderr)
 				}
 				for _, line := range lines {
 					t.Log(line)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // goodSum starts two ranks under `ddlemu run` and checks their sum and that traffic crossed a link.
@@ -26,12 +27,12 @@ func goodSum(t *testing.T, flags []string, command ...string) {
 	base := []string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "eth10", "--nodes", "2"}
 	o := start(t, slices.Concat(base, ncclFlag(), flags, []string{"--"}, command))
 	for _, want := range []string{"rank 0 sum 3.0\n", "rank 1 sum 3.0\n"} {
-		if !strings.Contains(o.stdout, want) {
+		if !strings.Contains(o.Stdout, want) {
 			t.Errorf("no %q", want)
 		}
 	}
-	if o.exit != 0 || !strings.Contains(o.stderr, "\nnode0:node1 ") || t.Failed() {
-		t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+	if o.Exit != 0 || !strings.Contains(o.Stderr, "\nnode0:node1 ") || t.Failed() {
+		t.Errorf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 	}
 }
 
@@ -40,7 +41,7 @@ func TestTorchrun(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		torchrun := besides(t, python, "torchrun")
-		command := []string{torchrun, "--nproc_per_node", "2", absolute(t, "installed.py")}
+		command := []string{torchrun, "--nproc_per_node", "2", world.Absolute(t, "testdata", "installed.py")}
 		broken := output(t, python, "-c", "import sys, torch; print(sys.version_info >= (3, 11) and torch.__version__[:2] == '1.')")
 		if strings.TrimSpace(broken) == "False" {
 			goodSum(t, virtual, command...)
@@ -48,8 +49,8 @@ func TestTorchrun(t *testing.T) {
 			return
 		}
 		o := start(t, slices.Concat([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "eth10", "--nodes", "2", "--"}, command))
-		if o.exit == 0 || !strings.Contains(o.stderr, " -m ddlemu_torch.launch --nproc-per-node N PROGRAM`\n") {
-			t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		if o.Exit == 0 || !strings.Contains(o.Stderr, " -m ddlemu_torch.launch --nproc-per-node N PROGRAM`\n") {
+			t.Errorf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
 	})
 }
@@ -58,24 +59,24 @@ func TestTorchrun(t *testing.T) {
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
-		goodSum(t, virtual, python, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2", absolute(t, "installed.py"))
+		goodSum(t, virtual, python, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2", world.Absolute(t, "testdata", "installed.py"))
 	})
 }
 
 // When a rank fails, the launcher ends the others, and its status is that of the rank.
 func TestLaunchFailure(t *testing.T) {
-	o := start(t, append(launcher(t, "python3", 2), absolute(t, "launched.py"), "fail"))
-	lines := strings.Split(o.stdout, "\n")
+	o := start(t, append(launcher(t, "python3", 2), world.Absolute(t, "testdata", "launched.py"), "fail"))
+	lines := strings.Split(o.Stdout, "\n")
 	slices.Sort(lines)
-	if want := []string{"", "rank 0 got SIGTERM", "rank 0 ready", "rank 1 ready"}; o.exit != 7 || !slices.Equal(lines, want) {
-		t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+	if want := []string{"", "rank 0 got SIGTERM", "rank 0 ready", "rank 1 ready"}; o.Exit != 7 || !slices.Equal(lines, want) {
+		t.Errorf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 	}
 }
 
 // The store's port is below those that the kernel gives to sockets which name none: one of these can be in use when rank 0
 // listens.
 func TestLaunchPort(t *testing.T) {
-	o := start(t, append(launcher(t, "python3", 1), absolute(t, "launched.py"), "port"))
+	o := start(t, append(launcher(t, "python3", 1), world.Absolute(t, "testdata", "launched.py"), "port"))
 	content, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		t.Fatal(err)
@@ -84,15 +85,15 @@ func TestLaunchPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(o.stdout, "rank 0 ")))
+	port, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(o.Stdout, "rank 0 ")))
 	if err != nil || port >= first || port < first/2 {
-		t.Errorf("port %d, %v, the kernel's begin with %d\n%s%s", port, err, first, o.stdout, o.stderr)
+		t.Errorf("port %d, %v, the kernel's begin with %d\n%s%s", port, err, first, o.Stdout, o.Stderr)
 	}
 }
 
 // The launcher passes a signal on to all ranks.
 func TestLaunchSignal(t *testing.T) {
-	command := append(launcher(t, "python3", 2), absolute(t, "launched.py"), "sleep")
+	command := append(launcher(t, "python3", 2), world.Absolute(t, "testdata", "launched.py"), "sleep")
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	var stderr bytes.Buffer
 	cmd.Stderr, cmd.WaitDelay = &stderr, 5*time.Second
@@ -127,8 +128,8 @@ func TestLaunchArguments(t *testing.T) {
 		"--nproc-per-node two program.py": "invalid int value: 'two'",
 	} {
 		command := append(launcher(t, "python3", 1)[:2], strings.Fields(args)...)
-		if o := start(t, command); o.exit != 2 || !strings.Contains(o.stderr, want) {
-			t.Errorf("%s: exit status %d, %s", args, o.exit, o.stderr)
+		if o := start(t, command); o.Exit != 2 || !strings.Contains(o.Stderr, want) {
+			t.Errorf("%s: exit status %d, %s", args, o.Exit, o.Stderr)
 		}
 	}
 }
@@ -138,7 +139,7 @@ func TestSpawn(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, how := range []string{"file", "tcp", "fork"} {
-			t.Run(how, func(t *testing.T) { goodSum(t, virtual, python, absolute(t, "spawn.py"), how) })
+			t.Run(how, func(t *testing.T) { goodSum(t, virtual, python, world.Absolute(t, "testdata", "spawn.py"), how) })
 		}
 	})
 }
@@ -148,7 +149,7 @@ func TestMPI(t *testing.T) {
 	t.Parallel()
 	mpirun := needs.Optional(t, "mpirun.openmpi")
 	each(t, func(t *testing.T, python string) {
-		command := []string{mpirun, "--oversubscribe", "-n", "2", python, absolute(t, "spawn.py"), "mpi", strconv.Itoa(freePort(t))}
+		command := []string{mpirun, "--oversubscribe", "-n", "2", python, world.Absolute(t, "testdata", "spawn.py"), "mpi", strconv.Itoa(freePort(t))}
 		if os.Geteuid() == 0 {
 			command = slices.Insert(command, 1, "--allow-run-as-root")
 		}
@@ -163,7 +164,7 @@ func TestPerNode(t *testing.T) {
 	}
 	each(t, func(t *testing.T, python string) {
 		goodSum(t, []string{"--datapath", "kernel", "--per-node"}, python, "-m", "ddlemu_torch.launch", "--nnodes", "{nodes}",
-			"--node-rank", "{node}", "--master-addr", "{master}", absolute(t, "installed.py"))
+			"--node-rank", "{node}", "--master-addr", "{master}", world.Absolute(t, "testdata", "installed.py"))
 	})
 }
 
@@ -197,10 +198,10 @@ func TestUp(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		const script = `set -e; eval "$("$0" up --profile loopback --nodes 2 --no-measure | grep ^export)"; "$@"; "$0" down`
 		command := slices.Concat([]string{"sh", "-c", script, built.Path(t, "bin", "ddlemu")}, launcher(t, python, 2))
-		o := start(t, append(command, absolute(t, "installed.py")))
+		o := start(t, append(command, world.Absolute(t, "testdata", "installed.py")))
 		for _, want := range []string{"rank 0 sum 3.0\n", "rank 1 sum 3.0\n"} {
-			if o.exit != 0 || !strings.Contains(o.stdout, want) {
-				t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+			if o.Exit != 0 || !strings.Contains(o.Stdout, want) {
+				t.Errorf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 			}
 		}
 	})

@@ -14,12 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // limit is the longest time of a job. Each program ends itself before that, and prints where it hangs: if it has printed
@@ -72,14 +72,8 @@ type job struct {
 	prints bool
 }
 
-// outcome is what a job printed and how it ended.
-type outcome struct {
-	stdout, stderr string
-	exit           int
-}
-
 // run runs a program of testdata on each rank.
-func (j job) run(t *testing.T, program string, args ...string) outcome {
+func (j job) run(t *testing.T, program string, args ...string) world.Outcome {
 	t.Helper()
 	longest := cmp.Or(j.limit, limit)
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
@@ -93,7 +87,7 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	if !j.ownLibrary {
 		flags = append(flags, ncclFlag()...)
 	}
-	command := append(launcher(t, j.python, cmp.Or(j.ranks, 2)), absolute(t, program))
+	command := append(launcher(t, j.python, cmp.Or(j.ranks, 2)), world.Absolute(t, "testdata", program))
 	if j.unset != "" {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
 	}
@@ -126,42 +120,33 @@ func launcher(t *testing.T, python string, ranks int) []string {
 }
 
 // finish runs a command in a folder of its own, and ends what it leaves.
-func finish(t *testing.T, cmd *exec.Cmd, env []string) outcome {
+func finish(t *testing.T, cmd *exec.Cmd, env []string) world.Outcome {
 	t.Helper()
 	cmd.Dir, cmd.Env = t.TempDir(), env
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = 5 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err := cmd.Run()
-	if cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what a failed job left
-	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return world.Finish(t, cmd)
 }
 
 // good runs a program that must succeed on all ranks.
-func (j job) good(t *testing.T, program string, args ...string) outcome {
+func (j job) good(t *testing.T, program string, args ...string) world.Outcome {
 	t.Helper()
 	o := j.run(t, program, args...)
-	if o.exit != 0 {
-		t.Fatalf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+	if o.Exit != 0 {
+		t.Fatalf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 	}
-	if strings.Contains(o.stderr, "Traceback") || strings.Contains(o.stderr, "Exception ignored") {
-		t.Errorf("an error was printed:\n%s", o.stderr)
+	if strings.Contains(o.Stderr, "Traceback") || strings.Contains(o.Stderr, "Exception ignored") {
+		t.Errorf("an error was printed:\n%s", o.Stderr)
 	}
 	return o
 }
 
 // start runs a command with the environment of the tests.
-func start(t *testing.T, command []string) outcome {
+func start(t *testing.T, command []string) world.Outcome {
 	t.Helper()
 	return startWithin(t, limit, command)
 }
 
 // startWithin is start with a longest time of the command.
-func startWithin(t *testing.T, longest time.Duration, command []string) outcome {
+func startWithin(t *testing.T, longest time.Duration, command []string) world.Outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
@@ -171,10 +156,10 @@ func startWithin(t *testing.T, longest time.Duration, command []string) outcome 
 }
 
 // failIfOver ends the test if the program was killed because its time was over.
-func failIfOver(ctx context.Context, t *testing.T, longest time.Duration, o outcome) {
+func failIfOver(ctx context.Context, t *testing.T, longest time.Duration, o world.Outcome) {
 	t.Helper()
 	if ctx.Err() != nil {
-		t.Fatalf("it did not end within %v\n%s%s", longest, o.stdout, o.stderr)
+		t.Fatalf("it did not end within %v\n%s%s", longest, o.Stdout, o.Stderr)
 	}
 }
 
@@ -217,15 +202,6 @@ func readPrograms(t *testing.T, folders ...string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func absolute(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // each runs a test with each interpreter.

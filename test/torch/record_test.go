@@ -23,8 +23,8 @@ func TestRecordedJob(t *testing.T) {
 		job{python: python, ranks: 4, ownLibrary: true, flags: flags}.good(t, "ddp.py", "ddlemu")
 		ddlemu := built.Path(t, "bin", "ddlemu")
 		for _, args := range [][]string{{"record", "--from", trace, "-o", file}, append([]string{"replay", file, "--trace", again}, on...)} {
-			if o := start(t, append([]string{ddlemu}, args...)); o.exit != 0 {
-				t.Fatalf("ddlemu %v: exit status %d\n%s%s", args, o.exit, o.stdout, o.stderr)
+			if o := start(t, append([]string{ddlemu}, args...)); o.Exit != 0 {
+				t.Fatalf("ddlemu %v: exit status %d\n%s%s", args, o.Exit, o.Stdout, o.Stderr)
 			}
 		}
 		recorded.Compare(t, trace, again, 0)

@@ -28,11 +28,11 @@ var stepLine = regexp.MustCompile(`(?m)^rank (\d) step (\d) (\d+) (\d+)$`)
 func trainSteps(t *testing.T, python string, flags ...string) map[[2]int]stepEnd {
 	t.Helper()
 	o := job{python: python, flags: slices.Concat(virtual, []string{"--profile", "eth10"}, flags)}.good(t, "steps.py", strconv.Itoa(steps))
-	if !strings.Contains(o.stderr, "verdict: VALID") {
-		t.Errorf("the job is not VALID: %s", o.stderr)
+	if !strings.Contains(o.Stderr, "verdict: VALID") {
+		t.Errorf("the job is not VALID: %s", o.Stderr)
 	}
 	ends := map[[2]int]stepEnd{}
-	for _, m := range stepLine.FindAllStringSubmatch(o.stdout, -1) {
+	for _, m := range stepLine.FindAllStringSubmatch(o.Stdout, -1) {
 		var n [4]int64
 		for i := range n {
 			n[i], _ = strconv.ParseInt(m[i+1], 10, 64)
@@ -40,7 +40,7 @@ func trainSteps(t *testing.T, python string, flags ...string) map[[2]int]stepEnd
 		ends[[2]int{int(n[0]), int(n[1])}] = stepEnd{n[2], n[3]}
 	}
 	if len(ends) != 2*steps {
-		t.Fatalf("it printed\n%s", o.stdout)
+		t.Fatalf("it printed\n%s", o.Stdout)
 	}
 	return ends
 }

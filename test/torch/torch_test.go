@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // Every operation with every type, on 2 ranks, and on 4 ranks of 2 nodes.
@@ -31,12 +32,12 @@ func TestTraining(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		train := func(backend string, flags ...string) string {
 			o := job{python: python, flags: flags}.good(t, "ddp.py", backend)
-			found := weightsLine.FindAllStringSubmatch(o.stdout, -1)
+			found := weightsLine.FindAllStringSubmatch(o.Stdout, -1)
 			if len(found) != 2 || found[0][1] != found[1][1] {
-				t.Fatalf("the weights of %s: %s", backend, o.stdout)
+				t.Fatalf("the weights of %s: %s", backend, o.Stdout)
 			}
-			if backend == "ddlemu" && !strings.Contains(o.stderr, "verdict: VALID") {
-				t.Errorf("the job is not VALID: %s", o.stderr)
+			if backend == "ddlemu" && !strings.Contains(o.Stderr, "verdict: VALID") {
+				t.Errorf("the job is not VALID: %s", o.Stderr)
 			}
 			return found[0][1]
 		}
@@ -87,12 +88,12 @@ func TestFailures(t *testing.T) {
 				t.Parallel()
 				o := job{python: python, ranks: c.ranks, env: c.env, flags: c.flags}.run(t, "failures.py", c.name)
 				for _, rank := range c.who {
-					if !strings.Contains(o.stdout, "rank "+rank+" raised after ") {
+					if !strings.Contains(o.Stdout, "rank "+rank+" raised after ") {
 						t.Errorf("rank %s did not raise", rank)
 					}
 				}
-				if strings.Contains(o.stdout, "WRONG") || t.Failed() {
-					t.Errorf("it printed\n%s%s", o.stdout, o.stderr)
+				if strings.Contains(o.Stdout, "WRONG") || t.Failed() {
+					t.Errorf("it printed\n%s%s", o.Stdout, o.Stderr)
 				}
 			})
 		}
@@ -127,8 +128,8 @@ func TestTags(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python}.good(t, "cases.py", "tags")
-		if n := strings.Count(o.stderr, "NCCL has no tags"); n != 1 {
-			t.Errorf("%d notes: %s", n, o.stderr)
+		if n := strings.Count(o.Stderr, "NCCL has no tags"); n != 1 {
+			t.Errorf("%d notes: %s", n, o.Stderr)
 		}
 	})
 }
@@ -150,8 +151,8 @@ func TestCUDABuild(t *testing.T) {
 		runtime := built.Path(t, "cudart", "nvidia", "cuda_runtime", "lib", "libcudart.so.12") // by .ci/cudart
 		for _, libraries := range [][]string{nil, {runtime}} {
 			o := job{python: python}.good(t, "cuda_build.py", libraries...)
-			if n := strings.Count(o.stdout, " is beside ddlemu's\n"); n != 2 {
-				t.Errorf("%d ranks: %s", n, o.stdout)
+			if n := strings.Count(o.Stdout, " is beside ddlemu's\n"); n != 2 {
+				t.Errorf("%d ranks: %s", n, o.Stdout)
 			}
 		}
 	})
@@ -197,12 +198,12 @@ func TestMemory(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		eth := job{python: python, ranks: 4, flags: append(virtual, "--profile", "eth10")}
-		for _, o := range []outcome{
+		for _, o := range []world.Outcome{
 			eth.good(t, "memory.py", "groups", "6", "6"),
 			job{python: python, ranks: 4}.good(t, "memory.py", "groups", "3", "7"),
 			job{python: python}.good(t, "memory.py", "again", "6", "1"),
 		} {
-			t.Log(o.stdout)
+			t.Log(o.Stdout)
 		}
 	})
 }
@@ -212,7 +213,7 @@ func TestMemoryOfCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python, limit: exampleLimit, prints: true}.good(t, "calls_memory.py", "3000", "100")
-		t.Log(o.stdout)
+		t.Log(o.Stdout)
 	})
 }
 
@@ -230,8 +231,8 @@ func TestNoLibrary(t *testing.T) {
 				j.unset, j.env = "DDLEMU_TORCH_NCCL", append(j.env, "USE_LIBUV=0")
 			}
 			o := j.run(t, "cases.py", "alone")
-			if o.exit == 0 || !slices.ContainsFunc(strings.Split(o.stderr, "\n"), func(line string) bool { return strings.Contains(line, want) }) {
-				t.Errorf("%q: exit status %d\n%s", value, o.exit, o.stderr)
+			if o.Exit == 0 || !slices.ContainsFunc(strings.Split(o.Stderr, "\n"), func(line string) bool { return strings.Contains(line, want) }) {
+				t.Errorf("%q: exit status %d\n%s", value, o.Exit, o.Stderr)
 			}
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // The wheel is all that a job needs. pip removes all of it again.
@@ -29,25 +30,25 @@ func TestWheel(t *testing.T) {
 		site := v.sitePackages(t)
 
 		// `python -m ddlemu` finds all parts in the wheel.
-		job := append(launcher(t, v.python, 2), absolute(t, "installed.py"))
+		job := append(launcher(t, v.python, 2), world.Absolute(t, "testdata", "installed.py"))
 		o := start(t, slices.Concat([]string{v.python, "-m", "ddlemu", "run", "--profile", "eth10", "--nodes", "2"}, virtual, []string{"--"}, job))
 		from := "backend " + site + "/ddlemu/torch/ddlemu_torch plugin " + site + "/ddlemu/lib/libgoemu.so\n"
-		if o.exit != 0 || strings.Count(o.stdout, from) != 2 || !strings.Contains(o.stderr, "verdict: VALID") {
-			t.Errorf("python -m ddlemu run: exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		if o.Exit != 0 || strings.Count(o.Stdout, from) != 2 || !strings.Contains(o.Stderr, "verdict: VALID") {
+			t.Errorf("python -m ddlemu run: exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
 
 		// Another ddlemu comes first. The backend is registered once.
 		o = start(t, append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2", "--"}, job...))
 		from = "backend " + built.Path(t, "torch", "ddlemu_torch") + " plugin " + built.Path(t, "lib", "libgoemu.so") + "\n"
-		if o.exit != 0 || strings.Count(o.stdout, from) != 2 {
-			t.Errorf("ddlemu run: exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		if o.Exit != 0 || strings.Count(o.Stdout, from) != 2 {
+			t.Errorf("ddlemu run: exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
 
 		// Without `ddlemu run` one line says what to do.
-		o = start(t, append(launcher(t, v.python, 1), absolute(t, "installed.py")))
+		o = start(t, append(launcher(t, v.python, 1), world.Absolute(t, "testdata", "installed.py")))
 		const next = "ddlemu: DDLEMU_TORCH_NCCL is not set: start the program with `python -m ddlemu run -- COMMAND`, which sets it"
-		if o.exit == 0 || !strings.Contains(o.stderr, next) {
-			t.Errorf("without ddlemu run: exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		if o.Exit == 0 || !strings.Contains(o.Stderr, next) {
+			t.Errorf("without ddlemu run: exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
 
 		v.pip(t, "uninstall", "--yes", "ddlemu")

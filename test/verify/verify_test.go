@@ -3,20 +3,16 @@
 package verify
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/run/verify"
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // scale is a time scale that two cores can carry while others use them too: 20 Gb/s are 20 MB/s.
@@ -26,65 +22,22 @@ const scale = 128
 // always distinguish from a fault.
 const tries = 4
 
-// world is a folder of fabrics with the ddlemu that uses it.
-type world struct {
-	dir, program string
-	env          []string
-}
+// user runs commands on fabrics of its own.
+type user struct{ *world.World }
 
-func newWorld(t *testing.T) *world {
+func newUser(t *testing.T) *user { return &user{world.New(t)} }
+
+func (w *user) up(t *testing.T, args ...string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{dir: dir, program: built.Path(t, "bin", "ddlemu")}
-	t.Cleanup(func() {
-		_, _ = w.ddlemu(t, "down", "--all")
-		if left, _ := os.ReadDir(dir); len(left) > 0 && !t.Failed() {
-			t.Errorf("left behind: %v", left)
-		}
-		os.RemoveAll(dir)
-	})
-	return w
-}
-
-// ddlemu runs the command and returns its standard output. The error includes standard error.
-func (w *world) ddlemu(t *testing.T, args ...string) (string, error) {
-	cmd := exec.Command(w.program, args...)
-	cmd.Env = []string{"DDLEMU_DIR=" + w.dir, "HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH")}
-	cmd.Env = append(cmd.Env, w.env...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	kill := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer kill.Stop()
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("ddlemu %s: %w: %s", strings.Join(args, " "), err, stderr.String())
-	}
-	return string(out), err
-}
-
-func (w *world) up(t *testing.T, args ...string) {
-	t.Helper()
-	if _, err := w.ddlemu(t, append([]string{"up", "--no-measure"}, args...)...); err != nil {
-		t.Fatal(err)
-	}
+	w.Run(append([]string{"up", "--no-measure"}, args...)...)
 }
 
 // verify runs `ddlemu verify --json` and returns its report and exit status.
-func (w *world) verify(t *testing.T, args ...string) (r verify.Report, status int) {
+func (w *user) verify(t *testing.T, args ...string) (r verify.Report, status int) {
 	t.Helper()
-	out, err := w.ddlemu(t, append([]string{"verify", "--json"}, args...)...)
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	if exit != nil {
-		status = exit.ExitCode()
-	}
-	if jerr := json.Unmarshal([]byte(out), &r); jerr != nil {
-		t.Fatalf("%v: %v", err, jerr)
+	o := w.Try(append([]string{"verify", "--json"}, args...)...)
+	if status = o.Exit; json.Unmarshal([]byte(o.Stdout), &r) != nil {
+		t.Fatalf("exit status %d: %s", status, o.Text())
 	}
 	if (status == 0) != (r.Verdict == "VALID") || status != 0 && status != 3 {
 		t.Errorf("exit status %d with verdict %s", status, r.Verdict)
@@ -93,7 +46,7 @@ func (w *world) verify(t *testing.T, args ...string) (r verify.Report, status in
 }
 
 // valid runs verify until the verdict is VALID.
-func (w *world) valid(t *testing.T, args ...string) verify.Report {
+func (w *user) valid(t *testing.T, args ...string) verify.Report {
 	t.Helper()
 	for try := 1; ; try++ {
 		r, status := w.verify(t, args...)
@@ -108,7 +61,7 @@ func (w *world) valid(t *testing.T, args ...string) verify.Report {
 }
 
 // exact runs verify on a fabric with a virtual clock, where every message is at the model's time.
-func (w *world) exact(t *testing.T, args ...string) verify.Report {
+func (w *user) exact(t *testing.T, args ...string) verify.Report {
 	t.Helper()
 	r, status := w.verify(t, args...)
 	if status != 0 || r.Exact == nil || r.Exact.Off != 0 || r.Exact.Messages < 1000 {
@@ -133,7 +86,7 @@ func TestTopologies(t *testing.T) {
 		{"custom", 6, 9.9137, 11.0688, "node0:node2", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newUser(t)
 			w.up(t, "-f", filepath.Join("testdata", tc.name+".yaml"), "--clock", "virtual")
 			r := w.exact(t, "--time", "200ms")
 			if len(r.Links) != tc.links {
@@ -161,7 +114,7 @@ func TestTopologies(t *testing.T) {
 // On a long path with rdma, the receiver's first clear-to-send takes as long as a message. Verify must not count this
 // as latency of messages that are sent before it arrives.
 func TestLongWay(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up(t, "--profile", "roce100", "--nodes", "2", "--lat", "1ms", "--clock", "virtual")
 	checkLinks(t, w.exact(t).Links)
 }
@@ -182,14 +135,14 @@ func checkLinks(t *testing.T, links []verify.Link) {
 
 // On the real clock the host adds what it can, and verify still finds the fabric that was asked for.
 func TestRealClock(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up(t, "-f", "testdata/star.yaml", "--nodes", "3", "--time-scale", fmt.Sprint(scale))
 	checkLinks(t, w.valid(t, "--time", "3s").Links)
 }
 
 // Four senders into one NIC get a quarter each.
 func TestIncast(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up(t, "-f", "testdata/star.yaml", "--nodes", "5", "--clock", "virtual")
 	r := w.exact(t)
 	if len(r.Incast.Flows) != 4 {
@@ -204,7 +157,7 @@ func TestIncast(t *testing.T) {
 
 // No host can carry 800 Gb/s in real time.
 func TestTooMuch(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up(t, "--profile", "xdr800")
 	r, status := w.verify(t, "--time", "1s")
 	if all := strings.Join(r.Reasons, "\n"); status != 3 || !strings.Contains(all, "node0:node1: rate") || !strings.Contains(all, "node1:node0: rate") {
@@ -214,9 +167,9 @@ func TestTooMuch(t *testing.T) {
 
 // Faults planted in the engine that carries the messages.
 func TestPlantedFaults(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	w.up(t, "-f", "testdata/star.yaml", "--nodes", "2", "--time-scale", fmt.Sprint(scale))
-	w.program = built.Path(t, "faults", "ddlemu")
+	w.Program = built.Path(t, "faults", "ddlemu")
 	w.valid(t, "--time", "2s") // without a fault
 	for _, tc := range []struct{ fault, says string }{
 		{"slow 3", "node0:node1: rate"},
@@ -224,7 +177,7 @@ func TestPlantedFaults(t *testing.T) {
 		{fmt.Sprint("late 20 ", 10_000*scale), "node0:node1: messages come"},
 	} {
 		t.Run(strings.Fields(tc.fault)[0], func(t *testing.T) {
-			w.env = []string{"DDLEMU_FAULT=" + tc.fault}
+			w.Env = []string{"DDLEMU_FAULT=" + tc.fault}
 			r, status := w.verify(t, "--time", "2s")
 			if status != 3 || !strings.Contains(strings.Join(r.Reasons, "\n"), tc.says) {
 				t.Errorf("exit status %d, %q, want %q", status, r.Reasons, tc.says)

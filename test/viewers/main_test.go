@@ -4,19 +4,16 @@ package viewers
 
 import (
 	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // try runs ddlemu in a folder of fabrics of its own.
 func try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), built.Path(t, "bin", "ddlemu"), args...)
-	cmd.Env = append(built.Environ(), "DDLEMU_DIR="+filepath.Join(t.TempDir(), "fabrics"))
-	out, err := cmd.CombinedOutput()
+	out, err := world.Command(t.Context(), t, world.Folder(t), nil, args...).CombinedOutput()
 	return string(out), err
 }
 

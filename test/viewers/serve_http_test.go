@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // get asks a server.
@@ -48,13 +49,13 @@ func metricsOf(t *testing.T, text string) map[string]*dto.MetricFamily {
 
 // /metrics has what `ddlemu metrics` prints of the server's fabric.
 func TestServeMetrics(t *testing.T) {
-	w := newWorld(t)
-	w.must("up", "--profile", "ndr400", "--nodes", "2", "--clock", "virtual")
-	w.must("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual", "--name", "other")
+	w := newUser(t)
+	w.Run("up", "--profile", "ndr400", "--nodes", "2", "--clock", "virtual")
+	w.Run("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual", "--name", "other")
 	s := w.serve("--fabric", "ndr400", "--listen", "127.0.0.1:0")
-	w.must("bench", "allreduce", "--fabric", "ndr400", "--ranks", "2", "-b", "1M", "-e", "1M")
+	w.Run("bench", "allreduce", "--fabric", "ndr400", "--ranks", "2", "-b", "1M", "-e", "1M")
 	status, text := get(t, s.url+"metrics")
-	got, want := metricsOf(t, text), metricsOf(t, w.must("metrics", "--fabric", "ndr400"))
+	got, want := metricsOf(t, text), metricsOf(t, w.Run("metrics", "--fabric", "ndr400"))
 	if status != http.StatusOK || len(got) != len(want) || len(got) == 0 {
 		t.Fatalf("status %d with %d metrics, want %d", status, len(got), len(want))
 	}
@@ -69,7 +70,7 @@ func TestServeMetrics(t *testing.T) {
 	if got["ddlemu_link_transmit_bytes_total"].Metric[0].Counter.GetValue() == 0 {
 		t.Error("the job has sent nothing")
 	}
-	w.must("down", "ndr400")
+	w.Run("down", "ndr400")
 	if status, text := get(t, s.url+"metrics"); status != http.StatusServiceUnavailable || !strings.Contains(text, "fabric ndr400 is not up") {
 		t.Errorf("without the fabric: status %d, %q", status, text)
 	}
@@ -77,11 +78,11 @@ func TestServeMetrics(t *testing.T) {
 
 // Who cannot have a page is told why, in one line.
 func TestServeRefuses(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	if got := w.refused("serve"); !strings.Contains(got, "no fabric is up") || !strings.Contains(got, "ddlemu up") {
 		t.Errorf("without a fabric: %s", got)
 	}
-	w.must("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
+	w.Run("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
 	address := w.serve("--listen", "127.0.0.1:0").address()
 	if got := w.refused("serve", "--listen", address); !strings.Contains(got, address+" is in use: give another port, or 127.0.0.1:0 for a free one") {
 		t.Errorf("port in use: %s", got)
@@ -92,11 +93,9 @@ const nobody = 65534
 
 // Another user of the host is refused, and accepted with the token. A token of a file stays the same.
 func TestServeOtherUsers(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: only root can be another user")
-	}
-	w := newWorld(t)
-	w.must("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
+	world.NeedRoot(t, "another user")
+	w := newUser(t)
+	w.Run("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
 	s := w.serve("--listen", "127.0.0.1:0")
 	state, bearer := s.url+"api/state", "Authorization: Bearer "
 	change := []string{"--json", `{"link":"node0>node1","set":{"lat":"9us"}}`, s.url + "api/shape"}
@@ -132,7 +131,7 @@ func TestServeOtherUsers(t *testing.T) {
 }
 
 // tokenFile starts two servers, one after the other, with a token in a file.
-func (w *world) tokenFile() {
+func (w *user) tokenFile() {
 	w.Helper()
 	file := filepath.Join(w.TempDir(), "token")
 	var tokens []string
@@ -157,7 +156,7 @@ func (w *world) tokenFile() {
 }
 
 // curl asks a server as another user.
-func (w *world) curl(uid uint32, args ...string) (status int, text string) {
+func (w *user) curl(uid uint32, args ...string) (status int, text string) {
 	w.Helper()
 	cmd := exec.CommandContext(w.Context(), needs.Optional(w, "curl"), append([]string{"--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}"}, args...)...)
 	cmd.Dir = "/" // another user may not be in the test's folder

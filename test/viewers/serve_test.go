@@ -60,8 +60,8 @@ func (b *browser) answered(statuses ...string) {
 
 // The page shows a job's load while it runs and its sum afterwards, and the form changes links.
 func TestServeInChromium(t *testing.T) {
-	w := newWorld(t)
-	w.must("up", "--profile", "ndr400", "--nodes", "4", "--clock", "virtual")
+	w := newUser(t)
+	w.Run("up", "--profile", "ndr400", "--nodes", "4", "--clock", "virtual")
 	s := w.serve("--listen", "127.0.0.1:0")
 	b := open(t, s.url)
 	for selector, want := range map[string]int{
@@ -79,7 +79,7 @@ func TestServeInChromium(t *testing.T) {
 		const note = () => window.rates.push(document.querySelector("#hops tbody td:nth-child(6)").textContent);
 		new MutationObserver(note).observe(document.querySelector("#hops"), { childList: true, characterData: true, subtree: true });
 	}`)
-	w.must("bench", "allreduce", "--fabric", "ndr400", "--ranks", "4", "-b", "16M", "-e", "16M", "-n", "5", "-w", "1")
+	w.Run("bench", "allreduce", "--fabric", "ndr400", "--ranks", "4", "-b", "16M", "-e", "16M", "-n", "5", "-w", "1")
 	b.awaitText("#jobs tbody tr", "has ended")
 	b.await("no look saw a load", `window.rates.some((r) => /^[1-3]\d\d Gb/.test(r))`)
 	b.await("node0 tx has no sum", `document.querySelector("#hops tbody td:nth-child(5)").textContent.endsWith("MiB")`)
@@ -97,7 +97,7 @@ func TestServeInChromium(t *testing.T) {
 }
 
 // shapeByForm changes links by the form, and compares with what status says.
-func (w *world) shapeByForm(b *browser) {
+func (w *user) shapeByForm(b *browser) {
 	w.Helper()
 	b.script(`document.querySelector('.map [data-hop="node3 rx"]').dispatchEvent(new Event("click"))`)
 	if got := eval[string](b, `document.querySelector("#link").value`); got != "node3" {
@@ -152,12 +152,12 @@ func (b *browser) narrow() {
 
 // The page says why it has no news, keeps what it had, and goes on when the fabric or the server are back.
 func TestServeWhenFabricOrServerIsGone(t *testing.T) {
-	w := newWorld(t)
-	w.must("up", "--profile", "ndr400", "--nodes", "2", "--clock", "virtual")
-	w.must("up", "--profile", "eth10", "--nodes", "3", "--clock", "virtual", "--name", "other")
+	w := newUser(t)
+	w.Run("up", "--profile", "ndr400", "--nodes", "2", "--clock", "virtual")
+	w.Run("up", "--profile", "eth10", "--nodes", "3", "--clock", "virtual", "--name", "other")
 	s := w.serve("--fabric", "ndr400", "--listen", "127.0.0.1:0")
 	b := open(t, s.url)
-	w.must("down", "ndr400")
+	w.Run("down", "ndr400")
 	b.awaitText("#trouble:not([hidden])", "fabric ndr400 is not up")
 	b.awaitText("#trouble:not([hidden])", "there are other")
 	if b.count("main.old .map .hop") != 4 || !strings.HasPrefix(eval[string](b, "document.title"), "(no news)") {
@@ -166,7 +166,7 @@ func TestServeWhenFabricOrServerIsGone(t *testing.T) {
 	b.fill(map[string]string{"[name=lat]": "5us"})
 	b.do(chromedp.Click("#apply"))
 	b.awaitText("#said.off", "fabric ndr400 is not up")
-	w.must("up", "--profile", "ndr400", "--nodes", "3", "--no-measure")
+	w.Run("up", "--profile", "ndr400", "--nodes", "3", "--no-measure")
 	b.await("the page does not show the new fabric", `document.querySelector("header p").textContent.includes("real clock") && document.querySelectorAll("main:not(.old) .map .nic circle").length === 3 && document.querySelector("#trouble").hidden`)
 
 	w.stop(s)
@@ -179,19 +179,19 @@ func TestServeWhenFabricOrServerIsGone(t *testing.T) {
 
 // A page of 64 nodes is drawn and answers in time, when all its 4032 links have something to show.
 func TestServeLargeFabrics(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	spec := filepath.Join(t.TempDir(), "spine.yaml")
 	text := "name: spine\nbase: ndr400\nnodes: 64\ntopology: {kind: leaf-spine, leaves: 8, spines: 8, trunk: {latency: 1us}}\n"
 	if err := os.WriteFile(spec, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.must("up", "--profile", "ndr400", "--nodes", "64", "--clock", "virtual")
-	w.must("up", "-f", spec, "--clock", "virtual")
+	w.Run("up", "--profile", "ndr400", "--nodes", "64", "--clock", "virtual")
+	w.Run("up", "-f", spec, "--clock", "virtual")
 	for _, c := range []struct {
 		fabric      string
 		lines, hops int
 	}{{"ndr400", 2 * 64, 2*64 + 64*63}, {"spine", 2*64 + 2*64, 4*64 + 64*63}} {
-		w.must("shape", "--fabric", c.fabric, "--loss", "0.1%")
+		w.Run("shape", "--fabric", c.fabric, "--loss", "0.1%")
 		begin := time.Now()
 		b := open(t, w.serve("--fabric", c.fabric, "--listen", "127.0.0.1:0").url)
 		t.Logf("%s: drawn in %s", c.fabric, time.Since(begin))

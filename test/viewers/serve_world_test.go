@@ -4,59 +4,29 @@ package viewers
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
-// world is a folder of fabrics, and the commands of a user on them.
-type world struct {
-	*testing.T
-	dir string
-}
+// user runs commands on fabrics of its own.
+type user struct{ *world.World }
 
-func newWorld(t *testing.T) *world {
-	w := &world{t, filepath.Join(t.TempDir(), "fabrics")}
-	t.Cleanup(func() {
-		if out, err := w.command(context.WithoutCancel(t.Context()), "down", "--all").CombinedOutput(); err != nil {
-			t.Errorf("take the fabrics down: %v: %s", err, out)
-		}
-	})
-	return w
-}
-
-func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
-	w.Helper()
-	cmd := exec.CommandContext(ctx, built.Path(w.T, "bin", "ddlemu"), args...)
-	cmd.Env = append(built.Environ(), "DDLEMU_DIR="+w.dir)
-	return cmd
-}
-
-func (w *world) must(args ...string) string {
-	w.Helper()
-	out, err := w.command(w.Context(), args...).CombinedOutput()
-	if err != nil {
-		w.Fatalf("ddlemu %q: %v:\n%s", args, err, out)
-	}
-	return string(out)
-}
+func newUser(t *testing.T) *user { return &user{world.New(t)} }
 
 // refused runs a command that ends with status 2 and one line.
-func (w *world) refused(args ...string) string {
+func (w *user) refused(args ...string) string {
 	w.Helper()
-	cmd := w.command(w.Context(), args...)
-	out, _ := cmd.CombinedOutput() // its status is checked below
-	if got := cmd.ProcessState.ExitCode(); got != 2 || strings.Count(string(out), "\n") != 1 {
-		w.Errorf("ddlemu %q: status %d, want 2 and one line:\n%s", args, got, out)
+	o := w.Try(args...)
+	if out := o.Text(); o.Exit != 2 || strings.Count(out, "\n") != 1 {
+		w.Errorf("ddlemu %q: status %d, want 2 and one line:\n%s", args, o.Exit, out)
 	}
-	return string(out)
+	return o.Text()
 }
 
 // server is `ddlemu serve`.
@@ -70,9 +40,9 @@ type server struct {
 var served = regexp.MustCompile(`^fabric \S+: (http://127\.0\.0\.1:\d+/)\nother users of this host need the token (.+)\n$`)
 
 // serve starts a server on a loopback address and waits until it says its address.
-func (w *world) serve(args ...string) *server {
+func (w *user) serve(args ...string) *server {
 	w.Helper()
-	s := &server{cmd: w.command(w.Context(), append([]string{"serve"}, args...)...), stderr: &strings.Builder{}}
+	s := &server{cmd: w.Command(w.Context(), append([]string{"serve"}, args...)...), stderr: &strings.Builder{}}
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -101,7 +71,7 @@ func (s *server) address() string {
 }
 
 // stop ends a server as Ctrl-C does.
-func (w *world) stop(s *server) {
+func (w *user) stop(s *server) {
 	w.Helper()
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
 		w.Fatal(err)
@@ -119,10 +89,10 @@ type linkState struct {
 	Up           bool
 }
 
-func (w *world) link(fabric, from, to string) linkState {
+func (w *user) link(fabric, from, to string) linkState {
 	w.Helper()
 	var st struct{ Links []linkState }
-	if err := json.Unmarshal([]byte(w.must("status", "--fabric", fabric, "--json")), &st); err != nil {
+	if err := json.Unmarshal([]byte(w.Run("status", "--fabric", fabric, "--json")), &st); err != nil {
 		w.Fatal(err)
 	}
 	for _, l := range st.Links {

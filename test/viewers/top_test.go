@@ -11,20 +11,22 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // top starts `ddlemu top` in a terminal of this size.
-func (w *world) top(width, height int, args ...string) *terminal {
+func (w *user) top(width, height int, args ...string) *terminal {
 	w.Helper()
-	cmd := w.command(w.Context(), append([]string{"top"}, args...)...)
+	cmd := w.Command(w.Context(), append([]string{"top"}, args...)...)
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
 	return inTerminal(w.T, cmd, width, height)
 }
 
 // busy starts a job on the fabric ndr400 that lasts until the end of the test.
-func (w *world) busy() {
+func (w *user) busy() {
 	w.Helper()
-	cmd := w.command(context.WithoutCancel(w.Context()), "bench", "allreduce", "--fabric", "ndr400", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "20000")
+	cmd := w.Command(context.WithoutCancel(w.Context()), "bench", "allreduce", "--fabric", "ndr400", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "20000")
 	said := &strings.Builder{}
 	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
@@ -57,8 +59,8 @@ func linksOn(text string) []string {
 
 // A user looks at a fabric on which a job of real NCCL runs, sorts, filters, makes the window smaller, and quits.
 func TestTop(t *testing.T) {
-	w := newWorld(t)
-	w.must("up", "--profile", "ndr400", "--nodes", "2", "--nics-per-node", "4", "--clock", "virtual", "--no-measure") // 32 links
+	w := newUser(t)
+	w.Run("up", "--profile", "ndr400", "--nodes", "2", "--nics-per-node", "4", "--clock", "virtual", "--no-measure") // 32 links
 	w.busy()
 	x := w.top(100, 24, "--interval", "200ms")
 	x.awaitText("fabric ndr400: ", "clock virtual at ", " s per real second", " 1 job running", "VALID so far", "link 1-18 of 32", "rate↓", " Gbps    400Gbps")
@@ -96,26 +98,26 @@ func TestTop(t *testing.T) {
 
 // However top ends, the status is 0 and the terminal is as before.
 func TestTopEnds(t *testing.T) {
-	w := newWorld(t)
+	w := newUser(t)
 	for name, end := range map[string]func(x *terminal){
 		"q":       func(x *terminal) { x.press("q") },
 		"Ctrl-C":  func(x *terminal) { x.press("\x03") },
 		"SIGINT":  func(x *terminal) { _ = x.cmd.Process.Signal(syscall.SIGINT) },
 		"SIGTERM": func(x *terminal) { _ = x.cmd.Process.Signal(syscall.SIGTERM) },
 		"down": func(x *terminal) {
-			w.must("down")
+			w.Run("down")
 			x.awaitText("ddlemu: fabric eth1 was taken down")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{t, w.dir}
-			w.must("up", "--profile", "eth1", "--clock", "virtual", "--no-measure")
+			w := &user{&world.World{T: t, Dir: w.Dir, Program: w.Program}}
+			w.Run("up", "--profile", "eth1", "--clock", "virtual", "--no-measure")
 			x := w.top(80, 24)
 			x.awaitText("0 of 2 links active", "node0:node1")
 			end(x)
 			x.ended()
 			if name != "down" {
-				w.must("down")
+				w.Run("down")
 			}
 		})
 	}
@@ -123,9 +125,9 @@ func TestTopEnds(t *testing.T) {
 
 // A terminal that cannot show top gets a line that says what to do.
 func TestTopInADumbTerminal(t *testing.T) {
-	w := newWorld(t)
-	w.must("up", "--profile", "eth1", "--clock", "virtual", "--no-measure")
-	cmd := w.command(t.Context(), "top")
+	w := newUser(t)
+	w.Run("up", "--profile", "eth1", "--clock", "virtual", "--no-measure")
+	cmd := w.Command(t.Context(), "top")
 	cmd.Env = append(cmd.Env, "TERM=dumb")
 	x := inTerminal(t, cmd, 100, 24)
 	x.awaitText("ddlemu: top needs a terminal that can move its cursor, and TERM is dumb: use `ddlemu status --watch`")
