@@ -83,8 +83,12 @@ func TestVirtualTimeIsThatOfTheModel(t *testing.T) {
 			if tc.algo != "" {
 				env = []string{"NCCL_ALGO=" + tc.algo, "NCCL_PROTO=" + tc.proto}
 			}
-			args := append([]string{tc.collective, "--profile", "ndr400", "--jitter", "none", "--ranks", "4", "--nccl", tc.version,
-				"-b", "64", "-e", "1M", "-f", "16", "-n", "3", "-w", "1"}, tc.args...)
+			args := append([]string{tc.collective, "--jitter", "none", "--nccl", tc.version, "-f", "16", "-w", "1"}, tc.args...)
+			for _, flag := range [][]string{{"--profile", "ndr400"}, {"--ranks", "4"}, {"-b", "64"}, {"-e", "1M"}, {"-n", "3"}} {
+				if !slices.Contains(tc.args, flag[0]) {
+					args = append(args, flag...)
+				}
+			}
 			exact(t, bench(t, folder(t), env, args...))
 		})
 	}
