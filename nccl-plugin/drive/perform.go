@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/interpret"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
@@ -48,7 +49,7 @@ type Outcome struct {
 	Wrong uint64          // elements of the checked call
 }
 
-// Perform executes a schedule with real bytes over the emulated links, with the loop of MSCCL's kernel: each block runs
+// Perform executes a schedule with real bytes over the emulated links, as MSCCL's kernel does: each block runs
 // its steps piece by piece, waits for flags, and moves messages between the GPUs' memories and the step buffers of its
 // connections. There is one connection between nodes for each source, destination and channel. Sums are of int32, on
 // the CPU.
@@ -95,25 +96,10 @@ type stage struct {
 	links   []C.struct_exchange // in C's memory: connections between nodes first
 	network int                 // number of these
 	perCall []uint64            // messages of each link in a call
-	blocks  []player
-	first   []int // block of each GPU
+	steps   *interpret.Machine
+	link    []int // by connection of steps: its link
+	conn    []int // the reverse
 }
-
-// player is a block.
-type player struct {
-	gpu     int
-	b       *schedule.Block
-	program *schedule.Program
-	in, out int // links, -1 for none
-	flag    schedule.Flag
-	ended   bool
-}
-
-// end is one connection as the blocks name it.
-type end struct{ src, dst, channel int }
-
-// traffic is what a connection carries in a call: messages, and the bytes of the largest.
-type traffic struct{ messages, largest uint64 }
 
 func (w *World) newStage(ctx context.Context, p *Performance, mem *arrays) (*stage, error) {
 	s := &stage{Performance: p, w: w, view: (*C.struct_ddlemu_clock_view)(w.nics[0].end.Clock())}
@@ -121,79 +107,59 @@ func (w *World) newStage(ctx context.Context, p *Performance, mem *arrays) (*sta
 	if s.shape, err = p.Schedule.Shape(); err != nil {
 		return nil, err
 	}
-	messages := map[end]traffic{}
 	for gpu := range p.Schedule.GPUs {
 		l := p.Schedule.Layout(gpu, p.InPlace, p.Root, s.shape)
 		s.layouts = append(s.layouts, l)
 		s.memory = append(s.memory, make([]int32, uint64(l.Total)*p.Cut.Chunk/4))
-		for id := range p.Schedule.GPUs[gpu].Blocks {
-			b := &p.Schedule.GPUs[gpu].Blocks[id]
-			if out, _ := p.Cut.Messages(b); out > 0 {
-				messages[end{gpu, b.Send, b.Channel}] = traffic{out, p.Cut.Largest(b)}
-			}
-		}
 	}
-	if err := s.makeLinks(ctx, messages, mem); err != nil {
+	s.steps = interpret.New(interpret.NewGraph(p.Schedule), &p.Cut, s.layouts, s.act)
+	if err := s.makeLinks(ctx, mem); err != nil {
 		return s, err
 	}
 	return s, nil
 }
 
-// makeLinks makes the connections, in the order in which a virtual clock serves them, and the blocks at their ends.
-func (s *stage) makeLinks(ctx context.Context, messages map[end]traffic, mem *arrays) error {
-	var ends []end
-	for e := range messages {
-		ends = append(ends, e)
-	}
-	local := func(e end) int {
-		if s.Place.Node(e.src) == s.Place.Node(e.dst) {
+// makeLinks makes the connections, in the order in which a virtual clock serves them.
+func (s *stage) makeLinks(ctx context.Context, mem *arrays) error {
+	local := func(e *interpret.Ends) int {
+		if s.Place.Node(e.Src) == s.Place.Node(e.Dst) {
 			return 1
 		}
 		return 0
 	}
-	slices.SortFunc(ends, func(a, b end) int {
-		return slices.Compare([]int{local(a), a.src, a.dst, a.channel}, []int{local(b), b.src, b.dst, b.channel})
+	s.conn = s.steps.Order(func(a, b *interpret.Ends) int {
+		return slices.Compare([]int{local(a), a.Src, a.Dst, a.Channel}, []int{local(b), b.Src, b.Dst, b.Channel})
 	})
 	size := uint64(unsafe.Sizeof(C.struct_exchange{}))
-	memory := mem.get(uint64(len(ends)) * size)
+	memory := mem.get(uint64(len(s.conn)) * size)
 	if memory == nil {
 		return errNoMemory
 	}
-	s.links = unsafe.Slice((*C.struct_exchange)(memory), len(ends))
-	number := map[end]int{}
-	for i, e := range ends {
-		number[e] = i
-		s.perCall = append(s.perCall, messages[e].messages)
-		if err := s.makeLink(ctx, i, e, messages[e].largest, local(e) == 1, mem); err != nil {
-			return fmt.Errorf("connect GPU %d to GPU %d on channel %d: %w", e.src, e.dst, e.channel, err)
-		}
-	}
-	for gpu := range s.Schedule.GPUs {
-		s.first = append(s.first, len(s.blocks))
-		for id := range s.Schedule.GPUs[gpu].Blocks {
-			b := &s.Schedule.GPUs[gpu].Blocks[id]
-			x := player{gpu: gpu, b: b, program: schedule.NewProgram(b, &s.Cut, &s.layouts[gpu]), in: -1, out: -1}
-			if i, ok := number[end{gpu, b.Send, b.Channel}]; ok {
-				x.out = i
-			}
-			if i, ok := number[end{b.Recv, gpu, b.Channel}]; ok {
-				x.in = i
-			}
-			s.blocks = append(s.blocks, x)
+	s.links = unsafe.Slice((*C.struct_exchange)(memory), len(s.conn))
+	s.link = make([]int, len(s.conn))
+	for i, n := range s.conn {
+		s.link[n] = i
+		c := &s.steps.Conns[n]
+		c.Remote = local(c.Ends) == 0
+		sender := s.steps.Blocks[c.Sender].Block
+		messages, _ := s.Cut.Messages(sender)
+		s.perCall = append(s.perCall, messages)
+		if err := s.makeLink(ctx, i, c, s.Cut.Largest(sender), mem); err != nil {
+			return fmt.Errorf("connect GPU %d to GPU %d on channel %d: %w", c.Src, c.Dst, c.Channel, err)
 		}
 	}
 	return nil
 }
 
 // makeLink makes a connection for messages of at most largest bytes.
-func (s *stage) makeLink(ctx context.Context, i int, e end, largest uint64, local bool, mem *arrays) error {
+func (s *stage) makeLink(ctx context.Context, i int, c *interpret.Conn, largest uint64, mem *arrays) error {
 	x := &s.links[i]
 	x.slots, x.slot_bytes = C.uint64_t(s.Cut.Slots), C.uint64_t(largest)
 	bytes := uint64(s.Cut.Slots) * largest
 	if x.out = (*C.char)(mem.get(bytes)); x.out == nil {
 		return errNoMemory
 	}
-	if local {
+	if !c.Remote {
 		x.in = x.out
 		return nil
 	}
@@ -202,13 +168,13 @@ func (s *stage) makeLink(ctx context.Context, i int, e end, largest uint64, loca
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	from, to := s.Place.NICs(e.src, e.dst, e.channel)
-	c, err := s.w.connectOne(ctx, pair{from, to})
+	from, to := s.Place.NICs(c.Src, c.Dst, c.Channel)
+	made, err := s.w.connectOne(ctx, pair{from, to})
 	if err != nil {
 		return err
 	}
-	s.conns = append(s.conns, c)
-	x.sender, x.receiver = (*C.struct_ddlemu_comm)(c.send), (*C.struct_ddlemu_comm)(c.recv)
+	s.conns = append(s.conns, made)
+	x.sender, x.receiver = (*C.struct_ddlemu_comm)(made.send), (*C.struct_ddlemu_comm)(made.recv)
 	s.network++
 	return nil
 }
@@ -223,12 +189,7 @@ const idleRealTime = time.Minute
 
 // call executes one call.
 func (s *stage) call(ctx context.Context) error {
-	running := len(s.blocks)
-	for i := range s.blocks {
-		b := &s.blocks[i]
-		b.program.Reset()
-		b.flag, b.ended = schedule.NoFlag, false
-	}
+	s.steps.Start()
 	for i := range s.links {
 		switch x := &s.links[i]; {
 		case !s.Schedule.Whole:
@@ -242,7 +203,7 @@ func (s *stage) call(ctx context.Context) error {
 		patience = int64(idleRealTime) * int64(s.w.file.Fixed().TimeScale)
 	}
 	last := s.now()
-	for rounds := 0; running > 0; rounds++ {
+	for rounds := 0; !s.steps.Done(); rounds++ {
 		if rounds%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -251,14 +212,17 @@ func (s *stage) call(ctx context.Context) error {
 		if code := C.exchange_poll(unsafe.SliceData(s.links), C.int(s.network), &polled); code != 0 {
 			return fmt.Errorf("%s (ncclResult_t %d)", transport.TakeError(), int(code))
 		}
-		moved, ended := s.runBlocks()
-		running -= ended
+		for i := range s.links[:s.network] {
+			x := &s.links[i]
+			s.steps.Progress(s.conn[i], uint64(x.arrived), uint64(x.acked))
+		}
+		moved, _ := s.steps.Run() // act has no errors
 		if moved || polled != 0 {
 			last = s.now()
 			continue
 		}
 		if s.now()-last > patience {
-			return s.stuck()
+			return s.steps.Stuck()
 		}
 		C.exchange_wait(s.view, acts, C.int64_t(last+patience+1))
 	}
@@ -284,38 +248,4 @@ func (s *stage) drain(ctx context.Context) error {
 			C.exchange_wait(s.view, acts, C.int64_t(s.now()+int64(mostIdle)))
 		}
 	}
-}
-
-// runBlocks lets every block go on as far as it can.
-func (s *stage) runBlocks() (moved bool, ended int) {
-	for again := true; again; {
-		again = false
-		for i := range s.blocks {
-			b := &s.blocks[i]
-			for !b.ended {
-				if b.program.Done() {
-					b.ended = true
-					ended++
-					moved = true
-					break
-				}
-				if !s.act(b) {
-					break
-				}
-				moved, again = true, true
-			}
-		}
-	}
-	return moved, ended
-}
-
-func (s *stage) stuck() error {
-	for i := range s.blocks {
-		if b := &s.blocks[i]; !b.ended {
-			var a schedule.Action
-			b.program.Current(&a)
-			return fmt.Errorf("deadlock at this size: GPU %d block %d waits for ever at step %d (%v) of loop %d: check the schedule", b.gpu, i-s.first[b.gpu], a.Number, a.Step.Kind, a.Loop)
-		}
-	}
-	return nil
 }

@@ -2,11 +2,14 @@
 
 package schedule
 
-// Sends says whether the action sends a message.
-func (a *Action) Sends() bool { return a.Step.Count > 0 && a.Step.Kind.Sends() }
+// Sends says whether the step sends messages.
+func (s *Step) Sends() bool { return s.Count > 0 && s.Kind.Sends() }
 
-// Receives says whether the action receives a message.
-func (a *Action) Receives() bool { return a.Step.Count > 0 && a.Step.Kind.Receives() }
+// Receives says whether the step receives messages.
+func (s *Step) Receives() bool { return s.Count > 0 && s.Kind.Receives() }
+
+// Moves says whether the step sends, receives, copies or adds anything.
+func (s *Step) Moves() bool { return s.Count > 0 && s.Kind != NopStep }
 
 // Messages is the number of messages that a block sends and receives in a call.
 func (c *Cut) Messages(b *Block) (out, in uint64) {

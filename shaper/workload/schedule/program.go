@@ -40,7 +40,8 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 	if err != nil {
 		return Cut{}, err
 	}
-	c := Cut{Proto: s.Proto, Elem: elem, Slices: 1, Slots: plan.Steps}
+	c := Cut{Proto: s.Proto, Elem: elem}
+	c.Slices, c.Slots = s.Proto.Buffer()
 	least := max(elem, s.Align)
 	unit := uint64(sh.Larger) * least
 	if size < unit {
@@ -62,7 +63,6 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 		c.Piece = plan.DefaultLL128BuffSize / plan.Steps / plan.LL128Slice * plan.LL128Payload
 	default:
 		c.Piece = plan.DefaultBuffSize / plan.Steps * plan.ChunkSteps
-		c.Slices, c.Slots = plan.ChunkSteps/plan.SliceSteps, plan.Steps/plan.SliceSteps
 		c.least = plan.DefaultBuffSize / plan.Steps * plan.SliceSteps / 32
 	}
 	if s.Grain > 0 {
@@ -74,6 +74,15 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 	c.Loops = int((c.Chunk + c.Piece - 1) / c.Piece)
 	c.Group = int(max(min(c.Piece/c.Chunk, uint64(s.mostCount())), 1))
 	return c, nil
+}
+
+// Buffer is how NCCL divides the buffer of a connection: into how many messages it divides an operation, and how many
+// messages fit.
+func (p Protocol) Buffer() (slices, slots int) {
+	if p == LL || p == LL128 {
+		return 1, plan.Steps
+	}
+	return plan.ChunkSteps / plan.SliceSteps, plan.Steps / plan.SliceSteps
 }
 
 // cutWhole divides operations that are done whole into messages.
@@ -214,7 +223,7 @@ func (p *Program) slicesOf(s *Step) int {
 func (p *Program) Next() {
 	s := &p.steps[p.step]
 	p.fresh = false
-	if s.Kind != NopStep && s.Count > 0 {
+	if s.Moves() {
 		if p.slice++; p.slice < p.slicesOf(s) {
 			return
 		}

@@ -54,7 +54,7 @@ func covers(t *testing.T, s *schedule.Schedule, size uint64) {
 		for i := a.Src / 4; i < (a.Src+a.Payload)/4; i++ {
 			seen[i]++
 		}
-		if a.Sends() {
+		if a.Step.Sends() {
 			messages++
 			payload += a.Payload
 			largest, wire = max(largest, a.Payload), max(wire, a.Wire)

@@ -14,7 +14,6 @@ package check
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
@@ -119,20 +118,20 @@ func checkVariant(s *schedule.Schedule, g *graph, r *Report, sh schedule.Shape, 
 	// Only with these does the memory depend on the root.
 	perRoot := inPlace && (s.Coll == schedule.Gather || s.Coll == schedule.Scatter)
 	var first *Report
-	var m *machine
+	var d *data
 	var warnings []string
 	for _, root := range roots {
 		one := &Report{}
-		if m == nil || perRoot {
+		if d == nil || perRoot {
 			var err error
-			if m, err = newMachine(g, one, sh, inPlace, root); err != nil {
+			if d, err = newData(g, one, sh, inPlace, root); err != nil {
 				return err
 			}
 			if one.Good() {
-				err = m.run(math.MaxInt)
+				err = d.run()
 			}
 			if err == nil {
-				err = m.settle(one, sh, inPlace, root)
+				err = d.settle(root)
 			}
 			if err != nil {
 				return err
@@ -140,7 +139,7 @@ func checkVariant(s *schedule.Schedule, g *graph, r *Report, sh schedule.Shape, 
 			warnings = one.Warnings
 		}
 		if one.Good() {
-			m.judge(one, root)
+			d.judge(one, root)
 		}
 		if first == nil {
 			first = one

@@ -4,17 +4,22 @@ package check
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/interpret"
 )
 
 // data are the values of all chunks, and what is known of the order of the accesses to them.
 type data struct {
+	*graph
+	r       *Report
 	sets    *sets
 	layouts []schedule.Layout
 	mem     [][]cell // by GPU
 	clocks  []clock  // by block
 	flags   map[[2]int]snapshot
+	sent    [][]message // by connection: of steps that nobody has received
 	sh      schedule.Shape
 	garbage value
 	inPlace bool
@@ -49,7 +54,7 @@ type message struct {
 
 // newData fills the inputs.
 func newData(g *graph, r *Report, sh schedule.Shape, inPlace bool, root int) (*data, error) {
-	d := &data{sets: newSets(), sh: sh, inPlace: inPlace, flags: map[[2]int]snapshot{}, clocks: make([]clock, len(g.blocks)), races: newRaces()}
+	d := &data{graph: g, r: r, sets: newSets(), sh: sh, inPlace: inPlace, flags: map[[2]int]snapshot{}, clocks: make([]clock, len(g.Blocks)), sent: make([][]message, len(g.Ends)), races: newRaces()}
 	var err error
 	if d.garbage, err = d.sets.of(garbage); err != nil {
 		return nil, err
@@ -66,27 +71,27 @@ func newData(g *graph, r *Report, sh schedule.Shape, inPlace bool, root int) (*d
 			cells[i].value = d.garbage
 		}
 		d.mem = append(d.mem, cells)
-		if err := d.fill(g.s, gpu, root); err != nil {
+		if err := d.fill(gpu, root); err != nil {
 			return nil, err
 		}
 	}
-	for i := range g.blocks {
-		d.checkBounds(g, r, i)
+	for i := range g.Blocks {
+		d.checkBounds(i)
 	}
 	return d, nil
 }
 
 // fill puts the input of a GPU into its memory.
-func (d *data) fill(s *schedule.Schedule, gpu, root int) error {
+func (d *data) fill(gpu, root int) error {
 	l := &d.layouts[gpu]
-	for c := range s.InputChunks(gpu, root, d.inPlace, d.sh) {
+	for c := range d.s.InputChunks(gpu, root, d.inPlace, d.sh) {
 		v, err := d.sets.of(partOf(gpu, c))
 		if err != nil {
 			return err
 		}
 		d.mem[gpu][l.Base[schedule.Input]+c].value = v
 	}
-	for _, c := range s.GPUs[gpu].Copies {
+	for _, c := range d.s.GPUs[gpu].Copies {
 		from, ok := l.At(schedule.Ref{Buffer: schedule.Input, Offset: c.From}, 1)
 		to, ok2 := l.At(schedule.Ref{Buffer: schedule.Output, Offset: c.To}, 1)
 		if !ok || !ok2 {
@@ -97,12 +102,12 @@ func (d *data) fill(s *schedule.Schedule, gpu, root int) error {
 	return nil
 }
 
-func (d *data) checkBounds(g *graph, r *Report, i int) {
-	b := &g.blocks[i]
-	l := &d.layouts[b.gpu]
-	for k := range b.b.Steps {
-		st := &b.b.Steps[k]
-		if !moves(st) {
+func (d *data) checkBounds(i int) {
+	b := &d.Blocks[i]
+	l := &d.layouts[b.GPU]
+	for k := range b.Steps {
+		st := &b.Steps[k]
+		if !st.Moves() {
 			continue
 		}
 		for _, x := range []struct {
@@ -114,7 +119,7 @@ func (d *data) checkBounds(g *graph, r *Report, i int) {
 				continue
 			}
 			if _, ok := l.At(x.ref, st.Count); !ok {
-				r.add(Bounds, st.Line, "%s %s %s from %v, but the buffer has %d", g.name(i, k), x.what, chunks(st.Count), x.ref, l.Size[x.ref.Buffer])
+				d.r.add(Bounds, st.Line, "%s %s %s from %v, but the buffer has %d", d.name(i, k), x.what, chunks(st.Count), x.ref, l.Size[x.ref.Buffer])
 			}
 		}
 	}
@@ -127,87 +132,99 @@ func chunks(n int) string {
 	return fmt.Sprintf("%d chunks", n)
 }
 
-// execute does a step of block i.
-func (d *data) execute(m *machine, i, step int) error {
-	b := &m.blocks[i]
-	st := &b.b.Steps[step]
-	if w := b.waitsFor[step]; w >= 0 {
-		d.takeFlag(m, i, m.other(i, step), int(w))
-	}
-	if !moves(st) {
-		d.noteDone(i, step, b)
-		return nil
-	}
-	var in, out []value
-	if st.Kind.Receives() {
-		c := &m.conns[b.in]
-		msg := c.messages[0]
-		c.messages = c.messages[1:]
-		in = msg.values
-		d.join(i, msg.from)
-	}
-	if st.Kind.Sends() {
-		out = make([]value, 0, st.Count)
-	}
-	src, _ := d.layouts[b.gpu].At(st.Src, st.Count)
-	dst, _ := d.layouts[b.gpu].At(st.Dst, st.Count)
-	if st.Kind == schedule.CopyStep && src == dst {
-		d.noteDone(i, step, b) // in place a chunk may be where it is to be copied to
-		return nil
-	}
-	for c := range st.Count {
-		v, err := d.chunk(m, i, step, c, src+c, dst+c, in)
-		if err != nil {
-			return err
+// run executes the schedule with whole steps. If it stops before the end, that is a finding.
+//
+// The result does not depend on how many messages fit on a connection: whoever waits for a free slot goes on in the end, or
+// checkSlots finds that he does not.
+func (d *data) run() error {
+	m := interpret.New(d.Graph, cut(d.s, math.MaxInt, math.MaxInt), d.layouts, func(i int, a *schedule.Action) error {
+		if !a.Waits { // what a step does is done with its first message
+			return nil
 		}
-		if st.Kind.Sends() {
-			out = append(out, v)
-		}
+		return d.execute(i, a)
+	})
+	m.Start()
+	if _, err := m.Run(); err != nil {
+		return err
 	}
-	if st.Kind.Sends() {
-		c := &m.conns[b.out]
-		c.messages = append(c.messages, message{out, d.snapshot(i, step)})
-	}
-	d.noteDone(i, step, b)
+	d.reportDeadlock(m, math.MaxInt, d.r)
 	return nil
 }
 
-// noteDone keeps what the block knows for those that wait for its step.
-func (d *data) noteDone(i, step int, b *blockInfo) {
-	if b.waiters[step] > 0 {
-		d.flags[[2]int{i, step}] = d.snapshot(i, step)
+// execute does the step of block i of which a is the first action.
+func (d *data) execute(i int, a *schedule.Action) error {
+	if w := d.waitsFor[i][a.Number]; w >= 0 {
+		d.takeFlag(i, d.Dependency(i, a.Step), int(w))
 	}
+	// In place a chunk may be where it is to be copied to.
+	if a.Step.Moves() && (a.Step.Kind != schedule.CopyStep || a.Src != a.Dst) {
+		if err := d.move(i, a); err != nil {
+			return err
+		}
+	}
+	if d.waiters[i][a.Number] > 0 {
+		d.flags[[2]int{i, a.Number}] = d.snapshot(i, a.Number)
+	}
+	return nil
+}
+
+// move receives the values of a step, stores them and sends them.
+func (d *data) move(i int, a *schedule.Action) error {
+	b, st := &d.Blocks[i], a.Step
+	var in, out []value
+	if st.Receives() {
+		msg := d.sent[b.In][0]
+		d.sent[b.In] = d.sent[b.In][1:]
+		in = msg.values
+		d.join(i, msg.from)
+	}
+	if st.Sends() {
+		out = make([]value, 0, st.Count)
+	}
+	for c := range st.Count {
+		v, err := d.chunk(i, a, c, in)
+		if err != nil {
+			return err
+		}
+		if st.Sends() {
+			out = append(out, v)
+		}
+	}
+	if st.Sends() {
+		d.sent[b.Out] = append(d.sent[b.Out], message{out, d.snapshot(i, a.Number)})
+	}
+	return nil
 }
 
 // chunk does chunk c of a step, and returns the value that it stores or sends.
-func (d *data) chunk(m *machine, i, step, c, src, dst int, in []value) (v value, err error) {
-	st := &m.blocks[i].b.Steps[step]
-	if st.Kind.Receives() {
+func (d *data) chunk(i int, a *schedule.Action, c int, in []value) (v value, err error) {
+	st, src, dst := a.Step, int(a.Src)+c, int(a.Dst)+c
+	if st.Receives() {
 		v = in[c]
 	}
 	if st.Kind.ReadsSource() {
-		other := d.read(m, i, step, src, st.Src, c)
+		other := d.read(i, a.Number, src, st.Src, c)
 		switch {
-		case st.Kind.Receives():
+		case st.Receives():
 			v, err = d.sets.sum(v, other)
 		case st.Kind == schedule.ReduceStep:
-			v, err = d.sets.sum(d.read(m, i, step, dst, st.Dst, c), other)
+			v, err = d.sets.sum(d.read(i, a.Number, dst, st.Dst, c), other)
 		default:
 			v = other
 		}
 	}
 	if st.Kind.WritesTarget() {
-		d.write(m, i, step, dst, v, st.Dst, c)
+		d.write(i, a.Number, dst, v, st.Dst, c)
 	}
 	return v, err
 }
 
 // takeFlag makes block i know what the block had done that it waited for.
-func (d *data) takeFlag(m *machine, i, other, step int) {
+func (d *data) takeFlag(i, other, step int) {
 	key := [2]int{other, step}
 	if s, ok := d.flags[key]; ok {
 		d.join(i, s)
-		if m.blocks[other].waiters[step] == 1 {
+		if d.waiters[other][step] == 1 {
 			delete(d.flags, key)
 		}
 	}

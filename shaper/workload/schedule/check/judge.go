@@ -7,13 +7,12 @@ import (
 )
 
 // judge compares the outputs with what the collective must give.
-func (m *machine) judge(r *Report, root int) {
-	d := m.data
-	for gpu := range m.s.GPUs {
+func (d *data) judge(r *Report, root int) {
+	for gpu := range d.s.GPUs {
 		base := d.layouts[gpu].Base[schedule.Output]
-		for _, x := range m.s.Result(gpu, root, d.sh) {
+		for _, x := range d.s.Result(gpu, root, d.sh) {
 			for c := range x.Chunks {
-				want, err := d.sets.of(m.parts(&x, c)...)
+				want, err := d.sets.of(d.parts(&x, c)...)
 				if err != nil {
 					r.add(WrongResult, 0, "%v", err)
 					return
@@ -27,11 +26,11 @@ func (m *machine) judge(r *Report, root int) {
 }
 
 // parts are the parts that chunk c of a region must have.
-func (m *machine) parts(x *schedule.Region, c int) []part {
+func (d *data) parts(x *schedule.Region, c int) []part {
 	if !x.Sum {
 		return []part{partOf(x.Source, x.First+c)}
 	}
-	parts := make([]part, len(m.s.GPUs))
+	parts := make([]part, len(d.s.GPUs))
 	for rank := range parts {
 		parts[rank] = partOf(rank, x.First+c)
 	}

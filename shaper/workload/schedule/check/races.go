@@ -4,7 +4,6 @@ package check
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
@@ -53,7 +52,8 @@ func (r *races) addsTo(others *races) bool {
 }
 
 // settle turns unordered accesses into a warning if no output depends on their order.
-func (m *machine) settle(r *Report, sh schedule.Shape, inPlace bool, root int) error {
+func (d *data) settle(root int) error {
+	r := d.r
 	if r.Good() {
 		return nil
 	}
@@ -63,27 +63,26 @@ func (m *machine) settle(r *Report, sh schedule.Shape, inPlace bool, root int) e
 		}
 	}
 	again := &Report{}
-	o, err := newMachine(m.graph, again, sh, inPlace, root)
+	o, err := newData(d.graph, again, d.sh, d.inPlace, root)
 	if err != nil {
 		return err
 	}
-	d := o.data
-	if d.races.unknown, err = d.sets.of(unknown); err != nil {
+	if o.races.unknown, err = o.sets.of(unknown); err != nil {
 		return err
 	}
-	d.sets.unknown = d.races.unknown
-	d.races.uncertain = &m.data.races
-	if err := o.run(math.MaxInt); err != nil {
+	o.sets.unknown = o.races.unknown
+	o.races.uncertain = &d.races
+	if err := o.run(); err != nil {
 		return err
 	}
 	// With unknown values, writes of equal values may have become writes of different ones.
-	if d.races.addsTo(&m.data.races) {
+	if o.races.addsTo(&d.races) {
 		return nil
 	}
-	for gpu := range m.s.GPUs {
-		for c := range sh.Out {
-			at := cellAt{gpu, d.layouts[gpu].Base[schedule.Output] + c}
-			if d.mem[gpu][at.place].value == d.races.unknown || d.races.uncertain.cells[at] {
+	for gpu := range d.s.GPUs {
+		for c := range d.sh.Out {
+			at := cellAt{gpu, o.layouts[gpu].Base[schedule.Output] + c}
+			if o.mem[gpu][at.place].value == o.races.unknown || d.races.cells[at] {
 				return nil
 			}
 		}

@@ -80,7 +80,7 @@ func unequalSums(_ *schedule.GPU, b *schedule.Block, step int) string {
 func outsideOfFile(g *schedule.GPU, b *schedule.Block, step int) string {
 	st := &b.Steps[step]
 	source, target := st.Kind.ReadsSource(), st.Kind.WritesTarget()
-	if !moves(st) || st.Kind == schedule.RecvReduceCopy { // of which it compares none
+	if !st.Moves() || st.Kind == schedule.RecvReduceCopy { // of which it compares none
 		return ""
 	}
 	for _, x := range []struct {

@@ -36,16 +36,16 @@ func (d *data) reached(a *accesses, i int) bool {
 }
 
 // read is the value of chunk k of a step, which is at a place of its GPU's memory.
-func (d *data) read(m *machine, i, step, place int, ref schedule.Ref, k int) value {
-	c := &d.mem[m.blocks[i].gpu][place]
+func (d *data) read(i, step, place int, ref schedule.Ref, k int) value {
+	c := &d.mem[d.Blocks[i].GPU][place]
 	u := c.use()
 	now := event{int32(i), int32(step)}
 	if !d.reached(&u.now, i) {
 		d.races.reads[access{now, place}] = true
-		d.unordered(m, u.now.writes[len(u.now.writes)-1], now, "written by", "read by", ref, k)
+		d.unordered(u.now.writes[len(u.now.writes)-1], now, "written by", "read by", ref, k)
 	}
 	v := c.value
-	if d.races.isUncertain(access{now, place}, cellAt{m.blocks[i].gpu, place}) {
+	if d.races.isUncertain(access{now, place}, cellAt{d.Blocks[i].GPU, place}) {
 		v = d.races.unknown
 	}
 	for n := range u.now.reads {
@@ -58,40 +58,41 @@ func (d *data) read(m *machine, i, step, place int, ref schedule.Ref, k int) val
 	return v
 }
 
-func (d *data) write(m *machine, i, step, place int, v value, ref schedule.Ref, k int) {
-	c := &d.mem[m.blocks[i].gpu][place]
+func (d *data) write(i, step, place int, v value, ref schedule.Ref, k int) {
+	c := &d.mem[d.Blocks[i].GPU][place]
 	u := c.use()
 	now := event{int32(i), int32(step)}
 	if v == c.value && d.sets.certain(v) {
 		if !d.reached(&u.now, i) {
-			d.follow(m, &u.past, now, place, ref, k)
+			d.follow(&u.past, now, place, ref, k)
 		}
 		u.now.writes = append(u.now.writes, now)
 		return
 	}
-	d.follow(m, &u.now, now, place, ref, k)
+	d.follow(&u.now, now, place, ref, k)
 	u.past, u.now = u.now, accesses{writes: []event{now}}
 	c.value = v
 }
 
 // follow reports the accesses of which the block of a write does not know that they come before.
-func (d *data) follow(m *machine, a *accesses, now event, place int, ref schedule.Ref, k int) {
+func (d *data) follow(a *accesses, now event, place int, ref schedule.Ref, k int) {
 	for _, e := range a.writes {
 		if !d.before(e, int(now.block)) {
-			d.races.cells[cellAt{m.blocks[now.block].gpu, place}] = true
-			d.unordered(m, e, now, "written by", "written by", ref, k)
+			d.races.cells[cellAt{d.Blocks[now.block].GPU, place}] = true
+			d.unordered(e, now, "written by", "written by", ref, k)
 		}
 	}
 	for _, e := range a.reads {
 		if !d.before(e, int(now.block)) {
 			d.races.reads[access{e, place}] = true
-			d.unordered(m, e, now, "read by", "written by", ref, k)
+			d.unordered(e, now, "read by", "written by", ref, k)
 		}
 	}
 }
 
-func (d *data) unordered(m *machine, e, now event, first, second string, ref schedule.Ref, k int) {
+func (d *data) unordered(e, now event, first, second string, ref schedule.Ref, k int) {
 	ref.Offset += k
-	b := &m.blocks[now.block]
-	m.r.add(Unordered, b.b.Steps[now.step].Line, "chunk %v of GPU %d is %s %s and %s %s, and nothing says which comes first", ref, b.gpu, first, m.name(int(e.block), int(e.step)), second, m.name(int(now.block), int(now.step)))
+	b := &d.Blocks[now.block]
+	d.r.add(Unordered, b.Steps[now.step].Line, "chunk %v of GPU %d is %s %s and %s %s, and nothing says which comes first", ref,
+		b.GPU, first, d.name(int(e.block), int(e.step)), second, d.name(int(now.block), int(now.step)))
 }

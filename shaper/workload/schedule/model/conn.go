@@ -15,22 +15,17 @@ func (p *player) proxies(i int) {
 	if c.Flow == nil {
 		return
 	}
-	for c.Sent < c.written && c.Send(c.sizes[c.Sent%p.slots]) {
+	for c.Sent < c.Written && c.Send(c.sizes[c.Sent%p.slots]) {
 	}
-	for c.Posted < c.consumed+p.slots && c.Posted < p.calls*c.perCall && c.Receive() {
+	for c.Posted < c.Consumed+p.slots && c.Posted < p.calls*c.perCall && c.Receive() {
 	}
 }
 
 // look wakes the blocks at the ends that have something to see.
 func (p *player) look(i int) {
 	c := &p.conns[i]
-	arrived, acked := c.Look()
-	if arrived > 0 {
-		p.wake(c.receiver)
-	}
-	if acked > 0 {
-		p.wake(c.sender)
-	}
+	c.Look()
+	p.steps.Progress(i, c.Arrived, c.Acked)
 	p.proxies(i)
 }
 
@@ -38,13 +33,13 @@ func (p *player) look(i int) {
 func (p *player) result(f *expect.Fabric) *Result {
 	r := &Result{}
 	loads := map[int]*expect.Load{}
-	for i := range p.blocks {
-		b := &p.blocks[i]
-		if b.out < 0 || p.conns[b.out].Flow == nil {
+	for i := range p.steps.Blocks {
+		b := &p.steps.Blocks[i]
+		if b.Out < 0 || p.conns[b.Out].Flow == nil {
 			continue
 		}
-		path := p.conns[b.out].path
-		p.cut.EachMessage(b.b, func(payload, wire, times uint64) {
+		path := p.conns[b.Out].path
+		p.cut.EachMessage(b.Block, func(payload, wire, times uint64) {
 			r.Bytes += payload * times
 			r.Messages += times
 			for _, h := range path {

@@ -11,14 +11,13 @@ package model
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/interpret"
 )
 
 // Result is what Play found.
@@ -54,39 +53,22 @@ func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.
 
 // conn is a connection. All counts are of messages since the start.
 type conn struct {
-	sim.Ends          // within a node Arrived counts what the receiving block sees
-	src, dst, channel int
-	id                uint64 // of the flow: it selects the random draws
-	path              []link.PathHop
-	sender, receiver  int // blocks
-	perCall           uint64
-
-	written, consumed uint64
-	sizes             []uint64 // of the messages written, by number modulo slots
-}
-
-type blockRun struct {
-	gpu     int
-	b       *schedule.Block
-	program *schedule.Program
-	in, out int // connections, -1 for none
-	flag    schedule.Flag
-	waiting []int // blocks that wait for the flag
-	queued  bool
-	ended   bool
+	sim.Ends
+	*interpret.Conn
+	id      uint64 // of the flow: it selects the random draws
+	path    []link.PathHop
+	perCall uint64
+	sizes   []uint64 // of the messages written, by number modulo slots
 }
 
 type player struct {
-	cut      *schedule.Cut
-	calls    uint64 // for which receives may be posted: those begun, or all
-	whole    bool
-	slots    uint64
-	conns    []conn
-	blocks   []blockRun
-	first    []int // block of each GPU
-	runnable []int
-	loop     *sim.Loop
-	running  int // blocks that have not ended
+	cut   *schedule.Cut
+	calls uint64 // for which receives may be posted: those begun, or all
+	whole bool
+	slots uint64
+	conns []conn
+	steps *interpret.Machine
+	loop  *sim.Loop
 }
 
 func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *link.Network) (*player, error) {
@@ -95,28 +77,24 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 	if err != nil {
 		return nil, err
 	}
-	byEnds := map[[3]int]int{}
+	var layouts []schedule.Layout
 	for gpu := range s.GPUs {
-		p.first = append(p.first, len(p.blocks))
-		layout := s.Layout(gpu, false, 0, sh)
-		for id := range s.GPUs[gpu].Blocks {
-			b := &s.GPUs[gpu].Blocks[id]
-			run := blockRun{gpu: gpu, b: b, program: schedule.NewProgram(b, c, &layout), in: -1, out: -1}
-			out, in := c.Messages(b)
-			if out > 0 {
-				run.out = p.connect(byEnds, gpu, b.Send, b.Channel)
-				p.conns[run.out].sender, p.conns[run.out].perCall = len(p.blocks), out
-			}
-			if in > 0 {
-				run.in = p.connect(byEnds, b.Recv, gpu, b.Channel)
-				p.conns[run.in].receiver = len(p.blocks)
-			}
-			p.blocks = append(p.blocks, run)
+		layouts = append(layouts, s.Layout(gpu, false, 0, sh))
+	}
+	p.steps = interpret.New(interpret.NewGraph(s), c, layouts, p.act)
+	p.conns = make([]conn, len(p.steps.Conns))
+	for i := range p.conns {
+		x := &p.conns[i]
+		x.Conn = &p.steps.Conns[i]
+		if x.Sender >= 0 {
+			x.perCall, _ = c.Messages(p.steps.Blocks[x.Sender].Block)
 		}
 	}
 	// The plugin numbers the connections between two NICs (link.FlowID), by sender, receiver and channel.
 	made := &connections{between: map[[2]int]uint64{}, by: map[int]uint64{}}
-	for _, i := range p.inOrderOfIDs() {
+	for _, i := range p.steps.Order(func(a, b *interpret.Ends) int {
+		return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst), cmp.Compare(a.Channel, b.Channel))
+	}) {
 		if err := p.conns[i].open(f, net, p.slots, made); err != nil {
 			return nil, err
 		}
@@ -137,32 +115,8 @@ func (p *player) ends() []*sim.Ends {
 func (p *player) places() []uint64 {
 	return sim.Places(len(p.conns), func(a, b int) int {
 		x, y := &p.conns[a], &p.conns[b]
-		return cmp.Or(cmp.Compare(sim.Order(x.src, x.dst, 0), sim.Order(y.src, y.dst, 0)), cmp.Compare(x.channel, y.channel))
+		return cmp.Or(cmp.Compare(sim.Order(x.Src, x.Dst, 0), sim.Order(y.Src, y.Dst, 0)), cmp.Compare(x.Channel, y.Channel))
 	})
-}
-
-// inOrderOfIDs is the connections by sender, receiver and channel.
-func (p *player) inOrderOfIDs() []int {
-	order := make([]int, len(p.conns))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		x, y := &p.conns[a], &p.conns[b]
-		return cmp.Or(cmp.Compare(x.src, y.src), cmp.Compare(x.dst, y.dst), cmp.Compare(x.channel, y.channel))
-	})
-	return order
-}
-
-func (p *player) connect(byEnds map[[3]int]int, src, dst, channel int) int {
-	key := [3]int{src, dst, channel}
-	i, ok := byEnds[key]
-	if !ok {
-		i = len(p.conns)
-		byEnds[key] = i
-		p.conns = append(p.conns, conn{src: src, dst: dst, channel: channel, sender: -1, receiver: -1})
-	}
-	return i
 }
 
 // connections counts those that the plugin makes.
@@ -173,17 +127,17 @@ type connections struct {
 
 // open makes the flow of a connection between nodes.
 func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made *connections) error {
-	if c.sender < 0 || c.receiver < 0 {
-		return fmt.Errorf("GPU %d to GPU %d on channel %d has only one end", c.src, c.dst, c.channel)
+	if c.Sender < 0 || c.Receiver < 0 {
+		return fmt.Errorf("GPU %d to GPU %d on channel %d has only one end", c.Src, c.Dst, c.Channel)
 	}
 	c.sizes = make([]uint64, slots)
-	if f.Node(c.src) == f.Node(c.dst) {
+	if f.Node(c.Src) == f.Node(c.Dst) {
 		return nil
 	}
-	of := expect.Conn{Src: c.src, Dst: c.dst, Channel: c.channel}
+	of := expect.Conn{Src: c.Src, Dst: c.Dst, Channel: c.Channel}
 	path, _, err := f.Path(of)
 	if err != nil {
-		return fmt.Errorf("path of GPU %d to GPU %d on channel %d: %w", c.src, c.dst, c.channel, err)
+		return fmt.Errorf("path of GPU %d to GPU %d on channel %d: %w", c.Src, c.Dst, c.Channel, err)
 	}
 	nics := [2]int{path[0].Hop / 2, path[len(path)-1].Hop / 2} // hops 2n and 2n+1 are the ports of NIC n
 	of.Listened = made.by[nics[1]]
@@ -194,9 +148,9 @@ func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made *con
 	if err != nil {
 		return err
 	}
-	c.path = path
+	c.path, c.Remote = path, true
 	if err := c.Connect(c.id, path, reverse, net); err != nil {
-		return fmt.Errorf("GPU %d to GPU %d: %w", c.src, c.dst, err)
+		return fmt.Errorf("GPU %d to GPU %d: %w", c.Src, c.Dst, err)
 	}
 	return nil
 }
@@ -209,144 +163,51 @@ func (p *player) call(ctx context.Context) error {
 	if !p.whole {
 		p.calls++
 	}
-	p.running = len(p.blocks)
-	for i := range p.blocks {
-		b := &p.blocks[i]
-		b.program.Reset()
-		b.flag, b.waiting, b.ended = schedule.NoFlag, nil, false
-		p.wake(i)
-	}
+	p.steps.Start()
 	for i := range p.conns {
 		p.proxies(i)
 	}
-	p.runBlocks()
-	for n := 0; p.running > 0 || p.loop.HasPosts(); n++ {
+	_, _ = p.steps.Run() // act has no errors
+	for n := 0; !p.steps.Done() || p.loop.HasPosts(); n++ {
 		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		until := int64(link.Never)
-		if p.running == 0 {
+		if p.steps.Done() {
 			until = p.loop.Now() // what was posted at the end is read
 		}
 		flows := p.loop.Run(until)
-		if len(flows) == 0 && !p.loop.HasPosts() && p.running > 0 && p.loop.Next() == link.Never {
+		if len(flows) == 0 && !p.loop.HasPosts() && !p.steps.Done() && p.loop.Next() == link.Never {
 			return p.stuck()
 		}
 		for _, i := range flows {
 			p.look(int(i))
 		}
-		p.runBlocks()
+		_, _ = p.steps.Run()
 	}
 	return nil
 }
 
-// runBlocks lets blocks do what they can at this instant.
-func (p *player) runBlocks() {
-	for k := 0; k < len(p.runnable); k++ {
-		i := p.runnable[k]
-		p.blocks[i].queued = false
-		for p.runBlock(i) {
-		}
+// act notes what a block sends and takes.
+func (p *player) act(i int, a *schedule.Action) error {
+	b := &p.steps.Blocks[i]
+	if a.Step.Receives() {
+		p.proxies(b.In)
 	}
-	p.runnable = p.runnable[:0]
-}
-
-func (p *player) wake(i int) {
-	if b := &p.blocks[i]; !b.queued && !b.ended {
-		b.queued = true
-		p.runnable = append(p.runnable, i)
+	if a.Step.Sends() {
+		c := &p.conns[b.Out]
+		c.sizes[(c.Written-1)%p.slots] = a.Wire
+		p.proxies(b.Out)
 	}
-}
-
-// runBlock does the next action of a block, if it is ready.
-func (p *player) runBlock(i int) bool {
-	b := &p.blocks[i]
-	if b.ended {
-		return false
-	}
-	if b.program.Done() {
-		b.ended = true
-		p.running--
-		return false
-	}
-	var a schedule.Action
-	b.program.Current(&a)
-	if !p.ready(i, &a) {
-		return false
-	}
-	if a.Receives() {
-		c := &p.conns[b.in]
-		c.consumed++
-		if c.Flow == nil {
-			p.wake(c.sender)
-		} else {
-			p.proxies(b.in)
-		}
-	}
-	if a.Sends() {
-		c := &p.conns[b.out]
-		c.sizes[c.written%p.slots] = a.Wire
-		c.written++
-		if c.Flow == nil {
-			c.Arrived++
-			p.wake(c.receiver)
-		} else {
-			p.proxies(b.out)
-		}
-	}
-	b.program.Next()
-	if a.Ends && a.Step.HasDep && a.Step.Kind != schedule.NopStep {
-		b.flag = schedule.Flag{Loop: a.Loop, Step: a.Number}
-		for _, w := range b.waiting {
-			p.wake(w)
-		}
-		b.waiting = b.waiting[:0]
-	}
-	return true
-}
-
-// ready says whether a block need not wait.
-func (p *player) ready(i int, a *schedule.Action) bool {
-	b := &p.blocks[i]
-	if a.Waits && a.Step.DepBlock >= 0 {
-		o := &p.blocks[p.first[b.gpu]+a.Step.DepBlock]
-		if !o.flag.Reached(a.Loop, a.Step.DepStep) {
-			o.waiting = append(o.waiting, i)
-			return false
-		}
-	}
-	if a.Receives() {
-		if c := &p.conns[b.in]; c.Arrived == c.consumed {
-			return false
-		}
-	}
-	if a.Sends() {
-		c := &p.conns[b.out]
-		if done := c.Acked; c.Flow != nil && c.written >= done+p.slots {
-			return false
-		}
-		if c.Flow == nil && c.written >= c.consumed+p.slots {
-			return false
-		}
-	}
-	return true
+	return nil
 }
 
 // stuck says who waits for what.
 func (p *player) stuck() error {
 	for i := range p.conns {
 		if c := &p.conns[i]; c.Flow != nil && c.Flow.Broken() {
-			return fmt.Errorf("GPU %d to GPU %d: the link is down for longer than the transport waits", c.src, c.dst)
+			return fmt.Errorf("GPU %d to GPU %d: the link is down for longer than the transport waits", c.Src, c.Dst)
 		}
 	}
-	for i := range p.blocks {
-		b := &p.blocks[i]
-		if b.ended || b.program.Done() {
-			continue
-		}
-		var a schedule.Action
-		b.program.Current(&a)
-		return fmt.Errorf("deadlock at this size: GPU %d block %d waits for ever at step %d (%v) of loop %d: check the schedule", b.gpu, i-p.first[b.gpu], a.Number, a.Step.Kind, a.Loop)
-	}
-	return errors.New("nothing is left to do, but a block has not ended: the model is wrong")
+	return p.steps.Stuck()
 }

@@ -205,7 +205,7 @@ func (m *maker) ready(b *block) bool {
 	if st.DepBlock >= 0 && m.blocks[m.first[b.gpu]+st.DepBlock].flag < st.DepStep {
 		return false
 	}
-	if st.Kind == schedule.NopStep || st.Count == 0 || !st.Kind.Receives() {
+	if !st.Receives() {
 		return true
 	}
 	c := m.conns[end{b.b.Recv, b.gpu, b.b.Channel}]
