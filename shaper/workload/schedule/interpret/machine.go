@@ -213,14 +213,22 @@ func (c *Conn) free() uint64 {
 	return c.Consumed
 }
 
-// Stuck names a block that waits for ever. It is nil if all have ended.
-func (m *Machine) Stuck() error {
+// Waiting is the first block that has not ended, and its next action. It is nil if all have ended.
+func (m *Machine) Waiting() (*Block, schedule.Action) {
 	for i := range m.Blocks {
-		b := &m.Blocks[i]
 		if why, _, a := m.Waits(i); why != Ended {
-			return fmt.Errorf("deadlock at this size: GPU %d block %d waits for ever at step %d (%v) of loop %d: "+
-				"check the schedule", b.GPU, b.ID, a.Number, a.Step.Kind, a.Loop)
+			return &m.Blocks[i], a
 		}
 	}
-	return nil
+	return nil, schedule.Action{}
+}
+
+// Stuck names a block that waits for ever. It is nil if all have ended.
+func (m *Machine) Stuck() error {
+	b, a := m.Waiting()
+	if b == nil {
+		return nil
+	}
+	return fmt.Errorf("deadlock at this size: GPU %d block %d waits for ever at step %d (%v) of loop %d: check the schedule",
+		b.GPU, b.ID, a.Number, a.Step.Kind, a.Loop)
 }

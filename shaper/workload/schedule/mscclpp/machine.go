@@ -13,6 +13,7 @@ import (
 
 // machine goes through the operations in an order in which they can be done, and makes their steps. Who waits for what does
 // not depend on the order: a channel has one thread block that signals and one that waits, otherwise a warning says so.
+// The steps themselves are executed by package interpret.
 type machine struct {
 	p      *plan
 	s      *schedule.Schedule

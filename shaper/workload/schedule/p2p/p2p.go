@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/interpret"
 )
 
 // ElemBytes is the size of an element. All offsets and counts of a plan are in elements.
@@ -63,27 +64,20 @@ type Value struct {
 	First     uint64
 }
 
-// maker makes a plan by executing the schedule, step by step.
+// maker makes a plan by executing the schedule, with whole steps.
 type maker struct {
-	s      *schedule.Schedule
-	per    uint64 // elements of a chunk
-	blocks []block
-	first  []int // block of each GPU
-	conns  map[end]*conn
-	ranks  []rank
+	s     *schedule.Schedule
+	per   uint64 // elements of a chunk
+	steps *interpret.Machine
+	conns []conn
+	ranks []rank
 }
-
-type block struct {
-	gpu, id int
-	b       *schedule.Block
-	step    int
-	flag    int // the last step that it has said is done
-}
-
-type end struct{ src, dst, channel int }
 
 // conn has what came for a connection and is not yet used.
-type conn struct{ parts []part }
+type conn struct {
+	came  uint64
+	parts []part
+}
 
 type part struct {
 	at, count uint64
@@ -115,7 +109,7 @@ type packed struct {
 }
 
 type sent struct {
-	conn  end
+	conn  int
 	count uint64
 }
 
@@ -128,7 +122,7 @@ func Make(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (*Plan,
 	if c.Elem != ElemBytes {
 		return nil, fmt.Errorf("elements of %d bytes: must be %d", c.Elem, ElemBytes)
 	}
-	m := &maker{s: s, per: c.Chunk / ElemBytes, conns: map[end]*conn{}}
+	m := &maker{s: s, per: c.Chunk / ElemBytes}
 	for gpu := range s.GPUs {
 		m.addRank(gpu, inPlace, root, sh)
 	}
@@ -161,24 +155,26 @@ func (m *maker) addRank(gpu int, inPlace bool, root int, sh schedule.Shape) {
 		to, _ := l.At(schedule.Ref{Buffer: schedule.Output, Offset: c.To}, 1)
 		r.copy(uint64(to)*m.per, uint64(from)*m.per, m.per)
 	}
-	m.first = append(m.first, len(m.blocks))
-	for id := range m.s.GPUs[gpu].Blocks {
-		m.blocks = append(m.blocks, block{gpu: gpu, id: id, b: &m.s.GPUs[gpu].Blocks[id], flag: -1})
-	}
 	m.ranks = append(m.ranks, r)
 }
 
 // run executes the schedule: all that needs no message, then a group, and so on.
 func (m *maker) run() error {
+	var layouts []schedule.Layout
+	for gpu := range m.ranks {
+		layouts = append(layouts, m.ranks[gpu].layout)
+	}
+	// In elements, so that the places of an action are those of a plan.
+	cut := &schedule.Cut{Elem: 1, Chunk: m.per, Piece: m.per, Loops: 1, Group: math.MaxInt, Slices: 1, Slots: math.MaxInt}
+	m.steps = interpret.New(interpret.NewGraph(m.s), cut, layouts, m.act)
+	m.conns = make([]conn, len(m.steps.Conns))
+	for i := range m.steps.Conns {
+		m.steps.Conns[i].Remote = true
+	}
+	m.steps.Start()
 	for {
-		for moved := true; moved; {
-			moved = false
-			for i := range m.blocks {
-				for m.ready(&m.blocks[i]) {
-					m.act(&m.blocks[i])
-					moved = true
-				}
-			}
+		if _, err := m.steps.Run(); err != nil {
+			return err
 		}
 		sending := false
 		for gpu := range m.ranks {
@@ -189,75 +185,49 @@ func (m *maker) run() error {
 		}
 		m.exchange()
 	}
-	for i := range m.blocks {
-		if b := &m.blocks[i]; b.step < len(b.b.Steps) {
-			return fmt.Errorf("GPU %d block %d waits for ever at step %d (%v)", b.gpu, b.id, b.step, b.b.Steps[b.step].Kind)
-		}
+	if b, a := m.steps.Waiting(); b != nil {
+		return fmt.Errorf("GPU %d block %d waits for ever at step %d (%v)", b.GPU, b.ID, a.Number, a.Step.Kind)
 	}
 	return nil
 }
 
-func (m *maker) ready(b *block) bool {
-	if b.step >= len(b.b.Steps) {
-		return false
+// act does what a step does with the memory.
+func (m *maker) act(i int, a *schedule.Action) error {
+	b, st := &m.steps.Blocks[i], a.Step
+	if !st.Moves() {
+		return nil
 	}
-	st := &b.b.Steps[b.step]
-	if st.DepBlock >= 0 && m.blocks[m.first[b.gpu]+st.DepBlock].flag < st.DepStep {
-		return false
-	}
-	if !st.Receives() {
-		return true
-	}
-	c := m.conns[end{b.b.Recv, b.gpu, b.b.Channel}]
-	return c != nil && len(c.parts) > 0
-}
-
-// act executes a step.
-func (m *maker) act(b *block) {
-	st := &b.b.Steps[b.step]
-	if st.Kind != schedule.NopStep && st.Count > 0 {
-		m.move(b, st)
-	}
-	if st.HasDep && st.Kind != schedule.NopStep {
-		b.flag = b.step
-	}
-	b.step++
-}
-
-// move does what a step does with the memory.
-func (m *maker) move(b *block, st *schedule.Step) {
-	r := &m.ranks[b.gpu]
-	src, _ := r.layout.At(st.Src, st.Count)
-	dst, _ := r.layout.At(st.Dst, st.Count)
-	from, to, n := uint64(max(src, 0))*m.per, uint64(max(dst, 0))*m.per, uint64(st.Count)*m.per
-	pack := end{b.gpu, b.b.Send, b.b.Channel}
+	r := &m.ranks[b.GPU]
+	from, to, n := a.Src, a.Dst, a.Payload
 	var got part
-	if st.Kind.Receives() {
-		c := m.conns[end{b.b.Recv, b.gpu, b.b.Channel}]
+	if st.Receives() {
+		c := &m.conns[b.In]
 		got, c.parts = c.parts[0], c.parts[1:]
 		defer r.release(got.area)
 	}
+	pack := func(moves ...Move) { r.pack(b.Send, b.Out, n, moves...) }
 	switch st.Kind {
 	case schedule.SendStep:
-		r.pack(pack, n, Move{From: from})
+		pack(Move{From: from})
 	case schedule.RecvStep:
 		r.copy(to, got.at, n)
 	case schedule.RecvCopySend:
 		r.copy(to, got.at, n)
-		r.pack(pack, n, Move{From: got.at})
+		pack(Move{From: got.at})
 	case schedule.RecvReduceSend:
-		r.pack(pack, n, Move{From: got.at}, Move{From: from, Add: true})
+		pack(Move{From: got.at}, Move{From: from, Add: true})
 	case schedule.RecvReduceCopy, schedule.RecvReduceCopySend:
 		r.copy(to, from, n)
 		r.moves = append(r.moves, Move{Add: true, To: to, From: got.at, Count: n})
 		if st.Kind.Sends() {
-			r.pack(pack, n, Move{From: to})
+			pack(Move{From: to})
 		}
 	case schedule.CopyStep:
 		r.copy(to, from, n)
 	case schedule.ReduceStep:
 		r.moves = append(r.moves, Move{Add: true, To: to, From: from, Count: n})
 	}
+	return nil
 }
 
 func (r *rank) copy(to, from, n uint64) {
@@ -267,19 +237,19 @@ func (r *rank) copy(to, from, n uint64) {
 }
 
 // pack adds n elements to the message to a peer. The moves make them; where the message will be is not yet known.
-func (r *rank) pack(on end, n uint64, moves ...Move) {
-	p := r.packed[on.dst]
+func (r *rank) pack(peer, conn int, n uint64, moves ...Move) {
+	p := r.packed[peer]
 	if p == nil {
 		p = &packed{}
-		r.packed[on.dst] = p
+		r.packed[peer] = p
 	}
 	for _, move := range moves {
 		move.To, move.Count = p.count, n
-		r.packs = append(r.packs, struct{ move, peer int }{len(r.moves), on.dst})
+		r.packs = append(r.packs, struct{ move, peer int }{len(r.moves), peer})
 		r.moves = append(r.moves, move)
 	}
 	p.count += n
-	p.parts = append(p.parts, sent{on, n})
+	p.parts = append(p.parts, sent{conn, n})
 }
 
 // exchange makes a group of what is packed.
@@ -335,12 +305,10 @@ func (m *maker) receive(src, dst int, p *packed) Message {
 	}
 	at := a.at
 	for _, x := range p.parts {
-		c := m.conns[x.conn]
-		if c == nil {
-			c = &conn{}
-			m.conns[x.conn] = c
-		}
+		c := &m.conns[x.conn]
+		c.came++
 		c.parts = append(c.parts, part{at, x.count, a})
+		m.steps.Progress(x.conn, c.came, 0) // what sends here needs no free slot
 		at += x.count
 	}
 	return Message{Peer: src, At: a.at, Count: p.count}
