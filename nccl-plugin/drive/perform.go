@@ -49,8 +49,8 @@ type Outcome struct {
 	Wrong uint64          // elements of the checked call
 }
 
-// Perform executes a schedule with real bytes over the emulated links, as MSCCL's kernel does: each block runs
-// its steps piece by piece, waits for flags, and moves messages between the GPUs' memories and the step buffers of its
+// Perform executes a schedule with real bytes over the emulated links, as MSCCL's kernel does: each block runs its
+// steps piece by piece, waits for flags, and moves messages between the GPUs' memories and the step buffers of its
 // connections. There is one connection between nodes for each source, destination and channel. Sums are of int32, on
 // the CPU.
 func (w *World) Perform(ctx context.Context, p Performance) (*Outcome, error) {

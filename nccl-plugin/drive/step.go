@@ -13,8 +13,8 @@ func slot(buffer unsafe.Pointer, n, slots, bytes, payload uint64) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Add(buffer, n%slots*bytes)), payload/4)
 }
 
-// act moves the bytes of an action: from a step buffer or the memory, with a sum or not, to the memory, a step buffer or
-// both. It tells the connections that a message was taken and one was written.
+// act moves the bytes of an action: from a step buffer or the memory, with a sum or not, to the memory, a step buffer
+// or both. It tells the connections that a message was taken and one was written.
 func (s *stage) act(i int, a *schedule.Action) error {
 	if !a.Step.Moves() {
 		return nil

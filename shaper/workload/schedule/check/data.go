@@ -54,7 +54,10 @@ type message struct {
 
 // newData fills the inputs.
 func newData(g *graph, r *Report, sh schedule.Shape, inPlace bool, root int) (*data, error) {
-	d := &data{graph: g, r: r, sets: newSets(), sh: sh, inPlace: inPlace, flags: map[[2]int]snapshot{}, clocks: make([]clock, len(g.Blocks)), sent: make([][]message, len(g.Ends)), races: newRaces()}
+	d := &data{
+		graph: g, r: r, sets: newSets(), sh: sh, inPlace: inPlace, races: newRaces(), flags: map[[2]int]snapshot{},
+		clocks: make([]clock, len(g.Blocks)), sent: make([][]message, len(g.Ends)),
+	}
 	var err error
 	if d.garbage, err = d.sets.of(garbage); err != nil {
 		return nil, err
@@ -134,8 +137,8 @@ func chunks(n int) string {
 
 // run executes the schedule with whole steps. If it stops before the end, that is a finding.
 //
-// The result does not depend on how many messages fit on a connection: whoever waits for a free slot goes on in the end, or
-// checkSlots finds that he does not.
+// The result does not depend on how many messages fit on a connection: a block that waits for a free slot goes on in the
+// end, or checkSlots finds that it does not.
 func (d *data) run() error {
 	m := interpret.New(d.Graph, cut(d.s, math.MaxInt, math.MaxInt), d.layouts, func(i int, a *schedule.Action) error {
 		if !a.Waits { // what a step does is done with its first message

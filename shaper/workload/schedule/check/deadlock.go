@@ -12,7 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/interpret"
 )
 
-// cut is that of a call with chunks of one byte, in operations of at most group chunks, on connections with so many slots.
+// cut is that of a call with chunks of one byte, in operations of at most group chunks, on connections with so many
+// slots.
 func cut(s *schedule.Schedule, group, slots int) *schedule.Cut {
 	c := &schedule.Cut{Proto: s.Proto, Elem: 1, Chunk: 1, Piece: 1, Loops: 1, Group: group, Slots: slots}
 	c.Slices, _ = s.Proto.Buffer()
@@ -70,9 +71,11 @@ func (g *graph) checkSlots(r *Report) {
 		when           string
 	}{
 		{2, math.MaxInt, "with NCCL's buffers, at any size: "},
-		{2, g.leastGroup(), "if the chunks of a step are too large for one operation, the buffers of a connection are too small: "},
+		{2, g.leastGroup(), "if the chunks of a step are too large for one operation, " +
+			"the buffers of a connection are too small: "},
 		{1, math.MaxInt, "where a connection has one buffer, as over NVLink, it is too small: "},
-		{1, g.leastGroup(), "where a connection has one buffer, as over NVLink, and the chunks of a step are too large for one operation, it is too small: "},
+		{1, g.leastGroup(), "where a connection has one buffer, as over NVLink, " +
+			"and the chunks of a step are too large for one operation, it is too small: "},
 	} {
 		one := &Report{}
 		_, slots := g.s.Proto.Buffer()

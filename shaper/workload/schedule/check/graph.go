@@ -50,8 +50,8 @@ func newGraph(s *schedule.Schedule, r *Report) *graph {
 func (g *graph) checkEnd(r *Report, first, n int, does string, peer int) {
 	if first != n {
 		b := &g.Blocks[n]
-		r.add(Connection, b.Line, "GPU %d blocks %d and %d both have the connection that %s GPU %d on channel %d: only one may",
-			b.GPU, g.Blocks[first].ID, b.ID, does, peer, b.Channel)
+		r.add(Connection, b.Line, "GPU %d blocks %d and %d both have the connection that %s GPU %d on channel %d: "+
+			"only one may", b.GPU, g.Blocks[first].ID, b.ID, does, peer, b.Channel)
 	}
 }
 

@@ -93,6 +93,6 @@ func (d *data) follow(a *accesses, now event, place int, ref schedule.Ref, k int
 func (d *data) unordered(e, now event, first, second string, ref schedule.Ref, k int) {
 	ref.Offset += k
 	b := &d.Blocks[now.block]
-	d.r.add(Unordered, b.Steps[now.step].Line, "chunk %v of GPU %d is %s %s and %s %s, and nothing says which comes first", ref,
-		b.GPU, first, d.name(int(e.block), int(e.step)), second, d.name(int(now.block), int(now.step)))
+	d.r.add(Unordered, b.Steps[now.step].Line, "chunk %v of GPU %d is %s %s and %s %s, "+
+		"and nothing says which comes first", ref, b.GPU, first, d.name(int(e.block), int(e.step)), second, d.name(int(now.block), int(now.step)))
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package interpret executes the steps of a schedule's blocks. It decides when a block must wait: for another block's
-// step, for a message, or for a free slot of a connection. What an action does is up to the user: package check computes
-// symbols, nccl-plugin/drive moves bytes, package model takes time for the messages, and package p2p makes groups of them.
+// step, for a message, or for a free slot of a connection. What an action does is up to the user: package check
+// computes symbols, nccl-plugin/drive moves bytes, package model takes time for the messages, and package p2p makes
+// groups of them.
 package interpret
 
 import (

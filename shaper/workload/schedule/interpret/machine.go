@@ -38,9 +38,10 @@ type blockState struct {
 	queued  bool
 }
 
-// New is a machine for calls that are divided by c. layouts are the memories of the GPUs, nil if act does not use the
-// places in an action. act does an action of a block that need not wait. The counts of its connections include the action's messages already.
-// It must not keep the action. An error of act ends [Machine.Run].
+// New is a machine for calls that are divided by c. Every connection must have both ends. layouts are the memories of
+// the GPUs, nil if act does not use the places in an action. act does an action of a block that need not wait; the
+// counts of its connections include the action's messages already. It must not keep the action. An error of act ends
+// [Machine.Run].
 func New(g *Graph, c *schedule.Cut, layouts []schedule.Layout, act func(block int, a *schedule.Action) error) *Machine {
 	m := &Machine{
 		Graph: g, slots: uint64(c.Slots), act: act,
@@ -167,8 +168,8 @@ const (
 	Slot                  // its receiver has taken none of those that fill the connection
 )
 
-// Waits says why a block does not go on, which block ends that, and its next action. If it has ended, by is schedule.None
-// and a is empty.
+// Waits says why a block does not go on, which block ends that, and its next action. If it has ended, by is
+// schedule.None and a is empty.
 func (m *Machine) Waits(i int) (why Reason, by int, a schedule.Action) {
 	if m.blocks[i].program.Done() {
 		return Ended, schedule.None, a
@@ -229,6 +230,6 @@ func (m *Machine) Stuck() error {
 	if b == nil {
 		return nil
 	}
-	return fmt.Errorf("deadlock at this size: GPU %d block %d waits for ever at step %d (%v) of loop %d: check the schedule",
-		b.GPU, b.ID, a.Number, a.Step.Kind, a.Loop)
+	return fmt.Errorf("deadlock at this size: GPU %d block %d waits for ever at step %d (%v) of loop %d: "+
+		"check the schedule", b.GPU, b.ID, a.Number, a.Step.Kind, a.Loop)
 }

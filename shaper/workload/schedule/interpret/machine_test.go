@@ -17,8 +17,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/make/maketest"
 )
 
-// watch sees that every block does its actions in order, waits for what its steps depend on, and takes no message and no
-// slot that is not there.
+// watch sees that every block does its actions in order, waits for what its steps depend on, and takes no message and
+// no slot that is not there.
 type watch struct {
 	t              *rapid.T
 	m              *interpret.Machine
@@ -121,8 +121,8 @@ func random(t *rapid.T) (*schedule.Schedule, *schedule.Cut, []schedule.Layout) {
 	return s, &cut, layouts
 }
 
-// Each block does all its actions in every call, in whatever order remote messages arrive. With few slots it may be that
-// blocks wait for a free one for ever, but only then.
+// Each block does all its actions in every call, in whatever order remote messages arrive. With few slots it may be
+// that blocks wait for a free one for ever, but only then.
 func TestRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, cut, layouts := random(t)
@@ -177,7 +177,8 @@ func TestStuck(t *testing.T) {
 	}
 	s := &schedule.Schedule{Coll: schedule.AllGather, Proto: schedule.Simple, LoopChunks: 2}
 	for gpu := range 2 {
-		b := schedule.Block{Send: 1 - gpu, Recv: 1 - gpu, Steps: []schedule.Step{step(schedule.RecvStep), step(schedule.SendStep)}}
+		b := schedule.Block{Send: 1 - gpu, Recv: 1 - gpu}
+		b.Steps = []schedule.Step{step(schedule.RecvStep), step(schedule.SendStep)}
 		s.GPUs = append(s.GPUs, schedule.GPU{Blocks: []schedule.Block{b}})
 	}
 	cut := &schedule.Cut{Elem: 1, Chunk: 1, Piece: 1, Loops: 1, Group: 1, Slices: 1, Slots: 1}
