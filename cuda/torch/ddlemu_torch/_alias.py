@@ -10,28 +10,17 @@ VARIABLE = "DDLEMU_TORCH_ALIAS"
 _NAMES = ("nccl", "gloo")
 
 
-def apply(value: str) -> None:
-    """Give the names in value, which are separated by commas, to this backend."""
+def parse(value: str) -> List[str]:
+    """Return the names in value, which are separated by commas."""
     names = [name.strip().lower() for name in value.split(",") if name.strip()]
     for name in names:
         if name not in _NAMES:
             raise RuntimeError(f"ddlemu: {VARIABLE}={value}: {name} is not {' or '.join(_NAMES)}")
-    if names:
-        _apply(names)
+    return names
 
 
-def _apply(names: List[str]) -> None:
-    from . import _register
-
-    if _register.version() >= (2, 14):
-        for name in names:
-            _register.register_name(name)
-    else:
-        _replace(names)
-
-
-def _replace(names: List[str]) -> None:
-    """Older versions have no place for another nccl or gloo: there the name itself is replaced."""
+def replace(names: List[str]) -> None:
+    """Let torch read these names as "ddlemu". Versions below 2.14 cannot register another nccl or gloo."""
     from torch.distributed import Backend
 
     original = Backend.__new__

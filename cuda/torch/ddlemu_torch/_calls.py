@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of NCCL's operations. A call keeps its tensors alive."""
+"""Calls of NCCL, and the operations that consist of them. A call keeps its tensors alive."""
 
 import ctypes
 from ctypes import c_int, c_void_p
-from typing import Callable
+from datetime import timedelta
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -14,6 +15,35 @@ from ._types import ElementType, Reduction
 Call = Callable[[Communicator, c_void_p, c_void_p], None]
 
 _HOST_SCALAR = 1  # ncclScalarHostImmediate
+
+
+class Operation(NamedTuple):
+    """An operation that is to be started."""
+
+    name: str
+    calls: Sequence[Call]  # if there are several, they are one group of NCCL
+    outputs: Sequence[Any]  # the value of the work's future
+    actions: Sequence[Callable[[], None]] = ()  # are called once when it is complete
+    timeout: Optional[timedelta] = None
+    signature: Tuple[Any, ...] = ()  # is the same on all ranks; empty if not all ranks take part
+    # How many elements this rank sends to each rank and receives from each, if ranks differ in that.
+    sends: Sequence[int] = ()
+    receives: Sequence[int] = ()
+
+
+def run(calls: Sequence[Call], communicator: Communicator, handle: c_void_p, stream: c_void_p) -> None:
+    """Make the calls, as one group of NCCL if there are several."""
+    if len(calls) <= 1:
+        for call in calls:
+            call(communicator, handle, stream)
+        return
+    library = communicator.library
+    communicator.call(library.ncclGroupStart)
+    try:
+        for call in calls:
+            call(communicator, handle, stream)
+    finally:
+        communicator.call(library.ncclGroupEnd)
 
 
 def all_reduce(tensor: torch.Tensor, kind: ElementType, op: Reduction) -> Call:

@@ -4,23 +4,23 @@
 import os
 import threading
 import time
+import weakref
 from collections import Counter
-from ctypes import c_void_p
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import _check
 from ._board import MOST_SIZES
-from ._calls import Call
+from ._calls import Operation, run
 from ._channel import Channel
 from ._communicator import Communicator, Member
 from ._errors import DdlemuError, refuse
 from ._exchange import Exchange
 from ._peers import Identity
-from ._register import version
-from ._runtime import announce, check_gpu, runtime, was_forked
+from ._runtime import announce, call_at_exit, check_gpu, runtime, was_forked
 from ._self_messages import SelfMessages
 from ._signature import signature_of
+from ._torch_version import version
 from ._work import Work
 
 _DESTROY_LIMIT = 10.0  # seconds that destroy_process_group waits until peers have what was sent to them
@@ -28,6 +28,19 @@ _DESTROY_LIMIT = 10.0  # seconds that destroy_process_group waits until peers ha
 # How often this process has made a group with this name. The ranks of a group make it equally often, so they can use one
 # store for all of these groups.
 _generations: "Counter[str]" = Counter()
+_groups: "weakref.WeakSet[Group]" = weakref.WeakSet()
+
+
+def groups() -> "List[Group]":
+    """Return the groups of this process that a program still refers to."""
+    return list(_groups)
+
+
+@call_at_exit
+def _close_all(limit: float) -> None:
+    """Close each group. Wait for each at most limit seconds."""
+    for group in groups():
+        group.close(limit)
 
 
 def attempt() -> str:
@@ -37,20 +50,6 @@ def attempt() -> str:
     """
     alone = os.environ.get("GROUP_WORLD_SIZE", "1") == "1"
     return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if alone else "0"
-
-
-class Operation(NamedTuple):
-    """An operation that is to be started."""
-
-    name: str
-    calls: Sequence[Call]  # if there are several, they are one group of NCCL
-    outputs: Sequence[Any]  # the value of the work's future
-    actions: Sequence[Callable[[], None]] = ()  # are called once when it is complete
-    timeout: Optional[timedelta] = None
-    signature: Tuple[Any, ...] = ()  # is the same on all ranks; empty if not all ranks take part
-    # How many elements this rank sends to each rank and receives from each, if ranks differ in that.
-    sends: Sequence[int] = ()
-    receives: Sequence[int] = ()
 
 
 class Group:
@@ -83,12 +82,12 @@ class Group:
         # Rank 0 may host the store. When that ends first, a thread of the other processes spins in torch below 2.1.
         # A thread that runs keeps the virtual clock from going on.
         self._leaves_last = rank == 0 and not global_ranks and version() < (2, 1)
-        self.check = _check.make(self)
+        self.check = _check.make(self.exchange, size)
         if size > 1:
             check_gpu(own_rank)
             self.exchange.post("process", self._runtime.process.identity(own_rank).to_json())
         self._gpu = own_rank
-        self._runtime.groups.add(self)
+        _groups.add(self)
 
     # Starting operations.
 
@@ -99,7 +98,7 @@ class Group:
         communicator = self.communicator()
         work = self._work(communicator, operation)
         if self.check:
-            self.check.compare(operation, communicator)
+            self.check.compare(operation, communicator, work.limit)
         communicator.launch(work, lambda handle, stream: run(operation.calls, communicator, handle, stream))
         self._runtime.watchdog.wake()
         return work
@@ -291,18 +290,3 @@ class Batch:
             timeout=max(timeouts) if timeouts else None,
             signature=tuple(op.signature for op in ops if op.signature),
         )
-
-
-def run(calls: Sequence[Call], communicator: Communicator, handle: c_void_p, stream: c_void_p) -> None:
-    """Make the calls, as one group of NCCL if there are several."""
-    if len(calls) <= 1:
-        for call in calls:
-            call(communicator, handle, stream)
-        return
-    library = communicator.library
-    communicator.call(library.ncclGroupStart)
-    try:
-        for call in calls:
-            call(communicator, handle, stream)
-    finally:
-        communicator.call(library.ncclGroupEnd)

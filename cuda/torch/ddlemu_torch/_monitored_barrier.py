@@ -1,50 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """monitored_barrier: a barrier through the store, in which rank 0 names the ranks that do not come."""
 
-import functools
 import time
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, List, Optional
-
-import torch
-import torch.distributed as dist
+from typing import List
 
 from ._errors import DdlemuError
-
-if TYPE_CHECKING:
-    from ._group import Group
+from ._group import Group
 
 
-def install() -> None:
-    """Let dist.monitored_barrier work with this backend: torch has it for the backend gloo only."""
-    original = dist.monitored_barrier
-
-    @functools.wraps(original)
-    def monitored_barrier(group: Any = None, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
-        backend = backend_of(dist.group.WORLD if group is None else group)
-        if backend is not None:
-            backend.monitored_barrier(timeout, wait_all_ranks)
-        elif group is None:
-            original(timeout=timeout, wait_all_ranks=wait_all_ranks)
-        else:
-            original(group, timeout, wait_all_ranks)
-
-    dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = monitored_barrier
-
-
-def backend_of(group: Any) -> Any:
-    """Return this package's backend of a process group, or None if it has another one or this rank is not in it."""
-    from ._shell import Shell
-
-    if isinstance(group, dist.ProcessGroup) and not isinstance(group, Shell) and hasattr(group, "_get_backend"):
-        try:
-            group = group._get_backend(torch.device("cpu"))
-        except RuntimeError:  # it has none for this device
-            return None
-    return group if isinstance(group, Shell) else None
-
-
-def run(group: "Group", limit: float, wait_all_ranks: bool) -> None:
+def run(group: Group, limit: float, wait_all_ranks: bool) -> None:
     """Wait until all ranks have called this. Raise DdlemuError after limit seconds, or when a rank has died."""
     group.monitored_barriers += 1
     name = f"barrier/{group.monitored_barriers}"

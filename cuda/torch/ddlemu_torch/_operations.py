@@ -9,13 +9,15 @@ receives. What a rank sends to itself is copied here.
 from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, BarrierOptions, ReduceOp, ReduceScatterOptions
 
 from . import _calls, _monitored_barrier, _tags
 from ._buffers import Actions, copy, join, readable, split, updatable, writable
+from ._calls import Call, Operation
 from ._errors import refuse
-from ._calls import Call
-from ._group import Group, Operation
+from ._exchange import Exchange
+from ._group import Group
 from ._types import ElementType, Reduction, element_type, reduction, reduction_name, same_type
 from ._work import Work
 
@@ -288,7 +290,7 @@ class Operations:
 
     def _pair(self, name: str, tensors: Tensors, peer: int, tag: int) -> torch.Tensor:
         if tag != 0:
-            _tags.mention(self.group, name, tag)
+            _tags.mention(self._exchange_of_job, name, tag)
         if not 0 <= peer < self.group.size:
             raise refuse(name, f"the peer is rank {peer} of a group of {self.group.size}")
         return _only(name, tensors)
@@ -327,6 +329,11 @@ class Operations:
         return self.group.start(Operation(name, calls, outputs, actions, getattr(opts, "timeout", None), signature, sends,
                                           receives))
 
+    def _exchange_of_job(self) -> Exchange:
+        """Return the exchange of all ranks of the job. It is that of this group if the group of all has another backend."""
+        world = operations_of(dist.group.WORLD) if dist.is_initialized() else None
+        return (world.group if world else self.group).exchange
+
     def _root(self, name: str, opts: Any) -> int:
         root = int(opts.rootRank)
         if not 0 <= root < self.group.size:
@@ -355,6 +362,16 @@ class Operations:
         if rows % self.group.size:
             raise refuse(name, f"the first dimension {rows} is not divisible by the {self.group.size} ranks")
         return [rows // self.group.size] * self.group.size
+
+
+def operations_of(group: Any) -> Optional[Operations]:
+    """Return this backend's operations of a process group, or None if it has another one or this rank is not in it."""
+    if isinstance(group, dist.ProcessGroup) and not isinstance(group, Operations) and hasattr(group, "_get_backend"):
+        try:
+            group = group._get_backend(torch.device("cpu"))
+        except RuntimeError:  # it has none for this device
+            return None
+    return group if isinstance(group, Operations) else None
 
 
 def _only(name: str, items: Sequence[Any]) -> Any:

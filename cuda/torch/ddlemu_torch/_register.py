@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the backend known to torch.distributed."""
+"""Makes the backend known to torch.distributed.
+
+Most modules of this package need a torch that has torch.distributed and is not too old. So they are imported in the
+functions, after the checks that say so.
+"""
 
 import functools
 import os
-from typing import Any, Set, Tuple
+from typing import Any, List, Set
 
 import torch
+
+from . import _alias
+from ._torch_version import version
 
 BACKEND = "ddlemu"
 _OLDEST = (1, 13)
 _FIRST_WITH_BACKENDS = (2, 14)
 _names: Set[str] = set()  # under which the backend is registered
-
-
-def version() -> Tuple[int, int]:
-    """Return the version of torch, such as (2, 6)."""
-    major, minor = torch.__version__.split(".")[:2]
-    return int(major), int(minor)
 
 
 def register(name: str = BACKEND) -> None:
@@ -30,18 +31,27 @@ def register(name: str = BACKEND) -> None:
     if not torch.distributed.is_available():
         raise RuntimeError("ddlemu: this torch was built without torch.distributed: install one that has it")
     if not _names:
-        from . import _alias, _hints, _library, _monitored_barrier, _store
+        from . import _dist_monitored_barrier, _hints, _library, _store
 
         if os.environ.get(_library.PATH_VARIABLE):  # this process belongs to a job of `ddlemu run`
             _store.use_without_libuv()
             _hints.install()
-            _monitored_barrier.install()
-        register_name(BACKEND)
-        _alias.apply(os.environ.get(_alias.VARIABLE, ""))
-    register_name(name)
+            _dist_monitored_barrier.install()
+        _register_name(BACKEND)
+        _register_aliases(_alias.parse(os.environ.get(_alias.VARIABLE, "")))
+    _register_name(name)
 
 
-def register_name(name: str) -> None:
+def _register_aliases(names: List[str]) -> None:
+    """Give the names of other backends to this one."""
+    if version() >= _FIRST_WITH_BACKENDS:
+        for name in names:
+            _register_name(name)
+    elif names:
+        _alias.replace(names)
+
+
+def _register_name(name: str) -> None:
     """Register the backend under a name, once per process. Capital letters are the same as small ones."""
     from torch.distributed import Backend
 

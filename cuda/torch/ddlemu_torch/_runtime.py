@@ -7,8 +7,7 @@ import multiprocessing.util
 import os
 import sys
 import threading
-import weakref
-from typing import TYPE_CHECKING, Optional
+from typing import Callable, List, Optional
 
 import torch
 
@@ -17,9 +16,6 @@ from ._errors import DdlemuError
 from ._library import Library, library
 from ._peers import Process
 from ._watchdog import Watchdog
-
-if TYPE_CHECKING:
-    from ._group import Group
 
 _GPUS_VARIABLE = "DDLEMU_SOFT_GPUS"
 _VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -35,12 +31,12 @@ class Runtime:
         self.library: Library = library()
         self.process = Process()
         self.watchdog = Watchdog(self.process)
-        self.groups: "weakref.WeakSet[Group]" = weakref.WeakSet()
 
 
 _lock = threading.Lock()
 _runtime: Optional[Runtime] = None
 _forked = False
+_at_exit: List[Callable[[float], None]] = []
 
 
 def runtime() -> Runtime:
@@ -52,10 +48,16 @@ def runtime() -> Runtime:
     with _lock:
         if _runtime is None:
             _runtime = Runtime()
-            atexit.register(_close_all)
+            atexit.register(_end)
             # A process that multiprocessing has forked ends without the handlers of atexit, but with this.
-            multiprocessing.util.Finalize(None, _close_all, exitpriority=0)
+            multiprocessing.util.Finalize(None, _end, exitpriority=0)
         return _runtime
+
+
+def call_at_exit(function: Callable[[float], None]) -> Callable[[float], None]:
+    """Call a function when the process ends, if it has a runtime, with the seconds for which the function may wait."""
+    _at_exit.append(function)
+    return function
 
 
 def was_forked() -> bool:
@@ -98,10 +100,10 @@ def check_gpu(rank: int) -> None:
                           f"{_GPUS_VARIABLE} to the number of ranks, at most {_MOST_GPUS}")
 
 
-def _close_all() -> None:
+def _end() -> None:
     if _runtime is not None:
-        for group in list(_runtime.groups):
-            group.close(_EXIT_LIMIT)
+        for function in _at_exit:
+            function(_EXIT_LIMIT)
         _completer.await_idle(_EXIT_LIMIT)
 
 
@@ -109,7 +111,7 @@ def _after_fork() -> None:
     global _runtime, _forked, _lock
     _lock = threading.Lock()
     if _runtime is not None:
-        atexit.unregister(_close_all)
+        atexit.unregister(_end)
         _forked = True
     _completer.forget()
 

@@ -6,6 +6,7 @@ import time
 from typing import NamedTuple, Optional
 
 from ._errors import DdlemuError
+from ._group import groups
 from ._runtime import runtime
 
 _COMPUTE_VARIABLE = "DDLEMU_COMPUTE"  # of `ddlemu run --compute`
@@ -44,7 +45,7 @@ class StepTimer:
 
     def __init__(self) -> None:
         shared = runtime()
-        if not any(group.has_communicator() for group in shared.groups):
+        if not any(group.has_communicator() for group in groups()):
             raise DdlemuError("ddlemu: StepTimer: the fabric's clock is known only after the first operation of a group: "
                               "make the timer after DistributedDataParallel(model) or barrier()")
         self._library = shared.library

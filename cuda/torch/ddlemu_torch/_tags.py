@@ -2,28 +2,22 @@
 """Says that the tags of sends and receives are ignored. NCCL has none, and c10d's backend for NCCL ignores them too."""
 
 import sys
-from typing import TYPE_CHECKING
-
-import torch.distributed as dist
+from typing import Callable
 
 from ._errors import StoreError
-from ._monitored_barrier import backend_of
-
-if TYPE_CHECKING:
-    from ._group import Group
+from ._exchange import Exchange
 
 _is_mentioned = False
 
 
-def mention(group: "Group", operation: str, tag: int) -> None:
-    """Say it once, on one rank of the job."""
+def mention(find_exchange: Callable[[], Exchange], operation: str, tag: int) -> None:
+    """Say it once, on one rank of those that share the exchange. Only the first call looks for the exchange."""
     global _is_mentioned
     if _is_mentioned:
         return
     _is_mentioned = True
-    world = backend_of(dist.group.WORLD) if dist.is_initialized() else None
     try:
-        is_first = (world.group if world else group).exchange.is_first("tags")
+        is_first = find_exchange().is_first("tags")
     except StoreError:  # the operation will say so, if it needs the store
         is_first = True
     if is_first:

@@ -5,27 +5,51 @@ import threading
 import time
 from ctypes import c_void_p
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Protocol, Sequence
 
 import torch
 from torch._C._distributed_c10d import Work as C10dWork
 
 from . import _completer
 from ._errors import DdlemuError
-from ._library import NOT_READY, SUCCESS
+from ._library import NOT_READY, SUCCESS, Library
 from ._signature import Signature
-
-if TYPE_CHECKING:
-    from ._communicator import Communicator
 
 # A thread that waits for an event looks this often whether its communicator has failed, in nanoseconds.
 _SLICE = 200_000_000
 
 
+class Owner(Protocol):
+    """What a work uses of its communicator."""
+
+    library: Library
+    title: str
+    own_rank: int
+    failing: bool
+
+    def completed(self, sequence: int, event: c_void_p) -> None:
+        """Note that an operation is complete. Its event can be used again."""
+
+    def difference(self, work: "Work") -> str:
+        """Say how another member's call differs from this one, or return an empty string."""
+
+    def fail(self, cause: str, look_for_death: bool = True) -> None:
+        """Abort the communicator."""
+
+    def fail_late(self, work: "Work") -> None:
+        """Abort the communicator because a work is not complete in time."""
+
+    def cause(self) -> str:
+        """Return why the communicator has failed."""
+
+    def await_stop(self) -> None:
+        """Wait until no operation of a failed communicator touches memory any more."""
+
+
 class Work(C10dWork):
     """An operation on a communicator. Safe for concurrent use."""
 
-    def __init__(self, communicator: "Communicator", operation: str, outputs: Sequence[Any], limit: float) -> None:
+    def __init__(self, communicator: Owner, operation: str, outputs: Sequence[Any], limit: float) -> None:
         super().__init__()
         self.communicator = communicator
         self.operation = operation
