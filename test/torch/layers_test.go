@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // layers returns what testdata/layers.py says of the imports of a package.
 func layers(t *testing.T, readme, folder string) string {
 	t.Helper()
 	readPrograms(t, folder, filepath.Dir(readme))
-	out, err := exec.CommandContext(t.Context(), needs.Program(t, "python3"), absolute(t, "layers.py"), readme, folder).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), needs.Program(t, "python3"), world.Absolute(t, "testdata", "layers.py"), readme, folder).CombinedOutput()
 	if got := strings.TrimSpace(string(out)); (err != nil) == (got != "") {
 		return got
 	}
