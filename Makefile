@@ -30,7 +30,7 @@ packages:
 	@.ci/packages build
 
 cli:
-	$(GO) build -trimpath -ldflags='-X main.release=$(VERSION) -X main.revision=$(COMMIT)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
+	$(GO) build -trimpath -ldflags='$(foreach x,release=$(VERSION) revision=$(COMMIT),-X github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli.$x)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
 	@ln -sf ddlemu $(BUILD)/bin/ddlemu-ssh
 
 plugin:

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
@@ -33,15 +35,15 @@ func TestExitStatus(t *testing.T) {
 		{wrap(fs.ErrNotExist), 2},
 		{wrap(fs.ErrExist), 2},
 		{wrap(syscall.ENOSPC), 2},
-		{badInput("no"), 2},
-		{wrap(&invalidError{"INVALID", "late"}), 3},
+		{cli.BadInput("no"), 2},
+		{wrap(&cli.InvalidError{Word: "INVALID", Summary: "late"}), 3},
 		{context.Canceled, 130},
-		{interrupted(errors.New("anything")), 130},
-		{interrupted(&exitError{Code: 5}), 5},
-		{&exitError{Code: 77}, 77},
-		{&exitError{Code: 2, Err: errors.New("and why")}, 2},
+		{cli.Interrupted(errors.New("anything")), 130},
+		{cli.Interrupted(&cli.ExitError{Code: 5}), 5},
+		{&cli.ExitError{Code: 77}, 77},
+		{&cli.ExitError{Code: 2, Err: errors.New("and why")}, 2},
 	} {
-		if got := exitStatus(c.err); got != c.want {
+		if got := cli.ExitStatus(c.err); got != c.want {
 			t.Errorf("%v: got %d, want %d", c.err, got, c.want)
 		}
 	}
@@ -54,13 +56,13 @@ func TestReport(t *testing.T) {
 		want string
 	}{
 		{nil, nil, ""},
-		{&exitError{Code: 3}, nil, ""},
+		{&cli.ExitError{Code: 3}, nil, ""},
 		{errors.New("one\n  two"), nil, "ddlemu: one two\n"},
-		{badInput("no %q", "x"), []string{"up", "--json"}, `{"error":"no \"x\"","exit_status":2}` + "\n"},
+		{cli.BadInput("no %q", "x"), []string{"up", "--json"}, `{"error":"no \"x\"","exit_status":2}` + "\n"},
 		{errors.New("no"), []string{"run", "--", "true", "--json"}, "ddlemu: no\n"},
 	} {
 		var b bytes.Buffer
-		printError(&global{Stderr: &b}, c.args, c.err)
+		cli.PrintError(&cli.Global{Stderr: &b}, c.args, c.err)
 		if b.String() != c.want {
 			t.Errorf("%v: got %q, want %q", c.err, b.String(), c.want)
 		}
@@ -114,7 +116,7 @@ func TestOutputThatIsLostIsAFailure(t *testing.T) {
 	w := newWorld(t)
 	g := w.global()
 	g.Stdout = fullWriter{}
-	if status := run(context.Background(), g, []string{"profiles"}); status != exitFailure || !strings.Contains(w.err.String(), "write the output: no space left") {
+	if status := run(context.Background(), g, []string{"profiles"}); status != cli.ExitFailure || !strings.Contains(w.err.String(), "write the output: no space left") {
 		t.Errorf("status %d, %q", status, w.err.String())
 	}
 }
@@ -123,8 +125,8 @@ func TestInterrupted(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if status := run(ctx, w.global(), []string{"doctor", "--json"}); status != exitInterrupted {
-		t.Errorf("got status %d, want %d", status, exitInterrupted)
+	if status := run(ctx, w.global(), []string{"doctor", "--json"}); status != cli.ExitInterrupted {
+		t.Errorf("got status %d, want %d", status, cli.ExitInterrupted)
 	}
 }
 
@@ -149,7 +151,7 @@ func TestLetterOfFile(t *testing.T) {
 			}
 		}
 		for _, letter := range letters {
-			cmd, _, err := newRootCommand(&global{}).Find(strings.Fields(cmd.CommandPath())[1:])
+			cmd, _, err := newRootCommand(&cli.Global{}).Find(strings.Fields(cmd.CommandPath())[1:])
 			if err == nil {
 				err = cmd.ParseFlags([]string{"-" + letter, "x.yaml"})
 			}
@@ -161,7 +163,7 @@ func TestLetterOfFile(t *testing.T) {
 			t.Errorf("%s: its help must show -F, --file alone", cmd.CommandPath())
 		}
 	}
-	if visit(newRootCommand(&global{})); commands < 11 {
+	if visit(newRootCommand(&cli.Global{})); commands < 11 {
 		t.Errorf("only %d commands with --file were found", commands)
 	}
 }
@@ -174,7 +176,7 @@ func TestFlagGivenTwice(t *testing.T) {
 	visit = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			_, collects := f.Value.(pflag.SliceValue)
-			if _, once := f.Value.(*onceValue); f.Name != otherFileLetter && once == (collects || f.NoOptDefVal != "") {
+			if _, once := f.Value.(*cli.OnceValue); f.Name != cli.OtherFileLetter && once == (collects || f.NoOptDefVal != "") {
 				t.Errorf("%s --%s: refuses a second value: %v", cmd.CommandPath(), f.Name, once)
 			}
 			flags++
@@ -183,7 +185,7 @@ func TestFlagGivenTwice(t *testing.T) {
 			visit(c)
 		}
 	}
-	if visit(newRootCommand(&global{})); flags < 200 {
+	if visit(newRootCommand(&cli.Global{})); flags < 200 {
 		t.Errorf("only %d flags were found", flags)
 	}
 	for args, want := range map[string]string{
@@ -196,7 +198,7 @@ func TestFlagGivenTwice(t *testing.T) {
 		"replay none.jsonl --fabric eth10 --fabric eth1 -f x": "ddlemu: --fabric eth10 --fabric eth1 are the two fabrics: leave out --profile and --file\n",
 	} {
 		w := newWorld(t)
-		if status, stdout, stderr := w.run(strings.Fields(args)...); status != exitInput || stdout != "" || !strings.Contains(stderr, strings.TrimPrefix(want, "ddlemu: ")) {
+		if status, stdout, stderr := w.run(strings.Fields(args)...); status != cli.ExitInput || stdout != "" || !strings.Contains(stderr, strings.TrimPrefix(want, "ddlemu: ")) {
 			t.Errorf("%s: status %d, %q, %q", args, status, stdout, stderr)
 		}
 	}
@@ -204,11 +206,11 @@ func TestFlagGivenTwice(t *testing.T) {
 
 // A value that is more than its text is found behind the check for a second one.
 func TestValueOf(t *testing.T) {
-	cmd, _, err := newRootCommand(&global{}).Find([]string{"whatif"})
+	cmd, _, err := newRootCommand(&cli.Global{}).Find([]string{"whatif"})
 	if err == nil {
 		err = cmd.ParseFlags([]string{"--bw", "2x"})
 	}
-	if f, ok := valueOf(cmd.Flags().Lookup("bw")).(*factor); err != nil || !ok || f.by != 2 {
+	if f, ok := cli.ValueOf(cmd.Flags().Lookup("bw")).(*tracecmd.Factor); err != nil || !ok || f.By != 2 {
 		t.Errorf("whatif --bw 2x: %+v, %v", f, err)
 	}
 }

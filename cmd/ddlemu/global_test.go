@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
 // world runs ddlemu with a separate folder and environment.
@@ -20,12 +22,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	dir := filepath.Join(t.TempDir(), "fabrics")
-	return &world{t: t, dir: dir, env: map[string]string{dirEnv: dir}}
+	return &world{t: t, dir: dir, env: map[string]string{cli.DirEnv: dir}}
 }
 
 // global returns a new global, as each process has one.
-func (w *world) global() *global {
-	return &global{
+func (w *world) global() *cli.Global {
+	return &cli.Global{
 		Stdin: strings.NewReader(""), Stdout: &w.out, Stderr: &w.err,
 		Getenv: func(name string) string { return w.env[name] },
 	}
@@ -44,7 +46,7 @@ func (w *world) run(args ...string) (status int, stdout, stderr string) {
 func (w *world) must(args ...string) string {
 	w.t.Helper()
 	status, stdout, stderr := w.run(args...)
-	if status != exitOK {
+	if status != cli.ExitOK {
 		w.t.Fatalf("ddlemu %s: exit status %d: %s", strings.Join(args, " "), status, stderr)
 	}
 	return stdout

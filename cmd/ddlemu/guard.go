@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
 
 // newGuardCommand returns the command that ends the programs of a job if `ddlemu run` is killed. Users do not call it.
-func newGuardCommand(g *global) *cobra.Command {
+func newGuardCommand(g *cli.Global) *cobra.Command {
 	return &cobra.Command{
 		Use:    job.GuardCommand + " JOB",
 		Short:  "End the programs of a job if the command that runs it is killed (started by run)",

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
 // A command that is interrupted prints what was done, says that it is incomplete, and leaves no file.
@@ -27,7 +29,7 @@ func TestInterruptedReports(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		w := newWorld(t)
-		if status := run(ctx, w.global(), strings.Fields(tc.args)); status != exitInterrupted {
+		if status := run(ctx, w.global(), strings.Fields(tc.args)); status != cli.ExitInterrupted {
 			t.Errorf("%s: exit status %d: %s", tc.args, status, w.err.String())
 		}
 		var got struct {
@@ -49,7 +51,7 @@ func TestInterruptedReports(t *testing.T) {
 // Whatever ended the context, the user reads one word.
 func TestSayInterrupted(t *testing.T) {
 	for _, text := range []string{"run: context canceled", "run: interrupt signal received", "run: terminated signal received", "run: hangup signal received"} {
-		if got := sayInterrupted(text); got != "run: interrupted" {
+		if got := cli.SayInterrupted(text); got != "run: interrupted" {
 			t.Errorf("%q: %q", text, got)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
@@ -23,7 +26,7 @@ func TestNodeOf(t *testing.T) {
 		"node0": 0, "node2": 2, "node2-eth1": 2, "node1-ipv6": 1, "node0-eth1-ipv6": 0, "10.77.0.2": 1, "10.77.1.3": 2, p.Nodes[1].NICs[1].Addr6.String(): 1,
 		"node3": -1, "node2-eth2": -1, "node": -1, "": -1, "10.77.0.4": -1, "::1": -1, "node01": -1, "NODE1": -1,
 	} {
-		got, err := nodeOf(p, name)
+		got, err := fabriccmd.NodeOf(p, name)
 		if want < 0 && (err == nil || !strings.Contains(err.Error(), "it has node0 to node2")) || want >= 0 && (err != nil || got != want) {
 			t.Errorf("%q: got %d, %v; want %d", name, got, err, want)
 		}
@@ -31,7 +34,7 @@ func TestNodeOf(t *testing.T) {
 }
 
 func TestFill(t *testing.T) {
-	got := strings.Join(fill([]string{"run", "--n={nodes}", "{node}{node}", "{master}:1", "{gpus}", "{Node}", "{}"}, 3, 8, 2), " ")
+	got := strings.Join(runcmd.Fill([]string{"run", "--n={nodes}", "{node}{node}", "{master}:1", "{gpus}", "{Node}", "{}"}, 3, 8, 2), " ")
 	if want := "run --n=8 33 node0:1 2 {Node} {}"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -45,17 +48,17 @@ func TestOwnFlags(t *testing.T) {
 		{"-- --dir d", "-- --dir d", "", ""},
 	} {
 		g := newWorld(t).global()
-		rest, help, err := g.ownFlags(strings.Fields(c.args))
+		rest, help, err := fabriccmd.OwnFlags(g, strings.Fields(c.args))
 		if strings.Join(rest, " ") != c.rest || help || err != nil || g.Fabric != c.fabric || g.Dir != c.dir {
 			t.Errorf("%s: %q, %v, %v, fabric %q, dir %q", c.args, rest, help, err, g.Fabric, g.Dir)
 		}
 	}
 	for _, args := range []string{"--fabric", "--json node1"} {
-		if _, _, err := newWorld(t).global().ownFlags(strings.Fields(args)); exitStatus(err) != exitInput {
+		if _, _, err := fabriccmd.OwnFlags(newWorld(t).global(), strings.Fields(args)); cli.ExitStatus(err) != cli.ExitInput {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
-	if _, help, _ := newWorld(t).global().ownFlags([]string{"--help"}); !help {
+	if _, help, _ := fabriccmd.OwnFlags(newWorld(t).global(), []string{"--help"}); !help {
 		t.Error("no help")
 	}
 }
@@ -70,16 +73,16 @@ func TestCalledSSH(t *testing.T) {
 
 // Names are coloured only on a terminal, and not with NO_COLOR.
 func TestPrefix(t *testing.T) {
-	w, p := newWorld(t), &perNode{nodes: 11}
-	if got := p.prefix(w.global(), &w.out, 1); got != "node1  | " {
+	w, p := newWorld(t), &runcmd.PerNode{Nodes: 11}
+	if got := p.Prefix(w.global(), &w.out, 1); got != "node1  | " {
 		t.Errorf("into a buffer: %q", got)
 	}
 	tty := terminal(t)
-	if got := p.prefix(w.global(), tty, 10); got != "\x1b[36mnode10 |\x1b[0m " {
+	if got := p.Prefix(w.global(), tty, 10); got != "\x1b[36mnode10 |\x1b[0m " {
 		t.Errorf("on a terminal: %q", got)
 	}
 	w.env["NO_COLOR"] = "1"
-	if got := p.prefix(w.global(), tty, 10); got != "node10 | " {
+	if got := p.Prefix(w.global(), tty, 10); got != "node10 | " {
 		t.Errorf("with NO_COLOR: %q", got)
 	}
 }

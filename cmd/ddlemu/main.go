@@ -19,11 +19,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
 func main() {
-	g := &global{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ}
+	g := &cli.Global{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ}
 	os.Exit(run(context.Background(), g, arguments(os.Args)))
 }
 
@@ -31,14 +33,14 @@ func main() {
 // `ddlemu ssh`, for launchers that accept only the path of a program.
 func arguments(args []string) []string {
 	switch filepath.Base(args[0]) {
-	case "ddlemu-ssh", sshCommand:
-		return append([]string{sshCommand}, args[1:]...)
+	case "ddlemu-ssh", fabriccmd.SSHCommand:
+		return append([]string{fabriccmd.SSHCommand}, args[1:]...)
 	}
 	return args[1:]
 }
 
 // run runs ddlemu with these arguments, reports the error and returns the exit status.
-func run(ctx context.Context, g *global, args []string) int {
+func run(ctx context.Context, g *cli.Global, args []string) int {
 	root := newRootCommand(g)
 	root.SetArgs(args)
 	out := &checkedWriter{to: g.Stdout}
@@ -47,7 +49,7 @@ func run(ctx context.Context, g *global, args []string) int {
 		// A job and top write to the output directly, because it may be a terminal.
 		writesItself := cmd.Name() == "run" || cmd.Name() == "top"
 		// What becomes another program leaves signals alone: one that is on its way through Go's runtime would be lost.
-		if cmd.Name() != "exec" && cmd.Name() != sshCommand {
+		if cmd.Name() != "exec" && cmd.Name() != fabriccmd.SSHCommand {
 			read, noReader := context.WithCancelCause(ctx)
 			notified, ignore := signal.NotifyContext(read, launch.Interrupts()...)
 			context.AfterFunc(notified, ignore) // a second signal ends this process at once
@@ -66,15 +68,15 @@ func run(ctx context.Context, g *global, args []string) int {
 	defer stop()
 	switch {
 	case errors.Is(context.Cause(ctx), errNoReader) || errors.Is(out.err, syscall.EPIPE):
-		return exitNoReader
+		return cli.ExitNoReader
 	case err != nil && ctx.Err() != nil:
-		err = interrupted(err)
+		err = cli.Interrupted(err)
 	case err == nil && out.err != nil:
 		// An incomplete output must be an error. It is not wrapped, because a full disk is not bad input here.
 		err = fmt.Errorf("write the output: %v", out.err) //nolint:errorlint // as above
 	}
-	printError(g, args, err)
-	return exitStatus(err)
+	cli.PrintError(g, args, err)
+	return cli.ExitStatus(err)
 }
 
 // errNoReader ends a command whose output nobody reads any more, as in `ddlemu bench … | head -1`. Otherwise the runtime

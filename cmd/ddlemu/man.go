@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
 func newManCommand() *cobra.Command {
@@ -29,7 +31,7 @@ func writeManual(root *cobra.Command, folder string) error {
 	if err := os.MkdirAll(man, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the man pages: %w", err)
 	}
-	header := &doc.GenManHeader{Section: "1", Source: "ddlemu " + version(), Manual: "ddlemu"}
+	header := &doc.GenManHeader{Section: "1", Source: "ddlemu " + cli.Version(), Manual: "ddlemu"}
 	if err := doc.GenManTree(root, header, man); err != nil {
 		return fmt.Errorf("write man pages: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
@@ -25,7 +26,7 @@ func participate(name, rank string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := state.OpenDir(os.Getenv(dirEnv), os.Getuid(), false)
+	dir, err := state.OpenDir(os.Getenv(cli.DirEnv), os.Getuid(), false)
 	if err != nil {
 		return err
 	}

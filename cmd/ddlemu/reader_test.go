@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
 // A command whose reader has ended ends without a word, as others do.
@@ -21,7 +23,7 @@ func TestReaderEnds(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd := exec.Command("ddlemu", args...)
 		cmd.Stdout, cmd.Stderr = w, &stderr
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitNoReader && !cmd.ProcessState.Sys().(interface{ Signaled() bool }).Signaled() {
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitNoReader && !cmd.ProcessState.Sys().(interface{ Signaled() bool }).Signaled() {
 			t.Errorf("%v: %v", args, err)
 		}
 		if stderr.Len() > 0 {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
 func TestMain(m *testing.M) {
@@ -29,8 +31,8 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir, Files: files,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv(dirEnv, filepath.Join(env.WorkDir, "fabrics"))
-			for _, name := range []string{fabricEnv, sudoEnv, "DDLEMU_PROFILE", "DDLEMU_FILE", libraryEnv} {
+			env.Setenv(cli.DirEnv, filepath.Join(env.WorkDir, "fabrics"))
+			for _, name := range []string{cli.FabricEnv, cli.SudoEnv, "DDLEMU_PROFILE", "DDLEMU_FILE", cli.LibraryEnv} {
 				env.Setenv(name, "")
 			}
 			// A failed script may leave namespaces and daemons, which are not removed with its folder.
@@ -54,7 +56,7 @@ func TestScripts(t *testing.T) {
 
 // takeAllDown removes all fabrics of a script.
 func takeAllDown(t *testing.T, env *testscript.Env) {
-	dir := env.Getenv(dirEnv)
+	dir := env.Getenv(cli.DirEnv)
 	if _, err := os.Stat(dir); err != nil {
 		return
 	}
@@ -110,7 +112,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: damage version|boot|short|text NAME")
 	}
-	name := filepath.Join(ts.Getenv(dirEnv), args[1]+".fabric")
+	name := filepath.Join(ts.Getenv(cli.DirEnv), args[1]+".fabric")
 	b, err := os.ReadFile(name)
 	ts.Check(err)
 	switch args[0] {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -160,7 +161,7 @@ func TestStatusOfAJob(t *testing.T) {
 	part.Reserve(4096)
 	job.Invalidate(state.SharedGPU)
 
-	s, err := statusOf(file)
+	s, err := fabriccmd.StatusOf(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestStatusOfAJob(t *testing.T) {
 	if diff := cmp.Diff(want, s.Participants); diff != "" {
 		t.Error(diff)
 	}
-	wantJobs := []jobStatus{{Job: status.Job{Number: job.Index(), Running: true, Joined: 1}, Reasons: state.SharedGPU.Words(), Findings: verdict.FromReasons(state.SharedGPU)}}
+	wantJobs := []fabriccmd.JobStatus{{Job: status.Job{Number: job.Index(), Running: true, Joined: 1}, Reasons: state.SharedGPU.Words(), Findings: verdict.FromReasons(state.SharedGPU)}}
 	if diff := cmp.Diff(wantJobs, s.Jobs, cmpopts.IgnoreUnexported(verdict.Finding{}), cmpopts.IgnoreFields(status.Job{}, "Counted", "Place")); diff != "" {
 		t.Error(diff)
 	}
@@ -195,13 +196,13 @@ func TestShapeJSONReadsBackWhatIsInForce(t *testing.T) {
 }
 
 func TestStatusShowsTheLinksThatMatter(t *testing.T) {
-	links := make([]linkStatus, 200)
+	links := make([]fabriccmd.LinkStatus, 200)
 	for i := range links {
-		links[i] = linkStatus{From: "node0", LinkJSON: configs.LinkJSON{Up: true}, Counters: link.Counters{Bytes: uint64(i % 7)}}
+		links[i] = fabriccmd.LinkStatus{From: "node0", LinkJSON: configs.LinkJSON{Up: true}, Counters: link.Counters{Bytes: uint64(i % 7)}}
 	}
 	links[3].Up = false
 	links[150].Bytes = 1000
-	shown := busiest(links)
+	shown := fabriccmd.Busiest(links)
 	down, most := 0, 0
 	for _, l := range shown {
 		if !l.Up {
@@ -211,7 +212,7 @@ func TestStatusShowsTheLinksThatMatter(t *testing.T) {
 			most++
 		}
 	}
-	if len(shown) != shownLinks || down != 1 || most != 1 {
+	if len(shown) != fabriccmd.ShownLinks || down != 1 || most != 1 {
 		t.Errorf("%d links, %d down, %d with most bytes", len(shown), down, most)
 	}
 }

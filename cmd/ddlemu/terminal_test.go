@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
 // On a terminal there is a bar with the time left after a while. An interrupt removes it before the rest is printed.
@@ -37,7 +39,7 @@ func TestBarOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest := readUntil(t, screen, "")
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != cli.ExitInterrupted {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
 	at := strings.LastIndex(rest, "\x1b[2K\r")
@@ -57,13 +59,13 @@ func TestIsTerminal(t *testing.T) {
 	if err := pty.Setsize(screen, &pty.Winsize{Rows: 24, Cols: 133}); err != nil {
 		t.Fatal(err)
 	}
-	g := &global{Stdout: &checkedWriter{to: tty}, Stderr: tty}
-	_, stop := g.showProgress("test")
+	g := &cli.Global{Stdout: &checkedWriter{to: tty}, Stderr: tty}
+	_, stop := g.ShowProgress("test")
 	defer stop()
-	if !isTerminal(g.Stdout) || !isTerminal(g.Stderr) || columns(g.Stdout) != 133 {
-		t.Errorf("terminals: %v %v, of %d columns", isTerminal(g.Stdout), isTerminal(g.Stderr), columns(g.Stdout))
+	if !cli.IsTerminal(g.Stdout) || !cli.IsTerminal(g.Stderr) || cli.Columns(g.Stdout) != 133 {
+		t.Errorf("terminals: %v %v, of %d columns", cli.IsTerminal(g.Stdout), cli.IsTerminal(g.Stderr), cli.Columns(g.Stdout))
 	}
-	if isTerminal(&checkedWriter{to: &bytes.Buffer{}}) {
+	if cli.IsTerminal(&checkedWriter{to: &bytes.Buffer{}}) {
 		t.Error("a buffer is a terminal")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
 )
 
 // Only a torchrun of torch 1 with a new Python is explained.
@@ -35,7 +37,7 @@ func TestExplainTorchrun(t *testing.T) {
 				}
 			}
 			w := newWorld(t)
-			w.global().explainTorchrun(t.Context(), strings.Fields(c.command))
+			runcmd.ExplainTorchrun(t.Context(), w.global(), strings.Fields(c.command))
 			const next = " -m ddlemu_torch.launch --nproc-per-node N PROGRAM`\n"
 			if got := w.err.String(); strings.HasSuffix(got, next) != c.explained || !c.explained && got != "" {
 				t.Errorf("it printed %q", got)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/workloadcmd"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -56,7 +59,7 @@ func readPage(t *testing.T, path string) docsPage {
 func (c docsCommand) check(t *testing.T) {
 	t.Helper()
 	var out bytes.Buffer
-	g := &global{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }}
+	g := &cli.Global{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }}
 	root := newRootCommand(g)
 	var args []string
 	for _, arg := range strings.Fields(c.line)[1:] {
@@ -70,7 +73,7 @@ func (c docsCommand) check(t *testing.T) {
 		args = append(args, files...)
 	}
 	root.SetArgs(args)
-	printError(g, args, root.Execute())
+	cli.PrintError(g, args, root.Execute())
 	if c.output != "" && out.String() != c.output {
 		t.Errorf("%s\nprints\n%s\nthe page has\n%s", c.line, out.String(), c.output)
 	}
@@ -122,11 +125,11 @@ func TestFormatsPage(t *testing.T) {
 // What is recorded has the variables that the job had from this process, and --nccl-env comes before them.
 func TestRecordNotesVariables(t *testing.T) {
 	has := map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_NTHREADS": "", "NCCL_BUFFSIZE": "4 M", "NCCL_SOCKET_IFNAME": "eth0", "HOME": "/"}
-	o := recordOptions{outputOptions: outputOptions{NCCLEnv: []string{"NCCL_PROTO=Simple"}}}
+	o := runcmd.RecordOptions{OutputOptions: workloadcmd.OutputOptions{NCCLEnv: []string{"NCCL_PROTO=Simple"}}}
 	var warned strings.Builder
-	o.noteNCCL(&warned, func(name string) string { return has[name] })
+	o.NoteNCCL(&warned, func(name string) string { return has[name] })
 	var head workload.Head
-	if err := o.addNCCL(&head); err != nil {
+	if err := o.AddNCCL(&head); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(head.NCCLEnv(), " "); got != "NCCL_ALGO=Ring NCCL_PROTO=Simple" {

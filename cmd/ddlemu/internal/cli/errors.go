@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+)
+
+// Exit statuses.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitInput       = 2 // bad input, no such fabric, or this host lacks something
+	ExitInvalid     = 3 // the verdict is INVALID, with --strict
+	ExitInterrupted = 130
+	ExitNoReader    = 128 + int(syscall.SIGPIPE)
+)
+
+// ExitHelp ends the long help of a command.
+const ExitHelp = `EXIT STATUS
+===========
+
+0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
+lacks, 130 if interrupted.
+`
+
+// InputError is an error that the user can correct: exit status 2.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return e.Err.Error() }
+func (e *InputError) Unwrap() error { return e.Err }
+
+// BadInput is an inputError with this text.
+func BadInput(format string, args ...any) error {
+	return &InputError{fmt.Errorf(format, args...)}
+}
+
+// ExitError has the exit status of a child. Nothing is printed unless Err is set.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// InvalidError is a verdict of INVALID or incomplete where figures are wanted that can be trusted: exit status 3.
+type InvalidError struct{ Word, Summary string }
+
+func (e *InvalidError) Error() string {
+	return "the verdict is " + e.Word + ": " + e.Summary
+}
+
+// Interrupted is the error of a command whose context was cancelled.
+func Interrupted(err error) error {
+	var exit *ExitError
+	if errors.Is(err, context.Canceled) || errors.As(err, &exit) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", context.Canceled, err)
+}
+
+// SayInterrupted puts one word for what package context, or the signal that ended it, says.
+func SayInterrupted(text string) string {
+	words := []string{context.Canceled.Error(), "interrupted"}
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		words = append(words, s.String()+" signal received", "interrupted")
+	}
+	return strings.NewReplacer(words...).Replace(text)
+}
+
+// ExitStatus is the exit status for the error of a command.
+func ExitStatus(err error) int {
+	var (
+		exit    *ExitError
+		invalid *InvalidError
+		input   *InputError
+	)
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.As(err, &invalid):
+		return ExitInvalid
+	case errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	case errors.As(err, &input), configs.IsUserError(err), errors.Is(err, state.ErrNotUsable):
+		return ExitInput
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOSPC):
+		return ExitInput
+	}
+	return ExitFailure
+}
+
+// PrintError writes err to stderr in one line with the cause and the next step, as JSON if the command has --json.
+func PrintError(g *Global, args []string, err error) {
+	var exit *ExitError
+	if err == nil || errors.As(err, &exit) && exit.Err == nil {
+		return
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if errors.Is(err, context.Canceled) {
+		text = SayInterrupted(text)
+	}
+	if g.JSON || asksForJSON(args) {
+		line, _ := json.Marshal(struct {
+			Error      string `json:"error"`
+			ExitStatus int    `json:"exit_status"`
+		}{text, ExitStatus(err)})
+		fmt.Fprintf(g.Stderr, "%s\n", line)
+		return
+	}
+	fmt.Fprintf(g.Stderr, "ddlemu: %s\n", text)
+}
+
+// asksForJSON says whether args have --json, for errors that occur before it is parsed.
+func asksForJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
+}
+
+// FlagError describes a wrong flag of cmd: its name, the problem, and what to do.
+func FlagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		f := value.GetFlag()
+		if want, ok := goTypes[f.Value.Type()]; ok && !errors.Is(err, errTwice) {
+			err := BadInput("--%s: %q is not %s", f.Name, value.GetValue(), want)
+			if f.Shorthand == OtherFileLetter && cmd.Flags().Lookup("file") != nil {
+				err = BadInput("%w: a fabric file is given with -%s or --file", err, FileLetter)
+			}
+			return err
+		}
+		return BadInput("--%s: %w", f.Name, value.Unwrap())
+	}
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if short := missing.GetSpecifiedShortnames(); short != "" && strings.Contains("gt", missing.GetSpecifiedName()) {
+			return BadInput("%w: each rank is a process with one GPU here: give --ranks", err)
+		}
+		if f := otherCase(cmd, missing); f != nil {
+			return BadInput("%w: did you mean -%s, --%s? See `%s --help`", err, f.Shorthand, f.Name, cmd.CommandPath())
+		}
+		if near := configs.Nearest(missing.GetSpecifiedName(), names); len(near) > 0 {
+			return BadInput("%w: did you mean --%s? See `%s --help`", err, strings.Join(near, " or --"), cmd.CommandPath())
+		}
+	}
+	return BadInput("%w: see `%s --help`", err, cmd.CommandPath())
+}
+
+// otherCase returns the flag of cmd whose letter is that of the missing one in the other case, nil if there is none.
+func otherCase(cmd *cobra.Command, missing *pflag.NotExistError) *pflag.Flag {
+	letter := missing.GetSpecifiedName()
+	if missing.GetSpecifiedShortnames() == "" || len(letter) != 1 {
+		return nil
+	}
+	other := strings.ToLower(letter)
+	if other == letter {
+		other = strings.ToUpper(letter)
+	}
+	return cmd.Flags().ShorthandLookup(other)
+}
+
+// goTypes describes the types of flags for which pflag returns an error of Go's parser.
+var goTypes = map[string]string{
+	"int":      "a whole number",
+	"int64":    "a whole number",
+	"bool":     "true or false",
+	"duration": "a time with its unit, such as 5s",
+}
+
+// NoArgs refuses arguments.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return BadInput("%s takes no argument, %q was given: see `%[1]s --help`", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// AtMostOneArg refuses a second argument.
+func AtMostOneArg(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return BadInput("%s takes one argument at most, %q is too many: see `%[1]s --help`", cmd.CommandPath(), args[1])
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+)
+
+// AddQuietFlag adds --quiet to a command that shows progress.
+func (g *Global) AddQuietFlag(fs *pflag.FlagSet) {
+	fs.BoolVar(&g.Quiet, "quiet", false, "do not show progress")
+}
+
+// ShowProgress shows the progress of a command on standard error until stop is called. Until then, what is written to
+// the outputs comes above the bar.
+func (g *Global) ShowProgress(name string) (d *progress.Display, stop func()) {
+	out, errs := g.Stdout, g.Stderr
+	d = progress.Start(progress.Options{
+		Name: name, To: errs, Terminal: IsTerminal(errs), Quiet: g.Quiet, Width: func() int { return Columns(errs) },
+	})
+	g.Stdout, g.Stderr = d.Over(out), d.Over(errs)
+	return d, func() {
+		d.Stop()
+		g.Stdout, g.Stderr = out, errs
+	}
+}
+
+// file is the file that a writer writes to, nil if there is none.
+func file(w io.Writer) *os.File {
+	for {
+		switch x := w.(type) {
+		case *os.File:
+			return x
+		case interface{ Unwrap() io.Writer }:
+			w = x.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+// IsTerminal says whether a stream of this process is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f := file(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// Columns is the width of the terminal that w writes to.
+func Columns(w io.Writer) int {
+	if f := file(w); f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 80
+}
+
+// leastBudget is the smallest --budget: no rank starts in less.
+const leastBudget = time.Second
+
+// AddBudgetFlag adds the flag for the time that a command may take.
+func AddBudgetFlag(fs *pflag.FlagSet, total *time.Duration) {
+	fs.DurationVar(total, "budget", 0, "real `time` that the command may take: it takes fewer iterations of long rows, and drops the longest (default: no limit)")
+}
+
+// Budget is what is given by --budget. It begins now.
+func Budget(fs *pflag.FlagSet, total time.Duration) (emulate.Budget, error) {
+	if !fs.Changed("budget") {
+		return emulate.Budget{}, nil
+	}
+	if total < leastBudget {
+		return emulate.Budget{}, BadInput("--budget %v: must be at least %v", total, leastBudget)
+	}
+	return emulate.Budget{Total: total, End: time.Now().Add(total)}, nil
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+)
+
+// TraceUsage is the usage of --trace.
+const TraceUsage = "`folder` for a ledger of each rank: what crossed the links, see `ddlemu messages`"
+
+// MakeTrace makes the folder for the ledgers of a job on fabric c and returns its absolute path, "" if none is wanted.
+func MakeTrace(dir string, c *configs.Fabric) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	if c.OnKernel() {
+		return "", BadInput("--trace: on the kernel datapath the ranks write no ledger: leave it out, or use datapath shm")
+	}
+	path, err := ledger.MakeFolder(dir)
+	if err != nil {
+		return "", BadInput("--trace: %w", err)
+	}
+	return path, nil
+}
+
+// Injection is the variable by which the plugin gets the ranges of a program, by NVTX. It says if the user's is kept.
+func (g *Global) Injection(layout locate.Layout) []string {
+	env, users := layout.Injection(g.Getenv)
+	if users != "" {
+		g.Warn("%s=%s is kept, so the program's NVTX ranges are not recorded: unset it to record them", locate.InjectionEnv, users)
+	}
+	return env
+}

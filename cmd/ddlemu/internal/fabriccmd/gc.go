@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabriccmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/temporary"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
+	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
+)
+
+type gcOptions struct {
+	ncclFiles bool
+}
+
+func (o *gcOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.ncclFiles, "nccl-files", false, "also remove files of NCCL in /dev/shm that no process uses")
+}
+
+// NewGCCommand is `ddlemu gc`.
+func NewGCCommand(g *cli.Global) *cobra.Command {
+	o := &gcOptions{}
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Remove what killed jobs left behind",
+		Long: `Remove fabrics that nobody can use any more: those that a job or command made for
+itself and whose processes have all ended, and files that are damaged or from another
+boot or version. Remove what remains of fabrics of the kernel datapath whose daemon has
+ended, and the folders in $TMPDIR of killed commands. Fabrics that a user brought up are
+kept.
+
+A rank that is killed while it starts leaves files of NCCL in /dev/shm. With
+--nccl-files those are removed too that belong to the user, that no process uses, and
+that have not been changed for a minute. They may be of jobs without ddlemu.
+
+What cannot be removed is named, and the rest is removed.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu gc
+  ddlemu gc --nccl-files`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runGC(cmd.Context(), g, o) },
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// runGC removes what nobody uses any more.
+func runGC(_ context.Context, g *cli.Global, o *gcOptions) error {
+	uid, err := g.UID()
+	if err != nil {
+		return err
+	}
+	count := 0
+	removed := func(what, why string) {
+		fmt.Fprintf(g.Stdout, "removed %s: %s\n", what, why)
+		count++
+	}
+	err = errors.Join(removeFabrics(g, removed),
+		job.RemoveNamespaces(g.DirPath(uid), func(name string) { removed("network namespace "+name, "its fabric is gone") }),
+		removeTemporary(removed), removeFloors(removed), removeNCCLFiles(g, o, uid, removed))
+	if err == nil && count == 0 {
+		fmt.Fprintln(g.Stdout, "nothing to remove")
+	}
+	return err
+}
+
+func removeFabrics(g *cli.Global, removed func(what, why string)) error {
+	dir, err := g.OpenDir(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(job.RemoveAbandoned(dir, removed), dir.Close())
+}
+
+// removeTemporary removes the temporary folders of commands that were killed.
+func removeTemporary(removed func(what, why string)) error {
+	var errs []error
+	for _, left := range []func() ([]string, error){bench.LeftLogs, leftLedgers, launch.LeftMountPoints} {
+		dirs, err := left()
+		errs = append(errs, err)
+		for _, dir := range dirs {
+			if err := os.RemoveAll(dir); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			removed(dir, "its command was killed")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeFloors removes the fabrics with which killed commands measured this host: first the file, then the namespaces
+// that have no file, and then the folder, by which the namespaces are found.
+func removeFloors(removed func(what, why string)) error {
+	dirs, err := wire.LeftFloors()
+	errs := []error{err}
+	for _, dir := range dirs {
+		files, _ := filepath.Glob(filepath.Join(dir, "*"+state.Suffix)) // the pattern is right
+		for _, file := range files {
+			errs = append(errs, os.Remove(file))
+		}
+		err := job.RemoveNamespaces(dir, func(name string) { removed("network namespace "+name, "its command was killed") })
+		if err == nil {
+			err = os.RemoveAll(dir)
+		}
+		if errs = append(errs, err); err == nil {
+			removed(dir, "its command was killed")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeNCCLFiles removes files of NCCL that no process uses if the user has asked for it. Else it says what there is.
+func removeNCCLFiles(g *cli.Global, o *gcOptions, uid int, removed func(what, why string)) error {
+	files, err := job.OrphanedNCCLFiles(job.NCCLFolder, uint32(uid), time.Now().Add(-job.NCCLFileAge))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	bytes := int64(0)
+	for _, file := range files {
+		bytes += file.Bytes
+		if !o.ncclFiles {
+			continue
+		}
+		if err := os.Remove(file.Path); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed(file.Path, "no process uses it")
+	}
+	if len(files) > 0 && !o.ncclFiles {
+		fmt.Fprintf(g.Stderr, "%d files of NCCL in %s, %s together, are used by no process: `ddlemu gc --nccl-files` removes them\n",
+			len(files), job.NCCLFolder, units.Size(bytes))
+	}
+	return errors.Join(errs...)
+}
+
+// RecordPrefix begins the names of the folders of `ddlemu record`.
+const RecordPrefix = "ddlemu-record-"
+
+// leftLedgers returns the folders of ledgers of this user's recordings that were killed.
+func leftLedgers() ([]string, error) {
+	return temporary.Left(RecordPrefix, temporary.IsFile("rank*.*", "fabric.yaml", ".fabric-*", "outcome.json"))
+}

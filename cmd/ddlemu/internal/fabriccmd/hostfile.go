@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabriccmd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
+)
+
+// hostfileStyles are the formats of a line of a hostfile, by launcher.
+var hostfileStyles = map[string]string{
+	"openmpi":   "%s slots=%d\n",
+	"deepspeed": "%s slots=%d\n",
+	"hydra":     "%s:%d\n",
+}
+
+// NewHostfileCommand is `ddlemu hostfile`.
+func NewHostfileCommand(g *cli.Global) *cobra.Command {
+	var (
+		style string
+		slots int
+	)
+	cmd := &cobra.Command{
+		Use:   "hostfile",
+		Short: "Print a launcher's list of a kernel fabric's nodes",
+		Long: `Print the nodes of a fabric that was brought up with --datapath kernel, as a
+launcher's hostfile. A node has one slot per GPU, or one slot.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu hostfile > hosts
+  ddlemu hostfile --style hydra --slots 2`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runHostfile(g, style, slots, cmd.Flags().Changed("slots"))
+		},
+	}
+	cmd.Flags().StringVar(&style, "style", "openmpi", "`launcher`: openmpi, hydra (MPICH, Intel MPI) or deepspeed")
+	cmd.Flags().IntVar(&slots, "slots", 0, "`number` of ranks on each node (default: its GPUs, or 1)")
+	g.AddFabricFlag(cmd.Flags())
+	return cmd
+}
+
+func runHostfile(g *cli.Global, style string, slots int, given bool) error {
+	line, ok := hostfileStyles[style]
+	if !ok {
+		return cli.BadInput("--style: %q is not one of %s", style, strings.Join(slices.Sorted(maps.Keys(hostfileStyles)), ", "))
+	}
+	if given && slots < 1 {
+		return cli.BadInput("--slots: %d: a node has at least 1", slots)
+	}
+	up, err := g.OpenKernel()
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	fab, err := fabricfile.Read(up.File)
+	if err != nil {
+		return err
+	}
+	if err := OnKernel(g, up.File, fab); err != nil {
+		return err
+	}
+	if !given {
+		slots = max(1, ShareOf(fab).PerNode)
+	}
+	for n := range fab.Config.Nodes {
+		fmt.Fprintf(g.Stdout, line, fmt.Sprintf("node%d", n), slots)
+	}
+	return nil
+}

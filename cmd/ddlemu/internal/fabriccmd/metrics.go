@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabriccmd
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/intercept/metrics"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
+)
+
+// metricsOptions are the flags of metrics.
+type metricsOptions struct {
+	cli.FileOption
+}
+
+// NewMetricsCommand is `ddlemu metrics`.
+func NewMetricsCommand(g *cli.Global) *cobra.Command {
+	o := &metricsOptions{}
+	cmd := &cobra.Command{
+		Use:   "metrics [FOLDER...]",
+		Short: "Print counters for Prometheus: of the fabrics that are up, or of traced jobs",
+		Long: `Without folders: prints the parameters and counters of links and ports, and the jobs, of
+all fabrics that are up, in Prometheus' text format.
+
+With folders: prints how long the collectives took that jobs have recorded with --trace, one
+folder for each job. The times are those of "ddlemu why". They also have the names that
+NVIDIA's NCCL Inspector gives them, so dashboards made for it can show them.
+
+With -o the metrics are in a file, for the textfile collector of node_exporter. The file is
+replaced as a whole, so a reader never sees a part of it. A dashboard for Grafana is in
+configs/grafana/ddlemu.json.
+
+Times and rates are those of the emulated network.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu metrics
+  ddlemu metrics --force -o /var/lib/node_exporter/ddlemu.prom
+  ddlemu metrics t --force -o /var/lib/node_exporter/ddlemu-t.prom`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 && g.Fabric != "" {
+				return cli.BadInput("--fabric is for a fabric that is up: leave it out, or the folders of --trace")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return runMetrics(g, o, args) },
+	}
+	g.AddFabricFlag(cmd.Flags())
+	o.AddOutputFlags(cmd.Flags(), "write this `file`")
+	return cmd
+}
+
+func runMetrics(g *cli.Global, o *metricsOptions, dirs []string) error {
+	o.TakeDash()
+	if err := o.CheckOutput(); err != nil {
+		return err
+	}
+	read := func() (metricsWriter, error) { return liveMetrics(g) }
+	if len(dirs) > 0 {
+		read = func() (metricsWriter, error) { return recordedMetrics(g, dirs) }
+	}
+	write, err := read()
+	if err != nil {
+		return err
+	}
+	if o.Output == "" {
+		return write(g.Stdout)
+	}
+	// Its reader is another user: node_exporter.
+	return cli.WriteOutput(o.Output, o.Force, 0o644, write)
+}
+
+// metricsWriter writes metrics that have been read.
+type metricsWriter = func(w io.Writer) error
+
+// liveMetrics reads the fabrics that are up.
+func liveMetrics(g *cli.Global) (metricsWriter, error) {
+	dir, err := g.OpenDir(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, g.NoFabric(g.Named())
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	all, err := allMetrics(g, dir)
+	if err != nil {
+		return nil, err
+	}
+	return func(w io.Writer) error { return metrics.Write(w, all) }, nil
+}
+
+// recordedMetrics reads what jobs have recorded. What is missing is a warning each.
+func recordedMetrics(g *cli.Global, dirs []string) (metricsWriter, error) {
+	t, fab, err := cli.LoadTraces(dirs)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range t.Jobs {
+		if k := slices.Index(t.Jobs, name); k != i {
+			return nil, cli.BadInput("%s and %s are both named %s, which is the label of their metrics: rename one, or call ddlemu metrics for each", dirs[k], dirs[i], name)
+		}
+	}
+	r, err := cli.Explain(fab, t)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Calls) == 0 {
+		g.Warn("no collective with messages between nodes is recorded: there are no metrics")
+	}
+	for _, note := range cli.WhyNotes(t, r) {
+		g.Warn("%s", note)
+	}
+	return func(w io.Writer) error { return metrics.WriteRecorded(w, t, r, fab.Config.Name) }, nil
+}
+
+// allMetrics reads one fabric or all. For one that cannot be used it prints a warning.
+func allMetrics(g *cli.Global, dir *state.Dir) (all []*status.Reading, err error) {
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	named := g.Named()
+	if named != "" {
+		names = []string{named}
+	}
+	for _, name := range names {
+		s, err := readStatus(g, dir, name)
+		switch {
+		case named == "" && errors.Is(err, fs.ErrNotExist): // taken down meanwhile
+		case named == "" && errors.Is(err, state.ErrNotUsable):
+			g.Warn("%v", err)
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, s.Reading)
+		}
+	}
+	if len(all) == 0 {
+		return nil, g.NoFabric("")
+	}
+	return all, nil
+}

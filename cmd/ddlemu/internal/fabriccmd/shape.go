@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabriccmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+)
+
+// The fabric that shape brings up if none is up.
+const (
+	defaultName    = "default"
+	defaultProfile = "loopback"
+)
+
+type shapeOptions struct {
+	Link string // pattern; empty for all
+	Node int    // counts if its flag was given
+
+	Up, Down bool
+
+	flags *pflag.FlagSet
+}
+
+func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
+	flags.AddShape(fs)
+	fs.BoolVar(&o.Up, "up", false, "bring the links up")
+	fs.BoolVar(&o.Down, "down", false, "take the links down")
+	fs.StringVar(&o.Link, "link", "", "`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
+	fs.IntVar(&o.Node, "node", 0, "change all links of node `N`")
+	o.flags = fs
+}
+
+// NewShapeCommand is `ddlemu shape`.
+func NewShapeCommand(g *cli.Global) *cobra.Command {
+	o := &shapeOptions{}
+	cmd := &cobra.Command{
+		Use:   "shape",
+		Short: "Change the links of a fabric, live",
+		Long: `Change the links of the fabric that is up. The change takes effect within a segment's
+time, for running jobs too. Parameters that are not given stay as they are.
+
+If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and
+print the environment that a job needs to run on it.
+
+With --json, print the state of the fabric afterwards as "ddlemu status --json" does.
+With --json and nothing to change, print the state.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu shape --bw 100Gbps --lat 5us
+  ddlemu shape --loss 0.1% --link 'node0>node1'
+  ddlemu shape --down --node 1
+  ddlemu shape --json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runShape(cmd.Context(), g, o) },
+	}
+	o.AddFlags(cmd.Flags())
+	g.AddFabricFlag(cmd.Flags())
+	g.AddJSONFlag(cmd.Flags())
+	return cmd
+}
+
+// runShape changes links, or brings up a fabric that has them.
+func runShape(ctx context.Context, g *cli.Global, o *shapeOptions) error {
+	patch, err := o.patch()
+	if err != nil {
+		return err
+	}
+	pattern, err := o.pattern()
+	if err != nil {
+		return err
+	}
+	if patch.Empty() && !g.JSON {
+		return cli.BadInput("nothing to change is given: give %s--up or --down", linkFlags())
+	}
+	up, err := g.Open()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !patch.Empty() && !namesSwitches(pattern) && !anyUp(g):
+		return shapeNew(g, pattern, patch)
+	case err != nil:
+		return err
+	}
+	defer up.Close()
+	if patch.Empty() {
+		return printStatus(g, up.File)
+	}
+	return shapeExisting(ctx, g, up.File, pattern, patch)
+}
+
+// patch is the change that the flags describe.
+func (o *shapeOptions) patch() (configs.LinkPatch, error) {
+	p, err := flags.Links(o.flags)
+	if err != nil {
+		return p, err
+	}
+	switch {
+	case o.Up && o.Down:
+		return p, cli.BadInput("both --up and --down are given: give one of them")
+	case o.Up || o.Down:
+		up := o.Up
+		p.Up = &up
+	}
+	return p, nil
+}
+
+// linkFlags names the flags that change links, each with a comma after it.
+func linkFlags() (text string) {
+	for _, m := range configs.LinkParams() {
+		if m.Flag != "" {
+			text += "--" + m.Flag + ", "
+		}
+	}
+	return text
+}
+
+// pattern names the links that the flags select.
+func (o *shapeOptions) pattern() (string, error) {
+	switch node := o.flags.Changed("node"); {
+	case node && o.Node < 0:
+		return "", cli.BadInput("--node: %d is not a node: nodes count from 0", o.Node)
+	case node && o.Link != "":
+		return "", cli.BadInput("both --link and --node are given: give one of them")
+	case node:
+		return fmt.Sprintf("node%d", o.Node), nil
+	case o.Link == "" || o.Link == "all":
+		return "*", nil
+	}
+	if _, err := configs.ParsePattern(o.Link); err != nil {
+		return "", cli.BadInput("--link: %w", err)
+	}
+	return o.Link, nil
+}
+
+// namesSwitches reports whether pattern, which is valid, names links between switches.
+// The fabric that shape brings up has none.
+func namesSwitches(pattern string) bool {
+	p, err := configs.ParsePattern(pattern)
+	return err == nil && p.Trunk()
+}
+
+// anyUp reports whether any fabric is up.
+func anyUp(g *cli.Global) bool {
+	dir, err := g.OpenDir(false)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	return err != nil || len(names) > 0
+}
+
+// shapeNew brings up a fabric of two nodes whose links are changed by patch.
+func shapeNew(g *cli.Global, pattern string, patch configs.LinkPatch) error {
+	c, err := configs.Load(configs.Source{Default: defaultProfile, Getenv: g.Getenv})
+	if err != nil {
+		return err
+	}
+	if pattern == "*" {
+		c.Shape(patch)
+	} else {
+		c.Links = append(c.Links, configs.LinkOverride{Match: pattern, LinkPatch: patch})
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return err
+	}
+	name := firstOf(g.Named(), defaultName)
+	up, err := g.Create(fab, name)
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	up.File.Event("up, by shape")
+	warnClipped(g, fab, fab.All())
+	WarnUncontrolled(g, fab, fab.All())
+	if g.JSON {
+		return printStatus(g, up.File)
+	}
+	fmt.Fprintf(g.Stdout, "no fabric was up, so this one is now:\n")
+	printUp(g, fab, name)
+	g.PrintEnvironment(up)
+	return nil
+}
+
+// shaped is what a change of a fabric has done.
+type shaped struct {
+	fab           *fabric.Fabric // as it is now
+	before, after []state.HopStatus
+	changed       []int // hops
+}
+
+// ApplyShape changes a fabric that is up, and returns when the change is in force.
+func ApplyShape(ctx context.Context, g *cli.Global, file *state.File, pattern string, patch configs.LinkPatch) (*shaped, error) {
+	fab, err := fabricfile.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if fab.Config.OnKernel() && !file.Served() {
+		return nil, DaemonGone(file.Name())
+	}
+	s := &shaped{fab: fab, before: file.Hops()}
+	if s.changed, err = fabricfile.ShapeIf(file, pattern, patch, canShape(file, fab)); err != nil {
+		return nil, err
+	}
+	s.after = file.Hops()
+	if len(s.changed) > 0 {
+		text := eventOf(pattern, &patch)
+		if limit := s.downTimeout(file); limit != "" {
+			text += "; jobs that need it fail after " + limit
+		}
+		file.Event(text)
+	}
+	if fab.Config.OnKernel() {
+		if err := waitInForce(ctx, file); err != nil {
+			return nil, err
+		}
+	}
+	for i := range s.after {
+		fab.Hops[i].Spec = s.after[i].Spec
+	}
+	return s, nil
+}
+
+// shapeExisting changes a fabric that is up, and prints the changes.
+func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern string, patch configs.LinkPatch) error {
+	s, err := ApplyShape(ctx, g, file, pattern, patch)
+	if err != nil {
+		return err
+	}
+	warnShaped(g, s.fab, s.changed)
+	if g.JSON {
+		return printStatus(g, file)
+	}
+	var changes []change
+	for _, hop := range s.changed {
+		if k := s.after[hop].Kind; k == state.Link || k == state.Trunk {
+			from, to := s.fab.EndNames(s.fab.Hops[hop].Kind, s.after[hop].Src, s.after[hop].Dst)
+			changes = append(changes, change{
+				from: from, to: to,
+				what: difference(fabric.LinkOf(s.before[hop].Spec), fabric.LinkOf(s.after[hop].Spec)),
+			})
+		}
+	}
+	printChanges(g.Stdout, changes)
+	if limit := s.downTimeout(file); limit != "" {
+		fmt.Fprintf(g.Stdout, "a job that needs a link that is down fails after %s\n", limit)
+	}
+	return nil
+}
+
+// downTimeout is how long a job waits for links that this change has taken down; empty if there are none, see
+// [fabricfile.DownLimit].
+func (s *shaped) downTimeout(file *state.File) string {
+	goesDown := func(hop int) bool { return s.after[hop].Spec.Down && !s.before[hop].Spec.Down }
+	if !slices.ContainsFunc(s.changed, goesDown) {
+		return ""
+	}
+	return fabricfile.DownLimit(file, s.fab)
+}
+
+// followTimeout is how long a daemon may need to put a change into force.
+const followTimeout = 5 * time.Second
+
+// waitInForce waits until the daemon of a fabric has put all changes into force.
+func waitInForce(ctx context.Context, file *state.File) error {
+	for end := time.Now().Add(followTimeout); ; time.Sleep(2 * time.Millisecond) {
+		switch done, ok := file.Followed(); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case done && ok:
+			return nil
+		case done:
+			return fmt.Errorf("the change is not in force: the daemon of fabric %s could not make it, see the events of `ddlemu status --fabric %[1]s`", file.Name())
+		case !file.Served():
+			return DaemonGone(file.Name())
+		case time.Now().After(end):
+			return fmt.Errorf("the change is not in force: the daemon of fabric %s has not made it in %v: is it stopped?", file.Name(), followTimeout)
+		}
+	}
+}
+
+// printStatus prints the state of a fabric as JSON.
+func printStatus(g *cli.Global, file *state.File) error {
+	s, err := StatusOf(file)
+	if err != nil {
+		return err
+	}
+	return g.PrintJSON(s)
+}
+
+// warnShaped warns of changes that were probably not intended: a link that is faster than
+// its port, whose rate only a change of the whole node raises, and jitter or reordering that
+// is too large for the latency.
+func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
+	for _, hop := range changed {
+		if fab.Hops[hop].Kind != fabric.Link {
+			continue
+		}
+		if port, slower := fab.SlowerPort(hop); slower {
+			rate := func(hop int) any { return fabric.LinkOf(fab.Hops[hop].Spec).Bandwidth }
+			g.Warn("the bandwidth of link %s is %s, but that of port %s is %s: change the ports too with --node or without --link", fab.HopName(hop), rate(hop), fab.HopName(port), rate(port))
+			break
+		}
+	}
+	warnClipped(g, fab, changed)
+	WarnUncontrolled(g, fab, changed)
+}
+
+// WarnUncontrolled warns of hops on which flows do not slow down.
+func WarnUncontrolled(g *cli.Global, fab *fabric.Fabric, hops []int) {
+	if text := fab.Uncontrolled(hops, false); text != "" {
+		g.Warn("%s", text)
+	}
+}
+
+// warnClipped warns of jitter and reordering that the latency of some of the hops limits.
+func warnClipped(g *cli.Global, fab *fabric.Fabric, hops []int) {
+	for _, text := range fab.Clipped(hops) {
+		g.Warn("%s", text)
+	}
+}
+
+// eventOf is the line about a change in the fabric's log.
+func eventOf(pattern string, p *configs.LinkPatch) string {
+	l, text := configs.Link{}, "shape "+pattern
+	p.Apply(&l)
+	for _, m := range configs.LinkParams() {
+		if m.Given(p) {
+			text += fmt.Sprintf(" %s=%s", cmp.Or(m.Flag, m.Label), m.Text(&l))
+		}
+	}
+	return text
+}

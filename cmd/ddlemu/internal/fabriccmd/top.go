@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabriccmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ddlemu/ddlemu/intercept/top"
+	"github.com/ddlemu/ddlemu/intercept/watch"
+)
+
+// framesPerSecond is how often the screen may be drawn: a user sees no difference to more, and it costs less.
+const framesPerSecond = 10
+
+// topOptions are the flags of top.
+type topOptions struct{ Interval string }
+
+// NewTopCommand is `ddlemu top`.
+func NewTopCommand(g *cli.Global) *cobra.Command {
+	o := &topOptions{}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show the links and jobs of a fabric that is up in the terminal, live",
+		Long: `Show what a fabric that is up does now: the rate of each link beside what it may carry, what
+waits there, losses and lateness; the ranks of each job, its state, and its verdict so far.
+
+Rates are per second of the fabric's clock. The first line has the time of that clock, and
+how many of its seconds pass in a real one.
+
+  s, S          sort by the next figure, or the one before: rate, load, queue, drops,
+                late, name; r reverses
+  /             show only links with this text in their names; Escape shows all again
+  p             show ports too
+  v             show the jobs with all reasons of their verdicts, or the links again
+  arrows, Page Up, Page Down, Home, End   scroll
+  q, Ctrl-C     quit
+
+It ends when the fabric is taken down, with exit status 0. Without a terminal, use
+"ddlemu status --watch".
+
+` + cli.ExitHelp,
+		Example: `  ddlemu up --profile ndr400 --nodes 4 --clock virtual
+  ddlemu top
+  ddlemu top --interval 5s`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runTop(cmd.Context(), g, o) },
+	}
+	cmd.Flags().StringVar(&o.Interval, "interval", defaultInterval.String(), "look at the fabric every `interval`")
+	g.AddFabricFlag(cmd.Flags())
+	return cmd
+}
+
+// runTop shows a fabric until the user quits or the fabric is taken down.
+func runTop(ctx context.Context, g *cli.Global, o *topOptions) error {
+	interval, err := parseInterval("--interval", o.Interval)
+	if err != nil {
+		return err
+	}
+	in, out, err := terminal(g)
+	if err != nil {
+		return err
+	}
+	up, err := g.Open()
+	if err != nil {
+		return err
+	}
+	r, err := watch.NewReader(up.File)
+	if err != nil {
+		up.Close()
+		return err
+	}
+	// The program may end while a look is under way, which then reads the mapped file.
+	var looking sync.Mutex
+	look := func() (*watch.Look, error) {
+		looking.Lock()
+		defer looking.Unlock()
+		return r.Look()
+	}
+	defer func() {
+		looking.Lock() // for good: no look comes after this
+		up.Close()
+	}()
+	// It handles no signals itself: ctx ends with them.
+	last, err := tea.NewProgram(top.New(up.File.Name(), look, interval),
+		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler()).Run()
+	switch m, ok := last.(top.Model); {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("show the fabric in the terminal: %w", err)
+	case ok && errors.Is(m.Err(), watch.ErrGone):
+		return sayGone(g, m.Err())
+	case ok:
+		return m.Err()
+	}
+	return nil
+}
+
+// terminal is the terminal of this process.
+func terminal(g *cli.Global) (in, out *os.File, err error) {
+	in, isIn := g.Stdin.(*os.File)
+	out, isOut := g.Stdout.(*os.File)
+	switch {
+	case !isIn || !isOut || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())):
+		return nil, nil, cli.BadInput("top needs a terminal: use `ddlemu status --watch` for files and pipes")
+	case g.Getenv("TERM") == "dumb":
+		return nil, nil, cli.BadInput("top needs a terminal that can move its cursor, and TERM is dumb: use `ddlemu status --watch`")
+	}
+	return in, out, nil
+}

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+)
+
+// BenchOptions are the flags of bench: those of nccl-tests and those of the fabric.
+type BenchOptions struct {
+	Profile, File    string
+	Ranks            int
+	Begin, End, Step string
+	Factor           int64
+	Iters, Warmup    int
+	Check, Root      int
+	Seeds            int
+	Type, Op         string
+	NCCL             string
+	Soft             bool
+	Strict, CSV      bool
+	LogDir, Trace    string
+	Stall            time.Duration
+	Cycles           int
+	limits           thresholds
+	junit            cli.JunitFile
+	header           lastHeader
+	Budget           time.Duration
+	Flags            *pflag.FlagSet
+	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
+	onlyModel        bool   // all times are those of the model
+}
+
+// AddFlags adds the flags to fs.
+func (o *BenchOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
+	o.addFabricFlags(g, fs)
+	o.addRowFlags(fs)
+	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "untimed iterations before the timed ones")
+	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 to skip the check")
+	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "number of times to measure all rows")
+	o.limits.AddFlags(fs)
+	o.junit.AddFlag(fs, "row")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID; rows without expected time make it INVALID")
+	g.AddJSONFlag(fs)
+	g.AddVerboseFlag(fs)
+	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
+	fs.StringVar(&o.Trace, "trace", "", cli.TraceUsage)
+	addStallFlag(fs, &o.Stall)
+	cli.AddBudgetFlag(fs, &o.Budget)
+	g.AddQuietFlag(fs)
+	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
+}
+
+// addFabricFlags adds the flags for the fabric and the ranks on it.
+func (o *BenchOptions) addFabricFlags(g *cli.Global, fs *pflag.FlagSet) {
+	o.addOnFlags(fs)
+	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, instead of a new one")
+	fs.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: nodes x GPUs per node, else 2)")
+}
+
+// addOnFlags adds the flags for a new fabric and the NCCL on it.
+func (o *BenchOptions) addOnFlags(fs *pflag.FlagSet) {
+	o.Flags = fs
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
+	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "`file` that describes the fabric")
+	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
+	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA even if there is a GPU")
+	flags.AddFabric(fs)
+}
+
+// addRowFlags adds the flags of nccl-tests that determine the rows of the table.
+func (o *BenchOptions) addRowFlags(fs *pflag.FlagSet) {
+	fs.StringVarP(&o.Begin, "minbytes", "b", "32M", "smallest `size`")
+	fs.StringVarP(&o.End, "maxbytes", "e", "32M", "largest `size`")
+	fs.StringVarP(&o.Step, "stepbytes", "i", "1M", "`size` to add from one row to the next")
+	fs.Int64VarP(&o.Factor, "stepfactor", "f", 0, "factor from one row to the next, instead of -i")
+	fs.IntVarP(&o.Iters, "iters", "n", 20, "timed iterations of a row")
+	fs.StringVarP(&o.Op, "op", "o", "sum", "`operation`: sum, prod, min, max, avg or all")
+	fs.StringVarP(&o.Type, "datatype", "d", "float", "`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
+	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast, reduce, gather and scatter")
+	fs.IntVar(&o.Seeds, "seeds", 1, "tell the expected times for so `many` seeds, from --seed on: other paths between switches (ECMP), jitter and losses")
+}
+
+// NewBenchCommand is `ddlemu bench`.
+func NewBenchCommand(g *cli.Global) *cobra.Command {
+	var o BenchOptions
+	cmd := &cobra.Command{
+		Use:   "bench COLLECTIVE",
+		Short: "Measure a collective on an emulated fabric, as nccl-tests does",
+		Long: `Runs real NCCL on an emulated fabric. Prints nccl-tests' table with the time that the
+link model expects for each row, and a verdict on whether this host really carried the
+fabric.
+Collectives: ` + strings.Join(nccl.Collectives(), ", ") + `.
+
+On a machine with NVIDIA GPUs it uses them, otherwise the software CUDA. Times are those
+of the emulated network.
+
+On the software CUDA the clock is virtual: times are exact, and the same on every host.
+With --clock real or --time-scale, on a GPU, and on datapath kernel it is real. There,
+with a time scale of K, the fabric runs K times slower and times are divided by K. By
+default K is selected for this host.
+
+If a run on the real clock is INVALID because of this host, it is repeated, at most
+twice, with twice the time scale up to the maximum. Repeating is sound, because other
+work on the host only makes a run worse. The header of the next table has the number of
+the attempt and the reason for it. On a terminal all tables are shown, otherwise only the
+last. If the last is interrupted, the one before is the output. With --time-scale there is
+one attempt.
+
+With --budget 2m the run takes at most 2 minutes of real time, its start included. It is
+planned by what calls were measured to take so far: long rows have fewer iterations, and
+the rows of the largest sizes are dropped. What was dropped is in a line on standard
+error, in a note below the table, and in JSON, where each row has its iterations. A row
+that runs over is stopped, and the verdict is incomplete. The budget does not make the
+time scale smaller than this host needs; a run that is INVALID is repeated only if there
+is time for it.
+
+Notes below the table name what could not be checked: rows for which the model knows no
+expected time, and, if NCCL_DEBUG is set, everything from NCCL's log. With --strict these
+make the run INVALID.
+
+For CI, --tolerance, --min-busbw and --max-time ask something of each row, out of place and
+in place. All figures are those of the table. docs/ci.md has examples.
+
+EXIT STATUS
+===========
+
+0 on success, also when the verdict is INVALID, or incomplete because a row was stopped;
+3 for these with --strict, --tolerance, --min-busbw or --max-time; 1 when a row is not as
+asked for by one of the last three, a rank failed or a result was wrong; 2 for bad input
+or a budget in which no row could be measured; 130 if interrupted: then the output has
+the rows so far, and the verdict is incomplete.
+`,
+		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 4
+  ddlemu bench alltoall --profile eth10 --ranks 4 --nodes 2 --lat 50us --json
+  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 16M -e 16M --min-busbw 45GB/s --junit bench.xml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.BadInput("bench takes one collective (%s): see `ddlemu bench --help`", strings.Join(nccl.Collectives(), ", "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runBench(cmd.Context(), g, &o, args[0]) },
+	}
+	o.AddFlags(g, cmd.Flags())
+	return cmd
+}
+
+func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective string) error {
+	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.limits.check(), o.junit.Begin()); err != nil {
+		return err
+	}
+	within, err := cli.Budget(o.Flags, o.Budget)
+	if err != nil {
+		return err
+	}
+	show, stopProgress := g.ShowProgress("bench")
+	defer stopProgress()
+	b, err := o.Bench(g, collective)
+	if err != nil {
+		return &cli.InputError{Err: err}
+	}
+	e, err := o.setup(g, b)
+	if err != nil {
+		return err
+	}
+	defer e.Dir.Close()
+	e.Budget, e.Progress = within, show.Set
+	if e.Trace, err = cli.MakeTrace(o.Trace, &e.Config); err != nil {
+		return err
+	}
+	if e.Trace != "" {
+		g.Injection(e.Layout)
+	}
+	var outcome bytes.Buffer
+	e.Printer, e.LastOnly, e.Strict = o.printer(g, &outcome), g.JSON || o.CSV || !cli.IsTerminal(g.Stdout), o.Strict
+	e.More = g.More()
+	stop := watchStalls(g, e.Trace, o.Stall)
+	out, err := emulate.Run(ctx, e)
+	stop()
+	if e.Trace != "" && outcome.Len() > 0 {
+		err = errors.Join(err, report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())))
+	}
+	if o.junit.Path != "" {
+		err = errors.Join(err, o.junit.Write(benchSuite(e.Bench, &o.header.Header, &out, &o.limits, err)))
+	}
+	if err != nil {
+		tracecmd.ExplainFailure(g, e.Trace)
+		return err
+	}
+	if n := out.Result.Wrong(); n > 0 {
+		return fmt.Errorf("%d wrong elements", n)
+	}
+	// What is asked of the rows cannot be judged by times that say nothing.
+	if (o.Strict || o.limits.any()) && !out.Verdict.Valid {
+		return &cli.InvalidError{Word: out.Verdict.Word, Summary: out.Verdict.Summary}
+	}
+	return o.limits.judge(out.Result.Rows)
+}
+
+// fabric returns the configuration of the fabric: a new one for this run, or that of the shared one.
+func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
+	if g.Fabric == "" {
+		origins := map[string]string{}
+		cfg, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}, o.Flags)
+		if !o.Flags.Changed("nodes") {
+			o.nodesFrom = origins["nodes"]
+		}
+		if errors.Is(err, configs.ErrUnnamed) {
+			err = orShared(g, err)
+		}
+		return cfg, err
+	}
+	if err := onlyFabric(g.Fabric, o.Flags); err != nil {
+		return nil, err
+	}
+	up, err := g.Open()
+	if none := (*cli.NotUpError)(nil); errors.As(err, &none) && slices.Contains(configs.ProfileNames(), g.Fabric) {
+		return nil, cli.BadInput("%w; or give --profile %s instead of --fabric", err, g.Fabric)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer up.Close()
+	fab, err := fabricfile.Read(up.File)
+	if err != nil {
+		return nil, err
+	}
+	c := fab.Config
+	c.TimeScale = fab.TimeScale()
+	return &c, nil
+}
+
+// orShared adds to an error that no fabric is named the one that is up.
+func orShared(g *cli.Global, err error) error {
+	dir, e := g.OpenDir(false)
+	if e != nil {
+		return err
+	}
+	defer dir.Close()
+	name, e := dir.Shared()
+	if e != nil || name == "" {
+		return err
+	}
+	return cli.BadInput("%w; or --fabric %s, to run on the fabric that is up", err, name)
+}
+
+// setup determines the fabric, the ranks on it, and the libraries for b. The caller closes the folder.
+func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, err error) {
+	cfg, err := o.fabric(g)
+	if err != nil {
+		return e, err
+	}
+	if g.Fabric == "" {
+		if _, err := fabriccmd.SettleClock(o.Flags, cfg); err != nil {
+			return e, err
+		}
+	}
+	given := emulate.PlaceFlags{Ranks: o.Flags.Changed("ranks"), Nodes: o.Flags.Changed("nodes"), GPUs: o.Flags.Changed("gpus-per-node")}
+	nodes := cfg.Nodes
+	if b.Ranks, err = emulate.Place(cfg, o.Ranks, given, g.Fabric); err != nil {
+		return e, &cli.InputError{Err: err}
+	}
+	if o.Flags.Changed("seeds") && (o.Seeds < 1 || o.Seeds > emulate.MaxSeeds) {
+		return e, cli.BadInput("--seeds %d: must be 1 to %d", o.Seeds, emulate.MaxSeeds)
+	}
+	if b.Root < 0 || b.Root >= b.Ranks {
+		return e, cli.BadInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"), b.Ranks-1)
+	}
+	if err := b.Collective.CheckRanks(b.Ranks); err != nil {
+		return e, cli.BadInput("%w (nccl-tests skips others)", err)
+	}
+	layout, libs, err := locate.Select(o.NCCL, o.Soft)
+	if err != nil {
+		return e, &cli.InputError{Err: err}
+	}
+	if b.User, err = g.Credential(); err != nil {
+		return e, err
+	}
+	view, err := g.ViewOf(cfg, o.Flags)
+	if err != nil {
+		return e, err
+	}
+	dir, err := g.OpenDir(true)
+	if err != nil {
+		return e, err
+	}
+	e = emulate.Options{
+		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{cli.ViewVariable(view)}, Seeds: o.Seeds,
+	}
+	if err := g.ApplyVariables(&e, view, o.NCCL, o.onlyModel); err != nil {
+		return e, err
+	}
+	if o.nodesFrom != "" {
+		if note := emulate.OtherNodes(o.nodesFrom, nodes, b.Ranks, cfg); note != "" {
+			e.Unused = append(e.Unused, note)
+		}
+	}
+	return e, nil
+}
+
+// Bench converts the flags to a configuration.
+func (o *BenchOptions) Bench(g *cli.Global, collective string) (b bench.Config, err error) {
+	if b.Collective, err = nccl.ParseCollective(collective); err != nil {
+		return b, configs.Unknown("collective", collective, nccl.Collectives())
+	}
+	if g.JSON && o.CSV {
+		return b, fmt.Errorf("--json and --csv: give one")
+	}
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"-n", o.Iters, 1}, {"-w", o.Warmup, 0}, {"-N", o.Cycles, 0}} {
+		if n.value < n.least {
+			return b, fmt.Errorf("%s %d: must be at least %d", n.flag, n.value, n.least)
+		}
+	}
+	r := bench.Range{Factor: o.Factor}
+	for _, s := range []struct {
+		flag, text string
+		to         *int64
+	}{{"-b", o.Begin, &r.Begin}, {"-e", o.End, &r.End}, {"-i", o.Step, &r.Step}} {
+		if *s.to, err = bench.ParseSize(s.text); err != nil {
+			return b, fmt.Errorf("%s %s: %w", s.flag, s.text, err)
+		}
+	}
+	if b.Sizes, err = r.Sizes(); err != nil {
+		return b, err
+	}
+	if b.Types, err = nccl.ParseDataTypes(o.Type); err != nil {
+		return b, err
+	}
+	if b.Ops, err = nccl.ParseRedOps(o.Op); err != nil {
+		return b, err
+	}
+	b.Root, b.Warmup, b.Iters, b.Check, b.Cycles, b.LogDir = o.Root, o.Warmup, o.Iters, o.Check != 0, o.Cycles, o.LogDir
+	b.Stderr = g.Stderr
+	return b, nil
+}
+
+// printer returns the printer of the requested format. The JSON document of the last attempt is written to
+// outcome too.
+func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() bench.Printer {
+	return func() bench.Printer {
+		outcome.Reset()
+		also := bench.NewBoth(bench.NewJSON(outcome), &o.header)
+		switch {
+		case g.JSON:
+			return bench.NewBoth(bench.NewJSON(g.Stdout), also)
+		case o.CSV:
+			return bench.NewBoth(bench.NewCSV(g.Stdout), also)
+		}
+		return bench.NewBoth(bench.NewText(g.Stdout), also)
+	}
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+)
+
+// expectOptions are the flags of expect.
+type expectOptions struct {
+	BenchOptions
+	Log        string // path of the log to judge
+	All        bool   // judge all tables of the log
+	DecideUpTo string
+	Workload   string // path
+	Steps      int    // of the workload
+	Plot       string // of the workload
+	Sweep      string
+	GOAL       string // of the workload
+	Force      bool   // replace the files of Plot and GOAL
+}
+
+// AddFlags adds the flags to fs.
+func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
+	o.addFabricFlags(g, fs)
+	o.addRowFlags(fs)
+	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
+	fs.BoolVar(&o.All, "all", false, "with --log: judge all tables of the log, each as the collective that it names or its rows show")
+	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 1 unless every time is as expected or faster")
+	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
+	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take? - for standard input")
+	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "calculate"))
+	fs.StringVar(&o.Plot, "plot", "", "with --workload: `file` for a plot of the parts of the steps, as SVG")
+	fs.StringVar(&o.GOAL, "goal", "", "with --workload: `file` for the job as GOAL, each call as NCCL's sends and receives")
+	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --goal")
+	fs.IntVar(&o.Steps, "steps", 0, "with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
+	g.AddJSONFlag(fs)
+	g.AddQuietFlag(fs)
+}
+
+// NewExpectCommand is `ddlemu expect`.
+func NewExpectCommand(g *cli.Global) *cobra.Command {
+	var o expectOptions
+	cmd := &cobra.Command{
+		Use:   "expect COLLECTIVE | --workload FILE",
+		Short: "Calculate expected times on a fabric, and judge a table of nccl-tests",
+		Long: `Asks real NCCL for its decision on the fabric for each size (algorithm, protocol,
+channels), and calculates with the link model how long that takes. On the software CUDA
+NCCL only decides and connects: no call is run, so no buffer takes memory. On a real GPU
+it runs each size once, up to --decide-up-to, over unlimited links.
+
+expected is what nccl-tests prints: the mean over the ranks of -n calls back to back.
+last rank is the time until the last rank is done. It is more than the mean if ranks
+that only send, such as the root of a broadcast, are done while data is still in buffers
+on the path. busiest hop is the time for which NCCL's messages occupy the busiest hop.
+bound is a lower bound of last rank for any schedule: the time of the bytes that must
+cross between a node and the others.
+
+With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. From the
+small calls it fits one fixed cost per call beyond the network (launch and proxies). For
+each time it says whether it is as expected (within 10 %), slower, a dip (below 80 % of
+the bandwidth of the next smaller and larger sizes), faster, or impossible on this
+fabric, with the likely cause, and whether the row has wrong elements or contradicts
+itself. An AllReduce that is faster than rings is "faster: probably NVLS/tree".
+Algorithm, protocol and channels are those of NCCL here, because the log does not have
+them. A time is slower if it exceeds that of the last rank in the model, the fixed cost
+and what NCCL reckons its longest schedule to take more, because the log does not tell
+how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
+bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
+those of the log; without a log there is one type and one operation. If the log has
+several tables, that of the collective is judged and a note names the others; --all
+judges all, each as what it names or its rows show (--json: a list).
+With --workload it calculates how long the steps of a job take (docs/workloads.md), as
+` + "`ddlemu replay`" + ` measures them, without running a call: all computations, collectives, sends
+and receives, on the streams and in the order of the workload. --goal writes the job for simulators
+that read GOAL (LogGOPSim, ATLAHS): a send and a receive for each message of NCCL's kernels, by
+the algorithm, protocol and channels that NCCL chose on this fabric.
+
+--sweep bw=10G..800G calculates all of this for several values of a parameter of all
+links, as ` + "`ddlemu replay --sweep`" + ` plays them: for a collective with a row for each size and
+value. It says where NCCL's choice changes, where a faster network is the slower one, and
+where the network stops mattering.
+
+A row is found by its type, and what stands before the size is ignored: prefixes of
+launchers, times of day, colours. Its columns are those that the table names, of each
+nccl-tests since 1.0. The
+parts of a row may have NCCL's messages between them. nccl-tests' JSON (-J) is read too.
+Rows whose end is missing, and lines that begin like rows and are none, are listed;
+other lines that were not understood are counted.
+
+EXIT STATUS
+===========
+
+0 on success, whatever the log says; 1 on failure, and with --strict if a time of the log is
+slower, a dip, impossible, wrong, contradictory or not judged, or if a row is cut or not
+understood; 2 for bad input, no such fabric or something that this host lacks, 130 if
+interrupted: then the output has the rows so far, and the verdict is incomplete.
+`,
+		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
+  ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
+  ddlemu expect --workload step.jsonl --profile eth10 --nodes 2
+  ddlemu expect --workload step.jsonl --profile ndr400 --nodes 8 --goal step.goal
+  ddlemu expect allreduce --profile eth10 --ranks 2 -b 64K -e 4M -f 4 --sweep bw=10G..100G`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.Workload != "" {
+				if len(args) > 0 {
+					return cli.BadInput("--workload %s: give it or a collective, not both", o.Workload)
+				}
+				return nil
+			}
+			for _, name := range []string{"plot", "goal", "force", "steps"} {
+				if o.Flags.Changed(name) {
+					return cli.BadInput("--%s: is for --workload", name)
+				}
+			}
+			if len(args) != 1 {
+				return cli.BadInput("expect takes one collective (%s): see `ddlemu expect --help`", strings.Join(nccl.Collectives(), ", "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Workload != "" {
+				return runExpectWorkload(cmd.Context(), g, &o)
+			}
+			return runExpect(cmd.Context(), g, &o, args[0])
+		},
+	}
+	o.AddFlags(g, cmd.Flags())
+	return cmd
+}
+
+func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective string) error {
+	b, err := o.Bench(g, collective)
+	if err != nil {
+		return &cli.InputError{Err: err}
+	}
+	tables := []expectTable{{bench: b}}
+	switch {
+	case o.Log != "" && o.Sweep != "":
+		return cli.BadInput("--sweep: a log is judged on one fabric: leave out --log")
+	case o.Log != "":
+		if tables, err = o.readLog(g, b); err != nil {
+			return &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
+		}
+	case o.Strict:
+		return cli.BadInput("--strict: give a log to judge with --log")
+	case o.All:
+		return cli.BadInput("--all: give a log to judge with --log")
+	case len(b.Types) > 1:
+		return cli.BadInput("--datatype %s: expect takes one type at a time: give one, such as --datatype float", o.Type)
+	case len(b.Ops) > 1 && b.Collective.Reduces():
+		return cli.BadInput("--op %s: expect takes one operation at a time: give one, such as --op sum", o.Op)
+	}
+	most, err := bench.ParseSize(o.DecideUpTo)
+	if err != nil || most < 1 {
+		return cli.BadInput("--decide-up-to %s: must be a size of at least 1 byte", o.DecideUpTo)
+	}
+	if o.Sweep != "" {
+		return o.runSweep(ctx, g, b, most)
+	}
+	var reports []*emulate.Report
+	var failures []string
+	for i := range tables {
+		r, failed := o.forecast(ctx, g, &tables[i], most)
+		if r == nil {
+			return failed
+		}
+		reports = append(reports, r)
+		if !g.JSON {
+			if i > 0 {
+				fmt.Fprintln(g.Stdout)
+			}
+			printForecast(g.Stdout, r)
+		}
+		if failed != nil {
+			return cmp.Or(o.printReports(g, reports), failed)
+		}
+		if failure := r.Failure(); failure != "" {
+			failures = append(failures, failure)
+		}
+	}
+	err = o.printReports(g, reports)
+	if err == nil && o.Strict && len(failures) > 0 {
+		err = fmt.Errorf("--log %s: %s", o.Log, strings.Join(failures, "; "))
+	}
+	return err
+}
+
+// printReports prints the reports as JSON if that is asked for: a list with --all.
+func (o *expectOptions) printReports(g *cli.Global, reports []*emulate.Report) error {
+	switch {
+	case !g.JSON:
+		return nil
+	case o.All:
+		return g.PrintJSON(reports)
+	}
+	return g.PrintJSON(reports[0])
+}
+
+// expectTable is a collective with the table of a log, nil without one.
+type expectTable struct {
+	bench bench.Config
+	log   *emulate.Log
+}
+
+// forecast calculates the expected times of a table. If it is interrupted, it returns a report of the rows so far with
+// the error; else there is no report with an error.
+func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (*emulate.Report, error) {
+	ranks := o.Ranks
+	defer func() { o.Ranks = ranks }()
+	if t.log != nil && t.bench.Ranks > 0 {
+		o.Ranks = t.bench.Ranks
+	}
+	o.onlyModel = true
+	e, err := o.setup(g, t.bench)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Dir.Close()
+	show, stop := g.ShowProgress("expect")
+	defer stop()
+	e.DecideUpTo, e.Progress = decideUpTo, show.Set
+	if e.Config.TimeScale > 0 {
+		e.Config.TimeScale = 1 // 0 is that too, and then the clock is the one that bench would choose
+	}
+	rows, info, failed := emulate.Expect(ctx, e)
+	if failed != nil && ctx.Err() == nil {
+		return nil, failed
+	}
+	log := t.log
+	if failed != nil {
+		log = nil // it needs all rows
+	}
+	report := emulate.NewReport(rows, e.Bench.Ranks, log)
+	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
+	if log != nil {
+		report.Notes = append(report.Notes, otherNodes(log.Nodes(), report.Nodes)...)
+	}
+	notes, err := e.Notes()
+	if err != nil {
+		return nil, err
+	}
+	report.Notes = slices.Concat(report.Notes, notes, e.Unused)
+	if o.All {
+		report.Collective = t.bench.Collective.String()
+	}
+	if failed != nil {
+		report.Verdict = verdict.Incomplete
+	}
+	return report, failed
+}
+
+// otherNodes is a note if the ranks of a log were on another number of hosts than here. hosts is 0 if the log does not say it.
+func otherNodes(hosts, nodes int) []string {
+	switch hosts {
+	case 0, nodes:
+		return nil
+	case 1:
+		return []string{fmt.Sprintf("the ranks of the log were on 1 host, here they are on %d: its times are those of what joins the GPUs of a host, "+
+			"and the links of a fabric are between nodes", nodes)}
+	}
+	return []string{fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d", units.Count(hosts, "host"), nodes, hosts)}
+}
+
+// openTable opens a file that the user named.
+func openTable(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no such file: give the path of one with a table of nccl-tests")
+	}
+	return f, err
+}
+
+// readLog reads the table of b's collective, or all tables with --all, and makes a copy of b measure its rows.
+func (o *expectOptions) readLog(g *cli.Global, b bench.Config) ([]expectTable, error) {
+	for _, flag := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
+		if o.Flags.Changed(flag) {
+			return nil, fmt.Errorf("the log has the sizes: leave out --%s", flag)
+		}
+	}
+	in := g.Stdin
+	if o.Log != "-" {
+		f, err := openTable(o.Log)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	log, err := emulate.ReadLog(in)
+	if err != nil {
+		return nil, err
+	}
+	given := emulate.Flags{Ranks: -1, Iters: -1}
+	if o.Flags.Changed("ranks") {
+		given.Ranks = o.Ranks
+	}
+	if o.Flags.Changed("iters") {
+		given.Iters = o.Iters
+	}
+	if o.Flags.Changed("datatype") {
+		given.Types = b.Types
+	}
+	if o.Flags.Changed("op") {
+		given.Ops = b.Ops
+	}
+	logs, collectives := []*emulate.Log{log}, []nccl.Collective{b.Collective}
+	if o.All {
+		logs, collectives, err = log.Each(b.Collective)
+	} else {
+		err = log.Choose(b.Collective)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var tables []expectTable
+	for i, log := range logs {
+		t := expectTable{b, log}
+		t.bench.Collective = collectives[i]
+		if err := log.Configure(&t.bench, given); err != nil {
+			return nil, err
+		}
+		tables = append(tables, t)
+	}
+	return tables, nil
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+)
+
+// printForecast prints r as text.
+func printForecast(w io.Writer, r *emulate.Report) {
+	if r.Collective != "" {
+		fmt.Fprintf(w, "%s: ", r.Collective)
+	}
+	fmt.Fprintf(w, "NCCL %s, %s on %s of %s\n\n", r.NCCL, units.Count(r.Ranks, "rank"), units.Count(r.Nodes, "node"), r.Profile)
+	if r.HasLog {
+		printJudgements(w, r)
+	} else {
+		printForecastRows(w, r)
+	}
+	if r.Ahead {
+		fmt.Fprint(w, "\nexpected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:\nothers are done as soon as their data is in the buffers on the path.\n")
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "\nnote: %s\n", note)
+	}
+	if len(r.Summary) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(r.Summary, "\n"))
+	}
+	if r.Verdict != "" {
+		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has the rows so far\n", r.Verdict)
+	}
+}
+
+func printForecastRows(w io.Writer, r *emulate.Report) {
+	t := cli.NewTable(w, "size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "last rank us ", "busiest hop us ", "bound us ", "")
+	for _, row := range r.Rows {
+		t.AppendRow(table.Row{
+			row.Size, row.Count, row.Algo, row.Proto, channelsText(row.Channels), cli.Us(value(row.ExpectedUS)), known(row.BusBW), cli.Us(value(row.LastUS)), cli.Us(value(row.BusiestUS)), cli.Us(row.BoundUS), remark(row),
+		})
+	}
+	t.Render()
+	for _, row := range r.Rows {
+		if row.Seeds != nil {
+			fmt.Fprintf(w, "\n%s", row.Seeds.Text)
+		}
+	}
+	if len(r.Rows) > 0 && r.Rows[0].Seeds != nil {
+		fmt.Fprintln(w)
+	}
+}
+
+// remark is why a row has no time, or who chooses on the real cluster in place of NCCL.
+func remark(r emulate.ReportRow) string {
+	var all []string
+	if r.Problem != "" {
+		all = append(all, r.Problem)
+	}
+	if r.Tuner != "" {
+		all = append(all, "on the real cluster "+r.Tuner+" chooses")
+	}
+	return strings.Join(all, "; ")
+}
+
+// channelsText is "-" if the number is not known.
+func channelsText(channels int) string {
+	if channels == 0 {
+		return "-"
+	}
+	return fmt.Sprint(channels)
+}
+
+// known formats a number with two decimals, "-" for nil.
+func known(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", *v)
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+func printJudgements(w io.Writer, r *emulate.Report) {
+	header := []string{"line ", "size ", "", "algo", "proto", "channels ", "time us ", "network us "}
+	if r.Ahead {
+		header = append(header, "last rank us ")
+	}
+	t := cli.NewTable(w, append(header, "with fixed us ", "bound us ", "judgement", "likely cause")...)
+	for _, l := range r.Log {
+		row := table.Row{l.Line, l.Size, bench.Place(l.InPlace), l.Algo, l.Proto, channelsText(l.Channels), fmt.Sprintf("%.2f", l.TimeUS), cli.Us(l.ExpectedUS)}
+		if r.Ahead {
+			row = append(row, cli.Us(l.LastUS))
+		}
+		t.AppendRow(append(row, cli.Us(l.WithFixed), cli.Us(l.BoundUS), l.Word, l.Cause))
+	}
+	t.Render()
+	printLines(w, "cut", r.Cut)
+	printLines(w, "not understood", r.Odd)
+}
+
+// printLines lists rows of a log that are not judged.
+func printLines(w io.Writer, what string, lines []emulate.LogLine) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s %s:\n", units.Count(len(lines), "row"), what)
+	for _, l := range lines {
+		fmt.Fprintf(w, "line %d: %s\n", l.Number, l.What)
+	}
+}

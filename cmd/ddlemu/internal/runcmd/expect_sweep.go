@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/sweep"
+)
+
+// runSweep calculates the times of a collective for each value of a parameter.
+func (o *expectOptions) runSweep(ctx context.Context, g *cli.Global, b bench.Config, decideUpTo int64) error {
+	v, err := parseSweep(g, o.Sweep)
+	if err != nil {
+		return err
+	}
+	s := &emulate.Sweep{Values: v, Collective: b.Collective.String()}
+	var stopped error
+	for i := range v.List {
+		r, err := o.at(ctx, g, v, i, b, decideUpTo)
+		if err != nil && (ctx.Err() == nil || len(s.Reports) == 0) {
+			return err
+		}
+		if stopped = err; err != nil {
+			break
+		}
+		s.Reports = append(s.Reports, r)
+	}
+	if g.JSON {
+		err = g.PrintJSON(s.Report())
+	} else {
+		printSweep(g.Stdout, s)
+	}
+	if err == nil {
+		err = stopped
+	}
+	return err
+}
+
+// at calculates the times at one value.
+func (o *expectOptions) at(ctx context.Context, g *cli.Global, v *sweep.Values, i int, b bench.Config, decideUpTo int64) (*emulate.Report, error) {
+	fs, err := sweepFlags(o.Flags, v, i)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"ranks", "seeds"} { // whether they were given counts, too
+		if f := o.Flags.Lookup(name); f.Changed {
+			fs.String(name, "", "")
+			if err := fs.Set(name, f.Value.String()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	at := *o
+	at.Flags = fs
+	r, err := at.forecast(ctx, g, &expectTable{bench: b}, decideUpTo)
+	if err != nil {
+		err = fmt.Errorf("--sweep %s at %s: %w", o.Sweep, v.List[i].Text, err)
+	}
+	return r, err
+}
+
+// printSweep prints a row for each size and value.
+func printSweep(w io.Writer, s *emulate.Sweep) {
+	first := s.Reports[0]
+	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n\n", s.Collective, s.Param, first.NCCL, units.Count(first.Ranks, "rank"), units.Count(first.Nodes, "node"), first.Profile)
+	t := cli.NewTable(w, "size ", s.Param+" ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "speedup ", "")
+	for row := range first.Rows {
+		for i, r := range s.Reports {
+			at := r.Rows[row]
+			speedup := "-"
+			if base := first.Rows[row].ExpectedUS; base != nil && value(at.ExpectedUS) > 0 {
+				speedup = fmt.Sprintf("%.2f", *base / *at.ExpectedUS)
+			}
+			t.AppendRow(table.Row{at.Size, s.List[i].Text, at.Algo, at.Proto, channelsText(at.Channels), cli.Us(value(at.ExpectedUS)), known(at.BusBW), speedup, remark(at)})
+		}
+	}
+	t.Render()
+	fmt.Fprintln(w)
+	for _, line := range sweep.ChangeLines(s.Changes()) {
+		fmt.Fprintln(w, line)
+	}
+	for _, lines := range [][]string{s.Reversals(), s.Conclusions()} {
+		for _, line := range lines {
+			fmt.Fprintln(w, line)
+		}
+	}
+	for _, note := range first.Notes {
+		fmt.Fprintf(w, "\nnote: %s\n", note)
+	}
+	if report := s.Report(); report.Verdict != "" {
+		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports), len(s.List))
+	}
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"context"
+	"io"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
+)
+
+// ofCollective are the flags of expect that are for a collective.
+var ofCollective = []string{"minbytes", "maxbytes", "stepfactor", "stepbytes", "datatype", "op", "root", "iters", "log", "strict", "decide-up-to"}
+
+// runExpectWorkload calculates the times of a workload.
+func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) error {
+	for _, name := range ofCollective {
+		if o.Flags.Changed(name) {
+			return cli.BadInput("--%s: is not for --workload, which has the ranks and the calls", name)
+		}
+	}
+	if o.Flags.Changed("steps") && o.Steps < 1 {
+		return cli.BadInput("--steps %d: must be at least 1", o.Steps)
+	}
+	for _, f := range []struct{ flag, path string }{{"--plot", o.Plot}, {"--goal", o.GOAL}} {
+		if f.path == "" {
+			continue
+		}
+		if err := cli.CheckFile(f.flag, f.path, o.Force); err != nil {
+			return err
+		}
+	}
+	ix, err := loadWorkload(ctx, g, o.Workload, o.ranksWanted())
+	if err != nil {
+		return err
+	}
+	o.Ranks, o.onlyModel = ix.Workload.Head.Ranks, true
+	if o.Sweep != "" {
+		show, stop := g.ShowProgress("expect")
+		defer stop()
+		of := &replayOptions{BenchOptions: o.BenchOptions, Steps: o.Steps, Sweep: o.Sweep, Plot: o.Plot, Force: o.Force}
+		return (&replayer{g: g, o: of, ix: ix, show: show.Set, play: play.Forecast}).sweep(ctx)
+	}
+	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
+	if err != nil {
+		return err
+	}
+	defer e.Dir.Close()
+	show, stop := g.ShowProgress("expect")
+	defer stop()
+	e.Progress = show.Set
+	r, err := o.forecastWorkload(ctx, play.Options{On: e, Workload: ix, Steps: o.Steps})
+	if err != nil {
+		return err
+	}
+	if o.Plot != "" {
+		if err := cli.WriteFile("--plot", o.Plot, o.Force, 0o644, r.WriteSVG); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return g.PrintJSON(r.Report())
+	}
+	return r.WriteText(g.Stdout, "")
+}
+
+// forecastWorkload calculates the times, and writes the messages if they are wanted.
+func (o *expectOptions) forecastWorkload(ctx context.Context, of play.Options) (r *play.Result, err error) {
+	if o.GOAL == "" {
+		return play.Forecast(ctx, of)
+	}
+	err = cli.WriteFile("--goal", o.GOAL, o.Force, 0o644, func(out io.Writer) error {
+		of.GOAL = out
+		r, err = play.Forecast(ctx, of)
+		return err
+	})
+	return r, err
+}

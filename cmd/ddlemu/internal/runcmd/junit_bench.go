@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+)
+
+// lastHeader is a printer that keeps the header of the last attempt.
+type lastHeader struct{ bench.Header }
+
+// Begin replaces the header of an earlier attempt.
+func (l *lastHeader) Begin(h bench.Header) error {
+	l.Header = h
+	return nil
+}
+
+// Row has nothing to keep: the rows are in the outcome.
+func (l *lastHeader) Row(bench.Row) error { return nil }
+
+// End has nothing to keep: the verdict is in the outcome.
+func (l *lastHeader) End(bench.Summary) error { return nil }
+
+// benchSuite makes a test case of each row that was planned. err is why the run ended early, if it did.
+func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresholds, err error) junit.Suite {
+	collective, v := b.Collective.String(), &out.Verdict
+	class := "bench." + collective
+	s := junit.Suite{Name: "bench " + collective, Properties: cli.Properties(
+		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock, "time_scale", number(float64(out.Scale)),
+		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause), "summary", v.Summary,
+	)}
+	rest := out.Result.Rows
+	cases := b.Cases()
+	for i, planned := range cases {
+		c := junit.Case{Class: class, Name: caseName(b, planned, i)}
+		switch {
+		case len(rest) == 0 || !isRow(rest[0], planned):
+			c.Skipped = "not measured" // left out to fit a budget, or the run ended before
+		default:
+			c.Time = rest[0].OutOfPlace.Time
+			judgeCase(&c, rest[0], *v, t)
+			rest = rest[1:]
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	s.Cases = append(s.Cases, cli.Ending(class, v.Word, v.Summary, err)...)
+	s.Out = strings.Join(v.Notes, "\n")
+	return s
+}
+
+// number is a positive number as text, "" for 0.
+func number(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// isRow says whether r is the row that was planned.
+func isRow(r bench.Row, planned bench.Case) bool {
+	return r.Size == planned.Size && r.Type == planned.Type && (r.Op == "none" || r.Op == planned.Op.String())
+}
+
+// caseName names row i of b.Cases(). A name stays the same if other sizes are measured.
+func caseName(b bench.Config, c bench.Case, i int) string {
+	name := fmt.Sprintf("%s %d bytes %v", c.Collective, c.Size, c.Type)
+	if c.Collective.Reduces() {
+		name += " " + c.Op.String()
+	}
+	if b.Cycles > 1 {
+		name += fmt.Sprintf(" cycle %d", i/len(b.Sizes)%b.Cycles+1)
+	}
+	return name
+}
+
+// judgeCase sets the error or the failure of a row: an INVALID verdict comes first, because then its times say nothing.
+func judgeCase(c *junit.Case, r bench.Row, v verdict.Verdict, t *thresholds) {
+	wrong := int64(0)
+	for _, m := range r.Measurements() {
+		if wrong += m.Wrong; m.Wrong > 0 && c.Failure == nil {
+			c.Failure = &junit.Problem{Type: "wrong", Message: m.Mismatch}
+		}
+	}
+	switch missed := t.missed(r); {
+	case wrong > 0:
+		c.Failure.Message = units.Count(int(wrong), "wrong element") + ": " + c.Failure.Message
+	case v.Word == "INVALID":
+		c.Error = cli.InvalidProblem(v.Cause, v.Summary, v.Lines(cli.VerboseFlag))
+	case len(missed) > 0:
+		var lines []string
+		for _, m := range missed {
+			lines = append(lines, m.text)
+		}
+		c.Failure = &junit.Problem{Type: missed[0].flag, Message: missed[0].text, Text: strings.Join(lines, "\n")}
+	}
+}

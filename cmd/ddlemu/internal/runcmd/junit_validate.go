@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+)
+
+// validateSuite makes a test case of each row of the table, named by its size. err is why the run ended early, if it did;
+// r is nil if there is no report.
+func validateSuite(name string, r *validate.Report, err error) junit.Suite {
+	class := "validate." + name
+	s := junit.Suite{Name: "validate " + name}
+	if r == nil {
+		s.Cases = cli.Ending(class, "", "", err)
+		return s
+	}
+	s.Properties = cli.Properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source", r.Source,
+		"verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
+	bytes := func(size int64) string { return fmt.Sprintf("%d bytes", size) }
+	for _, l := range r.Lines {
+		got := l.Emulated
+		if got == 0 {
+			got = l.Expected
+		}
+		c := junit.Case{Class: class, Name: bytes(l.Size), Time: time.Duration(got * float64(time.Microsecond))}
+		switch {
+		case r.Verdict == "INVALID":
+			c.Error = cli.InvalidProblem(r.Cause, r.Summary, r.Conclusion.Lines(cli.VerboseFlag))
+		case !l.Within:
+			c.Failure = &junit.Problem{Type: "limit", Message: fmt.Sprintf("%s us, published %s us: %+.1f %%, the limit is %g %%", cli.Us(got), cli.Us(l.Published), l.Error, l.Limit)}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	for _, l := range r.LeftOut {
+		s.Cases = append(s.Cases, junit.Case{Class: class, Name: bytes(l.Size), Skipped: l.Reason})
+	}
+	s.Cases = append(s.Cases, cli.Ending(class, r.Verdict, r.Summary, err)...)
+	return s
+}

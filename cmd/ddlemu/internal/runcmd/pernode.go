@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
+)
+
+// nodeGrace is the time that the programs of other nodes have to end after one has failed.
+const nodeGrace = 10 * time.Second
+
+// PerNode starts a command once on every node of a job's fabric.
+type PerNode struct {
+	job   *job.Job
+	Nodes int
+	share launch.GPUShare
+}
+
+// newPerNode checks that args can be started on every node of the job's fabric.
+func newPerNode(g *cli.Global, j *job.Job, args []string) (*PerNode, error) {
+	c := &j.Fabric.Config
+	if !c.OnKernel() {
+		return nil, cli.BadInput("--per-node needs nodes to run on: add --datapath kernel")
+	}
+	if _, err := exec.LookPath(args[0]); err != nil {
+		return nil, cli.BadInput("%s: no such command", args[0])
+	}
+	p := &PerNode{job: j, Nodes: c.Nodes, share: fabriccmd.ShareOf(j.Fabric)}
+	if p.share.Warning != "" {
+		g.Warn("%s", p.share.Warning)
+	}
+	if p.share.PerNode == 0 && strings.Contains(strings.Join(args, "\n"), "{gpus}") {
+		return nil, cli.BadInput("{gpus}: neither the fabric nor this host says how many GPUs a node has: give --gpus-per-node")
+	}
+	return p, nil
+}
+
+// run runs args with env added to this process's environment on all nodes, passes signals on, and returns the exit
+// status of the first that failed.
+func (p *PerNode) run(ctx context.Context, g *cli.Global, env, args []string) (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("find the ddlemu command: %w", err)
+	}
+	uid, err := g.UID()
+	if err != nil {
+		return 0, err
+	}
+	signals := job.Signals()
+	defer signal.Stop(signals)
+	if err := ctx.Err(); err != nil {
+		return 0, err // a signal came before Signals
+	}
+	// If the reader of our output ends, the fabric must still be taken down.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	if g.Getenv("PYTHONUNBUFFERED") == "" {
+		env = append(env, "PYTHONUNBUFFERED=1") // Python buffers output to a pipe
+	}
+	programs := &launch.Group{Signals: signals, Grace: nodeGrace, OnInterrupt: p.job.Stop, Logf: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
+	var (
+		mu      sync.Mutex
+		streams []*launch.LineStream
+	)
+	for n := range p.Nodes {
+		name := fmt.Sprintf("node%d", n)
+		own := append([]string{"--owner", fmt.Sprint(uid), "exec", "--fabric", p.job.Name(), name, "--"}, Fill(args, n, p.Nodes, p.share.PerNode)...)
+		cmd := exec.Command(self, own...)
+		cmd.Env = append(os.Environ(), env...)
+		out := launch.LinePrinter{To: g.Stdout, Mu: &mu}.Stream(p.Prefix(g, g.Stdout, n))
+		errs := launch.LinePrinter{To: g.Stderr, Mu: &mu}.Stream(p.Prefix(g, g.Stderr, n))
+		cmd.Stdout, cmd.Stderr, streams = out, errs, append(streams, out, errs)
+		programs.Members = append(programs.Members, &launch.Member{Name: name, Cmd: cmd})
+	}
+	job.AdoptOrphans()
+	status, err := programs.Run()
+	// Processes that remain on nodes of a stopped job or of a fabric that goes down are of no use.
+	if programs.Stopped() || p.job.Private() {
+		p.job.EndOrphans()
+	}
+	for _, s := range streams {
+		if cerr := s.Close(); err == nil {
+			err = cerr
+		}
+	}
+	return status, err
+}
+
+// Fill replaces {node}, {nodes}, {master} and {gpus} in args for node n.
+func Fill(args []string, n, nodes, perNode int) []string {
+	r := strings.NewReplacer("{node}", fmt.Sprint(n), "{nodes}", fmt.Sprint(nodes), "{master}", "node0", "{gpus}", fmt.Sprint(perNode))
+	var out []string
+	for _, a := range args {
+		out = append(out, r.Replace(a))
+	}
+	return out
+}
+
+// nodeColours are the colours of the nodes' names on a terminal: cyan, green, yellow, magenta, blue.
+var nodeColours = []int{36, 32, 33, 35, 34}
+
+// Prefix is the beginning of each line of node n on w.
+func (p *PerNode) Prefix(g *cli.Global, w io.Writer, n int) string {
+	text := fmt.Sprintf("%-*s |", len(fmt.Sprintf("node%d", p.Nodes-1)), fmt.Sprintf("node%d", n))
+	if g.Getenv("NO_COLOR") == "" && cli.IsTerminal(w) {
+		text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", nodeColours[n%len(nodeColours)], text)
+	}
+	return text + " "
+}

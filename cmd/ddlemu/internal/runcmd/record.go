@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/workloadcmd"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/record"
+	"github.com/ddlemu/ddlemu/shaper/fabric/temporary"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// RecordOptions are the flags of record: those of run, and how the workload is made.
+type RecordOptions struct {
+	runOptions
+	workloadcmd.OutputOptions
+	From string
+	read record.Options
+}
+
+// AddFlags adds the flags to fs.
+func (o *RecordOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
+	o.runOptions.AddFlags(g, fs)
+	o.OutputOptions.AddFlags(fs)
+	fs.Lookup("output").Usage = "`file` to write (needed with a command; with --from, default: standard output)"
+	fs.StringVar(&o.From, "from", "", "`folder` of a job that was run with --trace, instead of a command")
+	fs.BoolVar(&o.read.NoWaits, "no-waits", false, "no rank waits for a call to end before it makes the next one")
+	fs.StringVar(&o.read.Step, "step", "", "`name` of the NVTX ranges that are the steps (default: one step)")
+}
+
+// NewRecordCommand is `ddlemu record`.
+func NewRecordCommand(g *cli.Global) *cobra.Command {
+	var o RecordOptions
+	cmd := &cobra.Command{
+		Use:   "record [flags] -- COMMAND [ARG...]",
+		Short: "Run a job and write what it did as a workload",
+		Long: `Runs a command as ` + "`ddlemu run`" + ` does, and writes the calls of NCCL that its ranks made, and
+the time between them, as a workload (docs/workloads.md). With --from it reads the ledgers of
+a job that has run with --trace.
+
+The time between two calls of a rank is computation. A ledger does not say whether the rank
+waited for a call before it went on. So if a call had ended before the rank made the next
+one, the workload says that it waited for it, and the computation has max_ns, the time if it
+did not. With --no-waits it is the reverse. Both give the recorded times on the recorded
+fabric. How often that matters is in the head of the file, and printed.
+
+EXIT STATUS
+===========
+
+That of the command; 0 on success, 1 if it cannot be started, or the ledgers are not whole or
+have a call that never ended, 2 for bad input, 130 if interrupted.
+`,
+		Example: `  ddlemu record -o job.jsonl --profile ndr400 --clock virtual -- torchrun --nproc-per-node 2 train.py
+  ddlemu record -o job.jsonl --from trace`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case (o.Output == "" || o.Output == cli.StandardOutput) && o.From == "":
+				return cli.BadInput("record needs -o FILE: what the command prints goes to standard output; only with --from it may be left out")
+			case o.From != "" && len(args) > 0:
+				return cli.BadInput("--from %s: give it or a command, not both", o.From)
+			case o.From == "" && len(args) == 0:
+				return cli.BadInput("record needs a command: ddlemu record -o job.jsonl --profile eth10 -- COMMAND")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runRecord(cmd.Context(), g, &o, args) },
+	}
+	o.AddFlags(g, cmd.Flags())
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+func runRecord(ctx context.Context, g *cli.Global, o *RecordOptions, args []string) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	folder := o.From
+	if folder == "" {
+		if o.Trace == "" {
+			dir, lock, err := temporary.Make(fabriccmd.RecordPrefix)
+			if err != nil {
+				return fmt.Errorf("make a folder for the ledgers: %w", err)
+			}
+			defer lock.Close()
+			defer os.RemoveAll(dir)
+			o.Trace = dir
+		}
+		folder = o.Trace
+		if err := runRun(ctx, g, &o.runOptions, args); err != nil {
+			return err
+		}
+		o.NoteNCCL(g.Stderr, g.Getenv)
+	}
+	return o.convert(g, folder)
+}
+
+// NoteNCCL notes the variables of NCCL that the job had from this process. Those of --nccl-env come after them.
+func (o *RecordOptions) NoteNCCL(warn io.Writer, getenv func(string) string) {
+	var had []string
+	for _, name := range workload.NCCLVariables() {
+		value := getenv(name)
+		if value == "" {
+			continue
+		}
+		text := name + "=" + value
+		if err := (&workload.Head{}).SetNCCL(text); err != nil {
+			fmt.Fprintf(warn, "ddlemu: a variable is not in the workload: %v\n", err)
+			continue
+		}
+		had = append(had, text)
+	}
+	o.NCCLEnv = append(had, o.NCCLEnv...)
+}
+
+// convert writes the workload of the ledgers in a folder.
+func (o *RecordOptions) convert(g *cli.Global, folder string) error {
+	trace, err := messages.Load(folder)
+	if errors.Is(err, messages.ErrNoLedger) && o.From == "" {
+		return errors.New("no rank took part, so there is nothing to record")
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return cli.BadInput("--from %s: there is no such folder", folder)
+	}
+	if err != nil {
+		return fmt.Errorf("read the ledgers in %s: %w", folder, err)
+	}
+	w, err := record.Workload(trace, o.read)
+	if err != nil {
+		return fmt.Errorf("make a workload of the ledgers in %s: %w", folder, err)
+	}
+	if _, err := w.Index(); err != nil {
+		return fmt.Errorf("make a workload of the ledgers in %s: %w", folder, err)
+	}
+	for _, text := range w.Head.Source.Missing {
+		fmt.Fprintf(g.Stderr, "ddlemu: the ledgers do not say: %s\n", text)
+	}
+	return o.Write(g, w)
+}

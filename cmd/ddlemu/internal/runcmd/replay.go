@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/workloadcmd"
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/check"
+	"github.com/ddlemu/ddlemu/shaper/workload/rewrite"
+)
+
+// replayOptions are the flags of replay: those for the fabric are the bench's.
+type replayOptions struct {
+	BenchOptions
+	Steps   int
+	NoCheck bool
+	Fabrics []string // one that is up, or two to compare
+	Sweep   string
+	Plot    string
+	Times   string
+	Force   bool
+	junit   cli.JunitFile
+}
+
+// AddFlags adds the flags to fs.
+func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
+	o.addOnFlags(fs)
+	fs.StringArrayVar(&o.Fabrics, "fabric", nil, "`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or files")
+	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "play"))
+	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")
+	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
+	o.junit.AddFlag(fs, "step")
+	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
+	fs.IntVar(&o.Steps, "steps", 0, "`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
+	o.addRanksOfWorkload(fs)
+	fs.BoolVar(&o.NoCheck, "no-check", false, "do not compare the values that calls of NCCL give")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID, also because something could not be checked")
+	g.AddJSONFlag(fs)
+	g.AddVerboseFlag(fs)
+	fs.StringVar(&o.Trace, "trace", "", cli.TraceUsage)
+	fs.DurationVar(&o.Budget, "budget", 0, "real `time` that the command may take: it plays fewer steps (default: no limit)")
+	g.AddQuietFlag(fs)
+	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, the ranks' programs and times, which are then kept")
+}
+
+// NewReplayCommand is `ddlemu replay`.
+func NewReplayCommand(g *cli.Global) *cobra.Command {
+	var o replayOptions
+	cmd := &cobra.Command{
+		Use:   "replay WORKLOAD",
+		Short: "Play a recorded or made job with real NCCL on an emulated fabric",
+		Long: `Plays a workload (docs/workloads.md) on an emulated fabric. Each collective, send and
+receive is a call of real NCCL on the stream that the workload names; computation is time
+in which the stream does nothing else. Communication overlaps with computation as the
+workload says, and collectives of different streams share the links. The ranks are small
+programs: no GPU and no framework is needed.
+
+Before that, NCCL decides on each call, and each call is made once, so that the ranks are
+connected. Values are compared for the last of equal calls; on a real clock for the first.
+
+For each step there is its time, and of that:
+  compute   the rank that ended the step last computed, on at least one stream
+  exposed   the rest: communication that no computation hid, and waiting
+  waiting   the part of exposed in which its calls waited for ranks that were not ready,
+            such as the next stage of a pipeline
+  hidden    it computed and communicated at once
+  idle      the part of exposed in which it did neither
+A step ends when the last rank has ended it, so the times of the steps add up.
+
+For each kind of call there is its time from when the last rank was ready for it until
+the last one had ended it. So waiting for a slow rank is no part of it; waiting for
+another call on the same links is. A message counts from when both ends were ready. The
+calls of a group begin and end together: "waiting" is then the part of the mean in which
+a rank of another call of the group was not ready.
+
+With --ranks N only the first N ranks of the file are played, with its communicators cut to
+them. Counts stay as they are. Calls of a rank that is alone in its communicator then, and
+messages from and to ranks that are cut, are left out; the output says how many.
+
+On the software CUDA the clock is virtual: times are exact, and the same on every host.
+With --clock real or --time-scale K computation sleeps, K times as long.
+
+With --fabric A --fabric B the workload is played on both: A is the original, B what is
+compared with it. Each is a profile, a file, or a fabric that is up. Flags that describe
+links, such as --lat, change B only, so that --fabric eth10 --fabric eth10 --lat 1ms shows
+what the latency costs.
+
+--sweep bw=10G..800G plays it for the usual rates in this range, --sweep lat=1us..1ms for
+1, 3, 10 and so on, loss=1e-6..1% for powers of ten, and a list with commas for these
+values, also of the other parameters of links (queue=fair,lossless). It says where NCCL's
+choice changes, where a faster network is the slower one, and where the network stops
+mattering: the slowest one on which, and on all faster ones, a step takes at most 5 %
+longer than on the fastest.
+
+Of the hops of the fabric (each port of a NIC, trunks), those that were busiest are shown:
+bytes and rate of the payload, the part of the time for which the hop was busy, headers
+included, and that of the busiest window.
+
+EXIT STATUS
+===========
+
+0 on success, also when the verdict is INVALID; 3 for that with --strict; 1 when a rank
+failed or a value was wrong; 2 for bad input, such as a workload whose calls do not match;
+130 if interrupted: then the output has the steps so far, and the verdict is incomplete.
+`,
+		Example: `  ddlemu replay step.jsonl --profile eth10 --nodes 2
+  ddlemu replay step.jsonl --profile ndr400 --bw 100Gbps --steps 5 --json
+  ddlemu replay step.jsonl --profile eth10 --nodes 2 --ranks 8
+  ddlemu replay step.jsonl --fabric ndr400 --fabric eth10
+  ddlemu replay step.jsonl --profile ndr400 --sweep bw=10G..800G --plot sweep.svg`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.BadInput("replay takes one workload, a file or - for standard input: see `ddlemu replay --help`")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runReplay(cmd.Context(), g, &o, args[0]) },
+	}
+	o.AddFlags(g, cmd.Flags())
+	return cmd
+}
+
+// addRanksOfWorkload adds the flag --ranks of commands that play a workload.
+func (o *BenchOptions) addRanksOfWorkload(fs *pflag.FlagSet) {
+	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks: the first ones of the file, with its communicators cut to them (default: all)")
+}
+
+func runReplay(ctx context.Context, g *cli.Global, o *replayOptions, path string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	within, err := cli.Budget(o.Flags, o.Budget)
+	if err != nil {
+		return err
+	}
+	show, stopProgress := g.ShowProgress("replay")
+	defer stopProgress()
+	ix, err := loadWorkload(ctx, g, path, o.ranksWanted())
+	if err != nil {
+		return err
+	}
+	player := &replayer{g: g, o: o, ix: ix, budget: within, show: show.Set, play: play.Run}
+	switch {
+	case o.Sweep != "":
+		return player.sweep(ctx)
+	case len(o.Fabrics) == 2:
+		return player.compare(ctx)
+	}
+	if len(o.Fabrics) == 1 {
+		g.Fabric = o.Fabrics[0]
+	}
+	result, err := player.one(ctx)
+	if o.junit.Path != "" {
+		err = errors.Join(err, o.junit.Write(replaySuite(path, result, err)))
+	}
+	if result == nil {
+		return err
+	}
+	stopped := err
+	if o.Plot != "" && len(result.Steps) > 0 {
+		if err := cli.WriteFile("--plot", o.Plot, o.Force, 0o644, result.WriteSVG); err != nil {
+			return err
+		}
+	}
+	if o.Times != "" {
+		if err := cli.WriteFile("--times", o.Times, o.Force, 0o644, result.WriteTimes); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		err = g.PrintJSON(result.Report())
+	} else {
+		err = result.WriteText(g.Stdout, g.More())
+	}
+	return cmp.Or(err, stopped, o.judge(result))
+}
+
+// check refuses flags that do not go together, before anything is done.
+func (o *replayOptions) check() error {
+	if o.Flags.Changed("steps") && o.Steps < 1 {
+		return cli.BadInput("--steps %d: must be at least 1", o.Steps)
+	}
+	several := o.Sweep != "" || len(o.Fabrics) > 1
+	switch {
+	case len(o.Fabrics) > 2:
+		return cli.BadInput("--fabric: give one, or two to compare")
+	case len(o.Fabrics) == 2 && (o.Profile != "" || o.File != ""):
+		return cli.BadInput("--fabric %s --fabric %s are the two fabrics: leave out --profile and --file", o.Fabrics[0], o.Fabrics[1])
+	case o.Sweep != "" && len(o.Fabrics) > 0:
+		return cli.BadInput("--sweep needs fabrics of its own: leave out --fabric, and give --profile or --file")
+	case o.Plot != "" && len(o.Fabrics) == 2:
+		return cli.BadInput("--plot draws the parts of the steps on one fabric, or a sweep: leave out the second --fabric")
+	case several && (o.Trace != "" || o.Times != "" || o.junit.Path != ""):
+		return cli.BadInput("--trace, --times and --junit are of one replay: leave out --sweep and the second --fabric")
+	}
+	for _, f := range []struct{ flag, path string }{{"--plot", o.Plot}, {"--times", o.Times}} {
+		if f.path != "" {
+			if err := cli.CheckFile(f.flag, f.path, o.Force); err != nil {
+				return err
+			}
+		}
+	}
+	return o.junit.Begin()
+}
+
+// judge is the error of results that are wrong, or INVALID with --strict.
+func (o *replayOptions) judge(results ...*play.Result) error {
+	wrong := int64(0)
+	for _, r := range results {
+		wrong += r.Wrong
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d wrong elements", wrong)
+	}
+	for _, r := range results {
+		if o.Strict && !r.Verdict.Valid {
+			return &cli.InvalidError{Word: r.Verdict.Word, Summary: r.Verdict.Summary}
+		}
+	}
+	return nil
+}
+
+// ranksWanted is the number in --ranks, nil without it.
+func (o *BenchOptions) ranksWanted() *int {
+	if !o.Flags.Changed("ranks") {
+		return nil
+	}
+	n := o.Ranks
+	return &n
+}
+
+// loadWorkload reads a workload, and refuses one whose calls do not match. ranks is how many of its ranks are wanted; nil:
+// all.
+func loadWorkload(ctx context.Context, g *cli.Global, path string, ranks *int) (*workload.Index, error) {
+	ix, err := workloadcmd.ReadWorkload(g, path)
+	if err != nil {
+		return nil, err
+	}
+	if path == cli.StandardInput {
+		path = "standard input"
+	}
+	if err := mustMatch(ctx, path, ix); err != nil {
+		return nil, err
+	}
+	if ranks != nil {
+		w, err := rewrite.FirstRanks(ix, *ranks)
+		if err != nil {
+			return nil, cli.BadInput("--ranks %d: %w", *ranks, err)
+		}
+		cut := fmt.Sprintf("%s, cut to %d ranks,", path, *ranks)
+		if ix, err = w.Index(); err != nil {
+			return nil, cli.BadInput("%s: %w", cut, err)
+		}
+		if err := mustMatch(ctx, cut, ix); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := play.StepsOf(ix); err != nil {
+		return nil, &cli.InputError{Err: fmt.Errorf("%s: %w", path, err)}
+	}
+	return ix, nil
+}
+
+// mustMatch refuses a workload whose calls do not match.
+func mustMatch(ctx context.Context, name string, ix *workload.Index) error {
+	found, err := check.Run(ctx, ix)
+	if err != nil {
+		return fmt.Errorf("check %s: %w", name, err)
+	}
+	if len(found) > 0 {
+		return cli.BadInput("%s does not match, so its ranks would fail or wait for ever: %s%s", name, found[0].Text, moreFindings(len(found)-1))
+	}
+	return nil
+}
+
+func moreFindings(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %s)", units.Count(n, "more finding"))
+}
+
+// replayer plays one workload, on one fabric after the other.
+type replayer struct {
+	g      *cli.Global
+	o      *replayOptions
+	ix     *workload.Index
+	budget emulate.Budget
+	show   emulate.Progress
+	play   func(context.Context, play.Options) (*play.Result, error)
+}
+
+// prepare determines the fabric that the flags describe, and what to play on it. which names it in the progress, "" if
+// there is only one. The caller closes the folder.
+func (p *replayer) prepare(g *cli.Global, fs *pflag.FlagSet, which string) (play.Options, error) {
+	o := *p.o
+	o.Flags, o.Ranks = fs, p.ix.Workload.Head.Ranks
+	o.Profile, o.File = fs.Lookup("profile").Value.String(), fs.Lookup("file").Value.String()
+	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
+	if err != nil {
+		return play.Options{}, err
+	}
+	e.Budget, e.Strict, e.Progress = p.budget, o.Strict, p.show
+	if which != "" {
+		p.g.Tell(e.Unused) // what compares replays does not print their notes
+		e.Progress = func(what string, _ time.Duration) { p.show(which+": "+what, -1) }
+	}
+	return play.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck}, nil
+}
+
+// one plays on one fabric, with a trace if one is wanted.
+func (p *replayer) one(ctx context.Context) (*play.Result, error) {
+	e, err := p.prepare(p.g, p.o.Flags, "")
+	if err != nil {
+		return nil, err
+	}
+	defer e.On.Dir.Close()
+	if e.On.Trace, err = cli.MakeTrace(p.o.Trace, &e.On.Config); err != nil {
+		return nil, err
+	}
+	if e.On.Trace != "" {
+		p.g.Injection(e.On.Layout)
+	}
+	result, err := p.play(ctx, e)
+	if err != nil && result == nil {
+		tracecmd.ExplainFailure(p.g, e.On.Trace)
+	}
+	if err != nil || e.On.Trace == "" {
+		return result, err
+	}
+	return result, report.WriteOutcome(e.On.Trace, result.Report())
+}
+
+// named is a replay with what the user called it.
+type named struct {
+	name string
+	play.Options
+}
+
+// all plays one after the other. An error comes with the results of those before.
+func (p *replayer) all(ctx context.Context, replays []named) (results []*play.Result, err error) {
+	for i := range replays {
+		r, err := p.play(ctx, replays[i].Options)
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", replays[i].name, err)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func closeAll(replays []named) {
+	for i := range replays {
+		replays[i].On.Dir.Close()
+	}
+}
+
+// with is a copy of the flags that the user gave, without those for which leave is true.
+func with(given *pflag.FlagSet, leave func(name string) bool) (*pflag.FlagSet, error) {
+	fs := pflag.NewFlagSet("replay", pflag.ContinueOnError)
+	fs.String("profile", "", "")
+	fs.String("file", "", "")
+	flags.AddFabric(fs)
+	var failed error
+	given.Visit(func(f *pflag.Flag) {
+		if fs.Lookup(f.Name) != nil && !leave(f.Name) {
+			failed = cmp.Or(failed, fs.Set(f.Name, f.Value.String()))
+		}
+	})
+	return fs, failed
+}
+
+// compare plays on two fabrics.
+func (p *replayer) compare(ctx context.Context) error {
+	var replays []named
+	defer func() { closeAll(replays) }()
+	for i, name := range p.o.Fabrics { // both are known to exist before the first one is played
+		g := *p.g
+		fs, err := with(p.o.Flags, func(flag string) bool { return i == 0 && ofLinks(flag) })
+		if err != nil {
+			return err
+		}
+		switch _, missing := os.Stat(name); {
+		case slices.Contains(configs.ProfileNames(), name):
+			err = fs.Set("profile", name)
+		case missing == nil:
+			err = fs.Set("file", name)
+		default:
+			g.Fabric = name
+		}
+		if err != nil {
+			return err
+		}
+		e, err := p.prepare(&g, fs, fmt.Sprintf("fabric %d of 2, %s", i+1, name))
+		if err != nil {
+			return fmt.Errorf("--fabric %s: %w", name, err)
+		}
+		replays = append(replays, named{"--fabric " + name, e})
+	}
+	results, err := p.all(ctx, replays)
+	if err != nil {
+		return err
+	}
+	c := &play.Comparison{Original: results[0], Emulated: results[1]}
+	if p.g.JSON {
+		err = p.g.PrintJSON(c.Report())
+	} else {
+		err = c.WriteText(p.g.Stdout, p.g.More())
+	}
+	return cmp.Or(err, p.o.judge(results...))
+}
+
+// ofLinks says whether a flag describes links.
+func ofLinks(flag string) bool {
+	return slices.ContainsFunc(configs.LinkParams(), func(p configs.LinkParam) bool { return p.Flag == flag })
+}
+
+// sweep plays for each value of a parameter.
+func (p *replayer) sweep(ctx context.Context) error {
+	v, err := parseSweep(p.g, p.o.Sweep)
+	if err != nil {
+		return err
+	}
+	var replays []named
+	defer func() { closeAll(replays) }()
+	for i := range v.List {
+		text := v.List[i].Text
+		fs, err := sweepFlags(p.o.Flags, v, i)
+		if err != nil {
+			return err
+		}
+		e, err := p.prepare(p.g, fs, fmt.Sprintf("%s %s, %d of %d", v.Param, text, i+1, len(v.List)))
+		if err != nil {
+			return fmt.Errorf("--sweep %s at %s: %w", p.o.Sweep, text, err)
+		}
+		replays = append(replays, named{fmt.Sprintf("--sweep %s at %s", p.o.Sweep, text), e})
+	}
+	results, stopped := p.all(ctx, replays)
+	if len(results) == 0 || stopped != nil && ctx.Err() == nil {
+		return stopped
+	}
+	s := &play.Sweep{Values: v, Results: results}
+	if p.o.Plot != "" {
+		if err := cli.WriteFile("--plot", p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {
+			return err
+		}
+	}
+	if p.g.JSON {
+		err = p.g.PrintJSON(s.Report())
+	} else {
+		err = s.WriteText(p.g.Stdout)
+	}
+	return cmp.Or(err, stopped, p.o.judge(results...))
+}

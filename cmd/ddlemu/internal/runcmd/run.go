@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
+	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
+	"github.com/ddlemu/ddlemu/shaper/run/job"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	Profile, File string
+	NCCL          string
+	TorchAlias    string
+	Soft, Strict  bool
+	PerNode       bool
+	Trace         string
+	Stall         time.Duration
+	ExpectExit    []string // ranks
+	junit         cli.JunitFile
+	clock         fabriccmd.ClockFlags
+	flags         *pflag.FlagSet
+	topology      cli.UsersTopology
+}
+
+// AddFlags adds the flags to fs.
+func (o *runOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
+	o.flags = fs
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
+	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "`file` that describes the fabric")
+	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
+	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL at the beginning of LD_LIBRARY_PATH")
+	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA and for PyTorch's backend ddlemu (2.22 or 2.29)")
+	fs.StringVar(&o.TorchAlias, "torch-alias", "", "PyTorch backends, of nccl and gloo, whose `names` stand for the backend ddlemu, on CPU tensors")
+	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
+	fs.StringVar(&o.Trace, "trace", "", cli.TraceUsage)
+	addStallFlag(fs, &o.Stall)
+	addExpectExitFlag(fs, &o.ExpectExit)
+	o.junit.AddFlag(fs, "thing that can fail")
+	g.AddVerboseFlag(fs)
+	o.clock.AddFlags(fs)
+	flags.AddFabric(fs)
+}
+
+// NewRunCommand is `ddlemu run`.
+func NewRunCommand(g *cli.Global) *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARG...]",
+		Short: "Run a job on an emulated fabric",
+		Long: `Brings up a fabric for one job, runs the command with an environment in which NCCL uses
+the fabric, takes the fabric down and prints the verdict. Each rank's node comes from
+the variables of its launcher (RANK and others) or from DDLEMU_NODE.
+
+With --datapath kernel and --per-node the command is started once on every node. In its
+arguments, {node}, {nodes}, {master} and {gpus} are replaced by the node's number, the
+number of nodes, the name of node 0, and the number of GPUs of each node, which are in
+CUDA_VISIBLE_DEVICES. Output lines begin with the node's name; input is /dev/null.
+Signals go to all nodes; the first node that fails stops the others.
+
+With --clock virtual time moves only while all ranks wait (docs/clock.md). What the
+program computes then takes no time, or with --compute cpu:FACTOR its CPU time times
+the factor; such a run is not repeatable.
+
+The time scale is 1 unless --time-scale is given. Another time scale does not slow the
+job's compute, so only the figures of links are meaningful.
+
+EXIT STATUS
+===========
+
+That of the command, with --per-node that of the first that failed. With --strict 3 if
+the command succeeds and the verdict is INVALID; 1 if it cannot be started, or if a rank
+of --expect-exit has not died; 2 for bad input, also if there is no such command, 130 if
+interrupted.
+`,
+		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
+  ddlemu run --profile eth10 --nodes 2 --datapath kernel --per-node -- \
+    torchrun --nnodes {nodes} --node-rank {node} --master-addr {master} --nproc-per-node 1 train.py
+  ddlemu run --profile ndr400 --lat 10us --soft-cuda -- ./my-nccl-program`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.BadInput("run needs a command: ddlemu run --profile eth10 -- COMMAND")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runRun(cmd.Context(), g, &o, args) },
+	}
+	o.AddFlags(g, cmd.Flags())
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) error {
+	if err := onlyFabric(g.Fabric, o.flags); err != nil {
+		return err
+	}
+	if err := checkStall(o.flags, o.Trace, o.Stall); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(args[0]); err != nil {
+		return cli.BadInput("%s: no such command", args[0])
+	}
+	exits, err := expectedExits(o.ExpectExit, g.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := o.junit.Begin(); err != nil {
+		return err
+	}
+	v, status, err := o.run(ctx, g, exits, args)
+	if o.junit.Path != "" {
+		err = errors.Join(err, o.junit.Write(runSuite(args, status, &v, err)))
+	}
+	if err != nil {
+		return err
+	}
+	missed := missedExits(v.Exits)
+	switch {
+	case status != 0:
+		return &cli.ExitError{Code: status, Err: missed}
+	case o.Strict && !v.Valid:
+		return &cli.ExitError{Code: cli.ExitInvalid, Err: missed}
+	}
+	return missed
+}
+
+// run runs args on a fabric and prints the verdict. exits are the ranks whose exit is expected; status is that of args.
+func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args []string) (v verdict.Verdict, status int, err error) {
+	settings, err := o.clock.Settings(g.Getenv)
+	if err != nil {
+		return v, 0, err
+	}
+	env, err := o.libraries(g)
+	if err != nil {
+		return v, 0, err
+	}
+	j, err := o.start(ctx, g)
+	if err != nil {
+		return v, 0, err
+	}
+	j.ExpectExits(exits)
+	view, status, err := o.command(ctx, g, j, append(env, o.clock.Variables()...), args)
+	v = j.Verdict()
+	if err := errors.Join(err, j.Close()); err != nil {
+		return v, status, err
+	}
+	if len(v.Links) > 0 {
+		fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.Decisions(&j.Fabric.Config, view, !o.isSoft()))
+		if j.Fabric.Config.IsVirtual() {
+			fabriccmd.PrintClockNote(g.Stderr, settings)
+		}
+	}
+	cli.PrintVerdict(g.Stderr, v, g.More())
+	if o.Trace != "" {
+		if err := report.WriteOutcome(o.Trace, v); err != nil {
+			return v, status, err
+		}
+	}
+	if status != 0 {
+		tracecmd.ExplainFailure(g, o.Trace)
+		if len(v.Links) == 0 { // no rank took part
+			ExplainTorchrun(ctx, g, args)
+		}
+	}
+	return v, status, nil
+}
+
+// isSoft says whether the program's NCCL runs on the software CUDA: without a GPU that is the only one.
+func (o *runOptions) isSoft() bool { return o.Soft || !locate.HasGPU() }
+
+// softVersion is the version of the software CUDA's NCCL, "" if the program may have another one.
+func (o *runOptions) softVersion() string {
+	if !o.Soft {
+		return ""
+	}
+	return cmp.Or(o.NCCL, locate.DefaultSoftVersion)
+}
+
+// softGPUs is how many GPUs of the software CUDA the program uses, 0 on real GPUs.
+func (o *runOptions) softGPUs(c *configs.Fabric) int {
+	if !o.isSoft() {
+		return 0
+	}
+	return min(c.Nodes*max(c.GPUsPerNode, 1), topofile.MostGPUs)
+}
+
+// command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.
+func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env, args []string) (view string, status int, err error) {
+	if err := o.clock.Check(j.Fabric); err != nil {
+		return "", 0, err
+	}
+	trace, err := cli.MakeTrace(o.Trace, &j.Fabric.Config)
+	if err != nil {
+		return "", 0, err
+	}
+	if trace != "" {
+		env = append(env, ledger.Env+"="+trace)
+	}
+	defer watchStalls(g, trace, o.Stall)()
+	var nodes *PerNode
+	if o.PerNode {
+		if nodes, err = newPerNode(g, j, args); err != nil {
+			return "", 0, err
+		}
+	}
+	fabriccmd.WarnOneNode(g, j.Fabric)
+	fabriccmd.WarnUncontrolled(g, j.Fabric, j.Fabric.All())
+	if err := fabriccmd.WarnTooMuch(ctx, g, j.Fabric); err != nil {
+		return "", 0, err
+	}
+	if k := j.Fabric.TimeScale(); k != 1 {
+		g.Warn("time scale %d: the job's compute is not slowed, so only the figures of links are meaningful", k)
+	}
+	if view, err = g.ViewOf(&j.Fabric.Config, o.flags); err != nil {
+		return "", 0, err
+	}
+	set, err := g.TellVariables(&j.Fabric.Config, o.softVersion(), o.isSoft())
+	if err != nil {
+		return "", 0, err
+	}
+	o.topology = cli.TopologyOf(set, o.softGPUs(&j.Fabric.Config))
+	g.Tell(o.topology.Notes())
+	if o.isSoft() && variables.Getenv(set)(cli.CuMem) != "" {
+		env = append(env, cli.CuMem+"=0")
+	}
+	if j.Fabric.Config.IsVirtual() {
+		env = append(env, fabriccmd.YieldingMPI(g.Getenv)...)
+	}
+	env = append(append(env, cli.ViewVariable(view)), j.Env()...)
+	stopGuard, err := j.StartGuard()
+	if err != nil {
+		return "", 0, err
+	}
+	defer stopGuard()
+	defer j.StopWith(ctx)()
+	if nodes != nil {
+		status, err = nodes.run(ctx, g, env, args)
+		return view, status, err
+	}
+	user, err := g.Credential()
+	if err != nil {
+		return "", 0, err
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	status, err = j.Run(ctx, cmd)
+	return view, status, err
+}
+
+// start brings up a fabric for the job, or opens the shared one.
+func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error) {
+	if g.Fabric != "" {
+		dir, err := g.OpenDir(false)
+		if err != nil {
+			return nil, err
+		}
+		return job.Share(dir, g.Fabric)
+	}
+	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
+	if err != nil {
+		return nil, err
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fabriccmd.SettleScale(ctx, g, o.flags, fab); err != nil {
+		return nil, err
+	}
+	dir, err := g.OpenDir(true)
+	if err != nil {
+		return nil, err
+	}
+	return job.Start(ctx, dir, fab, "run")
+}
+
+// onlyFabric refuses flags that describe a fabric if --fabric names one.
+func onlyFabric(name string, fs *pflag.FlagSet) error {
+	if name == "" {
+		return nil
+	}
+	describe := []string{"profile", "file"}
+	for _, s := range configs.Settings() {
+		if s.Flag != cli.ViewFlag { // is also a flag of the job
+			describe = append(describe, s.Flag)
+		}
+	}
+	for _, flag := range describe {
+		if fs.Changed(flag) {
+			return cli.BadInput("--fabric %s names a fabric that is up: leave out --%s, or change it with `ddlemu shape`", name, flag)
+		}
+	}
+	return nil
+}
+
+// libraries returns the environment by which NCCL finds the plugin, and the software CUDA with --soft-cuda; and PyTorch
+// its backend ddlemu, unless there is a GPU.
+func (o *runOptions) libraries(g *cli.Global) ([]string, error) {
+	layout, err := locate.Find()
+	if err == nil {
+		err = layout.CheckPlugin()
+	}
+	if err != nil {
+		return nil, &cli.InputError{Err: err}
+	}
+	gpu := locate.HasGPU() && !o.Soft
+	switch {
+	case gpu && o.NCCL != "":
+		return nil, cli.BadInput("--nccl %s chooses a version for the software CUDA: add --soft-cuda", o.NCCL)
+	case o.NCCL != "" && !slices.Contains(locate.SoftVersions, o.NCCL):
+		return nil, cli.BadInput("--nccl %s: there are %s", o.NCCL, strings.Join(locate.SoftVersions, " and "))
+	}
+	var libs locate.Libraries
+	if o.Soft {
+		if libs, err = layout.Soft(o.NCCL); err != nil {
+			return nil, &cli.InputError{Err: err}
+		}
+	}
+	torch, err := o.torch(g, layout, gpu)
+	if err != nil {
+		return nil, err
+	}
+	env := append(append(locate.NetEnv(g.Getenv), libs.Env(layout)), torch...)
+	if o.Trace != "" {
+		env = append(env, g.Injection(layout)...)
+	}
+	return env, nil
+}
+
+// torch returns the environment by which PyTorch finds the backend ddlemu. With a GPU it needs none.
+func (o *runOptions) torch(g *cli.Global, layout locate.Layout, gpu bool) ([]string, error) {
+	for _, name := range strings.FieldsFunc(o.TorchAlias, func(r rune) bool { return r == ',' }) {
+		if name != "nccl" && name != "gloo" {
+			return nil, cli.BadInput("--torch-alias %s: %q is not nccl or gloo", o.TorchAlias, name)
+		}
+	}
+	if gpu && o.TorchAlias != "" {
+		return nil, cli.BadInput("--torch-alias is for CPU tensors on the software CUDA: add --soft-cuda, or leave it out to use PyTorch's own backends on the GPU")
+	}
+	if gpu {
+		return nil, nil
+	}
+	env, err := layout.TorchEnv(o.NCCL, g.Getenv)
+	switch {
+	case err != nil:
+		return nil, &cli.InputError{Err: err}
+	case o.TorchAlias == "":
+		return env, nil
+	case env == nil:
+		return nil, cli.BadInput("--torch-alias: the backend for PyTorch is not in %s: run `make build`", layout.Torch)
+	}
+	return append(env, "DDLEMU_TORCH_ALIAS="+o.TorchAlias), nil
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+)
+
+// thresholds are what the user asks of each row, apart from the verdict. The zero value asks for nothing.
+type thresholds struct {
+	tolerance percent
+	minBusBW  busBandwidth
+	maxTime   time.Duration
+	flags     *pflag.FlagSet
+}
+
+// AddFlags adds the flags to fs.
+func (t *thresholds) AddFlags(fs *pflag.FlagSet) {
+	t.flags = fs
+	fs.Var(&t.tolerance, "tolerance", "fail if a row takes longer than its expected time by more than this `percentage`, such as 3%")
+	fs.Var(&t.minBusBW, "min-busbw", "fail if the bus bandwidth of a row is below this `rate`: 12.5GB/s as in the table, or 100Gbps")
+	fs.DurationVar(&t.maxTime, "max-time", 0, "fail if a row takes longer than this `time`, such as 500us")
+}
+
+// check refuses a time that no row can keep to.
+func (t *thresholds) check() error {
+	if t.flags.Changed("max-time") && t.maxTime <= 0 {
+		return cli.BadInput("--max-time %v: must be above 0", t.maxTime)
+	}
+	return nil
+}
+
+// any says whether something is asked for.
+func (t *thresholds) any() bool { return t.tolerance.set || t.minBusBW > 0 || t.maxTime > 0 }
+
+// miss is a half of a row that is not as asked for.
+type miss struct {
+	flag string // whose threshold it misses, without dashes
+	text string
+}
+
+// missed returns what of a row is not as asked for. A row that moves nothing is held to the time only.
+func (t *thresholds) missed(r bench.Row) []miss {
+	var out []miss
+	for _, m := range r.Measurements() {
+		add := func(flag, format string, args ...any) {
+			out = append(out, miss{flag, fmt.Sprintf("%d bytes %s: ", r.Size, bench.Place(m.InPlace)) + fmt.Sprintf(format, args...)})
+		}
+		switch {
+		case !t.tolerance.set || r.Size == 0:
+		case !m.Known:
+			add("tolerance", "no time is expected of it, so it cannot be held to --tolerance %v", &t.tolerance)
+		case m.Diff > t.tolerance.value:
+			add("tolerance", "%v is %.1f %% more than the expected %v, --tolerance is %v", m.Time, m.Diff, m.Expected, &t.tolerance)
+		}
+		if t.minBusBW > 0 && r.Size > 0 && m.BusBW*1e9 < t.minBusBW.bytes() {
+			add("min-busbw", "the bus bandwidth is %.4g GB/s, --min-busbw is %.4g GB/s", m.BusBW, t.minBusBW.bytes()/1e9)
+		}
+		if t.maxTime > 0 && m.Time > t.maxTime {
+			add("max-time", "it took %v, --max-time is %v", m.Time, t.maxTime)
+		}
+	}
+	return out
+}
+
+// judge returns an error if rows are not as asked for.
+func (t *thresholds) judge(rows []bench.Row) error {
+	var all []miss
+	n := 0
+	for _, r := range rows {
+		m := t.missed(r)
+		all = append(all, m...)
+		n += min(len(m), 1)
+	}
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %s not as asked for: %s", n, units.Count(len(rows), "row"), all[0].text)
+	if more := len(all) - 1; more > 0 {
+		text += fmt.Sprintf("; and %d more, which --junit FILE lists", more)
+	}
+	return &missedError{text}
+}
+
+// missedError says which rows miss the user's thresholds: exit status 1.
+type missedError struct{ text string }
+
+func (e *missedError) Error() string { return e.text }
+
+// percent is a flag: a number of 0 or more with a percent sign.
+type percent struct {
+	value float64
+	set   bool
+}
+
+// Set reads a percentage.
+func (p *percent) Set(text string) error {
+	number, ok := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if !ok || err != nil || !(v >= 0 && v <= 1e6) {
+		return fmt.Errorf("%q is not a percentage: write 3%% or 0.5%%", text)
+	}
+	*p = percent{v, true}
+	return nil
+}
+
+func (p *percent) String() string {
+	if !p.set {
+		return ""
+	}
+	return strconv.FormatFloat(p.value, 'f', -1, 64) + "%"
+}
+
+// Type names the flag's type for pflag.
+func (p *percent) Type() string { return "percentage" }
+
+// busBandwidth is a flag: a rate with its unit, in bits per second. 0 is not set.
+type busBandwidth units.Bandwidth
+
+// Set reads a rate. Without a unit nobody could tell bits from bytes: nccl-tests prints bus bandwidths in GB/s.
+func (b *busBandwidth) Set(text string) error {
+	if strings.TrimRight(text, "0123456789. kKMGT") == "" {
+		return fmt.Errorf("%q has no unit: write bits per second as 100Gbps, bytes per second as 12.5GB/s", text)
+	}
+	v, err := units.ParseBandwidth(text)
+	if err != nil {
+		return err
+	}
+	if v == units.Unlimited {
+		return fmt.Errorf("%q: no row is that fast: write 12.5GB/s or 100Gbps", text)
+	}
+	*b = busBandwidth(v)
+	return nil
+}
+
+func (b *busBandwidth) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return units.Bandwidth(*b).String()
+}
+
+// Type names the flag's type for pflag.
+func (b *busBandwidth) Type() string { return "rate" }
+
+// bytes is the rate in bytes per second.
+func (b busBandwidth) bytes() float64 { return float64(b) / 8 }

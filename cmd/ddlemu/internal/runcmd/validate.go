@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/host"
+)
+
+// validateOptions are the flags of validate.
+type validateOptions struct {
+	BenchOptions
+	Model bool
+}
+
+// AddFlags adds the flags to fs.
+func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
+	o.addFabricFlags(g, fs)
+	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to run")
+	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
+	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
+	o.junit.AddFlag(fs, "row")
+	cli.AddBudgetFlag(fs, &o.Budget)
+	g.AddQuietFlag(fs)
+	g.AddJSONFlag(fs)
+	g.AddVerboseFlag(fs)
+}
+
+// NewValidateCommand is `ddlemu validate`.
+func NewValidateCommand(g *cli.Global) *cobra.Command {
+	var o validateOptions
+	cmd := &cobra.Command{
+		Use:   "validate TABLE",
+		Short: "Compare the emulator with a table measured on a real cluster",
+		Long: `Reads a published table of nccl-tests and runs its sizes with real NCCL on an emulated
+fabric. For each row it prints the published, the expected and the emulated time, and
+the error. The limit of the error is 5 % from 16 MiB on and 15 % below.
+
+The table is CSV with the columns bytes and time_us. Lines "# key: value" before it
+have collective, ranks, nodes, env (NCCL_ALGO and other variables that NCCL decides by),
+source and system. See configs/tables/README.md. Ranks and nodes are the table's. A log of
+nccl-tests is a table too, of its times out of place; such lines may say what it does not.
+
+On the software CUDA the clock is virtual. On the real clock (--clock real, a GPU), rows
+with similar times run together for about a minute, at the largest time scale that fits
+into that time, or a larger one if this host needs it. Rows are left out, and listed, if
+their buffers would need more than half of the available memory; on the real clock also
+if three calls would take more than 5 minutes, or if this host cannot carry the fabric at
+any time scale. In the last case the verdict is INVALID.
+
+With --budget 5m each group gets an equal share of the time that is left: it has fewer
+iterations, and its longest rows are left out, to fit. A row that runs over is stopped.
+
+EXIT STATUS
+===========
+
+0 if every row that was run is within its limit, 1 if one is not or a rank failed, 2
+for bad input or if no row can be run on this host, 3 if the verdict is INVALID, or
+incomplete because a row was stopped, 130 if interrupted: then the report has the rows so
+far, and the verdict is incomplete.
+`,
+		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa
+  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.BadInput("validate takes one table: see `ddlemu validate --help`")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runValidate(cmd.Context(), g, &o, args[0]) },
+	}
+	o.AddFlags(g, cmd.Flags())
+	return cmd
+}
+
+func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path string) error {
+	within, err := cli.Budget(o.Flags, o.Budget)
+	if err != nil {
+		return err
+	}
+	if o.Model && within.Total > 0 {
+		return cli.BadInput("--budget: with --model nothing is run: leave it out")
+	}
+	show, stop := g.ShowProgress("validate")
+	defer stop()
+	t, err := o.table(path)
+	if err != nil {
+		return &cli.InputError{Err: fmt.Errorf("%s: %w", path, err)}
+	}
+	if err := o.junit.Begin(); err != nil {
+		return err
+	}
+	v, err := o.options(g, t)
+	if err != nil {
+		return err
+	}
+	defer v.Emulate.Dir.Close()
+	v.Emulate.Budget, v.Emulate.Progress = within, show.Set
+	play := t.Run
+	if o.Model {
+		play = t.Expect
+	}
+	r, err := play(ctx, v)
+	if o.junit.Path != "" {
+		err = errors.Join(err, o.junit.Write(validateSuite(filepath.Base(path), r, err)))
+	}
+	if errors.Is(err, validate.ErrNoRow) {
+		return &cli.InputError{Err: err}
+	}
+	if r == nil {
+		return err
+	}
+	r.Name = filepath.Base(path)
+	if g.JSON {
+		err = errors.Join(err, g.PrintJSON(r))
+	} else {
+		err = errors.Join(err, printValidation(g.Stdout, r, g.More()))
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(r.Reasons) > 0:
+		return &cli.InvalidError{Word: r.Verdict, Summary: r.Summary}
+	case len(r.Outside()) > 0:
+		return fmt.Errorf("%d of %d rows exceed their limits", len(r.Outside()), len(r.Lines))
+	}
+	return nil
+}
+
+// table reads the table and removes the rows outside -b and -e.
+func (o *validateOptions) table(path string) (*validate.Table, error) {
+	f, err := openTable(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t, err := validate.Read(f)
+	if err != nil {
+		return nil, err
+	}
+	low, high := int64(0), int64(math.MaxInt64)
+	for _, s := range []struct {
+		flag, text string
+		to         *int64
+	}{{"-b", o.Begin, &low}, {"-e", o.End, &high}} {
+		if s.text == "" {
+			continue
+		}
+		if *s.to, err = bench.ParseSize(s.text); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", s.flag, s.text, err)
+		}
+	}
+	return t, t.Between(low, high)
+}
+
+// place sets the flags for ranks and nodes that were not given to those of the table. A fabric that is up has its own.
+func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
+	if g.Fabric != "" {
+		return nil
+	}
+	for flag, value := range map[string]int{"ranks": t.Ranks, "nodes": t.Nodes} {
+		if o.Flags.Changed(flag) {
+			continue
+		}
+		if err := o.Flags.Set(flag, strconv.Itoa(value)); err != nil {
+			return fmt.Errorf("the table's %s: %w", flag, err)
+		}
+	}
+	return nil
+}
+
+// options collects what the run needs. The caller closes the folder.
+func (o *validateOptions) options(g *cli.Global, t *validate.Table) (v validate.Options, err error) {
+	if err := o.place(g, t); err != nil {
+		return v, err
+	}
+	o.onlyModel = o.Model
+	v.Emulate, err = o.setup(g, bench.Config{Stderr: g.Stderr})
+	if err != nil {
+		return v, err
+	}
+	c := &v.Emulate.Config
+	if v.Emulate.Bench.Ranks != t.Ranks || c.Nodes != t.Nodes {
+		v.Emulate.Dir.Close()
+		return v, cli.BadInput("the table is of %d ranks on %d nodes, the fabric has %d on %d", t.Ranks, t.Nodes, v.Emulate.Bench.Ranks, c.Nodes)
+	}
+	v.Memory = host.Machine{Getenv: g.Getenv}.AvailableMemory()
+	return v, nil
+}

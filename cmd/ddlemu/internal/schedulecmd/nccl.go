@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedulecmd
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
+)
+
+// ncclColumn is the argument of compare that stands for NCCL's own algorithms.
+const ncclColumn = "nccl"
+
+// addNCCL adds a column of what real NCCL would choose for each size, and how long that takes in the model until the
+// last rank is done: "last rank" of `ddlemu expect`.
+func (c *comparison) addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, place *model.Place, s *schedule.Schedule) error {
+	bo := runcmd.BenchOptions{
+		Begin: o.Begin, End: o.End, Step: "1M", Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32", Op: "sum", Flags: o.scheduleFabric.Flags,
+	}
+	b, err := bo.Bench(g, string(s.Coll))
+	if err != nil {
+		return cli.BadInput("nccl: %w", err)
+	}
+	e, err := onPlace(g, place, o.scheduleFabric.Flags, "", b)
+	if err != nil {
+		return fmt.Errorf("nccl: %w", err)
+	}
+	defer e.Dir.Close()
+	rows, info, err := emulate.Expect(ctx, e)
+	if err != nil {
+		return fmt.Errorf("nccl: %w", err)
+	}
+	c.Schedules = append(c.Schedules, ncclColumn)
+	c.Notes = append(c.Notes, fmt.Sprintf("nccl is NCCL %s with its own decisions, 20 calls back to back; the others are single calls", info.NCCL))
+	for i := range c.Rows {
+		c.Rows[i].addTime(len(c.Schedules)-1, forecastOf(rows, c.Rows[i].Size))
+	}
+	return nil
+}
+
+// onPlace is NCCL on the fabric of a schedule, with a rank for each GPU. version is that of --nccl. The caller closes the
+// folder.
+func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version string, b bench.Config) (e emulate.Options, err error) {
+	layout, libs, err := locate.Select(version, false)
+	if err != nil {
+		return e, &cli.InputError{Err: err}
+	}
+	if b.User, err = g.Credential(); err != nil {
+		return e, err
+	}
+	b.Ranks = place.GPUs
+	cfg := place.Fabric.Config
+	cfg.GPUsPerNode = place.PerNode
+	view, err := g.ViewOf(&cfg, fs)
+	if err != nil {
+		return e, err
+	}
+	dir, err := g.OpenDir(true)
+	if err != nil {
+		return e, err
+	}
+	e = emulate.Options{Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{cli.ViewVariable(view)}}
+	err = g.ApplyVariables(&e, view, version, false)
+	g.Tell(e.Unused)
+	return e, err
+}
+
+// forecastOf is the expected time in us of the row nearest to a size, nil if it is not known.
+func forecastOf(rows []emulate.Forecast, size int64) *float64 {
+	var best *emulate.Forecast
+	for i := range rows {
+		r := &rows[i]
+		if best == nil || math.Abs(float64(r.Case.Size-size)) < math.Abs(float64(best.Case.Size-size)) {
+			best = r
+		}
+	}
+	if best == nil || !best.Known {
+		return nil
+	}
+	t := float64(best.LastRank) / 1e3
+	return &t
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedulecmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/chart"
+)
+
+// plotOption is the file of a plot.
+type plotOption struct {
+	Plot  string
+	Force bool
+}
+
+func (o *plotOption) AddFlags(fs *pflag.FlagSet, what string) {
+	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot of "+what+", as SVG")
+	fs.BoolVar(&o.Force, "force", false, "replace the file of --plot")
+}
+
+// check refuses a file that cannot be written, before anything is calculated.
+func (o *plotOption) check() error {
+	if o.Plot == "" {
+		return nil
+	}
+	return cli.CheckFile("--plot", o.Plot, o.Force)
+}
+
+func (o *plotOption) write(c *chart.Chart) error {
+	if o.Plot == "" {
+		return nil
+	}
+	return cli.WriteFile("--plot", o.Plot, o.Force, 0o644, c.WriteSVG)
+}
+
+func sizeTick(size int64) chart.Tick {
+	return chart.Tick{At: float64(size), Text: units.Size(size).String()}
+}
+
+// boundLine is the name of the line of lower bounds.
+const boundLine = "bound"
+
+// chart draws the times of the schedules over the sizes.
+func (c *comparison) chart() *chart.Chart {
+	out := &chart.Chart{Title: fmt.Sprintf("%s on %s", c.Coll, c.Fabric), X: "size", Y: "us", LogY: true, Legend: chart.TopLeft}
+	bound := chart.Line{Name: boundLine}
+	lines := make([]chart.Line, len(c.Schedules))
+	for _, row := range c.Rows {
+		out.Ticks = append(out.Ticks, sizeTick(row.Size))
+		for i, t := range row.Times {
+			if lines[i].Name = c.Schedules[i]; t != nil {
+				lines[i].Points = append(lines[i].Points, chart.Point{X: float64(row.Size), Y: *t})
+			}
+		}
+		if row.Bound > 0 {
+			bound.Points = append(bound.Points, chart.Point{X: float64(row.Size), Y: row.Bound})
+		}
+	}
+	out.Lines = append(lines, bound)
+	return out
+}
+
+// chart draws the bus bandwidth of the rows, and that of the lower bound.
+func (r *scheduleRun) chart(arg string, rows []scheduleRow) *chart.Chart {
+	out := &chart.Chart{Title: fmt.Sprintf("%s: %s on %s", nameOf(arg), r.s.Coll, r.place.Fabric.Config.Name), X: "size", Y: "bus bandwidth, GB/s", LogY: true, Legend: chart.BottomRight}
+	bound := chart.Line{Name: boundLine}
+	for _, inPlace := range r.s.Variants() {
+		line := chart.Line{Name: placeName(inPlace)}
+		bound.Points = nil
+		for i := range rows {
+			row := &rows[i]
+			if row.Place != line.Name {
+				continue
+			}
+			line.Points = append(line.Points, chart.Point{X: float64(row.Size), Y: row.Busbw})
+			if row.Bound > 0 {
+				bound.Points = append(bound.Points, chart.Point{X: float64(row.Size), Y: row.algbw(row.Bound) * busFactor(r.s) / 1e9})
+			}
+		}
+		out.Lines = append(out.Lines, line)
+	}
+	for i := range rows {
+		if t := sizeTick(int64(rows[i].Size)); i == 0 || rows[i].Size != rows[i-1].Size {
+			out.Ticks = append(out.Ticks, t)
+		}
+	}
+	out.Lines = append(out.Lines, bound)
+	return out
+}

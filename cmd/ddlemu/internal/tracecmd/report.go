@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracecmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/intercept/report/page"
+	"github.com/ddlemu/ddlemu/intercept/why"
+)
+
+// NewReportCommand is `ddlemu report`.
+func NewReportCommand(g *cli.Global) *cobra.Command {
+	output, force := "", false
+	cmd := &cobra.Command{
+		Use:   "report FOLDER... -o FILE",
+		Short: "Write a page about what a traced job has sent",
+		Long: `Writes one HTML file about what a job has recorded with --trace: the fabric with the load
+of each link over time, where the time of each call went, its critical path, who sent to
+whom, the messages, the verdict, and what the model expected beside what was measured.
+
+The file needs no network and no server: open it in a browser, or keep it with the other
+results of a CI job. Of more than 100 000 messages it has those with the longest
+transfers; the sums are of all.
+
+With --json it prints the figures of the page instead.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
+  ddlemu report t -o t.html
+  ddlemu report jobA jobB -o both.html`,
+		Args: cli.TraceFolders,
+		RunE: func(cmd *cobra.Command, args []string) error { return runReport(cmd.Context(), g, output, force, args) },
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&output, "output", "o", "", "write this `file`")
+	fs.BoolVar(&force, "force", false, "replace the file if it exists")
+	g.AddJSONFlag(fs)
+	g.AddQuietFlag(fs)
+	return cmd
+}
+
+func runReport(ctx context.Context, g *cli.Global, output string, force bool, dirs []string) error {
+	switch {
+	case g.JSON && output != "":
+		return cli.BadInput("--json and -o: give one")
+	case !g.JSON:
+		if err := cli.CheckOutput(output, force); err != nil {
+			return err
+		}
+	}
+	show, stop := g.ShowReplay(ctx, "report")
+	defer stop()
+	t, fab, err := show.Load(dirs)
+	if err != nil {
+		return err
+	}
+	doc, err := reportOf(t, fab)
+	if err != nil {
+		return err
+	}
+	if doc.Outcomes, err = report.Outcomes(dirs); err != nil {
+		return cli.BadInput("%w", err)
+	}
+	if g.JSON {
+		return g.PrintJSON(doc)
+	}
+	if err := cli.WriteOutput(output, force, 0o600, func(w io.Writer) error { return page.Report(show.Writer(w, output), doc) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(g.Stdout, "%s: %s, %s; open it in a browser\n", output, units.Count(doc.AllCalls, "call"), units.Count(doc.Messages.All, "message"))
+	cli.PrintBasis(g.Stdout, t, "", doc.Notes)
+	return nil
+}
+
+// reportOf makes the document without outcomes.
+func reportOf(t *messages.Trace, fab *replay.Fabric) (*report.Data, error) {
+	played, err := replay.Play(fab, t)
+	if err != nil {
+		return nil, err
+	}
+	r, err := why.Of(played)
+	if err != nil {
+		return nil, err
+	}
+	doc := report.New(played, r)
+	doc.Version, doc.Clock, doc.Notes = cli.Version(), cli.ClockName(t), cli.WhyNotes(t, r)
+	return doc, nil
+}

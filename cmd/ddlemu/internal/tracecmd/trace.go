@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/intercept/timeline"
+	"github.com/ddlemu/ddlemu/intercept/timeline/archive"
+	"github.com/ddlemu/ddlemu/intercept/timeline/chrome"
+	"github.com/ddlemu/ddlemu/intercept/timeline/perfetto"
+	"github.com/ddlemu/ddlemu/intercept/why"
+)
+
+// traceOptions are the flags of trace.
+type traceOptions struct {
+	Output string
+	Force  bool
+	Format string
+	With   []string
+	Window time.Duration
+}
+
+const (
+	perfettoFormat = "perfetto"
+	jsonFormat     = "json"
+)
+
+// NewTraceCommand is `ddlemu trace`.
+func NewTraceCommand(g *cli.Global) *cobra.Command {
+	o := &traceOptions{Format: perfettoFormat}
+	cmd := &cobra.Command{
+		Use:   "trace FOLDER... -o FILE",
+		Short: "Draw what a traced job has sent as a timeline for Perfetto",
+		Long: `Writes a timeline of what a job has recorded with --trace, for https://ui.perfetto.dev:
+where the time of each call went, the calls of each rank, each message at its sender, at
+its receiver and on each port and link that it occupied, with arrows between them, and
+the rate and the queue of each port and link. If the program marks its phases by NVTX,
+they are above the calls of its rank.
+
+With --with, PyTorch's own traces (torch.profiler's export_chrome_trace) are beside it in
+one archive, on one time axis. That needs a job on the real clock.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu trace t -o t.pftrace
+  ddlemu trace t --format json -o t.json
+  ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,
+		Args: cli.TraceFolders,
+		RunE: func(cmd *cobra.Command, args []string) error { return runTrace(cmd.Context(), g, o, args) },
+	}
+	fs := cmd.Flags()
+	g.AddQuietFlag(fs)
+	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`")
+	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
+	fs.StringVar(&o.Format, "format", o.Format, "perfetto, or json: Chrome's trace event format, for other viewers (`name`)")
+	fs.StringArrayVar(&o.With, "with", nil, "put this trace of PyTorch's profiler beside it: the output is a ZIP archive for Perfetto (`file`; may be repeated)")
+	fs.DurationVar(&o.Window, "window", 0, "average counters over this `time` (default: about 1/2000 of the whole)")
+	return cmd
+}
+
+func (o *traceOptions) check() error {
+	switch {
+	case o.Format != perfettoFormat && o.Format != jsonFormat:
+		return cli.BadInput("--format %s: there are %s and %s", o.Format, perfettoFormat, jsonFormat)
+	case o.Format == jsonFormat && len(o.With) > 0:
+		return cli.BadInput("--with makes an archive for Perfetto: leave out --format %s", jsonFormat)
+	case o.Window < 0:
+		return cli.BadInput("--window %s: must be more than 0", o.Window)
+	}
+	return cli.CheckOutput(o.Output, o.Force)
+}
+
+func runTrace(ctx context.Context, g *cli.Global, o *traceOptions, dirs []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	show, stop := g.ShowReplay(ctx, "trace")
+	defer stop()
+	t, fab, err := show.Load(dirs)
+	if err != nil {
+		return err
+	}
+	clock := timeline.Clock{Scale: t.Ranks[0].TimeScale}
+	var with []*archive.Trace
+	if len(o.With) > 0 {
+		if clock, err = realtime(t); err != nil {
+			return err
+		}
+	}
+	for _, path := range o.With {
+		x, err := archive.Read(path)
+		if err != nil {
+			return cli.BadInput("--with: %w", err)
+		}
+		with = append(with, x)
+	}
+	played, err := replay.Play(fab, t)
+	if err != nil {
+		return err
+	}
+	line := timeline.New(played, clock, o.window(t, clock))
+	var report *why.Report
+	err = cli.WriteOutput(o.Output, o.Force, 0o600, func(w io.Writer) error {
+		w = show.Writer(w, o.Output)
+		switch {
+		case o.Format == jsonFormat:
+			report, err = writeChrome(w, line)
+		case len(with) == 0:
+			report, err = writePerfetto(w, perfetto.Boottime, t, line)
+		default:
+			err = archive.Write(w, with, func(w io.Writer) error {
+				report, err = writePerfetto(w, perfetto.Realtime, t, line)
+				return err
+			})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	printTraced(g.Stdout, o, t, report, with, clock)
+	return nil
+}
+
+// writeChrome draws one part after the other.
+func writeChrome(w io.Writer, line *timeline.Timeline) (*why.Report, error) {
+	report, err := why.Of(line.Replayed)
+	if err != nil {
+		return nil, err
+	}
+	c := chrome.NewWriter(w)
+	line.Groups(c)
+	line.Ranks(c)
+	line.Hops(c)
+	line.CriticalPaths(c, report)
+	return report, c.Close()
+}
+
+// writePerfetto draws hops while it draws the rest.
+func writePerfetto(w io.Writer, clock int, t *messages.Trace, line *timeline.Timeline) (*why.Report, error) {
+	p := perfetto.NewWriter(w, clock, 1)
+	if clock == perfetto.Realtime {
+		at := t.Ranks[0].BegunRealtime
+		p.Begun(map[int]int64{perfetto.Realtime: at, perfetto.Boottime: at})
+	}
+	line.Groups(p)
+	var later chunks // an arrow leads from a rank to a hop, so hops come behind ranks in the file
+	hops := perfetto.NewWriter(&later, clock, 2)
+	var other sync.WaitGroup
+	other.Go(func() { line.Hops(hops) })
+	line.Ranks(p)
+	report, err := why.Of(line.Replayed)
+	if err == nil {
+		line.CriticalPaths(p, report)
+	}
+	other.Wait()
+	if err := errors.Join(err, hops.Close(), p.Close()); err != nil {
+		return nil, err
+	}
+	for _, chunk := range later {
+		if _, err := w.Write(chunk); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+// chunks keeps what is written.
+type chunks [][]byte
+
+func (c *chunks) Write(b []byte) (int, error) {
+	*c = append(*c, slices.Clone(b))
+	return len(b), nil
+}
+
+// realtime is a clock whose times are those of CLOCK_REALTIME, which PyTorch's profiler has too.
+func realtime(t *messages.Trace) (timeline.Clock, error) {
+	r := &t.Ranks[0]
+	switch {
+	case r.Virtual:
+		return timeline.Clock{}, cli.BadInput("--with: the job ran in virtual time, PyTorch's profiler in real time: they have no common time axis; run the job with --clock real")
+	case r.BegunRealtime == 0:
+		return timeline.Clock{}, cli.BadInput("--with: the ledger does not say when it was begun: record the job again with this version")
+	}
+	return timeline.Clock{Scale: 1, Offset: r.BegunRealtime - r.Begun}, nil
+}
+
+// window is the time over which counters are averaged, in ns: 1, 2 or 5 times a power of ten.
+func (o *traceOptions) window(t *messages.Trace, clock timeline.Clock) int64 {
+	if o.Window > 0 {
+		return o.Window.Nanoseconds()
+	}
+	first, last := t.Span()
+	window := int64(100)
+	for k := 0; window < (last-first)/clock.Scale/2000; k++ {
+		window = window * []int64{2, 5, 2}[k%3] / []int64{1, 2, 1}[k%3]
+	}
+	return window
+}
+
+func printTraced(w io.Writer, o *traceOptions, t *messages.Trace, r *why.Report, with []*archive.Trace, clock timeline.Clock) {
+	fmt.Fprintf(w, "%s: %s, %s, averages over %s; open it at https://ui.perfetto.dev\n",
+		o.Output, counted(t), units.Count(len(t.Messages), "message"), time.Duration(o.window(t, clock)))
+	notes := append(cli.WhyNotes(t, r), rangeNotes(t)...)
+	if scale := t.Ranks[0].TimeScale; len(with) > 0 && scale > 1 {
+		notes = append(notes, fmt.Sprintf("times are real ones, as PyTorch's are: those of the emulated network are %d times shorter", scale))
+	}
+	first, last := t.Span()
+	for _, x := range with {
+		if x.Last < first+clock.Offset || x.First > last+clock.Offset {
+			notes = append(notes, fmt.Sprintf("%s was recorded at another time than the job", x.Path))
+		}
+	}
+	cli.PrintBasis(w, t, "", notes)
+}
+
+// counted is how many calls and ranges there are.
+func counted(t *messages.Trace) string {
+	calls := units.Count(len(t.Calls), "call")
+	if len(t.Ranges) == 0 {
+		return calls
+	}
+	return calls + ", " + units.Count(len(t.Ranges), "range")
+}
+
+// rangeNotes say what is missing of the programs' ranges.
+func rangeNotes(t *messages.Trace) (notes []string) {
+	open := 0
+	for i := range t.Ranges {
+		if t.Ranges[i].Ended == 0 {
+			open++
+		}
+	}
+	if open > 0 {
+		notes = append(notes, fmt.Sprintf("%s had not ended: drawn to the end of the trace, with a mark \"not ended\"", units.Count(open, "range")))
+	}
+	if n := t.LostRanges; n > 0 {
+		notes = append(notes, fmt.Sprintf("%s lost, or their names: a rank had no place for more", units.Count(int(n), "range")))
+	}
+	return notes
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracecmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/intercept/whatif"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+type whatIfOptions struct {
+	Link, Without, On string
+	Top               int
+
+	flags *pflag.FlagSet
+}
+
+// Factor is a flag that takes a factor, as 2x, or a value of a link's parameter.
+type Factor struct {
+	param configs.LinkParam
+	text  string
+	By    float64 // 0: the text is a value
+}
+
+func (f *Factor) String() string { return f.text }
+
+// Type is how the help calls the value.
+func (f *Factor) Type() string { return "factor or value" }
+
+// Set parses the value of the flag.
+func (f *Factor) Set(text string) error {
+	f.text, f.By = text, 0
+	if number, ok := strings.CutSuffix(text, "x"); ok {
+		by, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(by > 0 && by <= 1e6) {
+			return fmt.Errorf("%q is no factor: write it as 2x or 0.5x", text)
+		}
+		f.By = by
+		return nil
+	}
+	return f.param.Set(&configs.LinkPatch{}, text)
+}
+
+// withFactor are the flags that take a factor too.
+var withFactor = []string{"bw", "lat"}
+
+// NewWhatIfCommand is `ddlemu whatif`.
+func NewWhatIfCommand(g *cli.Global) *cobra.Command {
+	o := &whatIfOptions{Top: 5}
+	cmd := &cobra.Command{
+		Use:   "whatif FOLDER...",
+		Short: "Say how long a traced job would have taken with a link changed, or another job gone",
+		Long: `Plays the collectives that a job has recorded with --trace again, in virtual time, with one
+thing changed. What each message waits for follows NCCL's schedules: the data that it
+passes on, a place in the buffer, the call before. So a changed link moves everything
+behind it. What a rank computed between its calls stays as it was recorded.
+
+NCCL's choices stay too: algorithms, protocols, channels and sizes of messages.
+
+With nothing changed, the command says what the links are worth on which most time is
+spent: each of them with twice the rate.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
+  ddlemu whatif t
+  ddlemu whatif t --link node0:node1 --bw 2x
+  ddlemu whatif t --lat 3us
+  ddlemu whatif jobA jobB --without-job jobB
+  ddlemu whatif t --on other-fabric.yaml`,
+		Args: cli.TraceFolders,
+		RunE: func(cmd *cobra.Command, args []string) error { return runWhatIf(cmd.Context(), g, o, args) },
+	}
+	fs := cmd.Flags()
+	for _, p := range configs.LinkParams() {
+		if slices.Contains(withFactor, p.Flag) {
+			fs.Var(&Factor{param: p}, p.Flag, p.Usage+"; or a factor, as 2x")
+		}
+	}
+	flags.AddRest(fs)
+	fs.StringVar(&o.Link, "link", "", "`links` to change, as for `ddlemu shape` (default: all between nodes)")
+	fs.StringVar(&o.Without, "without-job", "", "leave out the job with this `name`: that of its folder")
+	fs.StringVar(&o.On, "on", "", "play the calls on the fabric of this `file`")
+	fs.IntVar(&o.Top, "top", o.Top, "with nothing changed: try so many `links`")
+	o.flags = fs
+	g.AddJSONFlag(fs)
+	g.AddQuietFlag(fs)
+	return cmd
+}
+
+func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []string) error {
+	show, stop := g.ShowReplay(ctx, "whatif")
+	defer stop()
+	t, fab, err := show.Load(dirs)
+	if err != nil {
+		return err
+	}
+	if ended, unfinished := t.Ended(); unfinished > 0 && ended == 0 {
+		return cli.BadInput("no call of %s has ended, so nothing says how long one takes: see `ddlemu pending` and `ddlemu why`", strings.Join(t.Jobs, ", "))
+	}
+	change, err := o.change(fab, t)
+	if err != nil {
+		return err
+	}
+	study := whatif.New(fab, t)
+	changes := []whatif.Change{change}
+	if change.Name == "" {
+		report, err := cli.Explain(fab, t)
+		if err != nil {
+			return err
+		}
+		changes = whatif.Worth(fab, report, o.Top)
+	}
+	results, err := study.Of(changes)
+	if err != nil {
+		return cli.BadInput("%w", err)
+	}
+	notes := append(whatIfNotes(t, study, results), portNotes(study, changes)...)
+	random := isRandom(study, changes)
+	if g.JSON {
+		return g.PrintJSON(whatIfJSON(t, changes, results, notes, random))
+	}
+	printWhatIf(g.Stdout, t, changes, results, notes, random)
+	return nil
+}
+
+// change is the one that the flags ask for. Its name is empty if they ask for none.
+func (o *whatIfOptions) change(f *replay.Fabric, t *messages.Trace) (c whatif.Change, err error) {
+	patch, factors, err := o.patch()
+	if err != nil {
+		return c, err
+	}
+	var names []string
+	if o.Without != "" {
+		job := slices.Index(t.Jobs, o.Without)
+		if job < 0 || len(t.Jobs) == 1 {
+			return c, cli.BadInput("--without-job %s: must be one of several jobs; these are %s", o.Without, strings.Join(t.Jobs, ", "))
+		}
+		c.Without = map[int]bool{job: true}
+		names = append(names, "without "+o.Without)
+	}
+	if o.On != "" {
+		if c.Fabric, err = otherFabric(o.On, f.TimeScale); err != nil {
+			return c, err
+		}
+		names = append(names, "on "+o.On)
+	}
+	if !patch.Empty() || len(factors) > 0 {
+		if o.On != "" {
+			return c, cli.BadInput("--on: give no other change of links: write it into the file")
+		}
+		pattern := o.Link
+		if pattern == "" {
+			pattern = "*"
+		}
+		if err := patchSpecs(&c, f, pattern, patch, factors); err != nil {
+			return c, err
+		}
+		names = append(names, pattern+o.given())
+	} else if o.Link != "" {
+		return c, cli.BadInput("--link %s: say what changes, as with --bw 2x", o.Link)
+	}
+	c.Name = strings.Join(names, ", ")
+	return c, nil
+}
+
+// patch is what the flags say of links.
+func (o *whatIfOptions) patch() (p configs.LinkPatch, factors map[string]float64, err error) {
+	factors = map[string]float64{}
+	for _, m := range configs.LinkParams() {
+		if !o.flags.Changed(m.Flag) {
+			continue
+		}
+		value := cli.ValueOf(o.flags.Lookup(m.Flag))
+		if f, ok := value.(*Factor); ok && f.By != 0 {
+			factors[m.Flag] = f.By
+			continue
+		}
+		if err := m.Set(&p, value.String()); err != nil {
+			return p, nil, cli.BadInput("--%s: %w", m.Flag, err)
+		}
+	}
+	return p, factors, nil
+}
+
+// given are the changes of links in the user's words.
+func (o *whatIfOptions) given() (text string) {
+	for _, m := range configs.LinkParams() {
+		if o.flags.Changed(m.Flag) {
+			text += fmt.Sprintf(" --%s %s", m.Flag, o.flags.Lookup(m.Flag).Value)
+		}
+	}
+	return text
+}
+
+// patchSpecs makes the change of the links that a pattern names.
+func patchSpecs(c *whatif.Change, f *replay.Fabric, pattern string, patch configs.LinkPatch, factors map[string]float64) error {
+	if h := portNamed(f, pattern); h >= 0 {
+		c.Hops = []int{h}
+	} else {
+		var err error
+		if c.Hops, err = f.Select(pattern); err != nil {
+			return cli.BadInput("--link: %w", err)
+		}
+		changed := *f.Fabric
+		changed.Hops = slices.Clone(f.Hops)
+		if _, err := changed.Shape(pattern, patch); err != nil {
+			return cli.BadInput("%w", err)
+		}
+	}
+	c.Spec = func(hop int, s link.Spec) link.Spec {
+		s = patched(f.Hops[hop].Kind, s, patch)
+		if by := factors["bw"]; by != 0 {
+			s.Bandwidth = uint64(float64(s.Bandwidth) * by)
+		}
+		if by := factors["lat"]; by != 0 {
+			s.Latency = time.Duration(float64(s.Latency) * by)
+		}
+		return s
+	}
+	for _, h := range c.Hops {
+		if _, err := link.NewParams(c.Spec(h, f.Hops[h].Spec), f.TimeScale); err != nil {
+			return cli.BadInput("%s: %w", f.HopName(h), err)
+		}
+	}
+	return nil
+}
+
+// portNamed is the port of a NIC with this name, as node2 tx; -1 if there is none.
+func portNamed(f *replay.Fabric, name string) int {
+	for h, x := range f.Hops {
+		if (x.Kind == fabric.TxPort || x.Kind == fabric.RxPort) && f.HopName(h) == name {
+			return h
+		}
+	}
+	return -1
+}
+
+// patched is a hop's parameters after a change.
+func patched(kind fabric.Kind, s link.Spec, patch configs.LinkPatch) link.Spec {
+	if patch.Empty() {
+		return s
+	}
+	l := fabric.LinkOf(s)
+	patch.Apply(&l)
+	if kind == fabric.TxPort || kind == fabric.RxPort {
+		l = l.Port(kind == fabric.RxPort)
+	}
+	return fabric.Spec(l)
+}
+
+// otherFabric reads a fabric file.
+func otherFabric(path string, scale int) (*replay.Fabric, error) {
+	c, err := configs.Load(configs.Source{File: path, Getenv: func(string) string { return "" }})
+	if err != nil {
+		return nil, cli.BadInput("--on: %w", err)
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return nil, cli.BadInput("--on: %w", err)
+	}
+	return &replay.Fabric{Fabric: fab, TimeScale: scale}, nil
+}
+
+// whatIfNotes say what the results do not rest on.
+func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) []string {
+	notes := cli.Missing(t)
+	if _, n := t.Ended(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s not ended, and left out of the times: see `ddlemu why`", units.Count(n, "call")))
+	}
+	calls := s.Calls()
+	if n := calls.Skipped(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s could not be played again, because an earlier one of their connection is missing", units.Count(n, "message")))
+	}
+	if n, byRules := calls.ByRules(); byRules > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %s by rules: what NCCL does in them does not follow from the recording alone", byRules, units.Count(n, "call")))
+	}
+	if n := calls.Odd(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n, calls.Rules()))
+	}
+	if n := calls.Guessed(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s of algorithms whose schedules are not known here: each waits for what its rank had got when it was recorded", units.Count(n, "message")))
+	}
+	if posts, ns := calls.Computed(); posts > 0 {
+		notes = append(notes, fmt.Sprintf("posts and calls came later %d times than all that NCCL's schedules say, by %.3f us together, as if the ranks had computed meanwhile: that time stays as it was recorded", posts, float64(ns)/1000/float64(t.Ranks[0].TimeScale)))
+	}
+	for _, r := range results {
+		if r.Never > 0 {
+			notes = append(notes, fmt.Sprintf("%s would never be posted: what they wait for never arrives", units.Count(r.Never, "message")))
+		}
+	}
+	return notes
+}
+
+// isRandom says whether a fabric, before or after a change, draws something at random.
+func isRandom(s *whatif.Study, changes []whatif.Change) bool {
+	return slices.ContainsFunc(changes, func(c whatif.Change) bool {
+		both := s.Fabrics(&c)
+		return whatif.IsRandom(both[0]) || whatif.IsRandom(both[1])
+	})
+}
+
+// portNotes say why a link makes no difference.
+func portNotes(s *whatif.Study, changes []whatif.Change) []string {
+	if c := &changes[0]; len(changes) > 1 || c.Spec == nil || !behindPorts(s.Fabrics(c), c.Hops) {
+		return nil
+	}
+	return []string{"the ports of the NICs, which stay as they are, have no higher rate than the links that change: name a port as \"node0 tx\", or leave out --link to change the ports too"}
+}
+
+// behindPorts says whether only rates of links between NICs change, and none of them is below that of a port on its way.
+func behindPorts(fabrics [2]*replay.Fabric, hops []int) bool {
+	rate := func(h fabric.Hop) uint64 { return h.Spec.Bandwidth - 1 } // 0 is no limit: the highest
+	for _, h := range hops {
+		before, after := fabrics[0].Hops[h], fabrics[1].Hops[h]
+		if before.Kind != fabric.Link || before.Spec.Bandwidth == after.Spec.Bandwidth {
+			return false
+		}
+		port := min(rate(fabrics[0].Hops[2*before.Src]), rate(fabrics[0].Hops[2*before.Dst+1]))
+		if min(rate(before), rate(after)) < port {
+			return false
+		}
+	}
+	return true
+}
+
+// printWhatIf prints a table of functions for one change, or a line for each of several.
+func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string, random bool) {
+	us := cli.Microseconds(t)
+	percent := func(a, b int64) string {
+		if a == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%+.1f %%", 100*(float64(b)/float64(a)-1))
+	}
+	if len(changes) == 1 {
+		r := results[0]
+		fmt.Fprintf(w, "what if: %s\n", changes[0].Name)
+		tb := cli.NewTable(w, "calls of", "calls ", "us ", "then us ", "difference ")
+		for i, before := range r.Before {
+			tb.AppendRow(table.Row{before.Name, before.Calls, us(before.Ns), us(r.After[i].Ns), percent(before.Ns, r.After[i].Ns)})
+		}
+		tb.Render()
+	} else {
+		tb := cli.NewTable(w, "what if", "us ", "then us ", "difference ")
+		for i, r := range results {
+			tb.AppendRow(table.Row{changes[i].Name, us(r.Before[0].Ns), us(r.After[0].Ns), percent(r.Before[0].Ns, r.After[0].Ns)})
+		}
+		tb.Render()
+	}
+	basis := "NCCL's choices are those of the recorded run"
+	if random {
+		basis += ", and so are the draws of jitter and losses"
+	}
+	cli.PrintBasis(w, t, basis, notes)
+}
+
+// whatIfFunction is the calls of a function in JSON.
+type whatIfFunction struct {
+	Function string `json:"function"` // all: from the first begin to the last end of all calls
+	Calls    int    `json:"calls"`
+	Before   int64  `json:"before_ns"`
+	After    int64  `json:"after_ns"`
+}
+
+type whatIfChange struct {
+	Change    string           `json:"change"`
+	Gain      float64          `json:"gain"` // of all calls: -0.2 is a fifth less time
+	Functions []whatIfFunction `json:"functions"`
+}
+
+func whatIfJSON(t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string, random bool) any {
+	scale := t.Ranks[0].TimeScale
+	var all []whatIfChange
+	for i, r := range results {
+		c := whatIfChange{Change: changes[i].Name, Gain: r.Gain()}
+		for k, before := range r.Before {
+			c.Functions = append(c.Functions, whatIfFunction{before.Name, before.Calls, before.Ns / scale, r.After[k].Ns / scale})
+		}
+		all = append(all, c)
+	}
+	return struct {
+		Clock     string         `json:"clock"`
+		TimeScale int64          `json:"time_scale"`
+		Random    bool           `json:"random"` // links draw jitter or losses: another run draws others
+		Notes     []string       `json:"notes"`
+		Changes   []whatIfChange `json:"changes"`
+	}{cli.ClockName(t), scale, random, notes, all}
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracecmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/why"
+)
+
+// NewWhyCommand is `ddlemu why`.
+func NewWhyCommand(g *cli.Global) *cobra.Command {
+	worst := 10
+	cmd := &cobra.Command{
+		Use:   "why FOLDER...",
+		Short: "Say where the time of each collective of a traced job went",
+		Long: `Plays the messages that a job has recorded with --trace again through the link model, and
+walks the critical path of each collective back from its last byte: which message was
+last, what it waited for, what released it, and so on until the call. Each nanosecond has
+one cause.
+
+The folders of several jobs on one fabric are explained together: a job may wait for the
+messages of another one.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
+  ddlemu why t
+  ddlemu why jobA jobB --worst 3
+  ddlemu why t --json > why.json`,
+		Args: cli.TraceFolders,
+		RunE: func(cmd *cobra.Command, args []string) error { return runWhy(cmd.Context(), g, args, worst) },
+	}
+	g.AddJSONFlag(cmd.Flags())
+	g.AddQuietFlag(cmd.Flags())
+	cmd.Flags().IntVar(&worst, "worst", worst, "print so many of the longest `calls`")
+	return cmd
+}
+
+func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error {
+	if worst < 0 {
+		return cli.BadInput("--worst %d: must be 0 or more", worst)
+	}
+	show, stop := g.ShowReplay(ctx, "why")
+	defer stop()
+	t, fab, err := show.Load(dirs)
+	if err != nil {
+		return err
+	}
+	r, err := cli.Explain(fab, t)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(whyJSON(t, r))
+	}
+	p := whyPrinter{w: g.Stdout, scale: float64(t.Ranks[0].TimeScale)}
+	p.print(t, r, worst)
+	return nil
+}
+
+// mostParts is how many causes are printed of a call or function. The others are summed.
+const mostParts = 8
+
+// whyPrinter prints a report as text. Times are those of the emulated network.
+type whyPrinter struct {
+	w     io.Writer
+	scale float64
+}
+
+func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int) {
+	for _, f := range r.Functions {
+		unfinished := ""
+		if f.Unfinished > 0 {
+			unfinished = fmt.Sprintf("; %d not ended, counted until the ledgers end", f.Unfinished)
+		}
+		fmt.Fprintf(p.w, "%s: %s, %s together%s\n", f.Name, units.Count(f.Calls, "call"), p.time(f.Ns), unfinished)
+		p.parts(f.Parts, f.Ns)
+	}
+	if all := r.Worst(worst); len(all) > 0 {
+		fmt.Fprintf(p.w, "\nThe longest of %s:\n", units.Count(len(r.Calls), "call"))
+		for _, c := range all {
+			end := p.time(c.Ns()) + ", last byte at " + c.Rank
+			if c.Unfinished {
+				end = fmt.Sprintf("not ended after %s, %s waits for a message", p.time(c.Ns()), c.Rank)
+			}
+			fmt.Fprintf(p.w, "%s #%d: %s, %s on its critical path\n", c.Name, c.Seq, end, units.Count(len(c.Steps), "message"))
+			p.parts(why.Merged(c.Path), c.Ns())
+		}
+	}
+	cli.PrintBasis(p.w, t, "", cli.WhyNotes(t, r))
+}
+
+// parts prints the causes of a time, the largest first.
+func (p *whyPrinter) parts(parts []why.Part, whole int64) {
+	line := func(ns int64, text string) {
+		fmt.Fprintf(p.w, "  %5.1f %%  %10s  %s\n", 100*float64(ns)/float64(max(whole, 1)), p.time(ns), text)
+	}
+	for _, part := range parts[:min(mostParts, len(parts))] {
+		line(part.Ns, part.String())
+	}
+	if len(parts) > mostParts {
+		line(why.Sum(parts[mostParts:]), units.Count(len(parts)-mostParts, "other cause"))
+	}
+}
+
+func (p *whyPrinter) time(ns int64) string { return fmt.Sprintf("%.3f us", float64(ns)/1000/p.scale) }
+
+// whyCall is a call in JSON. Times are ns of the emulated network, without the time scale.
+type whyCall struct {
+	Function     string     `json:"function"`
+	Sequence     int        `json:"sequence"`
+	Communicator string     `json:"communicator"`
+	Job          string     `json:"job"`
+	Start        int64      `json:"start_ns"` // of the fabric's clock, divided by the time scale
+	Time         int64      `json:"time_ns"`
+	Ended        bool       `json:"ended"` // false: its time is until the ledgers end
+	LastRank     string     `json:"last_rank"`
+	Bytes        uint64     `json:"bytes"` // of its messages
+	Messages     int        `json:"messages"`
+	Critical     int        `json:"messages_on_critical_path"`
+	Causes       []why.Part `json:"causes"` // the largest first
+}
+
+func whyJSON(t *messages.Trace, r *why.Report) any {
+	scale := t.Ranks[0].TimeScale
+	calls := make([]whyCall, len(r.Calls))
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		causes := why.Merged(c.Path)
+		for k := range causes {
+			causes[k].Ns /= scale
+		}
+		calls[i] = whyCall{
+			Function: c.Name, Sequence: c.Seq, Communicator: fmt.Sprintf("%#x", c.Comm), Job: t.Jobs[t.Tasks[c.Tasks[0]].Job], Start: c.Start / scale, Time: c.Ns() / scale, Ended: !c.Unfinished,
+			LastRank: c.Rank, Bytes: c.Bytes, Messages: len(c.Messages), Critical: len(c.Steps), Causes: causes,
+		}
+	}
+	return struct {
+		Clock     string    `json:"clock"`
+		TimeScale int64     `json:"time_scale"`
+		Notes     []string  `json:"notes"`
+		Calls     []whyCall `json:"calls"`
+	}{cli.ClockName(t), scale, cli.WhyNotes(t, r), calls}
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/overview"
+)
+
+type workloadConvertOptions struct {
+	OutputOptions
+	From, To string
+	Ranks    int
+	Experts  int
+	MaxOps   int
+	SPMD     bool
+	Type     string
+}
+
+func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.From, "from", "", "the `format` of the files; by default what they look like")
+	fs.StringVar(&o.To, "to", string(formats.Native), "the `format` to write: ddlemu, chakra or goal")
+	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write, for chakra what the names of the ranks' files begin with; - is standard output (default: standard output)")
+	fs.IntVar(&o.Ranks, "ranks", 0, "the `number` of ranks, if the files do not say it")
+	fs.IntVar(&o.Experts, "experts", 0, "the `number` of ranks of an expert parallel group, if the file of AICB does not say it")
+	fs.BoolVar(&o.SPMD, "spmd", true, "let the file of one rank stand for all ranks")
+	fs.StringVar(&o.Type, "type", "", "the `type` of the elements, such as bfloat16, if the files do not say it")
+	fs.IntVar(&o.MaxOps, "max-ops", input.MaxOps, "the maximum `number` of calls and operations to read; each takes about 1 KB of memory")
+	fs.BoolVar(&o.Force, "force", false, "replace files that exist")
+	o.addNCCLFlag(fs)
+}
+
+func newWorkloadConvertCommand(g *cli.Global) *cobra.Command {
+	o := &workloadConvertOptions{}
+	cmd := &cobra.Command{
+		Use:   "convert FILE...",
+		Short: "Make a workload of traces and files of other tools, or the reverse",
+		Long: `Reads what was recorded or written by other tools, and writes a workload of ddlemu.
+The files are those of one job: traces of PyTorch's profiler (kineto) and execution
+traces of PyTorch (pytorchet), one per rank or one for all, also both of the same run;
+Chakra traces (chakra), one per rank; GOAL (goal); text workloads of SimAI, AICB and
+ASTRA-sim (simai); AICB's CSV of calls, from its generators or of a run (aicb); lists
+op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog); dumps of PyTorch's flight
+recorder, one per rank (flightrec); the records of NCCL Inspector (inspector) and of NCCL's
+example profiler (ncclprofiler); exports of Nsight Systems as SQLite or JSON (nsys); PARAM's
+basic traces (parambasic); Horovod's timeline (horovod). They may be packed by gzip; - is
+standard input.
+
+What a source does not say is printed, and noted in the workload. Workloads can be
+written as Chakra, one file OUT.RANK.et per rank, which ASTRA-sim takes as they are, and as
+GOAL, if they have no collectives: ` + "`ddlemu expect --goal`" + ` writes these as NCCL's messages.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
+  ddlemu workload convert ops.csv --ranks 8 --type bfloat16 -o ops.jsonl
+  ddlemu workload convert job.jsonl --to chakra -o job`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.BadInput("convert takes the files of a job: see `ddlemu workload convert --help`")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runWorkloadConvert(cmd.Context(), g, o, args) },
+	}
+	o.AddFlags(cmd.Flags())
+	g.AddQuietFlag(cmd.Flags())
+	return cmd
+}
+
+// convertMemory is the memory in bytes that convert needs at most for [input.MaxOps] operations.
+const convertMemory = 420 << 20
+
+func runWorkloadConvert(ctx context.Context, g *cli.Global, o *workloadConvertOptions, files []string) error {
+	if err := o.checkFlags(); err != nil {
+		return err
+	}
+	if o.MaxOps <= input.MaxOps {
+		// The heap would grow to twice what is in use; near the limit, garbage is collected more often instead.
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(convertMemory))
+	}
+	show, stop := g.ShowProgress("workload convert")
+	defer stop()
+	in, done, err := inputs(ctx, g, files)
+	if err != nil {
+		return err
+	}
+	defer done()
+	follow := input.Follow(input.Until(ctx, in), func(part float64) { show.Part("reading", part) })
+	w, err := formats.Read(follow, formats.Kind(o.From), input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type, MaxOps: o.MaxOps})
+	if err != nil {
+		return cli.BadInput("%w", err)
+	}
+	show.Set("checking", progress.Unknown)
+	ix, err := w.Index()
+	if err != nil {
+		return cli.BadInput("%s: %w", files[0], err)
+	}
+	if err := matches(ctx, cmp.Or(o.Output, "the workload"), ix); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		w.Head.Source.Notes = append(w.Head.Source.Notes, "the calls do not match: "+err.Error())
+	}
+	if err := o.AddNCCL(&w.Head); err != nil {
+		return err
+	}
+	show.Set("writing", progress.Unknown)
+	report := g.Stdout
+	if o.Output == "" {
+		report = g.Stderr
+	}
+	out := &outputs{stdout: g.Stdout, path: o.Output, force: o.Force}
+	if err := formats.Write(w, formats.Kind(o.To), out.create); err != nil {
+		out.discard()
+		return cli.BadInput("write %s as %s: %w", files[0], o.To, err)
+	}
+	if err := out.finish(); err != nil {
+		return err
+	}
+	printConverted(report, o.Output, ix)
+	if formats.Kind(o.To) == formats.Chakra {
+		printForSimulator(report, w, out)
+	}
+	return nil
+}
+
+// printForSimulator says what in a Chakra trace is not as in the workload, and what ASTRA-sim takes.
+func printForSimulator(report io.Writer, w *workload.Workload, written *outputs) {
+	for _, n := range chakra.Notes(w) {
+		fmt.Fprintf(report, "note: %s\n", n)
+	}
+	groups := ""
+	if name := written.path + chakra.GroupsEnding; slices.Contains(written.names, name) {
+		groups = " --comm-group-configuration=" + name
+	}
+	fmt.Fprintf(report, "for ASTRA-sim: --workload-configuration=%s%s\n", written.path, groups)
+}
+
+// inputs are the files of these names. Files are opened several times, so standard input is kept in one until done is called.
+func inputs(ctx context.Context, g *cli.Global, names []string) (files []input.File, done func(), err error) {
+	files, done = input.Paths(names), func() {}
+	for i, name := range names {
+		if name != cli.StandardInput {
+			continue
+		}
+		if slices.Contains(names[:i], name) {
+			done()
+			return nil, nil, cli.BadInput("-: standard input is one file")
+		}
+		const most = 64 << 30
+		if files[i], done, err = input.Spool(ctx, "standard input", g.Stdin, most); err != nil {
+			return nil, nil, err
+		}
+	}
+	return files, done, nil
+}
+
+// checkFlags refuses flags that cannot work before anything is read.
+func (o *workloadConvertOptions) checkFlags() error {
+	from, to := formats.Kind(o.From), formats.Kind(o.To)
+	if o.From != "" && from != formats.Native && !slices.Contains(formats.Kinds(), from) {
+		return cli.BadInput("--from %s: there are ddlemu, %s", o.From, kindNames())
+	}
+	if to != formats.Native && to != formats.Chakra && to != formats.GOAL {
+		return cli.BadInput("--to %s: there are ddlemu, chakra and goal", o.To)
+	}
+	if o.Ranks < 0 || o.Ranks > workload.MaxRanks {
+		return cli.BadInput("--ranks %d: must be 1 to %d", o.Ranks, workload.MaxRanks)
+	}
+	if o.Experts < 0 || o.Experts > workload.MaxRanks {
+		return cli.BadInput("--experts %d: must be 1 to %d", o.Experts, workload.MaxRanks)
+	}
+	if o.MaxOps < 1 || o.MaxOps > workload.MaxOps {
+		return cli.BadInput("--max-ops %d: must be 1 to %d", o.MaxOps, workload.MaxOps)
+	}
+	if o.Type != "" {
+		if _, err := workload.TypeSize(o.Type); err != nil {
+			return cli.BadInput("--type: %w", err)
+		}
+	}
+	if len(o.NCCLEnv) > 0 && to != formats.Native {
+		return cli.BadInput("--nccl-env is for the head of a workload: --to %s has none", to)
+	}
+	if to == formats.Chakra {
+		if o.Output == "" || o.Output == cli.StandardOutput {
+			return cli.BadInput("--to chakra writes a file per rank: name what their names begin with by -o")
+		}
+		return nil // the names of the files are not known yet
+	}
+	return o.Check()
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range formats.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+// printConverted says what was made, and what the source did not say. The calls and bytes of each function are there to be
+// compared with what the user knows of the job.
+func printConverted(out io.Writer, path string, ix *workload.Index) {
+	w := ix.Workload
+	calls := 0
+	for i := range w.Ops {
+		for range w.Ops[i].Parts() {
+			calls++
+		}
+	}
+	s := w.Head.Source
+	if path == "" {
+		path = "standard output"
+	}
+	fmt.Fprintf(out, "%s: %s of %s, %s\n", path, units.Count(len(w.Ops), "operation"), units.Count(w.Head.Ranks, "rank"), units.Count(calls, "call"))
+	from := []string{s.File, s.Hardware}
+	from = slices.DeleteFunc(from, func(text string) bool { return text == "" })
+	fmt.Fprintln(out, "from "+strings.TrimSuffix(s.Kind+": "+strings.Join(from, ", "), ": "))
+	for _, c := range overview.Totals(ix) {
+		of := ""
+		if c.Ranks < w.Head.Ranks {
+			of = fmt.Sprintf(" of %d", c.Ranks)
+		}
+		calls := rangeOf(c.Calls, whole) + " calls"
+		if c.Calls.Most == 1 {
+			calls = units.Count(int(c.Calls.Most), "call")
+		}
+		fmt.Fprintf(out, "%s: %s per rank%s, %s\n", c.Func, calls, of, rangeOf(c.Bytes, bytesText))
+	}
+	for _, m := range s.Missing {
+		fmt.Fprintf(out, "not said by the source: %s\n", m)
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(out, "note: %s\n", n)
+	}
+}
+
+// outputs are files that get their names only when all of them are whole.
+type outputs struct {
+	stdout io.Writer
+	path   string // "" for standard output
+	force  bool
+	files  []*os.File
+	names  []string
+}
+
+// keptOpen is a writer that stays open.
+type keptOpen struct{ io.Writer }
+
+func (keptOpen) Close() error { return nil }
+
+// create makes a file whose name is the path and the ending.
+func (o *outputs) create(ending string) (io.WriteCloser, error) {
+	if o.path == "" {
+		return keptOpen{o.stdout}, nil
+	}
+	name := o.path + ending
+	if err := cli.CheckOutput(name, o.force); err != nil {
+		return nil, err
+	}
+	f, err := cli.CreateBeside(name)
+	if err != nil {
+		return nil, err
+	}
+	o.files, o.names = append(o.files, f), append(o.names, name)
+	return f, nil
+}
+
+// finish gives the files their names.
+func (o *outputs) finish() error {
+	for i, f := range o.files {
+		if err := errors.Join(os.Chmod(f.Name(), 0o644), os.Rename(f.Name(), o.names[i])); err != nil {
+			o.discard()
+			return fmt.Errorf("write %s: %w", o.names[i], err)
+		}
+	}
+	return nil
+}
+
+// discard removes what has no name yet.
+func (o *outputs) discard() {
+	for _, f := range o.files {
+		os.Remove(f.Name())
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadcmd
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload/layers"
+	"github.com/ddlemu/ddlemu/shaper/workload/parallel"
+)
+
+// routingOptions say how tokens choose their experts.
+type routingOptions struct {
+	Skew     skewFlag
+	Capacity float64
+	Seed     uint64
+	flags    *pflag.FlagSet
+}
+
+func (o *routingOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.Var(&o.Skew, "skew", "how unequally tokens choose experts: 3x, if the hottest gets 3 times the mean, or zipf:1.2 (`skew`; default: each expert gets as many)")
+	fs.Float64Var(&o.Capacity, "capacity-factor", 0, "`factor`: an expert takes at most this times the mean of a rank's tokens, the others are dropped (default: no limit)")
+	fs.Uint64Var(&o.Seed, "seed", 0, "draw the experts of each token from this `number` (default: each expert gets its expected number)")
+	o.flags = fs
+}
+
+func (o *routingOptions) routing() (parallel.Routing, error) {
+	if o.flags.Changed("capacity-factor") && !(o.Capacity > 0) {
+		return parallel.Routing{}, cli.BadInput("--capacity-factor %g: must be above 0", o.Capacity)
+	}
+	return parallel.Routing{Skew: parallel.Skew(o.Skew), Capacity: o.Capacity, Drawn: o.flags.Changed("seed"), Seed: o.Seed}, nil
+}
+
+// skewFlag is a flag for a skew.
+type skewFlag parallel.Skew
+
+func (s *skewFlag) String() string { return parallel.Skew(*s).String() }
+func (s *skewFlag) Type() string   { return "skew" }
+
+func (s *skewFlag) Set(text string) error {
+	skew, err := parallel.ParseSkew(text)
+	*s = skewFlag(skew)
+	return err
+}
+
+// memoryFlag is a flag for the bandwidth of a GPU's memory, in bytes per second.
+type memoryFlag float64
+
+func (m *memoryFlag) Type() string { return "rate" }
+func (m *memoryFlag) String() string {
+	if *m == 0 {
+		return ""
+	}
+	return units.SI(float64(*m)) + "B/s"
+}
+
+func (m *memoryFlag) Set(text string) error {
+	b, err := units.ParseBandwidth(text)
+	if err == nil && b == units.Unlimited {
+		return cli.BadInput("%q is no rate of a memory: write 2TB/s", text)
+	}
+	*m = memoryFlag(float64(b) / 8)
+	return err
+}
+
+type makeInferenceOptions struct {
+	OutputOptions
+	routingOptions
+	parallel.Inference
+	Model      string
+	FLOPS      flopsFlag
+	Memory     memoryFlag
+	MFU, MBU   shareFlag
+	ComputeFor parallel.InferenceCompute
+	flags      *pflag.FlagSet
+}
+
+// ofDecoder are the flags for the sizes of a network without a name.
+var ofDecoder = []string{"layers", "hidden", "intermediate", "kv", "vocab"}
+
+func newMakeInferenceCommand(g *cli.Global) *cobra.Command {
+	o := &makeInferenceOptions{MFU: 1, MBU: 1, Inference: parallel.Inference{TP: 1, PP: 1, EP: 1, InFlight: 1, Type: "bfloat16"}}
+	cmd := &cobra.Command{
+		Use:   "inference --model NAME --batch B [--prefill TOKENS] [--decode TOKENS] [--tp T] [--pp P] [--ep E]",
+		Short: "Inference of a Llama or Mixtral: prefill and decode, with tensor, pipeline and expert parallelism",
+		Long: `Each step is a pass: the prefill of the prompts (--prefill tokens each), then --decode times
+a pass that decodes one token of each sequence. A pass has, for its tokens (batch times
+the tokens of a prompt, or batch when it decodes):
+
+  in each layer       an all-reduce of tokens * hidden after the attention, another after the
+                      MLP, among the --tp ranks (Megatron-LM, vLLM); with experts an all-to-all
+                      of tokens * top-k * hidden to them and one back, among the --ep ranks
+  at the first stage  an all-reduce of tokens * hidden for the embeddings, which --tp ranks share
+  between stages      a message of tokens * hidden from each rank; with --vllm two, hidden states
+                      and residual, of 1/tp each, which the next stage gathers
+  at the last stage   an all-gather of the logits, batch * vocab; then the new tokens go back to
+                      the first stage as a message of batch int32
+
+There are tp * ep * pp ranks: tensor parallel ones are neighbours, the stages are farthest
+apart. Each of the ep ranks has sequences of its own, --batch of them.
+
+The computation is what you measured (--prefill-compute, --decode-compute: the time of a
+pass on the rank that computes longest), or it follows from your GPU: with --flops, 2
+operations for each multiplication of weights and of the attention; with --memory, the
+bytes of the weights and of the keys and values of the context; with both, the longer for
+each part. --mfu and --mbu are the shares of them that you reach; without, the peak is
+taken, so that times are lower bounds.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu workload make inference --model llama3-70b --tp 2 --pp 2 --batch 64 --decode 8 --context 1000 --memory 3.35TB/s -o decode.jsonl
+  ddlemu workload make inference --model mixtral-8x7b --ep 8 --batch 16 --prefill 512 --decode 4 --flops 989TFLOPS --memory 3.35TB/s --skew 3x -o moe.jsonl
+  ddlemu workload make inference --model llama2-70b --pp 2 --batch 64 --decode 3 --decode-compute 17.5ms --vllm -o pp2.jsonl`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeInference(cmd.Context(), g, o) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.Model, "model", "", "`name` of the network: "+strings.Join(layers.Decoders(), ", "))
+	fs.Int64Var(&o.Decoder.Layers, "layers", 0, "`number` of layers of another network, instead of --model")
+	fs.Int64Var(&o.Decoder.Hidden, "hidden", 0, "its hidden `size`")
+	fs.Int64Var(&o.Decoder.Intermediate, "intermediate", 0, "the `size` between the matrices of its MLP, or of an expert")
+	fs.Int64Var(&o.Decoder.KeyValue, "kv", 0, "`size` of its keys, and of its values: heads of them times the size of a head")
+	fs.Int64Var(&o.Decoder.Words, "vocab", 0, "`words` of its vocabulary")
+	fs.IntVar(&o.Decoder.Experts, "experts", 0, "`number` of experts of each layer (default: that of the model; none)")
+	fs.IntVar(&o.Decoder.TopK, "top-k", 2, "`experts` that each token is sent to")
+	fs.IntVar(&o.TP, "tp", o.TP, "tensor parallel `ranks`")
+	fs.IntVar(&o.PP, "pp", o.PP, "`stages` of the pipeline")
+	fs.IntVar(&o.EP, "ep", o.EP, "expert parallel `ranks`")
+	fs.IntVar(&o.Batch, "batch", 0, "`sequences` of a batch, of each expert parallel rank")
+	fs.IntVar(&o.InFlight, "in-flight", o.InFlight, "`batches` that are in the pipeline at a time")
+	fs.IntVar(&o.Prefill, "prefill", 0, "`tokens` of each prompt (default: no prefill)")
+	fs.IntVar(&o.Decode, "decode", 0, "`tokens` of each sequence to decode after that")
+	fs.IntVar(&o.Context, "context", 0, "`tokens` of a sequence before the first that is decoded (default: --prefill)")
+	fs.DurationVar(&o.ComputeFor.Prefill, "prefill-compute", 0, "`time` for which a rank computes in the prefill")
+	fs.DurationVar(&o.ComputeFor.Decode, "decode-compute", 0, "`time` for which a rank computes in a pass that decodes")
+	fs.Var(&o.FLOPS, "flops", "`rate` of a GPU, such as 989TFLOPS, instead of times")
+	fs.Var(&o.MFU, "mfu", "`share` of --flops that is reached, as 0.4 or 40%")
+	fs.Var(&o.Memory, "memory", "`bandwidth` of a GPU's memory, such as 3.35TB/s, instead of times")
+	fs.Var(&o.MBU, "mbu", "`share` of --memory that is reached, as 0.6 or 60%")
+	fs.BoolVar(&o.VLLM, "vllm", false, "stages send what vLLM sends: hidden states and residual, in parts of the tensor parallel ranks")
+	fs.StringVar(&o.Type, "dtype", o.Type, "`type` of weights, activations, keys and values")
+	o.routingOptions.AddFlags(fs)
+	o.OutputOptions.AddFlags(fs)
+	o.flags = fs
+	return cmd
+}
+
+// decoder sets the sizes of --model.
+func (o *makeInferenceOptions) decoder() error {
+	if o.Model == "" {
+		for _, name := range ofDecoder {
+			if !o.flags.Changed(name) {
+				return cli.BadInput("name the network: give --model with one of %s, or its sizes with --%s (--%s is missing)", strings.Join(layers.Decoders(), ", "), strings.Join(ofDecoder, ", --"), name)
+			}
+		}
+		if o.Decoder.Experts == 0 {
+			if o.flags.Changed("top-k") {
+				return cli.BadInput("--top-k %d: give the number of --experts", o.Decoder.TopK)
+			}
+			o.Decoder.TopK = 0
+		}
+		o.Name = "a decoder"
+		return nil
+	}
+	for _, name := range append([]string{"experts", "top-k"}, ofDecoder...) {
+		if o.flags.Changed(name) {
+			return cli.BadInput("--%s: --model %s has its own: leave out one of them", name, o.Model)
+		}
+	}
+	n, err := layers.Named(o.Model)
+	if err != nil {
+		return cli.BadInput("--model: %w", err)
+	}
+	if n.Decoder == nil {
+		return cli.BadInput("--model %s: inference is made of one of %s", o.Model, strings.Join(layers.Decoders(), ", "))
+	}
+	o.Name, o.Decoder = n.Name, *n.Decoder
+	return nil
+}
+
+// compute is the computation that the flags describe.
+func (o *makeInferenceOptions) compute() (parallel.InferenceCompute, error) {
+	c := o.ComputeFor
+	if o.FLOPS > 0 {
+		c.FLOPS = float64(o.FLOPS) * float64(o.MFU)
+	}
+	if o.Memory > 0 {
+		c.Memory = float64(o.Memory) * float64(o.MBU)
+	}
+	switch {
+	case o.flags.Changed("mfu") && o.FLOPS == 0:
+		return c, cli.BadInput("--mfu: is a share of --flops, which is missing")
+	case o.flags.Changed("mbu") && o.Memory == 0:
+		return c, cli.BadInput("--mbu: is a share of --memory, which is missing")
+	case c.FLOPS+c.Memory > 0 && c.Prefill+c.Decode > 0:
+		return c, cli.BadInput("--flops and --memory: give them, or --prefill-compute and --decode-compute, not both")
+	case c.FLOPS+c.Memory > 0:
+	case o.Prefill > 0 && c.Prefill == 0:
+		return c, cli.BadInput("say how long the prefill computes: give its time, as --prefill-compute 300ms, or the GPU's rates, as --flops 989TFLOPS --memory 3.35TB/s")
+	case o.Decode > 0 && c.Decode == 0:
+		return c, cli.BadInput("say how long a pass that decodes computes: give its time, as --decode-compute 17.5ms, or the rate of the GPU's memory, as --memory 3.35TB/s")
+	}
+	if o.Decode > 0 && o.Prefill == 0 && c.FLOPS+c.Memory > 0 && !o.flags.Changed("context") {
+		return c, cli.BadInput("--context: without --prefill, say how many tokens the sequences have, whose keys and values are read")
+	}
+	return c, nil
+}
+
+func runMakeInference(_ context.Context, g *cli.Global, o *makeInferenceOptions) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if err := o.decoder(); err != nil {
+		return err
+	}
+	job := o.Inference
+	var err error
+	if job.Compute, err = o.compute(); err != nil {
+		return err
+	}
+	if job.Routing, err = o.routing(); err != nil {
+		return err
+	}
+	if !o.flags.Changed("context") {
+		job.Context = o.Prefill
+	}
+	w, err := job.Workload()
+	if err != nil {
+		return cli.BadInput("%w", err)
+	}
+	return o.OutputOptions.Write(g, w)
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadcmd
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/workload/parallel"
+)
+
+type makeZeROOptions struct {
+	networkOptions
+	parallel.ZeRO
+	NoOverlap bool
+}
+
+func newMakeZeROCommand(g *cli.Global) *cobra.Command {
+	o := &makeZeROOptions{ZeRO: parallel.ZeRO{Bucket: 5e8, GatherBucket: 5e8, Reduce: parallel.ReduceByAllReduce, ReuseDistance: 1e9, Persist: 1e5}}
+	o.defaultType = "bfloat16"
+	cmd := &cobra.Command{
+		Use:   "zero --stage 1|2|3 --model NAME --ranks N --compute TIME",
+		Short: "Data parallel training with ZeRO 1, 2 or 3, as with DeepSpeed",
+		Long: `Stage 1 shares the state of the optimizer, stage 2 the gradients too, stage 3 the parameters
+too. Defaults are DeepSpeed's; each flag names the key of zero_optimization that it is.
+
+  1  the gradients are reduced in buckets beside the backward pass (with --no-overlap after
+     it), and the parameters are gathered after the optimizer
+  2  the same, but with --no-overlap the backward pass waits for each bucket
+  3  the parameters of each block are gathered before its forward and before its backward
+     pass, one block ahead, and the gradients are reduced and scattered in buckets. Blocks
+     that are used again soon stay gathered, and so do small tensors, until the optimizer
+
+For a bucket, stages 1 and 2 call an all-reduce, of which each rank keeps its part: so does
+DeepSpeed by default. --reduce reduce is use_multi_rank_bucket_allreduce=false: one reduce
+to each rank that owns a part. --reduce reduce-scatter is what the paper counts.
+
+PyTorch's FullyShardedDataParallel, whose volume is that of stage 3, is ` + "`make fsdp`" + `: it
+reduces and scatters the gradients block by block, and keeps the last block only.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu workload make zero --stage 2 --model llama2-7b --ranks 16 --flops 312TFLOPS -o zero2.jsonl
+  ddlemu workload make zero --stage 3 --params 1540000000 --blocks 28 --ranks 4 --compute 2.4s -o zero3.jsonl`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeZeRO(cmd.Context(), g, o) },
+	}
+	fs := cmd.Flags()
+	o.AddFlags(fs)
+	fs.IntVar(&o.Stage, "stage", 0, "`stage` of ZeRO: 1, 2 or 3")
+	fs.Int64Var(&o.Bucket, "bucket", o.Bucket, "`elements` of a bucket of gradients (reduce_bucket_size)")
+	fs.Int64Var(&o.GatherBucket, "gather-bucket", o.GatherBucket, "stages 1 and 2: `elements` of an all-gather (allgather_bucket_size)")
+	fs.StringVar(&o.Reduce, "reduce", o.Reduce, "stages 1 and 2: what reduces a bucket (`call`: "+strings.Join(parallel.ReduceKinds(), ", ")+")")
+	fs.BoolVar(&o.NoOverlap, "no-overlap", false, "do not reduce beside the backward pass (overlap_comm false)")
+	fs.Int64Var(&o.ReuseDistance, "reuse-distance", o.ReuseDistance, "stage 3: parameters used again within so many `elements` stay gathered (stage3_max_reuse_distance)")
+	fs.Int64Var(&o.Persist, "persist", o.Persist, "stage 3: tensors of at most so many `elements` stay gathered until the optimizer (stage3_param_persistence_threshold)")
+	return cmd
+}
+
+func runMakeZeRO(_ context.Context, g *cli.Global, o *makeZeROOptions) error {
+	if o.Stage < 1 || o.Stage > 3 {
+		return cli.BadInput("--stage %d: give the stage of ZeRO, 1, 2 or 3", o.Stage)
+	}
+	of := map[string]bool{"reuse-distance": o.Stage == 3, "persist": o.Stage == 3, "gather-bucket": o.Stage < 3, "reduce": o.Stage < 3}
+	for name, has := range of {
+		if o.flags.Changed(name) && !has {
+			return cli.BadInput("--%s: stage %d has none: see `ddlemu workload make zero --help`", name, o.Stage)
+		}
+	}
+	n, err := o.network()
+	if err != nil {
+		return err
+	}
+	job := o.ZeRO
+	job.Network, job.Ranks, job.Steps, job.Batch = n, o.networkOptions.Ranks, o.networkOptions.Steps, o.networkOptions.Batch
+	job.Compute, job.Type, job.Overlap = o.compute(), o.networkOptions.Type, !o.NoOverlap
+	return o.write(g, &job)
+}
+
+type makeDiLoCoOptions struct {
+	networkOptions
+	parallel.DiLoCo
+	OuterBits int
+}
+
+func newMakeDiLoCoCommand(g *cli.Global) *cobra.Command {
+	o := &makeDiLoCoOptions{DiLoCo: parallel.DiLoCo{PerWorker: 1, Fragments: 1}, OuterBits: 32}
+	o.defaultType = "bfloat16"
+	cmd := &cobra.Command{
+		Use:   "diloco --model NAME --ranks N --inner-steps H --compute TIME",
+		Short: "Local SGD: workers that train alone and exchange every H steps, as with DiLoCo",
+		Long: `Each worker trains alone for --inner-steps steps. Then an all-reduce exchanges by how much
+the parameters of the workers have changed (DiLoCo's pseudo-gradients), --outer-bits for
+each. A step of the workload is an inner step, --compute is its time, and --steps is the
+number of exchanges of all parameters.
+
+With --fragments F the network is exchanged in F parts, one after every H/F inner steps
+(Streaming DiLoCo), and with --delay T a worker goes on for T inner steps before it needs
+the result. With --per-worker R a worker has R ranks, which reduce their gradients in each
+inner step; each of them exchanges its share of the parameters.
+
+` + cli.ExitHelp,
+		Example: `  ddlemu workload make diloco --model gpt2 --ranks 8 --inner-steps 100 --compute 300ms -o diloco.jsonl
+  ddlemu workload make diloco --model gpt2 --ranks 4 --inner-steps 96 --fragments 12 --delay 2 --outer-bits 4 --compute 300ms -o streaming.jsonl`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeDiLoCo(cmd.Context(), g, o) },
+	}
+	fs := cmd.Flags()
+	o.AddFlags(fs)
+	fs.IntVar(&o.InnerSteps, "inner-steps", 0, "`steps` that a worker trains between two exchanges")
+	fs.IntVar(&o.PerWorker, "per-worker", o.PerWorker, "`ranks` of a worker")
+	fs.IntVar(&o.OuterBits, "outer-bits", o.OuterBits, "`bits` of an element of the exchange: 32, 16, 8 or 4")
+	fs.IntVar(&o.Fragments, "fragments", o.Fragments, "`parts` of the network that are exchanged one after the other")
+	fs.IntVar(&o.Delay, "delay", 0, "inner `steps` that go on before the result of an exchange is needed (default: the worker waits)")
+	return cmd
+}
+
+func runMakeDiLoCo(_ context.Context, g *cli.Global, o *makeDiLoCoOptions) error {
+	if o.InnerSteps < 1 {
+		return cli.BadInput("--inner-steps %d: give the steps that a worker trains between two exchanges", o.InnerSteps)
+	}
+	n, err := o.network()
+	if err != nil {
+		return err
+	}
+	job := o.DiLoCo
+	job.Network, job.Ranks, job.Rounds, job.Batch = n, o.networkOptions.Ranks, o.networkOptions.Steps, o.networkOptions.Batch
+	job.Compute, job.Type, job.OuterBits = o.compute(), o.networkOptions.Type, o.OuterBits
+	return o.write(g, &job)
+}
