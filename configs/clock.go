@@ -33,7 +33,8 @@ func (f *Fabric) validateClock() error {
 	case !f.IsVirtual():
 		return nil
 	case f.OnKernel():
-		return Errorf("clock", "virtual with the datapath kernel: real packets have only the real clock: leave out one of the two")
+		return Errorf("clock",
+			"virtual with the datapath kernel: real packets have only the real clock: leave out one of the two")
 	case f.TimeScale > 1:
 		return Errorf("clock", "virtual with time scale %d: a virtual clock needs none; use 1", f.TimeScale)
 	}

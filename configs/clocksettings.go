@@ -67,7 +67,8 @@ func parseCompute(s string) (float64, error) {
 	text, ok := strings.CutPrefix(s, "cpu:")
 	factor, err := strconv.ParseFloat(text, 64)
 	if !ok || err != nil || math.IsNaN(factor) || factor <= 0 || factor > maxCompute {
-		return 0, fmt.Errorf("%q is neither none nor cpu:FACTOR with a factor above 0 and up to %d, such as cpu:1.5", s, maxCompute)
+		return 0, fmt.Errorf("%q is neither none nor cpu:FACTOR with a factor above 0 and up to %d, such as cpu:1.5", s,
+			maxCompute)
 	}
 	return factor, nil
 }

@@ -17,7 +17,8 @@ func TestClockSettings(t *testing.T) {
 	}{
 		{env: nil, want: usual},
 		{env: map[string]string{ComputeEnv: "none"}, want: usual},
-		{env: map[string]string{ComputeEnv: "cpu:0.5", ComputeHoldEnv: "1m", OnDeadlockEnv: "wait"}, want: ClockSettings{0.5, time.Minute, DeadlockWait}},
+		{env: map[string]string{ComputeEnv: "cpu:0.5", ComputeHoldEnv: "1m", OnDeadlockEnv: "wait"},
+			want: ClockSettings{0.5, time.Minute, DeadlockWait}},
 		{env: map[string]string{ComputeEnv: "cpu"}, says: "DDLEMU_COMPUTE: \"cpu\" is neither none nor cpu:FACTOR"},
 		{env: map[string]string{ComputeEnv: "cpu:0"}, says: "above 0"},
 		{env: map[string]string{ComputeEnv: "cpu:NaN"}, says: "above 0"},

@@ -90,13 +90,16 @@ func (f *Fabric) validateKernel() error {
 		return nil
 	}
 	if !f.Topology.IsStar() {
-		return Errorf("topology", "%s: the kernel datapath has the topology star only; use --datapath %s", f.Topology.Kind, Shm)
+		return Errorf("topology", "%s: the kernel datapath has the topology star only; use --datapath %s",
+			f.Topology.Kind, Shm)
 	}
 	if f.Transport.Kind != TCP {
-		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", f.Transport.Kind, TCP, Shm)
+		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s",
+			f.Transport.Kind, TCP, Shm)
 	}
 	if c := f.Transport.Congestion; c != "" && c != Cubic {
-		return Errorf("transport.congestion", "%s given for the datapath kernel: there it is the kernel's own %s", c, Cubic)
+		return Errorf("transport.congestion", "%s given for the datapath kernel: there it is the kernel's own %s", c,
+			Cubic)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ func decode(file string, data []byte) (*Fabric, origins, error) {
 	}
 	for _, key := range []string{"link.bandwidth", "link.latency"} {
 		if baseOf(root) == nil && d.origin[key] == "" {
-			return nil, nil, &Error{Where: file, Field: key, Err: errors.New("missing: give it, or name a profile as base")}
+			return nil, nil,
+				&Error{Where: file, Field: key, Err: errors.New("missing: give it, or name a profile as base")}
 		}
 	}
 	return f, d.origin, nil
@@ -185,7 +186,8 @@ func (d *decoder) transport(t *Transport) func(string, *yaml.Node) error {
 }
 
 // onlyFor refuses a field that t's kind of transport lacks.
-func (d *decoder) onlyFor(kind string, t *Transport, read func(string, *yaml.Node) error) func(string, *yaml.Node) error {
+func (d *decoder) onlyFor(kind string, t *Transport, read func(string, *yaml.Node) error) func(string,
+	*yaml.Node) error {
 	return func(path string, n *yaml.Node) error {
 		if t.Kind != kind {
 			return d.errorf(path, n, "%q given for transport %s: only %s has it", n.Value, t.Kind, kind)

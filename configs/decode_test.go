@@ -41,13 +41,16 @@ var refused = []struct{ old, text, want string }{
 	{"nodes: 2", "nodes: 2\nnvlinks_per_gpu: 19", "f.yaml:2: nvlinks_per_gpu: 19 is out of range: must be 0 to 18"},
 	{"nodes: 2", "nodes: 2\ngpus_per_node: 0", `f.yaml:2: gpus_per_node: "0" is out of range: must be 1 to 64`},
 	{"nodes: 2", "nodes: 2\ngpus_per_node: -1", `f.yaml:2: gpus_per_node: "-1" is not a whole number: must be 1 to 64`},
-	{"nodes: 2", "nodes: 2\ntopology: {kind: leaf-spine, leaves: 2, spines: 0, trunk: {latency: 1us}}", `f.yaml:2: topology.spines: "0" is out of range: must be 1 to 256`},
-	{"nodes: 2", "nodes: 2\ntopology: {kind: rail, spines: 257, trunk: {latency: 1us}}", "f.yaml:2: topology.spines: 257: must be 1 to 256"},
+	{"nodes: 2", "nodes: 2\ntopology: {kind: leaf-spine, leaves: 2, spines: 0, trunk: {latency: 1us}}",
+		`f.yaml:2: topology.spines: "0" is out of range: must be 1 to 256`},
+	{"nodes: 2", "nodes: 2\ntopology: {kind: rail, spines: 257, trunk: {latency: 1us}}",
+		"f.yaml:2: topology.spines: 257: must be 1 to 256"},
 	{"nodes: 2", "nodes: 2\ngpus_per_node: 65", "f.yaml:2: gpus_per_node: 65 is out of range: must be 1 to 64"},
 	{"nodes: 2", "nodes: 2\nnodes: 2", "f.yaml:2: nodes: given twice"},
 	{"nodes: 2", "nodes: 2\nNodes: 2", `f.yaml:2: "Nodes" is not a key here: did you mean nodes`},
 	{"nodes: 2", "nodes: 2\nseed: -1", `f.yaml:2: seed: "-1" is not a seed`},
-	{"nodes: 2", "nodes: 2\ntime_scale: 2048", `f.yaml:2: time_scale: "2048" is not a time scale: must be 1 to 1024, or auto`},
+	{"nodes: 2", "nodes: 2\ntime_scale: 2048",
+		`f.yaml:2: time_scale: "2048" is not a time scale: must be 1 to 1024, or auto`},
 	{"nodes: 2", "nodes: 2\nname: a/b", `f.yaml:2: name: "a/b" is not a name`},
 	{"nodes: 2", "nodes: 2\ndescription: \"\\a\"", "f.yaml:2: description: must be printable"},
 	{"nodes: 2", "nodes: 2\nsources: [a, \"\\a\"]", "f.yaml:2: sources[1]: must be printable"},
@@ -60,7 +63,8 @@ var refused = []struct{ old, text, want string }{
 	{"nodes: 2", "nodes: 2\nhost: {per_message: -1us}", `f.yaml:2: host.per_message: "-1us" is not a duration`},
 	{"nodes: 2", "nodes: 2\nhost: {copy: 3}", "f.yaml:2: host.copy: "},
 	{"nodes: 2", "nodes: 2\nhost: {copy: 11Tbps}", "f.yaml:2: host.copy: 11Tbps is out of range"},
-	{"nodes: 2", "nodes: 2\ndatapath: kernel\nhost: {per_message: 1us}", "f.yaml:3: host: given for the datapath kernel"},
+	{"nodes: 2", "nodes: 2\ndatapath: kernel\nhost: {per_message: 1us}",
+		"f.yaml:3: host: given for the datapath kernel"},
 	{"nodes: 2", "nodes: 2\nendpoint: {gap: 11s}", "f.yaml:2: endpoint.gap: 11s is out of range: must be 0s to 10s"},
 	{"nics_per_node: 2", "nics_per_node: 33", "f.yaml:2: nics_per_node: 33 is out of range: must be 1 to 32"},
 	{"100Gbps", "100", `f.yaml:4: link.bandwidth: "100" has no unit`},
@@ -81,47 +85,69 @@ var refused = []struct{ old, text, want string }{
 	{"5us", "5us\n  jitter: 11s", "f.yaml:6: link.jitter: normal:11s is out of range"},
 	{"5us", "5us\n  jitter: table:1us", "f.yaml:6: link.jitter: \"table:1µs\" needs the fabric's jitter_table"},
 	{"5us", "5us\n  queue: 1K", "f.yaml:6: link.queue: lossless:1K is out of range: must be 64K to 4G"},
-	{"5us", "5us\n  loss: 100%", "f.yaml:6: link.loss: 100% is too much: a link of datapath shm can lose 72% of the packets, or in long bursts 39% on average; to let nothing through, take the link down with `ddlemu shape --down` or, in the file, up: false"},
+	{"5us", "5us\n  loss: 100%",
+		"f.yaml:6: link.loss: 100% is too much: a link of datapath shm can lose 72% of the packets, or in long bursts 39% on average; to let nothing through, take the link down with `ddlemu shape --down` or, in the file, up: false"},
 	{"    latency: 1ms", "    loss: gilbert:0.01,1e-3", "f.yaml:8: links[0].loss: gilbert:0.01,0.001,1,0 is too much"},
 	{"5us", "5us\n  ecn: lots", `f.yaml:6: link.ecn: "lots" is not an ECN threshold: write 200K or none`},
 	{"5us", "5us\n  ecn: 5G", "f.yaml:6: link.ecn: 5G is out of range: must be 0 to 4G"},
 	{"    latency: 1ms", "    ecn: 5G", "f.yaml:8: links[0].ecn: 5G is out of range"},
-	{"5us", "5us\n  ecn: 2M", "f.yaml:6: link.ecn: 2M is not below the queue limit, lossless:1M: one sender fills it before a packet is marked"},
-	{"5us", "5us\n  queue: taildrop:100K\n  ecn: 100K", "f.yaml:7: link.ecn: 100K is not below the queue limit, taildrop:100K"},
+	{"5us", "5us\n  ecn: 2M",
+		"f.yaml:6: link.ecn: 2M is not below the queue limit, lossless:1M: one sender fills it before a packet is marked"},
+	{"5us", "5us\n  queue: taildrop:100K\n  ecn: 100K",
+		"f.yaml:7: link.ecn: 100K is not below the queue limit, taildrop:100K"},
 	{"    latency: 1ms", "    ecn: 1M", "f.yaml:8: links[0].ecn: 1M is not below the queue limit, lossless:1M"},
-	{"    latency: 1ms", "    queue: fair:2M\n  - match: node0>node1\n    ecn: 2M", "f.yaml:10: links[1].ecn: 2M is not below the queue limit, fair:2M"},
-	{"    latency: 1ms", "    queue: 4M\n  - match: node0\n    ecn: 2M", "f.yaml:10: links[1].ecn: 2M is not below the queue limit, lossless:1M"}, // of the port
-	{"5us", "5us\n  ecn: 200K\ntopology: {kind: ring, trunk: {latency: 1us, queue: taildrop:100K}}", "f.yaml:7: topology.trunk.ecn: 200K is not below the queue limit, taildrop:100K"},
-	{"  kind: tcp", "  kind: tcp\n  congestion: bbr", `f.yaml:11: transport.congestion: "bbr" is not one of none, reno, cubic`},
-	{"  kind: tcp", "  kind: rdma\n  congestion: reno", `f.yaml:11: transport.congestion: "reno" given for transport rdma: only tcp has it`},
-	{"  kind: tcp", "  kind: tcp\n  congestion: reno\ndatapath: kernel", "f.yaml:11: transport.congestion: reno given for the datapath kernel: there it is the kernel's own cubic"},
+	{"    latency: 1ms", "    queue: fair:2M\n  - match: node0>node1\n    ecn: 2M",
+		"f.yaml:10: links[1].ecn: 2M is not below the queue limit, fair:2M"},
+	// of the port
+	{"    latency: 1ms", "    queue: 4M\n  - match: node0\n    ecn: 2M",
+		"f.yaml:10: links[1].ecn: 2M is not below the queue limit, lossless:1M"},
+	{"5us", "5us\n  ecn: 200K\ntopology: {kind: ring, trunk: {latency: 1us, queue: taildrop:100K}}",
+		"f.yaml:7: topology.trunk.ecn: 200K is not below the queue limit, taildrop:100K"},
+	{"  kind: tcp", "  kind: tcp\n  congestion: bbr",
+		`f.yaml:11: transport.congestion: "bbr" is not one of none, reno, cubic`},
+	{"  kind: tcp", "  kind: rdma\n  congestion: reno",
+		`f.yaml:11: transport.congestion: "reno" given for transport rdma: only tcp has it`},
+	{"  kind: tcp", "  kind: tcp\n  congestion: reno\ndatapath: kernel",
+		"f.yaml:11: transport.congestion: reno given for the datapath kernel: there it is the kernel's own cubic"},
 	{"5us", "5us\n  ecn: 64K\ndatapath: kernel", "f.yaml:6: link.ecn: given for the datapath kernel"},
 	{"    latency: 1ms", "    ecn: 64K\ndatapath: kernel", "f.yaml:8: links[0].ecn: given for the datapath kernel"},
-	{"5us", "5us\n  queue: fair:1M\ndatapath: kernel", "f.yaml:6: link.queue: fair:1M given for the datapath kernel: there a queue is lossless or taildrop"},
-	{"    latency: 1ms", "    queue: fair\ndatapath: kernel", "f.yaml:8: links[0].queue: fair given for the datapath kernel"},
-	{"nodes: 2", "nodes: 2\ndatapath: kernel\ntopology: {kind: leaf-spine, leaves: 2, trunk: {latency: 1us}}", "f.yaml:3: topology: leaf-spine: the kernel datapath has the topology star only; use --datapath shm"},
-	{"kind: tcp", "kind: rdma\ndatapath: kernel", "f.yaml:10: transport: rdma, but the kernel datapath is real TCP: add --transport tcp"},
-	{"    latency: 1ms", "    mtu: 1500\ndatapath: kernel", "f.yaml:8: links[0].mtu: 1500, others have 4096: the kernel datapath has one for all NICs"},
+	{"5us", "5us\n  queue: fair:1M\ndatapath: kernel",
+		"f.yaml:6: link.queue: fair:1M given for the datapath kernel: there a queue is lossless or taildrop"},
+	{"    latency: 1ms", "    queue: fair\ndatapath: kernel",
+		"f.yaml:8: links[0].queue: fair given for the datapath kernel"},
+	{"nodes: 2", "nodes: 2\ndatapath: kernel\ntopology: {kind: leaf-spine, leaves: 2, trunk: {latency: 1us}}",
+		"f.yaml:3: topology: leaf-spine: the kernel datapath has the topology star only; use --datapath shm"},
+	{"kind: tcp", "kind: rdma\ndatapath: kernel",
+		"f.yaml:10: transport: rdma, but the kernel datapath is real TCP: add --transport tcp"},
+	{"    latency: 1ms", "    mtu: 1500\ndatapath: kernel",
+		"f.yaml:8: links[0].mtu: 1500, others have 4096: the kernel datapath has one for all NICs"},
 	{"5us", "5us\n  queue: taildrop", `f.yaml:6: link.queue: "taildrop" has no size`},
 	{"5us", "5us\n  up: yes", `f.yaml:6: link.up: "yes" is not true or false`},
-	{"node0:node1", "rack0", `f.yaml:7: links[0].match: "rack0" does not name links: the switch of the topology star has no name; name links as`},
-	{"node0:node1", "node0:node2", "f.yaml:7: links[0].match: \"node0:node2\" names node 2: the fabric has node 0 to 1"},
+	{"node0:node1", "rack0",
+		`f.yaml:7: links[0].match: "rack0" does not name links: the switch of the topology star has no name; name links as`},
+	{"node0:node1", "node0:node2",
+		"f.yaml:7: links[0].match: \"node0:node2\" names node 2: the fabric has node 0 to 1"},
 	{"node0:node1", "node0.nic2", "f.yaml:7: links[0].match: \"node0.nic2\" names NIC 2"},
 	{"match: node0:node1\n    latency", "latency", "f.yaml:7: links[0].match: missing"},
 	{"\n    latency: 1ms", "", "f.yaml:7: links[0]: changes nothing"},
 	{"latency: 1ms", "latency: 1m", "f.yaml:8: links[0].latency: 1m0s is out of range"},
 	{"latency: 1ms", "jitter: table:1us", "f.yaml:8: links[0].jitter: \"table:1µs\" needs"},
 	{"latency: 1ms", "header: 5000", "f.yaml:8: links[0].header: 5000 is out of range"},
-	{"  - match: node0:node1\n    latency: 1ms", "  - node0", `f.yaml:7: links[0]: "node0" was given: must hold keys: match`},
+	{"  - match: node0:node1\n    latency: 1ms", "  - node0",
+		`f.yaml:7: links[0]: "node0" was given: must hold keys: match`},
 	{"kind: tcp", "kind: udp", `f.yaml:10: transport.kind: "udp" is not one of tcp, rdma`},
 	{"kind: tcp", "kind: tcp\n  window: 1K", "f.yaml:11: transport.window: 1K is out of range: must be 4K to 1G"},
 	{"kind: tcp", "kind: tcp\n  send_buffer: 0", "f.yaml:11: transport.send_buffer: 0 is out of range"},
 	{"kind: tcp", "kind: tcp\n  rto: 1ns", "f.yaml:11: transport.rto: 1ns is out of range: must be 1µs to 10m0s"},
 	{"kind: tcp", "kind: tcp\n  timeout: 1ms", "f.yaml:11: transport.timeout: 1ms is out of range: must be 200ms"},
-	{"kind: tcp", "kind: tcp\n  retry_count: 3", `f.yaml:11: transport.retry_count: "3" given for transport tcp: only rdma has it`},
-	{"kind: tcp", "kind: rdma\n  window: 1M", `f.yaml:11: transport.window: "1M" given for transport rdma: only tcp has it`},
-	{"kind: tcp", "kind: rdma\n  recovery: none", `f.yaml:11: transport.recovery: "none" is not one of go-back-n, selective-repeat`},
-	{"kind: tcp", "kind: rdma\n  retry_count: 0", "f.yaml:11: transport.retry_count: 0 is out of range: must be 1 to 63"},
+	{"kind: tcp", "kind: tcp\n  retry_count: 3",
+		`f.yaml:11: transport.retry_count: "3" given for transport tcp: only rdma has it`},
+	{"kind: tcp", "kind: rdma\n  window: 1M",
+		`f.yaml:11: transport.window: "1M" given for transport rdma: only tcp has it`},
+	{"kind: tcp", "kind: rdma\n  recovery: none",
+		`f.yaml:11: transport.recovery: "none" is not one of go-back-n, selective-repeat`},
+	{"kind: tcp", "kind: rdma\n  retry_count: 0",
+		"f.yaml:11: transport.retry_count: 0 is out of range: must be 1 to 63"},
 	{"kind: tcp", "<<: {kind: tcp}", `f.yaml:10: transport: "<<" is not a key here`},
 	{"nodes: 2", "nodes: 2\n\tlink: x", "f.yaml:2: is not YAML: found a tab character"},
 	{"latency: 5us", "latency: 5us\n   mtu: 9000", "f.yaml:6: is not YAML: mapping values are not allowed"},
@@ -159,7 +185,8 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 func TestDecodeDefaultsAndBase(t *testing.T) {
-	plain, err := Decode("dir/mine.yaml", []byte("link: {bandwidth: 1Gbps, latency: 1ms}\ntransport: {kind: tcp, window: 1M}"))
+	plain, err := Decode("dir/mine.yaml",
+		[]byte("link: {bandwidth: 1Gbps, latency: 1ms}\ntransport: {kind: tcp, window: 1M}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +228,8 @@ func TestDecodeECNOfSeveralOverrides(t *testing.T) {
 	const head = "base: eth1\nnodes: 4\ntopology: {kind: ring, trunk: {latency: 1us}}\nlink: {queue: 1M}\nlinks:\n"
 	for _, c := range []struct{ links, want string }{
 		{"  - {match: node0, queue: 4M}\n  - {match: node0, ecn: 2M}\n", ""},
-		{"  - {match: 'node0>node1', queue: 4M}\n  - {match: node0:node1, ecn: 2M}\n", "f.yaml:7: links[1].ecn: 2M is not below"},
+		{"  - {match: 'node0>node1', queue: 4M}\n  - {match: node0:node1, ecn: 2M}\n",
+			"f.yaml:7: links[1].ecn: 2M is not below"},
 		{"  - {match: 's*', queue: 4M}\n  - {match: 's*', ecn: 2M}\n", ""},
 		{"  - {match: 's*', ecn: 500K}\n  - {match: 's*', queue: 400K}\n", "f.yaml:7: links[1].ecn: 500K is not below"},
 	} {
@@ -239,7 +267,8 @@ func drawFabric(t *rapid.T) *Fabric {
 	f.Link = drawLink(t)
 	f.Endpoint = Endpoint{drawTime(t, "o"), drawTime(t, "g")}
 	if !f.OnKernel() && rapid.Bool().Draw(t, "host") {
-		f.Host = Host{drawTime(t, "per message"), rapid.SampledFrom([]units.Bandwidth{units.Unlimited, units.Mbps, 26400 * units.Mbps}).Draw(t, "copy")}
+		f.Host = Host{drawTime(t, "per message"),
+			rapid.SampledFrom([]units.Bandwidth{units.Unlimited, units.Mbps, 26400 * units.Mbps}).Draw(t, "copy")}
 	}
 	f.CPU = rapid.SampledFrom([]string{"", AMD, Intel, HostCPU}).Draw(t, "cpu")
 	f.NCCLView = rapid.SampledFrom([]string{"", FabricView, HostView}).Draw(t, "view")
@@ -275,10 +304,11 @@ func drawLink(t *rapid.T) Link {
 		Jitter:    drawJitter(t),
 		Loss:      drawLoss(t),
 		Queue:     drawQueue(t, 64*units.KiB),
-		ECN:       units.Size(rapid.SampledFrom([]int64{0, 1, 64<<10 - 1}).Draw(t, "ecn")), // below any queue, so that every override's is
-		MTU:       rapid.IntRange(MinMTU, MaxMTU).Draw(t, "mtu"),
-		Framing:   rapid.IntRange(0, MaxMTU).Draw(t, "framing"),
-		Up:        rapid.Bool().Draw(t, "up"),
+		// below any queue, so that every override's is
+		ECN:     units.Size(rapid.SampledFrom([]int64{0, 1, 64<<10 - 1}).Draw(t, "ecn")),
+		MTU:     rapid.IntRange(MinMTU, MaxMTU).Draw(t, "mtu"),
+		Framing: rapid.IntRange(0, MaxMTU).Draw(t, "framing"),
+		Up:      rapid.Bool().Draw(t, "up"),
 	}
 	if l.Loss.validateModelled() != nil {
 		l.Loss = Loss{P: MaxLoss}
@@ -295,10 +325,12 @@ func drawOverride(t *rapid.T) LinkOverride {
 	o := LinkOverride{Match: rapid.SampledFrom([]string{"*", "node0:node1", "node0>node1", "1"}).Draw(t, "match")}
 	fields := []func(){
 		func() { o.Bandwidth = &l.Bandwidth }, func() { o.Latency = &l.Latency }, func() { o.Jitter = &l.Jitter },
-		func() { o.Loss = &l.Loss }, func() { o.Queue = &l.Queue }, func() { o.ECN = &l.ECN }, func() { o.MTU = &l.MTU },
+		func() { o.Loss = &l.Loss }, func() { o.Queue = &l.Queue }, func() { o.ECN = &l.ECN },
+		func() { o.MTU = &l.MTU },
 		func() { o.Header = &l.Header }, func() { o.Framing = &l.Framing }, func() { o.Up = &l.Up },
 	}
-	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(fields)-1), 1, len(fields), rapid.ID).Draw(t, "fields") {
+	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(fields)-1), 1, len(fields), rapid.ID).Draw(t,
+		"fields") {
 		fields[i]()
 	}
 	return o
@@ -309,13 +341,16 @@ func drawOverride(t *rapid.T) LinkOverride {
 func FuzzDecode(f *testing.F) {
 	f.Add(good)
 	f.Add("base: ndr400\nlinks:\n - {match: '*', up: false}\n")
-	f.Add("base: wan-metro\ntransport: {congestion: cubic}\nlink: {queue: taildrop:4M, ecn: 1M}\nlinks: [{match: '*', ecn: none}]")
+	f.Add(
+		"base: wan-metro\ntransport: {congestion: cubic}\nlink: {queue: taildrop:4M, ecn: 1M}\nlinks: [{match: '*', ecn: none}]")
 	f.Add("a: &x [*x]")
 	f.Add("sources: &x [*x]\nlink: {bandwidth: 1Gbps, latency: 0}")
 	f.Add("link: &l {bandwidth: 1Gbps, latency: 0, <<: *l}")
-	f.Add("base: ndr400\nnodes: 4\ntopology: {kind: leaf-spine, leaves: 2, oversubscription: 2:1, trunk: {latency: 1us}}\nlinks: [{match: 'leaf*', up: false}]")
+	f.Add(
+		"base: ndr400\nnodes: 4\ntopology: {kind: leaf-spine, leaves: 2, oversubscription: 2:1, trunk: {latency: 1us}}\nlinks: [{match: 'leaf*', up: false}]")
 	f.Add("base: ndr400\ntopology: {kind: torus, dims: [2], trunk: {latency: 1us, bandwidth: 1Gbps}}")
-	f.Add("base: ndr400\ntopology:\n  kind: custom\n  switches: [a, b]\n  attach: [{match: '0', switch: a}, {match: '1', switch: b}]\n  links: [{between: 'a:b', latency: 1us}]\n  routes: [{match: '0>1', via: [a, b]}]")
+	f.Add(
+		"base: ndr400\ntopology:\n  kind: custom\n  switches: [a, b]\n  attach: [{match: '0', switch: a}, {match: '1', switch: b}]\n  links: [{between: 'a:b', latency: 1us}]\n  routes: [{match: '0>1', via: [a, b]}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		fab, err := Decode("f.yaml", []byte(text))
 		if err != nil {

@@ -28,8 +28,9 @@ const (
 )
 
 const (
-	jitterForms = "2us or normal:2us (standard deviation), uniform:2us (half width), pareto:2us (mean), table:2us (times jitter_table) or none"
-	jitterHelp  = "write " + jitterForms
+	jitterForms = "2us or normal:2us (standard deviation), uniform:2us (half width), pareto:2us (mean), table:2us " +
+		"(times jitter_table) or none"
+	jitterHelp = "write " + jitterForms
 )
 
 // ParseJitter reads a jitter from a file or flag: KIND:DURATION, a DURATION alone for
@@ -99,7 +100,8 @@ type Loss struct {
 const (
 	noLoss      = "none"
 	gilbertKind = "gilbert"
-	lossHelp    = "write 0.1% or 1e-3 for independent losses, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] for bursts that begin with probability P and end with R per packet, or none"
+	lossHelp    = "write 0.1% or 1e-3 for independent losses, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] for bursts that begin " +
+		"with probability P and end with R per packet, or none"
 )
 
 // ParseLoss reads a loss from a file or flag: a probability, as a number from 0 to 1 or
@@ -176,7 +178,8 @@ func (l Loss) String() string {
 	case l.GoodToBad == 0:
 		return number(l.P)
 	}
-	return gilbertKind + ":" + number(l.GoodToBad) + "," + number(l.BadToGood) + "," + number(l.BadP) + "," + number(l.P)
+	return gilbertKind + ":" + number(l.GoodToBad) + "," + number(l.BadToGood) + "," + number(l.BadP) + "," +
+		number(l.P)
 }
 
 // text is l for people, in a form that ParseLoss reads.
@@ -228,7 +231,9 @@ func (l Loss) validateModelled() error {
 	if l.repeatFactor() <= MaxLoss || l.GoodToBad != 0 && l.Mean() <= MaxBurstLoss {
 		return nil
 	}
-	return fmt.Errorf("%s is too much: a link of datapath shm can lose %s of the packets, or in long bursts %s on average; %s", l.text(), percent(MaxLoss), percent(MaxBurstLoss), downHelp)
+	return fmt.Errorf(
+		"%s is too much: a link of datapath shm can lose %s of the packets, or in long bursts %s on average; %s",
+		l.text(), percent(MaxLoss), percent(MaxBurstLoss), downHelp)
 }
 
 const downHelp = "to let nothing through, take the link down with `ddlemu shape --down` or, in the file, up: false"

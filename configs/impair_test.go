@@ -23,7 +23,8 @@ func TestParseJitter(t *testing.T) {
 			t.Errorf("ParseJitter(%q) = %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "2", "-2us", "normal:", "normal:2", "normal:-1us", "gauss:2us", ":2us", "none:2us"} {
+	for _, text := range []string{"", "2", "-2us", "normal:", "normal:2", "normal:-1us", "gauss:2us", ":2us",
+		"none:2us"} {
 		if got, err := ParseJitter(text); err == nil || !strings.Contains(err.Error(), "uniform:2us") {
 			t.Errorf("ParseJitter(%q) = %+v, %v; want an error that says what is allowed", text, got, err)
 		}
@@ -32,7 +33,8 @@ func TestParseJitter(t *testing.T) {
 
 func TestParseLoss(t *testing.T) {
 	for text, want := range map[string]Loss{
-		"none": {}, "0": {}, "0%": {}, "0.1%": {P: 0.001}, "1e-4": {P: 1e-4}, "0.5": {P: 0.5}, "100%": {P: 1}, "1": {P: 1},
+		"none": {}, "0": {}, "0%": {}, "0.1%": {P: 0.001}, "1e-4": {P: 1e-4}, "0.5": {P: 0.5}, "100%": {P: 1},
+		"1":                       {P: 1},
 		"7%":                      {P: 0.07}, // 7.0/100 is another number
 		"gilbert:1%,50%":          {GoodToBad: 0.01, BadToGood: 0.5, BadP: 1},
 		"gilbert:0.01,0.5,0.8":    {GoodToBad: 0.01, BadToGood: 0.5, BadP: 0.8},
@@ -54,7 +56,8 @@ func TestParseLoss(t *testing.T) {
 
 func TestLossText(t *testing.T) {
 	for text, want := range map[string]string{
-		"none": "none", "1%": "1%", "0.01": "1%", "0.001": "0.1%", "7%": "7%", "100%": "100%", "1e-5": "0.001%", "1e-7": "1e-07", "gilbert:1e-3,0.1": "gilbert:0.001,0.1,1,0",
+		"none": "none", "1%": "1%", "0.01": "1%", "0.001": "0.1%", "7%": "7%", "100%": "100%", "1e-5": "0.001%",
+		"1e-7": "1e-07", "gilbert:1e-3,0.1": "gilbert:0.001,0.1,1,0",
 	} {
 		l, err := ParseLoss(text)
 		if err != nil {
@@ -108,7 +111,8 @@ func TestLossesBeyondTheModel(t *testing.T) {
 
 func TestParseQueue(t *testing.T) {
 	for text, want := range map[string]Queue{
-		"1M": {units.MiB, Lossless}, "lossless:64K": {64 * units.KiB, Lossless}, "taildrop:2M": {2 * units.MiB, TailDrop}, "fair:2M": {2 * units.MiB, Fair}, "fair": {0, Fair},
+		"1M": {units.MiB, Lossless}, "lossless:64K": {64 * units.KiB, Lossless}, "taildrop:2M": {2 * units.MiB,
+			TailDrop}, "fair:2M": {2 * units.MiB, Fair}, "fair": {0, Fair},
 		"lossless": {0, Lossless}, "unbounded": {0, Lossless},
 	} {
 		if got, err := ParseQueue(text); err != nil || got != want {
@@ -138,7 +142,8 @@ func drawLoss(t *rapid.T) Loss {
 	case 1:
 		return Loss{P: p("p", 0)}
 	}
-	return Loss{P: p("p", 0), BadP: p("bad", 0), GoodToBad: p("good to bad", 1e-300), BadToGood: p("bad to good", 1e-300)}
+	return Loss{P: p("p", 0), BadP: p("bad", 0), GoodToBad: p("good to bad", 1e-300),
+		BadToGood: p("bad to good", 1e-300)}
 }
 
 func drawQueue(t *rapid.T, least units.Size) Queue {
@@ -166,7 +171,8 @@ func TestImpairmentsRoundTrip(t *testing.T) {
 
 // What is accepted is valid and prints as something that reads back the same.
 func FuzzImpairments(f *testing.F) {
-	for _, s := range []string{"2us", "uniform:2us", "0.1%", "gilbert:1e-3,0.2,1,0", "lossless:1M", "taildrop:64K", "none", "0", "1e-400", "-0"} {
+	for _, s := range []string{"2us", "uniform:2us", "0.1%", "gilbert:1e-3,0.2,1,0", "lossless:1M", "taildrop:64K",
+		"none", "0", "1e-400", "-0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

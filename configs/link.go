@@ -25,8 +25,9 @@ type Link struct {
 	Jitter    Jitter          `yaml:"jitter"`
 	Loss      Loss            `yaml:"loss"`
 	Queue     Queue           `yaml:"queue"`
-	ECN       units.Size      `yaml:"ecn,omitempty"` // a packet that finds more ahead of it in a queue is marked; 0 = never
-	Reorder   Reorder         `yaml:"reorder,omitempty"`
+	// a packet that finds more ahead of it in a queue is marked; 0 = never
+	ECN     units.Size `yaml:"ecn,omitempty"`
+	Reorder Reorder    `yaml:"reorder,omitempty"`
 
 	// A packet carries MTU-Header bytes of payload and takes MTU+Framing bytes
 	// of the line.
@@ -74,9 +75,11 @@ type LinkJSON struct {
 // JSON is l as LinkJSON has it.
 func (l *Link) JSON() LinkJSON {
 	return LinkJSON{
-		BandwidthBps: uint64(l.Bandwidth), LatencyNs: int64(l.Latency), JitterNs: int64(l.Jitter.Value), Jitter: l.Jitter.String(),
-		Loss: l.Loss.Mean(), LossModel: l.Loss.String(), Queue: l.Queue.String(), ECN: ecnText(l), Reorder: l.Reorder.String(),
-		MTU: l.MTU, Header: l.Header, Framing: l.Framing, Up: l.Up,
+		BandwidthBps: uint64(l.Bandwidth), LatencyNs: int64(l.Latency), JitterNs: int64(l.Jitter.Value),
+		Jitter: l.Jitter.String(),
+		Loss:   l.Loss.Mean(), LossModel: l.Loss.String(), Queue: l.Queue.String(), ECN: ecnText(l),
+		Reorder: l.Reorder.String(),
+		MTU:     l.MTU, Header: l.Header, Framing: l.Framing, Up: l.Up,
 	}
 }
 
@@ -133,9 +136,10 @@ type LinkParam struct {
 // linkParams are in the order of the fields of Link.
 var linkParams = numbered([]LinkParam{
 	{
-		Key: "bandwidth", Flag: "bw", Usage: "line `rate`: 100Gbps, 25Gbit, 12.5GB/s or unlimited", Column: "bandwidth ",
-		parse: pointer(units.ParseBandwidth),
-		check: func(l *Link) error { return inRate(l.Bandwidth) },
+		Key: "bandwidth", Flag: "bw", Usage: "line `rate`: 100Gbps, 25Gbit, 12.5GB/s or unlimited",
+		Column: "bandwidth ",
+		parse:  pointer(units.ParseBandwidth),
+		check:  func(l *Link) error { return inRate(l.Bandwidth) },
 	},
 	{
 		Key: "latency", Flag: "lat", Usage: "one-way `latency`: 5us, 1.2ms", Column: "latency ",
@@ -154,9 +158,10 @@ var linkParams = numbered([]LinkParam{
 		},
 	},
 	{
-		Key: "loss", Flag: "loss", Usage: "packet `loss`: 0.1%, 1e-4, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] or none", Column: "loss",
-		parse: pointer(ParseLoss),
-		check: func(l *Link) error { return l.Loss.validate() },
+		Key: "loss", Flag: "loss", Usage: "packet `loss`: 0.1%, 1e-4, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] or none",
+		Column: "loss",
+		parse:  pointer(ParseLoss),
+		check:  func(l *Link) error { return l.Loss.validate() },
 		fits: func(f *Fabric, l *Link) error {
 			if f.OnKernel() {
 				return nil
@@ -166,7 +171,8 @@ var linkParams = numbered([]LinkParam{
 		text: func(l *Link) string { return l.Loss.text() },
 	},
 	{
-		Key: "queue", Flag: "queue", Usage: "`queue` limit and policy: lossless:1M, taildrop:1M, fair:1M, lossless or fair", Column: "queue",
+		Key: "queue", Flag: "queue",
+		Usage: "`queue` limit and policy: lossless:1M, taildrop:1M, fair:1M, lossless or fair", Column: "queue",
 		parse: pointer(ParseQueue),
 		check: func(l *Link) error { return l.Queue.validate(l.segment()) },
 		fits: func(f *Fabric, l *Link) error {
@@ -177,7 +183,8 @@ var linkParams = numbered([]LinkParam{
 		},
 	},
 	{
-		Key: "ecn", Flag: "ecn", Usage: "mark packets that find this `size` ahead of them in a queue: 200K or none", FabricOnly: true, Column: "ECN", Optional: true,
+		Key: "ecn", Flag: "ecn", Usage: "mark packets that find this `size` ahead of them in a queue: 200K or none",
+		FabricOnly: true, Column: "ECN", Optional: true,
 		parse: pointer(ParseECN),
 		check: func(l *Link) error { return inRange(l.ECN, 0, MaxQueue) },
 		fits: func(f *Fabric, l *Link) error {
@@ -189,12 +196,16 @@ var linkParams = numbered([]LinkParam{
 		text: ecnText,
 	},
 	{
-		Key: "reorder", Flag: "reorder", Usage: "`share` of the packets that arrive early, and by how much: 1%,50us or none", FabricOnly: true, Column: "reorder", Optional: true,
+		Key: "reorder", Flag: "reorder",
+		Usage: "`share` of the packets that arrive early, and by how much: 1%,50us or none", FabricOnly: true,
+		Column: "reorder", Optional: true,
 		parse: pointer(ParseReorder),
 		check: func(l *Link) error { return l.Reorder.validate() },
 		fits: func(f *Fabric, l *Link) error {
-			if f.OnKernel() && !slices.Contains([]string{"", AutoShaper, WireShaper}, f.Shaper) && l.Reorder != (Reorder{}) {
-				return fmt.Errorf("%s given with the shaper %s: only wire reorders; give --shaper %s or %s", l.Reorder.text(), f.Shaper, AutoShaper, WireShaper)
+			if f.OnKernel() && !slices.Contains([]string{"", AutoShaper, WireShaper}, f.Shaper) &&
+				l.Reorder != (Reorder{}) {
+				return fmt.Errorf("%s given with the shaper %s: only wire reorders; give --shaper %s or %s",
+					l.Reorder.text(), f.Shaper, AutoShaper, WireShaper)
 			}
 			return nil
 		},
@@ -206,7 +217,9 @@ var linkParams = numbered([]LinkParam{
 		check: func(l *Link) error { return inRange(l.MTU, MinMTU, MaxMTU) },
 		fits: func(f *Fabric, l *Link) error {
 			if f.OnKernel() && l.MTU != f.Link.MTU {
-				return fmt.Errorf("%d, others have %d: the kernel datapath has one for all NICs: give it to all in the fabric file, as link: {mtu: %[1]d}", l.MTU, f.Link.MTU)
+				return fmt.Errorf(
+					"%d, others have %d: the kernel datapath has one for all NICs: give it to all in the fabric file, "+
+						"as link: {mtu: %[1]d}", l.MTU, f.Link.MTU)
 			}
 			return nil
 		},
@@ -328,7 +341,8 @@ func (r Reorder) MarshalText() ([]byte, error) { return []byte(r.String()), nil 
 
 func (r Reorder) validate() error {
 	if r != (Reorder{}) && !(r.Share > 0 && r.Share <= 1 && r.Early > 0 && r.Early <= MaxLatency) {
-		return fmt.Errorf("%v is out of range: the share must be above 0 and at most 1, the time 1ns to %v; %s", r, MaxLatency, reorderHelp)
+		return fmt.Errorf("%v is out of range: the share must be above 0 and at most 1, the time 1ns to %v; %s", r,
+			MaxLatency, reorderHelp)
 	}
 	return nil
 }
@@ -405,7 +419,8 @@ func (l *Link) validateValues() error {
 // may give the one and the other, so it is checked after the last.
 func (l *Link) validateECN() error {
 	if l.ECN != 0 && l.Queue.Bytes != 0 && l.ECN >= l.Queue.Bytes {
-		return Errorf("ecn", "%v is not below the queue limit, %v: one sender fills it before a packet is marked", l.ECN, l.Queue)
+		return Errorf("ecn", "%v is not below the queue limit, %v: one sender fills it before a packet is marked",
+			l.ECN, l.Queue)
 	}
 	return nil
 }

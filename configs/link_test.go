@@ -21,8 +21,10 @@ func TestLinkParams(t *testing.T) {
 	for i, m := range linkParams {
 		l, p := link.Field(i), patch.Field(i)
 		key := func(f reflect.StructField) string { key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); return key }
-		if l.Name != p.Name || reflect.PointerTo(l.Type) != p.Type || key(l) != m.Key || p.Tag.Get("yaml") != m.Key+",omitempty" {
-			t.Errorf("parameter %s: Link has %s %v %q, LinkPatch %s %v %q", m.Key, l.Name, l.Type, l.Tag, p.Name, p.Type, p.Tag)
+		if l.Name != p.Name || reflect.PointerTo(l.Type) != p.Type || key(l) != m.Key || p.Tag.Get("yaml") != m.Key+
+			",omitempty" {
+			t.Errorf("parameter %s: Link has %s %v %q, LinkPatch %s %v %q", m.Key, l.Name, l.Type, l.Tag, p.Name,
+				p.Type, p.Tag)
 		}
 	}
 }
@@ -67,7 +69,8 @@ func TestLinkParamTexts(t *testing.T) {
 
 func TestReorder(t *testing.T) {
 	for text, want := range map[string]Reorder{
-		"none": {}, "1%,50us": {0.01, 50 * time.Microsecond}, "0.5, 1ms": {0.5, time.Millisecond}, "1e-3,3ns": {1e-3, 3},
+		"none": {}, "1%,50us": {0.01, 50 * time.Microsecond}, "0.5, 1ms": {0.5, time.Millisecond},
+		"1e-3,3ns": {1e-3, 3},
 	} {
 		got, err := ParseReorder(text)
 		if err != nil || got != want || got.validate() != nil {
@@ -89,7 +92,8 @@ func TestReorder(t *testing.T) {
 	}
 	f := Default()
 	f.Datapath, f.Link.Reorder = Kernel, Reorder{0.1, time.Microsecond}
-	for shaper, fits := range map[string]bool{"": true, AutoShaper: true, EDTShaper: false, HTBShaper: false, NetemShaper: false, WireShaper: true} {
+	for shaper, fits := range map[string]bool{"": true, AutoShaper: true, EDTShaper: false, HTBShaper: false,
+		NetemShaper: false, WireShaper: true} {
 		f.Shaper = shaper
 		if err := f.ValidateLink(&f.Link); (err == nil) != fits {
 			t.Errorf("shaper %q: %v", shaper, err)

@@ -97,13 +97,18 @@ func (src *Source) read() (_ *Fabric, _ origins, err error) {
 		profile, file = src.Getenv(ProfileEnv), src.Getenv(FileEnv)
 	}
 	if profile != "" && file != "" {
-		return nil, nil, &Error{Err: fmt.Errorf("both the profile %s and the file %s are named: name one, the file may have the profile as its base", profile, file)}
+		return nil, nil,
+			&Error{
+				Err: fmt.Errorf(
+					"both the profile %s and the file %s are named: name one, the file may have the profile as its base", profile, file)}
 	}
 	if profile == "" && file == "" {
 		profile = src.Default
 	}
 	if profile == "" && file == "" {
-		return nil, nil, &Error{Err: fmt.Errorf("%w: give --profile with one of %s, or a file", ErrUnnamed, strings.Join(ProfileNames(), ", "))}
+		return nil, nil,
+			&Error{Err: fmt.Errorf("%w: give --profile with one of %s, or a file", ErrUnnamed,
+				strings.Join(ProfileNames(), ", "))}
 	}
 	if ext := filepath.Ext(profile); strings.Contains(profile, "/") || ext == ".yaml" || ext == ".yml" {
 		file = profile

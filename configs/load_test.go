@@ -79,20 +79,26 @@ func TestLoadRefuses(t *testing.T) {
 		{"nothing", Source{}, "no fabric is named: give --profile with one of dgx-a100-nvlink, efa-p4d, "},
 		{"both", Source{Profile: "eth1", File: small}, "both the profile eth1 and the file"},
 		{"wrong name", Source{Profile: "ndr40"}, `"ndr40" is not a profile: did you mean ndr400`},
-		{"part of a name", Source{Profile: "wan"}, `"wan" is not a profile: did you mean wan-continent, wan-metro or wan-region?`},
-		{"far off", Source{Profile: "myrinet-2000-custom"}, `"myrinet-2000-custom" is not a profile: there are dgx-a100-nvlink, efa-p4d, efa-p5`},
-		{"no file", Source{File: "/nonexistent/f.yaml"}, "fabric file /nonexistent/f.yaml does not exist: name a file, or"},
+		{"part of a name", Source{Profile: "wan"},
+			`"wan" is not a profile: did you mean wan-continent, wan-metro or wan-region?`},
+		{"far off", Source{Profile: "myrinet-2000-custom"},
+			`"myrinet-2000-custom" is not a profile: there are dgx-a100-nvlink, efa-p4d, efa-p5`},
+		{"no file", Source{File: "/nonexistent/f.yaml"},
+			"fabric file /nonexistent/f.yaml does not exist: name a file, or"},
 		{"folder", Source{File: "testdata"}, "fabric file testdata is a folder: name a file in it"},
 		{"big file", Source{File: big}, "fabric file " + big + " is larger than 1048576 bytes"},
 		{"bad variable", Source{Profile: "eth1", Getenv: environ("DDLEMU_BW", "100")}, `DDLEMU_BW: "100" has no unit`},
-		{"variable out of range", Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, "DDLEMU_NODES: 0 is out of range: must be 1 to 256"},
-		{"bad transport", Source{Profile: "eth1", Getenv: environ("DDLEMU_TRANSPORT", "udp")}, `DDLEMU_TRANSPORT: "udp" is not one of tcp, rdma`},
+		{"variable out of range", Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")},
+			"DDLEMU_NODES: 0 is out of range: must be 1 to 256"},
+		{"bad transport", Source{Profile: "eth1", Getenv: environ("DDLEMU_TRANSPORT", "udp")},
+			`DDLEMU_TRANSPORT: "udp" is not one of tcp, rdma`},
 	} {
 		if c.src.Getenv == nil {
 			c.src.Getenv = environ()
 		}
 		f, err := Load(c.src)
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !IsUserError(err) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !IsUserError(err) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v\nwant %s", c.name, f, err, c.want)
 		}
 	}
@@ -100,7 +106,8 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	for word, want := range map[string][]string{
-		"ndr400": {"ndr400"}, "nrd400": {"ndr400"}, "eth": {"eth1", "eth10", "eth25-tcp"}, "NDR": {"ndr400"}, "zzzzzzzzzzzz": nil,
+		"ndr400": {"ndr400"}, "nrd400": {"ndr400"}, "eth": {"eth1", "eth10", "eth25-tcp"}, "NDR": {"ndr400"},
+		"zzzzzzzzzzzz": nil,
 	} {
 		got := Nearest(word, ProfileNames())
 		if len(want) == 0 && len(got) > 0 || len(want) > 0 && !slices.Equal(got[:min(len(got), len(want))], want) {

@@ -34,7 +34,8 @@ var kindOfNet = map[string]string{IBNet: RDMA, SocketNet: TCP, OFIRDMA: RDMA}
 // NCCL is what NCCL is shown of the network: what the net of the real cluster tells it. NCCL decides by that. What the
 // network does is in Link and Transport.
 type NCCL struct {
-	Net     string          `yaml:"net,omitempty"`     // the net of the real cluster; empty = IBNet with rdma, SocketNet with tcp
+	// the net of the real cluster; empty = IBNet with rdma, SocketNet with tcp
+	Net     string          `yaml:"net,omitempty"`
 	Latency ShownLatency    `yaml:"latency,omitempty"` // of each NIC
 	Speed   units.Bandwidth `yaml:"speed,omitempty"`   // of a port whose rate is that of Link; 0 = that rate
 
@@ -59,8 +60,8 @@ func (t *Tuner) ChoosesFor(coll string, nodes int) bool {
 	return t != nil && nodes >= t.Nodes && (len(t.Collectives) == 0 || slices.Contains(t.Collectives, coll))
 }
 
-// ShownLatency is the latency that a net tells NCCL. The zero value is 0, with which NCCL's own nets say that they do not
-// know it.
+// ShownLatency is the latency that a net tells NCCL. The zero value is 0, with which NCCL's own nets say that they do
+// not know it.
 type ShownLatency struct {
 	OfLink bool          // that of the longest path and of the endpoints' overhead; then Time is 0
 	Time   time.Duration // one way
@@ -117,7 +118,8 @@ const (
 var ncclVariable = regexp.MustCompile(`^NCCL_[A-Z0-9_]{1,59}$`)
 
 // notOfNet are variables by which the plugin and the nodes work. A fabric cannot set them.
-var notOfNet = []string{"NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_HOSTID", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCCL_CONF_FILE", TopologyEnv}
+var notOfNet = []string{"NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_HOSTID", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN",
+	"NCCL_CONF_FILE", TopologyEnv}
 
 // validateNCCL checks what NCCL is shown.
 func (f *Fabric) validateNCCL() error {
@@ -126,7 +128,8 @@ func (f *Fabric) validateNCCL() error {
 		return Errorf("nccl.net", "%q is not one of %s", n.Net, strings.Join(nets, ", "))
 	}
 	if kind, ok := kindOfNet[n.Net]; ok && kind != f.Transport.Kind {
-		return Errorf("nccl.net", "%s sends with %s, and the transport is %s: give another net, such as %s", n.Net, kind, f.Transport.Kind, netOfKind[f.Transport.Kind])
+		return Errorf("nccl.net", "%s sends with %s, and the transport is %s: give another net, such as %s", n.Net,
+			kind, f.Transport.Kind, netOfKind[f.Transport.Kind])
 	}
 	if n.Latency.OfLink && n.Latency.Time != 0 {
 		return Errorf("nccl.latency", "must be %s or a duration", LinkLatency)
@@ -156,7 +159,8 @@ func validateTuner(t *Tuner) error {
 	}
 	for i, c := range t.Collectives {
 		if !slices.Contains(tunedCollectives, c) {
-			return Errorf(fmt.Sprintf("nccl.tuner.collectives[%d]", i), "%q is not one of %s", c, strings.Join(tunedCollectives, ", "))
+			return Errorf(fmt.Sprintf("nccl.tuner.collectives[%d]", i), "%q is not one of %s", c,
+				strings.Join(tunedCollectives, ", "))
 		}
 	}
 	return between("nccl.tuner.nodes", t.Nodes, 1, MaxNodes)
@@ -164,7 +168,8 @@ func validateTuner(t *Tuner) error {
 
 // CheckNCCLValue returns an error if a file cannot give this value to a variable of NCCL.
 func CheckNCCLValue(value string) error {
-	if value == "" || len(value) > maxNCCLValue || strings.ContainsFunc(value, func(r rune) bool { return r < '!' || r > '~' }) {
+	if value == "" || len(value) > maxNCCLValue ||
+		strings.ContainsFunc(value, func(r rune) bool { return r < '!' || r > '~' }) {
 		return fmt.Errorf("%q: must be 1 to %d printable ASCII characters without spaces", value, maxNCCLValue)
 	}
 	return nil

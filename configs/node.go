@@ -12,11 +12,11 @@ import (
 type Node struct {
 	// GPUs of a node; 0 = as many as the job uses, or as there are NICs if these are more.
 	GPUs int `yaml:"gpus,omitempty"`
-	// PCISwitches of a node, among which its NICs and GPUs are divided evenly and in their order; 0 = one for each NIC, or
-	// for each GPU if these are fewer.
+	// PCISwitches of a node, among which its NICs and GPUs are divided evenly and in their order; 0 = one for each
+	// NIC, or for each GPU if these are fewer.
 	PCISwitches int `yaml:"pci_switches,omitempty"`
-	// GPUSlot is the rate of the PCI slot of each GPU. It applies to software GPUs only. 0 = that of all NICs on the GPU's PCI
-	// switch.
+	// GPUSlot is the rate of the PCI slot of each GPU. It applies to software GPUs only. 0 = that of all NICs on the
+	// GPU's PCI switch.
 	GPUSlot units.Bandwidth `yaml:"gpu_slot,omitempty"`
 }
 
@@ -40,7 +40,8 @@ func (f *Fabric) validateNode() error {
 		return err
 	}
 	if f.Node.GPUs > 0 && f.Node.GPUs < f.GPUsPerNode {
-		return Errorf("node.gpus", "%d: gpus_per_node, which are those that a job uses, are %d", f.Node.GPUs, f.GPUsPerNode)
+		return Errorf("node.gpus", "%d: gpus_per_node, which are those that a job uses, are %d", f.Node.GPUs,
+			f.GPUsPerNode)
 	}
 	return f.validateGPUs()
 }

@@ -112,7 +112,8 @@ func (p Pattern) MatchTrunk(from, to string) bool {
 	if !p.Trunk() {
 		return false
 	}
-	return glob(p.FromSwitch, from) && glob(p.ToSwitch, to) || !p.OneWay && glob(p.FromSwitch, to) && glob(p.ToSwitch, from)
+	return glob(p.FromSwitch, from) && glob(p.ToSwitch, to) || !p.OneWay && glob(p.FromSwitch, to) &&
+		glob(p.ToSwitch, from)
 }
 
 func glob(pattern, name string) bool {

@@ -21,23 +21,46 @@ type Setting struct {
 
 // settings are in the order of a command's help.
 var settings = append([]Setting{
-	fabricSetting("nodes", "nodes", "number of emulated `nodes`", func(f *Fabric) *int { return &f.Nodes }, whole(1, MaxNodes)),
-	fabricSetting("gpus-per-node", "gpus_per_node", "`GPUs`, that is ranks, per node (default: the job's ranks / nodes)", func(f *Fabric) *int { return &f.GPUsPerNode }, positive(MaxGPUsPerNode)),
+	fabricSetting("nodes", "nodes", "number of emulated `nodes`", func(f *Fabric) *int { return &f.Nodes },
+		whole(1, MaxNodes)),
+	fabricSetting("gpus-per-node", "gpus_per_node",
+		"`GPUs`, that is ranks, per node (default: the job's ranks / nodes)",
+		func(f *Fabric) *int { return &f.GPUsPerNode }, positive(MaxGPUsPerNode)),
 	nicsSetting(),
-	fabricSetting("node-gpus", "node.gpus", "`GPUs` that a node has, of which the job uses --gpus-per-node (default: as many as it uses, or as the node has NICs)", func(f *Fabric) *int { return &f.Node.GPUs }, positive(MaxGPUsPerNode)),
-	fabricSetting("nvlinks-per-gpu", "nvlinks_per_gpu", "`NVLinks` of each software GPU to its node's NVSwitches", func(f *Fabric) *int { return &f.NVLinksPerGPU }, whole(0, MaxNVLinks)),
-	fabricSetting("cpu", "cpu", "`vendor` of the CPUs of software GPUs, on which NCCL's choice for small calls depends: amd, intel or host (this machine's)", func(f *Fabric) *string { return &f.CPU }, ParseCPU),
+	fabricSetting("node-gpus", "node.gpus",
+		"`GPUs` that a node has, of which the job uses --gpus-per-node (default: as many as it uses, or as the node "+
+			"has NICs)", func(f *Fabric) *int { return &f.Node.GPUs }, positive(MaxGPUsPerNode)),
+	fabricSetting("nvlinks-per-gpu", "nvlinks_per_gpu", "`NVLinks` of each software GPU to its node's NVSwitches",
+		func(f *Fabric) *int { return &f.NVLinksPerGPU }, whole(0, MaxNVLinks)),
+	fabricSetting("cpu", "cpu",
+		"`vendor` of the CPUs of software GPUs, on which NCCL's choice for small calls depends: amd, intel or host "+
+			"(this machine's)", func(f *Fabric) *string { return &f.CPU }, ParseCPU),
 	transportSetting(),
 	congestionSetting(),
-	fabricSetting("ecmp", "topology.ecmp", "`what` switches draw one of several equally short paths for: pair (of NICs) or flow (each connection takes its own)", func(f *Fabric) *string { return &f.Topology.ECMP }, ParseECMP),
+	fabricSetting("ecmp", "topology.ecmp",
+		"`what` switches draw one of several equally short paths for: pair (of NICs) or flow (each connection takes "+
+			"its own)", func(f *Fabric) *string { return &f.Topology.ECMP }, ParseECMP),
 	fabricSetting("seed", "seed", "`seed` of the random draws", func(f *Fabric) *uint64 { return &f.Seed }, ParseSeed),
-	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto", func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
-	fabricSetting("clock", "clock", "`clock` of the fabric: real, or virtual (exact and free of the host's noise; needs the software CUDA and datapath shm)", func(f *Fabric) *string { return &f.Clock }, ParseClock),
-	fabricSetting("datapath", "datapath", "`how` bytes move: shm (memory of the ranks) or kernel (TCP between network namespaces; needs root)", func(f *Fabric) *string { return &f.Datapath }, ParseDatapath),
-	fabricSetting("shaper", "shaper", "`shaper` of the kernel datapath: auto, edt, netem, htb or wire", func(f *Fabric) *string { return &f.Shaper }, ParseShaper),
-	fabricSetting("subnet", "subnet", "IPv4 `network` of the kernel datapath's nodes, 16 bits (default: 10.77.0.0/16, or the next that is free)", func(f *Fabric) *string { return &f.Subnet }, ParseSubnet),
-	fabricSetting("nccl-view", "nccl_view", "`what` NCCL decides by: fabric (nodes with the fabric's NICs) or host (this machine)", func(f *Fabric) *string { return &f.NCCLView }, ParseNCCLView),
-	fabricSetting("nccl-latency", "nccl.latency", "`latency` of the NICs that NCCL decides by: a duration, or link for that of the links (default: what the real net tells NCCL, mostly 0)", func(f *Fabric) *ShownLatency { return &f.NCCL.Latency }, ParseShownLatency),
+	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto",
+		func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
+	fabricSetting("clock", "clock",
+		"`clock` of the fabric: real, or virtual (exact and free of the host's noise; needs the software CUDA and "+
+			"datapath shm)", func(f *Fabric) *string { return &f.Clock }, ParseClock),
+	fabricSetting("datapath", "datapath",
+		"`how` bytes move: shm (memory of the ranks) or kernel (TCP between network namespaces; needs root)",
+		func(f *Fabric) *string { return &f.Datapath }, ParseDatapath),
+	fabricSetting("shaper", "shaper", "`shaper` of the kernel datapath: auto, edt, netem, htb or wire",
+		func(f *Fabric) *string { return &f.Shaper }, ParseShaper),
+	fabricSetting("subnet", "subnet",
+		"IPv4 `network` of the kernel datapath's nodes, 16 bits (default: 10.77.0.0/16, or the next that is free)",
+		func(f *Fabric) *string { return &f.Subnet }, ParseSubnet),
+	fabricSetting("nccl-view", "nccl_view",
+		"`what` NCCL decides by: fabric (nodes with the fabric's NICs) or host (this machine)",
+		func(f *Fabric) *string { return &f.NCCLView }, ParseNCCLView),
+	fabricSetting("nccl-latency", "nccl.latency",
+		"`latency` of the NICs that NCCL decides by: a duration, or link for that of the links (default: what the "+
+			"real net tells NCCL, mostly 0)", func(f *Fabric) *ShownLatency { return &f.NCCL.Latency },
+		ParseShownLatency),
 }, linkSettings()...)
 
 // linkSettings are the settings of linkParams.

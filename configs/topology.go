@@ -71,8 +71,8 @@ type Route struct {
 	Via   []string `yaml:"via,flow"`
 }
 
-// PerFlow is the ECMP by which each connection takes a path of its own, as with a switch that hashes the ports of a queue
-// pair or a TCP stream.
+// PerFlow is the ECMP by which each connection takes a path of its own, as with a switch that hashes the ports of a
+// queue pair or a TCP stream.
 const PerFlow = "flow"
 
 // ParseECMP reads pair, which is empty in Topology.ECMP, or flow.
@@ -91,9 +91,12 @@ func (t *Topology) IsStar() bool { return cmp.Or(t.Kind, topology.Star) == topol
 
 // topologyKeys are the keys that each kind of topology has besides kind.
 var topologyKeys = map[string][]string{
-	topology.Star: {}, topology.Rail: {"spines", "oversubscription", "ecmp", "trunk"}, topology.LeafSpine: {"leaves", "spines", "oversubscription", "ecmp", "trunk"},
-	topology.FatTree: {"k", "ecmp", "trunk"}, topology.Torus: {"dims", "ecmp", "trunk"}, topology.Ring: {"ecmp", "trunk"}, topology.Dragonfly: {"groups", "routers", "ecmp", "trunk"},
-	topology.WAN: {"sites", "ecmp", "trunk"}, topology.Islands: {"island", "ecmp", "trunk"}, topology.Custom: {"switches", "attach", "links", "routes", "ecmp", "trunk"},
+	topology.Star: {}, topology.Rail: {"spines", "oversubscription", "ecmp", "trunk"}, topology.LeafSpine: {"leaves",
+		"spines", "oversubscription", "ecmp", "trunk"},
+	topology.FatTree: {"k", "ecmp", "trunk"}, topology.Torus: {"dims", "ecmp", "trunk"},
+	topology.Ring: {"ecmp", "trunk"}, topology.Dragonfly: {"groups", "routers", "ecmp", "trunk"},
+	topology.WAN: {"sites", "ecmp", "trunk"}, topology.Islands: {"island", "ecmp", "trunk"},
+	topology.Custom: {"switches", "attach", "links", "routes", "ecmp", "trunk"},
 }
 
 // keys are the keys of t that have a value.
@@ -103,9 +106,12 @@ func (t *Topology) keys() []string {
 		name  string
 		given bool
 	}{
-		{"leaves", t.Leaves != 0}, {"spines", t.Spines != 0}, {"k", t.K != 0}, {"dims", t.Dims != nil}, {"groups", t.Groups != 0},
-		{"routers", t.Routers != 0}, {"sites", t.Sites != 0}, {"island", t.Island != 0}, {"oversubscription", t.Oversubscription != 0}, {"ecmp", t.ECMP != ""}, {"trunk", !t.Trunk.Empty()},
-		{"switches", t.Switches != nil}, {"attach", t.Attach != nil}, {"links", t.Links != nil}, {"routes", t.Routes != nil},
+		{"leaves", t.Leaves != 0}, {"spines", t.Spines != 0}, {"k", t.K != 0}, {"dims", t.Dims != nil},
+		{"groups", t.Groups != 0},
+		{"routers", t.Routers != 0}, {"sites", t.Sites != 0}, {"island", t.Island != 0},
+		{"oversubscription", t.Oversubscription != 0}, {"ecmp", t.ECMP != ""}, {"trunk", !t.Trunk.Empty()},
+		{"switches", t.Switches != nil}, {"attach", t.Attach != nil}, {"links", t.Links != nil},
+		{"routes", t.Routes != nil},
 	} {
 		if k.given {
 			keys = append(keys, k.name)
@@ -161,7 +167,8 @@ func (f *Fabric) graph() (*topology.Graph, []int, error) {
 		return f.customGraph()
 	}
 	g, err := topology.Generate(topology.Shape{
-		Kind: t.Kind, Nodes: f.Nodes, NICs: f.NICsPerNode, Leaves: t.Leaves, Spines: max(t.Spines, 1), K: t.K, Dims: t.Dims,
+		Kind: t.Kind, Nodes: f.Nodes, NICs: f.NICsPerNode, Leaves: t.Leaves, Spines: max(t.Spines, 1), K: t.K,
+		Dims:   t.Dims,
 		Groups: t.Groups, Routers: t.Routers, Sites: t.Sites, Island: t.Island,
 	})
 	if bad := (*topology.BadShape)(nil); errors.As(err, &bad) {
@@ -218,7 +225,8 @@ func (f *Fabric) trunk(g *topology.Graph) (Link, error) {
 		rate := float64(f.Link.Bandwidth) * float64(mostNICs(g)) / cmp.Or(over, 1) / float64(max(t.Spines, 1))
 		l.Bandwidth = units.Bandwidth(math.Round(rate))
 		if l.Bandwidth < MinBandwidth || l.Bandwidth > MaxBandwidth {
-			return l, Errorf(field, "makes uplinks of %v: must be %v to %v; change the spines", l.Bandwidth, MinBandwidth, MaxBandwidth)
+			return l, Errorf(field, "makes uplinks of %v: must be %v to %v; change the spines", l.Bandwidth,
+				MinBandwidth, MaxBandwidth)
 		}
 	}
 	return l, nil

@@ -14,11 +14,13 @@ import (
 func (f *Fabric) customGraph() (*topology.Graph, []int, error) {
 	t, g := &f.Topology, &topology.Graph{}
 	if len(t.Switches) == 0 || len(t.Switches) > topology.MaxSwitches {
-		return nil, nil, Errorf("topology.switches", "has %d names: must have 1 to %d", len(t.Switches), topology.MaxSwitches)
+		return nil, nil, Errorf("topology.switches", "has %d names: must have 1 to %d", len(t.Switches),
+			topology.MaxSwitches)
 	}
 	for i, name := range t.Switches {
 		if !validSwitch(name) || slices.Contains(g.Switches, name) {
-			return nil, nil, Errorf(fmt.Sprintf("topology.switches[%d]", i), "%q: must be a unique name: %s", name, switchHelp)
+			return nil, nil, Errorf(fmt.Sprintf("topology.switches[%d]", i), "%q: must be a unique name: %s", name,
+				switchHelp)
 		}
 		g.Switches, g.Zones, g.Zone = append(g.Switches, name), append(g.Zones, name), append(g.Zone, i)
 	}
@@ -68,7 +70,8 @@ func (f *Fabric) join(g *topology.Graph) (given []int, err error) {
 		from, to, oneWay := cutLink(s.Between)
 		x, y := slices.Index(g.Switches, from), slices.Index(g.Switches, to)
 		if x < 0 || y < 0 || x == y {
-			return nil, Errorf(field, "%q: must name two of the switches, as a:b for both directions or a>b for one", s.Between)
+			return nil, Errorf(field, "%q: must name two of the switches, as a:b for both directions or a>b for one",
+				s.Between)
 		}
 		links := []topology.Link{{From: x, To: y, Cost: 1}, {From: y, To: x, Cost: 1}}
 		if oneWay {
@@ -76,7 +79,8 @@ func (f *Fabric) join(g *topology.Graph) (given []int, err error) {
 		}
 		for _, l := range links {
 			if slices.Contains(g.Links, l) {
-				return nil, Errorf(field, "%s is joined to %s already: give one link with the rate of both", g.Switches[l.From], g.Switches[l.To])
+				return nil, Errorf(field, "%s is joined to %s already: give one link with the rate of both",
+					g.Switches[l.From], g.Switches[l.To])
 			}
 			g.Links, given = append(g.Links, l), append(given, i)
 		}
@@ -110,7 +114,8 @@ func (f *Fabric) userRoutes(g *topology.Graph) (topology.UserRoutes, error) {
 			return nil, Errorf(field+".match", "%w", err)
 		}
 		if p.Ports || p.Trunk() {
-			return nil, Errorf(field+".match", "%q: must name two nodes or NICs, as node0:node1 or node0>node1", r.Match)
+			return nil, Errorf(field+".match", "%q: must name two nodes or NICs, as node0:node1 or node0>node1",
+				r.Match)
 		}
 		if len(r.Via) == 0 {
 			return nil, Errorf(field+".via", "missing: give all switches on the path, from the first to the last")
@@ -122,7 +127,8 @@ func (f *Fabric) userRoutes(g *topology.Graph) (topology.UserRoutes, error) {
 				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%w", Unknown("switch", name, g.Switches))
 			}
 			if slices.Contains(routes[i].via, at) {
-				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%s is on the path already: a route has no loop", name)
+				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k),
+					"%s is on the path already: a route has no loop", name)
 			}
 			routes[i].via = append(routes[i].via, at)
 		}

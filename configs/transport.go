@@ -36,16 +36,17 @@ type Transport struct {
 	Kind string        `yaml:"kind"`
 	RTO  time.Duration `yaml:"rto"` // retransmission timeout: finds a loss that no later packet reveals
 
-	SendBuffer units.Size    `yaml:"send_buffer,omitempty"` // tcp: bytes accepted from the sender and not yet acknowledged
-	Window     units.Size    `yaml:"window,omitempty"`      // tcp: bytes sent and not yet read by the receiver
-	Timeout    time.Duration `yaml:"timeout,omitempty"`     // tcp: a path down for this long is an error
-	Congestion string        `yaml:"congestion,omitempty"`  // tcp; empty = NoCongestion
+	// tcp: bytes accepted from the sender and not yet acknowledged
+	SendBuffer units.Size    `yaml:"send_buffer,omitempty"`
+	Window     units.Size    `yaml:"window,omitempty"`     // tcp: bytes sent and not yet read by the receiver
+	Timeout    time.Duration `yaml:"timeout,omitempty"`    // tcp: a path down for this long is an error
+	Congestion string        `yaml:"congestion,omitempty"` // tcp; empty = NoCongestion
 
 	RetryCount int    `yaml:"retry_count,omitempty"` // rdma: a path down for this many RTOs is an error
 	Recovery   string `yaml:"recovery,omitempty"`    // rdma
 
-	// Rails is how many lines a NIC stands for, 1 to MaxRails; 0 = 1. A message goes over as many of them as have MinStripe
-	// bytes of it each. rdma.
+	// Rails is how many lines a NIC stands for, 1 to MaxRails; 0 = 1. A message goes over as many of them as have
+	// MinStripe bytes of it each. rdma.
 	Rails     int        `yaml:"rails,omitempty"`
 	MinStripe units.Size `yaml:"min_stripe,omitempty"`
 }
@@ -118,7 +119,9 @@ func (t *Transport) validate() error {
 			return Errorf("kind", "rdma has no send_buffer, no window and no timeout")
 		}
 		if t.Congestion != "" {
-			return Errorf("congestion", "%s given for rdma, which has no congestion control in the model: leave it out, or give --transport %s", t.Congestion, TCP)
+			return Errorf("congestion",
+				"%s given for rdma, which has no congestion control in the model: leave it out, or give --transport %s",
+				t.Congestion, TCP)
 		}
 		if t.Recovery != GoBackN && t.Recovery != SelectiveRepeat {
 			return Errorf("recovery", "%q is not one of %s, %s", t.Recovery, GoBackN, SelectiveRepeat)

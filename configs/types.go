@@ -58,8 +58,9 @@ type Fabric struct {
 	// at evenly spaced probabilities, in multiples of the jitter's value.
 	JitterTable []float64 `yaml:"jitter_table,omitempty,flow"`
 
-	Seed      uint64 `yaml:"seed"`                 // of all random draws
-	TimeScale int    `yaml:"time_scale,omitempty"` // how many times slower to run, 1 to MaxTimeScale; 0 = the command decides
+	Seed uint64 `yaml:"seed"` // of all random draws
+	// how many times slower to run, 1 to MaxTimeScale; 0 = the command decides
+	TimeScale int `yaml:"time_scale,omitempty"`
 
 	Clock string `yaml:"clock,omitempty"` // RealClock or VirtualClock; empty = RealClock, unless the command decides
 

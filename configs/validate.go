@@ -112,7 +112,9 @@ func (f *Fabric) validateGPUs() error {
 		return nil
 	}
 	if n := cmp.Or(f.Node.GPUs, f.GPUsPerNode); len(f.NICOfGPU) != n {
-		return Errorf("nic_of_gpu", "has %d NICs: must have one for each GPU of a node, of which there are %d (node.gpus, or else gpus_per_node)", len(f.NICOfGPU), n)
+		return Errorf("nic_of_gpu",
+			"has %d NICs: must have one for each GPU of a node, of which there are %d (node.gpus, or else "+
+				"gpus_per_node)", len(f.NICOfGPU), n)
 	}
 	for i, n := range f.NICOfGPU {
 		if n < 0 || n >= f.NICsPerNode {
@@ -151,7 +153,8 @@ func (f *Fabric) validateShape() error {
 // validateTexts checks the name, the description and the sources.
 func (f *Fabric) validateTexts() error {
 	if !validName(f.Name) {
-		return Errorf("name", "%q is not a name: 1 to %d letters, digits, '-', '_' and '.', the first a letter or digit", f.Name, maxName)
+		return Errorf("name",
+			"%q is not a name: 1 to %d letters, digits, '-', '_' and '.', the first a letter or digit", f.Name, maxName)
 	}
 	if !printable(f.Description) {
 		return Errorf("description", "must be printable UTF-8, at most %d bytes", maxText)

@@ -30,15 +30,18 @@ func TestValidateRefusesWhatNoFileSays(t *testing.T) {
 		{func(f *Fabric) { f.Link.Queue = Queue{} }, `link.queue: "" is an unknown policy`},
 		{func(f *Fabric) { f.Link.Queue = Queue{Policy: TailDrop} }, "link.queue: taildrop without a size"},
 		{func(f *Fabric) { f.Transport.Window = 1 }, "transport.kind: rdma has no send_buffer"},
-		{func(f *Fabric) { f.Transport.Congestion = Cubic }, "transport.congestion: cubic given for rdma, which has no congestion control in the model"},
+		{func(f *Fabric) { f.Transport.Congestion = Cubic },
+			"transport.congestion: cubic given for rdma, which has no congestion control in the model"},
 		{func(f *Fabric) {
 			f.Datapath, f.Transport = Kernel, DefaultTransport(TCP)
 			f.Transport.Congestion = NoCongestion
 		}, "transport.congestion: none given for the datapath kernel"},
-		{func(f *Fabric) { f.Transport = DefaultTransport(TCP); f.Transport.RetryCount = 1 }, "transport.kind: tcp has no retry_count"},
+		{func(f *Fabric) { f.Transport = DefaultTransport(TCP); f.Transport.RetryCount = 1 },
+			"transport.kind: tcp has no retry_count"},
 		{func(f *Fabric) { f.Transport = Transport{RTO: 1000} }, `transport.kind: "" is not one of`},
 		{func(f *Fabric) { f.Links = []LinkOverride{{Match: "*"}} }, "links[0]: changes nothing"},
-		{func(f *Fabric) { f.Nodes, f.Links = 1, []LinkOverride{{"*", LinkPatch{MTU: &tiny}}} }, "links[0]: changes nothing: a fabric of one node"},
+		{func(f *Fabric) { f.Nodes, f.Links = 1, []LinkOverride{{"*", LinkPatch{MTU: &tiny}}} },
+			"links[0]: changes nothing: a fabric of one node"},
 		{func(f *Fabric) { f.Description = "\xff" }, "description: must be printable UTF-8"},
 		{func(f *Fabric) { f.TimeScale = -1 }, "time_scale: -1 is out of range"},
 		{func(f *Fabric) { f.Endpoint.Overhead = -1 }, "endpoint.overhead: -1ns is out of range"},
@@ -48,13 +51,16 @@ func TestValidateRefusesWhatNoFileSays(t *testing.T) {
 		{func(f *Fabric) { f.NCCLView = "mine" }, `nccl_view: "mine" is not one of fabric, host`},
 		{func(f *Fabric) { f.Clock = "sundial" }, `clock: "sundial" is not one of real, virtual`},
 		{func(f *Fabric) { f.Clock, f.TimeScale = VirtualClock, 8 }, "clock: virtual with time scale 8"},
-		{func(f *Fabric) { f.Clock, f.Datapath, f.Transport = VirtualClock, Kernel, DefaultTransport(TCP) }, "clock: virtual with the datapath kernel"},
+		{func(f *Fabric) { f.Clock, f.Datapath, f.Transport = VirtualClock, Kernel, DefaultTransport(TCP) },
+			"clock: virtual with the datapath kernel"},
 		{func(f *Fabric) { f.Datapath = "cable" }, `datapath: "cable" is not one of shm, kernel`},
 		{func(f *Fabric) { f.Datapath, f.Shaper = Kernel, "soap" }, `shaper: "soap" is not one of`},
 		{func(f *Fabric) { f.Shaper = WireShaper }, `shaper: "wire" given for the datapath shm`},
 		{func(f *Fabric) { f.Subnet = "10.1.0.0/16" }, `subnet: 10.1.0.0/16 given for the datapath shm`},
-		{func(f *Fabric) { f.Datapath, f.Subnet = Kernel, "10.1.0.0/24" }, `subnet: "10.1.0.0/24" is not a private IPv4 network`},
-		{func(f *Fabric) { f.Datapath, f.Subnet = Kernel, "8.8.0.0/16" }, `subnet: "8.8.0.0/16" is not a private IPv4 network`},
+		{func(f *Fabric) { f.Datapath, f.Subnet = Kernel, "10.1.0.0/24" },
+			`subnet: "10.1.0.0/24" is not a private IPv4 network`},
+		{func(f *Fabric) { f.Datapath, f.Subnet = Kernel, "8.8.0.0/16" },
+			`subnet: "8.8.0.0/16" is not a private IPv4 network`},
 		{func(f *Fabric) { f.Datapath, f.Nodes = Kernel, 255 }, "nodes: 255: must be 1 to 254 on the kernel datapath"},
 		{func(f *Fabric) { f.JitterTable = []float64{math.NaN(), 1} }, "jitter_table: quantile NaN"},
 	} {
@@ -96,7 +102,8 @@ func TestQueueLimitFollowsRate(t *testing.T) {
 func TestShapeReplacesOverrides(t *testing.T) {
 	latency, other, mtu, up := time.Millisecond, time.Second, 9000, false
 	f := Default()
-	f.Links = []LinkOverride{{"node0", LinkPatch{Latency: &latency}}, {"node1", LinkPatch{Latency: &latency, MTU: &mtu}}}
+	f.Links = []LinkOverride{{"node0", LinkPatch{Latency: &latency}},
+		{"node1", LinkPatch{Latency: &latency, MTU: &mtu}}}
 	f.Shape(LinkPatch{Latency: &other, Up: &up})
 	want := Default()
 	want.Link.Latency, want.Link.Up = other, false

@@ -12,7 +12,8 @@ const (
 
 // WithoutLL128 is added to the name of the view in messages, where NCCL decides by a
 // fabric with GPUDirect but runs on real GPUs.
-const WithoutLL128 = ", but without LL128, which the real fabric would use: it is not safe on a GPU while data goes through host memory"
+const WithoutLL128 = ", but without LL128, which the real fabric would use: it is not safe on a GPU while data goes " +
+	"through host memory"
 
 var views = []string{FabricView, HostView}
 
@@ -24,8 +25,8 @@ var cpus = []string{AMD, Intel, HostCPU}
 // ParseCPU reads AMD, Intel or HostCPU.
 func ParseCPU(s string) (string, error) { return oneOf(s, cpus) }
 
-// NodeCPU is the vendor of the nodes' CPUs. It is AMD unless the fabric says another: the software GPU is an A100, which
-// most systems have with CPUs of AMD, such as NVIDIA's DGX A100. The host's would make results depend on it.
+// NodeCPU is the vendor of the nodes' CPUs. It is AMD unless the fabric says another: the software GPU is an A100,
+// which most systems have with CPUs of AMD, such as NVIDIA's DGX A100. The host's would make results depend on it.
 func (f *Fabric) NodeCPU() string { return cmp.Or(f.CPU, AMD) }
 
 // Shown says in a few words what NCCL is shown of the network, such as "net ofi-rdma with a latency of 75us".

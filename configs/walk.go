@@ -66,7 +66,9 @@ func (d *decoder) document(data []byte) (*yaml.Node, error) {
 	y := yaml.NewDecoder(bytes.NewReader(data))
 	if err := y.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, &Error{Where: d.file, Err: errors.New("the file is empty: write a fabric into it, see configs/examples")}
+			return nil,
+				&Error{Where: d.file,
+					Err: errors.New("the file is empty: write a fabric into it, see configs/examples")}
 		}
 		return nil, d.notYAML(data, err)
 	}
@@ -89,7 +91,8 @@ func (d *decoder) document(data []byte) (*yaml.Node, error) {
 }
 
 // importHelp is the next step for a file of another tool.
-const importHelp = "`ddlemu fabric import` makes a fabric of NCCL's topology of a node, and of networks of SimAI, ASTRA-sim and htsim"
+const importHelp = "`ddlemu fabric import` makes a fabric of NCCL's topology of a node, and of networks of SimAI, " +
+	"ASTRA-sim and htsim"
 
 // foreignKeys are keys of other tools' networks.
 var foreignKeys = []string{"npus_count", "units-count", "logical-dims"}
@@ -98,8 +101,9 @@ var foreignKeys = []string{"npus_count", "units-count", "logical-dims"}
 // first line. The library's parser counts lines from 0, its scanner from 1.
 var (
 	yamlProblem = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?(.*)$`)
-	ofParser    = regexp.MustCompile(`^did not find expected (<|key|',' or|'-' indicator|node content)|^found (duplicate|incompatible|undefined)`)
-	ofScanner   = regexp.MustCompile(`^(did not find|found|could not find|mapping values|block) `)
+	ofParser    = regexp.MustCompile(
+		`^did not find expected (<|key|',' or|'-' indicator|node content)|^found (duplicate|incompatible|undefined)`)
+	ofScanner = regexp.MustCompile(`^(did not find|found|could not find|mapping values|block) `)
 )
 
 // notYAML is the YAML library's error on one line, with its place.

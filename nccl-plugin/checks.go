@@ -27,9 +27,11 @@ func (m *member) checkHostID() error {
 	case got == want:
 		return nil
 	case strings.HasPrefix(got, "ddlemu-"):
-		return fmt.Errorf("NCCL was told %s, but this process is on node%d: set %s for it before NCCL starts", got, node, fabric.NodeEnv)
+		return fmt.Errorf("NCCL was told %s, but this process is on node%d: set %s for it before NCCL starts", got,
+			node, fabric.NodeEnv)
 	case got == "":
-		return fmt.Errorf("NCCL_HOSTID is not set, so NCCL takes all ranks for one node: set NCCL_HOSTID=%s before NCCL starts", want)
+		return fmt.Errorf(
+			"NCCL_HOSTID is not set, so NCCL takes all ranks for one node: set NCCL_HOSTID=%s before NCCL starts", want)
 	default:
 		// Good as long as it has one value per node: checkOthers compares it.
 		logLine(C.NET_LOG_INFO, fmt.Sprintf("NCCL_HOSTID %s was set by somebody else and is kept", got))
@@ -54,7 +56,8 @@ func (m *member) checkOthers(r state.Rank) {
 		}
 		if (p.Node == r.Node) != (p.HostID == r.HostID) {
 			job.Invalidate(state.ForeignHostID)
-			m.file.Event(fmt.Sprintf("%s of ranks %d (node%d) and %d (node%d) does not fit their nodes", hostIDEnv, r.Rank, r.Node, p.Rank, p.Node))
+			m.file.Event(fmt.Sprintf("%s of ranks %d (node%d) and %d (node%d) does not fit their nodes", hostIDEnv,
+				r.Rank, r.Node, p.Rank, p.Node))
 		}
 	}
 }
@@ -66,12 +69,18 @@ func (m *member) checkNodes(ranks, nodes int) {
 	processes := job.Joined()
 	if ranks > processes {
 		job.Invalidate(state.SeveralRanks)
-		logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d ranks in %d processes: traffic between ranks of one process is not emulated; give each rank a process", ranks, processes))
+		logLine(C.NET_LOG_WARN,
+			fmt.Sprintf(
+				"NCCL counts %d ranks in %d processes: traffic between ranks of one process is not emulated; give "+
+					"each rank a process", ranks, processes))
 		return
 	}
 	if want := job.Nodes(); nodes != want && m.isWholeJob(ranks, processes) {
 		job.Invalidate(state.NodesDiffer)
-		logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d nodes, the %d ranks are on %d emulated nodes: some traffic will go around the emulated links", nodes, ranks, want))
+		logLine(C.NET_LOG_WARN,
+			fmt.Sprintf(
+				"NCCL counts %d nodes, the %d ranks are on %d emulated nodes: some traffic will go around the "+
+					"emulated links", nodes, ranks, want))
 	}
 }
 
@@ -84,7 +93,11 @@ func (m *member) checkAlone(ranks, nodes int) {
 	if !someAlone(ranks, nodes) || getenv(algoEnv) != "" || !m.warnedAlone.CompareAndSwap(false, true) {
 		return
 	}
-	logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d ranks on %d nodes: a rank that is alone on its node may choose another algorithm than the others, and then sums are wrong; use as many ranks on each node, or set %s=Ring", ranks, nodes, algoEnv))
+	logLine(C.NET_LOG_WARN,
+		fmt.Sprintf(
+			"NCCL counts %d ranks on %d nodes: a rank that is alone on its node may choose another algorithm than the "+
+				"others, and then sums are wrong; use as many ranks on each node, or set %s=Ring", ranks, nodes,
+			algoEnv))
 }
 
 // someAlone says whether, of so many ranks on so many nodes, some must be alone on their node and some cannot be.

@@ -21,7 +21,8 @@ func TestPluginLinksLittle(t *testing.T) {
 		t.Errorf("the plugin links %d packages, at most %d:\n%s", len(deps), maxPackages, strings.Join(deps, "\n"))
 	}
 	for _, name := range []string{
-		"net/http", "crypto/tls", "crypto/rand", "html/template", "text/template", "encoding/gob", "encoding/json", "log/slog", "os/signal", "os/exec",
+		"net/http", "crypto/tls", "crypto/rand", "html/template", "text/template", "encoding/gob", "encoding/json",
+		"log/slog", "os/signal", "os/exec",
 		"github.com/fsnotify/fsnotify", "github.com/spf13/viper", "github.com/spf13/pflag", "github.com/spf13/cobra",
 	} {
 		if slices.Contains(deps, name) {
@@ -33,7 +34,8 @@ func TestPluginLinksLittle(t *testing.T) {
 // Package state is the mapped file: it knows neither YAML nor what a user writes.
 func TestStateKnowsNoConfiguration(t *testing.T) {
 	for _, name := range packagesOf(t, "../shaper/fabric/state") {
-		if strings.Contains(name, "yaml") || strings.Contains(name, "ddlemu/configs") || strings.HasSuffix(name, "shaper/fabric") {
+		if strings.Contains(name, "yaml") || strings.Contains(name, "ddlemu/configs") ||
+			strings.HasSuffix(name, "shaper/fabric") {
 			t.Errorf("shaper/fabric/state imports %s", name)
 		}
 	}

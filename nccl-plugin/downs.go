@@ -52,7 +52,8 @@ func (w *downWatch) look() {
 	if first < 0 {
 		return
 	}
-	// Names are needed once in a while, so no process keeps the fabric's description: that of a large one has megabytes.
+	// Names are needed once in a while, so no process keeps the fabric's description: that of a large one has
+	// megabytes.
 	fab, err := fabricfile.Read(w.file)
 	if err != nil {
 		w.warn(err.Error())

@@ -23,7 +23,9 @@ func shape(t *testing.T, file *state.File, pattern string, up bool) {
 
 // Links of this node that go down are told once, with the time until calls fail at this time scale.
 func TestDownWatch(t *testing.T) {
-	c, err := configs.Decode("test.yaml", []byte("name: t\nnodes: 3\ntransport: {kind: tcp, timeout: 15m24.6s}\ntime_scale: 64\nlink: {bandwidth: 1Gbps, latency: 1ms}\n"))
+	c, err := configs.Decode("test.yaml",
+		[]byte(
+			"name: t\nnodes: 3\ntransport: {kind: tcp, timeout: 15m24.6s}\ntime_scale: 64\nlink: {bandwidth: 1Gbps, latency: 1ms}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +35,8 @@ func TestDownWatch(t *testing.T) {
 	}
 	file := statetest.New(t, fab, "t")
 	var told []string
-	w := &downWatch{file: file, nics: 1, node: 0, limit: fabricfile.DownLimit(file, fab), warn: func(text string) { told = append(told, text) }}
+	w := &downWatch{file: file, nics: 1, node: 0, limit: fabricfile.DownLimit(file, fab),
+		warn: func(text string) { told = append(told, text) }}
 	for _, step := range []struct {
 		name, pattern string
 		down          bool
@@ -41,7 +44,8 @@ func TestDownWatch(t *testing.T) {
 	}{
 		{"nothing is down", "", false, ""},
 		{"a link between other nodes", "node1>node2", true, ""},
-		{"a link of this node", "node0>node1", true, "node0:node1 is down: a call that needs it fails after 16h26m14.4s"},
+		{"a link of this node", "node0>node1", true,
+			"node0:node1 is down: a call that needs it fails after 16h26m14.4s"},
 		{"nothing new", "", false, ""},
 		{"one more, and one that is known", "node1>node0", true, "node1:node0 is down: "},
 		{"up again", "node0:node1", false, ""},

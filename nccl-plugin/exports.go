@@ -80,9 +80,12 @@ func netInit(commID C.uint64_t) (result C.int) {
 	return C.DDLEMU_SUCCESS
 }
 
-var errSecure = fmt.Errorf("this program has more privileges than its user (setuid, setgid or file capabilities), so the user's environment and fabrics are ignored: run it without them")
+var errSecure = fmt.Errorf(
+	"this program has more privileges than its user (setuid, setgid or file capabilities), so the user's environment " +
+		"and fabrics are ignored: run it without them")
 
-var errRecords = fmt.Errorf("DDLEMU_RECORD is set, which only records what a job calls on its own network: unset it, or NCCL_NET_PLUGIN")
+var errRecords = fmt.Errorf(
+	"DDLEMU_RECORD is set, which only records what a job calls on its own network: unset it, or NCCL_NET_PLUGIN")
 
 // notEmulated says on stderr that the traffic is not emulated: NCCL goes on with its own
 // nets, and only its log says so.
@@ -119,7 +122,8 @@ func netNIC(dev C.int, out *C.struct_net_nic) (result C.int) {
 		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("properties of NIC %d: there is none", dev))
 	}
 	nic := m.nics[dev]
-	*out = C.struct_net_nic{name: nic.name, guid: C.uint64_t(nic.guid), speed: C.int(nic.speed), latency: C.float(nic.latency), port: C.int(nic.port)}
+	*out = C.struct_net_nic{name: nic.name, guid: C.uint64_t(nic.guid), speed: C.int(nic.speed),
+		latency: C.float(nic.latency), port: C.int(nic.port)}
 	return C.DDLEMU_SUCCESS
 }
 

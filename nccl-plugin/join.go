@@ -147,7 +147,8 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	if err != nil {
 		return err
 	}
-	r := state.Rank{Rank: p.Rank, Node: p.Node, World: p.World, Budget: uint64(m.settings.memory), GPU: busID(false), HostID: hashOf(getenv(hostIDEnv)), Exit: exit}
+	r := state.Rank{Rank: p.Rank, Node: p.Node, World: p.World, Budget: uint64(m.settings.memory), GPU: busID(false),
+		HostID: hashOf(getenv(hostIDEnv)), Exit: exit}
 	if m.participant, err = m.file.Join(job, r); err != nil {
 		return err
 	}
@@ -158,7 +159,8 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	for _, i := range fab.ListedNICs(p.Node) {
 		n := fab.NIC(p.Node, i)
 		props := fab.Props(n)
-		m.nics = append(m.nics, nic{number: n, name: C.CString(props.Name), guid: props.GUID, speed: props.SpeedMbps, latency: props.LatencyUs, port: props.Port})
+		m.nics = append(m.nics, nic{number: n, name: C.CString(props.Name), guid: props.GUID, speed: props.SpeedMbps,
+			latency: props.LatencyUs, port: props.Port})
 	}
 	return nil
 }
@@ -187,7 +189,8 @@ func (m *member) takePart(fab *fabric.Fabric, r state.Rank) (err error) {
 		m.endpoint.FailTogether(m.rankDied)
 	}
 	if limit := fabricfile.DownLimit(m.file, fab); limit != "" {
-		w := &downWatch{file: m.file, nics: fab.Config.NICsPerNode, node: r.Node, limit: limit, warn: func(text string) { logLine(C.NET_LOG_WARN, text) }}
+		w := &downWatch{file: m.file, nics: fab.Config.NICsPerNode, node: r.Node, limit: limit,
+			warn: func(text string) { logLine(C.NET_LOG_WARN, text) }}
 		m.endpoint.EachPeriod(w.look)
 	}
 	return nil
@@ -200,7 +203,8 @@ func (m *member) setClock() error {
 	}
 	for _, name := range []string{"NCCL_SHM_USE_CUDA_MEMCPY", "NCCL_P2P_USE_CUDA_MEMCPY", "NCCL_OOB_NET_ENABLE"} {
 		if isOn(getenv(name)) {
-			return fmt.Errorf("fabric %s has a virtual clock, which cannot tell what NCCL does with %s: unset it", m.file.Name(), name)
+			return fmt.Errorf("fabric %s has a virtual clock, which cannot tell what NCCL does with %s: unset it",
+				m.file.Name(), name)
 		}
 	}
 	settings, err := configs.ReadClockSettings(getenv)
@@ -208,7 +212,9 @@ func (m *member) setClock() error {
 		return err
 	}
 	if C.net_set_clock(shm.ClockCalls(settings)) != 0 {
-		return fmt.Errorf("fabric %s has a virtual clock, which needs the software CUDA in each rank: bring the fabric up with --clock real", m.file.Name())
+		return fmt.Errorf(
+			"fabric %s has a virtual clock, which needs the software CUDA in each rank: bring the fabric up with "+
+				"--clock real", m.file.Name())
 	}
 	var fd C.int
 	var base unsafe.Pointer
@@ -224,7 +230,8 @@ func (m *member) newEndpoint(fab *fabric.Fabric, r state.Rank) (endpoint, error)
 	if m.onKernel = fab.Config.OnKernel(); m.onKernel {
 		// NCCL marks the receives of LL and LL128, unless this is off.
 		polled := getenv(completionEnv) == "0"
-		return tcp.NewEndpoint(m.file, m.participant, r, tcp.Options{Streams: m.settings.streams, IPv6: m.settings.ipv6, Polled: polled})
+		return tcp.NewEndpoint(m.file, m.participant, r, tcp.Options{Streams: m.settings.streams, IPv6: m.settings.ipv6,
+			Polled: polled})
 	}
 	return shm.NewEndpoint(m.file, m.participant, r, fab.FlowPaths())
 }
@@ -257,7 +264,8 @@ func hashOf(text string) uint64 {
 // announce says once per job which fabric it runs on.
 func (m *member) announce() {
 	s := m.file.Fixed()
-	line := fmt.Sprintf("fabric %s (%s), nodes %d, NICs per node %d, time scale %d; NCCL decides by %s", m.file.Name(), m.file.Profile(), s.Nodes, s.NICsPerNode, s.TimeScale, m.decidesBy)
+	line := fmt.Sprintf("fabric %s (%s), nodes %d, NICs per node %d, time scale %d; NCCL decides by %s", m.file.Name(),
+		m.file.Profile(), s.Nodes, s.NICsPerNode, s.TimeScale, m.decidesBy)
 	logLine(C.NET_LOG_INFO, fmt.Sprintf("rank %d is on node%d of %s", m.placement.Rank, m.placement.Node, line))
 	if m.participant.Job().Announce() && getenv(jobEnv) == "" {
 		if m.adHoc && getenv(configs.ProfileEnv) == "" && getenv(configs.FileEnv) == "" {

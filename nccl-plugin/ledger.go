@@ -42,8 +42,10 @@ func (m *member) openLedger(r state.Rank) error {
 		return fmt.Errorf("%s: the kernel datapath writes no ledger: unset it, or use datapath shm", ledger.Env)
 	}
 	l, err := ledger.Create(ledger.Path(dir, r.Rank, os.Getpid()), ledgerRecords, ledger.Info{
-		FabricID: m.file.ID(), Job: uint32(m.participant.Job().Index()), Rank: uint32(r.Rank), Node: uint32(r.Node), World: uint32(r.World),
-		PID: uint32(os.Getpid()), Virtual: m.file.Virtual(), TimeScale: int64(m.file.Fixed().TimeScale), Begun: m.file.Now(), BegunRealtime: time.Now().UnixNano(),
+		FabricID: m.file.ID(), Job: uint32(m.participant.Job().Index()), Rank: uint32(r.Rank), Node: uint32(r.Node),
+		World: uint32(r.World),
+		PID:   uint32(os.Getpid()), Virtual: m.file.Virtual(), TimeScale: int64(m.file.Fixed().TimeScale),
+		Begun: m.file.Now(), BegunRealtime: time.Now().UnixNano(),
 		NCCL: int(C.net_nccl_version()),
 	})
 	if err != nil {
@@ -76,7 +78,8 @@ func (m *member) offerProfiler() {
 		name := C.CString(user)
 		defer C.free(unsafe.Pointer(name))
 		if C.net_load_profiler(name) != 0 {
-			logLine(C.NET_LOG_WARN, fmt.Sprintf("%s is %s, which cannot be loaded: NCCL runs without it", profilerEnv, user))
+			logLine(C.NET_LOG_WARN, fmt.Sprintf("%s is %s, which cannot be loaded: NCCL runs without it", profilerEnv,
+				user))
 		}
 	}
 	name := C.CString(profilerEnv)
@@ -95,7 +98,8 @@ func checkInjection() {
 	if this, errThis := os.Stat(own); err != nil || errThis != nil || os.SameFile(users, this) {
 		return
 	}
-	text := fmt.Sprintf("the program's NVTX ranges are not recorded: %s is %s, but NCCL uses %s: set it to that one", injectionEnv, path, own)
+	text := fmt.Sprintf("the program's NVTX ranges are not recorded: %s is %s, but NCCL uses %s: set it to that one",
+		injectionEnv, path, own)
 	fmt.Fprintf(os.Stderr, "ddlemu: %s\n", text)
 	logLine(C.NET_LOG_WARN, text)
 }
@@ -105,7 +109,8 @@ func (m *member) describeFabric(dir string, r state.Rank) error {
 	if err := ledger.WriteFabric(dir, m.file.Config()); err != nil {
 		return err
 	}
-	n := &changeNotes{file: m.file, dir: dir, rank: r.Rank, seen: make([]uint32, m.file.HopCount()), done: make(chan struct{}), ended: make(chan struct{})}
+	n := &changeNotes{file: m.file, dir: dir, rank: r.Rank, seen: make([]uint32, m.file.HopCount()),
+		done: make(chan struct{}), ended: make(chan struct{})}
 	if err := n.note(); err != nil {
 		return err
 	}
@@ -156,7 +161,8 @@ func (n *changeNotes) note() error {
 			continue
 		}
 		n.seen[hop] = changes
-		if err := ledger.AppendChange(n.dir, n.rank, os.Getpid(), ledger.Change{Time: since, Hop: hop, Spec: spec}); err != nil {
+		if err := ledger.AppendChange(n.dir, n.rank, os.Getpid(),
+			ledger.Change{Time: since, Hop: hop, Spec: spec}); err != nil {
 			return err
 		}
 	}

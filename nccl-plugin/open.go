@@ -34,7 +34,9 @@ func (m *member) open(key uint64) (err error) {
 	if name != "" {
 		m.file, err = m.dir.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("fabric %s is not up in %s: bring it up with `ddlemu up --profile eth10 --name %[1]s`, or unset %[3]s", name, path, fabricEnv)
+			return fmt.Errorf(
+				"fabric %s is not up in %s: bring it up with `ddlemu up --profile eth10 --name %[1]s`, or unset %[3]s",
+				name, path, fabricEnv)
 		}
 		return err
 	}
@@ -85,7 +87,10 @@ func adHocShape(c *configs.Fabric) (gpus, nodes int, err error) {
 	case nodesGiven:
 		return c.GPUsPerNode, c.Nodes, nil
 	case world == 0:
-		return 0, 0, fmt.Errorf("no fabric is up, and no launcher's variable says how many ranks there are: bring one up with `ddlemu up --profile eth10`, or set DDLEMU_NODES")
+		return 0, 0,
+			fmt.Errorf(
+				"no fabric is up, and no launcher's variable says how many ranks there are: bring one up with `ddlemu " +
+					"up --profile eth10`, or set DDLEMU_NODES")
 	case gpusGiven:
 		return c.GPUsPerNode, (world + c.GPUsPerNode - 1) / c.GPUsPerNode, nil
 	}
@@ -104,7 +109,8 @@ func (m *member) removeUnused() {
 // between jobs on this host.
 func jobKey() uint64 {
 	known, text := false, ""
-	for _, name := range []string{jobEnv, "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "NCCL_COMM_ID"} {
+	for _, name := range []string{jobEnv, "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT",
+		"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "NCCL_COMM_ID"} {
 		if v := getenv(name); v != "" {
 			known = true
 			text += name + "=" + v + "\x00"

@@ -46,7 +46,9 @@ func (m *member) keptLL128(collective string, bytes uint64, sure bool) {
 	}
 	m.participant.Job().Invalidate(state.UnsafeLL128)
 	if !m.protocol.warned.Swap(true) {
-		logLine(C.NET_LOG_WARN, fmt.Sprintf("%s of %d bytes: NCCL is left with %s: let NCCL_PROTO and NCCL_ALGO allow more", collective, bytes, unsafeLL128))
+		logLine(C.NET_LOG_WARN,
+			fmt.Sprintf("%s of %d bytes: NCCL is left with %s: let NCCL_PROTO and NCCL_ALGO allow more", collective,
+				bytes, unsafeLL128))
 	}
 }
 
@@ -73,7 +75,8 @@ func allowsLL128(proto string) bool {
 // not: then all others are allowed. Like NCCL it does not trim blanks.
 func listAllowsLL128(list string) bool {
 	words, not := strings.CutPrefix(list, "^")
-	named := slices.ContainsFunc(strings.Split(words, ","), func(w string) bool { return strings.EqualFold(w, "LL128") })
+	named := slices.ContainsFunc(strings.Split(words, ","),
+		func(w string) bool { return strings.EqualFold(w, "LL128") })
 	return named != not
 }
 

@@ -23,8 +23,8 @@ const recordEnv = "DDLEMU_RECORD"
 
 var recordOnce sync.Once
 
-// netRecord makes the ledger of a process that only records, when NCCL makes its first communicator: of so many ranks, or
-// 0 if NCCL does not say, and with this rank in it.
+// netRecord makes the ledger of a process that only records, when NCCL makes its first communicator: of so many ranks,
+// or 0 if NCCL does not say, and with this rank in it.
 //
 //export netRecord
 func netRecord(ranks, rank C.int) {

@@ -23,7 +23,8 @@ func TestReadSettings(t *testing.T) {
 		{variable: streamsEnv, value: "8", want: settings{memory: defaultMemory, streams: 8}},
 		{variable: streamsEnv, value: "99", says: `DDLEMU_STREAMS: "99" is not a number of streams: must be 1 to 8`},
 		{variable: streamsEnv, value: "0", says: `DDLEMU_STREAMS: "0" is not`},
-		{variable: togetherEnv, value: "1", want: settings{memory: defaultMemory, streams: defaultStreams, together: true}},
+		{variable: togetherEnv, value: "1", want: settings{memory: defaultMemory, streams: defaultStreams,
+			together: true}},
 		{variable: togetherEnv, value: "yes", says: `DDLEMU_FAIL_TOGETHER: "yes" is neither 0 nor 1`},
 		{variable: abortEnv, value: "1", want: settings{memory: defaultMemory, streams: defaultStreams, abort: true}},
 		{variable: abortEnv, value: "0", want: ordinary},
@@ -56,7 +57,8 @@ func TestExpectedExit(t *testing.T) {
 	}{
 		{"", 0, 0, ""}, {"0", 0, 1, ""}, {"3,1", 1, 2, ""}, {"3,1", 2, 0, ""}, {"1,1", 1, 1, ""}, {"5", -1, 0, ""},
 		{"x", 0, 0, `DDLEMU_EXPECT_EXIT: "x" is not a rank`}, {"1,", 1, 0, `DDLEMU_EXPECT_EXIT: "" is not a rank`},
-		{"-1", 0, 0, `DDLEMU_EXPECT_EXIT: "-1" is not a rank`}, {strings.Repeat("1,", 64) + "1", 1, 0, "DDLEMU_EXPECT_EXIT: 65 ranks: at most 64"},
+		{"-1", 0, 0, `DDLEMU_EXPECT_EXIT: "-1" is not a rank`}, {strings.Repeat("1,", 64) + "1", 1, 0,
+			"DDLEMU_EXPECT_EXIT: 65 ranks: at most 64"},
 	} {
 		got, err := expectedExit(func(string) string { return tc.text }, tc.rank)
 		if got != tc.want || (tc.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.says) {

@@ -16,7 +16,8 @@ import (
 
 // Ranks of one node reach each other by NCCL's SHM and P2P, of which a net plugin learns nothing. If one of them dies,
 // ranks that wait only for it wait for ever, as on a real cluster. With DDLEMU_FAIL_TOGETHER the death of a rank fails
-// all ranks of its job: every connection that they have fails, and on the software CUDA so does every kernel that waits.
+// all ranks of its job: every connection that they have fails, and on the software CUDA so does every kernel that
+// waits.
 
 // abortDelay is how long NCCL has to end a process by itself, after a rank has died.
 const abortDelay = time.Second

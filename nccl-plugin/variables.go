@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 )
 
-// noteVariables writes to NCCL's log which variables of this process have no effect. `ddlemu run` prints that, but a job
-// may run without it.
+// noteVariables writes to NCCL's log which variables of this process have no effect. `ddlemu run` prints that, but a
+// job may run without it.
 func (m *member) noteVariables() {
 	s := variables.Situation{Soft: busID(false) == "", Timeless: m.file.Virtual(), Kernel: m.onKernel}
 	if v := int(C.net_nccl_version()); v > 0 {

@@ -32,8 +32,8 @@ const (
 	byHost   = "the host's view"
 )
 
-// setVariables sets the variables of NCCL that the fabric's net sets on the real cluster. NCCL reads them after it has loaded
-// the net.
+// setVariables sets the variables of NCCL that the fabric's net sets on the real cluster. NCCL reads them after it has
+// loaded the net.
 func setVariables(variables map[string]string) error {
 	for name, value := range variables {
 		if getenv(name) != "" {
@@ -100,8 +100,8 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	return setTopology(text)
 }
 
-// usersTopology is the topology file that the user gave. On the software CUDA, ignored says why a file that NCCL cannot use
-// there is left out, for the end of decidesBy.
+// usersTopology is the topology file that the user gave. On the software CUDA, ignored says why a file that NCCL
+// cannot use there is left out, for the end of decidesBy.
 func usersTopology(real bool, soft string) (given, ignored string) {
 	given = getenv(configs.TopologyEnv)
 	if strings.HasPrefix(given, topofile.Private) {

@@ -78,7 +78,8 @@ func TestHelpIsComplete(t *testing.T) {
 			return // started by other commands
 		}
 		if !strings.Contains(c.Long, "EXIT STATUS") || c.Example == "" || c.Short == "" {
-			t.Errorf("%s: short %q, example %q, and its long help must have EXIT STATUS", c.CommandPath(), c.Short, c.Example)
+			t.Errorf("%s: short %q, example %q, and its long help must have EXIT STATUS", c.CommandPath(), c.Short,
+				c.Example)
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			name, usage := pflag.UnquoteUsage(f)
@@ -102,7 +103,8 @@ func TestErrorsAreOneLineOfJSON(t *testing.T) {
 		Error      string `json:"error"`
 		ExitStatus int    `json:"exit_status"`
 	}
-	if err := json.Unmarshal([]byte(stderr), &got); err != nil || status != 2 || got.ExitStatus != 2 || got.Error == "" || stdout != "" {
+	if err := json.Unmarshal([]byte(stderr), &got); err != nil || status != 2 || got.ExitStatus != 2 ||
+		got.Error == "" || stdout != "" {
 		t.Errorf("status %d, %q, %q, %v", status, stdout, stderr, err)
 	}
 }
@@ -116,7 +118,8 @@ func TestOutputThatIsLostIsAFailure(t *testing.T) {
 	w := newWorld(t)
 	g := w.global()
 	g.Stdout = fullWriter{}
-	if status := run(context.Background(), g, []string{"profiles"}); status != cli.ExitFailure || !strings.Contains(w.err.String(), "write the output: no space left") {
+	if status := run(context.Background(), g, []string{"profiles"}); status != cli.ExitFailure ||
+		!strings.Contains(w.err.String(), "write the output: no space left") {
 		t.Errorf("status %d, %q", status, w.err.String())
 	}
 }
@@ -176,7 +179,8 @@ func TestFlagGivenTwice(t *testing.T) {
 	visit = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			_, collects := f.Value.(pflag.SliceValue)
-			if _, once := f.Value.(*cli.OnceValue); f.Name != cli.OtherFileLetter && once == (collects || f.NoOptDefVal != "") {
+			if _, once := f.Value.(*cli.OnceValue); f.Name != cli.OtherFileLetter &&
+				once == (collects || f.NoOptDefVal != "") {
 				t.Errorf("%s --%s: refuses a second value: %v", cmd.CommandPath(), f.Name, once)
 			}
 			flags++
@@ -198,7 +202,8 @@ func TestFlagGivenTwice(t *testing.T) {
 		"replay none.jsonl --fabric eth10 --fabric eth1 -f x": "ddlemu: --fabric eth10 --fabric eth1 are the two fabrics: leave out --profile and --file\n",
 	} {
 		w := newWorld(t)
-		if status, stdout, stderr := w.run(strings.Fields(args)...); status != cli.ExitInput || stdout != "" || !strings.Contains(stderr, strings.TrimPrefix(want, "ddlemu: ")) {
+		if status, stdout, stderr := w.run(strings.Fields(args)...); status != cli.ExitInput || stdout != "" ||
+			!strings.Contains(stderr, strings.TrimPrefix(want, "ddlemu: ")) {
 			t.Errorf("%s: status %d, %q, %q", args, status, stdout, stderr)
 		}
 	}

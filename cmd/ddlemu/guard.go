@@ -22,7 +22,9 @@ func newGuardCommand(g *cli.Global) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			ended, err := job.Guard(g.Stdin, args[0])
 			if ended > 0 {
-				fmt.Fprintf(g.Stderr, "ddlemu: run was killed: ended %s that it had started; `ddlemu gc` removes the fabric\n", units.Count(ended, "program"))
+				fmt.Fprintf(g.Stderr,
+					"ddlemu: run was killed: ended %s that it had started; `ddlemu gc` removes the fabric\n",
+					units.Count(ended, "program"))
 			}
 			return err
 		},

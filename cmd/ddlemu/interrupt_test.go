@@ -36,7 +36,8 @@ func TestInterruptedReports(t *testing.T) {
 			Rows    []any
 			Verdict string
 		}
-		if err := json.Unmarshal(w.out.Bytes(), &got); tc.reports && (err != nil || got.Verdict != "incomplete" || got.Rows == nil) {
+		if err := json.Unmarshal(w.out.Bytes(), &got); tc.reports &&
+			(err != nil || got.Verdict != "incomplete" || got.Rows == nil) {
 			t.Errorf("%s: %v: %q", tc.args, err, w.out.String())
 		}
 		if text := w.err.String(); !strings.Contains(text, "interrupted") || strings.Contains(text, "canceled") {
@@ -50,7 +51,8 @@ func TestInterruptedReports(t *testing.T) {
 
 // Whatever ended the context, the user reads one word.
 func TestSayInterrupted(t *testing.T) {
-	for _, text := range []string{"run: context canceled", "run: interrupt signal received", "run: terminated signal received", "run: hangup signal received"} {
+	for _, text := range []string{"run: context canceled", "run: interrupt signal received",
+		"run: terminated signal received", "run: hangup signal received"} {
 		if got := cli.SayInterrupted(text); got != "run: interrupted" {
 			t.Errorf("%q: %q", text, got)
 		}

@@ -23,18 +23,22 @@ func TestNodeOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]int{
-		"node0": 0, "node2": 2, "node2-eth1": 2, "node1-ipv6": 1, "node0-eth1-ipv6": 0, "10.77.0.2": 1, "10.77.1.3": 2, p.Nodes[1].NICs[1].Addr6.String(): 1,
-		"node3": -1, "node2-eth2": -1, "node": -1, "": -1, "10.77.0.4": -1, "::1": -1, "node01": -1, "NODE1": -1,
+		"node0": 0, "node2": 2, "node2-eth1": 2, "node1-ipv6": 1, "node0-eth1-ipv6": 0, "10.77.0.2": 1, "10.77.1.3": 2,
+		p.Nodes[1].NICs[1].Addr6.String(): 1,
+		"node3":                           -1, "node2-eth2": -1, "node": -1, "": -1, "10.77.0.4": -1, "::1": -1,
+		"node01": -1, "NODE1": -1,
 	} {
 		got, err := fabriccmd.NodeOf(p, name)
-		if want < 0 && (err == nil || !strings.Contains(err.Error(), "it has node0 to node2")) || want >= 0 && (err != nil || got != want) {
+		if want < 0 && (err == nil || !strings.Contains(err.Error(), "it has node0 to node2")) || want >= 0 &&
+			(err != nil || got != want) {
 			t.Errorf("%q: got %d, %v; want %d", name, got, err, want)
 		}
 	}
 }
 
 func TestFill(t *testing.T) {
-	got := strings.Join(runcmd.Fill([]string{"run", "--n={nodes}", "{node}{node}", "{master}:1", "{gpus}", "{Node}", "{}"}, 3, 8, 2), " ")
+	got := strings.Join(runcmd.Fill([]string{"run", "--n={nodes}", "{node}{node}", "{master}:1", "{gpus}", "{Node}",
+		"{}"}, 3, 8, 2), " ")
 	if want := "run --n=8 33 node0:1 2 {Node} {}"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -54,7 +58,8 @@ func TestOwnFlags(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"--fabric", "--json node1"} {
-		if _, _, err := fabriccmd.OwnFlags(newWorld(t).global(), strings.Fields(args)); cli.ExitStatus(err) != cli.ExitInput {
+		if _, _, err := fabriccmd.OwnFlags(newWorld(t).global(), strings.Fields(args)); cli.ExitStatus(
+			err) != cli.ExitInput {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
@@ -64,7 +69,8 @@ func TestOwnFlags(t *testing.T) {
 }
 
 func TestCalledSSH(t *testing.T) {
-	for from, want := range map[string]string{"/bin/ddlemu ssh x": "ssh x", "ddlemu-ssh -x node1": "ssh -x node1", "/a/ssh node1": "ssh node1", "ddlemu": ""} {
+	for from, want := range map[string]string{"/bin/ddlemu ssh x": "ssh x", "ddlemu-ssh -x node1": "ssh -x node1",
+		"/a/ssh node1": "ssh node1", "ddlemu": ""} {
 		if got := strings.Join(arguments(strings.Fields(from)), " "); got != want {
 			t.Errorf("%s: got %q, want %q", from, got, want)
 		}

@@ -79,8 +79,8 @@ func run(ctx context.Context, g *cli.Global, args []string) int {
 	return cli.ExitStatus(err)
 }
 
-// errNoReader ends a command whose output nobody reads any more, as in `ddlemu bench … | head -1`. Otherwise the runtime
-// would end this process there, and a fabric that it has made would stay up.
+// errNoReader ends a command whose output nobody reads any more, as in `ddlemu bench … | head -1`. Otherwise the
+// runtime would end this process there, and a fabric that it has made would stay up.
 var errNoReader = errors.New("nobody reads the output any more")
 
 // checkedWriter stores the first error of a writer, so that callers need not check each write.

@@ -23,8 +23,8 @@ func newManCommand() *cobra.Command {
 	}
 }
 
-// writeManual writes a man page per command to folder/man/man1, and the completion files to the folders below share that
-// bash, zsh and fish read.
+// writeManual writes a man page per command to folder/man/man1, and the completion files to the folders below share
+// that bash, zsh and fish read.
 func writeManual(root *cobra.Command, folder string) error {
 	root.DisableAutoGenTag = true // no date: the same version gives the same pages
 	man := filepath.Join(folder, "man", "man1")
@@ -36,9 +36,15 @@ func writeManual(root *cobra.Command, folder string) error {
 		return fmt.Errorf("write man pages: %w", err)
 	}
 	for path, write := range map[string]func(string) error{
-		"bash-completion/completions/ddlemu":    func(path string) error { return root.GenBashCompletionFileV2(path, true) },
-		"zsh/site-functions/_ddlemu":            root.GenZshCompletionFile,
-		"fish/vendor_completions.d/ddlemu.fish": func(path string) error { return root.GenFishCompletionFile(path, true) },
+		"bash-completion/completions/ddlemu": func(path string) error {
+			return root.GenBashCompletionFileV2(path,
+				true)
+		},
+		"zsh/site-functions/_ddlemu": root.GenZshCompletionFile,
+		"fish/vendor_completions.d/ddlemu.fish": func(path string) error {
+			return root.GenFishCompletionFile(path,
+				true)
+		},
 	} {
 		path = filepath.Join(folder, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -23,7 +23,8 @@ func TestReaderEnds(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd := exec.Command("ddlemu", args...)
 		cmd.Stdout, cmd.Stderr = w, &stderr
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitNoReader && !cmd.ProcessState.Sys().(interface{ Signaled() bool }).Signaled() {
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitNoReader &&
+			!cmd.ProcessState.Sys().(interface{ Signaled() bool }).Signaled() {
 			t.Errorf("%v: %v", args, err)
 		}
 		if stderr.Len() > 0 {

@@ -47,7 +47,8 @@ durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 	root.SetErr(g.Stderr)
 	fs := root.PersistentFlags()
 	fs.StringVar(&g.Dir, "dir", "", "`folder` of the fabrics (default: $"+cli.DirEnv+", else /dev/shm/ddlemu-UID)")
-	fs.StringVar(&g.Owner, "owner", "", "`user` who owns the fabrics; only for root (default: under sudo, the user who called it)")
+	fs.StringVar(&g.Owner, "owner", "",
+		"`user` who owns the fabrics; only for root (default: under sudo, the user who called it)")
 	root.AddCommand(commands(g)...)
 	cli.OnceOnly(root)
 	cli.AcceptOtherLetter(root)
@@ -75,8 +76,10 @@ func commands(g *cli.Global) []*cobra.Command {
 		runcmd.NewValidateCommand(g),
 		runcmd.NewVerifyCommand(g),
 		schedulecmd.NewScheduleCommand(g),
-		tracecmd.NewMessagesCommand(g), tracecmd.NewWhyCommand(g), tracecmd.NewDiffCommand(g), tracecmd.NewWhatIfCommand(g), tracecmd.NewPendingCommand(g),
-		tracecmd.NewTraceCommand(g), tracecmd.NewCaptureCommand(g), tracecmd.NewExtcapCommand(g), tracecmd.NewReportCommand(g), fabriccmd.NewServeCommand(g), fabriccmd.NewMetricsCommand(g),
+		tracecmd.NewMessagesCommand(g), tracecmd.NewWhyCommand(g), tracecmd.NewDiffCommand(g),
+		tracecmd.NewWhatIfCommand(g), tracecmd.NewPendingCommand(g),
+		tracecmd.NewTraceCommand(g), tracecmd.NewCaptureCommand(g), tracecmd.NewExtcapCommand(g),
+		tracecmd.NewReportCommand(g), fabriccmd.NewServeCommand(g), fabriccmd.NewMetricsCommand(g),
 		fabriccmd.NewExecCommand(g),
 		fabriccmd.NewSSHCommand(g),
 		fabriccmd.NewHostfileCommand(g),

@@ -52,7 +52,8 @@ func TestStatusJSONHasTheDocumentedFields(t *testing.T) {
 	}
 	for _, name := range []string{
 		"from", "to", "bandwidth_bps", "latency_ns", "jitter_ns", "loss", "up", "bytes", "messages", "drops",
-		"jitter", "loss_model", "queue", "mtu", "header", "framing", "wire_bytes", "ecn", "ecn_marked", "pauses", "paused_ns",
+		"jitter", "loss_model", "queue", "mtu", "header", "framing", "wire_bytes", "ecn", "ecn_marked", "pauses",
+		"paused_ns",
 	} {
 		if _, ok := link[name]; !ok {
 			t.Errorf("a link has no field %q", name)
@@ -66,7 +67,8 @@ func TestStatusJSONHasTheDocumentedFields(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	l := got.Links[0]
-	if l.From != "node0" || l.To != "node1" || l.BandwidthBps != 1e9 || l.LatencyNs != 25_000 || l.JitterNs != 2_000 || l.Loss != 0.01 || !l.Up {
+	if l.From != "node0" || l.To != "node1" || l.BandwidthBps != 1e9 || l.LatencyNs != 25_000 || l.JitterNs != 2_000 ||
+		l.Loss != 0.01 || !l.Up {
 		t.Errorf("got %+v", l)
 	}
 	if got.Links[1].From != "node1" || got.Links[1].Up {
@@ -129,7 +131,8 @@ func TestStatusOfQueues(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 	out := w.must("status")
-	for _, want := range []string{"ECN marks", "paused for", "1ms", "port node1 tx: ECN marks 17, pauses 3, paused for 1ms"} {
+	for _, want := range []string{"ECN marks", "paused for", "1ms",
+		"port node1 tx: ECN marks 17, pauses 3, paused for 1ms"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -166,13 +169,16 @@ func TestStatusOfAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []status.Participant{{
-		Slot: part.Slot(), Job: job.Index(), Rank: 1, Node: 1, World: 2, PID: os.Getpid(), Alive: true, MemoryUsed: 4096, MemoryBudget: 1 << 20, GPU: "0000:3b:00.0",
+		Slot: part.Slot(), Job: job.Index(), Rank: 1, Node: 1, World: 2, PID: os.Getpid(), Alive: true,
+		MemoryUsed: 4096, MemoryBudget: 1 << 20, GPU: "0000:3b:00.0",
 	}}
 	if diff := cmp.Diff(want, s.Participants); diff != "" {
 		t.Error(diff)
 	}
-	wantJobs := []fabriccmd.JobStatus{{Job: status.Job{Number: job.Index(), Running: true, Joined: 1}, Reasons: state.SharedGPU.Words(), Findings: verdict.FromReasons(state.SharedGPU)}}
-	if diff := cmp.Diff(wantJobs, s.Jobs, cmpopts.IgnoreUnexported(verdict.Finding{}), cmpopts.IgnoreFields(status.Job{}, "Counted", "Place")); diff != "" {
+	wantJobs := []fabriccmd.JobStatus{{Job: status.Job{Number: job.Index(), Running: true, Joined: 1},
+		Reasons: state.SharedGPU.Words(), Findings: verdict.FromReasons(state.SharedGPU)}}
+	if diff := cmp.Diff(wantJobs, s.Jobs, cmpopts.IgnoreUnexported(verdict.Finding{}),
+		cmpopts.IgnoreFields(status.Job{}, "Counted", "Place")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -198,7 +204,8 @@ func TestShapeJSONReadsBackWhatIsInForce(t *testing.T) {
 func TestStatusShowsTheLinksThatMatter(t *testing.T) {
 	links := make([]fabriccmd.LinkStatus, 200)
 	for i := range links {
-		links[i] = fabriccmd.LinkStatus{From: "node0", LinkJSON: configs.LinkJSON{Up: true}, Counters: link.Counters{Bytes: uint64(i % 7)}}
+		links[i] = fabriccmd.LinkStatus{From: "node0", LinkJSON: configs.LinkJSON{Up: true},
+			Counters: link.Counters{Bytes: uint64(i % 7)}}
 	}
 	links[3].Up = false
 	links[150].Bytes = 1000

@@ -19,7 +19,8 @@ import (
 // On a terminal there is a bar with the time left after a while. An interrupt removes it before the rest is printed.
 func TestBarOnATerminal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fabrics")
-	up := exec.Command("ddlemu", "--dir", dir, "up", "--profile", "eth1", "--nodes", "2", "--time-scale", "64", "--no-measure")
+	up := exec.Command("ddlemu", "--dir", dir, "up", "--profile", "eth1", "--nodes", "2", "--time-scale", "64",
+		"--no-measure")
 	if out, err := up.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -32,7 +33,8 @@ func TestBarOnATerminal(t *testing.T) {
 	defer screen.Close()
 	seen := readUntil(t, screen, "left  ")
 	const bar = "ddlemu: verify: "
-	if strings.Contains(seen, bar) || !strings.Contains(seen, "verify: links and flows are measured; ") || !strings.Contains(seen, "% |") {
+	if strings.Contains(seen, bar) || !strings.Contains(seen, "verify: links and flows are measured; ") ||
+		!strings.Contains(seen, "% |") {
 		t.Errorf("the terminal has %q", seen)
 	}
 	if _, err := screen.Write([]byte{3}); err != nil { // Ctrl-C
@@ -63,7 +65,8 @@ func TestIsTerminal(t *testing.T) {
 	_, stop := g.ShowProgress("test")
 	defer stop()
 	if !cli.IsTerminal(g.Stdout) || !cli.IsTerminal(g.Stderr) || cli.Columns(g.Stdout) != 133 {
-		t.Errorf("terminals: %v %v, of %d columns", cli.IsTerminal(g.Stdout), cli.IsTerminal(g.Stderr), cli.Columns(g.Stdout))
+		t.Errorf("terminals: %v %v, of %d columns", cli.IsTerminal(g.Stdout), cli.IsTerminal(g.Stderr),
+			cli.Columns(g.Stdout))
 	}
 	if cli.IsTerminal(&checkedWriter{to: &bytes.Buffer{}}) {
 		t.Error("a buffer is a terminal")

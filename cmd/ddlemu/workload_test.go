@@ -23,8 +23,8 @@ type docsPage struct {
 
 type docsCommand struct{ line, output string }
 
-// readPage finds blocks of code. One after "in `NAME`:" is a file; one without a language after indented commands is what
-// the last of them prints.
+// readPage finds blocks of code. One after "in `NAME`:" is a file; one without a language after indented commands is
+// what the last of them prints.
 func readPage(t *testing.T, path string) docsPage {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -59,7 +59,8 @@ func readPage(t *testing.T, path string) docsPage {
 func (c docsCommand) check(t *testing.T) {
 	t.Helper()
 	var out bytes.Buffer
-	g := &cli.Global{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }}
+	g := &cli.Global{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
+		Getenv: func(string) string { return "" }}
 	root := newRootCommand(g)
 	var args []string
 	for _, arg := range strings.Fields(c.line)[1:] {
@@ -124,7 +125,8 @@ func TestFormatsPage(t *testing.T) {
 
 // What is recorded has the variables that the job had from this process, and --nccl-env comes before them.
 func TestRecordNotesVariables(t *testing.T) {
-	has := map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_NTHREADS": "", "NCCL_BUFFSIZE": "4 M", "NCCL_SOCKET_IFNAME": "eth0", "HOME": "/"}
+	has := map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_NTHREADS": "", "NCCL_BUFFSIZE": "4 M",
+		"NCCL_SOCKET_IFNAME": "eth0", "HOME": "/"}
 	o := runcmd.RecordOptions{OutputOptions: workloadcmd.OutputOptions{NCCLEnv: []string{"NCCL_PROTO=Simple"}}}
 	var warned strings.Builder
 	o.NoteNCCL(&warned, func(name string) string { return has[name] })

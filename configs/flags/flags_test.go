@@ -53,7 +53,8 @@ func TestLoadLayers(t *testing.T) {
 	file := writeFile(t, "base: eth10\nnodes: 3\nlink: {latency: 1ms, loss: 1%}\n"+
 		"links: [{match: 'node0:node1', latency: 9ms, bandwidth: 2Gbps}]\n")
 	env := environ("DDLEMU_NODES", "4", "DDLEMU_LAT", "2ms", "DDLEMU_SEED", "7", "DDLEMU_NODE", "1")
-	got, err := Load(configs.Source{File: file, Getenv: env}, flagSet(t, "--lat", "3ms", "--nics-per-node=2", "--ecn=64K"))
+	got, err := Load(configs.Source{File: file, Getenv: env},
+		flagSet(t, "--lat", "3ms", "--nics-per-node=2", "--ecn=64K"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,9 @@ func TestLoadTransport(t *testing.T) {
 		profile, flag string
 		want          configs.Transport
 	}{
-		{"wan-region", "tcp", configs.Transport{Kind: configs.TCP, RTO: 200 * time.Millisecond, SendBuffer: 16 * units.MiB, Window: 16 * units.MiB, Congestion: configs.Cubic, Timeout: configs.DefaultTransport(configs.TCP).Timeout}},
+		{"wan-region", "tcp", configs.Transport{Kind: configs.TCP, RTO: 200 * time.Millisecond,
+			SendBuffer: 16 * units.MiB, Window: 16 * units.MiB, Congestion: configs.Cubic,
+			Timeout: configs.DefaultTransport(configs.TCP).Timeout}},
 		{"wan-region", "rdma", configs.DefaultTransport(configs.RDMA)},
 		{"efa-p5", "tcp", configs.DefaultTransport(configs.TCP)},
 	} {
@@ -98,7 +101,8 @@ func TestLoadTransport(t *testing.T) {
 }
 
 func TestFlagsRefuseAtOnce(t *testing.T) {
-	for _, arg := range []string{"--bw=100", "--bw=0Gbps", "--lat=5", "--loss=2", "--jitter=x", "--queue=taildrop", "--nodes=x", "--transport=udp", "--time-scale=0"} {
+	for _, arg := range []string{"--bw=100", "--bw=0Gbps", "--lat=5", "--loss=2", "--jitter=x", "--queue=taildrop",
+		"--nodes=x", "--transport=udp", "--time-scale=0"} {
 		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		AddFabric(fs)
 		name, _, _ := strings.Cut(arg, "=")
@@ -148,10 +152,12 @@ func TestLinks(t *testing.T) {
 
 func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
-		"nodes": "4", "gpus-per-node": "2", "node-gpus": "8", "nics-per-node": "3", "nvlinks-per-gpu": "12", "cpu": "intel", "transport": "tcp", "congestion": "cubic", "ecmp": "pair", "seed": "9", "time-scale": "16",
+		"nodes": "4", "gpus-per-node": "2", "node-gpus": "8", "nics-per-node": "3", "nvlinks-per-gpu": "12",
+		"cpu": "intel", "transport": "tcp", "congestion": "cubic", "ecmp": "pair", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
-		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host", "nccl-latency": "75us", "clock": "real",
+		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host", "nccl-latency": "75us",
+		"clock": "real",
 	}
 	want, err := configs.Profile("hdr200")
 	if err != nil {
@@ -159,12 +165,15 @@ func TestLoadEverySetting(t *testing.T) {
 	}
 	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
 	want.Node.GPUs, want.NVLinksPerGPU, want.CPU, want.Clock = 8, 12, configs.Intel, configs.RealClock
-	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16", configs.HostView
+	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16",
+		configs.HostView
 	want.NCCL.Latency = configs.ShownLatency{Time: 75 * time.Microsecond}
 	want.Transport = configs.DefaultTransport(configs.TCP)
 	want.Transport.Congestion = configs.Cubic
-	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, configs.Jitter{Kind: configs.ParetoJitter, Value: 2000}
-	want.Link.Loss, want.Link.Queue = configs.Loss{P: 0.005}, configs.Queue{Bytes: 2 * units.MiB, Policy: configs.TailDrop}
+	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond,
+		configs.Jitter{Kind: configs.ParetoJitter, Value: 2000}
+	want.Link.Loss, want.Link.Queue = configs.Loss{P: 0.005},
+		configs.Queue{Bytes: 2 * units.MiB, Policy: configs.TailDrop}
 	for _, m := range configs.LinkParams() { // one that is not above: its text is read back
 		if args[m.Flag] == "" {
 			args[m.Flag] = m.Text(&want.Link)
@@ -197,15 +206,19 @@ func TestLoadRefuses(t *testing.T) {
 		want string
 	}{
 		{"out of range", configs.Source{Profile: "eth1"}, []string{"--lat=1m"}, "--lat: 1m0s is out of range"},
-		{"clashes with the file", configs.Source{File: small}, []string{"--bw=100Gbps", "--queue=32K"}, "--queue: lossless:32K is out of range: must be 64K"},
-		{"override beyond the nodes", configs.Source{File: "../examples/rails.yaml"}, []string{"--nodes=3"}, "../examples/rails.yaml:22: links[2].match: "},
-		{"variable out of range", configs.Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, nil, "DDLEMU_NODES: 0 is out of range: must be 1 to 256"},
+		{"clashes with the file", configs.Source{File: small}, []string{"--bw=100Gbps", "--queue=32K"},
+			"--queue: lossless:32K is out of range: must be 64K"},
+		{"override beyond the nodes", configs.Source{File: "../examples/rails.yaml"}, []string{"--nodes=3"},
+			"../examples/rails.yaml:22: links[2].match: "},
+		{"variable out of range", configs.Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, nil,
+			"DDLEMU_NODES: 0 is out of range: must be 1 to 256"},
 	} {
 		if c.src.Getenv == nil {
 			c.src.Getenv = environ()
 		}
 		f, err := Load(c.src, flagSet(t, c.args...))
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !configs.IsUserError(err) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !configs.IsUserError(err) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v\nwant %s", c.name, f, err, c.want)
 		}
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package importer makes fabrics of network and node files that other tools write: NCCL's topology of a node, and networks of
-// SimAI, ns-3, ASTRA-sim and htsim. Each format has a package below this one.
+// Package importer makes fabrics of network and node files that other tools write: NCCL's topology of a node, and
+// networks of SimAI, ns-3, ASTRA-sim and htsim. Each format has a package below this one.
 package importer
 
 import (
@@ -78,7 +78,8 @@ func kindOf(text string) kind {
 		return simaiSettings
 	case hasColon && hasKey(trimmed, "npus_count"):
 		return astraYAML
-	case hasColon && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") == "" && (hasKey(trimmed, "link") || hasKey(trimmed, "base")):
+	case hasColon && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") == "" &&
+		(hasKey(trimmed, "link") || hasKey(trimmed, "base")):
 		return fabricFile
 	}
 	return unknown
@@ -89,8 +90,8 @@ func hasKey(text, key string) bool {
 	return strings.HasPrefix(text, key+":") || strings.Contains(text, "\n"+key+":")
 }
 
-// Read makes a fabric of files: one of a network or a node, and beside it NCCL's graph or the simulator's settings. It may
-// lack values: see found.Fabric.Missing. Errors name the file.
+// Read makes a fabric of files: one of a network or a node, and beside it NCCL's graph or the simulator's settings. It
+// may lack values: see found.Fabric.Missing. Errors name the file.
 func Read(files []File, o found.Options) (*found.Fabric, error) {
 	var main File
 	var settings simai.Settings
@@ -144,16 +145,21 @@ func errUnknown(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return errors.New("is empty")
 	}
-	return errors.New("is no network or node of another tool that can be read: NCCL's topology (XML), and those of SimAI, ns-3 (HPCC), ASTRA-sim and htsim")
+	return errors.New(
+		"is no network or node of another tool that can be read: NCCL's topology (XML), and those of SimAI, ns-3 " +
+			"(HPCC), ASTRA-sim and htsim")
 }
 
-// errNoMachine is the error of files without a network or a node. conf is the name of the last simulator's settings, "" if all
-// files are graphs.
+// errNoMachine is the error of files without a network or a node. conf is the name of the last simulator's settings,
+// "" if all files are graphs.
 func errNoMachine(files []File, conf string) error {
 	if conf == "" {
-		return fmt.Errorf("%s: is NCCL's graph, which is what NCCL decided and no machine: give the topology beside it, that of NCCL_TOPO_DUMP_FILE", files[0].Name)
+		return fmt.Errorf(
+			"%s: is NCCL's graph, which is what NCCL decided and no machine: give the topology beside it, that of "+
+				"NCCL_TOPO_DUMP_FILE", files[0].Name)
 	}
-	return fmt.Errorf("%s: is how a simulator runs and no network: give the topology beside it, the simulator's TOPOLOGY_FILE", conf)
+	return fmt.Errorf(
+		"%s: is how a simulator runs and no network: give the topology beside it, the simulator's TOPOLOGY_FILE", conf)
 }
 
 // read reads the file of a network or a node.

@@ -68,7 +68,8 @@ type hardware struct {
 }
 
 func hardwareOf(f *configs.Fabric) hardware {
-	return hardware{f.Node.GPUs, f.NICsPerNode, f.PCISwitches(f.Node.GPUs), f.NVLinksPerGPU, f.NICOfGPU, f.NodeCPU(), f.Node.GPUSlot.String()}
+	return hardware{f.Node.GPUs, f.NICsPerNode, f.PCISwitches(f.Node.GPUs), f.NVLinksPerGPU, f.NICOfGPU, f.NodeCPU(),
+		f.Node.GPUSlot.String()}
 }
 
 // The files of clouds, and those that NCCL itself wrote, are of the nodes that the profiles describe.
@@ -94,7 +95,9 @@ func TestNodesOfClouds(t *testing.T) {
 			}
 			f, _ := imported(t, o, name)
 			got := hardwareOf(f)
-			if got.gpus != tc.want.gpus || got.nics != tc.want.nics || got.switches != tc.want.switches || got.nvLinks != tc.want.nvLinks || !slices.Equal(got.nearest, tc.want.nearest) || got.cpu != tc.want.cpu || got.slot != tc.want.slot {
+			if got.gpus != tc.want.gpus || got.nics != tc.want.nics || got.switches != tc.want.switches ||
+				got.nvLinks != tc.want.nvLinks || !slices.Equal(got.nearest, tc.want.nearest) ||
+				got.cpu != tc.want.cpu || got.slot != tc.want.slot {
 				t.Errorf("%+v, want %+v", got, tc.want)
 			}
 		})
@@ -106,24 +109,30 @@ func TestProfileOfP4d(t *testing.T) {
 	want := profile(t, "efa-p4d")
 	for _, name := range []string{"p4d-24xl-topo.xml", "nccl-2.22.3-topo.xml", "nccl-2.29.7-topo.xml"} {
 		f, _ := imported(t, found.Options{Base: want}, name)
-		if f.Node.GPUs != want.Node.GPUs || f.Node.PCISwitches != want.Node.PCISwitches || f.NICsPerNode != want.NICsPerNode || f.NVLinksPerGPU != want.NVLinksPerGPU || f.CPU != want.CPU {
-			t.Errorf("%s: node %+v, %d NICs, %d NVLinks, %s; the profile has %+v, %d, %d, %s", name, f.Node, f.NICsPerNode, f.NVLinksPerGPU, f.CPU, want.Node, want.NICsPerNode, want.NVLinksPerGPU, want.CPU)
+		if f.Node.GPUs != want.Node.GPUs || f.Node.PCISwitches != want.Node.PCISwitches ||
+			f.NICsPerNode != want.NICsPerNode || f.NVLinksPerGPU != want.NVLinksPerGPU || f.CPU != want.CPU {
+			t.Errorf("%s: node %+v, %d NICs, %d NVLinks, %s; the profile has %+v, %d, %d, %s", name, f.Node,
+				f.NICsPerNode, f.NVLinksPerGPU, f.CPU, want.Node, want.NICsPerNode, want.NVLinksPerGPU, want.CPU)
 		}
-		if f.Link.Bandwidth != want.Link.Bandwidth || f.NCCL.Latency != want.NCCL.Latency || f.NCCL.Net != want.NCCL.Net || f.GPUDirect != nil {
+		if f.Link.Bandwidth != want.Link.Bandwidth || f.NCCL.Latency != want.NCCL.Latency ||
+			f.NCCL.Net != want.NCCL.Net || f.GPUDirect != nil {
 			t.Errorf("%s: %v, %v, %v", name, f.Link.Bandwidth, f.NCCL, f.GPUDirect)
 		}
 	}
 }
 
-// A node of p5 as NCCL with aws-ofi-nccl writes it: 8 devices of 4 EFA each, a latency of 75 us, NVLinks to 4 NVSwitches.
+// A node of p5 as NCCL with aws-ofi-nccl writes it: 8 devices of 4 EFA each, a latency of 75 us, NVLinks to 4
+// NVSwitches.
 func TestProfileOfP5(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`<system version="1">`)
 	for i := range 8 {
 		if i%4 == 0 {
-			fmt.Fprintf(&b, `<cpu host_hash="0x23d7" numaid="%d" affinity="00000000,0000ffff,ffffffff" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1">`, i/4)
+			fmt.Fprintf(&b,
+				`<cpu host_hash="0x23d7" numaid="%d" affinity="00000000,0000ffff,ffffffff" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1">`, i/4)
 		}
-		fmt.Fprintf(&b, `<pci busid="0000:4%d:00.0" class="0x060400" vendor="0x1d0f" link_speed="16.0 GT/s PCIe" link_width="8">
+		fmt.Fprintf(&b,
+			`<pci busid="0000:4%d:00.0" class="0x060400" vendor="0x1d0f" link_speed="16.0 GT/s PCIe" link_width="8">
 <pci busid="0000:5%[1]d:00.0" link_speed="32.0 GT/s PCIe" link_width="16" class="0x020000" vendor="0x1d0f" device="0xefa1"><nic>
 <net name="rdmap8%[1]ds0" dev="%[1]d" latency="75" speed="400000" port="1" guid="0xa0103e5%[1]d" maxconn="262144" gdr="1" net="1" gin="1"/></nic></pci>
 <pci busid="0000:6%[1]d:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="%[1]d" sm="90" rank="%[1]d" gdr="1">
@@ -139,8 +148,11 @@ func TestProfileOfP5(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, want := &in.Config, profile(t, "efa-p5")
-	if f.Node.GPUs != want.Node.GPUs || f.PCISwitches(8) != want.PCISwitches(8) || f.NICsPerNode != want.NICsPerNode || f.NVLinksPerGPU != want.NVLinksPerGPU || f.CPU != want.CPU || f.Link.Bandwidth != want.Link.Bandwidth || f.NCCL.Latency != want.NCCL.Latency {
-		t.Errorf("%+v, %d NICs of %v, %d NVLinks, %s, %v", f.Node, f.NICsPerNode, f.Link.Bandwidth, f.NVLinksPerGPU, f.CPU, f.NCCL.Latency)
+	if f.Node.GPUs != want.Node.GPUs || f.PCISwitches(8) != want.PCISwitches(8) || f.NICsPerNode != want.NICsPerNode ||
+		f.NVLinksPerGPU != want.NVLinksPerGPU || f.CPU != want.CPU || f.Link.Bandwidth != want.Link.Bandwidth ||
+		f.NCCL.Latency != want.NCCL.Latency {
+		t.Errorf("%+v, %d NICs of %v, %d NVLinks, %s, %v", f.Node, f.NICsPerNode, f.Link.Bandwidth, f.NVLinksPerGPU,
+			f.CPU, f.NCCL.Latency)
 	}
 }
 
@@ -151,7 +163,8 @@ func TestWhatAFileDoesNotSay(t *testing.T) {
 		missing []string // flags
 		notes   []string
 	}{
-		"ndv5-topo.xml":        {"", []string{"lat", "bw", "nvlinks-per-gpu"}, []string{"has only PCI devices", "2 CPUs"}},
+		"ndv5-topo.xml": {"", []string{"lat", "bw", "nvlinks-per-gpu"},
+			[]string{"has only PCI devices", "2 CPUs"}},
 		"ndv4-topo.xml":        {"hdr200", []string{"nvlinks-per-gpu"}, []string{"200Gbps of the base", "4 CPUs"}},
 		"p4d-24xl-topo.xml":    {"efa-p4d", nil, []string{"100Gbps of the base"}},
 		"nccl-2.29.7-topo.xml": {"", []string{"lat"}, []string{"latency of 75µs", "nodes is 2"}},
@@ -214,18 +227,22 @@ func TestSimAI(t *testing.T) {
 		loss                float64
 		nvLinks             int
 	}{
-		"Spectrum-X_16g_8gps_100Gbps_A100":                     {"rail", 2, 8, 2, "100Gbps", "400Gbps", 0, 12},
-		"DCN+SingleToR_32g_8gps_200Gbps_H100":                  {"leaf-spine", 4, 8, 2, "200Gbps", "400Gbps", 0, 18},
-		"DCN+SingleToR_16g_8gps_400Gbps_H20":                   {"leaf-spine", 2, 8, 2, "400Gbps", "400Gbps", 0.001, 18},
+		"Spectrum-X_16g_8gps_100Gbps_A100":    {"rail", 2, 8, 2, "100Gbps", "400Gbps", 0, 12},
+		"DCN+SingleToR_32g_8gps_200Gbps_H100": {"leaf-spine", 4, 8, 2, "200Gbps", "400Gbps", 0, 18},
+		"DCN+SingleToR_16g_8gps_400Gbps_H20": {"leaf-spine", 2, 8, 2, "400Gbps", "400Gbps", 0.001,
+			18},
 		"AlibabaHPN_64g_8gps_DualToR_SinglePlane_200Gbps_H800": {"custom", 8, 16, 0, "200Gbps", "400Gbps", 0, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, in := imported(t, found.Options{}, name)
-			if f.Topology.Kind != tc.kind || f.Nodes != tc.nodes || f.NICsPerNode != tc.nics || f.Topology.Spines != tc.spines || f.NVLinksPerGPU != tc.nvLinks || f.Node.GPUs != 8 {
+			if f.Topology.Kind != tc.kind || f.Nodes != tc.nodes || f.NICsPerNode != tc.nics ||
+				f.Topology.Spines != tc.spines || f.NVLinksPerGPU != tc.nvLinks || f.Node.GPUs != 8 {
 				t.Errorf("%+v: %d nodes of %d NICs, %+v", f.Topology, f.Nodes, f.NICsPerNode, f.Node)
 			}
-			if f.Link.Bandwidth.String() != tc.bandwidth || f.Topology.Trunk.Bandwidth.String() != tc.trunk || f.Link.Latency.String() != "1µs" || f.Topology.Trunk.Latency.String() != "500ns" {
-				t.Errorf("links %v %v, trunk %v %v", f.Link.Bandwidth, f.Link.Latency, f.Topology.Trunk.Bandwidth, f.Topology.Trunk.Latency)
+			if f.Link.Bandwidth.String() != tc.bandwidth || f.Topology.Trunk.Bandwidth.String() != tc.trunk ||
+				f.Link.Latency.String() != "1µs" || f.Topology.Trunk.Latency.String() != "500ns" {
+				t.Errorf("links %v %v, trunk %v %v", f.Link.Bandwidth, f.Link.Latency, f.Topology.Trunk.Bandwidth,
+					f.Topology.Trunk.Latency)
 			}
 			// A packet crosses two links from NIC to NIC of one switch.
 			if got, want := f.Link.Loss.P, 1-(1-tc.loss)*(1-tc.loss); got < want*0.999999 || got > want*1.000001 {
@@ -257,7 +274,8 @@ func TestSettingsOfSimAI(t *testing.T) {
 	if !strings.Contains(strings.Join(in.Notes, "\n"), "CC_MODE 1") {
 		t.Errorf("DCQCN is not noted: %q", in.Notes)
 	}
-	for _, names := range [][]string{{"SimAI.conf"}, {"SimAI.conf", "ndv5-topo.xml"}, {"ndv4-topo.xml", "ndv5-topo.xml"}} {
+	for _, names := range [][]string{{"SimAI.conf"}, {"SimAI.conf", "ndv5-topo.xml"},
+		{"ndv4-topo.xml", "ndv5-topo.xml"}} {
 		if _, err := readFiles(found.Options{}, names...); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v", names, err)
 		}
@@ -274,20 +292,24 @@ func TestFirstNodes(t *testing.T) {
 	if !strings.Contains(strings.Join(in.Notes, "\n"), "the first 2 of 8 nodes") {
 		t.Errorf("%q", in.Notes)
 	}
-	if _, err := readFiles(found.Options{Nodes: 9}, "AlibabaHPN_64g_8gps_DualToR_SinglePlane_200Gbps_H800"); err == nil {
+	if _, err := readFiles(found.Options{Nodes: 9},
+		"AlibabaHPN_64g_8gps_DualToR_SinglePlane_200Gbps_H800"); err == nil {
 		t.Error("more nodes than there are")
 	}
 }
 
-// The .conf's error rate is that of links without their own. Hosts have any numbers; a mark of UTF-8 and CRLF do no harm.
+// The .conf's error rate is that of links without their own. Hosts have any numbers; a mark of UTF-8 and CRLF do no
+// harm.
 func TestNS3(t *testing.T) {
 	const topology = "\ufeff4 2 3\r\n0 3\r\n0 1 100Gbps 0.001ms 0.000000\r\n3 2 100Gb/s 1000ns 0\r\n0 3 1Tbps 2us 0.5\r\n"
-	in, err := Read([]File{{"fat.txt", topology}, {"x.conf", "ENABLE_QCN 1\nERROR_RATE_PER_LINK 0.01\n"}}, found.Options{})
+	in, err := Read([]File{{"fat.txt", topology}, {"x.conf", "ENABLE_QCN 1\nERROR_RATE_PER_LINK 0.01\n"}},
+		found.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &in.Config
-	if f.Nodes != 2 || f.Topology.Kind != "custom" || f.Link.Latency != 2000 || f.Link.Loss.P < 0.0198 || f.Link.Loss.P > 0.0200 || f.Topology.Trunk.Loss.P != 0.5 || f.Node.GPUs != 1 {
+	if f.Nodes != 2 || f.Topology.Kind != "custom" || f.Link.Latency != 2000 || f.Link.Loss.P < 0.0198 ||
+		f.Link.Loss.P > 0.0200 || f.Topology.Trunk.Loss.P != 0.5 || f.Node.GPUs != 1 {
 		t.Errorf("%+v %+v", f.Link, f.Topology)
 	}
 	if !strings.Contains(strings.Join(in.Notes, "\n"), "1 of the file is GPU 0 of all") {
@@ -297,20 +319,27 @@ func TestNS3(t *testing.T) {
 
 func TestForeign(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"empty":        {"  \n", "is empty"},
-		"text":         {"hello world\n", "is no network or node"},
-		"other XML":    {"<topology/>", "is no network or node"},
-		"cut XML":      {`<system version="1"><cpu numaid="0"><pci`, "line 1: is not whole XML"},
-		"bomb":         {`<!DOCTYPE s [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><system><cpu numaid="&b;"/></system>`, "is not whole XML"},
-		"deep":         {"<system>" + strings.Repeat("<pci>", 100), "within each other"},
-		"no devices":   {`<system version="1"/>`, "has no GPU"},
-		"two hosts":    {`<system><cpu host_hash="1"><pci class="0x03"><gpu dev="0"/></pci></cpu><cpu host_hash="2"/></system>`, "MNNVL"},
-		"no NIC":       {`<system><cpu><pci class="0x03"><gpu dev="0"/></pci></cpu></system>`, "no NIC"},
-		"fabric":       {"base: ndr400\nnodes: 2\n", "is a fabric file already"},
-		"cut SimAI":    {"9 1 8\n8\n8 0 400Gbps 0.0005ms 0\n8 1 400Gb", "link 2 of 8"},
-		"more links":   {"3 1 0 1 1 A100\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n", "after which the simulator reads no more: if the rest belongs to the network, correct line 1"},
-		"one server":   {"3 2 1 0 2 H100\n2\n0 2 2880Gbps 0.000025ms 0\n1 2 2880Gbps 0.000025ms 0\n", "GPU 0 has no link to a switch but NVSwitches"},
-		"uneven NICs":  {"4 1 0 2 3 H100\n2 3\n0 2 400Gbps 0.0005ms 0\n0 3 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n", "GPU 1 has 1 links to switches, GPU 0 has 2"},
+		"empty":     {"  \n", "is empty"},
+		"text":      {"hello world\n", "is no network or node"},
+		"other XML": {"<topology/>", "is no network or node"},
+		"cut XML":   {`<system version="1"><cpu numaid="0"><pci`, "line 1: is not whole XML"},
+		"bomb": {`<!DOCTYPE s [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><system><cpu numaid="&b;"/></system>`,
+			"is not whole XML"},
+		"deep":       {"<system>" + strings.Repeat("<pci>", 100), "within each other"},
+		"no devices": {`<system version="1"/>`, "has no GPU"},
+		"two hosts": {
+			`<system><cpu host_hash="1"><pci class="0x03"><gpu dev="0"/></pci></cpu><cpu host_hash="2"/></system>`,
+			"MNNVL"},
+		"no NIC":    {`<system><cpu><pci class="0x03"><gpu dev="0"/></pci></cpu></system>`, "no NIC"},
+		"fabric":    {"base: ndr400\nnodes: 2\n", "is a fabric file already"},
+		"cut SimAI": {"9 1 8\n8\n8 0 400Gbps 0.0005ms 0\n8 1 400Gb", "link 2 of 8"},
+		"more links": {"3 1 0 1 1 A100\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n",
+			"after which the simulator reads no more: if the rest belongs to the network, correct line 1"},
+		"one server": {"3 2 1 0 2 H100\n2\n0 2 2880Gbps 0.000025ms 0\n1 2 2880Gbps 0.000025ms 0\n",
+			"GPU 0 has no link to a switch but NVSwitches"},
+		"uneven NICs": {
+			"4 1 0 2 3 H100\n2 3\n0 2 400Gbps 0.0005ms 0\n0 3 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n",
+			"GPU 1 has 1 links to switches, GPU 0 has 2"},
 		"JSON":         {`{"a": 1}`, "no dimensions"},
 		"large":        {`<system version="1">` + strings.Repeat(" ", maxOther), "has 1048596 bytes"},
 		"logical dims": {`{"logical-dims": ["8"]}`, "physical topology"},
@@ -322,7 +351,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// Whatever a file has, there is an error, or a fabric that is valid once what is missing is given, and that reads again.
+// Whatever a file has, there is an error, or a fabric that is valid once what is missing is given, and that reads
+// again.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/*")
 	if err != nil {
@@ -335,9 +365,11 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(string(text), 0)
 	}
-	f.Add("Nodes 8\nTiers 3\nPodsize 4\nTier 0\nDownlink_speed_Gbps 200\nRadix_Down 2\nRadix_Up 2\nDownlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 200\nRadix_Down 2\nRadix_Up 4\nDownlink_Latency_ns 1000\nTier 2\nDownlink_speed_Gbps 100\nRadix_Down 4\nDownlink_Latency_ns 1000\nBundle 2\n", 3)
+	f.Add(
+		"Nodes 8\nTiers 3\nPodsize 4\nTier 0\nDownlink_speed_Gbps 200\nRadix_Down 2\nRadix_Up 2\nDownlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 200\nRadix_Down 2\nRadix_Up 4\nDownlink_Latency_ns 1000\nTier 2\nDownlink_speed_Gbps 100\nRadix_Down 4\nDownlink_Latency_ns 1000\nBundle 2\n", 3)
 	f.Add("topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 1 ]\nlatency: [ 500.0, 1 ]\n", 0)
-	f.Add(`{"topologies-per-dim": ["Switch"], "units-count": [8], "links-count": [1], "link-latency": [500], "link-bandwidth": [12.5], "router-latency": [10]}`, 2)
+	f.Add(
+		`{"topologies-per-dim": ["Switch"], "units-count": [8], "links-count": [1], "link-latency": [500], "link-bandwidth": [12.5], "router-latency": [10]}`, 2)
 	f.Add("8 0 8\n\n0 1 25Gbps 0.005ms 0\n", 0)
 	f.Add("3 1 2\n2\n0 2 1Gib/s 1 0.1\n1 2 1Gbps 1us 0.1\n", 0)
 	f.Fuzz(func(t *testing.T, text string, nodes int) {
@@ -362,7 +394,8 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, b := hardwareOf(again), hardwareOf(&in.Config); a.gpus != b.gpus || a.nics != b.nics || a.switches != b.switches {
+		if a, b := hardwareOf(again), hardwareOf(&in.Config); a.gpus != b.gpus || a.nics != b.nics ||
+			a.switches != b.switches {
 			t.Errorf("%+v is read as %+v", b, a)
 		}
 	})

@@ -318,14 +318,15 @@ func (b *builder) wan() error {
 	return nil
 }
 
-// islands puts NIC 0 of consecutive nodes on the switch of their island, as GPUs on the NVSwitches of a machine, and all
-// other NICs on one switch.
+// islands puts NIC 0 of consecutive nodes on the switch of their island, as GPUs on the NVSwitches of a machine, and
+// all other NICs on one switch.
 func (b *builder) islands() error {
 	if b.s.NICs < 2 {
 		return bad("kind", "islands has other NICs than NIC 0 on switch net: give nics_per_node 2 or more")
 	}
 	if b.s.Island < 1 || b.s.Island > MaxSwitches {
-		return bad("island", "%s: must be 1 to %d, the number of nodes of an island", orMissing(b.s.Island), MaxSwitches)
+		return bad("island", "%s: must be 1 to %d, the number of nodes of an island", orMissing(b.s.Island),
+			MaxSwitches)
 	}
 	count := (b.s.Nodes + b.s.Island - 1) / b.s.Island
 	if count >= MaxSwitches {

@@ -109,7 +109,8 @@ func (g *Graph) Route(perNode int, seed uint64, user UserRoutes, perFlow bool) (
 			}
 			// Of paths of the same cost all have as many links: at most one costs more than 1.
 			if why == "" && len(path) > MaxLinks {
-				why = "the path from " + g.Switches[g.Home[src]] + " to " + g.Switches[home] + " has " + units.Count(len(path), "link") + " between switches: at most " + units.Count(MaxLinks, "link")
+				why = "the path from " + g.Switches[g.Home[src]] + " to " + g.Switches[home] + " has " +
+					units.Count(len(path), "link") + " between switches: at most " + units.Count(MaxLinks, "link")
 			}
 			if why != "" {
 				return nil, &NoPath{src, dst, why}
@@ -182,7 +183,8 @@ func (g *Graph) walk(out [][]int, cost []int, src, dst int, draw *rand.PCG) (pat
 // follow finds the links of a path that was given by its switches.
 func (g *Graph) follow(out [][]int, via []int, src, dst int) (path []int, why string) {
 	if via[0] != g.Home[src] || via[len(via)-1] != g.Home[dst] {
-		return nil, "the route given for it must begin at its switch " + g.Switches[g.Home[src]] + " and end at " + g.Switches[g.Home[dst]]
+		return nil, "the route given for it must begin at its switch " + g.Switches[g.Home[src]] + " and end at " +
+			g.Switches[g.Home[dst]]
 	}
 	for k := 1; k < len(via); k++ {
 		found := -1
@@ -192,7 +194,8 @@ func (g *Graph) follow(out [][]int, via []int, src, dst int) (path []int, why st
 			}
 		}
 		if found < 0 {
-			return nil, "the route given for it needs a link from " + g.Switches[via[k-1]] + " to " + g.Switches[via[k]] + ", which is missing"
+			return nil, "the route given for it needs a link from " + g.Switches[via[k-1]] + " to " +
+				g.Switches[via[k]] + ", which is missing"
 		}
 		path = append(path, found)
 	}

@@ -201,7 +201,8 @@ func TestCount(t *testing.T) {
 		n    int
 		noun string
 		want string
-	}{{0, "rank", "0 ranks"}, {1, "switch", "1 switch"}, {2, "switch", "2 switches"}, {1, "process", "1 process"}, {3, "process", "3 processes"}} {
+	}{{0, "rank", "0 ranks"}, {1, "switch", "1 switch"}, {2, "switch", "2 switches"}, {1, "process", "1 process"},
+		{3, "process", "3 processes"}} {
 		if got := Count(c.n, c.noun); got != c.want {
 			t.Errorf("Count(%d, %q) = %q, want %q", c.n, c.noun, got, c.want)
 		}

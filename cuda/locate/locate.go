@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package locate finds the files that a run needs on this machine: those of ddlemu, and NCCL and CUDA, real or software.
+// Package locate finds the files that a run needs on this machine: those of ddlemu, and NCCL and CUDA, real or
+// software.
 package locate
 
 import (
@@ -19,8 +20,9 @@ type Layout struct {
 	Torch    string // folder of the Python package ddlemu_torch, which may not exist
 }
 
-// Find returns the files relative to the running program: ../lib for the plugin, ../softcuda for the software CUDA after
-// `make build`, and ../lib/ddlemu/softcuda after `make install`. The environment variable DDLEMU_PLUGIN_DIR overrides the plugin's folder.
+// Find returns the files relative to the running program: ../lib for the plugin, ../softcuda for the software CUDA
+// after `make build`, and ../lib/ddlemu/softcuda after `make install`. The environment variable DDLEMU_PLUGIN_DIR
+// overrides the plugin's folder.
 func Find() (Layout, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -35,7 +37,8 @@ func Find() (Layout, error) {
 		parts = base
 	}
 	l := Layout{
-		Rank: filepath.Join(base, "bin", "ddlemu-rank"), Plugin: filepath.Join(base, "lib"), SoftCUDA: filepath.Join(parts, "softcuda"), Torch: filepath.Join(parts, "torch"),
+		Rank: filepath.Join(base, "bin", "ddlemu-rank"), Plugin: filepath.Join(base, "lib"),
+		SoftCUDA: filepath.Join(parts, "softcuda"), Torch: filepath.Join(parts, "torch"),
 	}
 	if dir := os.Getenv("DDLEMU_PLUGIN_DIR"); dir != "" {
 		l.Plugin = dir
@@ -51,7 +54,8 @@ func isFolder(path string) bool {
 // CheckPlugin returns an error if the plugin does not exist.
 func (l Layout) CheckPlugin() error {
 	if _, err := os.Stat(filepath.Join(l.Plugin, "libgoemu.so")); err != nil {
-		return fmt.Errorf("libgoemu.so is not in %s: run `make build`, or set DDLEMU_PLUGIN_DIR to its folder", l.Plugin)
+		return fmt.Errorf("libgoemu.so is not in %s: run `make build`, or set DDLEMU_PLUGIN_DIR to its folder",
+			l.Plugin)
 	}
 	return nil
 }
@@ -92,10 +96,14 @@ func (l Layout) Soft(version string) (Libraries, error) {
 	lib := filepath.Join(l.SoftCUDA, "lib")
 	nccl := l.relinked(version)
 	if _, err := os.Stat(filepath.Join(lib, "libcudart.so")); err != nil {
-		return Libraries{}, fmt.Errorf("there is no GPU to use, and the software CUDA is not in %s: a package has none, so run `make build` in the source, and `make install` to install it (docs/install.md)", l.SoftCUDA)
+		return Libraries{},
+			fmt.Errorf(
+				"there is no GPU to use, and the software CUDA is not in %s: a package has none, so run `make build` "+
+					"in the source, and `make install` to install it (docs/install.md)", l.SoftCUDA)
 	}
 	if _, err := os.Stat(nccl); err != nil {
-		return Libraries{}, fmt.Errorf("NCCL %s for the software CUDA is not in %s: it has %s; run `make build`", version, lib, list(built(l.relinked)))
+		return Libraries{}, fmt.Errorf("NCCL %s for the software CUDA is not in %s: it has %s; run `make build`",
+			version, lib, list(built(l.relinked)))
 	}
 	return Libraries{
 		CUDA: Soft, NCCL: []string{nccl}, Cudart: []string{filepath.Join(lib, "libcudart.so")},
@@ -114,7 +122,8 @@ func (l Layout) Guest(version string) (string, error) {
 		return "", fmt.Errorf("the NCCL for guests is not in %s: run `make build`", l.SoftCUDA)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("NCCL %s for guests is not in %s: it has %s; run `make build`", version, filepath.Dir(path), list(built(l.guest)))
+		return "", fmt.Errorf("NCCL %s for guests is not in %s: it has %s; run `make build`", version,
+			filepath.Dir(path), list(built(l.guest)))
 	}
 	return path, nil
 }
@@ -122,9 +131,9 @@ func (l Layout) Guest(version string) (string, error) {
 // PythonPathEnv lists folders in which Python looks for packages.
 const PythonPathEnv = "PYTHONPATH"
 
-// TorchEnv makes PyTorch find the backend "ddlemu" (cuda/torch), and the backend an NCCL for guests with a release line.
-// Without one ("") the user's choice is kept if there is one, else it is the default. It is empty if the backend is not
-// built.
+// TorchEnv makes PyTorch find the backend "ddlemu" (cuda/torch), and the backend an NCCL for guests with a release
+// line. Without one ("") the user's choice is kept if there is one, else it is the default. It is empty if the backend
+// is not built.
 func (l Layout) TorchEnv(version string, getenv func(string) string) ([]string, error) {
 	if _, err := os.Stat(l.Torch); err != nil {
 		return nil, nil
@@ -178,7 +187,8 @@ func list(versions []string) string {
 
 // GPU returns this machine's CUDA and NCCL. If nccl is not empty, it is NCCL's path.
 func GPU(nccl string) Libraries {
-	l := Libraries{CUDA: "gpu", NCCL: []string{"libnccl.so.2", "libnccl.so"}, Cudart: []string{"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcudart.so"}}
+	l := Libraries{CUDA: "gpu", NCCL: []string{"libnccl.so.2", "libnccl.so"},
+		Cudart: []string{"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcudart.so"}}
 	if nccl != "" {
 		l.NCCL = []string{nccl}
 	}
@@ -208,11 +218,14 @@ func Select(nccl string, soft bool) (Layout, Libraries, error) {
 	known := slices.Contains(SoftVersions, nccl)
 	switch gpu := HasGPU() && !soft; {
 	case gpu && known:
-		return layout, Libraries{}, fmt.Errorf("--nccl %s chooses a version for the software CUDA: add --soft-cuda, or give the path of a libnccl.so.2", nccl)
+		return layout, Libraries{},
+			fmt.Errorf(
+				"--nccl %s chooses a version for the software CUDA: add --soft-cuda, or give the path of a libnccl.so.2", nccl)
 	case gpu:
 		return layout, GPU(nccl), nil
 	case nccl != "" && !known:
-		return layout, Libraries{}, fmt.Errorf("--nccl %s: without a GPU there are %s", nccl, strings.Join(SoftVersions, " and "))
+		return layout, Libraries{}, fmt.Errorf("--nccl %s: without a GPU there are %s", nccl,
+			strings.Join(SoftVersions, " and "))
 	}
 	libs, err := layout.Soft(nccl)
 	return layout, libs, err

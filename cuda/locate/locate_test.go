@@ -14,7 +14,8 @@ import (
 // NVTX loads the plugin unless the user has named another library. The same one by another path is no other.
 func TestInjection(t *testing.T) {
 	dir := t.TempDir()
-	plugin, link, tool := filepath.Join(dir, "libgoemu.so"), filepath.Join(dir, "libnccl-net.so"), filepath.Join(dir, "tool.so")
+	plugin, link, tool := filepath.Join(dir, "libgoemu.so"), filepath.Join(dir, "libnccl-net.so"),
+		filepath.Join(dir, "tool.so")
 	for _, path := range []string{plugin, tool} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -44,7 +45,8 @@ func TestInjection(t *testing.T) {
 // A guest's NCCL is found by its release line, and an error says which ones there are.
 func TestGuest(t *testing.T) {
 	l := Layout{SoftCUDA: t.TempDir()}
-	if _, err := l.Guest(""); err == nil || !strings.Contains(err.Error(), "the NCCL for guests is not in "+l.SoftCUDA+": run `make build`") {
+	if _, err := l.Guest(""); err == nil ||
+		!strings.Contains(err.Error(), "the NCCL for guests is not in "+l.SoftCUDA+": run `make build`") {
 		t.Errorf("without a build: %v", err)
 	}
 	dir := filepath.Join(l.SoftCUDA, "lib", "guest")
@@ -63,7 +65,8 @@ func TestGuest(t *testing.T) {
 			t.Errorf("%q: %q, %v", version, got, err)
 		}
 	}
-	if _, err := l.Guest("2.29"); err == nil || !strings.Contains(err.Error(), "NCCL 2.29 for guests is not in "+dir+": it has 2.22; run `make build`") {
+	if _, err := l.Guest("2.29"); err == nil ||
+		!strings.Contains(err.Error(), "NCCL 2.29 for guests is not in "+dir+": it has 2.22; run `make build`") {
 		t.Errorf("2.29: %v", err)
 	}
 }
@@ -85,14 +88,17 @@ func TestTorchEnv(t *testing.T) {
 	if err := os.WriteFile(guest, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for users, path := range map[string]string{"": l.Torch, "/a:/b": l.Torch + ":/a:/b", "/a:" + l.Torch: "/a:" + l.Torch} {
+	for users, path := range map[string]string{"": l.Torch, "/a:/b": l.Torch + ":/a:/b", "/a:" + l.Torch: "/a:" +
+		l.Torch} {
 		env, err := l.TorchEnv("2.22", func(name string) string { return map[string]string{"PYTHONPATH": users}[name] })
-		if want := []string{"PYTHONPATH=" + path, "DDLEMU_TORCH_NCCL=" + guest}; !slices.Equal(env, want) || err != nil {
+		if want := []string{"PYTHONPATH=" + path, "DDLEMU_TORCH_NCCL=" + guest}; !slices.Equal(env, want) ||
+			err != nil {
 			t.Errorf("%q, %v, want %q", env, err, want)
 		}
 	}
 	users := func(name string) string { return map[string]string{"DDLEMU_TORCH_NCCL": "/mine.so"}[name] }
-	for version, want := range map[string][]string{"": {"PYTHONPATH=" + l.Torch}, "2.22": {"PYTHONPATH=" + l.Torch, "DDLEMU_TORCH_NCCL=" + guest}} {
+	for version, want := range map[string][]string{"": {"PYTHONPATH=" + l.Torch},
+		"2.22": {"PYTHONPATH=" + l.Torch, "DDLEMU_TORCH_NCCL=" + guest}} {
 		if env, err := l.TorchEnv(version, users); !slices.Equal(env, want) || err != nil {
 			t.Errorf("version %q: %q, %v, want %q", version, env, err, want)
 		}

@@ -41,7 +41,8 @@ func nccls(t *testing.T, dir string) []softbuild.Package {
 // rankProgram compiles a program as a user does.
 func rankProgram(t *testing.T, dir, name string) string {
 	t.Helper()
-	return compile(t, name, "-O2", "-Wall", "-Wextra", "-Werror", "testdata/"+name+".cc", "-I"+dir+"/include", "-L"+dir+"/lib", "-lnccl", "-lcudart")
+	return compile(t, name, "-O2", "-Wall", "-Wextra", "-Werror", "testdata/"+name+".cc", "-I"+dir+"/include",
+		"-L"+dir+"/lib", "-lnccl", "-lcudart")
 }
 
 // job is one run of a test program.

@@ -43,7 +43,8 @@ func environment(settings ...string) []string {
 	var out []string
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "DDLEMU_") || name == "CUDA_VISIBLE_DEVICES" || name == "LD_LIBRARY_PATH" {
+		if strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "DDLEMU_") || name == "CUDA_VISIBLE_DEVICES" ||
+			name == "LD_LIBRARY_PATH" {
 			continue
 		}
 		out = append(out, e)
@@ -93,7 +94,8 @@ func unitFlags(dir string) []string {
 func TestRuntime(t *testing.T) {
 	dir := built(t)
 	args := append(unitFlags(dir), sources(t, "testdata/unit/*.cc")...)
-	program := compile(t, "unit", append(args, "-L"+dir+"/lib", "-lcudart", "-lpthread", "-ldl", "-Wl,-rpath,"+dir+"/lib")...)
+	program := compile(t, "unit", append(args, "-L"+dir+"/lib", "-lcudart", "-lpthread", "-ldl",
+		"-Wl,-rpath,"+dir+"/lib")...)
 	runUnits(t, program, "LD_LIBRARY_PATH="+dir+"/lib")
 }
 
@@ -106,7 +108,8 @@ func TestRuntimeSanitized(t *testing.T) {
 	for _, sanitizer := range []string{"address,undefined", "thread"} {
 		t.Run(sanitizer, func(t *testing.T) {
 			args := append(unitFlags(dir), "-fsanitize="+sanitizer, "-fno-sanitize-recover=all", "-Iinclude")
-			args = append(args, sources(t, "testdata/unit/*.cc", "testdata/no_exec.cc", "exec/clock.cc", "exec/polled.cc", "runtime/*.cc")...)
+			args = append(args, sources(t, "testdata/unit/*.cc", "testdata/no_exec.cc", "exec/clock.cc",
+				"exec/polled.cc", "runtime/*.cc")...)
 			program := compile(t, "unit", append(args, "-lpthread", "-ldl")...)
 			runUnits(t, program, "LD_LIBRARY_PATH="+dir+"/lib")
 		})
@@ -177,7 +180,8 @@ func TestHeaderIsC(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "x")
-	out, err := exec.Command("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", source, "-I"+dir+"/include", "-L"+dir+"/lib", "-lcudart", "-o", program).CombinedOutput()
+	out, err := exec.Command("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", source, "-I"+dir+"/include",
+		"-L"+dir+"/lib", "-lcudart", "-o", program).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package capture writes what a job has sent as packets: RoCEv2 for transport rdma, TCP for transport tcp. The packets
-// are those that a capture at the NIC of each sender would have, or a capture at links of the fabric. They carry no data
-// of the job.
+// are those that a capture at the NIC of each sender would have, or a capture at links of the fabric. They carry no
+// data of the job.
 package capture
 
 import (
@@ -31,9 +31,10 @@ type Options struct {
 // Summary counts what was written.
 type Summary struct {
 	Messages, Packets int
-	Repeated          int    // packets that were sent again
-	Marks             uint64 // ECN marks that the packets got: at the links, or on their whole path for a capture at NICs
-	Skipped           int    // messages whose packets are not known
+	Repeated          int // packets that were sent again
+	// ECN marks that the packets got: at the links, or on their whole path for a capture at NICs
+	Marks   uint64
+	Skipped int // messages whose packets are not known
 }
 
 // what happens, in the order in which a sender does it at one time.
@@ -63,13 +64,14 @@ const (
 type event struct {
 	at      int64 // ns of the fabric's clock
 	message int32
-	pass    int32  // place in Passes, or the connection while it is set up
-	iface   int32  // number in the file
-	number  uint32 // TCP: sequence number of the first byte, or the acknowledged one. RoCEv2: that of the first packet (PSN)
-	count   uint32 // repeat and discarded: how many packets; lost and repeat of tcp: of which packet of the segment
-	kind    kind
-	marks   marks
-	opcode  roce.Opcode // of RoCEv2
+	pass    int32 // place in Passes, or the connection while it is set up
+	iface   int32 // number in the file
+	// TCP: sequence number of the first byte, or the acknowledged one. RoCEv2: that of the first packet (PSN)
+	number uint32
+	count  uint32 // repeat and discarded: how many packets; lost and repeat of tcp: of which packet of the segment
+	kind   kind
+	marks  marks
+	opcode roce.Opcode // of RoCEv2
 }
 
 // capturer writes the packets of a job.
@@ -94,7 +96,8 @@ type capturer struct {
 
 var (
 	errNothing = errors.New("no message whose packets are known")
-	errNotHere = errors.New("no message of the job crosses these links: name others, or leave out the links for a capture at the NICs")
+	errNotHere = errors.New(
+		"no message of the job crosses these links: name others, or leave out the links for a capture at the NICs")
 )
 
 // Write writes the packets in the order of their times.
@@ -127,7 +130,8 @@ func Write(w *pcapng.Writer, p *replay.Replayed, o Options) (Summary, error) {
 	return c.sum, nil
 }
 
-// addInterfaces adds one interface for each link, or for each NIC with the NIC's number, and the names of the addresses.
+// addInterfaces adds one interface for each link, or for each NIC with the NIC's number, and the names of the
+// addresses.
 func (c *capturer) addInterfaces() {
 	names := map[netip.Addr]string{}
 	for n := range c.Fabric.NICs() {
@@ -138,7 +142,8 @@ func (c *capturer) addInterfaces() {
 		}
 	}
 	for _, hop := range c.Links {
-		c.w.Interface(c.Fabric.HopName(hop), "a link of the emulated fabric: packets when it begins to send them", c.Fabric.Hops[hop].Spec.Bandwidth, 0)
+		c.w.Interface(c.Fabric.HopName(hop), "a link of the emulated fabric: packets when it begins to send them",
+			c.Fabric.Hops[hop].Spec.Bandwidth, 0)
 	}
 	c.w.Names(names)
 	c.findViews()
@@ -147,7 +152,8 @@ func (c *capturer) addInterfaces() {
 // address is the address of a NIC in the capture.
 func address(nic int) netip.Addr {
 	const perByte = 250
-	return netip.AddrFrom4([4]byte{10, byte(nic / perByte / perByte), byte(nic / perByte % perByte), byte(1 + nic%perByte)})
+	return netip.AddrFrom4([4]byte{10, byte(nic / perByte / perByte), byte(nic / perByte % perByte),
+		byte(1 + nic%perByte)})
 }
 
 // at is a time in the file.
@@ -171,7 +177,8 @@ func (c *capturer) addBack(flow int, e event) {
 	}
 }
 
-// compare is below 0 if a is before b. At one time, a packet of tcp that is sent again is behind what tells of its loss.
+// compare is below 0 if a is before b. At one time, a packet of tcp that is sent again is behind what tells of its
+// loss.
 func compare(a, b event) int {
 	if a.at != b.at {
 		return cmp.Compare(a.at, b.at)
@@ -182,7 +189,8 @@ func compare(a, b event) int {
 		}
 		return k
 	}
-	return cmp.Or(cmp.Compare(turn(a.kind), turn(b.kind)), cmp.Compare(a.message, b.message), cmp.Compare(a.pass, b.pass),
+	return cmp.Or(cmp.Compare(turn(a.kind), turn(b.kind)), cmp.Compare(a.message, b.message),
+		cmp.Compare(a.pass, b.pass),
 		cmp.Compare(a.count, b.count), cmp.Compare(a.kind, b.kind), cmp.Compare(a.iface, b.iface))
 }
 
@@ -263,13 +271,15 @@ func (c *capturer) emit(e *event, b []byte, length int, what string) {
 	if len(c.Links) == 0 && (e.kind == setUp2 || e.kind == lost || e.kind == acked) {
 		direction = pcapng.Inbound
 	}
-	c.w.Packet(int(e.iface), c.at(e.at), b, length, pcapng.PacketInfo{Direction: direction, Comment: c.describe(e, what)})
+	c.w.Packet(int(e.iface), c.at(e.at), b, length,
+		pcapng.PacketInfo{Direction: direction, Comment: c.describe(e, what)})
 }
 
 // serialize makes a packet of layers.
 func (c *capturer) serialize(all ...gopacket.SerializableLayer) []byte {
 	b := gopacket.NewSerializeBuffer()
-	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, all...); err != nil {
+	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true},
+		all...); err != nil {
 		c.fail(err)
 	}
 	return b.Bytes()

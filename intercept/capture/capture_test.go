@@ -109,7 +109,8 @@ type onHop struct {
 	ce      int     // of these, with an ECN mark
 }
 
-// modelled is what the model has on each of the hops, how many ECN marks they gave, and how many packets were sent again.
+// modelled is what the model has on each of the hops, how many ECN marks they gave, and how many packets were sent
+// again.
 func modelled(played *replay.Replayed, hops []int) (all map[int]*onHop, marks uint64, again int) {
 	all = map[int]*onHop{}
 	for _, h := range hops {
@@ -152,8 +153,8 @@ func captured(packets []packet) map[int]*onHop {
 	return all
 }
 
-// Each hop has the segments that the model has there, when it has them there, with the marks that they carry, and what is
-// sent again up to the hop that loses it.
+// Each hop has the segments that the model has there, when it has them there, with the marks that they carry, and what
+// is sent again up to the hop that loses it.
 func TestLinksHaveWhatTheModelHas(t *testing.T) {
 	hops := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11} // the ports and links of three nodes
 	for name, transport := range transports {
@@ -161,15 +162,18 @@ func TestLinksHaveWhatTheModelHas(t *testing.T) {
 			played, sum, packets := write(t, hops, packetFormat, "  loss: "+loss, "  ecn: 100K", transport)
 			want, marks, again := modelled(played, hops)
 			got := captured(packets)
-			if sum.Marks != marks || marks == 0 || sum.Repeated != again || (again > 0) != (loss != "0%") || sum.Messages != 3 {
+			if sum.Marks != marks || marks == 0 || sum.Repeated != again || (again > 0) != (loss != "0%") ||
+				sum.Messages != 3 {
 				t.Errorf("%s, loss %s: %+v, want %d marks and %d packets again", name, loss, sum, marks, again)
 			}
 			if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))) {
-				t.Fatalf("%s: packets on hops %v, want %v", name, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+				t.Fatalf("%s: packets on hops %v, want %v", name, slices.Sorted(maps.Keys(got)),
+					slices.Sorted(maps.Keys(want)))
 			}
 			for h, x := range want {
 				if g := got[h]; g.packets != x.packets || g.ce != x.ce {
-					t.Errorf("%s, loss %s, hop %d: %d packets, %d marked, want %d, %d", name, loss, h, g.packets, g.ce, x.packets, x.ce)
+					t.Errorf("%s, loss %s, hop %d: %d packets, %d marked, want %d, %d", name, loss, h, g.packets, g.ce,
+						x.packets, x.ce)
 				}
 				for _, at := range x.first {
 					if _, found := slices.BinarySearch(got[h].first, at); !found {
@@ -243,8 +247,10 @@ func TestEchoesOfMarks(t *testing.T) {
 				ends++
 			}
 		}
-		if cwr != reductions || (cwr > 0) != (name != "tcp") || echoes < cwr || (ends > 0) != (name != "tcp") || name == "tcp" && echoes > 0 {
-			t.Errorf("%s: %d CWR, %d reductions, %d echoes, %d acknowledgements without one later", name, cwr, reductions, echoes, ends)
+		if cwr != reductions || (cwr > 0) != (name != "tcp") || echoes < cwr || (ends > 0) != (name != "tcp") ||
+			name == "tcp" && echoes > 0 {
+			t.Errorf("%s: %d CWR, %d reductions, %d echoes, %d acknowledgements without one later", name, cwr,
+				reductions, echoes, ends)
 		}
 	}
 }

@@ -37,8 +37,10 @@ func mac(nic int) net.HardwareAddr {
 
 // frame makes a packet.
 func (c *capturer) frame(f frame, p *roce.Packet, payload []byte) []byte {
-	ip := &layers.IPv4{Version: 4, TTL: 64, TOS: ecnCapable, Protocol: layers.IPProtocolUDP, Flags: layers.IPv4DontFragment, SrcIP: address(f.from).AsSlice(), DstIP: address(f.to).AsSlice()}
-	return c.serialize(&layers.Ethernet{SrcMAC: mac(f.from), DstMAC: mac(f.to), EthernetType: layers.EthernetTypeIPv4}, ip,
+	ip := &layers.IPv4{Version: 4, TTL: 64, TOS: ecnCapable, Protocol: layers.IPProtocolUDP,
+		Flags: layers.IPv4DontFragment, SrcIP: address(f.from).AsSlice(), DstIP: address(f.to).AsSlice()}
+	return c.serialize(&layers.Ethernet{SrcMAC: mac(f.from), DstMAC: mac(f.to), EthernetType: layers.EthernetTypeIPv4},
+		ip,
 		&udp{layers.UDP{SrcPort: layers.UDPPort(f.port), DstPort: roce.Port}}, p, gopacket.Payload(payload))
 }
 

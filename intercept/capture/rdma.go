@@ -69,7 +69,8 @@ func (c *capturer) rdmaEvents(flow int, sent []int) {
 func (c *capturer) nicEvents(flow int, message int32, first uint32) (next uint32, seen bool) {
 	passes, iface := c.OfMessage(int(message)), c.views[flow].forward[0]
 	next = first + c.packetsOf(flow, c.Trace.Messages[message].Size)
-	c.add(event{at: c.Passes[passes[0]].Start, kind: data, message: message, pass: passes[0], iface: iface, number: first, opcode: roce.WriteOnlyImmediate})
+	c.add(event{at: c.Passes[passes[0]].Start, kind: data, message: message, pass: passes[0], iface: iface,
+		number: first, opcode: roce.WriteOnlyImmediate})
 	c.losses(flow, message, next-1)
 	return next, true
 }
@@ -104,12 +105,16 @@ func (c *capturer) losses(flow int, message int32, number uint32) {
 // newQueues makes the queue pairs of a connection.
 func (c *capturer) newQueues(flow int) *queues {
 	f := c.Flows[flow]
-	q := &queues{src: f.Src, writes: map[roce.Opcode][]byte{}, Connection: roce.Connection{From: address(f.Src), To: address(f.Dst), FromQP: uint32(0x100 + 2*flow), ToQP: uint32(0x101 + 2*flow), Number: uint64(flow)}}
+	q := &queues{src: f.Src, writes: map[roce.Opcode][]byte{},
+		Connection: roce.Connection{From: address(f.Src), To: address(f.Dst), FromQP: uint32(0x100 + 2*flow),
+			ToQP: uint32(0x101 + 2*flow), Number: uint64(flow)}}
 	port := uint16(0xc000 | flow&0x3fff)
 	there := frame{from: f.Src, to: f.Dst, port: port}
-	for _, op := range []roce.Opcode{roce.WriteFirst, roce.WriteMiddle, roce.WriteLastImmediate, roce.WriteOnlyImmediate} {
+	for _, op := range []roce.Opcode{roce.WriteFirst, roce.WriteMiddle, roce.WriteLastImmediate,
+		roce.WriteOnlyImmediate} {
 		ends := op == roce.WriteLastImmediate || op == roce.WriteOnlyImmediate
-		q.writes[op] = c.frame(there, &roce.Packet{Opcode: op, DestQP: q.ToQP, AckReq: ends, Key: uint32(0x1000 + flow)}, nil)
+		q.writes[op] = c.frame(there,
+			&roce.Packet{Opcode: op, DestQP: q.ToQP, AckReq: ends, Key: uint32(0x1000 + flow)}, nil)
 	}
 	back := frame{from: f.Dst, to: f.Src, port: port}
 	q.ack = c.frame(back, &roce.Packet{Opcode: roce.Acknowledge, DestQP: q.FromQP, Syndrome: roce.ACK}, nil)

@@ -20,7 +20,8 @@ func (c *capturer) linkEvents(flow int, message int32, first uint32) (next uint3
 	for k, n := range passes {
 		p := &c.Passes[n]
 		s := c.segmentOf(passes, p)
-		e := event{at: p.Start, kind: data, message: message, pass: n, iface: c.views[flow].forward[p.Hop], number: s.number, opcode: opcodeOf(size, s.offset, uint64(p.Bytes))}
+		e := event{at: p.Start, kind: data, message: message, pass: n, iface: c.views[flow].forward[p.Hop],
+			number: s.number, opcode: opcodeOf(size, s.offset, uint64(p.Bytes))}
 		if p.Flags&link.CarriesMark != 0 {
 			e.marks = congestion
 		}
@@ -57,8 +58,8 @@ func (c *capturer) addLost(flow int, e event, s *segment) {
 	c.add(e)
 }
 
-// addNAK adds the NAK of a segment's losses. With go-back-N the sender has it when it goes on, in the next of the passes
-// that are left, with selective repeat when the receiver has the segment.
+// addNAK adds the NAK of a segment's losses. With go-back-N the sender has it when it goes on, in the next of the
+// passes that are left, with selective repeat when the receiver has the segment.
 func (c *capturer) addNAK(flow int, left []int32, e event, s *segment) {
 	p := &c.Passes[e.pass]
 	e.kind = lost

@@ -113,7 +113,8 @@ func (c *capturer) acknowledge(x *sending, message, pass int32, s *segment) {
 		x.back = max(x.back, known+known-p.Start) // another round trip
 	}
 	if c.Times[message].Due != link.Never {
-		c.addBack(x.flow, event{at: x.back, kind: acked, message: message, pass: pass, number: x.number, marks: x.marks})
+		c.addBack(x.flow, event{at: x.back, kind: acked, message: message, pass: pass, number: x.number,
+			marks: x.marks})
 	}
 }
 
@@ -121,7 +122,8 @@ func (c *capturer) acknowledge(x *sending, message, pass int32, s *segment) {
 // whether the hop is captured.
 func (c *capturer) segmentEvents(x *sending, message, pass int32, s *segment) bool {
 	p := &c.Passes[pass]
-	e := event{at: p.Start, kind: data, message: message, pass: pass, iface: c.views[x.flow].forward[p.Hop], number: s.number}
+	e := event{at: p.Start, kind: data, message: message, pass: pass, iface: c.views[x.flow].forward[p.Hop],
+		number: s.number}
 	if p.Flags&link.CarriesMark != 0 {
 		e.marks = congestion
 	}
@@ -146,7 +148,8 @@ func (c *capturer) packetOf(flow int, s *segment, packet uint32) uint32 {
 func (c *capturer) newStream(flow int) *stream {
 	f := c.Flows[flow]
 	s := &stream{src: f.Src, dst: f.Dst, port: uint16(0x8000 | flow&0x3fff)}
-	s.there = c.header(s, true, &layers.TCP{ACK: true, Seq: 1, Ack: 1, Window: window})[:tcpHeaders] // gopacket fills up Ethernet frames
+	// gopacket fills up Ethernet frames
+	s.there = c.header(s, true, &layers.TCP{ACK: true, Seq: 1, Ack: 1, Window: window})[:tcpHeaders]
 	s.back = c.header(s, false, &layers.TCP{ACK: true, Seq: 1, Ack: 1, Window: window})[:tcpHeaders]
 	return s
 }
@@ -159,11 +162,13 @@ func (c *capturer) header(s *stream, forward bool, t *layers.TCP) []byte {
 		from, to = to, from
 		t.SrcPort, t.DstPort = t.DstPort, t.SrcPort
 	}
-	ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP, Flags: layers.IPv4DontFragment, SrcIP: address(from).AsSlice(), DstIP: address(to).AsSlice()}
+	ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP, Flags: layers.IPv4DontFragment,
+		SrcIP: address(from).AsSlice(), DstIP: address(to).AsSlice()}
 	if err := t.SetNetworkLayerForChecksum(ip); err != nil {
 		c.fail(err)
 	}
-	return c.serialize(&layers.Ethernet{SrcMAC: mac(from), DstMAC: mac(to), EthernetType: layers.EthernetTypeIPv4}, ip, t)
+	return c.serialize(&layers.Ethernet{SrcMAC: mac(from), DstMAC: mac(to), EthernetType: layers.EthernetTypeIPv4}, ip,
+		t)
 }
 
 // handshake makes a packet of the handshake.
@@ -172,7 +177,8 @@ func (c *capturer) handshake(s *stream, step kind, mss int) []byte {
 	t.ECE, t.CWR = c.echoes() && step != setUp3, c.echoes() && step == setUp1 // RFC 3168, section 6.1.1
 	if step != setUp3 {
 		t.Options = []layers.TCPOption{
-			{OptionType: layers.TCPOptionKindMSS, OptionLength: 4, OptionData: binary.BigEndian.AppendUint16(nil, uint16(mss))},
+			{OptionType: layers.TCPOptionKindMSS, OptionLength: 4,
+				OptionData: binary.BigEndian.AppendUint16(nil, uint16(mss))},
 			{OptionType: layers.TCPOptionKindWindowScale, OptionLength: 3, OptionData: []byte{windowScale}},
 		}
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package desync says what the ranks of a job that hangs wait for, from the dumps of PyTorch's flight recorder: which ranks
-// have not made a call that others have made, whose calls differ, and what the ranks did last.
+// Package desync says what the ranks of a job that hangs wait for, from the dumps of PyTorch's flight recorder: which
+// ranks have not made a call that others have made, whose calls differ, and what the ranks did last.
 package desync
 
 import (
@@ -17,9 +17,10 @@ import (
 
 // Report is what is wrong or not finished.
 type Report struct {
-	Calls    []Unmatched // the first of each group: those that are not right before those that only have not ended, the oldest first
-	Messages []Message   // sends and receives, in order of the groups and ranks
-	Last     []Last      // the last call of each rank that is missing somewhere
+	// the first of each group: those that are not right before those that only have not ended, the oldest first
+	Calls    []Unmatched
+	Messages []Message // sends and receives, in order of the groups and ranks
+	Last     []Last    // the last call of each rank that is missing somewhere
 	NoDump   workload.Ranks
 	Shared   []Shared // of the groups that have a rank without a dump
 	Notes    []string
@@ -36,7 +37,8 @@ type Unmatched struct {
 	Where    string         // the line of the program, of one rank that has called it; "" if not known
 	Begun    workload.Ranks // those that have called it
 	Missing  workload.Ranks // those that have not
-	Unknown  workload.Ranks // those whose dump has no call of the group, because the recorder has overwritten older ones
+	// those whose dump has no call of the group, because the recorder has overwritten older ones
+	Unknown  workload.Ranks
 	NoDump   workload.Ranks // those of which no dump was given
 	Waiting  workload.Ranks // those that have called it, and where it has not ended
 	TimedOut workload.Ranks // those that have given it up
@@ -118,7 +120,10 @@ func notes(j *flightrec.Job) (out []string) {
 	for _, d := range j.Dumps {
 		switch {
 		case d.Partial():
-			out = append(out, fmt.Sprintf("rank %d: calls in the middle are not in the dump: a call that has ended looks as if it was not made", d.Rank))
+			out = append(out,
+				fmt.Sprintf(
+					"rank %d: calls in the middle are not in the dump: a call that has ended looks as if it was not "+
+						"made", d.Rank))
 		case d.Unread > 0:
 			out = append(out, fmt.Sprintf("rank %d: %d entries were not understood", d.Rank, d.Unread))
 		}
@@ -131,12 +136,15 @@ func notes(j *flightrec.Job) (out []string) {
 	}
 	for _, d := range j.Dumps {
 		if n := peerless(d); n > 0 {
-			out = append(out, fmt.Sprintf("rank %d: %d sends and receives do not say the other rank: they are not compared", d.Rank, n))
+			out = append(out,
+				fmt.Sprintf("rank %d: %d sends and receives do not say the other rank: they are not compared", d.Rank,
+					n))
 		}
 	}
 	for _, g := range j.Groups {
 		if g.Guessed {
-			out = append(out, fmt.Sprintf("no dump lists the ranks of group %s: %s are taken", g.GroupName.String(), g.Ranks))
+			out = append(out, fmt.Sprintf("no dump lists the ranks of group %s: %s are taken", g.GroupName.String(),
+				g.Ranks))
 		}
 	}
 	return out
@@ -218,8 +226,11 @@ func (x *examiner) collectives() {
 		members, lists = append(members, m), append(lists, list)
 	}
 	if !comparable {
-		x.Notes = append(x.Notes, fmt.Sprintf("group %s: its collectives cannot be compared: their numbers count batches of sends and receives too, and a recorder has overwritten calls",
-			x.group.GroupName.String()))
+		x.Notes = append(x.Notes,
+			fmt.Sprintf(
+				"group %s: its collectives cannot be compared: their numbers count batches of sends and receives too, "+
+					"and a recorder has overwritten calls",
+				x.group.GroupName.String()))
 		return
 	}
 	var first *Unmatched

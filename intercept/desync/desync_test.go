@@ -23,7 +23,8 @@ func text(r *Report) string {
 		line := fmt.Sprintf("%s #%d %s called %s", c.Function, c.Sequence, c.Group.Name, c.Begun)
 		for _, part := range []struct {
 			name, ranks string
-		}{{"missing", c.Missing.String()}, {"waiting", c.Waiting.String()}, {"timed out", c.TimedOut.String()}, {"unknown", c.Unknown.String()}, {"no dump", c.NoDump.String()}} {
+		}{{"missing", c.Missing.String()}, {"waiting", c.Waiting.String()}, {"timed out", c.TimedOut.String()},
+			{"unknown", c.Unknown.String()}, {"no dump", c.NoDump.String()}} {
 			if part.ranks != "" {
 				line += " " + part.name + " " + part.ranks
 			}
@@ -51,7 +52,8 @@ func text(r *Report) string {
 	}
 	for _, s := range r.Shared {
 		for _, l := range s.Last {
-			lines = append(lines, fmt.Sprintf("%s without %s: last of %s: %s #%d %s", s.Group.Name, s.NoDump, l.Ranks, l.Function, l.Sequence, l.State))
+			lines = append(lines, fmt.Sprintf("%s without %s: last of %s: %s #%d %s", s.Group.Name, s.NoDump, l.Ranks,
+				l.Function, l.Sequence, l.State))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -74,57 +76,86 @@ func TestOf(t *testing.T) {
 		"nothing": {[]*dumptest.Dump{begun(0), begun(1), begun(2)}, ""},
 		"missing": {[]*dumptest.Dump{running(0, "all_reduce", 8), begun(1), running(2, "all_reduce", 8)},
 			"all_reduce #2 0 called 0,2 missing 1 waiting 0,2\nlast of 1: all_reduce #1 completed"},
-		"no call": {[]*dumptest.Dump{running(0, "all_reduce", 8), dumptest.New(1, "0", world), running(2, "all_reduce", 8)},
+		"no call": {[]*dumptest.Dump{running(0, "all_reduce", 8), dumptest.New(1, "0", world),
+			running(2, "all_reduce", 8)},
 			"all_reduce #1 0 called 0,2 missing 1 later 1\nlast of 1:  #0 "},
-		"all wait": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "all_reduce", 8), running(2, "all_reduce", 8).Set("state", "completed")},
+		"all wait": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "all_reduce", 8),
+			running(2, "all_reduce", 8).Set("state", "completed")},
 			"all_reduce #2 0 called 0-2 waiting 0-1"},
-		"timed out": {[]*dumptest.Dump{running(0, "all_reduce", 8).Set("retired", true), running(1, "all_reduce", 8), running(2, "all_reduce", 8)},
+		"timed out": {[]*dumptest.Dump{running(0, "all_reduce", 8).Set("retired", true), running(1, "all_reduce", 8),
+			running(2, "all_reduce", 8)},
 			"all_reduce #2 0 called 0-2 waiting 1-2 timed out 0"},
-		"elements": {[]*dumptest.Dump{running(0, "all_reduce", 9), running(1, "all_reduce", 8), running(2, "all_reduce", 8)},
+		"elements": {[]*dumptest.Dump{running(0, "all_reduce", 9), running(1, "all_reduce", 8),
+			running(2, "all_reduce", 8)},
 			"all_reduce #2 0 called 0-2 waiting 0-2 rank 0 elements: 9 not 8"},
-		"function": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "broadcast", 8), running(2, "all_reduce", 8)},
+		"function": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "broadcast", 8),
+			running(2, "all_reduce", 8)},
 			"all_reduce #2 0 called 0-2 waiting 0-2 rank 1 function: broadcast not all_reduce"},
-		"type": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "all_reduce", 8), running(2, "all_reduce", 8).Set("input_dtypes", []string{"Half"})},
+		"type": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "all_reduce", 8),
+			running(2, "all_reduce", 8).Set("input_dtypes", []string{"Half"})},
 			"all_reduce #2 0 called 0-2 waiting 0-2 rank 2 type: Half not Float"},
 		// NCCL does not see shapes.
 		"shape": {[]*dumptest.Dump{begun(0).Set("input_sizes", [][]int{{2, 4}}), begun(1), begun(2)}, ""},
-		"all-to-all": {[]*dumptest.Dump{running(0, "all_to_all", 8).Set("input_sizes", [][]int{{9}}), running(1, "all_to_all", 8), running(2, "all_to_all", 8)},
+		"all-to-all": {[]*dumptest.Dump{running(0, "all_to_all", 8).Set("input_sizes", [][]int{{9}}),
+			running(1, "all_to_all", 8), running(2, "all_to_all", 8)},
 			"all_to_all #2 0 called 0-2 waiting 0-2 rank -1 elements of all ranks: 25 go in not 24 come out"},
 		"even all-to-all": {[]*dumptest.Dump{begun(0).Call("0", "all_to_all", 2, 0, [][]int{{6}}, [][]int{{10}}),
-			begun(1).Call("0", "all_to_all", 2, 0, [][]int{{10}}, [][]int{{6}}), begun(2).Call("0", "all_to_all", 2, 0, ones, ones)}, ""},
-		"gather": {[]*dumptest.Dump{begun(0).Call("0", "gather", 2, 0, ones, [][]int{{8}, {8}, {8}}), begun(1).Call("0", "gather", 2, 0, ones, [][]int{{0}}),
+			begun(1).Call("0", "all_to_all", 2, 0, [][]int{{10}}, [][]int{{6}}), begun(2).Call("0", "all_to_all", 2, 0,
+				ones, ones)}, ""},
+		"gather": {[]*dumptest.Dump{begun(0).Call("0", "gather", 2, 0, ones, [][]int{{8}, {8}, {8}}),
+			begun(1).Call("0", "gather", 2, 0, ones, [][]int{{0}}),
 			begun(2).Call("0", "gather", 2, 0, ones, nil)}, ""},
-		"no dump": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(2, "all_reduce", 8)}, "all_reduce #2 0 called 0,2 waiting 0,2 no dump 1\n0 without 1: last of 0,2: all_reduce #2 not ended"},
+		"no dump": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(2, "all_reduce", 8)},
+			"all_reduce #2 0 called 0,2 waiting 0,2 no dump 1\n0 without 1: last of 0,2: all_reduce #2 not ended"},
 		// All that the ranks with a dump show has ended.
-		"no dump, nothing wrong": {[]*dumptest.Dump{begun(0), begun(2)}, "0 without 1: last of 0,2: all_reduce #1 ended"},
+		"no dump, nothing wrong": {[]*dumptest.Dump{begun(0), begun(2)},
+			"0 without 1: last of 0,2: all_reduce #1 ended"},
 		"no dump, one without a call": {[]*dumptest.Dump{begun(0), dumptest.New(2, "0", world)},
 			"all_reduce #1 0 called 0 missing 2 no dump 1\nlast of 2:  #0 \n0 without 1: last of 0: all_reduce #1 ended\n0 without 1: last of 2:  #0 "},
-		"no dump of a rank of another group": {[]*dumptest.Dump{dumptest.New(0, "0", world, "1", "[0, 2]").Call("1", "all_reduce", 1, 0, ones, ones),
-			dumptest.New(2, "0", world, "1", "[0, 2]").Call("1", "all_reduce", 1, 0, ones, ones)}, ""},
-		"overwritten": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "all_reduce", 8), dumptest.New(2, "0", world, "1", "[2]").Overwritten(5).Call("1", "barrier", 9, 0, nil, nil)},
+		"no dump of a rank of another group": {
+			[]*dumptest.Dump{dumptest.New(0, "0", world, "1", "[0, 2]").Call("1", "all_reduce", 1, 0, ones, ones),
+				dumptest.New(2, "0", world, "1", "[0, 2]").Call("1", "all_reduce", 1, 0, ones, ones)}, ""},
+		"overwritten": {[]*dumptest.Dump{running(0, "all_reduce", 8), running(1, "all_reduce", 8),
+			dumptest.New(2, "0", world, "1", "[2]").Overwritten(5).Call("1", "barrier", 9, 0, nil, nil)},
 			"all_reduce #2 0 called 0-1 waiting 0-1 unknown 2"},
 		// The recorder of rank 1 begins with the call that hangs: it has made those before.
-		"begins late": {[]*dumptest.Dump{running(0, "all_reduce", 8), dumptest.New(1, "0", world).Overwritten(1).Call("0", "all_reduce", 2, 0, ones, ones).Running(), begun(2)},
+		"begins late": {
+			[]*dumptest.Dump{running(0, "all_reduce", 8),
+				dumptest.New(1, "0", world).Overwritten(1).Call("0", "all_reduce", 2, 0, ones, ones).Running(),
+				begun(2)},
 			"all_reduce #2 0 called 0-1 missing 2 waiting 0-1\nlast of 2: all_reduce #1 completed"},
 		"coalesced": {[]*dumptest.Dump{
-			dumptest.New(0, pair...).Call("0", "all_reduce", 1, 0, ones, ones).Set("state", "scheduled").Set("retired", false).Call("0", "all_reduce", 1, 0, ones, ones).Set("state", "scheduled").Call("0", "coalesced", 1, 0, nil, nil),
-			dumptest.New(1, pair...).Call("0", "all_reduce", 1, 0, ones, ones).Set("state", "scheduled").Call("0", "coalesced", 1, 0, nil, nil).Running()},
+			dumptest.New(0, pair...).Call("0", "all_reduce", 1, 0, ones, ones).Set("state", "scheduled").Set("retired",
+				false).Call("0", "all_reduce", 1, 0, ones, ones).Set("state", "scheduled").Call("0", "coalesced", 1, 0,
+				nil, nil),
+			dumptest.New(1, pair...).Call("0", "all_reduce", 1, 0, ones, ones).Set("state", "scheduled").Call("0",
+				"coalesced", 1, 0, nil, nil).Running()},
 			"all_reduce and 1 more at once #1 0 called 0-1 waiting 1 rank 1 number of calls: 1 not 2"},
 		"no send": {[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "all_reduce", 1, 0, ones, ones),
-			dumptest.New(1, pair...).Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "recv 1<-0", 1, 1, ones, ones).Running()},
+			dumptest.New(1, pair...).Call("0", "all_reduce", 1, 0, ones, ones).Call("0", "recv 1<-0", 1, 1, ones,
+				ones).Running()},
 			"0->1 #1 the sender has not called\nlast of 0: all_reduce #1 completed"},
-		"no receive": {[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Call("0", "send 0->1", 0, 2, ones, ones).Running().Call("0", "send 0->1", 0, 3, ones, ones).Running(),
-			dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, ones, ones)},
+		"no receive": {
+			[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Call("0", "send 0->1", 0,
+				2, ones, ones).Running().Call("0", "send 0->1", 0, 3, ones, ones).Running(),
+				dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, ones, ones)},
 			"0->1 #2 the receiver has not called later 1\nlast of 1: recv 1<-0 #1 completed"},
-		"message differs": {[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Running(), dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, [][]int{{9}}, [][]int{{9}}).Running()},
+		"message differs": {
+			[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Running(),
+				dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, [][]int{{9}}, [][]int{{9}}).Running()},
 			"0->1 #1 the receiver expects something else: Float [8], Float [9]"},
-		"message runs": {[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Running(), dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, ones, ones).Running()},
+		"message runs": {[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Running(),
+			dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, ones, ones).Running()},
 			"0->1 #1 both have called, it has not ended"},
-		"message without a dump": {[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Call("0", "send 0->1", 0, 2, ones, ones).Running()},
+		"message without a dump": {
+			[]*dumptest.Dump{dumptest.New(0, pair...).Call("0", "send 0->1", 0, 1, ones, ones).Call("0", "send 0->1", 0,
+				2, ones, ones).Running()},
 			"0->1 #2 no dump of the other rank\n0 without 1: last of 0: send 0->1 #2 not ended"},
 		// The recorder of rank 0 has overwritten its first two sends: what has ended is not compared.
-		"messages begin late": {[]*dumptest.Dump{dumptest.New(0, pair...).Overwritten(2).Call("0", "send 0->1", 0, 3, ones, ones),
-			dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, ones, ones).Call("0", "recv 1<-0", 0, 2, ones, ones).Call("0", "recv 1<-0", 0, 3, ones, ones)}, ""},
+		"messages begin late": {
+			[]*dumptest.Dump{dumptest.New(0, pair...).Overwritten(2).Call("0", "send 0->1", 0, 3, ones, ones),
+				dumptest.New(1, pair...).Call("0", "recv 1<-0", 0, 1, ones, ones).Call("0", "recv 1<-0", 0, 2, ones,
+					ones).Call("0", "recv 1<-0", 0, 3, ones, ones)}, ""},
 	} {
 		j, err := flightrec.ReadJob(dumptest.Files(test.dumps...))
 		if err != nil {
@@ -162,7 +193,8 @@ func TestRealDumps(t *testing.T) {
 // Dumps of PyTorch 2.2 list no groups and do not say to whom a rank sends.
 func TestPlainList(t *testing.T) {
 	files := []input.File{
-		dumptest.New(0).Call("", "all_reduce", 1, 0, ones, ones).Call("", "send", 2, 0, ones, nil).Call("", "all_reduce", 3, 0, ones, ones).PlainFile(),
+		dumptest.New(0).Call("", "all_reduce", 1, 0, ones, ones).Call("", "send", 2, 0, ones, nil).Call("",
+			"all_reduce", 3, 0, ones, ones).PlainFile(),
 		dumptest.New(1).Call("", "all_reduce", 1, 0, ones, ones).PlainFile(),
 	}
 	j, err := flightrec.ReadJob(files)
@@ -173,7 +205,8 @@ func TestPlainList(t *testing.T) {
 	if got, want := text(r), "all_reduce #2 0 called 0 missing 1\nlast of 1: all_reduce #1 ended"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if want := "rank 0: 1 sends and receives do not say the other rank: they are not compared"; !slices.Contains(r.Notes, want) {
+	if want := "rank 0: 1 sends and receives do not say the other rank: they are not compared"; !slices.Contains(
+		r.Notes, want) {
 		t.Errorf("%q, want %q", r.Notes, want)
 	}
 }

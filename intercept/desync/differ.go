@@ -41,7 +41,8 @@ func newMade(rank int, d *flightrec.Dump, l *flightrec.Launch) made {
 	if len(functions) > 1 {
 		m.title = fmt.Sprintf("%s and %d more at once", m.title, len(functions)-1)
 	}
-	m.functions, m.types, m.elements = strings.Join(functions, ", "), strings.Join(types, ", "), strings.Join(elements, ", ")
+	m.functions, m.types, m.elements = strings.Join(functions, ", "), strings.Join(types, ", "),
+		strings.Join(elements, ", ")
 	m.calls = functions
 	return m
 }
@@ -55,7 +56,8 @@ func typeOf(e *flightrec.Entry) string {
 
 // uneven tells whether the ranks of a call may have different numbers of elements.
 func uneven(name string) bool {
-	return strings.HasPrefix(name, "all_to_all") || strings.HasSuffix(name, "_v") || strings.HasSuffix(name, "_v_single")
+	return strings.HasPrefix(name, "all_to_all") || strings.HasSuffix(name, "_v") ||
+		strings.HasSuffix(name, "_v_single")
 }
 
 // elementsOf is the number of elements that all ranks must have alike. Shapes may differ: NCCL does not see them.
@@ -79,8 +81,8 @@ func elementsOf(e *flightrec.Entry) string {
 	return fmt.Sprint(in)
 }
 
-// differences says which ranks differ from most others, by the first thing in which they do. whole says that all ranks of the
-// group are there.
+// differences says which ranks differ from most others, by the first thing in which they do. whole says that all ranks
+// of the group are there.
 func differences(all []made, whole bool) []Difference {
 	for _, by := range []struct {
 		what string
@@ -107,7 +109,8 @@ func differences(all []made, whole bool) []Difference {
 		in, out = in+all[i].in, out+all[i].out
 	}
 	if whole && in != out {
-		return []Difference{{Rank: -1, What: "elements of all ranks", Has: fmt.Sprintf("%d go in", in), OthersHas: fmt.Sprintf("%d come out", out)}}
+		return []Difference{{Rank: -1, What: "elements of all ranks", Has: fmt.Sprintf("%d go in", in),
+			OthersHas: fmt.Sprintf("%d come out", out)}}
 	}
 	return nil
 }

@@ -79,8 +79,8 @@ func (x *examiner) messages(missing map[int]bool) {
 	}
 }
 
-// message is the first message of a pair that is not right, nil if there is none. The k-th send belongs to the k-th receive. If
-// a recorder has overwritten calls, only those that have not ended are paired.
+// message is the first message of a pair that is not right, nil if there is none. The k-th send belongs to the k-th
+// receive. If a recorder has overwritten calls, only those that have not ended are paired.
 func (x *examiner) message(f flow, sends, receives []half) *Message {
 	from, to := x.group.Ranks[f.from], x.group.Ranks[f.to]
 	sender, receiver := x.dumps[from], x.dumps[to]

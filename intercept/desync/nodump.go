@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 )
 
-// Shared is what the ranks with a dump did last in a group that has a rank without one. A hang that such a rank causes may
-// show nowhere else: its own dump would say which call it has not made.
+// Shared is what the ranks with a dump did last in a group that has a rank without one. A hang that such a rank causes
+// may show nowhere else: its own dump would say which call it has not made.
 type Shared struct {
 	Group  flightrec.GroupName
 	Ranks  workload.Ranks // of the group

@@ -24,7 +24,8 @@ func (r *Run) call(name, algo string, start int64, channel int, parts ...why.Par
 	t.Messages = append(t.Messages, messages.Message{Channel: channel})
 	t.Tasks = append(t.Tasks, messages.Task{Algo: algo, Proto: "Simple"})
 	c := &messages.Call{Name: name, Tasks: []int{len(t.Tasks) - 1}, Messages: []int{len(t.Messages) - 1}, Bytes: 100}
-	r.Report.Calls = append(r.Report.Calls, why.Explained{Call: c, Start: start, End: start + why.Sum(parts), Path: parts})
+	r.Report.Calls = append(r.Report.Calls, why.Explained{Call: c, Start: start, End: start + why.Sum(parts),
+		Path: parts})
 }
 
 func serializing(ns int64) why.Part { return why.Part{Cause: why.Serialize, Link: "node0 tx", Ns: ns} }
@@ -43,9 +44,10 @@ func TestOf(t *testing.T) {
 		All:       Times{1250, 3050},
 		Functions: []Function{{"AllReduce", 1, Times{1200, 3000}}, {"Broadcast", 1, Times{50, 50}}},
 		Causes:    []Cause{{"propagation", Times{250, 2050}}, {"serializing on node0 tx", Times{1000, 1000}}},
-		Choices:   []Choice{{"AllReduce", "Ring Simple channels: 1; 1 message, 100 bytes", "Tree Simple channels: 1; 1 message, 100 bytes"}},
-		Sent:      []Choice{},
-		Only:      [2][]Unmatched{{{"AllReduce", 1}}, {{"AllGather", 1}}},
+		Choices: []Choice{{"AllReduce", "Ring Simple channels: 1; 1 message, 100 bytes",
+			"Tree Simple channels: 1; 1 message, 100 bytes"}},
+		Sent: []Choice{},
+		Only: [2][]Unmatched{{{"AllReduce", 1}}, {{"AllGather", 1}}},
 	}
 	if d := cmp.Diff(want, Of(a, b)); d != "" {
 		t.Error(d)
@@ -73,7 +75,8 @@ func TestSums(t *testing.T) {
 			for i := range rapid.IntRange(0, 8).Draw(t, name) {
 				function := rapid.SampledFrom([]string{"AllReduce", "AllGather"}).Draw(t, "function")
 				ns := rapid.Int64Range(0, 1e9)
-				r.call(function, "Ring", int64(i), 0, serializing(ns.Draw(t, "serializing")), propagation(ns.Draw(t, "propagation")), serializing(ns.Draw(t, "again")))
+				r.call(function, "Ring", int64(i), 0, serializing(ns.Draw(t, "serializing")),
+					propagation(ns.Draw(t, "propagation")), serializing(ns.Draw(t, "again")))
 			}
 			return r
 		}
@@ -92,12 +95,14 @@ func TestSums(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	got, err := Settings([]byte("nodes: 2\nlink: {latency: 1us, mtu: 4096}\nlinks: [{match: a}]"), []byte("nodes: 2\nlink: {latency: 5us}\nlinks: [{match: a}, {match: b}]"))
+	got, err := Settings([]byte("nodes: 2\nlink: {latency: 1us, mtu: 4096}\nlinks: [{match: a}]"),
+		[]byte("nodes: 2\nlink: {latency: 5us}\nlinks: [{match: a}, {match: b}]"))
 	want := []Setting{{"link.latency", "1us", "5us"}, {"link.mtu", "4096", ""}, {"links[1].match", "", "b"}}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	if got, err := Settings([]byte("gpus_per_node: 1"), []byte("nodes: 2")); len(got) != 1 || got[0].Name != "nodes" || err != nil {
+	if got, err := Settings([]byte("gpus_per_node: 1"), []byte("nodes: 2")); len(got) != 1 || got[0].Name != "nodes" ||
+		err != nil {
 		t.Errorf("a fabric that does not say how many GPUs a node has: %v, %v", got, err)
 	}
 	if _, err := Settings([]byte("nodes: 2"), []byte("nodes: [")); err == nil {

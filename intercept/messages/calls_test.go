@@ -18,7 +18,8 @@ const (
 )
 
 func p2p(function uint8, rank, peer int32, group uint32, begun int64) ledger.Task {
-	return ledger.Task{Func: function, Algo: ledger.Unknown, Proto: ledger.Unknown, Comm: 77, Group: group, Peer: peer, Ranks: 2, Rank: rank, Begun: begun}
+	return ledger.Task{Func: function, Algo: ledger.Unknown, Proto: ledger.Unknown, Comm: 77, Group: group, Peer: peer,
+		Ranks: 2, Rank: rank, Begun: begun}
 }
 
 // calls is a job of two ranks: an AllReduce, an exchange, a single send, and a message that nothing
@@ -27,21 +28,27 @@ func calls() [2]ledgertest.Ledger {
 	var out [2]ledgertest.Ledger
 	for rank := range int32(2) {
 		peer := 1 - rank
-		l := ledgertest.Ledger{Info: of(uint32(rank)), Connections: []ledger.Connection{{Flow: uint64(10 + rank), Sends: 1, Src: uint32(rank), Dst: uint32(peer)}, {Flow: uint64(10 + peer), Src: uint32(peer), Dst: uint32(rank)}}}
+		l := ledgertest.Ledger{Info: of(uint32(rank)),
+			Connections: []ledger.Connection{{Flow: uint64(10 + rank), Sends: 1, Src: uint32(rank), Dst: uint32(peer)},
+				{Flow: uint64(10 + peer), Src: uint32(peer), Dst: uint32(rank)}}}
 		l.Tasks = []ledger.Task{
-			{Func: allReduce, Algo: ring, Proto: simple, Comm: 77, Seq: 12, Ranks: 2, Rank: rank, Begun: int64(100 + rank)},
+			{Func: allReduce, Algo: ring, Proto: simple, Comm: 77, Seq: 12, Ranks: 2, Rank: rank,
+				Begun: int64(100 + rank)},
 			p2p(send, rank, peer, 1, 200), p2p(receive, rank, peer, 1, 200), // tasks 2 and 3
 		}
 		pid := int32(l.Info.PID)
 		l.Tasks = append(l.Tasks, p2p([]uint8{send, receive}[rank], rank, peer, 2, 300))
 		first := uint32(len(l.Tasks) + 1)
 		l.Ops = []ledger.Op{
-			{Task: 1, PID: pid, Peer: peer, Channel: 3, Sends: 1, Steps: 2}, {Task: 1, PID: pid, Peer: peer, Channel: 3, Steps: 2},
-			{Task: 2, PID: pid, Peer: peer, Channel: 1, Sends: 1, Steps: 1}, {Task: 3, PID: pid, Peer: peer, Channel: 1, Steps: 1},
+			{Task: 1, PID: pid, Peer: peer, Channel: 3, Sends: 1, Steps: 2}, {Task: 1, PID: pid, Peer: peer, Channel: 3,
+				Steps: 2},
+			{Task: 2, PID: pid, Peer: peer, Channel: 1, Sends: 1, Steps: 1}, {Task: 3, PID: pid, Peer: peer, Channel: 1,
+				Steps: 1},
 			{Task: 4, PID: pid, Peer: peer, Channel: 0, Sends: uint16(peer), Steps: 1},
 		}
 		add := func(kind ledger.Kind, conn, op uint32, msg uint64, posted int64) {
-			l.Records = append(l.Records, ledger.Record{Kind: kind, Conn: conn, Op: op, Msg: msg, Size: 8, Posted: posted, Modelled: posted + 5, Returned: posted + 6})
+			l.Records = append(l.Records, ledger.Record{Kind: kind, Conn: conn, Op: op, Msg: msg, Size: 8,
+				Posted: posted, Modelled: posted + 5, Returned: posted + 6})
 		}
 		for msg := range uint64(2) {
 			add(ledger.Send, 0, first, msg, 110+int64(msg))
@@ -67,7 +74,8 @@ func TestCalls(t *testing.T) {
 	tr := load(t, write(t, two[:]...))
 	var got []string
 	for _, c := range tr.Calls {
-		got = append(got, fmt.Sprintf("%s #%d: %d tasks, %d messages, %d bytes, %d to %d", c.Name, c.Seq, len(c.Tasks), len(c.Messages), c.Bytes, c.Begun, c.Ended))
+		got = append(got, fmt.Sprintf("%s #%d: %d tasks, %d messages, %d bytes, %d to %d", c.Name, c.Seq, len(c.Tasks),
+			len(c.Messages), c.Bytes, c.Begun, c.Ended))
 	}
 	want := []string{
 		"AllReduce #12: 2 tasks, 4 messages, 32 bytes, 100 to 116",
@@ -82,7 +90,8 @@ func TestCalls(t *testing.T) {
 	}
 	for _, i := range tr.Calls[0].Messages {
 		m := tr.Messages[i]
-		if m.Channel != 3 || m.Step != int(m.Number) || tr.CallOf(&m) != 0 || tr.Tasks[m.SendTask].Owner != m.Sender || tr.Tasks[m.ReceiveTask].Owner != m.Receiver {
+		if m.Channel != 3 || m.Step != int(m.Number) || tr.CallOf(&m) != 0 || tr.Tasks[m.SendTask].Owner != m.Sender ||
+			tr.Tasks[m.ReceiveTask].Owner != m.Receiver {
 			t.Errorf("%+v", m)
 		}
 		if x := tr.Tasks[m.Task()]; x.Algo != "Ring" || x.Proto != "Simple" || x.Func != "AllReduce" {
@@ -97,7 +106,8 @@ func TestCallsOfKernels(t *testing.T) {
 	for i := range two {
 		for j := range two[i].Tasks {
 			two[i].Tasks[j].Kind = ledger.KernelTask
-			two[i].Tasks[j].Comm = uint64(two[i].Info.PID)<<32 | uint64(1+i) // the second rank has made another one before
+			// the second rank has made another one before
+			two[i].Tasks[j].Comm = uint64(two[i].Info.PID)<<32 | uint64(1+i)
 		}
 	}
 	tr := load(t, write(t, two[:]...))
@@ -115,7 +125,8 @@ func kernelTasks(order uint64) *Trace {
 		for rank := range 4 {
 			pid := uint64(100 + 4*comm + rank)
 			number := []uint64{1, order}[comm]
-			tr.Tasks = append(tr.Tasks, Task{Owner: 4*comm + rank, Comm: pid<<32 | number, local: true, Func: "AllReduce", Ranks: 4, Rank: rank})
+			tr.Tasks = append(tr.Tasks, Task{Owner: 4*comm + rank, Comm: pid<<32 | number, local: true,
+				Func: "AllReduce", Ranks: 4, Rank: rank})
 		}
 		for _, pair := range [][2]int{{0, 3}, {1, 2}} {
 			tr.Messages = append(tr.Messages, Message{SendTask: 4*comm + pair[0], ReceiveTask: 4*comm + pair[1]})

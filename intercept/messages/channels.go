@@ -40,8 +40,8 @@ func (t *Trace) addChannels(all []recorded, tasks places) {
 	}
 }
 
-// hostAhead is by how much the clock of the host is ahead of the GPU's. The host has seen each begin and end a bit after
-// it happened: the least of these differences is nearest.
+// hostAhead is by how much the clock of the host is ahead of the GPU's. The host has seen each begin and end a bit
+// after it happened: the least of these differences is nearest.
 func hostAhead(channels []ledger.Channel) int64 {
 	least := int64(math.MaxInt64)
 	for i := range channels {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger/ledgertest"
 )
 
-// A task's kernel begins with its first channel and ends with its last. The GPU's clock says when, and the host's, which
-// sees it a bit later, says what that clock is worth.
+// A task's kernel begins with its first channel and ends with its last. The GPU's clock says when, and the host's,
+// which sees it a bit later, says what that clock is worth.
 func TestChannels(t *testing.T) {
 	l := ledgertest.Ledger{Info: of(0)}
 	for range 4 {
@@ -26,7 +26,8 @@ func TestChannels(t *testing.T) {
 	tr := load(t, write(t, l))
 	for i, want := range [][3]int64{{1003, 1113, 0}, {2000, 2100, 0}, {0, 0, 0}, {0, 0, 900}} {
 		if x := tr.Tasks[i]; [3]int64{x.KernelBegun, x.KernelEnded, x.ProxyEnded} != want {
-			t.Errorf("task %d: %d to %d, its last part ends at %d, want %d", i, x.KernelBegun, x.KernelEnded, x.ProxyEnded, want)
+			t.Errorf("task %d: %d to %d, its last part ends at %d, want %d", i, x.KernelBegun, x.KernelEnded,
+				x.ProxyEnded, want)
 		}
 	}
 }

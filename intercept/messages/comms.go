@@ -59,7 +59,8 @@ func (t *Trace) joinParts(s sets, place map[uint64]int) {
 		root := s.root(place[x.Comm])
 		c := comms[root]
 		if c == nil {
-			c = &comm{size: x.Ranks, known: map[int]bool{}, order: uint32(x.Comm), owner: x.Owner, node: t.Nodes[[2]int{x.Job, x.Owner}]}
+			c = &comm{size: x.Ranks, known: map[int]bool{}, order: uint32(x.Comm), owner: x.Owner,
+				node: t.Nodes[[2]int{x.Job, x.Owner}]}
 			comms[root] = c
 		}
 		c.known[x.Rank] = true

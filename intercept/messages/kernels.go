@@ -24,7 +24,8 @@ func (t *Trace) addKernels(all []recorded) {
 		for i := range c.Kernels {
 			k := &c.Kernels[i]
 			at := len(t.Kernels)
-			t.Kernels = append(t.Kernels, Kernel{Job: c.job, Owner: int(c.Rank), Stream: int(k.Stream), Launched: k.Launched, Begun: k.Begun, Ended: k.Ended})
+			t.Kernels = append(t.Kernels, Kernel{Job: c.job, Owner: int(c.Rank), Stream: int(k.Stream),
+				Launched: k.Launched, Begun: k.Begun, Ended: k.Ended})
 			for _, g := range []group{{l, k.Group, false}, {l, k.KernelGroup, true}} {
 				if g.number != 0 {
 					kernels[g] = at

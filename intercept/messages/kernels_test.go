@@ -50,16 +50,19 @@ func TestCommunicatorsWithinNodes(t *testing.T) {
 		comms    []int // which ranks are in the same one
 		supposed int
 	}{
-		"one on each node":     {ranks: []int{0, 1, 0, 1}, nodes: []int{0, 0, 1, 1}, comms: []int{0, 0, 1, 1}},
-		"two on a node":        {ranks: []int{0, 1, 0, 1}, nodes: []int{0, 0, 0, 0}, comms: []int{0, 0, 1, 1}, supposed: 2},
-		"two on a node, apart": {ranks: []int{0, 0, 1, 1}, nodes: []int{0, 0, 0, 0}, comms: []int{0, 1, 0, 1}, supposed: 2},
-		"not complete":         {ranks: []int{0, 1, 0}, nodes: []int{0, 0, 0}, comms: []int{0, 1, 2}},
-		"over two nodes":       {ranks: []int{0, 0, 1, 1}, nodes: []int{0, 0, 1, 1}, comms: []int{0, 1, 2, 3}},
+		"one on each node": {ranks: []int{0, 1, 0, 1}, nodes: []int{0, 0, 1, 1}, comms: []int{0, 0, 1, 1}},
+		"two on a node": {ranks: []int{0, 1, 0, 1}, nodes: []int{0, 0, 0, 0}, comms: []int{0, 0, 1, 1},
+			supposed: 2},
+		"two on a node, apart": {ranks: []int{0, 0, 1, 1}, nodes: []int{0, 0, 0, 0}, comms: []int{0, 1, 0, 1},
+			supposed: 2},
+		"not complete":   {ranks: []int{0, 1, 0}, nodes: []int{0, 0, 0}, comms: []int{0, 1, 2}},
+		"over two nodes": {ranks: []int{0, 0, 1, 1}, nodes: []int{0, 0, 1, 1}, comms: []int{0, 1, 2, 3}},
 	} {
 		tr := &Trace{Nodes: map[[2]int]int{}}
 		for rank, place := range tc.ranks {
 			tr.Nodes[[2]int{0, rank}] = tc.nodes[rank]
-			tr.Tasks = append(tr.Tasks, Task{Owner: rank, Comm: uint64(100+rank)<<32 | 1, local: true, Func: "AllReduce", Ranks: 2, Rank: place})
+			tr.Tasks = append(tr.Tasks, Task{Owner: rank, Comm: uint64(100+rank)<<32 | 1, local: true,
+				Func: "AllReduce", Ranks: 2, Rank: place})
 		}
 		tr.joinComms()
 		for i := range tc.comms {

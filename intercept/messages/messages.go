@@ -29,10 +29,11 @@ type Message struct {
 	Size     uint64 `json:"bytes"` // of a message that the sender has not noted, the receive's capacity
 
 	// The sender's end.
-	HasSend  bool  `json:"send_posted"`
-	Sent     bool  `json:"sent"`             // test has returned the send
-	Posted   int64 `json:"posted_ns"`        // by the sender
-	Stalled  int64 `json:"stalled_ns"`       // the longest time before that for which NCCL did not call although it had requests
+	HasSend bool  `json:"send_posted"`
+	Sent    bool  `json:"sent"`      // test has returned the send
+	Posted  int64 `json:"posted_ns"` // by the sender
+	// the longest time before that for which NCCL did not call although it had requests
+	Stalled  int64 `json:"stalled_ns"`
 	Complete int64 `json:"complete_ns"`      // the send, in the model
 	SendEnds int64 `json:"send_returned_ns"` // when test returned it
 
@@ -44,7 +45,8 @@ type Message struct {
 	Late          int64 `json:"late_ns"` // how much later its bytes were visible
 	ReceiveEnds   int64 `json:"receive_returned_ns"`
 
-	Failed int64 `json:"failed_ns"` // when test first told one of the ends that the connection has failed; 0: it did not
+	// when test first told one of the ends that the connection has failed; 0: it did not
+	Failed int64 `json:"failed_ns"`
 
 	// What it is for: places in Trace.Tasks, -1 if unknown.
 	SendTask    int `json:"-"`
@@ -76,9 +78,10 @@ type Trace struct {
 	jobOf       []int          // of each of Ranks
 	// What is missing, summed over the ledgers.
 	Overwritten, Unreadable, Unnoted uint64
-	LostRanges                       uint64   // or without their name
-	Supposed                         int      // communicators within a node whose ranks are supposed to be in the order of the job
-	Cut                              []string // files that end too early
+	LostRanges                       uint64 // or without their name
+	// communicators within a node whose ranks are supposed to be in the order of the job
+	Supposed int
+	Cut      []string // files that end too early
 }
 
 // Connection is one connection between two ranks.
@@ -163,10 +166,12 @@ func (t *Trace) read(dir string) ([]*ledger.Content, error) {
 			t.Cut = append(t.Cut, path)
 		}
 		if c.FabricID != all[0].FabricID || c.Job != all[0].Job {
-			return nil, fmt.Errorf("%s and %s are of two jobs: keep the ledgers of each job in a folder of its own", paths[0], paths[i])
+			return nil, fmt.Errorf("%s and %s are of two jobs: keep the ledgers of each job in a folder of its own",
+				paths[0], paths[i])
 		}
 	}
-	slices.SortFunc(all, func(a, b *ledger.Content) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID)) })
+	slices.SortFunc(all,
+		func(a, b *ledger.Content) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID)) })
 	return all, nil
 }
 
@@ -232,7 +237,8 @@ func (t *Trace) join(all []recorded) {
 			e := flows[FlowKey{c.job, c.Connections[r.Conn].Flow}]
 			i := e.of(r.Msg, func() int {
 				t.Messages = append(t.Messages, Message{
-					Job: c.job, Flow: e.Flow, Number: r.Msg, Sender: e.Sender, SentBy: e.Sender, Receiver: e.Receiver, Src: e.Src, Dst: e.Dst,
+					Job: c.job, Flow: e.Flow, Number: r.Msg, Sender: e.Sender, SentBy: e.Sender, Receiver: e.Receiver,
+					Src: e.Src, Dst: e.Dst,
 					SendTask: -1, ReceiveTask: -1, Channel: -1,
 				})
 				return len(t.Messages) - 1
@@ -303,7 +309,8 @@ func (t *Trace) addConnections(all []recorded) map[FlowKey]*flowPlaces {
 			key := FlowKey{c.job, x.Flow}
 			e := flows[key]
 			if e == nil {
-				e = &flowPlaces{Connection: &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order, Path: x.Path}}
+				e = &flowPlaces{Connection: &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1,
+					Src: int(x.Src), Dst: int(x.Dst), Order: x.Order, Path: x.Path}}
 				flows[key] = e
 			}
 			if x.Sends == 1 {
@@ -317,7 +324,8 @@ func (t *Trace) addConnections(all []recorded) map[FlowKey]*flowPlaces {
 		t.Connections = append(t.Connections, *e.Connection)
 	}
 	slices.SortFunc(t.Connections, func(a, b Connection) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Receiver, b.Receiver), cmp.Compare(a.Flow, b.Flow))
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Sender, b.Sender),
+			cmp.Compare(a.Receiver, b.Receiver), cmp.Compare(a.Flow, b.Flow))
 	})
 	for i := range t.Connections {
 		t.Connections[i].Order = uint64(i)
@@ -335,7 +343,8 @@ func (m *Message) add(r ledger.Record) {
 	}
 	if r.Kind == ledger.Send {
 		m.Size = r.Size
-		m.HasSend, m.Sent, m.Posted, m.Stalled, m.Complete, m.SendEnds = true, r.Returned != 0, r.Posted, int64(r.Late), r.Modelled, r.Returned
+		m.HasSend, m.Sent, m.Posted, m.Stalled, m.Complete, m.SendEnds = true, r.Returned != 0, r.Posted, int64(r.Late),
+			r.Modelled, r.Returned
 		return
 	}
 	if !m.HasSend {
@@ -379,7 +388,8 @@ func (t *Trace) RanksOn(job, node int) int {
 // IsWhole says whether both ends have got the message back.
 func (m *Message) IsWhole() bool { return m.Sent && m.Received }
 
-// IsStuck says whether an end has posted the message, and neither has the receiver got it nor has the sender got it back.
+// IsStuck says whether an end has posted the message, and neither has the receiver got it nor has the sender got it
+// back.
 func (m *Message) IsStuck() bool { return !m.Received && (m.HasReceive || m.HasSend && !m.Sent) }
 
 // First is the earliest time that is known of a message.

@@ -13,7 +13,8 @@ import (
 )
 
 func of(rank uint32) ledger.Info {
-	return ledger.Info{FabricID: 7, Job: 1, Rank: rank, Node: rank, World: 2, PID: 100 + rank, Virtual: true, TimeScale: 1}
+	return ledger.Info{FabricID: 7, Job: 1, Rank: rank, Node: rank, World: 2, PID: 100 + rank, Virtual: true,
+		TimeScale: 1}
 }
 
 // twoRanks is a job in which rank 0 sends messages 0 to 2 of flow 5 to rank 1. The last one has not
@@ -25,11 +26,12 @@ func twoRanks() [2]ledgertest.Ledger {
 			{Kind: ledger.Send, Conn: 0, Msg: 1, Size: 300, Posted: 20, Modelled: 60, Returned: 60},
 			{Kind: ledger.Send, Conn: 0, Msg: 2, Size: 7, Posted: 30},
 		}},
-		{Info: of(1), Connections: []ledger.Connection{{Flow: 9}, {Flow: 5, Sends: 0, Src: 0, Dst: 1}}, Records: []ledger.Record{
-			{Kind: ledger.Receive, Conn: 1, Msg: 0, Size: 100, Posted: 5, Modelled: 30, Returned: 33, Late: 3},
-			{Kind: ledger.Receive, Conn: 1, Msg: 1, Size: 300, Posted: 25, Modelled: 50, Returned: 52, Late: 2},
-			{Kind: ledger.Receive, Conn: 0, Msg: 4, Size: 1, Posted: 1},
-		}},
+		{Info: of(1), Connections: []ledger.Connection{{Flow: 9}, {Flow: 5, Sends: 0, Src: 0, Dst: 1}},
+			Records: []ledger.Record{
+				{Kind: ledger.Receive, Conn: 1, Msg: 0, Size: 100, Posted: 5, Modelled: 30, Returned: 33, Late: 3},
+				{Kind: ledger.Receive, Conn: 1, Msg: 1, Size: 300, Posted: 25, Modelled: 50, Returned: 52, Late: 2},
+				{Kind: ledger.Receive, Conn: 0, Msg: 4, Size: 1, Posted: 1},
+			}},
 	}
 }
 
@@ -59,7 +61,8 @@ func TestMessages(t *testing.T) {
 	want := []Message{unknown, unknown, unknown, unknown}
 	set := func(i int, change func(*Message)) { change(&want[i]) }
 	set(0, func(m *Message) {
-		m.Flow, m.Number, m.Sender, m.SentBy, m.Receiver, m.Size, m.HasReceive, m.ReceivePosted = 9, 4, -1, -1, 1, 1, true, 1
+		m.Flow, m.Number, m.Sender, m.SentBy, m.Receiver, m.Size, m.HasReceive, m.ReceivePosted = 9, 4, -1, -1, 1, 1,
+			true, 1
 	})
 	for i := 1; i < 4; i++ {
 		set(i, func(m *Message) { m.Flow, m.Number, m.Sender, m.Receiver, m.Src, m.Dst = 5, uint64(i-1), 0, 1, 0, 1 })
@@ -76,7 +79,8 @@ func TestMessages(t *testing.T) {
 	if !reflect.DeepEqual(tr.Messages, want) {
 		t.Errorf("%+v\nwant %+v", tr.Messages, want)
 	}
-	if tr.Whole() != 2 || len(tr.Ranks) != 2 || tr.Ranks[0].Rank != 0 || tr.Overwritten != 0 || tr.Unreadable != 0 || len(tr.Cut) != 0 {
+	if tr.Whole() != 2 || len(tr.Ranks) != 2 || tr.Ranks[0].Rank != 0 || tr.Overwritten != 0 || tr.Unreadable != 0 ||
+		len(tr.Cut) != 0 {
 		t.Errorf("%d whole, ranks %+v, %+v", tr.Whole(), tr.Ranks, tr)
 	}
 }
@@ -87,7 +91,8 @@ func TestPairs(t *testing.T) {
 	got := load(t, write(t, two[:]...)).Pairs()
 	want := []Pair{
 		{Sender: -1, Receiver: 1, Messages: 1, Bytes: 1, Largest: 1},
-		{Sender: 0, Receiver: 1, Messages: 3, Bytes: 407, Largest: 300, Whole: 2, Transfer: 30, LongestTransfer: 30, ReceiveAfter: 5, MostLate: 3},
+		{Sender: 0, Receiver: 1, Messages: 3, Bytes: 407, Largest: 300, Whole: 2, Transfer: 30, LongestTransfer: 30,
+			ReceiveAfter: 5, MostLate: 3},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -112,7 +117,8 @@ func TestMissing(t *testing.T) {
 	}
 	tr := load(t, dir)
 	if tr.Overwritten != 1 || tr.Unreadable != 1 || len(tr.Cut) != 1 || len(tr.Messages) != 3 {
-		t.Errorf("%d overwritten, %d unreadable, cut %q, %d messages", tr.Overwritten, tr.Unreadable, tr.Cut, len(tr.Messages))
+		t.Errorf("%d overwritten, %d unreadable, cut %q, %d messages", tr.Overwritten, tr.Unreadable, tr.Cut,
+			len(tr.Messages))
 	}
 }
 

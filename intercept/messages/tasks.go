@@ -34,10 +34,12 @@ type Task struct {
 
 // NCCL's names, by its numbers.
 var (
-	functions  = []string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv", "AlltoAll", "Scatter", "Gather", "AllGatherV"}
+	functions = []string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv",
+		"AlltoAll", "Scatter", "Gather", "AllGatherV"}
 	algorithms = []string{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"}
 	protocols  = []string{"LL", "LL128", "Simple"}
-	datatypes  = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16", "fp8e4m3", "fp8e5m2"}
+	datatypes  = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16",
+		"fp8e4m3", "fp8e5m2"}
 )
 
 func name(names []string, number uint8) string {
@@ -59,7 +61,8 @@ func (t *Task) HasLocalComm() bool { return t.local }
 // SameGroup says whether two tasks of one process were planned together, as those of a group of NCCL are.
 func (t *Trace) SameGroup(a, b int) bool {
 	x, y := &t.Tasks[a], &t.Tasks[b]
-	return x.group != 0 && x.group == y.group && x.fromGroup == y.fromGroup && x.local == y.local // NCCL and kernels count apart
+	// NCCL and kernels count apart
+	return x.group != 0 && x.group == y.group && x.fromGroup == y.fromGroup && x.local == y.local
 }
 
 // numbered finds records by the lower halves of their numbers, which grow from record to record.
@@ -111,8 +114,10 @@ func (t *Trace) addTasks(all []recorded) places {
 				r.Ranks, r.Rank = 0, -1 // damaged
 			}
 			t.Tasks = append(t.Tasks, Task{
-				Job: c.job, Owner: int(c.Rank), Comm: r.Comm, Func: name(functions, r.Func), Algo: name(algorithms, r.Algo), Proto: name(protocols, r.Proto),
-				Datatype: name(datatypes, r.Datatype), Seq: int(r.Seq), Count: r.Count, Peer: int(r.Peer), Ranks: int(r.Ranks), Rank: int(r.Rank),
+				Job: c.job, Owner: int(c.Rank), Comm: r.Comm, Func: name(functions, r.Func),
+				Algo: name(algorithms, r.Algo), Proto: name(protocols, r.Proto),
+				Datatype: name(datatypes, r.Datatype), Seq: int(r.Seq), Count: r.Count, Peer: int(r.Peer),
+				Ranks: int(r.Ranks), Rank: int(r.Rank),
 				Begun: r.Begun, Call: -1, group: r.Group, fromGroup: l, local: r.Kind == ledger.KernelTask,
 			})
 		}

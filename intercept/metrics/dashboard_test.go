@@ -47,8 +47,10 @@ func readDashboard(t *testing.T) *dashboard {
 // written are the labels of each time series that ddlemu writes, by its name.
 func written() map[string][]string {
 	j := newRecordedJob(1)
-	j.call("AllReduce", messages.Task{Func: "AllReduce", Algo: "Ring", Proto: "LL", Datatype: "float", Count: 1, Ranks: 4}, 1)
-	up := status.Reading{TimeScale: 1, Hops: []status.HopReading{{Place: &status.Place{Kind: fabric.TxPort}}, {Place: &status.Place{Kind: fabric.Link}}}, Jobs: []status.Job{{}}}
+	j.call("AllReduce", messages.Task{Func: "AllReduce", Algo: "Ring", Proto: "LL", Datatype: "float", Count: 1,
+		Ranks: 4}, 1)
+	up := status.Reading{TimeScale: 1, Hops: []status.HopReading{{Place: &status.Place{Kind: fabric.TxPort}},
+		{Place: &status.Place{Kind: fabric.Link}}}, Jobs: []status.Job{{}}}
 	all := map[string][]string{}
 	for _, f := range append(families([]*status.Reading{&up}), recordedFamilies(&j.Trace, &j.Report, "")...) {
 		for _, m := range f.Metric {

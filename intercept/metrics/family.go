@@ -37,7 +37,8 @@ func (f family) addHistogram(h *histogram, labels ...string) {
 	seen := uint64(0)
 	for i, bound := range h.bounds {
 		seen += h.counts[i]
-		m.Histogram.Bucket = append(m.Histogram.Bucket, &dto.Bucket{UpperBound: proto.Float64(bound), CumulativeCount: proto.Uint64(seen)})
+		m.Histogram.Bucket = append(m.Histogram.Bucket,
+			&dto.Bucket{UpperBound: proto.Float64(bound), CumulativeCount: proto.Uint64(seen)})
 	}
 	m.Histogram.SampleCount = proto.Uint64(seen + h.counts[len(h.bounds)])
 	f.Metric = append(f.Metric, m)

@@ -33,8 +33,10 @@ type inspectorSums struct {
 
 // inspectorFamilies are Inspector's metrics of collectives. Sends and receives are not in them.
 func inspectorFamilies(calls []call, fabric string) []family {
-	bandwidth := newFamily("nccl_bus_bandwidth_gbs", "Bus bandwidth of a collective in GB/s, geometric mean of the calls.", dto.MetricType_GAUGE)
-	took := newFamily("nccl_collective_exec_time_microseconds", "Time of a collective in microseconds, mean of the calls.", dto.MetricType_GAUGE)
+	bandwidth := newFamily("nccl_bus_bandwidth_gbs",
+		"Bus bandwidth of a collective in GB/s, geometric mean of the calls.", dto.MetricType_GAUGE)
+	took := newFamily("nccl_collective_exec_time_microseconds",
+		"Time of a collective in microseconds, mean of the calls.", dto.MetricType_GAUGE)
 	var order []inspectorLabels
 	all := map[inspectorLabels]*inspectorSums{}
 	for i := range calls {
@@ -42,7 +44,8 @@ func inspectorFamilies(calls []call, fabric string) []family {
 		if !c.collective {
 			continue
 		}
-		key := inspectorLabels{c.job, c.name, profilerName(c.algo) + "_" + profilerName(c.proto), c.sizeRange(), c.nodes, c.ranks}
+		key := inspectorLabels{c.job, c.name, profilerName(c.algo) + "_" + profilerName(c.proto), c.sizeRange(),
+			c.nodes, c.ranks}
 		s := all[key]
 		if s == nil {
 			s = &inspectorSums{}
@@ -54,7 +57,8 @@ func inspectorFamilies(calls []call, fabric string) []family {
 	for _, key := range order {
 		s := all[key]
 		labels := []string{
-			"version", "ddlemu", "cluster", fabric, "slurm_job_id", key.job, "comm_name", unknown, "n_nodes", strconv.Itoa(key.nodes), "nranks", key.ranksLabel(),
+			"version", "ddlemu", "cluster", fabric, "slurm_job_id", key.job, "comm_name", unknown, "n_nodes",
+			strconv.Itoa(key.nodes), "nranks", key.ranksLabel(),
 			"collective", key.name, "message_size", key.size, "algo_proto", key.algoProto,
 		}
 		if s.measured > 0 {

@@ -25,7 +25,9 @@ func TestLateness(t *testing.T) {
 		stats[i].CountDelivery(1<<(2*i), 1000, 2000, 2000+late, scale)
 		sum += late
 	}
-	h := lateMetric(t, &status.Reading{Name: "f", TimeScale: scale, Jobs: []status.Job{{Number: 2, Counted: state.JobStatus{LinkStats: stats}}}})
+	h := lateMetric(t,
+		&status.Reading{Name: "f", TimeScale: scale,
+			Jobs: []status.Job{{Number: 2, Counted: state.JobStatus{LinkStats: stats}}}})
 	if got, want := h.GetSampleSum(), float64(sum)/scale/1e9; math.Abs(got-want) > 1e-12*want {
 		t.Errorf("the sum is %g s, want %g", got, want)
 	}
@@ -43,7 +45,8 @@ func TestLateness(t *testing.T) {
 			t.Errorf("%d messages are at most %g s late, want %d", b.GetCumulativeCount(), b.GetUpperBound(), want)
 		}
 	}
-	if n, first, last := len(h.Bucket), h.Bucket[0].GetUpperBound(), h.Bucket[len(h.Bucket)-1].GetUpperBound(); n != 27 || first != 0 || !math.IsInf(last, 1) {
+	if n, first, last := len(h.Bucket), h.Bucket[0].GetUpperBound(),
+		h.Bucket[len(h.Bucket)-1].GetUpperBound(); n != 27 || first != 0 || !math.IsInf(last, 1) {
 		t.Errorf("%d buckets from %g to %g", n, first, last)
 	}
 }
@@ -51,7 +54,9 @@ func TestLateness(t *testing.T) {
 // A job whose lateness is not known has no histogram, rather than one that says that nothing was late.
 func TestLatenessUnknown(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, []*status.Reading{{Name: "f", TimeScale: 1, Datapath: configs.Kernel, Jobs: []status.Job{{Messages: 5}}}}); err != nil {
+	if err := Write(&b,
+		[]*status.Reading{{Name: "f", TimeScale: 1, Datapath: configs.Kernel,
+			Jobs: []status.Job{{Messages: 5}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, families := parse(t, b.String()); families["ddlemu_message_late_seconds"] != nil {

@@ -26,10 +26,14 @@ func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // columns are the metrics of links but the counters; those of ports have "port" in place of "link".
 var columns = []column{
-	{"messages_total", "Messages that have arrived over a link, of the jobs that are listed.", true, true, func(h *status.HopReading) float64 { return float64(h.Messages) }},
-	{"bandwidth_bits_per_second", "Rate of the line, 0 if it is unlimited.", false, false, func(h *status.HopReading) float64 { return float64(h.Spec.Bandwidth) }},
-	{"latency_seconds", "Propagation latency.", false, true, func(h *status.HopReading) float64 { return h.Spec.Latency.Seconds() }},
-	{"up", "1 if it is up, 0 if it is down.", false, true, func(h *status.HopReading) float64 { return truth(!h.Spec.Down) }},
+	{"messages_total", "Messages that have arrived over a link, of the jobs that are listed.", true, true,
+		func(h *status.HopReading) float64 { return float64(h.Messages) }},
+	{"bandwidth_bits_per_second", "Rate of the line, 0 if it is unlimited.", false, false,
+		func(h *status.HopReading) float64 { return float64(h.Spec.Bandwidth) }},
+	{"latency_seconds", "Propagation latency.", false, true,
+		func(h *status.HopReading) float64 { return h.Spec.Latency.Seconds() }},
+	{"up", "1 if it is up, 0 if it is down.", false, true,
+		func(h *status.HopReading) float64 { return truth(!h.Spec.Down) }},
 }
 
 func truth(is bool) float64 {
@@ -51,10 +55,12 @@ func fabricFamilies(fabrics []*status.Reading) []family {
 	info := newFamily("ddlemu_fabric_info", "A fabric that is up.", dto.MetricType_GAUGE)
 	nodes := newFamily("ddlemu_fabric_nodes", "Emulated nodes.", dto.MetricType_GAUGE)
 	up := newFamily("ddlemu_fabric_up_seconds", "Real time since the fabric was brought up.", dto.MetricType_GAUGE)
-	clock := newFamily("ddlemu_fabric_clock_seconds_total", "Time of the emulated network, by the fabric's clock.", dto.MetricType_COUNTER)
+	clock := newFamily("ddlemu_fabric_clock_seconds_total", "Time of the emulated network, by the fabric's clock.",
+		dto.MetricType_COUNTER)
 	for i := range fabrics {
 		f := fabrics[i]
-		info.add(1, "fabric", f.Name, "profile", f.Profile, "transport", f.Transport, "datapath", f.Datapath, "clock", f.Clock, "time_scale", strconv.Itoa(f.TimeScale))
+		info.add(1, "fabric", f.Name, "profile", f.Profile, "transport", f.Transport, "datapath", f.Datapath, "clock",
+			f.Clock, "time_scale", strconv.Itoa(f.TimeScale))
 		nodes.add(float64(f.Nodes), "fabric", f.Name)
 		up.add(f.Up.Seconds(), "fabric", f.Name)
 		clock.add(f.Time.Seconds(), "fabric", f.Name)
@@ -68,7 +74,8 @@ func jobFamilies(fabrics []*status.Reading) []family {
 	running := newFamily("ddlemu_job_running", "1 while a job runs.", dto.MetricType_GAUGE)
 	messages := newFamily("ddlemu_job_messages_total", "Messages of a job that have arrived.", dto.MetricType_COUNTER)
 	bytes := newFamily("ddlemu_job_bytes_total", "Bytes of a job's messages that have arrived.", dto.MetricType_COUNTER)
-	late := newFamily("ddlemu_message_late_seconds", "How much later than in the model a job's messages were there.", dto.MetricType_HISTOGRAM)
+	late := newFamily("ddlemu_message_late_seconds", "How much later than in the model a job's messages were there.",
+		dto.MetricType_HISTOGRAM)
 	for i := range fabrics {
 		f := fabrics[i]
 		for k := range f.Jobs {
@@ -95,7 +102,8 @@ func hopFamilies(fabrics []*status.Reading) []family {
 	var all []family
 	counted := columns
 	for _, c := range link.ShownCounters() {
-		counted = append(counted, column{c.Metric, c.Help, true, false, func(h *status.HopReading) float64 { return c.Value(&h.Counters) }})
+		counted = append(counted,
+			column{c.Metric, c.Help, true, false, func(h *status.HopReading) float64 { return c.Value(&h.Counters) }})
 	}
 	for _, c := range counted {
 		kind := dto.MetricType_GAUGE

@@ -15,8 +15,8 @@ import (
 // unknown is the value of a label that NCCL does not say, as in NVIDIA's Inspector.
 const unknown = "unknown"
 
-// WriteRecorded writes the metrics of recorded jobs: how long their collectives took, as r says, in time of the emulated
-// network. The names of the jobs, t.Jobs, must differ. fabric is the name of the fabric that they ran on.
+// WriteRecorded writes the metrics of recorded jobs: how long their collectives took, as r says, in time of the
+// emulated network. The names of the jobs, t.Jobs, must differ. fabric is the name of the fabric that they ran on.
 func WriteRecorded(w io.Writer, t *messages.Trace, r *why.Report, fabric string) error {
 	return writeFamilies(w, recordedFamilies(t, r, fabric))
 }
@@ -44,7 +44,8 @@ type call struct {
 func newCall(t *messages.Trace, x *why.Explained) call {
 	first := &t.Tasks[x.Tasks[0]]
 	c := call{
-		job: t.Jobs[first.Job], name: x.Name, collective: first.Func != "" && first.Func != "Send" && first.Func != "Recv",
+		job: t.Jobs[first.Job], name: x.Name, collective: first.Func != "" && first.Func != "Send" &&
+			first.Func != "Recv",
 		seconds: seconds(x.Ns()) / float64(t.Ranks[0].TimeScale),
 	}
 	nodes := map[int]bool{}
@@ -72,7 +73,8 @@ func collectiveBounds() []float64 {
 
 // collectiveSeconds is the histogram of all calls, those of sends and receives too.
 func collectiveSeconds(calls []call) family {
-	f := newFamily("ddlemu_collective_seconds", "Time of a call, from its begin at the first rank to its last byte.", dto.MetricType_HISTOGRAM)
+	f := newFamily("ddlemu_collective_seconds", "Time of a call, from its begin at the first rank to its last byte.",
+		dto.MetricType_HISTOGRAM)
 	type labels struct{ job, name, algo, proto string }
 	var order []labels
 	all := map[labels]*histogram{}

@@ -90,7 +90,8 @@ func TestCollectiveSeconds(t *testing.T) {
 			t.Errorf("no bucket %g", bound)
 		}
 	}
-	for _, key := range []string{"trace=a collective=AllReduce algorithm=Tree protocol=LL ", "trace=a collective=SendRecv algorithm=unknown protocol=unknown "} {
+	for _, key := range []string{"trace=a collective=AllReduce algorithm=Tree protocol=LL ",
+		"trace=a collective=SendRecv algorithm=unknown protocol=unknown "} {
 		if got[key].GetSampleCount() != 1 {
 			t.Errorf("no %s: %v", key, got)
 		}
@@ -105,14 +106,20 @@ func TestInspector(t *testing.T) {
 		size, algoProto string
 		gbs             float64 // for 1000 us; 0: not known
 	}{
-		{messages.Task{Func: "AllReduce", Algo: "Ring", Proto: "LL128", Datatype: "float", Count: 1 << 20, Ranks: 4}, "4-5MB", "RING_LL128", 4.194304 * 1.5},
-		{messages.Task{Func: "AllGather", Algo: "PAT", Proto: "Simple", Datatype: "int8", Count: 1 << 20, Ranks: 4}, "1-2MB", "PAT_SIMPLE", 4.194304 * 0.75},
-		{messages.Task{Func: "AllGather", Algo: "NVLSTree", Proto: "Simple", Count: 1500, Ranks: 4}, "1-2KB", "NVLS_TREE_SIMPLE", 0.006 * 0.75},
-		{messages.Task{Func: "ReduceScatter", Algo: "CollNetDirect", Proto: "Simple", Datatype: "bfloat16", Count: 1 << 29, Ranks: 4}, "1-2GB", "COLLNET_DIRECT_SIMPLE", 4294.967296 * 0.75},
+		{messages.Task{Func: "AllReduce", Algo: "Ring", Proto: "LL128", Datatype: "float", Count: 1 << 20, Ranks: 4},
+			"4-5MB", "RING_LL128", 4.194304 * 1.5},
+		{messages.Task{Func: "AllGather", Algo: "PAT", Proto: "Simple", Datatype: "int8", Count: 1 << 20, Ranks: 4},
+			"1-2MB", "PAT_SIMPLE", 4.194304 * 0.75},
+		{messages.Task{Func: "AllGather", Algo: "NVLSTree", Proto: "Simple", Count: 1500, Ranks: 4}, "1-2KB",
+			"NVLS_TREE_SIMPLE", 0.006 * 0.75},
+		{messages.Task{Func: "ReduceScatter", Algo: "CollNetDirect", Proto: "Simple", Datatype: "bfloat16",
+			Count: 1 << 29, Ranks: 4}, "1-2GB", "COLLNET_DIRECT_SIMPLE", 4294.967296 * 0.75},
 		{messages.Task{Func: "Broadcast", Algo: "Ring", Proto: "LL", Count: 8, Ranks: 4}, "8-9B", "RING_LL", 8e-6},
-		{messages.Task{Func: "Reduce", Algo: "Tree", Proto: "LL", Datatype: "fp8e4m3", Count: 1023, Ranks: 4}, "1023-1024B", "TREE_LL", 1023e-6},
+		{messages.Task{Func: "Reduce", Algo: "Tree", Proto: "LL", Datatype: "fp8e4m3", Count: 1023, Ranks: 4},
+			"1023-1024B", "TREE_LL", 1023e-6},
 		{messages.Task{Func: "AllReduce", Datatype: "float", Count: 256, Ranks: 0}, "1-2KB", "unknown_unknown", 0},
-		{messages.Task{Func: "AllReduce", Algo: "CollNetChain", Proto: "Simple", Count: 256, Ranks: 4}, "unknown", "COLLNET_CHAIN_SIMPLE", 0},
+		{messages.Task{Func: "AllReduce", Algo: "CollNetChain", Proto: "Simple", Count: 256, Ranks: 4}, "unknown",
+			"COLLNET_CHAIN_SIMPLE", 0},
 		{messages.Task{Func: "AllGatherV", Algo: "Ring", Proto: "LL", Ranks: 4}, "unknown", "RING_LL", 0},
 	} {
 		j := newRecordedJob(2)
@@ -122,7 +129,8 @@ func TestInspector(t *testing.T) {
 		if tc.task.Ranks == 0 {
 			nranks = "unknown"
 		}
-		labels := fmt.Sprintf(" version=ddlemu cluster=lab slurm_job_id=a comm_name=unknown n_nodes=2 nranks=%s collective=%s message_size=%s algo_proto=%s", nranks, tc.task.Func, tc.size, tc.algoProto)
+		labels := fmt.Sprintf(
+			" version=ddlemu cluster=lab slurm_job_id=a comm_name=unknown n_nodes=2 nranks=%s collective=%s message_size=%s algo_proto=%s", nranks, tc.task.Func, tc.size, tc.algoProto)
 		if got := values["nccl_collective_exec_time_microseconds"+labels]; got != 1000 {
 			t.Errorf("%s: %g us: %v", labels, got, values)
 		}

@@ -95,9 +95,11 @@ func Of(t *messages.Trace, f *replay.Fabric) *Report {
 
 // connectionOf sums the messages of a connection; any says whether some are not finished.
 func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connection, any bool) {
-	x = Connection{Job: c.Job, Sender: c.Sender, Receiver: c.Receiver, Call: -1, Channel: -1, src: c.Src, dst: c.Dst, path: c.Path}
+	x = Connection{Job: c.Job, Sender: c.Sender, Receiver: c.Receiver, Call: -1, Channel: -1, src: c.Src, dst: c.Dst,
+		path: c.Path}
 	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(t.Messages[a].Number, t.Messages[b].Number) })
-	waits := false // the first message is one that has not been received, and not one whose sender only lacks the acknowledgement
+	// the first message is one that has not been received, and not one whose sender only lacks the acknowledgement
+	waits := false
 	for _, i := range all {
 		m := &t.Messages[i]
 		if m.IsWhole() {
@@ -127,7 +129,8 @@ func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connec
 	return x, any
 }
 
-// findDown finds the link that stops what the sender has posted: it was down when the connection failed, or is at time now.
+// findDown finds the link that stops what the sender has posted: it was down when the connection failed, or is at time
+// now.
 func (c *Connection) findDown(f *replay.Fabric, now int64) {
 	if f == nil || c.Sends == 0 {
 		return

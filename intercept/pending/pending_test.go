@@ -16,13 +16,15 @@ import (
 // rank is the ledger of a rank of three, which has begun so many AllReduces. Rank 2 has no ledger.
 func rank(number uint32, calls int, records ...ledger.Record) ledgertest.Ledger {
 	l := ledgertest.Ledger{
-		Info: ledger.Info{FabricID: 7, Rank: number, Node: number, World: 3, PID: 100 + number, Virtual: true, TimeScale: 1},
+		Info: ledger.Info{FabricID: 7, Rank: number, Node: number, World: 3, PID: 100 + number, Virtual: true,
+			TimeScale: 1},
 		Connections: []ledger.Connection{
 			{Flow: 10, Sends: 1 - number, Src: 0, Dst: 1}, {Flow: 11, Sends: number, Src: 1, Dst: 0},
 		},
 	}
 	for i := range calls {
-		l.Tasks = append(l.Tasks, ledger.Task{Func: 4, Comm: 77, Seq: uint32(i), Ranks: 3, Rank: int32(number), Begun: int64(100 * i)})
+		l.Tasks = append(l.Tasks, ledger.Task{Func: 4, Comm: 77, Seq: uint32(i), Ranks: 3, Rank: int32(number),
+			Begun: int64(100 * i)})
 	}
 	if calls > 0 {
 		l.Ops = []ledger.Op{{Task: uint32(calls), PID: int32(l.Info.PID), Channel: 2}}
@@ -65,7 +67,8 @@ func TestStates(t *testing.T) {
 			ledger.Record{Kind: ledger.Receive, Msg: 1, Size: 9, Posted: 105}))
 	var got []string
 	for _, c := range r.Connections {
-		got = append(got, fmt.Sprintf("%d to %d: %d sends of %d bytes, %d receives, %d arrived, since %d: %s", c.Sender, c.Receiver, c.Sends, c.SendBytes, c.Receives, c.Arrived, c.Since, c.State()))
+		got = append(got, fmt.Sprintf("%d to %d: %d sends of %d bytes, %d receives, %d arrived, since %d: %s", c.Sender,
+			c.Receiver, c.Sends, c.SendBytes, c.Receives, c.Arrived, c.Since, c.State()))
 	}
 	want := []string{
 		"0 to 1: 2 sends of 13 bytes, 1 receives, 1 arrived, since 105: on its way",
@@ -76,7 +79,8 @@ func TestStates(t *testing.T) {
 	}
 	got = nil
 	for _, c := range r.Calls {
-		got = append(got, fmt.Sprintf("%s #%d: begun %v, missing %v, %d waiting", c.Name, c.Seq, c.Begun, c.Missing, c.Waiting))
+		got = append(got, fmt.Sprintf("%s #%d: begun %v, missing %v, %d waiting", c.Name, c.Seq, c.Begun, c.Missing,
+			c.Waiting))
 	}
 	want = []string{
 		"AllReduce #0: begun [0 1], missing [-3], 0 waiting",
@@ -94,7 +98,8 @@ func TestReceivedIsNotAwaited(t *testing.T) {
 			ledger.Record{Kind: ledger.Send, Msg: 0, Size: 5, Posted: 110},
 			ledger.Record{Kind: ledger.Send, Msg: 1, Size: 6, Posted: 140}),
 		rank(1, 1, ledger.Record{Kind: ledger.Receive, Msg: 0, Size: 5, Posted: 100, Modelled: 120, Returned: 121}))
-	if len(r.Connections) != 1 || r.Connections[0].Since != 140 || r.Connections[0].First != 1 || r.Connections[0].Unfinished != 1 {
+	if len(r.Connections) != 1 || r.Connections[0].Since != 140 || r.Connections[0].First != 1 ||
+		r.Connections[0].Unfinished != 1 {
 		t.Errorf("%+v, want one that waits since 140 for message 1", r.Connections)
 	}
 }
@@ -102,9 +107,11 @@ func TestReceivedIsNotAwaited(t *testing.T) {
 // The other states of a connection.
 func TestOneSided(t *testing.T) {
 	for want, ledgers := range map[string][]ledgertest.Ledger{
-		"the receiver has posted no receive for it": {rank(0, 0, ledger.Record{Kind: ledger.Send, Posted: 1}), rank(1, 0)},
+		"the receiver has posted no receive for it": {rank(0, 0, ledger.Record{Kind: ledger.Send, Posted: 1}),
+			rank(1, 0)},
 		"arrived, the sender has not got it back": {
-			rank(0, 0, ledger.Record{Kind: ledger.Send, Posted: 1}), rank(1, 0, ledger.Record{Kind: ledger.Receive, Posted: 1, Modelled: 2, Returned: 3}),
+			rank(0, 0, ledger.Record{Kind: ledger.Send, Posted: 1}),
+			rank(1, 0, ledger.Record{Kind: ledger.Receive, Posted: 1, Modelled: 2, Returned: 3}),
 		},
 	} {
 		r := load(t, ledgers...)
@@ -114,7 +121,8 @@ func TestOneSided(t *testing.T) {
 	}
 }
 
-// A link that is down is named where the sender has posted something for it, and from when on the connection had failed.
+// A link that is down is named where the sender has posted something for it, and from when on the connection had
+// failed.
 func TestDown(t *testing.T) {
 	f := replaytest.Fabric(t, 2)
 	hop := f.Link(0, 1)
@@ -122,7 +130,8 @@ func TestDown(t *testing.T) {
 	down.Down = true
 	f.Changes = []ledger.Change{{Time: 120, Hop: hop, Spec: down}}
 	one := rank(0, 1, ledger.Record{Kind: ledger.Send, Msg: 0, Size: 5, Posted: 110})
-	other := rank(1, 1, ledger.Record{Kind: ledger.Receive, Msg: 0, Size: 5, Posted: 100}, ledger.Record{Kind: ledger.Send, Conn: 1, Msg: 0, Posted: 115})
+	other := rank(1, 1, ledger.Record{Kind: ledger.Receive, Msg: 0, Size: 5, Posted: 100},
+		ledger.Record{Kind: ledger.Send, Conn: 1, Msg: 0, Posted: 115})
 	tr := read(t, one, other)
 	r := Of(tr, f)
 	if c := r.Connections[0]; c.State() != "node0:node1 is down" || c.DownSince != 120 || r.Last != 120 {

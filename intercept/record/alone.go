@@ -12,9 +12,9 @@ import (
 // A job that runs on its own network, with the plugin as NCCL's profiler only, has ledgers without a fabric and without
 // messages. NCCL's profiler tells when kernels began and ended, but not what they waited for.
 
-// backToBack is the longest time in ns between two kernels of a stream that are taken to follow each other. It is assumed:
-// a GPU begins a kernel that is queued some us after the one before. If it is too long, more calls have an interval
-// (max_ns) than need one, which is not wrong.
+// backToBack is the longest time in ns between two kernels of a stream that are taken to follow each other. It is
+// assumed: a GPU begins a kernel that is queued some us after the one before. If it is too long, more calls have an
+// interval (max_ns) than need one, which is not wrong.
 const backToBack = 20000
 
 // eventless is the first version of NCCL, as ncclGetVersion says it, that does not tell profilers of broadcasts.
@@ -66,13 +66,22 @@ func (r *recorder) missingAlone() (out []string) {
 		hosts[info.Node] = true
 	}
 	if untimed > 0 {
-		out = append(out, fmt.Sprintf("when the kernels of %s began and ended (NCCL says it from 2.26 on): they begin when they were planned, and end with their last part over the network", units.Count(untimed, "call")))
+		out = append(out,
+			fmt.Sprintf(
+				"when the kernels of %s began and ended (NCCL says it from 2.26 on): they begin when they were "+
+					"planned, and end with their last part over the network", units.Count(untimed, "call")))
 	}
 	if r.bounded > 0 {
-		out = append(out, fmt.Sprintf("when %s were ready: their kernels followed the ones before, so it was between when they were planned, which is taken, and then: max_ns", units.Count(r.bounded, "call")))
+		out = append(out,
+			fmt.Sprintf(
+				"when %s were ready: their kernels followed the ones before, so it was between when they were "+
+					"planned, which is taken, and then: max_ns", units.Count(r.bounded, "call")))
 	}
 	if len(hosts) > 1 {
-		out = append(out, fmt.Sprintf("when the ranks of %d hosts began, compared with each other: their first calls are taken to be at once", len(hosts)))
+		out = append(out,
+			fmt.Sprintf(
+				"when the ranks of %d hosts began, compared with each other: their first calls are taken to be at once",
+				len(hosts)))
 	}
 	if r.trace.Ranks[0].NCCL >= eventless {
 		out = append(out, "broadcasts: this NCCL tells no profiler of them, so there are none")

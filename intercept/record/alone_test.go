@@ -12,9 +12,11 @@ import (
 
 // Of a job that was only recorded, calls are ready when their kernels begin. Ranks of two hosts have two clocks.
 func TestAlone(t *testing.T) {
-	tr := &messages.Trace{Jobs: []string{"job"}, Ranks: []ledger.Info{{Rank: 0, World: 2, NCCL: 22602}, {Rank: 1, Node: 1, World: 2, NCCL: 22602}}}
+	tr := &messages.Trace{Jobs: []string{"job"},
+		Ranks: []ledger.Info{{Rank: 0, World: 2, NCCL: 22602}, {Rank: 1, Node: 1, World: 2, NCCL: 22602}}}
 	for rank, clock := range []int64{0, 7000000} {
-		for _, x := range [][3]int64{{1000, 1100, 50000}, {1050, 50400, 80000}, {70000, 300000, 310000}} { // planned, begun, ended
+		// planned, begun, ended
+		for _, x := range [][3]int64{{1000, 1100, 50000}, {1050, 50400, 80000}, {70000, 300000, 310000}} {
 			k := task(rank, "AllReduce", 8, clock+x[0], -1)
 			k.KernelBegun, k.KernelEnded = clock+x[1], clock+x[2]
 			tr.Tasks = append(tr.Tasks, k)

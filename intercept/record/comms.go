@@ -24,7 +24,8 @@ func (r *recorder) findComms() error {
 	for i := range r.trace.Tasks {
 		x := &r.trace.Tasks[i]
 		if x.Ranks <= 0 || x.Rank < 0 {
-			return fmt.Errorf("NCCL did not say which communicator a %s of rank %d is of", cmp.Or(x.Func, "call"), x.Owner)
+			return fmt.Errorf("NCCL did not say which communicator a %s of rank %d is of", cmp.Or(x.Func, "call"),
+				x.Owner)
 		}
 		c := all[x.Comm]
 		if c == nil {
@@ -33,7 +34,8 @@ func (r *recorder) findComms() error {
 			order = append(order, x.Comm)
 		}
 		if before, known := c.owners[x.Rank]; known && before != x.Owner || c.size != x.Ranks {
-			return fmt.Errorf("two communicators look alike: ranks %d and %d both are rank %d of a communicator of %d", before, x.Owner, x.Rank, x.Ranks)
+			return fmt.Errorf("two communicators look alike: ranks %d and %d both are rank %d of a communicator of %d",
+				before, x.Owner, x.Rank, x.Ranks)
 		}
 		c.owners[x.Rank] = x.Owner
 	}
@@ -75,15 +77,18 @@ func places(lists []workload.Ranks, of workload.Ranks) (out []int) {
 	return out
 }
 
-// ranks are the ranks of the job, by rank in the communicator. A rank that calls nothing is in no task: in a communicator
-// of all ranks, whose order is then taken to be that of the job, it can only be one.
+// ranks are the ranks of the job, by rank in the communicator. A rank that calls nothing is in no task: in a
+// communicator of all ranks, whose order is then taken to be that of the job, it can only be one.
 func (c *comm) ranks(job int) (workload.Ranks, error) {
 	list := make(workload.Ranks, c.size)
 	for rank := range list {
 		owner, known := c.owners[rank]
 		if !known {
 			if owner = rank; c.size != job {
-				return nil, fmt.Errorf("rank %d of a communicator of %d calls nothing, so it is not known which rank of the job that is", rank, c.size)
+				return nil,
+					fmt.Errorf(
+						"rank %d of a communicator of %d calls nothing, so it is not known which rank of the job that "+
+							"is", rank, c.size)
 			}
 		}
 		list[rank] = owner

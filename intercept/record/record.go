@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record makes a workload of the ledgers of a job: what its ranks called and when. The time between two calls is
-// computation, unless the rank may have waited for a call to end.
+// Package record makes a workload of the ledgers of a job: what its ranks called and when. The time between two calls
+// is computation, unless the rank may have waited for a call to end.
 package record
 
 import (
@@ -28,7 +28,8 @@ type Options struct {
 type launched struct {
 	tasks []int // places in Trace.Tasks, in order
 	at    int64 // when it was made; if it is known, when its kernel began
-	// If it was held up by the call before on its stream: the earliest time at which the rank may have been ready for it.
+	// If it was held up by the call before on its stream: the earliest time at which the rank may have been ready for
+	// it.
 	least int64
 	end   int64 // when the rank was done with it
 	step  bool  // the end of a step: there is no call
@@ -61,14 +62,17 @@ func Workload(t *messages.Trace, o Options) (*workload.Workload, error) {
 		return nil, fmt.Errorf("the ledgers have no calls of NCCL")
 	}
 	if n := t.Overwritten; n > 0 {
-		return nil, fmt.Errorf("%s were overwritten because a ledger was full: record fewer steps, or make ledgers larger", units.Count(int(n), "record"))
+		return nil,
+			fmt.Errorf("%s were overwritten because a ledger was full: record fewer steps, or make ledgers larger",
+				units.Count(int(n), "record"))
 	}
 	if len(t.Cut) > 0 {
 		return nil, fmt.Errorf("%s ends too early: a rank was killed?", t.Cut[0])
 	}
 	for i := range t.Calls {
 		if c := &t.Calls[i]; !t.HasEnded(c) {
-			return nil, fmt.Errorf("%s #%d never ended: the job failed, or it still runs; see `ddlemu pending`", c.Name, c.Seq)
+			return nil, fmt.Errorf("%s #%d never ended: the job failed, or it still runs; see `ddlemu pending`", c.Name,
+				c.Seq)
 		}
 	}
 	seen, ranks := map[uint32]bool{}, 0
@@ -114,30 +118,41 @@ func (r *recorder) addPrograms() error {
 func (r *recorder) missing() []string {
 	out := []string{"the reduction operators: they are sum"}
 	if r.sharesNode() && !r.isTimed && !r.isAlone() {
-		out = append(out, "when a rank was done with a call, if it gets the last data from a rank on its node: it is done with its last message over the network, and waiting after that counts as computation")
+		out = append(out,
+			"when a rank was done with a call, if it gets the last data from a rank on its node: it is done with its "+
+				"last message over the network, and waiting after that counts as computation")
 	}
 	if n := r.trace.Supposed; n > 0 {
-		out = append(out, fmt.Sprintf("which ranks of a node are in which of %s of the same size: they are in the order of ranks", units.Count(n, "communicator")))
+		out = append(out,
+			fmt.Sprintf("which ranks of a node are in which of %s of the same size: they are in the order of ranks",
+				units.Count(n, "communicator")))
 	}
 	if r.untyped > 0 {
 		out = append(out, fmt.Sprintf("the types of %s: they are bytes", units.Count(r.untyped, "call")))
 	}
 	if r.early > 0 {
-		out = append(out, fmt.Sprintf("what ran on the stream before %s, which were launched ahead: there is no computation before them", units.Count(r.early, "call")))
+		out = append(out,
+			fmt.Sprintf(
+				"what ran on the stream before %s, which were launched ahead: there is no computation before them",
+				units.Count(r.early, "call")))
 	}
 	if r.isAlone() {
 		out = append(out, r.missingAlone()...)
 	}
 	if r.unknown > 0 {
-		out = append(out, fmt.Sprintf("what %s waited for on their streams: the streams compute until then", units.Count(r.unknown, "operation")))
+		out = append(out, fmt.Sprintf("what %s waited for on their streams: the streams compute until then",
+			units.Count(r.unknown, "operation")))
 	}
 	if r.unsure > 0 {
 		what := "they wait for it"
 		if r.o.NoWaits {
 			what = "they do not wait for it"
 		}
-		out = append(out, fmt.Sprintf("whether %d of %s between calls began only when a call before had ended: %s, and max_ns or ns is the other case",
-			r.unsure, units.Count(r.total, "computation"), what))
+		out = append(out,
+			fmt.Sprintf(
+				"whether %d of %s between calls began only when a call before had ended: %s, and max_ns or ns is the "+
+					"other case",
+				r.unsure, units.Count(r.total, "computation"), what))
 	}
 	return out
 }

@@ -12,7 +12,8 @@ import (
 
 // task is a call of a rank of a communicator of all of two ranks.
 func task(rank int, f string, count uint64, begun int64, call int) messages.Task {
-	return messages.Task{Owner: rank, Comm: 7, Func: f, Datatype: "float", Count: count, Ranks: 2, Rank: rank, Begun: begun, Call: call}
+	return messages.Task{Owner: rank, Comm: 7, Func: f, Datatype: "float", Count: count, Ranks: 2, Rank: rank,
+		Begun: begun, Call: call}
 }
 
 // trace has two ranks that reduce twice: from 1000 to 1500, and from 4000 to 4500. Rank 1 is 200 late at the first.
@@ -75,20 +76,23 @@ func TestWorkload(t *testing.T) {
 			`{"rank":1,"id":4,"op":"calc","stream":"host","ns":2500,"max_ns":2800}`,
 			`{"rank":1,"id":5,` + after(`"after":[4],`),
 		}, head: "whether 2 of 3 computations between calls began only when a call before had ended: they wait for it"},
-		"no rank waits": {o: Options{NoWaits: true}, change: func(tr *messages.Trace) { tr.Tasks[2].Begun = 1000 }, want: []string{
-			`{"rank":"0-1","id":1,` + after(""),
-			`{"rank":"0-1","id":2,"op":"calc","stream":"host","ns":3000}`,
-			`{"rank":"0-1","id":3,` + after(`"after":[2],`),
-		}, head: "they do not wait for it"},
+		"no rank waits": {o: Options{NoWaits: true}, change: func(tr *messages.Trace) { tr.Tasks[2].Begun = 1000 },
+			want: []string{
+				`{"rank":"0-1","id":1,` + after(""),
+				`{"rank":"0-1","id":2,"op":"calc","stream":"host","ns":3000}`,
+				`{"rank":"0-1","id":3,` + after(`"after":[2],`),
+			}, head: "they do not wait for it"},
 		"launched ahead": {change: func(tr *messages.Trace) {
 			for i := range tr.Tasks {
 				tr.Tasks[i].Begun = 1000
 			}
-		}, want: []string{`{"rank":"0-1","id":1,` + after(""), `{"rank":"0-1","id":2,` + after("")}, head: "what ran on the stream before 2 calls"},
+		}, want: []string{`{"rank":"0-1","id":1,` + after(""), `{"rank":"0-1","id":2,` + after("")},
+			head: "what ran on the stream before 2 calls"},
 		"steps": {o: Options{Step: "train"}, change: func(tr *messages.Trace) {
 			tr.Tasks = []messages.Task{tr.Tasks[0], task(1, "AllReduce", 8, 1000, 0)}
 			for rank := range 2 {
-				tr.Ranges = append(tr.Ranges, messages.Range{Owner: rank, Range: ledger.Range{Name: "train", Begun: 900, Ended: 1600}})
+				tr.Ranges = append(tr.Ranges,
+					messages.Range{Owner: rank, Range: ledger.Range{Name: "train", Begun: 900, Ended: 1600}})
 			}
 		}, want: []string{`{"rank":"0-1","id":1,` + after(""), `{"rank":"0-1","op":"step"}`}},
 		"bytes": {change: func(tr *messages.Trace) {
@@ -96,7 +100,9 @@ func TestWorkload(t *testing.T) {
 			for i := range tr.Tasks {
 				tr.Tasks[i].Datatype, tr.Tasks[i].Peer = "", 1
 			}
-		}, want: []string{`{"rank":"0-1","id":1,"op":"coll","stream":"c0","comm":"c0","func":"Broadcast","count":3,"type":"int8","root":1}`}, head: "the types of 2 calls: they are bytes"},
+		},
+			want: []string{
+				`{"rank":"0-1","id":1,"op":"coll","stream":"c0","comm":"c0","func":"Broadcast","count":3,"type":"int8","root":1}`}, head: "the types of 2 calls: they are bytes"},
 		"two ranks on a node": {change: func(tr *messages.Trace) {
 			tr.Tasks = []messages.Task{tr.Tasks[0], tr.Tasks[2]}
 			tr.Tasks[1].Begun, tr.Ranks[1].Node = 1000, 0
@@ -125,18 +131,23 @@ func TestWorkload(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*messages.Trace){
-		"ledgers of 2 jobs":             func(tr *messages.Trace) { tr.Jobs = append(tr.Jobs, "other") },
-		"no calls of NCCL":              func(tr *messages.Trace) { tr.Tasks = nil },
-		"5 records were overwritten":    func(tr *messages.Trace) { tr.Overwritten = 5 },
-		"x ends too early":              func(tr *messages.Trace) { tr.Cut = []string{"x"} },
-		"ledgers of 1 of 2 ranks":       func(tr *messages.Trace) { tr.Ranks = tr.Ranks[:1] },
-		"NCCL did not say":              func(tr *messages.Trace) { tr.Tasks[1].Ranks = 0 },
-		"two communicators look alike":  func(tr *messages.Trace) { tr.Tasks[3].Rank = 0 },
-		"rank 2 of a communicator of 3": func(tr *messages.Trace) { tr.Tasks = tr.Tasks[:1]; tr.Tasks[0].Ranks, tr.Tasks[0].Rank = 3, 0 },
+		"ledgers of 2 jobs":            func(tr *messages.Trace) { tr.Jobs = append(tr.Jobs, "other") },
+		"no calls of NCCL":             func(tr *messages.Trace) { tr.Tasks = nil },
+		"5 records were overwritten":   func(tr *messages.Trace) { tr.Overwritten = 5 },
+		"x ends too early":             func(tr *messages.Trace) { tr.Cut = []string{"x"} },
+		"ledgers of 1 of 2 ranks":      func(tr *messages.Trace) { tr.Ranks = tr.Ranks[:1] },
+		"NCCL did not say":             func(tr *messages.Trace) { tr.Tasks[1].Ranks = 0 },
+		"two communicators look alike": func(tr *messages.Trace) { tr.Tasks[3].Rank = 0 },
+		"rank 2 of a communicator of 3": func(tr *messages.Trace) {
+			tr.Tasks = tr.Tasks[:1]
+			tr.Tasks[0].Ranks,
+				tr.Tasks[0].Rank = 3, 0
+		},
 	} {
 		tr := trace()
 		change(tr)
-		if _, err := Workload(tr, Options{}); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "rank 1 of a communicator of 3") {
+		if _, err := Workload(tr, Options{}); err == nil || !strings.Contains(err.Error(), want) &&
+			!strings.Contains(err.Error(), "rank 1 of a communicator of 3") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -56,7 +56,8 @@ func (r *recorder) timedPrograms() [][]workload.Op {
 			calls[rank] = append(calls[rank], ran{Kernel: &messages.Kernel{Launched: s.at}, step: true})
 		}
 		slices.SortStableFunc(calls[rank], func(a, b ran) int { return cmp.Compare(a.Launched, b.Launched) })
-		p := &timed{program: program{recorder: r, before: r.start}, streams: map[int]*stream{}, ends: map[int64]map[int]int{}}
+		p := &timed{program: program{recorder: r, before: r.start}, streams: map[int]*stream{},
+			ends: map[int64]map[int]int{}}
 		p.run(insert(calls[rank], computations[rank]))
 		programs[rank] = p.ops
 	}

@@ -59,7 +59,8 @@ func TestTimed(t *testing.T) {
 			}, head: "whether 2 of 2 computations",
 		},
 		"the host only computes": {
-			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), kernel(5, 1900, 1900, 2000)}, o: Options{NoWaits: true},
+			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), kernel(5, 1900, 1900, 2000)},
+			o:       Options{NoWaits: true},
 			want: []string{
 				call(`"id":1,"op":"coll","stream":"s0"`),
 				`{"rank":"0-1","id":2,"op":"calc","stream":"host","ns":900}`,
@@ -68,7 +69,8 @@ func TestTimed(t *testing.T) {
 			}, head: "whether 2 of 2 computations",
 		},
 		"a stream computes": {
-			kernels: []messages.Kernel{computation(1, 1000, 1300), kernel(5, 1000, 1300, 1500), computation(1, 1300, 1900), kernel(5, 1000, 1900, 2000)},
+			kernels: []messages.Kernel{computation(1, 1000, 1300), kernel(5, 1000, 1300, 1500),
+				computation(1, 1300, 1900), kernel(5, 1000, 1900, 2000)},
 			want: []string{
 				`{"rank":"0-1","id":1,"op":"calc","stream":"s0","ns":300}`,
 				call(`"id":2,"op":"coll","stream":"s1","after":[1]`),
@@ -77,7 +79,8 @@ func TestTimed(t *testing.T) {
 			},
 		},
 		"the host begins a computation": {
-			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), computation(1, 1200, 1300), kernel(5, 1200, 1500, 1600)},
+			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), computation(1, 1200, 1300),
+				kernel(5, 1200, 1500, 1600)},
 			want: []string{
 				call(`"id":1,"op":"coll","stream":"s0"`),
 				`{"rank":"0-1","id":2,"op":"calc","stream":"host","ns":200}`,
@@ -87,7 +90,8 @@ func TestTimed(t *testing.T) {
 			},
 		},
 		"a computation after a call that was launched later": {
-			kernels: []messages.Kernel{computation(1, 1000, 2000), kernel(7, 1000, 2000, 2100), kernel(5, 1000, 1000, 1300), computation(5, 1300, 1500)},
+			kernels: []messages.Kernel{computation(1, 1000, 2000), kernel(7, 1000, 2000, 2100),
+				kernel(5, 1000, 1000, 1300), computation(5, 1300, 1500)},
 			want: []string{
 				`{"rank":"0-1","id":1,"op":"calc","stream":"s0","ns":1000}`,
 				call(`"id":2,"op":"coll","stream":"s1","after":[1]`),

@@ -13,8 +13,8 @@ import (
 // host is the stream of computation.
 const host = "host"
 
-// write adds the operations of all ranks: of each rank the first ones, then the second ones. Equal ones of several ranks
-// are one line.
+// write adds the operations of all ranks: of each rank the first ones, then the second ones. Equal ones of several
+// ranks are one line.
 func (r *recorder) write(programs [][]workload.Op) {
 	longest := 0
 	for _, ops := range programs {
@@ -170,12 +170,13 @@ func (p *program) op(tasks []int) workload.Op {
 	return group
 }
 
-// bytesType is the type of a call whose count is in bytes: NCCL does not tell the kernel of a call that computes nothing
-// the type.
+// bytesType is the type of a call whose count is in bytes: NCCL does not tell the kernel of a call that computes
+// nothing the type.
 const bytesType = "int8"
 
 // types are the names of types that differ from those of the ledger.
-var types = map[string]string{"half": "float16", "float": "float32", "double": "float64", "fp8e4m3": "float8e4m3", "fp8e5m2": "float8e5m2"}
+var types = map[string]string{"half": "float16", "float": "float32", "double": "float64", "fp8e4m3": "float8e4m3",
+	"fp8e5m2": "float8e5m2"}
 
 func (p *program) one(x *messages.Task) workload.Op {
 	op := workload.Op{Kind: workload.Coll, Comm: p.comms[x.Comm], Count: int64(x.Count), Type: x.Datatype}

@@ -36,7 +36,8 @@ type Calls struct {
 func NewCalls(t *messages.Trace) *Calls {
 	r := Prepare(t)
 	g := newGraph(t, r)
-	c := &Calls{trace: t, recorded: r, graph: g, first: make([]int32, len(g.at)+1), waiting: make([]int32, len(g.from)), waits: make([]int32, len(g.at)), gap: make([]int64, len(g.at))}
+	c := &Calls{trace: t, recorded: r, graph: g, first: make([]int32, len(g.at)+1), waiting: make([]int32, len(g.from)),
+		waits: make([]int32, len(g.at)), gap: make([]int64, len(g.at))}
 	latest := make([]int64, len(g.at))
 	for e, from := range g.from {
 		c.first[from+1]++
@@ -78,7 +79,8 @@ func (c *Calls) Computed() (posts int, ns int64) {
 // Rules counts the rules.
 func (c *Calls) Rules() int { return len(c.graph.from) + c.graph.late }
 
-// ByRules counts the calls with messages, and those of them whose plan is not known, so that rules say what waits for what.
+// ByRules counts the calls with messages, and those of them whose plan is not known, so that rules say what waits for
+// what.
 func (c *Calls) ByRules() (calls, byRules int) { return c.graph.calls, c.graph.byRules }
 
 // Guessed counts the messages of algorithms whose schedules are not known here: each waits for what its
@@ -95,7 +97,8 @@ func (c *Calls) Play(f *Fabric, without map[int]bool) (*Played, error) {
 		return nil, err
 	}
 	defer s.close()
-	d := &dependent{Calls: c, at: make([]int64, len(c.waits)), waits: append([]int32(nil), c.waits...), latest: make([]int64, len(c.waits)), without: without}
+	d := &dependent{Calls: c, at: make([]int64, len(c.waits)), waits: append([]int32(nil), c.waits...),
+		latest: make([]int64, len(c.waits)), without: without}
 	for i := range d.at {
 		d.at[i] = link.Never
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// planned is a call whose plan is known: NCCL's version, algorithm, protocol, sizes, and rings or trees are recorded, and
-// the plan has exactly the recorded messages. It is not known of sends and receives, nor where ranks of a node pass data to
-// each other, because the fabric does not see that.
+// planned is a call whose plan is known: NCCL's version, algorithm, protocol, sizes, and rings or trees are recorded,
+// and the plan has exactly the recorded messages. It is not known of sends and receives, nor where ranks of a node
+// pass data to each other, because the fabric does not see that.
 type planned struct {
 	graph  *graph
 	plan   *plan.Plan
@@ -37,7 +37,8 @@ func (g *graph) planOf(c *messages.Call, s schedule, stages map[stageKey]*stage)
 			continue
 		}
 		if flows := g.flowsOf(p, c, stages); flows != nil {
-			return &planned{graph: g, plan: p, flows: flows, reads: map[int][]int32{}, placed: func(i int) int { return g.placeFor(s, i) }}
+			return &planned{graph: g, plan: p, flows: flows, reads: map[int][]int32{},
+				placed: func(i int) int { return g.placeFor(s, i) }}
 		}
 	}
 	return nil
@@ -70,7 +71,8 @@ func (g *graph) decisionOf(c *messages.Call, s schedule, stages map[stageKey]*st
 		return d, false
 	}
 	d = plan.Decision{Coll: coll, Algo: algo, Proto: proto, Ranks: t.Ranks, Count: t.Count, ElemSize: 1}
-	if types, err := nccl.ParseDataTypes(t.Datatype); err == nil && len(types) == 1 && coll != nccl.AllGather && coll != nccl.Broadcast {
+	if types, err := nccl.ParseDataTypes(t.Datatype); err == nil && len(types) == 1 && coll != nccl.AllGather &&
+		coll != nccl.Broadcast {
 		d.ElemSize = uint64(types[0].Size()) // NCCL counts the other two in bytes
 	}
 	if coll.Rooted() {
@@ -107,8 +109,10 @@ func ranksOf(t *messages.Trace, c *messages.Call) map[[2]int]int {
 	return ranks
 }
 
-// neighbours are the ring and the tree of a channel, as its messages show them: the one that the algorithm uses is right.
-func (g *graph) neighbours(d *plan.Decision, ranks map[[2]int]int, stages map[stageKey]*stage, channel int) (ring []int, tree []plan.Links) {
+// neighbours are the ring and the tree of a channel, as its messages show them: the one that the algorithm uses is
+// right.
+func (g *graph) neighbours(d *plan.Decision, ranks map[[2]int]int, stages map[stageKey]*stage, channel int) (ring []int,
+	tree []plan.Links) {
 	next, isNext := make([]int, d.Ranks), make([]bool, d.Ranks)
 	for r := range next {
 		next[r] = -1
@@ -174,13 +178,15 @@ func (g *graph) flowsOf(p *plan.Plan, c *messages.Call, stages map[stageKey]*sta
 	byEnds := map[[3]int][]int{}
 	for key, st := range stages {
 		for _, out := range st.out {
-			byEnds[[3]int{ranks[[2]int{key.job, key.rank}], ranks[[2]int{key.job, out.peer}], key.channel}] = out.messages
+			byEnds[[3]int{ranks[[2]int{key.job, key.rank}], ranks[[2]int{key.job, out.peer}],
+				key.channel}] = out.messages
 		}
 	}
 	flows := make([][]int, len(p.Conns))
 	for i, conn := range p.Conns {
 		flows[i] = byEnds[[3]int{conn.Src, conn.Dst, conn.Channel}]
-		same := slices.EqualFunc(flows[i], sizes[i], func(m int, size uint64) bool { return g.trace.Messages[m].Size == size })
+		same := slices.EqualFunc(flows[i], sizes[i],
+			func(m int, size uint64) bool { return g.trace.Messages[m].Size == size })
 		if !same {
 			return nil
 		}
@@ -188,13 +194,14 @@ func (g *graph) flowsOf(p *plan.Plan, c *messages.Call, stages map[stageKey]*sta
 	return flows
 }
 
-// follow walks through the programs of all ranks and notes what each post waits for, and what the kernel waits for before
-// it reads each message.
+// follow walks through the programs of all ranks and notes what each post waits for, and what the kernel waits for
+// before it reads each message.
 func (p *planned) follow() {
 	for i := range p.plan.Blocks {
 		for _, batch := range p.plan.Blocks[i].Batches {
 			for _, prog := range batch {
-				w := walk{planned: p, arrived: map[int]int{}, occupied: map[int]int{}, read: map[int]int{}, written: map[int]int{}}
+				w := walk{planned: p, arrived: map[int]int{}, occupied: map[int]int{}, read: map[int]int{},
+					written: map[int]int{}}
 				prog.Run(w.step)
 			}
 		}

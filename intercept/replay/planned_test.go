@@ -10,23 +10,27 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
-// ringOfThree is a recording of an all-reduce of 6 elements on a ring of 3 ranks, on nodes of their own, by LL: each rank
-// sends 4 messages, one every 100 ns. Message k of a rank is number k of its connection.
+// ringOfThree is a recording of an all-reduce of 6 elements on a ring of 3 ranks, on nodes of their own, by LL: each
+// rank sends 4 messages, one every 100 ns. Message k of a rank is number k of its connection.
 func ringOfThree() *messages.Trace {
 	t := &messages.Trace{Ranks: []ledger.Info{{NCCL: 22203}}, Nodes: map[[2]int]int{}}
 	call := messages.Call{Name: "AllReduce", Everyone: true}
 	for r := range 3 {
 		next := (r + 1) % 3
 		t.Nodes[[2]int{0, r}] = r
-		t.Tasks = append(t.Tasks, messages.Task{Owner: r, Rank: r, Ranks: 3, Func: "AllReduce", Algo: "Ring", Proto: "LL", Datatype: "float", Count: 6})
+		t.Tasks = append(t.Tasks, messages.Task{Owner: r, Rank: r, Ranks: 3, Func: "AllReduce", Algo: "Ring",
+			Proto: "LL", Datatype: "float", Count: 6})
 		call.Tasks = append(call.Tasks, r)
-		t.Connections = append(t.Connections, messages.Connection{Flow: uint64(r), Sender: r, Receiver: next, Src: r, Dst: next, Order: uint64(r)})
+		t.Connections = append(t.Connections, messages.Connection{Flow: uint64(r), Sender: r, Receiver: next, Src: r,
+			Dst: next, Order: uint64(r)})
 		for k := range 4 {
 			at := int64(1000 + 100*k)
 			call.Messages = append(call.Messages, len(t.Messages))
 			t.Messages = append(t.Messages, messages.Message{
-				Flow: uint64(r), Number: uint64(k), Sender: r, Receiver: next, Src: r, Dst: next, Size: ringSizes[r][k], SendTask: r, ReceiveTask: next,
-				HasSend: true, Sent: true, Posted: at, Complete: at + 60, HasReceive: true, Received: true, ReceivePosted: 500, Due: at + 50,
+				Flow: uint64(r), Number: uint64(k), Sender: r, Receiver: next, Src: r, Dst: next, Size: ringSizes[r][k],
+				SendTask: r, ReceiveTask: next,
+				HasSend: true, Sent: true, Posted: at, Complete: at + 60, HasReceive: true, Received: true,
+				ReceivePosted: 500, Due: at + 50,
 			})
 		}
 	}
@@ -34,8 +38,8 @@ func ringOfThree() *messages.Trace {
 	return t
 }
 
-// ringSizes are the bytes of each rank's messages: the first chunk has 4 elements, in 2 lines of 16 bytes, the second one
-// has 2, and the third none.
+// ringSizes are the bytes of each rank's messages: the first chunk has 4 elements, in 2 lines of 16 bytes, the second
+// one has 2, and the third none.
 var ringSizes = [3][4]uint64{{0, 16, 32, 0}, {32, 0, 16, 32}, {16, 32, 0, 16}}
 
 // waitsFor says whether a moment waits for another one.
@@ -43,7 +47,8 @@ func (c *Calls) waitsFor(waits, other int32) bool {
 	return slices.Contains(c.waiting[c.first[other]:c.first[other+1]], waits)
 }
 
-// What a rank passes on waits for what it has received, but for empty messages, which the kernels of LL do not wait for.
+// What a rank passes on waits for what it has received, but for empty messages, which the kernels of LL do not wait
+// for.
 func TestPlannedRing(t *testing.T) {
 	tr := ringOfThree()
 	c := NewCalls(tr)
@@ -54,7 +59,8 @@ func TestPlannedRing(t *testing.T) {
 		for k := 1; k < 4; k++ {
 			sent, before := 4*r+k, 4*((r+2)%3)+k-1
 			if empty := tr.Messages[before].Size == 0; c.waitsFor(posted(sent), visible(before)) == empty {
-				t.Errorf("message %d of rank %d waits for the one before it on the ring: %v, its size is %d", k, r, !empty, tr.Messages[before].Size)
+				t.Errorf("message %d of rank %d waits for the one before it on the ring: %v, its size is %d", k, r,
+					!empty, tr.Messages[before].Size)
 			}
 		}
 	}

@@ -35,8 +35,8 @@ func LoadFabric(dir string, timeScale int64) (*Fabric, error) {
 	return &Fabric{Fabric: fab, TimeScale: int(timeScale), Changes: changes}, nil
 }
 
-// DownSince is the time since which a hop was down at a time, 0 if it was so from the start. down is false if the hop was
-// up.
+// DownSince is the time since which a hop was down at a time, 0 if it was so from the start. down is false if the hop
+// was up.
 func (f *Fabric) DownSince(hop int, at int64) (since int64, down bool) {
 	down = f.Hops[hop].Spec.Down
 	for _, c := range f.Changes {
@@ -54,8 +54,8 @@ func (f *Fabric) DownSince(hop int, at int64) (since int64, down bool) {
 	return since, down
 }
 
-// Down is the hop of a flow between two NICs, whose path is drawn by id, that was down for the longest at a time, and since
-// when; -1 if none was, or the fabric has no path between them.
+// Down is the hop of a flow between two NICs, whose path is drawn by id, that was down for the longest at a time, and
+// since when; -1 if none was, or the fabric has no path between them.
 func (f *Fabric) Down(src, dst int, id uint64, at int64) (hop int, since int64) {
 	hop = -1
 	if !f.hasPath(src, dst) {
@@ -191,7 +191,8 @@ func newTimetable(t *messages.Trace, r *Recorded) *timetable {
 	for i := range d.acts {
 		d.acts[i].number = i
 	}
-	slices.SortFunc(d.acts, func(a, b act) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.number, b.number)) })
+	slices.SortFunc(d.acts,
+		func(a, b act) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.number, b.number)) })
 	return d
 }
 

@@ -30,11 +30,13 @@ func twoNodes(t *testing.T) *Fabric {
 }
 
 func message(number uint64, posted, received int64) messages.Message {
-	return messages.Message{Flow: 5, Number: number, Sender: 0, Receiver: 1, Src: 0, Dst: 1, Size: 125_000, HasSend: true, Posted: posted, HasReceive: true, ReceivePosted: received}
+	return messages.Message{Flow: 5, Number: number, Sender: 0, Receiver: 1, Src: 0, Dst: 1, Size: 125_000,
+		HasSend: true, Posted: posted, HasReceive: true, ReceivePosted: received}
 }
 
 func traceOf(all ...messages.Message) *messages.Trace {
-	return &messages.Trace{Messages: all, Connections: []messages.Connection{{Flow: 5, Sender: 0, Receiver: 1, Src: 0, Dst: 1}}}
+	return &messages.Trace{Messages: all,
+		Connections: []messages.Connection{{Flow: 5, Sender: 0, Receiver: 1, Src: 0, Dst: 1}}}
 }
 
 // A message takes 10 us and three latencies of 0.5 us or 1 us; a second one waits for it.
@@ -105,10 +107,11 @@ func TestMissingMessages(t *testing.T) {
 		trace   *messages.Trace
 		skipped int
 	}{
-		"whole":           {traceOf(message(3, 0, 0), message(4, 0, 0)), 0},
-		"gap":             {traceOf(message(3, 0, 0), message(5, 0, 0), message(6, 0, 0)), 2},
-		"post not known":  {traceOf(message(4, 0, 0), last), 1},
-		"first not known": {traceOf(func() messages.Message { m := message(4, 0, 0); m.HasSend = false; return m }(), message(5, 0, 0)), 2},
+		"whole":          {traceOf(message(3, 0, 0), message(4, 0, 0)), 0},
+		"gap":            {traceOf(message(3, 0, 0), message(5, 0, 0), message(6, 0, 0)), 2},
+		"post not known": {traceOf(message(4, 0, 0), last), 1},
+		"first not known": {traceOf(func() messages.Message { m := message(4, 0, 0); m.HasSend = false; return m }(),
+			message(5, 0, 0)), 2},
 	} {
 		r := Prepare(tc.trace)
 		if r.Skipped != tc.skipped {

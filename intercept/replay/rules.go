@@ -150,7 +150,8 @@ func (g *graph) nodeOf(job, rank int) int {
 }
 
 // sendRules says what the messages of one outgoing stream wait for. reads is not nil if the plan has said so.
-func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes map[stageKey]*stage, reads map[int][]int32) {
+func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes map[stageKey]*stage,
+	reads map[int][]int32) {
 	g.afterEarlierCall(out, posted, complete)
 	if first := out.messages[0]; s.p2p {
 		g.afterOthers(posted(first), first, slices.Concat(g.lastStage[key].out, st.out), posted, complete)
@@ -222,7 +223,8 @@ func (g *graph) afterPlaces(s schedule, i, j int, st *stage, out stream) {
 // afterSeen makes a post wait for the last message of each stream that was there before it.
 func (g *graph) afterSeen(i int, in []stream) {
 	for _, s := range in {
-		n, _ := slices.BinarySearchFunc(s.messages, g.at[posted(i)]+1, func(m int, t int64) int { return cmp.Compare(g.at[visible(m)], t) })
+		n, _ := slices.BinarySearchFunc(s.messages, g.at[posted(i)]+1,
+			func(m int, t int64) int { return cmp.Compare(g.at[visible(m)], t) })
 		if n > 0 {
 			g.after(posted(i), visible(s.messages[n-1]))
 		}

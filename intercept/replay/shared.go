@@ -29,8 +29,8 @@ func (g *graph) findShares() {
 	}
 }
 
-// share divides plan.SharedSteps places among streams that the proxy handles at the same time: those that it has begun before one of
-// them was done. It begins the next ones when all are done.
+// share divides plan.SharedSteps places among streams that the proxy handles at the same time: those that it has begun
+// before one of them was done. It begins the next ones when all are done.
 func (g *graph) share(streams []stream, slots []uint8, post, done func(int) int32) {
 	streams = slices.Clone(streams)
 	begin := func(s stream) int64 { return g.at[post(s.messages[0])] }

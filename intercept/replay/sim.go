@@ -80,7 +80,8 @@ func newSim(f *Fabric, flows []Flow, keeps bool) (*sim, error) {
 		return nil, fmt.Errorf("prepare the fabric: %w", err)
 	}
 	transport := f.Transport().Scaled(int64(f.TimeScale))
-	s := &sim{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes, scale: f.TimeScale, watch: f.Watch, flows: make([]flow, len(flows))}
+	s := &sim{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes,
+		scale: f.TimeScale, watch: f.Watch, flows: make([]flow, len(flows))}
 	if keeps {
 		s.net.KeepPasses()
 	}
@@ -91,7 +92,8 @@ func newSim(f *Fabric, flows []Flow, keeps bool) (*sim, error) {
 			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, errNoPath)
 		}
 		ends[i], orders[i] = &s.flows[i].Ends, x.Order
-		if err := ends[i].Connect(x.ID, f.FlowPath(x.Src, x.Dst, x.Path), f.FlowReverse(x.Src, x.Dst, x.Path), s.net); err != nil {
+		if err := ends[i].Connect(x.ID, f.FlowPath(x.Src, x.Dst, x.Path), f.FlowReverse(x.Src, x.Dst, x.Path),
+			s.net); err != nil {
 			s.close()
 			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, err)
 		}

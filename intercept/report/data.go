@@ -32,14 +32,16 @@ type Data struct {
 
 // Outcome is what a job's command printed at its end: the verdict, and the rows of bench.
 type Outcome struct {
-	Job    int             `json:"job"`    // place in Jobs
-	Result json.RawMessage `json:"result"` // as `ddlemu bench --json` or `ddlemu replay --json` prints it; of `ddlemu run` without rows
+	Job int `json:"job"` // place in Jobs
+	// as `ddlemu bench --json` or `ddlemu replay --json` prints it; of `ddlemu run` without rows
+	Result json.RawMessage `json:"result"`
 }
 
 // Map is the fabric as a graph with places.
 type Map struct {
 	Drawing
-	Hops []HopTraffic `json:"hops"` // all of the fabric on which something happened, and all ports and links between switches
+	// all of the fabric on which something happened, and all ports and links between switches
+	Hops []HopTraffic `json:"hops"`
 }
 
 // Drawing is the NICs and switches of a fabric with their places. The unit is a pixel.

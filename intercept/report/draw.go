@@ -22,7 +22,8 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 	}
 	for h, x := range f.Hops {
 		l := Line{
-			Name: f.HopName(h), From: -1, To: -1, Latency: x.Spec.Latency.Nanoseconds(), Loss: x.Spec.Loss != link.Loss{}, Down: x.Spec.Down,
+			Name: f.HopName(h), From: -1, To: -1, Latency: x.Spec.Latency.Nanoseconds(),
+			Loss: x.Spec.Loss != link.Loss{}, Down: x.Spec.Down,
 		}
 		if x.Spec.Bandwidth != uint64(units.Unlimited) {
 			l.Bandwidth = float64(x.Spec.Bandwidth)

@@ -10,7 +10,8 @@ import (
 // fabric draws the fabric. Links between NICs are listed if something happened there, and drawn if they were down.
 func (m *maker) fabric() {
 	var lines []Line
-	m.data.Fabric.Drawing, lines, m.hops = Draw(m.Fabric.Fabric, func(h int) bool { return len(m.OnHop(h)) > 0 }, func(h int) bool { return len(m.down(h)) > 0 })
+	m.data.Fabric.Drawing, lines, m.hops = Draw(m.Fabric.Fabric, func(h int) bool { return len(m.OnHop(h)) > 0 },
+		func(h int) bool { return len(m.down(h)) > 0 })
 	m.data.Fabric.Hops = []HopTraffic{}
 	for _, l := range lines {
 		m.data.Fabric.Hops = append(m.data.Fabric.Hops, HopTraffic{Line: l})
@@ -42,7 +43,8 @@ func (m *maker) load() {
 			}
 			occupy(busy, window, p.Start-m.first, p.Start-m.first+p.Dur)
 			if p.Start > p.Ready && p.Bytes > 0 {
-				waits = append(waits, level{p.Ready - m.first, int64(p.Bytes)}, level{p.Start - m.first, -int64(p.Bytes)})
+				waits = append(waits, level{p.Ready - m.first, int64(p.Bytes)},
+					level{p.Start - m.first, -int64(p.Bytes)})
 			}
 		}
 		hop.Busy = m.ns(hop.Busy)
@@ -76,7 +78,8 @@ type level struct{ time, bytes int64 }
 
 // most is the most bytes that waited in each window.
 func most(queue []int64, window int64, all []level) {
-	slices.SortFunc(all, func(a, b level) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.bytes, b.bytes)) })
+	slices.SortFunc(all,
+		func(a, b level) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.bytes, b.bytes)) })
 	now, at := int64(0), int64(0) // what waits before the next change, and the window that it is counted in
 	for i, l := range all {
 		last := min(max((l.time-1)/window, 0), int64(len(queue))-1) // the window just before the change

@@ -26,7 +26,8 @@ func WriteOutcome(dir string, outcome any) error {
 	return nil
 }
 
-// Outcomes are those of the jobs in these folders that have one, with the place of the folder. A job that was killed has none.
+// Outcomes are those of the jobs in these folders that have one, with the place of the folder. A job that was killed
+// has none.
 func Outcomes(dirs []string) ([]Outcome, error) {
 	out := []Outcome{}
 	for job, dir := range dirs {

@@ -40,7 +40,8 @@ type maker struct {
 func New(p *replay.Replayed, r *why.Report) *Data {
 	m := &maker{
 		Replayed: p, why: r, scale: p.Trace.Ranks[0].TimeScale,
-		data: &Data{Format: Format, Jobs: p.Trace.Jobs, TimeScale: p.Trace.Ranks[0].TimeScale, AllCalls: len(r.Calls), Notes: []string{}, Outcomes: []Outcome{}, Causes: []Cause{}, Ranks: []Rank{}, Functions: []Function{}},
+		data: &Data{Format: Format, Jobs: p.Trace.Jobs, TimeScale: p.Trace.Ranks[0].TimeScale, AllCalls: len(r.Calls),
+			Notes: []string{}, Outcomes: []Outcome{}, Causes: []Cause{}, Ranks: []Rank{}, Functions: []Function{}},
 		rank: map[[2]int]int{}, causes: map[Cause]int{}, functions: map[string]int{},
 	}
 	m.span()
@@ -122,7 +123,9 @@ const unknown = "unknown"
 func (m *maker) sums() {
 	for _, f := range m.why.Functions {
 		m.functions[f.Name] = len(m.data.Functions)
-		m.data.Functions = append(m.data.Functions, Function{Name: f.Name, Calls: f.Calls, Time: m.ns(f.Ns), Parts: m.parts(f.Parts, len(f.Parts)), Traffic: []Pair{}, Sizes: []Class{}})
+		m.data.Functions = append(m.data.Functions,
+			Function{Name: f.Name, Calls: f.Calls, Time: m.ns(f.Ns), Parts: m.parts(f.Parts, len(f.Parts)),
+				Traffic: []Pair{}, Sizes: []Class{}})
 	}
 	type pair struct{ function, from, to int }
 	type class struct {
@@ -171,7 +174,8 @@ func (m *maker) functionOf(x *messages.Message) int {
 	if !ok {
 		f = len(m.data.Functions)
 		m.functions[name] = f
-		m.data.Functions = append(m.data.Functions, Function{Name: name, Parts: []Part{}, Traffic: []Pair{}, Sizes: []Class{}})
+		m.data.Functions = append(m.data.Functions,
+			Function{Name: name, Parts: []Part{}, Traffic: []Pair{}, Sizes: []Class{}})
 	}
 	return f
 }
@@ -187,7 +191,8 @@ func (m *maker) calls() {
 	slices.SortStableFunc(kept, func(a, b *why.Explained) int { return cmp.Compare(a.Start, b.Start) })
 	for _, c := range kept {
 		x := CallTime{
-			Function: m.functions[c.Name], Sequence: c.Seq, Job: m.Trace.Tasks[c.Tasks[0]].Job, Start: m.time(c.Start), Time: m.ns(c.Ns()),
+			Function: m.functions[c.Name], Sequence: c.Seq, Job: m.Trace.Tasks[c.Tasks[0]].Job, Start: m.time(c.Start),
+			Time:  m.ns(c.Ns()),
 			Bytes: c.Bytes, Messages: len(c.Messages), LastRank: c.Rank, Parts: m.parts(why.Merged(c.Path), mostParts),
 		}
 		if paths[c] {
@@ -217,7 +222,8 @@ func (m *maker) messages() {
 	out := &m.data.Messages
 	*out = Messages{
 		All: len(all), Arrived: arrived,
-		Call: []int{}, From: []int{}, To: []int{}, Bytes: []uint64{}, Posted: []int64{}, Transfer: []int64{}, Waited: []int64{}, Again: []uint64{},
+		Call: []int{}, From: []int{}, To: []int{}, Bytes: []uint64{}, Posted: []int64{}, Transfer: []int64{},
+		Waited: []int64{}, Again: []uint64{},
 	}
 	for _, i := range kept {
 		x := &all[i]

@@ -50,7 +50,8 @@ func TestTwoJobs(t *testing.T) {
 	for _, name := range []string{"node0 tx", "node2 tx", "node1 rx"} {
 		ports[name] = busy[name]
 	}
-	if diff := cmp.Diff(map[string]int64{"node0 tx": 200_000, "node2 tx": 100_000, "node1 rx": 300_000}, ports); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"node0 tx": 200_000, "node2 tx": 100_000, "node1 rx": 300_000},
+		ports); diff != "" {
 		t.Error(diff)
 	}
 	want := []Pair{{From: 0, To: 1, Messages: 2, Bytes: 2_500_000}, {From: 2, To: 3, Messages: 1, Bytes: 1_250_000}}

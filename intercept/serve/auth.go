@@ -35,13 +35,16 @@ func (a *Auth) protect(next http.Handler) http.Handler {
 			refuse(w, "ddlemu: ask for 127.0.0.1 or localhost, not for "+r.Host, http.StatusForbidden)
 		case a.isToken(r.URL.Query().Get("token")) && r.Method == http.MethodGet:
 			welcome(w, r)
-			http.SetCookie(w, &http.Cookie{Name: cookie, Value: a.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.SetCookie(w, &http.Cookie{Name: cookie, Value: a.Token, Path: "/", HttpOnly: true,
+				SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
 		case a.hasToken(r), local && a.isOwn(r):
 			welcome(w, r)
 			next.ServeHTTP(w, r)
 		default:
-			refuse(w, "ddlemu: give the token: open the address that `ddlemu serve` printed, or send it as \"Authorization: Bearer TOKEN\"", http.StatusUnauthorized)
+			refuse(w,
+				"ddlemu: give the token: open the address that `ddlemu serve` printed, or send it as \"Authorization: "+
+					"Bearer TOKEN\"", http.StatusUnauthorized)
 		}
 	})
 }

@@ -97,10 +97,12 @@ func TestTokenBecomesCookie(t *testing.T) {
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.AddCookie(cookies[0])
-	if w := ask(&fake{}, auth, server, r); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"version":"v1"`) {
+	if w := ask(&fake{}, auth, server, r); w.Code != http.StatusOK ||
+		!strings.Contains(w.Body.String(), `"version":"v1"`) {
 		t.Errorf("with the cookie: status %d: %.200s", w.Code, w.Body)
 	}
-	if w := ask(&fake{}, auth, server, httptest.NewRequest(http.MethodGet, "/?token=wrong", nil)); w.Code != http.StatusUnauthorized {
+	if w := ask(&fake{}, auth, server,
+		httptest.NewRequest(http.MethodGet, "/?token=wrong", nil)); w.Code != http.StatusUnauthorized {
 		t.Errorf("a wrong token: status %d", w.Code)
 	}
 }
@@ -139,9 +141,11 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/api/shape", `{}`, errors.New("wrong value"), 400, `{"error":"wrong value"}`},
 		{"POST", "/api/shape", `{}`, fmt.Errorf("%w: broken", ErrInternal), 500, "broken"},
 	} {
-		w := ask(&fake{err: c.err}, auth, "127.0.0.1:80", httptest.NewRequest(c.method, c.path, strings.NewReader(c.body)))
+		w := ask(&fake{err: c.err}, auth, "127.0.0.1:80",
+			httptest.NewRequest(c.method, c.path, strings.NewReader(c.body)))
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
-			t.Errorf("%s %s %.60s: status %d, %.200q; want %d, %q", c.method, c.path, c.body, w.Code, w.Body, c.status, c.want)
+			t.Errorf("%s %s %.60s: status %d, %.200q; want %d, %q", c.method, c.path, c.body, w.Code, w.Body, c.status,
+				c.want)
 		}
 	}
 }

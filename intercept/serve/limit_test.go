@@ -161,7 +161,8 @@ func TestLimitIsOfOpenStrangers(t *testing.T) {
 // Outside this host, an address is who counts.
 func TestWhose(t *testing.T) {
 	auth := &Auth{UID: 1000, UserOf: func(net.Conn) (int, bool) { return 1000, true }}
-	who, known := auth.whose(addresses{&net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 80}, &net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 5000}})
+	who, known := auth.whose(addresses{&net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 80},
+		&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 5000}})
 	if who != "address 192.0.2.7" || known {
 		t.Errorf("%q, %v", who, known)
 	}
@@ -184,7 +185,8 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	const body = "POST /api/shape HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6000\r\n\r\n{"
 	s := startServer(t, quick)
 	for _, from := range []string{owner, other} {
-		for name, text := range map[string]string{"says nothing": "", "no whole header": "GET / HTTP/1.1\r\nX-a: ", "no whole body": body} {
+		for name, text := range map[string]string{"says nothing": "", "no whole header": "GET / HTTP/1.1\r\nX-a: ",
+			"no whole body": body} {
 			if c := s.connect(from).send(text); !c.isClosed(10 * time.Second) {
 				t.Errorf("%s: %s, but is still connected", from, name)
 			}

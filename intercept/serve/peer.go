@@ -61,7 +61,10 @@ func isConnected(c net.Conn) bool {
 	}
 	var info *unix.TCPInfo
 	var ierr error
-	if err := raw.Control(func(fd uintptr) { info, ierr = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		info,
+			ierr = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}); err != nil {
 		return false
 	}
 	return ierr == nil && info.State == established

@@ -56,9 +56,10 @@ func TestUserOf(t *testing.T) {
 		listen string
 		dial   func(string) (net.Conn, error)
 	}{
-		"IPv4":                   {"127.0.0.1:0", dial},
-		"IPv6":                   {"[::1]:0", dial},
-		"a listener of both":     {"[::]:0", func(a string) (net.Conn, error) { _, port, _ := net.SplitHostPort(a); return dial("127.0.0.1:" + port) }},
+		"IPv4": {"127.0.0.1:0", dial},
+		"IPv6": {"[::1]:0", dial},
+		"a listener of both": {"[::]:0",
+			func(a string) (net.Conn, error) { _, port, _ := net.SplitHostPort(a); return dial("127.0.0.1:" + port) }},
 		"IPv4 by an IPv6 socket": {"127.0.0.1:0", dialMapped},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,11 +74,16 @@ func TestUserOf(t *testing.T) {
 // Whose a closed socket was, the kernel has forgotten: it says user 0.
 func TestUserOfClosedEnds(t *testing.T) {
 	for name, end := range map[string]func(c *net.TCPConn) error{
-		"closed":         (*net.TCPConn).Close,
-		"half closed":    (*net.TCPConn).CloseWrite,
-		"reset":          func(c *net.TCPConn) error { _ = c.SetLinger(0); return c.Close() },
-		"data, closed":   func(c *net.TCPConn) error { _, _ = c.Write([]byte("GET ")); return c.Close() },
-		"data and reset": func(c *net.TCPConn) error { _, _ = c.Write([]byte("GET ")); _ = c.SetLinger(0); return c.Close() },
+		"closed":       (*net.TCPConn).Close,
+		"half closed":  (*net.TCPConn).CloseWrite,
+		"reset":        func(c *net.TCPConn) error { _ = c.SetLinger(0); return c.Close() },
+		"data, closed": func(c *net.TCPConn) error { _, _ = c.Write([]byte("GET ")); return c.Close() },
+		"data and reset": func(c *net.TCPConn) error {
+			_,
+				_ = c.Write([]byte("GET "))
+			_ = c.SetLinger(0)
+			return c.Close()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, client := connect(t, "127.0.0.1:0", dial)
@@ -118,7 +124,8 @@ func TestUserOfReusedAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	var from net.Addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} // bind chooses a port that nobody else has, connect does not
+	// bind chooses a port that nobody else has, connect does not
+	var from net.Addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 	var servers []net.Conn
 	for range 2 {
 		d := net.Dialer{LocalAddr: from, Timeout: 10 * time.Second}

@@ -42,7 +42,8 @@ func New(s Source, auth *Auth, version string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = page.Live(w, map[string]any{"version": version, "params": Params(), "counters": link.ShownCounters()}) // the browser has gone
+		// the browser has gone
+		_ = page.Live(w, map[string]any{"version": version, "params": Params(), "counters": link.ShownCounters()})
 	})
 	mux.HandleFunc("GET /api/state", func(w http.ResponseWriter, _ *http.Request) {
 		st, err := s.State()
@@ -84,7 +85,8 @@ func Serve(ctx context.Context, l net.Listener, auth *Auth, h http.Handler) erro
 func serveWithin(ctx context.Context, within limits, l net.Listener, auth *Auth, h http.Handler) error {
 	s := &http.Server{
 		Handler: h, ConnContext: withConn, MaxHeaderBytes: maxHeader,
-		ReadHeaderTimeout: within.header, ReadTimeout: within.body, WriteTimeout: within.answer, IdleTimeout: within.idle,
+		ReadHeaderTimeout: within.header, ReadTimeout: within.body, WriteTimeout: within.answer,
+		IdleTimeout: within.idle,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()

@@ -114,7 +114,8 @@ func TestRead(t *testing.T) {
 	down := false
 	shape(t, file, "node0>node1", configs.LinkPatch{Up: &down})
 	s := read(t, file)
-	if s.Format != Format || s.Name != "f" || s.Clock != "virtual" || s.TimeScale != 1 || s.Now != 0 || len(s.Jobs) != 0 || len(s.Fabric.Vertices) != 4 {
+	if s.Format != Format || s.Name != "f" || s.Clock != "virtual" || s.TimeScale != 1 || s.Now != 0 ||
+		len(s.Jobs) != 0 || len(s.Fabric.Vertices) != 4 {
 		t.Errorf("%+v", s)
 	}
 	if len(s.Hops) != 3*2+3*2 {
@@ -126,7 +127,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v: %s", h, diff)
 	}
 	for i, p := range Params() {
-		if want := map[string]string{"bw": "10Gbps", "lat": "25µs", "loss": "none"}[p.Flag]; want != "" && h.Set[i] != want {
+		if want := map[string]string{"bw": "10Gbps", "lat": "25µs", "loss": "none"}[p.Flag]; want != "" &&
+			h.Set[i] != want {
 			t.Errorf("%s is %q, want %q", p.Flag, h.Set[i], want)
 		}
 	}
@@ -181,7 +183,8 @@ func TestReadKilledJob(t *testing.T) {
 	}
 	_ = rank.Wait() // it was killed
 	jobs := read(t, file).Jobs
-	if len(jobs) != 1 || jobs[0].Running || jobs[0].Died != 1 || !slices.Equal(jobs[0].Reasons, state.PeerDied.Words()) {
+	if len(jobs) != 1 || jobs[0].Running || jobs[0].Died != 1 ||
+		!slices.Equal(jobs[0].Reasons, state.PeerDied.Words()) {
 		t.Errorf("a job that was killed: %+v", jobs)
 	}
 }

@@ -62,7 +62,8 @@ func (d *drawing) queue(group, h int) {
 		return
 	}
 	// At one time those that cease come first: nobody waits twice.
-	slices.SortFunc(all, func(a, b level) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.bytes, b.bytes)) })
+	slices.SortFunc(all,
+		func(a, b level) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.bytes, b.bytes)) })
 	track := d.counter(group, d.Fabric.HopName(h)+" queue", "bytes", tracksOfHop*h+queueTrack)
 	now, most, window := int64(0), int64(0), all[0].time/d.window
 	for _, l := range all {

@@ -101,7 +101,8 @@ func difference(a, b link.Spec) string {
 	add(a.Jitter != b.Jitter, "jitter %s", b.Jitter.Value)
 	add(a.Loss != b.Loss, "loss changed%.0s", "")
 	add(a.Reorder != b.Reorder, "reordering changed%.0s", "")
-	a.Bandwidth, a.Latency, a.Jitter, a.Loss, a.Reorder, a.Down = b.Bandwidth, b.Latency, b.Jitter, b.Loss, b.Reorder, b.Down
+	a.Bandwidth, a.Latency, a.Jitter, a.Loss, a.Reorder, a.Down = b.Bandwidth, b.Latency, b.Jitter, b.Loss, b.Reorder,
+		b.Down
 	add(a != b, "other parameters changed%.0s", "")
 	return strings.Join(parts, ", ")
 }
@@ -142,7 +143,9 @@ func (d *drawing) occupation(lanes *lanes, o occupation) {
 	}
 	m := &d.Trace.Messages[o.message]
 	lane := lanes.take(o.begin, o.end)
-	d.args = append(d.args[:0], Arg{Name: "from rank", Value: int64(m.Sender)}, Arg{Name: "to rank", Value: int64(m.Receiver)}, Arg{Name: "message", Value: int64(m.Number)}, Arg{Name: "bytes", Value: o.bytes})
+	d.args = append(d.args[:0], Arg{Name: "from rank", Value: int64(m.Sender)},
+		Arg{Name: "to rank", Value: int64(m.Receiver)}, Arg{Name: "message", Value: int64(m.Number)},
+		Arg{Name: "bytes", Value: o.bytes})
 	e := Event{Track: lane, At: d.at(o.begin), Name: d.nameOf(m), Args: d.args}
 	if o.first {
 		e.Arrow = d.arrowOf(int32(o.message))

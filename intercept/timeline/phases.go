@@ -49,7 +49,9 @@ func compareKeys(a, b phaseKey) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(a.pid, b.pid), number(a.started)-number(b.started), number(a.thread != a.pid)-number(b.thread != b.pid), cmp.Compare(a.thread, b.thread), cmp.Compare(a.domain, b.domain))
+	return cmp.Or(cmp.Compare(a.pid, b.pid), number(a.started)-number(b.started),
+		number(a.thread != a.pid)-number(b.thread != b.pid), cmp.Compare(a.thread, b.thread),
+		cmp.Compare(a.domain, b.domain))
 }
 
 // phasesOfRanks are the ranges of each rank, in the order of their begins.

@@ -80,7 +80,8 @@ func TestDrawOpenPhases(t *testing.T) {
 	if fmt.Sprint(rows) != fmt.Sprint(want) {
 		t.Errorf("%v\nwant %v", rows, want)
 	}
-	if n := len(slices.DeleteFunc(d.instants, func(e Event) bool { return e.Name != "not ended" || e.At != 9_000_000 })); n != 3 {
+	if n := len(slices.DeleteFunc(d.instants,
+		func(e Event) bool { return e.Name != "not ended" || e.At != 9_000_000 })); n != 3 {
 		t.Errorf("%d marks that a range had not ended, want 3", n)
 	}
 }
@@ -91,8 +92,10 @@ func TestPropertyPhases(t *testing.T) {
 		var all []ledger.Range
 		for i := range rapid.IntRange(0, 12).Draw(rt, "ranges") {
 			all = append(all, ledger.Range{
-				Thread: rapid.Uint32Range(7, 8).Draw(rt, "thread"), Name: "x", Domain: rapid.SampledFrom([]string{"", "d"}).Draw(rt, "domain"),
-				Style: ledger.RangeStyle(rapid.IntRange(0, 1).Draw(rt, "style")), Depth: rapid.IntRange(0, 3).Draw(rt, "depth"), Order: uint64(i),
+				Thread: rapid.Uint32Range(7, 8).Draw(rt, "thread"), Name: "x",
+				Domain: rapid.SampledFrom([]string{"", "d"}).Draw(rt, "domain"),
+				Style:  ledger.RangeStyle(rapid.IntRange(0, 1).Draw(rt, "style")), Depth: rapid.IntRange(0, 3).Draw(rt,
+					"depth"), Order: uint64(i),
 				Begun: rapid.Int64Range(0, 50).Draw(rt, "begun"), Ended: rapid.Int64Range(0, 60).Draw(rt, "ended"),
 			})
 		}

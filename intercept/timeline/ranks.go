@@ -56,7 +56,8 @@ func (d *drawing) allRanks() []rankKey {
 	for key := range d.Trace.Nodes {
 		all = append(all, rankKey{key[0], key[1]})
 	}
-	slices.SortFunc(all, func(a, b rankKey) int { return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.rank, b.rank)) })
+	slices.SortFunc(all,
+		func(a, b rankKey) int { return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.rank, b.rank)) })
 	return all
 }
 
@@ -68,7 +69,8 @@ func (d *drawing) messagesOfFlows() map[messages.FlowKey][]int32 {
 		flows[key] = append(flows[key], int32(i))
 	}
 	for _, all := range flows {
-		slices.SortFunc(all, func(a, b int32) int { return cmp.Compare(d.Trace.Messages[a].Number, d.Trace.Messages[b].Number) })
+		slices.SortFunc(all,
+			func(a, b int32) int { return cmp.Compare(d.Trace.Messages[a].Number, d.Trace.Messages[b].Number) })
 	}
 	return flows
 }
@@ -126,8 +128,10 @@ func (d *drawing) calls(group int, all []part) {
 	for _, p := range all {
 		lane := lanes.take(p.begin, p.end)
 		x, c := &d.Trace.Tasks[p.task], &d.Trace.Calls[p.call]
-		d.args = append(d.args[:0], Arg{Name: "communicator", Text: fmt.Sprintf("%#x", x.Comm)}, Arg{Name: "bytes on links", Value: int64(c.Bytes)}, Arg{Name: "elements", Value: int64(x.Count)})
-		for _, a := range []Arg{{Name: "algorithm", Text: x.Algo}, {Name: "protocol", Text: x.Proto}, {Name: "datatype", Text: x.Datatype}} {
+		d.args = append(d.args[:0], Arg{Name: "communicator", Text: fmt.Sprintf("%#x", x.Comm)},
+			Arg{Name: "bytes on links", Value: int64(c.Bytes)}, Arg{Name: "elements", Value: int64(x.Count)})
+		for _, a := range []Arg{{Name: "algorithm", Text: x.Algo}, {Name: "protocol", Text: x.Proto},
+			{Name: "datatype", Text: x.Datatype}} {
 			if a.Text != "" {
 				d.args = append(d.args, a)
 			}
@@ -209,30 +213,34 @@ func received(m *messages.Message) (span, bool) {
 
 // sends draws the sender's end of a connection.
 func (d *drawing) sends(group, order int, c *messages.Connection, all []int32) {
-	d.connectionEnd(newLanes(d, group, d.endName("to", c.Receiver, all), order), all, sent, func(lane int, x span, arrow uint64) {
-		if arrow != 0 {
-			d.Instant(Event{Track: lane, At: d.at(x.begin), Name: "posted", Arrow: arrow})
-		}
-		if !x.done {
-			d.Instant(Event{Track: lane, At: d.at(x.end), Name: "never complete"})
-		}
-	})
+	d.connectionEnd(newLanes(d, group, d.endName("to", c.Receiver, all), order), all, sent,
+		func(lane int, x span, arrow uint64) {
+			if arrow != 0 {
+				d.Instant(Event{Track: lane, At: d.at(x.begin), Name: "posted", Arrow: arrow})
+			}
+			if !x.done {
+				d.Instant(Event{Track: lane, At: d.at(x.end), Name: "never complete"})
+			}
+		})
 }
 
 // receives draws the receiver's end.
 func (d *drawing) receives(group, order int, c *messages.Connection, all []int32) {
-	d.connectionEnd(newLanes(d, group, d.endName("from", c.Sender, all), order), all, received, func(lane int, x span, arrow uint64) {
-		if arrow != 0 {
-			d.Instant(Event{Track: lane, At: d.at(x.end), Name: "arrived", Arrow: arrow, Last: true})
-		}
-		if !x.done {
-			d.Instant(Event{Track: lane, At: d.at(x.end), Name: "never arrived"})
-		}
-	})
+	d.connectionEnd(newLanes(d, group, d.endName("from", c.Sender, all), order), all, received,
+		func(lane int, x span, arrow uint64) {
+			if arrow != 0 {
+				d.Instant(Event{Track: lane, At: d.at(x.end), Name: "arrived", Arrow: arrow, Last: true})
+			}
+			if !x.done {
+				d.Instant(Event{Track: lane, At: d.at(x.end), Name: "never arrived"})
+			}
+		})
 }
 
-// connectionEnd draws the messages of one end of a connection, those that of knows. mark draws the instants in a message.
-func (d *drawing) connectionEnd(lanes *lanes, all []int32, of func(*messages.Message) (span, bool), mark func(lane int, x span, arrow uint64)) {
+// connectionEnd draws the messages of one end of a connection, those that of knows. mark draws the instants in a
+// message.
+func (d *drawing) connectionEnd(lanes *lanes, all []int32, of func(*messages.Message) (span, bool),
+	mark func(lane int, x span, arrow uint64)) {
 	for _, i := range all {
 		m := &d.Trace.Messages[i]
 		x, known := of(m)

@@ -72,7 +72,8 @@ type Timeline struct {
 
 // New prepares a timeline. window is the time, in ns of the timeline, over which counters are averaged.
 func New(p *replay.Replayed, clock Clock, window int64) *Timeline {
-	t := &Timeline{Replayed: p, clock: clock, window: window * clock.Scale, names: make([]string, len(p.Trace.Calls)), nodes: make([]int, p.Fabric.Config.Nodes)}
+	t := &Timeline{Replayed: p, clock: clock, window: window * clock.Scale, names: make([]string, len(p.Trace.Calls)),
+		nodes: make([]int, p.Fabric.Config.Nodes)}
 	for i := range p.Passes {
 		t.end = max(t.end, p.Passes[i].Finish)
 	}
@@ -146,7 +147,8 @@ func (t *Timeline) CriticalPaths(s Sink, r *why.Report) {
 		c := &r.Calls[i]
 		lane := lanes.take(c.Start, c.End)
 		job := d.Trace.Jobs[d.Trace.Tasks[c.Tasks[0]].Job]
-		d.args = append(d.args[:0], Arg{Name: "job", Text: job}, Arg{Name: "last byte at", Text: c.Rank}, Arg{Name: "bytes", Value: int64(c.Bytes)}, Arg{Name: "messages", Value: int64(len(c.Messages))})
+		d.args = append(d.args[:0], Arg{Name: "job", Text: job}, Arg{Name: "last byte at", Text: c.Rank},
+			Arg{Name: "bytes", Value: int64(c.Bytes)}, Arg{Name: "messages", Value: int64(len(c.Messages))})
 		d.Begin(Event{Track: lane, At: d.at(c.Start), Name: fmt.Sprintf("%s #%d", c.Name, c.Seq), Args: d.args})
 		now := c.Start
 		for _, part := range c.Path {

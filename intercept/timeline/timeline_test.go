@@ -101,7 +101,8 @@ func draw(t interface{ Fatalf(string, ...any) }, p *replay.Replayed, clock Clock
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	d := &drawn{t: t, tracks: map[int]Track{}, open: map[int][]Event{}, ends: map[int]int64{}, arrows: map[uint64][]Event{}, counts: map[int][]count{}}
+	d := &drawn{t: t, tracks: map[int]Track{}, open: map[int][]Event{}, ends: map[int]int64{},
+		arrows: map[uint64][]Event{}, counts: map[int][]count{}}
 	line := New(p, clock, window)
 	line.Groups(d)
 	line.Ranks(d)
@@ -147,7 +148,9 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	for _, want := range []string{"critical paths", "node0/node0 tx", "node1/node1 rx", "node1/rank 1 of B/from rank 0, channel 0", "node2/rank 0 of B/calls", "node2/rank 0 of B/to rank 1, channel 0"} {
+	for _, want := range []string{"critical paths", "node0/node0 tx", "node1/node1 rx",
+		"node1/rank 1 of B/from rank 0, channel 0", "node2/rank 0 of B/calls",
+		"node2/rank 0 of B/to rank 1, channel 0"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no track %q in %q", want, names)
 		}
@@ -163,7 +166,8 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	queue := d.counter("node1 rx queue")
-	if most := slices.MaxFunc(queue, func(a, b count) int { return cmp.Compare(a.value, b.value) }); most.value <= 0 || queue[len(queue)-1].value != 0 {
+	if most := slices.MaxFunc(queue, func(a, b count) int { return cmp.Compare(a.value, b.value) }); most.value <= 0 ||
+		queue[len(queue)-1].value != 0 {
 		t.Errorf("two jobs share a port, and its queue is %v", queue)
 	}
 }

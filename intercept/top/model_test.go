@@ -21,10 +21,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// lookAt is look number n, one second after the one before, at a fabric of so many links; link i has i+1 times the traffic of
-// link 0 between two looks.
+// lookAt is look number n, one second after the one before, at a fabric of so many links; link i has i+1 times the
+// traffic of link 0 between two looks.
 func lookAt(links, n int, jobs ...job) *watch.Look {
-	f := &status.Reading{Name: "many", Clock: "virtual", TimeScale: 1, Up: time.Duration(n) * time.Second, Time: time.Duration(n) * time.Millisecond}
+	f := &status.Reading{Name: "many", Clock: "virtual", TimeScale: 1, Up: time.Duration(n) * time.Second,
+		Time: time.Duration(n) * time.Millisecond}
 	l := &watch.Look{Reading: f}
 	for i := range links + 1 {
 		p := &status.Place{Kind: fabric.Link, Name: fmt.Sprintf("node%d:node%d", i, i+1), Path: []int{i}}
@@ -32,7 +33,8 @@ func lookAt(links, n int, jobs ...job) *watch.Look {
 			p = &status.Place{Kind: fabric.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx", Path: []int{i}}
 		}
 		bytes := uint64(n) * uint64(i+1) * 125_000
-		f.Hops = append(f.Hops, status.HopReading{Place: p, Spec: link.Spec{Bandwidth: 100e9}, Counters: link.Counters{Bytes: bytes, LineBytes: bytes}})
+		f.Hops = append(f.Hops, status.HopReading{Place: p, Spec: link.Spec{Bandwidth: 100e9},
+			Counters: link.Counters{Bytes: bytes, LineBytes: bytes}})
 	}
 	for _, j := range jobs {
 		f.Jobs, l.Verdicts = append(f.Jobs, j.Job), append(l.Verdicts, j.Judged)
@@ -49,8 +51,11 @@ type job struct {
 func began(at int64) state.JobStatus { return state.JobStatus{Started: at} }
 
 var someJobs = []job{
-	{status.Job{Number: 0, Counted: began(5), Joined: 4, Left: 3, Died: 1}, watch.Judged{Verdict: "INVALID", Reasons: []string{"a rank died", "node0:node1: " + strings.Repeat("so much was late ", 12)}}},
-	{status.Job{Number: 1, Counted: began(9), Running: true, Joined: 4, Messages: 1000, Bytes: 1e9}, watch.Judged{Verdict: "VALID"}},
+	{status.Job{Number: 0, Counted: began(5), Joined: 4, Left: 3, Died: 1},
+		watch.Judged{Verdict: "INVALID",
+			Reasons: []string{"a rank died", "node0:node1: " + strings.Repeat("so much was late ", 12)}}},
+	{status.Job{Number: 1, Counted: began(9), Running: true, Joined: 4, Messages: 1000, Bytes: 1e9},
+		watch.Judged{Verdict: "VALID"}},
 	{status.Job{Number: 2, Counted: began(7), Running: true, Joined: 1}, watch.Judged{}},
 }
 
@@ -80,8 +85,10 @@ func press(m Model, keys ...string) Model {
 }
 
 var codes = map[string]rune{
-	"enter": tea.KeyEnter, "esc": tea.KeyEscape, "backspace": tea.KeyBackspace, "up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight,
-	"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace, "tab": tea.KeyTab,
+	"enter": tea.KeyEnter, "esc": tea.KeyEscape, "backspace": tea.KeyBackspace, "up": tea.KeyUp, "down": tea.KeyDown,
+	"left": tea.KeyLeft, "right": tea.KeyRight,
+	"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace,
+	"tab": tea.KeyTab,
 }
 
 func key(name string) tea.KeyPressMsg {
@@ -241,7 +248,8 @@ func TestScroll(t *testing.T) {
 			t.Errorf("%q: not %s in\n%s", tc.keys, tc.want, screen(after))
 		}
 	}
-	if got := screen(send(press(m, "end"), tea.WindowSizeMsg{Width: 80, Height: 33})); !strings.Contains(got, " 76-100 of 100 ") {
+	if got := screen(send(press(m, "end"), tea.WindowSizeMsg{Width: 80, Height: 33})); !strings.Contains(got,
+		" 76-100 of 100 ") {
 		t.Errorf("after the terminal has grown:\n%s", got)
 	}
 }
@@ -260,7 +268,8 @@ func TestVerdicts(t *testing.T) {
 	m := press(shown(t, 2, 60, 20), "v")
 	got := screen(m)
 	for _, want := range []string{
-		"\njob 1: running, 4 joined,", "\njob 2: running", "\njob 0: over", "\n  - a rank died", "\n  - node0:node1: so much was late so", "\n    so much was late",
+		"\njob 1: running, 4 joined,", "\njob 2: running", "\njob 0: over", "\n  - a rank died",
+		"\n  - node0:node1: so much was late so", "\n    so much was late",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -272,7 +281,8 @@ func TestVerdicts(t *testing.T) {
 	if links(press(m, "tab")) == "" || links(press(m, "esc")) == "" {
 		t.Error("there is no way back to the links")
 	}
-	none := send(press(New("many", nil, time.Second), "v"), tea.WindowSizeMsg{Width: 60, Height: 9}, lookMsg{look: lookAt(1, 1)}, lookMsg{look: lookAt(1, 2)})
+	none := send(press(New("many", nil, time.Second), "v"), tea.WindowSizeMsg{Width: 60, Height: 9},
+		lookMsg{look: lookAt(1, 1)}, lookMsg{look: lookAt(1, 2)})
 	if !strings.Contains(screen(none), "no job has run on this fabric") {
 		t.Errorf("got\n%s", screen(none))
 	}
@@ -281,8 +291,10 @@ func TestVerdicts(t *testing.T) {
 // Of the jobs that are over, only the newest is beside the links. All of them are with the verdicts.
 func TestJobsThatAreOver(t *testing.T) {
 	jobs := []job{
-		{status.Job{Number: 0, Counted: began(1)}, watch.Judged{}}, {status.Job{Number: 1, Counted: began(2)}, watch.Judged{}},
-		{status.Job{Number: 2, Counted: began(4)}, watch.Judged{Verdict: "VALID"}}, {status.Job{Number: 3, Counted: began(3), Running: true}, watch.Judged{}},
+		{status.Job{Number: 0, Counted: began(1)}, watch.Judged{}}, {status.Job{Number: 1, Counted: began(2)},
+			watch.Judged{}},
+		{status.Job{Number: 2, Counted: began(4)}, watch.Judged{Verdict: "VALID"}},
+		{status.Job{Number: 3, Counted: began(3), Running: true}, watch.Judged{}},
 	}
 	for _, tc := range []struct {
 		jobs []job
@@ -292,9 +304,11 @@ func TestJobsThatAreOver(t *testing.T) {
 		{jobs[:3], "job (1 of 3) 2"},
 		{jobs[3:], "job 3"},
 	} {
-		m := send(New("many", nil, time.Second), tea.WindowSizeMsg{Width: 100, Height: 40}, lookMsg{look: lookAt(2, 1)}, lookMsg{look: lookAt(2, 2, tc.jobs...)})
+		m := send(New("many", nil, time.Second), tea.WindowSizeMsg{Width: 100, Height: 40}, lookMsg{look: lookAt(2, 1)},
+			lookMsg{look: lookAt(2, 2, tc.jobs...)})
 		var got []string
-		for _, row := range regexp.MustCompile(`(?m)^(\d|job(?: \(.*\))?) +(?:state|running|over)`).FindAllStringSubmatch(screen(m), -1) {
+		for _, row := range regexp.MustCompile(
+			`(?m)^(\d|job(?: \(.*\))?) +(?:state|running|over)`).FindAllStringSubmatch(screen(m), -1) {
 			got = append(got, row[1])
 		}
 		if listed := strings.Join(got, " "); listed != tc.want {
@@ -307,7 +321,8 @@ func TestJobsThatAreOver(t *testing.T) {
 }
 
 func TestQuit(t *testing.T) {
-	for keys, quits := range map[string]bool{"q": true, "ctrl+c": true, "/ q": false, "/ ctrl+c": true, "v q": true, "x": false} {
+	for keys, quits := range map[string]bool{"q": true, "ctrl+c": true, "/ q": false, "/ ctrl+c": true, "v q": true,
+		"x": false} {
 		m, list := shown(t, 2, 80, 20), strings.Fields(keys)
 		m = press(m, list[:len(list)-1]...)
 		_, cmd := m.Update(key(list[len(list)-1]))
@@ -360,7 +375,8 @@ func TestEverySizeFits(t *testing.T) {
 
 func TestSmallTerminal(t *testing.T) {
 	got := screen(shown(t, 300, 40, 10))
-	for _, want := range []string{"many: 300 of 300 links active", "clock virtual at 2ms, 0.001 s per", "VALID so far", "node299:node300", "300 Gbps", "q quit"} {
+	for _, want := range []string{"many: 300 of 300 links active", "clock virtual at 2ms, 0.001 s per", "VALID so far",
+		"node299:node300", "300 Gbps", "q quit"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

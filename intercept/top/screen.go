@@ -75,8 +75,8 @@ func (m Model) footer() string {
 	return lipgloss.NewStyle().Faint(true).Render(text)
 }
 
-// jobRows is how many jobs are listed beside the links: those that run, and the one that was over last, whose verdict is
-// news. They are at most a quarter of the screen.
+// jobRows is how many jobs are listed beside the links: those that run, and the one that was over last, whose verdict
+// is news. They are at most a quarter of the screen.
 func (m Model) jobRows() int {
 	if m.view == nil || m.height < fixedLines+4 {
 		return 0
@@ -119,7 +119,8 @@ func (m Model) linkLines() []string {
 	columns := slices.Clone(linkColumns)
 	for _, c := range watch.Columns(hops) {
 		columns = append(columns, column[watch.HopActivity]{
-			head: c.Column, by: -1, right: true, least: len(c.Column), rank: 5, text: func(h *watch.HopActivity) string { return h.CounterText(&c) },
+			head: c.Column, by: -1, right: true, least: len(c.Column), rank: 5,
+			text: func(h *watch.HopActivity) string { return h.CounterText(&c) },
 		})
 	}
 	arrow := "↓"
@@ -131,7 +132,8 @@ func (m Model) linkLines() []string {
 			columns[i].head += arrow
 		}
 	}
-	columns[0].head = fmt.Sprintf("%s %d-%d of %d", columns[0].head, min(m.scroll+1, len(hops)), m.scroll+len(shown), len(hops))
+	columns[0].head = fmt.Sprintf("%s %d-%d of %d", columns[0].head, min(m.scroll+1, len(hops)), m.scroll+len(shown),
+		len(hops))
 	return table(columns, shown, m.width, func(h *watch.HopActivity) bool { return !h.Up || h.New.Drops > 0 })
 }
 
@@ -156,7 +158,8 @@ func (m Model) jobLines() []string {
 	if all := len(m.view.Jobs); n < all {
 		columns[0].head = fmt.Sprintf("job (%d of %d)", n, all)
 	}
-	return table(columns, m.jobsInOrder()[:n], m.width, func(j *watch.Job) bool { return j.Verdict == "INVALID" || j.Died > 0 })
+	return table(columns, m.jobsInOrder()[:n], m.width,
+		func(j *watch.Job) bool { return j.Verdict == "INVALID" || j.Died > 0 })
 }
 
 // verdictLines are the jobs with all reasons.
@@ -195,7 +198,8 @@ var jobColumns = []column[watch.Job]{
 	{head: "left", right: true, least: 4, rank: 4, text: func(j *watch.Job) string { return fmt.Sprint(j.Left) }},
 	{head: "died", right: true, least: 4, rank: 2, text: func(j *watch.Job) string { return fmt.Sprint(j.Died) }},
 	{head: "bytes", right: true, least: 7, rank: 5, text: func(j *watch.Job) string { return units.Volume(j.Bytes) }},
-	{head: "messages", right: true, least: 8, rank: 6, text: func(j *watch.Job) string { return fmt.Sprint(j.Messages) }},
+	{head: "messages", right: true, least: 8, rank: 6,
+		text: func(j *watch.Job) string { return fmt.Sprint(j.Messages) }},
 	{head: "rate", right: true, least: 9, rank: 3, text: (*watch.Job).RateText},
 	{head: "verdict", least: 14, text: (*watch.Job).VerdictWithReason},
 }

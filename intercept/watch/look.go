@@ -25,8 +25,9 @@ type Look struct {
 
 // Judged is the verdict on a job so far.
 type Judged struct {
-	Verdict string   `json:"verdict,omitempty"` // VALID, INVALID or incomplete so far; empty if there is nothing to judge yet
-	Reasons []string `json:"reasons"`           // why it is not VALID so far
+	// VALID, INVALID or incomplete so far; empty if there is nothing to judge yet
+	Verdict string   `json:"verdict,omitempty"`
+	Reasons []string `json:"reasons"` // why it is not VALID so far
 }
 
 // Reader looks at a fabric. It is not safe for concurrent use.

@@ -163,14 +163,16 @@ func TestLookReadsTheFile(t *testing.T) {
 	j.LinkStats()[hop].CountDelivery(1000, 1, 1_000_000_001, 1_000_001_001, 4)
 	b := r.mustLook(t)
 	h := b.Hops[hop]
-	if h.Spec.Bandwidth != 1e9 || h.Bytes != 1000 || h.Messages != 1 || h.PausedNs != 100 || h.Reserved < 14*time.Minute || h.Reserved > 15*time.Minute {
+	if h.Spec.Bandwidth != 1e9 || h.Bytes != 1000 || h.Messages != 1 || h.PausedNs != 100 ||
+		h.Reserved < 14*time.Minute || h.Reserved > 15*time.Minute {
 		t.Errorf("got %+v", h)
 	}
 	if b.Up <= a.Up || b.Time <= a.Time || b.Time > b.Up/4+time.Millisecond {
 		t.Errorf("times %v, %v after %v, %v", b.Up, b.Time, a.Up, a.Time)
 	}
 	job := b.Jobs[0]
-	if job.Messages != 1 || job.Bytes != 1000 || job.Arrived(hop) != 1 || job.Counted.LinkStats[hop].Size[0].SumLate != 1000 || b.Verdicts[0].Verdict != "VALID" {
+	if job.Messages != 1 || job.Bytes != 1000 || job.Arrived(hop) != 1 ||
+		job.Counted.LinkStats[hop].Size[0].SumLate != 1000 || b.Verdicts[0].Verdict != "VALID" {
 		t.Errorf("got %+v", job)
 	}
 	p.Leave()
@@ -212,7 +214,8 @@ func TestLookAcquiresNoLock(t *testing.T) {
 		t.Errorf("the look took %v while another process had the locks", took)
 	}
 	j, v := l.Jobs[0], l.Verdicts[0]
-	if j.Running || j.Joined != 1 || j.Died != 1 || v.Verdict != "INVALID" || len(v.Reasons) == 0 || v.Reasons[0] != state.PeerDied.Words()[0] {
+	if j.Running || j.Joined != 1 || j.Died != 1 || v.Verdict != "INVALID" || len(v.Reasons) == 0 ||
+		v.Reasons[0] != state.PeerDied.Words()[0] {
 		t.Errorf("got %+v", j)
 	}
 	if died := file.Jobs()[0].Status().Died; died != 0 {
@@ -243,7 +246,8 @@ func TestEach(t *testing.T) {
 		ticks <- time.Time{}
 	}
 	gone := fmt.Errorf("fabric up %w", ErrGone)
-	looks := []*Look{at(1e9, 1e9, link.Counters{}), at(2e9, 2e9, link.Counters{Bytes: 125, LineBytes: 125}), at(3e9, 3e9, link.Counters{Bytes: 375, LineBytes: 375})}
+	looks := []*Look{at(1e9, 1e9, link.Counters{}), at(2e9, 2e9, link.Counters{Bytes: 125, LineBytes: 125}),
+		at(3e9, 3e9, link.Counters{Bytes: 375, LineBytes: 375})}
 	look := func() (*Look, error) {
 		if len(looks) == 0 {
 			return nil, gone
@@ -294,7 +298,8 @@ func TestLookAtTheKernelDatapath(t *testing.T) {
 	j.LinkStats()[hop].CountDelivery(1500, 1, 1_000_001, 1_040_001, 4)
 	v := Compare(a, r.mustLook(t))
 	l := v.Links[0]
-	if l.Name != "node0:node1" || l.LatePercent != nil || l.LateP99Us == nil || *l.LateP99Us < 9.9 || *l.LateP99Us > 12.5 || l.QueueNs != nil || l.NewMessages != 0 {
+	if l.Name != "node0:node1" || l.LatePercent != nil || l.LateP99Us == nil || *l.LateP99Us < 9.9 ||
+		*l.LateP99Us > 12.5 || l.QueueNs != nil || l.NewMessages != 0 {
 		t.Errorf("got %+v", l)
 	}
 	if !v.Jobs[0].Traffic || v.Jobs[0].Verdict != "" || v.Jobs[0].Messages != 1 {

@@ -50,7 +50,8 @@ func compare(a, b *HopActivity, by Order) int {
 	case ByDrops:
 		first = cmp.Or(cmp.Compare(a.New.Drops, b.New.Drops), cmp.Compare(a.Drops, b.Drops))
 	case ByLate:
-		first = cmp.Or(cmp.Compare(valueOf(a.LatePercent), valueOf(b.LatePercent)), cmp.Compare(valueOf(a.LateP99Us), valueOf(b.LateP99Us)))
+		first = cmp.Or(cmp.Compare(valueOf(a.LatePercent), valueOf(b.LatePercent)),
+			cmp.Compare(valueOf(a.LateP99Us), valueOf(b.LateP99Us)))
 	}
 	return cmp.Or(first, cmp.Compare(a.RateBps, b.RateBps), cmp.Compare(a.Bytes, b.Bytes))
 }
@@ -63,8 +64,8 @@ func valueOf[T int64 | float64](p *T) T {
 	return *p
 }
 
-// Shown are the links of v, and the ports that dropped packets between the looks, or with ports all of them, whose names
-// have the text. Other figures of ports are those of some link.
+// Shown are the links of v, and the ports that dropped packets between the looks, or with ports all of them, whose
+// names have the text. Other figures of ports are those of some link.
 func (v *View) Shown(text string, ports bool) []HopActivity {
 	var out []HopActivity
 	for _, hops := range [][]HopActivity{v.Links, v.Ports} {

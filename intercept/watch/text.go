@@ -151,7 +151,8 @@ func (j *Job) Line() string {
 		what = "packets"
 	}
 	return fmt.Sprintf("job %d: %s, %d joined, %s; %s in %d %s, rate %s; %s",
-		j.Number, j.State(), j.Joined, GoneText(j.Left, j.Died, j.Stopped), units.Volume(j.Bytes), j.Messages, what, j.RateText(), j.VerdictWithReason())
+		j.Number, j.State(), j.Joined, GoneText(j.Left, j.Died, j.Stopped), units.Volume(j.Bytes), j.Messages, what,
+		j.RateText(), j.VerdictWithReason())
 }
 
 // VerdictWithReason is the verdict so far, the first reason, and how many others there are.
@@ -196,7 +197,8 @@ func (v *View) ActivityText() string {
 			running++
 		}
 	}
-	return fmt.Sprintf("%d of %s active, %s running", active, units.Count(len(v.Links), "link"), units.Count(running, "job"))
+	return fmt.Sprintf("%d of %s active, %s running", active, units.Count(len(v.Links), "link"),
+		units.Count(running, "job"))
 }
 
 // Lines are v as lines of text: a heading, the links that are active, the ports that dropped packets, the jobs

@@ -17,13 +17,15 @@ func ptr[T any](v T) *T { return &v }
 func someLinks() []HopActivity {
 	return []HopActivity{
 		{Name: "a", RateBps: 5, Load: 0.1, QueueNs: ptr(int64(3)), Counters: link.Counters{Drops: 9}},
-		{Name: "b", RateBps: 5, Load: 0.9, QueueNs: ptr(int64(1)), Counters: link.Counters{Bytes: 1}, New: link.Counters{Drops: 1}, LatePercent: ptr(0.5), LateP99Us: ptr(2.0)},
+		{Name: "b", RateBps: 5, Load: 0.9, QueueNs: ptr(int64(1)), Counters: link.Counters{Bytes: 1},
+			New: link.Counters{Drops: 1}, LatePercent: ptr(0.5), LateP99Us: ptr(2.0)},
 		{Name: "c", RateBps: 7, Load: 0.2, LateP99Us: ptr(3.0)},
 	}
 }
 
 func TestSort(t *testing.T) {
-	for by, want := range map[Order]string{ByRate: "cba", ByLoad: "bca", ByQueue: "abc", ByDrops: "bac", ByLate: "bca", ByName: "abc"} {
+	for by, want := range map[Order]string{ByRate: "cba", ByLoad: "bca", ByQueue: "abc", ByDrops: "bac", ByLate: "bca",
+		ByName: "abc"} {
 		for _, reverse := range []bool{false, true} {
 			hops, got := someLinks(), ""
 			Sort(hops, by, reverse)
@@ -50,7 +52,8 @@ func TestNextOrder(t *testing.T) {
 func TestShown(t *testing.T) {
 	v := &View{
 		Links: []HopActivity{{Name: "node0:node1"}, {Name: "node1:node0"}, {Name: "leaf0:spine0"}},
-		Ports: []HopActivity{{Name: "node0 tx", NIC: "node0"}, {Name: "node1 rx", NIC: "node1", New: link.Counters{Drops: 2}}},
+		Ports: []HopActivity{{Name: "node0 tx", NIC: "node0"},
+			{Name: "node1 rx", NIC: "node1", New: link.Counters{Drops: 2}}},
 	}
 	for _, tc := range []struct {
 		text  string
@@ -75,16 +78,21 @@ func TestShown(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	v := &View{
-		Fabric: "eth1", Clock: "virtual", UpNs: 12_340_000_000, ClockNs: 1_204_000, RealNs: 1e9, Ns: 1_200_000, Ratio: 0.0012,
+		Fabric: "eth1", Clock: "virtual", UpNs: 12_340_000_000, ClockNs: 1_204_000, RealNs: 1e9, Ns: 1_200_000,
+		Ratio: 0.0012,
 		Links: []HopActivity{
-			{Name: "node0:node1", Up: true, RateBps: 812e6, MayCarryBps: 1e9, Load: 0.8731, QueueNs: ptr(int64(1234)), Counters: link.Counters{Drops: 120, ECNMarks: 7, PausedNs: 2e6}, New: link.Counters{Drops: 3, PausedNs: 1e6}, LatePercent: ptr(0.1), LateP99Us: ptr(1.5)},
+			{Name: "node0:node1", Up: true, RateBps: 812e6, MayCarryBps: 1e9, Load: 0.8731, QueueNs: ptr(int64(1234)),
+				Counters: link.Counters{Drops: 120, ECNMarks: 7, PausedNs: 2e6},
+				New:      link.Counters{Drops: 3, PausedNs: 1e6}, LatePercent: ptr(0.1), LateP99Us: ptr(1.5)},
 			{Name: "node1:node0", Up: true},
 			{Name: "node2:node0", New: link.Counters{Drops: 1}, Counters: link.Counters{Drops: 1}},
 		},
 		Ports: []HopActivity{{Name: "node0 rx", NIC: "node0", Up: true, RateBps: 1e9, MayCarryBps: 1e9, Load: 1}},
 		Jobs: []Job{
-			{Job: status.Job{Number: 1, Running: true, Joined: 4, Messages: 1000, Bytes: 12e8}, RateBps: 812e6, Judged: Judged{Verdict: "VALID"}},
-			{Job: status.Job{Number: 0, Joined: 2, Left: 1, Died: 1}, Judged: Judged{"INVALID", []string{"a rank died", "late", "slow"}}},
+			{Job: status.Job{Number: 1, Running: true, Joined: 4, Messages: 1000, Bytes: 12e8}, RateBps: 812e6,
+				Judged: Judged{Verdict: "VALID"}},
+			{Job: status.Job{Number: 0, Joined: 2, Left: 1, Died: 1},
+				Judged: Judged{"INVALID", []string{"a rank died", "late", "slow"}}},
 			{Job: status.Job{Number: 2, Running: true, Joined: 1}},
 			{Job: status.Job{Number: 3, Running: true, Traffic: true, Joined: 1}},
 		},
@@ -102,7 +110,8 @@ func TestLines(t *testing.T) {
 		t.Error(diff)
 	}
 	v.Problem, v.Ns = "its daemon is gone", 0
-	if got := v.Lines(); !strings.Contains(got[0], "clock virtual at 1.2ms, stands still; ") || got[1] != "+12.3s fabric eth1: its daemon is gone" {
+	if got := v.Lines(); !strings.Contains(got[0], "clock virtual at 1.2ms, stands still; ") ||
+		got[1] != "+12.3s fabric eth1: its daemon is gone" {
 		t.Errorf("got %q", got[:2])
 	}
 	v.Trim()
@@ -112,7 +121,8 @@ func TestLines(t *testing.T) {
 }
 
 func TestPercent(t *testing.T) {
-	for x, want := range map[float64]string{0: "0 %", 0.004: "0 %", 0.05: "0.05 %", 0.94: "0.94 %", 1.26: "1.3 %", 9.94: "9.9 %", 9.96: "10 %", 100: "100 %"} {
+	for x, want := range map[float64]string{0: "0 %", 0.004: "0 %", 0.05: "0.05 %", 0.94: "0.94 %", 1.26: "1.3 %",
+		9.94: "9.9 %", 9.96: "10 %", 100: "100 %"} {
 		if got := percent(x); got != want {
 			t.Errorf("%v: %s, want %s", x, got, want)
 		}

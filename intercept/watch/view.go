@@ -42,13 +42,15 @@ type HopActivity struct {
 	link.Counters               // since the fabric was brought up
 	New           link.Counters `json:"-"` // between the looks; in JSON their names begin with new_
 
-	RateBps     float64  `json:"rate_bps"`      // payload, between the looks
-	MayCarryBps uint64   `json:"may_carry_bps"` // the rate of the slowest hop of a link's path, 0 = unlimited
-	Load        float64  `json:"load"`          // bytes on the line, headers and framing included, as a share of MayCarryBps
-	QueueNs     *int64   `json:"queue_ns"`      // how long a packet waits now, at the hop of the path where it waits longest; null if it is not known
-	NewMessages uint64   `json:"new_messages"`  // that have arrived between the looks
-	LatePercent *float64 `json:"late_percent"`  // how late these were, of their time together; null if there are none
-	LateP99Us   *float64 `json:"late_p99_us"`   // 99 in 100 of them at most; on the kernel datapath, of packets
+	RateBps     float64 `json:"rate_bps"`      // payload, between the looks
+	MayCarryBps uint64  `json:"may_carry_bps"` // the rate of the slowest hop of a link's path, 0 = unlimited
+	// bytes on the line, headers and framing included, as a share of MayCarryBps
+	Load float64 `json:"load"`
+	// how long a packet waits now, at the hop of the path where it waits longest; null if it is not known
+	QueueNs     *int64   `json:"queue_ns"`
+	NewMessages uint64   `json:"new_messages"` // that have arrived between the looks
+	LatePercent *float64 `json:"late_percent"` // how late these were, of their time together; null if there are none
+	LateP99Us   *float64 `json:"late_p99_us"`  // 99 in 100 of them at most; on the kernel datapath, of packets
 }
 
 // MarshalJSON writes the fields, and New.
@@ -81,7 +83,8 @@ type Job struct {
 // Compare says what a fabric did from look a to the later look b.
 func Compare(a, b *Look) *View {
 	v := &View{
-		Fabric: b.Name, Clock: b.Clock, UpNs: int64(b.Up), ClockNs: int64(b.Time), RealNs: int64(b.Up - a.Up), Ns: int64(b.Time - a.Time),
+		Fabric: b.Name, Clock: b.Clock, UpNs: int64(b.Up), ClockNs: int64(b.Time), RealNs: int64(b.Up - a.Up),
+		Ns:    int64(b.Time - a.Time),
 		Links: []HopActivity{}, Ports: []HopActivity{}, Jobs: []Job{}, Problem: b.Problem,
 	}
 	if v.RealNs > 0 {
@@ -101,8 +104,8 @@ func Compare(a, b *Look) *View {
 	return v
 }
 
-// perSecond is an amount per second of the emulated network's time, 0 if that stood still, as a virtual clock does while
-// no job runs.
+// perSecond is an amount per second of the emulated network's time, 0 if that stood still, as a virtual clock does
+// while no job runs.
 func (v *View) perSecond(amount float64) float64 {
 	if v.Ns <= 0 {
 		return 0
@@ -153,7 +156,8 @@ func (v *View) addJobs(a, b *Look) (late []*lateness, arrived []uint64) {
 func (v *View) hop(i int, a, b *Look) HopActivity {
 	then, now := &a.Hops[i], &b.Hops[i]
 	h := HopActivity{
-		Name: now.Name, From: now.From, To: now.To, NIC: now.NIC, Direction: now.Direction, Trunk: now.Kind == fabric.Trunk, Up: !now.Spec.Down,
+		Name: now.Name, From: now.From, To: now.To, NIC: now.NIC, Direction: now.Direction,
+		Trunk: now.Kind == fabric.Trunk, Up: !now.Spec.Down,
 		Counters: now.Counters, New: now.Counters.Since(then.Counters), MayCarryBps: mayCarry(i, a, b),
 	}
 	bytes, line := carried(now)
@@ -194,8 +198,8 @@ func (h *HopActivity) judge(l *lateness, timeScale int) {
 // since is how much a counter has grown, 0 if the reader of another process saw it smaller.
 func since(now, then uint64) uint64 { return max(now, then) - then }
 
-// mayCarry is the rate of the slowest hop of the path of a hop in bits per second, 0 if none has a limit. If the rate was changed
-// between two looks, it is the higher one.
+// mayCarry is the rate of the slowest hop of the path of a hop in bits per second, 0 if none has a limit. If the rate
+// was changed between two looks, it is the higher one.
 func mayCarry(hop int, looks ...*Look) (most uint64) {
 	for i, l := range looks {
 		bps := uint64(0)

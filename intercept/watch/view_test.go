@@ -51,7 +51,8 @@ func TestRatesArePerSecondOfTheFabricsClock(t *testing.T) {
 	if l.RateBps != 2e9 || l.MayCarryBps != 5e9 || math.Abs(l.Load-0.48) > 1e-9 || l.Bytes != 1_251_000 || !l.Active() {
 		t.Errorf("got %+v", l)
 	}
-	if trunk := v.Links[1]; trunk.RateBps != 0 || trunk.MayCarryBps != 0 || trunk.Load != 0 || trunk.Active() || !trunk.Trunk {
+	if trunk := v.Links[1]; trunk.RateBps != 0 || trunk.MayCarryBps != 0 || trunk.Load != 0 || trunk.Active() ||
+		!trunk.Trunk {
 		t.Errorf("got %+v", trunk)
 	}
 	if p := v.Ports[1]; p.NIC != "node1" || p.Direction != "rx" || p.MayCarryBps != 5e9 || p.From != "" {
@@ -66,7 +67,8 @@ func TestRatesWhileTheClockStandsStill(t *testing.T) {
 	}
 }
 
-// Bytes are counted when they reserve the hop. What has not passed it yet is no rate, or a link would carry more than it can.
+// Bytes are counted when they reserve the hop. What has not passed it yet is no rate, or a link would carry more than
+// it can.
 func TestRatesLeaveOutWhatWaits(t *testing.T) {
 	full := at(2e9, 1e6, link.Counters{Bytes: 5_000_000, LineBytes: 5_000_000})
 	full.Hops[2].Reserved = 3 * time.Millisecond // 3.75 MB at 10 Gb/s
@@ -120,12 +122,15 @@ func TestQueueIsTheLongestWaitOfThePath(t *testing.T) {
 }
 
 func TestLosses(t *testing.T) {
-	a, b := at(1e9, 0, link.Counters{Drops: 7, Pauses: 1, ECNMarks: 1}), at(2e9, 1e6, link.Counters{Drops: 10, Pauses: 2, ECNMarks: 4})
-	if l := Compare(a, b).Links[0]; l.Drops != 10 || l.New.Drops != 3 || l.New.Pauses != 1 || l.New.ECNMarks != 3 || !l.Active() {
+	a, b := at(1e9, 0, link.Counters{Drops: 7, Pauses: 1, ECNMarks: 1}),
+		at(2e9, 1e6, link.Counters{Drops: 10, Pauses: 2, ECNMarks: 4})
+	if l := Compare(a, b).Links[0]; l.Drops != 10 || l.New.Drops != 3 || l.New.Pauses != 1 || l.New.ECNMarks != 3 ||
+		!l.Active() {
 		t.Errorf("got %+v", l)
 	}
 	text, err := json.Marshal(Compare(a, b).Links[0])
-	if err != nil || !strings.Contains(string(text), `"drops":10,`) || !strings.Contains(string(text), `"new_drops":3,`) || !strings.Contains(string(text), `"new_ecn_marked":3,`) {
+	if err != nil || !strings.Contains(string(text), `"drops":10,`) ||
+		!strings.Contains(string(text), `"new_drops":3,`) || !strings.Contains(string(text), `"new_ecn_marked":3,`) {
 		t.Errorf("in JSON %s, %v", text, err)
 	}
 	// A reader on another core may see a counter smaller than before: that is no rate of 2^64.
@@ -206,7 +211,8 @@ func TestDownLink(t *testing.T) {
 // A job that is over is in one more line, not in one of each interval. The probes of verify have no verdict here.
 func TestLinesOfJobsThatAreOver(t *testing.T) {
 	look := func(up time.Duration, running bool) *Look {
-		return at(up, up, link.Counters{}).with(status.Job{Number: 3, Counted: state.JobStatus{Started: 7}, Running: running, Verify: true})
+		return at(up, up, link.Counters{}).with(status.Job{Number: 3, Counted: state.JobStatus{Started: 7},
+			Running: running, Verify: true})
 	}
 	lines := func(a, b *Look) (jobs int) {
 		for _, line := range Compare(a, b).Lines() {

@@ -149,7 +149,8 @@ func (s *Study) Of(changes []Change) ([]*Result, error) {
 	for i := range changes {
 		f := changes[i].apply(s.fabric)
 		if f.NICs() != s.fabric.NICs() || f.Config.NICsPerNode != s.fabric.Config.NICsPerNode {
-			return nil, fmt.Errorf("the other fabric has %d NICs, %d per node: the recorded one has %d, %d per node", f.NICs(), f.Config.NICsPerNode, s.fabric.NICs(), s.fabric.Config.NICsPerNode)
+			return nil, fmt.Errorf("the other fabric has %d NICs, %d per node: the recorded one has %d, %d per node",
+				f.NICs(), f.Config.NICsPerNode, s.fabric.NICs(), s.fabric.Config.NICsPerNode)
 		}
 	}
 	played, errs := make([]*replay.Played, 1+len(changes)), make([]error, 1+len(changes))
@@ -211,12 +212,13 @@ func (s *Study) result(before, after *replay.Played, without map[int]bool) *Resu
 			return p.Calls[call]
 		}
 	}
-	return &Result{Before: sumsOf(s.trace, in(before), without), After: sumsOf(s.trace, in(after), without), Never: after.Never}
+	return &Result{Before: sumsOf(s.trace, in(before), without), After: sumsOf(s.trace, in(after), without),
+		Never: after.Never}
 }
 
 // Worth are changes that show what each link is worth: the links on which the critical paths of the calls
-// spend most time, each twice as fast, the first ones before the others; then no losses if there are any, all links, and
-// all latencies.
+// spend most time, each twice as fast, the first ones before the others; then no losses if there are any, all links,
+// and all latencies.
 func Worth(f *replay.Fabric, r *why.Report, most int) []Change {
 	ns := map[string]int64{}
 	for i := range r.Functions {
@@ -250,8 +252,9 @@ func Worth(f *replay.Fabric, r *why.Report, most int) []Change {
 			return s
 		}})
 	}
-	return append(changes, Change{Name: "all links x2", Hops: all, Spec: Faster(2)}, Change{Name: "all latencies x0.5", Hops: all, Spec: func(_ int, s link.Spec) link.Spec {
-		s.Latency /= 2
-		return s
-	}})
+	return append(changes, Change{Name: "all links x2", Hops: all, Spec: Faster(2)},
+		Change{Name: "all latencies x0.5", Hops: all, Spec: func(_ int, s link.Spec) link.Spec {
+			s.Latency /= 2
+			return s
+		}})
 }

@@ -47,11 +47,13 @@ func TestChanges(t *testing.T) {
 		"other links": {Change{Fabric: replaytest.Fabric(t, 3)}, 200 + 30 + 100, 200 + 30 + 100, 3},
 	} {
 		r := of(t, f, tr, tc.change)
-		if !near(r.Before[0].Ns, tc.before) || !near(r.After[0].Ns, tc.after) || r.Before[0].Calls != tc.calls || r.Never != 0 {
+		if !near(r.Before[0].Ns, tc.before) || !near(r.After[0].Ns, tc.after) || r.Before[0].Calls != tc.calls ||
+			r.Never != 0 {
 			t.Errorf("%s: %+v, want %.0f us before, %.0f us after, %d calls", name, r, tc.before, tc.after, tc.calls)
 		}
 	}
-	if _, err := New(f, tr).Of([]Change{{Fabric: replaytest.Fabric(t, 4)}}); err == nil || !strings.Contains(err.Error(), "has 4 NICs") {
+	if _, err := New(f, tr).Of([]Change{{Fabric: replaytest.Fabric(t, 4)}}); err == nil ||
+		!strings.Contains(err.Error(), "has 4 NICs") {
 		t.Errorf("a fabric with another number of nodes: %v", err)
 	}
 }

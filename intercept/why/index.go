@@ -27,7 +27,8 @@ type index struct {
 }
 
 func newIndex(p *replay.Replayed) *index {
-	x := &index{Replayed: p, longest: make([]int64, len(p.Fabric.Hops)), complete: completeOf(p.Trace), last: p.Trace.Last()}
+	x := &index{Replayed: p, longest: make([]int64, len(p.Fabric.Hops)), complete: completeOf(p.Trace),
+		last: p.Trace.Last()}
 	for h := range p.Fabric.Hops {
 		for _, i := range p.OnHop(h) {
 			x.longest[h] = max(x.longest[h], p.Passes[i].Dur)

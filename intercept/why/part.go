@@ -15,9 +15,11 @@ type Cause string
 
 // The causes.
 const (
-	NotReady    Cause = "not ready"    // the rank had nothing to send yet: its GPU, or what stands for it, or its program
-	LateCall    Cause = "late call"    // the rank had not begun this collective yet
-	Busy        Cause = "busy"         // NCCL finishes one call on a channel before the next: an earlier one was not complete
+	// the rank had nothing to send yet: its GPU, or what stands for it, or its program
+	NotReady Cause = "not ready"
+	LateCall Cause = "late call" // the rank had not begun this collective yet
+	// NCCL finishes one call on a channel before the next: an earlier one was not complete
+	Busy        Cause = "busy"
 	Receive     Cause = "receive"      // the receive was not posted yet
 	Serialize   Cause = "serializing"  // the message's own bytes occupied the link
 	Queue       Cause = "queueing"     // other messages occupied the link
@@ -92,7 +94,8 @@ func Merged(parts []Part) []Part {
 		}
 	}
 	slices.SortFunc(out, func(a, b Part) int {
-		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Link, b.Link), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Behind, b.Behind))
+		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Link, b.Link),
+			cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Behind, b.Behind))
 	})
 	return out
 }

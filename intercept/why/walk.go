@@ -62,7 +62,8 @@ type walk struct {
 }
 
 func (x *index) newWalk(c *messages.Call, ended map[member]int64) *walk {
-	w := &walk{index: x, call: c, begun: map[member]int64{}, ends: map[member]int64{}, by: map[channel][]messages.At{}, near: map[channel][]messages.At{}, last: -1}
+	w := &walk{index: x, call: c, begun: map[member]int64{}, ends: map[member]int64{}, by: map[channel][]messages.At{},
+		near: map[channel][]messages.At{}, last: -1}
 	for _, i := range c.Tasks {
 		task := &x.Trace.Tasks[i]
 		rank := member{task.Job, task.Owner, c.Comm}
@@ -149,7 +150,8 @@ func (x *index) stuckUntil(i int) int64 {
 // walk goes back from the last byte to the call.
 func (w *walk) walk() Explained {
 	last := &w.Trace.Messages[w.last]
-	c := Explained{Call: w.call, End: w.end, Rank: w.rankOf(last.Job, last.Receiver), Unfinished: !w.Trace.HasEnded(w.call)}
+	c := Explained{Call: w.call, End: w.end, Rank: w.rankOf(last.Job, last.Receiver),
+		Unfinished: !w.Trace.HasEnded(w.call)}
 	c.Start = c.End
 	for _, t := range w.begun {
 		c.Start = min(c.Start, t)

@@ -26,11 +26,14 @@ func newJob(f *replay.Fabric) *job {
 	j := &job{fabric: f, posted: map[[2]int]uint64{}}
 	j.Jobs = []string{"A"}
 	for sender := range 4 {
-		j.Ranks = append(j.Ranks, ledger.Info{Rank: uint32(sender), Node: uint32(sender), World: 4, Virtual: true, TimeScale: 1})
+		j.Ranks = append(j.Ranks, ledger.Info{Rank: uint32(sender), Node: uint32(sender), World: 4, Virtual: true,
+			TimeScale: 1})
 		for receiver := range 4 {
 			if sender != receiver {
 				flow := uint64(len(j.Connections))
-				j.Connections = append(j.Connections, messages.Connection{Flow: flow, Sender: sender, Receiver: receiver, Src: sender, Dst: receiver, Order: flow})
+				j.Connections = append(j.Connections,
+					messages.Connection{Flow: flow, Sender: sender, Receiver: receiver, Src: sender, Dst: receiver,
+						Order: flow})
 			}
 		}
 	}
@@ -42,7 +45,8 @@ func (j *job) call(name string, begun ...int64) int {
 	c := messages.Call{Name: name, Comm: 1, Seq: len(j.Calls), Begun: slices.Min(begun)}
 	for rank, t := range begun {
 		c.Tasks = append(c.Tasks, len(j.Tasks))
-		j.Tasks = append(j.Tasks, messages.Task{Owner: rank, Comm: 1, Func: name, Ranks: 4, Rank: rank, Begun: t, Call: len(j.Calls)})
+		j.Tasks = append(j.Tasks, messages.Task{Owner: rank, Comm: 1, Func: name, Ranks: 4, Rank: rank, Begun: t,
+			Call: len(j.Calls)})
 	}
 	j.Calls = append(j.Calls, c)
 	return len(j.Calls) - 1
@@ -51,7 +55,9 @@ func (j *job) call(name string, begun ...int64) int {
 // send adds a message of a call. Messages of a connection are added in their order.
 func (j *job) send(call, from, to int, size uint64, posted, received int64) {
 	key := [2]int{from, to}
-	m := messages.Message{Sender: from, SentBy: from, Receiver: to, Src: from, Dst: to, Size: size, Number: j.posted[key], HasSend: true, Posted: posted, HasReceive: true, ReceivePosted: received, SendTask: j.Calls[call].Tasks[from], ReceiveTask: j.Calls[call].Tasks[to]}
+	m := messages.Message{Sender: from, SentBy: from, Receiver: to, Src: from, Dst: to, Size: size,
+		Number: j.posted[key], HasSend: true, Posted: posted, HasReceive: true, ReceivePosted: received,
+		SendTask: j.Calls[call].Tasks[from], ReceiveTask: j.Calls[call].Tasks[to]}
 	for _, c := range j.Connections {
 		if c.Sender == from && c.Receiver == to {
 			m.Flow = c.Flow
@@ -73,7 +79,8 @@ func (j *job) play(t interface{ Fatal(...any) }) {
 		if times.Due == link.Never || times.Sent == link.Never {
 			t.Fatal("a message has not arrived")
 		}
-		m.Sent, m.Received, m.Due, m.Complete, m.SendEnds, m.ReceiveEnds = true, true, times.Due, times.Sent, times.Sent, times.Due
+		m.Sent, m.Received, m.Due, m.Complete, m.SendEnds, m.ReceiveEnds = true, true, times.Due, times.Sent,
+			times.Sent, times.Due
 	}
 }
 
@@ -133,13 +140,14 @@ func TestPlantedCauses(t *testing.T) {
 			j.fabric.Changes = []ledger.Change{{Time: 0, Hop: hop, Spec: down}, {Time: 20_000_000, Hop: hop, Spec: up}}
 			j.send(j.call("Send", 0, 0, 0, 0), 0, 1, chunk, 1000, 0)
 		}, "node0:node1 was down", 0.99},
-		"lossy link": {[]string{"transport:", "  rto: 4ms", "links:", "  - match: node0:node1", "    loss: 50%"}, func(j *job) {
-			c := j.call("AllReduce", 0, 0, 0, 0)
-			for range 10 {
-				j.send(c, 0, 1, chunk, 0, 0)
-				j.send(c, 2, 3, chunk, 0, 0)
-			}
-		}, "recovery of losses from node0:node1", 0.4},
+		"lossy link": {[]string{"transport:", "  rto: 4ms", "links:", "  - match: node0:node1", "    loss: 50%"},
+			func(j *job) {
+				c := j.call("AllReduce", 0, 0, 0, 0)
+				for range 10 {
+					j.send(c, 0, 1, chunk, 0, 0)
+					j.send(c, 2, 3, chunk, 0, 0)
+				}
+			}, "recovery of losses from node0:node1", 0.4},
 		"emulator": {nil, func(j *job) {
 			j.send(j.call("Send", 0, 0, 0, 0), 0, 1, chunk, 0, 0)
 			j.Messages[0].Late = 2_000_000
@@ -182,8 +190,9 @@ func TestUnfinishedCalls(t *testing.T) {
 	}{
 		"link that is down": {[]string{"transport:", "  kind: rdma", "  rto: 1s"}, true, false, "node0:node1 was down"},
 		"tcp":               {[]string{"transport:", "  kind: tcp"}, true, false, "node0:node1 was down"},
-		"no receive":        {[]string{"transport:", "  kind: rdma"}, false, true, "waiting until rank 1 posted its receive"},
-		"unknown":           {nil, false, false, "not explained by the recorded messages"},
+		"no receive": {[]string{"transport:", "  kind: rdma"}, false, true,
+			"waiting until rank 1 posted its receive"},
+		"unknown": {nil, false, false, "not explained by the recorded messages"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(replaytest.Fabric(t, 4, tc.lines...))
@@ -208,7 +217,8 @@ func TestUnfinishedCalls(t *testing.T) {
 			r := j.explain(t)
 			got := r.Calls[0]
 			first := Merged(got.Path)[0]
-			if !got.Unfinished || r.Functions[0].Unfinished != 1 || got.End != end || got.Rank != "rank 1" || first.String() != tc.want {
+			if !got.Unfinished || r.Functions[0].Unfinished != 1 || got.End != end || got.Rank != "rank 1" ||
+				first.String() != tc.want {
 				t.Errorf("%+v; first cause %v", got, first)
 			}
 			if Sum(got.Path) != got.Ns() || got.Ns() != end {
@@ -221,8 +231,10 @@ func TestUnfinishedCalls(t *testing.T) {
 // Whatever is sent when, the causes of each call are positive and sum to its time.
 func TestPropertyCausesSumUp(t *testing.T) {
 	fabrics := []*replay.Fabric{
-		replaytest.Fabric(t, 4), replaytest.Fabric(t, 4, "transport:", "  kind: tcp", "  send_buffer: 128KiB", "  window: 128KiB"),
-		replaytest.Fabric(t, 4, "links:", "  - match: node0:*", "    bandwidth: 3Gbps", "    loss: 1%"), replaytest.Fabric(t, 4, "endpoint:", "  overhead: 700ns", "  gap: 2us"),
+		replaytest.Fabric(t, 4), replaytest.Fabric(t, 4, "transport:", "  kind: tcp", "  send_buffer: 128KiB",
+			"  window: 128KiB"),
+		replaytest.Fabric(t, 4, "links:", "  - match: node0:*", "    bandwidth: 3Gbps", "    loss: 1%"),
+		replaytest.Fabric(t, 4, "endpoint:", "  overhead: 700ns", "  gap: 2us"),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		j := newJob(rapid.SampledFrom(fabrics).Draw(t, "fabric"))
@@ -234,7 +246,8 @@ func TestPropertyCausesSumUp(t *testing.T) {
 				from := rapid.IntRange(0, 3).Draw(t, "from")
 				to := (from + rapid.IntRange(1, 3).Draw(t, "to")) % 4
 				at += rapid.Int64Range(0, 8000).Draw(t, "after")
-				j.send(c, from, to, uint64(rapid.IntRange(0, 200_000).Draw(t, "bytes")), at, at+rapid.Int64Range(-4000, 8000).Draw(t, "receive"))
+				j.send(c, from, to, uint64(rapid.IntRange(0, 200_000).Draw(t, "bytes")), at,
+					at+rapid.Int64Range(-4000, 8000).Draw(t, "receive"))
 			}
 			now = at + rapid.Int64Range(0, 20_000).Draw(t, "pause")
 		}
@@ -288,7 +301,8 @@ func TestOtherJob(t *testing.T) {
 		if c.Name != "AllReduce" {
 			continue
 		}
-		if first := Merged(c.Path)[0]; first.String() != "queueing on node1 rx behind job B's AllToAll" || c.Rank != "rank 1 of A" {
+		if first := Merged(c.Path)[0]; first.String() != "queueing on node1 rx behind job B's AllToAll" ||
+			c.Rank != "rank 1 of A" {
 			t.Errorf("%s; the last byte was at %s", first, c.Rank)
 		}
 	}

@@ -42,7 +42,8 @@ func newWorld(t *testing.T, change func(*configs.Fabric)) *World {
 func jittery(seed uint64) func(*configs.Fabric) {
 	return func(c *configs.Fabric) {
 		c.Seed = seed
-		c.Link.Latency, c.Link.Jitter = 20*time.Millisecond, configs.Jitter{Kind: configs.UniformJitter, Value: 15 * time.Millisecond}
+		c.Link.Latency, c.Link.Jitter = 20*time.Millisecond, configs.Jitter{Kind: configs.UniformJitter,
+			Value: 15 * time.Millisecond}
 	}
 }
 
@@ -53,7 +54,8 @@ type times struct{ took, uncertainty []float64 }
 func single(t *testing.T, w *World) (all []times) {
 	t.Helper()
 	const n = 40
-	f := verify.Flow{Src: 0, Dst: 1, Size: 8, Depth: 32, Messages: n, Spacing: 40 * time.Millisecond, Apart: 4 * time.Millisecond}
+	f := verify.Flow{Src: 0, Dst: 1, Size: 8, Depth: 32, Messages: n, Spacing: 40 * time.Millisecond,
+		Apart: 4 * time.Millisecond}
 	g := f
 	g.Dst = 2
 	traces, err := w.Run(t.Context(), []verify.Flow{f, g, f}, 20*time.Second, time.Second)
@@ -67,7 +69,8 @@ func single(t *testing.T, w *World) (all []times) {
 		var one times
 		for i := range n {
 			one.took = append(one.took, float64(tr.Visible[i]-tr.Posted[i])/1e6)
-			one.uncertainty = append(one.uncertainty, float64(tr.Visible[i]-tr.Missing[i]+tr.Returned[i]-tr.Posted[i])/1e6)
+			one.uncertainty = append(one.uncertainty,
+				float64(tr.Visible[i]-tr.Missing[i]+tr.Returned[i]-tr.Posted[i])/1e6)
 		}
 		all = append(all, one)
 	}
@@ -89,7 +92,8 @@ func same(a, b times) (same, known int) {
 
 // With the same seed the draws of each link and flow are the same, with another seed they differ.
 func TestSeed(t *testing.T) {
-	first, second, other := single(t, newWorld(t, jittery(1))), single(t, newWorld(t, jittery(1))), single(t, newWorld(t, jittery(2)))
+	first, second, other := single(t, newWorld(t, jittery(1))), single(t, newWorld(t, jittery(1))),
+		single(t, newWorld(t, jittery(2)))
 	for i := range first {
 		if got, known := same(first[i], second[i]); known < 5 || got < known {
 			t.Errorf("flow %d, same seed: %d of %d messages took the same time", i, got, known)
@@ -116,7 +120,8 @@ func TestReady(t *testing.T) {
 	}
 	for i, tr := range traces {
 		if len(tr.Visible) != 4 || tr.Posted[0]-before < int64(delayed.Ready) {
-			t.Errorf("flow %d: %d of 4 messages arrived, the first was posted after %v", i, len(tr.Visible), time.Duration(tr.Posted[0]-before))
+			t.Errorf("flow %d: %d of 4 messages arrived, the first was posted after %v", i, len(tr.Visible),
+				time.Duration(tr.Posted[0]-before))
 		}
 	}
 }
@@ -136,8 +141,10 @@ func TestStreams(t *testing.T) {
 			t.Fatalf("flow %d: %d of %d messages", i, len(tr.Visible), len(tr.Posted))
 		}
 		for n := range tr.Visible {
-			if tr.Visible[n] <= tr.Posted[n] || tr.Missing[n] > tr.Visible[n] || tr.Returned[n] < tr.Posted[n] || n > 0 && tr.Visible[n] < tr.Visible[n-1] {
-				t.Errorf("flow %d, message %d: posted %d, returned %d, missing %d, visible %d", i, n, tr.Posted[n], tr.Returned[n], tr.Missing[n], tr.Visible[n])
+			if tr.Visible[n] <= tr.Posted[n] || tr.Missing[n] > tr.Visible[n] || tr.Returned[n] < tr.Posted[n] ||
+				n > 0 && tr.Visible[n] < tr.Visible[n-1] {
+				t.Errorf("flow %d, message %d: posted %d, returned %d, missing %d, visible %d", i, n, tr.Posted[n],
+					tr.Returned[n], tr.Missing[n], tr.Visible[n])
 			}
 		}
 	}
@@ -161,7 +168,8 @@ func TestEnds(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	time.AfterFunc(100*time.Millisecond, w.file.TakeDown)
-	if _, err := w.Run(t.Context(), []verify.Flow{endless}, time.Hour, 0); err == nil || !strings.Contains(err.Error(), "the fabric was taken down") {
+	if _, err := w.Run(t.Context(), []verify.Flow{endless}, time.Hour, 0); err == nil ||
+		!strings.Contains(err.Error(), "the fabric was taken down") {
 		t.Errorf("taken down: %v", err)
 	}
 }

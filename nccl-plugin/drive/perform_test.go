@@ -16,7 +16,8 @@ import (
 )
 
 // perform executes a schedule on a virtual clock, and returns what it took and what the model says, in ns.
-func perform(t *testing.T, profile string, nodes int, change func(*configs.Fabric), s *schedule.Schedule, size uint64, inPlace bool) (*Outcome, []int64) {
+func perform(t *testing.T, profile string, nodes int, change func(*configs.Fabric), s *schedule.Schedule, size uint64,
+	inPlace bool) (*Outcome, []int64) {
 	t.Helper()
 	file := openVirtual(t, profile, nodes, change)
 	fab, err := fabricfile.Read(file)
@@ -62,10 +63,12 @@ func mustMake(t *testing.T, make func(mk.Options) (*schedule.Schedule, error), o
 
 // Real bytes on a virtual clock: every element is right, and the time is the model's.
 func TestPerform(t *testing.T) {
-	makers := map[string]func(mk.Options) (*schedule.Schedule, error){"ring": mk.Ring, "allpairs": mk.AllPairs, "tree": mk.BinaryTree, "double-binary": mk.DoubleBinary}
+	makers := map[string]func(mk.Options) (*schedule.Schedule, error){"ring": mk.Ring, "allpairs": mk.AllPairs,
+		"tree": mk.BinaryTree, "double-binary": mk.DoubleBinary}
 	for name, make := range makers {
 		for i, coll := range []schedule.Collective{schedule.AllGather, schedule.ReduceScatter, schedule.AllReduce} {
-			o := mk.Options{Coll: coll, GPUs: 4, K: 2, Proto: []schedule.Protocol{schedule.Simple, schedule.LL, schedule.LL128}[i]}
+			o := mk.Options{Coll: coll, GPUs: 4, K: 2,
+				Proto: []schedule.Protocol{schedule.Simple, schedule.LL, schedule.LL128}[i]}
 			for _, size := range []uint64{4096, 3 << 20} {
 				t.Run(fmt.Sprintf("%s %s %d", name, coll, size), func(t *testing.T) {
 					s := mustMake(t, make, o)
@@ -93,10 +96,12 @@ func compare(t *testing.T, out *Outcome, want []int64) {
 func TestPerformGrain(t *testing.T) {
 	chunk := schedule.Ref{Buffer: schedule.Output}
 	step := func(kind schedule.Kind) []schedule.Step {
-		return []schedule.Step{{Kind: kind, Src: chunk, Dst: chunk, Count: 1, DepBlock: schedule.None, DepStep: schedule.None}}
+		return []schedule.Step{{Kind: kind, Src: chunk, Dst: chunk, Count: 1, DepBlock: schedule.None,
+			DepStep: schedule.None}}
 	}
 	s := &schedule.Schedule{Coll: schedule.Broadcast, Proto: schedule.Simple, Channels: 1, LoopChunks: 1, InPlace: true}
-	for gpu, kind := range []schedule.Kind{schedule.SendStep, schedule.RecvCopySend, schedule.RecvCopySend, schedule.RecvStep} {
+	for gpu, kind := range []schedule.Kind{schedule.SendStep, schedule.RecvCopySend, schedule.RecvCopySend,
+		schedule.RecvStep} {
 		b := schedule.Block{Send: gpu + 1, Recv: gpu - 1, Steps: step(kind)}
 		if gpu == 3 {
 			b.Send = schedule.None
@@ -154,15 +159,19 @@ func TestPerformCollectives(t *testing.T) {
 		schedule.AllToAll: {
 			{step(cp, in(0), out(0)), step(send, in(1), in(1)), step(recv, out(1), out(1))},
 			{step(cp, in(1), out(1)), step(send, in(0), in(0)), step(recv, out(0), out(0))}},
-		schedule.Broadcast: {{step(send, in(0), in(0)), step(send, in(1), in(1)), step(cp, in(0), out(0)), step(cp, in(1), out(1))}, {step(recv, out(0), out(0)), step(recv, out(1), out(1))}},
+		schedule.Broadcast: {{step(send, in(0), in(0)), step(send, in(1), in(1)), step(cp, in(0), out(0)),
+			step(cp, in(1), out(1))}, {step(recv, out(0), out(0)), step(recv, out(1), out(1))}},
 		schedule.Reduce: {
-			{step(cp, in(0), out(0)), step(recv, scratch, scratch), step(re, scratch, out(0)), step(schedule.RecvReduceCopy, in(1), out(1))},
+			{step(cp, in(0), out(0)), step(recv, scratch, scratch), step(re, scratch, out(0)),
+				step(schedule.RecvReduceCopy, in(1), out(1))},
 			{step(send, in(0), in(0)), step(send, in(1), in(1))}},
 	} {
 		t.Run(string(coll), func(t *testing.T) {
 			s := &schedule.Schedule{Coll: coll, Proto: schedule.Simple, Channels: 1, LoopChunks: 2, OutOfPlace: true}
 			for gpu, list := range steps {
-				s.GPUs = append(s.GPUs, schedule.GPU{Chunks: [3]int{2, 2, 1}, Blocks: []schedule.Block{{Send: 1 - gpu, Recv: 1 - gpu, Steps: list}}})
+				s.GPUs = append(s.GPUs,
+					schedule.GPU{Chunks: [3]int{2, 2, 1},
+						Blocks: []schedule.Block{{Send: 1 - gpu, Recv: 1 - gpu, Steps: list}}})
 			}
 			o, want := perform(t, "ndr400", 2, nil, s, 1<<20, false)
 			compare(t, o, want)
@@ -201,7 +210,8 @@ func TestPerformWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.Perform(t.Context(), Performance{Schedule: s, Cut: cut, Place: place, InPlace: true, Calls: 1})
-	if err == nil || !strings.Contains(err.Error(), "deadlock at this size: GPU 0 block 0 waits for ever at step 0 (rrs)") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "deadlock at this size: GPU 0 block 0 waits for ever at step 0 (rrs)") {
 		t.Error(err)
 	}
 }

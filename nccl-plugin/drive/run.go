@@ -115,7 +115,8 @@ func napOf(flows []verify.Flow) time.Duration {
 func fill(c *C.struct_drive_flow, f verify.Flow, conn *connection, mem *arrays) bool {
 	messages := uint64(f.Messages)
 	c.sender, c.receiver = (*C.struct_ddlemu_comm)(conn.send), (*C.struct_ddlemu_comm)(conn.recv)
-	c.size, c.depth, c.messages, c.spacing = C.uint64_t(f.Size), C.uint64_t(min(max(f.Depth, 1), verify.MaxDepth)), C.uint64_t(messages), C.int64_t(f.Spacing)
+	c.size, c.depth, c.messages, c.spacing = C.uint64_t(f.Size), C.uint64_t(min(max(f.Depth, 1), verify.MaxDepth)),
+		C.uint64_t(messages), C.int64_t(f.Spacing)
 	c.least = C.int64_t(f.Least)
 	c.out, c.in = (*C.char)(mem.get(uint64(f.Size))), (*C.char)(mem.get(uint64(f.Size)))
 	for _, p := range []**C.int64_t{&c.posted, &c.returned, &c.visible, &c.missing} {
@@ -130,7 +131,8 @@ func trace(c *C.struct_drive_flow) verify.Trace {
 	times := func(p *C.int64_t, n C.uint64_t) []int64 {
 		return slices.Clone(unsafe.Slice((*int64)(unsafe.Pointer(p)), int(n)))
 	}
-	return verify.Trace{Posted: times(c.posted, c.sent), Returned: times(c.returned, c.sent), Visible: times(c.visible, c.received), Missing: times(c.missing, c.received)}
+	return verify.Trace{Posted: times(c.posted, c.sent), Returned: times(c.returned, c.sent),
+		Visible: times(c.visible, c.received), Missing: times(c.missing, c.received)}
 }
 
 // play runs the sending and the receiving loop in a thread each, or both in one thread if oneThread is
@@ -147,7 +149,8 @@ func play(ctx context.Context, run *C.struct_drive, oneThread bool) error {
 			runtime.LockOSThread() // the text of an error belongs to the thread
 			defer runtime.UnlockOSThread()
 			if code := C.drive_run(run, role); code != 0 {
-				errs[i] = fmt.Errorf("%s: %s (ncclResult_t %d)", [...]string{"send", "receive"}[i], transport.TakeError(), int(code))
+				errs[i] = fmt.Errorf("%s: %s (ncclResult_t %d)", [...]string{"send", "receive"}[i],
+					transport.TakeError(), int(code))
 			}
 		})
 	}

@@ -95,7 +95,8 @@ func TestEveryMessageIsAtTheModelsTime(t *testing.T) {
 			c.Link.Loss = configs.Loss{GoodToBad: 0.002, BadToGood: 0.1, BadP: 1}
 			c.Transport.RTO = time.Millisecond
 		}},
-		{"reorder", "roce100", 2, func(c *configs.Fabric) { c.Link.Reorder = configs.Reorder{Share: 0.01, Early: 5 * time.Microsecond} }},
+		{"reorder", "roce100", 2,
+			func(c *configs.Fabric) { c.Link.Reorder = configs.Reorder{Share: 0.01, Early: 5 * time.Microsecond} }},
 		{"leaf-spine", "eth10", 4, queue(configs.Lossless)},
 		{"fair", "eth10", 4, queue(configs.Fair)},
 		{"tail drop", "eth25-tcp", 4, queue(configs.TailDrop)},
@@ -124,7 +125,8 @@ func TestAnotherFabricThanAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if r.Verdict != "INVALID" || r.Exact.Off == 0 || !strings.Contains(strings.Join(r.Reasons, "\n"), "not visible at the model's time") {
+	if r.Verdict != "INVALID" || r.Exact.Off == 0 ||
+		!strings.Contains(strings.Join(r.Reasons, "\n"), "not visible at the model's time") {
 		t.Errorf("%s, %+v, %q", r.Verdict, r.Exact, r.Reasons)
 	}
 }

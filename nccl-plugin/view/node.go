@@ -56,7 +56,8 @@ func Of(f *fabric.Fabric, host Host, s Shape, soft string, direct bool) Node {
 	listed := f.ListedNICs(s.Node)
 	for i := range f.Config.NICsPerNode {
 		gpu := gpuOf(f, i, s.GPUs)
-		nic := NIC{NICProps: f.Props(f.NIC(s.Node, i)), Down: !slices.Contains(listed, i), Switch: switchOf(f, i, s.GPUs), NUMA: NoNUMA}
+		nic := NIC{NICProps: f.Props(f.NIC(s.Node, i)), Down: !slices.Contains(listed, i),
+			Switch: switchOf(f, i, s.GPUs), NUMA: NoNUMA}
 		if len(host.GPUs) > 0 && soft == "" {
 			nic.NUMA = host.GPUs[(s.Node*s.GPUs+gpu)%len(host.GPUs)].NUMA
 		}
@@ -64,7 +65,8 @@ func Of(f *fabric.Fabric, host Host, s Shape, soft string, direct bool) Node {
 	}
 	if soft != "" {
 		n.Host.CPU = cpuOf(f, host.CPU)
-		n.Soft = &SoftGPU{BusID: soft, Switch: switchOf(f, f.NearestNIC(s.GPU, f.Config.NodeGPUs(s.GPUs)), s.GPUs), NVLinks: f.Config.NVLinksPerGPU, SlotMbps: int(f.Config.Node.GPUSlot / units.Mbps)}
+		n.Soft = &SoftGPU{BusID: soft, Switch: switchOf(f, f.NearestNIC(s.GPU, f.Config.NodeGPUs(s.GPUs)), s.GPUs),
+			NVLinks: f.Config.NVLinksPerGPU, SlotMbps: int(f.Config.Node.GPUSlot / units.Mbps)}
 	}
 	return n
 }

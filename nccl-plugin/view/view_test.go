@@ -92,7 +92,8 @@ func TestRanksOfANodeAgree(t *testing.T) {
 			if c.NICsPerNode > 1 && rapid.Bool().Draw(r, "one down") {
 				down = rapid.IntRange(0, c.NICsPerNode-1).Draw(r, "down")
 				up := false
-				c.Links = []configs.LinkOverride{{Match: fmt.Sprintf("node1.nic%d", down), LinkPatch: configs.LinkPatch{Up: &up}}}
+				c.Links = []configs.LinkOverride{
+					{Match: fmt.Sprintf("node1.nic%d", down), LinkPatch: configs.LinkPatch{Up: &up}}}
 			}
 		})
 		host, soft := intel, rapid.Bool().Draw(r, "soft")
@@ -167,7 +168,8 @@ func read(r *rapid.T, text, gpu string) (elements int, positions map[string]stri
 }
 
 func TestSlots(t *testing.T) {
-	for gbps, want := range map[int]string{1: "8.0 GT/s PCIe", 100: "8.0 GT/s PCIe", 200: "16.0 GT/s PCIe", 400: "32.0 GT/s PCIe", 800: "64.0 GT/s PCIe", 3200: "64.0 GT/s PCIe"} {
+	for gbps, want := range map[int]string{1: "8.0 GT/s PCIe", 100: "8.0 GT/s PCIe", 200: "16.0 GT/s PCIe",
+		400: "32.0 GT/s PCIe", 800: "64.0 GT/s PCIe", 3200: "64.0 GT/s PCIe"} {
 		if got := slotFor(gbps * 1000); got != want {
 			t.Errorf("%d Gb/s: %s, want %s", gbps, got, want)
 		}
@@ -177,7 +179,8 @@ func TestSlots(t *testing.T) {
 func TestReadHost(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 	got := ReadHost(fstest.MapFS{
-		"proc/cpuinfo":                               file("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: X\n\nprocessor\t: 1\nvendor_id\t: other\n"),
+		"proc/cpuinfo": file(
+			"processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: X\n\nprocessor\t: 1\nvendor_id\t: other\n"),
 		"sys/devices/system/node/node1/cpumap":       file("0"),
 		"sys/devices/system/node/node0/cpumap":       file("0"),
 		"sys/devices/system/node/node10/cpumap":      file("0"),
@@ -206,7 +209,8 @@ func TestReadHost(t *testing.T) {
 
 // A GPU is in the slot that the fabric gives it, or in one that carries all NICs of its PCI switch.
 func TestGPUSlot(t *testing.T) {
-	for slot, want := range map[units.Bandwidth]string{0: "32.0 GT/s PCIe", 192 * units.Gbps: "16.0 GT/s PCIe", 96 * units.Gbps: "8.0 GT/s PCIe"} {
+	for slot, want := range map[units.Bandwidth]string{0: "32.0 GT/s PCIe", 192 * units.Gbps: "16.0 GT/s PCIe",
+		96 * units.Gbps: "8.0 GT/s PCIe"} {
 		f := made(t, "hdr200", func(c *configs.Fabric) {
 			c.GPUsPerNode, c.NICsPerNode = 2, 2
 			c.Node = configs.Node{GPUs: 2, PCISwitches: 1, GPUSlot: slot}

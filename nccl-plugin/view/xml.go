@@ -96,7 +96,8 @@ func (n *Node) XML() ([]byte, error) {
 	top := system{Version: "1"}
 	for _, numa := range n.cpus() {
 		c := n.Host.CPU
-		top.CPUs = append(top.CPUs, cpu{NUMA: numa, Arch: c.Arch, Vendor: c.Vendor, Family: c.Family, Model: c.Model, PCI: n.devices(numa)})
+		top.CPUs = append(top.CPUs, cpu{NUMA: numa, Arch: c.Arch, Vendor: c.Vendor, Family: c.Family, Model: c.Model,
+			PCI: n.devices(numa)})
 	}
 	return xml.MarshalIndent(top, "", "  ")
 }
@@ -155,8 +156,8 @@ func (n *Node) speedOn(sw int) int {
 	return sum
 }
 
-// softGPU is the PCI device of the software GPU, in its slot, or in one that carries all NICs of its switch. NCCL takes all
-// NVSwitches of a node for one.
+// softGPU is the PCI device of the software GPU, in its slot, or in one that carries all NICs of its switch. NCCL
+// takes all NVSwitches of a node for one.
 func (n *Node) softGPU() pci {
 	slot := cmp.Or(n.Soft.SlotMbps, n.speedOn(n.Soft.Switch))
 	p := pci{BusID: n.Soft.BusID, Class: displayClass, Speed: slotFor(slot), Width: slotWidth}

@@ -156,7 +156,8 @@ func (g *flowGraph) maxFlow(source, sink int) uint64 {
 		if path == nil || total >= unlimited {
 			return total
 		}
-		least := g.residual[slices.MinFunc(path, func(a, b int) int { return cmp.Compare(g.residual[a], g.residual[b]) })]
+		least := g.residual[slices.MinFunc(path,
+			func(a, b int) int { return cmp.Compare(g.residual[a], g.residual[b]) })]
 		for _, e := range path {
 			g.residual[e] -= least
 			g.residual[e^1] += least

@@ -40,8 +40,9 @@ func TestBisection(t *testing.T) {
 	oneWay := config(4, 1)
 	oneWay.Topology = configs.Topology{
 		Kind: topology.Custom, Switches: []string{"a", "b", "c"},
-		Attach: []configs.Attach{{Match: "*", Switch: "c"}, {Match: "node0", Switch: "a"}, {Match: "node1", Switch: "b"}},
-		Trunk:  configs.LinkPatch{Latency: &latency},
+		Attach: []configs.Attach{{Match: "*", Switch: "c"}, {Match: "node0", Switch: "a"},
+			{Match: "node1", Switch: "b"}},
+		Trunk: configs.LinkPatch{Latency: &latency},
 		Links: []configs.SwitchLink{
 			{Between: "a:b"}, {Between: "a>c", LinkPatch: configs.LinkPatch{Bandwidth: ptr(units.Gbps)}},
 			{Between: "b:c", LinkPatch: configs.LinkPatch{Bandwidth: ptr(4 * units.Gbps)}},
@@ -58,7 +59,8 @@ func TestBisection(t *testing.T) {
 		{"odd", star(5), 200, 200},
 		{"a slow pair", star(2, pair("node0:node1", units.Gbps)), 1, 1},
 		{"a slow pair, one direction", star(2, pair("node0>node1", units.Gbps)), 1, 100},
-		{"slow pairs", star(4, pair("node0:node2", units.Gbps), pair("node0:node3", units.Gbps), pair("node1:node2", units.Gbps), pair("node1:node3", units.Gbps)), 4, 4},
+		{"slow pairs", star(4, pair("node0:node2", units.Gbps), pair("node0:node3", units.Gbps),
+			pair("node1:node2", units.Gbps), pair("node1:node3", units.Gbps)), 4, 4},
 		{"slow pairs of one node", star(4, pair("node0:*", units.Gbps)), 102, 102},
 		{"a pair within a half", star(4, pair("node0:node1", units.Gbps)), 200, 200},
 		{"a node down", star(4, down("node3")), 100, 100},
@@ -68,9 +70,14 @@ func TestBisection(t *testing.T) {
 		{"leaves", pairsOfLeaves(2), 200, 200},
 		{"leaves, a node down", pairsOfLeaves(2, down("node3")), 100, 100},
 		{"leaves, slow pairs of one node", pairsOfLeaves(2, pair("node3>*", units.Gbps)), 200, 102},
-		{"leaves, a link and a pair", pairsOfLeaves(2, pair("leaf0>spine0", 50*units.Gbps), pair("node2:*", units.Gbps)), 50, 102},
-		{"leaves, a downlink and what others get", pairsOfLeaves(4, pair("spine0>leaf2", 10*units.Gbps), pair("*>node6", units.Gbps), pair("*>node7", units.Gbps)), 18, 400},
-		{"leaves, an uplink and what others send", pairsOfLeaves(4, pair("leaf0>spine0", 10*units.Gbps), pair("node2>*", units.Gbps), pair("node3>*", units.Gbps)), 18, 400},
+		{"leaves, a link and a pair",
+			pairsOfLeaves(2, pair("leaf0>spine0", 50*units.Gbps), pair("node2:*", units.Gbps)), 50, 102},
+		{"leaves, a downlink and what others get",
+			pairsOfLeaves(4, pair("spine0>leaf2", 10*units.Gbps), pair("*>node6", units.Gbps),
+				pair("*>node7", units.Gbps)), 18, 400},
+		{"leaves, an uplink and what others send",
+			pairsOfLeaves(4, pair("leaf0>spine0", 10*units.Gbps), pair("node2>*", units.Gbps),
+				pair("node3>*", units.Gbps)), 18, 400},
 		// Both send to node2 alone.
 		{"leaves, pairs that share", pairsOfLeaves(2, down("node0>node3"), down("node1>node3")), 100, 200},
 		{"leaves, uplinks down", pairsOfLeaves(2, down("spine0")), 0, 0},
@@ -112,7 +119,8 @@ func TestPropertyBisectionIsTheLeastCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := f.Bisection()
-		if there, back := leastCut(f, false), leastCut(f, true); uint64(got.There.LineRate) != there || uint64(got.Back.LineRate) != back {
+		if there, back := leastCut(f, false), leastCut(f, true); uint64(got.There.LineRate) != there ||
+			uint64(got.Back.LineRate) != back {
 			t.Fatalf("%v there and %v back, want %d and %d", got.There.LineRate, got.Back.LineRate, there, back)
 		}
 	})

@@ -25,7 +25,11 @@ func (f *Fabric) Clipped(hops []int) (lines []string) {
 	})
 	if len(early) > 0 {
 		s := f.Hops[early[0]].Spec
-		lines = append(lines, fmt.Sprintf("link %s%s: the reordering by %v is more than the latency of %[4]v: no packet arrives before it was sent, so packets arrive at most %[4]v earlier", f.HopName(early[0]), andOthers(early[1:]), s.Reorder.Early, s.Latency))
+		lines = append(lines,
+			fmt.Sprintf(
+				"link %s%s: the reordering by %v is more than the latency of %[4]v: no packet arrives before it was "+
+					"sent, so packets arrive at most %[4]v earlier", f.HopName(early[0]), andOthers(early[1:]),
+				s.Reorder.Early, s.Latency))
 	}
 	if text := f.clippedJitter(hops); text != "" {
 		lines = append(lines, text)
@@ -58,7 +62,9 @@ func (f *Fabric) clippedJitter(hops []int) string {
 	s := f.Hops[clipped[0]].Spec
 	l := LinkOf(s)
 	by := known[shape{s.Latency, s.Jitter}].Round(10 * time.Nanosecond)
-	return fmt.Sprintf("link %s%s: the jitter %v is too large for a latency of %v: no delay can be negative, so the mean latency becomes %v longer", f.HopName(clipped[0]), andOthers(clipped[1:]), l.Jitter, l.Latency, by)
+	return fmt.Sprintf(
+		"link %s%s: the jitter %v is too large for a latency of %v: no delay can be negative, so the mean latency "+
+			"becomes %v longer", f.HopName(clipped[0]), andOthers(clipped[1:]), l.Jitter, l.Latency, by)
 }
 
 // andOthers says how many hops there are besides the one that was named.
@@ -119,7 +125,8 @@ func (f *Fabric) FasterThanPorts() string {
 			continue
 		}
 		rate := h.Spec.Bandwidth
-		if _, slower := f.SlowerPort(hop); !slower || rate == f.Hops[2*h.Src].Spec.Bandwidth || rate == f.Hops[2*h.Dst+1].Spec.Bandwidth {
+		if _, slower := f.SlowerPort(hop); !slower || rate == f.Hops[2*h.Src].Spec.Bandwidth ||
+			rate == f.Hops[2*h.Dst+1].Spec.Bandwidth {
 			continue
 		}
 		faster = append(faster, hop)
@@ -129,5 +136,8 @@ func (f *Fabric) FasterThanPorts() string {
 	}
 	first := faster[0]
 	port, _ := f.SlowerPort(first)
-	return fmt.Sprintf("link %s%s: its bandwidth is %v, but that of port %s is %v: change the ports too, with a match of whole nodes or NICs", f.HopName(first), andOthers(faster[1:]), LinkOf(f.Hops[first].Spec).Bandwidth, f.HopName(port), LinkOf(f.Hops[port].Spec).Bandwidth)
+	return fmt.Sprintf(
+		"link %s%s: its bandwidth is %v, but that of port %s is %v: change the ports too, with a match of whole nodes "+
+			"or NICs", f.HopName(first), andOthers(faster[1:]), LinkOf(f.Hops[first].Spec).Bandwidth, f.HopName(port),
+		LinkOf(f.Hops[port].Spec).Bandwidth)
 }

@@ -43,7 +43,8 @@ func TestClipped(t *testing.T) {
 			t.Errorf("%v, %v: %v longer, drawn %v", c.latency, c.jitter, got, want)
 		}
 		text := strings.Join(fab.Clipped(fab.All()), "\n")
-		if c.clipped != (text != "") || c.clipped && !strings.HasPrefix(text, "link node0:node1 (and 1 other): the jitter "+c.jitter.String()) {
+		if c.clipped != (text != "") || c.clipped &&
+			!strings.HasPrefix(text, "link node0:node1 (and 1 other): the jitter "+c.jitter.String()) {
 			t.Errorf("%v, %v: said %q", c.latency, c.jitter, text)
 		}
 		if lines := fab.Clipped(nil); lines != nil {
@@ -63,8 +64,10 @@ func TestClippedReorder(t *testing.T) {
 	}{
 		{configs.Reorder{}, configs.Jitter{Kind: configs.NoJitter}, nil},
 		{configs.Reorder{Share: 0.01, Early: 5 * us}, configs.Jitter{Kind: configs.NoJitter}, nil},
-		{configs.Reorder{Share: 0.01, Early: 6 * us}, configs.Jitter{Kind: configs.NoJitter}, []string{"the reordering by 6µs is more than the latency of 5µs: "}},
-		{configs.Reorder{Share: 0.01, Early: 6 * us}, large, []string{"the reordering by 6µs ", "the jitter normal:10µs "}},
+		{configs.Reorder{Share: 0.01, Early: 6 * us}, configs.Jitter{Kind: configs.NoJitter},
+			[]string{"the reordering by 6µs is more than the latency of 5µs: "}},
+		{configs.Reorder{Share: 0.01, Early: 6 * us}, large,
+			[]string{"the reordering by 6µs ", "the jitter normal:10µs "}},
 	} {
 		f := config(2, 1)
 		f.Link.Latency, f.Link.Reorder, f.Link.Jitter = 5*us, c.reorder, c.jitter
@@ -109,11 +112,14 @@ func TestFasterThanPorts(t *testing.T) {
 	}{
 		{"none", nil, ""},
 		{"slower", []configs.LinkOverride{rate("node0:node1", units.Mbps)}, ""},
-		{"one direction", []configs.LinkOverride{rate("node1>node2", 200*units.Gbps)}, "link node1:node2: its bandwidth is 200Gbps, but that of port node1 tx is 100Gbps: "},
-		{"unlimited", []configs.LinkOverride{rate("node0:node1", units.Unlimited)}, "link node0:node1 (and 1 other): its bandwidth is unlimited, but that of port node0 tx is 100Gbps: "},
+		{"one direction", []configs.LinkOverride{rate("node1>node2", 200*units.Gbps)},
+			"link node1:node2: its bandwidth is 200Gbps, but that of port node1 tx is 100Gbps: "},
+		{"unlimited", []configs.LinkOverride{rate("node0:node1", units.Unlimited)},
+			"link node0:node1 (and 1 other): its bandwidth is unlimited, but that of port node0 tx is 100Gbps: "},
 		{"a node as a whole", []configs.LinkOverride{rate("node0", 200*units.Gbps)}, ""},
 		{"a slower node", []configs.LinkOverride{rate("node0", units.Gbps)}, ""},
-		{"a slower node's link", []configs.LinkOverride{rate("node0", units.Gbps), rate("node1>node0", 2*units.Gbps)}, "link node1:node0: its bandwidth is 2Gbps, but that of port node0 rx is 1Gbps: "},
+		{"a slower node's link", []configs.LinkOverride{rate("node0", units.Gbps), rate("node1>node0", 2*units.Gbps)},
+			"link node1:node0: its bandwidth is 2Gbps, but that of port node0 rx is 1Gbps: "},
 	} {
 		f := config(3, 1)
 		f.Link.Bandwidth = 100 * units.Gbps

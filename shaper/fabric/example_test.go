@@ -11,7 +11,8 @@ import (
 
 // A path is the hops from one NIC to another: a send port, the link, trunks, a receive port.
 func ExampleFabric_Path() {
-	c, err := configs.Load(configs.Source{File: "../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	c, err := configs.Load(configs.Source{File: "../../configs/examples/leaf-spine.yaml",
+		Getenv: func(string) string { return "" }})
 	if err != nil {
 		fmt.Println("error:", err)
 		return

@@ -46,8 +46,8 @@ func (f *Fabric) Params(timeScale int) ([]link.Params, error) {
 // JitterTables are the distributions that jitter is drawn from.
 func (f *Fabric) JitterTables() *link.JitterTables { return link.NewJitterTables(f.JitterTable()) }
 
-// FlowReverse are the hops of the acknowledgements of a flow from NIC src to NIC dst. Where each flow has a path of its own,
-// that of the acknowledgements is drawn by the same id.
+// FlowReverse are the hops of the acknowledgements of a flow from NIC src to NIC dst. Where each flow has a path of
+// its own, that of the acknowledgements is drawn by the same id.
 func (f *Fabric) FlowReverse(src, dst int, id uint64) []int {
 	return Hops(f.FlowPath(dst, src, id))
 }
@@ -186,8 +186,8 @@ func (f *Fabric) FlowPaths() func(src, dst int, id uint64) []link.PathHop {
 	return f.FlowPath
 }
 
-// Path is the path from NIC src to NIC dst, which are on different nodes: that of all flows, or, where each flow has its
-// own, one of them.
+// Path is the path from NIC src to NIC dst, which are on different nodes: that of all flows, or, where each flow has
+// its own, one of them.
 func (f *Fabric) Path(src, dst int) []link.PathHop {
 	if f.Net == nil {
 		return f.over(src, dst, nil)
@@ -315,7 +315,8 @@ func (f *Fabric) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
 
 // checkLosses refuses paths on which several links together lose more than a link may.
 func (f *Fabric) checkLosses() error {
-	if f.Net == nil || f.Config.OnKernel() || !slices.ContainsFunc(f.Hops[f.firstTrunk():], func(h Hop) bool { return h.Spec.Loss != link.Loss{} }) {
+	if f.Net == nil || f.Config.OnKernel() ||
+		!slices.ContainsFunc(f.Hops[f.firstTrunk():], func(h Hop) bool { return h.Spec.Loss != link.Loss{} }) {
 		return nil
 	}
 	for src := range f.NICs() {
@@ -324,7 +325,9 @@ func (f *Fabric) checkLosses() error {
 				continue
 			}
 			if lost := f.mostLost(src, dst); lost > configs.MaxLoss {
-				return configs.Errorf("loss", "the links on the path %s:%s lose %.3g%% together: on datapath shm a path may lose at most %v%%; give its links less loss", f.NICName(src), f.NICName(dst), 100*lost, 100*configs.MaxLoss)
+				return configs.Errorf("loss",
+					"the links on the path %s:%s lose %.3g%% together: on datapath shm a path may lose at most %v%%; "+
+						"give its links less loss", f.NICName(src), f.NICName(dst), 100*lost, 100*configs.MaxLoss)
 			}
 		}
 	}
@@ -365,9 +368,9 @@ func (f *Fabric) shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	return changed, nil
 }
 
-// ListedNICs are the NICs of a node that NCCL is shown, counted from 0 and in the order in which NCCL numbers them. As with
-// NET/IB, NICs that are down are not among them: those whose links are all down. If that is so for all NICs of the node, then
-// paths are down and not ports, and all NICs are listed.
+// ListedNICs are the NICs of a node that NCCL is shown, counted from 0 and in the order in which NCCL numbers them. As
+// with NET/IB, NICs that are down are not among them: those whose links are all down. If that is so for all NICs of
+// the node, then paths are down and not ports, and all NICs are listed.
 func (f *Fabric) ListedNICs(node int) []int {
 	var all, listed []int
 	for i := range f.Config.NICsPerNode {
@@ -385,7 +388,8 @@ func (f *Fabric) ListedNICs(node int) []int {
 // isolated reports whether all links of NIC n are down.
 func (f *Fabric) isolated(n int) bool {
 	for other := range f.NICs() {
-		if f.NodeOfNIC(other) != f.NodeOfNIC(n) && !(f.Hops[f.Link(n, other)].Spec.Down && f.Hops[f.Link(other, n)].Spec.Down) {
+		if f.NodeOfNIC(other) != f.NodeOfNIC(n) &&
+			!(f.Hops[f.Link(n, other)].Spec.Down && f.Hops[f.Link(other, n)].Spec.Down) {
 			return false
 		}
 	}

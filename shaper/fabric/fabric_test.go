@@ -57,7 +57,8 @@ func TestHopsAndPaths(t *testing.T) {
 					used[path[i].Hop] = true
 					got[i].Spec = link.Spec{}
 				}
-				want := [3]Hop{{Kind: TxPort, Src: src, Dst: src}, {Kind: Link, Src: src, Dst: dst}, {Kind: RxPort, Src: dst, Dst: dst}}
+				want := [3]Hop{{Kind: TxPort, Src: src, Dst: src}, {Kind: Link, Src: src, Dst: dst},
+					{Kind: RxPort, Src: dst, Dst: dst}}
 				if got != want {
 					t.Fatalf("path %d to %d: %v, want %v", src, dst, got, want)
 				}
@@ -139,7 +140,8 @@ func TestSelect(t *testing.T) {
 	}
 	for pattern, why := range map[string]string{
 		"": "does not name", "node0:node0": "within a node", "node3": "node 0 to 2", "node0.nic2": "NIC 0 to 1",
-		"rack1": "does not name", "node0:node1:node2": "does not name", "node-1": "does not name", "node0.1": "does not name",
+		"rack1": "does not name", "node0:node1:node2": "does not name", "node-1": "does not name",
+		"node0.1": "does not name",
 	} {
 		if _, err := f.Select(pattern); err == nil || !strings.Contains(err.Error(), why) || !configs.IsUserError(err) {
 			t.Errorf("Select(%q): %v; want a user's error with %q", pattern, err, why)
@@ -180,7 +182,8 @@ func TestOverridesApplyInOrder(t *testing.T) {
 func TestPortsTakeOnlyWhatPortsHave(t *testing.T) {
 	f := build(t, config(2, 1))
 	patch := configs.LinkPatch{
-		Bandwidth: ptr(units.Gbps), Latency: ptr(time.Second), Jitter: &configs.Jitter{Kind: configs.NormalJitter, Value: 5},
+		Bandwidth: ptr(units.Gbps), Latency: ptr(time.Second), Jitter: &configs.Jitter{Kind: configs.NormalJitter,
+			Value: 5},
 		Loss: &configs.Loss{P: 0.5}, Queue: &configs.Queue{Bytes: units.MiB, Policy: configs.TailDrop},
 		MTU: ptr(1500), Header: ptr(40), Framing: ptr(38), Up: ptr(false),
 	}
@@ -207,7 +210,8 @@ func TestPortsTakeOnlyWhatPortsHave(t *testing.T) {
 
 func TestShapeIsAllOrNothing(t *testing.T) {
 	c := config(3, 1)
-	c.Links = []configs.LinkOverride{{Match: "node1>node2", LinkPatch: configs.LinkPatch{MTU: ptr(9000), Header: ptr(8000)}}}
+	c.Links = []configs.LinkOverride{
+		{Match: "node1>node2", LinkPatch: configs.LinkPatch{MTU: ptr(9000), Header: ptr(8000)}}}
 	f := build(t, c)
 	before := slices.Clone(f.Hops)
 	// Good for every link but the last, whose header is above this MTU.
@@ -217,7 +221,8 @@ func TestShapeIsAllOrNothing(t *testing.T) {
 	if d := cmp.Diff(before, f.Hops); d != "" {
 		t.Errorf("a refused change changed hops:\n%s", d)
 	}
-	if _, err := f.Shape("*", configs.LinkPatch{Jitter: &configs.Jitter{Kind: configs.TableJitter, Value: 1}}); err == nil {
+	if _, err := f.Shape("*",
+		configs.LinkPatch{Jitter: &configs.Jitter{Kind: configs.TableJitter, Value: 1}}); err == nil {
 		t.Error("jitter of a table was accepted without a table")
 	}
 }
@@ -259,10 +264,12 @@ func TestNewRefusesOverridesThatClash(t *testing.T) {
 func TestSpecRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := config(2, 1).Link
-		l.Bandwidth = units.Bandwidth(rapid.Uint64Range(uint64(configs.MinBandwidth), uint64(configs.MaxBandwidth)).Draw(t, "bandwidth"))
+		l.Bandwidth = units.Bandwidth(rapid.Uint64Range(uint64(configs.MinBandwidth),
+			uint64(configs.MaxBandwidth)).Draw(t, "bandwidth"))
 		l.Latency = time.Duration(rapid.Int64Range(0, int64(configs.MaxLatency)).Draw(t, "latency"))
 		l.Jitter.Kind = rapid.SampledFrom([]string{"none", "uniform", "normal", "pareto", "table"}).Draw(t, "kind")
-		l.Queue = configs.Queue{Bytes: units.Size(rapid.Int64Range(1<<16, 1<<30).Draw(t, "queue")), Policy: rapid.SampledFrom([]string{"lossless", "taildrop", "fair"}).Draw(t, "policy")}
+		l.Queue = configs.Queue{Bytes: units.Size(rapid.Int64Range(1<<16, 1<<30).Draw(t, "queue")),
+			Policy: rapid.SampledFrom([]string{"lossless", "taildrop", "fair"}).Draw(t, "policy")}
 		l.Loss = configs.Loss{P: rapid.Float64Range(0, 1).Draw(t, "p"), BadP: 1, GoodToBad: 0.1, BadToGood: 0.2}
 		l.Up = rapid.Bool().Draw(t, "up")
 		if got := LinkOf(Spec(l)); got != l {
@@ -325,19 +332,23 @@ func TestModelTakesEveryProfile(t *testing.T) {
 func TestModelTakesEveryValidLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := configs.Link{
-			Bandwidth: rapid.SampledFrom([]units.Bandwidth{units.Unlimited, configs.MinBandwidth, configs.MaxBandwidth}).Draw(t, "bandwidth"),
-			Latency:   rapid.SampledFrom([]time.Duration{0, configs.MaxLatency}).Draw(t, "latency"),
-			Jitter:    configs.Jitter{Kind: configs.UniformJitter, Value: rapid.SampledFrom([]time.Duration{1, configs.MaxLatency}).Draw(t, "jitter")},
-			Queue:     configs.Queue{Policy: configs.Lossless, Bytes: rapid.SampledFrom([]units.Size{0, configs.MaxQueue}).Draw(t, "queue")},
-			ECN:       rapid.SampledFrom([]units.Size{0, configs.MaxQueue - 1}).Draw(t, "ecn"),
-			MTU:       rapid.SampledFrom([]int{configs.MinMTU, configs.MaxMTU}).Draw(t, "mtu"),
-			Framing:   rapid.SampledFrom([]int{0, configs.MaxMTU}).Draw(t, "framing"),
+			Bandwidth: rapid.SampledFrom([]units.Bandwidth{units.Unlimited, configs.MinBandwidth,
+				configs.MaxBandwidth}).Draw(t, "bandwidth"),
+			Latency: rapid.SampledFrom([]time.Duration{0, configs.MaxLatency}).Draw(t, "latency"),
+			Jitter: configs.Jitter{Kind: configs.UniformJitter,
+				Value: rapid.SampledFrom([]time.Duration{1, configs.MaxLatency}).Draw(t, "jitter")},
+			Queue: configs.Queue{Policy: configs.Lossless,
+				Bytes: rapid.SampledFrom([]units.Size{0, configs.MaxQueue}).Draw(t, "queue")},
+			ECN:     rapid.SampledFrom([]units.Size{0, configs.MaxQueue - 1}).Draw(t, "ecn"),
+			MTU:     rapid.SampledFrom([]int{configs.MinMTU, configs.MaxMTU}).Draw(t, "mtu"),
+			Framing: rapid.SampledFrom([]int{0, configs.MaxMTU}).Draw(t, "framing"),
 		}
 		l.Header = rapid.SampledFrom([]int{0, l.MTU - 1}).Draw(t, "header")
 		if err := l.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := link.NewParams(Spec(l), rapid.SampledFrom([]int{1, configs.MaxTimeScale}).Draw(t, "k")); err != nil {
+		if _, err := link.NewParams(Spec(l),
+			rapid.SampledFrom([]int{1, configs.MaxTimeScale}).Draw(t, "k")); err != nil {
 			t.Fatalf("%+v: %v", l, err)
 		}
 	})
@@ -348,7 +359,8 @@ func TestTransport(t *testing.T) {
 	c.Endpoint = configs.Endpoint{Overhead: 200, Gap: 5}
 	c.Transport.Recovery = configs.SelectiveRepeat
 	c.Transport.RTO = time.Millisecond
-	want := link.Transport{Kind: link.RDMA, SelectiveRepeat: true, Second: 1e9, RTO: 1e6, DownTimeout: 7e6, Overhead: 200, Gap: 5}
+	want := link.Transport{Kind: link.RDMA, SelectiveRepeat: true, Second: 1e9, RTO: 1e6, DownTimeout: 7e6,
+		Overhead: 200, Gap: 5}
 	if got := build(t, c).Transport(); got != want {
 		t.Errorf("rdma: %+v, want %+v", got, want)
 	}
@@ -356,7 +368,8 @@ func TestTransport(t *testing.T) {
 	c.Transport.Congestion = configs.Cubic
 	c.Host = configs.Host{PerMessage: 7500, Copy: 26400 * units.Mbps} // 3.3 GB/s
 	want = link.Transport{
-		Kind: link.TCP, SendBuffer: 4 << 20, Window: 6 << 20, Congestion: link.Cubic, Second: 1e9, RTO: 2e8, DownTimeout: 924.6e9, Overhead: 200, Gap: 5,
+		Kind: link.TCP, SendBuffer: 4 << 20, Window: 6 << 20, Congestion: link.Cubic, Second: 1e9, RTO: 2e8,
+		DownTimeout: 924.6e9, Overhead: 200, Gap: 5,
 		Host: link.Host{PerMessage: 7500, NsNum: 10, NsDen: 33},
 	}
 	if got := build(t, c).Transport(); got != want {
@@ -394,7 +407,8 @@ func TestProps(t *testing.T) {
 	guids := map[uint64]bool{0: true}
 	for n := range f.NICs() {
 		p := f.Props(n)
-		want := NICProps{Name: []string{"goemu0", "goemu1"}[n%2], GUID: p.GUID, Port: 1, SpeedMbps: 100_000, LatencyUs: 5.5}
+		want := NICProps{Name: []string{"goemu0", "goemu1"}[n%2], GUID: p.GUID, Port: 1, SpeedMbps: 100_000,
+			LatencyUs: 5.5}
 		switch n {
 		case 0:
 			want.LatencyUs = 20.5
@@ -434,9 +448,12 @@ func TestPropsOfTheNet(t *testing.T) {
 	}{
 		{"NET/IB", configs.RDMA, configs.NCCL{}, NICProps{Port: 1, SpeedMbps: 100_000}},
 		{"NET/Socket", configs.TCP, configs.NCCL{}, NICProps{Port: 0, SpeedMbps: 100_000}},
-		{"aws-ofi-nccl", configs.RDMA, configs.NCCL{Net: configs.OFIRDMA, Latency: configs.ShownLatency{Time: 75 * time.Microsecond}, Speed: 25 * units.Gbps},
+		{"aws-ofi-nccl", configs.RDMA,
+			configs.NCCL{Net: configs.OFIRDMA, Latency: configs.ShownLatency{Time: 75 * time.Microsecond},
+				Speed: 25 * units.Gbps},
 			NICProps{Port: 1, SpeedMbps: 25_000, LatencyUs: 75}},
-		{"the link's latency", configs.TCP, configs.NCCL{Latency: configs.ShownLatency{OfLink: true}}, NICProps{Port: 0, SpeedMbps: 100_000, LatencyUs: 5}},
+		{"the link's latency", configs.TCP, configs.NCCL{Latency: configs.ShownLatency{OfLink: true}},
+			NICProps{Port: 0, SpeedMbps: 100_000, LatencyUs: 5}},
 	} {
 		c := config(2, 1)
 		c.Transport, c.NCCL = configs.DefaultTransport(tc.transport), tc.shown

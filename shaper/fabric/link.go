@@ -13,7 +13,8 @@ import (
 
 // The words of a configuration, by the link model's constants.
 var (
-	jitterKinds   = []string{link.NoJitter: configs.NoJitter, link.Uniform: configs.UniformJitter, link.Normal: configs.NormalJitter, link.Pareto: configs.ParetoJitter, link.Table: configs.TableJitter}
+	jitterKinds = []string{link.NoJitter: configs.NoJitter, link.Uniform: configs.UniformJitter,
+		link.Normal: configs.NormalJitter, link.Pareto: configs.ParetoJitter, link.Table: configs.TableJitter}
 	queuePolicies = []string{link.Lossless: configs.Lossless, link.TailDrop: configs.TailDrop, link.Fair: configs.Fair}
 )
 

@@ -48,7 +48,8 @@ func NodeOf(getenv func(string) string, nodes, gpusPerNode int) (Placement, erro
 		return Placement{}, err
 	}
 	if p.Node >= nodes {
-		return Placement{}, refuse(p.Source, "places this rank on node %d: the fabric has node 0 to %d", p.Node, nodes-1)
+		return Placement{}, refuse(p.Source, "places this rank on node %d: the fabric has node 0 to %d", p.Node,
+			nodes-1)
 	}
 	return p, nil
 }
@@ -71,7 +72,8 @@ func rankOf(getenv func(string) string) (p Placement, rankFrom, worldFrom string
 		return Placement{}, "", "", refuse(worldFrom, "%d: a job has at least 1 rank", p.World)
 	}
 	if worldFrom != "" && p.Rank >= p.World {
-		return Placement{}, "", "", refuse(rankFrom, "rank %d of the %d in %s: must be 0 to %d", p.Rank, p.World, worldFrom, p.World-1)
+		return Placement{}, "", "", refuse(rankFrom, "rank %d of the %d in %s: must be 0 to %d", p.Rank, p.World,
+			worldFrom, p.World-1)
 	}
 	return p, rankFrom, worldFrom, nil
 }
@@ -95,7 +97,9 @@ func (p *Placement) place(getenv func(string) string, nodes, gpusPerNode int, ra
 		}
 	}
 	if rankFrom == "" {
-		return refuse(NodeEnv, "unset, and no launcher's variable (%s) gives the rank: start the process with a launcher, or set %s", strings.Join(rankEnv, ", "), NodeEnv)
+		return refuse(NodeEnv,
+			"unset, and no launcher's variable (%s) gives the rank: start the process with a launcher, or set %s",
+			strings.Join(rankEnv, ", "), NodeEnv)
 	}
 	return p.placeByRank(nodes, gpusPerNode, rankFrom, worldFrom)
 }
@@ -117,11 +121,13 @@ func (p *Placement) placeByAgent(getenv func(string) string, agents int) error {
 func (p *Placement) placeByRank(nodes, gpusPerNode int, rankFrom, worldFrom string) error {
 	switch {
 	case gpusPerNode > 0 && p.World > nodes*gpusPerNode:
-		return refuse(worldFrom, "%d ranks are more than the fabric's %d nodes x %s", p.World, nodes, units.Count(gpusPerNode, "GPU"))
+		return refuse(worldFrom, "%d ranks are more than the fabric's %d nodes x %s", p.World, nodes,
+			units.Count(gpusPerNode, "GPU"))
 	case gpusPerNode == 0 && worldFrom == "":
 		return refuse(worldEnv[0], "unset, so the GPUs per node are not known: give them with the fabric")
 	case gpusPerNode == 0 && p.World%nodes != 0:
-		return refuse(worldFrom, "%d ranks do not divide among %d nodes: give the GPUs per node with the fabric", p.World, nodes)
+		return refuse(worldFrom, "%d ranks do not divide among %d nodes: give the GPUs per node with the fabric",
+			p.World, nodes)
 	case gpusPerNode == 0:
 		gpusPerNode = p.World / nodes
 	}

@@ -22,7 +22,8 @@ import (
 
 func TestLongestWayFillsAPath(t *testing.T) {
 	if topology.MaxLinks+3 != link.MaxHops {
-		t.Errorf("a path has up to %d links between switches and three more hops, the link model has %d hops", topology.MaxLinks, link.MaxHops)
+		t.Errorf("a path has up to %d links between switches and three more hops, the link model has %d hops",
+			topology.MaxLinks, link.MaxHops)
 	}
 }
 
@@ -52,8 +53,10 @@ func checkPaths(t interface {
 				checkPath(t, f, src, dst, path)
 			}
 			for id := range uint64(4) {
-				if path := f.FlowPath(src, dst, id); !slices.ContainsFunc(f.Paths(src, dst), func(p []link.PathHop) bool { return slices.Equal(p, path) }) {
-					t.Fatalf("%s to %s: the path of flow %d is none of Paths: %v", f.NICName(src), f.NICName(dst), id, path)
+				if path := f.FlowPath(src, dst, id); !slices.ContainsFunc(f.Paths(src, dst),
+					func(p []link.PathHop) bool { return slices.Equal(p, path) }) {
+					t.Fatalf("%s to %s: the path of flow %d is none of Paths: %v", f.NICName(src), f.NICName(dst), id,
+						path)
 				}
 			}
 		}
@@ -66,7 +69,8 @@ func checkPath(t interface {
 }, f *Fabric, src, dst int, path []link.PathHop) {
 	t.Helper()
 	n := len(path)
-	if n < 3 || n > link.MaxHops || path[0].Hop != 2*src || path[1] != (link.PathHop{Hop: f.Link(src, dst), Private: true}) || path[n-1].Hop != 2*dst+1 {
+	if n < 3 || n > link.MaxHops || path[0].Hop != 2*src ||
+		path[1] != (link.PathHop{Hop: f.Link(src, dst), Private: true}) || path[n-1].Hop != 2*dst+1 {
 		t.Fatalf("%s to %s: %v", f.NICName(src), f.NICName(dst), path)
 	}
 	at := f.Net.Home[src]
@@ -92,7 +96,9 @@ func TestTopologies(t *testing.T) {
 		longest, bisection float64 // links on a path; Gb/s of line rate between halves
 	}{
 		{"rail", wired(4, 2, configs.Topology{Kind: topology.Rail, Spines: 2}), 4, 8, 2, 400},
-		{"leaf-spine", wired(8, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 2, Oversubscription: 4}), 4, 8, 2, 100},
+		{"leaf-spine",
+			wired(8, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 2, Oversubscription: 4}), 4, 8, 2,
+			100},
 		{"fat-tree", wired(16, 1, configs.Topology{Kind: topology.FatTree, K: 4}), 20, 64, 4, 800},
 		{"half a fat-tree", wired(5, 1, configs.Topology{Kind: topology.FatTree, K: 4}), 20, 64, 4, 200},
 		{"torus", wired(16, 1, configs.Topology{Kind: topology.Torus, Dims: []int{4, 4}}), 16, 64, 4, 800},
@@ -115,7 +121,8 @@ func TestTopologies(t *testing.T) {
 		if d := cmp.Diff([]any{c.switches, c.links, c.longest}, got); d != "" {
 			t.Errorf("%s: switches, links, longest path (-want +got):\n%s", c.name, d)
 		}
-		if b := f.Bisection(); c.bisection != 0 && (b.There.LineRate != units.Bandwidth(c.bisection)*units.Gbps || b.Back != b.There) {
+		if b := f.Bisection(); c.bisection != 0 && (b.There.LineRate != units.Bandwidth(c.bisection)*units.Gbps ||
+			b.Back != b.There) {
 			t.Errorf("%s: bisection %v, want %v Gb/s", c.name, b, c.bisection)
 		}
 	}
@@ -205,7 +212,8 @@ func TestExamplesReach(t *testing.T) {
 // load makes the fabric of an example.
 func load(t *testing.T, name string) *Fabric {
 	t.Helper()
-	c, err := configs.Load(configs.Source{File: "../../configs/examples/" + name, Getenv: func(string) string { return "" }})
+	c, err := configs.Load(configs.Source{File: "../../configs/examples/" + name,
+		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +400,10 @@ func TestLossesOfAWay(t *testing.T) {
 	for _, tc := range []struct {
 		p    float64
 		want string
-	}{{0.1, ""}, {0.5, "loss: the links on the path node0:node2 lose 85% together: on datapath shm a path may lose at most 72%; "}, {1, "loss: 100% is too much"}} {
+	}{{0.1, ""},
+		{0.5,
+			"loss: the links on the path node0:node2 lose 85% together: on datapath shm a path may lose at most 72%; "},
+		{1, "loss: 100% is too much"}} {
 		c.Links = []configs.LinkOverride{{Match: "leaf*", LinkPatch: lose(tc.p)}}
 		_, err := New(&c)
 		c.Links = nil
@@ -400,7 +411,8 @@ func TestLossesOfAWay(t *testing.T) {
 		before := slices.Clone(f.Hops)
 		_, live := f.Shape("leaf*", lose(tc.p))
 		for what, err := range map[string]error{"file": err, "shape": live} {
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !configs.IsUserError(err)) {
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) ||
+				!configs.IsUserError(err)) {
 				t.Errorf("%s, links between switches lose %v: %v", what, tc.p, err)
 			}
 		}

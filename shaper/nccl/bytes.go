@@ -2,13 +2,13 @@
 
 package nccl
 
-// How many bytes a call is: what follows from the collective and the number of ranks alone. What NCCL makes of them, and
-// what must cross the network, is in shaper/nccl/plan/bytes.go.
+// How many bytes a call is: what follows from the collective and the number of ranks alone. What NCCL makes of them,
+// and what must cross the network, is in shaper/nccl/plan/bytes.go.
 
 // Counts are element counts of one rank in a collective.
 type Counts struct {
-	// Param is the count argument of NCCL's call and the table's count column: per rank for AllGather, ReduceScatter and
-	// HyperCube, per pair of ranks for AllToAll, Gather and Scatter.
+	// Param is the count argument of NCCL's call and the table's count column: per rank for AllGather, ReduceScatter
+	// and HyperCube, per pair of ranks for AllToAll, Gather and Scatter.
 	Param int64
 	// Send and Recv are the elements of the rank's input and output; for Scatter and Gather those of the root.
 	Send, Recv int64
@@ -43,8 +43,8 @@ func (c Collective) Shares(ranks int) int64 {
 	return 1
 }
 
-// AlgFactor is the algorithm bandwidth divided by size over time: 1, but for HyperCube, of which nccl-tests does not count
-// the share that a rank has already.
+// AlgFactor is the algorithm bandwidth divided by size over time: 1, but for HyperCube, of which nccl-tests does not
+// count the share that a rank has already.
 func (c Collective) AlgFactor(ranks int) float64 {
 	if c == HyperCube {
 		return float64(ranks-1) / float64(ranks)
@@ -64,6 +64,6 @@ func (c Collective) BusFactor(ranks int) float64 {
 	return 1
 }
 
-// PortFactor is the bus bandwidth divided by size over time: the bytes that the busiest link must carry for each byte of
-// the size.
+// PortFactor is the bus bandwidth divided by size over time: the bytes that the busiest link must carry for each byte
+// of the size.
 func (c Collective) PortFactor(ranks int) float64 { return c.AlgFactor(ranks) * c.BusFactor(ranks) }

@@ -14,9 +14,9 @@ import (
 type Collective int
 
 // The collectives. Those from SendRecv on are made of sends and receives, as in nccl-tests: SendRecv sends to the next
-// rank and receives from the one before; AllToAll sends a share to each rank; with Gather each rank sends a share to the
-// root, and with Scatter it receives one from there; HyperCube is an all-gather in log2(ranks) exchanges with the ranks
-// whose number differs in one bit, one after another.
+// rank and receives from the one before; AllToAll sends a share to each rank; with Gather each rank sends a share to
+// the root, and with Scatter it receives one from there; HyperCube is an all-gather in log2(ranks) exchanges with the
+// ranks whose number differs in one bit, one after another.
 const (
 	AllReduce Collective = iota
 	AllGather

@@ -73,14 +73,16 @@ func TestParseNames(t *testing.T) {
 	if _, err := ParseRedOps("mulsum"); err == nil {
 		t.Error("mulsum is no operator here")
 	}
-	if got := Collective(99).String() + DataType(-1).String() + RedOp(7).String(); got != "Collective(99)DataType(-1)RedOp(7)" {
+	if got := Collective(99).String() + DataType(-1).String() +
+		RedOp(7).String(); got != "Collective(99)DataType(-1)RedOp(7)" {
 		t.Error(got)
 	}
 }
 
 // nccl-tests skips a hypercube among other numbers of ranks.
 func TestCheckRanks(t *testing.T) {
-	for ranks, fits := range map[int]bool{-2: false, 0: false, 1: true, 2: true, 3: false, 4: true, 6: false, 96: false, 128: true} {
+	for ranks, fits := range map[int]bool{-2: false, 0: false, 1: true, 2: true, 3: false, 4: true, 6: false, 96: false,
+		128: true} {
 		if err := HyperCube.CheckRanks(ranks); (err == nil) != fits {
 			t.Errorf("%d ranks: %v", ranks, err)
 		}

@@ -42,9 +42,10 @@ type Place struct {
 // rankList is a list of ranks that lines name.
 type rankList struct {
 	ranks    Ranks
-	called   bool             // by an operation
-	programs []int32          // whose ranks are in the list
-	checked  map[string]int32 // by the name of a communicator: the size of the smallest one that a rank of the list is in
+	called   bool    // by an operation
+	programs []int32 // whose ranks are in the list
+	// by the name of a communicator: the size of the smallest one that a rank of the list is in
+	checked map[string]int32
 }
 
 // Place returns where a rank is in the communicator of a name ("" if there is only one), false if it is in none.

@@ -43,7 +43,8 @@ func (b *builder) programs(lists []*rankList) error {
 	sum := 0
 	for i, l := range lists {
 		if sum += len(l.programs); sum > MaxCalls {
-			return &LineError{Line: Line(i), Err: fmt.Errorf("the programs of the ranks have more than %d operations together", MaxCalls)}
+			return &LineError{Line: Line(i),
+				Err: fmt.Errorf("the programs of the ranks have more than %d operations together", MaxCalls)}
 		}
 		for _, p := range l.programs {
 			perProgram[p]++

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// Reader reads a workload line by line, in memory that does not grow with the file. It checks of each line what needs no
-// other line; [Workload.Index] checks the rest.
+// Reader reads a workload line by line, in memory that does not grow with the file. It checks of each line what needs
+// no other line; [Workload.Index] checks the rest.
 type Reader struct {
 	Head Head
 
@@ -73,7 +73,8 @@ func (t *rankText) UnmarshalJSON(data []byte) error {
 
 // NewReader reads the head. File is the name for errors, each of which is a [*LineError].
 func NewReader(file string, in io.Reader) (*Reader, error) {
-	r := &Reader{file: file, in: bufio.NewReaderSize(in, 1<<16), lines: -1, ranks: map[string]Ranks{}, texts: map[string]string{}}
+	r := &Reader{file: file, in: bufio.NewReaderSize(in, 1<<16), lines: -1, ranks: map[string]Ranks{},
+		texts: map[string]string{}}
 	data, err := r.next()
 	if errors.Is(err, io.EOF) {
 		return nil, r.fail(errors.New("the file is empty"))
@@ -112,13 +113,21 @@ func NewReader(file string, in io.Reader) (*Reader, error) {
 func (r *Reader) Next() (*Op, error) {
 	data, err := r.next()
 	if errors.Is(err, io.EOF) && r.lines >= 0 && r.line-1 != r.lines {
-		return nil, r.fail(fmt.Errorf("the file ends after %d operations and its head promises %d: it is cut, or correct \"lines\" in line 1", r.line-1, r.lines))
+		return nil,
+			r.fail(
+				fmt.Errorf(
+					"the file ends after %d operations and its head promises %d: it is cut, or correct \"lines\" in "+
+						"line 1", r.line-1, r.lines))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if r.lines >= 0 && r.line-1 > r.lines {
-		return nil, r.fail(fmt.Errorf("the head promises %d operations and here is another one: correct \"lines\" in line 1, or remove it there", r.lines))
+		return nil,
+			r.fail(
+				fmt.Errorf(
+					"the head promises %d operations and here is another one: correct \"lines\" in line 1, or remove "+
+						"it there", r.lines))
 	}
 	var l opText
 	if err := r.decode(data, &l); err != nil {
@@ -239,7 +248,8 @@ func (r *Reader) op(l *opText) (*Op, error) {
 	if len(o.After) == 0 {
 		o.After = nil
 	}
-	for _, text := range []*string{(*string)(&o.Kind), &o.Name, &o.Stream, &o.Comm, (*string)(&o.Func), &o.Type, &o.RedOp} {
+	for _, text := range []*string{(*string)(&o.Kind), &o.Name, &o.Stream, &o.Comm, (*string)(&o.Func), &o.Type,
+		&o.RedOp} {
 		*text = r.text(*text)
 	}
 	for i := range l.Ops {

@@ -73,25 +73,36 @@ func TestReadMistakes(t *testing.T) {
 		{`{"traceEvents":[`, `f:1: this is no head of a workload`},
 		{`{"format":"ddlemu.workload/1","ranks":0}`, "f:1: ranks 0: must be 1 to"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"rank":3}`, `f:1: "rank" is no field: did you mean ranks`},
-		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-2"}]}`, "f:1: communicator a: rank 2: the workload has ranks 0 to 1"},
-		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0,0"}]}`, "f:1: communicator a: rank 0 is there twice"},
-		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"1"}]}`, "f:1: rank 1 is in two communicators with the name a"},
+		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-2"}]}`,
+			"f:1: communicator a: rank 2: the workload has ranks 0 to 1"},
+		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0,0"}]}`,
+			"f:1: communicator a: rank 0 is there twice"},
+		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"1"}]}`,
+			"f:1: rank 1 is in two communicators with the name a"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a"}]}`, "f:1: communicator a has no ranks"},
-		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALG":"Ring"}}`, "f:1: nccl: NCCL_ALG is none of the variables that a workload can have: NCCL_ALGO, NCCL_PROTO, "},
-		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_TOPO_FILE":"/etc/x"}}`, "f:1: nccl: NCCL_TOPO_FILE is none of"},
-		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":"Ring\n"}}`, `f:1: nccl: NCCL_ALGO="Ring\n": must be 1 to 256 printable`},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALG":"Ring"}}`,
+			"f:1: nccl: NCCL_ALG is none of the variables that a workload can have: NCCL_ALGO, NCCL_PROTO, "},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_TOPO_FILE":"/etc/x"}}`,
+			"f:1: nccl: NCCL_TOPO_FILE is none of"},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":"Ring\n"}}`,
+			`f:1: nccl: NCCL_ALGO="Ring\n": must be 1 to 256 printable`},
 		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":""}}`, `f:1: nccl: NCCL_ALGO="": must be`},
-		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":"Rign"}}`, `f:1: nccl: NCCL_ALGO=Rign: "Rign" is no value: did you mean Ring`},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":"Rign"}}`,
+			`f:1: nccl: NCCL_ALGO=Rign: "Rign" is no value: did you mean Ring`},
 		{twoRanks + `{"op":"calc"`, "f:2: the file ends within this line: it is cut"},
 		{twoRanks + "{\"op\":\"calc\"\n", "f:2: the JSON object does not end in this line"},
 		{twoRanks + `{"op":"calc"} {"op":"calc"}`, "f:2: there is more than one JSON object"},
 		{twoRanks + "\n" + `{"op":"calc"}`, "f:2: the line is empty"},
-		{`{"format":"ddlemu.workload/1","ranks":2,"lines":2}` + "\n{\"op\":\"step\"}\n", "f:2: the file ends after 1 operations and its head promises 2"},
-		{`{"format":"ddlemu.workload/1","ranks":2,"lines":0}` + "\n{\"op\":\"step\"}\n", "f:2: the head promises 0 operations"},
+		{`{"format":"ddlemu.workload/1","ranks":2,"lines":2}` + "\n{\"op\":\"step\"}\n",
+			"f:2: the file ends after 1 operations and its head promises 2"},
+		{`{"format":"ddlemu.workload/1","ranks":2,"lines":0}` + "\n{\"op\":\"step\"}\n",
+			"f:2: the head promises 0 operations"},
 		{twoRanks + `{"op":"calc","nanos":3}`, `f:2: "nanos" is no field: there are id, op, `},
 		{twoRanks + `{"op":"calc","steam":"a"}`, `f:2: "steam" is no field: did you mean stream?`},
-		{`{"format":"ddlemu.workload/1","ranks":2,"source":{"hardwear":"x"}}`, `f:1: "hardwear" is no field: did you mean hardware?`},
-		{twoRanks + `{"op":"group","ops":[{"op":"send","quantity":1}]}`, `f:2: "quantity" is no field: there are id, op, `},
+		{`{"format":"ddlemu.workload/1","ranks":2,"source":{"hardwear":"x"}}`,
+			`f:1: "hardwear" is no field: did you mean hardware?`},
+		{twoRanks + `{"op":"group","ops":[{"op":"send","quantity":1}]}`,
+			`f:2: "quantity" is no field: there are id, op, `},
 		{twoRanks + `{"op":"calc","ns":"3"}`, "f:2: ns: it is a JSON string, and must be of the type int64"},
 		{twoRanks + `{"op":"calc","rank":"0-2"}`, "f:2: rank 2: the workload has ranks 0 to 1"},
 		{twoRanks + `{"op":"calc","rank":""}`, `f:2: ranks ""`},
@@ -107,20 +118,28 @@ func TestReadMistakes(t *testing.T) {
 		{twoRanks + coll(`,"comm":"dp"`), `f:2: "dp" is no communicator: there are world`},
 		{comms + coll(``), "f:2: comm is missing: there are 2"},
 		{comms + coll(`,"comm":"a","rank":"0-2"`), "f:2: rank 2 is not in communicator a"},
-		{comms + `{"op":"coll","func":"Broadcast","count":1,"type":"int8","comm":"a","root":2}`, "f:2: root 2: the communicator has ranks 0 to 1"},
-		{twoRanks + `{"op":"coll","func":"Allreduce","count":1,"type":"int8"}`, `f:2: "Allreduce" is no func: did you mean AllReduce or Reduce?`},
+		{comms + `{"op":"coll","func":"Broadcast","count":1,"type":"int8","comm":"a","root":2}`,
+			"f:2: root 2: the communicator has ranks 0 to 1"},
+		{twoRanks + `{"op":"coll","func":"Allreduce","count":1,"type":"int8"}`,
+			`f:2: "Allreduce" is no func: did you mean AllReduce or Reduce?`},
 		{twoRanks + `{"op":"coll","func":"AllReduce","count":1}`, "f:2: type is missing"},
-		{twoRanks + `{"op":"coll","func":"AllReduce","count":1,"type":"float"}`, `f:2: "float" is no type: did you mean bfloat16 or float16 or float32?`},
+		{twoRanks + `{"op":"coll","func":"AllReduce","count":1,"type":"float"}`,
+			`f:2: "float" is no type: did you mean bfloat16 or float16 or float32?`},
 		{twoRanks + `{"op":"coll","func":"AllReduce","count":-1,"type":"int8"}`, "f:2: count -1: must be 0 to"},
-		{twoRanks + `{"op":"coll","func":"AllReduce","count":4398046511105,"type":"int8"}`, "f:2: count 4398046511105: must be 0 to"},
+		{twoRanks + `{"op":"coll","func":"AllReduce","count":4398046511105,"type":"int8"}`,
+			"f:2: count 4398046511105: must be 0 to"},
 		{twoRanks + `{"op":"send","count":1,"type":"int8","peer":2}`, "f:2: peer 2: the communicator has ranks 0 to 1"},
-		{twoRanks + `{"op":"send","count":1,"type":"int8","peer":-2,"relative":true}`, "f:2: peer -2: the communicator has 2 ranks"},
+		{twoRanks + `{"op":"send","count":1,"type":"int8","peer":-2,"relative":true}`,
+			"f:2: peer -2: the communicator has 2 ranks"},
 		{twoRanks + `{"op":"group"}`, "f:2: group has no ops"},
 		{twoRanks + `{"op":"group","ops":[{"op":"calc"}]}`, `f:2: operation 1 of the group: "calc" in a group`},
-		{twoRanks + `{"op":"group","ops":[{"op":"send","count":1,"type":"int8","rank":1}]}`, "f:2: operation 1 of the group: rank, id, stream and after"},
+		{twoRanks + `{"op":"group","ops":[{"op":"send","count":1,"type":"int8","rank":1}]}`,
+			"f:2: operation 1 of the group: rank, id, stream and after"},
 		{twoRanks + `{"op":"calc","after":[7]}`, "f:2: after 7: rank 0 has no earlier operation with this id"},
-		{twoRanks + `{"op":"calc","id":7,"rank":0}` + "\n" + `{"op":"calc","after":[7]}`, "f:3: after 7: rank 1 has no earlier operation with this id"},
-		{twoRanks + `{"op":"calc","id":7}` + "\n" + `{"op":"calc","id":7,"rank":1}`, "f:3: id 7: rank 1 has an earlier operation with this id"},
+		{twoRanks + `{"op":"calc","id":7,"rank":0}` + "\n" + `{"op":"calc","after":[7]}`,
+			"f:3: after 7: rank 1 has no earlier operation with this id"},
+		{twoRanks + `{"op":"calc","id":7}` + "\n" + `{"op":"calc","id":7,"rank":1}`,
+			"f:3: id 7: rank 1 has an earlier operation with this id"},
 	} {
 		_, err := Read("f", strings.NewReader(test.text))
 		var line *LineError
@@ -145,9 +164,12 @@ func (e *endless) Read(p []byte) (int, error) {
 // Files that try to use up the memory are refused long before.
 func TestNCCLValues(t *testing.T) {
 	for text, valid := range map[string]bool{
-		"NCCL_ALGO=Ring": true, "NCCL_ALGO=ring,Tree": true, "NCCL_ALGO=^CollnetDirect,nvls": true, "NCCL_ALGO=PAT": true,
-		"NCCL_ALGO=ring;allreduce:^tree;Broadcast:ring": true, "NCCL_ALGO=allgather:pat": true, "NCCL_PROTO=^LL128": true, "NCCL_PROTO=simple": true,
-		"NCCL_ALGO=Rign": false, "NCCL_ALGO=^": false, "NCCL_ALGO=Ring,,Tree": false, "NCCL_ALGO=Simple": false, "NCCL_PROTO=Ring": false,
+		"NCCL_ALGO=Ring": true, "NCCL_ALGO=ring,Tree": true, "NCCL_ALGO=^CollnetDirect,nvls": true,
+		"NCCL_ALGO=PAT": true,
+		"NCCL_ALGO=ring;allreduce:^tree;Broadcast:ring": true, "NCCL_ALGO=allgather:pat": true,
+		"NCCL_PROTO=^LL128": true, "NCCL_PROTO=simple": true,
+		"NCCL_ALGO=Rign": false, "NCCL_ALGO=^": false, "NCCL_ALGO=Ring,,Tree": false, "NCCL_ALGO=Simple": false,
+		"NCCL_PROTO=Ring":         false,
 		"NCCL_ALGO=alltoall:Ring": false, "NCCL_PROTO=Simple;allreduce:": false, "NCCL_BUFFSIZE=4194304": true,
 	} {
 		var h Head
@@ -170,15 +192,24 @@ func TestReadHostile(t *testing.T) {
 		in   io.Reader
 		want string
 	}{
-		"a long line":       {&endless{"x"}, "f:1: the line is longer than 4194304 bytes"},
-		"a long operation":  {io.MultiReader(strings.NewReader(big), &endless{"x"}), "f:2: the line is longer"},
-		"lists of ranks":    {io.MultiReader(strings.NewReader(big), strings.NewReader(lists.String())), "the different lists of ranks have more than"},
-		"communicators":     {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048576,"comms":[` + comms.String()[1:] + `]}`), "f:1: communicator c16: the different lists"},
-		"equal lists":       {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048576,"comms":[` + same.String()[1:] + `]}`), "f:1: communicator c16: the communicators have more than"},
-		"list in a group":   {strings.NewReader(big + `{"op":"group","ops":[` + strings.Repeat(`{"op":"send","rank":"0-1048575"},`, 100_000) + `{}]}`), "f:2: operation 1 of the group"},
-		"nested groups":     {strings.NewReader(big + strings.Repeat(`{"op":"group","ops":[`, 9000) + strings.Repeat("]}", 9000)), "f:2: invalid character '{' exceeded max depth"},
-		"ranks of no end":   {strings.NewReader(big + `{"op":"calc","rank":"` + strings.Repeat("0-1048575,", 1000) + `0"}`), "more than 1048576"},
-		"very many ranks":   {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048577}`), "f:1: ranks 1048577: must be 1 to 1048576"},
+		"a long line":      {&endless{"x"}, "f:1: the line is longer than 4194304 bytes"},
+		"a long operation": {io.MultiReader(strings.NewReader(big), &endless{"x"}), "f:2: the line is longer"},
+		"lists of ranks": {io.MultiReader(strings.NewReader(big), strings.NewReader(lists.String())),
+			"the different lists of ranks have more than"},
+		"communicators": {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048576,"comms":[` +
+			comms.String()[1:] + `]}`), "f:1: communicator c16: the different lists"},
+		"equal lists": {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048576,"comms":[` +
+			same.String()[1:] + `]}`), "f:1: communicator c16: the communicators have more than"},
+		"list in a group": {
+			strings.NewReader(big + `{"op":"group","ops":[` + strings.Repeat(`{"op":"send","rank":"0-1048575"},`,
+				100_000) + `{}]}`), "f:2: operation 1 of the group"},
+		"nested groups": {
+			strings.NewReader(big + strings.Repeat(`{"op":"group","ops":[`, 9000) + strings.Repeat("]}", 9000)),
+			"f:2: invalid character '{' exceeded max depth"},
+		"ranks of no end": {strings.NewReader(big + `{"op":"calc","rank":"` + strings.Repeat("0-1048575,", 1000) +
+			`0"}`), "more than 1048576"},
+		"very many ranks": {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048577}`),
+			"f:1: ranks 1048577: must be 1 to 1048576"},
 		"programs, in sum":  {strings.NewReader(manyPrograms()), "the programs of the ranks have more than"},
 		"streams of a rank": {strings.NewReader(manyStreams()), "rank 0 has more than 4096 streams"},
 	} {
@@ -244,7 +275,8 @@ func drawWorkload(t *rapid.T) *Workload {
 	if rapid.Bool().Draw(t, "comms") {
 		w.Head.Comms = []Comm{{"a", Ranks{0, 1}}, {"a", Ranks{3, 2}}, {"b", Ranks{0, 1, 2, 3}}}
 	}
-	w.Head.NCCL = rapid.MapOfN(rapid.SampledFrom(NCCLVariables()[2:]), rapid.StringMatching(`[!-~]{1,9}`), 0, 2).Draw(t, "nccl")
+	w.Head.NCCL = rapid.MapOfN(rapid.SampledFrom(NCCLVariables()[2:]), rapid.StringMatching(`[!-~]{1,9}`), 0, 2).Draw(t,
+		"nccl")
 	w.Head.Source.Missing = rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,3}`), 0, 2).Draw(t, "missing")
 	comm := func() string {
 		if w.Head.Comms == nil {
@@ -253,7 +285,8 @@ func drawWorkload(t *rapid.T) *Workload {
 		return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "comm")
 	}
 	call := func() Op {
-		o := Op{Comm: comm(), Count: rapid.Int64Range(0, 1<<39).Draw(t, "count"), Type: rapid.SampledFrom([]string{"float32", "int8"}).Draw(t, "type")}
+		o := Op{Comm: comm(), Count: rapid.Int64Range(0, 1<<39).Draw(t, "count"),
+			Type: rapid.SampledFrom([]string{"float32", "int8"}).Draw(t, "type")}
 		switch o.Kind = rapid.SampledFrom([]Kind{Coll, Send, Recv}).Draw(t, "kind"); {
 		case o.Kind != Coll:
 			o.Relative = rapid.Bool().Draw(t, "relative")
@@ -274,7 +307,8 @@ func drawWorkload(t *rapid.T) *Workload {
 		var o Op
 		switch kind := rapid.SampledFrom([]Kind{Calc, Coll, Group, Wait, Step}).Draw(t, "op"); kind {
 		case Calc:
-			o = Op{Kind: kind, Nanos: rapid.Int64Range(0, 9).Draw(t, "ns"), Name: rapid.StringMatching(`[a-z]{0,3}`).Draw(t, "layer")}
+			o = Op{Kind: kind, Nanos: rapid.Int64Range(0, 9).Draw(t, "ns"),
+				Name: rapid.StringMatching(`[a-z]{0,3}`).Draw(t, "layer")}
 		case Coll:
 			o = call()
 		case Group:
@@ -305,8 +339,10 @@ func drawWorkload(t *rapid.T) *Workload {
 // No file crashes the reader, and what it accepts can be written and read again.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(twoRanks))
-	f.Add([]byte(twoRanks + `{"op":"coll","func":"AllReduce","count":1,"type":"int8","id":1}` + "\n" + `{"op":"wait","after":[1]}`))
-	f.Add([]byte(`{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"a","ranks":"0-2:2"}],"lines":1}` + "\n" + `{"rank":"0-2:2","op":"group","ops":[{"op":"send","count":1,"type":"int8","peer":1}]}`))
+	f.Add([]byte(twoRanks + `{"op":"coll","func":"AllReduce","count":1,"type":"int8","id":1}` + "\n" +
+		`{"op":"wait","after":[1]}`))
+	f.Add([]byte(`{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"a","ranks":"0-2:2"}],"lines":1}` + "\n" +
+		`{"rank":"0-2:2","op":"group","ops":[{"op":"send","count":1,"type":"int8","peer":1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w, err := Read("f", bytes.NewReader(data))
 		if err != nil {

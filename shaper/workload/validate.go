@@ -70,7 +70,8 @@ func (o *Op) validate() error {
 			return fmt.Errorf("ns %d: must be 0 to %d", o.Nanos, int64(MaxNanos))
 		}
 		if o.MaxNanos != 0 && o.MaxNanos < o.Nanos || o.MaxNanos > MaxNanos {
-			return fmt.Errorf("max_ns %d: must be ns, %d, or more, and %d at most", o.MaxNanos, o.Nanos, int64(MaxNanos))
+			return fmt.Errorf("max_ns %d: must be ns, %d, or more, and %d at most", o.MaxNanos, o.Nanos,
+				int64(MaxNanos))
 		}
 	case Coll:
 		return o.validateColl()

@@ -11,11 +11,13 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// ncclVariables are documented variables of NCCL that change what a job sends. None names a file, a host or an interface:
-// those are of the cluster, and a workload knows no network.
+// ncclVariables are documented variables of NCCL that change what a job sends. None names a file, a host or an
+// interface: those are of the cluster, and a workload knows no network.
 var ncclVariables = []string{
-	"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
-	"NCCL_MAX_CTAS", "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CROSS_NIC", "NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL",
+	"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+	"NCCL_MIN_CTAS",
+	"NCCL_MAX_CTAS", "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CROSS_NIC", "NCCL_PXN_DISABLE",
+	"NCCL_P2P_PXN_LEVEL",
 }
 
 // NCCLVariables are the variables that [Head.NCCL] may have.
@@ -23,7 +25,8 @@ func NCCLVariables() []string { return slices.Clone(ncclVariables) }
 
 func checkNCCLVariable(name, value string) error {
 	if !slices.Contains(ncclVariables, name) {
-		return fmt.Errorf("%s is none of the variables that a workload can have: %s", name, strings.Join(ncclVariables, ", "))
+		return fmt.Errorf("%s is none of the variables that a workload can have: %s", name,
+			strings.Join(ncclVariables, ", "))
 	}
 	if err := configs.CheckNCCLValue(value); err != nil {
 		return fmt.Errorf("%s=%w", name, err)
@@ -38,8 +41,8 @@ func checkNCCLVariable(name, value string) error {
 	return nil
 }
 
-// The values of NCCL_ALGO and NCCL_PROTO, and the collectives that have lists of their own since NCCL 2.24. NCCL reads all of
-// them in either case.
+// The values of NCCL_ALGO and NCCL_PROTO, and the collectives that have lists of their own since NCCL 2.24. NCCL reads
+// all of them in either case.
 var (
 	ncclAlgos  = []string{"Tree", "Ring", "CollNet", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"}
 	ncclProtos = []string{"LL", "LL128", "Simple"}

@@ -63,7 +63,8 @@ const (
 	Group Kind = "group"
 	// Wait makes the host thread wait until the operations of After have ended, or all so far if After is empty.
 	Wait Kind = "wait"
-	// Step is the end of a step. It ends when all operations before it on this rank have ended, and nothing waits for it.
+	// Step is the end of a step. It ends when all operations before it on this rank have ended, and nothing waits for
+	// it.
 	Step Kind = "step"
 )
 
@@ -90,8 +91,8 @@ type Op struct {
 	// Func is the function of Coll.
 	Func Func `json:"func,omitempty"`
 	// Count is the count argument of NCCL's call, in elements: for AllGather sent per rank, for ReduceScatter received
-	// per rank, for AllToAll, Gather and Scatter per pair of ranks. NCCL discards a collective of 0 elements: it waits for
-	// no other rank.
+	// per rank, for AllToAll, Gather and Scatter per pair of ranks. NCCL discards a collective of 0 elements: it waits
+	// for no other rank.
 	Count int64 `json:"count,omitempty"`
 	// Type is the type of the elements: NCCL's name without the prefix, such as float32.
 	Type string `json:"type,omitempty"`
@@ -123,8 +124,8 @@ const (
 	Scatter       Func = "Scatter"
 )
 
-// Collective is the collective of shaper/nccl with the name of f. It is false for Gather and Scatter, which a replay takes
-// for sends and receives: their ranks connect at the first call.
+// Collective is the collective of shaper/nccl with the name of f. It is false for Gather and Scatter, which a replay
+// takes for sends and receives: their ranks connect at the first call.
 func (f Func) Collective() (nccl.Collective, bool) {
 	c, err := nccl.ParseCollective(string(f))
 	return c, err == nil && f != Gather && f != Scatter

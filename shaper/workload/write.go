@@ -15,8 +15,8 @@ type Writer struct {
 	json *json.Encoder
 }
 
-// NewWriter writes the head. Lines is the number of operations that will follow, by which a reader notices that a file is
-// cut; -1 if it is not known.
+// NewWriter writes the head. Lines is the number of operations that will follow, by which a reader notices that a file
+// is cut; -1 if it is not known.
 func NewWriter(out io.Writer, head *Head, lines int) (*Writer, error) {
 	w := &Writer{out: bufio.NewWriterSize(out, 1<<16)}
 	w.json = json.NewEncoder(w.out)

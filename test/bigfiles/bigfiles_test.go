@@ -62,7 +62,8 @@ func TestBoundedMemory(t *testing.T) {
 // convert runs the command, with a pipe of a file as standard input if one is given.
 func convert(t *testing.T, path, stdin string, flags ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), ddlemu, append([]string{"workload", "convert", path, "-o", filepath.Join(t.TempDir(), "out"), "--force"}, flags...)...)
+	cmd := exec.CommandContext(t.Context(), ddlemu,
+		append([]string{"workload", "convert", path, "-o", filepath.Join(t.TempDir(), "out"), "--force"}, flags...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if stdin != "" {

@@ -37,18 +37,22 @@ func callPayload() []byte {
 // nsysJSON has so many kernels of the computation with each call.
 func nsysJSON(others int) maker {
 	return func(w *bufio.Writer, size int64) {
-		fmt.Fprint(w, `{"data":["","ncclCommInitRank","ncclAllReduce","ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)","void cutlass::Kernel2<gemm>","cudaLaunchKernelExC","cudaLaunchKernel"]}`+"\n")
+		fmt.Fprint(w,
+			`{"data":["","ncclCommInitRank","ncclAllReduce","ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)","void cutlass::Kernel2<gemm>","cudaLaunchKernelExC","cudaLaunchKernel"]}`+"\n")
 		ts, correlation := 1000, 0
 		nvtx := func(name int, payload []byte) int {
-			n, _ := fmt.Fprintf(w, `{"Type":59,"NvtxEvent":{"Type":59,"Timestamp":"%d","Payload":{"BinaryData":[{"SchemaId":"16777222","Data":"%s"}]},"GlobalTid":"%d","EndTimestamp":"%d","TextId":%d,"DomainId":"1","NsTime":true}}`+"\n",
+			n, _ := fmt.Fprintf(w,
+				`{"Type":59,"NvtxEvent":{"Type":59,"Timestamp":"%d","Payload":{"BinaryData":[{"SchemaId":"16777222","Data":"%s"}]},"GlobalTid":"%d","EndTimestamp":"%d","TextId":%d,"DomainId":"1","NsTime":true}}`+"\n",
 				ts, base64.StdEncoding.EncodeToString(payload), nsysThread, ts+90, name)
 			return n
 		}
 		kernel := func(call, name, stream, after, took int) int {
 			correlation++
-			n, _ := fmt.Fprintf(w, `{"Type":48,"TraceProcessEvent":{"startNs":"%d","endNs":"%d","correlationId":%d,"globalTid":"%d","name":"%d","returnValue":0,"eventClass":0}}`+"\n",
+			n, _ := fmt.Fprintf(w,
+				`{"Type":48,"TraceProcessEvent":{"startNs":"%d","endNs":"%d","correlationId":%d,"globalTid":"%d","name":"%d","returnValue":0,"eventClass":0}}`+"\n",
 				ts+5, ts+15, correlation, nsysThread, call)
-			m, _ := fmt.Fprintf(w, `{"Type":79,"CudaEvent":{"startNs":"%d","endNs":"%d","correlationId":%d,"globalPid":"%d","deviceId":0,"contextId":1,"streamId":"%d","eventClass":3,"kernel":{"shortName":"%d","demangledName":"%d","gridX":16,"gridY":10,"gridZ":1,"blockX":256,"blockY":1,"blockZ":1,"registersPerThread":238}}}`+"\n",
+			m, _ := fmt.Fprintf(w,
+				`{"Type":79,"CudaEvent":{"startNs":"%d","endNs":"%d","correlationId":%d,"globalPid":"%d","deviceId":0,"contextId":1,"streamId":"%d","eventClass":3,"kernel":{"shortName":"%d","demangledName":"%d","gridX":16,"gridY":10,"gridZ":1,"blockX":256,"blockY":1,"blockZ":1,"registersPerThread":238}}}`+"\n",
 				ts+after, ts+after+took, correlation, nsysProcess, stream, name, name)
 			return n + m
 		}
@@ -91,7 +95,8 @@ func nsysSQLite(others int) maker {
 			must(err)
 			return s
 		}
-		ranges, kernels, launches := insert("NVTX_EVENTS", 9), insert("CUPTI_ACTIVITY_KIND_KERNEL", 12), insert("CUPTI_ACTIVITY_KIND_RUNTIME", 7)
+		ranges, kernels, launches := insert("NVTX_EVENTS", 9), insert("CUPTI_ACTIVITY_KIND_KERNEL", 12),
+			insert("CUPTI_ACTIVITY_KIND_RUNTIME", 7)
 		row := func(s *sql.Stmt, values ...any) {
 			_, err := s.Exec(values...)
 			must(err)
@@ -106,7 +111,8 @@ func nsysSQLite(others int) maker {
 			head := binary.LittleEndian.AppendUint64(nil, 1)
 			head = binary.LittleEndian.AppendUint64(head, 16777222)
 			head = binary.LittleEndian.AppendUint64(head, uint64(len(payload)))
-			row(ranges, ts, ts+90, 59, nil, nsysThread, name, 1, nil, append(append(head, make([]byte, 8)...), payload...))
+			row(ranges, ts, ts+90, 59, nil, nsysThread, name, 1, nil,
+				append(append(head, make([]byte, 8)...), payload...))
 		}
 		nvtx(1, initPayload())
 		repeat(size, func(int) int {
@@ -147,9 +153,13 @@ func chakraJSON(w *bufio.Writer, size int64) {
 		}
 		kind, attributes := "COMP_NODE", `{"name": "num_ops", "int64Val": "12345"}`
 		if i%10 == 9 {
-			kind, attributes = "COMM_COLL_NODE", "{\n      \"name\": \"comm_type\",\n      \"int64Val\": \"0\"\n    },\n    {\n      \"name\": \"comm_size\",\n      \"int64Val\": \"1048576\"\n    }"
+			kind, attributes = "COMM_COLL_NODE",
+				"{\n      \"name\": \"comm_type\",\n      \"int64Val\": \"0\"\n    },\n    {\n      \"name\": \"comm_size\",\n      \"int64Val\": \"1048576\"\n    }"
 		}
-		n, _ := fmt.Fprintf(w, "{\n  \"id\": \"%d\",\n  \"name\": \"layer%d_forward_computation\",\n  \"type\": \"%s\",\n%s  \"durationMicros\": \"100\",\n  \"attr\": [\n    {\n      \"name\": \"is_cpu_op\",\n      \"boolVal\": false\n    },\n    %s\n  ]\n}",
+		n, _ := fmt.Fprintf(w,
+			"{\n  \"id\": \"%d\",\n  \"name\": \"layer%d_forward_computation\",\n  \"type\": \"%s\",\n%s  "+
+				"\"durationMicros\": \"100\",\n  \"attr\": [\n    {\n      \"name\": \"is_cpu_op\",\n      "+
+				"\"boolVal\": false\n    },\n    %s\n  ]\n}",
 			i+1, i, kind, deps, attributes)
 		return n
 	})
@@ -167,7 +177,8 @@ func chakraGraph(w *bufio.Writer, size int64) {
 		if i%10 == 9 {
 			kind, comm = 7, `, "comm_type": 0, "comm_size": 1048576`
 		}
-		n, _ := fmt.Fprintf(w, `{"Id": %d, "Name": "layer%d_forward_computation", "NodeType": %d, "data_deps": [%s], "runtime": 100, "is_cpu_op": false%s}`+"\n", i+1, i, kind, deps, comm)
+		n, _ := fmt.Fprintf(w,
+			`{"Id": %d, "Name": "layer%d_forward_computation", "NodeType": %d, "data_deps": [%s], "runtime": 100, "is_cpu_op": false%s}`+"\n", i+1, i, kind, deps, comm)
 		return n
 	})
 	fmt.Fprint(w, "]}")
@@ -177,19 +188,22 @@ func chakraGraph(w *bufio.Writer, size int64) {
 const frame = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
 func flightJSON(w *bufio.Writer, size int64) {
-	fmt.Fprint(w, `{"version": "2.10", "rank": 0, "nccl_version": "2.26.2", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"}}, "entries": [`)
+	fmt.Fprint(w,
+		`{"version": "2.10", "rank": 0, "nccl_version": "2.26.2", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"}}, "entries": [`)
 	repeat(size, func(i int) int {
 		if i > 0 {
 			fmt.Fprint(w, ", ")
 		}
-		n, _ := fmt.Fprintf(w, `{"frames": [{"name": "all_reduce", "filename": %q, "line": 2810}, {"name": "step", "filename": "/job/train.py", "line": 17}], "record_id": %d, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": %d, "p2p_seq_id": 0, "op_id": %d, "profiling_name": "nccl:all_reduce", "time_created_ns": %d, "input_sizes": [[1048576]], "input_dtypes": ["Float"], "output_sizes": [[1048576]], "output_dtypes": ["Float"], "state": "completed", "time_discovered_started_ns": null, "retired": true, "timeout_ms": 600000, "is_p2p": false}`,
+		n, _ := fmt.Fprintf(w,
+			`{"frames": [{"name": "all_reduce", "filename": %q, "line": 2810}, {"name": "step", "filename": "/job/train.py", "line": 17}], "record_id": %d, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": %d, "p2p_seq_id": 0, "op_id": %d, "profiling_name": "nccl:all_reduce", "time_created_ns": %d, "input_sizes": [[1048576]], "input_dtypes": ["Float"], "output_sizes": [[1048576]], "output_dtypes": ["Float"], "state": "completed", "time_discovered_started_ns": null, "retired": true, "timeout_ms": 600000, "is_p2p": false}`,
 			frame, i, i+1, i+1, 1795714796044647000+i*100000)
 		return n
 	})
 	fmt.Fprint(w, "]}")
 }
 
-// flightPickle is the same as a pickle of protocol 2. As PyTorch does, it writes a text once and takes it from the memo then.
+// flightPickle is the same as a pickle of protocol 2. As PyTorch does, it writes a text once and takes it from the
+// memo then.
 func flightPickle(w *bufio.Writer, size int64) {
 	var b []byte
 	memo := map[string]byte{}
@@ -258,7 +272,8 @@ func flightPickle(w *bufio.Writer, size int64) {
 			for _, one := range []struct {
 				key   string
 				value int
-			}{{"record_id", i}, {"pg_id", 0}, {"collective_seq_id", i + 1}, {"p2p_seq_id", 0}, {"op_id", i + 1}, {"time_created_ns", 1795714796044647000 + i*100000}} {
+			}{{"record_id", i}, {"pg_id", 0}, {"collective_seq_id", i + 1}, {"p2p_seq_id", 0}, {"op_id", i + 1},
+				{"time_created_ns", 1795714796044647000 + i*100000}} {
 				item(one.key, func() { number(one.value) })
 			}
 			item("process_group", func() { text("0"); text("default_pg"); b = append(b, 0x86) })
@@ -280,7 +295,8 @@ func flightPickle(w *bufio.Writer, size int64) {
 // inspector is the calls of one rank.
 func inspector(w *bufio.Writer, size int64) {
 	repeat(size, func(i int) int {
-		n, _ := fmt.Fprintf(w, `{"header":{"id":"0x62dd32e5228518","comm_name":"unknown","rank":0,"n_ranks":8,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"nccl_profiler_interface","dump_timestamp_us":%d,"hostname":"vm","pid":24358},"coll_perf":{"coll":"AllReduce","coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":382,"coll_timing_source":"kernel_gpu","coll_algobw_gbs":0.074322,"coll_busbw_gbs":0.111483}}`+"\n",
+		n, _ := fmt.Fprintf(w,
+			`{"header":{"id":"0x62dd32e5228518","comm_name":"unknown","rank":0,"n_ranks":8,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"nccl_profiler_interface","dump_timestamp_us":%d,"hostname":"vm","pid":24358},"coll_perf":{"coll":"AllReduce","coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":382,"coll_timing_source":"kernel_gpu","coll_algobw_gbs":0.074322,"coll_busbw_gbs":0.111483}}`+"\n",
 			1795714793936240+i*500, i, 4096+i%5000*4)
 		return n
 	})
@@ -291,7 +307,8 @@ func ncclProfiler(w *bufio.Writer, size int64) {
 	fmt.Fprint(w, "[\n")
 	repeat(size, func(i int) int {
 		ts := 1000 + i*500
-		n, _ := fmt.Fprintf(w, `{"name": "AllReduce", "cat": "COLL_API", "ph": "b", "id": %[1]d, "pid": 25127, "tid": 1, "ts": %[2]d.110001, "args": {"count": 60000, "datatype": "ncclFloat16", "root": 0, "GraphCaptured": 0, "Stream": "0x5599cb08fe00"}},
+		n, _ := fmt.Fprintf(w,
+			`{"name": "AllReduce", "cat": "COLL_API", "ph": "b", "id": %[1]d, "pid": 25127, "tid": 1, "ts": %[2]d.110001, "args": {"count": 60000, "datatype": "ncclFloat16", "root": 0, "GraphCaptured": 0, "Stream": "0x5599cb08fe00"}},
 {"name": "AllReduce", "cat": "COLL", "ph": "b", "id": %[1]d, "pid": 25127, "tid": 1, "ts": %[2]d.610001, "args": {"SeqNum": %[1]d, "CommHash": 11647624823274377780, "Rank": 0, "Count": 60000, "Datatype": "ncclFloat16", "Algorithm": "RING", "Protocol": "LL", "nChannels": 2}},
 {"name": "ScheduleSend", "cat": "PROXY", "ph": "b", "id": %[1]d, "pid": 25127, "tid": 1, "ts": %[2]d.710001, "args": {"Channel": 0, "Peer": 1, "Steps": 8, "ChunkSize": 131072}},
 {"name": "ScheduleSend", "cat": "PROXY", "ph": "e", "id": %[1]d, "pid": 25127, "tid": 1, "ts": %[2]d.810001},
@@ -305,11 +322,15 @@ func ncclProfiler(w *bufio.Writer, size int64) {
 
 // param is calls, every tenth of which the host waits for.
 func param(w *bufio.Writer, size int64) {
-	fmt.Fprint(w, `[{"comms": "init", "req": -1, "startTime_ns": 0, "pg_id": 0, "world_size": 8, "global_ranks": [0, 1, 2, 3, 4, 5, 6, 7]}`)
+	fmt.Fprint(w,
+		`[{"comms": "init", "req": -1, "startTime_ns": 0, "pg_id": 0, "world_size": 8, "global_ranks": [0, 1, 2, 3, 4, 5, 6, 7]}`)
 	repeat(size, func(i int) int {
-		n, _ := fmt.Fprintf(w, ",\n"+`{"comms": "all_reduce", "req": %d, "in_msg_size": 1000, "out_msg_size": 1000, "dtype": "float", "startTime_ns": %d, "pg_id": 0, "world_size": 8}`, i, 500000+i*2000)
+		n, _ := fmt.Fprintf(w,
+			",\n"+
+				`{"comms": "all_reduce", "req": %d, "in_msg_size": 1000, "out_msg_size": 1000, "dtype": "float", "startTime_ns": %d, "pg_id": 0, "world_size": 8}`, i, 500000+i*2000)
 		if i%10 == 9 {
-			k, _ := fmt.Fprintf(w, ",\n"+`{"comms": "wait", "req": %d, "startTime_ns": %d, "pg_id": 0}`, i, 501000+i*2000)
+			k, _ := fmt.Fprintf(w, ",\n"+`{"comms": "wait", "req": %d, "startTime_ns": %d, "pg_id": 0}`, i,
+				501000+i*2000)
 			n += k
 		}
 		return n
@@ -325,14 +346,16 @@ func horovod(w *bufio.Writer, size int64) {
 	repeat(size, func(i int) (n int) {
 		pid, ts := i%100+1, 1000+i*1000
 		if i < 100 {
-			n, _ = fmt.Fprintf(w, `{"name": "process_name", "ph": "M", "pid": %d, "args": {"name": "DistributedOptimizer.Allreduce/grad_%d"}},`+"\n", pid, pid)
+			n, _ = fmt.Fprintf(w,
+				`{"name": "process_name", "ph": "M", "pid": %d, "args": {"name": "DistributedOptimizer.Allreduce/grad_%d"}},`+"\n", pid, pid)
 		}
 		k, _ := fmt.Fprintf(w, `{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": %d, "pid": %d},`, ts, pid)
 		for rank := range 8 {
 			m, _ := fmt.Fprintf(w, `{"ph": "X", "name": "%d", "ts": %d, "pid": %d, "dur": 0},`, rank, ts+rank, pid)
 			k += m
 		}
-		m, _ := fmt.Fprintf(w, `{"ph": "E", "ts": %d, "pid": %d},{"ph": "B", "name": "ALLREDUCE", "ts": %d, "pid": %d},{"ph": "B", "name": "NCCL_ALLREDUCE", "ts": %d, "pid": %d},{"ph": "E", "ts": %d, "pid": %d},{"ph": "E", "ts": %d, "pid": %d, "args": {"dtype": "float32", "shape": "[64, 32]"}},`+"\n",
+		m, _ := fmt.Fprintf(w,
+			`{"ph": "E", "ts": %d, "pid": %d},{"ph": "B", "name": "ALLREDUCE", "ts": %d, "pid": %d},{"ph": "B", "name": "NCCL_ALLREDUCE", "ts": %d, "pid": %d},{"ph": "E", "ts": %d, "pid": %d},{"ph": "E", "ts": %d, "pid": %d, "args": {"dtype": "float32", "shape": "[64, 32]"}},`+"\n",
 			ts+20, pid, ts+30, pid, ts+40, pid, ts+700, pid, ts+720, pid)
 		return n + k + m
 	})

@@ -37,7 +37,8 @@ func TestProtocol(t *testing.T) {
 	} {
 		t.Run("with "+tc.macros, func(t *testing.T) {
 			out := verify(t, model, tc.macros)
-			if !strings.Contains(out, tc.finds) || strings.Contains(out, "MEMLIM") || strings.Contains(out, "search depth too small") {
+			if !strings.Contains(out, tc.finds) || strings.Contains(out, "MEMLIM") ||
+				strings.Contains(out, "search depth too small") {
 				t.Errorf("want %q in\n%s", tc.finds, out)
 			}
 		})

@@ -101,7 +101,9 @@ func drive(t testing.TB, lib string, version int, c testCase, seed uint64, env .
 	t.Helper()
 	dir := world.Scratch(t)
 	// TORCHELASTIC_RUN_ID makes the ranks one job. With DDLEMU_JOB they would not print the verdict.
-	o := driveOn(t, lib, version, c, seed, append([]string{"DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID=" + filepath.Base(dir)}, env...)...)
+	o := driveOn(t, lib, version, c, seed,
+		append([]string{"DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID=" + filepath.Base(dir)},
+			env...)...)
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); o.word == "PASS" && len(files) > 0 {
 		o = outcome{word: "FAIL", why: fmt.Sprintf("files remain: %v", files)}
 	}

@@ -34,7 +34,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				t.Errorf("%s %s\nwant FAIL with %q", o.word, o.why, tc.says)
 			}
 			if *verbose {
-				fmt.Printf("%-4s v%-2d planted fault %q in %s: %s %s\n", found, lastVersion, tc.fault, tc.name, o.word, o.why)
+				fmt.Printf("%-4s v%-2d planted fault %q in %s: %s %s\n", found, lastVersion, tc.fault, tc.name, o.word,
+					o.why)
 			}
 		})
 	}

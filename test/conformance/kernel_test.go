@@ -21,7 +21,8 @@ func notOnKernel(c testCase) string {
 	switch c.name {
 	case "properties", "properties-of-the-link", "sizes-tcp", "interleave-lossy", "nothing-early":
 		return "makes its own fabric, on the datapath shm"
-	case "tuner", "tuner-nodes", "tuner-no-world", "tuner-nodes-no-world", "tuner-part-no-world", "tuner-ranks", "vtable", "failed-init":
+	case "tuner", "tuner-nodes", "tuner-no-world", "tuner-nodes-no-world", "tuner-part-no-world", "tuner-ranks",
+		"vtable", "failed-init":
 		return "does not depend on the datapath"
 	}
 	return ""
@@ -45,16 +46,19 @@ func TestConformanceOnKernel(t *testing.T) {
 		*seed = 1
 	}
 	n := 0
-	for _, version := range []int{firstVersion, lastVersion} { // in the first any receive may be polled; in the last NCCL says which
+	// in the first any receive may be polled; in the last NCCL says which
+	for _, version := range []int{firstVersion, lastVersion} {
 		for _, streams := range []string{"1", "3"} {
 			t.Run(fmt.Sprintf("v%d, streams %s", version, streams), func(t *testing.T) {
 				for _, c := range cases(t) {
-					if notOnKernel(c) != "" || skipReason(c, version) != "" || streams != "1" && !*all && (version == firstVersion || !dependsOnStreams(c)) {
+					if notOnKernel(c) != "" || skipReason(c, version) != "" || streams != "1" && !*all &&
+						(version == firstVersion || !dependsOnStreams(c)) {
 						continue
 					}
 					n++
 					t.Run(c.String(), func(t *testing.T) {
-						o := driveOn(t, lib, version, c, *seed, "DDLEMU_DIR="+dir, "DDLEMU_FABRIC=kernel", fmt.Sprintf("TORCHELASTIC_RUN_ID=%d", n), "DDLEMU_STREAMS="+streams)
+						o := driveOn(t, lib, version, c, *seed, "DDLEMU_DIR="+dir, "DDLEMU_FABRIC=kernel",
+							fmt.Sprintf("TORCHELASTIC_RUN_ID=%d", n), "DDLEMU_STREAMS="+streams)
 						if *verbose {
 							fmt.Printf("%-4s v%-2d kernel, streams %s: %s %s\n", o.word, version, streams, c, o.why)
 						}
@@ -75,7 +79,8 @@ func TestConformanceOnKernel(t *testing.T) {
 func TestConformanceOnKernelIPv6(t *testing.T) {
 	lib := built.Path(t, "lib", "libgoemu.so")
 	dir := kernelFabric(t)
-	o := driveOn(t, lib, lastVersion, testCase{name: "sizes", mode: "alone"}, 1, "DDLEMU_DIR="+dir, "DDLEMU_FABRIC=kernel", "TORCHELASTIC_RUN_ID=6", "DDLEMU_IPV6=1")
+	o := driveOn(t, lib, lastVersion, testCase{name: "sizes", mode: "alone"}, 1, "DDLEMU_DIR="+dir,
+		"DDLEMU_FABRIC=kernel", "TORCHELASTIC_RUN_ID=6", "DDLEMU_IPV6=1")
 	if o.word != "PASS" {
 		t.Errorf("%s: %s\n%s", o.word, o.why, o.stderr)
 	}
@@ -103,7 +108,8 @@ func kernelFabric(t *testing.T) (dir string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), append([]string{"--dir", dir, "--owner", "0"}, args...)...)
+		cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"),
+			append([]string{"--dir", dir, "--owner", "0"}, args...)...)
 		cmd.WaitDelay = time.Second
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("ddlemu %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -106,8 +106,10 @@ type expectation struct {
 }
 
 func ask(ctx context.Context, ddlemu, profile, version string, nodes int) (e expectation, err error) {
-	cmd := exec.CommandContext(ctx, ddlemu, "expect", "allreduce", "--profile", profile, "--ranks", fmt.Sprint(nodes), "--nccl", version, "--soft-cuda",
-		"--nccl-view", configs.FabricView, "-b", "8", "-e", "1G", "-f", "8", "-n", "1", "--decide-up-to", fmt.Sprint(decideUpTo[nodes]), "--json")
+	cmd := exec.CommandContext(ctx, ddlemu, "expect", "allreduce", "--profile", profile, "--ranks", fmt.Sprint(nodes),
+		"--nccl", version, "--soft-cuda",
+		"--nccl-view", configs.FabricView, "-b", "8", "-e", "1G", "-f", "8", "-n", "1", "--decide-up-to",
+		fmt.Sprint(decideUpTo[nodes]), "--json")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

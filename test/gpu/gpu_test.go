@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpu tests the scripts of this folder on a machine without a GPU. To run the scripts with PyTorch on real GPUs,
-// see run.sh --help.
+// Package gpu tests the scripts of this folder on a machine without a GPU. To run the scripts with PyTorch on real
+// GPUs, see run.sh --help.
 package gpu
 
 import (
@@ -48,7 +48,8 @@ func TestWithoutGPU(t *testing.T) {
 		code int
 	}{
 		{"skips", nil, `^SKIP [a-z0-9-]+: no NVIDIA GPU$`, `^0 passed, 0 failed, 13 skipped$`, 0},
-		{"no python", []string{"--python", "/nonexistent/python3"}, `^SKIP [a-z0-9-]+: no NVIDIA GPU$`, `^0 passed, 0 failed, 13 skipped$`, 0},
+		{"no python", []string{"--python", "/nonexistent/python3"}, `^SKIP [a-z0-9-]+: no NVIDIA GPU$`,
+			`^0 passed, 0 failed, 13 skipped$`, 0},
 		{"required", []string{"--require"}, `^FAIL [a-z0-9-]+: no NVIDIA GPU$`, `^0 passed, 13 failed, 0 skipped$`, 1},
 		{"some", []string{"--only", "collectives-*"}, `^SKIP collectives-`, `^0 passed, 0 failed, 4 skipped$`, 0},
 	}
@@ -90,7 +91,8 @@ func TestLeavesNothing(t *testing.T) {
 }
 
 func TestBadFlags(t *testing.T) {
-	for _, args := range [][]string{{"--nonsense"}, {"--timeout", "0"}, {"--timeout", "x"}, {"--backend", "mpi"}, {"--build"}, {"--keep", "."}} {
+	for _, args := range [][]string{{"--nonsense"}, {"--timeout", "0"}, {"--timeout", "x"}, {"--backend", "mpi"},
+		{"--build"}, {"--keep", "."}} {
 		lines, code := script(t, args...)
 		if code != 2 || len(lines) != 1 || !strings.HasPrefix(lines[0], "run.sh: ") {
 			t.Errorf("%q: exit status %d, %q; want 2 and one line", args, code, lines)

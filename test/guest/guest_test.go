@@ -30,7 +30,8 @@ func library(t *testing.T, nccl string) string {
 	return path
 }
 
-// ddlemu runs a command with a folder of fabrics of its own, which must be empty at the end, and without LD_LIBRARY_PATH.
+// ddlemu runs a command with a folder of fabrics of its own, which must be empty at the end, and without
+// LD_LIBRARY_PATH.
 func ddlemu(t *testing.T, env []string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

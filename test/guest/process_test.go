@@ -44,7 +44,8 @@ func TestLibrary(t *testing.T) {
 	shown := regexp.MustCompile(`^(p?nccl[A-Z]|cuda[A-Z]|nvml[A-Z]|ddlemuSoft[A-Z]|ddlemu_(compute|computed|now)$)`)
 	for _, nccl := range locate.SoftVersions {
 		names := symbols(t, nccl)
-		for _, name := range []string{"ncclAllReduce", "cudaStreamSynchronize", "ddlemuSoftEventWait", "ddlemuSoftAwaitHandover", "ddlemuSoftSetLedger", "ddlemu_compute", "ddlemu_now", "ddlemu_computed"} {
+		for _, name := range []string{"ncclAllReduce", "cudaStreamSynchronize", "ddlemuSoftEventWait",
+			"ddlemuSoftAwaitHandover", "ddlemuSoftSetLedger", "ddlemu_compute", "ddlemu_now", "ddlemu_computed"} {
 			if !slices.Contains(names, name) {
 				t.Errorf("%s does not show %s", nccl, name)
 			}
@@ -84,7 +85,8 @@ func traps(t *testing.T, nccl string) string {
 	if err := os.WriteFile(source, []byte(code.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "gcc", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-o", path, source).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "gcc", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-o",
+		path, source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return path
@@ -111,6 +113,7 @@ func TestNVIDIARuntime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.Base(path), func(t *testing.T) { each(t, job{what: "values", env: []string{"PRELOAD=" + path}}) })
+		t.Run(filepath.Base(path),
+			func(t *testing.T) { each(t, job{what: "values", env: []string{"PRELOAD=" + path}}) })
 	}
 }

@@ -27,12 +27,14 @@ func TestPackageInACleanRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("unshare", "--mount", "--propagation", "private", "bash", script, root, packages[0]).CombinedOutput()
+	out, err := exec.Command("unshare", "--mount", "--propagation", "private", "bash", script, root,
+		packages[0]).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, words := range []string{
-		"NCCL net API: *v6 to v12", "(ok|warn) +cores: ", "No NCCL runs here", "fabric leaf-spine is up", "fabric eth10 is up", "node0 +node1 +10Gbps", "the plugin has ncclNetPlugin_v12", "nothing is left",
+		"NCCL net API: *v6 to v12", "(ok|warn) +cores: ", "No NCCL runs here", "fabric leaf-spine is up",
+		"fabric eth10 is up", "node0 +node1 +10Gbps", "the plugin has ncclNetPlugin_v12", "nothing is left",
 	} {
 		if !regexp.MustCompile(words).Match(out) {
 			t.Errorf("it does not print %q", words)
@@ -43,7 +45,8 @@ func TestPackageInACleanRoot(t *testing.T) {
 	}
 }
 
-// newRoot makes a root folder with a Debian of this machine's release and some packages, from this machine's sources of packages.
+// newRoot makes a root folder with a Debian of this machine's release and some packages, from this machine's sources
+// of packages.
 func newRoot(t *testing.T, packages ...string) string {
 	t.Helper()
 	release, err := os.ReadFile("/etc/os-release")
@@ -55,13 +58,15 @@ func newRoot(t *testing.T, packages ...string) string {
 		t.Skip("SKIPPED: this machine has no Debian whose packages the root could have")
 	}
 	var sources []string
-	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/debian.sources"} {
+	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list",
+		"/etc/apt/sources.list.d/debian.sources"} {
 		found, _ := filepath.Glob(pattern) // the only error is a malformed pattern
 		sources = append(sources, found...)
 	}
 	root := filepath.Join(t.TempDir(), "root")
 	// What mmdebstrap mounts in the root is gone with its namespace, also if it is killed.
-	args := append([]string{"--mount", "--propagation", "private", needs.Program(t, "mmdebstrap"), "--variant=minbase", "--include=" + strings.Join(packages, ","), string(codename[1]), root}, sources...)
+	args := append([]string{"--mount", "--propagation", "private", needs.Program(t, "mmdebstrap"), "--variant=minbase",
+		"--include=" + strings.Join(packages, ","), string(codename[1]), root}, sources...)
 	if out, err := exec.Command("unshare", args...).CombinedOutput(); err != nil {
 		t.Fatalf("unshare %q: %v\n%s", args, err, out)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/ddlemu/ddlemu/test/world"
 )
 
-// README's two commands work on a machine that has only what README asks for: a new root of this machine's Debian, with the
-// packages that README's text names, and with Go. There `make demo` builds everything and is VALID, and part of `make test`
-// passes: the fast lane, the installation of the list, and tests that start programs of the list.
+// README's two commands work on a machine that has only what README asks for: a new root of this machine's Debian,
+// with the packages that README's text names, and with Go. There `make demo` builds everything and is VALID, and part
+// of `make test` passes: the fast lane, the installation of the list, and tests that start programs of the list.
 func TestReadmeOnANewMachine(t *testing.T) {
 	world.NeedRoot(t, "a root folder with mounts in it")
 	project := filepath.Dir(built.Path(t))
@@ -23,7 +23,8 @@ func TestReadmeOnANewMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "bash", "testdata/machine.sh", newRoot(t, packages...), project}
+	args := []string{"--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "bash",
+		"testdata/machine.sh", newRoot(t, packages...), project}
 	for _, folder := range []string{"GOROOT", "GOMODCACHE", "GOCACHE"} {
 		out, err := exec.Command("go", "env", folder).Output()
 		if err != nil {

@@ -114,8 +114,8 @@ func (w *user) links(fabric string) map[string]link.Counters {
 	return all
 }
 
-// A capture has every packet that the fabric counts, and what happened to each: as many drops as the fabric counts. tshark
-// and gopacket read it, and no packet is malformed.
+// A capture has every packet that the fabric counts, and what happened to each: as many drops as the fabric counts.
+// tshark and gopacket read it, and no packet is malformed.
 func TestCaptureCountsAsTheFabric(t *testing.T) {
 	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--loss", "3%", "--shaper", "htb")
@@ -225,7 +225,9 @@ func TestCaptureWithoutPrograms(t *testing.T) {
 		t.Errorf("the summary: %s", out)
 	}
 	for _, name := range []string{"node0:node1", "node1:node0"} {
-		if n := c.matching(fmt.Sprintf(`icmp && frame.interface_name == %q && frame.interface_description contains "packet socket"`, name)); n != 10 {
+		if n := c.matching(
+			fmt.Sprintf(`icmp && frame.interface_name == %q && frame.interface_description contains "packet socket"`,
+				name)); n != 10 {
 			t.Errorf("%d packets on %s, want 10", n, name)
 		}
 	}
@@ -243,13 +245,15 @@ func TestCaptureEnds(t *testing.T) {
 	if err := c.cmd.Wait(); err != nil || c.matching("frame") != 7 {
 		t.Errorf("%v: %s", err, c.out.String())
 	}
-	if out, status := w.try("capture", "--duration", "100ms", "-o", c.file); status != 2 || !strings.Contains(out, "--force") {
+	if out, status := w.try("capture", "--duration", "100ms", "-o", c.file); status != 2 ||
+		!strings.Contains(out, "--force") {
 		t.Errorf("a file that exists: exit status %d: %s", status, out)
 	}
 	if out := w.run("capture", "--duration", "100ms", "-o", c.file, "--force"); !strings.Contains(out, "on 2 links") {
 		t.Errorf("%s", out)
 	}
-	if out := w.run("capture", "--duration", "100ms", "-o", "-"); !strings.HasPrefix(out, "\n\r\r\n") || !strings.Contains(out, "standard output: ") {
+	if out := w.run("capture", "--duration", "100ms", "-o", "-"); !strings.HasPrefix(out, "\n\r\r\n") ||
+		!strings.Contains(out, "standard output: ") {
 		t.Errorf("standard output: %q", out)
 	}
 	c = w.capture()

@@ -28,7 +28,8 @@ type moment struct {
 var moments = []moment{
 	{"after 10 ms", after(10 * time.Millisecond), false},
 	{"when its file exists", func(w *user) bool { files, _ := os.ReadDir(w.Dir); return len(files) > 0 }, false},
-	{"when its first node exists", func(w *user) bool { return len(w.namespaces()) > 1 }, false}, // the first is the switch
+	// the first is the switch
+	{"when its first node exists", func(w *user) bool { return len(w.namespaces()) > 1 }, false},
 	{"after 300 ms", after(300 * time.Millisecond), true},
 }
 
@@ -55,7 +56,8 @@ func TestInterrupted(t *testing.T) {
 				continue
 			}
 			// Before Go handles signals, the signal itself ends the process.
-			if s, ok := state.Sys().(syscall.WaitStatus); state.ExitCode() != 130 && (!ok || s.Signal() != syscall.SIGINT) {
+			if s, ok := state.Sys().(syscall.WaitStatus); state.ExitCode() != 130 &&
+				(!ok || s.Signal() != syscall.SIGINT) {
 				t.Errorf("%s: interrupted %s: exit status %d: %s", args[0], m.name, state.ExitCode(), out)
 				w.try("down", "--all")
 			}
@@ -98,12 +100,14 @@ func TestShapeReportsWhatIsInForce(t *testing.T) {
 		t.Errorf("shape has succeeded, but the rate is not in force:\n%s", out)
 	}
 	w.run("exec", "node0", "--", "tc", "qdisc", "del", "dev", "eth0", "root")
-	if out, status := w.try("shape", "--bw", "50Mbps"); status != 1 || !strings.Contains(out, "the change is not in force") {
+	if out, status := w.try("shape", "--bw", "50Mbps"); status != 1 ||
+		!strings.Contains(out, "the change is not in force") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 	w.killDaemons()
 	for _, args := range [][]string{{"shape", "--bw", "10Mbps"}, {"up", "--datapath", "kernel", "--profile", "eth1"}} {
-		if out, status := w.try(args...); status != 2 || !strings.Contains(out, "is gone: remove what it left with `ddlemu gc`") {
+		if out, status := w.try(args...); status != 2 ||
+			!strings.Contains(out, "is gone: remove what it left with `ddlemu gc`") {
 			t.Errorf("%s: exit status %d: %s", args[0], status, out)
 		}
 	}
@@ -113,7 +117,8 @@ func TestShapeReportsWhatIsInForce(t *testing.T) {
 func TestUpOnANode(t *testing.T) {
 	w := newUser(t)
 	w.up("--profile", "eth1")
-	out, status := w.try("exec", "node0", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1", "--name", "inner")
+	out, status := w.try("exec", "node0", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1", "--name",
+		"inner")
 	if status != 2 || !strings.Contains(out, "this process runs on a node of a fabric") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
@@ -123,7 +128,8 @@ func TestUpOnANode(t *testing.T) {
 func TestFullQueueIsCounted(t *testing.T) {
 	w := newUser(t)
 	for _, shaper := range []string{"htb", "wire"} {
-		w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--bw", "10Mbps", "--queue", "taildrop:64K", "--shaper", shaper)
+		w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--bw", "10Mbps", "--queue", "taildrop:64K",
+			"--shaper", shaper)
 		to := net.JoinHostPort(w.node("eth1", 0).NICs[0].Addr4.String(), "9")
 		done := make(chan error, 2)
 		for n := 1; n <= 2; n++ {
@@ -135,7 +141,8 @@ func TestFullQueueIsCounted(t *testing.T) {
 		}
 		// 36 Mbit arrive in packets of 1400 bytes, and the port carries 20 Mbit in that time.
 		for _, p := range w.counted() {
-			if congested := p.NIC == "node0" && p.Direction == "rx"; congested != (p.Drops > 0) || congested && (p.Drops < 700 || p.Drops > 2500) {
+			if congested := p.NIC == "node0" && p.Direction == "rx"; congested != (p.Drops > 0) || congested &&
+				(p.Drops < 700 || p.Drops > 2500) {
 				t.Errorf("%s: %d drops at %s %s", shaper, p.Drops, p.NIC, p.Direction)
 			}
 		}

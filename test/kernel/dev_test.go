@@ -53,18 +53,23 @@ func TestDevice(t *testing.T) {
 		t.Errorf("classes: %s", out)
 	}
 	must(ddlemu, "dev", "eth9", "--bw", "50Mbps")
-	if out := must("tc", "class", "show", "dev", "eth9"); !strings.Contains(out, "rate 50") || strings.Contains(out, "rate 100") {
+	if out := must("tc", "class", "show", "dev", "eth9"); !strings.Contains(out, "rate 50") ||
+		strings.Contains(out, "rate 100") {
 		t.Errorf("classes after a change: %s", out)
 	}
 	must(ddlemu, "dev", "eth9", "--restore")
-	if after := must("tc", "qdisc", "show", "dev", "eth9") + must("ip", "-d", "link", "show", "eth9"); strings.ReplaceAll(after, " qlen 1000", "") != strings.ReplaceAll(before, " qlen 1000", "") {
+	if after := must("tc", "qdisc", "show", "dev", "eth9") +
+		must("ip", "-d", "link", "show", "eth9"); strings.ReplaceAll(after, " qlen 1000",
+		"") != strings.ReplaceAll(before, " qlen 1000", "") {
 		t.Errorf("before:\n%safter:\n%s", before, after)
 	}
 	must("tc", "qdisc", "add", "dev", "eth9", "root", "handle", "7:", "bfifo", "limit", "10000")
-	if out, err := in(ddlemu, "dev", "eth9", "--bw", "100Mbps"); err == nil || !strings.Contains(out, "bfifo 7:0: remove that first (tc qdisc del dev eth9 root)") {
+	if out, err := in(ddlemu, "dev", "eth9", "--bw", "100Mbps"); err == nil ||
+		!strings.Contains(out, "bfifo 7:0: remove that first (tc qdisc del dev eth9 root)") {
 		t.Errorf("with another program's qdisc: %v: %s", err, out)
 	}
-	if out, err := in(ddlemu, "dev", "nothere", "--bw", "100Mbps"); err == nil || !strings.Contains(out, "interface nothere: ") {
+	if out, err := in(ddlemu, "dev", "nothere", "--bw", "100Mbps"); err == nil ||
+		!strings.Contains(out, "interface nothere: ") {
 		t.Errorf("no such interface: %v: %s", err, out)
 	}
 }

@@ -52,7 +52,8 @@ func TestTsharkCapturesLinks(t *testing.T) {
 		t.Fatal("tshark knows the link before ddlemu is installed")
 	}
 	install("--install")
-	if out := list(); !strings.Contains(out, link+" (Link from node0 to node1, fabric lab)") || strings.Count(out, "ddlemu:lab:") != 2 {
+	if out := list(); !strings.Contains(out, link+" (Link from node0 to node1, fabric lab)") ||
+		strings.Count(out, "ddlemu:lab:") != 2 {
 		t.Fatalf("tshark lists\n%s", out)
 	}
 	file := filepath.Join(t.TempDir(), "x.pcapng")
@@ -128,8 +129,8 @@ const (
 	rateControl, latencyControl, lossControl, downControl = 0, 1, 2, 3
 )
 
-// The toolbar shows the link, changes it, says what is wrong, and follows the changes of others. What it remembers of an
-// earlier capture changes nothing.
+// The toolbar shows the link, changes it, says what is wrong, and follows the changes of others. What it remembers of
+// an earlier capture changes nothing.
 func TestToolbar(t *testing.T) {
 	w := newUser(t)
 	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb", "--name", "lab")
@@ -154,7 +155,8 @@ func TestToolbar(t *testing.T) {
 
 	b.send(rateControl, extcap.Set, "500Mbit")
 	b.expect(rateControl, extcap.Set, "500Mbps")
-	if out := w.run("status"); !regexp.MustCompile(`node0 +node1 +500Mbps `).MatchString(out) || !regexp.MustCompile(`node1 +node0 +1Gbps `).MatchString(out) {
+	if out := w.run("status"); !regexp.MustCompile(`node0 +node1 +500Mbps `).MatchString(out) ||
+		!regexp.MustCompile(`node1 +node0 +1Gbps `).MatchString(out) {
 		t.Errorf("the rates of the two directions:\n%s", out)
 	}
 	b.send(lossControl, extcap.Set, "200%")
@@ -200,7 +202,8 @@ func (w *user) startExtcap(iface string) *toolbar {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		w.Fatal(err)
 	}
-	cmd := w.command("extcap", "--capture", "--extcap-interface", iface, "--fifo", fifo, "--extcap-control-in", in, "--extcap-control-out", outPath)
+	cmd := w.command("extcap", "--capture", "--extcap-interface", iface, "--fifo", fifo, "--extcap-control-in", in,
+		"--extcap-control-out", outPath)
 	var out bytes.Buffer
 	cmd.Stderr = &out
 	if err := cmd.Start(); err != nil {

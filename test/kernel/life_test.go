@@ -29,10 +29,12 @@ func TestUpDown(t *testing.T) {
 	if status != 2 || !strings.Contains(out, "fabric eth10 is up already (profile eth10, 3 nodes, 2 NICs each") {
 		t.Errorf("second up: exit status %d\n%s", status, out)
 	}
-	if got := w.run("exec", "node2", "--", "sh", "-c", "hostname; ls /sys/class/net; cat /sys/class/net/eth1/mtu"); got != "node2\neth0\neth1\nlo\n1500\n" {
+	if got := w.run("exec", "node2", "--", "sh", "-c",
+		"hostname; ls /sys/class/net; cat /sys/class/net/eth1/mtu"); got != "node2\neth0\neth1\nlo\n1500\n" {
 		t.Errorf("on node2: %q", got)
 	}
-	if got := w.run("exec", "node2", "--", "ip", "route", "get", "10.77.1.1"); !strings.Contains(got, "dev eth1") || !strings.Contains(got, "congctl cubic") {
+	if got := w.run("exec", "node2", "--", "ip", "route", "get", "10.77.1.1"); !strings.Contains(got, "dev eth1") ||
+		!strings.Contains(got, "congctl cubic") {
 		t.Errorf("route to another node's second NIC: %s", got)
 	}
 	if d := cmp.Diff(before, interfaces(t)); d != "" {
@@ -208,8 +210,8 @@ func TestKilledDuringMeasurement(t *testing.T) {
 	}
 }
 
-// killDaemons kills the daemons of the world and waits until they have ended. A process that ends loses its command line
-// before its locks, so it watches the processes themselves.
+// killDaemons kills the daemons of the world and waits until they have ended. A process that ends loses its command
+// line before its locks, so it watches the processes themselves.
 func (w *user) killDaemons() {
 	w.Helper()
 	for pids := w.daemons(); len(pids) > 0; pids = w.daemons() {
@@ -239,7 +241,8 @@ func TestKilledDaemon(t *testing.T) {
 	if out := w.run("status"); !strings.Contains(out, "its daemon is gone: remove it with `ddlemu gc`") {
 		t.Errorf("status says\n%s", out)
 	}
-	if out, status := w.try("exec", "node0", "--", "true"); status != 2 || !strings.Contains(out, "daemon of fabric eth10 is gone") {
+	if out, status := w.try("exec", "node0", "--", "true"); status != 2 ||
+		!strings.Contains(out, "daemon of fabric eth10 is gone") {
 		t.Errorf("exec: exit status %d: %s", status, out)
 	}
 	w.run("down")
@@ -321,10 +324,12 @@ func TestBadInput(t *testing.T) {
 // Without privileges, `up` names the missing capability and a datapath that does not need it.
 func TestWithoutPrivileges(t *testing.T) {
 	w := newUser(t)
-	cmd := exec.Command("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1")
+	cmd := exec.Command("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "--", ddlemu, "up",
+		"--datapath", "kernel", "--profile", "eth1")
 	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+w.Dir)
 	out, _ := cmd.CombinedOutput()
-	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "the kernel datapath needs CAP_NET_ADMIN: use sudo, or --datapath shm") {
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 2 ||
+		!strings.Contains(string(out), "the kernel datapath needs CAP_NET_ADMIN: use sudo, or --datapath shm") {
 		t.Errorf("%v: %s", cmd.ProcessState, out)
 	}
 }

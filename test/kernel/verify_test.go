@@ -43,7 +43,8 @@ func (w *user) check(links int, rate, latency, tolerance float64) func() (checke
 		c := checked{reasons: r.Reasons}
 		for _, l := range r.Links {
 			if math.Abs(l.Rate.Got/1e9/rate-1) > 0.01 || math.Abs(l.Latency.P50-latency) > tolerance || l.Loss != nil {
-				c.off = append(c.off, fmt.Sprintf("%s: %.4g Gb/s, %.0f us, losses %v", l.Name, l.Rate.Got/1e9, l.Latency.P50, l.Loss))
+				c.off = append(c.off, fmt.Sprintf("%s: %.4g Gb/s, %.0f us, losses %v", l.Name, l.Rate.Got/1e9,
+					l.Latency.P50, l.Loss))
 			}
 		}
 		if len(r.Links) != links || r.Together == nil || len(r.Together.Flows) != links || r.Incast == nil {
@@ -72,7 +73,8 @@ func TestVerifyWire(t *testing.T) {
 	busy := make(chan error, 1)
 	go func() { busy <- flood(w.node("eth1", 0), to, 20_000_000, 2*time.Second) }()
 	time.Sleep(100 * time.Millisecond)
-	if out, status := w.try("verify"); status != 2 || !strings.Contains(out, "fabric eth1 is in use: ") || !strings.Contains(out, "passed node0:node1") {
+	if out, status := w.try("verify"); status != 2 || !strings.Contains(out, "fabric eth1 is in use: ") ||
+		!strings.Contains(out, "passed node0:node1") {
 		t.Errorf("fabric in use: exit status %d: %s", status, out)
 	}
 	if err := <-busy; err != nil {
@@ -96,9 +98,11 @@ func TestVerifyWire(t *testing.T) {
 	}), hasReason("node2:node0 was changed while it was measured"))
 	w.run("shape", "--link", "node2>node0", "--lat", "10ms")
 
-	w.run("exec", "node1", "--", "tc", "class", "change", "dev", "eth0", "parent", "1:1", "classid", "1:10", "htb", "rate", "20mbit", "ceil", "90mbit")
+	w.run("exec", "node1", "--", "tc", "class", "change", "dev", "eth0", "parent", "1:1", "classid", "1:10", "htb",
+		"rate", "20mbit", "ceil", "90mbit")
 	within(t, "changed by tc", check, func(c checked) bool {
-		return hasReason("node1:node0: rate 0.0")(c) && !slices.ContainsFunc(c.off, func(s string) bool { return !strings.HasPrefix(s, "node1:node0:") })
+		return hasReason("node1:node0: rate 0.0")(c) &&
+			!slices.ContainsFunc(c.off, func(s string) bool { return !strings.HasPrefix(s, "node1:node0:") })
 	})
 
 	begin := time.Now()

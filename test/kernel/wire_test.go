@@ -186,7 +186,8 @@ func TestWireRateAndLatency(t *testing.T) {
 	if _, err := f.Rate(100 * time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "300 Mb/s, from 0.1 s after the change", func() (float64, error) { return f.Rate(300 * time.Millisecond) }, near(fab.Payload(300e6), 0.02))
+	within(t, "300 Mb/s, from 0.1 s after the change",
+		func() (float64, error) { return f.Rate(300 * time.Millisecond) }, near(fab.Payload(300e6), 0.02))
 	f.Close()
 	time.Sleep(100 * time.Millisecond) // packets in flight arrive
 	within(t, "round trip at 10 ms", roundTrip, limit(10*time.Millisecond))

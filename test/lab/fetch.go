@@ -38,7 +38,8 @@ func fetch(ctx context.Context, dir, suite string) (kernel, error) {
 	if err != nil {
 		return kernel{}, fmt.Errorf("%w: %w", errSkip, err)
 	}
-	a := debian.Archive{Package: metapackage, Suite: suite, Component: "main", Mirror: mirror, Dir: filepath.Join(dir, "apt")}
+	a := debian.Archive{Package: metapackage, Suite: suite, Component: "main", Mirror: mirror,
+		Dir: filepath.Join(dir, "apt")}
 	part := root + ".part"
 	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o755)); err != nil {
 		return kernel{}, err
@@ -100,7 +101,8 @@ func find(root string) (kernel, error) {
 			continue
 		}
 		k := kernel{version: filepath.Base(dirs[0]), modules: dirs[0]}
-		for _, image := range []string{filepath.Join(dirs[0], "vmlinuz"), filepath.Join(root, "boot", "vmlinuz-"+k.version)} {
+		for _, image := range []string{filepath.Join(dirs[0], "vmlinuz"),
+			filepath.Join(root, "boot", "vmlinuz-"+k.version)} {
 			if _, err := os.Stat(image); err == nil {
 				k.image = image
 				return k, nil

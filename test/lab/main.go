@@ -78,9 +78,11 @@ func compile(ctx context.Context, dir string) error {
 		return err
 	}
 	const static = "-ldflags=-s -w -linkmode external -extldflags -static"
-	commands := [][]string{{"build", "-trimpath", "-tags=netgo,osusergo", static, "-o", filepath.Join(dir, "init"), "./test/lab/init"}}
+	commands := [][]string{{"build", "-trimpath", "-tags=netgo,osusergo", static, "-o", filepath.Join(dir, "init"),
+		"./test/lab/init"}}
 	for _, p := range tested {
-		commands = append(commands, []string{"test", "-c", "-trimpath", "-tags=netgo,osusergo", static, "-o", filepath.Join(tests, filepath.Base(p)+".test"), p})
+		commands = append(commands, []string{"test", "-c", "-trimpath", "-tags=netgo,osusergo", static, "-o",
+			filepath.Join(tests, filepath.Base(p)+".test"), p})
 	}
 	for _, args := range commands {
 		cmd := exec.CommandContext(ctx, "go", args...)

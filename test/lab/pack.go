@@ -19,7 +19,8 @@ import (
 
 // testModules are the modules that the tests use. Those that are built into a kernel have no file.
 var testModules = []string{
-	"veth", "bridge", "sch_netem", "sch_fq", "sch_htb", "sch_tbf", "sch_ingress", "cls_bpf", "cls_u32", "act_mirred", "tcp_bbr",
+	"veth", "bridge", "sch_netem", "sch_fq", "sch_htb", "sch_tbf", "sch_ingress", "cls_bpf", "cls_u32", "act_mirred",
+	"tcp_bbr",
 }
 
 // pack writes the initial file system of a machine: init, the modules, numbered in the order of loading, and the tests.

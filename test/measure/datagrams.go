@@ -77,6 +77,9 @@ func forceBuffer(c *net.UDPConn) error {
 		return err
 	}
 	var set error
-	err = raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) })
+	err = raw.Control(func(fd uintptr) {
+		set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE,
+			64<<20)
+	})
 	return errors.Join(err, set)
 }

@@ -32,7 +32,8 @@ type Running struct {
 
 // Start brings up a fabric called name in the folder dir and calls start to start its shaper. The fabric has the
 // profile eth1, changed by change.
-func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Network) (shapers.Shaper, error)) (_ *Running, err error) {
+func Start(dir, name string, change func(c *configs.Fabric),
+	start func(nodes.Network) (shapers.Shaper, error)) (_ *Running, err error) {
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
 	if err != nil {
 		return nil, err
@@ -66,7 +67,8 @@ func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Ne
 	if err != nil {
 		return nil, err
 	}
-	if err := nodes.Create(context.Background(), m.Plan, nodes.Options{MTU: c.Link.MTU, MaxGSO: int(p.Segment)}); err != nil {
+	if err := nodes.Create(context.Background(), m.Plan,
+		nodes.Options{MTU: c.Link.MTU, MaxGSO: int(p.Segment)}); err != nil {
 		return nil, err
 	}
 	s, err := start(m.Network)
@@ -118,7 +120,12 @@ type Flow struct {
 // StartFlow starts a flow. The caller closes it.
 func (m *Running) StartFlow(src, dst int) (*Flow, error) {
 	var l *net.TCPListener
-	if err := m.in(dst, func(addr net.IP) (err error) { l, err = net.ListenTCP("tcp4", &net.TCPAddr{IP: addr}); return err }); err != nil {
+	if err := m.in(dst,
+		func(addr net.IP) (err error) {
+			l,
+				err = net.ListenTCP("tcp4", &net.TCPAddr{IP: addr})
+			return err
+		}); err != nil {
 		return nil, err
 	}
 	defer l.Close()

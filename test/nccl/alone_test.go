@@ -22,7 +22,8 @@ func TestRecordOnItsOwnNetwork(t *testing.T) {
 		via string
 	}{
 		"two hosts": {[]string{"NCCL_NET=Socket", "NCCL_SOCKET_IFNAME=lo", "NCCL_HOSTID=host%s"}, "via NET/Socket"},
-		// By default, NCCL uses P2P between GPUs of one host bridge with some processors, and shared memory with Intel's.
+		// By default, NCCL uses P2P between GPUs of one host bridge with some processors, and shared memory with
+		// Intel's.
 		"one host, P2P":           {[]string{"NCCL_P2P_LEVEL=SYS"}, "via P2P"},
 		"one host, shared memory": {[]string{"NCCL_P2P_LEVEL=PXB"}, "via SHM"},
 	} {
@@ -32,7 +33,8 @@ func TestRecordOnItsOwnNetwork(t *testing.T) {
 		var outputs [2]strings.Builder
 		for i, rank := range []string{"0", "1"} {
 			cmd := exec.CommandContext(t.Context(), bin)
-			cmd.Env = append(built.Environ(), "RANK="+rank, "WORLD_SIZE=2", "ID_FILE="+filepath.Join(dir, "id"), "SLEEP_MS=50", "LATE_MS=30", "COUNT=100000",
+			cmd.Env = append(built.Environ(), "RANK="+rank, "WORLD_SIZE=2", "ID_FILE="+filepath.Join(dir, "id"),
+				"SLEEP_MS=50", "LATE_MS=30", "COUNT=100000",
 				"DDLEMU_RECORD="+trace, "NCCL_PROFILER_PLUGIN="+built.Path(t, "lib", "libgoemu.so"), "NCCL_DEBUG=INFO",
 				"LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib", "nccl-2.29")+":"+built.Path(t, "softcuda", "lib"))
 			for _, v := range tc.env {
@@ -45,11 +47,13 @@ func TestRecordOnItsOwnNetwork(t *testing.T) {
 			ranks = append(ranks, cmd)
 		}
 		for i, cmd := range ranks {
-			if err := cmd.Wait(); err != nil || !strings.Contains(outputs[i].String(), tc.via) || strings.Contains(outputs[i].String(), "ddlemu-node") {
+			if err := cmd.Wait(); err != nil || !strings.Contains(outputs[i].String(), tc.via) ||
+				strings.Contains(outputs[i].String(), "ddlemu-node") {
 				t.Fatalf("%s: %v, want %q in\n%s", name, err, tc.via, outputs[i].String())
 			}
 		}
-		if out, err := ddlemu(t.Context(), t, folder(t), nil, "record", "-o", file, "--from", trace).CombinedOutput(); err != nil {
+		if out, err := ddlemu(t.Context(), t, folder(t), nil, "record", "-o", file, "--from",
+			trace).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 		checkSleeps(t, name, file)
@@ -73,7 +77,8 @@ func checkSleeps(t *testing.T, name, file string) {
 			case op.Kind == workload.Calc && calls[rank] > 0:
 				calcs[rank]++
 				if least := int64(50+30*rank) * 1e6; op.Nanos < least {
-					t.Errorf("%s: rank %d computes for %d ns between two calls, it slept for %d", name, rank, op.Nanos, least)
+					t.Errorf("%s: rank %d computes for %d ns between two calls, it slept for %d", name, rank, op.Nanos,
+						least)
 				}
 			}
 		}

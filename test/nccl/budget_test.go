@@ -28,7 +28,8 @@ type early struct {
 }
 
 // rows are arguments whose largest rows take minutes.
-var rows = []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "8", "-e", "512M", "-f", "4", "-n", "500", "--json"}
+var rows = []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "8", "-e", "512M", "-f", "4",
+	"-n", "500", "--json"}
 
 // An interrupt at any time leaves JSON with the rows so far and the verdict incomplete, exit status 130, no process and
 // no fabric.
@@ -60,7 +61,8 @@ func TestInterruptedBench(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 			t.Fatalf("after %v: %v in %q", after, err, out.String())
 		}
-		if r.Verdict != "incomplete" || len(r.Reasons) == 0 || !strings.HasPrefix(r.Reasons[0], "interrupted: ") || r.Rows == nil || r.Header.Ranks != 2 {
+		if r.Verdict != "incomplete" || len(r.Reasons) == 0 || !strings.HasPrefix(r.Reasons[0], "interrupted: ") ||
+			r.Rows == nil || r.Header.Ranks != 2 {
 			t.Errorf("after %v: %s", after, out.String())
 		}
 		for _, row := range r.Rows {
@@ -79,7 +81,8 @@ func TestInterruptedBench(t *testing.T) {
 func TestInterruptedBenchOnAFabric(t *testing.T) {
 	dir := folder(t)
 	t.Cleanup(func() { _ = ddlemu(context.Background(), t, dir, nil, "down", "--all").Run() })
-	if out, err := ddlemu(t.Context(), t, dir, nil, "up", "--profile", "eth10", "--clock", "virtual", "--name", "shared").CombinedOutput(); err != nil {
+	if out, err := ddlemu(t.Context(), t, dir, nil, "up", "--profile", "eth10", "--clock", "virtual", "--name",
+		"shared").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	type job struct{ Joined, Left, Died, Stopped int }
@@ -92,7 +95,8 @@ func TestInterruptedBenchOnAFabric(t *testing.T) {
 		}
 		return s.Jobs
 	}
-	cmd := ddlemu(t.Context(), t, dir, nil, "bench", "allreduce", "--fabric", "shared", "--ranks", "2", "-b", "64M", "-e", "64M", "-n", "5000")
+	cmd := ddlemu(t.Context(), t, dir, nil, "bench", "allreduce", "--fabric", "shared", "--ranks", "2", "-b", "64M",
+		"-e", "64M", "-n", "5000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +115,8 @@ func TestInterruptedBenchOnAFabric(t *testing.T) {
 	if got := jobs(); len(got) != 1 || got[0] != (job{Joined: 2, Stopped: 2}) {
 		t.Errorf("got %+v", got)
 	}
-	if out, _ := ddlemu(t.Context(), t, dir, nil, "status", "--last").Output(); !bytes.Contains(out, []byte("\nverdict: incomplete\n")) {
+	if out, _ := ddlemu(t.Context(), t, dir, nil, "status", "--last").Output(); !bytes.Contains(out,
+		[]byte("\nverdict: incomplete\n")) {
 		t.Errorf("%s", out)
 	}
 }
@@ -196,7 +201,8 @@ func TestBudget(t *testing.T) {
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Rows) == 0 || r.Budget == nil || r.Budget.Seconds != 10 || len(r.Budget.Dropped) == 0 || !strings.HasPrefix(r.Budget.Text, "budget 10s: ") {
+	if len(r.Rows) == 0 || r.Budget == nil || r.Budget.Seconds != 10 || len(r.Budget.Dropped) == 0 ||
+		!strings.HasPrefix(r.Budget.Text, "budget 10s: ") {
 		t.Fatalf("%s", out)
 	}
 	if want := fmt.Sprintf("ddlemu: %s\n", r.Budget.Text); !strings.Contains(errs.String(), want) {

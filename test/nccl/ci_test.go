@@ -38,10 +38,12 @@ func TestPageOfCI(t *testing.T) {
 	cmd.Dir = project
 	cmd.Env = append(built.Environ(), "DDLEMU_DIR="+folder(t))
 	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "verdict: VALID") != 2 || !strings.Contains(string(out), "node1:node0") {
+	if err != nil || strings.Count(string(out), "verdict: VALID") != 2 ||
+		!strings.Contains(string(out), "node1:node0") {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	if report, err := os.ReadFile(filepath.Join(project, "bench.xml")); err != nil || !strings.Contains(string(report), `tests="3" failures="0" errors="0" skipped="0"`) {
+	if report, err := os.ReadFile(filepath.Join(project, "bench.xml")); err != nil ||
+		!strings.Contains(string(report), `tests="3" failures="0" errors="0" skipped="0"`) {
 		t.Errorf("%v\n%s", err, report)
 	}
 }

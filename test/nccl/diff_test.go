@@ -49,11 +49,13 @@ func TestDiffNamesTheChange(t *testing.T) {
 		"far":    {"--lat", "50us"},
 		"narrow": {"--bw", "50Gbps"},
 	} {
-		args := append([]string{"broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--nccl", "2.29", "--trace", filepath.Join(dir, name)}, more...)
+		args := append([]string{"broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "2",
+			"-w", "1", "--nccl", "2.29", "--trace", filepath.Join(dir, name)}, more...)
 		bench(t, folder(t), []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}, args...)
 	}
 	before := filepath.Join(dir, "before")
-	if got := diffOf(t, before, filepath.Join(dir, "again")); got.All.A != got.All.B || got.All.A == 0 || len(got.Settings)+len(got.Choices)+len(got.Notes) != 0 {
+	if got := diffOf(t, before, filepath.Join(dir, "again")); got.All.A != got.All.B || got.All.A == 0 ||
+		len(got.Settings)+len(got.Choices)+len(got.Notes) != 0 {
 		t.Errorf("two equal runs on a virtual clock differ: %+v", got)
 	}
 	for _, tc := range []struct{ run, setting, cause, also string }{
@@ -73,7 +75,8 @@ func TestDiffNamesTheChange(t *testing.T) {
 		}
 		all := got.All.B - got.All.A
 		if !strings.HasPrefix(got.Causes[0].Cause, tc.cause) || all <= 0 || sum != all || named < all/2 {
-			t.Errorf("%s: %d of %d ns (in all causes %d) are because of %s; first is %+v", tc.run, named, all, sum, tc.cause, got.Causes[0])
+			t.Errorf("%s: %d of %d ns (in all causes %d) are because of %s; first is %+v", tc.run, named, all, sum,
+				tc.cause, got.Causes[0])
 		}
 	}
 }
@@ -83,7 +86,8 @@ func TestDiffNamesNCCL(t *testing.T) {
 	var dirs []string
 	for _, version := range []string{"2.22", "2.29"} {
 		dirs = append(dirs, filepath.Join(t.TempDir(), "t"))
-		bench(t, folder(t), nil, "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--nccl", version, "--trace", dirs[len(dirs)-1])
+		bench(t, folder(t), nil, "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1",
+			"-w", "0", "--nccl", version, "--trace", dirs[len(dirs)-1])
 	}
 	if got := diffOf(t, dirs[0], dirs[1]); got.A.NCCL != "2.22.3" || got.B.NCCL != "2.29.7" {
 		t.Errorf("NCCL %q and %q", got.A.NCCL, got.B.NCCL)
@@ -96,7 +100,8 @@ func TestDiffNamesNCCL(t *testing.T) {
 
 func TestDiffRefusesBadInput(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
-	bench(t, folder(t), nil, "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--trace", dir)
+	bench(t, folder(t), nil, "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "-w",
+		"0", "--trace", dir)
 	for want, args := range map[string][]string{
 		"diff takes two folders": {dir},
 		"no ledger in":           {dir, t.TempDir()},

@@ -27,9 +27,9 @@ func perFlow(t *testing.T) string {
 	return file
 }
 
-// Where each flow has a path of its own, the model knows which one NCCL's connections take: real NCCL takes the model's time
-// for each seed, and the seeds differ. With PAT ranks connect in another order than by channels. With PXN two ranks send
-// through one process, whose order at one instant the model does not know exactly.
+// Where each flow has a path of its own, the model knows which one NCCL's connections take: real NCCL takes the
+// model's time for each seed, and the seeds differ. With PAT ranks connect in another order than by channels. With PXN
+// two ranks send through one process, whose order at one instant the model does not know exactly.
 func TestPathsOfFlows(t *testing.T) {
 	file := perFlow(t)
 	for _, tc := range []struct {
@@ -37,13 +37,15 @@ func TestPathsOfFlows(t *testing.T) {
 		env                 []string
 		percent             float64
 	}{
-		{"alltoall", "2.22", []string{"NCCL_PXN_DISABLE=1"}, 0.001}, {"alltoall", "2.29", []string{"NCCL_PXN_DISABLE=1"}, 0.001},
+		{"alltoall", "2.22", []string{"NCCL_PXN_DISABLE=1"}, 0.001},
+		{"alltoall", "2.29", []string{"NCCL_PXN_DISABLE=1"}, 0.001},
 		{"alltoall", "2.29", []string{"NCCL_P2P_PXN_LEVEL=2"}, 1.5}, {"allgather", "2.29", nil, 0.001},
 	} {
 		t.Run(fmt.Sprint(tc.collective, " ", tc.version, tc.env), func(t *testing.T) {
 			times := map[float64]bool{}
 			for _, seed := range []string{"1", "2", "3"} {
-				r := bench(t, folder(t), tc.env, tc.collective, "-F", file, "--ranks", "8", "--nccl", tc.version, "--seed", seed, "-b", "128K", "-e", "128K", "-n", "2", "-w", "1")
+				r := bench(t, folder(t), tc.env, tc.collective, "-F", file, "--ranks", "8", "--nccl", tc.version,
+					"--seed", seed, "-b", "128K", "-e", "128K", "-n", "2", "-w", "1")
 				nearModel(t, r, tc.percent)
 				times[r.Rows[0].TimeUS] = true
 			}
@@ -57,7 +59,8 @@ func TestPathsOfFlows(t *testing.T) {
 // A recording that is played again takes the paths of the run: each message arrives when it did.
 func TestRecordedPathsOfFlows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
-	bench(t, folder(t), nil, "alltoall", "-F", perFlow(t), "--ranks", "8", "-b", "2M", "-e", "2M", "-n", "2", "-w", "1", "--trace", dir)
+	bench(t, folder(t), nil, "alltoall", "-F", perFlow(t), "--ranks", "8", "-b", "2M", "-e", "2M", "-n", "2", "-w", "1",
+		"--trace", dir)
 	trace, err := messages.Load(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -85,10 +88,12 @@ func TestRecordedPathsOfFlows(t *testing.T) {
 // The same for a job with several communicators, for whose connections a rank listens in one order.
 func TestPathsOfFlowsOfSeveralCommunicators(t *testing.T) {
 	file := perFlow(t)
-	job := workloadFile(t, `"name":"x","ranks":8,"comms":[{"name":"tp","ranks":"0-7"},{"name":"dp0","ranks":"0,2,4,6"},{"name":"dp1","ranks":"1,3,5,7"}]`,
+	job := workloadFile(t,
+		`"name":"x","ranks":8,"comms":[{"name":"tp","ranks":"0-7"},{"name":"dp0","ranks":"0,2,4,6"},{"name":"dp1","ranks":"1,3,5,7"}]`,
 		`{"rank":"0,2,4,6","op":"coll","comm":"dp0","func":"AllReduce","count":2049000,"type":"float32","stream":"n"}`,
 		`{"rank":"1,3,5,7","op":"coll","comm":"dp1","func":"AllReduce","count":2049000,"type":"float32","stream":"n"}`,
-		`{"op":"coll","comm":"tp","func":"AllToAll","count":20490,"type":"float32","stream":"n"}`, `{"op":"wait"}`, `{"op":"step"}`)
+		`{"op":"coll","comm":"tp","func":"AllToAll","count":20490,"type":"float32","stream":"n"}`, `{"op":"wait"}`,
+		`{"op":"step"}`)
 	for _, version := range []string{"2.22", "2.29"} {
 		for _, c := range replay(t, job, "-f", file, "--nccl", version, "--seed", "2").Calls {
 			if math.Abs(c.Mean-c.Model) > 1e-3 {
@@ -98,8 +103,8 @@ func TestPathsOfFlowsOfSeveralCommunicators(t *testing.T) {
 	}
 }
 
-// The links between switches count what flows with paths of their own send over them: a message between the leaves crosses
-// two.
+// The links between switches count what flows with paths of their own send over them: a message between the leaves
+// crosses two.
 func TestLinksBetweenSwitchesCountFlows(t *testing.T) {
 	dir := folder(t)
 	run := func(args ...string) []byte {
@@ -137,6 +142,7 @@ func TestLinksBetweenSwitchesCountFlows(t *testing.T) {
 		}
 	}
 	if between == 0 || carried != 2*between || used < 6 {
-		t.Errorf("%d messages between the leaves, %d on %d links between switches: want twice as many, on several", between, carried, used)
+		t.Errorf("%d messages between the leaves, %d on %d links between switches: want twice as many, on several",
+			between, carried, used)
 	}
 }

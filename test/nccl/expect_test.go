@@ -43,7 +43,8 @@ func expect(t *testing.T, args ...string) expectation {
 // expectIn is expect with additional environment.
 func expectIn(ctx context.Context, t *testing.T, env []string, args ...string) (e expectation) {
 	t.Helper()
-	out, err := ddlemu(ctx, t, folder(t), env, append([]string{"expect", "allreduce", "--json"}, args...)...).CombinedOutput()
+	out, err := ddlemu(ctx, t, folder(t), env,
+		append([]string{"expect", "allreduce", "--json"}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
@@ -53,8 +54,8 @@ func expectIn(ctx context.Context, t *testing.T, env []string, args ...string) (
 	return e
 }
 
-// Two nodes in a rack and one in another: by the seed, the paths of the two NICs' flows between the racks share a link or do
-// not, which takes twice as long. The run with a seed takes its time.
+// Two nodes in a rack and one in another: by the seed, the paths of the two NICs' flows between the racks share a link
+// or do not, which takes twice as long. The run with a seed takes its time.
 func TestSeedsOfPaths(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "racks.yaml")
 	text := "base: ndr400\nnodes: 3\ngpus_per_node: 2\nnics_per_node: 2\nnvlinks_per_gpu: 18\nlink: {jitter: none}\n" +
@@ -103,7 +104,8 @@ func TestExpect(t *testing.T) {
 // Without a run expect has the time that bench measures on the clock that it chooses, to the ns. Flows that meet take
 // turns in another order on the real clock, and have another time.
 func TestExpectIsWhatBenchMeasures(t *testing.T) {
-	args := []string{"alltoall", "--profile", "ndr400", "--jitter", "0", "--ranks", "4", "-n", "4", "-b", "4M", "-e", "4M", "--json"}
+	args := []string{"alltoall", "--profile", "ndr400", "--jitter", "0", "--ranks", "4", "-n", "4", "-b", "4M", "-e",
+		"4M", "--json"}
 	out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"expect"}, args...)...).Output()
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +115,8 @@ func TestExpectIsWhatBenchMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := bench(t, folder(t), nil, append(args, "-w", "1")...)
-	if len(e.Rows) != 1 || len(r.Rows) != 1 || e.Rows[0].ExpectedUS == nil || *e.Rows[0].ExpectedUS != r.Rows[0].TimeUS {
+	if len(e.Rows) != 1 || len(r.Rows) != 1 || e.Rows[0].ExpectedUS == nil ||
+		*e.Rows[0].ExpectedUS != r.Rows[0].TimeUS {
 		t.Errorf("expect says %+v, bench %+v", e.Rows, r.Rows)
 	}
 }
@@ -133,7 +136,8 @@ func TestExpectJudgesALog(t *testing.T) {
 	flagged := map[string]int{}
 	for _, l := range e.Log {
 		switch {
-		case l.Judgement == "impossible" && l.Line == 3 && !l.InPlace, l.Judgement == "slower" && l.Line == 4 && l.InPlace:
+		case l.Judgement == "impossible" && l.Line == 3 && !l.InPlace, l.Judgement == "slower" && l.Line == 4 &&
+			l.InPlace:
 			flagged[l.Judgement]++
 		case l.Judgement != "as expected":
 			t.Errorf("%+v", l)
@@ -142,15 +146,16 @@ func TestExpectJudgesALog(t *testing.T) {
 	if len(e.Log) != 6 || len(flagged) != 2 {
 		t.Errorf("%d times judged, of them %v", len(e.Log), flagged)
 	}
-	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "eth1", "--ranks", "2", "--log", log, "--strict")
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "eth1", "--ranks", "2", "--log",
+		log, "--strict")
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "2 of 6 times not as expected") {
 		t.Errorf("--strict: %v: %s", err, out)
 	}
 }
 
-// A log with the tables of two collectives, as `ddlemu run` prints what ranks write: both are judged, each as what it is.
-// The times are those of the network with 5 us more.
+// A log with the tables of two collectives, as `ddlemu run` prints what ranks write: both are judged, each as what it
+// is. The times are those of the network with 5 us more.
 func TestExpectJudgesAllTables(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	const text = `# Rank  0 Group  0 Pid  1 on a device  0 [0x31] A40
@@ -163,10 +168,12 @@ func TestExpectJudgesAllTables(t *testing.T) {
 # size count type redop root time algbw busbw #wrong time algbw busbw #wrong
 16777216 2097152 float sum -1 7200 2.33 1.17 0 7200 2.33 1.17 0
 `
-	if err := os.WriteFile(log, []byte("node0 | "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\nnode0 | ")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(log, []byte("node0 | "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\nnode0 | ")+"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := ddlemu(t.Context(), t, folder(t), nil, "expect", "reduce_scatter", "--profile", "eth10", "--log", log, "--all", "--strict", "--json").Output()
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "expect", "reduce_scatter", "--profile", "eth10", "--log", log,
+		"--all", "--strict", "--json").Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -223,12 +230,14 @@ func TestExpectOnAShapedFabric(t *testing.T) {
 		}
 		return out
 	}
-	do("up", "--profile", "ndr400", "--nodes", "2", "--name", "lab", "--clock", "virtual") // as expect would choose for a new one
+	// as expect would choose for a new one
+	do("up", "--profile", "ndr400", "--nodes", "2", "--name", "lab", "--clock", "virtual")
 	defer do("down", "lab")
 	do("shape", "--fabric", "lab", "--bw", "100Mbps", "--lat", "5ms")
 	rows := []string{"expect", "allreduce", "--ranks", "2", "-b", "512K", "-e", "512K", "--json"}
 	var up, made expectation
-	for e, fabric := range map[*expectation][]string{&up: {"--fabric", "lab"}, &made: {"--profile", "ndr400", "--bw", "100Mbps", "--lat", "5ms"}} {
+	for e, fabric := range map[*expectation][]string{&up: {"--fabric", "lab"},
+		&made: {"--profile", "ndr400", "--bw", "100Mbps", "--lat", "5ms"}} {
 		if err := json.Unmarshal(do(append(rows, fabric...)...), e); err != nil {
 			t.Fatal(err)
 		}
@@ -256,18 +265,21 @@ func TestExpectWaitsForNothing(t *testing.T) {
 			if err := os.WriteFile(file, []byte("base: eth10\nnodes: 2\n"+text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if e := expectIn(ctx, t, nil, "--file", file, "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "1"); len(e.Rows) != 1 || e.Rows[0].Algo == "" {
+			if e := expectIn(ctx, t, nil, "--file", file, "--ranks", "2", "-b", "4M", "-e", "4M", "-n",
+				"1"); len(e.Rows) != 1 || e.Rows[0].Algo == "" {
 				t.Errorf("%+v", e)
 			}
 		})
 	}
 }
 
-// A log of 2 nodes with 8 GPUs each is read within the memory of a small machine, because no rank's buffers are used. Its
-// one dip is named, and nothing else. testdata/h100-2x8-dip.txt says how its times were made.
+// A log of 2 nodes with 8 GPUs each is read within the memory of a small machine, because no rank's buffers are used.
+// Its one dip is named, and nothing else. testdata/h100-2x8-dip.txt says how its times were made.
 func TestExpectReadsALogOf16Ranks(t *testing.T) {
-	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "ndr400", "--ranks", "16", "--nodes", "2",
-		"--gpus-per-node", "8", "--nics-per-node", "8", "--nvlinks-per-gpu", "18", "--log", "testdata/h100-2x8-dip.txt", "--json")
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "ndr400", "--ranks", "16",
+		"--nodes", "2",
+		"--gpus-per-node", "8", "--nics-per-node", "8", "--nvlinks-per-gpu", "18", "--log", "testdata/h100-2x8-dip.txt",
+		"--json")
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {
@@ -291,7 +303,8 @@ func TestExpectReadsALogOf16Ranks(t *testing.T) {
 	}
 	for _, l := range e.Log {
 		dip := l.Size == 1<<30 && l.InPlace
-		if dip != (l.Judgement == "dip") || !dip && l.Judgement != "as expected" && l.Judgement != "faster: probably NVLS/tree" {
+		if dip != (l.Judgement == "dip") || !dip && l.Judgement != "as expected" &&
+			l.Judgement != "faster: probably NVLS/tree" {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -323,8 +336,8 @@ func familyMemory(pid int) int {
 	return sum
 }
 
-// A job on one GPU of each node has GPU 0 of each. NCCL chooses by that number among the NICs that are equally near, so all
-// ranks use the same rail, and none of the few links between the rails.
+// A job on one GPU of each node has GPU 0 of each. NCCL chooses by that number among the NICs that are equally near,
+// so all ranks use the same rail, and none of the few links between the rails.
 func TestGPUsOfANodeAreNumberedFromZero(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rails.yaml")
 	text := "base: roce100\nnodes: 4\ngpus_per_node: 1\nnics_per_node: 8\nnvlinks_per_gpu: 12\nlink: {jitter: none}\nnode: {gpus: 8, pci_switches: 4}\n" +
@@ -334,7 +347,8 @@ func TestGPUsOfANodeAreNumberedFromZero(t *testing.T) {
 	}
 	for _, version := range []string{"2.22", "2.29"} {
 		row := expect(t, "-F", file, "--ranks", "4", "-b", "16M", "-e", "16M", "--nccl", version).Rows[0]
-		// The bound is the bytes over 8 NICs. A ring of 4 ranks moves 3/2 of them, over the 2 NICs beside GPU 0: 6 times that.
+		// The bound is the bytes over 8 NICs. A ring of 4 ranks moves 3/2 of them, over the 2 NICs beside GPU 0: 6
+		// times that.
 		if row.ExpectedUS == nil || *row.ExpectedUS > 6.3*row.BoundUS {
 			t.Errorf("NCCL %s: %+v: want a ring on two rails", version, row)
 		}

@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// A job that is written as the messages of NCCL and read again takes about as long as the job: its collectives are the same
-// messages.
+// A job that is written as the messages of NCCL and read again takes about as long as the job: its collectives are the
+// same messages.
 func TestJobAsGOAL(t *testing.T) {
-	path := workloadFile(t, `"ranks":4,"comms":[{"name":"all","ranks":"0-3"},{"name":"pair","ranks":"0-1"},{"name":"pair","ranks":"2-3"}]`,
+	path := workloadFile(t,
+		`"ranks":4,"comms":[{"name":"all","ranks":"0-3"},{"name":"pair","ranks":"0-1"},{"name":"pair","ranks":"2-3"}]`,
 		`{"id":1,"op":"calc","ns":2000000,"stream":"c"}`,
 		`{"id":2,"op":"coll","comm":"all","func":"AllReduce","count":4194304,"type":"float32","stream":"n","after":[1]}`,
 		`{"id":3,"op":"calc","ns":3000000,"stream":"c"}`,
@@ -28,7 +29,8 @@ func TestJobAsGOAL(t *testing.T) {
 	want := output(t, "expect", "--workload", path, "--profile", "eth10", "--nodes", "4", "--goal", file)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if out, err := ddlemu(ctx, t, folder(t), nil, "workload", "convert", file, "-o", again).CombinedOutput(); err != nil {
+	if out, err := ddlemu(ctx, t, folder(t), nil, "workload", "convert", file, "-o",
+		again).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got := output(t, "expect", "--workload", again, "--profile", "eth10", "--nodes", "4")

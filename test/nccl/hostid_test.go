@@ -16,7 +16,8 @@ import (
 // The constructor in C gives NCCL the same node as Go's code, or none.
 func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "hostid")
-	if out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "testdata/hostid.c", "-o", bin, "-ldl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "testdata/hostid.c", "-o", bin,
+		"-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	dir := folder(t)
@@ -32,11 +33,14 @@ func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 	for name, shape := range shapes {
 		for _, env := range [][]string{
 			{},
-			{"RANK=0", "WORLD_SIZE=4"}, {"RANK=3", "WORLD_SIZE=4"}, {"RANK=1"}, {"RANK=3", "WORLD_SIZE=5"}, {"RANK=x", "WORLD_SIZE=4"},
+			{"RANK=0", "WORLD_SIZE=4"}, {"RANK=3", "WORLD_SIZE=4"}, {"RANK=1"}, {"RANK=3", "WORLD_SIZE=5"},
+			{"RANK=x", "WORLD_SIZE=4"},
 			{"RANK=7", "WORLD_SIZE=8"}, {"RANK=", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
-			{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4"}, {"PMIX_RANK=1", "WORLD_SIZE=2"}, {"PMI_RANK=3", "PMI_SIZE=4"}, {"SLURM_PROCID=1", "SLURM_NTASKS=4"},
+			{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4"}, {"PMIX_RANK=1", "WORLD_SIZE=2"},
+			{"PMI_RANK=3", "PMI_SIZE=4"}, {"SLURM_PROCID=1", "SLURM_NTASKS=4"},
 			{"LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"}, {"RANK=2", "LOCAL_RANK=0", "WORLD_SIZE=4"},
-			{"GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "RANK=0", "WORLD_SIZE=2"}, {"GROUP_RANK=0", "GROUP_WORLD_SIZE=1", "RANK=1", "WORLD_SIZE=2"},
+			{"GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "RANK=0", "WORLD_SIZE=2"}, {"GROUP_RANK=0", "GROUP_WORLD_SIZE=1",
+				"RANK=1", "WORLD_SIZE=2"},
 			{"DDLEMU_NODE=1", "RANK=0", "WORLD_SIZE=2"}, {"DDLEMU_NODE=node1"}, {"DDLEMU_NODE=-1"}, {"DDLEMU_NODE=one"},
 			{"NCCL_HOSTID=ddlemu-node0", "RANK=1", "WORLD_SIZE=2"}, {"NCCL_HOSTID=theirs", "RANK=1", "WORLD_SIZE=2"},
 		} {

@@ -18,8 +18,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs/importer/found"
 )
 
-// NCCL decides on a node that was imported as on the node in the file itself: the same number of channels, the same speeds
-// and kinds of paths in each graph. Of the A100 machines of Azure, a GPU's slot carries one of the two NICs on its PCI switch.
+// NCCL decides on a node that was imported as on the node in the file itself: the same number of channels, the same
+// speeds and kinds of paths in each graph. Of the A100 machines of Azure, a GPU's slot carries one of the two NICs on
+// its PCI switch.
 func TestImportedNodeDecidesAsTheFile(t *testing.T) {
 	for _, tc := range []struct {
 		file, base string
@@ -33,7 +34,8 @@ func TestImportedNodeDecidesAsTheFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, err := importer.Read([]importer.File{{Name: tc.file, Text: string(text)}}, found.Options{Base: base, Nodes: 2})
+		in, err := importer.Read([]importer.File{{Name: tc.file, Text: string(text)}},
+			found.Options{Base: base, Nodes: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +53,8 @@ func TestImportedNodeDecidesAsTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, version := range []string{"2.22", "2.29"} {
-			for name, job := range map[string][]string{"whole nodes": {"--ranks", "16"}, "one GPU of each": {"--ranks", "2", "--gpus-per-node", "1"}} {
+			for name, job := range map[string][]string{"whole nodes": {"--ranks", "16"},
+				"one GPU of each": {"--ranks", "2", "--gpus-per-node", "1"}} {
 				t.Run(tc.file+"/"+version+"/"+name, func(t *testing.T) {
 					args := append(job, "-F", fabric, "--nccl", version)
 					want := graphs(t, []string{"NCCL_TOPO_FILE=" + original}, args...)
@@ -85,8 +88,8 @@ func graphs(t *testing.T, env []string, args ...string) []string {
 
 var device = regexp.MustCompile(`<pci busid="([^"]*)" class="(0x0[23][^"]*)"([^>]*)/>`)
 
-// withSoftwareDevices is a topology file with software GPUs and emulated NICs in the places of the machine's own, for 2 nodes:
-// in each place of a GPU are those of both, of which NCCL finds one.
+// withSoftwareDevices is a topology file with software GPUs and emulated NICs in the places of the machine's own, for
+// 2 nodes: in each place of a GPU are those of both, of which NCCL finds one.
 func withSoftwareDevices(text string, f *configs.Fabric) string {
 	var gpus, nics []string
 	for _, m := range device.FindAllStringSubmatch(text, -1) {
@@ -101,12 +104,14 @@ func withSoftwareDevices(text string, f *configs.Fabric) string {
 	return device.ReplaceAllStringFunc(text, func(old string) string {
 		m := device.FindStringSubmatch(old)
 		if n := slices.Index(nics, m[1]); n >= 0 {
-			return fmt.Sprintf(`<pci busid="dde0:%02x:00.0" class="%s"%s><nic><net name="goemu%d" speed="%d" latency="%d" port="1" guid="0x%x" gdr="1"/></nic></pci>`,
+			return fmt.Sprintf(
+				`<pci busid="dde0:%02x:00.0" class="%s"%s><nic><net name="goemu%d" speed="%d" latency="%d" port="1" guid="0x%x" gdr="1"/></nic></pci>`,
 				n+1, m[2], m[3], n, f.Link.Bandwidth/1e6, f.NCCL.Latency.Time.Microseconds(), n+1)
 		}
 		var both strings.Builder
 		for node := range 2 {
-			fmt.Fprintf(&both, `<pci busid="0000:%02x:00.0" class="%s"%s><gpu><nvlink target="dde2:01:00.0" count="%d" tclass="0x068000"/></gpu></pci>`,
+			fmt.Fprintf(&both,
+				`<pci busid="0000:%02x:00.0" class="%s"%s><gpu><nvlink target="dde2:01:00.0" count="%d" tclass="0x068000"/></gpu></pci>`,
 				0x10+node*len(gpus)+slices.Index(gpus, m[1]), m[2], m[3], f.NVLinksPerGPU)
 		}
 		return both.String()

@@ -37,7 +37,8 @@ func ranksOf(t *testing.T, pid int) []int {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", child)); strings.TrimSpace(string(name)) == "ddlemu-rank" {
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", child)); strings.TrimSpace(
+				string(name)) == "ddlemu-rank" {
 				ranks = append(ranks, child)
 			}
 		}
@@ -93,7 +94,8 @@ func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
 			dir := folder(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--datapath", datapath, "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "100", "--time-scale", "1", "--nccl", version)
+			cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--datapath", datapath,
+				"--ranks", "2", "-b", "16M", "-e", "16M", "-n", "100", "--time-scale", "1", "--nccl", version)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			if err := cmd.Start(); err != nil {
@@ -130,7 +132,8 @@ func TestTwoJobsDoNotSeeEachOther(t *testing.T) {
 	results, profiles := make([]result, 2), []string{"eth1", "eth10"}
 	for i := range profiles {
 		group.Go(func() {
-			results[i] = bench(t, dir, nil, "allreduce", "--profile", profiles[i], "--ranks", "2", "-b", "1M", "-e", "4M", "-f", "4", "-n", "20", "-w", "1")
+			results[i] = bench(t, dir, nil, "allreduce", "--profile", profiles[i], "--ranks", "2", "-b", "1M", "-e",
+				"4M", "-f", "4", "-n", "20", "-w", "1")
 		})
 	}
 	group.Wait()
@@ -148,7 +151,8 @@ func TestShapeWhileRunning(t *testing.T) {
 	dir := folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "-N", "60", "--csv")
+	cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "1M", "-e", "1M",
+		"-n", "2", "-w", "1", "-N", "60", "--csv")
 	stdout, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +238,8 @@ func program(t *testing.T) string {
 func compile(t *testing.T, name string, more ...string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), name)
-	args := []string{"testdata/" + name + ".cc", "-I" + built.Path(t, "softcuda", "include"), "-L" + built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin}
+	args := []string{"testdata/" + name + ".cc", "-I" + built.Path(t, "softcuda", "include"),
+		"-L" + built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin}
 	cmd := exec.Command("g++", append(args, more...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
@@ -246,11 +251,13 @@ func TestAnyProgramRunsOnTheSoftwareCUDA(t *testing.T) {
 	bin := program(t)
 	for _, version := range []string{"2.22", "2.29"} {
 		dir := folder(t)
-		out, err := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth10", "--soft-cuda", "--nccl", version, "--", bin).CombinedOutput()
+		out, err := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth10", "--soft-cuda", "--nccl", version,
+			"--", bin).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
-		for _, want := range []string{"rank 0 of 2: NCCL " + version, "rank 1 of 2: NCCL " + version, "all right", "verdict: "} {
+		for _, want := range []string{"rank 0 of 2: NCCL " + version, "rank 1 of 2: NCCL " + version, "all right",
+			"verdict: "} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("NCCL %s: no %q in\n%s", version, want, out)
 			}
@@ -273,15 +280,21 @@ func TestBareProgram(t *testing.T) {
 	}{
 		{name: "nothing set", says: []string{"loopback", "nothing is shaped", "verdict on fabric adhoc-"}},
 		{name: "a profile", env: []string{"DDLEMU_PROFILE=eth10"}, says: []string{"eth10", "nodes 2"}},
-		{name: "a fabric that is not up", env: []string{"DDLEMU_FABRIC=nope"}, says: []string{"will NOT be emulated", "nope"}},
-		{name: "a rank beyond the fabric", env: []string{"DDLEMU_NODE=7"}, says: []string{"will NOT be emulated", "DDLEMU_NODE"}},
-		{name: "no such profile", env: []string{"DDLEMU_PROFILE=eth100"}, says: []string{"will NOT be emulated", "eth10"}},
-		{name: "a bad variable", env: []string{"DDLEMU_BW=100"}, says: []string{"will NOT be emulated", `DDLEMU_BW: "100" has no unit`}},
-		{name: "a bad file", env: []string{"DDLEMU_FILE=" + bad}, says: []string{"will NOT be emulated", bad + `:2: link.latency: "5" is not a duration`}},
+		{name: "a fabric that is not up", env: []string{"DDLEMU_FABRIC=nope"},
+			says: []string{"will NOT be emulated", "nope"}},
+		{name: "a rank beyond the fabric", env: []string{"DDLEMU_NODE=7"},
+			says: []string{"will NOT be emulated", "DDLEMU_NODE"}},
+		{name: "no such profile", env: []string{"DDLEMU_PROFILE=eth100"},
+			says: []string{"will NOT be emulated", "eth10"}},
+		{name: "a bad variable", env: []string{"DDLEMU_BW=100"},
+			says: []string{"will NOT be emulated", `DDLEMU_BW: "100" has no unit`}},
+		{name: "a bad file", env: []string{"DDLEMU_FILE=" + bad},
+			says: []string{"will NOT be emulated", bad + `:2: link.latency: "5" is not a duration`}},
 	} {
 		for _, name := range []string{"libgoemu.so", "goemu"} {
 			cmd := exec.CommandContext(t.Context(), bin)
-			cmd.Env = append(built.Environ(), "DDLEMU_DIR="+dir, "LD_LIBRARY_PATH="+lib, "NCCL_NET_PLUGIN="+name, "NCCL_SOCKET_IFNAME=lo")
+			cmd.Env = append(built.Environ(), "DDLEMU_DIR="+dir, "LD_LIBRARY_PATH="+lib, "NCCL_NET_PLUGIN="+name,
+				"NCCL_SOCKET_IFNAME=lo")
 			cmd.Env = append(cmd.Env, tc.env...)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
@@ -325,7 +338,8 @@ func TestKilledLauncherEndsItsPrograms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pid")
-			cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "eth10", "--nodes", "2", "--clock", "virtual", "--", "bash", "-c", fmt.Sprintf(script, file))
+			cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "eth10", "--nodes", "2", "--clock",
+				"virtual", "--", "bash", "-c", fmt.Sprintf(script, file))
 			cmd.WaitDelay = 5 * time.Second // a program that still runs has the pipe
 			out, _ := cmd.CombinedOutput()  // its status is checked below
 			if got := cmd.ProcessState.ExitCode(); got != 128+9 {
@@ -344,7 +358,8 @@ func TestKilledLauncherEndsItsPrograms(t *testing.T) {
 func TestKilledCommandIsCleanedUp(t *testing.T) {
 	dir := folder(t)
 	// Its ranks have joined and left: only the command keeps the fabric.
-	cmd := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth10", "--soft-cuda", "--", "sh", "-c", `"$0" >&2; echo $$; exec sleep 60`, program(t))
+	cmd := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth10", "--soft-cuda", "--", "sh", "-c",
+		`"$0" >&2; echo $$; exec sleep 60`, program(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -40,8 +40,10 @@ func startTogether(t *testing.T, dir string, ranks int) {
 // and whatif says what one of them would take alone, which is what it takes.
 func TestWhyAndWhatIfOfTwoJobs(t *testing.T) {
 	dir, bin := folder(t), compile(t, "threads")
-	file := writeFabric(t, "base: roce100", "nodes: 2", "link:", "  jitter: none", "topology:", "  kind: leaf-spine", "  leaves: 2", "  spines: 1", "  oversubscription: 2:1", "  trunk:", "    latency: 1us")
-	if out, err := ddlemu(t.Context(), t, dir, nil, "up", "--file", file, "--name", "two", "--clock", "virtual").CombinedOutput(); err != nil {
+	file := writeFabric(t, "base: roce100", "nodes: 2", "link:", "  jitter: none", "topology:", "  kind: leaf-spine",
+		"  leaves: 2", "  spines: 1", "  oversubscription: 2:1", "  trunk:", "    latency: 1us")
+	if out, err := ddlemu(t.Context(), t, dir, nil, "up", "--file", file, "--name", "two", "--clock",
+		"virtual").CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	t.Cleanup(func() {
@@ -55,7 +57,8 @@ func TestWhyAndWhatIfOfTwoJobs(t *testing.T) {
 		var outputs []*strings.Builder
 		for _, name := range names {
 			traces = append(traces, filepath.Join(base, name))
-			cmd := ddlemu(t.Context(), t, dir, []string{"JOBS_DIR=" + barrier}, "run", "--fabric", "two", "--soft-cuda", "--nccl", "2.29", "--trace", traces[len(traces)-1], "--", bin, "job")
+			cmd := ddlemu(t.Context(), t, dir, []string{"JOBS_DIR=" + barrier}, "run", "--fabric", "two", "--soft-cuda",
+				"--nccl", "2.29", "--trace", traces[len(traces)-1], "--", bin, "job")
 			out := &strings.Builder{}
 			cmd.Stdout, cmd.Stderr = out, out
 			if err := cmd.Start(); err != nil {
@@ -79,7 +82,8 @@ func TestWhyAndWhatIfOfTwoJobs(t *testing.T) {
 	behind := 0.0
 	for _, c := range got.Calls {
 		for _, p := range c.Causes {
-			if p.Cause == "queueing" && strings.HasPrefix(p.Behind, "job ") && strings.HasSuffix(p.Behind, "'s AllReduce") && strings.Contains(p.Link, "spine0") {
+			if p.Cause == "queueing" && strings.HasPrefix(p.Behind, "job ") &&
+				strings.HasSuffix(p.Behind, "'s AllReduce") && strings.Contains(p.Link, "spine0") {
 				behind += float64(p.Ns)
 			}
 		}
@@ -87,12 +91,14 @@ func TestWhyAndWhatIfOfTwoJobs(t *testing.T) {
 	if whole := got.share(func(string, string, string) bool { return true }); whole < 0.999 || behind == 0 {
 		t.Fatalf("%.0f ns behind the other job, %.1f %% explained", behind, 100*whole)
 	}
-	predicted, is := whatIfOf(t, append(both, "--without-job", "b")...), whatIfOf(t, append(alone, "--link", "*", "--bw", "1x")...)
+	predicted, is := whatIfOf(t, append(both, "--without-job", "b")...),
+		whatIfOf(t, append(alone, "--link", "*", "--bw", "1x")...)
 	p, r := predicted.Changes[0].Functions[1], is.Changes[0].Functions[1]
 	if p.Function != "AllReduce" || r.Function != "AllReduce" || p.Calls != r.Calls {
 		t.Fatalf("%+v\n%+v", predicted, is)
 	}
-	t.Logf("60 AllReduces: %.0f ns with the other job, %.0f ns without it by the model, %.0f ns alone; %.0f ns of all causes are behind the other job", p.Before, p.After, r.Before, behind)
+	t.Logf(
+		"60 AllReduces: %.0f ns with the other job, %.0f ns without it by the model, %.0f ns alone; %.0f ns of all causes are behind the other job", p.Before, p.After, r.Before, behind)
 	if off := math.Abs(p.After/r.Before - 1); off > 0.03 {
 		t.Errorf("without the other job %.0f ns, alone %.0f ns: %.1f %%", p.After, r.Before, 100*off)
 	}

@@ -25,7 +25,8 @@ func TestKernelTakesTheTimeOfShm(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
 			dir := folder(t)
-			args := []string{"allreduce", "--profile", "eth1", "--ranks", "2", "--nccl", version, "-b", "1M", "-e", "1M", "-n", "3", "-w", "1"}
+			args := []string{"allreduce", "--profile", "eth1", "--ranks", "2", "--nccl", version, "-b", "1M", "-e",
+				"1M", "-n", "3", "-w", "1"}
 			shm := bench(t, dir, nil, args...)
 			exact(t, shm)
 			onRealClock(t, func(scale string) error {
@@ -51,7 +52,8 @@ func TestKernelIsValid(t *testing.T) {
 	onRealClock(t, func(string) error {
 		scale := scales[0]
 		scales = scales[1:]
-		r := bench(t, dir, nil, "allreduce", "--profile", "eth1", "--datapath", "kernel", "--ranks", "2", "-b", "512K", "-e", "512K", "-n", "2", "-w", "1", "--time-scale", scale)
+		r := bench(t, dir, nil, "allreduce", "--profile", "eth1", "--datapath", "kernel", "--ranks", "2", "-b", "512K",
+			"-e", "512K", "-n", "2", "-w", "1", "--time-scale", scale)
 		if r.Verdict != "VALID" {
 			onlyTheHost(t, r.Findings)
 			return fmt.Errorf("time scale %s: %s %q", scale, r.Verdict, r.Reasons)
@@ -63,8 +65,10 @@ func TestKernelIsValid(t *testing.T) {
 // A link with less latency than the shaper's minimum is INVALID at time scale 1, with that reason.
 func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
 	world.NeedRoot(t, "the kernel datapath")
-	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--datapath", "kernel", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--time-scale", "1")
-	if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), "shorter than the shaper can emulate") {
+	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--datapath", "kernel", "--ranks",
+		"2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--time-scale", "1")
+	if r.Verdict != "INVALID" ||
+		!strings.Contains(strings.Join(r.Reasons, "\n"), "shorter than the shaper can emulate") {
 		t.Errorf("%s %q", r.Verdict, r.Reasons)
 	}
 }
@@ -75,7 +79,8 @@ func TestRunOnKernel(t *testing.T) {
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=INFO"}, "run", "--datapath", "kernel", "--profile", "eth10", "--soft-cuda", "--", bin).CombinedOutput()
+	out, err := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=INFO"}, "run", "--datapath", "kernel", "--profile", "eth10",
+		"--soft-cuda", "--", bin).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
@@ -94,7 +99,9 @@ func TestKernelDaemonIsKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	logs := t.TempDir()
-	cmd := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=WARN", "NCCL_DEBUG_FILE=" + filepath.Join(logs, "%p")}, "bench", "allreduce", "--datapath", "kernel", "--profile", "eth1", "--ranks", "2", "-b", "512K", "-e", "512K", "-n", "1000000", "--time-scale", "1")
+	cmd := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=WARN", "NCCL_DEBUG_FILE=" + filepath.Join(logs, "%p")}, "bench",
+		"allreduce", "--datapath", "kernel", "--profile", "eth1", "--ranks", "2", "-b", "512K", "-e", "512K", "-n",
+		"1000000", "--time-scale", "1")
 	out := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -120,7 +127,8 @@ func TestKernelDaemonIsKilled(t *testing.T) {
 		t.Fatalf("logs of 2 ranks: %q, %v, and\n%s", paths, err, out)
 	}
 	for _, path := range paths {
-		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "the fabric's daemon died: see `ddlemu status`") {
+		if text, err := os.ReadFile(path); err != nil ||
+			!strings.Contains(string(text), "the fabric's daemon died: see `ddlemu status`") {
 			t.Errorf("no error that names the daemon: %v\n%s", err, text)
 		}
 	}
@@ -166,7 +174,8 @@ func TestInsideTheNodes(t *testing.T) {
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if out, err := ddlemu(ctx, t, dir, nil, "up", "--profile", "eth10", "--nodes", "2", "--datapath", "kernel", "--name", "lab").CombinedOutput(); err != nil {
+	if out, err := ddlemu(ctx, t, dir, nil, "up", "--profile", "eth10", "--nodes", "2", "--datapath", "kernel",
+		"--name", "lab").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	defer func() {
@@ -174,14 +183,18 @@ func TestInsideTheNodes(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	}()
-	for _, tc := range []struct{ version, net, plugin string }{{"2.22", "Socket", "none"}, {"2.29", "Socket", "none"}, {"2.22", "goemu", "goemu"}, {"2.29", "goemu", "goemu"}} {
+	for _, tc := range []struct{ version, net, plugin string }{{"2.22", "Socket", "none"}, {"2.29", "Socket", "none"},
+		{"2.22", "goemu", "goemu"}, {"2.29", "goemu", "goemu"}} {
 		t.Run(tc.net+" "+tc.version, func(t *testing.T) {
 			ids := filepath.Join(t.TempDir(), "id")
 			var ranks []*exec.Cmd
 			var outs []*strings.Builder
 			for r := range 2 {
-				cmd := ddlemu(ctx, t, dir, []string{"LD_LIBRARY_PATH=" + built.Path(t, "softcuda", "lib", "nccl-"+tc.version) + ":" + built.Path(t, "softcuda", "lib")}, "exec", fmt.Sprintf("node%d", r), "--",
-					"env", "NCCL_NET_PLUGIN="+tc.plugin, "NCCL_NET="+tc.net, "NCCL_SOCKET_IFNAME=eth0", "NCCL_DEBUG=INFO", fmt.Sprintf("NCCL_HOSTID=ddlemu-node%d", r),
+				cmd := ddlemu(ctx, t, dir,
+					[]string{"LD_LIBRARY_PATH=" + built.Path(t, "softcuda", "lib", "nccl-"+tc.version) + ":" +
+						built.Path(t, "softcuda", "lib")}, "exec", fmt.Sprintf("node%d", r), "--",
+					"env", "NCCL_NET_PLUGIN="+tc.plugin, "NCCL_NET="+tc.net, "NCCL_SOCKET_IFNAME=eth0",
+					"NCCL_DEBUG=INFO", fmt.Sprintf("NCCL_HOSTID=ddlemu-node%d", r),
 					fmt.Sprintf("RANK=%d", r), "WORLD_SIZE=2", "ID_FILE="+ids, bin)
 				out := &strings.Builder{}
 				cmd.Stdout, cmd.Stderr = out, out
@@ -191,7 +204,8 @@ func TestInsideTheNodes(t *testing.T) {
 				ranks, outs = append(ranks, cmd), append(outs, out)
 			}
 			for r, cmd := range ranks {
-				if err := cmd.Wait(); err != nil || !strings.Contains(outs[r].String(), "via NET/"+tc.net) || !strings.Contains(outs[r].String(), tc.version[:1]+"."+tc.version[2:]) {
+				if err := cmd.Wait(); err != nil || !strings.Contains(outs[r].String(), "via NET/"+tc.net) ||
+					!strings.Contains(outs[r].String(), tc.version[:1]+"."+tc.version[2:]) {
 					t.Errorf("rank %d: %v:\n%s", r, err, outs[r])
 				}
 			}
@@ -204,7 +218,8 @@ func TestRunOnKernelForAUser(t *testing.T) {
 	world.NeedRoot(t, "the kernel datapath")
 	const nobody = 65534
 	bin, dir := program(t), folder(t)
-	look := exec.Command("cat", built.Path(t, "lib", "libgoemu.so"), built.Path(t, "softcuda", "lib", "libcudart.so.12"), bin)
+	look := exec.Command("cat", built.Path(t, "lib", "libgoemu.so"),
+		built.Path(t, "softcuda", "lib", "libcudart.so.12"), bin)
 	look.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if err := look.Run(); err != nil {
 		t.Skipf("user %d cannot read build/ here: %v", nobody, err)
@@ -214,8 +229,10 @@ func TestRunOnKernelForAUser(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := ddlemu(ctx, t, dir, []string{fmt.Sprint("SUDO_UID=", nobody)}, "run", "--datapath", "kernel", "--profile", "eth10", "--soft-cuda", "--", "sh", "-c", "echo user $(id -u) && exec "+bin).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), fmt.Sprint("user ", nobody, "\n")) || !strings.Contains(string(out), "all right") {
+	out, err := ddlemu(ctx, t, dir, []string{fmt.Sprint("SUDO_UID=", nobody)}, "run", "--datapath", "kernel",
+		"--profile", "eth10", "--soft-cuda", "--", "sh", "-c", "echo user $(id -u) && exec "+bin).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), fmt.Sprint("user ", nobody, "\n")) ||
+		!strings.Contains(string(out), "all right") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// The exit status tells a row that is not as asked for (1) from a verdict of INVALID (3), which comes first: then nobody
-// knows how long a row takes. The file of --junit says the same.
+// The exit status tells a row that is not as asked for (1) from a verdict of INVALID (3), which comes first: then
+// nobody knows how long a row takes. The file of --junit says the same.
 func TestLimits(t *testing.T) {
 	exact := []string{"--profile", "ndr400", "-b", "1M", "-e", "2M", "-f", "2"}
 	// At 1 Gb/s a row takes 9 ms. The fault makes the engine's rate wrong, on any host.
@@ -30,20 +30,31 @@ func TestLimits(t *testing.T) {
 		stderr, junit string
 	}{
 		{"nothing asked", nil, exact, 0, "", `tests="2" failures="0" errors="0" skipped="0"`},
-		{"as asked", nil, append(exact, "--tolerance", "1%", "--min-busbw", "300Gbps", "--max-time", "60us"), 0, "", `failures="0" errors="0"`},
-		{"bandwidth", nil, append(exact, "--min-busbw", "41GB/s"), 1, "ddlemu: 1 of 2 rows not as asked for: 1048576 bytes out of place: the bus bandwidth is 40.", `type="min-busbw"`},
-		{"time", nil, append(exact, "--max-time", "40us"), 1, "ddlemu: 1 of 2 rows not as asked for: 2097152 bytes out of place: it took 49.", `type="max-time"`},
-		{"tolerance", nil, append(exact, "--seed", "3", "--max-time", "1s", "--tolerance", "0.01%"), 1, "--tolerance is 0.01%", `type="tolerance"`},
+		{"as asked", nil, append(exact, "--tolerance", "1%", "--min-busbw", "300Gbps", "--max-time", "60us"), 0, "",
+			`failures="0" errors="0"`},
+		{"bandwidth", nil, append(exact, "--min-busbw", "41GB/s"), 1,
+			"ddlemu: 1 of 2 rows not as asked for: 1048576 bytes out of place: the bus bandwidth is 40.",
+			`type="min-busbw"`},
+		{"time", nil, append(exact, "--max-time", "40us"), 1,
+			"ddlemu: 1 of 2 rows not as asked for: 2097152 bytes out of place: it took 49.", `type="max-time"`},
+		{"tolerance", nil, append(exact, "--seed", "3", "--max-time", "1s", "--tolerance", "0.01%"), 1,
+			"--tolerance is 0.01%", `type="tolerance"`},
 		{"INVALID", fault, wrong, 0, "", `<error message="INVALID: model: `},
-		{"INVALID, strict", fault, append(wrong, "--strict"), 3, "ddlemu: the verdict is INVALID: model: ", `type="model"`},
-		{"INVALID, and asked for", fault, append(wrong, "--max-time", "1us"), 3, "ddlemu: the verdict is INVALID: model: ", `failures="0" errors="1"`},
-		{"INVALID, and as asked for", fault, append(wrong, "--max-time", "1h"), 3, "ddlemu: the verdict is INVALID: model: ", `failures="0" errors="1"`},
-		{"a rank that cannot start", []string{"NCCL_ALGO=^ring,tree", "NCCL_SOCKET_IFNAME=none"}, exact, 1, "ddlemu: ", `errors="1" skipped="2"`},
+		{"INVALID, strict", fault, append(wrong, "--strict"), 3, "ddlemu: the verdict is INVALID: model: ",
+			`type="model"`},
+		{"INVALID, and asked for", fault, append(wrong, "--max-time", "1us"), 3,
+			"ddlemu: the verdict is INVALID: model: ", `failures="0" errors="1"`},
+		{"INVALID, and as asked for", fault, append(wrong, "--max-time", "1h"), 3,
+			"ddlemu: the verdict is INVALID: model: ", `failures="0" errors="1"`},
+		{"a rank that cannot start", []string{"NCCL_ALGO=^ring,tree", "NCCL_SOCKET_IFNAME=none"}, exact, 1, "ddlemu: ",
+			`errors="1" skipped="2"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := folder(t)
 			path := filepath.Join(t.TempDir(), "out.xml")
-			cmd := ddlemu(t.Context(), t, dir, tc.env, append([]string{"bench", "allreduce", "--ranks", "2", "-n", "2", "-w", "1", "--junit", path}, tc.args...)...)
+			cmd := ddlemu(t.Context(), t, dir, tc.env,
+				append([]string{"bench", "allreduce", "--ranks", "2", "-n", "2", "-w", "1", "--junit", path},
+					tc.args...)...)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
@@ -53,7 +64,8 @@ func TestLimits(t *testing.T) {
 				status = exit.ExitCode()
 			}
 			if status != tc.status || !strings.Contains(stderr.String(), tc.stderr) {
-				t.Errorf("exit status %d, want %d; want %q in\n%s%s", status, tc.status, tc.stderr, out, stderr.String())
+				t.Errorf("exit status %d, want %d; want %q in\n%s%s", status, tc.status, tc.stderr, out,
+					stderr.String())
 			}
 			report, err := os.ReadFile(path)
 			if err != nil || !strings.Contains(string(report), tc.junit) {
@@ -66,7 +78,8 @@ func TestLimits(t *testing.T) {
 // No host carries 800 Gb/s per NIC at time scale 1. The verdict says that it is this host, how busy it was and how late
 // messages were, then the worst three links; --verbose and JSON have all reasons.
 func TestBusyHostIsOneCause(t *testing.T) {
-	args := []string{"bench", "allreduce", "--profile", "xdr800", "--ranks", "4", "-b", "64K", "-e", "64K", "-n", "5", "-w", "1", "--time-scale", "1"}
+	args := []string{"bench", "allreduce", "--profile", "xdr800", "--ranks", "4", "-b", "64K", "-e", "64K", "-n", "5",
+		"-w", "1", "--time-scale", "1"}
 	reasons := func(more ...string) (lines []string) {
 		t.Helper()
 		out, err := ddlemu(t.Context(), t, folder(t), nil, append(args, more...)...).Output()
@@ -81,9 +94,11 @@ func TestBusyHostIsOneCause(t *testing.T) {
 		}
 		return lines
 	}
-	summary := regexp.MustCompile(`^host (busy|too slow): [0-9]+ runnable on [0-9.]+ cores; lateness p99 [0-9.]+[mun]?s on node[0-3]:node[0-3], wanted [0-9.]+us$`)
+	summary := regexp.MustCompile(
+		`^host (busy|too slow): [0-9]+ runnable on [0-9.]+ cores; lateness p99 [0-9.]+[mun]?s on node[0-3]:node[0-3], wanted [0-9.]+us$`)
 	few := reasons()
-	if len(few) != 5 || !summary.MatchString(few[0]) || !regexp.MustCompile(`^and [0-9]+ more: --verbose$`).MatchString(few[4]) {
+	if len(few) != 5 || !summary.MatchString(few[0]) ||
+		!regexp.MustCompile(`^and [0-9]+ more: --verbose$`).MatchString(few[4]) {
 		t.Errorf("%q", few)
 	}
 	all := reasons("--verbose")
@@ -96,7 +111,8 @@ func TestBusyHostIsOneCause(t *testing.T) {
 		Reasons        []string
 		Findings       []struct{ Cause, Text string }
 	}
-	if err := errors.Join(err, json.Unmarshal(out, &r)); err != nil || r.Cause != "host" || !summary.MatchString(r.Summary) || len(r.Reasons) < 5 || len(r.Findings) != len(r.Reasons) {
+	if err := errors.Join(err, json.Unmarshal(out, &r)); err != nil || r.Cause != "host" ||
+		!summary.MatchString(r.Summary) || len(r.Reasons) < 5 || len(r.Findings) != len(r.Reasons) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -23,7 +23,8 @@ func buildFor(t *testing.T, version, source string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "program")
 	include, lib := built.Path(t, "softcuda", "include"), built.Path(t, "softcuda", "lib")
-	cmd := exec.Command("g++", "-Wall", "-Werror", source, "-Wl,--no-undefined", "-I"+filepath.Join(include, "nccl-"+version), "-I"+include,
+	cmd := exec.Command("g++", "-Wall", "-Werror", source, "-Wl,--no-undefined",
+		"-I"+filepath.Join(include, "nccl-"+version), "-I"+include,
 		"-L"+filepath.Join(lib, "nccl-"+version), "-L"+lib, "-lnccl", "-lcudart", "-o", bin)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
@@ -34,7 +35,8 @@ func buildFor(t *testing.T, version, source string) string {
 // A program that needs functions of 2.29 is built and run with it.
 func TestProgramOfANewerNCCL(t *testing.T) {
 	bin := buildFor(t, "2.29", "testdata/since229.cc")
-	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "eth10", "--nodes", "2", "--clock", "virtual", "--soft-cuda", "--nccl", "2.29", "--", bin).CombinedOutput()
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "eth10", "--nodes", "2", "--clock",
+		"virtual", "--soft-cuda", "--nccl", "2.29", "--", bin).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
@@ -43,7 +45,8 @@ func TestProgramOfANewerNCCL(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if got := regexp.MustCompile(`(?m)built for (\d+), runs (\d+), all right$`).FindAllStringSubmatch(string(out), -1); len(got) != 2 ||
+	if got := regexp.MustCompile(`(?m)built for (\d+), runs (\d+), all right$`).FindAllStringSubmatch(string(out),
+		-1); len(got) != 2 ||
 		got[0][1] != got[0][2] || got[1][1] != got[1][2] {
 		t.Errorf("two ranks, each built for what it runs:\n%s", out)
 	}
@@ -58,7 +61,8 @@ func TestLibraryHasAllOfItsHeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?m)^\s*(?:ncclResult_t|const char\s*\*)\s*(p?nccl\w+)\s*\(`).FindAllSubmatch(header, -1) {
+		for _, m := range regexp.MustCompile(
+			`(?m)^\s*(?:ncclResult_t|const char\s*\*)\s*(p?nccl\w+)\s*\(`).FindAllSubmatch(header, -1) {
 			functions[version] = append(functions[version], string(m[1]))
 		}
 		if len(functions[version]) < 60 {
@@ -69,17 +73,20 @@ func TestLibraryHasAllOfItsHeader(t *testing.T) {
 			code += fmt.Sprintf("\t(void *)&%s,\n", f)
 		}
 		source := filepath.Join(t.TempDir(), "all.cc")
-		if err := os.WriteFile(source, []byte(code+"};\nint main() { return all[0] == nullptr; }\n"), 0o600); err != nil {
+		if err := os.WriteFile(source, []byte(code+"};\nint main() { return all[0] == nullptr; }\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		bin := buildFor(t, version, source)
 		run := exec.Command(bin)
-		run.Env = append(os.Environ(), "LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib", "nccl-"+version)+":"+built.Path(t, "softcuda", "lib"))
+		run.Env = append(os.Environ(), "LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib", "nccl-"+version)+":"+
+			built.Path(t, "softcuda", "lib"))
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", version, err, out)
 		}
 	}
-	if old, latest := functions["2.22"], functions["2.29"]; slices.Contains(old, "ncclAlltoAll") || !slices.Contains(latest, "ncclAlltoAll") {
+	if old, latest := functions["2.22"], functions["2.29"]; slices.Contains(old, "ncclAlltoAll") ||
+		!slices.Contains(latest, "ncclAlltoAll") {
 		t.Errorf("ncclAlltoAll is a function of 2.29 only; 2.22 has %q", old)
 	}
 }

@@ -122,7 +122,9 @@ func onRealClock(t *testing.T, check func(scale string) error) {
 		}
 	}
 	if quiet < tries/2 {
-		t.Skipf("that no time is too short was checked; this host is busy with something else, up to %.2f processors: %v", most, err)
+		t.Skipf(
+			"that no time is too short was checked; this host is busy with something else, up to %.2f processors: %v",
+			most, err)
 	}
 	t.Error(err)
 }
@@ -145,7 +147,8 @@ func allCPU(t *testing.T) time.Duration {
 		t.Fatal(err)
 	}
 	var user, nice, system, idle, iowait, irq, softirq, steal int64
-	if _, err := fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal); err != nil {
+	if _, err := fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &iowait, &irq,
+		&softirq, &steal); err != nil {
 		t.Fatal(err)
 	}
 	const tick = time.Second / 100 // USER_HZ
@@ -194,7 +197,8 @@ func inTime(t *testing.T, r result, percent float64) error {
 	var late error
 	for _, row := range r.Rows {
 		off := 100 * (row.TimeUS/row.ExpectedUS - 1)
-		text := fmt.Sprintf("%d bytes, in place %v, time scale %g: %.1f us, %+.1f %% of the model's %.1f us", row.Size, row.InPlace, r.Header.TimeScale, row.TimeUS, off, row.ExpectedUS)
+		text := fmt.Sprintf("%d bytes, in place %v, time scale %g: %.1f us, %+.1f %% of the model's %.1f us", row.Size,
+			row.InPlace, r.Header.TimeScale, row.TimeUS, off, row.ExpectedUS)
 		switch {
 		case row.ExpectedUS == 0 || off < -percent || r.Header.Clock != "real":
 			t.Fatalf("%s clock: %s", r.Header.Clock, text)

@@ -78,7 +78,8 @@ func TestMetricsAfterAJob(t *testing.T) {
 				}
 				return s
 			}
-			run("up", "--profile", "ndr400", "--nodes", "2", "--clock", tc.clock, "--time-scale", tc.timeScale, "--name", "f", "--no-measure")
+			run("up", "--profile", "ndr400", "--nodes", "2", "--clock", tc.clock, "--time-scale", tc.timeScale,
+				"--name", "f", "--no-measure")
 			defer run("down", "f")
 			run("bench", "allreduce", "--fabric", "f", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "2", "-w", "1")
 			before := status()
@@ -111,7 +112,8 @@ func (s samples) checkLinks(t *testing.T, status *statusJSON) {
 		if l.Bytes == 0 || l.Messages == 0 {
 			t.Errorf("%s:%s carried nothing: %+v", l.From, l.To, l)
 		}
-		for name, value := range map[string]uint64{"ddlemu_link_transmit_bytes_total": l.Bytes, "ddlemu_link_messages_total": l.Messages} {
+		for name, value := range map[string]uint64{"ddlemu_link_transmit_bytes_total": l.Bytes,
+			"ddlemu_link_messages_total": l.Messages} {
 			got := s.with(name, "link", l.From+":"+l.To)
 			if len(got) != 1 || got[0].GetCounter().GetValue() != float64(value) {
 				t.Errorf("%s of %s:%s is %v, status says %d", name, l.From, l.To, got, value)
@@ -123,7 +125,8 @@ func (s samples) checkLinks(t *testing.T, status *statusJSON) {
 // checkLateness compares the lateness of the only job with its messages. On a virtual clock no message is late.
 func (s samples) checkLateness(t *testing.T, messages uint64, exact bool) {
 	t.Helper()
-	counted, late := s.with("ddlemu_job_messages_total", "fabric", "f"), s.with("ddlemu_message_late_seconds", "fabric", "f")
+	counted, late := s.with("ddlemu_job_messages_total", "fabric", "f"), s.with("ddlemu_message_late_seconds", "fabric",
+		"f")
 	if len(counted) != 1 || len(late) != 1 {
 		t.Fatalf("messages %v, lateness %v", counted, late)
 	}
@@ -148,10 +151,12 @@ func TestMetricsOfARecordedJob(t *testing.T) {
 	for _, tc := range []struct {
 		collective, nccl string
 		inspector        bool
-	}{{"allreduce", "2.22", true}, {"allgather", "2.29", true}, {"broadcast", "2.29", true}, {"alltoall", "2.29", false}} {
+	}{{"allreduce", "2.22", true}, {"allgather", "2.29", true}, {"broadcast", "2.29", true},
+		{"alltoall", "2.29", false}} {
 		t.Run(tc.collective+" "+tc.nccl, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "t")
-			r := bench(t, folder(t), nil, tc.collective, "--profile", "ndr400", "--ranks", "4", "--nccl", tc.nccl, "-b", "1K", "-e", "4M", "-f", "64", "-n", "2", "-w", "1", "--trace", dir)
+			r := bench(t, folder(t), nil, tc.collective, "--profile", "ndr400", "--ranks", "4", "--nccl", tc.nccl, "-b",
+				"1K", "-e", "4M", "-f", "64", "-n", "2", "-w", "1", "--trace", dir)
 			out, err := ddlemu(t.Context(), t, folder(t), nil, "metrics", dir).Output()
 			if err != nil {
 				t.Fatal(err)
@@ -168,7 +173,8 @@ func TestMetricsOfARecordedJob(t *testing.T) {
 					got, sum = got+m.GetHistogram().GetSampleCount(), sum+m.GetHistogram().GetSampleSum()
 				}
 				if got != n || math.Abs(sum-seconds[function]) > 1e-9*sum {
-					t.Errorf("%s: metrics say %d calls in %v s, why says %d in %v s", function, got, sum, n, seconds[function])
+					t.Errorf("%s: metrics say %d calls in %v s, why says %d in %v s", function, got, sum, n,
+						seconds[function])
 				}
 			}
 			sizes := 0

@@ -27,7 +27,8 @@ func TestRunEndsWhatALauncherLeft(t *testing.T) {
 	defer signal.Stop(hangup)
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		file := filepath.Join(t.TempDir(), "pid")
-		cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c", "sleep 1000 & echo $! > "+file+"; wait")
+		cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c",
+			"sleep 1000 & echo $! > "+file+"; wait")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,8 @@ func TestRunEndsWhatALauncherLeft(t *testing.T) {
 // With nohup, run and its programs go on when the terminal is gone.
 func TestRunWithNohup(t *testing.T) {
 	file, done := filepath.Join(t.TempDir(), "pid"), filepath.Join(t.TempDir(), "done")
-	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c", "echo $$ > "+file+"; while [ ! -e "+done+" ]; do sleep 0.05; done")
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c",
+		"echo $$ > "+file+"; while [ ! -e "+done+" ]; do sleep 0.05; done")
 	cmd.Args = append([]string{"nohup", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = needs.Program(t, "nohup")
 	if err := cmd.Start(); err != nil {
@@ -74,7 +76,8 @@ func TestBenchWithoutReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := ddlemu(t.Context(), t, dir, nil, "bench", "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "8", "-e", "1M", "-f", "2")
+	cmd := ddlemu(t.Context(), t, dir, nil, "bench", "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "8", "-e",
+		"1M", "-f", "2")
 	cmd.Stdout = w
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -87,13 +90,14 @@ func TestBenchWithoutReader(t *testing.T) {
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 128+int(syscall.SIGPIPE) {
 		t.Errorf("%v, want exit status 141", err)
 	}
-	if out, err := ddlemu(t.Context(), t, dir, nil, "status").CombinedOutput(); !strings.Contains(string(out), "no fabric is up") {
+	if out, err := ddlemu(t.Context(), t, dir, nil, "status").CombinedOutput(); !strings.Contains(string(out),
+		"no fabric is up") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// If run itself is killed, its programs end too: also those that ignore SIGTERM or have a session of their own, and those
-// on the nodes, also if a launcher started them there by `ddlemu ssh`, which makes a new environment.
+// If run itself is killed, its programs end too: also those that ignore SIGTERM or have a session of their own, and
+// those on the nodes, also if a launcher started them there by `ddlemu ssh`, which makes a new environment.
 func TestRunIsKilled(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -104,8 +108,10 @@ func TestRunIsKilled(t *testing.T) {
 		{"a launcher", nil, "sleep 1000 & echo $! > $FILE; wait", false},
 		{"a process that ignores SIGTERM", nil, "trap '' TERM; sleep 1000 & echo $! > $FILE; wait", false},
 		{"a process with its own session", nil, "setsid sh -c 'echo $$ > $FILE; exec sleep 1000' & sleep 1000", false},
-		{"on the nodes", []string{"--datapath", "kernel", "--per-node"}, "[ {node} = 1 ] && echo $$ > $FILE; exec sleep 1000", true},
-		{"on another node by ssh", []string{"--datapath", "kernel"}, "\"$DDLEMU\" ssh node1 \"echo \\$\\$ > $FILE; exec sleep 1000\"", true},
+		{"on the nodes", []string{"--datapath", "kernel", "--per-node"},
+			"[ {node} = 1 ] && echo $$ > $FILE; exec sleep 1000", true},
+		{"on another node by ssh", []string{"--datapath", "kernel"},
+			"\"$DDLEMU\" ssh node1 \"echo \\$\\$ > $FILE; exec sleep 1000\"", true},
 		{"on the nodes, by ssh from another one, with its own session", []string{"--datapath", "kernel", "--per-node"},
 			"[ {node} = 0 ] && \"$DDLEMU\" ssh node1 \"setsid sh -c 'echo \\$\\$ > $FILE; exec sleep 1000' < /dev/null > /dev/null 2>&1 &\"; exec sleep 1000", true},
 	} {
@@ -115,8 +121,10 @@ func TestRunIsKilled(t *testing.T) {
 			}
 			t.Parallel() // most of the time is that for which gc leaves a fabric that a rank may be about to join
 			dir, file := folder(t), filepath.Join(t.TempDir(), "pid")
-			args := slices.Concat([]string{"run", "--profile", "eth1"}, tc.flags, []string{"--", "sh", "-c", tc.program})
-			cmd := ddlemu(t.Context(), t, dir, []string{"FILE=" + file, "DDLEMU=" + built.Path(t, "bin", "ddlemu")}, args...)
+			args := slices.Concat([]string{"run", "--profile", "eth1"}, tc.flags,
+				[]string{"--", "sh", "-c", tc.program})
+			cmd := ddlemu(t.Context(), t, dir, []string{"FILE=" + file, "DDLEMU=" + built.Path(t, "bin", "ddlemu")},
+				args...)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +142,8 @@ func TestRunIsKilled(t *testing.T) {
 			}
 			_ = cmd.Wait() // it was killed
 			for len(fabricsIn(t, dir)) > 0 {
-				if out, err := ddlemu(t.Context(), t, dir, nil, "gc").CombinedOutput(); err != nil || time.Since(killed) > 20*time.Second {
+				if out, err := ddlemu(t.Context(), t, dir, nil, "gc").CombinedOutput(); err != nil ||
+					time.Since(killed) > 20*time.Second {
 					t.Fatalf("gc, %v after run was killed: %v: %s", time.Since(killed), err, out)
 				}
 				time.Sleep(500 * time.Millisecond)
@@ -174,7 +183,8 @@ func lives(pid int) bool {
 
 // run accepts --time-scale auto.
 func TestRunChoosesATimeScale(t *testing.T) {
-	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--time-scale", "auto", "--", "true").CombinedOutput()
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--time-scale", "auto", "--",
+		"true").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "time scale 1, enough: nothing is shaped") {
 		t.Errorf("%v:\n%s", err, out)
 	}

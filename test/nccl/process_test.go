@@ -24,7 +24,8 @@ func TestInitDestroyInit(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		dir, logs := folder(t), t.TempDir()
 		env := []string{"ROUNDS=3", "NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=" + logs + "/%p"}
-		out, err := ddlemu(t.Context(), t, dir, env, "run", "--profile", "eth10", "--soft-cuda", "--nccl", version, "--", bin).CombinedOutput()
+		out, err := ddlemu(t.Context(), t, dir, env, "run", "--profile", "eth10", "--soft-cuda", "--nccl", version,
+			"--", bin).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
@@ -41,7 +42,8 @@ func TestInitDestroyInit(t *testing.T) {
 			others := regexp.MustCompile(`via (P2P|SHM|NET/(Socket|IB))\S*`).FindAllString(string(text), -1)
 			inits := strings.Count(string(text), "Init COMPLETE")
 			if inits != 3 || len(ours) < 3 || len(others) > 0 {
-				t.Errorf("NCCL %s: %d communicators, %d connections via NET/goemu, others %v", version, inits, len(ours), others)
+				t.Errorf("NCCL %s: %d communicators, %d connections via NET/goemu, others %v", version, inits,
+					len(ours), others)
 			}
 		}
 	}
@@ -54,7 +56,8 @@ func TestContainersThatShareOnlyTheFolder(t *testing.T) {
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if out, err := ddlemu(ctx, t, dir, nil, "up", "--profile", "eth10", "--nodes", "4", "--name", "shared").CombinedOutput(); err != nil {
+	if out, err := ddlemu(ctx, t, dir, nil, "up", "--profile", "eth10", "--nodes", "4", "--name",
+		"shared").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	defer func() {
@@ -69,9 +72,12 @@ mkdir -m 700 "$DDLEMU_DIR" && mount --move "$KEEP" "$DDLEMU_DIR" && exec "$0"`
 	var ranks []*exec.Cmd
 	var outs []*strings.Builder
 	for r := range world {
-		cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--mount-proc", "sh", "-c", script, bin)
-		cmd.Env = append(built.Environ(), "DDLEMU_DIR="+dir, "KEEP="+filepath.Join(t.TempDir(), "keep"), "LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib")+":"+built.Path(t, "lib"),
-			"NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu", "NCCL_SOCKET_IFNAME=lo", "NCCL_MIN_NCHANNELS=16", "NCCL_MAX_NCHANNELS=16",
+		cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "--pid", "--fork",
+			"--mount-proc", "sh", "-c", script, bin)
+		cmd.Env = append(built.Environ(), "DDLEMU_DIR="+dir, "KEEP="+filepath.Join(t.TempDir(), "keep"),
+			"LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib")+":"+built.Path(t, "lib"),
+			"NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu", "NCCL_SOCKET_IFNAME=lo", "NCCL_MIN_NCHANNELS=16",
+			"NCCL_MAX_NCHANNELS=16",
 			"DDLEMU_JOB=containers", fmt.Sprintf("RANK=%d", r), fmt.Sprintf("WORLD_SIZE=%d", world), "ID_FILE="+ids)
 		out := &strings.Builder{}
 		cmd.Stdout, cmd.Stderr = out, out

@@ -17,7 +17,8 @@ import (
 // Every version of the profiler interface tells the ledger the same.
 func TestProfilerVersions(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "profiler")
-	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "testdata/profiler.c", "-o", bin, "-ldl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "testdata/profiler.c", "-o", bin,
+		"-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	for version := 1; version <= 6; version++ {
@@ -25,7 +26,8 @@ func TestProfilerVersions(t *testing.T) {
 		cmd := exec.Command(bin, built.Path(t, "lib", "libgoemu.so"), fmt.Sprint(version))
 		cmd.Env = append(os.Environ(), "DDLEMU_DIR="+folder(t), "DDLEMU_TRACE="+dir, "RANK=0", "WORLD_SIZE=1")
 		out, err := cmd.CombinedOutput()
-		if want := "mask 31, NCCL_PROFILER_PLUGIN " + built.Path(t, "lib", "libgoemu.so"); err != nil || !strings.Contains(string(out), want) {
+		if want := "mask 31, NCCL_PROFILER_PLUGIN " + built.Path(t, "lib", "libgoemu.so"); err != nil ||
+			!strings.Contains(string(out), want) {
 			t.Fatalf("version %d: %v, want %q:\n%s", version, err, want, out)
 		}
 		paths, err := ledger.Files(dir)
@@ -50,8 +52,10 @@ func checkProfiled(t *testing.T, version int, c *ledger.Content) {
 		ranks, rank = 4, 1
 	}
 	for i, want := range []ledger.Task{
-		{Number: 1, Kind: ledger.TaskKind, Func: 3, Algo: 1, Proto: 2, Datatype: 7, Comm: 77, Seq: 12, Group: 1, Count: 1000, Ranks: ranks, Rank: rank},
-		{Number: 2, Kind: ledger.TaskKind, Func: 6, Algo: ledger.Unknown, Proto: ledger.Unknown, Datatype: 1, Comm: 77, Group: 1, Count: 9, Peer: 3, Ranks: ranks, Rank: rank},
+		{Number: 1, Kind: ledger.TaskKind, Func: 3, Algo: 1, Proto: 2, Datatype: 7, Comm: 77, Seq: 12, Group: 1,
+			Count: 1000, Ranks: ranks, Rank: rank},
+		{Number: 2, Kind: ledger.TaskKind, Func: 6, Algo: ledger.Unknown, Proto: ledger.Unknown, Datatype: 1, Comm: 77,
+			Group: 1, Count: 9, Peer: 3, Ranks: ranks, Rank: rank},
 	} {
 		got := c.Tasks[i]
 		if got.Begun <= 0 {
@@ -67,7 +71,8 @@ func checkProfiled(t *testing.T, version int, c *ledger.Content) {
 			t.Errorf("version %d: operation %d begun at %d, ended at %d", version, i, got.Begun, got.Ended)
 		}
 		got.Begun, got.Ended = 0, 0
-		want := ledger.Op{Number: uint64(3 + i), Kind: ledger.OpKind, Task: uint32(1 + i), PID: int32(c.PID), Rank: 1, Peer: 3, Channel: channel, Sends: 1, Steps: 4, Chunk: 512}
+		want := ledger.Op{Number: uint64(3 + i), Kind: ledger.OpKind, Task: uint32(1 + i), PID: int32(c.PID), Rank: 1,
+			Peer: 3, Channel: channel, Sends: 1, Steps: 4, Chunk: 512}
 		if got != want {
 			t.Errorf("version %d: %+v, want %+v", version, got, want)
 		}
@@ -78,12 +83,14 @@ func checkProfiled(t *testing.T, version int, c *ledger.Content) {
 func TestUsersProfiler(t *testing.T) {
 	for _, version := range []string{"4", "6"} {
 		lib := filepath.Join(t.TempDir(), "libusers.so")
-		if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-DVERSION="+version, "testdata/users_profiler.c", "-o", lib).CombinedOutput(); err != nil {
+		if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC",
+			"-DVERSION="+version, "testdata/users_profiler.c", "-o", lib).CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
 		dir, counts := filepath.Join(t.TempDir(), "t"), filepath.Join(t.TempDir(), "counts")
 		env := []string{"NCCL_PROFILER_PLUGIN=" + lib, "PROFILER_COUNTS=" + counts}
-		bench(t, folder(t), env, "allreduce", "--profile", "ndr400", "--ranks", "2", "--nccl", "2.29", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--trace", dir)
+		bench(t, folder(t), env, "allreduce", "--profile", "ndr400", "--ranks", "2", "--nccl", "2.29", "-b", "1M", "-e",
+			"1M", "-n", "3", "-w", "1", "--trace", dir)
 		got := messagesOf(t, dir)
 		for _, m := range got.Messages {
 			if m.Function != "AllReduce" {
@@ -96,7 +103,8 @@ func TestUsersProfiler(t *testing.T) {
 		}
 		waits := 0
 		for _, p := range all {
-			if p.group == 0 || p.coll != 8 || p.op == 0 || p.step == 0 || p.wrong != 0 || p.stops != p.group+p.coll+p.op+p.step {
+			if p.group == 0 || p.coll != 8 || p.op == 0 || p.step == 0 || p.wrong != 0 || p.stops != p.group+p.coll+
+				p.op+p.step {
 				t.Errorf("version %s: %+v", version, p)
 			}
 			waits += p.waits
@@ -123,7 +131,8 @@ func profiledBy(t *testing.T, counts string) (all []profiled) {
 			t.Fatal(err)
 		}
 		var p profiled
-		if _, err := fmt.Sscanf(string(text), "group %d coll %d op %d step %d stops %d waits %d wrong %d", &p.group, &p.coll, &p.op, &p.step, &p.stops, &p.waits, &p.wrong); err != nil {
+		if _, err := fmt.Sscanf(string(text), "group %d coll %d op %d step %d stops %d waits %d wrong %d", &p.group,
+			&p.coll, &p.op, &p.step, &p.stops, &p.waits, &p.wrong); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 		all = append(all, p)

@@ -13,14 +13,16 @@ import (
 // are known to be its own, also if the user has a profiler.
 func TestMessagesThroughAnotherRank(t *testing.T) {
 	lib := filepath.Join(t.TempDir(), "libusers.so")
-	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-DVERSION=6", "testdata/users_profiler.c", "-o", lib).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-DVERSION=6",
+		"testdata/users_profiler.c", "-o", lib).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	counts := filepath.Join(t.TempDir(), "counts")
 	users := []string{"NCCL_PROFILER_PLUGIN=" + lib, "PROFILER_COUNTS=" + counts}
 	run := func(t *testing.T, version, rate string, env []string) (dir string) {
 		dir = filepath.Join(t.TempDir(), "t")
-		bench(t, folder(t), append(env, "NCCL_P2P_PXN_LEVEL=2"), "allreduce", "--profile", "efa-p4d", "--jitter", "none", "--bw", rate, "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+		bench(t, folder(t), append(env, "NCCL_P2P_PXN_LEVEL=2"), "allreduce", "--profile", "efa-p4d", "--jitter",
+			"none", "--bw", rate, "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
 			"--nccl", version, "-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--trace", dir)
 		return dir
 	}

@@ -17,7 +17,8 @@ import (
 // there when it has ended; what has no place is counted.
 func TestRangesOfManyUsers(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "ranges")
-	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "testdata/ranges.c", "-o", bin, "-ldl", "-lpthread").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "testdata/ranges.c", "-o", bin, "-ldl",
+		"-lpthread").CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	dir := t.TempDir()
@@ -49,9 +50,11 @@ func TestRangesOfAnotherCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "t")
-	cmd := ddlemu(t.Context(), t, folder(t), []string{"NVTX_INJECTION64_PATH=" + other}, "bench", "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--trace", dir)
+	cmd := ddlemu(t.Context(), t, folder(t), []string{"NVTX_INJECTION64_PATH=" + other}, "bench", "broadcast",
+		"--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--trace", dir)
 	out, err := cmd.CombinedOutput()
-	if want := "NVTX_INJECTION64_PATH is " + other + ", but NCCL uses "; err != nil || !strings.Contains(string(out), want) {
+	if want := "NVTX_INJECTION64_PATH is " + other + ", but NCCL uses "; err != nil ||
+		!strings.Contains(string(out), want) {
 		t.Errorf("%v: no %q in\n%s", err, want, out)
 	}
 }
@@ -68,14 +71,16 @@ func checkRanges(t *testing.T, c *ledger.Content) {
 		t.Errorf("%d ranges were lost, want %d", c.LostRanges, want)
 	}
 	first := c.Ranges[0]
-	if first.Name != "early and long" || first.Order != 0 || first.Depth != 0 || first.Begun == 0 || first.Begun > c.Begun || first.Ended <= c.Begun {
+	if first.Name != "early and long" || first.Order != 0 || first.Depth != 0 || first.Begun == 0 ||
+		first.Begun > c.Begun || first.Ended <= c.Begun {
 		t.Errorf("the first range is %+v; the ledger was begun at %d", first, c.Begun)
 	}
 	named := map[string]int{}
 	for _, r := range c.Ranges {
 		named[r.Name]++
 	}
-	if named["name 32760"] != 1 || named["name 32761"] != 0 || named["NCCL's own"] != 0 || named["in a child"] != 0 || c.Ranges[len(c.Ranges)-1].Name != "many" {
+	if named["name 32760"] != 1 || named["name 32761"] != 0 || named["NCCL's own"] != 0 || named["in a child"] != 0 ||
+		c.Ranges[len(c.Ranges)-1].Name != "many" {
 		t.Errorf("%d names; the last range is %+v", len(named), c.Ranges[len(c.Ranges)-1])
 	}
 }

@@ -46,7 +46,8 @@ func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(built.Environ(), "PATH="+path, "DDLEMU_DIR="+dir, "LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib")+":"+built.Path(t, "lib"),
+	env := append(built.Environ(), "PATH="+path, "DDLEMU_DIR="+dir, "LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib")+
+		":"+built.Path(t, "lib"),
 		"PROGRAM="+program(t), "ID_FILE="+work+"/id", "READY_FILE="+work+"/ready")
 	shell := func(line string) (*exec.Cmd, *bytes.Buffer) {
 		cmd, out := exec.CommandContext(t.Context(), "sh", "-c", line), new(bytes.Buffer)
@@ -61,7 +62,8 @@ func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
 	}
 
 	lines := readmeBlock(t, "Or bring a fabric up and start jobs as you always do:")
-	for i, want := range []string{"ddlemu up ", "NCCL_NET_PLUGIN=libgoemu.so torchrun --nproc-per-node 2 train.py", "ddlemu shape --bw 100Gbps --lat 5us", "ddlemu status", "ddlemu top", "ddlemu down"} {
+	for i, want := range []string{"ddlemu up ", "NCCL_NET_PLUGIN=libgoemu.so torchrun --nproc-per-node 2 train.py",
+		"ddlemu shape --bw 100Gbps --lat 5us", "ddlemu status", "ddlemu top", "ddlemu down"} {
 		if i >= len(lines) || !strings.HasPrefix(strings.TrimSpace(lines[i]), want) {
 			t.Fatalf("README.md has %q, want %q in line %d", lines, want, i+1)
 		}
@@ -91,7 +93,8 @@ func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
 		}
 	}
 	run(lines[3], "100Gbps")
-	if cmd, out := shell(lines[4]); cmd.Run() == nil || !strings.Contains(out.String(), "status --watch") { // this is no terminal
+	// this is no terminal
+	if cmd, out := shell(lines[4]); cmd.Run() == nil || !strings.Contains(out.String(), "status --watch") {
 		t.Errorf("%s: %v\n%s", lines[4], cmd.ProcessState, out)
 	}
 	run(lines[5], "")

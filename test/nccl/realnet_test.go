@@ -41,10 +41,11 @@ var realNets = map[string]string{
 
 // A row of the tables that NCCL writes to its log when it starts, with its latency and bandwidth of each algorithm and
 // protocol. NCCL's choice for each size follows from them.
-var tuningRow = regexp.MustCompile(`NCCL INFO +((?:Broadcast|Reduce|AllGather|ReduceScatter|AllReduce|Algorithm|Protocol|Max NThreads) +\|.*)`)
+var tuningRow = regexp.MustCompile(
+	`NCCL INFO +((?:Broadcast|Reduce|AllGather|ReduceScatter|AllReduce|Algorithm|Protocol|Max NThreads) +\|.*)`)
 
-// NCCL with the plugin's topology file chooses what it chooses with the same topology, if the NICs tell it what the real
-// net would.
+// NCCL with the plugin's topology file chooses what it chooses with the same topology, if the NICs tell it what the
+// real net would.
 func TestNCCLChoosesAsWithTheRealNet(t *testing.T) {
 	preload := "LD_PRELOAD=" + library(t, "librealnet.so", "testdata/realnet.c")
 	for _, profile := range configs.ProfileNames() {
@@ -67,7 +68,8 @@ func TestNCCLChoosesAsWithTheRealNet(t *testing.T) {
 	}
 	// A net that knows its line of 500 us gives other tables: those that --nccl-latency link gives.
 	const profile, version = "wan-metro", "2.22"
-	knows := tuning(t, []string{preload, "NCCL_TOPO_FILE=" + withoutNet(t, profile), "REALNET=500,10000,0,0,1"}, profile, version)
+	knows := tuning(t, []string{preload, "NCCL_TOPO_FILE=" + withoutNet(t, profile), "REALNET=500,10000,0,0,1"},
+		profile, version)
 	if d := cmp.Diff(knows, tuning(t, nil, profile, version, "--nccl-latency", "link")); d != "" {
 		t.Errorf("the links' latency (-net +plugin):\n%s", d)
 	}
@@ -81,7 +83,8 @@ func tuning(t *testing.T, env []string, profile, version string, args ...string)
 	t.Helper()
 	logs := t.TempDir()
 	bench(t, folder(t), env, append([]string{
-		"allreduce", "--profile", profile, "--nodes", "2", "--ranks", "2", "--nccl", version, "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--log-dir", logs,
+		"allreduce", "--profile", profile, "--nodes", "2", "--ranks", "2", "--nccl", version, "-b", "8", "-e", "8",
+		"-n", "1", "-w", "0", "--log-dir", logs,
 	}, args...)...)
 	text, err := os.ReadFile(filepath.Join(logs, "rank0.log"))
 	if err != nil {
@@ -98,8 +101,8 @@ var (
 	firstGPU      = regexp.MustCompile(`(?s)<pci busid="0000:10:00.0".*?</pci>`)
 )
 
-// withoutNet is the file of the topology that the plugin describes to NCCL, with the GPUs of both ranks, which are on the
-// same place of their nodes, and without what the plugin says of the NICs: then NCCL asks the net.
+// withoutNet is the file of the topology that the plugin describes to NCCL, with the GPUs of both ranks, which are on
+// the same place of their nodes, and without what the plugin says of the NICs: then NCCL asks the net.
 func withoutNet(t *testing.T, profile string) string {
 	t.Helper()
 	c, err := configs.Profile(profile)

@@ -57,7 +57,8 @@ func output(t *testing.T, args ...string) modelled {
 // jobs are workloads of 4 ranks on 2 nodes.
 func jobs(t *testing.T) map[string]string {
 	return map[string]string{
-		"two by two": workloadFile(t, `"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
+		"two by two": workloadFile(t,
+			`"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
 			`{"id":1,"op":"calc","ns":2000000,"stream":"c"}`,
 			`{"id":2,"op":"coll","comm":"tp","func":"AllReduce","count":1048576,"type":"float16","stream":"t","after":[1]}`,
 			`{"id":3,"op":"calc","ns":3000000,"stream":"c","after":[2]}`,
@@ -84,7 +85,8 @@ func jobs(t *testing.T) map[string]string {
 
 // The model gives each step the time that real NCCL takes, played or alone. Each version plays on one of the fabrics.
 func TestReplayIsAsExpected(t *testing.T) {
-	fabrics := map[string][]string{"2.22": {"--profile", "eth10"}, "2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
+	fabrics := map[string][]string{"2.22": {"--profile", "eth10"},
+		"2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
 	for name, path := range jobs(t) {
 		for _, version := range replayVersions {
 			on := append([]string{"--nodes", "2", "--nccl", version}, fabrics[version]...)
@@ -95,7 +97,8 @@ func TestReplayIsAsExpected(t *testing.T) {
 			}
 			s := got.Steps[0]
 			if math.Abs(s.Time-s.Expected) > 0.001*s.Time || alone.Steps[0].Time != s.Expected {
-				t.Errorf("%s, %s: took %v us, expected %v, by the model alone %v", name, version, s.Time, s.Expected, alone.Steps[0].Time)
+				t.Errorf("%s, %s: took %v us, expected %v, by the model alone %v", name, version, s.Time, s.Expected,
+					alone.Steps[0].Time)
 			}
 		}
 	}
@@ -111,7 +114,8 @@ func randomGroups(rng *rand.Rand, steps, most int) []string {
 		var ops []string
 		for range 2 + rng.IntN(5) {
 			f := funcs[rng.IntN(len(funcs))]
-			op := fmt.Sprintf(`{"op":"coll","comm":"%s","func":"%s","count":%d,"type":"%s"`, comms[rng.IntN(len(comms))], f, 1+rng.IntN(1<<(2+rng.IntN(16))),
+			op := fmt.Sprintf(`{"op":"coll","comm":"%s","func":"%s","count":%d,"type":"%s"`,
+				comms[rng.IntN(len(comms))], f, 1+rng.IntN(1<<(2+rng.IntN(16))),
 				[]string{"float32", "float16", "int8"}[rng.IntN(3)])
 			if f == "Reduce" || f == "Broadcast" {
 				op += `,"root":1`
@@ -121,8 +125,11 @@ func randomGroups(rng *rand.Rand, steps, most int) []string {
 		if step%4 > 1 {
 			for _, comm := range comms {
 				peer, count := 1+rng.IntN(3), 1+rng.IntN(1<<(2+rng.IntN(16)))
-				ops = append(ops, fmt.Sprintf(`{"op":"send","comm":"%s","count":%d,"type":"int8","peer":%d,"relative":true}`, comm, count, peer),
-					fmt.Sprintf(`{"op":"recv","comm":"%s","count":%d,"type":"int8","peer":%d,"relative":true}`, comm, count, -peer))
+				ops = append(ops,
+					fmt.Sprintf(`{"op":"send","comm":"%s","count":%d,"type":"int8","peer":%d,"relative":true}`, comm,
+						count, peer),
+					fmt.Sprintf(`{"op":"recv","comm":"%s","count":%d,"type":"int8","peer":%d,"relative":true}`, comm,
+						count, -peer))
 			}
 		}
 		rng.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
@@ -133,13 +140,15 @@ func randomGroups(rng *rand.Rand, steps, most int) []string {
 
 // Groups of several collectives and messages take the time that the model gives for them.
 func TestReplayOfGroupsIsAsExpected(t *testing.T) {
-	fabrics := map[string][]string{"2.22": {"--profile", "eth10"}, "2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
+	fabrics := map[string][]string{"2.22": {"--profile", "eth10"},
+		"2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
 	// NCCL 2.29 starts the kernels of a group's communicators in the order of a random hash.
 	comms := map[string]int{"2.22": 2, "2.29": 1}
 	const groups = 40
 	for _, version := range replayVersions {
 		rng := rand.New(rand.NewPCG(1, 2))
-		path := workloadFile(t, `"ranks":4,"comms":[{"name":"a","ranks":"0-3"},{"name":"b","ranks":"3,1,2,0"}]`, randomGroups(rng, groups, comms[version])...)
+		path := workloadFile(t, `"ranks":4,"comms":[{"name":"a","ranks":"0-3"},{"name":"b","ranks":"3,1,2,0"}]`,
+			randomGroups(rng, groups, comms[version])...)
 		got := output(t, append([]string{"replay", path, "--nodes", "2", "--nccl", version}, fabrics[version]...)...)
 		if len(got.Steps) != groups {
 			t.Fatalf("%s: %d steps", version, len(got.Steps))
@@ -152,7 +161,8 @@ func TestReplayOfGroupsIsAsExpected(t *testing.T) {
 	}
 }
 
-// A rank that sends for the first time, while others still wait for a call before it, does not keep them from ending it.
+// A rank that sends for the first time, while others still wait for a call before it, does not keep them from ending
+// it.
 func TestReplayFirstSendAfterAWait(t *testing.T) {
 	path := workloadFile(t, `"ranks":4`,
 		`{"op":"coll","func":"AllReduce","count":1000,"type":"float32"}`, `{"op":"wait"}`,
@@ -163,10 +173,12 @@ func TestReplayFirstSendAfterAWait(t *testing.T) {
 	}
 }
 
-// A job that is recorded and played again on the same fabric takes the same times, to the nanosecond: with two ranks on a
-// node, streams that overlap, communicators that share links, groups, and calls that are launched long before they begin.
+// A job that is recorded and played again on the same fabric takes the same times, to the nanosecond: with two ranks
+// on a node, streams that overlap, communicators that share links, groups, and calls that are launched long before
+// they begin.
 func TestRecordAndReplay(t *testing.T) {
-	path := workloadFile(t, `"ranks":4,"comms":[{"name":"all","ranks":"0-3"},{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
+	path := workloadFile(t,
+		`"ranks":4,"comms":[{"name":"all","ranks":"0-3"},{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
 		`{"id":1,"op":"calc","ns":3000000,"stream":"c"}`,
 		`{"id":2,"op":"coll","comm":"tp","func":"AllReduce","count":500000,"type":"float32","stream":"t","after":[1]}`,
 		`{"rank":"1-2","id":3,"op":"calc","ns":2000000,"stream":"c","after":[2]}`,
@@ -180,7 +192,8 @@ func TestRecordAndReplay(t *testing.T) {
 	for _, version := range replayVersions {
 		on := []string{"--profile", "ndr400", "--jitter", "none", "--nodes", "2", "--nccl", version}
 		dir := t.TempDir()
-		trace, again, file := filepath.Join(dir, "trace"), filepath.Join(dir, "again"), filepath.Join(dir, "recorded.jsonl")
+		trace, again, file := filepath.Join(dir, "trace"), filepath.Join(dir, "again"),
+			filepath.Join(dir, "recorded.jsonl")
 		replay(t, append([]string{path, "--trace", trace}, on...)...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

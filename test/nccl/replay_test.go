@@ -117,9 +117,11 @@ var replayVersions = []string{"2.22", "2.29"}
 // Computation and then an all-reduce take the sum of both, and the all-reduce the time that the bench measures.
 func TestReplaySum(t *testing.T) {
 	path := workloadFile(t, `"ranks":2`,
-		`{"op":"calc","ns":10000000}`, `{"op":"coll","func":"AllReduce","count":1048576,"type":"float32"}`, `{"op":"step"}`)
+		`{"op":"calc","ns":10000000}`, `{"op":"coll","func":"AllReduce","count":1048576,"type":"float32"}`,
+		`{"op":"step"}`)
 	for _, version := range replayVersions {
-		want := bench(t, folder(t), nil, "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "1", "-w", "1", "--nccl", version).Rows[0].TimeUS
+		want := bench(t, folder(t), nil, "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "4M", "-e", "4M",
+			"-n", "1", "-w", "1", "--nccl", version).Rows[0].TimeUS
 		r := replay(t, path, "--profile", "eth10", "--nccl", version, "--steps", "3")
 		if !strings.HasPrefix(r.NCCL, version) || r.Clock != "virtual" || len(r.Steps) != 3 || r.Checked != 2<<20 {
 			t.Errorf("%+v", r)
@@ -168,7 +170,8 @@ func TestReplayDependencies(t *testing.T) {
 
 // Tensor and data groups of 2 x 2 ranks: each communicator has its ranks, its values and its nodes.
 func TestReplayGroups(t *testing.T) {
-	path := workloadFile(t, `"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"2,0"},{"name":"dp","ranks":"1,3"}]`,
+	path := workloadFile(t,
+		`"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"2,0"},{"name":"dp","ranks":"1,3"}]`,
 		`{"op":"coll","comm":"tp","func":"AllReduce","count":1000,"type":"float16","stream":"t","id":1}`,
 		`{"op":"coll","comm":"dp","func":"ReduceScatter","count":50000,"type":"bfloat16","redop":"avg","stream":"d","after":[1]}`,
 		`{"op":"coll","comm":"dp","func":"Broadcast","count":3000,"type":"int64","root":1,"stream":"d"}`,
@@ -211,7 +214,8 @@ func TestReplayMessages(t *testing.T) {
 		for _, c := range r.Calls {
 			counts[fmt.Sprintf("%s %d", c.Func, c.Size)] = c.Count
 		}
-		for name, want := range map[string]int{"SendRecv 4000": 3, "SendRecv 500": 4, "SendRecv 280": 4, "AllToAll 32000": 1, "Gather 320000": 1, "Scatter 960000": 1} {
+		for name, want := range map[string]int{"SendRecv 4000": 3, "SendRecv 500": 4, "SendRecv 280": 4,
+			"AllToAll 32000": 1, "Gather 320000": 1, "Scatter 960000": 1} {
 			if counts[name] != want {
 				t.Errorf("%s: %d calls, want %d; %v", name, counts[name], want, counts)
 			}
@@ -219,11 +223,12 @@ func TestReplayMessages(t *testing.T) {
 	}
 }
 
-// A collective of one rank or of no elements decides nothing: NCCL copies or discards it. Such a copy of more than the job's
-// smallest call did not fit into the buffers of ranks that only decide.
+// A collective of one rank or of no elements decides nothing: NCCL copies or discards it. Such a copy of more than the
+// job's smallest call did not fit into the buffers of ranks that only decide.
 func TestReplayCallsOfOneRank(t *testing.T) {
 	for _, collective := range []string{"AllReduce", "AllGather", "AllToAll"} {
-		path := workloadFile(t, `"ranks":2,"comms":[{"name":"one","ranks":"0"},{"name":"one","ranks":"1"},{"name":"world","ranks":"0-1"}]`,
+		path := workloadFile(t,
+			`"ranks":2,"comms":[{"name":"one","ranks":"0"},{"name":"one","ranks":"1"},{"name":"world","ranks":"0-1"}]`,
 			`{"op":"coll","func":"`+collective+`","comm":"one","count":100000,"type":"float32"}`,
 			`{"op":"coll","func":"`+collective+`","comm":"one","count":0,"type":"float32"}`,
 			`{"op":"group","ops":[{"op":"coll","func":"AllReduce","comm":"one","count":50000,"type":"float32"},{"op":"coll","func":"AllReduce","comm":"one","count":0,"type":"float32"}]}`,
@@ -231,7 +236,8 @@ func TestReplayCallsOfOneRank(t *testing.T) {
 			`{"rank":1,"op":"recv","peer":0,"comm":"world","count":0,"type":"float32"}`)
 		for _, version := range replayVersions {
 			on := []string{"--profile", "eth10", "--nodes", "2", "--nccl", version}
-			r, model := replay(t, append([]string{path}, on...)...), jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...)
+			r, model := replay(t, append([]string{path}, on...)...),
+				jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...)
 			if near(t, collective, model.Time, r.Time); r.Time > 30 || r.Time < 20 {
 				t.Errorf("%s: a message of no elements took %.3f us", collective, r.Time)
 			}
@@ -239,18 +245,21 @@ func TestReplayCallsOfOneRank(t *testing.T) {
 	}
 }
 
-// A rank of a ring comes 50 ms late: both commands book that as waiting of the others, apart from the transfer of 3.5 ms.
+// A rank of a ring comes 50 ms late: both commands book that as waiting of the others, apart from the transfer of 3.5
+// ms.
 func TestReplayWaiting(t *testing.T) {
 	path := workloadFile(t, `"ranks":4`, `{"rank":1,"op":"calc","ns":50000000}`,
 		`{"op":"group","ops":[{"op":"send","count":1000000,"type":"float32","peer":1,"relative":true},{"op":"recv","count":1000000,"type":"float32","peer":-1,"relative":true}]}`,
 		`{"op":"step"}`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
 	on := []string{"--profile", "ndr400", "--bw", "10Gbps"}
 	for name, r := range map[string]replayed{
-		"replay": replay(t, append([]string{path}, on...)...), "expect": jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...),
+		"replay": replay(t, append([]string{path}, on...)...),
+		"expect": jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...),
 	} {
-		// Of the four messages, that from 2 to 3 waits, because rank 2 receives from rank 1. What rank 0 sends to rank 1 goes to
-		// NCCL's buffers.
-		if c := r.Calls[0]; len(r.Calls) != 2 || math.Abs(c.Wait-12500) > 1 || c.Mean-c.Wait < 3200 || c.Mean-c.Wait > 4000 || r.Calls[1].Wait != 0 {
+		// Of the four messages, that from 2 to 3 waits, because rank 2 receives from rank 1. What rank 0 sends to rank
+		// 1 goes to NCCL's buffers.
+		if c := r.Calls[0]; len(r.Calls) != 2 || math.Abs(c.Wait-12500) > 1 || c.Mean-c.Wait < 3200 ||
+			c.Mean-c.Wait > 4000 || r.Calls[1].Wait != 0 {
 			t.Errorf("%s: %+v", name, r.Calls)
 		}
 		waits, steps := 0.0, 0.0
@@ -261,7 +270,8 @@ func TestReplayWaiting(t *testing.T) {
 		}
 		for i, s := range r.Steps {
 			want := []float64{50000, 0}[i]
-			if steps += s.Waiting; math.Abs(s.Waiting-want) > 1 || s.Exposed-s.Waiting < 3200 || s.Exposed-s.Waiting > 6000 {
+			if steps += s.Waiting; math.Abs(s.Waiting-want) > 1 || s.Exposed-s.Waiting < 3200 ||
+				s.Exposed-s.Waiting > 6000 {
 				t.Errorf("%s: %+v", name, s)
 			}
 		}
@@ -271,12 +281,15 @@ func TestReplayWaiting(t *testing.T) {
 
 // Both commands say what stays within a node and takes no time.
 func TestReplayWithinNodes(t *testing.T) {
-	path := workloadFile(t, `"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
-		`{"op":"coll","comm":"tp","func":"AllReduce","count":1000,"type":"float32"}`, `{"op":"coll","comm":"dp","func":"AllReduce","count":1000,"type":"float32"}`)
+	path := workloadFile(t,
+		`"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
+		`{"op":"coll","comm":"tp","func":"AllReduce","count":1000,"type":"float32"}`,
+		`{"op":"coll","comm":"dp","func":"AllReduce","count":1000,"type":"float32"}`)
 	const note = "within nodes: 2 calls of 8 kB in all stay on one node: this takes no time here, because NVLink and PCIe are not emulated"
 	for nodes, want := range map[string]bool{"2": true, "4": false} {
 		on := []string{"--profile", "eth10", "--nodes", nodes}
-		r, model := replay(t, append([]string{path}, on...)...), jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...)
+		r, model := replay(t, append([]string{path}, on...)...),
+			jsonOf[replayed](t, append([]string{"expect", "--workload", path}, on...)...)
 		for _, got := range [][]string{r.Notes, model.Notes} {
 			if slices.Contains(got, note) != want {
 				t.Errorf("%s nodes: %q", nodes, got)
@@ -315,8 +328,8 @@ func TestReplayRepeats(t *testing.T) {
 	}
 }
 
-// The same replay takes the same times to the nanosecond, also if the host thread often finds its streams full. Operations
-// that end as soon as they begin decide how full they are.
+// The same replay takes the same times to the nanosecond, also if the host thread often finds its streams full.
+// Operations that end as soon as they begin decide how full they are.
 func TestReplayRepeatsWithFullStreams(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var ops []string
@@ -324,7 +337,8 @@ func TestReplayRepeatsWithFullStreams(t *testing.T) {
 		ops = append(ops,
 			`{"op":"coll","func":"AllReduce","count":2,"type":"float32","stream":"n"}`,
 			fmt.Sprintf(`{"op":"calc","ns":%d,"stream":"a"}`, random.IntN(2)*1000),
-			fmt.Sprintf(`{"id":%d,"op":"calc","ns":%d,"stream":"%c"}`, id+1, random.IntN(2)*50000, 'b'+rune(random.IntN(2))))
+			fmt.Sprintf(`{"id":%d,"op":"calc","ns":%d,"stream":"%c"}`, id+1, random.IntN(2)*50000,
+				'b'+rune(random.IntN(2))))
 		if random.IntN(3) == 0 {
 			ops = append(ops, fmt.Sprintf(`{"op":"calc","ns":0,"stream":"n","after":[%d]}`, id+1))
 		}
@@ -380,14 +394,16 @@ func TestReplayMismatch(t *testing.T) {
 		`{"rank":1,"op":"coll","func":"AllReduce","count":101,"type":"float32"}`)
 	out, err := ddlemu(t.Context(), t, folder(t), nil, "replay", path, "--profile", "eth10").CombinedOutput()
 	var status *exec.ExitError
-	if !errors.As(err, &status) || status.ExitCode() != 2 || !strings.Contains(string(out), "does not match") || strings.Count(string(out), "\n") != 1 {
+	if !errors.As(err, &status) || status.ExitCode() != 2 || !strings.Contains(string(out), "does not match") ||
+		strings.Count(string(out), "\n") != 1 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
 // If a rank is killed, the job ends with an error that names it.
 func TestReplayRankKilled(t *testing.T) {
-	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
+	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
+		`{"op":"step"}`)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir := folder(t)
@@ -410,7 +426,8 @@ func TestReplayRankKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := cmd.Wait()
-	if took := time.Since(killed); err == nil || took > 20*time.Second || !strings.Contains(out.String(), "rank 1 ") || !strings.Contains(out.String(), "killed") {
+	if took := time.Since(killed); err == nil || took > 20*time.Second || !strings.Contains(out.String(), "rank 1 ") ||
+		!strings.Contains(out.String(), "killed") {
 		t.Errorf("after %v: %v\n%s", took, err, out.String())
 	}
 }
@@ -429,7 +446,8 @@ func TestReplayRealClock(t *testing.T) {
 			t.Fatalf("%+.1f %% of %.1f us: %+v", off, want, r)
 		}
 		if off > 3 || r.Verdict != "VALID" {
-			return fmt.Errorf("time scale %s: %.1f us, %+.1f %% of %.1f us, %s %v", scale, r.Time, off, want, r.Verdict, r.Reasons)
+			return fmt.Errorf("time scale %s: %.1f us, %+.1f %% of %.1f us, %s %v", scale, r.Time, off, want, r.Verdict,
+				r.Reasons)
 		}
 		return nil
 	})
@@ -444,9 +462,11 @@ func TestReplayWithoutCalls(t *testing.T) {
 
 // A budget makes a replay play fewer steps, and it says so.
 func TestReplayBudget(t *testing.T) {
-	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
+	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
+		`{"op":"step"}`)
 	r := replay(t, path, "--profile", "eth10", "--steps", "1000000", "--budget", "20s")
-	if n := len(r.Steps); n < 1 || n >= 1000000 || len(r.Notes) == 0 || r.Notes[0] != fmt.Sprintf("budget 20s: %d of 1000000 steps", n) {
+	if n := len(r.Steps); n < 1 || n >= 1000000 || len(r.Notes) == 0 ||
+		r.Notes[0] != fmt.Sprintf("budget 20s: %d of 1000000 steps", n) {
 		t.Errorf("%d steps, notes %v", n, r.Notes)
 	}
 }
@@ -454,7 +474,8 @@ func TestReplayBudget(t *testing.T) {
 // Two fabrics: the first one is as it is, flags of links change the second. A sweep says where the network stops to
 // matter.
 func TestReplayCompareAndSweep(t *testing.T) {
-	path := workloadFile(t, `"ranks":2`, `{"op":"calc","ns":10000000}`, `{"op":"coll","func":"AllReduce","count":1048576,"type":"float32"}`)
+	path := workloadFile(t, `"ranks":2`, `{"op":"calc","ns":10000000}`,
+		`{"op":"coll","func":"AllReduce","count":1048576,"type":"float32"}`)
 	alone := replay(t, path, "--profile", "eth10").Time
 	run := func(to any, args ...string) {
 		t.Helper()
@@ -479,7 +500,8 @@ func TestReplayCompareAndSweep(t *testing.T) {
 	w := compared.Whole
 	near(t, "the original", w.Original, alone)
 	// An all-reduce takes a latency at least, which is 25 us on eth10.
-	if compared.Verdict != "VALID" || w.Emulated < alone+1000-25 || math.Abs(w.Percent-100*(w.Emulated/w.Original-1)) > 0.001 {
+	if compared.Verdict != "VALID" || w.Emulated < alone+1000-25 ||
+		math.Abs(w.Percent-100*(w.Emulated/w.Original-1)) > 0.001 {
 		t.Errorf("%+v", compared)
 	}
 	var swept struct {
@@ -492,16 +514,19 @@ func TestReplayCompareAndSweep(t *testing.T) {
 	}
 	plot := filepath.Join(t.TempDir(), "sweep.svg")
 	run(&swept, "--profile", "ndr400", "--sweep", "bw=1G..800G", "--plot", plot)
-	if len(swept.Points) != 9 || swept.Verdict != "VALID" || swept.Points[1].Value != "10Gbps" || swept.Enough == "1Gbps" || swept.Enough == "800Gbps" {
+	if len(swept.Points) != 9 || swept.Verdict != "VALID" || swept.Points[1].Value != "10Gbps" ||
+		swept.Enough == "1Gbps" || swept.Enough == "800Gbps" {
 		t.Fatalf("%+v", swept)
 	}
 	near(t, "10Gbps", swept.Points[1].Result.Time, replay(t, path, "--profile", "ndr400", "--bw", "10Gbps").Time)
 	for i, p := range swept.Points[1:] {
 		if p.Result.Time >= swept.Points[i].Result.Time {
-			t.Errorf("%s takes %.1f us, %s %.1f us", p.Value, p.Result.Time, swept.Points[i].Value, swept.Points[i].Result.Time)
+			t.Errorf("%s takes %.1f us, %s %.1f us", p.Value, p.Result.Time, swept.Points[i].Value,
+				swept.Points[i].Result.Time)
 		}
 	}
-	out, err := ddlemu(t.Context(), t, folder(t), nil, "replay", path, "--fabric", "eth10", "--fabric", "nofabric").CombinedOutput()
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "replay", path, "--fabric", "eth10", "--fabric",
+		"nofabric").CombinedOutput()
 	if err == nil || !strings.HasPrefix(string(out), "ddlemu: --fabric nofabric: ") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -512,7 +537,8 @@ func TestReplayCompareAndSweep(t *testing.T) {
 
 // An interrupt leaves the steps that all ranks have ended.
 func TestInterruptedReplay(t *testing.T) {
-	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
+	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
+		`{"op":"step"}`)
 	const steps = 100000
 	dir := t.TempDir()
 	logs, xml := filepath.Join(dir, "tmp"), filepath.Join(dir, "junit.xml")
@@ -521,7 +547,8 @@ func TestInterruptedReplay(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := ddlemu(ctx, t, folder(t), []string{"TMPDIR=" + logs}, "replay", path, "--profile", "eth10", "--steps", fmt.Sprint(steps), "--junit", xml, "--json")
+	cmd := ddlemu(ctx, t, folder(t), []string{"TMPDIR=" + logs}, "replay", path, "--profile", "eth10", "--steps",
+		fmt.Sprint(steps), "--junit", xml, "--json")
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	if err := cmd.Start(); err != nil {
@@ -551,14 +578,16 @@ func TestInterruptedReplay(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || cmd.ProcessState.ExitCode() != 130 {
 		t.Fatalf("exit status %d, %v in\n%s", cmd.ProcessState.ExitCode(), err, stdout.Bytes())
 	}
-	if n := len(r.Steps); n < 10 || n >= steps || r.Verdict != "incomplete" || !strings.Contains(r.Reasons[0], fmt.Sprintf("interrupted: %d of 100000 steps", n)) {
+	if n := len(r.Steps); n < 10 || n >= steps || r.Verdict != "incomplete" ||
+		!strings.Contains(r.Reasons[0], fmt.Sprintf("interrupted: %d of 100000 steps", n)) {
 		t.Fatalf("%d steps, %s %v", n, r.Verdict, r.Reasons)
 	}
 	if first := r.Steps[1].Time; first <= 0 || len(r.Calls) != 1 || math.Abs(r.Calls[0].Mean/first-1) > 0.01 {
 		t.Errorf("a step takes %v us, its call %+v", first, r.Calls)
 	}
 	report, err := os.ReadFile(xml)
-	if n := len(r.Steps); err != nil || !strings.Contains(string(report), fmt.Sprintf(`skipped="%d"`, steps-n)) || !strings.Contains(string(report), `errors="1"`) {
+	if n := len(r.Steps); err != nil || !strings.Contains(string(report), fmt.Sprintf(`skipped="%d"`, steps-n)) ||
+		!strings.Contains(string(report), `errors="1"`) {
 		t.Errorf("%v: %.400s", err, report)
 	}
 }

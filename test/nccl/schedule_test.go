@@ -18,7 +18,9 @@ func TestCompareWithNCCL(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	fabric := []string{"--profile", "ndr400", "--nodes", "4", "--clock", "virtual", "-b", "64K", "-e", "4M", "-f", "8"}
-	out, err := ddlemu(ctx, t, folder(t), nil, append([]string{"schedule", "compare", "ring", "nccl", "--coll", "all_reduce", "--gpus", "4", "--json", "--quiet"}, fabric...)...).Output()
+	out, err := ddlemu(ctx, t, folder(t), nil,
+		append([]string{"schedule", "compare", "ring", "nccl", "--coll", "all_reduce", "--gpus", "4", "--json",
+			"--quiet"}, fabric...)...).Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -33,7 +35,9 @@ func TestCompareWithNCCL(t *testing.T) {
 	if err := json.Unmarshal(out, &c); err != nil {
 		t.Fatal(err)
 	}
-	out, err = ddlemu(ctx, t, folder(t), nil, append([]string{"expect", "allreduce", "--ranks", "4", "--datatype", "int32", "--json", "--quiet"}, fabric...)...).Output()
+	out, err = ddlemu(ctx, t, folder(t), nil,
+		append([]string{"expect", "allreduce", "--ranks", "4", "--datatype", "int32", "--json", "--quiet"},
+			fabric...)...).Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -82,7 +86,8 @@ func TestScheduleViaP2P(t *testing.T) {
 		{"2.29", "8", "all_gather", "ring:k=2", ""},
 	} {
 		t.Run(tc.coll+" "+tc.kind, func(t *testing.T) {
-			args := []string{"schedule", "run", tc.kind, "--coll", tc.coll, "--gpus", tc.gpus, "--via", "p2p", "--nccl", tc.nccl}
+			args := []string{"schedule", "run", tc.kind, "--coll", tc.coll, "--gpus", tc.gpus, "--via", "p2p", "--nccl",
+				tc.nccl}
 			if tc.place != "" {
 				args = append(args, tc.place)
 			}
@@ -106,16 +111,19 @@ func TestScheduleViaP2P(t *testing.T) {
 func TestWrongViaP2P(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	text, err := ddlemu(ctx, t, folder(t), nil, "schedule", "make", "ring", "--coll", "all_reduce", "--gpus", "2").Output()
+	text, err := ddlemu(ctx, t, folder(t), nil, "schedule", "make", "ring", "--coll", "all_reduce", "--gpus",
+		"2").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "wrong.xml")
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), `type="rrcs"`, `type="rcs"`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), `type="rrcs"`, `type="rcs"`, 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := runViaP2P(t, "schedule", "run", path, "--run-bad", "--via", "p2p")
-	if err == nil || len(got.Rows) == 0 || got.Rows[0].Wrong == nil || *got.Rows[0].Wrong == 0 || got.Verdict != "INVALID" {
+	if err == nil || len(got.Rows) == 0 || got.Rows[0].Wrong == nil || *got.Rows[0].Wrong == 0 ||
+		got.Verdict != "INVALID" {
 		t.Errorf("%v, %+v", err, got)
 	}
 }

@@ -41,12 +41,13 @@ func jsonOf[T any](t *testing.T, args ...string) (v T) {
 	return v
 }
 
-// What a replay's counters say of the hops is what the model says: payload, and for how long they were busy. A message has
-// its bytes, and its hops are busy for all of them and their headers.
+// What a replay's counters say of the hops is what the model says: payload, and for how long they were busy. A message
+// has its bytes, and its hops are busy for all of them and their headers.
 func TestHopsOfReplay(t *testing.T) {
 	path := workloadFile(t, `"ranks":4`, `{"op":"calc","ns":2000000}`,
 		`{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
-		`{"rank":0,"op":"send","peer":2,"count":3000000,"type":"int8"}`, `{"rank":2,"op":"recv","peer":0,"count":3000000,"type":"int8"}`, `{"op":"step"}`)
+		`{"rank":0,"op":"send","peer":2,"count":3000000,"type":"int8"}`,
+		`{"rank":2,"op":"recv","peer":0,"count":3000000,"type":"int8"}`, `{"op":"step"}`)
 	on := []string{"--profile", "eth10", "--nodes", "2"}
 	played := jsonOf[withHops](t, append([]string{"replay", path, "--steps", "2"}, on...)...)
 	model := jsonOf[withHops](t, append([]string{"expect", "--workload", path, "--steps", "2"}, on...)...)
@@ -59,7 +60,8 @@ func TestHopsOfReplay(t *testing.T) {
 	}
 	for i, l := range played.Hops {
 		m := model.Hops[i]
-		if l.Name != m.Name || l.Bytes != m.Bytes || math.Abs(*l.Busy-*m.Busy) > 1e-4 || *l.Peak < *l.Busy || *l.Peak > 1+1e-9 {
+		if l.Name != m.Name || l.Bytes != m.Bytes || math.Abs(*l.Busy-*m.Busy) > 1e-4 || *l.Peak < *l.Busy ||
+			*l.Peak > 1+1e-9 {
 			t.Errorf("%+v, by the model %+v", l, m)
 		}
 		if want := float64(l.Bytes) * 8 / (played.Time / 1e6); math.Abs(l.Rate/want-1) > 1e-6 || *l.Busy < l.Rate/10e9 {
@@ -67,15 +69,17 @@ func TestHopsOfReplay(t *testing.T) {
 		}
 	}
 	if more := int64(played.Hops[1].Bytes) - int64(played.Hops[3].Bytes); more != 2*3_000_000 {
-		t.Errorf("%s has %d bytes more than %s, want those of the messages", played.Hops[1].Name, more, played.Hops[3].Name)
+		t.Errorf("%s has %d bytes more than %s, want those of the messages", played.Hops[1].Name, more,
+			played.Hops[3].Name)
 	}
 }
 
-// A decode step with two tensor parallel ranks and two stages, on two fabrics: the sweep of the model has the times of the
-// replayed one, and names the same changes of NCCL's choice.
+// A decode step with two tensor parallel ranks and two stages, on two fabrics: the sweep of the model has the times of
+// the replayed one, and names the same changes of NCCL's choice.
 func TestSweepOfDecode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decode.jsonl")
-	if out, err := ddlemu(t.Context(), t, folder(t), nil, "workload", "make", "inference", "--model", "llama3-8b", "--tp", "2", "--pp", "2", "--batch", "64",
+	if out, err := ddlemu(t.Context(), t, folder(t), nil, "workload", "make", "inference", "--model", "llama3-8b",
+		"--tp", "2", "--pp", "2", "--batch", "64",
 		"--decode", "1", "--decode-compute", "5ms", "-o", path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -88,9 +92,11 @@ func TestSweepOfDecode(t *testing.T) {
 		Changes    []string `json:"changes"`
 		Reversals  []string `json:"reversals"`
 	}
-	for profile, change := range map[string]string{"eth10": "AllReduce of 524288 bytes on tp of 2: Ring Simple at bw ", "ndr400": ""} {
+	for profile, change := range map[string]string{"eth10": "AllReduce of 524288 bytes on tp of 2: Ring Simple at bw ",
+		"ndr400": ""} {
 		args := []string{"--profile", profile, "--nodes", "4", "--sweep", "bw=10G..200G"}
-		played, model := jsonOf[swept](t, append([]string{"replay", path}, args...)...), jsonOf[swept](t, append([]string{"expect", "--workload", path}, args...)...)
+		played, model := jsonOf[swept](t, append([]string{"replay", path}, args...)...),
+			jsonOf[swept](t, append([]string{"expect", "--workload", path}, args...)...)
 		choices := func(all []string) (out []string) { // without times, which differ by some ns
 			for _, c := range all {
 				what, _, _ := strings.Cut(c, " (")
@@ -98,8 +104,10 @@ func TestSweepOfDecode(t *testing.T) {
 			}
 			return out
 		}
-		if !slices.Equal(choices(played.Changes), choices(model.Changes)) || len(played.Reversals) != len(model.Reversals) || len(played.Points) != 6 {
-			t.Fatalf("%s: %q %q, by the model %q %q", profile, played.Changes, played.Reversals, model.Changes, model.Reversals)
+		if !slices.Equal(choices(played.Changes), choices(model.Changes)) ||
+			len(played.Reversals) != len(model.Reversals) || len(played.Points) != 6 {
+			t.Fatalf("%s: %q %q, by the model %q %q", profile, played.Changes, played.Reversals, model.Changes,
+				model.Reversals)
 		}
 		for i, p := range played.Points {
 			if got, want := p.Result.Time, model.Points[i].Result.Time; math.Abs(got/want-1) > 1e-3 {

@@ -54,7 +54,8 @@ func TestLedgersHaveEveryMessage(t *testing.T) {
 	for _, tc := range [][2]string{{"storm", "2.22"}, {"storm", "2.29"}, {"repeat", "2.22"}, {"repeat", "2.29"}} {
 		program := tc[0]
 		dir := filepath.Join(t.TempDir(), "t")
-		args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", tc[1], "--trace", dir, "--", bin, program}
+		args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", tc[1], "--trace",
+			dir, "--", bin, program}
 		out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, out)
@@ -66,7 +67,8 @@ func TestLedgersHaveEveryMessage(t *testing.T) {
 		type sum struct{ messages, bytes uint64 }
 		ledgers, links := map[string]sum{}, map[string]sum{}
 		for _, m := range got.Messages {
-			if !m.Sent || !m.Received || m.Late != 0 || m.Due < m.Posted || m.Due < m.ReceivePosted || m.Complete < m.Due {
+			if !m.Sent || !m.Received || m.Late != 0 || m.Due < m.Posted || m.Due < m.ReceivePosted ||
+				m.Complete < m.Due {
 				t.Fatalf("%s: %+v", program, m)
 			}
 			if m.Function == "" || m.Channel < 0 {
@@ -75,14 +77,16 @@ func TestLedgersHaveEveryMessage(t *testing.T) {
 			link := "node" + strconv.Itoa(m.Sender) + ":node" + strconv.Itoa(m.Receiver)
 			ledgers[link] = sum{ledgers[link].messages + 1, ledgers[link].bytes + m.Bytes}
 		}
-		for _, row := range regexp.MustCompile(`(?m)^(node\d:node\d)?\s+(\d+) <= \d+ \w+\s+(\d+)`).FindAllStringSubmatch(string(out), -1) {
+		for _, row := range regexp.MustCompile(
+			`(?m)^(node\d:node\d)?\s+(\d+) <= \d+ \w+\s+(\d+)`).FindAllStringSubmatch(string(out), -1) {
 			n, _ := strconv.ParseUint(row[2], 10, 64)
 			bytes, _ := strconv.ParseUint(row[3], 10, 64)
 			links[row[1]] = sum{links[row[1]].messages + n, links[row[1]].bytes + bytes}
 		}
 		for _, link := range []string{"node0:node1", "node1:node0"} {
 			if ledgers[link] != links[link] || links[link].messages == 0 {
-				t.Errorf("%s, %s: %+v in the ledgers, %+v counted by the link:\n%s", program, link, ledgers[link], links[link], out)
+				t.Errorf("%s, %s: %+v in the ledgers, %+v counted by the link:\n%s", program, link, ledgers[link],
+					links[link], out)
 			}
 		}
 	}
@@ -109,7 +113,8 @@ func TestMessagesOfCollectives(t *testing.T) {
 				env = []string{"NCCL_ALGO=" + tc.algo}
 			}
 			dir := filepath.Join(t.TempDir(), "t")
-			bench(t, folder(t), env, tc.collective, "--profile", "ndr400", "--ranks", "4", "--nccl", tc.version, "-b", "8", "-e", "1M", "-f", "50", "-n", "2", "-w", "1", "--trace", dir)
+			bench(t, folder(t), env, tc.collective, "--profile", "ndr400", "--ranks", "4", "--nccl", tc.version, "-b",
+				"8", "-e", "1M", "-f", "50", "-n", "2", "-w", "1", "--trace", dir)
 			sequences, communicators := map[int]bool{}, map[string]bool{}
 			for _, m := range messagesOf(t, dir).Messages {
 				if m.Function == "" {
@@ -125,7 +130,8 @@ func TestMessagesOfCollectives(t *testing.T) {
 				}
 			}
 			if len(sequences) < tc.calls || len(communicators) != 1 {
-				t.Errorf("%d calls on %d communicators, want %d at least, on 1", len(sequences), len(communicators), tc.calls)
+				t.Errorf("%d calls on %d communicators, want %d at least, on 1", len(sequences), len(communicators),
+					tc.calls)
 			}
 		})
 	}
@@ -134,7 +140,8 @@ func TestMessagesOfCollectives(t *testing.T) {
 // A folder is not used twice, and what is traced on the real clock says so.
 func TestTraceFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
-	args := []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "--clock", "real", "--time-scale", "64", "-b", "64", "-e", "64", "-n", "2", "--trace", dir}
+	args := []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "--clock", "real", "--time-scale",
+		"64", "-b", "64", "-e", "64", "-n", "2", "--trace", dir}
 	if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
@@ -150,15 +157,18 @@ func TestTraceFolder(t *testing.T) {
 // After kill -9 of a rank its ledger can be read, and what the ranks were waiting for is said.
 func TestPendingAfterKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
-	cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "500", "--trace", dir)
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "eth10", "--clock", "real",
+		"--time-scale", "16", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "500", "--trace", dir)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	pid := 0
-	for deadline := time.Now().Add(time.Minute); pid == 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if paths, err := filepath.Glob(filepath.Join(dir, "rank1.*.ledger")); err == nil && len(paths) == 1 && len(messagesSoFar(t, dir)) > 20 {
+	for deadline := time.Now().Add(time.Minute); pid == 0 &&
+		time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if paths, err := filepath.Glob(filepath.Join(dir, "rank1.*.ledger")); err == nil && len(paths) == 1 &&
+			len(messagesSoFar(t, dir)) > 20 {
 			pid, _ = strconv.Atoi(strings.Split(filepath.Base(paths[0]), ".")[1])
 		}
 	}
@@ -212,21 +222,27 @@ func messagesSoFar(t *testing.T, dir string) []json.RawMessage {
 // A rank that does not join a collective is named.
 func TestPendingNamesTheRank(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
-	args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--trace", dir, "--", compile(t, "threads"), "abort"}
+	args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--trace", dir, "--",
+		compile(t, "threads"), "abort"}
 	if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	out, err := ddlemu(t.Context(), t, folder(t), nil, "pending", dir).CombinedOutput()
-	if err != nil || !regexp.MustCompile(`AllReduce #1 on communicator 0x[0-9a-f]+: begun by rank 0; not begun by rank 1`).Match(out) {
+	if err != nil ||
+		!regexp.MustCompile(`AllReduce #1 on communicator 0x[0-9a-f]+: begun by rank 0; not begun by rank 1`).Match(
+			out) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
 
 // What ranks wait for is printed while they wait.
 func TestStallIsTold(t *testing.T) {
-	args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--stall", "60ms", "--trace", filepath.Join(t.TempDir(), "t"), "--", compile(t, "threads"), "stall"}
+	args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--stall",
+		"60ms", "--trace", filepath.Join(t.TempDir(), "t"), "--", compile(t, "threads"), "stall"}
 	out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=200000"}, args...).CombinedOutput()
-	if err != nil || !regexp.MustCompile(`(?s)no rank has posted anything for 60ms; what the ranks wait for .*AllReduce #\d+ on communicator .*rank 0  rank 1`).Match(out) {
+	if err != nil ||
+		!regexp.MustCompile(
+			`(?s)no rank has posted anything for 60ms; what the ranks wait for .*AllReduce #\d+ on communicator .*rank 0  rank 1`).Match(out) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

@@ -27,7 +27,9 @@ type validation struct {
 // validate runs some rows of the T4 table and returns the command's exit status.
 func validate(t *testing.T, args ...string) (v validation, status int, err error) {
 	t.Helper()
-	cmd := ddlemu(t.Context(), t, folder(t), nil, append([]string{"validate", "../../configs/tables/t4_1gpu_2node_efa.csv", "--profile", "t4-efa", "--json"}, args...)...)
+	cmd := ddlemu(t.Context(), t, folder(t), nil,
+		append([]string{"validate", "../../configs/tables/t4_1gpu_2node_efa.csv", "--profile", "t4-efa", "--json"},
+			args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -62,7 +64,8 @@ func TestValidate(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			if v, _, err = validate(t, "-b", tc.from, "-e", tc.to, "--time-scale", tc.scale); err != nil || len(v.Rows) != tc.rows {
+			if v, _, err = validate(t, "-b", tc.from, "-e", tc.to, "--time-scale", tc.scale); err != nil ||
+				len(v.Rows) != tc.rows {
 				t.Fatalf("%v, %+v", err, v)
 			}
 			for _, r := range v.Rows {

@@ -54,7 +54,8 @@ func TestListOfOwnVariables(t *testing.T) {
 	for _, folder := range []string{"cmd", "configs", "cuda", "intercept", "nccl-plugin", "shaper"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", folder), func(path string, d fs.DirEntry, err error) error {
 			ends := []string{".go", ".c", ".cc", ".h", ".py"}
-			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || !slices.Contains(ends, filepath.Ext(path)) || strings.Contains(path, "testdata") {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
+				!slices.Contains(ends, filepath.Ext(path)) || strings.Contains(path, "testdata") {
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -63,7 +64,8 @@ func TestListOfOwnVariables(t *testing.T) {
 			}
 			for _, m := range name.FindAllSubmatch(text, -1) {
 				read++
-				for _, note := range variables.Notes(variables.Situation{Soft: true, Timeless: true, Kernel: true}, []variables.Setting{{Name: string(m[1]), Value: "1"}}) {
+				for _, note := range variables.Notes(variables.Situation{Soft: true, Timeless: true, Kernel: true},
+					[]variables.Setting{{Name: string(m[1]), Value: "1"}}) {
 					t.Errorf("%s: %s", path, note)
 				}
 			}
@@ -112,7 +114,8 @@ func TestExpectedTimesFollowVariables(t *testing.T) {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(tc.env+" "+version, func(t *testing.T) {
 				dir := folder(t)
-				args := []string{tc.coll, "-F", file, "--ranks", "2", "--nccl", version, "-b", "8K", "-e", "8M", "-f", "4", "-n", "3", "-w", "1"}
+				args := []string{tc.coll, "-F", file, "--ranks", "2", "--nccl", version, "-b", "8K", "-e", "8M", "-f",
+					"4", "-n", "3", "-w", "1"}
 				with, without := bench(t, dir, strings.Split(tc.env, ";"), args...), bench(t, dir, nil, args...)
 				nearModel(t, with, 1)
 				most := 0.0
@@ -120,9 +123,12 @@ func TestExpectedTimesFollowVariables(t *testing.T) {
 					most = max(most, row.TimeUS/without.Rows[i].TimeUS-1, without.Rows[i].TimeUS/row.TimeUS-1)
 				}
 				if most < tc.least {
-					t.Errorf("the times changed by %.2f %% at most, want %.2f %%: %+v", 100*most, 100*tc.least, with.Rows)
+					t.Errorf("the times changed by %.2f %% at most, want %.2f %%: %+v", 100*most, 100*tc.least,
+						with.Rows)
 				}
-				if with.Verdict != "VALID" || slices.ContainsFunc(with.Header.Notes, func(n string) bool { return strings.Contains(n, "NCCL_") }) {
+				if with.Verdict != "VALID" ||
+					slices.ContainsFunc(with.Header.Notes,
+						func(n string) bool { return strings.Contains(n, "NCCL_") }) {
 					t.Errorf("%s, notes %q", with.Verdict, with.Header.Notes)
 				}
 			})
@@ -137,7 +143,8 @@ func TestNoExpectedTimeNamesTheVariable(t *testing.T) {
 		"NCCL_NET_SHARED_BUFFERS=0": "NCCL_NET_SHARED_BUFFERS=0: the model does not know",
 		"NCCL_WORK_ARGS_BYTES=64":   "NCCL_WORK_ARGS_BYTES=64: the model does not know",
 	} {
-		out, err := ddlemu(t.Context(), t, folder(t), []string{env}, "expect", "sendrecv", "--profile", "ndr400", "--ranks", "2", "-b", "64M", "-e", "64M", "--json").Output()
+		out, err := ddlemu(t.Context(), t, folder(t), []string{env}, "expect", "sendrecv", "--profile", "ndr400",
+			"--ranks", "2", "-b", "64M", "-e", "64M", "--json").Output()
 		if err != nil {
 			t.Fatalf("%s: %v:\n%s", env, err, out)
 		}
@@ -164,14 +171,17 @@ func TestFailureNamesTheVariables(t *testing.T) {
 		"NCCL_CHUNK_SIZE=1048576 NCCL_IB_HCA=mlx5_0": "of 1048576 bytes is longer than the receive of 131072 bytes posted for it: NCCL was given NCCL_CHUNK_SIZE=1048576: try without",
 		"NCCL_P2P_PXN_LEVEL=1":                       "segmentation fault: NCCL was given NCCL_P2P_PXN_LEVEL=1: try without",
 	} {
-		out, err := ddlemu(ctx, t, folder(t), strings.Fields(env), "bench", "sendrecv", "--profile", "ndr400", "--ranks", "2", "-b", "64M", "-e", "64M", "-n", "1", "-w", "1").CombinedOutput()
+		out, err := ddlemu(ctx, t, folder(t), strings.Fields(env), "bench", "sendrecv", "--profile", "ndr400",
+			"--ranks", "2", "-b", "64M", "-e", "64M", "-n", "1", "-w", "1").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v:\n%s", env, err, out)
 		}
 	}
 	// A number that NCCL takes for another one has a line before NCCL crashes.
-	out, _ := ddlemu(ctx, t, folder(t), []string{"NCCL_BUFFSIZE=4M"}, "run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--", "true").CombinedOutput()
-	if want := "NCCL_BUFFSIZE=4M is not what it seems: NCCL reads this as 4: give a number"; !strings.Contains(string(out), want) {
+	out, _ := ddlemu(ctx, t, folder(t), []string{"NCCL_BUFFSIZE=4M"}, "run", "--profile", "ndr400", "--clock",
+		"virtual", "--soft-cuda", "--", "true").CombinedOutput()
+	if want := "NCCL_BUFFSIZE=4M is not what it seems: NCCL reads this as 4: give a number"; !strings.Contains(
+		string(out), want) {
 		t.Errorf("%s", out)
 	}
 }
@@ -180,7 +190,8 @@ func TestFailureNamesTheVariables(t *testing.T) {
 func TestUnusedVariablesInNCCLsLog(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		logs := t.TempDir()
-		bench(t, folder(t), []string{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_PAT_ENABLE=1"}, "allreduce", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "--nccl", version, "--log-dir", logs)
+		bench(t, folder(t), []string{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_PAT_ENABLE=1"}, "allreduce", "--profile",
+			"ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "--nccl", version, "--log-dir", logs)
 		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +213,8 @@ func TestUnusedVariablesInNCCLsLog(t *testing.T) {
 
 // Every command has a line for each variable without effect.
 func TestUnusedVariables(t *testing.T) {
-	env := []string{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_NSOCKS_PERTHREAD=2", "NCCL_SOCKET_NTHREADS=2", "NCCL_CHUNKSIZE=4096", "DDLEMU_LATENCY=1s"}
+	env := []string{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_NSOCKS_PERTHREAD=2", "NCCL_SOCKET_NTHREADS=2",
+		"NCCL_CHUNKSIZE=4096", "DDLEMU_LATENCY=1s"}
 	want := []string{
 		"NCCL_IB_QPS_PER_CONNECTION=4 has no effect here: it is for NCCL's NET/IB",
 		"NCCL_NSOCKS_PERTHREAD=2 has no effect here: it is for NCCL's NET/Socket",
@@ -225,9 +237,12 @@ func TestUnusedVariables(t *testing.T) {
 		append([]string{"replay", workload, "--json"}, on...),
 		append([]string{"replay", workload, "--sweep", "lat=1us,2us"}, on...),
 		{"validate", "../../configs/tables/t4_1gpu_2node_efa.csv", "--profile", "t4-efa", "--model", "-e", "64K"},
-		append([]string{"schedule", "compare", "ring", "nccl", "--coll", "all_reduce", "--gpus", "2", "-b", "1K", "-e", "4K"}, on...),
-		append([]string{"schedule", "run", "ring", "--coll", "all_reduce", "--gpus", "2", "--via", "p2p", "-b", "1K", "-e", "4K"}, on...),
-		append([]string{"record", "-o", filepath.Join(t.TempDir(), "out.jsonl"), "--soft-cuda", "--clock", "virtual"}, append(on, "--", "true")...),
+		append([]string{"schedule", "compare", "ring", "nccl", "--coll", "all_reduce", "--gpus", "2", "-b", "1K", "-e",
+			"4K"}, on...),
+		append([]string{"schedule", "run", "ring", "--coll", "all_reduce", "--gpus", "2", "--via", "p2p", "-b", "1K",
+			"-e", "4K"}, on...),
+		append([]string{"record", "-o", filepath.Join(t.TempDir(), "out.jsonl"), "--soft-cuda", "--clock", "virtual"},
+			append(on, "--", "true")...),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

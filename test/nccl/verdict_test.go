@@ -36,22 +36,29 @@ func TestPlantedFaultsAreInvalid(t *testing.T) {
 		atLeast             time.Duration // the largest lateness
 	}{
 		// Messages of 8 bytes take 27 us.
-		{"10 us added to each delivery", fmt.Sprint("delay ", 10*1000*scaleSmall), "later than max(1 us, 2 %", scaleSmall, []string{"-b", "8", "-e", "8", "-n", "50"}, 10 * time.Microsecond},
-		{"rate 3 % low", "slow 3", "at its rate: this is an error of ddlemu", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}, 0},
+		{"10 us added to each delivery", fmt.Sprint("delay ", 10*1000*scaleSmall), "later than max(1 us, 2 %",
+			scaleSmall, []string{"-b", "8", "-e", "8", "-n", "50"}, 10 * time.Microsecond},
+		{"rate 3 % low", "slow 3", "at its rate: this is an error of ddlemu", scale,
+			[]string{"-b", "1M", "-e", "1M", "-n", "6"}, 0},
 		// Messages of 256 KiB follow each other every 2 ms.
-		{"one message in 20 late", fmt.Sprint("late 20 ", 1000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}, time.Millisecond},
+		{"one message in 20 late", fmt.Sprint("late 20 ", 1000*scaleUS), "1 in 100 may be", scale,
+			[]string{"-b", "1M", "-e", "1M", "-n", "6"}, time.Millisecond},
 		// One AllReduce takes 9 ms. Stalls with a longer interval can synchronize with the calls: each then occurs
 		// between two calls, when nothing is in flight.
-		{"the sending thread stalls", fmt.Sprint("stall ", 2000*scaleUS, " ", 5000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}, time.Millisecond},
+		{"the sending thread stalls", fmt.Sprint("stall ", 2000*scaleUS, " ", 5000*scaleUS), "1 in 100 may be", scale,
+			[]string{"-b", "1M", "-e", "1M", "-n", "6"}, time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := folder(t)
-			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--time-scale", fmt.Sprint(tc.scale)}, tc.args...)
+			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--time-scale",
+				fmt.Sprint(tc.scale)}, tc.args...)
 			env := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}
 			r := bench(t, dir, append(env, "DDLEMU_FAULT="+tc.fault), args...)
 			reasons := strings.Join(r.Reasons, "\n")
-			if r.Verdict != "INVALID" || !strings.Contains(reasons, tc.reason) || largestLateness(t, reasons) < tc.atLeast {
-				t.Errorf("%s %q, want INVALID with %q and a lateness of %v", r.Verdict, r.Reasons, tc.reason, tc.atLeast)
+			if r.Verdict != "INVALID" || !strings.Contains(reasons, tc.reason) ||
+				largestLateness(t, reasons) < tc.atLeast {
+				t.Errorf("%s %q, want INVALID with %q and a lateness of %v", r.Verdict, r.Reasons, tc.reason,
+					tc.atLeast)
 			}
 			// The same run without the fault is VALID.
 			onRealClock(t, func(string) error {
@@ -70,7 +77,9 @@ func verdictOf(t *testing.T, dir string, env []string, args ...string) (text, wo
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := ddlemu(ctx, t, dir, env, append([]string{"run", "--profile", "eth1", "--soft-cuda", "--time-scale", fmt.Sprint(scale)}, args...)...).CombinedOutput()
+	out, err := ddlemu(ctx, t, dir, env,
+		append([]string{"run", "--profile", "eth1", "--soft-cuda", "--time-scale", fmt.Sprint(scale)},
+			args...)...).CombinedOutput()
 	text = string(out)
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, text)
@@ -95,7 +104,8 @@ func TestRanksThatAreAloneOnTheirNode(t *testing.T) {
 		if tc.env != "" {
 			env = append(env, tc.env)
 		}
-		out, err := ddlemu(t.Context(), t, folder(t), env, "run", "--profile", "eth10", "--clock", "virtual", "--nodes", "2", "--gpus-per-node", "2", "--soft-cuda", "--", bin).CombinedOutput()
+		out, err := ddlemu(t.Context(), t, folder(t), env, "run", "--profile", "eth10", "--clock", "virtual", "--nodes",
+			"2", "--gpus-per-node", "2", "--soft-cuda", "--", bin).CombinedOutput()
 		if err != nil || strings.Contains(string(out), warning) != tc.warns {
 			t.Errorf("%s ranks, %s: %v, and not warned as wanted (%v):\n%s", tc.ranks, tc.env, err, tc.warns, out)
 		}
@@ -126,13 +136,14 @@ func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
 	t.Run("stopped before any collective", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t)
-		cmd := ddlemu(t.Context(), t, dir, []string{"READY_FILE=" + dir + "/ready"}, "run", "--profile", "eth1", "--soft-cuda", "--time-scale", fmt.Sprint(scale), "--", bin)
+		cmd := ddlemu(t.Context(), t, dir, []string{"READY_FILE=" + dir + "/ready"}, "run", "--profile", "eth1",
+			"--soft-cuda", "--time-scale", fmt.Sprint(scale), "--", bin)
 		notLate(t, stopped(t, cmd, dir))
 	})
 }
 
-// notLate checks that a pause of the job is no lateness: no message is late by half of it, and if the run is INVALID, the
-// host is why.
+// notLate checks that a pause of the job is no lateness: no message is late by half of it, and if the run is INVALID,
+// the host is why.
 func notLate(t *testing.T, text string) {
 	t.Helper()
 	rows := regexp.MustCompile(`(?m)^node\d:node\d .* (\S+) +\S+$`).FindAllStringSubmatch(text, -1)
@@ -206,7 +217,8 @@ func TestFailedBenchHasAVerdict(t *testing.T) {
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatalf("%v in\n%s", err, out)
 	}
-	if reasons := strings.Join(r.Reasons, "\n"); r.Verdict != "INVALID" || !strings.Contains(reasons, "failed with 0 of 1 row measured") || !strings.Contains(reasons, "down") {
+	if reasons := strings.Join(r.Reasons, "\n"); r.Verdict != "INVALID" ||
+		!strings.Contains(reasons, "failed with 0 of 1 row measured") || !strings.Contains(reasons, "down") {
 		t.Errorf("%s %q", r.Verdict, r.Reasons)
 	}
 }

@@ -72,7 +72,8 @@ func TestNVLinkUsesEveryNIC(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			e := expectIn(ctx, t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2", "-b", "64M", "-e", "64M", "--nccl", version)
+			e := expectIn(ctx, t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+				"-b", "64M", "-e", "64M", "--nccl", version)
 			if r := e.Rows[0]; r.ExpectedUS == nil || *r.ExpectedUS > 1.2*r.BoundUS {
 				t.Errorf("%+v: with one of two NICs it would be twice the bound", r)
 			}
@@ -85,7 +86,8 @@ func TestNVLinkCollectives(t *testing.T) {
 	for _, coll := range []string{"allreduce", "alltoall"} {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(coll+" "+version, func(t *testing.T) {
-				exact(t, bench(t, folder(t), nil, coll, "--profile", "efa-p4d", "--jitter", "none", "--bw", "2Gbps", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+				exact(t, bench(t, folder(t), nil, coll, "--profile", "efa-p4d", "--jitter", "none", "--bw", "2Gbps",
+					"--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
 					"--nccl", version, "-b", "4M", "-e", "4M", "-n", "2", "-w", "1"))
 			})
 		}
@@ -103,11 +105,13 @@ func TestNCCLIsShownTheRealNet(t *testing.T) {
 		{"ndr400", "2.22", "4", "8", "8 Ring LL"},
 		{"ndr400", "2.29", "4", "8", "8 Tree LL"},
 	} {
-		if got := decided(t, nil, tc.size, tc.size, "--profile", tc.profile, "--nccl", tc.nccl, "--ranks", tc.ranks); !slices.Equal(got, []string{tc.want}) {
+		if got := decided(t, nil, tc.size, tc.size, "--profile", tc.profile, "--nccl", tc.nccl, "--ranks",
+			tc.ranks); !slices.Equal(got, []string{tc.want}) {
 			t.Errorf("%s, NCCL %s, %s ranks: %q, want %q", tc.profile, tc.nccl, tc.ranks, got, tc.want)
 		}
 	}
-	if got := decided(t, nil, "2M", "2M", "--profile", "wan-metro", "--nccl-latency", "link"); !slices.Equal(got, []string{"2097152 Ring LL"}) {
+	if got := decided(t, nil, "2M", "2M", "--profile", "wan-metro", "--nccl-latency", "link"); !slices.Equal(got,
+		[]string{"2097152 Ring LL"}) {
 		t.Errorf("with the links' latency: %q", got)
 	}
 }
@@ -115,7 +119,8 @@ func TestNCCLIsShownTheRealNet(t *testing.T) {
 // The vendor of the CPUs is the fabric's, so a small call gets the same algorithm on every host.
 func TestNCCLDecidesByTheFabricsCPU(t *testing.T) {
 	for cpu, want := range map[string]string{"amd": "8 Ring LL", "intel": "8 Tree LL"} {
-		if got := decided(t, nil, "8", "8", "--profile", "ndr400", "--nccl", "2.22", "--nccl-latency", "link", "--cpu", cpu); !slices.Equal(got, []string{want}) {
+		if got := decided(t, nil, "8", "8", "--profile", "ndr400", "--nccl", "2.22", "--nccl-latency", "link", "--cpu",
+			cpu); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", cpu, got, want)
 		}
 	}
@@ -156,8 +161,10 @@ func TestNoLL128OnAGPU(t *testing.T) {
 	}{
 		{nccl: "2.22", never: []string{early, alone}},
 		{nccl: "2.29", never: []string{early, alone}},
-		{nccl: "2.22", env: "NCCL_PROTO=LL,LL128,Simple", says: []string{early, "AllReduce of 2097152 bytes: " + takenOut}, never: []string{alone}},
-		{nccl: "2.29", env: "NCCL_PROTO=LL,LL128,Simple", says: []string{early, "AllReduce of 2097152 bytes: " + takenOut}, never: []string{alone}},
+		{nccl: "2.22", env: "NCCL_PROTO=LL,LL128,Simple",
+			says: []string{early, "AllReduce of 2097152 bytes: " + takenOut}, never: []string{alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=LL,LL128,Simple",
+			says: []string{early, "AllReduce of 2097152 bytes: " + takenOut}, never: []string{alone}},
 		{nccl: "2.22", env: "NCCL_PROTO=^LL", says: []string{early}, never: []string{alone}},
 		{nccl: "2.29", env: "NCCL_PROTO=^LL", says: []string{early}, never: []string{alone}},
 		{nccl: "2.22", env: "NCCL_PROTO=^LL128", never: []string{early, takenOut, alone}},
@@ -174,7 +181,8 @@ func TestNoLL128OnAGPU(t *testing.T) {
 		// Only another collective has no alternative.
 		{nccl: "2.29", env: "NCCL_PROTO=LL;broadcast:LL128", says: []string{early}, never: []string{alone}},
 		// Broadcasts have no trees: NCCL 2.22 uses rings instead.
-		{nccl: "2.22", env: "NCCL_ALGO=tree NCCL_PROTO=^LL,Simple", coll: "broadcast", unsafe: true, says: []string{early, alone}},
+		{nccl: "2.22", env: "NCCL_ALGO=tree NCCL_PROTO=^LL,Simple", coll: "broadcast", unsafe: true,
+			says: []string{early, alone}},
 		{nccl: "2.22", env: "NCCL_ALGO=tree", coll: "broadcast", never: []string{early, alone}},
 		// NCCL does not show what it uses instead.
 		{nccl: "2.22", env: "NCCL_PROTO=^LL", tuner: empty, unsafe: true, says: []string{early, alone}},
@@ -194,7 +202,8 @@ func TestNoLL128OnAGPU(t *testing.T) {
 	} {
 		name := strings.Join([]string{tc.nccl, tc.env, filepath.Base(tc.tuner)}, " ")
 		t.Run(name, func(t *testing.T) {
-			env := append(strings.Fields(tc.env), gpu, "DDLEMU_FAULT=gpu 1", "DDLEMU_PLUGIN_DIR="+built.Path(t, "faults"))
+			env := append(strings.Fields(tc.env), gpu, "DDLEMU_FAULT=gpu 1",
+				"DDLEMU_PLUGIN_DIR="+built.Path(t, "faults"))
 			if tc.tuner != "" {
 				env = append(env, tc.tuner)
 			}
@@ -225,7 +234,8 @@ func checkLog(t *testing.T, log string, once, never []string) {
 func library(t *testing.T, name, source string) string {
 	t.Helper()
 	lib := filepath.Join(t.TempDir(), name)
-	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,"+name, source, "-o", lib).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,"+name, source, "-o",
+		lib).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return lib
@@ -251,7 +261,8 @@ func chosen(t *testing.T, coll, version string, env []string, unsafe bool) strin
 	if len(p.Comm().Decisions) == 0 {
 		t.Fatal("no decisions in the log")
 	}
-	ll128 := slices.ContainsFunc(p.Comm().Decisions, func(c nccllog.Decision) bool { return c.Proto == nccllog.ProtoLL128 })
+	ll128 := slices.ContainsFunc(p.Comm().Decisions,
+		func(c nccllog.Decision) bool { return c.Proto == nccllog.ProtoLL128 })
 	if ll128 != unsafe {
 		t.Errorf("NCCL chose LL128: %v, want %v: %+v", ll128, unsafe, p.Comm().Decisions)
 	}
@@ -275,13 +286,14 @@ func TestUsersTopologyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Rows) == 0 || !strings.Contains(string(log), "NCCL decides by the topology in NCCL_TOPO_FILE="+file+", which is kept") || !strings.Contains(string(log), "NET[1.2]") {
+	if len(r.Rows) == 0 || !strings.Contains(string(log), "NCCL decides by the topology in NCCL_TOPO_FILE="+file+
+		", which is kept") || !strings.Contains(string(log), "NET[1.2]") {
 		t.Errorf("the user's NCCL_TOPO_FILE:\n%s", log)
 	}
 }
 
-// A job gets the NICs near the GPUs that it uses, as in https://github.com/NVIDIA/nccl/issues/1250: a node of 8 GPUs has 8
-// NICs of 12.2 GB/s.
+// A job gets the NICs near the GPUs that it uses, as in https://github.com/NVIDIA/nccl/issues/1250: a node of 8 GPUs
+// has 8 NICs of 12.2 GB/s.
 func TestJobOnSomeGPUsOfANode(t *testing.T) {
 	for _, tc := range []struct {
 		gpus int
@@ -315,7 +327,8 @@ func TestNICDownAtStart(t *testing.T) {
 	}
 	for _, version := range []string{"2.22", "2.29"} {
 		for _, coll := range []string{"allreduce", "alltoall"} {
-			r := bench(t, folder(t), nil, coll, "-F", file, "--jitter", "none", "--ranks", "4", "--nccl", version, "-b", "1M", "-e", "1M", "-n", "2", "-w", "1")
+			r := bench(t, folder(t), nil, coll, "-F", file, "--jitter", "none", "--ranks", "4", "--nccl", version, "-b",
+				"1M", "-e", "1M", "-n", "2", "-w", "1")
 			nearModel(t, r, 1.5) // with PXN the model is not exact
 		}
 	}
@@ -327,8 +340,8 @@ func TestNICDownAtStart(t *testing.T) {
 	}
 }
 
-// Images of clouds set NCCL_TOPO_FILE to a file of their machines. On the software CUDA, whose GPUs and NICs it does not
-// have, NCCL decides as without it, and the output says so.
+// Images of clouds set NCCL_TOPO_FILE to a file of their machines. On the software CUDA, whose GPUs and NICs it does
+// not have, NCCL decides as without it, and the output says so.
 func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 	const text = `<system version="1"><cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
 <pci busid="ffff:ff:01.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
@@ -346,22 +359,30 @@ func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 		{"2.29", "fabric", file, "it has GPU 0001:00:00.0, which is no software GPU"},
 		{"2.22", "fabric", none, "there is no such file"},
 	} {
-		args := []string{"--profile", "ndr400", "--ranks", "2", "-b", "32K", "-e", "2M", "-f", "8", "--nccl", tc.version, "--nccl-view", tc.view}
+		args := []string{"--profile", "ndr400", "--ranks", "2", "-b", "32K", "-e", "2M", "-f", "8", "--nccl",
+			tc.version, "--nccl-view", tc.view}
 		note := "NCCL_TOPO_FILE=" + tc.file + " is not used: " + tc.why
-		out, err := ddlemu(t.Context(), t, folder(t), []string{"NCCL_TOPO_FILE=" + tc.file}, append([]string{"expect", "allreduce"}, args...)...).CombinedOutput()
+		out, err := ddlemu(t.Context(), t, folder(t), []string{"NCCL_TOPO_FILE=" + tc.file},
+			append([]string{"expect", "allreduce"}, args...)...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "note: "+note) {
 			t.Errorf("%+v: expect: %v:\n%s", tc, err, out)
 		}
 		logs := t.TempDir()
-		r := bench(t, folder(t), []string{"NCCL_TOPO_FILE=" + tc.file}, append([]string{"allreduce", "-n", "1", "-w", "1", "--log-dir", logs}, args...)...)
-		if r.Verdict != "VALID" || !slices.Equal(r.Header.Notes, []string{"decisions: " + tc.view + " view, as for A100, net ib", note}) {
+		r := bench(t, folder(t), []string{"NCCL_TOPO_FILE=" + tc.file},
+			append([]string{"allreduce", "-n", "1", "-w", "1", "--log-dir", logs}, args...)...)
+		if r.Verdict != "VALID" ||
+			!slices.Equal(r.Header.Notes, []string{"decisions: " + tc.view + " view, as for A100, net ib", note}) {
 			t.Errorf("%+v: %s, notes %q", tc, r.Verdict, r.Header.Notes)
 		}
 		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))
-		if want := "NCCL decides by the " + tc.view + "'s view; " + note; err != nil || !strings.Contains(string(log), want) {
+		if want := "NCCL decides by the " + tc.view + "'s view; " + note; err != nil ||
+			!strings.Contains(string(log), want) {
 			t.Errorf("%+v: %v, want %q in\n%s", tc, err, want, log)
 		}
-		if with, without := decided(t, []string{"NCCL_TOPO_FILE=" + tc.file}, "32K", "2M", "--profile", "ndr400", "--nccl", tc.version, "--nccl-view", tc.view), decided(t, nil, "32K", "2M", "--profile", "ndr400", "--nccl", tc.version, "--nccl-view", tc.view); !slices.Equal(with, without) {
+		if with, without := decided(t, []string{"NCCL_TOPO_FILE=" + tc.file}, "32K", "2M", "--profile", "ndr400",
+			"--nccl", tc.version, "--nccl-view", tc.view),
+			decided(t, nil, "32K", "2M", "--profile", "ndr400", "--nccl", tc.version, "--nccl-view",
+				tc.view); !slices.Equal(with, without) {
 			t.Errorf("%+v: %q, without the file %q", tc, with, without)
 		}
 	}
@@ -371,7 +392,8 @@ func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 func TestOwnTopologyFileIsKept(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "dump.xml")
-	args := []string{"allreduce", "--profile", "efa-p4d", "--jitter", "none", "--nodes", "2", "--gpus-per-node", "2", "--ranks", "4", "-b", "1M", "-e", "1M", "-n", "1", "-w", "1"}
+	args := []string{"allreduce", "--profile", "efa-p4d", "--jitter", "none", "--nodes", "2", "--gpus-per-node", "2",
+		"--ranks", "4", "-b", "1M", "-e", "1M", "-n", "1", "-w", "1"}
 	before := bench(t, folder(t), []string{"NCCL_TOPO_DUMP_FILE=" + file}, args...)
 	// The dump is of node0, so the ranks of node1 decide by the fabric.
 	after := bench(t, folder(t), []string{"NCCL_TOPO_FILE=" + file}, args...)
@@ -391,7 +413,9 @@ func TestOwnTopologyFileIsKept(t *testing.T) {
 func TestTopologyFileInNCCLsFile(t *testing.T) {
 	world.NeedRoot(t, "a mount over the home folder")
 	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, ".nccl.conf"), []byte("NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml\nNCCL_CHUNK_SIZE=65536\nNCCL_IB_HCA=mlx5\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, ".nccl.conf"),
+		[]byte("NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml\nNCCL_CHUNK_SIZE=65536\nNCCL_IB_HCA=mlx5\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	u, err := user.LookupId("0")
@@ -399,8 +423,11 @@ func TestTopologyFileInNCCLsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := `mount --bind "$1" "$2" && shift 2 && exec "$@"`
-	inner := ddlemu(t.Context(), t, folder(t), nil, "bench", "sendrecv", "-F", hosts(t), "--ranks", "2", "-b", "64M", "-e", "64M", "-n", "2", "-w", "1", "--json")
-	cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", script, "sh", home, u.HomeDir}, inner.Args...)...)
+	inner := ddlemu(t.Context(), t, folder(t), nil, "bench", "sendrecv", "-F", hosts(t), "--ranks", "2", "-b", "64M",
+		"-e", "64M", "-n", "2", "-w", "1", "--json")
+	cmd := exec.CommandContext(t.Context(), "unshare",
+		append([]string{"--mount", "--propagation", "private", "sh", "-c", script, "sh", home, u.HomeDir},
+			inner.Args...)...)
 	cmd.Env = inner.Env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -426,13 +453,15 @@ func TestTopologyFileInNCCLsFile(t *testing.T) {
 
 // The plugin sets the variables that the net of the real cluster sets, unless they are set, and the model knows them.
 func TestVariablesOfTheNet(t *testing.T) {
-	for env, want := range map[string]string{"": "P2P Chunksize set to 524288", "NCCL_P2P_NET_CHUNKSIZE=262144": "P2P Chunksize set to 262144"} {
+	for env, want := range map[string]string{"": "P2P Chunksize set to 524288",
+		"NCCL_P2P_NET_CHUNKSIZE=262144": "P2P Chunksize set to 262144"} {
 		logs := t.TempDir()
 		var set []string
 		if env != "" {
 			set = []string{env}
 		}
-		r := bench(t, folder(t), set, "sendrecv", "--profile", "efa-p4d", "--jitter", "none", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "2", "-w", "1", "--log-dir", logs)
+		r := bench(t, folder(t), set, "sendrecv", "--profile", "efa-p4d", "--jitter", "none", "--ranks", "2", "-b",
+			"16M", "-e", "16M", "-n", "2", "-w", "1", "--log-dir", logs)
 		nearModel(t, r, 0.1)
 		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))
 		if err != nil || !strings.Contains(string(log), want) {

@@ -36,7 +36,8 @@ func TestVirtualTimeIsTheSameEachTime(t *testing.T) {
 			args := append(tc, "--profile", "ndr400", "-b", "8", "-f", "16", "-n", "5", "-w", "1")
 			first := bench(t, dir, nil, args...)
 			if first.Verdict != "VALID" || first.Header.Clock != "virtual" || first.Header.TimeScale != 1 {
-				t.Errorf("verdict %s %q, clock %s, time scale %v", first.Verdict, first.Reasons, first.Header.Clock, first.Header.TimeScale)
+				t.Errorf("verdict %s %q, clock %s, time scale %v", first.Verdict, first.Reasons, first.Header.Clock,
+					first.Header.TimeScale)
 			}
 			occupy(t)
 			if second := bench(t, dir, nil, args...); !reflect.DeepEqual(first.Rows, second.Rows) {
@@ -83,8 +84,10 @@ func TestVirtualTimeIsThatOfTheModel(t *testing.T) {
 			if tc.algo != "" {
 				env = []string{"NCCL_ALGO=" + tc.algo, "NCCL_PROTO=" + tc.proto}
 			}
-			args := append([]string{tc.collective, "--jitter", "none", "--nccl", tc.version, "-f", "16", "-w", "1"}, tc.args...)
-			for _, flag := range [][]string{{"--profile", "ndr400"}, {"--ranks", "4"}, {"-b", "64"}, {"-e", "1M"}, {"-n", "3"}} {
+			args := append([]string{tc.collective, "--jitter", "none", "--nccl", tc.version, "-f", "16", "-w", "1"},
+				tc.args...)
+			for _, flag := range [][]string{{"--profile", "ndr400"}, {"--ranks", "4"}, {"-b", "64"}, {"-e", "1M"},
+				{"-n", "3"}} {
 				if !slices.Contains(tc.args, flag[0]) {
 					args = append(args, flag...)
 				}
@@ -115,7 +118,8 @@ func occupy(t *testing.T) {
 func TestVirtualTimeOfAnyProgram(t *testing.T) {
 	bin := compile(t, "threads")
 	for _, version := range []string{"2.22", "2.29"} {
-		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "look", "virtual", "repeat", "connect", "storm", "full"} {
+		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "look", "virtual",
+			"repeat", "connect", "storm", "full"} {
 			t.Run(version+" "+name, func(t *testing.T) {
 				first := runVirtual(t, nil, version, bin, name)
 				if len(times(first)) != 2 || !strings.Contains(first, "verdict: VALID") {
@@ -135,12 +139,13 @@ func TestVirtualTimeOfAnyProgram(t *testing.T) {
 	}
 }
 
-// A launch waits while a stream's queue is full, as on a GPU. So the memory of the ranks does not grow with the number of
-// iterations, of which each took 10 KB.
+// A launch waits while a stream's queue is full, as on a GPU. So the memory of the ranks does not grow with the number
+// of iterations, of which each took 10 KB.
 func TestMemoryDoesNotGrowWithIterations(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
-			cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "ndr400", "--nccl", version, "--ranks", "2",
+			cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "ndr400", "--nccl",
+				version, "--ranks", "2",
 				"-b", "8", "-e", "8", "-w", "1", "-n", "20000")
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
@@ -164,8 +169,8 @@ func TestMemoryDoesNotGrowWithIterations(t *testing.T) {
 	}
 }
 
-// peakOfRanks returns the largest memory in KB that a rank of a process has had, until ended is closed. The maximum that
-// wait4 tells of a child is no less than the memory of this process was.
+// peakOfRanks returns the largest memory in KB that a rank of a process has had, until ended is closed. The maximum
+// that wait4 tells of a child is no less than the memory of this process was.
 func peakOfRanks(t *testing.T, pid int, ended <-chan struct{}) (largest int) {
 	for {
 		for _, rank := range ranksOf(t, pid) {
@@ -235,7 +240,8 @@ func TestVirtualTimeOfRanksThatLeave(t *testing.T) {
 func TestVirtualTimeStandsStillWhileARankComputes(t *testing.T) {
 	bin := compile(t, "threads")
 	out := runVirtual(t, nil, "2.22", bin, "compute")
-	if share := regexp.MustCompile(`rank 0: (\d+) % of a core`).FindStringSubmatch(out); share == nil || len(share[1]) > 1 {
+	if share := regexp.MustCompile(`rank 0: (\d+) % of a core`).FindStringSubmatch(out); share == nil ||
+		len(share[1]) > 1 {
 		t.Errorf("rank 0 is to take less than 10 %% of a core:\n%s", out)
 	}
 	for _, line := range times(out) {
@@ -251,7 +257,8 @@ func TestVirtualTimeDoesNotDependOnDelays(t *testing.T) {
 	delayed := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "DDLEMU_FAULT=clock 300 20"}
 	for _, collective := range []string{"allreduce", "alltoall"} {
 		rows := func(env []string) string {
-			out, err := ddlemu(t.Context(), t, folder(t), env, "bench", collective, "--profile", "ndr400", "--ranks", "4", "-b", "64", "-e", "64K", "-f", "32", "-n", "4", "--csv").Output()
+			out, err := ddlemu(t.Context(), t, folder(t), env, "bench", collective, "--profile", "ndr400", "--ranks",
+				"4", "-b", "64", "-e", "64K", "-f", "32", "-n", "4", "--csv").Output()
 			if err != nil || !strings.Contains(string(out), "VALID") || strings.Contains(string(out), "INVALID") {
 				t.Errorf("%s with %q: %v\n%s", collective, env, err, out)
 			}
@@ -263,7 +270,8 @@ func TestVirtualTimeDoesNotDependOnDelays(t *testing.T) {
 	}
 	bin := compile(t, "threads")
 	for _, program := range []string{"repeat", "handover", "group"} {
-		want, got := times(runVirtual(t, nil, "2.29", bin, program)), times(runVirtual(t, delayed, "2.29", bin, program))
+		want, got := times(runVirtual(t, nil, "2.29", bin, program)),
+			times(runVirtual(t, delayed, "2.29", bin, program))
 		if len(got) == 0 || !slices.Equal(want, got) {
 			t.Errorf("%s: %q, and with delays %q", program, want, got)
 		}
@@ -287,7 +295,8 @@ func TestVirtualTimeOfCPUTime(t *testing.T) {
 	if computed["0"] > 1e8 || computed["1"] < 1e9 || computed["1"] > 3.2e9 {
 		t.Errorf("the ranks computed for %v ns, want nearly nothing and up to 3 s", computed)
 	}
-	if len(all) != 2 || !strings.Contains(out, "CPU time times 3 is added: not repeatable") || !strings.Contains(out, "verdict: VALID") {
+	if len(all) != 2 || !strings.Contains(out, "CPU time times 3 is added: not repeatable") ||
+		!strings.Contains(out, "verdict: VALID") {
 		t.Errorf("output:\n%s", out)
 	}
 }
@@ -323,7 +332,8 @@ func TestVirtualTimeGoesOnWithoutAThread(t *testing.T) {
 	bin := compile(t, "threads")
 	for _, program := range []string{"compute", "lost"} {
 		out := runVirtual(t, []string{"DDLEMU_COMPUTE_HOLD=300ms"}, "2.22", bin, program)
-		for _, want := range []string{"rank 0: ", "the virtual clock goes on without it", "verdict: INVALID", "raise DDLEMU_COMPUTE_HOLD"} {
+		for _, want := range []string{"rank 0: ", "the virtual clock goes on without it", "verdict: INVALID",
+			"raise DDLEMU_COMPUTE_HOLD"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s: no %q in\n%s", program, want, out)
 			}
@@ -338,11 +348,13 @@ func TestVirtualTimeTellsADeadlock(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin := time.Now()
-		out, err := ddlemu(ctx, t, folder(t), nil, "run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", tc[0], "--", bin, tc[1]).CombinedOutput()
+		out, err := ddlemu(ctx, t, folder(t), nil, "run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda",
+			"--nccl", tc[0], "--", bin, tc[1]).CombinedOutput()
 		if err == nil || time.Since(begin) > 10*time.Second {
 			t.Errorf("NCCL %s: %v after %v", tc, err, time.Since(begin))
 		}
-		for _, want := range []string{"ddlemu: deadlock: every rank waits", "rank 0 waits for a message from rank 1", "rank 1 waits for a message from rank 0",
+		for _, want := range []string{"ddlemu: deadlock: every rank waits", "rank 0 waits for a message from rank 1",
+			"rank 1 waits for a message from rank 0",
 			"the ranks waited for each other", "verdict: INVALID"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("NCCL %s: no %q in\n%s", tc, want, out)
@@ -371,7 +383,8 @@ func runVirtualOn(t *testing.T, nodes int, env []string, version string, command
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	args := []string{"run", "--profile", "ndr400", "--nodes", strconv.Itoa(nodes), "--clock", "virtual", "--soft-cuda", "--nccl", version, "--"}
+	args := []string{"run", "--profile", "ndr400", "--nodes", strconv.Itoa(nodes), "--clock", "virtual", "--soft-cuda",
+		"--nccl", version, "--"}
 	out, err := ddlemu(ctx, t, folder(t), env, append(args, command...)...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v:\n%s", err, out)
@@ -383,8 +396,10 @@ func runVirtualOn(t *testing.T, nodes int, env []string, version string, command
 func TestVirtualTimeRefusesHiddenCopies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := ddlemu(ctx, t, folder(t), []string{"NCCL_SHM_USE_CUDA_MEMCPY=1"}, "run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--", program(t))
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "cannot tell what NCCL does with NCCL_SHM_USE_CUDA_MEMCPY: unset it") {
+	cmd := ddlemu(ctx, t, folder(t), []string{"NCCL_SHM_USE_CUDA_MEMCPY=1"}, "run", "--profile", "ndr400", "--clock",
+		"virtual", "--soft-cuda", "--", program(t))
+	if out, err := cmd.CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "cannot tell what NCCL does with NCCL_SHM_USE_CUDA_MEMCPY: unset it") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

@@ -66,16 +66,19 @@ func TestWhatIfIsWhatIs(t *testing.T) {
 	} {
 		t.Run(strings.Join([]string{tc.collective, tc.algo, tc.proto, tc.nodes}, " "), func(t *testing.T) {
 			link := "node0:*" // NCCL does not see these, so its choices stay
-			env := []string{"NCCL_ALGO=" + tc.algo, "NCCL_PROTO=" + tc.proto, "NCCL_MIN_NCHANNELS=2", "NCCL_MAX_NCHANNELS=2"}
+			env := []string{"NCCL_ALGO=" + tc.algo, "NCCL_PROTO=" + tc.proto, "NCCL_MIN_NCHANNELS=2",
+				"NCCL_MAX_NCHANNELS=2"}
 			plain := []string{"base: ndr400", "nodes: " + tc.nodes, "link:", "  jitter: none"}
 			run := func(lines ...string) (dir string) {
 				dir = filepath.Join(t.TempDir(), "t")
-				bench(t, folder(t), env, tc.collective, "--file", writeFabric(t, lines...), "--ranks", "4", "--nccl", "2.29", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--trace", dir)
+				bench(t, folder(t), env, tc.collective, "--file", writeFabric(t, lines...), "--ranks", "4", "--nccl",
+					"2.29", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--trace", dir)
 				return dir
 			}
 			fast := run(plain...)
 			slow := run(append(plain, "links:", "  - match: \""+link+"\"", "    bandwidth: "+slower)...)
-			there, back := whatIfOf(t, fast, "--link", link, "--bw", slower), whatIfOf(t, slow, "--link", link, "--bw", faster)
+			there, back := whatIfOf(t, fast, "--link", link, "--bw", slower), whatIfOf(t, slow, "--link", link, "--bw",
+				faster)
 			if byRules := tc.collective == "alltoall"; there.takeByRules() != byRules || back.takeByRules() != byRules {
 				t.Errorf("a note says that calls follow rules: %v, want %v", !byRules, byRules)
 			}
@@ -85,10 +88,12 @@ func TestWhatIfIsWhatIs(t *testing.T) {
 			for i, f := range there.Changes[0].Functions {
 				b := back.Changes[0].Functions[i]
 				if off := math.Abs(f.After/b.Before - 1); off > tc.most || f.Calls == 0 {
-					t.Errorf("%s: %.0f ns if the link were slower, %.0f ns if it is: %.2f %%", f.Function, f.After, b.Before, 100*off)
+					t.Errorf("%s: %.0f ns if the link were slower, %.0f ns if it is: %.2f %%", f.Function, f.After,
+						b.Before, 100*off)
 				}
 				if off := math.Abs(b.After/f.Before - 1); off > tc.most {
-					t.Errorf("%s: %.0f ns if the link were faster, %.0f ns if it is: %.2f %%", f.Function, b.After, f.Before, 100*off)
+					t.Errorf("%s: %.0f ns if the link were faster, %.0f ns if it is: %.2f %%", f.Function, b.After,
+						f.Before, 100*off)
 				}
 			}
 			if gain := there.Changes[0].Gain; gain < 0.01 {
@@ -98,11 +103,12 @@ func TestWhatIfIsWhatIs(t *testing.T) {
 	}
 }
 
-// Sends and receives of a program wait for each other as NCCL's proxy and kernels make them: on an oversubscribed fabric,
-// and behind one slow link, the predicted time is the real one. Messages that are posted at one moment may take turns in
-// another order on the other fabric: that is the difference which is allowed for alltoall on one switch.
+// Sends and receives of a program wait for each other as NCCL's proxy and kernels make them: on an oversubscribed
+// fabric, and behind one slow link, the predicted time is the real one. Messages that are posted at one moment may
+// take turns in another order on the other fabric: that is the difference which is allowed for alltoall on one switch.
 func TestWhatIfOfSends(t *testing.T) {
-	leafSpine := []string{"base: roce100", "nodes: 8", "link:", "  jitter: none", "topology:", "  kind: leaf-spine", "  leaves: 2", "  spines: 2", "  oversubscription: 4:1", "  trunk:", "    latency: 1us"}
+	leafSpine := []string{"base: roce100", "nodes: 8", "link:", "  jitter: none", "topology:", "  kind: leaf-spine",
+		"  leaves: 2", "  spines: 2", "  oversubscription: 4:1", "  trunk:", "    latency: 1us"}
 	star := []string{"base: ndr400", "nodes: 4", "link:", "  jitter: none"}
 	for _, tc := range []struct {
 		collective, ranks, size string
@@ -122,12 +128,15 @@ func TestWhatIfOfSends(t *testing.T) {
 			t.Run(strings.Join([]string{tc.collective, tc.ranks, tc.size, version}, " "), func(t *testing.T) {
 				run := func(rate string) (dir string) {
 					dir = filepath.Join(t.TempDir(), "t")
-					lines := append(slices.Clone(tc.lines), "links:", "  - match: \""+tc.link+"\"", "    bandwidth: "+rate)
-					bench(t, folder(t), nil, tc.collective, "--file", writeFabric(t, lines...), "--ranks", tc.ranks, "--nccl", version, "-b", tc.size, "-e", tc.size, "-n", "4", "-w", "1", "--trace", dir)
+					lines := append(slices.Clone(tc.lines), "links:", "  - match: \""+tc.link+"\"",
+						"    bandwidth: "+rate)
+					bench(t, folder(t), nil, tc.collective, "--file", writeFabric(t, lines...), "--ranks", tc.ranks,
+						"--nccl", version, "-b", tc.size, "-e", tc.size, "-n", "4", "-w", "1", "--trace", dir)
 					return dir
 				}
 				slow, fast := run(tc.slow), run(tc.fast)
-				there, back := whatIfOf(t, slow, "--link", tc.link, "--bw", "2x"), whatIfOf(t, fast, "--link", tc.link, "--bw", "0.5x")
+				there, back := whatIfOf(t, slow, "--link", tc.link, "--bw", "2x"),
+					whatIfOf(t, fast, "--link", tc.link, "--bw", "0.5x")
 				if !there.takeByRules() || !back.takeByRules() {
 					t.Error("no note says that sends and receives follow rules")
 				}
@@ -136,8 +145,10 @@ func TestWhatIfOfSends(t *testing.T) {
 				}
 				for i, f := range there.Changes[0].Functions {
 					b := back.Changes[0].Functions[i]
-					if to, from := math.Abs(f.After/b.Before-1), math.Abs(b.After/f.Before-1); to > tc.most || from > tc.most || f.Before < 1.05*b.Before {
-						t.Errorf("%s: %.0f ns, with the faster link %.0f ns: predicted %.0f ns; and back %.0f ns", f.Function, f.Before, b.Before, f.After, b.After)
+					if to, from := math.Abs(f.After/b.Before-1), math.Abs(b.After/f.Before-1); to > tc.most ||
+						from > tc.most || f.Before < 1.05*b.Before {
+						t.Errorf("%s: %.0f ns, with the faster link %.0f ns: predicted %.0f ns; and back %.0f ns",
+							f.Function, f.Before, b.Before, f.After, b.After)
 					}
 				}
 			})
@@ -149,7 +160,8 @@ func TestWhatIfOfSends(t *testing.T) {
 func TestWorthOfLinks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
 	slow := writeFabric(t, "base: ndr400", "nodes: 4", "links:", "  - match: node1:node2", "    bandwidth: 100Gbps")
-	bench(t, folder(t), nil, "allreduce", "--file", slow, "--ranks", "4", "--nccl", "2.22", "-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--trace", dir)
+	bench(t, folder(t), nil, "allreduce", "--file", slow, "--ranks", "4", "--nccl", "2.22", "-b", "1M", "-e", "1M",
+		"-n", "2", "-w", "1", "--trace", dir)
 	got := whatIfOf(t, dir)
 	if len(got.Changes) < 3 || got.Changes[0].Change != "node1:node2 x2" || got.Changes[0].Gain > -0.3 {
 		t.Fatalf("%+v", got)

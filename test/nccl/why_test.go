@@ -68,7 +68,8 @@ func writeFabric(t *testing.T, lines ...string) string {
 // nanosecond of each collective has a cause. A rank always has something to send at once, except for what
 // it waits for.
 func TestWhyIsExact(t *testing.T) {
-	leafSpine := writeFabric(t, "base: roce100", "nodes: 4", "topology:", "  kind: leaf-spine", "  leaves: 2", "  spines: 2", "  oversubscription: 4:1", "  trunk:", "    latency: 1us")
+	leafSpine := writeFabric(t, "base: roce100", "nodes: 4", "topology:", "  kind: leaf-spine", "  leaves: 2",
+		"  spines: 2", "  oversubscription: 4:1", "  trunk:", "    latency: 1us")
 	for _, tc := range [][]string{
 		{"allreduce", "--profile", "ndr400", "--nccl", "2.22"},
 		{"alltoall", "--profile", "ndr400", "--nccl", "2.29"},
@@ -98,7 +99,8 @@ func TestWhyIsExact(t *testing.T) {
 				return cause == "not ready" || cause == "not recorded" || cause == "emulator" || cause == "stalled"
 			})
 			if idle > 0.01 {
-				t.Errorf("%.1f %% of the time was spent on what a virtual clock does not have: %+v", 100*idle, got.Calls)
+				t.Errorf("%.1f %% of the time was spent on what a virtual clock does not have: %+v", 100*idle,
+					got.Calls)
 			}
 		})
 	}
@@ -117,7 +119,8 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 	check := func(t *testing.T, got explained, least float64, do func(cause, link, rank string) bool) {
 		t.Helper()
 		if share := got.share(do); share < least {
-			t.Errorf("%.1f %% of the time, want %.0f %% at least; notes %q:\n%+v", 100*share, 100*least, got.Notes, got.Calls)
+			t.Errorf("%.1f %% of the time, want %.0f %% at least; notes %q:\n%+v", 100*share, 100*least, got.Notes,
+				got.Calls)
 		}
 	}
 	onSlow := func(cause, link, _ string) bool {
@@ -129,7 +132,8 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 	})
 	t.Run("slow link, real clock", func(t *testing.T) {
 		two := writeFabric(t, "base: eth10", "nodes: 2", "links:", "  - match: node1:node0", "    bandwidth: 1Gbps")
-		got := trace(t, append(sizes, "allreduce", "--file", two, "--ranks", "2", "--clock", "real", "--time-scale", "32")...)
+		got := trace(t, append(sizes, "allreduce", "--file", two, "--ranks", "2", "--clock", "real", "--time-scale",
+			"32")...)
 		check(t, got, 0.8, func(cause, link, _ string) bool {
 			return strings.Contains(link, ":") && (cause == "serializing" || cause == "queueing") // either direction
 		})
@@ -143,7 +147,8 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run("late receive, NCCL "+version, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "t")
-			args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", version, "--trace", dir, "--", bin, "late"}
+			args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", version,
+				"--trace", dir, "--", bin, "late"}
 			if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
 				t.Fatalf("%v:\n%s", err, out)
 			}
@@ -158,8 +163,10 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 	}
 	t.Run("stopped process", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "t")
-		args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--nccl", "2.29", "--trace", dir, "--", bin, "stall"}
-		if out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=200000"}, args...).CombinedOutput(); err != nil {
+		args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--nccl",
+			"2.29", "--trace", dir, "--", bin, "stall"}
+		if out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=200000"},
+			args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
 		longest := whyOf(t, dir)
@@ -169,10 +176,11 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 			}
 		}
 		longest.Calls = longest.Calls[:1]
-		// What a stopped rank does not do depends on the moment: post a receive, send what it has, or take what has come.
-		// If it holds a flow's lock, the emulator is late at the other rank.
+		// What a stopped rank does not do depends on the moment: post a receive, send what it has, or take what has
+		// come. If it holds a flow's lock, the emulator is late at the other rank.
 		check(t, longest, 0.5, func(cause, _, rank string) bool {
-			return cause == "emulator" || rank == "rank 1" && slices.Contains([]string{"receive", "not ready", "late call", "stalled"}, cause)
+			return cause == "emulator" || rank == "rank 1" &&
+				slices.Contains([]string{"receive", "not ready", "late call", "stalled"}, cause)
 		})
 	})
 }
@@ -182,7 +190,8 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 func TestLinkThatIsDown(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
 	path := writeFabric(t, "base: ndr400", "nodes: 4", "links:", "  - match: node1:node2", "    up: false")
-	out, err := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "-F", path, "--ranks", "4", "-b", "1M", "-e", "1M", "--trace", dir).CombinedOutput()
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "-F", path, "--ranks", "4", "-b", "1M",
+		"-e", "1M", "--trace", dir).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "failed: node1:node2 was down") {
 		t.Fatalf("%v:\n%s", err, out)
 	}

@@ -56,7 +56,8 @@ func starts(t *testing.T) []start {
 
 // isTest reports that a file of Go is of a test, or of a package that only tests import.
 func isTest(path string) bool {
-	return strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, root+"/test/needs/") || regexp.MustCompile(`/test/(built|measure|recorded)/.*\.go$`).MatchString(path)
+	return strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, root+"/test/needs/") ||
+		regexp.MustCompile(`/test/(built|measure|recorded)/.*\.go$`).MatchString(path)
 }
 
 // ours are programs that tests start and that no Debian package has.
@@ -74,8 +75,8 @@ var ours = map[string]string{
 	"/no/such/program": "", "no-such-program": "", "no-such-command": "", "nosuch": "",
 }
 
-// onPath returns the name of a program on PATH that a path stands for. It is empty for a file of the project, of the build or
-// of the test.
+// onPath returns the name of a program on PATH that a path stands for. It is empty for a file of the project, of the
+// build or of the test.
 func onPath(program string) string {
 	dir, base := filepath.Split(program)
 	switch {
@@ -87,7 +88,8 @@ func onPath(program string) string {
 	return ""
 }
 
-// Each program that a test starts is of Debian, of the packages that README asks for, or of those that `make test` installs.
+// Each program that a test starts is of Debian, of the packages that README asks for, or of those that `make test`
+// installs.
 func TestProgramsAreInTheList(t *testing.T) {
 	for _, s := range starts(t) {
 		program := onPath(s.program)
@@ -99,13 +101,15 @@ func TestProgramsAreInTheList(t *testing.T) {
 			t.Fatal(err)
 		}
 		if pkg == "" {
-			t.Errorf("%s starts %q, which is not in the lists for tests of packages.txt: add it with its Debian package", strings.TrimPrefix(s.at, root+"/"), program)
+			t.Errorf(
+				"%s starts %q, which is not in the lists for tests of packages.txt: add it with its Debian package",
+				strings.TrimPrefix(s.at, root+"/"), program)
 		}
 	}
 }
 
-// A test starts each program of the lists that only tests need. So the search finds what it should, and the lists have nothing
-// else.
+// A test starts each program of the lists that only tests need. So the search finds what it should, and the lists have
+// nothing else.
 func TestProgramsAreStarted(t *testing.T) {
 	started := map[string]bool{}
 	for _, s := range starts(t) {

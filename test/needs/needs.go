@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package needs says what the tests need that is not in the repository: programs, by the list packages.txt with the Debian
-// package of each, and what .ci/pypi puts into build/. `make test` installs both.
+// Package needs says what the tests need that is not in the repository: programs, by the list packages.txt with the
+// Debian package of each, and what .ci/pypi puts into build/. `make test` installs both.
 package needs
 
 import (
@@ -46,8 +46,8 @@ func Lines() ([]Line, error) {
 // forTests are the lists of which a test may start a program: `make test` has installed them.
 var forTests = []string{"readme", "debian", "build", "test", "pypi"}
 
-// Package returns the Debian package of a program that a test may start. It is empty if the program is not in the lists for
-// tests.
+// Package returns the Debian package of a program that a test may start. It is empty if the program is not in the
+// lists for tests.
 func Package(program string) (string, error) {
 	lines, err := Lines()
 	if err != nil {
@@ -61,8 +61,8 @@ func Package(program string) (string, error) {
 	return "", nil
 }
 
-// Program returns the path of a program, or of a file that is named by its whole path. If it is missing, the test fails and
-// names the Debian package.
+// Program returns the path of a program, or of a file that is named by its whole path. If it is missing, the test
+// fails and names the Debian package.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, why := find(t, name)
@@ -72,8 +72,8 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Optional is Program for a test which may be skipped on a machine that has not run `make test`. On CI, where the variable CI
-// is set, it fails.
+// Optional is Program for a test which may be skipped on a machine that has not run `make test`. On CI, where the
+// variable CI is set, it fails.
 func Optional(t testing.TB, name string) string {
 	t.Helper()
 	path, why := find(t, name)
@@ -121,8 +121,8 @@ func Skip(t testing.TB, why string) {
 	t.Skip("SKIPPED: " + why)
 }
 
-// Readme returns the Debian packages that README.md asks for before its two commands; root is the repository's folder. It asks
-// for Go too, which is not among them.
+// Readme returns the Debian packages that README.md asks for before its two commands; root is the repository's folder.
+// It asks for Go too, which is not among them.
 func Readme(root string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// inFile returns the programs that a file which is not of Go starts: a shell script, a script of cmd/ddlemu's tests, a Python
-// program, or a page with a script that a test runs.
+// inFile returns the programs that a file which is not of Go starts: a shell script, a script of cmd/ddlemu's tests, a
+// Python program, or a page with a script that a test runs.
 func inFile(path, text string, functions ...string) []string {
 	switch {
 	case strings.Contains(path, "testdata/script/"):
@@ -76,7 +76,8 @@ func testscriptWords(line string) []string {
 }
 
 // started is a program that Python starts, or looks for.
-var started = regexp.MustCompile(`(?:subprocess\.\w+|os\.exec\w+|os\.spawn\w+|shutil\.which|os\.system|os\.popen)\(\s*\[?\s*(?:f?["']([^"']+)["'])?([^\n]*)`)
+var started = regexp.MustCompile(
+	`(?:subprocess\.\w+|os\.exec\w+|os\.spawn\w+|shutil\.which|os\.system|os\.popen)\(\s*\[?\s*(?:f?["']([^"']+)["'])?([^\n]*)`)
 
 // inPython returns the programs that a Python program starts, where they are written there.
 func inPython(text string) []string {
@@ -98,8 +99,10 @@ func scripts(t *testing.T) []string {
 	var all []string
 	for _, paths := range files(t, func(path string) bool {
 		path = strings.TrimPrefix(path, root+"/")
-		inTest := strings.HasPrefix(path, "test/") && !strings.HasPrefix(path, "test/lab/") || strings.Contains(path, "/testdata/")
-		return inTest && !strings.HasSuffix(path, ".go") || strings.HasPrefix(path, "cuda/torch/") || strings.HasPrefix(path, ".ci/") && path != ".ci/run" || path == "docs/ci.md"
+		inTest := strings.HasPrefix(path, "test/") && !strings.HasPrefix(path, "test/lab/") ||
+			strings.Contains(path, "/testdata/")
+		return inTest && !strings.HasSuffix(path, ".go") || strings.HasPrefix(path, "cuda/torch/") ||
+			strings.HasPrefix(path, ".ci/") && path != ".ci/run" || path == "docs/ci.md"
 	}) {
 		all = append(all, paths...)
 	}

@@ -15,7 +15,8 @@ var (
 	// reserved words begin or end a compound command: the word after them is a command.
 	reserved = strings.Fields("if then else elif fi while until do done { } ! time")
 	// builtins are run by the shell itself.
-	builtins = strings.Fields(": . [ [[ alias bg break cd compgen continue declare echo eval exit export false fg getopts hash jobs kill let local mapfile printf pwd read readonly return set shift shopt source test times trap true type typeset ulimit umask unset wait esac")
+	builtins = strings.Fields(
+		": . [ [[ alias bg break cd compgen continue declare echo eval exit export false fg getopts hash jobs kill let local mapfile printf pwd read readonly return set shift shopt source test times trap true type typeset ulimit umask unset wait esac")
 
 	assignment = regexp.MustCompile(`^[A-Za-z_]\w*(\[[^]]*\])?\+?=`)
 )
@@ -29,8 +30,8 @@ type shell struct {
 	heredocs  []string // whose lines begin after this line
 }
 
-// inShell returns the programs that a script starts: the first word of each command, without what the shell has itself, and
-// without the functions of the script, nor those of others, if it includes them.
+// inShell returns the programs that a script starts: the first word of each command, without what the shell has
+// itself, and without the functions of the script, nor those of others, if it includes them.
 func inShell(script string, others ...string) []string {
 	s := read(script)
 	var found []string
@@ -53,8 +54,8 @@ func read(script string) *shell {
 	return s
 }
 
-// programsOf returns the programs that a command starts: the first, and the one that this starts in turn. The shell has some
-// commands itself.
+// programsOf returns the programs that a command starts: the first, and the one that this starts in turn. The shell
+// has some commands itself.
 func programsOf(words []string, shell bool) []string {
 	for shell && len(words) > 0 && (assignment.MatchString(words[0]) || slices.Contains(reserved, words[0])) {
 		words = words[1:]
@@ -67,7 +68,8 @@ func programsOf(words []string, shell bool) []string {
 	switch {
 	case shell && (name == "exec" || name == "command"):
 		return programsOf(afterFlags(rest, ""), false)
-	case shell && (slices.Contains(builtins, name) || slices.Contains([]string{"for", "case", "select", "function", "in"}, name)):
+	case shell &&
+		(slices.Contains(builtins, name) || slices.Contains([]string{"for", "case", "select", "function", "in"}, name)):
 		return nil
 	}
 	found = append(found, name)
@@ -101,8 +103,8 @@ func programsOf(words []string, shell bool) []string {
 	return found
 }
 
-// afterFlags is what follows the flags and the variables of a program that starts another. Those of withValue have a word of
-// their own behind them.
+// afterFlags is what follows the flags and the variables of a program that starts another. Those of withValue have a
+// word of their own behind them.
 func afterFlags(words []string, withValue string) []string {
 	for len(words) > 0 && (strings.HasPrefix(words[0], "-") || assignment.MatchString(words[0])) {
 		if slices.Contains(strings.Fields(withValue), words[0]) {
@@ -263,7 +265,8 @@ func (s *shell) word() (w string, isNumber bool) {
 	}
 	s.at = min(s.at, len(s.text))
 	w = b.String()
-	if s.at < len(s.text) && strings.ContainsRune("<>", rune(s.text[s.at])) && regexp.MustCompile(`^[0-9]$`).MatchString(s.text[from:s.at]) {
+	if s.at < len(s.text) && strings.ContainsRune("<>", rune(s.text[s.at])) &&
+		regexp.MustCompile(`^[0-9]$`).MatchString(s.text[from:s.at]) {
 		return w, true
 	}
 	if !known && !assignment.MatchString(w) {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// source is the Go code of one folder, in which programs are looked for. It follows strings through variables, constants,
-// fields, lists and the parameters of functions, by their names.
+// source is the Go code of one folder, in which programs are looked for. It follows strings through variables,
+// constants, fields, lists and the parameters of functions, by their names.
 type source struct {
 	fset  *token.FileSet
 	files []*ast.File
@@ -26,8 +26,8 @@ type source struct {
 // start is a program that a file starts.
 type start struct{ program, at string }
 
-// function is a function with its name. One without a name has that of the variable that it is assigned to, and is called only
-// in the function around it.
+// function is a function with its name. One without a name has that of the variable that it is assigned to, and is
+// called only in the function around it.
 type function struct {
 	name   string
 	params *ast.FieldList
@@ -396,7 +396,8 @@ func (s *source) variable(id *ast.Ident, around []function, first bool) []string
 		if all, isParam := s.parameter(f, id.Name, first); isParam {
 			return all
 		}
-		if all := assigned(f.body, id, func(e ast.Expr) []string { return value(e, around[i:]) }, func(e ast.Expr) []ast.Expr { return s.elements(e, around[i:]) }); len(all) > 0 {
+		if all := assigned(f.body, id, func(e ast.Expr) []string { return value(e, around[i:]) },
+			func(e ast.Expr) []ast.Expr { return s.elements(e, around[i:]) }); len(all) > 0 {
 			return all
 		}
 	}
@@ -405,7 +406,8 @@ func (s *source) variable(id *ast.Ident, around []function, first bool) []string
 	for _, file := range s.files {
 		for _, d := range file.Decls {
 			if _, function := d.(*ast.FuncDecl); !function || s.isOfPackage(id.Name) {
-				all = append(all, assigned(d, id, func(e ast.Expr) []string { return value(e, nil) }, func(e ast.Expr) []ast.Expr { return s.elements(e, nil) })...)
+				all = append(all, assigned(d, id, func(e ast.Expr) []string { return value(e, nil) },
+					func(e ast.Expr) []ast.Expr { return s.elements(e, nil) })...)
 			}
 		}
 	}
@@ -421,7 +423,8 @@ func (s *source) isOfPackage(id string) bool {
 				continue
 			}
 			for _, spec := range g.Specs {
-				if v, ok := spec.(*ast.ValueSpec); ok && slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name == id }) {
+				if v, ok := spec.(*ast.ValueSpec); ok &&
+					slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name == id }) {
 					return true
 				}
 			}
@@ -495,12 +498,14 @@ func (s *source) elements(e ast.Expr, around []function) []ast.Expr {
 	return nil
 }
 
-// callsOf hands over the arguments of all calls of a function, from a number on, and whether the last is a list that is spread.
+// callsOf hands over the arguments of all calls of a function, from a number on, and whether the last is a list that
+// is spread.
 func (s *source) callsOf(f function, at int, visit func(args []ast.Expr, spread bool, around []function)) {
 	for _, file := range s.files {
 		ast.PreorderStack(file, nil, func(n ast.Node, stack []ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if ok && last(call.Fun) == f.name && at < len(call.Args) && (f.within == nil || slices.Contains(stack, f.within)) {
+			if ok && last(call.Fun) == f.name && at < len(call.Args) &&
+				(f.within == nil || slices.Contains(stack, f.within)) {
 				visit(call.Args[at:], call.Ellipsis.IsValid(), scopes(stack))
 			}
 			return true
@@ -508,7 +513,8 @@ func (s *source) callsOf(f function, at int, visit func(args []ast.Expr, spread 
 	}
 }
 
-// parameter returns the values that the calls of a function give to a parameter. It reports whether there is such a one.
+// parameter returns the values that the calls of a function give to a parameter. It reports whether there is such a
+// one.
 func (s *source) parameter(f function, id string, first bool) ([]string, bool) {
 	at := 0
 	for _, field := range f.params.List {

@@ -47,7 +47,8 @@ type rank struct { wrap []string }
 		`exec.Command(os.Args[0])`:                                                                      "",
 	} {
 		path := filepath.Join(t.TempDir(), "x_test.go")
-		if err := os.WriteFile(path, []byte("package x\n"+functions+"func Test(t *testing.T) {\n"+body+"\n}\n"), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte("package x\n"+functions+"func Test(t *testing.T) {\n"+body+"\n}\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		found, _, err := inGo([]string{path})
@@ -73,7 +74,8 @@ func TestLost(t *testing.T) {
 	if err := os.WriteFile(path, []byte("package x\nfunc Test() { exec.Command(unknown) }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, lost, err := inGo([]string{path}); err != nil || len(lost) != 1 || !strings.HasSuffix(lost[0], "x_test.go:2") {
+	if _, lost, err := inGo([]string{path}); err != nil || len(lost) != 1 ||
+		!strings.HasSuffix(lost[0], "x_test.go:2") {
 		t.Errorf("%q, %v", lost, err)
 	}
 }
@@ -83,9 +85,12 @@ func TestInFile(t *testing.T) {
 		path, text string
 		want       []string
 	}{
-		{"cmd/x/testdata/script/a.txt", "# a\nddlemu exec node0 -- a b\n! exec b c\n[root] exec sh -c 'c; d'\nstatus 2 e\nstdout 'exec f'\n-- x.sh --\n#!/bin/sh\ng\n",
+		{"cmd/x/testdata/script/a.txt",
+			"# a\nddlemu exec node0 -- a b\n! exec b c\n[root] exec sh -c 'c; d'\nstatus 2 e\nstdout 'exec f'\n-- x.sh --\n#!/bin/sh\ng\n",
 			[]string{"ddlemu", "a", "b", "sh", "c", "d", "e", "g"}},
-		{"a.py", "subprocess.run(['a', 'b'])\nsubprocess.Popen([sys.executable, '--', 'c'])\nos.execv(\"/bin/sh\", [])\n", []string{"a", "c", "/bin/sh"}},
+		{"a.py",
+			"subprocess.run(['a', 'b'])\nsubprocess.Popen([sys.executable, '--', 'c'])\nos.execv(\"/bin/sh\", [])\n",
+			[]string{"a", "c", "/bin/sh"}},
 		{"docs/a.md", "    b\n```sh\na\n```\n", []string{"a"}},
 		{"a", "#!/usr/bin/env bash\na\n", []string{"a"}},
 		{"a.txt", "a\n", nil},

@@ -73,7 +73,8 @@ func TestFairIsMaxMin(t *testing.T) {
 				got, want := model(t, f, c.demands, from, to), waterFill(t, f, c.demands)
 				for i, d := range c.demands {
 					if w := want[i] * (to - from) / 1e9; math.Abs(got[i]/w-1) > tolerance {
-						t.Errorf("%s to %s: %.0f Mb/s, max-min fair is %.0f: %.1f %% off", f.NICName(d.src), f.NICName(d.dst), mbps(got[i]), mbps(w), 100*(got[i]/w-1))
+						t.Errorf("%s to %s: %.0f Mb/s, max-min fair is %.0f: %.1f %% off", f.NICName(d.src),
+							f.NICName(d.dst), mbps(got[i]), mbps(w), 100*(got[i]/w-1))
 					}
 				}
 			})

@@ -22,8 +22,8 @@ type message struct {
 	after             int // the message that must have arrived at src before this one is sent; -1 for none
 }
 
-// ring is the messages of a ring of n NICs: in each of so many steps, a NIC sends on each channel what it received in the
-// step before.
+// ring is the messages of a ring of n NICs: in each of so many steps, a NIC sends on each channel what it received in
+// the step before.
 func ring(n, channels, steps, packets int) (all transfer) {
 	for step := range steps {
 		for src := range n {
@@ -173,8 +173,8 @@ func inPackets(f *fabric.Fabric, all transfer) float64 {
 	return s.now
 }
 
-// Messages that wait for each other take as long as by packets, whatever their size. A segment has 7 packets at most, so
-// a message of 8 has two, and one of 15 three.
+// Messages that wait for each other take as long as by packets, whatever their size. A segment has 7 packets at most,
+// so a message of 8 has two, and one of 15 three.
 func TestMessagesTakeAsLongAsPackets(t *testing.T) {
 	f := net(t, 8, "lossless", configs.Topology{})
 	for _, packets := range []int{1, 6, 7, 8, 9, 13, 14, 15, 16, 21, 22, 29} {

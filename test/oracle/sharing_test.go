@@ -194,7 +194,8 @@ func TestTailDropFillsTheBottleneck(t *testing.T) {
 	for _, n := range []int{2, 4, 7} {
 		f := net(t, n+1, "taildrop:1M", configs.Topology{})
 		demands := all(upTo(n + 1)[1:], []int{0})
-		for name, got := range map[string][]float64{"model": model(t, f, demands, warm, length), "packets": oracle(f, demands, warm, length)} {
+		for name, got := range map[string][]float64{"model": model(t, f, demands, warm, length),
+			"packets": oracle(f, demands, warm, length)} {
 			if total := sum(got, nil); math.Abs(total/line(length-warm)-1) > tolerance {
 				t.Errorf("%d to 1, %s: %.3f of the line", n, name, total/line(length-warm))
 			}
@@ -230,11 +231,15 @@ func traffic() []pattern {
 		{"incast over a leaf", 8, two, all([]int{4, 5, 6, 7}, []int{0}), nil, tolerance},
 		{"all to all, oversubscribed leaf", 8, two, all(upTo(8), upTo(8)), nil, tolerance},
 		{"all to all, two spines", 8, spines, all(upTo(8), upTo(8)), []int{}, tolerance},
-		{"two jobs on one spine", 8, two, append(all([]int{0, 1}, []int{4, 5}), all([]int{2}, []int{6})...), nil, tolerance},
-		{"a flow behind one that is blocked", 4, configs.Topology{}, []demand{{0, 1}, {0, 2}, {3, 1}}, []int{0, 2}, tolerance},
-		{"near and far senders", 8, configs.Topology{Kind: topology.LeafSpine, Leaves: 2}, []demand{{1, 0}, {4, 0}, {5, 0}, {6, 0}}, nil, 0.08},
+		{"two jobs on one spine", 8, two, append(all([]int{0, 1}, []int{4, 5}), all([]int{2}, []int{6})...), nil,
+			tolerance},
+		{"a flow behind one that is blocked", 4, configs.Topology{}, []demand{{0, 1}, {0, 2}, {3, 1}}, []int{0, 2},
+			tolerance},
+		{"near and far senders", 8, configs.Topology{Kind: topology.LeafSpine, Leaves: 2},
+			[]demand{{1, 0}, {4, 0}, {5, 0}, {6, 0}}, nil, 0.08},
 		{"incast of near and far", 8, two, all(upTo(8)[1:], []int{0}), nil, 0.15},
-		{"incast over two spines", 16, configs.Topology{Kind: topology.LeafSpine, Leaves: 4, Spines: 2}, all(upTo(16)[1:], []int{0}), nil, 0.1},
+		{"incast over two spines", 16, configs.Topology{Kind: topology.LeafSpine, Leaves: 4, Spines: 2},
+			all(upTo(16)[1:], []int{0}), nil, 0.1},
 	}
 }
 
@@ -258,7 +263,8 @@ func TestModelSharesAsPacketsDo(t *testing.T) {
 					if math.Abs(off) <= most {
 						continue
 					}
-					t.Errorf("%s to %s: %.0f Mb/s, by packets %.0f: %.1f %% off", f.NICName(d.src), f.NICName(d.dst), mbps(got[i]), mbps(want[i]), 100*off)
+					t.Errorf("%s to %s: %.0f Mb/s, by packets %.0f: %.1f %% off", f.NICName(d.src), f.NICName(d.dst),
+						mbps(got[i]), mbps(want[i]), 100*off)
 				}
 			})
 		}

@@ -23,8 +23,9 @@ type queue struct {
 	perPacket float64 // time on the line
 	latency   float64
 	drops     bool
-	limit     int  // with drops: packets, 0 = no limit
-	buffer    int  // without drops: limit of packets that came over this line and are still in the switch behind it; 0 = none
+	limit     int // with drops: packets, 0 = no limit
+	// without drops: limit of packets that came over this line and are still in the switch behind it; 0 = none
+	buffer    int
 	buffered  int  // number of these packets
 	delayOnly bool // the hop has only a latency
 
@@ -89,7 +90,8 @@ type sim struct {
 	order  int
 	queues []*queue
 	flows  []*flow
-	// cutThrough lets a packet be at the next queue when its first byte is there, and at the receiver when its last one is.
+	// cutThrough lets a packet be at the next queue when its first byte is there, and at the receiver when its last
+	// one is.
 	cutThrough bool
 }
 
@@ -98,7 +100,8 @@ func newSim(f *fabric.Fabric) *sim {
 	s := &sim{}
 	for _, h := range f.Hops {
 		l := fabric.LinkOf(h.Spec)
-		q := &queue{latency: float64(l.Latency), perPacket: packetBytes * 8e9 / float64(l.Bandwidth), drops: l.Queue.Policy == configs.TailDrop}
+		q := &queue{latency: float64(l.Latency), perPacket: packetBytes * 8e9 / float64(l.Bandwidth),
+			drops: l.Queue.Policy == configs.TailDrop}
 		if h.Kind == fabric.Link {
 			q.perPacket, q.delayOnly = 0, true // as fast as the port that feeds it
 		}

@@ -70,12 +70,14 @@ func TestWindowsShareAsPacketsDo(t *testing.T) {
 		queue       string
 		depth       int
 		total, each float64
-	}{{"lossless:256K", 4, 0.01, 0.05}, {"lossless:256K", 16, 0.01, 0.05}, {"lossless:1M", 16, 0.01, 0.05}, {"lossless:1M", 4, 0.07, 0.5}, {"lossless", 16, 0.01, 0.05}} {
+	}{{"lossless:256K", 4, 0.01, 0.05}, {"lossless:256K", 16, 0.01, 0.05}, {"lossless:1M", 16, 0.01, 0.05},
+		{"lossless:1M", 4, 0.07, 0.5}, {"lossless", 16, 0.01, 0.05}} {
 		for seed := uint64(1); seed <= 2; seed++ {
 			t.Run(fmt.Sprintf("%s, %d messages, seed %d", c.queue, c.depth, seed), func(t *testing.T) {
 				late := time.Microsecond
 				f := netOf(t, 8, c.queue, configs.Topology{
-					Kind: topology.LeafSpine, Leaves: 2, Spines: 2, Oversubscription: 4, Trunk: configs.LinkPatch{Latency: &late},
+					Kind: topology.LeafSpine, Leaves: 2, Spines: 2, Oversubscription: 4,
+					Trunk: configs.LinkPatch{Latency: &late},
 				}, seed)
 				demands := all(upTo(8), upTo(8))
 				want := oracleOf(f, demands, from, to, c.depth*messagePackets)
@@ -86,7 +88,8 @@ func TestWindowsShareAsPacketsDo(t *testing.T) {
 					}
 					for i, d := range demands {
 						if off := got[i]/want[i] - 1; math.Abs(off) > c.each {
-							t.Errorf("order %d: %s to %s: %+.1f %% off", order, f.NICName(d.src), f.NICName(d.dst), 100*off)
+							t.Errorf("order %d: %s to %s: %+.1f %% off", order, f.NICName(d.src), f.NICName(d.dst),
+								100*off)
 						}
 					}
 				}

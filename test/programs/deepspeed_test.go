@@ -38,8 +38,10 @@ func TestDeepSpeed(t *testing.T) {
 	got := regexp.MustCompile(`(?m)\[node.*is OK.*$`).FindAllString(o.Stdout, -1)
 	slices.Sort(got)
 	want := []string{
-		"[node0-0] is OK (global rank: 0/2)", "[node0-0] is OK (global rank: 0/4)", "[node0-1] is OK (global rank: 1/4)",
-		"[node1-0] is OK (global rank: 1/2)", "[node1-0] is OK (global rank: 2/4)", "[node1-1] is OK (global rank: 3/4)",
+		"[node0-0] is OK (global rank: 0/2)", "[node0-0] is OK (global rank: 0/4)",
+		"[node0-1] is OK (global rank: 1/4)",
+		"[node1-0] is OK (global rank: 1/2)", "[node1-0] is OK (global rank: 2/4)",
+		"[node1-1] is OK (global rank: 3/4)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q\n%s%s", got, want, o.Stdout, o.Stderr)

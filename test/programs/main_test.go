@@ -28,8 +28,8 @@ type user struct {
 	path      string // PATH
 }
 
-// newUser skips the test without root or without one of the programs. When the test ends, newUser takes all fabrics down and
-// checks that no namespace remains.
+// newUser skips the test without root or without one of the programs. When the test ends, newUser takes all fabrics
+// down and checks that no namespace remains.
 func newUser(t *testing.T, programs ...string) *user {
 	t.Helper()
 	world.NeedRoot(t, "the kernel datapath")

@@ -17,7 +17,8 @@ import (
 // and if the latency of the link increases by 10 ms, so does the time of a message.
 func TestOpenMPI(t *testing.T) {
 	w := newUser(t, "mpirun.openmpi", "mpicc.openmpi")
-	w.run("mpicc.openmpi", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(w.work, "pingpong"), world.Absolute(t, "testdata", "pingpong.c"))
+	w.run("mpicc.openmpi", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(w.work, "pingpong"),
+		world.Absolute(t, "testdata", "pingpong.c"))
 	w.run("ddlemu", "up", "--profile", "eth1", "--lat", "5ms", "--nodes", "2", "--datapath", "kernel")
 	w.shell("ddlemu hostfile --slots 2 > hosts")
 	const low, high = 5000.0, 15000.0 // us, one way
@@ -43,7 +44,8 @@ func (w *user) pingpong() float64 {
 	w.Helper()
 	const line = `ddlemu exec node0 -- mpirun --allow-run-as-root --hostfile hosts --mca plm_rsh_agent "ddlemu ssh"`
 	w.documented(line)
-	o := w.shell(strings.Replace(line, "mpirun", "mpirun.openmpi", 1) + " ./pingpong") // mpirun may be that of another MPI
+	// mpirun may be that of another MPI
+	o := w.shell(strings.Replace(line, "mpirun", "mpirun.openmpi", 1) + " ./pingpong")
 	var us float64
 	if _, err := fmt.Sscanf(o.Stdout, "allreduce ok\nlatency %f us\n", &us); err != nil {
 		w.Fatalf("%v: %s%s", err, o.Stdout, o.Stderr)
@@ -55,7 +57,8 @@ func (w *user) pingpong() float64 {
 func TestOpenMPIFailure(t *testing.T) {
 	w := newUser(t, "mpirun.openmpi")
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
-	o := w.try("ddlemu", "exec", "node0", "--", "mpirun.openmpi", "--allow-run-as-root", "-H", "node0,node1", "--mca", "plm_rsh_agent", "ddlemu ssh",
+	o := w.try("ddlemu", "exec", "node0", "--", "mpirun.openmpi", "--allow-run-as-root", "-H", "node0,node1", "--mca",
+		"plm_rsh_agent", "ddlemu ssh",
 		"sh", "-c", "test $(hostname) = node0 && sleep 60; exit 6")
 	if o.Exit != 6 {
 		t.Errorf("exit status %d, want 6: %s%s", o.Exit, o.Stdout, o.Stderr)
@@ -67,7 +70,8 @@ func TestHydra(t *testing.T) {
 	w := newUser(t, "mpiexec.hydra")
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
 	w.shell("ddlemu hostfile --style hydra --slots 2 > hosts")
-	o := w.shell(`ddlemu exec node0 -- mpiexec.hydra -f hosts -launcher ssh -launcher-exec ddlemu-ssh sh -c 'echo $PMI_RANK on $(hostname)'`)
+	o := w.shell(
+		`ddlemu exec node0 -- mpiexec.hydra -f hosts -launcher ssh -launcher-exec ddlemu-ssh sh -c 'echo $PMI_RANK on $(hostname)'`)
 	lines := strings.Fields(strings.ReplaceAll(o.Stdout, " ", "_"))
 	slices.Sort(lines)
 	if want := []string{"0_on_node0", "1_on_node0", "2_on_node1", "3_on_node1"}; !slices.Equal(lines, want) {
@@ -81,7 +85,8 @@ func TestPdsh(t *testing.T) {
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
 	w.shell(`mkdir bin && ln -s "$(command -v ddlemu)" bin/ssh`)
 	w.path = filepath.Join(w.work, "bin") + ":" + w.path
-	o := w.run("env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-S", "-f", "1024", "-w", "node0,node1", "export A=7; cd /; echo $A $(pwd) $(hostname) %n")
+	o := w.run("env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-S", "-f", "1024", "-w", "node0,node1",
+		"export A=7; cd /; echo $A $(pwd) $(hostname) %n")
 	lines := strings.Split(strings.TrimSpace(o.Stdout), "\n")
 	slices.Sort(lines)
 	if want := []string{"node0: 7 / node0 0", "node1: 7 / node1 1"}; !slices.Equal(lines, want) {
@@ -104,9 +109,11 @@ func TestRealSSHD(t *testing.T) {
 	}
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
 	w.shell("ssh-keygen -q -t ed25519 -N '' -f key")
-	w.shell(`for n in 0 1; do ddlemu exec node$n -- $(command -v sshd) -h $PWD/key -o AuthorizedKeysFile=$PWD/key.pub -o StrictModes=no -o PidFile=$PWD/sshd$n.pid; done`)
+	w.shell(
+		`for n in 0 1; do ddlemu exec node$n -- $(command -v sshd) -h $PWD/key -o AuthorizedKeysFile=$PWD/key.pub -o StrictModes=no -o PidFile=$PWD/sshd$n.pid; done`)
 	t.Cleanup(func() { w.shell(`kill $(cat sshd0.pid sshd1.pid)`) })
-	o := w.shell(`ddlemu exec node0 -- ssh -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null node1 hostname`)
+	o := w.shell(
+		`ddlemu exec node0 -- ssh -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null node1 hostname`)
 	if o.Stdout != "node1\n" {
 		t.Errorf("got %q: %s", o.Stdout, o.Stderr)
 	}

@@ -22,8 +22,10 @@ func TestOneCCL(t *testing.T) {
 	lib := filepath.Join(prefix, "lib")
 	needs.PyPI(t, filepath.Join(prefix, "version"))
 	// LD_LIBRARY_PATH has the libraries that libccl needs.
-	w.run("g++", "-O1", "-std=c++17", "-Wall", "-isystem", filepath.Join(prefix, "include"), world.Absolute(t, "testdata", "oneccl.cc"),
-		"-L"+lib, "-l:libccl.so.1", "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-o", filepath.Join(w.work, "oneccl"))
+	w.run("g++", "-O1", "-std=c++17", "-Wall", "-isystem", filepath.Join(prefix, "include"),
+		world.Absolute(t, "testdata", "oneccl.cc"),
+		"-L"+lib, "-l:libccl.so.1", "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-o",
+		filepath.Join(w.work, "oneccl"))
 	o := w.shell("CCL_WORKER_OFFLOAD=0 CCL_ATL_TRANSPORT=ofi FI_PROVIDER=tcp LD_LIBRARY_PATH=" + lib +
 		" ddlemu run --profile eth1 --lat 15ms --nodes 2 --datapath kernel --per-node -- ./oneccl")
 	shortest := math.Inf(1)

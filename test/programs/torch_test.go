@@ -31,7 +31,8 @@ func TestTorch(t *testing.T) {
 	var short, long training
 	for try := range 2 { // on a busy host, steps may take longer
 		short, long = w.train("5ms", unemulated), w.train("15ms", unemulated)
-		t.Logf("try %d: the shortest step took %.1f ms without emulation, %.1f ms at 5 ms, %.1f ms at 15 ms", try, unemulated.step, short.step, long.step)
+		t.Logf("try %d: the shortest step took %.1f ms without emulation, %.1f ms at 5 ms, %.1f ms at 15 ms", try,
+			unemulated.step, short.step, long.step)
 		if short.step < latenciesPerStep*low || long.step < latenciesPerStep*high {
 			t.Fatal("a step was shorter than its latencies")
 		}
@@ -39,7 +40,8 @@ func TestTorch(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("steps of %.1f ms at 5 ms and %.1f ms at 15 ms: the difference is not %d x 10 ms", short.step, long.step, latenciesPerStep)
+	t.Errorf("steps of %.1f ms at 5 ms and %.1f ms at 15 ms: the difference is not %d x 10 ms", short.step, long.step,
+		latenciesPerStep)
 }
 
 // train runs a training on two nodes. Its losses must equal those of want.
@@ -53,7 +55,8 @@ func (w *user) train(latency string, want training) training {
 		w.Fatalf("losses at %s: %q, want %q", latency, got.losses, want.losses)
 	}
 	// There is a verdict, which may be INVALID on a busy host.
-	if !strings.Contains(o.Stderr, "\nnode0:node1 ") || !strings.Contains(o.Stderr, "verdict: ") || strings.Contains(o.Stderr, "nothing was emulated") {
+	if !strings.Contains(o.Stderr, "\nnode0:node1 ") || !strings.Contains(o.Stderr, "verdict: ") ||
+		strings.Contains(o.Stderr, "nothing was emulated") {
 		w.Errorf("no verdict: %s", o.Stderr)
 	}
 	return got

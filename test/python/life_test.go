@@ -15,7 +15,8 @@ import (
 func shared(t *testing.T, source string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), source+".so")
-	compile(t, "gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fno-builtin", "-shared", "-o", path, filepath.Join("testdata", source), "-lpthread")
+	compile(t, "gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fno-builtin", "-shared", "-o", path,
+		filepath.Join("testdata", source), "-lpthread")
 	return path
 }
 

@@ -33,7 +33,8 @@ func run(t *testing.T, dir string, env []string, script string, args ...string) 
 	cmd := exec.CommandContext(ctx, python, append([]string{world.Absolute(t, "testdata", script)}, args...)...)
 	cmd.Dir = t.TempDir() // a core dump would go here
 	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "PYTHONDONTWRITEBYTECODE=1", "GOEMU=" + built.Path(t, "lib", "libgoemu.so"), "DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=eth10",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "PYTHONDONTWRITEBYTECODE=1", "GOEMU=" +
+			built.Path(t, "lib", "libgoemu.so"), "DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=eth10",
 		"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + strconv.FormatInt(jobs.Add(1), 10),
 	}, env...)
 	o := world.Finish(t, cmd)

@@ -40,7 +40,8 @@ func TestSignalsStillKill(t *testing.T) {
 			t.Parallel()
 			o := run(t, world.Scratch(t), []string{"WORLD_SIZE=1"}, "signals.py", tc.how)
 			if o.Signal != tc.signal || o.Stdout != "" {
-				t.Errorf("exit status %d, signal %v, want %v; it printed %q and\n%s", o.Exit, o.Signal, tc.signal, o.Stdout, o.Stderr)
+				t.Errorf("exit status %d, signal %v, want %v; it printed %q and\n%s", o.Exit, o.Signal, tc.signal,
+					o.Stdout, o.Stderr)
 			}
 			if strings.Count(o.Stderr, "Fatal Python error") > 1 || !strings.Contains(o.Stderr, tc.says) {
 				t.Errorf("want %q, once, in\n%s", tc.says, o.Stderr)

@@ -18,8 +18,8 @@ type call struct {
 	begun, ended int64 // ns after the first call began on any rank
 }
 
-// Compare fails the test unless the ranks of both jobs made the same calls in the same order, and each of them began and
-// ended at the same time, but for a share of the time since the first one. The replay has made other calls before,
+// Compare fails the test unless the ranks of both jobs made the same calls in the same order, and each of them began
+// and ended at the same time, but for a share of the time since the first one. The replay has made other calls before,
 // which connected its ranks.
 func Compare(t *testing.T, trace, again string, share float64) {
 	t.Helper()
@@ -37,7 +37,8 @@ func Compare(t *testing.T, trace, again string, share float64) {
 		for i, w := range want[rank] {
 			g := got[rank][i]
 			if g.what != w.what || differ(g.begun, w.begun, share) || differ(g.ended, w.ended, share) {
-				t.Errorf("rank %d: call %d is %s from %d to %d ns, recorded %s from %d to %d", rank, i, g.what, g.begun, g.ended, w.what, w.begun, w.ended)
+				t.Errorf("rank %d: call %d is %s from %d to %d ns, recorded %s from %d to %d", rank, i, g.what, g.begun,
+					g.ended, w.what, w.begun, w.ended)
 				if n++; n == 10 {
 					t.FailNow()
 				}

@@ -22,7 +22,8 @@ var addressFlags = []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-s
 func gcc(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), name)
-	if out, err := exec.Command("gcc", append(args, "-o", program, "-ldl", "-lpthread")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc",
+		append(args, "-o", program, "-ldl", "-lpthread")...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	return program
@@ -48,8 +49,10 @@ func buildPlugin(t *testing.T) string {
 	glob(t, "../../nccl-plugin/*.[ch]")
 	glob(t, "../../nccl-plugin/internal/*/*.[ch]")
 	lib := filepath.Join(t.TempDir(), "libgoemu.so")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-ldflags=-X runtime.godebugDefault=asyncpreemptoff=1", "-o", lib, "../../nccl-plugin")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CGO_CFLAGS="+strings.Join(addressFlags, " "), "CGO_LDFLAGS=-fsanitize=address,undefined")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-tags", "netgo,osusergo",
+		"-ldflags=-X runtime.godebugDefault=asyncpreemptoff=1", "-o", lib, "../../nccl-plugin")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CGO_CFLAGS="+strings.Join(addressFlags, " "),
+		"CGO_LDFLAGS=-fsanitize=address,undefined")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
@@ -64,7 +67,8 @@ func TestPluginAddress(t *testing.T) {
 		t.Skip("building the plugin under a sanitizer takes long")
 	}
 	lib := buildPlugin(t)
-	driver := gcc(t, "conformance", append(append([]string{"-std=gnu11"}, addressFlags...), glob(t, "../conformance/driver/*.c")...)...)
+	driver := gcc(t, "conformance",
+		append(append([]string{"-std=gnu11"}, addressFlags...), glob(t, "../conformance/driver/*.c")...)...)
 	list, err := exec.Command(driver, "list").Output()
 	if err != nil {
 		t.Fatalf("list the cases: %v", err)
@@ -87,7 +91,8 @@ func runCase(t *testing.T, driver, lib, version, mode, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, driver, lib, version, mode, name, "7")
-	cmd.Env = append(built.Environ(), "ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0", "UBSAN_OPTIONS=print_stacktrace=1",
+	cmd.Env = append(built.Environ(), "ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0",
+		"UBSAN_OPTIONS=print_stacktrace=1",
 		"DDLEMU_DIR="+dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID="+filepath.Base(dir))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -67,10 +67,13 @@ func TestLoadingTrustsNoOthersFabric(t *testing.T) {
 		change func(t *testing.T, dir, file string) (use string)
 		want   string
 	}{
-		"its own":               {func(_ *testing.T, dir, _ string) string { return dir }, "ddlemu-node0"},
-		"a folder others see":   {func(t *testing.T, dir, _ string) string { must(t, os.Chmod(dir, 0o755)); return dir }, "ddlemu-node1"},
-		"a folder others write": {func(t *testing.T, dir, _ string) string { must(t, os.Chmod(dir, 0o720)); return dir }, "ddlemu-node1"},
-		"a file others read":    {func(t *testing.T, dir, file string) string { must(t, os.Chmod(file, 0o604)); return dir }, "ddlemu-node1"},
+		"its own": {func(_ *testing.T, dir, _ string) string { return dir }, "ddlemu-node0"},
+		"a folder others see": {
+			func(t *testing.T, dir, _ string) string { must(t, os.Chmod(dir, 0o755)); return dir }, "ddlemu-node1"},
+		"a folder others write": {
+			func(t *testing.T, dir, _ string) string { must(t, os.Chmod(dir, 0o720)); return dir }, "ddlemu-node1"},
+		"a file others read": {
+			func(t *testing.T, dir, file string) string { must(t, os.Chmod(file, 0o604)); return dir }, "ddlemu-node1"},
 		"another user's folder": {func(t *testing.T, dir, _ string) string {
 			root(t)
 			must(t, os.Chown(dir, nobody, -1))
@@ -96,7 +99,8 @@ func TestLoadingTrustsNoOthersFabric(t *testing.T) {
 			must(t, unix.Mkfifo(file, 0o600))
 			return dir
 		}, "ddlemu-node1"},
-		"a cut file": {func(t *testing.T, dir, file string) string { must(t, os.Truncate(file, 100)); return dir }, "ddlemu-node1"},
+		"a cut file": {func(t *testing.T, dir, file string) string { must(t, os.Truncate(file, 100)); return dir },
+			"ddlemu-node1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, file := fabricOfFour(t)

@@ -37,7 +37,8 @@ func openTemp(t *testing.T) string {
 func compile(t *testing.T, dir string, mode os.FileMode) string {
 	t.Helper()
 	program := filepath.Join(dir, "init")
-	if out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", program, "testdata/init.c", "-ldl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", program, "testdata/init.c",
+		"-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	if err := os.Chmod(program, mode); err != nil {

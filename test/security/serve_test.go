@@ -95,7 +95,8 @@ func (s *served) connect(from netip.AddrPort) (fd int, err error) {
 		unix.Close(fd)
 		return -1, fmt.Errorf("bind %v: %w", from, err)
 	}
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: s.address.Addr().As4(), Port: int(s.address.Port())}); err != nil {
+	if err := unix.Connect(fd,
+		&unix.SockaddrInet4{Addr: s.address.Addr().As4(), Port: int(s.address.Port())}); err != nil {
 		unix.Close(fd)
 		return -1, fmt.Errorf("connect: %w", err)
 	}
@@ -118,17 +119,19 @@ func TestServeTakesNoClosedSocketForRoots(t *testing.T) {
 	text := fmt.Appendf(nil, request, len(change), change)
 	unfinished := fmt.Appendf(nil, request, 60000, change)
 	reset := func(fd int) error {
-		return errors.Join(unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}), unix.Close(fd))
+		return errors.Join(unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}),
+			unix.Close(fd))
 	}
 	for name, end := range map[string]struct {
 		send  []byte
 		burst int // connections that are made before the first request is sent
 		end   func(fd int) error
 	}{
-		"closed":               {text, 500, unix.Close},
-		"closed, few":          {text, 10, unix.Close},
-		"closed at once":       {text, 1, unix.Close},
-		"half closed":          {text, 500, func(fd int) error { return errors.Join(unix.Shutdown(fd, unix.SHUT_WR), unix.Close(fd)) }},
+		"closed":         {text, 500, unix.Close},
+		"closed, few":    {text, 10, unix.Close},
+		"closed at once": {text, 1, unix.Close},
+		"half closed": {text, 500,
+			func(fd int) error { return errors.Join(unix.Shutdown(fd, unix.SHUT_WR), unix.Close(fd)) }},
 		"closed, then opened":  {text, 500, func(fd int) error { _ = unix.Close(fd); return s.again() }},
 		"reset":                {text, 500, reset},
 		"reset at once":        {text, 1, reset},
@@ -201,7 +204,8 @@ func TestServeTellsAddressesApart(t *testing.T) {
 			if _, err := unix.Write(fd, []byte("GET /api/state HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil {
 				return err
 			}
-			if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
+			if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO,
+				&unix.Timeval{Sec: 20}); err != nil {
 				return err
 			}
 			b := make([]byte, 100)
@@ -221,7 +225,8 @@ func TestServeTellsAddressesApart(t *testing.T) {
 func (s *served) answers(who, token string) {
 	s.Helper()
 	var d net.Dialer
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: d.DialContext}}
+	client := http.Client{Timeout: 5 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: d.DialContext}}
 	if token != "" { // as another user
 		client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (c net.Conn, err error) {
 			asNobody(s.T, func() error {
@@ -292,7 +297,8 @@ func TestServeHasRoomForItsOwner(t *testing.T) {
 // connected counts the sockets whose other end is connected.
 func connected(fds []int) (n int) {
 	for _, fd := range fds {
-		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil && info.State == 1 { // TCP_ESTABLISHED
+		// TCP_ESTABLISHED
+		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil && info.State == 1 {
 			n++
 		}
 	}

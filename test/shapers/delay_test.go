@@ -22,7 +22,8 @@ var delaying = []struct {
 	start    func(nodes.Network) (shapers.Shaper, error)
 	features []string
 }{
-	{"edt", func(w nodes.Network) (shapers.Shaper, error) { return tc.StartEDT(w) }, []string{"fq", shapers.BPF, shapers.DepartureTimes}},
+	{"edt", func(w nodes.Network) (shapers.Shaper, error) { return tc.StartEDT(w) },
+		[]string{"fq", shapers.BPF, shapers.DepartureTimes}},
 	{"netem", func(w nodes.Network) (shapers.Shaper, error) { return tc.StartNetem(w) }, []string{"netem", "htb"}},
 }
 
@@ -72,7 +73,8 @@ const headroom = 4
 // checkRate sets the largest of rates for which this machine has the headroom, and checks that the measured value
 // differs from want by at most a relative tolerance. A slow machine, such as an emulated one, cannot carry the higher
 // rates with any shaper.
-func checkRate(t *testing.T, tolerance float64, rates []units.Bandwidth, set func(units.Bandwidth) error, want func(bps uint64) float64, measure func() (float64, error)) {
+func checkRate(t *testing.T, tolerance float64, rates []units.Bandwidth, set func(units.Bandwidth) error,
+	want func(bps uint64) float64, measure func() (float64, error)) {
 	t.Helper()
 	measureAt := func(b units.Bandwidth) float64 {
 		if err := set(b); err != nil {
@@ -123,7 +125,8 @@ func TestDelayedRate(t *testing.T) {
 		defer f.Close()
 		// The running flow gets the new rate, and no packet is lost.
 		set := func(b units.Bandwidth) error { return fab.Shape(configs.LinkPatch{Bandwidth: &b}) }
-		checkRate(t, 0.05, []units.Bandwidth{100 * units.Mbps, 20 * units.Mbps, 5 * units.Mbps, units.Mbps}, set, fab.Payload,
+		checkRate(t, 0.05, []units.Bandwidth{100 * units.Mbps, 20 * units.Mbps, 5 * units.Mbps, units.Mbps}, set,
+			fab.Payload,
 			func() (float64, error) { return f.Rate(time.Second) })
 		if c := linkCounters(t, fab); c.Drops != 0 {
 			t.Errorf("%d packets were dropped", c.Drops)
@@ -155,7 +158,8 @@ func TestDelayedJitter(t *testing.T) {
 	for _, kind := range []string{configs.UniformJitter, configs.NormalJitter, configs.ParetoJitter} {
 		forEachDelaying(t, 2, units.Gbps, func(t *testing.T, fab *measure.Running) {
 			latency := 30 * time.Millisecond
-			if err := fab.Shape(configs.LinkPatch{Latency: &latency, Jitter: &configs.Jitter{Kind: kind, Value: 10 * time.Millisecond}}); err != nil {
+			if err := fab.Shape(configs.LinkPatch{Latency: &latency,
+				Jitter: &configs.Jitter{Kind: kind, Value: 10 * time.Millisecond}}); err != nil {
 				t.Fatal(err)
 			}
 			// The first datagram is delayed by ARP.
@@ -196,15 +200,16 @@ func TestDelayedShares(t *testing.T) {
 			flows = append(flows, f)
 		}
 		set := func(b units.Bandwidth) error { return fab.Shape(configs.LinkPatch{Bandwidth: &b}) }
-		checkRate(t, 0.05, []units.Bandwidth{60 * units.Mbps, 10 * units.Mbps, 5 * units.Mbps, units.Mbps}, set, fab.Payload, func() (float64, error) {
-			second := make(chan float64)
-			go func() {
-				r, _ := flows[1].Rate(time.Second)
-				second <- r
-			}()
-			r, err := flows[0].Rate(time.Second)
-			return r + <-second, err
-		})
+		checkRate(t, 0.05, []units.Bandwidth{60 * units.Mbps, 10 * units.Mbps, 5 * units.Mbps, units.Mbps}, set,
+			fab.Payload, func() (float64, error) {
+				second := make(chan float64)
+				go func() {
+					r, _ := flows[1].Rate(time.Second)
+					second <- r
+				}()
+				r, err := flows[0].Rate(time.Second)
+				return r + <-second, err
+			})
 		if err := fab.Shaper.Count(); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,8 @@ const attempts = 5
 const labEnv = "DDLEMU_LAB"
 
 // startFabric brings up a fabric with a shaper for one test. It skips the test if the kernel lacks a feature.
-func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes.Network) (shapers.Shaper, error), features ...string) *measure.Running {
+func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes.Network) (shapers.Shaper, error),
+	features ...string) *measure.Running {
 	t.Helper()
 	world.NeedRoot(t, "a network namespace")
 	if testing.Short() {
@@ -146,7 +147,8 @@ func TestHTBCounts(t *testing.T) {
 	for _, hop := range []int{0, 3, fab.Fabric.Link(0, 1)} {
 		c := fab.File.Hops()[hop].Counters
 		// The counters include a few frames of ARP.
-		if c.Segments < n || c.Segments > n+8 || c.LineBytes < n*(size+28+38) || c.LineBytes > n*(size+28+38)+8*100 || c.Drops != 0 {
+		if c.Segments < n || c.Segments > n+8 || c.LineBytes < n*(size+28+38) || c.LineBytes > n*(size+28+38)+8*100 ||
+			c.Drops != 0 {
 			t.Errorf("%s: counted %+v for %d datagrams of %d bytes", fab.Fabric.HopName(hop), c, n, size)
 		}
 	}

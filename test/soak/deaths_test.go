@@ -62,10 +62,11 @@ func killedAnyTime(t *testing.T, on system, seed uint64) {
 	})
 }
 
-// diesRunningClock kills a rank in the middle of a step of the link model. The others get the error, and the next job on
-// the fabric finds nothing of it.
+// diesRunningClock kills a rank in the middle of a step of the link model. The others get the error, and the next job
+// on the fabric finds nothing of it.
 func diesRunningClock(t *testing.T, on system, _ uint64) {
-	faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, on.nccl), "LD_LIBRARY_PATH=")
+	faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, on.nccl),
+		"LD_LIBRARY_PATH=")
 	checkPromise(t, func() time.Duration {
 		w := start(t, setup{on: on, profile: "eth10", ranks: 3, seed: 1, args: []string{"loop", "300", "65536"},
 			env: []string{"NCCL_DEBUG=WARN", faulty}, last: []string{"DDLEMU_FAULT=conductor 3000"}})
@@ -82,10 +83,13 @@ func diesRunningClock(t *testing.T, on system, _ uint64) {
 // runsNextJob runs another job on the same fabric: the failed job must not disturb it.
 func (w *world) runsNextJob(on system) {
 	w.t.Helper()
-	next := start(w.t, setup{on: on, ranks: len(w.ranks), seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
+	next := start(w.t,
+		setup{on: on, ranks: len(w.ranks), seed: 2, args: []string{"collectives", "allreduce", "100003", "1"},
+			dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
 	next.allRight(time.Minute)
 	if on.clock == configs.VirtualClock {
-		if out := ddlemu(w.t, w.dir, "status", "--last"); !strings.Contains(out, "VALID") || strings.Contains(out, "INVALID") {
+		if out := ddlemu(w.t, w.dir, "status", "--last"); !strings.Contains(out, "VALID") ||
+			strings.Contains(out, "INVALID") {
 			w.fatalf("the next job is not VALID:\n%s", out)
 		}
 	}
@@ -111,7 +115,8 @@ func connecting(t *testing.T, on system, how, why string) {
 
 func exited(t *testing.T, on system, _ uint64) {
 	checkPromise(t, func() time.Duration {
-		w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536", "1"}, env: []string{"NCCL_DEBUG=WARN"}})
+		w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536", "1"},
+			env: []string{"NCCL_DEBUG=WARN"}})
 		w.await("running")
 		w.finish(hang)
 		if s := w.ranks[1].status(); s != 0 {
@@ -169,7 +174,8 @@ func placeReused(t *testing.T, on system, _ uint64) {
 		w := job(t, on, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)
 		w.kill(1)
-		next := start(t, setup{on: on, ranks: 2, seed: 2, args: []string{"loop", "6", "65536"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
+		next := start(t, setup{on: on, ranks: 2, seed: 2, args: []string{"loop", "6", "65536"}, dir: w.dir,
+			env: []string{"DDLEMU_JOB=next"}})
 		next.await("running")
 		at := time.Now()
 		w.ranks[0].signal(t, syscall.SIGCONT)
@@ -187,7 +193,8 @@ func aborts(t *testing.T, on system, _ uint64) {
 		at := w.kill(1)
 		w.finish(hang)
 		p := w.ranks[0]
-		if _, ok := p.printed(": ending the process (DDLEMU_ABORT_ON_ERROR)"); !ok || p.status() != 128+int(syscall.SIGABRT) {
+		if _, ok := p.printed(": ending the process (DDLEMU_ABORT_ON_ERROR)"); !ok ||
+			p.status() != 128+int(syscall.SIGABRT) {
 			w.fatalf("rank 0 ended with %d, want SIGABRT and the reason", p.status())
 		}
 		return p.endsAt.Sub(at)

@@ -28,12 +28,14 @@ func takenDown(t *testing.T, on system, _ uint64) {
 func broughtUpAgain(t *testing.T, on system, _ uint64) {
 	checkPromise(t, func() time.Duration {
 		w := job(t, on, 2)
-		if out, err := command(w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak"); err == nil {
+		if out, err := command(w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name",
+			"soak"); err == nil {
 			t.Fatalf("a second fabric of the same name came up:\n%s", out)
 		}
 		at := time.Now()
 		ddlemu(t, w.dir, "down", "soak")
-		ddlemu(t, w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak", "--clock", on.clock)
+		ddlemu(t, w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak", "--clock",
+			on.clock)
 		took := w.errors(at, "the fabric was taken down")
 		if n := w.carried(); n != 0 {
 			t.Errorf("the new fabric carried %d bytes of the old job", n)

@@ -42,7 +42,8 @@ const (
 // job starts a job that would run for minutes, and waits until it has moved data.
 func job(t *testing.T, on system, ranks int, env ...string) *world {
 	t.Helper()
-	w := start(t, setup{on: on, profile: "eth10", ranks: ranks, seed: 1, args: []string{"loop", "300", "65536"}, env: append(env, "NCCL_DEBUG=WARN")})
+	w := start(t, setup{on: on, profile: "eth10", ranks: ranks, seed: 1, args: []string{"loop", "300", "65536"},
+		env: append(env, "NCCL_DEBUG=WARN")})
 	w.await("running")
 	return w
 }

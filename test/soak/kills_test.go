@@ -43,14 +43,16 @@ type kill struct {
 }
 
 func (k kill) String() string {
-	return fmt.Sprintf("%s of %s, clock %s, %d ranks per node, after %v", k.victim, k.command, k.clock, k.perNode, k.after)
+	return fmt.Sprintf("%s of %s, clock %s, %d ranks per node, after %v", k.victim, k.command, k.clock, k.perNode,
+		k.after)
 }
 
 // drawKill draws a kill. Two cores carry few ranks that poll: on the real clock there are four at most.
 func drawKill(r *rand.Rand) kill {
 	k := kill{
-		command: []string{"bench", "run"}[r.IntN(2)], clock: []string{"real", "virtual", "kernel"}[r.IntN(3)], perNode: 1 + r.IntN(3),
-		victim: []string{"rank", "command"}[r.IntN(2)], after: time.Duration(r.IntN(4000)) * time.Millisecond,
+		command: []string{"bench", "run"}[r.IntN(2)], clock: []string{"real", "virtual", "kernel"}[r.IntN(3)],
+		perNode: 1 + r.IntN(3),
+		victim:  []string{"rank", "command"}[r.IntN(2)], after: time.Duration(r.IntN(4000)) * time.Millisecond,
 	}
 	switch {
 	case os.Getuid() != 0 && k.clock == "kernel":
@@ -77,7 +79,8 @@ func (k kill) args(t *testing.T) []string {
 	}
 	ranks := strconv.Itoa(2 * k.perNode)
 	if k.command == "bench" {
-		return append(slices.Insert(all, 1, "allreduce"), "--ranks", ranks, "-b", "1M", "-e", "1M", "-n", "200", "-N", "100000")
+		return append(slices.Insert(all, 1, "allreduce"), "--ranks", ranks, "-b", "1M", "-e", "1M", "-n", "200", "-N",
+			"100000")
 	}
 	// As launchers do, it ends the other ranks when one fails: NCCL's bootstrap may wait for ever for a dead rank.
 	script := `id=$1 program=$2 ranks=$3 pids=
@@ -85,7 +88,8 @@ for RANK in $(seq 0 $((ranks - 1))); do
 	RANK=$RANK WORLD_SIZE=$ranks ID_FILE=$id "$program" loop 600 65536 & pids="$pids $!"
 done
 for pid in $pids; do wait -n || { sleep 2; kill -9 $pids; exit 1; }; done`
-	return append(all, "--gpus-per-node", strconv.Itoa(k.perNode), "--soft-cuda", "--", "bash", "-c", script, "bash", filepath.Join(t.TempDir(), "id"), program(t), ranks)
+	return append(all, "--gpus-per-node", strconv.Itoa(k.perNode), "--soft-cuda", "--", "bash", "-c", script, "bash",
+		filepath.Join(t.TempDir(), "id"), program(t), ranks)
 }
 
 // processes are those of the job that have not ended.
@@ -120,8 +124,8 @@ func (p process) is(victim string) bool {
 	return false
 }
 
-// Jobs lose a process at a random moment by SIGKILL: a rank, the command that started the job, or the daemon of the kernel
-// datapath. Then no process is left, and gc leaves nothing.
+// Jobs lose a process at a random moment by SIGKILL: a rank, the command that started the job, or the daemon of the
+// kernel datapath. Then no process is left, and gc leaves nothing.
 func TestRandomKills(t *testing.T) {
 	kills := fewerKills
 	if text := os.Getenv(killsEnv); text != "" {
@@ -226,7 +230,8 @@ func (k kill) collect(t *testing.T) {
 			return false
 		}
 		files, err := os.ReadDir(k.dir)
-		return err == nil && !slices.ContainsFunc(files, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".lock") })
+		return err == nil &&
+			!slices.ContainsFunc(files, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".lock") })
 	})
 	if !removed {
 		files, _ := os.ReadDir(k.dir)

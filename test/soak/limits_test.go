@@ -27,7 +27,8 @@ var limits = []failure{
 
 // noMemory gives the ranks less memory than one ring needs.
 func noMemory(t *testing.T, on system, _ uint64) {
-	w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"DDLEMU_MEMORY=16K", "NCCL_DEBUG=WARN"}})
+	w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"},
+		env: []string{"DDLEMU_MEMORY=16K", "NCCL_DEBUG=WARN"}})
 	w.finish(hang)
 	told := false
 	for i, p := range w.ranks {
@@ -46,7 +47,8 @@ func noMemory(t *testing.T, on system, _ uint64) {
 // The limit itself stays high, because poll fails for more entries than the limit.
 func withFree(t *testing.T, on system, free int) *world {
 	t.Helper()
-	return start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "0", "65536"}, env: []string{fmt.Sprintf("FREE=%d", free), "NCCL_DEBUG=WARN"},
+	return start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "0", "65536"},
+		env:  []string{fmt.Sprintf("FREE=%d", free), "NCCL_DEBUG=WARN"},
 		wrap: []string{"sh", "-c", `ulimit -n 256 && exec "$0" "$@"`}})
 }
 
@@ -167,7 +169,8 @@ func fullBefore(t *testing.T, on system, _ uint64) {
 	if err == nil || !strings.Contains(out, "no space left on device") {
 		t.Errorf("ddlemu up: %v:\n%s", err, out)
 	}
-	w := start(t, setup{on: on, ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, dir: dir, wrap: enter, env: []string{"DDLEMU_FABRIC=", "DDLEMU_PROFILE=eth10"}})
+	w := start(t, setup{on: on, ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, dir: dir, wrap: enter,
+		env: []string{"DDLEMU_FABRIC=", "DDLEMU_PROFILE=eth10"}})
 	w.finish(hang)
 	for i, p := range w.ranks {
 		if _, ok := p.printed("no space left on device"); !ok || p.status() == 0 {
@@ -181,7 +184,8 @@ func fullBefore(t *testing.T, on system, _ uint64) {
 func fullUnder(t *testing.T, on system, _ uint64) {
 	dir := folder(t)
 	enter := small(t, dir, "64m")
-	if out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--nodes", "2", "--no-measure", "--name", "soak"); err != nil {
+	if out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--nodes", "2",
+		"--no-measure", "--name", "soak"); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	w := start(t, setup{on: on, ranks: 2, seed: 1, args: []string{"loop", "3", "65536"}, dir: dir, wrap: enter})
@@ -190,7 +194,8 @@ func fullUnder(t *testing.T, on system, _ uint64) {
 	if err == nil || !strings.Contains(out, "No space left on device") {
 		t.Fatalf("the folder is not full: %v:\n%s", err, out)
 	}
-	next := start(t, setup{on: on, ranks: 2, seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: dir, wrap: enter, env: []string{"DDLEMU_JOB=next"}})
+	next := start(t, setup{on: on, ranks: 2, seed: 2, args: []string{"collectives", "allreduce", "100003", "1"},
+		dir: dir, wrap: enter, env: []string{"DDLEMU_JOB=next"}})
 	next.allRight(time.Minute)
 	w.allRight(time.Minute)
 	if out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "down", "soak"); err != nil {

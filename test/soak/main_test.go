@@ -56,7 +56,8 @@ func TestMain(m *testing.M) {
 // libraries is the library path of a rank: NCCL, the software CUDA and the plugin.
 func libraries(t *testing.T, version string) string {
 	t.Helper()
-	return "LD_LIBRARY_PATH=" + built.Path(t, "softcuda", "lib", "nccl-"+version) + ":" + built.Path(t, "softcuda", "lib") + ":" + built.Path(t, "lib")
+	return "LD_LIBRARY_PATH=" + built.Path(t, "softcuda", "lib", "nccl-"+version) + ":" +
+		built.Path(t, "softcuda", "lib") + ":" + built.Path(t, "lib")
 }
 
 var compile sync.Once
@@ -75,7 +76,8 @@ func program(t *testing.T) string {
 		for _, name := range sources {
 			fmt.Fprintf(&all, "#include \"%s\"\n", name)
 		}
-		cmd := exec.Command("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-", "-I.", "-I"+built.Path(t, "softcuda", "include"),
+		cmd := exec.Command("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-", "-I.",
+			"-I"+built.Path(t, "softcuda", "include"),
 			"-L"+built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
 		cmd.Stdin = strings.NewReader(all.String())
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -13,9 +13,11 @@ import (
 
 // pauses are events that stop a job for a while, or change clocks. The job continues.
 var pauses = []failure{
-	{"SIGSTOP of a rank for 10 s", func(t *testing.T, on system, _ uint64) { stopped(t, on, 10*time.Second, 1) }, "2.29", ""},
+	{"SIGSTOP of a rank for 10 s", func(t *testing.T, on system, _ uint64) { stopped(t, on, 10*time.Second, 1) },
+		"2.29", ""},
 	{"SIGSTOP of a rank for 12 s while it starts", stoppedEarly, "", ""},
-	{"SIGSTOP of all ranks for 5 s", func(t *testing.T, on system, _ uint64) { stopped(t, on, 5*time.Second, 0, 1) }, "2.22", ""},
+	{"SIGSTOP of all ranks for 5 s", func(t *testing.T, on system, _ uint64) { stopped(t, on, 5*time.Second, 0, 1) },
+		"2.22", ""},
 	{"steps of the wall clock", clockSteps, "2.22", "real"},
 }
 
@@ -48,10 +50,12 @@ func stoppedEarly(t *testing.T, on system, seed uint64) {
 // reads it through the C library. CLOCK_MONOTONIC, which the fabric uses, has no steps.
 func clockSteps(t *testing.T, on system, _ uint64) {
 	shim := filepath.Join(t.TempDir(), "steps.so")
-	if out, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "testdata/steps.c", "-o", shim).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "testdata/steps.c",
+		"-o", shim).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"LD_PRELOAD=" + shim}})
+	w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"},
+		env: []string{"LD_PRELOAD=" + shim}})
 	w.allRight(time.Minute)
 	_, first := w.ranks[0].printed("the wall clock stepped")
 	_, second := w.ranks[1].printed("the wall clock stepped")
@@ -66,7 +70,8 @@ func otherTime(t *testing.T, on system, _ uint64) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a time namespace")
 	}
-	w := start(t, setup{on: on, profile: "eth10", ranks: 1, seed: 1, args: []string{"loop", "1", "65536"}, wrap: []string{"unshare", "--time", "--monotonic", "1000"}})
+	w := start(t, setup{on: on, profile: "eth10", ranks: 1, seed: 1, args: []string{"loop", "1", "65536"},
+		wrap: []string{"unshare", "--time", "--monotonic", "1000"}})
 	w.finish(hang)
 	if _, ok := w.ranks[0].printed("time namespace"); !ok || w.ranks[0].status() == 0 {
 		w.fatalf("a rank in another time namespace ended with %d", w.ranks[0].status())

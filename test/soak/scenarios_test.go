@@ -29,24 +29,33 @@ type scenario struct {
 }
 
 var basic = []scenario{
-	{name: "collectives", profile: "eth10", args: "collectives all 1000003 2", quick: "2.22", quickArgs: "collectives all 300007 1"},
+	{name: "collectives", profile: "eth10", args: "collectives all 1000003 2", quick: "2.22",
+		quickArgs: "collectives all 300007 1"},
 	{name: "collectives of 4", ranks: 4, args: "collectives all 300007 1"},
 	{name: "group of 300", args: "groups 300 4", quick: "2.29", quickArgs: "groups 300 1"},
 	{name: "storm", args: "storm 200", quick: "2.22", quickArgs: "storm 60"},
 	{name: "storm of 4 on 10 Gb/s", profile: "eth10", ranks: 4, args: "storm 60"},
-	{name: "20 communicators", args: "comms 20", env: []string{"NCCL_MAX_NCHANNELS=2"}, quick: "2.29", quickArgs: "comms 5", limit: 4 * time.Minute},
+	{name: "20 communicators", args: "comms 20", env: []string{"NCCL_MAX_NCHANNELS=2"}, quick: "2.29",
+		quickArgs: "comms 5", limit: 4 * time.Minute},
 	{name: "split", ranks: 4, args: "split 2", quick: "2.22", quickArgs: "split 1", limit: 4 * time.Minute},
-	{name: "abort", profile: "eth10", args: "abort", quick: "2.22", quickArgs: "abort connecting in-flight one-side", limit: 4 * time.Minute},
+	{name: "abort", profile: "eth10", args: "abort", quick: "2.22", quickArgs: "abort connecting in-flight one-side",
+		limit: 4 * time.Minute},
 	// The plugin is loaded and unloaded each time: 2.29 keeps it when the plugin's own
 	// default for this variable is not overruled. One arena, because glibc gives new
 	// threads new ones, and then what it keeps in them looks like a leak.
-	{name: "init 100 times", args: "cycle 100 20", env: []string{"NCCL_NET_PLUGIN_REF_COUNT=0", "MALLOC_ARENA_MAX=1"}, quick: "2.29", quickArgs: "cycle 8 4", limit: 8 * time.Minute},
-	{name: "bootstrap over the net", only: "2.29", args: "collectives all 100003 1", clock: configs.RealClock, env: []string{"NCCL_OOB_NET_ENABLE=1"}, quick: "2.29", quickArgs: "collectives allreduce 10007 1"},
-	{name: "storm, bootstrap over the net", only: "2.29", profile: "eth10", ranks: 4, args: "storm 20", clock: configs.RealClock, env: []string{"NCCL_OOB_NET_ENABLE=1"}},
+	{name: "init 100 times", args: "cycle 100 20", env: []string{"NCCL_NET_PLUGIN_REF_COUNT=0", "MALLOC_ARENA_MAX=1"},
+		quick: "2.29", quickArgs: "cycle 8 4", limit: 8 * time.Minute},
+	{name: "bootstrap over the net", only: "2.29", args: "collectives all 100003 1", clock: configs.RealClock,
+		env: []string{"NCCL_OOB_NET_ENABLE=1"}, quick: "2.29", quickArgs: "collectives allreduce 10007 1"},
+	{name: "storm, bootstrap over the net", only: "2.29", profile: "eth10", ranks: 4, args: "storm 20",
+		clock: configs.RealClock, env: []string{"NCCL_OOB_NET_ENABLE=1"}},
 	{name: "shared comms", args: "storm 60", env: []string{"NCCL_NET_SHARED_COMMS=1"}},
-	{name: "no shared comms", args: "storm 60", env: []string{"NCCL_NET_SHARED_COMMS=0"}, quick: "2.29", quickArgs: "storm 20"},
-	{name: "32 channels", only: "2.22", args: "collectives all 1000003 1", env: channels(32), says: "32 coll channels", limit: 4 * time.Minute},
-	{name: "64 channels", only: "2.29", args: "collectives all 1000003 1", env: channels(64), says: "64 coll channels", quick: "2.29", quickArgs: "collectives allreduce 1000003 1", limit: 4 * time.Minute},
+	{name: "no shared comms", args: "storm 60", env: []string{"NCCL_NET_SHARED_COMMS=0"}, quick: "2.29",
+		quickArgs: "storm 20"},
+	{name: "32 channels", only: "2.22", args: "collectives all 1000003 1", env: channels(32), says: "32 coll channels",
+		limit: 4 * time.Minute},
+	{name: "64 channels", only: "2.29", args: "collectives all 1000003 1", env: channels(64), says: "64 coll channels",
+		quick: "2.29", quickArgs: "collectives allreduce 1000003 1", limit: 4 * time.Minute},
 }
 
 // channels makes NCCL use n channels, for Send and Recv too, with enough shared memory
@@ -63,7 +72,8 @@ func channels(n int) []string {
 func scenarios() []scenario {
 	all := basic
 	for _, size := range []int{64 << 10, 256 << 10, 1 << 20, 16 << 20} {
-		s := scenario{name: fmt.Sprintf("NCCL_BUFFSIZE %d", size), args: "collectives all 1000003 1", env: []string{fmt.Sprintf("NCCL_BUFFSIZE=%d", size)}}
+		s := scenario{name: fmt.Sprintf("NCCL_BUFFSIZE %d", size), args: "collectives all 1000003 1",
+			env: []string{fmt.Sprintf("NCCL_BUFFSIZE=%d", size)}}
 		if size == 64<<10 {
 			s.quick, s.quickArgs = "2.22", "collectives allreduce 300007 1"
 		}
@@ -72,13 +82,16 @@ func scenarios() []scenario {
 	for _, proto := range []string{"LL", "LL128", "Simple"} {
 		env := func(algo string) []string { return []string{"NCCL_ALGO=" + algo, "NCCL_PROTO=" + proto} }
 		all = append(all,
-			scenario{name: "Ring " + proto, args: "collectives all 300007 1", env: env("Ring"), quick: "2.29", quickArgs: "collectives all 30011 1"},
-			scenario{name: "Tree " + proto, args: "collectives allreduce 300007 2", env: env("Tree"), quick: "2.22", quickArgs: "collectives allreduce 30011 1"},
+			scenario{name: "Ring " + proto, args: "collectives all 300007 1", env: env("Ring"), quick: "2.29",
+				quickArgs: "collectives all 30011 1"},
+			scenario{name: "Tree " + proto, args: "collectives allreduce 300007 2", env: env("Tree"), quick: "2.22",
+				quickArgs: "collectives allreduce 30011 1"},
 			scenario{name: "Tree of 4 " + proto, ranks: 4, args: "collectives allreduce 300007 1", env: env("Tree")},
 		)
 	}
 	// PAT came with 2.23; it has no other protocol, and AllGather and ReduceScatter alone.
-	return append(all, scenario{name: "PAT Simple", only: "2.29", ranks: 4, args: "collectives scatter 300007 1", env: []string{"NCCL_ALGO=PAT", "NCCL_PROTO=Simple"}})
+	return append(all, scenario{name: "PAT Simple", only: "2.29", ranks: 4, args: "collectives scatter 300007 1",
+		env: []string{"NCCL_ALGO=PAT", "NCCL_PROTO=Simple"}})
 }
 
 // run runs a scenario and checks that every element was right, that the bytes crossed the
@@ -96,10 +109,12 @@ func (s scenario) run(t *testing.T, on system, args string, seed uint64) {
 		env = append([]string{"NCCL_DEBUG=INFO"}, env...)
 	}
 	if on.clock == configs.VirtualClock {
-		// Either rank may copy a message from the other one's GPU memory, and one may do so for the first time late: 2 MiB.
+		// Either rank may copy a message from the other one's GPU memory, and one may do so for the first time late: 2
+		// MiB.
 		env = append([]string{"SHARED_KIB=4096"}, env...)
 	}
-	w := start(t, setup{on: on, profile: s.profile, ranks: max(s.ranks, 2), seed: seed, args: strings.Fields(args), env: env})
+	w := start(t, setup{on: on, profile: s.profile, ranks: max(s.ranks, 2), seed: seed, args: strings.Fields(args),
+		env: env})
 	w.allRight(s.limit)
 	if w.carried() == 0 {
 		w.fatalf("no bytes crossed the links")
@@ -136,7 +151,8 @@ func TestScenarios(t *testing.T) {
 			if s.clock != "" && s.clock != clock {
 				continue
 			}
-			t.Run(s.name+"/"+clock, func(t *testing.T) { s.run(t, system{s.quick, clock}, cmp.Or(s.quickArgs, s.args), 1) })
+			t.Run(s.name+"/"+clock,
+				func(t *testing.T) { s.run(t, system{s.quick, clock}, cmp.Or(s.quickArgs, s.args), 1) })
 		}
 	}
 	t.Logf("only in `make soak`: %d pairs of a scenario and a version, and the full length of those here", others)
@@ -156,8 +172,10 @@ func TestScenariosCanFail(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			on := system{"2.22", tc.clock}
-			faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, on.nccl), "LD_LIBRARY_PATH=")
-			w := start(t, setup{on: on, profile: "loopback", ranks: 2, seed: 1, args: strings.Fields(tc.args), env: []string{tc.env, faulty}})
+			faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, on.nccl),
+				"LD_LIBRARY_PATH=")
+			w := start(t, setup{on: on, profile: "loopback", ranks: 2, seed: 1, args: strings.Fields(tc.args),
+				env: []string{tc.env, faulty}})
 			w.fails(tc.says)
 		})
 	}

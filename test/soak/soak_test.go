@@ -22,7 +22,8 @@ func turns() []turn {
 	for _, on := range systems() {
 		for _, s := range scenarios() {
 			if (s.only == "" || s.only == on.nccl) && (s.clock == "" || s.clock == on.clock) {
-				all = append(all, turn{on.String() + "/" + s.name, func(t *testing.T, seed uint64) { s.run(t, on, s.args, seed) }})
+				all = append(all,
+					turn{on.String() + "/" + s.name, func(t *testing.T, seed uint64) { s.run(t, on, s.args, seed) }})
 			}
 		}
 		for _, f := range failures {
@@ -69,7 +70,8 @@ func TestSoak(t *testing.T) {
 			}
 			choices := random.Uint64()
 			if !t.Run(one.name, func(t *testing.T) { one.run(t, choices) }) {
-				t.Fatalf("%s failed, turn %d: repeat with `make soak SECONDS=%d SEED=%d`", one.name, done+1, seconds, seed)
+				t.Fatalf("%s failed, turn %d: repeat with `make soak SECONDS=%d SEED=%d`", one.name, done+1, seconds,
+					seed)
 			}
 			seen[one.name] = true
 			done++

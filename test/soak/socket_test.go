@@ -74,7 +74,8 @@ func TestCommunicatorsAgainstSockets(t *testing.T) {
 				w.finish(limit)
 				kept[i] = w.kept()
 			}
-			t.Logf("memory that each of %d communicators leaves: %.1f KiB, over sockets %.1f KiB", count-first, kept[0], kept[1])
+			t.Logf("memory that each of %d communicators leaves: %.1f KiB, over sockets %.1f KiB", count-first, kept[0],
+				kept[1])
 			if kept[0] > kept[1]+allowed {
 				t.Errorf("%.1f KiB more than over sockets", kept[0]-kept[1])
 			}

@@ -11,12 +11,15 @@ import (
 // together are failures of jobs with two ranks per node, which reach each other by NCCL's SHM, with
 // DDLEMU_FAIL_TOGETHER.
 var together = []failure{
-	{"kill -9 of one of 4 on 2 nodes", func(t *testing.T, on system, _ uint64) { killedTogether(t, on, 3) }, "2.22", ""},
-	{"kill -9 of the first of 4 on 2 nodes", func(t *testing.T, on system, _ uint64) { killedTogether(t, on, 0) }, "2.29", ""},
+	{"kill -9 of one of 4 on 2 nodes", func(t *testing.T, on system, _ uint64) { killedTogether(t, on, 3) }, "2.22",
+		""},
+	{"kill -9 of the first of 4 on 2 nodes", func(t *testing.T, on system, _ uint64) { killedTogether(t, on, 0) },
+		"2.29", ""},
 	{"the same without DDLEMU_FAIL_TOGETHER", killedApart, "2.22", "real"}, // on a virtual clock it is a deadlock
 	{"DDLEMU_ABORT_ON_ERROR of 4 on 2 nodes", abortsTogether, "2.22", "real"},
 	{"_exit after ncclCommDestroy", leavesEarly, "2.22", ""},
-	{"a rank of the same job that is still there dies", oldRankDies, "2.29", "real"}, // the stopped rank would stop a virtual clock
+	// the stopped rank would stop a virtual clock
+	{"a rank of the same job that is still there dies", oldRankDies, "2.29", "real"},
 }
 
 const failTogether = "DDLEMU_FAIL_TOGETHER=1"
@@ -24,7 +27,8 @@ const failTogether = "DDLEMU_FAIL_TOGETHER=1"
 // nodes4 starts a job of 4 ranks on 2 nodes, and waits until it has moved data.
 func nodes4(t *testing.T, on system, env ...string) *world {
 	t.Helper()
-	w := start(t, setup{on: on, profile: "eth10", ranks: 4, nodes: 2, seed: 1, args: []string{"loop", "300", "65536"}, env: append(env, "NCCL_DEBUG=WARN")})
+	w := start(t, setup{on: on, profile: "eth10", ranks: 4, nodes: 2, seed: 1, args: []string{"loop", "300", "65536"},
+		env: append(env, "NCCL_DEBUG=WARN")})
 	w.await("running")
 	return w
 }
@@ -84,7 +88,8 @@ func abortsTogether(t *testing.T, on system, _ uint64) {
 // that the process is gone. The other ranks go on: two on one node, one on the other. On nodes of
 // different sizes NCCL 2.22 does not choose the same algorithm on all ranks, so the test chooses it.
 func leavesEarly(t *testing.T, on system, _ uint64) {
-	w := start(t, setup{on: on, profile: "eth10", ranks: 4, nodes: 2, seed: 1, args: []string{"early", "3"}, env: []string{failTogether, "NCCL_DEBUG=WARN", "NCCL_ALGO=Ring"}})
+	w := start(t, setup{on: on, profile: "eth10", ranks: 4, nodes: 2, seed: 1, args: []string{"early", "3"},
+		env: []string{failTogether, "NCCL_DEBUG=WARN", "NCCL_ALGO=Ring"}})
 	w.allRight(time.Minute)
 }
 
@@ -97,7 +102,8 @@ func oldRankDies(t *testing.T, on system, _ uint64) {
 	for _, p := range w.ranks[1:3] {
 		<-p.ended
 	}
-	next := start(t, setup{on: on, ranks: 4, nodes: 2, seed: 2, args: []string{"loop", "3", "65536"}, dir: w.dir, env: []string{failTogether, "NCCL_DEBUG=WARN"}})
+	next := start(t, setup{on: on, ranks: 4, nodes: 2, seed: 2, args: []string{"loop", "3", "65536"}, dir: w.dir,
+		env: []string{failTogether, "NCCL_DEBUG=WARN"}})
 	next.await("running")
 	w.kill(0)
 	next.allRight(time.Minute)

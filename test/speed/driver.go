@@ -36,7 +36,8 @@ func (d *driver) measure(ctx context.Context, env []string, args ...string) ([]f
 	ctx, cancel := context.WithTimeout(ctx, oneRun)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, d.program, args...)
-	cmd.Env = append(clean(os.Environ()), "SPEED_PLUGIN="+filepath.Join(d.plugin, "libgoemu.so"), "DDLEMU_DIR="+d.dir, "DDLEMU_JOB=speed")
+	cmd.Env = append(clean(os.Environ()), "SPEED_PLUGIN="+filepath.Join(d.plugin, "libgoemu.so"), "DDLEMU_DIR="+d.dir,
+		"DDLEMU_JOB=speed")
 	cmd.Env = append(cmd.Env, env...)
 	var errors strings.Builder
 	cmd.Stderr = &errors

@@ -30,7 +30,8 @@ transport: {kind: tcp}
 // kernel compares one connection over the kernel datapath, with several numbers of TCP streams, with a TCP connection
 // over the loopback interface.
 func (d *driver) kernel(ctx context.Context, build string) (s *section, err error) {
-	s = newSection("One connection over the kernel datapath, unshaped, GB/s", "size", "1 stream", "of TCP", "2 streams", "of TCP", "4 streams", "of TCP", "TCP loopback")
+	s = newSection("One connection over the kernel datapath, unshaped, GB/s", "size", "1 stream", "of TCP", "2 streams",
+		"of TCP", "4 streams", "of TCP", "TCP loopback")
 	if os.Getuid() != 0 {
 		s.note("Not measured: it takes root to make network namespaces.")
 		return s, nil
@@ -42,7 +43,8 @@ func (d *driver) kernel(ctx context.Context, build string) (s *section, err erro
 	ddlemu := func(ctx context.Context, args ...string) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		if out, err := exec.CommandContext(ctx, filepath.Join(build, "bin", "ddlemu"), append([]string{"--dir", d.dir, "--owner", "0"}, args...)...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, filepath.Join(build, "bin", "ddlemu"),
+			append([]string{"--dir", d.dir, "--owner", "0"}, args...)...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ddlemu %s: %w: %s", args[0], err, out)
 		}
 		return nil
@@ -77,7 +79,8 @@ func (d *driver) streams(ctx context.Context, size int64) (samples, error) {
 		}
 		m["tcp"] = append(m["tcp"], figures[0].value)
 		for _, n := range kernelStreams {
-			if figures, err = d.measure(ctx, []string{"DDLEMU_FABRIC=speed", fmt.Sprint("DDLEMU_STREAMS=", n)}, "plugin", text); err != nil {
+			if figures, err = d.measure(ctx, []string{"DDLEMU_FABRIC=speed", fmt.Sprint("DDLEMU_STREAMS=", n)},
+				"plugin", text); err != nil {
 				return nil, err
 			}
 			m[strconv.Itoa(n)] = append(m[strconv.Itoa(n)], figures[0].value)

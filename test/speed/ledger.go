@@ -38,7 +38,8 @@ func (d *driver) ledgerCost(ctx context.Context) (*section, error) {
 	row("one way, through isend, irecv and test", func(s samples) float64 { return s.median("pingpong 8") }, "%.0f ns")
 	row("a message of many, 32 outstanding", func(s samples) float64 { return 1e9 / s.median("rate 8") }, "%.0f ns")
 	for _, pair := range [][2]string{{"isend", "test_send"}, {"irecv", "test_recv"}} {
-		row(pair[0]+" and the test that completes it", func(s samples) float64 { return s.median(pair[0]+" 8") + s.median(pair[1]+" 8") }, "%.0f ns")
+		row(pair[0]+" and the test that completes it",
+			func(s samples) float64 { return s.median(pair[0]+" 8") + s.median(pair[1]+" 8") }, "%.0f ns")
 	}
 	return s, nil
 }

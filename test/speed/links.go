@@ -57,10 +57,15 @@ func (d *driver) links(ctx context.Context, build string) (*section, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.what, err)
 		}
-		s.row(l.what, fmt.Sprintf("%.3g", m.rate/1e9), fmt.Sprintf("%.2f", m.cpu/(m.rate*m.seconds/8e9)), m.ping(0.5), m.ping(0.99))
+		s.row(l.what, fmt.Sprintf("%.3g", m.rate/1e9), fmt.Sprintf("%.2f", m.cpu/(m.rate*m.seconds/8e9)), m.ping(0.5),
+			m.ping(0.99))
 	}
-	s.note("iperf3 for 3 s, one stream if not said otherwise, MTU 1500 if not said otherwise, GSO left on; ping beside it, every 10 ms. CPU is that of the whole machine, both ends and the ping included.")
-	s.note("By hand: with a rate, a veth pair and `tc qdisc add ... tbf rate R burst (400 us of R) limit 1m` at the sender; without, two veth pairs into a namespace that joins them by a bridge or as a router.")
+	s.note(
+		"iperf3 for 3 s, one stream if not said otherwise, MTU 1500 if not said otherwise, GSO left on; ping beside " +
+			"it, every 10 ms. CPU is that of the whole machine, both ends and the ping included.")
+	s.note(
+		"By hand: with a rate, a veth pair and `tc qdisc add ... tbf rate R burst (400 us of R) limit 1m` at the " +
+			"sender; without, two veth pairs into a namespace that joins them by a bridge or as a router.")
 	return s, nil
 }
 
@@ -84,7 +89,8 @@ func (d *driver) measureLink(ctx context.Context, build string, l link) (m linkF
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	if l.whole > 0 {
-		if out, err := on(0, "ip", "link", "set", "eth0", "gso_max_segs", strconv.Itoa(l.whole)).CombinedOutput(); err != nil {
+		if out, err := on(0, "ip", "link", "set", "eth0", "gso_max_segs",
+			strconv.Itoa(l.whole)).CombinedOutput(); err != nil {
 			return m, fmt.Errorf("limit GSO: %w: %s", err, out)
 		}
 	}
@@ -147,7 +153,8 @@ func pingTimes(output string) []float64 {
 }
 
 // twoNodes makes two nodes and returns functions that run a program on one of them and that remove them.
-func (d *driver) twoNodes(ctx context.Context, build string, l link) (on func(node int, args ...string) *exec.Cmd, end func() error, err error) {
+func (d *driver) twoNodes(ctx context.Context, build string, l link) (on func(node int, args ...string) *exec.Cmd,
+	end func() error, err error) {
 	if l.up == nil {
 		return byHand(ctx, l.byHand)
 	}
@@ -160,7 +167,8 @@ func (d *driver) twoNodes(ctx context.Context, build string, l link) (on func(no
 	if err := os.WriteFile(file, fmt.Appendf(nil, "base: eth1\nlink:\n  mtu: %d\n", l.mtu), 0o600); err != nil {
 		return nil, nil, fmt.Errorf("write a fabric file: %w", err)
 	}
-	args := append([]string{"up", "--datapath", "kernel", "--no-measure", "--nodes", "2", "--name", "links", "--subnet", "10.77.0.0/16", "-f", file}, l.up...)
+	args := append([]string{"up", "--datapath", "kernel", "--no-measure", "--nodes", "2", "--name", "links", "--subnet",
+		"10.77.0.0/16", "-f", file}, l.up...)
 	if out, err := ddlemu(args...).CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("ddlemu up: %w: %s", err, out)
 	}
@@ -178,7 +186,8 @@ const (
 
 // byHand makes two namespaces with ip and tc: connected by a veth pair with a tbf, or by a switch that is a bridge or a
 // router.
-func byHand(ctx context.Context, how string) (on func(node int, args ...string) *exec.Cmd, end func() error, err error) {
+func byHand(ctx context.Context, how string) (on func(node int, args ...string) *exec.Cmd, end func() error,
+	err error) {
 	name := func(node int) string { return fmt.Sprintf("ddlemu-speed-%d-%d", os.Getpid(), node) }
 	on = func(node int, args ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", name(node)}, args...)...)
@@ -207,7 +216,8 @@ func byHand(ctx context.Context, how string) (on func(node int, args ...string) 
 			fmt.Sprintf("ip link add eth0 netns %s type veth peer name eth0 netns %s", name(0), name(1)),
 			"ip -n "+name(0)+" addr add 10.77.0.1/24 dev eth0", "ip -n "+name(1)+" addr add 10.77.0.2/24 dev eth0",
 			"ip -n "+name(0)+" link set eth0 up", "ip -n "+name(1)+" link set eth0 up",
-			fmt.Sprintf("tc -n %s qdisc add dev eth0 root tbf rate %s burst %d limit 1m", name(0), how, gigabits*1e9/8*400/1e6))
+			fmt.Sprintf("tc -n %s qdisc add dev eth0 root tbf rate %s burst %d limit 1m", name(0), how,
+				gigabits*1e9/8*400/1e6))
 	}
 	for _, c := range commands {
 		words := strings.Fields(c)
@@ -233,7 +243,8 @@ func joined(name func(int) string, how string) []string {
 			fmt.Sprintf("ip -n %s addr add 10.77.0.%d/32 dev eth0", name(n), n+1),
 			"ip -n "+name(n)+" link set eth0 up", "ip -n "+name(2)+" link set "+port+" up")
 		if how == bridged {
-			c = append(c, "ip -n "+name(2)+" link set "+port+" master br0", "ip -n "+name(n)+" route add 10.77.0.0/24 dev eth0")
+			c = append(c, "ip -n "+name(2)+" link set "+port+" master br0",
+				"ip -n "+name(n)+" route add 10.77.0.0/24 dev eth0")
 			continue
 		}
 		c = append(c,

@@ -29,7 +29,8 @@ var ncclSizes = []int64{8, 64 << 10, 1 << 20, 8 << 20, 64 << 20}
 // allReduce compares real NCCL over the unshaped plugin with its NET/Socket on the loopback interface: the same NCCL,
 // the same software CUDA, one rank per node.
 func (d *driver) allReduce(ctx context.Context, build string, ranks int) (*section, error) {
-	layout := locate.Layout{Rank: filepath.Join(build, "bin", "ddlemu-rank"), Plugin: d.plugin, SoftCUDA: filepath.Join(build, "softcuda")}
+	layout := locate.Layout{Rank: filepath.Join(build, "bin", "ddlemu-rank"), Plugin: d.plugin,
+		SoftCUDA: filepath.Join(build, "softcuda")}
 	libs, err := layout.Soft(ncclVersion)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,8 @@ func (d *driver) allReduce(ctx context.Context, build string, ranks int) (*secti
 			return nil, err
 		}
 	}
-	s := newSection(fmt.Sprintf("NCCL %s AllReduce, %d ranks on %d nodes, unshaped, time in us", ncclVersion, ranks, ranks), "size", "NET/goemu", "NET/Socket", "busbw ratio")
+	s := newSection(fmt.Sprintf("NCCL %s AllReduce, %d ranks on %d nodes, unshaped, time in us", ncclVersion, ranks,
+		ranks), "size", "NET/goemu", "NET/Socket", "busbw ratio")
 	for i, size := range ncclSizes {
 		a, b := median(plugin[i]), median(socket[i])
 		s.row(sizeText(size), fmt.Sprintf("%.0f", a), fmt.Sprintf("%.0f", b), fmt.Sprintf("%.2f", b/a))
@@ -51,7 +53,8 @@ func (d *driver) allReduce(ctx context.Context, build string, ranks int) (*secti
 	return s, nil
 }
 
-func (d *driver) overPlugin(ctx context.Context, layout locate.Layout, libs locate.Libraries, ranks int, times [][]float64) error {
+func (d *driver) overPlugin(ctx context.Context, layout locate.Layout, libs locate.Libraries, ranks int,
+	times [][]float64) error {
 	c, err := configs.Profile("loopback")
 	if err != nil {
 		return err
@@ -80,15 +83,18 @@ func (d *driver) overPlugin(ctx context.Context, layout locate.Layout, libs loca
 
 func overSocket(ctx context.Context, layout locate.Layout, libs locate.Libraries, ranks int, times [][]float64) error {
 	return measureNCCL(ctx, layout, libs, ranks, func(rank int) []string {
-		return []string{libs.Env(layout), "NCCL_NET_PLUGIN=none", "NCCL_NET=Socket", "NCCL_SOCKET_IFNAME=lo", fmt.Sprintf("NCCL_HOSTID=speed-%d", rank)}
+		return []string{libs.Env(layout), "NCCL_NET_PLUGIN=none", "NCCL_NET=Socket", "NCCL_SOCKET_IFNAME=lo",
+			fmt.Sprintf("NCCL_HOSTID=speed-%d", rank)}
 	}, times)
 }
 
 // measureNCCL appends the out-of-place time of each size to times.
-func measureNCCL(ctx context.Context, layout locate.Layout, libs locate.Libraries, ranks int, env func(rank int) []string, times [][]float64) error {
+func measureNCCL(ctx context.Context, layout locate.Layout, libs locate.Libraries, ranks int,
+	env func(rank int) []string, times [][]float64) error {
 	r, err := bench.Run(ctx, bench.Config{
 		Collective: nccl.AllReduce, Sizes: ncclSizes, Ranks: ranks, Iters: 10, Warmup: 2, Check: true,
-		RankBinary: layout.Rank, NCCLLibs: libs.NCCL, CudartLibs: libs.Cudart, Stderr: os.Stderr, StepTimeout: stepTimeout, Env: env,
+		RankBinary: layout.Rank, NCCLLibs: libs.NCCL, CudartLibs: libs.Cudart, Stderr: os.Stderr,
+		StepTimeout: stepTimeout, Env: env,
 	}, nil)
 	if err != nil {
 		return err

@@ -33,7 +33,8 @@ func TestRatio(t *testing.T) {
 func TestReplace(t *testing.T) {
 	page := "# Title\n" + markBegin + "\nold\n" + markEnd + "\nafter\n"
 	got, err := replace(page, "new\n")
-	if err != nil || strings.Contains(got, "old") || !strings.HasSuffix(got, markEnd+"\nafter\n") || !strings.Contains(got, "new\n") {
+	if err != nil || strings.Contains(got, "old") || !strings.HasSuffix(got, markEnd+"\nafter\n") ||
+		!strings.Contains(got, "new\n") {
 		t.Errorf("%q, %v", got, err)
 	}
 	if again, err := replace(got, "new\n"); err != nil || again != got {

@@ -20,11 +20,12 @@ const (
 	torchLimit    = 5 * time.Minute
 )
 
-// torchCalls compares a blocking all_reduce of PyTorch with that of gloo, and with a loop in C on the same communicator:
-// three turns in one process.
+// torchCalls compares a blocking all_reduce of PyTorch with that of gloo, and with a loop in C on the same
+// communicator: three turns in one process.
 func (d *driver) torchCalls(ctx context.Context, build string) (*section, error) {
 	loop := filepath.Join(d.dir, "loop.so")
-	if out, err := exec.CommandContext(ctx, "gcc", "-O2", "-shared", "-fPIC", "-o", loop, filepath.Join(torchPrograms, "loop.c")).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "gcc", "-O2", "-shared", "-fPIC", "-o", loop,
+		filepath.Join(torchPrograms, "loop.c")).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compile the loop in C: %w:\n%s", err, out)
 	}
 	s := newSection("A blocking all_reduce of PyTorch on the CPU, 2 ranks on 2 nodes, unshaped, median time in us",
@@ -66,8 +67,10 @@ func pythonWithTorch(ctx context.Context) string {
 func (d *driver) runTorch(ctx context.Context, build, version, python, loop string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, torchLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(build, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2", "--nccl", version, "--",
-		python, filepath.Join(build, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", "2", filepath.Join(torchPrograms, "overhead.py"), loop)
+	cmd := exec.CommandContext(ctx, filepath.Join(build, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes",
+		"2", "--nccl", version, "--",
+		python, filepath.Join(build, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", "2",
+		filepath.Join(torchPrograms, "overhead.py"), loop)
 	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+d.dir, "OMP_NUM_THREADS=1")
 	out, err := cmd.Output()
 	var exit *exec.ExitError

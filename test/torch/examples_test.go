@@ -26,8 +26,8 @@ var (
 	needsLine = regexp.MustCompile(`(?m)^.* needs torch (\d+\.\d+) or later, and this is torch (\d+)\.(\d+).*$`)
 )
 
-// ranksEnv lists numbers of ranks, such as "2 4". With it each training example runs with all of them, and not only with
-// one. `make torch-matrix` sets it.
+// ranksEnv lists numbers of ranks, such as "2 4". With it each training example runs with all of them, and not only
+// with one. `make torch-matrix` sets it.
 const ranksEnv = "DDLEMU_TEST_TORCH_RANKS"
 
 // exampleLimit is the longest time of an example. Most take 10 to 20 s; on a busy host some took more than 3 minutes.
@@ -69,8 +69,8 @@ func (c training) withRanks(t *testing.T) []int {
 	return ranks
 }
 
-// Each training example gives the weights that it gives with gloo, to the bit. Its loss falls, and on a virtual clock it
-// is VALID.
+// Each training example gives the weights that it gives with gloo, to the bit. Its loss falls, and on a virtual clock
+// it is VALID.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
@@ -96,8 +96,8 @@ func (c training) compare(t *testing.T, python string, ranks int) {
 	compareTraining(t, got.Stdout, gloo.Stdout, ranks)
 }
 
-// Each rank says that torch is too old. Rank 0 alone did: when another rank had ended, the launcher of a busy host ended
-// rank 0 before it had said it.
+// Each rank says that torch is too old. Rank 0 alone did: when another rank had ended, the launcher of a busy host
+// ended rank 0 before it had said it.
 func TestTooOld(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		const program = "import sys; sys.path.insert(0, sys.argv[1]); import common; common.need((99, 0), 'this')"
@@ -157,7 +157,8 @@ func TestElasticExample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run := append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2"}, ncclFlag()...)
+		run := append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2"},
+			ncclFlag()...)
 		line := []string{"--", python, torchrun, "--nproc-per-node", "2", "--max_restarts", "1",
 			world.Absolute(t, "testdata", examples+"/elastic.py"), "--kill", "7"}
 		got := startWithin(t, exampleLimit, slices.Concat(run, line, args))
@@ -185,8 +186,10 @@ func TestParallelismTable(t *testing.T) {
 		activation = 64 * 64
 	)
 	each(t, func(t *testing.T, python string) {
-		o := startWithin(t, exampleLimit, append([]string{python, world.Absolute(t, "testdata", examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
-			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu")}, ncclFlag()...))
+		o := startWithin(t, exampleLimit,
+			append([]string{python, world.Absolute(t, "testdata", examples+"/parallelism_table.py"), "--steps",
+				strconv.Itoa(steps),
+				"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu")}, ncclFlag()...))
 		rows := map[string][]string{}
 		for _, row := range tableRow.FindAllStringSubmatch(o.Stdout, -1) {
 			rows[row[1]] = row
@@ -198,10 +201,11 @@ func TestParallelismTable(t *testing.T) {
 		if skipped == (rows["fsdp"] != nil) {
 			t.Errorf("FSDP is neither there nor skipped, or both:\n%s", o.Stdout)
 		}
-		// Of all-reduces between two ranks each sends as many bytes as they have, or twice as many with NCCL's flags (LL).
-		// FSDP has twice an all-gather and a reduce-scatter, of half as many each; it keeps what is outside the blocks
-		// between the forward and the backward pass, so that is gathered once.
-		perStep := map[string]int{"ddp": 4 * parameters, "tp": 4 * 8 * activation, "fsdp": 4 * (3*parameters - outside) / 2}
+		// Of all-reduces between two ranks each sends as many bytes as they have, or twice as many with NCCL's flags
+		// (LL). FSDP has twice an all-gather and a reduce-scatter, of half as many each; it keeps what is outside the
+		// blocks between the forward and the backward pass, so that is gathered once.
+		perStep := map[string]int{"ddp": 4 * parameters, "tp": 4 * 8 * activation,
+			"fsdp": 4 * (3*parameters - outside) / 2}
 		for way, payload := range perStep {
 			least := steps * payload
 			if rows[way] == nil {
@@ -226,8 +230,10 @@ var sweepLine = regexp.MustCompile(`(?m)^pytorch_Allreduce_(\d+) durationUs: \d+
 func TestGenericExample(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
-		o := job{python: python, limit: exampleLimit}.good(t, examples+"/test_generic.py", "--sizes", "16", "1000", "8192", "--repeats", "1")
-		if !strings.Contains(o.Stdout, "\n288 combinations of operation, type and size on 2 ranks with ddlemu: 0 wrong elements\n") {
+		o := job{python: python, limit: exampleLimit}.good(t, examples+"/test_generic.py", "--sizes", "16", "1000",
+			"8192", "--repeats", "1")
+		if !strings.Contains(o.Stdout,
+			"\n288 combinations of operation, type and size on 2 ranks with ddlemu: 0 wrong elements\n") {
 			t.Errorf("it printed\n%s%s", o.Stdout, o.Stderr)
 		}
 		o = job{python: python}.good(t, examples+"/test_generic.py", "--sweep", "--op", "all_reduce")
@@ -235,11 +241,14 @@ func TestGenericExample(t *testing.T) {
 		for _, m := range sweepLine.FindAllStringSubmatch(o.Stdout, -1) {
 			calls = append(calls, m[1])
 		}
-		if want := strings.Fields(strings.Repeat("64 ", 5) + strings.Repeat("128 ", 5)); len(calls) != 50 || !slices.Equal(calls[:10], want) {
+		if want := strings.Fields(strings.Repeat("64 ", 5) + strings.Repeat("128 ", 5)); len(calls) != 50 ||
+			!slices.Equal(calls[:10], want) {
 			t.Errorf("the sweep printed\n%s%s", o.Stdout, o.Stderr)
 		}
-		o = job{python: python}.good(t, examples+"/test_generic.py", "--backend", "gloo", "--op", "all_reduce", "--dtype", "int32")
-		if !strings.Contains(o.Stdout, "\n14 combinations of operation, type and size on 2 ranks with gloo: 0 wrong elements\n") {
+		o = job{python: python}.good(t, examples+"/test_generic.py", "--backend", "gloo", "--op", "all_reduce",
+			"--dtype", "int32")
+		if !strings.Contains(o.Stdout,
+			"\n14 combinations of operation, type and size on 2 ranks with gloo: 0 wrong elements\n") {
 			t.Errorf("it printed\n%s%s", o.Stdout, o.Stderr)
 		}
 	})

@@ -10,15 +10,16 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// PyTorch's flight recorder records the backend, and `ddlemu pending` says of its dumps which rank has not made a call. This
-// needs PyTorch 2.15.
+// PyTorch's flight recorder records the backend, and `ddlemu pending` says of its dumps which rank has not made a
+// call. This needs PyTorch 2.15.
 func TestFlightRecorder(t *testing.T) {
 	for _, python := range pythons(t) {
 		dir := t.TempDir()
 		if o := (job{python: python}).good(t, "flight.py", dir); strings.Contains(o.Stdout, "no recorder") {
 			t.Skipf("%s: its PyTorch records only NCCL and gloo", python)
 		}
-		o := start(t, []string{built.Path(t, "bin", "ddlemu"), "pending", filepath.Join(dir, "nccl_trace_rank_0"), filepath.Join(dir, "nccl_trace_rank_1")})
+		o := start(t, []string{built.Path(t, "bin", "ddlemu"), "pending", filepath.Join(dir, "nccl_trace_rank_0"),
+			filepath.Join(dir, "nccl_trace_rank_1")})
 		for _, want := range []string{
 			"all_reduce #2 of group 0 (default_pg), ranks 0-1, Float [128]: called by rank 0 (flight.py:",
 			"\n  not called by rank 1\n",

@@ -12,7 +12,8 @@ func TestHints(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python, ranks: 1}.run(t, "hints.py")
-		if o.Exit != 1 || o.Stdout != "" || strings.Count(o.Stderr, "ddlemu: there is no GPU in this job, and it needs none: ") != 1 {
+		if o.Exit != 1 || o.Stdout != "" ||
+			strings.Count(o.Stderr, "ddlemu: there is no GPU in this job, and it needs none: ") != 1 {
 			t.Errorf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
 	})

@@ -29,7 +29,8 @@ func TestRandomKills(t *testing.T) {
 				o := job{python: python, ranks: ranks}.run(t, "random_kills.py", strconv.Itoa(seed))
 				lines := raisedLine.FindAllString(o.Stdout, -1)
 				if len(lines) != ranks-1 {
-					t.Errorf("%d of %d ranks raised in time and named the rank:\n%s%s", len(lines), ranks-1, o.Stdout, o.Stderr)
+					t.Errorf("%d of %d ranks raised in time and named the rank:\n%s%s", len(lines), ranks-1, o.Stdout,
+						o.Stderr)
 				}
 				for _, line := range lines {
 					t.Log(line)

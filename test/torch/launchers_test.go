@@ -42,13 +42,16 @@ func TestTorchrun(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		torchrun := besides(t, python, "torchrun")
 		command := []string{torchrun, "--nproc_per_node", "2", world.Absolute(t, "testdata", "installed.py")}
-		broken := output(t, python, "-c", "import sys, torch; print(sys.version_info >= (3, 11) and torch.__version__[:2] == '1.')")
+		broken := output(t, python, "-c",
+			"import sys, torch; print(sys.version_info >= (3, 11) and torch.__version__[:2] == '1.')")
 		if strings.TrimSpace(broken) == "False" {
 			goodSum(t, virtual, command...)
 			goodSum(t, virtual, slices.Insert(command, 1, "--standalone")...)
 			return
 		}
-		o := start(t, slices.Concat([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "eth10", "--nodes", "2", "--"}, command))
+		o := start(t,
+			slices.Concat([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "eth10", "--nodes", "2", "--"},
+				command))
 		if o.Exit == 0 || !strings.Contains(o.Stderr, " -m ddlemu_torch.launch --nproc-per-node N PROGRAM`\n") {
 			t.Errorf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
@@ -59,7 +62,8 @@ func TestTorchrun(t *testing.T) {
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
-		goodSum(t, virtual, python, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2", world.Absolute(t, "testdata", "installed.py"))
+		goodSum(t, virtual, python, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2",
+			world.Absolute(t, "testdata", "installed.py"))
 	})
 }
 
@@ -68,13 +72,14 @@ func TestLaunchFailure(t *testing.T) {
 	o := start(t, append(launcher(t, "python3", 2), world.Absolute(t, "testdata", "launched.py"), "fail"))
 	lines := strings.Split(o.Stdout, "\n")
 	slices.Sort(lines)
-	if want := []string{"", "rank 0 got SIGTERM", "rank 0 ready", "rank 1 ready"}; o.Exit != 7 || !slices.Equal(lines, want) {
+	if want := []string{"", "rank 0 got SIGTERM", "rank 0 ready", "rank 1 ready"}; o.Exit != 7 ||
+		!slices.Equal(lines, want) {
 		t.Errorf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 	}
 }
 
-// The store's port is below those that the kernel gives to sockets which name none: one of these can be in use when rank 0
-// listens.
+// The store's port is below those that the kernel gives to sockets which name none: one of these can be in use when
+// rank 0 listens.
 func TestLaunchPort(t *testing.T) {
 	o := start(t, append(launcher(t, "python3", 1), world.Absolute(t, "testdata", "launched.py"), "port"))
 	content, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
@@ -139,7 +144,8 @@ func TestSpawn(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, how := range []string{"file", "tcp", "fork"} {
-			t.Run(how, func(t *testing.T) { goodSum(t, virtual, python, world.Absolute(t, "testdata", "spawn.py"), how) })
+			t.Run(how,
+				func(t *testing.T) { goodSum(t, virtual, python, world.Absolute(t, "testdata", "spawn.py"), how) })
 		}
 	})
 }
@@ -149,7 +155,8 @@ func TestMPI(t *testing.T) {
 	t.Parallel()
 	mpirun := needs.Optional(t, "mpirun.openmpi")
 	each(t, func(t *testing.T, python string) {
-		command := []string{mpirun, "--oversubscribe", "-n", "2", python, world.Absolute(t, "testdata", "spawn.py"), "mpi", strconv.Itoa(freePort(t))}
+		command := []string{mpirun, "--oversubscribe", "-n", "2", python, world.Absolute(t, "testdata", "spawn.py"),
+			"mpi", strconv.Itoa(freePort(t))}
 		if os.Geteuid() == 0 {
 			command = slices.Insert(command, 1, "--allow-run-as-root")
 		}
@@ -163,7 +170,8 @@ func TestPerNode(t *testing.T) {
 		t.Skip("SKIPPED: a fabric of the kernel datapath needs root")
 	}
 	each(t, func(t *testing.T, python string) {
-		goodSum(t, []string{"--datapath", "kernel", "--per-node"}, python, "-m", "ddlemu_torch.launch", "--nnodes", "{nodes}",
+		goodSum(t, []string{"--datapath", "kernel", "--per-node"}, python, "-m", "ddlemu_torch.launch", "--nnodes",
+			"{nodes}",
 			"--node-rank", "{node}", "--master-addr", "{master}", world.Absolute(t, "testdata", "installed.py"))
 	})
 }

@@ -17,7 +17,8 @@ import (
 func layers(t *testing.T, readme, folder string) string {
 	t.Helper()
 	readPrograms(t, folder, filepath.Dir(readme))
-	out, err := exec.CommandContext(t.Context(), needs.Program(t, "python3"), world.Absolute(t, "testdata", "layers.py"), readme, folder).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), needs.Program(t, "python3"),
+		world.Absolute(t, "testdata", "layers.py"), readme, folder).CombinedOutput()
 	if got := strings.TrimSpace(string(out)); (err != nil) == (got != "") {
 		return got
 	}
@@ -50,7 +51,8 @@ func TestLayersOfOtherPackages(t *testing.T) {
 		{"itself", table, "from . import a", "", "a.py:1: it imports a.py"},
 		{"not listed", strings.ReplaceAll(table, ", `a.py`", ""), "", "", "a.py: it is 0 times in the table"},
 		{"listed twice", table + "| lower | `a.py` |\n", "", "", "a.py: it is 2 times in the table"},
-		{"not there", table + "| lower | `c.py` |\n", "", "", "c.py: it is 1 times in the table, and 0 times in the folder"},
+		{"not there", table + "| lower | `c.py` |\n", "", "",
+			"c.py: it is 1 times in the table, and 0 times in the folder"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +61,8 @@ func TestLayersOfOtherPackages(t *testing.T) {
 			if err := os.Mkdir(folder, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			for path, text := range map[string]string{"__init__.py": "", "a.py": c.a, "b.py": c.b, "README.md": c.table} {
+			for path, text := range map[string]string{"__init__.py": "", "a.py": c.a, "b.py": c.b,
+				"README.md": c.table} {
 				if err := os.WriteFile(filepath.Join(folder, path), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}

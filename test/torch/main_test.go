@@ -22,8 +22,8 @@ import (
 	"github.com/ddlemu/ddlemu/test/world"
 )
 
-// limit is the longest time of a job. Each program ends itself before that, and prints where it hangs: if it has printed
-// nothing for that long.
+// limit is the longest time of a job. Each program ends itself before that, and prints where it hangs: if it has
+// printed nothing for that long.
 const limit = 3 * time.Minute
 
 // virtual are the flags of a virtual clock that waits for a thread which gets no core for long.
@@ -32,8 +32,8 @@ var virtual = []string{"--clock", "virtual", "--compute-hold", "1m"}
 // hangsBefore is how long before its limit a program of a job says that it hangs.
 const hangsBefore = 10 * time.Second
 
-// pythonEnv lists interpreters that have PyTorch, separated by colons. By default it is the first of python3 on PATH and
-// /usr/bin/python3 that has it.
+// pythonEnv lists interpreters that have PyTorch, separated by colons. By default it is the first of python3 on PATH
+// and /usr/bin/python3 that has it.
 const pythonEnv = "DDLEMU_TEST_TORCH_PYTHON"
 
 // findPythons looks for the interpreters to test with once: importing PyTorch takes a second.
@@ -91,7 +91,8 @@ func (j job) run(t *testing.T, program string, args ...string) world.Outcome {
 	if j.unset != "" {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
 	}
-	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
+	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"),
+		slices.Concat(flags, []string{"--"}, command, args)...)
 	silence := longest
 	if j.prints {
 		silence = limit
@@ -102,7 +103,8 @@ func (j job) run(t *testing.T, program string, args ...string) world.Outcome {
 	return o
 }
 
-// ncclFlag returns the flag of `ddlemu run` for the version of NCCL that the variable DDLEMU_TEST_NCCL names, if it does.
+// ncclFlag returns the flag of `ddlemu run` for the version of NCCL that the variable DDLEMU_TEST_NCCL names, if it
+// does.
 func ncclFlag() []string {
 	if version := os.Getenv("DDLEMU_TEST_NCCL"); version != "" {
 		return []string{"--nccl", version}
@@ -116,7 +118,8 @@ func launcher(t *testing.T, python string, ranks int) []string {
 	if !strings.Contains(python, "/") {
 		needs.Program(t, python)
 	}
-	return []string{python, built.Path(t, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", strconv.Itoa(ranks)}
+	return []string{python, built.Path(t, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node",
+		strconv.Itoa(ranks)}
 }
 
 // finish runs a command in a folder of its own, and ends what it leaves.
@@ -187,8 +190,8 @@ func environment(t *testing.T) []string {
 		"OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
 }
 
-// readPrograms reads all files of the folders. Go then knows that the test depends on them, and does not take an earlier
-// result from its cache when one has changed.
+// readPrograms reads all files of the folders. Go then knows that the test depends on them, and does not take an
+// earlier result from its cache when one has changed.
 func readPrograms(t *testing.T, folders ...string) {
 	t.Helper()
 	for _, folder := range folders {

@@ -27,7 +27,8 @@ var stepLine = regexp.MustCompile(`(?m)^rank (\d) step (\d) (\d+) (\d+)$`)
 // trainSteps runs a DDP job on a virtual clock. The keys are rank and step.
 func trainSteps(t *testing.T, python string, flags ...string) map[[2]int]stepEnd {
 	t.Helper()
-	o := job{python: python, flags: slices.Concat(virtual, []string{"--profile", "eth10"}, flags)}.good(t, "steps.py", strconv.Itoa(steps))
+	o := job{python: python, flags: slices.Concat(virtual, []string{"--profile", "eth10"}, flags)}.good(t, "steps.py",
+		strconv.Itoa(steps))
 	if !strings.Contains(o.Stderr, "verdict: VALID") {
 		t.Errorf("the job is not VALID: %s", o.Stderr)
 	}
@@ -46,8 +47,8 @@ func trainSteps(t *testing.T, python string, flags ...string) map[[2]int]stepEnd
 }
 
 // A step ends when `ddlemu why` says that the last byte of its last AllReduce came, with any latency: a longer latency
-// makes each step longer by exactly that. After the first step torch divides the gradients into other buckets, each with an
-// AllReduce; into how many depends on its version.
+// makes each step longer by exactly that. After the first step torch divides the gradients into other buckets, each
+// with an AllReduce; into how many depends on its version.
 func TestStepsEndAsWhySays(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
@@ -65,8 +66,8 @@ func TestStepsEndAsWhySays(t *testing.T) {
 	})
 }
 
-// endOfStep returns how many of the calls, which are in their order, end with a step or before. The rank that has the last
-// byte last ends the step at that moment.
+// endOfStep returns how many of the calls, which are in their order, end with a step or before. The rank that has the
+// last byte last ends the step at that moment.
 func endOfStep(t *testing.T, ends map[[2]int]stepEnd, step int, calls []call) int {
 	t.Helper()
 	for i, c := range slices.Backward(calls) {
@@ -75,7 +76,8 @@ func endOfStep(t *testing.T, ends map[[2]int]stepEnd, step int, calls []call) in
 			return i + 1
 		}
 	}
-	t.Fatalf("step %d ends at %d and %d ns, but no last byte came then: %v", step, ends[[2]int{0, step}].end, ends[[2]int{1, step}].end, calls)
+	t.Fatalf("step %d ends at %d and %d ns, but no last byte came then: %v", step, ends[[2]int{0, step}].end,
+		ends[[2]int{1, step}].end, calls)
 	return 0
 }
 

@@ -104,7 +104,8 @@ func TestFailures(t *testing.T) {
 func TestCases(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
-		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads", "stub", "polling",
+		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads", "stub",
+			"polling",
 			"forms", "monitored", "compiled", "dropped", "held", "moved", "itself"} {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}
@@ -231,7 +232,9 @@ func TestNoLibrary(t *testing.T) {
 				j.unset, j.env = "DDLEMU_TORCH_NCCL", append(j.env, "USE_LIBUV=0")
 			}
 			o := j.run(t, "cases.py", "alone")
-			if o.Exit == 0 || !slices.ContainsFunc(strings.Split(o.Stderr, "\n"), func(line string) bool { return strings.Contains(line, want) }) {
+			if o.Exit == 0 ||
+				!slices.ContainsFunc(strings.Split(o.Stderr, "\n"),
+					func(line string) bool { return strings.Contains(line, want) }) {
 				t.Errorf("%q: exit status %d\n%s", value, o.Exit, o.Stderr)
 			}
 		}

@@ -19,7 +19,8 @@ import (
 func TestWheel(t *testing.T) {
 	t.Parallel()
 	wheel := buildWheel(t)
-	for _, want := range []string{"ddlemu/bin/ddlemu", "ddlemu_torch/__init__.py", ".dist-info/licenses/LICENSE", ".dist-info/licenses/LICENSE.nccl-"} {
+	for _, want := range []string{"ddlemu/bin/ddlemu", "ddlemu_torch/__init__.py", ".dist-info/licenses/LICENSE",
+		".dist-info/licenses/LICENSE.nccl-"} {
 		if names := output(t, "python3", "-m", "zipfile", "--list", wheel); !strings.Contains(names, want) {
 			t.Errorf("%s is not in the wheel", want)
 		}
@@ -31,15 +32,19 @@ func TestWheel(t *testing.T) {
 
 		// `python -m ddlemu` finds all parts in the wheel.
 		job := append(launcher(t, v.python, 2), world.Absolute(t, "testdata", "installed.py"))
-		o := start(t, slices.Concat([]string{v.python, "-m", "ddlemu", "run", "--profile", "eth10", "--nodes", "2"}, virtual, []string{"--"}, job))
+		o := start(t, slices.Concat([]string{v.python, "-m", "ddlemu", "run", "--profile", "eth10", "--nodes", "2"},
+			virtual, []string{"--"}, job))
 		from := "backend " + site + "/ddlemu/torch/ddlemu_torch plugin " + site + "/ddlemu/lib/libgoemu.so\n"
 		if o.Exit != 0 || strings.Count(o.Stdout, from) != 2 || !strings.Contains(o.Stderr, "verdict: VALID") {
 			t.Errorf("python -m ddlemu run: exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
 
 		// Another ddlemu comes first. The backend is registered once.
-		o = start(t, append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2", "--"}, job...))
-		from = "backend " + built.Path(t, "torch", "ddlemu_torch") + " plugin " + built.Path(t, "lib", "libgoemu.so") + "\n"
+		o = start(t,
+			append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2", "--"},
+				job...))
+		from = "backend " + built.Path(t, "torch", "ddlemu_torch") + " plugin " + built.Path(t, "lib", "libgoemu.so") +
+			"\n"
 		if o.Exit != 0 || strings.Count(o.Stdout, from) != 2 {
 			t.Errorf("ddlemu run: exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
 		}
@@ -88,7 +93,8 @@ func newVenv(t *testing.T, python string) venv {
 	output(t, python, "-m", "venv", "--without-pip", v.folder)
 	const file = "import os, sys; print(os.stat(os.path.realpath(sys.executable))[1:3])"
 	if output(t, python, "-c", file) != output(t, v.python, "-c", file) {
-		t.Skipf("SKIPPED: %s runs in a root folder of its own, and an environment of that Python does not work outside of it", python)
+		t.Skipf(
+			"SKIPPED: %s runs in a root folder of its own, and an environment of that Python does not work outside of it", python)
 	}
 	torch := output(t, python, "-c", "import torch; print(torch.__file__)")
 	line := filepath.Dir(filepath.Dir(torch)) + "\n"

@@ -95,8 +95,10 @@ func TestTopologies(t *testing.T) {
 			checkLinks(t, r.Links)
 			for i := range r.Links {
 				l := &r.Links[i]
-				if l.Name == tc.link && (math.Abs(l.Rate.Asked/1e9/tc.rate-1) > 1e-3 || math.Abs(l.Latency.Asked-tc.us) > 1e-3) {
-					t.Errorf("%s is asked for %.4f Gb/s and %.4f us, want %.4f and %.4f", l.Name, l.Rate.Asked/1e9, l.Latency.Asked, tc.rate, tc.us)
+				if l.Name == tc.link &&
+					(math.Abs(l.Rate.Asked/1e9/tc.rate-1) > 1e-3 || math.Abs(l.Latency.Asked-tc.us) > 1e-3) {
+					t.Errorf("%s is asked for %.4f Gb/s and %.4f us, want %.4f and %.4f", l.Name, l.Rate.Asked/1e9,
+						l.Latency.Asked, tc.rate, tc.us)
 				}
 			}
 			for _, f := range r.Incast.Flows {
@@ -160,7 +162,8 @@ func TestTooMuch(t *testing.T) {
 	w := newUser(t)
 	w.up(t, "--profile", "xdr800")
 	r, status := w.verify(t, "--time", "1s")
-	if all := strings.Join(r.Reasons, "\n"); status != 3 || !strings.Contains(all, "node0:node1: rate") || !strings.Contains(all, "node1:node0: rate") {
+	if all := strings.Join(r.Reasons, "\n"); status != 3 || !strings.Contains(all, "node0:node1: rate") ||
+		!strings.Contains(all, "node1:node0: rate") {
 		t.Errorf("exit status %d, %q", status, r.Reasons)
 	}
 }

@@ -31,7 +31,8 @@ func open(t *testing.T, url string) *browser {
 	path := needs.Optional(t, "chromium")
 	b := &browser{T: t}
 	alloc, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1240, 1000), chromedp.UserDataDir(t.TempDir()))...)
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1240, 1000),
+		chromedp.UserDataDir(t.TempDir()))...)
 	t.Cleanup(cancel)
 	ctx, cancelPage := chromedp.NewContext(alloc, chromedp.WithListener(b.listen))
 	t.Cleanup(func() {

@@ -28,7 +28,8 @@ type wireshark struct {
 
 func (w *wireshark) tshark(args ...string) string {
 	w.Helper()
-	cmd := exec.CommandContext(w.Context(), needs.Optional(w, "tshark"), append([]string{"-r", w.file, "-X", "lua_script:" + w.dissector}, args...)...)
+	cmd := exec.CommandContext(w.Context(), needs.Optional(w, "tshark"),
+		append([]string{"-r", w.file, "-X", "lua_script:" + w.dissector}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+w.TempDir()) // no settings of the user's
 	out, err := cmd.Output()
 	if err != nil {
@@ -62,15 +63,20 @@ func TestTsharkReadsRoCE(t *testing.T) {
 		coll  string
 		lossy bool
 	}{
-		"alltoall":         {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"}, "AllToAll", false},
-		"go-back-N":        {[]string{"allreduce", "--profile", "ndr400", "--loss", "0.5%", "--ranks", "3", "-b", "64K", "-e", "4M", "-f", "64"}, "AllReduce", true},
-		"selective repeat": {[]string{"allreduce", "-F", "selective.yaml", "--ranks", "2", "-b", "4M", "-e", "4M"}, "AllReduce", true},
+		"alltoall": {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"},
+			"AllToAll", false},
+		"go-back-N": {[]string{"allreduce", "--profile", "ndr400", "--loss", "0.5%", "--ranks", "3", "-b", "64K",
+			"-e", "4M", "-f", "64"}, "AllReduce", true},
+		"selective repeat": {[]string{"allreduce", "-F", "selective.yaml", "--ranks", "2", "-b", "4M", "-e", "4M"},
+			"AllReduce", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, arg := range tc.args {
 				if arg == "selective.yaml" {
 					tc.args[i] = filepath.Join(t.TempDir(), arg)
-					if err := os.WriteFile(tc.args[i], []byte("base: ndr400\nnodes: 2\nlink:\n  loss: 0.5%\ntransport:\n  kind: rdma\n  recovery: selective-repeat\n"), 0o600); err != nil {
+					if err := os.WriteFile(tc.args[i],
+						[]byte(
+							"base: ndr400\nnodes: 2\nlink:\n  loss: 0.5%\ntransport:\n  kind: rdma\n  recovery: selective-repeat\n"), 0o600); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -79,7 +85,8 @@ func TestTsharkReadsRoCE(t *testing.T) {
 			if n := w.count("_ws.malformed"); n != 0 {
 				t.Errorf("%d malformed packets", n)
 			}
-			if n := w.count(fmt.Sprintf(`ddlemu.coll == "%s" && ddlemu.kind == "data" && infiniband.bth.opcode == 11`, tc.coll)); n != len(sent) {
+			if n := w.count(fmt.Sprintf(`ddlemu.coll == "%s" && ddlemu.kind == "data" && infiniband.bth.opcode == 11`,
+				tc.coll)); n != len(sent) {
 				t.Errorf("%d messages, %d were sent", n, len(sent))
 			}
 			if n := w.count(`ddlemu.kind == "ack" && infiniband.aeth.syndrome.opcode == 0`); n != len(sent) {
@@ -90,7 +97,8 @@ func TestTsharkReadsRoCE(t *testing.T) {
 				t.Errorf("%d NAKs, %d packets again, ddlemu says %d", naks, repeats, again)
 			}
 			setups := strings.Count(w.tshark(), "CM: ConnectRequest")
-			if setups == 0 || setups != strings.Count(w.tshark(), "CM: ConnectReply") || setups != strings.Count(w.tshark(), "CM: ReadyToUse") {
+			if setups == 0 || setups != strings.Count(w.tshark(), "CM: ConnectReply") ||
+				setups != strings.Count(w.tshark(), "CM: ReadyToUse") {
 				t.Errorf("%d connections are set up", setups)
 			}
 			bytes := uint64(0)
@@ -98,7 +106,8 @@ func TestTsharkReadsRoCE(t *testing.T) {
 				bytes += m.Bytes
 			}
 			lengths := uint64(0)
-			for _, field := range strings.Fields(w.tshark("-Y", "infiniband.reth.dmalen", "-T", "fields", "-e", "infiniband.reth.dmalen")) {
+			for _, field := range strings.Fields(w.tshark("-Y", "infiniband.reth.dmalen", "-T", "fields", "-e",
+				"infiniband.reth.dmalen")) {
 				n, err := strconv.ParseUint(field, 0, 64)
 				if err != nil {
 					t.Fatal(err)
@@ -116,8 +125,11 @@ func TestTsharkReadsRoCE(t *testing.T) {
 func TestTsharkReadsTCP(t *testing.T) {
 	for name, loss := range map[string]string{"lossless": "0%", "lossy": "0.5%"} {
 		t.Run(name, func(t *testing.T) {
-			w, sent, again := capture(t, "allreduce", "--profile", "eth10", "--clock", "virtual", "--loss", loss, "--ranks", "3", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1")
-			for _, filter := range []string{"_ws.malformed", "tcp.analysis.out_of_order", "tcp.analysis.lost_segment", "tcp.analysis.ack_lost_segment", "tcp.analysis.window_full", "tcp.analysis.spurious_retransmission", "tcp.checksum.status == 0"} {
+			w, sent, again := capture(t, "allreduce", "--profile", "eth10", "--clock", "virtual", "--loss", loss,
+				"--ranks", "3", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1")
+			for _, filter := range []string{"_ws.malformed", "tcp.analysis.out_of_order", "tcp.analysis.lost_segment",
+				"tcp.analysis.ack_lost_segment", "tcp.analysis.window_full", "tcp.analysis.spurious_retransmission",
+				"tcp.checksum.status == 0"} {
 				if n := w.count(filter); n != 0 {
 					t.Errorf("%d packets with %s", n, filter)
 				}
@@ -127,7 +139,8 @@ func TestTsharkReadsTCP(t *testing.T) {
 			}
 			found := map[string]bool{}
 			payload := uint64(0)
-			for _, line := range strings.Split(strings.TrimSpace(w.tshark("-Y", `ddlemu.kind == "data"`, "-T", "fields", "-e", "tcp.stream", "-e", "ddlemu.message", "-e", "tcp.len")), "\n") {
+			for _, line := range strings.Split(strings.TrimSpace(w.tshark("-Y", `ddlemu.kind == "data"`, "-T", "fields",
+				"-e", "tcp.stream", "-e", "ddlemu.message", "-e", "tcp.len")), "\n") {
 				f := strings.Fields(line)
 				found[f[0]+" "+f[1]] = true
 				n, _ := strconv.ParseUint(f[2], 10, 64)
@@ -140,7 +153,8 @@ func TestTsharkReadsTCP(t *testing.T) {
 			if len(found) != len(sent) || payload != bytes {
 				t.Errorf("%d messages with %d bytes, sent were %d with %d", len(found), payload, len(sent), bytes)
 			}
-			if syn := w.count("tcp.flags.syn == 1 && tcp.flags.ack == 0"); syn == 0 || w.count("tcp.flags.syn == 1") != 2*syn {
+			if syn := w.count("tcp.flags.syn == 1 && tcp.flags.ack == 0"); syn == 0 ||
+				w.count("tcp.flags.syn == 1") != 2*syn {
 				t.Errorf("%d connections", syn)
 			}
 		})

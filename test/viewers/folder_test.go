@@ -16,13 +16,16 @@ func TestAllReadersReadAllFolders(t *testing.T) {
 	load := filepath.Join(dir, "load.jsonl")
 	ddlemu(t, "workload", "make", "ddp", "--model", "resnet50", "--ranks", "2", "--compute", "10ms", "-o", load)
 	folders := map[string]string{"bench": filepath.Join(dir, "bench"), "replay": filepath.Join(dir, "replay")}
-	ddlemu(t, "bench", "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "3", "--trace", folders["bench"])
+	ddlemu(t, "bench", "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "3", "--trace",
+		folders["bench"])
 	ddlemu(t, "replay", load, "--profile", "eth10", "--nodes", "2", "--trace", folders["replay"])
 	for by, folder := range folders {
 		t.Run(by, func(t *testing.T) {
 			for _, args := range [][]string{
-				{"report", folder, "-o", by + ".html"}, {"trace", folder, "-o", by + ".json"}, {"capture", folder, "-o", by + ".pcapng"},
-				{"record", "--from", folder, "-o", by + ".jsonl"}, {"why", folder}, {"whatif", folder, "--lat", "1ms"}, {"messages", folder},
+				{"report", folder, "-o", by + ".html"}, {"trace", folder, "-o", by + ".json"},
+				{"capture", folder, "-o", by + ".pcapng"},
+				{"record", "--from", folder, "-o", by + ".jsonl"}, {"why", folder}, {"whatif", folder, "--lat", "1ms"},
+				{"messages", folder},
 				{"pending", folder}, {"metrics", folder}, {"diff", folder, folder},
 			} {
 				if i := slices.Index(args, "-o"); i > 0 {

@@ -90,7 +90,8 @@ func TestFullDisk(t *testing.T) {
 
 // What is no trace of PyTorch's is refused before anything is written.
 func TestBadTraceOfPyTorch(t *testing.T) {
-	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b", "4K", "-e", "4K", "-n", "1")
+	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b",
+		"4K", "-e", "4K", "-n", "1")
 	work := t.TempDir()
 	for _, tc := range []struct{ name, text, want string }{
 		{"empty.json", "", "unexpected EOF"},
@@ -107,7 +108,8 @@ func TestBadTraceOfPyTorch(t *testing.T) {
 		}
 		out := filepath.Join(t.TempDir(), "x.zip")
 		got, err := try(t, "trace", dir, "-o", out, "--with", path)
-		if err == nil || !strings.Contains(got, tc.want) || !strings.Contains(got, tc.name) || strings.Count(got, "\n") != 1 {
+		if err == nil || !strings.Contains(got, tc.want) || !strings.Contains(got, tc.name) ||
+			strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: %v: %s, want %q", tc.name, err, got, tc.want)
 		}
 		if _, err := os.Stat(out); err == nil {

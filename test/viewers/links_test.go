@@ -126,9 +126,11 @@ func (w *wireshark) messagesIn() int {
 // The marks in captures are those that the links counted while the job ran: at each link, and together at the NICs.
 // Marked packets have CE behind the hop that marks them. A sender sees marks only if the transport reacts to them.
 func TestTsharkSeesMarks(t *testing.T) {
-	for name, transport := range map[string]string{"rdma": "{kind: rdma}", "tcp": "{kind: tcp}", "reno": "{kind: tcp, congestion: reno}"} {
+	for name, transport := range map[string]string{"rdma": "{kind: rdma}", "tcp": "{kind: tcp}",
+		"reno": "{kind: tcp, congestion: reno}"} {
 		t.Run(name, func(t *testing.T) {
-			dir, marks := recordCounted(t, transport, "alltoall", "--ranks", "4", "-b", "4M", "-e", "4M", "-n", "2", "-w", "1")
+			dir, marks := recordCounted(t, transport, "alltoall", "--ranks", "4", "-b", "4M", "-e", "4M", "-n", "2",
+				"-w", "1")
 			sent := messagesOf(t, dir)
 			w := captureOf(t, dir)
 			together, all := uint64(0), uint64(0)
@@ -141,8 +143,10 @@ func TestTsharkSeesMarks(t *testing.T) {
 			if together != all || all == 0 || w.messagesIn() != len(sent) {
 				t.Errorf("%d marks, the links counted %d; %d messages of %d", together, all, w.messagesIn(), len(sent))
 			}
-			ece, cwr := w.count("tcp.flags.ece == 1 && tcp.flags.syn == 0"), w.count("tcp.flags.cwr == 1 && tcp.flags.syn == 0")
-			if ce := w.count("ip.dsfield.ecn == 3"); ce != 0 || (ece > 0) != (name == "reno") || (cwr > 0) != (name == "reno") || ece < cwr {
+			ece, cwr := w.count("tcp.flags.ece == 1 && tcp.flags.syn == 0"),
+				w.count("tcp.flags.cwr == 1 && tcp.flags.syn == 0")
+			if ce := w.count("ip.dsfield.ecn == 3"); ce != 0 || (ece > 0) != (name == "reno") ||
+				(cwr > 0) != (name == "reno") || ece < cwr {
 				t.Errorf("%d packets with CE at their senders, %d with ECE, %d with CWR", ce, ece, cwr)
 			}
 			w = captureOf(t, dir, "--link", "all")
@@ -160,13 +164,14 @@ func TestTsharkSeesMarks(t *testing.T) {
 	}
 }
 
-// checkMarksStay checks that a packet has CE from the first hop that marks it on, and not before. With tcp a segment may
-// be two packets at one time, and the first one tells its marks.
+// checkMarksStay checks that a packet has CE from the first hop that marks it on, and not before. With tcp a segment
+// may be two packets at one time, and the first one tells its marks.
 func (w *wireshark) checkMarksStay() {
 	w.Helper()
 	marked := map[string]bool{}
 	before, last := "", ""
-	for _, row := range w.fields(`ddlemu.kind == "data"`, "ip.dsfield.ecn", "ddlemu.marked", "ddlemu.hop", "frame.time_epoch", "ip.src", "infiniband.bth.destqp", "tcp.srcport", "infiniband.bth.psn", "tcp.seq") {
+	for _, row := range w.fields(`ddlemu.kind == "data"`, "ip.dsfield.ecn", "ddlemu.marked", "ddlemu.hop",
+		"frame.time_epoch", "ip.src", "infiniband.bth.destqp", "tcp.srcport", "infiniband.bth.psn", "tcp.seq") {
 		segment, packet := strings.Join(row[2:7], " "), strings.Join(row[4:], " ")
 		marked[packet] = marked[packet] || row[1] != "" || segment == before && marked[last]
 		if (row[0] == "3") != marked[packet] {
@@ -181,7 +186,8 @@ func (w *wireshark) checkMarksStay() {
 func (w *wireshark) checkOneByOne() {
 	w.Helper()
 	end, waits, last := uint64(0), 0, ""
-	for _, row := range w.fields(`ddlemu.kind == "data"`, "frame.time_epoch", "frame.len", "ddlemu.wait", "frame.interface_name", "tcp.srcport") {
+	for _, row := range w.fields(`ddlemu.kind == "data"`, "frame.time_epoch", "frame.len", "ddlemu.wait",
+		"frame.interface_name", "tcp.srcport") {
 		at, duration := w.number(strings.Replace(row[0], ".", "", 1)), 8*w.number(row[1])/50
 		if segment := row[0] + " " + row[4]; segment != last || row[4] == "" {
 			if at < end {
@@ -205,7 +211,8 @@ func (w *wireshark) checkOneByOne() {
 func TestTsharkSeesLinks(t *testing.T) {
 	for name, transport := range map[string]string{"rdma": "{kind: rdma}", "tcp": "{kind: tcp, congestion: cubic}"} {
 		t.Run(name, func(t *testing.T) {
-			dir, _ := recordCounted(t, transport, "alltoall", "--ranks", "4", "-b", "4M", "-e", "4M", "-n", "2", "-w", "1")
+			dir, _ := recordCounted(t, transport, "alltoall", "--ranks", "4", "-b", "4M", "-e", "4M", "-n", "2", "-w",
+				"1")
 			up := 0
 			for _, m := range messagesOf(t, dir) {
 				if m.Sender < 2 && m.Receiver >= 2 {
@@ -222,7 +229,8 @@ func TestTsharkSeesLinks(t *testing.T) {
 				}
 			}
 			w.checkOneByOne()
-			for _, filter := range []string{"tcp.analysis.out_of_order", "tcp.analysis.lost_segment", "tcp.analysis.retransmission", "tcp.analysis.ack_lost_segment"} {
+			for _, filter := range []string{"tcp.analysis.out_of_order", "tcp.analysis.lost_segment",
+				"tcp.analysis.retransmission", "tcp.analysis.ack_lost_segment"} {
 				if n := w.count(filter); n != 0 {
 					t.Errorf("%d packets with %s", n, filter)
 				}

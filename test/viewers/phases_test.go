@@ -25,10 +25,12 @@ func phasesJob(t *testing.T) []string {
 	program, library := filepath.Join(dir, "phases"), filepath.Join(dir, "libphases.so")
 	soft := built.Path(t, "softcuda")
 	for _, args := range [][]string{
-		{"testdata/phases.cc", "-o", program, "-I" + filepath.Join(soft, "include"), "-L" + filepath.Join(soft, "lib"), "-lnccl", "-lcudart"},
+		{"testdata/phases.cc", "-o", program, "-I" + filepath.Join(soft, "include"), "-L" + filepath.Join(soft, "lib"),
+			"-lnccl", "-lcudart"},
 		{"testdata/phases_library.cc", "-o", library, "-shared", "-fPIC", "-fvisibility=hidden"},
 	} {
-		cmd := exec.Command("g++", append(args, "-std=c++17", "-O1", "-Wall", "-Werror", "-isystem", headers[0], "-lpthread", "-ldl")...)
+		cmd := exec.Command("g++", append(args, "-std=c++17", "-O1", "-Wall", "-Werror", "-isystem", headers[0],
+			"-lpthread", "-ldl")...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
@@ -86,7 +88,8 @@ func TestPhases(t *testing.T) {
 			t.Errorf("rows %v, want the main thread, its domain, another thread, any thread", rows)
 		}
 		step := ">forward, >rückwärts, "
-		if got, want := text(s.row("phases")), "before NCCL, setup, step 0, "+step+"step 1, "+step+"step 2, "+step+"in a library, outer, open"; got != want {
+		if got, want := text(s.row("phases")), "before NCCL, setup, step 0, "+step+"step 1, "+step+"step 2, "+step+
+			"in a library, outer, open"; got != want {
 			t.Errorf("NCCL %s: %s\nwant %s", version, got, want)
 		}
 		if got := text(s.row("phases, domain loader")); got != "read" {
@@ -95,7 +98,8 @@ func TestPhases(t *testing.T) {
 		if got := text(s.row("phases, of any thread")); got != "first, second" {
 			t.Errorf("of any thread: %s", got)
 		}
-		if !slices.Contains(s.Names, "loss") || !slices.Contains(s.Names, "in a thread") || !slices.Contains(s.Names, "not ended") {
+		if !slices.Contains(s.Names, "loss") || !slices.Contains(s.Names, "in a thread") ||
+			!slices.Contains(s.Names, "not ended") {
 			t.Errorf("names %q", s.Names)
 		}
 		checkPhaseTimes(t, &s)
@@ -118,7 +122,8 @@ func checkPhaseTimes(t *testing.T, s *seen) {
 			}
 		case "rückwärts", "in a library":
 			if c := calls[n]; c.Begin < x.Begin || c.Begin >= x.End {
-				t.Errorf("%s is from %d to %d, its call %s from %d to %d", x.Name, x.Begin, x.End, c.Name, c.Begin, c.End)
+				t.Errorf("%s is from %d to %d, its call %s from %d to %d", x.Name, x.Begin, x.End, c.Name, c.Begin,
+					c.End)
 			}
 			n++
 		case "open":
@@ -144,7 +149,8 @@ func TestPhasesBeforeNCCL(t *testing.T) {
 	ddlemu(t, "trace", dir, "-o", file)
 	s := perfetto(t, file)
 	row := s.row("phases")
-	if len(row) < 3 || row[1].Name != "setup" || row[1].End-row[1].Begin < 10_000/16 || row[0].End > row[1].Begin || row[1].End > row[2].Begin {
+	if len(row) < 3 || row[1].Name != "setup" || row[1].End-row[1].Begin < 10_000/16 || row[0].End > row[1].Begin ||
+		row[1].End > row[2].Begin {
 		t.Errorf("%+v", row)
 	}
 }
@@ -155,14 +161,18 @@ func TestUsersInjection(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "tool.so")
 	t.Setenv("NVTX_INJECTION64_PATH", users)
 	dir := filepath.Join(t.TempDir(), "t")
-	out, err := try(t, append([]string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--trace", dir, "--"}, job...)...)
+	out, err := try(t,
+		append([]string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--trace", dir, "--"},
+			job...)...)
 	if want := "NVTX_INJECTION64_PATH=" + users + " is kept"; err != nil || strings.Count(out, want) != 1 {
 		t.Errorf("%v: no line %q in\n%s", err, want, out)
 	}
-	if out := ddlemu(t, "trace", dir, "-o", filepath.Join(t.TempDir(), "x.pftrace")); !strings.Contains(out, "5 calls, 80 messages") {
+	if out := ddlemu(t, "trace", dir, "-o", filepath.Join(t.TempDir(), "x.pftrace")); !strings.Contains(out,
+		"5 calls, 80 messages") {
 		t.Errorf("%s", out)
 	}
-	out, err = try(t, "bench", "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "--trace", filepath.Join(t.TempDir(), "t"))
+	out, err = try(t, "bench", "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1",
+		"--trace", filepath.Join(t.TempDir(), "t"))
 	if want := "NVTX_INJECTION64_PATH=" + users + " is kept"; err != nil || strings.Count(out, want) != 1 {
 		t.Errorf("%v: no line %q in\n%s", err, want, out)
 	}
@@ -171,7 +181,8 @@ func TestUsersInjection(t *testing.T) {
 // Without --trace the library takes no ranges, also if the user names it.
 func TestPhasesWithoutTrace(t *testing.T) {
 	t.Setenv("NVTX_INJECTION64_PATH", built.Path(t, "lib", "libgoemu.so"))
-	if out := ddlemu(t, append([]string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--"}, phasesJob(t)...)...); !strings.Contains(out, "verdict: VALID") {
+	if out := ddlemu(t, append([]string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--"},
+		phasesJob(t)...)...); !strings.Contains(out, "verdict: VALID") {
 		t.Errorf("%s", out)
 	}
 }

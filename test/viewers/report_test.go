@@ -29,13 +29,15 @@ func figures(t *testing.T, dirs ...string) *report.Data {
 
 // The page of a job draws all parts, with the figures of the trace, and its controls change them.
 func TestReportInChromium(t *testing.T) {
-	dir := record(t, "alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "64K", "-e", "1M", "-f", "16", "-n", "2", "-w", "1")
+	dir := record(t, "alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "64K", "-e", "1M", "-f", "16", "-n", "2",
+		"-w", "1")
 	file := filepath.Join(t.TempDir(), "x.html")
 	ddlemu(t, "report", dir, "-o", file)
 	d := figures(t, dir)
 	b := open(t, "file://"+file)
 	for selector, want := range map[string]int{
-		".badge.valid": 2, ".map .nic circle": 4, ".map .switch": 1, ".map .hop": 8, "#matrix .cell": 12, "#split .bar": 1,
+		".badge.valid": 2, ".map .nic circle": 4, ".map .switch": 1, ".map .hop": 8, "#matrix .cell": 12,
+		"#split .bar":  1,
 		"#calls .line": min(20, d.AllCalls), "#outcome tbody tr": len(rowsOf(t, d)), ".card": 6,
 	} {
 		if got := b.count(selector); got != want {
@@ -80,7 +82,9 @@ func (b *browser) slide(d *report.Data) {
 			}`, window)
 			got := b.text(`.map [data-hop="node2 tx"] title`)
 			var percent float64
-			if _, err := fmt.Sscanf(got, "node2 tx: busy %f", &percent); err != nil || max(percent-float64(d.Load.Hops[place].Busy[window])/10, float64(d.Load.Hops[place].Busy[window])/10-percent) > 1 {
+			if _, err := fmt.Sscanf(got, "node2 tx: busy %f", &percent); err != nil ||
+				max(percent-float64(d.Load.Hops[place].Busy[window])/10,
+					float64(d.Load.Hops[place].Busy[window])/10-percent) > 1 {
 				b.Errorf("window %d: %q, want %d per mille", window, got, d.Load.Hops[place].Busy[window])
 			}
 		}
@@ -110,7 +114,8 @@ func (b *browser) filterMessages(d *report.Data) {
 		b.Errorf("%q, want %d messages", got, want)
 	}
 	var first float64
-	if _, err := fmt.Sscan(b.text("#messages-list tbody tr td:nth-child(6)"), &first); err != nil || max(first*1000-float64(longest), float64(longest)-first*1000) > 100 {
+	if _, err := fmt.Sscan(b.text("#messages-list tbody tr td:nth-child(6)"), &first); err != nil ||
+		max(first*1000-float64(longest), float64(longest)-first*1000) > 100 {
 		b.Errorf("the first of the longest takes %g us, want %d ns (%v)", first, longest, err)
 	}
 	b.choose("#from", "all")
@@ -124,7 +129,8 @@ func (b *browser) filterMessages(d *report.Data) {
 func TestReportWithHTMLInNames(t *testing.T) {
 	name := `</script><img src=x onerror="document.body.dataset.drawn='no'"><!--`
 	d := document(t)
-	d.Jobs, d.Notes, d.Fabric.Name, d.Fabric.Vertices[0].Name, d.Fabric.Hops[0].Name, d.Functions[0].Name = []string{name}, []string{name}, name, name, name, name
+	d.Jobs, d.Notes, d.Fabric.Name, d.Fabric.Vertices[0].Name, d.Fabric.Hops[0].Name, d.Functions[0].Name = []string{
+		name}, []string{name}, name, name, name, name
 	b := open(t, "file://"+write(t, d))
 	if got := b.text(".note"); got != name {
 		t.Errorf("%q", got)
@@ -142,15 +148,18 @@ func TestReportWithManyMessages(t *testing.T) {
 	calls := len(d.Calls)
 	for i := range report.MostMessages {
 		m := &d.Messages
-		m.Call, m.From, m.To, m.Bytes = append(m.Call, i%calls), append(m.From, i%2), append(m.To, 1-i%2), append(m.Bytes, uint64(1+i*7919%1_000_000))
-		m.Posted, m.Transfer, m.Waited, m.Again = append(m.Posted, int64(i)*10_000), append(m.Transfer, int64(100+i*31%100_000)), append(m.Waited, 0), append(m.Again, 0)
+		m.Call, m.From, m.To, m.Bytes = append(m.Call, i%calls), append(m.From, i%2), append(m.To, 1-i%2),
+			append(m.Bytes, uint64(1+i*7919%1_000_000))
+		m.Posted, m.Transfer, m.Waited, m.Again = append(m.Posted, int64(i)*10_000),
+			append(m.Transfer, int64(100+i*31%100_000)), append(m.Waited, 0), append(m.Again, 0)
 	}
 	d.Messages.All, d.Messages.Arrived = report.MostMessages, report.MostMessages
 	b := open(t, "file://"+write(t, d))
 	if n := b.inked("#messages-chart"); n < 50_000 {
 		t.Errorf("%d points", n)
 	}
-	for _, step := range []struct{ list, text string }{{"#function", "AllReduce"}, {"#from", "rank 1"}, {"#order", "largest"}, {"#function", "all functions"}} {
+	for _, step := range []struct{ list, text string }{{"#function", "AllReduce"}, {"#from", "rank 1"},
+		{"#order", "largest"}, {"#function", "all functions"}} {
 		begin := time.Now()
 		b.choose(step.list, step.text)
 		b.text("#found")
@@ -166,7 +175,8 @@ func TestReportWithManyMessages(t *testing.T) {
 // document is that of a small job.
 func document(t *testing.T) *report.Data {
 	t.Helper()
-	return figures(t, record(t, "allreduce", "--profile", "ndr400", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "2"))
+	return figures(t, record(t, "allreduce", "--profile", "ndr400", "--ranks", "2", "-b", "64K", "-e", "64K", "-n",
+		"2"))
 }
 
 // write writes a page of a document.

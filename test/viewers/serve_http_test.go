@@ -71,7 +71,8 @@ func TestServeMetrics(t *testing.T) {
 		t.Error("the job has sent nothing")
 	}
 	w.Run("down", "ndr400")
-	if status, text := get(t, s.url+"metrics"); status != http.StatusServiceUnavailable || !strings.Contains(text, "fabric ndr400 is not up") {
+	if status, text := get(t, s.url+"metrics"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "fabric ndr400 is not up") {
 		t.Errorf("without the fabric: status %d, %q", status, text)
 	}
 }
@@ -84,7 +85,8 @@ func TestServeRefuses(t *testing.T) {
 	}
 	w.Run("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
 	address := w.serve("--listen", "127.0.0.1:0").address()
-	if got := w.refused("serve", "--listen", address); !strings.Contains(got, address+" is in use: give another port, or 127.0.0.1:0 for a free one") {
+	if got := w.refused("serve", "--listen", address); !strings.Contains(got,
+		address+" is in use: give another port, or 127.0.0.1:0 for a free one") {
 		t.Errorf("port in use: %s", got)
 	}
 }
@@ -104,15 +106,16 @@ func TestServeOtherUsers(t *testing.T) {
 		args []string
 		want int
 	}{
-		"the user":                       {0, []string{state}, 200},
-		"another user":                   {nobody, []string{state}, 401},
-		"another user's page":            {nobody, []string{s.url}, 401},
-		"another user's metrics":         {nobody, []string{s.url + "metrics"}, 401},
-		"another user's change":          {nobody, change, 401},
-		"another user, another token":    {nobody, []string{"-H", bearer + s.token + "x", state}, 401},
-		"another user with the token":    {nobody, []string{"-H", bearer + s.token, state}, 200},
-		"their metrics with the token":   {nobody, []string{"-H", bearer + s.token, s.url + "metrics"}, 200},
-		"their page with the token":      {nobody, []string{"--location", "--cookie", "", s.url + "?token=" + s.token}, 200},
+		"the user":                     {0, []string{state}, 200},
+		"another user":                 {nobody, []string{state}, 401},
+		"another user's page":          {nobody, []string{s.url}, 401},
+		"another user's metrics":       {nobody, []string{s.url + "metrics"}, 401},
+		"another user's change":        {nobody, change, 401},
+		"another user, another token":  {nobody, []string{"-H", bearer + s.token + "x", state}, 401},
+		"another user with the token":  {nobody, []string{"-H", bearer + s.token, state}, 200},
+		"their metrics with the token": {nobody, []string{"-H", bearer + s.token, s.url + "metrics"}, 200},
+		"their page with the token": {nobody, []string{"--location", "--cookie", "", s.url + "?token=" + s.token},
+			200},
 		"the user by a name of a site":   {0, []string{"-H", "Host: example.com", state}, 403},
 		"a change by a page of a site":   {0, append([]string{"-H", "Origin: http://example.com"}, change...), 403},
 		"a change with a form of a page": {0, append([]string{"-H", "Sec-Fetch-Site: cross-site"}, change...), 403},
@@ -124,7 +127,8 @@ func TestServeOtherUsers(t *testing.T) {
 	if l := w.link("eth1", "node0", "node1"); l.LatencyNs != 25_000 {
 		t.Errorf("a change that was refused has made %+v", l)
 	}
-	if status, text := w.curl(nobody, append([]string{"-H", bearer + s.token}, change...)...); status != 200 || !strings.Contains(text, "latency 25µs -> 9µs") {
+	if status, text := w.curl(nobody, append([]string{"-H", bearer + s.token}, change...)...); status != 200 ||
+		!strings.Contains(text, "latency 25µs -> 9µs") {
 		t.Errorf("a change with the token: status %d: %s", status, text)
 	}
 	w.tokenFile()
@@ -158,7 +162,8 @@ func (w *user) tokenFile() {
 // curl asks a server as another user.
 func (w *user) curl(uid uint32, args ...string) (status int, text string) {
 	w.Helper()
-	cmd := exec.CommandContext(w.Context(), needs.Optional(w, "curl"), append([]string{"--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}"}, args...)...)
+	cmd := exec.CommandContext(w.Context(), needs.Optional(w, "curl"),
+		append([]string{"--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}"}, args...)...)
 	cmd.Dir = "/" // another user may not be in the test's folder
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()

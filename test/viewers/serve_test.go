@@ -18,7 +18,8 @@ func (b *browser) await(what, expression string) {
 	b.Helper()
 	for end := time.Now().Add(30 * time.Second); !eval[bool](b, expression); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.Fatalf("after half a minute, %s: the page says %q", what, eval[string](b, "document.body.innerText.slice(0, 3000)"))
+			b.Fatalf("after half a minute, %s: the page says %q", what,
+				eval[string](b, "document.body.innerText.slice(0, 3000)"))
 		}
 	}
 }
@@ -26,7 +27,8 @@ func (b *browser) await(what, expression string) {
 // awaitText waits until the text of an element has this part.
 func (b *browser) awaitText(selector, part string) {
 	b.Helper()
-	b.await(fmt.Sprintf("%s has no %q", selector, part), fmt.Sprintf("(document.querySelector(%q)?.textContent ?? '').includes(%q)", selector, part))
+	b.await(fmt.Sprintf("%s has no %q", selector, part),
+		fmt.Sprintf("(document.querySelector(%q)?.textContent ?? '').includes(%q)", selector, part))
 }
 
 // fill writes values into fields of the form, by their selectors.
@@ -65,7 +67,8 @@ func TestServeInChromium(t *testing.T) {
 	s := w.serve("--listen", "127.0.0.1:0")
 	b := open(t, s.url)
 	for selector, want := range map[string]int{
-		".map .nic circle": 4, ".map .switch": 1, ".map .hop": 8, "#hops tbody tr": 8 + 12, ".card": 5, "#events li": 1, "#shape .fields input": 10,
+		".map .nic circle": 4, ".map .switch": 1, ".map .hop": 8, "#hops tbody tr": 8 + 12, ".card": 5, "#events li": 1,
+		"#shape .fields input": 10,
 	} {
 		if got := b.count(selector); got != want {
 			t.Errorf("%s: %d, want %d", selector, got, want)
@@ -113,7 +116,8 @@ func (w *user) shapeByForm(b *browser) {
 		w.Errorf("the other direction is %+v", l)
 	}
 	b.awaitText("#events li", "shape node0>node1 bw=25Gbps lat=7µs")
-	b.await("the field does not show the rate", `document.querySelector("[name=bw]").placeholder === "25Gbps" && document.querySelector("[name=bw]").value === ""`)
+	b.await("the field does not show the rate",
+		`document.querySelector("[name=bw]").placeholder === "25Gbps" && document.querySelector("[name=bw]").value === ""`)
 	b.await("the slow link is not drawn", `document.querySelectorAll(".map .hop").length === 9`)
 
 	b.fill(map[string]string{"[name=lat]": "5"})
@@ -131,10 +135,12 @@ func (w *user) shapeByForm(b *browser) {
 
 	b.do(chromedp.Click("#down"))
 	b.awaitText("#said:not(.off)", "state up -> DOWN")
-	if w.link("ndr400", "node2", "node3").Up || w.link("ndr400", "node3", "node2").Up || !w.link("ndr400", "node0", "node3").Up {
+	if w.link("ndr400", "node2", "node3").Up || w.link("ndr400", "node3", "node2").Up ||
+		!w.link("ndr400", "node0", "node3").Up {
 		w.Error("not the links of node2 and node3 are down")
 	}
-	b.await("the page shows no links that are down", `document.querySelectorAll(".map .down").length === 2 && document.querySelectorAll("#hops .off").length === 2`)
+	b.await("the page shows no links that are down",
+		`document.querySelectorAll(".map .down").length === 2 && document.querySelectorAll("#hops .off").length === 2`)
 	b.do(chromedp.Click("#up"))
 	b.awaitText("#said", "state DOWN -> up")
 	b.await("the page shows links that are down", `document.querySelectorAll("#hops .off").length === 0`)
@@ -167,7 +173,8 @@ func TestServeWhenFabricOrServerIsGone(t *testing.T) {
 	b.do(chromedp.Click("#apply"))
 	b.awaitText("#said.off", "fabric ndr400 is not up")
 	w.Run("up", "--profile", "ndr400", "--nodes", "3", "--no-measure")
-	b.await("the page does not show the new fabric", `document.querySelector("header p").textContent.includes("real clock") && document.querySelectorAll("main:not(.old) .map .nic circle").length === 3 && document.querySelector("#trouble").hidden`)
+	b.await("the page does not show the new fabric",
+		`document.querySelector("header p").textContent.includes("real clock") && document.querySelectorAll("main:not(.old) .map .nic circle").length === 3 && document.querySelector("#trouble").hidden`)
 
 	w.stop(s)
 	b.awaitText("#trouble:not([hidden])", "the server does not answer: is `ddlemu serve` still running?")

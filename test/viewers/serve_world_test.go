@@ -37,7 +37,8 @@ type server struct {
 	stderr *strings.Builder
 }
 
-var served = regexp.MustCompile(`^fabric \S+: (http://127\.0\.0\.1:\d+/)\nother users of this host need the token (.+)\n$`)
+var served = regexp.MustCompile(
+	`^fabric \S+: (http://127\.0\.0\.1:\d+/)\nother users of this host need the token (.+)\n$`)
 
 // serve starts a server on a loopback address and waits until it says its address.
 func (w *user) serve(args ...string) *server {

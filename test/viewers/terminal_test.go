@@ -37,7 +37,8 @@ func inTerminal(t *testing.T, cmd *exec.Cmd, width, height int) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{T: t, cmd: cmd, master: master, tty: tty, screen: vt.NewEmulator(width, height), drawn: make(chan struct{})}
+	x := &terminal{T: t, cmd: cmd, master: master, tty: tty, screen: vt.NewEmulator(width, height),
+		drawn: make(chan struct{})}
 	x.resize(width, height)
 	x.before = x.modes()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty

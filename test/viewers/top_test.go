@@ -26,7 +26,8 @@ func (w *user) top(width, height int, args ...string) *terminal {
 // busy starts a job on the fabric ndr400 that lasts until the end of the test.
 func (w *user) busy() {
 	w.Helper()
-	cmd := w.Command(context.WithoutCancel(w.Context()), "bench", "allreduce", "--fabric", "ndr400", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "20000")
+	cmd := w.Command(context.WithoutCancel(w.Context()), "bench", "allreduce", "--fabric", "ndr400", "--ranks", "2",
+		"-b", "4M", "-e", "4M", "-n", "20000")
 	said := &strings.Builder{}
 	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
@@ -60,13 +61,16 @@ func linksOn(text string) []string {
 // A user looks at a fabric on which a job of real NCCL runs, sorts, filters, makes the window smaller, and quits.
 func TestTop(t *testing.T) {
 	w := newUser(t)
-	w.Run("up", "--profile", "ndr400", "--nodes", "2", "--nics-per-node", "4", "--clock", "virtual", "--no-measure") // 32 links
+	// 32 links
+	w.Run("up", "--profile", "ndr400", "--nodes", "2", "--nics-per-node", "4", "--clock", "virtual", "--no-measure")
 	w.busy()
 	x := w.top(100, 24, "--interval", "200ms")
-	x.awaitText("fabric ndr400: ", "clock virtual at ", " s per real second", " 1 job running", "VALID so far", "link 1-18 of 32", "rate↓", " Gbps    400Gbps")
+	x.awaitText("fabric ndr400: ", "clock virtual at ", " s per real second", " 1 job running", "VALID so far",
+		"link 1-18 of 32", "rate↓", " Gbps    400Gbps")
 	x.await("the links with the highest rates first", func(text string) bool {
 		rates := linkRows.FindAllStringSubmatch(text, -1)
-		return len(rates) == 18 && gbps(rates[0]) > 0 && slices.IsSortedFunc(rates, func(a, b []string) int { return cmp.Compare(gbps(b), gbps(a)) })
+		return len(rates) == 18 && gbps(rates[0]) > 0 &&
+			slices.IsSortedFunc(rates, func(a, b []string) int { return cmp.Compare(gbps(b), gbps(a)) })
 	})
 	x.press("ss")
 	x.awaitText("queue↓")
@@ -84,7 +88,8 @@ func TestTop(t *testing.T) {
 	x.awaitText("link↑ 1-18 of 32")
 	x.resize(40, 10)
 	x.await("a screen of 40 x 10", func(text string) bool {
-		return strings.Contains(text, "1-4 of 32") && strings.Contains(text, "VALID so far") && strings.Contains(text, "\nq quit")
+		return strings.Contains(text, "1-4 of 32") && strings.Contains(text, "VALID so far") &&
+			strings.Contains(text, "\nq quit")
 	})
 	x.press("\x1b[6~") // Page Down
 	x.awaitText("5-8 of 32")

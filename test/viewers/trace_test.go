@@ -55,7 +55,8 @@ func perfetto(t *testing.T, path string) (s seen) {
 		t.Fatal(err)
 	}
 	if s.Unknown != 0 || s.Unmatched != 0 || len(s.WrongArrows) != 0 {
-		t.Errorf("%d unknown fields, %d slices without a begin or an end, wrong arrows %.5v", s.Unknown, s.Unmatched, s.WrongArrows)
+		t.Errorf("%d unknown fields, %d slices without a begin or an end, wrong arrows %.5v", s.Unknown, s.Unmatched,
+			s.WrongArrows)
 	}
 	return s
 }
@@ -66,9 +67,13 @@ func TestPerfettoReadsTraces(t *testing.T) {
 		args []string
 		want []string // names of tracks and events
 	}{
-		"alltoall":   {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"}, []string{"node3 tx", "node0:node1 rate", "node1 rx queue", "AllToAll #0", "serializing on node0 tx", "to rank 2, channel 1"}},
-		"lossy":      {[]string{"allreduce", "--profile", "ndr400", "--loss", "0.5%", "--ranks", "3", "-b", "4M", "-e", "4M"}, []string{"node1 tx packets sent again", "AllReduce #0"}},
-		"leaf-spine": {[]string{"broadcast", "--profile", "roce100", "--ranks", "4", "-b", "1M", "-e", "1M"}, []string{"links", "Broadcast #0"}},
+		"alltoall": {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"},
+			[]string{"node3 tx", "node0:node1 rate", "node1 rx queue", "AllToAll #0", "serializing on node0 tx",
+				"to rank 2, channel 1"}},
+		"lossy": {[]string{"allreduce", "--profile", "ndr400", "--loss", "0.5%", "--ranks", "3", "-b", "4M", "-e",
+			"4M"}, []string{"node1 tx packets sent again", "AllReduce #0"}},
+		"leaf-spine": {[]string{"broadcast", "--profile", "roce100", "--ranks", "4", "-b", "1M", "-e", "1M"},
+			[]string{"links", "Broadcast #0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := record(t, append(tc.args, "-n", "3", "-w", "1")...)
@@ -145,7 +150,8 @@ func TestChromeFormat(t *testing.T) {
 // PyTorch's trace is on the same time axis: what it did while the job ran lies within the job.
 func TestWithTraceOfPyTorch(t *testing.T) {
 	begin := time.Now()
-	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "3")
+	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b",
+		"64K", "-e", "64K", "-n", "3")
 	end := time.Now()
 	const base = 1_700_000_000_000_000_000
 	kineto := filepath.Join(t.TempDir(), "rank0.json")
@@ -181,10 +187,12 @@ func TestWithTraceOfPyTorch(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := m.Manifest.Files
-	if m.Manifest.Version != 1 || len(files) != 2 || files[1].Path != "rank0.json" || files[1].Clocks == nil || files[1].Clocks.Offset != base || files[1].Clocks.To["file"] != files[0].Path {
+	if m.Manifest.Version != 1 || len(files) != 2 || files[1].Path != "rank0.json" || files[1].Clocks == nil ||
+		files[1].Clocks.Offset != base || files[1].Clocks.To["file"] != files[0].Path {
 		t.Fatalf("%s", parts["perfetto_manifest.json"])
 	}
-	if !strings.HasPrefix(strings.Join(strings.Fields(string(parts["perfetto_manifest.json"])), ""), `{"perfetto_manifest"`) {
+	if !strings.HasPrefix(strings.Join(strings.Fields(string(parts["perfetto_manifest.json"])), ""),
+		`{"perfetto_manifest"`) {
 		t.Error("Perfetto knows a manifest by its begin")
 	}
 	own := filepath.Join(t.TempDir(), "own.pftrace")
@@ -193,7 +201,8 @@ func TestWithTraceOfPyTorch(t *testing.T) {
 	}
 	s := perfetto(t, own)
 	if s.Clock != 1 || s.First < begin.UnixNano() || s.Last > end.UnixNano() || s.Clocks["1"] == 0 {
-		t.Errorf("times of clock %d from %d to %d; the job ran from %d to %d", s.Clock, s.First, s.Last, begin.UnixNano(), end.UnixNano())
+		t.Errorf("times of clock %d from %d to %d; the job ran from %d to %d", s.Clock, s.First, s.Last,
+			begin.UnixNano(), end.UnixNano())
 	}
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world runs the programs of tests as a user would: the ddlemu of build/, with a folder of fabrics of its own, in
-// an environment without variables of NCCL and ddlemu. It checks that nothing remains. It is for packages directly under
-// test/.
+// Package world runs the programs of tests as a user would: the ddlemu of build/, with a folder of fabrics of its own,
+// in an environment without variables of NCCL and ddlemu. It checks that nothing remains. It is for packages directly
+// under test/.
 package world
 
 import (

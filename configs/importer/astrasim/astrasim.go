@@ -2,11 +2,12 @@
 
 // Package astrasim reads network files of the analytical back end of ASTRA-sim: YAML, and the JSON of ASTRA-sim 1.0.
 //
-// A network has dimensions, each a Ring, FullyConnected or Switch of so many NPUs. With one dimension, each NPU is a node.
-// With two, the first dimension is within a node and the second joins the nodes, unless both are rings: that is a torus of
-// NPUs, each a node.
+// A network has dimensions, each a Ring, FullyConnected or Switch of so many NPUs. With one dimension, each NPU is a
+// node. With two, the first dimension is within a node and the second joins the nodes, unless both are rings: that is
+// a torus of NPUs, each a node.
 //
-// Layout: astra-network-analytical 599a047, common/network-parser/NetworkParser.cpp; for JSON its README of version 1.0.
+// Layout: astra-network-analytical 599a047, common/network-parser/NetworkParser.cpp; for JSON its README of version
+// 1.0.
 package astrasim
 
 import (
@@ -73,7 +74,8 @@ func Read(text string, o found.Options) (*found.Fabric, error) {
 	for _, key := range []string{"topology", "npus_count", "bandwidth", "latency"} {
 		n, ok := root[key]
 		if !ok {
-			return nil, fmt.Errorf("has no %s: a network of ASTRA-sim has topology, npus_count, bandwidth and latency", key)
+			return nil, fmt.Errorf("has no %s: a network of ASTRA-sim has topology, npus_count, bandwidth and latency",
+				key)
 		}
 		if err := n.Decode(new([]string)); err != nil || n.Kind != yaml.SequenceNode {
 			return nil, fmt.Errorf("line %d: %s must be a list, such as [Switch]", n.Line, key)
@@ -112,7 +114,10 @@ func ReadJSON(text string, o found.Options) (*found.Fabric, error) {
 		return nil, fmt.Errorf("is not JSON of ASTRA-sim: %w", err)
 	}
 	if j.Logical != nil {
-		return nil, fmt.Errorf("has only logical-dims %v, by which ASTRA-sim's ns-3 back end groups NPUs: import its physical topology, the file that TOPOLOGY_FILE of its configuration names", j.Logical)
+		return nil,
+			fmt.Errorf(
+				"has only logical-dims %v, by which ASTRA-sim's ns-3 back end groups NPUs: import its physical "+
+					"topology, the file that TOPOLOGY_FILE of its configuration names", j.Logical)
 	}
 	var n network
 	if err := n.fill(j.Topologies, strs(j.Units), strs(j.Bandwidth), strs(j.Latency), giga); err != nil {
@@ -123,7 +128,8 @@ func ReadJSON(text string, o found.Options) (*found.Fabric, error) {
 			return nil, fmt.Errorf("dimension %d: %w", i+1, err)
 		}
 	}
-	n.notes = append(n.notes, "hbm-latency, hbm-bandwidth and hbm-scale, if given, are those of memory and not of the network")
+	n.notes = append(n.notes,
+		"hbm-latency, hbm-bandwidth and hbm-scale, if given, are those of memory and not of the network")
 	return n.fabric(JSONKind, o)
 }
 
@@ -150,7 +156,9 @@ func (n *network) fill(blocks, npus, rates, latencies []string, gb float64) erro
 	}
 	for _, l := range [][]string{npus, rates, latencies} {
 		if len(l) != len(blocks) {
-			return fmt.Errorf("has %s but %d NPU counts, %d bandwidths and %d latencies: must have one of each for each dimension", units.Count(len(blocks), "dimension"), len(npus), len(rates), len(latencies))
+			return fmt.Errorf(
+				"has %s but %d NPU counts, %d bandwidths and %d latencies: must have one of each for each dimension",
+				units.Count(len(blocks), "dimension"), len(npus), len(rates), len(latencies))
 		}
 	}
 	for i, block := range blocks {
@@ -165,7 +173,8 @@ func (n *network) fill(blocks, npus, rates, latencies []string, gb float64) erro
 		d.perLink, err = strconv.ParseFloat(rates[i], 64)
 		bits := math.Round(d.perLink * gb * 8)
 		if err != nil || !(bits >= float64(configs.MinBandwidth) && bits <= float64(configs.MaxBandwidth)) {
-			return fmt.Errorf("dimension %d has a bandwidth of %q GB/s: must be a number from %v to %v", i+1, rates[i], configs.MinBandwidth, configs.MaxBandwidth)
+			return fmt.Errorf("dimension %d has a bandwidth of %q GB/s: must be a number from %v to %v", i+1, rates[i],
+				configs.MinBandwidth, configs.MaxBandwidth)
 		}
 		d.rate = units.Bandwidth(bits)
 		if d.hop, err = nanoseconds(latencies[i]); err != nil {
@@ -204,7 +213,8 @@ func (d *dimension) version1(links, nic, router string) error {
 		if times := units.Bandwidth(n / least); times <= configs.MaxBandwidth/d.rate {
 			d.rate *= times
 		} else {
-			return fmt.Errorf("has %s of %v for each NPU: a fabric has at most %v", units.Count(n, "link"), d.rate, configs.MaxBandwidth)
+			return fmt.Errorf("has %s of %v for each NPU: a fabric has at most %v", units.Count(n, "link"), d.rate,
+				configs.MaxBandwidth)
 		}
 	}
 	if nic != "" {
@@ -235,7 +245,8 @@ func (n *network) fabric(kind string, o found.Options) (*found.Fabric, error) {
 		out.Note("each NPU is a node with one GPU and one NIC, so NCCL decides as between nodes")
 	}
 	for i, d := range n.dims {
-		out.Say("dimension %d: %s of %d NPUs, %g GB/s (%v) and %g ns for each link", i+1, d.block, d.npus, d.perLink, d.rate, d.hop)
+		out.Say("dimension %d: %s of %d NPUs, %g GB/s (%v) and %g ns for each link", i+1, d.block, d.npus, d.perLink,
+			d.rate, d.hop)
 	}
 	c := &out.Config
 	// The rates are of payload: the back end has no packets.
@@ -262,13 +273,15 @@ func (n *network) fabric(kind string, o found.Options) (*found.Fabric, error) {
 	}
 	if o.Nodes > 0 && o.Nodes != c.Nodes {
 		if outer.block != star || o.Nodes > c.Nodes || !c.Topology.IsStar() {
-			return nil, fmt.Errorf("--nodes %d: the file has %d, and only of a Switch can a job use fewer", o.Nodes, c.Nodes)
+			return nil, fmt.Errorf("--nodes %d: the file has %d, and only of a Switch can a job use fewer", o.Nodes,
+				c.Nodes)
 		}
 		out.Note("the first %d of %s", o.Nodes, units.Count(c.Nodes, "node"))
 		c.Nodes = o.Nodes
 	}
 	if total := c.Nodes * c.NICsPerNode; total > configs.MaxNICs {
-		return nil, fmt.Errorf("the network has %d NPUs, each with a NIC: a fabric has at most %d NICs", total, configs.MaxNICs)
+		return nil, fmt.Errorf("the network has %d NPUs, each with a NIC: a fabric has at most %d NICs", total,
+			configs.MaxNICs)
 	}
 	return out, nil
 }
@@ -280,7 +293,8 @@ func (n *network) nodes(out *found.Fabric) error {
 	for i := range inner.npus {
 		c.NICOfGPU = append(c.NICOfGPU, i)
 	}
-	out.Note("dimension 1, %s of %v, is within nodes: in a fabric, traffic within a node takes no time", inner.block, inner.rate)
+	out.Note("dimension 1, %s of %v, is within nodes: in a fabric, traffic within a node takes no time", inner.block,
+		inner.rate)
 	if c.NVLinksPerGPU == 0 {
 		out.Miss("nvlinks-per-gpu", "the NVLinks of a GPU, by which NCCL decides within a node")
 	}
@@ -298,14 +312,17 @@ func (d *dimension) join(out *found.Fabric) error {
 		// Each NPU has a link of its own to each other one.
 		total := uint64(d.rate) * uint64(d.npus-1)
 		if total > uint64(configs.MaxBandwidth) {
-			return fmt.Errorf("%s of %d NPUs with links of %v: a NIC has then %v, a fabric's at most %v", d.block, d.npus, d.rate, units.Bandwidth(total), configs.MaxBandwidth)
+			return fmt.Errorf("%s of %d NPUs with links of %v: a NIC has then %v, a fabric's at most %v", d.block,
+				d.npus, d.rate, units.Bandwidth(total), configs.MaxBandwidth)
 		}
 		c.Link.Bandwidth, c.Link.Latency = units.Bandwidth(total), whole(out, d.hop+d.end)
 		if rate := d.rate; d.npus > 2 {
 			c.Links = []configs.LinkOverride{{Match: "*:*", LinkPatch: configs.LinkPatch{Bandwidth: &rate}}}
 		}
 	case c.NICsPerNode > 1:
-		return fmt.Errorf("dimension 2 is a Ring of %d nodes for each of %d NICs: a fabric has rings of nodes with one NIC", d.npus, c.NICsPerNode)
+		return fmt.Errorf(
+			"dimension 2 is a Ring of %d nodes for each of %d NICs: a fabric has rings of nodes with one NIC", d.npus,
+			c.NICsPerNode)
 	default:
 		return ringOf(out, topology.Ring, nil, *d)
 	}
@@ -318,7 +335,9 @@ func torus(out *found.Fabric, dims []dimension) error {
 	nodes := 1
 	for _, d := range dims {
 		if d.rate != dims[0].rate || d.hop != dims[0].hop || d.end != dims[0].end {
-			return errors.New("is a torus whose dimensions have links of different bandwidth or latency: those of a fabric's torus are all alike")
+			return errors.New(
+				"is a torus whose dimensions have links of different bandwidth or latency: those of a fabric's torus " +
+					"are all alike")
 		}
 		size, nodes = append(size, d.npus), nodes*d.npus
 	}
@@ -331,10 +350,12 @@ func ringOf(out *found.Fabric, kind string, size []int, dims ...dimension) error
 	c, d := &out.Config, dims[0]
 	total := uint64(d.rate) * 2 * uint64(len(dims))
 	if total > uint64(configs.MaxBandwidth) {
-		return fmt.Errorf("%s links of %v for each NPU: a NIC has then %v, a fabric's at most %v", strconv.Itoa(2*len(dims)), d.rate, units.Bandwidth(total), configs.MaxBandwidth)
+		return fmt.Errorf("%s links of %v for each NPU: a NIC has then %v, a fabric's at most %v",
+			strconv.Itoa(2*len(dims)), d.rate, units.Bandwidth(total), configs.MaxBandwidth)
 	}
 	c.Link.Bandwidth, c.Link.Latency = units.Bandwidth(total), whole(out, d.end)
 	latency := whole(out, d.hop)
-	c.Topology = configs.Topology{Kind: kind, Dims: size, Trunk: configs.LinkPatch{Bandwidth: &d.rate, Latency: &latency}}
+	c.Topology = configs.Topology{Kind: kind, Dims: size,
+		Trunk: configs.LinkPatch{Bandwidth: &d.rate, Latency: &latency}}
 	return nil
 }

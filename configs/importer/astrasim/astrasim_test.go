@@ -14,7 +14,8 @@ import (
 
 // yml is a file in the layout of astra-sim 518bd51, examples/network/analytical and inputs/network.
 func yml(topology, npus, bandwidth, latency string) string {
-	return "# Analytical Network Input File\ntopology: [ " + topology + " ]\nnpus_count: [ " + npus + " ]\nbandwidth: [ " + bandwidth + " ]  # GB/s\nlatency: [ " + latency + " ]  # ns\n"
+	return "# Analytical Network Input File\ntopology: [ " + topology + " ]\nnpus_count: [ " + npus +
+		" ]\nbandwidth: [ " + bandwidth + " ]  # GB/s\nlatency: [ " + latency + " ]  # ns\n"
 }
 
 // pair is what a flow from node 0 to another has alone: the least rate, and the latency.
@@ -36,8 +37,8 @@ func pair(t *testing.T, f *configs.Fabric, to int) (units.Bandwidth, time.Durati
 	return rate, latency
 }
 
-// ASTRA-sim's rule for a message (congestion_unaware/BasicTopology.cpp): hops x latency, and the bytes at the bandwidth of a
-// link, with 2^30 bytes in a GB.
+// ASTRA-sim's rule for a message (congestion_unaware/BasicTopology.cpp): hops x latency, and the bytes at the
+// bandwidth of a link, with 2^30 bytes in a GB.
 func TestRatesAndLatencies(t *testing.T) {
 	const gb = 8 << 30 // bits
 	for name, tc := range map[string]struct {
@@ -52,10 +53,11 @@ func TestRatesAndLatencies(t *testing.T) {
 		"Ring_8npus.yml, next":   {yml("Ring", "8", "50.0", "500.0"), 8, 1, 50 * gb, 500, 100 * gb},
 		"Ring_8npus.yml, far":    {yml("Ring", "8", "50.0", "500.0"), 8, 4, 50 * gb, 2000, 100 * gb},
 		"FullyConnected":         {yml("FullyConnected", "16", "50.0", "500.0"), 16, 9, 50 * gb, 500, 15 * 50 * gb},
-		"hgx_h100_16gpu.yml":     {yml("Switch, Ring", "8, 2", "400, 50", "936.25, 1000"), 2, 1, 50 * gb, 1000, 50 * gb},
-		"two switches":           {yml("Ring, Switch", "4, 8", "400, 25", "1, 700"), 8, 5, 25 * gb, 1400, 25 * gb},
-		"torus, dimension 1":     {yml("Ring, Ring", "4, 4", "80, 80", "1000, 1000"), 16, 1, 80 * gb, 1000, 320 * gb},
-		"torus, dimension 2":     {yml("Ring, Ring", "4, 4", "80, 80", "1000, 1000"), 16, 8, 80 * gb, 2000, 320 * gb},
+		"hgx_h100_16gpu.yml": {yml("Switch, Ring", "8, 2", "400, 50", "936.25, 1000"), 2, 1, 50 * gb, 1000,
+			50 * gb},
+		"two switches":       {yml("Ring, Switch", "4, 8", "400, 25", "1, 700"), 8, 5, 25 * gb, 1400, 25 * gb},
+		"torus, dimension 1": {yml("Ring, Ring", "4, 4", "80, 80", "1000, 1000"), 16, 1, 80 * gb, 1000, 320 * gb},
+		"torus, dimension 2": {yml("Ring, Ring", "4, 4", "80, 80", "1000, 1000"), 16, 8, 80 * gb, 2000, 320 * gb},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := Read(tc.text, found.Options{})
@@ -68,7 +70,8 @@ func TestRatesAndLatencies(t *testing.T) {
 			}
 			rate, latency := pair(t, f, tc.to)
 			if f.Nodes != tc.nodes || rate != tc.rate || latency != tc.latency || f.Link.Bandwidth != tc.port {
-				t.Errorf("%d nodes, %v, %v, NIC %v; want %d, %v, %v, %v", f.Nodes, rate, latency, f.Link.Bandwidth, tc.nodes, tc.rate, tc.latency, tc.port)
+				t.Errorf("%d nodes, %v, %v, NIC %v; want %d, %v, %v, %v", f.Nodes, rate, latency, f.Link.Bandwidth,
+					tc.nodes, tc.rate, tc.latency, tc.port)
 			}
 			if f.Link.PayloadRate()*8 != float64(f.Link.Bandwidth) {
 				t.Error("packets take a part of the rate")
@@ -102,7 +105,8 @@ func TestVersion1(t *testing.T) {
 		`[500], "link|[500, 1], "link`:                            "2 latencies",
 	} {
 		old, now, _ := strings.Cut(change, "|")
-		if _, err := ReadJSON(strings.Replace(text, old, now, 1), found.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadJSON(strings.Replace(text, old, now, 1), found.Options{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", change, err, want)
 		}
 	}

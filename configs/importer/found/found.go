@@ -44,7 +44,8 @@ func (f *Fabric) Note(format string, args ...any) {
 
 // line is one line: names of a file may have any characters.
 func line(format string, args ...any) string {
-	words := strings.FieldsFunc(fmt.Sprintf(format, args...), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	words := strings.FieldsFunc(fmt.Sprintf(format, args...),
+		func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 	return strings.Join(words, " ")
 }
 
@@ -67,7 +68,8 @@ type Options struct {
 func (o Options) Start(kind string) *Fabric {
 	c := configs.Default()
 	if b := o.Base; b != nil {
-		c.Sources, c.Link, c.NCCL, c.CPU, c.GPUDirect, c.NVLinksPerGPU = b.Sources, b.Link, b.NCCL, b.CPU, b.GPUDirect, b.NVLinksPerGPU
+		c.Sources, c.Link, c.NCCL, c.CPU, c.GPUDirect, c.NVLinksPerGPU = b.Sources, b.Link, b.NCCL, b.CPU, b.GPUDirect,
+			b.NVLinksPerGPU
 		c.Transport, c.Endpoint, c.Host, c.JitterTable, c.Seed = b.Transport, b.Endpoint, b.Host, b.JitterTable, b.Seed
 		c.Nodes = b.Nodes
 	}

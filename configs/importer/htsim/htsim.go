@@ -12,9 +12,10 @@
 //	Radix_Up 2
 //	...
 //
-// Layout and checks: csg-htsim 841d9e7 and uet-htsim 40ccb05, datacenter/fat_tree_topology.cpp. Hosts are on the switches of
-// tier 0. Those of tier 1 are on all switches of tier 0 of their pod, or of the network if there are two tiers. Each switch
-// of tier 1 has its own group of switches of tier 2, which it shares with those at its place in the other pods.
+// Layout and checks: csg-htsim 841d9e7 and uet-htsim 40ccb05, datacenter/fat_tree_topology.cpp. Hosts are on the
+// switches of tier 0. Those of tier 1 are on all switches of tier 0 of their pod, or of the network if there are two
+// tiers. Each switch of tier 1 has its own group of switches of tier 2, which it shares with those at its place in the
+// other pods.
 package htsim
 
 import (
@@ -55,7 +56,8 @@ type file struct {
 // Looks reports whether the first line of a file is that of a topology.
 func Looks(line string) bool {
 	f := strings.Fields(strings.ToLower(line))
-	return len(f) == 2 && (f[0] == "nodes" || f[0] == "tiers" || f[0] == "podsize") && strings.Trim(f[1], "0123456789") == ""
+	return len(f) == 2 && (f[0] == "nodes" || f[0] == "tiers" || f[0] == "podsize") &&
+		strings.Trim(f[1], "0123456789") == ""
 }
 
 // Read reads a topology.
@@ -69,10 +71,14 @@ func Read(text string, o found.Options) (*found.Fabric, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Say("%s, %s; switches: %d in tier 0, %d in tier 1, %d in tier 2", units.Count(f.nodes, "host"), units.Count(f.tiers, "tier"), s.tors, s.aggs, s.cores)
+	out.Say("%s, %s; switches: %d in tier 0, %d in tier 1, %d in tier 2", units.Count(f.nodes, "host"),
+		units.Count(f.tiers, "tier"), s.tors, s.aggs, s.cores)
 	for i := range f.tiers {
 		if !f.tier[i].latencyGiven {
-			return nil, fmt.Errorf("tier %d has no Downlink_Latency_ns: htsim takes that of its flag -hop_latency; write it into the file", i)
+			return nil,
+				fmt.Errorf(
+					"tier %d has no Downlink_Latency_ns: htsim takes that of its flag -hop_latency; write it into the "+
+						"file", i)
 		}
 	}
 	g := f.graph(s)
@@ -96,12 +102,17 @@ func (f *file) notes(out *found.Fabric) {
 		}
 	}
 	if queues > 0 {
-		out.Note("Queue_Up and Queue_Down of %s are left out: what a full queue does is a flag of htsim; here the queue is %v, --queue changes it", units.Count(queues, "tier"), out.Config.Link.Queue)
+		out.Note(
+			"Queue_Up and Queue_Down of %s are left out: what a full queue does is a flag of htsim; here the queue is "+
+				"%v, --queue changes it", units.Count(queues, "tier"), out.Config.Link.Queue)
 	} else {
-		out.Note("queues, packets and congestion control are flags of htsim: here the queue is %v, and packets have %d bytes", out.Config.Link.Queue, out.Config.Link.MTU)
+		out.Note(
+			"queues, packets and congestion control are flags of htsim: here the queue is %v, and packets have %d bytes", out.Config.Link.Queue, out.Config.Link.MTU)
 	}
 	if f.tiers > 1 {
-		out.Note("how packets choose among equal paths is a flag of htsim; here each pair of NICs has one of them, with --ecmp flow each connection")
+		out.Note(
+			"how packets choose among equal paths is a flag of htsim; here each pair of NICs has one of them, with " +
+				"--ecmp flow each connection")
 	}
 }
 
@@ -188,7 +199,9 @@ func (t *tier) set(key string, v int) error {
 	case "downlink_latency_ns":
 		t.linkLatency, t.latencyGiven = v, true
 	default:
-		return fmt.Errorf("%q is not a key of a tier: htsim has Downlink_speed_Gbps, Radix_Up, Radix_Down, Queue_Up, Queue_Down, Oversubscribed, Bundle, Switch_Latency_ns and Downlink_Latency_ns", key)
+		return fmt.Errorf(
+			"%q is not a key of a tier: htsim has Downlink_speed_Gbps, Radix_Up, Radix_Down, Queue_Up, Queue_Down, "+
+				"Oversubscribed, Bundle, Switch_Latency_ns and Downlink_Latency_ns", key)
 	}
 	return nil
 }
@@ -206,7 +219,9 @@ func (f *file) shape() (s shape, err error) {
 		top := i == f.tiers-1
 		switch {
 		case t.radixDown == 0 || t.bundle == 0 || t.over == 0 || !top && t.radixUp == 0:
-			return s, fmt.Errorf("tier %d: Radix_Down, Bundle, Oversubscribed and below the top Radix_Up must be 1 or more", i)
+			return s,
+				fmt.Errorf("tier %d: Radix_Down, Bundle, Oversubscribed and below the top Radix_Up must be 1 or more",
+					i)
 		case i == maxTiers-1 && t.radixUp != 0:
 			return s, errors.New("tier 2 has Radix_Up: there is no tier above it")
 		case t.radixDown%t.bundle != 0 || !top && t.radixUp%f.tier[i+1].bundle != 0:
@@ -217,11 +232,16 @@ func (f *file) shape() (s shape, err error) {
 		}
 	}
 	if f.tier[0].rate == 0 {
-		return s, errors.New("tier 0 has no Downlink_speed_Gbps: htsim takes that of its flag -linkspeed; write it into the file")
+		return s,
+			errors.New(
+				"tier 0 has no Downlink_speed_Gbps: htsim takes that of its flag -linkspeed; write it into the file")
 	}
 	t0, t1 := &f.tier[0], &f.tier[1]
 	if f.nodes%f.podsize != 0 || f.podsize%t0.radixDown != 0 || t0.bundle != 1 {
-		return s, fmt.Errorf("%d nodes in pods of %d on switches of %d ports, bundle %d: each must be a multiple of the next, and the bundle 1", f.nodes, f.podsize, t0.radixDown, t0.bundle)
+		return s,
+			fmt.Errorf(
+				"%d nodes in pods of %d on switches of %d ports, bundle %d: each must be a multiple of the next, and "+
+					"the bundle 1", f.nodes, f.podsize, t0.radixDown, t0.bundle)
 	}
 	s.pods, s.torsPerPod = f.nodes/f.podsize, f.podsize/t0.radixDown
 	s.tors = s.pods * s.torsPerPod
@@ -235,7 +255,8 @@ func (f *file) shape() (s shape, err error) {
 	s.aggsPerPod = t0.radixUp / t1.bundle
 	s.aggs = s.pods * s.aggsPerPod
 	if s.aggs*t1.radixDown != uplinks {
-		return s, fmt.Errorf("tier 1 has %s with %d ports for %d uplinks of tier 0", units.Count(s.aggs, "switch"), t1.radixDown, uplinks)
+		return s, fmt.Errorf("tier 1 has %s with %d ports for %d uplinks of tier 0", units.Count(s.aggs, "switch"),
+			t1.radixDown, uplinks)
 	}
 	if err := f.subscribed(0, t0.radixDown*t0.rate, t0.radixUp*t1.rate); err != nil || f.tiers == 2 {
 		return s, err
@@ -252,7 +273,8 @@ func (f *file) shape() (s shape, err error) {
 // subscribed checks Oversubscribed against the rates down and up of a switch.
 func (f *file) subscribed(tier, down, up int) error {
 	if t := &f.tier[tier]; t.overGiven && up*t.over != down {
-		return fmt.Errorf("tier %d is Oversubscribed %d, but its switches have %d Gb/s down and %d Gb/s up", tier, t.over, down, up)
+		return fmt.Errorf("tier %d is Oversubscribed %d, but its switches have %d Gb/s down and %d Gb/s up", tier,
+			t.over, down, up)
 	}
 	return nil
 }
@@ -271,13 +293,16 @@ func (f *file) graph(s shape) *netgraph.Graph {
 		name("core", i)
 	}
 	for n := range f.nodes {
-		g.Ports = append(g.Ports, netgraph.Port{Switch: n / f.tier[0].radixDown, Link: netgraph.Link{Rate: gbps(f.tier[0].rate), Latency: ns(f.tier[0].linkLatency)}})
+		g.Ports = append(g.Ports,
+			netgraph.Port{Switch: n / f.tier[0].radixDown,
+				Link: netgraph.Link{Rate: gbps(f.tier[0].rate), Latency: ns(f.tier[0].linkLatency)}})
 	}
 	join := func(low, high, upper int) {
 		t := &f.tier[upper]
 		for range t.bundle {
 			g.Trunks = append(g.Trunks, netgraph.Trunk{
-				A: low, B: high, Link: netgraph.Link{Rate: gbps(t.rate), Latency: ns(t.linkLatency + t.switchLatency)}, Back: ns(t.linkLatency + f.tier[upper-1].switchLatency),
+				A: low, B: high, Link: netgraph.Link{Rate: gbps(t.rate), Latency: ns(t.linkLatency + t.switchLatency)},
+				Back: ns(t.linkLatency + f.tier[upper-1].switchLatency),
 			})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// Networks in the layout that csg-htsim 841d9e7 and uet-htsim 40ccb05 read: the values of their leaf_spine_tiny.topo and
-// test.topo, with latencies of switches.
+// Networks in the layout that csg-htsim 841d9e7 and uet-htsim 40ccb05 read: the values of their leaf_spine_tiny.topo
+// and test.topo, with latencies of switches.
 const (
 	leafSpine = `# comment
 Nodes 32
@@ -90,7 +90,8 @@ func latency(t *testing.T, f *configs.Fabric, from, to int) (all time.Duration, 
 // htsim adds links and switches of a path: 2 x (1000 + 2000) of links, 2 x 300 + 500 of switches.
 func TestLeafSpine(t *testing.T) {
 	f, _ := read(t, leafSpine, found.Options{})
-	if f.Topology.Kind != "leaf-spine" || f.Topology.Leaves != 4 || f.Topology.Spines != 2 || f.Link.Bandwidth != 100*units.Gbps || *f.Topology.Trunk.Bandwidth != 100*units.Gbps {
+	if f.Topology.Kind != "leaf-spine" || f.Topology.Leaves != 4 || f.Topology.Spines != 2 ||
+		f.Link.Bandwidth != 100*units.Gbps || *f.Topology.Trunk.Bandwidth != 100*units.Gbps {
 		t.Errorf("%+v", f.Topology)
 	}
 	if got, n := latency(t, f, 0, 1); got != 2300 || n != 0 {
@@ -131,13 +132,15 @@ func TestThreeTiers(t *testing.T) {
 			joined[to] += net.Switches[l.From] + " "
 		}
 	}
-	for core, want := range map[string]string{"core0": "agg0 agg2 ", "core1": "agg1 agg3 ", "core2": "agg0 agg2 ", "core3": "agg1 agg3 "} {
+	for core, want := range map[string]string{"core0": "agg0 agg2 ", "core1": "agg1 agg3 ", "core2": "agg0 agg2 ",
+		"core3": "agg1 agg3 "} {
 		if joined[core] != want {
 			t.Errorf("%s is joined to %s, want %s", core, joined[core], want)
 		}
 	}
 	notes := strings.Join(out.Notes, "\n")
-	if !strings.Contains(notes, "8 links beside another") || !strings.Contains(notes, "Queue_Up and Queue_Down of 1 tier") {
+	if !strings.Contains(notes, "8 links beside another") ||
+		!strings.Contains(notes, "Queue_Up and Queue_Down of 1 tier") {
 		t.Errorf("%q", out.Notes)
 	}
 }

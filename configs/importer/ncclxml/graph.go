@@ -48,8 +48,8 @@ func Graphs(text string) ([]string, error) {
 	return all, err
 }
 
-// netsOf are the numbers of the NICs of a graph's channels: that by which data comes, and after > that by which it leaves if
-// this is another one.
+// netsOf are the numbers of the NICs of a graph's channels: that by which data comes, and after > that by which it
+// leaves if this is another one.
 func netsOf(g *element) []string {
 	var all []string
 	g.each("channel", func(c *element) {

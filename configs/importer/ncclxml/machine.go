@@ -120,7 +120,8 @@ func (m *machine) pci(e *element, at place) error {
 		e.each("nic", func(n *element) { err = cmp.Or(err, m.nets(n, at, e.attr["vendor"])) })
 		return err
 	case isNIC && m.static:
-		m.nics = append(m.nics, nic{place: at, name: e.attr["busid"], dev: -1, gdr: -1, port: 1, vendor: e.attr["vendor"]})
+		m.nics = append(m.nics, nic{place: at, name: e.attr["busid"], dev: -1, gdr: -1, port: 1,
+			vendor: e.attr["vendor"]})
 	case class == "":
 		m.unknown["PCI device without a class"]++
 	default:
@@ -167,7 +168,8 @@ func (m *machine) links(x *element, g *gpu) error {
 			if n < 0 || n > 1024 {
 				return fmt.Errorf("GPU %s has %d NVLinks to one device", g.name, n)
 			}
-			if class := l.attr["tclass"]; strings.HasPrefix(class, "0x0680") || class == "" && !m.gpuIDs[l.attr["target"]] {
+			if class := l.attr["tclass"]; strings.HasPrefix(class, "0x0680") || class == "" &&
+				!m.gpuIDs[l.attr["target"]] {
 				g.toSwitch += n // NCCL takes a device that it does not know for an NVSwitch
 			} else {
 				g.toGPU += n
@@ -203,7 +205,8 @@ func (m *machine) nets(e *element, at place, vendor string) error {
 		case units.Bandwidth(speed) <= configs.MaxBandwidth/units.Mbps:
 			n.rate = units.Bandwidth(speed) * units.Mbps
 		default:
-			m.unknown[fmt.Sprintf("speed of %d Mb/s of a <net>, more than the %v that a fabric has", speed, configs.MaxBandwidth)]++
+			m.unknown[fmt.Sprintf("speed of %d Mb/s of a <net>, more than the %v that a fabric has", speed,
+				configs.MaxBandwidth)]++
 		}
 		if us, err := strconv.ParseFloat(cmp.Or(x.attr["latency"], "0"), 64); err != nil || !(us >= 0 && us < 1e7) {
 			return fmt.Errorf("<net latency=%q>: must be a number of microseconds", x.attr["latency"])
@@ -212,7 +215,8 @@ func (m *machine) nets(e *element, at place, vendor string) error {
 		}
 		// A NIC of sockets is listed below each CPU.
 		same := func(o nic) bool {
-			return o.name == n.name && o.dev == n.dev && o.port == n.port && o.cpu.attr["host_hash"] == at.cpu.attr["host_hash"]
+			return o.name == n.name && o.dev == n.dev && o.port == n.port &&
+				o.cpu.attr["host_hash"] == at.cpu.attr["host_hash"]
 		}
 		if !slices.ContainsFunc(m.nics, same) {
 			m.nics = append(m.nics, n)
@@ -222,9 +226,11 @@ func (m *machine) nets(e *element, at place, vendor string) error {
 }
 
 // gens are the generations of PCI Express: Mb/s of a lane, in NCCL's table.
-var gens = map[string]int{"2.5 GT/s": 1500, "5 GT/s": 3000, "5.0 GT/s": 3000, "8 GT/s": 6000, "8.0 GT/s": 6000, "16 GT/s": 12000, "16.0 GT/s": 12000, "32 GT/s": 24000, "32.0 GT/s": 24000, "64.0 GT/s": 48000}
+var gens = map[string]int{"2.5 GT/s": 1500, "5 GT/s": 3000, "5.0 GT/s": 3000, "8 GT/s": 6000, "8.0 GT/s": 6000,
+	"16 GT/s": 12000, "16.0 GT/s": 12000, "32 GT/s": 24000, "32.0 GT/s": 24000, "64.0 GT/s": 48000}
 
-// slotRate is the rate of a PCI link as NCCL computes it: 16 lanes if the width is 0, generation 3 if the speed is unknown.
+// slotRate is the rate of a PCI link as NCCL computes it: 16 lanes if the width is 0, generation 3 if the speed is
+// unknown.
 func slotRate(e *element) int {
 	lanes, err := e.number("link_width", 0)
 	if err != nil || lanes <= 0 || lanes > 64 {

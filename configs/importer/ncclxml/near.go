@@ -38,8 +38,8 @@ func common(a, b *place) (found *element) {
 	return found
 }
 
-// nearest is the NIC nearest to each GPU and the kind of path to it. GPUs that are equally near to several NICs get them in
-// turn, as NCCL gives each GPU of a PCI switch another one.
+// nearest is the NIC nearest to each GPU and the kind of path to it. GPUs that are equally near to several NICs get
+// them in turn, as NCCL gives each GPU of a PCI switch another one.
 func (m *machine) nearest() (of, kinds []int) {
 	taken := make([]int, len(m.nics))
 	for g := range m.gpus {
@@ -56,18 +56,21 @@ func (m *machine) nearest() (of, kinds []int) {
 	return of, kinds
 }
 
-// closer reports whether NIC n is better for GPU g than NIC best: nearer, or as near and nearest to fewer GPUs, or with the
-// higher rate.
+// closer reports whether NIC n is better for GPU g than NIC best: nearer, or as near and nearest to fewer GPUs, or
+// with the higher rate.
 func closer(m *machine, g, n, best int, taken []int) bool {
 	k1, h1 := distance(&m.gpus[g].place, &m.nics[n].place)
 	k2, h2 := distance(&m.gpus[g].place, &m.nics[best].place)
-	return cmp.Or(cmp.Compare(k1, k2), cmp.Compare(h1, h2), cmp.Compare(m.nics[best].rate, m.nics[n].rate), cmp.Compare(taken[n], taken[best])) < 0
+	return cmp.Or(cmp.Compare(k1, k2), cmp.Compare(h1, h2), cmp.Compare(m.nics[best].rate, m.nics[n].rate),
+		cmp.Compare(taken[n], taken[best])) < 0
 }
 
 // order sorts the GPUs and the NICs by their numbers, or by their bus ids if the file has no numbers.
 func (m *machine) order() {
-	slices.SortStableFunc(m.gpus, func(a, b gpu) int { return cmp.Or(cmp.Compare(a.dev, b.dev), byBus(m, a.name, b.name)) })
-	slices.SortStableFunc(m.nics, func(a, b nic) int { return cmp.Or(cmp.Compare(a.dev, b.dev), byBus(m, a.name, b.name)) })
+	slices.SortStableFunc(m.gpus,
+		func(a, b gpu) int { return cmp.Or(cmp.Compare(a.dev, b.dev), byBus(m, a.name, b.name)) })
+	slices.SortStableFunc(m.nics,
+		func(a, b nic) int { return cmp.Or(cmp.Compare(a.dev, b.dev), byBus(m, a.name, b.name)) })
 }
 
 // byBus compares the names of PCI devices. Those of NICs that NCCL numbered keep their order.
@@ -78,8 +81,8 @@ func byBus(m *machine, a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// groups are the PCI switches of the NICs: for each NIC the innermost bridge that it shares with a GPU, or else the one above
-// it. Numbers are in the order of the NICs.
+// groups are the PCI switches of the NICs: for each NIC the innermost bridge that it shares with a GPU, or else the
+// one above it. Numbers are in the order of the NICs.
 func (m *machine) groups() (group []int, count int) {
 	bridge := make([]*element, len(m.nics))
 	for i := range m.nics {

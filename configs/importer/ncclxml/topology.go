@@ -56,11 +56,17 @@ func (m *machine) check() error {
 	}
 	switch {
 	case len(hosts) > 1:
-		return fmt.Errorf("has %d hosts in one NVLink domain (MNNVL), a fabric's node is one host: let NCCL write the file with NCCL_MNNVL_ENABLE=0", len(hosts))
+		return fmt.Errorf(
+			"has %d hosts in one NVLink domain (MNNVL), a fabric's node is one host: let NCCL write the file with "+
+				"NCCL_MNNVL_ENABLE=0", len(hosts))
 	case len(m.gpus) == 0:
-		return errors.New("has no GPU: import the file that NCCL_TOPO_DUMP_FILE writes on such a machine, which has what NCCL finds itself")
+		return errors.New(
+			"has no GPU: import the file that NCCL_TOPO_DUMP_FILE writes on such a machine, which has what NCCL finds " +
+				"itself")
 	case len(m.nics) == 0:
-		return errors.New("has GPUs and no NIC: let NCCL write the file in a job on several nodes; in a job on one node it leaves the NICs out")
+		return errors.New(
+			"has GPUs and no NIC: let NCCL write the file in a job on several nodes; in a job on one node it leaves " +
+				"the NICs out")
 	case len(m.nics) > configs.MaxNICsPerNode:
 		return fmt.Errorf("has %d NICs: a fabric's node has at most %d", len(m.nics), configs.MaxNICsPerNode)
 	case len(m.gpus) > configs.MaxGPUsPerNode:
@@ -95,7 +101,8 @@ func (m *machine) say(out *found.Fabric) {
 	if m.overCPU() {
 		where = "on the CPUs"
 	}
-	out.Say("%s and %s %s, %s", units.Count(len(m.gpus), "GPU"), units.Count(len(m.nics), "NIC"), where, units.Count(len(m.cpus), "CPU"))
+	out.Say("%s and %s %s, %s", units.Count(len(m.gpus), "GPU"), units.Count(len(m.nics), "NIC"), where,
+		units.Count(len(m.cpus), "CPU"))
 	names := make([]string, len(m.nics))
 	for i, n := range m.nics {
 		names[i] = n.name
@@ -151,8 +158,11 @@ func (m *machine) rates(out *found.Fabric, count map[units.Bandwidth]int) {
 			out.Note("the speed of NIC %d (%s) is not in the file: %v, as most others", i, n.name, most)
 			continue
 		}
-		c.Links = append(c.Links, configs.LinkOverride{Match: fmt.Sprintf("*.nic%d", i), LinkPatch: configs.LinkPatch{Bandwidth: &rate}})
-		out.Note("NIC %d (%s) has %v, most others %v: NCCL is shown it too; if it is not for the job, remove its <net> from the file", i, n.name, rate, most)
+		c.Links = append(c.Links,
+			configs.LinkOverride{Match: fmt.Sprintf("*.nic%d", i), LinkPatch: configs.LinkPatch{Bandwidth: &rate}})
+		out.Note(
+			"NIC %d (%s) has %v, most others %v: NCCL is shown it too; if it is not for the job, remove its <net> "+
+				"from the file", i, n.name, rate, most)
 	}
 }
 
@@ -175,7 +185,9 @@ func (m *machine) net(out *found.Fabric) {
 	}
 	c.NCCL.Latency = configs.ShownLatency{Time: latency.Round(time.Nanosecond)}
 	if latency != 0 && !sockets && c.NCCL.Net == "" {
-		out.Note("NCCL was told a latency of %v, which NCCL's own nets do not do: the net is a plugin, perhaps aws-ofi-nccl; give nccl.net if it is", latency)
+		out.Note(
+			"NCCL was told a latency of %v, which NCCL's own nets do not do: the net is a plugin, perhaps "+
+				"aws-ofi-nccl; give nccl.net if it is", latency)
 	}
 	m.gpuDirect(out, sockets)
 }
@@ -186,7 +198,8 @@ func (m *machine) overCPU() bool {
 	return !slices.Contains(kinds, overPCI)
 }
 
-// gpuDirect sets whether the NICs access the GPUs' memory. NCCL lets them if no CPU is between them (NCCL_NET_GDR_LEVEL).
+// gpuDirect sets whether the NICs access the GPUs' memory. NCCL lets them if no CPU is between them
+// (NCCL_NET_GDR_LEVEL).
 func (m *machine) gpuDirect(out *found.Fabric, sockets bool) {
 	can := 0
 	for _, n := range m.nics {
@@ -200,10 +213,14 @@ func (m *machine) gpuDirect(out *found.Fabric, sockets bool) {
 	case can == 0:
 		out.Config.GPUDirect = &no
 	case m.overCPU() && !slices.ContainsFunc(m.gpus, func(g gpu) bool { return !g.c2c }):
-		out.Note("NVLink-C2C and a CPU are between the GPUs and the NICs, over which NCCL uses GPUDirect: in the fabric a GPU is on a PCI switch with its NIC")
+		out.Note(
+			"NVLink-C2C and a CPU are between the GPUs and the NICs, over which NCCL uses GPUDirect: in the fabric a " +
+				"GPU is on a PCI switch with its NIC")
 	case m.overCPU():
 		out.Config.GPUDirect = &no
-		out.Note("a CPU is between each GPU and each NIC, where NCCL does not use GPUDirect unless NCCL_NET_GDR_LEVEL=PHB: gpudirect is false")
+		out.Note(
+			"a CPU is between each GPU and each NIC, where NCCL does not use GPUDirect unless NCCL_NET_GDR_LEVEL=PHB: " +
+				"gpudirect is false")
 	case can < len(m.nics):
 		out.Note("%d of %s have GPUDirect: in the fabric all have", can, units.Count(len(m.nics), "NIC"))
 	}
@@ -233,7 +250,9 @@ func (m *machine) node(out *found.Fabric) {
 		used[group[n]] = true
 	}
 	if idle := count - len(used); idle > 0 && !m.overCPU() {
-		out.Note("%s with NICs and no GPU: NCCL writes down the GPUs that its job used; if the node has more, raise node.gpus and nic_of_gpu", units.Count(idle, "PCI switch"))
+		out.Note(
+			"%s with NICs and no GPU: NCCL writes down the GPUs that its job used; if the node has more, raise "+
+				"node.gpus and nic_of_gpu", units.Count(idle, "PCI switch"))
 	}
 	far := 0
 	for _, k := range kinds {
@@ -242,7 +261,9 @@ func (m *machine) node(out *found.Fabric) {
 		}
 	}
 	if far > 0 && far < len(kinds) {
-		out.Note("%d of %s reach a NIC only over a CPU: in the fabric they are on the PCI switch of the NIC that is nearest", far, units.Count(len(kinds), "GPU"))
+		out.Note(
+			"%d of %s reach a NIC only over a CPU: in the fabric they are on the PCI switch of the NIC that is nearest",
+			far, units.Count(len(kinds), "GPU"))
 	}
 }
 
@@ -261,10 +282,13 @@ func (m *machine) nvLinks(out *found.Fabric) {
 	}
 	c.NVLinksPerGPU = least
 	if least != most {
-		out.Note("the GPUs have %d to %d NVLinks to NVSwitches: a fabric's have the same number, here %d", least, most, least)
+		out.Note("the GPUs have %d to %d NVLinks to NVSwitches: a fabric's have the same number, here %d", least, most,
+			least)
 	}
 	if direct > 0 {
-		out.Note("%s from GPU to GPU without a switch: a fabric has NVLinks to NVSwitches only, of which each GPU of the file has %d; NCCL will decide otherwise within the node", units.Count(direct, "NVLink end"), least)
+		out.Note(
+			"%s from GPU to GPU without a switch: a fabric has NVLinks to NVSwitches only, of which each GPU of the "+
+				"file has %d; NCCL will decide otherwise within the node", units.Count(direct, "NVLink end"), least)
 	}
 }
 
@@ -278,10 +302,12 @@ func (m *machine) cpu(out *found.Fabric) {
 	case first.attr["arch"] == "" && first.attr["vendor"] == "":
 		out.Note("the vendor of the CPUs is not in the file: %s, --cpu changes it", out.Config.NodeCPU())
 	default:
-		out.Note("CPUs of %s %s: a fabric's are of AMD or Intel, here %s", first.attr["vendor"], first.attr["arch"], out.Config.NodeCPU())
+		out.Note("CPUs of %s %s: a fabric's are of AMD or Intel, here %s", first.attr["vendor"], first.attr["arch"],
+			out.Config.NodeCPU())
 	}
 	if len(m.cpus) > 1 {
-		out.Note("%s (NUMA nodes): a fabric's node has one, so NCCL is not shown paths between CPUs", units.Count(len(m.cpus), "CPU"))
+		out.Note("%s (NUMA nodes): a fabric's node has one, so NCCL is not shown paths between CPUs",
+			units.Count(len(m.cpus), "CPU"))
 	}
 }
 
@@ -295,7 +321,9 @@ func (m *machine) slots(out *found.Fabric) {
 		}
 	}
 	if slow > 0 {
-		out.Note("the PCI slots of %s carry less than the NIC, at which NCCL expects less: in a fabric a slot carries its NIC", units.Count(slow, "NIC"))
+		out.Note(
+			"the PCI slots of %s carry less than the NIC, at which NCCL expects less: in a fabric a slot carries its "+
+				"NIC", units.Count(slow, "NIC"))
 	}
 	least, most := m.gpus[0].slot, 0
 	for _, g := range m.gpus {
@@ -303,7 +331,8 @@ func (m *machine) slots(out *found.Fabric) {
 	}
 	out.Config.Node.GPUSlot = units.Bandwidth(least) * units.Mbps
 	if least != most {
-		out.Note("the PCI slots of the GPUs carry %d to %d Gb/s: a fabric's are alike, here %d", least/1000, most/1000, least/1000)
+		out.Note("the PCI slots of the GPUs carry %d to %d Gb/s: a fabric's are alike, here %d", least/1000, most/1000,
+			least/1000)
 	}
 }
 
@@ -336,11 +365,16 @@ func (m *machine) others(out *found.Fabric) {
 	}
 	for _, guid := range slices.Sorted(maps.Keys(guids)) {
 		if n := guids[guid]; n > 1 {
-			out.Note("%d NICs have the GUID %s, as ports of one card, which NCCL takes for one NIC: in a fabric each is a NIC of its own", n, guid)
+			out.Note(
+				"%d NICs have the GUID %s, as ports of one card, which NCCL takes for one NIC: in a fabric each is a "+
+					"NIC of its own", n, guid)
 		}
 	}
-	if per := len(m.nics) / len(m.gpus); per > 1 && !slices.ContainsFunc(m.nics, func(n nic) bool { return n.vendor != "0x1d0f" }) {
-		out.Note("%d EFA devices for each GPU: aws-ofi-nccl's protocol RDMA shows NCCL one device for all near a GPU; see the profile efa-p5", per)
+	if per := len(m.nics) / len(m.gpus); per > 1 &&
+		!slices.ContainsFunc(m.nics, func(n nic) bool { return n.vendor != "0x1d0f" }) {
+		out.Note(
+			"%d EFA devices for each GPU: aws-ofi-nccl's protocol RDMA shows NCCL one device for all near a GPU; see "+
+				"the profile efa-p5", per)
 	}
 	for _, what := range slices.Sorted(maps.Keys(m.unknown)) {
 		out.Note("not used: %d x %s", m.unknown[what], what)

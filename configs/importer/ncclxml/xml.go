@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ncclxml reads the topology file of a node that NCCL reads and writes (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE), and
-// its graph file (NCCL_GRAPH_DUMP_FILE).
+// Package ncclxml reads the topology file of a node that NCCL reads and writes (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE),
+// and its graph file (NCCL_GRAPH_DUMP_FILE).
 //
 // Layout: NCCL 5067397, src/graph/xml.cc, topo.cc and search.cc.
 package ncclxml
@@ -55,7 +55,8 @@ func parse(text string) (*element, error) {
 		}
 		if err != nil {
 			line, _ := d.InputPos()
-			return nil, fmt.Errorf("line %d: is not whole XML: %s", line, strings.TrimPrefix(err.Error(), "XML syntax error on "))
+			return nil, fmt.Errorf("line %d: is not whole XML: %s", line,
+				strings.TrimPrefix(err.Error(), "XML syntax error on "))
 		}
 		switch t := t.(type) {
 		case xml.StartElement:

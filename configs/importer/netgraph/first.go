@@ -10,7 +10,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// Take leaves the first nodes, as many as the user asks for, and notes it. 0 leaves all. unit is what the file calls a node.
+// Take leaves the first nodes, as many as the user asks for, and notes it. 0 leaves all. unit is what the file calls a
+// node.
 func (g *Graph) Take(nodes int, unit string, out *found.Fabric) error {
 	switch {
 	case nodes > g.Nodes:
@@ -22,8 +23,8 @@ func (g *Graph) Take(nodes int, unit string, out *found.Fabric) error {
 	return nil
 }
 
-// First leaves only the first nodes, and of the switches and trunks those that a shortest path between their NICs may use.
-// It does nothing if g has no more nodes.
+// First leaves only the first nodes, and of the switches and trunks those that a shortest path between their NICs may
+// use. It does nothing if g has no more nodes.
 func (g *Graph) First(nodes int) {
 	if nodes <= 0 || nodes >= g.Nodes {
 		return
@@ -31,7 +32,8 @@ func (g *Graph) First(nodes int) {
 	g.bundle()
 	g.Nodes, g.Ports = nodes, g.Ports[:nodes*g.NICs]
 	used := g.onPaths()
-	g.Trunks = slices.DeleteFunc(slices.Clone(g.Trunks), func(t Trunk) bool { return !used[[2]int{t.A, t.B}] && !used[[2]int{t.B, t.A}] })
+	g.Trunks = slices.DeleteFunc(slices.Clone(g.Trunks),
+		func(t Trunk) bool { return !used[[2]int{t.A, t.B}] && !used[[2]int{t.B, t.A}] })
 	keep := make([]bool, len(g.Switches))
 	for _, p := range g.Ports {
 		keep[p.Switch] = true
@@ -56,7 +58,8 @@ func (g *Graph) First(nodes int) {
 	}
 }
 
-// onPaths are the directed links, as pairs of switches, that are on a shortest path from one switch with NICs to another.
+// onPaths are the directed links, as pairs of switches, that are on a shortest path from one switch with NICs to
+// another.
 func (g *Graph) onPaths() map[[2]int]bool {
 	next := g.neighbours()
 	home := make([]bool, len(g.Switches))
@@ -87,8 +90,8 @@ func (g *Graph) neighbours() [][]int {
 	return next
 }
 
-// walk is a breadth-first search: the switches in the order in which it finds them, and their distances; -1 for those that
-// it does not find.
+// walk is a breadth-first search: the switches in the order in which it finds them, and their distances; -1 for those
+// that it does not find.
 func walk(next [][]int, source int) (order, distance []int) {
 	distance = slices.Repeat([]int{-1}, len(next))
 	distance[source] = 0

@@ -36,8 +36,8 @@ type Trunk struct {
 	beside int           // further cables that bundle joined with this one
 }
 
-// Graph is a network. The latency of a switch is in that of each trunk that leads to it; SwitchLatency is that of the first
-// switch of a path.
+// Graph is a network. The latency of a switch is in that of each trunk that leads to it; SwitchLatency is that of the
+// first switch of a path.
 type Graph struct {
 	Nodes, NICs   int    // NICs of each node
 	Ports         []Port // of NIC i of node n at n x NICs + i
@@ -49,7 +49,9 @@ type Graph struct {
 // Apply gives out the network of g: its nodes, NICs, links and topology.
 func (g *Graph) Apply(out *found.Fabric) error {
 	if n := len(g.Ports); n > configs.MaxNICs {
-		return fmt.Errorf("the network has %d NICs, a fabric at most %d: --nodes takes the first nodes, such as --nodes %d", n, configs.MaxNICs, max(configs.MaxNICs/g.NICs, 1))
+		return fmt.Errorf(
+			"the network has %d NICs, a fabric at most %d: --nodes takes the first nodes, such as --nodes %d", n,
+			configs.MaxNICs, max(configs.MaxNICs/g.NICs, 1))
 	}
 	c := &out.Config
 	c.Nodes, c.NICsPerNode, c.Links, c.Topology = g.Nodes, g.NICs, nil, configs.Topology{}
@@ -62,18 +64,25 @@ func (g *Graph) Apply(out *found.Fabric) error {
 		beside += t.beside
 	}
 	if beside > 0 {
-		out.Note("%s beside another between the same two switches: the fabric has one link with the rate of all, and a flow may use all of it", units.Count(beside, "link"))
+		out.Note(
+			"%s beside another between the same two switches: the fabric has one link with the rate of all, and a "+
+				"flow may use all of it", units.Count(beside, "link"))
 	}
 	leaves, spines := g.homes(), g.spines()
 	parts := g.parts(leaves)
 	switch {
 	case len(leaves) == 1:
 	case g.railsApart():
-		out.Note("the %d rails are not joined: in the fabric NICs of different rails reach each other over one ideal switch", g.NICs)
+		out.Note(
+			"the %d rails are not joined: in the fabric NICs of different rails reach each other over one ideal switch",
+			g.NICs)
 	case parts > 1:
-		return fmt.Errorf("the switches are in %d parts, such as planes, that no link joins: a fabric's NICs all reach each other", parts)
+		return fmt.Errorf(
+			"the switches are in %d parts, such as planes, that no link joins: a fabric's NICs all reach each other",
+			parts)
 	case g.isLeafSpine(leaves, spines):
-		c.Topology = configs.Topology{Kind: topology.LeafSpine, Leaves: len(leaves), Spines: len(spines), Trunk: g.uniform()}
+		c.Topology = configs.Topology{Kind: topology.LeafSpine, Leaves: len(leaves), Spines: len(spines),
+			Trunk: g.uniform()}
 	case g.isRail(leaves, spines):
 		c.Topology = configs.Topology{Kind: topology.Rail, Spines: len(spines), Trunk: g.uniform()}
 	default:
@@ -88,7 +97,9 @@ func (g *Graph) ports(c *configs.Fabric) error {
 	count := map[units.Bandwidth]int{}
 	for i, p := range g.Ports {
 		if p.Latency != first.Latency || p.Loss != first.Loss {
-			return fmt.Errorf("the link of %s has a latency of %v and a loss of %g, that of %s %v and %g: a fabric's NICs have the same",
+			return fmt.Errorf(
+				"the link of %s has a latency of %v and a loss of %g, that of %s %v and %g: a fabric's NICs have the "+
+					"same",
 				g.nic(i), p.Latency, p.Loss, g.nic(0), first.Latency, first.Loss)
 		}
 		count[p.Rate]++
@@ -104,7 +115,8 @@ func (g *Graph) ports(c *configs.Fabric) error {
 	c.NCCL.Speed = 0 // that of other ports
 	for i, p := range g.Ports {
 		if p.Rate != rate {
-			c.Links = append(c.Links, configs.LinkOverride{Match: g.nic(i), LinkPatch: configs.LinkPatch{Bandwidth: &p.Rate}})
+			c.Links = append(c.Links,
+				configs.LinkOverride{Match: g.nic(i), LinkPatch: configs.LinkPatch{Bandwidth: &p.Rate}})
 		}
 	}
 	return nil
@@ -179,8 +191,8 @@ func (g *Graph) spines() []int {
 	return all
 }
 
-// isLeafSpine reports whether g is what the kind leaf-spine makes: all NICs of a node on one leaf, the nodes evenly and in
-// order, and one link from each leaf to each spine.
+// isLeafSpine reports whether g is what the kind leaf-spine makes: all NICs of a node on one leaf, the nodes evenly
+// and in order, and one link from each leaf to each spine.
 func (g *Graph) isLeafSpine(leaves, spines []int) bool {
 	for i, p := range g.Ports {
 		if p.Switch != leaves[i/g.NICs*len(leaves)/g.Nodes] {
@@ -211,8 +223,8 @@ func (g *Graph) onRails(rails []int) bool {
 // railsApart reports whether g has rails and nothing that joins them.
 func (g *Graph) railsApart() bool { return len(g.Trunks) == 0 && g.onRails(g.homes()) }
 
-// complete reports whether the trunks are one from each leaf to each spine, all alike. A path has as many trunks up as down,
-// so that only the sum of the latencies in the two directions counts.
+// complete reports whether the trunks are one from each leaf to each spine, all alike. A path has as many trunks up as
+// down, so that only the sum of the latencies in the two directions counts.
 func (g *Graph) complete(leaves, spines []int) bool {
 	if len(spines) == 0 || len(spines) > topology.MaxSpines || len(g.Trunks) != len(leaves)*len(spines) {
 		return false

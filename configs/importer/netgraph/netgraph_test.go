@@ -25,7 +25,8 @@ func graph(nodes, nics, switches int, home func(node, nic int) int, trunks ...[2
 		}
 	}
 	for _, t := range trunks {
-		g.Trunks = append(g.Trunks, Trunk{A: t[0], B: t[1], Link: Link{Rate: 400 * units.Gbps, Latency: 700}, Back: 700})
+		g.Trunks = append(g.Trunks, Trunk{A: t[0], B: t[1], Link: Link{Rate: 400 * units.Gbps, Latency: 700},
+			Back: 700})
 	}
 	return g
 }
@@ -37,16 +38,20 @@ func TestKinds(t *testing.T) {
 		g    *Graph
 		want string // kind, leaves and spines, or the error
 	}{
-		"one switch":          {graph(3, 2, 1, func(int, int) int { return 0 }), " 0 0"},
-		"leaves and spines":   {graph(4, 2, 4, half, [2]int{0, 2}, [2]int{3, 0}, [2]int{1, 2}, [2]int{1, 3}), "leaf-spine 2 2"},
-		"a spine less":        {graph(4, 2, 4, half, [2]int{0, 2}, [2]int{0, 3}, [2]int{1, 2}), "custom 0 0"},
-		"leaves joined":       {graph(4, 2, 2, half, [2]int{0, 1}), "custom 0 0"},
-		"uneven leaves":       {graph(3, 1, 3, func(n, _ int) int { return n / 2 }, [2]int{0, 2}, [2]int{1, 2}), "leaf-spine 2 1"},
-		"nodes not in order":  {graph(4, 1, 3, func(n, _ int) int { return n % 2 }, [2]int{0, 2}, [2]int{1, 2}), "custom 0 0"},
-		"rails":               {graph(3, 2, 3, own, [2]int{0, 2}, [2]int{1, 2}), "rail 0 1"},
-		"rails apart":         {graph(3, 2, 2, own), " 0 0"},
-		"parts":               {graph(4, 1, 2, half), "the switches are in 2 parts"},
-		"parts of two planes": {graph(4, 2, 4, func(n, i int) int { return 2*(n/2) + i }, [2]int{0, 2}, [2]int{1, 3}), "the switches are in 2 parts"},
+		"one switch": {graph(3, 2, 1, func(int, int) int { return 0 }), " 0 0"},
+		"leaves and spines": {graph(4, 2, 4, half, [2]int{0, 2}, [2]int{3, 0}, [2]int{1, 2}, [2]int{1, 3}),
+			"leaf-spine 2 2"},
+		"a spine less":  {graph(4, 2, 4, half, [2]int{0, 2}, [2]int{0, 3}, [2]int{1, 2}), "custom 0 0"},
+		"leaves joined": {graph(4, 2, 2, half, [2]int{0, 1}), "custom 0 0"},
+		"uneven leaves": {graph(3, 1, 3, func(n, _ int) int { return n / 2 }, [2]int{0, 2}, [2]int{1, 2}),
+			"leaf-spine 2 1"},
+		"nodes not in order": {graph(4, 1, 3, func(n, _ int) int { return n % 2 }, [2]int{0, 2}, [2]int{1, 2}),
+			"custom 0 0"},
+		"rails":       {graph(3, 2, 3, own, [2]int{0, 2}, [2]int{1, 2}), "rail 0 1"},
+		"rails apart": {graph(3, 2, 2, own), " 0 0"},
+		"parts":       {graph(4, 1, 2, half), "the switches are in 2 parts"},
+		"parts of two planes": {graph(4, 2, 4, func(n, i int) int { return 2*(n/2) + i }, [2]int{0, 2}, [2]int{1, 3}),
+			"the switches are in 2 parts"},
 	} {
 		out := found.Options{}.Start("test")
 		err := tc.g.Apply(out)
@@ -125,10 +130,12 @@ func TestUnlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := out.Config
-	if c.Link.Bandwidth != 100*units.Gbps || len(c.Links) != 1 || c.Links[0].Match != "node1.nic0" || *c.Links[0].Bandwidth != 25*units.Gbps {
+	if c.Link.Bandwidth != 100*units.Gbps || len(c.Links) != 1 || c.Links[0].Match != "node1.nic0" ||
+		*c.Links[0].Bandwidth != 25*units.Gbps {
 		t.Errorf("%v %+v", c.Link.Bandwidth, c.Links)
 	}
-	if len(c.Topology.Links) != 1 || *c.Topology.Trunk.Bandwidth != 1200*units.Gbps || !strings.Contains(strings.Join(out.Notes, " "), "2 links beside another") {
+	if len(c.Topology.Links) != 1 || *c.Topology.Trunk.Bandwidth != 1200*units.Gbps ||
+		!strings.Contains(strings.Join(out.Notes, " "), "2 links beside another") {
 		t.Errorf("%+v %q", c.Topology, out.Notes)
 	}
 	g.Ports[2].Latency = 600
@@ -139,7 +146,8 @@ func TestUnlike(t *testing.T) {
 
 func TestFirst(t *testing.T) {
 	// A chain of 5 switches with a node each, and a detour from 0 to 2 that is no shorter than the chain.
-	g := graph(5, 1, 6, func(n, _ int) int { return n }, [2]int{0, 1}, [2]int{1, 2}, [2]int{2, 3}, [2]int{3, 4}, [2]int{0, 5}, [2]int{5, 2})
+	g := graph(5, 1, 6, func(n, _ int) int { return n }, [2]int{0, 1}, [2]int{1, 2}, [2]int{2, 3}, [2]int{3, 4},
+		[2]int{0, 5}, [2]int{5, 2})
 	g.First(3)
 	if got, want := fmt.Sprint(g.Nodes, len(g.Ports), g.Switches), "3 3 [s0 s1 s2 s5]"; got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -20,7 +20,8 @@ type Settings struct {
 }
 
 // headers are the bytes that the simulator adds to the payload of a packet: PPP 14, IP 20, UDP 8, sequence number and
-// priority 6, and the telemetry of some kinds of congestion control (CustomHeader::GetStaticWholeHeaderSize, IntHeader).
+// priority 6, and the telemetry of some kinds of congestion control (CustomHeader::GetStaticWholeHeaderSize,
+// IntHeader).
 func headers(ccMode string) int {
 	const always = 14 + 20 + 8 + 6
 	switch ccMode {
@@ -35,12 +36,14 @@ func headers(ccMode string) int {
 }
 
 // effects are settings that change how fast the simulated network is and that a fabric has otherwise.
-var effects = []string{"CC_MODE", "HAS_WIN", "BUFFER_SIZE", "KMAX_MAP", "KMIN_MAP", "PMAX_MAP", "ENABLE_QCN", "RATE_AI", "L2_CHUNK_SIZE", "NIC_TOTAL_PAUSE_TIME", "LINK_DOWN"}
+var effects = []string{"CC_MODE", "HAS_WIN", "BUFFER_SIZE", "KMAX_MAP", "KMIN_MAP", "PMAX_MAP", "ENABLE_QCN", "RATE_AI",
+	"L2_CHUNK_SIZE", "NIC_TOTAL_PAUSE_TIME", "LINK_DOWN"}
 
 // LooksLikeSettings reports whether a line begins a .conf.
 func LooksLikeSettings(line string) bool {
 	key, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-	return ok && value != "" && key == strings.ToUpper(key) && strings.Contains(key, "_") && strings.Trim(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+	return ok && value != "" && key == strings.ToUpper(key) && strings.Contains(key, "_") &&
+		strings.Trim(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // ReadSettings reads a .conf: lines of a key and its values.
@@ -56,7 +59,8 @@ func ReadSettings(text string) (Settings, error) {
 		case "PACKET_PAYLOAD_SIZE":
 			s.Payload, err = strconv.Atoi(f[1])
 			if err == nil && (s.Payload < configs.MinMTU || s.Payload > configs.MaxMTU) {
-				err = fmt.Errorf("%d is out of range: a fabric's packets have %d to %d bytes", s.Payload, configs.MinMTU, configs.MaxMTU)
+				err = fmt.Errorf("%d is out of range: a fabric's packets have %d to %d bytes", s.Payload,
+					configs.MinMTU, configs.MaxMTU)
 			}
 		case "ERROR_RATE_PER_LINK":
 			s.Loss, err = parseProbability(f[1])
@@ -85,7 +89,9 @@ func (s Settings) apply(out *found.Fabric) {
 		l.MTU, l.Header, l.Framing = s.Payload, 0, headers(s.CCMode)
 		out.Say("packets of %d bytes (PACKET_PAYLOAD_SIZE) and %d bytes of headers", l.MTU, l.Framing)
 	case l.Framing == 0 && l.Header == 0:
-		out.Note("the size of packets is in the simulator's .conf: packets are of %d bytes without headers, so that payload has the whole rate", l.MTU)
+		out.Note(
+			"the size of packets is in the simulator's .conf: packets are of %d bytes without headers, so that "+
+				"payload has the whole rate", l.MTU)
 	}
 	if len(s.Others) > 0 {
 		out.Note("of the .conf these have no counterpart: %s", strings.Join(s.Others, ", "))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simai reads network topologies of SimAI and of the ns-3 back end of ASTRA-sim, which is HPCC's. Both are text:
-// a first line of counts, the numbers of the switches, and a line for each link:
+// Package simai reads network topologies of SimAI and of the ns-3 back end of ASTRA-sim, which is HPCC's. Both are
+// text: a first line of counts, the numbers of the switches, and a line for each link:
 //
 //	SimAI:  nodes GPUs_per_server NVSwitches switches links GPU_type
 //	ns-3:   nodes switches links
@@ -54,7 +54,10 @@ func parseHead(fields []string) (head, error) {
 		h.gpu = fields[5]
 		dst = []*int{&h.devices, &h.perServer, &h.nvSwitches, &h.switches, &h.links}
 	default:
-		return h, fmt.Errorf("has %d fields: a topology of SimAI has 6 (nodes, GPUs per server, NVSwitches, switches, links, GPU type), one of ns-3 has 3 (nodes, switches, links)", len(fields))
+		return h,
+			fmt.Errorf(
+				"has %d fields: a topology of SimAI has 6 (nodes, GPUs per server, NVSwitches, switches, links, GPU "+
+					"type), one of ns-3 has 3 (nodes, switches, links)", len(fields))
 	}
 	for i, p := range dst {
 		n, err := strconv.Atoi(fields[i])
@@ -67,7 +70,8 @@ func parseHead(fields []string) (head, error) {
 		return h, fmt.Errorf("names %d nodes: at most %d", h.devices, maxDevices)
 	}
 	if h.perServer == 0 || h.devices <= h.switches+h.nvSwitches {
-		return h, fmt.Errorf("names %d nodes, of which %d are switches: no GPU is left", h.devices, h.switches+h.nvSwitches)
+		return h, fmt.Errorf("names %d nodes, of which %d are switches: no GPU is left", h.devices,
+			h.switches+h.nvSwitches)
 	}
 	return h, nil
 }
@@ -107,7 +111,8 @@ func Read(text string, settings Settings, o found.Options) (*found.Fabric, error
 	if err != nil {
 		return nil, err
 	}
-	out.Say("%s of %s, %s, %s, %s", units.Count(g.Nodes, "node"), units.Count(f.perServer, "GPU"), units.Count(f.switches, "switch"), units.Count(f.nvSwitches, "NVSwitch"), units.Count(len(f.cables), "link"))
+	out.Say("%s of %s, %s, %s, %s", units.Count(g.Nodes, "node"), units.Count(f.perServer, "GPU"),
+		units.Count(f.switches, "switch"), units.Count(f.nvSwitches, "NVSwitch"), units.Count(len(f.cables), "link"))
 	if err := g.Take(o.Nodes, "node", out); err != nil {
 		return nil, err
 	}
@@ -152,8 +157,11 @@ func parse(text string) (*file, error) {
 		f.cables = append(f.cables, c)
 	}
 	if word := s.word(); word != "" {
-		return nil, fmt.Errorf("line %d: %q follows the %d links that line 1 names, after which the simulator reads no more: if the rest belongs to the network, correct line 1",
-			s.number, word, h.links)
+		return nil,
+			fmt.Errorf(
+				"line %d: %q follows the %d links that line 1 names, after which the simulator reads no more: if the "+
+					"rest belongs to the network, correct line 1",
+				s.number, word, h.links)
 	}
 	return f, nil
 }
@@ -197,23 +205,33 @@ func (f *file) graph(out *found.Fabric, settings Settings) (*netgraph.Graph, err
 		case [2]int{netSwitch, netSwitch}:
 			g.Trunks = append(g.Trunks, netgraph.Trunk{A: number[c.a], B: number[c.b], Link: c.Link, Back: c.Latency})
 		case [2]int{gpu, gpu}:
-			return nil, fmt.Errorf("the link from %d to %d joins two GPUs without a switch: a fabric has switches between nodes", c.a, c.b)
+			return nil,
+				fmt.Errorf(
+					"the link from %d to %d joins two GPUs without a switch: a fabric has switches between nodes", c.a,
+					c.b)
 		default:
-			return nil, fmt.Errorf("the link from %d to %d joins NVSwitches with others than GPUs: a fabric's nodes are joined by NICs", c.a, c.b)
+			return nil,
+				fmt.Errorf(
+					"the link from %d to %d joins NVSwitches with others than GPUs: a fabric's nodes are joined by NICs", c.a, c.b)
 		}
 	}
 	for id, p := range ports {
 		if len(p) == 0 {
-			return nil, fmt.Errorf("GPU %d has no link to a switch but NVSwitches: a fabric is what joins nodes, over NICs", id)
+			return nil,
+				fmt.Errorf("GPU %d has no link to a switch but NVSwitches: a fabric is what joins nodes, over NICs", id)
 		}
 		if len(p) != len(ports[0]) {
-			return nil, fmt.Errorf("GPU %d has %d links to switches, GPU 0 has %d: a fabric's nodes have the same number of NICs", id, len(p), len(ports[0]))
+			return nil,
+				fmt.Errorf(
+					"GPU %d has %d links to switches, GPU 0 has %d: a fabric's nodes have the same number of NICs", id,
+					len(p), len(ports[0]))
 		}
 		g.Ports = append(g.Ports, p...)
 	}
 	g.NICs = f.perServer * len(ports[0])
 	if len(nv) > 0 {
-		out.Note("%s to NVSwitches, the first of %v and %v: in a fabric, traffic within a node takes no time", units.Count(len(nv), "link"), nv[0].Rate, nv[0].Latency)
+		out.Note("%s to NVSwitches, the first of %v and %v: in a fabric, traffic within a node takes no time",
+			units.Count(len(nv), "link"), nv[0].Rate, nv[0].Latency)
 	}
 	return g, nil
 }
@@ -230,7 +248,9 @@ func (f *file) hardware(out *found.Fabric, g *netgraph.Graph) {
 		c.NICOfGPU = append(c.NICOfGPU, i*perGPU)
 	}
 	if perGPU > 1 {
-		out.Note("each GPU has %d NICs, each with its own link to a switch: NCCL decides which it uses; the simulator spreads flows over them", perGPU)
+		out.Note(
+			"each GPU has %d NICs, each with its own link to a switch: NCCL decides which it uses; the simulator "+
+				"spreads flows over them", perGPU)
 	}
 	if f.nvSwitches == 0 {
 		return
@@ -239,7 +259,8 @@ func (f *file) hardware(out *found.Fabric, g *netgraph.Graph) {
 	switch {
 	case known:
 		c.NVLinksPerGPU = n
-		out.Note("nvlinks_per_gpu is %d, those of an %s: the file has the rate of NVLink, not the number of links", n, f.gpu)
+		out.Note("nvlinks_per_gpu is %d, those of an %s: the file has the rate of NVLink, not the number of links", n,
+			f.gpu)
 	case c.NVLinksPerGPU == 0:
 		out.Miss("nvlinks-per-gpu", "the NVLinks of a GPU of the type %s", f.gpu)
 	}
@@ -319,7 +340,8 @@ func (s *scanner) cable(devices int) (c cable, err error) {
 	return c, nil
 }
 
-// parseRate reads a rate as ns-3's DataRate has it: bps, b/s, Bps or B/s with a prefix of 1000, or of 1024 (Ki, Mi, Gi).
+// parseRate reads a rate as ns-3's DataRate has it: bps, b/s, Bps or B/s with a prefix of 1000, or of 1024 (Ki, Mi,
+// Gi).
 func parseRate(s string) (units.Bandwidth, error) {
 	text, factor := s, uint64(1)
 	for i, prefix := range []string{"Ki", "Mi", "Gi", "Ti"} {
@@ -333,7 +355,8 @@ func parseRate(s string) (units.Bandwidth, error) {
 	}
 	b *= units.Bandwidth(factor)
 	if b < configs.MinBandwidth || b > configs.MaxBandwidth {
-		return 0, fmt.Errorf("%q is a rate that a fabric cannot have: %v to %v", s, configs.MinBandwidth, configs.MaxBandwidth)
+		return 0, fmt.Errorf("%q is a rate that a fabric cannot have: %v to %v", s, configs.MinBandwidth,
+			configs.MaxBandwidth)
 	}
 	return b, nil
 }
@@ -341,7 +364,8 @@ func parseRate(s string) (units.Bandwidth, error) {
 // parseTime reads a time as ns-3 writes it, to the nanosecond: a number and a unit, seconds if there is none.
 func parseTime(s string) (time.Duration, error) {
 	number := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz")
-	scale := map[string]float64{"": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1, "ps": 1e-3, "fs": 1e-6}[s[len(number):]]
+	scale := map[string]float64{"": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1, "ps": 1e-3,
+		"fs": 1e-6}[s[len(number):]]
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || scale == 0 || !(v >= 0 && v*scale <= float64(configs.MaxLatency)) {
 		return 0, fmt.Errorf("%q is not a time from 0 to %v, such as 0.0005ms", s, configs.MaxLatency)

@@ -41,7 +41,8 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%+v was written as %.20q", tc.want, b)
 		}
 	}
-	for _, bad := range []string{"T", "T\x00\x00\x02\x00", "X\x00\x00\x02\x00\x00", "T\x00\x00\x01\x00\x00", "T\x00\x00\x03\x00\x01", "T\x01\x00\x02\x00\x01" + strings.Repeat("x", 65536)} {
+	for _, bad := range []string{"T", "T\x00\x00\x02\x00", "X\x00\x00\x02\x00\x00", "T\x00\x00\x01\x00\x00",
+		"T\x00\x00\x03\x00\x01", "T\x01\x00\x02\x00\x01" + strings.Repeat("x", 65536)} {
 		if m, err := Read(strings.NewReader(bad)); !errors.Is(err, errMessage) {
 			t.Errorf("%.20q was read as %+v, %v", bad, m, err)
 		}

@@ -45,7 +45,8 @@ const (
 )
 
 // LayerType is that of Packet.
-var LayerType = gopacket.RegisterLayerType(4791, gopacket.LayerTypeMetadata{Name: "RoCEv2", Decoder: gopacket.DecodeFunc(decode)})
+var LayerType = gopacket.RegisterLayerType(4791,
+	gopacket.LayerTypeMetadata{Name: "RoCEv2", Decoder: gopacket.DecodeFunc(decode)})
 
 func init() { layers.RegisterUDPPortLayerType(Port, LayerType) }
 
@@ -155,10 +156,12 @@ func (p *Packet) DecodeFromBytes(b []byte, df gopacket.DecodeFeedback) error {
 	}
 	n := Opcode(b[0]).headers()
 	seq := binary.BigEndian.Uint32(b[8:])
-	*p = Packet{Opcode: Opcode(b[0]), DestQP: binary.BigEndian.Uint32(b[4:]) & 0xffffff, PSN: seq & 0xffffff, AckReq: seq>>31 == 1, contents: b[:n], payload: b[n : len(b)-icrcSize]}
+	*p = Packet{Opcode: Opcode(b[0]), DestQP: binary.BigEndian.Uint32(b[4:]) & 0xffffff, PSN: seq & 0xffffff,
+		AckReq: seq>>31 == 1, contents: b[:n], payload: b[n : len(b)-icrcSize]}
 	switch rest := b[bthSize:]; p.Opcode {
 	case WriteFirst, WriteOnlyImmediate:
-		p.Address, p.Key, p.Length = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint32(rest[8:]), binary.BigEndian.Uint32(rest[12:])
+		p.Address, p.Key, p.Length = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint32(rest[8:]),
+			binary.BigEndian.Uint32(rest[12:])
 		if p.Opcode == WriteOnlyImmediate {
 			p.Immediate = binary.BigEndian.Uint32(rest[16:])
 		}

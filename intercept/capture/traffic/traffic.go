@@ -54,8 +54,9 @@ type Writer struct {
 // NewWriter writes the interfaces, one for each link, to w.
 func NewWriter(w *pcapng.Writer, o Options) *Writer {
 	t := &Writer{
-		w: w, scale: int64(o.Fabric.TimeScale()), ifaces: map[uint32]int{}, counts: make([]struct{ came, missed uint64 }, len(o.Links)),
-		date: time.Now().UnixNano(), begun: now(),
+		w: w, scale: int64(o.Fabric.TimeScale()), ifaces: map[uint32]int{},
+		counts: make([]struct{ came, missed uint64 }, len(o.Links)),
+		date:   time.Now().UnixNano(), begun: now(),
 	}
 	for i, hop := range o.Links {
 		t.ifaces[uint32(hop)] = i
@@ -70,7 +71,9 @@ func Describe(k tap.Kind, shaper string) string {
 	if k == tap.Programs {
 		return "an emulated link, in the eBPF programs of the shaper " + shaper
 	}
-	return fmt.Sprintf("an emulated link, by a packet socket at the switch before the shaper %s: drops and departures are not seen", shaper)
+	return fmt.Sprintf(
+		"an emulated link, by a packet socket at the switch before the shaper %s: drops and departures are not seen",
+		shaper)
 }
 
 // now is CLOCK_MONOTONIC in ns, the clock of the records.
@@ -126,7 +129,8 @@ func (t *Writer) count(r *tap.Record) {
 
 // fates are the words for what happened to a packet. Package capture's dissector makes a field of them.
 var fates = map[tap.Fate]string{
-	tap.Sent: "sent", tap.Marked: "marked", tap.Lost: "lost", tap.Down: "down", tap.LinkFull: "link-full", tap.PortFull: "port-full",
+	tap.Sent: "sent", tap.Marked: "marked", tap.Lost: "lost", tap.Down: "down", tap.LinkFull: "link-full",
+	tap.PortFull: "port-full",
 }
 
 // describe makes the comment of a packet: what happened to it, how long it takes, and how many packets it is on the

@@ -51,7 +51,8 @@ func TestWriter(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, comment := range []string{"ddlemu fate=sent delay=2000 packets=1", "ddlemu fate=lost packets=2", "ddlemu fate=port-full packets=1"} {
+	for _, comment := range []string{"ddlemu fate=sent delay=2000 packets=1", "ddlemu fate=lost packets=2",
+		"ddlemu fate=port-full packets=1"} {
 		if !bytes.Contains(file.Bytes(), []byte(comment)) {
 			t.Errorf("no comment %q", comment)
 		}
@@ -88,7 +89,8 @@ func checkFile(t *testing.T, file io.Reader, date int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := x.Statistics; s.PacketsReceived != came || s.PacketsDropped != []uint64{3, 5}[i] || x.SnapLength != 100 {
+		if s := x.Statistics; s.PacketsReceived != came || s.PacketsDropped != []uint64{3, 5}[i] ||
+			x.SnapLength != 100 {
 			t.Errorf("interface %d: %+v", i, x)
 		}
 	}

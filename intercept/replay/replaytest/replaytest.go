@@ -19,7 +19,8 @@ import (
 // the lines of a fabric file say.
 func Fabric(t testing.TB, nodes int, lines ...string) *replay.Fabric {
 	t.Helper()
-	text := fmt.Sprintf("base: loopback\nnodes: %d\nlink:\n  bandwidth: 100Gbps\n  latency: 1us\n%s\n", nodes, strings.Join(lines, "\n"))
+	text := fmt.Sprintf("base: loopback\nnodes: %d\nlink:\n  bandwidth: 100Gbps\n  latency: 1us\n%s\n", nodes,
+		strings.Join(lines, "\n"))
 	c, err := configs.Decode("test", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -39,15 +40,19 @@ func TwoJobs(t testing.TB, f *replay.Fabric) *messages.Trace {
 	tr := &messages.Trace{Jobs: []string{"A", "B"}, Nodes: map[[2]int]int{{0, 0}: 0, {0, 1}: 1, {1, 0}: 2, {1, 1}: 1}}
 	tr.Ranks = []ledger.Info{{World: 2, Virtual: true, TimeScale: 1}}
 	for job, from := range []int{0, 2} {
-		tr.Connections = append(tr.Connections, messages.Connection{Job: job, Flow: uint64(job), Sender: 0, Receiver: 1, Src: from, Dst: 1, Order: uint64(job)})
+		tr.Connections = append(tr.Connections, messages.Connection{Job: job, Flow: uint64(job), Sender: 0, Receiver: 1,
+			Src: from, Dst: 1, Order: uint64(job)})
 	}
 	add := func(job, from int, number uint64, posted int64) {
-		c := messages.Call{Name: "Send", Comm: uint64(job), Seq: int(number), Tasks: []int{len(tr.Tasks), len(tr.Tasks) + 1}, Messages: []int{len(tr.Messages)}}
+		c := messages.Call{Name: "Send", Comm: uint64(job), Seq: int(number),
+			Tasks: []int{len(tr.Tasks), len(tr.Tasks) + 1}, Messages: []int{len(tr.Messages)}}
 		for rank, function := range []string{"Send", "Recv"} {
-			tr.Tasks = append(tr.Tasks, messages.Task{Job: job, Owner: rank, Rank: rank, Comm: uint64(job), Func: function, Ranks: 2, Begun: posted, Call: len(tr.Calls)})
+			tr.Tasks = append(tr.Tasks, messages.Task{Job: job, Owner: rank, Rank: rank, Comm: uint64(job),
+				Func: function, Ranks: 2, Begun: posted, Call: len(tr.Calls)})
 		}
 		tr.Messages = append(tr.Messages, messages.Message{
-			Job: job, Flow: uint64(job), Number: number, Sender: 0, Receiver: 1, Src: from, Dst: 1, Size: 1_250_000, HasSend: true, Posted: posted, HasReceive: true,
+			Job: job, Flow: uint64(job), Number: number, Sender: 0, Receiver: 1, Src: from, Dst: 1, Size: 1_250_000,
+			HasSend: true, Posted: posted, HasReceive: true,
 			SendTask: c.Tasks[0], ReceiveTask: c.Tasks[1],
 		})
 		tr.Calls = append(tr.Calls, c)

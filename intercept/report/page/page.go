@@ -53,5 +53,6 @@ func write(w io.Writer, name, connect string, data any) error {
 	if err != nil {
 		return err
 	}
-	return page.Execute(w, map[string]any{"Connect": connect, "CSS": template.CSS(css), "JS": template.JS(js), "Data": template.JS(text)})
+	return page.Execute(w, map[string]any{"Connect": connect, "CSS": template.CSS(css), "JS": template.JS(js),
+		"Data": template.JS(text)})
 }

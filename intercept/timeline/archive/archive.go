@@ -50,7 +50,8 @@ func (t *Trace) open() (io.ReadCloser, error) {
 
 var (
 	errNoTrace = errors.New("no trace of PyTorch's profiler: it has no traceEvents with times")
-	errNoClock = errors.New("this PyTorch was built without Kineto (Debian's is): the times in its traces are of no clock")
+	errNoClock = errors.New(
+		"this PyTorch was built without Kineto (Debian's is): the times in its traces are of no clock")
 )
 
 // Read looks through a trace.
@@ -188,7 +189,8 @@ func names(with []*Trace) []string {
 func Write(w io.Writer, with []*Trace, write func(w io.Writer) error) error {
 	const realtime = "REALTIME"
 	z := zip.NewWriter(w)
-	m := manifest{Version: 1, TraceTime: clock{realtime, ours}, Files: []member{{Path: ours, Machine: name{"emulated network"}}}}
+	m := manifest{Version: 1, TraceTime: clock{realtime, ours},
+		Files: []member{{Path: ours, Machine: name{"emulated network"}}}}
 	all := names(with)
 	for i, t := range with {
 		m.Files = append(m.Files, member{all[i], name{all[i]}, &relation{clock{realtime, ours}, t.Base}})
@@ -197,7 +199,8 @@ func Write(w io.Writer, with []*Trace, write func(w io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
 	}
-	if err := add(z, "perfetto_manifest.json", func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+	if err := add(z, "perfetto_manifest.json",
+		func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 		return err
 	}
 	if err := add(z, ours, write); err != nil {

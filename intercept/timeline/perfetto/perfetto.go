@@ -92,7 +92,8 @@ type Writer struct {
 // different numbers from 1, one behind the other: of events at the same time, the reader takes those first
 // that are first in the file.
 func NewWriter(w io.Writer, clock, sequence int) *Writer {
-	return &Writer{w: w, sequence: uint64(sequence), clock: uint64(clock), events: map[string]uint64{}, args: map[string]uint64{}, texts: map[string]uint64{}}
+	return &Writer{w: w, sequence: uint64(sequence), clock: uint64(clock), events: map[string]uint64{},
+		args: map[string]uint64{}, texts: map[string]uint64{}}
 }
 
 // Close writes what is left, and returns the first error.
@@ -240,6 +241,7 @@ func (w *Writer) End(track int, at int64) {
 // Count is of timeline.Sink.
 func (w *Writer) Count(track int, at int64, value float64) {
 	w.start(typeCounter, track)
-	w.event = protowire.AppendFixed64(protowire.AppendTag(w.event, eventDouble, protowire.Fixed64Type), math.Float64bits(value))
+	w.event = protowire.AppendFixed64(protowire.AppendTag(w.event, eventDouble, protowire.Fixed64Type),
+		math.Float64bits(value))
 	w.add(at)
 }

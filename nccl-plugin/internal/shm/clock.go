@@ -73,7 +73,8 @@ func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, e
 		return nil, err
 	}
 	v := C.struct_ddlemu_clock_view{
-		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(f.HopCount()), participant: C.uint32_t(me.Slot()), node: C.uint32_t(node),
+		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(f.HopCount()), participant: C.uint32_t(me.Slot()),
+		node:    C.uint32_t(node),
 		reasons: (*C.uint64_t)(me.Job().ReasonsWord()), not_waited_for: C.uint64_t(state.NotWaitedFor),
 	}
 	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
@@ -121,22 +122,26 @@ func (e *Endpoint) isUnshaped(path []link.PathHop) bool {
 
 // newFlow makes the flow that region r describes, from this process to the peer; nil if the
 // clock is real.
-func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer transport.Peer) (*C.struct_ddlemu_clock_flow, error) {
+func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle,
+	peer transport.Peer) (*C.struct_ddlemu_clock_flow, error) {
 	if c == nil {
 		return nil, nil
 	}
 	x := C.free_flow(c.view.flows)
 	if x == nil {
-		return nil, fmt.Errorf("a fabric with a virtual clock has at most %d connections, and all are in use", clock.MaxFlows)
+		return nil, fmt.Errorf("a fabric with a virtual clock has at most %d connections, and all are in use",
+			clock.MaxFlows)
 	}
 	if err := c.flows.Reserve(uint64(uintptr(unsafe.Pointer(x))-uintptr(c.flows.Base())), clock.FlowSize); err != nil {
 		C.set_place(c.view.flows, x, C.DDLEMU_FLOW_FREE)
-		return nil, fmt.Errorf("reserve %d KiB for a connection in %s (is it full? see df): %w", clock.FlowSize>>10, e.Fabric.Dir(), err)
+		return nil, fmt.Errorf("reserve %d KiB for a connection in %s (is it full? see df): %w", clock.FlowSize>>10,
+			e.Fabric.Dir(), err)
 	}
 	C.clear_flow(x)
 	described := r.flow()
 	x.flow.id, x.flow.path = described.id, r.path
-	x.sim.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank), C.uint64_t(h.Listened))
+	x.sim.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank),
+		C.uint64_t(h.Listened))
 	x.sender_node, x.receiver_node = c.view.node, C.uint32_t(e.Fabric.NodeOf(peer.Slot))
 	C.set_place(c.view.flows, x, C.DDLEMU_FLOW_MADE)
 	return x, nil
@@ -175,6 +180,7 @@ func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_fl
 // ddlemu_clock_calls; NULL if it has joined none.
 func ClockCalls(s configs.ClockSettings) unsafe.Pointer {
 	return unsafe.Pointer(C.ddlemu_clock_calls(C.struct_ddlemu_clock_settings{
-		compute: C.double(s.Compute), compute_hold: C.int64_t(s.ComputeHold), waits_on_deadlock: s.OnDeadlock == configs.DeadlockWait,
+		compute: C.double(s.Compute), compute_hold: C.int64_t(s.ComputeHold),
+		waits_on_deadlock: s.OnDeadlock == configs.DeadlockWait,
 	}))
 }

@@ -61,7 +61,9 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	cost := int64((ring + uint64(ringOffset)) / l.part()) // with a virtual clock the flow is elsewhere, but as large
 	if ring == 0 || !e.Me.Reserve(cost) {
 		e.Me.Job().Invalidate(state.RingTooSmall)
-		return nil, fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY", e.Me.Available()>>10)
+		return nil,
+			fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY",
+				e.Me.Available()>>10)
 	}
 	r, err := newRegion(l, ring, e.Fabric.ID(), link.FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
 	if err != nil {
@@ -101,7 +103,8 @@ func (e *Endpoint) route(src, dst int, id uint64) (steps, reverse []link.PathHop
 
 // offer sends the region to the listener and waits for its answer. It says whether the listener
 // has mapped this process's GPU memory.
-func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer, flow uint64) (mapped bool, err error) {
+func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer, flow uint64) (mapped bool,
+	err error) {
 	c, err := state.DialSocket(e.Fabric.Dir(), state.SocketName(e.Fabric.Name(), peer.Slot))
 	if err != nil {
 		return false, err
@@ -111,7 +114,8 @@ func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.
 		return false, err
 	}
 	var b bytes.Buffer
-	req := request{requestMagic, e.Fabric.ID(), h.Nonce, h.Listen, uint32(nic), uint32(e.Me.Slot()), uint32(e.Me.Job().Index()), e.Me.Generation(), flow}
+	req := request{requestMagic, e.Fabric.ID(), h.Nonce, h.Listen, uint32(nic), uint32(e.Me.Slot()),
+		uint32(e.Me.Job().Index()), e.Me.Generation(), flow}
 	if err := binary.Write(&b, binary.LittleEndian, req); err != nil {
 		return false, err
 	}

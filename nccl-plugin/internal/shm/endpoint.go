@@ -52,7 +52,8 @@ type conn struct {
 type FlowPath func(src, dst int, id uint64) []link.PathHop
 
 // NewEndpoint listens for peers in the fabric's folder, and watches them. It joins the fabric's
-// virtual clock, which a process does once. paths is nil if all flows between two NICs have the path of the fabric's file.
+// virtual clock, which a process does once. paths is nil if all flows between two NICs have the path of the fabric's
+// file.
 func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath) (*Endpoint, error) {
 	clock, err := joinClock(f, me, r.Node)
 	if err != nil {
@@ -67,7 +68,8 @@ func (e *Endpoint) Another(me *state.Participant, r state.Rank) (*Endpoint, erro
 	return newEndpoint(e.Fabric, me, r, e.paths, e.clock, false)
 }
 
-func newEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath, clock *virtualClock, joined bool) (*Endpoint, error) {
+func newEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath, clock *virtualClock,
+	joined bool) (*Endpoint, error) {
 	e := &Endpoint{paths: paths, clock: clock, joined: joined}
 	e.Endpoint = transport.New(f, me, r, handleMagic, e.dial)
 	err := inDir(f.Dir(), func(dir string) (err error) {
@@ -119,9 +121,12 @@ func (e *Endpoint) Listen(nic int, out *[transport.HandleSize]byte) (id uint64, 
 
 // newConn makes this end of a connection. path is what its path is drawn by. clockFlow is its flow if the clock is
 // virtual, else nil.
-func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, path uint64, clockFlow *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64, memory C.struct_ddlemu_gpu_memory) (*conn, error) {
-	checked := C.struct_ddlemu_region{memory: unsafe.Pointer(&r.mem[0]), ring_off: C.uint64_t(r.ring), ring_size: C.uint64_t(uintptr(len(r.mem)) - r.ring), path: r.path}
-	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), &checked, e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), clockFlow, memory)
+func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, path uint64, clockFlow *C.struct_ddlemu_clock_flow,
+	peer transport.Peer, cost int64, memory C.struct_ddlemu_gpu_memory) (*conn, error) {
+	checked := C.struct_ddlemu_region{memory: unsafe.Pointer(&r.mem[0]), ring_off: C.uint64_t(r.ring),
+		ring_size: C.uint64_t(uintptr(len(r.mem)) - r.ring), path: r.path}
+	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), &checked, e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()),
+		e.clock.viewOf(), clockFlow, memory)
 	if c == nil {
 		r.close()
 		e.Me.Reserve(-cost)
@@ -150,7 +155,8 @@ func (e *Endpoint) note(c *C.struct_ddlemu_conn, path uint64) {
 		return
 	}
 	src, dst := e.ends(c)
-	x := ledger.Connection{Path: path, Flow: uint64(c.f.id), Link: uint32(c.engine.path.link), Src: uint32(src), Dst: uint32(dst)}
+	x := ledger.Connection{Path: path, Flow: uint64(c.f.id), Link: uint32(c.engine.path.link), Src: uint32(src),
+		Dst: uint32(dst)}
 	if c.base.ops == &C.ddlemu_shm_sender {
 		x.Sends = 1
 	}
@@ -159,7 +165,8 @@ func (e *Endpoint) note(c *C.struct_ddlemu_conn, path uint64) {
 	}
 	c.ledger_conn = C.uint32_t(e.ledger.Add(x))
 	next, records, mask := e.ledger.View()
-	c.ledger = C.struct_ddlemu_ledger_view{next: (*C.uint64_t)(next), records: (*C.struct_ddlemu_record)(records), mask: C.uint64_t(mask)}
+	c.ledger = C.struct_ddlemu_ledger_view{next: (*C.uint64_t)(next), records: (*C.struct_ddlemu_record)(records),
+		mask: C.uint64_t(mask)}
 }
 
 // Comm is NCCL's comm.

@@ -121,7 +121,8 @@ func dialRaw(t *testing.T, e *Endpoint, b []byte, fds ...int) string {
 	t.Helper()
 	var c *net.UnixConn
 	err := inDir(e.Fabric.Dir(), func(dir string) (err error) {
-		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.SocketName(e.Fabric.Name(), e.Me.Slot()))})
+		c, err = net.DialUnix("unixpacket", nil,
+			&net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.SocketName(e.Fabric.Name(), e.Me.Slot()))})
 		return err
 	})
 	if err != nil {
@@ -170,7 +171,8 @@ func TestHostileRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: handle.Nonce, Listen: uint32(id), Slot: uint32(p.ends[0].Me.Slot()), Generation: p.ends[0].Me.Generation()}
+	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: handle.Nonce, Listen: uint32(id),
+		Slot: uint32(p.ends[0].Me.Slot()), Generation: p.ends[0].Me.Generation()}
 	encode := func(change func(*request)) []byte {
 		req := good
 		change(&req)
@@ -192,7 +194,8 @@ func TestHostileRequests(t *testing.T) {
 		"many descriptors":  {same, []int{r.fd, r.fd, r.fd, r.fd, r.fd}, "descriptor"},
 		"short":             {same[:len(same)-1], []int{r.fd}, "another version of the plugin"},
 		"long":              {append(bytes.Clone(same), 0), []int{r.fd}, "another version of the plugin"},
-		"very long":         {append(bytes.Clone(same), make([]byte, 4096)...), []int{r.fd}, "another version of the plugin"},
+		"very long": {append(bytes.Clone(same), make([]byte, 4096)...), []int{r.fd},
+			"another version of the plugin"},
 		"another magic":     {encode(func(r *request) { r.Magic++ }), []int{r.fd}, "not for this fabric"},
 		"another fabric":    {encode(func(r *request) { r.Fabric++ }), []int{r.fd}, "not for this fabric"},
 		"another nonce":     {encode(func(r *request) { r.Nonce++ }), []int{r.fd}, "nobody listens"},
@@ -263,10 +266,14 @@ func TestReplacedFolder(t *testing.T) {
 		replace func(t *testing.T, path, moved string)
 		want    string
 	}{
-		"by a link":      {func(t *testing.T, path, moved string) { must(t, os.Symlink(moved, path)) }, "not a directory"},
-		"by an open one": {func(t *testing.T, path, _ string) { must(t, os.Mkdir(path, 0o700)); must(t, os.Chmod(path, 0o755)) }, "mode 0755, want user"},
-		"by a file":      {func(t *testing.T, path, _ string) { must(t, os.WriteFile(path, nil, 0o600)) }, "not a directory"},
-		"by nothing":     {func(*testing.T, string, string) {}, "no such file or directory"},
+		"by a link": {func(t *testing.T, path, moved string) { must(t, os.Symlink(moved, path)) },
+			"not a directory"},
+		"by an open one": {
+			func(t *testing.T, path, _ string) { must(t, os.Mkdir(path, 0o700)); must(t, os.Chmod(path, 0o755)) },
+			"mode 0755, want user"},
+		"by a file": {func(t *testing.T, path, _ string) { must(t, os.WriteFile(path, nil, 0o600)) },
+			"not a directory"},
+		"by nothing": {func(*testing.T, string, string) {}, "no such file or directory"},
 		"by another user's": {func(t *testing.T, path, _ string) {
 			if os.Getuid() != 0 {
 				t.Skip("only root can make another user's folder")
@@ -287,7 +294,8 @@ func TestReplacedFolder(t *testing.T) {
 			t.Cleanup(func() { os.RemoveAll(moved) })
 			tc.replace(t, dir, moved)
 			refused(t, p.ends[0], h, tc.want)
-			if _, err := NewEndpoint(p.file, p.ends[0].Me, state.Rank{}, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := NewEndpoint(p.file, p.ends[0].Me, state.Rank{}, nil); err == nil ||
+				!strings.Contains(err.Error(), tc.want) {
 				t.Errorf("listen: %v, want %q", err, tc.want)
 			}
 		})

@@ -36,15 +36,24 @@ func TestPeersMemoryIsRefused(t *testing.T) {
 		fd   func(t *testing.T) int
 		want string
 	}{
-		"no seals":           {func(t *testing.T) int { return memory(t, 0, size, 0) }, "it is not sealed"},
-		"may shrink":         {func(t *testing.T) int { return memory(t, 0, size, unix.F_SEAL_GROW|unix.F_SEAL_SEAL) }, "it is not sealed"},
-		"seals may come":     {func(t *testing.T) int { return memory(t, 0, size, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW) }, "it is not sealed"},
-		"empty":              {func(t *testing.T) int { return memory(t, 0, 0, seals) }, "0 bytes are not possible"},
-		"no ring":            {func(t *testing.T) int { return memory(t, 0, int64(ringOffset), seals) }, "bytes are not possible"},
-		"too large":          {func(t *testing.T) int { return memory(t, 0, int64(ringOffset)+maxRing+pageSize, seals) }, "bytes are not possible"},
-		"half a page":        {func(t *testing.T) int { return memory(t, 0, size+pageSize/2, seals) }, "bytes are not possible"},
-		"nothing in it":      {func(t *testing.T) int { return memory(t, 0, size, seals) }, "does not describe this connection"},
-		"may not be written": {func(t *testing.T) int { return memory(t, 0, size, seals|unix.F_SEAL_WRITE) }, "operation not permitted"},
+		"no seals": {func(t *testing.T) int { return memory(t, 0, size, 0) }, "it is not sealed"},
+		"may shrink": {func(t *testing.T) int { return memory(t, 0, size, unix.F_SEAL_GROW|unix.F_SEAL_SEAL) },
+			"it is not sealed"},
+		"seals may come": {
+			func(t *testing.T) int { return memory(t, 0, size, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW) },
+			"it is not sealed"},
+		"empty": {func(t *testing.T) int { return memory(t, 0, 0, seals) }, "0 bytes are not possible"},
+		"no ring": {func(t *testing.T) int { return memory(t, 0, int64(ringOffset), seals) },
+			"bytes are not possible"},
+		"too large": {
+			func(t *testing.T) int { return memory(t, 0, int64(ringOffset)+maxRing+pageSize, seals) },
+			"bytes are not possible"},
+		"half a page": {func(t *testing.T) int { return memory(t, 0, size+pageSize/2, seals) },
+			"bytes are not possible"},
+		"nothing in it": {func(t *testing.T) int { return memory(t, 0, size, seals) },
+			"does not describe this connection"},
+		"may not be written": {func(t *testing.T) int { return memory(t, 0, size, seals|unix.F_SEAL_WRITE) },
+			"operation not permitted"},
 		"a file": {func(t *testing.T) int {
 			f, err := os.CreateTemp(t.TempDir(), "")
 			if err != nil {
@@ -95,7 +104,8 @@ func TestHugePagesAreRefused(t *testing.T) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		t.Skipf("huge pages cannot be sealed here: %v", err)
 	}
-	if _, err := openRegion(fd, flowAndRing, 7, stepsThere, stepsBack, 4); err == nil || !strings.Contains(err.Error(), "not plain memory") {
+	if _, err := openRegion(fd, flowAndRing, 7, stepsThere, stepsBack, 4); err == nil ||
+		!strings.Contains(err.Error(), "not plain memory") {
 		t.Errorf("%v, want a refusal", err)
 	}
 }
@@ -110,7 +120,8 @@ func TestAnotherUsersMemoryIsRefused(t *testing.T) {
 	if err := unix.Fchown(r.fd, 65534, -1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openRegion(r.fd, flowAndRing, 7, stepsThere, stepsBack, 4); err == nil || !strings.Contains(err.Error(), "belongs to user 65534, not 0") {
+	if _, err := openRegion(r.fd, flowAndRing, 7, stepsThere, stepsBack, 4); err == nil ||
+		!strings.Contains(err.Error(), "belongs to user 65534, not 0") {
 		t.Errorf("%v, want a refusal", err)
 	}
 }
@@ -121,7 +132,8 @@ func TestPeersMemoryIsReserved(t *testing.T) {
 	r := freshRegion(t)
 	defer r.close()
 	const hole = 64 << 10
-	if err := unix.Fallocate(r.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(len(r.mem)-hole), hole); err != nil {
+	if err := unix.Fallocate(r.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(len(r.mem)-hole),
+		hole); err != nil {
 		t.Fatal(err)
 	}
 	blocks := func() int64 {

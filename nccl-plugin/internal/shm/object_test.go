@@ -17,7 +17,8 @@ func TestLedgerIsOffThePath(t *testing.T) {
 		"receive.c": {"<receiver_irecv>:", "<receiver_test>:"},
 	} {
 		object := filepath.Join(t.TempDir(), "object.o")
-		if out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-fPIC", "-c", source, "-o", object).CombinedOutput(); err != nil {
+		if out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-fPIC", "-c", source, "-o",
+			object).CombinedOutput(); err != nil {
 			t.Fatalf("gcc: %v\n%s", err, out)
 		}
 		path, rare := disassemble(t, object, ".text"), disassemble(t, object, ".text.unlikely")

@@ -88,7 +88,8 @@ func TestEmptyMessageIsNotEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ends(t, "receive", r); err != nil || time.Since(begin) < time.Duration(params.Serialization(0)) {
-		t.Errorf("received after %v, %v; a hop takes %v", time.Since(begin), err, time.Duration(params.Serialization(0)))
+		t.Errorf("received after %v, %v; a hop takes %v", time.Since(begin), err,
+			time.Duration(params.Serialization(0)))
 	}
 }
 

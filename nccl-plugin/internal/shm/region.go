@@ -45,7 +45,8 @@ type layout struct {
 var (
 	// A real clock: the flow and the ring. NCCL's calls must not wait for the kernel.
 	flowAndRing = layout{ringOffset, true}
-	// A real clock, and links without a bandwidth or latency that could be missed: the same, and it grows as it is used.
+	// A real clock, and links without a bandwidth or latency that could be missed: the same, and it grows as it is
+	// used.
 	unshapedFlowAndRing = layout{ringOffset, false}
 	// A virtual clock: a description of the flow, the places of the messages, and the ring. It grows as it is used,
 	// because many ranks share a host's memory, and time stands still meanwhile.
@@ -83,7 +84,8 @@ func ringSize(available uint64) uint64 {
 }
 
 // newRegion makes and maps a region for a connection over the given path.
-func newRegion(l layout, ring uint64, fabricID, flowID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
+func newRegion(l layout, ring uint64, fabricID, flowID uint64, steps, reverse []link.PathHop, hop int) (*region,
+	error) {
 	size := uint64(l.offset) + ring
 	fd, err := unix.MemfdCreate("ddlemu-connection", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -201,7 +203,8 @@ func checkPlain(fd int, st *unix.Stat_t, seals int) error {
 func (r *region) describes(fabricID uint64) bool {
 	f := r.flow()
 	return f.magic == C.DDLEMU_FLOW_MAGIC && uint64(f.fabric_id) == fabricID && uint64(f.size) == uint64(len(r.mem)) &&
-		uint64(f.ring_off) == uint64(r.ring) && uint64(f.ring_size) == uint64(len(r.mem))-uint64(r.ring) && f.path == r.path &&
+		uint64(f.ring_off) == uint64(r.ring) && uint64(f.ring_size) == uint64(len(r.mem))-uint64(r.ring) &&
+		f.path == r.path &&
 		r.allZero(unsafe.Offsetof(f.posted), r.ring)
 }
 

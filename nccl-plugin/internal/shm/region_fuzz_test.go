@@ -42,7 +42,8 @@ func words(ws ...word) []byte {
 }
 
 // A path of three hops, and back.
-var stepsThere, stepsBack = []link.PathHop{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}, []link.PathHop{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}
+var stepsThere, stepsBack = []link.PathHop{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}},
+	[]link.PathHop{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}
 
 func freshRegion(t testing.TB) *region {
 	t.Helper()
@@ -113,11 +114,13 @@ func FuzzRingInUse(f *testing.F) {
 		}
 		flow := connOf(recv).c.f
 		if badSender {
-			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.posted)), unsafe.Offsetof(flow.receives_posted)-unsafe.Offsetof(flow.posted)), changes)
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.posted)),
+				unsafe.Offsetof(flow.receives_posted)-unsafe.Offsetof(flow.posted)), changes)
 			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.sends)), unsafe.Sizeof(flow.sends)), changes)
 			s = r
 		} else {
-			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.receives_posted)), unsafe.Offsetof(flow.lock)-unsafe.Offsetof(flow.receives_posted)), changes)
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.receives_posted)),
+				unsafe.Offsetof(flow.lock)-unsafe.Offsetof(flow.receives_posted)), changes)
 			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.receives)), unsafe.Sizeof(flow.receives)), changes)
 		}
 		begin := time.Now()

@@ -37,7 +37,9 @@ var sanitizers = []struct {
 func compileC(t *testing.T, name string, flags []string) string {
 	t.Helper()
 	var sources []string
-	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/engine/link/*.[ch]", "../../../shaper/engine/sim/*.[ch]", "../../../shaper/engine/clock/*.[ch]"} {
+	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]",
+		"../../../shaper/engine/link/*.[ch]", "../../../shaper/engine/sim/*.[ch]",
+		"../../../shaper/engine/clock/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("find %s: %v", pattern, err)
@@ -62,14 +64,16 @@ func compileC(t *testing.T, name string, flags []string) string {
 
 // runC runs a program of compileC on a new fabric with so many new regions: the fabric's file, the offset of the job's
 // counters in it, the arguments, and the sizes of the regions. It returns the program's output.
-func runC(t *testing.T, program string, wire link.Spec, tr link.Transport, regions int, args ...string) (string, error) {
+func runC(t *testing.T, program string, wire link.Spec, tr link.Transport, regions int, args ...string) (string,
+	error) {
 	t.Helper()
 	f := newFabric(t, wire, tr)
 	job, err := f.JoinJob(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{filepath.Join(f.Dir(), f.Name()+state.Suffix), strconv.FormatUint(job.LinkStatsOffset(), 10)}, args...)
+	args = append([]string{filepath.Join(f.Dir(), f.Name()+state.Suffix),
+		strconv.FormatUint(job.LinkStatsOffset(), 10)}, args...)
 	there, back := f.Path(0, 1), f.Path(1, 0)
 	var files []*os.File
 	for i := range regions {
@@ -88,7 +92,8 @@ func runC(t *testing.T, program string, wire link.Spec, tr link.Transport, regio
 		defer cancel()
 		cmd := exec.CommandContext(ctx, name, args...)
 		cmd.ExtraFiles = files
-		cmd.Env = append(os.Environ(), "TSAN_OPTIONS=halt_on_error=1", "ASAN_OPTIONS=detect_leaks=1", "UBSAN_OPTIONS=print_stacktrace=1")
+		cmd.Env = append(os.Environ(), "TSAN_OPTIONS=halt_on_error=1", "ASAN_OPTIONS=detect_leaks=1",
+			"UBSAN_OPTIONS=print_stacktrace=1")
 		return cmd.CombinedOutput()
 	}
 	out, err := run(program, args...)
@@ -100,7 +105,8 @@ func runC(t *testing.T, program string, wire link.Spec, tr link.Transport, regio
 }
 
 // runThreads runs testdata/threads.c with three connections, and a fourth that comes and goes.
-func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport, seed, messages, depth int) (string, error) {
+func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport, seed, messages, depth int) (string,
+	error) {
 	t.Helper()
 	return runC(t, program, wire, tr, 4, strconv.Itoa(seed), strconv.Itoa(messages), strconv.Itoa(depth))
 }
@@ -137,7 +143,8 @@ func TestThreads(t *testing.T) {
 				for kind, tr := range map[string]link.Transport{"tcp": tcp, "rdma": rdma} {
 					tr.RTO = 1e6 // so that a loss costs little
 					out, err := runThreads(t, program, wire, tr, 1, messages, maxDepth)
-					if err != nil || !strings.HasSuffix(out, fmt.Sprintf("3 connections, %d messages each: ok\n", messages)) {
+					if err != nil ||
+						!strings.HasSuffix(out, fmt.Sprintf("3 connections, %d messages each: ok\n", messages)) {
 						t.Errorf("%s %s: %v\n%s", name, kind, err, out)
 					}
 				}
@@ -187,8 +194,8 @@ func TestIdleConnectionsCostNothing(t *testing.T) {
 	}
 }
 
-// Late calls make the steps of all connections in the order of their times: messages that were posted together and share
-// a port arrive together. A step that only the other process knows of is found after a few late calls.
+// Late calls make the steps of all connections in the order of their times: messages that were posted together and
+// share a port arrive together. A step that only the other process knows of is found after a few late calls.
 func TestLateStepsAreMadeInOrder(t *testing.T) {
 	program := compileC(t, "order", sanitizers[0].flags)
 	wire := link.Spec{Bandwidth: 100e9, Latency: 2 * time.Microsecond, MTU: 4096}

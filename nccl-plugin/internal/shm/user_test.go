@@ -119,7 +119,8 @@ func TestAnotherUserMayNotListen(t *testing.T) {
 		got <- n
 	}()
 	must(t, os.Chmod(dir, 0o700))
-	if _, err := connectWith(t, p.ends[0], h); err == nil || !strings.Contains(err.Error(), "the peer belongs to user 65534, not 0") {
+	if _, err := connectWith(t, p.ends[0], h); err == nil ||
+		!strings.Contains(err.Error(), "the peer belongs to user 65534, not 0") {
 		t.Errorf("%v, want a refusal by credentials", err)
 	}
 	if n := <-got; n > 0 {

@@ -154,7 +154,8 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, fds []int, hop int, peer tr
 	}
 	stats := e.Me.Job().LinkStatsOffset() + uint64(hop)*uint64(unsafe.Sizeof(C.struct_ddlemu_link_stats{}))
 	patience := transport.Patience/10 + deadPeerLatencies*e.latency(hop)
-	c := C.ddlemu_tcp_new(ops, C.ulong(e.NewID()), &list[0], C.uint32_t(len(fds)), e.Fabric.Base(), C.uint64_t(stats), C.int64_t(patience))
+	c := C.ddlemu_tcp_new(ops, C.ulong(e.NewID()), &list[0], C.uint32_t(len(fds)), e.Fabric.Base(), C.uint64_t(stats),
+		C.int64_t(patience))
 	if c == nil {
 		for _, fd := range fds {
 			closeSocket(fd)

@@ -52,13 +52,14 @@ func newEndpoints(t testing.TB) *endpoints {
 		}
 		t.Cleanup(func() { me.Leave() })
 		e := newEndpoint(p.file, me, r, Options{})
-		e.Endpoint = transport.New(p.file, me, r, handleMagic, func(nic int, h transport.Handle, _ uint64) (transport.Conn, error) {
-			hop, err := e.Link(nic, int(h.NIC))
-			if err != nil {
-				return nil, err
-			}
-			return e.newSender(p.fds, hop, p.peer(1))
-		})
+		e.Endpoint = transport.New(p.file, me, r, handleMagic,
+			func(nic int, h transport.Handle, _ uint64) (transport.Conn, error) {
+				hop, err := e.Link(nic, int(h.NIC))
+				if err != nil {
+					return nil, err
+				}
+				return e.newSender(p.fds, hop, p.peer(1))
+			})
 		p.ends[i] = e
 	}
 	return p
@@ -266,7 +267,8 @@ func TestMessagesArriveWhole(t *testing.T) {
 	messages, bytes := uint64(0), uint64(0)
 	rapid.Check(t, func(t *rapid.T) {
 		streams := rapid.IntRange(1, 4).Draw(t, "streams")
-		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(0, 70_000), rapid.IntRange(60_000, most-3)), 1, 12).Draw(t, "sizes")
+		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(0, 70_000),
+			rapid.IntRange(60_000, most-3)), 1, 12).Draw(t, "sizes")
 		setAllPolled(rapid.Bool().Draw(t, "polled"))
 		defer setAllPolled(false)
 		var relay func(from, to net.Conn)
@@ -289,8 +291,10 @@ func TestMessagesArriveWhole(t *testing.T) {
 	for _, k := range stats.Size {
 		got, sum = got+k.Messages, sum+k.Bytes
 	}
-	if got != messages || sum != bytes || stats.Aborted != 0 || stats.FirstPosted == 0 || stats.LastVisible < stats.FirstPosted {
-		t.Errorf("counted %d messages of %d bytes, want %d of %d; first %d, last %d, %d aborted", got, sum, messages, bytes, stats.FirstPosted, stats.LastVisible, stats.Aborted)
+	if got != messages || sum != bytes || stats.Aborted != 0 || stats.FirstPosted == 0 ||
+		stats.LastVisible < stats.FirstPosted {
+		t.Errorf("counted %d messages of %d bytes, want %d of %d; first %d, last %d, %d aborted", got, sum, messages,
+			bytes, stats.FirstPosted, stats.LastVisible, stats.Aborted)
 	}
 }
 
@@ -340,8 +344,10 @@ func TestPeerIsGone(t *testing.T) {
 		says string
 		most time.Duration
 	}{
-		{"closed", func(_ *testing.T, p *endpoints, i int, c unsafe.Pointer) { p.ends[i].CloseComm(transport.ID(c)) }, "closed the connection", 300 * time.Millisecond},
-		{"cut off", func(_ *testing.T, _ *endpoints, _ int, c unsafe.Pointer) { shutdown(c) }, "closed the connection", 2 * time.Second},
+		{"closed", func(_ *testing.T, p *endpoints, i int, c unsafe.Pointer) { p.ends[i].CloseComm(transport.ID(c)) },
+			"closed the connection", 300 * time.Millisecond},
+		{"cut off", func(_ *testing.T, _ *endpoints, _ int, c unsafe.Pointer) { shutdown(c) }, "closed the connection",
+			2 * time.Second},
 		{"down", func(t *testing.T, p *endpoints, _ int, _ unsafe.Pointer) {
 			p.file.TakeDown()
 			for _, e := range p.ends {

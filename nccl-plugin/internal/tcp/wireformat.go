@@ -51,11 +51,13 @@ func parseHello(b []byte, fabric uint64) (hello, error) {
 		return hello{}, errors.New("what connected is not the plugin")
 	}
 	if v := le.Uint32(b[8:]); v != helloVersion {
-		return hello{}, fmt.Errorf("the peer speaks version %d, this is %d: use one version of the plugin", v, helloVersion)
+		return hello{}, fmt.Errorf("the peer speaks version %d, this is %d: use one version of the plugin", v,
+			helloVersion)
 	}
 	h := hello{
 		streams: le.Uint16(b[12:]), stream: le.Uint16(b[14:]), fabric: le.Uint64(b[16:]), nonce: le.Uint64(b[24:]),
-		connection: le.Uint64(b[32:]), listen: le.Uint32(b[40:]), slot: le.Uint32(b[44:]), generation: int64(le.Uint64(b[48:])), nic: le.Uint32(b[56:]),
+		connection: le.Uint64(b[32:]), listen: le.Uint32(b[40:]), slot: le.Uint32(b[44:]),
+		generation: int64(le.Uint64(b[48:])), nic: le.Uint32(b[56:]),
 	}
 	switch {
 	case h.fabric != fabric:

@@ -11,12 +11,14 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 )
 
-var someHello = hello{streams: 4, stream: 3, fabric: 7, nonce: 1 << 63, connection: 2, listen: 9, slot: 3, generation: 1 << 40, nic: 1}
+var someHello = hello{streams: 4, stream: 3, fabric: 7, nonce: 1 << 63, connection: 2, listen: 9, slot: 3,
+	generation: 1 << 40, nic: 1}
 
 // A handle may be arbitrary bytes: it is refused unless somebody can listen at its address.
 func TestAddressOfAHandle(t *testing.T) {
 	e := newEndpoints(t).ends[0]
-	for _, addr := range []string{"10.77.0.2:0", "[::]:4711", "0.0.0.0:4711", "255.255.255.255:4711", "[ff02::1]:4711"} {
+	for _, addr := range []string{"10.77.0.2:0", "[::]:4711", "0.0.0.0:4711", "255.255.255.255:4711",
+		"[ff02::1]:4711"} {
 		_, err := e.dial(0, transport.Handle{NIC: 1, Addr: netip.MustParseAddrPort(addr)}, 0)
 		if err == nil || !strings.Contains(err.Error(), "nobody can listen") {
 			t.Errorf("%s: %v, want a refusal", addr, err)

@@ -84,10 +84,12 @@ type attempt struct {
 // New makes the endpoint of participant me. The magic number begins this datapath's
 // handles. dial makes connection number (0, 1, ...) from a NIC of this node to the rank
 // in the handle; it runs in a goroutine of its own and may take as long as the peer lives.
-func New(f *state.File, me *state.Participant, r state.Rank, magic uint64, dial func(nic int, h Handle, number uint64) (Conn, error)) *Endpoint {
+func New(f *state.File, me *state.Participant, r state.Rank, magic uint64,
+	dial func(nic int, h Handle, number uint64) (Conn, error)) *Endpoint {
 	return &Endpoint{
 		Fabric: f, Me: me, Rank: r, Done: make(chan struct{}), magic: magic, dial: dial, lost: me.LostBefore(),
-		listeners: map[uint32]*Listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]Conn{}, dialled: map[int32]uint64{},
+		listeners: map[uint32]*Listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]Conn{},
+		dialled: map[int32]uint64{},
 	}
 }
 
@@ -309,7 +311,8 @@ func (e *Endpoint) Listen(nic int, addr netip.AddrPort, out *[HandleSize]byte) (
 	l.Listened = e.listened
 	e.listened++
 	e.mu.Unlock()
-	h := Handle{Listened: l.Listened, Fabric: e.Fabric.ID(), Nonce: l.nonce, Slot: uint32(e.Me.Slot()), Listen: uint32(id), NIC: uint32(nic), Rank: int32(e.Rank.Rank), Addr: addr}
+	h := Handle{Listened: l.Listened, Fabric: e.Fabric.ID(), Nonce: l.nonce, Slot: uint32(e.Me.Slot()),
+		Listen: uint32(id), NIC: uint32(nic), Rank: int32(e.Rank.Rank), Addr: addr}
 	h.put(out, e.magic)
 	return id
 }
@@ -400,7 +403,8 @@ func (e *Endpoint) begin(nic int, h Handle) (key uint64, err error) {
 	a, number := &attempt{to: h, nic: nic, done: make(chan struct{})}, e.dialled[h.Rank]
 	e.dialled[h.Rank]++
 	if int(h.Slot) == e.Me.Slot() {
-		e.listened-- // NCCL tries at the start, with a connection of a rank to itself, whether a NIC reaches the GPU's memory
+		// NCCL tries at the start, with a connection of a rank to itself, whether a NIC reaches the GPU's memory
+		e.listened--
 	}
 	e.attempts[e.lastID] = a
 	e.Running.Go(func() {
@@ -417,7 +421,9 @@ func (e *Endpoint) begin(nic int, h Handle) (key uint64, err error) {
 func (e *Endpoint) result(key uint64, nic int, to Handle) (Conn, error) {
 	a := e.attempts[key]
 	if a == nil || a.to != to || a.nic != nic {
-		return nil, errors.New("connect with a handle whose attempt is unknown here: it was used before, or another process began it")
+		return nil,
+			errors.New(
+				"connect with a handle whose attempt is unknown here: it was used before, or another process began it")
 	}
 	select {
 	case <-a.done:

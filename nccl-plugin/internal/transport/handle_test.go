@@ -11,7 +11,8 @@ import (
 
 const someMagic = 42
 
-var someHandle = Handle{Fabric: 7, Nonce: 1 << 63, Slot: 3, Listen: 9, NIC: 1, Rank: -1, Addr: netip.MustParseAddrPort("10.77.0.2:4711")}
+var someHandle = Handle{Fabric: 7, Nonce: 1 << 63, Slot: 3, Listen: 9, NIC: 1, Rank: -1,
+	Addr: netip.MustParseAddrPort("10.77.0.2:4711")}
 
 // A handle that is written and read again is the same.
 func TestHandle(t *testing.T) {

@@ -57,7 +57,8 @@ func TestJumpsToWhatAnEndMustSee(t *testing.T) {
 	if w.now() != start {
 		t.Fatalf("the clock moved to %d while rank 1 worked", w.now())
 	}
-	if d := cmp.Diff([]Actor{{0, "application", os.Getpid(), Polls}, {1, "application", os.Getpid(), Works}}, w.status().Actors); d != "" {
+	if d := cmp.Diff([]Actor{{0, "application", os.Getpid(), Polls}, {1, "application", os.Getpid(), Works}},
+		w.status().Actors); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	w.idle(1)
@@ -103,7 +104,8 @@ func TestADeadRankKeepsNobodyWaiting(t *testing.T) {
 		w.idle(1)
 		w.run(0)
 		if due, _ := w.times(x, 0); w.now() != due || due == start || (w.status().Repairs == 1) != holding {
-			t.Errorf("holding %v: the time is %d, the message is due at %d; %d repairs", holding, w.now(), due, w.status().Repairs)
+			t.Errorf("holding %v: the time is %d, the message is due at %d; %d repairs", holding, w.now(), due,
+				w.status().Repairs)
 		}
 	}
 }
@@ -142,7 +144,8 @@ func TestADeadRankLeavesTheClockHalfRun(t *testing.T) {
 		t.Errorf("the messages complete at %d and %d, and the time is %d", first, third, w.now())
 	}
 	if w.isBroken(flows[0]) || !w.isBroken(flows[1]) || w.isBroken(flows[2]) || w.status().Repairs != 1 {
-		t.Errorf("broken: %v, %v, %v; %d repairs", w.isBroken(flows[0]), w.isBroken(flows[1]), w.isBroken(flows[2]), w.status().Repairs)
+		t.Errorf("broken: %v, %v, %v; %d repairs", w.isBroken(flows[0]), w.isBroken(flows[1]), w.isBroken(flows[2]),
+			w.status().Repairs)
 	}
 	if n := w.read(flows[1]); n != 0 {
 		t.Errorf("the model has read %d messages of the flow whose state is not known", n)
@@ -154,8 +157,8 @@ func TestADeadRankLeavesTheClockHalfRun(t *testing.T) {
 	}
 }
 
-// A process writes a step in the past to the heap. The time does not go back: the flow is broken, and both of its ends are
-// told.
+// A process writes a step in the past to the heap. The time does not go back: the flow is broken, and both of its ends
+// are told.
 func TestAStepInThePastBreaksItsFlow(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
 	x := w.flow(0, 1, 1, []int{0})
@@ -169,7 +172,8 @@ func TestAStepInThePastBreaksItsFlow(t *testing.T) {
 	w.corrupt()
 	w.run(0)
 	if w.now() != due || !w.isCorrupt(x) || w.acts(0) != 1 || w.acts(1) != 2 {
-		t.Errorf("the time is %d, want %d; corrupt %v; acts %d and %d", w.now(), due, w.isCorrupt(x), w.acts(0), w.acts(1))
+		t.Errorf("the time is %d, want %d; corrupt %v; acts %d and %d", w.now(), due, w.isCorrupt(x), w.acts(0),
+			w.acts(1))
 	}
 }
 
@@ -305,7 +309,8 @@ func (r *reference) run(sizes map[int][]uint64) {
 	for {
 		first := -1
 		for i, at := range r.next {
-			if at != link.Never && (first < 0 || at < r.next[first] || at == r.next[first] && r.order[i] < r.order[first]) {
+			if at != link.Never &&
+				(first < 0 || at < r.next[first] || at == r.next[first] && r.order[i] < r.order[first]) {
 				first = i
 			}
 		}
@@ -394,7 +399,8 @@ func TestPropertyStepsAreInOrder(t *testing.T) {
 				for k := range r.due[i] {
 					due, complete := w.times(w.at(i), k)
 					if m := f.Message(uint64(k)); due != m.Due || complete != m.Sent {
-						t.Fatalf("flow %d, message %d: due %d and complete %d, want %d and %d", i, k, due, complete, m.Due, m.Sent)
+						t.Fatalf("flow %d, message %d: due %d and complete %d, want %d and %d", i, k, due, complete,
+							m.Due, m.Sent)
 					}
 				}
 			}

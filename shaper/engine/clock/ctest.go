@@ -33,7 +33,8 @@ static void claim_of_fabric(struct ddlemu_clock_view *v, enum ddlemu_clock_numbe
 {
 	struct ddlemu_actor *a = ddlemu_actor_application(v);
 	a->until = DDLEMU_NEVER;
-	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | number_read(number_of(v, v->node, number)), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a->claim,
+		DDLEMU_CLAIM | (uint64_t)number << 32 | number_read(number_of(v, v->node, number)), __ATOMIC_SEQ_CST);
 }
 
 static void claim_settle(struct ddlemu_clock_view *v) { claim_of_fabric(v, (enum ddlemu_clock_number)DDLEMU_SETTLE); }
@@ -47,7 +48,11 @@ static void work(struct ddlemu_clock_view *v)
 	__atomic_store_n(&ddlemu_actor_application(v)->claim, 0, __ATOMIC_SEQ_CST);
 }
 
-static uint32_t acts(struct ddlemu_clock_view *v, uint32_t node) { return number_read(&v->nodes[node].number[DDLEMU_ACTS]); }
+static uint32_t acts(struct ddlemu_clock_view *v, uint32_t node)
+{
+	return number_read(&v->nodes[node].number[DDLEMU_ACTS]);
+}
+
 
 static struct ddlemu_clock_flow *make_flow(struct ddlemu_clock_view *v, uint32_t i)
 {
@@ -110,7 +115,8 @@ func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*wor
 		v.hops, v.participant = C.uint32_t(len(specs)), C.uint32_t(i)
 		v.engine = C.struct_ddlemu_engine{
 			transport: (*C.struct_ddlemu_transport)(unsafe.Pointer(transport)), seed: C.uint64_t(seed),
-			hops: (*C.struct_ddlemu_hop)(unsafe.Pointer(&hops[0])), blocks: (*C.struct_ddlemu_block)(unsafe.Pointer(&blocks[0])),
+			hops:   (*C.struct_ddlemu_hop)(unsafe.Pointer(&hops[0])),
+			blocks: (*C.struct_ddlemu_block)(unsafe.Pointer(&blocks[0])),
 		}
 		C.ddlemu_participant_join(v, C.uint32_t(i))
 	}

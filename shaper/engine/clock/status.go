@@ -25,7 +25,8 @@ type Actor struct {
 	Participant int    `json:"participant"` // its place in the fabric's file
 	Name        string `json:"name"`        // application, soft-stream, ...
 	Thread      int    `json:"thread"`      // thread id; of the application the process id
-	State       string `json:"state"`       // Works, Polls, Waits, Sleeps, Computes or Settles; all but the first are idle
+	// Works, Polls, Waits, Sleeps, Computes or Settles; all but the first are idle
+	State string `json:"state"`
 }
 
 // What an actor does.
@@ -46,14 +47,16 @@ func StatusOf(memory unsafe.Pointer) Status {
 	c := (*C.struct_ddlemu_clock)(memory)
 	var v C.struct_ddlemu_clock_view
 	C.ddlemu_clock_place(&v, memory, nil)
-	s := Status{Now: Now(memory), Rounds: uint64(c.rounds), Steps: uint64(c.steps), Stuck: uint64(c.stuck), Repairs: uint64(c.repairs), Deadlocked: c.deadlocked != 0, Actors: []Actor{}}
+	s := Status{Now: Now(memory), Rounds: uint64(c.rounds), Steps: uint64(c.steps), Stuck: uint64(c.stuck),
+		Repairs: uint64(c.repairs), Deadlocked: c.deadlocked != 0, Actors: []Actor{}}
 	for i, p := range unsafe.Slice(v.participants, int(c.participants)) {
 		if p.on == 0 {
 			continue
 		}
 		for k := range min(int(p.actors), len(p.actor)) {
 			if a := &p.actor[k]; a.used != 0 {
-				s.Actors = append(s.Actors, Actor{Participant: i, Name: C.GoString(&a.name[0]), Thread: int(a.thread), State: stateOf(a)})
+				s.Actors = append(s.Actors, Actor{Participant: i, Name: C.GoString(&a.name[0]), Thread: int(a.thread),
+					State: stateOf(a)})
 			}
 		}
 	}

@@ -13,7 +13,8 @@ import (
 func TestOneLossCostsItsDetection(t *testing.T) {
 	const oneWay, rto = 10_000_000, 77_000_000
 	port, between := gigabit(oneWay)
-	between.Loss = Loss{GoodToBad: 1e-18, BadToGood: 1, BadP: 1} // in the bad state, where the test puts it, one packet is lost
+	// in the bad state, where the test puts it, one packet is lost
+	between.Loss = Loss{GoodToBad: 1e-18, BadToGood: 1, BadP: 1}
 	selective := &Transport{Kind: RDMA, SelectiveRepeat: true, RTO: rto, DownTimeout: 1e9}
 	buffers := &Transport{Kind: TCP, SendBuffer: 1 << 20, Window: 1 << 20, RTO: rto, DownTimeout: 1e9}
 	for _, tc := range []struct {
@@ -46,7 +47,8 @@ func TestOneLossCostsItsDetection(t *testing.T) {
 func TestTailDropAndECNAtTheirLimits(t *testing.T) {
 	const fast, slow, limit, threshold = 1538 * 8 / 10, 1538 * 8, 20, 5 // ns; packets
 	port := Spec{Bandwidth: 10e9, MTU: 1500, Header: 40, Framing: 38}
-	between := Spec{Bandwidth: 1e9, Latency: time.Second, MTU: 1500, Header: 40, Framing: 38, QueueBytes: limit * 1538, ECN: threshold * 1538, QueuePolicy: TailDrop}
+	between := Spec{Bandwidth: 1e9, Latency: time.Second, MTU: 1500, Header: 40, Framing: 38, QueueBytes: limit * 1538,
+		ECN: threshold * 1538, QueuePolicy: TailDrop}
 	f := newFabric(t, 2, port, between, 1, tcp())
 	fl := f.flow(0, 1)
 	const n = 40
@@ -65,7 +67,8 @@ func TestTailDropAndECNAtTheirLimits(t *testing.T) {
 	}
 	c := f.links[[2]int{0, 1}].Counters
 	if c.Segments != accepted || c.ECNMarks != marked || c.Drops == 0 {
-		t.Errorf("%d of %d accepted, %d marked, %d dropped; want %d and %d", c.Segments, n, c.ECNMarks, c.Drops, accepted, marked)
+		t.Errorf("%d of %d accepted, %d marked, %d dropped; want %d and %d", c.Segments, n, c.ECNMarks, c.Drops,
+			accepted, marked)
 	}
 }
 

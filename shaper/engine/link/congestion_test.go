@@ -95,10 +95,13 @@ func TestTailDropSlowsFlowsDown(t *testing.T) {
 				}
 				fairness += jain(got) / runs
 				h := f.rx[0].Counters
-				use, drops := total/(10e9*float64(port.Bandwidth)/8e9/1538), float64(h.Drops)/(float64(h.LineBytes)/1538)
-				t.Logf("%v, %d flows: %.3f of the line, fairness %.3f, %.2f %% dropped", names[control], n, use, jain(got), 100*drops)
+				use, drops := total/(10e9*float64(port.Bandwidth)/8e9/1538),
+					float64(h.Drops)/(float64(h.LineBytes)/1538)
+				t.Logf("%v, %d flows: %.3f of the line, fairness %.3f, %.2f %% dropped", names[control], n, use,
+					jain(got), 100*drops)
 				if use < 0.95 || use > 1.01 || jain(got) < 0.75 || drops > 0.01 || h.Drops == 0 {
-					t.Errorf("%v, %d flows: %.3f of the line, fairness %.3f, %.2f %% dropped", names[control], n, use, jain(got), 100*drops)
+					t.Errorf("%v, %d flows: %.3f of the line, fairness %.3f, %.2f %% dropped", names[control], n, use,
+						jain(got), 100*drops)
 				}
 			}
 			if fairness < 0.87 {
@@ -123,7 +126,8 @@ func TestMarksSlowFlowsDown(t *testing.T) {
 		f, got := bottleneck(t, tr, port, wire, 2, 20e9)
 		h, use := f.rx[0].Counters, (got[0]+got[1])/(10e9*float64(port.Bandwidth)/8e9/1538)
 		if h.ECNMarks == 0 || h.Drops > 0 || use < 0.95 || jain(got) < 0.9 {
-			t.Errorf("%v: %d marks, %d drops, %.3f of the line, fairness %.3f", names[control], h.ECNMarks, h.Drops, use, jain(got))
+			t.Errorf("%v: %d marks, %d drops, %.3f of the line, fairness %.3f", names[control], h.ECNMarks, h.Drops,
+				use, jain(got))
 		}
 	}
 	port, wire, tr := crowd(NoCongestion)
@@ -218,7 +222,8 @@ func TestWindowIsOpenUntilTheFirstLoss(t *testing.T) {
 			least = min(least, packetsOf(fl))
 		}
 		if math.Abs(least/180/factor-1) > 0.05 {
-			t.Errorf("%v: the first loss left a window of %.1f packets, want %.0f of 180 in flight", names[control], least, 180*factor)
+			t.Errorf("%v: the first loss left a window of %.1f packets, want %.0f of 180 in flight", names[control],
+				least, 180*factor)
 		}
 	}
 }
@@ -235,7 +240,8 @@ func TestOneReductionPerWindow(t *testing.T) {
 			}
 		}
 		if got := packetsOf(fl); got < 66*factor-1 || got > 66*factor+3 {
-			t.Errorf("%v: a window of 66 packets is one of %.1f after %d losses, want %.1f", names[control], got, lost, 66*factor)
+			t.Errorf("%v: a window of 66 packets is one of %.1f after %d losses, want %.1f", names[control], got, lost,
+				66*factor)
 		}
 	}
 }
@@ -351,7 +357,8 @@ func (c windowCase) check(t testing.TB, fatalf func(string, ...any)) {
 	got := c.play(t, func(n uint64) int64 { return int64(Draw(uint64(c.lag), 0, 0, 0, n) % uint64(c.lag)) })
 	for i := range uint64(60) {
 		if a, b := want.Message(i), got.Message(i); a.Due != b.Due || a.Sent != b.Sent {
-			fatalf("message %d: due %d sent %d when polled in time, %d and %d when polled late", i, a.Due, a.Sent, b.Due, b.Sent)
+			fatalf("message %d: due %d sent %d when polled in time, %d and %d when polled late", i, a.Due, a.Sent,
+				b.Due, b.Sent)
 		}
 	}
 }

@@ -23,7 +23,8 @@ type Counter struct {
 
 var shown = func() (all []Counter) {
 	for i, f := range reflect.VisibleFields(reflect.TypeFor[Counters]()) {
-		c := Counter{Name: f.Tag.Get("json"), Metric: f.Tag.Get("metric"), Column: f.Tag.Get("column"), Help: f.Tag.Get("help"), place: i}
+		c := Counter{Name: f.Tag.Get("json"), Metric: f.Tag.Get("metric"), Column: f.Tag.Get("column"),
+			Help: f.Tag.Get("help"), place: i}
 		if c.Name == "-" {
 			continue
 		}

@@ -8,9 +8,9 @@ func FlowID(sender, receiver int, number uint64) uint64 {
 	return Draw(uint64(uint32(sender))<<32|uint64(uint32(receiver)), 0, 0, number, 0)
 }
 
-// PathID is what the path of a flow is drawn by, where each flow has a path of its own. It depends on the receiving rank and
-// on how many connections that had listened for before. So it is the same in every run, whichever process of the sending
-// node makes the connection.
+// PathID is what the path of a flow is drawn by, where each flow has a path of its own. It depends on the receiving
+// rank and on how many connections that had listened for before. So it is the same in every run, whichever process of
+// the sending node makes the connection.
 func PathID(receiver int, listened uint64) uint64 {
 	return Draw(uint64(uint32(receiver)), 0, 0, 0, listened)
 }

@@ -93,7 +93,8 @@ func TestOrderClampsJitter(t *testing.T) {
 	const value = 1e6
 	sample := jitters(t, 1, Jitter{Normal, value}, &tables[2], MaxMessages, value/100)
 	if mean := stat.Mean(sample, nil) / value; mean < 1 {
-		t.Errorf("the mean delay of segments close together is %.2f standard deviations above the latency: nothing was clamped", mean)
+		t.Errorf(
+			"the mean delay of segments close together is %.2f standard deviations above the latency: nothing was clamped", mean)
 	}
 	if p := kolmogorov(sample, func(x float64) float64 { return distuv.UnitNormal.CDF(x / value) }); p > 1e-6 {
 		t.Errorf("delays of segments close together have the distribution drawn from, p = %.3f", p)
@@ -201,7 +202,8 @@ func TestGilbertElliottLoss(t *testing.T) {
 		if got := chiSquared(runs(outcomes, false), geometric(c.p)); got < leastP {
 			t.Errorf("%+v: gaps are not geometric, p-value %.2g", c, got)
 		}
-		for _, l := range []Loss{{GoodToBad: c.p, BadToGood: c.r, BadP: 1}, {GoodToBad: c.p, BadToGood: c.r, BadP: 0.3, P: 0.01}} {
+		for _, l := range []Loss{{GoodToBad: c.p, BadToGood: c.r, BadP: 1},
+			{GoodToBad: c.p, BadToGood: c.r, BadP: 0.3, P: 0.01}} {
 			bad := c.p / (c.p + c.r)
 			want := bad*l.BadP + (1-bad)*l.P
 			// Packets of one state are correlated: the chain forgets as (1-p-r)^i.
@@ -240,7 +242,8 @@ func TestLongBurstsEnd(t *testing.T) {
 // serialization time, so that flows do not share anything.
 func outcome(t *testing.T, seed uint64, ids []uint64, order func(turn int) int, n int) map[uint64][]float64 {
 	t.Helper()
-	wire := Spec{MTU: 1500, Header: 40, Latency: 10 * time.Millisecond, Jitter: Jitter{Normal, time.Millisecond}, Loss: Loss{P: 0.02}}
+	wire := Spec{MTU: 1500, Header: 40, Latency: 10 * time.Millisecond, Jitter: Jitter{Normal, time.Millisecond},
+		Loss: Loss{P: 0.02}}
 	f := newFabric(t, 2, Spec{MTU: 1500, Header: 40}, wire, 1, tcp())
 	f.net.seed = seed
 	flows := make([]*Flow, len(ids))
@@ -319,7 +322,8 @@ func TestStreamsOfDrawsAreIndependent(t *testing.T) {
 		t.Errorf("draws are not uniform, p = %.2g", p)
 	}
 	for name, other := range map[string][]float64{
-		"seed": stream(2, 1, streamOfJitter, 1), "link": stream(1, 2, streamOfJitter, 1), "kind": stream(1, 1, streamOfLoss, 1), "flow": stream(1, 1, streamOfJitter, 2),
+		"seed": stream(2, 1, streamOfJitter, 1), "link": stream(1, 2, streamOfJitter, 1),
+		"kind": stream(1, 1, streamOfLoss, 1), "flow": stream(1, 1, streamOfJitter, 2),
 		"next": append(slices.Clone(base[1:]), base[0]),
 	} {
 		if r := stat.Correlation(base, other, nil); math.Abs(r) > 3/math.Sqrt(n) {

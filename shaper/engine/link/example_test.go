@@ -17,7 +17,8 @@ func ExampleNetwork() {
 		fmt.Println("error:", err)
 		return
 	}
-	n := link.NewNetwork([]link.Params{params}, &link.Transport{Kind: link.RDMA, DownTimeout: int64(time.Second)}, nil, 1)
+	n := link.NewNetwork([]link.Params{params}, &link.Transport{Kind: link.RDMA, DownTimeout: int64(time.Second)}, nil,
+		1)
 	defer n.Close()
 	flow := n.NewFlow(1, []link.PathHop{{Hop: 0}}, []int{0})
 	flow.Post(1_000_000, 0)

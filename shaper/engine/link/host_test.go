@@ -48,7 +48,8 @@ func TestPropertyHostTime(t *testing.T) {
 // hosted is a gigabit star whose hosts take 10 us per message and copy at 1 GB/s.
 func hosted(t *testing.T, kind TransportKind) *fabric {
 	port, wire := gigabit(20 * time.Microsecond)
-	tr := &Transport{Kind: kind, SendBuffer: 1 << 30, Window: 1 << 30, RTO: 1e9, DownTimeout: 1e9, Host: Host{PerMessage: 10_000, NsNum: 1, NsDen: 1}}
+	tr := &Transport{Kind: kind, SendBuffer: 1 << 30, Window: 1 << 30, RTO: 1e9, DownTimeout: 1e9,
+		Host: Host{PerMessage: 10_000, NsNum: 1, NsDen: 1}}
 	return newFabric(t, 3, port, wire, 1, tr)
 }
 
@@ -71,7 +72,8 @@ func TestHostIsPaidAtBothEnds(t *testing.T) {
 		bare.Host = Host{}
 		for _, size := range []uint64{0, 8, 100_000} {
 			due, sent := func(tr *Transport) (int64, int64) {
-				g := newFabric(t, 3, Spec{Bandwidth: 1e9, MTU: 1500, Header: 40, Framing: 38}, Spec{Bandwidth: 1e9, Latency: 20 * time.Microsecond, MTU: 1500, Header: 40, Framing: 38}, 1, tr)
+				g := newFabric(t, 3, Spec{Bandwidth: 1e9, MTU: 1500, Header: 40, Framing: 38},
+					Spec{Bandwidth: 1e9, Latency: 20 * time.Microsecond, MTU: 1500, Header: 40, Framing: 38}, 1, tr)
 				a := g.flow(0, 1)
 				a.Recv(0)
 				a.Post(size, 50_000)

@@ -146,7 +146,8 @@ func TestIdleLatencyExact(t *testing.T) {
 					sent = due + l
 				}
 				if m := fl.Message(0); m.Due != due || m.Sent != sent {
-					t.Errorf("transport %d k %d size %d: due %d sent %d, want %d and %d", tr.Kind, k, size, m.Due, m.Sent, due, sent)
+					t.Errorf("transport %d k %d size %d: due %d sent %d, want %d and %d", tr.Kind, k, size, m.Due,
+						m.Sent, due, sent)
 				}
 			}
 		}
@@ -305,7 +306,8 @@ func drawScript(t *rapid.T, maxFlows int, lossy bool) script {
 	}
 	s.wire = s.port
 	s.wire.Latency = time.Duration(rapid.Int64Range(0, 100_000).Draw(t, "lat"))
-	s.wire.Jitter = Jitter{Kind: JitterKind(rapid.Uint32Range(0, 3).Draw(t, "jitter")), Value: time.Duration(rapid.Int64Range(0, 20_000).Draw(t, "jv"))}
+	s.wire.Jitter = Jitter{Kind: JitterKind(rapid.Uint32Range(0, 3).Draw(t, "jitter")),
+		Value: time.Duration(rapid.Int64Range(0, 20_000).Draw(t, "jv"))}
 	if rapid.Bool().Draw(t, "slow link") {
 		s.wire.Bandwidth = s.port.Bandwidth / rapid.SampledFrom([]uint64{2, 100}).Draw(t, "times")
 	}
@@ -319,7 +321,8 @@ func drawScript(t *rapid.T, maxFlows int, lossy bool) script {
 		s.tr.Congestion, s.tr.Second = Congestion(rapid.Uint32Range(0, 2).Draw(t, "congestion")), int64(s.k)*1e9
 	}
 	if s.tr.Kind == TCP && s.tr.Congestion != NoCongestion {
-		s.wire.QueueBytes, s.wire.QueuePolicy = rapid.SampledFrom([]uint64{0, 1 << 16, 1 << 18}).Draw(t, "queue"), TailDrop
+		s.wire.QueueBytes, s.wire.QueuePolicy = rapid.SampledFrom([]uint64{0, 1 << 16, 1 << 18}).Draw(t, "queue"),
+			TailDrop
 		s.wire.ECN = rapid.SampledFrom([]uint64{0, 1 << 15}).Draw(t, "ecn")
 	}
 	if lossy {
@@ -417,7 +420,8 @@ func TestPropertyConservationAndOrder(t *testing.T) {
 					least += int64(s.wire.Latency) * int64(s.k)
 				}
 				if m.Due < least {
-					t.Fatalf("flow %d message %d posted at %d is due at %d, before light gets there at %d", i, j, p.send, m.Due, least)
+					t.Fatalf("flow %d message %d posted at %d is due at %d, before light gets there at %d", i, j,
+						p.send, m.Due, least)
 				}
 				if m.Distortion != 0 {
 					t.Fatalf("flow %d message %d: distortion %d with every step taken in time", i, j, m.Distortion)
@@ -478,7 +482,8 @@ func TestPropertyPollsDoNotMatter(t *testing.T) {
 		for j := range s.posts[0] {
 			a, b := want[0].Message(uint64(j)), got[0].Message(uint64(j))
 			if a.Due != b.Due || a.Sent != b.Sent {
-				t.Fatalf("message %d: due %d sent %d when polled in time, %d and %d when polled late", j, a.Due, a.Sent, b.Due, b.Sent)
+				t.Fatalf("message %d: due %d sent %d when polled in time, %d and %d when polled late", j, a.Due, a.Sent,
+					b.Due, b.Sent)
 			}
 		}
 	})
@@ -657,17 +662,21 @@ func TestFullBuffersGoOn(t *testing.T) {
 		stalls   bool
 		trips    float64 // that it takes; 0 if it takes what its bytes take
 	}{
-		{name: "slow link between fast ports", port: 10e9, latency: 25 * time.Microsecond, buffer: 4 << 20, mtu: 1500, messages: 32},
+		{name: "slow link between fast ports", port: 10e9, latency: 25 * time.Microsecond, buffer: 4 << 20, mtu: 1500,
+			messages: 32},
 		{name: "large packets", port: 10e9, latency: 25 * time.Microsecond, buffer: 4 << 20, mtu: 9000, messages: 32},
 		// Four buffers, the last of which takes its time and one way.
-		{name: "long", port: slow, latency: 500 * time.Millisecond, buffer: 4 << 20, mtu: 1500, messages: 32, trips: 3 + 0.35 + 0.5},
-		{name: "more than a flow holds", port: 10e9, latency: time.Millisecond, buffer: 256 << 20, mtu: 1500, messages: 512, stalls: true},
+		{name: "long", port: slow, latency: 500 * time.Millisecond, buffer: 4 << 20, mtu: 1500, messages: 32,
+			trips: 3 + 0.35 + 0.5},
+		{name: "more than a flow holds", port: 10e9, latency: time.Millisecond, buffer: 256 << 20, mtu: 1500,
+			messages: 512, stalls: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			port := Spec{Bandwidth: tc.port, MTU: tc.mtu, Header: 40, Framing: 38}
 			wire := port
 			wire.Bandwidth, wire.Latency = slow, tc.latency
-			fl := newFabric(t, 2, port, wire, 1, &Transport{Kind: TCP, SendBuffer: tc.buffer, Window: tc.buffer, RTO: 200e6, DownTimeout: 10e9}).flow(0, 1)
+			fl := newFabric(t, 2, port, wire, 1, &Transport{Kind: TCP, SendBuffer: tc.buffer, Window: tc.buffer,
+				RTO: 200e6, DownTimeout: 10e9}).flow(0, 1)
 			for range tc.messages {
 				fl.Post(size, 0)
 				fl.Recv(0)

@@ -55,9 +55,10 @@ type PassFlags uint32
 
 // Flags of a pass.
 const (
-	CarriesMark   PassFlags = C.DDLEMU_PASS_CE      // an ECN mark, of this hop or of one before it
-	Dropped       PassFlags = C.DDLEMU_PASS_DROPPED // by a queue, here or before: the segment occupied nothing
-	WindowReduced PassFlags = C.DDLEMU_PASS_REDUCED // the first segment behind a reduction of the congestion window; at hop 0
+	CarriesMark PassFlags = C.DDLEMU_PASS_CE      // an ECN mark, of this hop or of one before it
+	Dropped     PassFlags = C.DDLEMU_PASS_DROPPED // by a queue, here or before: the segment occupied nothing
+	// the first segment behind a reduction of the congestion window; at hop 0
+	WindowReduced PassFlags = C.DDLEMU_PASS_REDUCED
 )
 
 // Never is a time that is not known yet, or does not come.
@@ -226,7 +227,8 @@ func (n *Network) NewFlow(id uint64, path []PathHop, reverse []int) *Flow {
 	return &Flow{engine: engine, flow: flow}
 }
 
-// Engine is the flow for the event loop (shaper/engine/sim), a struct ddlemu_engine. turns: each step reads one message.
+// Engine is the flow for the event loop (shaper/engine/sim), a struct ddlemu_engine. turns: each step reads one
+// message.
 func (f *Flow) Engine(turns bool) unsafe.Pointer {
 	f.engine.posts_at_once = 0
 	if turns {

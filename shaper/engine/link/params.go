@@ -104,7 +104,8 @@ func (s *Spec) check(timeScale int) error {
 		return fmt.Errorf("time scale %d: must be 1 to %d", timeScale, MaxTimeScale)
 	}
 	if s.Bandwidth != 0 && (s.Bandwidth < MinBandwidth || s.Bandwidth > MaxBandwidth) {
-		return fmt.Errorf("bandwidth %d bit/s: must be %d to %d", s.Bandwidth, uint64(MinBandwidth), uint64(MaxBandwidth))
+		return fmt.Errorf("bandwidth %d bit/s: must be %d to %d", s.Bandwidth, uint64(MinBandwidth),
+			uint64(MaxBandwidth))
 	}
 	if s.Latency < 0 || s.Latency > MaxLatency {
 		return fmt.Errorf("latency %v: must be 0 to %v", s.Latency, MaxLatency)
@@ -113,7 +114,8 @@ func (s *Spec) check(timeScale int) error {
 		return fmt.Errorf("mtu %d: must be %d to %d", s.MTU, MinMTU, MaxMTU)
 	}
 	if s.Header >= s.MTU || s.Framing > MaxMTU {
-		return fmt.Errorf("header %d and framing %d: the header must be below the mtu %d, the framing at most %d", s.Header, s.Framing, s.MTU, MaxMTU)
+		return fmt.Errorf("header %d and framing %d: the header must be below the mtu %d, the framing at most %d",
+			s.Header, s.Framing, s.MTU, MaxMTU)
 	}
 	return nil
 }
@@ -188,12 +190,14 @@ type ReorderParams struct {
 
 func (r Reorder) params(k int64) (ReorderParams, error) {
 	if !(r.Share >= 0 && r.Share <= 1) || r.Early < 0 || r.Early > MaxLatency {
-		return ReorderParams{}, fmt.Errorf("reorder %v of the packets by %v: must be 0 to 1, by 0 to %v", r.Share, r.Early, MaxLatency)
+		return ReorderParams{}, fmt.Errorf("reorder %v of the packets by %v: must be 0 to 1, by 0 to %v", r.Share,
+			r.Early, MaxLatency)
 	}
 	return ReorderParams{P: threshold(r.Share), EarlyNs: int64(r.Early) * k}, nil
 }
 
 // Draw draws whether a packet of a flow arrives early on a hop. counter names the packet.
 func (r *ReorderParams) Draw(seed uint64, hop uint32, flow, counter uint64) bool {
-	return bool(C.overtakes((*C.struct_ddlemu_reorder)(unsafe.Pointer(r)), C.uint64_t(seed), C.uint32_t(hop), C.uint64_t(flow), C.uint64_t(counter)))
+	return bool(C.overtakes((*C.struct_ddlemu_reorder)(unsafe.Pointer(r)), C.uint64_t(seed), C.uint32_t(hop),
+		C.uint64_t(flow), C.uint64_t(counter)))
 }

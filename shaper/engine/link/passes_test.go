@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What was sent again is in the passes of the first hop, packet by packet, and its time too, but not in those behind the
-// link that loses it: with every transport, for messages of one packet and of many.
+// What was sent again is in the passes of the first hop, packet by packet, and its time too, but not in those behind
+// the link that loses it: with every transport, for messages of one packet and of many.
 func TestPassesHaveEveryLoss(t *testing.T) {
 	selective := rdma()
 	selective.SelectiveRepeat = true
@@ -44,10 +44,12 @@ func TestPassesHaveEveryLoss(t *testing.T) {
 			}
 			drops := f.links[[2]int{0, 1}].Counters.Drops
 			if again != drops || drops == 0 || behind != 0 {
-				t.Errorf("%s, %d bytes: %d packets sent again, %d of them behind the link; %d lost", name, size, again, behind, drops)
+				t.Errorf("%s, %d bytes: %d packets sent again, %d of them behind the link; %d lost", name, size, again,
+					behind, drops)
 			}
 			if c := f.tx[0].Counters; busy != c.BusyNs || bytes != 500*size {
-				t.Errorf("%s, %d bytes: busy for %d ns with %d bytes, the port counts %d ns", name, size, busy, bytes, c.BusyNs)
+				t.Errorf("%s, %d bytes: busy for %d ns with %d bytes, the port counts %d ns", name, size, busy, bytes,
+					c.BusyNs)
 			}
 		}
 	}
@@ -102,8 +104,8 @@ func passesOf(all []Pass, flow int) (out []Pass) {
 	return out
 }
 
-// checkMarks checks the flags of a flow's passes over three hops with latencies of 1 ms there and back. It returns how many packets
-// each hop has marked, and how many were sent again.
+// checkMarks checks the flags of a flow's passes over three hops with latencies of 1 ms there and back. It returns how
+// many packets each hop has marked, and how many were sent again.
 func checkMarks(t *testing.T, name string, passes []Pass, window bool) (marks [3]uint64, again uint64) {
 	t.Helper()
 	carries := map[uint32]bool{}

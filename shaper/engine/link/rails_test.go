@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A NIC of 4 rails of 100 Gb/s sends a message below twice the least stripe over one of them, and large ones over all. Other
-// messages use the other rails meanwhile. The expected times are those of the rails' rates, without headers.
+// A NIC of 4 rails of 100 Gb/s sends a message below twice the least stripe over one of them, and large ones over all.
+// Other messages use the other rails meanwhile. The expected times are those of the rails' rates, without headers.
 func TestRails(t *testing.T) {
 	const stripe, rail = 128 << 10, 100e9
 	onRails := func(size, rails float64) int64 { return int64(size * 8 / (rails * rail) * 1e9) }
@@ -23,7 +23,8 @@ func TestRails(t *testing.T) {
 		{"three stripes on two rails", []uint64{3 * stripe}, onRails(3*stripe, 2)},
 		{"all rails", []uint64{4 * stripe}, onRails(4*stripe, 4)},
 		{"all rails, a large message", []uint64{4 << 20}, onRails(4<<20, 4)},
-		{"four messages on one rail each", []uint64{64 << 10, 64 << 10, 64 << 10, 64 << 10}, onRails(64<<10, 1) + onRails(3*(64<<10), 4)},
+		{"four messages on one rail each", []uint64{64 << 10, 64 << 10, 64 << 10, 64 << 10},
+			onRails(64<<10, 1) + onRails(3*(64<<10), 4)},
 	} {
 		tr := *rdma()
 		tr.Rails, tr.MinStripe = 4, stripe

@@ -12,7 +12,8 @@ import (
 // costs a round trip, by the textbook's formula for losses.
 func TestReorderingCostsGoBackNARoundTrip(t *testing.T) {
 	for _, p := range []float64{1e-3, 1e-2} {
-		wire := Spec{Bandwidth: 100e9, Latency: 10 * time.Microsecond, MTU: 4096, Header: 66, Framing: 24, Reorder: Reorder{p, 2 * time.Microsecond}}
+		wire := Spec{Bandwidth: 100e9, Latency: 10 * time.Microsecond, MTU: 4096, Header: 66, Framing: 24,
+			Reorder: Reorder{p, 2 * time.Microsecond}}
 		n := 3000 / p
 		ns, packet := throughput(t, wire, rdma(), n)
 		k := 1 + 20e3/packet
@@ -47,7 +48,8 @@ func TestReorderingNeedsPacketsCloseTogether(t *testing.T) {
 		apart     int64
 		reordered bool
 	}{{0.3, 50_000, true}, {0.3, 200_000, false}, {1, 50_000, false}} {
-		wire := Spec{Bandwidth: 1e9, Latency: time.Millisecond, MTU: 1500, Header: 40, Framing: 38, Reorder: Reorder{tc.share, 100 * time.Microsecond}}
+		wire := Spec{Bandwidth: 1e9, Latency: time.Millisecond, MTU: 1500, Header: 40, Framing: 38,
+			Reorder: Reorder{tc.share, 100 * time.Microsecond}}
 		f := newFabric(t, 2, Spec{Bandwidth: 1e9, MTU: 1500, Header: 40, Framing: 38}, wire, 1, rdma())
 		fl := f.flow(0, 1)
 		for i := range int64(50) {

@@ -33,9 +33,9 @@ func stateTime(t, now int64) uint64 {
 	return uint64(t - now)
 }
 
-// AppendState appends what determines, with the state of the hops, what the flow does from time now on: times relative to
-// now, counts and offsets relative to those of its messages. Of two equal states of a network whose flows recur, the same
-// follows if the same is posted. The flow has been advanced to all earlier times at which it had a step.
+// AppendState appends what determines, with the state of the hops, what the flow does from time now on: times relative
+// to now, counts and offsets relative to those of its messages. Of two equal states of a network whose flows recur,
+// the same follows if the same is posted. The flow has been advanced to all earlier times at which it had a step.
 func (f *Flow) AppendState(out []uint64, now int64) []uint64 {
 	c := f.flow
 	at := func(t C.int64_t) uint64 { return stateTime(int64(t), now) }
@@ -45,9 +45,11 @@ func (f *Flow) AppendState(out []uint64, now int64) []uint64 {
 	segment := func(i C.uint64_t) uint64 { return uint64(i) - oldest }
 	out = append(out, f.posted-f.taken, f.recvd-f.taken, uint64(c.broken))
 	r := &c.results
-	out = append(out, at(r.next), message(r.posts_seen), message(r.receives_seen), offset(r.arrived), message(r.due_count),
+	out = append(out, at(r.next), message(r.posts_seen), message(r.receives_seen), offset(r.arrived),
+		message(r.due_count),
 		message(r.complete_count), message(r.oldest_msg))
-	out = append(out, message(c.cur), uint64(c.off), message(c.known), offset(c.forgotten), segment(c.segments_arrived), segment(c.at[0]))
+	out = append(out, message(c.cur), uint64(c.off), message(c.known), offset(c.forgotten), segment(c.segments_arrived),
+		segment(c.at[0]))
 	out = append(out, at(c.sender_free), at(c.last_due), at(c.last_delivered), at(c.last_posted), at(c.stripes_sent))
 	for i := range int(f.engine.path.n) {
 		out = append(out, segment(c.at[i]), at(c.last_ready[i]), at(c.queue_free[i]), at(c.served[i]))
@@ -75,7 +77,8 @@ func (f *Flow) AppendState(out []uint64, now int64) []uint64 {
 	}
 	for i := oldest; i < uint64(c.at[0]); i++ {
 		s := &c.kept[i%MaxSegments]
-		out = append(out, offset(s.end), message(s.msg), uint64(s.bytes), uint64(s.last), uint64(s.retransmitted), uint64(s.retransmit_hops),
+		out = append(out, offset(s.end), message(s.msg), uint64(s.bytes), uint64(s.last), uint64(s.retransmitted),
+			uint64(s.retransmit_hops),
 			uint64(s.flags), uint64(s.previous_dur), at(s.ready), at(s.finish), uint64(s.recovery), at(s.due))
 	}
 	return out

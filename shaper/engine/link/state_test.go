@@ -13,28 +13,35 @@ import (
 // stateless are the fields of a flow that do not determine what it does next, where no hop draws and nothing has a
 // congestion window.
 var stateless = map[string]string{
-	"magic": "constant", "fabric_id": "constant", "id": "constant", "size": "constant", "ring_off": "constant", "ring_size": "constant",
-	"path": "the engine has a copy, which is constant", "lock": "of the plugin",
-	"written": "of the plugin", "sends_done": "of the plugin", "consumed": "of the plugin", "receives_done": "of the plugin",
+	"magic": "constant", "fabric_id": "constant", "id": "constant", "size": "constant", "ring_off": "constant",
+	"ring_size": "constant",
+	"path":      "the engine has a copy, which is constant", "lock": "of the plugin",
+	"written": "of the plugin", "sends_done": "of the plugin", "consumed": "of the plugin",
+	"receives_done": "of the plugin",
 	"sender_closed": "of the plugin", "receiver_closed": "of the plugin", "receive_error": "of the plugin",
 	"posted": "Flow has the same number", "receives_posted": "Flow has the same number",
-	"published.next": "that of results", "published.posts_seen": "that of results", "published.receives_seen": "that of results",
-	"published.arrived": "that of results", "published.due_count": "that of results", "published.complete_count": "that of results",
-	"stalls": "counts for the user", "times.distortion": "counts for the user",
-	"segments": "names draws", "packets": "names draws", "attempt": "of losses", "bad": "of losses", "kept.number": "names draws",
-	"window": "of congestion control", "kept.recovered": "of congestion control", "kept.first_copy": "of congestion control",
+	"published.next": "that of results", "published.posts_seen": "that of results",
+	"published.receives_seen": "that of results",
+	"published.arrived":       "that of results", "published.due_count": "that of results",
+	"published.complete_count": "that of results",
+	"stalls":                   "counts for the user", "times.distortion": "counts for the user",
+	"segments": "names draws", "packets": "names draws", "attempt": "of losses", "bad": "of losses",
+	"kept.number": "names draws",
+	"window":      "of congestion control", "kept.recovered": "of congestion control",
+	"kept.first_copy":   "of congestion control",
 	"receives.capacity": "of the plugin",
 }
 
-// Whoever changes a field that matters to what a flow does next changes its state. A new field of the engine's structs must
-// get into AppendState, or into the list above.
+// Whoever changes a field that matters to what a flow does next changes its state. A new field of the engine's structs
+// must get into AppendState, or into the list above.
 func TestStateHasEveryField(t *testing.T) {
 	net, f := stateNetwork(t)
 	defer net.Close()
 	const now = stateTestNow
 	want := f.AppendState(nil, now)
 	base := reflect.ValueOf(f.flow).UnsafePointer()
-	fields := stateFields(reflect.TypeOf(f.flow).Elem(), "", 0, map[int]uintptr{MaxHops: 1, MaxMessages: 1, MaxSegments: uintptr(f.flow.oldest)})
+	fields := stateFields(reflect.TypeOf(f.flow).Elem(), "", 0,
+		map[int]uintptr{MaxHops: 1, MaxMessages: 1, MaxSegments: uintptr(f.flow.oldest)})
 	if len(fields) < 60 {
 		t.Fatalf("%d fields", len(fields))
 	}
@@ -51,7 +58,8 @@ func TestStateHasEveryField(t *testing.T) {
 			ignored = ignored || stateless[name] != ""
 		}
 		if changed == ignored {
-			t.Errorf("%s: a change of it changes the state: %v; it is in the list of fields that do not: %v", field.name, changed, ignored)
+			t.Errorf("%s: a change of it changes the state: %v; it is in the list of fields that do not: %v",
+				field.name, changed, ignored)
 		}
 	}
 	if !slices.Equal(f.AppendState(nil, now), want) {
@@ -71,12 +79,14 @@ func TestStateHasEveryFieldOfAHop(t *testing.T) {
 	for i := range of.NumField() {
 		name, field := of.Type().Field(i).Name, (*byte)(of.Field(i).Addr().UnsafePointer())
 		*field ^= 1
-		if changed := !slices.Equal(net.AppendState(nil, stateTestNow), want); changed != slices.Contains(matters, name) {
+		if changed := !slices.Equal(net.AppendState(nil, stateTestNow), want); changed != slices.Contains(matters,
+			name) {
 			t.Errorf("%s: a change of it changes the state: %v", name, changed)
 		}
 		*field ^= 1
 	}
-	if known := []string{"ID", "Kind", "Src", "Dst", "Block", "Changes", "Counters", "Classes"}; of.NumField() != len(matters)+len(known)+3 {
+	if known := []string{"ID", "Kind", "Src", "Dst", "Block", "Changes", "Counters", "Classes"}; of.NumField() != len(
+		matters)+len(known)+3 {
 		t.Errorf("a hop has %d fields: does what it does next depend on the new ones?", of.NumField())
 	}
 	h.BufferFree = h.NextFree
@@ -97,7 +107,8 @@ type stateField struct {
 	offset uintptr
 }
 
-// stateFields are the fields of a struct, with one element of each array: by its length, that at a place which is in use.
+// stateFields are the fields of a struct, with one element of each array: by its length, that at a place which is in
+// use.
 func stateFields(of reflect.Type, prefix string, offset uintptr, place map[int]uintptr) (out []stateField) {
 	for i := range of.NumField() {
 		field := of.Field(i)

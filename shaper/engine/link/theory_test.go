@@ -52,7 +52,8 @@ func TestRDMAThroughputIsTheTextbooks(t *testing.T) {
 	long(t)
 	for _, selective := range []bool{false, true} {
 		t.Logf("selective repeat %v", selective)
-		for _, rtt := range []time.Duration{4 * time.Microsecond, 20 * time.Microsecond, 200 * time.Microsecond, 2 * time.Millisecond} {
+		for _, rtt := range []time.Duration{4 * time.Microsecond, 20 * time.Microsecond, 200 * time.Microsecond,
+			2 * time.Millisecond} {
 			for _, p := range []float64{1e-5, 1e-4, 1e-3, 1e-2, 0.05} {
 				wire := Spec{Bandwidth: 100e9, Latency: rtt / 2, MTU: 4096, Header: 66, Framing: 24, Loss: Loss{P: p}}
 				tr := rdma()
@@ -65,9 +66,11 @@ func TestRDMAThroughputIsTheTextbooks(t *testing.T) {
 					want = 1 - p
 				}
 				got := n * packet / ns
-				t.Logf("round trip %6v loss %5.0e: U = %.4f, textbook %.4f, %+.1f %%", rtt, p, got, want, 100*(got/want-1))
+				t.Logf("round trip %6v loss %5.0e: U = %.4f, textbook %.4f, %+.1f %%", rtt, p, got, want,
+					100*(got/want-1))
 				if math.Abs(got/want-1) > rdmaTolerance {
-					t.Errorf("selective repeat %v, round trip %v, loss %v: U = %.4f, textbook %.4f", selective, rtt, p, got, want)
+					t.Errorf("selective repeat %v, round trip %v, loss %v: U = %.4f, textbook %.4f", selective, rtt, p,
+						got, want)
 				}
 			}
 		}
@@ -77,15 +80,18 @@ func TestRDMAThroughputIsTheTextbooks(t *testing.T) {
 // bulk is the rate of an endless tcp flow over a line that is never full, in packets per round
 // trip, between the times from and to, in round trips. Each packet is lost with probability p
 // or, if periodic, one of every 1/p.
-func bulk(t *testing.T, control Congestion, rtt time.Duration, p float64, periodic bool, start, from, to float64) float64 {
+func bulk(t *testing.T, control Congestion, rtt time.Duration, p float64, periodic bool, start, from,
+	to float64) float64 {
 	t.Helper()
-	port, wire := Spec{Bandwidth: 1e12, MTU: 1500, Header: 40, Framing: 38}, Spec{Bandwidth: 1e12, MTU: 1500, Header: 40, Framing: 38}
+	port, wire := Spec{Bandwidth: 1e12, MTU: 1500, Header: 40, Framing: 38},
+		Spec{Bandwidth: 1e12, MTU: 1500, Header: 40, Framing: 38}
 	wire.Latency, wire.Loss.P = rtt/2, p
 	if periodic {
 		// In the bad state, where the test puts it, one packet is lost.
 		wire.Loss = Loss{GoodToBad: 1e-18, BadToGood: 1, BadP: 1}
 	}
-	tr := &Transport{Kind: TCP, Congestion: control, Second: 1e9, SendBuffer: 1 << 40, Window: 1 << 40, RTO: 200e6, DownTimeout: 1e9}
+	tr := &Transport{Kind: TCP, Congestion: control, Second: 1e9, SendBuffer: 1 << 40, Window: 1 << 40, RTO: 200e6,
+		DownTimeout: 1e9}
 	f := newFabric(t, 2, port, wire, 1, tr)
 	fl := f.flow(0, 1)
 	fl.setWindow(uint64(start * float64(f.tx[0].Params.Payload)))
@@ -130,9 +136,11 @@ func TestTCPThroughputIsThatOfTheFormulas(t *testing.T) {
 				}
 				trips := 1 / p / want
 				got := bulk(t, control, rtt, p, true, want, 20*trips, 60*trips)
-				t.Logf("%-5v round trip %5v, 1 of %6.0f lost: %6.1f packets per round trip, formula %6.1f, %+.1f %%", names[control], rtt, 1/p, got, want, 100*(got/want-1))
+				t.Logf("%-5v round trip %5v, 1 of %6.0f lost: %6.1f packets per round trip, formula %6.1f, %+.1f %%",
+					names[control], rtt, 1/p, got, want, 100*(got/want-1))
 				if math.Abs(got/want-1) > tolerance {
-					t.Errorf("%v, round trip %v, 1 of %.0f lost: %.1f packets per round trip, formula %.1f", names[control], rtt, 1/p, got, want)
+					t.Errorf("%v, round trip %v, 1 of %.0f lost: %.1f packets per round trip, formula %.1f",
+						names[control], rtt, 1/p, got, want)
 				}
 			}
 		}
@@ -153,7 +161,8 @@ func TestTCPThroughputWithRandomLosses(t *testing.T) {
 	}{
 		{Reno, 10 * time.Millisecond, 1e-4}, {Reno, 10 * time.Millisecond, 1e-3}, {Reno, 10 * time.Millisecond, 1e-2},
 		{Reno, 100 * time.Millisecond, 1e-3}, {Reno, 100 * time.Millisecond, 1e-2},
-		{Cubic, 100 * time.Millisecond, 3e-5}, {Cubic, 100 * time.Millisecond, 1e-4}, {Cubic, 400 * time.Millisecond, 1e-4}, {Cubic, 400 * time.Millisecond, 1e-3},
+		{Cubic, 100 * time.Millisecond, 3e-5}, {Cubic, 100 * time.Millisecond, 1e-4}, {Cubic, 400 * time.Millisecond,
+			1e-4}, {Cubic, 400 * time.Millisecond, 1e-3},
 	} {
 		want := 1.3004 * math.Pow(c.rtt.Seconds()/c.p, 0.75)
 		if c.control == Reno {
@@ -161,9 +170,11 @@ func TestTCPThroughputWithRandomLosses(t *testing.T) {
 		}
 		trips := 1 / c.p / want
 		got := bulk(t, c.control, c.rtt, c.p, false, want, 20*trips, 1000*trips)
-		t.Logf("%-5v round trip %5v, loss %.0e: %6.1f packets per round trip, formula %6.1f, %+.1f %%", names[c.control], c.rtt, c.p, got, want, 100*(got/want-1))
+		t.Logf("%-5v round trip %5v, loss %.0e: %6.1f packets per round trip, formula %6.1f, %+.1f %%",
+			names[c.control], c.rtt, c.p, got, want, 100*(got/want-1))
 		if math.Abs(got/want-1) > tolerance {
-			t.Errorf("%v, round trip %v, loss %v: %.1f packets per round trip, formula %.1f", names[c.control], c.rtt, c.p, got, want)
+			t.Errorf("%v, round trip %v, loss %v: %.1f packets per round trip, formula %.1f", names[c.control], c.rtt,
+				c.p, got, want)
 		}
 	}
 }

@@ -90,7 +90,8 @@ func NewHost(perMessage time.Duration, rate uint64) (Host, error) {
 		return h, nil
 	}
 	if rate < MinBandwidth || rate > MaxBandwidth {
-		return Host{}, fmt.Errorf("host's copy rate %d bit/s: must be %d to %d", rate, uint64(MinBandwidth), uint64(MaxBandwidth))
+		return Host{}, fmt.Errorf("host's copy rate %d bit/s: must be %d to %d", rate, uint64(MinBandwidth),
+			uint64(MaxBandwidth))
 	}
 	g := gcd(8_000_000_000, rate)
 	h.NsNum, h.NsDen = 8_000_000_000/g, rate/g

@@ -88,7 +88,8 @@ func (s *scenario) player(t *testing.T) player {
 	var p player
 	for _, f := range s.Flows {
 		there, back := s.path(f.Src, f.Dst), s.path(f.Dst, f.Src)
-		p = append(p, net.NewFlow(f.ID, []PathHop{{Hop: there[0]}, {Hop: there[1], Private: true}, {Hop: there[2]}}, back[:]))
+		p = append(p, net.NewFlow(f.ID, []PathHop{{Hop: there[0]}, {Hop: there[1], Private: true}, {Hop: there[2]}},
+			back[:]))
 	}
 	return p
 }
@@ -141,7 +142,8 @@ func (s *scenario) check(t *testing.T) error {
 	p := s.player(t)
 	for i, st := range s.Steps {
 		if next := p.do(st); st.Do == "poll" && next != st.Next {
-			return fmt.Errorf("step %d, flow %d polled at %d: next step at %d, want %d", i, st.Flow, st.Time, next, st.Next)
+			return fmt.Errorf("step %d, flow %d polled at %d: next step at %d, want %d", i, st.Flow, st.Time, next,
+				st.Next)
 		}
 	}
 	for f, results := range s.Messages {
@@ -213,7 +215,8 @@ func write(t *testing.T) {
 	var all []scenario
 	for i, k := range kinds {
 		for _, tr := range []Transport{tcp, rdma} {
-			s := scenario{Name: k.name + map[TransportKind]string{TCP: ", tcp", RDMA: ", rdma"}[tr.Kind], NICs: 3, Port: plain, Link: plain, Transport: tr, TimeScale: 1, Seed: uint64(1000 + i)}
+			s := scenario{Name: k.name + map[TransportKind]string{TCP: ", tcp", RDMA: ", rdma"}[tr.Kind], NICs: 3,
+				Port: plain, Link: plain, Transport: tr, TimeScale: 1, Seed: uint64(1000 + i)}
 			s.Port.Latency = 0
 			k.change(&s)
 			s.Flows = []ends{{ID: 11, Src: 0, Dst: 1}, {ID: 12, Src: 0, Dst: 2}, {ID: 13, Src: 2, Dst: 1}}

@@ -54,7 +54,8 @@ func (e *Ends) Receive() bool {
 // ActAt says that an end has something to do by itself at a time later than now: Run then returns the flow.
 func (e *Ends) ActAt(t int64) { e.loop.actAt(e.number, t) }
 
-// Look returns how many more messages have arrived and are complete for the sender, by the steps that the flow has made.
+// Look returns how many more messages have arrived and are complete for the sender, by the steps that the flow has
+// made.
 func (e *Ends) Look() (arrived, acked uint64) {
 	acked = uint64(e.loop.flows[e.number].complete_seen) - e.Acked
 	e.Acked += acked

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sim is the event loop: it makes the steps of flows in the order of their times, and says which ends have
-// something to see. The loop is in C (sim.h has its rules). The virtual clock runs it on the flows of a fabric, a [Loop]
-// on those of a [link.Network].
+// something to see. The loop is in C (sim.h has its rules). The virtual clock runs it on the flows of a fabric, a
+// [Loop] on those of a [link.Network].
 package sim
 
 /*
@@ -26,12 +26,12 @@ import (
 
 // Rules say in which order things happen.
 type Rules struct {
-	// InTurns is the order of a virtual clock: all flows make their steps of an instant, then all ends act, then what they
-	// have posted is read, one message of each flow in turn. Else it is that of a real clock: an end acts when it sees
-	// something, whatever else happens at that instant, and its flow reads all that it posts, with [Loop.Step].
+	// InTurns is the order of a virtual clock: all flows make their steps of an instant, then all ends act, then what
+	// they have posted is read, one message of each flow in turn. Else it is that of a real clock: an end acts when it
+	// sees something, whatever else happens at that instant, and its flow reads all that it posts, with [Loop.Step].
 	InTurns bool
-	// Drawn says that the order of flows with steps at the same instant is drawn from Seed for each instant, so that no flow
-	// always comes first. Else the flows' own order decides.
+	// Drawn says that the order of flows with steps at the same instant is drawn from Seed for each instant, so that
+	// no flow always comes first. Else the flows' own order decides.
 	Drawn bool
 	Seed  uint64
 }
@@ -109,7 +109,8 @@ func (l *Loop) NextOf(i int) int64 {
 // HasPosts says whether something was posted that is not read.
 func (l *Loop) HasPosts() bool { return l.c.sim.posted_count > 0 }
 
-// SetNow moves the time on, for something that is no step of a flow. Time never runs backward, and no step may be earlier.
+// SetNow moves the time on, for something that is no step of a flow. Time never runs backward, and no step may be
+// earlier.
 func (l *Loop) SetNow(t int64) {
 	if t < l.Now() || t > l.Next() {
 		panic(fmt.Sprintf("the time cannot go from %d to %d ns: the next step is at %d ns", l.Now(), t, l.Next()))
@@ -128,7 +129,8 @@ func (l *Loop) post(i int) {
 	l.posted[i] = true
 	l.pending = append(l.pending, i)
 	s := &l.c.sim
-	unsafe.Slice(s.posted, len(l.flows))[s.posted_count] = C.struct_ddlemu_sim_posted{order: l.flows[i].order, flow: C.uint32_t(i)}
+	unsafe.Slice(s.posted, len(l.flows))[s.posted_count] = C.struct_ddlemu_sim_posted{order: l.flows[i].order,
+		flow: C.uint32_t(i)}
 	s.posted_count++
 }
 
@@ -139,10 +141,10 @@ func (l *Loop) actAt(i int, t int64) {
 	}
 }
 
-// Run reads what was posted, then makes steps up to the first instant at which an end has something to see, at most up to
-// a time. It returns the flows with such ends: in turns all of the instant, else one. Now is the time of the last step. Run
-// may return without any flow although Next is not later than the given time: the caller can then give up, or call again.
-// The result is valid until the next call of Run or Step.
+// Run reads what was posted, then makes steps up to the first instant at which an end has something to see, at most up
+// to a time. It returns the flows with such ends: in turns all of the instant, else one. Now is the time of the last
+// step. Run may return without any flow although Next is not later than the given time: the caller can then give up,
+// or call again. The result is valid until the next call of Run or Step.
 func (l *Loop) Run(until int64) []uint32 {
 	l.begin()
 	l.c.sim.last_step = l.c.sim.steps + stepsPerRun

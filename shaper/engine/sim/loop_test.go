@@ -78,12 +78,15 @@ func drawDesign(t *rapid.T) *design {
 	d.specs = make([]link.Spec, hops)
 	for i := range d.specs {
 		d.specs[i] = link.Spec{
-			Bandwidth: rapid.SampledFrom([]uint64{1e9, 8e9, 100e9}).Draw(t, "bandwidth"), Latency: time.Duration(rapid.Int64Range(0, 3000).Draw(t, "latency")),
-			MTU: 4096, QueuePolicy: link.Lossless, QueueBytes: rapid.SampledFrom([]uint64{0, 64 << 10}).Draw(t, "queue"),
+			Bandwidth: rapid.SampledFrom([]uint64{1e9, 8e9, 100e9}).Draw(t, "bandwidth"),
+			Latency:   time.Duration(rapid.Int64Range(0, 3000).Draw(t, "latency")),
+			MTU:       4096, QueuePolicy: link.Lossless, QueueBytes: rapid.SampledFrom([]uint64{0, 64 << 10}).Draw(t,
+				"queue"),
 		}
 	}
 	if rapid.Bool().Draw(t, "tcp") {
-		d.transport = link.Transport{Kind: link.TCP, Second: 1e9, RTO: 200e6, DownTimeout: 1e9, SendBuffer: 256 << 10, Window: 256 << 10}
+		d.transport = link.Transport{Kind: link.TCP, Second: 1e9, RTO: 200e6, DownTimeout: 1e9, SendBuffer: 256 << 10,
+			Window: 256 << 10}
 	}
 	d.transport.Host.PerMessage = rapid.SampledFrom([]int64{0, 700}).Draw(t, "per message")
 	n := rapid.IntRange(1, 6).Draw(t, "flows")
@@ -116,7 +119,8 @@ type seen struct{ arrived, acked uint64 }
 
 func newReference(w *world, r Rules) *reference {
 	n := len(w.ends)
-	ref := &reference{world: w, rules: r, next: make([]int64, n), due: make([]uint64, n), seen: make([]seen, n), sizes: make([][]uint64, n), recvs: make([]int, n)}
+	ref := &reference{world: w, rules: r, next: make([]int64, n), due: make([]uint64, n), seen: make([]seen, n),
+		sizes: make([][]uint64, n), recvs: make([]int, n)}
 	for i := range ref.next {
 		ref.next[i] = link.Never
 	}
@@ -343,8 +347,8 @@ func TestTimeNeverRunsBackward(t *testing.T) {
 	}
 }
 
-// Each segment on each hop is told once, however many steps are made before an end has something to see. Run returns now
-// and then meanwhile.
+// Each segment on each hop is told once, however many steps are made before an end has something to see. Run returns
+// now and then meanwhile.
 func TestLongMessages(t *testing.T) {
 	const size = 32 << 30
 	d := one()
@@ -371,7 +375,8 @@ func TestLongMessages(t *testing.T) {
 		}
 	}
 	if bytes != 2*size || segments <= 4*link.MaxSegments*link.MaxHops || seen != 4 || returns == 0 {
-		t.Errorf("%d segments of %d bytes were told, want %d bytes; ends saw something %d times, and Run returned %d times before", segments, bytes, uint64(2*size), seen, returns)
+		t.Errorf(
+			"%d segments of %d bytes were told, want %d bytes; ends saw something %d times, and Run returned %d times before", segments, bytes, uint64(2*size), seen, returns)
 	}
 }
 

@@ -7,7 +7,8 @@ import "C"
 
 import "slices"
 
-// Order is the order of a flow on a virtual clock: by sender, distance to the receiver and number (flow_order in sim.h).
+// Order is the order of a flow on a virtual clock: by sender, distance to the receiver and number (flow_order in
+// sim.h).
 func Order(sender, receiver int, number uint64) uint64 {
 	return uint64(C.flow_order(0, C.uint64_t(sender), C.uint64_t(receiver), C.uint64_t(number)))
 }

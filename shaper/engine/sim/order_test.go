@@ -15,7 +15,8 @@ func TestOrderByDistance(t *testing.T) {
 	for sender, want := range [][]int{{1, 2, 3}, {2, 3, 0}, {3, 0, 1}, {0, 1, 2}} {
 		all := []int{3, 2, 1, 0}
 		all = slices.DeleteFunc(all, func(r int) bool { return r == sender })
-		places := Places(3, func(a, b int) int { return int(Order(sender, all[a], 0)>>18) - int(Order(sender, all[b], 0)>>18) })
+		places := Places(3,
+			func(a, b int) int { return int(Order(sender, all[a], 0)>>18) - int(Order(sender, all[b], 0)>>18) })
 		got := make([]int, 3)
 		for i, place := range places {
 			got[place] = all[i]

@@ -32,7 +32,8 @@ func Check(f *fabric.Fabric) []string {
 		case h.Kind == fabric.Trunk && paths[i] == 0:
 			found = append(found, fmt.Sprintf("link %s is unused: no path between NICs leads over it", f.HopName(i)))
 		case h.Kind == fabric.Trunk && h.Spec.Down:
-			found = append(found, fmt.Sprintf("link %s is down, and %d paths lead over it: routes do not avoid it", f.HopName(i), paths[i]))
+			found = append(found, fmt.Sprintf("link %s is down, and %d paths lead over it: routes do not avoid it",
+				f.HopName(i), paths[i]))
 		case h.Kind == fabric.Link && h.Spec.Down:
 			found = append(found, fmt.Sprintf("link %s is down: its NICs do not reach each other", f.HopName(i)))
 		}

@@ -21,7 +21,8 @@ import (
 
 func load(t *testing.T, name string) *fabric.Fabric {
 	t.Helper()
-	c, err := configs.Load(configs.Source{File: "../../../configs/examples/" + name, Getenv: func(string) string { return "" }})
+	c, err := configs.Load(configs.Source{File: "../../../configs/examples/" + name,
+		Getenv: func(string) string { return "" }})
 	return made(t, c, err)
 }
 
@@ -192,7 +193,8 @@ func TestArrows(t *testing.T) {
 	if !strings.Contains(svg.String(), ">to c: 1Gbps, 1µs<") {
 		t.Errorf("a label does not name the direction:\n%s", svg.String())
 	}
-	if n := strings.Count(svg.String(), `marker-mid="url(#arrow)"`); n != 1 || !strings.Contains(svg.String(), `<marker id="arrow"`) {
+	if n := strings.Count(svg.String(), `marker-mid="url(#arrow)"`); n != 1 ||
+		!strings.Contains(svg.String(), `<marker id="arrow"`) {
 		t.Errorf("%d arrows in the picture, want 1:\n%s", n, svg.String())
 	}
 }
@@ -210,7 +212,8 @@ func TestLabelsAreNotCovered(t *testing.T) {
 	if y := math.Abs(first.Y); y < 17 || y > 30 {
 		t.Errorf("NICs in the middle: the label is at %v", first)
 	}
-	if second := g.labelPlace(e, at, []r2.Vec{first}); math.Abs(second.Y-first.Y) < 12 && math.Abs(second.X-first.X) < 66 {
+	if second := g.labelPlace(e, at, []r2.Vec{first}); math.Abs(second.Y-first.Y) < 12 &&
+		math.Abs(second.X-first.X) < 66 {
 		t.Errorf("and a label: the second is at %v, the first at %v", second, first)
 	}
 	var svg strings.Builder
@@ -260,7 +263,8 @@ func TestPictures(t *testing.T) {
 }
 
 func TestRatio(t *testing.T) {
-	for r, want := range map[float64]string{1: "1:1", 1.5: "1.5:1", 100.0 / 3: "33.3:1", 999.4: "999:1", 999.6: "1000:1", 1000: "1000:1", 12345.6: "12346:1"} {
+	for r, want := range map[float64]string{1: "1:1", 1.5: "1.5:1", 100.0 / 3: "33.3:1", 999.4: "999:1",
+		999.6: "1000:1", 1000: "1000:1", 12345.6: "12346:1"} {
 		if got := ratio(r); got != want {
 			t.Errorf("%v: %s, want %s", r, got, want)
 		}

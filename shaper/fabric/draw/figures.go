@@ -28,7 +28,8 @@ func (g *graph) figures(f *fabric.Fabric) []string {
 	if n := f.Config.Nodes / 2; n > 1 {
 		half += fmt.Sprintf(" to node%d", n-1)
 	}
-	return append(lines, g.latency(f), fmt.Sprintf("bisection, %s against the others: %s", half, bisection(f.Bisection())))
+	return append(lines, g.latency(f),
+		fmt.Sprintf("bisection, %s against the others: %s", half, bisection(f.Bisection())))
 }
 
 // latency is a line with the latencies of all pairs whose path is up.
@@ -183,5 +184,7 @@ func unequalLeaves(f *fabric.Fabric) string {
 		return ""
 	}
 	over := cmp.Or(t.Oversubscription, 1)
-	return fmt.Sprintf("all leaves have the uplinks of the leaf with the most NICs: %s is for %d NICs, a leaf with %d has %s", ratio(over), most, least, ratio(over*float64(least)/float64(most)))
+	return fmt.Sprintf(
+		"all leaves have the uplinks of the leaf with the most NICs: %s is for %d NICs, a leaf with %d has %s",
+		ratio(over), most, least, ratio(over*float64(least)/float64(most)))
 }

@@ -71,8 +71,11 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 	for _, p := range at {
 		width, height = max(width, p.X), max(height, p.Y)
 	}
-	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"11\">\n", width+margin, height+margin)
-	fmt.Fprintln(w, `<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" fill="#888"/></marker>`)
+	fmt.Fprintf(w,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" "+
+			"font-size=\"11\">\n", width+margin, height+margin)
+	fmt.Fprintln(w,
+		`<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" fill="#888"/></marker>`)
 	for i := range groups {
 		line(w, at[len(g.switches)+i], at[home[i]], "stroke-width=\"1\"")
 	}
@@ -88,16 +91,20 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 	}
 	for i, p := range at {
 		if i < len(g.switches) {
-			fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"22\" rx=\"3\" fill=\"#cde\" stroke=\"#468\"/>\n", p.X-halfBox, p.Y-11, 2*halfBox)
+			fmt.Fprintf(w,
+				"<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"22\" rx=\"3\" fill=\"#cde\" stroke=\"#468\"/>\n",
+				p.X-halfBox, p.Y-11, 2*halfBox)
 			text(w, p, g.switches[i].name, "#000")
 			continue
 		}
-		fmt.Fprintf(w, "<ellipse cx=\"%.1f\" cy=\"%.1f\" rx=\"%d\" ry=\"13\" fill=\"#fff\" stroke=\"#468\"/>\n", p.X, p.Y, halfEllipse)
+		fmt.Fprintf(w, "<ellipse cx=\"%.1f\" cy=\"%.1f\" rx=\"%d\" ry=\"13\" fill=\"#fff\" stroke=\"#468\"/>\n", p.X,
+			p.Y, halfEllipse)
 		text(w, p, groups[i-len(g.switches)].name, "#000")
 	}
 	g.labels(w, at)
 	if common := g.common(); common != "" {
-		text(w, r2.Vec{X: width / 2, Y: height + margin - 12}, "links between switches: "+common+", except where another label is written", "#666")
+		text(w, r2.Vec{X: width / 2, Y: height + margin - 12}, "links between switches: "+common+
+			", except where another label is written", "#666")
 	}
 	fmt.Fprintln(w, "</svg>")
 }
@@ -171,11 +178,13 @@ func (g *graph) common() string {
 // line draws a line with an inner point, where the arrow is placed.
 func line(w io.Writer, a, b r2.Vec, style string) {
 	arrow := r2.Add(r2.Scale(0.4, a), r2.Scale(0.6, b))
-	fmt.Fprintf(w, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" stroke=\"#888\" %s/>\n", a.X, a.Y, arrow.X, arrow.Y, b.X, b.Y, style)
+	fmt.Fprintf(w, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" stroke=\"#888\" %s/>\n", a.X, a.Y, arrow.X,
+		arrow.Y, b.X, b.Y, style)
 }
 
 func text(w io.Writer, at r2.Vec, s, colour string) {
-	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n", at.X, at.Y+4, colour, escape(s))
+	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n", at.X, at.Y+4, colour,
+		escape(s))
 }
 
 func escape(s string) string {

@@ -15,7 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: state.TxPort, fabric.RxPort: state.RxPort, fabric.Link: state.Link, fabric.Trunk: state.Trunk}
+var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: state.TxPort, fabric.RxPort: state.RxPort, fabric.Link: state.Link,
+	fabric.Trunk: state.Trunk}
 
 // Describe is what state.Dir.Create needs to bring up f under the given name.
 func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
@@ -24,12 +25,16 @@ func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
 		return state.Spec{}, err
 	}
 	s := state.Spec{
-		Name: name, Profile: f.Config.Name, Nodes: f.Config.Nodes, GPUsPerNode: f.Config.GPUsPerNode, NICsPerNode: f.Config.NICsPerNode,
-		TimeScale: f.TimeScale(), Seed: f.Config.Seed, Transport: f.Transport(), Table: f.JitterTable(), Config: config, Kernel: f.Config.OnKernel(), Virtual: f.Config.IsVirtual(),
+		Name: name, Profile: f.Config.Name, Nodes: f.Config.Nodes, GPUsPerNode: f.Config.GPUsPerNode,
+		NICsPerNode: f.Config.NICsPerNode,
+		TimeScale:   f.TimeScale(), Seed: f.Config.Seed, Transport: f.Transport(), Table: f.JitterTable(),
+		Config: config,
+		Kernel: f.Config.OnKernel(), Virtual: f.Config.IsVirtual(),
 		FlowPaths: f.PerFlow(),
 	}
 	for _, h := range f.Hops {
-		s.Hops = append(s.Hops, state.HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst), Spec: h.Spec})
+		s.Hops = append(s.Hops, state.HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst),
+			Spec: h.Spec})
 		if h.Kind != fabric.Link {
 			continue
 		}
@@ -53,12 +58,14 @@ func Read(file *state.File) (*fabric.Fabric, error) {
 		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)
 	}
 	if n := file.HopCount(); n != len(fab.Hops) {
-		return nil, fmt.Errorf("read back fabric %s: %w: it has %d hops, its description %d", file.Name(), state.ErrNotUsable, n, len(fab.Hops))
+		return nil, fmt.Errorf("read back fabric %s: %w: it has %d hops, its description %d", file.Name(),
+			state.ErrNotUsable, n, len(fab.Hops))
 	}
 	for i := range fab.Hops {
 		h := &fab.Hops[i]
 		if kind, src, dst := file.EndsOf(i); hopKinds[h.Kind] != kind || h.Src != src || h.Dst != dst {
-			return nil, fmt.Errorf("read back fabric %s: %w: hop %d is not the one of its description", file.Name(), state.ErrNotUsable, i)
+			return nil, fmt.Errorf("read back fabric %s: %w: hop %d is not the one of its description", file.Name(),
+				state.ErrNotUsable, i)
 		}
 		h.Spec, _, _ = file.SpecOf(i)
 	}
@@ -83,7 +90,8 @@ func Shape(file *state.File, pattern string, p configs.LinkPatch) (changed []int
 
 // ShapeIf is Shape, but changes nothing if check returns an error for a link as it
 // would be after the change.
-func ShapeIf(file *state.File, pattern string, p configs.LinkPatch, check func(link.Spec) error) (changed []int, err error) {
+func ShapeIf(file *state.File, pattern string, p configs.LinkPatch, check func(link.Spec) error) (changed []int,
+	err error) {
 	err = file.Update(func() (map[int]link.Spec, error) {
 		fab, err := Read(file)
 		if err != nil {

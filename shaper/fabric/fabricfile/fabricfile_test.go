@@ -40,7 +40,8 @@ func testFabric(t testing.TB, profile string) *fabric.Fabric {
 
 // A fabric that is up reads back as it was made, and again from a file opened anew.
 func TestFabricReadsBack(t *testing.T) {
-	for _, profile := range []string{"", "eth1", "ndr400", "wan-region", "loopback", "efa-p5", "../../../configs/examples/leaf-spine.yaml", "../../../configs/examples/custom.yaml"} {
+	for _, profile := range []string{"", "eth1", "ndr400", "wan-region", "loopback", "efa-p5",
+		"../../../configs/examples/leaf-spine.yaml", "../../../configs/examples/custom.yaml"} {
 		t.Run(profile, func(t *testing.T) {
 			fab := testFabric(t, profile)
 			made := statetest.New(t, fab, "t")
@@ -80,8 +81,10 @@ func TestFabricRefusesAnotherDescription(t *testing.T) {
 		"other nodes": {func(s *state.Spec) {
 			s.Config = []byte(strings.Replace(statetest.FabricText, "nodes: 3", "nodes: 4", 1))
 		}, "read back fabric t: not usable: it has 36 hops, its description 64"},
-		"other hops": {func(s *state.Spec) { s.Hops[0].Kind = state.RxPort }, "read back fabric t: not usable: hop 0 is not the one of its description"},
-		"other ends": {func(s *state.Spec) { s.Hops[20].Dst = 1 }, "read back fabric t: not usable: hop 20 is not the one of its description"},
+		"other hops": {func(s *state.Spec) { s.Hops[0].Kind = state.RxPort },
+			"read back fabric t: not usable: hop 0 is not the one of its description"},
+		"other ends": {func(s *state.Spec) { s.Hops[20].Dst = 1 },
+			"read back fabric t: not usable: hop 20 is not the one of its description"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := fabricfile.Describe(testFabric(t, ""), "t")
@@ -108,7 +111,8 @@ func TestShape(t *testing.T) {
 	if err != nil || len(changed) != 8 {
 		t.Fatalf("changed %v, %v, want the 8 links between 2 NICs each", changed, err)
 	}
-	if again, err := fabricfile.Shape(f, "node0:node1", configs.LinkPatch{Bandwidth: &rate}); err != nil || len(again) != 0 {
+	if again, err := fabricfile.Shape(f, "node0:node1", configs.LinkPatch{Bandwidth: &rate}); err != nil ||
+		len(again) != 0 {
 		t.Errorf("the same again changed %v, %v", again, err)
 	}
 	if _, err := fabricfile.Shape(f, "node0>node1", configs.LinkPatch{Latency: &latency}); err != nil {
@@ -143,7 +147,8 @@ func TestShapeRefuses(t *testing.T) {
 	if _, err := fabricfile.Shape(f, "*", configs.LinkPatch{Bandwidth: &tooFast}); !configs.IsUserError(err) {
 		t.Error(err)
 	}
-	if _, err := fabricfile.ShapeIf(f, "*", configs.LinkPatch{Bandwidth: &rate}, func(link.Spec) error { return no }); !errors.Is(err, no) {
+	if _, err := fabricfile.ShapeIf(f, "*", configs.LinkPatch{Bandwidth: &rate},
+		func(link.Spec) error { return no }); !errors.Is(err, no) {
 		t.Error(err)
 	}
 	for i, h := range f.Hops() {
@@ -171,7 +176,8 @@ func TestShapesAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fab.Hops[fab.Link(0, 2)].Spec; got.Bandwidth != uint64(rate) || got.Latency != latency || got.MTU != uint32(mtu) {
+		if got := fab.Hops[fab.Link(0, 2)].Spec; got.Bandwidth != uint64(rate) || got.Latency != latency ||
+			got.MTU != uint32(mtu) {
 			t.Fatalf("round %d: the link is %+v", i, got)
 		}
 	}

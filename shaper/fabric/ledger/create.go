@@ -60,7 +60,8 @@ func Create(path string, capacity uint64, i Info) (l *Ledger, err error) {
 	h := (*header)(unsafe.Pointer(&mem[0]))
 	*h = header{
 		Version: version, RecordSize: recordSize, Capacity: capacity,
-		FabricID: i.FabricID, Job: i.Job, Rank: i.Rank, Node: i.Node, World: i.World, PID: i.PID, TimeScale: i.TimeScale, Begun: i.Begun, BegunRealtime: i.BegunRealtime,
+		FabricID: i.FabricID, Job: i.Job, Rank: i.Rank, Node: i.Node, World: i.World, PID: i.PID,
+		TimeScale: i.TimeScale, Begun: i.Begun, BegunRealtime: i.BegunRealtime,
 		NCCL: uint32(i.NCCL),
 	}
 	if i.Virtual {

@@ -57,12 +57,15 @@ func layouts() [][2]reflect.Type {
 // constants are the constants that C has too, each with its twin in ledger.h.
 func constants() map[string][2]uint64 {
 	return map[string][2]uint64{
-		"magic": {magic, C.DDLEMU_LEDGER_MAGIC}, "version": {version, C.DDLEMU_LEDGER_VERSION}, "records": {recordsAt, C.DDLEMU_LEDGER_RECORDS},
+		"magic": {magic, C.DDLEMU_LEDGER_MAGIC}, "version": {version, C.DDLEMU_LEDGER_VERSION},
+		"records":     {recordsAt, C.DDLEMU_LEDGER_RECORDS},
 		"connections": {connectionsAt, C.DDLEMU_LEDGER_CONNECTIONS},
 		"send":        {uint64(Send), C.DDLEMU_SEND}, "receive": {uint64(Receive), C.DDLEMU_RECEIVE},
-		"task": {uint64(TaskKind), C.DDLEMU_TASK}, "op": {uint64(OpKind), C.DDLEMU_OP}, "kernel task": {uint64(KernelTask), C.DDLEMU_KERNEL_TASK},
-		"kernel": {uint64(KernelKind), C.DDLEMU_KERNEL}, "channel": {uint64(ChannelKind), C.DDLEMU_CHANNEL},
-		"range": {uint64(RangeKind), C.DDLEMU_RANGE}, "pushed": {uint64(Pushed), C.DDLEMU_PUSHED}, "started": {uint64(Started), C.DDLEMU_STARTED}, "mark": {uint64(Mark), C.DDLEMU_MARK},
+		"task": {uint64(TaskKind), C.DDLEMU_TASK}, "op": {uint64(OpKind), C.DDLEMU_OP},
+		"kernel task": {uint64(KernelTask), C.DDLEMU_KERNEL_TASK},
+		"kernel":      {uint64(KernelKind), C.DDLEMU_KERNEL}, "channel": {uint64(ChannelKind), C.DDLEMU_CHANNEL},
+		"range": {uint64(RangeKind), C.DDLEMU_RANGE}, "pushed": {uint64(Pushed), C.DDLEMU_PUSHED},
+		"started": {uint64(Started), C.DDLEMU_STARTED}, "mark": {uint64(Mark), C.DDLEMU_MARK},
 		"names": {namesAt, C.DDLEMU_LEDGER_NAMES}, "names' size": {namesSize, C.DDLEMU_LEDGER_NAMES_SIZE},
 		"most connections": {maxConnections, C.DDLEMU_LEDGER_MAX_CONNECTIONS}, "unknown": {Unknown, C.DDLEMU_UNKNOWN},
 	}

@@ -61,7 +61,8 @@ func TestChanges(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "x.changes"), []byte("1 2 zz\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadChanges(dir); err == nil || !strings.Contains(err.Error(), `the line "1 2 zz" is no change of a link`) {
+	if _, err := ReadChanges(dir); err == nil ||
+		!strings.Contains(err.Error(), `the line "1 2 zz" is no change of a link`) {
 		t.Errorf("%v", err)
 	}
 }

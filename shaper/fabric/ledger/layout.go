@@ -64,10 +64,11 @@ type Task struct {
 	Seq                         uint32 // of a collective: the calls of this function on this communicator before it
 	Group                       uint32 // tasks of this process with the same number were planned together; 0: not known
 	Count                       uint64 // elements
-	Peer                        int32  // rank in the communicator: of a send or receive the other end, of a collective the root
-	Ranks, Rank                 int32  // of the communicator; 0 and -1 if NCCL does not say
-	Channels                    uint32
-	Begun                       int64 // when NCCL had planned it
+	// rank in the communicator: of a send or receive the other end, of a collective the root
+	Peer        int32
+	Ranks, Rank int32 // of the communicator; 0 and -1 if NCCL does not say
+	Channels    uint32
+	Begun       int64 // when NCCL had planned it
 }
 
 // Op is the part of a task that one connection carries.

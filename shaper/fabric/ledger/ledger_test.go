@@ -64,7 +64,8 @@ func read(t *testing.T, path string) *Content {
 func check(t *testing.T, c *Content) {
 	t.Helper()
 	for i, r := range c.Records {
-		if r.Kind != Send || r.Size != uint64(r.Conn)^r.Msg || r.Late != uint32(r.Msg) || r.Posted != int64(uint64(r.Conn)+r.Msg) || r.Modelled != r.Posted || r.Returned != r.Posted {
+		if r.Kind != Send || r.Size != uint64(r.Conn)^r.Msg || r.Late != uint32(r.Msg) ||
+			r.Posted != int64(uint64(r.Conn)+r.Msg) || r.Modelled != r.Posted || r.Returned != r.Posted {
 			t.Fatalf("record %d is mixed of several: %+v", i, r)
 		}
 		if i > 0 && r.Number <= c.Records[i-1].Number {
@@ -101,7 +102,8 @@ func TestProgress(t *testing.T) {
 		defer l.Close()
 		writeSome(l, 0, n)
 	}
-	if err := errors.Join(os.WriteFile(Path(dir, 2, 1), nil, 0o600), os.WriteFile(Path(dir, 3, 1), make([]byte, 4096), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(Path(dir, 2, 1), nil, 0o600),
+		os.WriteFile(Path(dir, 3, 1), make([]byte, 4096), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if n := Progress(dir); n != 103 {
@@ -116,7 +118,8 @@ func TestProgress(t *testing.T) {
 func TestConnections(t *testing.T) {
 	l, path := create(t, 64)
 	for i := range uint64(maxConnections + 3) {
-		if place := l.Add(Connection{Flow: i, Sends: uint32(i & 1), Link: 4, Src: 1, Dst: uint32(i)}); uint64(place) != min(i, maxConnections) {
+		if place := l.Add(Connection{Flow: i, Sends: uint32(i & 1), Link: 4, Src: 1, Dst: uint32(i)}); uint64(
+			place) != min(i, maxConnections) {
 			t.Fatalf("connection %d is at %d", i, place)
 		}
 		if i == 2 {
@@ -251,7 +254,8 @@ func TestForeignFiles(t *testing.T) {
 		"it has version 5":      func(b []byte) []byte { b[8]++; return b },
 		"its header is damaged": func(b []byte) []byte { b[16]++; return b },
 	} {
-		if _, err := parseAll(change(append([]byte(nil), good...))); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseAll(change(append([]byte(nil), good...))); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -11,13 +11,15 @@ import (
 const maxDepth = 1 << 20
 
 func (r *RangeRecord) isSane() bool {
-	return r.Begun >= 0 && r.Begun <= maxTime && (r.Ended == 0 || r.Ended >= r.Begun && r.Ended <= maxTime) && r.Style <= Mark && r.Depth <= maxDepth
+	return r.Begun >= 0 && r.Begun <= maxTime && (r.Ended == 0 || r.Ended >= r.Begun && r.Ended <= maxTime) &&
+		r.Style <= Mark && r.Depth <= maxDepth
 }
 
 // read is the range of a record, with its names.
 func (r *RangeRecord) read(names []byte) Range {
 	return Range{
-		Number: r.Number, Thread: r.Thread, Name: nameAt(names, r.Name), Domain: nameAt(names, r.Domain), Style: r.Style,
+		Number: r.Number, Thread: r.Thread, Name: nameAt(names, r.Name), Domain: nameAt(names, r.Domain),
+		Style: r.Style,
 		Depth: int(r.Depth), Order: r.Order, Begun: r.Begun, Ended: r.Ended,
 	}
 }

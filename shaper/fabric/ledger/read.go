@@ -26,8 +26,9 @@ type Content struct {
 	Channels    []Channel // in the order in which they began
 	LostRanges  uint64    // that had no place, or lost their name
 	Overwritten uint64    // older records whose place newer ones have taken
-	Unreadable  uint64    // records that were being written when the process ended or the file was read, or that are damaged
-	Cut         bool      // the file ends before its last record
+	// records that were being written when the process ended or the file was read, or that are damaged
+	Unreadable uint64
+	Cut        bool // the file ends before its last record
 }
 
 // Read reads a ledger, which a process may be writing.
@@ -149,7 +150,8 @@ func parse(b []byte, size int64) (*Content, error) {
 	case h.Magic != magic:
 		return nil, errors.New("it is no ledger of ddlemu")
 	case h.Version != version || h.RecordSize != recordSize:
-		return nil, fmt.Errorf("it has version %d, this is version %d: use the ddlemu that wrote it", h.Version, version)
+		return nil, fmt.Errorf("it has version %d, this is version %d: use the ddlemu that wrote it", h.Version,
+			version)
 	case h.Capacity == 0 || h.Capacity&(h.Capacity-1) != 0 || h.Capacity > 1<<40 || h.VirtualClock > 1:
 		return nil, errors.New("its header is damaged")
 	}
@@ -161,7 +163,8 @@ func parse(b []byte, size int64) (*Content, error) {
 	c.Unnoted, c.LostRanges = h.LostConnections, h.LostRanges
 	names := namesOf(b, h.Names)
 	for i := range min(h.Connections, maxConnections) {
-		if at := connectionsAt + i*uint64(unsafe.Sizeof(Connection{})); at+uint64(unsafe.Sizeof(Connection{})) <= uint64(len(b)) {
+		if at := connectionsAt + i*uint64(unsafe.Sizeof(Connection{})); at+
+			uint64(unsafe.Sizeof(Connection{})) <= uint64(len(b)) {
 			c.Connections = append(c.Connections, *(*Connection)(unsafe.Pointer(&b[at])))
 		}
 	}
@@ -181,7 +184,8 @@ func parse(b []byte, size int64) (*Content, error) {
 	slices.SortFunc(c.Kernels, func(a, b Kernel) int { return cmp.Compare(a.Number, b.Number) })
 	slices.SortFunc(c.Channels, func(a, b Channel) int { return cmp.Compare(a.Number, b.Number) })
 	slices.SortFunc(c.Ops, func(a, b Op) int { return cmp.Compare(a.Number, b.Number) })
-	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records)+len(c.Tasks)+len(c.Ops)+len(c.Ranges)+len(c.Kernels)+len(c.Channels))
+	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records)+len(c.Tasks)+len(c.Ops)+len(c.Ranges)+
+		len(c.Kernels)+len(c.Channels))
 	return c, nil
 }
 

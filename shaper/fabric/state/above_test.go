@@ -51,7 +51,8 @@ func spec(t testing.TB, c *configs.Fabric) state.Spec {
 func TestProfileFiles(t *testing.T) {
 	check := func(s state.Spec) { state.CheckFile(t, statetest.Of(t, s), s) }
 	check(state.ThreeNodes(t))
-	for _, profile := range []string{"eth1", "ndr400", "wan-region", "loopback", "efa-p5", "../../../configs/examples/leaf-spine.yaml", "../../../configs/examples/custom.yaml"} {
+	for _, profile := range []string{"eth1", "ndr400", "wan-region", "loopback", "efa-p5",
+		"../../../configs/examples/leaf-spine.yaml", "../../../configs/examples/custom.yaml"} {
 		c, err := configs.Load(configs.Source{Profile: profile, Getenv: func(string) string { return "" }})
 		if err != nil {
 			t.Fatal(err)

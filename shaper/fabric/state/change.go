@@ -161,14 +161,18 @@ func (f *File) publish(h *link.Hop, n uint32) {
 // other changes could use each block as soon as it becomes free.
 func (f *File) freeBlocks(n int) ([]uint32, error) {
 	free := f.unusedBlocks()
-	slices.SortStableFunc(free, func(a, b uint32) int { return cmp.Compare(f.blocks()[a].Retired, f.blocks()[b].Retired) })
+	slices.SortStableFunc(free,
+		func(a, b uint32) int { return cmp.Compare(f.blocks()[a].Retired, f.blocks()[b].Retired) })
 	for i, b := range free[:n] {
 		r := f.blocks()[b].Retired
 		if r == 0 {
 			continue
 		}
 		if r > Now() {
-			return nil, fmt.Errorf("change links: too few blocks of parameters are free: %d of the %d needed, the next was retired in the future", i, n)
+			return nil,
+				fmt.Errorf(
+					"change links: too few blocks of parameters are free: %d of the %d needed, the next was retired "+
+						"in the future", i, n)
 		}
 		for r+int64(grace) >= Now() {
 			time.Sleep(time.Duration(r + int64(grace) + 1 - Now()))

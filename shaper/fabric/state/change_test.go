@@ -383,7 +383,8 @@ func changeChild(args []string) error {
 	if err != nil {
 		return err
 	}
-	return whileOpen(args, func(f *File, i int) error { return f.Change(map[int]link.Spec{i % 6: family(base + i%100)}) })
+	return whileOpen(args,
+		func(f *File, i int) error { return f.Change(map[int]link.Spec{i % 6: family(base + i%100)}) })
 }
 
 // A process that is stopped in the middle of a change does not block the others for
@@ -397,7 +398,9 @@ func TestLockHeldByAnother(t *testing.T) {
 	for _, which := range []int64{changing, joining} {
 		begin := time.Now()
 		_, err := f.lock(which, 50*time.Millisecond)
-		checkError(t, err, nil, fmt.Sprintf("lock fabric t: process %d has had it for 50ms: it is stopped, or this machine is too busy: continue it .kill -CONT %[1]d. or end it", p.cmd.Process.Pid))
+		checkError(t, err, nil,
+			fmt.Sprintf(
+				"lock fabric t: process %d has had it for 50ms: it is stopped, or this machine is too busy: continue it .kill -CONT %[1]d. or end it", p.cmd.Process.Pid))
 		if took := time.Since(begin); took < 50*time.Millisecond {
 			t.Errorf("gave up after %v", took)
 		}
@@ -415,8 +418,8 @@ func TestLockHeldByAnother(t *testing.T) {
 	}
 }
 
-// While others acquire a lock one after another, as hundreds of ranks do when they join, a process waits for longer than
-// it would for one of them.
+// While others acquire a lock one after another, as hundreds of ranks do when they join, a process waits for longer
+// than it would for one of them.
 func TestLockInTurns(t *testing.T) {
 	f := newFile(t)
 	p := start(t, "hold", f.Dir(), "t")

@@ -22,7 +22,8 @@ func (h header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error {
 	case h.Magic != Magic:
 		return fmt.Errorf("%w: not a ddlemu fabric", ErrNotUsable)
 	case h.Version != Version:
-		return fmt.Errorf("%w: made by another version of ddlemu (format %d, this one has %d)", ErrNotUsable, h.Version, Version)
+		return fmt.Errorf("%w: made by another version of ddlemu (format %d, this one has %d)", ErrNotUsable, h.Version,
+			Version)
 	case h.Layout != layoutSum:
 		return fmt.Errorf("%w: made by another build of ddlemu, whose layout differs", ErrNotUsable)
 	case h.FileSize != size:
@@ -67,16 +68,21 @@ func (h *header) nics() int { return int(h.Nodes) * int(h.NICsPerNode) }
 // plausible reports whether Create could have written the header.
 func (h *header) plausible() bool {
 	t := &h.Transport
-	return h.Nodes >= 1 && h.Nodes <= maxNodes && h.NICsPerNode >= 1 && h.NICsPerNode <= maxNICsPerNode && h.nics() <= maxNICs &&
+	return h.Nodes >= 1 && h.Nodes <= maxNodes && h.NICsPerNode >= 1 && h.NICsPerNode <= maxNICsPerNode &&
+		h.nics() <= maxNICs &&
 		h.GPUsPerNode <= maxNodes && h.TimeScale >= 1 && h.TimeScale <= link.MaxTimeScale &&
-		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) && int(h.Paths) == h.nics()*h.nics() &&
+		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) &&
+		int(h.Paths) == h.nics()*h.nics() &&
 		h.FlowPaths <= 1 && h.VirtualClock <= 1 && (h.VirtualClock == 0 || h.TimeScale == 1 && h.Snapshots == 0) &&
-		h.Jobs == jobsFor(int(h.Hops), h.Snapshots > 0) && (h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
+		h.Jobs == jobsFor(int(h.Hops), h.Snapshots > 0) &&
+		(h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
 		h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
-		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 && t.Second <= int64(time.Second)*link.MaxTimeScale &&
+		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 &&
+		t.Second <= int64(time.Second)*link.MaxTimeScale &&
 		t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0 &&
-		t.Host.PerMessage >= 0 && t.Host.NsNum <= maxHostNs && (t.Host.NsDen > 0 || t.Host.NsNum == 0) && t.Host.NsNum/max(t.Host.NsDen, 1) <= maxHostNsPerByte
+		t.Host.PerMessage >= 0 && t.Host.NsNum <= maxHostNs && (t.Host.NsDen > 0 || t.Host.NsNum == 0) &&
+		t.Host.NsNum/max(t.Host.NsDen, 1) <= maxHostNsPerByte
 }
 
 // checkContent checks the tables that do not change, and the parameters in force. The

@@ -138,7 +138,8 @@ func (d *Dir) makeFlows(f *File) error {
 	}
 	if err != nil {
 		_ = unix.Unlinkat(d.fd, name, 0)
-		return fmt.Errorf("reserve %d KiB in %s for the fabric's flows (is it full? see df): %w", clock.FlowsHead>>10, d.Path, err)
+		return fmt.Errorf("reserve %d KiB in %s for the fabric's flows (is it full? see df): %w", clock.FlowsHead>>10,
+			d.Path, err)
 	}
 	return nil
 }

@@ -41,9 +41,11 @@ type Spec struct {
 	Paths                           []PathSpec
 	Table                           *link.JitterTable // for link.Table, may be nil
 	Config                          []byte            // the fabric as text, for reading back
-	Kernel                          bool              // on the kernel datapath, where jobs share the counters of packets
-	Virtual                         bool              // time is virtual, see package clock
-	FlowPaths                       bool              // each flow has a path of its own, of which Paths has one for each pair
+	// on the kernel datapath, where jobs share the counters of packets
+	Kernel  bool
+	Virtual bool // time is virtual, see package clock
+	// each flow has a path of its own, of which Paths has one for each pair
+	FlowPaths bool
 }
 
 // Sizes of the fixed tables in entries; of all link statistics, of the configuration and
@@ -112,7 +114,9 @@ func (d *Dir) create(s *Spec) (*File, error) {
 		}
 		f.Close()
 		if errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("fabric %s is up already: take it down with `ddlemu down %s` or choose another name: %w", s.Name, s.Name, os.ErrExist)
+			return nil,
+				fmt.Errorf("fabric %s is up already: take it down with `ddlemu down %s` or choose another name: %w",
+					s.Name, s.Name, os.ErrExist)
 		}
 		return nil, fmt.Errorf("name the fabric's file: %w", err)
 	}
@@ -192,13 +196,15 @@ func (s *Spec) Check() error {
 	case s.Nodes < 1 || s.GPUsPerNode < 0 || s.NICsPerNode < 1:
 		return fmt.Errorf("fabric %s: nodes, GPUs and NICs must be given", s.Name)
 	case s.Nodes > maxNodes || s.GPUsPerNode > maxNodes || s.NICsPerNode > maxNICsPerNode || nics > maxNICs:
-		return fmt.Errorf("fabric %s: %d nodes with %d NICs and %d GPUs each are too many: at most %d NICs", s.Name, s.Nodes, s.NICsPerNode, s.GPUsPerNode, maxNICs)
+		return fmt.Errorf("fabric %s: %d nodes with %d NICs and %d GPUs each are too many: at most %d NICs", s.Name,
+			s.Nodes, s.NICsPerNode, s.GPUsPerNode, maxNICs)
 	case s.Virtual && (s.Kernel || s.TimeScale != 1):
 		return fmt.Errorf("fabric %s: a virtual clock needs datapath shm and time scale 1", s.Name)
 	case s.TimeScale < 1 || s.TimeScale > link.MaxTimeScale:
 		return fmt.Errorf("fabric %s: time scale %d: must be 1 to %d", s.Name, s.TimeScale, link.MaxTimeScale)
 	case len(s.Hops) > maxHops:
-		return fmt.Errorf("fabric %s: %d ports and links, at most %d: fewer nodes or NICs", s.Name, len(s.Hops), maxHops)
+		return fmt.Errorf("fabric %s: %d ports and links, at most %d: fewer nodes or NICs", s.Name, len(s.Hops),
+			maxHops)
 	case len(s.Config) > maxConfig:
 		return fmt.Errorf("fabric %s: its description has %d bytes, at most %d", s.Name, len(s.Config), maxConfig)
 	case len(s.Profile) >= nameSize:
@@ -206,7 +212,8 @@ func (s *Spec) Check() error {
 	}
 	for i, h := range s.Hops {
 		if !endsExist(h.Kind, h.Src, h.Dst, nics) {
-			return fmt.Errorf("fabric %s: hop %d of kind %d from NIC %d to NIC %d of %d: not possible", s.Name, i, h.Kind, h.Src, h.Dst, nics)
+			return fmt.Errorf("fabric %s: hop %d of kind %d from NIC %d to NIC %d of %d: not possible", s.Name, i,
+				h.Kind, h.Src, h.Dst, nics)
 		}
 		if _, err := link.NewParams(h.Spec, s.TimeScale); err != nil {
 			return fmt.Errorf("fabric %s: hop %d: %w", s.Name, i, err)
@@ -218,7 +225,8 @@ func (s *Spec) Check() error {
 		}
 		for _, step := range p.Hops {
 			if step.Hop < 0 || step.Hop >= len(s.Hops) {
-				return fmt.Errorf("fabric %s: path %d to %d uses hop %d of %d", s.Name, p.Src, p.Dst, step.Hop, len(s.Hops))
+				return fmt.Errorf("fabric %s: path %d to %d uses hop %d of %d", s.Name, p.Src, p.Dst, step.Hop,
+					len(s.Hops))
 			}
 		}
 	}
@@ -229,7 +237,8 @@ func (s *Spec) Check() error {
 // all hops within the grace period.
 func blocksFor(hops int) uint32 { return uint32(2*hops + 64) }
 
-// jobsFor is the number of places for jobs in a fabric of so many hops. On the kernel datapath one is that of all traffic.
+// jobsFor is the number of places for jobs in a fabric of so many hops. On the kernel datapath one is that of all
+// traffic.
 func jobsFor(hops int, kernel bool) uint32 {
 	least := 1
 	if kernel {
@@ -246,8 +255,9 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	h := header{
 		Magic: Magic, Version: Version, Layout: layoutSum, UID: uid,
 		Created: Now(), FabricID: rand.Uint64() | 1, Seed: s.Seed,
-		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode), NICsPerNode: uint32(s.NICsPerNode),
-		Hops: uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops), s.Kernel),
+		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode),
+		NICsPerNode: uint32(s.NICsPerNode),
+		Hops:        uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops), s.Kernel),
 		Participants: maxParticipants, Events: maxEvents, ConfigLen: uint32(len(s.Config)),
 		Transport: s.Transport.Scaled(int64(s.TimeScale)),
 	}

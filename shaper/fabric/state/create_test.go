@@ -141,25 +141,35 @@ func TestCreateRefuses(t *testing.T) {
 		change func(s *Spec)
 		want   string
 	}{
-		"no nodes":         {func(s *Spec) { s.Nodes = 0 }, "fabric t: nodes, GPUs and NICs must be given"},
-		"no NICs":          {func(s *Spec) { s.NICsPerNode = 0 }, "fabric t: nodes, GPUs and NICs must be given"},
-		"fewer GPUs":       {func(s *Spec) { s.GPUsPerNode = -1 }, "fabric t: nodes, GPUs and NICs must be given"},
-		"many nodes":       {func(s *Spec) { s.Nodes = 1 << 20 }, "fabric t: 1048576 nodes with 1 NICs and 1 GPUs each are too many: at most 1024 NICs"},
-		"many NICs":        {func(s *Spec) { s.NICsPerNode = 1 << 40 }, "fabric t: 2 nodes with 1099511627776 NICs .* too many: .*"},
-		"many GPUs":        {func(s *Spec) { s.GPUsPerNode = 1 << 40 }, "fabric t: .* too many: .*"},
-		"time scale 0":     {func(s *Spec) { s.TimeScale = 0 }, "fabric t: time scale 0: must be 1 to 1024"},
-		"time scale 1025":  {func(s *Spec) { s.TimeScale = 1025 }, "fabric t: time scale 1025: must be 1 to 1024"},
-		"many hops":        {func(s *Spec) { s.Hops = make([]HopSpec, 1<<17+1) }, "fabric t: 131073 ports and links, at most 131072: fewer nodes or NICs"},
-		"long text":        {func(s *Spec) { s.Config = make([]byte, 1<<20+1) }, "fabric t: its description has 1048577 bytes, at most 1048576"},
-		"long profile":     {func(s *Spec) { s.Profile = strings.Repeat("p", 64) }, `fabric t: profile name "p+" is too long`},
-		"hop of no kind":   {func(s *Spec) { s.Hops[1].Kind = 4 }, "fabric t: hop 1 of kind 4 from NIC 0 to NIC 0 of 2: not possible"},
-		"hop to nowhere":   {func(s *Spec) { s.Hops[4].Dst = 2 }, "fabric t: hop 4 of kind 2 from NIC 0 to NIC 2 of 2: not possible"},
-		"hop too fast":     {func(s *Spec) { s.Hops[4].Spec.Bandwidth = 1 }, "fabric t: hop 4: bandwidth 1 bit/s: must be 1000000 to 10000000000000"},
+		"no nodes":   {func(s *Spec) { s.Nodes = 0 }, "fabric t: nodes, GPUs and NICs must be given"},
+		"no NICs":    {func(s *Spec) { s.NICsPerNode = 0 }, "fabric t: nodes, GPUs and NICs must be given"},
+		"fewer GPUs": {func(s *Spec) { s.GPUsPerNode = -1 }, "fabric t: nodes, GPUs and NICs must be given"},
+		"many nodes": {func(s *Spec) { s.Nodes = 1 << 20 },
+			"fabric t: 1048576 nodes with 1 NICs and 1 GPUs each are too many: at most 1024 NICs"},
+		"many NICs": {func(s *Spec) { s.NICsPerNode = 1 << 40 },
+			"fabric t: 2 nodes with 1099511627776 NICs .* too many: .*"},
+		"many GPUs":       {func(s *Spec) { s.GPUsPerNode = 1 << 40 }, "fabric t: .* too many: .*"},
+		"time scale 0":    {func(s *Spec) { s.TimeScale = 0 }, "fabric t: time scale 0: must be 1 to 1024"},
+		"time scale 1025": {func(s *Spec) { s.TimeScale = 1025 }, "fabric t: time scale 1025: must be 1 to 1024"},
+		"many hops": {func(s *Spec) { s.Hops = make([]HopSpec, 1<<17+1) },
+			"fabric t: 131073 ports and links, at most 131072: fewer nodes or NICs"},
+		"long text": {func(s *Spec) { s.Config = make([]byte, 1<<20+1) },
+			"fabric t: its description has 1048577 bytes, at most 1048576"},
+		"long profile": {func(s *Spec) { s.Profile = strings.Repeat("p", 64) },
+			`fabric t: profile name "p+" is too long`},
+		"hop of no kind": {func(s *Spec) { s.Hops[1].Kind = 4 },
+			"fabric t: hop 1 of kind 4 from NIC 0 to NIC 0 of 2: not possible"},
+		"hop to nowhere": {func(s *Spec) { s.Hops[4].Dst = 2 },
+			"fabric t: hop 4 of kind 2 from NIC 0 to NIC 2 of 2: not possible"},
+		"hop too fast": {func(s *Spec) { s.Hops[4].Spec.Bandwidth = 1 },
+			"fabric t: hop 4: bandwidth 1 bit/s: must be 1000000 to 10000000000000"},
 		"path to nowhere":  {func(s *Spec) { s.Paths[1].Dst = 2 }, "fabric t: path 1 to 2 with 3 hops: not possible"},
 		"path from before": {func(s *Spec) { s.Paths[1].Src = -1 }, "fabric t: path -1 to 0 with 3 hops: not possible"},
-		"path of no hops":  {func(s *Spec) { s.Paths[1].Hops = nil }, "fabric t: path 1 to 0 with 0 hops: not possible"},
-		"path of 9 hops":   {func(s *Spec) { s.Paths[1].Hops = make([]link.PathHop, 9) }, "fabric t: path 1 to 0 with 9 hops: not possible"},
-		"path by no hop":   {func(s *Spec) { s.Paths[1].Hops[1].Hop = 6 }, "fabric t: path 1 to 0 uses hop 6 of 6"},
+		"path of no hops": {func(s *Spec) { s.Paths[1].Hops = nil },
+			"fabric t: path 1 to 0 with 0 hops: not possible"},
+		"path of 9 hops": {func(s *Spec) { s.Paths[1].Hops = make([]link.PathHop, 9) },
+			"fabric t: path 1 to 0 with 9 hops: not possible"},
+		"path by no hop": {func(s *Spec) { s.Paths[1].Hops[1].Hop = 6 }, "fabric t: path 1 to 0 uses hop 6 of 6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDir(t)
@@ -178,7 +188,8 @@ func TestCreateRefusesANameThatIsUp(t *testing.T) {
 	d := newDir(t)
 	first := create(t, d, twoNodes("t"))
 	_, err := d.Create(twoNodes("t"))
-	checkError(t, err, fs.ErrExist, "fabric t is up already: take it down with `ddlemu down t` or choose another name: file already exists")
+	checkError(t, err, fs.ErrExist,
+		"fabric t is up already: take it down with `ddlemu down t` or choose another name: file already exists")
 	f, err := d.Open("t")
 	if err != nil {
 		t.Fatal(err)
@@ -279,27 +290,33 @@ func drawHop(t *rapid.T) link.Spec {
 func drawSpec(t *rapid.T) Spec {
 	ns := func(name string) int64 { return rapid.Int64Range(0, int64(time.Hour)).Draw(t, name) }
 	s := Spec{
-		Name: rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9_-]{0,39}`).Draw(t, "name"), Profile: rapid.StringMatching(`[ -~]{0,63}`).Draw(t, "profile"),
-		Nodes: rapid.IntRange(1, 5).Draw(t, "nodes"), GPUsPerNode: rapid.IntRange(0, 64).Draw(t, "gpus"), NICsPerNode: rapid.IntRange(1, 4).Draw(t, "nics"),
-		TimeScale: rapid.IntRange(1, link.MaxTimeScale).Draw(t, "time scale"), Seed: rapid.Uint64().Draw(t, "seed"),
+		Name:    rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9_-]{0,39}`).Draw(t, "name"),
+		Profile: rapid.StringMatching(`[ -~]{0,63}`).Draw(t, "profile"),
+		Nodes:   rapid.IntRange(1, 5).Draw(t, "nodes"), GPUsPerNode: rapid.IntRange(0, 64).Draw(t, "gpus"),
+		NICsPerNode: rapid.IntRange(1, 4).Draw(t, "nics"),
+		TimeScale:   rapid.IntRange(1, link.MaxTimeScale).Draw(t, "time scale"), Seed: rapid.Uint64().Draw(t, "seed"),
 		Transport: link.Transport{
-			Kind: link.TransportKind(rapid.Uint32Range(0, 1).Draw(t, "transport")), SelectiveRepeat: rapid.Bool().Draw(t, "selective repeat"),
-			SendBuffer: rapid.Uint64().Draw(t, "send buffer"), Window: rapid.Uint64().Draw(t, "window"),
+			Kind:            link.TransportKind(rapid.Uint32Range(0, 1).Draw(t, "transport")),
+			SelectiveRepeat: rapid.Bool().Draw(t, "selective repeat"),
+			SendBuffer:      rapid.Uint64().Draw(t, "send buffer"), Window: rapid.Uint64().Draw(t, "window"),
 			RTO: ns("rto"), DownTimeout: ns("timeout"), Overhead: ns("o"), Gap: ns("g"),
 			Congestion: link.Congestion(rapid.Uint32Range(0, 2).Draw(t, "congestion")), Second: int64(time.Second),
-			Host: link.Host{PerMessage: ns("per message"), NsNum: 10, NsDen: rapid.Uint64Range(1, link.MaxBandwidth).Draw(t, "copy")},
+			Host: link.Host{PerMessage: ns("per message"), NsNum: 10,
+				NsDen: rapid.Uint64Range(1, link.MaxBandwidth).Draw(t, "copy")},
 		},
 		Config: rapid.SliceOfN(rapid.Byte(), 0, 5000).Draw(t, "config"),
 	}
 	nics := s.Nodes * s.NICsPerNode
 	for range rapid.IntRange(0, 12).Draw(t, "hops") {
 		nic := func(name string) uint32 { return uint32(rapid.IntRange(0, nics-1).Draw(t, name)) }
-		s.Hops = append(s.Hops, HopSpec{Kind: rapid.Uint32Range(TxPort, Trunk).Draw(t, "kind"), Src: nic("src"), Dst: nic("dst"), Spec: drawHop(t)})
+		s.Hops = append(s.Hops, HopSpec{Kind: rapid.Uint32Range(TxPort, Trunk).Draw(t, "kind"), Src: nic("src"),
+			Dst: nic("dst"), Spec: drawHop(t)})
 	}
 	for i := range min(len(s.Hops), nics) {
 		p := PathSpec{Src: i, Dst: (i * 3) % nics}
 		for range rapid.IntRange(1, link.MaxHops).Draw(t, "steps") {
-			p.Hops = append(p.Hops, link.PathHop{Hop: rapid.IntRange(0, len(s.Hops)-1).Draw(t, "hop"), Private: rapid.Bool().Draw(t, "private")})
+			p.Hops = append(p.Hops, link.PathHop{Hop: rapid.IntRange(0, len(s.Hops)-1).Draw(t, "hop"),
+				Private: rapid.Bool().Draw(t, "private")})
 		}
 		s.Paths = append(s.Paths, p)
 	}
@@ -389,7 +406,9 @@ func TestManyNICs(t *testing.T) {
 	for src := range nics {
 		for dst := range nics {
 			if src != dst {
-				s.Paths = append(s.Paths, PathSpec{src, dst, []link.PathHop{{Hop: 2 * src}, {Hop: len(s.Hops), Private: true}, {Hop: 2*dst + 1}}})
+				s.Paths = append(s.Paths,
+					PathSpec{src, dst, []link.PathHop{{Hop: 2 * src}, {Hop: len(s.Hops), Private: true},
+						{Hop: 2*dst + 1}}})
 				s.Hops = append(s.Hops, HopSpec{Link, uint32(src), uint32(dst), spec})
 			}
 		}

@@ -28,7 +28,8 @@ func DefaultDir(uid int) string { return fmt.Sprintf("/dev/shm/ddlemu-%d", uid) 
 // CheckName returns an error if a fabric cannot have this name.
 func CheckName(name string) error {
 	if !validName.MatchString(name) || strings.HasSuffix(name, Suffix) {
-		return fmt.Errorf("fabric name %q: want 1 to 40 letters, digits, '.', '_' or '-', starting with a letter or digit", name)
+		return fmt.Errorf(
+			"fabric name %q: want 1 to 40 letters, digits, '.', '_' or '-', starting with a letter or digit", name)
 	}
 	return nil
 }
@@ -85,7 +86,8 @@ func openDir(path string, uid int, made bool) (d *Dir, changing bool, err error)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 			hint = "it must be a folder itself and not a link (remove it or set DDLEMU_DIR to another): "
 		}
-		return nil, errors.Is(err, unix.ENOENT), fmt.Errorf("open the folder of fabrics: %s%w", hint, &os.PathError{Op: "open", Path: path, Err: err})
+		return nil, errors.Is(err, unix.ENOENT), fmt.Errorf("open the folder of fabrics: %s%w", hint,
+			&os.PathError{Op: "open", Path: path, Err: err})
 	}
 	defer func() {
 		if err != nil {
@@ -104,7 +106,9 @@ func openDir(path string, uid int, made bool) (d *Dir, changing bool, err error)
 	}
 	if st.Uid != uint32(uid) || st.Mode&0o077 != 0 {
 		return nil, st.Uid == uint32(me) && me != uid,
-			fmt.Errorf("folder %s belongs to user %d with mode %04o, want user %d and mode 0700: set DDLEMU_DIR to a folder of yours with mode 0700, or to one that does not exist yet", path, st.Uid, st.Mode&0o7777, uid)
+			fmt.Errorf(
+				"folder %s belongs to user %d with mode %04o, want user %d and mode 0700: set DDLEMU_DIR to a folder "+
+					"of yours with mode 0700, or to one that does not exist yet", path, st.Uid, st.Mode&0o7777, uid)
 	}
 	return &Dir{Path: path, fd: fd, uid: uint32(uid)}, false, nil
 }
@@ -162,7 +166,8 @@ func InDir(path string, uid int, do func(dir string) error) error {
 		return &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if int(st.Uid) != uid || st.Mode&0o077 != 0 {
-		return fmt.Errorf("%s belongs to user %d with mode %04o, want user %d and mode 0700", path, st.Uid, st.Mode&0o7777, uid)
+		return fmt.Errorf("%s belongs to user %d with mode %04o, want user %d and mode 0700", path, st.Uid,
+			st.Mode&0o7777, uid)
 	}
 	return do(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
@@ -212,9 +217,11 @@ func (d *Dir) Remove(name string) error {
 		return fmt.Errorf("remove fabric %s: %w", name, err)
 	}
 	// The fabric's file is the last one, so that Remove can be called again after an error.
-	for _, file := range append(slices.DeleteFunc(files, func(f string) bool { return !isBeside(f, name) }), name+Suffix) {
+	for _, file := range append(slices.DeleteFunc(files, func(f string) bool { return !isBeside(f, name) }),
+		name+Suffix) {
 		if err := unix.Unlinkat(d.fd, file, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("remove fabric %s: %w", name, &os.PathError{Op: "remove", Path: filepath.Join(d.Path, file), Err: err})
+			return fmt.Errorf("remove fabric %s: %w", name,
+				&os.PathError{Op: "remove", Path: filepath.Join(d.Path, file), Err: err})
 		}
 	}
 	if d.Path == DefaultDir(int(d.uid)) {

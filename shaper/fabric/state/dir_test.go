@@ -24,12 +24,16 @@ func TestOpenDirRefuses(t *testing.T) {
 		kind   error
 		want   string
 	}{
-		"none":              {func(t *testing.T, path string) {}, me, false, fs.ErrNotExist, "open the folder of fabrics: open .*/x: no such file or directory"},
-		"mode 0755":         {mkdir(0o755), me, false, nil, "folder .*/x belongs to user [0-9]+ with mode 0755, want user [0-9]+ and mode 0700: set DDLEMU_DIR to a folder of yours with mode 0700, or to one that does not exist yet"},
-		"mode 0710":         {mkdir(0o710), me, true, nil, "folder .*/x belongs .* mode 0710, .*"},
-		"mode 0701":         {mkdir(0o701), me, true, nil, "folder .*/x belongs .* mode 0701, .*"},
-		"another's":         {mkdir(0o700), me + 1, false, nil, "folder .*/x belongs to user [0-9]+ with mode 0700, want user [0-9]+ and mode 0700: set DDLEMU_DIR to a folder of yours with mode 0700, or to one that does not exist yet"},
-		"another's, create": {mkdir(0o700), me + 1, true, nil, "folder .*/x belongs to user [0-9]+ with mode 0700, want user [0-9]+ .*"},
+		"none": {func(t *testing.T, path string) {}, me, false, fs.ErrNotExist,
+			"open the folder of fabrics: open .*/x: no such file or directory"},
+		"mode 0755": {mkdir(0o755), me, false, nil,
+			"folder .*/x belongs to user [0-9]+ with mode 0755, want user [0-9]+ and mode 0700: set DDLEMU_DIR to a folder of yours with mode 0700, or to one that does not exist yet"},
+		"mode 0710": {mkdir(0o710), me, true, nil, "folder .*/x belongs .* mode 0710, .*"},
+		"mode 0701": {mkdir(0o701), me, true, nil, "folder .*/x belongs .* mode 0701, .*"},
+		"another's": {mkdir(0o700), me + 1, false, nil,
+			"folder .*/x belongs to user [0-9]+ with mode 0700, want user [0-9]+ and mode 0700: set DDLEMU_DIR to a folder of yours with mode 0700, or to one that does not exist yet"},
+		"another's, create": {mkdir(0o700), me + 1, true, nil,
+			"folder .*/x belongs to user [0-9]+ with mode 0700, want user [0-9]+ .*"},
 		"a file": {func(t *testing.T, path string) {
 			if err := os.WriteFile(path, nil, 0o700); err != nil {
 				t.Fatal(err)
@@ -139,7 +143,8 @@ func TestNamesAndOnly(t *testing.T) {
 	}
 	check(nil, "", "")
 	// What is not a fabric's name is not listed.
-	for _, name := range []string{".t.1.2", ".fabric", ".x.fabric", "-x.fabric", "x.fabric.fabric", "t.0.sock", "x", "readme.txt"} {
+	for _, name := range []string{".t.1.2", ".fabric", ".x.fabric", "-x.fabric", "x.fabric.fabric", "t.0.sock", "x",
+		"readme.txt"} {
 		if err := os.WriteFile(filepath.Join(d.Path, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +252,8 @@ func TestRemove(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"lab.x.sock", "lab.-1.sock", "lab..sock", "lab.01.sock", "lab.sock", "lab.7.sock.old"} {
+	for _, name := range []string{"lab.x.sock", "lab.-1.sock", "lab..sock", "lab.01.sock", "lab.sock",
+		"lab.7.sock.old"} {
 		if err := os.WriteFile(filepath.Join(d.Path, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +265,8 @@ func TestRemove(t *testing.T) {
 		t.Errorf("removed, but: %v", err)
 	}
 	want := []string{
-		"lab.-1.sock", "lab..sock", "lab.01.sock", "lab.2.0.sock", "lab.2.2.sock", "lab.2.511.sock", "lab.2.fabric", "lab.7.sock.old", "lab.sock", "lab.x.sock",
+		"lab.-1.sock", "lab..sock", "lab.01.sock", "lab.2.0.sock", "lab.2.2.sock", "lab.2.511.sock", "lab.2.fabric",
+		"lab.7.sock.old", "lab.sock", "lab.x.sock",
 	}
 	got, err := d.files()
 	slices.Sort(got)

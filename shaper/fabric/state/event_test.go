@@ -36,7 +36,8 @@ func TestEventsWrapAround(t *testing.T) {
 	for n := range 3*maxEvents + 7 {
 		f.Event(fmt.Sprint(n))
 		e := f.Events()
-		if len(e) != min(n+1, maxEvents) || e[len(e)-1].Text != fmt.Sprint(n) || e[0].Text != fmt.Sprint(max(0, n+1-maxEvents)) {
+		if len(e) != min(n+1, maxEvents) || e[len(e)-1].Text != fmt.Sprint(n) ||
+			e[0].Text != fmt.Sprint(max(0, n+1-maxEvents)) {
 			t.Fatalf("after event %d: %d events, from %v to %v", n, len(e), e[0], e[len(e)-1])
 		}
 	}

@@ -90,7 +90,8 @@ func checkFull(d *Dir, err error, made int, before uint64) error {
 	const want = "reserve [0-9]+ KiB in .* (is it full? see df): no space left on device"
 	text := err.Error()
 	var size int
-	if _, serr := fmt.Sscanf(text, "reserve %d KiB in ", &size); serr != nil || size < 100 || !errors.Is(err, unix.ENOSPC) ||
+	if _, serr := fmt.Sscanf(text, "reserve %d KiB in ", &size); serr != nil || size < 100 ||
+		!errors.Is(err, unix.ENOSPC) ||
 		!strings.HasSuffix(text, d.Path+" (is it full? see df): no space left on device") {
 		return fmt.Errorf("error %q, want %s", text, want)
 	}

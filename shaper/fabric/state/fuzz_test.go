@@ -47,10 +47,14 @@ type place struct{ at, size uint64 }
 func (c content) tables() []place {
 	h := c.head()
 	return []place{
-		{0, uint64(unsafe.Sizeof(header{}))}, {h.HopsOff, uint64(unsafe.Sizeof(link.Hop{}))}, {h.PathsOff, uint64(unsafe.Sizeof(pathEntry{}))},
-		{h.BlocksOff, uint64(unsafe.Sizeof(link.Block{}))}, {h.JobsOff, uint64(unsafe.Sizeof(jobEntry{}))}, {h.LinkStatsOff, uint64(linkStatsSize)},
-		{h.ParticipantsOff, uint64(unsafe.Sizeof(participantEntry{}))}, {h.EventsOff, uint64(unsafe.Sizeof(eventEntry{}))},
-		{h.TablesOff, uint64(unsafe.Sizeof(link.JitterTable{}))}, {h.ConfigOff, 64}, {h.SnapshotsOff, uint64(unsafe.Sizeof(Snapshot{}))},
+		{0, uint64(unsafe.Sizeof(header{}))}, {h.HopsOff, uint64(unsafe.Sizeof(link.Hop{}))},
+		{h.PathsOff, uint64(unsafe.Sizeof(pathEntry{}))},
+		{h.BlocksOff, uint64(unsafe.Sizeof(link.Block{}))}, {h.JobsOff, uint64(unsafe.Sizeof(jobEntry{}))},
+		{h.LinkStatsOff, uint64(linkStatsSize)},
+		{h.ParticipantsOff, uint64(unsafe.Sizeof(participantEntry{}))},
+		{h.EventsOff, uint64(unsafe.Sizeof(eventEntry{}))},
+		{h.TablesOff, uint64(unsafe.Sizeof(link.JitterTable{}))}, {h.ConfigOff, 64},
+		{h.SnapshotsOff, uint64(unsafe.Sizeof(Snapshot{}))},
 	}
 }
 
@@ -107,12 +111,14 @@ func TestPropertyPatchedFile(t *testing.T) {
 	d := newDir(t)
 	base := used(t, d)
 	places := base.tables()
-	values := []uint64{0, 1, 2, 3, 4, 5, 8, 16, 64, 100, 136, 511, 512, 4096, 1 << 16, 1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1 << 63, 1<<64 - 1}
+	values := []uint64{0, 1, 2, 3, 4, 5, 8, 16, 64, 100, 136, 511, 512, 4096, 1 << 16, 1 << 20, 1<<31 - 1, 1 << 31,
+		1<<32 - 1, 1 << 32, 1<<63 - 1, 1 << 63, 1<<64 - 1}
 	rapid.Check(t, func(rt *rapid.T) {
 		var rs []record
 		for range rapid.IntRange(1, 6).Draw(rt, "n") {
 			i := rapid.IntRange(0, len(places)-1).Draw(rt, "table")
-			r := record{Table: uint8(i), Entry: rapid.Uint16Range(0, 40).Draw(rt, "entry"), Value: rapid.SampledFrom(values).Draw(rt, "value")}
+			r := record{Table: uint8(i), Entry: rapid.Uint16Range(0, 40).Draw(rt, "entry"),
+				Value: rapid.SampledFrom(values).Draw(rt, "value")}
 			if rapid.Bool().Draw(rt, "two halves") {
 				r.Value = r.Value<<32 | rapid.SampledFrom(values).Draw(rt, "low")&(1<<32-1)
 			}
@@ -130,14 +136,22 @@ func FuzzOpenPatched(f *testing.F) {
 	base := used(f, d)
 	const big = ^uint64(0)
 	f.Add([]byte(nil), 0)
-	f.Add(records(record{Table: 0, Word: 14, Value: big}), 0)                                                         // counts
-	f.Add(records(record{Table: 1, Entry: 3, Word: 2, Value: 100}), 0)                                                // a hop's block
-	f.Add(records(record{Table: 3, Entry: 3, Word: 10, Value: 0}), 0)                                                 // no payload
-	f.Add(records(record{Table: 4, Entry: 0, Word: 0, Value: 7}, record{Table: 4, Word: 1, Value: big}), 0)           // jobs
-	f.Add(records(record{Table: 6, Entry: 1, Word: 0, Value: 1}, record{Table: 6, Entry: 1, Word: 1, Value: big}), 0) // participants
-	f.Add(records(record{Table: 6, Entry: 0, Word: 4, Value: big}, record{Table: 6, Entry: 0, Word: 5, Value: 1}), 0) // rings and budget
-	f.Add(records(record{Table: 7, Entry: 0, Word: 0, Value: 5}), 0)                                                  // events
-	f.Add(records(record{Table: 9, Entry: 0, Word: 0, Value: 0x2020203a7d7b7d7b}), 0)                                 // text
+	// counts
+	f.Add(records(record{Table: 0, Word: 14, Value: big}), 0)
+	// a hop's block
+	f.Add(records(record{Table: 1, Entry: 3, Word: 2, Value: 100}), 0)
+	// no payload
+	f.Add(records(record{Table: 3, Entry: 3, Word: 10, Value: 0}), 0)
+	// jobs
+	f.Add(records(record{Table: 4, Entry: 0, Word: 0, Value: 7}, record{Table: 4, Word: 1, Value: big}), 0)
+	// participants
+	f.Add(records(record{Table: 6, Entry: 1, Word: 0, Value: 1}, record{Table: 6, Entry: 1, Word: 1, Value: big}), 0)
+	// rings and budget
+	f.Add(records(record{Table: 6, Entry: 0, Word: 4, Value: big}, record{Table: 6, Entry: 0, Word: 5, Value: 1}), 0)
+	// events
+	f.Add(records(record{Table: 7, Entry: 0, Word: 0, Value: 5}), 0)
+	// text
+	f.Add(records(record{Table: 9, Entry: 0, Word: 0, Value: 0x2020203a7d7b7d7b}), 0)
 	f.Add([]byte(nil), -1)
 	f.Add([]byte(nil), page)
 	f.Fuzz(func(t *testing.T, patches []byte, longer int) {
@@ -186,7 +200,8 @@ func checkTables(t rapid.TB, f *File) {
 		}
 		from := uintptr(at) - base
 		if from < last || from%8 != 0 || from+size*uintptr(n) > end {
-			t.Fatalf("%s from %d on, %d of %d bytes; the file has %d, the one before ends at %d", name, from, n, size, end, last)
+			t.Fatalf("%s from %d on, %d of %d bytes; the file has %d, the one before ends at %d", name, from, n, size,
+				end, last)
 		}
 		last = from + size*uintptr(n)
 	}
@@ -194,9 +209,12 @@ func checkTables(t rapid.TB, f *File) {
 	span("paths", unsafe.Pointer(unsafe.SliceData(f.pathTable())), unsafe.Sizeof(pathEntry{}), len(f.pathTable()))
 	span("blocks", unsafe.Pointer(unsafe.SliceData(f.blocks())), unsafe.Sizeof(link.Block{}), len(f.blocks()))
 	span("jobs", unsafe.Pointer(unsafe.SliceData(f.jobs())), unsafe.Sizeof(jobEntry{}), len(f.jobs()))
-	span("link statistics", unsafe.Pointer(unsafe.SliceData(f.linkStats())), unsafe.Sizeof(LinkStats{}), len(f.linkStats()))
-	span("snapshots", unsafe.Pointer(unsafe.SliceData(f.snapshotTable())), unsafe.Sizeof(Snapshot{}), len(f.snapshotTable()))
-	span("participants", unsafe.Pointer(unsafe.SliceData(f.participants())), unsafe.Sizeof(participantEntry{}), len(f.participants()))
+	span("link statistics", unsafe.Pointer(unsafe.SliceData(f.linkStats())), unsafe.Sizeof(LinkStats{}),
+		len(f.linkStats()))
+	span("snapshots", unsafe.Pointer(unsafe.SliceData(f.snapshotTable())), unsafe.Sizeof(Snapshot{}),
+		len(f.snapshotTable()))
+	span("participants", unsafe.Pointer(unsafe.SliceData(f.participants())), unsafe.Sizeof(participantEntry{}),
+		len(f.participants()))
 	span("events", unsafe.Pointer(unsafe.SliceData(f.events())), unsafe.Sizeof(eventEntry{}), len(f.events()))
 	span("tables", unsafe.Pointer(unsafe.SliceData(f.tables())), unsafe.Sizeof(link.JitterTable{}), 3)
 	span("text", unsafe.Pointer(unsafe.SliceData(f.mem[f.head().ConfigOff:])), 1, int(f.head().ConfigLen))

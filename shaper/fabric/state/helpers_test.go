@@ -49,7 +49,8 @@ var children map[string]func(args []string) error
 func init() {
 	children = map[string]func([]string) error{
 		"member": memberChild, "fork": forkChild, "change": changeChild, "read": readChild, "count": countChild,
-		"churn": churnChild, "create": createChild, "event": eventChild, "full": fullChild, "clock": clockChild, "hold": holdChild,
+		"churn": churnChild, "create": createChild, "event": eventChild, "full": fullChild, "clock": clockChild,
+		"hold": holdChild,
 	}
 }
 
@@ -178,8 +179,10 @@ func newDir(t testing.TB) *Dir {
 // mixture of two shows.
 func family(n int) link.Spec {
 	return link.Spec{
-		Bandwidth: uint64(n+1) * 1e9, Latency: time.Duration(n) * time.Microsecond, MTU: uint32(1500 + n), Header: uint32(40 + n%3),
-		Framing: uint32(n), QueueBytes: uint64(n) << 10, Jitter: link.Jitter{Kind: link.JitterKind(n % 4), Value: time.Duration(n)},
+		Bandwidth: uint64(n+1) * 1e9, Latency: time.Duration(n) * time.Microsecond, MTU: uint32(1500 + n),
+		Header:  uint32(40 + n%3),
+		Framing: uint32(n), QueueBytes: uint64(n) << 10, Jitter: link.Jitter{Kind: link.JitterKind(n % 4),
+			Value: time.Duration(n)},
 		Loss: link.Loss{P: float64(n) / 1000}, QueuePolicy: link.Policy(n % 2), Down: n%5 == 0,
 	}
 }

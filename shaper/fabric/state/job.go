@@ -43,8 +43,10 @@ var reasonWords = []string{
 	"this host lost packets that the link model did not lose: see the fabric's events",
 	"a link's latency is shorter than the shaper can emulate on this host: see `ddlemu doctor`",
 	"a change of the links could not be put into force: see the fabric's events",
-	"a thread ran for so long that the virtual clock went on without it, so times are not exact: raise DDLEMU_COMPUTE_HOLD",
-	"the ranks waited for each other, and nothing was left to happen: see the lines on stderr that begin with `ddlemu: deadlock`",
+	"a thread ran for so long that the virtual clock went on without it, so times are not exact: raise " +
+		"DDLEMU_COMPUTE_HOLD",
+	"the ranks waited for each other, and nothing was left to happen: see the lines on stderr that begin with " +
+		"`ddlemu: deadlock`",
 }
 
 // Words are the lines for the user, one for each reason.
@@ -164,7 +166,8 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	atomic.StoreUint32(&e.State, jobMaking)
 	clear(f.jobLinkStats(i))
 	f.notePauses(i, (*LinkStats).start)
-	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots, &e.Lost, &e.Stopping, &e.Stopped} {
+	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots, &e.Lost,
+		&e.Stopping, &e.Stopped} {
 		atomic.StoreUint32(p, 0)
 	}
 	for k := range e.NodeSet {
@@ -220,7 +223,8 @@ func (f *File) jobsWithoutRanks() uint32 {
 	var out uint32
 	for i := range f.jobs() {
 		e := &f.jobs()[i]
-		if atomic.LoadUint32(&e.State) == jobOn && (atomic.LoadUint32(&e.Ranks) > 0 || Now()-atomic.LoadInt64(&e.Started) > int64(joinTime)) {
+		if atomic.LoadUint32(&e.State) == jobOn &&
+			(atomic.LoadUint32(&e.Ranks) > 0 || Now()-atomic.LoadInt64(&e.Started) > int64(joinTime)) {
 			out |= 1 << i
 		}
 	}
@@ -285,7 +289,8 @@ func (j Job) Invalidate(r Reason) {
 // invalidate adds reasons for INVALID.
 func (e *jobEntry) invalidate(r Reason) { atomic.OrUint64(&e.Flags, uint64(r)) }
 
-// ReasonsWord is where the job's reasons for INVALID are, for C. It is the job's as long as one of its ranks takes part.
+// ReasonsWord is where the job's reasons for INVALID are, for C. It is the job's as long as one of its ranks takes
+// part.
 func (j Job) ReasonsWord() *uint64 { return &j.entry().Flags }
 
 // Nodes is the number of emulated nodes on which the job has, or had, ranks.
@@ -326,7 +331,8 @@ func (j Job) Summary() JobStatus {
 	e := j.entry()
 	return JobStatus{
 		Key: atomic.LoadUint64(&e.Key), Running: atomic.LoadUint32(&e.State) == jobOn,
-		Joined: int(atomic.LoadUint32(&e.Ranks)), Left: int(atomic.LoadUint32(&e.Left)), Died: int(atomic.LoadUint32(&e.Died)),
+		Joined: int(atomic.LoadUint32(&e.Ranks)), Left: int(atomic.LoadUint32(&e.Left)),
+		Died:     int(atomic.LoadUint32(&e.Died)),
 		Stopping: atomic.LoadUint32(&e.Stopping) != 0, Stopped: int(atomic.LoadUint32(&e.Stopped)),
 		Number: int(atomic.LoadUint32(&e.Number)), Reasons: Reason(atomic.LoadUint64(&e.Flags)),
 		Exits:   atomic.LoadUint64(&e.Exits),
@@ -395,7 +401,8 @@ func (c *LinkStats) subtract(o *LinkStats) {
 	}
 	c.ModelBusy, c.WallBusy = c.ModelBusy-o.ModelBusy, c.WallBusy-o.WallBusy
 	c.Distortion -= o.Distortion
-	c.Stalls, c.Aborted, c.HeldSends, c.Broken = c.Stalls-o.Stalls, c.Aborted-o.Aborted, c.HeldSends-o.HeldSends, c.Broken-o.Broken
+	c.Stalls, c.Aborted, c.HeldSends, c.Broken = c.Stalls-o.Stalls, c.Aborted-o.Aborted, c.HeldSends-o.HeldSends,
+		c.Broken-o.Broken
 	switch {
 	case messages == 0:
 		c.FirstPosted = 0
@@ -424,7 +431,8 @@ func (c *LinkStats) add(o *LinkStats) {
 	c.ModelUntil, c.WallUntil = max(c.ModelUntil, o.ModelUntil), max(c.WallUntil, o.WallUntil)
 	c.FirstPosted, c.LastVisible = earlier(c.FirstPosted, o.FirstPosted), max(c.LastVisible, o.LastVisible)
 	c.Distortion += o.Distortion
-	c.Stalls, c.Aborted, c.HeldSends, c.Broken = c.Stalls+o.Stalls, c.Aborted+o.Aborted, c.HeldSends+o.HeldSends, c.Broken+o.Broken
+	c.Stalls, c.Aborted, c.HeldSends, c.Broken = c.Stalls+o.Stalls, c.Aborted+o.Aborted, c.HeldSends+o.HeldSends,
+		c.Broken+o.Broken
 }
 
 // add adds the counters of o to k.
@@ -470,7 +478,8 @@ func (e *jobEntry) lose(rank int32) {
 // Lost is how many ranks have died while they took part.
 func (j Job) Lost() int { return int(atomic.LoadUint32(&j.entry().Lost)) }
 
-// LostRank is the rank of lost rank number n, from 0. Only the last four are known: for an earlier one it is one of those.
+// LostRank is the rank of lost rank number n, from 0. Only the last four are known: for an earlier one it is one of
+// those.
 func (j Job) LostRank(n int) int {
 	e := j.entry()
 	return int(atomic.LoadInt32(&e.LostRanks[n%len(e.LostRanks)]))

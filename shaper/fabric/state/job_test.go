@@ -36,7 +36,8 @@ func TestJobLife(t *testing.T) {
 	j.Invalidate(SharedGPU)
 	again.Invalidate(NodesDiffer)
 	s := j.Status()
-	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer, Started: s.Started, LinkStats: make([]LinkStats, 6), Pauses: make([]Pauses, 6)}
+	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer,
+		Started: s.Started, LinkStats: make([]LinkStats, 6), Pauses: make([]Pauses, 6)}
 	if d := cmp.Diff(want, s, cmp.Comparer(func(a, b LinkStats) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
@@ -162,7 +163,8 @@ func TestAllJobsTaken(t *testing.T) {
 			t.Errorf("new job %d has place %d, want %d", n, j.Index(), parts[i].Job().Index())
 		}
 		s := j.Status()
-		if s.Joined != 1 || s.Left != 0 || s.Reasons != 0 || s.LinkStats[4] != (LinkStats{}) || !s.Running || s.Ended != 0 || s.Number != 1 || j.Nodes() != 1 {
+		if s.Joined != 1 || s.Left != 0 || s.Reasons != 0 || s.LinkStats[4] != (LinkStats{}) || !s.Running ||
+			s.Ended != 0 || s.Number != 1 || j.Nodes() != 1 {
 			t.Errorf("new job %d begins with %+v", n, s)
 		}
 		if !j.Announce() {
@@ -398,7 +400,8 @@ func TestLinkStatsOffset(t *testing.T) {
 		j, p := joined(t, f, key)
 		defer p.Leave()
 		off := j.LinkStatsOffset()
-		if off%8 != 0 || off < f.head().LinkStatsOff || off+6*uint64(linkStatsSize) > f.head().ParticipantsOff || seen[off] {
+		if off%8 != 0 || off < f.head().LinkStatsOff || off+6*uint64(linkStatsSize) > f.head().ParticipantsOff ||
+			seen[off] {
 			t.Errorf("job %d at %d", j.Index(), off)
 		}
 		seen[off] = true
@@ -439,7 +442,8 @@ func TestPropertyAdd(t *testing.T) {
 		k.Messages, k.Bytes, k.OverP50, k.OverP99 = uint64(n()), uint64(n()), uint64(n()), uint64(n())
 		k.SumLate, k.SumTime, k.MaxLate = n(), n(), n()
 		k.Late[n()%LateBuckets] = uint32(n())
-		c.ModelBusy, c.WallBusy, c.ModelUntil, c.WallUntil, c.FirstPosted, c.LastVisible, c.Distortion = n(), n(), n(), n(), n(), n(), n()
+		c.ModelBusy, c.WallBusy, c.ModelUntil, c.WallUntil, c.FirstPosted, c.LastVisible, c.Distortion = n(), n(), n(),
+			n(), n(), n(), n()
 		c.Stalls, c.Aborted, c.HeldSends, c.Broken = uint64(n()), uint64(n()), uint64(n()), uint64(n())
 		s.Pauses[n()%2] = Pauses{uint64(n()), n()}
 		return s
@@ -460,7 +464,8 @@ func TestPropertyAdd(t *testing.T) {
 		if d := cmp.Diff(sum(sum(a, b), c), sum(c, sum(b, a)), equal); d != "" {
 			t.Errorf("in another order: %s", d)
 		}
-		if got := sum(a, b); got.Joined != a.Joined+b.Joined || got.Reasons != a.Reasons|b.Reasons || got.Ended != max(a.Ended, b.Ended) {
+		if got := sum(a, b); got.Joined != a.Joined+b.Joined || got.Reasons != a.Reasons|b.Reasons ||
+			got.Ended != max(a.Ended, b.Ended) {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -36,7 +36,8 @@ func churnChild(args []string) error {
 			return err
 		}
 		if p.Reserve(4096); r.IntN(2) == 0 {
-			if err := f.Change(map[int]link.Spec{r.IntN(6): family(r.IntN(1000)), r.IntN(6): family(r.IntN(1000))}); err != nil {
+			if err := f.Change(map[int]link.Spec{r.IntN(6): family(r.IntN(1000)),
+				r.IntN(6): family(r.IntN(1000))}); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,8 @@ const (
 // in ns, as the plugin counts a message of NCCL.
 func (c *LinkStats) CountDelivery(size uint64, posted, due, visible int64, timeScale int64) {
 	d := C.struct_ddlemu_delivery{
-		size: C.uint64_t(size), posted: C.int64_t(posted), receive_posted: C.int64_t(posted), due: C.int64_t(due), visible: C.int64_t(visible),
+		size: C.uint64_t(size), posted: C.int64_t(posted), receive_posted: C.int64_t(posted), due: C.int64_t(due),
+		visible: C.int64_t(visible),
 	}
 	C.count_delivery((*C.struct_ddlemu_link_stats)(unsafe.Pointer(c)), &d, C.int64_t(timeScale))
 }

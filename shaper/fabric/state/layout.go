@@ -35,8 +35,10 @@ const LateBuckets = C.DDLEMU_LATE_BUCKETS
 
 // layoutSum changes with the size of any struct in the file, so that builds with different
 // layouts refuse each other's files even if Version was not raised.
-const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(link.Hop{}) + 5*unsafe.Sizeof(pathEntry{}) + 7*unsafe.Sizeof(link.Block{}) +
-	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(LinkStats{}) + 17*unsafe.Sizeof(participantEntry{}) + 19*unsafe.Sizeof(eventEntry{}) +
+const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(link.Hop{}) + 5*unsafe.Sizeof(pathEntry{}) +
+	7*unsafe.Sizeof(link.Block{}) +
+	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(LinkStats{}) + 17*unsafe.Sizeof(participantEntry{}) +
+	19*unsafe.Sizeof(eventEntry{}) +
 	23*unsafe.Sizeof(Snapshot{}))
 
 // Names in the file are NUL-terminated.
@@ -106,14 +108,15 @@ type header struct {
 	Transport                                           link.Transport
 	NextEvent                                           uint64
 	Name, Profile                                       [nameSize]byte
-	Shaper                                              [nameSize]byte // of the kernel datapath, written once by its daemon
-	Followed                                            uint64         // changes << 1, and whether they are in force
-	SnapshotsOff, ClockOff                              uint64
-	Snapshots                                           uint32 // two per job and hop on the kernel datapath, else none
-	VirtualClock                                        uint32 // 1: the fabric has a virtual clock
-	FlowPaths                                           uint32 // 1: each flow has a path of its own
-	_                                                   uint32
-	LockUses                                            [2]uint64
+	// of the kernel datapath, written once by its daemon
+	Shaper                 [nameSize]byte
+	Followed               uint64 // changes << 1, and whether they are in force
+	SnapshotsOff, ClockOff uint64
+	Snapshots              uint32 // two per job and hop on the kernel datapath, else none
+	VirtualClock           uint32 // 1: the fabric has a virtual clock
+	FlowPaths              uint32 // 1: each flow has a path of its own
+	_                      uint32
+	LockUses               [2]uint64
 }
 
 // pathEntry is the path from one NIC to another.

@@ -15,7 +15,8 @@ import (
 
 func TestBuckets(t *testing.T) {
 	for late, want := range map[int64]int{
-		math.MinInt64: 0, -1: 0, 0: 0, 1: 1, 7: 7, 8: 8, 9: 8, 10: 9, 15: 11, 16: 12, 1000: 35, 1024: 36, 1e6: 75, 1e9: 115,
+		math.MinInt64: 0, -1: 0, 0: 0, 1: 1, 7: 7, 8: 8, 9: 8, 10: 9, 15: 11, 16: 12, 1000: 35, 1024: 36, 1e6: 75,
+		1e9:     115,
 		1 << 32: 124, 1<<33 - 1: 127, 1 << 33: 127, math.MaxInt64: LateBuckets - 1,
 	} {
 		if got := Bucket(late); got != want {
@@ -27,7 +28,8 @@ func TestBuckets(t *testing.T) {
 			t.Errorf("bucket %d begins at %d, the one before at %d", b, BucketFloor(b), BucketFloor(b-1))
 		}
 		if Bucket(BucketFloor(b)) != b || Bucket(BucketFloor(b)-1) != b-1 {
-			t.Errorf("bucket %d: %d ns is in %d, 1 ns less in %d", b, BucketFloor(b), Bucket(BucketFloor(b)), Bucket(BucketFloor(b)-1))
+			t.Errorf("bucket %d: %d ns is in %d, 1 ns less in %d", b, BucketFloor(b), Bucket(BucketFloor(b)),
+				Bucket(BucketFloor(b)-1))
 		}
 	}
 }
@@ -63,13 +65,15 @@ func TestSizes(t *testing.T) {
 		t.Errorf("the header has %d bytes, a page %d", n, page)
 	}
 	for name, size := range map[string]uintptr{
-		"hop": unsafe.Sizeof(link.Hop{}), "job": unsafe.Sizeof(jobEntry{}), "participant": unsafe.Sizeof(participantEntry{}), "event": unsafe.Sizeof(eventEntry{}),
+		"hop": unsafe.Sizeof(link.Hop{}), "job": unsafe.Sizeof(jobEntry{}),
+		"participant": unsafe.Sizeof(participantEntry{}), "event": unsafe.Sizeof(eventEntry{}),
 	} {
 		if size%64 != 0 {
 			t.Errorf("a %s has %d bytes, not a multiple of 64", name, size)
 		}
 	}
-	for name, size := range map[string]uintptr{"path": unsafe.Sizeof(pathEntry{}), "block": unsafe.Sizeof(link.Block{}), "link statistics": unsafe.Sizeof(LinkStats{}), "snapshot": unsafe.Sizeof(Snapshot{})} {
+	for name, size := range map[string]uintptr{"path": unsafe.Sizeof(pathEntry{}), "block": unsafe.Sizeof(link.Block{}),
+		"link statistics": unsafe.Sizeof(LinkStats{}), "snapshot": unsafe.Sizeof(Snapshot{})} {
 		if size%8 != 0 {
 			t.Errorf("a %s has %d bytes, not a multiple of 8", name, size)
 		}

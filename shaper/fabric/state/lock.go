@@ -109,9 +109,13 @@ func (f *File) unlocker(which int64) func() {
 func (f *File) holder(which int64, wait time.Duration) string {
 	l := unix.Flock_t{Type: unix.F_WRLCK, Start: which, Len: 1}
 	if unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type == unix.F_UNLCK || l.Pid <= 0 {
-		return fmt.Sprintf("another process has had it for %v: look for one that is stopped (state T in `ps aux`), and continue or end it", wait)
+		return fmt.Sprintf(
+			"another process has had it for %v: look for one that is stopped (state T in `ps aux`), and continue or "+
+				"end it", wait)
 	}
-	return fmt.Sprintf("process %d has had it for %v: it is stopped, or this machine is too busy: continue it (kill -CONT %[1]d) or end it", l.Pid, wait)
+	return fmt.Sprintf(
+		"process %d has had it for %v: it is stopped, or this machine is too busy: continue it (kill -CONT %[1]d) or "+
+			"end it", l.Pid, wait)
 }
 
 // record sets or clears this process's record lock on one byte of the file.

@@ -39,7 +39,8 @@ func (d *Dir) Open(name string) (*File, error) {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
 		err = fmt.Errorf("%w: not a regular file", ErrNotUsable)
 	case errors.Is(err, unix.EISDIR):
-		return nil, fmt.Errorf("open fabric %s: %w: not a file but a folder (remove %s)", name, ErrNotUsable, filepath.Join(d.Path, name+Suffix))
+		return nil, fmt.Errorf("open fabric %s: %w: not a file but a folder (remove %s)", name, ErrNotUsable,
+			filepath.Join(d.Path, name+Suffix))
 	case err != nil:
 		return nil, fmt.Errorf("open fabric %s: %w", name, err)
 	default:
@@ -71,7 +72,8 @@ func openFD(fd int, uid uint32) (*File, error) {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, fmt.Errorf("%w: not a regular file", ErrNotUsable)
 	case st.Uid != uid || st.Mode&0o077 != 0:
-		return nil, fmt.Errorf("%w: owned by user %d with mode %04o, want user %d and mode 0600", ErrNotUsable, st.Uid, st.Mode&0o7777, uid)
+		return nil, fmt.Errorf("%w: owned by user %d with mode %04o, want user %d and mode 0600", ErrNotUsable, st.Uid,
+			st.Mode&0o7777, uid)
 	case st.Size < page:
 		return nil, fmt.Errorf("%w: truncated: %d bytes", ErrNotUsable, st.Size)
 	}
@@ -187,8 +189,9 @@ type Fixed struct {
 func (f *File) Fixed() Fixed {
 	h := f.head()
 	return Fixed{
-		Nodes: int(h.Nodes), GPUsPerNode: int(h.GPUsPerNode), NICsPerNode: int(h.NICsPerNode), TimeScale: int(h.TimeScale),
-		Seed: h.Seed, Created: h.Created,
+		Nodes: int(h.Nodes), GPUsPerNode: int(h.GPUsPerNode), NICsPerNode: int(h.NICsPerNode),
+		TimeScale: int(h.TimeScale),
+		Seed:      h.Seed, Created: h.Created,
 		Transport: h.Transport,
 	}
 }
@@ -202,7 +205,8 @@ func (f *File) Config() []byte {
 // FlowPaths says whether each flow has a path of its own. Then the links between switches count what they carried.
 func (f *File) FlowPaths() bool { return f.head().FlowPaths != 0 }
 
-// Path returns the path from NIC src to NIC dst, empty if there is none. Where each flow has its own, it is one of those.
+// Path returns the path from NIC src to NIC dst, empty if there is none. Where each flow has its own, it is one of
+// those.
 func (f *File) Path(src, dst int) []link.PathHop {
 	nics := f.head().nics()
 	if src < 0 || dst < 0 || src >= nics || dst >= nics {

@@ -84,7 +84,8 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 // enter fills in a slot, which is locked, and then turns it on. Nobody reads the slot
 // before that.
 func (e *participantEntry) enter(j Job, r Rank) {
-	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node), int32(r.World)
+	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node),
+		int32(r.World)
 	atomic.StoreInt64(&e.Joined, Now())
 	e.Budget, e.HostID, e.GPU = r.Budget, r.HostID, [len(e.GPU)]byte{}
 	e.Exit = 0
@@ -264,7 +265,8 @@ func (f *File) Participants() []ParticipantStatus {
 			continue
 		}
 		out = append(out, ParticipantStatus{
-			Slot: i, PID: int(e.PID), Job: int(e.Job), Rank: int(e.Rank), Node: int(e.Node), World: int(e.World), Alive: f.Alive(i), ExitExpected: e.Exit != 0,
+			Slot: i, PID: int(e.PID), Job: int(e.Job), Rank: int(e.Rank), Node: int(e.Node), World: int(e.World),
+			Alive: f.Alive(i), ExitExpected: e.Exit != 0,
 			Rings: atomic.LoadUint64(&e.Rings), Budget: e.Budget, HostID: e.HostID, GPU: cString(e.GPU[:]),
 		})
 	}
@@ -286,9 +288,9 @@ func (f *File) Reap() []int {
 }
 
 // ReapNext looks whether the process of the next participant is alive, and that of another one, which is not the same
-// each time. One call at a time. If one is dead, it does what Reap does. If all participants call it from time to time, each death is seen,
-// also if some of them are stopped. It costs two system calls. A look at all participants costs as many as there are,
-// in each of which the kernel compares all of their locks.
+// each time. One call at a time. If one is dead, it does what Reap does. If all participants call it from time to
+// time, each death is seen, also if some of them are stopped. It costs two system calls. A look at all participants
+// costs as many as there are, in each of which the kernel compares all of their locks.
 func (p *Participant) ReapNext() {
 	used := make([]int, 0, 16)
 	for i := range p.f.participants() {
@@ -351,7 +353,8 @@ func (f *File) isMissed(e *participantEntry) bool {
 	}
 	for i := range f.participants() {
 		o := &f.participants()[i]
-		if atomic.LoadUint32(&o.State) != slotFree && o.Job == e.Job && o.Rank == e.Rank && atomic.LoadInt64(&o.Joined) > atomic.LoadInt64(&e.Joined) {
+		if atomic.LoadUint32(&o.State) != slotFree && o.Job == e.Job && o.Rank == e.Rank &&
+			atomic.LoadInt64(&o.Joined) > atomic.LoadInt64(&e.Joined) {
 			return false
 		}
 	}

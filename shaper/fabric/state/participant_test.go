@@ -64,7 +64,8 @@ func TestParticipants(t *testing.T) {
 	other, slot := member(t, f, 1)
 	want := []ParticipantStatus{
 		{Slot: p.Slot(), PID: os.Getpid(), Job: j.Index(), World: 1, Alive: true, Rings: 100, Budget: 1 << 20},
-		{Slot: slot, PID: other.cmd.Process.Pid, Job: j.Index(), Rank: 7, Node: 1, World: 8, Alive: true, Budget: 1 << 30, GPU: "0000:3b:00.0"},
+		{Slot: slot, PID: other.cmd.Process.Pid, Job: j.Index(), Rank: 7, Node: 1, World: 8, Alive: true,
+			Budget: 1 << 30, GPU: "0000:3b:00.0"},
 	}
 	if d := cmp.Diff(want, f.Participants()); d != "" {
 		t.Error(d)
@@ -172,8 +173,8 @@ func TestReapNext(t *testing.T) {
 	}
 }
 
-// Ranks that end after their launcher began to end them have not died, and do not make their job INVALID. Those that died
-// before have.
+// Ranks that end after their launcher began to end them have not died, and do not make their job INVALID. Those that
+// died before have.
 func TestEndedByTheLauncher(t *testing.T) {
 	f := newFile(t)
 	j, me := joined(t, f, 1)
@@ -220,7 +221,8 @@ func TestDeathsNotNoted(t *testing.T) {
 			t.Errorf("stopping %v, as expected: %+v", stopping, s)
 		}
 		s = JobStatus{Stopping: stopping}
-		if s.AddDead(Dead{All: 2, Expected: 1}); s.Died+s.Stopped != 2 || (s.Died == 2) == stopping || (s.Reasons == PeerDied) == stopping {
+		if s.AddDead(Dead{All: 2, Expected: 1}); s.Died+s.Stopped != 2 || (s.Died == 2) == stopping ||
+			(s.Reasons == PeerDied) == stopping {
 			t.Errorf("stopping %v: %+v", stopping, s)
 		}
 	}

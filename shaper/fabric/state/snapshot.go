@@ -82,7 +82,8 @@ func (f *File) AwaitingSnapshot() []Job {
 // awaitsSnapshot reports whether j is over and has no end snapshots yet.
 func (j Job) awaitsSnapshot() bool {
 	e := j.entry()
-	return atomic.LoadUint32(&e.State) == jobOver && atomic.LoadUint32(&e.Snapshots) == startTaken && atomic.LoadInt64(&e.Started) == j.started
+	return atomic.LoadUint32(&e.State) == jobOver && atomic.LoadUint32(&e.Snapshots) == startTaken &&
+		atomic.LoadInt64(&e.Started) == j.started
 }
 
 // TakeEndSnapshots takes the end snapshots of jobs that were over before the daemon's last

@@ -148,7 +148,8 @@ func TestSettle(t *testing.T) {
 			time.Sleep(counted)
 			f.TakeEndSnapshots(f.AwaitingSnapshot())
 		}()
-		if j.WaitCounted(); time.Since(begin) < counted || time.Since(begin) > counted+time.Millisecond || len(f.AwaitingSnapshot()) != 0 {
+		if j.WaitCounted(); time.Since(begin) < counted || time.Since(begin) > counted+time.Millisecond ||
+			len(f.AwaitingSnapshot()) != 0 {
 			t.Errorf("waited %v for the daemon's snapshots, want %v", time.Since(begin), counted)
 		}
 	})

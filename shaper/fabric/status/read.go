@@ -21,7 +21,8 @@ func Read(file *state.File) (*Reading, error) {
 	return NewReader(file, fab).Read(), nil
 }
 
-// Reader reads a fabric. It acquires no lock of the file, so ranks never wait for it. It is not safe for concurrent use.
+// Reader reads a fabric. It acquires no lock of the file, so ranks never wait for it. It is not safe for concurrent
+// use.
 type Reader struct {
 	file   *state.File
 	fab    *fabric.Fabric
@@ -29,14 +30,16 @@ type Reader struct {
 	over   []Job // that had ended when the fabric was read last, and do not change any more
 }
 
-// NewReader makes a reader of a file, which stays open as long as the reader is used. fab is what [fabricfile.Read] gives.
+// NewReader makes a reader of a file, which stays open as long as the reader is used. fab is what [fabricfile.Read]
+// gives.
 func NewReader(file *state.File, fab *fabric.Fabric) *Reader {
 	r := &Reader{file: file, fab: fab}
 	for i, h := range fab.Hops {
 		p := &Place{Kind: h.Kind, Name: fab.HopName(i), Path: []int{i}}
 		switch h.Kind {
 		case fabric.TxPort, fabric.RxPort:
-			p.NIC, p.Direction = fab.NICName(h.Src), map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx"}[h.Kind]
+			p.NIC, p.Direction = fab.NICName(h.Src), map[fabric.Kind]string{fabric.TxPort: "tx",
+				fabric.RxPort: "rx"}[h.Kind]
 		default:
 			p.From, p.To = fab.EndNames(h.Kind, h.Src, h.Dst)
 		}
@@ -54,14 +57,16 @@ func NewReader(file *state.File, fab *fabric.Fabric) *Reader {
 // readAgain is how often the hops are read again if a virtual clock jumps meanwhile.
 const readAgain = 5
 
-// Read reads the fabric, with all jobs or, if some are given, with that of all traffic and then these. If another job has
-// the place of such a job by now, its counters are those of the other.
+// Read reads the fabric, with all jobs or, if some are given, with that of all traffic and then these. If another job
+// has the place of such a job by now, its counters are those of the other.
 func (r *Reader) Read(only ...state.Job) *Reading {
 	fixed, c := r.file.Fixed(), &r.fab.Config
 	f := &Reading{
 		Name: r.file.Name(), Profile: r.file.Profile(), Transport: c.Transport.Kind,
-		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale, Seed: fixed.Seed, Created: fixed.Created,
-		Datapath: c.DatapathName(), Shaper: r.file.Shaper(), Subnet: c.Subnet, Clock: c.ClockName(), Participants: []Participant{},
+		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale,
+		Seed: fixed.Seed, Created: fixed.Created,
+		Datapath: c.DatapathName(), Shaper: r.file.Shaper(), Subnet: c.Subnet, Clock: c.ClockName(),
+		Participants: []Participant{},
 	}
 	for range readAgain {
 		before := r.file.Now()
@@ -102,7 +107,8 @@ func (r *Reader) hops(all []state.HopStatus, now int64) []HopReading {
 		h := &all[i]
 		reserved := max(atomic.LoadInt64(&r.file.Entry(i).NextFree)-now, 0)
 		out[i] = HopReading{
-			Place: r.places[i], Counters: h.Counters.Stated(scale), Spec: h.Spec, Changed: h.Changed, Classes: h.Classes,
+			Place: r.places[i], Counters: h.Counters.Stated(scale), Spec: h.Spec, Changed: h.Changed,
+			Classes:  h.Classes,
 			Reserved: time.Duration(reserved / int64(scale)),
 		}
 	}
@@ -126,7 +132,8 @@ func (r *Reader) addJobs(f *Reading, only []state.Job) {
 	for _, p := range r.file.Participants() {
 		if p.Rank != state.DaemonRank {
 			f.Participants = append(f.Participants, Participant{
-				Slot: p.Slot, Job: p.Job, Rank: p.Rank, Node: p.Node, World: p.World, PID: p.PID, Alive: p.Alive, MemoryUsed: p.Rings, MemoryBudget: p.Budget, GPU: p.GPU,
+				Slot: p.Slot, Job: p.Job, Rank: p.Rank, Node: p.Node, World: p.World, PID: p.PID, Alive: p.Alive,
+				MemoryUsed: p.Rings, MemoryBudget: p.Budget, GPU: p.GPU,
 			})
 		}
 		if p.Alive {
@@ -162,7 +169,8 @@ func read(j state.Job, dead state.Dead, alive bool) Job {
 	c.AddDead(dead)
 	c.Running = c.Running && (alive || dead.All == 0)
 	out := Job{
-		Number: j.Index(), Running: c.Running, Traffic: j.Traffic(), Verify: j.Verify(), Joined: c.Joined, Left: c.Left, Died: c.Died, Stopped: c.Stopped,
+		Number: j.Index(), Running: c.Running, Traffic: j.Traffic(), Verify: j.Verify(), Joined: c.Joined, Left: c.Left,
+		Died: c.Died, Stopped: c.Stopped,
 		Counted: c, Place: j,
 	}
 	for hop := range c.LinkStats {
@@ -185,8 +193,8 @@ func (j *Job) Arrived(hop int) (messages uint64) {
 	return messages
 }
 
-// addMessages adds the messages of each link, also to the trunks on its path. Where each flow has a path of its own, the
-// trunks have counted them.
+// addMessages adds the messages of each link, also to the trunks on its path. Where each flow has a path of its own,
+// the trunks have counted them.
 func (f *Reading) addMessages() {
 	for i := range f.Hops {
 		arrived, carried := uint64(0), uint64(0)

@@ -83,8 +83,8 @@ func TestMessagesOfTrunks(t *testing.T) {
 	}
 }
 
-// The daemon of the kernel datapath counts packets as the messages of its job. They are not those of links, and it is no
-// rank.
+// The daemon of the kernel datapath counts packets as the messages of its job. They are not those of links, and it is
+// no rank.
 func TestPacketsAreNoMessages(t *testing.T) {
 	file, fab := bringUp(t, "eth1", configs.Kernel)
 	hop := fab.Link(0, 1)
@@ -94,7 +94,8 @@ func TestPacketsAreNoMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := f.Hops[hop].Messages; got != 2 || len(f.Participants) != 1 || !f.Jobs[0].Traffic || f.Jobs[0].Messages != 100 {
+	if got := f.Hops[hop].Messages; got != 2 || len(f.Participants) != 1 || !f.Jobs[0].Traffic ||
+		f.Jobs[0].Messages != 100 {
 		t.Errorf("%d messages, participants %+v, jobs %+v", got, f.Participants, f.Jobs)
 	}
 	if f.Problem == "" { // this process does not serve the fabric
@@ -114,7 +115,8 @@ func TestReadings(t *testing.T) {
 	file.Count(hop, link.Counters{Bytes: 5, PausedNs: 400})
 	file.Entry(hop).NextFree = file.Now() + int64(time.Hour)
 	after := r.Read()
-	if b, a := before.Hops[hop], after.Hops[hop]; b.Spec.Down || b.Changed || b.Bytes != 0 || !a.Spec.Down || !a.Changed || a.Bytes != 5 || a.Reserved < 59*time.Minute {
+	if b, a := before.Hops[hop], after.Hops[hop]; b.Spec.Down || b.Changed || b.Bytes != 0 || !a.Spec.Down ||
+		!a.Changed || a.Bytes != 5 || a.Reserved < 59*time.Minute {
 		t.Errorf("got %+v, then %+v", b, a)
 	}
 	if before.Fabric.Hops[hop].Spec.Down || !after.Fabric.Hops[hop].Spec.Down || fab.Hops[hop].Spec.Down {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status says what a fabric that is up is now: how its links are set, what they have carried, its jobs and ranks,
-// its clock and events. All commands that show a fabric, and the verdict, take that from here.
+// Package status says what a fabric that is up is now: how its links are set, what they have carried, its jobs and
+// ranks, its clock and events. All commands that show a fabric, and the verdict, take that from here.
 package status
 
 import (
@@ -56,7 +56,8 @@ type Place struct {
 	From, To  string // of a link
 	NIC       string // of a port
 	Direction string // of a port: tx or rx
-	Path      []int  // of a link: the hops of its path, or of its paths if each flow has its own; of others, the hop alone
+	// of a link: the hops of its path, or of its paths if each flow has its own; of others, the hop alone
+	Path []int
 }
 
 // IsPort says whether it is one direction of a NIC's port.

@@ -55,8 +55,8 @@ func isLeft(dir string, ours func(fs.DirEntry) bool) bool {
 	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !ours(e) })
 }
 
-// IsFile returns a function for [Left]: it reports whether an entry is a regular file with one of these names, which are
-// patterns of [filepath.Match].
+// IsFile returns a function for [Left]: it reports whether an entry is a regular file with one of these names, which
+// are patterns of [filepath.Match].
 func IsFile(names ...string) func(fs.DirEntry) bool {
 	return func(e fs.DirEntry) bool {
 		return e.Type().IsRegular() && slices.ContainsFunc(names, func(name string) bool {

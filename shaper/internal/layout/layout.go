@@ -38,7 +38,8 @@ func Compare(g, c reflect.Type) error {
 		case !ok:
 			return fmt.Errorf("%v lacks the field %s of %v", c, f.Name, g)
 		case f.Offset != twin.Offset || f.Type.Size() != twin.Type.Size():
-			return fmt.Errorf("%v.%s is %d bytes at %d, in %v %d bytes at %d", g, f.Name, f.Type.Size(), f.Offset, c, twin.Type.Size(), twin.Offset)
+			return fmt.Errorf("%v.%s is %d bytes at %d, in %v %d bytes at %d", g, f.Name, f.Type.Size(), f.Offset, c,
+				twin.Type.Size(), twin.Offset)
 		case f.Type.Kind() == reflect.Struct && twin.Type.Kind() == reflect.Struct:
 			if err := Compare(f.Type, twin.Type); err != nil {
 				return err
@@ -52,7 +53,8 @@ func fields(t reflect.Type) map[string]reflect.StructField {
 	out := map[string]reflect.StructField{}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if f.Name == "_" || strings.HasPrefix(strings.ToLower(f.Name), "unused") || strings.HasPrefix(f.Name, "_cgo") || strings.HasPrefix(f.Name, "pad_cgo") {
+		if f.Name == "_" || strings.HasPrefix(strings.ToLower(f.Name), "unused") || strings.HasPrefix(f.Name, "_cgo") ||
+			strings.HasPrefix(f.Name, "pad_cgo") {
 			continue
 		}
 		out[strings.ToLower(strings.ReplaceAll(f.Name, "_", ""))] = f

@@ -2,9 +2,9 @@
 
 package queue
 
-// Order puts the numbers 0 to len(after)-1 in an order in which each comes behind those that it depends on, after[i], and
-// of several that could be next the one that is first by less. Numbers that depend on each other in a circle, and those
-// behind them, are in stuck instead, in ascending order.
+// Order puts the numbers 0 to len(after)-1 in an order in which each comes behind those that it depends on, after[i],
+// and of several that could be next the one that is first by less. Numbers that depend on each other in a circle, and
+// those behind them, are in stuck instead, in ascending order.
 func Order(after [][]int, less func(a, b int) bool) (order, stuck []int) {
 	waits := make([]int, len(after))
 	followers := make([][]int, len(after))

@@ -34,7 +34,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Each number comes behind what it depends on, and is the least that could be next; what is stuck depends on what is stuck.
+// Each number comes behind what it depends on, and is the least that could be next; what is stuck depends on what is
+// stuck.
 func TestDependencies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 8).Draw(t, "numbers")

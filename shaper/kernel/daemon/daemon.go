@@ -66,7 +66,9 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	}
 	if name := nodes.FindExisting(p); name != "" {
 		file.TakeDown() // nothing else: the namespaces are another fabric's
-		return fmt.Errorf("network namespace %s exists already: if a fabric left it, `ddlemu gc` removes it, otherwise give the fabric another name", name)
+		return fmt.Errorf(
+			"network namespace %s exists already: if a fabric left it, `ddlemu gc` removes it, otherwise give the "+
+				"fabric another name", name)
 	}
 	defer func() {
 		file.TakeDown()

@@ -54,7 +54,8 @@ func TestFailingFollow(t *testing.T) {
 	go func() { ended <- serve(ctx, file, s) }()
 	latency := time.Millisecond
 	// Three failures, then a success.
-	for end := time.Now().Add(10 * time.Second); s.followed.Load() < 4 && time.Now().Before(end); time.Sleep(5 * followEvery) {
+	for end := time.Now().Add(10 * time.Second); s.followed.Load() < 4 &&
+		time.Now().Before(end); time.Sleep(5 * followEvery) {
 		if s.followed.Load() > 0 {
 			continue
 		}
@@ -128,7 +129,8 @@ func TestTrafficEndsWithJob(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- serve(ctx, file, s) }()
 	rank.Job().WaitCounted()
-	for end := time.Now().Add(10 * time.Second); s.counted.Load() < 3 && time.Now().Before(end); time.Sleep(followEvery) {
+	for end := time.Now().Add(10 * time.Second); s.counted.Load() < 3 &&
+		time.Now().Before(end); time.Sleep(followEvery) {
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -21,7 +21,8 @@ func Prepare(fab *fabric.Fabric) error {
 	c := &fab.Config
 	if onNode() {
 		// Namespaces are mounted in a folder, and mounts of a node are not visible on the host: see launch.Exec.
-		return configs.Errorf("", "this process runs on a node of a fabric: bring up another fabric of the kernel datapath on the host")
+		return configs.Errorf("",
+			"this process runs on a node of a fabric: bring up another fabric of the kernel datapath on the host")
 	}
 	if err := CheckPrivileges(); err != nil {
 		return err
@@ -47,7 +48,8 @@ func Prepare(fab *fabric.Fabric) error {
 // onNode reports whether this process runs on an emulated node: only nodes have NICs with ddlemu's MAC addresses.
 func onNode() bool {
 	all, err := net.Interfaces()
-	return err == nil && slices.ContainsFunc(all, func(i net.Interface) bool { return netns.NICOfMAC(i.HardwareAddr) >= 0 })
+	return err == nil &&
+		slices.ContainsFunc(all, func(i net.Interface) bool { return netns.NICOfMAC(i.HardwareAddr) >= 0 })
 }
 
 // CheckPrivileges returns a *configs.Error that names the capabilities that the kernel datapath needs and this process
@@ -61,5 +63,6 @@ func CheckPrivileges() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return configs.Errorf("", "the kernel datapath needs %s: use sudo, or --datapath %s, which needs nothing", strings.Join(missing, ", "), configs.Shm)
+	return configs.Errorf("", "the kernel datapath needs %s: use sudo, or --datapath %s, which needs nothing",
+		strings.Join(missing, ", "), configs.Shm)
 }

@@ -72,7 +72,8 @@ const removalTimeout = 30 * time.Second
 func CleanUp(dir *state.Dir, file *state.File) error {
 	for end := time.Now().Add(removalTimeout); file.Served(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("the daemon of fabric %s has not removed it in %v: is it stopped?", file.Name(), removalTimeout)
+			return fmt.Errorf("the daemon of fabric %s has not removed it in %v: is it stopped?", file.Name(),
+				removalTimeout)
 		}
 	}
 	fab, err := fabricfile.Read(file)
@@ -85,7 +86,9 @@ func CleanUp(dir *state.Dir, file *state.File) error {
 	}
 	if err := Remove(dir, p); err != nil {
 		if errors.Is(err, os.ErrPermission) {
-			return configs.Errorf("", "%w: the daemon of fabric %s was killed, so only root can remove what it created: use sudo", err, file.Name())
+			return configs.Errorf("",
+				"%w: the daemon of fabric %s was killed, so only root can remove what it created: use sudo", err,
+				file.Name())
 		}
 		return err
 	}

@@ -15,7 +15,8 @@ func TestAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if root.UID != 0 || root.GID != 0 || !slices.Contains(root.Groups, 0) || root.Home == "" || root.Shell == "" || root.Name != "root" {
+	if root.UID != 0 || root.GID != 0 || !slices.Contains(root.Groups, 0) || root.Home == "" || root.Shell == "" ||
+		root.Name != "root" {
 		t.Errorf("got %+v", root)
 	}
 	if a, err := AccountByName("root"); err != nil || a.Name != root.Name || a.Shell != root.Shell {

@@ -35,7 +35,8 @@ func MergeEnvironment(base, extra []string) []string {
 // names interfaces of nodes is not changed. Interfaces of the host do not exist on a node.
 func InterfaceEnvironment(base []string, node *netns.Node) []string {
 	var env []string
-	for _, v := range []struct{ name, value string }{{"NCCL_SOCKET_IFNAME", "eth"}, {"GLOO_SOCKET_IFNAME", node.NICs[0].Name}} {
+	for _, v := range []struct{ name, value string }{{"NCCL_SOCKET_IFNAME", "eth"},
+		{"GLOO_SOCKET_IFNAME", node.NICs[0].Name}} {
 		list := ""
 		for _, s := range base {
 			if value, ok := strings.CutPrefix(s, v.name+"="); ok {

@@ -23,12 +23,14 @@ func TestMergeEnvironment(t *testing.T) {
 
 func TestInterfaceEnvironment(t *testing.T) {
 	node := &netns.Node{NICs: []netns.NIC{{Name: "eth0"}}}
-	for list, kept := range map[string]bool{"eth0": true, "eth": true, "=eth1": true, "^eth1": true, "eth0,eth1": true, "": false, "lo": false, "^docker0": false, "eth0,ib0": false} {
+	for list, kept := range map[string]bool{"eth0": true, "eth": true, "=eth1": true, "^eth1": true, "eth0,eth1": true,
+		"": false, "lo": false, "^docker0": false, "eth0,ib0": false} {
 		want := []string{"NCCL_SOCKET_IFNAME=eth", "GLOO_SOCKET_IFNAME=eth0"}
 		if kept {
 			want = want[1:]
 		}
-		if got := InterfaceEnvironment([]string{"NCCL_SOCKET_IFNAME=lo", "NCCL_SOCKET_IFNAME=" + list}, node); !slices.Equal(got, want) {
+		if got := InterfaceEnvironment([]string{"NCCL_SOCKET_IFNAME=lo", "NCCL_SOCKET_IFNAME=" + list},
+			node); !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", list, got, want)
 		}
 	}

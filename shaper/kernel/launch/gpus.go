@@ -33,12 +33,14 @@ func ShareGPUs(perNode, nodes int, host []string) GPUShare {
 	if perNode == 0 {
 		s.PerNode = n / nodes
 		if n%nodes != 0 && n > nodes {
-			s.Warning = fmt.Sprintf("%d GPUs cannot be divided equally among %d nodes: %d of them are not used", n, nodes, n%nodes)
+			s.Warning = fmt.Sprintf("%d GPUs cannot be divided equally among %d nodes: %d of them are not used", n,
+				nodes, n%nodes)
 		}
 	}
 	s.Exclusive = s.PerNode > 0 && s.PerNode*nodes <= n
 	if !s.Exclusive {
-		s.Warning = fmt.Sprintf("this host has too few GPUs (%d) for each node to have its own: the nodes share them, and %s is not changed", n, VisibleGPUsEnv)
+		s.Warning = fmt.Sprintf(
+			"this host has too few GPUs (%d) for each node to have its own: the nodes share them, and %s is not changed", n, VisibleGPUsEnv)
 	}
 	return s
 }

@@ -103,7 +103,8 @@ func (g *Group) wait() {
 			for _, m := range g.Members {
 				if m.running {
 					g.Logf("%s has not ended in %v: killing it", m.Name, g.Grace)
-					_ = syscall.Kill(-m.Cmd.Process.Pid, syscall.SIGKILL) // its process group; fails if it has just ended
+					// its process group; fails if it has just ended
+					_ = syscall.Kill(-m.Cmd.Process.Pid, syscall.SIGKILL)
 				}
 			}
 		}

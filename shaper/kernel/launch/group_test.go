@@ -64,9 +64,12 @@ func TestGroup(t *testing.T) {
 		logs    []string
 	}{
 		{"all succeed", []string{"echo one", "echo two"}, 0, false, []string{"one", "two"}},
-		{"status of the first failure", []string{"sleep 0.3; exit 4", "exit 3"}, 3, true, []string{"b ended with exit status 3: stopping the others"}},
-		{"the others get SIGTERM", []string{"trap 'echo terminated; exit 9' TERM; echo up; " + wait, "sleep 0.5; exit 7"}, 7, true, []string{"terminated"}},
-		{"a member that ignores SIGTERM is killed", []string{"trap '' TERM; " + wait, "sleep 0.5; exit 7"}, 7, true, []string{"a has not ended in 300ms: killing it"}},
+		{"status of the first failure", []string{"sleep 0.3; exit 4", "exit 3"}, 3, true,
+			[]string{"b ended with exit status 3: stopping the others"}},
+		{"the others get SIGTERM", []string{"trap 'echo terminated; exit 9' TERM; echo up; " + wait,
+			"sleep 0.5; exit 7"}, 7, true, []string{"terminated"}},
+		{"a member that ignores SIGTERM is killed", []string{"trap '' TERM; " + wait, "sleep 0.5; exit 7"}, 7, true,
+			[]string{"a has not ended in 300ms: killing it"}},
 		{"killed by a signal", []string{"kill -9 $$"}, 137, true, nil},
 		{"a background process does not delay the end", []string{"sleep 300 & echo $! >&2"}, 0, false, nil},
 	} {

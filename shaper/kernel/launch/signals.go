@@ -38,20 +38,22 @@ func Interrupts() []os.Signal {
 	return all
 }
 
-// EndBySignals makes the kernel end this process when SIGINT, SIGTERM or SIGHUP arrives, until Exec replaces it. Signals
-// that were ignored when it was started stay ignored, in the new program too.
+// EndBySignals makes the kernel end this process when SIGINT, SIGTERM or SIGHUP arrives, until Exec replaces it.
+// Signals that were ignored when it was started stay ignored, in the new program too.
 //
 // Exec needs that: a signal that a handler of the Go runtime holds at the moment of execve is lost, and the new program
 // runs on. signal.Reset does not help, as the runtime keeps handlers of its own and forgets what has just arrived.
 func EndBySignals() error {
 	const maskSize = 8 // bytes of the kernel's sigset_t
 	for s, ignored := range inherited {
-		// The kernel's struct sigaction, 32 bytes at most, begins with the handler. All else is zero: no flags, no mask.
+		// The kernel's struct sigaction, 32 bytes at most, begins with the handler. All else is zero: no flags, no
+		// mask.
 		action := [8]uintptr{sigDefault}
 		if ignored {
 			action[0] = sigIgnore
 		}
-		if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, maskSize, 0, 0); e != 0 {
+		if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, maskSize,
+			0, 0); e != 0 {
 			return fmt.Errorf("restore the action of %v: %w", s, e)
 		}
 	}

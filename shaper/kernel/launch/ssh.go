@@ -34,8 +34,10 @@ var refusedOptions = map[byte]string{
 
 // refusedSettings are the keywords of -o that do the same.
 var refusedSettings = map[string]bool{
-	"setenv": true, "remotecommand": true, "sessiontype": true, "localcommand": true, "proxyjump": true, "hostname": true,
-	"localforward": true, "remoteforward": true, "dynamicforward": true, "tunnel": true, "forkafterauthentication": true,
+	"setenv": true, "remotecommand": true, "sessiontype": true, "localcommand": true, "proxyjump": true,
+	"hostname":     true,
+	"localforward": true, "remoteforward": true, "dynamicforward": true, "tunnel": true,
+	"forkafterauthentication": true,
 }
 
 // ParseSSH parses the arguments of ssh: options, the host, more options, the command. The error names an option that
@@ -111,7 +113,8 @@ func (c *SSHCommand) parseOptions(args []string) ([]string, error) {
 
 func (c *SSHCommand) setOption(option byte, value string) error {
 	if what := refusedOptions[option]; what != "" {
-		return fmt.Errorf("-%c: %s: not supported, because emulated nodes are not reached through a connection", option, what)
+		return fmt.Errorf("-%c: %s: not supported, because emulated nodes are not reached through a connection", option,
+			what)
 	}
 	switch {
 	case option == 'n':
@@ -139,7 +142,9 @@ func (c *SSHCommand) parseSetting(text string) error {
 	case name == "stdinnull":
 		c.NoInput = strings.EqualFold(value, "yes")
 	case refusedSettings[name] && !strings.EqualFold(value, "none"): // scp passes some with the value none
-		return fmt.Errorf("-o %s: emulated nodes are not reached through a connection, so this setting has no effect: leave it out", text)
+		return fmt.Errorf(
+			"-o %s: emulated nodes are not reached through a connection, so this setting has no effect: leave it out",
+			text)
 	}
 	return nil
 }

@@ -33,9 +33,12 @@ func TestParseSSH(t *testing.T) {
 		{"bob@[fd00::2] true", SSHCommand{User: "bob", Host: "fd00::2", Command: []string{"true"}}},
 		{"ssh://bob@node1:22/ true", SSHCommand{User: "bob", Host: "node1", Command: []string{"true"}}},
 		// Command lines of launchers.
-		{`-x node1 PATH=/usr/bin:$PATH ; orted -mca ess "env"`, SSHCommand{Host: "node1", Command: []string{"PATH=/usr/bin:$PATH", ";", "orted", "-mca", "ess", `"env"`}}},
-		{"-oConnectTimeout=10 -2 -a -x -lroot node1 date", SSHCommand{User: "root", Host: "node1", Command: []string{"date"}}},
-		{"-o PasswordAuthentication=no -o StrictHostKeyChecking=no node1 hostname -I", SSHCommand{Host: "node1", Command: []string{"hostname", "-I"}}},
+		{`-x node1 PATH=/usr/bin:$PATH ; orted -mca ess "env"`,
+			SSHCommand{Host: "node1", Command: []string{"PATH=/usr/bin:$PATH", ";", "orted", "-mca", "ess", `"env"`}}},
+		{"-oConnectTimeout=10 -2 -a -x -lroot node1 date",
+			SSHCommand{User: "root", Host: "node1", Command: []string{"date"}}},
+		{"-o PasswordAuthentication=no -o StrictHostKeyChecking=no node1 hostname -I",
+			SSHCommand{Host: "node1", Command: []string{"hostname", "-I"}}},
 	} {
 		got, err := ParseSSH(strings.Split(c.line, " "))
 		if err != nil {
@@ -53,9 +56,11 @@ func TestParseSSH(t *testing.T) {
 
 func TestParseSSHRefuses(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"", "needs a node"}, {"-x", "needs a node"}, {"bob@", "needs a node"}, {"-p", "-p needs a value"}, {"node1 -l", "-l needs a value"},
+		{"", "needs a node"}, {"-x", "needs a node"}, {"bob@", "needs a node"}, {"-p", "-p needs a value"},
+		{"node1 -l", "-l needs a value"},
 		{"-L 80:a:80 node1", "-L: "}, {"-f node1 sleep 1", "-f: "}, {"-N node1", "-N: "}, {"-s node1 sftp", "-s: "},
-		{"-Z node1", "-Z: ssh has no such option"}, {"-o Nonsense node1", "NAME=VALUE"}, {"-o SetEnv=A=1 node1", "leave it out"},
+		{"-Z node1", "-Z: ssh has no such option"}, {"-o Nonsense node1", "NAME=VALUE"},
+		{"-o SetEnv=A=1 node1", "leave it out"},
 		{"-xL80:a:80 node1", "-L: "},
 	} {
 		if _, err := ParseSSH(strings.Fields(c.line)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -65,7 +70,8 @@ func TestParseSSHRefuses(t *testing.T) {
 }
 
 func FuzzParseSSH(f *testing.F) {
-	for _, s := range []string{"node1 true", "-x -l bob -oUser=x node1 -n cat", "-", "--", "-- --", "ssh://a@[::1]:22/ x", "-o", "-p22 @", "-vvvp"} {
+	for _, s := range []string{"node1 true", "-x -l bob -oUser=x node1 -n cat", "-", "--", "-- --",
+		"ssh://a@[::1]:22/ x", "-o", "-p22 @", "-vvvp"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -78,7 +84,8 @@ func FuzzParseSSH(f *testing.F) {
 			t.Fatalf("%q: no host", s)
 		}
 		// The command is the end of the command line, unchanged.
-		if tail := args[len(args)-len(l.Command):]; !cmp.Equal(append([]string{}, tail...), append([]string{}, l.Command...)) {
+		if tail := args[len(args)-len(l.Command):]; !cmp.Equal(append([]string{}, tail...),
+			append([]string{}, l.Command...)) {
 			t.Fatalf("%q: the command is %q", s, l.Command)
 		}
 	})

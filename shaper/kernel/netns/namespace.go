@@ -71,7 +71,8 @@ func shareFolder() error {
 // if there is no such name.
 func Remove(name string) error {
 	// EINVAL: the file is no mount point, because Create was killed before it mounted the namespace.
-	if err := unix.Unmount(Path(name), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+	if err := unix.Unmount(Path(name), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+		!errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("remove network namespace %s: %w", name, err)
 	}
 	if err := os.Remove(Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

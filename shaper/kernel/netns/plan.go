@@ -149,7 +149,8 @@ func (p *Plan) FindNode(name string) int {
 	addr, name = addr.Unmap(), strings.TrimSuffix(name, IPv6Suffix)
 	for n, node := range p.Nodes {
 		for _, nic := range node.NICs {
-			if name == node.Name || name == node.Name+"-"+nic.Name || isAddr && (addr == nic.Addr4 || addr == nic.Addr6) {
+			if name == node.Name || name == node.Name+"-"+nic.Name || isAddr &&
+				(addr == nic.Addr4 || addr == nic.Addr6) {
 				return n
 			}
 		}

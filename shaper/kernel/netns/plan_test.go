@@ -24,11 +24,13 @@ func TestNewPlan(t *testing.T) {
 		nic.MAC.String() != "02:dd:1e:01:00:05" || !p.ULA.Contains(nic.Addr6) {
 		t.Errorf("%+v", nic)
 	}
-	if n := p.Nodes[2]; n.Name != "node2" || !strings.HasSuffix(n.Namespace, "-lab-node2") || !strings.HasSuffix(p.Switch, "-lab-switch") {
+	if n := p.Nodes[2]; n.Name != "node2" || !strings.HasSuffix(n.Namespace, "-lab-node2") ||
+		!strings.HasSuffix(p.Switch, "-lab-switch") {
 		t.Errorf("%+v, switch %s", n, p.Switch)
 	}
 	want := "10.77.0.3\tnode2\n"
-	if h := p.Hosts(); !strings.Contains(h, want) || !strings.Contains(h, "10.77.1.3\tnode2-eth1\n") || !strings.Contains(h, "\tnode2-eth1-ipv6\n") {
+	if h := p.Hosts(); !strings.Contains(h, want) || !strings.Contains(h, "10.77.1.3\tnode2-eth1\n") ||
+		!strings.Contains(h, "\tnode2-eth1-ipv6\n") {
 		t.Errorf("hosts:\n%s", h)
 	}
 }
@@ -44,7 +46,8 @@ func TestNewPlanRefuses(t *testing.T) {
 		{2, "10.77.1.0/16", "must be an IPv4 network of 16 bits"},
 		{2, "fd00::/16", "must be an IPv4 network of 16 bits"},
 	} {
-		if _, err := NewPlan("/d", "lab", c.nodes, 1, netip.MustParsePrefix(c.subnet)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := NewPlan("/d", "lab", c.nodes, 1, netip.MustParsePrefix(c.subnet)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d nodes in %s: %v, want %s", c.nodes, c.subnet, err, c.want)
 		}
 	}

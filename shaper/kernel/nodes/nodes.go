@@ -225,7 +225,8 @@ func createNIC(p *netns.Plan, n *netns.Node, i int, o Options, node, sw *netlink
 	defer switchNS.Close()
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr, attrs.Namespace = nic.Name, o.MTU, nic.MAC, netlink.NsFd(nodeNS)
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: nic.Port, PeerNamespace: netlink.NsFd(switchNS), PeerMTU: uint32(o.MTU)}
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: nic.Port, PeerNamespace: netlink.NsFd(switchNS),
+		PeerMTU: uint32(o.MTU)}
 	if err := node.LinkAdd(veth); err != nil {
 		return fmt.Errorf("make the veth pair: %w", err)
 	}
@@ -264,7 +265,8 @@ func limitGSO(h *netlink.Handle, l netlink.Link, size int) error {
 		return fmt.Errorf("limit GSO to %d bytes: %w", size, err)
 	}
 	// Linux 6.3 and later have a separate limit for IPv4.
-	if err := h.LinkSetGSOIPv4MaxSize(l, size); err != nil && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EINVAL) {
+	if err := h.LinkSetGSOIPv4MaxSize(l, size); err != nil && !errors.Is(err, unix.EOPNOTSUPP) &&
+		!errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("limit GSO of IPv4 to %d bytes: %w", size, err)
 	}
 	return nil
@@ -305,7 +307,8 @@ func addAddress(p *netns.Plan, i int, a netip.Addr, h *netlink.Handle, l netlink
 		}
 	}
 	rule := netlink.NewRule()
-	rule.Family, rule.Src, rule.Table, rule.Priority = family, ipNet(netip.PrefixFrom(a, a.BitLen())), firstTable+i, firstTable+i
+	rule.Family, rule.Src, rule.Table, rule.Priority = family, ipNet(netip.PrefixFrom(a, a.BitLen())), firstTable+i,
+		firstTable+i
 	if err := h.RuleAdd(rule); err != nil {
 		return fmt.Errorf("add routing rule for packets from %v: %w", a, err)
 	}

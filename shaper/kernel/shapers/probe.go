@@ -37,7 +37,8 @@ var features = []struct {
 	})},
 	{"fq", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc { return netlink.NewFq(a) })},
 	{"tbf", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc {
-		return &netlink.Tbf{QdiscAttrs: a, Rate: 125_000_000, Limit: 1 << 20, Buffer: netlink.Xmittime(125_000_000, 64<<10)}
+		return &netlink.Tbf{QdiscAttrs: a, Rate: 125_000_000, Limit: 1 << 20,
+			Buffer: netlink.Xmittime(125_000_000, 64<<10)}
 	})},
 	{"htb", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc { return netlink.NewHtb(a) })},
 	{"clsact", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc {
@@ -51,7 +52,8 @@ var features = []struct {
 // probeQdisc returns a probe that adds a qdisc as the root of an interface.
 func probeQdisc(make func(netlink.QdiscAttrs) netlink.Qdisc) func(*netlink.Handle, netlink.Link) error {
 	return func(h *netlink.Handle, dev netlink.Link) error {
-		q := make(netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT})
+		q := make(netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Handle: netlink.MakeHandle(1, 0),
+			Parent: netlink.HANDLE_ROOT})
 		err := h.QdiscAdd(q)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
 			return ErrNotSupported

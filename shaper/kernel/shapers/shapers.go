@@ -34,9 +34,10 @@ type Shaper interface {
 
 // kind describes one of the shapers.
 type kind struct {
-	name        string
-	features    []string                // features of the kernel that it needs
-	check       func(s link.Spec) error // says which property of a link it does not support, except reordering; nil if it supports all
+	name     string
+	features []string // features of the kernel that it needs
+	// says which property of a link it does not support, except reordering; nil if it supports all
+	check       func(s link.Spec) error
 	start       func(w nodes.Network) (Shaper, error)
 	description string // what it does and costs; docs/kernel.md has the details
 }
@@ -46,22 +47,26 @@ var kinds = []kind{
 	{
 		configs.EDTShaper, []string{"fq", BPF, DepartureTimes}, nil,
 		func(w nodes.Network) (Shaper, error) { return tc.StartEDT(w) },
-		"the link model except reordering, in the kernel, with the lateness of each packet; a timer of the kernel sends the packets, so latencies are accurate from about 100 us",
+		"the link model except reordering, in the kernel, with the lateness of each packet; a timer of the kernel " +
+			"sends the packets, so latencies are accurate from about 100 us",
 	},
 	{
 		configs.NetemShaper, []string{"netem", "htb"}, nil,
 		func(w nodes.Network) (Shaper, error) { return tc.StartNetem(w) },
-		"rate, latency, jitter and loss, in the kernel; lateness is not measured; after idle time a link sends 400 us of its rate at once; latencies are accurate from about 100 us",
+		"rate, latency, jitter and loss, in the kernel; lateness is not measured; after idle time a link sends 400 us " +
+			"of its rate at once; latencies are accurate from about 100 us",
 	},
 	{
 		configs.HTBShaper, []string{"htb", BPF}, tc.CheckHTB,
 		func(w nodes.Network) (Shaper, error) { return tc.StartHTB(w) },
-		"rate and loss, in the kernel, for links without latency; lateness is not measured; after idle time a link sends 400 us of its rate at once",
+		"rate and loss, in the kernel, for links without latency; lateness is not measured; after idle time a link " +
+			"sends 400 us of its rate at once",
 	},
 	{
 		configs.WireShaper, []string{"htb"}, nil,
 		func(w nodes.Network) (Shaper, error) { return wire.Start(w.File, w.Fabric, w.Plan) },
-		"the whole link model, with the lateness of each packet, in a process that forwards every packet: it uses one core, which limits the sum of the rates of all links",
+		"the whole link model, with the lateness of each packet, in a process that forwards every packet: it uses one " +
+			"core, which limits the sum of the rates of all links",
 	},
 }
 
@@ -94,7 +99,8 @@ func CheckLink(name string, s link.Spec) error {
 // checkLink is CheckLink for k.
 func (k *kind) checkLink(s link.Spec) error {
 	if s.Reorder.Share != 0 && k.name != configs.WireShaper {
-		return fmt.Errorf("%w: %s does not reorder packets: bring the fabric up with --shaper wire", tc.ErrUnavailable, k.name)
+		return fmt.Errorf("%w: %s does not reorder packets: bring the fabric up with --shaper wire", tc.ErrUnavailable,
+			k.name)
 	}
 	if k.check == nil {
 		return nil

@@ -28,17 +28,21 @@ func TestSelectKind(t *testing.T) {
 		rejected  string
 	}{
 		{"a distribution's kernel", configs.AutoShaper, time.Millisecond, inOrder, nil, "edt", ""},
-		{"no BPF", "", time.Millisecond, inOrder, map[string]error{BPF: none, DepartureTimes: none}, "netem", ", not edt"},
+		{"no BPF", "", time.Millisecond, inOrder, map[string]error{BPF: none, DepartureTimes: none}, "netem",
+			", not edt"},
 		{"old BPF", "", time.Millisecond, inOrder, map[string]error{DepartureTimes: none}, "netem", ", not edt"},
 		{"no delay in the kernel, none needed", "", 0, inOrder, noDelay, "htb", ", not edt, netem"},
 		{"no delay in the kernel", "", time.Millisecond, inOrder, noDelay, "wire", ", not edt, netem, htb"},
-		{"no shaper", "", 0, inOrder, map[string]error{"fq": none, "netem": none, "htb": none}, "no shaper is available", ""},
+		{"no shaper", "", 0, inOrder, map[string]error{"fq": none, "netem": none, "htb": none},
+			"no shaper is available", ""},
 		{"reordering", configs.AutoShaper, time.Millisecond, early, nil, "wire", ", not edt, netem, htb"},
 		{"reordering without latency", "", 0, early, nil, "wire", ", not edt, netem, htb"},
 		{"reordering, no htb", "", 0, early, map[string]error{"htb": none}, "no shaper is available", ""},
 		{"by name", configs.HTBShaper, 0, inOrder, nil, "htb", ""},
-		{"by name, with a latency", configs.HTBShaper, time.Millisecond, inOrder, nil, "shaper htb: node0:node1: not available: htb delays nothing", ""},
-		{"by name, not in the kernel", configs.EDTShaper, 0, inOrder, noDelay, "shaper edt: not available: it needs fq: not in this kernel; --shaper auto", ""},
+		{"by name, with a latency", configs.HTBShaper, time.Millisecond, inOrder, nil,
+			"shaper htb: node0:node1: not available: htb delays nothing", ""},
+		{"by name, not in the kernel", configs.EDTShaper, 0, inOrder, noDelay,
+			"shaper edt: not available: it needs fq: not in this kernel; --shaper auto", ""},
 		{"netem by name", configs.NetemShaper, 0, inOrder, noDelay, "shaper netem: not available: it needs netem", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,7 +71,8 @@ func TestSelectKind(t *testing.T) {
 
 // Only htb refuses a link with latency, and only wire accepts one that reorders.
 func TestCheckLink(t *testing.T) {
-	delayed, reordering := link.Spec{Latency: time.Millisecond}, link.Spec{Reorder: link.Reorder{Share: 0.01, Early: time.Microsecond}}
+	delayed, reordering := link.Spec{Latency: time.Millisecond},
+		link.Spec{Reorder: link.Reorder{Share: 0.01, Early: time.Microsecond}}
 	for _, k := range kinds {
 		if err := CheckLink(k.name, reordering); (err == nil) != (k.name == configs.WireShaper) {
 			t.Errorf("shaper %s, reordering: %v", k.name, err)

@@ -28,8 +28,8 @@ func Open(dir, name string, r Request) (fd int, addr netip.Addr, err error) {
 	return fd, addr, nil
 }
 
-// Ask sends a request of another kind than for a socket to a daemon, see Options.Other. It returns nil if the daemon has
-// accepted it.
+// Ask sends a request of another kind than for a socket to a daemon, see Options.Other. It returns nil if the daemon
+// has accepted it.
 func Ask(c *net.UnixConn, request []byte) error {
 	if _, err := c.Write(request); err != nil {
 		return err

@@ -28,8 +28,8 @@ type Options struct {
 	// RequestTimeout is how long the server waits for the request of a client that has connected, 0 for 30 s. It bounds
 	// how long clients that send nothing delay the others. On a busy host, a client may need seconds.
 	RequestTimeout time.Duration
-	// Other is called with requests of other kinds than for sockets. It returns nil if the kind is unknown. Otherwise the
-	// client is told that the request is accepted, and the function serves it until it returns.
+	// Other is called with requests of other kinds than for sockets. It returns nil if the kind is unknown. Otherwise
+	// the client is told that the request is accepted, and the function serves it until it returns.
 	Other func(c *net.UnixConn, request []byte) (serve func(), err error)
 }
 
@@ -122,7 +122,8 @@ func listen(path string, uid int) (*net.UnixListener, error) {
 func (s *Server) Close() error {
 	err := s.listener.Close()
 	s.running.Wait()
-	rerr := state.InDir(filepath.Dir(s.path), s.o.Owner, func(dir string) error { return os.Remove(filepath.Join(dir, filepath.Base(s.path))) })
+	rerr := state.InDir(filepath.Dir(s.path), s.o.Owner,
+		func(dir string) error { return os.Remove(filepath.Join(dir, filepath.Base(s.path))) })
 	if errors.Is(rerr, os.ErrNotExist) {
 		rerr = nil
 	}
@@ -232,7 +233,8 @@ func (s *Server) open(r Request) (fd int, addr netip.Addr, err error) {
 // setBuffers sets a socket's buffers to those of the fabric's transport, beyond the limits of unprivileged users. The
 // kernel doubles the values, because its bookkeeping uses a part of a buffer, see socket(7).
 func (s *Server) setBuffers(fd int) error {
-	for _, b := range []struct{ option, size int }{{unix.SO_SNDBUFFORCE, s.o.SendBuffer}, {unix.SO_RCVBUFFORCE, s.o.Window}} {
+	for _, b := range []struct{ option, size int }{{unix.SO_SNDBUFFORCE, s.o.SendBuffer},
+		{unix.SO_RCVBUFFORCE, s.o.Window}} {
 		if b.size == 0 {
 			continue
 		}

@@ -56,7 +56,8 @@ func startServer(t *testing.T, uid int) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, state.DaemonSocket("lab"))
-	s, err := Serve(path, Options{Plan: p, Owner: uid, SendBuffer: 4 << 20, Window: 6 << 20, RequestTimeout: shortTimeout})
+	s, err := Serve(path, Options{Plan: p, Owner: uid, SendBuffer: 4 << 20, Window: 6 << 20,
+		RequestTimeout: shortTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,8 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a fabric that does not exist: %v", err)
 	}
 	for _, request := range []string{"", "x", strings.Repeat("x", requestSize), strings.Repeat("x", 5000)} {
-		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.DaemonSocket("lab"))})
+		c, err := net.DialUnix("unixpacket", nil,
+			&net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.DaemonSocket("lab"))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +164,8 @@ func TestRefusals(t *testing.T) {
 func TestSilentClients(t *testing.T) {
 	dir := startServer(t, 0)
 	for range maxClients + 10 {
-		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.DaemonSocket("lab"))})
+		c, err := net.DialUnix("unixpacket", nil,
+			&net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.DaemonSocket("lab"))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,13 +43,15 @@ func (r Request) marshal() []byte {
 func parseRequest(b []byte) (Request, error) {
 	switch {
 	case len(b) != requestSize:
-		return Request{}, fmt.Errorf("the request has %d bytes, not %d: another version of the plugin?", len(b), requestSize)
+		return Request{}, fmt.Errorf("the request has %d bytes, not %d: another version of the plugin?", len(b),
+			requestSize)
 	case binary.LittleEndian.Uint64(b) != requestMagic:
 		return Request{}, errors.New("the request is not ddlemu's")
 	case b[10] != 4 && b[10] != 6:
 		return Request{}, fmt.Errorf("the request is for IP version %d", b[10])
 	case [5]byte(b[11:]) != [5]byte{}:
-		return Request{}, errors.New("the request sets bytes that this version does not know: another version of the plugin?")
+		return Request{},
+			errors.New("the request sets bytes that this version does not know: another version of the plugin?")
 	}
 	return Request{NIC: int(binary.LittleEndian.Uint16(b[8:])), IPv6: b[10] == 6}, nil
 }

@@ -19,13 +19,15 @@ func TestRequestRoundTrip(t *testing.T) {
 }
 
 func TestAnswerRoundTrip(t *testing.T) {
-	for _, a := range []answer{{addr: netip.MustParseAddr("10.77.0.1")}, {addr: netip.MustParseAddr("fd00::1")}, {refusal: "no"}} {
+	for _, a := range []answer{{addr: netip.MustParseAddr("10.77.0.1")}, {addr: netip.MustParseAddr("fd00::1")},
+		{refusal: "no"}} {
 		got, err := parseAnswer(a.marshal())
 		if err != nil || got != a {
 			t.Errorf("%+v was parsed as %+v, %v", a, got, err)
 		}
 	}
-	if got, err := parseAnswer(answer{refusal: strings.Repeat("x", 1000)}.marshal()); err != nil || len(got.refusal) != maxRefusal {
+	if got, err := parseAnswer(answer{refusal: strings.Repeat("x", 1000)}.marshal()); err != nil ||
+		len(got.refusal) != maxRefusal {
 		t.Errorf("a long refusal was parsed as %d bytes, %v", len(got.refusal), err)
 	}
 }

@@ -37,7 +37,8 @@ func Open(dir *state.Dir, name string, snap int) (*Stream, error) {
 
 func (s *Stream) open(dir *state.Dir, name string, snap int) error {
 	err := state.InDir(dir.Path, dir.UID(), func(short string) (err error) {
-		s.conn, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(short, state.DaemonSocket(name))})
+		s.conn, err = net.DialUnix("unixpacket", nil,
+			&net.UnixAddr{Net: "unixpacket", Name: filepath.Join(short, state.DaemonSocket(name))})
 		return err
 	})
 	if err != nil {

@@ -131,7 +131,8 @@ func (h *Hub) setSnap() error {
 	return h.reader.SetSnap(snap)
 }
 
-// detach waits until the client has all records of packets until now, adds how many are missing, and removes the client.
+// detach waits until the client has all records of packets until now, adds how many are missing, and removes the
+// client.
 func (h *Hub) detach(c *client) {
 	drained := make(chan struct{})
 	h.mu.Lock()
@@ -211,7 +212,8 @@ type client struct {
 }
 
 func newClient(snap int) *client {
-	return &client{snap: snap, missed: map[uint32]uint64{}, left: map[uint32]uint64{}, ended: make(chan struct{}), ready: make(chan struct{}, 1)}
+	return &client{snap: snap, missed: map[uint32]uint64{}, left: map[uint32]uint64{}, ended: make(chan struct{}),
+		ready: make(chan struct{}, 1)}
 }
 
 // end makes send return.

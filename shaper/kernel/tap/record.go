@@ -71,8 +71,10 @@ func Parse(b []byte) (r Record, rest []byte, err error) {
 	}
 	n := int(binary.LittleEndian.Uint16(b[34:]))
 	r = Record{
-		Enqueued: int64(binary.LittleEndian.Uint64(b)), Departs: int64(binary.LittleEndian.Uint64(b[8:])), Missed: binary.LittleEndian.Uint64(b[16:]),
-		Hop: binary.LittleEndian.Uint32(b[24:]), Length: binary.LittleEndian.Uint32(b[28:]), Packets: binary.LittleEndian.Uint16(b[32:]), Fate: Fate(b[36]),
+		Enqueued: int64(binary.LittleEndian.Uint64(b)), Departs: int64(binary.LittleEndian.Uint64(b[8:])),
+		Missed: binary.LittleEndian.Uint64(b[16:]),
+		Hop:    binary.LittleEndian.Uint32(b[24:]), Length: binary.LittleEndian.Uint32(b[28:]),
+		Packets: binary.LittleEndian.Uint16(b[32:]), Fate: Fate(b[36]),
 	}
 	if n > MaxSnap || len(b) < headerSize+n || r.Fate > Notice || uint32(n) > r.Length {
 		return Record{}, nil, errRecord
@@ -90,8 +92,8 @@ const (
 	Socket                   // a packet socket at the switch: it sees packets before the shaper
 )
 
-// The wire format: a client sends one request, as one packet of the daemon's Unix socket. After the daemon's answer (see
-// sockets.Server) comes a greeting with the kind, then packets of records until the daemon closes the connection.
+// The wire format: a client sends one request, as one packet of the daemon's Unix socket. After the daemon's answer
+// (see sockets.Server) comes a greeting with the kind, then packets of records until the daemon closes the connection.
 //
 //	request   magic (8), most bytes of a packet (2), 0 (6)
 //	greeting  magic (8), kind (1)

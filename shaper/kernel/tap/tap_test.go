@@ -124,7 +124,8 @@ func TestHub(t *testing.T) {
 	defer h.Close()
 	long, short := connect(t, h, 100), connect(t, h, 3)
 	data := bytes.Repeat([]byte{1}, 80)
-	source.give(Record{Enqueued: 1, Hop: 4, Length: 80, Packets: 1, Missed: 8, Data: data}, Record{Enqueued: 2, Hop: 4, Length: 80, Packets: 1, Missed: 10, Data: data, Fate: Lost})
+	source.give(Record{Enqueued: 1, Hop: 4, Length: 80, Packets: 1, Missed: 8, Data: data},
+		Record{Enqueued: 2, Hop: 4, Length: 80, Packets: 1, Missed: 10, Data: data, Fate: Lost})
 	source.mu.Lock()
 	source.missed = map[uint32]uint64{4: 10, 5: 3}
 	source.mu.Unlock()
@@ -135,7 +136,8 @@ func TestHub(t *testing.T) {
 	}
 	got := all(t, long)
 	want := []Record{
-		{Enqueued: 1, Hop: 4, Length: 80, Packets: 1, Missed: 8, Data: data}, {Enqueued: 2, Hop: 4, Length: 80, Packets: 1, Missed: 2, Data: data, Fate: Lost},
+		{Enqueued: 1, Hop: 4, Length: 80, Packets: 1, Missed: 8, Data: data}, {Enqueued: 2, Hop: 4, Length: 80,
+			Packets: 1, Missed: 2, Data: data, Fate: Lost},
 		{Hop: 5, Missed: 3, Fate: Notice, Data: []byte{}},
 	}
 	if !reflect.DeepEqual(got, want) {

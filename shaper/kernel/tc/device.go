@@ -63,7 +63,8 @@ func (d *Device) Shaped() (bool, error) {
 		case a.Handle == deviceRoot:
 			return true, nil
 		default:
-			return false, fmt.Errorf("%w: %s: %w, %s %s: remove that first (tc qdisc del dev %[2]s root)", ErrUnavailable, d.link.Attrs().Name, errForeign, q.Type(), netlink.HandleStr(a.Handle))
+			return false, fmt.Errorf("%w: %s: %w, %s %s: remove that first (tc qdisc del dev %[2]s root)",
+				ErrUnavailable, d.link.Attrs().Name, errForeign, q.Type(), netlink.HandleStr(a.Handle))
 		}
 	}
 	return false, nil
@@ -102,7 +103,10 @@ func deviceQueue(s link.Spec, hasNetem bool, tables *link.JitterTables) (qdisc, 
 		return netem(s, s, 1, tables)
 	}
 	if s.Latency != 0 || s.Jitter.Kind != link.NoJitter && s.Jitter.Value != 0 || s.Loss != (link.Loss{}) || s.Down {
-		return qdisc{}, fmt.Errorf("%w: this kernel has no netem, so an interface can be given a rate but no latency, jitter or loss", ErrUnavailable)
+		return qdisc{},
+			fmt.Errorf(
+				"%w: this kernel has no netem, so an interface can be given a rate but no latency, jitter or loss",
+				ErrUnavailable)
 	}
 	return bfifo(queueLimit(s)), nil
 }
@@ -126,7 +130,8 @@ func (d *Device) add(rate uint64, mtu uint32, queue qdisc) error {
 
 // Restore removes the qdiscs of Shape. The kernel then adds its default qdisc.
 func (d *Device) Restore() error {
-	err := d.handle.QdiscDel(netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: d.link.Attrs().Index, Handle: deviceRoot, Parent: netlink.HANDLE_ROOT}))
+	err := d.handle.QdiscDel(netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: d.link.Attrs().Index, Handle: deviceRoot,
+		Parent: netlink.HANDLE_ROOT}))
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("restore %s: %w", d.link.Attrs().Name, err)
 	}

@@ -21,7 +21,8 @@ type receivers struct {
 
 // newReceivers applies the rates of hops, which are all hops of fab. queue returns the queue in front of a port for the
 // packets of one link. The qdiscs are deleted with the namespaces.
-func newReceivers(fab *fabric.Fabric, p *netns.Plan, hops []state.HopStatus, queue func(port, link link.Spec) (qdisc, error)) (*receivers, error) {
+func newReceivers(fab *fabric.Fabric, p *netns.Plan, hops []state.HopStatus,
+	queue func(port, link link.Spec) (qdisc, error)) (*receivers, error) {
 	r := &receivers{fab: fab, queue: queue}
 	for _, n := range p.Nodes {
 		for _, nic := range n.NICs {

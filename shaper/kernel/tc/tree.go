@@ -31,8 +31,9 @@ type match struct {
 }
 
 var (
-	byDestination = match{offset: -12, mask: 0x0000ffff}           // the last 4 bytes of the destination address
-	bySource      = match{offset: -4, mask: 0xffff0000, shift: 16} // the last 2 bytes of the source address, and the type
+	byDestination = match{offset: -12, mask: 0x0000ffff} // the last 4 bytes of the destination address
+	// the last 2 bytes of the source address, and the type
+	bySource = match{offset: -4, mask: 0xffff0000, shift: 16}
 )
 
 // tree is an HTB on one interface. Its methods are called by one goroutine.
@@ -124,7 +125,8 @@ func (t *tree) addQdisc(h *netlink.Handle) error {
 	if err != nil {
 		return fmt.Errorf("find it: %w", err)
 	}
-	htb := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: rootHandle, Parent: netlink.HANDLE_ROOT})
+	htb := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: rootHandle,
+		Parent: netlink.HANDLE_ROOT})
 	htb.Defcls = defaultClass & 0xffff
 	if err := h.QdiscAdd(htb); err != nil {
 		return fmt.Errorf("make qdisc htb: %w", err)
@@ -205,7 +207,8 @@ func (t *tree) count(add func(handle uint32, bytes, packets, drops uint64)) erro
 	}
 	for _, c := range all {
 		a := c.Attrs()
-		if a.Handle>>16 != rootHandle>>16 || a.Statistics == nil || a.Statistics.Basic == nil || a.Statistics.Queue == nil {
+		if a.Handle>>16 != rootHandle>>16 || a.Statistics == nil || a.Statistics.Basic == nil ||
+			a.Statistics.Queue == nil {
 			continue
 		}
 		now := tally{a.Statistics.Basic.Bytes, a.Statistics.Basic.Packets, a.Statistics.Queue.Drops}

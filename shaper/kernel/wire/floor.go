@@ -62,7 +62,8 @@ func measureFloor(ctx context.Context) (f Floor, err error) {
 		return Floor{}, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	p, err := netns.NewPlan(folder, file.Name(), fab.Config.Nodes, fab.Config.NICsPerNode, netip.MustParsePrefix(floorSubnet))
+	p, err := netns.NewPlan(folder, file.Name(), fab.Config.Nodes, fab.Config.NICsPerNode,
+		netip.MustParsePrefix(floorSubnet))
 	if err != nil {
 		return Floor{}, err
 	}
@@ -80,8 +81,8 @@ func measureFloor(ctx context.Context) (f Floor, err error) {
 	return floorOf(&w.stats[fab.Link(0, 1)])
 }
 
-// LeftFloors returns the folders of measurements that were killed. Each has the file of a fabric, whose namespaces may be
-// left too.
+// LeftFloors returns the folders of measurements that were killed. Each has the file of a fabric, whose namespaces may
+// be left too.
 func LeftFloors() ([]string, error) {
 	return temporary.Left(floorPrefix, temporary.IsFile(floorFabric+state.Suffix))
 }
@@ -149,7 +150,8 @@ func floorOf(c *state.LinkStats) (Floor, error) {
 	f.P50, f.Packets = h.quantile(0.5)
 	f.P99, _ = h.quantile(0.99)
 	if f.Packets < floorPackets/2 {
-		return f, fmt.Errorf("only %d of %d packets arrived: look for other load on this host, and try again", f.Packets, floorPackets)
+		return f, fmt.Errorf("only %d of %d packets arrived: look for other load on this host, and try again",
+			f.Packets, floorPackets)
 	}
 	return f, nil
 }

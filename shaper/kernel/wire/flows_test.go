@@ -30,18 +30,27 @@ func TestClasses(t *testing.T) {
 		packets []segment
 		want    int // class of the last packet
 	}{
-		"plugin":                    {append(open, segment{seq: 100, data: pluginMagic + "more"}), state.PluginFlow},
-		"plugin, after a reply":     {append(open, segment{seq: 100, data: pluginMagic}, segment{reply: true, seq: 8, data: "ok"}), state.PluginFlow},
-		"plugin, in two segments":   {append(open, segment{seq: 100, data: pluginMagic[:3]}, segment{seq: 103, data: pluginMagic[3:]}), state.PluginFlow},
-		"NCCL, in two segments":     {append(open, segment{seq: 100, data: nccl[:8]}, segment{seq: 108, data: nccl[8:]}), state.BootstrapFlow},
-		"NCCL, in one segment":      {append(open, segment{seq: 100, data: nccl}), state.BootstrapFlow},
-		"NCCL, retransmitted":       {append(open, segment{seq: 100, data: nccl[:8]}, segment{seq: 100, data: nccl[:8]}, segment{seq: 108, data: nccl[8:]}), state.BootstrapFlow},
-		"NCCL's socket transport":   {append(open, segment{seq: 100, data: ncclHello(ncclMagic, 3)}), state.OtherFlow},
-		"NCCL, magic of its own":    {append(open, segment{seq: 100, data: custom[:8]}, segment{seq: 108, data: custom[8:]}), state.BootstrapFlow},
-		"another program":           {append(open, segment{seq: 100, data: "GET / HTTP/1.1\r\n"}, segment{seq: 116, data: "Host: a"}), state.OtherFlow},
+		"plugin": {append(open, segment{seq: 100, data: pluginMagic + "more"}), state.PluginFlow},
+		"plugin, after a reply": {
+			append(open, segment{seq: 100, data: pluginMagic}, segment{reply: true, seq: 8, data: "ok"}),
+			state.PluginFlow},
+		"plugin, in two segments": {append(open, segment{seq: 100, data: pluginMagic[:3]},
+			segment{seq: 103, data: pluginMagic[3:]}), state.PluginFlow},
+		"NCCL, in two segments": {
+			append(open, segment{seq: 100, data: nccl[:8]}, segment{seq: 108, data: nccl[8:]}), state.BootstrapFlow},
+		"NCCL, in one segment": {append(open, segment{seq: 100, data: nccl}), state.BootstrapFlow},
+		"NCCL, retransmitted": {append(open, segment{seq: 100, data: nccl[:8]}, segment{seq: 100, data: nccl[:8]},
+			segment{seq: 108, data: nccl[8:]}), state.BootstrapFlow},
+		"NCCL's socket transport": {append(open, segment{seq: 100, data: ncclHello(ncclMagic, 3)}), state.OtherFlow},
+		"NCCL, magic of its own": {
+			append(open, segment{seq: 100, data: custom[:8]}, segment{seq: 108, data: custom[8:]}),
+			state.BootstrapFlow},
+		"another program": {append(open, segment{seq: 100, data: "GET / HTTP/1.1\r\n"},
+			segment{seq: 116, data: "Host: a"}), state.OtherFlow},
 		"magic from accepting side": {append(open, segment{reply: true, seq: 100, data: pluginMagic}), state.OtherFlow},
 		"beginning not seen":        {[]segment{{seq: 100, data: pluginMagic}}, state.OtherFlow},
-		"same ports used again":     {append(append(open, segment{seq: 100, data: pluginMagic}), append(open, segment{seq: 100, data: "something else"})...), state.OtherFlow},
+		"same ports used again": {append(append(open, segment{seq: 100, data: pluginMagic}),
+			append(open, segment{seq: 100, data: "something else"})...), state.OtherFlow},
 	} {
 		table := &flows{}
 		class := -1

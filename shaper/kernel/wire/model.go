@@ -64,7 +64,8 @@ type model struct {
 }
 
 func newModel(f *fabric.Fabric, seed uint64, tables *link.JitterTables, count func(int) *link.Hop) *model {
-	m := &model{fabric: f, seed: seed, tables: tables, hops: make([]hop, len(f.Hops)), links: make([]linkState, len(f.Hops))}
+	m := &model{fabric: f, seed: seed, tables: tables, hops: make([]hop, len(f.Hops)),
+		links: make([]linkState, len(f.Hops))}
 	for i := range m.hops {
 		m.hops[i].id, m.hops[i].count = uint32(i), count(i)
 	}
@@ -153,7 +154,8 @@ func (m *model) cross(p *packet, start int64, tx *link.Params) {
 }
 
 // sendPart sends packets [from, to) of a GSO packet over the link.
-func (m *model) sendPart(p *packet, l *hop, state *linkState, par *link.Params, start int64, tx *link.Params, from, to int) {
+func (m *model) sendPart(p *packet, l *hop, state *linkState, par *link.Params, start int64, tx *link.Params, from,
+	to int) {
 	c := m.pool.get(vnetLen + p.headers.payload + p.headers.payloadOf(from, to))
 	if c == nil {
 		m.dropForMemory(l, to-from)

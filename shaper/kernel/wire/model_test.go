@@ -107,10 +107,12 @@ func TestLatencyExact(t *testing.T) {
 // For one flow, the times equal those of link.Flow to the nanosecond.
 func TestPropertyAsLinkFlow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		bandwidth := rapid.SampledFrom([]units.Bandwidth{0, 100 * units.Mbps, units.Gbps, 40 * units.Gbps}).Draw(t, "bandwidth")
+		bandwidth := rapid.SampledFrom([]units.Bandwidth{0, 100 * units.Mbps, units.Gbps, 40 * units.Gbps}).Draw(t,
+			"bandwidth")
 		latency := time.Duration(rapid.Int64Range(0, 1_000_000).Draw(t, "latency"))
 		jitter := configs.Jitter{
-			Kind:  rapid.SampledFrom([]string{configs.NoJitter, configs.UniformJitter, configs.NormalJitter, configs.ParetoJitter}).Draw(t, "jitter"),
+			Kind: rapid.SampledFrom([]string{configs.NoJitter, configs.UniformJitter, configs.NormalJitter,
+				configs.ParetoJitter}).Draw(t, "jitter"),
 			Value: time.Duration(rapid.Int64Range(1, 100_000).Draw(t, "jitter value")),
 		}
 		if jitter.Kind == configs.NoJitter {
@@ -123,7 +125,8 @@ func TestPropertyAsLinkFlow(t *testing.T) {
 		v := newVirtual(t, func(c *configs.Fabric) {
 			c.Link.Bandwidth, c.Link.Latency, c.Link.Jitter = bandwidth, latency, jitter
 			if slow != 0 {
-				c.Links = append(c.Links, configs.LinkOverride{Match: "node0:node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
+				c.Links = append(c.Links,
+					configs.LinkOverride{Match: "node0:node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
 			}
 		})
 		flow := flowOver(t, v.model, 0, 1)
@@ -173,10 +176,12 @@ func TestPropertyConservation(t *testing.T) {
 		v := newVirtual(t, func(c *configs.Fabric) {
 			c.Nodes, c.Link.Latency = nodes, lat
 			if rapid.Bool().Draw(t, "lossy") {
-				c.Link.Loss = configs.Loss{P: rapid.Float64Range(0, 1).Draw(t, "p"), BadP: 0.5, GoodToBad: 0.1, BadToGood: 0.3}
+				c.Link.Loss = configs.Loss{P: rapid.Float64Range(0, 1).Draw(t, "p"), BadP: 0.5, GoodToBad: 0.1,
+					BadToGood: 0.3}
 			}
 			if rapid.Bool().Draw(t, "tail drop") {
-				c.Link.Queue = configs.Queue{Policy: configs.TailDrop, Bytes: units.Size(rapid.IntRange(12_500, 50_000).Draw(t, "queue"))}
+				c.Link.Queue = configs.Queue{Policy: configs.TailDrop,
+					Bytes: units.Size(rapid.IntRange(12_500, 50_000).Draw(t, "queue"))}
 			}
 		})
 		in, at := 0, int64(0)
@@ -193,7 +198,8 @@ func TestPropertyConservation(t *testing.T) {
 		for _, o := range v.all() {
 			out += o.packets
 			if o.due < last[[2]int{o.src, o.dst}] {
-				t.Fatalf("a packet of NIC %d to %d is due at %d, the one before it at %d", o.src, o.dst, o.due, last[[2]int{o.src, o.dst}])
+				t.Fatalf("a packet of NIC %d to %d is due at %d, the one before it at %d", o.src, o.dst, o.due,
+					last[[2]int{o.src, o.dst}])
 			}
 			last[[2]int{o.src, o.dst}] = o.due
 			if least := o.arrived + int64(lat) + 8*78; o.due < least {
@@ -264,7 +270,8 @@ func TestDown(t *testing.T) {
 	v.hops[l].params.Store(up)
 	v.send(t, 0, 1, 100, 1_000_000)
 	if out := v.all(); len(out) != 2 || v.counts[l].Counters.Drops != 1 {
-		t.Errorf("%d packets arrived, %d were dropped; want the one in flight and the one sent later", len(out), v.counts[l].Counters.Drops)
+		t.Errorf("%d packets arrived, %d were dropped; want the one in flight and the one sent later", len(out),
+			v.counts[l].Counters.Drops)
 	}
 }
 
@@ -345,7 +352,8 @@ func TestDropForMemory(t *testing.T) {
 		dropped += v.counts[i].Counters.Drops
 	}
 	if dropped+uint64(out) != 50+3*50 || v.pool.inUse != 0 {
-		t.Errorf("%d packets arrived, %d dropped, %d bytes in use; want 200 packets together, and 0 bytes", out, dropped, v.pool.inUse)
+		t.Errorf("%d packets arrived, %d dropped, %d bytes in use; want 200 packets together, and 0 bytes", out,
+			dropped, v.pool.inUse)
 	}
 }
 
@@ -383,7 +391,8 @@ func TestReorder(t *testing.T) {
 	for _, size := range []int{1460, 14600} {
 		v := newVirtual(t, func(c *configs.Fabric) {
 			c.Shaper = configs.WireShaper
-			c.Link.Latency, c.Link.Reorder = time.Millisecond, configs.Reorder{Share: share, Early: 500 * time.Microsecond}
+			c.Link.Latency, c.Link.Reorder = time.Millisecond,
+				configs.Reorder{Share: share, Early: 500 * time.Microsecond}
 		})
 		packets := size / 1460
 		for i := range n / packets {

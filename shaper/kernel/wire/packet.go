@@ -73,7 +73,8 @@ func parse(buf []byte) (headers, error) {
 	}
 	h.gso = int(binary.LittleEndian.Uint16(buf[vnetSize:]))
 	kind := buf[vnetGSO] &^ gsoECN
-	matches := kind == gsoTCP4 && h.protocol == protoTCP && !h.ipv6 || kind == gsoTCP6 && h.protocol == protoTCP && h.ipv6 || kind == gsoUDP && h.protocol == protoUDP
+	matches := kind == gsoTCP4 && h.protocol == protoTCP && !h.ipv6 || kind == gsoTCP6 && h.protocol == protoTCP &&
+		h.ipv6 || kind == gsoUDP && h.protocol == protoUDP
 	if !matches || h.gso == 0 || buf[vnetFlags]&needsCsum == 0 {
 		return headers{}, errPacket
 	}

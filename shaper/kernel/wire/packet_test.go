@@ -137,9 +137,11 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		if h.payload != tc.payload || h.packets != tc.packets || h.protocol != tc.protocol || h.lineBytes(0, h.packets, 38) != tc.line {
+		if h.payload != tc.payload || h.packets != tc.packets || h.protocol != tc.protocol ||
+			h.lineBytes(0, h.packets, 38) != tc.line {
 			t.Errorf("%s: payload at %d, %d packets, protocol %d, %d line bytes; want %d, %d, %d, %d",
-				tc.name, h.payload, h.packets, h.protocol, h.lineBytes(0, h.packets, 38), tc.payload, tc.packets, tc.protocol, tc.line)
+				tc.name, h.payload, h.packets, h.protocol, h.lineBytes(0, h.packets, 38), tc.payload, tc.packets,
+				tc.protocol, tc.line)
 		}
 	}
 }
@@ -154,9 +156,11 @@ func TestParseRefuses(t *testing.T) {
 	noSize := bytes.Clone(whole)
 	noSize[vnetSize], noSize[vnetSize+1] = 0, 0
 	for name, b := range map[string][]byte{
-		"empty": nil, "truncated header": whole[:20], "GSO of UDP, packet of TCP": change(vnetGSO, gsoUDP), "unknown type of GSO": change(vnetGSO, 77),
-		"GSO of IPv6 over IPv4": change(vnetGSO, gsoTCP6), "GSO without a size": noSize, "GSO with a complete checksum": change(vnetFlags, 0),
-		"GSO without a header": whole[:vnetLen+40],
+		"empty": nil, "truncated header": whole[:20], "GSO of UDP, packet of TCP": change(vnetGSO, gsoUDP),
+		"unknown type of GSO":   change(vnetGSO, 77),
+		"GSO of IPv6 over IPv4": change(vnetGSO, gsoTCP6), "GSO without a size": noSize,
+		"GSO with a complete checksum": change(vnetFlags, 0),
+		"GSO without a header":         whole[:vnetLen+40],
 	} {
 		if h, err := parse(b); err == nil {
 			t.Errorf("%s: parsed as %+v", name, h)
@@ -229,7 +233,8 @@ func checkPart(t *rapid.T, s sample, got []byte, from, to, all, before int) {
 func FuzzParse(f *testing.F) {
 	data := make([]byte, 4000)
 	for _, s := range []sample{
-		{data: data[:10]}, {gso: 1460, data: data}, {ipv6: true, gso: 1440, data: data}, {udp: true, gso: 1000, data: data}, {udp: true, ipv6: true}, {ipOptions: 12, options: 40},
+		{data: data[:10]}, {gso: 1460, data: data}, {ipv6: true, gso: 1440, data: data},
+		{udp: true, gso: 1000, data: data}, {udp: true, ipv6: true}, {ipOptions: 12, options: 40},
 	} {
 		f.Add(s.bytes())
 	}
@@ -239,7 +244,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h.size != len(b)-vnetLen || h.payload < etherLen || h.payload > h.size || h.packets < 1 || h.gso > 0 && h.l4 == 0 {
+		if h.size != len(b)-vnetLen || h.payload < etherLen || h.payload > h.size || h.packets < 1 || h.gso > 0 &&
+			h.l4 == 0 {
 			t.Fatalf("%+v of %d bytes", h, len(b))
 		}
 		sum := 0

@@ -131,7 +131,8 @@ func (s *socket) read(o *pool) (int, error) {
 		h.SetControllen(controlSize)
 	}
 	// The call does not block, so it need not tell Go's scheduler, as unix.Syscall does.
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[0])), batchSize, unix.MSG_DONTWAIT, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[0])), batchSize,
+		unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
 		return int(n), nil
@@ -153,9 +154,11 @@ func (s *socket) control(i int) (arrived int64, tagged bool) {
 		}
 		data := unsafe.Add(unsafe.Pointer(h), unix.CmsgLen(0))
 		switch {
-		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && n >= unix.CmsgLen(int(unsafe.Sizeof(unix.Timespec{}))):
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS &&
+			n >= unix.CmsgLen(int(unsafe.Sizeof(unix.Timespec{}))):
 			arrived = (*unix.Timespec)(data).Nano()
-		case h.Level == unix.SOL_PACKET && h.Type == unix.PACKET_AUXDATA && n >= unix.CmsgLen(int(unsafe.Sizeof(unix.TpacketAuxdata{}))):
+		case h.Level == unix.SOL_PACKET && h.Type == unix.PACKET_AUXDATA &&
+			n >= unix.CmsgLen(int(unsafe.Sizeof(unix.TpacketAuxdata{}))):
 			tagged = (*unix.TpacketAuxdata)(data).Status&unix.TP_STATUS_VLAN_VALID != 0
 		}
 		ctl = ctl[min(unix.CmsgSpace(n-unix.CmsgLen(0)), len(ctl)):]
@@ -180,7 +183,8 @@ func (s *socket) message(i int) (nic, n int) {
 // write writes a packet to its destination.
 func (s *socket) write(p *packet) error {
 	to := &s.to[p.dst]
-	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&p.buf[0])), uintptr(len(p.buf)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(to)), unix.SizeofSockaddrLinklayer)
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&p.buf[0])),
+		uintptr(len(p.buf)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(to)), unix.SizeofSockaddrLinklayer)
 	runtime.KeepAlive(p)
 	if errno != 0 {
 		return errno

@@ -148,10 +148,12 @@ func (w *Wire) checkFloor() {
 		h := &w.model.hops[i]
 		p := h.params.Load()
 		limited := p.NsDen != 0 || p.Latency != 0 || p.Jitter.Value != 0
-		if w.fabric.Hops[i].Kind == fabric.Link && limited && atomic.LoadUint64(&h.count.Counters.Segments) > 0 && p.Latency < int64(floor) {
+		if w.fabric.Hops[i].Kind == fabric.Link && limited && atomic.LoadUint64(&h.count.Counters.Segments) > 0 &&
+			p.Latency < int64(floor) {
 			w.belowFloor = true
 			w.participant.Job().Invalidate(state.BelowFloor)
-			w.file.Event(fmt.Sprintf("wire: %s has a latency below the floor, which is %v here", w.fabric.HopName(i), floor))
+			w.file.Event(fmt.Sprintf("wire: %s has a latency below the floor, which is %v here", w.fabric.HopName(i),
+				floor))
 			return
 		}
 	}
@@ -159,7 +161,8 @@ func (w *Wire) checkFloor() {
 
 // reportDrops reports the drops that the link model does not have as an event, which has space for 103 bytes.
 func (w *Wire) reportDrops() {
-	noMemory, overrun, refused, malformed := w.model.noMemory.Load(), w.overrun.Load(), w.refused.Load(), w.malformed.Load()
+	noMemory, overrun, refused, malformed := w.model.noMemory.Load(), w.overrun.Load(), w.refused.Load(),
+		w.malformed.Load()
 	sum := noMemory + overrun + refused + malformed
 	if sum == w.reported {
 		return
@@ -168,7 +171,8 @@ func (w *Wire) reportDrops() {
 	if noMemory+overrun+refused > 0 {
 		w.participant.Job().Invalidate(state.WireOverrun)
 	}
-	w.file.Event(fmt.Sprintf("wire: drops: socket full %d, no memory %d, NIC down %d, malformed or VLAN-tagged %d", overrun, noMemory, refused, malformed))
+	w.file.Event(fmt.Sprintf("wire: drops: socket full %d, no memory %d, NIC down %d, malformed or VLAN-tagged %d",
+		overrun, noMemory, refused, malformed))
 }
 
 // Tap is nil: the shaper has no eBPF programs.
@@ -179,5 +183,6 @@ func (w *Wire) Close() error {
 	w.stop()
 	<-w.ended
 	w.participant.Leave()
-	return errors.Join(w.err, os.NewSyscallError("close", unix.Close(w.wake)), os.NewSyscallError("close", unix.Close(w.socket.fd)))
+	return errors.Join(w.err, os.NewSyscallError("close", unix.Close(w.wake)),
+		os.NewSyscallError("close", unix.Close(w.socket.fd)))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debuglog finds the messages that NCCL writes with NCCL_DEBUG, wherever they are in the lines of a log: after the
-// prefix of a launcher, in the middle of a line of another program, or several in one line.
+// Package debuglog finds the messages that NCCL writes with NCCL_DEBUG, wherever they are in the lines of a log: after
+// the prefix of a launcher, in the middle of a line of another program, or several in one line.
 package debuglog
 
 import (
@@ -23,7 +23,8 @@ func Plain(line string) string {
 	return colours.ReplaceAllString(line, "")
 }
 
-// Wrapped is how a line begins that Docker's driver json-file has written: {"log":"...\n","stream":"stdout","time":"..."}.
+// Wrapped is how a line begins that Docker's driver json-file has written:
+// {"log":"...\n","stream":"stdout","time":"..."}.
 const Wrapped = `{"log":"`
 
 // Unwrap is the text of a line in Docker's JSON, any other line as it is.
@@ -44,7 +45,8 @@ type Message struct {
 	Begin, End int
 	// Process is host:pid.
 	Process string
-	// Device is the device that was current in the thread that wrote, not that of the communicator; "" if there is none.
+	// Device is the device that was current in the thread that wrote, not that of the communicator; "" if there is
+	// none.
 	Device string
 	Level  string // INFO, WARN, TRACE or CALL
 	Text   string
@@ -105,7 +107,8 @@ func (f *Finder) prefix(line string, least, end int) (m Message, ok bool) {
 	for range maxWords {
 		begin := max(strings.LastIndexByte(line[least:end], ' ')+1+least, least)
 		word := line[begin:end]
-		if m.Device == "" && len(word) > 2 && word[0] == '[' && word[len(word)-1] == ']' && digits(word[1:len(word)-1]) {
+		if m.Device == "" && len(word) > 2 && word[0] == '[' && word[len(word)-1] == ']' &&
+			digits(word[1:len(word)-1]) {
 			m.Device = word[1 : len(word)-1]
 		} else if host, pid := process(word); pid > 0 {
 			m.Begin = f.begin(line, begin+host, begin+pid, least > 0)
@@ -179,7 +182,8 @@ var glued = regexp.MustCompile(`^(?:-\d+|0x[0-9a-f]+?)`)
 // "8388608 2097152 float sumhost:10:12 [0] NCCL INFO".
 var (
 	rowBegin = regexp.MustCompile(`(?:^|\s)\d+\s+\d+\s+(?:[a-z]\w*\s+)?$`)
-	rowWord  = regexp.MustCompile(`^(?:sum|prod|max|min|mulsum|avg|all|none|float|half|double|bfloat16|u?int(?:8|32|64)?|char)`)
+	rowWord  = regexp.MustCompile(
+		`^(?:sum|prod|max|min|mulsum|avg|all|none|float|half|double|bfloat16|u?int(?:8|32|64)?|char)`)
 )
 
 // Before is the text of a line before its messages, without the time that NCCL may write before the host's name, and

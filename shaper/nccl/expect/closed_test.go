@@ -101,10 +101,14 @@ func TestLargeRingTakesPayloadRate(t *testing.T) {
 		count func(n float64) float64 // bytes through a port for n ranks
 		bytes func(n uint64) uint64   // count of the call
 	}{
-		{nccl.AllReduce, 2, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return whole }},
-		{nccl.AllReduce, 4, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return whole }},
-		{nccl.AllGather, 4, func(n float64) float64 { return (n - 1) / n * size }, func(n uint64) uint64 { return whole / n }},
-		{nccl.ReduceScatter, 4, func(n float64) float64 { return (n - 1) / n * size }, func(n uint64) uint64 { return whole / n }},
+		{nccl.AllReduce, 2, func(n float64) float64 { return 2 * (n - 1) / n * size },
+			func(uint64) uint64 { return whole }},
+		{nccl.AllReduce, 4, func(n float64) float64 { return 2 * (n - 1) / n * size },
+			func(uint64) uint64 { return whole }},
+		{nccl.AllGather, 4, func(n float64) float64 { return (n - 1) / n * size },
+			func(n uint64) uint64 { return whole / n }},
+		{nccl.ReduceScatter, 4, func(n float64) float64 { return (n - 1) / n * size },
+			func(n uint64) uint64 { return whole / n }},
 		{nccl.Broadcast, 4, func(float64) float64 { return size }, func(uint64) uint64 { return whole }},
 		{nccl.Reduce, 4, func(float64) float64 { return size }, func(uint64) uint64 { return whole }},
 	} {
@@ -117,10 +121,12 @@ func TestLargeRingTakesPayloadRate(t *testing.T) {
 				overhead := map[plan.Protocol]float64{plan.Simple: 1, plan.LL: 2, plan.LL128: 16.0 / 15}[proto]
 				want := s.payload(tc.count(float64(tc.ranks)) * overhead)
 				if e.Time < want*0.999 || e.Time > want*1.03 {
-					t.Errorf("%v %v, %d ranks, transport %d: %.2f ms, want %.2f to 3 %% more", tc.coll, proto, tc.ranks, tr.Kind, e.Time/1e6, want/1e6)
+					t.Errorf("%v %v, %d ranks, transport %d: %.2f ms, want %.2f to 3 %% more", tc.coll, proto, tc.ranks,
+						tr.Kind, e.Time/1e6, want/1e6)
 				}
 				if e.played < e.Bound {
-					t.Errorf("%v %v, %d ranks: %.0f ns, below the bound of %.0f", tc.coll, proto, tc.ranks, e.played, e.Bound)
+					t.Errorf("%v %v, %d ranks: %.0f ns, below the bound of %.0f", tc.coll, proto, tc.ranks, e.played,
+						e.Bound)
 				}
 			}
 		}
@@ -137,7 +143,8 @@ func TestWindowBoundsLongPath(t *testing.T) {
 		// arrives, and known to the sender one latency later, at the same time.
 		want := float64(size) / float64(channels) / (4 << 20) * 100e6
 		if math.Abs(e.First/want-1) > 0.05 {
-			t.Errorf("%d channels: %.0f ms, want %.0f: 4 MiB per channel and round trip", channels, e.First/1e6, want/1e6)
+			t.Errorf("%d channels: %.0f ms, want %.0f: 4 MiB per channel and round trip", channels, e.First/1e6,
+				want/1e6)
 		}
 	}
 }
@@ -201,13 +208,14 @@ func sends(coll nccl.Collective, version, ranks, channels int, share uint64) pla
 	return d
 }
 
-// A few bytes reach the root, or come from there, in one latency, and all ranks of a hypercube in as many as their numbers
-// have bits. With rdma the receives, which are all posted at the start, must be known first.
+// A few bytes reach the root, or come from there, in one latency, and all ranks of a hypercube in as many as their
+// numbers have bits. With rdma the receives, which are all posted at the start, must be known first.
 func TestSmallSendsCountLatencies(t *testing.T) {
 	const lat = 20e6
 	for _, version := range []int{22203, 22907} {
 		for _, ranks := range []int{2, 4, 8, 16} {
-			for coll, hops := range map[nccl.Collective]int{nccl.Gather: 1, nccl.Scatter: 1, nccl.HyperCube: bits.Len(uint(ranks)) - 1} {
+			for coll, hops := range map[nccl.Collective]int{nccl.Gather: 1, nccl.Scatter: 1,
+				nccl.HyperCube: bits.Len(uint(ranks)) - 1} {
 				for _, tr := range []link.Transport{tcp(), rdma()} {
 					want := float64(hops)
 					if tr.Kind == link.RDMA {
@@ -216,7 +224,8 @@ func TestSmallSendsCountLatencies(t *testing.T) {
 					d := sends(coll, version, ranks, 32, 8) // each message has a channel for itself
 					d.Root = ranks - 1
 					if e := simulate(t, d, far(tr)); e.First < want*lat || e.First > want*lat+60e3 {
-						t.Errorf("%v on %d ranks, version %d, transport %d: %.4f ms, want %.0f latencies", coll, ranks, version, tr.Kind, e.First/1e6, want)
+						t.Errorf("%v on %d ranks, version %d, transport %d: %.4f ms, want %.0f latencies", coll, ranks,
+							version, tr.Kind, e.First/1e6, want)
 					}
 				}
 			}
@@ -239,7 +248,8 @@ func TestLargeSendsTakePayloadRate(t *testing.T) {
 					d.Root, d.Iterations = 1, minCalls
 					want := s.payload(float64(ranks-1) * float64(share))
 					if e := simulate(t, d, s); e.Time < want*0.999 || e.Time > want*1.03 {
-						t.Errorf("%v on %d ranks, version %d, transport %d: %.2f ms, want %.2f to 3 %% more", coll, ranks, version, tr.Kind, e.Time/1e6, want/1e6)
+						t.Errorf("%v on %d ranks, version %d, transport %d: %.2f ms, want %.2f to 3 %% more", coll,
+							ranks, version, tr.Kind, e.Time/1e6, want/1e6)
 					}
 				}
 			}

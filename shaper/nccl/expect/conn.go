@@ -20,8 +20,9 @@ type endpoints struct {
 // conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
 type conn struct {
 	endpoints
-	through     int  // the rank whose process made the connection: the sender, or with PXN another one of its node
-	made        int  // of a rank's connections to another one, those with a smaller number were made before; then by comm
+	through int // the rank whose process made the connection: the sender, or with PXN another one of its node
+	// of a rank's connections to another one, those with a smaller number were made before; then by comm
+	made        int
 	events.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
 	draws       bool // a hop of its path draws random numbers
 	path        []link.PathHop
@@ -100,7 +101,8 @@ func (c *conn) send() (posted bool) {
 	return posted
 }
 
-// receive posts the receives that the proxy can post. LL and LL128 kernels may consume an empty message before it arrives.
+// receive posts the receives that the proxy can post. LL and LL128 kernels may consume an empty message before it
+// arrives.
 func (c *conn) receive() (posted bool) {
 	for c.Posted < c.received()+c.recvSlots && c.Posted < c.recvAllowed && c.Receive() {
 		posted = true

@@ -34,8 +34,8 @@ type Estimate struct {
 
 	// Spread is the possible deviation of Time in either direction, as a fraction. It covers all tested orders of flows
 	// that are ready at the same instant, and, with random jitter or loss, spreadSigma standard deviations. Time is the
-	// mean of these simulations. If a simulation takes long, there are only two. Events that occur in none of them, such
-	// as a rare loss, are not covered.
+	// mean of these simulations. If a simulation takes long, there are only two. Events that occur in none of them,
+	// such as a rare loss, are not covered.
 	Spread float64
 
 	// Extrapolated says that the calls were long or many, so only some of them were simulated.
@@ -131,7 +131,8 @@ func (c *simulated) average(ctx context.Context, p *plan.Plan, f *Fabric, e *Est
 			e.RankTime[r] += (v - e.RankTime[r]) / float64(n)
 		}
 		slowest = append(slowest, slices.Max(t.ranks))
-		settled := !c.random && n >= minOrders && slices.Max(slowest)-slices.Min(slowest) <= sameWithin*slices.Max(slowest)
+		settled := !c.random && n >= minOrders &&
+			slices.Max(slowest)-slices.Min(slowest) <= sameWithin*slices.Max(slowest)
 		if settled || f.InOrder && !c.random || n == maxOrders && !c.random || n == maxDraws ||
 			c.played > maxSteps && n >= minDraws {
 			break
@@ -259,8 +260,8 @@ func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int
 	return s.timing(n, c.Iterations), n, nil
 }
 
-// playCalls simulates calls until all ranks with work have ended the given number of them, or enough says so of a smaller
-// number, and returns how many. Those that again knows to repeat are not played. It may be nil.
+// playCalls simulates calls until all ranks with work have ended the given number of them, or enough says so of a
+// smaller number, and returns how many. Those that again knows to repeat are not played. It may be nil.
 func (s *sim) playCalls(ctx context.Context, again *repeats, most int, enough func(n int) bool) (int, error) {
 	for n := 1; ; n++ {
 		if err := s.play(ctx, func() bool { return s.haveEnded(n - again.skipped()) }); err != nil {
@@ -299,7 +300,8 @@ func (c *simulated) newSim(p *plan.Plan, f *Fabric, net *link.Network, calls int
 }
 
 func errStalls(n uint64) error {
-	return fmt.Errorf("a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
+	return fmt.Errorf(
+		"a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
 }
 
 // sameKernels are the kernels of a call that is repeated, by rank.

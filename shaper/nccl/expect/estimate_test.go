@@ -48,13 +48,15 @@ func TestExtrapolationAgreesWithFullPlay(t *testing.T) {
 		d := decide(tc.coll, tc.algo, tc.proto, tc.ranks, 2, tc.bytes+12345*4)
 		d.P2PChannels, d.P2PChannelsPerPeer, d.Iterations, d.Version = 2, 2, minCalls, 22907
 		full, cut := playBoth(t, d, s)
-		for name, v := range map[string][2]float64{"first": {full.first, cut.first}, "mean": {last(full.ranks), last(cut.ranks)}} {
+		for name, v := range map[string][2]float64{"first": {full.first, cut.first},
+			"mean": {last(full.ranks), last(cut.ranks)}} {
 			tolerance := 0.005
 			if s.latency > time.Millisecond {
 				tolerance = 0.01
 			}
 			if math.Abs(v[1]/v[0]-1) > tolerance {
-				t.Errorf("%v %v/%v on %d ranks, %d bit/s and %v, transport %d, %s: %.3f ms in full, %.3f continued", tc.coll, tc.algo, tc.proto,
+				t.Errorf("%v %v/%v on %d ranks, %d bit/s and %v, transport %d, %s: %.3f ms in full, %.3f continued",
+					tc.coll, tc.algo, tc.proto,
 					tc.ranks, s.bandwidth, s.latency, tc.tr.Kind, name, v[0]/1e6, v[1]/1e6)
 			}
 		}
@@ -73,7 +75,8 @@ func TestRunningAheadEndsWithTheBuffers(t *testing.T) {
 				got := simulate(t, d, s)
 				for r, want := range playAll(t, d, s) {
 					if math.Abs(got.RankTime[r]-want) > 0.005*want {
-						t.Errorf("%v of %d bytes on %d ranks: rank %d takes %.1f us, all calls played %.1f", coll, bytes, ranks, r, got.RankTime[r]/1e3, want/1e3)
+						t.Errorf("%v of %d bytes on %d ranks: rank %d takes %.1f us, all calls played %.1f", coll,
+							bytes, ranks, r, got.RankTime[r]/1e3, want/1e3)
 					}
 				}
 			}
@@ -194,7 +197,8 @@ func TestImpairmentsAreDrawn(t *testing.T) {
 // The mean of a few calls is within Spread for other random draws too, and Spread is no larger than necessary.
 func TestSpreadCoversOtherDraws(t *testing.T) {
 	const runs = 400
-	s := star{bandwidth: 100e9, latency: 15 * time.Microsecond, jitter: link.Jitter{Kind: link.Normal, Value: 3 * time.Microsecond}, tr: rdma()}
+	s := star{bandwidth: 100e9, latency: 15 * time.Microsecond,
+		jitter: link.Jitter{Kind: link.Normal, Value: 3 * time.Microsecond}, tr: rdma()}
 	for _, calls := range []int{5, 20, 80} {
 		d := decide(nccl.AllReduce, plan.Tree, plan.LL, 2, 1, 8)
 		d.Iterations = calls
@@ -210,7 +214,8 @@ func TestSpreadCoversOtherDraws(t *testing.T) {
 			}
 		}
 		if outside > runs/100 || e.Spread > 6*math.Sqrt(squares) {
-			t.Errorf("%d calls: %d of %d runs are more than %.1f %% off, the standard deviation is %.1f %%", calls, outside, runs, 100*e.Spread, 100*math.Sqrt(squares))
+			t.Errorf("%d calls: %d of %d runs are more than %.1f %% off, the standard deviation is %.1f %%", calls,
+				outside, runs, 100*e.Spread, 100*math.Sqrt(squares))
 		}
 	}
 }
@@ -225,7 +230,8 @@ func TestRefusals(t *testing.T) {
 		{func(d *plan.Decision) { d.Version = 22105 }, "NCCL version 2.21.5: the model knows 2.22.3 to 2.30"},
 		{func(d *plan.Decision) { d.Algo = plan.NVLS }, "all_reduce by nvls/simple"},
 		{func(d *plan.Decision) { d.Coll, d.Algo = nccl.Broadcast, plan.Tree }, "broadcast by tree/simple"},
-		{func(d *plan.Decision) { d.Coll, d.Algo, d.Version = nccl.AllGather, plan.PAT, 22505 }, "all_gather by pat/simple on NCCL 2.25.5"},
+		{func(d *plan.Decision) { d.Coll, d.Algo, d.Version = nccl.AllGather, plan.PAT, 22505 },
+			"all_gather by pat/simple on NCCL 2.25.5"},
 		{func(d *plan.Decision) { d.UsedChannels = 3 }, "NCCL used 3 channels, its rules give 2"},
 		{func(d *plan.Decision) { d.Ranks = 0 }, "ranks 0"},
 		{func(d *plan.Decision) { d.ElemSize = 3 }, "element size 3"},
@@ -280,7 +286,8 @@ func TestEndsWithItsContext(t *testing.T) {
 	f.Params[path[1].Hop].Loss.P = math.MaxUint64
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Simulate(ctx, decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 8), f); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Simulate(ctx, decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 8), f); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }

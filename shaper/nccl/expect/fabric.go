@@ -13,8 +13,8 @@ import (
 type Conn struct {
 	Src, Dst, Channel int
 	P2P               bool // for ncclSend and ncclRecv
-	// Listened is how many connections the receiver had listened for before, if it is known: where each flow has a path of
-	// its own, the path follows from it.
+	// Listened is how many connections the receiver had listened for before, if it is known: where each flow has a
+	// path of its own, the path follows from it.
 	Listened uint64
 }
 
@@ -33,8 +33,9 @@ type Fabric struct {
 	// acknowledgements.
 	Path func(c Conn) (path []link.PathHop, reverse []int, err error)
 	// Made says which rank's process made a connection, with PXN another one of the sender's node, and the place of the
-	// connection in the order in which those between its ranks were made. Nil: the senders made them, those of collectives
-	// first, by channels, then those for sends and receives. That differs only where the connections have different paths.
+	// connection in the order in which those between its ranks were made. Nil: the senders made them, those of
+	// collectives first, by channels, then those for sends and receives. That differs only where the connections have
+	// different paths.
 	Made func(c Conn) (through, place int)
 }
 

@@ -69,7 +69,8 @@ func TestJobOfAMixedGroup(t *testing.T) {
 			items := append([]Item(nil), kinds...)
 			for i := range items {
 				if items[i].Sends != nil {
-					items[i].Sends, items[i].Recvs = map[int]uint64{(r + 1) % 4: bytes}, map[int]uint64{(r + 3) % 4: bytes}
+					items[i].Sends, items[i].Recvs = map[int]uint64{(r + 1) % 4: bytes},
+						map[int]uint64{(r + 3) % 4: bytes}
 				}
 			}
 			j.Ranks = append(j.Ranks, items)

@@ -15,8 +15,8 @@ import (
 // Job is what the ranks of a job launch.
 type Job struct {
 	Comms []JobComm
-	// Connected says that a communicator's connections for sends and receives were made with those of its collectives. Else
-	// they were made after all of these, at the first use.
+	// Connected says that a communicator's connections for sends and receives were made with those of its collectives.
+	// Else they were made after all of these, at the first use.
 	Connected bool
 	Ranks     [][]Item // by rank of the job, in the order in which its host thread launches them
 	// Occupied, if not nil, is told of each segment on each hop.
@@ -82,8 +82,9 @@ func (e *JobEstimate) End() (end int64) {
 	return end
 }
 
-// SimulateJob returns when each item of each rank starts and ends if the hosts cost nothing. Within a node, data takes no
-// time. If the model does not know a schedule, it returns an error and never a guess. It returns early when ctx is done.
+// SimulateJob returns when each item of each rank starts and ends if the hosts cost nothing. Within a node, data takes
+// no time. If the model does not know a schedule, it returns an error and never a guess. It returns early when ctx is
+// done.
 func SimulateJob(ctx context.Context, j *Job, f *Fabric) (*JobEstimate, error) {
 	if f.Transport == nil || f.Node == nil {
 		return nil, fmt.Errorf("expected time of the job: transport and node of the fabric must be given")

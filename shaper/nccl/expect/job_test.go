@@ -88,7 +88,8 @@ func TestJobOfOneCallRepeated(t *testing.T) {
 			got := simulateJob(t, spmd(4, []plan.Decision{d}, items...), f)
 			for r, spans := range got.Spans {
 				if mean := float64(spans[5].End) / 6; mean != want.RankTime[r] {
-					t.Errorf("%s, %v: rank %d takes %v ns per call in a job, %v alone", name, tr.Kind, r, mean, want.RankTime[r])
+					t.Errorf("%s, %v: rank %d takes %v ns per call in a job, %v alone", name, tr.Kind, r, mean,
+						want.RankTime[r])
 				}
 			}
 		}
@@ -115,11 +116,15 @@ func TestJobComputes(t *testing.T) {
 		items []Item
 		ends  []int64
 	}{
-		{"one stream", []Item{{Nanos: 5 * ms}, {Kind: Collective}, {Nanos: ms}}, []int64{5 * ms, 5*ms + ahead, 6*ms + ahead}},
+		{"one stream", []Item{{Nanos: 5 * ms}, {Kind: Collective}, {Nanos: ms}},
+			[]int64{5 * ms, 5*ms + ahead, 6*ms + ahead}},
 		{"two streams", []Item{{Nanos: 5 * ms}, {Kind: Collective, Stream: 1}}, []int64{5 * ms, call}},
-		{"waits for the other stream", []Item{{Nanos: 5 * ms}, {Kind: Collective, Stream: 1, After: []int{0}}}, []int64{5 * ms, 5*ms + ahead}},
-		{"the host waits", []Item{{Nanos: 5 * ms}, {Kind: HostWait, After: []int{0}}, {Kind: Collective, Stream: 1}}, []int64{5 * ms, 5 * ms, 5*ms + call}},
-		{"calls of a communicator on two streams", []Item{{Kind: Collective, Stream: 1}, {Kind: Collective, Stream: 2}, {Stream: 2}}, []int64{call, second, second}},
+		{"waits for the other stream", []Item{{Nanos: 5 * ms}, {Kind: Collective, Stream: 1, After: []int{0}}},
+			[]int64{5 * ms, 5*ms + ahead}},
+		{"the host waits", []Item{{Nanos: 5 * ms}, {Kind: HostWait, After: []int{0}}, {Kind: Collective, Stream: 1}},
+			[]int64{5 * ms, 5 * ms, 5*ms + call}},
+		{"calls of a communicator on two streams", []Item{{Kind: Collective, Stream: 1}, {Kind: Collective, Stream: 2},
+			{Stream: 2}}, []int64{call, second, second}},
 	} {
 		e := simulateJob(t, spmd(4, []plan.Decision{d}, tc.items...), f)
 		for i, end := range tc.ends {
@@ -161,7 +166,8 @@ func TestJobOfTwoCommunicators(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := func(a, b []int) *Job {
-		j := &Job{Comms: []JobComm{{Ranks: a, Calls: []plan.Group{plan.Alone(d)}}, {Ranks: b, Calls: []plan.Group{plan.Alone(d)}}}, Ranks: make([][]Item, 4)}
+		j := &Job{Comms: []JobComm{{Ranks: a, Calls: []plan.Group{plan.Alone(d)}},
+			{Ranks: b, Calls: []plan.Group{plan.Alone(d)}}}, Ranks: make([][]Item, 4)}
 		for comm, ranks := range [][]int{a, b} {
 			for _, r := range ranks {
 				j.Ranks[r] = append(j.Ranks[r], Item{Kind: Collective, Comm: comm, Stream: comm})
@@ -248,20 +254,24 @@ func TestJobRefusals(t *testing.T) {
 		job  *Job
 		want string
 	}{
-		"a rank does not call":      {world([]Item{{Kind: Collective}}, nil), "rank 0 is in item 0"},
-		"nobody sends":              {world([]Item{{Kind: Exchange, Recvs: map[int]uint64{1: 8}}}, nil), "rank 0 is in item 0"},
-		"after itself":              {world([]Item{{After: []int{0}}}, nil), "rank 0, item 0: waits for item 0"},
-		"no such communicator":      {world([]Item{{Kind: Collective, Comm: 1}}, nil), "communicator 1: there are 1"},
-		"no such call":              {world([]Item{{Kind: Collective, Call: 1}}, nil), "call 1: communicator 0 has 1"},
-		"a rank that is not in it":  {world(nil, nil, []Item{{Kind: Collective}}), "communicator 0 does not have this rank"},
-		"a peer that is not in it":  {world([]Item{{Kind: Exchange, Sends: map[int]uint64{2: 8}}}), "sends to rank 2 of 2"},
+		"a rank does not call": {world([]Item{{Kind: Collective}}, nil), "rank 0 is in item 0"},
+		"nobody sends": {world([]Item{{Kind: Exchange, Recvs: map[int]uint64{1: 8}}}, nil),
+			"rank 0 is in item 0"},
+		"after itself":         {world([]Item{{After: []int{0}}}, nil), "rank 0, item 0: waits for item 0"},
+		"no such communicator": {world([]Item{{Kind: Collective, Comm: 1}}, nil), "communicator 1: there are 1"},
+		"no such call":         {world([]Item{{Kind: Collective, Call: 1}}, nil), "call 1: communicator 0 has 1"},
+		"a rank that is not in it": {world(nil, nil, []Item{{Kind: Collective}}),
+			"communicator 0 does not have this rank"},
+		"a peer that is not in it": {world([]Item{{Kind: Exchange, Sends: map[int]uint64{2: 8}}}),
+			"sends to rank 2 of 2"},
 		"negative computation":      {world([]Item{{Nanos: -1}}), "computes for -1 ns"},
 		"no kind":                   {world([]Item{{Kind: 9}}), "kind 9: unknown"},
 		"the host waits for itself": {world([]Item{{Kind: HostWait, After: []int{3}}}), "waits for item 3"},
 	} {
 		f := inOrder(rdma())
 		tc.job.Comms[0].Path = f.Path
-		if _, err := SimulateJob(context.Background(), tc.job, f); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := SimulateJob(context.Background(), tc.job, f); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
@@ -294,7 +304,8 @@ func TestHypercubeIsItsExchanges(t *testing.T) {
 			got := simulateJob(t, j, f)
 			for r, spans := range got.Spans {
 				if mean := float64(spans[len(spans)-1].End) / calls; mean != want.RankTime[r] || mean <= 0 {
-					t.Errorf("%d bytes, %v: rank %d takes %v ns per call in a job, %v as one", share, tr.Kind, r, mean, want.RankTime[r])
+					t.Errorf("%d bytes, %v: rank %d takes %v ns per call in a job, %v as one", share, tr.Kind, r, mean,
+						want.RankTime[r])
 				}
 			}
 		}
@@ -304,7 +315,8 @@ func TestHypercubeIsItsExchanges(t *testing.T) {
 // A job is told of the exchanges: they are several calls of NCCL.
 func TestJobRefusesHypercube(t *testing.T) {
 	j := spmd(4, []plan.Decision{sends(nccl.HyperCube, 22907, 4, 4, 64)}, Item{Kind: Collective})
-	if _, err := SimulateJob(context.Background(), j, inOrder(tcp())); err == nil || !strings.Contains(err.Error(), "give its exchanges") {
+	if _, err := SimulateJob(context.Background(), j, inOrder(tcp())); err == nil ||
+		!strings.Contains(err.Error(), "give its exchanges") {
 		t.Errorf("%v", err)
 	}
 }

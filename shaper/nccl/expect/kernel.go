@@ -186,7 +186,8 @@ type wiring struct {
 	made func(c Conn) (through, place int)
 }
 
-// bind makes the connections of a plan that are not there yet. rank(r) is the job's number of the communicator's rank r.
+// bind makes the connections of a plan that are not there yet. rank(r) is the job's number of the communicator's rank
+// r.
 func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int, w wiring) ([]int, error) {
 	out := make([]int, len(p.Conns))
 	used := p.Used()
@@ -200,7 +201,8 @@ func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int, w wiring) (
 		}
 		out[i] = n
 		if c := &t.conns[n]; c.Flow == nil && used[i] && t.fabric.Node(id.src) != t.fabric.Node(id.dst) {
-			if err := t.connect(c, Conn{Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}, rank, w); err != nil {
+			if err := t.connect(c, Conn{Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}, rank,
+				w); err != nil {
 				return nil, err
 			}
 		}

@@ -28,7 +28,8 @@ func drawDecision(t *rapid.T, most uint64) plan.Decision {
 	if coll == nccl.AllReduce && rapid.Bool().Draw(t, "tree") {
 		algo = plan.Tree
 	}
-	d := decide(coll, algo, plan.Protocol(rapid.IntRange(int(plan.LL), int(plan.Simple)).Draw(t, "protocol")), ranks, channels, 0)
+	d := decide(coll, algo, plan.Protocol(rapid.IntRange(int(plan.LL), int(plan.Simple)).Draw(t, "protocol")), ranks,
+		channels, 0)
 	d.Version = rapid.SampledFrom([]int{22203, 22304, 22603, 22907, 23007}).Draw(t, "version")
 	if (coll == nccl.AllGather || coll == nccl.ReduceScatter) && rapid.Bool().Draw(t, "pat") {
 		d.Algo, d.Proto, d.Version = plan.PAT, plan.Simple, 22907
@@ -49,7 +50,8 @@ func drawDecision(t *rapid.T, most uint64) plan.Decision {
 func drawStar(t *rapid.T) star {
 	s := eth1(rapid.SampledFrom([]link.Transport{tcp(), rdma()}).Draw(t, "transport"))
 	if rapid.Bool().Draw(t, "host") {
-		s.tr.Host = link.Host{PerMessage: rapid.Int64Range(0, 50_000).Draw(t, "per message"), NsNum: rapid.Uint64Range(0, 20).Draw(t, "copy"), NsDen: 1}
+		s.tr.Host = link.Host{PerMessage: rapid.Int64Range(0, 50_000).Draw(t, "per message"),
+			NsNum: rapid.Uint64Range(0, 20).Draw(t, "copy"), NsDen: 1}
 	}
 	s.bandwidth = rapid.SampledFrom([]uint64{1e9, 25e9, 400e9}).Draw(t, "bandwidth")
 	s.latency = time.Duration(rapid.IntRange(0, 1_000_000).Draw(t, "latency"))
@@ -140,7 +142,8 @@ func TestPropertyNeverBelowTheCut(t *testing.T) {
 }
 
 // A slower link or a longer path never makes a call faster, except because flows that share a port may take turns in
-// another order: by up to 10 %, where a call is short and a message of it takes a tenth of the time (5.3 % with 3 ranks).
+// another order: by up to 10 %, where a call is short and a message of it takes a tenth of the time (5.3 % with 3
+// ranks).
 func TestPropertyMonotonic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := drawDecision(t, 512<<10), drawStar(t)
@@ -160,7 +163,8 @@ func TestPropertyMonotonic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.Time < a.Time*0.9 {
-			t.Fatalf("%.0f ns at %d bit/s and %v, %.0f at %d and %v", a.Time, s.bandwidth, s.latency, b.Time, worse.bandwidth, worse.latency)
+			t.Fatalf("%.0f ns at %d bit/s and %v, %.0f at %d and %v", a.Time, s.bandwidth, s.latency, b.Time,
+				worse.bandwidth, worse.latency)
 		}
 	})
 }
@@ -170,7 +174,8 @@ func TestPropertyMonotonic(t *testing.T) {
 func TestPropertyOrderOfChannels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, channels := rapid.IntRange(2, 5).Draw(t, "ranks"), rapid.IntRange(2, 4).Draw(t, "channels")
-		d := decide(nccl.AllReduce, plan.Ring, rapid.SampledFrom([]plan.Protocol{plan.Simple, plan.LL128}).Draw(t, "protocol"), ranks, channels, lighter(1<<19)*uint64(channels))
+		d := decide(nccl.AllReduce, plan.Ring, rapid.SampledFrom([]plan.Protocol{plan.Simple, plan.LL128}).Draw(t,
+			"protocol"), ranks, channels, lighter(1<<19)*uint64(channels))
 		for c := range d.Rings {
 			if rapid.Bool().Draw(t, "backwards") {
 				slices.Reverse(d.Rings[c])

@@ -28,13 +28,14 @@ func (s *sim) proxies(i int) {
 	}
 }
 
-// turns are the places of connections in the order of a virtual clock: by sender, distance to the receiver and the order
-// in which they were made. Those of a communicator were made before those of the next one, unless conn.made says
+// turns are the places of connections in the order of a virtual clock: by sender, distance to the receiver and the
+// order in which they were made. Those of a communicator were made before those of the next one, unless conn.made says
 // something else: those of collectives first, and by channels.
 func turns(conns []conn) []uint64 {
 	return events.Places(len(conns), func(a, b int) int {
 		x, y := &conns[a], &conns[b]
-		return cmp.Or(cmp.Compare(events.Order(x.through, x.dst, 0), events.Order(y.through, y.dst, 0)), cmp.Compare(x.made, y.made),
+		return cmp.Or(cmp.Compare(events.Order(x.through, x.dst, 0), events.Order(y.through, y.dst, 0)),
+			cmp.Compare(x.made, y.made),
 			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel))
 	})
 }
@@ -56,9 +57,9 @@ func (s *sim) look(i int) {
 	}
 }
 
-// opQueue is the order in which a proxy runs the operations of connections that share a queue: a collective's connection
-// has two of its own, and for p2p there is one per rank, channel and direction. It has the current operation and those
-// after it.
+// opQueue is the order in which a proxy runs the operations of connections that share a queue: a collective's
+// connection has two of its own, and for p2p there is one per rank, channel and direction. It has the current
+// operation and those after it.
 type opQueue struct {
 	recv bool
 	ops  []proxyOp

@@ -35,8 +35,8 @@ type skip struct {
 	shift         int64 // ns
 }
 
-// newRepeats returns nil if calls cannot be known to repeat: if what is ready at the same instant has a random order, or
-// the state of a connection does not determine what it does.
+// newRepeats returns nil if calls cannot be known to repeat: if what is ready at the same instant has a random order,
+// or the state of a connection does not determine what it does.
 func newRepeats(f *Fabric, conns []conn, net *link.Network) *repeats {
 	if !f.InOrder || slices.ContainsFunc(conns, func(c conn) bool { return c.Flow != nil && !net.Recurs(c.Flow) }) {
 		return nil
@@ -187,7 +187,8 @@ func (p *repeats) addProgram(s *sim, run *programRun) {
 		return
 	}
 	b, k := run.block, run.block.kernel
-	p.add(p.id(b.block), uint64(b.batch), uint64(b.unfinished), uint64(k.item-s.ranks[k.rank].ended), uint64(k.unfinished))
+	p.add(p.id(b.block), uint64(b.batch), uint64(b.unfinished), uint64(k.item-s.ranks[k.rank].ended),
+		uint64(k.unfinished))
 	p.add(p.id(&run.prog[0]), uint64(run.loop), uint64(run.times), uint64(run.at), bit(run.queued))
 }
 

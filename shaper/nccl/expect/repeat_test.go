@@ -25,7 +25,8 @@ type repeating struct {
 func (r repeating) build(t interface{ Fatal(...any) }) *Fabric {
 	f := r.star.build()
 	f.InOrder = true
-	spec := link.Spec{Bandwidth: r.bandwidth, MTU: 1500, Header: 40, Framing: 38, QueuePolicy: r.policy, QueueBytes: r.queue}
+	spec := link.Spec{Bandwidth: r.bandwidth, MTU: 1500, Header: 40, Framing: 38, QueuePolicy: r.policy,
+		QueueBytes: r.queue}
 	port, err := link.NewParams(spec, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,8 @@ func drawRepeating(t *rapid.T) repeating {
 
 // ends are the times at which each rank ends each call: of all calls played, or as Simulate plays them. skipped is the
 // number of calls that were not played.
-func (r repeating) ends(t interface{ Fatal(...any) }, d plan.Decision, tieSeed uint64, all bool) (ends [][]int64, skipped int) {
+func (r repeating) ends(t interface{ Fatal(...any) }, d plan.Decision, tieSeed uint64, all bool) (ends [][]int64,
+	skipped int) {
 	f := r.build(t)
 	c := newSimulated(&d, f)
 	c.tieSeed = tieSeed

@@ -32,7 +32,8 @@ func large(n int, tr link.Transport) *Fabric {
 		f.Params = append(f.Params, p)
 	}
 	f.Path = func(c Conn) ([]link.PathHop, []int, error) {
-		return []link.PathHop{{Hop: 2 * c.Src}, {Hop: 2*n + c.Src, Private: true}, {Hop: 2*c.Dst + 1}}, []int{2*n + c.Dst}, nil
+		return []link.PathHop{{Hop: 2 * c.Src}, {Hop: 2*n + c.Src, Private: true}, {Hop: 2*c.Dst + 1}},
+			[]int{2*n + c.Dst}, nil
 	}
 	return f
 }
@@ -58,17 +59,19 @@ func checkSmooth(t *testing.T, points []point) {
 		}
 		if i > 0 {
 			grows, should := e.Time/before.Time, e.Bound/before.Bound
-			t.Logf("%s: %.2f us, busiest hop %.2f: time grows by %+.2f %%, busiest hop by %+.2f %%", p.name, e.Time/1e3, e.Bound/1e3, 100*(grows-1), 100*(should-1))
+			t.Logf("%s: %.2f us, busiest hop %.2f: time grows by %+.2f %%, busiest hop by %+.2f %%", p.name, e.Time/1e3,
+				e.Bound/1e3, 100*(grows-1), 100*(should-1))
 			if math.Abs(grows/should-1) > smoothWithin {
-				t.Errorf("from %s to %s the time grows by %+.2f %%, that of the busiest hop by %+.2f %%", points[i-1].name, p.name, 100*(grows-1), 100*(should-1))
+				t.Errorf("from %s to %s the time grows by %+.2f %%, that of the busiest hop by %+.2f %%",
+					points[i-1].name, p.name, 100*(grows-1), 100*(should-1))
 			}
 		}
 		before = e
 	}
 }
 
-// Between neighbouring numbers of ranks the time grows as that of the busiest hop: where a message crosses a boundary of
-// segments, as between 65 and 69 ranks, and elsewhere.
+// Between neighbouring numbers of ranks the time grows as that of the busiest hop: where a message crosses a boundary
+// of segments, as between 65 and 69 ranks, and elsewhere.
 func TestTimeIsSmoothInRanks(t *testing.T) {
 	if underRace {
 		t.Skip("takes minutes under the race detector")
@@ -76,7 +79,8 @@ func TestTimeIsSmoothInRanks(t *testing.T) {
 	for _, ranks := range [][]int{{21, 22, 23}, {33, 34, 35}, {64, 65, 66, 67, 68, 69}, {127, 128}} {
 		var points []point
 		for _, n := range ranks {
-			points = append(points, point{fmt.Sprintf("%d ranks", n), decide(nccl.AllReduce, plan.Ring, plan.LL128, n, 4, 16<<20)})
+			points = append(points,
+				point{fmt.Sprintf("%d ranks", n), decide(nccl.AllReduce, plan.Ring, plan.LL128, n, 4, 16<<20)})
 		}
 		checkSmooth(t, points)
 	}
@@ -90,9 +94,13 @@ func TestTimeIsSmoothInSizes(t *testing.T) {
 		for _, n := range []int{2, 3, 8} {
 			var ring, all []point
 			for _, message := range around(k << 16) {
-				name := func(what string) string { return fmt.Sprintf("%s, %d ranks, messages of %d bytes", what, n, message) }
+				name := func(what string) string {
+					return fmt.Sprintf("%s, %d ranks, messages of %d bytes", what, n,
+						message)
+				}
 				// A step is two messages: its slices.
-				ring = append(ring, point{name("ring"), decide(nccl.AllReduce, plan.Ring, plan.Simple, n, 4, message*2*4*uint64(n))})
+				ring = append(ring,
+					point{name("ring"), decide(nccl.AllReduce, plan.Ring, plan.Simple, n, 4, message*2*4*uint64(n))})
 				d := decide(nccl.AllToAll, plan.Ring, plan.Simple, n, 1, message)
 				d.P2PChannels, d.P2PChannelsPerPeer = 4, 2
 				all = append(all, point{name("all to all"), d})

@@ -42,9 +42,11 @@ func (s star) build() *Fabric {
 	}
 	per := max(s.perNode, 1)
 	f := &Fabric{
-		Params:    slices.Concat(slices.Repeat([]link.Params{prepare(port)}, 2*starNodes), slices.Repeat([]link.Params{prepare(between)}, starNodes*starNodes)),
+		Params: slices.Concat(slices.Repeat([]link.Params{prepare(port)}, 2*starNodes),
+			slices.Repeat([]link.Params{prepare(between)}, starNodes*starNodes)),
 		Transport: &s.tr,
-		Seed:      7 + s.seed, Node: func(r int) int { return r / per }, Tables: link.NewJitterTables(link.NormalTable()),
+		Seed:      7 + s.seed, Node: func(r int) int { return r / per },
+		Tables: link.NewJitterTables(link.NormalTable()),
 	}
 	f.Path = func(c Conn) ([]link.PathHop, []int, error) {
 		a, b := c.Src/per, c.Dst/per
@@ -68,7 +70,8 @@ func eth1(tr link.Transport) star {
 func (s star) payload(n float64) float64 { return n * 8 * 1538 / 1460 / float64(s.bandwidth) * 1e9 }
 
 // decide returns a decision for float32 data on rings and trees in rank order.
-func decide(coll nccl.Collective, algo plan.Algorithm, proto plan.Protocol, ranks, channels int, bytes uint64) plan.Decision {
+func decide(coll nccl.Collective, algo plan.Algorithm, proto plan.Protocol, ranks, channels int,
+	bytes uint64) plan.Decision {
 	d := plan.Decision{
 		Version: 22203, Coll: coll, Algo: algo, Proto: proto, Ranks: ranks, Channels: channels,
 		Count: bytes / 4, ElemSize: 4,

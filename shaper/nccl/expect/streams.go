@@ -27,13 +27,13 @@ type source interface {
 	drop(rank int)
 }
 
-// launchLimit is how many entries a stream of the software CUDA holds, about as many as on a GPU. A host thread that finds
-// it full waits until there is room.
+// launchLimit is how many entries a stream of the software CUDA holds, about as many as on a GPU. A host thread that
+// finds it full waits until there is room.
 const launchLimit = 1024
 
 // entries returns how many entries of its stream an item is: those that end when it starts and those that end when it
-// ends. A call of a replay is NCCL's kernel, the event that NCCL records after it, and two functions that note the times,
-// one of them before the kernel. Other items are one.
+// ends. A call of a replay is NCCL's kernel, the event that NCCL records after it, and two functions that note the
+// times, one of them before the kernel. Other items are one.
 func (it *item) entries() (atStart, atEnd int) {
 	if it.call != nil {
 		return 1, 3
@@ -54,8 +54,9 @@ type rankRun struct {
 	resuming bool
 }
 
-// Span is when an item was the first of its stream with all of its After ended, and when it ended. A call may then still
-// wait for the call before it on its communicator. Times are ns since the start of the job; -1 if that has not happened.
+// Span is when an item was the first of its stream with all of its After ended, and when it ended. A call may then
+// still wait for the call before it on its communicator. Times are ns since the start of the job; -1 if that has not
+// happened.
 type Span struct{ Start, End int64 }
 
 type streamRun struct {
@@ -70,14 +71,14 @@ type commRun struct {
 	kernels []*kernel // of the first of them, at most [sim.queuedItems]
 }
 
-// jobItems is the number of calls of a communicator whose operations the proxies know in a job. NCCL's know all that was
-// launched. The limit keeps few plans in memory. It changes a time only if so many calls in a row use channels that the
-// next one does not use.
+// jobItems is the number of calls of a communicator whose operations the proxies know in a job. NCCL's know all that
+// was launched. The limit keeps few plans in memory. It changes a time only if so many calls in a row use channels
+// that the next one does not use.
 const jobItems = 8
 
-// queuedItems is the number of items of a communicator whose operations the proxies know. They begin those whose channels
-// have none before, also while another item runs. If one call is repeated, these are its items and the next one: the
-// channels of those after them are in use.
+// queuedItems is the number of items of a communicator whose operations the proxies know. They begin those whose
+// channels have none before, also while another item runs. If one call is repeated, these are its items and the next
+// one: the channels of those after them are in use.
 func (s *sim) queuedItems() int {
 	if s.perCall == 0 {
 		return jobItems

@@ -28,8 +28,8 @@ type inbound struct {
 	consumed int   // messages
 	open     []int // tasks of messages that are not consumed
 	last     int   // task; -1 for none
-	// freed are the receives on other connections that had ended when the kernel read a message, by its number modulo the
-	// number of slots: only then its slot is free again.
+	// freed are the receives on other connections that had ended when the kernel read a message, by its number modulo
+	// the number of slots: only then its slot is free again.
 	freed [][]int
 }
 
@@ -108,8 +108,8 @@ func (p *taskProgram) step() error {
 	return nil
 }
 
-// receive makes the tasks of the messages of a connection up to that of an action, which then has arrived. The kernels of LL and
-// LL128 do not wait for an empty one.
+// receive makes the tasks of the messages of a connection up to that of an action, which then has arrived. The kernels
+// of LL and LL128 do not wait for an empty one.
 func (p *taskProgram) receive(i int, a *plan.Action) error {
 	spec := &p.plan.Conns[i]
 	c := p.inbound[i]

@@ -14,7 +14,8 @@ type TaskKind int
 
 // The kinds of tasks.
 const (
-	// Computes for Nanos on Stream. A computation on the stream [Joins] takes no time: it ends when all that it requires has.
+	// Computes for Nanos on Stream. A computation on the stream [Joins] takes no time: it ends when all that it
+	// requires has.
 	Computes TaskKind = iota
 	Sends
 	Receives
@@ -26,24 +27,24 @@ const Joins = -1
 // Task is what a rank of a job does, down to the messages of NCCL: each slice of each chunk on each channel is one.
 type Task struct {
 	Kind TaskKind
-	// Requires are the tasks of the rank that must have ended before it starts, Follows those that must have started. The
-	// tasks of a rank are numbered from 0 in their order, and name earlier ones.
+	// Requires are the tasks of the rank that must have ended before it starts, Follows those that must have started.
+	// The tasks of a rank are numbered from 0 in their order, and name earlier ones.
 	Requires, Follows []int
 
 	Nanos  int64
 	Stream int
 
 	Peer int // rank of the job
-	// Tag tells the connections between two ranks apart: by communicator and channel, and collectives from sends. The messages
-	// of a tag are received in the order in which they are sent.
+	// Tag tells the connections between two ranks apart: by communicator and channel, and collectives from sends. The
+	// messages of a tag are received in the order in which they are sent.
 	Tag   int
 	Bytes uint64 // of the message, with the flags of the protocols LL and LL128
 	Local bool   // the peer is on the same node
 }
 
-// Tasks makes the tasks of the ranks of a job, one rank after the other: those of all take much memory. A reduction takes no
-// time: what a rank passes on requires what it has received. A connection has as many messages in flight as NCCL's buffers
-// hold.
+// Tasks makes the tasks of the ranks of a job, one rank after the other: those of all take much memory. A reduction
+// takes no time: what a rank passes on requires what it has received. A connection has as many messages in flight as
+// NCCL's buffers hold.
 type Tasks struct {
 	builder *jobBuilder
 	parts   map[[2]int][]callPart // by communicator and call
@@ -56,7 +57,8 @@ func NewTasks(j *Job, f *Fabric) *Tasks {
 
 // Rank calls yield for each task of a rank. It stops at an error.
 func (t *Tasks) Rank(rank int, yield func(*Task) error) error {
-	m := &taskMaker{Tasks: t, rank: rank, yield: yield, streams: map[int]*taskStream{}, comms: map[int][]int{}, waited: map[int]int{}}
+	m := &taskMaker{Tasks: t, rank: rank, yield: yield, streams: map[int]*taskStream{}, comms: map[int][]int{},
+		waited: map[int]int{}}
 	for i := range t.builder.job.Ranks[rank] {
 		if err := m.item(i); err != nil {
 			return fmt.Errorf("rank %d, item %d: %w", rank, i, err)
@@ -208,8 +210,8 @@ func (m *taskMaker) call(in *Item, local int, start []int) ([]int, error) {
 	return m.kernel(in.Comm, plans, start)
 }
 
-// kernel makes the tasks of plans that run in one kernel, on each channel one after another. The programs that run at once take
-// turns, one action each, so that the order of the tasks is that of NCCL's proxy.
+// kernel makes the tasks of plans that run in one kernel, on each channel one after another. The programs that run at
+// once take turns, one action each, so that the order of the tasks is that of NCCL's proxy.
 func (m *taskMaker) kernel(comm int, plans []*plan.Plan, start []int) ([]int, error) {
 	var running []*taskBlock
 	at := map[int]*taskBlock{} // by channel

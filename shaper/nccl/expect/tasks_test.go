@@ -38,8 +38,8 @@ func tasksOf(t *testing.T, j *Job, f *Fabric) [][]Task {
 // way is the messages with one tag from a rank to another.
 type way struct{ from, to, tag int }
 
-// checkTasks checks that tasks name earlier ones, that sends with one tag start in their order, and that each message is
-// received as it is sent, in the same order.
+// checkTasks checks that tasks name earlier ones, that sends with one tag start in their order, and that each message
+// is received as it is sent, in the same order.
 func checkTasks(t *testing.T, ranks [][]Task) {
 	t.Helper()
 	sent, received := map[way][]uint64{}, map[way][]uint64{}
@@ -54,7 +54,8 @@ func checkTasks(t *testing.T, ranks [][]Task) {
 			switch task.Kind {
 			case Sends:
 				key := way{r, task.Peer, task.Tag}
-				if before, ok := last[key]; ok && len(task.Follows) == 0 && slices.Equal(task.Requires, tasks[before].Requires) {
+				if before, ok := last[key]; ok && len(task.Follows) == 0 &&
+					slices.Equal(task.Requires, tasks[before].Requires) {
 					t.Errorf("rank %d: nothing says whether task %d or %d sends first", r, before, i)
 				}
 				last[key] = i
@@ -69,8 +70,8 @@ func checkTasks(t *testing.T, ranks [][]Task) {
 	}
 }
 
-// logGP plays tasks on an ideal network, and returns when the last one ends: a NIC takes perByte ns per byte in each direction,
-// a message latency ns more. A send ends when its receive has. It knows nothing of this package but tasks.
+// logGP plays tasks on an ideal network, and returns when the last one ends: a NIC takes perByte ns per byte in each
+// direction, a message latency ns more. A send ends when its receive has. It knows nothing of this package but tasks.
 func logGP(t *testing.T, ranks [][]Task, latency, perByte float64) float64 {
 	t.Helper()
 	type event struct {
@@ -326,12 +327,14 @@ func TestTasksOfAJob(t *testing.T) {
 // mixedJob has computations, collectives, groups, sends and waits on several streams and communicators.
 func mixedJob() *Job {
 	const ms = 1_000_000
-	reduce, gather := decide(nccl.AllReduce, plan.Ring, plan.Simple, 4, 2, 8<<20), decide(nccl.AllGather, plan.Ring, plan.Simple, 4, 2, 2<<20)
+	reduce, gather := decide(nccl.AllReduce, plan.Ring, plan.Simple, 4, 2, 8<<20),
+		decide(nccl.AllGather, plan.Ring, plan.Simple, 4, 2, 2<<20)
 	pair := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 16<<20)
 	p2p := sends(nccl.SendRecv, 22203, 4, 4, 0)
 	j := &Job{Comms: []JobComm{
 		{Ranks: all(4), Calls: []plan.Group{plan.Alone(reduce), {{reduce}, {gather}}}, P2P: p2p},
-		{Ranks: []int{0, 2}, Calls: []plan.Group{plan.Alone(pair)}, P2P: p2p}, {Ranks: []int{3, 1}, Calls: []plan.Group{plan.Alone(pair)}, P2P: p2p},
+		{Ranks: []int{0, 2}, Calls: []plan.Group{plan.Alone(pair)}, P2P: p2p},
+		{Ranks: []int{3, 1}, Calls: []plan.Group{plan.Alone(pair)}, P2P: p2p},
 	}}
 	for r := range 4 {
 		next, before := map[int]uint64{(r + 1) % 4: 3 << 20}, map[int]uint64{(r + 3) % 4: 3 << 20}
@@ -383,7 +386,8 @@ func TestTasksOfManyRanks(t *testing.T) {
 		t.Skip("plays the tasks of 1024 ranks")
 	}
 	const ranks = 1024
-	j := spmd(ranks, []plan.Decision{decide(nccl.AllReduce, plan.Ring, plan.Simple, ranks, 2, 1<<30)}, Item{Kind: Collective})
+	j := spmd(ranks, []plan.Decision{decide(nccl.AllReduce, plan.Ring, plan.Simple, ranks, 2, 1<<30)},
+		Item{Kind: Collective})
 	f := star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()
 	f.Node = func(r int) int { return r }
 	tasks := NewTasks(j, f)

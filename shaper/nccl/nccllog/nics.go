@@ -14,8 +14,9 @@ type Pair struct {
 // logged.
 type NICs struct {
 	Send, Receive int
-	Through       int    // the sender's rank, or with PXN another one of its node whose process sends; Unknown until logged
-	Listened      uint64 // how many connections the receiver had listened for before, on all communicators
+	// the sender's rank, or with PXN another one of its node whose process sends; Unknown until logged
+	Through  int
+	Listened uint64 // how many connections the receiver had listened for before, on all communicators
 }
 
 // NICsOf returns the network devices of each connection. NCCL connects ranks at the first collective that needs it, so

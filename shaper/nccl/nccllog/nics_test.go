@@ -36,8 +36,8 @@ vm:2:2 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [send] via NET/goemu/x
 	}
 }
 
-// A process listens for the connections of all its communicators in one order: those over NET that it receives count, also
-// those of the communicator that was not asked for, and no others.
+// A process listens for the connections of all its communicators in one order: those over NET that it receives count,
+// also those of the communicator that was not asked for, and no others.
 func TestListened(t *testing.T) {
 	var p Parser
 	first, second := &Comm{}, &Comm{}
@@ -49,7 +49,8 @@ func TestListened(t *testing.T) {
 			}
 		}
 	}
-	write(first, "00/0 : 1[1] -> 0[0] [receive] via NET/goemu/0", "00/0 : 0[0] -> 1[1] [send] via NET/goemu/0", "01/0 : 1[1] -> 0[0] [receive] via NET/goemu/0")
+	write(first, "00/0 : 1[1] -> 0[0] [receive] via NET/goemu/0", "00/0 : 0[0] -> 1[1] [send] via NET/goemu/0",
+		"01/0 : 1[1] -> 0[0] [receive] via NET/goemu/0")
 	write(second, "00/0 : 1[1] -> 0[0] [receive] via NET/goemu/0", "00/0 : 0[0] -> 2[2] via P2P/IPC")
 	write(first, "01/1 : 1[1] -> 0[0] [receive] via NET/goemu/0")
 	want := map[Pair]NICs{

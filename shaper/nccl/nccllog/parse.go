@@ -45,8 +45,9 @@ func (p *Parser) Comm() *Comm {
 	return p.log.Comms[len(p.log.Comms)-1]
 }
 
-// Select makes lines that name no communicator belong to c, until a new one is made. NCCL logs a connection or a decision
-// without the communicator, so the caller must know which one is in use. Until Select is called it is the newest.
+// Select makes lines that name no communicator belong to c, until a new one is made. NCCL logs a connection or a
+// decision without the communicator, so the caller must know which one is in use. Until Select is called it is the
+// newest.
 func (p *Parser) Select(c *Comm) { p.chosen = c }
 
 // TakeDecisions returns the decisions since the last call, with counts of repetitions.
@@ -97,21 +98,27 @@ var lines = []struct {
 	pattern *regexp.Regexp
 	read    func(*Parser, []string)
 }{
-	{regexp.MustCompile(`^(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}`), (*Parser).readDecision},
+	{regexp.MustCompile(`^(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}`),
+		(*Parser).readDecision},
 	{regexp.MustCompile(`^(\d+) Bytes -> Algo (\d+) proto (\d+) time ([0-9.]+)`), (*Parser).readNumberedDecision},
-	{regexp.MustCompile(`^Channel (\d+)(?:/(\d+))? : (\d+)\[[^\]]*\] -> (\d+)\[[^\]]*\] (?:\[(send|receive)\] )?via (\S+(?: pointer)?)`), (*Parser).readConnection},
+	{
+		regexp.MustCompile(
+			`^Channel (\d+)(?:/(\d+))? : (\d+)\[[^\]]*\] -> (\d+)\[[^\]]*\] (?:\[(send|receive)\] )?via (\S+(?: pointer)?)`), (*Parser).readConnection},
 	{regexp.MustCompile(`^Channel (\d+)/(\d+) :((?: +\d+)+)(\.\.\.)?`), (*Parser).readRing},
 	{regexp.MustCompile(`^Ring (\d+) : (\d+) -> (\d+) -> (\d+)`), (*Parser).readNeighbours},
 	{regexp.MustCompile(`^Trees((?: \[\d+\] -?\d+/-?\d+/-?\d+->\d+->-?\d+)+)`), (*Parser).readTrees},
-	{regexp.MustCompile(`^comm (0x[0-9a-f]+) rank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+) localRank (\d+)`), (*Parser).readShape},
-	{regexp.MustCompile(`^(\d+) coll channels, .*?(\d+) p2p channels, (\d+) p2p channels per peer`), (*Parser).readChannels},
+	{regexp.MustCompile(`^comm (0x[0-9a-f]+) rank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+) localRank (\d+)`),
+		(*Parser).readShape},
+	{regexp.MustCompile(`^(\d+) coll channels, .*?(\d+) p2p channels, (\d+) p2p channels per peer`),
+		(*Parser).readChannels},
 	{regexp.MustCompile(`^ *Algorithm +\|((?: *\w+ *\|)+)$`), (*Parser).readColumns},
 	{regexp.MustCompile(`^ *Max NThreads +\|((?: *\d+ *\|)+)$`), (*Parser).readThreads},
 	{regexp.MustCompile(`^threadThresholds (\d+)/(\d+)/(\d+) \| (\d+)/(\d+)/(\d+) \|`), (*Parser).readThresholds},
 	{regexp.MustCompile(`^ *(\w+) +\|((?: *[0-9.]+/ *[0-9.]+ *\|)+)$`), (*Parser).readLatencies},
 	{regexp.MustCompile(`^Using network (.+)$`), (*Parser).readNetwork},
 	{regexp.MustCompile(`^NCCL version ([0-9.]+)[^+]*(?:\+cuda([0-9.]+))?`), (*Parser).readVersion},
-	{regexp.MustCompile(`ncclCommInit\w* comm (0x[0-9a-f]+) (?:.* commId (0x[0-9a-f]+) )?.*Init START`), (*Parser).readStart},
+	{regexp.MustCompile(`ncclCommInit\w* comm (0x[0-9a-f]+) (?:.* commId (0x[0-9a-f]+) )?.*Init START`),
+		(*Parser).readStart},
 }
 
 // number converts digits that a pattern has matched; a number above 2^31 is Unknown.
@@ -248,7 +255,8 @@ func (p *Parser) readConnection(m []string) {
 		index = number(m[2])
 	}
 	c.Connections = append(c.Connections, Connection{
-		Channel: number(m[1]), Index: index, From: number(m[3]), To: number(m[4]), Receive: m[5] == "receive", Listened: listened, Via: m[6],
+		Channel: number(m[1]), Index: index, From: number(m[3]), To: number(m[4]), Receive: m[5] == "receive",
+		Listened: listened, Via: m[6],
 	})
 }
 

@@ -35,9 +35,10 @@ func TestLines(t *testing.T) {
 		"shape": {"comm 0x55d rank 1 nRanks 4 nNodes 2 localRanks 2 localRank 1 MNNVL 0", unknown(func(c *Comm) {
 			c.Rank, c.Ranks, c.Nodes, c.LocalRanks, c.LocalRank = 1, 4, 2, 2, 1
 		})},
-		"channels": {"2 coll channels, 2 collnet channels, 0 nvls channels, 4 p2p channels, 3 p2p channels per peer", unknown(func(c *Comm) {
-			c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = 2, 4, 3
-		})},
+		"channels": {"2 coll channels, 2 collnet channels, 0 nvls channels, 4 p2p channels, 3 p2p channels per peer",
+			unknown(func(c *Comm) {
+				c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = 2, 4, 3
+			})},
 		"ring of 2.22": {"Channel 00/02 :    0   1   2", unknown(func(c *Comm) { c.Rings = [][]int{{0, 1, 2}} })},
 		"ring of 2.29": {"Channel 01/02 : 0 2 1", unknown(func(c *Comm) { c.Rings = [][]int{nil, {0, 2, 1}} })},
 		"ring cut off": {"Channel 00/01 :  0  1  2...", unknown(func(c *Comm) { c.Rings = [][]int{{0, 1, 2}} })},
@@ -51,9 +52,10 @@ func TestLines(t *testing.T) {
 		"sent over a network": {"Channel 03/1 : 0[0] -> 1[2] [send] via NET/Socket/0/Shared", unknown(func(c *Comm) {
 			c.Connections = []Connection{{Channel: 3, Index: 1, From: 0, To: 1, Via: "NET/Socket/0/Shared"}}
 		})},
-		"received over a network": {"Channel 00/0 : 1[0] -> 0[0] [receive] via NET/goemu/0/GDRDMA(PCI)", unknown(func(c *Comm) {
-			c.Connections = []Connection{{From: 1, To: 0, Receive: true, Via: "NET/goemu/0/GDRDMA(PCI)"}}
-		})},
+		"received over a network": {"Channel 00/0 : 1[0] -> 0[0] [receive] via NET/goemu/0/GDRDMA(PCI)",
+			unknown(func(c *Comm) {
+				c.Connections = []Connection{{From: 1, To: 0, Receive: true, Via: "NET/goemu/0/GDRDMA(PCI)"}}
+			})},
 		"peer to peer": {"Channel 02/0 : 0[0] -> 1[1] via P2P/direct pointer/read", unknown(func(c *Comm) {
 			c.Connections = []Connection{{Channel: 2, From: 0, To: 1, Via: "P2P/direct pointer"}}
 		})},
@@ -64,16 +66,21 @@ func TestLines(t *testing.T) {
 			c.Connections = []Connection{{Channel: 1, From: 2, To: 3, Via: "SHM/direct/direct"}}
 		})},
 		"decision of 2.22": {"1048576 Bytes -> Algo 1 proto 2 time 131.250000", unknown(func(c *Comm) {
-			c.Decisions = []Decision{{Bytes: 1 << 20, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 131.25, Count: 1}}
+			c.Decisions = []Decision{{Bytes: 1 << 20, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown,
+				ChannelHi: Unknown, PredictedUS: 131.25, Count: 1}}
 		})},
 		"decision of 2.29": {"AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}", unknown(func(c *Comm) {
-			c.Decisions = []Decision{{Func: "AllReduce", Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelHi: 3, Count: 1}}
+			c.Decisions = []Decision{{Func: "AllReduce", Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelHi: 3,
+				Count: 1}}
 		})},
-		"spelling of 2.29": {"AllReduce: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={1..1}", unknown(func(c *Comm) {
-			c.Decisions = []Decision{{Func: "AllReduce", Bytes: 8, Algo: AlgoCollNetDirect, Proto: ProtoSimple, ChannelLo: 1, ChannelHi: 1, Count: 1}}
-		})},
+		"spelling of 2.29": {"AllReduce: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={1..1}",
+			unknown(func(c *Comm) {
+				c.Decisions = []Decision{{Func: "AllReduce", Bytes: 8, Algo: AlgoCollNetDirect, Proto: ProtoSimple,
+					ChannelLo: 1, ChannelHi: 1, Count: 1}}
+			})},
 		"an algorithm that is not known": {"8 Bytes -> Algo 9 proto 0 time 1.0", unknown(func(c *Comm) {
-			c.Decisions = []Decision{{Bytes: 8, Algo: "9", Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 1, Count: 1}}
+			c.Decisions = []Decision{{Bytes: 8, Algo: "9", Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown,
+				PredictedUS: 1, Count: 1}}
 		})},
 	}
 	for name, c := range cases {
@@ -109,7 +116,8 @@ func TestSeveralCommunicators(t *testing.T) {
 	shape := "comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0"
 	p := parse("NCCL version 2.22.3+cuda12.4", "Using network goemu", start, shape, "Channel 00/01 : 0 1",
 		"Using network Socket", start, shape)
-	if len(p.Log().Comms) != 2 || p.Log().Comms[0].Network != "goemu" || p.Comm().Network != "Socket" || p.Comm().Rings != nil {
+	if len(p.Log().Comms) != 2 || p.Log().Comms[0].Network != "goemu" || p.Comm().Network != "Socket" ||
+		p.Comm().Rings != nil {
 		t.Errorf("%+v", p.Log())
 	}
 	if p.Log().Version != "2.22.3" || p.Log().CUDA != "12.4" {
@@ -127,7 +135,8 @@ func TestSeveralCommunicators(t *testing.T) {
 // Lines that name no communicator belong to the selected one, those with an address to the communicator there.
 func TestSelect(t *testing.T) {
 	start := func(address string) string {
-		return "[Rank 0] ncclCommInitRank comm " + address + " rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10 commId 0x7" + address[2:] + " - Init START"
+		return "[Rank 0] ncclCommInitRank comm " + address +
+			" rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10 commId 0x7" + address[2:] + " - Init START"
 	}
 	shape := func(address string, ranks int) string {
 		return fmt.Sprintf("comm %s rank 0 nRanks %d nNodes 2 localRanks 1 localRank 0 MNNVL 0", address, ranks)
@@ -135,7 +144,8 @@ func TestSelect(t *testing.T) {
 	decision := "AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}"
 	p := parse(start("0xa"), start("0xb"), shape("0xa", 4), shape("0xb", 2))
 	comms := p.Log().Comms
-	if len(comms) != 2 || comms[0].Ranks != 4 || comms[1].Ranks != 2 || comms[0].Address != "0xa" || comms[1].ID != "0x7b" {
+	if len(comms) != 2 || comms[0].Ranks != 4 || comms[1].Ranks != 2 || comms[0].Address != "0xa" ||
+		comms[1].ID != "0x7b" {
 		t.Fatalf("%+v", p.Log())
 	}
 	p.Select(comms[0])
@@ -192,7 +202,8 @@ func FuzzParser(f *testing.F) {
 	f.Add([]byte("h:1:2 [0] NCCL INFO Channel 00/02 :    0   1\nh NCCL INFO Trees [0] 1/-1/-1->0->-1\n"), 7)
 	f.Add([]byte("h NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n"), 1)
 	f.Add([]byte("h NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}\nh NCCL WARN a\n"), 3)
-	f.Add([]byte("h NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0\nh NCCL INFO Using network x\n"), 100)
+	f.Add([]byte("h NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0\nh NCCL INFO Using network x\n"),
+		100)
 	f.Fuzz(func(t *testing.T, text []byte, piece int) {
 		var whole, parts Parser
 		_, _ = whole.Write(text)
@@ -222,9 +233,12 @@ func TestRealLogs(t *testing.T) {
 		decisions []Decision // of AllReduce
 	}{
 		"2.22": {"2.22.3", []Decision{
-			{Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 18.827536, Count: 2},
-			{Bytes: 65536, Algo: AlgoRing, Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 185.239975, Count: 2},
-			{Bytes: 4194304, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 5349.839355, Count: 2},
+			{Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 18.827536,
+				Count: 2},
+			{Bytes: 65536, Algo: AlgoRing, Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown,
+				PredictedUS: 185.239975, Count: 2},
+			{Bytes: 4194304, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown, ChannelHi: Unknown,
+				PredictedUS: 5349.839355, Count: 2},
 		}},
 		"2.29": {"2.29.7", []Decision{
 			{Func: "AllReduce", Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, Count: 2},
@@ -255,8 +269,9 @@ func TestRealLogs(t *testing.T) {
 				{AlgoTree, ProtoLL}: 8, {AlgoTree, ProtoLL128}: 8, {AlgoTree, ProtoSimple}: 64,
 				{AlgoRing, ProtoLL}: 32, {AlgoRing, ProtoLL128}: 8, {AlgoRing, ProtoSimple}: 64,
 			},
-			Ranks: 4, Nodes: 2, Network: "Socket", CollChannels: 2, P2PChannels: 2, P2PChannelsPerPeer: topology.P2PChannelsPerPeer,
-			Rings: [][]int{ring, ring},
+			Ranks: 4, Nodes: 2, Network: "Socket", CollChannels: 2, P2PChannels: 2,
+			P2PChannelsPerPeer: topology.P2PChannelsPerPeer,
+			Rings:              [][]int{ring, ring},
 			Trees: [][]TreeNode{
 				{{Up: -1, Down: []int{1, 2}}, {Up: 0}, {Up: 0, Down: []int{3}}, {Up: 2}},
 				{{Up: 2, Down: []int{1}}, {Up: 0}, {Up: -1, Down: []int{3, 0}}, {Up: 2}},

@@ -14,11 +14,16 @@ import (
 func twoByTwo() []*Comm {
 	via := func(from, to int, via string) Connection { return Connection{From: from, To: to, Via: via} }
 	return []*Comm{
-		{Rank: 0, Ranks: 4, Nodes: 2, Network: "goemu", CollChannels: 1, Neighbours: []Neighbours{{3, 1}}, Rings: [][]int{{0, 1, 2, 3}},
-			Trees: []TreeNode{{Up: -1, Down: []int{1, 2}}}, Connections: []Connection{via(0, 1, "P2P/IPC"), {From: 3, To: 0, Receive: true, Via: "NET/goemu/0"}}},
-		{Rank: 1, Ranks: 4, Nodes: 2, Neighbours: []Neighbours{{0, 2}}, Trees: []TreeNode{{Up: 0}}, Connections: []Connection{via(1, 2, "NET/goemu/0")}},
-		{Rank: 2, Ranks: 4, Nodes: 2, Neighbours: []Neighbours{{1, 3}}, Trees: []TreeNode{{Up: 0, Down: []int{3}}}, Connections: []Connection{via(2, 3, "P2P/IPC")}},
-		{Rank: 3, Ranks: 4, Nodes: 2, Neighbours: []Neighbours{{2, 0}}, Trees: []TreeNode{{Up: 2}}, Connections: []Connection{via(3, 0, "NET/goemu/1/Shared")}},
+		{Rank: 0, Ranks: 4, Nodes: 2, Network: "goemu", CollChannels: 1, Neighbours: []Neighbours{{3, 1}},
+			Rings: [][]int{{0, 1, 2, 3}},
+			Trees: []TreeNode{{Up: -1, Down: []int{1, 2}}}, Connections: []Connection{via(0, 1, "P2P/IPC"),
+				{From: 3, To: 0, Receive: true, Via: "NET/goemu/0"}}},
+		{Rank: 1, Ranks: 4, Nodes: 2, Neighbours: []Neighbours{{0, 2}}, Trees: []TreeNode{{Up: 0}},
+			Connections: []Connection{via(1, 2, "NET/goemu/0")}},
+		{Rank: 2, Ranks: 4, Nodes: 2, Neighbours: []Neighbours{{1, 3}}, Trees: []TreeNode{{Up: 0, Down: []int{3}}},
+			Connections: []Connection{via(2, 3, "P2P/IPC")}},
+		{Rank: 3, Ranks: 4, Nodes: 2, Neighbours: []Neighbours{{2, 0}}, Trees: []TreeNode{{Up: 2}},
+			Connections: []Connection{via(3, 0, "NET/goemu/1/Shared")}},
 	}
 }
 

@@ -2,8 +2,8 @@
 
 package plan
 
-// NCCL's constants, the same in all supported versions. What differs between versions is in versions.go. A test compares
-// the constants of the software CUDA's executor (cuda/soft/exec) with these.
+// NCCL's constants, the same in all supported versions. What differs between versions is in versions.go. A test
+// compares the constants of the software CUDA's executor (cuda/soft/exec) with these.
 const (
 	Steps      = 8         // NCCL_STEPS: slots in a connection's buffer
 	ChunkSteps = Steps / 2 // slots of a chunk of a ring that goes around, with Simple; elsewhere a chunk has one

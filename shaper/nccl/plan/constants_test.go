@@ -17,7 +17,8 @@ func TestConstantsOfTheExecutorAndThePlugin(t *testing.T) {
 		want          string
 	}{
 		{"cuda/soft/exec/layout.h", `kSteps = (\d+);`, fmt.Sprint(Steps)},
-		{"cuda/soft/exec/algos.cc", `slices_per_chunk = spec\.steps_per_slice = (\d+);`, fmt.Sprint(ChunkSteps / SliceSteps)},
+		{"cuda/soft/exec/algos.cc", `slices_per_chunk = spec\.steps_per_slice = (\d+);`,
+			fmt.Sprint(ChunkSteps / SliceSteps)},
 		{"cuda/soft/exec/algos.cc", `slices_per_chunk = spec\.steps_per_slice = (\d+);`, fmt.Sprint(SliceSteps)},
 		{"cuda/soft/exec/prims_ll.cc", `kData = (\d+), `, fmt.Sprint(LLData)},
 		{"cuda/soft/exec/prims_ll.cc", `kBytes = (\d+), `, fmt.Sprint(LLLine)},
@@ -25,7 +26,8 @@ func TestConstantsOfTheExecutorAndThePlugin(t *testing.T) {
 		{"cuda/soft/exec/prims_ll128.cc", `kBytes = (\d+), `, fmt.Sprint(8 * ll128Line)},
 		{"cuda/soft/exec/prims_ll128.cc", `kGroupLines = (\d+), `, fmt.Sprint(LL128Slice / (8 * ll128Line))},
 		{"cuda/soft/exec/shares.cc", `case kLL:\s+return (\d+);`, fmt.Sprint(LLLine)},
-		{"cuda/soft/exec/shares.cc", `case kLL128:\s+return (.*?);`, fmt.Sprintf("32 * 8 / %d * %d * 8", ll128Line, ll128Line-1)},
+		{"cuda/soft/exec/shares.cc", `case kLL128:\s+return (.*?);`,
+			fmt.Sprintf("32 * 8 / %d * %d * 8", ll128Line, ll128Line-1)},
 		{"cuda/soft/exec/shares.cc", `default:\s+return (\d+);`, fmt.Sprint(simpleGrain)},
 		{"nccl-plugin/internal/shm/conn.h", `DDLEMU_MAX_REQUESTS (\d+)`, fmt.Sprint(MaxRequests)},
 	} {
@@ -63,7 +65,8 @@ func TestRulesOfVersions(t *testing.T) {
 		{23007, 32 << 10, true, true, true},
 	} {
 		r, err := rulesOf(tc.version)
-		if err != nil || r.minTraffic != tc.minTraffic || r.rounded != tc.rounded || r.unknownSends == tc.sends || r.pat != tc.pat {
+		if err != nil || r.minTraffic != tc.minTraffic || r.rounded != tc.rounded || r.unknownSends == tc.sends ||
+			r.pat != tc.pat {
 			t.Errorf("%d: %+v, %v", tc.version, r, err)
 		}
 	}

@@ -82,8 +82,8 @@ type Decision struct {
 	Algo    Algorithm // not used by collectives that are made of sends and receives
 	Proto   Protocol  // the same
 	Ranks   int
-	// Count is the count argument of NCCL's call: for AllGather and HyperCube sent per rank, for ReduceScatter received per
-	// rank, for SendRecv, AllToAll, Gather and Scatter per peer.
+	// Count is the count argument of NCCL's call: for AllGather and HyperCube sent per rank, for ReduceScatter
+	// received per rank, for SendRecv, AllToAll, Gather and Scatter per peer.
 	Count    uint64
 	ElemSize uint64 // bytes: 1, 2, 4 or 8
 	Root     int    // only Broadcast, Reduce, Gather and Scatter
@@ -149,7 +149,8 @@ func (d *Decision) Validate() error {
 	if d.Iterations < 0 {
 		return fmt.Errorf("iterations %d: must not be negative", d.Iterations)
 	}
-	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold, d.MaxChannels, d.UsedChannels, d.ChunkSize, d.P2PGroup} {
+	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold,
+		d.MaxChannels, d.UsedChannels, d.ChunkSize, d.P2PGroup} {
 		if n < 0 {
 			return fmt.Errorf("size, thread or channel count %d: must not be negative", n)
 		}
@@ -175,7 +176,8 @@ func (d *Decision) validateColl(r rules) error {
 	case d.Algo == PAT && d.Proto == Simple && r.pat && (d.Coll == nccl.AllGather || d.Coll == nccl.ReduceScatter):
 		return nil
 	}
-	return fmt.Errorf("%v by %v/%v on NCCL %s: the model does not know this schedule", d.Coll, d.Algo, d.Proto, versionString(d.Version))
+	return fmt.Errorf("%v by %v/%v on NCCL %s: the model does not know this schedule", d.Coll, d.Algo, d.Proto,
+		versionString(d.Version))
 }
 
 func (d *Decision) validateRings() error {

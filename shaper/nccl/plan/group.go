@@ -17,9 +17,9 @@ type Group [][]Decision
 // Alone is a collective that is in no group, or the only one of its communicator there.
 func Alone(d Decision) Group { return Group{{d}} }
 
-// Aggregates returns the numbers of the collectives of a group on one communicator, in the order in which NCCL runs them,
-// as lists on which it decides at once (ncclPrepareTasks). Of the decisions, only what was called is used. class(i) is the
-// same for calls of a function whose types and operators NCCL's kernels treat alike.
+// Aggregates returns the numbers of the collectives of a group on one communicator, in the order in which NCCL runs
+// them, as lists on which it decides at once (ncclPrepareTasks). Of the decisions, only what was called is used.
+// class(i) is the same for calls of a function whose types and operators NCCL's kernels treat alike.
 func Aggregates(calls []Decision, class func(i int) string) ([][]int, error) {
 	order, err := bySize(calls)
 	if err != nil {
@@ -59,7 +59,8 @@ func bySize(calls []Decision) ([]int, error) {
 		}
 		if r, _ := rulesOf(d.Version); d.Coll == nccl.Broadcast && r.broadcastTasks {
 			if len(broadcasts) > 0 && calls[broadcasts[0]].Root != d.Root {
-				return nil, fmt.Errorf("the model does not know groups of broadcasts from several roots with NCCL %s", versionString(d.Version))
+				return nil, fmt.Errorf("the model does not know groups of broadcasts from several roots with NCCL %s",
+					versionString(d.Version))
 			}
 			broadcasts = append(broadcasts, i)
 			continue
@@ -68,7 +69,8 @@ func bySize(calls []Decision) ([]int, error) {
 	}
 	order = append(order, broadcasts...)
 	slices.Reverse(order)
-	slices.SortStableFunc(order, func(i, j int) int { return sizeBin(traffic(&calls[j])) - sizeBin(traffic(&calls[i])) })
+	slices.SortStableFunc(order,
+		func(i, j int) int { return sizeBin(traffic(&calls[j])) - sizeBin(traffic(&calls[i])) })
 	return order, nil
 }
 
@@ -88,8 +90,8 @@ func sizeBin(bytes uint64) int {
 	return (log-fraction+1)<<fraction | int(x>>(log-fraction)&(1<<fraction-1))
 }
 
-// maxBatches is the number of batches of work that fit into the arguments of any kernel: of 4 KiB, with 16 bytes each. A
-// group with more may be divided into several kernels.
+// maxBatches is the number of batches of work that fit into the arguments of any kernel: of 4 KiB, with 16 bytes each.
+// A group with more may be divided into several kernels.
 const maxBatches = 240
 
 // GroupShares are the shares of the collectives of a group on one communicator, in their order.
@@ -116,15 +118,18 @@ func GroupShares(lists [][]*Call) ([][]Share, error) {
 		for _, c := range list {
 			channel, counts := p.place(c.shape(), c.Proto)
 			if c.UsedChannels != 0 && (c.UsedChannels != len(counts) || c.FirstChannel != channel) {
-				return nil, fmt.Errorf("in a group NCCL used %d channels from %d on for %v of %d, its rules give %d from %d on",
-					c.UsedChannels, c.FirstChannel, c.Coll, c.Count, len(counts), channel)
+				return nil,
+					fmt.Errorf("in a group NCCL used %d channels from %d on for %v of %d, its rules give %d from %d on",
+						c.UsedChannels, c.FirstChannel, c.Coll, c.Count, len(counts), channel)
 			}
 			shares, err := c.sharesOf(channel, counts)
 			if err != nil {
 				return nil, err
 			}
 			if batches += len(shares); batches > maxBatches {
-				return nil, fmt.Errorf("the model does not know groups with so many collectives: NCCL may run them in several kernels")
+				return nil,
+					fmt.Errorf(
+						"the model does not know groups with so many collectives: NCCL may run them in several kernels")
 			}
 			all = append(all, shares)
 		}

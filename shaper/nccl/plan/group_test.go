@@ -78,7 +78,8 @@ func TestAggregates(t *testing.T) {
 		"functions apart":           {mixed, "aaaa", "[[1 2] [3] [0]]"},
 		"a broadcast of 2.22":       {early, "aa", "[[1] [0]]"},
 		"2.29 adds broadcasts last": {late, "aa", "[[0] [1]]"},
-		"broadcasts from two":       {roots, "aa", "the model does not know groups of broadcasts from several roots with NCCL 2.29.7"},
+		"broadcasts from two": {roots, "aa",
+			"the model does not know groups of broadcasts from several roots with NCCL 2.29.7"},
 	} {
 		got, err := Aggregates(tc.calls, func(i int) string { return tc.classes[i : i+1] })
 		text := fmt.Sprint(got)

@@ -25,11 +25,15 @@ type work struct {
 
 func (d *Decision) validateP2P(r rules) error {
 	if r.unknownSends {
-		return fmt.Errorf("%v on NCCL %s: the model knows the schedules of 2.22.3 to 2.27 and from 2.28.9 on", d.Coll, versionString(d.Version))
+		return fmt.Errorf("%v on NCCL %s: the model knows the schedules of 2.22.3 to 2.27 and from 2.28.9 on", d.Coll,
+			versionString(d.Version))
 	}
 	n, per := d.P2PChannels, d.P2PChannelsPerPeer
-	if n < 1 || n > MaxChannels || bits.OnesCount(uint(n)) != 1 || per < 1 || per > n || bits.OnesCount(uint(per)) != 1 {
-		return fmt.Errorf("%d p2p channels, %d per peer: must be powers of two, up to %d, and no more per peer than there are", n, per, MaxChannels)
+	if n < 1 || n > MaxChannels || bits.OnesCount(uint(n)) != 1 || per < 1 || per > n ||
+		bits.OnesCount(uint(per)) != 1 {
+		return fmt.Errorf(
+			"%d p2p channels, %d per peer: must be powers of two, up to %d, and no more per peer than there are", n,
+			per, MaxChannels)
 	}
 	return nil
 }
@@ -160,14 +164,14 @@ func (c *Call) p2pChannel(round, part int) int {
 	return (base + reverse(part)) % n
 }
 
-// localMatters says whether it matters how many messages a send within a node has. They take no time, but a sender waits
-// when they fill the buffer. By default those of calls that LL could carry are so few that they never do.
+// localMatters says whether it matters how many messages a send within a node has. They take no time, but a sender
+// waits when they fill the buffer. By default those of calls that LL could carry are so few that they never do.
 func (c *Call) localMatters() bool {
 	return c.P2PLLThreshold != 0 || c.LLBuffSize != 0 || c.ChunkSize != 0 || c.P2PChunkSize != 0 || c.BuffSize != 0
 }
 
-// p2pLL says whether a message of so many bytes goes by LL. Between nodes NCCL has no buffers for that unless it is told
-// to (P2PLL). Within a node it always has them.
+// p2pLL says whether a message of so many bytes goes by LL. Between nodes NCCL has no buffers for that unless it is
+// told to (P2PLL). Within a node it always has them.
 func (c *Call) p2pLL(src, dst int, bytes uint64) bool {
 	local := c.nodeOf[src] == c.nodeOf[dst]
 	if local && !c.localMatters() || !local && !c.P2PLL {
@@ -245,15 +249,17 @@ func (c *Call) p2pChunk(bytes uint64, ll, local bool) uint64 {
 	return max(roundToFP8(chunk), 1)
 }
 
-// checkChunk refuses messages that NCCL's buffers cannot hold. NCCL does not limit NCCL_CHUNK_SIZE: it writes beyond the
-// buffer, and posts receives that are too short.
+// checkChunk refuses messages that NCCL's buffers cannot hold. NCCL does not limit NCCL_CHUNK_SIZE: it writes beyond
+// the buffer, and posts receives that are too short.
 func (c *Call) checkChunk(bytes, total uint64, ll bool) error {
 	room, variable := c.p2pStep(), "NCCL_P2P_NET_CHUNKSIZE"
 	if ll {
 		room, variable = c.llStep()/2, "NCCL_LL_BUFFSIZE"
 	}
 	if n := min(bytes, c.p2pChunk(total, ll, false)); n > room {
-		return fmt.Errorf("NCCL_CHUNK_SIZE=%d makes messages of %d bytes, and NCCL's buffers hold %d: NCCL fails; make it smaller, or %s larger", c.ChunkSize, n, room, variable)
+		return fmt.Errorf(
+			"NCCL_CHUNK_SIZE=%d makes messages of %d bytes, and NCCL's buffers hold %d: NCCL fails; make it smaller, "+
+				"or %s larger", c.ChunkSize, n, room, variable)
 	}
 	return nil
 }
@@ -356,7 +362,8 @@ func (c *Call) works(rank int) [][]work {
 			recvParts = c.p2pParts(uint64(recv), recvLL)
 		}
 		for part := range max(sendParts, recvParts) {
-			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1, sendLL: sendLL, recvLL: recvLL}
+			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1, sendLL: sendLL,
+				recvLL: recvLL}
 			if part < sendParts {
 				w.send, w.sendBytes, w.sendTotal = r.send, partBytes(uint64(send), sendParts, part), uint64(send)
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// NCCL leaves out what the root sends to itself if it is there already, so the works of the others move up in the batches of
-// a channel, which hold eight.
+// NCCL leaves out what the root sends to itself if it is there already, so the works of the others move up in the
+// batches of a channel, which hold eight.
 func TestInPlaceLeavesOutTheRootsShare(t *testing.T) {
 	for _, coll := range []nccl.Collective{nccl.Gather, nccl.Scatter} {
 		for inPlace, want := range map[bool][]int{false: {8, 4}, true: {8, 3}} {
@@ -101,19 +101,29 @@ func TestMessagesOfASend(t *testing.T) {
 		{"small", 22203, nil, 8 << 10, 1, []Slice{{Bytes: 8 << 10}}},
 		{"a quarter of a slot", 22203, nil, 100 << 10, 2, []Slice{{Bytes: 32 << 10}, {Bytes: 20 << 10}}},
 		{"half of a slot", 22203, nil, 256 << 10, 2, []Slice{{Bytes: 64 << 10}, {Bytes: 64 << 10}}},
-		{"chunk size", 22203, func(d *Decision) { d.ChunkSize = 48 << 10 }, 256 << 10, 2, []Slice{{Bytes: 48 << 10}, {Bytes: 48 << 10}, {Bytes: 32 << 10}}},
-		{"chunk size in 4 bits", 22907, func(d *Decision) { d.ChunkSize = 100_000 }, 256 << 10, 2, []Slice{{Bytes: 96 << 10}, {Bytes: 32 << 10}}},
-		{"chunk size above the message", 22203, func(d *Decision) { d.ChunkSize = 1 << 20 }, 8 << 10, 1, []Slice{{Bytes: 8 << 10}}},
+		{"chunk size", 22203, func(d *Decision) { d.ChunkSize = 48 << 10 }, 256 << 10, 2,
+			[]Slice{{Bytes: 48 << 10}, {Bytes: 48 << 10}, {Bytes: 32 << 10}}},
+		{"chunk size in 4 bits", 22907, func(d *Decision) { d.ChunkSize = 100_000 }, 256 << 10, 2,
+			[]Slice{{Bytes: 96 << 10}, {Bytes: 32 << 10}}},
+		{"chunk size above the message", 22203, func(d *Decision) { d.ChunkSize = 1 << 20 }, 8 << 10, 1,
+			[]Slice{{Bytes: 8 << 10}}},
 		{"LL", 22203, func(d *Decision) { d.P2PLL = true }, 8 << 10, 1, []Slice{{Bytes: 16 << 10}}},
 		{"LL, a byte more than a line", 22203, func(d *Decision) { d.P2PLL = true }, 9, 1, []Slice{{Bytes: 32}}},
 		{"LL, nothing", 22203, func(d *Decision) { d.P2PLL = true }, 0, 1, []Slice{{Empty: true}}},
-		{"LL divided as LL", 22203, func(d *Decision) { d.P2PLL = true }, 32 << 10, 1, []Slice{{Bytes: 32 << 10}, {Bytes: 32 << 10}}},
-		{"above LL's limit for both channels", 22203, func(d *Decision) { d.P2PLL = true }, 32<<10 + 1, 1, []Slice{{Bytes: 32 << 10}, {Bytes: 1}}},
-		{"above LL's limit for one channel, since 2.29", 22907, func(d *Decision) { d.P2PLL = true }, 16<<10 + 1, 1, []Slice{{Bytes: 16<<10 + 1}}},
-		{"LL divided as Simple, since 2.29", 22907, func(d *Decision) { d.P2PLL, d.P2PLLThreshold = true, 1<<20 }, 128 << 10, 2, []Slice{{Bytes: 32 << 10}, {Bytes: 32 << 10}, {Bytes: 32 << 10}, {Bytes: 32 << 10}}},
-		{"no LL", 22203, func(d *Decision) { d.P2PLL, d.P2PLLThreshold = true, -1 }, 8 << 10, 1, []Slice{{Bytes: 8 << 10}}},
-		{"LL with a chunk size", 22203, func(d *Decision) { d.P2PLL, d.ChunkSize = true, 8<<10 }, 8 << 10, 1, []Slice{{Bytes: 8 << 10}, {Bytes: 8 << 10}}},
-		{"LL with another buffer", 22203, func(d *Decision) { d.P2PLL, d.LLBuffSize = true, 64<<10 }, 8 << 10, 2, []Slice{{Bytes: 4 << 10}, {Bytes: 4 << 10}}},
+		{"LL divided as LL", 22203, func(d *Decision) { d.P2PLL = true }, 32 << 10, 1,
+			[]Slice{{Bytes: 32 << 10}, {Bytes: 32 << 10}}},
+		{"above LL's limit for both channels", 22203, func(d *Decision) { d.P2PLL = true }, 32<<10 + 1, 1,
+			[]Slice{{Bytes: 32 << 10}, {Bytes: 1}}},
+		{"above LL's limit for one channel, since 2.29", 22907, func(d *Decision) { d.P2PLL = true }, 16<<10 + 1, 1,
+			[]Slice{{Bytes: 16<<10 + 1}}},
+		{"LL divided as Simple, since 2.29", 22907, func(d *Decision) { d.P2PLL, d.P2PLLThreshold = true, 1<<20 },
+			128 << 10, 2, []Slice{{Bytes: 32 << 10}, {Bytes: 32 << 10}, {Bytes: 32 << 10}, {Bytes: 32 << 10}}},
+		{"no LL", 22203, func(d *Decision) { d.P2PLL, d.P2PLLThreshold = true, -1 }, 8 << 10, 1,
+			[]Slice{{Bytes: 8 << 10}}},
+		{"LL with a chunk size", 22203, func(d *Decision) { d.P2PLL, d.ChunkSize = true, 8<<10 }, 8 << 10, 1,
+			[]Slice{{Bytes: 8 << 10}, {Bytes: 8 << 10}}},
+		{"LL with another buffer", 22203, func(d *Decision) { d.P2PLL, d.LLBuffSize = true, 64<<10 }, 8 << 10, 2,
+			[]Slice{{Bytes: 4 << 10}, {Bytes: 4 << 10}}},
 	} {
 		d := decide(nccl.SendRecv, Ring, Simple, 2, 2, 0)
 		d.Version, d.P2PChannels, d.P2PChannelsPerPeer = tc.version, 4, 2

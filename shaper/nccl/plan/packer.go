@@ -112,8 +112,8 @@ func (p *packer) assign(cells, lo, mid uint64) []uint64 {
 	return parts
 }
 
-// advance moves on by so many channels, the last of which has got so much traffic. A channel that is full is left, but for
-// the last one. NCCL adds to the traffic of a channel that assign has left, too.
+// advance moves on by so many channels, the last of which has got so much traffic. A channel that is full is left, but
+// for the last one. NCCL adds to the traffic of a channel that assign has left, too.
 func (p *packer) advance(channels int, traffic uint64) {
 	if channels > 0 {
 		p.channel += channels

@@ -47,8 +47,8 @@ func TestPacker(t *testing.T) {
 	}
 }
 
-// All elements of a group's calls are on channels that the communicator has, from the first one on without a gap, and no
-// channel but the last one has more traffic than its share and a cell.
+// All elements of a group's calls are on channels that the communicator has, from the first one on without a gap, and
+// no channel but the last one has more traffic than its share and a cell.
 func TestPropertyGroupsAreDivided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		channels := rapid.IntRange(1, 8).Draw(t, "channels")
@@ -60,10 +60,12 @@ func TestPropertyGroupsAreDivided(t *testing.T) {
 		var calls []Decision
 		sum := uint64(0)
 		for range rapid.IntRange(1, 12).Draw(t, "calls") {
-			d := decide(nccl.Collective(rapid.IntRange(int(nccl.AllReduce), int(nccl.Reduce)).Draw(t, "collective")), Ring,
+			d := decide(nccl.Collective(rapid.IntRange(int(nccl.AllReduce), int(nccl.Reduce)).Draw(t, "collective")),
+				Ring,
 				Protocol(rapid.IntRange(int(LL), int(Simple)).Draw(t, "protocol")), 4, channels, 0)
 			d.Version, d.ElemSize = version, rapid.SampledFrom([]uint64{1, 2, 4, 8}).Draw(t, "element")
-			d.Count = rapid.Uint64Range(1, 1<<24).Draw(t, "count") >> rapid.IntRange(0, 20).Draw(t, "shift") / d.ElemSize
+			d.Count = rapid.Uint64Range(1, 1<<24).Draw(t, "count") >> rapid.IntRange(0, 20).Draw(t,
+				"shift") / d.ElemSize
 			d.Count = max(d.Count, 1)
 			calls = append(calls, d)
 			sum += r.traffic(d.shape(), d.Proto)
@@ -74,7 +76,8 @@ func TestPropertyGroupsAreDivided(t *testing.T) {
 			s := calls[i].shape()
 			first, counts := p.place(s, calls[i].Proto)
 			if first > next || first+len(counts) > channels {
-				t.Fatalf("call %d is on %d channels from %d on; the one before ended before %d, and there are %d", i, len(counts), first, next, channels)
+				t.Fatalf("call %d is on %d channels from %d on; the one before ended before %d, and there are %d", i,
+					len(counts), first, next, channels)
 			}
 			elements := uint64(0)
 			for c, n := range counts {

@@ -9,9 +9,10 @@ import (
 )
 
 // PAT (parallel aggregated trees) is NCCL's schedule for AllGather and ReduceScatter with one rank per node.
-// cuda/soft/exec/pat.h describes it. This file has what determines the time: which messages there are, and what they wait
-// for. The executor of the software CUDA has the schedule a second time, in C++, on purpose: it does what NCCL's kernels do
-// and takes nothing from the plan, so that a run on the virtual clock finds a mistake in either (the column "diff").
+// cuda/soft/exec/pat.h describes it. This file has what determines the time: which messages there are, and what they
+// wait for. The executor of the software CUDA has the schedule a second time, in C++, on purpose: it does what NCCL's
+// kernels do and takes nothing from the plan, so that a run on the virtual clock finds a mistake in either (the column
+// "diff").
 //
 // Rank r identifies the others by their distance s: rank r+s. Data for or from distance s travels along a binomial
 // tree: the parent of s is s with its lowest set bit cleared, and the hop between them spans 2^d ranks, where d, the
@@ -257,7 +258,8 @@ func (c *Call) patPlan(p *Plan, s Share) {
 			l := Loop{Repeat: times}
 			arrived := map[int]int{} // messages by dimension
 			for _, h := range hops {
-				a := Action{RecvAhead: uint64(h.recvAhead), SendAhead: uint64(h.sendAhead), KeepRecv: !h.postRecv, KeepSend: !h.postSend}
+				a := Action{RecvAhead: uint64(h.recvAhead), SendAhead: uint64(h.sendAhead), KeepRecv: !h.postRecv,
+					KeepSend: !h.postSend}
 				if h.recvDim >= 0 {
 					a.Recv = []int{p.conn(peer(h.recvDim, -away), rank, s.channel, Steps)}
 				}

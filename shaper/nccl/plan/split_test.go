@@ -50,10 +50,13 @@ func TestSharesByVersion(t *testing.T) {
 		chunk    uint64
 	}{
 		{"a few bytes take one channel", 22203, nccl.AllReduce, LL, 2, 8, []uint64{8}, 32 * KiB},
-		{"two channels from 64 KiB on", 22203, nccl.AllReduce, Simple, 2, 64 * KiB, []uint64{32 * KiB, 32 * KiB}, 2048 * KiB},
-		{"one below, and 2.22 leaves a crumb", 22203, nccl.AllReduce, Simple, 2, 64*KiB - 4, []uint64{64*KiB - 16, 12}, 2048 * KiB},
+		{"two channels from 64 KiB on", 22203, nccl.AllReduce, Simple, 2, 64 * KiB, []uint64{32 * KiB, 32 * KiB},
+			2048 * KiB},
+		{"one below, and 2.22 leaves a crumb", 22203, nccl.AllReduce, Simple, 2, 64*KiB - 4, []uint64{64*KiB - 16, 12},
+			2048 * KiB},
 		{"2.29 does not", 22907, nccl.AllReduce, Simple, 2, 64*KiB - 4, []uint64{64*KiB - 4}, 2048 * KiB},
-		{"2.22 cuts to 16 bytes", 22203, nccl.AllReduce, Simple, 2, 100 * KiB, []uint64{50 * KiB, 50 * KiB}, 2048 * KiB},
+		{"2.22 cuts to 16 bytes", 22203, nccl.AllReduce, Simple, 2, 100 * KiB, []uint64{50 * KiB, 50 * KiB},
+			2048 * KiB},
 		{"2.26 to 8 KiB", 22603, nccl.AllReduce, Simple, 2, 100 * KiB, []uint64{56 * KiB, 44 * KiB}, 2048 * KiB},
 		{"2.29 to 16 KiB", 22907, nccl.AllReduce, Simple, 2, 100 * KiB, []uint64{64 * KiB, 36 * KiB}, 2048 * KiB},
 		{"2.29 counts LL fourfold", 22907, nccl.AllReduce, LL, 2, 100 * KiB, []uint64{52 * KiB, 48 * KiB}, 32 * KiB},

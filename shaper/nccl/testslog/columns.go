@@ -15,10 +15,10 @@ const halfColumns = 4
 
 // columns are those of a table after size, count and type, by the line that names them.
 //
-// nccl-tests 1 had bytes and N for size and count, and times in ms. Up to 2.12, each test had its own columns, such as no
-// redop in that of all_gather, and the last one of a half was the largest error; RCCL's tests mark it with an asterisk if the
-// result is wrong. Since 2.13 all have redop and root, and the number of wrong elements. With -I of 2.19 four columns follow
-// each half; a time of day may follow with -S.
+// nccl-tests 1 had bytes and N for size and count, and times in ms. Up to 2.12, each test had its own columns, such as
+// no redop in that of all_gather, and the last one of a half was the largest error; RCCL's tests mark it with an
+// asterisk if the result is wrong. Since 2.13 all have redop and root, and the number of wrong elements. With -I of
+// 2.19 four columns follow each half; a time of day may follow with -S.
 type columns struct {
 	op, root bool
 	wrong    bool          // the last column of a half is the number of wrong elements
@@ -36,7 +36,8 @@ func modern() columns {
 
 // isHead says whether words name the columns of a table.
 func isHead(words []string) bool {
-	return len(words) > 4 && (words[0] == "size" || words[0] == "bytes") && (words[1] == "count" || words[1] == "N") && words[2] == "type"
+	return len(words) > 4 && (words[0] == "size" || words[0] == "bytes") && (words[1] == "count" || words[1] == "N") &&
+		words[2] == "type"
 }
 
 func isTime(name string) bool { return name == "time" || name == "cputime" }

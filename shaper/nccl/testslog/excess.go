@@ -14,8 +14,8 @@ type Excess struct {
 	Word         Word
 }
 
-// The excess of a larger size is the same if it differs by at most excessOff of it, and excessNoise of the time. It tells
-// nothing if that is all of it.
+// The excess of a larger size is the same if it differs by at most excessOff of it, and excessNoise of the time. It
+// tells nothing if that is all of it.
 const (
 	excessOff   = 0.25
 	excessNoise = 0.02
@@ -54,5 +54,7 @@ func ByFixedCost(cost time.Duration) Finding {
 	if us < 10 {
 		decimals = 1
 	}
-	return Finding{Slower, fmt.Sprintf("a fixed cost of about %.*f us would explain it: larger sizes take as much more than the network", decimals, us)}
+	return Finding{Slower,
+		fmt.Sprintf("a fixed cost of about %.*f us would explain it: larger sizes take as much more than the network",
+			decimals, us)}
 }

@@ -26,8 +26,8 @@ type Fixed struct {
 	UpTo  int64
 }
 
-// The flat part of a log: its times differ from the base by less than flatOff in either direction, and its sizes span at
-// least flatSpan. A time that is proportional to the size spans at most flatOff squared there, which is less.
+// The flat part of a log: its times differ from the base by less than flatOff in either direction, and its sizes span
+// at least flatSpan. A time that is proportional to the size spans at most flatOff squared there, which is less.
 const (
 	flatOff   = 1.5
 	flatSpan  = 4
@@ -36,8 +36,8 @@ const (
 )
 
 // FixedCost fits one fixed cost to the flat part of a log, in which the time hardly depends on the size: the median of
-// what the times there exceed the model by, and at least 0. A lower bandwidth lengthens a call in proportion to its size,
-// so it has no part in the cost: without a flat part there is no cost. A higher latency does have a part.
+// what the times there exceed the model by, and at least 0. A lower bandwidth lengthens a call in proportion to its
+// size, so it has no part in the cost: without a flat part there is no cost. A higher latency does have a part.
 func FixedCost(samples []Sample) Fixed {
 	base := baseTime(samples)
 	var beyond []time.Duration

@@ -11,10 +11,11 @@ import (
 )
 
 // begins are the first words of lines with which the head of a table may begin: also what is left of one.
-var begins = []string{"nccl-tests version", "Collective test starting:", "nThread", "Using devices", "ddlemu bench", "profile"}
+var begins = []string{"nccl-tests version", "Collective test starting:", "nThread", "Using devices", "ddlemu bench",
+	"profile"}
 
-// comment reads a line of nccl-tests that begins with "#", without that. nccl-tests begins with its version (since 2.17),
-// "Collective test starting: all_reduce_perf" (since 2.16.7) and "nThread ..."; ddlemu bench with its own name.
+// comment reads a line of nccl-tests that begins with "#", without that. nccl-tests begins with its version (since
+// 2.17), "Collective test starting: all_reduce_perf" (since 2.16.7) and "nThread ..."; ddlemu bench with its own name.
 func (p *parser) comment(n int, text string) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -24,7 +25,8 @@ func (p *parser) comment(n int, text string) {
 	case isHead(words):
 		p.names(n, words)
 		return
-	case slices.ContainsFunc(begins, func(first string) bool { return strings.HasPrefix(text, " "+first+" ") }) || words[0] == "Rank":
+	case slices.ContainsFunc(begins, func(first string) bool { return strings.HasPrefix(text, " "+first+" ") }) ||
+		words[0] == "Rank":
 		p.begins(n)
 		if name := collective(words); name != "" {
 			p.test.Name = name
@@ -38,8 +40,8 @@ func (p *parser) comment(n int, text string) {
 	}
 }
 
-// program counts the programs whose heads follow each other: those of one command are alike. Another head begins another
-// run, and the one before ended without a row.
+// program counts the programs whose heads follow each other: those of one command are alike. Another head begins
+// another run, and the one before ended without a row.
 func (p *parser) program(text string) {
 	t := p.test
 	if t.Programs > 0 && text != p.nThread {
@@ -49,8 +51,8 @@ func (p *parser) program(text string) {
 	p.nThread = text
 }
 
-// bareHead is where in words a line of a head begins whose "#" was lost, as in a text that was taken for Markdown; -1 if
-// there is none.
+// bareHead is where in words a line of a head begins whose "#" was lost, as in a text that was taken for Markdown; -1
+// if there is none.
 func bareHead(words []string) int {
 	for i, word := range words {
 		rest := words[i:]

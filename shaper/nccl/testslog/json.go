@@ -47,7 +47,8 @@ type jsonHalf struct {
 	Wrong   *float64 `json:"nwrong"`
 }
 
-// isJSON says whether the first character but blanks is that of an object, which is not a line of a log that Docker keeps.
+// isJSON says whether the first character but blanks is that of an object, which is not a line of a log that Docker
+// keeps.
 func isJSON(in *bufio.Reader) bool {
 	head, _ := in.Peek(64)
 	head = bytes.TrimLeft(head, " \t\r\n")
@@ -64,7 +65,8 @@ func readJSON(in io.Reader) (Log, error) {
 		return Log{}, fmt.Errorf("read the log as nccl-tests' JSON: %w", err)
 	}
 	// A process lists its first device only.
-	t := Test{Line: 1, Ranks: len(d.Config.Devices) * d.Config.Threads * d.Config.GPUs, Iters: d.Config.Iterations, Programs: 1}
+	t := Test{Line: 1, Ranks: len(d.Config.Devices) * d.Config.Threads * d.Config.GPUs, Iters: d.Config.Iterations,
+		Programs: 1}
 	hosts := map[int]string{}
 	for i, device := range d.Config.Devices {
 		hosts[i] = device.Hostname
@@ -124,7 +126,8 @@ func (j *jsonHalf) half() (h Half, err error) {
 	if us == nil {
 		us = j.CPUTime
 	}
-	if us == nil || !(*us >= 0 && *us <= 1e12) || !(j.AlgBW >= 0 && j.AlgBW < 1e12) || !(j.BusBW >= 0 && j.BusBW < 1e12) {
+	if us == nil || !(*us >= 0 && *us <= 1e12) || !(j.AlgBW >= 0 && j.AlgBW < 1e12) ||
+		!(j.BusBW >= 0 && j.BusBW < 1e12) {
 		return h, errors.New("the result has no time or bandwidth")
 	}
 	h = Half{Time: time.Duration(*us * float64(time.Microsecond)), AlgBW: j.AlgBW, BusBW: j.BusBW, Wrong: -1}

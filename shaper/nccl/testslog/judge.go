@@ -50,8 +50,8 @@ type Given struct {
 	Bound      time.Duration // lower bound for the last rank; 0 if there is none
 	Least      time.Duration // lower bound for the mean
 	Fixed      time.Duration // what each call takes beyond the network, see [FixedCost]
-	// Steps is by how much a call may exceed Fixed on a healthy cluster: what the steps of the algorithm within nodes take
-	// more than those of the smallest calls. The model of the network has none of them.
+	// Steps is by how much a call may exceed Fixed on a healthy cluster: what the steps of the algorithm within nodes
+	// take more than those of the smallest calls. The model of the network has none of them.
 	Steps time.Duration
 	// Ring says that the model plays an AllReduce by rings, for which real machines may take a tree or NVLS.
 	Ring bool
@@ -75,9 +75,12 @@ func Judge(got time.Duration, g Given) Finding {
 	case float64(got) > (1+off)*float64(last+g.Fixed+g.Steps):
 		return Finding{Slower, cause(got, last, g)}
 	case float64(got) < (1-off)*float64(g.Expected) && g.Ring:
-		return Finding{FasterTree, fmt.Sprintf("rings take %v here; a tree or NVLS sends fewer bytes between nodes", round(g.Expected))}
+		return Finding{FasterTree, fmt.Sprintf("rings take %v here; a tree or NVLS sends fewer bytes between nodes",
+			round(g.Expected))}
 	case float64(got) < (1-off)*float64(g.Expected):
-		return Finding{Faster, "possible on these links, but not with the algorithm, protocol, channels and buffers that NCCL takes here: another version or setting, or a lower latency"}
+		return Finding{Faster,
+			"possible on these links, but not with the algorithm, protocol, channels and buffers that NCCL takes " +
+				"here: another version or setting, or a lower latency"}
 	}
 	return Finding{Word: AsExpected}
 }
@@ -87,26 +90,38 @@ func impossible(g Given) string {
 	if g.Least < g.Bound {
 		mean = fmt.Sprintf(" for the last rank, and the mean over the ranks is %v at least", round(g.Least))
 	}
-	return fmt.Sprintf("the bytes alone take %v on these links%s: traffic went around the network (P2P or shared memory between nodes, fewer nodes than meant), or the links are faster", round(g.Bound), mean)
+	return fmt.Sprintf(
+		"the bytes alone take %v on these links%s: traffic went around the network (P2P or shared memory between "+
+			"nodes, fewer nodes than meant), or the links are faster", round(g.Bound), mean)
 }
 
 // cause distinguishes a row that is limited by the links' rate from one that is limited by latency.
 func cause(got, last time.Duration, g Given) string {
 	if beyond := g.Fixed + g.Steps; 2*max(g.BusiestHop, g.Bound) >= last && last > beyond {
-		return fmt.Sprintf("the links carried %.0f %% of what they can: a shared or slower link, fewer NICs in use, or packets lost", 100*float64(last)/float64(got-g.Fixed))
+		return fmt.Sprintf(
+			"the links carried %.0f %% of what they can: a shared or slower link, fewer NICs in use, or packets lost",
+			100*float64(last)/float64(got-g.Fixed))
 	}
-	return fmt.Sprintf("%v more than the network and the fixed cost: launch or progress on the host, or a higher latency", round(got-last-g.Fixed))
+	return fmt.Sprintf(
+		"%v more than the network and the fixed cost: launch or progress on the host, or a higher latency",
+		round(got-last-g.Fixed))
 }
 
-// Against turns the finding of a time into that of a dip, if it is one. At an end of the log, what is slower stays slower.
+// Against turns the finding of a time into that of a dip, if it is one. At an end of the log, what is slower stays
+// slower.
 func (f Finding) Against(c Comparison) Finding {
 	switch {
 	case c.DipTo == 0 || c.End && f.Word == Slower:
 		return f
 	case c.End:
-		return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth that its neighbours let expect: measure beyond it too, to see whether it is alone", 100*c.DipTo)}
+		return Finding{Dip,
+			fmt.Sprintf(
+				"%.0f %% of the bandwidth that its neighbours let expect: measure beyond it too, to see whether it is "+
+					"alone", 100*c.DipTo)}
 	}
-	return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth of its neighbours: measure this size again, with more iterations", 100*c.DipTo)}
+	return Finding{Dip,
+		fmt.Sprintf("%.0f %% of the bandwidth of its neighbours: measure this size again, with more iterations",
+			100*c.DipTo)}
 }
 
 // Check checks h for wrong elements, and for bandwidths that do not fit size bytes, with a bus factor of factor. The
@@ -114,9 +129,10 @@ func (f Finding) Against(c Comparison) Finding {
 func (h *Half) Check(size int64, factor float64) Finding {
 	took := max(h.Time, time.Nanosecond)
 	algbw := float64(size) / float64(took)
-	// nccl-tests before 2.9 printed the bandwidth of the bytes that cross a link as both, for all_gather and reduce_scatter.
-	// Its hypercube still does.
-	crossing := factor < 1 && agree(h.AlgBW, algbw*factor, rateOff+timeUnit/took.Seconds(), rateUnit) && agree(h.BusBW, h.AlgBW, rateOff, rateUnit)
+	// nccl-tests before 2.9 printed the bandwidth of the bytes that cross a link as both, for all_gather and
+	// reduce_scatter. Its hypercube still does.
+	crossing := factor < 1 && agree(h.AlgBW, algbw*factor, rateOff+timeUnit/took.Seconds(), rateUnit) &&
+		agree(h.BusBW, h.AlgBW, rateOff, rateUnit)
 	switch {
 	case h.Wrong > 0:
 		return Finding{Wrong, fmt.Sprintf("%d wrong elements: whatever took this time was not the collective", h.Wrong)}
@@ -124,9 +140,13 @@ func (h *Half) Check(size int64, factor float64) Finding {
 		return Finding{Wrong, "the error is beyond its bound: whatever took this time was not the collective"}
 	case crossing:
 	case !agree(h.AlgBW, algbw, rateOff+timeUnit/took.Seconds(), rateUnit):
-		return Finding{Contradictory, fmt.Sprintf("algbw %.2f, but %d bytes in %v are %.2f GB/s: size, time or algbw was changed or cut", h.AlgBW, size, h.Time, algbw)}
+		return Finding{Contradictory,
+			fmt.Sprintf("algbw %.2f, but %d bytes in %v are %.2f GB/s: size, time or algbw was changed or cut", h.AlgBW,
+				size, h.Time, algbw)}
 	case !agree(h.BusBW, h.AlgBW*factor, rateOff, rateUnit*(1+factor)/2): // both are rounded
-		return Finding{Contradictory, fmt.Sprintf("busbw %.2f, but %.2f times algbw is %.2f GB/s: another collective, or another number of ranks", h.BusBW, factor, h.AlgBW*factor)}
+		return Finding{Contradictory,
+			fmt.Sprintf("busbw %.2f, but %.2f times algbw is %.2f GB/s: another collective, or another number of ranks",
+				h.BusBW, factor, h.AlgBW*factor)}
 	}
 	return Finding{Word: AsExpected}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testslog reads the tables that nccl-tests and `ddlemu bench` print, and judges whether a fabric can have given
-// each of their times.
+// Package testslog reads the tables that nccl-tests and `ddlemu bench` print, and judges whether a fabric can have
+// given each of their times.
 package testslog
 
 import (

@@ -52,12 +52,15 @@ func TestRead(t *testing.T) {
 verdict: VALID
 `, Test{Line: 1, Rows: []Row{{3, 8, 2, "float", "sum", -1, half(2.54, 0, 0), in(2.57, 0, 0)}}, Ranks: 4, Iters: 7, Assumed: true}},
 		{"no in-place form", "1048576 262144 float none -1 100.5 10.4 10.4 77 N/A N/A N/A N/A\n",
-			Test{Line: 1, Rows: []Row{{1, 1048576, 262144, "float", "none", -1, half(100.5, 10.4, 77), nil}}, Assumed: true}},
-		{"cut rows", "8 2 float sum\n8 2 float sum -1 5 1 1\n8 2 float sum -1 5 1 1 0\n8 2 float sum -1 5 1 1 0 6 1\n", Test{
-			Line: 1,
-			Rows: []Row{{3, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}, {4, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}},
-			Cut:  []Line{{1, outOfPlaceCut}, {2, outOfPlaceCut}, {3, inPlaceCut}, {4, inPlaceCut}}, Assumed: true,
-		}},
+			Test{Line: 1, Rows: []Row{{1, 1048576, 262144, "float", "none", -1, half(100.5, 10.4, 77), nil}},
+				Assumed: true}},
+		{"cut rows", "8 2 float sum\n8 2 float sum -1 5 1 1\n8 2 float sum -1 5 1 1 0\n8 2 float sum -1 5 1 1 0 6 1\n",
+			Test{
+				Line: 1,
+				Rows: []Row{{3, 8, 2, "float", "sum", -1, half(5, 1, 0), nil},
+					{4, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}},
+				Cut: []Line{{1, outOfPlaceCut}, {2, outOfPlaceCut}, {3, inPlaceCut}, {4, inPlaceCut}}, Assumed: true,
+			}},
 		{"rows that are none", wholeRow + "8 2 float sum -1 5 0 x 0\n", Test{
 			Line: 1, Rows: []Row{{1, 8, 2, "float", "sum", -1, half(5, 1, 0), in(6, 1, 0)}},
 			Odd: []Line{{2, "bandwidth x: not a number of GB/s"}}, Assumed: true,
@@ -74,8 +77,8 @@ verdict: VALID
 	}
 }
 
-// Each version of nccl-tests names its columns, and the tests of versions before 2.13 have different ones. The forms are
-// those of its source.
+// Each version of nccl-tests names its columns, and the tests of versions before 2.13 have different ones. The forms
+// are those of its source.
 func TestColumns(t *testing.T) {
 	half, in := halfOf, inPlaceOf
 	for _, tc := range []struct {
@@ -84,28 +87,39 @@ func TestColumns(t *testing.T) {
 	}{
 		{"1.0 broadcast, times in ms", "# bytes N type root time algbw busbw delta\n8 2 char 1 0.012 2.00 2.00 0e+00\n",
 			Row{2, 8, 2, "int8", "", 1, half(12, 2, -1), nil}},
-		{"2.0 all_gather", "# size count type time algbw busbw error time algbw busbw error\n8 2 float 12.00 2.00 2.00 0e+00 13.00 2.00 2.00 N/A\n",
+		{"2.0 all_gather",
+			"# size count type time algbw busbw error time algbw busbw error\n8 2 float 12.00 2.00 2.00 0e+00 13.00 2.00 2.00 N/A\n",
 			Row{2, 8, 2, "float", "", -1, half(12, 2, -1), in(13, 2, -1)}},
-		{"2.9 all_reduce", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 12 0.0 0.0 4e-07 13.5 0.0 0.0 0e+00\n",
+		{"2.9 all_reduce",
+			"# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 12 0.0 0.0 4e-07 13.5 0.0 0.0 0e+00\n",
 			Row{2, 8, 2, "float", "sum", -1, half(12, 0, -1), in(13.5, 0, -1)}},
-		{"2.9 alltoall, a blank operator", "# size count type redop time algbw busbw error time algbw busbw error\n8 1 float         30.0 2.00 2.00 0e+00 31.0 2.00 2.00 1e+00\n",
+		{"2.9 alltoall, a blank operator",
+			"# size count type redop time algbw busbw error time algbw busbw error\n8 1 float         30.0 2.00 2.00 0e+00 31.0 2.00 2.00 1e+00\n",
 			Row{2, 8, 1, "float", "", -1, half(30, 2, -1), in(31, 2, -1)}},
-		{"2.11 gather", "# size count type root time algbw busbw error time algbw busbw error\n8 1 float 3 30.0 2.00 2.00 0e+00 31.0 2.00 2.00 0e+00\n",
+		{"2.11 gather",
+			"# size count type root time algbw busbw error time algbw busbw error\n8 1 float 3 30.0 2.00 2.00 0e+00 31.0 2.00 2.00 0e+00\n",
 			Row{2, 8, 1, "float", "", 3, half(30, 2, -1), in(31, 2, -1)}},
-		{"2.11 reduce", "# size count type redop root time algbw busbw error time algbw busbw error\n8 2 half max 1 30.0 2.00 2.00 0e+00 31.0 2.00 2.00 0e+00\n",
+		{"2.11 reduce",
+			"# size count type redop root time algbw busbw error time algbw busbw error\n8 2 half max 1 30.0 2.00 2.00 0e+00 31.0 2.00 2.00 0e+00\n",
 			Row{2, 8, 2, "half", "max", 1, half(30, 2, -1), in(31, 2, -1)}},
-		{"RCCL's tests, an error beyond the bound", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 30.0 2.00 2.00 4e-07 31.0 2.00 2.00 3e+02*\n",
+		{"RCCL's tests, an error beyond the bound",
+			"# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 30.0 2.00 2.00 4e-07 31.0 2.00 2.00 3e+02*\n",
 			Row{2, 8, 2, "float", "sum", -1, half(30, 2, -1), in(31, 2, SomeWrong)}},
-		{"the same in parts", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum\n 30.0 2.00 2.00 3e+02*\n 31.0 2.00 2.00 4e-07\n",
+		{"the same in parts",
+			"# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum\n 30.0 2.00 2.00 3e+02*\n 31.0 2.00 2.00 4e-07\n",
 			Row{2, 8, 2, "float", "sum", -1, half(30, 2, SomeWrong), in(31, 2, -1)}},
-		{"2.13 sendrecv", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n8 2 float sum -1 30.0 2.00 2.00 0 31.0 2.00 2.00 N/A\n",
+		{"2.13 sendrecv",
+			"# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n8 2 float sum -1 30.0 2.00 2.00 0 31.0 2.00 2.00 N/A\n",
 			Row{2, 8, 2, "float", "sum", -1, half(30, 2, 0), in(31, 2, -1)}},
-		{"2.17 -S", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong timestamp\n8 2 float none 0 30.0 2.00 2.00 0 31.0 2.00 2.00 0  2026-01-02 10:00:00\n",
+		{"2.17 -S",
+			"# size count type redop root time algbw busbw #wrong time algbw busbw #wrong timestamp\n8 2 float none 0 30.0 2.00 2.00 0 31.0 2.00 2.00 0  2026-01-02 10:00:00\n",
 			Row{2, 8, 2, "float", "none", 0, half(30, 2, 0), in(31, 2, 0)}},
-		{"2.19 -I 1", "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min i_max i_p99 i_cv%\n" +
-			"8 2 float sum -1 30.0 2.00 2.00 0 29.0 33.0 32.9 1.20 31.0 2.00 2.00 0 30.0 34.0 33.9 1.10\n",
+		{"2.19 -I 1",
+			"# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min i_max i_p99 i_cv%\n" +
+				"8 2 float sum -1 30.0 2.00 2.00 0 29.0 33.0 32.9 1.20 31.0 2.00 2.00 0 30.0 34.0 33.9 1.10\n",
 			Row{2, 8, 2, "float", "sum", -1, half(30, 2, 0), in(31, 2, 0)}},
-		{"2.19 large numbers", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n8589934592 2147483648 float sum -1 1.2e+07 2.00 2.00 3e+06 31.0 2.00 2.00 0\n",
+		{"2.19 large numbers",
+			"# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n8589934592 2147483648 float sum -1 1.2e+07 2.00 2.00 3e+06 31.0 2.00 2.00 0\n",
 			Row{2, 8589934592, 2147483648, "float", "sum", -1, half(1.2e7, 2, 3e6), in(31, 2, 0)}},
 	} {
 		got, err := Read(strings.NewReader(tc.text))
@@ -113,15 +127,19 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		if d := cmp.Diff([]Row{tc.want}, got.Tests[0].Rows); d != "" || got.Tests[0].Assumed || len(got.Tests[0].Odd)+len(got.Tests[0].Cut) > 0 {
+		if d := cmp.Diff([]Row{tc.want}, got.Tests[0].Rows); d != "" || got.Tests[0].Assumed || len(got.Tests[0].Odd)+
+			len(got.Tests[0].Cut) > 0 {
 			t.Errorf("%s: %s%+v", tc.name, d, got.Tests[0])
 		}
 	}
-	log, err := Read(strings.NewReader("# size count type redop root cputime algbw busbw #wrong cputime algbw busbw #wrong\n" + wholeRow))
+	log, err := Read(
+		strings.NewReader("# size count type redop root cputime algbw busbw #wrong cputime algbw busbw #wrong\n" +
+			wholeRow))
 	if err != nil || !log.Tests[0].CPUTime {
 		t.Errorf("-C: %v %+v", err, log)
 	}
-	if _, err := Read(strings.NewReader("# size count type redop sort time algbw busbw #wrong\n" + wholeRow)); err == nil || !strings.Contains(err.Error(), "line 2: the column sort is not known") {
+	if _, err := Read(strings.NewReader("# size count type redop sort time algbw busbw #wrong\n" +
+		wholeRow)); err == nil || !strings.Contains(err.Error(), "line 2: the column sort is not known") {
 		t.Errorf("a column that is not known: %v", err)
 	}
 }
@@ -134,28 +152,44 @@ func TestPrefixes(t *testing.T) {
 	}
 	number := 0
 	for name, prefix := range map[string]func(line string) string{
-		"ddlemu run":                             func(l string) string { return "node0 | " + l },
-		"pdsh":                                   func(l string) string { return "node0: " + l },
-		"kubectl":                                func(l string) string { return "2024-09-18T10:00:00.123456789Z " + l },
+		"ddlemu run": func(l string) string { return "node0 | " + l },
+		"pdsh":       func(l string) string { return "node0: " + l },
+		"kubectl": func(l string) string {
+			return "2024-09-18T10:00:00.123456789Z " +
+				l
+		},
 		"kubectl --prefix":                       func(l string) string { return "[pod/x-0/main] " + l },
 		"Ray":                                    func(l string) string { return "\x1b[36m(Worker pid=615, ip=10.0.0.6)\x1b[0m " + l },
 		"mpirun --timestamp-output --tag-output": func(l string) string { return "Thu Sep 19 10:00:00 2024[1,0]<stdout>:" + l },
-		"mpirun --tag-output":                    func(l string) string { return "[1,0]<stdout>:" + strings.TrimLeft(l, " ") },
-		"prterun --tag-output":                   func(l string) string { return "[prterun-host-12@1,0]<stdout>: " + l },
-		"mpiexec -l":                             func(l string) string { return "[0] " + l },
-		"srun --label":                           func(l string) string { return " 0: " + l },
-		"cat -n":                                 func(l string) string { number++; return fmt.Sprintf("%6d\t%s", number, l) },
-		"quote":                                  func(l string) string { return "> > " + l },
-		"diff":                                   func(l string) string { return "+" + l },
-		"colours":                                func(l string) string { return "\x1b[1;32m" + l + "\x1b[0m" },
-		"colours without escape":                 func(l string) string { return "[32m" + l + "[0m" },
+		"mpirun --tag-output": func(l string) string {
+			return "[1,0]<stdout>:" +
+				strings.TrimLeft(l, " ")
+		},
+		"prterun --tag-output": func(l string) string {
+			return "[prterun-host-12@1,0]<stdout>: " +
+				l
+		},
+		"mpiexec -l":   func(l string) string { return "[0] " + l },
+		"srun --label": func(l string) string { return " 0: " + l },
+		"cat -n": func(l string) string {
+			number++
+			return fmt.Sprintf("%6d\t%s",
+				number, l)
+		},
+		"quote":                  func(l string) string { return "> > " + l },
+		"diff":                   func(l string) string { return "+" + l },
+		"colours":                func(l string) string { return "\x1b[1;32m" + l + "\x1b[0m" },
+		"colours without escape": func(l string) string { return "[32m" + l + "[0m" },
 		"Docker": func(l string) string {
 			return fmt.Sprintf(`{"log":%q,"stream":"stdout","time":"2024-09-18T10:00:00.1Z"}`, l+"\n")
 		},
-		"CRLF":               func(l string) string { return l + "\r" },
-		"date and level":     func(l string) string { return "2024-09-19 10:00:00,123 INFO 17 --- " + l },
-		"taken for Markdown": func(l string) string { return strings.ReplaceAll(strings.TrimPrefix(l, "#"), "#wrong", "wrong") },
-		"table of Markdown":  func(l string) string { return "| " + l + " |" },
+		"CRLF":           func(l string) string { return l + "\r" },
+		"date and level": func(l string) string { return "2024-09-19 10:00:00,123 INFO 17 --- " + l },
+		"taken for Markdown": func(l string) string {
+			return strings.ReplaceAll(strings.TrimPrefix(l, "#"), "#wrong",
+				"wrong")
+		},
+		"table of Markdown": func(l string) string { return "| " + l + " |" },
 	} {
 		var text strings.Builder
 		for line := range strings.Lines(ncclTests) {
@@ -237,10 +271,12 @@ func TestSeveralTests(t *testing.T) {
 	}
 	var got []string
 	for _, test := range log.Tests {
-		got = append(got, fmt.Sprintf("%d %q of %d, %d iterations, %d rows, %d programs", test.Line, test.Name, test.Ranks, test.Iters, len(test.Rows), test.Programs))
+		got = append(got, fmt.Sprintf("%d %q of %d, %d iterations, %d rows, %d programs", test.Line, test.Name,
+			test.Ranks, test.Iters, len(test.Rows), test.Programs))
 	}
 	want := []string{
-		`2 "all_reduce" of 2, 20 iterations, 1 rows, 1 programs`, `8 "alltoall" of 1, 7 iterations, 1 rows, 1 programs`, `15 "" of 1, 7 iterations, 1 rows, 0 programs`,
+		`2 "all_reduce" of 2, 20 iterations, 1 rows, 1 programs`, `8 "alltoall" of 1, 7 iterations, 1 rows, 1 programs`,
+		`15 "" of 1, 7 iterations, 1 rows, 0 programs`,
 		`17 "sendrecv" of 0, 0 iterations, 1 rows, 0 programs`, `20 "" of 0, 20 iterations, 1 rows, 2 programs`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -248,27 +284,34 @@ func TestSeveralTests(t *testing.T) {
 	}
 }
 
-// A program that ended without a whole row, as one that hangs and is stopped, leaves a cut row, which is named with the table
-// before, else with the next one. Its head is not that of a program beside the next one, which has another command line.
+// A program that ended without a whole row, as one that hangs and is stopped, leaves a cut row, which is named with
+// the table before, else with the next one. Its head is not that of a program beside the next one, which has another
+// command line.
 func TestProgramsWithoutRows(t *testing.T) {
 	head := func(size, ranks int) string {
-		s := fmt.Sprintf("# nThread 2 nGpus 1 minBytes %d maxBytes %d step: 2(factor) warmup iters: 2 iters: 5 validation: 0\n#\n# Using devices\n", size, size)
+		s := fmt.Sprintf(
+			"# nThread 2 nGpus 1 minBytes %d maxBytes %d step: 2(factor) warmup iters: 2 iters: 5 validation: 0\n#\n# Using devices\n", size, size)
 		for r := range ranks {
 			s += fmt.Sprintf("#   Rank  %d Pid  47054 on      g0529 device  %d [0x81] NVIDIA GeForce RTX 4090\n", r, r)
 		}
-		return s + "#\n#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+		return s +
+			"#\n#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
 	}
 	row := func(size int) string {
-		return fmt.Sprintf("%12d  256     float     sum    16.13    0.06    0.06    N/A    16.13    0.06    0.06    N/A\n", size)
+		return fmt.Sprintf(
+			"%12d  256     float     sum    16.13    0.06    0.06    N/A    16.13    0.06    0.06    N/A\n", size)
 	}
 	cut := func(size int) string { return strings.SplitAfter(row(size), "sum")[0] + "\n" }
 	for name, tc := range map[string]struct{ text, want string }{
-		"stopped after a row":  {head(8, 2) + row(8) + head(16, 2) + cut(16) + head(4, 2) + row(4), "ranks 2 programs 1 rows 1 cut 1 | ranks 2 programs 1 rows 1 cut 0"},
+		"stopped after a row": {head(8, 2) + row(8) + head(16, 2) + cut(16) + head(4, 2) + row(4),
+			"ranks 2 programs 1 rows 1 cut 1 | ranks 2 programs 1 rows 1 cut 0"},
 		"stopped before a row": {head(8, 2) + cut(8) + head(16, 2) + row(16), "ranks 2 programs 1 rows 1 cut 1"},
 		"failed at the start":  {head(8, 4) + head(16, 2) + row(16), "ranks 2 programs 1 rows 1 cut 0"},
-		"stopped in the head":  {strings.Split(head(8, 4), "#\n#       size")[0] + head(16, 2) + row(16), "ranks 2 programs 1 rows 1 cut 0"},
-		"at the same time":     {strings.SplitAfter(head(8, 1), "\n")[0] + head(8, 1) + row(8), "ranks 1 programs 2 rows 1 cut 0"},
-		"stopped at the end":   {head(8, 2) + row(8) + head(16, 2) + cut(16), "ranks 2 programs 1 rows 1 cut 1"},
+		"stopped in the head": {strings.Split(head(8, 4), "#\n#       size")[0] + head(16, 2) + row(16),
+			"ranks 2 programs 1 rows 1 cut 0"},
+		"at the same time": {strings.SplitAfter(head(8, 1), "\n")[0] + head(8, 1) + row(8),
+			"ranks 1 programs 2 rows 1 cut 0"},
+		"stopped at the end": {head(8, 2) + row(8) + head(16, 2) + cut(16), "ranks 2 programs 1 rows 1 cut 1"},
 	} {
 		log, err := Read(strings.NewReader(tc.text))
 		if err != nil {
@@ -277,7 +320,8 @@ func TestProgramsWithoutRows(t *testing.T) {
 		}
 		var got []string
 		for _, test := range log.Tests {
-			got = append(got, fmt.Sprintf("ranks %d programs %d rows %d cut %d", test.Ranks, test.Programs, len(test.Rows), len(test.Cut)))
+			got = append(got, fmt.Sprintf("ranks %d programs %d rows %d cut %d", test.Ranks, test.Programs,
+				len(test.Rows), len(test.Cut)))
 		}
 		if all := strings.Join(got, " | "); all != tc.want {
 			t.Errorf("%s: %s, want %s", name, all, tc.want)
@@ -288,15 +332,18 @@ func TestProgramsWithoutRows(t *testing.T) {
 	}
 }
 
-// The last lines of a table say how many values are wrong; before 2022 nothing else does. The first log is of the form of
-// nccl-tests 1, whose last lines have no "#".
+// The last lines of a table say how many values are wrong; before 2022 nothing else does. The first log is of the form
+// of nccl-tests 1, whose last lines have no "#".
 func TestOutOfBounds(t *testing.T) {
 	const row = "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 5 1 1 2e-07 6 1 1 2e-07\n"
 	for text, want := range map[string]int64{
 		"#  bytes  N  type  op  time  algbw  busbw  res  time  algbw  busbw  res\n8 2 float sum 0.053 0.00 0.00 2e-07 0.052 0.00 0.00 2e-07\n Out of bounds values : 248 FAILED\n Avg bus bandwidth : 2\n": 248,
-		row + "[1,0]<stdout>:# Out of bounds values : 0 OK\n": 0, row + "0: # Out of bounds values : 3 FAILED\n": 3, row: 0,
-		row + "# Out of bounds values : 3 FAILED\n" + strings.Replace(row, "8 2", "16 4", 1) + "# Out of bounds values : 4 FAILED\n": 7,
-		"# Out of bounds values : 3 FAILED\n" + row: 0, row + "# Out of bounds values : 99999999999999999999 FAILED\n": 0,
+		row + "[1,0]<stdout>:# Out of bounds values : 0 OK\n": 0, row + "0: # Out of bounds values : 3 FAILED\n": 3,
+		row: 0,
+		row + "# Out of bounds values : 3 FAILED\n" + strings.Replace(row, "8 2", "16 4", 1) +
+			"# Out of bounds values : 4 FAILED\n": 7,
+		"# Out of bounds values : 3 FAILED\n" + row: 0, row +
+			"# Out of bounds values : 99999999999999999999 FAILED\n": 0,
 	} {
 		log, err := Read(strings.NewReader(text))
 		if err != nil || len(log.Tests) != 1 || log.Tests[0].OutOfBounds != want || log.Foreign > 1 {
@@ -305,11 +352,12 @@ func TestOutOfBounds(t *testing.T) {
 	}
 }
 
-// A script may start the program for each size: the tables are one. Sizes that begin again are another table, and so are
-// other collectives.
+// A script may start the program for each size: the tables are one. Sizes that begin again are another table, and so
+// are other collectives.
 func TestOneTablePerSize(t *testing.T) {
 	head := func(name string) string {
-		return "# Collective test starting: " + name + "\n# nThread 1 iters: 20\n# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+		return "# Collective test starting: " + name +
+			"\n# nThread 1 iters: 20\n# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
 	}
 	row := func(size int, op string, ratio float64) string {
 		return fmt.Sprintf("%d 2 float %s -1 5 2 %.2f 0 6 2 %.2f 0\n", size, op, 2*ratio, 2*ratio)
@@ -319,14 +367,16 @@ func TestOneTablePerSize(t *testing.T) {
 		text string
 		want string
 	}{
-		"a program per size":   {head(a) + row(8, "sum", 1) + head(a) + row(16, "sum", 1) + head(a) + row(32, "sum", 1) + "8 2 float\n", "3"},
+		"a program per size": {head(a) + row(8, "sum", 1) + head(a) + row(16, "sum", 1) + head(a) +
+			row(32, "sum", 1) + "8 2 float\n", "3"},
 		"again":                {head(a) + row(8, "sum", 1) + row(16, "sum", 1) + head(a) + row(8, "sum", 1), "2 1"},
 		"falling":              {head(a) + row(8, "sum", 1) + head(a) + row(32, "sum", 1) + row(16, "sum", 1), "1 2"},
 		"another name":         {head(a) + row(8, "sum", 1) + head("reduce_scatter_perf") + row(16, "sum", 1), "1 1"},
 		"another operator":     {head(a) + row(8, "sum", 1) + head(a) + row(16, "max", 1), "1 1"},
 		"no name":              {head(none) + row(8, "sum", 1) + head(none) + row(16, "sum", 1), "2"},
 		"no name, other ratio": {head(none) + row(8, "sum", 1) + head(none) + row(16, "sum", 0.5), "1 1"},
-		"other iterations":     {head(a) + row(8, "sum", 1) + strings.Replace(head(a), "20", "5", 1) + row(16, "sum", 1), "1 1"},
+		"other iterations": {head(a) + row(8, "sum", 1) + strings.Replace(head(a), "20", "5", 1) +
+			row(16, "sum", 1), "1 1"},
 	} {
 		log, err := Read(strings.NewReader(tc.text))
 		if err != nil {
@@ -360,10 +410,12 @@ func TestReadJSON(t *testing.T) {
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)
 	}
-	if got, err := Read(strings.NewReader(strings.ReplaceAll(ncclTestsJSON, `"time"`, `"cpu_time"`))); err != nil || !got.Tests[0].CPUTime {
+	if got, err := Read(strings.NewReader(strings.ReplaceAll(ncclTestsJSON, `"time"`, `"cpu_time"`))); err != nil ||
+		!got.Tests[0].CPUTime {
 		t.Errorf("-C: %v %+v", err, got)
 	}
-	for _, cut := range []string{ncclTestsJSON[:300], "{}", strings.ReplaceAll(ncclTestsJSON, `"time":3`, `"time":-3`)} {
+	for _, cut := range []string{ncclTestsJSON[:300], "{}",
+		strings.ReplaceAll(ncclTestsJSON, `"time":3`, `"time":-3`)} {
 		if _, err := Read(strings.NewReader(cut)); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.40s: %v", cut, err)
 		}
@@ -422,15 +474,18 @@ func FuzzRead(f *testing.F) {
 }
 
 func TestJudge(t *testing.T) {
-	rate := Given{Expected: 10 * time.Millisecond, LastRank: 10 * time.Millisecond, Bound: 9 * time.Millisecond, Least: 9 * time.Millisecond}
-	latency := Given{Expected: 50 * time.Microsecond, LastRank: 52 * time.Microsecond, Bound: time.Microsecond, Least: time.Microsecond, Spread: 0.05}
+	rate := Given{Expected: 10 * time.Millisecond, LastRank: 10 * time.Millisecond, Bound: 9 * time.Millisecond,
+		Least: 9 * time.Millisecond}
+	latency := Given{Expected: 50 * time.Microsecond, LastRank: 52 * time.Microsecond, Bound: time.Microsecond,
+		Least: time.Microsecond, Spread: 0.05}
 	// A broadcast of two ranks in which the root runs ahead.
 	ahead := Given{
 		Expected: 458 * time.Microsecond, LastRank: 890 * time.Microsecond, BusiestHop: 884 * time.Microsecond,
 		Bound: 884 * time.Microsecond, Least: 442 * time.Microsecond,
 	}
 	// A ring of many ranks. Its busiest hop carries twice the bytes of the bound.
-	ring := Given{Expected: 10 * time.Millisecond, LastRank: 10 * time.Millisecond, BusiestHop: 9 * time.Millisecond, Bound: 4600 * time.Microsecond}
+	ring := Given{Expected: 10 * time.Millisecond, LastRank: 10 * time.Millisecond, BusiestHop: 9 * time.Millisecond,
+		Bound: 4600 * time.Microsecond}
 	for _, tc := range []struct {
 		got   time.Duration
 		given Given
@@ -450,7 +505,8 @@ func TestJudge(t *testing.T) {
 		{890 * time.Microsecond, ahead, AsExpected, ""},
 		{445 * time.Microsecond, ahead, AsExpected, ""},
 		{1780 * time.Microsecond, ahead, Slower, "the links carried 50 % of"},
-		{430 * time.Microsecond, ahead, Impossible, "884µs on these links for the last rank, and the mean over the ranks is 442µs at least"},
+		{430 * time.Microsecond, ahead, Impossible,
+			"884µs on these links for the last rank, and the mean over the ranks is 442µs at least"},
 	} {
 		f := Judge(tc.got, tc.given)
 		if f.Word != tc.word || !strings.Contains(f.Cause, tc.cause) || (f.Cause == "") != (tc.word == AsExpected) {
@@ -492,7 +548,8 @@ func TestCheck(t *testing.T) {
 		{Half{890 * time.Microsecond, 1.18, 1.77, -1}, AsExpected, ""},
 		{Half{890 * time.Microsecond, 1.18, 1.77, 77}, Wrong, "77 wrong elements"},
 		{Half{890 * time.Microsecond, 1.18, 1.77, SomeWrong}, Wrong, "the error is beyond its bound"},
-		{Half{890 * time.Microsecond, 11.8, 17.7, 0}, Contradictory, "algbw 11.80, but 1048576 bytes in 890µs are 1.18 GB/s"},
+		{Half{890 * time.Microsecond, 11.8, 17.7, 0}, Contradictory,
+			"algbw 11.80, but 1048576 bytes in 890µs are 1.18 GB/s"},
 		{Half{890 * time.Microsecond, 1.18, 1.18, 0}, Contradictory, "busbw 1.18, but 1.50 times algbw is 1.77 GB/s"},
 		{Half{20 * time.Nanosecond, 50000, 75000, 0}, AsExpected, ""}, // 0.02 us may be 0.025
 	} {

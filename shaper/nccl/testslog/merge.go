@@ -15,7 +15,8 @@ func merge(tests []Test) []Test {
 	for _, t := range tests {
 		if n := len(all); n > 0 && all[n-1].goesOn(&t) {
 			last := &all[n-1]
-			last.Rows, last.Cut, last.Odd = append(last.Rows, t.Rows...), append(last.Cut, t.Cut...), append(last.Odd, t.Odd...)
+			last.Rows, last.Cut, last.Odd = append(last.Rows, t.Rows...), append(last.Cut, t.Cut...),
+				append(last.Odd, t.Odd...)
 			last.OutOfBounds += t.OutOfBounds
 			continue
 		}
@@ -29,7 +30,8 @@ func (t *Test) goesOn(next *Test) bool {
 	same := t.Name == next.Name && t.Ranks == next.Ranks && t.Iters == next.Iters && t.Nodes == next.Nodes &&
 		t.Assumed == next.Assumed && t.CPUTime == next.CPUTime && t.Programs == next.Programs &&
 		last.Type == first.Type && (last.Root < 0) == (first.Root < 0) && slices.Equal(t.Ops(), next.Ops())
-	if !same || first.Size <= last.Size || !slices.IsSortedFunc(next.Rows, func(a, b Row) int { return cmp.Compare(a.Size, b.Size) }) {
+	if !same || first.Size <= last.Size ||
+		!slices.IsSortedFunc(next.Rows, func(a, b Row) int { return cmp.Compare(a.Size, b.Size) }) {
 		return false
 	}
 	return t.Name != "" || math.Abs(last.Ratio()-first.Ratio()) < 0.03 || math.IsNaN(last.Ratio()-first.Ratio())

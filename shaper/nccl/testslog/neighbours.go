@@ -13,8 +13,8 @@ import (
 // bandwidth. Where NCCL changes its algorithm, times of real clusters exceed it by up to 18 %.
 const dipOff = 0.25
 
-// bothOff is by how much the ratio of a dip to the model must exceed that of either neighbour. Before a step, at which a
-// faster schedule begins, the ratio is that of the smaller neighbour.
+// bothOff is by how much the ratio of a dip to the model must exceed that of either neighbour. Before a step, at which
+// a faster schedule begins, the ratio is that of the smaller neighbour.
 const bothOff = 0.05
 
 // Comparison is how a time compares with those of the next smaller and the next larger size.
@@ -27,17 +27,19 @@ type Comparison struct {
 // Neighbours compares each time with those of its neighbours in size, whose median counts if a size has several times.
 // samples are calls of one kind, which differ in size alone.
 //
-// A time is a dip if it is too long in two ways: against its neighbours' times, and in how far it exceeds the model with
-// the fixed cost against how far theirs do. The first alone would name the sizes at which a longer schedule begins, the
-// second those at which the model changes its schedule and the cluster does not. Between neighbours both are
-// interpolated in logarithms, and the ratio must be above that of either. At the ends, the smallest size may take as long
-// as the next one, and the largest must follow its two neighbours, within what its size allows.
+// A time is a dip if it is too long in two ways: against its neighbours' times, and in how far it exceeds the model
+// with the fixed cost against how far theirs do. The first alone would name the sizes at which a longer schedule
+// begins, the second those at which the model changes its schedule and the cluster does not. Between neighbours both
+// are interpolated in logarithms, and the ratio must be above that of either. At the ends, the smallest size may take
+// as long as the next one, and the largest must follow its two neighbours, within what its size allows.
 func Neighbours(samples []Sample, fixed time.Duration) []Comparison {
 	points := pointsOf(samples, fixed)
 	all := make([]Comparison, len(samples))
 	for i, s := range samples {
-		own := point{logSize: math.Log(float64(s.Size)), logTime: math.Log(float64(s.Time)), logRatio: logRatio(s, fixed)}
-		at, found := slices.BinarySearchFunc(points, own, func(a, b point) int { return cmp.Compare(a.logSize, b.logSize) })
+		own := point{logSize: math.Log(float64(s.Size)), logTime: math.Log(float64(s.Time)),
+			logRatio: logRatio(s, fixed)}
+		at, found := slices.BinarySearchFunc(points, own,
+			func(a, b point) int { return cmp.Compare(a.logSize, b.logSize) })
 		if !found || !own.finite() || len(points) < 3 {
 			continue
 		}
@@ -92,7 +94,8 @@ func excess(points []point, at int, own point) float64 {
 	case last:
 		a, b := points[last-2], points[last-1]
 		// Longer than the next smaller size, but not by more than in proportion to the size.
-		grown := min(max(line(a.logSize, a.logTime, b.logSize, b.logTime, own.logSize), b.logTime), b.logTime+own.logSize-b.logSize)
+		grown := min(max(line(a.logSize, a.logTime, b.logSize, b.logTime, own.logSize), b.logTime),
+			b.logTime+own.logSize-b.logSize)
 		return min(own.logTime-grown, own.logRatio-b.logRatio)
 	}
 	a, b := points[at-1], points[at+1]

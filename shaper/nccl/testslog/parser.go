@@ -106,8 +106,8 @@ func comment(text string) int {
 	return -1
 }
 
-// begin is where in words the size of a row is, and the size itself, which may follow the prefix of a launcher without a
-// blank. It is -1 if the words are no row. A row is what is left of its type: two numbers.
+// begin is where in words the size of a row is, and the size itself, which may follow the prefix of a launcher without
+// a blank. It is -1 if the words are no row. A row is what is left of its type: two numbers.
 func (p *parser) begin(words []string) (at int, size string) {
 	for i := len(words) - 1; i >= 2; i-- {
 		if !digits(words[i-1]) {
@@ -125,8 +125,8 @@ func (p *parser) begin(words []string) (at int, size string) {
 	return -1, ""
 }
 
-// isRow says whether words look like a row from its type on, although the type is not known: by as many numbers as a half
-// has.
+// isRow says whether words look like a row from its type on, although the type is not known: by as many numbers as a
+// half has.
 func (p *parser) isRow(words []string) bool {
 	c := p.current()
 	first := 1 + c.before()
@@ -255,14 +255,15 @@ func (p *parser) end() (Log, error) {
 	}
 	p.log.Tests = slices.DeleteFunc(p.log.Tests, func(t Test) bool { return len(t.Rows) == 0 })
 	if len(p.log.Tests) == 0 {
-		return Log{}, errors.New("the log has no whole row of nccl-tests' table (size, count, type, ...)" + cmp.Or(why, p.hint()))
+		return Log{}, errors.New("the log has no whole row of nccl-tests' table (size, count, type, ...)" +
+			cmp.Or(why, p.hint()))
 	}
 	p.log.Tests = merge(p.log.Tests)
 	return p.log, nil
 }
 
-// withRows joins the tables without a whole row to the one before, else to the next: their cut rows and odd lines are then
-// named with it.
+// withRows joins the tables without a whole row to the one before, else to the next: their cut rows and odd lines are
+// then named with it.
 func withRows(tests []Test) (all []Test) {
 	var before Test
 	for _, t := range tests {

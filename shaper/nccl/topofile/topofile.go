@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topofile says whether a topology file of NCCL (NCCL_TOPO_FILE) describes an emulated node. Images of clouds set
-// the variable to a file of their own machines. NCCL on the software CUDA cannot use such a file: it has neither the
-// software GPUs nor the emulated NICs, and NCCL 2.22 fails with an internal error.
+// Package topofile says whether a topology file of NCCL (NCCL_TOPO_FILE) describes an emulated node. Images of clouds
+// set the variable to a file of their own machines. NCCL on the software CUDA cannot use such a file: it has neither
+// the software GPUs nor the emulated NICs, and NCCL 2.22 fails with an internal error.
 package topofile
 
 import (
@@ -25,7 +25,8 @@ type Names struct {
 // The software GPUs are on the buses firstBus to lastBus of domain 0 (cuda/soft/runtime/gpus.h).
 const firstBus, lastBus = 0x10, 0x2f
 
-// MostGPUs is the most GPUs that the software CUDA has. More ranks than that use them several times, on different nodes.
+// MostGPUs is the most GPUs that the software CUDA has. More ranks than that use them several times, on different
+// nodes.
 const MostGPUs = lastBus - firstBus + 1
 
 // Private begins the path of a file that a process has open, and that no other process can open by it. The plugin makes
@@ -35,8 +36,8 @@ const Private = "/proc/self/fd/"
 // BusID is the PCI bus id of a software GPU.
 func BusID(gpu int) string { return fmt.Sprintf("0000:%02x:00.0", firstBus+gpu) }
 
-// Problem says why NCCL cannot use the file at path for a rank on the software CUDA; "" if it can: the file has the rank's
-// GPU and none that is no software GPU, or it has no GPU and one of the node's NICs.
+// Problem says why NCCL cannot use the file at path for a rank on the software CUDA; "" if it can: the file has the
+// rank's GPU and none that is no software GPU, or it has no GPU and one of the node's NICs.
 func Problem(path string, n Names) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -7,12 +7,12 @@ type Class string
 
 // Classes of NCCL's variables.
 const (
-	// Used is used as on a cluster. Where it changes what NCCL decides, expected times follow, because they are calculated
-	// from NCCL's decisions.
+	// Used is used as on a cluster. Where it changes what NCCL decides, expected times follow, because they are
+	// calculated from NCCL's decisions.
 	Used Class = "used"
-	// Modelled is used, and changes messages in a way that NCCL's log does not tell: expected times are calculated from the
-	// variable. If the model does not know what a value does, the row has no expected time, and the reason names the
-	// variable.
+	// Modelled is used, and changes messages in a way that NCCL's log does not tell: expected times are calculated
+	// from the variable. If the model does not know what a value does, the row has no expected time, and the reason
+	// names the variable.
 	Modelled Class = "modelled"
 	// Topology is NCCL_TOPO_FILE, about which the plugin decides, see docs/decisions.md.
 	Topology Class = "topology"
@@ -20,8 +20,8 @@ const (
 	Debug Class = "debug"
 	// Log changes NCCL's log, which there is only with NCCL_DEBUG.
 	Log Class = "log"
-	// Host changes what the host does: threads, memory, launches, and sockets by which ranks find each other. On a virtual
-	// clock, and for the model, that takes no time.
+	// Host changes what the host does: threads, memory, launches, and sockets by which ranks find each other. On a
+	// virtual clock, and for the model, that takes no time.
 	Host Class = "host"
 	// Node changes how data moves within a node. On a virtual clock, and for the model, that takes no time.
 	Node Class = "node"

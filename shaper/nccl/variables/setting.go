@@ -25,9 +25,9 @@ const (
 	confOfHost = "/etc/nccl.conf"
 )
 
-// Read returns what NCCL of a version finds set: the variables of env, and those of its files that env does not have, as
-// setEnvFile of misc/param.cc reads them. home is the home folder of the user in the password file, "" if it is not known.
-// A file that cannot be read has none.
+// Read returns what NCCL of a version finds set: the variables of env, and those of its files that env does not have,
+// as setEnvFile of misc/param.cc reads them. home is the home folder of the user in the password file, "" if it is not
+// known. A file that cannot be read has none.
 func Read(nccl string, env []string, home string) []Setting {
 	return read(nccl, env, home, os.ReadFile)
 }
@@ -97,8 +97,8 @@ func Getenv(set []Setting) func(name string) string {
 	}
 }
 
-// ParseInt reads a number as NCCL does (strtoll with base 0: decimal, 0x for hexadecimal, 0 for octal), and refuses what
-// NCCL takes for another number than is written: it reads 4M as 4.
+// ParseInt reads a number as NCCL does (strtoll with base 0: decimal, 0x for hexadecimal, 0 for octal), and refuses
+// what NCCL takes for another number than is written: it reads 4M as 4.
 func ParseInt(text string) (int64, error) {
 	text = strings.TrimLeft(text, " \t\n\v\f\r")
 	end := len(numberIn(text))

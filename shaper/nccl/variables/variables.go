@@ -61,7 +61,8 @@ func rows(text string) [][]string {
 // find returns a variable of NCCL, nil if there is none of this name.
 func find(name string) *Variable {
 	list := List()
-	i, found := slices.BinarySearchFunc(list, name, func(v Variable, name string) int { return strings.Compare(v.Name, name) })
+	i, found := slices.BinarySearchFunc(list, name,
+		func(v Variable, name string) int { return strings.Compare(v.Name, name) })
 	if !found {
 		return nil
 	}

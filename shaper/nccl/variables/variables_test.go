@@ -16,7 +16,8 @@ import (
 // The list can be searched, and each entry says what its class needs.
 func TestList(t *testing.T) {
 	withReason := []Class{Plugin, CUDA, Set, Off, Other}
-	classes := append([]Class{Used, Modelled, Topology, Debug, Log, Host, Node, Ranks, GDR, IB, Socket, Symbol}, withReason...)
+	classes := append([]Class{Used, Modelled, Topology, Debug, Log, Host, Node, Ranks, GDR, IB, Socket, Symbol},
+		withReason...)
 	list := List()
 	for i, v := range list {
 		if i > 0 && list[i-1].Name >= v.Name {
@@ -52,16 +53,22 @@ func TestNotes(t *testing.T) {
 		{virtual, "NCCL_BUFFSIZE=1048576", ""},
 		{virtual, "NCCL_BUFFSIZE=4M", "NCCL_BUFFSIZE=4M is not what it seems: NCCL reads this as 4: give a number"},
 		{virtual, "NCCL_DEBUG=INFO", ""},
-		{virtual, "NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_QPS_PER_CONNECTION=4 has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead"},
-		{gpu, "NCCL_IB_HCA=mlx5_0", "NCCL_IB_HCA=mlx5_0 has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead"},
-		{virtual, "NCCL_NSOCKS_PERTHREAD=4", "NCCL_NSOCKS_PERTHREAD=4 has no effect here: it is for NCCL's NET/Socket, and NCCL uses the plugin instead"},
+		{virtual, "NCCL_IB_QPS_PER_CONNECTION=4",
+			"NCCL_IB_QPS_PER_CONNECTION=4 has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead"},
+		{gpu, "NCCL_IB_HCA=mlx5_0",
+			"NCCL_IB_HCA=mlx5_0 has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead"},
+		{virtual, "NCCL_NSOCKS_PERTHREAD=4",
+			"NCCL_NSOCKS_PERTHREAD=4 has no effect here: it is for NCCL's NET/Socket, and NCCL uses the plugin instead"},
 		{virtual, "NCCL_NVLS_ENABLE=1", "NCCL_NVLS_ENABLE=1 has no effect here: the software CUDA has no NVLS"},
 		{gpu, "NCCL_NVLS_ENABLE=1", ""},
 		{virtual, "NCCL_NET_GDR_LEVEL=SYS", ""},
-		{gpu, "NCCL_NET_GDR_LEVEL=SYS", "NCCL_NET_GDR_LEVEL=SYS has no effect here: the plugin's NICs reach no memory of a real GPU"},
-		{virtual, "NCCL_SET_THREAD_NAME=1", "NCCL_SET_THREAD_NAME=1 has no effect here: it changes only what the host does, which takes no time here"},
+		{gpu, "NCCL_NET_GDR_LEVEL=SYS",
+			"NCCL_NET_GDR_LEVEL=SYS has no effect here: the plugin's NICs reach no memory of a real GPU"},
+		{virtual, "NCCL_SET_THREAD_NAME=1",
+			"NCCL_SET_THREAD_NAME=1 has no effect here: it changes only what the host does, which takes no time here"},
 		{run, "NCCL_SET_THREAD_NAME=1", ""},
-		{virtual, "NCCL_P2P_NVL_CHUNKSIZE=1", "NCCL_P2P_NVL_CHUNKSIZE=1 has no effect here: it changes how data moves within a node, which takes no time here"},
+		{virtual, "NCCL_P2P_NVL_CHUNKSIZE=1",
+			"NCCL_P2P_NVL_CHUNKSIZE=1 has no effect here: it changes how data moves within a node, which takes no time here"},
 		{virtual, "NCCL_NET=Socket", "NCCL_NET=Socket has no effect here: ddlemu sets it to goemu"},
 		{virtual, "NCCL_NET=goemu", ""},
 		{virtual, "NCCL_HOSTID=mine", "NCCL_HOSTID=mine has no effect here: ddlemu sets it in its own ranks"},
@@ -69,28 +76,37 @@ func TestNotes(t *testing.T) {
 		{Situation{}, "NCCL_NET=Socket", ""},
 		{gpu, "NCCL_GIN_TYPE=2", "NCCL_GIN_TYPE=2 has no effect here: ddlemu sets NCCL_GIN_ENABLE=0"},
 		{virtual, "NCCL_COLLNET_ENABLE=1", "NCCL_COLLNET_ENABLE=1 has no effect here: the plugin has no CollNet"},
-		{virtual, "NCCL_DEBUG_SUBSYS=ALL", "NCCL_DEBUG_SUBSYS=ALL has no effect here: NCCL writes no log without NCCL_DEBUG"},
+		{virtual, "NCCL_DEBUG_SUBSYS=ALL",
+			"NCCL_DEBUG_SUBSYS=ALL has no effect here: NCCL writes no log without NCCL_DEBUG"},
 		{virtual, "NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG=INFO", ""},
-		{virtual, "NCCL_PAT_ENABLE=1", "NCCL_PAT_ENABLE=1 has no effect here: NCCL 2.22.3 does not have it, 2.29.7 does"},
+		{virtual, "NCCL_PAT_ENABLE=1",
+			"NCCL_PAT_ENABLE=1 has no effect here: NCCL 2.22.3 does not have it, 2.29.7 does"},
 		{Situation{NCCL: "2.29.7"}, "NCCL_PAT_ENABLE=1", ""},
 		{Situation{}, "NCCL_PAT_ENABLE=1", ""},
-		{virtual, "NCCL_IB_QPS=4", "NCCL_IB_QPS=4 has no effect here: NCCL 2.22.3 has no such variable: did you mean NCCL_IB_QPS_PER_CONNECTION?"},
-		{run, "NCCL_CHUNKSIZE=4", "NCCL_CHUNKSIZE=4 has no effect here: NCCL (2.22.3, 2.29.7) has no such variable: did you mean NCCL_CHUNK_SIZE?"},
+		{virtual, "NCCL_IB_QPS=4",
+			"NCCL_IB_QPS=4 has no effect here: NCCL 2.22.3 has no such variable: did you mean NCCL_IB_QPS_PER_CONNECTION?"},
+		{run, "NCCL_CHUNKSIZE=4",
+			"NCCL_CHUNKSIZE=4 has no effect here: NCCL (2.22.3, 2.29.7) has no such variable: did you mean NCCL_CHUNK_SIZE?"},
 		{virtual, "NCCL_SPLIT_NOCOLOR=1", "NCCL_SPLIT_NOCOLOR=1 has no effect here: NCCL 2.22.3 has no such variable"},
-		{virtual, "NCCL_FASTRAK_LLCM_DEVICE=1", "NCCL_FASTRAK_LLCM_DEVICE=1 has no effect here: NCCL 2.22.3 has no such variable"},
-		{virtual, "NCCL_BLOCKING_WAIT=1", "NCCL_BLOCKING_WAIT=1 has no effect here: it is for PyTorch, which this command does not run"},
+		{virtual, "NCCL_FASTRAK_LLCM_DEVICE=1",
+			"NCCL_FASTRAK_LLCM_DEVICE=1 has no effect here: NCCL 2.22.3 has no such variable"},
+		{virtual, "NCCL_BLOCKING_WAIT=1",
+			"NCCL_BLOCKING_WAIT=1 has no effect here: it is for PyTorch, which this command does not run"},
 		{run, "NCCL_BLOCKING_WAIT=1", ""},
 		{virtual, "NCCL_VERSION=2.22.3", ""},
 		{virtual, "NCCL_IB_HCA=", ""},
 		{virtual, "DDLEMU_LAT=1ms", ""},
-		{virtual, "DDLEMU_LATENCY=1ms", "DDLEMU_LATENCY=1ms has no effect here: ddlemu has no such variable: did you mean DDLEMU_LAT?"},
+		{virtual, "DDLEMU_LATENCY=1ms",
+			"DDLEMU_LATENCY=1ms has no effect here: ddlemu has no such variable: did you mean DDLEMU_LAT?"},
 		{virtual, "DDLEMU_TEST_LONG=1", ""},
 		{virtual, "DDLEMU_STREAMS=2", "DDLEMU_STREAMS=2 has no effect here: it is for datapath kernel"},
 		{gpu, "DDLEMU_STREAMS=2", ""},
 		{gpu, "DDLEMU_SOFT_GPUS=2", "DDLEMU_SOFT_GPUS=2 has no effect here: it is for the software CUDA"},
 		{run, "DDLEMU_COMPUTE=cpu:1", "DDLEMU_COMPUTE=cpu:1 has no effect here: it is for a virtual clock"},
-		{Situation{Fabric: "lab"}, "DDLEMU_LAT=1ms", "DDLEMU_LAT=1ms has no effect here: fabric lab is up, and `ddlemu shape` changes it"},
-		{Situation{Fabric: "lab"}, "DDLEMU_PROFILE=eth1", "DDLEMU_PROFILE=eth1 has no effect here: fabric lab is up, and `ddlemu shape` changes it"},
+		{Situation{Fabric: "lab"}, "DDLEMU_LAT=1ms",
+			"DDLEMU_LAT=1ms has no effect here: fabric lab is up, and `ddlemu shape` changes it"},
+		{Situation{Fabric: "lab"}, "DDLEMU_PROFILE=eth1",
+			"DDLEMU_PROFILE=eth1 has no effect here: fabric lab is up, and `ddlemu shape` changes it"},
 		{Situation{Fabric: "lab"}, "DDLEMU_NCCL_VIEW=host", ""},
 		{virtual, "PATH=/bin", ""},
 	} {
@@ -131,12 +147,15 @@ func TestRead(t *testing.T) {
 		want []Setting
 	}{
 		"files": {"2.22", []string{"PATH=/bin", "NCCL_PROTO=LL128", "NCCL_PROTO=", "NCCL_PROTO=LL128"}, "/home/u",
-			[]Setting{{"NCCL_PROTO", "LL128", ""}, {"NCCL_ALGO", "Ring", user}, {"NCCL_IB_HCA ", "mlx5_0", user}, {"NCCL_TOPO_FILE", "/opt/topo.xml", host}}},
+			[]Setting{{"NCCL_PROTO", "LL128", ""}, {"NCCL_ALGO", "Ring", user}, {"NCCL_IB_HCA ", "mlx5_0", user},
+				{"NCCL_TOPO_FILE", "/opt/topo.xml", host}}},
 		"no home": {"2.22", nil, "", []Setting{{"NCCL_ALGO", "Tree", host}, {"NCCL_TOPO_FILE", "/opt/topo.xml", host}}},
 		"a file of its own": {"2.29", []string{"NCCL_CONF_FILE=/mine"}, "/home/u",
-			[]Setting{{"NCCL_CONF_FILE", "/mine", ""}, {"NCCL_PROTO", "Simple", "/mine"}, {"NCCL_ALGO", "Tree", host}, {"NCCL_TOPO_FILE", "/opt/topo.xml", host}}},
+			[]Setting{{"NCCL_CONF_FILE", "/mine", ""}, {"NCCL_PROTO", "Simple", "/mine"}, {"NCCL_ALGO", "Tree", host},
+				{"NCCL_TOPO_FILE", "/opt/topo.xml", host}}},
 		"2.22 knows none": {"2.22", []string{"NCCL_CONF_FILE=/mine"}, "",
-			[]Setting{{"NCCL_CONF_FILE", "/mine", ""}, {"NCCL_ALGO", "Tree", host}, {"NCCL_TOPO_FILE", "/opt/topo.xml", host}}},
+			[]Setting{{"NCCL_CONF_FILE", "/mine", ""}, {"NCCL_ALGO", "Tree", host},
+				{"NCCL_TOPO_FILE", "/opt/topo.xml", host}}},
 	} {
 		got := read(tc.nccl, tc.env, tc.home, open)
 		if d := cmp.Diff(tc.want, got); d != "" {
@@ -157,21 +176,25 @@ func TestRead(t *testing.T) {
 
 // What NCCL uses may be why it fails.
 func TestGiven(t *testing.T) {
-	set := Read("", []string{"NCCL_CHUNK_SIZE=4", "NCCL_IB_HCA=x", "NCCL_DEBUG=INFO", "NCCL_GRAPH_FILE=g.xml", "NCCL_NOBODY=1", "NCCL_ALGO="}, "")
-	if d := cmp.Diff([]string{"NCCL_CHUNK_SIZE=4", "NCCL_GRAPH_FILE=g.xml"}, slices.Sorted(slices.Values(Given(set)))); d != "" {
+	set := Read("", []string{"NCCL_CHUNK_SIZE=4", "NCCL_IB_HCA=x", "NCCL_DEBUG=INFO", "NCCL_GRAPH_FILE=g.xml",
+		"NCCL_NOBODY=1", "NCCL_ALGO="}, "")
+	if d := cmp.Diff([]string{"NCCL_CHUNK_SIZE=4", "NCCL_GRAPH_FILE=g.xml"},
+		slices.Sorted(slices.Values(Given(set)))); d != "" {
 		t.Error(d)
 	}
 }
 
 // The numbers are those of strtoll with base 0.
 func TestParseInt(t *testing.T) {
-	for text, want := range map[string]int64{"65536": 65536, "0x8000": 32768, "0X10": 16, "010": 8, "0": 0, "-2": -2, "+7": 7, " 5": 5} {
+	for text, want := range map[string]int64{"65536": 65536, "0x8000": 32768, "0X10": 16, "010": 8, "0": 0, "-2": -2,
+		"+7": 7, " 5": 5} {
 		if n, err := ParseInt(text); n != want || err != nil {
 			t.Errorf("%q: %d, %v", text, n, err)
 		}
 	}
 	for text, want := range map[string]string{
-		"4M": "NCCL reads this as 4", "0x": "as 0", "0xg": "as 0", "x": "as 0", "-": "as 0", "08": "as 0", "1e6": "as 1", "5 ": "as 5", "1_000": "as 1", "0x1_0": "as 1",
+		"4M": "NCCL reads this as 4", "0x": "as 0", "0xg": "as 0", "x": "as 0", "-": "as 0", "08": "as 0",
+		"1e6": "as 1", "5 ": "as 5", "1_000": "as 1", "0x1_0": "as 1",
 		"0b1": "as 0", "0o7": "as 0", "9223372036854775808": "out of range",
 	} {
 		if n, err := ParseInt(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -62,7 +62,8 @@ func (r *Ranks) InitComm(ctx context.Context, c Comm) error {
 	}
 	id := answers[c.Ranks[0]].fields["id"]
 	_, err = r.members(ctx, c, initStep, func(rank int) string {
-		return fmt.Sprintf("init %srank=%d ranks=%d device=%d id=%s", c.word(), rank, len(c.Ranks), r.device(c.Ranks[rank]), id)
+		return fmt.Sprintf("init %srank=%d ranks=%d device=%d id=%s", c.word(), rank, len(c.Ranks),
+			r.device(c.Ranks[rank]), id)
 	})
 	if err != nil {
 		return err
@@ -114,8 +115,8 @@ func (r *Ranks) CommID(name string) string {
 	return ""
 }
 
-// DecideOn returns the calls with what NCCL decides on each of them on a communicator, its topology, and the NICs of its
-// connections. No call is run; DecidesOnly says whether the ranks can do that.
+// DecideOn returns the calls with what NCCL decides on each of them on a communicator, its topology, and the NICs of
+// its connections. No call is run; DecidesOnly says whether the ranks can do that.
 func (r *Ranks) DecideOn(ctx context.Context, name string, calls []Case) ([]Case, error) {
 	topology, err := r.Topology(name)
 	if err != nil {

@@ -18,7 +18,8 @@ func TestRealSeveralCommunicators(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			comms := []Comm{{"t0", []int{0, 1}}, {"t1", []int{2, 3}}, {"d0", []int{2, 0}}, {"d1", []int{1, 3}}, {"w", []int{3, 2, 1, 0}}}
+			comms := []Comm{{"t0", []int{0, 1}}, {"t1", []int{2, 3}}, {"d0", []int{2, 0}}, {"d1", []int{1, 3}},
+				{"w", []int{3, 2, 1, 0}}}
 			for _, c := range comms {
 				if err := ranks.InitComm(ctx, c); err != nil {
 					t.Fatal(err)
@@ -32,12 +33,14 @@ func TestRealSeveralCommunicators(t *testing.T) {
 					t.Fatalf("%s: %v", c.Name, err)
 				}
 				for _, one := range all {
-					if one.Decision == nil || one.Decision.Bytes != one.Size || one.Topology.Ranks != n || one.Topology.Nodes != n || len(one.Topology.Rings[0]) != n {
+					if one.Decision == nil || one.Decision.Bytes != one.Size || one.Topology.Ranks != n ||
+						one.Topology.Nodes != n || len(one.Topology.Rings[0]) != n {
 						t.Errorf("%s: %+v, topology %+v", c.Name, one.Decision, one.Topology)
 					}
 				}
 			}
-			// The connections for sends and receives are made at the first of them, and logged without the communicator.
+			// The connections for sends and receives are made at the first of them, and logged without the
+			// communicator.
 			for _, c := range comms {
 				cfg := Config{Collective: nccl.AllToAll, Sizes: []int64{1 << 20}, Ranks: len(c.Ranks), Iters: 1}
 				if _, err := ranks.DecideOn(ctx, c.Name, cfg.Cases()); err != nil {

@@ -89,8 +89,8 @@ type Expectation struct {
 	// loss, and the unknown order of flows that are ready at the same time.
 	Spread   float64
 	Channels int // NCCL's channels that the call uses
-	// Extrapolated says that only some of the call's loops or iterations were simulated, because there are many. The rest
-	// are assumed to take as long.
+	// Extrapolated says that only some of the call's loops or iterations were simulated, because there are many. The
+	// rest are assumed to take as long.
 	Extrapolated bool
 }
 

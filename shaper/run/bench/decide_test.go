@@ -20,8 +20,12 @@ func TestDecidesAsItRuns(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %v", v.full, c), func(t *testing.T) {
 				cfg := realConfig(t, v.short, 4)
 				env := cfg.Env
-				cfg.Env = func(rank int) []string { return append(env(rank), fmt.Sprintf("NCCL_HOSTID=bench-test-%d", rank/2)) }
-				cfg.Collective, cfg.Sizes, cfg.Ops = c, []int64{64, 32 << 10, 512 << 10, 4 << 20}, []nccl.RedOp{nccl.Sum, nccl.Avg}
+				cfg.Env = func(rank int) []string {
+					return append(env(rank),
+						fmt.Sprintf("NCCL_HOSTID=bench-test-%d", rank/2))
+				}
+				cfg.Collective, cfg.Sizes, cfg.Ops = c, []int64{64, 32 << 10, 512 << 10, 4 << 20},
+					[]nccl.RedOp{nccl.Sum, nccl.Avg}
 				cfg.Check, cfg.Iters, cfg.OutOfPlace = false, 1, true
 				result, err := Run(testContext(t), cfg, nil)
 				if err != nil {
@@ -64,7 +68,8 @@ func TestDecidesOnAnySize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cases[1].Decision; d == nil || d.Bytes != 1<<40 || d.Algo != nccllog.AlgoRing || d.Proto != nccllog.ProtoSimple {
+		if d := cases[1].Decision; d == nil || d.Bytes != 1<<40 || d.Algo != nccllog.AlgoRing ||
+			d.Proto != nccllog.ProtoSimple {
 			t.Errorf("%s: %+v", v.full, d)
 		}
 	}

@@ -21,7 +21,8 @@ func TestDecisions(t *testing.T) {
 		return r
 	}
 	rows := []Row{
-		row(nccl.Float, 8, "Ring", "LL", 1), row(nccl.Float, 64, "Ring", "LL", 1), row(nccl.Float, 512, "Ring", "LL", 2),
+		row(nccl.Float, 8, "Ring", "LL", 1), row(nccl.Float, 64, "Ring", "LL", 1), row(nccl.Float, 512, "Ring", "LL",
+			2),
 		row(nccl.Float, 4096, "", "", 0), row(nccl.Float, 32768, "Ring", "Simple", 0),
 	}
 	half := []Row{row(nccl.Half, 8, "Tree", "LL", 1), row(nccl.Int8, 8, "", "", 0)}
@@ -33,7 +34,8 @@ func TestDecisions(t *testing.T) {
 	}{
 		{"one kind", rows, []string{floats}},
 		{"two cycles", append(rows[:5:5], rows...), []string{floats}},
-		{"several kinds", append(rows[:5:5], half...), []string{"float sum: " + floats, "half sum: 8 bytes Tree LL x1"}},
+		{"several kinds", append(rows[:5:5], half...),
+			[]string{"float sum: " + floats, "half sum: 8 bytes Tree LL x1"}},
 		{"not known", half[1:], nil},
 		{"no rows", nil, nil},
 	} {

@@ -42,7 +42,8 @@ func (e *RanksError) Error() string {
 	return e.Step + ": " + strings.Join(parts, "; ") + e.Hint()
 }
 
-// Hint names the user's variables that may be why NCCL failed, after ": "; "" if there are none, or if NCCL did not fail.
+// Hint names the user's variables that may be why NCCL failed, after ": "; "" if there are none, or if NCCL did not
+// fail.
 func (e *RanksError) Hint() string {
 	ncclFailed := func(f Failure) bool { return strings.HasPrefix(f.Name, "nccl") || f.Name == "exit" }
 	if len(e.Given) == 0 || !slices.ContainsFunc(e.Failures, ncclFailed) {

@@ -55,10 +55,12 @@ func TestRankFailures(t *testing.T) {
 		want  want
 	}{
 		"an error of the network": {"async:1", want{"run", map[int]string{0: "ncclRemoteError", 1: "ncclRemoteError"}}},
-		"one rank's error":        {"async:1:0", want{"run", map[int]string{0: "ncclRemoteError", 1: "ncclRemoteError"}}},
-		"a rank that is killed":   {"die:1:1", want{"run", map[int]string{0: "ncclRemoteError", 1: "exit"}}},
-		"init fails":              {"initfail:0", want{"init", map[int]string{0: "ncclInternalError", 1: "ncclInternalError"}}},
-		"init fails on one rank":  {"initfail:0:1", want{"init", map[int]string{0: "silent", 1: "ncclInternalError"}}},
+		"one rank's error": {"async:1:0",
+			want{"run", map[int]string{0: "ncclRemoteError", 1: "ncclRemoteError"}}},
+		"a rank that is killed": {"die:1:1", want{"run", map[int]string{0: "ncclRemoteError", 1: "exit"}}},
+		"init fails": {"initfail:0",
+			want{"init", map[int]string{0: "ncclInternalError", 1: "ncclInternalError"}}},
+		"init fails on one rank": {"initfail:0:1", want{"init", map[int]string{0: "silent", 1: "ncclInternalError"}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +81,8 @@ func TestRankFailures(t *testing.T) {
 					t.Errorf("failure %+v", f)
 				}
 			}
-			if failed.Step != c.want.step || len(names) != 2 || names[0] != c.want.names[0] || names[1] != c.want.names[1] {
+			if failed.Step != c.want.step || len(names) != 2 || names[0] != c.want.names[0] ||
+				names[1] != c.want.names[1] {
 				t.Errorf("step %s, %v; want %+v", failed.Step, names, c.want)
 			}
 			if strings.Contains(err.Error(), "\n") {
@@ -104,7 +107,8 @@ func TestRankFailureOrder(t *testing.T) {
 	if !errors.As(err, &failed) || len(failed.Failures) != 3 {
 		t.Fatalf("the error is %v", err)
 	}
-	if first := failed.Failures[0]; first.Rank != 2 || first.Name != "exit" || !strings.Contains(first.Message, "killed") {
+	if first := failed.Failures[0]; first.Rank != 2 || first.Name != "exit" ||
+		!strings.Contains(first.Message, "killed") {
 		t.Errorf("the first failure is %+v, want the one that was killed", first)
 	}
 }
@@ -155,11 +159,14 @@ func TestRanksThatDoNotStart(t *testing.T) {
 		want string
 	}{
 		"no rank binary": {func() Config { c := good; c.RankBinary = "/nonexistent/rank"; return c }(), "start rank 0"},
-		"no NCCL":        {func() Config { c := good; c.NCCLLibs = []string{"libnosuch.so.9"}; return c }(), "load NCCL: libnosuch.so.9"},
-		"no CUDA":        {func() Config { c := good; c.CudartLibs = []string{"libnosuch.so.9"}; return c }(), "load the CUDA runtime: libnosuch.so.9"},
+		"no NCCL": {func() Config { c := good; c.NCCLLibs = []string{"libnosuch.so.9"}; return c }(),
+			"load NCCL: libnosuch.so.9"},
+		"no CUDA": {func() Config { c := good; c.CudartLibs = []string{"libnosuch.so.9"}; return c }(),
+			"load the CUDA runtime: libnosuch.so.9"},
 		"another library": {func() Config { c := good; c.NCCLLibs = []string{"libm.so.6"}; return c }(),
 			"libm.so.6 has no ncclGetVersion"},
-		"a device that is not there": {func() Config { c := good; c.Device = func(int, int) int { return 5 }; return c }(),
+		"a device that is not there": {
+			func() Config { c := good; c.Device = func(int, int) int { return 5 }; return c }(),
 			"invalid device ordinal"},
 		"another protocol":       {play("other protocol"), "speaks protocol"},
 		"no device":              {play("no devices"), "no CUDA device"},

@@ -101,7 +101,8 @@ var build = sync.OnceValues(func() (built, error) {
 	rank := append([]string{"-O2", "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", b.rank}, sources...)
 	for _, args := range [][]string{
 		append(rank, "-ldl", "-lpthread"),
-		{"-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", b.fake, "testdata/fakenccl/fakenccl.c"},
+		{"-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", b.fake,
+			"testdata/fakenccl/fakenccl.c"},
 	} {
 		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 			return b, fmt.Errorf("gcc %v: %w\n%s", args, err, out)

@@ -51,8 +51,8 @@ func (c *Config) planner() Planner {
 	return c.Planner
 }
 
-// warmUp runs the untimed calls of c, of which done were run. It returns the case as the planner wants it, with the number
-// of all its calls.
+// warmUp runs the untimed calls of c, of which done were run. It returns the case as the planner wants it, with the
+// number of all its calls.
 func (r *Ranks) warmUp(ctx context.Context, c Case, done int) (Case, error) {
 	for c.Try {
 		start := time.Now()

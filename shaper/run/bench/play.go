@@ -42,7 +42,8 @@ type Program struct {
 // Played is what a rank played.
 type Played struct {
 	Spans []Span
-	// Begin is the time of the rank's clock at which its program began, and End is when all of it had ended, since then.
+	// Begin is the time of the rank's clock at which its program began, and End is when all of it had ended, since
+	// then.
 	Begin, End int64
 	// Checked and Wrong are numbers of elements. Mismatch describes the first wrong one, of operation WrongOp.
 	Checked, Wrong int64
@@ -59,7 +60,8 @@ func (r *Ranks) Play(ctx context.Context, p Program) ([]Played, error) {
 			return nil, err
 		}
 	}
-	_, err := r.step(ctx, "load", func(rank int) string { return "load program=" + escapePath(r.file(rank, "program")) })
+	_, err := r.step(ctx, "load",
+		func(rank int) string { return "load program=" + escapePath(r.file(rank, "program")) })
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +125,8 @@ func (r *Ranks) writeProgram(rank int, p Program) (err error) {
 	return nil
 }
 
-// commonStart is the time at which the ranks begin, soon; 0 on a virtual clock, which stands still until all have begun.
-// It collects garbage, so that this process does not use the cores of the ranks during the run.
+// commonStart is the time at which the ranks begin, soon; 0 on a virtual clock, which stands still until all have
+// begun. It collects garbage, so that this process does not use the cores of the ranks during the run.
 func (r *Ranks) commonStart() (int64, error) {
 	if r.cfg.Virtual {
 		return 0, nil
@@ -141,7 +143,8 @@ func (r *Ranks) commonStart() (int64, error) {
 func (r *Ranks) played(rank int, m message, ops int, start int64) (Played, error) {
 	var p Played
 	var op int64
-	for key, to := range map[string]*int64{"begin": &p.Begin, "end": &p.End, "checked": &p.Checked, "wrong": &p.Wrong, "op": &op} {
+	for key, to := range map[string]*int64{"begin": &p.Begin, "end": &p.End, "checked": &p.Checked, "wrong": &p.Wrong,
+		"op": &op} {
 		var err error
 		if *to, err = m.number(key); err != nil {
 			return p, err
@@ -149,7 +152,8 @@ func (r *Ranks) played(rank int, m message, ops int, start int64) (Played, error
 	}
 	p.WrongOp = int(op)
 	if p.Wrong > 0 {
-		p.Mismatch = fmt.Sprintf("%s at element %s where %s must be", m.fields["got"], m.fields["first"], m.fields["want"])
+		p.Mismatch = fmt.Sprintf("%s at element %s where %s must be", m.fields["got"], m.fields["first"],
+			m.fields["want"])
 	}
 	origin := cmp.Or(start, p.Begin)
 	p.End -= origin

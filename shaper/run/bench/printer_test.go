@@ -24,13 +24,16 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func sample() (Header, []Row, Summary) {
 	header := Header{
-		Collective: "all_reduce", NCCL: "2.22.3", NCCLLib: "libnccl.so.2", CUDA: "soft", Profile: "eth1", Datapath: "shm",
-		Clock: configs.RealClock, TimeScale: 0.5, Ranks: 2, Nodes: 2, Warmup: 1, Iters: 3, Check: true, Notes: []string{"decisions: host view"},
+		Collective: "all_reduce", NCCL: "2.22.3", NCCLLib: "libnccl.so.2", CUDA: "soft", Profile: "eth1",
+		Datapath: "shm",
+		Clock:    configs.RealClock, TimeScale: 0.5, Ranks: 2, Nodes: 2, Warmup: 1, Iters: 3, Check: true,
+		Notes: []string{"decisions: host view"},
 	}
 	decision := &nccllog.Decision{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple}
 	half := func(inPlace bool, d, expected time.Duration, wrong int64) Measurement {
 		m := Measurement{
-			InPlace: inPlace, Time: d, TimeMin: d - 100, TimeMax: d + 100, Wall: d, Device: d - 50, Checked: true, Wrong: wrong,
+			InPlace: inPlace, Time: d, TimeMin: d - 100, TimeMax: d + 100, Wall: d, Device: d - 50, Checked: true,
+			Wrong:    wrong,
 			Decision: decision, measured: Case{Iters: 3, Launches: 4},
 		}
 		m.bandwidths(Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: 262144})
@@ -47,7 +50,8 @@ func sample() (Header, []Row, Summary) {
 	rows := []Row{
 		{Size: 1 << 20, Count: 1 << 18, Type: nccl.Float, Op: "sum", Root: -1, InPlace: &first,
 			OutOfPlace: half(false, 8850*time.Microsecond, 8848*time.Microsecond, 0)},
-		{Size: 8, Count: 2, Type: nccl.BFloat16, Op: "none", Root: 1, OutOfPlace: half(false, 53200, 50000, 3), InPlace: &second},
+		{Size: 8, Count: 2, Type: nccl.BFloat16, Op: "none", Root: 1, OutOfPlace: half(false, 53200, 50000, 3),
+			InPlace: &second},
 		{Size: 1 << 30, Count: 1 << 30, Type: nccl.Int8, Op: "none", Root: -1, OutOfPlace: unchecked},
 	}
 	rows[0].OutOfPlace.Channels = 2
@@ -55,7 +59,8 @@ func sample() (Header, []Row, Summary) {
 	v := verdict.New(&verdict.Load{Runnable: 5, Cores: 2})
 	v.Notes = []string{"queues were full"}
 	v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: "8 bytes out of place", Text: "3 elements are wrong"})
-	v.Add(verdict.Finding{Cause: verdict.CauseHost, Link: "node0:node1", Over: 2, Text: "messages were late", Figure: "lateness p99 9us, wanted 5us"})
+	v.Add(verdict.Finding{Cause: verdict.CauseHost, Link: "node0:node1", Over: 2, Text: "messages were late",
+		Figure: "lateness p99 9us, wanted 5us"})
 	return header, rows, Summary{
 		Wrong: 3, AvgBusBW: 0.118, Verdict: v, Lines: v.Lines(""),
 		Budget: &BudgetSummary{Seconds: 120, Text: "budget 2m: rows above 1G dropped", Dropped: []int64{2 << 30}},
@@ -137,7 +142,8 @@ func TestJSONNames(t *testing.T) {
 	has(document, "header", "rows", "verdict", "reasons")
 	has(document["header"], "nccl", "cuda", "profile", "datapath", "time_scale", "ranks", "nodes")
 	for _, row := range rows {
-		has(row, "size", "count", "type", "redop", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong", "expected_us", "channels")
+		has(row, "size", "count", "type", "redop", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong",
+			"expected_us", "channels")
 	}
 }
 
@@ -169,7 +175,8 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the pipe 
 
 func TestPrinterErrors(t *testing.T) {
 	header, rows, summary := sample()
-	for name, p := range map[string]Printer{"text": NewText(brokenWriter{}), "csv": NewCSV(brokenWriter{}), "json": NewJSON(brokenWriter{})} {
+	for name, p := range map[string]Printer{"text": NewText(brokenWriter{}), "csv": NewCSV(brokenWriter{}),
+		"json": NewJSON(brokenWriter{})} {
 		if err := errors.Join(p.Begin(header), p.Row(rows[0]), p.End(summary)); err == nil {
 			t.Errorf("%s: a failed write was not reported", name)
 		}
@@ -182,7 +189,8 @@ func TestFit(t *testing.T) {
 		value float64
 		want  string
 	}{
-		{7, 12.345, "12.35"}, {7, 12345.678, "12345.7"}, {7, 1234567.8, "1234568"}, {7, 123456789, "1.2e+08"}, {6, 0, "0.00"},
+		{7, 12.345, "12.35"}, {7, 12345.678, "12345.7"}, {7, 1234567.8, "1234568"}, {7, 123456789, "1.2e+08"},
+		{6, 0, "0.00"},
 		{6, 1234.5, "1234.5"},
 	}
 	for _, c := range cases {

@@ -35,7 +35,8 @@ type process struct {
 
 // startProcess starts a rank's process. Its lines go to events, then its exit. The caller's thread must live longer
 // than the process, because the kernel kills the process with it.
-func startProcess(rank int, path string, args, env []string, user *syscall.Credential, stderr io.Writer, events chan<- event) (*process, error) {
+func startProcess(rank int, path string, args, env []string, user *syscall.Credential, stderr io.Writer,
+	events chan<- event) (*process, error) {
 	p := &process{rank: rank, cmd: exec.Command(path, args...), gone: make(chan struct{})}
 	p.stderr = &lineWriter{rank: rank, out: stderr}
 	p.cmd.Env = env
@@ -99,7 +100,8 @@ type lineWriter struct {
 	noNetwork string // why the rank has no emulated network, "" if it has not said so
 }
 
-// noNetworkPrefix begins the line in which the plugin says why it does not start. NCCL knows only that it has no network.
+// noNetworkPrefix begins the line in which the plugin says why it does not start. NCCL knows only that it has no
+// network.
 const noNetworkPrefix = "ddlemu: traffic of this rank will NOT be emulated: "
 
 // reason is why the rank has no emulated network, "" if it has not said so.

@@ -150,7 +150,8 @@ func (r *Ranks) checkHello() error {
 	for rank, m := range r.hello {
 		protocol, err := m.number("protocol")
 		if err != nil || protocol != protocolVersion {
-			return fmt.Errorf("rank %d speaks protocol %q, this program %d: build both from the same source", rank, m.fields["protocol"], protocolVersion)
+			return fmt.Errorf("rank %d speaks protocol %q, this program %d: build both from the same source", rank,
+				m.fields["protocol"], protocolVersion)
 		}
 	}
 	devices, err := r.hello[0].number("devices")

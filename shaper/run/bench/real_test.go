@@ -68,7 +68,8 @@ func TestRealNCCL(t *testing.T) {
 				if m.Wrong != 0 || m.Time <= 0 {
 					t.Errorf("%d wrong (%s), time %v", m.Wrong, m.Mismatch, m.Time)
 				}
-				if m.Decision == nil || m.Decision.Algo != nccllog.AlgoRing || m.Decision.Proto != nccllog.ProtoSimple ||
+				if m.Decision == nil || m.Decision.Algo != nccllog.AlgoRing ||
+					m.Decision.Proto != nccllog.ProtoSimple ||
 					m.Decision.Bytes != 1<<20 || m.Decision.Count != cfg.Iters {
 					t.Errorf("decision %+v", m.Decision)
 				}
@@ -78,8 +79,10 @@ func TestRealNCCL(t *testing.T) {
 			if topology == nil {
 				t.Fatal(result.Info.LogProblem)
 			}
-			if result.Info.NCCL != v.full || topology.Nodes != 2 || topology.Ranks != 2 || topology.Network != "Socket" ||
-				topology.CollChannels < 1 || len(topology.Rings) != topology.CollChannels || len(topology.Trees) != topology.CollChannels {
+			if result.Info.NCCL != v.full || topology.Nodes != 2 || topology.Ranks != 2 ||
+				topology.Network != "Socket" ||
+				topology.CollChannels < 1 || len(topology.Rings) != topology.CollChannels ||
+				len(topology.Trees) != topology.CollChannels {
 				t.Errorf("NCCL %s, topology %+v", result.Info.NCCL, topology)
 			}
 			if len(result.Transports) != 1 || result.Transports["NET/Socket"] == 0 {
@@ -104,7 +107,8 @@ func TestRealCollectives(t *testing.T) {
 			seed := int64(0)
 			for c := nccl.AllReduce; c.Known(); c++ {
 				cfg := Config{
-					Collective: c, Types: []nccl.DataType{nccl.Int8, nccl.BFloat16, nccl.Float}, Ops: []nccl.RedOp{nccl.Sum, nccl.Max, nccl.Avg}, Sizes: []int64{1000, 300000},
+					Collective: c, Types: []nccl.DataType{nccl.Int8, nccl.BFloat16, nccl.Float},
+					Ops: []nccl.RedOp{nccl.Sum, nccl.Max, nccl.Avg}, Sizes: []int64{1000, 300000},
 					Root: 1, Ranks: 2, Iters: 2,
 				}
 				for _, one := range cfg.Cases() {
@@ -115,7 +119,8 @@ func TestRealCollectives(t *testing.T) {
 					seed++
 					for _, m := range row.Measurements() {
 						if m.Wrong != 0 {
-							t.Errorf("%v %v %v %d bytes in place %v: %d wrong: %s", c, one.Type, one.Op, one.Size, m.InPlace, m.Wrong, m.Mismatch)
+							t.Errorf("%v %v %v %d bytes in place %v: %d wrong: %s", c, one.Type, one.Op, one.Size,
+								m.InPlace, m.Wrong, m.Mismatch)
 						}
 						if sends := c.IsP2P(); sends != (m.Decision == nil) {
 							t.Errorf("%v: decision %+v", c, m.Decision)
@@ -211,7 +216,8 @@ func TestRealTwoByTwo(t *testing.T) {
 		t.Errorf("transports %v", n)
 	}
 	header, summary := NewHeader(cfg, result.Info), NewSummary(result, verdict.New(nil), "")
-	if header.Nodes != 2 || header.NCCL != "2.29.7" || header.TimeScale != 1 || summary.Wrong != 0 || summary.AvgBusBW <= 0 {
+	if header.Nodes != 2 || header.NCCL != "2.29.7" || header.TimeScale != 1 || summary.Wrong != 0 ||
+		summary.AvgBusBW <= 0 {
 		t.Errorf("header %+v, summary %+v", header, summary)
 	}
 }

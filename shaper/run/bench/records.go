@@ -114,7 +114,8 @@ func NewJSON(w io.Writer) Printer { return &jsonPrinter{w: w} }
 // Begin stores the header.
 func (p *jsonPrinter) Begin(h Header) error {
 	p.document.Header = jsonHeader{
-		NCCL: h.NCCL, CUDA: h.CUDA, Profile: h.Profile, Datapath: h.Datapath, Clock: h.Clock, TimeScale: h.TimeScale, Ranks: h.Ranks,
+		NCCL: h.NCCL, CUDA: h.CUDA, Profile: h.Profile, Datapath: h.Datapath, Clock: h.Clock, TimeScale: h.TimeScale,
+		Ranks: h.Ranks,
 		Nodes: h.Nodes, Collective: h.Collective, NCCLLib: h.NCCLLib, Warmup: h.Warmup, Iters: h.Iters,
 		Notes: append([]string{}, h.Notes...),
 	}
@@ -132,7 +133,8 @@ func (p *jsonPrinter) Row(r Row) error {
 func (p *jsonPrinter) End(s Summary) error {
 	v := &s.Verdict
 	p.document.Verdict, p.document.Cause, p.document.Summary, p.document.Load = v.Word, v.Cause, v.Summary, v.Load
-	p.document.Reasons, p.document.Findings = append([]string{}, v.Reasons...), append([]verdict.Finding{}, v.Findings...)
+	p.document.Reasons, p.document.Findings = append([]string{}, v.Reasons...),
+		append([]verdict.Finding{}, v.Findings...)
 	p.document.Header.Notes = append(p.document.Header.Notes, v.Notes...)
 	p.document.Wrong, p.document.AvgBusB, p.document.Budget = s.Wrong, rounded(s.AvgBusBW), s.Budget
 	encoder := json.NewEncoder(p.w)
@@ -157,7 +159,9 @@ func (p *csvPrinter) write(fields ...string) error {
 
 // Begin writes the header and the names.
 func (p *csvPrinter) Begin(h Header) error {
-	_, err := fmt.Fprintf(p.w, "# collective=%s nccl=%s cuda=%s profile=%s datapath=%s clock=%s time_scale=%g ranks=%d nodes=%d warmup=%d iters=%d\n",
+	_, err := fmt.Fprintf(p.w,
+		"# collective=%s nccl=%s cuda=%s profile=%s datapath=%s clock=%s time_scale=%g ranks=%d nodes=%d warmup=%d "+
+			"iters=%d\n",
 		h.Collective, h.NCCL, h.CUDA, h.Profile, h.Datapath, h.Clock, h.TimeScale, h.Ranks, h.Nodes, h.Warmup, h.Iters)
 	if err != nil {
 		return err

@@ -126,8 +126,9 @@ func (c *Config) Cases() []Case {
 			for _, size := range c.Sizes {
 				counts := c.Collective.Counts(size, t, c.Ranks)
 				rows = append(rows, Case{
-					Collective: c.Collective, Type: t, Op: op, Root: c.Root, Ranks: c.Ranks, Warmup: max(c.Warmup, 1), Iters: c.Iters,
-					Size: counts.Bytes(t), Count: counts.Param,
+					Collective: c.Collective, Type: t, Op: op, Root: c.Root, Ranks: c.Ranks, Warmup: max(c.Warmup, 1),
+					Iters: c.Iters,
+					Size:  counts.Bytes(t), Count: counts.Param,
 				})
 			}
 			cases = append(cases, slices.Repeat(rows, max(c.Cycles, 1))...)
@@ -224,7 +225,8 @@ func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, e
 
 // words are the call in the protocol with a rank.
 func (c *Case) words() string {
-	return fmt.Sprintf("coll=%v type=%v op=%v root=%d count=%d inplace=%d", c.Collective, c.Type, c.Op, c.Root, c.Count, map[bool]int{true: 1}[c.InPlace])
+	return fmt.Sprintf("coll=%v type=%v op=%v root=%d count=%d inplace=%d", c.Collective, c.Type, c.Op, c.Root, c.Count,
+		map[bool]int{true: 1}[c.InPlace])
 }
 
 // do is a step whose answers are not used.

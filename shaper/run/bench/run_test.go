@@ -56,7 +56,8 @@ func TestRunEverything(t *testing.T) {
 
 // Sizes from nothing to more than the staging buffer of 1 MiB.
 func TestRunSizes(t *testing.T) {
-	for _, c := range []nccl.Collective{nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll, nccl.Gather, nccl.Scatter, nccl.HyperCube} {
+	for _, c := range []nccl.Collective{nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll, nccl.Gather,
+		nccl.Scatter, nccl.HyperCube} {
 		cfg := fakeConfig(t, 2)
 		cfg.Collective, cfg.Sizes, cfg.Types = c, []int64{0, 8, 1000, 3 << 20}, []nccl.DataType{nccl.Float, nccl.Int8}
 		result, err := Run(testContext(t), cfg, nil)
@@ -144,9 +145,11 @@ func TestRunTimes(t *testing.T) {
 			t.Errorf("time %v is neither %v nor %v", m.Time, m.Wall, m.Device)
 		}
 		if !m.Known || m.Expected != op/8 || m.Diff < 100 || !m.Off || row.InPlace.Known {
-			t.Errorf("expected %v known %v diff %.1f %% off %v; in place known %v", m.Expected, m.Known, m.Diff, m.Off, row.InPlace.Known)
+			t.Errorf("expected %v known %v diff %.1f %% off %v; in place known %v", m.Expected, m.Known, m.Diff, m.Off,
+				row.InPlace.Known)
 		}
-		if len(cases) != 2 || cases[0].Launches != max(cfg.Warmup, 1)+cfg.Iters || cases[0].Decision == nil || cases[0].Decision.Algo != nccllog.AlgoRing || cases[0].Topology == nil {
+		if len(cases) != 2 || cases[0].Launches != max(cfg.Warmup, 1)+cfg.Iters || cases[0].Decision == nil ||
+			cases[0].Decision.Algo != nccllog.AlgoRing || cases[0].Topology == nil {
 			t.Fatalf("the expectation was asked for %+v", cases)
 		}
 		// With one size, the timed iterations have all the decisions since the last call.
@@ -165,13 +168,15 @@ func TestRunInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if started.NCCL != "2.22.3" || started.Devices != 2 || len(started.PIDs) != 3 || started.NCCLLib != cfg.NCCLLibs[0] {
+	if started.NCCL != "2.22.3" || started.Devices != 2 || len(started.PIDs) != 3 ||
+		started.NCCLLib != cfg.NCCLLibs[0] {
 		t.Errorf("info %+v", started)
 	}
 	if got := fmt.Sprint(started.DeviceOf); got != "[0 1 0]" {
 		t.Errorf("devices %s", got)
 	}
-	if topology := result.Info.Topology; topology == nil || topology.Nodes != 3 || fmt.Sprint(topology.Rings) != "[[0 1 2]]" {
+	if topology := result.Info.Topology; topology == nil || topology.Nodes != 3 ||
+		fmt.Sprint(topology.Rings) != "[[0 1 2]]" {
 		t.Errorf("topology %+v, problem %q", topology, result.Info.LogProblem)
 	}
 	if _, err := os.Stat(cfg.LogDir + "/rank0.log"); err != nil {

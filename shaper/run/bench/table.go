@@ -45,10 +45,15 @@ func (d *doubts) add(r Row) {
 
 func (d *doubts) lines() (out []string) {
 	if d.spread > spreadToTell {
-		out = append(out, fmt.Sprintf("a run may be up to %.1f %% off the expected time, which is a mean over random jitter, losses and orders of flows: %d bytes", d.spread, d.spreadSize))
+		out = append(out,
+			fmt.Sprintf(
+				"a run may be up to %.1f %% off the expected time, which is a mean over random jitter, losses and "+
+					"orders of flows: %d bytes", d.spread, d.spreadSize))
 	}
 	if len(d.extrapolated) > 0 {
-		out = append(out, fmt.Sprintf("the expected time is extrapolated, because only some iterations were simulated: %s bytes", strings.Join(d.extrapolated, ", ")))
+		out = append(out,
+			fmt.Sprintf("the expected time is extrapolated, because only some iterations were simulated: %s bytes",
+				strings.Join(d.extrapolated, ", ")))
 	}
 	return out
 }
@@ -70,7 +75,8 @@ func (p *textPrinter) Begin(h Header) error {
 	if clock == configs.RealClock {
 		clock += "  time scale " + strconv.FormatFloat(h.TimeScale, 'g', -1, 64)
 	}
-	fmt.Fprintf(&b, "# profile %s  datapath %s  clock %s  ranks %d  nodes %d\n", h.Profile, h.Datapath, clock, h.Ranks, h.Nodes)
+	fmt.Fprintf(&b, "# profile %s  datapath %s  clock %s  ranks %d  nodes %d\n", h.Profile, h.Datapath, clock, h.Ranks,
+		h.Nodes)
 	fmt.Fprintf(&b, "# warmup iters: %d iters: %d validation: %d\n", h.Warmup, h.Iters, map[bool]int{true: 1}[h.Check])
 	for _, note := range h.Notes {
 		fmt.Fprintf(&b, "# %s\n", note)
@@ -79,7 +85,8 @@ func (p *textPrinter) Begin(h Header) error {
 	line := func(format string, fields ...any) {
 		b.WriteString(strings.TrimRight(fmt.Sprintf(format, fields...), " ") + "\n")
 	}
-	line("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          %s", "", "", "", "", "",
+	line("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          %s", "", "", "",
+		"", "",
 		"     out-of-place           in-place")
 	const names = "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s  %9s %8s  %9s %8s"
 	line(names, "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",

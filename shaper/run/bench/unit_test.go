@@ -21,7 +21,8 @@ func TestBandwidths(t *testing.T) {
 		alg, bus float64
 	}{
 		{nccl.AllReduce, 16.777, 25.166}, {nccl.AllGather, 16.777, 12.583}, {nccl.ReduceScatter, 16.777, 12.583},
-		{nccl.Broadcast, 16.777, 16.777}, {nccl.Reduce, 16.777, 16.777}, {nccl.SendRecv, 16.777, 16.777}, {nccl.AllToAll, 16.777, 12.583},
+		{nccl.Broadcast, 16.777, 16.777}, {nccl.Reduce, 16.777, 16.777}, {nccl.SendRecv, 16.777, 16.777},
+		{nccl.AllToAll, 16.777, 12.583},
 		{nccl.Gather, 16.777, 12.583}, {nccl.Scatter, 16.777, 12.583}, {nccl.HyperCube, 12.583, 12.583},
 	}
 	for _, c := range cases {
@@ -48,7 +49,8 @@ func TestParseSize(t *testing.T) {
 			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "K", "-1", "1KB", "1MiB", "0x10", "1e", "inf", "NaN", "9999999999G", "1 K", "+4", "1_0"} {
+	for _, text := range []string{"", "K", "-1", "1KB", "1MiB", "0x10", "1e", "inf", "NaN", "9999999999G", "1 K", "+4",
+		"1_0"} {
 		if got, err := ParseSize(text); err == nil {
 			t.Errorf("%q was taken for %d", text, got)
 		}
@@ -71,7 +73,8 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for _, r := range []Range{
-		{Begin: 8, End: 4, Factor: 2}, {Begin: 8, End: 16}, {Begin: 0, End: 16, Factor: 2}, {Begin: -1, End: 4, Step: 1},
+		{Begin: 8, End: 4, Factor: 2}, {Begin: 8, End: 16}, {Begin: 0, End: 16, Factor: 2},
+		{Begin: -1, End: 4, Step: 1},
 		{Begin: 8, End: 16, Factor: -2}, {Begin: 8, End: 16, Step: -2}, {Begin: 0, End: 1 << 40, Step: 1},
 	} {
 		if got, err := r.Sizes(); err == nil {
@@ -140,10 +143,12 @@ func TestRankEnv(t *testing.T) {
 
 func TestParseMessage(t *testing.T) {
 	m, err := parseMessage("error cmd=run name=ncclRemoteError msg=lost rank=3 of  many")
-	if err != nil || m.verb != "error" || m.fields["name"] != "ncclRemoteError" || m.fields["msg"] != "lost rank=3 of  many" {
+	if err != nil || m.verb != "error" || m.fields["name"] != "ncclRemoteError" ||
+		m.fields["msg"] != "lost rank=3 of  many" {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if m, err = parseMessage("hello nccl=/a%20b%25/libnccl.so.2"); err != nil || m.path("nccl") != "/a b%/libnccl.so.2" {
+	if m, err = parseMessage("hello nccl=/a%20b%25/libnccl.so.2"); err != nil ||
+		m.path("nccl") != "/a b%/libnccl.so.2" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if m, err = parseMessage("ok"); err != nil || len(m.fields) != 0 {
@@ -160,7 +165,8 @@ func TestParseMessage(t *testing.T) {
 }
 
 func FuzzParseMessage(f *testing.F) {
-	for _, seed := range []string{"ok", "ok a=1 b=2", "error cmd=run name=x msg=a b c", "hello protocol=1 nccl=%zz", "ok a="} {
+	for _, seed := range []string{"ok", "ok a=1 b=2", "error cmd=run name=x msg=a b c", "hello protocol=1 nccl=%zz",
+		"ok a="} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -204,7 +210,8 @@ func TestValidate(t *testing.T) {
 }
 
 func TestCases(t *testing.T) {
-	cfg := Config{Ranks: 2, Sizes: []int64{8, 16}, Types: []nccl.DataType{nccl.Float, nccl.Int8}, Ops: []nccl.RedOp{nccl.Sum, nccl.Max}, Cycles: 2}
+	cfg := Config{Ranks: 2, Sizes: []int64{8, 16}, Types: []nccl.DataType{nccl.Float, nccl.Int8},
+		Ops: []nccl.RedOp{nccl.Sum, nccl.Max}, Cycles: 2}
 	for c, want := range map[nccl.Collective]int{nccl.AllReduce: 16, nccl.AllGather: 8} {
 		cfg.Collective = c
 		cases := cfg.Cases()
@@ -221,7 +228,8 @@ func TestCases(t *testing.T) {
 		t.Error(got)
 	}
 	cfg = Config{Ranks: 2, Sizes: []int64{8}}
-	if cases := cfg.Cases(); len(cases) != 1 || cases[0].Type != nccl.Float || cases[0].Op != nccl.Sum || cases[0].Count != 2 {
+	if cases := cfg.Cases(); len(cases) != 1 || cases[0].Type != nccl.Float || cases[0].Op != nccl.Sum ||
+		cases[0].Count != 2 {
 		t.Errorf("%+v", cases)
 	}
 }
@@ -249,8 +257,10 @@ func TestRanksErrorText(t *testing.T) {
 		want     string
 	}{
 		{[]Failure{killed}, "run: rank 5 (pid 77): exit: it ended: signal: killed"},
-		{[]Failure{same(3), same(0), same(2), same(1)}, "run: ranks 0 to 3: ncclRemoteError: the fabric was taken down"},
-		{[]Failure{killed, same(7), same(1), same(2)}, "run: rank 5 (pid 77): exit: it ended: signal: killed; ranks 1, 2 and 7: ncclRemoteError: the fabric was taken down"},
+		{[]Failure{same(3), same(0), same(2), same(1)},
+			"run: ranks 0 to 3: ncclRemoteError: the fabric was taken down"},
+		{[]Failure{killed, same(7), same(1), same(2)},
+			"run: rank 5 (pid 77): exit: it ended: signal: killed; ranks 1, 2 and 7: ncclRemoteError: the fabric was taken down"},
 		{[]Failure{same(1), same(0)}, "run: ranks 0 and 1: ncclRemoteError: the fabric was taken down"},
 	} {
 		if got := (&RanksError{Step: "run", Failures: tc.failures}).Error(); got != tc.want {

@@ -19,7 +19,8 @@ import (
 // Colours that people with colour blindness tell apart (Okabe and Ito), in the order of the lines.
 var colours = []color.Color{
 	color.RGBA{B: 178, G: 114, A: 255}, color.RGBA{R: 230, G: 159, A: 255}, color.RGBA{G: 158, B: 115, A: 255},
-	color.RGBA{R: 204, G: 121, B: 167, A: 255}, color.RGBA{R: 86, G: 180, B: 233, A: 255}, color.RGBA{R: 213, G: 94, A: 255},
+	color.RGBA{R: 204, G: 121, B: 167, A: 255}, color.RGBA{R: 86, G: 180, B: 233, A: 255},
+	color.RGBA{R: 213, G: 94, A: 255},
 	color.RGBA{R: 240, G: 228, B: 66, A: 255}, color.RGBA{A: 255},
 }
 
@@ -121,7 +122,8 @@ func add(p *plot.Plot, i int, line *Line) error {
 // takeFont takes one font for all texts.
 func takeFont(p *plot.Plot) {
 	for _, style := range []*draw.TextStyle{
-		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label,
+		&p.Legend.TextStyle,
 	} {
 		style.Font.Variant = "Sans"
 	}

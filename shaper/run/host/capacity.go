@@ -37,7 +37,8 @@ func MeasureCapacity(ctx context.Context, ranks int, d time.Duration) (Capacity,
 	c := Capacity{
 		Ranks: ranks, Threads: h.Threads, CopyRate: h.Rate / 1e9,
 		Short: LargestRate(h, shortMessage, limits) / 1e9, Long: LargestRate(h, longMessage, limits) / 1e9,
-		PollDelayP50Ns: int64(h.Delay(0.5, 0)), PollDelayP99Ns: int64(h.Delay(0.99, 0)), LongestPollNs: int64(h.Longest()),
+		PollDelayP50Ns: int64(h.Delay(0.5, 0)), PollDelayP99Ns: int64(h.Delay(0.99, 0)),
+		LongestPollNs: int64(h.Longest()),
 	}
 	if k, _, err := Scale(h, Demand{Rate: 1, T: shortMessage}, limits); err == nil {
 		c.ShortScale = k

@@ -35,17 +35,20 @@ func (m Machine) gpus() Check {
 	for _, id := range m.gpuIDs() {
 		found = append(found, id+m.model(path.Join(gpuDir, id, "information")))
 	}
-	k := Check{Name: GPUs, Grade: OK, Found: strings.Join(found, ", "), Means: fmt.Sprintf("%d ranks, one per GPU, on real CUDA", len(found))}
+	k := Check{Name: GPUs, Grade: OK, Found: strings.Join(found, ", "),
+		Means: fmt.Sprintf("%d ranks, one per GPU, on real CUDA", len(found))}
 	switch {
 	case len(found) == 0 && m.exists("/dev/nvidiactl"):
 		k.Grade, k.Found = Warn, "a driver, no GPU"
 		k.Means, k.Next = "runs use the software CUDA", "give this container GPUs (docker run --gpus all)"
 	case len(found) == 0:
 		k.Grade, k.Found = Missing, "none"
-		k.Means, k.Next = "runs use the software CUDA: real NCCL, its kernels played on the CPU", "use a machine with NVIDIA GPUs for real kernels and frameworks"
+		k.Means, k.Next = "runs use the software CUDA: real NCCL, its kernels played on the CPU",
+			"use a machine with NVIDIA GPUs for real kernels and frameworks"
 	case !m.hasLibrary("libcuda.so.1"):
 		k.Grade = Warn
-		k.Means, k.Next = "CUDA programs do not start: libcuda.so.1 is not here", "install the driver's library, or give this container GPUs (docker run --gpus all)"
+		k.Means, k.Next = "CUDA programs do not start: libcuda.so.1 is not here",
+			"install the driver's library, or give this container GPUs (docker run --gpus all)"
 	}
 	return k
 }
@@ -67,7 +70,8 @@ func (m Machine) mps() Check {
 		pipe = "/tmp/nvidia-mps"
 	}
 	if m.exists(path.Join(pipe, "control")) {
-		return Check{Name: "MPS", Grade: OK, Found: "its control pipe is in " + pipe, Means: "ranks that share a GPU run at the same time"}
+		return Check{Name: "MPS", Grade: OK, Found: "its control pipe is in " + pipe,
+			Means: "ranks that share a GPU run at the same time"}
 	}
 	if !m.hasGPU() {
 		return Check{Name: "MPS", Grade: OK, Found: "not needed", Means: "there is no GPU to share"}
@@ -94,7 +98,8 @@ func (m Machine) softCUDA() Check {
 		k.Means, k.Next = "without a GPU nothing runs", "make build, in ddlemu's source"
 	case len(found) == 0:
 		k.Grade, k.Found = Missing, "the runtime alone, in "+m.SoftCUDA
-		k.Means, k.Next = "there is no NCCL for it, so without a GPU nothing runs", "make build, with a network that Debian's packages come over"
+		k.Means, k.Next = "there is no NCCL for it, so without a GPU nothing runs",
+			"make build, with a network that Debian's packages come over"
 	default:
 		k.Found = strings.Join(found, ", ") + " in " + m.SoftCUDA
 	}
@@ -103,7 +108,8 @@ func (m Machine) softCUDA() Check {
 
 func (m Machine) plugin() Check {
 	if m.Plugin != "" && m.exists(path.Join(m.Plugin, "libgoemu.so")) {
-		return Check{Name: "plugin", Grade: OK, Found: path.Join(m.Plugin, "libgoemu.so"), Means: "NCCL's traffic can be emulated"}
+		return Check{Name: "plugin", Grade: OK, Found: path.Join(m.Plugin, "libgoemu.so"),
+			Means: "NCCL's traffic can be emulated"}
 	}
 	return Check{
 		Name: "plugin", Grade: Missing, Found: "libgoemu.so is not in " + orNowhere(m.Plugin),

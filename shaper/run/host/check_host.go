@@ -21,7 +21,9 @@ func (m Machine) cores() Check {
 	c := CPUs()
 	k := Check{
 		Name: "cores", Grade: OK, Found: fmt.Sprintf("%.3g of %d", c.Usable, c.Online),
-		Means: fmt.Sprintf("each rank polls on one core, with the software CUDA on two: enough for %d ranks on GPUs, or %d without", int(c.Usable), int(c.Usable/2)),
+		Means: fmt.Sprintf(
+			"each rank polls on one core, with the software CUDA on two: enough for %d ranks on GPUs, or %d without",
+			int(c.Usable), int(c.Usable/2)),
 	}
 	switch {
 	case c.Quota > 0 && c.Quota < float64(c.Affinity):
@@ -39,7 +41,8 @@ func (m Machine) cores() Check {
 
 func (m Machine) numa() Check {
 	n := max(listLength(m.read("/sys/devices/system/node/online")), 1)
-	k := Check{Name: "NUMA nodes", Grade: OK, Found: strconv.Itoa(n), Means: "copies between ranks stay near their memory"}
+	k := Check{Name: "NUMA nodes", Grade: OK, Found: strconv.Itoa(n),
+		Means: "copies between ranks stay near their memory"}
 	if n > 1 {
 		k.Grade = Warn
 		k.Means = "a copy from another NUMA node's memory is slower, so what is measured depends on where ranks run"
@@ -71,11 +74,14 @@ func (m Machine) sharedMemory() Check {
 func (m Machine) memory() Check {
 	available := m.AvailableMemory()
 	if available == 0 {
-		return Check{Name: "memory", Grade: NotTested, Found: "/proc/meminfo does not say", Means: "a rank reserves at most 256 MiB for connections", Next: "mount /proc"}
+		return Check{Name: "memory", Grade: NotTested, Found: "/proc/meminfo does not say",
+			Means: "a rank reserves at most 256 MiB for connections", Next: "mount /proc"}
 	}
 	k := Check{
 		Name: "memory", Grade: OK, Found: mebibytes(available) + " available",
-		Means: fmt.Sprintf("a rank reserves at most 256 MiB for connections: enough for %d ranks besides the memory of NCCL", available/rankMemory),
+		Means: fmt.Sprintf(
+			"a rank reserves at most 256 MiB for connections: enough for %d ranks besides the memory of NCCL",
+			available/rankMemory),
 	}
 	if available < 4*rankMemory {
 		k.Grade = Warn
@@ -100,7 +106,8 @@ func (m Machine) files() Check {
 
 func (m Machine) memlock() Check {
 	var l unix.Rlimit
-	k := Check{Name: "locked memory", Grade: OK, Means: "with real CUDA, NCCL pins host buffers for the net; the software CUDA pins nothing"}
+	k := Check{Name: "locked memory", Grade: OK,
+		Means: "with real CUDA, NCCL pins host buffers for the net; the software CUDA pins nothing"}
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil {
 		k.Grade, k.Found, k.Next = NotTested, err.Error(), "see ulimit -l"
 		return k
@@ -120,7 +127,8 @@ func limit(n uint64) string {
 }
 
 func (m Machine) ptrace() Check {
-	k := Check{Name: "reading another process", Grade: OK, Found: "allowed for processes of one user", Means: "not needed: ranks share memory over sockets"}
+	k := Check{Name: "reading another process", Grade: OK, Found: "allowed for processes of one user",
+		Means: "not needed: ranks share memory over sockets"}
 	if scope := m.read("/proc/sys/kernel/yama/ptrace_scope"); scope != "" && scope != "0" {
 		k.Found = "ptrace_scope is " + scope
 	}

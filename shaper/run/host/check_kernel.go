@@ -16,11 +16,13 @@ import (
 
 // kernelDatapath tests what the kernel datapath needs.
 func (m Machine) kernelDatapath() []Check {
-	const means = "for a fabric of the kernel datapath, which takes all traffic of its nodes; the shm datapath needs no root"
+	const means = "for a fabric of the kernel datapath, which takes all traffic of its nodes; the shm datapath needs " +
+		"no root"
 	if lack := m.KernelLacks(); len(lack) > 0 {
 		next := "sudo, or docker run --cap-add NET_ADMIN --cap-add SYS_ADMIN --cap-add NET_RAW"
 		return []Check{
-			{Name: "CAP_NET_ADMIN", Grade: Missing, Found: "no right to make network namespaces: no " + strings.Join(lack, ", "), Means: means, Next: next},
+			{Name: "CAP_NET_ADMIN", Grade: Missing, Found: "no right to make network namespaces: no " +
+				strings.Join(lack, ", "), Means: means, Next: next},
 			{Name: "qdiscs and BPF", Grade: NotTested, Found: "needs root", Means: means, Next: next},
 			{Name: "shaper", Grade: NotTested, Found: "needs root", Means: means, Next: next},
 		}
@@ -38,7 +40,8 @@ func (m Machine) kernelDatapath() []Check {
 func (m Machine) WireCheck(ctx context.Context) Check {
 	k := Check{
 		Name: "wire", Grade: OK,
-		Means: "with the shaper wire of the kernel datapath, a smaller latency would be INVALID; the shm datapath has no such minimum",
+		Means: "with the shaper wire of the kernel datapath, a smaller latency would be INVALID; the shm datapath has " +
+			"no such minimum",
 	}
 	if len(m.KernelLacks()) > 0 {
 		k.Grade, k.Found, k.Next = NotTested, "needs root", "sudo ddlemu doctor"
@@ -49,7 +52,8 @@ func (m Machine) WireCheck(ctx context.Context) Check {
 		k.Grade, k.Found, k.Next = NotTested, err.Error(), "run ddlemu doctor again, when nothing else runs"
 		return k
 	}
-	k.Found = fmt.Sprintf("a packet without latency takes %v, 1 in 100 more than %v", f.P50.Round(100*time.Nanosecond), f.P99.Round(100*time.Nanosecond))
+	k.Found = fmt.Sprintf("a packet without latency takes %v, 1 in 100 more than %v", f.P50.Round(100*time.Nanosecond),
+		f.P99.Round(100*time.Nanosecond))
 	return k
 }
 
@@ -90,20 +94,25 @@ func describe(all []shapers.Feature) string {
 
 // partsCheck checks the kernel features that shapers are made of.
 func partsCheck(all []shapers.Feature) Check {
-	k := Check{Name: "qdiscs and BPF", Grade: OK, Found: describe(all), Means: "what the shapers of the kernel datapath are made of"}
+	k := Check{Name: "qdiscs and BPF", Grade: OK, Found: describe(all),
+		Means: "what the shapers of the kernel datapath are made of"}
 	have := map[string]bool{}
 	for _, p := range all {
 		have[p.Name] = p.Err == nil
 		if errors.Is(p.Err, shapers.ErrNotProbed) {
-			k.Grade, k.Found, k.Next = NotTested, p.Err.Error(), "run ddlemu doctor as root, outside of a container that forbids namespaces"
+			k.Grade, k.Found, k.Next = NotTested, p.Err.Error(),
+				"run ddlemu doctor as root, outside of a container that forbids namespaces"
 			return k
 		}
 	}
 	switch {
 	case !have["htb"]:
-		k.Grade, k.Means, k.Next = Missing, "the kernel cannot limit a rate: there is no kernel datapath; the shm datapath needs none of this", "use a distribution's kernel, which has sch_htb"
+		k.Grade, k.Means, k.Next = Missing,
+			"the kernel cannot limit a rate: there is no kernel datapath; the shm datapath needs none of this",
+			"use a distribution's kernel, which has sch_htb"
 	case !have["netem"] && !have["fq"]:
-		k.Grade, k.Means, k.Next = Warn, "the kernel can limit rates but not delay packets: a process of ddlemu does", "use a distribution's kernel, which has sch_netem and sch_fq (modprobe sch_netem sch_fq)"
+		k.Grade, k.Means, k.Next = Warn, "the kernel can limit rates but not delay packets: a process of ddlemu does",
+			"use a distribution's kernel, which has sch_netem and sch_fq (modprobe sch_netem sch_fq)"
 	}
 	return k
 }
@@ -122,7 +131,8 @@ func autoCheck(all []shapers.Info) Check {
 	}
 	switch {
 	case without == "":
-		k.Grade, k.Found, k.Means, k.Next = Missing, "none", "there is no kernel datapath; the shm datapath needs no shaper", "see qdiscs and BPF"
+		k.Grade, k.Found, k.Means, k.Next = Missing, "none",
+			"there is no kernel datapath; the shm datapath needs no shaper", "see qdiscs and BPF"
 	case with == without:
 		k.Found = with
 	case with == "":

@@ -37,7 +37,8 @@ func TestGPUs(t *testing.T) {
 	}{
 		{"none", fstest.MapFS{}, Missing, "none"},
 		{"driver alone", fstest.MapFS{"dev/nvidiactl": file("")}, Warn, "a driver, no GPU"},
-		{"GPU without libcuda", fstest.MapFS{gpu: file("Model: \t\t NVIDIA H200\n")}, Warn, "0000:3b:00.0 (NVIDIA H200)"},
+		{"GPU without libcuda", fstest.MapFS{gpu: file("Model: \t\t NVIDIA H200\n")}, Warn,
+			"0000:3b:00.0 (NVIDIA H200)"},
 		{"GPU", fstest.MapFS{gpu: file("Model: X"), "usr/lib64/libcuda.so.1": file("")}, OK, "0000:3b:00.0 (X)"},
 	} {
 		if got := machine(c.files).gpus(); got.Grade != c.want || got.Found != c.found {
@@ -97,13 +98,15 @@ func TestQuota(t *testing.T) {
 		{"none", "0::/\n", fstest.MapFS{}, 0},
 		{"version 2", "0::/a/b\n", fstest.MapFS{"a/b/cpu.max": file("150000 100000\n")}, 1.5},
 		{"no limit", "0::/a\n", fstest.MapFS{"a/cpu.max": file("max 100000\n")}, 0},
-		{"the parent's is less", "0::/a/b\n", fstest.MapFS{"a/b/cpu.max": file("400000 100000"), "a/cpu.max": file("200000 100000")}, 2},
+		{"the parent's is less", "0::/a/b\n",
+			fstest.MapFS{"a/b/cpu.max": file("400000 100000"), "a/cpu.max": file("200000 100000")}, 2},
 		{"a container that sees its own root", "0::/docker/f00\n", fstest.MapFS{"cpu.max": file("300000 100000")}, 3},
 		{"hybrid", "3:cpuset:/\n0::/a\n", fstest.MapFS{"unified/a/cpu.max": file("50000 100000")}, 0.5},
 		{"version 1", "4:cpu,cpuacct:/x\n", fstest.MapFS{
 			"cpu,cpuacct/x/cpu.cfs_quota_us": file("250000\n"), "cpu,cpuacct/x/cpu.cfs_period_us": file("100000\n"),
 		}, 2.5},
-		{"version 1 without limit", "4:cpu:/\n", fstest.MapFS{"cpu/cpu.cfs_quota_us": file("-1\n"), "cpu/cpu.cfs_period_us": file("100000\n")}, 0},
+		{"version 1 without limit", "4:cpu:/\n",
+			fstest.MapFS{"cpu/cpu.cfs_quota_us": file("-1\n"), "cpu/cpu.cfs_period_us": file("100000\n")}, 0},
 		{"nonsense", "x\n0::/a", fstest.MapFS{"a/cpu.max": file("many few\n")}, 0},
 	} {
 		if got := quota(c.files, c.membership); got != c.want {
@@ -127,7 +130,8 @@ func TestPartsCheck(t *testing.T) {
 		want Grade
 	}{
 		{"all", []shapers.Feature{{Name: "htb"}, {Name: "netem"}}, OK},
-		{"no delay", []shapers.Feature{{Name: "htb"}, {Name: "netem", Err: shapers.ErrNotSupported}, {Name: "fq", Err: shapers.ErrNotSupported}}, Warn},
+		{"no delay", []shapers.Feature{{Name: "htb"}, {Name: "netem", Err: shapers.ErrNotSupported},
+			{Name: "fq", Err: shapers.ErrNotSupported}}, Warn},
 		{"no rate", []shapers.Feature{{Name: "htb", Err: shapers.ErrNotSupported}, {Name: "netem"}}, Missing},
 		{"no namespace", []shapers.Feature{{Name: "htb", Err: shapers.ErrNotProbed}}, NotTested},
 	} {
@@ -136,7 +140,9 @@ func TestPartsCheck(t *testing.T) {
 		}
 	}
 	want := "tbf; not fq; not known: netem (invalid argument)"
-	if diff := cmp.Diff(want, describe([]shapers.Feature{{Name: "tbf"}, {Name: "fq", Err: shapers.ErrNotSupported}, {Name: "netem", Err: unix.EINVAL}})); diff != "" {
+	if diff := cmp.Diff(want,
+		describe([]shapers.Feature{{Name: "tbf"}, {Name: "fq", Err: shapers.ErrNotSupported},
+			{Name: "netem", Err: unix.EINVAL}})); diff != "" {
 		t.Error(diff)
 	}
 }

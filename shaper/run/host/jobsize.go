@@ -169,5 +169,7 @@ func Warning(ctx context.Context, j JobSize) (string, error) {
 	if k, _, err := Scale(h, d, VerdictLimits()); err == nil {
 		next = fmt.Sprintf("with --time-scale %d it should be VALID", k)
 	}
-	return fmt.Sprintf("%s asks for more than this host carries at time scale %d, so the verdict will likely be INVALID: %s; %s", c.Name, scale, reason, next), nil
+	return fmt.Sprintf(
+		"%s asks for more than this host carries at time scale %d, so the verdict will likely be INVALID: %s; %s",
+		c.Name, scale, reason, next), nil
 }

@@ -85,7 +85,9 @@ func TestNoScale(t *testing.T) {
 	_, _, slow := Scale(hostOf(1e12, 1e9), Demand{Rate: 1e9, T: time.Microsecond}, VerdictLimits())
 	err := noScale(slow, "the nearest profile that fits is eth1; or ")
 	const want = "too few cores, or other work on them, even at time scale 1024"
-	if text := err.Error(); !errors.Is(err, slow) || !strings.HasPrefix(text, "this host has "+want) || !strings.HasSuffix(text, ": the nearest profile that fits is eth1; or give --time-scale to run it all the same") {
+	if text := err.Error(); !errors.Is(err, slow) || !strings.HasPrefix(text, "this host has "+want) ||
+		!strings.HasSuffix(text,
+			": the nearest profile that fits is eth1; or give --time-scale to run it all the same") {
 		t.Error(err)
 	}
 }

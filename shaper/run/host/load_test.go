@@ -9,7 +9,8 @@ import (
 )
 
 func TestRunnable(t *testing.T) {
-	for text, want := range map[string]int{"0.20 0.18 0.12 3/512 11206\n": 3, "0.20 0.18 0.12 28/9 1": 28, "": -1, "1 2 3": -1, "1 2 3 x/7 1": -1} {
+	for text, want := range map[string]int{"0.20 0.18 0.12 3/512 11206\n": 3, "0.20 0.18 0.12 28/9 1": 28, "": -1,
+		"1 2 3": -1, "1 2 3 x/7 1": -1} {
 		if n, ok := runnable(text); ok != (want >= 0) || ok && n != want {
 			t.Errorf("%q: %d, %v", text, n, ok)
 		}

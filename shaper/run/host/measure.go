@@ -62,9 +62,11 @@ func Measure(ctx context.Context, threads int, d time.Duration) (Host, error) {
 	cpus := CPUs().Usable
 	phase := phaseOf(threads, cpus)
 	d = max(d.Round(4*phase), 4*phase) // whole rounds of four phases
-	mem, err := unix.Mmap(-1, 0, threads*(ringSize+2*bufferSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	mem, err := unix.Mmap(-1, 0, threads*(ringSize+2*bufferSize), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
-		return Host{}, fmt.Errorf("get %d MiB of shared memory to measure this host with: %w", threads*(ringSize+2*bufferSize)>>20, err)
+		return Host{}, fmt.Errorf("get %d MiB of shared memory to measure this host with: %w",
+			threads*(ringSize+2*bufferSize)>>20, err)
 	}
 	defer func() { _ = unix.Munmap(mem) }() // it cannot fail for memory from Mmap
 	ts, err := measure(ctx, threads, d, phase, mem)

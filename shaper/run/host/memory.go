@@ -44,8 +44,8 @@ func groupMemory(root fs.FS, membership string) (left uint64, limited bool) {
 	return left, limited
 }
 
-// groupLeft is what the group in dir has left: its limit less its use, of which the kernel gives back unused file pages.
-// ok is false if it has no limit.
+// groupLeft is what the group in dir has left: its limit less its use, of which the kernel gives back unused file
+// pages. ok is false if it has no limit.
 func groupLeft(root fs.FS, dir, limitFile, usageFile, inactive string) (left uint64, ok bool) {
 	limit, ok := number(root, path.Join(dir, limitFile))
 	if !ok {

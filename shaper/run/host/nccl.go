@@ -34,11 +34,13 @@ func (m Machine) nccl() Check {
 		found = append(found, v+" ("+lib+")")
 	}
 	if len(found) > 0 {
-		return Check{Name: "NCCL", Grade: OK, Found: strings.Join(found, ", "), Means: "jobs on real GPUs have it; --nccl takes its path"}
+		return Check{Name: "NCCL", Grade: OK, Found: strings.Join(found, ", "),
+			Means: "jobs on real GPUs have it; --nccl takes its path"}
 	}
 	return Check{
 		Name: "NCCL", Grade: Missing, Found: "none but the software CUDA's",
-		Means: "jobs on real GPUs must bring theirs, as PyTorch does", Next: "pip install nvidia-nccl-cu12, or apt install libnccl2",
+		Means: "jobs on real GPUs must bring theirs, as PyTorch does",
+		Next:  "pip install nvidia-nccl-cu12, or apt install libnccl2",
 	}
 }
 
@@ -78,7 +80,8 @@ func (m Machine) linkerPath() []string {
 }
 
 func (m Machine) hasLibrary(name string) bool {
-	return slices.ContainsFunc(append(m.linkerPath(), libraryDirs...), func(dir string) bool { return m.exists(path.Join(dir, name)) })
+	return slices.ContainsFunc(append(m.linkerPath(), libraryDirs...),
+		func(dir string) bool { return m.exists(path.Join(dir, name)) })
 }
 
 func (m Machine) isSoft(lib string) bool {
@@ -91,7 +94,8 @@ func (m Machine) distinct(paths []string) []string {
 	var infos []fs.FileInfo
 	for _, p := range paths {
 		info, err := fs.Stat(m.Root, strings.TrimPrefix(p, "/"))
-		if err != nil || slices.ContainsFunc(infos, func(i fs.FileInfo) bool { return os.SameFile(i, info) }) || slices.Contains(kept, p) {
+		if err != nil || slices.ContainsFunc(infos, func(i fs.FileInfo) bool { return os.SameFile(i, info) }) ||
+			slices.Contains(kept, p) {
 			continue
 		}
 		kept, infos = append(kept, p), append(infos, info)

@@ -62,7 +62,8 @@ func Scale(h Host, d Demand, l Limits) (k int, reason string, err error) {
 		}
 	}
 	if k == 1 {
-		return 1, fmt.Sprintf("%d busy threads on %.3g cores copy %s each and poll %v late (p99)", h.Threads, h.CPUs, gigabytes(h.Rate), round(h.Delay(0.99, d.Rate))), nil
+		return 1, fmt.Sprintf("%d busy threads on %.3g cores copy %s each and poll %v late (p99)", h.Threads, h.CPUs,
+			gigabytes(h.Rate), round(h.Delay(0.99, d.Rate))), nil
 	}
 	return k, fmt.Sprintf("at time scale %d, %s", k/2, reason), nil
 }
@@ -71,11 +72,13 @@ func Scale(h Host, d Demand, l Limits) (k int, reason string, err error) {
 func (h *Host) lacks(k int, d Demand, l Limits) (slow, late string) {
 	rate := d.Rate / float64(k)
 	if h.Rate < margin*rate {
-		slow = fmt.Sprintf("each of %d busy threads on %.3g cores copies %s, needed is at least %s", h.Threads, h.CPUs, gigabytes(h.Rate), gigabytes(margin*rate))
+		slow = fmt.Sprintf("each of %d busy threads on %.3g cores copies %s, needed is at least %s", h.Threads, h.CPUs,
+			gigabytes(h.Rate), gigabytes(margin*rate))
 	}
 	limit := time.Duration(k) * l.p99(d.T)
 	if p99 := h.Delay(0.99, rate); margin*p99 > limit {
-		late = fmt.Sprintf("%d busy threads on %.3g cores poll %v late (p99), needed is at most %v", h.Threads, h.CPUs, round(p99), round(limit/margin))
+		late = fmt.Sprintf("%d busy threads on %.3g cores poll %v late (p99), needed is at most %v", h.Threads, h.CPUs,
+			round(p99), round(limit/margin))
 	}
 	return slow, late
 }
@@ -102,7 +105,8 @@ func KernelScale(d Demand, latency time.Duration, l Limits) (k int, reason strin
 		case slow:
 			reason = fmt.Sprintf("the shaper carries %s, needed is twice %s", gigabytes(kernelRate), gigabytes(rate))
 		default:
-			reason = fmt.Sprintf("packets leave the shaper %v late (p99), needed is half of %v", kernelLate, round(limit))
+			reason = fmt.Sprintf("packets leave the shaper %v late (p99), needed is half of %v", kernelLate,
+				round(limit))
 		}
 		if k >= MaxScale {
 			return 0, "", fmt.Errorf("the kernel datapath is too slow for it even at time scale %d: %s", k, reason)

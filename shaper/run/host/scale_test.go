@@ -26,9 +26,11 @@ func TestScale(t *testing.T) {
 	}{
 		{"enough of all", hostOf(10e9, 1000), Demand{1e9, 30 * us}, 1, "4 busy threads on 2 cores copy 10 GB/s each"},
 		{"exactly twice the rate", hostOf(2e9, 100), Demand{1e9, 30 * us}, 1, ""},
-		{"just under twice the rate", hostOf(1.999e9, 100), Demand{1e9, 30 * us}, 2, "at time scale 1, each of 4 busy threads on 2 cores copies 2 GB/s, needed is at least 2 GB/s"},
+		{"just under twice the rate", hostOf(1.999e9, 100), Demand{1e9, 30 * us}, 2,
+			"at time scale 1, each of 4 busy threads on 2 cores copies 2 GB/s, needed is at least 2 GB/s"},
 		{"a fast fabric", hostOf(3e9, 100), Demand{47e9, us}, 32, "needed is at least 5.88 GB/s"},
-		{"slow polls against 5 us", hostOf(1e12, 10_000), Demand{1e6, us}, 4, "poll 9.9µs late (p99), needed is at most 5µs"},
+		{"slow polls against 5 us", hostOf(1e12, 10_000), Demand{1e6, us}, 4,
+			"poll 9.9µs late (p99), needed is at most 5µs"},
 		{"slow polls against 5 % of a long path", hostOf(1e12, 10_000), Demand{1e6, 28 * time.Millisecond}, 1, ""},
 		{"nothing is asked", hostOf(1, 100), Demand{}, 1, ""},
 	} {
@@ -48,7 +50,8 @@ func TestScaleSaysWhatTheHostLacks(t *testing.T) {
 		{hostOf(1e6, 100), "too little memory bandwidth even at time scale 1024"},
 		{hostOf(1e12, 1e9), "too few cores, or other work on them, even at time scale 1024"},
 	} {
-		if k, _, err := Scale(c.host, Demand{47e9, time.Microsecond}, VerdictLimits()); err == nil || !strings.Contains(err.Error(), c.want) {
+		if k, _, err := Scale(c.host, Demand{47e9, time.Microsecond}, VerdictLimits()); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %d, %v; want an error with %q", k, err, c.want)
 		}
 	}
@@ -123,10 +126,12 @@ func TestKernelScale(t *testing.T) {
 		says    string
 	}{
 		{"a WAN", Demand{Rate: 12e6, T: 20 * time.Millisecond}, 20 * time.Millisecond, 1, "carries it"},
-		{"large messages over 1 Gb/s", Demand{Rate: 118e6, T: 580 * time.Microsecond}, 25 * time.Microsecond, 32, "late"},
+		{"large messages over 1 Gb/s", Demand{Rate: 118e6, T: 580 * time.Microsecond}, 25 * time.Microsecond, 32,
+			"late"},
 		{"small messages", Demand{Rate: 118e6, T: 25 * time.Microsecond}, 25 * time.Microsecond, 128, "late"},
 		{"a latency below the floor", Demand{Rate: 118e6, T: 20 * time.Millisecond}, time.Microsecond, 256, "late"},
-		{"10 Gb/s far away", Demand{Rate: 1.2e9, T: 20 * time.Millisecond}, 20 * time.Millisecond, 16, "needed is twice"},
+		{"10 Gb/s far away", Demand{Rate: 1.2e9, T: 20 * time.Millisecond}, 20 * time.Millisecond, 16,
+			"needed is twice"},
 		{"400 Gb/s", Demand{Rate: 49e9, T: 2 * time.Microsecond}, 2 * time.Microsecond, 512, "needed is twice"},
 	} {
 		k, reason, err := KernelScale(tc.d, tc.latency, VerdictLimits())
@@ -134,7 +139,8 @@ func TestKernelScale(t *testing.T) {
 			t.Errorf("%s: time scale %d because %q, %v; want %d", tc.name, k, reason, err, tc.k)
 		}
 	}
-	if k, _, err := KernelScale(Demand{Rate: 1e12, T: time.Microsecond}, time.Microsecond, VerdictLimits()); err == nil {
+	if k, _, err := KernelScale(Demand{Rate: 1e12, T: time.Microsecond}, time.Microsecond,
+		VerdictLimits()); err == nil {
 		t.Errorf("1 TB/s at time scale %d", k)
 	}
 }

@@ -46,8 +46,8 @@ func (j *Job) StartGuard() (stop func(), err error) {
 // EndOrphans is the function EndOrphans, and keeps the daemon of the fabric and the guard.
 func (j *Job) EndOrphans() { EndOrphans(j.daemon, j.guard) }
 
-// Guard waits until life ends. If nothing was written to it before, its writer was killed: Guard ends all processes that
-// have the job in their environment. It returns how many there were.
+// Guard waits until life ends. If nothing was written to it before, its writer was killed: Guard ends all processes
+// that have the job in their environment. It returns how many there were.
 func Guard(life io.Reader, id string) (ended int, err error) {
 	if n, err := life.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
 		return 0, err
@@ -68,7 +68,8 @@ func Guard(life io.Reader, id string) (ended int, err error) {
 	}
 }
 
-// signalPrograms sends a signal to all processes, but this one, that have the job in their environment. It returns them.
+// signalPrograms sends a signal to all processes, but this one, that have the job in their environment. It returns
+// them.
 func signalPrograms(id string, signal unix.Signal) (pids []int, err error) {
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

@@ -70,7 +70,8 @@ func StartFree(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix str
 }
 
 // start brings up f after change has changed its transport.
-func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string, change func(*link.Transport)) (*Job, error) {
+func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string, change func(*link.Transport)) (*Job,
+	error) {
 	j := &Job{Fabric: f, dir: dir, id: randomText(), private: true}
 	j.name = state.JobPrefix + prefix + "-" + j.id[:8]
 	if f.Config.OnKernel() {
@@ -102,7 +103,8 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 func Share(dir *state.Dir, name string) (*Job, error) {
 	file, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("fabric %s is not up: bring it up with `ddlemu up --profile eth10 --name %[1]s`: %w", name, err)
+		return nil, fmt.Errorf("fabric %s is not up: bring it up with `ddlemu up --profile eth10 --name %[1]s`: %w",
+			name, err)
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +114,8 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 		file.Close()
 		return nil, err
 	}
-	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(), changes: file.Changes(), load: host.WatchLoad()}
+	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(), changes: file.Changes(),
+		load: host.WatchLoad()}
 	if p := verdict.PacketsOf(status.NewReader(file, f).Read()); p != nil {
 		j.before = p.Traffic
 	}
@@ -171,8 +174,8 @@ func (j *Job) Env() []string {
 	return append(env, TogetherEnv+"=1")
 }
 
-// ExpectExits notes which ranks are expected to die, or to end with a status that is not 0: at most [state.MaxExits]. Call
-// it before Env.
+// ExpectExits notes which ranks are expected to die, or to end with a status that is not 0: at most [state.MaxExits].
+// Call it before Env.
 func (j *Job) ExpectExits(ranks []int) { j.exits = ranks }
 
 // RemoveLimits removes all limits of all hops of the fabric. It includes trunks, which no pattern for all links names.
@@ -202,7 +205,8 @@ func (j *Job) Verdict() verdict.Verdict {
 	v := j.judge(in)
 	v.AddExits(j.exits, exits)
 	if j.file.Down() {
-		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: "fabric " + j.name + " was taken down while the job ran"})
+		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: "fabric " + j.name +
+			" was taken down while the job ran"})
 	}
 	return v
 }
@@ -212,13 +216,18 @@ func (j *Job) judge(in verdict.Input) verdict.Verdict {
 	if in.Packets != nil && in.Job.Joined == 0 {
 		v, ok := trafficVerdict(in)
 		if !ok {
-			v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: fmt.Sprintf("no rank loaded the plugin, and the shaper %s does not record whether other traffic was on time", j.file.Shaper())})
+			v.Add(verdict.Finding{Cause: verdict.CauseJob,
+				Text: fmt.Sprintf(
+					"no rank loaded the plugin, and the shaper %s does not record whether other traffic was on time",
+					j.file.Shaper())})
 		}
 		return v
 	}
 	v := verdict.Judge(in)
 	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
-		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: fmt.Sprintf("the counters of %d programs of this run were reused for others: these programs are not judged", gone)})
+		v.Add(verdict.Finding{Cause: verdict.CauseFabric,
+			Text: fmt.Sprintf(
+				"the counters of %d programs of this run were reused for others: these programs are not judged", gone)})
 	}
 	return v
 }
@@ -236,7 +245,8 @@ func trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
 
 // counters is the sum of the counters of all programs of the job; Number is that of the last program.
 func (j *Job) counters() state.JobStatus {
-	sum := state.JobStatus{LinkStats: make([]state.LinkStats, len(j.Fabric.Hops)), Pauses: make([]state.Pauses, len(j.Fabric.Hops))}
+	sum := state.JobStatus{LinkStats: make([]state.LinkStats, len(j.Fabric.Hops)),
+		Pauses: make([]state.Pauses, len(j.Fabric.Hops))}
 	for _, e := range j.file.JobsOf(Key(j.id)) {
 		s := e.Status()
 		sum.Number = max(sum.Number, s.Number)

@@ -79,8 +79,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rankMain reads commands, one per line: "carry N LATE [BEGIN]" counts N messages of 1 MiB with a lateness of LATE ns each
-// on the link to the other node, one after the other from BEGIN ns on (now), "leave" leaves the job.
+// rankMain reads commands, one per line: "carry N LATE [BEGIN]" counts N messages of 1 MiB with a lateness of LATE ns
+// each on the link to the other node, one after the other from BEGIN ns on (now), "leave" leaves the job.
 func rankMain(text string) error {
 	rank, err := strconv.Atoi(text)
 	if err != nil {
@@ -315,7 +315,9 @@ func TestLife(t *testing.T) {
 		"interrupted": {func(t *testing.T, j *Job) {
 			a := startRank(t, j, 0)
 			a.ask("carry 100 1000")
-			if status, err := j.Run(context.Background(), exec.Command("sh", "-c", fmt.Sprintf("kill -INT %d; exec sleep 100", os.Getpid()))); err != nil || status != 130 {
+			if status, err := j.Run(context.Background(),
+				exec.Command("sh", "-c", fmt.Sprintf("kill -INT %d; exec sleep 100", os.Getpid()))); err != nil ||
+				status != 130 {
 				t.Errorf("status %d, %v", status, err)
 			}
 			a.kill()
@@ -364,7 +366,8 @@ func TestLife(t *testing.T) {
 			if v.Valid != tc.valid || v.SlowHost != tc.host || v.Valid != (v.Word == "VALID") {
 				t.Errorf("verdict %s, because of the host %v: %v", v.Word, v.SlowHost, v.Reasons)
 			}
-			if tc.reason != "" && !slices.ContainsFunc(v.Reasons, func(r string) bool { return strings.HasPrefix(r, tc.reason) }) {
+			if tc.reason != "" &&
+				!slices.ContainsFunc(v.Reasons, func(r string) bool { return strings.HasPrefix(r, tc.reason) }) {
 				t.Errorf("no reason %q in %q", tc.reason, v.Reasons)
 			}
 			if err := j.Close(); err != nil {
@@ -578,7 +581,8 @@ func TestShare(t *testing.T) {
 	if f.Down() {
 		t.Error("a job that shares a fabric took it down")
 	}
-	if err := os.Remove(filepath.Join(d.Path, state.SocketName("lab", 1))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(d.Path, state.SocketName("lab", 1))); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -662,10 +666,12 @@ func TestRefusals(t *testing.T) {
 	if want := "fabric lab is not up: bring it up with `ddlemu up --profile eth10 --name lab`: open fabric lab: no such file or directory"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if _, err := Share(d, "no/name"); err == nil || !strings.HasPrefix(err.Error(), `fabric name "no/name": want 1 to 40 letters`) {
+	if _, err := Share(d, "no/name"); err == nil ||
+		!strings.HasPrefix(err.Error(), `fabric name "no/name": want 1 to 40 letters`) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Start(t.Context(), d, twoNodes(t), "no/name"); err == nil || !strings.HasPrefix(err.Error(), `fabric name "job-no/name-`) {
+	if _, err := Start(t.Context(), d, twoNodes(t), "no/name"); err == nil ||
+		!strings.HasPrefix(err.Error(), `fabric name "job-no/name-`) {
 		t.Errorf("%v", err)
 	}
 	checkFolder(t, d)
@@ -673,7 +679,8 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Share(d, "old")
-	if want := "open fabric old: not usable: not a ddlemu fabric (remove it with `ddlemu down old`)"; !errors.Is(err, state.ErrNotUsable) || err.Error() != want {
+	if want := "open fabric old: not usable: not a ddlemu fabric (remove it with `ddlemu down old`)"; !errors.Is(err,
+		state.ErrNotUsable) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	spec, err := fabricfile.Describe(twoNodes(t), "odd")

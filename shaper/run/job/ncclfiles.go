@@ -39,7 +39,8 @@ func OrphanedNCCLFiles(folder string, uid uint32, before time.Time) ([]NCCLFile,
 	var orphans []NCCLFile
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !strings.HasPrefix(e.Name(), NCCLPrefix) || !info.Mode().IsRegular() || info.ModTime().After(before) {
+		if err != nil || !strings.HasPrefix(e.Name(), NCCLPrefix) || !info.Mode().IsRegular() ||
+			info.ModTime().After(before) {
 			continue // it is gone, or is none
 		}
 		path := filepath.Join(folder, e.Name())

@@ -24,7 +24,8 @@ func (c *Comparison) Calls() []CallsPair {
 	for i := range c.Original.Calls {
 		o := &c.Original.Calls[i]
 		for k := range c.Emulated.Calls {
-			if e := &c.Emulated.Calls[k]; e.Func == o.Func && e.Comm == o.Comm && e.Ranks == o.Ranks && e.Size == o.Size {
+			if e := &c.Emulated.Calls[k]; e.Func == o.Func && e.Comm == o.Comm && e.Ranks == o.Ranks &&
+				e.Size == o.Size {
 				out = append(out, CallsPair{o, e})
 				break
 			}
@@ -43,10 +44,12 @@ func (c *Comparison) WriteText(w io.Writer, more string) error {
 		result *Result
 	}{{"ori", c.Original}, {"emu", c.Emulated}} {
 		f := &r.result.Facts.Fabric.Config
-		t.line("# %s: profile %s  clock %s  nodes %d  bandwidth %v  latency %v", r.column, f.Name, f.ClockName(), r.result.nodes(), f.Link.Bandwidth, f.Link.Latency)
+		t.line("# %s: profile %s  clock %s  nodes %d  bandwidth %v  latency %v", r.column, f.Name, f.ClockName(),
+			r.result.nodes(), f.Link.Bandwidth, f.Link.Latency)
 	}
 	t.sourceNotes()
-	if note := c.Emulated.insideNote(); note != c.Original.insideNote() { // a fabric that is up may place the ranks otherwise
+	// a fabric that is up may place the ranks otherwise
+	if note := c.Emulated.insideNote(); note != c.Original.insideNote() {
 		t.line("# emu: %s", cmp.Or(note, "no call stays within a node"))
 	}
 	t.line("#")
@@ -80,7 +83,8 @@ func (t *text) comparedCalls(pairs []CallsPair) {
 		width = max(width, len(p.Original.Comm))
 	}
 	const rest = "  %5s  %12s  %6s  %12s  %12s  %9s  %s"
-	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "ori", "emu", "diff", "NCCL's choice")
+	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "ori", "emu", "diff",
+		"NCCL's choice")
 	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", "(us)", "(%)", "")
 	for _, p := range pairs {
 		choice := p.Original.choice()
@@ -88,7 +92,8 @@ func (t *text) comparedCalls(pairs []CallsPair) {
 			choice += ", " + other
 		}
 		o := p.Original
-		t.line("  %-13s  %-*s"+rest, o.Func, width, o.Comm, strconv.Itoa(o.Ranks), strconv.FormatInt(o.Size, 10), strconv.Itoa(o.Count),
+		t.line("  %-13s  %-*s"+rest, o.Func, width, o.Comm, strconv.Itoa(o.Ranks), strconv.FormatInt(o.Size, 10),
+			strconv.Itoa(o.Count),
 			microseconds(o.Mean), microseconds(p.Emulated.Mean), difference(p.Emulated.Mean, o.Mean), choice)
 	}
 	t.line("#")
@@ -98,7 +103,8 @@ func (t *text) comparedSteps(c *Comparison) {
 	t.line("# %6s  %12s  %12s  %9s  %12s  %12s", "step", "ori", "emu", "diff", "exposed ori", "exposed emu")
 	t.line("# %6s  %12s  %12s  %9s  %12s  %12s", "", "(ms)", "(ms)", "(%)", "(ms)", "(ms)")
 	row := func(o, e Step) string {
-		return fmt.Sprintf("%12s  %12s  %9s  %12s  %12s", milliseconds(o.Time), milliseconds(e.Time), difference(e.Time, o.Time), milliseconds(o.Exposed), milliseconds(e.Exposed))
+		return fmt.Sprintf("%12s  %12s  %9s  %12s  %12s", milliseconds(o.Time), milliseconds(e.Time),
+			difference(e.Time, o.Time), milliseconds(o.Exposed), milliseconds(e.Exposed))
 	}
 	n := min(len(c.Original.Steps), len(c.Emulated.Steps))
 	rows, note := foldSteps(n, func(i int) string { return row(c.Original.Steps[i], c.Emulated.Steps[i]) },
@@ -158,10 +164,12 @@ func percent(original, emulated time.Duration) PercentDiff {
 
 // Report returns the comparison for JSON.
 func (c *Comparison) Report() *ComparisonReport {
-	out := &ComparisonReport{Original: c.Original.Report(), Emulated: c.Emulated.Report(), Calls: []CallsDiff{}, Steps: []PercentDiff{}, Verdict: c.Word()}
+	out := &ComparisonReport{Original: c.Original.Report(), Emulated: c.Emulated.Report(), Calls: []CallsDiff{},
+		Steps: []PercentDiff{}, Verdict: c.Word()}
 	for _, p := range c.Calls() {
 		o := p.Original
-		out.Calls = append(out.Calls, CallsDiff{o.Func, o.Comm, o.Ranks, o.Size, o.Count, percent(o.Mean, p.Emulated.Mean)})
+		out.Calls = append(out.Calls,
+			CallsDiff{o.Func, o.Comm, o.Ranks, o.Size, o.Count, percent(o.Mean, p.Emulated.Mean)})
 	}
 	for i := range min(len(c.Original.Steps), len(c.Emulated.Steps)) {
 		out.Steps = append(out.Steps, percent(c.Original.Steps[i].Time, c.Emulated.Steps[i].Time))

@@ -15,8 +15,9 @@ import (
 type Share struct {
 	What string // computation, the name of a function, or idle
 	Time time.Duration
-	// Waiting is the part of Time in which the call waited for a rank of it, or of another call of its group, that was not
-	// ready. The rest begins when the last of them was. In it, calls of the group whose ranks were ready may have moved data.
+	// Waiting is the part of Time in which the call waited for a rank of it, or of another call of its group, that was
+	// not ready. The rest begins when the last of them was. In it, calls of the group whose ranks were ready may have
+	// moved data.
 	Waiting time.Duration
 }
 
@@ -39,9 +40,9 @@ type edge struct {
 	begin bool
 }
 
-// compose divides the time of the steps, each on its slowest rank, and sets their Waiting. While a rank computes, nothing
-// else counts. While it is in several calls at once, each has an equal part of the time. until is, by rank and item, when
-// all ranks were ready that it waited for.
+// compose divides the time of the steps, each on its slowest rank, and sets their Waiting. While a rank computes,
+// nothing else counts. While it is in several calls at once, each has an equal part of the time. until is, by rank and
+// item, when all ranks were ready that it waited for.
 func compose(plans []*plan, spans [][]bench.Span, until [][]int64, steps []Step, scale float64) []Share {
 	sums := map[part]float64{} // ns of the clock
 	order := []string{computation}
@@ -51,7 +52,8 @@ func compose(plans []*plan, spans [][]bench.Span, until [][]int64, steps []Step,
 		s := &steps[i]
 		end := begin + float64(s.Time)*scale
 		if ranks[s.Slowest] == nil {
-			ranks[s.Slowest] = &divider{edges: edgesOf(plans[s.Slowest], spans[s.Slowest], until[s.Slowest]), active: map[part]int{}}
+			ranks[s.Slowest] = &divider{edges: edgesOf(plans[s.Slowest], spans[s.Slowest], until[s.Slowest]),
+				active: map[part]int{}}
 		}
 		found, waited := ranks[s.Slowest].divide(int64(begin), int64(end), sums)
 		for _, what := range found {
@@ -129,8 +131,8 @@ func (d *divider) divide(begin, end int64, sums map[part]float64) (found []strin
 	return slices.Compact(found), waited
 }
 
-// add adds a time in which the same parts run, and returns for how much of it calls waited. A time that is not positive lies
-// before the window.
+// add adds a time in which the same parts run, and returns for how much of it calls waited. A time that is not
+// positive lies before the window.
 func (d *divider) add(took float64, sums map[part]float64) (waited float64) {
 	switch {
 	case took <= 0:

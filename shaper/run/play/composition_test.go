@@ -29,7 +29,8 @@ func TestComposeRandom(t *testing.T) {
 				f := funcs[rng.IntN(3)]
 				it := item{op: &workload.Op{Kind: workload.Calc}}
 				if f != "" {
-					it = item{op: &workload.Op{Kind: workload.Coll}, calls: []call{{what: Call{Kind: workload.Coll, Func: f}}}}
+					it = item{op: &workload.Op{Kind: workload.Coll},
+						calls: []call{{what: Call{Kind: workload.Coll, Func: f}}}}
 				}
 				from := rng.Int64N(300)
 				p.items, s = append(p.items, it), append(s, bench.Span{Ready: from, End: from + rng.Int64N(50)})

@@ -27,16 +27,17 @@ type Facts struct {
 	CUDA     string // soft or gpu
 	// Topologies are by position in Workload.Comms, those of communicators that are called and whose log is known.
 	Topologies map[int32]*nccllog.Topology
-	// Decided has NCCL's decision on each collective, with the topology and the NICs of its communicator. Gather and Scatter
-	// are not there: NCCL decides nothing for them. Nor are collectives of no elements or of one rank: NCCL discards them,
-	// or copies, which fails on the buffers of ranks that only decide.
+	// Decided has NCCL's decision on each collective, with the topology and the NICs of its communicator. Gather and
+	// Scatter are not there: NCCL decides nothing for them. Nor are collectives of no elements or of one rank: NCCL
+	// discards them, or copies, which fails on the buffers of ranks that only decide.
 	Decided map[Call]bench.Case
 
 	// Groups are the groups with several collectives of a communicator.
 	Groups map[int32][]*callGroup
 
-	// NICs are those of the connections of communicators, by position in Workload.Comms. With several NICs per node, NCCL
-	// is made to connect all ranks of a communicator with sends and receives, because its log tells their NICs then.
+	// NICs are those of the connections of communicators, by position in Workload.Comms. With several NICs per node,
+	// NCCL is made to connect all ranks of a communicator with sends and receives, because its log tells their NICs
+	// then.
 	NICs map[int32]map[nccllog.Pair]nccllog.NICs
 
 	variables  jobVariables
@@ -78,8 +79,9 @@ func used(ix *workload.Index) []int32 {
 func (a *attempt) connect(ctx context.Context) error {
 	ix, info := a.o.Workload, a.ranks.Info()
 	a.facts = Facts{
-		Workload: ix, Steps: a.o.Steps, Fabric: a.fabric, Node: a.o.On.Node(a.fabric), NCCL: info.NCCL, NCCLLib: info.NCCLLib,
-		CUDA: a.o.On.Libraries.CUDA, Topologies: map[int32]*nccllog.Topology{},
+		Workload: ix, Steps: a.o.Steps, Fabric: a.fabric, Node: a.o.On.Node(a.fabric), NCCL: info.NCCL,
+		NCCLLib: info.NCCLLib,
+		CUDA:    a.o.On.Libraries.CUDA, Topologies: map[int32]*nccllog.Topology{},
 		Decided: map[Call]bench.Case{}, NICs: map[int32]map[nccllog.Pair]nccllog.NICs{}, variables: a.o.variables,
 		Groups: map[int32][]*callGroup{}, ids: map[int32]string{},
 	}
@@ -88,7 +90,8 @@ func (a *attempt) connect(ctx context.Context) error {
 		return err
 	}
 	for n, c := range comms {
-		a.o.say(fmt.Sprintf("communicator %d of %d: %s connect", n+1, len(comms), units.Count(len(ix.Comms[c].Ranks), "rank")), -1)
+		a.o.say(fmt.Sprintf("communicator %d of %d: %s connect", n+1, len(comms),
+			units.Count(len(ix.Comms[c].Ranks), "rank")), -1)
 		if err := a.ranks.InitComm(ctx, bench.Comm{Name: commName(c), Ranks: ix.Comms[c].Ranks}); err != nil {
 			return fmt.Errorf("communicator %s of ranks %v: %w", ix.Comms[c].Name, ix.Comms[c].Ranks, err)
 		}
@@ -152,7 +155,8 @@ func (a *attempt) decide(ctx context.Context) error {
 			cases = append(cases, a.caseOf(call))
 		}
 		if a.facts.messages[c] && connectsFirst(a.fabric) {
-			cases = append(cases, a.caseOf(Call{Comm: c, Kind: workload.Coll, Func: workload.AllToAll, Count: 1, Type: "int8"}))
+			cases = append(cases,
+				a.caseOf(Call{Comm: c, Kind: workload.Coll, Func: workload.AllToAll, Count: 1, Type: "int8"}))
 		}
 		decided, err := a.ranks.DecideOn(ctx, commName(c), cases)
 		if err != nil {
@@ -174,8 +178,8 @@ func (a *attempt) decide(ctx context.Context) error {
 	return nil
 }
 
-// connectsFirst says whether NCCL connects the ranks of a communicator for sends and receives before the job begins: its log
-// tells the NICs and the order of these connections then.
+// connectsFirst says whether NCCL connects the ranks of a communicator for sends and receives before the job begins:
+// its log tells the NICs and the order of these connections then.
 func connectsFirst(f *fabric.Fabric) bool { return f.Config.NICsPerNode > 1 || f.PerFlow() }
 
 // count counts the calls of one rank of each communicator, and returns the collectives on which NCCL decides.
@@ -258,7 +262,8 @@ func (f *Facts) choices(r *Result) {
 func (f *Facts) choice(c *Calls) {
 	best := Call{Comm: -1}
 	for call, decided := range f.Decided {
-		if string(call.Func) != c.Func || decided.Decision == nil || decided.Size != c.Size || decided.Ranks != c.Ranks ||
+		if string(call.Func) != c.Func || decided.Decision == nil || decided.Size != c.Size ||
+			decided.Ranks != c.Ranks ||
 			f.Workload.Comms[call.Comm].Name != c.Comm || best.Comm >= 0 && best.Comm <= call.Comm {
 			continue
 		}

@@ -28,9 +28,9 @@ func (r *stepRow) name() string {
 	return fmt.Sprintf("%d-%d", r.first+1, r.last+1)
 }
 
-// foldSteps are the rows of n steps with these texts and times. Up to mostSteps each step has its row. Of more, those in a row
-// with one text share a row. If there are still too many rows, the first one is left and those whose times differ most from
-// the median, and note says what was left out; else it is "".
+// foldSteps are the rows of n steps with these texts and times. Up to mostSteps each step has its row. Of more, those
+// in a row with one text share a row. If there are still too many rows, the first one is left and those whose times
+// differ most from the median, and note says what was left out; else it is "".
 func foldSteps(n int, text func(step int) string, took func(step int) time.Duration) (rows []stepRow, note string) {
 	for i := range n {
 		row := stepRow{first: i, last: i, text: text(i), time: took(i)}
@@ -45,7 +45,8 @@ func foldSteps(n int, text func(step int) string, took func(step int) time.Durat
 	}
 	middle := medianOf(n, took)
 	order := slices.Clone(rows[1:])
-	slices.SortStableFunc(order, func(a, b stepRow) int { return cmp.Compare((b.time - middle).Abs(), (a.time - middle).Abs()) })
+	slices.SortStableFunc(order,
+		func(a, b stepRow) int { return cmp.Compare((b.time - middle).Abs(), (a.time - middle).Abs()) })
 	shown, left := order[:mostSteps-1], order[mostSteps-1:]
 	slices.SortFunc(shown, func(a, b stepRow) int { return cmp.Compare(a.first, b.first) })
 	steps, least, most := 0, left[0].time, left[0].time
@@ -53,8 +54,11 @@ func foldSteps(n int, text func(step int) string, took func(step int) time.Durat
 		steps += r.last - r.first + 1
 		least, most = min(least, r.time), max(most, r.time)
 	}
-	return slices.Concat(rows[:1], shown), fmt.Sprintf("%d more steps, of %s to %s ms: see --json; shown are the first one and those that differ most from the median, %s ms",
-		steps, milliseconds(least), milliseconds(most), milliseconds(middle))
+	return slices.Concat(rows[:1], shown),
+		fmt.Sprintf(
+			"%d more steps, of %s to %s ms: see --json; shown are the first one and those that differ most from the "+
+				"median, %s ms",
+			steps, milliseconds(least), milliseconds(most), milliseconds(middle))
 }
 
 // medianOf is the median of the times of n steps.

@@ -74,7 +74,8 @@ func TestStepsThatDifferAreShown(t *testing.T) {
 			}
 		}
 	}
-	if want := fmt.Sprintf("%10s  %10s  %10s", "1300.000", "300.000", "1000.000"); !strings.Contains(one.b.String(), want) {
+	if want := fmt.Sprintf("%10s  %10s  %10s", "1300.000", "300.000", "1000.000"); !strings.Contains(one.b.String(),
+		want) {
 		t.Errorf("no %q:\n%s", want, one.b.String())
 	}
 }

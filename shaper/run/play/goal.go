@@ -19,8 +19,8 @@ func (c volume) String() string {
 	return fmt.Sprintf("%s of %s", units.Count(int(c.messages), "message"), units.Volume(c.bytes))
 }
 
-// writeGOAL writes a job as GOAL: its calls are the sends and receives of NCCL's kernels, rank by rank. It returns notes on what
-// is in the file.
+// writeGOAL writes a job as GOAL: its calls are the sends and receives of NCCL's kernels, rank by rank. It returns
+// notes on what is in the file.
 func writeGOAL(out io.Writer, job *expect.Job, f *expect.Fabric) ([]string, error) {
 	tasks, file := expect.NewTasks(job, f), goal.NewTasks(out, len(job.Ranks))
 	var between, within volume
@@ -44,10 +44,14 @@ func writeGOAL(out io.Writer, job *expect.Job, f *expect.Fabric) ([]string, erro
 			return nil, err
 		}
 	}
-	notes := []string{fmt.Sprintf("GOAL: %s between nodes, with the flags of LL and LL128 and without headers", between)}
+	notes := []string{fmt.Sprintf("GOAL: %s between nodes, with the flags of LL and LL128 and without headers",
+		between)}
 	if within.messages > 0 {
-		notes = append(notes, fmt.Sprintf("GOAL: %s between ranks of one node: each rank is a node of its own there, so they take the network's time, "+
-			"and the ranks of a node do not share its NICs", within))
+		notes = append(notes,
+			fmt.Sprintf(
+				"GOAL: %s between ranks of one node: each rank is a node of its own there, so they take the network's "+
+					"time, "+
+					"and the ranks of a node do not share its NICs", within))
 	}
 	return notes, file.Flush()
 }

@@ -60,8 +60,8 @@ func (f *Facts) commsOf(it *item) []int32 {
 	return out
 }
 
-// hashOrder is the first version that launches the kernels of a group by the hashes of their communicators; those before
-// launch them by their first calls.
+// hashOrder is the first version that launches the kernels of a group by the hashes of their communicators; those
+// before launch them by their first calls.
 const hashOrder = 22602
 
 // inOrder are the communicators of a group in the order in which NCCL launches their kernels.
@@ -74,7 +74,8 @@ func (m *modeller) inOrder(comms []int32) ([]int32, error) {
 		id := m.facts.ids[c]
 		var err error
 		if hash[c], err = strconv.ParseUint(id, 0, 64); err != nil {
-			return nil, fmt.Errorf("the order of a group's communicators is not known: NCCL's log says commId %q of %s", id, m.facts.Workload.Comms[c].Name)
+			return nil, fmt.Errorf("the order of a group's communicators is not known: NCCL's log says commId %q of %s",
+				id, m.facts.Workload.Comms[c].Name)
 		}
 	}
 	out := slices.Clone(comms)
@@ -192,7 +193,9 @@ func (g *callGroup) assign(f *Facts, lists [][]int) ([]nccllog.Decision, error) 
 		}
 	}
 	if !known || len(lines) > 0 {
-		return nil, fmt.Errorf("NCCL's decisions on a group of %d collectives are not known: its log has others than the model expects", len(g.calls))
+		return nil,
+			fmt.Errorf(
+				"NCCL's decisions on a group of %d collectives are not known: its log has others than the model expects", len(g.calls))
 	}
 	return out, nil
 }

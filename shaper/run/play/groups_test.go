@@ -31,10 +31,12 @@ func TestAssignDecisions(t *testing.T) {
 		lines []nccllog.Decision
 		want  string // algorithms of the calls, "" for a refusal
 	}{
-		"2.22":                   {[]nccllog.Decision{old(1200, "Ring"), old(20, "Tree")}, "Ring Ring Tree Tree"},
-		"2.29":                   {[]nccllog.Decision{named("AllGather", 200, "PAT", 1), named("AllGather", 400, "Ring", 1), named("AllReduce", 10, "Tree", 2)}, "Ring PAT Tree Tree"},
-		"other sizes":            {[]nccllog.Decision{old(1201, "Ring"), old(20, "Tree")}, ""},
-		"another function":       {[]nccllog.Decision{named("Broadcast", 200, "PAT", 1), named("AllGather", 400, "Ring", 1), named("AllReduce", 10, "Tree", 2)}, ""},
+		"2.22": {[]nccllog.Decision{old(1200, "Ring"), old(20, "Tree")}, "Ring Ring Tree Tree"},
+		"2.29": {[]nccllog.Decision{named("AllGather", 200, "PAT", 1),
+			named("AllGather", 400, "Ring", 1), named("AllReduce", 10, "Tree", 2)}, "Ring PAT Tree Tree"},
+		"other sizes": {[]nccllog.Decision{old(1201, "Ring"), old(20, "Tree")}, ""},
+		"another function": {[]nccllog.Decision{named("Broadcast", 200, "PAT", 1),
+			named("AllGather", 400, "Ring", 1), named("AllReduce", 10, "Tree", 2)}, ""},
 		"a line that is missing": {[]nccllog.Decision{old(1200, "Ring")}, ""},
 		"a line too much":        {[]nccllog.Decision{old(1200, "Ring"), old(20, "Tree"), old(20, "Tree")}, ""},
 		"no line":                {nil, ""},
@@ -42,7 +44,8 @@ func TestAssignDecisions(t *testing.T) {
 		g.lines = tc.lines
 		got, err := g.assign(f, lists)
 		if tc.want == "" {
-			if err == nil || !strings.Contains(err.Error(), "NCCL's decisions on a group of 4 collectives are not known") {
+			if err == nil ||
+				!strings.Contains(err.Error(), "NCCL's decisions on a group of 4 collectives are not known") {
 				t.Errorf("%s: %v, %v", name, got, err)
 			}
 			continue
@@ -89,7 +92,9 @@ func TestChoiceInAGroup(t *testing.T) {
 	call := Call{Kind: workload.Coll, Func: workload.AllReduce, Count: 4, Type: "float32", RedOp: "sum"}
 	g := &callGroup{calls: []Call{call, call}}
 	f := &Facts{
-		Workload: ix, Decided: map[Call]bench.Case{call: {Size: 16, Ranks: 2, Decision: &nccllog.Decision{Algo: "Ring", ChannelHi: 1}}},
+		Workload: ix,
+		Decided: map[Call]bench.Case{
+			call: {Size: 16, Ranks: 2, Decision: &nccllog.Decision{Algo: "Ring", ChannelHi: 1}}},
 		Groups: map[int32][]*callGroup{0: {g}}, alone: map[Call]bool{},
 	}
 	choice := func() string {

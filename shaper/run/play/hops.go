@@ -22,7 +22,8 @@ type HopUse struct {
 	Bytes     uint64 // payload, each transmission counted
 	// Busy is for how long the hop was occupied, with the headers of packets.
 	Busy time.Duration
-	// Peak is the largest part of a window of [Result.Window] for which it was occupied, by the model; nil if not known.
+	// Peak is the largest part of a window of [Result.Window] for which it was occupied, by the model; nil if not
+	// known.
 	Peak *float64
 }
 
@@ -40,7 +41,8 @@ func (h *HopUse) Share(of time.Duration) *float64 {
 	return &share
 }
 
-var hopKinds = map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx", fabric.Link: "link", fabric.Trunk: "trunk"}
+var hopKinds = map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx", fabric.Link: "link",
+	fabric.Trunk: "trunk"}
 
 // hopLoad is what a hop has carried.
 type hopLoad struct {
@@ -48,15 +50,16 @@ type hopLoad struct {
 	busy  time.Duration
 }
 
-// usesOf are the hops of a fabric that carried something, the busiest first. Load is by hop; model has their peaks, nil if
-// they are not known.
+// usesOf are the hops of a fabric that carried something, the busiest first. Load is by hop; model has their peaks,
+// nil if they are not known.
 func usesOf(f *fabric.Fabric, load func(hop int) hopLoad, model *occupation) (uses []HopUse) {
 	for hop, h := range f.Hops {
 		l := load(hop)
 		if l.bytes == 0 || h.Kind == fabric.Link && !limits(f, h) {
 			continue
 		}
-		use := HopUse{Name: f.HopName(hop), Kind: hopKinds[h.Kind], Bandwidth: fabric.LinkOf(h.Spec).Bandwidth, Bytes: l.bytes, Busy: l.busy}
+		use := HopUse{Name: f.HopName(hop), Kind: hopKinds[h.Kind], Bandwidth: fabric.LinkOf(h.Spec).Bandwidth,
+			Bytes: l.bytes, Busy: l.busy}
 		if model != nil && h.Spec.Bandwidth != 0 {
 			use.Peak = model.peak(hop)
 		}
@@ -98,7 +101,8 @@ const (
 )
 
 func newOccupation(steps int) *occupation {
-	return &occupation{width: 1024, most: stepWindows * max(min(steps, jobWindows/stepWindows), 1), hops: map[int]*hopOccupation{}}
+	return &occupation{width: 1024, most: stepWindows * max(min(steps, jobWindows/stepWindows), 1),
+		hops: map[int]*hopOccupation{}}
 }
 
 // add notes a segment on a hop.
@@ -201,7 +205,8 @@ func (t *text) hops() {
 	}
 	for i := range shown {
 		h := &shown[i]
-		t.line("  %-*s"+rest, width, h.Name, h.Bandwidth, strconv.FormatUint(h.Bytes, 10), strconv.FormatFloat(h.Rate(t.Time)/1e9, 'f', 4, 64), percent(h.Share(t.Time)), percent(h.Peak))
+		t.line("  %-*s"+rest, width, h.Name, h.Bandwidth, strconv.FormatUint(h.Bytes, 10),
+			strconv.FormatFloat(h.Rate(t.Time)/1e9, 'f', 4, 64), percent(h.Share(t.Time)), percent(h.Peak))
 	}
 	if more := len(t.Hops) - len(shown); more > 0 {
 		t.line("# and %s, less busy: see --json", units.Count(more, "more hop"))
@@ -228,7 +233,8 @@ func (r *Result) hopReports() []HopReport {
 	out := []HopReport{}
 	for i := range r.Hops {
 		h := &r.Hops[i]
-		report := HopReport{Name: h.Name, Kind: h.Kind, Bytes: h.Bytes, Rate: h.Rate(r.Time), Busy: h.Share(r.Time), Peak: h.Peak}
+		report := HopReport{Name: h.Name, Kind: h.Kind, Bytes: h.Bytes, Rate: h.Rate(r.Time), Busy: h.Share(r.Time),
+			Peak: h.Peak}
 		if h.Bandwidth != 0 {
 			bps := uint64(h.Bandwidth)
 			report.Bandwidth = &bps

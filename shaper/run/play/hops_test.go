@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// However wide the windows become, they have all of the time for which a hop was occupied, each at most its own width, and
-// the peak is that of a plain count.
+// However wide the windows become, they have all of the time for which a hop was occupied, each at most its own width,
+// and the peak is that of a plain count.
 func TestOccupation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := newOccupation(1)
@@ -80,7 +80,8 @@ func TestHops(t *testing.T) {
 	if _, err := f.Shape("node1:node2", patch(t, "bw", "1Gbps")); err != nil {
 		t.Fatal(err)
 	}
-	busy := map[string]time.Duration{"node0 tx": 2, "node1 rx": 5, "node0:node1": 9, "node1:node2": 8, "node2 tx": 1, "node3 tx": 1}
+	busy := map[string]time.Duration{"node0 tx": 2, "node1 rx": 5, "node0:node1": 9, "node1:node2": 8, "node2 tx": 1,
+		"node3 tx": 1}
 	all := usesOf(f, func(hop int) hopLoad {
 		b := busy[f.HopName(hop)]
 		return hopLoad{uint64(b) * 1000, b * time.Millisecond}
@@ -96,7 +97,8 @@ func TestHops(t *testing.T) {
 	text.hops()
 	for _, want := range []string{
 		"  node1:node2         1Gbps            8000        0.0064      80.0         -\n",
-		"  node0 tx           10Gbps            2000        0.0016      20.0         -\n", "# and 1 more hop, less busy: see --json\n",
+		"  node0 tx           10Gbps            2000        0.0016      20.0         -\n",
+		"# and 1 more hop, less busy: see --json\n",
 	} {
 		if !strings.Contains(text.b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.b.String())

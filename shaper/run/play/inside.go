@@ -52,9 +52,12 @@ func (r *Result) insideNote() string {
 	case r.Facts.CUDA != "soft" || in.Calls == 0 && in.Partly == 0:
 		return ""
 	case in.Calls == 0:
-		return fmt.Sprintf("within nodes: the part of %s between ranks of one node %s: NVLink and PCIe are not emulated", units.Count(in.Partly, "call"), took)
+		return fmt.Sprintf(
+			"within nodes: the part of %s between ranks of one node %s: NVLink and PCIe are not emulated",
+			units.Count(in.Partly, "call"), took)
 	}
-	text := fmt.Sprintf("within nodes: %s of %s in all stay on one node", units.Count(in.Calls, "call"), units.Volume(uint64(in.Bytes)))
+	text := fmt.Sprintf("within nodes: %s of %s in all stay on one node", units.Count(in.Calls, "call"),
+		units.Volume(uint64(in.Bytes)))
 	if in.Calls == 1 {
 		text = fmt.Sprintf("within nodes: 1 call of %s stays on one node", units.Volume(uint64(in.Bytes)))
 	}

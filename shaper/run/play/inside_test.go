@@ -32,7 +32,8 @@ func TestInside(t *testing.T) {
 	for _, p := range plans {
 		spans = append(spans, make([]bench.Span, len(p.items)))
 	}
-	f := Facts{Workload: ix, Node: func(rank int) int { return rank / 2 }, CUDA: "soft", Fabric: &fabric.Fabric{Config: configs.Default()}}
+	f := Facts{Workload: ix, Node: func(rank int) int { return rank / 2 }, CUDA: "soft",
+		Fabric: &fabric.Fabric{Config: configs.Default()}}
 	got := f.insideOf(meet(ix, plans, spans).all)
 	if want := (Inside{Calls: 3, Bytes: 8500, Partly: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -13,29 +13,30 @@ import (
 
 // Report is a result as JSON. Times are microseconds, and those that are not known are null.
 type Report struct {
-	Workload  string            `json:"workload"`
-	NCCL      string            `json:"nccl"`
-	CUDA      string            `json:"cuda"`
-	Profile   string            `json:"profile"`
-	Datapath  string            `json:"datapath"`
-	Clock     string            `json:"clock"`
-	TimeScale int               `json:"time_scale"`
-	Ranks     int               `json:"ranks"`
-	Nodes     int               `json:"nodes"`
-	Forecast  bool              `json:"forecast"` // nothing was played: the times are those of the model, and there is no verdict
-	TimeUS    float64           `json:"time_us"`  // of all steps
-	MeanUS    float64           `json:"mean_step_us"`
-	Steps     []StepReport      `json:"steps"`
-	Calls     []CallsReport     `json:"calls"`
-	Parts     []ShareReport     `json:"composition"`
-	Hops      []HopReport       `json:"hops"`           // the busiest first
-	WindowUS  float64           `json:"peak_window_us"` // of the peaks of hops
-	Checked   int64             `json:"checked"`
-	Wrong     int64             `json:"wrong"`
-	Verdict   string            `json:"verdict"`
-	Reasons   []string          `json:"reasons"`
-	Findings  []verdict.Finding `json:"findings"`
-	Notes     []string          `json:"notes"`
+	Workload  string `json:"workload"`
+	NCCL      string `json:"nccl"`
+	CUDA      string `json:"cuda"`
+	Profile   string `json:"profile"`
+	Datapath  string `json:"datapath"`
+	Clock     string `json:"clock"`
+	TimeScale int    `json:"time_scale"`
+	Ranks     int    `json:"ranks"`
+	Nodes     int    `json:"nodes"`
+	// nothing was played: the times are those of the model, and there is no verdict
+	Forecast bool              `json:"forecast"`
+	TimeUS   float64           `json:"time_us"` // of all steps
+	MeanUS   float64           `json:"mean_step_us"`
+	Steps    []StepReport      `json:"steps"`
+	Calls    []CallsReport     `json:"calls"`
+	Parts    []ShareReport     `json:"composition"`
+	Hops     []HopReport       `json:"hops"`           // the busiest first
+	WindowUS float64           `json:"peak_window_us"` // of the peaks of hops
+	Checked  int64             `json:"checked"`
+	Wrong    int64             `json:"wrong"`
+	Verdict  string            `json:"verdict"`
+	Reasons  []string          `json:"reasons"`
+	Findings []verdict.Finding `json:"findings"`
+	Notes    []string          `json:"notes"`
 }
 
 // ShareReport is a [Share].
@@ -81,10 +82,15 @@ func (r *Result) Report() *Report {
 	f, c := &r.Facts, &r.Facts.Fabric.Config
 	head := &f.Workload.Workload.Head
 	out := &Report{
-		Workload: head.Name, NCCL: f.NCCL, CUDA: f.CUDA, Profile: c.Name, Datapath: c.DatapathName(), Clock: configs.RealClock, TimeScale: r.Scale,
-		Ranks: head.Ranks, Nodes: r.nodes(), Forecast: r.Forecast, TimeUS: units.Microseconds(r.Time), MeanUS: units.Microseconds(Mean(r.Steps).Time),
-		Steps: []StepReport{}, Calls: []CallsReport{}, Parts: []ShareReport{}, Checked: r.Checked, Wrong: r.Wrong, Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
-		Findings: r.Verdict.Findings, Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes, r.Verdict.Notes)...),
+		Workload: head.Name, NCCL: f.NCCL, CUDA: f.CUDA, Profile: c.Name, Datapath: c.DatapathName(),
+		Clock: configs.RealClock, TimeScale: r.Scale,
+		Ranks: head.Ranks, Nodes: r.nodes(), Forecast: r.Forecast, TimeUS: units.Microseconds(r.Time),
+		MeanUS: units.Microseconds(Mean(r.Steps).Time),
+		Steps:  []StepReport{}, Calls: []CallsReport{}, Parts: []ShareReport{}, Checked: r.Checked, Wrong: r.Wrong,
+		Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
+		Findings: r.Verdict.Findings,
+		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes,
+			r.Verdict.Notes)...),
 	}
 	if c.IsVirtual() {
 		out.Clock = configs.VirtualClock
@@ -97,8 +103,10 @@ func (r *Result) Report() *Report {
 	}
 	for i, s := range r.Steps {
 		out.Steps = append(out.Steps, StepReport{
-			TimeUS: units.Microseconds(s.Time), ComputeUS: units.Microseconds(s.Compute), ExposedUS: units.Microseconds(s.Exposed),
-			WaitingUS: units.Microseconds(s.Waiting), HiddenUS: units.Microseconds(s.Hidden), IdleUS: units.Microseconds(s.Idle), Slowest: s.Slowest, ExpectedUS: inMicroseconds(r.expected(i)),
+			TimeUS: units.Microseconds(s.Time), ComputeUS: units.Microseconds(s.Compute),
+			ExposedUS: units.Microseconds(s.Exposed),
+			WaitingUS: units.Microseconds(s.Waiting), HiddenUS: units.Microseconds(s.Hidden),
+			IdleUS: units.Microseconds(s.Idle), Slowest: s.Slowest, ExpectedUS: inMicroseconds(r.expected(i)),
 		})
 	}
 	out.Hops, out.WindowUS = r.hopReports(), units.Microseconds(r.Window)
@@ -121,8 +129,10 @@ func inMicroseconds(d *time.Duration) *float64 {
 
 func (c *Calls) report() CallsReport {
 	out := CallsReport{
-		Func: c.Func, Comm: c.Comm, Ranks: c.Ranks, Size: c.Size, Count: c.Count, MeanUS: units.Microseconds(c.Mean), MinUS: units.Microseconds(c.Min),
-		MaxUS: units.Microseconds(c.Max), WaitingUS: units.Microseconds(c.Waiting), BusBW: c.BusBW, Grouped: c.Grouped, Algo: c.Algo, Proto: c.Proto, Channels: c.Channels,
+		Func: c.Func, Comm: c.Comm, Ranks: c.Ranks, Size: c.Size, Count: c.Count, MeanUS: units.Microseconds(c.Mean),
+		MinUS: units.Microseconds(c.Min),
+		MaxUS: units.Microseconds(c.Max), WaitingUS: units.Microseconds(c.Waiting), BusBW: c.BusBW, Grouped: c.Grouped,
+		Algo: c.Algo, Proto: c.Proto, Channels: c.Channels,
 	}
 	if c.Known {
 		out.ExpectedUS = inMicroseconds(&c.Expected)

@@ -12,11 +12,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Step is how a step went. It begins when the last rank has ended the step before it, or with the job, and ends when the
-// last rank has ended it. So the times of the steps add up to that of the job.
+// Step is how a step went. It begins when the last rank has ended the step before it, or with the job, and ends when
+// the last rank has ended it. So the times of the steps add up to that of the job.
 type Step struct {
 	Time time.Duration
-	// Slowest is the rank that ended the step last, the lowest of those that ended it together. The other times are its.
+	// Slowest is the rank that ended the step last, the lowest of those that ended it together. The other times are
+	// its.
 	Slowest int
 	// Compute is for how long it computed on at least one stream.
 	Compute time.Duration
@@ -24,8 +25,8 @@ type Step struct {
 	Exposed time.Duration
 	// Waiting is the part of Exposed in which its calls waited for ranks that were not ready for them: see [Share].
 	Waiting time.Duration
-	// Hidden is for how long it computed and communicated at once. A call of NCCL communicates from when the rank is ready
-	// for it until it ends, so waiting for other ranks is part of that.
+	// Hidden is for how long it computed and communicated at once. A call of NCCL communicates from when the rank is
+	// ready for it until it ends, so waiting for other ranks is part of that.
 	Hidden time.Duration
 	// Idle is the part of Exposed in which it did neither.
 	Idle time.Duration
@@ -41,8 +42,8 @@ type Calls struct {
 	Count int   // how many calls there were, each of which all ranks made together
 	// Mean, Min and Max are times from when the last rank was ready until the last one had ended.
 	Mean, Min, Max time.Duration
-	// Waiting is the part of Mean in which a rank of another call of the group was not ready: the calls of a group begin and
-	// end together. In it, data of this call may have moved or not. 0 if none was in a group.
+	// Waiting is the part of Mean in which a rank of another call of the group was not ready: the calls of a group
+	// begin and end together. In it, data of this call may have moved or not. 0 if none was in a group.
 	Waiting time.Duration
 	// BusBW is the bus bandwidth in GB/s (10^9 bytes), by Mean; 0 if that is 0.
 	BusBW float64
@@ -199,7 +200,8 @@ type meeting struct {
 
 // meet joins the n-th collective of each rank of a communicator, and the n-th send with the n-th receive.
 func meet(ix *workload.Index, plans []*plan, spans [][]bench.Span) *meeting {
-	m := &meeting{ix: ix, collectives: map[int32][]*instance{}, messages: map[flow][]*instance{}, ofRank: make([][]*instance, len(plans))}
+	m := &meeting{ix: ix, collectives: map[int32][]*instance{}, messages: map[flow][]*instance{},
+		ofRank: make([][]*instance, len(plans))}
 	for r, p := range plans {
 		calls, sends, receives := map[int32]int{}, map[flow]int{}, map[flow]int{}
 		for i := range p.items {
@@ -223,8 +225,8 @@ func meet(ix *workload.Index, plans []*plan, spans [][]bench.Span) *meeting {
 	return m
 }
 
-// findUntil sets until of the items and of the instances. An operation that ended before a rank was ready did not wait for it:
-// NCCL's buffers took the data.
+// findUntil sets until of the items and of the instances. An operation that ended before a rank was ready did not wait
+// for it: NCCL's buffers took the data.
 func (m *meeting) findUntil(plans []*plan, spans [][]bench.Span) {
 	m.until = make([][]int64, len(plans))
 	for r, p := range plans {
@@ -292,7 +294,8 @@ func measureCalls(all []*instance, scale float64) []Calls {
 		if !ok {
 			i = len(out)
 			place[in.kind] = i
-			out = append(out, Calls{Func: in.kind.name, Comm: in.kind.comm, Ranks: in.kind.ranks, Size: in.kind.size, Min: stated(took)})
+			out = append(out, Calls{Func: in.kind.name, Comm: in.kind.comm, Ranks: in.kind.ranks, Size: in.kind.size,
+				Min: stated(took)})
 			sums, waited = append(sums, 0), append(waited, 0)
 		}
 		c := &out[i]

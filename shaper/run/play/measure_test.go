@@ -56,7 +56,8 @@ func TestMeasureSteps(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	for i := range want {
-		want[i] = Step{Time: want[i].Time / 2, Compute: want[i].Compute / 2, Exposed: want[i].Exposed / 2, Hidden: want[i].Hidden / 2, Idle: want[i].Idle / 2}
+		want[i] = Step{Time: want[i].Time / 2, Compute: want[i].Compute / 2, Exposed: want[i].Exposed / 2,
+			Hidden: want[i].Hidden / 2, Idle: want[i].Idle / 2}
 	}
 	if d := cmp.Diff(want, measureSteps(plansOf(t, ix), spans, 2)); d != "" {
 		t.Errorf("at time scale 2 (-want +got):\n%s", d)
@@ -69,7 +70,8 @@ func TestMeasureSteps(t *testing.T) {
 	}
 	calls := measureCalls(meet(ix, plansOf(t, ix), spans).all, 1)
 	// From 120, when rank 1 is ready, until 240, when rank 0 has ended. 100 bytes in 120 ns, and 2 (n-1)/n is 1.
-	wantCalls := []Calls{{Func: "AllReduce", Comm: "world", Ranks: 2, Size: 100, Count: 1, Mean: 120, Min: 120, Max: 120, BusBW: 100. / 120}}
+	wantCalls := []Calls{{Func: "AllReduce", Comm: "world", Ranks: 2, Size: 100, Count: 1, Mean: 120, Min: 120,
+		Max: 120, BusBW: 100. / 120}}
 	if d := cmp.Diff(wantCalls, calls); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -85,7 +87,8 @@ func TestComposeCallsAtOnce(t *testing.T) {
 	)
 	spans := [][]bench.Span{{{Ready: 0, End: 60}, {Ready: 20, End: 60}, {Ready: 60, End: 100}}, {{}, {}, {}}}
 	want := []Share{{What: "AllGather", Time: 20}, {What: "AllReduce", Time: 40}, {What: sendRecv, Time: 40}}
-	if d := cmp.Diff(want, compose(plansOf(t, ix), spans, meet(ix, plansOf(t, ix), spans).until, []Step{{Time: 100}}, 1)); d != "" {
+	if d := cmp.Diff(want, compose(plansOf(t, ix), spans, meet(ix, plansOf(t, ix), spans).until, []Step{{Time: 100}},
+		1)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
@@ -108,16 +111,21 @@ func TestWaitingForAPeer(t *testing.T) {
 	}
 	met := meet(ix, plans, spans)
 	want := []Calls{
-		// The messages to and from rank 1 take 100 ns. That from 2 to 0 may have gone on before: its ends were ready at 10.
-		{Func: sendRecv, Comm: "world", Ranks: 3, Size: 100, Count: 3, Mean: 430, Min: 100, Max: 1090, Waiting: 330, BusBW: 100. / 430, Grouped: true},
-		{Func: "AllReduce", Comm: "world", Ranks: 3, Size: 1, Count: 1, Mean: 101, Min: 101, Max: 101, BusBW: 4. / 3 / 101},
+		// The messages to and from rank 1 take 100 ns. That from 2 to 0 may have gone on before: its ends were ready
+		// at 10.
+		{Func: sendRecv, Comm: "world", Ranks: 3, Size: 100, Count: 3, Mean: 430, Min: 100, Max: 1090, Waiting: 330,
+			BusBW: 100. / 430, Grouped: true},
+		{Func: "AllReduce", Comm: "world", Ranks: 3, Size: 1, Count: 1, Mean: 101, Min: 101, Max: 101,
+			BusBW: 4. / 3 / 101},
 	}
 	if d := cmp.Diff(want, measureCalls(met.all, 1), cmpopts.EquateApprox(0, 1e-9)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	steps := measureSteps(plans, spans, 1)
-	parts := []Share{{What: "AllReduce", Time: 106, Waiting: 5}, {What: sendRecv, Time: 1090, Waiting: 990}, {What: idle, Time: 10}}
-	if d := cmp.Diff(parts, compose(plans, spans, met.until, steps, 1), cmpopts.SortSlices(func(a, b Share) bool { return a.What < b.What })); d != "" {
+	parts := []Share{{What: "AllReduce", Time: 106, Waiting: 5}, {What: sendRecv, Time: 1090, Waiting: 990},
+		{What: idle, Time: 10}}
+	if d := cmp.Diff(parts, compose(plans, spans, met.until, steps, 1),
+		cmpopts.SortSlices(func(a, b Share) bool { return a.What < b.What })); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if s := (Step{Time: 1206, Slowest: 2, Exposed: 1206, Waiting: 995, Idle: 10}); len(steps) != 1 || steps[0] != s {
@@ -145,8 +153,10 @@ func TestMeetMessages(t *testing.T) {
 		{{Ready: 5, End: 35}, {Ready: 40, End: 45}},
 	}
 	want := []Calls{
-		{Func: sendRecv, Comm: "world", Ranks: 2, Size: 8, Count: 1, Mean: 30, Min: 30, Max: 30, Waiting: 5, BusBW: 8. / 30, Grouped: true},
-		{Func: sendRecv, Comm: "world", Ranks: 2, Size: 16, Count: 1, Mean: 25, Min: 25, Max: 25, BusBW: 16. / 25, Grouped: true},
+		{Func: sendRecv, Comm: "world", Ranks: 2, Size: 8, Count: 1, Mean: 30, Min: 30, Max: 30, Waiting: 5,
+			BusBW: 8. / 30, Grouped: true},
+		{Func: sendRecv, Comm: "world", Ranks: 2, Size: 16, Count: 1, Mean: 25, Min: 25, Max: 25, BusBW: 16. / 25,
+			Grouped: true},
 		{Func: "Gather", Comm: "world", Ranks: 2, Size: 20, Count: 1, Mean: 10, Min: 10, Max: 10, BusBW: 1},
 	}
 	if d := cmp.Diff(want, measureCalls(meet(ix, plansOf(t, ix), spans).all, 1)); d != "" {
@@ -172,7 +182,8 @@ func TestWithin(t *testing.T) {
 	if d := cmp.Diff([]interval{{0, 4}, {5, 7}}, all, cmp.AllowUnexported(interval{})); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]interval{{2, 4}, {5, 6}}, within(all, interval{2, 6}), cmp.AllowUnexported(interval{})); d != "" {
+	if d := cmp.Diff([]interval{{2, 4}, {5, 6}}, within(all, interval{2, 6}),
+		cmp.AllowUnexported(interval{})); d != "" {
 		t.Error(d)
 	}
 	if got := within(all, interval{4, 5}); len(got) != 0 {

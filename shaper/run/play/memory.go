@@ -45,7 +45,8 @@ func (m *memory) writeGroup(out io.Writer, it *item) error {
 	var b strings.Builder
 	if m.next == 0 && m.values {
 		for _, v := range m.rank.Inputs {
-			fmt.Fprintf(&b, "input to=%d first=%d count=%d reduced=%d seed=%d\n", v.At, v.First, v.Count, digit(v.Sum), valueSeed)
+			fmt.Fprintf(&b, "input to=%d first=%d count=%d reduced=%d seed=%d\n", v.At, v.First, v.Count, digit(v.Sum),
+				valueSeed)
 		}
 	}
 	writeMoves(&b, g.Moves)
@@ -61,7 +62,8 @@ func (m *memory) writeGroup(out io.Writer, it *item) error {
 		writeMoves(&b, m.rank.Last)
 		if m.values {
 			for _, v := range m.rank.Expect {
-				fmt.Fprintf(&b, "expect from=%d first=%d count=%d reduced=%d source=%d seed=%d\n", v.At, v.First, v.Count, digit(v.Sum), v.Source, valueSeed)
+				fmt.Fprintf(&b, "expect from=%d first=%d count=%d reduced=%d source=%d seed=%d\n", v.At, v.First,
+					v.Count, digit(v.Sum), v.Source, valueSeed)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // expected returns when each operation of each rank should begin and end, as the replay measures it, in stated ns. It
-// plays NCCL's schedules of all calls with shaper/nccl/expect: a host costs nothing there, and data within a node takes no
-// time.
+// plays NCCL's schedules of all calls with shaper/nccl/expect: a host costs nothing there, and data within a node
+// takes no time.
 func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 	m, err := newModeller(f)
 	if err != nil {
@@ -82,7 +82,8 @@ func (m *modeller) addComms() error {
 	m.job.Comms = make([]expect.JobComm, len(ix.Comms))
 	for c, topology := range m.facts.Topologies {
 		ranks := ix.Comms[c].Ranks
-		comm := emulate.NewCommunicator(m.facts.Fabric, func(r int) int { return m.facts.Node(ranks[r]) }, m.facts.variables.get)
+		comm := emulate.NewCommunicator(m.facts.Fabric, func(r int) int { return m.facts.Node(ranks[r]) },
+			m.facts.variables.get)
 		jc := &m.job.Comms[c]
 		jc.Ranks = ranks
 		for call, decided := range m.facts.Decided {
@@ -105,7 +106,8 @@ func (m *modeller) addComms() error {
 			jc.Calls = append(jc.Calls, call)
 		}
 		var err error
-		if jc.P2P, err = comm.Decision(bench.Case{Collective: nccl.SendRecv, Ranks: len(ranks), NCCL: m.facts.NCCL, Topology: topology}); err != nil {
+		if jc.P2P, err = comm.Decision(bench.Case{Collective: nccl.SendRecv, Ranks: len(ranks), NCCL: m.facts.NCCL,
+			Topology: topology}); err != nil {
 			return fmt.Errorf("sends and receives on %s: %w", ix.Comms[c].Name, err)
 		}
 		f, err := comm.Fabric(m.facts.NICs[c], func(r int) int { return ranks[r] })
@@ -170,7 +172,8 @@ func (m *modeller) calls(it *item, rank int) ([]expect.Item, error) {
 	}
 	var out []expect.Item
 	for _, comm := range comms {
-		call := expect.Item{Kind: expect.Exchange, Stream: int(it.stream), Comm: int(comm), Sends: map[int]uint64{}, Recvs: map[int]uint64{}}
+		call := expect.Item{Kind: expect.Exchange, Stream: int(it.stream), Comm: int(comm), Sends: map[int]uint64{},
+			Recvs: map[int]uint64{}}
 		if err := m.callsOn(&call, it, rank); err != nil {
 			return nil, err
 		}
@@ -230,10 +233,12 @@ func exchange(out *expect.Item, c Call, at, ranks int) error {
 		receive(c.From)
 	case c.Func == workload.Gather || c.Func == workload.Scatter || c.Func == workload.AllToAll:
 		for peer := range ranks {
-			if c.Func == workload.AllToAll || c.Func == workload.Gather && peer == c.Root || c.Func == workload.Scatter && at == c.Root {
+			if c.Func == workload.AllToAll || c.Func == workload.Gather && peer == c.Root ||
+				c.Func == workload.Scatter && at == c.Root {
 				send(peer)
 			}
-			if c.Func == workload.AllToAll || c.Func == workload.Gather && at == c.Root || c.Func == workload.Scatter && peer == c.Root {
+			if c.Func == workload.AllToAll || c.Func == workload.Gather && at == c.Root || c.Func == workload.Scatter &&
+				peer == c.Root {
 				receive(peer)
 			}
 		}

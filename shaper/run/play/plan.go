@@ -70,10 +70,10 @@ type planner struct {
 	ix    *workload.Index
 	steps int
 	check checks
-	// once leaves out computation, waits of the host, and all but the first of equal collectives. So the ranks connect and
-	// NCCL's code is in memory. Sends and receives are all there: two ranks may divide equal ones into groups in different
-	// ways. Without waits the host threads run ahead of the streams, and connect at one virtual time: a host thread that
-	// connects takes none, so one that had waited less than its peer would keep the clock from moving.
+	// once leaves out computation, waits of the host, and all but the first of equal collectives. So the ranks connect
+	// and NCCL's code is in memory. Sends and receives are all there: two ranks may divide equal ones into groups in
+	// different ways. Without waits the host threads run ahead of the streams, and connect at one virtual time: a host
+	// thread that connects takes none, so one that had waited less than its peer would keep the clock from moving.
 	once bool
 }
 
@@ -103,7 +103,8 @@ func StepsOf(ix *workload.Index) (int, error) {
 		case n == 0:
 			n, first = m, rank
 		default:
-			return 0, fmt.Errorf("rank %d has %s, rank %d has %d: give all ranks the same steps", first, units.Count(n, "step"), rank, m)
+			return 0, fmt.Errorf("rank %d has %s, rank %d has %d: give all ranks the same steps", first,
+				units.Count(n, "step"), rank, m)
 		}
 	}
 	if n == 0 {
@@ -150,8 +151,8 @@ type planBuilder struct {
 	prog *workload.Program
 	plan *plan
 	seen map[Call]bool
-	// number is the item of each call of the program in this pass. A call that is left out has that of the last one before
-	// it on its stream, -1 for none.
+	// number is the item of each call of the program in this pass. A call that is left out has that of the last one
+	// before it on its stream, -1 for none.
 	number []int
 }
 
@@ -220,7 +221,8 @@ func (b *planBuilder) add(c *workload.ProgramCall, op *workload.Op) (bool, error
 	return true, nil
 }
 
-// after are the items that a call waits for: of each other stream the last one, because those before it have ended then.
+// after are the items that a call waits for: of each other stream the last one, because those before it have ended
+// then.
 func (b *planBuilder) after(c *workload.ProgramCall) []int {
 	var items []int
 	latest := map[int32]int{}

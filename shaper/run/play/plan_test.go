@@ -72,7 +72,8 @@ func TestPlan(t *testing.T) {
 		"the file": {planner{steps: 2, check: checkLast}, []string{
 			"calc stream=0 ns=5", "call stream=1 after=0 " + reduce, "calc stream=0 ns=6", "wait stream=-1 after=1,2",
 			"call stream=1 " + reduce + " CHECKED", "group stream=1",
-			"call comm=c1 coll=send type=half op=sum root=1 count=8 CHECKED", "call comm=c1 coll=recv type=half op=sum root=1 count=8 CHECKED", "end",
+			"call comm=c1 coll=send type=half op=sum root=1 count=8 CHECKED",
+			"call comm=c1 coll=recv type=half op=sum root=1 count=8 CHECKED", "end",
 			"calc stream=0 after=5 ns=7", "wait stream=-1",
 		}, []int{4, 8}},
 		"its first step": {planner{steps: 1}, []string{
@@ -81,13 +82,15 @@ func TestPlan(t *testing.T) {
 		"once more": {planner{steps: 3}, []string{
 			"calc stream=0 ns=5", "call stream=1 after=0 " + reduce, "calc stream=0 ns=6", "wait stream=-1 after=1,2",
 			"call stream=1 " + reduce, "group stream=1",
-			"call comm=c1 coll=send type=half op=sum root=1 count=8", "call comm=c1 coll=recv type=half op=sum root=1 count=8", "end",
+			"call comm=c1 coll=send type=half op=sum root=1 count=8",
+			"call comm=c1 coll=recv type=half op=sum root=1 count=8", "end",
 			"calc stream=0 after=5 ns=7", "wait stream=-1",
 			"calc stream=0 ns=5", "call stream=1 after=8 " + reduce, "calc stream=0 ns=6", "wait stream=-1 after=9,10",
 		}, []int{4, 8, 12}},
 		"each call once": {planner{steps: 2, once: true}, []string{
 			"call stream=1 " + reduce, "group stream=1",
-			"call comm=c1 coll=send type=half op=sum root=1 count=8", "call comm=c1 coll=recv type=half op=sum root=1 count=8", "end",
+			"call comm=c1 coll=send type=half op=sum root=1 count=8",
+			"call comm=c1 coll=recv type=half op=sum root=1 count=8", "end",
 		}, []int{1, 2}},
 	} {
 		tc.planner.ix = tiny(t)
@@ -117,7 +120,8 @@ func TestStepsOf(t *testing.T) {
 	if n, err := StepsOf(tiny(t)); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	uneven := index(t, `{"format":"ddlemu.workload/1","ranks":2}`, `{"op":"calc","ns":1}`, `{"op":"step"}`, `{"op":"calc","ns":1,"rank":1}`)
+	uneven := index(t, `{"format":"ddlemu.workload/1","ranks":2}`, `{"op":"calc","ns":1}`, `{"op":"step"}`,
+		`{"op":"calc","ns":1,"rank":1}`)
 	if _, err := StepsOf(uneven); err == nil || !strings.Contains(err.Error(), "rank 0 has 1 step, rank 1 has 2") {
 		t.Errorf("%v", err)
 	}

@@ -29,7 +29,8 @@ func (s *Sweep) WriteSVG(w io.Writer) error {
 	return c.WriteSVG(w)
 }
 
-// WriteSVG draws the composition of the steps: the share of computation and of each kind of communication that none hides.
+// WriteSVG draws the composition of the steps: the share of computation and of each kind of communication that none
+// hides.
 func (r *Result) WriteSVG(w io.Writer) error {
 	if len(r.Composition) == 0 {
 		return errors.New("draw the composition: no step was played")
@@ -42,7 +43,8 @@ func (r *Result) WriteSVG(w io.Writer) error {
 		part := &r.Composition[i]
 		percent := func(d time.Duration) float64 { return 100 * float64(d) / float64(max(r.Time, 1)) }
 		if part.Time > part.Waiting {
-			c.Parts = append(c.Parts, chart.Share{Name: part.What, Percent: percent(part.Time - part.Waiting), Differs: part.What == computation})
+			c.Parts = append(c.Parts, chart.Share{Name: part.What, Percent: percent(part.Time - part.Waiting),
+				Differs: part.What == computation})
 		}
 		if part.Waiting > 0 {
 			c.Parts = append(c.Parts, chart.Share{Name: part.What + ", waiting", Percent: percent(part.Waiting)})

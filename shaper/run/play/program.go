@@ -15,12 +15,13 @@ import (
 // rankFuncs are the names of the collectives in the ranks' programs.
 var rankFuncs = map[workload.Func]string{
 	workload.AllReduce: "all_reduce", workload.AllGather: "all_gather", workload.ReduceScatter: "reduce_scatter",
-	workload.Broadcast: "broadcast", workload.Reduce: "reduce", workload.AllToAll: "alltoall", workload.Gather: "gather",
+	workload.Broadcast: "broadcast", workload.Reduce: "reduce", workload.AllToAll: "alltoall",
+	workload.Gather:  "gather",
 	workload.Scatter: "scatter",
 }
 
-// rankTypes are the names of the types there. The ranks have no 8-bit floats: NCCL and the network treat integers of that
-// size alike.
+// rankTypes are the names of the types there. The ranks have no 8-bit floats: NCCL and the network treat integers of
+// that size alike.
 var rankTypes = map[string]string{
 	"int8": "int8", "uint8": "uint8", "int32": "int32", "uint32": "uint32", "int64": "int64", "uint64": "uint64",
 	"float16": "half", "float32": "float", "float64": "double", "bfloat16": "bfloat16",
@@ -30,8 +31,8 @@ var rankTypes = map[string]string{
 // commName is the name of a communicator of the workload for the ranks.
 func commName(comm int32) string { return "c" + strconv.Itoa(int(comm)) }
 
-// write writes the plan as the program of a rank, see cuda/rank/program.h. groups, if not nil, has what the rank does with
-// its memory, one group for each item; with values, inputs are written and outputs compared.
+// write writes the plan as the program of a rank, see cuda/rank/program.h. groups, if not nil, has what the rank does
+// with its memory, one group for each item; with values, inputs are written and outputs compared.
 func (p *plan) write(out io.Writer, groups *p2p.Plan, values bool) error {
 	var m *memory
 	if groups != nil {
@@ -97,7 +98,8 @@ func (c *call) words() string {
 	if op == "" {
 		op = "sum" // which nothing uses
 	}
-	text := fmt.Sprintf("comm=%s coll=%s type=%s op=%s root=%d count=%d", commName(what.Comm), coll, rankTypes[what.Type], op, root, what.Count)
+	text := fmt.Sprintf("comm=%s coll=%s type=%s op=%s root=%d count=%d", commName(what.Comm), coll,
+		rankTypes[what.Type], op, root, what.Count)
 	if c.check {
 		text += " check=" + strconv.FormatInt(what.seed(), 10)
 	}

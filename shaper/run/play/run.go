@@ -32,8 +32,8 @@ type Options struct {
 	Workload *workload.Index
 	Steps    int  // to play: the file from its beginning, again and again; 0 for those of the file
 	NoCheck  bool // do not compare values
-	// Groups, if not nil, is the schedule of which the workload has the calls. Then their values are those of its ranks'
-	// memories, and are compared once, before the steps are measured.
+	// Groups, if not nil, is the schedule of which the workload has the calls. Then their values are those of its
+	// ranks' memories, and are compared once, before the steps are measured.
 	Groups *p2p.Plan
 	// Repeat is how often the steps are played, each time after all ranks have ended; 0 for once.
 	Repeat int
@@ -54,7 +54,8 @@ type Result struct {
 	Inside  Inside
 	// Composition are the parts of the time of all steps. Together they are Time.
 	Composition []Share
-	// Hops are what was used of the hops of the fabric, the busiest first. Window is the width of the windows of their peaks.
+	// Hops are what was used of the hops of the fabric, the busiest first. Window is the width of the windows of their
+	// peaks.
 	Hops   []HopUse
 	Window time.Duration
 	// Checked and Wrong are the elements that were compared, and those of them that were wrong.
@@ -71,8 +72,8 @@ type Result struct {
 	spans [][]bench.Span // by rank, not divided by Scale
 }
 
-// Run plays a workload. A rank that fails is a [*bench.RanksError]. If ctx is cancelled, the result has the steps so far,
-// and comes with the error.
+// Run plays a workload. A rank that fails is a [*bench.RanksError]. If ctx is cancelled, the result has the steps so
+// far, and comes with the error.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.prepare(); err != nil {
 		return nil, err
@@ -89,7 +90,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			return r, nil
 		}
 		if err != nil && emulate.Spent(ctx) {
-			return nil, configs.Errorf("", "%s: it was spent before a step was played: give a larger budget, or a workload with smaller steps", o.On.Budget.Text())
+			return nil,
+				configs.Errorf("",
+					"%s: it was spent before a step was played: give a larger budget, or a workload with smaller steps",
+					o.On.Budget.Text())
 		}
 		if err != nil {
 			return r, err
@@ -102,7 +106,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		}
 		o.On.Config.TimeScale = min(2*r.Scale, link.MaxTimeScale)
 		why = fmt.Sprintf("chosen for this host, because %d was too small", r.Scale)
-		fmt.Fprintf(o.On.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", r.Scale, r.Verdict.Summary, o.On.Config.TimeScale)
+		fmt.Fprintf(o.On.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", r.Scale,
+			r.Verdict.Summary, o.On.Config.TimeScale)
 	}
 }
 
@@ -191,7 +196,8 @@ func (o *Options) selectScale(ctx context.Context) (why string, err error) {
 }
 
 // attempt brings the fabric up, starts the ranks, and lets run use them.
-func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Context) (*Result, error)) (r *Result, err error) {
+func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Context) (*Result, error)) (r *Result,
+	err error) {
 	if o.On.Trace != "" {
 		if err := ledger.Clear(o.On.Trace); err != nil {
 			return nil, err
@@ -379,7 +385,8 @@ func (a *attempt) values(r *Result, plans []*plan, played []bench.Played) {
 			continue
 		}
 		name := a.facts.describe(&plans[rank].items[p.WrongOp])
-		a.facts.wrong = append(a.facts.wrong, fmt.Sprintf("%s: rank %d has %s, and %d elements are wrong", name, rank, p.Mismatch, p.Wrong))
+		a.facts.wrong = append(a.facts.wrong, fmt.Sprintf("%s: rank %d has %s, and %d elements are wrong", name, rank,
+			p.Mismatch, p.Wrong))
 	}
 }
 

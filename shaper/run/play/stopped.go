@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
-// stopped is the result of a replay that was interrupted, or whose budget was spent: the steps that all ranks have ended.
-// It is nil if it ended for another reason.
+// stopped is the result of a replay that was interrupted, or whose budget was spent: the steps that all ranks have
+// ended. It is nil if it ended for another reason.
 func (a *attempt) stopped(ctx context.Context, r *Result, plans []*plan, played []bench.Played) *Result {
 	if !emulate.Spent(ctx) && !errors.Is(context.Cause(ctx), context.Canceled) {
 		return nil

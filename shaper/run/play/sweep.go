@@ -23,7 +23,8 @@ type Sweep struct {
 // step is the mean time of a step at a value.
 func (s *Sweep) step(i int) time.Duration { return Mean(s.Results[i].Steps).Time }
 
-// played are the places of the values that have results, from the slowest network to the fastest; nil if they have no order.
+// played are the places of the values that have results, from the slowest network to the fastest; nil if they have no
+// order.
 func (s *Sweep) played() (out []int) {
 	for _, i := range s.SlowFirst() {
 		if i < len(s.Results) {
@@ -33,8 +34,8 @@ func (s *Sweep) played() (out []int) {
 	return out
 }
 
-// Enough is the place of the slowest network from which on a step is at most 5 % longer than on the fastest one; -1 if the
-// values have no order.
+// Enough is the place of the slowest network from which on a step is at most 5 % longer than on the fastest one; -1 if
+// the values have no order.
 func (s *Sweep) Enough() int {
 	order := s.played()
 	if order == nil {
@@ -59,12 +60,18 @@ func (s *Sweep) Conclusion() string {
 	enough, at := s.Enough(), func(i int) string { return s.Param + " " + s.List[i].Text }
 	switch enough {
 	case order[0]:
-		return fmt.Sprintf("the network does not matter at any of these: at %s, the slowest, a step is at most %.0f %% longer than on the fastest, and %.1f %% of it is exposed. "+
-			"It stops mattering there or on a slower one", at(enough), 100*sweep.Matters, s.exposed(enough))
+		return fmt.Sprintf(
+			"the network does not matter at any of these: at %s, the slowest, a step is at most %.0f %% longer than "+
+				"on the fastest, and %.1f %% of it is exposed. "+
+				"It stops mattering there or on a slower one", at(enough), 100*sweep.Matters, s.exposed(enough))
 	case order[len(order)-1]:
-		return fmt.Sprintf("the network matters up to %s, the fastest of this sweep, where %.1f %% of a step is exposed", at(enough), s.exposed(enough))
+		return fmt.Sprintf(
+			"the network matters up to %s, the fastest of this sweep, where %.1f %% of a step is exposed", at(enough),
+			s.exposed(enough))
 	}
-	return fmt.Sprintf("the network stops mattering at %s: faster ones make a step at most %.0f %% shorter; there %.1f %% of it is exposed", at(enough), 100*sweep.Matters, s.exposed(enough))
+	return fmt.Sprintf(
+		"the network stops mattering at %s: faster ones make a step at most %.0f %% shorter; there %.1f %% of it is "+
+			"exposed", at(enough), 100*sweep.Matters, s.exposed(enough))
 }
 
 // best names the values with the shortest and the longest step.
@@ -78,7 +85,8 @@ func (s *Sweep) best() string {
 			long = i
 		}
 	}
-	return fmt.Sprintf("a step is shortest at %s %s, %s ms, and longest at %s, %s ms", s.Param, s.List[short].Text, milliseconds(s.step(short)),
+	return fmt.Sprintf("a step is shortest at %s %s, %s ms, and longest at %s, %s ms", s.Param, s.List[short].Text,
+		milliseconds(s.step(short)),
 		s.List[long].Text, milliseconds(s.step(long)))
 }
 
@@ -147,16 +155,20 @@ func (s *Sweep) WriteText(w io.Writer) error {
 	first := s.Results[0]
 	t := &text{Result: first}
 	head := &first.Facts.Workload.Workload.Head
-	t.line("# ddlemu %s %s over %s: NCCL %s, CUDA %s", first.command(), cmp.Or(head.Name, "workload"), s.Param, first.Facts.NCCL, first.Facts.CUDA)
-	t.line("# profile %s  ranks %d  nodes %d  steps %d; times are means over the steps", first.Facts.Fabric.Config.Name, head.Ranks, first.nodes(), len(first.Steps))
+	t.line("# ddlemu %s %s over %s: NCCL %s, CUDA %s", first.command(), cmp.Or(head.Name, "workload"), s.Param,
+		first.Facts.NCCL, first.Facts.CUDA)
+	t.line("# profile %s  ranks %d  nodes %d  steps %d; times are means over the steps", first.Facts.Fabric.Config.Name,
+		head.Ranks, first.nodes(), len(first.Steps))
 	t.sourceNotes()
 	t.line("#")
-	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s  %s", s.Param, "step", "compute", "exposed", "hidden", "exposed", "speedup", t.unlessForecast("verdict"))
+	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s  %s", s.Param, "step", "compute", "exposed", "hidden", "exposed",
+		"speedup", t.unlessForecast("verdict"))
 	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(%)", "")
 	base := s.step(0)
 	for i, r := range s.Results {
 		m := Mean(r.Steps)
-		t.line("%12s  %10s  %10s  %10s  %10s  %10.1f  %8.2f  %s", s.List[i].Text, milliseconds(m.Time), milliseconds(m.Compute), milliseconds(m.Exposed), milliseconds(m.Hidden),
+		t.line("%12s  %10s  %10s  %10s  %10s  %10.1f  %8.2f  %s", s.List[i].Text, milliseconds(m.Time),
+			milliseconds(m.Compute), milliseconds(m.Exposed), milliseconds(m.Hidden),
 			s.exposed(i), float64(base)/float64(max(m.Time, 1)), t.unlessForecast(r.Verdict.Word))
 	}
 	t.line("#")
@@ -189,13 +201,14 @@ func (t *text) unlessForecast(text string) string {
 
 // SweepReport is a [Sweep] as JSON.
 type SweepReport struct {
-	Param      string        `json:"param"`
-	Points     []PointReport `json:"points"`
-	Enough     string        `json:"enough"` // a slower one may be too, if this is the slowest of the sweep; "" if the values have no order
-	Conclusion string        `json:"conclusion"`
-	Changes    []string      `json:"changes,omitempty"` // of NCCL's choices from one value to the next
-	Reversals  []string      `json:"reversals,omitempty"`
-	Verdict    string        `json:"verdict"` // "" for a forecast
+	Param  string        `json:"param"`
+	Points []PointReport `json:"points"`
+	// a slower one may be too, if this is the slowest of the sweep; "" if the values have no order
+	Enough     string   `json:"enough"`
+	Conclusion string   `json:"conclusion"`
+	Changes    []string `json:"changes,omitempty"` // of NCCL's choices from one value to the next
+	Reversals  []string `json:"reversals,omitempty"`
+	Verdict    string   `json:"verdict"` // "" for a forecast
 }
 
 // PointReport is the workload at one value.
@@ -206,7 +219,8 @@ type PointReport struct {
 
 // Report returns the sweep for JSON.
 func (s *Sweep) Report() *SweepReport {
-	out := &SweepReport{Param: s.Param, Conclusion: s.Conclusion(), Changes: s.Changes(), Reversals: s.reversals(), Verdict: s.Word()}
+	out := &SweepReport{Param: s.Param, Conclusion: s.Conclusion(), Changes: s.Changes(), Reversals: s.reversals(),
+		Verdict: s.Word()}
 	if enough := s.Enough(); enough >= 0 {
 		out.Enough = s.List[enough].Text
 	}

@@ -32,7 +32,8 @@ func swept(t *testing.T, text string, steps ...int) *Sweep {
 	for _, ms := range steps {
 		took := time.Duration(ms) * time.Millisecond
 		s.Results = append(s.Results, &Result{
-			Scale: 1, Verdict: verdict.New(nil), Facts: Facts{Workload: tiny(t), Fabric: f, Node: func(r int) int { return r }},
+			Scale: 1, Verdict: verdict.New(nil), Facts: Facts{Workload: tiny(t), Fabric: f,
+				Node: func(r int) int { return r }},
 			Steps: []Step{{Time: took, Compute: 100 * time.Millisecond, Exposed: took - 100*time.Millisecond}},
 		})
 	}
@@ -89,8 +90,10 @@ func TestSweepOutput(t *testing.T) {
 	}
 	// The slowest value may not be the slowest that is enough.
 	for text, steps := range map[string][]int{"bw=100G,400G": {104, 100}, "lat=10us,1us": {104, 100}} {
-		got, slowest := swept(t, text, steps...).Conclusion(), map[bool]string{true: "bw 100Gbps", false: "lat 10us"}[text[0] == 'b']
-		if want := "the network does not matter at any of these: at " + slowest + ", the slowest, a step is at most 5 % longer than on the fastest, and 3.8 % of it is exposed. " +
+		got, slowest := swept(t, text, steps...).Conclusion(),
+			map[bool]string{true: "bw 100Gbps", false: "lat 10us"}[text[0] == 'b']
+		if want := "the network does not matter at any of these: at " + slowest +
+			", the slowest, a step is at most 5 % longer than on the fastest, and 3.8 % of it is exposed. " +
 			"It stops mattering there or on a slower one"; got != want {
 			t.Errorf("%s: %s", text, got)
 		}
@@ -102,7 +105,8 @@ func TestSweepOutput(t *testing.T) {
 	if got := cut.Conclusion(); !strings.HasPrefix(got, "one value was played") {
 		t.Error(got)
 	}
-	if got := swept(t, "bw=1G,10G", 300, 200).Conclusion(); got != "the network matters up to bw 10Gbps, the fastest of this sweep, where 50.0 % of a step is exposed" {
+	if got := swept(t, "bw=1G,10G", 300,
+		200).Conclusion(); got != "the network matters up to bw 10Gbps, the fastest of this sweep, where 50.0 % of a step is exposed" {
 		t.Error(got)
 	}
 	other := swept(t, "queue=fair,lossless,taildrop:1M", 300, 200, 400)
@@ -116,13 +120,15 @@ func TestCompositionPlot(t *testing.T) {
 	r := swept(t, "bw=1G,10G", 200, 150).Results[0]
 	r.Time = 200 * time.Millisecond
 	r.Composition = []Share{
-		{What: computation, Time: 150 * time.Millisecond}, {What: "AllReduce", Time: 49 * time.Millisecond, Waiting: 9 * time.Millisecond}, {What: idle, Time: time.Millisecond},
+		{What: computation, Time: 150 * time.Millisecond}, {What: "AllReduce", Time: 49 * time.Millisecond,
+			Waiting: 9 * time.Millisecond}, {What: idle, Time: time.Millisecond},
 	}
 	var svg strings.Builder
 	if err := r.WriteSVG(&svg); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"computation  75.0 %", "AllReduce  20.0 %", "AllReduce, waiting  4.5 %", "idle  0.5 %", "% of 200ms", "#E69F00", "#0072B2"} {
+	for _, want := range []string{"computation  75.0 %", "AllReduce  20.0 %", "AllReduce, waiting  4.5 %",
+		"idle  0.5 %", "% of 200ms", "#E69F00", "#0072B2"} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("the plot has no %s", want)
 		}
@@ -136,18 +142,22 @@ func TestCompositionPlot(t *testing.T) {
 func TestComparison(t *testing.T) {
 	s := swept(t, "bw=1G,10G", 200, 150)
 	a, b := s.Results[0], s.Results[1]
-	a.Calls = []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 100, Algo: "Ring", Proto: "LL"}}
-	b.Calls = []Calls{{Func: "Gather", Comm: "a", Ranks: 2, Size: 16}, {Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 150, Algo: "Tree", Proto: "LL"}}
+	a.Calls = []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 100, Algo: "Ring",
+		Proto: "LL"}}
+	b.Calls = []Calls{{Func: "Gather", Comm: "a", Ranks: 2, Size: 16},
+		{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 150, Algo: "Tree", Proto: "LL"}}
 	a.Time, b.Time = a.Steps[0].Time, b.Steps[0].Time
 	r := (&Comparison{a, b}).Report()
-	if len(r.Calls) != 1 || *r.Calls[0].Percent != 50 || r.Calls[0].Original != .1 || *r.Whole.Percent != -25 || *r.Steps[0].Percent != -25 {
+	if len(r.Calls) != 1 || *r.Calls[0].Percent != 50 || r.Calls[0].Original != .1 || *r.Whole.Percent != -25 ||
+		*r.Steps[0].Percent != -25 {
 		t.Errorf("%+v", r)
 	}
 	var text strings.Builder
 	if err := (&Comparison{a, b}).WriteText(&text, ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"0.10          0.15     +50.00  Ring LL, Tree LL\n", "   whole       200.000       150.000     -25.00       100.000        50.000\n"} {
+	for _, want := range []string{"0.10          0.15     +50.00  Ring LL, Tree LL\n",
+		"   whole       200.000       150.000     -25.00       100.000        50.000\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
@@ -158,9 +168,11 @@ func TestComparison(t *testing.T) {
 func TestSweepNamesChangesOfChoice(t *testing.T) {
 	s := swept(t, "bw=25G,50G,100G", 200, 150, 180)
 	call := func(algo, proto string, mean time.Duration) []Calls {
-		return []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 1 << 20, Count: 2, Mean: mean, Algo: algo, Proto: proto}, {Func: "SendRecv", Comm: "a", Ranks: 2, Size: 16}}
+		return []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 1 << 20, Count: 2, Mean: mean, Algo: algo,
+			Proto: proto}, {Func: "SendRecv", Comm: "a", Ranks: 2, Size: 16}}
 	}
-	for i, calls := range [][]Calls{call("Ring", "Simple", 400*time.Microsecond), call("Ring", "Simple", 200*time.Microsecond), call("Ring", "LL", 500*time.Microsecond)} {
+	for i, calls := range [][]Calls{call("Ring", "Simple", 400*time.Microsecond),
+		call("Ring", "Simple", 200*time.Microsecond), call("Ring", "LL", 500*time.Microsecond)} {
 		s.Results[i].Calls = calls
 	}
 	want := "AllReduce of 1048576 bytes: Ring Simple at bw 50Gbps, Ring LL at 100Gbps (200.00 us, 500.00 us): the faster network takes longer"
@@ -168,7 +180,8 @@ func TestSweepNamesChangesOfChoice(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	var text strings.Builder
-	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "# NCCL's choice changes: "+want+"\n") {
+	if err := s.WriteText(&text); err != nil ||
+		!strings.Contains(text.String(), "# NCCL's choice changes: "+want+"\n") {
 		t.Errorf("%v:\n%s", err, text.String())
 	}
 	s.Results[2].Calls = call("Ring", "Simple", 100)
@@ -178,8 +191,10 @@ func TestSweepNamesChangesOfChoice(t *testing.T) {
 }
 
 func TestWriteTimes(t *testing.T) {
-	ix := index(t, `{"format":"ddlemu.workload/1","ranks":1}`, `{"op":"calc","ns":10,"name":"layer, first"}`, `{"op":"step"}`, `{"op":"calc","ns":10,"stream":"c"}`, `{"op":"wait"}`)
-	r := &Result{Scale: 2, Facts: Facts{Workload: ix, plans: plansOf(t, ix)}, spans: [][]bench.Span{{{Ready: 0, End: 20}, {Ready: 20, End: 40}, {Ready: 0, End: 4000}}}}
+	ix := index(t, `{"format":"ddlemu.workload/1","ranks":1}`, `{"op":"calc","ns":10,"name":"layer, first"}`,
+		`{"op":"step"}`, `{"op":"calc","ns":10,"stream":"c"}`, `{"op":"wait"}`)
+	r := &Result{Scale: 2, Facts: Facts{Workload: ix, plans: plansOf(t, ix)},
+		spans: [][]bench.Span{{{Ready: 0, End: 20}, {Ready: 20, End: 40}, {Ready: 0, End: 4000}}}}
 	var b strings.Builder
 	if err := r.WriteTimes(&b); err != nil {
 		t.Fatal(err)

@@ -45,8 +45,10 @@ func (t *text) header() {
 	if !c.IsVirtual() {
 		clock = fmt.Sprintf("%s  time scale %d", configs.RealClock, t.Scale)
 	}
-	t.line("# ddlemu %s %s: NCCL %s (%s), CUDA %s", t.command(), cmp.Or(head.Name, "workload"), f.NCCL, f.NCCLLib, f.CUDA)
-	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock, head.Ranks, t.nodes(), len(t.Steps))
+	t.line("# ddlemu %s %s: NCCL %s (%s), CUDA %s", t.command(), cmp.Or(head.Name, "workload"), f.NCCL, f.NCCLLib,
+		f.CUDA)
+	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock,
+		head.Ranks, t.nodes(), len(t.Steps))
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
 	}
@@ -102,9 +104,12 @@ func (r *Result) nodes() int {
 }
 
 func (t *text) steps() {
-	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %10s  %7s%s", "step", "time", "compute", "exposed", "waiting", "hidden", "idle", "slowest", t.compared(10, "expected", "diff"))
-	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %10s  %7s%s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "rank", t.compared(10, "(ms)", "(%)"))
-	rows, note := foldSteps(len(t.Steps), func(i int) string { return t.step(t.Steps[i], strconv.Itoa(t.Steps[i].Slowest), t.expected(i)) },
+	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %10s  %7s%s", "step", "time", "compute", "exposed", "waiting",
+		"hidden", "idle", "slowest", t.compared(10, "expected", "diff"))
+	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %10s  %7s%s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)",
+		"rank", t.compared(10, "(ms)", "(%)"))
+	rows, note := foldSteps(len(t.Steps),
+		func(i int) string { return t.step(t.Steps[i], strconv.Itoa(t.Steps[i].Slowest), t.expected(i)) },
 		func(i int) time.Duration { return t.Steps[i].Time })
 	for i := range rows {
 		t.line("%8s  %s", rows[i].name(), rows[i].text)
@@ -146,7 +151,8 @@ func Mean(steps []Step) Step {
 		sum.Hidden += s.Hidden
 		sum.Idle += s.Idle
 	}
-	return Step{Time: sum.Time / n, Compute: sum.Compute / n, Exposed: sum.Exposed / n, Waiting: sum.Waiting / n, Hidden: sum.Hidden / n, Idle: sum.Idle / n}
+	return Step{Time: sum.Time / n, Compute: sum.Compute / n, Exposed: sum.Exposed / n, Waiting: sum.Waiting / n,
+		Hidden: sum.Hidden / n, Idle: sum.Idle / n}
 }
 
 // step is a row of the table of steps without its name.
@@ -155,7 +161,8 @@ func (t *text) step(s Step, slowest string, expected *time.Duration) string {
 	if expected != nil {
 		want, diff = milliseconds(*expected), difference(s.Time, *expected)
 	}
-	return fmt.Sprintf("%10s  %10s  %10s  %10s  %10s  %10s  %7s%s", milliseconds(s.Time), milliseconds(s.Compute), milliseconds(s.Exposed), milliseconds(s.Waiting),
+	return fmt.Sprintf("%10s  %10s  %10s  %10s  %10s  %10s  %7s%s", milliseconds(s.Time), milliseconds(s.Compute),
+		milliseconds(s.Exposed), milliseconds(s.Waiting),
 		milliseconds(s.Hidden), milliseconds(s.Idle), slowest, t.compared(10, want, diff))
 }
 
@@ -198,18 +205,24 @@ func (t *text) calls() {
 		return fmt.Sprintf("  %11s", value)
 	}
 	const rest = "  %5s  %12s  %6s  %11s%s  %11s  %7s  %-22s%s"
-	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "mean", waiting("waiting"), "max", "busbw", "NCCL's choice", t.compared(11, "expected", "diff"))
-	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", waiting("(us)"), "(us)", "(GB/s)", "", t.compared(11, "(us)", "(%)"))
+	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "mean", waiting("waiting"), "max",
+		"busbw", "NCCL's choice", t.compared(11, "expected", "diff"))
+	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", waiting("(us)"), "(us)", "(GB/s)", "",
+		t.compared(11, "(us)", "(%)"))
 	for _, c := range t.Calls {
 		want, diff := "-", "-"
 		if c.Known {
 			want, diff = microseconds(c.Expected), difference(c.Mean, c.Expected)
 		}
-		t.line("  %-13s  %-*s"+rest, c.Func, width, c.Comm, strconv.Itoa(c.Ranks), strconv.FormatInt(c.Size, 10), strconv.Itoa(c.Count), microseconds(c.Mean),
-			waiting(microseconds(c.Waiting)), microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(), t.compared(11, want, diff))
+		t.line("  %-13s  %-*s"+rest, c.Func, width, c.Comm, strconv.Itoa(c.Ranks), strconv.FormatInt(c.Size, 10),
+			strconv.Itoa(c.Count), microseconds(c.Mean),
+			waiting(microseconds(c.Waiting)), microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(),
+			t.compared(11, want, diff))
 	}
 	if grouped {
-		t.line("# waiting: the part of mean in which a rank of another call of the group was not ready; busbw is by the whole mean")
+		t.line(
+			"# waiting: the part of mean in which a rank of another call of the group was not ready; busbw is by the " +
+				"whole mean")
 	}
 	t.line("#")
 }

@@ -18,7 +18,8 @@ func TestForecastOutput(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := b.String()
-		for part, want := range map[string]bool{"# ddlemu expect ": forecast, "# ddlemu replay ": !forecast, "expected": !forecast, "diff": !forecast} {
+		for part, want := range map[string]bool{"# ddlemu expect ": forecast, "# ddlemu replay ": !forecast,
+			"expected": !forecast, "diff": !forecast} {
 			if strings.Contains(text, part) != want {
 				t.Errorf("forecast %v, %q wanted: %v\n%s", forecast, part, want, text)
 			}

@@ -28,7 +28,8 @@ func (r *Result) WriteTimes(w io.Writer) error {
 				stream = it.op.StreamName()
 			}
 			out.Write([]string{
-				strconv.Itoa(rank), strconv.Itoa(step + 1), strconv.Itoa(it.line), string(it.op.Kind), r.Facts.describe(it), stream, us(span.Ready), us(span.End),
+				strconv.Itoa(rank), strconv.Itoa(step + 1), strconv.Itoa(it.line), string(it.op.Kind),
+				r.Facts.describe(it), stream, us(span.Ready), us(span.End),
 			})
 		}
 	}

@@ -16,7 +16,8 @@ type jobVariables struct {
 	other func(name string) string // reads a variable that the job did not have
 }
 
-func newJobVariables(had map[string]string, lookup func(name string) (string, bool), other func(name string) string) jobVariables {
+func newJobVariables(had map[string]string, lookup func(name string) (string, bool),
+	other func(name string) string) jobVariables {
 	v := jobVariables{had: had, given: map[string]string{}, other: other}
 	for name := range had {
 		if value, set := lookup(name); set {

@@ -23,12 +23,14 @@ func TestJobVariables(t *testing.T) {
 	if d := cmp.Diff([]string{"NCCL_ALGO=Ring"}, v.env()); d != "" {
 		t.Error(d)
 	}
-	for name, want := range map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_BUFFSIZE": "4096", "NCCL_NTHREADS": ""} {
+	for name, want := range map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_BUFFSIZE": "4096",
+		"NCCL_NTHREADS": ""} {
 		if got := v.get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if d := cmp.Diff([]string{"NCCL_ALGO=Ring, as the job had it", "NCCL_PROTO=LL, from the environment; the job had Simple"}, v.notes()); d != "" {
+	if d := cmp.Diff([]string{"NCCL_ALGO=Ring, as the job had it",
+		"NCCL_PROTO=LL, from the environment; the job had Simple"}, v.notes()); d != "" {
 		t.Error(d)
 	}
 }

@@ -46,7 +46,8 @@ var ordered = map[string]parameter{
 	"bw": {parseRate, []string{
 		"1Gbps", "10Gbps", "25Gbps", "40Gbps", "50Gbps", "100Gbps", "200Gbps", "400Gbps", "800Gbps", "1600Gbps",
 	}, true},
-	"lat": {parseLatency, []string{"1us", "3us", "10us", "30us", "100us", "300us", "1ms", "3ms", "10ms", "30ms", "100ms"}, false},
+	"lat": {parseLatency, []string{"1us", "3us", "10us", "30us", "100us", "300us", "1ms", "3ms", "10ms", "30ms",
+		"100ms"}, false},
 	"loss": {parseLoss, []string{
 		"1e-8", "1e-7", "1e-6", "1e-5", "1e-4", "0.1%", "1%", "10%",
 	}, false},
@@ -85,12 +86,13 @@ func Parameters() (names []string) {
 	return names
 }
 
-// Parse reads bw=10G..800G, lat=1us..1ms, loss=1e-6..1%, or a list such as bw=10G,25G or queue=1M,lossless. A range is its
-// ends, and the usual values between them. A list may be divided by semicolons, if values have commas.
+// Parse reads bw=10G..800G, lat=1us..1ms, loss=1e-6..1%, or a list such as bw=10G,25G or queue=1M,lossless. A range is
+// its ends, and the usual values between them. A list may be divided by semicolons, if values have commas.
 func Parse(text string) (*Values, error) {
 	param, values, ok := strings.Cut(text, "=")
 	if !ok || !slices.Contains(Parameters(), param) {
-		return nil, fmt.Errorf("must be a parameter (%s) and its values, such as bw=10G..800G or lat=1us,10us", strings.Join(Parameters(), ", "))
+		return nil, fmt.Errorf("must be a parameter (%s) and its values, such as bw=10G..800G or lat=1us,10us",
+			strings.Join(Parameters(), ", "))
 	}
 	if values == "" {
 		return nil, errors.New("no value: give some, such as bw=10G..800G or lat=1us,10us")
@@ -161,8 +163,8 @@ func valueOf(param, text string) (Value, error) {
 	return Value{text, math.NaN()}, nil
 }
 
-// SlowFirst are the places of the values from the slowest network to the fastest; nil for a parameter whose values have no
-// order.
+// SlowFirst are the places of the values from the slowest network to the fastest; nil for a parameter whose values
+// have no order.
 func (v *Values) SlowFirst() []int {
 	p, ok := ordered[v.Param]
 	if !ok {
@@ -179,8 +181,8 @@ func (v *Values) SlowFirst() []int {
 	return out
 }
 
-// At is where a value stands on the axis of a plot, which is logarithmic: at its number, or, if some have none above 0, at
-// its place in the list.
+// At is where a value stands on the axis of a plot, which is logarithmic: at its number, or, if some have none above
+// 0, at its place in the list.
 func (v *Values) At(i int) float64 {
 	for _, value := range v.List {
 		if !(value.Number > 0) {
@@ -210,8 +212,9 @@ type Call struct {
 	Time         time.Duration
 }
 
-// Changes says where NCCL chooses another algorithm or protocol for a call at one value than at the value before it. There a
-// faster network can be the slower one. The calls are by value, in the order of the list; equal ones have equal What.
+// Changes says where NCCL chooses another algorithm or protocol for a call at one value than at the value before it.
+// There a faster network can be the slower one. The calls are by value, in the order of the list; equal ones have
+// equal What.
 func (v *Values) Changes(calls [][]Call) []string {
 	var out []string
 	for i := 1; i < len(calls); i++ {
@@ -221,7 +224,8 @@ func (v *Values) Changes(calls [][]Call) []string {
 				continue
 			}
 			after := calls[i][at]
-			text := fmt.Sprintf("%s: %s at %s %s, %s at %s (%.2f us, %.2f us)", before.What, before.Choice, v.Param, v.List[i-1].Text,
+			text := fmt.Sprintf("%s: %s at %s %s, %s at %s (%.2f us, %.2f us)", before.What, before.Choice, v.Param,
+				v.List[i-1].Text,
 				after.Choice, v.List[i].Text, units.Microseconds(before.Time), units.Microseconds(after.Time))
 			if v.reversed(i, before.Time, after.Time) {
 				text += ": the faster network takes longer"
@@ -232,8 +236,8 @@ func (v *Values) Changes(calls [][]Call) []string {
 	return out
 }
 
-// reversed says whether the time at a value and at the one before it are the wrong way round: that of the faster network is
-// more than 5 % longer.
+// reversed says whether the time at a value and at the one before it are the wrong way round: that of the faster
+// network is more than 5 % longer.
 func (v *Values) reversed(i int, before, at time.Duration) bool {
 	p, ok := ordered[v.Param]
 	a, b := v.List[i-1].Number, v.List[i].Number
@@ -246,8 +250,9 @@ func (v *Values) reversed(i int, before, at time.Duration) bool {
 	return float64(before) > (1+Matters)*float64(at)
 }
 
-// Reversals are sentences about values at which something takes more than 5 % longer than on the slower network beside them
-// in the list, and then about the value at which it is shortest. What says what takes the times, such as a step; there may be fewer times than values.
+// Reversals are sentences about values at which something takes more than 5 % longer than on the slower network beside
+// them in the list, and then about the value at which it is shortest. What says what takes the times, such as a step;
+// there may be fewer times than values.
 func (v *Values) Reversals(what string, times []time.Duration) (out []string) {
 	for i := 1; i < len(times); i++ {
 		if !v.reversed(i, times[i-1], times[i]) {
@@ -257,12 +262,14 @@ func (v *Values) Reversals(what string, times []time.Duration) (out []string) {
 		if times[i] > times[i-1] {
 			long, short = i, i-1
 		}
-		out = append(out, fmt.Sprintf("%s takes longer at %s %s than at %s, which is slower: %.2f us, %.2f us", what, v.Param, v.List[long].Text, v.List[short].Text,
+		out = append(out, fmt.Sprintf("%s takes longer at %s %s than at %s, which is slower: %.2f us, %.2f us", what,
+			v.Param, v.List[long].Text, v.List[short].Text,
 			units.Microseconds(times[long]), units.Microseconds(times[short])))
 	}
 	if len(out) > 0 {
 		best := slices.Index(times, slices.Min(times))
-		out = append(out, fmt.Sprintf("%s is shortest at %s %s: %.2f us", what, v.Param, v.List[best].Text, units.Microseconds(times[best])))
+		out = append(out, fmt.Sprintf("%s is shortest at %s %s: %.2f us", what, v.Param, v.List[best].Text,
+			units.Microseconds(times[best])))
 	}
 	return out
 }

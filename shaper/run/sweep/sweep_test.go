@@ -36,7 +36,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "bw", "bw=", "bw=10G", "loss=1..2", "bw=10..20", "bw=20G..10G", "bw=unlimited,10G", "lat=0s,1us", "lat=-1us,1us",
+		"", "bw", "bw=", "bw=10G", "loss=1..2", "bw=10..20", "bw=20G..10G", "bw=unlimited,10G", "lat=0s,1us",
+		"lat=-1us,1us",
 		"bw=" + strings.Repeat("1G,", 100) + "1G", "color=1,2", "queue=1M..2M", "queue=x,y", "nodes=1,2", "loss=2,3",
 	} {
 		if v, err := Parse(text); err == nil {
@@ -46,12 +47,14 @@ func TestParse(t *testing.T) {
 }
 
 func TestSlowFirst(t *testing.T) {
-	for text, want := range map[string][]int{"bw=10G,1G,5G": {1, 2, 0}, "lat=1us,5us,3us": {1, 2, 0}, "loss=none,1%,0.1%": {1, 2, 0}, "queue=fair,lossless": nil} {
+	for text, want := range map[string][]int{"bw=10G,1G,5G": {1, 2, 0}, "lat=1us,5us,3us": {1, 2, 0},
+		"loss=none,1%,0.1%": {1, 2, 0}, "queue=fair,lossless": nil} {
 		v, err := Parse(text)
 		if err != nil || !slices.Equal(v.SlowFirst(), want) {
 			t.Errorf("%s: %v, want %v, %v", text, v.SlowFirst(), want, err)
 		}
-		if positive := text[0] != 'q' && !strings.Contains(text, "none"); positive != (v.At(0) == v.List[0].Number) || !positive && v.At(1) != 2 {
+		if positive := text[0] != 'q' && !strings.Contains(text, "none"); positive != (v.At(0) == v.List[0].Number) ||
+			!positive && v.At(1) != 2 {
 			t.Errorf("%s stands at %g", text, v.At(0))
 		}
 	}
@@ -61,7 +64,8 @@ func TestEnough(t *testing.T) {
 	for _, tc := range []struct {
 		times []time.Duration
 		want  int
-	}{{[]time.Duration{900, 120, 104, 100}, 2}, {[]time.Duration{104, 120, 104, 100}, 2}, {[]time.Duration{900, 800}, 1}, {[]time.Duration{100, 100}, 0}, {[]time.Duration{5}, 0}} {
+	}{{[]time.Duration{900, 120, 104, 100}, 2}, {[]time.Duration{104, 120, 104, 100}, 2},
+		{[]time.Duration{900, 800}, 1}, {[]time.Duration{100, 100}, 0}, {[]time.Duration{5}, 0}} {
 		if got := Enough(tc.times); got != tc.want {
 			t.Errorf("%v: %d, want %d", tc.times, got, tc.want)
 		}
@@ -74,7 +78,8 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := func(choice string, us int) []Call {
-		return []Call{{"SendRecv of 16 bytes", "", 1}, {"AllReduce of 1048576 bytes", choice, time.Duration(us) * time.Microsecond}}
+		return []Call{{"SendRecv of 16 bytes", "", 1},
+			{"AllReduce of 1048576 bytes", choice, time.Duration(us) * time.Microsecond}}
 	}
 	got := v.Changes([][]Call{call("Ring Simple", 400), call("Ring Simple", 200), call("Ring LL", 500)})
 	want := "AllReduce of 1048576 bytes: Ring Simple at bw 50Gbps, Ring LL at 100Gbps (200.00 us, 500.00 us): the faster network takes longer"
@@ -84,10 +89,12 @@ func TestChanges(t *testing.T) {
 	if lines := ChangeLines(got); len(lines) != 1 || lines[0] != "NCCL's choice changes: "+want {
 		t.Errorf("%q", lines)
 	}
-	if got := v.Changes([][]Call{call("Ring Simple", 400), call("Ring LL", 200)}); len(got) != 1 || strings.Contains(got[0], "longer") {
+	if got := v.Changes([][]Call{call("Ring Simple", 400), call("Ring LL", 200)}); len(got) != 1 ||
+		strings.Contains(got[0], "longer") {
 		t.Errorf("%q", got)
 	}
-	if lines := ChangeLines(make([]string, 10)); len(lines) != 9 || lines[8] != "NCCL's choice changes 2 more times: see --json" {
+	if lines := ChangeLines(make([]string, 10)); len(lines) != 9 ||
+		lines[8] != "NCCL's choice changes 2 more times: see --json" {
 		t.Errorf("%q", lines)
 	}
 }

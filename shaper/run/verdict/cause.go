@@ -14,11 +14,12 @@ import (
 type Cause string
 
 // The causes. The cause of a verdict is the first of these that a finding has, because it explains the later ones: if
-// the fabric is taken down, its ranks fail; if ranks die, traffic is missing; if traffic goes around the links, times are
-// not those of the model; and if the model cannot represent the traffic, lateness says nothing about this host.
+// the fabric is taken down, its ranks fail; if ranks die, traffic is missing; if traffic goes around the links, times
+// are not those of the model; and if the model cannot represent the traffic, lateness says nothing about this host.
 const (
 	CauseFabric Cause = "fabric" // it was taken down or changed, or its counters are not of this job alone
-	CauseJob    Cause = "job"    // ranks died, did not take part or computed wrong values, or what the job set prevents a check
+	// ranks died, did not take part or computed wrong values, or what the job set prevents a check
+	CauseJob    Cause = "job"
 	CauseBypass Cause = "bypass" // traffic did not cross the emulated links
 	CauseModel  Cause = "model"  // the link model cannot represent what happened, or differs from it
 	CauseHost   Cause = "host"   // this host was too slow, too busy, or had too little memory
@@ -122,9 +123,9 @@ func (f *Finding) summary(l *Load) string {
 // shownFigures is the number of figures over their limits that Lines has without the rest.
 const shownFigures = 3
 
-// Lines are the reasons as a person reads them: the summary, each reason that is not about a figure, and the worst three
-// links, then rows. The last line says how many more reasons there are, and that the option more shows them; if more is
-// "", Lines has all of them. A VALID verdict has no lines, and reasons without findings are all there.
+// Lines are the reasons as a person reads them: the summary, each reason that is not about a figure, and the worst
+// three links, then rows. The last line says how many more reasons there are, and that the option more shows them; if
+// more is "", Lines has all of them. A VALID verdict has no lines, and reasons without findings are all there.
 func (v *Verdict) Lines(more string) []string {
 	if len(v.Findings) == 0 {
 		return v.Reasons

@@ -41,12 +41,14 @@ func TestLinesOfManyLateLinks(t *testing.T) {
 		t.Errorf("%s\nwant %s", v.Summary, want)
 	}
 	got := v.Lines("--verbose")
-	for i, want := range []string{v.Summary, "node0:node50, messages <= 4 KiB: 20 of 1000 were later than", "node0:node49, ", "node0:node48, ", "and 47 more: --verbose"} {
+	for i, want := range []string{v.Summary, "node0:node50, messages <= 4 KiB: 20 of 1000 were later than",
+		"node0:node49, ", "node0:node48, ", "and 47 more: --verbose"} {
 		if len(got) != 5 || !strings.HasPrefix(got[i], want) {
 			t.Fatalf("line %d of %q: want %q", i, got, want)
 		}
 	}
-	if all := v.Lines(""); len(all) != 51 || !strings.HasPrefix(all[1], "node0:node1, ") || strings.Contains(all[50], "more") {
+	if all := v.Lines(""); len(all) != 51 || !strings.HasPrefix(all[1], "node0:node1, ") ||
+		strings.Contains(all[50], "more") {
 		t.Errorf("with all: %q", all)
 	}
 }
@@ -61,13 +63,15 @@ func TestSummary(t *testing.T) {
 	}{
 		"idle host": {late(1), func(in *Input) { in.Load = &Load{Runnable: 1.2, Cores: 16} }, CauseHost,
 			"host too slow: 1 runnable on 16 cores; lateness p99 1ms on node0:node1, wanted 20us"},
-		"load not known": {late(1), func(in *Input) { in.Load = nil }, CauseHost, "host: lateness p99 1ms on node0:node1, wanted 20us"},
+		"load not known": {late(1), func(in *Input) { in.Load = nil }, CauseHost,
+			"host: lateness p99 1ms on node0:node1, wanted 20us"},
 		"short messages": {late(1), func(in *Input) {
 			in.Load, in.Job.LinkStats[0].Size[0].SumTime = nil, 1e6
 			in.Job.LinkStats[0].Size[0].SumLate = 0
 		}, CauseHost,
 			"host: lateness p99 1ms on node0:node1, wanted 5us"},
-		"time scale 4": {late(1), func(in *Input) { in.Load, in.TimeScale = nil, 4 }, CauseHost, "host: lateness p99 250us on node0:node1, wanted 5us"},
+		"time scale 4": {late(1), func(in *Input) { in.Load, in.TimeScale = nil, 4 }, CauseHost,
+			"host: lateness p99 250us on node0:node1, wanted 5us"},
 		"a median a million times over its limit": {late(2), func(in *Input) {
 			in.Load, in.Job.LinkStats[0].Size[0].OverP50 = nil, 600
 			in.Job.LinkStats[0].Size[0].Late = [len(state.Class{}.Late)]uint32{}
@@ -79,20 +83,30 @@ func TestSummary(t *testing.T) {
 			in.Job.LinkStats[0].WallBusy = 110
 		}, CauseHost,
 			"host: bytes took 10.0 % longer than in the model on node0:node1, wanted 2 %"},
-		"the clock went on without a thread": {late(0), func(in *Input) { in.Job.Joined, in.Job.Left, in.Job.Reasons = 2, 0, state.NotWaitedFor }, CauseHost,
+		"the clock went on without a thread": {late(0),
+			func(in *Input) { in.Job.Joined, in.Job.Left, in.Job.Reasons = 2, 0, state.NotWaitedFor }, CauseHost,
 			"host busy: 28 runnable on 2 cores; a thread ran for so long that the virtual clock went on without it, so times are not exact: raise DDLEMU_COMPUTE_HOLD"},
-		"late and a dead rank": {late(3), func(in *Input) { in.Job.Reasons = state.PeerDied }, CauseJob, "job: a rank died"},
-		"late, a dead rank, and a change that failed": {late(3), func(in *Input) { in.Job.Reasons = state.PeerDied | state.NotShaped }, CauseFabric,
+		"late and a dead rank": {late(3), func(in *Input) { in.Job.Reasons = state.PeerDied }, CauseJob,
+			"job: a rank died"},
+		"late, a dead rank, and a change that failed": {late(3),
+			func(in *Input) { in.Job.Reasons = state.PeerDied | state.NotShaped }, CauseFabric,
 			"fabric: a change of the links could not be put into force: see the fabric's events"},
-		"late and around the links": {late(3), func(in *Input) { in.Job.Reasons = state.NodesDiffer | state.SharedGPU }, CauseBypass,
+		"late and around the links": {late(3), func(in *Input) { in.Job.Reasons = state.NodesDiffer | state.SharedGPU },
+			CauseBypass,
 			"bypass: NCCL saw another number of nodes than the fabric has: some traffic went around the emulated links"},
-		"around the links, and nobody":         {late(0), func(in *Input) { in.Job.Joined, in.Job.Left, in.Job.Reasons = 0, 0, state.NotEmulated }, CauseJob, "job: no rank took part: nothing was emulated"},
-		"nothing crossed":                      {late(0), func(*Input) {}, CauseBypass, "bypass: no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes"},
-		"nothing crossed a link that was down": {late(1), func(in *Input) { in.Job.LinkStats[0] = state.LinkStats{Broken: 2} }, CauseJob, "job: node0:node1 was down for longer than the transport allows, so calls failed"},
+		"around the links, and nobody": {late(0),
+			func(in *Input) { in.Job.Joined, in.Job.Left, in.Job.Reasons = 0, 0, state.NotEmulated }, CauseJob,
+			"job: no rank took part: nothing was emulated"},
+		"nothing crossed": {late(0), func(*Input) {}, CauseBypass,
+			"bypass: no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes"},
+		"nothing crossed a link that was down": {late(1),
+			func(in *Input) { in.Job.LinkStats[0] = state.LinkStats{Broken: 2} }, CauseJob,
+			"job: node0:node1 was down for longer than the transport allows, so calls failed"},
 		"down, and a dead rank": {late(1), func(in *Input) {
 			in.Job.LinkStats[0].Broken, in.Job.Reasons = 2, state.PeerDied
 		}, CauseJob, "job: node0:node1 was down for longer than the transport allows, so calls failed"},
-		"late and beyond the model": {wide, func(in *Input) { in.Job.LinkStats[1].Stalls = 1 }, CauseModel, "model: node0:node2: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path"},
+		"late and beyond the model": {wide, func(in *Input) { in.Job.LinkStats[1].Stalls = 1 }, CauseModel,
+			"model: node0:node2: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path"},
 		"memory": {late(1), func(in *Input) {
 			in.Load, in.Job.LinkStats[0].Size[0].OverP99, in.Job.LinkStats[0].HeldSends = nil, 0, 500
 		}, CauseHost, "host: node0:node1: 500 of 1000 sends had to wait for shared memory: raise DDLEMU_MEMORY"},
@@ -102,7 +116,8 @@ func TestSummary(t *testing.T) {
 		if v.Valid || v.Cause != tc.cause || v.Summary != tc.summary {
 			t.Errorf("%s: %s, cause %s: %s\nwant %s: %s", name, v.Word, v.Cause, v.Summary, tc.cause, tc.summary)
 		}
-		if lines := v.Lines("-v"); lines[0] != v.Summary || slices.Contains(lines[1:], strings.TrimPrefix(v.Summary, string(v.Cause)+": ")) {
+		if lines := v.Lines("-v"); lines[0] != v.Summary ||
+			slices.Contains(lines[1:], strings.TrimPrefix(v.Summary, string(v.Cause)+": ")) {
 			t.Errorf("%s: the summary is not first, or said twice: %q", name, lines)
 		}
 	}
@@ -154,7 +169,8 @@ func TestEveryReasonHasACause(t *testing.T) {
 	}
 	// On the kernel datapath the only participant that stands for all traffic is the daemon.
 	of := fromTraffic(state.PeerDied | state.WireOverrun | state.NotShaped)
-	for i, want := range []Finding{{Cause: CauseFabric, Text: "the fabric's daemon died"}, {Cause: CauseHost, Slow: true}, {Cause: CauseFabric}} {
+	for i, want := range []Finding{{Cause: CauseFabric, Text: "the fabric's daemon died"},
+		{Cause: CauseHost, Slow: true}, {Cause: CauseFabric}} {
 		if f := of[i]; f.Cause != want.Cause || f.Slow != want.Slow || want.Text != "" && f.Text != want.Text {
 			t.Errorf("%+v, want %+v", f, want)
 		}
@@ -175,7 +191,8 @@ func TestJoin(t *testing.T) {
 	if first.Join(New(&Load{Runnable: 28, Cores: 2})); first.Summary != v.Summary {
 		t.Errorf("a load that is known later: %q", first.Summary)
 	}
-	if want := "host busy: 28 runnable on 2 cores; lateness p99 2ms on node0:node2, wanted 20us"; v.Summary != want || len(v.Findings) != 2 {
+	if want := "host busy: 28 runnable on 2 cores; lateness p99 2ms on node0:node2, wanted 20us"; v.Summary != want ||
+		len(v.Findings) != 2 {
 		t.Errorf("%+v", v)
 	}
 	v.Add(Finding{Cause: CauseFabric, Text: "gone"})
@@ -202,7 +219,8 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Verdict != "INVALID" || got.Cause != "host" || !strings.HasPrefix(got.Summary, "host busy: ") || len(got.Reasons) != 50 || len(got.Findings) != 50 || got.Load.Cores != 2 {
+	if got.Verdict != "INVALID" || got.Cause != "host" || !strings.HasPrefix(got.Summary, "host busy: ") ||
+		len(got.Reasons) != 50 || len(got.Findings) != 50 || got.Load.Cores != 2 {
 		t.Fatalf("%s", text)
 	}
 	for i, f := range got.Findings {
@@ -210,7 +228,8 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if text, _ := json.Marshal(New(nil)); strings.Contains(string(text), "cause") || !strings.Contains(string(text), `"findings":[]`) {
+	if text, _ := json.Marshal(New(nil)); strings.Contains(string(text), "cause") ||
+		!strings.Contains(string(text), `"findings":[]`) {
 		t.Errorf("VALID: %s", text)
 	}
 }
@@ -229,7 +248,8 @@ func TestStop(t *testing.T) {
 		if v.Valid || v.SlowHost || v.Word != Incomplete || v.Summary != "interrupted: 1 of 2 rows measured" {
 			t.Errorf("%s: %+v", name, v)
 		}
-		if got, want := strings.Join(v.Lines("--verbose"), "; "), "interrupted: 1 of 2 rows measured; 3 wrong elements; late"; got != want {
+		if got, want := strings.Join(v.Lines("--verbose"), "; "),
+			"interrupted: 1 of 2 rows measured; 3 wrong elements; late"; got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 		if v.Reasons[0] != v.Summary || len(v.Reasons) != 3 {

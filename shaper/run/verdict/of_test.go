@@ -88,8 +88,10 @@ func TestOfJudgesTheJobsOwnPackets(t *testing.T) {
 	}{
 		{name: "in time", during: packets{n: 1000}},
 		{name: "late", during: packets{1000, 3 * time.Millisecond}, reason: "1 in 100 may be"},
-		{name: "late, after many in time", before: packets{n: 100_000}, during: packets{1000, 3 * time.Millisecond}, reason: "1 in 100 may be"},
-		{name: "late, before many in time", during: packets{1000, 3 * time.Millisecond}, after: packets{n: 100_000}, reason: "1 in 100 may be"},
+		{name: "late, after many in time", before: packets{n: 100_000}, during: packets{1000, 3 * time.Millisecond},
+			reason: "1 in 100 may be"},
+		{name: "late, before many in time", during: packets{1000, 3 * time.Millisecond}, after: packets{n: 100_000},
+			reason: "1 in 100 may be"},
 		{name: "in time, after many late", before: packets{100_000, 3 * time.Millisecond}, during: packets{n: 1000}},
 		{name: "in time, before many late", during: packets{n: 1000}, after: packets{100_000, 3 * time.Millisecond}},
 		{name: "around", reason: "no packet crossed it"},
@@ -105,7 +107,8 @@ func TestOfJudgesTheJobsOwnPackets(t *testing.T) {
 			if all := strings.Join(v.Reasons, "; "); v.Valid != (tc.reason == "") || !strings.Contains(all, tc.reason) {
 				t.Errorf("%s: %s; want reason %q", v.Word, all, tc.reason)
 			}
-			if late := v.Links[0].Classes[0].Max; tc.during.n > 0 && (late < tc.during.late || late > tc.during.late*5/4) {
+			if late := v.Links[0].Classes[0].Max; tc.during.n > 0 &&
+				(late < tc.during.late || late > tc.during.late*5/4) {
 				t.Errorf("up to %v late, want about %v", late, tc.during.late)
 			}
 		})

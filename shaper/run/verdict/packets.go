@@ -37,7 +37,9 @@ func PacketsOf(f *status.Reading) *Packets {
 // packets judges what the shaper recorded of all packets.
 func (j *judge) packets(p *Packets) {
 	if !p.Seen {
-		j.invalid(CauseFabric, "the shaper %s does not record whether packets are on time: the lateness of messages is not verified", p.Shaper)
+		j.invalid(CauseFabric,
+			"the shaper %s does not record whether packets are on time: the lateness of messages is not verified",
+			p.Shaper)
 	}
 	for _, f := range fromTraffic(p.Traffic.Reasons) {
 		j.v.Add(f)
@@ -49,13 +51,15 @@ func (j *judge) byPackets(h *state.HopStatus, c state.LinkStats, packets *state.
 	var all state.Class // of all sizes, because the last packet of a message may have any
 	for i := range packets.Size {
 		k := &packets.Size[i]
-		all.Messages, all.SumLate, all.MaxLate = all.Messages+k.Messages, all.SumLate+k.SumLate, max(all.MaxLate, k.MaxLate)
+		all.Messages, all.SumLate, all.MaxLate = all.Messages+k.Messages, all.SumLate+k.SumLate,
+			max(all.MaxLate, k.MaxLate)
 		for b, n := range k.Late {
 			all.Late[b] += n
 		}
 	}
 	if all.Messages == 0 {
-		j.invalid(CauseBypass, "%s: messages were sent, but no packet crossed it: they went around the emulated links", j.in.Name(h.Index))
+		j.invalid(CauseBypass, "%s: messages were sent, but no packet crossed it: they went around the emulated links",
+			j.in.Name(h.Index))
 		return c
 	}
 	c.ModelBusy, c.WallBusy = packets.ModelBusy, packets.WallBusy

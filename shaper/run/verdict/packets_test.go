@@ -16,7 +16,8 @@ func onKernel(late func(i int) int64) Input {
 	c := &in.Job.LinkStats[0]
 	c.Size[2] = state.Class{Messages: 20, Bytes: 20 << 20} // the plugin counts no more
 	c.ModelBusy, c.WallBusy = 0, 0
-	p := &Packets{Shaper: "wire", Seen: true, Traffic: state.JobStatus{LinkStats: make([]state.LinkStats, 1), Pauses: make([]state.Pauses, 1)}}
+	p := &Packets{Shaper: "wire", Seen: true, Traffic: state.JobStatus{LinkStats: make([]state.LinkStats, 1),
+		Pauses: make([]state.Pauses, 1)}}
 	stats := &p.Traffic.LinkStats[0]
 	stats.FirstPosted = 1
 	for i := range 1000 {
@@ -38,12 +39,21 @@ func TestJudgePackets(t *testing.T) {
 	}{
 		{name: "in time", in: onKernel(func(int) int64 { return 0 })},
 		// A packet takes 100 us: such packets are too late, but the messages are not.
-		{name: "one packet in twenty is 300 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 300 * us })},
-		{name: "one packet in twenty is 600 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 600 * us }), reason: "1 in 100 may be", host: true},
-		{name: "all packets are 250 us late", in: onKernel(func(i int) int64 { return 250 * us }), reason: "together 2.8 % of their time late", host: true},
-		{name: "a shaper that records nothing", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets = &Packets{Shaper: "htb"} }, reason: "the shaper htb does not record whether packets are on time"},
-		{name: "no packets", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.LinkStats[0] = state.LinkStats{} }, reason: "no packet crossed it"},
-		{name: "below the floor", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.Reasons = state.BelowFloor }, reason: "", host: true},
+		{name: "one packet in twenty is 300 us late",
+			in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 300 * us })},
+		{name: "one packet in twenty is 600 us late",
+			in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 600 * us }), reason: "1 in 100 may be",
+			host: true},
+		{name: "all packets are 250 us late", in: onKernel(func(i int) int64 { return 250 * us }),
+			reason: "together 2.8 % of their time late", host: true},
+		{name: "a shaper that records nothing", in: onKernel(func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Packets = &Packets{Shaper: "htb"} },
+			reason: "the shaper htb does not record whether packets are on time"},
+		{name: "no packets", in: onKernel(func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Packets.Traffic.LinkStats[0] = state.LinkStats{} },
+			reason: "no packet crossed it"},
+		{name: "below the floor", in: onKernel(func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Packets.Traffic.Reasons = state.BelowFloor }, reason: "", host: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.change != nil {
@@ -54,7 +64,8 @@ func TestJudgePackets(t *testing.T) {
 			switch {
 			case tc.name == "below the floor" && (v.Valid || !v.SlowHost || all != state.BelowFloor.Words()[0]):
 				t.Errorf("%+v", v)
-			case tc.name != "below the floor" && (v.Valid != (tc.reason == "") || !strings.Contains(all, tc.reason) || v.SlowHost != tc.host):
+			case tc.name != "below the floor" && (v.Valid != (tc.reason == "") || !strings.Contains(all, tc.reason) ||
+				v.SlowHost != tc.host):
 				t.Errorf("%s, host %v: %s", v.Word, v.SlowHost, all)
 			}
 		})

@@ -120,7 +120,8 @@ type Verdict struct {
 
 // New returns a verdict that is VALID. load may be nil.
 func New(load *Load) Verdict {
-	return Verdict{Valid: true, Word: "VALID", Reasons: []string{}, Findings: []Finding{}, Notes: []string{}, Links: []Link{}, Load: load}
+	return Verdict{Valid: true, Word: "VALID", Reasons: []string{}, Findings: []Finding{}, Notes: []string{},
+		Links: []Link{}, Load: load}
 }
 
 // Add adds a reason for INVALID.
@@ -168,7 +169,8 @@ func Of(file *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	return OfStatus(f, &f.Jobs[len(f.Jobs)-1])
 }
 
-// OfStatus judges job j of a fabric. On the kernel datapath it waits until all packets of a job that just ended are counted.
+// OfStatus judges job j of a fabric. On the kernel datapath it waits until all packets of a job that just ended are
+// counted.
 func OfStatus(f *status.Reading, j *status.Job) Verdict {
 	if f.OnKernel() {
 		j.Place.WaitCounted()
@@ -179,7 +181,9 @@ func OfStatus(f *status.Reading, j *status.Job) Verdict {
 	}
 	v := Judge(in)
 	if !owned {
-		v.Add(Finding{Cause: CauseFabric, Text: "the job's counters were reused for a later job: ask for a verdict before other jobs start, or use a fabric per job"})
+		v.Add(Finding{Cause: CauseFabric,
+			Text: "the job's counters were reused for a later job: ask for a verdict before other jobs start, or use " +
+				"a fabric per job"})
 	}
 	return v
 }
@@ -188,7 +192,8 @@ func OfStatus(f *status.Reading, j *status.Job) Verdict {
 // caller subtracts those that are not the job's.
 func NewInput(f *status.Reading, job state.JobStatus) Input {
 	fab, end := f.Fabric, f.Fabric.Config.Endpoint
-	in := Input{TimeScale: f.TimeScale, Job: job, Hops: f.InFile, Name: fab.HopName, Path: fab.Path, FlowPaths: fab.PerFlow(), Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
+	in := Input{TimeScale: f.TimeScale, Job: job, Hops: f.InFile, Name: fab.HopName, Path: fab.Path,
+		FlowPaths: fab.PerFlow(), Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
 		in.Packets = PacketsOf(f)
 	}
@@ -221,8 +226,11 @@ func Judge(in Input) Verdict {
 	bytes := j.bytesByHop()
 	j.sumTrunks(bytes)
 	j.noteFullQueues(bytes)
-	if ended := in.Job.EndedRanks() >= in.Job.Joined; in.Job.Joined > 0 && ended && in.Job.Stopped == 0 && !broken && len(j.v.Links) == 0 {
-		j.invalid(CauseBypass, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
+	if ended := in.Job.EndedRanks() >= in.Job.Joined; in.Job.Joined > 0 && ended && in.Job.Stopped == 0 && !broken &&
+		len(j.v.Links) == 0 {
+		j.invalid(CauseBypass,
+			"no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, "+
+				"and whether the ranks are on several nodes")
 	}
 	if n := in.Job.Stopped; n > 0 {
 		j.v.Stop(StoppedText(n))
@@ -232,7 +240,8 @@ func Judge(in Input) Verdict {
 
 // StoppedText says why a job is incomplete of which the launcher ended so many ranks.
 func StoppedText(ranks int) string {
-	return fmt.Sprintf("the launcher ended %s before the job was done: it was interrupted, or its budget was spent", units.Count(ranks, "rank"))
+	return fmt.Sprintf("the launcher ended %s before the job was done: it was interrupted, or its budget was spent",
+		units.Count(ranks, "rank"))
 }
 
 type judge struct {
@@ -274,14 +283,19 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 		}
 	}
 	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow && !l.Unshaped {
-		j.late(l.Name, slow/maxSlow, fmt.Sprintf("bytes took %.1f %% longer than in the model on %s, wanted %.0f %%", 100*slow, l.Name, 100*maxSlow),
-			fmt.Sprintf("%s: while messages were in flight, bytes took %.1f %% longer than in the model (limit %.0f %%)", l.Name, 100*slow, 100*maxSlow))
+		j.late(l.Name, slow/maxSlow, fmt.Sprintf("bytes took %.1f %% longer than in the model on %s, wanted %.0f %%",
+			100*slow, l.Name, 100*maxSlow),
+			fmt.Sprintf(
+				"%s: while messages were in flight, bytes took %.1f %% longer than in the model (limit %.0f %%)",
+				l.Name, 100*slow, 100*maxSlow))
 	}
 	if c.Stalls > 0 {
-		j.invalid(CauseModel, "%s: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path", l.Name)
+		j.invalid(CauseModel,
+			"%s: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path", l.Name)
 	}
 	if float64(c.HeldSends) > maxHeldSends*float64(l.Messages) {
-		j.invalid(CauseHost, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
+		j.invalid(CauseHost, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name,
+			c.HeldSends, l.Messages)
 	}
 	j.v.Links = append(j.v.Links, l)
 }
@@ -291,7 +305,8 @@ func (j *judge) broken() (any bool) {
 	for i := range j.in.Hops {
 		if j.in.Hops[i].Kind == state.Link && j.in.Job.LinkStats[i].Broken > 0 {
 			name := j.in.Name(i)
-			j.v.Add(Finding{Cause: CauseJob, Text: name + " was down for longer than the transport allows, so calls failed", Link: name})
+			j.v.Add(Finding{Cause: CauseJob,
+				Text: name + " was down for longer than the transport allows, so calls failed", Link: name})
 			any = true
 		}
 	}
@@ -315,8 +330,11 @@ func (j *judge) noteFullQueues(bytes []uint64) {
 	if worst < 0 {
 		return
 	}
-	j.v.Notes = append(j.v.Notes, fmt.Sprintf("full queues paused links between switches %d times while this job ran, %s for %v: the rate of all flows together is right, the shares of single flows may be inexact (docs/model.md)",
-		sum.Times, j.in.Name(worst), j.unscaled(j.in.Job.Pauses[worst].Ns).Round(time.Microsecond)))
+	j.v.Notes = append(j.v.Notes,
+		fmt.Sprintf(
+			"full queues paused links between switches %d times while this job ran, %s for %v: the rate of all flows "+
+				"together is right, the shares of single flows may be inexact (docs/model.md)",
+			sum.Times, j.in.Name(worst), j.unscaled(j.in.Job.Pauses[worst].Ns).Round(time.Microsecond)))
 }
 
 // unshaped says whether the path over a link takes no time and never did, so that no message can be late.
@@ -326,7 +344,8 @@ func (j *judge) unshaped(l *state.HopStatus) bool {
 	}
 	for _, step := range j.in.Path(l.Src, l.Dst) {
 		h := &j.in.Hops[step.Hop]
-		if s := &h.Spec; h.Changed || s.Bandwidth != 0 || s.Latency != 0 || s.Jitter.Value != 0 || s.Loss != (link.Loss{}) || s.Down {
+		if s := &h.Spec; h.Changed || s.Bandwidth != 0 || s.Latency != 0 || s.Jitter.Value != 0 ||
+			s.Loss != (link.Loss{}) || s.Down {
 			return false
 		}
 	}
@@ -342,8 +361,8 @@ func (j *judge) sumTrunks(bytes []uint64) {
 	}
 }
 
-// bytesByHop are the job's bytes over each hop, by hop, counted at the links; where each flow has a path of its own, also at
-// the links between switches.
+// bytesByHop are the job's bytes over each hop, by hop, counted at the links; where each flow has a path of its own,
+// also at the links between switches.
 func (j *judge) bytesByHop() []uint64 {
 	bytes := make([]uint64, len(j.in.Hops))
 	for i := range j.in.Hops {
@@ -371,7 +390,8 @@ func (j *judge) class(i int, k *state.Class) Class {
 	c := Class{
 		Name: ClassNames[i], Messages: k.Messages, Bytes: k.Bytes, OverP50: k.OverP50, OverP99: k.OverP99,
 		P50: j.unscaled(p50), P99: j.unscaled(p99), Max: j.unscaled(k.MaxLate),
-		LatePercent: 100 * float64(k.SumLate) / max(float64(k.SumTime), 1), meanTime: j.unscaled(k.SumTime / int64(k.Messages)),
+		LatePercent: 100 * float64(k.SumLate) / max(float64(k.SumTime), 1),
+		meanTime:    j.unscaled(k.SumTime / int64(k.Messages)),
 	}
 	c.LateP50, c.LateP99, c.LateMax = units.Microseconds(c.P50), units.Microseconds(c.P99), units.Microseconds(c.Max)
 	return c
@@ -382,15 +402,21 @@ func (j *judge) judgeLateness(name string, c *Class) {
 	// Nearest rank: up to half of the messages, and up to one in a hundred, may be later than the limits.
 	if c.OverP50 > c.Messages/2 {
 		j.lateness(name, "p50", c.P50, wanted(c.meanTime, state.P50FloorNs, state.P50Part),
-			fmt.Sprintf("%s, messages %s: %d of %d were later than %s, at most half may be; the median lateness is %v", name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50))
+			fmt.Sprintf("%s, messages %s: %d of %d were later than %s, at most half may be; the median lateness is %v",
+				name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50))
 	}
 	if c.OverP99 > c.Messages/100 {
 		j.lateness(name, "p99", c.P99, wanted(c.meanTime, state.P99FloorNs, state.P99Part),
-			fmt.Sprintf("%s, messages %s: %d of %d were later than %s, at most 1 in 100 may be; the largest lateness is %v", name, c.Name, c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max))
+			fmt.Sprintf(
+				"%s, messages %s: %d of %d were later than %s, at most 1 in 100 may be; the largest lateness is %v",
+				name, c.Name, c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max))
 	}
 	if c.LatePercent > 100*maxLate {
-		j.late(name, c.LatePercent/(100*maxLate), fmt.Sprintf("messages were %.1f %% of their time late on %s, wanted %.0f %%", c.LatePercent, name, 100*maxLate),
-			fmt.Sprintf("%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name, c.LatePercent, 100*maxLate))
+		j.late(name, c.LatePercent/(100*maxLate),
+			fmt.Sprintf("messages were %.1f %% of their time late on %s, wanted %.0f %%", c.LatePercent, name,
+				100*maxLate),
+			fmt.Sprintf("%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name,
+				c.LatePercent, 100*maxLate))
 	}
 }
 
@@ -398,7 +424,8 @@ func (j *judge) judgeLateness(name string, c *Class) {
 // most is that of a message of mean time.
 func (j *judge) lateness(name, quantile string, late, most time.Duration, text string) {
 	j.v.Add(Finding{
-		Cause: CauseHost, Text: text, Link: name, Over: max(float64(late)/float64(most), 1), Slow: true, p99: quantile == "p99",
+		Cause: CauseHost, Text: text, Link: name, Over: max(float64(late)/float64(most), 1), Slow: true,
+		p99:    quantile == "p99",
 		Figure: fmt.Sprintf("lateness %s %s on %s, wanted %s", quantile, units.Short(late), name, units.Short(most)),
 	})
 }
@@ -425,11 +452,13 @@ func (j *judge) checkRate(h *state.HopStatus) {
 		return
 	}
 	want := float64(c.LineBytes) * float64(p.NsNum) / float64(p.NsDen)
-	// Each segment's time is rounded up by up to a nanosecond, and the gap between messages (g) may occupy a port longer
-	// than the message's bytes.
+	// Each segment's time is rounded up by up to a nanosecond, and the gap between messages (g) may occupy a port
+	// longer than the message's bytes.
 	most, least := float64(c.BusyNs), float64(c.BusyNs)-float64(c.Segments)
 	if most < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && least > want*(1+maxRateOff)) {
-		j.invalid(CauseModel, "%s: %d line bytes occupied it for %v, which is %v at its rate: this is an error of ddlemu", j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
+		j.invalid(CauseModel,
+			"%s: %d line bytes occupied it for %v, which is %v at its rate: this is an error of ddlemu",
+			j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
 	}
 }
 

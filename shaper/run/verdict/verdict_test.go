@@ -19,7 +19,9 @@ func run(n int, late func(i int) int64) Input {
 		panic(err)
 	}
 	const size, segment = 1 << 20, 64240
-	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Path: func(int, int) []link.PathHop { return []link.PathHop{{Hop: 0}} }, Job: state.JobStatus{Joined: 2, Left: 2, LinkStats: make([]state.LinkStats, 1), Pauses: make([]state.Pauses, 1)}}
+	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" },
+		Path: func(int, int) []link.PathHop { return []link.PathHop{{Hop: 0}} }, Job: state.JobStatus{Joined: 2,
+			Left: 2, LinkStats: make([]state.LinkStats, 1), Pauses: make([]state.Pauses, 1)}}
 	h := state.HopStatus{Kind: state.Link, Spec: spec}
 	c := &in.Job.LinkStats[0]
 	c.FirstPosted = 1
@@ -65,21 +67,40 @@ func TestJudge(t *testing.T) {
 	}{
 		{name: "in time", in: run(200, func(int) int64 { return 3 * us })},
 		{name: "one in a hundred late", in: run(200, func(i int) int64 { return int64(i/199) * 5000 * us })},
-		{name: "one in twenty late", in: run(200, func(i int) int64 { return int64(b2i(i%20 == 0)) * 1000 * us }), reason: "later than max(5 us", host: true},
-		{name: "half of them late", in: run(200, func(i int) int64 { return int64(b2i(i%2 == 0 || i == 1)) * 200 * us }), reason: "the median lateness is", host: true},
-		{name: "all a little late", in: run(200, func(int) int64 { return 190 * us }), reason: "together 2.1 % of their time late", host: true},
-		{name: "rate low", in: run(200, func(int) int64 { return 280 * us }), reason: "longer than in the model", host: true},
-		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "which is 1.7674528s at its rate"},
-		{name: "engine's rate high", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs -= in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "which is 1.7674528s at its rate"},
-		{name: "rate changed on the way", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Changed = true; in.Hops[0].Counters.BusyNs *= 2 }},
-		{name: "no message", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted = 0 }, reason: "no message crossed an emulated link"},
-		{name: "no message yet", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left = 0, 1 }},
+		{name: "one in twenty late", in: run(200, func(i int) int64 { return int64(b2i(i%20 == 0)) * 1000 * us }),
+			reason: "later than max(5 us", host: true},
+		{name: "half of them late",
+			in:     run(200, func(i int) int64 { return int64(b2i(i%2 == 0 || i == 1)) * 200 * us }),
+			reason: "the median lateness is", host: true},
+		{name: "all a little late", in: run(200, func(int) int64 { return 190 * us }),
+			reason: "together 2.1 % of their time late", host: true},
+		{name: "rate low", in: run(200, func(int) int64 { return 280 * us }), reason: "longer than in the model",
+			host: true},
+		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 },
+			reason: "which is 1.7674528s at its rate"},
+		{name: "engine's rate high", in: run(200, func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Hops[0].Counters.BusyNs -= in.Hops[0].Counters.BusyNs * 3 / 100 },
+			reason: "which is 1.7674528s at its rate"},
+		{name: "rate changed on the way", in: run(200, func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Hops[0].Changed = true; in.Hops[0].Counters.BusyNs *= 2 }},
+		{name: "no message", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted = 0 },
+			reason: "no message crossed an emulated link"},
+		{name: "no message yet", in: run(0, nil),
+			change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left = 0, 1 }},
 		{name: "nobody", in: run(0, nil), change: func(in *Input) { in.Job.Joined = 0 }, reason: "no rank took part"},
-		{name: "flags", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Reasons = state.PeerDied | state.NodesDiffer }, reason: "a rank died"},
-		{name: "stopped", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Left, in.Job.Stopped = 0, 1 }, reason: "the launcher ended 1 rank before the job was done"},
-		{name: "stopped before a message", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left, in.Job.Stopped = 0, 0, 1 }, reason: "the launcher ended 1 rank"},
-		{name: "stalls", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].Stalls = 1 }, reason: "more segments in flight"},
-		{name: "held", in: run(100, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].HeldSends = 2 }, reason: "DDLEMU_MEMORY"},
+		{name: "flags", in: run(1, func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Job.Reasons = state.PeerDied | state.NodesDiffer }, reason: "a rank died"},
+		{name: "stopped", in: run(1, func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Job.Left, in.Job.Stopped = 0, 1 },
+			reason: "the launcher ended 1 rank before the job was done"},
+		{name: "stopped before a message", in: run(0, nil),
+			change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left, in.Job.Stopped = 0, 0, 1 },
+			reason: "the launcher ended 1 rank"},
+		{name: "stalls", in: run(1, func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Job.LinkStats[0].Stalls = 1 }, reason: "more segments in flight"},
+		{name: "held", in: run(100, func(int) int64 { return 0 }),
+			change: func(in *Input) { in.Job.LinkStats[0].HeldSends = 2 }, reason: "DDLEMU_MEMORY"},
 	} {
 		if tc.change != nil {
 			tc.change(&tc.in)
@@ -87,7 +108,8 @@ func TestJudge(t *testing.T) {
 		v := Judge(tc.in)
 		got := strings.Join(v.Reasons, "; ")
 		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.SlowHost != tc.host {
-			t.Errorf("%s: %s, host %v: %s; want reason %q, host %v", tc.name, v.Word, v.SlowHost, got, tc.reason, tc.host)
+			t.Errorf("%s: %s, host %v: %s; want reason %q, host %v", tc.name, v.Word, v.SlowHost, got, tc.reason,
+				tc.host)
 		}
 	}
 }
@@ -114,9 +136,11 @@ func TestUnshaped(t *testing.T) {
 		in := run(10, late)
 		in.Hops[0].Spec, in.Hops[0].Src, in.Hops[0].Dst = link.Spec{}, 0, 1
 		in.Hops[0].Counters = link.Counters{}
-		in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.TxPort}, state.HopStatus{Index: 2, Kind: state.RxPort, Src: 1, Dst: 1},
+		in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.TxPort},
+			state.HopStatus{Index: 2, Kind: state.RxPort, Src: 1, Dst: 1},
 			state.HopStatus{Index: 3, Kind: state.TxPort, Src: 1, Dst: 1})
-		in.Hops = append(in.Hops, state.HopStatus{Index: 4, Kind: state.Trunk}, state.HopStatus{Index: 5, Kind: state.Trunk, Src: 1})
+		in.Hops = append(in.Hops, state.HopStatus{Index: 4, Kind: state.Trunk},
+			state.HopStatus{Index: 5, Kind: state.Trunk, Src: 1})
 		in.Path = func(int, int) []link.PathHop { return []link.PathHop{{Hop: 1}, {Hop: 0}, {Hop: 4}, {Hop: 2}} }
 		in.Job.LinkStats = append(in.Job.LinkStats, make([]state.LinkStats, 5)...)
 		in.Job.Pauses = make([]state.Pauses, len(in.Job.LinkStats))
@@ -128,7 +152,8 @@ func TestUnshaped(t *testing.T) {
 		in.FlowPaths = true
 		in.Job.LinkStats[5].CarriedBytes = 7
 		if v := Judge(in); len(v.Trunks) != 1 || v.Trunks[0].Bytes != 7 || v.Links[0].Unshaped {
-			t.Errorf("%s, flows with paths of their own: trunks %+v, unshaped %v; want the one that carried 7 bytes", tc.name, v.Trunks, v.Links[0].Unshaped)
+			t.Errorf("%s, flows with paths of their own: trunks %+v, unshaped %v; want the one that carried 7 bytes",
+				tc.name, v.Trunks, v.Links[0].Unshaped)
 		}
 		if len(v.Trunks) != 1 || v.Trunks[0].Bytes != v.Links[0].Bytes {
 			t.Errorf("%s: trunks %+v, want the one on the way, with %d bytes", tc.name, v.Trunks, v.Links[0].Bytes)
@@ -176,7 +201,9 @@ func TestFullQueuesAreNoted(t *testing.T) {
 	in := run(10, func(int) int64 { return 0 })
 	in.TimeScale = 4
 	for i, kind := range []uint32{state.Trunk, state.Trunk, state.Trunk, state.TxPort} {
-		in.Hops = append(in.Hops, state.HopStatus{Index: 1 + i, Kind: kind, Counters: link.Counters{Pauses: 99, PausedNs: 9e9}}) // of all jobs
+		// of all jobs
+		in.Hops = append(in.Hops,
+			state.HopStatus{Index: 1 + i, Kind: kind, Counters: link.Counters{Pauses: 99, PausedNs: 9e9}})
 	}
 	in.Hops[0].Changed = true // the counters are at time scale 1
 	in.Job.LinkStats = append(in.Job.LinkStats, make([]state.LinkStats, 4)...)
@@ -191,7 +218,8 @@ func TestFullQueuesAreNoted(t *testing.T) {
 	in.Job.Pauses[1] = state.Pauses{Times: 3, Ns: 8_000_000}
 	in.Job.Pauses[2] = state.Pauses{Times: 2, Ns: 10_000_000}
 	v := Judge(in)
-	if want := "full queues paused links between switches 5 times while this job ran, trunk b for 2.5ms: "; !v.Valid || len(v.Notes) != 1 || !strings.HasPrefix(v.Notes[0], want) {
+	if want := "full queues paused links between switches 5 times while this job ran, trunk b for 2.5ms: "; !v.Valid ||
+		len(v.Notes) != 1 || !strings.HasPrefix(v.Notes[0], want) {
 		t.Errorf("%s: %q, want one that begins %q", v.Word, v.Notes, want)
 	}
 }

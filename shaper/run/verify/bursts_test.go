@@ -15,7 +15,8 @@ import (
 
 // dropped simulates messages of so many packets on a go-back-N flow. sent is the number of packets that the receiver
 // could accept, lost how many of them were lost.
-func dropped(t *testing.T, l link.Loss, latency time.Duration, message uint64, messages int) (sent, lost float64, wasted int) {
+func dropped(t *testing.T, l link.Loss, latency time.Duration, message uint64, messages int) (sent, lost float64,
+	wasted int) {
 	t.Helper()
 	spec := link.Spec{Bandwidth: 10e9, MTU: 1500, Header: 40, Framing: 38}
 	prepare := func(s link.Spec) link.Params {
@@ -27,7 +28,8 @@ func dropped(t *testing.T, l link.Loss, latency time.Duration, message uint64, m
 	}
 	port := prepare(spec)
 	spec.Latency, spec.Loss = latency, l
-	net := link.NewNetwork([]link.Params{port, prepare(spec)}, &link.Transport{Kind: link.RDMA, RTO: 1e6, DownTimeout: 1e9}, nil, 11)
+	net := link.NewNetwork([]link.Params{port, prepare(spec)},
+		&link.Transport{Kind: link.RDMA, RTO: 1e6, DownTimeout: 1e9}, nil, 11)
 	defer net.Close()
 	f := net.NewFlow(1, []link.PathHop{{Hop: 0}, {Hop: 1, Private: true}}, []int{1})
 	now := int64(0)
@@ -68,9 +70,11 @@ func TestBurstsWithGoBackN(t *testing.T) {
 		want := sent * part
 		b := distuv.Normal{Mu: want, Sigma: math.Sqrt(want * bursts)}
 		tail := 2 * min(b.CDF(lost), 1-b.CDF(lost))
-		t.Logf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f ± %.0f, in the long run %.0f", c.loss, wasted, c.message, lost, sent, want, b.Sigma, sent*configs.Loss(c.loss).Mean())
+		t.Logf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f ± %.0f, in the long run %.0f", c.loss,
+			wasted, c.message, lost, sent, want, b.Sigma, sent*configs.Loss(c.loss).Mean())
 		if tail < leastP {
-			t.Errorf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f, p-value %.2g", c.loss, wasted, c.message, lost, sent, want, tail)
+			t.Errorf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f, p-value %.2g", c.loss, wasted,
+				c.message, lost, sent, want, tail)
 		}
 	}
 }

@@ -35,6 +35,7 @@ func (e *Exact) add(got, due []int64) {
 
 func (f *finder) exact(e *Exact) {
 	if e != nil && e.Off > 0 {
-		f.add(1, "%d of %d messages were not visible at the model's time, by up to %s us", e.Off, e.Messages, Digits(e.Worst))
+		f.add(1, "%d of %d messages were not visible at the model's time, by up to %s us", e.Off, e.Messages,
+			Digits(e.Worst))
 	}
 }

@@ -68,7 +68,8 @@ func (f *fake) Run(_ context.Context, flows []Flow, d, tail time.Duration) ([]Tr
 	traces := f.real.playOn(net, flows, ids, posts, until)
 	for i := range f.hops {
 		c := &f.hops[i].Counters
-		c.Bytes, c.LineBytes, c.Drops = c.Bytes+net.Hops[i].Counters.Bytes, c.LineBytes+net.Hops[i].Counters.LineBytes, c.Drops+net.Hops[i].Counters.Drops
+		c.Bytes, c.LineBytes, c.Drops = c.Bytes+net.Hops[i].Counters.Bytes, c.LineBytes+net.Hops[i].Counters.LineBytes,
+			c.Drops+net.Hops[i].Counters.Drops
 	}
 	for i := range traces {
 		for n := range traces[i].Posted {

@@ -52,7 +52,8 @@ func interruptEach(t *testing.T, nodes int, change func(*configs.Fabric)) {
 			t.Fatalf("in run %d: %+v, %v", at, r, err)
 		}
 		n := len(r.Links)
-		if want := fmt.Sprintf("interrupted: %d of %d links measured", n, len(all.Links)); len(r.Reasons) != 1 || r.Reasons[0] != want {
+		if want := fmt.Sprintf("interrupted: %d of %d links measured", n, len(all.Links)); len(r.Reasons) != 1 ||
+			r.Reasons[0] != want {
 			t.Errorf("in run %d: %q, want %q", at, r.Reasons, want)
 		}
 		for _, l := range r.Links {

@@ -83,7 +83,8 @@ func (f *finder) rate(name string, r *Rate) {
 		if r.Error < 0 {
 			slow = 100 / max(100+r.Error, 0.1)
 		}
-		f.add(slow, "%s: rate %.4g Gb/s, asked %.4g: %+.1f %% (limit %.0f %%)", name, r.Got/1e9, r.Model/1e9, r.Error, r.Limit)
+		f.add(slow, "%s: rate %.4g Gb/s, asked %.4g: %+.1f %% (limit %.0f %%)", name, r.Got/1e9, r.Model/1e9, r.Error,
+			r.Limit)
 	}
 }
 
@@ -98,7 +99,8 @@ func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 		return // judged by its losses
 	}
 	if l.Known < max(unheld/10, minSamples) {
-		f.add(2, "%s: of %d messages only %d were observed exactly: this process gets too little processor time", name, unheld, l.Known)
+		f.add(2, "%s: of %d messages only %d were observed exactly: this process gets too little processor time", name,
+			unheld, l.Known)
 		return
 	}
 	if math.Abs(l.Error) > p50 && jitter == nil {
@@ -106,7 +108,8 @@ func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 		if l.Error > 0 {
 			slow = l.Error / p50
 		}
-		f.add(slow, "%s: latency p50 %s us, asked %s: %s us (limit %s)", name, Digits(l.P50), Digits(l.Asked), signed(l.Error), Digits(p50))
+		f.add(slow, "%s: latency p50 %s us, asked %s: %s us (limit %s)", name, Digits(l.P50), Digits(l.Asked),
+			signed(l.Error), Digits(p50))
 	}
 	if l.LateP50 > p50 && jitter != nil {
 		f.add(l.LateP50/p50, "%s: messages come %s us late (p50, limit %s)", name, Digits(l.LateP50), Digits(p50))
@@ -115,7 +118,8 @@ func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 		f.add(l.LateP99/p99, "%s: messages come %s us late (p99, limit %s)", name, Digits(l.LateP99), Digits(p99))
 	}
 	if jitter != nil && jitter.Distance > jitter.Limit {
-		f.add(1, "%s: latencies are not distributed as the jitter asked for: distance %.3f (limit %.3f)", name, jitter.Distance, jitter.Limit)
+		f.add(1, "%s: latencies are not distributed as the jitter asked for: distance %.3f (limit %.3f)", name,
+			jitter.Distance, jitter.Limit)
 	}
 }
 
@@ -148,7 +152,8 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 		if s.Error < 0 {
 			slow = 100 / max(100+s.Error, 0.1)
 		}
-		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)%s", what, s.Got/1e9, s.Model/1e9, s.Error, 100*most, s.least())
+		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)%s", what, s.Got/1e9,
+			s.Model/1e9, s.Error, 100*most, s.least())
 	}
 	if s.Late != "" {
 		f.add(lateSlowdown, "%s: the shaper is late: %s", what, s.Late)
@@ -162,8 +167,10 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 	for i := range s.Flows {
 		x := &s.Flows[i]
 		if math.Abs(x.Error) > 100*maxShareOff {
-			// A flow below its share is not slowed by this host, unless all together are: another flow has what it lacks.
-			f.add(slow, "%s, %s: %.4g Gb/s, the model's share %.4g: %+.1f %% (limit %.0f %%)", what, x.Name, x.Got/1e9, x.Model/1e9, x.Error, 100*maxShareOff)
+			// A flow below its share is not slowed by this host, unless all together are: another flow has what it
+			// lacks.
+			f.add(slow, "%s, %s: %.4g Gb/s, the model's share %.4g: %+.1f %% (limit %.0f %%)", what, x.Name, x.Got/1e9,
+				x.Model/1e9, x.Error, 100*maxShareOff)
 			return // one flow is enough
 		}
 	}

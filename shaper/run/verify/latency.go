@@ -77,7 +77,8 @@ func (x *messages) latency(path *pathSpec, got, due *Trace) (Latency, *Jitter) {
 		posting := got.Returned[i] - got.Posted[i]
 		late = append(late, float64(max(got.Missing[i]-due.Visible[i]-posting, 0))/k/1e3)
 		seen = append(seen, float64(got.Visible[i]-due.Visible[i])/k/1e3)
-		if path.lossy && float64(due.Visible[i]-got.Posted[i]) > (float64(path.latency)+tolerance)*k+float64(x.spread(path)) {
+		if path.lossy && float64(due.Visible[i]-got.Posted[i]) > (float64(path.latency)+tolerance)*k+
+			float64(x.spread(path)) {
 			l.Held++
 			continue
 		}

@@ -97,8 +97,8 @@ const (
 	minVirtualStream = time.Millisecond // on a virtual clock
 )
 
-// Measure measures the fabric that m describes. run sends the messages. If ctx is cancelled, it returns, beside the error,
-// a report of what was measured until then, with the verdict incomplete.
+// Measure measures the fabric that m describes. run sends the messages. If ctx is cancelled, it returns, beside the
+// error, a report of what was measured until then, with the verdict incomplete.
 func Measure(ctx context.Context, m *Model, run Runner, o Options) (*Report, error) {
 	x := &measurement{Model: m, Options: o, run: run, least: minStream, parallelRate: groupRate, tries: maxTries}
 	if m.fab.Config.IsVirtual() {
@@ -176,7 +176,8 @@ func (x *measurement) measureAll(ctx context.Context) error {
 		time  float64
 		few   int
 		to    **Shared
-	}{{"all to all", flows, togetherPart, fewShares, &x.report.Together}, {"incast", x.incast(), incastPart, manyShares, &x.report.Incast}} {
+	}{{"all to all", flows, togetherPart, fewShares, &x.report.Together},
+		{"incast", x.incast(), incastPart, manyShares, &x.report.Incast}} {
 		s, err := x.together(ctx, part.what, part.flows, part.few, time.Duration(part.time*float64(x.Time)))
 		if err != nil {
 			return err
@@ -212,7 +213,9 @@ func (x *measurement) selectPaths() {
 		x.paths = fewer
 	}
 	if len(x.paths) < len(up) {
-		x.note("%d of %d links measured, so that each port, each link between switches and each kind of link is among them; a longer --time measures more", len(x.paths), len(up))
+		x.note(
+			"%d of %d links measured, so that each port, each link between switches and each kind of link is among "+
+				"them; a longer --time measures more", len(x.paths), len(up))
 	}
 }
 
@@ -297,7 +300,8 @@ func (x *measurement) noteDescheduled() {
 	n, worst := 0, &x.links[0]
 	for i := range x.links {
 		l := &x.links[i]
-		if late := l.Latency.SeenP99; late > limit(l.Latency.Asked, state.P99FloorNs, state.P99Part) && l.Latency.LateP99 < late/2 {
+		if late := l.Latency.SeenP99; late > limit(l.Latency.Asked, state.P99FloorNs, state.P99Part) &&
+			l.Latency.LateP99 < late/2 {
 			n++
 			if late > worst.Latency.SeenP99 {
 				worst = l
@@ -305,7 +309,9 @@ func (x *measurement) noteDescheduled() {
 		}
 	}
 	if n > 0 {
-		x.note("this process did not always get a processor: it saw messages late on %s, on %s by %.3g us (p99); a job's ranks would too", units.Count(n, "link"), worst.Name, worst.Latency.SeenP99)
+		x.note(
+			"this process did not always get a processor: it saw messages late on %s, on %s by %.3g us (p99); a job's "+
+				"ranks would too", units.Count(n, "link"), worst.Name, worst.Latency.SeenP99)
 	}
 }
 
@@ -323,7 +329,9 @@ func (x *measurement) conclude(before []state.HopStatus) {
 	found = append(found, x.shared.found...)
 	x.noteDescheduled()
 	if x.belowRate > 0 {
-		x.note("on some links the transport, the hosts or losses allow less than the link's rate: see asked_bps and model_bps of --json")
+		x.note(
+			"on some links the transport, the hosts or losses allow less than the link's rate: see asked_bps and " +
+				"model_bps of --json")
 	}
 	var rest finder
 	rest.exact(r.Exact)
@@ -355,11 +363,15 @@ func (x *measurement) verdict() verdict.Verdict {
 func (x *measurement) circumstances(before []state.HopStatus) []verdict.Finding {
 	found := x.run.Findings()
 	if n := x.run.Others(); n > 0 {
-		found = append(found, verdict.Finding{Cause: verdict.CauseFabric, Text: units.Count(n, "rank") + " of another job on the fabric: it was not measured alone"})
+		found = append(found,
+			verdict.Finding{Cause: verdict.CauseFabric, Text: units.Count(n, "rank") +
+				" of another job on the fabric: it was not measured alone"})
 	}
 	for i, h := range x.run.Hops() {
 		if h.Spec != before[i].Spec {
-			return append(found, verdict.Finding{Cause: verdict.CauseFabric, Text: x.fab.HopName(i) + " was changed while it was measured"})
+			return append(found,
+				verdict.Finding{Cause: verdict.CauseFabric,
+					Text: x.fab.HopName(i) + " was changed while it was measured"})
 		}
 	}
 	return found

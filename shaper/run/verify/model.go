@@ -31,7 +31,8 @@ func NewModel(f *state.File) (*Model, error) {
 		return nil, err
 	}
 	fixed := f.Fixed()
-	m := &Model{fab: fab, scale: fixed.TimeScale, seed: fixed.Seed, transport: fixed.Transport, shaper: f.Shaper(), tables: f.Tables()}
+	m := &Model{fab: fab, scale: fixed.TimeScale, seed: fixed.Seed, transport: fixed.Transport, shaper: f.Shaper(),
+		tables: f.Tables()}
 	if fab.Config.OnKernel() { // this host's network stack is in their place
 		m.transport.Overhead, m.transport.Host = 0, link.Host{}
 		m.transport.Congestion = link.NoCongestion // datagrams are measured, not TCP
@@ -97,7 +98,8 @@ func places(flows []Flow, inTurns bool) []uint64 {
 	})
 }
 
-// runPlayers plays until a time. On a virtual clock posts are read in turns, on a real one a flow reads what its ends post.
+// runPlayers plays until a time. On a virtual clock posts are read in turns, on a real one a flow reads what its ends
+// post.
 func runPlayers(l *sim.Loop, players []player, inTurns bool, until int64) {
 	act := func(i int) {
 		for players[i].act(l.Now()) && !inTurns {

@@ -70,7 +70,8 @@ const (
 // MeasurePackets measures the fabric on the kernel datapath that m describes. run sends the packets.
 func MeasurePackets(ctx context.Context, m *Model, run PacketRunner, o Options) (*Report, error) {
 	l := m.fab.Config.Link
-	x := &measurement{Model: m, Options: o, run: run, least: minPacketStream, parallelRate: packetGroupRate, tries: maxTries}
+	x := &measurement{Model: m, Options: o, run: run, least: minPacketStream, parallelRate: packetGroupRate,
+		tries: maxTries}
 	p := &packets{x, run, l.MTU - ipv4UDP, l.MTU - l.Header}
 	x.how = p
 	r, err := x.measure(ctx)

@@ -37,14 +37,16 @@ func (x *packets) promised(flows []Flow) (each bool, most float64) {
 
 // alike says whether all ports and links have the same rate.
 func (m *Model) alike() bool {
-	return !slices.ContainsFunc(m.fab.Hops, func(h fabric.Hop) bool { return h.Spec.Bandwidth != m.fab.Hops[0].Spec.Bandwidth })
+	return !slices.ContainsFunc(m.fab.Hops,
+		func(h fabric.Hop) bool { return h.Spec.Bandwidth != m.fab.Hops[0].Spec.Bandwidth })
 }
 
 // prepare returns how long to send flows that share hops.
 func (x *packets) prepare(flows []Flow, few int, d time.Duration) time.Duration {
 	for i, rate := range x.fair(flows) {
 		path := x.pathOf(flows[i].Src, flows[i].Dst)
-		d = max(d, time.Duration(4*(float64(x.longest(&path))+senderQueueNs)), time.Duration(2*float64(few*x.payload)/rate))
+		d = max(d, time.Duration(4*(float64(x.longest(&path))+senderQueueNs)),
+			time.Duration(2*float64(few*x.payload)/rate))
 	}
 	return d
 }

@@ -81,7 +81,8 @@ func (f *network) stream(s Stream, of int, start, d int64, rate float64) (p Pack
 		if f.late != nil {
 			at += f.late(n)
 		}
-		if f.random.Float64() < configs.Loss(f.real.fab.Hops[path.hops[1]].Spec.Loss).Mean() || f.lose != nil && f.lose(n, of) {
+		if f.random.Float64() < configs.Loss(f.real.fab.Hops[path.hops[1]].Spec.Loss).Mean() || f.lose != nil &&
+			f.lose(n, of) {
 			at = 0
 		}
 		p.Sent, p.Arrived, p.Seen = append(p.Sent, sent), append(p.Arrived, at), append(p.Seen, at)
@@ -145,7 +146,8 @@ func TestSoundPackets(t *testing.T) {
 		"slow link": {configs.HTBShaper, with(lan(3), func(c *configs.Fabric) {
 			slow := 20 * units.Mbps
 			c.Link.Latency = 0
-			c.Links = append(c.Links, configs.LinkOverride{Match: "node0>node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
+			c.Links = append(c.Links,
+				configs.LinkOverride{Match: "node0>node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
 		}), 0.0189857, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +157,8 @@ func TestSoundPackets(t *testing.T) {
 			}
 			l := &r.Links[0]
 			if math.Abs(l.Rate.Asked/1e9/tc.rate-1) > 1e-5 || math.Abs(l.Latency.Asked-tc.late) > 0.02 {
-				t.Errorf("%s is asked for %.6f Gb/s and %.3f us, want %.6f and %.3f", l.Name, l.Rate.Asked/1e9, l.Latency.Asked, tc.rate, tc.late)
+				t.Errorf("%s is asked for %.6f Gb/s and %.3f us, want %.6f and %.3f", l.Name, l.Rate.Asked/1e9,
+					l.Latency.Asked, tc.rate, tc.late)
 			}
 			if name == "lossy" && math.Abs(l.Rate.Model/l.Rate.Asked-0.98) > 1e-9 {
 				t.Errorf("of %.4g Gb/s %.4g are to come through 2 %% of losses", l.Rate.Asked/1e9, l.Rate.Model/1e9)
@@ -177,16 +180,19 @@ func TestPacketFaults(t *testing.T) {
 		spoil  func(*network)
 		says   string
 	}{
-		"rate 1.5 % low":      {configs.WireShaper, lan(3), slower(0.985), nil, "node2:node1: rate"},
-		"rate 1.5 % high":     {configs.WireShaper, lan(3), slower(1.015), nil, "node2:node1: rate"},
-		"latency 250 us up":   {configs.WireShaper, lan(3), later(250 * time.Microsecond), nil, "node1:node0: latency p50"},
-		"latency 250 us down": {configs.NetemShaper, lan(3), later(-250 * time.Microsecond), nil, "node1:node0: latency p50"},
+		"rate 1.5 % low":  {configs.WireShaper, lan(3), slower(0.985), nil, "node2:node1: rate"},
+		"rate 1.5 % high": {configs.WireShaper, lan(3), slower(1.015), nil, "node2:node1: rate"},
+		"latency 250 us up": {configs.WireShaper, lan(3), later(250 * time.Microsecond), nil,
+			"node1:node0: latency p50"},
+		"latency 250 us down": {configs.NetemShaper, lan(3), later(-250 * time.Microsecond), nil,
+			"node1:node0: latency p50"},
 		"one in 50 late": {configs.WireShaper, lan(2), nil, func(f *network) {
 			f.late = func(n int) int64 { return int64((n+1)%50/49) * 600_000 }
 		}, "node1:node0: messages come 6"},
-		"htb fits 150 us": {configs.HTBShaper, with(lan(2), func(c *configs.Fabric) { c.Link.Latency = 0 }), later(150 * time.Microsecond), nil, "latency p50 150 us, asked 0: +150 us (limit 100)"},
-		"losses":          {configs.WireShaper, lan(2), lossy(0.001), nil, "packets were lost, 0 were expected"},
-		"no losses":       {configs.WireShaper, with(lan(2), lossy(0.01)), lossy(0), nil, "0 of"},
+		"htb fits 150 us": {configs.HTBShaper, with(lan(2), func(c *configs.Fabric) { c.Link.Latency = 0 }),
+			later(150 * time.Microsecond), nil, "latency p50 150 us, asked 0: +150 us (limit 100)"},
+		"losses":    {configs.WireShaper, lan(2), lossy(0.001), nil, "packets were lost, 0 were expected"},
+		"no losses": {configs.WireShaper, with(lan(2), lossy(0.01)), lossy(0), nil, "0 of"},
 		"single packets lost": {configs.WireShaper, lan(2), nil, func(f *network) {
 			f.lose = func(n, _ int) bool { return n == 7 }
 		}, "node0:node1: 1 of 100 packets were lost"},
@@ -196,12 +202,19 @@ func TestPacketFaults(t *testing.T) {
 		"more jitter": {configs.WireShaper, with(lan(2), jittery(configs.NormalJitter)), func(c *configs.Fabric) {
 			c.Link.Jitter = configs.Jitter{Kind: configs.NormalJitter, Value: 5 * time.Millisecond}
 		}, nil, "not distributed as the jitter"},
-		"another jitter":        {configs.WireShaper, with(lan(2), jittery(configs.UniformJitter)), jittery(configs.ParetoJitter), nil, "not distributed as the jitter"},
-		"too much for all":      {configs.WireShaper, lan(4), nil, func(f *network) { f.part = 0.9 }, "all to all: 0.3417 Gb/s together, the model's 0.3797: -10.0 % (limit 2 %); node"},
-		"the shaper's lateness": {configs.WireShaper, lan(3), nil, func(f *network) { f.shaper = "node0:node1, it was" }, "all to all: the shaper is late: node0:node1"},
-		"the shaper's words":    {configs.WireShaper, lan(2), nil, func(f *network) { f.words = []string{"no room"} }, "no room"},
-		"changed meanwhile":     {configs.WireShaper, lan(2), nil, func(f *network) { f.changed = true }, "was changed while it was measured"},
-		"nothing comes":         {configs.WireShaper, lan(2), nil, func(f *network) { f.lose = func(int, int) bool { return true } }, "node0:node1: fewer than 8 messages arrived"},
+		"another jitter": {configs.WireShaper, with(lan(2), jittery(configs.UniformJitter)),
+			jittery(configs.ParetoJitter), nil, "not distributed as the jitter"},
+		"too much for all": {configs.WireShaper, lan(4), nil, func(f *network) { f.part = 0.9 },
+			"all to all: 0.3417 Gb/s together, the model's 0.3797: -10.0 % (limit 2 %); node"},
+		"the shaper's lateness": {configs.WireShaper, lan(3), nil,
+			func(f *network) { f.shaper = "node0:node1, it was" }, "all to all: the shaper is late: node0:node1"},
+		"the shaper's words": {configs.WireShaper, lan(2), nil, func(f *network) { f.words = []string{"no room"} },
+			"no room"},
+		"changed meanwhile": {configs.WireShaper, lan(2), nil, func(f *network) { f.changed = true },
+			"was changed while it was measured"},
+		"nothing comes": {configs.WireShaper, lan(2), nil,
+			func(f *network) { f.lose = func(int, int) bool { return true } },
+			"node0:node1: fewer than 8 messages arrived"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newNetwork(t, tc.shaper, tc.c, tc.change)
@@ -218,7 +231,8 @@ func TestPacketFaults(t *testing.T) {
 func TestFair(t *testing.T) {
 	c := with(lan(3), func(c *configs.Fabric) {
 		slow := 10 * units.Mbps
-		c.Links = append(c.Links, configs.LinkOverride{Match: "node0>node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
+		c.Links = append(c.Links,
+			configs.LinkOverride{Match: "node0>node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
 	})
 	flows := []Flow{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}, {Src: 1, Dst: 2}, {Src: 2, Dst: 1}}
 	// The slow link gives 0.1. Two flows share node2's port by halves, which is less than what node0 has for its

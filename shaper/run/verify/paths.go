@@ -31,7 +31,8 @@ const probeSize = 8
 
 // pathOf returns the values asked for on the path between two NICs.
 func (m *Model) pathOf(src, dst int) pathSpec {
-	path := pathSpec{src: src, dst: dst, name: m.fab.HopName(m.fab.Link(src, dst)), payload: math.Inf(1), segment: math.MaxInt}
+	path := pathSpec{src: src, dst: dst, name: m.fab.HopName(m.fab.Link(src, dst)), payload: math.Inf(1),
+		segment: math.MaxInt}
 	longest := int64(0)
 	for _, s := range m.fab.Path(src, dst) {
 		spec, p := m.fab.Hops[s.Hop].Spec, &m.params[s.Hop]
@@ -52,7 +53,8 @@ func (m *Model) pathOf(src, dst int) pathSpec {
 		path.segment = min(path.segment, max(int(min(m.transport.SendBuffer, m.transport.Window)/4), 1))
 	}
 	k := int64(m.scale)
-	path.latency = m.fab.Latency(src, dst) + time.Duration((longest+2*m.transport.Overhead+2*m.transport.Host.Time(probeSize))/k)
+	path.latency = m.fab.Latency(src, dst) +
+		time.Duration((longest+2*m.transport.Overhead+2*m.transport.Host.Time(probeSize))/k)
 	path.round = int64(m.fab.Latency(src, dst)+m.fab.Latency(dst, src))*k + 2*m.transport.Overhead
 	return path
 }
@@ -198,14 +200,17 @@ func (m *Model) streams(path *pathSpec, d time.Duration) []Flow {
 	if math.IsInf(rate, 1) {
 		rate = 1 // bytes per ns; decides only how much memory is used
 	}
-	size := path.segment * int(min(max(rate*float64(d)/minMessages/float64(path.segment), 1), max(maxMessage/float64(path.segment), 1)))
+	size := path.segment * int(min(max(rate*float64(d)/minMessages/float64(path.segment), 1),
+		max(maxMessage/float64(path.segment), 1)))
 	window := min(float64(MaxDepth*size), maxInFlight)
 	if m.transport.Kind == link.TCP {
 		window = min(window, float64(m.transport.SendBuffer), float64(m.transport.Window))
 	}
 	n := int(min(max(math.Ceil(1.25*rate*float64(path.round)/window), 1), maxStreams))
-	depth := int(min(max((rate*(1.25*float64(path.round)+descheduled))/float64(size)/float64(n), 4), MaxDepth, max(maxInFlight/float64(size), 4)))
-	f := Flow{Src: path.src, Dst: path.dst, Size: size, Depth: depth, Messages: manyMessages(rate*2, size, d), Apart: path.apart(size), Ready: m.ready(path)}
+	depth := int(min(max((rate*(1.25*float64(path.round)+descheduled))/float64(size)/float64(n), 4), MaxDepth,
+		max(maxInFlight/float64(size), 4)))
+	f := Flow{Src: path.src, Dst: path.dst, Size: size, Depth: depth, Messages: manyMessages(rate*2, size, d),
+		Apart: path.apart(size), Ready: m.ready(path)}
 	if math.IsInf(path.payload, 1) {
 		f.Messages = manyMessages(100, size, d)
 	}
@@ -236,7 +241,8 @@ func (m *Model) probes(path *pathSpec, n int) Flow {
 	// Of MaxDepth receives, one is free again and known to the sender after two latencies.
 	spacing := max(int64(apart), m.spread(path), int64(path.latency)*int64(m.scale)*3/MaxDepth)
 	return Flow{
-		Src: path.src, Dst: path.dst, Size: probeSize, Depth: MaxDepth, Spacing: time.Duration(spacing), Messages: n, Ready: m.ready(path),
+		Src: path.src, Dst: path.dst, Size: probeSize, Depth: MaxDepth, Spacing: time.Duration(spacing), Messages: n,
+		Ready: m.ready(path),
 		Least: time.Duration(max(int64(path.latency)*int64(m.scale)-m.maxEarly(path), 1)),
 	}
 }
@@ -282,7 +288,8 @@ func (m *Model) shared(path *pathSpec, n int) Flow {
 	const few = 4
 	need := path.payload * (1.25*float64(path.round) + descheduled/float64(n))
 	size := path.segment * int(min(max(need/MaxDepth/float64(path.segment), 1), few))
-	return Flow{Src: path.src, Dst: path.dst, Size: size, Apart: path.apart(size), Depth: int(min(max(need/float64(size), 4), MaxDepth)), Ready: m.ready(path)}
+	return Flow{Src: path.src, Dst: path.dst, Size: size, Apart: path.apart(size),
+		Depth: int(min(max(need/float64(size), 4), MaxDepth)), Ready: m.ready(path)}
 }
 
 // cluster is the factor by which the variance of the number of losses exceeds that of independent losses: (1+c)/(1-c),

@@ -59,13 +59,17 @@ func (x *messages) rateOf(ctx context.Context, paths []pathSpec, d time.Duration
 		}
 		l.Rate = x.rate(path, part, traces[first[i]:first[i+1]], d, l.Loss)
 		if path.lossy && l.Rate.Got == 0 && complete(traces[first[i]:first[i+1]]) {
-			x.note("%s: with recovery: rto too few messages arrived between losses to measure the rate: give a longer --time", path.name)
+			x.note(
+				"%s: with recovery: rto too few messages arrived between losses to measure the rate: give a longer "+
+					"--time", path.name)
 			l.Rate.Error = 0
 		} else {
 			f.rate(path.name, &l.Rate)
 		}
 		if l.Rate.Limit > 100*maxLossyOff {
-			x.note("%s: with %.0f losses on %d connections the limit of the rate is %.0f %%: a longer --time makes it smaller", path.name, l.Loss.Asked, l.Rate.Connections, l.Rate.Limit)
+			x.note(
+				"%s: with %.0f losses on %d connections the limit of the rate is %.0f %%: a longer --time makes it "+
+					"smaller", path.name, l.Loss.Asked, l.Rate.Connections, l.Rate.Limit)
 		}
 		f.loss(path.name, l.Loss, bursts)
 		if l.Rate.Asked > 0 && l.Rate.Model < 0.99*l.Rate.Asked {
@@ -80,7 +84,8 @@ func (x *messages) rateTime(paths []pathSpec) time.Duration {
 	d := x.least
 	for i := range paths {
 		if path := &paths[i]; !math.IsInf(path.payload, 1) {
-			d = max(d, time.Duration(fillRounds*path.round), time.Duration(minMessages/2*float64(path.segment)/path.payload))
+			d = max(d, time.Duration(fillRounds*path.round),
+				time.Duration(minMessages/2*float64(path.segment)/path.payload))
 		}
 	}
 	return d

@@ -36,7 +36,8 @@ type Report struct {
 // finish copies the conclusion to the fields of JSON. took is what the measurement took.
 func (r *Report) finish(v verdict.Verdict, took time.Duration) {
 	r.Seconds = took.Seconds()
-	r.Conclusion, r.Verdict, r.Cause, r.Summary, r.Reasons, r.Findings = v, v.Word, v.Cause, v.Summary, v.Reasons, v.Findings
+	r.Conclusion, r.Verdict, r.Cause, r.Summary, r.Reasons, r.Findings = v, v.Word, v.Cause, v.Summary, v.Reasons,
+		v.Findings
 }
 
 // Link is the result for the path from one NIC to another.

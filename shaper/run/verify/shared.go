@@ -19,7 +19,8 @@ const (
 
 // together measures flows that share hops, for d or as long as the slowest needs for few messages; nil if there are no
 // flows.
-func (x *measurement) together(ctx context.Context, what string, flows []Flow, few int, d time.Duration) (*Shared, error) {
+func (x *measurement) together(ctx context.Context, what string, flows []Flow, few int, d time.Duration) (*Shared,
+	error) {
 	if len(flows) == 0 {
 		x.note("%s: not measured, no bandwidth is asked for", what)
 		return nil, nil

@@ -32,11 +32,17 @@ func (m *Model) traits() traits { return shaperTraits[m.shaper] }
 
 // noteTraits adds notes on limits that differ from the usual ones.
 func (x *packets) noteTraits() {
-	x.note("datagrams are sent; one that fills a packet counts as %d bytes, the payload that the fabric's header leaves", x.payload)
+	x.note(
+		"datagrams are sent; one that fills a packet counts as %d bytes, the payload that the fabric's header leaves",
+		x.payload)
 	if x.traits().bursts {
-		x.note("%s passes 400 us of the rate at once after a pause: the expected latency does not include the packet's serialization time", x.shaper)
+		x.note(
+			"%s passes 400 us of the rate at once after a pause: the expected latency does not include the packet's "+
+				"serialization time", x.shaper)
 	}
 	if x.traits().hosts {
-		x.note("%s delays nothing, so latencies are those of this host's network stack: their limits are %d us (p50) and %d us (p99) of real time", x.shaper, hostP50, hostP99)
+		x.note(
+			"%s delays nothing, so latencies are those of this host's network stack: their limits are %d us (p50) and "+
+				"%d us (p99) of real time", x.shaper, hostP50, hostP99)
 	}
 }

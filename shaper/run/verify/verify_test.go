@@ -61,8 +61,11 @@ func TestSound(t *testing.T) {
 		"star":       star(4),
 		"leaf-spine": leafSpine(),
 		"fair":       with(leafSpine(), queued(configs.Fair)),
-		"rdma":       with(star(2), func(c *configs.Fabric) { c.Transport.Kind, c.Transport.RTO = configs.RDMA, time.Millisecond }),
-		"jitter":     with(star(3), func(c *configs.Fabric) { c.Link.Jitter = normal(500 * time.Nanosecond) }),
+		"rdma": with(star(2), func(c *configs.Fabric) {
+			c.Transport.Kind, c.Transport.RTO = configs.RDMA,
+				time.Millisecond
+		}),
+		"jitter": with(star(3), func(c *configs.Fabric) { c.Link.Jitter = normal(500 * time.Nanosecond) }),
 		"pareto": with(star(3), func(c *configs.Fabric) {
 			c.Link.Jitter = configs.Jitter{Kind: configs.ParetoJitter, Value: time.Microsecond}
 		}),
@@ -70,7 +73,8 @@ func TestSound(t *testing.T) {
 		"hosts": with(star(2), func(c *configs.Fabric) { c.Host.PerMessage = 3 * time.Microsecond }),
 		"lossy": with(star(3), func(c *configs.Fabric) {
 			c.Link.Loss.P, c.TimeScale = 1e-3, 7 // makes latencies fractions of a ns
-			c.Transport = configs.Transport{Kind: configs.TCP, SendBuffer: 4 << 20, Window: 4 << 20, RTO: 200 * time.Millisecond, Timeout: time.Second}
+			c.Transport = configs.Transport{Kind: configs.TCP, SendBuffer: 4 << 20, Window: 4 << 20,
+				RTO: 200 * time.Millisecond, Timeout: time.Second}
 		}),
 		"bursts, go-back-n":        bursty(configs.GoBackN),
 		"bursts, selective-repeat": bursty(configs.SelectiveRepeat),
@@ -88,7 +92,8 @@ func TestSound(t *testing.T) {
 				}
 				// A long path needs several connections, which begin with bursts.
 				if off := math.Abs(l.Rate.Model/l.Rate.Asked - 1); off > 0.002 && (name != "long" || off > 0.02) {
-					t.Errorf("%s: the model's rate is %.4g Gb/s, by formula %.4g", l.Name, l.Rate.Model/1e9, l.Rate.Asked/1e9)
+					t.Errorf("%s: the model's rate is %.4g Gb/s, by formula %.4g", l.Name, l.Rate.Model/1e9,
+						l.Rate.Asked/1e9)
 				}
 			}
 			if name == "star" && len(r.Links) != c.Nodes*(c.Nodes-1) {
@@ -125,23 +130,35 @@ func TestFaults(t *testing.T) {
 		spoil  func(*fake)
 		says   string
 	}{
-		"rate 1.5 % low":    {star(4), func(c *configs.Fabric) { c.Link.Bandwidth = 9850 * units.Mbps }, nil, "node3:node2: rate"},
-		"rate 1.5 % high":   {star(4), func(c *configs.Fabric) { c.Link.Bandwidth = 10150 * units.Mbps }, nil, "node3:node2: rate"},
-		"latency 1.2 us up": {star(4), func(c *configs.Fabric) { c.Link.Latency += 1200 * time.Nanosecond }, nil, "node1:node0: latency p50"},
-		"latency down":      {star(4), func(c *configs.Fabric) { c.Link.Latency -= 1200 * time.Nanosecond }, nil, "node1:node0: latency p50"},
+		"rate 1.5 % low": {star(4), func(c *configs.Fabric) { c.Link.Bandwidth = 9850 * units.Mbps }, nil,
+			"node3:node2: rate"},
+		"rate 1.5 % high": {star(4), func(c *configs.Fabric) { c.Link.Bandwidth = 10150 * units.Mbps }, nil,
+			"node3:node2: rate"},
+		"latency 1.2 us up": {star(4), func(c *configs.Fabric) { c.Link.Latency += 1200 * time.Nanosecond }, nil,
+			"node1:node0: latency p50"},
+		"latency down": {star(4), func(c *configs.Fabric) { c.Link.Latency -= 1200 * time.Nanosecond }, nil,
+			"node1:node0: latency p50"},
 		"a trunk is slow": {leafSpine(), func(c *configs.Fabric) {
 			rate := 9 * units.Gbps
-			c.Links = append(c.Links, configs.LinkOverride{Match: "leaf0>spine0", LinkPatch: configs.LinkPatch{Bandwidth: &rate}})
+			c.Links = append(c.Links,
+				configs.LinkOverride{Match: "leaf0>spine0", LinkPatch: configs.LinkPatch{Bandwidth: &rate}})
 		}, nil, "node0:node4: rate"},
-		"not fair":               {with(leafSpine(), queued(configs.Fair)), queued(configs.Lossless), nil, "incast, node4:node0: "},
-		"one in 50 late":         {star(2), nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, "us late (p99"},
-		"twice the losses":       {with(star(2), tcpLossy(0.002)), tcpLossy(0.004), nil, "packets were lost"},
-		"no losses":              {with(star(2), tcpLossy(0.002)), tcpLossy(0), nil, "packets were lost"},
-		"twice the bursts":       {bursty(configs.GoBackN), func(c *configs.Fabric) { c.Link.Loss.GoodToBad *= 2 }, nil, "packets were lost"},
-		"bursts five times":      {bursty(configs.SelectiveRepeat), func(c *configs.Fabric) { c.Link.Loss.GoodToBad *= 5 }, nil, "packets were lost"},
-		"more jitter":            {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.NormalJitter, 35*time.Microsecond), nil, "not distributed as the jitter"},
-		"another jitter":         {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.ParetoJitter, 15*time.Microsecond), nil, "not distributed as the jitter"},
-		"another job":            {star(2), nil, func(f *fake) { f.others = 2 }, "2 ranks of another job on the fabric"},
+		"not fair": {with(leafSpine(), queued(configs.Fair)), queued(configs.Lossless), nil,
+			"incast, node4:node0: "},
+		"one in 50 late": {star(2), nil,
+			func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, "us late (p99"},
+		"twice the losses": {with(star(2), tcpLossy(0.002)), tcpLossy(0.004), nil, "packets were lost"},
+		"no losses":        {with(star(2), tcpLossy(0.002)), tcpLossy(0), nil, "packets were lost"},
+		"twice the bursts": {bursty(configs.GoBackN), func(c *configs.Fabric) { c.Link.Loss.GoodToBad *= 2 }, nil,
+			"packets were lost"},
+		"bursts five times": {bursty(configs.SelectiveRepeat),
+			func(c *configs.Fabric) { c.Link.Loss.GoodToBad *= 5 }, nil, "packets were lost"},
+		"more jitter": {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)),
+			jitter(configs.NormalJitter, 35*time.Microsecond), nil, "not distributed as the jitter"},
+		"another jitter": {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)),
+			jitter(configs.ParetoJitter, 15*time.Microsecond), nil, "not distributed as the jitter"},
+		"another job": {star(2), nil, func(f *fake) { f.others = 2 },
+			"2 ranks of another job on the fabric"},
 		"a rank of another":      {star(2), nil, func(f *fake) { f.others = 1 }, "1 rank of another job on the fabric"},
 		"the engine's own words": {star(2), nil, func(f *fake) { f.words = []string{"a rank died"} }, "a rank died"},
 	} {
@@ -166,20 +183,27 @@ func TestCauses(t *testing.T) {
 		summary string
 		link    string
 	}{
-		"late":        {nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, verdict.CauseHost, "host busy: 9 runnable on 2 cores; node", "node"},
-		"too fast":    {func(c *configs.Fabric) { c.Link.Bandwidth = 10150 * units.Mbps }, nil, verdict.CauseModel, "model: node", "node"},
+		"late": {nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } },
+			verdict.CauseHost, "host busy: 9 runnable on 2 cores; node", "node"},
+		"too fast": {func(c *configs.Fabric) { c.Link.Bandwidth = 10150 * units.Mbps }, nil, verdict.CauseModel,
+			"model: node", "node"},
 		"another job": {nil, func(f *fake) { f.others = 2 }, verdict.CauseFabric, "fabric: 2 ranks of another job", ""},
-		"died":        {nil, func(f *fake) { f.words = []string{"a rank died"}; f.late = func(int) int64 { return 1e6 } }, verdict.CauseJob, "job: a rank died", "node"},
+		"died": {nil,
+			func(f *fake) { f.words = []string{"a rank died"}; f.late = func(int) int64 { return 1e6 } },
+			verdict.CauseJob, "job: a rank died", "node"},
 	} {
 		f := newFake(t, star(3), tc.change)
 		if tc.spoil != nil {
 			tc.spoil(f)
 		}
-		r, err := Measure(t.Context(), f.asked, f, Options{Time: time.Second, Load: func() *verdict.Load { return &verdict.Load{Runnable: 9, Cores: 2} }})
+		r, err := Measure(t.Context(), f.asked, f,
+			Options{Time: time.Second, Load: func() *verdict.Load { return &verdict.Load{Runnable: 9, Cores: 2} }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Verdict != "INVALID" || r.Cause != tc.cause || !strings.HasPrefix(r.Summary, tc.summary) || len(r.Findings) != len(r.Reasons) || !strings.HasPrefix(r.Findings[0].Link, tc.link) || (tc.link == "") != (r.Findings[0].Link == "") {
+		if r.Verdict != "INVALID" || r.Cause != tc.cause || !strings.HasPrefix(r.Summary, tc.summary) ||
+			len(r.Findings) != len(r.Reasons) || !strings.HasPrefix(r.Findings[0].Link, tc.link) ||
+			(tc.link == "") != (r.Findings[0].Link == "") {
 			t.Errorf("%s: %s, cause %s: %s; %+v", name, r.Verdict, r.Cause, r.Summary, r.Findings)
 		}
 	}
@@ -199,7 +223,8 @@ func TestDescheduled(t *testing.T) {
 func TestSample(t *testing.T) {
 	c := with(star(24), func(c *configs.Fabric) {
 		slow := units.Gbps
-		c.Links = append(c.Links, configs.LinkOverride{Match: "node3>node17", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
+		c.Links = append(c.Links,
+			configs.LinkOverride{Match: "node3>node17", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
 	})
 	m := model(t, c)
 	all, _ := m.paths()
@@ -254,12 +279,14 @@ func TestShares(t *testing.T) {
 	s := &Shared{Model: 9e9, Got: 9e9, Flows: []SharedFlow{{Name: "a", Error: 2.9}, {Name: "b", Error: -3.1}}}
 	for each, want := range map[bool]int{true: 1, false: 0} {
 		var f finder
-		if f.shared("incast", s, each, maxTotalOff); len(f.found) != want || want == 1 && !strings.Contains(f.found[0].Text, "incast, b:") {
+		if f.shared("incast", s, each, maxTotalOff); len(f.found) != want || want == 1 &&
+			!strings.Contains(f.found[0].Text, "incast, b:") {
 			t.Errorf("shares promised %t: %q", each, f.words())
 		}
 	}
 	// If all together are too slow, the host is the cause of both.
-	for together, want := range map[float64]verdict.Cause{0: verdict.CauseModel, -2.1: verdict.CauseHost, 2.1: verdict.CauseModel} {
+	for together, want := range map[float64]verdict.Cause{0: verdict.CauseModel, -2.1: verdict.CauseHost,
+		2.1: verdict.CauseModel} {
 		s.Error = together
 		var f finder
 		f.shared("incast", s, true, maxTotalOff)
@@ -279,7 +306,8 @@ func TestNeeded(t *testing.T) {
 		scale int
 		slow  []float64
 		want  int
-	}{{1, []float64{1}, 0}, {1, []float64{1.03}, 2}, {8, []float64{1, 3}, 32}, {512, []float64{2}, 0}, {512, []float64{1.5}, 1024}} {
+	}{{1, []float64{1}, 0}, {1, []float64{1.03}, 2}, {8, []float64{1, 3}, 32}, {512, []float64{2}, 0},
+		{512, []float64{1.5}, 1024}} {
 		var found []finding
 		for _, s := range tc.slow {
 			found = append(found, finding{slowdown: s})
@@ -329,8 +357,10 @@ func TestRateLimitWithLosses(t *testing.T) {
 		}
 		for _, l := range r.Links {
 			said := strings.Contains(strings.Join(r.Notes, "\n"), l.Name+": with ")
-			if want := lossTolerance(l.Loss); open && l.Rate.Limit != want || !open && l.Rate.Limit != 1 || said != (open && want > 10) {
-				t.Errorf("%v: %s: %d connections, %.0f losses: limit %.1f %%, notes %q", latency, l.Name, l.Rate.Connections, l.Loss.Asked, l.Rate.Limit, r.Notes)
+			if want := lossTolerance(l.Loss); open && l.Rate.Limit != want || !open && l.Rate.Limit != 1 ||
+				said != (open && want > 10) {
+				t.Errorf("%v: %s: %d connections, %.0f losses: limit %.1f %%, notes %q", latency, l.Name,
+					l.Rate.Connections, l.Loss.Asked, l.Rate.Limit, r.Notes)
 			}
 		}
 	}

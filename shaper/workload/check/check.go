@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check finds out whether the calls of a workload's ranks match, without time: whether each communicator's ranks
-// call the same collectives in the same order, whether each send has its receive, and whether ranks wait for each other.
+// Package check finds out whether the calls of a workload's ranks match, without time: whether each communicator's
+// ranks call the same collectives in the same order, whether each send has its receive, and whether ranks wait for
+// each other.
 //
 // A call is one kernel: it occupies its stream until all of it has ended, and calls on one communicator execute in the
 // order in which a rank makes them, as NCCL orders them. A send ends with its receive: NCCL may buffer small messages,
@@ -53,8 +54,8 @@ const maxFindings = 100
 // maxState is the maximum number of streams and communicators of all ranks together.
 const maxState = 1 << 27
 
-// Run returns what is wrong with a workload, in the order of its lines, at most 100 findings. It is an error if ctx ends
-// before, or if the workload is too large to be checked.
+// Run returns what is wrong with a workload, in the order of its lines, at most 100 findings. It is an error if ctx
+// ends before, or if the workload is too large to be checked.
 func Run(ctx context.Context, ix *workload.Index) ([]Finding, error) {
 	r, err := newRun(ix)
 	if err != nil {

@@ -59,37 +59,53 @@ func TestFindings(t *testing.T) {
 		return `{"op":"coll","func":"` + fn + `","type":"int8"` + more + "}\n"
 	}
 	message := func(kind string, rank, peer, count int, more string) string {
-		return fmt.Sprintf(`{"op":"%s","rank":%d,"peer":%d,"count":%d,"type":"int8"%s}`+"\n", kind, rank, peer, count, more)
+		return fmt.Sprintf(`{"op":"%s","rank":%d,"peer":%d,"count":%d,"type":"int8"%s}`+"\n", kind, rank, peer, count,
+			more)
 	}
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing": {head2, ""},
-		"all is well": {head2 + coll("AllReduce", `,"count":4`) + message("send", 0, 1, 4, "") + message("recv", 1, 0, 4, "") +
+		"all is well": {head2 + coll("AllReduce", `,"count":4`) + message("send", 0, 1, 4, "") +
+			message("recv", 1, 0, 4, "") +
 			`{"op":"wait"}` + "\n" + `{"op":"step"}`, ""},
-		"nothing to reduce":  {head2 + coll("AllReduce", `,"rank":0,"count":0`), ""},
-		"sum is the default": {head2 + coll("AllReduce", `,"rank":0`) + coll("AllReduce", `,"rank":1,"redop":"sum"`), ""},
-		"another function":   {head2 + coll("AllReduce", `,"rank":0,"count":4`) + coll("AllGather", `,"rank":1,"count":4`), "3 mismatch ranks 1: collective 1 of communicator world is AllGather of 4 int8 here, and AllReduce of 4 int8 for rank 0 in line 2\n"},
-		"another root":       {head2 + coll("Broadcast", `,"rank":0`) + coll("Broadcast", `,"rank":1,"root":1`), "3 mismatch ranks 1: collective 1 of communicator world is Broadcast of 1 int8, root 1 here, and Broadcast of 1 int8, root 0 for rank 0 in line 2\n"},
-		"most are right": {`{"format":"ddlemu.workload/1","ranks":4}` + "\n" + coll("AllReduce", `,"rank":0,"count":4`) + coll("AllReduce", `,"rank":"1-3","count":5`),
+		"nothing to reduce": {head2 + coll("AllReduce", `,"rank":0,"count":0`), ""},
+		"sum is the default": {head2 + coll("AllReduce", `,"rank":0`) + coll("AllReduce", `,"rank":1,"redop":"sum"`),
+			""},
+		"another function": {head2 + coll("AllReduce", `,"rank":0,"count":4`) +
+			coll("AllGather", `,"rank":1,"count":4`),
+			"3 mismatch ranks 1: collective 1 of communicator world is AllGather of 4 int8 here, and AllReduce of 4 int8 for rank 0 in line 2\n"},
+		"another root": {head2 + coll("Broadcast", `,"rank":0`) + coll("Broadcast", `,"rank":1,"root":1`),
+			"3 mismatch ranks 1: collective 1 of communicator world is Broadcast of 1 int8, root 1 here, and Broadcast of 1 int8, root 0 for rank 0 in line 2\n"},
+		"most are right": {`{"format":"ddlemu.workload/1","ranks":4}` + "\n" +
+			coll("AllReduce", `,"rank":0,"count":4`) + coll("AllReduce", `,"rank":"1-3","count":5`),
 			"2 mismatch ranks 0: collective 1 of communicator world is AllReduce of 4 int8 here, and AllReduce of 5 int8 for ranks 1-3 in line 3\n"},
 		"never called": {head2 + coll("AllReduce", ``) + coll("AllReduce", `,"rank":0,"count":4`),
 			"3 missing ranks 1: AllReduce of 4 int8, collective 2 of communicator world, waits for rank 1, with only 1 collective there\n"},
-		"a meeting that never is complete shows its mismatch": {`{"format":"ddlemu.workload/1","ranks":3}` + "\n" + coll("AllReduce", `,"rank":0,"count":4`) + coll("AllReduce", `,"rank":1,"count":5`),
+		"a meeting that never is complete shows its mismatch": {`{"format":"ddlemu.workload/1","ranks":3}` + "\n" +
+			coll("AllReduce", `,"rank":0,"count":4`) + coll("AllReduce", `,"rank":1,"count":5`),
 			"3 mismatch ranks 1: collective 1 of communicator world is AllReduce of 5 int8 here, and AllReduce of 4 int8 for rank 0 in line 2\n"},
-		"no receive":    {head2 + message("send", 0, 1, 4, ""), "2 missing ranks 0: send of 4 int8 to 1 on communicator world waits for a recv of rank 1, which makes no other one\n"},
-		"another size":  {head2 + message("send", 0, 1, 4, "") + message("recv", 1, 0, 5, ""), "3 mismatch ranks 1: recv of 5 int8 from 0 meets send of 4 int8 to 1 of rank 0 in line 2: 5 and 4 bytes\n"},
-		"other streams": {head2 + message("send", 0, 1, 4, `,"stream":"a"`) + message("recv", 0, 1, 4, `,"stream":"b"`) + message("recv", 1, 0, 4, "") + message("send", 1, 0, 4, ""), ""},
-		"both send first": {head2 + message("send", 0, 1, 4, "") + message("recv", 0, 1, 4, "") + message("send", 1, 0, 4, "") + message("recv", 1, 0, 4, ""),
+		"no receive": {head2 + message("send", 0, 1, 4, ""),
+			"2 missing ranks 0: send of 4 int8 to 1 on communicator world waits for a recv of rank 1, which makes no other one\n"},
+		"another size": {head2 + message("send", 0, 1, 4, "") + message("recv", 1, 0, 5, ""),
+			"3 mismatch ranks 1: recv of 5 int8 from 0 meets send of 4 int8 to 1 of rank 0 in line 2: 5 and 4 bytes\n"},
+		"other streams": {head2 + message("send", 0, 1, 4, `,"stream":"a"`) +
+			message("recv", 0, 1, 4, `,"stream":"b"`) + message("recv", 1, 0, 4, "") + message("send", 1, 0, 4, ""),
+			""},
+		"both send first": {head2 + message("send", 0, 1, 4, "") + message("recv", 0, 1, 4, "") +
+			message("send", 1, 0, 4, "") + message("recv", 1, 0, 4, ""),
 			"2 cycle ranks 0-1: these operations wait for each other\n" +
 				"  rank 0 line 2: send of 4 int8 to 1 waits for line 5 of rank 1\n" +
 				"  rank 1 line 5: recv of 4 int8 from 0 comes after line 4 on stream 0\n" +
 				"  rank 1 line 4: send of 4 int8 to 0 waits for line 3 of rank 0\n" +
 				"  rank 0 line 3: recv of 4 int8 from 1 comes after line 2 on stream 0\n"},
-		"both send, in groups": {head2 + `{"op":"group","ops":[{"op":"send","peer":1,"relative":true,"count":4,"type":"int8"},{"op":"recv","peer":-1,"relative":true,"count":4,"type":"int8"}]}`, ""},
+		"both send, in groups": {
+			head2 +
+				`{"op":"group","ops":[{"op":"send","peer":1,"relative":true,"count":4,"type":"int8"},{"op":"recv","peer":-1,"relative":true,"count":4,"type":"int8"}]}`, ""},
 		"to itself": {head2 + message("send", 0, 0, 4, "") + message("recv", 0, 0, 4, ""),
 			"2 cycle ranks 0: these operations wait for each other\n" +
 				"  rank 0 line 2: send of 4 int8 to 0 waits for line 3 of rank 0\n" +
 				"  rank 0 line 3: recv of 4 int8 from 0 comes after line 2 on stream 0\n"},
-		"the host waits": {head2 + message("send", 0, 1, 4, `,"id":1,"stream":"a"`) + `{"op":"wait","rank":0,"after":[1]}` + "\n" + message("recv", 0, 1, 4, `,"stream":"b"`) +
+		"the host waits": {head2 + message("send", 0, 1, 4, `,"id":1,"stream":"a"`) +
+			`{"op":"wait","rank":0,"after":[1]}` + "\n" + message("recv", 0, 1, 4, `,"stream":"b"`) +
 			message("send", 1, 0, 4, "") + message("recv", 1, 0, 4, ""),
 			"2 cycle ranks 0-1: these operations wait for each other\n" +
 				"  rank 0 line 2: send of 4 int8 to 1 waits for line 6 of rank 1\n" +
@@ -97,22 +113,28 @@ func TestFindings(t *testing.T) {
 				"  rank 1 line 5: send of 4 int8 to 0 waits for line 4 of rank 0\n" +
 				"  rank 0 line 4: recv of 4 int8 from 1 is not launched: the host thread waits in line 3\n" +
 				"  rank 0 line 3: wait waits for line 2\n"},
-		"two communicators in two orders": {`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-1"},{"name":"b","ranks":"0-1"}]}` + "\n" +
-			coll("AllReduce", `,"comm":"a","rank":0`) + coll("AllReduce", `,"comm":"b"`) + coll("AllReduce", `,"comm":"a","rank":1`),
+		"two communicators in two orders": {
+			`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-1"},{"name":"b","ranks":"0-1"}]}` +
+				"\n" +
+				coll("AllReduce", `,"comm":"a","rank":0`) + coll("AllReduce", `,"comm":"b"`) +
+				coll("AllReduce", `,"comm":"a","rank":1`),
 			"2 cycle ranks 0-1: these operations wait for each other\n" +
 				"  rank 0 line 2: AllReduce of 1 int8 waits for line 4 of rank 1\n" +
 				"  rank 1 line 4: AllReduce of 1 int8 comes after line 3 on stream 0\n" +
 				"  rank 1 line 3: AllReduce of 1 int8 waits for line 3 of rank 0\n" +
 				"  rank 0 line 3: AllReduce of 1 int8 comes after line 2 on stream 0\n"},
-		"one communicator, two streams": {head2 + message("send", 0, 1, 4, `,"stream":"a"`) + coll("AllReduce", `,"rank":0,"stream":"b"`) +
+		"one communicator, two streams": {head2 + message("send", 0, 1, 4, `,"stream":"a"`) +
+			coll("AllReduce", `,"rank":0,"stream":"b"`) +
 			coll("AllReduce", `,"rank":1`) + message("recv", 1, 0, 4, ""),
 			"2 cycle ranks 0-1: these operations wait for each other\n" +
 				"  rank 0 line 2: send of 4 int8 to 1 waits for line 5 of rank 1\n" +
 				"  rank 1 line 5: recv of 4 int8 from 0 comes after line 4 on stream 0\n" +
 				"  rank 1 line 4: AllReduce of 1 int8 waits for line 3 of rank 0\n" +
 				"  rank 0 line 3: AllReduce of 1 int8 comes after line 2 on communicator world\n"},
-		"after, on a communicator of two streams": {head2 + message("send", 0, 1, 4, `,"id":1,"stream":"a"`) + message("send", 0, 1, 4, `,"stream":"b"`) + message("recv", 1, 0, 4, ``) +
-			`{"op":"calc","rank":0,"id":2,"after":[1]}` + "\n" + `{"op":"calc","rank":0,"stream":"a","after":[2]}` + "\n" + message("recv", 1, 0, 4, ``), ""},
+		"after, on a communicator of two streams": {head2 + message("send", 0, 1, 4, `,"id":1,"stream":"a"`) +
+			message("send", 0, 1, 4, `,"stream":"b"`) + message("recv", 1, 0, 4, ``) +
+			`{"op":"calc","rank":0,"id":2,"after":[1]}` + "\n" + `{"op":"calc","rank":0,"stream":"a","after":[2]}` +
+			"\n" + message("recv", 1, 0, 4, ``), ""},
 	} {
 		if got := text(found(t, test.text)); got != test.want {
 			t.Errorf("%s:\n got: %s\nwant: %s", name, got, test.want)
@@ -129,7 +151,8 @@ type call struct {
 // drawCalls draws the calls of a job that works: they can be executed one after the other.
 func drawCalls(t *rapid.T) (head workload.Head, calls []call) {
 	head = workload.Head{Format: workload.Format, Ranks: 4, Comms: []workload.Comm{
-		{Name: "world", Ranks: workload.Ranks{0, 1, 2, 3}}, {Name: "pair", Ranks: workload.Ranks{1, 0}}, {Name: "pair", Ranks: workload.Ranks{2, 3}},
+		{Name: "world", Ranks: workload.Ranks{0, 1, 2, 3}}, {Name: "pair", Ranks: workload.Ranks{1, 0}},
+		{Name: "pair", Ranks: workload.Ranks{2, 3}},
 	}}
 	stream := func() string { return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "stream") }
 	id := 0
@@ -157,8 +180,10 @@ func drawCalls(t *rapid.T) (head workload.Head, calls []call) {
 		case 1:
 			src := rapid.IntRange(0, len(comm.Ranks)-1).Draw(t, "src")
 			dst := (src + rapid.IntRange(1, len(comm.Ranks)-1).Draw(t, "distance")) % len(comm.Ranks)
-			add(comm.Ranks[src], workload.Op{Kind: workload.Send, Comm: comm.Name, Peer: dst, Count: count, Type: "int8"})
-			add(comm.Ranks[dst], workload.Op{Kind: workload.Recv, Comm: comm.Name, Peer: src, Count: count, Type: "int8"})
+			add(comm.Ranks[src], workload.Op{Kind: workload.Send, Comm: comm.Name, Peer: dst, Count: count,
+				Type: "int8"})
+			add(comm.Ranks[dst], workload.Op{Kind: workload.Recv, Comm: comm.Name, Peer: src, Count: count,
+				Type: "int8"})
 		case 2:
 			for _, rank := range comm.Ranks {
 				add(rank, workload.Op{Kind: workload.Group, Ops: []workload.Op{
@@ -214,12 +239,14 @@ func TestMutations(t *testing.T) {
 			o.Ops = slices.Clone(o.Ops)
 			o = &o.Ops[rapid.IntRange(0, 1).Draw(t, "part")]
 		}
-		switch mutation := rapid.SampledFrom([]string{"drop", "count", "peer", "func", "swap"}).Draw(t, "mutation"); mutation {
+		switch mutation := rapid.SampledFrom([]string{"drop", "count", "peer", "func", "swap"}).Draw(t,
+			"mutation"); mutation {
 		case "drop":
 			dropped := calls[at].op.ID
 			calls = slices.Delete(calls, at, at+1)
 			for i := range calls {
-				calls[i].op.After = slices.DeleteFunc(slices.Clone(calls[i].op.After), func(id int) bool { return id == dropped })
+				calls[i].op.After = slices.DeleteFunc(slices.Clone(calls[i].op.After),
+					func(id int) bool { return id == dropped })
 			}
 		case "count":
 			o.Count += 10
@@ -231,7 +258,8 @@ func TestMutations(t *testing.T) {
 			if o.Comm == "pair" {
 				peers = 2
 			}
-			place := slices.IndexFunc(head.Comms, func(c workload.Comm) bool { return c.Name == o.Comm && slices.Contains(c.Ranks, calls[at].rank) })
+			place := slices.IndexFunc(head.Comms,
+				func(c workload.Comm) bool { return c.Name == o.Comm && slices.Contains(c.Ranks, calls[at].rank) })
 			me := slices.Index(head.Comms[place].Ranks, calls[at].rank)
 			o.Peer, o.Relative = (o.PeerOf(me, peers)+1)%peers, false
 		case "func":
@@ -294,7 +322,8 @@ func TestManyRanks(t *testing.T) {
 		w.Head.Comms = append(w.Head.Comms, c)
 	}
 	for range 200 {
-		w.Ops = append(w.Ops, workload.Op{Kind: workload.Calc, Nanos: 1}, workload.Op{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"})
+		w.Ops = append(w.Ops, workload.Op{Kind: workload.Calc, Nanos: 1},
+			workload.Op{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"})
 	}
 	start := time.Now()
 	if f := run1(t, w); len(f) > 0 {

@@ -51,7 +51,8 @@ func (r *run) compare(key collKey, callers []caller) {
 		return
 	}
 	want := signatureOf(callers[0].op)
-	if !slices.ContainsFunc(callers, func(c caller) bool { return c.op != callers[0].op && signatureOf(c.op) != want }) {
+	if !slices.ContainsFunc(callers,
+		func(c caller) bool { return c.op != callers[0].op && signatureOf(c.op) != want }) {
 		return
 	}
 	r.broken[key.comm] = true
@@ -81,7 +82,8 @@ func (r *run) compare(key collKey, callers []caller) {
 		r.add(Finding{
 			Kind: Mismatch, Line: r.line(g.first), Ranks: g.ranks,
 			Text: fmt.Sprintf("%s of communicator %s is %s here, and %s for %s in line %d", nth(key),
-				r.ix.Comms[key.comm].Name, describe(g.first.op), describe(right.op), ranksText(groups[0].ranks), r.line(right)),
+				r.ix.Comms[key.comm].Name, describe(g.first.op), describe(right.op), ranksText(groups[0].ranks),
+				r.line(right)),
 		})
 	}
 }

@@ -55,7 +55,8 @@ func (r *run) explainMeetings() {
 }
 
 func (r *run) openMeetings() []collKey {
-	return slices.SortedFunc(maps.Keys(r.meetings), func(a, b collKey) int { return int(a.comm-b.comm)*2 + sign(a.n-b.n) })
+	return slices.SortedFunc(maps.Keys(r.meetings),
+		func(a, b collKey) int { return int(a.comm-b.comm)*2 + sign(a.n-b.n) })
 }
 
 func sign(x int32) int { return int(max(-1, min(1, x))) }
@@ -107,14 +108,16 @@ func (x *explainer) unmetMeeting(key collKey, m *meeting) {
 		if !ok {
 			never = append(never, q)
 		} else if len(edges) < maxEdges {
-			edges = append(edges, edge{node{int32(q), call}, fmt.Sprintf("waits for line %d of rank %d", x.ranks[q].line(call), q)})
+			edges = append(edges,
+				edge{node{int32(q), call}, fmt.Sprintf("waits for line %d of rank %d", x.ranks[q].line(call), q)})
 		}
 	}
 	first := slices.MinFunc(m.callers, func(a, b caller) int { return int(a.rank - b.rank) })
 	if len(never) > 0 {
 		x.add(Finding{
 			Kind: Missing, Line: x.line(first), Ranks: never,
-			Text: fmt.Sprintf("%s, %s of communicator %s, waits for %s, with only %s there", describe(first.op), nth(key),
+			Text: fmt.Sprintf("%s, %s of communicator %s, waits for %s, with only %s there", describe(first.op),
+				nth(key),
 				comm.Name, ranksText(never), units.Count(x.ranks[never[0]].countColls(comm.Name), "collective")),
 		})
 	}
@@ -136,12 +139,14 @@ func (x *explainer) unmetPair(key pairKey, c caller) {
 	if !ok {
 		x.add(Finding{
 			Kind: Missing, Line: x.line(c), Ranks: workload.Ranks{int(c.rank)},
-			Text: fmt.Sprintf("%s on communicator %s waits for a %s of rank %d, which makes no other one", describe(c.op), comm.Name, want, q),
+			Text: fmt.Sprintf("%s on communicator %s waits for a %s of rank %d, which makes no other one",
+				describe(c.op), comm.Name, want, q),
 		})
 		return
 	}
 	n := node{c.rank, c.call}
-	x.unmet[n] = append(x.unmet[n], edge{node{int32(q), call}, fmt.Sprintf("waits for line %d of rank %d", x.ranks[q].line(call), q)})
+	x.unmet[n] = append(x.unmet[n],
+		edge{node{int32(q), call}, fmt.Sprintf("waits for line %d of rank %d", x.ranks[q].line(call), q)})
 }
 
 // nameOf is the number of a communicator's name in the program, -1 if it does not use it.
@@ -298,7 +303,8 @@ func (x *explainer) addCycle(path []step) {
 			f.Ranks = append(f.Ranks, at)
 		}
 		f.Chain = append(f.Chain, Wait{
-			Rank: int(s.node.rank), Line: x.lineOf(s.node), Text: describe(&x.ix.Workload.Ops[k.Calls[s.node.call].Op]) + " " + s.why,
+			Rank: int(s.node.rank), Line: x.lineOf(s.node),
+			Text: describe(&x.ix.Workload.Ops[k.Calls[s.node.call].Op]) + " " + s.why,
 		})
 	}
 	x.add(f)

@@ -17,9 +17,9 @@ type levels struct {
 // maxLevels is the maximum number of operations of all ranks of which levels are counted.
 const maxLevels = 1 << 22
 
-// Levels returns for each rank and each position in the calls of its program how many operations come before it, along the
-// longest chain of operations that wait for each other. Calls that meet have one level. It returns nil if the calls do
-// not match, or if there are very many.
+// Levels returns for each rank and each position in the calls of its program how many operations come before it, along
+// the longest chain of operations that wait for each other. Calls that meet have one level. It returns nil if the
+// calls do not match, or if there are very many.
 func Levels(ctx context.Context, ix *workload.Index) ([][]int32, error) {
 	sum := 0
 	for _, p := range ix.Programs {
@@ -46,8 +46,8 @@ func Levels(ctx context.Context, ix *workload.Index) ([][]int32, error) {
 	return r.levels.of, nil
 }
 
-// take sets the level of a call that the host thread takes, if that is a Wait or Step: those of all that it waits for, and
-// one more.
+// take sets the level of a call that the host thread takes, if that is a Wait or Step: those of all that it waits for,
+// and one more.
 func (l *levels) take(at int32, k *rank) {
 	c := &k.Calls[k.host]
 	if c.Stream >= 0 {

@@ -65,7 +65,8 @@ func TestLevelsGrow(t *testing.T) {
 			for i := range p.Calls {
 				for _, after := range p.After(&p.Calls[i]) {
 					if before := p.ByStream[after.Stream][after.Count-1]; l[rank][before] >= l[rank][i] {
-						t.Fatalf("rank %d: call %d has level %d, and comes after %d with level %d", rank, i, l[rank][i], before, l[rank][before])
+						t.Fatalf("rank %d: call %d has level %d, and comes after %d with level %d", rank, i, l[rank][i],
+							before, l[rank][before])
 					}
 				}
 			}

@@ -74,15 +74,19 @@ type run struct {
 
 func newRun(ix *workload.Index) (*run, error) {
 	r := &run{
-		ix: ix, meetings: map[collKey]*meeting{}, pairs: map[pairKey]*pair{}, broken: map[int32]bool{}, brokenPairs: map[pairKey]bool{},
-		ranks: make([]rank, ix.Workload.Head.Ranks),
+		ix: ix, meetings: map[collKey]*meeting{}, pairs: map[pairKey]*pair{}, broken: map[int32]bool{},
+		brokenPairs: map[pairKey]bool{},
+		ranks:       make([]rank, ix.Workload.Head.Ranks),
 	}
 	state := 0
 	for i := range ix.Programs {
 		p := compile(ix, &ix.Programs[i])
 		state += (len(p.Streams) + len(p.names)) * len(p.Ranks)
 		if state > maxState {
-			return nil, fmt.Errorf("the workload has too many ranks, streams and communicators to be checked: more than %d together", maxState)
+			return nil,
+				fmt.Errorf(
+					"the workload has too many ranks, streams and communicators to be checked: more than %d together",
+					maxState)
 		}
 		for _, at := range p.Ranks {
 			streams, names := make([]int32, 2*len(p.Streams)), make([]int32, 2*len(p.names))

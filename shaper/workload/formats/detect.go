@@ -18,19 +18,22 @@ import (
 // Signs of text formats in the first bytes of a file. The first line of SimAI and ASTRA-sim names a parallelism, the
 // second is a number of layers.
 var (
-	signNative  = regexp.MustCompile(`"format"\s*:\s*"` + regexp.QuoteMeta(workload.Format))
-	signET      = regexp.MustCompile(`"schema"\s*:\s*"[0-9]`)
-	signKineto  = regexp.MustCompile(`"(traceEvents|schemaVersion|deviceProperties|distributedInfo|ph)"\s*:`)
-	signFlight  = regexp.MustCompile(`"(entries|pg_config|pg_status|collective_seq_id|profiling_name|(nccl|comm_lib)_version)"\s*:`)
+	signNative = regexp.MustCompile(`"format"\s*:\s*"` + regexp.QuoteMeta(workload.Format))
+	signET     = regexp.MustCompile(`"schema"\s*:\s*"[0-9]`)
+	signKineto = regexp.MustCompile(`"(traceEvents|schemaVersion|deviceProperties|distributedInfo|ph)"\s*:`)
+	signFlight = regexp.MustCompile(
+		`"(entries|pg_config|pg_status|collective_seq_id|profiling_name|(nccl|comm_lib)_version)"\s*:`)
 	signPickled = regexp.MustCompile(`entries|pg_config|profiling_name`)
 	signInspect = regexp.MustCompile(`"(inspector_output_format_version|coll_perf|p2p_perf)"\s*:`)
-	signNCCLEvt = regexp.MustCompile(`"cat"\s*:\s*"(GROUP_API|GROUP|COLL_API|COLL|P2P_API|P2P|PROXY|NET|KERNEL_LAUNCH)"|\A\[\s*\{\}\s*\]`)
+	signNCCLEvt = regexp.MustCompile(
+		`"cat"\s*:\s*"(GROUP_API|GROUP|COLL_API|COLL|P2P_API|P2P|PROXY|NET|KERNEL_LAUNCH)"|\A\[\s*\{\}\s*\]`)
 	signPARAM   = regexp.MustCompile(`"comms"\s*:\s*"|"compute"\s*:\s*"(gemm|emb_lookup)"`)
 	signHorovod = regexp.MustCompile(`"name"\s*:\s*"(NEGOTIATE_[A-Z]|CYCLE_START")|"start_time_since_epoch_in_micros"`)
 	signGOAL    = regexp.MustCompile(`(?m)^\s*num_ranks\s+\d+`)
 	signSimAI   = regexp.MustCompile(`\A\s*[A-Z][A-Z_]+\b[^\r\n]*\r?\n\s*\d+\s*\r?\n`)
 	signAICB    = regexp.MustCompile(`(?m)^comm_type,comm_group\b`)
-	signOpCSV   = regexp.MustCompile(`(?mi)\A(\s*#[^\n]*\n)*\s*(op\s*,\s*count\s*,\s*root|[a-z_]+\s*,\s*\d+\s*,\s*-?\d+)\s*$`)
+	signOpCSV   = regexp.MustCompile(
+		`(?mi)\A(\s*#[^\n]*\n)*\s*(op\s*,\s*count\s*,\s*root|[a-z_]+\s*,\s*\d+\s*,\s*-?\d+)\s*$`)
 	signNCCLLog = regexp.MustCompile(`(?m)NCCL INFO .*opCount [0-9a-f]+ .*count \d+ datatype \d+`)
 )
 
@@ -45,7 +48,9 @@ func detect(head []byte) Kind {
 		return Nsys
 	case bytes.HasPrefix(text, []byte(debuglog.Wrapped)) && bytes.Contains(text, []byte(" NCCL INFO ")):
 		return NCCLLog
-	case text[0] == '{' || text[0] == '[' && (signKineto.Match(text) || signNCCLEvt.Match(text) || signPARAM.Match(text)): // a line of a log may begin with [ too
+	// a line of a log may begin with [ too
+	case text[0] == '{' || text[0] == '[' && (signKineto.Match(text) || signNCCLEvt.Match(text) ||
+		signPARAM.Match(text)):
 		switch {
 		case signNative.Match(text):
 			return Native

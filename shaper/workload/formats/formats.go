@@ -38,7 +38,8 @@ const (
 // Kinds are all formats that can be read.
 func Kinds() []Kind {
 	return []Kind{
-		Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Inspector, Profiler, Nsys, PARAM, Horovod,
+		Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Inspector, Profiler, Nsys, PARAM,
+		Horovod,
 	}
 }
 
@@ -48,8 +49,8 @@ const Native Kind = "ddlemu"
 // ErrUnknown is the error of Detect for a content that is of no known format.
 var ErrUnknown = errors.New("the format is not known")
 
-// sniffed is the number of bytes that Detect looks at, and searched that of those after them in which it looks for the keys of
-// a JSON object that begins with something long.
+// sniffed is the number of bytes that Detect looks at, and searched that of those after them in which it looks for the
+// keys of a JSON object that begins with something long.
 const (
 	sniffed  = 1 << 14
 	searched = 1 << 26
@@ -81,7 +82,8 @@ func Detect(f input.File) (Kind, error) {
 	} else if pickled(head[:n]) {
 		what = "it is a pickle of Python, and none of PyTorch's flight recorder"
 	} else if bytes.Contains(head[:n], []byte("nccl_algorithm_bandwidth_gbs{")) {
-		what = "it is NCCL Inspector's file for Prometheus, which has the last values only: record without NCCL_INSPECTOR_PROM_DUMP"
+		what = "it is NCCL Inspector's file for Prometheus, which has the last values only: record without " +
+			"NCCL_INSPECTOR_PROM_DUMP"
 	} else if n > 262 && string(head[257:262]) == "ustar" {
 		what = "it is a tar archive: unpack it first"
 	} else if report := nsys.Foreign(head[:n]); report != "" {

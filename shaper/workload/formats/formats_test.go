@@ -54,11 +54,15 @@ func TestSamples(t *testing.T) {
 		if !slices.Contains(Kinds(), s.kind) {
 			t.Errorf("%s is not in the list of formats", s.kind)
 		}
-		if len(w.Ops) != s.ops || w.Head.Source.Kind != string(s.kind) || w.Head.Source.File != s.file || len(w.Head.Source.Missing) == 0 {
+		if len(w.Ops) != s.ops || w.Head.Source.Kind != string(s.kind) || w.Head.Source.File != s.file ||
+			len(w.Head.Source.Missing) == 0 {
 			t.Errorf("%s: %d operations, want %d; source %+v", s.file, len(w.Ops), s.ops, w.Head.Source)
 		}
 		var native bytes.Buffer
-		if err := Write(w, Native, func(string) (io.WriteCloser, error) { return nopCloser{&native}, nil }); err != nil {
+		if err := Write(w, Native, func(string) (io.WriteCloser, error) {
+			return nopCloser{&native},
+				nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		again, err := Read([]input.File{input.Bytes("w", native.Bytes())}, "", input.Options{})
@@ -81,12 +85,14 @@ func TestOtherRanks(t *testing.T) {
 		}
 		o := s.o
 		o.Ranks = want.Head.Ranks
-		if got, err := Read(f, "", o); err != nil || cmp.Diff(want.Head.Comms, got.Head.Comms)+cmp.Diff(want.Ops, got.Ops) != "" {
+		if got, err := Read(f, "", o); err != nil || cmp.Diff(want.Head.Comms, got.Head.Comms)+
+			cmp.Diff(want.Ops, got.Ops) != "" {
 			t.Errorf("%s, with its own ranks: %v, or another job", s.file, err)
 		}
 		for _, o.Ranks = range []int{1, want.Head.Ranks - 1, want.Head.Ranks * 4} {
 			_, err := Read(f, "", o)
-			if text := fmt.Sprintf("%s says %d ranks, --ranks %d: leave it out", f[0].Name, want.Head.Ranks, o.Ranks); err == nil || err.Error() != text {
+			if text := fmt.Sprintf("%s says %d ranks, --ranks %d: leave it out", f[0].Name, want.Head.Ranks,
+				o.Ranks); err == nil || err.Error() != text {
 				t.Errorf("%s: %v, want %q", s.file, err, text)
 			}
 		}
@@ -94,16 +100,21 @@ func TestOtherRanks(t *testing.T) {
 	const entry = `{"comms": "all_reduce", "pg_id": 1, "world_size": 2, "in_msg_size": 8, "out_msg_size": 8, "dtype": "Float"}`
 	tp := []input.File{input.Bytes("x", []byte(`[{"comms": "init", "pg_id": 1, "global_ranks": [0, 1]}, `+entry+`]`))}
 	w, err := Read(tp, "", input.Options{OneForAll: true, Ranks: 8})
-	if err != nil || len(w.Head.Comms) != 4 || !slices.Contains(w.Head.Source.Notes, "no call is of all 8 ranks (--ranks): the largest group has 2") {
+	if err != nil || len(w.Head.Comms) != 4 ||
+		!slices.Contains(w.Head.Source.Notes, "no call is of all 8 ranks (--ranks): the largest group has 2") {
 		t.Errorf("a part of the ranks: %v %+v", err, w)
 	}
-	graph := []input.File{input.Bytes("x", []byte(`{"workload_graph":[{"Id":1,"NodeType":7,"data_deps":[],"comm_type":0,"comm_size":8}],"ngpus":2}`))}
-	if _, err := Read(graph, "", input.Options{OneForAll: true, Ranks: 8}); err == nil || err.Error() != "x says 2 ranks, --ranks 8: leave it out" {
+	graph := []input.File{
+		input.Bytes("x",
+			[]byte(`{"workload_graph":[{"Id":1,"NodeType":7,"data_deps":[],"comm_type":0,"comm_size":8}],"ngpus":2}`))}
+	if _, err := Read(graph, "", input.Options{OneForAll: true, Ranks: 8}); err == nil ||
+		err.Error() != "x says 2 ranks, --ranks 8: leave it out" {
 		t.Errorf("chakra: %v", err)
 	}
 	dp := []input.File{input.Path("testdata/astrasim/model.0.et"), input.Path("testdata/astrasim/model.1.et"),
 		input.Path("testdata/astrasim/model.2.et"), input.Path("testdata/astrasim/model.3.et")}
-	if _, err := Read(dp, "", input.Options{Ranks: 8}); err == nil || err.Error() != "testdata/astrasim/model.0.et (with 3 files more) says 4 ranks, --ranks 8: leave it out" {
+	if _, err := Read(dp, "", input.Options{Ranks: 8}); err == nil ||
+		err.Error() != "testdata/astrasim/model.0.et (with 3 files more) says 4 ranks, --ranks 8: leave it out" {
 		t.Errorf("four files: %v", err)
 	}
 }
@@ -120,7 +131,8 @@ func TestThroughChakra(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		if err := Write(w, Chakra, func(part string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, "x"+part)) }); err != nil {
+		if err := Write(w, Chakra,
+			func(part string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, "x"+part)) }); err != nil {
 			t.Fatal(err)
 		}
 		names, _ := filepath.Glob(filepath.Join(dir, "x.*.et"))
@@ -152,19 +164,20 @@ func TestDetect(t *testing.T) {
 		"MICRO\n19\nmicro_test":                                      SimAI,
 		"allreduce,1,-1\n":                                           OpCSV,
 		"\x07\n\x050.0.4J\x08\x01":                                   Chakra,
-		"{\n  \"version\": \"0.0.4\"\n}{\n  \"id\": \"1\",\n  \"type\": \"COMP_NODE\"\n}":                    Chakra,
-		`{"workload_graph": [{"Id": 1}]}`:                                                                    Chakra,
-		"SQLite format 3\x00\x10\x00":                                                                        Nsys,
-		`{"data":["ncclAllReduce"]}`:                                                                         Nsys,
-		"\nProcessing [a.sqlite] with [b.py]... \nTime (%),Total Time (ns),Instances,Name\n":                 Nsys,
-		"Name,Start (ns),Duration (ns),CorrId\n":                                                             Nsys,
-		"[2026-11-25 16:46:28.5] vm:1:1 [0] NCCL INFO AllReduce: opCount 0 count 1 datatype 7":               NCCLLog,
-		"h:1:2 [0] NCCL \x1b[1mINFO\x1b[0m Bootstrap: Using eth0\n":                                          NCCLLog,
-		"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n":                                                        NCCLLog,
-		`{"comm_lib_version":"","entries":[{"collective_seq_id":1}]}`:                                        FlightRec,
-		`{"entries":[],"pg_config":{}}`:                                                                      FlightRec,
-		"\x80\x02}(X\x07\x00\x00\x00versionq\x00X\x07\x00\x00\x00entriesq\x01":                               FlightRec,
-		"\x80\x02](}(X\x05\x00\x00\x00pg_idK\x00X\x06\x00\x00\x00seq_idK\x01X\x0e\x00\x00\x00profiling_name": FlightRec, // of PyTorch 2.2
+		"{\n  \"version\": \"0.0.4\"\n}{\n  \"id\": \"1\",\n  \"type\": \"COMP_NODE\"\n}":      Chakra,
+		`{"workload_graph": [{"Id": 1}]}`:                                                      Chakra,
+		"SQLite format 3\x00\x10\x00":                                                          Nsys,
+		`{"data":["ncclAllReduce"]}`:                                                           Nsys,
+		"\nProcessing [a.sqlite] with [b.py]... \nTime (%),Total Time (ns),Instances,Name\n":   Nsys,
+		"Name,Start (ns),Duration (ns),CorrId\n":                                               Nsys,
+		"[2026-11-25 16:46:28.5] vm:1:1 [0] NCCL INFO AllReduce: opCount 0 count 1 datatype 7": NCCLLog,
+		"h:1:2 [0] NCCL \x1b[1mINFO\x1b[0m Bootstrap: Using eth0\n":                            NCCLLog,
+		"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n":                                          NCCLLog,
+		`{"comm_lib_version":"","entries":[{"collective_seq_id":1}]}`:                          FlightRec,
+		`{"entries":[],"pg_config":{}}`:                                                        FlightRec,
+		"\x80\x02}(X\x07\x00\x00\x00versionq\x00X\x07\x00\x00\x00entriesq\x01":                 FlightRec,
+		// of PyTorch 2.2
+		"\x80\x02](}(X\x05\x00\x00\x00pg_idK\x00X\x06\x00\x00\x00seq_idK\x01X\x0e\x00\x00\x00profiling_name": FlightRec,
 		`{"log":"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n","stream":"stdout"}`:                            NCCLLog,
 	} {
 		if got, err := Detect(input.Bytes("x", []byte(text))); got != want || err != nil {
@@ -180,14 +193,16 @@ func TestDetect(t *testing.T) {
 		long + `"b": {"c": 1}}`:                        "",
 		long + `"b": `:                                 "",
 	} {
-		if got, err := Detect(input.Bytes("x", []byte(text))); got != want || errors.Is(err, ErrUnknown) != (want == "") {
+		if got, err := Detect(input.Bytes("x", []byte(text))); got != want ||
+			errors.Is(err, ErrUnknown) != (want == "") {
 			t.Errorf("...%s is %q, %v, want %q", text[len(long):], got, err, want)
 		}
 	}
 	archive := make([]byte, 600)
 	copy(archive, "name")
 	copy(archive[257:], "ustar")
-	for text, want := range map[string]string{"": "it is empty", "hello, world\n": "it is none of kineto", "\x80\x04N.": "a pickle of Python", string(archive): "unpack it first",
+	for text, want := range map[string]string{"": "it is empty", "hello, world\n": "it is none of kineto",
+		"\x80\x04N.": "a pickle of Python", string(archive): "unpack it first",
 		"NVIDIA Tegra Profiler Report 2023@4": "nsys export --type sqlite", "PAR1\x15": "Parquet",
 		"# HELP x\nnccl_algorithm_bandwidth_gbs{rank=\"0\"} 3\n": "Inspector's file for Prometheus",
 	} {
@@ -214,7 +229,8 @@ func TestRefused(t *testing.T) {
 		"folder":  {[]input.File{sample("")}, "", "testdata is a folder: give its files, such as testdata/*"},
 		"from":    {[]input.File{sample("")}, Horovod, "testdata is a folder: give its files, such as testdata/*"},
 		"foreign": {[]input.File{input.Bytes("x", []byte("hello, world"))}, "", "horovod: --from names it"},
-		"too big": {[]input.File{input.Bytes("x", []byte("allreduce,99999999999999,-1"))}, "", "what is recorded makes no workload: count"},
+		"too big": {[]input.File{input.Bytes("x", []byte("allreduce,99999999999999,-1"))}, "",
+			"what is recorded makes no workload: count"},
 	} {
 		_, err := Read(test.files, test.kind, input.Options{Ranks: 2})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -222,10 +238,12 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	cut := input.Bytes("x", []byte(`{"traceEvents": [`))
-	if _, err := Read([]input.File{cut}, Kineto, input.Options{}); err == nil || strings.Contains(err.Error(), "looks like") {
+	if _, err := Read([]input.File{cut}, Kineto, input.Options{}); err == nil ||
+		strings.Contains(err.Error(), "looks like") {
 		t.Errorf("a file that is what --from says: %v", err)
 	}
-	if err := Write(&workload.Workload{}, Kineto, nil); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+	if err := Write(&workload.Workload{}, Kineto, nil); err == nil ||
+		!strings.Contains(err.Error(), "cannot be written") {
 		t.Errorf("write kineto: %v", err)
 	}
 }
@@ -250,14 +268,16 @@ func FuzzDetectAndRead(f *testing.F) {
 
 // A job with more operations than the options allow is refused in each format.
 func TestTooManyOperations(t *testing.T) {
-	files := []string{"../chakra/testdata/ALL_TO_ALL.0.json", "../nsys/testdata/bench-2023.4.4.sqlite.gz", "../nsys/testdata/bench-nccl2.22.json.gz"}
+	files := []string{"../chakra/testdata/ALL_TO_ALL.0.json", "../nsys/testdata/bench-2023.4.4.sqlite.gz",
+		"../nsys/testdata/bench-nccl2.22.json.gz"}
 	for _, s := range samples {
 		files = append(files, s.file)
 	}
 	for _, file := range files {
 		o := input.Options{OneForAll: true, Ranks: 4, MaxOps: 1}
 		_, err := Read([]input.File{input.Path(filepath.Join("testdata", file))}, "", o)
-		if err == nil || !strings.Contains(err.Error(), ": --max-ops N reads more") || !strings.Contains(err.Error(), filepath.Base(file)) {
+		if err == nil || !strings.Contains(err.Error(), ": --max-ops N reads more") ||
+			!strings.Contains(err.Error(), filepath.Base(file)) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

@@ -82,8 +82,8 @@ func looksLike(err error, f input.File, named Kind) error {
 	return err
 }
 
-// checkRanks refuses a job of another number of ranks than the options say: its reader did not need them. It notes where
-// no group has as many ranks as the options say.
+// checkRanks refuses a job of another number of ranks than the options say: its reader did not need them. It notes
+// where no group has as many ranks as the options say.
 func checkRanks(files []input.File, w *workload.Workload, o input.Options) error {
 	file := files[0].Name
 	if n := len(files) - 1; n > 0 {
@@ -169,7 +169,8 @@ func native(f input.File) (*workload.Workload, error) {
 // alone refuses files of other formats than that of the job.
 func alone(others map[Kind][]input.File, kind Kind) error {
 	for k, files := range others {
-		return fmt.Errorf("%s is of the format %s and others are of %s: give the files of one job", files[0].Name, k, kind)
+		return fmt.Errorf("%s is of the format %s and others are of %s: give the files of one job", files[0].Name, k,
+			kind)
 	}
 	return nil
 }
@@ -187,7 +188,8 @@ func Write(w *workload.Workload, kind Kind, create func(part string) (io.WriteCl
 	case GOAL:
 		write = func(out io.Writer) error { return goal.Write(out, w) }
 	default:
-		return fmt.Errorf("the format %s cannot be written: there are %s", kind, strings.Join([]string{string(Native), string(Chakra), string(GOAL)}, ", "))
+		return fmt.Errorf("the format %s cannot be written: there are %s", kind,
+			strings.Join([]string{string(Native), string(Chakra), string(GOAL)}, ", "))
 	}
 	out, err := create("")
 	if err != nil {

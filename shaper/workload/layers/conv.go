@@ -145,7 +145,8 @@ func densenet(name string, depths ...int) *Network {
 // alexnet is AlexNet on one GPU, for images of 224x224 and 1000 classes.
 func alexnet() *Network {
 	n := &Network{Name: "alexnet", Source: "Krizhevsky 2014, arXiv:1404.5997; parameters as in torchvision"}
-	for i, c := range []struct{ in, out, kernel, side int64 }{{3, 64, 11, 55}, {64, 192, 5, 27}, {192, 384, 3, 13}, {384, 256, 3, 13}, {256, 256, 3, 13}} {
+	for i, c := range []struct{ in, out, kernel, side int64 }{{3, 64, 11, 55}, {64, 192, 5, 27}, {192, 384, 3, 13},
+		{384, 256, 3, 13}, {256, 256, 3, 13}} {
 		b := Block{Name: fmt.Sprintf("features%d", i)}
 		b.conv("conv", c.in, c.out, c.kernel, c.side*c.side, true)
 		n.Blocks = append(n.Blocks, b)

@@ -111,7 +111,8 @@ var networks = []struct {
 		return llama("llama3-70b", llamaSource, 8192, &Decoder{80, 8192, 28672, 1024, 128256, 0, 0})
 	}},
 	{"mixtral-8x7b", func() *Network {
-		return llama("mixtral-8x7b", "Jiang et al. 2024, arXiv:2401.04088; parameters as in transformers' MixtralForCausalLM", 32768,
+		return llama("mixtral-8x7b",
+			"Jiang et al. 2024, arXiv:2401.04088; parameters as in transformers' MixtralForCausalLM", 32768,
 			&Decoder{32, 4096, 14336, 1024, 32000, 8, 2})
 	}},
 }

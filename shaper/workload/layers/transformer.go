@@ -13,7 +13,8 @@ func (b *Block) embedding(name string, rows, columns int64) {
 // weight of the word embeddings.
 func bert(name string, depth int, hidden int64) *Network {
 	const words, positions = 30522, 512
-	n := &Network{Name: name, Tokens: 512, Source: "Devlin et al. 2018, arXiv:1810.04805; parameters as in transformers' BertForMaskedLM"}
+	n := &Network{Name: name, Tokens: 512,
+		Source: "Devlin et al. 2018, arXiv:1810.04805; parameters as in transformers' BertForMaskedLM"}
 	e := Block{Name: "embeddings"}
 	e.embedding("word_embeddings", words, hidden)
 	e.embedding("position_embeddings", positions, hidden)
@@ -42,7 +43,8 @@ func bert(name string, depth int, hidden int64) *Network {
 // gpt2 is GPT-2, whose output shares the weight of the word embeddings.
 func gpt2(name string, depth int, hidden int64) *Network {
 	const words, positions = 50257, 1024
-	n := &Network{Name: name, Tokens: positions, Source: "Radford et al. 2019, GPT-2; parameters as in transformers' GPT2LMHeadModel"}
+	n := &Network{Name: name, Tokens: positions,
+		Source: "Radford et al. 2019, GPT-2; parameters as in transformers' GPT2LMHeadModel"}
 	e := Block{Name: "embeddings"}
 	e.embedding("wte", words, hidden)
 	e.embedding("wpe", positions, hidden)
@@ -64,14 +66,15 @@ func gpt2(name string, depth int, hidden int64) *Network {
 	return n
 }
 
-// Decoder are the sizes of a Llama or Mixtral. KeyValue is the width of keys and values, less than Hidden if heads share
-// them. Each MLP has three matrices: gate, up and down. Experts is 0 for a dense network.
+// Decoder are the sizes of a Llama or Mixtral. KeyValue is the width of keys and values, less than Hidden if heads
+// share them. Each MLP has three matrices: gate, up and down. Experts is 0 for a dense network.
 type Decoder struct {
 	Layers, Hidden, Intermediate, KeyValue, Words int64
 	Experts, TopK                                 int
 }
 
-const llamaSource = "Touvron et al. 2023, arXiv:2307.09288, and Llama 3, arXiv:2407.21783; parameters as in transformers' LlamaForCausalLM"
+const llamaSource = "Touvron et al. 2023, arXiv:2307.09288, and Llama 3, arXiv:2407.21783; parameters as in " +
+	"transformers' LlamaForCausalLM"
 
 // llama is a Llama 2 or 3, or a Mixtral: its MLP has a gate, and its output a weight of its own.
 func llama(name, source string, tokens int64, d *Decoder) *Network {

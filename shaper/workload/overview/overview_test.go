@@ -51,7 +51,8 @@ func TestOf(t *testing.T) {
 				{"AllReduce", "a", one, Range{40, 40}, Range{40, 40}, 4},
 				{"AllGather", "b", one, Range{160, 160}, Range{160, 160}, 4},
 			}},
-			{Calls: []Call{{"send", "b", one, Range{8, 8}, Range{8, 8}, 1}, {"recv", "b", one, Range{4, 4}, Range{4, 4}, 1}}},
+			{Calls: []Call{{"send", "b", one, Range{8, 8}, Range{8, 8}, 1},
+				{"recv", "b", one, Range{4, 4}, Range{4, 4}, 1}}},
 		},
 	}
 	if d := cmp.Diff(want, Of(index(t))); d != "" {
@@ -156,7 +157,8 @@ func TestManyNames(t *testing.T) {
 	for r := 1; r < 30; r++ {
 		name := "pair" + strings.Repeat("x", r)
 		w.Head.Comms = append(w.Head.Comms, workload.Comm{Name: name, Ranks: workload.Ranks{0, r}})
-		w.Ops = append(w.Ops, workload.Op{Kind: workload.Coll, Comm: name, Func: workload.AllReduce, Count: 4, Type: "int8"})
+		w.Ops = append(w.Ops, workload.Op{Kind: workload.Coll, Comm: name, Func: workload.AllReduce, Count: 4,
+			Type: "int8"})
 	}
 	ix, err := w.Index()
 	if err != nil {

@@ -134,8 +134,8 @@ func (d *drawer) text(c *workload.ProgramCall) string {
 	return text
 }
 
-// Describe is an operation in a few words, as one rank of a program calls it. Peers are ranks of the workload if it is the
-// only one.
+// Describe is an operation in a few words, as one rank of a program calls it. Peers are ranks of the workload if it is
+// the only one.
 func Describe(ix *workload.Index, ranks workload.Ranks, o *workload.Op) string {
 	switch o.Kind {
 	case workload.Calc:

@@ -18,8 +18,8 @@ type column struct {
 	stream  int32
 }
 
-// DrawTogether draws the first step of all programs of a workload in one picture, of each the first rank: calls that meet
-// are in one row. Levels are those of shaper/workload/check. It returns nil if the picture would be too wide.
+// DrawTogether draws the first step of all programs of a workload in one picture, of each the first rank: calls that
+// meet are in one row. Levels are those of shaper/workload/check. It returns nil if the picture would be too wide.
 func DrawTogether(ix *workload.Index, levels [][]int32, rows int) *Picture {
 	columns := columnsOf(ix)
 	if len(columns) > maxColumns {
@@ -56,7 +56,8 @@ func DrawTogether(ix *workload.Index, levels [][]int32, rows int) *Picture {
 func columnsOf(ix *workload.Index) (columns []column) {
 	for program := range ix.Programs {
 		p := &ix.Programs[program]
-		waits := slices.ContainsFunc(p.Calls, func(c workload.ProgramCall) bool { return ix.Workload.Ops[c.Op].Kind == workload.Wait })
+		waits := slices.ContainsFunc(p.Calls,
+			func(c workload.ProgramCall) bool { return ix.Workload.Ops[c.Op].Kind == workload.Wait })
 		if waits {
 			columns = append(columns, column{program, -1})
 		}

@@ -4,8 +4,8 @@ package overview
 
 import "github.com/ddlemu/ddlemu/shaper/workload"
 
-// Totals sums up the calls of each function in the whole workload, of all communicators together: what a rank calls that
-// calls any, from the rank with least to that with most.
+// Totals sums up the calls of each function in the whole workload, of all communicators together: what a rank calls
+// that calls any, from the rank with least to that with most.
 func Totals(ix *workload.Index) []Call {
 	var sums []*stepSum
 	var ranks []int

@@ -33,8 +33,9 @@ type Bucket struct {
 	Elements, Work int64
 }
 
-// Buckets distributes the gradients among buckets as PyTorch does: in the reverse order of the parameters, a bucket is full
-// when its size is the limit or more (compute_bucket_assignment_by_size in torch/csrc/distributed/c10d/reducer.cpp).
+// Buckets distributes the gradients among buckets as PyTorch does: in the reverse order of the parameters, a bucket is
+// full when its size is the limit or more (compute_bucket_assignment_by_size in
+// torch/csrc/distributed/c10d/reducer.cpp).
 func Buckets(n *layers.Network, elementSize, first, limit int64) (buckets []Bucket) {
 	var b Bucket
 	size := first
@@ -103,13 +104,15 @@ func (d *DDP) bucketNote(n int) string {
 	if d.Overlap {
 		when = "each as soon as its gradients are ready"
 	}
-	return fmt.Sprintf("%d buckets by PyTorch's rules, the first of %d bytes and the others of %d or more, reduced %s", n, d.FirstBucket, d.BucketCap, when)
+	return fmt.Sprintf("%d buckets by PyTorch's rules, the first of %d bytes and the others of %d or more, reduced %s",
+		n, d.FirstBucket, d.BucketCap, when)
 }
 
 // step adds a step.
 func (d *DDP) step(j *job, c clock, buckets []Bucket, work, samples float64) {
 	reduce := func(b Bucket, after int) int {
-		return j.add(workload.Op{Kind: workload.Coll, Stream: ncclStream, Func: workload.AllReduce, Count: b.Elements, Type: d.Type}, after)
+		return j.add(workload.Op{Kind: workload.Coll, Stream: ncclStream, Func: workload.AllReduce, Count: b.Elements,
+			Type: d.Type}, after)
 	}
 	j.calc("forward", c.forward(work), d.broadcastBuffers(j)...)
 	var reduced []int
@@ -141,7 +144,8 @@ func (d *DDP) broadcastBuffers(j *job) (ids []int) {
 		kind  string
 	}{{d.Network.Buffers, "float32"}, {d.Network.BufferCounters, "int64"}} {
 		if b.count > 0 {
-			o := workload.Op{Kind: workload.Coll, Name: "buffers", Stream: ncclStream, Func: workload.Broadcast, Count: b.count, Type: b.kind}
+			o := workload.Op{Kind: workload.Coll, Name: "buffers", Stream: ncclStream, Func: workload.Broadcast,
+				Count: b.count, Type: b.kind}
 			ids = append(ids, j.add(o, before...))
 		}
 	}

@@ -31,7 +31,8 @@ func newInferenceStage(f *Inference, j *job, n, number int) *inferenceStage {
 		s.tokens *= int64(f.Prefill)
 		given = f.Compute.Prefill
 	}
-	busiest := float64(f.Decoder.Layers/int64(f.PP))*float64(f.attention()+f.mlp()) + float64(f.output())*float64(s.sampled)/float64(s.tokens)
+	busiest := float64(f.Decoder.Layers/int64(f.PP))*float64(f.attention()+f.mlp()) +
+		float64(f.output())*float64(s.sampled)/float64(s.tokens)
 	s.scale = float64(given.Nanoseconds()) / (busiest * float64(s.tokens) * float64(f.InFlight))
 	for rank := range f.TP * f.EP {
 		s.ranks = append(s.ranks, n*f.TP*f.EP+rank)
@@ -43,8 +44,8 @@ func (s *inferenceStage) prefills() bool { return s.Prefill > 0 && s.number == 0
 func (s *inferenceStage) first() bool    { return s.n == 0 }
 func (s *inferenceStage) last() bool     { return s.n == s.PP-1 }
 
-// attention, mlp and output are the multiplications of a token by the weights of a rank: of the attention of a layer, of its
-// MLP or the experts that it chooses, and of the output.
+// attention, mlp and output are the multiplications of a token by the weights of a rank: of the attention of a layer,
+// of its MLP or the experts that it chooses, and of the output.
 func (f *Inference) attention() int64 {
 	d := &f.Decoder
 	return divide(2*d.Hidden*d.Hidden+2*d.Hidden*d.KeyValue, int64(f.TP))
@@ -71,8 +72,8 @@ func (s *inferenceStage) context() float64 {
 	return float64(s.Context) + float64(decoded)
 }
 
-// time is that of a part: by the times that were given for the multiplications by weights, or by the GPU's rates. More are
-// multiplications that have no weights, and bytes what is read from memory.
+// time is that of a part: by the times that were given for the multiplications by weights, or by the GPU's rates. More
+// are multiplications that have no weights, and bytes what is read from memory.
 func (s *inferenceStage) time(multiplications, more, bytes float64) int64 {
 	if s.scale > 0 {
 		return int64(multiplications*s.scale + 0.5)
@@ -92,8 +93,8 @@ func (s *inferenceStage) size() float64 {
 	return float64(size)
 }
 
-// attentionTime has the products of queries with keys, and of their softmax with values: 2 * context * hidden for a token. The
-// memory is the weights, and in a pass that decodes keys and values of the context.
+// attentionTime has the products of queries with keys, and of their softmax with values: 2 * context * hidden for a
+// token. The memory is the weights, and in a pass that decodes keys and values of the context.
 func (s *inferenceStage) attentionTime() int64 {
 	d, tp := &s.Decoder, float64(s.TP)
 	tokens := float64(s.tokens)
@@ -104,7 +105,8 @@ func (s *inferenceStage) attentionTime() int64 {
 	return s.time(float64(s.attention())*tokens, 2*s.context()*float64(d.Hidden)*tokens/tp, bytes*s.size())
 }
 
-// mlpTime is the time of an MLP, or of the experts of a rank that get so many tokens. An expert without tokens is not read.
+// mlpTime is the time of an MLP, or of the experts of a rank that get so many tokens. An expert without tokens is not
+// read.
 func (s *inferenceStage) mlpTime(tokens int64) int64 {
 	read := int64(1)
 	if s.Decoder.Experts > 0 {
@@ -114,8 +116,8 @@ func (s *inferenceStage) mlpTime(tokens int64) int64 {
 	return s.time(float64(tokens)*weights, 0, float64(read)*weights*s.size())
 }
 
-// pass adds a pass of all batches in flight. before are the messages with the tokens of the pass before, and get those of
-// this one.
+// pass adds a pass of all batches in flight. before are the messages with the tokens of the pass before, and get those
+// of this one.
 func (s *inferenceStage) pass(before [][]int) {
 	for batch := range s.InFlight {
 		s.job.ranks = s.ranks
@@ -150,11 +152,13 @@ func (s *inferenceStage) pass(before [][]int) {
 
 // returnTokens is the message with the new tokens from the last stage to the first one.
 func (s *inferenceStage) returnTokens(kind workload.Kind, peer int, after ...int) int {
-	return s.job.add(workload.Op{Kind: kind, Name: "tokens", Stream: tokensStream, Comm: "tokens", Peer: peer, Count: s.sampled, Type: "int32"}, after...)
+	return s.job.add(workload.Op{Kind: kind, Name: "tokens", Stream: tokensStream, Comm: "tokens", Peer: peer,
+		Count: s.sampled, Type: "int32"}, after...)
 }
 
 func (s *inferenceStage) coll(comm string, fn workload.Func, count int64) int {
-	return s.job.add(workload.Op{Kind: workload.Coll, Stream: computeStream, Comm: comm, Func: fn, Count: count, Type: s.Type})
+	return s.job.add(workload.Op{Kind: workload.Coll, Stream: computeStream, Comm: comm, Func: fn, Count: count,
+		Type: s.Type})
 }
 
 // reduce adds the partial results of the tensor parallel ranks (Shoeybi et al. 2019, arXiv:1909.08053).
@@ -193,8 +197,8 @@ func (s *inferenceStage) layer(i, batch int) {
 	s.reduce()
 }
 
-// experts sends the tokens to their experts and back. Each tensor parallel rank has a part of each expert, so it sends all
-// tokens of its batch; the partial results that come back are added afterwards.
+// experts sends the tokens to their experts and back. Each tensor parallel rank has a part of each expert, so it sends
+// all tokens of its batch; the partial results that come back are added afterwards.
 func (s *inferenceStage) experts(name string, layer, batch int) {
 	d, k := &s.Decoder, int64(s.Decoder.TopK)
 	if !s.Routing.uneven() {

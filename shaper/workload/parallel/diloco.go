@@ -10,13 +10,14 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/layers"
 )
 
-// DiLoCo is local SGD: each worker trains alone for InnerSteps steps, then the workers average by how much their parameters
-// have changed (Douillard et al. 2023, arXiv:2311.08105). With Fragments above 1 it is Streaming DiLoCo (Douillard et al.
-// 2025, arXiv:2501.18512): each part of the network has its own turn. With InnerSteps 1 it is data parallel training.
+// DiLoCo is local SGD: each worker trains alone for InnerSteps steps, then the workers average by how much their
+// parameters have changed (Douillard et al. 2023, arXiv:2311.08105). With Fragments above 1 it is Streaming DiLoCo
+// (Douillard et al. 2025, arXiv:2501.18512): each part of the network has its own turn. With InnerSteps 1 it is data
+// parallel training.
 type DiLoCo struct {
 	Network *layers.Network
-	// Ranks are those of all workers. A worker of several ranks reduces its gradients in each inner step, and each of its
-	// ranks exchanges its share of the parameters with the ranks at its place in the other workers.
+	// Ranks are those of all workers. A worker of several ranks reduces its gradients in each inner step, and each of
+	// its ranks exchanges its share of the parameters with the ranks at its place in the other workers.
 	Ranks, PerWorker int
 	// Rounds is how often all parameters are exchanged.
 	Rounds, InnerSteps int
@@ -56,7 +57,8 @@ func (d *DiLoCo) validate() error {
 	case d.InnerSteps%d.Fragments != 0:
 		return fmt.Errorf("%d inner steps: must be a multiple of the fragments, %d", d.InnerSteps, d.Fragments)
 	case d.Delay < 0 || d.Delay >= d.InnerSteps && d.Delay > 0:
-		return fmt.Errorf("delay of %d inner steps: must be 0 to %d, less than the inner steps", d.Delay, d.InnerSteps-1)
+		return fmt.Errorf("delay of %d inner steps: must be 0 to %d, less than the inner steps", d.Delay,
+			d.InnerSteps-1)
 	case outerTypes[d.OuterBits] == "":
 		return fmt.Errorf("%d bits of an element of the exchange: must be 32, 16, 8 or 4", d.OuterBits)
 	}
@@ -88,7 +90,8 @@ func (d *DiLoCo) Workload() (*workload.Workload, error) {
 	}
 	_, work := batchWork(d.Network, d.Batch)
 	c := d.Compute.clock(work)
-	j := newJob(fmt.Sprintf("diloco %s, %d workers, %s", d.Network.Name, d.Ranks/d.PerWorker, units.Count(d.InnerSteps, "inner step")), d.Ranks,
+	j := newJob(fmt.Sprintf("diloco %s, %d workers, %s", d.Network.Name, d.Ranks/d.PerWorker,
+		units.Count(d.InnerSteps, "inner step")), d.Ranks,
 		d.Network.Note(), c.note)
 	j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, d.notes()...)
 	var list commList
@@ -107,9 +110,12 @@ func (d *DiLoCo) Workload() (*workload.Workload, error) {
 }
 
 func (d *DiLoCo) notes() []string {
-	exchange := fmt.Sprintf("exchange: an all-reduce of the changes of all parameters after every %s, %d bits each", units.Count(d.InnerSteps, "inner step"), d.OuterBits)
+	exchange := fmt.Sprintf("exchange: an all-reduce of the changes of all parameters after every %s, %d bits each",
+		units.Count(d.InnerSteps, "inner step"), d.OuterBits)
 	if d.Fragments > 1 {
-		exchange = fmt.Sprintf("exchange: all-reduces of the changes of the parameters, %d bits each, in %d fragments of interleaved blocks, one after every %s",
+		exchange = fmt.Sprintf(
+			"exchange: all-reduces of the changes of the parameters, %d bits each, in %d fragments of interleaved "+
+				"blocks, one after every %s",
 			d.OuterBits, d.Fragments, units.Count(d.InnerSteps/d.Fragments, "inner step"))
 	}
 	if d.Delay > 0 {
@@ -117,14 +123,22 @@ func (d *DiLoCo) notes() []string {
 	}
 	notes := []string{exchange}
 	if d.Delay > 0 && d.Ranks > d.PerWorker {
-		notes = append(notes, fmt.Sprintf("end: no inner step comes after step %d, so nothing hides its exchange, and the job ends with it; in a longer job the next %s would",
-			d.Rounds*d.InnerSteps, units.Count(d.Delay, "inner step")))
+		notes = append(notes,
+			fmt.Sprintf(
+				"end: no inner step comes after step %d, so nothing hides its exchange, and the job ends with it; in "+
+					"a longer job the next %s would",
+				d.Rounds*d.InnerSteps, units.Count(d.Delay, "inner step")))
 	}
 	if d.OuterBits < 16 {
-		notes = append(notes, "quantised: the all-reduce has the bytes of the quantised elements, as uint8; how they are added is not said, nor the time of it")
+		notes = append(notes,
+			"quantised: the all-reduce has the bytes of the quantised elements, as uint8; how they are added is not "+
+				"said, nor the time of it")
 	}
 	if d.PerWorker > 1 {
-		notes = append(notes, fmt.Sprintf("worker: %d ranks, which reduce their gradients after each backward pass; each exchanges its share", d.PerWorker))
+		notes = append(notes,
+			fmt.Sprintf(
+				"worker: %d ranks, which reduce their gradients after each backward pass; each exchanges its share",
+				d.PerWorker))
 	}
 	return append(notes, "a step is an inner step")
 }
@@ -141,14 +155,16 @@ func (r *dilocoRun) step(step int, c clock, work float64) {
 	delete(r.due, step)
 	done := r.job.calc("backward", c.backward(work))
 	if r.PerWorker > 1 {
-		done = r.job.add(workload.Op{Kind: workload.Coll, Stream: ncclStream, Comm: "worker", Func: workload.AllReduce, Count: r.Network.Elements(), Type: r.Type}, done)
+		done = r.job.add(workload.Op{Kind: workload.Coll, Stream: ncclStream, Comm: "worker", Func: workload.AllReduce,
+			Count: r.Network.Elements(), Type: r.Type}, done)
 	}
 	done = r.job.calc("optimizer", 0, done)
 	every := r.InnerSteps / r.Fragments
 	var waits []int
 	if (step+1)%every == 0 && r.Ranks > r.PerWorker {
 		i := (step + 1) / every % r.Fragments
-		o := workload.Op{Kind: workload.Coll, Name: fmt.Sprintf("fragment %d", i), Stream: "outer", Comm: "outer", Func: workload.AllReduce, Count: r.count(i), Type: outerTypes[r.OuterBits]}
+		o := workload.Op{Kind: workload.Coll, Name: fmt.Sprintf("fragment %d", i), Stream: "outer", Comm: "outer",
+			Func: workload.AllReduce, Count: r.count(i), Type: outerTypes[r.OuterBits]}
 		if r.Fragments == 1 {
 			o.Name = "pseudo-gradients"
 		}

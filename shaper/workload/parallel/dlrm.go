@@ -13,8 +13,8 @@ import (
 // the samples, and another one their gradients back.
 type DLRM struct {
 	Tables, Dim int64
-	// Bottom and Top are the sizes of the layers of the perceptrons. Bottom begins with the dense inputs of a sample and
-	// ends with Dim. The input of Top is the products of all pairs of vectors, and the output of Bottom.
+	// Bottom and Top are the sizes of the layers of the perceptrons. Bottom begins with the dense inputs of a sample
+	// and ends with Dim. The input of Top is the products of all pairs of vectors, and the output of Bottom.
 	Bottom, Top []int64
 	Ranks       int
 	Steps       int
@@ -42,10 +42,12 @@ func (d *DLRM) validate() error {
 		return err
 	}
 	if len(d.Bottom) < 2 || len(d.Top) < 1 {
-		return fmt.Errorf("%d and %d sizes of layers: the bottom perceptron has at least 2, the top one at least 1", len(d.Bottom), len(d.Top))
+		return fmt.Errorf("%d and %d sizes of layers: the bottom perceptron has at least 2, the top one at least 1",
+			len(d.Bottom), len(d.Top))
 	}
 	if last := d.Bottom[len(d.Bottom)-1]; last != d.Dim {
-		return fmt.Errorf("the bottom perceptron ends with %d: must be the dimension of the embeddings, %d", last, d.Dim)
+		return fmt.Errorf("the bottom perceptron ends with %d: must be the dimension of the embeddings, %d", last,
+			d.Dim)
 	}
 	return checkOps(16, d.Steps)
 }
@@ -70,7 +72,9 @@ func (d *DLRM) Workload() (*workload.Workload, error) {
 	samples := float64(d.Batch)
 	c := d.Compute.clock(float64(bottom+top) * samples)
 	j := newJob(fmt.Sprintf("dlrm of %d tables, %d ranks, batch %d", d.Tables, d.Ranks, d.Batch), d.Ranks, c.note,
-		fmt.Sprintf("%d parameters of the bottom perceptron and %d of the top one; each rank has %d tables of vectors of %d at most",
+		fmt.Sprintf(
+			"%d parameters of the bottom perceptron and %d of the top one; each rank has %d tables of vectors of %d "+
+				"at most",
 			bottomSize, topSize, divide(d.Tables, int64(d.Ranks)), d.Dim),
 		"left out: the time of looking up embeddings, and the indices that are sent before")
 	exchange := workload.Op{
@@ -78,7 +82,8 @@ func (d *DLRM) Workload() (*workload.Workload, error) {
 		Count: int64(d.Batch) * divide(d.Tables, int64(d.Ranks)) * d.Dim, Type: d.Type,
 	}
 	reduce := func(name string, count int64, after int) int {
-		return j.add(workload.Op{Kind: workload.Coll, Name: name, Stream: ncclStream, Func: workload.AllReduce, Count: count, Type: d.Type}, after)
+		return j.add(workload.Op{Kind: workload.Coll, Name: name, Stream: ncclStream, Func: workload.AllReduce,
+			Count: count, Type: d.Type}, after)
 	}
 	for range d.Steps {
 		var before []int

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/layers"
 )
 
-// FSDP is fully sharded data parallel training, as with PyTorch's FullyShardedDataParallel. Each block of the network is
-// a unit: its parameters are gathered before its forward and its backward pass, and its gradients are reduced and
+// FSDP is fully sharded data parallel training, as with PyTorch's FullyShardedDataParallel. Each block of the network
+// is a unit: its parameters are gathered before its forward and its backward pass, and its gradients are reduced and
 // scattered after the latter.
 type FSDP struct {
 	Network *layers.Network
@@ -45,7 +45,9 @@ func (f *FSDP) Workload() (*workload.Workload, error) {
 	c := f.Compute.clock(work)
 	j := newJob(fmt.Sprintf("fsdp %s, %d ranks, batch %d", f.Network.Name, f.Ranks, f.Batch), f.Ranks,
 		f.Network.Note(), c.note,
-		fmt.Sprintf("%d units, the parameters of at most %d of them gathered; the last one stays gathered between its passes", len(f.Network.Blocks), gatheredUnits))
+		fmt.Sprintf(
+			"%d units, the parameters of at most %d of them gathered; the last one stays gathered between its passes",
+			len(f.Network.Blocks), gatheredUnits))
 	for range f.Steps {
 		f.step(j, c, samples)
 	}
@@ -68,7 +70,8 @@ func (f *FSDP) step(j *job, c clock, samples float64) {
 		b := &f.Network.Blocks[unit]
 		shard := divide(b.Elements(), int64(f.Ranks))
 		coll := func(stream string, fn workload.Func, after ...int) int {
-			return j.add(workload.Op{Kind: workload.Coll, Name: b.Name, Stream: stream, Func: fn, Count: shard, Type: f.Type}, after...)
+			return j.add(workload.Op{Kind: workload.Coll, Name: b.Name, Stream: stream, Func: fn, Count: shard,
+				Type: f.Type}, after...)
 		}
 		var gathered []int
 		if pass != n { // the last unit's parameters are there already

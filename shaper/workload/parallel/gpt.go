@@ -11,14 +11,14 @@ import (
 
 // GPT is the training of a GPT with tensor, pipeline, data and expert parallelism, as Megatron-LM does it.
 //
-// Ranks are in Megatron's order: those of a tensor parallel group are neighbours, then come the data parallel groups (in
-// them the expert parallel ones), then the stages of the pipeline.
+// Ranks are in Megatron's order: those of a tensor parallel group are neighbours, then come the data parallel groups
+// (in them the expert parallel ones), then the stages of the pipeline.
 type GPT struct {
 	Layers, Hidden, Heads, Seq, Vocab int64
 	TP, PP, DP                        int
 	// SequenceParallel shares the activations between layers among the tensor parallel ranks (Korthikanti et al. 2022,
-	// arXiv:2205.05198): an all-reduce becomes a reduce-scatter and an all-gather, and the backward pass gathers the input
-	// of each part once more.
+	// arXiv:2205.05198): an all-reduce becomes a reduce-scatter and an all-gather, and the backward pass gathers the
+	// input of each part once more.
 	SequenceParallel bool
 	// Experts is the number of experts of each layer, 0 for a dense network, EP the ranks that share them, and TopK how
 	// many experts see each token.
@@ -64,7 +64,8 @@ func (g *GPT) validate() error {
 	if err := checkSteps(g.Ranks(), g.Steps); err != nil {
 		return err
 	}
-	if err := checkProduct("the activations of a micro-batch", int64(g.MicroBatch), g.Seq, g.Hidden, max(int64(g.TopK), 1)); err != nil {
+	if err := checkProduct("the activations of a micro-batch", int64(g.MicroBatch), g.Seq, g.Hidden,
+		max(int64(g.TopK), 1)); err != nil {
 		return err
 	}
 	if err := checkProduct("the parameters", g.Layers, 12, g.Hidden, g.Hidden, max(int64(g.Experts), 1)); err != nil {
@@ -141,8 +142,8 @@ func (g *GPT) parameters(stage int) (dense, experts int64) {
 	return dense, experts
 }
 
-// multiplications are those of a rank for the forward pass of a micro-batch: of attention and MLP of a layer, and of the
-// output.
+// multiplications are those of a rank for the forward pass of a micro-batch: of attention and MLP of a layer, and of
+// the output.
 func (g *GPT) multiplications() (attention, mlp, output float64) {
 	tokens := float64(g.MicroBatch) * float64(g.Seq) / float64(g.TP)
 	h := float64(g.Hidden)
@@ -185,7 +186,8 @@ func (g *GPT) Workload() (*workload.Workload, error) {
 	j := newJob(g.name(), g.Ranks(), c.note,
 		fmt.Sprintf("pipeline: 1F1B, %s of %s for each data parallel rank",
 			units.Count(g.microBatches(), "micro-batch"), units.Count(g.MicroBatch, "sequence")),
-		"left out: the attention's own multiplications (they grow with the square of the sequence), recomputation, and the small all-reduces of the loss and of the gradients' norm")
+		"left out: the attention's own multiplications (they grow with the square of the sequence), recomputation, "+
+			"and the small all-reduces of the loss and of the gradients' norm")
 	j.w.Head.Comms = g.comms()
 	var routes *router
 	if g.Experts > 0 {

@@ -13,11 +13,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/layers"
 )
 
-// Inference is a decoder that answers requests: a prefill of the prompts, and passes that decode a token of each sequence.
-// Each pass is a step.
+// Inference is a decoder that answers requests: a prefill of the prompts, and passes that decode a token of each
+// sequence. Each pass is a step.
 //
-// Tensor parallel ranks are neighbours, then come the expert parallel ones, then the stages of the pipeline. The ranks of an
-// expert parallel group have sequences of their own, and share the experts.
+// Tensor parallel ranks are neighbours, then come the expert parallel ones, then the stages of the pipeline. The ranks
+// of an expert parallel group have sequences of their own, and share the experts.
 type Inference struct {
 	Name       string
 	Decoder    layers.Decoder
@@ -27,21 +27,23 @@ type Inference struct {
 	// Prefill is the tokens of each prompt, 0 for no prefill. Decode is the number of passes that decode.
 	Prefill int
 	Decode  int
-	// Context is the tokens of a sequence before the first pass that decodes. Only the formula of the computation needs it.
+	// Context is the tokens of a sequence before the first pass that decodes. Only the formula of the computation
+	// needs it.
 	Context int
-	// VLLM makes the stages of a pipeline send what vLLM sends: hidden states and residual, each of them in parts by the
-	// tensor parallel ranks, which the next stage gathers. Else each rank sends the hidden states.
+	// VLLM makes the stages of a pipeline send what vLLM sends: hidden states and residual, each of them in parts by
+	// the tensor parallel ranks, which the next stage gathers. Else each rank sends the hidden states.
 	VLLM    bool
 	Routing Routing
 	Compute InferenceCompute
 	Type    string // of activations and weights
 }
 
-// InferenceCompute says for how long a rank computes in a pass: the time of the rank that computes longest, or rates of a GPU.
+// InferenceCompute says for how long a rank computes in a pass: the time of the rank that computes longest, or rates
+// of a GPU.
 type InferenceCompute struct {
 	Prefill, Decode time.Duration
-	// FLOPS are operations per second, and Memory is bytes per second of the GPU's memory, that the job reaches. With both, a
-	// part of a layer takes the longer of the two times.
+	// FLOPS are operations per second, and Memory is bytes per second of the GPU's memory, that the job reaches. With
+	// both, a part of a layer takes the longer of the two times.
 	FLOPS, Memory float64
 }
 
@@ -66,8 +68,11 @@ func (f *Inference) validate() error {
 			return fmt.Errorf("%s %d: must be 1 to %d", size.name, size.n, 1<<24)
 		}
 	}
-	if f.Prefill < 0 || f.Prefill > 1<<24 || f.Context < 0 || f.Context > 1<<24 || f.Decode < 0 || f.Decode > 1_000_000 {
-		return fmt.Errorf("prefill of %d and context of %d tokens, and %d passes that decode: must be 0 to %d, and 1000000 passes at most", f.Prefill, f.Context, f.Decode, 1<<24)
+	if f.Prefill < 0 || f.Prefill > 1<<24 || f.Context < 0 || f.Context > 1<<24 || f.Decode < 0 ||
+		f.Decode > 1_000_000 {
+		return fmt.Errorf(
+			"prefill of %d and context of %d tokens, and %d passes that decode: must be 0 to %d, and 1000000 passes "+
+				"at most", f.Prefill, f.Context, f.Decode, 1<<24)
 	}
 	if f.Prefill == 0 && f.Decode == 0 {
 		return errors.New("no pass: give the tokens of a prefill, or the number of passes that decode")
@@ -85,7 +90,8 @@ func (f *Inference) validate() error {
 func (f *Inference) validateShares() error {
 	d := &f.Decoder
 	if ranks := int64(f.TP) * int64(f.PP) * int64(f.EP); ranks > workload.MaxRanks {
-		return fmt.Errorf("tp %d, pp %d and ep %d are %d ranks, more than %d", f.TP, f.PP, f.EP, ranks, workload.MaxRanks)
+		return fmt.Errorf("tp %d, pp %d and ep %d are %d ranks, more than %d", f.TP, f.PP, f.EP, ranks,
+			workload.MaxRanks)
 	}
 	if d.Layers%int64(f.PP) != 0 {
 		return fmt.Errorf("layers %d: must be a multiple of pp, %d", d.Layers, f.PP)
@@ -96,7 +102,8 @@ func (f *Inference) validateShares() error {
 	if err := f.validateExperts(); err != nil {
 		return err
 	}
-	if err := checkProduct("the activations of a pass", int64(f.Batch), int64(max(f.Prefill, 1)), d.Hidden, int64(max(d.TopK, 1))); err != nil {
+	if err := checkProduct("the activations of a pass", int64(f.Batch), int64(max(f.Prefill, 1)), d.Hidden,
+		int64(max(d.TopK, 1))); err != nil {
 		return err
 	}
 	return checkProduct("the weights of a layer", 3*d.Hidden, d.Intermediate, int64(max(d.TopK, 1)))
@@ -127,7 +134,8 @@ func (c *InferenceCompute) validate(prefill, decode bool) error {
 	case !rates && prefill && c.Prefill == 0:
 		return errors.New("say how long the prefill computes: its time, as 300ms, or the rate of the GPU, as 312TFLOPS")
 	case !rates && decode && c.Decode == 0:
-		return errors.New("say how long a pass that decodes computes: its time, as 17.5ms, or the rate of the GPU's memory, as 2TB/s")
+		return errors.New(
+			"say how long a pass that decodes computes: its time, as 17.5ms, or the rate of the GPU's memory, as 2TB/s")
 	}
 	return nil
 }
@@ -192,7 +200,8 @@ const usualHead = 128
 
 func (f *Inference) notes() []string {
 	d, c := &f.Decoder, &f.Compute
-	notes := []string{fmt.Sprintf("%s: %d layers, hidden %d, intermediate %d, keys and values %d, %d words", f.Name, d.Layers, d.Hidden, d.Intermediate, d.KeyValue, d.Words)}
+	notes := []string{fmt.Sprintf("%s: %d layers, hidden %d, intermediate %d, keys and values %d, %d words", f.Name,
+		d.Layers, d.Hidden, d.Intermediate, d.KeyValue, d.Words)}
 	if d.Experts > 0 {
 		notes[0] += fmt.Sprintf(", %d experts, top-k %d", d.Experts, d.TopK)
 	}
@@ -203,26 +212,33 @@ func (f *Inference) notes() []string {
 	if f.Decode > 0 {
 		passes = append(passes, units.Count(f.Decode, "pass")+" of one token")
 	}
-	notes = append(notes, fmt.Sprintf("each step is a pass: %s, of each of %s", strings.Join(passes, ", then "), units.Count(f.Batch, "sequence")))
+	notes = append(notes, fmt.Sprintf("each step is a pass: %s, of each of %s", strings.Join(passes, ", then "),
+		units.Count(f.Batch, "sequence")))
 	if f.InFlight > 1 {
 		notes[1] += fmt.Sprintf(", for %d batches in the pipeline", f.InFlight)
 	}
 	if c.FLOPS > 0 || c.Memory > 0 {
 		text := "computation:"
 		if c.FLOPS > 0 {
-			text += fmt.Sprintf(" 2 operations for each multiplication of weights and of attention, at %g TFLOPS", c.FLOPS/1e12)
+			text += fmt.Sprintf(" 2 operations for each multiplication of weights and of attention, at %g TFLOPS",
+				c.FLOPS/1e12)
 		}
 		if c.Memory > 0 {
 			if c.FLOPS > 0 {
 				text += ", or, if that is longer,"
 			}
-			text += fmt.Sprintf(" the bytes of the weights, and of the keys and values of the context, at %g GB/s", c.Memory/1e9)
+			text += fmt.Sprintf(" the bytes of the weights, and of the keys and values of the context, at %g GB/s",
+				c.Memory/1e9)
 		}
 		notes = append(notes, text)
 		// Llama's and Mixtral's heads have 128 elements. vLLM and Megatron give each rank whole heads.
 		if part := float64(d.KeyValue) / float64(f.TP); part < usualHead {
-			notes = append(notes, fmt.Sprintf("a rank is taken to have %g of the %d elements of keys and of values, less than a usual head of %d: "+
-				"engines repeat a whole head on several ranks, which then read more", part, d.KeyValue, usualHead))
+			notes = append(notes,
+				fmt.Sprintf(
+					"a rank is taken to have %g of the %d elements of keys and of values, less than a usual head of "+
+						"%d: "+
+						"engines repeat a whole head on several ranks, which then read more", part, d.KeyValue,
+					usualHead))
 		}
 	} else {
 		var given []string
@@ -232,14 +248,19 @@ func (f *Inference) notes() []string {
 		if f.Decode > 0 {
 			given = append(given, fmt.Sprintf("%v for a pass of one token", c.Decode))
 		}
-		notes = append(notes, fmt.Sprintf("computation: %s, as given; layers share it by their multiplications", strings.Join(given, ", ")))
+		notes = append(notes, fmt.Sprintf("computation: %s, as given; layers share it by their multiplications",
+			strings.Join(given, ", ")))
 	}
 	if f.PP > 1 {
 		text := "pipeline: each rank sends the hidden states of its batch"
 		if f.VLLM {
-			text = "pipeline: hidden states and residual, each in parts by the tensor parallel ranks, as vLLM's send_tensor_dict"
+			text = "pipeline: hidden states and residual, each in parts by the tensor parallel ranks, as vLLM's " +
+				"send_tensor_dict"
 		}
-		notes = append(notes, text+"; the new tokens go back from the last stage as a message of int32 (vLLM: by its scheduler, or broadcast with asynchronous scheduling)")
+		notes = append(notes,
+			text+
+				"; the new tokens go back from the last stage as a message of int32 (vLLM: by its scheduler, or "+
+				"broadcast with asynchronous scheduling)")
 	}
 	return notes
 }

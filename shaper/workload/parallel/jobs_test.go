@@ -58,18 +58,21 @@ func mixtral() layers.Decoder {
 
 func inference() *Inference {
 	return &Inference{
-		Name: "x", Decoder: layers.Decoder{Layers: 8, Hidden: 512, Intermediate: 1024, KeyValue: 128, Words: 1000}, TP: 2, PP: 2, EP: 1, Batch: 4, InFlight: 1,
-		Prefill: 16, Decode: 3, Context: 16, Type: "bfloat16", Compute: InferenceCompute{Prefill: 10 * time.Millisecond, Decode: time.Millisecond},
+		Name: "x", Decoder: layers.Decoder{Layers: 8, Hidden: 512, Intermediate: 1024, KeyValue: 128, Words: 1000},
+		TP: 2, PP: 2, EP: 1, Batch: 4, InFlight: 1,
+		Prefill: 16, Decode: 3, Context: 16, Type: "bfloat16", Compute: InferenceCompute{Prefill: 10 * time.Millisecond,
+			Decode: time.Millisecond},
 	}
 }
 
-// A pass has the sizes of Megatron-LM (arXiv:1909.08053): two all-reduces of tokens * hidden in each layer and one for the
-// embeddings, the hidden states between the stages, and the part of the words that each rank has of the logits.
+// A pass has the sizes of Megatron-LM (arXiv:1909.08053): two all-reduces of tokens * hidden in each layer and one for
+// the embeddings, the hidden states between the stages, and the part of the words that each rank has of the logits.
 func TestInference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
 		f := inference()
-		f.TP, f.PP, f.Batch, f.InFlight, f.Decode = 1<<draw("tp", 0, 3), draw("pp", 1, 4), draw("batch", 1, 5), draw("in flight", 1, 3), draw("decode", 0, 3)
+		f.TP, f.PP, f.Batch, f.InFlight, f.Decode = 1<<draw("tp", 0, 3), draw("pp", 1, 4), draw("batch", 1, 5),
+			draw("in flight", 1, 3), draw("decode", 0, 3)
 		f.Prefill = draw("prefill", 1, 9)
 		f.Decoder.Layers = int64(f.PP * draw("layers", 1, 3))
 		f.Decoder.Words = int64(draw("words", 1, 99))
@@ -109,16 +112,18 @@ func TestInference(t *testing.T) {
 				perPass := func(tokens int) int64 {
 					return divide(int64(tokens*f.Decoder.TopK*512), int64(f.EP)) * int64(f.EP)
 				}
-				sums["AllToAll ep"] = 2 * layers * 2 * int64(f.InFlight) * (perPass(f.Batch*f.Prefill) + int64(f.Decode)*perPass(f.Batch))
+				sums["AllToAll ep"] = 2 * layers * 2 * int64(f.InFlight) * (perPass(f.Batch*f.Prefill) +
+					int64(f.Decode)*perPass(f.Batch))
 			}
 			want(t, ix, rank, sums)
 		}
 	})
 }
 
-// The file of a public generator, AICB (SimAI_inference_workload_generator.py, get_comm_size and dump_file): an all-reduce
-// of 2 * m * hidden bytes after attention and after the MLP, all-to-alls of 2 * m * hidden * top-k, and 2 * batch * seq *
-// hidden between stages, with m the batch of a pass that decodes, and the tokens of a prompt for a prefill of one sequence.
+// The file of a public generator, AICB (SimAI_inference_workload_generator.py, get_comm_size and dump_file): an
+// all-reduce of 2 * m * hidden bytes after attention and after the MLP, all-to-alls of 2 * m * hidden * top-k, and 2 *
+// batch * seq * hidden between stages, with m the batch of a pass that decodes, and the tokens of a prompt for a
+// prefill of one sequence.
 func TestInferenceAgainstAICB(t *testing.T) {
 	f := inference()
 	f.Decoder, f.TP, f.PP, f.EP, f.Batch, f.Prefill, f.Decode = mixtral(), 1, 2, 4, 32, 0, 1
@@ -141,14 +146,16 @@ func TestInferenceVLLM(t *testing.T) {
 	_, ix := checked(t, f)
 	all := int64(4 * 512 * 2)
 	want(t, ix, 0, map[string]int64{"AllReduce tp": 9 * all, "send pp": all, "recv tokens": 16})
-	want(t, ix, 3, map[string]int64{"AllReduce tp": 8 * all, "recv pp": all, "AllGather tp": 2*all + 4*1000*2, "send tokens": 16})
+	want(t, ix, 3, map[string]int64{"AllReduce tp": 8 * all, "recv pp": all, "AllGather tp": 2*all + 4*1000*2,
+		"send tokens": 16})
 }
 
-// The computation of a dense model follows its formula: for a prefill 2 operations for each parameter and token, and for a
-// pass that decodes its bytes over the memory's bandwidth.
+// The computation of a dense model follows its formula: for a prefill 2 operations for each parameter and token, and
+// for a pass that decodes its bytes over the memory's bandwidth.
 func TestInferenceCompute(t *testing.T) {
 	n := network(t, "llama2-7b")
-	f := &Inference{Name: n.Name, Decoder: *n.Decoder, TP: 1, PP: 1, EP: 1, Batch: 1, InFlight: 1, Prefill: 512, Type: "float16", Compute: InferenceCompute{FLOPS: 100e12}}
+	f := &Inference{Name: n.Name, Decoder: *n.Decoder, TP: 1, PP: 1, EP: 1, Batch: 1, InFlight: 1, Prefill: 512,
+		Type: "float16", Compute: InferenceCompute{FLOPS: 100e12}}
 	_, ix := checked(t, f)
 	weights := float64(n.Elements() - 2*32000*4096 - 65*4096)
 	seconds := 2*(weights*512+32000*4096+32*512*513*4096)/100e12 - computed(ix, 0).Seconds()
@@ -174,8 +181,8 @@ func TestInferenceCompute(t *testing.T) {
 	}
 }
 
-// With a skew, what all ranks send in an all-to-all is still tokens * top-k, no expert gets a token twice, and the hottest
-// expert gets what was asked for.
+// With a skew, what all ranks send in an all-to-all is still tokens * top-k, no expert gets a token twice, and the
+// hottest expert gets what was asked for.
 func TestRouting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
@@ -199,7 +206,8 @@ func TestRouting(t *testing.T) {
 		if sum < float64(topK)-1e-6 || sum > float64(topK)+1e-6 {
 			t.Fatalf("chances add up to %g, want %d", sum, topK)
 		}
-		if got := router.chances[0] * float64(experts) / float64(topK); r.Skew.Hottest > 0 && (got < r.Skew.Hottest-1e-3 || got > r.Skew.Hottest+1e-3) {
+		if got := router.chances[0] * float64(experts) / float64(topK); r.Skew.Hottest > 0 &&
+			(got < r.Skew.Hottest-1e-3 || got > r.Skew.Hottest+1e-3) {
 			t.Fatalf("the hottest expert gets %g times the mean, want %g", got, r.Skew.Hottest)
 		}
 		x := router.exchange(ep, tokens, 0, 0)
@@ -238,7 +246,8 @@ func TestDrawsAreRepeatable(t *testing.T) {
 	r := newRouter(&Routing{Skew: Skew{Zipf: 2}, Drawn: true, Seed: 3}, 16, 2)
 	hottest := func(counts []int64) int { return slices.Index(counts, slices.Max(counts)) }
 	first, again, next, other := r.take(1000, 0, 7), r.take(1000, 0, 7), r.take(1000, 0, 8), r.take(1000, 1, 7)
-	if !slices.Equal(first, again) || slices.Equal(first, next) || hottest(first) != hottest(next) || hottest(first) == hottest(other) {
+	if !slices.Equal(first, again) || slices.Equal(first, next) || hottest(first) != hottest(next) ||
+		hottest(first) == hottest(other) {
 		t.Errorf("%v\n%v\n%v\n%v", first, again, next, other)
 	}
 }
@@ -246,7 +255,8 @@ func TestDrawsAreRepeatable(t *testing.T) {
 // With a skew, some ranks compute longer, and all together as long as without.
 func TestSkewedComputation(t *testing.T) {
 	g := gpt()
-	g.Layers, g.Hidden, g.Heads, g.Vocab, g.TP, g.PP, g.DP, g.EP, g.Experts, g.TopK, g.Batch, g.MicroBatch = 2, 64, 4, 1, 1, 1, 4, 4, 8, 2, 4, 1
+	g.Layers, g.Hidden, g.Heads, g.Vocab, g.TP, g.PP, g.DP, g.EP, g.Experts, g.TopK, g.Batch, g.MicroBatch = 2, 64, 4,
+		1, 1, 1, 4, 4, 8, 2, 4, 1
 	sum := func() (total, longest time.Duration) {
 		_, ix := checked(t, g)
 		for rank := range g.Ranks() {
@@ -280,10 +290,12 @@ func TestCapacity(t *testing.T) {
 func TestSkewedJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
-		routing := Routing{Skew: Skew{Zipf: rapid.Float64Range(0.1, 3).Draw(t, "zipf")}, Drawn: rapid.Bool().Draw(t, "drawn"), Seed: 5}
+		routing := Routing{Skew: Skew{Zipf: rapid.Float64Range(0.1, 3).Draw(t, "zipf")},
+			Drawn: rapid.Bool().Draw(t, "drawn"), Seed: 5}
 		g := gpt()
 		g.Hidden, g.Heads, g.Seq, g.Vocab, g.Steps = 64, 4, 16, 100, draw("steps", 1, 2)
-		g.TP, g.PP, g.MicroBatch, g.EP, g.TopK = 1<<draw("tp", 0, 1), draw("pp", 1, 3), draw("micro-batch", 1, 2), draw("ep", 1, 4), draw("top-k", 1, 2)
+		g.TP, g.PP, g.MicroBatch, g.EP, g.TopK = 1<<draw("tp", 0, 1), draw("pp", 1, 3), draw("micro-batch", 1, 2),
+			draw("ep", 1, 4), draw("top-k", 1, 2)
 		g.SequenceParallel = rapid.Bool().Draw(t, "sequence parallel")
 		g.Layers, g.Experts, g.DP = int64(g.PP), 2*g.EP, g.EP*draw("dp", 1, 2)
 		g.Batch, g.Routing = g.DP*g.MicroBatch*draw("micro-batches", 1, 3), routing
@@ -337,7 +349,8 @@ func aicbLlama7B() *layers.Network {
 
 func zero(stage int) *ZeRO {
 	return &ZeRO{
-		Network: aicbLlama7B(), Ranks: 128, Steps: 1, Batch: 1, Compute: Compute{Step: time.Second}, Type: "float16", Stage: stage,
+		Network: aicbLlama7B(), Ranks: 128, Steps: 1, Batch: 1, Compute: Compute{Step: time.Second}, Type: "float16",
+		Stage:  stage,
 		Bucket: 1e9, GatherBucket: 1e9, Reduce: ReduceByAllReduce, Overlap: true, ReuseDistance: 1e9, Persist: 1e5,
 	}
 }
@@ -350,7 +363,8 @@ func TestZeRO2AgainstAICB(t *testing.T) {
 	for _, n := range counts(ix, 5, workload.AllReduce) {
 		bytes = append(bytes, 2*n)
 	}
-	if want := []int64{1971396608, 1933656064, 1990270976, 1990279168, 1990279168, 1990279168, 1610670080}; !slices.Equal(bytes, want) {
+	if want := []int64{1971396608, 1933656064, 1990270976, 1990279168, 1990279168, 1990279168,
+		1610670080}; !slices.Equal(bytes, want) {
 		t.Errorf("all-reduces of\n%v, want\n%v", bytes, want)
 	}
 	gathers := counts(ix, 5, workload.AllGather)
@@ -359,14 +373,15 @@ func TestZeRO2AgainstAICB(t *testing.T) {
 	}
 }
 
-// AICB's L7B-D1-C02_Llama7B_zero3_mbs1.csv reduces and scatters 7 buckets, the last of 1610670080 bytes and two before it of
-// 1990279168, and gathers the 65 normalizations of 8192 bytes after the optimizer. Each pass gathers all other parameters;
-// DeepSpeed keeps those of the last blocks (stage3_max_reuse_distance), which AICB gathers again.
+// AICB's L7B-D1-C02_Llama7B_zero3_mbs1.csv reduces and scatters 7 buckets, the last of 1610670080 bytes and two before
+// it of 1990279168, and gathers the 65 normalizations of 8192 bytes after the optimizer. Each pass gathers all other
+// parameters; DeepSpeed keeps those of the last blocks (stage3_max_reuse_distance), which AICB gathers again.
 func TestZeRO3AgainstAICB(t *testing.T) {
 	z := zero(3)
 	_, ix := checked(t, z)
 	scatters := counts(ix, 0, workload.ReduceScatter)
-	if len(scatters) != 7 || scatters[6]*128*2 != 1610670080 || scatters[5]*128*2 != 1990279168 || scatters[4]*128*2 != 1990279168 {
+	if len(scatters) != 7 || scatters[6]*128*2 != 1610670080 || scatters[5]*128*2 != 1990279168 ||
+		scatters[4]*128*2 != 1990279168 {
 		t.Errorf("reduce-scatters of %v", scatters)
 	}
 	gathers := counts(ix, 0, workload.AllGather)
@@ -399,8 +414,8 @@ func TestKeptBlocks(t *testing.T) {
 	}
 }
 
-// The volumes of the paper (arXiv:1910.02054, section 7): with P parameters, P reduced and P gathered for stages 1 and 2 by
-// reduce-scatter, and one more P gathered for stage 3.
+// The volumes of the paper (arXiv:1910.02054, section 7): with P parameters, P reduced and P gathered for stages 1 and
+// 2 by reduce-scatter, and one more P gathered for stage 3.
 func TestZeROVolumes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
@@ -426,7 +441,8 @@ func TestZeROVolumes(t *testing.T) {
 			atLeast("AllGather", 2*parameters-last, calls*int64(ranks))
 			return
 		}
-		name := map[string]string{ReduceByAllReduce: "AllReduce", ReduceToOwners: "Reduce", ReduceByScatter: "ReduceScatter"}[z.Reduce]
+		name := map[string]string{ReduceByAllReduce: "AllReduce", ReduceToOwners: "Reduce",
+			ReduceByScatter: "ReduceScatter"}[z.Reduce]
 		padding := int64(0)
 		if z.Reduce == ReduceByScatter {
 			padding = calls * int64(ranks)
@@ -436,14 +452,16 @@ func TestZeROVolumes(t *testing.T) {
 	})
 }
 
-// A worker exchanges all its parameters once in each round, in as many bytes as the bits say; DiLoCo's paper: 500 times less
-// often than data parallel training with 500 inner steps.
+// A worker exchanges all its parameters once in each round, in as many bytes as the bits say; DiLoCo's paper: 500
+// times less often than data parallel training with 500 inner steps.
 func TestDiLoCo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
 		d := &DiLoCo{
-			Network: layers.Uniform(int64(draw("parameters", 100, 1_000_000)), draw("blocks", 4, 20)), PerWorker: draw("ranks of a worker", 1, 3), Rounds: draw("rounds", 1, 3),
-			Fragments: draw("fragments", 1, 4), Batch: 1, Compute: Compute{Step: time.Second}, Type: "bfloat16", OuterBits: rapid.SampledFrom([]int{32, 16, 8, 4}).Draw(t, "bits"),
+			Network:   layers.Uniform(int64(draw("parameters", 100, 1_000_000)), draw("blocks", 4, 20)),
+			PerWorker: draw("ranks of a worker", 1, 3), Rounds: draw("rounds", 1, 3),
+			Fragments: draw("fragments", 1, 4), Batch: 1, Compute: Compute{Step: time.Second}, Type: "bfloat16",
+			OuterBits: rapid.SampledFrom([]int{32, 16, 8, 4}).Draw(t, "bits"),
 		}
 		d.Ranks = d.PerWorker * draw("workers", 2, 4)
 		d.InnerSteps = d.Fragments * draw("inner steps", 1, 4)
@@ -464,11 +482,12 @@ func TestDiLoCo(t *testing.T) {
 	})
 }
 
-// An exchange is beside the inner steps that its delay says, but for that of the last step: nothing comes after it, and a note
-// says so.
+// An exchange is beside the inner steps that its delay says, but for that of the last step: nothing comes after it,
+// and a note says so.
 func TestDiLoCoEnd(t *testing.T) {
 	d := &DiLoCo{
-		Network: layers.Uniform(1000, 4), Ranks: 2, PerWorker: 1, Rounds: 2, InnerSteps: 8, Fragments: 2, Delay: 2, Batch: 1,
+		Network: layers.Uniform(1000, 4), Ranks: 2, PerWorker: 1, Rounds: 2, InnerSteps: 8, Fragments: 2, Delay: 2,
+		Batch:   1,
 		Compute: Compute{Step: time.Second}, Type: "bfloat16", OuterBits: 32,
 	}
 	w, _ := checked(t, d)
@@ -499,7 +518,8 @@ func TestDiLoCoEnd(t *testing.T) {
 		t.Errorf("%d exchanges; notes: %q", len(begun), w.Head.Source.Notes)
 	}
 	d.Delay = 0
-	if w, _ := checked(t, d); slices.ContainsFunc(w.Head.Source.Notes, func(n string) bool { return strings.HasPrefix(n, "end:") }) {
+	if w, _ := checked(t, d); slices.ContainsFunc(w.Head.Source.Notes,
+		func(n string) bool { return strings.HasPrefix(n, "end:") }) {
 		t.Errorf("each exchange is waited for: %q", w.Head.Source.Notes)
 	}
 }
@@ -518,31 +538,55 @@ func TestJobsRefused(t *testing.T) {
 	for want, job := range map[string]interface {
 		Workload() (*workload.Workload, error)
 	}{
-		"no pass: give":                                   change(func(f *Inference) { f.Prefill, f.Decode = 0, 0 }),
-		"layers 8: must be a multiple of pp, 3":           change(func(f *Inference) { f.PP = 3 }),
-		"must be multiples of tp, 3":                      change(func(f *Inference) { f.TP = 3 }),
-		"ep 2: give the number of experts":                change(func(f *Inference) { f.EP = 2 }),
-		"experts 6: must be a multiple of ep, 4":          change(func(f *Inference) { f.EP, f.Decoder.Experts, f.Decoder.TopK = 4, 6, 2 }),
-		"top-k 9: must be 1 to":                           change(func(f *Inference) { f.Decoder.Experts, f.Decoder.TopK = 8, 9 }),
+		"no pass: give":                         change(func(f *Inference) { f.Prefill, f.Decode = 0, 0 }),
+		"layers 8: must be a multiple of pp, 3": change(func(f *Inference) { f.PP = 3 }),
+		"must be multiples of tp, 3":            change(func(f *Inference) { f.TP = 3 }),
+		"ep 2: give the number of experts":      change(func(f *Inference) { f.EP = 2 }),
+		"experts 6: must be a multiple of ep, 4": change(func(f *Inference) {
+			f.EP, f.Decoder.Experts,
+				f.Decoder.TopK = 4, 6, 2
+		}),
+		"top-k 9: must be 1 to": change(func(f *Inference) {
+			f.Decoder.Experts,
+				f.Decoder.TopK = 8, 9
+		}),
 		"say how long a pass that decodes computes":       change(func(f *Inference) { f.Compute.Decode = 0 }),
 		"say how long the prefill computes":               change(func(f *Inference) { f.Compute.Prefill = 0 }),
 		"or the rates of the GPU, not both":               change(func(f *Inference) { f.Compute.Memory = 1 }),
 		"a skew, a capacity factor and a seed are of exp": change(func(f *Inference) { f.Routing.Drawn = true }),
-		"gets at most 4 times the mean with top-k 2":      change(func(f *Inference) { f.Decoder.Experts, f.Decoder.TopK, f.Routing.Skew.Hottest = 8, 2, 5 }),
-		"operations for each of 1000000 steps":            change(func(f *Inference) { f.Decode, f.Prefill = 1_000_000, 0 }),
-		"the activations of a pass have":                  change(func(f *Inference) { f.Batch, f.Prefill = 1<<24, 1<<24 }),
-		"the weights of a layer have":                     change(func(f *Inference) { f.Decoder.Hidden, f.Decoder.Intermediate = 1<<24, 1<<24 }),
-		"a call of 8796093022208 elements of bfloat16: a": change(func(f *Inference) { f.Decoder.Words, f.Batch = 1<<24, 1<<20 }),
-		"are 1099511627776 ranks":                         change(func(f *Inference) { f.TP, f.PP = 1<<20, 1<<20 }),
-		"stage 4: must be 1, 2 or 3":                      stage(func(z *ZeRO) { z.Stage = 4 }),
-		`reduce by "all": must be all-reduce, reduce or`:  stage(func(z *ZeRO) { z.Reduce = "all" }),
-		"a call of 1125899906842624 elements of float16":  stage(func(z *ZeRO) { z.Network, z.Bucket, z.GatherBucket = layers.Uniform(1<<50, 1), 1<<50, 1<<50 }),
-		"buckets of 0 and":                                stage(func(z *ZeRO) { z.Bucket = 0 }),
-		"4 ranks: must be a multiple of the ranks of a":   local(func(d *DiLoCo) { d.PerWorker = 3 }),
-		"5 fragments: must be 1 to the number of blocks":  local(func(d *DiLoCo) { d.Fragments = 5 }),
-		"4 inner steps: must be a multiple of the frag":   local(func(d *DiLoCo) { d.Fragments = 3 }),
-		"delay of 4 inner steps: must be 0 to 3":          local(func(d *DiLoCo) { d.Delay = 4 }),
-		"5 bits of an element":                            local(func(d *DiLoCo) { d.OuterBits = 5 }),
+		"gets at most 4 times the mean with top-k 2": change(func(f *Inference) {
+			f.Decoder.Experts,
+				f.Decoder.TopK, f.Routing.Skew.Hottest = 8, 2, 5
+		}),
+		"operations for each of 1000000 steps": change(func(f *Inference) {
+			f.Decode, f.Prefill = 1_000_000,
+				0
+		}),
+		"the activations of a pass have": change(func(f *Inference) {
+			f.Batch, f.Prefill = 1<<24,
+				1<<24
+		}),
+		"the weights of a layer have": change(func(f *Inference) {
+			f.Decoder.Hidden,
+				f.Decoder.Intermediate = 1<<24, 1<<24
+		}),
+		"a call of 8796093022208 elements of bfloat16: a": change(func(f *Inference) {
+			f.Decoder.Words, f.Batch = 1<<24,
+				1<<20
+		}),
+		"are 1099511627776 ranks":                        change(func(f *Inference) { f.TP, f.PP = 1<<20, 1<<20 }),
+		"stage 4: must be 1, 2 or 3":                     stage(func(z *ZeRO) { z.Stage = 4 }),
+		`reduce by "all": must be all-reduce, reduce or`: stage(func(z *ZeRO) { z.Reduce = "all" }),
+		"a call of 1125899906842624 elements of float16": stage(func(z *ZeRO) {
+			z.Network, z.Bucket,
+				z.GatherBucket = layers.Uniform(1<<50, 1), 1<<50, 1<<50
+		}),
+		"buckets of 0 and": stage(func(z *ZeRO) { z.Bucket = 0 }),
+		"4 ranks: must be a multiple of the ranks of a":  local(func(d *DiLoCo) { d.PerWorker = 3 }),
+		"5 fragments: must be 1 to the number of blocks": local(func(d *DiLoCo) { d.Fragments = 5 }),
+		"4 inner steps: must be a multiple of the frag":  local(func(d *DiLoCo) { d.Fragments = 3 }),
+		"delay of 4 inner steps: must be 0 to 3":         local(func(d *DiLoCo) { d.Delay = 4 }),
+		"5 bits of an element":                           local(func(d *DiLoCo) { d.OuterBits = 5 }),
 	} {
 		if _, err := job.Workload(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

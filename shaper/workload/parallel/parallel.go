@@ -50,8 +50,9 @@ type clock struct {
 // clock returns the clock by which the rank that computes longest takes Step, if that is given. All is the
 // multiplications of its step.
 //
-// A multiplication is one of a forward pass, with its addition. A forward pass has 2 floating point operations for each,
-// a backward pass 4: for a transformer this is the rule 6 * parameters * tokens (Kaplan et al. 2020, arXiv:2001.08361).
+// A multiplication is one of a forward pass, with its addition. A forward pass has 2 floating point operations for
+// each, a backward pass 4: for a transformer this is the rule 6 * parameters * tokens (Kaplan et al. 2020,
+// arXiv:2001.08361).
 func (c *Compute) clock(all float64) clock {
 	if c.Step > 0 {
 		return clock{
@@ -61,12 +62,14 @@ func (c *Compute) clock(all float64) clock {
 	}
 	return clock{
 		2e9 / (c.FLOPS * c.MFU),
-		fmt.Sprintf("computation: 6 floating point operations for each multiplication of a forward pass, at %g of %g TFLOPS", c.MFU, c.FLOPS/1e12),
+		fmt.Sprintf(
+			"computation: 6 floating point operations for each multiplication of a forward pass, at %g of %g TFLOPS",
+			c.MFU, c.FLOPS/1e12),
 	}
 }
 
-// batchWork is how many samples a rank computes in a step, a token of a sequence being one, and their multiplications in a
-// forward pass of all blocks.
+// batchWork is how many samples a rank computes in a step, a token of a sequence being one, and their multiplications
+// in a forward pass of all blocks.
 func batchWork(n *layers.Network, batch int) (samples, multiplications float64) {
 	samples = float64(batch) * float64(max(n.Tokens, 1))
 	for i := range n.Blocks {
@@ -93,7 +96,8 @@ type job struct {
 func newJob(name string, ranks int, notes ...string) *job {
 	return &job{w: &workload.Workload{Head: workload.Head{
 		Format: workload.Format, Name: name, Ranks: ranks,
-		Source: workload.Source{Kind: "make", Notes: notes, Missing: []string{"the time of the optimizer: it is a part of the computation"}},
+		Source: workload.Source{Kind: "make", Notes: notes,
+			Missing: []string{"the time of the optimizer: it is a part of the computation"}},
 	}}}
 }
 
@@ -103,7 +107,8 @@ func (j *job) add(o workload.Op, after ...int) int {
 	for part := range o.Parts() {
 		size, err := workload.TypeSize(part.Type)
 		if err == nil && (part.Count < 0 || part.Count > workload.MaxMessage/size) && j.tooLarge == nil {
-			j.tooLarge = fmt.Errorf("a call of %d elements of %s: a workload has calls of at most %d bytes", part.Count, part.Type, int64(workload.MaxMessage))
+			j.tooLarge = fmt.Errorf("a call of %d elements of %s: a workload has calls of at most %d bytes", part.Count,
+				part.Type, int64(workload.MaxMessage))
 		}
 	}
 	if o.Kind.HasStream() {
@@ -176,7 +181,8 @@ func checkProduct(what string, sizes ...int64) error {
 // checkOps refuses a job that has more operations than a workload may have.
 func checkOps(perStep, steps int) error {
 	if perStep > workload.MaxOps/steps {
-		return fmt.Errorf("the workload would have %d operations for each of %d steps: more than %d together", perStep, steps, workload.MaxOps)
+		return fmt.Errorf("the workload would have %d operations for each of %d steps: more than %d together", perStep,
+			steps, workload.MaxOps)
 	}
 	return nil
 }

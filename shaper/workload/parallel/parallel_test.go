@@ -82,8 +82,9 @@ func TestBucketsOfResNet50(t *testing.T) {
 
 func ddp(t tester) *DDP {
 	return &DDP{
-		Network: network(t, "resnet50"), Ranks: 4, Steps: 2, Batch: 64, Compute: Compute{Step: 252900 * time.Microsecond},
-		Type: "float32", FirstBucket: 1 << 20, BucketCap: 25 << 20, Overlap: true, Buffers: true,
+		Network: network(t, "resnet50"), Ranks: 4, Steps: 2, Batch: 64,
+		Compute: Compute{Step: 252900 * time.Microsecond},
+		Type:    "float32", FirstBucket: 1 << 20, BucketCap: 25 << 20, Overlap: true, Buffers: true,
 	}
 }
 
@@ -103,7 +104,8 @@ func TestDDP(t *testing.T) {
 	// An all-reduce starts when its bucket is ready, while the next one is computed.
 	p := ix.Program(0)
 	for _, c := range p.Calls {
-		if o := ix.Workload.Ops[c.Op]; o.Func == workload.AllReduce && (len(o.After) != 1 || ix.Workload.Ops[c.Op-1].ID != o.After[0]) {
+		if o := ix.Workload.Ops[c.Op]; o.Func == workload.AllReduce &&
+			(len(o.After) != 1 || ix.Workload.Ops[c.Op-1].ID != o.After[0]) {
 			t.Errorf("line %d comes after %v", workload.Line(int(c.Op)), o.After)
 		}
 	}
@@ -137,7 +139,8 @@ func TestComputeOfRate(t *testing.T) {
 
 func TestFSDP(t *testing.T) {
 	n := network(t, "gpt2")
-	_, ix := checked(t, &FSDP{Network: n, Ranks: 8, Steps: 2, Batch: 1, Compute: Compute{Step: time.Second}, Type: "bfloat16"})
+	_, ix := checked(t, &FSDP{Network: n, Ranks: 8, Steps: 2, Batch: 1, Compute: Compute{Step: time.Second},
+		Type: "bfloat16"})
 	sum := func(fn workload.Func) (all int64) {
 		for _, c := range counts(ix, 0, fn) {
 			all += c
@@ -159,12 +162,14 @@ func TestFSDP(t *testing.T) {
 
 func gpt() *GPT {
 	return &GPT{
-		Layers: 96, Hidden: 12288, Heads: 96, Seq: 2048, Vocab: 51200, TP: 8, PP: 8, DP: 2, Batch: 64, MicroBatch: 2, Steps: 1,
+		Layers: 96, Hidden: 12288, Heads: 96, Seq: 2048, Vocab: 51200, TP: 8, PP: 8, DP: 2, Batch: 64, MicroBatch: 2,
+		Steps:   1,
 		Compute: Compute{FLOPS: 312e12, MFU: 0.4}, Type: "bfloat16", GradType: "float32",
 	}
 }
 
-// GPT-3 has 175e9 parameters: 12 L h^2 (1 + 13/12h) + (V + s) h, and once more V h for the output (Narayanan et al. 2021).
+// GPT-3 has 175e9 parameters: 12 L h^2 (1 + 13/12h) + (V + s) h, and once more V h for the output (Narayanan et al.
+// 2021).
 func TestGPTParameters(t *testing.T) {
 	g := gpt()
 	g.TP = 1
@@ -224,7 +229,8 @@ func TestSequenceParallel(t *testing.T) {
 	g.SequenceParallel = true
 	_, ix := checked(t, g)
 	share := int64(2 * 2048 * 12288 / 8)
-	for fn, want := range map[workload.Func]int{workload.AllGather: 16 * (12*6 + 2), workload.ReduceScatter: 16 * (12*4 + 1)} {
+	for fn, want := range map[workload.Func]int{workload.AllGather: 16 * (12*6 + 2),
+		workload.ReduceScatter: 16 * (12*4 + 1)} {
 		got := counts(ix, 127, fn)
 		if len(got) != want || got[0] != share {
 			t.Errorf("%d %s of %d, want %d of %d", len(got), fn, got[0], want, share)
@@ -265,7 +271,8 @@ func TestAnyGPT(t *testing.T) {
 		g := gpt()
 		g.Hidden, g.Heads, g.Seq, g.Vocab = 64, 4, 16, 100
 		g.SequenceParallel = rapid.Bool().Draw(t, "sequence parallel")
-		g.TP, g.PP, g.MicroBatch, g.Steps = 1<<draw("tp", 0, 2), draw("pp", 1, 5), draw("micro-batch", 1, 2), draw("steps", 1, 2)
+		g.TP, g.PP, g.MicroBatch, g.Steps = 1<<draw("tp", 0, 2), draw("pp", 1, 5), draw("micro-batch", 1, 2),
+			draw("steps", 1, 2)
 		g.Layers = int64(g.PP * draw("layers", 1, 2))
 		g.DP = 1
 		if rapid.Bool().Draw(t, "experts") {
@@ -280,14 +287,16 @@ func TestAnyGPT(t *testing.T) {
 }
 
 func TestDLRM(t *testing.T) {
-	d := &DLRM{Tables: 26, Dim: 64, Bottom: []int64{13, 512, 256, 64}, Top: []int64{512, 512, 256, 1}, Ranks: 8, Steps: 3, Batch: 256,
+	d := &DLRM{Tables: 26, Dim: 64, Bottom: []int64{13, 512, 256, 64}, Top: []int64{512, 512, 256, 1}, Ranks: 8,
+		Steps: 3, Batch: 256,
 		Compute: Compute{Step: 10 * time.Millisecond}, Type: "float32"}
 	_, ix := checked(t, d)
 	if got := counts(ix, 0, workload.AllToAll); len(got) != 6 || got[0] != 256*4*64 {
 		t.Errorf("all-to-alls of %v", got)
 	}
 	// 13*512+512 + 512*256+256 + 256*64+64, and from 27*26/2+64 inputs.
-	if got := counts(ix, 0, workload.AllReduce); len(got) != 6 || got[1] != 154_944 || got[0] != 416*512+512*512+512*256+256+512+256+1 {
+	if got := counts(ix, 0, workload.AllReduce); len(got) != 6 || got[1] != 154_944 ||
+		got[0] != 416*512+512*512+512*256+256+512+256+1 {
 		t.Errorf("all-reduces of %v", got)
 	}
 	if got := computed(ix, 0); !near(got, 30*time.Millisecond) {
@@ -299,9 +308,19 @@ func TestRefused(t *testing.T) {
 	for want, job := range map[string]interface {
 		Workload() (*workload.Workload, error)
 	}{
-		"say how long a step computes":                   func() *DDP { d := ddp(t); d.Compute = Compute{}; return d }(),
-		"not both":                                       func() *DDP { d := ddp(t); d.Compute.FLOPS = 1; return d }(),
-		"must be above 0, and 1 at most":                 func() *DDP { d := ddp(t); d.Compute = Compute{FLOPS: 1, MFU: 40}; return d }(),
+		"say how long a step computes": func() *DDP {
+			d := ddp(
+				t)
+			d.Compute = Compute{}
+			return d
+		}(),
+		"not both": func() *DDP { d := ddp(t); d.Compute.FLOPS = 1; return d }(),
+		"must be above 0, and 1 at most": func() *DDP {
+			d := ddp(t)
+			d.Compute = Compute{FLOPS: 1,
+				MFU: 40}
+			return d
+		}(),
 		"batch 0: must be at least 1":                    func() *DDP { d := ddp(t); d.Batch = 0; return d }(),
 		"-1 ranks: must be 1 to":                         func() *DDP { d := ddp(t); d.Ranks = -1; return d }(),
 		"0 steps: must be 1 to":                          func() *DDP { d := ddp(t); d.Steps = 0; return d }(),
@@ -311,16 +330,43 @@ func TestRefused(t *testing.T) {
 		"layers 96: must be a multiple of pp, 7":         func() *GPT { g := gpt(); g.PP = 7; return g }(),
 		"heads 96: must be a multiple of tp, 5":          func() *GPT { g := gpt(); g.TP = 5; return g }(),
 		"batch 64: must be a multiple of dp":             func() *GPT { g := gpt(); g.DP = 3; return g }(),
-		"seq 2047: must be a multiple of tp, with":       func() *GPT { g := gpt(); g.SequenceParallel, g.Seq = true, 2047; return g }(),
-		"give the number of experts":                     func() *GPT { g := gpt(); g.EP = 2; return g }(),
-		"ep 4: dp, 2, and experts, 8":                    func() *GPT { g := gpt(); g.EP, g.Experts, g.TopK = 4, 8, 1; return g }(),
-		"top-k 9: must be 1 to":                          func() *GPT { g := gpt(); g.EP, g.Experts, g.TopK = 2, 8, 9; return g }(),
-		"are more than 1048576 ranks":                    func() *GPT { g := gpt(); g.DP = 1 << 20; g.Batch = 1 << 21; return g }(),
-		"the activations of a micro-batch have":          func() *GPT { g := gpt(); g.Seq, g.MicroBatch, g.Batch = 1<<24, 1<<16, 1<<17; return g }(),
-		"the parameters have":                            func() *GPT { g := gpt(); g.Hidden = 96 << 17; return g }(),
-		"the vectors of a batch have":                    &DLRM{Tables: 1 << 24, Dim: 1 << 24, Batch: 1 << 24, Bottom: []int64{1, 1 << 24}, Top: []int64{1}, Ranks: 2, Steps: 1, Type: "int8", Compute: Compute{Step: 1}},
-		"a call of 1125899906842624 elements of float32": func() *DDP { d := ddp(t); d.Network, d.Fused = layers.Uniform(1<<50, 1), true; return d }(),
-		"the bottom perceptron ends with 13":             &DLRM{Tables: 1, Dim: 2, Batch: 1, Bottom: []int64{1, 13}, Top: []int64{1}, Ranks: 2, Steps: 1, Type: "int8", Compute: Compute{Step: 1}},
+		"seq 2047: must be a multiple of tp, with": func() *GPT {
+			g := gpt()
+			g.SequenceParallel, g.Seq = true,
+				2047
+			return g
+		}(),
+		"give the number of experts": func() *GPT { g := gpt(); g.EP = 2; return g }(),
+		"ep 4: dp, 2, and experts, 8": func() *GPT {
+			g := gpt()
+			g.EP, g.Experts, g.TopK = 4, 8,
+				1
+			return g
+		}(),
+		"top-k 9: must be 1 to": func() *GPT {
+			g := gpt()
+			g.EP, g.Experts, g.TopK = 2, 8,
+				9
+			return g
+		}(),
+		"are more than 1048576 ranks": func() *GPT { g := gpt(); g.DP = 1 << 20; g.Batch = 1 << 21; return g }(),
+		"the activations of a micro-batch have": func() *GPT {
+			g := gpt()
+			g.Seq, g.MicroBatch,
+				g.Batch = 1<<24, 1<<16, 1<<17
+			return g
+		}(),
+		"the parameters have": func() *GPT { g := gpt(); g.Hidden = 96 << 17; return g }(),
+		"the vectors of a batch have": &DLRM{Tables: 1 << 24, Dim: 1 << 24, Batch: 1 << 24,
+			Bottom: []int64{1, 1 << 24}, Top: []int64{1}, Ranks: 2, Steps: 1, Type: "int8", Compute: Compute{Step: 1}},
+		"a call of 1125899906842624 elements of float32": func() *DDP {
+			d := ddp(t)
+			d.Network,
+				d.Fused = layers.Uniform(1<<50, 1), true
+			return d
+		}(),
+		"the bottom perceptron ends with 13": &DLRM{Tables: 1, Dim: 2, Batch: 1, Bottom: []int64{1, 13},
+			Top: []int64{1}, Ranks: 2, Steps: 1, Type: "int8", Compute: Compute{Step: 1}},
 	} {
 		if _, err := job.Workload(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

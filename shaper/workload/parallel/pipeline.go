@@ -44,8 +44,8 @@ func newStage(g *GPT, j *job, c clock, n int) *stage {
 func (s *stage) first() bool { return s.n == 0 }
 func (s *stage) last() bool  { return s.n == s.PP-1 }
 
-// schedule is Megatron's schedule without interleaving (Narayanan et al. 2021, arXiv:2104.04473): as many forward passes
-// as there are later stages, then one forward and one backward in turn, then the rest of the backward passes.
+// schedule is Megatron's schedule without interleaving (Narayanan et al. 2021, arXiv:2104.04473): as many forward
+// passes as there are later stages, then one forward and one backward in turn, then the rest of the backward passes.
 func (s *stage) schedule() {
 	m := s.microBatches()
 	warmUp := min(s.PP-1-s.n, m)
@@ -99,7 +99,8 @@ func (s *stage) message(parts ...workload.Op) {
 
 func (s *stage) coll(comm string, fn workload.Func, size int, count int64, kind string) {
 	if size > 1 {
-		s.job.add(workload.Op{Kind: workload.Coll, Stream: computeStream, Comm: comm, Func: fn, Count: count, Type: kind})
+		s.job.add(workload.Op{Kind: workload.Coll, Stream: computeStream, Comm: comm, Func: fn, Count: count,
+			Type: kind})
 	}
 }
 
@@ -145,7 +146,8 @@ func (s *stage) allToAll(back bool) {
 	}
 }
 
-// eachExpertRank calls add for each rank of an expert parallel group; what is added is done by those ranks of all groups.
+// eachExpertRank calls add for each rank of an expert parallel group; what is added is done by those ranks of all
+// groups.
 func (s *stage) eachExpertRank(add func(rank int)) {
 	for e := range s.EP {
 		s.job.ranks = nil

@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Skew is by how much some experts are chosen more often than others. The n-th expert has the weight n^-Zipf. At most one
-// of the two is set; the zero value is no skew.
+// Skew is by how much some experts are chosen more often than others. The n-th expert has the weight n^-Zipf. At most
+// one of the two is set; the zero value is no skew.
 type Skew struct {
 	Zipf float64
 	// Hottest is how many times the mean of all experts the first expert gets; its Zipf exponent follows.
@@ -35,7 +35,10 @@ func ParseSkew(text string) (Skew, error) {
 			return Skew{Hottest: x}, nil
 		}
 	}
-	return Skew{}, fmt.Errorf("%q is no skew: write 3x, if the hottest expert gets 3 times the mean, or zipf:1.2 for a Zipf exponent of 0 to 20", text)
+	return Skew{},
+		fmt.Errorf(
+			"%q is no skew: write 3x, if the hottest expert gets 3 times the mean, or zipf:1.2 for a Zipf exponent of "+
+				"0 to 20", text)
 }
 
 // String is the text that ParseSkew reads.
@@ -52,11 +55,11 @@ func (s Skew) String() string {
 // Routing says how the tokens of a mixture of experts choose their experts. The zero value sends each expert as many.
 type Routing struct {
 	Skew Skew
-	// Capacity is the capacity factor: an expert takes at most Capacity * tokens * top-k / experts of the tokens of a rank,
-	// rounded up, and the others are dropped (Lepikhin et al. 2020, arXiv:2006.16668). 0 is no limit.
+	// Capacity is the capacity factor: an expert takes at most Capacity * tokens * top-k / experts of the tokens of a
+	// rank, rounded up, and the others are dropped (Lepikhin et al. 2020, arXiv:2006.16668). 0 is no limit.
 	Capacity float64
-	// Drawn draws the experts of each token from Seed, and which experts are the hot ones for each layer. Else each expert
-	// gets its expected number of tokens, and the first expert of each layer is the hottest.
+	// Drawn draws the experts of each token from Seed, and which experts are the hot ones for each layer. Else each
+	// expert gets its expected number of tokens, and the first expert of each layer is the hottest.
 	Drawn bool
 	Seed  uint64
 }
@@ -72,7 +75,9 @@ func (r *Routing) validate(experts, topK int) error {
 		return nil
 	}
 	if most := float64(experts) / float64(topK); r.Skew.Hottest > most {
-		return fmt.Errorf("skew %v: a token chooses an expert once, so the hottest of %d experts gets at most %g times the mean with top-k %d", r.Skew, experts, most, topK)
+		return fmt.Errorf(
+			"skew %v: a token chooses an expert once, so the hottest of %d experts gets at most %g times the mean "+
+				"with top-k %d", r.Skew, experts, most, topK)
 	}
 	if !(r.Capacity >= 0 && r.Capacity <= 1e6) {
 		return fmt.Errorf("capacity factor %g: must be above 0, and 1000000 at most", r.Capacity)
@@ -97,8 +102,8 @@ func (r *Routing) chances(experts, topK int) []float64 {
 	return zipf(high, experts, topK)
 }
 
-// zipf are the chances of experts with weights n^-exponent. A token chooses an expert once, so none is above 1: what the
-// first experts cannot take, the others share by their weights.
+// zipf are the chances of experts with weights n^-exponent. A token chooses an expert once, so none is above 1: what
+// the first experts cannot take, the others share by their weights.
 func zipf(exponent float64, experts, topK int) []float64 {
 	chances, rest := make([]float64, experts), 0.0
 	for i := range chances {
@@ -138,8 +143,8 @@ func newRouter(r *Routing, experts, topK int) *router {
 	return out
 }
 
-// take returns how many of the tokens of a rank each expert gets. place numbers the calls of a layer, so that equal numbers
-// draw the same.
+// take returns how many of the tokens of a rank each expert gets. place numbers the calls of a layer, so that equal
+// numbers draw the same.
 func (r *router) take(tokens int64, layer int, place uint64) []int64 {
 	counts := make([]int64, r.experts)
 	if !r.Drawn {
@@ -162,8 +167,9 @@ func (r *router) take(tokens int64, layer int, place uint64) []int64 {
 	return counts
 }
 
-// choose calls add for the experts of a token: one for each whole number that the sum of the chances passes, counted from
-// start, which is uniform in [0, 1). So each expert is chosen with its chance, and none twice (systematic sampling).
+// choose calls add for the experts of a token: one for each whole number that the sum of the chances passes, counted
+// from start, which is uniform in [0, 1). So each expert is chosen with its chance, and none twice (systematic
+// sampling).
 func (r *router) choose(start float64, add func(expert int)) {
 	next := 0
 	for n := range r.topK {
@@ -179,8 +185,8 @@ func (r *router) choose(start float64, add func(expert int)) {
 	}
 }
 
-// apportion returns whole numbers close to chances times tokens whose sum is tokens * topK: rounded down, and one more for
-// those with the largest remainders.
+// apportion returns whole numbers close to chances times tokens whose sum is tokens * topK: rounded down, and one more
+// for those with the largest remainders.
 func apportion(chances []float64, tokens, topK int64) []int64 {
 	counts, order := make([]int64, len(chances)), make([]int, len(chances))
 	rest := tokens * topK
@@ -225,8 +231,9 @@ func (x exchange) received(rank int) (sum int64) {
 	return sum
 }
 
-// calls are what a rank calls in an all-to-all of these tokens, of so many elements each: a group of sends and receives. Back
-// is the reverse, from the experts to the tokens' ranks. PyTorch does the same for all_to_all_single with split sizes.
+// calls are what a rank calls in an all-to-all of these tokens, of so many elements each: a group of sends and
+// receives. Back is the reverse, from the experts to the tokens' ranks. PyTorch does the same for all_to_all_single
+// with split sizes.
 func (x exchange) calls(rank int, elements int64, back bool, comm, kind string) (parts []workload.Op) {
 	add := func(what workload.Kind, peer int, tokens int64) {
 		if tokens > 0 {
@@ -249,14 +256,17 @@ func (r *router) note() string {
 	if !r.uneven() {
 		return "experts: each gets as many tokens as any other"
 	}
-	text := fmt.Sprintf("experts: the hottest is chosen %.3g times as often as the mean", r.chances[0]*float64(r.experts)/float64(r.topK))
+	text := fmt.Sprintf("experts: the hottest is chosen %.3g times as often as the mean",
+		r.chances[0]*float64(r.experts)/float64(r.topK))
 	if r.Drawn {
-		text += fmt.Sprintf("; the experts of each token, and which are hot in each layer, are drawn from seed %d", r.Seed)
+		text += fmt.Sprintf("; the experts of each token, and which are hot in each layer, are drawn from seed %d",
+			r.Seed)
 	} else {
 		text += "; each gets its expected number of tokens, the first experts of each layer are the hot ones"
 	}
 	if r.Capacity > 0 {
-		text += fmt.Sprintf("; capacity factor %g drops %.3g %% of the choices", r.Capacity, 100*float64(r.dropped)/float64(max(r.routed, 1)))
+		text += fmt.Sprintf("; capacity factor %g drops %.3g %% of the choices", r.Capacity,
+			100*float64(r.dropped)/float64(max(r.routed, 1)))
 	}
 	return text + "; experts compute in proportion to their tokens, as long as given with the mean"
 }

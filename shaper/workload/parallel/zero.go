@@ -10,8 +10,8 @@ import (
 )
 
 // ZeRO is data parallel training with ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054) as DeepSpeed does it
-// (deepspeed/runtime/zero: stage_1_and_2.py, stage3.py, partitioned_param_coordinator.py). Stage 1 shares the state of the
-// optimizer among the ranks, stage 2 the gradients too, stage 3 the parameters too.
+// (deepspeed/runtime/zero: stage_1_and_2.py, stage3.py, partitioned_param_coordinator.py). Stage 1 shares the state of
+// the optimizer among the ranks, stage 2 the gradients too, stage 3 the parameters too.
 type ZeRO struct {
 	Network *layers.Network
 	Ranks   int
@@ -24,12 +24,12 @@ type ZeRO struct {
 	Bucket, GatherBucket int64
 	// Reduce is what stages 1 and 2 call for a bucket: ReduceByAllReduce, ReduceToOwners or ReduceByScatter.
 	Reduce string
-	// Overlap reduces a bucket beside the backward pass (overlap_comm), else the backward pass waits for it. Stage 1 without
-	// it reduces after the backward pass.
+	// Overlap reduces a bucket beside the backward pass (overlap_comm), else the backward pass waits for it. Stage 1
+	// without it reduces after the backward pass.
 	Overlap bool
-	// ReuseDistance is stage3_max_reuse_distance: parameters stay gathered between two uses that are at most so many elements
-	// apart. Persist is stage3_param_persistence_threshold: tensors of at most so many elements stay gathered until the end
-	// of the step.
+	// ReuseDistance is stage3_max_reuse_distance: parameters stay gathered between two uses that are at most so many
+	// elements apart. Persist is stage3_param_persistence_threshold: tensors of at most so many elements stay gathered
+	// until the end of the step.
 	ReuseDistance, Persist int64
 }
 
@@ -64,9 +64,11 @@ func (z *ZeRO) validate() error {
 	case z.Bucket < 1 || z.GatherBucket < 1:
 		return fmt.Errorf("buckets of %d and %d elements: must be at least 1", z.Bucket, z.GatherBucket)
 	case z.ReuseDistance < 0 || z.Persist < 0:
-		return fmt.Errorf("reuse distance %d and persistence threshold %d: must not be negative", z.ReuseDistance, z.Persist)
+		return fmt.Errorf("reuse distance %d and persistence threshold %d: must not be negative", z.ReuseDistance,
+			z.Persist)
 	case z.Reduce != ReduceByAllReduce && z.Reduce != ReduceToOwners && z.Reduce != ReduceByScatter:
-		return fmt.Errorf("reduce by %q: must be %s, %s or %s", z.Reduce, ReduceByAllReduce, ReduceToOwners, ReduceByScatter)
+		return fmt.Errorf("reduce by %q: must be %s, %s or %s", z.Reduce, ReduceByAllReduce, ReduceToOwners,
+			ReduceByScatter)
 	}
 	perStep := 5*len(z.Network.Tensors()) + 6*len(z.Network.Blocks) + 10
 	if z.Reduce == ReduceToOwners {
@@ -86,7 +88,8 @@ func (z *ZeRO) Workload() (*workload.Workload, error) {
 	}
 	samples, work := batchWork(z.Network, z.Batch)
 	c := z.Compute.clock(work)
-	j := newJob(fmt.Sprintf("zero-%d %s, %d ranks, batch %d", z.Stage, z.Network.Name, z.Ranks, z.Batch), z.Ranks, z.Network.Note(), c.note)
+	j := newJob(fmt.Sprintf("zero-%d %s, %d ranks, batch %d", z.Stage, z.Network.Name, z.Ranks, z.Batch), z.Ranks,
+		z.Network.Note(), c.note)
 	j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, z.notes()...)
 	s := &zeroStep{ZeRO: z, job: j, clock: c, samples: samples, work: work}
 	for range z.Steps {
@@ -109,14 +112,21 @@ func (z *ZeRO) notes() []string {
 	const left = "left out: the all-reduces of the overflow check and of the gradients' norm, a few bytes each"
 	if z.Stage < 3 {
 		return []string{
-			fmt.Sprintf("gradients: buckets of at most %d elements (reduce_bucket_size), by %s, %s", z.Bucket, z.Reduce, when),
-			fmt.Sprintf("parameters: gathered after the optimizer, in calls of about %d elements (allgather_bucket_size)", z.GatherBucket),
+			fmt.Sprintf("gradients: buckets of at most %d elements (reduce_bucket_size), by %s, %s", z.Bucket, z.Reduce,
+				when),
+			fmt.Sprintf(
+				"parameters: gathered after the optimizer, in calls of about %d elements (allgather_bucket_size)",
+				z.GatherBucket),
 			left,
 		}
 	}
 	return []string{
-		fmt.Sprintf("parameters: gathered block by block, one block ahead; kept between uses at most %d elements apart (stage3_max_reuse_distance)", z.ReuseDistance),
-		fmt.Sprintf("tensors of at most %d elements (stage3_param_persistence_threshold) are gathered after the optimizer", z.Persist),
+		fmt.Sprintf(
+			"parameters: gathered block by block, one block ahead; kept between uses at most %d elements apart "+
+				"(stage3_max_reuse_distance)", z.ReuseDistance),
+		fmt.Sprintf(
+			"tensors of at most %d elements (stage3_param_persistence_threshold) are gathered after the optimizer",
+			z.Persist),
 		fmt.Sprintf("gradients: reduce-scatters of at most %d elements (reduce_bucket_size), %s", z.Bucket, when),
 		left,
 	}
@@ -129,7 +139,8 @@ type zeroBucket struct {
 	first          int64 // of the flat gradients, its place in the order of the parameters
 }
 
-// buckets are filled until the next tensor would be one too much; a tensor that is larger than a bucket has one of its own.
+// buckets are filled until the next tensor would be one too much; a tensor that is larger than a bucket has one of its
+// own.
 func (z *ZeRO) buckets(backward bool) (list []zeroBucket) {
 	tensors, at := z.Network.Tensors(), int64(0)
 	if backward {
@@ -186,7 +197,8 @@ func (s *zeroStep) stream() string {
 }
 
 func (s *zeroStep) coll(stream string, fn workload.Func, count int64, root int, after ...int) int {
-	return s.job.add(workload.Op{Kind: workload.Coll, Stream: stream, Func: fn, Count: count, Type: s.Type, Root: root}, after...)
+	return s.job.add(workload.Op{Kind: workload.Coll, Stream: stream, Func: fn, Count: count, Type: s.Type, Root: root},
+		after...)
 }
 
 // replicated adds a step of stage 1 or 2: each rank has all parameters.
@@ -226,8 +238,8 @@ func (s *zeroStep) reduce(b *zeroBucket, after int) (ids []int) {
 	return ids
 }
 
-// gatherAll gathers the parameters that the ranks have updated (all_gather_dp_groups in deepspeed/runtime/utils.py), and ends
-// the step.
+// gatherAll gathers the parameters that the ranks have updated (all_gather_dp_groups in deepspeed/runtime/utils.py),
+// and ends the step.
 func (s *zeroStep) gatherAll(optimizer int) {
 	part := s.partition()
 	calls := max(part*int64(s.Ranks)/s.GatherBucket, 1)
@@ -311,7 +323,8 @@ func (g *gradients) add(b *layers.Block, ready int) {
 // flush reduces the bucket.
 func (g *gradients) flush(after int) {
 	if g.waiting > 0 {
-		g.reduced = append(g.reduced, g.coll(g.stream(), workload.ReduceScatter, divide(g.waiting, int64(g.Ranks)), 0, after))
+		g.reduced = append(g.reduced, g.coll(g.stream(), workload.ReduceScatter, divide(g.waiting, int64(g.Ranks)), 0,
+			after))
 		g.waiting = 0
 	}
 }

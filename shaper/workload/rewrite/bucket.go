@@ -43,10 +43,11 @@ type bucketer struct {
 }
 
 // bucket returns the operations with all-reduces put together: those of the same ranks, communicator, stream and type
-// that follow each other. Another operation of one of the ranks ends a bucket if it is on the same stream or communicator,
-// waits for one of the all-reduces, is a wait or ends a step.
+// that follow each other. Another operation of one of the ranks ends a bucket if it is on the same stream or
+// communicator, waits for one of the all-reduces, is a wait or ends a step.
 func bucket(ix *workload.Index, limit int64) ([]workload.Op, error) {
-	b := &bucketer{ix: ix, cap: limit, of: map[int][]*open{}, became: map[int][]renaming{}, at: map[int]workload.Op{}, gone: map[int]bool{}}
+	b := &bucketer{ix: ix, cap: limit, of: map[int][]*open{}, became: map[int][]renaming{}, at: map[int]workload.Op{},
+		gone: map[int]bool{}}
 	ops := ix.Workload.Ops
 	for i := range ops {
 		b.op(i, &ops[i])
@@ -167,8 +168,11 @@ func (b *bucketer) renamed(ranks workload.Ranks, after []int) ([]int, error) {
 			if !slices.Contains(now.ranks, ranks[0]) {
 				continue
 			}
-			if !slices.Equal(now.ranks, ranks) && slices.ContainsFunc(ranks, func(r int) bool { return !slices.Contains(now.ranks, r) }) {
-				return nil, fmt.Errorf("after %d: that is a part of a bucket for some of these ranks only: write a line for each", id)
+			if !slices.Equal(now.ranks, ranks) &&
+				slices.ContainsFunc(ranks, func(r int) bool { return !slices.Contains(now.ranks, r) }) {
+				return nil,
+					fmt.Errorf(
+						"after %d: that is a part of a bucket for some of these ranks only: write a line for each", id)
 			}
 			id = now.id
 			break

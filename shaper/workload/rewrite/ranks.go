@@ -175,10 +175,13 @@ func (c *cutter) call(o *workload.Op, rank int, key *[]byte) bool {
 
 // note says what was done.
 func (c *cutter) note(all int) string {
-	text := fmt.Sprintf("cut to the first %d of %d ranks: a rank calls with the counts that it had, which in a job of %d ranks might be others (a shard would be larger)", c.n, all, c.n)
+	text := fmt.Sprintf(
+		"cut to the first %d of %d ranks: a rank calls with the counts that it had, which in a job of %d ranks might "+
+			"be others (a shard would be larger)", c.n, all, c.n)
 	var dropped []string
 	if c.calls > 0 {
-		dropped = append(dropped, units.Count(c.calls, "collective call")+" of ranks that are alone in their communicator now")
+		dropped = append(dropped, units.Count(c.calls, "collective call")+
+			" of ranks that are alone in their communicator now")
 	}
 	if c.ends > 0 {
 		dropped = append(dropped, fmt.Sprintf("%d sends and receives whose other rank is cut", c.ends))
@@ -187,7 +190,8 @@ func (c *cutter) note(all int) string {
 		text += "; dropped: " + strings.Join(dropped, ", ")
 	}
 	if c.roots > 0 {
-		text += fmt.Sprintf("; rank 0 of the communicator is the root of %s whose root is cut", units.Count(c.roots, "call"))
+		text += fmt.Sprintf("; rank 0 of the communicator is the root of %s whose root is cut",
+			units.Count(c.roots, "call"))
 	}
 	return text
 }

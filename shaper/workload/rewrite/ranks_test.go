@@ -22,22 +22,39 @@ func TestFirstRanks(t *testing.T) {
 		want []string
 		note string
 	}{
-		"all": {4, []string{`{"format":"ddlemu.workload/1","ranks":4}`, `{"op":"coll","func":"AllReduce","count":8,"type":"float32"}`},
+		"all": {4,
+			[]string{`{"format":"ddlemu.workload/1","ranks":4}`,
+				`{"op":"coll","func":"AllReduce","count":8,"type":"float32"}`},
 			[]string{`{"op":"coll","func":"AllReduce","count":8,"type":"float32"}`}, ""},
-		"world": {2, []string{`{"format":"ddlemu.workload/1","ranks":4}`, `{"op":"coll","func":"AllReduce","count":8,"type":"float32"}`, `{"rank":"1-3","op":"calc","ns":5}`},
-			[]string{`{"op":"coll","func":"AllReduce","count":8,"type":"float32"}`, `{"rank":1,"op":"calc","ns":5}`}, "cut to the first 2 of 4 ranks"},
-		"communicators": {3, []string{`{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"2,0"}]}`,
-			`{"id":1,"op":"coll","comm":"tp","func":"AllReduce","count":8,"type":"float32"}`, `{"op":"coll","comm":"dp","func":"Broadcast","count":8,"type":"float32","after":[1]}`},
-			[]string{`{"rank":"0-1","id":1,"op":"coll","comm":"tp","func":"AllReduce","count":8,"type":"float32"}`, `{"rank":2,"id":1,"op":"calc"}`,
-				`{"op":"coll","after":[1],"comm":"dp","func":"Broadcast","count":8,"type":"float32"}`}, "dropped: 1 collective call of ranks that are alone"},
-		"root": {2, []string{`{"format":"ddlemu.workload/1","ranks":4}`, `{"op":"coll","func":"Reduce","root":3,"count":8,"type":"float32"}`},
-			[]string{`{"op":"coll","func":"Reduce","count":8,"type":"float32"}`}, "rank 0 of the communicator is the root of 2 calls"},
+		"world": {2,
+			[]string{`{"format":"ddlemu.workload/1","ranks":4}`,
+				`{"op":"coll","func":"AllReduce","count":8,"type":"float32"}`, `{"rank":"1-3","op":"calc","ns":5}`},
+			[]string{`{"op":"coll","func":"AllReduce","count":8,"type":"float32"}`, `{"rank":1,"op":"calc","ns":5}`},
+			"cut to the first 2 of 4 ranks"},
+		"communicators": {3,
+			[]string{
+				`{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"2,0"}]}`,
+				`{"id":1,"op":"coll","comm":"tp","func":"AllReduce","count":8,"type":"float32"}`,
+				`{"op":"coll","comm":"dp","func":"Broadcast","count":8,"type":"float32","after":[1]}`},
+			[]string{`{"rank":"0-1","id":1,"op":"coll","comm":"tp","func":"AllReduce","count":8,"type":"float32"}`,
+				`{"rank":2,"id":1,"op":"calc"}`,
+				`{"op":"coll","after":[1],"comm":"dp","func":"Broadcast","count":8,"type":"float32"}`},
+			"dropped: 1 collective call of ranks that are alone"},
+		"root": {2,
+			[]string{`{"format":"ddlemu.workload/1","ranks":4}`,
+				`{"op":"coll","func":"Reduce","root":3,"count":8,"type":"float32"}`},
+			[]string{`{"op":"coll","func":"Reduce","count":8,"type":"float32"}`},
+			"rank 0 of the communicator is the root of 2 calls"},
 		"ring": {2, []string{`{"format":"ddlemu.workload/1","ranks":4}`,
 			`{"op":"group","ops":[{"op":"send","count":1,"type":"int8","peer":1,"relative":true},{"op":"recv","count":1,"type":"int8","peer":-1,"relative":true}]}`},
 			[]string{`{"rank":0,"op":"group","ops":[{"op":"send","count":1,"type":"int8","peer":1,"relative":true}]}`,
-				`{"rank":1,"op":"group","ops":[{"op":"recv","count":1,"type":"int8","peer":-1,"relative":true}]}`}, "2 sends and receives whose other rank is cut"},
-		"to the last": {3, []string{`{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"x","ranks":"3,1,0,2"}]}`, `{"rank":2,"op":"send","count":1,"type":"int8","peer":-1,"relative":true}`, `{"rank":0,"op":"recv","count":1,"type":"int8","peer":3}`},
-			[]string{`{"rank":2,"op":"send","count":1,"type":"int8","peer":-1,"relative":true}`, `{"rank":0,"op":"recv","count":1,"type":"int8","peer":2}`}, "cut to the first 3"},
+				`{"rank":1,"op":"group","ops":[{"op":"recv","count":1,"type":"int8","peer":-1,"relative":true}]}`},
+			"2 sends and receives whose other rank is cut"},
+		"to the last": {3, []string{`{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"x","ranks":"3,1,0,2"}]}`,
+			`{"rank":2,"op":"send","count":1,"type":"int8","peer":-1,"relative":true}`,
+			`{"rank":0,"op":"recv","count":1,"type":"int8","peer":3}`},
+			[]string{`{"rank":2,"op":"send","count":1,"type":"int8","peer":-1,"relative":true}`,
+				`{"rank":0,"op":"recv","count":1,"type":"int8","peer":2}`}, "cut to the first 3"},
 	} {
 		w, err := workload.Read("f", strings.NewReader(strings.Join(tc.in, "\n")+"\n"))
 		if err != nil {
@@ -66,7 +83,9 @@ func TestFirstRanks(t *testing.T) {
 func TestFirstRanksMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		few := func(name string) int { return rapid.IntRange(1, 3).Draw(t, name) }
-		g := parallel.GPT{Layers: 6, Hidden: 72, Heads: 6, Seq: 12, Vocab: 72, TP: few("tp"), PP: few("pp"), DP: few("dp"), MicroBatch: 1, Steps: 1, Type: "float16", GradType: "float32", Compute: parallel.Compute{Step: time.Millisecond}}
+		g := parallel.GPT{Layers: 6, Hidden: 72, Heads: 6, Seq: 12, Vocab: 72, TP: few("tp"), PP: few("pp"),
+			DP: few("dp"), MicroBatch: 1, Steps: 1, Type: "float16", GradType: "float32",
+			Compute: parallel.Compute{Step: time.Millisecond}}
 		g.Batch = g.DP * few("batches")
 		g.SequenceParallel = rapid.Bool().Draw(t, "sequence parallel")
 		w, err := g.Workload()

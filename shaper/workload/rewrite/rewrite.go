@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rewrite changes the calls of a workload by simple rules: what if gradients were compressed, an all-reduce were
-// done in two calls, or buckets had another size?
+// Package rewrite changes the calls of a workload by simple rules: what if gradients were compressed, an all-reduce
+// were done in two calls, or buckets had another size?
 package rewrite
 
 import (
@@ -94,8 +94,8 @@ func (r *Rules) Empty() bool {
 	return r.BucketCap == 0 && len(r.Scales) == 0 && len(r.Replacements) == 0
 }
 
-// Apply returns a workload with the changes, which its notes name. A rule for calls that the workload does not have is an
-// error, as is a line that a rule cannot change.
+// Apply returns a workload with the changes, which its notes name. A rule for calls that the workload does not have is
+// an error, as is a line that a rule cannot change.
 func (r *Rules) Apply(w *workload.Workload) (*workload.Workload, error) {
 	out := *w
 	notes := append([]string(nil), w.Head.Source.Notes...)
@@ -117,7 +117,8 @@ func (r *Rules) Apply(w *workload.Workload) (*workload.Workload, error) {
 			return nil, err
 		}
 		out.Ops = s.apply(out.Ops)
-		notes = append(notes, fmt.Sprintf("rewritten: the count of each %s times %g, rounded, at least 1", s.Func, s.Factor))
+		notes = append(notes, fmt.Sprintf("rewritten: the count of each %s times %g, rounded, at least 1", s.Func,
+			s.Factor))
 	}
 	for _, p := range r.Replacements {
 		if err := mustHave(out.Ops, p.From); err != nil {
@@ -142,9 +143,11 @@ func (r *Rules) Apply(w *workload.Workload) (*workload.Workload, error) {
 // bucketNote says what a cap of buckets did; gone is how many calls are less now.
 func bucketNote(limit int64, gone int) string {
 	if gone == 0 {
-		return fmt.Sprintf("rewritten: no all-reduces could be put together up to %s, so no call is changed", units.Volume(uint64(limit)))
+		return fmt.Sprintf("rewritten: no all-reduces could be put together up to %s, so no call is changed",
+			units.Volume(uint64(limit)))
 	}
-	return fmt.Sprintf("rewritten: all-reduces that follow each other are one, up to %s or more", units.Volume(uint64(limit)))
+	return fmt.Sprintf("rewritten: all-reduces that follow each other are one, up to %s or more",
+		units.Volume(uint64(limit)))
 }
 
 // mustHave refuses a rule for calls of a function of which there are none.
@@ -165,7 +168,8 @@ func mustHave(ops []workload.Op, f workload.Func) error {
 		}
 	}
 	slices.Sort(have)
-	return fmt.Errorf("no call is changed by a rule for %s: the calls are %s", f, cmp.Or(strings.Join(have, ", "), "none"))
+	return fmt.Errorf("no call is changed by a rule for %s: the calls are %s", f,
+		cmp.Or(strings.Join(have, ", "), "none"))
 }
 
 // applies says whether the counts of o change.
@@ -232,7 +236,8 @@ func sizeOf(ix *workload.Index, o *workload.Op) (int64, error) {
 		place, _ := ix.Place(o.Comm, rank)
 		n := len(ix.Comms[place.Comm].Ranks)
 		if size != 0 && size != n {
-			return 0, fmt.Errorf("the communicators with the name %s have %d and %d ranks: write a line for each size", o.Comm, size, n)
+			return 0, fmt.Errorf("the communicators with the name %s have %d and %d ranks: write a line for each size",
+				o.Comm, size, n)
 		}
 		size = n
 	}

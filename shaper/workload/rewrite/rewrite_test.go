@@ -89,7 +89,8 @@ func TestScaleMessages(t *testing.T) {
 {"rank":0,"op":"send","peer":1,"count":9,"type":"int8"}
 {"rank":1,"op":"group","ops":[{"op":"recv","count":9,"type":"int8"}]}
 `, Rules{Scales: scale(t, "sendrecv=0.5")})
-	contains(t, got, `{"rank":0,"op":"send","count":5,"type":"int8","peer":1}`, `{"rank":1,"op":"group","ops":[{"op":"recv","count":5,"type":"int8"}]}`)
+	contains(t, got, `{"rank":0,"op":"send","count":5,"type":"int8","peer":1}`,
+		`{"rank":1,"op":"group","ops":[{"op":"recv","count":5,"type":"int8"}]}`)
 }
 
 func TestReplace(t *testing.T) {
@@ -115,7 +116,8 @@ func TestBucket(t *testing.T) {
 
 // What waits for an all-reduce ends its bucket.
 func TestBucketEnds(t *testing.T) {
-	const head = `{"format":"ddlemu.workload/1","ranks":2}` + "\n" + `{"id":1,"op":"coll","stream":"n","func":"AllReduce","count":1,"type":"int8"}` + "\n"
+	const head = `{"format":"ddlemu.workload/1","ranks":2}` + "\n" +
+		`{"id":1,"op":"coll","stream":"n","func":"AllReduce","count":1,"type":"int8"}` + "\n"
 	const again = `{"id":3,"op":"coll","stream":"n","func":"AllReduce","count":1,"type":"int8"}` + "\n"
 	for _, between := range []string{
 		`{"op":"calc","stream":"c","after":[1]}`,
@@ -130,7 +132,8 @@ func TestBucketEnds(t *testing.T) {
 			t.Errorf("%s: %d all-reduces\n%s", between, n, got)
 		}
 	}
-	if got := apply(t, head+`{"op":"calc","stream":"c"}`+"\n"+again, Rules{BucketCap: 100}); strings.Count(got, "AllReduce\"") != 1 {
+	if got := apply(t, head+`{"op":"calc","stream":"c"}`+"\n"+again, Rules{BucketCap: 100}); strings.Count(got,
+		"AllReduce\"") != 1 {
 		t.Errorf("a calc on another stream: %s", got)
 	}
 }
@@ -153,12 +156,14 @@ func TestNothingToChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = "no call is changed by a rule for AllReduce: the calls are send and recv"
-	for _, r := range []Rules{{Scales: scale(t, "allreduce=0.5")}, {Replacements: replace(t, "allreduce=reduce+broadcast")}, {BucketCap: 9}} {
+	for _, r := range []Rules{{Scales: scale(t, "allreduce=0.5")},
+		{Replacements: replace(t, "allreduce=reduce+broadcast")}, {BucketCap: 9}} {
 		if _, err := r.Apply(w); err == nil || err.Error() != want {
 			t.Errorf("%+v: %v, want %s", r, err, want)
 		}
 	}
-	if got := apply(t, job, Rules{BucketCap: 1}); !strings.Contains(got, `"notes":["rewritten: no all-reduces could be put together up to 1 B, so no call is changed"]`) {
+	if got := apply(t, job, Rules{BucketCap: 1}); !strings.Contains(got,
+		`"notes":["rewritten: no all-reduces could be put together up to 1 B, so no call is changed"]`) {
 		t.Error(got)
 	}
 }
@@ -168,7 +173,9 @@ func TestReplaceRefused(t *testing.T) {
 		`{"op":"group","ops":[{"op":"coll","comm":"b","func":"AllReduce","count":1,"type":"int8"}]}`: "line 2: this AllReduce is in a group",
 		`{"op":"coll","comm":"a","func":"AllReduce","count":1,"type":"int8"}`:                        "line 2: the communicators with the name a have 2 and 1 ranks",
 	} {
-		w, err := workload.Read("f", strings.NewReader(`{"format":"ddlemu.workload/1","ranks":3,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"2"},{"name":"b","ranks":"0-2"}]}`+"\n"+text))
+		w, err := workload.Read("f",
+			strings.NewReader(
+				`{"format":"ddlemu.workload/1","ranks":3,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"2"},{"name":"b","ranks":"0-2"}]}`+"\n"+text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +187,8 @@ func TestReplaceRefused(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for _, text := range []string{"allreduce", "allreduce=0", "allreduce=-1", "allreduce=x", "allreduce=NaN", "allreduce=1e9", "foo=1"} {
+	for _, text := range []string{"allreduce", "allreduce=0", "allreduce=-1", "allreduce=x", "allreduce=NaN",
+		"allreduce=1e9", "foo=1"} {
 		if s, err := ParseScale(text); err == nil {
 			t.Errorf("%s is read as %+v", text, s)
 		}
@@ -201,7 +209,8 @@ func TestRewrittenJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := parallel.DDP{
 			Network: n, Ranks: 4, Steps: 2, Batch: 8, Compute: parallel.Compute{Step: time.Second}, Type: "float32",
-			FirstBucket: 1, BucketCap: rapid.Int64Range(1, 1<<24).Draw(t, "from"), Overlap: rapid.Bool().Draw(t, "overlap"), Buffers: rapid.Bool().Draw(t, "buffers"),
+			FirstBucket: 1, BucketCap: rapid.Int64Range(1, 1<<24).Draw(t, "from"),
+			Overlap: rapid.Bool().Draw(t, "overlap"), Buffers: rapid.Bool().Draw(t, "buffers"),
 		}
 		w, err := d.Workload()
 		if err != nil {

@@ -30,7 +30,8 @@ func (s *Schedule) Shape() (Shape, error) {
 	sh := Shape{In: c, Out: c, Share: c, Larger: c}
 	if s.Coll.PerRank() {
 		if c%n != 0 {
-			return Shape{}, fmt.Errorf("%d chunks for %s on %d GPUs: must be a multiple of the number of GPUs", c, s.Coll, n)
+			return Shape{}, fmt.Errorf("%d chunks for %s on %d GPUs: must be a multiple of the number of GPUs", c,
+				s.Coll, n)
 		}
 		sh.Share = c / n
 	}

@@ -45,7 +45,8 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 	least := max(elem, s.Align)
 	unit := uint64(sh.Larger) * least
 	if size < unit {
-		return Cut{}, fmt.Errorf("%d bytes are too few for %d chunks of at least %d bytes: give %d or more", size, sh.Larger, least, unit)
+		return Cut{}, fmt.Errorf("%d bytes are too few for %d chunks of at least %d bytes: give %d or more", size,
+			sh.Larger, least, unit)
 	}
 	if size > MaxBytes {
 		return Cut{}, fmt.Errorf("%d bytes: must be at most %d", size, uint64(MaxBytes))

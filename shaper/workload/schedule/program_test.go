@@ -11,8 +11,10 @@ import (
 
 // one is a schedule of one step of count chunks among total.
 func one(kind schedule.Kind, count, total int, proto schedule.Protocol, grain int64) *schedule.Schedule {
-	s := &schedule.Schedule{Coll: schedule.AllReduce, Proto: proto, LoopChunks: total, Grain: grain, GPUs: make([]schedule.GPU, 2)}
-	s.GPUs[0].Blocks = []schedule.Block{{Send: 1, Recv: 1, Steps: []schedule.Step{{Kind: kind, Count: count, DepBlock: schedule.None}}}}
+	s := &schedule.Schedule{Coll: schedule.AllReduce, Proto: proto, LoopChunks: total, Grain: grain,
+		GPUs: make([]schedule.GPU, 2)}
+	s.GPUs[0].Blocks = []schedule.Block{
+		{Send: 1, Recv: 1, Steps: []schedule.Step{{Kind: kind, Count: count, DepBlock: schedule.None}}}}
 	return s
 }
 
@@ -73,7 +75,8 @@ func covers(t *testing.T, s *schedule.Schedule, size uint64) {
 	c.EachMessage(b, func(bytes, _, times uint64) { sum += bytes * times; number += times })
 	out, _ := c.Messages(b)
 	if number != messages || out != messages || sum != payload {
-		t.Errorf("%+v: %d messages of %d bytes; Messages says %d, EachMessage %d of %d", c, messages, payload, out, number, sum)
+		t.Errorf("%+v: %d messages of %d bytes; Messages says %d, EachMessage %d of %d", c, messages, payload, out,
+			number, sum)
 	}
 	if most := c.Largest(b); wire != most {
 		t.Errorf("a message of %d bytes on the wire, the largest is said to have %d", wire, most)
@@ -115,19 +118,22 @@ func TestProtocols(t *testing.T) {
 
 func TestCutRefuses(t *testing.T) {
 	for size, want := range map[uint64]string{3: "give 4 or more", 1 << 60: "must be at most"} {
-		if _, err := one(schedule.SendStep, 1, 1, schedule.Simple, 0).Cut(size, 4); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := one(schedule.SendStep, 1, 1, schedule.Simple, 0).Cut(size, 4); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v, want %q", size, err, want)
 		}
 	}
 }
 
 func TestParseCollective(t *testing.T) {
-	for text, want := range map[string]schedule.Collective{"reduce_scatter": schedule.ReduceScatter, "AllReduce": schedule.AllReduce, "all-to-all": schedule.AllToAll, "alltoallv": schedule.AllToAllV} {
+	for text, want := range map[string]schedule.Collective{"reduce_scatter": schedule.ReduceScatter,
+		"AllReduce": schedule.AllReduce, "all-to-all": schedule.AllToAll, "alltoallv": schedule.AllToAllV} {
 		if got, err := schedule.ParseCollective(text); err != nil || got != want {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}
 	}
-	if _, err := schedule.ParseCollective("allsum"); err == nil || !strings.Contains(err.Error(), "there are all_reduce, ") {
+	if _, err := schedule.ParseCollective("allsum"); err == nil ||
+		!strings.Contains(err.Error(), "there are all_reduce, ") {
 		t.Error(err)
 	}
 }
@@ -156,7 +162,8 @@ func TestWhole(t *testing.T) {
 			if got := c.Largest(b); got < c.Chunk*2/uint64(c.Slices) {
 				t.Errorf("%+v: packets of %d bytes", c, got)
 			}
-			b.Steps = append(b.Steps, schedule.Step{Kind: schedule.SignalStep, Count: 1, DepBlock: schedule.None, DepStep: schedule.None})
+			b.Steps = append(b.Steps, schedule.Step{Kind: schedule.SignalStep, Count: 1, DepBlock: schedule.None,
+				DepStep: schedule.None})
 			before, _ := c.Messages(&schedule.Block{Steps: b.Steps[:1]})
 			if out, _ := c.Messages(b); out != before+1 || c.Largest(&schedule.Block{Steps: b.Steps[1:]}) != 8 {
 				t.Errorf("%d messages, %d without the signal", out, before)

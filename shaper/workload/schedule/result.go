@@ -12,8 +12,8 @@ type Region struct {
 	First  int // chunk of the input
 }
 
-// Result is what the output of a GPU must have. It is empty if the collective gives this GPU nothing, or if its name does
-// not define a result.
+// Result is what the output of a GPU must have. It is empty if the collective gives this GPU nothing, or if its name
+// does not define a result.
 func (s *Schedule) Result(gpu, root int, sh Shape) []Region {
 	if (s.Coll == Reduce || s.Coll == Gather) && gpu != root {
 		return nil

@@ -129,8 +129,8 @@ func (b Buffer) String() string { return [...]string{"i", "o", "s"}[b] }
 // Kind is the kind of a step.
 type Kind uint8
 
-// The kinds of steps, in MSCCL's words s, r, rcs, rrs, rrc, rrcs, cpy, re and nop. MSCCL has no signal and wait: they are
-// for schedules whose GPUs store into each other's memories.
+// The kinds of steps, in MSCCL's words s, r, rcs, rrs, rrc, rrcs, cpy, re and nop. MSCCL has no signal and wait: they
+// are for schedules whose GPUs store into each other's memories.
 const (
 	SendStep           Kind = iota // send the source
 	RecvStep                       // receive into the destination
@@ -214,10 +214,11 @@ type Step struct {
 	DepBlock, DepStep int
 	HasDep            bool // the block says when this step is done; without it others that wait for it wait longer
 	Line              int  // in the file it is from; 0: none
-	// Proto is the protocol of the step's messages, if it is not that of the schedule: only the bytes on the wire depend
-	// on it.
+	// Proto is the protocol of the step's messages, if it is not that of the schedule: only the bytes on the wire
+	// depend on it.
 	Proto Protocol
-	// From names the operation of the file that the step is a part of; empty: GPU, block and step are those of the file.
+	// From names the operation of the file that the step is a part of; empty: GPU, block and step are those of the
+	// file.
 	From string
 }
 
@@ -255,12 +256,13 @@ type Schedule struct {
 	LoopChunks          int
 	InPlace, OutOfPlace bool  // for which of the two it is made
 	MinBytes, MaxBytes  int64 // of the larger buffer; MaxBytes 0: no limit
-	Grain               int64 // largest payload of a message in bytes, of as many as fit into 4 MiB; 0: as NCCL's default buffers
-	GPUs                []GPU
-	Warnings            []string // what a reader noticed
+	// largest payload of a message in bytes, of as many as fit into 4 MiB; 0: as NCCL's default buffers
+	Grain    int64
+	GPUs     []GPU
+	Warnings []string // what a reader noticed
 
-	// Whole says that a step moves all bytes of its chunks before the next one begins, as in MSCCL++. Without it a block
-	// does all its steps on a piece of each chunk, and then on the next piece, as in MSCCL.
+	// Whole says that a step moves all bytes of its chunks before the next one begins, as in MSCCL++. Without it a
+	// block does all its steps on a piece of each chunk, and then on the next piece, as in MSCCL.
 	Whole bool
 	// Align is the number of bytes of which a chunk is a multiple, itself one of 4; 0: only of an element.
 	Align uint64
@@ -272,8 +274,8 @@ type Schedule struct {
 	Mistakes []Mistake
 	// CheckOnly says why the schedule can be checked and not run; empty: it can be run.
 	CheckOnly string
-	// Sized gives the schedule for a call of about so many bytes of the larger buffer, if its steps depend on them; nil:
-	// they do not. An error says for which sizes there is none.
+	// Sized gives the schedule for a call of about so many bytes of the larger buffer, if its steps depend on them;
+	// nil: they do not. An error says for which sizes there is none.
 	Sized func(bytes uint64) (*Schedule, error)
 }
 

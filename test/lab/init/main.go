@@ -51,7 +51,8 @@ func run() error {
 
 func mountAll() error {
 	for _, m := range []struct{ kind, at string }{
-		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"}, {"bpf", "/sys/fs/bpf"},
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"},
+		{"bpf", "/sys/fs/bpf"},
 	} {
 		if err := os.MkdirAll(m.at, 0o755); err != nil {
 			return err

@@ -91,7 +91,8 @@ func nameHost(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return name, os.WriteFile(filepath.Join(root, "etc", "hosts"), fmt.Appendf(nil, "127.0.0.1 localhost %s\n", name), 0o644)
+	return name, os.WriteFile(filepath.Join(root, "etc", "hosts"), fmt.Appendf(nil, "127.0.0.1 localhost %s\n", name),
+		0o644)
 }
 
 // mount shows folders of the machine in a root, under the same names.
@@ -108,7 +109,8 @@ func mount(ctx context.Context, root string, folders ...string) error {
 	return nil
 }
 
-// wrapper runs a program of a root. On an emulated node, which has a name of its own, the root has the node's /etc/hosts.
+// wrapper runs a program of a root. On an emulated node, which has a name of its own, the root has the node's
+// /etc/hosts.
 const wrapper = `#!/bin/sh
 if [ "$(uname -n)" = '%[2]s' ]; then
 	exec chroot '%[1]s' env -C "$PWD" /usr/bin/%[3]s "$@"
@@ -116,8 +118,8 @@ fi
 exec unshare --mount sh -c 'mount --bind /etc/hosts "$0/etc/hosts" && exec chroot "$0" env -C "$PWD" "$@"' '%[1]s' /usr/bin/%[3]s "$@"
 `
 
-// wrappers writes programs that run those of a root in the current folder, and returns the path of Python. machine is the
-// name of this machine.
+// wrappers writes programs that run those of a root in the current folder, and returns the path of Python. machine is
+// the name of this machine.
 func wrappers(cache, suite, root, machine string) (string, error) {
 	folder := filepath.Join(cache, suite+".bin")
 	if err := os.MkdirAll(folder, 0o755); err != nil {

@@ -18,7 +18,8 @@ func TestJudge(t *testing.T) {
 		"now passes": {"passed", ""},
 		"skipped":    {"skipped", ""},
 	}
-	want := map[string]string{"refused": "any source", "other": "any source", "now passes": "any source", "skipped": "any source"}
+	want := map[string]string{"refused": "any source", "other": "any source", "now passes": "any source",
+		"skipped": "any source"}
 	gloo := map[string]result{"gloo too": {"failed", ""}, "good": {"passed", ""}, "absent": {"passed", ""}}
 	wrong := judge(got, want, gloo)
 	if expect := []string{
@@ -69,7 +70,8 @@ func TestReadPytest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]result{"T.test_a": {"passed", ""}, "T.test_b": {"failed", "m\nlong"}, "T.test_c": {"skipped", "no GPU"},
+	for name, want := range map[string]result{"T.test_a": {"passed", ""}, "T.test_b": {"failed", "m\nlong"},
+		"T.test_c": {"skipped", "no GPU"},
 		"T.test_d": {"failed", "teardown"}, "T.test_e": {"failed", neverEnded}} {
 		if got[name] != want {
 			t.Errorf("%s: got %q, want %q", name, got[name], want)

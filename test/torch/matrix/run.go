@@ -47,7 +47,8 @@ func distributedTest(ctx context.Context, _ *lane, _ line, c command) (got, _ ma
 			return nil, nil, err
 		}
 	}
-	env := []string{"BACKEND=ddlemu", "WORLD_SIZE=2", "TEMP_DIR=" + dir, "INIT_METHOD=file://" + filepath.Join(dir, "shared")}
+	env := []string{"BACKEND=ddlemu", "WORLD_SIZE=2", "TEMP_DIR=" + dir,
+		"INIT_METHOD=file://" + filepath.Join(dir, "shared")}
 	got, err = c.pytest(ctx, dir, env, func(args ...string) []string { return c.emulated(2, "", args...) },
 		"-k", "not cuda and not gpu", "test_driver.py")
 	return got, nil, err
@@ -57,7 +58,8 @@ func distributedTest(ctx context.Context, _ *lane, _ line, c command) (got, _ ma
 const fileLimit = 30 * time.Minute
 
 // pytorchFiles are tests that come with the source of PyTorch 2.6.
-var pytorchFiles = []string{"test_device_mesh.py", "tensor/parallel/test_tp_style.py", "checkpoint/test_dtensor_checkpoint.py",
+var pytorchFiles = []string{"test_device_mesh.py", "tensor/parallel/test_tp_style.py",
+	"checkpoint/test_dtensor_checkpoint.py",
 	"test_c10d_object_collectives.py"}
 
 // pytorchTests runs tests that name gloo, with gloo and with this backend in its place.
@@ -70,7 +72,8 @@ func pytorchTests(ctx context.Context, l *lane, line line, c command) (got, gloo
 	emulated := func(args ...string) []string { return c.emulated(4, "gloo,nccl", args...) }
 	got, gloo = map[string]result{}, map[string]result{}
 	for _, file := range pytorchFiles { // each in a process of its own: a file that hangs leaves time to the others
-		for results, launch := range map[*map[string]result]func(args ...string) []string{&gloo: plain, &got: emulated} {
+		for results, launch := range map[*map[string]result]func(args ...string) []string{&gloo: plain,
+			&got: emulated} {
 			ctx, cancel := context.WithTimeout(ctx, fileLimit)
 			ended, err := c.pytest(ctx, dir, nil, launch, file)
 			cancel()
@@ -113,12 +116,14 @@ func (c command) pytest(ctx context.Context, dir string, env []string, launch fu
 	if err := os.RemoveAll(file); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(writeDriver(c.fabrics, "results_plugin.py"), writeDriver(c.fabrics, "forked_ranks_plugin.py")); err != nil {
+	if err := errors.Join(writeDriver(c.fabrics, "results_plugin.py"),
+		writeDriver(c.fabrics, "forked_ranks_plugin.py")); err != nil {
 		return nil, err
 	}
 	env = append(env, "RESULTS="+file, "PYTHONPATH="+c.fabrics)
-	out, err := c.run(ctx, dir, env, launch(append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-p", "results_plugin",
-		"-p", "forked_ranks_plugin", "-v"}, args...)...))
+	out, err := c.run(ctx, dir, env,
+		launch(append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-p", "results_plugin",
+			"-p", "forked_ranks_plugin", "-v"}, args...)...))
 	content, readErr := os.ReadFile(file)
 	if readErr != nil {
 		return nil, fmt.Errorf("pytest wrote no results (%w):\n%s", errors.Join(readErr, ignoreExit(err)), tail(out))

@@ -47,6 +47,7 @@ func (l *lane) pytorchSource(ctx context.Context, suite string) (string, error) 
 	if err != nil || len(archives) != 1 {
 		return "", fmt.Errorf("apt-get source pytorch gave the archives %v, and not one", archives)
 	}
-	_, err = output(ctx, "tar", "-xf", archives[0], "-C", dir, "--strip-components=1", "--wildcards", "*/test/distributed/*")
+	_, err = output(ctx, "tar", "-xf", archives[0], "-C", dir, "--strip-components=1", "--wildcards",
+		"*/test/distributed/*")
 	return tests, err
 }

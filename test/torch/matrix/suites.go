@@ -113,7 +113,8 @@ func (c command) run(ctx context.Context, dir string, env []string, args []strin
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = dir
 	// gloo asks a name server for this host's address, which may take 5 s for each group, unless it has the interface.
-	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+c.fabrics, "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "GLOO_SOCKET_IFNAME=lo")
+	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+c.fabrics, "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1",
+		"GLOO_SOCKET_IFNAME=lo")
 	cmd.Env = append(cmd.Env, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -45,7 +45,8 @@ func (t *table) print(to io.Writer) error {
 		if verdict != "good" {
 			bad++
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.0f\t%s\t\n", l.environment.name, l.environment.torch, l.nccl, l.suite.name,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.0f\t%s\t\n", l.environment.name, l.environment.torch, l.nccl,
+			l.suite.name,
 			o.passed, o.failed, o.skipped, len(o.wrong), o.took.Round(time.Second).Seconds(), verdict)
 	}
 	if err := w.Flush(); err != nil {

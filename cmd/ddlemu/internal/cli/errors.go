@@ -106,7 +106,8 @@ func ExitStatus(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &input), configs.IsUserError(err), errors.Is(err, state.ErrNotUsable):
 		return ExitInput
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission),
+		errors.Is(err, syscall.ENOSPC):
 		return ExitInput
 	}
 	return ExitFailure
@@ -163,14 +164,16 @@ func FlagError(cmd *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if short := missing.GetSpecifiedShortnames(); short != "" && strings.Contains("gt", missing.GetSpecifiedName()) {
+		if short := missing.GetSpecifiedShortnames(); short != "" &&
+			strings.Contains("gt", missing.GetSpecifiedName()) {
 			return BadInput("%w: each rank is a process with one GPU here: give --ranks", err)
 		}
 		if f := otherCase(cmd, missing); f != nil {
 			return BadInput("%w: did you mean -%s, --%s? See `%s --help`", err, f.Shorthand, f.Name, cmd.CommandPath())
 		}
 		if near := configs.Nearest(missing.GetSpecifiedName(), names); len(near) > 0 {
-			return BadInput("%w: did you mean --%s? See `%s --help`", err, strings.Join(near, " or --"), cmd.CommandPath())
+			return BadInput("%w: did you mean --%s? See `%s --help`", err, strings.Join(near, " or --"),
+				cmd.CommandPath())
 		}
 	}
 	return BadInput("%w: see `%s --help`", err, cmd.CommandPath())

@@ -47,7 +47,8 @@ type Global struct {
 
 // AddFabricFlag adds --fabric to a command that works on a fabric that is up.
 func (g *Global) AddFabricFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&g.Fabric, "fabric", "", "`name` of the fabric (default: $"+FabricEnv+", else the only one that is up)")
+	fs.StringVar(&g.Fabric, "fabric", "", "`name` of the fabric (default: $"+FabricEnv+
+		", else the only one that is up)")
 }
 
 // AddJSONFlag adds --json to a command that prints data.
@@ -60,7 +61,8 @@ const VerboseFlag = "--verbose"
 
 // AddVerboseFlag adds --verbose to a command that prints reasons for INVALID.
 func (g *Global) AddVerboseFlag(fs *pflag.FlagSet) {
-	fs.BoolVar(&g.Verbose, strings.TrimPrefix(VerboseFlag, "--"), false, "print all reasons for INVALID, not only the worst three links or rows")
+	fs.BoolVar(&g.Verbose, strings.TrimPrefix(VerboseFlag, "--"), false,
+		"print all reasons for INVALID, not only the worst three links or rows")
 }
 
 // More is the option that shows reasons which are not printed; "" if all are.

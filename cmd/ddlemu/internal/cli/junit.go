@@ -27,7 +27,8 @@ type JunitFile struct {
 
 // AddFlag adds the flag to fs.
 func (j *JunitFile) AddFlag(fs *pflag.FlagSet, row string) {
-	fs.StringVar(&j.Path, "junit", "", "`file` for the results as JUnit XML, with a test case for each "+row+"; it is replaced")
+	fs.StringVar(&j.Path, "junit", "", "`file` for the results as JUnit XML, with a test case for each "+row+
+		"; it is replaced")
 }
 
 // Begin refuses, before the work is done, a file that cannot be written.
@@ -79,7 +80,8 @@ func Ending(class, word, summary string, err error) []junit.Case {
 	case err != nil:
 		return []junit.Case{FailedCase(class, err)}
 	case word == verdict.Incomplete:
-		return []junit.Case{{Class: class, Name: "run", Error: &junit.Problem{Type: verdict.Incomplete, Message: summary}}}
+		return []junit.Case{
+			{Class: class, Name: "run", Error: &junit.Problem{Type: verdict.Incomplete, Message: summary}}}
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 // errTwice is a flag that was given twice with different values.
 var errTwice = errors.New("given twice")
 
-// OnceOnly makes the flags of cmd and of the commands below it refuse a second value that differs from the first: it would
-// replace the first without a word. Flags that collect values, and switches, may be given several times.
+// OnceOnly makes the flags of cmd and of the commands below it refuse a second value that differs from the first: it
+// would replace the first without a word. Flags that collect values, and switches, may be given several times.
 func OnceOnly(cmd *cobra.Command) {
 	refuse := func(f *pflag.Flag) {
 		_, collects := f.Value.(pflag.SliceValue)
@@ -22,7 +22,8 @@ func OnceOnly(cmd *cobra.Command) {
 			return
 		}
 		if f.DefValue == "0s" {
-			f.DefValue = "0" // the help prints no default that is zero, but knows 0s only of values that are not wrapped
+			// the help prints no default that is zero, but knows 0s only of values that are not wrapped
+			f.DefValue = "0"
 		}
 		f.Value = &OnceValue{Value: f.Value}
 	}

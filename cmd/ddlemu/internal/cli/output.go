@@ -99,8 +99,8 @@ func CreateBeside(path string) (*os.File, error) {
 	return f, err
 }
 
-// Finish lets write write f, closes it, and gives it the name path. At each moment that name has the old content or all of
-// the new one. After an error f is removed.
+// Finish lets write write f, closes it, and gives it the name path. At each moment that name has the old content or
+// all of the new one. After an error f is removed.
 func Finish(f *os.File, path string, mode os.FileMode, write func(w io.Writer) error) error {
 	err := errors.Join(f.Chmod(mode), write(f), f.Close())
 	if err == nil {

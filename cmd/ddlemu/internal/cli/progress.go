@@ -68,7 +68,9 @@ const leastBudget = time.Second
 
 // AddBudgetFlag adds the flag for the time that a command may take.
 func AddBudgetFlag(fs *pflag.FlagSet, total *time.Duration) {
-	fs.DurationVar(total, "budget", 0, "real `time` that the command may take: it takes fewer iterations of long rows, and drops the longest (default: no limit)")
+	fs.DurationVar(total, "budget", 0,
+		"real `time` that the command may take: it takes fewer iterations of long rows, and drops the longest "+
+			"(default: no limit)")
 }
 
 // Budget is what is given by --budget. It begins now.

@@ -30,7 +30,8 @@ func NewTable(w io.Writer, header ...string) table.Writer {
 		right := strings.HasSuffix(name, " ")
 		row = append(row, strings.TrimSpace(name))
 		if right {
-			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+			columns = append(columns,
+				table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 		}
 	}
 	t.AppendHeader(row)

@@ -135,10 +135,12 @@ func ClockName(t *messages.Trace) string {
 func Missing(t *messages.Trace) []string {
 	notes := MissingLedgers(t)
 	if n := len(t.Messages) - t.Whole(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %s not finished at both ends: see `ddlemu pending`", n, units.Count(len(t.Messages), "message")))
+		notes = append(notes, fmt.Sprintf("%d of %s not finished at both ends: see `ddlemu pending`", n,
+			units.Count(len(t.Messages), "message")))
 	}
 	if n := t.Unattributed(); n > 0 {
-		notes = append(notes, fmt.Sprintf("for %s of %d it is not known which collective they belong to", units.Count(n, "message"), len(t.Messages)))
+		notes = append(notes, fmt.Sprintf("for %s of %d it is not known which collective they belong to",
+			units.Count(n, "message"), len(t.Messages)))
 	}
 	return notes
 }
@@ -150,14 +152,16 @@ func MissingLedgers(t *messages.Trace) []string {
 		notes = append(notes, fmt.Sprintf("%d older records were overwritten by newer ones", n))
 	}
 	if n := t.Unreadable; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d records were not whole: a rank was writing them, or ended while it did", n))
+		notes = append(notes, fmt.Sprintf("%d records were not whole: a rank was writing them, or ended while it did",
+			n))
 	}
 	if n := t.Unnoted; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d ends of connections are unknown: a ledger had no place for them", n))
 	}
 	for job, dir := range t.Jobs {
 		if ledgers, ranks := t.Ledgers(job); ledgers != ranks {
-			notes = append(notes, fmt.Sprintf("%s: %s of %s", dir, units.Count(ledgers, "ledger"), units.Count(ranks, "rank")))
+			notes = append(notes, fmt.Sprintf("%s: %s of %s", dir, units.Count(ledgers, "ledger"),
+				units.Count(ranks, "rank")))
 		}
 	}
 	for _, path := range t.Cut {
@@ -188,11 +192,16 @@ func versionOfNCCL(number int) string {
 func WhyNotes(t *messages.Trace, r *why.Report) []string {
 	notes := Missing(t)
 	if r.Skipped > 0 {
-		notes = append(notes, fmt.Sprintf("%s could not be played again, because an earlier one of their connection is missing", units.Count(r.Skipped, "message")))
+		notes = append(notes,
+			fmt.Sprintf("%s could not be played again, because an earlier one of their connection is missing",
+				units.Count(r.Skipped, "message")))
 	}
 	if r.Different > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %s came at another time than the model says for what is recorded, at most by %.3f us: the emulator was late, or other traffic has no ledger here",
-			r.Different, units.Count(r.Played, "message"), float64(r.Largest)/1000/float64(t.Ranks[0].TimeScale)))
+		notes = append(notes,
+			fmt.Sprintf(
+				"%d of %s came at another time than the model says for what is recorded, at most by %.3f us: the "+
+					"emulator was late, or other traffic has no ledger here",
+				r.Different, units.Count(r.Played, "message"), float64(r.Largest)/1000/float64(t.Ranks[0].TimeScale)))
 	}
 	off, unfinished := 0, 0
 	for i := range r.Calls {
@@ -205,10 +214,12 @@ func WhyNotes(t *messages.Trace, r *why.Report) []string {
 		}
 	}
 	if unfinished > 0 {
-		notes = append(notes, fmt.Sprintf("%s not ended: the time is that until the ledgers end", units.Count(unfinished, "call")))
+		notes = append(notes, fmt.Sprintf("%s not ended: the time is that until the ledgers end",
+			units.Count(unfinished, "call")))
 	}
 	if off > 0 {
-		notes = append(notes, fmt.Sprintf("the causes of %s do not sum to its time within 1 %%", units.Count(off, "call")))
+		notes = append(notes, fmt.Sprintf("the causes of %s do not sum to its time within 1 %%",
+			units.Count(off, "call")))
 	}
 	return notes
 }

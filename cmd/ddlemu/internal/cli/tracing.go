@@ -17,7 +17,8 @@ func MakeTrace(dir string, c *configs.Fabric) (string, error) {
 		return "", nil
 	}
 	if c.OnKernel() {
-		return "", BadInput("--trace: on the kernel datapath the ranks write no ledger: leave it out, or use datapath shm")
+		return "",
+			BadInput("--trace: on the kernel datapath the ranks write no ledger: leave it out, or use datapath shm")
 	}
 	path, err := ledger.MakeFolder(dir)
 	if err != nil {
@@ -30,7 +31,8 @@ func MakeTrace(dir string, c *configs.Fabric) (string, error) {
 func (g *Global) Injection(layout locate.Layout) []string {
 	env, users := layout.Injection(g.Getenv)
 	if users != "" {
-		g.Warn("%s=%s is kept, so the program's NVTX ranges are not recorded: unset it to record them", locate.InjectionEnv, users)
+		g.Warn("%s=%s is kept, so the program's NVTX ranges are not recorded: unset it to record them",
+			locate.InjectionEnv, users)
 	}
 	return env
 }

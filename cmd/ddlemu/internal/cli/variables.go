@@ -22,12 +22,13 @@ const CuMem = "NCCL_CUMEM_ENABLE"
 // hostID is the variable by which NCCL knows which ranks are on one node.
 const hostID = "NCCL_HOSTID"
 
-// ApplyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is that
-// of --nccl. With onlyModel all times are those of the model.
+// ApplyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is
+// that of --nccl. With onlyModel all times are those of the model.
 func (g *Global) ApplyVariables(e *emulate.Options, view, nccl string, onlyModel bool) error {
 	asked := *e
 	s := variables.Situation{
-		Soft: e.Libraries.CUDA == locate.Soft, Timeless: onlyModel || asked.ChooseClock(), Starts: true, OwnRanks: true, Kernel: e.Config.OnKernel(), Fabric: g.Fabric,
+		Soft: e.Libraries.CUDA == locate.Soft, Timeless: onlyModel || asked.ChooseClock(), Starts: true, OwnRanks: true,
+		Kernel: e.Config.OnKernel(), Fabric: g.Fabric,
 	}
 	gpus := 0
 	if s.Soft {
@@ -74,7 +75,8 @@ func (g *Global) TellVariables(c *configs.Fabric, nccl string, soft bool) ([]var
 	if err != nil {
 		return nil, err
 	}
-	g.Tell(variables.Notes(variables.Situation{NCCL: nccl, Soft: soft, Timeless: c.IsVirtual(), Starts: true, Kernel: c.OnKernel(), Fabric: g.Fabric}, set))
+	g.Tell(variables.Notes(variables.Situation{NCCL: nccl, Soft: soft, Timeless: c.IsVirtual(), Starts: true,
+		Kernel: c.OnKernel(), Fabric: g.Fabric}, set))
 	return set, nil
 }
 

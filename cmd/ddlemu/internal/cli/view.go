@@ -57,8 +57,8 @@ func (t UsersTopology) Notes() []string {
 	return []string{t.Ignored}
 }
 
-// TopologyOf is the user's topology file, in the environment or in a file of NCCL. gpus is how many software GPUs the ranks
-// use, 0 on real GPUs. The plugin decides in the same way in each rank.
+// TopologyOf is the user's topology file, in the environment or in a file of NCCL. gpus is how many software GPUs the
+// ranks use, 0 on real GPUs. The plugin decides in the same way in each rank.
 func TopologyOf(set []variables.Setting, gpus int) UsersTopology {
 	file := variables.Getenv(set)(configs.TopologyEnv)
 	if file == "" || strings.HasPrefix(file, topofile.Private) {

@@ -21,14 +21,19 @@ type ClockFlags struct {
 
 // AddFlags adds the flags of the virtual clock.
 func (c *ClockFlags) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.compute, "compute", "", "virtual clock: `time` that the program's computation takes: none, or cpu:FACTOR for its CPU time times a factor (default \"none\")")
-	fs.StringVar(&c.hold, "compute-hold", "", "virtual clock: longest real `time` to wait for a thread that computes (default 10s)")
-	fs.StringVar(&c.deadlock, "on-deadlock", "", "virtual clock: `what` a deadlock is: error, or wait until somebody ends it (default \"error\")")
+	fs.StringVar(&c.compute, "compute", "",
+		"virtual clock: `time` that the program's computation takes: none, or cpu:FACTOR for its CPU time times a "+
+			"factor (default \"none\")")
+	fs.StringVar(&c.hold, "compute-hold", "",
+		"virtual clock: longest real `time` to wait for a thread that computes (default 10s)")
+	fs.StringVar(&c.deadlock, "on-deadlock", "",
+		"virtual clock: `what` a deadlock is: error, or wait until somebody ends it (default \"error\")")
 }
 
 // Variables are those that were given as flags.
 func (c *ClockFlags) Variables() (env []string) {
-	for _, v := range []struct{ name, value string }{{configs.ComputeEnv, c.compute}, {configs.ComputeHoldEnv, c.hold}, {configs.OnDeadlockEnv, c.deadlock}} {
+	for _, v := range []struct{ name, value string }{{configs.ComputeEnv, c.compute}, {configs.ComputeHoldEnv, c.hold},
+		{configs.OnDeadlockEnv, c.deadlock}} {
 		if v.value != "" {
 			env = append(env, v.name+"="+v.value)
 		}
@@ -39,7 +44,8 @@ func (c *ClockFlags) Variables() (env []string) {
 // Settings reads the flags, and the variables in place of those that were not given.
 func (c *ClockFlags) Settings(getenv func(string) string) (configs.ClockSettings, error) {
 	given := map[string]struct{ flag, value string }{
-		configs.ComputeEnv: {"--compute", c.compute}, configs.ComputeHoldEnv: {"--compute-hold", c.hold}, configs.OnDeadlockEnv: {"--on-deadlock", c.deadlock},
+		configs.ComputeEnv: {"--compute", c.compute}, configs.ComputeHoldEnv: {"--compute-hold", c.hold},
+		configs.OnDeadlockEnv: {"--on-deadlock", c.deadlock},
 	}
 	s, err := configs.ReadClockSettings(func(name string) string {
 		if v := given[name].value; v != "" {
@@ -73,7 +79,8 @@ func PrintClockNote(w io.Writer, s configs.ClockSettings) {
 		fmt.Fprintf(w, "clock: virtual, and CPU time times %g is added: not repeatable\n", s.Compute)
 		return
 	}
-	fmt.Fprintln(w, "clock: virtual, repeatable if the program's threads wait only for each other, for NCCL and for CUDA")
+	fmt.Fprintln(w,
+		"clock: virtual, repeatable if the program's threads wait only for each other, for NCCL and for CUDA")
 }
 
 // YieldingMPI is the variable with which Open MPI gives its core away while it polls: by that the software CUDA knows

@@ -93,7 +93,9 @@ func runDev(g *cli.Global, o *devOptions, name string) error {
 		}
 		fmt.Fprintf(g.Stdout, "%s is restored\n", name)
 	case on:
-		fmt.Fprintf(g.Stdout, "%s is shaped: see `tc class show dev %[1]s` and `tc qdisc show dev %[1]s`; `ddlemu dev %[1]s --restore` undoes it\n", name)
+		fmt.Fprintf(g.Stdout,
+			"%s is shaped: see `tc class show dev %[1]s` and `tc qdisc show dev %[1]s`; `ddlemu dev %[1]s --restore` "+
+				"undoes it\n", name)
 	default:
 		fmt.Fprintf(g.Stdout, "%s is not shaped by ddlemu\n", name)
 	}
@@ -103,7 +105,8 @@ func runDev(g *cli.Global, o *devOptions, name string) error {
 // shapeDevice shapes an interface and prints the parameters.
 func shapeDevice(g *cli.Global, d *tc.Device, name string, patch configs.LinkPatch) error {
 	l := configs.Default().Link
-	l.Bandwidth, l.MTU, l.Queue = units.Unlimited, min(max(d.MTU(), configs.MinMTU), configs.MaxMTU), configs.Queue{Policy: configs.Lossless}
+	l.Bandwidth, l.MTU, l.Queue = units.Unlimited, min(max(d.MTU(), configs.MinMTU), configs.MaxMTU),
+		configs.Queue{Policy: configs.Lossless}
 	patch.Apply(&l)
 	if err := l.Validate(); err != nil {
 		return err
@@ -116,6 +119,7 @@ func shapeDevice(g *cli.Global, d *tc.Device, name string, patch configs.LinkPat
 	if err := d.Shape(fabric.Spec(l), kernel.Probe("netem") == nil, tables); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Stdout, "%s is shaped: %s, latency %v, queue %v; `ddlemu dev %[1]s --restore` undoes it\n", name, l.Bandwidth, l.Latency, l.Queue)
+	fmt.Fprintf(g.Stdout, "%s is shaped: %s, latency %v, queue %v; `ddlemu dev %[1]s --restore` undoes it\n", name,
+		l.Bandwidth, l.Latency, l.Queue)
 	return nil
 }

@@ -26,7 +26,8 @@ type doctorOptions struct {
 }
 
 func (o *doctorOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Time, "measure", host.MeasureTime, "`time` to measure this host for each number of ranks, 0 to skip")
+	fs.DurationVar(&o.Time, "measure", host.MeasureTime,
+		"`time` to measure this host for each number of ranks, 0 to skip")
 }
 
 // NewDoctorCommand is `ddlemu doctor`.
@@ -104,7 +105,8 @@ func printChecks(w io.Writer, checks []host.Check) {
 	}
 }
 
-// printNext says what to do next: on a machine without a GPU and without the software CUDA, something that needs neither.
+// printNext says what to do next: on a machine without a GPU and without the software CUDA, something that needs
+// neither.
 func printNext(w io.Writer, checks []host.Check) {
 	var names []string
 	runsNCCL := false
@@ -120,14 +122,17 @@ func printNext(w io.Writer, checks []host.Check) {
 	}
 	start := "To start: ddlemu bench all_reduce --profile eth10 --ranks 2 -b 1M -e 16M -f 4"
 	if !runsNCCL {
-		start = "No NCCL runs here, so there is no bench; to see a fabric: ddlemu up --profile eth10 --nodes 2 --clock virtual, then ddlemu verify"
+		start = "No NCCL runs here, so there is no bench; to see a fabric: ddlemu up --profile eth10 --nodes 2 " +
+			"--clock virtual, then ddlemu verify"
 	}
 	fmt.Fprintf(w, "\n%s. %s\n", text, start)
 }
 
 func printCarries(w io.Writer, all []host.Capacity) {
-	fmt.Fprintf(w, "\nlargest rate per rank that would be VALID here at time scale 1 (a prediction; the verdict decides)\n\n")
-	t := cli.NewTable(w, "ranks ", "busy threads ", "messages of 1 us ", "messages of 10 ms ", "poll delay p50 ", "p99 ", "longest ", "1 us needs time scale ")
+	fmt.Fprintf(w,
+		"\nlargest rate per rank that would be VALID here at time scale 1 (a prediction; the verdict decides)\n\n")
+	t := cli.NewTable(w, "ranks ", "busy threads ", "messages of 1 us ", "messages of 10 ms ", "poll delay p50 ",
+		"p99 ", "longest ", "1 us needs time scale ")
 	for _, c := range all {
 		k := fmt.Sprint(c.ShortScale)
 		if c.ShortScale == 0 {

@@ -21,7 +21,8 @@ func TestDoctorNamesWhatCanRun(t *testing.T) {
 	} {
 		var b strings.Builder
 		printNext(&b, []host.Check{{Name: host.GPUs, Grade: tc.gpus}, {Name: host.SoftCUDA, Grade: tc.soft}})
-		if bench := strings.Contains(b.String(), "ddlemu bench"); !strings.Contains(b.String(), tc.want) || bench != (tc.want == "ddlemu bench") {
+		if bench := strings.Contains(b.String(), "ddlemu bench"); !strings.Contains(b.String(), tc.want) ||
+			bench != (tc.want == "ddlemu bench") {
 			t.Errorf("GPUs %v, software CUDA %v: %s", tc.gpus, tc.soft, b.String())
 		}
 	}

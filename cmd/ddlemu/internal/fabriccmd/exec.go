@@ -147,7 +147,9 @@ func (e *entry) environment(base []string, who launch.Account) []string {
 func OnKernel(g *cli.Global, file *state.File, fab *fabric.Fabric) error {
 	if !fab.Config.OnKernel() {
 		const name = "kernel"
-		return cli.BadInput("fabric %s has the datapath shm, on which no program can be run on a node: bring one up with `%s --nodes %d --datapath kernel`, and give --fabric %s", file.Name(), g.UpCommand(name), fab.Config.Nodes, name)
+		return cli.BadInput(
+			"fabric %s has the datapath shm, on which no program can be run on a node: bring one up with `%s --nodes "+
+				"%d --datapath kernel`, and give --fabric %s", file.Name(), g.UpCommand(name), fab.Config.Nodes, name)
 	}
 	if !file.Served() {
 		return DaemonGone(file.Name())

@@ -45,7 +45,9 @@ func (o *fabricShowOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.DOT, "dot", false, "write it in the language of Graphviz")
 	fs.BoolVar(&o.SVG, "svg", false, "write it as a picture")
 	fs.BoolVar(&o.Check, "check", false, "list likely mistakes, and exit with 1 if there are any")
-	fs.StringVar(&o.Path, "path", "", "print the paths of `pairs`, hop by hop: A:B for both directions, 'A>B' for one, as node0:node5 or node0.nic1:node5.nic1")
+	fs.StringVar(&o.Path, "path", "",
+		"print the paths of `pairs`, hop by hop: A:B for both directions, 'A>B' for one, as node0:node5 or "+
+			"node0.nic1:node5.nic1")
 }
 
 func newFabricShowCommand(g *cli.Global) *cobra.Command {
@@ -119,7 +121,8 @@ func checkFabric(g *cli.Global, fab *fabric.Fabric) error {
 		fmt.Fprintln(g.Stdout, line)
 	}
 	if len(found) > 0 {
-		return &cli.ExitError{Code: cli.ExitFailure, Err: fmt.Errorf("%s found in fabric %s", units.Count(len(found), "likely mistake"), fab.Config.Name)}
+		return &cli.ExitError{Code: cli.ExitFailure,
+			Err: fmt.Errorf("%s found in fabric %s", units.Count(len(found), "likely mistake"), fab.Config.Name)}
 	}
 	fmt.Fprintf(g.Stdout, "fabric %s: no mistake found\n", fab.Config.Name)
 	return nil
@@ -143,7 +146,8 @@ func refused(fab *fabric.Fabric) error {
 func (o *fabricShowOptions) fabric(g *cli.Global) (*fabric.Fabric, error) {
 	if o.Profile != "" || o.File != "" {
 		if g.Fabric != "" {
-			return nil, cli.BadInput("--fabric names a fabric that is up, --profile and -f one that is not: give one of them")
+			return nil,
+				cli.BadInput("--fabric names a fabric that is up, --profile and -f one that is not: give one of them")
 		}
 		return o.load(g, "")
 	}

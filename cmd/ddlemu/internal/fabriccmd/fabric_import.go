@@ -29,7 +29,8 @@ type fabricImportOptions struct {
 
 func (o *fabricImportOptions) AddFlags(fs *pflag.FlagSet) {
 	o.AddOutputFlags(fs, "`file` to write, or - (default: standard output)")
-	fs.StringVar(&o.Base, "base", "", "`profile` or fabric file whose values count where the file has none, such as the latency of the links")
+	fs.StringVar(&o.Base, "base", "",
+		"`profile` or fabric file whose values count where the file has none, such as the latency of the links")
 	flags.AddFabric(fs)
 	o.flags = fs
 }
@@ -111,10 +112,12 @@ func runFabricImport(_ context.Context, g *cli.Global, o *fabricImportOptions, n
 		printFound(g.Stderr, in)
 		return err
 	}
-	if err := cli.WriteOutput(o.Output, o.Force, 0o644, func(out io.Writer) error { _, err := out.Write(text); return err }); err != nil {
+	if err := cli.WriteOutput(o.Output, o.Force, 0o644,
+		func(out io.Writer) error { _, err := out.Write(text); return err }); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Stdout, "%s: fabric %s of %s, %s each\n", o.Output, f.Name, units.Count(f.Nodes, "node"), units.Count(f.NICsPerNode, "NIC"))
+	fmt.Fprintf(g.Stdout, "%s: fabric %s of %s, %s each\n", o.Output, f.Name, units.Count(f.Nodes, "node"),
+		units.Count(f.NICsPerNode, "NIC"))
 	printFound(g.Stdout, in)
 	return nil
 }
@@ -159,7 +162,8 @@ func importFiles(g *cli.Global, names []string) ([]importer.File, error) {
 			return nil, cli.BadInput("read %s: %w", name, err)
 		}
 		if len(data) > importer.MaxFile {
-			return nil, cli.BadInput("%s has more than %d bytes: a network or node of another tool is smaller", name, importer.MaxFile)
+			return nil, cli.BadInput("%s has more than %d bytes: a network or node of another tool is smaller", name,
+				importer.MaxFile)
 		}
 		if name == cli.StandardInput {
 			name = "standard input"

@@ -78,8 +78,8 @@ func wholePath(fab *fabric.Fabric, path []link.PathHop) configs.Link {
 	return total
 }
 
-// worstPath is the least rate and the largest latency of the paths between two NICs, of which each flow may have its own, and
-// whether all of them are up.
+// worstPath is the least rate and the largest latency of the paths between two NICs, of which each flow may have its
+// own, and whether all of them are up.
 func worstPath(fab *fabric.Fabric, src, dst int) configs.Link {
 	paths := fab.Paths(src, dst)
 	worst := wholePath(fab, slices.Concat(paths...)) // a rate and a state are those of the worst hop, of whichever path

@@ -72,7 +72,8 @@ func runGC(_ context.Context, g *cli.Global, o *gcOptions) error {
 		count++
 	}
 	err = errors.Join(removeFabrics(g, removed),
-		job.RemoveNamespaces(g.DirPath(uid), func(name string) { removed("network namespace "+name, "its fabric is gone") }),
+		job.RemoveNamespaces(g.DirPath(uid),
+			func(name string) { removed("network namespace "+name, "its fabric is gone") }),
 		removeTemporary(removed), removeFloors(removed), removeNCCLFiles(g, o, uid, removed))
 	if err == nil && count == 0 {
 		fmt.Fprintln(g.Stdout, "nothing to remove")
@@ -118,7 +119,8 @@ func removeFloors(removed func(what, why string)) error {
 		for _, file := range files {
 			errs = append(errs, os.Remove(file))
 		}
-		err := job.RemoveNamespaces(dir, func(name string) { removed("network namespace "+name, "its command was killed") })
+		err := job.RemoveNamespaces(dir,
+			func(name string) { removed("network namespace "+name, "its command was killed") })
 		if err == nil {
 			err = os.RemoveAll(dir)
 		}
@@ -149,7 +151,8 @@ func removeNCCLFiles(g *cli.Global, o *gcOptions, uid int, removed func(what, wh
 		removed(file.Path, "no process uses it")
 	}
 	if len(files) > 0 && !o.ncclFiles {
-		fmt.Fprintf(g.Stderr, "%d files of NCCL in %s, %s together, are used by no process: `ddlemu gc --nccl-files` removes them\n",
+		fmt.Fprintf(g.Stderr,
+			"%d files of NCCL in %s, %s together, are used by no process: `ddlemu gc --nccl-files` removes them\n",
 			len(files), job.NCCLFolder, units.Size(bytes))
 	}
 	return errors.Join(errs...)

@@ -50,7 +50,8 @@ launcher's hostfile. A node has one slot per GPU, or one slot.
 func runHostfile(g *cli.Global, style string, slots int, given bool) error {
 	line, ok := hostfileStyles[style]
 	if !ok {
-		return cli.BadInput("--style: %q is not one of %s", style, strings.Join(slices.Sorted(maps.Keys(hostfileStyles)), ", "))
+		return cli.BadInput("--style: %q is not one of %s", style,
+			strings.Join(slices.Sorted(maps.Keys(hostfileStyles)), ", "))
 	}
 	if given && slots < 1 {
 		return cli.BadInput("--slots: %d: a node has at least 1", slots)

@@ -59,8 +59,10 @@ type profileJSON struct {
 
 func profileOf(f *configs.Fabric) profileJSON {
 	return profileJSON{
-		Name: f.Name, Description: f.Description, BandwidthBps: uint64(f.Link.Bandwidth), PayloadBps: uint64(8 * f.Link.PayloadRate()),
-		LatencyNs: int64(f.Link.Latency), Jitter: f.Link.Jitter.String(), Loss: f.Link.Loss.String(), Queue: f.Link.Queue.String(),
+		Name: f.Name, Description: f.Description, BandwidthBps: uint64(f.Link.Bandwidth),
+		PayloadBps: uint64(8 * f.Link.PayloadRate()),
+		LatencyNs:  int64(f.Link.Latency), Jitter: f.Link.Jitter.String(), Loss: f.Link.Loss.String(),
+		Queue:     f.Link.Queue.String(),
 		Transport: f.Transport.Kind, Nodes: f.Nodes, NICsPerNode: f.NICsPerNode, Sources: f.Sources,
 	}
 }
@@ -93,10 +95,12 @@ func runProfiles(_ context.Context, g *cli.Global, name string) error {
 		}
 		return g.PrintJSON(list)
 	}
-	t := cli.NewTable(g.Stdout, "name", "line rate ", "payload rate ", "latency ", "jitter", "transport", "NICs ", "description")
+	t := cli.NewTable(g.Stdout, "name", "line rate ", "payload rate ", "latency ", "jitter", "transport", "NICs ",
+		"description")
 	for _, f := range all {
 		t.AppendRow(table.Row{
-			f.Name, f.Link.Bandwidth, cli.Rate(f.Link.PayloadRate()), f.Link.Latency, f.Link.Jitter, f.Transport.Kind, f.NICsPerNode, f.Description,
+			f.Name, f.Link.Bandwidth, cli.Rate(f.Link.PayloadRate()), f.Link.Latency, f.Link.Jitter, f.Transport.Kind,
+			f.NICsPerNode, f.Description,
 		})
 	}
 	t.Render()

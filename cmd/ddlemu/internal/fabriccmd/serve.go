@@ -62,7 +62,8 @@ default and forward the port with ssh.
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), g, o) },
 	}
 	cmd.Flags().StringVar(&o.Listen, "listen", defaultListen, "`address` and port")
-	cmd.Flags().StringVar(&o.TokenFile, "token-file", "", "take the token from this `file`; it is made if there is none")
+	cmd.Flags().StringVar(&o.TokenFile, "token-file", "",
+		"take the token from this `file`; it is made if there is none")
 	g.AddFabricFlag(cmd.Flags())
 	return cmd
 }
@@ -110,7 +111,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, cli.BadInput("--listen: %s is in use: give another port, or 127.0.0.1:0 for a free one", address)
 	case err != nil:
-		return nil, cli.BadInput("--listen: %w: give an address of this host and a port, such as %s", err, defaultListen)
+		return nil, cli.BadInput("--listen: %w: give an address of this host and a port, such as %s", err,
+			defaultListen)
 	}
 	return l, nil
 }
@@ -138,7 +140,8 @@ func readToken(path string) (string, error) {
 	case err == nil && !info.Mode().IsRegular():
 		return "", cli.BadInput("--token-file: %s is not a file: give the path of one", path)
 	case err == nil && info.Mode().Perm()&0o007 != 0:
-		return "", cli.BadInput("--token-file: all users of this host have access to %s: remove it to have another made", path)
+		return "",
+			cli.BadInput("--token-file: all users of this host have access to %s: remove it to have another made", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -146,7 +149,9 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < shortestToken {
-		return "", cli.BadInput("--token-file: the token in %s has %d characters: write %d or more, or remove the file to have one made", path, len(token), shortestToken)
+		return "",
+			cli.BadInput(
+				"--token-file: the token in %s has %d characters: write %d or more, or remove the file to have one made", path, len(token), shortestToken)
 	}
 	return token, nil
 }
@@ -226,7 +231,8 @@ func shapeOf(c serve.Change) (*shapeOptions, error) {
 	o := &shapeOptions{}
 	o.AddFlags(pflag.NewFlagSet("shape", pflag.ContinueOnError))
 	for name, value := range c.Set {
-		if !slices.ContainsFunc(configs.LinkParams(), func(m configs.LinkParam) bool { return m.Flag == name && name != "" }) {
+		if !slices.ContainsFunc(configs.LinkParams(),
+			func(m configs.LinkParam) bool { return m.Flag == name && name != "" }) {
 			return nil, cli.BadInput("%q is not a parameter of links", name)
 		}
 		if err := o.flags.Set(name, value); err != nil {

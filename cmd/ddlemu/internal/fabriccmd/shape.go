@@ -41,7 +41,9 @@ func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
 	flags.AddShape(fs)
 	fs.BoolVar(&o.Up, "up", false, "bring the links up")
 	fs.BoolVar(&o.Down, "down", false, "take the links down")
-	fs.StringVar(&o.Link, "link", "", "`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
+	fs.StringVar(&o.Link, "link", "",
+		"`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between "+
+			"switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
 	fs.IntVar(&o.Node, "node", 0, "change all links of node `N`")
 	o.flags = fs
 }
@@ -205,7 +207,8 @@ type shaped struct {
 }
 
 // ApplyShape changes a fabric that is up, and returns when the change is in force.
-func ApplyShape(ctx context.Context, g *cli.Global, file *state.File, pattern string, patch configs.LinkPatch) (*shaped, error) {
+func ApplyShape(ctx context.Context, g *cli.Global, file *state.File, pattern string, patch configs.LinkPatch) (*shaped,
+	error) {
 	fab, err := fabricfile.Read(file)
 	if err != nil {
 		return nil, err
@@ -237,7 +240,8 @@ func ApplyShape(ctx context.Context, g *cli.Global, file *state.File, pattern st
 }
 
 // shapeExisting changes a fabric that is up, and prints the changes.
-func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern string, patch configs.LinkPatch) error {
+func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern string,
+	patch configs.LinkPatch) error {
 	s, err := ApplyShape(ctx, g, file, pattern, patch)
 	if err != nil {
 		return err
@@ -285,11 +289,15 @@ func waitInForce(ctx context.Context, file *state.File) error {
 		case done && ok:
 			return nil
 		case done:
-			return fmt.Errorf("the change is not in force: the daemon of fabric %s could not make it, see the events of `ddlemu status --fabric %[1]s`", file.Name())
+			return fmt.Errorf(
+				"the change is not in force: the daemon of fabric %s could not make it, see the events of `ddlemu "+
+					"status --fabric %[1]s`", file.Name())
 		case !file.Served():
 			return DaemonGone(file.Name())
 		case time.Now().After(end):
-			return fmt.Errorf("the change is not in force: the daemon of fabric %s has not made it in %v: is it stopped?", file.Name(), followTimeout)
+			return fmt.Errorf(
+				"the change is not in force: the daemon of fabric %s has not made it in %v: is it stopped?",
+				file.Name(), followTimeout)
 		}
 	}
 }
@@ -313,7 +321,9 @@ func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
 		}
 		if port, slower := fab.SlowerPort(hop); slower {
 			rate := func(hop int) any { return fabric.LinkOf(fab.Hops[hop].Spec).Bandwidth }
-			g.Warn("the bandwidth of link %s is %s, but that of port %s is %s: change the ports too with --node or without --link", fab.HopName(hop), rate(hop), fab.HopName(port), rate(port))
+			g.Warn(
+				"the bandwidth of link %s is %s, but that of port %s is %s: change the ports too with --node or "+
+					"without --link", fab.HopName(hop), rate(hop), fab.HopName(port), rate(port))
 			break
 		}
 	}

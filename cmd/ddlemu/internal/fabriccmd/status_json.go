@@ -81,14 +81,16 @@ func StatusOf(file *state.File) (*fabricStatus, error) {
 	}
 	file.Reap()
 	f.Events = status.Events(file) // with the deaths that were just noted
-	s := &fabricStatus{Reading: f, Links: []LinkStatus{}, Ports: []portStatus{}, Jobs: []JobStatus{}, LeftOver: job.Abandoned(file, f.Fabric)}
+	s := &fabricStatus{Reading: f, Links: []LinkStatus{}, Ports: []portStatus{}, Jobs: []JobStatus{},
+		LeftOver: job.Abandoned(file, f.Fabric)}
 	for i := range f.Jobs {
 		s.Jobs = append(s.Jobs, jobStatusOf(&f.Jobs[i]))
 	}
 	for i := range f.Hops {
 		if h := &f.Hops[i]; h.IsPort() {
 			set := fabric.LinkOf(h.Spec)
-			s.Ports = append(s.Ports, portStatus{NIC: h.NIC, Direction: h.Direction, PortJSON: set.PortJSON(), Counters: h.Counters})
+			s.Ports = append(s.Ports, portStatus{NIC: h.NIC, Direction: h.Direction, PortJSON: set.PortJSON(),
+				Counters: h.Counters})
 		} else {
 			s.Links = append(s.Links, linkStatusOf(f, i))
 		}
@@ -98,7 +100,8 @@ func StatusOf(file *state.File) (*fabricStatus, error) {
 
 func jobStatusOf(j *status.Job) JobStatus {
 	r := j.Counted.Reasons
-	return JobStatus{Job: *j, Reasons: append([]string{}, r.Words()...), Findings: append([]verdict.Finding{}, verdict.FromReasons(r)...)}
+	return JobStatus{Job: *j, Reasons: append([]string{}, r.Words()...),
+		Findings: append([]verdict.Finding{}, verdict.FromReasons(r)...)}
 }
 
 // linkStatusOf is a link or trunk.
@@ -106,10 +109,12 @@ func linkStatusOf(f *status.Reading, hop int) LinkStatus {
 	h := &f.Hops[hop]
 	params := fabric.LinkOf(h.Spec)
 	l := LinkStatus{
-		From: h.From, To: h.To, LinkJSON: params.JSON(), Counters: h.Counters, Messages: h.Messages, Trunk: h.Kind == fabric.Trunk, params: params,
+		From: h.From, To: h.To, LinkJSON: params.JSON(), Counters: h.Counters, Messages: h.Messages,
+		Trunk: h.Kind == fabric.Trunk, params: params,
 	}
 	if f.OnKernel() { // the datapath shm has no flow classes
-		l.Classes = &classStatus{h.Classes[state.PluginFlow], h.Classes[state.BootstrapFlow], h.Classes[state.OtherFlow]}
+		l.Classes = &classStatus{h.Classes[state.PluginFlow], h.Classes[state.BootstrapFlow],
+			h.Classes[state.OtherFlow]}
 	}
 	if !l.Trunk && !f.Fabric.Config.Topology.IsStar() {
 		whole := worstPath(f.Fabric, f.InFile[hop].Src, f.InFile[hop].Dst)

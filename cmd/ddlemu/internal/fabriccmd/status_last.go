@@ -56,7 +56,9 @@ func printLast(g *cli.Global, dir *state.Dir) error {
 		if len(names) == 0 {
 			return g.NoFabric("")
 		}
-		return cli.BadInput("no job has run on a fabric that is up in %s: start one with `ddlemu run --fabric %s -- COMMAND`; without --fabric, `run` and `bench` remove the fabric that they bring up", dir.Path, names[0])
+		return cli.BadInput(
+			"no job has run on a fabric that is up in %s: start one with `ddlemu run --fabric %s -- COMMAND`; without "+
+				"--fabric, `run` and `bench` remove the fabric that they bring up", dir.Path, names[0])
 	}
 	return printJob(g, last, latest)
 }
@@ -78,7 +80,8 @@ func printJob(g *cli.Global, f *status.Reading, j *status.Job) error {
 	if !j.Running {
 		when = "ran for"
 	}
-	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %s\n", j.Number, f.Name, when, span(j), units.Count(j.Joined, "rank"), watch.GoneText(j.Left, j.Died, j.Stopped))
+	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %s\n", j.Number, f.Name, when, span(j),
+		units.Count(j.Joined, "rank"), watch.GoneText(j.Left, j.Died, j.Stopped))
 	cli.PrintVerdict(g.Stdout, v, g.More())
 	return nil
 }

@@ -50,7 +50,8 @@ func (s *fabricStatus) printClock(w io.Writer) {
 	c := s.VirtualClock
 	real := s.Up
 	fmt.Fprintf(w, "clock virtual: %v in %v of real time, %s of flows, %.0f per second\n",
-		s.Time, real.Round(time.Millisecond), units.Count(int(c.Steps), "step"), float64(c.Steps)/max(real.Seconds(), 1e-3))
+		s.Time, real.Round(time.Millisecond), units.Count(int(c.Steps), "step"), float64(c.Steps)/max(real.Seconds(),
+			1e-3))
 	if c.Deadlocked {
 		fmt.Fprintln(w, s.Problem)
 	}
@@ -110,7 +111,8 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 	}
 	for _, p := range s.Ports {
 		if p.Drops > 0 {
-			fmt.Fprintf(w, "%s %s: %s did not fit into its queue\n", p.NIC, p.Direction, units.Count(int(p.Drops), "packet"))
+			fmt.Fprintf(w, "%s %s: %s did not fit into its queue\n", p.NIC, p.Direction,
+				units.Count(int(p.Drops), "packet"))
 		}
 	}
 }
@@ -209,7 +211,8 @@ func (s *fabricStatus) printJobs(w io.Writer) {
 		if j.Running {
 			state = "running"
 		}
-		fmt.Fprintf(w, "\njob %d: %s, %d joined, %s; %s in %d messages\n", j.Number, state, j.Joined, watch.GoneText(j.Left, j.Died, j.Stopped), cli.Volume(j.Bytes), j.Messages)
+		fmt.Fprintf(w, "\njob %d: %s, %d joined, %s; %s in %d messages\n", j.Number, state, j.Joined,
+			watch.GoneText(j.Left, j.Died, j.Stopped), cli.Volume(j.Bytes), j.Messages)
 		for _, f := range j.Findings {
 			fmt.Fprintf(w, "  INVALID (%s): %s\n", f.Cause, f.Text)
 		}
@@ -230,7 +233,8 @@ func (s *fabricStatus) printJobs(w io.Writer) {
 		case !p.Alive:
 			state = "DEAD"
 		}
-		t.AppendRow(table.Row{p.Job, p.Rank, p.Node, p.PID, state, kibibytes(p.MemoryUsed), kibibytes(p.MemoryBudget), p.GPU})
+		t.AppendRow(table.Row{p.Job, p.Rank, p.Node, p.PID, state, kibibytes(p.MemoryUsed), kibibytes(p.MemoryBudget),
+			p.GPU})
 	}
 	t.Render()
 }

@@ -27,7 +27,8 @@ func TestQuote(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	for x, want := range map[float64]string{0: "unlimited", 1: "1 B/s", 999: "999 B/s", 1000: "1 kB/s", 118_700_000: "119 MB/s", 999.9e6: "1 GB/s", 47e9: "47 GB/s"} {
+	for x, want := range map[float64]string{0: "unlimited", 1: "1 B/s", 999: "999 B/s", 1000: "1 kB/s",
+		118_700_000: "119 MB/s", 999.9e6: "1 GB/s", 47e9: "47 GB/s"} {
 		if got := cli.Rate(x); got != want {
 			t.Errorf("%g: got %q, want %q", x, got, want)
 		}
@@ -48,7 +49,8 @@ func TestDifference(t *testing.T) {
 		t.Errorf("of the same: %q", got)
 	}
 	now.Bandwidth, now.Up, now.MTU = units.Unlimited, false, 9000
-	if got, want := difference(old, now), "bandwidth 1Gbps -> unlimited, mtu 4096 -> 9000, state up -> DOWN"; got != want {
+	if got, want := difference(old, now),
+		"bandwidth 1Gbps -> unlimited, mtu 4096 -> 9000, state up -> DOWN"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -92,7 +92,8 @@ func runTop(ctx context.Context, g *cli.Global, o *topOptions) error {
 	}()
 	// It handles no signals itself: ctx ends with them.
 	last, err := tea.NewProgram(top.New(up.File.Name(), look, interval),
-		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler()).Run()
+		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond),
+		tea.WithoutSignalHandler()).Run()
 	switch m, ok := last.(top.Model); {
 	case ctx.Err() != nil:
 		return nil
@@ -114,7 +115,8 @@ func terminal(g *cli.Global) (in, out *os.File, err error) {
 	case !isIn || !isOut || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())):
 		return nil, nil, cli.BadInput("top needs a terminal: use `ddlemu status --watch` for files and pipes")
 	case g.Getenv("TERM") == "dumb":
-		return nil, nil, cli.BadInput("top needs a terminal that can move its cursor, and TERM is dumb: use `ddlemu status --watch`")
+		return nil, nil,
+			cli.BadInput("top needs a terminal that can move its cursor, and TERM is dumb: use `ddlemu status --watch`")
 	}
 	return in, out, nil
 }

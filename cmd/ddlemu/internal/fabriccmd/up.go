@@ -141,7 +141,8 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 	}
 	printUp(g, fab, name)
 	if fab.Config.OnKernel() {
-		fmt.Fprintf(g.Stdout, "shaper %s, nodes in %s; on node0 runs: ddlemu exec node0 -- COMMAND\n", up.File.Shaper(), fab.Config.Subnet)
+		fmt.Fprintf(g.Stdout, "shaper %s, nodes in %s; on node0 runs: ddlemu exec node0 -- COMMAND\n", up.File.Shaper(),
+			fab.Config.Subnet)
 	}
 	g.PrintEnvironment(up)
 	return nil
@@ -164,7 +165,9 @@ func startKernel(ctx context.Context, up *cli.Opened) error {
 
 // upAlready is the error for a name that a fabric has already.
 func upAlready(g *cli.Global, name string) error {
-	next := fmt.Sprintf("take it down with `ddlemu down %s`, change its links (see `ddlemu shape --help`), or give another --name", name)
+	next := fmt.Sprintf(
+		"take it down with `ddlemu down %s`, change its links (see `ddlemu shape --help`), or give another --name",
+		name)
 	dir, err := g.OpenDir(false)
 	if err != nil {
 		return err
@@ -182,7 +185,8 @@ func upAlready(g *cli.Global, name string) error {
 	if fab.Config.OnKernel() && !file.Served() {
 		return DaemonGone(name)
 	}
-	return cli.BadInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab), units.Count(len(file.Ranks()), "rank"), next)
+	return cli.BadInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab),
+		units.Count(len(file.Ranks()), "rank"), next)
 }
 
 // printUp prints the line about a fabric that came up.
@@ -207,7 +211,8 @@ func summary(fab *fabric.Fabric) string {
 	if slices.Contains(configs.ProfileNames(), c.Name) {
 		origin = "profile"
 	}
-	s := fmt.Sprintf("%s %s, %s, %s each", origin, c.Name, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"))
+	s := fmt.Sprintf("%s %s, %s, %s each", origin, c.Name, units.Count(c.Nodes, "node"),
+		units.Count(c.NICsPerNode, "NIC"))
 	if fab.Net != nil {
 		s += fmt.Sprintf(", %s of %s", c.Topology.Kind, units.Count(len(fab.Net.Switches), "switch"))
 	}

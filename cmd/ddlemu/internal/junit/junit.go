@@ -97,8 +97,9 @@ func Write(w io.Writer, s Suite) error {
 	out := xmlSuite{
 		Package: s.Package, Name: s.Name, Hostname: host, Tests: len(s.Cases), Out: s.Out,
 		Properties: s.Properties,
-		Time:       seconds(s.Took.Round(time.Millisecond)),       // Jenkins' schema allows three decimals, but as many as one likes in a testcase
-		Timestamp:  s.Started.UTC().Format("2006-01-02T15:04:05"), // without a zone, as Ant's schema wants it
+		// Jenkins' schema allows three decimals, but as many as one likes in a testcase
+		Time:      seconds(s.Took.Round(time.Millisecond)),
+		Timestamp: s.Started.UTC().Format("2006-01-02T15:04:05"), // without a zone, as Ant's schema wants it
 	}
 	for _, c := range s.Cases {
 		x := xmlCase{Class: c.Class, Name: c.Name, Time: seconds(c.Time)}

@@ -63,7 +63,8 @@ func (o *BenchOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "number of times to measure all rows")
 	o.limits.AddFlags(fs)
 	o.junit.AddFlag(fs, "row")
-	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID; rows without expected time make it INVALID")
+	fs.BoolVar(&o.Strict, "strict", false,
+		"exit with status 3 if the verdict is INVALID; rows without expected time make it INVALID")
 	g.AddJSONFlag(fs)
 	g.AddVerboseFlag(fs)
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
@@ -99,9 +100,12 @@ func (o *BenchOptions) addRowFlags(fs *pflag.FlagSet) {
 	fs.Int64VarP(&o.Factor, "stepfactor", "f", 0, "factor from one row to the next, instead of -i")
 	fs.IntVarP(&o.Iters, "iters", "n", 20, "timed iterations of a row")
 	fs.StringVarP(&o.Op, "op", "o", "sum", "`operation`: sum, prod, min, max, avg or all")
-	fs.StringVarP(&o.Type, "datatype", "d", "float", "`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
+	fs.StringVarP(&o.Type, "datatype", "d", "float",
+		"`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
 	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast, reduce, gather and scatter")
-	fs.IntVar(&o.Seeds, "seeds", 1, "tell the expected times for so `many` seeds, from --seed on: other paths between switches (ECMP), jitter and losses")
+	fs.IntVar(&o.Seeds, "seeds", 1,
+		"tell the expected times for so `many` seeds, from --seed on: other paths between switches (ECMP), jitter and "+
+			"losses")
 }
 
 // NewBenchCommand is `ddlemu bench`.
@@ -159,7 +163,8 @@ the rows so far, and the verdict is incomplete.
   ddlemu bench allreduce --profile ndr400 --ranks 2 -b 16M -e 16M --min-busbw 45GB/s --junit bench.xml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.BadInput("bench takes one collective (%s): see `ddlemu bench --help`", strings.Join(nccl.Collectives(), ", "))
+				return cli.BadInput("bench takes one collective (%s): see `ddlemu bench --help`",
+					strings.Join(nccl.Collectives(), ", "))
 			}
 			return nil
 		},
@@ -225,7 +230,8 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 	if g.Fabric == "" {
 		origins := map[string]string{}
-		cfg, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}, o.Flags)
+		cfg, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv},
+			o.Flags)
 		if !o.Flags.Changed("nodes") {
 			o.nodesFrom = origins["nodes"]
 		}
@@ -279,7 +285,8 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 			return e, err
 		}
 	}
-	given := emulate.PlaceFlags{Ranks: o.Flags.Changed("ranks"), Nodes: o.Flags.Changed("nodes"), GPUs: o.Flags.Changed("gpus-per-node")}
+	given := emulate.PlaceFlags{Ranks: o.Flags.Changed("ranks"), Nodes: o.Flags.Changed("nodes"),
+		GPUs: o.Flags.Changed("gpus-per-node")}
 	nodes := cfg.Nodes
 	if b.Ranks, err = emulate.Place(cfg, o.Ranks, given, g.Fabric); err != nil {
 		return e, &cli.InputError{Err: err}
@@ -288,7 +295,8 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 		return e, cli.BadInput("--seeds %d: must be 1 to %d", o.Seeds, emulate.MaxSeeds)
 	}
 	if b.Root < 0 || b.Root >= b.Ranks {
-		return e, cli.BadInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"), b.Ranks-1)
+		return e, cli.BadInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"),
+			b.Ranks-1)
 	}
 	if err := b.Collective.CheckRanks(b.Ranks); err != nil {
 		return e, cli.BadInput("%w (nccl-tests skips others)", err)
@@ -309,7 +317,8 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 		return e, err
 	}
 	e = emulate.Options{
-		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{cli.ViewVariable(view)}, Seeds: o.Seeds,
+		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
+		Env: []string{cli.ViewVariable(view)}, Seeds: o.Seeds,
 	}
 	if err := g.ApplyVariables(&e, view, o.NCCL, o.onlyModel); err != nil {
 		return e, err

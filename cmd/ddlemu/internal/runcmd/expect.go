@@ -42,15 +42,20 @@ func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
-	fs.BoolVar(&o.All, "all", false, "with --log: judge all tables of the log, each as the collective that it names or its rows show")
+	fs.BoolVar(&o.All, "all", false,
+		"with --log: judge all tables of the log, each as the collective that it names or its rows show")
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 1 unless every time is as expected or faster")
-	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
-	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take? - for standard input")
+	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M",
+		"on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
+	fs.StringVar(&o.Workload, "workload", "",
+		"`file` with a workload, instead of a collective: how long do its steps take? - for standard input")
 	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "calculate"))
 	fs.StringVar(&o.Plot, "plot", "", "with --workload: `file` for a plot of the parts of the steps, as SVG")
-	fs.StringVar(&o.GOAL, "goal", "", "with --workload: `file` for the job as GOAL, each call as NCCL's sends and receives")
+	fs.StringVar(&o.GOAL, "goal", "",
+		"with --workload: `file` for the job as GOAL, each call as NCCL's sends and receives")
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --goal")
-	fs.IntVar(&o.Steps, "steps", 0, "with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
+	fs.IntVar(&o.Steps, "steps", 0,
+		"with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
 }
@@ -131,7 +136,8 @@ interrupted: then the output has the rows so far, and the verdict is incomplete.
 				}
 			}
 			if len(args) != 1 {
-				return cli.BadInput("expect takes one collective (%s): see `ddlemu expect --help`", strings.Join(nccl.Collectives(), ", "))
+				return cli.BadInput("expect takes one collective (%s): see `ddlemu expect --help`",
+					strings.Join(nccl.Collectives(), ", "))
 			}
 			return nil
 		},
@@ -164,7 +170,8 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	case o.All:
 		return cli.BadInput("--all: give a log to judge with --log")
 	case len(b.Types) > 1:
-		return cli.BadInput("--datatype %s: expect takes one type at a time: give one, such as --datatype float", o.Type)
+		return cli.BadInput("--datatype %s: expect takes one type at a time: give one, such as --datatype float",
+			o.Type)
 	case len(b.Ops) > 1 && b.Collective.Reduces():
 		return cli.BadInput("--op %s: expect takes one operation at a time: give one, such as --op sum", o.Op)
 	}
@@ -222,7 +229,8 @@ type expectTable struct {
 
 // forecast calculates the expected times of a table. If it is interrupted, it returns a report of the rows so far with
 // the error; else there is no report with an error.
-func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (*emulate.Report, error) {
+func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (*emulate.Report,
+	error) {
 	ranks := o.Ranks
 	defer func() { o.Ranks = ranks }()
 	if t.log != nil && t.bench.Ranks > 0 {
@@ -267,16 +275,21 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	return report, failed
 }
 
-// otherNodes is a note if the ranks of a log were on another number of hosts than here. hosts is 0 if the log does not say it.
+// otherNodes is a note if the ranks of a log were on another number of hosts than here. hosts is 0 if the log does not
+// say it.
 func otherNodes(hosts, nodes int) []string {
 	switch hosts {
 	case 0, nodes:
 		return nil
 	case 1:
-		return []string{fmt.Sprintf("the ranks of the log were on 1 host, here they are on %d: its times are those of what joins the GPUs of a host, "+
-			"and the links of a fabric are between nodes", nodes)}
+		return []string{
+			fmt.Sprintf(
+				"the ranks of the log were on 1 host, here they are on %d: its times are those of what joins the GPUs "+
+					"of a host, "+
+					"and the links of a fabric are between nodes", nodes)}
 	}
-	return []string{fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d", units.Count(hosts, "host"), nodes, hosts)}
+	return []string{fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d",
+		units.Count(hosts, "host"), nodes, hosts)}
 }
 
 // openTable opens a file that the user named.

@@ -20,7 +20,9 @@ const expectExitFlag = "expect-exit"
 
 // addExpectExitFlag adds the flag for ranks whose exit is expected.
 func addExpectExitFlag(fs *pflag.FlagSet, ranks *[]string) {
-	fs.StringSliceVar(ranks, expectExitFlag, nil, "`rank` that is to die, or to end with a status other than 0: that is no reason for INVALID then, and exit status 1 if it does not; may be repeated")
+	fs.StringSliceVar(ranks, expectExitFlag, nil,
+		"`rank` that is to die, or to end with a status other than 0: that is no reason for INVALID then, and exit "+
+			"status 1 if it does not; may be repeated")
 }
 
 // expectedExits reads the ranks of the flag, or those of the environment if the flag is not given.
@@ -32,7 +34,8 @@ func expectedExits(given []string, getenv func(string) string) (ranks []int, err
 	for _, text := range given {
 		rank, err := configs.ParseInt(text)
 		if err != nil || rank < 0 {
-			return nil, cli.BadInput("%s: %q is not a rank: write its number, several with commas, such as 1,3", name, text)
+			return nil, cli.BadInput("%s: %q is not a rank: write its number, several with commas, such as 1,3", name,
+				text)
 		}
 		ranks = append(ranks, rank)
 	}
@@ -55,7 +58,9 @@ func missedExits(exits []verdict.Exit) error {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("--%s %s: the rank has not died: it ended with status 0, or did not take part", expectExitFlag, ranks[0])
+		return fmt.Errorf("--%s %s: the rank has not died: it ended with status 0, or did not take part",
+			expectExitFlag, ranks[0])
 	}
-	return fmt.Errorf("--%s %s: these ranks have not died: they ended with status 0, or did not take part", expectExitFlag, strings.Join(ranks, ","))
+	return fmt.Errorf("--%s %s: these ranks have not died: they ended with status 0, or did not take part",
+		expectExitFlag, strings.Join(ranks, ","))
 }

@@ -34,11 +34,13 @@ func TestExpectedExits(t *testing.T) {
 		{nil, "1,", nil, `DDLEMU_EXPECT_EXIT: "" is not a rank: `},
 		{many, "", nil, `--expect-exit: 65 ranks: at most 64`},
 	} {
-		got, err := expectedExits(c.given, func(name string) string { return map[string]string{job.ExitEnv: c.env}[name] })
+		got, err := expectedExits(c.given,
+			func(name string) string { return map[string]string{job.ExitEnv: c.env}[name] })
 		switch {
 		case c.says == "" && (err != nil || !slices.Equal(got, c.want)):
 			t.Errorf("%q, %q: %v, %v, want %v", c.given, c.env, got, err, c.want)
-		case c.says != "" && (err == nil || !strings.HasPrefix(err.Error(), c.says) || cli.ExitStatus(err) != cli.ExitInput):
+		case c.says != "" && (err == nil || !strings.HasPrefix(err.Error(), c.says) ||
+			cli.ExitStatus(err) != cli.ExitInput):
 			t.Errorf("%q, %q: error %v, want %q", c.given, c.env, err, c.says)
 		}
 	}
@@ -49,7 +51,8 @@ func TestMissedExits(t *testing.T) {
 	v := verdict.New(nil)
 	v.AddExits([]int{1, 5, 7}, 0b010)
 	err := missedExits(v.Exits)
-	if err == nil || cli.ExitStatus(err) != cli.ExitFailure || !strings.HasPrefix(err.Error(), "--expect-exit 1,7: these ranks have not died: ") {
+	if err == nil || cli.ExitStatus(err) != cli.ExitFailure ||
+		!strings.HasPrefix(err.Error(), "--expect-exit 1,7: these ranks have not died: ") {
 		t.Errorf("%v", err)
 	}
 	if !v.Valid || !slices.Equal(v.Notes, []string{"rank 5 has died or failed, as expected"}) {
@@ -75,7 +78,9 @@ func TestRunSuite(t *testing.T) {
 	v := verdict.New(nil)
 	v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: "a rank died"})
 	s := runSuite([]string{"sh", "x.sh"}, 7, &v, nil)
-	if len(s.Cases) != 2 || s.Cases[0].Failure == nil || s.Cases[0].Failure.Message != "the command ended with status 7" || s.Cases[1].Error == nil || s.Cases[1].Error.Type != "job" {
+	if len(s.Cases) != 2 || s.Cases[0].Failure == nil ||
+		s.Cases[0].Failure.Message != "the command ended with status 7" || s.Cases[1].Error == nil ||
+		s.Cases[1].Error.Type != "job" {
 		t.Errorf("%+v", s.Cases)
 	}
 	if s := runSuite([]string{"sh"}, 0, &v, fmt.Errorf("no fabric")); len(s.Cases) != 1 || s.Cases[0].Error == nil {

@@ -20,14 +20,17 @@ func printForecast(w io.Writer, r *emulate.Report) {
 	if r.Collective != "" {
 		fmt.Fprintf(w, "%s: ", r.Collective)
 	}
-	fmt.Fprintf(w, "NCCL %s, %s on %s of %s\n\n", r.NCCL, units.Count(r.Ranks, "rank"), units.Count(r.Nodes, "node"), r.Profile)
+	fmt.Fprintf(w, "NCCL %s, %s on %s of %s\n\n", r.NCCL, units.Count(r.Ranks, "rank"), units.Count(r.Nodes, "node"),
+		r.Profile)
 	if r.HasLog {
 		printJudgements(w, r)
 	} else {
 		printForecastRows(w, r)
 	}
 	if r.Ahead {
-		fmt.Fprint(w, "\nexpected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:\nothers are done as soon as their data is in the buffers on the path.\n")
+		fmt.Fprint(w,
+			"\nexpected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:\nothers are "+
+				"done as soon as their data is in the buffers on the path.\n")
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "\nnote: %s\n", note)
@@ -41,10 +44,12 @@ func printForecast(w io.Writer, r *emulate.Report) {
 }
 
 func printForecastRows(w io.Writer, r *emulate.Report) {
-	t := cli.NewTable(w, "size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "last rank us ", "busiest hop us ", "bound us ", "")
+	t := cli.NewTable(w, "size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ",
+		"last rank us ", "busiest hop us ", "bound us ", "")
 	for _, row := range r.Rows {
 		t.AppendRow(table.Row{
-			row.Size, row.Count, row.Algo, row.Proto, channelsText(row.Channels), cli.Us(value(row.ExpectedUS)), known(row.BusBW), cli.Us(value(row.LastUS)), cli.Us(value(row.BusiestUS)), cli.Us(row.BoundUS), remark(row),
+			row.Size, row.Count, row.Algo, row.Proto, channelsText(row.Channels), cli.Us(value(row.ExpectedUS)),
+			known(row.BusBW), cli.Us(value(row.LastUS)), cli.Us(value(row.BusiestUS)), cli.Us(row.BoundUS), remark(row),
 		})
 	}
 	t.Render()
@@ -100,7 +105,8 @@ func printJudgements(w io.Writer, r *emulate.Report) {
 	}
 	t := cli.NewTable(w, append(header, "with fixed us ", "bound us ", "judgement", "likely cause")...)
 	for _, l := range r.Log {
-		row := table.Row{l.Line, l.Size, bench.Place(l.InPlace), l.Algo, l.Proto, channelsText(l.Channels), fmt.Sprintf("%.2f", l.TimeUS), cli.Us(l.ExpectedUS)}
+		row := table.Row{l.Line, l.Size, bench.Place(l.InPlace), l.Algo, l.Proto, channelsText(l.Channels),
+			fmt.Sprintf("%.2f", l.TimeUS), cli.Us(l.ExpectedUS)}
 		if r.Ahead {
 			row = append(row, cli.Us(l.LastUS))
 		}

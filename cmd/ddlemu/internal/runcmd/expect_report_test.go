@@ -24,7 +24,8 @@ func broadcastRows() []emulate.Forecast {
 		Decision: &nccllog.Decision{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple},
 	}
 	first := emulate.Forecast{Case: c, Known: true, Bound: 884 * time.Microsecond, Waiting: 0.5}
-	first.Time, first.LastRank, first.BusiestHop, first.Channels = 458*time.Microsecond, 890*time.Microsecond, 884*time.Microsecond, 2
+	first.Time, first.LastRank, first.BusiestHop, first.Channels = 458*time.Microsecond, 890*time.Microsecond,
+		884*time.Microsecond, 2
 	c.Size, c.Count = 4<<20, 1<<20
 	return []emulate.Forecast{first, {Case: c, Problem: "no rings", Bound: 3535 * time.Microsecond, Waiting: 0.5}}
 }
@@ -102,7 +103,8 @@ func TestExpectJudgesLog(t *testing.T) {
 		t.Fatalf("%d times are judged, want %d: %+v", len(r.Log), len(want), r.Log)
 	}
 	for i, w := range want {
-		if got := r.Log[i]; string(got.Word) != w.word || !strings.Contains(got.Cause, w.cause) || (got.Cause == "") != (w.cause == "") {
+		if got := r.Log[i]; string(got.Word) != w.word || !strings.Contains(got.Cause, w.cause) ||
+			(got.Cause == "") != (w.cause == "") {
 			t.Errorf("time %d: %+v, want %s with %q", i, got, w.word, w.cause)
 		}
 	}
@@ -118,7 +120,8 @@ fixed cost: not known, as no part of the log takes the same time for several siz
 bandwidth: 3.5 GB/s busbw at 1048576 bytes, 153 % of what Ring Simple gives on this fabric: traffic went around the network, or the profile is not this cluster's
 rows: 9 times: 2 as expected, 1 slower, 1 impossible, 1 wrong, 1 contradictory, 3 not judged; look at line 2 (1048576 bytes out of place, wrong), line 2 (1048576 bytes in place, contradictory), line 3 (1048576 bytes out of place, slower) and 4 more; measure again before anything else: wrong or edited rows prove nothing
 `
-	if want := "\n1 row cut:\nline 5: the row is cut before its in-place half ends\n" + aheadNote + summary; !strings.HasSuffix(out.String(), want) {
+	if want := "\n1 row cut:\nline 5: the row is cut before its in-place half ends\n" + aheadNote +
+		summary; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("%s\nwant at its end %s", out.String(), want)
 	}
 }
@@ -137,12 +140,15 @@ func TestExpectStrictIsContent(t *testing.T) {
 func TestExpectJudgesByOperator(t *testing.T) {
 	var rows []emulate.Forecast
 	for i, op := range []nccl.RedOp{nccl.Sum, nccl.Max} {
-		f := emulate.Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Op: op, Ranks: 2, Size: 1 << 20, Count: 1 << 18}}
+		f := emulate.Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: nccl.AllReduce, Type: nccl.Float,
+			Op: op, Ranks: 2, Size: 1 << 20, Count: 1 << 18}}
 		f.Time = time.Duration(i+1) * time.Millisecond
 		f.LastRank = f.Time
 		rows = append(rows, f)
 	}
-	log, err := emulate.ReadLog(strings.NewReader("1048576 262144 float max -1 2000 0.52 0.52 0\n1048576 262144 float sum -1 2000 0.52 0.52 0\n"))
+	log, err := emulate.ReadLog(
+		strings.NewReader(
+			"1048576 262144 float max -1 2000 0.52 0.52 0\n1048576 262144 float sum -1 2000 0.52 0.52 0\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,8 +170,9 @@ func TestOtherNodes(t *testing.T) {
 		{0, 2, "[]"},
 		{2, 2, "[]"},
 		{4, 2, "[the ranks of the log were on 4 hosts, here they are on 2: give --nodes 4]"},
-		{1, 2, "[the ranks of the log were on 1 host, here they are on 2: its times are those of what joins the GPUs of a host, " +
-			"and the links of a fabric are between nodes]"},
+		{1, 2,
+			"[the ranks of the log were on 1 host, here they are on 2: its times are those of what joins the GPUs of a host, " +
+				"and the links of a fabric are between nodes]"},
 	} {
 		if got := fmt.Sprint(otherNodes(test.hosts, test.nodes)); got != test.want {
 			t.Errorf("%d hosts, %d nodes: %s", test.hosts, test.nodes, got)

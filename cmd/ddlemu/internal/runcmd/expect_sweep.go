@@ -46,7 +46,8 @@ func (o *expectOptions) runSweep(ctx context.Context, g *cli.Global, b bench.Con
 }
 
 // at calculates the times at one value.
-func (o *expectOptions) at(ctx context.Context, g *cli.Global, v *sweep.Values, i int, b bench.Config, decideUpTo int64) (*emulate.Report, error) {
+func (o *expectOptions) at(ctx context.Context, g *cli.Global, v *sweep.Values, i int, b bench.Config,
+	decideUpTo int64) (*emulate.Report, error) {
 	fs, err := sweepFlags(o.Flags, v, i)
 	if err != nil {
 		return nil, err
@@ -71,8 +72,10 @@ func (o *expectOptions) at(ctx context.Context, g *cli.Global, v *sweep.Values, 
 // printSweep prints a row for each size and value.
 func printSweep(w io.Writer, s *emulate.Sweep) {
 	first := s.Reports[0]
-	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n\n", s.Collective, s.Param, first.NCCL, units.Count(first.Ranks, "rank"), units.Count(first.Nodes, "node"), first.Profile)
-	t := cli.NewTable(w, "size ", s.Param+" ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "speedup ", "")
+	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n\n", s.Collective, s.Param, first.NCCL,
+		units.Count(first.Ranks, "rank"), units.Count(first.Nodes, "node"), first.Profile)
+	t := cli.NewTable(w, "size ", s.Param+" ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "speedup ",
+		"")
 	for row := range first.Rows {
 		for i, r := range s.Reports {
 			at := r.Rows[row]
@@ -80,7 +83,8 @@ func printSweep(w io.Writer, s *emulate.Sweep) {
 			if base := first.Rows[row].ExpectedUS; base != nil && value(at.ExpectedUS) > 0 {
 				speedup = fmt.Sprintf("%.2f", *base / *at.ExpectedUS)
 			}
-			t.AppendRow(table.Row{at.Size, s.List[i].Text, at.Algo, at.Proto, channelsText(at.Channels), cli.Us(value(at.ExpectedUS)), known(at.BusBW), speedup, remark(at)})
+			t.AppendRow(table.Row{at.Size, s.List[i].Text, at.Algo, at.Proto, channelsText(at.Channels),
+				cli.Us(value(at.ExpectedUS)), known(at.BusBW), speedup, remark(at)})
 		}
 	}
 	t.Render()
@@ -97,6 +101,7 @@ func printSweep(w io.Writer, s *emulate.Sweep) {
 		fmt.Fprintf(w, "\nnote: %s\n", note)
 	}
 	if report := s.Report(); report.Verdict != "" {
-		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports), len(s.List))
+		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports),
+			len(s.List))
 	}
 }

@@ -35,8 +35,10 @@ func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresh
 	collective, v := b.Collective.String(), &out.Verdict
 	class := "bench." + collective
 	s := junit.Suite{Name: "bench " + collective, Properties: cli.Properties(
-		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock, "time_scale", number(float64(out.Scale)),
-		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause), "summary", v.Summary,
+		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock, "time_scale",
+		number(float64(out.Scale)),
+		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause),
+		"summary", v.Summary,
 	)}
 	rest := out.Result.Rows
 	cases := b.Cases()

@@ -15,7 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
-// replaySuite makes a test case of each step. r is nil if there is no result; err is why the replay ended early, if it did.
+// replaySuite makes a test case of each step. r is nil if there is no result; err is why the replay ended early, if it
+// did.
 func replaySuite(path string, r *play.Result, err error) junit.Suite {
 	const class = "replay"
 	s := junit.Suite{Name: "replay " + filepath.Base(path)}
@@ -25,8 +26,10 @@ func replaySuite(path string, r *play.Result, err error) junit.Suite {
 	}
 	report, v := r.Report(), &r.Verdict
 	s.Properties = cli.Properties(
-		"profile", report.Profile, "nccl", report.NCCL, "cuda", report.CUDA, "datapath", report.Datapath, "clock", report.Clock, "time_scale", number(float64(report.TimeScale)),
-		"ranks", strconv.Itoa(report.Ranks), "nodes", number(float64(report.Nodes)), "verdict", v.Word, "cause", string(v.Cause), "summary", v.Summary,
+		"profile", report.Profile, "nccl", report.NCCL, "cuda", report.CUDA, "datapath", report.Datapath, "clock",
+		report.Clock, "time_scale", number(float64(report.TimeScale)),
+		"ranks", strconv.Itoa(report.Ranks), "nodes", number(float64(report.Nodes)), "verdict", v.Word, "cause",
+		string(v.Cause), "summary", v.Summary,
 	)
 	for i := range max(len(r.Steps), r.Interrupted) {
 		c := junit.Case{Class: class, Name: fmt.Sprintf("step %d", i+1)}

@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
-// runSuite makes a test case of the command, of the verdict, and of each exit that was expected. err is why the run failed
-// before there was a verdict.
+// runSuite makes a test case of the command, of the verdict, and of each exit that was expected. err is why the run
+// failed before there was a verdict.
 func runSuite(args []string, status int, v *verdict.Verdict, err error) junit.Suite {
 	const class = "run"
 	s := junit.Suite{Name: class + " " + filepath.Base(args[0])}
@@ -24,7 +24,8 @@ func runSuite(args []string, status int, v *verdict.Verdict, err error) junit.Su
 	s.Properties = cli.Properties("verdict", v.Word, "cause", string(v.Cause), "summary", v.Summary)
 	command, judged := junit.Case{Class: class, Name: "command"}, junit.Case{Class: class, Name: "verdict"}
 	if status != 0 {
-		command.Failure = &junit.Problem{Type: "status", Message: fmt.Sprintf("the command ended with status %d", status), Text: strings.Join(args, " ")}
+		command.Failure = &junit.Problem{Type: "status",
+			Message: fmt.Sprintf("the command ended with status %d", status), Text: strings.Join(args, " ")}
 	}
 	switch {
 	case v.Word == verdict.Incomplete:

@@ -65,9 +65,11 @@ func expectCases(t *testing.T, s junittest.Suite, want ...string) {
 }
 
 func TestBenchSuite(t *testing.T) {
-	b := bench.Config{Collective: nccl.AllReduce, Ranks: 2, Sizes: []int64{8, 16}, Types: []nccl.DataType{nccl.Float}, Ops: []nccl.RedOp{nccl.Sum, nccl.Max}, Cycles: 2}
+	b := bench.Config{Collective: nccl.AllReduce, Ranks: 2, Sizes: []int64{8, 16}, Types: []nccl.DataType{nccl.Float},
+		Ops: []nccl.RedOp{nccl.Sum, nccl.Max}, Cycles: 2}
 	row := func(size int64, op nccl.RedOp, us int) bench.Row {
-		return bench.Row{Size: size, Type: nccl.Float, Op: op.String(), OutOfPlace: bench.Measurement{Time: time.Duration(us) * time.Microsecond}}
+		return bench.Row{Size: size, Type: nccl.Float, Op: op.String(),
+			OutOfPlace: bench.Measurement{Time: time.Duration(us) * time.Microsecond}}
 	}
 	h := &bench.Header{Profile: "ndr400", NCCL: "2.22.3", Nodes: 2, TimeScale: 8} // of a repetition that was stopped
 	out := &emulate.Outcome{Scale: 4, Verdict: verdict.New(nil)}
@@ -79,13 +81,17 @@ func TestBenchSuite(t *testing.T) {
 
 	// A row in the middle was left out, and the run ended before the last three.
 	s := written(t, benchSuite(b, h, out, limits, context.Canceled))
-	expectCases(t, s, "all_reduce 8 bytes float sum cycle 1:", "all_reduce 16 bytes float sum cycle 1:", "all_reduce 8 bytes float sum cycle 2: skipped  not measured",
-		"all_reduce 16 bytes float sum cycle 2: failure max-time 16 bytes out of place: it took 9µs", "all_reduce 8 bytes float max cycle 1:",
-		"all_reduce 16 bytes float max cycle 1: skipped", "all_reduce 8 bytes float max cycle 2: skipped", "all_reduce 16 bytes float max cycle 2: skipped", "run: error run interrupted")
+	expectCases(t, s, "all_reduce 8 bytes float sum cycle 1:", "all_reduce 16 bytes float sum cycle 1:",
+		"all_reduce 8 bytes float sum cycle 2: skipped  not measured",
+		"all_reduce 16 bytes float sum cycle 2: failure max-time 16 bytes out of place: it took 9µs",
+		"all_reduce 8 bytes float max cycle 1:",
+		"all_reduce 16 bytes float max cycle 1: skipped", "all_reduce 8 bytes float max cycle 2: skipped",
+		"all_reduce 16 bytes float max cycle 2: skipped", "run: error run interrupted")
 	if s.Cases[0].Time != 3e-6 || s.Cases[0].Class != "bench.all_reduce" {
 		t.Errorf("%+v", s.Cases[0])
 	}
-	for name, want := range map[string]string{"profile": "ndr400", "nccl": "2.22.3", "ranks": "2", "nodes": "2", "time_scale": "4", "verdict": "VALID"} {
+	for name, want := range map[string]string{"profile": "ndr400", "nccl": "2.22.3", "ranks": "2", "nodes": "2",
+		"time_scale": "4", "verdict": "VALID"} {
 		if s.Properties[name] != want {
 			t.Errorf("property %s is %q, want %q", name, s.Properties[name], want)
 		}
@@ -99,7 +105,8 @@ func TestBenchSuite(t *testing.T) {
 	b.Ops, b.Cycles = b.Ops[:1], 1
 	out.Result.Rows = rows[:2]
 	s = written(t, benchSuite(b, h, out, limits, nil))
-	expectCases(t, s, "all_reduce 8 bytes float sum: error host INVALID: host busy: 9 runnable on 2 cores; node0:node1 was late",
+	expectCases(t, s,
+		"all_reduce 8 bytes float sum: error host INVALID: host busy: 9 runnable on 2 cores; node0:node1 was late",
 		"all_reduce 16 bytes float sum: failure wrong 3 wrong elements: rank 1 has 7")
 	if s.Properties["cause"] != "host" || s.Properties["summary"] != out.Verdict.Summary {
 		t.Errorf("%v", s.Properties)
@@ -108,7 +115,8 @@ func TestBenchSuite(t *testing.T) {
 	// A budget was spent: what was measured is there, and the run is not green.
 	out.Result.Rows, out.Verdict = rows[:1], verdict.New(nil)
 	out.Verdict.Stop("the budget of 2s was spent: 1 of 2 rows measured")
-	expectCases(t, written(t, benchSuite(b, h, out, limits, nil)), "all_reduce 8 bytes float sum:", "all_reduce 16 bytes float sum: skipped",
+	expectCases(t, written(t, benchSuite(b, h, out, limits, nil)), "all_reduce 8 bytes float sum:",
+		"all_reduce 16 bytes float sum: skipped",
 		"run: error incomplete the budget of 2s was spent")
 }
 
@@ -116,7 +124,8 @@ func TestBenchSuite(t *testing.T) {
 func TestSuitesOfFailures(t *testing.T) {
 	failed := errors.New("init: rank 3:\n it ended")
 	b := bench.Config{Collective: nccl.AllGather, Ranks: 2, Sizes: []int64{64}}
-	expectCases(t, written(t, benchSuite(b, &bench.Header{}, &emulate.Outcome{}, &thresholds{}, failed)), "all_gather 64 bytes float: skipped", "run: error run init: rank 3: it ended")
+	expectCases(t, written(t, benchSuite(b, &bench.Header{}, &emulate.Outcome{}, &thresholds{}, failed)),
+		"all_gather 64 bytes float: skipped", "run: error run init: rank 3: it ended")
 	expectCases(t, written(t, verifySuite("eth1", nil, failed)), "run: error run init")
 	expectCases(t, written(t, validateSuite("t.csv", nil, failed)), "run: error run init")
 }
@@ -124,15 +133,19 @@ func TestSuitesOfFailures(t *testing.T) {
 func TestVerifySuite(t *testing.T) {
 	r := &verify.Report{
 		Fabric: "eth1", Verdict: "INVALID", Cause: verdict.CauseJob, Summary: "job: a rank died",
-		Links:    []verify.Link{{Name: "node0:node1"}, {Name: "node1:node0", Problems: []string{"node1:node0: rate low", "node1:node0: late"}}},
+		Links: []verify.Link{{Name: "node0:node1"},
+			{Name: "node1:node0", Problems: []string{"node1:node0: rate low", "node1:node0: late"}}},
 		Together: &verify.Shared{}, Incast: &verify.Shared{Problems: []string{"incast: too fast"}},
 		Reasons: []string{"node1:node0: rate low", "node1:node0: late", "incast: too fast", "a rank died"},
-		Findings: []verdict.Finding{{Cause: verdict.CauseHost, Text: "node1:node0: rate low"}, {Cause: verdict.CauseHost, Text: "node1:node0: late"},
+		Findings: []verdict.Finding{{Cause: verdict.CauseHost, Text: "node1:node0: rate low"},
+			{Cause: verdict.CauseHost, Text: "node1:node0: late"},
 			{Cause: verdict.CauseModel, Text: "incast: too fast"}, {Cause: verdict.CauseJob, Text: "a rank died"}},
 	}
 	s := written(t, verifySuite("eth1", r, nil))
-	expectCases(t, s, "node0:node1:", "node1:node0: error host INVALID: node1:node0: rate low", "all to all:", "incast: error model INVALID: incast", "fabric: error job INVALID: a rank died")
-	if s.Properties["fabric"] != "eth1" || s.Properties["cause"] != "job" || s.Cases[1].Text != "node1:node0: rate low\nnode1:node0: late" {
+	expectCases(t, s, "node0:node1:", "node1:node0: error host INVALID: node1:node0: rate low", "all to all:",
+		"incast: error model INVALID: incast", "fabric: error job INVALID: a rank died")
+	if s.Properties["fabric"] != "eth1" || s.Properties["cause"] != "job" ||
+		s.Cases[1].Text != "node1:node0: rate low\nnode1:node0: late" {
 		t.Errorf("%+v", s)
 	}
 	r.Reasons, r.Links, r.Incast = nil, r.Links[:1], nil
@@ -145,31 +158,38 @@ func TestVerifySuite(t *testing.T) {
 func TestValidateSuite(t *testing.T) {
 	r := &validate.Report{
 		Profile: "t4-efa", NCCL: "2.22.3", Lines: []validate.Line{
-			{Size: 4, Published: 65.7, Emulated: 66, Within: true, Limit: 15}, {Size: 8, Published: 60, Expected: 90, Error: 50, Limit: 15},
+			{Size: 4, Published: 65.7, Emulated: 66, Within: true, Limit: 15}, {Size: 8, Published: 60, Expected: 90,
+				Error: 50, Limit: 15},
 		},
 		LeftOut: []validate.LeftOut{{Size: 16, Reason: "too large"}},
 	}
 	s := written(t, validateSuite("t.csv", r, nil))
-	expectCases(t, s, "4 bytes:", "8 bytes: failure limit 90.00 us, published 60.00 us: +50.0 %, the limit is 15 %", "16 bytes: skipped  too large")
+	expectCases(t, s, "4 bytes:", "8 bytes: failure limit 90.00 us, published 60.00 us: +50.0 %, the limit is 15 %",
+		"16 bytes: skipped  too large")
 	if s.Cases[0].Time != 66e-6 || s.Properties["profile"] != "t4-efa" {
 		t.Errorf("%+v", s)
 	}
 	r.Conclusion = verdict.New(nil)
 	r.Conclusion.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "late"})
 	r.Verdict, r.Cause, r.Summary = "INVALID", r.Conclusion.Cause, r.Conclusion.Summary
-	expectCases(t, written(t, validateSuite("t.csv", r, nil)), "4 bytes: error host INVALID: host: late", "8 bytes: error host", "16 bytes: skipped")
+	expectCases(t, written(t, validateSuite("t.csv", r, nil)), "4 bytes: error host INVALID: host: late",
+		"8 bytes: error host", "16 bytes: skipped")
 
 	r.Verdict, r.Summary, r.Lines = verdict.Incomplete, "interrupted: 1 of 3 rows run", r.Lines[:1]
-	expectCases(t, written(t, validateSuite("t.csv", r, context.Canceled)), "4 bytes:", "16 bytes: skipped", "run: error run interrupted")
-	expectCases(t, written(t, validateSuite("t.csv", r, nil)), "4 bytes:", "16 bytes: skipped", "run: error incomplete interrupted: 1 of 3")
+	expectCases(t, written(t, validateSuite("t.csv", r, context.Canceled)), "4 bytes:", "16 bytes: skipped",
+		"run: error run interrupted")
+	expectCases(t, written(t, validateSuite("t.csv", r, nil)), "4 bytes:", "16 bytes: skipped",
+		"run: error incomplete interrupted: 1 of 3")
 }
 
 // The file is refused before the work, and what stood there stays until all of the new one is written.
 func TestJUnitFile(t *testing.T) {
 	dir := t.TempDir()
-	for path, want := range map[string]string{filepath.Join(dir, "no", "x.xml"): "no such file", dir: "it is no regular file", os.DevNull: "it is no regular file"} {
+	for path, want := range map[string]string{filepath.Join(dir, "no", "x.xml"): "no such file",
+		dir: "it is no regular file", os.DevNull: "it is no regular file"} {
 		j := cli.JunitFile{Path: path}
-		if err := j.Begin(); err == nil || !strings.Contains(err.Error(), want) || cli.ExitStatus(err) != cli.ExitInput {
+		if err := j.Begin(); err == nil || !strings.Contains(err.Error(), want) ||
+			cli.ExitStatus(err) != cli.ExitInput {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}

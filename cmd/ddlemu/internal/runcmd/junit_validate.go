@@ -11,8 +11,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
-// validateSuite makes a test case of each row of the table, named by its size. err is why the run ended early, if it did;
-// r is nil if there is no report.
+// validateSuite makes a test case of each row of the table, named by its size. err is why the run ended early, if it
+// did; r is nil if there is no report.
 func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 	class := "validate." + name
 	s := junit.Suite{Name: "validate " + name}
@@ -20,7 +20,8 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 		s.Cases = cli.Ending(class, "", "", err)
 		return s
 	}
-	s.Properties = cli.Properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source", r.Source,
+	s.Properties = cli.Properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source",
+		r.Source,
 		"verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
 	bytes := func(size int64) string { return fmt.Sprintf("%d bytes", size) }
 	for _, l := range r.Lines {
@@ -33,7 +34,9 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 		case r.Verdict == "INVALID":
 			c.Error = cli.InvalidProblem(r.Cause, r.Summary, r.Conclusion.Lines(cli.VerboseFlag))
 		case !l.Within:
-			c.Failure = &junit.Problem{Type: "limit", Message: fmt.Sprintf("%s us, published %s us: %+.1f %%, the limit is %g %%", cli.Us(got), cli.Us(l.Published), l.Error, l.Limit)}
+			c.Failure = &junit.Problem{Type: "limit",
+				Message: fmt.Sprintf("%s us, published %s us: %+.1f %%, the limit is %g %%", cli.Us(got),
+					cli.Us(l.Published), l.Error, l.Limit)}
 		}
 		s.Cases = append(s.Cases, c)
 	}

@@ -21,7 +21,8 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 		s.Cases = cli.Ending(class, "", "", err)
 		return s
 	}
-	s.Properties = cli.Properties("fabric", r.Fabric, "profile", r.Profile, "clock", r.Clock, "time_scale", strconv.Itoa(r.TimeScale),
+	s.Properties = cli.Properties("fabric", r.Fabric, "profile", r.Profile, "clock", r.Clock, "time_scale",
+		strconv.Itoa(r.TimeScale),
 		"seed", strconv.FormatUint(r.Seed, 10), "verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
 	s.Out = strings.Join(r.Notes, "\n")
 	told := map[string]bool{} // reasons that a case has

@@ -44,7 +44,8 @@ func newPerNode(g *cli.Global, j *job.Job, args []string) (*PerNode, error) {
 		g.Warn("%s", p.share.Warning)
 	}
 	if p.share.PerNode == 0 && strings.Contains(strings.Join(args, "\n"), "{gpus}") {
-		return nil, cli.BadInput("{gpus}: neither the fabric nor this host says how many GPUs a node has: give --gpus-per-node")
+		return nil,
+			cli.BadInput("{gpus}: neither the fabric nor this host says how many GPUs a node has: give --gpus-per-node")
 	}
 	return p, nil
 }
@@ -72,14 +73,16 @@ func (p *PerNode) run(ctx context.Context, g *cli.Global, env, args []string) (i
 	if g.Getenv("PYTHONUNBUFFERED") == "" {
 		env = append(env, "PYTHONUNBUFFERED=1") // Python buffers output to a pipe
 	}
-	programs := &launch.Group{Signals: signals, Grace: nodeGrace, OnInterrupt: p.job.Stop, Logf: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
+	programs := &launch.Group{Signals: signals, Grace: nodeGrace, OnInterrupt: p.job.Stop,
+		Logf: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
 	var (
 		mu      sync.Mutex
 		streams []*launch.LineStream
 	)
 	for n := range p.Nodes {
 		name := fmt.Sprintf("node%d", n)
-		own := append([]string{"--owner", fmt.Sprint(uid), "exec", "--fabric", p.job.Name(), name, "--"}, Fill(args, n, p.Nodes, p.share.PerNode)...)
+		own := append([]string{"--owner", fmt.Sprint(uid), "exec", "--fabric", p.job.Name(), name, "--"},
+			Fill(args, n, p.Nodes, p.share.PerNode)...)
 		cmd := exec.Command(self, own...)
 		cmd.Env = append(os.Environ(), env...)
 		out := launch.LinePrinter{To: g.Stdout, Mu: &mu}.Stream(p.Prefix(g, g.Stdout, n))
@@ -103,7 +106,8 @@ func (p *PerNode) run(ctx context.Context, g *cli.Global, env, args []string) (i
 
 // Fill replaces {node}, {nodes}, {master} and {gpus} in args for node n.
 func Fill(args []string, n, nodes, perNode int) []string {
-	r := strings.NewReplacer("{node}", fmt.Sprint(n), "{nodes}", fmt.Sprint(nodes), "{master}", "node0", "{gpus}", fmt.Sprint(perNode))
+	r := strings.NewReplacer("{node}", fmt.Sprint(n), "{nodes}", fmt.Sprint(nodes), "{master}", "node0", "{gpus}",
+		fmt.Sprint(perNode))
 	var out []string
 	for _, a := range args {
 		out = append(out, r.Replace(a))

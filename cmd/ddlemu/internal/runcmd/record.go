@@ -66,7 +66,9 @@ have a call that never ended, 2 for bad input, 130 if interrupted.
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case (o.Output == "" || o.Output == cli.StandardOutput) && o.From == "":
-				return cli.BadInput("record needs -o FILE: what the command prints goes to standard output; only with --from it may be left out")
+				return cli.BadInput(
+					"record needs -o FILE: what the command prints goes to standard output; only with --from it may " +
+						"be left out")
 			case o.From != "" && len(args) > 0:
 				return cli.BadInput("--from %s: give it or a command, not both", o.From)
 			case o.From == "" && len(args) == 0:

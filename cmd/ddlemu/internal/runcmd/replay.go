@@ -45,22 +45,28 @@ type replayOptions struct {
 // AddFlags adds the flags to fs.
 func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addOnFlags(fs)
-	fs.StringArrayVar(&o.Fabrics, "fabric", nil, "`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or files")
+	fs.StringArrayVar(&o.Fabrics, "fabric", nil,
+		"`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or "+
+			"files")
 	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "play"))
 	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
 	o.junit.AddFlag(fs, "step")
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
-	fs.IntVar(&o.Steps, "steps", 0, "`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
+	fs.IntVar(&o.Steps, "steps", 0,
+		"`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
 	o.addRanksOfWorkload(fs)
 	fs.BoolVar(&o.NoCheck, "no-check", false, "do not compare the values that calls of NCCL give")
-	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID, also because something could not be checked")
+	fs.BoolVar(&o.Strict, "strict", false,
+		"exit with status 3 if the verdict is INVALID, also because something could not be checked")
 	g.AddJSONFlag(fs)
 	g.AddVerboseFlag(fs)
 	fs.StringVar(&o.Trace, "trace", "", cli.TraceUsage)
-	fs.DurationVar(&o.Budget, "budget", 0, "real `time` that the command may take: it plays fewer steps (default: no limit)")
+	fs.DurationVar(&o.Budget, "budget", 0,
+		"real `time` that the command may take: it plays fewer steps (default: no limit)")
 	g.AddQuietFlag(fs)
-	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, the ranks' programs and times, which are then kept")
+	fs.StringVar(&o.LogDir, "log-dir", "",
+		"`folder` for NCCL's logs, the ranks' programs and times, which are then kept")
 }
 
 // NewReplayCommand is `ddlemu replay`.
@@ -130,7 +136,8 @@ failed or a value was wrong; 2 for bad input, such as a workload whose calls do 
   ddlemu replay step.jsonl --profile ndr400 --sweep bw=10G..800G --plot sweep.svg`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.BadInput("replay takes one workload, a file or - for standard input: see `ddlemu replay --help`")
+				return cli.BadInput(
+					"replay takes one workload, a file or - for standard input: see `ddlemu replay --help`")
 			}
 			return nil
 		},
@@ -142,7 +149,8 @@ failed or a value was wrong; 2 for bad input, such as a workload whose calls do 
 
 // addRanksOfWorkload adds the flag --ranks of commands that play a workload.
 func (o *BenchOptions) addRanksOfWorkload(fs *pflag.FlagSet) {
-	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks: the first ones of the file, with its communicators cut to them (default: all)")
+	fs.IntVar(&o.Ranks, "ranks", 0,
+		"`number` of ranks: the first ones of the file, with its communicators cut to them (default: all)")
 }
 
 func runReplay(ctx context.Context, g *cli.Global, o *replayOptions, path string) error {
@@ -205,11 +213,13 @@ func (o *replayOptions) check() error {
 	case len(o.Fabrics) > 2:
 		return cli.BadInput("--fabric: give one, or two to compare")
 	case len(o.Fabrics) == 2 && (o.Profile != "" || o.File != ""):
-		return cli.BadInput("--fabric %s --fabric %s are the two fabrics: leave out --profile and --file", o.Fabrics[0], o.Fabrics[1])
+		return cli.BadInput("--fabric %s --fabric %s are the two fabrics: leave out --profile and --file", o.Fabrics[0],
+			o.Fabrics[1])
 	case o.Sweep != "" && len(o.Fabrics) > 0:
 		return cli.BadInput("--sweep needs fabrics of its own: leave out --fabric, and give --profile or --file")
 	case o.Plot != "" && len(o.Fabrics) == 2:
-		return cli.BadInput("--plot draws the parts of the steps on one fabric, or a sweep: leave out the second --fabric")
+		return cli.BadInput(
+			"--plot draws the parts of the steps on one fabric, or a sweep: leave out the second --fabric")
 	case several && (o.Trace != "" || o.Times != "" || o.junit.Path != ""):
 		return cli.BadInput("--trace, --times and --junit are of one replay: leave out --sweep and the second --fabric")
 	}
@@ -249,8 +259,8 @@ func (o *BenchOptions) ranksWanted() *int {
 	return &n
 }
 
-// loadWorkload reads a workload, and refuses one whose calls do not match. ranks is how many of its ranks are wanted; nil:
-// all.
+// loadWorkload reads a workload, and refuses one whose calls do not match. ranks is how many of its ranks are wanted;
+// nil: all.
 func loadWorkload(ctx context.Context, g *cli.Global, path string, ranks *int) (*workload.Index, error) {
 	ix, err := workloadcmd.ReadWorkload(g, path)
 	if err != nil {
@@ -288,7 +298,8 @@ func mustMatch(ctx context.Context, name string, ix *workload.Index) error {
 		return fmt.Errorf("check %s: %w", name, err)
 	}
 	if len(found) > 0 {
-		return cli.BadInput("%s does not match, so its ranks would fail or wait for ever: %s%s", name, found[0].Text, moreFindings(len(found)-1))
+		return cli.BadInput("%s does not match, so its ranks would fail or wait for ever: %s%s", name, found[0].Text,
+			moreFindings(len(found)-1))
 	}
 	return nil
 }

@@ -55,8 +55,10 @@ func (o *runOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "`file` that describes the fabric")
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL at the beginning of LD_LIBRARY_PATH")
-	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA and for PyTorch's backend ddlemu (2.22 or 2.29)")
-	fs.StringVar(&o.TorchAlias, "torch-alias", "", "PyTorch backends, of nccl and gloo, whose `names` stand for the backend ddlemu, on CPU tensors")
+	fs.StringVar(&o.NCCL, "nccl", "",
+		"`version` of NCCL for the software CUDA and for PyTorch's backend ddlemu (2.22 or 2.29)")
+	fs.StringVar(&o.TorchAlias, "torch-alias", "",
+		"PyTorch backends, of nccl and gloo, whose `names` stand for the backend ddlemu, on CPU tensors")
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
 	fs.StringVar(&o.Trace, "trace", "", cli.TraceUsage)
@@ -151,7 +153,8 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 }
 
 // run runs args on a fabric and prints the verdict. exits are the ranks whose exit is expected; status is that of args.
-func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args []string) (v verdict.Verdict, status int, err error) {
+func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args []string) (v verdict.Verdict, status int,
+	err error) {
 	settings, err := o.clock.Settings(g.Getenv)
 	if err != nil {
 		return v, 0, err
@@ -211,7 +214,8 @@ func (o *runOptions) softGPUs(c *configs.Fabric) int {
 }
 
 // command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.
-func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env, args []string) (view string, status int, err error) {
+func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env, args []string) (view string,
+	status int, err error) {
 	if err := o.clock.Check(j.Fabric); err != nil {
 		return "", 0, err
 	}
@@ -315,7 +319,8 @@ func onlyFabric(name string, fs *pflag.FlagSet) error {
 	}
 	for _, flag := range describe {
 		if fs.Changed(flag) {
-			return cli.BadInput("--fabric %s names a fabric that is up: leave out --%s, or change it with `ddlemu shape`", name, flag)
+			return cli.BadInput(
+				"--fabric %s names a fabric that is up: leave out --%s, or change it with `ddlemu shape`", name, flag)
 		}
 	}
 	return nil
@@ -363,7 +368,10 @@ func (o *runOptions) torch(g *cli.Global, layout locate.Layout, gpu bool) ([]str
 		}
 	}
 	if gpu && o.TorchAlias != "" {
-		return nil, cli.BadInput("--torch-alias is for CPU tensors on the software CUDA: add --soft-cuda, or leave it out to use PyTorch's own backends on the GPU")
+		return nil,
+			cli.BadInput(
+				"--torch-alias is for CPU tensors on the software CUDA: add --soft-cuda, or leave it out to use " +
+					"PyTorch's own backends on the GPU")
 	}
 	if gpu {
 		return nil, nil

@@ -18,7 +18,8 @@ const defaultStall = 30 * time.Second
 
 // addStallFlag adds the flag that says when a job is taken to hang.
 func addStallFlag(fs *pflag.FlagSet, after *time.Duration) {
-	fs.DurationVar(after, "stall", defaultStall, "with --trace: print what the ranks wait for if none has posted anything for this `time` (0: never)")
+	fs.DurationVar(after, "stall", defaultStall,
+		"with --trace: print what the ranks wait for if none has posted anything for this `time` (0: never)")
 }
 
 // checkStall refuses a flag that would have no effect.
@@ -71,7 +72,8 @@ func watchStalls(g *cli.Global, dir string, after time.Duration) (stop func()) {
 			case now := <-tick.C:
 				if w.look(ledger.Progress(dir), now) {
 					// A job that only computes waits for nothing.
-					tracecmd.TellPending(g, dir, fmt.Sprintf("no rank has posted anything for %s; what the ranks wait for", after), false)
+					tracecmd.TellPending(g, dir,
+						fmt.Sprintf("no rank has posted anything for %s; what the ranks wait for", after), false)
 				}
 			}
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // sweepUsage is the help of --sweep.
-const sweepUsage = "%s for several values of a parameter of all links, such as `bw=10G..800G`, lat=1us,10us or loss=1e-6..1%%"
+const sweepUsage = "%s for several values of a parameter of all links, such as `bw=10G..800G`, lat=1us,10us or " +
+	"loss=1e-6..1%%"
 
 // parseSweep reads the value of --sweep, which needs a fabric of its own for each value.
 func parseSweep(g *cli.Global, text string) (*sweep.Values, error) {

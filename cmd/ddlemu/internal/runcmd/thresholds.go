@@ -26,8 +26,10 @@ type thresholds struct {
 // AddFlags adds the flags to fs.
 func (t *thresholds) AddFlags(fs *pflag.FlagSet) {
 	t.flags = fs
-	fs.Var(&t.tolerance, "tolerance", "fail if a row takes longer than its expected time by more than this `percentage`, such as 3%")
-	fs.Var(&t.minBusBW, "min-busbw", "fail if the bus bandwidth of a row is below this `rate`: 12.5GB/s as in the table, or 100Gbps")
+	fs.Var(&t.tolerance, "tolerance",
+		"fail if a row takes longer than its expected time by more than this `percentage`, such as 3%")
+	fs.Var(&t.minBusBW, "min-busbw",
+		"fail if the bus bandwidth of a row is below this `rate`: 12.5GB/s as in the table, or 100Gbps")
 	fs.DurationVar(&t.maxTime, "max-time", 0, "fail if a row takes longer than this `time`, such as 500us")
 }
 
@@ -53,17 +55,20 @@ func (t *thresholds) missed(r bench.Row) []miss {
 	var out []miss
 	for _, m := range r.Measurements() {
 		add := func(flag, format string, args ...any) {
-			out = append(out, miss{flag, fmt.Sprintf("%d bytes %s: ", r.Size, bench.Place(m.InPlace)) + fmt.Sprintf(format, args...)})
+			out = append(out,
+				miss{flag, fmt.Sprintf("%d bytes %s: ", r.Size, bench.Place(m.InPlace)) + fmt.Sprintf(format, args...)})
 		}
 		switch {
 		case !t.tolerance.set || r.Size == 0:
 		case !m.Known:
 			add("tolerance", "no time is expected of it, so it cannot be held to --tolerance %v", &t.tolerance)
 		case m.Diff > t.tolerance.value:
-			add("tolerance", "%v is %.1f %% more than the expected %v, --tolerance is %v", m.Time, m.Diff, m.Expected, &t.tolerance)
+			add("tolerance", "%v is %.1f %% more than the expected %v, --tolerance is %v", m.Time, m.Diff, m.Expected,
+				&t.tolerance)
 		}
 		if t.minBusBW > 0 && r.Size > 0 && m.BusBW*1e9 < t.minBusBW.bytes() {
-			add("min-busbw", "the bus bandwidth is %.4g GB/s, --min-busbw is %.4g GB/s", m.BusBW, t.minBusBW.bytes()/1e9)
+			add("min-busbw", "the bus bandwidth is %.4g GB/s, --min-busbw is %.4g GB/s", m.BusBW,
+				t.minBusBW.bytes()/1e9)
 		}
 		if t.maxTime > 0 && m.Time > t.maxTime {
 			add("max-time", "it took %v, --max-time is %v", m.Time, t.maxTime)

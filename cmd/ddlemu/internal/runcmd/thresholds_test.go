@@ -28,13 +28,17 @@ func asked(t *testing.T, args ...string) (*thresholds, error) {
 
 func TestThresholdFlags(t *testing.T) {
 	for flag, want := range map[string]string{
-		"--tolerance=3%": "", "--tolerance=0.5 %": "", "--tolerance=0%": "", "--min-busbw=12.5GB/s": "", "--min-busbw=100Gbps": "", "--max-time=500us": "",
-		"--tolerance=3": "is not a percentage", "--tolerance=-1%": "is not a percentage", "--tolerance=%": "is not a percentage", "--tolerance=NaN%": "is not a percentage",
-		"--min-busbw=12": "has no unit", "--min-busbw=12G": "has no unit", "--min-busbw=12GB": "ambiguous", "--min-busbw=unlimited": "no row is that fast",
-		"--max-time=0s": "must be above 0", "--max-time=-1s": "must be above 0", "--max-time=5": "missing unit",
+		"--tolerance=3%": "", "--tolerance=0.5 %": "", "--tolerance=0%": "", "--min-busbw=12.5GB/s": "",
+		"--min-busbw=100Gbps": "", "--max-time=500us": "",
+		"--tolerance=3": "is not a percentage", "--tolerance=-1%": "is not a percentage",
+		"--tolerance=%": "is not a percentage", "--tolerance=NaN%": "is not a percentage",
+		"--min-busbw=12": "has no unit", "--min-busbw=12G": "has no unit", "--min-busbw=12GB": "ambiguous",
+		"--min-busbw=unlimited": "no row is that fast",
+		"--max-time=0s":         "must be above 0", "--max-time=-1s": "must be above 0", "--max-time=5": "missing unit",
 	} {
 		o, err := asked(t, flag)
-		if want == "" && (err != nil || !o.any()) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || !o.any()) || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", flag, err, want)
 		}
 	}
@@ -46,7 +50,8 @@ func TestThresholdFlags(t *testing.T) {
 // A row is held to what was asked, out of place and in place, by the figures of the table.
 func TestThresholds(t *testing.T) {
 	half := func(inPlace bool, d time.Duration, busbw, diff float64) bench.Measurement {
-		return bench.Measurement{InPlace: inPlace, Time: d, BusBW: busbw, Known: true, Expected: 100 * time.Microsecond, Diff: diff}
+		return bench.Measurement{InPlace: inPlace, Time: d, BusBW: busbw, Known: true, Expected: 100 * time.Microsecond,
+			Diff: diff}
 	}
 	in := half(true, 110*time.Microsecond, 9, 10)
 	row := bench.Row{Size: 1 << 20, OutOfPlace: half(false, 102*time.Microsecond, 10, 2), InPlace: &in}
@@ -60,14 +65,17 @@ func TestThresholds(t *testing.T) {
 	}{
 		{"", row, nil},
 		{"--tolerance=10%", row, nil},
-		{"--tolerance=9%", row, []string{"tolerance " + where + "110µs is 10.0 % more than the expected 100µs, --tolerance is 9%"}},
+		{"--tolerance=9%", row,
+			[]string{"tolerance " + where + "110µs is 10.0 % more than the expected 100µs, --tolerance is 9%"}},
 		{"--tolerance=1%", row, []string{"tolerance 1048576 bytes out of place: ", "tolerance " + where}},
 		{"--tolerance=50%", unknown, []string{"tolerance 8 bytes out of place: no time is expected of it"}},
 		{"--tolerance=50%", nothing, nil},
 		{"--min-busbw=9GB/s", row, nil},
 		{"--min-busbw=72Gbps", row, nil},
-		{"--min-busbw=9.5GB/s", row, []string{"min-busbw " + where + "the bus bandwidth is 9 GB/s, --min-busbw is 9.5 GB/s"}},
-		{"--min-busbw=76Gbps", row, []string{"min-busbw " + where + "the bus bandwidth is 9 GB/s, --min-busbw is 9.5 GB/s"}},
+		{"--min-busbw=9.5GB/s", row,
+			[]string{"min-busbw " + where + "the bus bandwidth is 9 GB/s, --min-busbw is 9.5 GB/s"}},
+		{"--min-busbw=76Gbps", row,
+			[]string{"min-busbw " + where + "the bus bandwidth is 9 GB/s, --min-busbw is 9.5 GB/s"}},
 		{"--min-busbw=1GB/s", nothing, nil},
 		{"--max-time=110us", row, nil},
 		{"--max-time=109us", row, []string{"max-time " + where + "it took 110µs, --max-time is 109µs"}},
@@ -102,7 +110,8 @@ func TestThresholdError(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := func(size int64, d time.Duration) bench.Row {
-		return bench.Row{Size: size, OutOfPlace: bench.Measurement{Time: d}, InPlace: &bench.Measurement{InPlace: true, Time: d}}
+		return bench.Row{Size: size, OutOfPlace: bench.Measurement{Time: d},
+			InPlace: &bench.Measurement{InPlace: true, Time: d}}
 	}
 	if err := o.judge([]bench.Row{row(8, 1000)}); err != nil {
 		t.Error(err)
@@ -113,7 +122,8 @@ func TestThresholdError(t *testing.T) {
 	if !errors.As(err, &missed) || err.Error() != want || cli.ExitStatus(err) != cli.ExitFailure {
 		t.Errorf("%v\nwant %s", err, want)
 	}
-	if err := o.judge([]bench.Row{{Size: 8, OutOfPlace: bench.Measurement{Time: 2000}}}); strings.Contains(err.Error(), "more, which") || !strings.HasPrefix(err.Error(), "1 of 1 row ") {
+	if err := o.judge([]bench.Row{{Size: 8, OutOfPlace: bench.Measurement{Time: 2000}}}); strings.Contains(err.Error(),
+		"more, which") || !strings.HasPrefix(err.Error(), "1 of 1 row ") {
 		t.Error(err)
 	}
 }

@@ -25,7 +25,8 @@ func ExplainTorchrun(ctx context.Context, g *cli.Global, args []string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	const program = "import sys, importlib.metadata as m; print(m.version('torch') if sys.version_info >= (3, 11) else '')"
+	const program = "import sys, importlib.metadata as m; print(m.version('torch') if sys.version_info >= (3, 11) " +
+		"else '')"
 	out, err := exec.CommandContext(ctx, python, "-c", program).Output()
 	if version := strings.TrimSpace(string(out)); err == nil && strings.HasPrefix(version, "1.") {
 		fmt.Fprintf(g.Stderr, "ddlemu: torchrun of torch %s does not work with this version of Python: "+

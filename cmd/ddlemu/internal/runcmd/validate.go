@@ -194,7 +194,8 @@ func (o *validateOptions) options(g *cli.Global, t *validate.Table) (v validate.
 	c := &v.Emulate.Config
 	if v.Emulate.Bench.Ranks != t.Ranks || c.Nodes != t.Nodes {
 		v.Emulate.Dir.Close()
-		return v, cli.BadInput("the table is of %d ranks on %d nodes, the fabric has %d on %d", t.Ranks, t.Nodes, v.Emulate.Bench.Ranks, c.Nodes)
+		return v, cli.BadInput("the table is of %d ranks on %d nodes, the fabric has %d on %d", t.Ranks, t.Nodes,
+			v.Emulate.Bench.Ranks, c.Nodes)
 	}
 	v.Memory = host.Machine{Getenv: g.Getenv}.AvailableMemory()
 	return v, nil

@@ -31,7 +31,8 @@ func printValidation(w io.Writer, r *validate.Report, more string) error {
 		if !l.Within {
 			mark = "!"
 		}
-		t.AppendRow(table.Row{l.Size, cli.Us(l.Published), cli.Us(l.Expected), cli.Us(l.Emulated), fmt.Sprintf("%+.1f", l.Error), l.Limit, mark})
+		t.AppendRow(table.Row{l.Size, cli.Us(l.Published), cli.Us(l.Expected), cli.Us(l.Emulated),
+			fmt.Sprintf("%+.1f", l.Error), l.Limit, mark})
 	}
 	t.Render()
 	b.WriteString("\n")

@@ -70,7 +70,8 @@ func TestValidateTakesRanksAndNodesFromTheTable(t *testing.T) {
 		if err := o.place(g, &validate.Table{Ranks: 16, Nodes: 2}); err != nil {
 			t.Fatal(err)
 		}
-		if got := [2]string{flags.Lookup("ranks").Value.String(), flags.Lookup("nodes").Value.String()}; got != [2]string{tc.ranks, tc.nodes} {
+		if got := [2]string{flags.Lookup("ranks").Value.String(),
+			flags.Lookup("nodes").Value.String()}; got != [2]string{tc.ranks, tc.nodes} {
 			t.Errorf("fabric %q, %q: ranks and nodes %q", tc.fabric, tc.args, got)
 		}
 	}

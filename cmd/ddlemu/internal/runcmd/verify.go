@@ -37,7 +37,8 @@ type verifyOptions struct {
 }
 
 func (o *verifyOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Time, "time", 0, "approximate `duration` of the measurement, by the fabric's clock (default 10s; 20ms on a virtual clock)")
+	fs.DurationVar(&o.Time, "time", 0,
+		"approximate `duration` of the measurement, by the fabric's clock (default 10s; 20ms on a virtual clock)")
 	o.junit.AddFlag(fs, "link")
 }
 
@@ -128,7 +129,9 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 	name := up.File.Name()
 	up.File.Reap()
 	if ranks := up.File.Ranks(); len(ranks) > 0 {
-		return cli.BadInput("fabric %s is in use by %s (process %d and others): wait for the job to end, or bring up another fabric to verify", name, units.Count(len(ranks), "rank"), ranks[0].PID)
+		return cli.BadInput(
+			"fabric %s is in use by %s (process %d and others): wait for the job to end, or bring up another fabric "+
+				"to verify", name, units.Count(len(ranks), "rank"), ranks[0].PID)
 	}
 	model, err := verify.NewModel(up.File)
 	if err != nil {
@@ -136,7 +139,8 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 	}
 	measure := measureMessages
 	if fab.Config.OnKernel() {
-		measure = func(ctx context.Context, up *cli.Opened, fab *fabric.Fabric, model *verify.Model, o verify.Options) (*verify.Report, error) {
+		measure = func(ctx context.Context, up *cli.Opened, fab *fabric.Fabric, model *verify.Model,
+			o verify.Options) (*verify.Report, error) {
 			return measurePackets(ctx, g, up, fab, model, o)
 		}
 	}
@@ -146,7 +150,8 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 	slow := func(least time.Duration) { fmt.Fprintln(g.Stderr, slowVerify(least, fab.TimeScale())) }
 	load := host.WatchLoad()
 	defer load.Stop()
-	report, err := measure(ctx, up, fab, model, verify.Options{Time: o.Time, Progress: show, Slow: slow, Load: load.Load})
+	report, err := measure(ctx, up, fab, model,
+		verify.Options{Time: o.Time, Progress: show, Slow: slow, Load: load.Load})
 	if report != nil {
 		report.Fabric = name
 	}
@@ -176,15 +181,18 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 
 // slowVerify is the message for a measurement that takes long.
 func slowVerify(least time.Duration, scale int) string {
-	text := fmt.Sprintf("ddlemu: verify needs at least %v, because it takes that long to fill the slowest link", least.Round(time.Second))
+	text := fmt.Sprintf("ddlemu: verify needs at least %v, because it takes that long to fill the slowest link",
+		least.Round(time.Second))
 	if scale > 1 {
-		text += fmt.Sprintf(" at time scale %d; on a fabric brought up with a smaller --time-scale it takes less", scale)
+		text += fmt.Sprintf(" at time scale %d; on a fabric brought up with a smaller --time-scale it takes less",
+			scale)
 	}
 	return text
 }
 
 // measureMessages measures a fabric of the datapath shm.
-func measureMessages(ctx context.Context, up *cli.Opened, fab *fabric.Fabric, model *verify.Model, o verify.Options) (*verify.Report, error) {
+func measureMessages(ctx context.Context, up *cli.Opened, fab *fabric.Fabric, model *verify.Model,
+	o verify.Options) (*verify.Report, error) {
 	world, err := drive.Join(up.File, fab)
 	if err != nil {
 		return nil, err
@@ -194,7 +202,8 @@ func measureMessages(ctx context.Context, up *cli.Opened, fab *fabric.Fabric, mo
 }
 
 // measurePackets measures a fabric of the datapath kernel.
-func measurePackets(ctx context.Context, g *cli.Global, up *cli.Opened, fab *fabric.Fabric, model *verify.Model, o verify.Options) (*verify.Report, error) {
+func measurePackets(ctx context.Context, g *cli.Global, up *cli.Opened, fab *fabric.Fabric, model *verify.Model,
+	o verify.Options) (*verify.Report, error) {
 	if err := fabriccmd.OnKernel(g, up.File, fab); err != nil {
 		return nil, err
 	}

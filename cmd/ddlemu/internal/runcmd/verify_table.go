@@ -13,15 +13,17 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
 
-// printVerify prints what was asked for and what was measured, the reasons, and the verdict in the last line. more is the
-// option that shows all reasons, see [verdict.Verdict.Lines].
+// printVerify prints what was asked for and what was measured, the reasons, and the verdict in the last line. more is
+// the option that shows all reasons, see [verdict.Verdict.Lines].
 func printVerify(w io.Writer, r *verify.Report, more string) {
 	clock := fmt.Sprintf("time scale %d", r.TimeScale)
 	if r.Exact != nil {
 		clock = "virtual clock"
 	}
-	fmt.Fprintf(w, "fabric %s (%s), %s, seed %d, measured for %.1f s\n\n", r.Fabric, r.Profile, clock, r.Seed, r.Seconds)
-	t := cli.NewTable(w, "link", "model Gb/s ", "got ", "off % ", "asked us ", "p50 ", "off ", "late p99 ", "seen ", "lost packets", "")
+	fmt.Fprintf(w, "fabric %s (%s), %s, seed %d, measured for %.1f s\n\n", r.Fabric, r.Profile, clock, r.Seed,
+		r.Seconds)
+	t := cli.NewTable(w, "link", "model Gb/s ", "got ", "off % ", "asked us ", "p50 ", "off ", "late p99 ", "seen ",
+		"lost packets", "")
 	for i := range r.Links {
 		l := &r.Links[i]
 		asked, off, lost := "unlimited", "", ""
@@ -34,12 +36,14 @@ func printVerify(w io.Writer, r *verify.Report, more string) {
 		}
 		p50, late, worst, seen := "-", "-", "-", "-"
 		if l.Latency.Known > 0 {
-			p50, late, worst, seen = verify.Digits(l.Latency.P50), fmt.Sprintf("%+.3f", l.Latency.Error), verify.Digits(l.Latency.LateP99), verify.Digits(l.Latency.SeenP99)
+			p50, late, worst, seen = verify.Digits(l.Latency.P50), fmt.Sprintf("%+.3f", l.Latency.Error),
+				verify.Digits(l.Latency.LateP99), verify.Digits(l.Latency.SeenP99)
 		}
 		if l.Loss != nil {
 			lost = fmt.Sprintf("%d, asked %.4g", l.Loss.Got, l.Loss.Asked)
 		}
-		t.AppendRow(table.Row{l.Name, asked, got, off, verify.Digits(l.Latency.Asked), p50, late, worst, seen, lost, okOr(l.Problems)})
+		t.AppendRow(table.Row{l.Name, asked, got, off, verify.Digits(l.Latency.Asked), p50, late, worst, seen, lost,
+			okOr(l.Problems)})
 	}
 	t.Render()
 	for i := range r.Links {
@@ -61,7 +65,9 @@ func printVerify(w io.Writer, r *verify.Report, more string) {
 		fmt.Fprintf(w, "ddlemu: %s\n", line)
 	}
 	if r.Needed > 0 {
-		fmt.Fprintf(w, "ddlemu: if this host is too slow, take the fabric down with `ddlemu down %s`, and repeat your `ddlemu up` with --time-scale %d\n", r.Fabric, r.Needed)
+		fmt.Fprintf(w,
+			"ddlemu: if this host is too slow, take the fabric down with `ddlemu down %s`, and repeat your `ddlemu "+
+				"up` with --time-scale %d\n", r.Fabric, r.Needed)
 	}
 	fmt.Fprintf(w, "verdict: %s\n", r.Verdict)
 }
@@ -98,9 +104,11 @@ func printShared(w io.Writer, what string, s *verify.Shared) {
 	}
 	each := "single flows are not judged"
 	if s.Judged {
-		each = fmt.Sprintf("flows off by %+.2f to %+.2f %%, fairness relative to the model %.4f", s.Low, s.High, s.Fairness)
+		each = fmt.Sprintf("flows off by %+.2f to %+.2f %%, fairness relative to the model %.4f", s.Low, s.High,
+			s.Fairness)
 	}
-	fmt.Fprintf(w, "\n%s, %s: %s of %s Gb/s (%+.2f %%), %s  %s\n", what, units.Count(len(s.Flows), "flow"), cli.Gbps(s.Got), cli.Gbps(s.Model), s.Error, each, okOr(s.Problems))
+	fmt.Fprintf(w, "\n%s, %s: %s of %s Gb/s (%+.2f %%), %s  %s\n", what, units.Count(len(s.Flows), "flow"),
+		cli.Gbps(s.Got), cli.Gbps(s.Model), s.Error, each, okOr(s.Problems))
 	if what != "incast" {
 		return
 	}

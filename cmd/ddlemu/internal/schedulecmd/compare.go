@@ -120,7 +120,8 @@ func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOp
 	}
 	show, stop := g.ShowProgress("schedule compare")
 	defer stop()
-	c := &comparison{Rows: []comparisonRow{}, Loads: []busiestLink{}, Coll: string(all[0].Coll), Fabric: place.Fabric.Config.Name}
+	c := &comparison{Rows: []comparisonRow{}, Loads: []busiestLink{}, Coll: string(all[0].Coll),
+		Fabric: place.Fabric.Config.Name}
 	for _, arg := range args {
 		c.Schedules = append(c.Schedules, nameOf(arg))
 	}
@@ -146,7 +147,8 @@ func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOp
 }
 
 // fill calculates the times of all sizes.
-func (c *comparison) fill(ctx context.Context, place *model.Place, all []*schedule.Schedule, sizes []int64, show *progress.Display) error {
+func (c *comparison) fill(ctx context.Context, place *model.Place, all []*schedule.Schedule, sizes []int64,
+	show *progress.Display) error {
 	for i, size := range sizes {
 		if err := c.add(ctx, place, all, size); err != nil {
 			return err
@@ -171,11 +173,15 @@ func (o *scheduleCompareOptions) readAll(g *cli.Global, args []string) (all []*s
 			return nil, &cli.InputError{Err: fmt.Errorf("%s: %w", arg, err)}
 		}
 		if !r.Good() {
-			return nil, cli.BadInput("%s: %s: %s: see all with `ddlemu schedule check`", arg, r.Findings[0].Kind, r.Findings[0].Text)
+			return nil, cli.BadInput("%s: %s: %s: see all with `ddlemu schedule check`", arg, r.Findings[0].Kind,
+				r.Findings[0].Text)
 		}
 		all = append(all, s)
 		if first := all[0]; s.Coll != first.Coll || len(s.GPUs) != len(first.GPUs) {
-			return nil, cli.BadInput("%s is %s on %d GPUs, %s is %s on %d: compare schedules of one collective and as many GPUs", args[0], first.Coll, len(first.GPUs), arg, s.Coll, len(s.GPUs))
+			return nil,
+				cli.BadInput(
+					"%s is %s on %d GPUs, %s is %s on %d: compare schedules of one collective and as many GPUs",
+					args[0], first.Coll, len(first.GPUs), arg, s.Coll, len(s.GPUs))
 		}
 	}
 	return all, nil
@@ -266,7 +272,8 @@ func (c *comparison) printBusiest(w io.Writer) {
 	fmt.Fprintf(w, "\n# the busiest link of each at %d bytes\n", c.Rows[len(c.Rows)-1].Size)
 	t := cli.NewTable(w, "schedule", "link", "carries ", "busy(us) ", "of(us) ", "between nodes ", "messages ")
 	for _, l := range c.Loads {
-		t.AppendRow(table.Row{l.Schedule, l.Link, cli.Volume(l.Bytes), twoDigits(l.Busy), twoDigits(l.Time), cli.Volume(l.Total), l.Messages})
+		t.AppendRow(table.Row{l.Schedule, l.Link, cli.Volume(l.Bytes), twoDigits(l.Busy), twoDigits(l.Time),
+			cli.Volume(l.Total), l.Messages})
 	}
 	t.Render()
 }

@@ -23,9 +23,11 @@ const ncclColumn = "nccl"
 
 // addNCCL adds a column of what real NCCL would choose for each size, and how long that takes in the model until the
 // last rank is done: "last rank" of `ddlemu expect`.
-func (c *comparison) addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, place *model.Place, s *schedule.Schedule) error {
+func (c *comparison) addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, place *model.Place,
+	s *schedule.Schedule) error {
 	bo := runcmd.BenchOptions{
-		Begin: o.Begin, End: o.End, Step: "1M", Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32", Op: "sum", Flags: o.scheduleFabric.Flags,
+		Begin: o.Begin, End: o.End, Step: "1M", Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32",
+		Op: "sum", Flags: o.scheduleFabric.Flags,
 	}
 	b, err := bo.Bench(g, string(s.Coll))
 	if err != nil {
@@ -41,16 +43,19 @@ func (c *comparison) addNCCL(ctx context.Context, g *cli.Global, o *scheduleComp
 		return fmt.Errorf("nccl: %w", err)
 	}
 	c.Schedules = append(c.Schedules, ncclColumn)
-	c.Notes = append(c.Notes, fmt.Sprintf("nccl is NCCL %s with its own decisions, 20 calls back to back; the others are single calls", info.NCCL))
+	c.Notes = append(c.Notes,
+		fmt.Sprintf("nccl is NCCL %s with its own decisions, 20 calls back to back; the others are single calls",
+			info.NCCL))
 	for i := range c.Rows {
 		c.Rows[i].addTime(len(c.Schedules)-1, forecastOf(rows, c.Rows[i].Size))
 	}
 	return nil
 }
 
-// onPlace is NCCL on the fabric of a schedule, with a rank for each GPU. version is that of --nccl. The caller closes the
-// folder.
-func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version string, b bench.Config) (e emulate.Options, err error) {
+// onPlace is NCCL on the fabric of a schedule, with a rank for each GPU. version is that of --nccl. The caller closes
+// the folder.
+func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version string, b bench.Config) (e emulate.Options,
+	err error) {
 	layout, libs, err := locate.Select(version, false)
 	if err != nil {
 		return e, &cli.InputError{Err: err}
@@ -69,7 +74,8 @@ func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version strin
 	if err != nil {
 		return e, err
 	}
-	e = emulate.Options{Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{cli.ViewVariable(view)}}
+	e = emulate.Options{Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
+		Env: []string{cli.ViewVariable(view)}}
 	err = g.ApplyVariables(&e, view, version, false)
 	g.Tell(e.Unused)
 	return e, err

@@ -22,7 +22,8 @@ const (
 )
 
 // rowP2P plays the schedule as groups of ncclSend and ncclRecv of real NCCL.
-func (r *scheduleRun) rowP2P(ctx context.Context, cut *schedule.Cut, inPlace bool) (row scheduleRow, note string, err error) {
+func (r *scheduleRun) rowP2P(ctx context.Context, cut *schedule.Cut, inPlace bool) (row scheduleRow, note string,
+	err error) {
 	plan, err := p2p.Make(r.s, cut, inPlace, r.root)
 	if err != nil {
 		return row, "", cli.BadInput("--via p2p: %w", err)

@@ -47,7 +47,8 @@ const boundLine = "bound"
 
 // chart draws the times of the schedules over the sizes.
 func (c *comparison) chart() *chart.Chart {
-	out := &chart.Chart{Title: fmt.Sprintf("%s on %s", c.Coll, c.Fabric), X: "size", Y: "us", LogY: true, Legend: chart.TopLeft}
+	out := &chart.Chart{Title: fmt.Sprintf("%s on %s", c.Coll, c.Fabric), X: "size", Y: "us", LogY: true,
+		Legend: chart.TopLeft}
 	bound := chart.Line{Name: boundLine}
 	lines := make([]chart.Line, len(c.Schedules))
 	for _, row := range c.Rows {
@@ -67,7 +68,8 @@ func (c *comparison) chart() *chart.Chart {
 
 // chart draws the bus bandwidth of the rows, and that of the lower bound.
 func (r *scheduleRun) chart(arg string, rows []scheduleRow) *chart.Chart {
-	out := &chart.Chart{Title: fmt.Sprintf("%s: %s on %s", nameOf(arg), r.s.Coll, r.place.Fabric.Config.Name), X: "size", Y: "bus bandwidth, GB/s", LogY: true, Legend: chart.BottomRight}
+	out := &chart.Chart{Title: fmt.Sprintf("%s: %s on %s", nameOf(arg), r.s.Coll, r.place.Fabric.Config.Name),
+		X: "size", Y: "bus bandwidth, GB/s", LogY: true, Legend: chart.BottomRight}
 	bound := chart.Line{Name: boundLine}
 	for _, inPlace := range r.s.Variants() {
 		line := chart.Line{Name: placeName(inPlace)}
@@ -79,7 +81,8 @@ func (r *scheduleRun) chart(arg string, rows []scheduleRow) *chart.Chart {
 			}
 			line.Points = append(line.Points, chart.Point{X: float64(row.Size), Y: row.Busbw})
 			if row.Bound > 0 {
-				bound.Points = append(bound.Points, chart.Point{X: float64(row.Size), Y: row.algbw(row.Bound) * busFactor(r.s) / 1e9})
+				bound.Points = append(bound.Points,
+					chart.Point{X: float64(row.Size), Y: row.algbw(row.Bound) * busFactor(r.s) / 1e9})
 			}
 		}
 		out.Lines = append(out.Lines, line)

@@ -49,8 +49,10 @@ func (o *scheduleRunOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times: no byte is sent, and nothing is checked")
 	fs.BoolVar(&o.RunBad, "run-bad", false, "run a schedule that is not good")
-	fs.StringVar(&o.Via, "via", viaNet, "what moves the bytes: net (the plugin's connections) or p2p (ncclSend and ncclRecv)")
-	fs.StringVar(&o.NCCL, "nccl", "", "with --via p2p: `version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
+	fs.StringVar(&o.Via, "via", viaNet,
+		"what moves the bytes: net (the plugin's connections) or p2p (ncclSend and ncclRecv)")
+	fs.StringVar(&o.NCCL, "nccl", "",
+		"with --via p2p: `version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
 }
@@ -183,7 +185,9 @@ func (o *scheduleRunOptions) checkBefore(g *cli.Global, arg string, s *schedule.
 	case s.CheckOnly != "":
 		return 0, cli.BadInput("%s: %s", arg, s.CheckOnly)
 	case s.Whole && o.Via == viaP2P:
-		return 0, cli.BadInput("--via p2p: %s: NCCL has no stores into and loads from the memory of another GPU: leave out --via", arg)
+		return 0,
+			cli.BadInput(
+				"--via p2p: %s: NCCL has no stores into and loads from the memory of another GPU: leave out --via", arg)
 	}
 	r, err := check.Check(s)
 	if err != nil {
@@ -300,13 +304,15 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 		return nil, nil, &cli.InputError{Err: errors.New(notes[0])}
 	}
 	if len(outside) > 0 {
-		notes = append(notes, fmt.Sprintf("%s would not use the schedule for %s bytes: it is for %d to %d", executorOf(r.s), strings.Join(outside, ", "), r.s.MinBytes, r.s.MaxBytes))
+		notes = append(notes, fmt.Sprintf("%s would not use the schedule for %s bytes: it is for %d to %d",
+			executorOf(r.s), strings.Join(outside, ", "), r.s.MinBytes, r.s.MaxBytes))
 	}
 	return rows, notes, nil
 }
 
 // row measures one size. s is the schedule for it.
-func (r *scheduleRun) row(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut, inPlace bool) (row scheduleRow, note string, err error) {
+func (r *scheduleRun) row(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut, inPlace bool) (row scheduleRow,
+	note string, err error) {
 	if r.o.Via == viaP2P {
 		return r.rowP2P(ctx, cut, inPlace)
 	}
@@ -340,7 +346,8 @@ func executorOf(s *schedule.Schedule) string {
 
 // newRow is a row without times.
 func (r *scheduleRun) newRow(cut *schedule.Cut, inPlace bool) scheduleRow {
-	row := scheduleRow{Size: cut.Bytes, Count: cut.Bytes / 4, Place: placeName(inPlace), Bound: units.Microseconds(r.place.Bound(r.s, cut))}
+	row := scheduleRow{Size: cut.Bytes, Count: cut.Bytes / 4, Place: placeName(inPlace),
+		Bound: units.Microseconds(r.place.Bound(r.s, cut))}
 	if r.s.Coll.PerRank() {
 		row.Count /= uint64(len(r.s.GPUs))
 	}
@@ -348,17 +355,20 @@ func (r *scheduleRun) newRow(cut *schedule.Cut, inPlace bool) scheduleRow {
 }
 
 // measure fills in what only real bytes tell.
-func (r *scheduleRun) measure(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut, inPlace bool, row *scheduleRow) (note string, err error) {
+func (r *scheduleRun) measure(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut, inPlace bool,
+	row *scheduleRow) (note string, err error) {
 	need := drive.Memory(s, cut, inPlace, r.root)
 	if free := (host.Machine{Getenv: r.g.Getenv}).AvailableMemory(); free > 0 && need > free/2 {
-		return fmt.Sprintf("%d bytes are only calculated: they need %s, and half of the free memory is %s", cut.Bytes, cli.Volume(need), cli.Volume(free/2)), nil
+		return fmt.Sprintf("%d bytes are only calculated: they need %s, and half of the free memory is %s", cut.Bytes,
+			cli.Volume(need), cli.Volume(free/2)), nil
 	}
 	w, err := drive.JoinToPerform(r.file, r.place.Fabric, r.job.Key())
 	if err != nil {
 		return "", err
 	}
 	defer w.Close()
-	out, err := w.Perform(ctx, drive.Performance{Schedule: s, Cut: *cut, Place: r.place, InPlace: inPlace, Root: r.root, Calls: r.o.Iters, Progress: r.progress})
+	out, err := w.Perform(ctx, drive.Performance{Schedule: s, Cut: *cut, Place: r.place, InPlace: inPlace, Root: r.root,
+		Calls: r.o.Iters, Progress: r.progress})
 	if err != nil {
 		return "", err
 	}

@@ -59,7 +59,8 @@ ddlemu makes. ` + "`ddlemu schedule FILE.xml`" + ` is ` + "`ddlemu schedule run 
 		},
 	}
 	cmd.Flags().AddFlagSet(run.Flags())
-	cmd.AddCommand(run, newScheduleCheckCommand(g), newScheduleMakeCommand(g), newScheduleExportCommand(g), newScheduleCompareCommand(g), newScheduleSweepCommand(g))
+	cmd.AddCommand(run, newScheduleCheckCommand(g), newScheduleMakeCommand(g), newScheduleExportCommand(g),
+		newScheduleCompareCommand(g), newScheduleSweepCommand(g))
 	return cmd
 }
 
@@ -72,7 +73,8 @@ func isSource(arg string) bool {
 // makers make schedules, by the name of the kind.
 var (
 	makers = map[string]func(mk.Options) (*schedule.Schedule, error){
-		"ring": mk.Ring, "allpairs": mk.AllPairs, "tree": mk.BinaryTree, "chain": mk.Chain, "double-binary": mk.DoubleBinary,
+		"ring": mk.Ring, "allpairs": mk.AllPairs, "tree": mk.BinaryTree, "chain": mk.Chain,
+		"double-binary": mk.DoubleBinary,
 	}
 	makeKinds = []string{"ring", "allpairs", "tree", "chain", "double-binary"}
 )
@@ -86,9 +88,11 @@ type scheduleMakeOptions struct {
 }
 
 func (o *scheduleMakeOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Coll, "coll", "all_gather", "`collective` of a schedule that is made: all_gather, reduce_scatter or all_reduce")
+	fs.StringVar(&o.Coll, "coll", "all_gather",
+		"`collective` of a schedule that is made: all_gather, reduce_scatter or all_reduce")
 	fs.IntVar(&o.K, "k", 1, "rings, blocks per pair or trees per root of a schedule that is made")
-	fs.StringVar(&o.Grain, "grain", "", "largest payload of a message, a `size` (default: that of NCCL's buffers, 1M with Simple)")
+	fs.StringVar(&o.Grain, "grain", "",
+		"largest payload of a message, a `size` (default: that of NCCL's buffers, 1M with Simple)")
 	fs.IntVar(&o.GPUs, "gpus", 8, "`number` of GPUs of a schedule that is made")
 	fs.StringVar(&o.Proto, "proto", "Simple", "`protocol` of a schedule that is made: Simple, LL or LL128")
 	fs.BoolVar(&o.OutOfPlace, "out-of-place", false, "make an all-gather for calls out of place")
@@ -159,7 +163,8 @@ func (o *scheduleMakeOptions) readOne(g *cli.Global, arg string) (*schedule.Sche
 	kind, _, _ := strings.Cut(arg, ":")
 	for _, flag := range []string{"k", "gpus"} {
 		if o.flags.Changed(flag) && makers[kind] == nil {
-			return nil, cli.BadInput("--%s is for a schedule that is made (%s): %s has its own", flag, strings.Join(makeKinds, ", "), arg)
+			return nil, cli.BadInput("--%s is for a schedule that is made (%s): %s has its own", flag,
+				strings.Join(makeKinds, ", "), arg)
 		}
 	}
 	return o.read(g, arg)
@@ -174,7 +179,8 @@ func (o *scheduleMakeOptions) read(g *cli.Global, arg string) (*schedule.Schedul
 	if arg != "-" {
 		f, err := os.Open(arg)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, cli.BadInput("%s: there is no such file: give MSCCL XML, or one of %s", arg, strings.Join(makeKinds, ", "))
+			return nil, cli.BadInput("%s: there is no such file: give MSCCL XML, or one of %s", arg,
+				strings.Join(makeKinds, ", "))
 		}
 		if err != nil {
 			return nil, &cli.InputError{Err: err}
@@ -287,10 +293,13 @@ func describeSchedule(s *schedule.Schedule) string {
 		places = append(places, placeName(inPlace))
 	}
 	if s.Summary != "" {
-		return fmt.Sprintf("%s on %s, %s, %s, %s", s.Coll, units.Count(len(s.GPUs), "GPU"), s.Proto, strings.Join(places, " and "), s.Summary)
+		return fmt.Sprintf("%s on %s, %s, %s, %s", s.Coll, units.Count(len(s.GPUs), "GPU"), s.Proto,
+			strings.Join(places, " and "), s.Summary)
 	}
-	return fmt.Sprintf("%s on %s, %s, %s, %s, at most %s, %s, %s", s.Coll, units.Count(len(s.GPUs), "GPU"), s.Proto, strings.Join(places, " and "),
-		units.Count(s.LoopChunks, "chunk"), units.Count(s.MostBlocks(), "block"), units.Count(s.Channels, "channel"), units.Count(s.Steps(), "step"))
+	return fmt.Sprintf("%s on %s, %s, %s, %s, at most %s, %s, %s", s.Coll, units.Count(len(s.GPUs), "GPU"), s.Proto,
+		strings.Join(places, " and "),
+		units.Count(s.LoopChunks, "chunk"), units.Count(s.MostBlocks(), "block"), units.Count(s.Channels, "channel"),
+		units.Count(s.Steps(), "step"))
 }
 
 func placeName(inPlace bool) string {

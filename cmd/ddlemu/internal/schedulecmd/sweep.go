@@ -162,7 +162,8 @@ func (r *sweepResult) add(ctx context.Context, place *model.Place, s *schedule.S
 }
 
 func (r *sweepResult) print(g *cli.Global) {
-	fmt.Fprintf(g.Stdout, "# ddlemu schedule sweep %s: %s of %d bytes on fabric %s, expected times in us, bound %s\n", r.Kind, r.Coll, r.Size, r.Fabric, cli.Us(r.Bound))
+	fmt.Fprintf(g.Stdout, "# ddlemu schedule sweep %s: %s of %d bytes on fabric %s, expected times in us, bound %s\n",
+		r.Kind, r.Coll, r.Size, r.Fabric, cli.Us(r.Bound))
 	header := []string{"grain "}
 	for _, k := range r.Ks {
 		header = append(header, fmt.Sprintf("k %d ", k))
@@ -180,7 +181,8 @@ func (r *sweepResult) print(g *cli.Global) {
 
 // chart draws the bus bandwidth over the grain, a line for each k.
 func (r *sweepResult) chart() *chart.Chart {
-	out := &chart.Chart{Title: fmt.Sprintf("%s: %s of %s on %s", r.Kind, r.Coll, units.Size(r.Size), r.Fabric), X: "grain", Y: "bus bandwidth, GB/s", Legend: chart.BottomRight}
+	out := &chart.Chart{Title: fmt.Sprintf("%s: %s of %s on %s", r.Kind, r.Coll, units.Size(r.Size), r.Fabric),
+		X: "grain", Y: "bus bandwidth, GB/s", Legend: chart.BottomRight}
 	busbw := func(us float64) float64 { return float64(r.Size) * r.factor / us / 1e3 }
 	bound := chart.Line{Name: boundLine}
 	for _, grain := range r.Grains {

@@ -29,7 +29,9 @@ type scheduleReport struct {
 
 // print prints the rows, which are those so far if the run was interrupted, and fails if an element is wrong.
 func (r *scheduleRun) print(arg string, rows []scheduleRow, notes []string, interrupted bool) error {
-	report := scheduleReport{Schedule: arg, Coll: string(r.s.Coll), GPUs: len(r.s.GPUs), Fabric: r.place.Fabric.Config.Name, Via: r.o.Via, NCCL: r.nccl, Rows: append([]scheduleRow{}, rows...), Notes: notes}
+	report := scheduleReport{Schedule: arg, Coll: string(r.s.Coll), GPUs: len(r.s.GPUs),
+		Fabric: r.place.Fabric.Config.Name, Via: r.o.Via, NCCL: r.nccl, Rows: append([]scheduleRow{}, rows...),
+		Notes: notes}
 	v := r.verdict(interrupted)
 	if v != nil {
 		report.Verdict, report.Reasons = string(v.Word), v.Reasons
@@ -76,7 +78,9 @@ func (r *scheduleRun) printTable(w io.Writer, arg string, rows []scheduleRow) {
 		what += "  via p2p (coarser: groups of ncclSend and ncclRecv, whole chunks)  NCCL " + r.nccl
 	}
 	fmt.Fprintf(w, "# fabric %s  nodes %d  %s  calls %d\n", c.Name, c.Nodes, what, r.o.Iters)
-	t := cli.NewTable(w, "size(B) ", "count ", "type ", "redop ", "place", "avg_time(us) ", "min_time(us) ", "avg_algbw(GiB/s) ", "max_algbw(GiB/s) ", "avg_algbw(GB/s) ", "max_algbw(GB/s) ", "busbw(GB/s) ", "#wrong ", "expected(us) ", "diff(%) ", "bound(us) ")
+	t := cli.NewTable(w, "size(B) ", "count ", "type ", "redop ", "place", "avg_time(us) ", "min_time(us) ",
+		"avg_algbw(GiB/s) ", "max_algbw(GiB/s) ", "avg_algbw(GB/s) ", "max_algbw(GB/s) ", "busbw(GB/s) ", "#wrong ",
+		"expected(us) ", "diff(%) ", "bound(us) ")
 	for _, row := range rows {
 		const gib = 1 << 30
 		redop := "none"
@@ -85,7 +89,9 @@ func (r *scheduleRun) printTable(w io.Writer, arg string, rows []scheduleRow) {
 		}
 		avg, most := row.algbw(row.Avg), row.algbw(row.Min)
 		t.AppendRow(table.Row{
-			row.Size, row.Count, "int32", redop, row.Place, twoDigits(row.Avg), twoDigits(row.Min), twoDigits(avg / gib), twoDigits(most / gib), twoDigits(avg / 1e9), twoDigits(most / 1e9), twoDigits(row.Busbw),
+			row.Size, row.Count, "int32", redop, row.Place, twoDigits(row.Avg), twoDigits(row.Min),
+			twoDigits(avg / gib), twoDigits(most / gib), twoDigits(avg / 1e9), twoDigits(most / 1e9),
+			twoDigits(row.Busbw),
 			wrongText(row.Wrong), twoDigits(row.Expected), diffText(row.Diff), cli.Us(row.Bound),
 		})
 	}
@@ -128,6 +134,7 @@ func (r *scheduleRun) printLoads(w io.Writer, row *scheduleRow) {
 		if i == shownLoads || l.BusyNs == 0 {
 			break
 		}
-		fmt.Fprintf(w, "# %s carries %s, busy for %.2f of %.2f us\n", r.place.Fabric.HopName(l.Hop), cli.Volume(l.Bytes), l.BusyNs/1e3, row.Expected)
+		fmt.Fprintf(w, "# %s carries %s, busy for %.2f of %.2f us\n", r.place.Fabric.HopName(l.Hop),
+			cli.Volume(l.Bytes), l.BusyNs/1e3, row.Expected)
 	}
 }

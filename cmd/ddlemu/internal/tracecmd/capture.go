@@ -88,7 +88,8 @@ writes, the comment becomes fields to filter by:
 			}
 			for _, name := range []string{"fabric", "duration", "count", "snaplen"} {
 				if (o.Dissector || len(args) > 0) && cmd.Flags().Changed(name) {
-					return cli.BadInput("--%s is for a capture of a fabric that is up: leave it out, or the folders", name)
+					return cli.BadInput("--%s is for a capture of a fabric that is up: leave it out, or the folders",
+						name)
 				}
 			}
 			return nil
@@ -99,10 +100,12 @@ writes, the comment becomes fields to filter by:
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`; - is standard output")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&o.Dissector, "dissector", false, "write Wireshark's dissector for the comments instead (Lua)")
-	fs.StringVar(&o.Live.Link, "link", "", "capture at these `links`, named as for shape (default: all of a fabric that is up; the NICs of a traced job)")
+	fs.StringVar(&o.Live.Link, "link", "",
+		"capture at these `links`, named as for shape (default: all of a fabric that is up; the NICs of a traced job)")
 	fs.DurationVar(&o.Live.Duration, "duration", 0, "end after this time (default: Ctrl-C ends it)")
 	fs.IntVar(&o.Live.Count, "count", 0, "end after `N` packets")
-	fs.IntVar(&o.Live.SnapLen, "snaplen", defaultSnapLen, fmt.Sprintf("write the first `N` bytes of each packet, at most %d", tap.MaxSnap))
+	fs.IntVar(&o.Live.SnapLen, "snaplen", defaultSnapLen,
+		fmt.Sprintf("write the first `N` bytes of each packet, at most %d", tap.MaxSnap))
 	g.AddFabricFlag(fs)
 	g.AddQuietFlag(fs)
 	return cmd
@@ -144,14 +147,17 @@ func runCapture(ctx context.Context, g *cli.Global, o *captureOptions, dirs []st
 }
 
 // writeTraced writes the packets of a traced job at links, or at its NICs if there are none.
-func writeTraced(g *cli.Global, show *cli.Replaying, o *captureOptions, t *messages.Trace, played *replay.Replayed, links []int) error {
+func writeTraced(g *cli.Global, show *cli.Replaying, o *captureOptions, t *messages.Trace, played *replay.Replayed,
+	links []int) error {
 	r := &t.Ranks[0]
 	var sum capture.Summary
 	err := o.write(g, func(w io.Writer) error {
 		w = show.Writer(w, o.Output)
-		p := pcapng.NewWriter(w, "ddlemu "+cli.Version(), fmt.Sprintf("an emulated network, clock %s: packets made from the messages of a job", cli.ClockName(t)))
+		p := pcapng.NewWriter(w, "ddlemu "+cli.Version(),
+			fmt.Sprintf("an emulated network, clock %s: packets made from the messages of a job", cli.ClockName(t)))
 		var err error
-		sum, err = capture.Write(p, played, capture.Options{Offset: r.BegunRealtime - r.Begun/r.TimeScale, Links: links})
+		sum, err = capture.Write(p, played, capture.Options{Offset: r.BegunRealtime - r.Begun/r.TimeScale,
+			Links: links})
 		if err != nil {
 			return err
 		}
@@ -160,14 +166,16 @@ func writeTraced(g *cli.Global, show *cli.Replaying, o *captureOptions, t *messa
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s of %s, %d sent again", units.Count(sum.Packets, "packet"), units.Count(sum.Messages, "message"), sum.Repeated)
+	text := fmt.Sprintf("%s of %s, %d sent again", units.Count(sum.Packets, "packet"),
+		units.Count(sum.Messages, "message"), sum.Repeated)
 	if sum.Marks > 0 {
 		text += ", " + units.Count(int(sum.Marks), "ECN mark")
 	}
 	fmt.Fprintf(o.messages(g), "%s: %s\n", o.name(), text)
 	notes := cli.Missing(t)
 	if sum.Skipped > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out: their posts are not known", units.Count(sum.Skipped, "message")))
+		notes = append(notes,
+			fmt.Sprintf("%s left out: their posts are not known", units.Count(sum.Skipped, "message")))
 	}
 	cli.PrintBasis(o.messages(g), t, "", notes)
 	return nil

@@ -70,7 +70,10 @@ func openLive(g *cli.Global, o liveOptions) (_ *liveCapture, err error) {
 	name := up.File.Name()
 	switch {
 	case !c.fab.Config.OnKernel():
-		return nil, cli.BadInput("fabric %s is on datapath shm, which has no packets: record a job with `ddlemu run --trace t -- ...`, then `ddlemu capture t -o FILE` makes packets of its messages", name)
+		return nil,
+			cli.BadInput(
+				"fabric %s is on datapath shm, which has no packets: record a job with `ddlemu run --trace t -- ...`, "+
+					"then `ddlemu capture t -o FILE` makes packets of its messages", name)
 	case !up.File.Served():
 		return nil, fabriccmd.DaemonGone(name)
 	}
@@ -180,7 +183,9 @@ func runLiveCapture(ctx context.Context, g *cli.Global, o *captureOptions) error
 	}
 	defer c.Close()
 	if c.stream.Kind() == tap.Socket {
-		fmt.Fprintf(g.Stderr, "ddlemu: note: the shaper %s has no eBPF programs: a packet socket at the switch captures the packets before the shaper, so drops and departures are not seen\n", c.File.Shaper())
+		fmt.Fprintf(g.Stderr,
+			"ddlemu: note: the shaper %s has no eBPF programs: a packet socket at the switch captures the packets "+
+				"before the shaper, so drops and departures are not seen\n", c.File.Shaper())
 	}
 	var sum traffic.Summary
 	err = o.write(g, func(w io.Writer) error {
@@ -203,7 +208,8 @@ func (c *liveCapture) whyCut() error {
 	if !c.cut || c.File.Down() {
 		return nil
 	}
-	return fmt.Errorf("the daemon of fabric %s has ended the capture: see the events of `ddlemu status --fabric %[1]s`", c.File.Name())
+	return fmt.Errorf("the daemon of fabric %s has ended the capture: see the events of `ddlemu status --fabric %[1]s`",
+		c.File.Name())
 }
 
 // describeTraffic says how many packets were captured, and what happened to them.
@@ -216,7 +222,9 @@ func describeTraffic(s traffic.Summary, k tap.Kind, links int) string {
 	for _, x := range []struct {
 		n    uint64
 		text string
-	}{{s.Lost, "%d lost"}, {s.Down, "%d dropped on links that are down"}, {s.Full, "%d dropped by full queues"}, {s.Marked, "%d with an ECN mark"}, {s.Missed, "%d more are not in the file: they came faster than they were read"}} {
+	}{{s.Lost, "%d lost"}, {s.Down, "%d dropped on links that are down"}, {s.Full, "%d dropped by full queues"},
+		{s.Marked, "%d with an ECN mark"},
+		{s.Missed, "%d more are not in the file: they came faster than they were read"}} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf(x.text, x.n))
 		}

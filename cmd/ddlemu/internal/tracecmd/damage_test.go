@@ -29,20 +29,26 @@ func damagedJob(t *testing.T, dir string) (paths []string) {
 	}
 	for rank := range uint32(2) {
 		l := ledgertest.Ledger{
-			Info:        ledger.Info{FabricID: 7, Rank: rank, Node: rank, World: 2, PID: 100 + rank, Virtual: true, TimeScale: 1},
-			Connections: []ledger.Connection{{Flow: 10, Sends: 1 - rank, Src: 0, Dst: 1}, {Flow: 11, Sends: rank, Src: 1, Dst: 0}},
-			Tasks:       []ledger.Task{{Func: 4, Algo: 1, Proto: 2, Comm: 7, Ranks: 2, Rank: int32(rank), Begun: 1000}},
-			Ops:         []ledger.Op{{Task: 1, PID: int32(100 + rank)}, {Task: 1, PID: int32(100 + rank)}},
+			Info: ledger.Info{FabricID: 7, Rank: rank, Node: rank, World: 2, PID: 100 + rank, Virtual: true,
+				TimeScale: 1},
+			Connections: []ledger.Connection{{Flow: 10, Sends: 1 - rank, Src: 0, Dst: 1},
+				{Flow: 11, Sends: rank, Src: 1, Dst: 0}},
+			Tasks: []ledger.Task{{Func: 4, Algo: 1, Proto: 2, Comm: 7, Ranks: 2, Rank: int32(rank), Begun: 1000}},
+			Ops:   []ledger.Op{{Task: 1, PID: int32(100 + rank)}, {Task: 1, PID: int32(100 + rank)}},
 		}
 		for i := range uint64(8) {
 			at := int64(1000 + 1000*i)
 			l.Records = append(l.Records,
-				ledger.Record{Kind: ledger.Send, Conn: rank, Op: 2, Msg: i, Size: 5000, Posted: at, Modelled: at + 3000, Returned: at + 3000},
-				ledger.Record{Kind: ledger.Receive, Conn: 1 - rank, Op: 3, Msg: i, Size: 5000, Posted: 1000, Modelled: at + 1500, Returned: at + 1500})
+				ledger.Record{Kind: ledger.Send, Conn: rank, Op: 2, Msg: i, Size: 5000, Posted: at, Modelled: at + 3000,
+					Returned: at + 3000},
+				ledger.Record{Kind: ledger.Receive, Conn: 1 - rank, Op: 3, Msg: i, Size: 5000, Posted: 1000,
+					Modelled: at + 1500, Returned: at + 1500})
 		}
 		l.Ranges = []ledger.Range{
-			{Thread: 100 + rank, Name: "step", Begun: 900, Ended: 9900}, {Thread: 100 + rank, Name: "forward", Depth: 1, Order: 1, Begun: 950, Ended: 1000},
-			{Thread: 7, Style: ledger.Started, Order: 2, Begun: 980}, {Style: ledger.Mark, Order: 3, Begun: 980, Ended: 980},
+			{Thread: 100 + rank, Name: "step", Begun: 900, Ended: 9900}, {Thread: 100 + rank, Name: "forward", Depth: 1,
+				Order: 1, Begun: 950, Ended: 1000},
+			{Thread: 7, Style: ledger.Started, Order: 2, Begun: 980}, {Style: ledger.Mark, Order: 3, Begun: 980,
+				Ended: 980},
 		}
 		paths = append(paths, ledgertest.Write(t, dir, 64, l))
 	}

@@ -82,14 +82,17 @@ func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error 
 	r := diff.Of(runs[0], runs[1])
 	for side, all := range r.Only {
 		for _, u := range all {
-			notes = append(notes, fmt.Sprintf("%s of %s only in %s: left out", units.Count(u.Calls, "call"), u.Function, dirs[side]))
+			notes = append(notes, fmt.Sprintf("%s of %s only in %s: left out", units.Count(u.Calls, "call"), u.Function,
+				dirs[side]))
 		}
 	}
 	if len(r.Functions) == 0 {
 		return cli.BadInput("%s and %s have no function in common", dirs[0], dirs[1])
 	}
 	if cli.ClockName(runs[0].Trace) != cli.ClockName(runs[1].Trace) {
-		notes = append(notes, "one run was on the real clock, the other one on the virtual clock: what this host cost is a part of the difference")
+		notes = append(notes,
+			"one run was on the real clock, the other one on the virtual clock: what this host cost is a part of the "+
+				"difference")
 	}
 	if g.JSON {
 		return g.PrintJSON(diffJSON(runs, r, settings, notes))
@@ -97,7 +100,8 @@ func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error 
 	printDiff(g.Stdout, dirs, r, settings, most)
 	for i, dir := range dirs {
 		t := runs[i].Trace
-		fmt.Fprintf(g.Stdout, "%s: NCCL %s; clock: %s, time scale %d\n", dir, cli.NcclName(t), cli.ClockName(t), t.Ranks[0].TimeScale)
+		fmt.Fprintf(g.Stdout, "%s: NCCL %s; clock: %s, time scale %d\n", dir, cli.NcclName(t), cli.ClockName(t),
+			t.Ranks[0].TimeScale)
 	}
 	for _, note := range notes {
 		fmt.Fprintf(g.Stdout, "note: %s\n", note)
@@ -118,11 +122,13 @@ func printDiff(w io.Writer, dirs []string, r *diff.Result, settings []diff.Setti
 		fmt.Fprintf(w, "NCCL's choices for %s differ:\n  %s: %s\n  %s: %s\n\n", c.Function, dirs[0], c.A, dirs[1], c.B)
 	}
 	for _, c := range r.Sent {
-		fmt.Fprintf(w, "NCCL's choices for %s are the same, what was sent differs:\n  %s: %s\n  %s: %s\n\n", c.Function, dirs[0], c.A, dirs[1], c.B)
+		fmt.Fprintf(w, "NCCL's choices for %s are the same, what was sent differs:\n  %s: %s\n  %s: %s\n\n", c.Function,
+			dirs[0], c.A, dirs[1], c.B)
 	}
 	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1000) }
 	row := func(name any, calls any, t diff.Times) table.Row {
-		return table.Row{name, calls, us(t.A), us(t.B), fmt.Sprintf("%+.3f", float64(t.Delta())/1000), share(t.Delta(), t.A)}
+		return table.Row{name, calls, us(t.A), us(t.B), fmt.Sprintf("%+.3f", float64(t.Delta())/1000),
+			share(t.Delta(), t.A)}
 	}
 	calls := 0
 	tb := cli.NewTable(w, "calls of", "calls ", dirs[0]+" us ", dirs[1]+" us ", "difference us ", "% ")
@@ -141,7 +147,8 @@ func printDiff(w io.Writer, dirs []string, r *diff.Result, settings []diff.Setti
 	fmt.Fprintln(w)
 	tb = cli.NewTable(w, "cause", dirs[0]+" us ", dirs[1]+" us ", "difference us ", "% of all ")
 	cause := func(name string, t diff.Times) {
-		tb.AppendRow(table.Row{name, us(t.A), us(t.B), fmt.Sprintf("%+.3f", float64(t.Delta())/1000), share(t.Delta(), r.All.A)})
+		tb.AppendRow(table.Row{name, us(t.A), us(t.B), fmt.Sprintf("%+.3f", float64(t.Delta())/1000),
+			share(t.Delta(), r.All.A)})
 	}
 	for _, c := range differ[:min(most, len(differ))] {
 		cause(c.Text, c.Times)

@@ -66,7 +66,8 @@ programs. Wireshark gives the other flags.
 	f.StringVar(&o.Filter, "extcap-capture-filter", "", "capture `filter`: none is supported")
 	f.StringVar(&o.ControlIn, "extcap-control-in", "", "read the toolbar's messages from this `pipe`")
 	f.StringVar(&o.ControlOut, "extcap-control-out", "", "write messages to the toolbar to this `pipe`")
-	f.IntVar(&o.SnapLen, "snaplen", defaultSnapLen, fmt.Sprintf("the first `N` bytes of each packet, at most %d", tap.MaxSnap))
+	f.IntVar(&o.SnapLen, "snaplen", defaultSnapLen, fmt.Sprintf("the first `N` bytes of each packet, at most %d",
+		tap.MaxSnap))
 	return cmd
 }
 
@@ -81,12 +82,15 @@ func runExtcap(ctx context.Context, g *cli.Global, o *extcapOptions) error {
 	case o.Interfaces:
 		return printInterfaces(g)
 	case o.DLTs:
-		fmt.Fprint(g.Stdout, extcap.Sentence("dlt", extcap.Field{Key: "number", Value: "1"}, extcap.Field{Key: "name", Value: "EN10MB"}, extcap.Field{Key: "display", Value: "Ethernet"}))
+		fmt.Fprint(g.Stdout, extcap.Sentence("dlt", extcap.Field{Key: "number", Value: "1"},
+			extcap.Field{Key: "name", Value: "EN10MB"}, extcap.Field{Key: "display", Value: "Ethernet"}))
 		return nil
 	case o.Config:
-		fmt.Fprint(g.Stdout, extcap.Sentence("arg", extcap.Field{Key: "number", Value: "0"}, extcap.Field{Key: "call", Value: "--snaplen"},
+		fmt.Fprint(g.Stdout, extcap.Sentence("arg", extcap.Field{Key: "number", Value: "0"},
+			extcap.Field{Key: "call", Value: "--snaplen"},
 			extcap.Field{Key: "display", Value: "Bytes of each packet"}, extcap.Field{Key: "type", Value: "integer"},
-			extcap.Field{Key: "range", Value: fmt.Sprintf("1,%d", tap.MaxSnap)}, extcap.Field{Key: "default", Value: fmt.Sprint(defaultSnapLen)}))
+			extcap.Field{Key: "range", Value: fmt.Sprintf("1,%d", tap.MaxSnap)},
+			extcap.Field{Key: "default", Value: fmt.Sprint(defaultSnapLen)}))
 		return nil
 	case o.Capture:
 		return extcapCapture(ctx, g, o)
@@ -102,7 +106,9 @@ func parseInterface(name string) (fab, link string, err error) {
 	rest, ok := strings.CutPrefix(name, interfacePrefix)
 	fab, link, found := strings.Cut(rest, ":")
 	if !ok || !found || fab == "" || link == "" {
-		return "", "", cli.BadInput("--extcap-interface: %q is not one of ddlemu's: `ddlemu extcap --extcap-interfaces` lists them", name)
+		return "", "",
+			cli.BadInput(
+				"--extcap-interface: %q is not one of ddlemu's: `ddlemu extcap --extcap-interfaces` lists them", name)
 	}
 	return fab, link, nil
 }
@@ -110,7 +116,8 @@ func parseInterface(name string) (fab, link string, err error) {
 // printInterfaces prints the interfaces and the toolbar. Fabrics that cannot be read are left out: Wireshark calls this
 // at each start.
 func printInterfaces(g *cli.Global) error {
-	fmt.Fprint(g.Stdout, extcap.Sentence("extcap", extcap.Field{Key: "version", Value: cli.Version()}, extcap.Field{Key: "display", Value: "Links of emulated fabrics (ddlemu)"}))
+	fmt.Fprint(g.Stdout, extcap.Sentence("extcap", extcap.Field{Key: "version", Value: cli.Version()},
+		extcap.Field{Key: "display", Value: "Links of emulated fabrics (ddlemu)"}))
 	dir, err := g.OpenDir(false)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -126,7 +133,8 @@ func printInterfaces(g *cli.Global) error {
 		}
 	}
 	for i, c := range controls {
-		fmt.Fprint(g.Stdout, extcap.Sentence("control", extcap.Field{Key: "number", Value: fmt.Sprint(i)}, extcap.Field{Key: "type", Value: c.kind},
+		fmt.Fprint(g.Stdout, extcap.Sentence("control", extcap.Field{Key: "number", Value: fmt.Sprint(i)},
+			extcap.Field{Key: "type", Value: c.kind},
 			extcap.Field{Key: "display", Value: c.display}, extcap.Field{Key: "tooltip", Value: c.tooltip}))
 	}
 	return nil
@@ -146,8 +154,10 @@ func printLinks(g *cli.Global, dir *state.Dir, name string) {
 	for i, h := range fab.Hops {
 		if h.Kind == fabric.Link {
 			from, to := fab.EndNames(h.Kind, h.Src, h.Dst)
-			fmt.Fprint(g.Stdout, extcap.Sentence("interface", extcap.Field{Key: "value", Value: interfacePrefix + name + ":" + fab.HopName(i)},
-				extcap.Field{Key: "display", Value: fmt.Sprintf("Link from %s to %s, fabric %s", from, to, name)}))
+			fmt.Fprint(g.Stdout,
+				extcap.Sentence("interface",
+					extcap.Field{Key: "value", Value: interfacePrefix + name + ":" + fab.HopName(i)},
+					extcap.Field{Key: "display", Value: fmt.Sprintf("Link from %s to %s, fabric %s", from, to, name)}))
 		}
 	}
 }
@@ -162,7 +172,8 @@ func extcapCapture(ctx context.Context, g *cli.Global, o *extcapOptions) error {
 	case o.Fifo == "":
 		return cli.BadInput("--capture needs --fifo: Wireshark gives it")
 	case o.Filter != "":
-		return cli.BadInput("capture filter %q: links of ddlemu have none: clear it, and use a display filter", o.Filter)
+		return cli.BadInput("capture filter %q: links of ddlemu have none: clear it, and use a display filter",
+			o.Filter)
 	}
 	from, to, _ := strings.Cut(link, ":")
 	g.Fabric = name
@@ -199,7 +210,8 @@ func extcapCapture(ctx context.Context, g *cli.Global, o *extcapOptions) error {
 	return errors.Join(err, c.whyCut())
 }
 
-// waitForReader returns when nobody reads from the pipe any more. Without that, a capture without packets would not end.
+// waitForReader returns when nobody reads from the pipe any more. Without that, a capture without packets would not
+// end.
 func waitForReader(fifo *os.File) {
 	raw, err := fifo.SyscallConn()
 	if err != nil {

@@ -29,7 +29,8 @@ func extcapFolders(getenv func(string) string) (since42, before string, err erro
 	if config == "" {
 		config = filepath.Join(home, ".config")
 	}
-	return filepath.Join(home, ".local", "lib", "wireshark", "extcap"), filepath.Join(config, "wireshark", "extcap"), nil
+	return filepath.Join(home, ".local", "lib", "wireshark", "extcap"), filepath.Join(config, "wireshark", "extcap"),
+		nil
 }
 
 // extcapFolder is the one of the installed Wireshark. Since 4.2, it says that it has a personal one.

@@ -57,14 +57,16 @@ func runMessages(g *cli.Global, dir string) error {
 
 // printMessages prints a line per pair of ranks.
 func printMessages(w io.Writer, tr *messages.Trace) {
-	t := cli.NewTable(w, "from", "to", "messages ", "bytes ", "largest ", "transfer us p50 ", "max ", "receive after post us p50 ", "late us max ")
+	t := cli.NewTable(w, "from", "to", "messages ", "bytes ", "largest ", "transfer us p50 ", "max ",
+		"receive after post us p50 ", "late us max ")
 	us := cli.Microseconds(tr)
 	for _, p := range tr.Pairs() {
 		transfer, longest, after := "-", "-", "-"
 		if p.Whole > 0 {
 			transfer, longest, after = us(p.Transfer), us(p.LongestTransfer), us(p.ReceiveAfter)
 		}
-		t.AppendRow(table.Row{cli.RankName(p.Sender), cli.RankName(p.Receiver), p.Messages, p.Bytes, p.Largest, transfer, longest, after, us(p.MostLate)})
+		t.AppendRow(table.Row{cli.RankName(p.Sender), cli.RankName(p.Receiver), p.Messages, p.Bytes, p.Largest,
+			transfer, longest, after, us(p.MostLate)})
 	}
 	t.Render()
 	cli.PrintBasis(w, tr, "", cli.Missing(tr))

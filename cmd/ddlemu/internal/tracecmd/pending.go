@@ -89,8 +89,8 @@ func TellPending(g *cli.Global, dir, title string, always bool) {
 	}
 }
 
-// loadPending reads the ledgers in a folder. Without a description of the fabric beside them, as of a job recorded on its
-// own network, no link is known to be down.
+// loadPending reads the ledgers in a folder. Without a description of the fabric beside them, as of a job recorded on
+// its own network, no link is known to be down.
 func loadPending(dir string) (*messages.Trace, *pending.Report, error) {
 	t, err := messages.Load(dir)
 	if err != nil {
@@ -107,7 +107,8 @@ func loadPending(dir string) (*messages.Trace, *pending.Report, error) {
 func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 	us := cli.Microseconds(t)
 	if len(r.Calls)+len(r.Connections) == 0 {
-		fmt.Fprintf(w, "nothing: every call that was begun is finished (%s, %s)\n", units.Count(len(t.Calls), "call"), units.Count(len(t.Messages), "message"))
+		fmt.Fprintf(w, "nothing: every call that was begun is finished (%s, %s)\n", units.Count(len(t.Calls), "call"),
+			units.Count(len(t.Messages), "message"))
 	}
 	for _, s := range alike(r.Calls) {
 		number := fmt.Sprintf("#%d", s.first)
@@ -117,7 +118,8 @@ func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 		fmt.Fprintf(w, "%s %s on communicator %#x: %s\n", s.name, number, s.comm, s.text)
 	}
 	if len(r.Connections) > 0 {
-		tb := cli.NewTable(w, "from", "to", "channel ", "call", "sends ", "bytes ", "receives ", "for us ", "last arrival us ago ", "state")
+		tb := cli.NewTable(w, "from", "to", "channel ", "call", "sends ", "bytes ", "receives ", "for us ",
+			"last arrival us ago ", "state")
 		for _, c := range r.Connections {
 			call, ago, channel := "-", "-", "-"
 			if c.Channel >= 0 {
@@ -129,7 +131,8 @@ func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 			if c.Arrived > 0 {
 				ago = us(r.Last - c.LastAt)
 			}
-			tb.AppendRow(table.Row{cli.RankName(c.Sender), cli.RankName(c.Receiver), channel, call, c.Sends, c.SendBytes, c.Receives, us(r.Last - c.Since), ago, c.State()})
+			tb.AppendRow(table.Row{cli.RankName(c.Sender), cli.RankName(c.Receiver), channel, call, c.Sends,
+				c.SendBytes, c.Receives, us(r.Last - c.Since), ago, c.State()})
 		}
 		tb.Render()
 	}
@@ -148,7 +151,8 @@ func alike(calls []pending.Unfinished) []series {
 	var all []series
 	for _, c := range calls {
 		text := strings.Join(callState(c), "; ")
-		if n := len(all) - 1; n >= 0 && all[n].name == c.Name && all[n].comm == c.Comm && all[n].last+1 == c.Seq && all[n].text == text {
+		if n := len(all) - 1; n >= 0 && all[n].name == c.Name && all[n].comm == c.Comm && all[n].last+1 == c.Seq &&
+			all[n].text == text {
 			all[n].last = c.Seq
 			continue
 		}
@@ -221,10 +225,12 @@ func pendingJSON(t *messages.Trace, r *pending.Report) any {
 	scale := t.Ranks[0].TimeScale
 	calls, connections := []pendingCall{}, []pendingConnection{}
 	for _, c := range r.Calls {
-		calls = append(calls, pendingCall{c.Name, c.Seq, fmt.Sprintf("%#x", c.Comm), c.Begun, append([]int{}, c.Missing...), c.Waiting})
+		calls = append(calls, pendingCall{c.Name, c.Seq, fmt.Sprintf("%#x", c.Comm), c.Begun,
+			append([]int{}, c.Missing...), c.Waiting})
 	}
 	for _, c := range r.Connections {
-		connections = append(connections, pendingConnection{c.Sender, c.Receiver, c.Channel, c.First, c.Sends, c.SendBytes, c.Receives, (r.Last - c.Since) / scale, c.Arrived, c.Down, c.Failed / scale, c.State()})
+		connections = append(connections, pendingConnection{c.Sender, c.Receiver, c.Channel, c.First, c.Sends,
+			c.SendBytes, c.Receives, (r.Last - c.Since) / scale, c.Arrived, c.Down, c.Failed / scale, c.State()})
 	}
 	return struct {
 		Clock       string              `json:"clock"`

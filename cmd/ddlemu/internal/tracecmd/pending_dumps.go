@@ -21,8 +21,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// dumpFiles are the dumps of PyTorch's flight recorder among the arguments of pending: files, or those of a folder. They are
-// none if the argument is a folder of ledgers, or has no dump.
+// dumpFiles are the dumps of PyTorch's flight recorder among the arguments of pending: files, or those of a folder.
+// They are none if the argument is a folder of ledgers, or has no dump.
 func dumpFiles(args []string) ([]input.File, error) {
 	if len(args) == 1 {
 		if info, err := os.Stat(args[0]); err != nil || info.IsDir() {
@@ -62,8 +62,8 @@ func dumpsOfFolder(dir string) ([]input.File, error) {
 	return files, nil
 }
 
-// dumpsMemory is the memory above which the garbage collector works harder, in bytes. Millions of calls need about 300 MB, and
-// their garbage would double that.
+// dumpsMemory is the memory above which the garbage collector works harder, in bytes. Millions of calls need about 300
+// MB, and their garbage would double that.
 const dumpsMemory = 384 << 20
 
 // pendingDumps says what the ranks of dumps wait for.
@@ -86,16 +86,20 @@ func printDesync(w io.Writer, j *flightrec.Job, r *desync.Report) {
 	switch found := len(r.Calls)+len(r.Messages) > 0; {
 	case found:
 	case len(r.NoDump) > 0:
-		fmt.Fprintf(w, "no dump of %s, of %s: look there first. No call of the others is missing, differs or still runs, as far as the dumps say (%s)\n",
+		fmt.Fprintf(w,
+			"no dump of %s, of %s: look there first. No call of the others is missing, differs or still runs, as far "+
+				"as the dumps say (%s)\n",
 			groupRanks(r.NoDump), units.Count(j.World, "rank"), units.Count(r.Examined, "call"))
 	default:
-		fmt.Fprintf(w, "nothing: no call is missing, differs or still runs, as far as the dumps say (%s)\n", units.Count(r.Examined, "call"))
+		fmt.Fprintf(w, "nothing: no call is missing, differs or still runs, as far as the dumps say (%s)\n",
+			units.Count(r.Examined, "call"))
 	}
 	for i := range r.Calls {
 		printDesyncCall(w, &r.Calls[i])
 	}
 	for _, m := range r.Messages {
-		fmt.Fprintf(w, "message from rank %d to rank %d, group %s, #%d, %s: %s", m.From, m.To, m.Group.String(), m.Sequence, m.Tensors, m.Problem)
+		fmt.Fprintf(w, "message from rank %d to rank %d, group %s, #%d, %s: %s", m.From, m.To, m.Group.String(),
+			m.Sequence, m.Tensors, m.Problem)
 		if m.Has != "" {
 			fmt.Fprintf(w, ": %s", m.Has)
 		}
@@ -122,7 +126,8 @@ func printDesync(w io.Writer, j *flightrec.Job, r *desync.Report) {
 }
 
 func printDesyncCall(w io.Writer, c *desync.Unmatched) {
-	fmt.Fprintf(w, "%s #%d of group %s, ranks %s, %s: called by %s", c.Function, c.Sequence, c.Group.String(), c.Ranks, c.Tensors, groupRanks(c.Begun))
+	fmt.Fprintf(w, "%s #%d of group %s, ranks %s, %s: called by %s", c.Function, c.Sequence, c.Group.String(), c.Ranks,
+		c.Tensors, groupRanks(c.Begun))
 	if c.Where != "" {
 		fmt.Fprintf(w, " (%s)", c.Where)
 	}
@@ -131,8 +136,10 @@ func printDesyncCall(w io.Writer, c *desync.Unmatched) {
 		text  string
 		ranks workload.Ranks
 	}{
-		{"not called by %s", c.Missing}, {"not ended on %s", c.Waiting}, {"given up after its timeout by %s", c.TimedOut},
-		{"not known of %s: the recorder has overwritten older calls", c.Unknown}, {"not known of %s: no dump", c.NoDump},
+		{"not called by %s", c.Missing}, {"not ended on %s", c.Waiting}, {"given up after its timeout by %s",
+			c.TimedOut},
+		{"not known of %s: the recorder has overwritten older calls", c.Unknown},
+		{"not known of %s: no dump", c.NoDump},
 	} {
 		if len(part.ranks) > 0 {
 			fmt.Fprintf(w, "  "+part.text+"\n", groupRanks(part.ranks))
@@ -155,7 +162,8 @@ func lastText(l desync.Last) string {
 	if l.Function == "" {
 		return fmt.Sprintf("rank %d: its dump has no call", l.Rank)
 	}
-	text := fmt.Sprintf("rank %d: its last call is %s #%d of group %s, %s", l.Rank, l.Function, l.Sequence, l.Group.String(), l.State)
+	text := fmt.Sprintf("rank %d: its last call is %s #%d of group %s, %s", l.Rank, l.Function, l.Sequence,
+		l.Group.String(), l.State)
 	if l.Where != "" {
 		text += " (" + l.Where + ")"
 	}
@@ -164,7 +172,8 @@ func lastText(l desync.Last) string {
 
 // printNoDump prints what the ranks with a dump did last in a group that has a rank without one.
 func printNoDump(w io.Writer, s *desync.Shared) {
-	fmt.Fprintf(w, "group %s, ranks %s, without a dump of %s: the last calls are\n", s.Group.String(), s.Ranks, groupRanks(s.NoDump))
+	fmt.Fprintf(w, "group %s, ranks %s, without a dump of %s: the last calls are\n", s.Group.String(), s.Ranks,
+		groupRanks(s.NoDump))
 	for _, l := range s.Last {
 		if l.Function == "" {
 			fmt.Fprintf(w, "  none on %s\n", groupRanks(l.Ranks))
@@ -275,11 +284,13 @@ func desyncJSON(j *flightrec.Job, r *desync.Report) any {
 		for _, d := range c.Differs {
 			differs = append(differs, desyncDiffers{d.Rank, d.What, d.Has, d.OthersHas})
 		}
-		calls = append(calls, desyncCall{c.Group.Name, c.Group.Desc, list(c.Ranks), c.Function, c.Sequence, c.Tensors, c.Where, list(c.Begun), list(c.Missing),
+		calls = append(calls, desyncCall{c.Group.Name, c.Group.Desc, list(c.Ranks), c.Function, c.Sequence, c.Tensors,
+			c.Where, list(c.Begun), list(c.Missing),
 			list(c.Waiting), list(c.TimedOut), list(c.Unknown), list(c.NoDump), differs, c.Later})
 	}
 	for _, m := range r.Messages {
-		messages = append(messages, desyncMessage{m.Group.Name, m.Group.Desc, m.From, m.To, m.Sequence, m.Tensors, m.Where, string(m.Problem), m.Has, m.Later})
+		messages = append(messages, desyncMessage{m.Group.Name, m.Group.Desc, m.From, m.To, m.Sequence, m.Tensors,
+			m.Where, string(m.Problem), m.Has, m.Later})
 	}
 	for _, l := range r.Last {
 		last = append(last, desyncLast{l.Rank, l.Function, l.Sequence, l.Group.Name, l.State, l.Where, l.BeforeNs})

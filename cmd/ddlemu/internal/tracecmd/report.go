@@ -74,10 +74,12 @@ func runReport(ctx context.Context, g *cli.Global, output string, force bool, di
 	if g.JSON {
 		return g.PrintJSON(doc)
 	}
-	if err := cli.WriteOutput(output, force, 0o600, func(w io.Writer) error { return page.Report(show.Writer(w, output), doc) }); err != nil {
+	if err := cli.WriteOutput(output, force, 0o600,
+		func(w io.Writer) error { return page.Report(show.Writer(w, output), doc) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Stdout, "%s: %s, %s; open it in a browser\n", output, units.Count(doc.AllCalls, "call"), units.Count(doc.Messages.All, "message"))
+	fmt.Fprintf(g.Stdout, "%s: %s, %s; open it in a browser\n", output, units.Count(doc.AllCalls, "call"),
+		units.Count(doc.Messages.All, "message"))
 	cli.PrintBasis(g.Stdout, t, "", doc.Notes)
 	return nil
 }

@@ -64,8 +64,11 @@ one archive, on one time axis. That needs a job on the real clock.
 	g.AddQuietFlag(fs)
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
-	fs.StringVar(&o.Format, "format", o.Format, "perfetto, or json: Chrome's trace event format, for other viewers (`name`)")
-	fs.StringArrayVar(&o.With, "with", nil, "put this trace of PyTorch's profiler beside it: the output is a ZIP archive for Perfetto (`file`; may be repeated)")
+	fs.StringVar(&o.Format, "format", o.Format,
+		"perfetto, or json: Chrome's trace event format, for other viewers (`name`)")
+	fs.StringArrayVar(&o.With, "with", nil,
+		"put this trace of PyTorch's profiler beside it: the output is a ZIP archive for Perfetto (`file`; may be "+
+			"repeated)")
 	fs.DurationVar(&o.Window, "window", 0, "average counters over this `time` (default: about 1/2000 of the whole)")
 	return cmd
 }
@@ -190,9 +193,13 @@ func realtime(t *messages.Trace) (timeline.Clock, error) {
 	r := &t.Ranks[0]
 	switch {
 	case r.Virtual:
-		return timeline.Clock{}, cli.BadInput("--with: the job ran in virtual time, PyTorch's profiler in real time: they have no common time axis; run the job with --clock real")
+		return timeline.Clock{},
+			cli.BadInput(
+				"--with: the job ran in virtual time, PyTorch's profiler in real time: they have no common time axis; " +
+					"run the job with --clock real")
 	case r.BegunRealtime == 0:
-		return timeline.Clock{}, cli.BadInput("--with: the ledger does not say when it was begun: record the job again with this version")
+		return timeline.Clock{},
+			cli.BadInput("--with: the ledger does not say when it was begun: record the job again with this version")
 	}
 	return timeline.Clock{Scale: 1, Offset: r.BegunRealtime - r.Begun}, nil
 }
@@ -210,12 +217,15 @@ func (o *traceOptions) window(t *messages.Trace, clock timeline.Clock) int64 {
 	return window
 }
 
-func printTraced(w io.Writer, o *traceOptions, t *messages.Trace, r *why.Report, with []*archive.Trace, clock timeline.Clock) {
+func printTraced(w io.Writer, o *traceOptions, t *messages.Trace, r *why.Report, with []*archive.Trace,
+	clock timeline.Clock) {
 	fmt.Fprintf(w, "%s: %s, %s, averages over %s; open it at https://ui.perfetto.dev\n",
 		o.Output, counted(t), units.Count(len(t.Messages), "message"), time.Duration(o.window(t, clock)))
 	notes := append(cli.WhyNotes(t, r), rangeNotes(t)...)
 	if scale := t.Ranks[0].TimeScale; len(with) > 0 && scale > 1 {
-		notes = append(notes, fmt.Sprintf("times are real ones, as PyTorch's are: those of the emulated network are %d times shorter", scale))
+		notes = append(notes,
+			fmt.Sprintf("times are real ones, as PyTorch's are: those of the emulated network are %d times shorter",
+				scale))
 	}
 	first, last := t.Span()
 	for _, x := range with {
@@ -244,10 +254,12 @@ func rangeNotes(t *messages.Trace) (notes []string) {
 		}
 	}
 	if open > 0 {
-		notes = append(notes, fmt.Sprintf("%s had not ended: drawn to the end of the trace, with a mark \"not ended\"", units.Count(open, "range")))
+		notes = append(notes, fmt.Sprintf("%s had not ended: drawn to the end of the trace, with a mark \"not ended\"",
+			units.Count(open, "range")))
 	}
 	if n := t.LostRanges; n > 0 {
-		notes = append(notes, fmt.Sprintf("%s lost, or their names: a rank had no place for more", units.Count(int(n), "range")))
+		notes = append(notes, fmt.Sprintf("%s lost, or their names: a rank had no place for more",
+			units.Count(int(n), "range")))
 	}
 	return notes
 }

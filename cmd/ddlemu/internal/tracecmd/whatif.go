@@ -113,7 +113,9 @@ func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []stri
 		return err
 	}
 	if ended, unfinished := t.Ended(); unfinished > 0 && ended == 0 {
-		return cli.BadInput("no call of %s has ended, so nothing says how long one takes: see `ddlemu pending` and `ddlemu why`", strings.Join(t.Jobs, ", "))
+		return cli.BadInput(
+			"no call of %s has ended, so nothing says how long one takes: see `ddlemu pending` and `ddlemu why`",
+			strings.Join(t.Jobs, ", "))
 	}
 	change, err := o.change(fab, t)
 	if err != nil {
@@ -151,7 +153,8 @@ func (o *whatIfOptions) change(f *replay.Fabric, t *messages.Trace) (c whatif.Ch
 	if o.Without != "" {
 		job := slices.Index(t.Jobs, o.Without)
 		if job < 0 || len(t.Jobs) == 1 {
-			return c, cli.BadInput("--without-job %s: must be one of several jobs; these are %s", o.Without, strings.Join(t.Jobs, ", "))
+			return c, cli.BadInput("--without-job %s: must be one of several jobs; these are %s", o.Without,
+				strings.Join(t.Jobs, ", "))
 		}
 		c.Without = map[int]bool{job: true}
 		names = append(names, "without "+o.Without)
@@ -211,7 +214,8 @@ func (o *whatIfOptions) given() (text string) {
 }
 
 // patchSpecs makes the change of the links that a pattern names.
-func patchSpecs(c *whatif.Change, f *replay.Fabric, pattern string, patch configs.LinkPatch, factors map[string]float64) error {
+func patchSpecs(c *whatif.Change, f *replay.Fabric, pattern string, patch configs.LinkPatch,
+	factors map[string]float64) error {
 	if h := portNamed(f, pattern); h >= 0 {
 		c.Hops = []int{h}
 	} else {
@@ -283,27 +287,42 @@ func otherFabric(path string, scale int) (*replay.Fabric, error) {
 func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) []string {
 	notes := cli.Missing(t)
 	if _, n := t.Ended(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s not ended, and left out of the times: see `ddlemu why`", units.Count(n, "call")))
+		notes = append(notes, fmt.Sprintf("%s not ended, and left out of the times: see `ddlemu why`",
+			units.Count(n, "call")))
 	}
 	calls := s.Calls()
 	if n := calls.Skipped(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s could not be played again, because an earlier one of their connection is missing", units.Count(n, "message")))
+		notes = append(notes,
+			fmt.Sprintf("%s could not be played again, because an earlier one of their connection is missing",
+				units.Count(n, "message")))
 	}
 	if n, byRules := calls.ByRules(); byRules > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %s by rules: what NCCL does in them does not follow from the recording alone", byRules, units.Count(n, "call")))
+		notes = append(notes,
+			fmt.Sprintf("%d of %s by rules: what NCCL does in them does not follow from the recording alone", byRules,
+				units.Count(n, "call")))
 	}
 	if n := calls.Odd(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n, calls.Rules()))
+		notes = append(notes,
+			fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n,
+				calls.Rules()))
 	}
 	if n := calls.Guessed(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s of algorithms whose schedules are not known here: each waits for what its rank had got when it was recorded", units.Count(n, "message")))
+		notes = append(notes,
+			fmt.Sprintf(
+				"%s of algorithms whose schedules are not known here: each waits for what its rank had got when it "+
+					"was recorded", units.Count(n, "message")))
 	}
 	if posts, ns := calls.Computed(); posts > 0 {
-		notes = append(notes, fmt.Sprintf("posts and calls came later %d times than all that NCCL's schedules say, by %.3f us together, as if the ranks had computed meanwhile: that time stays as it was recorded", posts, float64(ns)/1000/float64(t.Ranks[0].TimeScale)))
+		notes = append(notes,
+			fmt.Sprintf(
+				"posts and calls came later %d times than all that NCCL's schedules say, by %.3f us together, as if "+
+					"the ranks had computed meanwhile: that time stays as it was recorded", posts,
+				float64(ns)/1000/float64(t.Ranks[0].TimeScale)))
 	}
 	for _, r := range results {
 		if r.Never > 0 {
-			notes = append(notes, fmt.Sprintf("%s would never be posted: what they wait for never arrives", units.Count(r.Never, "message")))
+			notes = append(notes, fmt.Sprintf("%s would never be posted: what they wait for never arrives",
+				units.Count(r.Never, "message")))
 		}
 	}
 	return notes
@@ -322,10 +341,13 @@ func portNotes(s *whatif.Study, changes []whatif.Change) []string {
 	if c := &changes[0]; len(changes) > 1 || c.Spec == nil || !behindPorts(s.Fabrics(c), c.Hops) {
 		return nil
 	}
-	return []string{"the ports of the NICs, which stay as they are, have no higher rate than the links that change: name a port as \"node0 tx\", or leave out --link to change the ports too"}
+	return []string{
+		"the ports of the NICs, which stay as they are, have no higher rate than the links that change: name a port " +
+			"as \"node0 tx\", or leave out --link to change the ports too"}
 }
 
-// behindPorts says whether only rates of links between NICs change, and none of them is below that of a port on its way.
+// behindPorts says whether only rates of links between NICs change, and none of them is below that of a port on its
+// way.
 func behindPorts(fabrics [2]*replay.Fabric, hops []int) bool {
 	rate := func(h fabric.Hop) uint64 { return h.Spec.Bandwidth - 1 } // 0 is no limit: the highest
 	for _, h := range hops {
@@ -342,7 +364,8 @@ func behindPorts(fabrics [2]*replay.Fabric, hops []int) bool {
 }
 
 // printWhatIf prints a table of functions for one change, or a line for each of several.
-func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string, random bool) {
+func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string,
+	random bool) {
 	us := cli.Microseconds(t)
 	percent := func(a, b int64) string {
 		if a == 0 {
@@ -355,13 +378,15 @@ func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, result
 		fmt.Fprintf(w, "what if: %s\n", changes[0].Name)
 		tb := cli.NewTable(w, "calls of", "calls ", "us ", "then us ", "difference ")
 		for i, before := range r.Before {
-			tb.AppendRow(table.Row{before.Name, before.Calls, us(before.Ns), us(r.After[i].Ns), percent(before.Ns, r.After[i].Ns)})
+			tb.AppendRow(table.Row{before.Name, before.Calls, us(before.Ns), us(r.After[i].Ns),
+				percent(before.Ns, r.After[i].Ns)})
 		}
 		tb.Render()
 	} else {
 		tb := cli.NewTable(w, "what if", "us ", "then us ", "difference ")
 		for i, r := range results {
-			tb.AppendRow(table.Row{changes[i].Name, us(r.Before[0].Ns), us(r.After[0].Ns), percent(r.Before[0].Ns, r.After[0].Ns)})
+			tb.AppendRow(table.Row{changes[i].Name, us(r.Before[0].Ns), us(r.After[0].Ns),
+				percent(r.Before[0].Ns, r.After[0].Ns)})
 		}
 		tb.Render()
 	}
@@ -392,7 +417,8 @@ func whatIfJSON(t *messages.Trace, changes []whatif.Change, results []*whatif.Re
 	for i, r := range results {
 		c := whatIfChange{Change: changes[i].Name, Gain: r.Gain()}
 		for k, before := range r.Before {
-			c.Functions = append(c.Functions, whatIfFunction{before.Name, before.Calls, before.Ns / scale, r.After[k].Ns / scale})
+			c.Functions = append(c.Functions,
+				whatIfFunction{before.Name, before.Calls, before.Ns / scale, r.After[k].Ns / scale})
 		}
 		all = append(all, c)
 	}

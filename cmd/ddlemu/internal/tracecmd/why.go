@@ -90,7 +90,8 @@ func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int) {
 			if c.Unfinished {
 				end = fmt.Sprintf("not ended after %s, %s waits for a message", p.time(c.Ns()), c.Rank)
 			}
-			fmt.Fprintf(p.w, "%s #%d: %s, %s on its critical path\n", c.Name, c.Seq, end, units.Count(len(c.Steps), "message"))
+			fmt.Fprintf(p.w, "%s #%d: %s, %s on its critical path\n", c.Name, c.Seq, end,
+				units.Count(len(c.Steps), "message"))
 			p.parts(why.Merged(c.Path), c.Ns())
 		}
 	}
@@ -138,7 +139,8 @@ func whyJSON(t *messages.Trace, r *why.Report) any {
 			causes[k].Ns /= scale
 		}
 		calls[i] = whyCall{
-			Function: c.Name, Sequence: c.Seq, Communicator: fmt.Sprintf("%#x", c.Comm), Job: t.Jobs[t.Tasks[c.Tasks[0]].Job], Start: c.Start / scale, Time: c.Ns() / scale, Ended: !c.Unfinished,
+			Function: c.Name, Sequence: c.Seq, Communicator: fmt.Sprintf("%#x", c.Comm),
+			Job: t.Jobs[t.Tasks[c.Tasks[0]].Job], Start: c.Start / scale, Time: c.Ns() / scale, Ended: !c.Unfinished,
 			LastRank: c.Rank, Bytes: c.Bytes, Messages: len(c.Messages), Critical: len(c.Steps), Causes: causes,
 		}
 	}

@@ -65,7 +65,8 @@ func runWorkloadCheck(ctx context.Context, g *cli.Global, paths []string) error 
 			return fmt.Errorf("check %s: %w", path, err)
 		}
 		o.Found = o.Found || len(found) > 0
-		all = append(all, checkedWorkload{File: path, OK: len(found) == 0, Findings: append([]check.Finding{}, found...)})
+		all = append(all,
+			checkedWorkload{File: path, OK: len(found) == 0, Findings: append([]check.Finding{}, found...)})
 		if !g.JSON {
 			printWorkloadFindings(g.Stdout, path, ix, found)
 		}
@@ -92,6 +93,7 @@ func printWorkloadFindings(w io.Writer, path string, ix *workload.Index, found [
 	if len(found) > 0 {
 		fmt.Fprintf(w, "%s: %s\n", path, units.Count(len(found), "finding"))
 	} else {
-		fmt.Fprintf(w, "%s: %s of %s: all calls match\n", path, units.Count(len(ix.Workload.Ops), "operation"), units.Count(ix.Workload.Head.Ranks, "rank"))
+		fmt.Fprintf(w, "%s: %s of %s: all calls match\n", path, units.Count(len(ix.Workload.Ops), "operation"),
+			units.Count(ix.Workload.Head.Ranks, "rank"))
 	}
 }

@@ -39,12 +39,16 @@ type workloadConvertOptions struct {
 func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.From, "from", "", "the `format` of the files; by default what they look like")
 	fs.StringVar(&o.To, "to", string(formats.Native), "the `format` to write: ddlemu, chakra or goal")
-	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write, for chakra what the names of the ranks' files begin with; - is standard output (default: standard output)")
+	fs.StringVarP(&o.Output, "output", "o", "",
+		"`file` to write, for chakra what the names of the ranks' files begin with; - is standard output (default: "+
+			"standard output)")
 	fs.IntVar(&o.Ranks, "ranks", 0, "the `number` of ranks, if the files do not say it")
-	fs.IntVar(&o.Experts, "experts", 0, "the `number` of ranks of an expert parallel group, if the file of AICB does not say it")
+	fs.IntVar(&o.Experts, "experts", 0,
+		"the `number` of ranks of an expert parallel group, if the file of AICB does not say it")
 	fs.BoolVar(&o.SPMD, "spmd", true, "let the file of one rank stand for all ranks")
 	fs.StringVar(&o.Type, "type", "", "the `type` of the elements, such as bfloat16, if the files do not say it")
-	fs.IntVar(&o.MaxOps, "max-ops", input.MaxOps, "the maximum `number` of calls and operations to read; each takes about 1 KB of memory")
+	fs.IntVar(&o.MaxOps, "max-ops", input.MaxOps,
+		"the maximum `number` of calls and operations to read; each takes about 1 KB of memory")
 	fs.BoolVar(&o.Force, "force", false, "replace files that exist")
 	o.addNCCLFlag(fs)
 }
@@ -105,7 +109,8 @@ func runWorkloadConvert(ctx context.Context, g *cli.Global, o *workloadConvertOp
 	}
 	defer done()
 	follow := input.Follow(input.Until(ctx, in), func(part float64) { show.Part("reading", part) })
-	w, err := formats.Read(follow, formats.Kind(o.From), input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type, MaxOps: o.MaxOps})
+	w, err := formats.Read(follow, formats.Kind(o.From),
+		input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type, MaxOps: o.MaxOps})
 	if err != nil {
 		return cli.BadInput("%w", err)
 	}
@@ -155,7 +160,8 @@ func printForSimulator(report io.Writer, w *workload.Workload, written *outputs)
 	fmt.Fprintf(report, "for ASTRA-sim: --workload-configuration=%s%s\n", written.path, groups)
 }
 
-// inputs are the files of these names. Files are opened several times, so standard input is kept in one until done is called.
+// inputs are the files of these names. Files are opened several times, so standard input is kept in one until done is
+// called.
 func inputs(ctx context.Context, g *cli.Global, names []string) (files []input.File, done func(), err error) {
 	files, done = input.Paths(names), func() {}
 	for i, name := range names {
@@ -217,8 +223,8 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// printConverted says what was made, and what the source did not say. The calls and bytes of each function are there to be
-// compared with what the user knows of the job.
+// printConverted says what was made, and what the source did not say. The calls and bytes of each function are there
+// to be compared with what the user knows of the job.
 func printConverted(out io.Writer, path string, ix *workload.Index) {
 	w := ix.Workload
 	calls := 0
@@ -231,7 +237,8 @@ func printConverted(out io.Writer, path string, ix *workload.Index) {
 	if path == "" {
 		path = "standard output"
 	}
-	fmt.Fprintf(out, "%s: %s of %s, %s\n", path, units.Count(len(w.Ops), "operation"), units.Count(w.Head.Ranks, "rank"), units.Count(calls, "call"))
+	fmt.Fprintf(out, "%s: %s of %s, %s\n", path, units.Count(len(w.Ops), "operation"),
+		units.Count(w.Head.Ranks, "rank"), units.Count(calls, "call"))
 	from := []string{s.File, s.Hardware}
 	from = slices.DeleteFunc(from, func(text string) bool { return text == "" })
 	fmt.Fprintln(out, "from "+strings.TrimSuffix(s.Kind+": "+strings.Join(from, ", "), ": "))

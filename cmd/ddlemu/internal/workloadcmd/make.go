@@ -25,11 +25,13 @@ it is distributed. The head of the file notes what was assumed.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
-  ddlemu workload make gpt --layers 24 --hidden 2048 --heads 16 --tp 2 --pp 2 --dp 2 --batch 16 --flops 312TFLOPS -o gpt.jsonl`,
+  ddlemu workload make gpt --layers 24 --hidden 2048 --heads 16 --tp 2 --pp 2 --dp 2 --batch 16 \
+    --flops 312TFLOPS -o gpt.jsonl`,
 		Args: cli.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMakeDDPCommand(g), newMakeFSDPCommand(g), newMakeZeROCommand(g), newMakeDiLoCoCommand(g), newMakeGPTCommand(g), newMakeDLRMCommand(g),
+	cmd.AddCommand(newMakeDDPCommand(g), newMakeFSDPCommand(g), newMakeZeROCommand(g), newMakeDiLoCoCommand(g),
+		newMakeGPTCommand(g), newMakeDLRMCommand(g),
 		newMakeInferenceCommand(g))
 	return cmd
 }
@@ -47,7 +49,9 @@ func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
 	o.OutputOptions.AddFlags(fs)
 	fs.IntVar(&o.Steps, "steps", 1, "`number` of steps")
 	fs.DurationVar(&o.Compute, "compute", 0, "`time` for which a rank computes in a step, such as 252.9ms")
-	fs.Var(&o.FLOPS, "flops", "`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for each multiplication of a forward pass")
+	fs.Var(&o.FLOPS, "flops",
+		"`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for each multiplication of a forward "+
+			"pass")
 	o.MFU = 0.4
 	fs.Var(&o.MFU, "mfu", "`share` of --flops that the job reaches, as 0.4 or 40%")
 }
@@ -68,7 +72,9 @@ func (o *makeOptions) write(g *cli.Global, job interface {
 		return err
 	}
 	if (o.Compute == 0) == (o.FLOPS == 0) {
-		return cli.BadInput("say how long a step computes: give its time, as --compute 250ms, or the rate of the GPU, as --flops 312TFLOPS")
+		return cli.BadInput(
+			"say how long a step computes: give its time, as --compute 250ms, or the rate of the GPU, as --flops " +
+				"312TFLOPS")
 	}
 	w, err := job.Workload()
 	if err != nil {
@@ -106,7 +112,8 @@ func (o *networkOptions) AddFlags(fs *pflag.FlagSet) {
 // network is the network that the flags name.
 func (o *networkOptions) network() (*layers.Network, error) {
 	if (o.Model == "") == (o.Params == 0) {
-		return nil, cli.BadInput("name the network: give --model with one of %s, or --params", strings.Join(layers.Names(), ", "))
+		return nil, cli.BadInput("name the network: give --model with one of %s, or --params",
+			strings.Join(layers.Names(), ", "))
 	}
 	if o.Ranks < 1 {
 		return nil, cli.BadInput("--ranks %d: give the number of ranks, at least 1", o.Ranks)
@@ -124,7 +131,9 @@ func (o *networkOptions) network() (*layers.Network, error) {
 			return nil, cli.BadInput("--seq: the samples of %s are no sequences", o.Model)
 		}
 	} else if o.Params < 1 || o.Params > 1<<50 || o.Blocks < 1 || int64(o.Blocks) > min(o.Params, 100_000) {
-		return nil, cli.BadInput("--params %d, --blocks %d: must be 1 to %d, and 1 to 100000 blocks of at least one parameter", o.Params, o.Blocks, int64(1)<<50)
+		return nil,
+			cli.BadInput("--params %d, --blocks %d: must be 1 to %d, and 1 to 100000 blocks of at least one parameter",
+				o.Params, o.Blocks, int64(1)<<50)
 	}
 	if o.Seq > 0 {
 		n.Tokens = o.Seq
@@ -156,7 +165,8 @@ The backward pass takes two thirds of the computation. It is distributed among t
 buckets by the multiplications of their layers; for --params by their sizes.
 
 ` + cli.ExitHelp,
-		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms -o resnet50.jsonl
+		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms \
+    -o resnet50.jsonl
   ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms --fused -o horovod.jsonl
   ddlemu workload make ddp --params 60000000 --ranks 16 --compute 100ms --bucket-cap 4M`,
 		Args: cli.NoArgs,
@@ -168,7 +178,8 @@ buckets by the multiplications of their layers; for --params by their sizes.
 	fs.Var(&o.BucketCap, "bucket-cap", "`size` of the other buckets")
 	fs.BoolVar(&o.Fused, "fused", false, "one all-reduce of all gradients after the backward pass")
 	fs.StringVar(&o.Overlap, "overlap", o.Overlap, "what the all-reduces overlap with: backward or none (`pass`)")
-	fs.BoolVar(&o.NoBuffers, "no-buffers", false, "do not broadcast the statistics of batch normalizations before each step (broadcast_buffers=False)")
+	fs.BoolVar(&o.NoBuffers, "no-buffers", false,
+		"do not broadcast the statistics of batch normalizations before each step (broadcast_buffers=False)")
 	return cmd
 }
 
@@ -199,9 +210,10 @@ scattered after the latter. The last unit stays gathered between its passes.
 DeepSpeed's ZeRO 3, which has the same volume in other calls, is ` + "`make zero --stage 3`" + `.
 
 ` + cli.ExitHelp,
-		Example: `  ddlemu workload make fsdp --model gpt2-xl --ranks 16 --batch 4 --flops 312TFLOPS -o gpt2-xl.jsonl`,
-		Args:    cli.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runMakeFSDP(cmd.Context(), g, o) },
+		Example: `  ddlemu workload make fsdp --model gpt2-xl --ranks 16 --batch 4 --flops 312TFLOPS \
+    -o gpt2-xl.jsonl`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeFSDP(cmd.Context(), g, o) },
 	}
 	o.AddFlags(cmd.Flags())
 	return cmd
@@ -212,5 +224,6 @@ func runMakeFSDP(_ context.Context, g *cli.Global, o *networkOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.write(g, &parallel.FSDP{Network: n, Ranks: o.Ranks, Steps: o.Steps, Batch: o.Batch, Compute: o.compute(), Type: o.Type})
+	return o.write(g, &parallel.FSDP{Network: n, Ranks: o.Ranks, Steps: o.Steps, Batch: o.Batch, Compute: o.compute(),
+		Type: o.Type})
 }

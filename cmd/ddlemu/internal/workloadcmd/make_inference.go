@@ -24,9 +24,14 @@ type routingOptions struct {
 }
 
 func (o *routingOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.Var(&o.Skew, "skew", "how unequally tokens choose experts: 3x, if the hottest gets 3 times the mean, or zipf:1.2 (`skew`; default: each expert gets as many)")
-	fs.Float64Var(&o.Capacity, "capacity-factor", 0, "`factor`: an expert takes at most this times the mean of a rank's tokens, the others are dropped (default: no limit)")
-	fs.Uint64Var(&o.Seed, "seed", 0, "draw the experts of each token from this `number` (default: each expert gets its expected number)")
+	fs.Var(&o.Skew, "skew",
+		"how unequally tokens choose experts: 3x, if the hottest gets 3 times the mean, or zipf:1.2 (`skew`; default: "+
+			"each expert gets as many)")
+	fs.Float64Var(&o.Capacity, "capacity-factor", 0,
+		"`factor`: an expert takes at most this times the mean of a rank's tokens, the others are dropped (default: "+
+			"no limit)")
+	fs.Uint64Var(&o.Seed, "seed", 0,
+		"draw the experts of each token from this `number` (default: each expert gets its expected number)")
 	o.flags = fs
 }
 
@@ -34,7 +39,8 @@ func (o *routingOptions) routing() (parallel.Routing, error) {
 	if o.flags.Changed("capacity-factor") && !(o.Capacity > 0) {
 		return parallel.Routing{}, cli.BadInput("--capacity-factor %g: must be above 0", o.Capacity)
 	}
-	return parallel.Routing{Skew: parallel.Skew(o.Skew), Capacity: o.Capacity, Drawn: o.flags.Changed("seed"), Seed: o.Seed}, nil
+	return parallel.Routing{Skew: parallel.Skew(o.Skew), Capacity: o.Capacity, Drawn: o.flags.Changed("seed"),
+		Seed: o.Seed}, nil
 }
 
 // skewFlag is a flag for a skew.
@@ -85,7 +91,8 @@ type makeInferenceOptions struct {
 var ofDecoder = []string{"layers", "hidden", "intermediate", "kv", "vocab"}
 
 func newMakeInferenceCommand(g *cli.Global) *cobra.Command {
-	o := &makeInferenceOptions{MFU: 1, MBU: 1, Inference: parallel.Inference{TP: 1, PP: 1, EP: 1, InFlight: 1, Type: "bfloat16"}}
+	o := &makeInferenceOptions{MFU: 1, MBU: 1, Inference: parallel.Inference{TP: 1, PP: 1, EP: 1, InFlight: 1,
+		Type: "bfloat16"}}
 	cmd := &cobra.Command{
 		Use:   "inference --model NAME --batch B [--prefill TOKENS] [--decode TOKENS] [--tp T] [--pp P] [--ep E]",
 		Short: "Inference of a Llama or Mixtral: prefill and decode, with tensor, pipeline and expert parallelism",
@@ -113,9 +120,12 @@ each part. --mfu and --mbu are the shares of them that you reach; without, the p
 taken, so that times are lower bounds.
 
 ` + cli.ExitHelp,
-		Example: `  ddlemu workload make inference --model llama3-70b --tp 2 --pp 2 --batch 64 --decode 8 --context 1000 --memory 3.35TB/s -o decode.jsonl
-  ddlemu workload make inference --model mixtral-8x7b --ep 8 --batch 16 --prefill 512 --decode 4 --flops 989TFLOPS --memory 3.35TB/s --skew 3x -o moe.jsonl
-  ddlemu workload make inference --model llama2-70b --pp 2 --batch 64 --decode 3 --decode-compute 17.5ms --vllm -o pp2.jsonl`,
+		Example: `  ddlemu workload make inference --model llama3-70b --tp 2 --pp 2 --batch 64 \
+    --decode 8 --context 1000 --memory 3.35TB/s -o decode.jsonl
+  ddlemu workload make inference --model mixtral-8x7b --ep 8 --batch 16 --prefill 512 --decode 4 \
+    --flops 989TFLOPS --memory 3.35TB/s --skew 3x -o moe.jsonl
+  ddlemu workload make inference --model llama2-70b --pp 2 --batch 64 --decode 3 \
+    --decode-compute 17.5ms --vllm -o pp2.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeInference(cmd.Context(), g, o) },
 	}
@@ -123,8 +133,10 @@ taken, so that times are lower bounds.
 	fs.StringVar(&o.Model, "model", "", "`name` of the network: "+strings.Join(layers.Decoders(), ", "))
 	fs.Int64Var(&o.Decoder.Layers, "layers", 0, "`number` of layers of another network, instead of --model")
 	fs.Int64Var(&o.Decoder.Hidden, "hidden", 0, "its hidden `size`")
-	fs.Int64Var(&o.Decoder.Intermediate, "intermediate", 0, "the `size` between the matrices of its MLP, or of an expert")
-	fs.Int64Var(&o.Decoder.KeyValue, "kv", 0, "`size` of its keys, and of its values: heads of them times the size of a head")
+	fs.Int64Var(&o.Decoder.Intermediate, "intermediate", 0,
+		"the `size` between the matrices of its MLP, or of an expert")
+	fs.Int64Var(&o.Decoder.KeyValue, "kv", 0,
+		"`size` of its keys, and of its values: heads of them times the size of a head")
 	fs.Int64Var(&o.Decoder.Words, "vocab", 0, "`words` of its vocabulary")
 	fs.IntVar(&o.Decoder.Experts, "experts", 0, "`number` of experts of each layer (default: that of the model; none)")
 	fs.IntVar(&o.Decoder.TopK, "top-k", 2, "`experts` that each token is sent to")
@@ -142,7 +154,8 @@ taken, so that times are lower bounds.
 	fs.Var(&o.MFU, "mfu", "`share` of --flops that is reached, as 0.4 or 40%")
 	fs.Var(&o.Memory, "memory", "`bandwidth` of a GPU's memory, such as 3.35TB/s, instead of times")
 	fs.Var(&o.MBU, "mbu", "`share` of --memory that is reached, as 0.6 or 60%")
-	fs.BoolVar(&o.VLLM, "vllm", false, "stages send what vLLM sends: hidden states and residual, in parts of the tensor parallel ranks")
+	fs.BoolVar(&o.VLLM, "vllm", false,
+		"stages send what vLLM sends: hidden states and residual, in parts of the tensor parallel ranks")
 	fs.StringVar(&o.Type, "dtype", o.Type, "`type` of weights, activations, keys and values")
 	o.routingOptions.AddFlags(fs)
 	o.OutputOptions.AddFlags(fs)
@@ -155,7 +168,9 @@ func (o *makeInferenceOptions) decoder() error {
 	if o.Model == "" {
 		for _, name := range ofDecoder {
 			if !o.flags.Changed(name) {
-				return cli.BadInput("name the network: give --model with one of %s, or its sizes with --%s (--%s is missing)", strings.Join(layers.Decoders(), ", "), strings.Join(ofDecoder, ", --"), name)
+				return cli.BadInput(
+					"name the network: give --model with one of %s, or its sizes with --%s (--%s is missing)",
+					strings.Join(layers.Decoders(), ", "), strings.Join(ofDecoder, ", --"), name)
 			}
 		}
 		if o.Decoder.Experts == 0 {
@@ -177,7 +192,8 @@ func (o *makeInferenceOptions) decoder() error {
 		return cli.BadInput("--model: %w", err)
 	}
 	if n.Decoder == nil {
-		return cli.BadInput("--model %s: inference is made of one of %s", o.Model, strings.Join(layers.Decoders(), ", "))
+		return cli.BadInput("--model %s: inference is made of one of %s", o.Model,
+			strings.Join(layers.Decoders(), ", "))
 	}
 	o.Name, o.Decoder = n.Name, *n.Decoder
 	return nil
@@ -201,12 +217,20 @@ func (o *makeInferenceOptions) compute() (parallel.InferenceCompute, error) {
 		return c, cli.BadInput("--flops and --memory: give them, or --prefill-compute and --decode-compute, not both")
 	case c.FLOPS+c.Memory > 0:
 	case o.Prefill > 0 && c.Prefill == 0:
-		return c, cli.BadInput("say how long the prefill computes: give its time, as --prefill-compute 300ms, or the GPU's rates, as --flops 989TFLOPS --memory 3.35TB/s")
+		return c,
+			cli.BadInput(
+				"say how long the prefill computes: give its time, as --prefill-compute 300ms, or the GPU's rates, as " +
+					"--flops 989TFLOPS --memory 3.35TB/s")
 	case o.Decode > 0 && c.Decode == 0:
-		return c, cli.BadInput("say how long a pass that decodes computes: give its time, as --decode-compute 17.5ms, or the rate of the GPU's memory, as --memory 3.35TB/s")
+		return c,
+			cli.BadInput(
+				"say how long a pass that decodes computes: give its time, as --decode-compute 17.5ms, or the rate of " +
+					"the GPU's memory, as --memory 3.35TB/s")
 	}
 	if o.Decode > 0 && o.Prefill == 0 && c.FLOPS+c.Memory > 0 && !o.flags.Changed("context") {
-		return c, cli.BadInput("--context: without --prefill, say how many tokens the sequences have, whose keys and values are read")
+		return c,
+			cli.BadInput(
+				"--context: without --prefill, say how many tokens the sequences have, whose keys and values are read")
 	}
 	return c, nil
 }

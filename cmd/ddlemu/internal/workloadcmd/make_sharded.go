@@ -19,7 +19,8 @@ type makeZeROOptions struct {
 }
 
 func newMakeZeROCommand(g *cli.Global) *cobra.Command {
-	o := &makeZeROOptions{ZeRO: parallel.ZeRO{Bucket: 5e8, GatherBucket: 5e8, Reduce: parallel.ReduceByAllReduce, ReuseDistance: 1e9, Persist: 1e5}}
+	o := &makeZeROOptions{ZeRO: parallel.ZeRO{Bucket: 5e8, GatherBucket: 5e8, Reduce: parallel.ReduceByAllReduce,
+		ReuseDistance: 1e9, Persist: 1e5}}
 	o.defaultType = "bfloat16"
 	cmd := &cobra.Command{
 		Use:   "zero --stage 1|2|3 --model NAME --ranks N --compute TIME",
@@ -42,8 +43,10 @@ PyTorch's FullyShardedDataParallel, whose volume is that of stage 3, is ` + "`ma
 reduces and scatters the gradients block by block, and keeps the last block only.
 
 ` + cli.ExitHelp,
-		Example: `  ddlemu workload make zero --stage 2 --model llama2-7b --ranks 16 --flops 312TFLOPS -o zero2.jsonl
-  ddlemu workload make zero --stage 3 --params 1540000000 --blocks 28 --ranks 4 --compute 2.4s -o zero3.jsonl`,
+		Example: `  ddlemu workload make zero --stage 2 --model llama2-7b --ranks 16 --flops 312TFLOPS \
+    -o zero2.jsonl
+  ddlemu workload make zero --stage 3 --params 1540000000 --blocks 28 --ranks 4 --compute 2.4s \
+    -o zero3.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeZeRO(cmd.Context(), g, o) },
 	}
@@ -51,11 +54,16 @@ reduces and scatters the gradients block by block, and keeps the last block only
 	o.AddFlags(fs)
 	fs.IntVar(&o.Stage, "stage", 0, "`stage` of ZeRO: 1, 2 or 3")
 	fs.Int64Var(&o.Bucket, "bucket", o.Bucket, "`elements` of a bucket of gradients (reduce_bucket_size)")
-	fs.Int64Var(&o.GatherBucket, "gather-bucket", o.GatherBucket, "stages 1 and 2: `elements` of an all-gather (allgather_bucket_size)")
-	fs.StringVar(&o.Reduce, "reduce", o.Reduce, "stages 1 and 2: what reduces a bucket (`call`: "+strings.Join(parallel.ReduceKinds(), ", ")+")")
+	fs.Int64Var(&o.GatherBucket, "gather-bucket", o.GatherBucket,
+		"stages 1 and 2: `elements` of an all-gather (allgather_bucket_size)")
+	fs.StringVar(&o.Reduce, "reduce", o.Reduce, "stages 1 and 2: what reduces a bucket (`call`: "+
+		strings.Join(parallel.ReduceKinds(), ", ")+")")
 	fs.BoolVar(&o.NoOverlap, "no-overlap", false, "do not reduce beside the backward pass (overlap_comm false)")
-	fs.Int64Var(&o.ReuseDistance, "reuse-distance", o.ReuseDistance, "stage 3: parameters used again within so many `elements` stay gathered (stage3_max_reuse_distance)")
-	fs.Int64Var(&o.Persist, "persist", o.Persist, "stage 3: tensors of at most so many `elements` stay gathered until the optimizer (stage3_param_persistence_threshold)")
+	fs.Int64Var(&o.ReuseDistance, "reuse-distance", o.ReuseDistance,
+		"stage 3: parameters used again within so many `elements` stay gathered (stage3_max_reuse_distance)")
+	fs.Int64Var(&o.Persist, "persist", o.Persist,
+		"stage 3: tensors of at most so many `elements` stay gathered until the optimizer "+
+			"(stage3_param_persistence_threshold)")
 	return cmd
 }
 
@@ -63,7 +71,8 @@ func runMakeZeRO(_ context.Context, g *cli.Global, o *makeZeROOptions) error {
 	if o.Stage < 1 || o.Stage > 3 {
 		return cli.BadInput("--stage %d: give the stage of ZeRO, 1, 2 or 3", o.Stage)
 	}
-	of := map[string]bool{"reuse-distance": o.Stage == 3, "persist": o.Stage == 3, "gather-bucket": o.Stage < 3, "reduce": o.Stage < 3}
+	of := map[string]bool{"reuse-distance": o.Stage == 3, "persist": o.Stage == 3, "gather-bucket": o.Stage < 3,
+		"reduce": o.Stage < 3}
 	for name, has := range of {
 		if o.flags.Changed(name) && !has {
 			return cli.BadInput("--%s: stage %d has none: see `ddlemu workload make zero --help`", name, o.Stage)
@@ -74,7 +83,8 @@ func runMakeZeRO(_ context.Context, g *cli.Global, o *makeZeROOptions) error {
 		return err
 	}
 	job := o.ZeRO
-	job.Network, job.Ranks, job.Steps, job.Batch = n, o.networkOptions.Ranks, o.networkOptions.Steps, o.networkOptions.Batch
+	job.Network, job.Ranks, job.Steps, job.Batch = n, o.networkOptions.Ranks, o.networkOptions.Steps,
+		o.networkOptions.Batch
 	job.Compute, job.Type, job.Overlap = o.compute(), o.networkOptions.Type, !o.NoOverlap
 	return o.write(g, &job)
 }
@@ -102,8 +112,10 @@ the result. With --per-worker R a worker has R ranks, which reduce their gradien
 inner step; each of them exchanges its share of the parameters.
 
 ` + cli.ExitHelp,
-		Example: `  ddlemu workload make diloco --model gpt2 --ranks 8 --inner-steps 100 --compute 300ms -o diloco.jsonl
-  ddlemu workload make diloco --model gpt2 --ranks 4 --inner-steps 96 --fragments 12 --delay 2 --outer-bits 4 --compute 300ms -o streaming.jsonl`,
+		Example: `  ddlemu workload make diloco --model gpt2 --ranks 8 --inner-steps 100 --compute 300ms \
+    -o diloco.jsonl
+  ddlemu workload make diloco --model gpt2 --ranks 4 --inner-steps 96 --fragments 12 --delay 2 \
+    --outer-bits 4 --compute 300ms -o streaming.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeDiLoCo(cmd.Context(), g, o) },
 	}
@@ -113,7 +125,8 @@ inner step; each of them exchanges its share of the parameters.
 	fs.IntVar(&o.PerWorker, "per-worker", o.PerWorker, "`ranks` of a worker")
 	fs.IntVar(&o.OuterBits, "outer-bits", o.OuterBits, "`bits` of an element of the exchange: 32, 16, 8 or 4")
 	fs.IntVar(&o.Fragments, "fragments", o.Fragments, "`parts` of the network that are exchanged one after the other")
-	fs.IntVar(&o.Delay, "delay", 0, "inner `steps` that go on before the result of an exchange is needed (default: the worker waits)")
+	fs.IntVar(&o.Delay, "delay", 0,
+		"inner `steps` that go on before the result of an exchange is needed (default: the worker waits)")
 	return cmd
 }
 
@@ -126,7 +139,8 @@ func runMakeDiLoCo(_ context.Context, g *cli.Global, o *makeDiLoCoOptions) error
 		return err
 	}
 	job := o.DiLoCo
-	job.Network, job.Ranks, job.Rounds, job.Batch = n, o.networkOptions.Ranks, o.networkOptions.Steps, o.networkOptions.Batch
+	job.Network, job.Ranks, job.Rounds, job.Batch = n, o.networkOptions.Ranks, o.networkOptions.Steps,
+		o.networkOptions.Batch
 	job.Compute, job.Type, job.OuterBits = o.compute(), o.networkOptions.Type, o.OuterBits
 	return o.write(g, &job)
 }

@@ -22,7 +22,8 @@ type makeGPTOptions struct {
 
 func newMakeGPTCommand(g *cli.Global) *cobra.Command {
 	o := &makeGPTOptions{GPT: parallel.GPT{
-		Seq: 2048, Vocab: 51200, TP: 1, PP: 1, DP: 1, EP: 1, TopK: 2, MicroBatch: 1, Type: "bfloat16", GradType: "float32",
+		Seq: 2048, Vocab: 51200, TP: 1, PP: 1, DP: 1, EP: 1, TopK: 2, MicroBatch: 1, Type: "bfloat16",
+		GradType: "float32",
 	}}
 	cmd := &cobra.Command{
 		Use:   "gpt --layers L --hidden H --heads A --batch B [--tp T] [--pp P] [--dp D]",
@@ -37,8 +38,10 @@ There are tp * pp * dp ranks, in Megatron's order: tensor parallel ranks are nei
 the stages of a pipeline are farthest apart. Expert parallel ranks are data parallel ones.
 
 ` + cli.ExitHelp,
-		Example: `  ddlemu workload make gpt --layers 96 --hidden 12288 --heads 96 --tp 8 --pp 8 --dp 2 --batch 64 --flops 312TFLOPS -o gpt3.jsonl
-  ddlemu workload make gpt --layers 32 --hidden 4096 --heads 32 --dp 8 --ep 8 --experts 8 --batch 64 --flops 312TFLOPS --skew 3x -o moe.jsonl`,
+		Example: `  ddlemu workload make gpt --layers 96 --hidden 12288 --heads 96 --tp 8 --pp 8 --dp 2 \
+    --batch 64 --flops 312TFLOPS -o gpt3.jsonl
+  ddlemu workload make gpt --layers 32 --hidden 4096 --heads 32 --dp 8 --ep 8 --experts 8 \
+    --batch 64 --flops 312TFLOPS --skew 3x -o moe.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeGPT(cmd.Context(), g, o) },
 	}
@@ -51,7 +54,9 @@ the stages of a pipeline are farthest apart. Expert parallel ranks are data para
 	fs.IntVar(&o.Batch, "batch", 0, "`sequences` of a step, of all ranks together")
 	fs.IntVar(&o.MicroBatch, "micro-batch", o.MicroBatch, "`sequences` of a micro-batch")
 	fs.IntVar(&o.TP, "tp", o.TP, "tensor parallel `ranks`")
-	fs.BoolVar(&o.SequenceParallel, "sequence-parallel", false, "share the activations between layers among the tensor parallel ranks: reduce-scatters and all-gathers instead of all-reduces")
+	fs.BoolVar(&o.SequenceParallel, "sequence-parallel", false,
+		"share the activations between layers among the tensor parallel ranks: reduce-scatters and all-gathers "+
+			"instead of all-reduces")
 	fs.IntVar(&o.PP, "pp", o.PP, "`stages` of the pipeline")
 	fs.IntVar(&o.DP, "dp", o.DP, "data parallel `ranks`")
 	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks, tp * pp * dp, instead of --dp")
@@ -74,9 +79,11 @@ func (o *makeGPTOptions) setDP() error {
 	dp := o.Ranks / (o.TP * o.PP)
 	switch {
 	case dp < 1 || o.Ranks%(o.TP*o.PP) != 0:
-		return cli.BadInput("--ranks %d: the ranks are tp * pp * dp, so it must be a multiple of %d * %d", o.Ranks, o.TP, o.PP)
+		return cli.BadInput("--ranks %d: the ranks are tp * pp * dp, so it must be a multiple of %d * %d", o.Ranks,
+			o.TP, o.PP)
 	case o.flags.Changed("dp") && o.DP != dp:
-		return cli.BadInput("--ranks %d: tp * pp * dp is %d * %d * %d: leave out --ranks or --dp", o.Ranks, o.TP, o.PP, o.DP)
+		return cli.BadInput("--ranks %d: tp * pp * dp is %d * %d * %d: leave out --ranks or --dp", o.Ranks, o.TP, o.PP,
+			o.DP)
 	}
 	o.DP = dp
 	return nil
@@ -123,7 +130,8 @@ the gradients of each perceptron are reduced.
 	fs.IntVar(&o.Batch, "batch", 2048, "`samples` of a rank in a step")
 	fs.Int64Var(&o.Tables, "tables", 26, "`number` of embedding tables")
 	fs.Int64Var(&o.Dim, "dim", 64, "`size` of an embedding")
-	fs.Var(&o.Bottom, "bottom", "`sizes` of the layers of the bottom perceptron, from the dense inputs to the size of an embedding")
+	fs.Var(&o.Bottom, "bottom",
+		"`sizes` of the layers of the bottom perceptron, from the dense inputs to the size of an embedding")
 	fs.Var(&o.Top, "top", "`sizes` of the layers of the top perceptron, without its input")
 	fs.StringVar(&o.Type, "dtype", "float32", "`type` of what is sent")
 	o.AddFlags(fs)

@@ -23,9 +23,13 @@ type workloadRewriteOptions struct {
 
 func (o *workloadRewriteOptions) AddFlags(fs *pflag.FlagSet) {
 	o.OutputOptions.AddFlags(fs)
-	fs.StringArrayVar(&o.Scale, "scale-bytes", nil, "multiply the counts of a function, as allreduce=0.01, or sendrecv=0.5 (`rule`; may be given several times)")
-	fs.StringArrayVar(&o.Replace, "replace", nil, "replace each call of a function by two: allreduce=reduce_scatter+all_gather or allreduce=reduce+broadcast (`rule`)")
-	fs.Var(&o.BucketCap, "bucket-cap", "put all-reduces that follow each other together, until they have this `size` or more")
+	fs.StringArrayVar(&o.Scale, "scale-bytes", nil,
+		"multiply the counts of a function, as allreduce=0.01, or sendrecv=0.5 (`rule`; may be given several times)")
+	fs.StringArrayVar(&o.Replace, "replace", nil,
+		"replace each call of a function by two: allreduce=reduce_scatter+all_gather or allreduce=reduce+broadcast "+
+			"(`rule`)")
+	fs.Var(&o.BucketCap, "bucket-cap",
+		"put all-reduces that follow each other together, until they have this `size` or more")
 }
 
 func newWorkloadRewriteCommand(g *cli.Global) *cobra.Command {

@@ -106,7 +106,8 @@ func runWorkloadShow(ctx context.Context, g *cli.Global, o *workloadShowOptions,
 }
 
 // draw draws the programs that are asked for, and says how many are left out.
-func (o *workloadShowOptions) draw(ctx context.Context, ix *workload.Index) (pictures []*overview.Picture, more int, err error) {
+func (o *workloadShowOptions) draw(ctx context.Context, ix *workload.Index) (pictures []*overview.Picture, more int,
+	err error) {
 	if o.Rank >= 0 {
 		p := *ix.Program(o.Rank)
 		p.Ranks = workload.Ranks{o.Rank}
@@ -137,7 +138,8 @@ func printHead(w io.Writer, path string, h *workload.Head, s *overview.Summary) 
 		name = fmt.Sprintf("%s: %s", path, h.Name)
 	}
 	fmt.Fprintln(w, name)
-	fmt.Fprintf(w, "%s, %s, %s of ranks that do the same\n", units.Count(s.Ranks, "rank"), units.Count(s.Operations, "operation"), units.Count(s.Programs, "group"))
+	fmt.Fprintf(w, "%s, %s, %s of ranks that do the same\n", units.Count(s.Ranks, "rank"),
+		units.Count(s.Operations, "operation"), units.Count(s.Programs, "group"))
 	for _, c := range s.Comms {
 		size := units.Count(c.Most, "rank")
 		if c.Least != c.Most {
@@ -176,9 +178,11 @@ func printSteps(w io.Writer, steps []overview.Steps) {
 		case s.First == s.Last:
 			name = fmt.Sprint(s.First)
 		}
-		t.AppendRow(table.Row{name, "calc", "", "", rangeOf(overview.Range{Least: s.Calc.Least, Most: s.MaxCalc.Most}, milliseconds), "", "", ""})
+		t.AppendRow(table.Row{name, "calc", "", "", rangeOf(overview.Range{Least: s.Calc.Least, Most: s.MaxCalc.Most},
+			milliseconds), "", "", ""})
 		for _, c := range s.Calls {
-			t.AppendRow(table.Row{"", c.Func, cmp.Or(c.Comm, "all"), c.Ranks, "", rangeOf(c.Calls, whole), rangeOf(c.Bytes, bytesText), rangeOf(c.Size, bytesText)})
+			t.AppendRow(table.Row{"", c.Func, cmp.Or(c.Comm, "all"), c.Ranks, "", rangeOf(c.Calls, whole),
+				rangeOf(c.Bytes, bytesText), rangeOf(c.Size, bytesText)})
 		}
 	}
 	t.Render()

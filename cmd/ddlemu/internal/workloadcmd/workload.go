@@ -39,14 +39,16 @@ ddlemu.workload/1, is JSON lines (docs/workloads.md).
 		Args: cli.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newWorkloadShowCommand(g), newWorkloadCheckCommand(g), newWorkloadMakeCommand(g), newWorkloadRewriteCommand(g), newWorkloadConvertCommand(g))
+	cmd.AddCommand(newWorkloadShowCommand(g), newWorkloadCheckCommand(g), newWorkloadMakeCommand(g),
+		newWorkloadRewriteCommand(g), newWorkloadConvertCommand(g))
 	return cmd
 }
 
 // oneWorkload asks for the name of one file.
 func oneWorkload(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return cli.BadInput("%s takes one workload, a file or - for standard input: see `%[1]s --help`", cmd.CommandPath())
+		return cli.BadInput("%s takes one workload, a file or - for standard input: see `%[1]s --help`",
+			cmd.CommandPath())
 	}
 	return nil
 }
@@ -61,8 +63,11 @@ func ReadWorkload(g *cli.Global, path string) (*workload.Index, error) {
 		w, err = workload.ReadFile(path)
 	}
 	if err != nil {
-		if kind, unknown := formats.Detect(input.Path(path)); path != cli.StandardInput && unknown == nil && kind != formats.Native {
-			return nil, cli.BadInput("%s looks like a file in the format %s: `ddlemu workload convert` makes a workload of it", path, kind)
+		if kind, unknown := formats.Detect(input.Path(path)); path != cli.StandardInput && unknown == nil &&
+			kind != formats.Native {
+			return nil,
+				cli.BadInput("%s looks like a file in the format %s: `ddlemu workload convert` makes a workload of it",
+					path, kind)
 		}
 		return nil, cli.BadInput("%w", err)
 	}
@@ -86,7 +91,9 @@ func (o *OutputOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *OutputOptions) addNCCLFlag(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&o.NCCLEnv, "nccl-env", nil, "a variable of NCCL that the job has, as NCCL_ALGO=Ring, for the head of the file (`NAME=VALUE`; may be given several times)")
+	fs.StringArrayVar(&o.NCCLEnv, "nccl-env", nil,
+		"a variable of NCCL that the job has, as NCCL_ALGO=Ring, for the head of the file (`NAME=VALUE`; may be given "+
+			"several times)")
 }
 
 // Check refuses an output that cannot be written, before the work is done.
@@ -123,7 +130,8 @@ func (o *OutputOptions) Write(g *cli.Global, w *workload.Workload) error {
 	if err != nil {
 		return fmt.Errorf("look at what was written: %w", err)
 	}
-	fmt.Fprintf(g.Stdout, "%s: %s of %s, %s\n", o.Output, units.Count(len(w.Ops), "operation"), units.Count(w.Head.Ranks, "rank"), cli.Volume(uint64(info.Size())))
+	fmt.Fprintf(g.Stdout, "%s: %s of %s, %s\n", o.Output, units.Count(len(w.Ops), "operation"),
+		units.Count(w.Head.Ranks, "rank"), cli.Volume(uint64(info.Size())))
 	return nil
 }
 

@@ -52,7 +52,8 @@ func build(t *testing.T, flags ...string) string {
 			defer wg.Done()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if out, err := exec.Command("g++", slices.Concat(common, []string{"-c", s, "-o", o})...).CombinedOutput(); err != nil {
+			if out, err := exec.Command("g++",
+				slices.Concat(common, []string{"-c", s, "-o", o})...).CombinedOutput(); err != nil {
 				t.Errorf("compile %s: %v\n%s", s, err, out)
 			}
 		}()
@@ -117,7 +118,8 @@ func TestExecutor(t *testing.T) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		t.Fatalf("parse %s: %v", text, err)
 	}
-	if s.Launches == 0 || s.ReduceNS == 0 || s.CopyNS == 0 || s.WaitNS == 0 || s.Bytes == 0 || s.Refused == 0 || s.ISA == "" {
+	if s.Launches == 0 || s.ReduceNS == 0 || s.CopyNS == 0 || s.WaitNS == 0 || s.Bytes == 0 || s.Refused == 0 ||
+		s.ISA == "" {
 		t.Errorf("a counter is zero: %s", text)
 	}
 }

@@ -28,7 +28,8 @@ type compiler struct {
 var baseFlags = []string{"-O3", "-g", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"}
 
 // tools are the programs that the build needs, with their Debian packages.
-var tools = map[string]string{"g++": "g++", "gcc": "gcc", "as": "binutils", "ar": "binutils", "ld": "binutils", "dpkg": "dpkg", "dpkg-deb": "dpkg"}
+var tools = map[string]string{"g++": "g++", "gcc": "gcc", "as": "binutils", "ar": "binutils", "ld": "binutils",
+	"dpkg": "dpkg", "dpkg-deb": "dpkg"}
 
 func checkTools() error {
 	if runtime.GOARCH != "amd64" {

@@ -25,14 +25,16 @@ func guestFlags(name, exports string) []string {
 
 // linkGuest links the NCCL of a release line for guests. It returns the objects that it has compiled.
 func (b *builder) linkGuest(line string, parts parts) ([]string, error) {
-	added, err := b.cc.compile("the functions added for guests", units([]string{b.src("guest/guest.cc")}, []string{b.src("include")}, nil))
+	added, err := b.cc.compile("the functions added for guests",
+		units([]string{b.src("guest/guest.cc")}, []string{b.src("include")}, nil))
 	if err != nil {
 		return nil, err
 	}
 	name, exports := guestLibrary(line), b.src("guest/exports.map")
 	flags, wraps := guestFlags(name, exports), append(wraps(), "-Wl,--wrap=dlopen")
 	soft := slices.Concat(b.runtime, b.nvml)
-	hash, err := fingerprint(slices.Concat(added, soft, []string{exports}), parts.hash, strings.Join(flags, " "), strings.Join(wraps, " "))
+	hash, err := fingerprint(slices.Concat(added, soft, []string{exports}), parts.hash, strings.Join(flags, " "),
+		strings.Join(wraps, " "))
 	if err != nil {
 		return added, err
 	}
@@ -46,7 +48,8 @@ func (b *builder) linkGuest(line string, parts parts) ([]string, error) {
 		// The first link leads NCCL's calls to cuda/soft/shim, and not those of the runtime.
 		nccl := temporary + ".o"
 		defer os.Remove(nccl)
-		if err := b.cc.run("g++", slices.Concat([]string{"-r", "-nostdlib", "-o", nccl}, parts.objects, parts.shims, added, []string{stubs}, wraps)...); err != nil {
+		if err := b.cc.run("g++", slices.Concat([]string{"-r", "-nostdlib", "-o", nccl}, parts.objects, parts.shims,
+			added, []string{stubs}, wraps)...); err != nil {
 			return err
 		}
 		return b.cc.run("g++", slices.Concat([]string{"-o", temporary, nccl}, soft, flags)...)

@@ -119,7 +119,8 @@ func (b *builder) relink(v Version, source string) (Package, []string, error) {
 func (b *builder) linkNCCL(p Package, parts parts) error {
 	product := filepath.Join(b.soft(), p.Dir, ncclLibrary)
 	// binutils 2.40 relaxes GOT loads in Debian's newest objects to wrong code.
-	flags := slices.Concat(soname(ncclLibrary), wraps(), []string{"-Wl,--no-relax", "-Wl,-rpath,$ORIGIN:$ORIGIN/..", "-Wl,--enable-new-dtags"})
+	flags := slices.Concat(soname(ncclLibrary), wraps(),
+		[]string{"-Wl,--no-relax", "-Wl,-rpath,$ORIGIN:$ORIGIN/..", "-Wl,--enable-new-dtags"})
 	hash, err := fingerprint(nil, parts.hash, strings.Join(flags, " "))
 	if err != nil {
 		return err
@@ -131,7 +132,8 @@ func (b *builder) linkNCCL(p Package, parts parts) error {
 			return err
 		}
 		defer os.Remove(stubs)
-		args := slices.Concat([]string{"-o", temporary}, parts.objects, parts.shims, []string{stubs, b.lib(runtimeLibrary)}, flags)
+		args := slices.Concat([]string{"-o", temporary}, parts.objects, parts.shims,
+			[]string{stubs, b.lib(runtimeLibrary)}, flags)
 		return b.cc.run("g++", append(args, "-lpthread", "-ldl", "-lrt")...)
 	})
 }
@@ -139,8 +141,11 @@ func (b *builder) linkNCCL(p Package, parts parts) error {
 // wraps are the linker's flags that lead NCCL's calls of these functions to cuda/soft/shim.
 func wraps() (flags []string) {
 	for _, symbol := range []string{
-		"sched_yield", "pthread_mutex_trylock", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast", "pthread_create", "pthread_join", "usleep", "recv", "accept", "poll", "fallocate", "mmap", "memset", "calloc", "free", "atexit", "__cxa_atexit",
-		"_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", "_ZNSt18condition_variable10notify_oneEv", "_ZNSt18condition_variable10notify_allEv",
+		"sched_yield", "pthread_mutex_trylock", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast",
+		"pthread_create", "pthread_join", "usleep", "recv", "accept", "poll", "fallocate", "mmap", "memset", "calloc",
+		"free", "atexit", "__cxa_atexit",
+		"_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", "_ZNSt18condition_variable10notify_oneEv",
+		"_ZNSt18condition_variable10notify_allEv",
 		"_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE", "_ZNSt6thread4joinEv",
 	} {
 		flags = append(flags, "-Wl,--wrap="+symbol)
@@ -155,7 +160,8 @@ func (b *builder) shims(v Version, number int) ([]string, error) {
 		return nil, err
 	}
 	folders := []string{b.src("include"), b.unpacked(v)}
-	return b.cc.compile("the functions added to NCCL", units(all, folders, []string{"-DDDLEMU_NCCL_VERSION=" + strconv.Itoa(number)}))
+	return b.cc.compile("the functions added to NCCL",
+		units(all, folders, []string{"-DDDLEMU_NCCL_VERSION=" + strconv.Itoa(number)}))
 }
 
 // stubs assembles the stubs of the kernels and returns the object, which is next to the product.

@@ -46,7 +46,8 @@ func (b *builder) compileRuntime(folders []string) error {
 	if err != nil {
 		return err
 	}
-	if b.runtime, err = b.cc.compile("the software CUDA runtime and the executor", units(files, folders, nil)); err != nil {
+	if b.runtime, err = b.cc.compile("the software CUDA runtime and the executor",
+		units(files, folders, nil)); err != nil {
 		return err
 	}
 	b.nvml, err = b.cc.compile("the NVML library", units([]string{b.src("nvml/nvml.c")}, nil, nil))

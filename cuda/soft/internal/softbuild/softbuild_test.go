@@ -30,7 +30,8 @@ func write(t *testing.T, path, text string) string {
 
 func TestKernelName(t *testing.T) {
 	tests := []struct{ symbol, want string }{
-		{"_Z35ncclDevKernel_AllReduce_Sum_f32_RING24ncclDevKernelArgsStorageILm4096EE", "ncclDevKernel_AllReduce_Sum_f32_RIN"},
+		{"_Z35ncclDevKernel_AllReduce_Sum_f32_RING24ncclDevKernelArgsStorageILm4096EE",
+			"ncclDevKernel_AllReduce_Sum_f32_RIN"},
 		{"_Z36ncclDevKernel_AllReduce_Sum_f32_RING24ncclDevKernelArgs", "ncclDevKernel_AllReduce_Sum_f32_RING"},
 		{"_Z32ncclSymkDevKernel_AllGather_LLMC21ncclSymkDevWorkArgs4K", "ncclSymkDevKernel_AllGather_LLMC"},
 		{"ncclDevKernel_Generic", "ncclDevKernel_Generic"},
@@ -137,7 +138,8 @@ func TestProduce(t *testing.T) {
 func TestIncludesClosure(t *testing.T) {
 	dir := t.TempDir()
 	p := func(name string) string { return filepath.Join(dir, name) }
-	write(t, p("a/main.cc"), "#include <stdio.h>\n#include \"near.h\"\n  # include <far.h>\n// #include \"comment_is_harmless.h\"\n")
+	write(t, p("a/main.cc"),
+		"#include <stdio.h>\n#include \"near.h\"\n  # include <far.h>\n// #include \"comment_is_harmless.h\"\n")
 	write(t, p("a/near.h"), "#include \"../b/other.h\"\n")
 	write(t, p("b/other.h"), "#include \"loop.h\"\n")
 	write(t, p("b/loop.h"), "#include \"other.h\"\n")
@@ -260,11 +262,13 @@ func TestRefusalsAreStored(t *testing.T) {
 func TestUnpackFile(t *testing.T) {
 	b := testBuilder(t)
 	tree := t.TempDir()
-	write(t, filepath.Join(tree, "DEBIAN/control"), "Package: libnccl-dev\nVersion: 2.22.3-1-1\nArchitecture: amd64\nMaintainer: x <x@x.test>\nDescription: x\n")
+	write(t, filepath.Join(tree, "DEBIAN/control"),
+		"Package: libnccl-dev\nVersion: 2.22.3-1-1\nArchitecture: amd64\nMaintainer: x <x@x.test>\nDescription: x\n")
 	write(t, filepath.Join(tree, "usr/include/nccl.h"), "header")
 	write(t, filepath.Join(tree, "usr/share/doc/libnccl-dev/copyright"), "license")
 	archive := filepath.Join(tree, "usr/lib/x86_64-linux-gnu/libnccl_static.a")
-	for _, o := range []string{"a/net.o", "b/net.o", "all_reduce_sum_f32.cu.o", "enhcompat.o", "a_very_long_object_name.o"} {
+	for _, o := range []string{"a/net.o", "b/net.o", "all_reduce_sum_f32.cu.o", "enhcompat.o",
+		"a_very_long_object_name.o"} {
 		file := write(t, filepath.Join(t.TempDir(), o), o)
 		if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
 			t.Fatal(err)
@@ -274,7 +278,8 @@ func TestUnpackFile(t *testing.T) {
 		}
 	}
 	deb := filepath.Join(b.cache(), "libnccl-dev_2.22.3-1-1_amd64.deb")
-	if out, err := exec.Command("dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, deb).CombinedOutput(); err != nil {
+	if out, err := exec.Command("dpkg-deb", "--root-owner-group", "-Znone", "-b", tree,
+		deb).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	c, err := b.findPackage(wantedNCCLs[0])
@@ -293,7 +298,8 @@ func TestUnpackFile(t *testing.T) {
 		}
 		got[filepath.Base(object)] = string(data)
 	}
-	want := map[string]string{"000-net.o": "a/net.o", "001-net.o": "b/net.o", "002-a_very_long_object_name.o": "a_very_long_object_name.o"}
+	want := map[string]string{"000-net.o": "a/net.o", "001-net.o": "b/net.o",
+		"002-a_very_long_object_name.o": "a_very_long_object_name.o"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -112,7 +112,8 @@ func sources(endings []string, folders ...string) ([]string, error) {
 		}
 		for _, e := range entries {
 			ending := filepath.Ext(e.Name())
-			isTest := strings.HasSuffix(strings.TrimSuffix(e.Name(), ending), "_test") || strings.HasPrefix(e.Name(), "fake_")
+			isTest := strings.HasSuffix(strings.TrimSuffix(e.Name(), ending), "_test") ||
+				strings.HasPrefix(e.Name(), "fake_")
 			for _, want := range endings {
 				if ending == want && !isTest {
 					out = append(out, filepath.Join(folder, e.Name()))

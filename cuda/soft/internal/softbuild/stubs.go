@@ -64,7 +64,8 @@ func kernelName(symbol string) string {
 		}
 		name = rest[digits : digits+length]
 	}
-	if strings.HasPrefix(name, "ncclDevKernel_") || strings.HasPrefix(name, "ncclSymkDevKernel_") || strings.HasPrefix(name, "ncclSymDevKernel_") {
+	if strings.HasPrefix(name, "ncclDevKernel_") || strings.HasPrefix(name, "ncclSymkDevKernel_") ||
+		strings.HasPrefix(name, "ncclSymDevKernel_") {
 		return name
 	}
 	return ""
@@ -114,7 +115,9 @@ func stubAssembly(symbols []string) string {
 		fmt.Fprintf(&table, ".quad %s, .Lname%d\n", symbol, i)
 	}
 	return code.String() + ".section .rodata\n" + names.String() +
-		".section .data.rel.ro, \"aw\"\n.balign 8\n.globl ddlemu_kernel_table\n.hidden ddlemu_kernel_table\nddlemu_kernel_table:\n" + table.String() +
-		".globl ddlemu_kernel_count\n.hidden ddlemu_kernel_count\nddlemu_kernel_count: .quad " + strconv.Itoa(len(symbols)) + "\n" +
+		".section .data.rel.ro, \"aw\"\n.balign 8\n.globl ddlemu_kernel_table\n.hidden ddlemu_kernel_table\n" +
+		"ddlemu_kernel_table:\n" + table.String() +
+		".globl ddlemu_kernel_count\n.hidden ddlemu_kernel_count\nddlemu_kernel_count: .quad " +
+		strconv.Itoa(len(symbols)) + "\n" +
 		".section .note.GNU-stack, \"\", @progbits\n"
 }

@@ -55,7 +55,8 @@ type Refusal struct {
 
 // newest returns the newest candidate that is wanted and supported; the first of equal versions. Wanted candidates that
 // are newer, but not supported, are returned as refused. ok is false if there is no such candidate.
-func newest(all []Candidate, wanted func(Version) bool, supported func(nccl int) bool) (best Candidate, refused []Refusal, ok bool) {
+func newest(all []Candidate, wanted func(Version) bool, supported func(nccl int) bool) (best Candidate,
+	refused []Refusal, ok bool) {
 	sorted := slices.Clone(all)
 	sort.SliceStable(sorted, func(i, j int) bool { return newer(sorted[i].Version, sorted[j].Version) })
 	for _, c := range sorted {
@@ -67,7 +68,8 @@ func newest(all []Candidate, wanted func(Version) bool, supported func(nccl int)
 		case err != nil:
 			refused = append(refused, Refusal{c, err.Error()})
 		case !supported(nccl):
-			refused = append(refused, Refusal{c, "the executor does not support this version: the layout of its data structures is unknown"})
+			refused = append(refused,
+				Refusal{c, "the executor does not support this version: the layout of its data structures is unknown"})
 		default:
 			return c, refused, true
 		}

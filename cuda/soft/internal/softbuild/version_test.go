@@ -49,13 +49,20 @@ func TestNewestPackage(t *testing.T) {
 		ok      bool
 	}{
 		{"nothing there", nil, any, Candidate{}, nil, false},
-		{"as today", []Candidate{{"2.22.3-1-1", "trixie"}, {"2.29.7-1-1", "sid"}}, any, Candidate{"2.29.7-1-1", "sid"}, nil, true},
-		{"sid moved on", []Candidate{{"2.31.1-1-1", "sid"}, {"2.29.7-1-1", "cache"}}, any, Candidate{"2.29.7-1-1", "cache"}, []Version{"2.31.1-1-1"}, true},
-		{"sid moved on, nothing cached", []Candidate{{"2.31.1-1-1", "sid"}}, any, Candidate{}, []Version{"2.31.1-1-1"}, false},
-		{"older unknown ones are no news", []Candidate{{"2.28.1-1-1", "a"}, {"2.29.7-1-1", "b"}}, any, Candidate{"2.29.7-1-1", "b"}, nil, true},
-		{"other line", []Candidate{{"2.29.7-1-1", "sid"}, {"2.22.3-1-1", "trixie"}}, func(v Version) bool { return v.Line() == "2.22" }, Candidate{"2.22.3-1-1", "trixie"}, nil, true},
-		{"newer packaging wins", []Candidate{{"2.22.3-1-1", "a"}, {"2.22.3-1-2", "b"}}, any, Candidate{"2.22.3-1-2", "b"}, nil, true},
-		{"first of equals", []Candidate{{"2.22.3-1-1", "a"}, {"2.22.3-1-1", "b"}}, any, Candidate{"2.22.3-1-1", "a"}, nil, true},
+		{"as today", []Candidate{{"2.22.3-1-1", "trixie"}, {"2.29.7-1-1", "sid"}}, any, Candidate{"2.29.7-1-1", "sid"},
+			nil, true},
+		{"sid moved on", []Candidate{{"2.31.1-1-1", "sid"}, {"2.29.7-1-1", "cache"}}, any,
+			Candidate{"2.29.7-1-1", "cache"}, []Version{"2.31.1-1-1"}, true},
+		{"sid moved on, nothing cached", []Candidate{{"2.31.1-1-1", "sid"}}, any, Candidate{}, []Version{"2.31.1-1-1"},
+			false},
+		{"older unknown ones are no news", []Candidate{{"2.28.1-1-1", "a"}, {"2.29.7-1-1", "b"}}, any,
+			Candidate{"2.29.7-1-1", "b"}, nil, true},
+		{"other line", []Candidate{{"2.29.7-1-1", "sid"}, {"2.22.3-1-1", "trixie"}},
+			func(v Version) bool { return v.Line() == "2.22" }, Candidate{"2.22.3-1-1", "trixie"}, nil, true},
+		{"newer packaging wins", []Candidate{{"2.22.3-1-1", "a"}, {"2.22.3-1-2", "b"}}, any,
+			Candidate{"2.22.3-1-2", "b"}, nil, true},
+		{"first of equals", []Candidate{{"2.22.3-1-1", "a"}, {"2.22.3-1-1", "b"}}, any, Candidate{"2.22.3-1-1", "a"},
+			nil, true},
 		{"unreadable", []Candidate{{"nightly", "x"}}, any, Candidate{}, []Version{"nightly"}, false},
 	}
 	for _, tt := range tests {

@@ -20,7 +20,8 @@ import (
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 // ErrUntrusted means that the signature of a suite could not be verified.
-var ErrUntrusted = errors.New("the suite's signature cannot be verified with this machine's keys: install a newer debian-archive-keyring")
+var ErrUntrusted = errors.New(
+	"the suite's signature cannot be verified with this machine's keys: install a newer debian-archive-keyring")
 
 // Archive is one suite of a mirror.
 type Archive struct {
@@ -41,7 +42,8 @@ func (a Archive) prepare() error {
 			return fmt.Errorf("prepare apt's folders: %w", err)
 		}
 	}
-	sources := fmt.Sprintf("Types: deb\nURIs: %s\nSuites: %s\nComponents: %s\nTargets: Packages\n", a.Mirror, a.Suite, a.Component)
+	sources := fmt.Sprintf("Types: deb\nURIs: %s\nSuites: %s\nComponents: %s\nTargets: Packages\n", a.Mirror, a.Suite,
+		a.Component)
 	if _, err := os.Stat(keyring); err == nil {
 		sources += "Signed-By: " + keyring + "\n"
 	}
@@ -113,13 +115,15 @@ func versionsFrom(madison, pkg string) []string {
 
 // Download fetches one version into dir and returns the file. apt verifies it. progress receives the percentage. Call
 // Versions before.
-func (a Archive) Download(ctx context.Context, version string, dir string, progress func(percent float64)) (string, error) {
+func (a Archive) Download(ctx context.Context, version string, dir string, progress func(percent float64)) (string,
+	error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return "", fmt.Errorf("download %s: %w", a.Package, err)
 	}
 	defer read.Close()
-	cmd := exec.CommandContext(ctx, "apt-get", "-c", a.config(), "-q", "-o", "APT::Status-Fd=3", "download", fmt.Sprintf("%s=%s", a.Package, version))
+	cmd := exec.CommandContext(ctx, "apt-get", "-c", a.config(), "-q", "-o", "APT::Status-Fd=3", "download",
+		fmt.Sprintf("%s=%s", a.Package, version))
 	cmd.Dir = dir
 	cmd.ExtraFiles = []*os.File{write}
 	var output strings.Builder
@@ -162,7 +166,8 @@ func describe(what string, output []byte, err error) error {
 	if errors.As(err, &exit) && text == "" {
 		text = string(exit.Stderr)
 	}
-	if strings.Contains(text, "NO_PUBKEY") || strings.Contains(text, "is not signed") || strings.Contains(text, "EXPKEYSIG") {
+	if strings.Contains(text, "NO_PUBKEY") || strings.Contains(text, "is not signed") ||
+		strings.Contains(text, "EXPKEYSIG") {
 		return fmt.Errorf("%s: %w", what, ErrUntrusted)
 	}
 	for _, line := range strings.Split(text, "\n") {

@@ -14,10 +14,14 @@ func TestMirrorFrom(t *testing.T) {
 	tests := []struct {
 		name, targets, want string
 	}{
-		{"bookworm", "http://mirror.test/debian/|bookworm|main\nhttp://mirror.test/debian-security/|bookworm-security|main\n", "http://mirror.test/debian/"},
-		{"others first", "https://other.test/node|nodistro|main\nhttp://sec.test/|trixie-security|main\nhttps://m.test/debian|trixie|main\n", "https://m.test/debian"},
+		{"bookworm",
+			"http://mirror.test/debian/|bookworm|main\nhttp://mirror.test/debian-security/|bookworm-security|main\n",
+			"http://mirror.test/debian/"},
+		{"others first",
+			"https://other.test/node|nodistro|main\nhttp://sec.test/|trixie-security|main\nhttps://m.test/debian|trixie|main\n", "https://m.test/debian"},
 		{"by class", "http://m.test/debian|stable|main\n", "http://m.test/debian"},
-		{"snapshot", "http://snap.test/archive/debian/20250520T000000Z|bookworm|main", "http://snap.test/archive/debian/20250520T000000Z"},
+		{"snapshot", "http://snap.test/archive/debian/20250520T000000Z|bookworm|main",
+			"http://snap.test/archive/debian/20250520T000000Z"},
 		{"not Debian", "http://m.test/ubuntu|noble|main\n", ""},
 		{"contrib only", "http://m.test/debian|bookworm|contrib\n", ""},
 		{"nothing", "", ""},
@@ -84,9 +88,12 @@ func TestDescribe(t *testing.T) {
 		name, output, want string
 		untrusted          bool
 	}{
-		{"key missing", "Err:1 http://m.test sid InRelease\n  couldn't be verified: NO_PUBKEY 0123\nE: Some index files failed\n", "", true},
+		{"key missing",
+			"Err:1 http://m.test sid InRelease\n  couldn't be verified: NO_PUBKEY 0123\nE: Some index files failed\n",
+			"", true},
 		{"not signed", "E: The repository 'http://m.test sid Release' is not signed.\n", "", true},
-		{"no network", "Reading...\nE: Failed to fetch http://m.test  Could not resolve 'm.test'\nE: more\n", "fetch: Failed to fetch http://m.test  Could not resolve 'm.test'", false},
+		{"no network", "Reading...\nE: Failed to fetch http://m.test  Could not resolve 'm.test'\nE: more\n",
+			"fetch: Failed to fetch http://m.test  Could not resolve 'm.test'", false},
 		{"silent", "", "fetch: exit status 100", false},
 	}
 	for _, tt := range tests {
@@ -100,7 +107,8 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestDependsFrom(t *testing.T) {
-	got := dependsFrom("linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n  Suggests: x\n |Depends: y\n  Depends: <z>\n")
+	got := dependsFrom(
+		"linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n  Suggests: x\n |Depends: y\n  Depends: <z>\n")
 	if want := []string{"linux-image-6.1.0-56-cloud-amd64", "<z>"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -14,7 +14,8 @@ import (
 const MirrorVariable = "DDLEMU_DEBIAN_MIRROR"
 
 // ErrNoMirror means that apt's configuration has no mirror of Debian.
-var ErrNoMirror = errors.New("find a Debian mirror: apt's configuration names none; set " + MirrorVariable + " to its URL")
+var ErrNoMirror = errors.New("find a Debian mirror: apt's configuration names none; set " + MirrorVariable +
+	" to its URL")
 
 // releases are the release names of Debian. Archives other than mirrors of Debian have other names.
 var releases = map[string]bool{

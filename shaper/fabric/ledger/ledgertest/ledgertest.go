@@ -63,7 +63,8 @@ func Write(t testing.TB, dir string, capacity uint64, x Ledger) string {
 	for _, r := range x.Ranges {
 		r.Number = w.number()
 		*(*ledger.RangeRecord)(w.place()) = ledger.RangeRecord{
-			Number: r.Number, Kind: ledger.RangeKind, Thread: r.Thread, Name: w.name(r.Name), Domain: w.name(r.Domain), Style: r.Style,
+			Number: r.Number, Kind: ledger.RangeKind, Thread: r.Thread, Name: w.name(r.Name), Domain: w.name(r.Domain),
+			Style: r.Style,
 			Depth: uint32(r.Depth), Order: r.Order, Begun: r.Begun, Ended: r.Ended,
 		}
 	}

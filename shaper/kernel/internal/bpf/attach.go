@@ -66,7 +66,8 @@ func attachClsact(index int, at ebpf.AttachType, prog *ebpf.Program) error {
 		return fmt.Errorf("open netlink: %w", err)
 	}
 	defer h.Close()
-	clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+	clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0),
+		Parent: netlink.HANDLE_CLSACT}}
 	if err := h.QdiscAdd(clsact); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("make qdisc clsact: %w", err)
 	}
@@ -75,8 +76,9 @@ func attachClsact(index int, at ebpf.AttachType, prog *ebpf.Program) error {
 		parent = netlink.HANDLE_MIN_INGRESS
 	}
 	err = h.FilterAdd(&netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: parent, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL},
-		Fd:          prog.FD(), Name: "ddlemu", DirectAction: true,
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: parent, Handle: 1, Priority: 1,
+			Protocol: unix.ETH_P_ALL},
+		Fd: prog.FD(), Name: "ddlemu", DirectAction: true,
 	})
 	if err != nil {
 		return fmt.Errorf("add a BPF filter: %w", err)

@@ -26,8 +26,9 @@ func (p *Programs) Count() error {
 			continue
 		}
 		p.File.Count(i, link.Counters{
-			Bytes: now.Bytes - before.Bytes, LineBytes: now.LineBytes - before.LineBytes, Segments: now.Packets - before.Packets,
-			Drops: now.Drops - before.Drops, BusyNs: int64(now.BusyNs - before.BusyNs),
+			Bytes: now.Bytes - before.Bytes, LineBytes: now.LineBytes - before.LineBytes,
+			Segments: now.Packets - before.Packets,
+			Drops:    now.Drops - before.Drops, BusyNs: int64(now.BusyNs - before.BusyNs),
 		})
 		entry := p.File.Entry(i)
 		for c := range now.Classes {
@@ -74,7 +75,8 @@ func copyLateness(c *state.LinkStats, l *shapeLateness) {
 		for _, v := range []struct {
 			to   *uint64
 			from uint64
-		}{{&to.Messages, from.Messages}, {&to.Bytes, from.Bytes}, {&to.OverP50, from.OverP50}, {&to.OverP99, from.OverP99}} {
+		}{{&to.Messages, from.Messages}, {&to.Bytes, from.Bytes}, {&to.OverP50, from.OverP50},
+			{&to.OverP99, from.OverP99}} {
 			atomic.StoreUint64(v.to, v.from)
 		}
 		atomic.StoreInt64(&to.SumLate, int64(from.SumLate))
@@ -88,7 +90,8 @@ func copyLateness(c *state.LinkStats, l *shapeLateness) {
 		to   *int64
 		from uint64
 	}{
-		{&c.ModelBusy, l.ModelBusy}, {&c.WallBusy, l.WallBusy}, {&c.ModelUntil, l.ModelUntil}, {&c.WallUntil, l.WallUntil},
+		{&c.ModelBusy, l.ModelBusy}, {&c.WallBusy, l.WallBusy}, {&c.ModelUntil, l.ModelUntil},
+		{&c.WallUntil, l.WallUntil},
 		{&c.FirstPosted, l.FirstPosted}, {&c.LastVisible, l.LastVisible},
 	} {
 		atomic.StoreInt64(v.to, int64(v.from))

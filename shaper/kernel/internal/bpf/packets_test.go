@@ -47,11 +47,13 @@ func newBench(t testing.TB, spec link.Spec, timeScale int) bench {
 		t.Fatal(err)
 	}
 	for name, n := range map[string]uint32{
-		shapeMapAllParams: 2 * hopCount, shapeMapHops: hopCount, shapeMapSlots: hopCount, shapeMapPortNics: 2, shapeMapNicPorts: 2, shapeMapLate: hopCount, shapeMapTapMissed: hopCount,
+		shapeMapAllParams: 2 * hopCount, shapeMapHops: hopCount, shapeMapSlots: hopCount, shapeMapPortNics: 2,
+		shapeMapNicPorts: 2, shapeMapLate: hopCount, shapeMapTapMissed: hopCount,
 	} {
 		s.Maps[name].MaxEntries = n
 	}
-	for name, v := range map[string]any{shapeVarNics: uint32(2), shapeVarNicsPerNode: uint32(1), shapeVarSeed: uint64(1), shapeVarTimeScale: uint32(timeScale)} {
+	for name, v := range map[string]any{shapeVarNics: uint32(2), shapeVarNicsPerNode: uint32(1),
+		shapeVarSeed: uint64(1), shapeVarTimeScale: uint32(timeScale)} {
 		if err := s.Variables[name].Set(v); err != nil {
 			t.Fatal(err)
 		}
@@ -115,13 +117,15 @@ func (b bench) run(program string, packet []byte) (uint32, []byte, uint64) {
 func packet(t testing.TB, from, to byte, ecn byte, tcp layers.TCP, payload []byte) []byte {
 	t.Helper()
 	mac := func(nic byte) net.HardwareAddr { return net.HardwareAddr{0x02, 0xdd, 0x1e, 0, 0, nic} }
-	ip := layers.IPv4{Version: 4, TTL: 64, TOS: ecn, Protocol: layers.IPProtocolTCP, SrcIP: net.IP{10, 0, 0, from + 1}, DstIP: net.IP{10, 0, 0, to + 1}}
+	ip := layers.IPv4{Version: 4, TTL: 64, TOS: ecn, Protocol: layers.IPProtocolTCP, SrcIP: net.IP{10, 0, 0, from + 1},
+		DstIP: net.IP{10, 0, 0, to + 1}}
 	if err := tcp.SetNetworkLayerForChecksum(&ip); err != nil {
 		t.Fatal(err)
 	}
 	b := gopacket.NewSerializeBuffer()
 	err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true},
-		&layers.Ethernet{SrcMAC: mac(from), DstMAC: mac(to), EthernetType: layers.EthernetTypeIPv4}, &ip, &tcp, gopacket.Payload(payload))
+		&layers.Ethernet{SrcMAC: mac(from), DstMAC: mac(to), EthernetType: layers.EthernetTypeIPv4}, &ip, &tcp,
+		gopacket.Payload(payload))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +145,8 @@ func monotonic(t testing.TB) uint64 {
 // ECN mark if it is ECN-capable (RFC 3168).
 func TestQueue(t *testing.T) {
 	const limit = 1 << 30 // 8.6 s at 1 Gb/s: longer than any pause of this machine
-	spec := link.Spec{Bandwidth: 1e9, Latency: time.Millisecond, QueueBytes: limit, QueuePolicy: link.TailDrop, MTU: 1500, Header: 40, Framing: 38}
+	spec := link.Spec{Bandwidth: 1e9, Latency: time.Millisecond, QueueBytes: limit, QueuePolicy: link.TailDrop,
+		MTU: 1500, Header: 40, Framing: 38}
 	const notECT, ect0, ce = 0, 2, 3
 	for _, tc := range []struct {
 		name        string
@@ -171,7 +176,8 @@ func TestQueue(t *testing.T) {
 				}
 				return
 			}
-			if verdict != actUnspec || h.Drops != 0 || h.Packets != 1 || h.Bytes != 1000 || h.LineBytes != uint64(len(sent)-14+38) {
+			if verdict != actUnspec || h.Drops != 0 || h.Packets != 1 || h.Bytes != 1000 ||
+				h.LineBytes != uint64(len(sent)-14+38) {
 				t.Fatalf("verdict %d, %+v", int32(verdict), h)
 			}
 			if got[15]&3 != tc.marked {
@@ -216,16 +222,20 @@ func TestClasses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, link.Spec{MTU: 1500, Header: 40, Framing: 38}, 1)
 			const begin = 0xfffffffe // the sequence number wraps
-			b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, SYN: true, Seq: begin}, nil))
-			b.run(shapeProgTx, packet(t, 1, 0, 0, layers.TCP{SrcPort: 50000, DstPort: 40000, SYN: true, ACK: true, Seq: 7}, nil))
+			b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, SYN: true, Seq: begin},
+				nil))
+			b.run(shapeProgTx,
+				packet(t, 1, 0, 0, layers.TCP{SrcPort: 50000, DstPort: 40000, SYN: true, ACK: true, Seq: 7}, nil))
 			seq := uint32(begin)
 			seq++
 			for _, data := range tc.sends {
-				b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, ACK: true, Seq: seq}, data))
+				b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, ACK: true, Seq: seq},
+					data))
 				seq += uint32(len(data))
 			}
 			before := b.hop(sendPort).Classes
-			b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, ACK: true, Seq: seq}, more))
+			b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, ACK: true, Seq: seq},
+				more))
 			// The packets in the reverse direction, on the other node's send port, have the same class.
 			b.run(shapeProgTx, packet(t, 1, 0, 0, layers.TCP{SrcPort: 50000, DstPort: 40000, ACK: true, Seq: 8}, more))
 			for class, n := range b.hop(sendPort).Classes {
@@ -234,7 +244,8 @@ func TestClasses(t *testing.T) {
 					want = uint64(len(more))
 				}
 				if n-before[class] != want || b.hop(2).Classes[class] != want {
-					t.Errorf("class %d: %d and %d bytes, want %d", class, n-before[class], b.hop(2).Classes[class], want)
+					t.Errorf("class %d: %d and %d bytes, want %d", class, n-before[class], b.hop(2).Classes[class],
+						want)
 				}
 			}
 		})

@@ -107,11 +107,13 @@ func (p *Programs) setSizes(spec *ebpf.CollectionSpec) error {
 
 // keepObjects moves the programs and maps of c to the generated struct. Programs that are not loaded are nil.
 func (p *Programs) keepObjects(c *ebpf.Collection) {
-	p.objects.shapePrograms = shapePrograms{Tx: c.Programs[shapeProgTx], Forward: c.Programs[shapeProgForward], Rx: c.Programs[shapeProgRx], Arrive: c.Programs[shapeProgArrive]}
+	p.objects.shapePrograms = shapePrograms{Tx: c.Programs[shapeProgTx], Forward: c.Programs[shapeProgForward],
+		Rx: c.Programs[shapeProgRx], Arrive: c.Programs[shapeProgArrive]}
 	m := c.Maps
 	p.objects.shapeMaps = shapeMaps{
 		AllParams: m[shapeMapAllParams], Flows: m[shapeMapFlows], Hops: m[shapeMapHops], Late: m[shapeMapLate],
-		NicPorts: m[shapeMapNicPorts], PortNics: m[shapeMapPortNics], Slots: m[shapeMapSlots], Tables: m[shapeMapTables],
+		NicPorts: m[shapeMapNicPorts], PortNics: m[shapeMapPortNics], Slots: m[shapeMapSlots],
+		Tables:    m[shapeMapTables],
 		TapMissed: m[shapeMapTapMissed], TapRing: m[shapeMapTapRing], Vectors: m[shapeMapVectors],
 	}
 	p.tap = &Tap{ring: m[shapeMapTapRing], missed: m[shapeMapTapMissed], snap: c.Variables[shapeVarTapSnap]}
@@ -120,7 +122,8 @@ func (p *Programs) keepObjects(c *ebpf.Collection) {
 		c.DetachProgram(name)
 	}
 	for _, name := range []string{
-		shapeMapAllParams, shapeMapFlows, shapeMapHops, shapeMapLate, shapeMapNicPorts, shapeMapPortNics, shapeMapSlots, shapeMapTables, shapeMapTapMissed, shapeMapTapRing,
+		shapeMapAllParams, shapeMapFlows, shapeMapHops, shapeMapLate, shapeMapNicPorts, shapeMapPortNics, shapeMapSlots,
+		shapeMapTables, shapeMapTapMissed, shapeMapTapRing,
 		shapeMapVectors,
 	} {
 		c.DetachMap(name)
@@ -155,7 +158,8 @@ func (p *Programs) writePorts() error {
 				return fmt.Errorf("find port %s: %w", nic.Port, err)
 			}
 			index, number := uint32(l.Attrs().Index), uint32(nic.Number)
-			if err := errors.Join(p.objects.PortNics.Put(index, number), p.objects.NicPorts.Put(number, index)); err != nil {
+			if err := errors.Join(p.objects.PortNics.Put(index, number),
+				p.objects.NicPorts.Put(number, index)); err != nil {
 				return fmt.Errorf("write the index of port %s: %w", nic.Port, err)
 			}
 		}

@@ -84,7 +84,8 @@ func (r *tapReader) Missed() (map[uint32]uint64, error) {
 	var cursor ebpf.MapBatchCursor
 	n := r.tap.missed.MaxEntries()
 	keys, values := make([]uint32, n), make([]uint64, n)
-	if _, err := r.tap.missed.BatchLookup(&cursor, keys, values, nil); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	if _, err := r.tap.missed.BatchLookup(&cursor, keys, values, nil); err != nil &&
+		!errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil, fmt.Errorf("read the counters of the tap: %w", err)
 	}
 	all := map[uint32]uint64{}

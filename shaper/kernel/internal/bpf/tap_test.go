@@ -53,7 +53,8 @@ func (b bench) read(r tap.Reader) (all []tap.Record) {
 // The tap says what happened to a packet, when it came and when it will arrive, and has its first bytes.
 func TestTap(t *testing.T) {
 	const limit = 1 << 30 // 8.6 s at 1 Gb/s
-	base := link.Spec{Bandwidth: 1e9, Latency: time.Millisecond, QueueBytes: limit, QueuePolicy: link.TailDrop, MTU: 1500, Header: 40, Framing: 38}
+	base := link.Spec{Bandwidth: 1e9, Latency: time.Millisecond, QueueBytes: limit, QueuePolicy: link.TailDrop,
+		MTU: 1500, Header: 40, Framing: 38}
 	lossy, down := base, base
 	lossy.Loss, down.Down = link.Loss{P: 1}, true
 	const ect0, ce = 2, 3
@@ -84,7 +85,8 @@ func TestTap(t *testing.T) {
 				t.Fatalf("%d records: %+v", len(all), all)
 			}
 			got := all[0]
-			if got.Fate != tc.want || got.Hop != linkHop || got.Length != uint32(len(sent)) || got.Packets != 1 || got.Missed != 0 {
+			if got.Fate != tc.want || got.Hop != linkHop || got.Length != uint32(len(sent)) || got.Packets != 1 ||
+				got.Missed != 0 {
 				t.Errorf("%+v", got)
 			}
 			if got.Fate.Dropped() != (verdict == actShot) {
@@ -93,7 +95,8 @@ func TestTap(t *testing.T) {
 			if now := monotonic(t); uint64(got.Enqueued) < before || uint64(got.Enqueued) > now {
 				t.Errorf("it came at %d, not between %d and %d", got.Enqueued, before, now)
 			}
-			if want := leaves; got.Fate.Dropped() && got.Departs != 0 || !got.Fate.Dropped() && uint64(got.Departs) != want {
+			if want := leaves; got.Fate.Dropped() && got.Departs != 0 || !got.Fate.Dropped() &&
+				uint64(got.Departs) != want {
 				t.Errorf("it arrives at %d, want %d", got.Departs, want)
 			}
 			want := bytes.Clone(sent[:100])

@@ -99,11 +99,14 @@ func TestVectors(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for range 5000 {
 		spec := link.Spec{
-			Bandwidth: []uint64{0, link.MinBandwidth, 1e9, 400e9, r.Uint64N(link.MaxBandwidth-link.MinBandwidth) + link.MinBandwidth}[r.IntN(5)],
-			Latency:   time.Duration(r.Int64N(int64(link.MaxLatency))),
-			Jitter:    link.Jitter{Kind: link.JitterKind(r.IntN(5)), Value: time.Duration(r.Int64N(int64(link.MaxLatency)) >> r.IntN(34))},
-			Loss:      link.Loss{P: r.Float64(), BadP: r.Float64(), GoodToBad: float64(r.IntN(2)) * r.Float64(), BadToGood: r.Float64()},
-			MTU:       1500, Header: 40, Framing: 38,
+			Bandwidth: []uint64{0, link.MinBandwidth, 1e9, 400e9, r.Uint64N(link.MaxBandwidth-link.MinBandwidth) +
+				link.MinBandwidth}[r.IntN(5)],
+			Latency: time.Duration(r.Int64N(int64(link.MaxLatency))),
+			Jitter: link.Jitter{Kind: link.JitterKind(r.IntN(5)),
+				Value: time.Duration(r.Int64N(int64(link.MaxLatency)) >> r.IntN(34))},
+			Loss: link.Loss{P: r.Float64(), BadP: r.Float64(), GoodToBad: float64(r.IntN(2)) * r.Float64(),
+				BadToGood: r.Float64()},
+			MTU: 1500, Header: 40, Framing: 38,
 		}
 		p, err := link.NewParams(spec, 1+r.IntN(link.MaxTimeScale))
 		if err != nil {
@@ -111,7 +114,8 @@ func TestVectors(t *testing.T) {
 		}
 		v := shapeVector{
 			Seed: r.Uint64(), Hop: uint32(r.IntN(70000)), Kind: drawJitter, Flow: r.Uint64(), Counter: r.Uint64(),
-			Line: r.Uint64N(1 << 18), Ready: r.Uint64N(1 << 60), Late: r.Uint64() >> r.IntN(64), P: *(*shapeDdlemuParams)(unsafe.Pointer(&p)),
+			Line: r.Uint64N(1 << 18), Ready: r.Uint64N(1 << 60), Late: r.Uint64() >> r.IntN(64),
+			P: *(*shapeDdlemuParams)(unsafe.Pointer(&p)),
 		}
 		v.H.NextFree = r.Uint64N(1 << 60)
 		v.H.Bad = uint32(r.IntN(2))
@@ -133,7 +137,8 @@ func TestVectors(t *testing.T) {
 		case v.OutDraw != draw:
 			t.Fatalf("seed %d: draw %x, want %x for %+v", seed, v.OutDraw, draw, v)
 		case v.OutOccupy != uint64(took) || v.OutStart != uint64(start) || v.H.NextFree != uint64(free):
-			t.Fatalf("seed %d: takes %d, starts at %d, free at %d; want %d, %d, %d for %+v", seed, v.OutOccupy, v.OutStart, v.H.NextFree, took, start, free, v)
+			t.Fatalf("seed %d: takes %d, starts at %d, free at %d; want %d, %d, %d for %+v", seed, v.OutOccupy,
+				v.OutStart, v.H.NextFree, took, start, free, v)
 		case max(p.Latency+v.OutSample, 0) != delay:
 			t.Fatalf("seed %d: jitter %d, delay %d for %+v", seed, v.OutSample, delay, v)
 		case v.OutLost != 0 != lost || v.H.Bad != 0 != bad:
@@ -161,7 +166,8 @@ func TestChainOnSeveralCPUs(t *testing.T) {
 		var all sync.WaitGroup
 		for range cpus {
 			all.Go(func() {
-				if _, err := c.Programs[shapeProgChain].Run(&ebpf.RunOptions{Data: make([]byte, 14), Repeat: draws}); err != nil {
+				if _, err := c.Programs[shapeProgChain].Run(&ebpf.RunOptions{Data: make([]byte, 14),
+					Repeat: draws}); err != nil {
 					t.Errorf("run it: %v", err)
 				}
 			})
@@ -172,7 +178,8 @@ func TestChainOnSeveralCPUs(t *testing.T) {
 		}
 		// A signal of Go's runtime ends a run early, and the library repeats it: then there are more draws.
 		if want := v.H.Drawn % 2; v.H.Drawn < cpus*draws || uint64(v.H.Bad) != want {
-			t.Errorf("round %d: after %d draws of at least %d the state is %d, want %d", round, v.H.Drawn, cpus*draws, v.H.Bad, want)
+			t.Errorf("round %d: after %d draws of at least %d the state is %d, want %d", round, v.H.Drawn, cpus*draws,
+				v.H.Bad, want)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ports reads packets at the ports of a fabric's switch by a packet socket (AF_PACKET), for shapers that have no
-// eBPF programs. It sees the packets as the nodes send them, before the shaper: which of them the shaper drops, and when
-// the others arrive, it does not see.
+// Package ports reads packets at the ports of a fabric's switch by a packet socket (AF_PACKET), for shapers that have
+// no eBPF programs. It sees the packets as the nodes send them, before the shaper: which of them the shaper drops, and
+// when the others arrive, it does not see.
 package ports
 
 import (
@@ -125,7 +125,8 @@ func (r *reader) Read(to *tap.Record) error {
 		var from unix.Sockaddr
 		var err error
 		werr := r.conn.Read(func(fd uintptr) bool {
-			n, oobn, _, from, err = unix.Recvmsg(int(fd), r.buffer[:r.snap.Load()], r.oob[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+			n, oobn, _, from, err = unix.Recvmsg(int(fd), r.buffer[:r.snap.Load()], r.oob[:],
+				unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 			return !errors.Is(err, unix.EAGAIN)
 		})
 		switch {
@@ -158,7 +159,8 @@ func (r *reader) describe(to *tap.Record, length int, from unix.Sockaddr, oob []
 	if dst < 0 || dst >= r.fabric.NICs() || r.fabric.NodeOfNIC(dst) == r.fabric.NodeOfNIC(src) {
 		return false
 	}
-	*to = tap.Record{Enqueued: r.arrival(oob), Hop: uint32(r.fabric.Link(src, dst)), Length: uint32(length), Fate: tap.Seen, Data: r.buffer[:min(length, int(r.snap.Load()))]}
+	*to = tap.Record{Enqueued: r.arrival(oob), Hop: uint32(r.fabric.Link(src, dst)), Length: uint32(length),
+		Fate: tap.Seen, Data: r.buffer[:min(length, int(r.snap.Load()))]}
 	return true
 }
 

@@ -27,7 +27,8 @@ type complete struct {
 
 // attempts calls attempt until a run is VALID, fails, or cannot become VALID. Repeating is sound, because other work on
 // this host only makes a run worse. why is the reason for the first time scale.
-func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx context.Context, notes []string, printer bench.Printer) (Outcome, error)) (Outcome, error) {
+func (o *Options) attempts(ctx context.Context, why string,
+	attempt func(ctx context.Context, notes []string, printer bench.Printer) (Outcome, error)) (Outcome, error) {
 	retry := "" // why this attempt is made, in the header
 	var before *complete
 	for n := 1; ; n++ {
@@ -40,7 +41,8 @@ func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx con
 		}
 		began := time.Now()
 		out, err := attempt(ctx, o.notes(why, retry), printer)
-		if stopped, _ := whyStopped(ctx); stopped && before != nil && (err != nil || out.Verdict.Word == verdict.Incomplete) {
+		if stopped, _ := whyStopped(ctx); stopped && before != nil &&
+			(err != nil || out.Verdict.Word == verdict.Incomplete) {
 			return o.keep(ctx, before, out, err)
 		}
 		if again := err == nil && out.Verdict.SlowHost && more; !again {
@@ -48,7 +50,9 @@ func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx con
 		}
 		next := min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
 		if took := time.Since(began) * time.Duration(next) / time.Duration(max(out.Scale, 1)); !o.Budget.Allows(took) {
-			fmt.Fprintf(o.Log, "ddlemu: %s: INVALID at time scale %d, and not repeated at %d, which would take about %v\n", o.Budget.Text(), out.Scale, next, took.Round(time.Second))
+			fmt.Fprintf(o.Log,
+				"ddlemu: %s: INVALID at time scale %d, and not repeated at %d, which would take about %v\n",
+				o.Budget.Text(), out.Scale, next, took.Round(time.Second))
 			return out, table.play()
 		}
 		o.Config.TimeScale = next
@@ -56,7 +60,8 @@ func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx con
 			why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
 		}
 		retry = retryNote(n, out)
-		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Summary, o.Config.TimeScale)
+		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale,
+			out.Verdict.Summary, o.Config.TimeScale)
 		before = &complete{n, out, table}
 	}
 }

@@ -64,7 +64,8 @@ func (o *Options) refuse() error {
 	p.Bench = smallest
 	if t := p.predict(&o.Config); !o.Budget.Allows(t) {
 		return configs.Errorf("", "%w", &BudgetError{o.Budget, fmt.Sprintf(
-			"at time scale %d the row of %s alone takes %v with one iteration: give a larger budget, or ask for smaller sizes",
+			"at time scale %d the row of %s alone takes %v with one iteration: give a larger budget, or ask for "+
+				"smaller sizes",
 			o.Config.TimeScale, plan.Size(smallest.Sizes[0]), t.Round(time.Second))})
 	}
 	return nil
@@ -91,7 +92,9 @@ func (e *ended) verdict() verdict.Verdict {
 func (o *Options) failed(e ended, err *bench.RanksError) (verdict.Verdict, error) {
 	v := e.verdict()
 	first := err.Failures[0]
-	v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: fmt.Sprintf("rank %d failed with %s measured: %s%s", first.Rank, ofRows(len(e.result.Rows), e.pacer.rows), first.Message, err.Hint())})
+	v.Add(verdict.Finding{Cause: verdict.CauseJob,
+		Text: fmt.Sprintf("rank %d failed with %s measured: %s%s", first.Rank, ofRows(len(e.result.Rows), e.pacer.rows),
+			first.Message, err.Hint())})
 	if perr := e.print.End(o.summary(e.pacer, e.result, v)); perr != nil {
 		return v, fmt.Errorf("print the result: %w", perr)
 	}
@@ -116,7 +119,8 @@ func (o *Options) incomplete(ctx context.Context, e ended, err error) (verdict.V
 	v := e.verdict()
 	why := "interrupted: " + ofRows(measured, e.pacer.rows) + " measured"
 	if spent {
-		why = fmt.Sprintf("the budget of %s was spent: %s measured", plan.Duration(o.Budget.Total), ofRows(measured, e.pacer.rows))
+		why = fmt.Sprintf("the budget of %s was spent: %s measured", plan.Duration(o.Budget.Total),
+			ofRows(measured, e.pacer.rows))
 		if text := o.tellBudget(e.pacer); text != "" {
 			v.Notes = append(v.Notes, text)
 		}
@@ -134,8 +138,8 @@ func (o *Options) incomplete(ctx context.Context, e ended, err error) (verdict.V
 	return v, configs.Errorf("", "%w", &BudgetError{o.Budget, e.pacer.whySpent()})
 }
 
-// notStarted ends the output of a run that was interrupted, or whose budget was spent, before its fabric was up. printer
-// is nil if there is none yet.
+// notStarted ends the output of a run that was interrupted, or whose budget was spent, before its fabric was up.
+// printer is nil if there is none yet.
 func (o *Options) notStarted(ctx context.Context, notes []string, printer bench.Printer, err error) (Outcome, error) {
 	if stopped, _ := whyStopped(ctx); !stopped {
 		return Outcome{}, err
@@ -169,7 +173,9 @@ func (p *pacer) whySpent() string {
 		return "the ranks were still starting when it was spent: give a larger budget, or fewer --ranks"
 	}
 	took := p.now().Sub(p.began) - p.started
-	return fmt.Sprintf("the ranks took %v to start, and the row of %s was stopped after %v: give a larger budget, smaller sizes, or fewer --ranks",
+	return fmt.Sprintf(
+		"the ranks took %v to start, and the row of %s was stopped after %v: give a larger budget, smaller sizes, or "+
+			"fewer --ranks",
 		p.started.Round(10*time.Millisecond), plan.Size(p.left[0].Size), took.Round(10*time.Millisecond))
 }
 
@@ -190,7 +196,8 @@ func (o *Options) summary(p *pacer, r bench.Result, v verdict.Verdict) bench.Sum
 	s := bench.NewSummary(r, v, o.More)
 	if o.Budget.Total > 0 {
 		got := p.dropped()
-		s.Budget = &bench.BudgetSummary{Seconds: o.Budget.Total.Seconds(), Text: plan.Tell(o.Budget.Total, p.scale, got), Dropped: append([]int64{}, plan.Dropped(got)...)}
+		s.Budget = &bench.BudgetSummary{Seconds: o.Budget.Total.Seconds(),
+			Text: plan.Tell(o.Budget.Total, p.scale, got), Dropped: append([]int64{}, plan.Dropped(got)...)}
 	}
 	return s
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Choose chooses the table of a collective among those of the log. Which one it is, a table may say itself; else its
-// operators, roots and bandwidths do. If several can be of the collective, it is the first. The error says why the first
-// table is not of the collective, if none is.
+// operators, roots and bandwidths do. If several can be of the collective, it is the first. The error says why the
+// first table is not of the collective, if none is.
 func (l *Log) Choose(c nccl.Collective) error {
 	tests := l.all.Tests
 	var found *testslog.Test
@@ -38,8 +38,9 @@ func (l *Log) Choose(c nccl.Collective) error {
 	return nil
 }
 
-// Each returns a log for each table, with the collective that it is of: the one that it names, else the one that its rows
-// show, with c before others. Tables of which the collective is not known are left out; [Log.Notes] of the first one names them.
+// Each returns a log for each table, with the collective that it is of: the one that it names, else the one that its
+// rows show, with c before others. Tables of which the collective is not known are left out; [Log.Notes] of the first
+// one names them.
 func (l *Log) Each(c nccl.Collective) (logs []*Log, collectives []nccl.Collective, err error) {
 	var unknown []string
 	for i := range l.all.Tests {
@@ -58,8 +59,8 @@ func (l *Log) Each(c nccl.Collective) (logs []*Log, collectives []nccl.Collectiv
 	return logs, collectives, nil
 }
 
-// collectiveOf is the collective of a table: the one that it names, else c if it can be of that, else the only one that it
-// can be of. The error says why the table is not judged.
+// collectiveOf is the collective of a table: the one that it names, else c if it can be of that, else the only one
+// that it can be of. The error says why the table is not judged.
 func collectiveOf(t *testslog.Test, c nccl.Collective) (of nccl.Collective, err error) {
 	if t.Name != "" {
 		if of, err = nccl.ParseCollective(t.Name); err == nil {
@@ -141,20 +142,28 @@ func (l *Log) Notes() (notes []string) {
 	}
 	t := l.table
 	if others := l.others(t); others != "" && !l.each {
-		add(1, "the log has %d tables: judged is that of line %d%s, not judged %s: --all judges all", len(l.all.Tests), t.Line, nameOf(t), others)
+		add(1, "the log has %d tables: judged is that of line %d%s, not judged %s: --all judges all", len(l.all.Tests),
+			t.Line, nameOf(t), others)
 	}
 	if l.unknown != "" {
 		add(1, "not judged is %s", l.unknown)
 	}
 	if t.Assumed {
-		add(1, "no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, algbw, busbw, #wrong)")
+		add(1,
+			"no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, "+
+				"algbw, busbw, #wrong)")
 	}
-	add(t.Programs-1, "%d programs wrote to the log, and each has its own table: nccl-tests was built without MPI=1, and each is of its own GPUs", t.Programs)
-	add(int(t.OutOfBounds), "nccl-tests found %s out of bounds: results are wrong, and the rows may not say which", units.Count(int(t.OutOfBounds), "value"))
-	add(l.empty, "%s of 0 bytes: the shares of the ranks were less than an element, and nothing was sent", units.Count(l.empty, "row"))
+	add(t.Programs-1,
+		"%d programs wrote to the log, and each has its own table: nccl-tests was built without MPI=1, and each is of "+
+			"its own GPUs", t.Programs)
+	add(int(t.OutOfBounds), "nccl-tests found %s out of bounds: results are wrong, and the rows may not say which",
+		units.Count(int(t.OutOfBounds), "value"))
+	add(l.empty, "%s of 0 bytes: the shares of the ranks were less than an element, and nothing was sent",
+		units.Count(l.empty, "row"))
 	add(l.left, "%s of another type: not judged", units.Count(l.left, "row"))
 	if first := l.all.First; !l.each || l.first {
-		add(l.all.Foreign, "%s not understood, the first is line %d: %.60q", units.Count(l.all.Foreign, "line"), first.Number, first.What)
+		add(l.all.Foreign, "%s not understood, the first is line %d: %.60q", units.Count(l.all.Foreign, "line"),
+			first.Number, first.What)
 	}
 	return notes
 }

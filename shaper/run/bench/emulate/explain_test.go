@@ -18,7 +18,8 @@ func alltoallRows(doublings int) []Forecast {
 	var rows []Forecast
 	for i := range doublings {
 		size := int64(8<<20) << i
-		f := Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: nccl.AllToAll, Type: nccl.Float, Ranks: 32, Size: size, Count: size / 128}}
+		f := Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: nccl.AllToAll, Type: nccl.Float, Ranks: 32,
+			Size: size, Count: size / 128}}
 		f.BusiestHop = time.Duration(float64(size) / 62)
 		f.Bound, f.Time = f.BusiestHop, f.BusiestHop+12*time.Microsecond
 		f.LastRank = f.Time
@@ -42,8 +43,8 @@ func alltoallTable(rows []Forecast, us func(i int) float64) string {
 	return b.String()
 }
 
-// A log that begins at large sizes does not show its fixed cost. If the smallest rows are slower by as many microseconds as
-// larger ones take more, that is it; a slower link takes more for more bytes.
+// A log that begins at large sizes does not show its fixed cost. If the smallest rows are slower by as many
+// microseconds as larger ones take more, that is it; a slower link takes more for more bytes.
 func TestFixedCostExplains(t *testing.T) {
 	rows := alltoallRows(9)
 	for _, tc := range []struct {
@@ -52,16 +53,21 @@ func TestFixedCostExplains(t *testing.T) {
 		explained int // times
 		advice    string
 	}{
-		{"a fixed cost", func(int) float64 { return 45 }, 4, "; measure from 8 bytes on: small calls show the fixed cost"},
-		{"a fixed cost and 1 % less bandwidth", func(i int) float64 { return 45 + float64(rows[i].Time)/1e5 }, 4, "; measure from 8 bytes on: small calls show the fixed cost"},
-		{"half the bandwidth", func(i int) float64 { return float64(rows[i].Time) / 1e3 }, 0, "; try each pair of nodes with sendrecv, which has one flow in each direction: NCCL_ALGO has no part in sends and receives"},
-		{"only small rows", func(i int) float64 { return []float64{45, 45, 0, 0, 0, 0, 0, 0, 0}[i] }, 0, "; try each pair of nodes with sendrecv"},
+		{"a fixed cost", func(int) float64 { return 45 }, 4,
+			"; measure from 8 bytes on: small calls show the fixed cost"},
+		{"a fixed cost and 1 % less bandwidth", func(i int) float64 { return 45 + float64(rows[i].Time)/1e5 }, 4,
+			"; measure from 8 bytes on: small calls show the fixed cost"},
+		{"half the bandwidth", func(i int) float64 { return float64(rows[i].Time) / 1e3 }, 0,
+			"; try each pair of nodes with sendrecv, which has one flow in each direction: NCCL_ALGO has no part in sends and receives"},
+		{"only small rows", func(i int) float64 { return []float64{45, 45, 0, 0, 0, 0, 0, 0, 0}[i] }, 0,
+			"; try each pair of nodes with sendrecv"},
 	} {
 		log := readLog(t, alltoallTable(rows, tc.us))
 		r := NewReport(rows, 32, log)
 		n := 0
 		for _, j := range r.Log {
-			if strings.HasPrefix(j.Cause, "a fixed cost of about 4") && strings.Contains(j.Cause, " us would explain it") && j.Word == testslog.Slower {
+			if strings.HasPrefix(j.Cause, "a fixed cost of about 4") &&
+				strings.Contains(j.Cause, " us would explain it") && j.Word == testslog.Slower {
 				n++
 			}
 		}
@@ -83,7 +89,8 @@ func TestAdviceForDips(t *testing.T) {
 		}
 		return 0
 	})))
-	if text := r.Summary[2]; !strings.HasSuffix(text, "; measure it again: a dip that stays is often congestion, where several flows share a link or arrive at one NIC") {
+	if text := r.Summary[2]; !strings.HasSuffix(text,
+		"; measure it again: a dip that stays is often congestion, where several flows share a link or arrive at one NIC") {
 		t.Error(text)
 	}
 }
@@ -91,7 +98,8 @@ func TestAdviceForDips(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	slower := map[testslog.Word]int{testslog.Slower: 1}
 	for c, want := range map[nccl.Collective]string{
-		nccl.AllReduce: "try NCCL_ALGO=Ring", nccl.AllGather: "try NCCL_ALGO=Ring", nccl.Broadcast: "try each pair of nodes: NCCL has no other algorithm", nccl.SendRecv: "NCCL_ALGO has no part",
+		nccl.AllReduce: "try NCCL_ALGO=Ring", nccl.AllGather: "try NCCL_ALGO=Ring",
+		nccl.Broadcast: "try each pair of nodes: NCCL has no other algorithm", nccl.SendRecv: "NCCL_ALGO has no part",
 	} {
 		r := Report{collective: c}
 		if got := r.advice(slower); !strings.Contains(got, want) {
@@ -105,7 +113,8 @@ func TestOverwrittenInPlace(t *testing.T) {
 	rows := alltoallRows(3)
 	text := alltoallTable(rows, func(int) float64 { return 0 })
 	for old, want := range map[string]int{"N/A": 0, " 0 ": 3} {
-		r := NewReport(rows, 32, readLog(t, strings.ReplaceAll(text, old, strings.Replace(old, strings.TrimSpace(old), "77", 1))))
+		r := NewReport(rows, 32,
+			readLog(t, strings.ReplaceAll(text, old, strings.Replace(old, strings.TrimSpace(old), "77", 1))))
 		wrong := 0
 		for _, j := range r.Log {
 			if j.Word == testslog.Wrong {
@@ -120,7 +129,8 @@ func TestOverwrittenInPlace(t *testing.T) {
 
 // Before 2.13.12, nccl-tests did not make the shares of ranks multiples of 16 bytes.
 func TestSizesOfOldTests(t *testing.T) {
-	f := Forecast{Known: true, Case: bench.Case{Collective: nccl.AllGather, Type: nccl.Float, Ranks: 3, Size: 1048560, Count: 87380}}
+	f := Forecast{Known: true, Case: bench.Case{Collective: nccl.AllGather, Type: nccl.Float, Ranks: 3, Size: 1048560,
+		Count: 87380}}
 	f.Time, f.BusiestHop = time.Millisecond, 800*time.Microsecond
 	small := f
 	small.Case.Size, small.Case.Count = 48, 4

@@ -28,7 +28,8 @@ import (
 // A forecast that is interrupted has the calls that are done, in their order, and the error.
 func TestForecastsAreInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	o := Options{Config: *profile(t, "eth1"), Bench: bench.Config{Iters: 20}, Progress: func(string, time.Duration) { cancel() }}
+	o := Options{Config: *profile(t, "eth1"), Bench: bench.Config{Iters: 20},
+		Progress: func(string, time.Duration) { cancel() }}
 	f, err := fabric.New(&o.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,8 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := bench.Config{Collective: nccl.AllReduce, Ranks: 2, Iters: 1, Sizes: []int64{8, 1 << 20}, Ops: []nccl.RedOp{nccl.Sum, nccl.Max}}
+	asked := bench.Config{Collective: nccl.AllReduce, Ranks: 2, Iters: 1, Sizes: []int64{8, 1 << 20},
+		Ops: []nccl.RedOp{nccl.Sum, nccl.Max}}
 	var decided []bench.Case
 	for i, c := range asked.Cases() {
 		c.NCCL, c.Decision = "2.22.3", &nccllog.Decision{Algo: fmt.Sprint(i)}
@@ -87,7 +89,8 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 // shaped brings up two leaves whose nodes and trunks add time to a message, and changes their parameters.
 func shaped(t *testing.T) (*state.Dir, *state.File) {
 	t.Helper()
-	c, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	c, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml",
+		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +116,8 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 	t.Cleanup(func() { up.Close() })
 	slow, far, down := 100*units.Mbps, 5*time.Millisecond, false
 	for pattern, p := range map[string]configs.LinkPatch{
-		"*": {Bandwidth: &slow}, "node0:*": {Latency: &far}, "leaf0:spine0": {Up: &down}, "leaf1:spine1": {Loss: &configs.Loss{P: 0.01}},
+		"*": {Bandwidth: &slow}, "node0:*": {Latency: &far}, "leaf0:spine0": {Up: &down},
+		"leaf1:spine1": {Loss: &configs.Loss{P: 0.01}},
 	} {
 		if _, err := fabricfile.Shape(up, pattern, p); err != nil {
 			t.Fatal(err)
@@ -166,7 +170,8 @@ func TestPrivateFabricIsUnlimited(t *testing.T) {
 	}
 	for _, h := range own.Hops() {
 		s := h.Spec
-		if s.Bandwidth != uint64(units.Unlimited) || s.Latency != 0 || s.Jitter != (link.Jitter{}) || s.Loss != (link.Loss{}) || s.Down {
+		if s.Bandwidth != uint64(units.Unlimited) || s.Latency != 0 || s.Jitter != (link.Jitter{}) ||
+			s.Loss != (link.Loss{}) || s.Down {
 			t.Errorf("%s: %+v", seen.HopName(h.Index), s)
 		}
 	}

@@ -30,7 +30,8 @@ func judgeRows(v *verdict.Verdict, result bench.Result, c circumstances) (unjudg
 		for _, m := range r.Measurements() {
 			switch {
 			case m.Checked && m.Wrong > 0:
-				v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: rowOf(r, m), Text: fmt.Sprintf("%s: %d wrong elements: %s", rowOf(r, m), m.Wrong, m.Mismatch)})
+				v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: rowOf(r, m),
+					Text: fmt.Sprintf("%s: %d wrong elements: %s", rowOf(r, m), m.Wrong, m.Mismatch)})
 			case m.Off && c.changed:
 				off++
 			case m.Off && m.Diff > 0 && c.beside > 0:
@@ -41,10 +42,15 @@ func judgeRows(v *verdict.Verdict, result bench.Result, c circumstances) (unjudg
 		}
 	}
 	if longer > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("rows took up to %.1f %% more than expected: the expected time is for this job alone, and %s used the fabric at the same time", longer, units.Count(c.beside, "other job")))
+		v.Notes = append(v.Notes,
+			fmt.Sprintf(
+				"rows took up to %.1f %% more than expected: the expected time is for this job alone, and %s used the "+
+					"fabric at the same time", longer, units.Count(c.beside, "other job")))
 	}
 	if off > 0 {
-		return fmt.Sprintf("links were changed while the job ran: %s not as expected from the links at its begin, and judged by the messages alone", units.Count(off, "time"))
+		return fmt.Sprintf(
+			"links were changed while the job ran: %s not as expected from the links at its begin, and judged by the "+
+				"messages alone", units.Count(off, "time"))
 	}
 	return ""
 }
@@ -56,7 +62,8 @@ func rowOf(r bench.Row, m bench.Measurement) string {
 
 // offFinding says what a time means that is not the expected one.
 func offFinding(row string, m bench.Measurement, virtual bool) verdict.Finding {
-	f := verdict.Finding{Cause: verdict.CauseHost, Row: row, Over: math.Abs(m.Diff) / (bench.OffPercent + m.Spread), Slow: true}
+	f := verdict.Finding{Cause: verdict.CauseHost, Row: row, Over: math.Abs(m.Diff) / (bench.OffPercent + m.Spread),
+		Slow: true}
 	than, why := "more", "limited by this host"
 	switch {
 	case m.Diff <= 0:
@@ -67,8 +74,10 @@ func offFinding(row string, m bench.Measurement, virtual bool) verdict.Finding {
 		why = "the host cannot cause that with a virtual clock, so the model plays another schedule than NCCL"
 	}
 	const unit = 10 * time.Nanosecond
-	f.Figure = fmt.Sprintf("%s took %.1f %% %s time than expected, wanted at most %.3g %%", row, math.Abs(m.Diff), than, bench.OffPercent+m.Spread)
-	f.Text = fmt.Sprintf("%s took %v, %.1f %% %s than the model's %v: %s", row, m.Time.Round(unit), math.Abs(m.Diff), than, m.Expected.Round(unit), why)
+	f.Figure = fmt.Sprintf("%s took %.1f %% %s time than expected, wanted at most %.3g %%", row, math.Abs(m.Diff), than,
+		bench.OffPercent+m.Spread)
+	f.Text = fmt.Sprintf("%s took %v, %.1f %% %s than the model's %v: %s", row, m.Time.Round(unit), math.Abs(m.Diff),
+		than, m.Expected.Round(unit), why)
 	return f
 }
 
@@ -96,7 +105,8 @@ func withoutExpected(result bench.Result, problems []string) string {
 	if without == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d times have no expected time and are judged by their messages alone: %s", without, times, strings.Join(problems, "; "))
+	return fmt.Sprintf("%d of %d times have no expected time and are judged by their messages alone: %s", without,
+		times, strings.Join(problems, "; "))
 }
 
 // withoutLog says what judgeConnections cannot check because it lacks NCCL's log; "" if it has the log.
@@ -104,14 +114,16 @@ func withoutLog(info bench.Info) string {
 	if info.Topology != nil {
 		return ""
 	}
-	return fmt.Sprintf("the nodes that NCCL counted and its connections are not checked: %s", cmp.Or(info.LogProblem, "NCCL's log does not tell: unset NCCL_DEBUG"))
+	return fmt.Sprintf("the nodes that NCCL counted and its connections are not checked: %s",
+		cmp.Or(info.LogProblem, "NCCL's log does not tell: unset NCCL_DEBUG"))
 }
 
-// JudgeConnections checks that NCCL counted the emulated nodes of a communicator, and used the plugin between them. t is
-// nil if its log does not tell.
+// JudgeConnections checks that NCCL counted the emulated nodes of a communicator, and used the plugin between them. t
+// is nil if its log does not tell.
 func JudgeConnections(v *verdict.Verdict, t *nccllog.Topology, transports map[string]int, nodes int) {
 	if t != nil && t.Nodes != nodes {
-		bypass(v, "NCCL counted %d nodes, the ranks are on %d: some traffic went around the emulated links", t.Nodes, nodes)
+		bypass(v, "NCCL counted %d nodes, the ranks are on %d: some traffic went around the emulated links", t.Nodes,
+			nodes)
 	}
 	for transport, n := range transports {
 		if strings.HasPrefix(transport, "NET/") && transport != "NET/goemu" {
@@ -126,7 +138,9 @@ func JudgeTraffic(v *verdict.Verdict, least map[int]job.Traffic, got []job.Traff
 	for node, g := range got {
 		l := least[node]
 		if g.Out < l.Out || g.In < l.In {
-			bypass(v, "node%d sent %d bytes and received %d, the collectives need %d and %d at least: some traffic went around the emulated links", node, g.Out, g.In, l.Out, l.In)
+			bypass(v,
+				"node%d sent %d bytes and received %d, the collectives need %d and %d at least: some traffic went "+
+					"around the emulated links", node, g.Out, g.In, l.Out, l.In)
 		}
 	}
 }

@@ -65,7 +65,8 @@ func (r *Report) explain(times []loggedTime, fixed time.Duration) {
 	for i := range times {
 		t := &times[i]
 		if t.forecast != nil && t.forecast.Known {
-			excess[i] = testslog.Excess{Size: t.call.size, Time: t.half.Time, Beyond: t.half.Time - t.forecast.Time - fixed, Word: t.found.Word}
+			excess[i] = testslog.Excess{Size: t.call.size, Time: t.half.Time,
+				Beyond: t.half.Time - t.forecast.Time - fixed, Word: t.found.Word}
 		}
 	}
 	for i, same := range testslog.SameExcess(excess) {
@@ -95,17 +96,17 @@ func (l *Log) times(byCall map[loggedCall]*Forecast) []loggedTime {
 	return times
 }
 
-// nccl-tests before 2.13.12 did not make the shares of the ranks multiples of 16 bytes, as those of a forecast are. trimmed
-// is by how much, as a fraction, the size of a row may exceed that of its forecast for that. Rows with smaller shares take
-// as long as the smallest forecast, if latency is nearly all of it: bytes are at most latencyOnly.
+// nccl-tests before 2.13.12 did not make the shares of the ranks multiples of 16 bytes, as those of a forecast are.
+// trimmed is by how much, as a fraction, the size of a row may exceed that of its forecast for that. Rows with smaller
+// shares take as long as the smallest forecast, if latency is nearly all of it: bytes are at most latencyOnly.
 const (
 	trimmed     = 0.01
 	leastShare  = 16
 	latencyOnly = 0.1
 )
 
-// forecastOf is the forecast of a call, nil if there is none: that of its size, else of the size that today's nccl-tests
-// makes of it.
+// forecastOf is the forecast of a call, nil if there is none: that of its size, else of the size that today's
+// nccl-tests makes of it.
 func forecastOf(call loggedCall, byCall map[loggedCall]*Forecast) *Forecast {
 	if f := byCall[call]; f != nil {
 		return f
@@ -134,7 +135,8 @@ func forecastOf(call loggedCall, byCall map[loggedCall]*Forecast) *Forecast {
 func (t *loggedTime) check(ranks int) {
 	switch f := t.forecast; {
 	case f == nil:
-		t.found = testslog.Finding{Word: testslog.NotJudged, Cause: fmt.Sprintf("no call of %d ranks has this size", ranks)}
+		t.found = testslog.Finding{Word: testslog.NotJudged,
+			Cause: fmt.Sprintf("no call of %d ranks has this size", ranks)}
 	case !f.Known:
 		t.found = testslog.Finding{Word: testslog.NotJudged, Cause: f.Problem}
 	default:
@@ -144,7 +146,8 @@ func (t *loggedTime) check(ranks int) {
 		}
 		alg := f.Case.Collective.AlgFactor(f.Case.Ranks)
 		t.found = half.Check(int64(float64(t.call.size)*alg), f.Case.Collective.BusFactor(f.Case.Ranks))
-		if alone := testslog.Judge(t.half.Time, f.given(0, 0)); alone.Word == testslog.Impossible && t.found.Word == testslog.AsExpected {
+		if alone := testslog.Judge(t.half.Time, f.given(0, 0)); alone.Word == testslog.Impossible &&
+			t.found.Word == testslog.AsExpected {
 			t.found = alone
 		}
 	}
@@ -176,11 +179,11 @@ func compareNeighbours(times []loggedTime, fixed time.Duration) []testslog.Compa
 	return all
 }
 
-// stepCost is by how much calls may exceed the fixed cost, which the smallest ones show: by how much longer NCCL reckons
-// a call to take, without its bytes, with the costliest algorithm and protocol of the rows than with those of the
-// smallest row. Most of that are steps within nodes, of which a ring has two per rank. They take time on real GPUs and
-// none in the model. NCCL counts the network's latency twice for Simple, so one call's latency is taken off. 0 if the
-// log of NCCL does not have its latencies.
+// stepCost is by how much calls may exceed the fixed cost, which the smallest ones show: by how much longer NCCL
+// reckons a call to take, without its bytes, with the costliest algorithm and protocol of the rows than with those of
+// the smallest row. Most of that are steps within nodes, of which a ring has two per rank. They take time on real GPUs
+// and none in the model. NCCL counts the network's latency twice for Simple, so one call's latency is taken off. 0 if
+// the log of NCCL does not have its latencies.
 func stepCost(rows []Forecast) time.Duration {
 	var smallest *Forecast
 	most := 0.0
@@ -205,12 +208,14 @@ func (f *Forecast) latencyUS() float64 {
 	if f.Case.Decision == nil || f.Case.Topology == nil {
 		return 0
 	}
-	return f.Case.Topology.LatencyUS[f.Case.Collective][nccllog.Kernel{Algo: f.Case.Decision.Algo, Proto: f.Case.Decision.Proto}]
+	return f.Case.Topology.LatencyUS[f.Case.Collective][nccllog.Kernel{Algo: f.Case.Decision.Algo,
+		Proto: f.Case.Decision.Proto}]
 }
 
 func (f *Forecast) given(fixed, steps time.Duration) testslog.Given {
 	return testslog.Given{
-		Expected: f.Time, LastRank: f.LastRank, Spread: f.Spread, BusiestHop: f.BusiestHop, Bound: f.Bound, Least: f.Least(),
+		Expected: f.Time, LastRank: f.LastRank, Spread: f.Spread, BusiestHop: f.BusiestHop, Bound: f.Bound,
+		Least: f.Least(),
 		Fixed: fixed, Steps: steps,
 		Ring: f.Case.Collective == nccl.AllReduce && f.Case.Decision != nil && f.Case.Decision.Algo == nccllog.AlgoRing,
 	}
@@ -218,8 +223,9 @@ func (f *Forecast) given(fixed, steps time.Duration) testslog.Given {
 
 func (t *loggedTime) judged(fixed time.Duration) JudgedTime {
 	j := JudgedTime{
-		Line: t.line, Size: t.call.size, InPlace: t.inPlace, TimeUS: units.Microseconds(t.half.Time), BusBW: t.half.BusBW,
-		Word: t.found.Word, Cause: t.found.Cause,
+		Line: t.line, Size: t.call.size, InPlace: t.inPlace, TimeUS: units.Microseconds(t.half.Time),
+		BusBW: t.half.BusBW,
+		Word:  t.found.Word, Cause: t.found.Cause,
 	}
 	if t.forecast == nil {
 		return j

@@ -54,7 +54,8 @@ const forecast16 = `8 Tree LL 2.47 0.01 0
 func rows16(t *testing.T) []Forecast {
 	t.Helper()
 	topology := &nccllog.Topology{LatencyUS: map[nccl.Collective]map[nccllog.Kernel]float64{nccl.AllReduce: {
-		{Algo: "Tree", Proto: "LL"}: 27.6, {Algo: "Ring", Proto: "LL"}: 48.2, {Algo: "Ring", Proto: "LL128"}: 84.2, {Algo: "Ring", Proto: "Simple"}: 162.4,
+		{Algo: "Tree", Proto: "LL"}: 27.6, {Algo: "Ring", Proto: "LL"}: 48.2, {Algo: "Ring", Proto: "LL128"}: 84.2,
+		{Algo: "Ring", Proto: "Simple"}: 162.4,
 	}}}
 	var rows []Forecast
 	for line := range strings.Lines(forecast16) {
@@ -66,7 +67,8 @@ func rows16(t *testing.T) []Forecast {
 		}
 		us := func(v float64) time.Duration { return time.Duration(v * 1e3) }
 		f := Forecast{Known: true, Bound: us(bound), Waiting: 1, Case: bench.Case{
-			Collective: nccl.AllReduce, Ranks: 16, Size: size, Count: size / 4, Decision: &nccllog.Decision{Algo: algo, Proto: proto}, Topology: topology,
+			Collective: nccl.AllReduce, Ranks: 16, Size: size, Count: size / 4, Decision: &nccllog.Decision{Algo: algo,
+				Proto: proto}, Topology: topology,
 		}}
 		f.Time, f.LastRank, f.BusiestHop = us(expected), us(expected), us(busiest)
 		rows = append(rows, f)
@@ -199,8 +201,8 @@ func TestOneDip(t *testing.T) {
 	}
 }
 
-// A link at half its bandwidth makes large calls take twice as long. The fixed cost does not hide that, whatever part of
-// the table the log has.
+// A link at half its bandwidth makes large calls take twice as long. The fixed cost does not hide that, whatever part
+// of the table the log has.
 func TestSlowLink(t *testing.T) {
 	all := rows16(t)
 	for from := range len(all) - 3 {
@@ -285,7 +287,8 @@ func TestBandwidthsOfSends(t *testing.T) {
 	} {
 		f := Forecast{Known: true, Case: bench.Case{Collective: tc.coll, Ranks: 4, Size: size}}
 		f.Time, f.LastRank = us*time.Microsecond, us*time.Microsecond
-		l := loggedTime{call: loggedCall{size, nccl.Sum}, half: &testslog.Half{Time: f.Time, AlgBW: tc.algo, BusBW: tc.bus}, forecast: &f}
+		l := loggedTime{call: loggedCall{size, nccl.Sum},
+			half: &testslog.Half{Time: f.Time, AlgBW: tc.algo, BusBW: tc.bus}, forecast: &f}
 		if l.check(4); (l.found.Word == testslog.Contradictory) != tc.contradict {
 			t.Errorf("%v, algbw %.2f, busbw %.2f: %v %s", tc.coll, tc.algo, tc.bus, l.found.Word, l.found.Cause)
 		}

@@ -64,8 +64,8 @@ func (l *Log) Configure(b *bench.Config, given Flags) error {
 	return err
 }
 
-// chooseType sets b's type to that of the table. If the table has several (-d all), it must be among those given, and the
-// other rows are left out.
+// chooseType sets b's type to that of the table. If the table has several (-d all), it must be among those given, and
+// the other rows are left out.
 func (l *Log) chooseType(b *bench.Config, given []nccl.DataType) error {
 	rows := l.table.Rows
 	name := rows[0].Type
@@ -134,7 +134,9 @@ func (l *Log) agree(b *bench.Config, given Flags) error {
 			continue
 		}
 		if n.flag == "ranks" && l.table.Programs > 1 && (n.logged == 1 || n.given >= 0 && n.given != n.logged) {
-			return fmt.Errorf("%d programs of %s wrote to it, each with its own table: nccl-tests was built without MPI=1, and nothing went between them",
+			return fmt.Errorf(
+				"%d programs of %s wrote to it, each with its own table: nccl-tests was built without MPI=1, and "+
+					"nothing went between them",
 				l.table.Programs, units.Count(n.logged, "rank"))
 		}
 		if n.given >= 0 && n.given != n.logged {

@@ -14,15 +14,17 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
 )
 
-// longestCall is the time from which on NCCL chooses no algorithm for a call, by its own reckoning: it starts its search with
-// the 3600000000 us of minTime (enqueue.cc), fails with ncclInternalError, and asks to report that to its developers.
+// longestCall is the time from which on NCCL chooses no algorithm for a call, by its own reckoning: it starts its
+// search with the 3600000000 us of minTime (enqueue.cc), fails with ncclInternalError, and asks to report that to its
+// developers.
 const longestCall = time.Hour
 
-// sample is the size in bytes from which the time of others is calculated. It is large enough for rounding not to matter.
+// sample is the size in bytes from which the time of others is calculated. It is large enough for rounding not to
+// matter.
 const sample = 1 << 30
 
-// margin is how much less than the most that the links could carry is named as a size that NCCL decides on. It reckons with
-// less than all links of nodes that have several NICs and no NVLink.
+// margin is how much less than the most that the links could carry is named as a size that NCCL decides on. It reckons
+// with less than all links of nodes that have several NICs and no NVLink.
 const margin = 8
 
 // checkLongest refuses calls that cannot end on f within longestCall. On a real GPU NCCL decides on calls of at most
@@ -41,7 +43,9 @@ func (o *Options) checkLongest(f *fabric.Fabric) error {
 	for _, size := range o.Bench.Sizes {
 		if float64(size) > most {
 			fits := int64(1) << (bits.Len64(uint64(most/margin)) - 1)
-			return configs.Errorf("", "%d bytes are too many for this fabric: a call takes over an hour, and NCCL chooses no algorithm for what it reckons to take that long: ask for at most %s (-e)",
+			return configs.Errorf("",
+				"%d bytes are too many for this fabric: a call takes over an hour, and NCCL chooses no algorithm for "+
+					"what it reckons to take that long: ask for at most %s (-e)",
 				size, units.Size(fits))
 		}
 	}

@@ -30,7 +30,9 @@ func TestCheckLongest(t *testing.T) {
 		{"a GPU decides on less", "eth10", "", nccl.AllReduce, 8000 << 30, ""},
 		{"links without a rate", "loopback", soft, nccl.AllReduce, 8000 << 30, ""},
 	} {
-		o := Options{Config: *profile(t, tc.profile), Bench: bench.Config{Collective: tc.collective, Ranks: 2, Sizes: []int64{8, tc.size}, Ops: []nccl.RedOp{nccl.Sum}}}
+		o := Options{Config: *profile(t, tc.profile),
+			Bench: bench.Config{Collective: tc.collective, Ranks: 2, Sizes: []int64{8, tc.size},
+				Ops: []nccl.RedOp{nccl.Sum}}}
 		o.Libraries.CUDA = tc.cuda
 		f, err := fabric.New(&o.Config)
 		if err != nil {

@@ -43,7 +43,9 @@ func (o *Options) checkMemory(available uint64) error {
 	if o.fits(need, available) {
 		return nil
 	}
-	return configs.Errorf("", "%s need %s of memory for sizes up to %s, and %s are available: ask for smaller sizes (-e), fewer --ranks, or use a machine with more memory",
+	return configs.Errorf("",
+		"%s need %s of memory for sizes up to %s, and %s are available: ask for smaller sizes (-e), fewer --ranks, or "+
+			"use a machine with more memory",
 		units.Count(o.Bench.Ranks, "rank"), gibibytes(need), gibibytes(uint64(size)), gibibytes(available))
 }
 
@@ -52,13 +54,16 @@ func (o *Options) fits(need, available uint64) bool {
 	return o.Libraries.CUDA != locate.Soft || available == 0 || need <= available
 }
 
-// CheckBuffers refuses a job whose ranks have so many bytes of buffers together, if the software CUDA has not the memory.
+// CheckBuffers refuses a job whose ranks have so many bytes of buffers together, if the software CUDA has not the
+// memory.
 func (o *Options) CheckBuffers(bytes uint64) error {
 	need, available := bytes+uint64(o.Bench.Ranks)*rankMemory, o.Host.AvailableMemory()
 	if o.fits(need, available) {
 		return nil
 	}
-	return configs.Errorf("", "%s need %s of memory for their buffers, and %s are available: use a machine with more memory, or a workload with smaller messages",
+	return configs.Errorf("",
+		"%s need %s of memory for their buffers, and %s are available: use a machine with more memory, or a workload "+
+			"with smaller messages",
 		units.Count(o.Bench.Ranks, "rank"), gibibytes(need), gibibytes(available))
 }
 
@@ -73,7 +78,9 @@ func explainKill(err error, before, after uint64) error {
 	}
 	for _, f := range ranks.Failures {
 		if f.Name == "exit" && strings.Contains(f.Message, "killed") {
-			return fmt.Errorf("%w; the kernel killed %s for want of memory meanwhile (see dmesg): ask for smaller sizes (-e) or fewer --ranks", err, units.Count(int(after-before), "process"))
+			return fmt.Errorf(
+				"%w; the kernel killed %s for want of memory meanwhile (see dmesg): ask for smaller sizes (-e) or "+
+					"fewer --ranks", err, units.Count(int(after-before), "process"))
 		}
 	}
 	return err

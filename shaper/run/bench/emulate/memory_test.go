@@ -28,7 +28,8 @@ func TestTooLittleMemoryIsRefused(t *testing.T) {
 		gib        int
 		refused    string
 	}{
-		{"two buffers of 16 ranks", nccl.AllReduce, locate.Soft, 32, "16 ranks need 32.4 GiB of memory for sizes up to 1.0 GiB, and 32.0 GiB are available: "},
+		{"two buffers of 16 ranks", nccl.AllReduce, locate.Soft, 32,
+			"16 ranks need 32.4 GiB of memory for sizes up to 1.0 GiB, and 32.0 GiB are available: "},
 		{"it fits", nccl.AllReduce, locate.Soft, 33, ""},
 		{"the input is a share", nccl.AllGather, locate.Soft, 18, ""},
 		{"the output is whole", nccl.AllGather, locate.Soft, 17, "16 ranks need 17.4 GiB"},
@@ -52,7 +53,8 @@ func TestTooLittleMemoryIsRefused(t *testing.T) {
 }
 
 func TestKillForWantOfMemory(t *testing.T) {
-	killed := &bench.RanksError{Step: "init", Failures: []bench.Failure{{Rank: 3, Name: "exit", Message: "it ended: signal: killed"}}}
+	killed := &bench.RanksError{Step: "init",
+		Failures: []bench.Failure{{Rank: 3, Name: "exit", Message: "it ended: signal: killed"}}}
 	for _, c := range []struct {
 		name          string
 		err           error
@@ -61,7 +63,9 @@ func TestKillForWantOfMemory(t *testing.T) {
 	}{
 		{"killed", killed, 4, 6, true},
 		{"by somebody else", killed, 4, 4, false},
-		{"not killed", &bench.RanksError{Step: "init", Failures: []bench.Failure{{Name: "ncclRemoteError", Message: "killed"}}}, 4, 6, false},
+		{"not killed",
+			&bench.RanksError{Step: "init", Failures: []bench.Failure{{Name: "ncclRemoteError", Message: "killed"}}}, 4,
+			6, false},
 		{"another error", errors.New("killed"), 4, 6, false},
 		{"none", nil, 4, 6, false},
 	} {
@@ -69,7 +73,9 @@ func TestKillForWantOfMemory(t *testing.T) {
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: %v is not the error itself", c.name, err)
 		}
-		if got := err != nil && strings.Contains(err.Error(), "the kernel killed 2 processes for want of memory meanwhile"); got != c.explained {
+		if got := err != nil &&
+			strings.Contains(err.Error(),
+				"the kernel killed 2 processes for want of memory meanwhile"); got != c.explained {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 
 // retryNote says which attempt follows the given one, and why it is made.
 func retryNote(attempt int, out Outcome) string {
-	return fmt.Sprintf("%s: attempt %d, at time scale %d, was INVALID: %s", attemptName(attempt+1), attempt, out.Scale, out.Verdict.Summary)
+	return fmt.Sprintf("%s: attempt %d, at time scale %d, was INVALID: %s", attemptName(attempt+1), attempt, out.Scale,
+		out.Verdict.Summary)
 }
 
 // notes are the notes of the header: the reason for the time scale and for this attempt, and the basis of NCCL's
@@ -54,14 +55,22 @@ func (o *Options) Caveats() []string {
 	c := &o.Config
 	var notes []string
 	if name := o.tunerOfCluster(); name != "" {
-		notes = append(notes, fmt.Sprintf("on the real cluster %s chooses for %s from %d nodes on; ddlemu does not have it, so NCCL chooses by itself here", name, o.Bench.Collective, c.NCCL.Tuner.Nodes))
+		notes = append(notes,
+			fmt.Sprintf(
+				"on the real cluster %s chooses for %s from %d nodes on; ddlemu does not have it, so NCCL chooses by "+
+					"itself here", name, o.Bench.Collective, c.NCCL.Tuner.Nodes))
 	}
 	if c.NCCLNet() == configs.NoNet {
-		notes = append(notes, "the fabric's links stand for NVLink, over which NCCL sends without a net on a real machine: here it chooses as for a network")
+		notes = append(notes,
+			"the fabric's links stand for NVLink, over which NCCL sends without a net on a real machine: here it "+
+				"chooses as for a network")
 	}
 	if used := o.gpus(c); c.Node.GPUs == 0 && c.NICsPerNode > used && o.View == configs.FabricView {
-		notes = append(notes, fmt.Sprintf("the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, each near one of them; if it has fewer, give their number with node.gpus or --node-gpus",
-			units.Count(used, "GPU"), c.NICsPerNode, c.NodeGPUs(used)))
+		notes = append(notes,
+			fmt.Sprintf(
+				"the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, each near one of them; if "+
+					"it has fewer, give their number with node.gpus or --node-gpus",
+				units.Count(used, "GPU"), c.NICsPerNode, c.NodeGPUs(used)))
 	}
 	if note := o.noNVLink(); note != "" {
 		notes = append(notes, note)
@@ -69,8 +78,8 @@ func (o *Options) Caveats() []string {
 	return notes
 }
 
-// tunerOfCluster is the name of the tuner that chooses on the real cluster and that ddlemu does not have, "" if NCCL chooses
-// there too.
+// tunerOfCluster is the name of the tuner that chooses on the real cluster and that ddlemu does not have, "" if NCCL
+// chooses there too.
 func (o *Options) tunerOfCluster() string {
 	if t := o.Config.NCCL.Tuner; t.ChoosesFor(o.Bench.Collective.String(), o.Nodes(&o.Config)) {
 		return t.Name

@@ -76,7 +76,8 @@ const hostRate = 0.5
 // the run's messages have arrived; nil if nobody knows.
 func (o *Options) newPacer(k int, arrived func() uint64) *pacer {
 	b := &o.Bench
-	p := &pacer{show: o.Progress, budget: o.Budget, now: time.Now, began: time.Now(), halves: 1, scale: k, arrived: arrived}
+	p := &pacer{show: o.Progress, budget: o.Budget, now: time.Now, began: time.Now(), halves: 1, scale: k,
+		arrived: arrived}
 	if b.Collective.HasInPlace() && !b.OutOfPlace {
 		p.halves = 2
 	}

@@ -106,7 +106,8 @@ func affineHost(connect time.Duration) *played {
 }
 
 var fiveSizes = bench.Config{
-	Collective: nccl.AllReduce, Ranks: 2, Warmup: 5, Iters: 20, Sizes: []int64{8, 1 << 20, 16 << 20, 64 << 20, 256 << 20},
+	Collective: nccl.AllReduce, Ranks: 2, Warmup: 5, Iters: 20, Sizes: []int64{8, 1 << 20, 16 << 20, 64 << 20,
+		256 << 20},
 }
 
 // The plan keeps to the budget, whatever the first call tells, and the text says what was dropped.
@@ -119,7 +120,8 @@ func TestBudgetIsKept(t *testing.T) {
 		{time.Hour, 10 * time.Second, ""},
 		{2 * time.Minute, time.Second, "budget 2m: 11 of 20 iterations for the row of 256M"},
 		{30 * time.Second, time.Second, "budget 30s: 1 to 17 of 20 iterations for rows above 1M"},
-		{8 * time.Second, time.Second, "budget 8s: 1 to 2 of 20 iterations for rows of 8 bytes, 16M; rows above 16M dropped"},
+		{8 * time.Second, time.Second,
+			"budget 8s: 1 to 2 of 20 iterations for rows of 8 bytes, 16M; rows above 16M dropped"},
 	} {
 		h := affineHost(tc.connect)
 		p := h.pacer(fiveSizes, tc.total)
@@ -136,8 +138,8 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 }
 
-// Nothing is known of the only row: its first calls tell how many there is time for. One that takes longer than all that
-// is left is named.
+// Nothing is known of the only row: its first calls tell how many there is time for. One that takes longer than all
+// that is left is named.
 func TestOnlyRow(t *testing.T) {
 	for _, tc := range []struct {
 		call time.Duration
@@ -168,7 +170,8 @@ func TestRowsThatWereNotBegun(t *testing.T) {
 	p.Next(cases[1:])
 	want := []plan.Got{
 		{Size: 8, Asked: 20, Iters: 20}, {Size: 1 << 20, Asked: 20, Over: true},
-		{Size: 16 << 20, Asked: 20, Dropped: true}, {Size: 64 << 20, Asked: 20, Dropped: true}, {Size: 256 << 20, Asked: 20, Dropped: true},
+		{Size: 16 << 20, Asked: 20, Dropped: true}, {Size: 64 << 20, Asked: 20, Dropped: true},
+		{Size: 256 << 20, Asked: 20, Dropped: true},
 	}
 	if diff := gocmp.Diff(want, p.dropped()); diff != "" {
 		t.Errorf("in the second row (-want +got):\n%s", diff)
@@ -182,7 +185,8 @@ func TestProgressOfRows(t *testing.T) {
 	p := h.pacer(fiveSizes, 0)
 	p.Step("2 ranks connect")
 	h.play(p, &fiveSizes)
-	want := []string{"2 ranks connect", "row 1 of 5: 8 bytes", "row 3 of 5: 16M", "row 3 of 5: 16M in place", "row 4 of 5: 64M", "row 4 of 5: 64M in place", "row 5 of 5: 256M", "row 5 of 5: 256M in place"}
+	want := []string{"2 ranks connect", "row 1 of 5: 8 bytes", "row 3 of 5: 16M", "row 3 of 5: 16M in place",
+		"row 4 of 5: 64M", "row 4 of 5: 64M in place", "row 5 of 5: 256M", "row 5 of 5: 256M in place"}
 	if diff := gocmp.Diff(want, h.said); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
@@ -220,7 +224,8 @@ func TestProgressWithinARow(t *testing.T) {
 				t.Errorf("stuck %v: %q: %v left, want %v", stuck, said, got, want)
 			}
 			done := 100 - int(left/h.call(0))
-			if text := fmt.Sprintf("row 1 of 1: 256M%s, iteration %d of 100", []string{"", " in place"}[halves], done); !stuck && said != text && left > 0 && left%h.call(0) != 0 {
+			if text := fmt.Sprintf("row 1 of 1: 256M%s, iteration %d of 100", []string{"", " in place"}[halves],
+				done); !stuck && said != text && left > 0 && left%h.call(0) != 0 {
 				t.Errorf("said %q, want %q", said, text)
 			}
 			if left == 0 {

@@ -35,15 +35,21 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 		ranks = c.Nodes * c.GPUsPerNode
 	case shared != "" && c.GPUsPerNode == 0:
 		if ranks%c.Nodes != 0 {
-			return 0, fmt.Errorf("--ranks %d: they do not divide among the %s of fabric %s", ranks, units.Count(c.Nodes, "node"), shared)
+			return 0, fmt.Errorf("--ranks %d: they do not divide among the %s of fabric %s", ranks,
+				units.Count(c.Nodes, "node"), shared)
 		}
 		c.GPUsPerNode = ranks / c.Nodes
 	case shared != "" && ranks > c.Nodes*c.GPUsPerNode:
-		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
+		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, units.Count(c.Nodes, "node"),
+			units.Count(c.GPUsPerNode, "GPU"))
 	case given.Nodes && given.GPUs && ranks <= (c.Nodes-1)*c.GPUsPerNode:
 		used := (ranks + c.GPUsPerNode - 1) / c.GPUsPerNode
-		return 0, fmt.Errorf("%s with %s on each node leave %d of %d nodes empty: change --nodes, --gpus-per-node or --ranks; if the job uses some of a node's GPUs, give their number to --gpus-per-node, and that of all to --node-gpus",
-			units.Count(ranks, "rank"), units.Count(c.GPUsPerNode, "GPU"), c.Nodes-used, c.Nodes)
+		return 0,
+			fmt.Errorf(
+				"%s with %s on each node leave %d of %d nodes empty: change --nodes, --gpus-per-node or --ranks; if "+
+					"the job uses some of a node's GPUs, give their number to --gpus-per-node, and that of all to "+
+					"--node-gpus",
+				units.Count(ranks, "rank"), units.Count(c.GPUsPerNode, "GPU"), c.Nodes-used, c.Nodes)
 	case given.Nodes && !given.GPUs:
 		if c.Nodes == 0 || ranks%c.Nodes != 0 {
 			return 0, fmt.Errorf("%d ranks do not divide among %d nodes", ranks, c.Nodes)
@@ -58,17 +64,22 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 		c.Nodes = ranks / max(c.GPUsPerNode, 1)
 	}
 	if ranks > c.Nodes*c.GPUsPerNode {
-		return 0, fmt.Errorf("%s are more than %s x %s", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
+		return 0, fmt.Errorf("%s are more than %s x %s", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"),
+			units.Count(c.GPUsPerNode, "GPU"))
 	}
 	if n := c.Nodes * c.NICsPerNode; !given.Nodes && n > configs.MaxNICs {
-		return 0, fmt.Errorf("--ranks %d: %s with %s each are %d NICs, and a fabric has at most %d: give fewer --ranks, or more --gpus-per-node",
-			ranks, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"), n, configs.MaxNICs)
+		return 0,
+			fmt.Errorf(
+				"--ranks %d: %s with %s each are %d NICs, and a fabric has at most %d: give fewer --ranks, or more "+
+					"--gpus-per-node",
+				ranks, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"), n, configs.MaxNICs)
 	}
 	if most := maxRanks(c); ranks > most {
 		return 0, fmt.Errorf("--ranks %d: at most %d can take part in a fabric", ranks, most)
 	}
 	if c.Nodes < 2 {
-		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"))
+		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes",
+			units.Count(ranks, "rank"), units.Count(c.Nodes, "node"))
 	}
 	return ranks, c.Validate()
 }
@@ -79,7 +90,8 @@ func OtherNodes(where string, given, ranks int, c *configs.Fabric) string {
 	if c.Nodes == given {
 		return ""
 	}
-	note := fmt.Sprintf("%s gives %s, but %s with %s on each node take %d", where, units.Count(given, "node"), units.Count(ranks, "rank"),
+	note := fmt.Sprintf("%s gives %s, but %s with %s on each node take %d", where, units.Count(given, "node"),
+		units.Count(ranks, "rank"),
 		units.Count(c.GPUsPerNode, "GPU"), c.Nodes)
 	if given > 1 && ranks%given == 0 {
 		note += fmt.Sprintf(": --nodes %d puts %s on each", given, units.Count(ranks/given, "rank"))

@@ -18,13 +18,14 @@ type Report struct {
 	Ranks   int    `json:"ranks"`
 	Nodes   int    `json:"nodes"` // that have ranks
 	// Collective is set if the report is one of several.
-	Collective string          `json:"collective,omitempty"`
-	Rows       []ReportRow     `json:"rows"`
-	Log        []JudgedTime    `json:"log,omitempty"`
-	Fixed      *FixedCost      `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
-	Summary    []string        `json:"summary,omitempty"`    // of the log: its fixed cost, its bandwidth, what to look at
-	Cut        []testslog.Line `json:"left_out,omitempty"`
-	Odd        []testslog.Line `json:"not_understood,omitempty"` // rows that are none
+	Collective string       `json:"collective,omitempty"`
+	Rows       []ReportRow  `json:"rows"`
+	Log        []JudgedTime `json:"log,omitempty"`
+	Fixed      *FixedCost   `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
+	// of the log: its fixed cost, its bandwidth, what to look at
+	Summary []string        `json:"summary,omitempty"`
+	Cut     []testslog.Line `json:"left_out,omitempty"`
+	Odd     []testslog.Line `json:"not_understood,omitempty"` // rows that are none
 	// OutOfBounds is how many values of the log are wrong in all, which its rows may not say.
 	OutOfBounds int64    `json:"out_of_bounds,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
@@ -59,7 +60,8 @@ type ReportRow struct {
 	BoundUS    float64  `json:"bound_us"`       // of the last rank; 0 if links have no rate
 	Problem    string   `json:"problem,omitempty"`
 	Seeds      *Seeded  `json:"seeds,omitempty"`
-	Tuner      string   `json:"tuner,omitempty"` // the one that chooses on the real cluster, in place of NCCL; ddlemu does not have it
+	// the one that chooses on the real cluster, in place of NCCL; ddlemu does not have it
+	Tuner string `json:"tuner,omitempty"`
 }
 
 // Seeded are the expected times with several seeds.
@@ -116,7 +118,8 @@ type loggedCall struct {
 }
 
 func (f *Forecast) row() ReportRow {
-	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none", BoundUS: units.Microseconds(f.Bound), Problem: f.Problem, Tuner: f.Tuner}
+	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none",
+		BoundUS: units.Microseconds(f.Bound), Problem: f.Problem, Tuner: f.Tuner}
 	if f.Case.Collective.Reduces() {
 		row.RedOp = f.Case.Op.String()
 	}
@@ -130,7 +133,8 @@ func (f *Forecast) row() ReportRow {
 		row.Algo, row.Proto = f.Case.Decision.Algo, f.Case.Decision.Proto
 	}
 	if f.Known {
-		us, last, busiest := units.Microseconds(f.Time), units.Microseconds(f.LastRank), units.Microseconds(f.BusiestHop)
+		us, last, busiest := units.Microseconds(f.Time), units.Microseconds(f.LastRank),
+			units.Microseconds(f.BusiestHop)
 		row.ExpectedUS, row.LastUS, row.BusiestUS, row.Channels = &us, &last, &busiest, f.Channels
 		if f.Time > 0 {
 			busbw := float64(f.Case.Size) * f.Case.Collective.PortFactor(f.Case.Ranks) / float64(f.Time)

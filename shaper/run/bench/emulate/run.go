@@ -56,8 +56,8 @@ type Options struct {
 	Env      []string // added to the ranks' environment
 	// Trace is the folder for the ledgers of the ranks; "" for none. It keeps those of the last attempt.
 	Trace string
-	// DecideUpTo is the largest size in bytes that Expect makes NCCL run on a real GPU. Larger ones get the same decision.
-	// 0 for the constant DecideUpTo. On the software CUDA nothing is run.
+	// DecideUpTo is the largest size in bytes that Expect makes NCCL run on a real GPU. Larger ones get the same
+	// decision. 0 for the constant DecideUpTo. On the software CUDA nothing is run.
 	DecideUpTo int64
 	// Seeds is for how many seeds the expected times are told, from the fabric's own on; 0 or 1 for that alone.
 	Seeds int
@@ -67,7 +67,8 @@ type Options struct {
 	View string
 	// Set are the variables that the ranks' NCCL finds set, without those in Env; nil for those of this process.
 	Set []variables.Setting
-	// Unused are notes on what was given and has no effect, for the header: variables of Set, and nodes, see OtherNodes.
+	// Unused are notes on what was given and has no effect, for the header: variables of Set, and nodes, see
+	// OtherNodes.
 	Unused []string
 }
 
@@ -138,11 +139,12 @@ func (o *Options) selectScale(ctx context.Context) (why string, err error) {
 	return why, o.refuse()
 }
 
-// ChooseClock makes the clock of a new fabric virtual if nothing is said about the clock or the time scale, and a virtual
-// one is possible. It reports whether the clock is virtual.
+// ChooseClock makes the clock of a new fabric virtual if nothing is said about the clock or the time scale, and a
+// virtual one is possible. It reports whether the clock is virtual.
 func (o *Options) ChooseClock() bool {
 	c := &o.Config
-	if o.Shared == "" && c.Clock == "" && c.TimeScale == 0 && o.Scale == nil && o.Libraries.CUDA == locate.Soft && !c.OnKernel() {
+	if o.Shared == "" && c.Clock == "" && c.TimeScale == 0 && o.Scale == nil && o.Libraries.CUDA == locate.Soft &&
+		!c.OnKernel() {
 		c.Clock = configs.VirtualClock
 	}
 	return c.IsVirtual()
@@ -233,7 +235,8 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 // header is the first part of the output of a run on f.
 func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, notes []string) bench.Header {
 	h := bench.NewHeader(cfg, info)
-	h.CUDA, h.Profile, h.Datapath, h.Nodes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(), o.Nodes(&f.Config)
+	h.CUDA, h.Profile, h.Datapath, h.Nodes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(),
+		o.Nodes(&f.Config)
 	h.Notes = slices.Concat(notes, o.uncontrolled(f))
 	return h
 }

@@ -26,7 +26,8 @@ func TestPredict(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.TimeScale = 4
-	o := Options{Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Sizes: []int64{100 << 20}, Warmup: 1, Iters: 9, Ranks: 2}}
+	o := Options{Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Sizes: []int64{100 << 20}, Warmup: 1,
+		Iters: 9, Ranks: 2}}
 	// 100 MiB at 118.7 MB/s, 10 times in place and 10 times out of place, 4 times slower.
 	want := 100 * float64(1<<20) / 118.66e6 * 20 * 4
 	if got := o.predict(&o.Config).Seconds(); got < want*0.99 || got > want*1.01 {
@@ -72,24 +73,29 @@ func TestAttempts(t *testing.T) {
 		{"VALID", true, false, []verdict.Verdict{valid}, table("VALID")},
 		{"all", false, false, []verdict.Verdict{invalid(true), valid}, table("INVALID") + table("VALID")},
 		{"the last only", true, false, []verdict.Verdict{invalid(true), valid}, table("VALID")},
-		{"three at most", true, false, []verdict.Verdict{invalid(true), invalid(true), invalid(true)}, table("INVALID")},
+		{"three at most", true, false, []verdict.Verdict{invalid(true), invalid(true), invalid(true)},
+			table("INVALID")},
 		{"not the host's", true, false, []verdict.Verdict{invalid(false)}, table("INVALID")},
 		{"a time scale that was given", true, true, []verdict.Verdict{invalid(true)}, table("INVALID")},
 	} {
 		var out, log strings.Builder
-		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Decisions: "fabric view", LastOnly: tc.lastOnly, Log: &log}
+		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Decisions: "fabric view",
+			LastOnly: tc.lastOnly, Log: &log}
 		o.Printer = func() bench.Printer { return bench.NewCSV(&out) }
 		if !tc.fixed {
 			o.Scale = func(context.Context) (host.Selection, error) { return host.Selection{}, nil }
 		}
 		var notes []string
 		made := 0
-		got, err := o.attempts(t.Context(), "chosen for this host", func(_ context.Context, n []string, p bench.Printer) (Outcome, error) {
-			v := tc.verdicts[made]
-			notes, made = append(notes, strings.Join(n, "; ")), made+1
-			return Outcome{Verdict: v, Scale: o.Config.TimeScale}, errors.Join(p.Begin(bench.Header{}), p.End(bench.Summary{Verdict: v}))
-		})
-		if err != nil || made != len(tc.verdicts) || got.Verdict.Word != tc.verdicts[made-1].Word || out.String() != tc.printed {
+		got, err := o.attempts(t.Context(), "chosen for this host",
+			func(_ context.Context, n []string, p bench.Printer) (Outcome, error) {
+				v := tc.verdicts[made]
+				notes, made = append(notes, strings.Join(n, "; ")), made+1
+				return Outcome{Verdict: v, Scale: o.Config.TimeScale},
+					errors.Join(p.Begin(bench.Header{}), p.End(bench.Summary{Verdict: v}))
+			})
+		if err != nil || made != len(tc.verdicts) || got.Verdict.Word != tc.verdicts[made-1].Word ||
+			out.String() != tc.printed {
 			t.Errorf("%s: %d attempts, %+v, %v: %s", tc.name, made, got, err, out.String())
 		}
 		for i, want := range []string{
@@ -126,7 +132,8 @@ func TestCaveats(t *testing.T) {
 		view               string
 		want               string
 	}{
-		{locate.Soft, 16, 2, 4, 0, configs.FabricView, "nvlinks_per_gpu is 0: where nodes have NVLink, NCCL may use more of their 4 NICs at once"},
+		{locate.Soft, 16, 2, 4, 0, configs.FabricView,
+			"nvlinks_per_gpu is 0: where nodes have NVLink, NCCL may use more of their 4 NICs at once"},
 		{locate.Soft, 16, 2, 4, 12, configs.FabricView, ""},
 		{locate.Soft, 16, 2, 4, 12, configs.HostView, "the host's view has no NVLink"},
 		{locate.Soft, 16, 2, 4, 0, "", ""}, // with the user's topology file
@@ -167,7 +174,8 @@ func TestCaveatsOfTheNet(t *testing.T) {
 		{configs.NCCL{}, nccl.AllReduce, 4, ""},
 	} {
 		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft}, View: configs.FabricView}
-		o.Bench.Collective, o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode, o.Config.NCCL = tc.coll, tc.nodes, tc.nodes, 1, tc.shown
+		o.Bench.Collective, o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode, o.Config.NCCL = tc.coll, tc.nodes,
+			tc.nodes, 1, tc.shown
 		if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%+v: %q", tc, got)
 		}
@@ -188,21 +196,32 @@ func TestJudgeRows(t *testing.T) {
 		unjudged string
 	}{
 		{name: "as expected", result: row(bench.Measurement{Known: true, Diff: 4.9, Checked: true})},
-		{name: "slow", result: row(bench.Measurement{Known: true, Diff: 5.1, Off: true}), reason: "limited by this host", host: true},
-		{name: "slow in virtual time", result: virtual(row(bench.Measurement{Known: true, Diff: 5.1, Off: true})), reason: "plays another schedule than NCCL"},
-		{name: "slow beside another", result: row(bench.Measurement{Known: true, Diff: 97.3, Off: true}), circumstances: circumstances{beside: 1}, note: "up to 97.3 % more than expected: the expected time is for this job alone, and 1 other job"},
-		{name: "fast", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), reason: "around the emulated links"},
-		{name: "fast beside another", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), circumstances: circumstances{beside: 1}, reason: "around the emulated links"},
+		{name: "slow", result: row(bench.Measurement{Known: true, Diff: 5.1, Off: true}),
+			reason: "limited by this host", host: true},
+		{name: "slow in virtual time", result: virtual(row(bench.Measurement{Known: true, Diff: 5.1, Off: true})),
+			reason: "plays another schedule than NCCL"},
+		{name: "slow beside another", result: row(bench.Measurement{Known: true, Diff: 97.3, Off: true}),
+			circumstances: circumstances{beside: 1},
+			note:          "up to 97.3 % more than expected: the expected time is for this job alone, and 1 other job"},
+		{name: "fast", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}),
+			reason: "around the emulated links"},
+		{name: "fast beside another", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}),
+			circumstances: circumstances{beside: 1}, reason: "around the emulated links"},
 		{name: "wrong", result: row(bench.Measurement{Checked: true, Wrong: 3}), reason: "3 wrong elements"},
 		{name: "not known", result: row(bench.Measurement{Diff: 50})},
-		{name: "slow after a change", result: row(bench.Measurement{Known: true, Diff: 50, Off: true}), circumstances: circumstances{changed: true}, unjudged: "links were changed while the job ran: 1 time not as expected"},
-		{name: "as expected after a change", result: row(bench.Measurement{Known: true, Diff: 1}), circumstances: circumstances{changed: true}},
-		{name: "wrong after a change", result: row(bench.Measurement{Checked: true, Wrong: 3}), circumstances: circumstances{changed: true}, reason: "3 wrong elements"},
+		{name: "slow after a change", result: row(bench.Measurement{Known: true, Diff: 50, Off: true}),
+			circumstances: circumstances{changed: true},
+			unjudged:      "links were changed while the job ran: 1 time not as expected"},
+		{name: "as expected after a change", result: row(bench.Measurement{Known: true, Diff: 1}),
+			circumstances: circumstances{changed: true}},
+		{name: "wrong after a change", result: row(bench.Measurement{Checked: true, Wrong: 3}),
+			circumstances: circumstances{changed: true}, reason: "3 wrong elements"},
 	} {
 		v := verdict.New(nil)
 		unjudged := judgeRows(&v, tc.result, tc.circumstances)
 		got, notes := strings.Join(v.Reasons, ";"), strings.Join(v.Notes, ";")
-		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.SlowHost != tc.host || !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") ||
+		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.SlowHost != tc.host ||
+			!strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") ||
 			!strings.Contains(unjudged, tc.unjudged) || (tc.unjudged == "") != (unjudged == "") {
 			t.Errorf("%s: %+v, %q", tc.name, v, unjudged)
 		}
@@ -223,7 +242,8 @@ func TestRowFindings(t *testing.T) {
 	} {
 		m := bench.Measurement{InPlace: true, Known: true, Diff: tc.diff, Spread: 1, Off: true}
 		f := offFinding(rowOf(bench.Row{Size: 8}, m), m, tc.virtual)
-		if f.Cause != tc.cause || f.Slow != (tc.cause == verdict.CauseHost) || f.Row != "8 bytes in place" || f.Over != 10 || f.Figure != tc.figure {
+		if f.Cause != tc.cause || f.Slow != (tc.cause == verdict.CauseHost) || f.Row != "8 bytes in place" ||
+			f.Over != 10 || f.Figure != tc.figure {
 			t.Errorf("%+v: %+v", tc, f)
 		}
 	}
@@ -233,7 +253,8 @@ func TestRowFindings(t *testing.T) {
 	}
 	for _, strict := range []bool{false, true} {
 		v := verdict.New(nil)
-		if (&Options{Strict: strict}).unchecked(&v, verdict.CauseFabric, "changed"); (v.Cause == verdict.CauseFabric) != strict {
+		if (&Options{Strict: strict}).unchecked(&v, verdict.CauseFabric,
+			"changed"); (v.Cause == verdict.CauseFabric) != strict {
 			t.Errorf("strict %v: %+v", strict, v)
 		}
 	}
@@ -244,7 +265,8 @@ func TestJudgeConnections(t *testing.T) {
 		result bench.Result
 		valid  bool
 	}{
-		{bench.Result{Info: bench.Info{Topology: &nccllog.Topology{Nodes: 2}}, Transports: map[string]int{"NET/goemu": 4, "P2P/IPC": 2}}, true},
+		{bench.Result{Info: bench.Info{Topology: &nccllog.Topology{Nodes: 2}},
+			Transports: map[string]int{"NET/goemu": 4, "P2P/IPC": 2}}, true},
 		{bench.Result{Info: bench.Info{Topology: &nccllog.Topology{Nodes: 1}}}, false},
 		{bench.Result{Transports: map[string]int{"NET/Socket": 1}}, false},
 	} {
@@ -259,15 +281,19 @@ func TestJudgeConnections(t *testing.T) {
 // What could not be checked is a note, or with Strict a reason.
 func TestUnchecked(t *testing.T) {
 	known := bench.Measurement{Known: true}
-	rows := []bench.Row{{Size: 0}, {Size: 8, OutOfPlace: known, InPlace: &known}, {Size: 16, OutOfPlace: known, InPlace: &bench.Measurement{}}}
+	rows := []bench.Row{{Size: 0}, {Size: 8, OutOfPlace: known, InPlace: &known},
+		{Size: 16, OutOfPlace: known, InPlace: &bench.Measurement{}}}
 	for _, tc := range []struct {
 		what, want string
 	}{
 		{withoutExpected(bench.Result{Rows: rows[:2]}, nil), ""},
-		{withoutExpected(bench.Result{Rows: rows}, []string{"no rings", "no trees"}), "1 of 5 times have no expected time and are judged by their messages alone: no rings; no trees"},
+		{withoutExpected(bench.Result{Rows: rows}, []string{"no rings", "no trees"}),
+			"1 of 5 times have no expected time and are judged by their messages alone: no rings; no trees"},
 		{withoutLog(bench.Info{Topology: &nccllog.Topology{}}), ""},
-		{withoutLog(bench.Info{}), "the nodes that NCCL counted and its connections are not checked: NCCL's log does not tell: unset NCCL_DEBUG"},
-		{withoutLog(bench.Info{LogProblem: "no ranks"}), "the nodes that NCCL counted and its connections are not checked: no ranks"},
+		{withoutLog(bench.Info{}),
+			"the nodes that NCCL counted and its connections are not checked: NCCL's log does not tell: unset NCCL_DEBUG"},
+		{withoutLog(bench.Info{LogProblem: "no ranks"}),
+			"the nodes that NCCL counted and its connections are not checked: no ranks"},
 	} {
 		if tc.what != tc.want {
 			t.Errorf("%q, want %q", tc.what, tc.want)
@@ -280,7 +306,8 @@ func TestUnchecked(t *testing.T) {
 			if strict {
 				said, other = other, said
 			}
-			if v.Valid != (tc.want == "" || !strict) || v.SlowHost || len(other) != 0 || strings.Join(said, "") != tc.want {
+			if v.Valid != (tc.want == "" || !strict) || v.SlowHost || len(other) != 0 ||
+				strings.Join(said, "") != tc.want {
 				t.Errorf("strict %v, %q: %+v", strict, tc.what, v)
 			}
 		}
@@ -294,7 +321,8 @@ func TestJudgeTraffic(t *testing.T) {
 		valid bool
 	}{
 		{[]job.Traffic{{Out: 100, In: 50}, {Out: 50, In: 100}}, true},
-		{[]job.Traffic{{Out: 200, In: 100}, {Out: 100, In: 200}, {}}, true}, // LL adds flags; the last node has no ranks
+		// LL adds flags; the last node has no ranks
+		{[]job.Traffic{{Out: 200, In: 100}, {Out: 100, In: 200}, {}}, true},
 		{[]job.Traffic{{Out: 99, In: 50}, {Out: 50, In: 100}}, false},
 		{[]job.Traffic{{Out: 100, In: 50}, {Out: 50, In: 99}}, false},
 	} {
@@ -325,7 +353,8 @@ func TestDeferredPrintsInOrder(t *testing.T) {
 	var now, later strings.Builder
 	d := &deferred{to: bench.NewCSV(&later)}
 	for _, p := range []bench.Printer{bench.NewCSV(&now), d} {
-		if err := errors.Join(p.Begin(bench.Header{Ranks: 2}), p.Row(bench.Row{Size: 8}), p.End(bench.Summary{Verdict: verdict.New(nil)})); err != nil {
+		if err := errors.Join(p.Begin(bench.Header{Ranks: 2}), p.Row(bench.Row{Size: 8}),
+			p.End(bench.Summary{Verdict: verdict.New(nil)})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -350,7 +379,8 @@ func virtual(r bench.Result) bench.Result {
 func TestCaveatsOfAJobOnSomeGPUs(t *testing.T) {
 	o := Options{Libraries: locate.Libraries{CUDA: locate.Soft}, View: configs.FabricView}
 	o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = 2, 2, 4
-	if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, "1 GPU of a node with 4 NICs: the node is taken to have 4 GPUs") {
+	if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got,
+		"1 GPU of a node with 4 NICs: the node is taken to have 4 GPUs") {
 		t.Errorf("%q", got)
 	}
 	for _, gpus := range []int{1, 8} {

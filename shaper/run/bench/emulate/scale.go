@@ -26,7 +26,9 @@ type TooLongError struct {
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("at time scale %d, which this host needs, the run would take %v, more than %v: ask for smaller sizes or fewer iterations, or give --time-scale%s", e.Scale, e.Time, LongestRun, e.Hint)
+	return fmt.Sprintf(
+		"at time scale %d, which this host needs, the run would take %v, more than %v: ask for smaller sizes or fewer "+
+			"iterations, or give --time-scale%s", e.Scale, e.Time, LongestRun, e.Hint)
 }
 
 // predict returns the least real time that the run takes on c.
@@ -65,7 +67,8 @@ func (o *Options) MeasureHost(ctx context.Context) (host.Selection, error) {
 
 func (o *Options) jobSize() (host.JobSize, error) {
 	f, err := fabric.New(&o.Config)
-	return host.JobSize{Fabric: f, Ranks: o.Bench.Ranks, Message: host.MessageSize(slices.Min(o.Bench.Sizes), o.Bench.Ranks)}, err
+	return host.JobSize{Fabric: f, Ranks: o.Bench.Ranks,
+		Message: host.MessageSize(slices.Min(o.Bench.Sizes), o.Bench.Ranks)}, err
 }
 
 // tooLong refuses a run that would take t, in a *configs.Error. If this host was measured, the error names the
@@ -125,7 +128,8 @@ func (o *Options) probe(ctx context.Context, why *string, run func(context.Conte
 	}
 	if k := needed(out); k > out.Scale {
 		o.Config.TimeScale = k
-		*why = fmt.Sprintf("chosen for this host: at %d it would add %.0f %% to the time of %d bytes", out.Scale, worstDifference(out.Result), p.Bench.Sizes[0])
+		*why = fmt.Sprintf("chosen for this host: at %d it would add %.0f %% to the time of %d bytes", out.Scale,
+			worstDifference(out.Result), p.Bench.Sizes[0])
 	}
 	return nil
 }
@@ -140,7 +144,8 @@ var errProbe = errors.New("the probe took its part of the budget")
 // expected time by more than probeOff percent.
 func needed(out Outcome) int {
 	k := 1
-	for want := float64(out.Scale) * worstDifference(out.Result) / probeOff; float64(k) < want && k < link.MaxTimeScale; {
+	for want := float64(out.Scale) * worstDifference(out.Result) / probeOff; float64(k) < want &&
+		k < link.MaxTimeScale; {
 		k *= 2
 	}
 	return k

@@ -40,19 +40,24 @@ func TestProbeWithinABudget(t *testing.T) {
 	}{
 		{"no budget", 8, 0, quick, 16, nil},
 		{"quick enough", 8, time.Hour, quick, 16, nil},
-		{"predicted to take too long", 64 << 20, 10 * time.Second, func(context.Context, *Options) (Outcome, error) { return Outcome{}, failed }, 4, nil},
+		{"predicted to take too long", 64 << 20, 10 * time.Second,
+			func(context.Context, *Options) (Outcome, error) { return Outcome{}, failed }, 4, nil},
 		{"takes too long", 8, 200 * time.Millisecond, slow, 4, nil},
-		{"fails", 8, time.Hour, func(context.Context, *Options) (Outcome, error) { return Outcome{}, failed }, 4, failed},
+		{"fails", 8, time.Hour, func(context.Context, *Options) (Outcome, error) { return Outcome{}, failed }, 4,
+			failed},
 	} {
-		o := Options{Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Ranks: 2, Sizes: []int64{tc.size}}, Budget: Budget{Total: tc.budget, End: time.Now().Add(tc.budget)}}
+		o := Options{Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Ranks: 2, Sizes: []int64{tc.size}},
+			Budget: Budget{Total: tc.budget, End: time.Now().Add(tc.budget)}}
 		ctx, stop := o.Budget.limit(t.Context())
 		why := ""
 		err := o.probe(ctx, &why, tc.run)
-		if stop(); !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) || o.Config.TimeScale != tc.scale || (why != "") != (tc.scale == 16) {
+		if stop(); !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) || o.Config.TimeScale != tc.scale ||
+			(why != "") != (tc.scale == 16) {
 			t.Errorf("%s: time scale %d (%q), %v; want %d, %v", tc.name, o.Config.TimeScale, why, err, tc.scale, tc.err)
 		}
 	}
-	o := Options{Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Ranks: 2, Sizes: []int64{8}}, Budget: Budget{Total: time.Hour, End: time.Now().Add(time.Hour)}}
+	o := Options{Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Ranks: 2, Sizes: []int64{8}},
+		Budget: Budget{Total: time.Hour, End: time.Now().Add(time.Hour)}}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	if err := o.probe(ctx, new(string), slow); !errors.Is(err, context.Canceled) {

@@ -21,8 +21,8 @@ import (
 // MaxSeeds is the most seeds of Options.Seeds.
 const MaxSeeds = 1000
 
-// SeedTimes are the expected times of one call on fabrics that differ only in their seed. It draws one of several equally
-// short paths for each pair of NICs, as the hash of a switch does (ECMP), jitter and losses.
+// SeedTimes are the expected times of one call on fabrics that differ only in their seed. It draws one of several
+// equally short paths for each pair of NICs, as the hash of a switch does (ECMP), jitter and losses.
 type SeedTimes struct {
 	Size  int64
 	First uint64          // the seed of Times[0]; the others follow it
@@ -68,8 +68,8 @@ func (o outcome) seedsText() string {
 // mostOutcomes is how many outcomes the text of a call names.
 const mostOutcomes = 4
 
-// String says what the seeds give, such as "268435456 bytes with seeds 1 to 20: 5512.3 us, 48.70 GB/s (13 seeds, such as 1);
-// 11004.1 us, 24.40 GB/s (7 seeds, such as 4)".
+// String says what the seeds give, such as "268435456 bytes with seeds 1 to 20: 5512.3 us, 48.70 GB/s (13 seeds, such
+// as 1); 11004.1 us, 24.40 GB/s (7 seeds, such as 4)".
 func (s *SeedTimes) String() string {
 	all := s.outcomes()
 	var texts []string
@@ -88,7 +88,8 @@ func (s *SeedTimes) String() string {
 		between := fmt.Sprintf("between these (%s)", units.Count(rest, "seed"))
 		texts = append(texts[:mostOutcomes-1:mostOutcomes-1], between, texts[len(texts)-1])
 	}
-	text := fmt.Sprintf("%d bytes with seeds %d to %d: %s", s.Size, s.First, s.First+uint64(len(s.Times))-1, strings.Join(texts, "; "))
+	text := fmt.Sprintf("%d bytes with seeds %d to %d: %s", s.Size, s.First, s.First+uint64(len(s.Times))-1,
+		strings.Join(texts, "; "))
 	if worst := all[len(all)-1]; len(all) > 1 && all[0].time > 0 {
 		text += fmt.Sprintf(": up to %.0f %% longer", 100*(float64(worst.time)/float64(all[0].time)-1))
 	}
@@ -107,8 +108,8 @@ func (o *Options) noteSeeds(ctx context.Context, v *verdict.Verdict, f *fabric.F
 	return err
 }
 
-// overSeeds are the expected times of the calls on f with o.Seeds seeds, from its own on. Calls without an expected time
-// are left out.
+// overSeeds are the expected times of the calls on f with o.Seeds seeds, from its own on. Calls without an expected
+// time are left out.
 func (o *Options) overSeeds(ctx context.Context, f *fabric.Fabric, calls []bench.Case) ([]SeedTimes, error) {
 	all := make([]SeedTimes, len(calls))
 	for i, c := range calls {

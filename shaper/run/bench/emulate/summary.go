@@ -15,8 +15,8 @@ import (
 // named is the maximum number of times that the summary names.
 const named = 3
 
-// summary says in three lines what the log shows: what a call costs beyond the network, the bandwidth of large calls, and
-// which times to look at.
+// summary says in three lines what the log shows: what a call costs beyond the network, the bandwidth of large calls,
+// and which times to look at.
 func (r *Report) summary() []string {
 	return []string{"fixed cost: " + r.fixedText(), "bandwidth: " + r.bandwidthText(), "rows: " + r.rowsText()}
 }
@@ -24,11 +24,13 @@ func (r *Report) summary() []string {
 func (r *Report) fixedText() string {
 	switch f := r.Fixed; {
 	case f == nil:
-		return "not known, as no part of the log takes the same time for several sizes: all time counts as the network's"
+		return "not known, as no part of the log takes the same time for several sizes: all time counts as the " +
+			"network's"
 	case f.US < 0.5:
 		return "none: the network explains the small calls"
 	default:
-		return fmt.Sprintf("%.0f us per call beyond the network: launch, proxies, latency not in the profile (%s up to %d bytes)",
+		return fmt.Sprintf(
+			"%.0f us per call beyond the network: launch, proxies, latency not in the profile (%s up to %d bytes)",
 			f.US, units.Count(f.Times, "time"), f.UpTo)
 	}
 }
@@ -49,7 +51,8 @@ func (r *Report) bandwidthText() string {
 		return "not judged: no row of the log has an expected time"
 	}
 	share := best.WithFixed / best.TimeUS
-	text := fmt.Sprintf("%.1f GB/s busbw at %d bytes, %.0f %% of what %s on this fabric", best.BusBW, best.Size, 100*share, best.schedule())
+	text := fmt.Sprintf("%.1f GB/s busbw at %d bytes, %.0f %% of what %s on this fabric", best.BusBW, best.Size,
+		100*share, best.schedule())
 	switch best.Word {
 	case testslog.Slower:
 		return text + ": check the rate and the error counters of each link, and that every NIC is in use"
@@ -110,7 +113,8 @@ func (r *Report) advice(count map[testslog.Word]int) string {
 	case count[testslog.Slower] > r.explained:
 		return "; " + slowerAdvice(r.collective)
 	case count[testslog.Dip] > 0 && r.collective.IsP2P():
-		return "; measure it again: a dip that stays is often congestion, where several flows share a link or arrive at one NIC"
+		return "; measure it again: a dip that stays is often congestion, where several flows share a link or arrive " +
+			"at one NIC"
 	case count[testslog.Dip] > 0:
 		return "; measure it again: a dip that stays is often a change of algorithm"
 	case count[testslog.Slower] > 0:
@@ -123,7 +127,8 @@ func (r *Report) advice(count map[testslog.Word]int) string {
 func slowerAdvice(c nccl.Collective) string {
 	switch {
 	case c.IsP2P():
-		return "try each pair of nodes with sendrecv, which has one flow in each direction: NCCL_ALGO has no part in sends and receives"
+		return "try each pair of nodes with sendrecv, which has one flow in each direction: NCCL_ALGO has no part in " +
+			"sends and receives"
 	case c.Rooted():
 		return "try each pair of nodes: NCCL has no other algorithm for it than rings"
 	}

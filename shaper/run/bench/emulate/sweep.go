@@ -24,7 +24,8 @@ type Sweep struct {
 // sizes are those of the rows that have a time at each value.
 func (s *Sweep) sizes() (rows []int) {
 	for row := range s.Reports[0].Rows {
-		if !slices.ContainsFunc(s.Reports, func(r *Report) bool { return row >= len(r.Rows) || r.Rows[row].ExpectedUS == nil }) {
+		if !slices.ContainsFunc(s.Reports,
+			func(r *Report) bool { return row >= len(r.Rows) || r.Rows[row].ExpectedUS == nil }) {
 			rows = append(rows, row)
 		}
 	}
@@ -46,7 +47,8 @@ func (s *Sweep) Changes() []string {
 		var at []sweep.Call
 		for i := range r.Rows {
 			row := &r.Rows[i]
-			c := sweep.Call{What: fmt.Sprintf("%s of %d bytes", s.Collective, row.Size), Choice: strings.TrimSpace(row.Algo + " " + row.Proto)}
+			c := sweep.Call{What: fmt.Sprintf("%s of %d bytes", s.Collective, row.Size),
+				Choice: strings.TrimSpace(row.Algo + " " + row.Proto)}
 			if row.ExpectedUS != nil {
 				c.Time = time.Duration(*row.ExpectedUS*1e3 + 0.5)
 			}
@@ -57,8 +59,8 @@ func (s *Sweep) Changes() []string {
 	return s.Values.Changes(calls)
 }
 
-// Conclusions say for each size where the network stops mattering: sizes that follow each other and have the same answer are
-// one sentence. There are none if the values have no order.
+// Conclusions say for each size where the network stops mattering: sizes that follow each other and have the same
+// answer are one sentence. There are none if the values have no order.
 func (s *Sweep) Conclusions() (out []string) {
 	order := slices.DeleteFunc(s.SlowFirst(), func(i int) bool { return i >= len(s.Reports) })
 	if len(order) < 2 {
@@ -90,11 +92,16 @@ func (s *Sweep) Conclusions() (out []string) {
 		at := fmt.Sprintf("%s %s", s.Param, s.List[order[a.enough]].Text)
 		switch a.enough {
 		case 0:
-			out = append(out, fmt.Sprintf("%s: the network does not matter at any of these: at %s, the slowest, a call takes at most %.0f %% longer than on the fastest", sizes, at, 100*sweep.Matters))
+			out = append(out,
+				fmt.Sprintf(
+					"%s: the network does not matter at any of these: at %s, the slowest, a call takes at most %.0f "+
+						"%% longer than on the fastest", sizes, at, 100*sweep.Matters))
 		case len(order) - 1:
 			out = append(out, fmt.Sprintf("%s: the network matters up to %s, the fastest of this sweep", sizes, at))
 		default:
-			out = append(out, fmt.Sprintf("%s: the network stops mattering at %s: faster ones make a call at most %.0f %% shorter", sizes, at, 100*sweep.Matters))
+			out = append(out,
+				fmt.Sprintf("%s: the network stops mattering at %s: faster ones make a call at most %.0f %% shorter",
+					sizes, at, 100*sweep.Matters))
 		}
 	}
 	return out
@@ -103,7 +110,8 @@ func (s *Sweep) Conclusions() (out []string) {
 // Reversals says where a call takes longer on a faster network.
 func (s *Sweep) Reversals() (out []string) {
 	for _, row := range s.sizes() {
-		out = append(out, s.Values.Reversals(fmt.Sprintf("%s of %d bytes", s.Collective, s.Reports[0].Rows[row].Size), s.times(row))...)
+		out = append(out, s.Values.Reversals(fmt.Sprintf("%s of %d bytes", s.Collective, s.Reports[0].Rows[row].Size),
+			s.times(row))...)
 	}
 	return out
 }

@@ -29,7 +29,8 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Sweep{Values: v, Collective: "all_reduce", Reports: []*Report{
-		sweptRows("Simple", 100, 100, 200, 900, 0), sweptRows("Simple", 101, 100, 104, 300, 5), sweptRows("LL", 100, 99, 100, 400, 5),
+		sweptRows("Simple", 100, 100, 200, 900, 0), sweptRows("Simple", 101, 100, 104, 300, 5),
+		sweptRows("LL", 100, 99, 100, 400, 5),
 	}}
 	want := []string{
 		"8 to 16 bytes: the network does not matter at any of these: at bw 10Gbps, the slowest, a call takes at most 5 % longer than on the fastest",
@@ -40,10 +41,13 @@ func TestSweep(t *testing.T) {
 	if got := s.Conclusions(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if got := s.Changes(); len(got) != 5 || got[3] != "all_reduce of 64 bytes: Ring Simple at bw 100Gbps, Ring LL at 400Gbps (300.00 us, 400.00 us): the faster network takes longer" {
+	if got := s.Changes(); len(got) != 5 ||
+		got[3] != "all_reduce of 64 bytes: Ring Simple at bw 100Gbps, Ring LL at 400Gbps (300.00 us, 400.00 us): the faster network takes longer" {
 		t.Errorf("%q", got)
 	}
-	wantReversals := []string{"all_reduce of 64 bytes takes longer at bw 400Gbps than at 100Gbps, which is slower: 400.00 us, 300.00 us", "all_reduce of 64 bytes is shortest at bw 100Gbps: 300.00 us"}
+	wantReversals := []string{
+		"all_reduce of 64 bytes takes longer at bw 400Gbps than at 100Gbps, which is slower: 400.00 us, 300.00 us",
+		"all_reduce of 64 bytes is shortest at bw 100Gbps: 300.00 us"}
 	if got := s.Reversals(); !slices.Equal(got, wantReversals) {
 		t.Errorf("%q", got)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 )
 
-// fromLog makes a table of a log of nccl-tests, of its times out of place. Lines "# key: value" may say what the log does
-// not: before 2.16.7 its collective. isLog is false if the text has no row of nccl-tests.
+// fromLog makes a table of a log of nccl-tests, of its times out of place. Lines "# key: value" may say what the log
+// does not: before 2.16.7 its collective. isLog is false if the text has no row of nccl-tests.
 func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	log, err := testslog.Read(bytes.NewReader(text))
 	if err != nil {
@@ -22,13 +22,16 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	t = &Table{Collective: -1}
 	test := &log.Tests[0]
 	if len(log.Tests) > 1 {
-		return nil, true, fmt.Errorf("the log has %d tables, at the lines %d and %d: give one", len(log.Tests), test.Line, log.Tests[1].Line)
+		return nil, true, fmt.Errorf("the log has %d tables, at the lines %d and %d: give one", len(log.Tests),
+			test.Line, log.Tests[1].Line)
 	}
 	if test.CPUTime {
-		return nil, true, fmt.Errorf("line %d: the times are those of the host's threads (-C): measure without it", test.Line)
+		return nil, true, fmt.Errorf("line %d: the times are those of the host's threads (-C): measure without it",
+			test.Line)
 	}
 	if test.OutOfBounds > 0 {
-		return nil, true, fmt.Errorf("the log has %d values out of bounds: its times are not those of the collective", test.OutOfBounds)
+		return nil, true, fmt.Errorf("the log has %d values out of bounds: its times are not those of the collective",
+			test.OutOfBounds)
 	}
 	if test.Name != "" {
 		if t.Collective, err = nccl.ParseCollective(test.Name); err != nil {

@@ -36,15 +36,20 @@ func TestReadLog(t *testing.T) {
 		t.Errorf("%v %s", err, d)
 	}
 	for name, tc := range map[string]struct{ old, new, want string }{
-		"two tables":   {"# Avg", logText + "# Avg", "the log has 2 tables, at the lines 1 and 11: give one"},
-		"no name":      {"# Collective test starting: all_gather_perf", "#", `the table does not say "# collective: NAME"`},
+		"two tables": {"# Avg", logText + "# Avg", "the log has 2 tables, at the lines 1 and 11: give one"},
+		"no name": {"# Collective test starting: all_gather_perf", "#",
+			`the table does not say "# collective: NAME"`},
 		"no ranks":     {"Rank", "rank", `the table does not say "# ranks: N"`},
 		"another name": {"all_gather_perf", "bisection_perf", `there is no collective "bisection"`},
 		"CPU time":     {" time ", " cputime ", "line 1: the times are those of the host's threads (-C)"},
-		"another type": {"    float    none      -1   130.31", "    half    none      -1   130.31", "line 9: the type is half: give a table of float"},
-		"a cut row":    {"1488.00   11.28    5.64       0", "", "line 10: the row is cut before its in-place half ends"},
-		"sizes":        {"    16777216       2097152", "     1048576        131072", "line 10: 1048576 bytes after 1048576: sizes must rise"},
-		"other ranks":  {"#  Rank  1", "# ranks: 3\n#  Rank  1", "1048576 bytes: all_gather of float among 3 ranks moves 1048560"},
+		"another type": {"    float    none      -1   130.31", "    half    none      -1   130.31",
+			"line 9: the type is half: give a table of float"},
+		"a cut row": {"1488.00   11.28    5.64       0", "",
+			"line 10: the row is cut before its in-place half ends"},
+		"sizes": {"    16777216       2097152", "     1048576        131072",
+			"line 10: 1048576 bytes after 1048576: sizes must rise"},
+		"other ranks": {"#  Rank  1", "# ranks: 3\n#  Rank  1",
+			"1048576 bytes: all_gather of float among 3 ranks moves 1048560"},
 		"wrong values": {"# Avg", "# Out of bounds values : 5 FAILED\n# Avg", "the log has 5 values out of bounds"},
 		"a bad key":    {"# Using devices", "# env: LD_PRELOAD=x", `line 4: env: "LD_PRELOAD=x" is not one of`},
 	} {

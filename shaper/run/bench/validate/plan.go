@@ -53,7 +53,10 @@ func fit(rows []Row, ranks int, memory uint64) (kept []Row, out []LeftOut) {
 	for _, r := range rows {
 		need := 2 * float64(ranks) * float64(r.Size)
 		if have := bufferShare * float64(memory); memory > 0 && need > have {
-			out = append(out, LeftOut{r.Size, fmt.Sprintf("the buffers of %d ranks take %.1f GiB, half of what is available is %.1f GiB", ranks, need/(1<<30), have/(1<<30))})
+			out = append(out,
+				LeftOut{r.Size,
+					fmt.Sprintf("the buffers of %d ranks take %.1f GiB, half of what is available is %.1f GiB", ranks,
+						need/(1<<30), have/(1<<30))})
 			continue
 		}
 		kept = append(kept, r)
@@ -92,12 +95,15 @@ func largestScale(group []Row, k int, most time.Duration) int {
 	return best
 }
 
-// shorten removes the group's last rows until it takes at most the longest time at time scale k, and returns the iterations
-// that the rest has time for.
+// shorten removes the group's last rows until it takes at most the longest time at time scale k, and returns the
+// iterations that the rest has time for.
 func shorten(group []Row, k int, t times) (kept []Row, iters int, out []LeftOut) {
 	for len(group) > 0 && (warmup+leastIters)*callTime(group, k) > t.longest {
 		last := group[len(group)-1]
-		out = append(out, LeftOut{last.Size, fmt.Sprintf("at time scale %d one call takes %v", k, (last.Time * time.Duration(k)).Round(time.Second))})
+		out = append(out,
+			LeftOut{last.Size,
+				fmt.Sprintf("at time scale %d one call takes %v", k,
+					(last.Time * time.Duration(k)).Round(time.Second))})
 		group = group[:len(group)-1]
 	}
 	if len(group) == 0 {
@@ -117,7 +123,8 @@ func (t *Table) Message(size int64) uint32 {
 		env[name] = strings.ToLower(value)
 	}
 	channels, err := strconv.Atoi(env["NCCL_MAX_NCHANNELS"])
-	if err != nil || channels < 1 || env["NCCL_ALGO"] != "ring" || env["NCCL_PROTO"] != "simple" || t.Collective != nccl.AllReduce {
+	if err != nil || channels < 1 || env["NCCL_ALGO"] != "ring" || env["NCCL_PROTO"] != "simple" ||
+		t.Collective != nccl.AllReduce {
 		return 0
 	}
 	return uint32(min(size/int64(2*channels*t.Ranks), 1<<20))

@@ -31,7 +31,8 @@ func TestRowsOfLikeTimesRunTogether(t *testing.T) {
 func TestRowsThatDoNotFitAreLeftOut(t *testing.T) {
 	rows := []Row{{Size: 1 << 20}, {Size: 1 << 30}}
 	kept, out := fit(rows, 2, 7<<30)
-	if len(kept) != 1 || len(out) != 1 || out[0].Size != 1<<30 || out[0].Reason != "the buffers of 2 ranks take 4.0 GiB, half of what is available is 3.5 GiB" {
+	if len(kept) != 1 || len(out) != 1 || out[0].Size != 1<<30 ||
+		out[0].Reason != "the buffers of 2 ranks take 4.0 GiB, half of what is available is 3.5 GiB" {
 		t.Errorf("kept %v, left out %v", kept, out)
 	}
 	for _, memory := range []uint64{0, 8 << 30} {
@@ -48,9 +49,11 @@ func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
 		kept, iters int
 	}{
 		{1, rowsOf(time.Millisecond), 1, mostIters},
-		{100, rowsOf(20*time.Millisecond, 40*time.Millisecond), 2, 9}, // 6 s per iteration: 10 in a minute, one of them a warm-up
+		// 6 s per iteration: 10 in a minute, one of them a warm-up
+		{100, rowsOf(20*time.Millisecond, 40*time.Millisecond), 2, 9},
 		{100, rowsOf(300*time.Millisecond, 600*time.Millisecond), 2, leastIters},
-		{100, rowsOf(300*time.Millisecond, 800*time.Millisecond), 1, leastIters}, // three iterations of 110 s are too long
+		// three iterations of 110 s are too long
+		{100, rowsOf(300*time.Millisecond, 800*time.Millisecond), 1, leastIters},
 		{1000, rowsOf(time.Second), 0, 0},
 	} {
 		kept, iters, out := shorten(tc.rows, tc.k, times{groupTime, longestTime})
@@ -78,7 +81,8 @@ func TestLargestScale(t *testing.T) {
 }
 
 func TestMessage(t *testing.T) {
-	table := Table{Collective: nccl.AllReduce, Ranks: 2, Env: []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", "NCCL_MAX_NCHANNELS=2"}}
+	table := Table{Collective: nccl.AllReduce, Ranks: 2,
+		Env: []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", "NCCL_MAX_NCHANNELS=2"}}
 	for size, want := range map[int64]uint32{4: 0, 1 << 20: 128 << 10, 8 << 20: 1 << 20, 1 << 40: 1 << 20} {
 		if got := table.Message(size); got != want {
 			t.Errorf("%d bytes: messages of %d, want %d", size, got, want)

@@ -40,7 +40,8 @@ type Line struct {
 
 // newLine compares the emulated time, or the expected one if that is 0, with the published one.
 func newLine(r Row, expected, emulated time.Duration, scale int) Line {
-	l := Line{Size: r.Size, Published: units.Microseconds(r.Time), Expected: units.Microseconds(expected), Emulated: units.Microseconds(emulated), TimeScale: scale, Limit: Limit(r.Size)}
+	l := Line{Size: r.Size, Published: units.Microseconds(r.Time), Expected: units.Microseconds(expected),
+		Emulated: units.Microseconds(emulated), TimeScale: scale, Limit: Limit(r.Size)}
 	got := l.Emulated
 	if got == 0 {
 		got = l.Expected
@@ -61,9 +62,9 @@ type Report struct {
 	Lines   []Line    `json:"rows"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
-	// Verdict is VALID if this host carried the fabric for every row, else INVALID; incomplete if the run was interrupted
-	// or stopped by its budget; "" if nothing was run. Cause and Summary are those of INVALID, Reasons has the texts of
-	// Findings. Conclusion is all of it.
+	// Verdict is VALID if this host carried the fabric for every row, else INVALID; incomplete if the run was
+	// interrupted or stopped by its budget; "" if nothing was run. Cause and Summary are those of INVALID, Reasons has
+	// the texts of Findings. Conclusion is all of it.
 	Verdict    string            `json:"verdict,omitempty"`
 	Cause      verdict.Cause     `json:"cause,omitempty"`
 	Summary    string            `json:"summary,omitempty"`

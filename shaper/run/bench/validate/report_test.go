@@ -31,7 +31,8 @@ func TestLimits(t *testing.T) {
 		{16 << 20, 106, 0, false},  // without a run, the expected time
 		{4, 0, 0, false},           // neither
 	} {
-		l := newLine(Row{Size: tc.size, Time: 100 * time.Microsecond}, tc.expected*time.Microsecond, tc.emulated*time.Microsecond, 1)
+		l := newLine(Row{Size: tc.size, Time: 100 * time.Microsecond}, tc.expected*time.Microsecond,
+			tc.emulated*time.Microsecond, 1)
 		if l.Within != tc.within {
 			t.Errorf("%+v: %+v", tc, l)
 		}
@@ -45,9 +46,10 @@ func TestLimits(t *testing.T) {
 // Rows that this host cannot carry are named, and the report is INVALID.
 func TestRefusedRows(t *testing.T) {
 	table := Table{Collective: nccl.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
-	_, err := table.Run(t.Context(), Options{Emulate: emulate.Options{Log: io.Discard}, Scale: func(context.Context, int64) (host.Selection, error) {
-		return host.Selection{}, errors.New("too few cores")
-	}})
+	_, err := table.Run(t.Context(),
+		Options{Emulate: emulate.Options{Log: io.Discard}, Scale: func(context.Context, int64) (host.Selection, error) {
+			return host.Selection{}, errors.New("too few cores")
+		}})
 	if !errors.Is(err, ErrNoRow) || err.Error() != "no row can be run here: 4 bytes: too few cores" {
 		t.Errorf("all refused: %v", err)
 	}
@@ -56,7 +58,8 @@ func TestRefusedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.conclude()
-	if len(r.LeftOut) != 2 || r.Cause != verdict.CauseHost || r.Verdict != "INVALID" || len(r.Reasons) != 1 || r.Reasons[0] != "4 to 8 bytes could not be run: too few cores" {
+	if len(r.LeftOut) != 2 || r.Cause != verdict.CauseHost || r.Verdict != "INVALID" || len(r.Reasons) != 1 ||
+		r.Reasons[0] != "4 to 8 bytes could not be run: too few cores" {
 		t.Errorf("%+v", r)
 	}
 	stopped, stop := context.WithCancel(t.Context())
@@ -75,7 +78,8 @@ func TestGroupsShareTheBudget(t *testing.T) {
 	o.Emulate.Budget = emulate.Budget{Total: time.Hour, End: time.Now().Add(90 * time.Second)}
 	for i, want := range []time.Duration{30 * time.Second, 45 * time.Second, 90 * time.Second} {
 		got := o.share(i, 3)
-		if left := time.Until(got.Emulate.Budget.End); left > want || left < want-time.Second || got.Emulate.Budget.Total != time.Hour {
+		if left := time.Until(got.Emulate.Budget.End); left > want || left < want-time.Second ||
+			got.Emulate.Budget.Total != time.Hour {
 			t.Errorf("group %d has %v, want %v", i, left, want)
 		}
 		if tm := got.times(); tm.group > want*2/3 || tm.group < want*2/3-time.Second || tm.longest > want {
@@ -87,7 +91,8 @@ func TestGroupsShareTheBudget(t *testing.T) {
 // Rows that were not measured are left out for a reason.
 func TestMeasuredRowsOfAGroup(t *testing.T) {
 	var r Report
-	out := emulate.Outcome{Scale: 4, Result: bench.Result{Rows: []bench.Row{{Size: 8, OutOfPlace: bench.Measurement{Time: 5, Expected: 6}}}}}
+	out := emulate.Outcome{Scale: 4,
+		Result: bench.Result{Rows: []bench.Row{{Size: 8, OutOfPlace: bench.Measurement{Time: 5, Expected: 6}}}}}
 	if n := r.addLines([]Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}, out, "budget 1m"); n != 1 {
 		t.Errorf("%d lines", n)
 	}

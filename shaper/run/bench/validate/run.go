@@ -76,7 +76,8 @@ func (t *Table) measureHost(ctx context.Context, c *configs.Fabric, size int64) 
 	if err != nil {
 		return host.Selection{}, err
 	}
-	return host.SelectScale(ctx, host.JobSize{Fabric: f, Ranks: t.Ranks, Message: max(t.Message(size), host.MessageSize(size, t.Ranks))})
+	return host.SelectScale(ctx,
+		host.JobSize{Fabric: f, Ranks: t.Ranks, Message: max(t.Message(size), host.MessageSize(size, t.Ranks))})
 }
 
 func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report) error {
@@ -165,7 +166,10 @@ func (o *Options) plan(ctx context.Context, e *emulate.Options, group *[]Row) (i
 			return 0, nil, err
 		}
 		k = largestScale(*group, s.Scale, o.times().group)
-		e.Scale = func(context.Context) (host.Selection, error) { return host.Selection{Scale: k, Reason: s.Reason}, nil }
+		e.Scale = func(context.Context) (host.Selection, error) {
+			return host.Selection{Scale: k, Reason: s.Reason},
+				nil
+		}
 	}
 	e.Config.TimeScale = k
 	if *group, iters, out = shorten(*group, k, o.times()); len(*group) > 0 {
@@ -205,7 +209,8 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 		return err
 	}
 	r.leaveOut(group, err.Error())
-	r.Conclusion.Add(verdict.Finding{Cause: verdict.CauseHost, Text: fmt.Sprintf("%s could not be run: %v", span(group), err)})
+	r.Conclusion.Add(verdict.Finding{Cause: verdict.CauseHost,
+		Text: fmt.Sprintf("%s could not be run: %v", span(group), err)})
 	return nil
 }
 
@@ -233,7 +238,8 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 }
 
 func (t *Table) report(e *emulate.Options) *Report {
-	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, Notes: slices.Clone(e.Unused)}
+	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA,
+		Notes: slices.Clone(e.Unused)}
 }
 
 // header is a printer that stores the header.

@@ -51,9 +51,12 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 	var lines []Line
 	for _, r := range table.Rows {
 		e, ok := times.Of(context.Background(), bench.Case{
-			Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Size: r.Size, Count: r.Size / 4, Iters: goodIters, NCCL: "2.22.3",
-			Decision: &nccllog.Decision{Algo: simple.Algo, Proto: simple.Proto, ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown},
-			Topology: &nccllog.Topology{CollChannels: 2, Rings: [][]int{{0, 1}, {0, 1}}, Threads: map[nccllog.Kernel]int{simple: 256}},
+			Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Size: r.Size, Count: r.Size / 4, Iters: goodIters,
+			NCCL: "2.22.3",
+			Decision: &nccllog.Decision{Algo: simple.Algo, Proto: simple.Proto, ChannelLo: nccllog.Unknown,
+				ChannelHi: nccllog.Unknown},
+			Topology: &nccllog.Topology{CollChannels: 2, Rings: [][]int{{0, 1}, {0, 1}},
+				Threads: map[nccllog.Kernel]int{simple: 256}},
 		})
 		if !ok {
 			t.Fatal(times.Problem)
@@ -65,10 +68,12 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 
 func outside(lines []Line) int { return len((&Report{Lines: lines}).Outside()) }
 
-// rendezvous is the first row with messages above 64 KiB. For these, EFA asks the receiver first, which is not modelled.
+// rendezvous is the first row with messages above 64 KiB. For these, EFA asks the receiver first, which is not
+// modelled.
 const rendezvous = 1 << 20
 
-// The model of the profile is within the limits on every row of the T4 table but one. Without the hosts' costs it is not.
+// The model of the profile is within the limits on every row of the T4 table but one. Without the hosts' costs it is
+// not.
 func TestT4WithinLimits(t *testing.T) {
 	lines := t4Lines(t, func(*configs.Fabric) {})
 	if len(lines) != 29 {
@@ -96,7 +101,9 @@ func TestT4Page(t *testing.T) {
 		got = append(got, fmt.Sprint(m[1:]))
 	}
 	for _, l := range t4Lines(t, func(f *configs.Fabric) { f.Clock = configs.VirtualClock }) {
-		want = append(want, fmt.Sprint([]string{fmt.Sprint(l.Size), fmt.Sprintf("%.2f", l.Published), fmt.Sprintf("%.2f", l.Expected), fmt.Sprintf("%+.1f", l.Error)}))
+		want = append(want,
+			fmt.Sprint([]string{fmt.Sprint(l.Size), fmt.Sprintf("%.2f", l.Published), fmt.Sprintf("%.2f", l.Expected),
+				fmt.Sprintf("%+.1f", l.Error)}))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the page's table (-page +model):\n%s", cmp.Diff(got, want))

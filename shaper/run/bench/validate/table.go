@@ -46,7 +46,8 @@ const (
 
 // variables are the variables that a table may set for the ranks: those of NCCL's decisions, and none that reads or
 // writes files.
-var variables = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}
+var variables = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
+	"NCCL_MAX_CTAS"}
 
 // Read reads a table. The error begins with the faulty line.
 func Read(r io.Reader) (*Table, error) {
@@ -223,7 +224,8 @@ func (t *Table) add(r Row) error {
 func (t *Table) Between(low, high int64) error {
 	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return r.Size < low || r.Size > high })
 	if len(rows) == 0 {
-		return fmt.Errorf("the table has no row of %d to %d bytes, but of %d to %d", low, high, t.Rows[0].Size, t.Rows[len(t.Rows)-1].Size)
+		return fmt.Errorf("the table has no row of %d to %d bytes, but of %d to %d", low, high, t.Rows[0].Size,
+			t.Rows[len(t.Rows)-1].Size)
 	}
 	t.Rows = rows
 	return nil

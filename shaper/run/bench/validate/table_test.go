@@ -17,7 +17,8 @@ import (
 const head = "# collective: all_reduce\n# ranks: 4\n"
 
 func TestRead(t *testing.T) {
-	got, err := Read(strings.NewReader("# source: a: b\n# system: two boxes\n" + head + "# nodes: 2\n# env: NCCL_PROTO=Simple NCCL_ALGO=Ring\ntime_us,algbw,bytes\r\n65.7, 0.1, 4\n\n1e3,0,1048576\n"))
+	got, err := Read(strings.NewReader("# source: a: b\n# system: two boxes\n" + head +
+		"# nodes: 2\n# env: NCCL_PROTO=Simple NCCL_ALGO=Ring\ntime_us,algbw,bytes\r\n65.7, 0.1, 4\n\n1e3,0,1048576\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,11 +43,13 @@ func TestReadByteOrderMark(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"", `the table does not say "# collective: NAME": add that line before it`},
-		{"# collective: all_reduce\nbytes,time_us\n4,1\n", `the table does not say "# ranks: N": add that line before it`},
+		{"# collective: all_reduce\nbytes,time_us\n4,1\n",
+			`the table does not say "# ranks: N": add that line before it`},
 		{"# collective: sum\n", "line 1: collective: "},
 		{"# ranks: 1\n", `line 1: ranks: "1" is not a number from 2 to`},
 		{head + "# nodes: 3\nbytes,time_us\n4,1\n", "4 ranks do not divide among 3 nodes"},
-		{"# source: a\n# system: b\n# collective: hypercube\n# ranks: 6\nbytes,time_us\n4,1\n", "hypercube among 6 ranks: their number must be a power of two"},
+		{"# source: a\n# system: b\n# collective: hypercube\n# ranks: 6\nbytes,time_us\n4,1\n",
+			"hypercube among 6 ranks: their number must be a power of two"},
 		{head + "# a remark\n", `line 3: "# a remark" is not "# key: value"`},
 		{head + "# size: 4\n", "line 3: size: is not a key here"},
 		{head + "# env: LD_PRELOAD=x.so\n", `line 3: env: "LD_PRELOAD=x.so" is not one of NCCL_ALGO`},

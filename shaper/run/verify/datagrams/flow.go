@@ -81,7 +81,8 @@ func (f *flow) greet(ctx context.Context, timeout time.Duration) {
 				return // send will return the error
 			}
 			f.greetings += f.Burst
-			for again := time.Now().Add(greetingPeriod); !f.connected.Load() && ctx.Err() == nil && time.Now().Before(again); {
+			for again := time.Now().Add(greetingPeriod); !f.connected.Load() && ctx.Err() == nil &&
+				time.Now().Before(again); {
 				time.Sleep(greetingSleep)
 			}
 		}

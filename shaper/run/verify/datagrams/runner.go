@@ -45,7 +45,8 @@ func Open(file *state.File, f *fabric.Fabric, p *netns.Plan) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{file: file, fabric: f, plan: p, participant: participant, start: time.Now(), sent: map[int]uint64{}, tag: uint32(time.Now().UnixNano())}
+	r := &Runner{file: file, fabric: f, plan: p, participant: participant, start: time.Now(), sent: map[int]uint64{},
+		tag: uint32(time.Now().UnixNano())}
 	r.reasonsBefore, r.hopsBefore = r.reasons(), file.Hops()
 	return r, nil
 }
@@ -70,7 +71,9 @@ func (r *Runner) CheckIdle(ctx context.Context) error {
 	}
 	for i, h := range r.file.Hops() {
 		if n := passed(h, before[i]); r.fabric.Hops[i].Kind == fabric.Link && n > maxStray {
-			return fmt.Errorf("%d packets passed %s in %v: stop the programs that send on the fabric, or bring up another one to verify", n, r.fabric.HopName(i), countDelay)
+			return fmt.Errorf(
+				"%d packets passed %s in %v: stop the programs that send on the fabric, or bring up another one to "+
+					"verify", n, r.fabric.HopName(i), countDelay)
 		}
 	}
 	r.hopsBefore = r.file.Hops()
@@ -99,7 +102,9 @@ func (r *Runner) Findings() []verdict.Finding {
 	now := r.reasons()
 	found := verdict.FromReasons(now&^r.reasonsBefore | now&state.BelowFloor)
 	if _, ok := r.file.Followed(); !ok {
-		found = append(found, verdict.Finding{Cause: verdict.CauseFabric, Text: "a change of the links could not be put into force: see the fabric's events"})
+		found = append(found,
+			verdict.Finding{Cause: verdict.CauseFabric,
+				Text: "a change of the links could not be put into force: see the fabric's events"})
 	}
 	time.Sleep(countDelay)
 	var links []string
@@ -110,7 +115,9 @@ func (r *Runner) Findings() []verdict.Finding {
 		}
 	}
 	if len(links) > 0 {
-		found = append(found, verdict.Finding{Cause: verdict.CauseFabric, Text: "other programs sent on the fabric while it was measured: " + strings.Join(links, ", ")})
+		found = append(found,
+			verdict.Finding{Cause: verdict.CauseFabric,
+				Text: "other programs sent on the fabric while it was measured: " + strings.Join(links, ", ")})
 	}
 	return found
 }
@@ -131,5 +138,6 @@ func (r *Runner) Late() string {
 
 // Others returns the number of other ranks on the fabric.
 func (r *Runner) Others() int {
-	return len(slices.DeleteFunc(r.file.Ranks(), func(p state.ParticipantStatus) bool { return !p.Alive || p.Slot == r.participant.Slot() }))
+	return len(slices.DeleteFunc(r.file.Ranks(),
+		func(p state.ParticipantStatus) bool { return !p.Alive || p.Slot == r.participant.Slot() }))
 }

@@ -34,7 +34,8 @@ func (r *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time
 	for _, s := range streams {
 		f, err := r.open(s)
 		if err != nil {
-			return nil, fmt.Errorf("open sockets from %s to %s: %w", r.fabric.NICName(s.Src), r.fabric.NICName(s.Dst), err)
+			return nil, fmt.Errorf("open sockets from %s to %s: %w", r.fabric.NICName(s.Src), r.fabric.NICName(s.Dst),
+				err)
 		}
 		flows = append(flows, f)
 	}

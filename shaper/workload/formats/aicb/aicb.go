@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aicb reads the CSV files of AICB: its physical workloads, which list the calls of a job, and the logs of runs of
-// these, which add how long each call and computation took.
+// Package aicb reads the CSV files of AICB: its physical workloads, which list the calls of a job, and the logs of
+// runs of these, which add how long each call and computation took.
 //
 // A rank does the lines one after the other. If the stages of a pipeline differ, the file has a part for each, which
 // begins with a line of its ranks. Groups are named, not listed: their ranks follow from their sizes, because AICB
-// numbers ranks as Megatron-LM does. Sizes are in bytes, of the whole: for all_gather what comes out, for reduce_scatter
-// and all_to_all what goes in.
+// numbers ranks as Megatron-LM does. Sizes are in bytes, of the whole: for all_gather what comes out, for
+// reduce_scatter and all_to_all what goes in.
 package aicb
 
 import (
@@ -66,14 +66,16 @@ type stage struct {
 	rows  []row
 }
 
-// extent says how much of a job the stages show, as far as a file that was cut between two lines looks like a whole one.
+// extent says how much of a job the stages show, as far as a file that was cut between two lines looks like a whole
+// one.
 func extent(stages []stage) (notes []string) {
 	if n := len(stages); stages[0].named {
 		each := ""
 		if n > 1 {
 			each = " each"
 		}
-		notes = append(notes, fmt.Sprintf("the file shows %s of %s%s: it was cut if the job had more", units.Count(n, "pipeline stage"),
+		notes = append(notes, fmt.Sprintf("the file shows %s of %s%s: it was cut if the job had more",
+			units.Count(n, "pipeline stage"),
 			units.Count(len(stages[0].ranks), "rank"), each))
 	}
 	epochs := func(s stage) bool {
@@ -108,7 +110,8 @@ type parser struct {
 }
 
 // knownColumns are those of AICB's files. What a call took (algbw, busbw) and the rank that sends (src) are not used.
-var knownColumns = []string{"comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst", "src", "additional", "_elapsed_time",
+var knownColumns = []string{"comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst", "src",
+	"additional", "_elapsed_time",
 	"algbw", "busbw", "count"}
 
 // The first line of a part: [rank0 ~ rank127] or [ pp_stage1: [rank16, rank17] ].
@@ -186,8 +189,9 @@ func (p *parser) row(text string) (row, error) {
 		}
 		return parts[i]
 	}
-	r := row{kind: strings.TrimPrefix(get("comm_type"), "CommType."), group: strings.TrimPrefix(get("comm_group"), "CommGroup."),
-		name: get("stage"), additional: get("additional"), dst: -1, elapsed: -1}
+	r := row{kind: strings.TrimPrefix(get("comm_type"), "CommType."),
+		group: strings.TrimPrefix(get("comm_group"), "CommGroup."),
+		name:  get("stage"), additional: get("additional"), dst: -1, elapsed: -1}
 	if v := get("comm_group_size"); v != "" {
 		n, err := input.Number(v)
 		if r.size = int(min(n, workload.MaxRanks+1)); err != nil || r.size < 1 || r.size > workload.MaxRanks {

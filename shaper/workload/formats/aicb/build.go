@@ -69,7 +69,8 @@ func build(stages []stage, o input.Options) (*workload.Workload, error) {
 			}
 		}
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: b.Ranks, Source: b.source()}, Ops: b.ops}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: b.Ranks, Source: b.source()},
+		Ops: b.ops}
 	for _, g := range perrank.Groups {
 		if b.used[g] {
 			w.Head.Comms = append(w.Head.Comms, b.Comms(g)...)
@@ -126,8 +127,12 @@ func (b *builder) sizes(stages []stage) error {
 func (b *builder) count(stages []stage, known map[perrank.Group]int) error {
 	for i := range stages {
 		r := stages[i].ranks
-		if len(stages) > 1 && (len(r) == 0 || len(r) != len(stages[0].ranks) || !slices.Equal(r, perrank.All((i + 1) * len(r))[i*len(r):])) {
-			return fmt.Errorf("stage %d of the pipeline has the ranks %s: as many as every stage are expected, behind those of the stage before", i, r)
+		if len(stages) > 1 &&
+			(len(r) == 0 || len(r) != len(stages[0].ranks) ||
+				!slices.Equal(r, perrank.All((i + 1) * len(r))[i*len(r):])) {
+			return fmt.Errorf(
+				"stage %d of the pipeline has the ranks %s: as many as every stage are expected, behind those of the "+
+					"stage before", i, r)
 		}
 		b.Ranks += len(r)
 	}
@@ -160,8 +165,11 @@ func (b *builder) checkSizes(s *stage) error {
 			return lineError(r.line, errors.New("no line says how many ranks an ep_group has: add --experts N"))
 		}
 		if size, _ := b.Shape(g); r.size > 0 && r.size != size {
-			return lineError(r.line, fmt.Errorf("%s has %d ranks here, and %d of %d GPUs with tensor parallel %d, pipeline parallel %d and expert parallel %d",
-				r.group, r.size, size, b.Ranks, b.Tensor, b.Pipeline, b.Expert))
+			return lineError(r.line,
+				fmt.Errorf(
+					"%s has %d ranks here, and %d of %d GPUs with tensor parallel %d, pipeline parallel %d and expert "+
+						"parallel %d",
+					r.group, r.size, size, b.Ranks, b.Tensor, b.Pipeline, b.Expert))
 		}
 	}
 	return nil
@@ -233,11 +241,12 @@ func (b *builder) collective(r *row) error {
 // calls are the collectives. The others of NCCL have no name in AICB.
 var calls = map[string]string{
 	"all_reduce": "AllReduce", "broadcast": "Broadcast", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter",
-	"reduce": "Reduce", "all_to_all": "AllToAll", "reduce_scatter_tensor": "ReduceScatter", "all_gather_into_tensor": "AllGather",
+	"reduce": "Reduce", "all_to_all": "AllToAll", "reduce_scatter_tensor": "ReduceScatter",
+	"all_gather_into_tensor": "AllGather",
 }
 
-// sendRecv adds a message between pipeline stages. As in AICB, the first stage has nothing before it and the last nothing
-// behind it.
+// sendRecv adds a message between pipeline stages. As in AICB, the first stage has nothing before it and the last
+// nothing behind it.
 func (b *builder) sendRecv(r *row) error {
 	last := b.Pipeline - 1
 	step, known := map[string]int{"send_prev": -1, "recv_prev": -1, "send_next": 1, "recv_next": 1}[r.additional]
@@ -245,7 +254,9 @@ func (b *builder) sendRecv(r *row) error {
 	case !known:
 		return fmt.Errorf("%s with %q: send_prev, send_next, recv_prev or recv_next is expected", r.kind, r.additional)
 	case b.Pipeline == 1:
-		return fmt.Errorf("%s to another pipeline stage, and the file has one stage: a file of all stages is needed, each part of it with a line such as [ pp_stage0: [rank0, rank1] ]", r.kind)
+		return fmt.Errorf(
+			"%s to another pipeline stage, and the file has one stage: a file of all stages is needed, each part of "+
+				"it with a line such as [ pp_stage0: [rank0, rank1] ]", r.kind)
 	case step < 0 && b.stage == 0, step > 0 && b.stage == last:
 		b.nobody++
 		return nil
@@ -272,23 +283,29 @@ func (b *builder) source() workload.Source {
 		s.Missing = append(s.Missing, "no computation between the calls is known: they follow each other")
 	}
 	if b.rootless > 0 {
-		s.Missing = append(s.Missing, fmt.Sprintf("the root of %s: rank 0 of the group is taken", units.Count(b.rootless, "call")))
+		s.Missing = append(s.Missing,
+			fmt.Sprintf("the root of %s: rank 0 of the group is taken", units.Count(b.rootless, "call")))
 	}
 	if b.untimed > 0 {
 		s.Missing = append(s.Missing, fmt.Sprintf("the time of %s: left out", units.Count(b.untimed, "computation")))
 	}
 	if b.measured {
-		s.Missing = append(s.Missing, "what the host did between the lines: the times of calls, which contain waiting, were not used")
+		s.Missing = append(s.Missing,
+			"what the host did between the lines: the times of calls, which contain waiting, were not used")
 	}
-	s.Notes = append(s.Notes, fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism (%d)", b.Tensor, b.Expert, b.Pipeline))
+	s.Notes = append(s.Notes,
+		fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism (%d)", b.Tensor,
+			b.Expert, b.Pipeline))
 	if b.singles > 0 {
 		s.Notes = append(s.Notes, units.Count(b.singles, "call")+": left out, in a group of one rank")
 	}
 	if b.nobody > 0 {
-		s.Notes = append(s.Notes, units.Count(b.nobody, "message")+": left out, before the first or behind the last pipeline stage")
+		s.Notes = append(s.Notes, units.Count(b.nobody, "message")+
+			": left out, before the first or behind the last pipeline stage")
 	}
 	if b.halves > 0 {
-		s.Notes = append(s.Notes, units.Count(b.halves, "call")+" of the first and the last pipeline stage: left out, only one of the two has them")
+		s.Notes = append(s.Notes, units.Count(b.halves, "call")+
+			" of the first and the last pipeline stage: left out, only one of the two has them")
 	}
 	return s
 }

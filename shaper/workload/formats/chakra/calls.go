@@ -43,11 +43,13 @@ func Notes(w *workload.Workload) []string {
 	}
 	var out []string
 	if used[byRoot] {
-		out = append(out, "Gather and Scatter are written as sends and receives, as NCCL does them: ASTRA-sim has no such collectives")
+		out = append(out,
+			"Gather and Scatter are written as sends and receives, as NCCL does them: ASTRA-sim has no such collectives")
 	}
 	if used[chain] {
-		out = append(out, "Broadcast and Reduce are written as sends along a chain of the ranks, in chunks of 512 KiB or more: "+
-			"ASTRA-sim has no Reduce, and its Broadcast takes 1 ns")
+		out = append(out,
+			"Broadcast and Reduce are written as sends along a chain of the ranks, in chunks of 512 KiB or more: "+
+				"ASTRA-sim has no Reduce, and its Broadcast takes 1 ns")
 	}
 	return out
 }
@@ -88,8 +90,8 @@ func label(o *workload.Op) string {
 	return string(o.Kind)
 }
 
-// call writes the nodes of a call, and returns those at which it ends. A call within a rank has none, nor has a collective of
-// no elements, which NCCL discards.
+// call writes the nodes of a call, and returns those at which it ends. A call within a rank has none, nor has a
+// collective of no elements, which NCCL discards.
 func (p *printer) call(o *workload.Op, depends []uint64) ([]uint64, error) {
 	c := p.comms.Of(o.Comm, p.rank)
 	size, err := workload.TypeSize(o.Type)
@@ -148,7 +150,8 @@ func (p *printer) rooted(o *workload.Op, ranks workload.Ranks, bytes int64, depe
 }
 
 // messages writes a message to or from each of the peers but this rank itself.
-func (p *printer) messages(o *workload.Op, kind nodeType, peers workload.Ranks, bytes int64, depends []uint64) ([]uint64, error) {
+func (p *printer) messages(o *workload.Op, kind nodeType, peers workload.Ranks, bytes int64,
+	depends []uint64) ([]uint64, error) {
 	var out []uint64
 	for _, peer := range peers {
 		if peer == p.rank {
@@ -163,8 +166,8 @@ func (p *printer) messages(o *workload.Op, kind nodeType, peers workload.Ranks, 
 	return out, nil
 }
 
-// emptyBytes is the size of a message of no bytes: that of the smallest frame of Ethernet. ASTRA-sim ends at a message that
-// takes no time.
+// emptyBytes is the size of a message of no bytes: that of the smallest frame of Ethernet. ASTRA-sim ends at a message
+// that takes no time.
 const emptyBytes = 64
 
 // message writes a send or receive.
@@ -189,8 +192,8 @@ const (
 	maxChunks  = 1000
 )
 
-// chain writes a broadcast or reduce: each rank passes each chunk on to the next one when it has it. The chain of a broadcast
-// begins at the root, that of a reduce ends there.
+// chain writes a broadcast or reduce: each rank passes each chunk on to the next one when it has it. The chain of a
+// broadcast begins at the root, that of a reduce ends there.
 func (p *printer) chain(o *workload.Op, ranks workload.Ranks, bytes int64, depends []uint64) ([]uint64, error) {
 	n, first := len(ranks), o.Root
 	if o.Func == workload.Reduce {

@@ -52,13 +52,16 @@ func (m *memory) traces() (files []input.File) {
 // draw makes a workload with all kinds of operations.
 func draw(t *rapid.T) *workload.Workload {
 	n := rapid.IntRange(2, 4).Draw(t, "ranks")
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Name: "x", Ranks: n, Source: workload.Source{Kind: "make", Notes: []string{"a"}}}}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Name: "x", Ranks: n,
+		Source: workload.Source{Kind: "make", Notes: []string{"a"}}}}
 	if rapid.Bool().Draw(t, "comms") {
-		w.Head.Comms = []workload.Comm{{Name: "all", Ranks: perrank.All(n)}, {Name: "pair", Ranks: workload.Ranks{1, 0}}}
+		w.Head.Comms = []workload.Comm{{Name: "all", Ranks: perrank.All(n)},
+			{Name: "pair", Ranks: workload.Ranks{1, 0}}}
 	}
 	ids := 0
 	call := func() workload.Op {
-		o := workload.Op{Kind: workload.Coll, Count: rapid.Int64Range(0, 1<<30).Draw(t, "count"), Type: rapid.SampledFrom([]string{"float32", "bfloat16", "int8"}).Draw(t, "type")}
+		o := workload.Op{Kind: workload.Coll, Count: rapid.Int64Range(0, 1<<30).Draw(t, "count"),
+			Type: rapid.SampledFrom([]string{"float32", "bfloat16", "int8"}).Draw(t, "type")}
 		if w.Head.Comms != nil {
 			o.Comm = rapid.SampledFrom([]string{"all", "pair"}).Draw(t, "comm")
 		}
@@ -163,11 +166,13 @@ func without(t *testing.T, file string) []byte {
 // Tools that do not know the attributes of ddlemu find the job in Chakra's own fields.
 func TestOwnFieldsOfChakra(t *testing.T) {
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 4, Comms: []workload.Comm{
-		{Name: "all", Ranks: perrank.All(4)}, {Name: "tp", Ranks: workload.Ranks{0, 1}}, {Name: "tp", Ranks: workload.Ranks{2, 3}},
+		{Name: "all", Ranks: perrank.All(4)}, {Name: "tp", Ranks: workload.Ranks{0, 1}},
+		{Name: "tp", Ranks: workload.Ranks{2, 3}},
 	}}, Ops: []workload.Op{
 		{ID: 1, Kind: workload.Calc, Stream: "c", Nanos: 5000},
 		{ID: 2, Kind: workload.Calc, Stream: "c", Nanos: 7000},
-		{ID: 3, Kind: workload.Coll, Stream: "n", Comm: "tp", Func: workload.ReduceScatter, Count: 8, Type: "float32", After: []int{1}},
+		{ID: 3, Kind: workload.Coll, Stream: "n", Comm: "tp", Func: workload.ReduceScatter, Count: 8, Type: "float32",
+			After: []int{1}},
 		{Kind: workload.Group, Stream: "n", Ops: []workload.Op{
 			{Kind: workload.Send, Comm: "all", Peer: 1, Relative: true, Count: 3, Type: "float32"},
 			{Kind: workload.Recv, Comm: "all", Peer: -1, Relative: true, Count: 3, Type: "float32"},
@@ -197,10 +202,12 @@ func TestOwnFieldsOfChakra(t *testing.T) {
 	if len(rank2) != 5 || rank2[0].Nanos != 5000 || !slices.Equal(rank2[1].After, []int{1}) {
 		t.Errorf("computations: %+v", rank2)
 	}
-	if o := rank2[2]; o.Func != workload.ReduceScatter || o.Count != 8 || o.Comm != "2" || !slices.Equal(o.After, []int{1}) {
+	if o := rank2[2]; o.Func != workload.ReduceScatter || o.Count != 8 || o.Comm != "2" ||
+		!slices.Equal(o.After, []int{1}) {
 		t.Errorf("collective: %+v", o)
 	}
-	if s, r := rank2[3], rank2[4]; s.Kind != workload.Send || s.Comm != "2>3" || r.Kind != workload.Recv || r.Comm != "1>2" || r.Count != 3 ||
+	if s, r := rank2[3], rank2[4]; s.Kind != workload.Send || s.Comm != "2>3" || r.Kind != workload.Recv ||
+		r.Comm != "1>2" || r.Count != 3 ||
 		!slices.Equal(r.After, []int{3}) {
 		t.Errorf("messages: %+v, %+v", s, r)
 	}
@@ -265,8 +272,10 @@ func TestForeign(t *testing.T) {
 	}
 	want := []workload.Op{
 		{ID: 1, Kind: workload.Calc, Stream: "cpu", Nanos: 30000},
-		{ID: 2, Kind: workload.Coll, Stream: "nccl0", After: []int{1}, Comm: "world", Func: workload.AllGather, Count: 1024, Type: "float32"},
-		{ID: 3, Kind: workload.Coll, Stream: "nccl0", After: []int{2}, Comm: "world", Func: workload.AllReduce, Count: 1, Type: "float32"},
+		{ID: 2, Kind: workload.Coll, Stream: "nccl0", After: []int{1}, Comm: "world", Func: workload.AllGather,
+			Count: 1024, Type: "float32"},
+		{ID: 3, Kind: workload.Coll, Stream: "nccl0", After: []int{2}, Comm: "world", Func: workload.AllReduce,
+			Count: 1, Type: "float32"},
 		{ID: 4, Kind: workload.Calc, Stream: "cpu", Nanos: 12000},
 	}
 	if d := cmp.Diff(want, w.Ops); d != "" {
@@ -290,14 +299,16 @@ func TestLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2 calls: of no bytes (comm_size)", "1 collective: the trace does not say which (comm_type); only its duration was taken",
+	want := []string{"2 calls: of no bytes (comm_size)",
+		"1 collective: the trace does not say which (comm_type); only its duration was taken",
 		"1 process group: the trace does not say its ranks; all ranks were taken"}
 	if d := cmp.Diff(want, w.Head.Source.Notes); d != "" {
 		t.Error(d)
 	}
 }
 
-// In ASTRA-sim a send ends before it is received, so that a ring may send and only then receive. With NCCL all would wait.
+// In ASTRA-sim a send ends before it is received, so that a ring may send and only then receive. With NCCL all would
+// wait.
 func TestReceiveAfterSend(t *testing.T) {
 	var files []input.File
 	for r := range uint64(2) {
@@ -322,7 +333,8 @@ func TestReceiveAfterSend(t *testing.T) {
 	if o := lists[0][3]; !slices.Equal(o.After, []int{2, 3}) {
 		t.Errorf("the computation after both is %+v", o)
 	}
-	if len(w.Head.Source.Notes) != 1 || !strings.HasPrefix(w.Head.Source.Notes[0], "2 receives: each depends on a send") {
+	if len(w.Head.Source.Notes) != 1 ||
+		!strings.HasPrefix(w.Head.Source.Notes[0], "2 receives: each depends on a send") {
 		t.Errorf("notes: %q", w.Head.Source.Notes)
 	}
 }
@@ -335,16 +347,18 @@ func TestRefused(t *testing.T) {
 		o    input.Options
 		want string
 	}{
-		"cut":          {good[:len(good)-3], one, "message 2, byte 8: the file ends within a message"},
-		"not chakra":   {[]byte(strings.Repeat("hello world ", 40)), one, "message 1"},
-		"huge message": {protowire.AppendVarint(nil, 1<<40), one, "a message of 1099511627776 bytes: at most 67108864 are possible"},
-		"empty":        {nil, one, "the file is empty"},
-		"circle":       {file(message(1, 4, 5, []uint64{2}), message(2, 4, 5, []uint64{1})), one, "circle"},
-		"same id":      {file(message(1, 4, 5, nil), message(1, 4, 5, nil)), one, "two nodes have the id 1"},
-		"comm_type":    {file(message(1, 7, 0, nil, coll(77, 8)...)), one, "comm_type 77 is not known"},
-		"no ranks":     {good, input.Options{OneForAll: true}, "add --ranks N"},
-		"not for all":  {good, input.Options{Ranks: 2}, "give those of all"},
-		"to itself":    {file(message(1, 5, 0, nil, attr("comm_dst", 7, 0, ""))), one, "a message from rank 0 to rank 0"},
+		"cut":        {good[:len(good)-3], one, "message 2, byte 8: the file ends within a message"},
+		"not chakra": {[]byte(strings.Repeat("hello world ", 40)), one, "message 1"},
+		"huge message": {protowire.AppendVarint(nil, 1<<40), one,
+			"a message of 1099511627776 bytes: at most 67108864 are possible"},
+		"empty":       {nil, one, "the file is empty"},
+		"circle":      {file(message(1, 4, 5, []uint64{2}), message(2, 4, 5, []uint64{1})), one, "circle"},
+		"same id":     {file(message(1, 4, 5, nil), message(1, 4, 5, nil)), one, "two nodes have the id 1"},
+		"comm_type":   {file(message(1, 7, 0, nil, coll(77, 8)...)), one, "comm_type 77 is not known"},
+		"no ranks":    {good, input.Options{OneForAll: true}, "add --ranks N"},
+		"not for all": {good, input.Options{Ranks: 2}, "give those of all"},
+		"to itself": {file(message(1, 5, 0, nil, attr("comm_dst", 7, 0, ""))), one,
+			"a message from rank 0 to rank 0"},
 	} {
 		_, err := Read([]input.File{input.Bytes("x.0.et", test.data)}, test.o)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -360,7 +374,8 @@ func TestRefused(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add(file(message(1, 7, 0, nil, coll(0, 8)...), message(2, 5, 0, []uint64{1}, attr("comm_dst", 7, 1, ""))))
 	var m memory
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 1}, Ops: []workload.Op{{ID: 1, Kind: workload.Calc, Nanos: 3}, {Kind: workload.Step}}}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 1},
+		Ops: []workload.Op{{ID: 1, Kind: workload.Calc, Nanos: 3}, {Kind: workload.Step}}}
 	if err := Write(w, m.create); err != nil {
 		f.Fatal(err)
 	}

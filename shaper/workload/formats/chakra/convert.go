@@ -45,13 +45,18 @@ func newJob(traces []*trace, o input.Options) (*job, error) {
 		case o.Ranks == 0 && traces[0].world > 1:
 			o.Ranks = traces[0].world
 		case o.Ranks == 0:
-			return nil, fmt.Errorf("%s does not say how many ranks the job had: give the traces of all, or add --ranks N", traces[0].file)
+			return nil,
+				fmt.Errorf("%s does not say how many ranks the job had: give the traces of all, or add --ranks N",
+					traces[0].file)
 		}
 		j.ranks = o.Ranks
 	} else {
 		for i, t := range traces {
 			if t.number != i {
-				return nil, fmt.Errorf("%d traces and none of rank %d, by their names such as NAME.%d.et: give those of all ranks", len(traces), i, i)
+				return nil,
+					fmt.Errorf(
+						"%d traces and none of rank %d, by their names such as NAME.%d.et: give those of all ranks",
+						len(traces), i, i)
 			}
 		}
 	}
@@ -108,8 +113,9 @@ func (j *job) usedGroups(traces []*trace) {
 	}
 }
 
-// rank makes the operations of a trace. Nodes that take no time vanish: what depends on them depends on what they depend on.
-// A receive that depends on a send starts with it: a send of NCCL ends only when it is received, those of ASTRA-sim before.
+// rank makes the operations of a trace. Nodes that take no time vanish: what depends on them depends on what they
+// depend on. A receive that depends on a send starts with it: a send of NCCL ends only when it is received, those of
+// ASTRA-sim before.
 func (j *job) rank(t *trace) ([]workload.Op, error) {
 	order, err := sorted(t.nodes)
 	if err != nil {
@@ -164,7 +170,8 @@ func (j *job) op(t *trace, n *node) (*workload.Op, error) {
 	if len(name) > 80 {
 		name = name[:80]
 	}
-	calc := &workload.Op{Kind: workload.Calc, Name: strings.ToValidUTF8(name, "?"), Stream: streamGPU, Nanos: int64(min(n.micros, 1<<45) * 1000)}
+	calc := &workload.Op{Kind: workload.Calc, Name: strings.ToValidUTF8(name, "?"), Stream: streamGPU,
+		Nanos: int64(min(n.micros, 1<<45) * 1000)}
 	j.timed = j.timed || n.micros > 0
 	if n.numbers[onCPU] != 0 {
 		calc.Stream = streamCPU
@@ -206,7 +213,8 @@ func (j *job) op(t *trace, n *node) (*workload.Op, error) {
 }
 
 // functions are the numbers of CollectiveCommType. 9, a barrier, is an all-reduce of one element.
-var functions = []workload.Func{workload.AllReduce, workload.Reduce, workload.AllGather, workload.Gather, workload.Scatter,
+var functions = []workload.Func{workload.AllReduce, workload.Reduce, workload.AllGather, workload.Gather,
+	workload.Scatter,
 	workload.Broadcast, workload.AllToAll, workload.ReduceScatter, workload.ReduceScatter, workload.AllReduce}
 
 const barrier = 9
@@ -297,7 +305,8 @@ func (j *job) message(t *trace, n *node) (*workload.Op, error) {
 
 // source says what the traces do not.
 func (j *job) source(traces []*trace) workload.Source {
-	s := workload.Source{Kind: "chakra", File: input.Title(traces[0].file, len(traces)), Missing: []string{"the type of the elements", "roots and reduction operators"}}
+	s := workload.Source{Kind: "chakra", File: input.Title(traces[0].file, len(traces)),
+		Missing: []string{"the type of the elements", "roots and reduction operators"}}
 	missing := func(when bool, text string) {
 		if when {
 			s.Missing = append(s.Missing, text)
@@ -305,12 +314,15 @@ func (j *job) source(traces []*trace) workload.Source {
 	}
 	missing(j.timed, "time that no node takes, such as that of the host between two operations")
 	missing(!j.timed, "no computation is known")
-	missing(len(traces) == 1 && j.ranks > 1, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.ranks))
+	missing(len(traces) == 1 && j.ranks > 1,
+		fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.ranks))
 	note := input.Counts(&s.Notes)
 	note(j.left.untimed, "computation", "left out, the trace has operations (num_ops) and no time")
 	note(j.left.memory, "memory access", "only its duration was taken")
-	note(j.left.dims, "collective", "involved_dim names some dimensions of a network that is not in the trace; all ranks were taken")
-	note(j.left.eager, "receive", "each depends on a send and starts with it, since a send of NCCL ends only when it is received")
+	note(j.left.dims, "collective",
+		"involved_dim names some dimensions of a network that is not in the trace; all ranks were taken")
+	note(j.left.eager, "receive",
+		"each depends on a send and starts with it, since a send of NCCL ends only when it is received")
 	note(j.left.sizeless, "call", "of no bytes (comm_size)")
 	note(j.left.untyped, "collective", "the trace does not say which (comm_type); only its duration was taken")
 	note(j.left.foreign, "node", "left out, of a type that is not known")

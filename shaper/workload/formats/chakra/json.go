@@ -21,8 +21,9 @@ import (
 // (mlcommons/chakra, src/jsonizer/jsonizer.py and src/feeder/json_node.cpp).
 var (
 	signMetadata = regexp.MustCompile(`\A\s*\{\s*("version"\s*:\s*"[^"]*"\s*,\s*)?"attr"\s*:\s*\[`)
-	signNode     = regexp.MustCompile(`"type"\s*:\s*"(METADATA|MEM_LOAD|MEM_STORE|COMP|COMM_SEND|COMM_RECV|COMM_COLL|INVALID)_NODE"`)
-	signGraph    = regexp.MustCompile(`"workload_graph"\s*:\s*\[`)
+	signNode     = regexp.MustCompile(
+		`"type"\s*:\s*"(METADATA|MEM_LOAD|MEM_STORE|COMP|COMM_SEND|COMM_RECV|COMM_COLL|INVALID)_NODE"`)
+	signGraph = regexp.MustCompile(`"workload_graph"\s*:\s*\[`)
 )
 
 // startOfJSON tells JSON from a trace in binary whose first message has 123 bytes, which begins with { too.
@@ -151,7 +152,8 @@ func (e *enum) UnmarshalJSON(data []byte) error {
 
 var nodeTypes = map[enum]nodeType{
 	"METADATA_NODE": metadataNode, "MEM_LOAD_NODE": loadNode, "MEM_STORE_NODE": storeNode, "COMP_NODE": computeNode,
-	"COMM_SEND_NODE": sendNode, "COMM_RECV_NODE": receiveNode, "COMM_COLL_NODE": collectiveNode, "INVALID_NODE": 0, "": 0,
+	"COMM_SEND_NODE": sendNode, "COMM_RECV_NODE": receiveNode, "COMM_COLL_NODE": collectiveNode, "INVALID_NODE": 0,
+	"": 0,
 }
 
 func (j *jsonNode) node() (*node, error) {
@@ -234,7 +236,8 @@ func (g *graphNode) node() *node {
 		n.after = append(n.after, uint64(d))
 	}
 	n.numbers[onCPU], n.has[onCPU] = bit(g.OnCPU), true
-	for at, v := range map[numberAttribute]*integer{commType: g.Comm, commSize: g.Size, commSource: g.From, commDestination: g.To} {
+	for at, v := range map[numberAttribute]*integer{commType: g.Comm, commSize: g.Size, commSource: g.From,
+		commDestination: g.To} {
 		if v != nil {
 			n.numbers[at], n.has[at] = int64(*v), true
 		}

@@ -46,7 +46,8 @@ func TestJSONIsReadAsItsTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := w.Ops[0]; len(w.Ops) != 1 || w.Head.Ranks != 2 || o.Func != workload.AllToAll || o.Count != 8192 || o.Type != "float32" {
+	if o := w.Ops[0]; len(w.Ops) != 1 || w.Head.Ranks != 2 || o.Func != workload.AllToAll || o.Count != 8192 ||
+		o.Type != "float32" {
 		t.Errorf("65536 bytes in 2 parts are %+v", w.Ops)
 	}
 	for _, name := range []string{"ALL_TO_ALL.0", "one_metadata_node_all_types.0", "ddp.0"} {
@@ -101,7 +102,8 @@ func TestJSONWithTheSchemasNames(t *testing.T) {
 	}
 	want := []workload.Op{
 		{ID: 1, Kind: workload.Calc, Stream: streamGPU, Nanos: 3000},
-		{ID: 2, Kind: workload.Coll, Stream: streamComm, After: []int{1}, Comm: workload.World, Func: workload.AllGather, Count: 16, Type: "float32"},
+		{ID: 2, Kind: workload.Coll, Stream: streamComm, After: []int{1}, Comm: workload.World,
+			Func: workload.AllGather, Count: 16, Type: "float32"},
 	}
 	if d := cmp.Diff(want, w.Ops); d != "" {
 		t.Error(d)
@@ -129,7 +131,8 @@ func TestWorkloadGraph(t *testing.T) {
 	want := []workload.Op{
 		{ID: 1, Kind: workload.Calc, Name: "aten::mm", Stream: streamCPU, Nanos: 318000},
 		{ID: 2, Kind: workload.Calc, Name: "ncclKernel_Broadcast", Stream: streamGPU, After: []int{1}, Nanos: 28000},
-		{ID: 3, Kind: workload.Coll, Stream: streamComm, After: []int{1}, Comm: workload.World, Func: workload.AllReduce, Count: 2049, Type: "float32"},
+		{ID: 3, Kind: workload.Coll, Stream: streamComm, After: []int{1}, Comm: workload.World,
+			Func: workload.AllReduce, Count: 2049, Type: "float32"},
 		{ID: 4, Kind: workload.Send, Stream: "0>1", After: []int{3}, Comm: "0>1", Peer: 1, Count: 1, Type: "float32"},
 	}
 	if d := cmp.Diff(want, w.Ops); d != "" || w.Head.Ranks != 8 {
@@ -157,14 +160,17 @@ func TestLargeWorkloadGraph(t *testing.T) {
 
 func TestRefusedJSON(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"cut":         {`{"version":"1"}{"id":"1","type":"COMP_NODE","durati`, "x.0.json: byte 15: the file ends in the middle: it was cut"},
+		"cut": {`{"version":"1"}{"id":"1","type":"COMP_NODE","durati`,
+			"x.0.json: byte 15: the file ends in the middle: it was cut"},
 		"only a head": {`{"version":"1","attr":[]`, "it was cut"},
 		"type":        {`{"version":"1"}{"id":"1","type":"COMPUTE"}`, `node 1: "COMPUTE" is no type of a node`},
 		"number":      {`{"version":"1"}{"id":"one","type":"COMP_NODE"}`, `"one" is no number`},
-		"two":         {`{"version":"1"}{"id":"1","type":"COMP_NODE"}{"id":"1","type":"COMP_NODE"}`, "two nodes have the id 1"},
-		"bomb":        {`{"version":"1"}{"name":"` + strings.Repeat("x", 40<<20), "a record is longer than 16 MiB"},
+		"two": {`{"version":"1"}{"id":"1","type":"COMP_NODE"}{"id":"1","type":"COMP_NODE"}`,
+			"two nodes have the id 1"},
+		"bomb": {`{"version":"1"}{"name":"` + strings.Repeat("x", 40<<20), "a record is longer than 16 MiB"},
 	} {
-		_, err := Read([]input.File{input.Bytes("x.0.json", []byte(test.text))}, input.Options{OneForAll: true, Ranks: 2})
+		_, err := Read([]input.File{input.Bytes("x.0.json", []byte(test.text))},
+			input.Options{OneForAll: true, Ranks: 2})
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %.200v, want %q", name, err, test.want)
 		}

@@ -52,7 +52,8 @@ const (
 )
 
 var numberNames = map[string]numberAttribute{
-	"is_cpu_op": onCPU, "comm_type": commType, "comm_size": commSize, "comm_src": commSource, "comm_dst": commDestination, "comm_tag": commTag,
+	"is_cpu_op": onCPU, "comm_type": commType, "comm_size": commSize, "comm_src": commSource,
+	"comm_dst": commDestination, "comm_tag": commTag,
 	"num_ops": numOps,
 }
 

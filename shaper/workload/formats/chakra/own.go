@@ -11,8 +11,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// Attributes of ddlemu. Chakra has no place for times below a microsecond, streams, groups, steps, types and roots. Other
-// tools pass over attributes that they do not know.
+// Attributes of ddlemu. Chakra has no place for times below a microsecond, streams, groups, steps, types and roots.
+// Other tools pass over attributes that they do not know.
 const (
 	attrHead   = "ddlemu_head"   // of GlobalMetadata: the head of the workload
 	attrOp     = "ddlemu_op"     // the operation; the nodes of an operation after the first have none
@@ -27,7 +27,8 @@ func readOwn(traces []*trace) (*workload.Workload, error) {
 		return nil, fmt.Errorf("%s: %s: %w", traces[0].file, attrHead, err)
 	}
 	if head.Ranks != len(traces) || traces[len(traces)-1].number != head.Ranks-1 {
-		return nil, fmt.Errorf("%s: the workload has %s, given: %s: give one per rank", traces[0].file, units.Count(head.Ranks, "rank"), units.Count(len(traces), "file"))
+		return nil, fmt.Errorf("%s: the workload has %s, given: %s: give one per rank", traces[0].file,
+			units.Count(head.Ranks, "rank"), units.Count(len(traces), "file"))
 	}
 	lists := make([][]workload.Op, len(traces))
 	for i, t := range traces {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chakra reads and writes Chakra execution traces, version 1: one file per rank, whose name has the rank before its
-// ending, as in NAME.3.et. The format is protocol buffers, each after its length: GlobalMetadata, then Nodes
+// Package chakra reads and writes Chakra execution traces, version 1: one file per rank, whose name has the rank
+// before its ending, as in NAME.3.et. The format is protocol buffers, each after its length: GlobalMetadata, then Nodes
 // (mlcommons/chakra, schema/protobuf/et_def.proto). It reads the same traces as JSON.
 package chakra
 
@@ -57,7 +57,8 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 			return nil, fmt.Errorf("%s: %w", t.file, err)
 		}
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms, Source: j.source(traces)}}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms,
+		Source: j.source(traces)}}
 	if len(traces) == 1 {
 		w.Ops = lists[0]
 	} else {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 )
 
-// sorted orders nodes such that each comes after those that it depends on, by id where that leaves a choice. Dependencies on
-// nodes that are not there do not count: converters drop nodes.
+// sorted orders nodes such that each comes after those that it depends on, by id where that leaves a choice.
+// Dependencies on nodes that are not there do not count: converters drop nodes.
 func sorted(nodes []*node) ([]*node, error) {
 	byID := make(map[uint64]int, len(nodes))
 	for i, n := range nodes {

@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// Numbers of fields. The control dependencies (4) are not read: they lead to the caller of an operation, in both directions, and
-// ASTRA-sim does not wait for them either.
+// Numbers of fields. The control dependencies (4) are not read: they lead to the caller of an operation, in both
+// directions, and ASTRA-sim does not wait for them either.
 const (
 	nodeID, nodeName, nodeKind, nodeData, nodeDuration, nodeInputs, nodeAttribute = 1, 2, 3, 5, 7, 8, 10
 	headVersion, headAttribute                                                    = 1, 2
@@ -47,7 +47,9 @@ func (m *messages) next() ([]byte, error) {
 		return nil, m.errorf("the size of a message: %w", err)
 	}
 	if size > maxMessage {
-		return nil, m.errorf("a message of %d bytes: at most %d are possible; this is no Chakra trace, or it is damaged", size, maxMessage)
+		return nil,
+			m.errorf("a message of %d bytes: at most %d are possible; this is no Chakra trace, or it is damaged", size,
+				maxMessage)
 	}
 	data := make([]byte, 0, min(size, 1<<16))
 	for uint64(len(data)) < size {

@@ -23,12 +23,12 @@ const version = "0.0.4"
 // GroupsEnding is what the name of the file with the process groups ends with.
 const GroupsEnding = ".groups.json"
 
-// Write writes a workload, one file per rank, one after the other. create gets what the name of the file ends with: .3.et for
-// rank 3. Process groups of some ranks are written to [GroupsEnding], which ASTRA-sim takes as its
+// Write writes a workload, one file per rank, one after the other. create gets what the name of the file ends with:
+// .3.et for rank 3. Process groups of some ranks are written to [GroupsEnding], which ASTRA-sim takes as its
 // comm-group-configuration.
 //
-// All nodes are computations, sends, receives, and collectives of the functions that ASTRA-sim has: it ends at a node of any
-// other kind. What has no node, such as the end of a step, is in the attributes of the next one.
+// All nodes are computations, sends, receives, and collectives of the functions that ASTRA-sim has: it ends at a node
+// of any other kind. What has no node, such as the end of a step, is in the attributes of the next one.
 func Write(w *workload.Workload, create func(ending string) (io.WriteCloser, error)) error {
 	split, err := perrank.NewSplitter(w)
 	if err != nil {
@@ -72,8 +72,8 @@ func writeFile(create func(string) (io.WriteCloser, error), ending string, write
 	return errors.Join(err, out.Flush(), f.Close())
 }
 
-// groupsOf are the process groups by their communicators: those of some ranks, on which there are collectives. Their names are
-// the numbers from 1, because ASTRA-sim takes 0 for all ranks.
+// groupsOf are the process groups by their communicators: those of some ranks, on which there are collectives. Their
+// names are the numbers from 1, because ASTRA-sim takes 0 for all ranks.
 func groupsOf(w *workload.Workload, split *perrank.Splitter) map[*workload.Comm]string {
 	called := map[string]bool{}
 	for i := range w.Ops {
@@ -101,8 +101,9 @@ type printer struct {
 	groups      map[*workload.Comm]string // pg_name
 	tags        map[*workload.Comm]uint64 // of messages: those of a communicator match in order
 
-	order  *perrank.Order[uint64] // of node ids
-	excess map[string]int64       // of each stream: ns by which the durations in us are too short so far, at most half a us
+	order *perrank.Order[uint64] // of node ids
+	// of each stream: ns by which the durations in us are too short so far, at most half a us
+	excess map[string]int64
 
 	nodes   uint64            // that have an id
 	held    []byte            // the last node, which may get another attribute
@@ -110,7 +111,8 @@ type printer struct {
 	own     string            // the operation of the next node
 }
 
-func newPrinter(out io.Writer, rank, ranks int, comms perrank.Index, groups map[*workload.Comm]string, tags map[*workload.Comm]uint64) *printer {
+func newPrinter(out io.Writer, rank, ranks int, comms perrank.Index, groups map[*workload.Comm]string,
+	tags map[*workload.Comm]uint64) *printer {
 	return &printer{
 		out: out, rank: rank, ranks: ranks, comms: comms, groups: groups, tags: tags,
 		order: perrank.NewOrder[uint64](), excess: map[string]int64{},
@@ -266,7 +268,8 @@ func appendPacked(b []byte, field protowire.Number, list []uint64) []byte {
 }
 
 // appendAttribute appends an AttributeProto. field is that of its value: a text, or else a number.
-func appendAttribute(b []byte, number protowire.Number, name string, field protowire.Number, text string, value uint64) []byte {
+func appendAttribute(b []byte, number protowire.Number, name string, field protowire.Number, text string,
+	value uint64) []byte {
 	var a []byte
 	a = protowire.AppendString(protowire.AppendTag(a, attributeName, protowire.BytesType), name)
 	if field == attributeText {

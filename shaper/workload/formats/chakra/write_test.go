@@ -42,10 +42,12 @@ func written(t *testing.T, w *workload.Workload) (ranks [][]*node, groups map[st
 // everything is a workload of 8 ranks with all functions, groups of some ranks, messages, streams, waits and steps.
 func everything() *workload.Workload {
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 8, Comms: []workload.Comm{
-		{Name: "all", Ranks: perrank.All(8)}, {Name: "tp", Ranks: workload.Ranks{0, 1, 2}}, {Name: "tp", Ranks: workload.Ranks{5, 7, 6}},
+		{Name: "all", Ranks: perrank.All(8)}, {Name: "tp", Ranks: workload.Ranks{0, 1, 2}},
+		{Name: "tp", Ranks: workload.Ranks{5, 7, 6}},
 		{Name: "one", Ranks: workload.Ranks{4}}, {Name: "pair", Ranks: workload.Ranks{3, 4}},
 	}}}
-	w.Ops = append(w.Ops, workload.Op{ID: 1, Kind: workload.Calc, Stream: "c", Nanos: 1400}, workload.Op{Kind: workload.Wait})
+	w.Ops = append(w.Ops, workload.Op{ID: 1, Kind: workload.Calc, Stream: "c", Nanos: 1400},
+		workload.Op{Kind: workload.Wait})
 	for _, f := range workload.Funcs() {
 		for _, comm := range []string{"all", "tp", "one"} {
 			o := workload.Op{Kind: workload.Coll, Comm: comm, Func: f, Count: 3 << 20, Type: "float32", Stream: comm}
@@ -69,8 +71,8 @@ func everything() *workload.Workload {
 	return w
 }
 
-// ASTRA-sim ends at nodes that it does not know, at messages without bytes, and at groups that it does not find. It waits for
-// ever for a message that does not come.
+// ASTRA-sim ends at nodes that it does not know, at messages without bytes, and at groups that it does not find. It
+// waits for ever for a message that does not come.
 func TestWhatASTRAsimTakes(t *testing.T) {
 	ranks, groups := written(t, everything())
 	if d := cmp.Diff(map[string][]int{"1": {0, 1, 2}, "2": {5, 7, 6}}, groups); d != "" {
@@ -132,7 +134,8 @@ func TestWhatASTRAsimTakes(t *testing.T) {
 		fmt.Sscanf(message, "%d>%d of %d", &src, &dst, &size)
 		total += n * size
 	}
-	// 8 ranks and twice 3: a broadcast, a reduce, a gather and a scatter, then 8 messages of 5 bytes and one without bytes.
+	// 8 ranks and twice 3: a broadcast, a reduce, a gather and a scatter, then 8 messages of 5 bytes and one without
+	// bytes.
 	if want := int64(4*(7+2+2)*bytes + 8*5 + emptyBytes); total != want {
 		t.Errorf("%d bytes are sent, want %d", total, want)
 	}
@@ -168,7 +171,8 @@ func TestDependenciesAreFew(t *testing.T) {
 	var group workload.Op
 	group.Kind = workload.Group
 	for peer := 1; peer < n; peer++ {
-		group.Ops = append(group.Ops, workload.Op{Kind: workload.Send, Peer: peer, Relative: true, Count: 1, Type: "int8"},
+		group.Ops = append(group.Ops, workload.Op{Kind: workload.Send, Peer: peer, Relative: true, Count: 1,
+			Type: "int8"},
 			workload.Op{Kind: workload.Recv, Peer: -peer, Relative: true, Count: 1, Type: "int8"})
 	}
 	w.Ops = append(w.Ops, group, group, workload.Op{Kind: workload.Step})

@@ -25,7 +25,8 @@ func (c *converter) operations(d *Dump) ([]workload.Op, error) {
 		}
 	}
 	slices.SortFunc(launches, func(a, b *Launch) int { return cmp.Compare(a.First, b.First) })
-	b := &builder{converter: c, dump: d, ops: make([]workload.Op, 0, c.options.Limit.Room(2*len(launches)))} // a computation and a call
+	// a computation and a call
+	b := &builder{converter: c, dump: d, ops: make([]workload.Op, 0, c.options.Limit.Room(2*len(launches)))}
 	for _, l := range launches {
 		if err := b.launch(groups[l.First], l); err != nil {
 			return nil, err
@@ -109,8 +110,8 @@ func (b *builder) comm(g *Group, ranks workload.Ranks) (string, error) {
 	return b.comms.Add(name, ranks), nil
 }
 
-// pairOf is the communicator of a send or receive that is in no batch: PyTorch makes one for each pair of ranks. The peer of
-// the operation becomes a rank of that communicator.
+// pairOf is the communicator of a send or receive that is in no batch: PyTorch makes one for each pair of ranks. The
+// peer of the operation becomes a rank of that communicator.
 func (b *builder) pairOf(g *Group, ranks workload.Ranks, op *workload.Op, e *Entry) (comm, stream string) {
 	low, high := min(e.Func.From, e.Func.To), max(e.Func.From, e.Func.To)
 	name := fmt.Sprintf("%s %d:%d", g.Name, low, high)
@@ -140,7 +141,8 @@ func (b *builder) add(created int64, op workload.Op, stream string) {
 // entry is the operations of a call: several if it has several tensors, none if it is left out.
 func (b *builder) entry(g *Group, e *Entry, shared *common, size int) ([]workload.Op, error) {
 	if e.Func.P2P() && b.single {
-		return nil, errors.New("the ranks of a job with sends and receives do not do the same: give the dumps of all ranks")
+		return nil,
+			errors.New("the ranks of a job with sends and receives do not do the same: give the dumps of all ranks")
 	}
 	pairs := [][2]int64{{e.In.Elements(), e.Out.Elements()}}
 	if n := len(e.In.Sizes); strings.HasSuffix(e.Func.Name, "_coalesced") && n == len(e.Out.Sizes) && n > 1 {

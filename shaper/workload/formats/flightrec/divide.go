@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// divide divides groups of which no dump lists the ranks where their calls say that they have fewer ranks than have called
-// them: groups of different ranks then have one name. Ranks in a row are taken.
+// divide divides groups of which no dump lists the ranks where their calls say that they have fewer ranks than have
+// called them: groups of different ranks then have one name. Ranks in a row are taken.
 func (j *Job) divide() {
 	var all []*Group
 	for _, g := range j.Groups {
@@ -19,7 +19,8 @@ func (j *Job) divide() {
 		}
 		slices.Sort(g.Ranks)
 		for ranks := range slices.Chunk(g.Ranks, n) {
-			part := &Group{GroupName: g.GroupName, Ranks: ranks, Guessed: true, divided: true, Calls: map[int][]Launch{}}
+			part := &Group{GroupName: g.GroupName, Ranks: ranks, Guessed: true, divided: true,
+				Calls: map[int][]Launch{}}
 			for _, r := range ranks {
 				part.Calls[r] = g.Calls[r]
 			}
@@ -29,8 +30,8 @@ func (j *Job) divide() {
 	j.Groups = all
 }
 
-// sizeByCalls is the number of ranks that follows from what goes into all-gathers and reduce-scatters and what comes out, 0 if
-// it does not follow or if two calls contradict each other.
+// sizeByCalls is the number of ranks that follows from what goes into all-gathers and reduce-scatters and what comes
+// out, 0 if it does not follow or if two calls contradict each other.
 func (j *Job) sizeByCalls(g *Group) int {
 	size := 0
 	for _, d := range j.Dumps {

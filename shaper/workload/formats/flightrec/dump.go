@@ -20,7 +20,8 @@ type Dump struct {
 	Groups map[string]GroupConfig
 	// Unread is the number of entries that were not understood.
 	Unread int
-	// Unnumbered says that the dump does not number its calls, as PyTorch 2.2 writes it. At least BeginsLate calls were overwritten.
+	// Unnumbered says that the dump does not number its calls, as PyTorch 2.2 writes it. At least BeginsLate calls
+	// were overwritten.
 	Unnumbered bool
 	// entries are the calls, in blocks, so that a long list is not copied when it grows.
 	entries [][]Entry
@@ -58,8 +59,8 @@ type GroupConfig struct {
 // State is how far a call was.
 type State uint8
 
-// The states, as the recorder names them. Only where a backend reports it does a call become started and completed: those of
-// gloo stay scheduled.
+// The states, as the recorder names them. Only where a backend reports it does a call become started and completed:
+// those of gloo stay scheduled.
 const (
 	Scheduled State = iota
 	Started
@@ -73,16 +74,17 @@ func (s State) String() string { return [...]string{"scheduled", "started", "com
 type Entry struct {
 	Record  int64 // the number of the call in the recorder of its rank, from 0
 	Created int64 // when the host made the call, in ns since 1970
-	// Coll and P2P number the collectives, and the launches of sends and receives, of the group. The calls of a coalesced
-	// group have the same number.
+	// Coll and P2P number the collectives, and the launches of sends and receives, of the group. The calls of a
+	// coalesced group have the same number.
 	Coll, P2P uint32
 	Group     *GroupName
 	Func      *Function
 	In, Out   *Tensors
 	Where     *string // the line of the program that made the call; nil if not known
 	State     State
-	Retired   bool // nobody waits for the call any more: it has ended, has failed, or its backend does not report the end
-	IsP2P     bool
+	// nobody waits for the call any more: it has ended, has failed, or its backend does not report the end
+	Retired bool
+	IsP2P   bool
 }
 
 // GroupName names a process group in a dump.
@@ -216,5 +218,6 @@ func (t *Tensors) String() string {
 
 // Marker tells whether the entry only ends a coalesced group of calls, which come before it with the same number.
 func (e *Entry) Marker() bool {
-	return e.Func.Name == "coalesced" || strings.HasSuffix(e.Func.Name, "_coalesced") && len(e.In.Sizes)+len(e.Out.Sizes) == 0
+	return e.Func.Name == "coalesced" || strings.HasSuffix(e.Func.Name, "_coalesced") && len(e.In.Sizes)+
+		len(e.Out.Sizes) == 0
 }

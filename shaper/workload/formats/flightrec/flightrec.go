@@ -64,9 +64,11 @@ type common struct {
 
 // left counts what a workload leaves out or does not know.
 type left struct {
-	late, open, torn, halves, peerless, foreign, unsized, empty, singles, roots, unequal, hidden, unread, pairs, untyped int
-	foreignName                                                                                                          string
-	named                                                                                                                []string // calls that not all ranks made, or that did not end
+	late, open, torn, halves, peerless, foreign, unsized, empty, singles, roots, unequal, hidden, unread, pairs,
+	untyped int
+	foreignName string
+	// calls that not all ranks made, or that did not end
+	named []string
 }
 
 // check refuses a job of which ranks are missing.
@@ -83,7 +85,8 @@ func (c *converter) check() error {
 	}
 	for _, g := range c.Groups {
 		if g.Guessed && c.single && c.options.Ranks == 0 {
-			return fmt.Errorf("%s does not say which ranks group %s has: give the dumps of all ranks, or add --ranks N", file, g.GroupName.String())
+			return fmt.Errorf("%s does not say which ranks group %s has: give the dumps of all ranks, or add --ranks N",
+				file, g.GroupName.String())
 		}
 		if !g.Guessed && g.isDefault() {
 			if err := c.options.CheckRanks(file, len(g.Ranks)); err != nil {
@@ -107,7 +110,9 @@ func (c *converter) check() error {
 			missing = append(missing, r)
 		}
 	}
-	return fmt.Errorf("the job had %d ranks, and no dump is of %s: give the dumps of all ranks, or that of one alone, which then stands for all (--spmd)",
+	return fmt.Errorf(
+		"the job had %d ranks, and no dump is of %s: give the dumps of all ranks, or that of one alone, which then "+
+			"stands for all (--spmd)",
 		c.World, missing)
 }
 
@@ -134,17 +139,23 @@ func (c *converter) source() workload.Source {
 		s.Hardware = "NCCL " + d.Library
 	}
 	missing := input.Sentences(&s.Missing)
-	missing(c.single && c.World > 1, "what other ranks do: all %d are taken to do what rank %d did, at the same times", c.World, d.Rank)
+	missing(c.single && c.World > 1, "what other ranks do: all %d are taken to do what rank %d did, at the same times",
+		c.World, d.Rank)
 	missing(true, "what the host did between two calls: that time is a computation, also if the host waited for a call")
 	missing(!c.single, "how the clocks of the hosts differ: each rank begins with its first call")
 	missing(true, "streams: one for each process group is taken")
-	missing(c.pairs > 0, "the communicator of %d sends and receives that are in no batch: one for each pair of ranks is taken", c.pairs)
+	missing(c.pairs > 0,
+		"the communicator of %d sends and receives that are in no batch: one for each pair of ranks is taken", c.pairs)
 	missing(c.roots > 0, "the root of %s: rank 0 of the group is taken", units.Count(c.roots, "call"))
-	missing(c.untyped > 0, "the type of the elements of %s: %s is taken", units.Count(c.untyped, "call"), c.options.ElementType())
+	missing(c.untyped > 0, "the type of the elements of %s: %s is taken", units.Count(c.untyped, "call"),
+		c.options.ElementType())
 	for _, g := range c.Groups {
-		missing(g.Guessed && g.isDefault(), "the ranks of group %s: all ranks of the job are taken", g.GroupName.String())
-		missing(g.Guessed && !g.isDefault() && !g.divided, "the ranks of group %s: those that called it are taken, %s%s", g.GroupName.String(), g.Ranks, c.doubt())
-		missing(g.divided, "the ranks of a group %s: its calls are of %d ranks; ranks in a row are taken, %s", g.GroupName.String(), len(g.Ranks), g.Ranks)
+		missing(g.Guessed && g.isDefault(), "the ranks of group %s: all ranks of the job are taken",
+			g.GroupName.String())
+		missing(g.Guessed && !g.isDefault() && !g.divided,
+			"the ranks of group %s: those that called it are taken, %s%s", g.GroupName.String(), g.Ranks, c.doubt())
+		missing(g.divided, "the ranks of a group %s: its calls are of %d ranks; ranks in a row are taken, %s",
+			g.GroupName.String(), len(g.Ranks), g.Ranks)
 	}
 	s.Notes = c.notes()
 	return s
@@ -167,7 +178,8 @@ func (c *converter) notes() (notes []string) {
 			if d.Unnumbered {
 				atLeast = "at least "
 			}
-			notes = append(notes, fmt.Sprintf("rank %d: the recorder had overwritten %sits first %s", d.Rank, atLeast, units.Count(int(n), "call")))
+			notes = append(notes, fmt.Sprintf("rank %d: the recorder had overwritten %sits first %s", d.Rank, atLeast,
+				units.Count(int(n), "call")))
 		}
 		if d.Partial() {
 			notes = append(notes, fmt.Sprintf("rank %d: calls in the middle are not in the dump", d.Rank))
@@ -181,15 +193,18 @@ func (c *converter) notes() (notes []string) {
 	notes = append(notes, c.named...)
 	note(c.torn, "call", "left out, because the dump of another rank of the group lacks it")
 	if c.halves > 0 {
-		notes = append(notes, fmt.Sprintf("sends and receives of which no dump has the other half: %d, left out", c.halves))
+		notes = append(notes, fmt.Sprintf("sends and receives of which no dump has the other half: %d, left out",
+			c.halves))
 	}
 	note(c.unequal, "call", "an all-to-all or all-gather with parts that differ; the mean stands for them")
 	note(c.unsized, "call", "left out, because the dump does not say what it moved")
-	note(c.hidden, "coalesced group", "left out, because the dump does not have the calls in it (before version 2.7 of the format)")
+	note(c.hidden, "coalesced group",
+		"left out, because the dump does not have the calls in it (before version 2.7 of the format)")
 	note(c.empty, "call", "left out, it moves nothing")
 	note(c.singles, "call", "left out, of a group of one rank")
 	if c.peerless > 0 {
-		notes = append(notes, fmt.Sprintf("sends and receives of which the dump does not say the other rank: %d, left out", c.peerless))
+		notes = append(notes,
+			fmt.Sprintf("sends and receives of which the dump does not say the other rank: %d, left out", c.peerless))
 	}
 	if c.foreign > 0 {
 		note(c.foreign, "call", "left out, not understood, such as "+strings.TrimSpace(c.foreignName))

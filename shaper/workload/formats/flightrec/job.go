@@ -26,8 +26,8 @@ type Job struct {
 type Group struct {
 	GroupName
 	Ranks workload.Ranks // in the group's order
-	// Guessed says that no dump lists the ranks. They are those that called the group, or all ranks of the job for the default
-	// group.
+	// Guessed says that no dump lists the ranks. They are those that called the group, or all ranks of the job for the
+	// default group.
 	Guessed bool
 	divided bool // the ranks that called the group are of several groups of one name
 	// Calls are the launches of each rank that has a dump, in order.
@@ -81,11 +81,12 @@ func (d *Dump) Done(e *Entry) bool {
 
 // reportsEnd tells whether the calls of a backend become completed.
 func reportsEnd(library string) bool {
-	return slices.Contains([]string{"nccl", "ncclx", "nccl2", "nccl-lazy", "xccl", "rccl", "rcclx", "mccl", "hccl"}, library)
+	return slices.Contains([]string{"nccl", "ncclx", "nccl2", "nccl-lazy", "xccl", "rccl", "rcclx", "mccl", "hccl"},
+		library)
 }
 
-// EndRecorded tells whether the backend says when the call has ended. The hook of PyTorch 2.15 that records other backends
-// does not, unless they help.
+// EndRecorded tells whether the backend says when the call has ended. The hook of PyTorch 2.15 that records other
+// backends does not, unless they help.
 func (e *Entry) EndRecorded() bool {
 	return e.State == Completed || reportsEnd(e.Func.Library) || e.Func.Library == "gloo"
 }
@@ -148,13 +149,16 @@ func (j *Job) number() error {
 			d.Rank = d.firstRank()
 		}
 		if d.Rank < 0 {
-			return fmt.Errorf("%s does not say of which rank it is: let its name end with the rank, as nccl_trace_rank_3 does", d.File)
+			return fmt.Errorf(
+				"%s does not say of which rank it is: let its name end with the rank, as nccl_trace_rank_3 does",
+				d.File)
 		}
 	}
 	slices.SortStableFunc(j.Dumps, func(a, b *Dump) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i, d := range j.Dumps {
 		if i > 0 && j.Dumps[i-1].Rank == d.Rank {
-			return fmt.Errorf("%s and %s are both of rank %d: give one dump per rank", j.Dumps[i-1].File, d.File, d.Rank)
+			return fmt.Errorf("%s and %s are both of rank %d: give one dump per rank", j.Dumps[i-1].File, d.File,
+				d.Rank)
 		}
 		j.World = max(j.World, d.Rank+1)
 		for _, g := range d.Groups {
@@ -230,7 +234,8 @@ func (j *Job) findGroups() {
 	}
 	for _, d := range j.Dumps {
 		for name, config := range d.Groups {
-			add(groupKey{name, config.Ranks.String()}, Group{GroupName: GroupName{name, config.Desc}, Ranks: config.Ranks})
+			add(groupKey{name, config.Ranks.String()},
+				Group{GroupName: GroupName{name, config.Desc}, Ranks: config.Ranks})
 		}
 	}
 	for _, d := range j.Dumps {
@@ -256,7 +261,8 @@ func (j *Job) findGroups() {
 func (j *Job) group(d *Dump, name *GroupName) *Group {
 	config, known := d.Groups[name.Name]
 	for _, g := range j.Groups {
-		if g.Name == name.Name && (known && !g.Guessed && slices.Equal(g.Ranks, config.Ranks) || !known && slices.Contains(g.Ranks, d.Rank)) {
+		if g.Name == name.Name && (known && !g.Guessed && slices.Equal(g.Ranks, config.Ranks) || !known &&
+			slices.Contains(g.Ranks, d.Rank)) {
 			return g
 		}
 	}
@@ -273,11 +279,13 @@ func (j *Job) launch(d *Dump) error {
 			g = j.group(d, e.Group)
 			groups[e.Group] = g
 			if !slices.Contains(g.Ranks, d.Rank) {
-				return fmt.Errorf("it is of rank %d by its name, and calls group %s, of ranks %s", d.Rank, g.GroupName.String(), g.Ranks)
+				return fmt.Errorf("it is of rank %d by its name, and calls group %s, of ranks %s", d.Rank,
+					g.GroupName.String(), g.Ranks)
 			}
 		}
 		if at := e.self(); at >= 0 && !g.Guessed && (at >= len(g.Ranks) || g.Ranks[at] != d.Rank) {
-			return fmt.Errorf("it is of rank %d by its name, and has %s of group %s, of ranks %s", d.Rank, e.Func, g.GroupName.String(), g.Ranks)
+			return fmt.Errorf("it is of rank %d by its name, and has %s of group %s, of ranks %s", d.Rank, e.Func,
+				g.GroupName.String(), g.Ranks)
 		}
 		calls := g.Calls[d.Rank]
 		if n := len(calls) - 1; n >= 0 && calls[n].takes(d, e) {
@@ -293,8 +301,8 @@ func (j *Job) launch(d *Dump) error {
 	return nil
 }
 
-// takes tells whether the entry, the next one of its group, belongs to the launch: it has the same numbers, and the launch is
-// not ended yet.
+// takes tells whether the entry, the next one of its group, belongs to the launch: it has the same numbers, and the
+// launch is not ended yet.
 func (l *Launch) takes(d *Dump, e *Entry) bool {
 	last := l.End(d)
 	if last.Marker() || last.Coll != e.Coll {
@@ -327,9 +335,9 @@ type Numbered struct {
 	Launch *Launch
 }
 
-// Collectives are the launches of collectives of a rank, by their number. Some versions of PyTorch count a batch of sends and
-// receives as a collective too: the numbers are taken without these. doubtful says that there are such batches, and that the
-// recorder has overwritten calls, so that their number is not known.
+// Collectives are the launches of collectives of a rank, by their number. Some versions of PyTorch count a batch of
+// sends and receives as a collective too: the numbers are taken without these. doubtful says that there are such
+// batches, and that the recorder has overwritten calls, so that their number is not known.
 func (g *Group) Collectives(d *Dump) (out []Numbered, doubtful bool) {
 	calls := g.Calls[d.Rank]
 	late := d.BeginsLate() > 0
@@ -354,8 +362,8 @@ func (g *Group) Collectives(d *Dump) (out []Numbered, doubtful bool) {
 	return slices.CompactFunc(out, func(a, b Numbered) bool { return a.Number == b.Number }), doubtful
 }
 
-// EachNumber calls each with every number that one of the lists has, in order, and with the launch of each list: nil where the
-// list does not have the number.
+// EachNumber calls each with every number that one of the lists has, in order, and with the launch of each list: nil
+// where the list does not have the number.
 func EachNumber(lists [][]Numbered, each func(number uint32, launches []*Launch)) {
 	at := make([]int, len(lists))
 	launches := make([]*Launch, len(lists))

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// pair finds the launches that become operations: collectives that all ranks of the group have in their dumps, and sends and
-// receives with their other half. The dump of one rank alone is taken whole.
+// pair finds the launches that become operations: collectives that all ranks of the group have in their dumps, and
+// sends and receives with their other half. The dump of one rank alone is taken whole.
 func (c *converter) pair() {
 	c.kept = map[*Dump]map[int32]*common{}
 	for _, d := range c.Dumps {
@@ -57,8 +57,11 @@ func (c *converter) collectives(g *Group, members []*Dump) {
 		end = min(end, lists[i][len(lists[i])-1].Number)
 	}
 	if doubtful && !c.single {
-		c.named = append(c.named, fmt.Sprintf("group %s: its collectives may be joined wrongly: their numbers count batches of sends and receives too, and a recorder has overwritten calls",
-			g.GroupName.String()))
+		c.named = append(c.named,
+			fmt.Sprintf(
+				"group %s: its collectives may be joined wrongly: their numbers count batches of sends and receives "+
+					"too, and a recorder has overwritten calls",
+				g.GroupName.String()))
 	}
 	EachNumber(lists, func(number uint32, launches []*Launch) {
 		if slices.Contains(launches, nil) {
@@ -85,7 +88,8 @@ func (c *converter) leave(g *Group, members []*Dump, launches []*Launch, number,
 				what = title(members[i], l)
 			}
 		}
-		c.named = append(c.named, fmt.Sprintf("%s #%d of group %s: left out, not called by %s", what, number, g.GroupName.String(), ranksText(lack)))
+		c.named = append(c.named, fmt.Sprintf("%s #%d of group %s: left out, not called by %s", what, number,
+			g.GroupName.String(), ranksText(lack)))
 	default:
 		c.torn++
 	}
@@ -122,7 +126,8 @@ func (c *converter) keep(g *Group, members []*Dump, launches []*Launch) {
 		if len(entries) == 1 {
 			e := entries[0]
 			in, out = in+e.In.Elements(), out+e.Out.Elements()
-			same = same && e.In.Elements() == members[0].At(int(launches[0].First)).In.Elements() && e.In.Elements() == e.Out.Elements()
+			same = same && e.In.Elements() == members[0].At(int(launches[0].First)).In.Elements() &&
+				e.In.Elements() == e.Out.Elements()
 			if e.isRoot() {
 				shared.root = i
 			}
@@ -136,7 +141,8 @@ func (c *converter) keep(g *Group, members []*Dump, launches []*Launch) {
 		shared.count = (max(in, out) + int64(len(members)*len(members)) - 1) / int64(len(members)*len(members))
 	}
 	if len(waiting) > 0 {
-		c.named = append(c.named, fmt.Sprintf("%s #%d of group %s: not completed on %s", title(members[0], launches[0]), launches[0].Seq, g.GroupName.String(), ranksText(waiting)))
+		c.named = append(c.named, fmt.Sprintf("%s #%d of group %s: not completed on %s", title(members[0], launches[0]),
+			launches[0].Seq, g.GroupName.String(), ranksText(waiting)))
 	}
 }
 
@@ -146,7 +152,8 @@ func (e *Entry) isRoot() bool {
 	if few.Elements() > many.Elements() {
 		few, many = many, few
 	}
-	return few.Elements() > 0 && many.Elements() > few.Elements() && (e.Func.Name == "gather" || e.Func.Name == "scatter")
+	return few.Elements() > 0 && many.Elements() > few.Elements() &&
+		(e.Func.Name == "gather" || e.Func.Name == "scatter")
 }
 
 // flow is a pair of ranks of a group.
@@ -159,8 +166,8 @@ type half struct {
 	done  bool
 }
 
-// messages keeps sends and receives that have their other half: the k-th send to a rank belongs to its k-th receive from there.
-// If a recorder has overwritten calls, they are counted from the last that has ended.
+// messages keeps sends and receives that have their other half: the k-th send to a rank belongs to its k-th receive
+// from there. If a recorder has overwritten calls, they are counted from the last that has ended.
 func (c *converter) messages(g *Group, members []*Dump) {
 	sends, receives := map[flow][]half{}, map[flow][]half{}
 	late := false

@@ -64,9 +64,10 @@ func (r *reader) pickle(in *input.Reader, d *Dump) error {
 	return nil
 }
 
-// plainList ends the reading of a dump of PyTorch 2.2, which is the list of entries alone: NCCLTraceBuffer::dump in TraceUtils.h.
-// Its entries have no record_id. A process group numbers its calls from 1, so the first number of each group says how many
-// calls of that group the recorder has overwritten; it says nothing of a group of which no entry is left.
+// plainList ends the reading of a dump of PyTorch 2.2, which is the list of entries alone: NCCLTraceBuffer::dump in
+// TraceUtils.h. Its entries have no record_id. A process group numbers its calls from 1, so the first number of each
+// group says how many calls of that group the recorder has overwritten; it says nothing of a group of which no entry
+// is left.
 func (d *Dump) plainList(list *pickle.List) error {
 	foreign := 0
 	for _, item := range list.Items {

@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// MaxEntries is the maximum number of calls of all dumps of a job that [ReadJob] reads, more than those of 1024 ranks with
-// PyTorch's default of 2000 calls. Each takes about 70 bytes.
+// MaxEntries is the maximum number of calls of all dumps of a job that [ReadJob] reads, more than those of 1024 ranks
+// with PyTorch's default of 2000 calls. Each takes about 70 bytes.
 const MaxEntries = 2_500_000
 
 // reader reads dumps. What many calls have in common is kept once.
@@ -31,7 +31,8 @@ type reader struct {
 }
 
 func newReader(limit *input.Limit) *reader {
-	return &reader{limit: limit, groups: map[GroupName]*GroupName{}, functions: map[string]*Function{}, tensors: map[string]*Tensors{}, places: map[string]*string{}}
+	return &reader{limit: limit, groups: map[GroupName]*GroupName{}, functions: map[string]*Function{},
+		tensors: map[string]*Tensors{}, places: map[string]*string{}}
 }
 
 // dump reads one file.
@@ -137,7 +138,8 @@ func (r *reader) function(name string) *Function {
 
 func (r *reader) group(rec *record) *GroupName {
 	name := GroupName{Name: strconv.FormatInt(rec.PG, 10)} // before version 2
-	if rec.Plain && rec.PG == 0 {                          // a process numbers its groups in the order in which it made them
+	// a process numbers its groups in the order in which it made them
+	if rec.Plain && rec.PG == 0 {
 		name.Desc = defaultGroup
 	}
 	if len(rec.Group) > 0 {
@@ -178,7 +180,8 @@ func (r *reader) sizes(sizes [][]int64, types []string) *Tensors {
 }
 
 // ofPyTorch are the files of PyTorch, installed or in its source.
-var ofPyTorch = regexp.MustCompile(`(site|dist)-packages/torch/|/torch/(distributed|nn|optim|autograd|utils|_dynamo|_inductor|fx|_functorch)/|/torch/_[a-z]+\.py$`)
+var ofPyTorch = regexp.MustCompile(
+	`(site|dist)-packages/torch/|/torch/(distributed|nn|optim|autograd|utils|_dynamo|_inductor|fx|_functorch)/|/torch/_[a-z]+\.py$`)
 
 // place is the innermost line of the program outside PyTorch.
 func (r *reader) place(frames []codeLine) *string {

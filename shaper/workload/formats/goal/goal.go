@@ -3,9 +3,9 @@
 // Package goal reads and writes GOAL, the text format of LogGOPSim and ATLAHS: sends, receives and computations of each
 // rank, and which requires which. Its times are in ns. Collectives are already sends and receives there.
 //
-// A computation on cpu K is on the stream cpuK. The messages from rank A to rank B are on the communicator A>B of these two
-// ranks and, at each of them, on a stream of that name, so that messages of different pairs do not wait for each other. Those
-// of different tags have communicators of their own, such as A>B#tag, if the file has few tags.
+// A computation on cpu K is on the stream cpuK. The messages from rank A to rank B are on the communicator A>B of
+// these two ranks and, at each of them, on a stream of that name, so that messages of different pairs do not wait for
+// each other. Those of different tags have communicators of their own, such as A>B#tag, if the file has few tags.
 package goal
 
 import (
@@ -31,7 +31,8 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	anyTag := p.joinAnyTags()
 	p.orderReceives()
 	separate := p.separateTags()
-	c := &converter{program: p, options: o, known: map[string]bool{}, sent: map[[2]int][]string{}, taken: map[[2]int][]string{}}
+	c := &converter{program: p, options: o, known: map[string]bool{}, sent: map[[2]int][]string{},
+		taken: map[[2]int][]string{}}
 	lists := make([][]workload.Op, len(p.ranks))
 	for r := range p.ranks {
 		if lists[r], err = c.rank(r); err != nil {
@@ -50,18 +51,24 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 			": each requires a send and starts with it, since a send of NCCL ends only when it is received")
 	}
 	if p.nics > 0 {
-		source.Notes = append(source.Notes, units.Count(p.nics, "message")+": its nic is not used; NCCL chooses the NICs")
+		source.Notes = append(source.Notes, units.Count(p.nics, "message")+
+			": its nic is not used; NCCL chooses the NICs")
 	}
 	if anyTag > 0 {
-		source.Notes = append(source.Notes, units.Count(anyTag, "receive")+" of any tag (-1): the messages between the two ranks are received in the order in which they are sent")
+		source.Notes = append(source.Notes, units.Count(anyTag, "receive")+
+			" of any tag (-1): the messages between the two ranks are received in the order in which they are sent")
 	}
 	if !separate {
-		source.Notes = append(source.Notes, fmt.Sprintf("messages of different tags between two ranks wait for each other: there are more than %d tags of two ranks, "+
-			"and each would need a communicator", maxSeparate))
+		source.Notes = append(source.Notes,
+			fmt.Sprintf(
+				"messages of different tags between two ranks wait for each other: there are more than %d tags of two "+
+					"ranks, "+
+					"and each would need a communicator", maxSeparate))
 	}
 	if n := c.misordered(); n > 0 && !separate {
-		source.Notes = append(source.Notes, units.Count(n, "pair")+" of ranks: messages are received in another order than they are sent in. "+
-			"NCCL has no tags, so sends and receives of other sizes may meet")
+		source.Notes = append(source.Notes,
+			units.Count(n, "pair")+" of ranks: messages are received in another order than they are sent in. "+
+				"NCCL has no tags, so sends and receives of other sizes may meet")
 	}
 	slices.SortFunc(c.comms, func(a, b workload.Comm) int { return slices.Compare(a.Ranks, b.Ranks) })
 	return &workload.Workload{
@@ -157,8 +164,8 @@ func (c *converter) misordered() (n int) {
 }
 
 // requirements are the tasks that must have ended before task i starts. One that must only have started (irequires) has
-// started when those that it requires itself have ended. A send that a receive requires must only have started too (early):
-// a send of NCCL ends when it is received, those of GOAL before, so that all ranks could wait for ever.
+// started when those that it requires itself have ended. A send that a receive requires must only have started too
+// (early): a send of NCCL ends when it is received, those of GOAL before, so that all ranks could wait for ever.
 func requirements(tasks []task, i int) (out []int, early bool) {
 	seen := map[int]bool{i: true}
 	var next []int
@@ -194,7 +201,8 @@ func requirements(tasks []task, i int) (out []int, early bool) {
 
 // onOneStream says whether the operations of two tasks of a rank are on one stream.
 func onOneStream(a, b *task) bool {
-	return a.kind == b.kind && (a.kind == workload.Calc && a.cpu == b.cpu || a.kind != workload.Calc && a.peer == b.peer && a.suffix == b.suffix)
+	return a.kind == b.kind && (a.kind == workload.Calc && a.cpu == b.cpu || a.kind != workload.Calc &&
+		a.peer == b.peer && a.suffix == b.suffix)
 }
 
 // sorted orders tasks such that each comes after those that it requires, by priority where that leaves a choice.

@@ -46,10 +46,14 @@ func TestRead(t *testing.T) {
 	}
 	want := []workload.Op{
 		{Ranks: workload.Ranks{0}, ID: 1, Kind: workload.Calc, Stream: "cpu2", Nanos: 1000},
-		{Ranks: workload.Ranks{1}, ID: 1, Kind: workload.Recv, Stream: "0>1", Comm: "0>1", Count: 1024, Type: "float32"},
-		{Ranks: workload.Ranks{0}, ID: 2, Kind: workload.Send, Stream: "0>1", Comm: "0>1", Count: 1024, Type: "float32", Peer: 1, After: []int{1}},
-		{Ranks: workload.Ranks{1}, ID: 2, Kind: workload.Send, Stream: "1>0", Comm: "1>0", Count: 2, Type: "float32", Peer: 1, After: []int{1}},
-		{Ranks: workload.Ranks{0}, ID: 3, Kind: workload.Recv, Stream: "1>0", Comm: "1>0", Count: 2, Type: "float32", After: []int{1}},
+		{Ranks: workload.Ranks{1}, ID: 1, Kind: workload.Recv, Stream: "0>1", Comm: "0>1", Count: 1024,
+			Type: "float32"},
+		{Ranks: workload.Ranks{0}, ID: 2, Kind: workload.Send, Stream: "0>1", Comm: "0>1", Count: 1024, Type: "float32",
+			Peer: 1, After: []int{1}},
+		{Ranks: workload.Ranks{1}, ID: 2, Kind: workload.Send, Stream: "1>0", Comm: "1>0", Count: 2, Type: "float32",
+			Peer: 1, After: []int{1}},
+		{Ranks: workload.Ranks{0}, ID: 3, Kind: workload.Recv, Stream: "1>0", Comm: "1>0", Count: 2, Type: "float32",
+			After: []int{1}},
 	}
 	if d := cmp.Diff(want, w.Ops); d != "" {
 		t.Error(d)
@@ -77,14 +81,16 @@ func TestTags(t *testing.T) {
 	if err := Write(&out, w); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"send 4b to 1 tag 0 cpu 0 nic 0", "recv 8b from 0 tag 1 cpu 0 nic 0", "send 4b to 0 tag 2 cpu 0 nic 0"} {
+	for _, line := range []string{"send 4b to 1 tag 0 cpu 0 nic 0", "recv 8b from 0 tag 1 cpu 0 nic 0",
+		"send 4b to 0 tag 2 cpu 0 nic 0"} {
 		if !strings.Contains(out.String(), line+"\n") {
 			t.Errorf("no %q in\n%s", line, out.String())
 		}
 	}
 }
 
-// A receive of any tag takes the first message of that rank, whatever its tag: Schedgen writes such receives of MPI's traces.
+// A receive of any tag takes the first message of that rank, whatever its tag: Schedgen writes such receives of MPI's
+// traces.
 func TestAnyTag(t *testing.T) {
 	const text = "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 5\nl2: send 16b to 1 tag 6\nl2 requires l1\nl3: recv 4b from 1 tag 9\n}\n" +
 		"rank 1 {\nl1: recv 8b from 0 tag -1\nl2: recv 16b from 0 tag 4294967295\nl2 requires l1\nl3: send 4b to 0 tag 9\n}\n"
@@ -137,8 +143,9 @@ func TestReceivesAreOrderedByTags(t *testing.T) {
 
 // A ring that sends and only then receives goes on in GOAL, where sends end early. With NCCL all ranks would wait.
 func TestReceiveAfterSend(t *testing.T) {
-	w, err := read("num_ranks 2\nrank 0 {\nc: calc 5\na: send 4b to 1\na requires c\nb: recv 4b from 1\nb requires a\n}\n" +
-		"rank 1 {\na: send 4b to 0\nb: recv 4b from 0\nb requires a\n}")
+	w, err := read(
+		"num_ranks 2\nrank 0 {\nc: calc 5\na: send 4b to 1\na requires c\nb: recv 4b from 1\nb requires a\n}\n" +
+			"rank 1 {\na: send 4b to 0\nb: recv 4b from 0\nb requires a\n}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +257,8 @@ func TestWrite(t *testing.T) {
 	}
 	rank0, _, _ := strings.Cut(out.String(), "rank 1")
 	lines := strings.Split(strings.TrimSpace(rank0), "\n")
-	for _, want := range []string{"l1: calc 5 cpu 100", "l2 requires l1", "l3: send 12b to 1 tag 0 cpu 0 nic 0", "l4: recv 12b from 1 tag 0 cpu 0 nic 0",
+	for _, want := range []string{"l1: calc 5 cpu 100", "l2 requires l1", "l3: send 12b to 1 tag 0 cpu 0 nic 0",
+		"l4: recv 12b from 1 tag 0 cpu 0 nic 0",
 		"l5: calc 7 cpu 101", "l5 requires l2", "l5 requires l3", "l5 requires l4",
 		"l6 requires l5", "l7 requires l2", "l8: calc 10 cpu 0", "l8 requires l2", "l8 requires l3"} {
 		if !slices.Contains(lines, want) {
@@ -258,7 +266,9 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	w.Ops = []workload.Op{{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"}}
-	if err := Write(&out, w); err == nil || !strings.Contains(err.Error(), "coll AllReduce: GOAL has only computations") || !strings.Contains(err.Error(), "--goal OUT.goal") {
+	if err := Write(&out, w); err == nil ||
+		!strings.Contains(err.Error(), "coll AllReduce: GOAL has only computations") ||
+		!strings.Contains(err.Error(), "--goal OUT.goal") {
 		t.Errorf("a collective: %v", err)
 	}
 }
@@ -309,7 +319,8 @@ func FuzzRead(f *testing.F) {
 
 // What NCCL has no place for is counted.
 func TestNICs(t *testing.T) {
-	w, err := Read(input.Bytes("x", []byte("num_ranks 2\nrank 0 {\nl1: send 8b to 1 nic 1\n}\nrank 1 {\nl1: recv 8b from 0\n}\n")), input.Options{})
+	w, err := Read(input.Bytes("x",
+		[]byte("num_ranks 2\nrank 0 {\nl1: send 8b to 1 nic 1\n}\nrank 1 {\nl1: recv 8b from 0\n}\n")), input.Options{})
 	if err != nil || !slices.Contains(w.Head.Source.Notes, "1 message: its nic is not used; NCCL chooses the NICs") {
 		t.Errorf("%v, %+v", err, w)
 	}

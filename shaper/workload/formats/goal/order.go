@@ -54,7 +54,8 @@ func (p *program) orderReceives() {
 	}
 }
 
-// maxSeparate is the number of communicators up to which each tag of two ranks has one of its own. A file may have a tag for each message.
+// maxSeparate is the number of communicators up to which each tag of two ranks has one of its own. A file may have a
+// tag for each message.
 const maxSeparate = 1024
 
 // eachMessage calls f with each send and receive, and its sender and receiver.
@@ -71,8 +72,8 @@ func (p *program) eachMessage(f func(pair [2]int, t *task)) {
 	}
 }
 
-// joinAnyTags gives all messages of two ranks one tag if a receive between them takes any: LogGOPSim gives it the first message
-// that no receive has taken. It returns the number of such receives.
+// joinAnyTags gives all messages of two ranks one tag if a receive between them takes any: LogGOPSim gives it the
+// first message that no receive has taken. It returns the number of such receives.
 func (p *program) joinAnyTags() (receives int) {
 	pairs := map[[2]int]bool{}
 	p.eachMessage(func(pair [2]int, t *task) {
@@ -91,8 +92,8 @@ func (p *program) joinAnyTags() (receives int) {
 	return receives
 }
 
-// separateTags gives the tags of two ranks communicators of their own, if that makes few communicators: messages of different
-// tags do not wait for each other then, as in GOAL. It reports whether all tags are apart.
+// separateTags gives the tags of two ranks communicators of their own, if that makes few communicators: messages of
+// different tags do not wait for each other then, as in GOAL. It reports whether all tags are apart.
 func (p *program) separateTags() bool {
 	tags := map[[2]int]map[string]bool{} // by sender and receiver
 	comms := 0

@@ -217,7 +217,9 @@ func (p *parser) option(t *task, name, value string) error {
 		return nil
 	case "to", "from":
 		if n == -1 {
-			return fmt.Errorf("%s: a receive from any rank (-1): which send it takes depends on the network, and NCCL has no such receive", t.label)
+			return fmt.Errorf(
+				"%s: a receive from any rank (-1): which send it takes depends on the network, and NCCL has no such "+
+					"receive", t.label)
 		}
 		if t.peer = n; err != nil || n < 0 || n >= len(p.ranks) || n == p.rank {
 			return fmt.Errorf("%s: rank %s: another rank from 0 to %d is expected", t.label, value, len(p.ranks)-1)

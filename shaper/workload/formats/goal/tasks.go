@@ -19,8 +19,8 @@ type Task struct {
 	CPU    int           // of Calc
 	Peer   int           // of Send and Recv
 	Tag    int           // the same
-	// Requires are the tasks of the rank that must have ended before it starts, Starts those that must have started. The tasks
-	// of a rank are numbered from 0 in their order, and name earlier ones.
+	// Requires are the tasks of the rank that must have ended before it starts, Starts those that must have started.
+	// The tasks of a rank are numbered from 0 in their order, and name earlier ones.
 	Requires, Starts []int
 }
 
@@ -58,7 +58,8 @@ func (t *Tasks) Flush() error { return t.out.Flush() }
 // Add writes a task, and returns its number. Messages use CPU 0 and NIC 0.
 func (t *Tasks) Add(task *Task) (int, error) {
 	if task.CPU > maxCPU {
-		return 0, fmt.Errorf("computations on more than %d streams: GOAL's simulators have %d CPUs per rank", maxCPU, maxCPU+1)
+		return 0, fmt.Errorf("computations on more than %d streams: GOAL's simulators have %d CPUs per rank", maxCPU,
+			maxCPU+1)
 	}
 	number := t.number
 	t.number++

@@ -12,9 +12,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// Write writes a workload of computations, sends, receives and groups of them, rank by rank. It refuses collectives: GOAL has
-// none, and how NCCL does one depends on the fabric. Streams, and the host's waits, become requirements. Steps and the upper
-// bounds of durations are lost.
+// Write writes a workload of computations, sends, receives and groups of them, rank by rank. It refuses collectives:
+// GOAL has none, and how NCCL does one depends on the fabric. Streams, and the host's waits, become requirements.
+// Steps and the upper bounds of durations are lost.
 func Write(out io.Writer, w *workload.Workload) error {
 	split, err := perrank.NewSplitter(w)
 	if err != nil {
@@ -26,7 +26,8 @@ func Write(out io.Writer, w *workload.Workload) error {
 		tags[&split.Comms[i]] = i
 	}
 	for r := range w.Head.Ranks {
-		p := &printer{tasks: tasks, rank: r, comms: split.Index, tags: tags, cpus: map[string]int{}, order: perrank.NewOrder[int]()}
+		p := &printer{tasks: tasks, rank: r, comms: split.Index, tags: tags, cpus: map[string]int{},
+			order: perrank.NewOrder[int]()}
 		err := tasks.Rank(r, func() error {
 			n := 0
 			for o, err := range split.Rank(r) {
@@ -133,8 +134,11 @@ func (p *printer) task(o *workload.Op, stream string) (*Task, error) {
 		return &Task{Kind: o.Kind, Amount: o.Count * size, Peer: c.Ranks[o.Peer], Tag: p.tags[c]}, nil
 	}
 	what := strings.TrimSpace(string(o.Kind) + " " + string(o.Func))
-	return nil, fmt.Errorf("%s: GOAL has only computations, sends and receives, and NCCL does a collective in a way that depends on the fabric: "+
-		"`ddlemu expect --workload FILE --profile P --goal OUT.goal` writes its sends and receives", what)
+	return nil,
+		fmt.Errorf(
+			"%s: GOAL has only computations, sends and receives, and NCCL does a collective in a way that depends on "+
+				"the fabric: "+
+				"`ddlemu expect --workload FILE --profile P --goal OUT.goal` writes its sends and receives", what)
 }
 
 // cpuOf is K of the stream cpuK.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package horovod reads Horovod's timeline (HOROVOD_TIMELINE), which its coordinator, rank 0, writes: events of Chrome's
-// trace format, in which each tensor is a process. A tensor is negotiated (NEGOTIATE_ALLREDUCE, with an event for each rank
-// that is ready), then it is reduced (ALLREDUCE), with what happens to it inside, such as NCCL_ALLREDUCE. The end has the
-// type and the shape of what comes out.
+// Package horovod reads Horovod's timeline (HOROVOD_TIMELINE), which its coordinator, rank 0, writes: events of
+// Chrome's trace format, in which each tensor is a process. A tensor is negotiated (NEGOTIATE_ALLREDUCE, with an event
+// for each rank that is ready), then it is reduced (ALLREDUCE), with what happens to it inside, such as
+// NCCL_ALLREDUCE. The end has the type and the shape of what comes out.
 //
 // Horovod copies several tensors into one buffer and calls NCCL once. The timeline does not say which; their activities
 // begin together and end together.
@@ -62,7 +62,8 @@ type reader struct {
 // Read reads a timeline.
 func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	r := &reader{
-		options: o, names: map[int64]string{}, tensors: map[int64]*tensor{}, begins: map[string]*run{}, ends: map[string]*run{},
+		options: o, names: map[int64]string{}, tensors: map[int64]*tensor{}, begins: map[string]*run{},
+		ends:    map[string]*run{},
 		strange: map[string]int{}, unknown: map[string]int{},
 	}
 	if err := r.read(f); err != nil {
@@ -81,7 +82,8 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	case ranks > workload.MaxRanks:
 		return nil, fmt.Errorf("%s: %d ranks: at most %d are possible", f.Name, ranks, workload.MaxRanks)
 	case !o.OneForAll && ranks > 1:
-		return nil, fmt.Errorf("%s: a timeline is of rank 0 alone, and without --spmd it cannot stand for %d ranks", f.Name, ranks)
+		return nil, fmt.Errorf("%s: a timeline is of rank 0 alone, and without --spmd it cannot stand for %d ranks",
+			f.Name, ranks)
 	}
 	ops, err := r.operations(ranks)
 	if err != nil {
@@ -159,7 +161,8 @@ func (r *reader) operations(ranks int) ([]workload.Op, error) {
 			ready, end = max(ready, c[i].ready), max(end, c[i].end)
 		}
 		if last >= 0 && (ready > last || len(before) > 0) {
-			calc = add(workload.Op{Kind: workload.Calc, Stream: "compute", Nanos: min(max(ready-last, 0), workload.MaxNanos/1000) * 1000, After: before})
+			calc = add(workload.Op{Kind: workload.Calc, Stream: "compute",
+				Nanos: min(max(ready-last, 0), workload.MaxNanos/1000) * 1000, After: before})
 			before = nil
 		}
 		last, ended = max(last, ready), max(ended, end)
@@ -178,12 +181,14 @@ func (r *reader) operations(ranks int) ([]workload.Op, error) {
 // calls are the parts by the calls that they are of, in the order in which these began.
 func (r *reader) calls() [][]part {
 	slices.SortStableFunc(r.parts, func(a, b part) int {
-		return cmp.Or(cmp.Compare(a.begun, b.begun), cmp.Compare(a.ended, b.ended), cmp.Compare(a.fn, b.fn), cmp.Compare(a.typ, b.typ))
+		return cmp.Or(cmp.Compare(a.begun, b.begun), cmp.Compare(a.ended, b.ended), cmp.Compare(a.fn, b.fn),
+			cmp.Compare(a.typ, b.typ))
 	})
 	var out [][]part
 	for i, p := range r.parts {
 		if i > 0 {
-			if q := r.parts[i-1]; p.begun != 0 && p.begun == q.begun && p.ended == q.ended && p.fn == q.fn && p.typ == q.typ {
+			if q := r.parts[i-1]; p.begun != 0 && p.begun == q.begun && p.ended == q.ended && p.fn == q.fn &&
+				p.typ == q.typ {
 				out[len(out)-1] = r.parts[i-len(out[len(out)-1]) : i+1]
 				continue
 			}
@@ -201,7 +206,8 @@ func (r *reader) op(c []part, ranks int) (o workload.Op, ok bool) {
 		return o, false
 	}
 	size := int64(1)
-	o = workload.Op{Kind: workload.Coll, Func: funcs[c[0].fn], Type: types[c[0].typ].name, Name: r.names[r.pids[c[0].tensor]]}
+	o = workload.Op{Kind: workload.Coll, Func: funcs[c[0].fn], Type: types[c[0].typ].name,
+		Name: r.names[r.pids[c[0].tensor]]}
 	for i := range c {
 		o.Count += c[i].elements
 	}
@@ -235,13 +241,15 @@ func (r *reader) source(ranks int) workload.Source {
 	missing(!r.negotiated, "when tensors were ready: there is no negotiation, and the begin of an operation is taken")
 	note := input.Counts(&s.Notes)
 	note(r.fused, "tensor", "several in one call")
-	note(r.layered, "tensor", "reduced in layers (within nodes, then between them): one AllReduce of all ranks is taken")
+	note(r.layered, "tensor",
+		"reduced in layers (within nodes, then between them): one AllReduce of all ranks is taken")
 	note(r.adasum, "tensor", "reduced by Adasum: an AllReduce is taken")
 	note(r.uneven, "call", "the ranks give parts of different sizes: the mean was taken")
 	note(r.unsized, "tensor", "left out, the timeline does not say its type and shape")
 	note(r.untimed, "event", "a time that is none: 0 was taken")
 	if r.cut {
-		s.Notes = append(s.Notes, "the file ends without the end of its list: it is of a job that was stopped, or of an old Horovod")
+		s.Notes = append(s.Notes,
+			"the file ends without the end of its list: it is of a job that was stopped, or of an old Horovod")
 	}
 	note(r.unended, "tensor", "left out, the timeline ends before it")
 	for _, name := range slices.Sorted(maps.Keys(r.unknown)) {

@@ -42,10 +42,12 @@ type run struct {
 const together = 500
 
 // funcs are what Horovod's operations are in NCCL.
-var funcs = []workload.Func{"", workload.AllReduce, workload.AllGather, workload.Broadcast, workload.AllToAll, workload.ReduceScatter}
+var funcs = []workload.Func{"", workload.AllReduce, workload.AllGather, workload.Broadcast, workload.AllToAll,
+	workload.ReduceScatter}
 
 // operations are Horovod's, with their place in funcs.
-var operations = map[string]uint8{"ALLREDUCE": 1, "ADASUM": 1, "ALLGATHER": 2, "BROADCAST": 3, "ALLTOALL": 4, "REDUCESCATTER": 5}
+var operations = map[string]uint8{"ALLREDUCE": 1, "ADASUM": 1, "ALLGATHER": 2, "BROADCAST": 3, "ALLTOALL": 4,
+	"REDUCESCATTER": 5}
 
 // wires are the beginnings of activities that move data between ranks.
 var wires = []string{"NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_"}
@@ -199,8 +201,10 @@ var types = []struct {
 	horovod, name string
 	n             int64
 }{
-	{}, {"uint8", "uint8", 1}, {"int8", "int8", 1}, {"uint16", "uint8", 2}, {"int16", "uint8", 2}, {"int32", "int32", 1}, {"int64", "int64", 1},
-	{"float16", "float16", 1}, {"bfloat16", "bfloat16", 1}, {"float32", "float32", 1}, {"float64", "float64", 1}, {"bool", "uint8", 1},
+	{}, {"uint8", "uint8", 1}, {"int8", "int8", 1}, {"uint16", "uint8", 2}, {"int16", "uint8", 2},
+	{"int32", "int32", 1}, {"int64", "int64", 1},
+	{"float16", "float16", 1}, {"bfloat16", "bfloat16", 1}, {"float32", "float32", 1}, {"float64", "float64", 1},
+	{"bool", "uint8", 1},
 }
 
 // sizeOf is the type of the arguments of an end, in types, and the number of elements; 0 if they do not say it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package input opens the files of other workload formats: it unpacks gzip, limits what is read, and says where in a file
-// an error is.
+// Package input opens the files of other workload formats: it unpacks gzip, limits what is read, and says where in a
+// file an error is.
 package input
 
 import (
@@ -187,8 +187,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Traces unpack to 10 to 60 times their size. What gives more than maxRatio times its size, and more than leastBomb bytes,
-// is no trace, and would take long to read.
+// Traces unpack to 10 to 60 times their size. What gives more than maxRatio times its size, and more than leastBomb
+// bytes, is no trace, and would take long to read.
 const (
 	maxRatio  = 400
 	leastBomb = 64 << 20

@@ -84,7 +84,8 @@ func (e *endless) Read(p []byte) (int, error) {
 // A record without end is refused, in bounded memory, whether it is read or skipped.
 func TestJSONRecordIsTooLong(t *testing.T) {
 	for _, skip := range []bool{true, false} {
-		f := File{Name: "x", open: func() (io.ReadCloser, error) { return io.NopCloser(&endless{strings.NewReader(`{"a":"`)}), nil }}
+		f := File{Name: "x",
+			open: func() (io.ReadCloser, error) { return io.NopCloser(&endless{strings.NewReader(`{"a":"`)}), nil }}
 		r, err := f.Open()
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +125,8 @@ func TestJSON(t *testing.T) {
 	if err != nil || sum != 3 {
 		t.Errorf("%d, %v", sum, err)
 	}
-	for text, want := range map[string]string{`{"a":[1,`: "it was cut", `{"a":}`: "byte", `[1]`: "{", `{"a":{"b":1}`: "it was cut"} {
+	for text, want := range map[string]string{`{"a":[1,`: "it was cut", `{"a":}`: "byte", `[1]`: "{",
+		`{"a":{"b":1}`: "it was cut"} {
 		r, _ := Bytes("x", []byte(text)).Open()
 		j := r.JSON()
 		err := j.Object(func(string) error { return j.Skip() })
@@ -187,8 +189,9 @@ func TestLocal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, f := range map[string]File{"plain": Path(plain), "zipped": Path(zipped), "memory": Bytes("x", []byte("abc")),
-		"until": Until(t.Context(), []File{Path(plain)})[0]} {
+	for name, f := range map[string]File{"plain": Path(plain), "zipped": Path(zipped),
+		"memory": Bytes("x", []byte("abc")),
+		"until":  Until(t.Context(), []File{Path(plain)})[0]} {
 		path, done, err := f.Local()
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +225,8 @@ func TestGzipBomb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := io.Copy(io.Discard, r); err == nil || !strings.Contains(err.Error(), "unpacks to more than 400 times its size") || n > leastBomb {
+	if n, err := io.Copy(io.Discard, r); err == nil ||
+		!strings.Contains(err.Error(), "unpacks to more than 400 times its size") || n > leastBomb {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 }
@@ -234,7 +238,8 @@ func TestDeepJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := r.JSON()
-	if err := j.Object(func(string) error { return j.Skip() }); err == nil || !strings.Contains(err.Error(), "more than 10000 deep") {
+	if err := j.Object(func(string) error { return j.Skip() }); err == nil ||
+		!strings.Contains(err.Error(), "more than 10000 deep") {
 		t.Errorf("%v", err)
 	}
 }

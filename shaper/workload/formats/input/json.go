@@ -12,15 +12,15 @@ import (
 // maxRecord is the maximum number of bytes of one record of a JSON file, since the decoder keeps a record in memory.
 const maxRecord = 16 << 20
 
-// maxDepth is the maximum depth of arrays and objects in each other, since the decoder keeps a word for each. It is that of
-// encoding/json for values that are decoded.
+// maxDepth is the maximum depth of arrays and objects in each other, since the decoder keeps a word for each. It is
+// that of encoding/json for values that are decoded.
 const maxDepth = 10_000
 
 // ErrCut is the error of a JSON file that ends in the middle.
 var ErrCut = errors.New("the file ends in the middle: it was cut")
 
-// IsWrongType tells whether a field of a record has a value of another type than expected. The decoder has then read the
-// whole record, and goes on after it.
+// IsWrongType tells whether a field of a record has a value of another type than expected. The decoder has then read
+// the whole record, and goes on after it.
 func IsWrongType(err error) bool {
 	wrong := new(json.UnmarshalTypeError)
 	return errors.As(err, &wrong)

@@ -37,7 +37,9 @@ func (l *Limit) AddSmall() error {
 		return nil
 	}
 	if l.small++; l.small > smallPerOp*l.most {
-		return fmt.Errorf("the job has more than %d records of kernels and calls: --max-ops N reads more, %d N of these", smallPerOp*l.most, smallPerOp)
+		return fmt.Errorf(
+			"the job has more than %d records of kernels and calls: --max-ops N reads more, %d N of these",
+			smallPerOp*l.most, smallPerOp)
 	}
 	return nil
 }
@@ -47,7 +49,9 @@ func (l *Limit) Check(n int) error {
 	if l == nil || n <= l.most {
 		return nil
 	}
-	return fmt.Errorf("the job has more than %d calls, nodes or operations: --max-ops N reads more, at about 1 KB of memory each", l.most)
+	return fmt.Errorf(
+		"the job has more than %d calls, nodes or operations: --max-ops N reads more, at about 1 KB of memory each",
+		l.most)
 }
 
 // Room is n, or the limit if n is more.

@@ -37,7 +37,8 @@ func Sentences(list *[]string) func(when bool, format string, args ...any) {
 	}
 }
 
-// Names keeps at most maxNames texts of at most maxName bytes, so that a file in which none comes twice takes bounded memory.
+// Names keeps at most maxNames texts of at most maxName bytes, so that a file in which none comes twice takes bounded
+// memory.
 const (
 	maxNames = 1 << 17
 	maxName  = 1 << 10

@@ -42,7 +42,8 @@ func TestNames(t *testing.T) {
 	var names Names
 	line := "a long line with AllReduce in it"
 	first, again := names.Shared(line[17:26]), names.Shared("AllReduce")
-	if first != "AllReduce" || unsafe.StringData(first) != unsafe.StringData(again) || unsafe.StringData(first) == unsafe.StringData(line[17:]) {
+	if first != "AllReduce" || unsafe.StringData(first) != unsafe.StringData(again) ||
+		unsafe.StringData(first) == unsafe.StringData(line[17:]) {
 		t.Errorf("%q and %q are no copy that is shared", first, again)
 	}
 	names.Shared(strings.Repeat("x", maxName+1))

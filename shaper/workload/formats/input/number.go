@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Number reads a number that is not negative. AICB computes in Python, which writes 25165824.0 for a quotient. A fraction
-// is rounded up.
+// Number reads a number that is not negative. AICB computes in Python, which writes 25165824.0 for a quotient. A
+// fraction is rounded up.
 func Number(text string) (int64, error) {
 	const most = 1 << 52 // beyond, a float has no units
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {

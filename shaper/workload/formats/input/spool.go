@@ -10,9 +10,9 @@ import (
 	"os"
 )
 
-// Spool keeps what in has, at most so many bytes, for readers that open a file several times. What is no regular file is
-// copied to a file in $TMPDIR that has no name, so that only this process has it. The file is gone when done is called, or
-// when the process has ended. It fails when ctx ends.
+// Spool keeps what in has, at most so many bytes, for readers that open a file several times. What is no regular file
+// is copied to a file in $TMPDIR that has no name, so that only this process has it. The file is gone when done is
+// called, or when the process has ended. It fails when ctx ends.
 func Spool(ctx context.Context, name string, in io.Reader, most int64) (f File, done func(), err error) {
 	if file, ok := in.(*os.File); ok {
 		if stat, err := file.Stat(); err == nil && stat.Mode().IsRegular() {
@@ -52,8 +52,8 @@ func section(name string, in io.ReaderAt, at, size int64) File {
 // followEvery is the number of bytes after which Follow calls.
 const followEvery = 1 << 20
 
-// Follow returns the files; while they are read, it calls part with how much of them has been read, 0 to 1, if their sizes
-// are known. The files must not be read at the same time.
+// Follow returns the files; while they are read, it calls part with how much of them has been read, 0 to 1, if their
+// sizes are known. The files must not be read at the same time.
 func Follow(files []File, part func(float64)) []File {
 	var total, done, said int64
 	for _, f := range files {

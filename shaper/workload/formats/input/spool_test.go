@@ -43,7 +43,8 @@ func TestSpool(t *testing.T) {
 		t.Errorf("%s is in $TMPDIR", left[0].Name())
 	}
 	done()
-	if _, _, err := Spool(t.Context(), "in", strings.NewReader("hello"), 4); err == nil || !strings.Contains(err.Error(), "more than 4 bytes") {
+	if _, _, err := Spool(t.Context(), "in", strings.NewReader("hello"), 4); err == nil ||
+		!strings.Contains(err.Error(), "more than 4 bytes") {
 		t.Errorf("more than the maximum: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "x")
@@ -72,7 +73,8 @@ func TestSpoolFails(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "no"))
-	if _, _, err := Spool(t.Context(), "in", strings.NewReader("hello"), 9); err == nil || !strings.Contains(err.Error(), "keep in in a file") {
+	if _, _, err := Spool(t.Context(), "in", strings.NewReader("hello"), 9); err == nil ||
+		!strings.Contains(err.Error(), "keep in in a file") {
 		t.Errorf("no folder: %v", err)
 	}
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inspector reads the records of NCCL Inspector, a profiler plugin that comes with NCCL since 2.28: JSON objects,
-// one for each call of a rank on a communicator that the Inspector had the time to write.
+// Package inspector reads the records of NCCL Inspector, a profiler plugin that comes with NCCL since 2.28: JSON
+// objects, one for each call of a rank on a communicator that the Inspector had the time to write.
 //
-// A size is the count of NCCL's call times the size of the type: for AllGather what a rank puts in, for ReduceScatter what
-// comes out of it (inspectorPluginCollInfoInit of its inspector_plugin.cc).
+// A size is the count of NCCL's call times the size of the type: for AllGather what a rank puts in, for ReduceScatter
+// what comes out of it (inspectorPluginCollInfoInit of its inspector_plugin.cc).
 package inspector
 
 import (
@@ -23,7 +23,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/members"
 )
 
-// record is one object of a file. Some fields exist only with NCCL_INSPECTOR_DUMP_VERBOSE=1, and p2p_perf since NCCL 2.30.
+// record is one object of a file. Some fields exist only with NCCL_INSPECTOR_DUMP_VERBOSE=1, and p2p_perf since NCCL
+// 2.30.
 type record struct {
 	Header   *header  `json:"header"`
 	Metadata metadata `json:"metadata"`
@@ -130,7 +131,8 @@ type message struct {
 
 // Read reads the files of the ranks of a job, in any order.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
-	r := &reader{options: o, job: members.Job{Limit: o.Limit}, rows: map[*members.Member]*row{}, unknown: map[string]int{}, dropped: map[origin]int64{}}
+	r := &reader{options: o, job: members.Job{Limit: o.Limit}, rows: map[*members.Member]*row{},
+		unknown: map[string]int{}, dropped: map[origin]int64{}}
 	for _, f := range files {
 		if err := r.read(f); err != nil {
 			return nil, err
@@ -195,8 +197,8 @@ func (r *reader) read(f input.File) error {
 	}
 }
 
-// statistics takes the record that the Inspector writes before the others of a communicator since version 4.1 of its format.
-// Since 4.3 it alone says of which communicator and process they are.
+// statistics takes the record that the Inspector writes before the others of a communicator since version 4.1 of its
+// format. Since 4.3 it alone says of which communicator and process they are.
 func (r *reader) statistics(rec *record) {
 	o := origin{r.names.Shared(rec.Metadata.process()), rec.Header.ID, rec.Header.Rank}
 	r.dropped[o] = max(r.dropped[o], rec.Stats.Coll+rec.Stats.P2P)
@@ -223,7 +225,8 @@ func (r *reader) record(rec *record) error {
 	return r.message(m, rec)
 }
 
-// at is when the host called. Without a trace of events it is about when the call ended, which is good for the order only.
+// at is when the host called. Without a trace of events it is about when the call ended, which is good for the order
+// only.
 func (r *reader) at(start, exec int64, rec *record) int64 {
 	if start <= 0 || start > maxTime {
 		r.untimed = true
@@ -302,10 +305,12 @@ func (r *reader) flush(m *members.Member) error {
 // describe says what the records do not, and counts what was not understood.
 func (r *reader) describe() {
 	j := &r.job
-	j.Missing = append(j.Missing, "the type of the elements", "calls that the Inspector did not write: up to NCCL 2.29 it writes the last "+
-		"call of a communicator in each interval and no send or receive, since 2.30 none below 8 KiB")
+	j.Missing = append(j.Missing, "the type of the elements",
+		"calls that the Inspector did not write: up to NCCL 2.29 it writes the last "+
+			"call of a communicator in each interval and no send or receive, since 2.30 none below 8 KiB")
 	if r.rootless > 0 {
-		j.Missing = append(j.Missing, fmt.Sprintf("the root of %s: rank 0 of the communicator is taken", units.Count(r.rootless, "record")))
+		j.Missing = append(j.Missing, fmt.Sprintf("the root of %s: rank 0 of the communicator is taken",
+			units.Count(r.rootless, "record")))
 	}
 	note := input.Counts(&j.Notes)
 	var exec, lost, most int64
@@ -319,18 +324,21 @@ func (r *reader) describe() {
 		most = max(most, w.exec)
 	}
 	if messages {
-		j.Missing = append(j.Missing, "which sends and receives are one group of calls: those between two collectives are taken to be")
+		j.Missing = append(j.Missing,
+			"which sends and receives are one group of calls: those between two collectives are taken to be")
 	}
 	if most > 0 {
-		j.Notes = append(j.Notes, fmt.Sprintf("the calls took %.3f ms per rank of a communicator, with waiting for the other ranks",
-			float64(exec)/1e3/float64(len(r.rows))))
+		j.Notes = append(j.Notes,
+			fmt.Sprintf("the calls took %.3f ms per rank of a communicator, with waiting for the other ranks",
+				float64(exec)/1e3/float64(len(r.rows))))
 	}
 	note(int(max(lost, 0)), "message", "not in the files (a send or receive), by the numbers of the others: left out")
 	overwritten := int64(0)
 	for _, n := range r.dropped {
 		overwritten += max(n, 0)
 	}
-	note(int(min(overwritten, math.MaxInt32)), "record", "overwritten before the Inspector wrote it (dump_stats): not in the files")
+	note(int(min(overwritten, math.MaxInt32)), "record",
+		"overwritten before the Inspector wrote it (dump_stats): not in the files")
 	note(r.cut, "file", "ends in the middle of a record, which was left out")
 	note(r.strange, "record", "not understood")
 	for _, name := range slices.Sorted(maps.Keys(r.unknown)) {

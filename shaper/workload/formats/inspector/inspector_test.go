@@ -33,7 +33,8 @@ func bytesOf(t *testing.T, w *workload.Workload) map[string]float64 {
 
 // The files are of the Inspectors of three versions of NCCL: see testdata/README.md.
 func TestRecorded(t *testing.T) {
-	collectives := map[string]float64{"AllReduce": 2*400000 + 120000, "AllGather": 2 * 4 * 120000, "ReduceScatter": 2 * 4 * 40000, "Reduce": 160000}
+	collectives := map[string]float64{"AllReduce": 2*400000 + 120000, "AllGather": 2 * 4 * 120000,
+		"ReduceScatter": 2 * 4 * 40000, "Reduce": 160000}
 	for _, test := range []struct {
 		dir      string
 		small    float64 // bytes of the small AllReduce, which 2.30 leaves out
@@ -82,7 +83,8 @@ func read(text string) (*workload.Workload, error) {
 
 // What is not understood is counted, and a file may end in the middle of a record.
 func TestNotUnderstood(t *testing.T) {
-	text := line + `{"header":{"id":7,"rank":0,"n_ranks":2}}` + `{"header":3}` + strings.Replace(line, "AllReduce", "Invalid", 1) +
+	text := line + `{"header":{"id":7,"rank":0,"n_ranks":2}}` + `{"header":3}` +
+		strings.Replace(line, "AllReduce", "Invalid", 1) +
 		strings.Replace(strings.Replace(line, `_sn":0`, `_sn":1`, 1), "AllReduce", "Broadcast", 1) + line[:100]
 	w, err := read(text)
 	if err != nil {
@@ -90,8 +92,10 @@ func TestNotUnderstood(t *testing.T) {
 	}
 	all := strings.Join(append(w.Head.Source.Notes, w.Head.Source.Missing...), "\n")
 	for _, want := range []string{
-		"1 file: ends in the middle of a record", "2 records: not understood", `1 record: of "Invalid"`, "the root of 1 record: rank 0",
-		"Broadcast of communicator comm0: not recorded, left out: 1 call before number 1", "only one rank was recorded: all 2 ranks",
+		"1 file: ends in the middle of a record", "2 records: not understood", `1 record: of "Invalid"`,
+		"the root of 1 record: rank 0",
+		"Broadcast of communicator comm0: not recorded, left out: 1 call before number 1",
+		"only one rank was recorded: all 2 ranks",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not in:\n%s", want, all)
@@ -102,19 +106,22 @@ func TestNotUnderstood(t *testing.T) {
 	}
 }
 
-// Since version 4.3 of the format a record of statistics has the header and the metadata of those that follow it; 4.1 and 4.2
-// have them in each record too. The layouts are those of the Inspector's README of these versions.
+// Since version 4.3 of the format a record of statistics has the header and the metadata of those that follow it; 4.1
+// and 4.2 have them in each record too. The layouts are those of the Inspector's README of these versions.
 func TestStatistics(t *testing.T) {
 	stats := func(id string, rank, dropped int) string {
-		return fmt.Sprintf(`{"header":{"id":%q,"rank":%d,"n_ranks":2,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.4","hostname":"a","pid":%d,"dump_timestamp_us":10},`+
-			`"dump_stats":{"coll_records":1,"coll_dropped_total":%d,"p2p_records":0,"p2p_dropped_total":1,"proxy_records":1}}`+"\n", id, rank, rank+1, dropped)
+		return fmt.Sprintf(
+			`{"header":{"id":%q,"rank":%d,"n_ranks":2,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.4","hostname":"a","pid":%d,"dump_timestamp_us":10},`+
+				`"dump_stats":{"coll_records":1,"coll_dropped_total":%d,"p2p_records":0,"p2p_dropped_total":1,"proxy_records":1}}`+"\n", id, rank, rank+1, dropped)
 	}
 	call := func(seq, bytes int) string {
-		return fmt.Sprintf(`{"coll_perf":{"coll":"AllReduce","coll_algo":"RING","coll_proto":"LL","coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":3}}`+"\n", seq, bytes)
+		return fmt.Sprintf(
+			`{"coll_perf":{"coll":"AllReduce","coll_algo":"RING","coll_proto":"LL","coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":3}}`+"\n", seq, bytes)
 	}
 	const proxy = `{"proxy_trace":{"record_type":"proxy_op","rank":0,"channel_id":0}}` + "\n"
 	file := func(rank int) string {
-		return stats("0x1", rank, 0) + call(0, 64) + proxy + stats("0x2", rank, 2) + call(0, 1024) + stats("0x1", rank, 4) + call(1, 128)
+		return stats("0x1", rank, 0) + call(0, 64) + proxy + stats("0x2", rank, 2) + call(0, 1024) +
+			stats("0x1", rank, 4) + call(1, 128)
 	}
 	w, err := Read([]input.File{input.Bytes("0", []byte(file(0))), input.Bytes("1", []byte(file(1)))}, input.Options{})
 	if err != nil {
@@ -129,7 +136,8 @@ func TestStatistics(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	notes := strings.Join(w.Head.Source.Notes, "\n")
-	if !strings.Contains(notes, "16 records: overwritten before the Inspector wrote it") || strings.Contains(notes, "not understood") {
+	if !strings.Contains(notes, "16 records: overwritten before the Inspector wrote it") ||
+		strings.Contains(notes, "not understood") {
 		t.Errorf("notes %q", notes)
 	}
 	if _, err := read(call(0, 64)); err == nil || !strings.Contains(err.Error(), "no record of a collective") {
@@ -147,7 +155,8 @@ func TestRefused(t *testing.T) {
 		strings.Replace(line, `"n_ranks":2`, `"n_ranks":2e6`, 1):     "no record",
 		strings.Replace(line, `"n_ranks":2`, `"n_ranks":2000000`, 1): "rank 0 of a communicator of 2000000",
 	} {
-		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

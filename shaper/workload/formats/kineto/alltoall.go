@@ -20,8 +20,8 @@ func (j *job) completeParts() {
 	}
 }
 
-// meanAllToAlls gives the calls of all ranks of an all-to-all the mean of their sizes, if the parts of one are not known:
-// the ranks of an all-to-all of equal parts give the same.
+// meanAllToAlls gives the calls of all ranks of an all-to-all the mean of their sizes, if the parts of one are not
+// known: the ranks of an all-to-all of equal parts give the same.
 func (j *job) meanAllToAlls() {
 	type place struct {
 		comm *workload.Comm
@@ -57,7 +57,8 @@ func needMean(all []*pytorch.Call, n int) bool {
 	return need
 }
 
-// takeMean gives each call the mean of all parts. What goes in on all ranks is what comes out; more than that is not counted.
+// takeMean gives each call the mean of all parts. What goes in on all ranks is what comes out; more than that is not
+// counted.
 func takeMean(all []*pytorch.Call, n int) {
 	in, out := int64(0), int64(0)
 	for _, c := range all {

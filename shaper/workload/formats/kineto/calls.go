@@ -28,12 +28,13 @@ type activity struct {
 	tensors
 }
 
-// merge puts the data of annotations into the records around them. It returns the calls and the waits, in the order of the
-// host.
+// merge puts the data of annotations into the records around them. It returns the calls and the waits, in the order of
+// the host.
 func merge(records []record) (calls, waits []record) {
 	slices.SortFunc(records, func(a, b record) int {
 		// An annotation begins after the record around it, or with it, and ends before it.
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(bit(a.annotation), bit(b.annotation)))
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end),
+			cmp.Compare(bit(a.annotation), bit(b.annotation)))
 	})
 	open := map[loose]int{} // the last record of each thread
 	for _, rec := range records {
@@ -98,9 +99,11 @@ type joiner struct {
 
 // activities joins calls with their kernels, in a job of so many ranks.
 func activities(calls []record, r *rank, world int) (all []activity, d dropped) {
-	j := &joiner{rank: r, calls: len(calls), launches: r.launchesOfNCCL(), byExternal: map[loose]int{}, byOperator: map[*operator]int{}}
+	j := &joiner{rank: r, calls: len(calls), launches: r.launchesOfNCCL(), byExternal: map[loose]int{},
+		byOperator: map[*operator]int{}}
 	for i, c := range calls {
-		j.found = append(j.found, activity{call: c.call, called: c.start, callEnd: c.end, start: c.start, end: c.end, hostOnly: true,
+		j.found = append(j.found, activity{call: c.call, called: c.start, callEnd: c.end, start: c.start, end: c.end,
+			hostOnly: true,
 			function: c.function, threadOfCall: c.thread, open: c.open, tensors: c.tensors})
 		if c.external != "" {
 			j.byExternal[c.external] = i
@@ -146,8 +149,8 @@ func (r *rank) launchesOfNCCL() map[int64]launch {
 	return of
 }
 
-// find finds the activity of a kernel: the call in which it was launched, or that it names; or the operator, or what the
-// kernel says itself.
+// find finds the activity of a kernel: the call in which it was launched, or that it names; or the operator, or what
+// the kernel says itself.
 func (j *joiner) find(k kernel) (int, bool) {
 	if i, ok := callOf(j.found[:j.calls], k, j.launches); ok {
 		return i, true
@@ -195,9 +198,11 @@ func (r *rank) operatorOf(k kernel, launches map[int64]launch) *operator {
 	return r.around(l.thread, l.start)
 }
 
-// activity is the call of an operator that has neither a record nor an annotation, as all-to-alls of lists in PyTorch 2.1.
+// activity is the call of an operator that has neither a record nor an annotation, as all-to-alls of lists in PyTorch
+// 2.1.
 func (o *operator) activity() activity {
-	return activity{call: pytorch.Call{Name: o.name, DType: o.dtype, Peer: o.peer}, called: o.start, callEnd: o.end, hostOnly: true,
+	return activity{call: pytorch.Call{Name: o.name, DType: o.dtype, Peer: o.peer}, called: o.start, callEnd: o.end,
+		hostOnly: true,
 		function: -1, threadOfCall: o.thread, open: true, tensors: o.tensors}
 }
 

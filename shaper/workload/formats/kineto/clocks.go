@@ -19,9 +19,9 @@ func (w *row) sequence() map[string][]int {
 	return out
 }
 
-// clocks estimates by how many ns the clock of each rank is ahead of that of the first. A collective that moves data from
-// every rank to every rank ends at about the same time everywhere, so the median difference of the ends is the difference
-// of the clocks.
+// clocks estimates by how many ns the clock of each rank is ahead of that of the first. A collective that moves data
+// from every rank to every rank ends at about the same time everywhere, so the median difference of the ends is the
+// difference of the clocks.
 func (j *job) clocks() []int64 {
 	offsets := make([]int64, len(j.rows))
 	known := make([]bool, len(j.rows))
@@ -76,7 +76,8 @@ func joint(a *activity) bool {
 	return false
 }
 
-// waiting are the times in ns of all collectives, summed over ranks: in all, and before the last rank of each had started.
+// waiting are the times in ns of all collectives, summed over ranks: in all, and before the last rank of each had
+// started.
 type waiting struct{ took, waited int64 }
 
 // waiting matches the calls of the ranks: the k-th call of a rank on a communicator belongs to the k-th of the others.

@@ -12,9 +12,11 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// groupKernel matches the kernels that a process group launches, after "void " and namespaces: those of NCCL (ncclSymDevKernel
-// in 2.27, ncclSymkDevKernel since 2.28) and RCCL, RCCL's of MSCCL schedules (mscclKernel), and those of oneCCL.
-var groupKernel = regexp.MustCompile(`^(void )?(\w+::|\(anonymous namespace\)::)*(nccl(Dev)?Kernel|ncclSym|mscclKernel|oneccl_)`)
+// groupKernel matches the kernels that a process group launches, after "void " and namespaces: those of NCCL
+// (ncclSymDevKernel in 2.27, ncclSymkDevKernel since 2.28) and RCCL, RCCL's of MSCCL schedules (mscclKernel), and
+// those of oneCCL.
+var groupKernel = regexp.MustCompile(
+	`^(void )?(\w+::|\(anonymous namespace\)::)*(nccl(Dev)?Kernel|ncclSym|mscclKernel|oneccl_)`)
 
 // exchange is a kind of kernel that exchanges data between GPUs and is not of a process group's call.
 type exchange struct {
@@ -26,23 +28,30 @@ type exchange struct {
 var exchanges = []exchange{
 	// pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu, CUDASymmetricMemory.cu; its older form
 	// intra_node_comm.cu.
-	{regexp.MustCompile(`\b(multimem_\w+|(one|two)_shot_all_reduce_kernel\w*|(put|wait)_signal_kernel)\b`), "symmetric memory of PyTorch"},
+	{regexp.MustCompile(`\b(multimem_\w+|(one|two)_shot_all_reduce_kernel\w*|(put|wait)_signal_kernel)\b`),
+		"symmetric memory of PyTorch"},
 	{regexp.MustCompile(`\bhybridCubeMeshAllReduceKernel\b`), "IntraNodeComm of PyTorch"},
-	// vllm csrc/custom_all_reduce.cuh, csrc/quickreduce/quick_reduce_impl.cuh; sglang sgl-kernel/csrc/allreduce; ROCm/aiter
-	// csrc/include/custom_all_reduce.cuh.
+	// vllm csrc/custom_all_reduce.cuh, csrc/quickreduce/quick_reduce_impl.cuh; sglang sgl-kernel/csrc/allreduce;
+	// ROCm/aiter csrc/include/custom_all_reduce.cuh.
 	{regexp.MustCompile(`\b(\w+_)?cross_device_(reduce|store)\w*`), "custom all-reduce of vLLM, SGLang or AITER"},
 	{regexp.MustCompile(`\b(quickreduce::|allreduce_prototype_)`), "quick reduce of vLLM or SGLang"},
 	// flashinfer include/flashinfer/comm, TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels.
 	{regexp.MustCompile(`\b\w*allreduce_fusion_kernel\w*`), "fused all-reduce of TensorRT-LLM, FlashInfer or AITER"},
-	{regexp.MustCompile(`(?i)\b(one|two)shotAllreduceFusionKernel\b|\btwoshot_allreduce_kernel\b|\brmsNormLamport\w*`), "all-reduce of FlashInfer or TensorRT-LLM over multi-node NVLink"},
-	// TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu; pytorch intra_node_comm.cu has the first two names too.
-	{regexp.MustCompile(`\b(one|two)ShotAllReduceKernel\b|\b\w*one_shot_all_reduce_norm_kernel\b|\blamport_\w+`), "custom all-reduce of TensorRT-LLM or PyTorch"},
-	{regexp.MustCompile(`\bmoeA2A(Dispatch|Combine)Kernel\b|\bmoeAllToAllKernel\b|\bmoe_comm::`), "all-to-all of TensorRT-LLM"},
+	{regexp.MustCompile(`(?i)\b(one|two)shotAllreduceFusionKernel\b|\btwoshot_allreduce_kernel\b|\brmsNormLamport\w*`),
+		"all-reduce of FlashInfer or TensorRT-LLM over multi-node NVLink"},
+	// TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu; pytorch intra_node_comm.cu has the first two
+	// names too.
+	{regexp.MustCompile(`\b(one|two)ShotAllReduceKernel\b|\b\w*one_shot_all_reduce_norm_kernel\b|\blamport_\w+`),
+		"custom all-reduce of TensorRT-LLM or PyTorch"},
+	{regexp.MustCompile(`\bmoeA2A(Dispatch|Combine)Kernel\b|\bmoeAllToAllKernel\b|\bmoe_comm::`),
+		"all-to-all of TensorRT-LLM"},
 	// TransformerEngine comm_gemm_overlap/userbuffers.cu.
 	{regexp.MustCompile(`\bk?userbuffers_\w+`), "userbuffers of Transformer Engine"},
-	// DeepEP csrc/kernels; its layout kernels and CUB's in its namespace stay on the GPU. DeepSeek's own traces have dpsk::ep.
+	// DeepEP csrc/kernels; its layout kernels and CUB's in its namespace stay on the GPU. DeepSeek's own traces have
+	// dpsk::ep.
 	{regexp.MustCompile(`\b(deep_ep|dpsk::ep)::(intranode|internode|internode_ll|hybrid_ep|elastic)\w*::`), "DeepEP"},
-	{regexp.MustCompile(`\bhybrid_ep::|\buccl::|\bmori::|\bpplx::|\bEp(Dispatch|Combine)(Inter|Intra)Node\w*`), "all-to-all of experts (hybrid-ep, UCCL, MORI or pplx)"},
+	{regexp.MustCompile(`\bhybrid_ep::|\buccl::|\bmori::|\bpplx::|\bEp(Dispatch|Combine)(Inter|Intra)Node\w*`),
+		"all-to-all of experts (hybrid-ep, UCCL, MORI or pplx)"},
 	{regexp.MustCompile(`(?i)\bi?nvshmemx?i?_\w+|\bnvshmem`), "NVSHMEM"},
 	{regexp.MustCompile(`(?i)mscclpp|\bmsccl::`), "MSCCL++"},
 }
@@ -51,7 +60,8 @@ var exchanges = []exchange{
 var named = regexp.MustCompile(`(?i)all_?reduce|all_?gather|reduce_?scatter|all_?(to|2)_?all`)
 
 // libraryOf is the library of a kernel that exchanges data: processGroup for the kernel of a call, "" if the kernel
-// computes. Kernels that Triton made of other operators have the names of these, also of collectives that they come after.
+// computes. Kernels that Triton made of other operators have the names of these, also of collectives that they come
+// after.
 func libraryOf(kernel string) string {
 	if groupKernel.MatchString(kernel) {
 		return processGroup
@@ -140,8 +150,12 @@ func (j *job) exchangeNotes() (notes []string) {
 		if library == peerCopies {
 			noun = "transfer"
 		}
-		notes = append(notes, fmt.Sprintf("%s of %s, such as %s, %.3f ms in all: data between GPUs without NCCL; not in the workload as calls, "+
-			"the time counts as computation, which no network changes", units.Count(e.count, noun), library, e.name, float64(e.nanos)/1e6))
+		notes = append(notes,
+			fmt.Sprintf(
+				"%s of %s, such as %s, %.3f ms in all: data between GPUs without NCCL; not in the workload as calls, "+
+					"the time counts as computation, which no network changes", units.Count(e.count, noun), library,
+				e.name,
+				float64(e.nanos)/1e6))
 	}
 	return notes
 }

@@ -54,7 +54,8 @@ func TestExchangesWithoutNCCL(t *testing.T) {
 	f.step(1, 0, 9000)
 	f.coll("allreduce", 7, 900, 1000, 1100, nil)
 	for i := range 3 {
-		f.add("kernel", "void vllm::cross_device_reduce_1stage<__half, 2>(vllm::RankData*)", 7, 2000+100*float64(i), 50, map[string]any{"stream": 7})
+		f.add("kernel", "void vllm::cross_device_reduce_1stage<__half, 2>(vllm::RankData*)", 7, 2000+100*float64(i), 50,
+			map[string]any{"stream": 7})
 	}
 	f.add("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 7, 3000, 20, map[string]any{"stream": 7})
 	f.add("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 7, 3100, 20, map[string]any{"stream": 7})

@@ -24,8 +24,8 @@ type Recorded struct {
 // Enrich completes the calls of a rank, which are in the order of the host.
 type Enrich func(rank int, calls []Recorded) error
 
-// Read reads the traces of the ranks of a job, one file per rank, or that of one rank, which then stands for all. enrich may be
-// nil.
+// Read reads the traces of the ranks of a job, one file per rank, or that of one rank, which then stands for all.
+// enrich may be nil.
 func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workload, error) {
 	j := &job{options: o, left: counts{blocks: map[int]int{}}}
 	for _, f := range files {
@@ -39,7 +39,8 @@ func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workloa
 		return nil, err
 	}
 	for _, r := range j.ranks {
-		slices.SortFunc(r.operators, func(a, b operator) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
+		slices.SortFunc(r.operators,
+			func(a, b operator) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
 		if enrich != nil {
 			if err := r.enrich(enrich); err != nil {
 				return nil, err
@@ -89,7 +90,8 @@ type counts struct {
 	dropped
 	guesses
 	singles, hostOnly, unequal, bounded, roots, outside, noPeers, cutParts int
-	blocks                                                                 map[int]int // calls of groups whose ranks are taken, by the size of the group
+	// calls of groups whose ranks are taken, by the size of the group
+	blocks map[int]int
 }
 
 func (r *rank) enrich(enrich Enrich) error {
@@ -106,7 +108,8 @@ func (r *rank) enrich(enrich Enrich) error {
 	r.records = all
 	for i := range r.records {
 		rec := &r.records[i]
-		rec.annotation, rec.open = false, rec.open && rec.call.In == 0 && rec.call.Out == 0 // what enrich says has its sizes
+		// what enrich says has its sizes
+		rec.annotation, rec.open = false, rec.open && rec.call.In == 0 && rec.call.Out == 0
 	}
 	return nil
 }
@@ -208,7 +211,8 @@ func (j *job) commonSteps() ([]int, error) {
 		}
 	}
 	if len(common) == 0 && slices.ContainsFunc(j.rows, func(w *row) bool { return len(w.all) == 0 }) {
-		err := fmt.Errorf("%s: neither a step nor a call of a process group: record a distributed job with the profiler's schedule",
+		err := fmt.Errorf(
+			"%s: neither a step nor a call of a process group: record a distributed job with the profiler's schedule",
 			j.ranks[0].file)
 		if notes := j.exchangeNotes(); len(notes) > 0 {
 			err = fmt.Errorf("%w; there are %s", err, notes[0])
@@ -290,7 +294,8 @@ func (j *job) note(w *row, a anchor) {
 	}
 }
 
-// understood refuses a job that has calls between ranks of which none is understood: it is no job without communication.
+// understood refuses a job that has calls between ranks of which none is understood: it is no job without
+// communication.
 func (j *job) understood() error {
 	if j.world == 1 || len(j.comms.Comms) > 0 {
 		return nil
@@ -301,7 +306,9 @@ func (j *job) understood() error {
 			units.Count(n+j.left.unsizedCalls+j.left.unknownKernels, "call"), j.left.foreign[0])
 	}
 	if n := j.left.unsizedCalls + j.left.unknownKernels; n > 0 {
-		return fmt.Errorf("%s has %s of NCCL and says of none what it moved: record it with a newer PyTorch (since 2024 it notes the sizes), or give the execution trace too", file, units.Count(n, "call"))
+		return fmt.Errorf(
+			"%s has %s of NCCL and says of none what it moved: record it with a newer PyTorch (since 2024 it notes "+
+				"the sizes), or give the execution trace too", file, units.Count(n, "call"))
 	}
 	return nil
 }
@@ -359,7 +366,9 @@ func (j *job) op(w *row, k int) ([]workload.Op, error) {
 	op.Comm = w.comm[k]
 	if op.Kind != workload.Coll {
 		if len(j.rows) == 1 && j.world > 1 {
-			return nil, errors.New("the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
+			return nil,
+				errors.New(
+					"the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
 		}
 		if op.Peer < 0 || op.Peer >= size {
 			j.left.noPeers++

@@ -52,7 +52,8 @@ func TestCallsWithoutSizes(t *testing.T) {
 		at := 2000 + 1000*float64(i)
 		f.add("cpu_op", "record_param_comms", 1, at, 20, map[string]any{"External id": 10 * i})
 		f.add("user_annotation", "nccl:all_reduce", 1, at+5, 10, map[string]any{"External id": 10*i + 1})
-		f.add("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", 40, at+50, 100, map[string]any{"correlation": 500 + i, "stream": 40, "External id": 900 + i})
+		f.add("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", 40, at+50, 100,
+			map[string]any{"correlation": 500 + i, "stream": 40, "External id": 900 + i})
 	}
 	_, err := Read([]input.File{f.file(t)}, oneForAll, nil)
 	if err == nil || !strings.Contains(err.Error(), "has 6 calls of NCCL and says of none what it moved") {
@@ -60,7 +61,8 @@ func TestCallsWithoutSizes(t *testing.T) {
 	}
 	f.coll("allreduce", 1000, 6000, 6100, 6200, nil)
 	w := read(t, oneForAll, f)
-	if notes := strings.Join(w.Head.Source.Notes, "\n"); !strings.Contains(notes, "3 calls: left out, the trace does not say what it moved") {
+	if notes := strings.Join(w.Head.Source.Notes, "\n"); !strings.Contains(notes,
+		"3 calls: left out, the trace does not say what it moved") {
 		t.Errorf("%s", notes)
 	}
 }
@@ -72,16 +74,20 @@ func TestUnknownCollectives(t *testing.T) {
 		f.step(1, 1000, 9000)
 		for i := range 2 {
 			at := 2000 + 1000*float64(i)
-			f.add("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 40, at, 100, map[string]any{"correlation": 500 + i, "stream": 40,
-				"Collective name": name, "dtype": "Float", "In msg nelems": 10, "Out msg nelems": 10, "Group size": 2})
+			f.add("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 40, at, 100,
+				map[string]any{"correlation": 500 + i, "stream": 40,
+					"Collective name": name, "dtype": "Float", "In msg nelems": 10, "Out msg nelems": 10,
+					"Group size": 2})
 		}
 		_, err := Read([]input.File{f.file(t)}, oneForAll, nil)
-		if want := `has 2 calls of NCCL and none is understood, such as "` + name + `"`; err == nil || !strings.Contains(err.Error(), want) {
+		if want := `has 2 calls of NCCL and none is understood, such as "` + name + `"`; err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		f.coll("allreduce", 1000, 6000, 6100, 6200, nil)
 		w := read(t, oneForAll, f)
-		if want := `2 calls: left out, such as "` + name + `": no such collective is known`; !slices.Contains(w.Head.Source.Notes, want) {
+		if want := `2 calls: left out, such as "` + name +
+			`": no such collective is known`; !slices.Contains(w.Head.Source.Notes, want) {
 			t.Errorf("notes %q, want %q", w.Head.Source.Notes, want)
 		}
 	}
@@ -98,12 +104,17 @@ func TestSizesOfOneSide(t *testing.T) {
 		{"allreduce", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 1000, ""},
 		{"broadcast", map[string]any{"In msg nelems": -1, "Out msg nelems": 1000}, 1000, ""},
 		{"_allgather_base", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 500, ""},
-		{"_allgather_base", map[string]any{"In msg nelems": nil, "Out msg nelems": 999}, 0, "1 call: left out, the trace does not say what it moved"},
+		{"_allgather_base", map[string]any{"In msg nelems": nil, "Out msg nelems": 999}, 0,
+			"1 call: left out, the trace does not say what it moved"},
 		{"_reduce_scatter_base", map[string]any{"In msg nelems": 1000, "Out msg nelems": "x"}, 500, ""},
-		{"gather", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 0, "1 call: left out, the trace does not say what it moved"},
-		{"all_to_all", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 0, "1 call: left out, the trace does not say what it moved"},
-		{"allreduce", map[string]any{"In msg nelems": nil, "Out msg nelems": -5}, 0, "1 call: left out, the trace does not say what it moved"},
-		{"allreduce", map[string]any{"In msg nelems": 0, "Out msg nelems": 0}, 0, "1 call: left out, with no element to move"},
+		{"gather", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 0,
+			"1 call: left out, the trace does not say what it moved"},
+		{"all_to_all", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 0,
+			"1 call: left out, the trace does not say what it moved"},
+		{"allreduce", map[string]any{"In msg nelems": nil, "Out msg nelems": -5}, 0,
+			"1 call: left out, the trace does not say what it moved"},
+		{"allreduce", map[string]any{"In msg nelems": 0, "Out msg nelems": 0}, 0,
+			"1 call: left out, with no element to move"},
 	} {
 		f := &fake{world: 2}
 		f.step(1, 0, 9000)
@@ -166,7 +177,8 @@ func TestTwoRanksOnTwoClocks(t *testing.T) {
 
 // Kernels of a busy stream follow each other after up to 21 us on AMD's GPUs, after less than 3 on others.
 func TestGapOfABusyStream(t *testing.T) {
-	for gpu, want := range map[string]string{"AMD Instinct MI300X": "1 collective: ready between", "NVIDIA H100 80GB HBM3": ""} {
+	for gpu, want := range map[string]string{"AMD Instinct MI300X": "1 collective: ready between",
+		"NVIDIA H100 80GB HBM3": ""} {
 		f := &fake{world: 2, gpu: gpu}
 		f.step(1, 0, 10000)
 		f.coll("allreduce", 100, 900, 1000, 4000, nil)
@@ -204,9 +216,11 @@ func TestGroupsOfOneRank(t *testing.T) {
 		{"pg_name": "2", "pg_desc": "dp", "pg_size": 4, "ranks": []int{0, 2, 4, 6}},
 	}}
 	f.step(1, 0, 10000)
-	f.coll("_allgather_base", 100, 900, 1000, 1100, map[string]any{"Process Group Name": "1", "Process Group Description": "tp", "Group size": 2})
-	f.coll("_reduce_scatter_base", 400, 1900, 2000, 2100, map[string]any{"Process Group Name": "2", "Process Group Description": "dp",
-		"Group size": 4, "Out msg nelems": 100})
+	f.coll("_allgather_base", 100, 900, 1000, 1100,
+		map[string]any{"Process Group Name": "1", "Process Group Description": "tp", "Group size": 2})
+	f.coll("_reduce_scatter_base", 400, 1900, 2000, 2100,
+		map[string]any{"Process Group Name": "2", "Process Group Description": "dp",
+			"Group size": 4, "Out msg nelems": 100})
 	w := read(t, oneForAll, f)
 	var got []string
 	for _, c := range w.Head.Comms {
@@ -225,11 +239,15 @@ func TestGroupsOfOneRank(t *testing.T) {
 func TestOldTrace(t *testing.T) {
 	f := &fake{world: 4}
 	f.step(1, 0, 10000)
-	f.add("cpu_op", "record_param_comms", 1, 900, 50, map[string]any{"External id": 7, "Input Dims": []any{[]int{}}, "Input type": []string{"TensorList"}})
-	f.add("user_annotation", "nccl:all_to_all", 1, 910, 30, map[string]any{"External id": 8, "Input Dims": []any{[]int{8, 6}}, "Input type": []string{"long int"}})
+	f.add("cpu_op", "record_param_comms", 1, 900, 50, map[string]any{"External id": 7, "Input Dims": []any{[]int{}},
+		"Input type": []string{"TensorList"}})
+	f.add("user_annotation", "nccl:all_to_all", 1, 910, 30,
+		map[string]any{"External id": 8, "Input Dims": []any{[]int{8, 6}}, "Input type": []string{"long int"}})
 	f.add("cuda_runtime", "cudaLaunchKernel", 1, 920, 2, map[string]any{"External id": 7000, "correlation": 7000})
-	f.add("kernel", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", 20, 1000, 10, map[string]any{"External id": 7000, "correlation": 7000, "stream": 20})
-	f.add("cpu_op", "record_param_comms", 1, 2000, 5, map[string]any{"External id": 9, "Input Dims": []any{[]int{}}, "Input type": []string{"Scalar"}})
+	f.add("kernel", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", 20, 1000, 10,
+		map[string]any{"External id": 7000, "correlation": 7000, "stream": 20})
+	f.add("cpu_op", "record_param_comms", 1, 2000, 5, map[string]any{"External id": 9, "Input Dims": []any{[]int{}},
+		"Input type": []string{"Scalar"}})
 	w := read(t, oneForAll, f)
 	if o := w.Ops[1]; o.Func != workload.AllToAll || o.Count != 12 || o.Type != "int64" || o.Comm != workload.World {
 		t.Errorf("%+v", o)
@@ -250,8 +268,9 @@ func TestExactWait(t *testing.T) {
 	f.coll("allreduce", 200, 1900, 2000, 2100, nil)
 	f.wait(3000, 3010)
 	corr := 100 * f.ids
-	f.add("cuda_sync", "Stream Wait Event", 7, 3000, 1, map[string]any{"correlation": corr, "stream": 7, "wait_on_stream": 40,
-		"wait_on_cuda_event_record_corr_id": 105})
+	f.add("cuda_sync", "Stream Wait Event", 7, 3000, 1,
+		map[string]any{"correlation": corr, "stream": 7, "wait_on_stream": 40,
+			"wait_on_cuda_event_record_corr_id": 105})
 	w := read(t, oneForAll, f)
 	last := w.Ops[len(w.Ops)-2]
 	if !slices.Equal(last.After, []int{2}) {
@@ -280,7 +299,8 @@ func TestUnequalAllToAll(t *testing.T) {
 	rank := func(r int, in, out string, nIn, nOut int) *fake {
 		f := &fake{rank: r, world: 2}
 		f.step(1, 0, 10000)
-		f.coll("all_to_allv", float64(nIn), 900, 1000, 1100, map[string]any{"In split size": in, "Out split size": out, "Out msg nelems": nOut})
+		f.coll("all_to_allv", float64(nIn), 900, 1000, 1100,
+			map[string]any{"In split size": in, "Out split size": out, "Out msg nelems": nOut})
 		return f
 	}
 	w := read(t, input.Options{}, rank(0, "[1, 3]", "[1, 2]", 40, 30), rank(1, "[2, 4]", "[3, 4]", 60, 70))
@@ -295,13 +315,14 @@ func TestUnequalAllToAll(t *testing.T) {
 	}
 }
 
-// If a rank does not say the parts of an all-to-all, all its ranks have the mean, so that their calls match: the four parts
-// are 100 elements together.
+// If a rank does not say the parts of an all-to-all, all its ranks have the mean, so that their calls match: the four
+// parts are 100 elements together.
 func TestMeanAllToAll(t *testing.T) {
 	rank := func(r int, in, out string, nIn, nOut int) *fake {
 		f := &fake{rank: r, world: 2}
 		f.step(1, 0, 10000)
-		f.coll("all_to_allv", float64(nIn), 900, 1000, 1100, map[string]any{"In split size": in, "Out split size": out, "Out msg nelems": nOut})
+		f.coll("all_to_allv", float64(nIn), 900, 1000, 1100,
+			map[string]any{"In split size": in, "Out split size": out, "Out msg nelems": nOut})
 		return f
 	}
 	w := read(t, input.Options{}, rank(0, "[1, 3]", "[1, 2]", 40, 30), rank(1, "", "", 60, 70))
@@ -311,7 +332,9 @@ func TestMeanAllToAll(t *testing.T) {
 			counts = append(counts, o.Count)
 		}
 	}
-	if !slices.Equal(counts, []int64{25}) || !slices.Contains(w.Head.Source.Notes, "2 all-to-alls: the parts differ or are not recorded; the mean was taken") {
+	if !slices.Equal(counts, []int64{25}) ||
+		!slices.Contains(w.Head.Source.Notes,
+			"2 all-to-alls: the parts differ or are not recorded; the mean was taken") {
 		t.Errorf("%v %q", counts, w.Head.Source.Notes)
 	}
 }
@@ -347,19 +370,26 @@ func TestRefused(t *testing.T) {
 		o     input.Options
 		want  string
 	}{
-		"cut":            {[]input.File{input.Bytes("x", whole[:len(whole)/2])}, oneForAll, "x: byte "},
-		"cut says so":    {[]input.File{input.Bytes("x", whole[:len(whole)/2])}, oneForAll, "it was cut"},
-		"no trace":       {[]input.File{input.Bytes("x", []byte(`{"a":[1,2,{"b":3}]}`))}, oneForAll, "no traceEvents"},
-		"nothing in it":  {[]input.File{input.Bytes("x", []byte(`{"traceEvents":[]}`))}, oneForAll, "neither a step nor a call"},
-		"no ranks":       {[]input.File{input.Bytes("x", []byte(strings.ReplaceAll(string(whole), `"Group size":2,`, "")))}, oneForAll, "add --ranks N"},
-		"missing rank":   {[]input.File{ddp(0, 3, 0, 0).file(t), ddp(2, 3, 0, 0).file(t)}, oneForAll, "no file is of 1"},
+		"cut":         {[]input.File{input.Bytes("x", whole[:len(whole)/2])}, oneForAll, "x: byte "},
+		"cut says so": {[]input.File{input.Bytes("x", whole[:len(whole)/2])}, oneForAll, "it was cut"},
+		"no trace":    {[]input.File{input.Bytes("x", []byte(`{"a":[1,2,{"b":3}]}`))}, oneForAll, "no traceEvents"},
+		"nothing in it": {[]input.File{input.Bytes("x", []byte(`{"traceEvents":[]}`))}, oneForAll,
+			"neither a step nor a call"},
+		"no ranks": {
+			[]input.File{input.Bytes("x", []byte(strings.ReplaceAll(string(whole), `"Group size":2,`, "")))}, oneForAll,
+			"add --ranks N"},
+		"missing rank": {[]input.File{ddp(0, 3, 0, 0).file(t), ddp(2, 3, 0, 0).file(t)}, oneForAll,
+			"no file is of 1"},
 		"not for all":    {[]input.File{ddp(0, 2, 0, 0).file(t)}, input.Options{}, "no file is of 1"},
 		"one rank twice": {[]input.File{ddp(0, 2, 0, 0).file(t), ddp(0, 2, 0, 0).file(t)}, oneForAll, "both of rank 0"},
 		"sends":          {[]input.File{send.file(t)}, oneForAll, "give the traces of all ranks"},
-		"unknown group": {[]input.File{input.Bytes("x", []byte(strings.ReplaceAll(string(whole), `"Group size":2`, `"Group size":3`)))},
+		"unknown group": {
+			[]input.File{
+				input.Bytes("x", []byte(strings.ReplaceAll(string(whole), `"Group size":2`, `"Group size":3`)))},
 			input.Options{OneForAll: true, Ranks: 6}, "does not say which ranks are in process group"},
 	} {
-		if _, err := Read(test.files, test.o, nil); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := Read(test.files, test.o, nil); err == nil || !strings.Contains(err.Error(), test.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
 	}
@@ -368,7 +398,8 @@ func TestRefused(t *testing.T) {
 // Fields of another type, and times that are no numbers, cost an event, not the trace.
 func TestDamagedEvents(t *testing.T) {
 	f := ddp(0, 2, 0, 0)
-	f.events = append(f.events, map[string]any{"ph": "X", "cat": 5, "name": []int{1}, "ts": 3}, map[string]any{"ph": "X", "name": "x", "ts": "soon"})
+	f.events = append(f.events, map[string]any{"ph": "X", "cat": 5, "name": []int{1}, "ts": 3},
+		map[string]any{"ph": "X", "name": "x", "ts": "soon"})
 	w := read(t, oneForAll, f)
 	if !slices.Contains(w.Head.Source.Notes, "2 events: not understood") {
 		t.Errorf("notes: %q", w.Head.Source.Notes)
@@ -377,8 +408,9 @@ func TestDamagedEvents(t *testing.T) {
 
 func TestMicros(t *testing.T) {
 	for text, want := range map[string]micros{
-		"5": 5000, "4458676524648.797": 4458676524648797, "1.7121954955e15": 1712195495500000000, `"12.5"`: 12500, "0.1234567": 123,
-		"-1.5": -1500, "null": noTime, `"x"`: noTime, "1e300": noTime,
+		"5": 5000, "4458676524648.797": 4458676524648797, "1.7121954955e15": 1712195495500000000, `"12.5"`: 12500,
+		"0.1234567": 123,
+		"-1.5":      -1500, "null": noTime, `"x"`: noTime, "1e300": noTime,
 	} {
 		var m micros
 		if err := m.UnmarshalJSON([]byte(text)); err != nil || m != want {
@@ -389,10 +421,12 @@ func TestMicros(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	before2024 := &fake{world: 2}
-	before2024.old(1000, "_allgather_base_", []any{d(20), d(10), d()}, []string{"float", "float", ""}, "nccl:_all_gather_base", []any{d(10)}, 20)
+	before2024.old(1000, "_allgather_base_", []any{d(20), d(10), d()}, []string{"float", "float", ""},
+		"nccl:_all_gather_base", []any{d(10)}, 20)
 	before2024.old(2000, "", nil, nil, "nccl:all_to_all", []any{d(40)}, 20)
 	for _, seed := range []*fake{ddp(0, 2, 0, 0), {world: 2}, before2024} {
-		data, _ := json.Marshal(map[string]any{"traceEvents": seed.events, "distributedInfo": map[string]any{"rank": 0, "world_size": 2}})
+		data, _ := json.Marshal(map[string]any{"traceEvents": seed.events,
+			"distributedInfo": map[string]any{"rank": 0, "world_size": 2}})
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

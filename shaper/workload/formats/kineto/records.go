@@ -183,8 +183,8 @@ func (r *rank) readDevices(j *input.JSON) error {
 	})
 }
 
-// maxLaunches is the maximum number of launches of kernels, and half that of kernels, so that they take at most 256 MB. In 1
-// GiB of a trace, there are about 1 million.
+// maxLaunches is the maximum number of launches of kernels, and half that of kernels, so that they take at most 256
+// MB. In 1 GiB of a trace, there are about 1 million.
 const maxLaunches = 4 << 20
 
 // readEvent reads one element of traceEvents. An event with a field of another type than expected is counted, not kept.
@@ -263,10 +263,12 @@ func (r *rank) shared(text string) string { return r.texts.Shared(text) }
 
 // ranksOf are the ranks of a group by the arguments of a call, one copy of each list.
 func (r *rank) ranksOf(a *args) workload.Ranks {
-	key := strings.Join([]string{string(a.GroupRanks), string(a.RankStart), string(a.RankStride), string(a.GroupSize)}, " ")
+	key := strings.Join([]string{string(a.GroupRanks), string(a.RankStart), string(a.RankStride), string(a.GroupSize)},
+		" ")
 	known, ok := r.lists[key]
 	if !ok {
-		known = pytorch.ParseRanks(string(a.GroupRanks), a.RankStart.number(-1), a.RankStride.number(0), a.GroupSize.number(0))
+		known = pytorch.ParseRanks(string(a.GroupRanks), a.RankStart.number(-1), a.RankStride.number(0),
+			a.GroupSize.number(0))
 		if len(r.lists) < maxNames {
 			r.lists[key] = known
 		}

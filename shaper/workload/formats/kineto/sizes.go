@@ -12,8 +12,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
-// PyTorch up to 2.2 does not write what a call moves and which group it is of. What there is: the annotation of the call has
-// one of its tensors, the operator of c10d around it has both, and the stream of the kernel is that of one communicator.
+// PyTorch up to 2.2 does not write what a call moves and which group it is of. What there is: the annotation of the
+// call has one of its tensors, the operator of c10d around it has both, and the stream of the kernel is that of one
+// communicator.
 
 // tensors are the elements that go into a call and that come out of it on a rank; -1 is not known.
 type tensors struct{ in, out int64 }
@@ -29,8 +30,8 @@ type operator struct {
 	called bool // a call was recorded in it
 }
 
-// operators are those of c10d, with the places of their arguments (torch/csrc/distributed/c10d/Ops.cpp). Those of one list of
-// tensors have it for in and out.
+// operators are those of c10d, with the places of their arguments (torch/csrc/distributed/c10d/Ops.cpp). Those of one
+// list of tensors have it for in and out.
 var operators = map[string]struct{ out, in, peer int }{
 	"_allgather_base_":                 {0, 1, -1},
 	"allgather_":                       {0, 1, -1},
@@ -61,7 +62,8 @@ func (r *rank) keepOperator(e *event, start, end int64) {
 	}
 	a := e.args(r)
 	shapes := a.shapes()
-	o := operator{start: start, end: end, thread: e.TID, name: name, peer: -1, tensors: tensors{shapes.elements(at.in), shapes.elements(at.out)}}
+	o := operator{start: start, end: end, thread: e.TID, name: name, peer: -1,
+		tensors: tensors{shapes.elements(at.in), shapes.elements(at.out)}}
 	if o.dtype = shapes.dtype(at.in); o.dtype == "" {
 		o.dtype = shapes.dtype(at.out)
 	}

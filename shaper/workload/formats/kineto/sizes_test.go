@@ -19,14 +19,18 @@ func (f *fake) old(at float64, op string, opDims []any, opTypes []string, annota
 	f.ids++
 	corr := 10000 + f.ids
 	if op != "" {
-		f.add("cpu_op", "c10d::"+op, 1, at, 90, map[string]any{"Input Dims": opDims, "Input type": opTypes, "Concrete Inputs": []string{"", "", "1", "0"}})
+		f.add("cpu_op", "c10d::"+op, 1, at, 90,
+			map[string]any{"Input Dims": opDims, "Input type": opTypes, "Concrete Inputs": []string{"", "", "1", "0"}})
 	}
 	if annotation != "" {
-		f.add("cpu_op", "record_param_comms", 1, at+5, 80, map[string]any{"Input Dims": []any{[]int{}}, "Input type": []string{""}})
-		f.add("user_annotation", annotation, 1, at+10, 70, map[string]any{"Input Dims": dims, "Input type": slices.Repeat([]string{"float"}, len(dims))})
+		f.add("cpu_op", "record_param_comms", 1, at+5, 80,
+			map[string]any{"Input Dims": []any{[]int{}}, "Input type": []string{""}})
+		f.add("user_annotation", annotation, 1, at+10, 70,
+			map[string]any{"Input Dims": dims, "Input type": slices.Repeat([]string{"float"}, len(dims))})
 	}
 	f.add("cuda_runtime", "cudaLaunchKernel", 1, at+20, 2, map[string]any{"correlation": corr})
-	f.add("kernel", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", stream, at+200, 100, map[string]any{"correlation": corr, "stream": stream})
+	f.add("kernel", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", stream, at+200, 100,
+		map[string]any{"correlation": corr, "stream": stream})
 }
 
 func d(n ...int) []int { return n }
@@ -43,27 +47,39 @@ func TestSizesOfOldTraces(t *testing.T) {
 		count      int64 // 0: left out
 		note       string
 	}{
-		{"_reduce_scatter_base_", []any{d(1024), d(4096), d()}, "nccl:_reduce_scatter_base", []any{d(4096)}, workload.ReduceScatter, 1024, ""},
+		{"_reduce_scatter_base_", []any{d(1024), d(4096), d()}, "nccl:_reduce_scatter_base", []any{d(4096)},
+			workload.ReduceScatter, 1024, ""},
 		{"", nil, "nccl:_reduce_scatter_base", []any{d(4096)}, workload.ReduceScatter, 1024, ""},
-		{"reduce_scatter_", []any{d(), d(), d()}, "nccl:reduce_scatter", []any{d(4, 1024)}, workload.ReduceScatter, 1024, ""},
-		{"", nil, "nccl:_reduce_scatter_base", []any{d(4095)}, workload.ReduceScatter, 0, "1 call: left out, the trace does not say what it moved"},
-		{"reduce_scatter_tensor_coalesced_", []any{d(), d(), d()}, "nccl:reduce_scatter_tensor_coalesced", []any{d(4096), d(400)}, workload.ReduceScatter, 1124, ""},
-		{"_allgather_base_", []any{d(4096), d(1024), d()}, "nccl:_all_gather_base", []any{d(1024)}, workload.AllGather, 1024, ""},
+		{"reduce_scatter_", []any{d(), d(), d()}, "nccl:reduce_scatter", []any{d(4, 1024)}, workload.ReduceScatter,
+			1024, ""},
+		{"", nil, "nccl:_reduce_scatter_base", []any{d(4095)}, workload.ReduceScatter, 0,
+			"1 call: left out, the trace does not say what it moved"},
+		{"reduce_scatter_tensor_coalesced_", []any{d(), d(), d()}, "nccl:reduce_scatter_tensor_coalesced",
+			[]any{d(4096), d(400)}, workload.ReduceScatter, 1124, ""},
+		{"_allgather_base_", []any{d(4096), d(1024), d()}, "nccl:_all_gather_base", []any{d(1024)}, workload.AllGather,
+			1024, ""},
 		{"", nil, "nccl:all_gather", []any{d(1024)}, workload.AllGather, 1024, ""},
 		{"", nil, "nccl:all_gather_into_tensor_coalesced", []any{d(1024), d(8)}, workload.AllGather, 1032, ""},
 		{"allreduce_", []any{d(), d(), d()}, "nccl:all_reduce", []any{d(10, 10)}, workload.AllReduce, 100, ""},
-		{"allreduce_", []any{d(), d(), d()}, "nccl:all_reduce", []any{d()}, workload.AllReduce, 1, ""}, // a tensor without dimensions
+		// a tensor without dimensions
+		{"allreduce_", []any{d(), d(), d()}, "nccl:all_reduce", []any{d()}, workload.AllReduce, 1, ""},
 		{"", nil, "nccl:broadcast", []any{d(7)}, workload.Broadcast, 7, ""},
 		{"", nil, "nccl:_reduce_oop", []any{d(7)}, workload.Reduce, 7, ""},
 		{"", nil, "nccl:gather", []any{d(7)}, workload.Gather, 7, ""},
 		{"scatter_", []any{d(), d(), d()}, "nccl:scatter", []any{d(7)}, workload.Scatter, 7, ""},
-		{"", nil, "nccl:all_to_all", []any{d(40)}, workload.AllToAll, 10, "1 all-to-all: the parts differ or are not recorded; the mean was taken"},
-		{"alltoall_base_", []any{d(80), d(40), d()}, "nccl:all_to_all", []any{d(40)}, workload.AllToAll, 20, "1 all-to-all: the parts differ"},
+		{"", nil, "nccl:all_to_all", []any{d(40)}, workload.AllToAll, 10,
+			"1 all-to-all: the parts differ or are not recorded; the mean was taken"},
+		{"alltoall_base_", []any{d(80), d(40), d()}, "nccl:all_to_all", []any{d(40)}, workload.AllToAll, 20,
+			"1 all-to-all: the parts differ"},
 		// Of a list, the annotation has the first tensor, and the operator all of them, or nothing.
-		{"alltoall_", []any{[]any{d(1), d(2), d(3), d(6)}, []any{d(1), d(1), d(1), d(1)}, d()}, "nccl:all_to_all", []any{d(1)}, workload.AllToAll, 3, "1 all-to-all: the parts differ"},
-		{"alltoall_", []any{d(), d(), d()}, "nccl:all_to_all", []any{d(1)}, workload.AllToAll, 0, "1 call: left out, the trace does not say what it moved"},
-		{"alltoall_", []any{[]any{d(1), d(2), d(3), d(6)}, []any{d(1), d(1), d(1), d(1)}, d()}, "", nil, workload.AllToAll, 0, "1 call: left out, such as alltoall_ of type"},
-		{"alltoall_", []any{d(), d(), d()}, "", nil, workload.AllToAll, 0, "1 call: left out, the trace does not say what it moved"},
+		{"alltoall_", []any{[]any{d(1), d(2), d(3), d(6)}, []any{d(1), d(1), d(1), d(1)}, d()}, "nccl:all_to_all",
+			[]any{d(1)}, workload.AllToAll, 3, "1 all-to-all: the parts differ"},
+		{"alltoall_", []any{d(), d(), d()}, "nccl:all_to_all", []any{d(1)}, workload.AllToAll, 0,
+			"1 call: left out, the trace does not say what it moved"},
+		{"alltoall_", []any{[]any{d(1), d(2), d(3), d(6)}, []any{d(1), d(1), d(1), d(1)}, d()}, "", nil,
+			workload.AllToAll, 0, "1 call: left out, such as alltoall_ of type"},
+		{"alltoall_", []any{d(), d(), d()}, "", nil, workload.AllToAll, 0,
+			"1 call: left out, the trace does not say what it moved"},
 		{"alltoall_base_", []any{d(80), d(80), d()}, "", nil, workload.AllToAll, 20, "1 all-to-all: the parts differ"},
 	} {
 		f := &fake{world: 4}
@@ -95,7 +111,8 @@ func TestSizesOfOldTraces(t *testing.T) {
 	}
 }
 
-// The group of a call follows from its sizes, or from those of others on the stream, or all ranks are taken; notes say which.
+// The group of a call follows from its sizes, or from those of others on the stream, or all ranks are taken; notes say
+// which.
 func TestGroupsOfOldTraces(t *testing.T) {
 	f := &fake{rank: 3, world: 8}
 	f.step(1, 0, 9000)
@@ -111,7 +128,8 @@ func TestGroupsOfOldTraces(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %d %s", o.Func, o.Count, o.Comm))
 		}
 	}
-	if text := strings.Join(got, ","); text != "AllGather 10 group of 2,ReduceScatter 20 group of 2,AllGather 10 world,AllReduce 40 world" {
+	if text := strings.Join(got,
+		","); text != "AllGather 10 group of 2,ReduceScatter 20 group of 2,AllGather 10 world,AllReduce 40 world" {
 		t.Errorf("%s", text)
 	}
 	if c := w.Head.Comms[1]; c.Name != "group of 2" || c.Ranks.String() != "2-3" {
@@ -137,7 +155,8 @@ func TestPeersOfOldTraces(t *testing.T) {
 		f := &fake{rank: rank, world: 2}
 		f.step(1, 0, 9000)
 		op := map[string]string{"send": "send", "recv": "recv_"}[name]
-		f.old(1000, op, []any{d(), d(), d(), d()}, []string{"TensorList", "", "Scalar", "Scalar"}, "nccl:"+name, []any{d(10)}, 20)
+		f.old(1000, op, []any{d(), d(), d(), d()}, []string{"TensorList", "", "Scalar", "Scalar"}, "nccl:"+name,
+			[]any{d(10)}, 20)
 		for _, e := range f.events {
 			if a := e["args"].(map[string]any); a["Concrete Inputs"] != nil {
 				a["Concrete Inputs"] = []string{"", "", fmt.Sprint(1 - rank), "0"}
@@ -170,7 +189,8 @@ func TestCutLists(t *testing.T) {
 		"Process Group Ranks": "[" + strings.Join(ranks, ", ") + ", ...]", "In split size": cut, "Out split size": cut}
 	f.coll("all_to_allv", 3*32*10, 900, 1000, 1100, group)
 	f.coll("all_to_allv", 3*32*10+1, 1900, 2000, 2100, group)
-	rows := map[string]any{"Input Dims": []any{d(192, 5), d()}, "Input type": []string{"float", "Scalar"}} // not equal, by the rows
+	// not equal, by the rows
+	rows := map[string]any{"Input Dims": []any{d(192, 5), d()}, "Input type": []string{"float", "Scalar"}}
 	for k, v := range group {
 		rows[k] = v
 	}
@@ -191,8 +211,8 @@ func TestCutLists(t *testing.T) {
 	}
 }
 
-// A trace that PyTorch wrote in 2023. Its reduce-scatters and all-gathers are of 8 of the 16 ranks: c10d's operators have
-// 65536x384 and 8192x384 elements, and 65536x64 and 8192x64.
+// A trace that PyTorch wrote in 2023. Its reduce-scatters and all-gathers are of 8 of the 16 ranks: c10d's operators
+// have 65536x384 and 8192x384 elements, and 65536x64 and 8192x64.
 func TestTraceOf2023(t *testing.T) {
 	w, err := Read([]input.File{input.Path(filepath.Join("testdata", "torch-2023-05.json.gz"))}, oneForAll, nil)
 	if err != nil {
@@ -222,7 +242,8 @@ func TestTraceOf2023(t *testing.T) {
 		t.Errorf("calls of the steps: %v, want 15 each", calls)
 	}
 	said := strings.Join(append(w.Head.Source.Missing, w.Head.Source.Notes...), "\n")
-	if !strings.Contains(said, "which ranks are in the process groups of 8") || !strings.Contains(said, "the process group of 22 calls: all 16 ranks are taken") {
+	if !strings.Contains(said, "which ranks are in the process groups of 8") ||
+		!strings.Contains(said, "the process group of 22 calls: all 16 ranks are taken") {
 		t.Errorf("%s", said)
 	}
 }
@@ -231,7 +252,8 @@ func TestTraceOf2023(t *testing.T) {
 func TestBarrier(t *testing.T) {
 	f := &fake{world: 2}
 	f.step(1, 0, 9000)
-	f.add("cpu_op", "record_param_comms", 1, 890, 60, map[string]any{"External id": 900, "Collective name": "barrier", "dtype": "Byte",
+	f.add("cpu_op", "record_param_comms", 1, 890, 60, map[string]any{"External id": 900, "Collective name": "barrier",
+		"dtype":         "Byte",
 		"In msg nelems": 0, "Out msg nelems": 0, "Group size": 2})
 	f.coll("allreduce", 1, 900, 1000, 1100, map[string]any{"dtype": "Byte"})
 	w := read(t, oneForAll, f)
@@ -251,8 +273,10 @@ func TestOtherBackends(t *testing.T) {
 	f := &fake{world: 2}
 	f.step(1, 0, 9000)
 	f.coll("allreduce", 5, 900, 1000, 1100, nil)
-	f.add("user_annotation", "gloo:all_reduce", 2, 2000, 50, map[string]any{"Input Dims": []any{d(7)}, "Input type": []string{"float"}})
-	f.add("cpu_op", "c10d::broadcast_", 2, 3000, 50, map[string]any{"Input Dims": []any{d()}, "Input type": []string{"TensorList"}})
+	f.add("user_annotation", "gloo:all_reduce", 2, 2000, 50,
+		map[string]any{"Input Dims": []any{d(7)}, "Input type": []string{"float"}})
+	f.add("cpu_op", "c10d::broadcast_", 2, 3000, 50,
+		map[string]any{"Input Dims": []any{d()}, "Input type": []string{"TensorList"}})
 	notes := strings.Join(read(t, oneForAll, f).Head.Source.Notes, "\n")
 	for _, want := range []string{"1 call: left out, of another backend than NCCL, such as gloo:all_reduce",
 		"1 operator: no call of NCCL was recorded in it, such as c10d::broadcast_"} {

@@ -37,9 +37,10 @@ func (r *rank) launchedIn() map[*kernel]int {
 	return in
 }
 
-// stepsOnGPU lets each step begin with the first kernel that the host launched in it, not before the last one of the step
-// before has begun, and the last step end with its last kernel. It does so if a kernel of NCCL ran in a later step of the host than that in which
-// it was launched: a host that waits for nothing in a step is ahead of the GPU by up to some steps.
+// stepsOnGPU lets each step begin with the first kernel that the host launched in it, not before the last one of the
+// step before has begun, and the last step end with its last kernel. It does so if a kernel of NCCL ran in a later
+// step of the host than that in which it was launched: a host that waits for nothing in a step is ahead of the GPU by
+// up to some steps.
 func (r *rank) stepsOnGPU() {
 	r.sortSteps()
 	n := len(r.steps)
@@ -75,8 +76,8 @@ func (r *rank) stepsOnGPU() {
 	}
 }
 
-// startsOfSteps are the starts of the first and of the last kernel, without those of NCCL, that the host launched in each step.
-// latest begins with the last one that was launched before all steps.
+// startsOfSteps are the starts of the first and of the last kernel, without those of NCCL, that the host launched in
+// each step. latest begins with the last one that was launched before all steps.
 func (r *rank) startsOfSteps() (first, latest []int64) {
 	n := len(r.steps)
 	first, latest = slices.Repeat([]int64{math.MaxInt64}, n), slices.Repeat([]int64{math.MinInt64}, n+1)

@@ -11,8 +11,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// A loop of training that waits for nothing: the host has called all 3 steps of 1 ms before the GPU, which takes 10 ms for each,
-// has done the second one. In each step two kernels of 4 ms, each with an all-reduce of its own size after it.
+// A loop of training that waits for nothing: the host has called all 3 steps of 1 ms before the GPU, which takes 10 ms
+// for each, has done the second one. In each step two kernels of 4 ms, each with an all-reduce of its own size after
+// it.
 func TestHostAhead(t *testing.T) {
 	f := &fake{world: 2}
 	for s := range 3 {
@@ -20,9 +21,12 @@ func TestHostAhead(t *testing.T) {
 		f.step(7+s, host, host+990)
 		for k := range 2 {
 			f.ids++
-			f.add("cuda_runtime", "cudaLaunchKernel", 1, host+100+300*float64(k), 2, map[string]any{"correlation": 100*f.ids + 50})
-			f.add("kernel", "gemm", 7, gpu+5000*float64(k), 4000, map[string]any{"correlation": 100*f.ids + 50, "stream": 7})
-			f.coll("allreduce", 1000*float64(s+1), host+150+300*float64(k), gpu+4000+5000*float64(k), gpu+4500+5000*float64(k), nil)
+			f.add("cuda_runtime", "cudaLaunchKernel", 1, host+100+300*float64(k), 2,
+				map[string]any{"correlation": 100*f.ids + 50})
+			f.add("kernel", "gemm", 7, gpu+5000*float64(k), 4000,
+				map[string]any{"correlation": 100*f.ids + 50, "stream": 7})
+			f.coll("allreduce", 1000*float64(s+1), host+150+300*float64(k), gpu+4000+5000*float64(k),
+				gpu+4500+5000*float64(k), nil)
 		}
 	}
 	w := read(t, oneForAll, f)
@@ -39,7 +43,8 @@ func TestHostAhead(t *testing.T) {
 			compute = 0
 		}
 	}
-	if want := strings.Fields("1000 1000 step_10000 2000 2000 step_10000 3000 3000 step_9500"); strings.ReplaceAll(strings.Join(got, " "), "step ", "step_") != strings.Join(want, " ") {
+	if want := strings.Fields("1000 1000 step_10000 2000 2000 step_10000 3000 3000 step_9500"); strings.ReplaceAll(
+		strings.Join(got, " "), "step ", "step_") != strings.Join(want, " ") {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if note := "1 rank: the host was ahead of the GPU: a step is from its first kernel to that of the next step"; !slices.Contains(w.Head.Source.Notes, note) || len(w.Head.Source.Notes) > 1 {

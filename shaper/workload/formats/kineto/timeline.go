@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// idle is the gap in ns after which a stream of a GPU counts as idle: back-to-back kernels follow within it. On AMD's they follow
-// after 17 to 21 us (NCCL's stream in a trace of MI300X, ROCm 6.4), on others after less than 3.
+// idle is the gap in ns after which a stream of a GPU counts as idle: back-to-back kernels follow within it. On AMD's
+// they follow after 17 to 21 us (NCCL's stream in a trace of MI300X, ROCm 6.4), on others after less than 3.
 func idle(hardware string) int64 {
 	if strings.HasPrefix(hardware, "AMD") {
 		return 30_000
@@ -75,7 +75,8 @@ func (r *rank) waitPoints(all []activity, calls, waitRecords []record) []anchor 
 	return out
 }
 
-// streamWaits are the waits for events outside the calls of process groups: within one, NCCL's stream waits for the data.
+// streamWaits are the waits for events outside the calls of process groups: within one, NCCL's stream waits for the
+// data.
 func (r *rank) streamWaits(calls []record) []launch {
 	var out []launch
 	for _, w := range r.waits {
@@ -138,8 +139,8 @@ func (o *openCalls) take(stream loose, waited func(*activity) bool) (out []int) 
 	return out
 }
 
-// waitedFor are the collectives that a wait may wait for. If the trace says it, these are the ones on the stream up to the
-// event. Otherwise they are all that were called before, but those that still ran when the next kernel started.
+// waitedFor are the collectives that a wait may wait for. If the trace says it, these are the ones on the stream up to
+// the event. Otherwise they are all that were called before, but those that still ran when the next kernel started.
 func (r *rank) waitedFor(all []activity, open *openCalls, w launch) []int {
 	open.until(w.start)
 	if exact, known := r.syncs[w.correlation]; known {
@@ -187,13 +188,16 @@ func anchors(lo []int64, bounds []int64, points []anchor, forced bool) []anchor 
 	for _, t := range bounds[1:] {
 		out = append(out, anchor{at: t, coll: -1, step: true, order: 2, all: forced})
 	}
-	slices.SortStableFunc(out, func(a, b anchor) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
-	return slices.DeleteFunc(out, func(a anchor) bool { return a.at < first || a.at > last || a.at == last && a.coll >= 0 })
+	slices.SortStableFunc(out,
+		func(a, b anchor) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
+	return slices.DeleteFunc(out,
+		func(a anchor) bool { return a.at < first || a.at > last || a.at == last && a.coll >= 0 })
 }
 
-// timeline turns anchors into operations. skew is by how much the rank starts later than the first one; negative if there is
-// only one. op gives the operations of each call, none if it is left out.
-func timeline(list []anchor, lo, hi []int64, all []activity, start, skew int64, op func(i int) []workload.Op) []workload.Op {
+// timeline turns anchors into operations. skew is by how much the rank starts later than the first one; negative if
+// there is only one. op gives the operations of each call, none if it is left out.
+func timeline(list []anchor, lo, hi []int64, all []activity, start, skew int64,
+	op func(i int) []workload.Op) []workload.Op {
 	t := &perrank.Timeline{Now: start}
 	if skew >= 0 {
 		t.StartLater(skew)

@@ -39,7 +39,8 @@ func (f *fake) coll(name string, count, called, start, end float64, more map[str
 	f.ids++
 	corr := 100 * f.ids
 	args := map[string]any{"External id": f.ids, "Collective name": name, "dtype": "Float", "In msg nelems": count,
-		"Out msg nelems": count, "Group size": f.world, "Process Group Name": "0", "Process Group Description": "default_pg"}
+		"Out msg nelems": count, "Group size": f.world, "Process Group Name": "0",
+		"Process Group Description": "default_pg"}
 	for k, v := range more {
 		args[k] = v
 	}
@@ -62,9 +63,10 @@ func (f *fake) file(t testing.TB) input.File {
 	data, err := json.Marshal(map[string]any{
 		"schemaVersion":    1,
 		"deviceProperties": []any{map[string]any{"id": 0, "name": cmp.Or(f.gpu, "GPU X")}},
-		"distributedInfo":  map[string]any{"backend": "nccl", "rank": f.rank, "world_size": f.world, "pg_config": f.groups},
-		"traceEvents":      f.events,
-		"extra":            []any{map[string]any{"a": []any{1, 2}}},
+		"distributedInfo": map[string]any{"backend": "nccl", "rank": f.rank, "world_size": f.world,
+			"pg_config": f.groups},
+		"traceEvents": f.events,
+		"extra":       []any{map[string]any{"a": []any{1, 2}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,8 +74,8 @@ func (f *fake) file(t testing.TB) input.File {
 	return input.Bytes(fmt.Sprintf("rank%d.json", f.rank), data)
 }
 
-// play returns when each collective of each rank starts, in us since the rank's last step. A collective starts when all its
-// ranks are ready, and takes cost us.
+// play returns when each collective of each rank starts, in us since the rank's last step. A collective starts when
+// all its ranks are ready, and takes cost us.
 func play(t *testing.T, w *workload.Workload, cost float64) [][]float64 {
 	t.Helper()
 	lists, err := perrank.Split(w)

@@ -31,7 +31,9 @@ func (b *builder) add(file, name string, c []*Member, alone bool) error {
 	size := c[0].Size
 	if alone {
 		if size != j.world {
-			return fmt.Errorf("%s: which ranks are in communicator %s of %d ranks is not known: give the files of all ranks", file, c[0].Comm, size)
+			return fmt.Errorf(
+				"%s: which ranks are in communicator %s of %d ranks is not known: give the files of all ranks", file,
+				c[0].Comm, size)
 		}
 		for _, m := range c {
 			if why := j.unknown(m); why != "" {
@@ -46,12 +48,15 @@ func (b *builder) add(file, name string, c []*Member, alone bool) error {
 			for _, m := range c {
 				calls += len(m.calls)
 			}
-			j.Notes = append(j.Notes, fmt.Sprintf("communicator %s of %d ranks: %s left out: %s", c[0].Comm, size, units.Count(calls, "record"), why))
+			j.Notes = append(j.Notes, fmt.Sprintf("communicator %s of %d ranks: %s left out: %s", c[0].Comm, size,
+				units.Count(calls, "record"), why))
 			return nil
 		}
 		name = b.registry.Add(name, ranks)
 		if n := match(c); n > 0 {
-			j.Notes = append(j.Notes, fmt.Sprintf("%s (sends or receives) on communicator %s: left out, the other rank did not record it", units.Count(n, "message"), name))
+			j.Notes = append(j.Notes,
+				fmt.Sprintf("%s (sends or receives) on communicator %s: left out, the other rank did not record it",
+					units.Count(n, "message"), name))
 		}
 	}
 	ends, all := prefix(c)
@@ -83,7 +88,9 @@ func (b *builder) add(file, name string, c []*Member, alone bool) error {
 		b.list(m, name, calls)
 	}
 	if added > 0 {
-		j.Notes = append(j.Notes, fmt.Sprintf("communicator %s: %s on a rank that did not record it: taken from the other ranks", name, units.Count(added, "call")))
+		j.Notes = append(j.Notes,
+			fmt.Sprintf("communicator %s: %s on a rank that did not record it: taken from the other ranks", name,
+				units.Count(added, "call")))
 	}
 	return nil
 }
@@ -140,8 +147,8 @@ func (j *Job) ranksOf(c []*Member) (workload.Ranks, string) {
 	return ranks, ""
 }
 
-// operations adds those of all ranks to a workload, or those of the only rank that was recorded. It makes them one by one,
-// so that the lists of all ranks are never in memory.
+// operations adds those of all ranks to a workload, or those of the only rank that was recorded. It makes them one by
+// one, so that the lists of all ranks are never in memory.
 func (b *builder) operations(w *workload.Workload, alone bool) error {
 	next := make([]func() (workload.Op, bool), len(b.lists))
 	longest := 0
@@ -187,8 +194,8 @@ func (b *builder) operations(w *workload.Workload, alone bool) error {
 	}
 }
 
-// rank yields the operations of a rank: its calls on all communicators in the order of their times, with the time between
-// two as a computation if it is known.
+// rank yields the operations of a rank: its calls on all communicators in the order of their times, with the time
+// between two as a computation if it is known.
 func (b *builder) rank(list []entry) iter.Seq[workload.Op] {
 	return func(yield func(workload.Op) bool) {
 		w := &writer{timed: b.job.Timed, yield: yield}
@@ -258,7 +265,8 @@ func (w *writer) add(at int64, o workload.Op, comm string) {
 	if w.timed && at > w.last {
 		w.lastID++
 		w.lastCalc = w.lastID
-		w.put(workload.Op{ID: w.lastID, Kind: workload.Calc, Stream: "compute", Nanos: min(at-w.last, workload.MaxNanos)})
+		w.put(workload.Op{ID: w.lastID, Kind: workload.Calc, Stream: "compute",
+			Nanos: min(at-w.last, workload.MaxNanos)})
 		w.last = at
 	}
 	o.Stream = "nccl " + comm

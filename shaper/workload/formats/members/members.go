@@ -97,8 +97,8 @@ func (j *Job) Member(process, comm string, rank, size int) (*Member, error) {
 // Calls is the number of recorded calls.
 func (j *Job) Calls() int { return j.calls }
 
-// Add adds a call: a collective with its number, or a send or receive with the number of its group. Calls are in the order
-// of the record.
+// Add adds a call: a collective with its number, or a send or receive with the number of its group. Calls are in the
+// order of the record.
 func (m *Member) Add(o *workload.Op, seq, at int64, group int32) error {
 	j := m.job
 	j.calls++
@@ -144,25 +144,33 @@ func (j *Job) Build(file string, o input.Options) (*workload.Workload, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if alone {
-		if slices.ContainsFunc(w.Ops, func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
-			return nil, fmt.Errorf("%s: the ranks of a job with sends and receives do not do the same: give the files of all ranks", file)
+		if slices.ContainsFunc(w.Ops,
+			func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
+			return nil,
+				fmt.Errorf(
+					"%s: the ranks of a job with sends and receives do not do the same: give the files of all ranks",
+					file)
 		}
-		j.Missing = append(j.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.world))
+		j.Missing = append(j.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same",
+			j.world))
 	}
 	if len(w.Ops) == 0 {
 		return nil, fmt.Errorf("%s: no call that all ranks of its communicator have", file)
 	}
 	if j.Timed {
-		j.Missing = append(j.Missing, "when the data of a call was ready: the time between two calls of the host is a computation, and what waits for a call is not known")
+		j.Missing = append(j.Missing,
+			"when the data of a call was ready: the time between two calls of the host is a computation, and what "+
+				"waits for a call is not known")
 	} else {
-		j.Missing = append(j.Missing, "no computation between the calls is known: they follow each other on their communicators")
+		j.Missing = append(j.Missing,
+			"no computation between the calls is known: they follow each other on their communicators")
 	}
 	w.Head.Source.Missing, w.Head.Source.Notes = j.Missing, j.Notes
 	return w, nil
 }
 
-// communicators groups the members by the communicator, in the order of their first calls; the members of one are in the
-// order of their ranks.
+// communicators groups the members by the communicator, in the order of their first calls; the members of one are in
+// the order of their ranks.
 func (j *Job) communicators() [][]*Member {
 	var comms [][]*Member
 	at := map[string]int{}
@@ -188,10 +196,12 @@ func (j *Job) sizes(file string, comms [][]*Member, o input.Options) error {
 		size := c[0].Size
 		for i, m := range c {
 			if m.Size != size {
-				return fmt.Errorf("%s: communicator %s has %d ranks and %d: give the files of one job", file, m.Comm, size, m.Size)
+				return fmt.Errorf("%s: communicator %s has %d ranks and %d: give the files of one job", file, m.Comm,
+					size, m.Size)
 			}
 			if i > 0 && c[i-1].Rank == m.Rank {
-				return fmt.Errorf("%s: two processes, %s and %s, are rank %d of communicator %s: give the files of one job", file,
+				return fmt.Errorf(
+					"%s: two processes, %s and %s, are rank %d of communicator %s: give the files of one job", file,
 					c[i-1].Process, m.Process, m.Rank, m.Comm)
 			}
 		}
@@ -207,10 +217,13 @@ func (j *Job) sizes(file string, comms [][]*Member, o input.Options) error {
 	if !guessed {
 		return nil
 	}
-	one := len(j.processes()) == 1 && !slices.ContainsFunc(comms, func(c []*Member) bool { return len(c) > 1 }) // a process may have several GPUs
+	// a process may have several GPUs
+	one := len(j.processes()) == 1 && !slices.ContainsFunc(comms, func(c []*Member) bool { return len(c) > 1 })
 	switch {
 	case one && len(comms) > 1:
-		return fmt.Errorf("%s: one rank was recorded, on %d communicators, and not how many ranks each has: give the files of all ranks", file, len(comms))
+		return fmt.Errorf(
+			"%s: one rank was recorded, on %d communicators, and not how many ranks each has: give the files of all "+
+				"ranks", file, len(comms))
 	case o.Ranks > 0 && o.Ranks < j.world:
 		return fmt.Errorf("%s: --ranks %d, and there is a rank %d", file, o.Ranks, j.world-1)
 	case o.Ranks > 0:
@@ -223,9 +236,13 @@ func (j *Job) sizes(file string, comms [][]*Member, o input.Options) error {
 		}
 		j.world = o.Ranks
 	case one:
-		return fmt.Errorf("%s: the file of one rank does not say how many ranks the job had: add --ranks N, or give the files of all ranks", file)
+		return fmt.Errorf(
+			"%s: the file of one rank does not say how many ranks the job had: add --ranks N, or give the files of "+
+				"all ranks", file)
 	default:
-		j.Missing = append(j.Missing, fmt.Sprintf("how many ranks a communicator has: as many as have recorded calls, at most %d, are taken", j.world))
+		j.Missing = append(j.Missing,
+			fmt.Sprintf("how many ranks a communicator has: as many as have recorded calls, at most %d, are taken",
+				j.world))
 	}
 	return nil
 }
@@ -257,7 +274,9 @@ func (j *Job) place(file string, comms [][]*Member, o input.Options) error {
 	if found == 1 {
 		return fmt.Errorf("%s: the file is of one of %d ranks: give those of all", file, j.world)
 	}
-	return fmt.Errorf("%s: a communicator has %d ranks, and there are calls of %d of them: give the files of all ranks, or of one alone",
+	return fmt.Errorf(
+		"%s: a communicator has %d ranks, and there are calls of %d of them: give the files of all ranks, or of one "+
+			"alone",
 		file, j.world, found)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// rec are the calls of a rank of a communicator, such as "A0:8 G0:4 >1:16 <3:16 | A1:8": a function with its number and its
-// count, a message to or from a peer, and the end of a group.
+// rec are the calls of a rank of a communicator, such as "A0:8 G0:4 >1:16 <3:16 | A1:8": a function with its number
+// and its count, a message to or from a peer, and the end of a group.
 type rec struct {
 	process, comm string
 	rank, size    int
@@ -102,34 +102,44 @@ func TestBuild(t *testing.T) {
 	}{
 		"whole": {recs: []rec{{"p", "x", 0, 2, "A0:8 G0:4"}, {"q", "x", 1, 2, "A0:8 G0:4"}}, want: "A8 A4"},
 		"each lacks some": {
-			recs: []rec{{"p", "x", 0, 2, "A0:8 G0:4 A2:16"}, {"q", "x", 1, 2, "A0:8 A1:12 A2:16 G1:5"}},
-			want: "A8 A4 A12 A16 A5", notes: "communicator comm0: 3 calls on a rank that did not record it: taken from the other ranks",
+			recs:  []rec{{"p", "x", 0, 2, "A0:8 G0:4 A2:16"}, {"q", "x", 1, 2, "A0:8 A1:12 A2:16 G1:5"}},
+			want:  "A8 A4 A12 A16 A5",
+			notes: "communicator comm0: 3 calls on a rank that did not record it: taken from the other ranks",
 		},
 		"the first is on one rank alone": {
 			recs: []rec{{"p", "x", 0, 2, "A1:8"}, {"q", "x", 1, 2, "G0:4"}},
 			want: "A4 A8", notes: "AllReduce of communicator comm0: not recorded, left out: 1 call before number 1",
 		},
 		"nobody has it": {
-			recs: []rec{{"p", "x", 0, 2, "A0:8 A3:8"}, {"q", "x", 1, 2, "A0:8 A3:8"}},
-			want: "A8 A8", notes: "AllReduce of communicator comm0: not recorded, left out: 2 calls between numbers 0 and 3",
+			recs:  []rec{{"p", "x", 0, 2, "A0:8 A3:8"}, {"q", "x", 1, 2, "A0:8 A3:8"}},
+			want:  "A8 A8",
+			notes: "AllReduce of communicator comm0: not recorded, left out: 2 calls between numbers 0 and 3",
 		},
-		"differs":            {recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"q", "x", 1, 2, "A0:9"}}, err: "communicator x: AllReduce number 0 has 8 int8 on a rank and 9 int8 on rank 1: give the files of one job"},
-		"twice":              {recs: []rec{{"p", "x", 0, 2, "A0:8 A0:8"}, {"q", "x", 1, 2, "A0:8"}}, err: "AllReduce number 0 is there twice on rank 0"},
-		"same rank":          {recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"q", "x", 0, 2, "A0:8"}}, err: "two processes, p and q, are rank 0 of communicator x"},
+		"differs": {recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"q", "x", 1, 2, "A0:9"}},
+			err: "communicator x: AllReduce number 0 has 8 int8 on a rank and 9 int8 on rank 1: give the files of one job"},
+		"twice": {recs: []rec{{"p", "x", 0, 2, "A0:8 A0:8"}, {"q", "x", 1, 2, "A0:8"}},
+			err: "AllReduce number 0 is there twice on rank 0"},
+		"same rank": {recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"q", "x", 0, 2, "A0:8"}},
+			err: "two processes, p and q, are rank 0 of communicator x"},
 		"alone":              {recs: []rec{{"p", "x", 2, 4, "A0:8"}}, o: input.Options{OneForAll: true}, want: "A8"},
 		"alone, not for all": {recs: []rec{{"p", "x", 2, 4, "A0:8"}}, err: "the file is of one of 4 ranks"},
-		"some":               {recs: []rec{{"p", "x", 2, 4, "A0:8"}, {"q", "x", 1, 4, "A0:8"}}, o: input.Options{OneForAll: true}, err: "a communicator has 4 ranks, and there are calls of 2"},
+		"some": {recs: []rec{{"p", "x", 2, 4, "A0:8"}, {"q", "x", 1, 4, "A0:8"}},
+			o: input.Options{OneForAll: true}, err: "a communicator has 4 ranks, and there are calls of 2"},
 		"alone with messages": {
-			recs: []rec{{"p", "x", 0, 2, ">1:8"}}, o: input.Options{OneForAll: true}, err: "give the files of all ranks",
+			recs: []rec{{"p", "x", 0, 2, ">1:8"}}, o: input.Options{OneForAll: true},
+			err: "give the files of all ranks",
 		},
 		"alone with a part": {
-			recs: []rec{{"p", "x", 0, 4, "A0:8"}, {"p", "y", 0, 2, "A0:8"}}, o: input.Options{OneForAll: true}, err: "which ranks are in communicator y of 2 ranks is not known",
+			recs: []rec{{"p", "x", 0, 4, "A0:8"}, {"p", "y", 0, 2, "A0:8"}}, o: input.Options{OneForAll: true},
+			err: "which ranks are in communicator y of 2 ranks is not known",
 		},
 		"parts": {
-			recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"p", "y", 0, 1, "A0:3"}, {"q", "x", 1, 2, "A0:8"}, {"q", "z", 0, 1, "A0:5"}},
+			recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"p", "y", 0, 1, "A0:3"}, {"q", "x", 1, 2, "A0:8"},
+				{"q", "z", 0, 1, "A0:5"}},
 			want: "A8 A3",
 		},
-		"messages": {recs: []rec{{"p", "x", 0, 2, ">1:8 <1:4 | >1:2"}, {"q", "x", 1, 2, "<0:8 >0:4 | <0:2"}}, want: "s8r4 s2"},
+		"messages": {recs: []rec{{"p", "x", 0, 2, ">1:8 <1:4 | >1:2"}, {"q", "x", 1, 2, "<0:8 >0:4 | <0:2"}},
+			want: "s8r4 s2"},
 		"messages that one lacks": {
 			recs: []rec{{"p", "x", 0, 2, ">1:8 <1:4 | >1:2"}, {"q", "x", 1, 2, "<0:8 >0:4"}},
 			want: "s8r4", notes: "1 message (sends or receives) on communicator comm0: left out",
@@ -139,7 +149,8 @@ func TestBuild(t *testing.T) {
 			want: "A1", notes: "4 messages",
 		},
 		"a part of which a rank has none": {
-			recs: []rec{{"p", "x", 0, 3, "A0:8"}, {"q", "x", 1, 3, "A0:8"}, {"r", "x", 2, 3, "A0:8"}, {"p", "y", 0, 2, "A0:4"}},
+			recs: []rec{{"p", "x", 0, 3, "A0:8"}, {"q", "x", 1, 3, "A0:8"}, {"r", "x", 2, 3, "A0:8"},
+				{"p", "y", 0, 2, "A0:4"}},
 			want: "A8", notes: "communicator y of 2 ranks: 1 record left out: only 1 rank of it recorded a call",
 		},
 		"two ranks in a process": {
@@ -154,14 +165,20 @@ func TestBuild(t *testing.T) {
 			recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"q", "x", 1, 2, "A0:8"}, {"r", "y", 0, 1, "A0:8"}},
 			want: "A8", notes: "1 record left out: process r is not in the communicator of all ranks",
 		},
-		"sizes not said":        {recs: []rec{{"p", "x", 0, 0, "A0:8"}, {"q", "x", 1, 0, "A0:8"}}, want: "A8"},
-		"alone, not said":       {recs: []rec{{"p", "x", 1, 0, "A0:8"}}, o: input.Options{OneForAll: true}, err: "add --ranks N"},
-		"alone, not said, 4":    {recs: []rec{{"p", "x", 1, 0, "A0:8"}}, o: input.Options{OneForAll: true, Ranks: 4}, want: "A8"},
-		"alone, not said, 1":    {recs: []rec{{"p", "x", 1, 0, "A0:8"}}, o: input.Options{OneForAll: true, Ranks: 1}, err: "--ranks 1, and there is a rank 1"},
-		"alone, not said, two":  {recs: []rec{{"p", "x", 0, 0, "A0:8"}, {"p", "y", 0, 0, "A0:8"}}, o: input.Options{OneForAll: true, Ranks: 4}, err: "on 2 communicators, and not how many ranks each has"},
-		"rank beyond":           {recs: []rec{{"p", "x", 2, 2, "A0:8"}}, err: "rank 2 of a communicator of 2 ranks"},
-		"size changes":          {recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"p", "x", 0, 3, "A1:8"}}, err: "has 2 ranks and 3"},
-		"nothing that all have": {recs: []rec{{"p", "x", 0, 2, ">1:8"}, {"q", "x", 1, 2, ">0:8"}}, err: "no call that all ranks"},
+		"sizes not said": {recs: []rec{{"p", "x", 0, 0, "A0:8"}, {"q", "x", 1, 0, "A0:8"}}, want: "A8"},
+		"alone, not said": {recs: []rec{{"p", "x", 1, 0, "A0:8"}}, o: input.Options{OneForAll: true},
+			err: "add --ranks N"},
+		"alone, not said, 4": {recs: []rec{{"p", "x", 1, 0, "A0:8"}}, o: input.Options{OneForAll: true, Ranks: 4},
+			want: "A8"},
+		"alone, not said, 1": {recs: []rec{{"p", "x", 1, 0, "A0:8"}}, o: input.Options{OneForAll: true, Ranks: 1},
+			err: "--ranks 1, and there is a rank 1"},
+		"alone, not said, two": {recs: []rec{{"p", "x", 0, 0, "A0:8"}, {"p", "y", 0, 0, "A0:8"}},
+			o: input.Options{OneForAll: true, Ranks: 4}, err: "on 2 communicators, and not how many ranks each has"},
+		"rank beyond": {recs: []rec{{"p", "x", 2, 2, "A0:8"}}, err: "rank 2 of a communicator of 2 ranks"},
+		"size changes": {recs: []rec{{"p", "x", 0, 2, "A0:8"}, {"p", "x", 0, 3, "A1:8"}},
+			err: "has 2 ranks and 3"},
+		"nothing that all have": {recs: []rec{{"p", "x", 0, 2, ">1:8"}, {"q", "x", 1, 2, ">0:8"}},
+			err: "no call that all ranks"},
 	} {
 		j, err := job(t, test.recs)
 		var w *workload.Workload
@@ -174,7 +191,8 @@ func TestBuild(t *testing.T) {
 			}
 			continue
 		}
-		if got := text(w, 0); got != test.want || !strings.Contains(strings.Join(w.Head.Source.Notes, "\n"), test.notes) {
+		if got := text(w, 0); got != test.want || !strings.Contains(strings.Join(w.Head.Source.Notes, "\n"),
+			test.notes) {
 			t.Errorf("%s: %s, want %s; notes %q, want %q", name, got, test.want, w.Head.Source.Notes, test.notes)
 		}
 		ix, err := w.Index()
@@ -208,17 +226,20 @@ func TestLimits(t *testing.T) {
 	add := func(comm string, n int) (err error) {
 		m, err := j.Member("p", comm, 0, 1)
 		for i := 0; i < n && err == nil; i++ {
-			err = m.Add(&workload.Op{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"}, int64(i), int64(i), 0)
+			err = m.Add(&workload.Op{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"}, int64(i),
+				int64(i), 0)
 		}
 		return err
 	}
-	if err := add("x", most+1); err == nil || !strings.Contains(err.Error(), "more than 1000 calls, nodes or operations: --max-ops N") {
+	if err := add("x", most+1); err == nil ||
+		!strings.Contains(err.Error(), "more than 1000 calls, nodes or operations: --max-ops N") {
 		t.Errorf("calls of a rank: %v", err)
 	}
 	if err := add("y", 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.Build("f", input.Options{}); err == nil || !strings.Contains(err.Error(), "f: the job has more than 1000 calls, nodes or operations: --max-ops N") {
+	if _, err := j.Build("f", input.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "f: the job has more than 1000 calls, nodes or operations: --max-ops N") {
 		t.Errorf("operations: %v", err)
 	}
 	var err error

@@ -13,8 +13,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// prefix is how many calls of each member come before the first difference: until there, all ranks have recorded the same
-// collectives in one order, each number once. all says that nothing else follows.
+// prefix is how many calls of each member come before the first difference: until there, all ranks have recorded the
+// same collectives in one order, each number once. all says that nothing else follows.
 func prefix(c []*Member) (ends []int, all bool) {
 	ends = make([]int, len(c))
 	next := func(m *Member, from int) int {
@@ -75,10 +75,10 @@ type rest struct {
 	calls []record
 }
 
-// order is the order of the collectives of a communicator after the prefix, on all its ranks. A recorder that had no room may
-// have left out other calls on each rank, so that none has all of them. The order is that of the rank with the most calls;
-// those that it lacks come after the call that was before them on the rank that has them. numbers are those of the last
-// calls of the prefix.
+// order is the order of the collectives of a communicator after the prefix, on all its ranks. A recorder that had no
+// room may have left out other calls on each rank, so that none has all of them. The order is that of the rank with
+// the most calls; those that it lacks come after the call that was before them on the rank that has them. numbers are
+// those of the last calls of the prefix.
 func order(c []rest, numbers map[workload.Func]int64) ([]key, map[key]*workload.Op, error) {
 	first := c[0]
 	for _, m := range c {
@@ -129,8 +129,11 @@ func order(c []rest, numbers map[workload.Func]int64) ([]key, map[key]*workload.
 				ops[k] = call.op
 				late[before] = append(late[before], k)
 			case known != call.op:
-				return nil, nil, fmt.Errorf("communicator %s: %s number %d has %d %s on a rank and %d %s on rank %d: give the files of one job",
-					m.Comm, k.f, k.seq, known.Count, known.Type, call.op.Count, call.op.Type, m.Rank)
+				return nil, nil,
+					fmt.Errorf(
+						"communicator %s: %s number %d has %d %s on a rank and %d %s on rank %d: give the files of "+
+							"one job",
+						m.Comm, k.f, k.seq, known.Count, known.Type, call.op.Count, call.op.Type, m.Rank)
 			}
 			before = k
 		}
@@ -166,8 +169,8 @@ func insert(keys []key, late map[key][]key) []key {
 	return out
 }
 
-// merged appends the calls of a member after the prefix to those of it, with the collectives that only other members have
-// recorded.
+// merged appends the calls of a member after the prefix to those of it, with the collectives that only other members
+// have recorded.
 func merged(calls []record, m rest, keys []key, ops map[key]*workload.Op) (out []record, added int) {
 	own := make(map[key]int, len(m.calls))
 	for i := range m.calls {
@@ -226,16 +229,19 @@ func gaps(name string, keys iter.Seq[key]) (notes []string) {
 			lacks = append(lacks, fmt.Sprintf("%s before number %d", units.Count(int(s.first), "call"), s.first))
 		}
 		if n := s.last - s.first + 1 - s.have; n > 0 {
-			lacks = append(lacks, fmt.Sprintf("%s between numbers %d and %d", units.Count(int(n), "call"), s.first, s.last))
+			lacks = append(lacks, fmt.Sprintf("%s between numbers %d and %d", units.Count(int(n), "call"), s.first,
+				s.last))
 		}
 		if len(lacks) > 0 {
-			notes = append(notes, fmt.Sprintf("%s of communicator %s: not recorded, left out: %s", f, name, strings.Join(lacks, " and ")))
+			notes = append(notes, fmt.Sprintf("%s of communicator %s: not recorded, left out: %s", f, name,
+				strings.Join(lacks, " and ")))
 		}
 	}
 	return notes
 }
 
-// match drops sends without a receive and receives without a send, which a recorder has left out on one of the two ranks.
+// match drops sends without a receive and receives without a send, which a recorder has left out on one of the two
+// ranks.
 func match(c []*Member) (dropped int) {
 	type flow struct{ from, to int }
 	sent, received := map[flow][]*record{}, map[flow][]*record{}
@@ -261,8 +267,8 @@ func match(c []*Member) (dropped int) {
 
 func bytesOf(c *record) int64 { return c.op.Bytes(1) }
 
-// pair drops calls of two lists until the sizes in both are the same: first the last ones of sizes of which the other list
-// has fewer, then all after the first difference.
+// pair drops calls of two lists until the sizes in both are the same: first the last ones of sizes of which the other
+// list has fewer, then all after the first difference.
 func pair(a, b []*record) (dropped int) {
 	same := func(x, y *record) bool { return bytesOf(x) == bytesOf(y) }
 	if slices.EqualFunc(a, b, same) {

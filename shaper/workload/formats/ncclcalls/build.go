@@ -56,7 +56,8 @@ func (b *builder) endGroup() {
 func (b *builder) add(c *call, o workload.Op) {
 	if b.timed && c.at > b.last {
 		b.lastID++
-		b.ops = append(b.ops, workload.Op{ID: b.lastID, Kind: workload.Calc, Stream: "compute", Nanos: (c.at - b.last).Nanoseconds()})
+		b.ops = append(b.ops, workload.Op{ID: b.lastID, Kind: workload.Calc, Stream: "compute",
+			Nanos: (c.at - b.last).Nanoseconds()})
 		b.last, b.calc = c.at, b.lastID
 	}
 	name, ok := b.streams[c.stream]

@@ -19,9 +19,9 @@ type callFields struct {
 // isCall says whether a message is that of a call, whole or cut.
 func isCall(text string) bool { return strings.Contains(text, ": opCount ") }
 
-// parseCall reads a message such as "AllReduce: opCount 1f sendbuff 0x7 recvbuff 0x9 count 8 datatype 7 op 0 root 0 comm
-// 0xa00 [nranks=2] stream 0x5". The form is that of NCCL 2.4 to 2.30; others have "[2]" before the name, or words after
-// the stream. ok is false if the message is cut.
+// parseCall reads a message such as "AllReduce: opCount 1f sendbuff 0x7 recvbuff 0x9 count 8 datatype 7 op 0 root 0
+// comm 0xa00 [nranks=2] stream 0x5". The form is that of NCCL 2.4 to 2.30; others have "[2]" before the name, or words
+// after the stream. ok is false if the message is cut.
 func parseCall(text string) (c callFields, ok bool) {
 	name, rest, found := strings.Cut(text, ": opCount ")
 	if !found {
@@ -87,8 +87,8 @@ var (
 	leastStamp = len("2006-01-02 15:04:05")
 )
 
-// commFields are what a line says of a communicator when it is made or ended. NCCL up to 2.17 does not print an id, and since
-// 2.26 that of a part of another communicator is that one's, with the number of the split and the color.
+// commFields are what a line says of a communicator when it is made or ended. NCCL up to 2.17 does not print an id,
+// and since 2.26 that of a part of another communicator is that one's, with the number of the split and the color.
 type commFields struct {
 	comm, rank, ranks string
 	device            string // of the communicator; "" if the line does not say

@@ -13,15 +13,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// handle is the address of a communicator in a process. It tells the GPUs of a process apart; the number in brackets of a
-// line does not, because it is the device that was current in the calling thread.
+// handle is the address of a communicator in a process. It tells the GPUs of a process apart; the number in brackets
+// of a line does not, because it is the device that was current in the calling thread.
 type handle struct{ process, address string }
 
 // member is a communicator as one of its ranks knows it.
 type member struct {
 	process string // host:pid
-	// device is that of the communicator if there was an INIT line that says it, current that of the thread that made the
-	// first call.
+	// device is that of the communicator if there was an INIT line that says it, current that of the thread that made
+	// the first call.
 	device, current string
 	rank, size      int    // rank is -1 if there was no INIT line
 	id              string // of the communicator, the same on all ranks; "" if it is not known
@@ -242,7 +242,8 @@ func (l *log) call(process, current string, c *callFields, line string) error {
 			return err
 		}
 		op = &made
-		l.ops[opKey{l.names.Shared(c.name), l.names.Shared(c.count), l.names.Shared(c.datatype), l.names.Shared(c.op), l.names.Shared(c.root), l.names.Shared(c.ranks)}] = op
+		l.ops[opKey{l.names.Shared(c.name), l.names.Shared(c.count), l.names.Shared(c.datatype), l.names.Shared(c.op),
+			l.names.Shared(c.root), l.names.Shared(c.ranks)}] = op
 	}
 	if op.RedOp == "" && op.Func.Reduces() && c.op != "0" {
 		l.foreignOps++
@@ -259,7 +260,9 @@ func (l *log) call(process, current string, c *callFields, line string) error {
 	if rank, err := strconv.Atoi(c.rank); err == nil && m.rank < 0 && rank >= 0 && rank < size {
 		m.rank = rank
 	}
-	m.calls = append(m.calls, call{op: op, member: m, opCount: c.opCount, number: l.calls, stream: l.names.Shared(c.stream), at: l.time(line)})
+	m.calls = append(m.calls,
+		call{op: op, member: m, opCount: c.opCount, number: l.calls, stream: l.names.Shared(c.stream),
+			at: l.time(line)})
 	l.calls++
 	return nil
 }

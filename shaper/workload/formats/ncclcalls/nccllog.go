@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ncclcalls reads the calls of NCCL from its own log, of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL, of all
-// ranks in one file or in several.
+// Package ncclcalls reads the calls of NCCL from its own log, of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL, of
+// all ranks in one file or in several.
 package ncclcalls
 
 import (
@@ -26,19 +26,25 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		}
 	}
 	if l.repeated > 0 {
-		return nil, fmt.Errorf("%s: Ray left out calls (%s with [repeated ...x across cluster]): record with RAY_DEDUP_LOGS=0, or with NCCL_DEBUG_FILE",
-			files[0].Name, units.Count(l.repeated, "line"))
+		return nil,
+			fmt.Errorf(
+				"%s: Ray left out calls (%s with [repeated ...x across cluster]): record with RAY_DEDUP_LOGS=0, or "+
+					"with NCCL_DEBUG_FILE",
+				files[0].Name, units.Count(l.repeated, "line"))
 	}
 	if l.calls == 0 && len(l.unknown) > 0 {
 		_, err := workload.ParseFunc(slices.Min(slices.Collect(maps.Keys(l.unknown))))
 		return nil, fmt.Errorf("%s: %w", files[0].Name, err)
 	}
 	if l.calls == 0 && l.cut > 0 {
-		return nil, fmt.Errorf("%s: all %s of calls are cut, or have no host:pid:tid before NCCL INFO, which tells the ranks apart",
-			files[0].Name, units.Count(l.cut, "line"))
+		return nil,
+			fmt.Errorf(
+				"%s: all %s of calls are cut, or have no host:pid:tid before NCCL INFO, which tells the ranks apart",
+				files[0].Name, units.Count(l.cut, "line"))
 	}
 	if l.calls == 0 {
-		return nil, fmt.Errorf("%s: no call of NCCL: record with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL", files[0].Name)
+		return nil, fmt.Errorf("%s: no call of NCCL: record with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL",
+			files[0].Name)
 	}
 	if err := l.place(files[0].Name, o); err != nil {
 		return nil, err
@@ -60,9 +66,11 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	}
 	if l.timed {
 		w.Head.Source.Missing = append(w.Head.Source.Missing,
-			"when the data of a call was ready: the time between two calls is a computation, and what waits for a call is not known")
+			"when the data of a call was ready: the time between two calls is a computation, and what waits for a "+
+				"call is not known")
 	} else {
-		w.Head.Source.Missing = append(w.Head.Source.Missing, "no computation between the calls is known: they follow each other on their streams")
+		w.Head.Source.Missing = append(w.Head.Source.Missing,
+			"no computation between the calls is known: they follow each other on their streams")
 	}
 	if l.guessed > 0 {
 		w.Head.Source.Missing = append(w.Head.Source.Missing, fmt.Sprintf("the rank of %s: no line of INIT says it, %s",
@@ -70,7 +78,8 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	}
 	if l.byCalls {
 		w.Head.Source.Missing = append(w.Head.Source.Missing,
-			"which communicators are of one rank: those of a thread that have the same calls are taken to be of different ranks")
+			"which communicators are of one rank: those of a thread that have the same calls are taken to be of "+
+				"different ranks")
 	}
 	if len(lists) < l.ranks {
 		if err := l.oneForAll(files[0].Name, lists); err != nil {
@@ -91,20 +100,26 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 
 // oneForAll says why the operations of the ranks that were recorded cannot be those of all.
 func (l *log) oneForAll(file string, lists [][]workload.Op) error {
-	if slices.ContainsFunc(lists[0], func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
-		return fmt.Errorf("%s: the log has calls of one of %d ranks, and with sends and receives the ranks do not do the same: "+
-			"give the logs of all ranks, or the whole log if this one was cut", file, l.ranks)
+	if slices.ContainsFunc(lists[0],
+		func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
+		return fmt.Errorf(
+			"%s: the log has calls of one of %d ranks, and with sends and receives the ranks do not do the same: "+
+				"give the logs of all ranks, or the whole log if this one was cut", file, l.ranks)
 	}
 	kept := func(c *caller) []*call {
 		return slices.DeleteFunc(slices.Clone(c.calls), func(c *call) bool { return c.left })
 	}
 	first := kept(l.callers[0])
 	if len(first) == 0 {
-		return fmt.Errorf("%s: no call is in the logs of all %d ranks that were recorded, of %d: give the whole logs, or that of one rank alone", file, len(l.callers), l.ranks)
+		return fmt.Errorf(
+			"%s: no call is in the logs of all %d ranks that were recorded, of %d: give the whole logs, or that of "+
+				"one rank alone", file, len(l.callers), l.ranks)
 	}
 	for _, c := range l.callers[1:] {
 		if !slices.EqualFunc(first, kept(c), func(a, b *call) bool { return a.op == b.op }) {
-			return fmt.Errorf("%s: the log has calls of %d of %d ranks, and those of %s and %s differ: give the logs of all ranks, or that of one alone",
+			return fmt.Errorf(
+				"%s: the log has calls of %d of %d ranks, and those of %s and %s differ: give the logs of all ranks, "+
+					"or that of one alone",
 				file, len(l.callers), l.ranks, l.callers[0].process, c.process)
 		}
 	}
@@ -118,7 +133,8 @@ func (l *log) notes() (notes []string) {
 	note(l.foreign, "line", "not of NCCL")
 	note(l.warnings, "line", "a warning of NCCL; see the log")
 	for _, name := range slices.Sorted(maps.Keys(l.unknown)) {
-		notes = append(notes, fmt.Sprintf("%s of %s: left out, no collective, send or receive", units.Count(l.unknown[name], "call"), name))
+		notes = append(notes, fmt.Sprintf("%s of %s: left out, no collective, send or receive",
+			units.Count(l.unknown[name], "call"), name))
 	}
 	note(l.foreignOps, "reduction", "the operator is the program's own; sum was taken")
 	return append(notes, l.pairing...)

@@ -17,13 +17,15 @@ import (
 
 // initLine is NCCL's line of a communicator; pid is the process.
 func initLine(pid int, comm string, rank, size int, id string) string {
-	return fmt.Sprintf("h:%d:9 [%d] NCCL INFO ncclCommInitRank comm %s rank %d nranks %d cudaDev %d nvmlDev %d busId 1b000 commId %s - Init COMPLETE\n",
+	return fmt.Sprintf(
+		"h:%d:9 [%d] NCCL INFO ncclCommInitRank comm %s rank %d nranks %d cudaDev %d nvmlDev %d busId 1b000 commId %s - Init COMPLETE\n",
 		pid, pid%8, comm, rank, size, pid%8, pid%8, id)
 }
 
 // callLine is NCCL's line of a call. op is a redop, root a root or a peer.
 func callLine(pid int, name string, opCount, count, typ, op, root int, comm string, size int, stream string) string {
-	return fmt.Sprintf("h:%d:%d [%d] NCCL INFO %s: opCount %x sendbuff 0x7f0 recvbuff 0x7f1 count %d datatype %d op %d root %d comm %s [nranks=%d] stream %s\n",
+	return fmt.Sprintf(
+		"h:%d:%d [%d] NCCL INFO %s: opCount %x sendbuff 0x7f0 recvbuff 0x7f1 count %d datatype %d op %d root %d comm %s [nranks=%d] stream %s\n",
 		pid, pid, pid%8, name, opCount, count, typ, op, root, comm, size, stream)
 }
 
@@ -64,13 +66,16 @@ func TestRead(t *testing.T) {
 	}
 	for r, got := range lists {
 		want := []workload.Op{
-			{Kind: workload.Coll, Comm: "comm0", Func: workload.AllReduce, Count: 1024, Type: "float32", Stream: "nccl0"},
-			{Kind: workload.Coll, Comm: "comm0", Func: workload.Broadcast, Count: 8, Type: "int64", Root: 1, Stream: "nccl1"},
+			{Kind: workload.Coll, Comm: "comm0", Func: workload.AllReduce, Count: 1024, Type: "float32",
+				Stream: "nccl0"},
+			{Kind: workload.Coll, Comm: "comm0", Func: workload.Broadcast, Count: 8, Type: "int64", Root: 1,
+				Stream: "nccl1"},
 			{Kind: workload.Group, Stream: "nccl0", Ops: []workload.Op{
 				{Kind: workload.Send, Comm: "comm0", Count: 3, Type: "bfloat16", Peer: 1 - r},
 				{Kind: workload.Recv, Comm: "comm0", Count: 3, Type: "bfloat16", Peer: 1 - r},
 			}},
-			{Kind: workload.Coll, Comm: "comm0", Func: workload.ReduceScatter, Count: 16, Type: "float16", RedOp: "max", Stream: "nccl0"},
+			{Kind: workload.Coll, Comm: "comm0", Func: workload.ReduceScatter, Count: 16, Type: "float16", RedOp: "max",
+				Stream: "nccl0"},
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("rank %d: %s", r, d)
@@ -83,7 +88,8 @@ func TestSubgroups(t *testing.T) {
 	var logs []string
 	for r := range 4 {
 		s := initLine(r, "0x1", r, 4, "0xa") + callLine(r, "AllReduce", 0, 1, 7, 0, 0, "0x1", 4, "0x0")
-		s += initLine(r, "0x2", (3-r)/2, 2, fmt.Sprintf("0xb%d", r%2)) + callLine(r, "AllGather", 0, 1, 7, 0, 0, "0x2", 2, "0x0")
+		s += initLine(r, "0x2", (3-r)/2, 2, fmt.Sprintf("0xb%d", r%2)) + callLine(r, "AllGather", 0, 1, 7, 0, 0, "0x2",
+			2, "0x0")
 		logs = append(logs, s)
 	}
 	w, err := read(input.Options{}, logs...)
@@ -97,7 +103,8 @@ func TestSubgroups(t *testing.T) {
 	if text := strings.Join(got, ","); text != "comm0 [0 1 2 3],comm1 [2 0],comm2 [3 1]" {
 		t.Errorf("communicators: %s", text)
 	}
-	if _, err := read(input.Options{}, strings.ReplaceAll(strings.Join(logs, ""), "Init COMPLETE", ""), ""); err != nil {
+	if _, err := read(input.Options{}, strings.ReplaceAll(strings.Join(logs, ""), "Init COMPLETE", ""),
+		""); err != nil {
 		t.Errorf("%v", err)
 	}
 	onlyCalls := ""
@@ -106,7 +113,8 @@ func TestSubgroups(t *testing.T) {
 			onlyCalls += line
 		}
 	}
-	if _, err := read(input.Options{}, onlyCalls); err == nil || !strings.Contains(err.Error(), "NCCL_DEBUG_SUBSYS=INIT,COLL") {
+	if _, err := read(input.Options{}, onlyCalls); err == nil ||
+		!strings.Contains(err.Error(), "NCCL_DEBUG_SUBSYS=INIT,COLL") {
 		t.Errorf("without INIT: %v", err)
 	}
 }
@@ -122,7 +130,8 @@ func TestTimes(t *testing.T) {
 		t.Errorf("%+v", w.Ops)
 	}
 	w, err = read(input.Options{OneForAll: true}, "[2025-01-02 10:00:00] "+line+"[2025-01-02 10:00:01] "+line)
-	if err != nil || len(w.Ops) != 2 || !strings.HasPrefix(w.Head.Source.Missing[0], "no computation between the calls is known") {
+	if err != nil || len(w.Ops) != 2 ||
+		!strings.HasPrefix(w.Head.Source.Missing[0], "no computation between the calls is known") {
 		t.Errorf("whole seconds: %v %+v", err, w)
 	}
 }
@@ -138,7 +147,8 @@ func TestVariables(t *testing.T) {
 	if got := strings.Join(w.Head.NCCLEnv(), " "); got != "NCCL_ALGO=Ring NCCL_BUFFSIZE=1048576" {
 		t.Errorf("variables: %s", got)
 	}
-	if got := strings.Join(w.Head.Source.Notes, ";"); !strings.HasPrefix(got, `a variable was left out: NCCL_PROTO=fast: "fast" is no value`) {
+	if got := strings.Join(w.Head.Source.Notes, ";"); !strings.HasPrefix(got,
+		`a variable was left out: NCCL_PROTO=fast: "fast" is no value`) {
 		t.Errorf("notes: %s", got)
 	}
 }
@@ -150,23 +160,38 @@ func TestRefused(t *testing.T) {
 		o    input.Options
 		want string
 	}{
-		"nothing":     {"a\nb\n", input.Options{}, "no call of NCCL"},
-		"no process":  {strings.TrimPrefix(one, "h:0:0 "), input.Options{}, "all 1 line of calls are cut, or have no host:pid:tid before NCCL INFO"},
-		"Ray":         {strings.Replace(one, "\n", " [repeated 15x across cluster]\n", 1), input.Options{OneForAll: true}, "Ray left out calls (1 line with"},
-		"two jobs":    {one + strings.ReplaceAll(one, "h:0", "h:1") + strings.ReplaceAll(one, "h:0", "h:2") + strings.ReplaceAll(one, "h:0", "h:3"), input.Options{}, "has 3 ranks and the log has calls of 4: give the log of one job"},
+		"nothing": {"a\nb\n", input.Options{}, "no call of NCCL"},
+		"no process": {strings.TrimPrefix(one, "h:0:0 "), input.Options{},
+			"all 1 line of calls are cut, or have no host:pid:tid before NCCL INFO"},
+		"Ray": {strings.Replace(one, "\n", " [repeated 15x across cluster]\n", 1),
+			input.Options{OneForAll: true}, "Ray left out calls (1 line with"},
+		"two jobs": {one + strings.ReplaceAll(one, "h:0", "h:1") + strings.ReplaceAll(one, "h:0", "h:2") +
+			strings.ReplaceAll(one, "h:0", "h:3"), input.Options{},
+			"has 3 ranks and the log has calls of 4: give the log of one job"},
 		"not for all": {one, input.Options{}, "the log is of one of 3 ranks"},
-		"not the same": {one + strings.ReplaceAll(strings.ReplaceAll(one, "h:0", "h:1"), "count 1", "count 2"), input.Options{OneForAll: true},
+		"not the same": {one + strings.ReplaceAll(strings.ReplaceAll(one, "h:0", "h:1"), "count 1", "count 2"),
+			input.Options{OneForAll: true},
 			"the log has calls of 2 of 3 ranks, and those of h:0 and h:1 differ"},
-		"nothing in common": {one + strings.ReplaceAll(strings.ReplaceAll(one, "h:0", "h:1"), "opCount 0", "opCount 1"), input.Options{OneForAll: true},
+		"nothing in common": {one + strings.ReplaceAll(strings.ReplaceAll(one, "h:0", "h:1"), "opCount 0", "opCount 1"),
+			input.Options{OneForAll: true},
 			"no call is in the logs of all 2 ranks that were recorded, of 3"},
-		"a part of the ranks": {strings.ReplaceAll(one+strings.ReplaceAll(one, "h:0", "h:1"), "AllReduce", "Send"), input.Options{OneForAll: true}, "has 3 ranks and the log has calls of 2"},
-		"a group":             {one + strings.ReplaceAll(one, "h:0:0", "h:8:8") + callLine(8, "AllReduce", 0, 1, 7, 0, 0, "0x2", 2, "0x0"), input.Options{OneForAll: true}, "has 3 ranks and the log has calls of 2"},
-		"missing":             {one + strings.ReplaceAll(one, "h:0", "h:1"), input.Options{}, "a communicator has 3 ranks and the log has calls of 2: give the logs of all ranks, or that of one alone, or the whole log if it was cut"},
-		"type":                {strings.Replace(one, "datatype 7", "datatype 70", 1), input.Options{OneForAll: true}, "log0:1: AllReduce: datatype 70"},
-		"no peer":             {strings.Replace(strings.Replace(one, "AllReduce", "Send", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Send: root -1 of 3 ranks"},
-		"no root":             {strings.Replace(strings.Replace(one, "AllReduce", "Reduce", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Reduce: root -1 of 3 ranks"},
-		"ranks":               {strings.Replace(one, "nranks=3", "nranks=0", 1), input.Options{OneForAll: true}, "a communicator of 0 ranks"},
-		"function":            {strings.Replace(one, "AllReduce", "Jump", 1), input.Options{OneForAll: true}, `"Jump" is no collective`},
+		"a part of the ranks": {strings.ReplaceAll(one+strings.ReplaceAll(one, "h:0", "h:1"), "AllReduce", "Send"),
+			input.Options{OneForAll: true}, "has 3 ranks and the log has calls of 2"},
+		"a group": {one + strings.ReplaceAll(one, "h:0:0", "h:8:8") +
+			callLine(8, "AllReduce", 0, 1, 7, 0, 0, "0x2", 2, "0x0"), input.Options{OneForAll: true},
+			"has 3 ranks and the log has calls of 2"},
+		"missing": {one + strings.ReplaceAll(one, "h:0", "h:1"), input.Options{},
+			"a communicator has 3 ranks and the log has calls of 2: give the logs of all ranks, or that of one alone, or the whole log if it was cut"},
+		"type": {strings.Replace(one, "datatype 7", "datatype 70", 1), input.Options{OneForAll: true},
+			"log0:1: AllReduce: datatype 70"},
+		"no peer": {strings.Replace(strings.Replace(one, "AllReduce", "Send", 1), "root 0", "root -1", 1),
+			input.Options{OneForAll: true}, "log0:1: Send: root -1 of 3 ranks"},
+		"no root": {strings.Replace(strings.Replace(one, "AllReduce", "Reduce", 1), "root 0", "root -1", 1),
+			input.Options{OneForAll: true}, "log0:1: Reduce: root -1 of 3 ranks"},
+		"ranks": {strings.Replace(one, "nranks=3", "nranks=0", 1), input.Options{OneForAll: true},
+			"a communicator of 0 ranks"},
+		"function": {strings.Replace(one, "AllReduce", "Jump", 1), input.Options{OneForAll: true},
+			`"Jump" is no collective`},
 		"sends": {strings.Replace(one, "AllReduce", "Send", 1), input.Options{OneForAll: true},
 			"the log has calls of one of 3 ranks, and with sends and receives the ranks do not do the same: give the logs of all ranks, or the whole log if this one was cut"},
 	} {
@@ -175,16 +200,18 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	w, err := read(input.Options{OneForAll: true}, one+one[:90]+"\n")
-	if err != nil || len(w.Head.Source.Notes) != 1 || w.Head.Source.Notes[0] != "1 line: left out, cut or mixed with another one" {
+	if err != nil || len(w.Head.Source.Notes) != 1 ||
+		w.Head.Source.Notes[0] != "1 line: left out, cut or mixed with another one" {
 		t.Errorf("a cut line: %v %+v", err, w)
 	}
 }
 
-// A log of some of the ranks, such as that of one node, is of all if all calls are collectives of all ranks, and the same.
-// The lines are of the form of a job of 4 nodes, one GPU each, of which a log was cut on three (FSDP, NCCL 2.21).
+// A log of some of the ranks, such as that of one node, is of all if all calls are collectives of all ranks, and the
+// same. The lines are of the form of a job of 4 nodes, one GPU each, of which a log was cut on three (FSDP, NCCL 2.21).
 func TestSomeRanks(t *testing.T) {
 	one := func(label, host string, opCount int, name string, count int, comm string) string {
-		return fmt.Sprintf("%s: %s:278:278 [0] NCCL INFO %s: opCount %x sendbuff 0x93 recvbuff 0x96 count %d datatype 7 op 0 root 0 comm %s [nranks=4] stream 0x55\n", label, host, name, opCount, count, comm)
+		return fmt.Sprintf(
+			"%s: %s:278:278 [0] NCCL INFO %s: opCount %x sendbuff 0x93 recvbuff 0x96 count %d datatype 7 op 0 root 0 comm %s [nranks=4] stream 0x55\n", label, host, name, opCount, count, comm)
 	}
 	text := "2: node-0:309:309 [0] NCCL INFO AllGather: 37756928 Bytes -> Algo 1 proto 2 time 2860.208008\n"
 	for i, host := range []string{"node-3", "node-1", "node-2"} {
@@ -200,7 +227,8 @@ func TestSomeRanks(t *testing.T) {
 	if err := w.Validate(); err != nil {
 		t.Error(err)
 	}
-	if got := fmt.Sprint(w.Head.Ranks, " ", len(w.Ops), " ", w.Ops[1].Func, " ", w.Ops[1].Count); got != "4 2 AllGather 2359808" || w.Ops[0].Ranks != nil {
+	if got := fmt.Sprint(w.Head.Ranks, " ", len(w.Ops), " ", w.Ops[1].Func, " ",
+		w.Ops[1].Count); got != "4 2 AllGather 2359808" || w.Ops[0].Ranks != nil {
 		t.Error(got)
 	}
 	missing, notes := strings.Join(w.Head.Source.Missing, "; "), strings.Join(w.Head.Source.Notes, "; ")
@@ -213,13 +241,14 @@ func TestSomeRanks(t *testing.T) {
 	}
 }
 
-// A process calls for all GPUs of its host, in one thread, and the other host was not recorded: each communicator is that of
-// a rank. A rank with two communicators calls different things on them.
+// A process calls for all GPUs of its host, in one thread, and the other host was not recorded: each communicator is
+// that of a rank. A rank with two communicators calls different things on them.
 func TestSomeRanksOfOneProcess(t *testing.T) {
 	text := func(counts ...int) (s string) {
 		for n := range 2 {
 			for comm, count := range counts {
-				s += callLine(0, "AllReduce", n, count, 7, 0, 0, fmt.Sprintf("0xa%d", comm), 4, fmt.Sprintf("0x5%d", comm))
+				s += callLine(0, "AllReduce", n, count, 7, 0, 0, fmt.Sprintf("0xa%d", comm), 4,
+					fmt.Sprintf("0x5%d", comm))
 			}
 		}
 		return s
@@ -229,14 +258,16 @@ func TestSomeRanksOfOneProcess(t *testing.T) {
 		ops     int
 		missing string
 	}{
-		{[]int{8, 8}, 2, "which communicators are of one rank: those of a thread that have the same calls are taken to be of different ranks; only 2 of 4 ranks"},
+		{[]int{8, 8}, 2,
+			"which communicators are of one rank: those of a thread that have the same calls are taken to be of different ranks; only 2 of 4 ranks"},
 		{[]int{8, 9}, 4, "only one rank was recorded"},
 	} {
 		w, err := read(input.Options{OneForAll: true}, text(tc.counts...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if missing := strings.Join(w.Head.Source.Missing, "; "); len(w.Ops) != tc.ops || !strings.Contains(missing, tc.missing) {
+		if missing := strings.Join(w.Head.Source.Missing, "; "); len(w.Ops) != tc.ops ||
+			!strings.Contains(missing, tc.missing) {
 			t.Errorf("%v: %d operations; %s", tc.counts, len(w.Ops), missing)
 		}
 	}
@@ -259,19 +290,21 @@ func FuzzRead(f *testing.F) {
 // Warnings of NCCL are counted: what they are about may be missing.
 func TestWarnings(t *testing.T) {
 	line := "h:1:1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7 recvbuff 0x9 count 8 datatype 7 op 0 root 0 comm 0xa00 [nranks=1] stream 0x5\n"
-	w, err := Read([]input.File{input.Bytes("x", []byte(line+"h:1:1 [0] init.cc:12 NCCL WARN no memory\n"))}, input.Options{OneForAll: true})
+	w, err := Read([]input.File{input.Bytes("x", []byte(line+"h:1:1 [0] init.cc:12 NCCL WARN no memory\n"))},
+		input.Options{OneForAll: true})
 	if err != nil || !slices.Contains(w.Head.Source.Notes, "1 line: a warning of NCCL; see the log") {
 		t.Errorf("%v, %+v", err, w)
 	}
 }
 
-// A communicator of one rank is that of its caller, also without a line of INIT, with several of them, and in the log of one
-// rank for all.
+// A communicator of one rank is that of its caller, also without a line of INIT, with several of them, and in the log
+// of one rank for all.
 func TestCommunicatorOfOneRank(t *testing.T) {
 	var logs []string
 	for r := range 2 {
 		logs = append(logs, initLine(r, "0x1", r, 2, "0xa")+callLine(r, "AllReduce", 0, 4, 7, 0, 0, "0x1", 2, "0x0")+
-			callLine(r, "AllReduce", 0, 5, 7, 0, 0, "0x2", 1, "0x0")+callLine(r, "AllGather", 0, 6, 7, 0, 0, "0x3", 1, "0x0"))
+			callLine(r, "AllReduce", 0, 5, 7, 0, 0, "0x2", 1, "0x0")+callLine(r, "AllGather", 0, 6, 7, 0, 0, "0x3", 1,
+			"0x0"))
 	}
 	// NCCL may give the parts of a split the same id.
 	sameID := strings.Join(logs, "")
@@ -279,17 +312,21 @@ func TestCommunicatorOfOneRank(t *testing.T) {
 		sameID = initLine(r, "0x2", 0, 1, "0xb") + sameID
 	}
 	withoutLargest := strings.ReplaceAll(strings.Join(logs, ""), "[nranks=2]", "[nranks=1]")
-	withoutLargest = strings.Join(slices.DeleteFunc(strings.SplitAfter(withoutLargest, "\n"), func(l string) bool { return strings.Contains(l, "Init COMPLETE") }), "")
+	withoutLargest = strings.Join(slices.DeleteFunc(strings.SplitAfter(withoutLargest, "\n"),
+		func(l string) bool { return strings.Contains(l, "Init COMPLETE") }), "")
 	for name, test := range map[string]struct {
 		o     input.Options
 		files []string
 		want  string // communicators, or the end of an error
 	}{
-		"all ranks":        {input.Options{}, logs, "comm0 [0 1],comm1 [0],comm2 [0],comm3 [1],comm4 [1]"},
-		"the same id":      {input.Options{}, []string{sameID}, "comm0 [0],comm1 [0 1],comm2 [0],comm3 [1],comm4 [1]"},
-		"one rank for all": {input.Options{OneForAll: true}, logs[1:], "comm0 [0 1],comm1 [0],comm1 [1],comm2 [0],comm2 [1]"},
-		"one process":      {input.Options{}, []string{callLine(3, "AllReduce", 0, 5, 7, 0, 0, "0x2", 1, "0x0")}, "comm0 [0]"},
-		"only such":        {input.Options{}, []string{withoutLargest}, "2 processes or GPUs have communicators of one rank and no other, so each is a job of its own: give the log of one"},
+		"all ranks":   {input.Options{}, logs, "comm0 [0 1],comm1 [0],comm2 [0],comm3 [1],comm4 [1]"},
+		"the same id": {input.Options{}, []string{sameID}, "comm0 [0],comm1 [0 1],comm2 [0],comm3 [1],comm4 [1]"},
+		"one rank for all": {input.Options{OneForAll: true}, logs[1:],
+			"comm0 [0 1],comm1 [0],comm1 [1],comm2 [0],comm2 [1]"},
+		"one process": {input.Options{}, []string{callLine(3, "AllReduce", 0, 5, 7, 0, 0, "0x2", 1, "0x0")},
+			"comm0 [0]"},
+		"only such": {input.Options{}, []string{withoutLargest},
+			"2 processes or GPUs have communicators of one rank and no other, so each is a job of its own: give the log of one"},
 	} {
 		w, err := read(test.o, test.files...)
 		if err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// pair leaves out the calls of a communicator that not all ranks have in their logs, because a log may begin late (tail,
-// rotation) or end early. Calls belong together by opCount, the number of the launch on the communicator; the calls of a
-// group have the same one, and are in order.
+// pair leaves out the calls of a communicator that not all ranks have in their logs, because a log may begin late
+// (tail, rotation) or end early. Calls belong together by opCount, the number of the launch on the communicator; the
+// calls of a group have the same one, and are in order.
 //
-// Each rank counts its own launches, so opCounts are the same on all ranks unless some ranks alone send and receive. There
-// they say which calls belong together only if what they pair matches; else all calls are kept.
+// Each rank counts its own launches, so opCounts are the same on all ranks unless some ranks alone send and receive.
+// There they say which calls belong together only if what they pair matches; else all calls are kept.
 func (l *log) pair(name string, members []*member) {
 	if whole(members) {
 		return
@@ -35,7 +35,10 @@ func (l *log) pair(name string, members []*member) {
 					m.calls[i].left = false
 				}
 			}
-			l.pairing = append(l.pairing, fmt.Sprintf("communicator %s: the opCounts of its ranks do not pair their sends and receives: all calls are kept", name))
+			l.pairing = append(l.pairing,
+				fmt.Sprintf(
+					"communicator %s: the opCounts of its ranks do not pair their sends and receives: all calls are "+
+						"kept", name))
 			return
 		}
 	} else {
@@ -49,7 +52,8 @@ func (l *log) pair(name string, members []*member) {
 // whole says whether the logs of all ranks begin at the same opCount, and have calls that match in their order.
 func whole(members []*member) bool {
 	for _, m := range members {
-		if (len(m.calls) == 0) != (len(members[0].calls) == 0) || len(m.calls) > 0 && m.calls[0].opCount != members[0].calls[0].opCount {
+		if (len(m.calls) == 0) != (len(members[0].calls) == 0) || len(m.calls) > 0 &&
+			m.calls[0].opCount != members[0].calls[0].opCount {
 			return false
 		}
 	}
@@ -93,7 +97,8 @@ func collectives(m *member) (calls []*call) {
 }
 
 func sameCollective(a, b *call) bool {
-	return a.op.Func == b.op.Func && a.op.Count == b.op.Count && a.op.Type == b.op.Type && a.op.Root == b.op.Root && a.op.RedOp == b.op.RedOp
+	return a.op.Func == b.op.Func && a.op.Count == b.op.Count && a.op.Type == b.op.Type && a.op.Root == b.op.Root &&
+		a.op.RedOp == b.op.RedOp
 }
 
 // overlap leaves out the calls before the opCount at which the last log begins, and after that at which the first one
@@ -127,8 +132,8 @@ func overlap(members []*member) (missing []string) {
 	return missing
 }
 
-// common keeps the opCounts that all ranks have, and of the calls of each as many as all have: the last ones in the launch
-// at which the shorter log begins, else the first ones.
+// common keeps the opCounts that all ranks have, and of the calls of each as many as all have: the last ones in the
+// launch at which the shorter log begins, else the first ones.
 func common(members []*member) (missing []string) {
 	byCount := make([]map[uint64][]*call, len(members))
 	all := map[uint64]bool{}
@@ -200,7 +205,8 @@ func appendMissing(missing []string, m *member, lacks []uint64) []string {
 	if len(lacks) == 1 {
 		word = "opCount"
 	}
-	return append(missing, fmt.Sprintf("calls of %s %s%s of rank %d are not in its log", word, strings.Join(ranges, ", "), more, m.caller.rank))
+	return append(missing, fmt.Sprintf("calls of %s %s%s of rank %d are not in its log", word,
+		strings.Join(ranges, ", "), more, m.caller.rank))
 }
 
 // shift makes the first call that is kept the beginning of the job, if calls before it were left out.

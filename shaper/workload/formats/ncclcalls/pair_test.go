@@ -22,7 +22,8 @@ type rankLog struct {
 
 // oldInit is the INIT line of NCCL up to 2.17, which has no id.
 func (r *rankLog) oldInit() *rankLog {
-	fmt.Fprintf(&r.text, "h:%d:%d [0] NCCL INFO comm 0x55a rank %d nranks %d cudaDev 0 busId 1b000 - Init COMPLETE\n", r.pid, r.pid+9, r.pid, r.size)
+	fmt.Fprintf(&r.text, "h:%d:%d [0] NCCL INFO comm 0x55a rank %d nranks %d cudaDev 0 busId 1b000 - Init COMPLETE\n",
+		r.pid, r.pid+9, r.pid, r.size)
 	return r
 }
 
@@ -113,7 +114,8 @@ func TestCutLogs(t *testing.T) {
 	grouped := func() []*rankLog { // the three calls of a group have one opCount
 		logs := rankLogs(2)
 		for _, l := range logs {
-			l.add("AllReduce", 0, 1, 0).add("AllReduce", 1, 2, 0).add("AllReduce", 1, 3, 0).add("AllReduce", 1, 4, 0).add("AllReduce", 2, 5, 0)
+			l.add("AllReduce", 0, 1, 0).add("AllReduce", 1, 2, 0).add("AllReduce", 1, 3, 0).add("AllReduce", 1, 4,
+				0).add("AllReduce", 2, 5, 0)
 		}
 		return logs
 	}
@@ -123,10 +125,13 @@ func TestCutLogs(t *testing.T) {
 		want []string
 		note string
 	}{
-		{"whole", func() []*rankLog { return reductions(1, 2, 3) }, []string{"comm0:AllReduce1 comm0:AllReduce2 comm0:AllReduce3"}, ""},
-		{"begins late", func() []*rankLog { l := reductions(1, 2, 3, 4); l[1].from(2); return l }, []string{"comm0:AllReduce3 comm0:AllReduce4"},
+		{"whole", func() []*rankLog { return reductions(1, 2, 3) },
+			[]string{"comm0:AllReduce1 comm0:AllReduce2 comm0:AllReduce3"}, ""},
+		{"begins late", func() []*rankLog { l := reductions(1, 2, 3, 4); l[1].from(2); return l },
+			[]string{"comm0:AllReduce3 comm0:AllReduce4"},
 			"communicator comm0: calls of opCounts 9-a of rank 1 are not in its log: left out on all ranks"},
-		{"equal calls", func() []*rankLog { l := reductions(7, 7, 7); l[0].from(1); return l }, []string{"comm0:AllReduce7 comm0:AllReduce7"},
+		{"equal calls", func() []*rankLog { l := reductions(7, 7, 7); l[0].from(1); return l },
+			[]string{"comm0:AllReduce7 comm0:AllReduce7"},
 			"communicator comm0: calls of opCount 9 of rank 0 are not in its log: left out on all ranks"},
 		{"different parts", func() []*rankLog {
 			l := reductions(1, 2, 3, 4)
@@ -135,8 +140,9 @@ func TestCutLogs(t *testing.T) {
 			l[1].text.Reset()
 			l[1].text.WriteString(text[:strings.Index(text, "AllReduce: opCount c")] + "\n")
 			return l
-		}, []string{"comm0:AllReduce2 comm0:AllReduce3"}, "communicator comm0: calls of opCount 9 of rank 0 are not in its log: left out on all ranks; " +
-			"communicator comm0: calls of opCount c of rank 1 are not in its log: left out on all ranks"},
+		}, []string{"comm0:AllReduce2 comm0:AllReduce3"},
+			"communicator comm0: calls of opCount 9 of rank 0 are not in its log: left out on all ranks; " +
+				"communicator comm0: calls of opCount c of rank 1 are not in its log: left out on all ranks"},
 		{"a line is missing", func() []*rankLog {
 			l := reductions(1, 2, 3)
 			text := l[0].text.String()
@@ -144,20 +150,25 @@ func TestCutLogs(t *testing.T) {
 			l[0].text.WriteString(strings.Replace(text, "AllReduce: opCount a", "x", 1))
 			return l
 		}, []string{"comm0:AllReduce1 comm0:AllReduce3"}, "calls of opCount a of rank 0 are not in its log"},
-		{"begins within a group", func() []*rankLog { l := grouped(); l[1].from(2); return l }, []string{"comm0:AllReduce3 comm0:AllReduce4 comm0:AllReduce5"},
+		{"begins within a group", func() []*rankLog { l := grouped(); l[1].from(2); return l },
+			[]string{"comm0:AllReduce3 comm0:AllReduce4 comm0:AllReduce5"},
 			"calls of opCounts 0-1 of rank 1 are not in its log"},
 		{"ends within a group", func() []*rankLog {
 			l := grouped()
 			text := l[1].text.String()
 			l[1].text.Reset()
-			l[1].text.WriteString(text[:strings.Index(text, "AllReduce: opCount 1 sendbuff 0x7f0 recvbuff 0x7f1 count 4")] + "\n")
+			l[1].text.WriteString(text[:strings.Index(text,
+				"AllReduce: opCount 1 sendbuff 0x7f0 recvbuff 0x7f1 count 4")] + "\n")
 			return l
-		}, []string{"comm0:AllReduce1 comm0:AllReduce2 comm0:AllReduce3"}, "calls of opCounts 1-2 of rank 1 are not in its log"},
-		{"one has a call more", func() []*rankLog { l := reductions(1, 2); l[1].add("AllReduce", 12, 3, 0); return l }, []string{"comm0:AllReduce1 comm0:AllReduce2"},
+		}, []string{"comm0:AllReduce1 comm0:AllReduce2 comm0:AllReduce3"},
+			"calls of opCounts 1-2 of rank 1 are not in its log"},
+		{"one has a call more", func() []*rankLog { l := reductions(1, 2); l[1].add("AllReduce", 12, 3, 0); return l },
+			[]string{"comm0:AllReduce1 comm0:AllReduce2"},
 			"calls of opCount c of rank 0 are not in its log"},
 	} {
 		got, notes := calls(t, tc.logs())
-		if d := cmp.Diff([]string{tc.want[0], tc.want[0]}, got); d != "" || !strings.Contains(notes, tc.note) || (notes == "") != (tc.note == "") {
+		if d := cmp.Diff([]string{tc.want[0], tc.want[0]}, got); d != "" || !strings.Contains(notes, tc.note) ||
+			(notes == "") != (tc.note == "") {
 			t.Errorf("%s: %q %s", tc.name, notes, d)
 		}
 	}
@@ -169,7 +180,8 @@ func TestMismatchStays(t *testing.T) {
 	logs[0].add("AllReduce", 0, 1, 0).add("AllReduce", 1, 2, 0)
 	logs[1].add("AllReduce", 0, 1, 0).add("AllReduce", 1, 3, 0)
 	got, notes := calls(t, logs)
-	if d := cmp.Diff([]string{"comm0:AllReduce1 comm0:AllReduce2", "comm0:AllReduce1 comm0:AllReduce3"}, got); d != "" || notes != "" {
+	if d := cmp.Diff([]string{"comm0:AllReduce1 comm0:AllReduce2", "comm0:AllReduce1 comm0:AllReduce3"},
+		got); d != "" || notes != "" {
 		t.Errorf("%q %s", notes, d)
 	}
 }
@@ -202,7 +214,9 @@ func TestPipeline(t *testing.T) {
 	cut[0].from(1)
 	want[0] = "comm0:send11@1 comm0:send12@1 comm0:AllReduce5"
 	got, notes = calls(t, cut)
-	if d := cmp.Diff(want, got); d != "" || !strings.Contains(notes, "communicator comm0: the opCounts of its ranks do not pair their sends and receives: all calls are kept") {
+	if d := cmp.Diff(want, got); d != "" ||
+		!strings.Contains(notes,
+			"communicator comm0: the opCounts of its ranks do not pair their sends and receives: all calls are kept") {
 		t.Errorf("%q %s", notes, d)
 	}
 }
@@ -216,8 +230,10 @@ func TestCutSends(t *testing.T) {
 	}
 	logs[1].from(4)
 	got, notes := calls(t, logs)
-	want := []string{"comm0:send12@1 comm0:recv22@1 comm0:send13@1 comm0:recv23@1", "comm0:recv12@0 comm0:send22@0 comm0:recv13@0 comm0:send23@0"}
-	if d := cmp.Diff(want, got); d != "" || notes != "communicator comm0: calls of opCounts 0-1 of rank 1 are not in its log: left out on all ranks" {
+	want := []string{"comm0:send12@1 comm0:recv22@1 comm0:send13@1 comm0:recv23@1",
+		"comm0:recv12@0 comm0:send22@0 comm0:recv13@0 comm0:send23@0"}
+	if d := cmp.Diff(want, got); d != "" ||
+		notes != "communicator comm0: calls of opCounts 0-1 of rank 1 are not in its log: left out on all ranks" {
 		t.Errorf("%q %s", notes, d)
 	}
 }

@@ -17,9 +17,9 @@ import (
 // gpu is a GPU of a process.
 type gpu struct{ process, device string }
 
-// assign gives each member its caller. A process may have several GPUs: the INIT lines say of which one a communicator is.
-// Without them, the current device of the thread does, unless there are as many addresses of communicators of all ranks as
-// ranks: then each is one.
+// assign gives each member its caller. A process may have several GPUs: the INIT lines say of which one a communicator
+// is. Without them, the current device of the thread does, unless there are as many addresses of communicators of all
+// ranks as ranks: then each is one.
 func (l *log) assign() {
 	for _, m := range l.members {
 		if len(m.calls) > 0 {
@@ -74,7 +74,9 @@ func (l *log) oneAddressPerRank() bool {
 			threads[thread] = m
 			continue
 		}
-		alike = alike && slices.EqualFunc(first.calls, m.calls, func(a, b call) bool { return a.op == b.op && a.opCount == b.opCount })
+		alike = alike &&
+			slices.EqualFunc(first.calls, m.calls,
+				func(a, b call) bool { return a.op == b.op && a.opCount == b.opCount })
 	}
 	if len(threads) == len(l.members) || len(l.members) > l.ranks {
 		return false
@@ -107,29 +109,36 @@ func (l *log) place(file string, o input.Options) error {
 		return nil
 	}
 	if l.ranks == 1 && len(l.callers) > 1 {
-		return fmt.Errorf("%s: %d processes or GPUs have communicators of one rank and no other, so each is a job of its own: give the log of one",
+		return fmt.Errorf(
+			"%s: %d processes or GPUs have communicators of one rank and no other, so each is a job of its own: give "+
+				"the log of one",
 			file, len(l.callers))
 	}
 	if len(l.callers) > l.ranks {
-		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the log of one job, and if several wrote to it, cut it between them",
+		return fmt.Errorf(
+			"%s: a communicator has %d ranks and the log has calls of %d: give the log of one job, and if several "+
+				"wrote to it, cut it between them",
 			file, l.ranks, len(l.callers))
 	}
 	if len(l.callers) < l.ranks && (!o.OneForAll || !l.sameForAll()) {
-		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or that of one alone, or the whole log if it was cut",
+		return fmt.Errorf(
+			"%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or that of one "+
+				"alone, or the whole log if it was cut",
 			file, l.ranks, len(l.callers))
 	}
 	l.guess()
 	slices.SortFunc(l.callers, func(a, b *caller) int { return cmp.Compare(a.rank, b.rank) })
 	for i, c := range l.callers[1:] {
 		if c.rank == l.callers[i].rank {
-			return fmt.Errorf("%s: two processes are rank %d of a communicator of %d: give the log of one job", file, c.rank, l.ranks)
+			return fmt.Errorf("%s: two processes are rank %d of a communicator of %d: give the log of one job", file,
+				c.rank, l.ranks)
 		}
 	}
 	return nil
 }
 
-// sameForAll says whether ranks that were not recorded can have done what the others did: all calls are collectives of all
-// ranks.
+// sameForAll says whether ranks that were not recorded can have done what the others did: all calls are collectives of
+// all ranks.
 func (l *log) sameForAll() bool {
 	for _, m := range l.members {
 		if len(m.calls) > 0 && m.size != l.ranks {
@@ -144,8 +153,8 @@ func (l *log) sameForAll() bool {
 	return true
 }
 
-// guess gives the callers without a line of INIT the ranks that the others do not have, in the order of the log. If there is
-// no such line at all, the numbers of the GPUs and the peers of the calls may say more.
+// guess gives the callers without a line of INIT the ranks that the others do not have, in the order of the log. If
+// there is no such line at all, the numbers of the GPUs and the peers of the calls may say more.
 func (l *log) guess() {
 	taken := map[int]bool{}
 	for _, c := range l.callers {
@@ -213,7 +222,8 @@ func (l *log) guessByDevices() bool {
 	host, _, _ := strings.Cut(l.callers[0].process, ":")
 	for _, c := range l.callers {
 		device, err := strconv.Atoi(c.device)
-		if err != nil || device >= l.ranks || slices.Contains(ranks, device) || !strings.HasPrefix(c.process, host+":") {
+		if err != nil || device >= l.ranks || slices.Contains(ranks, device) ||
+			!strings.HasPrefix(c.process, host+":") {
 			return false
 		}
 		ranks = append(ranks, device)
@@ -259,9 +269,9 @@ func (l *log) communicators() []*communicator {
 	return order
 }
 
-// ids gives each member the id of its communicator: NCCL's, else its size. The second one of a rank with the same id gets
-// a number: NCCL 2.18 to 2.25 gives all parts with one color the same id, and NCCL up to 2.17 gives none. A communicator of
-// one rank is that of its caller, whatever the log says.
+// ids gives each member the id of its communicator: NCCL's, else its size. The second one of a rank with the same id
+// gets a number: NCCL 2.18 to 2.25 gives all parts with one color the same id, and NCCL up to 2.17 gives none. A
+// communicator of one rank is that of its caller, whatever the log says.
 func (l *log) ids() map[*member]string {
 	ids := map[*member]string{}
 	count := map[string]map[*caller]int{}
@@ -286,7 +296,8 @@ func (l *log) ids() map[*member]string {
 		}
 	}
 	for m, id := range ids { // without ids, only the order tells, and only if all ranks have as many
-		if base, _, numbered := strings.Cut(id, "#"); numbered && base == fmt.Sprintf("of %d ranks", m.size) && !l.alike(count[base]) {
+		if base, _, numbered := strings.Cut(id, "#"); numbered && base == fmt.Sprintf("of %d ranks", m.size) &&
+			!l.alike(count[base]) {
 			ids[m] = base
 		}
 	}

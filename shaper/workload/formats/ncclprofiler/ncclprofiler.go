@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ncclprofiler reads the traces of the example profiler that comes with NCCL since 2.23 (ext-profiler/example, from
-// 2.29 on plugins/profiler/example): JSON events of Chrome's trace format, one file per rank of a communicator, or per
-// process before 2.27.
+// Package ncclprofiler reads the traces of the example profiler that comes with NCCL since 2.23 (ext-profiler/example,
+// from 2.29 on plugins/profiler/example): JSON events of Chrome's trace format, one file per rank of a communicator,
+// or per process before 2.27.
 //
-// COLL and P2P are the tasks that NCCL makes of calls. There NCCL counts an AllGather or Broadcast in bytes. Since 2.28,
-// COLL_API and P2P_API are the calls themselves, with the type and the root; a task is inside of its call.
+// COLL and P2P are the tasks that NCCL makes of calls. There NCCL counts an AllGather or Broadcast in bytes. Since
+// 2.28, COLL_API and P2P_API are the calls themselves, with the type and the root; a task is inside of its call.
 package ncclprofiler
 
 import (
@@ -45,7 +45,8 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		}
 	}
 	if r.job.Calls() == 0 {
-		return nil, fmt.Errorf("%s: no call: set NCCL_PROFILE_EVENT_MASK, such as to 4095, to record calls", files[0].Name)
+		return nil, fmt.Errorf("%s: no call: set NCCL_PROFILE_EVENT_MASK, such as to 4095, to record calls",
+			files[0].Name)
 	}
 	r.job.Timed = !r.untimed
 	r.describe()
@@ -99,13 +100,15 @@ func (r *reader) read(f input.File) error {
 // describe says what the traces do not, and counts what was not understood.
 func (r *reader) describe() {
 	j := &r.job
-	j.Missing = append(j.Missing, "reduction operators: sum is taken", "calls for which the profiler had no place: it keeps 8 to 16 of a kind if "+
-		"NCCL_PROFILE_GROUP_API_POOL_SIZE, NCCL_PROFILE_COLL_POOL_SIZE and the like do not say otherwise")
+	j.Missing = append(j.Missing, "reduction operators: sum is taken",
+		"calls for which the profiler had no place: it keeps 8 to 16 of a kind if "+
+			"NCCL_PROFILE_GROUP_API_POOL_SIZE, NCCL_PROFILE_COLL_POOL_SIZE and the like do not say otherwise")
 	if r.bytes {
 		j.Missing = append(j.Missing, "the type of an AllGather or Broadcast: before 2.28 the profiler has their bytes")
 	}
 	if r.rootless > 0 {
-		j.Missing = append(j.Missing, fmt.Sprintf("the root of %s: rank 0 of the communicator is taken", units.Count(r.rootless, "record")))
+		j.Missing = append(j.Missing, fmt.Sprintf("the root of %s: rank 0 of the communicator is taken",
+			units.Count(r.rootless, "record")))
 	}
 	note := input.Counts(&j.Notes)
 	note(r.cut, "file", "ends in the middle of an event, which was left out")

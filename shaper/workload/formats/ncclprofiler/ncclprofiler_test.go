@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/overview"
 )
 
-// The files are of the profilers of three versions of NCCL: see testdata/README.md. NCCL 2.29 tells only those since 2.28
-// of a Broadcast, and that of 2.23 of one communicator.
+// The files are of the profilers of three versions of NCCL: see testdata/README.md. NCCL 2.29 tells only those since
+// 2.28 of a Broadcast, and that of 2.23 of one communicator.
 func TestRecorded(t *testing.T) {
 	for _, test := range []struct {
 		dir       string
@@ -51,11 +51,13 @@ func TestRecorded(t *testing.T) {
 				t.Errorf("%s: %s %v bytes, want %v", test.dir, f, got[f], want)
 			}
 		}
-		if w.Head.Ranks != 4 || len(w.Head.Comms) != test.comms || len(w.Head.Source.Notes) > 0 || !strings.Contains(strings.Join(w.Head.Source.Missing, "\n"), test.missing) {
+		if w.Head.Ranks != 4 || len(w.Head.Comms) != test.comms || len(w.Head.Source.Notes) > 0 ||
+			!strings.Contains(strings.Join(w.Head.Source.Missing, "\n"), test.missing) {
 			t.Errorf("%s: %d ranks, %+v", test.dir, w.Head.Ranks, w.Head)
 		}
 		for _, o := range w.Ops {
-			if o.Func == workload.AllGather && o.Type != test.types || o.Func == workload.Reduce && o.Root != test.root {
+			if o.Func == workload.AllGather && o.Type != test.types || o.Func == workload.Reduce &&
+				o.Root != test.root {
 				t.Errorf("%s: %+v", test.dir, o)
 			}
 		}
@@ -77,17 +79,27 @@ func TestEvents(t *testing.T) {
 	for name, test := range map[string]struct {
 		file, text, want, note string
 	}{
-		"a task":                    {"x", "[" + coll + "{}]", "AllReduce 1024 float32 0", ""},
-		"of Chrome":                 {"x", `{"a": [1], "traceEvents": [` + coll + "{}]}", "AllReduce 1024 float32 0", ""},
+		"a task": {"x", "[" + coll + "{}]", "AllReduce 1024 float32 0", ""},
+		"of Chrome": {"x", `{"a": [1], "traceEvents": [` + coll + "{}]}", "AllReduce 1024 float32 0",
+			""},
 		"a call by the file's name": {"t_77_0.json", "[" + api + "{}]", "Broadcast 8 float16 3", ""},
-		"two calls in a row":        {"t_77_0.json", "[" + api + api + "{}]", "Broadcast 8 float16 3, Broadcast 8 float16 3", ""},
-		"no communicator":           {"x", "[" + coll + strings.Replace(api, "b", "b", 1) + "{}]", "AllReduce 1024 float32 0, Broadcast 8 float16 3", ""},
-		"cut":                       {"x", "[" + coll + coll[:50], "AllReduce 1024 float32 0", "1 file: ends in the middle"},
-		"cut between":               {"x", "[" + coll, "AllReduce 1024 float32 0", "1 file: ends in the middle"},
-		"a type of the future":      {"x", "[" + coll + strings.Replace(coll, "ncclFloat32", "ncclFloat4", 1) + "{}]", "AllReduce 1024 float32 0", "1 call: left out, the type"},
-		"a function of the future":  {"x", "[" + coll + strings.Replace(coll, "AllReduce", "Jump", 1) + "{}]", "AllReduce 1024 float32 0", `1 call: of "Jump"`},
-		"a category":                {"x", "[" + coll + `{"cat": "NEW", "ph": "b"}, {"cat": "PROXY"}, {}]`, "AllReduce 1024 float32 0", `1 event: of category "NEW"`},
-		"no peer":                   {"x", "[" + coll + `{"name": "Send", "cat": "P2P_API", "ph": "b", "args": {"count": 1, "datatype": "ncclInt8"}}, {}]`, "AllReduce 1024 float32 0", "1 message: left out, the peer"},
+		"two calls in a row": {"t_77_0.json", "[" + api + api + "{}]",
+			"Broadcast 8 float16 3, Broadcast 8 float16 3", ""},
+		"no communicator": {"x", "[" + coll + strings.Replace(api, "b", "b", 1) + "{}]",
+			"AllReduce 1024 float32 0, Broadcast 8 float16 3", ""},
+		"cut": {"x", "[" + coll + coll[:50], "AllReduce 1024 float32 0",
+			"1 file: ends in the middle"},
+		"cut between": {"x", "[" + coll, "AllReduce 1024 float32 0", "1 file: ends in the middle"},
+		"a type of the future": {"x", "[" + coll + strings.Replace(coll, "ncclFloat32", "ncclFloat4", 1) + "{}]",
+			"AllReduce 1024 float32 0", "1 call: left out, the type"},
+		"a function of the future": {"x", "[" + coll + strings.Replace(coll, "AllReduce", "Jump", 1) + "{}]",
+			"AllReduce 1024 float32 0", `1 call: of "Jump"`},
+		"a category": {"x", "[" + coll + `{"cat": "NEW", "ph": "b"}, {"cat": "PROXY"}, {}]`,
+			"AllReduce 1024 float32 0", `1 event: of category "NEW"`},
+		"no peer": {"x",
+			"[" + coll +
+				`{"name": "Send", "cat": "P2P_API", "ph": "b", "args": {"count": 1, "datatype": "ncclInt8"}}, {}]`,
+			"AllReduce 1024 float32 0", "1 message: left out, the peer"},
 	} {
 		w, err := read(test.file, test.text, 4)
 		if err != nil {
@@ -97,10 +109,13 @@ func TestEvents(t *testing.T) {
 		var got []string
 		for _, o := range w.Ops {
 			if o.Kind != workload.Calc {
-				got = append(got, strings.TrimSpace(strings.Join([]string{string(o.Func), strconv.FormatInt(o.Count, 10), o.Type, strconv.FormatInt(int64(o.Root), 10)}, " ")))
+				got = append(got,
+					strings.TrimSpace(strings.Join([]string{string(o.Func), strconv.FormatInt(o.Count, 10), o.Type,
+						strconv.FormatInt(int64(o.Root), 10)}, " ")))
 			}
 		}
-		if text := strings.Join(got, ", "); text != test.want || !strings.Contains(strings.Join(w.Head.Source.Notes, "\n"), test.note) {
+		if text := strings.Join(got, ", "); text != test.want ||
+			!strings.Contains(strings.Join(w.Head.Source.Notes, "\n"), test.note) {
 			t.Errorf("%s: %s, want %s; notes %q, want %q", name, text, test.want, w.Head.Source.Notes, test.note)
 		}
 	}
@@ -113,7 +128,8 @@ func TestRefused(t *testing.T) {
 		"[" + api + "{}]":    "no call",
 		"[" + strings.Replace(coll, `"Rank": 0`, `"Rank": -1`, 1) + "{}]": "rank -1 of a communicator",
 	} {
-		if _, err := read("x", text, 4); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := read("x", text, 4); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -24,8 +24,8 @@ type event struct {
 	Args  args    `json:"args"`
 }
 
-// args are the arguments of events about calls. Those of calls (API) begin with a small letter. Numbers of communicators
-// need all 64 bits.
+// args are the arguments of events about calls. Those of calls (API) begin with a small letter. Numbers of
+// communicators need all 64 bits.
 type args struct {
 	Seq      *int64          `json:"SeqNum"`
 	CommHash *uint64         `json:"CommHash"`
@@ -79,8 +79,9 @@ type task struct {
 }
 
 // others are the categories of events that say nothing about calls.
-var others = map[string]bool{"PROXY": true, "NET": true, "NET_IB": true, "NET_SOCK": true, "GPU": true, "KERNEL_LAUNCH": true,
-	"CE_COLL": true, "CE_SYNC": true, "CE_BATCH": true}
+var others = map[string]bool{"PROXY": true, "NET": true, "NET_IB": true, "NET_SOCK": true, "GPU": true,
+	"KERNEL_LAUNCH": true,
+	"CE_COLL":       true, "CE_SYNC": true, "CE_BATCH": true}
 
 // event takes an event.
 func (t *trace) event(e *event) error {
@@ -124,7 +125,8 @@ func (t *trace) event(e *event) error {
 
 func (t *trace) task(e *event, message bool) *task {
 	a := &e.Args
-	out := &task{name: t.names.Shared(strings.TrimPrefix(e.Name, "nccl")), typ: t.names.Shared(typeOf(a.Type)), root: a.Root, peer: -1, seq: -1,
+	out := &task{name: t.names.Shared(strings.TrimPrefix(e.Name, "nccl")), typ: t.names.Shared(typeOf(a.Type)),
+		root: a.Root, peer: -1, seq: -1,
 		at: e.TS, group: t.group, message: message, count: -1}
 	if a.Count != nil {
 		out.count = *a.Count
@@ -203,8 +205,8 @@ func typeOf(raw json.RawMessage) string {
 	return strings.ToLower(strings.TrimPrefix(name, "nccl"))
 }
 
-// finish adds the calls of the file to the job. A call whose task the profiler has not recorded is of the communicator of
-// the others in the file.
+// finish adds the calls of the file to the job. A call whose task the profiler has not recorded is of the communicator
+// of the others in the file.
 func (t *trace) finish() error {
 	if t.api != nil {
 		t.tasks = append(t.tasks, *t.api)

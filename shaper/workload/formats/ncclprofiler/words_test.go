@@ -26,7 +26,8 @@ func TestWordQuoter(t *testing.T) {
 		`{"a": ` + long + `}`:                                `{"a": ` + long + `}`,
 		`{"a": nccl`:                                         `{"a": "nccl"`,
 	} {
-		for name, r := range map[string]io.Reader{"at once": strings.NewReader(in), "by bytes": iotest.OneByteReader(strings.NewReader(in))} {
+		for name, r := range map[string]io.Reader{"at once": strings.NewReader(in),
+			"by bytes": iotest.OneByteReader(strings.NewReader(in))} {
 			got, err := io.ReadAll(bufio.NewReader(&wordQuoter{in: r}))
 			if string(got) != want || err != nil {
 				t.Errorf("%s: %s, %v, want %s", name, got, err, want)
@@ -44,12 +45,15 @@ func TestBareWords(t *testing.T) {
 {"name": "KernelLaunch", "cat": "KERNEL_LAUNCH", "ph": "e", "id": 0, "pid": 7, "tid": 1, "ts": 1804044.097656},
 `
 	text := head
-	for i, m := range []struct{ rank, send, recv, stream string }{{"0", "1", "3", "0x4142e90"}, {"1", "2", "0", "0x4142e50"}, {"2", "3", "1", "0x420aa70"}, {"3", "0", "2", "(nil)"}} {
+	for i, m := range []struct{ rank, send, recv, stream string }{{"0", "1", "3", "0x4142e90"},
+		{"1", "2", "0", "0x4142e50"}, {"2", "3", "1", "0x420aa70"}, {"3", "0", "2", "(nil)"}} {
 		for _, call := range []struct{ name, peer string }{{"Send", m.send}, {"Recv", m.recv}} {
-			begin := `{"name": "` + call.name + `", "cat": "P2P_API", "ph": "b", "id": 0, "pid": 7, "tid": 1, "ts": 0.000000, "args": {"count": 268435456, "datatype": ncclFloat32, "GraphCaptured":0, "Stream": ` + m.stream + `}},
+			begin := `{"name": "` + call.name +
+				`", "cat": "P2P_API", "ph": "b", "id": 0, "pid": 7, "tid": 1, "ts": 0.000000, "args": {"count": 268435456, "datatype": ncclFloat32, "GraphCaptured":0, "Stream": ` + m.stream + `}},
 {"name": "` + call.name + `", "cat": "P2P", "ph": "b", "id": 0, "pid": 7, "tid": 1, "ts": ` + []string{"40", "30", "20", "10"}[i] + `.5, "args": {"CommHash": 12715772615376301750, "Rank": ` + m.rank + `, "Peer": ` + call.peer + `, "Count": 268435456, "Datatype": "ncclFloat32", "nChannels": 16}},
 `
-			text += begin + `{"name": "` + call.name + `", "cat": "P2P", "ph": "e", "id": 0, "pid": 7, "tid": 1, "ts": 99.5},
+			text += begin + `{"name": "` + call.name +
+				`", "cat": "P2P", "ph": "e", "id": 0, "pid": 7, "tid": 1, "ts": 99.5},
 {"name": "` + call.name + `", "cat": "P2P_API", "ph": "e", "id": 0, "pid": 7, "tid": 1, "ts": 99.5},
 `
 		}

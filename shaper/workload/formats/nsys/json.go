@@ -153,7 +153,8 @@ func (r *jsonReader) add(e *event) error {
 		return r.readRange(e.NVTX)
 	case e.CUDA != nil && e.CUDA.Kernel != nil:
 		c := e.CUDA
-		k := kernel{start: int64(c.Start), end: int64(c.End), process: process(c.Process), stream: int64(c.Stream), correlation: int64(c.Correlation)}
+		k := kernel{start: int64(c.Start), end: int64(c.End), process: process(c.Process), stream: int64(c.Stream),
+			correlation: int64(c.Correlation)}
 		return r.addKernel(k, r.names[int64(c.Kernel.Name)], r.names[int64(c.Kernel.Short)])
 	case e.CUDA != nil && e.CUDA.Sync != nil && strings.HasSuffix(e.CUDA.Sync.Type, "STREAM_WAIT_EVENT"):
 		c := e.CUDA
@@ -166,7 +167,8 @@ func (r *jsonReader) add(e *event) error {
 }
 
 func (r *jsonReader) readRange(n *nvtxEvent) error {
-	e := rangeEvent{start: int64(n.Start), end: max(int64(n.End), int64(n.Start)), thread: thread(n.Thread), function: n.Text}
+	e := rangeEvent{start: int64(n.Start), end: max(int64(n.End), int64(n.Start)), thread: thread(n.Thread),
+		function: n.Text}
 	if n.TextID != nil {
 		e.function = r.names[int64(*n.TextID)]
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // howToExport says how sizes get into an export.
-const howToExport = "`nsys export --type sqlite --include-blobs=true REPORT.nsys-rep`, or --type json where nsys does not know --include-blobs"
+const howToExport = "`nsys export --type sqlite --include-blobs=true REPORT.nsys-rep`, or --type json where nsys does " +
+	"not know --include-blobs"
 
 // Read reads the recordings of a job: one file for all ranks, one for each, or that of one rank, which then stands for
 // all.
@@ -84,12 +85,16 @@ func (j *job) sized(recordings []*recording) error {
 	case len(calls) == 0 && len(kernels) == 0:
 		return fmt.Errorf("%s: no call and no kernel of NCCL: record with `nsys profile -t cuda,nvtx`", file)
 	case len(calls) == 0:
-		return fmt.Errorf("%s: kernels of NCCL (%s) and none of its ranges, so no sizes: record with `nsys profile -t cuda,nvtx` and without "+
-			"NCCL_NVTX_DISABLE, and export with %s", file, list(kernels), howToExport)
+		return fmt.Errorf(
+			"%s: kernels of NCCL (%s) and none of its ranges, so no sizes: record with `nsys profile -t cuda,nvtx` "+
+				"and without "+
+				"NCCL_NVTX_DISABLE, and export with %s", file, list(kernels), howToExport)
 	case broken > 0:
-		return fmt.Errorf("%s: calls of NCCL (%s), and the sizes of none are understood (%s)", file, list(calls), units.Count(broken, "payload"))
+		return fmt.Errorf("%s: calls of NCCL (%s), and the sizes of none are understood (%s)", file, list(calls),
+			units.Count(broken, "payload"))
 	}
-	return fmt.Errorf("%s: calls of NCCL (%s) without sizes: export them with %s (NCCL has them since 2.16)", file, list(calls), howToExport)
+	return fmt.Errorf("%s: calls of NCCL (%s) without sizes: export them with %s (NCCL has them since 2.16)", file,
+		list(calls), howToExport)
 }
 
 // list is names with their numbers, such as AllReduce 3.
@@ -115,7 +120,8 @@ func (j *job) workload() (*workload.Workload, error) {
 	}
 	source := j.source()
 	j.members = nil // recordings may be large
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.world, Comms: j.comms.Comms, Source: source}}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.world, Comms: j.comms.Comms,
+		Source: source}}
 	if len(lists) == 1 {
 		w.Ops = lists[0]
 	} else {
@@ -182,7 +188,9 @@ func (j *job) call(at int, e *rangeEvent) (*workload.Op, error) {
 	o.Count, o.Type = j.options.Elements(int64(p.values[fieldBytes]), 1)
 	if f.kind != workload.Coll {
 		if len(j.members) == 1 && j.world > 1 {
-			return nil, errors.New("the ranks of a job with sends and receives do not do the same: give the recordings of all ranks")
+			return nil,
+				errors.New(
+					"the ranks of a job with sends and receives do not do the same: give the recordings of all ranks")
 		}
 		if o.Peer = p.number(fieldPeer, -1); o.Peer < 0 {
 			j.left.noPeer++

@@ -122,15 +122,18 @@ func TestReplayedJob(t *testing.T) {
 	}
 	// As in the recording, the first calls of the communicator of all ranks come first: it connects.
 	broadcast, gather, scatter, reduce := calls[0], calls[1], calls[2], calls[5]
-	if broadcast.Root != 2 || broadcast.Count != 1000 || gather.Count != 2048 || scatter.RedOp != "max" || scatter.Count != 2048 {
+	if broadcast.Root != 2 || broadcast.Count != 1000 || gather.Count != 2048 || scatter.RedOp != "max" ||
+		scatter.Count != 2048 {
 		t.Errorf("%+v, %+v, %+v", broadcast, gather, scatter)
 	}
-	if group := calls[3]; group.Kind != workload.Group || len(group.Ops) != 8 || group.Ops[2].Peer != 1 || group.Ops[2].Kind != workload.Send {
+	if group := calls[3]; group.Kind != workload.Group || len(group.Ops) != 8 || group.Ops[2].Peer != 1 ||
+		group.Ops[2].Kind != workload.Send {
 		t.Errorf("group: %+v", group)
 	}
 	comms := perrank.Comms(w)
 	own := perrank.NewIndex(comms).Of(reduce.Comm, 3)
-	if reduce.Func != workload.Reduce || reduce.Root != 1 || own == nil || own.Ranks.String() != "2-3" || len(comms) != 3 {
+	if reduce.Func != workload.Reduce || reduce.Root != 1 || own == nil || own.Ranks.String() != "2-3" ||
+		len(comms) != 3 {
 		t.Errorf("%+v on %v", reduce, comms)
 	}
 }
@@ -141,10 +144,12 @@ func TestWithoutIDsOfCommunicators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := firstCall(w); w.Head.Ranks != 2 || o.Comm != workload.World || o.Func != workload.AllReduce || o.Count != 1<<19 || o.Type != "bfloat16" {
+	if o := firstCall(w); w.Head.Ranks != 2 || o.Comm != workload.World || o.Func != workload.AllReduce ||
+		o.Count != 1<<19 || o.Type != "bfloat16" {
 		t.Errorf("%d ranks, %+v", w.Head.Ranks, o)
 	}
-	if missing := strings.Join(w.Head.Source.Missing, "\n"); !strings.Contains(missing, "on which communicator a call is") {
+	if missing := strings.Join(w.Head.Source.Missing, "\n"); !strings.Contains(missing,
+		"on which communicator a call is") {
 		t.Error(missing)
 	}
 	_, err = Read([]input.File{sample("replay-nccl2.22.json.gz")}, input.Options{})
@@ -177,10 +182,12 @@ func TestKernels(t *testing.T) {
 	}
 	// Kernels of NCCL ran on rank 0 at 127.005 to 127.759 ms and at 137.578, those of the model began after the first.
 	rank0 := lists[0]
-	if len(rank0) != 9 || rank0[0].Kind != workload.Group || len(rank0[0].Ops) != 4 || rank0[0].Ops[2].Count != 196608 || rank0[0].Ops[2].Peer != 1 {
+	if len(rank0) != 9 || rank0[0].Kind != workload.Group || len(rank0[0].Ops) != 4 ||
+		rank0[0].Ops[2].Count != 196608 || rank0[0].Ops[2].Peer != 1 {
 		t.Fatalf("%+v", rank0)
 	}
-	if c := rank0[1]; c.Kind != workload.Calc || len(c.After) != 1 || c.After[0] != 1 || c.Nanos != 137_578_291-127_758_742 {
+	if c := rank0[1]; c.Kind != workload.Calc || len(c.After) != 1 || c.After[0] != 1 ||
+		c.Nanos != 137_578_291-127_758_742 {
 		t.Errorf("the computation between the first two calls: %+v", c)
 	}
 	if c := lists[1][0]; c.Name != "starts later" || c.Nanos != 126_940_209-126_336_614+135 {
@@ -201,7 +208,8 @@ func TestRefused(t *testing.T) {
 	broken := makeDatabase(t, whole, "UPDATE NVTX_EVENTS SET binaryData = X'0102' WHERE binaryData IS NOT NULL")
 	alone := makeDatabase(t, whole, "DELETE FROM NVTX_EVENTS WHERE globalTid = 281477409407121",
 		"DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE globalPid = 281477409406976")
-	view := makeDatabase(t, "CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS start FROM n")
+	view := makeDatabase(t,
+		"CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS start FROM n")
 	other := makeDatabase(t, "CREATE TABLE x(y)")
 	data, err := os.ReadFile(bare)
 	if err != nil {
@@ -216,23 +224,36 @@ func TestRefused(t *testing.T) {
 		o    input.Options
 		want string
 	}{
-		"without payloads": {input.Path(bare), input.Options{}, "calls of NCCL (Recv 22, Send 22) without sizes: export them with `nsys export --type sqlite --include-blobs=true"},
-		"2023.4.4":         {sample("bench-2023.4.4.sqlite.gz"), input.Options{}, "calls of NCCL (AllReduce 28) without sizes"},
-		"without NVTX":     {input.Path(kernels), input.Options{}, "kernels of NCCL (SendRecv 10) and none of its ranges, so no sizes: record with `nsys profile -t cuda,nvtx`"},
-		"broken payloads":  {input.Path(broken), input.Options{}, "the sizes of none are understood (46 payloads)"},
-		"one rank":         {input.Path(alone), input.Options{OneForAll: true}, "the ranks of a job with sends and receives do not do the same"},
-		"not for all":      {input.Path(alone), input.Options{}, "the job had 2 ranks, and the recordings are of 1"},
-		"three ranks":      {input.Path(makeDatabase(t, whole)), input.Options{Ranks: 3}, "the job had 3 ranks, and the recordings are of 2"},
+		"without payloads": {input.Path(bare), input.Options{},
+			"calls of NCCL (Recv 22, Send 22) without sizes: export them with `nsys export --type sqlite --include-blobs=true"},
+		"2023.4.4": {sample("bench-2023.4.4.sqlite.gz"), input.Options{},
+			"calls of NCCL (AllReduce 28) without sizes"},
+		"without NVTX": {input.Path(kernels), input.Options{},
+			"kernels of NCCL (SendRecv 10) and none of its ranges, so no sizes: record with `nsys profile -t cuda,nvtx`"},
+		"broken payloads": {input.Path(broken), input.Options{}, "the sizes of none are understood (46 payloads)"},
+		"one rank": {input.Path(alone), input.Options{OneForAll: true},
+			"the ranks of a job with sends and receives do not do the same"},
+		"not for all": {input.Path(alone), input.Options{}, "the job had 2 ranks, and the recordings are of 1"},
+		"three ranks": {input.Path(makeDatabase(t, whole)), input.Options{Ranks: 3},
+			"the job had 3 ranks, and the recordings are of 2"},
 		"a view":           {input.Path(view), input.Options{}, "this is no export of Nsight Systems"},
 		"another database": {input.Path(other), input.Options{}, "this is no export of Nsight Systems"},
 		"cut":              {input.Path(cut), input.Options{}, "the file is cut or damaged"},
-		"no database":      {input.Bytes("x", []byte(sqliteMagic+strings.Repeat("x", 4096))), input.Options{}, "the file is cut or damaged"},
-		"cut JSON":         {input.Bytes("x", []byte(`{"data":["ncclAllReduce"]}`+"\n"+`{"Type":59,"NvtxEvent":{"Ty`)), input.Options{}, "it was cut"},
-		"empty JSON":       {input.Bytes("x", []byte(`{"data":["a"]}`)), input.Options{}, "no call and no kernel of NCCL"},
-		"trace report":     {sample("cuda_gpu_trace.csv"), input.Options{}, "has kernels of NCCL (AllReduce 1, SendRecv 1) and no sizes"},
-		"sum report":       {sample("cuda_gpu_kern_sum.csv"), input.Options{}, "has kernels of NCCL (AllReduce 1000, ReduceScatter 12) and no sizes"},
-		"report of 2021":   {sample("gpukernsum-2021.csv"), input.Options{}, "has kernels of NCCL (AllGather 3) and no sizes"},
-		"another report":   {input.Bytes("x.csv", []byte("Time (%),Total Time (ns),Num Calls,Name\n1,2,3,cudaMalloc\n")), input.Options{}, "without kernels of NCCL"},
+		"no database": {input.Bytes("x", []byte(sqliteMagic+strings.Repeat("x", 4096))), input.Options{},
+			"the file is cut or damaged"},
+		"cut JSON": {input.Bytes("x", []byte(`{"data":["ncclAllReduce"]}`+"\n"+`{"Type":59,"NvtxEvent":{"Ty`)),
+			input.Options{}, "it was cut"},
+		"empty JSON": {input.Bytes("x", []byte(`{"data":["a"]}`)), input.Options{},
+			"no call and no kernel of NCCL"},
+		"trace report": {sample("cuda_gpu_trace.csv"), input.Options{},
+			"has kernels of NCCL (AllReduce 1, SendRecv 1) and no sizes"},
+		"sum report": {sample("cuda_gpu_kern_sum.csv"), input.Options{},
+			"has kernels of NCCL (AllReduce 1000, ReduceScatter 12) and no sizes"},
+		"report of 2021": {sample("gpukernsum-2021.csv"), input.Options{},
+			"has kernels of NCCL (AllGather 3) and no sizes"},
+		"another report": {
+			input.Bytes("x.csv", []byte("Time (%),Total Time (ns),Num Calls,Name\n1,2,3,cudaMalloc\n")),
+			input.Options{}, "without kernels of NCCL"},
 	} {
 		_, err := Read([]input.File{test.file}, test.o)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
@@ -245,7 +266,8 @@ func TestRefused(t *testing.T) {
 func TestFilePerRank(t *testing.T) {
 	whole := h100(t)
 	only := func(thread, process string) input.File {
-		return input.Path(makeDatabase(t, whole, "DELETE FROM NVTX_EVENTS WHERE globalTid <> "+thread, "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE globalPid <> "+process))
+		return input.Path(makeDatabase(t, whole, "DELETE FROM NVTX_EVENTS WHERE globalTid <> "+thread,
+			"DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE globalPid <> "+process))
 	}
 	first, second := only("281477392629904", "281477392629760"), only("281477409407121", "281477409406976")
 	w, err := Read([]input.File{second, first}, input.Options{})
@@ -256,16 +278,18 @@ func TestFilePerRank(t *testing.T) {
 	if err != nil || lists[0][0].Kind != workload.Group || lists[1][0].Kind != workload.Group {
 		t.Errorf("no rank starts later, because two files have no clock in common: %v %+v", err, lists)
 	}
-	if missing := strings.Join(w.Head.Source.Missing, "\n"); !strings.Contains(missing, "by how much a rank of one file begins later") {
+	if missing := strings.Join(w.Head.Source.Missing, "\n"); !strings.Contains(missing,
+		"by how much a rank of one file begins later") {
 		t.Error(missing)
 	}
-	if _, err := Read([]input.File{first, first}, input.Options{}); err == nil || !strings.Contains(err.Error(), "two processes are rank 0") {
+	if _, err := Read([]input.File{first, first}, input.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "two processes are rank 0") {
 		t.Errorf("the same file twice: %v", err)
 	}
 }
 
-// The JSON has kernels, launches and waits too. The call of one rank stands for both; the computation after the wait waits for
-// it, and what ran beside it does not.
+// The JSON has kernels, launches and waits too. The call of one rank stands for both; the computation after the wait
+// waits for it, and what ran beside it does not.
 func TestJSONWithKernels(t *testing.T) {
 	text := `{"data":["ncclAllReduce","ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)","cuLaunchKernelEx","gemm","ncclCommInitRankConfig"]}
 {"Type":59,"NvtxEvent":{"Type":59,"Timestamp":"10","EndTimestamp":"20","TextId":4,"GlobalTid":"292568055813839","DomainId":"1","Payload":{"BinaryData":[{"SchemaId":"16777227","Data":"CwAAAAAAAAACAAAAAQAAAAEAAAAAAAAA"}]}}}
@@ -285,12 +309,14 @@ func TestJSONWithKernels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := workload.Op{Kind: workload.Coll, Stream: "nccl0", Comm: "comm0", Func: workload.AllReduce, Count: 1 << 18, Type: "float32", RedOp: "max"}
+	call := workload.Op{Kind: workload.Coll, Stream: "nccl0", Comm: "comm0", Func: workload.AllReduce, Count: 1 << 18,
+		Type: "float32", RedOp: "max"}
 	first, second := call, call
 	first.ID, second.ID, second.After = 1, 4, []int{3}
 	want := []workload.Op{
 		first,
-		{ID: 2, Kind: workload.Calc, Stream: perrank.ComputeStream, Nanos: 30_000},                   // until 150000, beside the call
+		// until 150000, beside the call
+		{ID: 2, Kind: workload.Calc, Stream: perrank.ComputeStream, Nanos: 30_000},
 		{ID: 3, Kind: workload.Calc, Stream: perrank.ComputeStream, Nanos: 140_000, After: []int{1}}, // from 180000
 		second,
 	}
@@ -298,7 +324,8 @@ func TestJSONWithKernels(t *testing.T) {
 		t.Errorf("%d ranks: %s", w.Head.Ranks, d)
 	}
 	notes := strings.Join(w.Head.Source.Notes, "\n")
-	if !strings.Contains(notes, "1 kernel of NCCL: left out, no call has launched it") || !strings.Contains(notes, "1 event: not understood") {
+	if !strings.Contains(notes, "1 kernel of NCCL: left out, no call has launched it") ||
+		!strings.Contains(notes, "1 event: not understood") {
 		t.Error(notes)
 	}
 }
@@ -306,9 +333,11 @@ func TestJSONWithKernels(t *testing.T) {
 // Payloads that are exported as JSON are read too.
 func TestIsKernel(t *testing.T) {
 	for name, want := range map[string]string{
-		"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)": "AllReduce", "ncclDevKernel_SendRecv(ncclDevKernelArgs)": "SendRecv",
-		"ncclSymDevKernel_AllGather_LL(ncclSymDevArgs)": "AllGather", "ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32(ncclSymkDevWorkArgs)": "AllReduce",
-		"void cutlass::Kernel(int)": "", "ncclAllReduce": "",
+		"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)":                 "AllReduce",
+		"ncclDevKernel_SendRecv(ncclDevKernelArgs)":                            "SendRecv",
+		"ncclSymDevKernel_AllGather_LL(ncclSymDevArgs)":                        "AllGather",
+		"ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32(ncclSymkDevWorkArgs)": "AllReduce",
+		"void cutlass::Kernel(int)":                                            "", "ncclAllReduce": "",
 	} {
 		if is := isKernel(name); is != (want != "") || is && kernelKind(name) != want {
 			t.Errorf("%s: %v, %q", name, is, kernelKind(name))
@@ -317,8 +346,10 @@ func TestIsKernel(t *testing.T) {
 }
 
 func TestReadText(t *testing.T) {
-	p, ok := readText(`{"NCCL communicator ID":"10,862,765,398,172,683,776","Message size [bytes]":4096,"Reduction operation":"Max","x":[1]}`)
-	if !ok || p.values[fieldComm] != 10862765398172683776 || p.values[fieldBytes] != 4096 || p.values[fieldOp] != 2 || p.has[fieldPeer] {
+	p, ok := readText(
+		`{"NCCL communicator ID":"10,862,765,398,172,683,776","Message size [bytes]":4096,"Reduction operation":"Max","x":[1]}`)
+	if !ok || p.values[fieldComm] != 10862765398172683776 || p.values[fieldBytes] != 4096 || p.values[fieldOp] != 2 ||
+		p.has[fieldPeer] {
 		t.Errorf("%+v, %v", p, ok)
 	}
 	for _, text := range []string{"", "{", `{"x":1}`, `{"Message size [bytes]":"many"}`} {
@@ -331,7 +362,8 @@ func TestReadText(t *testing.T) {
 // A damaged file is refused with one line, or read as far as it is valid.
 func TestDamagedFiles(t *testing.T) {
 	var files [][]byte
-	for _, f := range []input.File{sample("bench-nccl2.22.json.gz"), sample("bench-2023.4.4.sqlite.gz"), input.Path(makeDatabase(t, h100(t)))} {
+	for _, f := range []input.File{sample("bench-nccl2.22.json.gz"), sample("bench-2023.4.4.sqlite.gz"),
+		input.Path(makeDatabase(t, h100(t)))} {
 		r, err := f.Open()
 		if err != nil {
 			t.Fatal(err)
@@ -373,7 +405,9 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"data":["ncclSend"]}{"Type":59,"NvtxEvent":{"Timestamp":"5","TextId":0,"GlobalTid":"281477392629904","Payload":{"BinaryData":[{"SchemaId":"16777225","Data":"AAIAAAAAAAABAAAAAAAAAA=="}]}}}`))
+	f.Add(
+		[]byte(
+			`{"data":["ncclSend"]}{"Type":59,"NvtxEvent":{"Timestamp":"5","TextId":0,"GlobalTid":"281477392629904","Payload":{"BinaryData":[{"SchemaId":"16777225","Data":"AAIAAAAAAAABAAAAAAAAAA=="}]}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		Like(data)
 		Foreign(data)

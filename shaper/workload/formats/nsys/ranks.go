@@ -32,7 +32,8 @@ func members(recordings []*recording) (list []*member) {
 		first := len(list)
 		for p, u := range unitsOf(r) {
 			if len(u.all) > 0 || u.unknown > 0 {
-				list = append(list, &member{processUnits: u, recording: r, process: p, number: -1, comms: map[uint64]membership{}})
+				list = append(list, &member{processUnits: u, recording: r, process: p, number: -1,
+					comms: map[uint64]membership{}})
 			}
 		}
 		own := list[first:]
@@ -98,7 +99,9 @@ func (j *job) number() error {
 	j.world = j.options.Ranks
 	for _, m := range j.members {
 		if m.several {
-			return fmt.Errorf("%s: a process calls NCCL for several GPUs, and no range says for which one: record a process for each GPU", m.recording.file)
+			return fmt.Errorf(
+				"%s: a process calls NCCL for several GPUs, and no range says for which one: record a process for "+
+					"each GPU", m.recording.file)
 		}
 		for _, own := range m.comms {
 			j.world = max(j.world, own.ranks)
@@ -106,13 +109,16 @@ func (j *job) number() error {
 	}
 	if j.world == 0 {
 		if len(j.members) == 1 {
-			return fmt.Errorf("%s does not say how many ranks the job had (ncclCommInitRank was not recorded): add --ranks N", file)
+			return fmt.Errorf(
+				"%s does not say how many ranks the job had (ncclCommInitRank was not recorded): add --ranks N", file)
 		}
 		j.world = len(j.members)
 	}
 	if len(j.members) != j.world && (len(j.members) > 1 || !j.options.OneForAll) {
-		return fmt.Errorf("%s: the job had %d ranks, and the recordings are of %d: give those of all, or that of one alone, which then "+
-			"stands for all (--spmd)", file, j.world, len(j.members))
+		return fmt.Errorf(
+			"%s: the job had %d ranks, and the recordings are of %d: give those of all, or that of one alone, which "+
+				"then "+
+				"stands for all (--spmd)", file, j.world, len(j.members))
 	}
 	return j.assign(file)
 }
@@ -130,7 +136,8 @@ func (j *job) assign(file string) error {
 			continue
 		}
 		if taken[m.number] != nil {
-			return fmt.Errorf("%s: two processes are rank %d of %d: give the recordings of one job", file, m.number, j.world)
+			return fmt.Errorf("%s: two processes are rank %d of %d: give the recordings of one job", file, m.number,
+				j.world)
 		}
 		taken[m.number] = m
 	}
@@ -185,8 +192,10 @@ func (j *job) communicator(id uint64, users []*member) error {
 	for _, m := range users {
 		own := m.comms[id]
 		if own.ranks < 0 {
-			return errors.New("NCCL before 2.25 does not say on which communicator a call is, and the job had some of different sizes: " +
-				"record with a newer NCCL, or take NCCL's log (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL)")
+			return errors.New(
+				"NCCL before 2.25 does not say on which communicator a call is, and the job had some of different " +
+					"sizes: " +
+					"record with a newer NCCL, or take NCCL's log (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL)")
 		}
 		size = max(size, own.ranks)
 	}
@@ -196,7 +205,9 @@ func (j *job) communicator(id uint64, users []*member) error {
 	case size == 0 && len(j.members) == j.world:
 		size = len(users)
 	case size == 0:
-		return fmt.Errorf("how many ranks communicator %#x has is not recorded (ncclCommInitRank): record from the start of the job, or all ranks", id)
+		return fmt.Errorf(
+			"how many ranks communicator %#x has is not recorded (ncclCommInitRank): record from the start of the "+
+				"job, or all ranks", id)
 	}
 	if size == 1 {
 		for _, m := range users {
@@ -225,7 +236,10 @@ func (j *job) ranksOf(id uint64, size int, users []*member) (workload.Ranks, err
 		return perrank.All(j.world), nil
 	}
 	if size != len(users) {
-		return nil, fmt.Errorf("which ranks are in communicator %#x, of %d ranks, is not known: the recordings have calls of %d of them", id, size, len(users))
+		return nil,
+			fmt.Errorf(
+				"which ranks are in communicator %#x, of %d ranks, is not known: the recordings have calls of %d of "+
+					"them", id, size, len(users))
 	}
 	ranks := slices.Repeat(workload.Ranks{-1}, size)
 	for i, m := range users { // in the order of the ranks of the job

@@ -75,7 +75,8 @@ type recording struct {
 }
 
 func newRecording(file string, limit *input.Limit) *recording {
-	return &recording{file: file, limit: limit, launches: map[launchKey]launch{}, computes: map[process][]span{}, waits: map[process][]span{}}
+	return &recording{file: file, limit: limit, launches: map[launchKey]launch{}, computes: map[process][]span{},
+		waits: map[process][]span{}}
 }
 
 // addRange keeps a range.
@@ -112,13 +113,15 @@ func (r *recording) addLaunch(key launchKey, l launch) error {
 
 // isRange tells whether a range has the name of a function of NCCL.
 func isRange(name string) bool {
-	return len(name) > 4 && strings.HasPrefix(name, "nccl") && name[4] >= 'A' && name[4] <= 'Z' && !strings.ContainsAny(name, " :(_")
+	return len(name) > 4 && strings.HasPrefix(name, "nccl") && name[4] >= 'A' && name[4] <= 'Z' &&
+		!strings.ContainsAny(name, " :(_")
 }
 
-// isKernel tells whether a kernel is NCCL's. Those of symmetric memory are ncclSymDevKernel in 2.27, ncclSymkDevKernel since
-// 2.28.
+// isKernel tells whether a kernel is NCCL's. Those of symmetric memory are ncclSymDevKernel in 2.27, ncclSymkDevKernel
+// since 2.28.
 func isKernel(name string) bool {
-	return strings.HasPrefix(name, "ncclKernel") || strings.HasPrefix(name, "ncclDevKernel") || strings.HasPrefix(name, "ncclSym")
+	return strings.HasPrefix(name, "ncclKernel") || strings.HasPrefix(name, "ncclDevKernel") ||
+		strings.HasPrefix(name, "ncclSym")
 }
 
 // kernelKind is the part of a kernel's name that says what it does, such as AllReduce of
@@ -139,7 +142,8 @@ type function struct {
 // functions are those that move data, by their names.
 var functions = func() map[string]function {
 	all := map[string]function{
-		"ncclSend": {kind: workload.Send}, "ncclRecv": {kind: workload.Recv}, "ncclBcast": {workload.Coll, workload.Broadcast},
+		"ncclSend": {kind: workload.Send}, "ncclRecv": {kind: workload.Recv},
+		"ncclBcast":    {workload.Coll, workload.Broadcast},
 		"ncclAlltoAll": {workload.Coll, workload.AllToAll},
 	}
 	for _, f := range workload.Funcs() {

@@ -22,7 +22,8 @@ const sqliteMagic = "SQLite format 3\x00"
 // brackets, and may have lines of the program before them.
 var (
 	signJSON   = regexp.MustCompile(`\A\{"data":\["|\A\{"Type":\d+,"\w+Event":\{`)
-	signReport = regexp.MustCompile(`(?m)^(?:[^,\n]*,){0,3}"?(Start|End|Total Time|Projected Start|API Start|Orig Start) ?\([^)\n]*\)"?,`)
+	signReport = regexp.MustCompile(
+		`(?m)^(?:[^,\n]*,){0,3}"?(Start|End|Total Time|Projected Start|API Start|Orig Start) ?\([^)\n]*\)"?,`)
 )
 
 // Like tells whether a file that begins with head may be of Nsight Systems: an export, or a report of `nsys stats`.
@@ -37,8 +38,10 @@ func Foreign(head []byte) string {
 	case begins("NVIDIA Tegra Profiler Report"), begins("NVIDIA Nsight Systems Report"):
 		return "it is a report of Nsight Systems: export it with " + howToExport
 	case bytes.Contains(head[:min(len(head), 64)], []byte("NVIDIA Nsight Systems Stream")):
-		return "it is a stream of Nsight Systems (.qdstrm): open it in Nsight Systems once, then export the report with " + howToExport
-	case begins("\x89HDF\r\n"), begins("PAR1"), begins("ARROW1"), begins("\xff\xff\xff\xff") && bytes.Contains(head, []byte("StringIds")),
+		return "it is a stream of Nsight Systems (.qdstrm): open it in Nsight Systems once, then export the report " +
+			"with " + howToExport
+	case begins("\x89HDF\r\n"), begins("PAR1"), begins("ARROW1"), begins("\xff\xff\xff\xff") &&
+		bytes.Contains(head, []byte("StringIds")),
 		begins(`data: "`) && bytes.Contains(head, []byte("\ndata: ")):
 		return "it is HDF5, Parquet, Arrow or text: if it is an export of Nsight Systems, export the report again with " + howToExport
 	}
@@ -68,9 +71,11 @@ func refuseReport(f input.File) error {
 		return fmt.Errorf("%s: this is no export of Nsight Systems", f.Name)
 	}
 	if len(counts) == 0 {
-		return fmt.Errorf("%s: %s without kernels of NCCL, and reports have no sizes: export the report with %s", f.Name, kind, howToExport)
+		return fmt.Errorf("%s: %s without kernels of NCCL, and reports have no sizes: export the report with %s",
+			f.Name, kind, howToExport)
 	}
-	return fmt.Errorf("%s: %s has kernels of NCCL (%s) and no sizes: export the report with %s", f.Name, kind, list(counts), howToExport)
+	return fmt.Errorf("%s: %s has kernels of NCCL (%s) and no sizes: export the report with %s", f.Name, kind,
+		list(counts), howToExport)
 }
 
 // countKernels counts the kernels of NCCL in the lines after the present one, which names the columns.

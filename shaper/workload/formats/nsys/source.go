@@ -28,12 +28,17 @@ func (j *job) source() workload.Source {
 	s.File = input.Title(first.file, len(files))
 	missing := input.Sentences(&s.Missing)
 	missing(true, "the type of the elements")
-	missing(len(j.members) == 1 && j.world > 1, "what other ranks do: all %d are taken to do what rank %d did, at the same times", j.world, j.members[0].number)
-	missing(j.guessed > 0 && j.world > 1, "the rank of %s (ncclCommInitRank was not recorded): they are in the order of the recordings", units.Count(j.guessed, "process"))
+	missing(len(j.members) == 1 && j.world > 1,
+		"what other ranks do: all %d are taken to do what rank %d did, at the same times", j.world, j.members[0].number)
+	missing(j.guessed > 0 && j.world > 1,
+		"the rank of %s (ncclCommInitRank was not recorded): they are in the order of the recordings",
+		units.Count(j.guessed, "process"))
 	missing(noComm && j.world > 1, "on which communicator a call is (NCCL says it since 2.25): all ranks are taken")
 	missing(len(files) > 1, "by how much a rank of one file begins later than one of another")
 	missing(kernels > 0, "whether the GPU or the host was busy between calls: that time is a computation")
-	missing(kernels == 0, "when calls ran on the GPU: the time between two calls of the host is a computation, and nothing waits for a call")
+	missing(kernels == 0,
+		"when calls ran on the GPU: the time between two calls of the host is a computation, and nothing waits for a "+
+			"call")
 	missing(j.left.idle, "which kernels wait for a call: those that began after a gap in which the call ended")
 	missing(true, "steps: the whole recording from the first call on is one")
 
@@ -51,7 +56,8 @@ func (j *job) source() workload.Source {
 	note(j.left.singles, "call", "left out, on a communicator of one rank")
 	note(j.left.noPeer, "message", "left out, the peer is not recorded")
 	note(j.left.operators, "reduction", "the operator is not recorded, or is the program's own; sum was taken")
-	note(j.left.bounded, "call", "ready between ns and max_ns of the computation before, since another one was still running")
+	note(j.left.bounded, "call",
+		"ready between ns and max_ns of the computation before, since another one was still running")
 	if kernels > 0 {
 		note(j.left.hostOnly, "call", "no kernel was recorded; the time of the host's call was taken")
 	}

@@ -40,7 +40,8 @@ func readSQLite(f input.File, limit *input.Limit) (r *recording, err error) {
 	}
 	defer done()
 	// The file is not written and no one else writes it: no lock is taken and no journal is looked for.
-	where := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "mode=ro&immutable=1&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"}
+	where := url.URL{Scheme: "file", OmitHost: true, Path: path,
+		RawQuery: "mode=ro&immutable=1&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"}
 	handle, err := sql.Open("sqlite", where.String())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -66,8 +67,9 @@ func (db *database) readAll(r *recording) error {
 		}
 	}
 	if db.columns["NVTX_EVENTS"] == nil && db.columns["CUPTI_ACTIVITY_KIND_KERNEL"] == nil {
-		return errors.New("no table NVTX_EVENTS and no CUPTI_ACTIVITY_KIND_KERNEL: this is no export of Nsight Systems, " +
-			"or nothing was traced: record with nsys profile -t cuda,nvtx")
+		return errors.New(
+			"no table NVTX_EVENTS and no CUPTI_ACTIVITY_KIND_KERNEL: this is no export of Nsight Systems, " +
+				"or nothing was traced: record with nsys profile -t cuda,nvtx")
 	}
 	names, err := db.names()
 	if err != nil {
@@ -77,7 +79,8 @@ func (db *database) readAll(r *recording) error {
 		table string // the one that is large
 		read  func(*recording, map[int64]string) error
 	}{
-		{"NVTX_EVENTS", db.ranges}, {"CUPTI_ACTIVITY_KIND_KERNEL", db.kernels}, {"CUPTI_ACTIVITY_KIND_RUNTIME", db.launches},
+		{"NVTX_EVENTS", db.ranges}, {"CUPTI_ACTIVITY_KIND_KERNEL", db.kernels}, {"CUPTI_ACTIVITY_KIND_RUNTIME",
+			db.launches},
 		{"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", db.waits}, {"META_DATA_EXPORT", db.meta},
 	}
 	for _, part := range parts {
@@ -95,7 +98,8 @@ func (db *database) readAll(r *recording) error {
 
 // size is about how many rows a table has, 0 if there is none. Nothing depends on it but progress.
 func (db *database) size(table string) (rows int64) {
-	if db.columns[table] == nil || db.QueryRowContext(db.ctx, "SELECT coalesce(max(rowid), 0) FROM "+table).Scan(&rows) != nil {
+	if db.columns[table] == nil ||
+		db.QueryRowContext(db.ctx, "SELECT coalesce(max(rowid), 0) FROM "+table).Scan(&rows) != nil {
 		return 0
 	}
 	return min(max(rows, 0), 1<<40)
@@ -104,7 +108,8 @@ func (db *database) size(table string) (rows int64) {
 // describe keeps the columns of a table, if there is one. A view is no table: it could take any time.
 func (db *database) describe(table string) error {
 	var statement string
-	err := db.QueryRowContext(db.ctx, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", table).Scan(&statement)
+	err := db.QueryRowContext(db.ctx, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?",
+		table).Scan(&statement)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !strings.HasPrefix(strings.ToUpper(statement), "CREATE TABLE") {
 		return nil
 	}
@@ -165,13 +170,14 @@ func (db *database) names() (map[int64]string, error) {
 	if !db.has("StringIds", "id", "value") {
 		return names, nil
 	}
-	err := db.each("SELECT id, value FROM StringIds WHERE value LIKE 'nccl%' AND length(value) < 1000", nil, func(scan func(...any) error) error {
-		var id int64
-		var value string
-		err := scan(&id, &value)
-		names[id] = value
-		return err
-	})
+	err := db.each("SELECT id, value FROM StringIds WHERE value LIKE 'nccl%' AND length(value) < 1000", nil,
+		func(scan func(...any) error) error {
+			var id int64
+			var value string
+			err := scan(&id, &value)
+			names[id] = value
+			return err
+		})
 	return names, err
 }
 
@@ -188,7 +194,8 @@ func (db *database) ranges(r *recording, names map[int64]string) error {
 	const pushPop = 59 // ENUM_NSYS_EVENT_TYPE: NvtxPushPopRange
 	query := fmt.Sprintf(`SELECT start, coalesce("end", start), globalTid, textId, %s, %s, %s, %s FROM NVTX_EVENTS
 		WHERE eventType = %d AND (textId IN (%s) OR %s LIKE 'nccl%%') AND globalTid IS NOT NULL`,
-		db.or(table, "text", "NULL"), db.or(table, "domainId", "0"), db.or(table, "jsonText", "NULL"), db.or(table, "binaryData", "NULL"),
+		db.or(table, "text", "NULL"), db.or(table, "domainId", "0"), db.or(table, "jsonText", "NULL"),
+		db.or(table, "binaryData", "NULL"),
 		pushPop, idsOf(names, isRange), db.or(table, "text", "NULL"))
 	return db.each(query, nil, func(scan func(...any) error) error {
 		var e rangeEvent
@@ -239,7 +246,9 @@ func (db *database) layouts() (map[schemaKey]layout, error) {
 	}
 	seen := map[schemaKey]map[int64]entry{}
 	bad := map[schemaKey]bool{}
-	err := db.each(`SELECT DISTINCT domainId, schemaId, idx, coalesce(type, 0), coalesce(name, ''), coalesce("offset", 0) FROM `+table+" ORDER BY 1, 2, 3",
+	err := db.each(
+		`SELECT DISTINCT domainId, schemaId, idx, coalesce(type, 0), coalesce(name, ''), coalesce("offset", 0) FROM `+
+			table+" ORDER BY 1, 2, 3",
 		nil, func(scan func(...any) error) error {
 			var key schemaKey
 			var idx, kind, offset int64
@@ -275,7 +284,8 @@ func (db *database) kernels(r *recording, names map[int64]string) error {
 	if !db.has(table, "start", "end", "streamId", "correlationId", "globalPid", "demangledName") {
 		return nil
 	}
-	query := fmt.Sprintf(`SELECT start, "end", coalesce(globalPid, 0), streamId, coalesce(correlationId, 0), demangledName, %s FROM %s`,
+	query := fmt.Sprintf(
+		`SELECT start, "end", coalesce(globalPid, 0), streamId, coalesce(correlationId, 0), demangledName, %s FROM %s`,
 		db.or(table, "shortName", "demangledName"), table)
 	return db.each(query, nil, func(scan func(...any) error) error {
 		var k kernel
@@ -305,7 +315,8 @@ func (db *database) launches(r *recording, names map[int64]string) error {
 	}
 	wanted := r.wantedLaunches()
 	ids := idsOf(names, isKernel)
-	query := fmt.Sprintf(`SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid IS NOT NULL AND correlationId IN
+	query := fmt.Sprintf(
+		`SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid IS NOT NULL AND correlationId IN
 		(SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE demangledName IN (%s) OR %s IN (%s))`,
 		ids, db.or("CUPTI_ACTIVITY_KIND_KERNEL", "shortName", "demangledName"), ids)
 	return db.each(query, nil, func(scan func(...any) error) error {
@@ -332,7 +343,8 @@ func (r *recording) wantedLaunches() map[launchKey]bool {
 
 // waits reads the calls by which a stream waits for an event.
 func (db *database) waits(r *recording, _ map[int64]string) error {
-	if !db.has("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "start", "end", "streamId", "correlationId", "globalPid", "syncType") {
+	if !db.has("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "start", "end", "streamId", "correlationId", "globalPid",
+		"syncType") {
 		return nil
 	}
 	const streamWait = 2 // CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT
@@ -350,17 +362,18 @@ func (db *database) waits(r *recording, _ map[int64]string) error {
 // meta reads the hardware and the version.
 func (db *database) meta(r *recording, _ map[int64]string) error {
 	if db.has("META_DATA_EXPORT", "name", "value") {
-		err := db.each("SELECT name, coalesce(value, '') FROM META_DATA_EXPORT", nil, func(scan func(...any) error) error {
-			var name, value string
-			err := scan(&name, &value)
-			switch name {
-			case "EXPORT_PRODUCT_VERSION":
-				r.version = value
-			case "EXPORT_PARAM_INCLUDE_BLOBS":
-				r.noBlobs = value == "false"
-			}
-			return err
-		})
+		err := db.each("SELECT name, coalesce(value, '') FROM META_DATA_EXPORT", nil,
+			func(scan func(...any) error) error {
+				var name, value string
+				err := scan(&name, &value)
+				switch name {
+				case "EXPORT_PRODUCT_VERSION":
+					r.version = value
+				case "EXPORT_PARAM_INCLUDE_BLOBS":
+					r.noBlobs = value == "false"
+				}
+				return err
+			})
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,8 @@ func unitsOf(r *recording) map[process]*processUnits {
 // threadUnits are the units of a thread, and the number of calls of a group that did not end. Ranges within a call are
 // those of NCCL's own calls, such as the group in ncclSend before 2.24.
 func threadUnits(events []*rangeEvent) (list []*unit, cut int) {
-	slices.SortStableFunc(events, func(a, b *rangeEvent) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
+	slices.SortStableFunc(events,
+		func(a, b *rangeEvent) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
 	depth, inside := 0, int64(-1)
 	var group *unit
 	for _, e := range events {
@@ -90,7 +91,8 @@ func threadUnits(events []*rangeEvent) (list []*unit, cut int) {
 			if inside = e.end; group != nil {
 				group.calls = append(group.calls, e)
 			} else {
-				list = append(list, &unit{called: e.start, returned: e.end, calls: []*rangeEvent{e}, correlation: -1, stream: -1})
+				list = append(list, &unit{called: e.start, returned: e.end, calls: []*rangeEvent{e}, correlation: -1,
+					stream: -1})
 			}
 		}
 	}

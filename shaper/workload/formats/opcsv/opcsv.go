@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package opcsv reads lists of collectives, one line op,count,root each, as DeepSpeed's communication tests have them. The
-// count is in elements. It is that of PyTorch's call: of the tensor that a rank gives.
+// Package opcsv reads lists of collectives, one line op,count,root each, as DeepSpeed's communication tests have them.
+// The count is in elements. It is that of PyTorch's call: of the tensor that a rank gives.
 package opcsv
 
 import (
@@ -58,7 +58,8 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 		return nil, lines.Errorf("the list does not say how many ranks call: add --ranks N")
 	}
 	if rootless > 0 {
-		w.Head.Source.Notes = append(w.Head.Source.Notes, units.Count(rootless, "call")+": the root is not said (-1); rank 0 was taken")
+		w.Head.Source.Notes = append(w.Head.Source.Notes, units.Count(rootless, "call")+
+			": the root is not said (-1); rank 0 was taken")
 	}
 	return w, nil
 }

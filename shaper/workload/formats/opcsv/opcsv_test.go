@@ -24,12 +24,15 @@ func TestRead(t *testing.T) {
 	coll := func(f workload.Func, count int64, root int) workload.Op {
 		return workload.Op{Kind: workload.Coll, Func: f, Count: count, Type: "bfloat16", Root: root}
 	}
-	want := []workload.Op{coll(workload.AllReduce, 1, 0), coll(workload.Broadcast, 10, 1), coll(workload.AllGather, 5, 0),
-		coll(workload.ReduceScatter, 3, 0), coll(workload.Reduce, 3, 0), coll(workload.AllReduce, 1, 0), coll(workload.Reduce, 4, 0)}
+	want := []workload.Op{coll(workload.AllReduce, 1, 0), coll(workload.Broadcast, 10, 1),
+		coll(workload.AllGather, 5, 0),
+		coll(workload.ReduceScatter, 3, 0), coll(workload.Reduce, 3, 0), coll(workload.AllReduce, 1, 0),
+		coll(workload.Reduce, 4, 0)}
 	if d := cmp.Diff(want, w.Ops); d != "" {
 		t.Error(d)
 	}
-	if len(w.Head.Source.Missing) != 2 || !strings.HasPrefix(w.Head.Source.Missing[0], "no computation between the calls") {
+	if len(w.Head.Source.Missing) != 2 ||
+		!strings.HasPrefix(w.Head.Source.Missing[0], "no computation between the calls") {
 		t.Errorf("missing: %q", w.Head.Source.Missing)
 	}
 	if got := strings.Join(w.Head.Source.Notes, ";"); got != "1 call: the root is not said (-1); rank 0 was taken" {
@@ -48,11 +51,13 @@ func TestRefused(t *testing.T) {
 		"broadcast,1,2":           `root "2": a rank from 0 to 1`,
 		"broadcast,1,-2":          `root "-2"`,
 	} {
-		if _, err := Read(input.Bytes("x.csv", []byte(text)), input.Options{Ranks: 2}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read(input.Bytes("x.csv", []byte(text)), input.Options{Ranks: 2}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Read(input.Bytes("x.csv", []byte("allreduce,1,-1")), input.Options{}); err == nil || !strings.Contains(err.Error(), "add --ranks N") {
+	if _, err := Read(input.Bytes("x.csv", []byte("allreduce,1,-1")), input.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "add --ranks N") {
 		t.Errorf("without ranks: %v", err)
 	}
 }

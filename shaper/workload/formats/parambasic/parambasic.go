@@ -95,7 +95,8 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	if w.Ops = lists[0]; len(files) > 1 {
 		w.Ops = perrank.Join(lists, w.Head.Comms)
 	}
-	if !slices.ContainsFunc(w.Ops, func(o workload.Op) bool { return o.Kind != workload.Calc && o.Kind != workload.Step }) {
+	if !slices.ContainsFunc(w.Ops,
+		func(o workload.Op) bool { return o.Kind != workload.Calc && o.Kind != workload.Step }) {
 		return nil, fmt.Errorf("%s: no call that is known", files[0].Name)
 	}
 	w.Head.Source = j.source()
@@ -104,7 +105,8 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 
 var numbers = regexp.MustCompile(`\d+`)
 
-// rankOf is the last number in the name of the file, which PARAM names 3.json; the place among the files if there is none.
+// rankOf is the last number in the name of the file, which PARAM names 3.json; the place among the files if there is
+// none.
 func rankOf(name string, place int) int {
 	all := numbers.FindAllString(strings.TrimSuffix(filepath.Base(name), ".gz"), -1)
 	if len(all) == 0 {
@@ -140,7 +142,8 @@ func (j *job) scan(f input.File, groups map[string]workload.Ranks) error {
 		if e.World < 0 || e.World > workload.MaxRanks {
 			return fmt.Errorf("world_size %d: at most %d ranks are possible", e.World, workload.MaxRanks)
 		}
-		if id := strings.Trim(string(e.Group), `"`); id == "" || id == "0" { // PyTorch's first group is that of all ranks
+		// PyTorch's first group is that of all ranks
+		if id := strings.Trim(string(e.Group), `"`); id == "" || id == "0" {
 			j.said = max(j.said, e.World)
 		}
 		j.world = max(j.world, e.World, len(e.InSplit))
@@ -179,7 +182,9 @@ func (j *job) countRanks() error {
 		seen := map[int]bool{}
 		for i, r := range j.ranks {
 			if seen[r] {
-				return fmt.Errorf("%s: the name says rank %d, and so does another one: name the files by their ranks, such as 0.json", j.files[i].Name, r)
+				return fmt.Errorf(
+					"%s: the name says rank %d, and so does another one: name the files by their ranks, such as 0.json",
+					j.files[i].Name, r)
 			}
 			seen[r] = true
 			if r >= j.world {
@@ -188,7 +193,8 @@ func (j *job) countRanks() error {
 		}
 	}
 	if len(j.files) != j.world {
-		return fmt.Errorf("%s: the job had %s, given: %s: give those of all ranks, or that of one alone", first, units.Count(j.world, "rank"),
+		return fmt.Errorf("%s: the job had %s, given: %s: give those of all ranks, or that of one alone", first,
+			units.Count(j.world, "rank"),
 			units.Count(len(j.files), "file"))
 	}
 	return nil
@@ -211,7 +217,10 @@ func (b *builder) group(e *entry) (pytorch.Group, error) {
 		g.Ranks = b.all
 	}
 	if g.Ranks == nil && g.Size > 1 {
-		return g, fmt.Errorf("process group %s of %d ranks: the trace does not say which: it needs an entry \"init\" with global_ranks", id, g.Size)
+		return g,
+			fmt.Errorf(
+				"process group %s of %d ranks: the trace does not say which: it needs an entry \"init\" with "+
+					"global_ranks", id, g.Size)
 	}
 	g.Size = max(len(g.Ranks), 1)
 	return g, nil

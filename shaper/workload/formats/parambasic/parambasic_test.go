@@ -57,7 +57,8 @@ func TestRecorded(t *testing.T) {
 	}
 	var own []workload.Op
 	for _, o := range w.Ops {
-		if len(o.Ranks) == 0 || o.Ranks[0] == 1 || strings.Contains(","+o.Ranks.String()+",", ",1,") || o.Ranks.String() == "0-3" {
+		if len(o.Ranks) == 0 || o.Ranks[0] == 1 || strings.Contains(","+o.Ranks.String()+",", ",1,") ||
+			o.Ranks.String() == "0-3" {
 			own = append(own, o)
 		}
 	}
@@ -128,13 +129,15 @@ func TestEntries(t *testing.T) {
 		}
 	}
 	// What is not understood is counted.
-	w, err := read(`[`+sum+`, {"comms": "incast"}, {}, {"comms": "all_reduce", "in_msg_size": 0, "out_msg_size": 0, "dtype": "float"},
+	w, err := read(`[`+sum+
+		`, {"comms": "incast"}, {}, {"comms": "all_reduce", "in_msg_size": 0, "out_msg_size": 0, "dtype": "float"},
 		{"comms": "all_reduce"}, {"comms": "all_reduce", "in_msg_size": 8, "dtype": "quark"}, {"comms": "broadcast", "in_msg_size": 8, "dtype": "int"}]`, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(append(w.Head.Source.Notes, w.Head.Source.Missing...), "\n")
-	for _, want := range []string{`1 call: of "incast"`, "1 entry: neither comms nor compute", "with no element to move", "does not say what it moved", `type "quark"`, "the root of 1 call"} {
+	for _, want := range []string{`1 call: of "incast"`, "1 entry: neither comms nor compute",
+		"with no element to move", "does not say what it moved", `type "quark"`, "the root of 1 call"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not in:\n%s", want, all)
 		}
@@ -150,11 +153,13 @@ func TestRefused(t *testing.T) {
 		entry(`, "world_size": -1`):     "world_size -1",
 		entry(`, "world_size": 4`)[:40]: "the file ends in the middle: it was cut",
 		entry(`, "world_size": "x"`):    "cannot unmarshal",
-		entry(`, "world_size": 8, "pg_id": 1`) + "":                                                                          "",
-		`[{"comms": "init", "pg_id": 1, "global_ranks": [0, 0]}]`:                                                            "is there twice",
-		`[{"comms": "init", "pg_id": 1, "global_ranks": [0, 7]}, ` + fmt.Sprintf(sum, `, "pg_id": 2, "world_size": 3`) + `]`: "the trace does not say which",
-		`[{"comms": "send", "in_msg_size": 8, "out_msg_size": 8, "dtype": "int", "world_size": 2, "dst_rank": 1}]`:           "give the traces of all ranks",
-		`[{"comms": "wait", "world_size": 2}]`:                                                                               "no call that is known",
+		entry(`, "world_size": 8, "pg_id": 1`) +
+			"": "",
+		`[{"comms": "init", "pg_id": 1, "global_ranks": [0, 0]}]`: "is there twice",
+		`[{"comms": "init", "pg_id": 1, "global_ranks": [0, 7]}, ` + fmt.Sprintf(sum, `, "pg_id": 2, "world_size": 3`) +
+			`]`: "the trace does not say which",
+		`[{"comms": "send", "in_msg_size": 8, "out_msg_size": 8, "dtype": "int", "world_size": 2, "dst_rank": 1}]`: "give the traces of all ranks",
+		`[{"comms": "wait", "world_size": 2}]`: "no call that is known",
 	} {
 		_, err := read(text, 0)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -162,11 +167,13 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	two := []input.File{input.Path("testdata/0.json"), input.Path("testdata/1.json")}
-	if _, err := Read(two, input.Options{OneForAll: true}); err == nil || !strings.Contains(err.Error(), "the job had 4 ranks, given: 2 files") {
+	if _, err := Read(two, input.Options{OneForAll: true}); err == nil ||
+		!strings.Contains(err.Error(), "the job had 4 ranks, given: 2 files") {
 		t.Errorf("two of four: %v", err)
 	}
 	same := []input.File{input.Path("testdata/0.json"), input.Bytes("x0.json", []byte("[]"))}
-	if _, err := Read(same, input.Options{}); err == nil || !strings.Contains(err.Error(), "the name says rank 0, and so does another one") {
+	if _, err := Read(same, input.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "the name says rank 0, and so does another one") {
 		t.Errorf("the same rank twice: %v", err)
 	}
 }
@@ -177,7 +184,8 @@ func FuzzRead(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(string(data))
-	f.Add(`[{"comms": "all_to_allv", "in_msg_size": 8, "out_msg_size": 8, "in_split": [4, 4], "out_split": [], "dtype": "Float", "world_size": 2}]`)
+	f.Add(
+		`[{"comms": "all_to_allv", "in_msg_size": 8, "out_msg_size": 8, "in_split": [4, 4], "out_split": [], "dtype": "Float", "world_size": 2}]`)
 	f.Fuzz(func(t *testing.T, text string) {
 		w, err := read(text, 4)
 		if err != nil || w.Head.Ranks > 1<<12 {

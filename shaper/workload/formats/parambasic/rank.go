@@ -69,8 +69,8 @@ func (b *builder) entry(e *entry) error {
 	return b.call(e, name)
 }
 
-// time adds the computation since the entry before. After a wait, its length is not known: the time to the next entry has
-// the waiting in it.
+// time adds the computation since the entry before. After a wait, its length is not known: the time to the next entry
+// has the waiting in it.
 func (b *builder) time(e *entry) {
 	before, waited := b.last, b.waiting
 	b.last, b.waiting = e.Start, false
@@ -284,14 +284,18 @@ func (e *entry) marker() string {
 
 // source says what the traces do not.
 func (j *job) source() workload.Source {
-	s := workload.Source{Kind: "parambasic", File: input.Title(j.files[0].Name, len(j.files)), Missing: []string{"reduction operators: sum is taken"}}
+	s := workload.Source{Kind: "parambasic", File: input.Title(j.files[0].Name, len(j.files)),
+		Missing: []string{"reduction operators: sum is taken"}}
 	if len(j.files) == 1 && j.world > 1 {
-		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.world))
+		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same",
+			j.world))
 	}
 	missing := input.Sentences(&s.Missing)
 	missing(j.timed == 0, "no computation between the calls is known: they follow each other on their process groups")
 	missing(j.timed > 0, "whether the GPU or the host was busy between calls: that time is a computation")
-	missing(j.waits > 0, "how long the host waited: the computation after %s is between 0 and the time to the next entry", units.Count(j.waits, "wait"))
+	missing(j.waits > 0,
+		"how long the host waited: the computation after %s is between 0 and the time to the next entry",
+		units.Count(j.waits, "wait"))
 	missing(j.computes > 0, "the time of %s", units.Count(j.computes, "computation"))
 	missing(j.noRoots > 0, "the root of %s: the first rank of the group is taken", units.Count(j.noRoots, "call"))
 	note := input.Counts(&s.Notes)

@@ -9,8 +9,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Alike returns the communicators of all ranks of a job that are like that of one rank: its ranks, shifted. A group of size
-// n whose ranks are s apart repeats in blocks of n·s ranks, as the groups of tensor, data and pipeline parallelism do.
+// Alike returns the communicators of all ranks of a job that are like that of one rank: its ranks, shifted. A group of
+// size n whose ranks are s apart repeats in blocks of n·s ranks, as the groups of tensor, data and pipeline
+// parallelism do.
 func Alike(name string, group workload.Ranks, world int) ([]workload.Comm, error) {
 	if len(group) == world {
 		return []workload.Comm{{Name: name, Ranks: group}}, nil
@@ -22,7 +23,10 @@ func Alike(name string, group workload.Ranks, world int) ([]workload.Comm, error
 	block := stride * len(group)
 	for i, r := range group {
 		if stride < 1 || r != group[0]+i*stride {
-			return nil, fmt.Errorf("the ranks %s of group %s are not evenly spaced, so the groups of the other ranks are not known", group, name)
+			return nil,
+				fmt.Errorf(
+					"the ranks %s of group %s are not evenly spaced, so the groups of the other ranks are not known",
+					group, name)
 		}
 	}
 	if world%block != 0 || group[0]%block >= stride {
@@ -54,8 +58,8 @@ type Registry struct {
 	alike map[string]string       // names of families, by the wanted name and the ranks of one
 }
 
-// Add adds a communicator unless an equal one is there, and returns its name. If another one of the name shares ranks with it,
-// the name gets a number.
+// Add adds a communicator unless an equal one is there, and returns its name. If another one of the name shares ranks
+// with it, the name gets a number.
 func (g *Registry) Add(name string, ranks workload.Ranks) string {
 	if g.names == nil {
 		g.names, g.used, g.alike = map[string]string{}, map[string]map[int]bool{}, map[string]string{}
@@ -100,7 +104,8 @@ func (g *Registry) AddAlike(name string, ranks workload.Ranks, world int) (strin
 	return own, nil
 }
 
-// InARow are the ranks of the group of n ranks in a row in which a rank is, if groups of them divide the world; else nil.
+// InARow are the ranks of the group of n ranks in a row in which a rank is, if groups of them divide the world; else
+// nil.
 func InARow(rank, n, world int) workload.Ranks {
 	if n < 1 || world%n != 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Order says what the operations of one rank come after, for formats that have neither streams nor waits of the host: each
-// operation is written as nodes, each of which names the nodes before it. N is what names a node.
+// Order says what the operations of one rank come after, for formats that have neither streams nor waits of the host:
+// each operation is written as nodes, each of which names the nodes before it. N is what names a node.
 type Order[N cmp.Ordered] struct {
 	streams map[string]*stream[N]
 	ends    map[int]end[N]    // of the operations with an id
@@ -70,7 +70,8 @@ func (d *Order[N]) Before(o *workload.Op, implied bool) []N {
 	for _, id := range o.After {
 		out = append(out, d.ends[id].nodes...)
 	}
-	if implied || st.waits < d.waits { // else the operation before it on the stream comes after what the host has waited for
+	// else the operation before it on the stream comes after what the host has waited for
+	if implied || st.waits < d.waits {
 		for _, e := range d.waited {
 			out = append(out, e.nodes...)
 		}

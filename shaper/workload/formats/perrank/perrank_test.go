@@ -13,8 +13,10 @@ import (
 
 func TestJoinAndSplit(t *testing.T) {
 	comms := []workload.Comm{{Name: "tp", Ranks: workload.Ranks{0, 1}}, {Name: "tp", Ranks: workload.Ranks{2, 3}}}
-	coll := workload.Op{ID: 2, Kind: workload.Coll, Comm: "tp", Func: workload.AllReduce, Count: 4, Type: "int8", After: []int{1}}
-	group := workload.Op{Kind: workload.Group, Ops: []workload.Op{{Kind: workload.Send, Comm: "tp", Peer: 1, Count: 1, Type: "int8"}}}
+	coll := workload.Op{ID: 2, Kind: workload.Coll, Comm: "tp", Func: workload.AllReduce, Count: 4, Type: "int8",
+		After: []int{1}}
+	group := workload.Op{Kind: workload.Group,
+		Ops: []workload.Op{{Kind: workload.Send, Comm: "tp", Peer: 1, Count: 1, Type: "int8"}}}
 	calc := func(ns int64) workload.Op { return workload.Op{ID: 1, Kind: workload.Calc, Nanos: ns} }
 	twice := coll
 	twice.ID = 3
@@ -29,7 +31,8 @@ func TestJoinAndSplit(t *testing.T) {
 	if text := strings.Join(got, ","); text != "calc 0,2-3,calc 1,coll ,group 0,coll 2,coll 3" {
 		t.Errorf("joined: %s", text)
 	}
-	again, err := Split(&workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 4, Comms: comms}, Ops: ops})
+	again, err := Split(&workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 4, Comms: comms},
+		Ops: ops})
 	if err != nil || cmp.Diff(lists, again) != "" {
 		t.Errorf("split: %v %s", err, cmp.Diff(lists, again))
 	}
@@ -40,7 +43,8 @@ func TestSplitResolvesPeersAndNames(t *testing.T) {
 		{Kind: workload.Send, Peer: -1, Relative: true, Count: 1, Type: "int8"},
 	}}
 	lists, err := Split(w)
-	if err != nil || lists[0][0].Peer != 2 || lists[2][0].Peer != 1 || lists[1][0].Comm != workload.World || lists[0][0].Relative {
+	if err != nil || lists[0][0].Peer != 2 || lists[2][0].Peer != 1 || lists[1][0].Comm != workload.World ||
+		lists[0][0].Relative {
 		t.Errorf("%+v, %v", lists, err)
 	}
 	w.Ops[0].Comm, w.Ops[0].Ranks = "no", workload.Ranks{0}
@@ -73,14 +77,16 @@ func TestAlike(t *testing.T) {
 		for _, c := range comms {
 			got = append(got, c.Ranks.String())
 		}
-		if text := strings.Join(got, " "); err == nil && text != test.want || err != nil && !strings.Contains(err.Error(), test.want) {
+		if text := strings.Join(got, " "); err == nil && text != test.want || err != nil &&
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s of %d: %s, %v, want %s", test.ranks, test.world, text, err, test.want)
 		}
 	}
 }
 
 func TestInARow(t *testing.T) {
-	if a, b, c := InARow(5, 2, 8), InARow(5, 8, 8), InARow(5, 3, 8); a.String() != "4-5" || b.String() != "0-7" || c != nil {
+	if a, b, c := InARow(5, 2, 8), InARow(5, 8, 8), InARow(5, 3, 8); a.String() != "4-5" || b.String() != "0-7" ||
+		c != nil {
 		t.Errorf("%s, %s, %s", a, b, c)
 	}
 }
@@ -88,7 +94,8 @@ func TestInARow(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	var g Registry
 	for _, test := range []struct{ name, ranks, want string }{
-		{"a", "0-1", "a"}, {"a", "2-3", "a"}, {"a", "0-1", "a"}, {"a", "1-2", "a#2"}, {"a", "0-3", "a#3"}, {"b", "0-3", "b"},
+		{"a", "0-1", "a"}, {"a", "2-3", "a"}, {"a", "0-1", "a"}, {"a", "1-2", "a#2"}, {"a", "0-3", "a#3"},
+		{"b", "0-3", "b"},
 	} {
 		ranks, _ := workload.ParseRanks(test.ranks)
 		if got := g.Add(test.name, ranks); got != test.want {

@@ -15,8 +15,8 @@ const (
 	ReadyStream   = "ready"
 )
 
-// Timeline writes the operations of a rank of which a profiler has recorded when its calls were ready: the time between them
-// is a computation. Times are in ns.
+// Timeline writes the operations of a rank of which a profiler has recorded when its calls were ready: the time
+// between them is a computation. Times are in ns.
 type Timeline struct {
 	Ops []workload.Op
 	// Now is the time until which all is written. Set it before the first call.
@@ -50,8 +50,8 @@ func (t *Timeline) Compute(until int64) {
 	t.Pending, t.Now = nil, until
 }
 
-// Call adds a call that is ready between now and uncertain ns later, and returns its id. stream is any text that names the
-// stream of the kernel.
+// Call adds a call that is ready between now and uncertain ns later, and returns its id. stream is any text that names
+// the stream of the kernel.
 func (t *Timeline) Call(o workload.Op, stream string, uncertain int64) int {
 	after := slices.Clone(t.Pending)
 	if t.calc != 0 {

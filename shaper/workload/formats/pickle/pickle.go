@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pickle reads the data in pickles of Python: numbers, text, lists, tuples and dicts. It builds no objects and runs
-// nothing: a pickle that asks for it is refused.
+// Package pickle reads the data in pickles of Python: numbers, text, lists, tuples and dicts. It builds no objects and
+// runs nothing: a pickle that asks for it is refused.
 package pickle
 
 import (
@@ -52,8 +52,9 @@ type Decoder struct {
 	held  int64 // bytes of what is kept, about
 }
 
-// NewDecoder returns a decoder that keeps at most about limit bytes. reduce may be nil; it is called with each dict when items
-// have been added, and says whether it has used the dict up: then nil takes its place, and its memory is free.
+// NewDecoder returns a decoder that keeps at most about limit bytes. reduce may be nil; it is called with each dict
+// when items have been added, and says whether it has used the dict up: then nil takes its place, and its memory is
+// free.
 func NewDecoder(in io.Reader, limit int64, reduce func(*Dict) bool) *Decoder {
 	return &Decoder{in: bufio.NewReaderSize(in, 1<<16), limit: limit, reduce: reduce}
 }
@@ -142,8 +143,9 @@ const (
 
 // objects are the operations that find or build objects of Python.
 var objects = map[byte]string{
-	'c': "GLOBAL", 0x93: "STACK_GLOBAL", 'R': "REDUCE", 'b': "BUILD", 'i': "INST", 'o': "OBJ", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX",
-	'P': "PERSID", 'Q': "BINPERSID", 0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4",
+	'c': "GLOBAL", 0x93: "STACK_GLOBAL", 'R': "REDUCE", 'b': "BUILD", 'i': "INST", 'o': "OBJ", 0x81: "NEWOBJ",
+	0x92: "NEWOBJ_EX",
+	'P':  "PERSID", 'Q': "BINPERSID", 0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4",
 }
 
 // step executes one operation other than stop.
@@ -270,7 +272,8 @@ func (d *Decoder) text(op byte) error {
 	return d.push(string(b))
 }
 
-// slot is what a value costs in a list or on the stack, in bytes: the value, and the number or the head of the text in it.
+// slot is what a value costs in a list or on the stack, in bytes: the value, and the number or the head of the text in
+// it.
 const slot = 32
 
 func (d *Decoder) push(v any) error {

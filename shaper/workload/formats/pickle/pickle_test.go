@@ -61,7 +61,8 @@ func TestPython(t *testing.T) {
 func TestCut(t *testing.T) {
 	data := decode(t, python[2])
 	for n := range data {
-		if v, err := NewDecoder(bytes.NewReader(data[:n]), 1<<20, nil).Read(); err == nil || !strings.Contains(err.Error(), "it was cut") {
+		if v, err := NewDecoder(bytes.NewReader(data[:n]), 1<<20, nil).Read(); err == nil ||
+			!strings.Contains(err.Error(), "it was cut") {
 			t.Fatalf("%d bytes: %v, %v", n, v, err)
 		}
 	}
@@ -70,7 +71,8 @@ func TestCut(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for name, test := range map[string]struct{ code, want string }{
 		// os.system("true"), as pickle.dumps of an object with __reduce__ gives it
-		"system":        {"800263706f7369780a73797374656d0a580400000074727565855252" + "2e", "builds an object of Python (GLOBAL)"},
+		"system": {"800263706f7369780a73797374656d0a580400000074727565855252" + "2e",
+			"builds an object of Python (GLOBAL)"},
 		"stack global":  {"80048c05706f7369788c0673797374656d932e", "builds an object of Python (STACK_GLOBAL)"},
 		"protocol 0":    {"284c310a2e", "no pickle of protocol 2 to 5"},
 		"protocol 6":    {"80064e2e", "no pickle of protocol 2 to 5"},

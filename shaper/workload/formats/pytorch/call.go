@@ -50,8 +50,8 @@ func (c *Call) Moves() bool {
 	return f != "" || p2p != ""
 }
 
-// SetSizes sets the elements that go in and come out; negative ones are not known. The call is Unsized if neither the number
-// that its count needs is known nor another one from which that follows. The name and the group must be set.
+// SetSizes sets the elements that go in and come out; negative ones are not known. The call is Unsized if neither the
+// number that its count needs is known nor another one from which that follows. The name and the group must be set.
 func (c *Call) SetSizes(in, out int64) {
 	f, kind := c.function()
 	ranks := int64(max(c.Group.Size, len(c.Group.Ranks)))
@@ -81,8 +81,8 @@ func (c *Call) SetSizes(in, out int64) {
 	c.In, c.Out = max(in, 0), max(out, 0)
 }
 
-// Foreign tells whether the call has a name that is not known. Known are those of collectives and messages, and those of
-// calls that move nothing themselves.
+// Foreign tells whether the call has a name that is not known. Known are those of collectives and messages, and those
+// of calls that move nothing themselves.
 func (c *Call) Foreign() bool {
 	return !c.Moves() && !slices.Contains([]string{"", "wait", "init", "coalesced"}, c.plainName())
 }
@@ -151,18 +151,20 @@ var dtypes = map[string]string{
 	"unsigned char": "uint8", "signed char": "int8", "bool": "uint8", "float8_e4m3fn": "float8e4m3",
 	"float8_e5m2": "float8e5m2", "float8_e4m3fnuz": "float8e4m3", "float8_e5m2fnuz": "float8e5m2",
 	"c10::float8_e4m3fn": "float8e4m3", "c10::float8_e5m2": "float8e5m2",
-	"float16": "float16", "float32": "float32", "float64": "float64", "int8": "int8", "int32": "int32", "int64": "int64",
+	"float16": "float16", "float32": "float32", "float64": "float64", "int8": "int8", "int32": "int32",
+	"int64": "int64",
 	"uint8": "uint8", "uint32": "uint32", "uint64": "uint64",
 }
 
 // twice are types of which NCCL moves two elements of another type for each.
 var twice = map[string]string{
-	"complexfloat": "float32", "c10::complex<float>": "float32", "complexdouble": "float64", "c10::complex<double>": "float64",
-	"short": "uint8", "int16": "uint8", "uint16": "uint8", "complexhalf": "float16",
+	"complexfloat": "float32", "c10::complex<float>": "float32", "complexdouble": "float64",
+	"c10::complex<double>": "float64",
+	"short":                "uint8", "int16": "uint8", "uint16": "uint8", "complexhalf": "float16",
 }
 
-// Op is the operation of the call, with the type and the count of NCCL's call, for a group of n ranks. unequal says that the
-// parts of an all-to-all differ, or are not recorded, and that the mean stands for them.
+// Op is the operation of the call, with the type and the count of NCCL's call, for a group of n ranks. unequal says
+// that the parts of an all-to-all differ, or are not recorded, and that the mean stands for them.
 func (c *Call) Op(n int) (op workload.Op, unequal bool, err error) {
 	f, kind := c.function()
 	if f == "" && kind == "" {
@@ -199,8 +201,8 @@ func uniform(parts []int64) bool {
 	return true
 }
 
-// count is NCCL's count in elements, but for AllToAll. For scatter, PyTorch writes what a rank gets as what goes in, and n
-// times that as what comes out; the root of an execution trace gives the whole.
+// count is NCCL's count in elements, but for AllToAll. For scatter, PyTorch writes what a rank gets as what goes in,
+// and n times that as what comes out; the root of an execution trace gives the whole.
 func (c *Call) count(f workload.Func, kind workload.Kind) int64 {
 	if f == workload.Scatter && c.In > 0 && c.Out > 0 {
 		return min(c.In, c.Out)
@@ -216,7 +218,8 @@ func countsOut(f workload.Func, kind workload.Kind) bool {
 	return f == workload.ReduceScatter || f == workload.Scatter || kind == workload.Recv
 }
 
-// Exchange is an all-to-all with parts of different sizes, as a group of sends and receives; nil if the parts are not known.
+// Exchange is an all-to-all with parts of different sizes, as a group of sends and receives; nil if the parts are not
+// known.
 func (c *Call) Exchange(op workload.Op) *workload.Op {
 	n := max(len(c.InSplit), len(c.OutSplit))
 	sends, receives := equalParts(c.InSplit, c.In, n), equalParts(c.OutSplit, c.Out, n)
@@ -228,7 +231,8 @@ func (c *Call) Exchange(op workload.Op) *workload.Op {
 	group := &workload.Op{Kind: workload.Group, Name: "all-to-all"}
 	part := func(kind workload.Kind, peer int, count int64) {
 		if count > 0 {
-			group.Ops = append(group.Ops, workload.Op{Kind: kind, Comm: op.Comm, Type: op.Type, Peer: peer, Count: count})
+			group.Ops = append(group.Ops, workload.Op{Kind: kind, Comm: op.Comm, Type: op.Type, Peer: peer,
+				Count: count})
 		}
 	}
 	for peer, size := range sends {
@@ -255,8 +259,8 @@ func total(parts []int64) (sum int64) {
 	return sum
 }
 
-// ParseList reads a list of numbers such as "[0, 1]". It returns nil for an empty list, and for one of which PyTorch has left
-// out the middle.
+// ParseList reads a list of numbers such as "[0, 1]". It returns nil for an empty list, and for one of which PyTorch
+// has left out the middle.
 func ParseList(text string) []int64 {
 	text = strings.Trim(strings.TrimSpace(text), "[]")
 	if text == "" {
@@ -273,8 +277,8 @@ func ParseList(text string) []int64 {
 	return out
 }
 
-// ParseRanks reads the ranks of a group: the list if it is whole, else n ranks from start on, stride apart. Without either it
-// returns nil.
+// ParseRanks reads the ranks of a group: the list if it is whole, else n ranks from start on, stride apart. Without
+// either it returns nil.
 func ParseRanks(list string, start, stride, n int64) workload.Ranks {
 	var out workload.Ranks
 	for _, r := range ParseList(list) {
@@ -283,7 +287,8 @@ func ParseRanks(list string, start, stride, n int64) workload.Ranks {
 		}
 		out = append(out, int(r))
 	}
-	if out != nil || start < 0 || stride < 1 || n < 1 || max(start, stride, n) > workload.MaxRanks || start+stride*(n-1) >= workload.MaxRanks {
+	if out != nil || start < 0 || stride < 1 || n < 1 || max(start, stride, n) > workload.MaxRanks ||
+		start+stride*(n-1) >= workload.MaxRanks {
 		return out
 	}
 	for i := range n {

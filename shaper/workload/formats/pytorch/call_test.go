@@ -40,7 +40,8 @@ func TestOp(t *testing.T) {
 	} {
 		c := Call{Name: test.name, DType: test.dtype, In: test.in, Out: test.out}
 		op, unequal, err := c.Op(4)
-		if err != nil || unequal || op.Kind != test.kind || op.Func != test.f || op.Count != test.count || op.Type != test.typ {
+		if err != nil || unequal || op.Kind != test.kind || op.Func != test.f || op.Count != test.count ||
+			op.Type != test.typ {
 			t.Errorf("%s: %+v, %v, %v", test.name, op, unequal, err)
 		}
 		if c.Empty() {

@@ -12,9 +12,9 @@ import (
 // Known tells whether the source says anything of the group.
 func (g *Group) Known() bool { return g.Name != "" || g.Size > 0 || g.Ranks != nil }
 
-// Annotated returns what the tensors of a call's annotation (nccl:...) are, of n elements together: what goes in, what comes
-// out, or both; -1 is not known. ProcessGroupNCCL annotates a call with the first argument of collective(): the input, but
-// for scatter and recv the output. The name must be set.
+// Annotated returns what the tensors of a call's annotation (nccl:...) are, of n elements together: what goes in, what
+// comes out, or both; -1 is not known. ProcessGroupNCCL annotates a call with the first argument of collective(): the
+// input, but for scatter and recv the output. The name must be set.
 func (c *Call) Annotated(n int64) (in, out int64) {
 	f, kind := c.function()
 	switch {
@@ -26,7 +26,8 @@ func (c *Call) Annotated(n int64) (in, out int64) {
 	return n, -1
 }
 
-// GroupBySizes is the number of ranks that follows from what goes in and what comes out on a rank; 0 if it does not follow.
+// GroupBySizes is the number of ranks that follows from what goes in and what comes out on a rank; 0 if it does not
+// follow.
 func (c *Call) GroupBySizes(in, out int64) int {
 	part, whole := in, out
 	switch f, _ := c.function(); f {
@@ -50,9 +51,9 @@ func ParseParts(text string) (sizes []int64, cut bool) {
 	return sizes, sizes != nil && shown != strings.TrimSpace(text)
 }
 
-// CompleteParts completes the parts of an all-to-all of n ranks. taken says that cut lists are taken to go on as they begin,
-// with equal parts, which the numbers of elements allow and do not prove. If the parts stay unknown, [Call.Op] says that
-// they differ.
+// CompleteParts completes the parts of an all-to-all of n ranks. taken says that cut lists are taken to go on as they
+// begin, with equal parts, which the numbers of elements allow and do not prove. If the parts stay unknown, [Call.Op]
+// says that they differ.
 func (c *Call) CompleteParts(n int) (taken bool) {
 	if f, _ := c.function(); f != workload.AllToAll || !c.InCut && !c.OutCut {
 		return false
@@ -100,14 +101,15 @@ func completed(parts []int64, cut bool, elements, row int64, n int) (whole []int
 	switch {
 	case rest == 0, rest > 0 && missing == 1:
 		return fill(rest), false, true
-	case first > 0 && uniform(parts) && (rest < 0 && row == 0 && elements%(first*int64(n)) == 0 || rest == first*int64(missing)):
+	case first > 0 && uniform(parts) && (rest < 0 && row == 0 && elements%(first*int64(n)) == 0 ||
+		rest == first*int64(missing)):
 		return fill(first), true, true
 	}
 	return parts, false, false
 }
 
-// EvenRanks reads a list of n ranks that is cut, such as "[0, 4, ...]", if the distance of those that are shown is the same.
-// It returns nil if it is not.
+// EvenRanks reads a list of n ranks that is cut, such as "[0, 4, ...]", if the distance of those that are shown is the
+// same. It returns nil if it is not.
 func EvenRanks(list string, n int64) workload.Ranks {
 	shown, cut := ParseParts(list)
 	if !cut || len(shown) < 2 || int64(len(shown)) >= n {

@@ -11,15 +11,20 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// The names are those of the annotations of PyTorch 1.10 to 2.9, and what their tensors are is what ProcessGroupNCCL.cpp
-// (2.1) gives to collective().
+// The names are those of the annotations of PyTorch 1.10 to 2.9, and what their tensors are is what
+// ProcessGroupNCCL.cpp (2.1) gives to collective().
 func TestAnnotated(t *testing.T) {
 	for name, want := range map[string]string{
-		"nccl:all_reduce": "8 8", "nccl:all_reduce_barrier": "8 8", "nccl:all_reduce_sparse": "8 8", "nccl:allreduce_coalesced": "8 8",
-		"nccl:broadcast": "8 8", "nccl:_broadcast_oop": "8 8", "nccl:reduce": "8 8", "nccl:_reduce_oop": "8 8",
-		"nccl:all_gather": "8 -1", "nccl:_all_gather_base": "8 -1", "nccl:all_gather_into_tensor_coalesced": "8 -1",
-		"nccl:reduce_scatter": "8 -1", "nccl:_reduce_scatter_base": "8 -1", "nccl:reduce_scatter_tensor_coalesced": "8 -1",
-		"nccl:all_to_all": "8 -1", "nccl:gather": "8 -1", "nccl:scatter": "-1 8", "nccl:send 0->1": "8 -1", "nccl:recv 1<-0": "-1 8",
+		"nccl:all_reduce": "8 8", "nccl:all_reduce_barrier": "8 8", "nccl:all_reduce_sparse": "8 8",
+		"nccl:allreduce_coalesced": "8 8",
+		"nccl:broadcast":           "8 8", "nccl:_broadcast_oop": "8 8", "nccl:reduce": "8 8",
+		"nccl:_reduce_oop": "8 8",
+		"nccl:all_gather":  "8 -1", "nccl:_all_gather_base": "8 -1", "nccl:all_gather_into_tensor_coalesced": "8 -1",
+		"nccl:reduce_scatter": "8 -1", "nccl:_reduce_scatter_base": "8 -1",
+		"nccl:reduce_scatter_tensor_coalesced": "8 -1",
+		"nccl:all_to_all":                      "8 -1", "nccl:gather": "8 -1", "nccl:scatter": "-1 8",
+		"nccl:send 0->1": "8 -1",
+		"nccl:recv 1<-0": "-1 8",
 	} {
 		c := Call{Name: name}
 		in, out := c.Annotated(8)
@@ -40,9 +45,11 @@ func TestGroupBySizes(t *testing.T) {
 		in, out int64
 		want    int
 	}{
-		{"_allgather_base", 10, 40, 4}, {"_allgather_base", 10, 10, 1}, {"_allgather_base", 10, 45, 0}, {"_allgather_base", 40, 10, 0},
+		{"_allgather_base", 10, 40, 4}, {"_allgather_base", 10, 10, 1}, {"_allgather_base", 10, 45, 0},
+		{"_allgather_base", 40, 10, 0},
 		{"_allgather_base", 0, 10, 0}, {"_allgather_base", 10, -1, 0}, {"_allgather_base", 1, 1 << 40, 0},
-		{"_reduce_scatter_base", 40, 10, 4}, {"_reduce_scatter_base", 10, 40, 0}, {"allreduce", 40, 10, 0}, {"all_to_all", 10, 40, 0},
+		{"_reduce_scatter_base", 40, 10, 4}, {"_reduce_scatter_base", 10, 40, 0}, {"allreduce", 40, 10, 0},
+		{"all_to_all", 10, 40, 0},
 	} {
 		c := Call{Name: test.name}
 		if got := c.GroupBySizes(test.in, test.out); got != test.want {
@@ -76,17 +83,27 @@ func TestCutParts(t *testing.T) {
 		unequal bool
 		last    int64 // of the parts that go in; -1: they stay cut
 	}{
-		"whole":                  {"[1, 2]", "[2, 1]", 2, 30, 0, false, true, 2},
-		"equal":                  {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 32, 3 * 32 * 7, 0, true, false, 3},
-		"equal as in older ones": {"[" + repeated("3", 30) + "..., ...]", "[" + repeated("3", 30) + "..., ...]", 32, 3 * 32 * 7, 0, true, false, 3},
-		"equal by the row":       {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 32, 3 * 32 * 7, 7, true, false, 3},
-		"not by the row":         {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 32, 3 * 32 * 7 * 2, 7, false, true, -1},
-		"not by the elements":    {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 32, 3*32*7 + 1, 0, false, true, -1},
-		"one is missing":         {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 31, 100 * 7, 7, false, true, 10},
-		"nothing is missing":     {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 40, 90 * 7, 7, false, true, 0},
-		"different":              {"[1, " + repeated("3", 29) + "...]", "[" + repeated("3", 30) + "...]", 32, 3 * 32 * 7, 0, false, true, -1},
-		"zeros":                  {"[" + repeated("0", 30) + "...]", "[" + repeated("0", 30) + "...]", 32, 64, 0, false, true, -1},
-		"one is whole":           {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "10]", 31, 100 * 7, 0, false, true, 10},
+		"whole": {"[1, 2]", "[2, 1]", 2, 30, 0, false, true, 2},
+		"equal": {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 32, 3 * 32 * 7,
+			0, true, false, 3},
+		"equal as in older ones": {"[" + repeated("3", 30) + "..., ...]", "[" + repeated("3", 30) + "..., ...]", 32,
+			3 * 32 * 7, 0, true, false, 3},
+		"equal by the row": {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 32, 3 * 32 * 7,
+			7, true, false, 3},
+		"not by the row": {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 32,
+			3 * 32 * 7 * 2, 7, false, true, -1},
+		"not by the elements": {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 32, 3*32*7 + 1,
+			0, false, true, -1},
+		"one is missing": {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 31, 100 * 7, 7,
+			false, true, 10},
+		"nothing is missing": {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "...]", 40, 90 * 7, 7,
+			false, true, 0},
+		"different": {"[1, " + repeated("3", 29) + "...]", "[" + repeated("3", 30) + "...]", 32,
+			3 * 32 * 7, 0, false, true, -1},
+		"zeros": {"[" + repeated("0", 30) + "...]", "[" + repeated("0", 30) + "...]", 32, 64, 0, false,
+			true, -1},
+		"one is whole": {"[" + repeated("3", 30) + "...]", "[" + repeated("3", 30) + "10]", 31, 100 * 7, 0,
+			false, true, 10},
 	} {
 		c := Call{Name: "all_to_allv", DType: "Float", In: test.elems, Out: test.elems, Row: test.row}
 		c.InSplit, c.InCut = ParseParts(test.in)
@@ -129,7 +146,8 @@ func TestEvenRanks(t *testing.T) {
 		n    int64
 		want string
 	}{
-		{"[0, 8, 16, ...]", 40, "0-312:8"}, {"[3, 4, ...]", 4, "3-6"}, {"[0, 8, 17, ...]", 40, ""}, {"[0, 8, 16]", 40, ""}, {"[0, ...]", 40, ""},
+		{"[0, 8, 16, ...]", 40, "0-312:8"}, {"[3, 4, ...]", 4, "3-6"}, {"[0, 8, 17, ...]", 40, ""},
+		{"[0, 8, 16]", 40, ""}, {"[0, ...]", 40, ""},
 		{"[0, 8, ...]", workload.MaxRanks, ""}, {"[8, 0, ...]", 4, ""}, {"[0, 1, ...]", 2, ""},
 	} {
 		if got := EvenRanks(test.list, test.n); got.String() != test.want {

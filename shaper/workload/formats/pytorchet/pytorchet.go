@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pytorchet reads the execution traces of PyTorch (ExecutionTraceObserver), one file per rank. They say what was
-// called in which order, and no times. Together with the traces of the profiler of the same run, they complete what these
-// say about calls.
+// Package pytorchet reads the execution traces of PyTorch (ExecutionTraceObserver), one file per rank. They say what
+// was called in which order, and no times. Together with the traces of the profiler of the same run, they complete
+// what these say about calls.
 package pytorchet
 
 import (
@@ -46,7 +46,8 @@ func Read(files, timed []input.File, o input.Options) (*workload.Workload, error
 			return nil, fmt.Errorf("%s: %w", t.file, err)
 		}
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms, Source: j.source()}}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms,
+		Source: j.source()}}
 	if w.Ops = lists[0]; len(lists) > 1 {
 		w.Ops = perrank.Join(lists, j.comms.Comms)
 	}
@@ -69,7 +70,8 @@ func rankOf(name string, place int) int {
 // join reads the traces of the profiler, and completes their calls by the execution traces.
 func join(traces []*trace, timed []input.File, o input.Options) (*workload.Workload, error) {
 	if len(timed) != len(traces) {
-		return nil, fmt.Errorf("%s and %s: give one of each per rank", units.Count(len(traces), "execution trace"), units.Count(len(timed), "trace"))
+		return nil, fmt.Errorf("%s and %s: give one of each per rank", units.Count(len(traces), "execution trace"),
+			units.Count(len(timed), "trace"))
 	}
 	next := 0 // kineto.Read takes ranks in order
 	w, err := kineto.Read(timed, o, func(_ int, calls []kineto.Recorded) error {
@@ -85,8 +87,8 @@ func join(traces []*trace, timed []input.File, o input.Options) (*workload.Workl
 	return w, nil
 }
 
-// complete puts what the execution trace knows into the calls of the profiler: those of the same record function, or, in
-// older versions, those at the same place.
+// complete puts what the execution trace knows into the calls of the profiler: those of the same record function, or,
+// in older versions, those at the same place.
 func (t *trace) complete(calls []kineto.Recorded) error {
 	byFunction := map[int64]*record{}
 	for i := range t.records {
@@ -112,8 +114,8 @@ func (t *trace) complete(calls []kineto.Recorded) error {
 	return nil
 }
 
-// merge replaces what the profiler said of a call by what the execution trace does, which has all in every version, but for
-// the group and the peer.
+// merge replaces what the profiler said of a call by what the execution trace does, which has all in every version,
+// but for the group and the peer.
 func merge(to, from *pytorch.Call) {
 	if from.Empty() && !from.IsWait() {
 		return
@@ -175,7 +177,8 @@ func (j *job) countRanks(o input.Options) error {
 	case len(j.traces) == 1 && (o.OneForAll || j.ranks == 1), len(j.traces) == j.ranks:
 		return nil
 	}
-	return fmt.Errorf("the job had %s, given: %s: give those of all ranks, or that of one alone", units.Count(j.ranks, "rank"), units.Count(len(j.traces), "file"))
+	return fmt.Errorf("the job had %s, given: %s: give those of all ranks, or that of one alone",
+		units.Count(j.ranks, "rank"), units.Count(len(j.traces), "file"))
 }
 
 // operations are the calls of a rank, one after the other.
@@ -217,7 +220,9 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 		}
 		if op.Kind == workload.Send || op.Kind == workload.Recv {
 			if len(j.traces) == 1 {
-				return nil, fmt.Errorf("the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
+				return nil,
+					fmt.Errorf(
+						"the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
 			}
 			if op.Peer < 0 || op.Peer >= n {
 				j.noPeers++
@@ -230,7 +235,8 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 	return append(ops, workload.Op{Kind: workload.Step}), nil
 }
 
-// dropped tells whether a call has nothing to play, and counts it unless it is one that moves nothing itself, such as a wait.
+// dropped tells whether a call has nothing to play, and counts it unless it is one that moves nothing itself, such as
+// a wait.
 func (j *job) dropped(c *pytorch.Call) bool {
 	switch {
 	case c.Foreign():
@@ -276,7 +282,8 @@ func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
 	case ranks == nil && c.Group.Size == 1, len(ranks) == 1:
 		return "", 1, nil
 	case ranks == nil:
-		return "", 0, fmt.Errorf("the trace does not say which ranks are in process group %q, of %d ranks", name, c.Group.Size)
+		return "", 0, fmt.Errorf("the trace does not say which ranks are in process group %q, of %d ranks", name,
+			c.Group.Size)
 	case len(j.traces) > 1:
 		if !slices.Contains(ranks, rank) {
 			return "", 0, fmt.Errorf("rank %d calls process group %q, of ranks %s", rank, name, ranks)
@@ -290,21 +297,25 @@ func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
 // source says what the traces do not.
 func (j *job) source() workload.Source {
 	s := workload.Source{Kind: "pytorchet", File: input.Title(j.traces[0].file, len(j.traces)), Missing: []string{
-		"no computation between the calls is known: they follow each other; give the profiler's traces of the same run too",
+		"no computation between the calls is known: they follow each other; give the profiler's traces of the same " +
+			"run too",
 		"roots and reduction operators",
 	}}
 	if len(j.traces) == 1 && j.ranks > 1 {
-		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.ranks))
+		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same",
+			j.ranks))
 	}
 	if !j.steps {
 		s.Missing = append(s.Missing, "steps: the whole trace is one")
 	}
 	if j.everyone > 0 {
-		s.Missing = append(s.Missing, fmt.Sprintf("the process group of %s: all %d ranks are taken", units.Count(j.everyone, "call"), j.ranks))
+		s.Missing = append(s.Missing, fmt.Sprintf("the process group of %s: all %d ranks are taken",
+			units.Count(j.everyone, "call"), j.ranks))
 	}
 	if j.blocks > 0 {
-		s.Missing = append(s.Missing, fmt.Sprintf("which ranks are in the process groups of which the size alone is known: ranks in a row "+
-			"are taken (%s)", units.Count(j.blocks, "call")))
+		s.Missing = append(s.Missing,
+			fmt.Sprintf("which ranks are in the process groups of which the size alone is known: ranks in a row "+
+				"are taken (%s)", units.Count(j.blocks, "call")))
 	}
 	note := input.Counts(&s.Notes)
 	note(j.singles, "call", "left out, in a group of one rank")

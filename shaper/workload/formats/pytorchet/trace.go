@@ -36,8 +36,8 @@ type record struct {
 	call         pytorch.Call
 }
 
-// node is an element of nodes. Schema 1.0.1 has values, shapes and types beside each other, later ones in objects, and what
-// is not of the graph in attrs.
+// node is an element of nodes. Schema 1.0.1 has values, shapes and types beside each other, later ones in objects, and
+// what is not of the graph in attrs.
 type node struct {
 	Name     string          `json:"name"`
 	ID       int64           `json:"id"`
@@ -61,7 +61,8 @@ func readTrace(f input.File, limit *input.Limit) (*trace, error) {
 		return nil, err
 	}
 	defer in.Close()
-	t := &trace{file: f.Name, limit: limit, groups: map[string]pytorch.Group{}, operators: map[int64]string{}, parents: map[int64]bool{}}
+	t := &trace{file: f.Name, limit: limit, groups: map[string]pytorch.Group{}, operators: map[int64]string{},
+		parents: map[int64]bool{}}
 	j := in.JSON()
 	found := false
 	err = j.Object(func(key string) error {
@@ -208,15 +209,17 @@ func (n *node) call() pytorch.Call {
 	c.InSplit, c.InCut = pytorch.ParseParts(text("in_split_size"))
 	c.OutSplit, c.OutCut = pytorch.ParseParts(text("out_split_size"))
 	c.Group = pytorch.Group{Name: groupName(text("pg_name"), text("pg_desc")), Size: int(number("pg_size", 0))}
-	c.Group.Ranks = pytorch.ParseRanks("", number("global_rank_start", -1), number("global_rank_stride", 0), number("pg_size", 0))
+	c.Group.Ranks = pytorch.ParseRanks("", number("global_rank_start", -1), number("global_rank_stride", 0),
+		number("pg_size", 0))
 	c.Peer = int(number("dst_rank", number("src_rank", -1)))
 	c.SetSizes(number("in_msg_nelems", -1), number("out_msg_nelems", -1))
 	return c
 }
 
 // inputs reads a call from the inputs of its node: the tensors, a number, the process group (a number, or its name and
-// description), a number, the name of the call, and the parts that go in and come out. In schema 1.0.2 the size of the group
-// follows (PyTorch 2.1); since 1.0.3, its first rank, the distance of its ranks and its size. Calls such as wait have no tensors.
+// description), a number, the name of the call, and the parts that go in and come out. In schema 1.0.2 the size of the
+// group follows (PyTorch 2.1); since 1.0.3, its first rank, the distance of its ranks and its size. Calls such as wait
+// have no tensors.
 func (n *node) inputs() pytorch.Call {
 	c := pytorch.Call{Peer: -1}
 	list, types := values(n.Inputs)
@@ -270,8 +273,8 @@ func readPlace(c *pytorch.Call, rest []json.RawMessage) {
 	}
 }
 
-// elements is the number of elements of a tensor or of a list of them, -1 if one is not readable. A tensor is its id, its storage's id, an offset, the
-// number of elements, the bytes of one, and the device.
+// elements is the number of elements of a tensor or of a list of them, -1 if one is not readable. A tensor is its id,
+// its storage's id, an offset, the number of elements, the bytes of one, and the device.
 func elements(v json.RawMessage) (sum int64) {
 	var list []json.RawMessage
 	if json.Unmarshal(v, &list) != nil {

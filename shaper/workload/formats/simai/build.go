@@ -121,7 +121,8 @@ func parseComm(name string, inner perrank.Group) (workload.Func, perrank.Group, 
 
 // play plays one step.
 func (b *builder) play() {
-	b.ops = make([]workload.Op, 0, b.options.Limit.Room(6*len(b.layers)+2)) // three computations and three calls of a layer
+	// three computations and three calls of a layer
+	b.ops = make([]workload.Op, 0, b.options.Limit.Room(6*len(b.layers)+2))
 	switch {
 	case b.name == micro:
 		for i := range b.layers {
@@ -231,8 +232,8 @@ func (b *builder) weights(l *layer) {
 	}
 }
 
-// dlrm plays a recommendation model: the exchange of the embedding, which is the first layer, overlaps the bottom layers,
-// and that of its gradients as well.
+// dlrm plays a recommendation model: the exchange of the embedding, which is the first layer, overlaps the bottom
+// layers, and that of its gradients as well.
 func (b *builder) dlrm() {
 	first := &b.layers[0]
 	exchange := 0
@@ -298,15 +299,18 @@ func (b *builder) source(file string) workload.Source {
 		if h.pipelineBytes >= 0 {
 			size = fmt.Sprintf("the %d bytes", h.pipelineBytes)
 		}
-		s.Missing = append(s.Missing, fmt.Sprintf("the pipeline: every stage of %d is taken to compute these layers, without %s "+
-			"that stages send each other and without waiting for each other", h.Pipeline, size))
+		s.Missing = append(s.Missing,
+			fmt.Sprintf("the pipeline: every stage of %d is taken to compute these layers, without %s "+
+				"that stages send each other and without waiting for each other", h.Pipeline, size))
 	}
 	if h.policy.byNetwork || h.name == customized {
-		s.Missing = append(s.Missing, "which ranks are in a group: ASTRA-sim 1 takes the dimensions of its network; all ranks are taken, as "+
-			"Chakra's converter does")
+		s.Missing = append(s.Missing,
+			"which ranks are in a group: ASTRA-sim 1 takes the dimensions of its network; all ranks are taken, as "+
+				"Chakra's converter does")
 	}
 	if b.sign == "" && b.computes {
-		s.Missing = append(s.Missing, "the unit of times: ns is taken, a cycle of ASTRA-sim 1 at 1 GHz; Chakra's converter takes them for us")
+		s.Missing = append(s.Missing,
+			"the unit of times: ns is taken, a cycle of ASTRA-sim 1 at 1 GHz; Chakra's converter takes them for us")
 	}
 	s.Notes = b.notes()
 	return s
@@ -333,7 +337,9 @@ func (b *builder) notes() (notes []string) {
 		notes = append(notes, key+" in the first line: not understood")
 	}
 	if b.policy.inner == perrank.Tensor {
-		notes = append(notes, fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", b.Tensor, b.Expert))
+		notes = append(notes,
+			fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", b.Tensor,
+				b.Expert))
 	}
 	return notes
 }

@@ -17,7 +17,8 @@ type policy struct {
 	// inputOfFirst says whether the communication of the input gradients of the first layer is issued too.
 	inputOfFirst bool
 	inner, outer perrank.Group // of forward pass and input gradients, and of weight gradients
-	// weightsFirst says that weight gradients are computed before input gradients, and the latter not for the first layer.
+	// weightsFirst says that weight gradients are computed before input gradients, and the latter not for the first
+	// layer.
 	weightsFirst bool
 	forwardOnly  bool
 	// byNetwork says that the groups are dimensions of the simulated network, which the file does not have.
@@ -36,14 +37,18 @@ var policies = map[string]policy{
 	"DATA":                  {own: true, inner: perrank.Everyone, outer: perrank.Everyone, weightsFirst: true},
 	"MODEL":                 {forward: true, input: true, inner: perrank.Everyone, outer: perrank.Everyone},
 	"DISTRIBUTED_INFERENCE": {forward: true, forwardOnly: true, inner: perrank.Everyone, outer: perrank.Everyone},
-	"HYBRID_DATA_MODEL":     {forward: true, input: true, own: true, byNetwork: true, inner: perrank.Everyone, outer: perrank.Everyone},
-	"HYBRID_MODEL_DATA":     {forward: true, input: true, own: true, byNetwork: true, inner: perrank.Everyone, outer: perrank.Everyone},
-	customized:              {inner: perrank.Everyone, outer: perrank.Everyone},
+	"HYBRID_DATA_MODEL": {forward: true, input: true, own: true, byNetwork: true, inner: perrank.Everyone,
+		outer: perrank.Everyone},
+	"HYBRID_MODEL_DATA": {forward: true, input: true, own: true, byNetwork: true, inner: perrank.Everyone,
+		outer: perrank.Everyone},
+	customized: {inner: perrank.Everyone, outer: perrank.Everyone},
 	// A layer of a DLRM has only the communication of its weights, but for the first one, the embedding.
-	dlrm:                              {own: true, inner: perrank.Everyone, outer: perrank.Everyone},
-	dlrmOverlap:                       {own: true, inner: perrank.Everyone, outer: perrank.Everyone},
-	"HYBRID_TRANSFORMER":              {forward: true, input: true, own: true, inputOfFirst: true, inner: perrank.Tensor, outer: perrank.Data},
-	"HYBRID_TRANSFORMER_FWD_IN_BCKWD": {forward: true, input: true, own: true, inputOfFirst: true, inner: perrank.Tensor, outer: perrank.Data},
+	dlrm:        {own: true, inner: perrank.Everyone, outer: perrank.Everyone},
+	dlrmOverlap: {own: true, inner: perrank.Everyone, outer: perrank.Everyone},
+	"HYBRID_TRANSFORMER": {forward: true, input: true, own: true, inputOfFirst: true,
+		inner: perrank.Tensor, outer: perrank.Data},
+	"HYBRID_TRANSFORMER_FWD_IN_BCKWD": {forward: true, input: true, own: true, inputOfFirst: true,
+		inner: perrank.Tensor, outer: perrank.Data},
 }
 
 func policyNames() string {
@@ -61,8 +66,8 @@ func (h *head) of(l *layer) policy {
 // signsOfAICB are names of layers that only the generators of AICB write. Its older files have no other sign.
 var signsOfAICB = []string{"micro_test", "grad_norm", "grad_gather", "grad_param", "Llama_layer"}
 
-// meaning finds out whose sizes the file has: those of SimAI and AICB are of the whole, those of ASTRA-sim of what a rank
-// puts in. It returns the sign, "" for ASTRA-sim.
+// meaning finds out whose sizes the file has: those of SimAI and AICB are of the whole, those of ASTRA-sim of what a
+// rank puts in. It returns the sign, "" for ASTRA-sim.
 func (h *head) meaning(layers []layer) string {
 	if h.sign != "" {
 		return h.sign + ": in the first line"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simai reads the text workloads of SimAI, AICB and ASTRA-sim 1: one line per layer, with the times in ns and the
-// communication of its forward pass, of its input gradients and of its weight gradients.
+// Package simai reads the text workloads of SimAI, AICB and ASTRA-sim 1: one line per layer, with the times in ns and
+// the communication of its forward pass, of its input gradients and of its weight gradients.
 //
-// The layers run forward, then in reverse order. A forward communication is waited for; that of weight gradients overlaps,
-// until the end of the step. That of input gradients is waited for at once in SimAI; in ASTRA-sim it overlaps the
-// computation of weight gradients.
+// The layers run forward, then in reverse order. A forward communication is waited for; that of weight gradients
+// overlaps, until the end of the step. That of input gradients is waited for at once in SimAI; in ASTRA-sim it
+// overlaps the computation of weight gradients.
 //
 // Sizes are in bytes. For ReduceScatter and AllToAll they are the input of a rank. For AllGather they are the output in
 // files of SimAI and AICB, and the input in those of ASTRA-sim.
@@ -77,13 +77,15 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	h := &head{Parallel: perrank.Parallel{Expert: 1, Pipeline: 1}, checkpoints: map[int]bool{}, initiates: map[int]bool{}, pipelineBytes: -1}
+	h := &head{Parallel: perrank.Parallel{Expert: 1, Pipeline: 1}, checkpoints: map[int]bool{},
+		initiates: map[int]bool{}, pipelineBytes: -1}
 	if len(words) > 0 {
 		h.name = words[0]
 	}
 	var ok bool
 	if h.policy, ok = policies[h.name]; !ok {
-		return nil, lines.Errorf("%q: the first line must begin with one of %s", strings.Join(words, " "), policyNames())
+		return nil, lines.Errorf("%q: the first line must begin with one of %s", strings.Join(words, " "),
+			policyNames())
 	}
 	for at := 1; at < len(words); {
 		n, err := h.set(words[at:])
@@ -97,8 +99,11 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	}
 	if h.Tensor == 0 && h.policy.inner == perrank.Tensor {
 		// ASTRA-sim 1 took a dimension of its network before it had this key.
-		return nil, lines.Errorf("the file does not say how many ranks are in a group of tensor parallelism: write %q into the first line",
-			h.name+" model_parallel_NPU_group: N")
+		return nil,
+			lines.Errorf(
+				"the file does not say how many ranks are in a group of tensor parallelism: write %q into the first "+
+					"line",
+				h.name+" model_parallel_NPU_group: N")
 	}
 	h.Tensor = max(h.Tensor, 1)
 	switch err := h.Validate(); {
@@ -112,16 +117,17 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	return h, nil
 }
 
-// set reads a key and its value at the beginning of the words, and returns how many words they are. Numbers may be written
-// as Python writes a float. A key that is not known is noted with its value.
+// set reads a key and its value at the beginning of the words, and returns how many words they are. Numbers may be
+// written as Python writes a float. A key that is not known is noted with its value.
 func (h *head) set(words []string) (int, error) {
 	name := strings.TrimSuffix(words[0], ":")
 	if n, err := strconv.Atoi(name); err == nil && (h.name == dlrm || h.name == dlrmOverlap) {
 		h.lastBottom = n // ASTRA-sim has no key for it
 		return 1, nil
 	}
-	counts := map[string]*int{"model_parallel_NPU_group": &h.Tensor, "ep": &h.Expert, "expert_parallel_npu_group": &h.Expert,
-		"pp": &h.Pipeline, "all_gpus": &h.Ranks, "vpp": &h.virtualStages, "ga": &h.microSteps}
+	counts := map[string]*int{"model_parallel_NPU_group": &h.Tensor, "ep": &h.Expert,
+		"expert_parallel_npu_group": &h.Expert,
+		"pp":                        &h.Pipeline, "all_gpus": &h.Ranks, "vpp": &h.virtualStages, "ga": &h.microSteps}
 	count, isCount := counts[name]
 	if isCount && name != "model_parallel_NPU_group" || name == "pp_comm" || name == "mode" {
 		if h.sign == "" || name == "all_gpus" {
@@ -254,7 +260,10 @@ func readLayers(lines *input.Lines, h *head, limit *input.Limit) (layers []layer
 
 func parseLayer(words []string, custom bool) (l layer, err error) {
 	if len(words) < 12 {
-		return l, fmt.Errorf("%d columns: a layer has 12: name, dependency, 3 for each of forward, input and weight gradients, update", len(words))
+		return l,
+			fmt.Errorf(
+				"%d columns: a layer has 12: name, dependency, 3 for each of forward, input and weight gradients, "+
+					"update", len(words))
 	}
 	value := func(i int) int64 {
 		n, e := input.Number(words[i])
@@ -272,7 +281,8 @@ func parseLayer(words []string, custom bool) (l layer, err error) {
 			l.policy, l.rest = words[12], len(words) > 13
 		}
 		if p, ok := policies[l.policy]; !ok || p.inner == perrank.Tensor {
-			return l, fmt.Errorf("%q: a layer of %s has its parallelism in column 13, such as DATA or MODEL", l.policy, customized)
+			return l, fmt.Errorf("%q: a layer of %s has its parallelism in column 13, such as DATA or MODEL", l.policy,
+				customized)
 		}
 	}
 	return l, err

@@ -36,7 +36,8 @@ func TestRead(t *testing.T) {
 		return workload.Op{ID: id, Kind: workload.Calc, Name: name, Stream: "compute", Nanos: ns, After: after}
 	}
 	coll := func(id int, name, stream, comm string, f workload.Func, count int64, after int) workload.Op {
-		return workload.Op{ID: id, Kind: workload.Coll, Name: name, Stream: stream, Comm: comm, Func: f, Count: count, Type: "float32", After: []int{after}}
+		return workload.Op{ID: id, Kind: workload.Coll, Name: name, Stream: stream, Comm: comm, Func: f, Count: count,
+			Type: "float32", After: []int{after}}
 	}
 	want := []workload.Op{
 		calc(1, "attention", 100),
@@ -59,15 +60,18 @@ func TestRead(t *testing.T) {
 	for _, c := range w.Head.Comms {
 		comms = append(comms, c.Name+" "+c.Ranks.String())
 	}
-	if got := strings.Join(comms, ","); got != "tp 0-1,tp 2-3,tp 4-5,tp 6-7,ep 0,2,ep 1,3,ep 4,6,ep 5,7,dp_ep 0,4,dp_ep 1,5,dp_ep 2,6,dp_ep 3,7" {
+	if got := strings.Join(comms,
+		","); got != "tp 0-1,tp 2-3,tp 4-5,tp 6-7,ep 0,2,ep 1,3,ep 4,6,ep 5,7,dp_ep 0,4,dp_ep 1,5,dp_ep 2,6,dp_ep 3,7" {
 		t.Errorf("communicators: %s", got)
 	}
 }
 
 // With checkpoints, the layers since the last one are computed again before the gradients of a layer that initiates it.
 func TestCheckpoints(t *testing.T) {
-	w, err := read("HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 checkpoints: 1 1 checkpoint_initiates: 1 2\n3\n"+
-		"a -1 1 NONE 0 1 NONE 0 1 NONE 0 0\nb -1 2 NONE 0 2 NONE 0 2 NONE 0 0\nc -1 3 NONE 0 3 NONE 0 3 NONE 0 0\n", 4)
+	w, err := read(
+		"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 checkpoints: 1 1 checkpoint_initiates: 1 2\n3\n"+
+			"a -1 1 NONE 0 1 NONE 0 1 NONE 0 0\nb -1 2 NONE 0 2 NONE 0 2 NONE 0 0\nc -1 3 NONE 0 3 NONE 0 3 NONE 0 0\n",
+		4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +95,8 @@ func TestMicroAndData(t *testing.T) {
 		t.Errorf("missing: %q", w.Head.Source.Missing)
 	}
 	w, err = read("DATA\n2\nm -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 4096 7\n", 4)
-	if err != nil || !slices.Contains(w.Head.Source.Notes, "2 layers are announced and 1 are there: the file may be cut") {
+	if err != nil ||
+		!slices.Contains(w.Head.Source.Notes, "2 layers are announced and 1 are there: the file may be cut") {
 		t.Fatalf("%v %+v", err, w)
 	}
 }
@@ -116,16 +121,18 @@ func TestRefused(t *testing.T) {
 		"HYBRID_JUMP" + layer:       "x.txt:1: \"HYBRID_JUMP",
 		"HYBRID_CUSTOMIZED" + layer: "x.txt:3: \"\": a layer of HYBRID_CUSTOMIZED has its parallelism in column 13",
 		"HYBRID_CUSTOMIZED\n1\nm -1 1 NONE 0 1 NONE 0 1 NONE 0 1 HYBRID_TRANSFORMER\n": "a layer of HYBRID_CUSTOMIZED has its parallelism",
-		"HYBRID_TRANSFORMER pp_comm: x" + layer:                                        "pp_comm: x: a number is expected",
-		"HYBRID_TRANSFORMER all_gpus: -4" + layer:                                      "a number from 1 to",
+		"HYBRID_TRANSFORMER pp_comm: x" +
+			layer: "pp_comm: x: a number is expected",
+		"HYBRID_TRANSFORMER all_gpus: -4" + layer: "a number from 1 to",
 		"MICRO":                 "x.txt:2: the file ends after the first line",
 		"MICRO\nx":              "x.txt:2: \"x\": the number of layers",
 		"MICRO\n-1":             "the number of layers",
 		"MICRO\n2\nm -1 1 NONE": "x.txt:3: 4 columns",
 		"MICRO\n1\n":            "none is there: the file was cut",
-		"MICRO\n1\nm -1 1 NONE 0 1 NONE 0 1 ALLREDUCE x 1":       "x.txt:3: column 11",
-		"MICRO\n1\nm -1 1 NONE 0 1 NONE 0 1 JUMP 8 1":            `layer m: "JUMP"`,
-		"HYBRID_TRANSFORMER" + layer:                             "write \"HYBRID_TRANSFORMER model_parallel_NPU_group: N\" into the first line",
+		"MICRO\n1\nm -1 1 NONE 0 1 NONE 0 1 ALLREDUCE x 1": "x.txt:3: column 11",
+		"MICRO\n1\nm -1 1 NONE 0 1 NONE 0 1 JUMP 8 1":      `layer m: "JUMP"`,
+		"HYBRID_TRANSFORMER" +
+			layer: "write \"HYBRID_TRANSFORMER model_parallel_NPU_group: N\" into the first line",
 		"HYBRID_TRANSFORMER model_parallel_NPU_group: 3" + layer: "do not divide",
 		"HYBRID_TRANSFORMER model_parallel_NPU_group: 0" + layer: "a number from 1 to",
 		"HYBRID_TRANSFORMER model_parallel_NPU_group:" + layer:   "has no value",
@@ -165,9 +172,12 @@ func TestSizes(t *testing.T) {
 	rows := "\n3\na -1 1 ALLGATHER 64 1 NONE 0 1 NONE 0 1\nb -1 1 REDUCESCATTER 64 1 NONE 0 1 NONE 0 1\nc -1 1 ALLTOALL 64 1 NONE 0 1 NONE 0 1\n"
 	older := strings.Replace(rows, "a -1", "grad_norm -1", 1)
 	for _, test := range []struct{ text, want, note string }{
-		{"MODEL" + rows, "AllGather world 256, ReduceScatter world 64, AllToAll world 64", "sizes are those of ASTRA-sim: of an AllGather what a rank puts in"},
-		{"HYBRID_TRANSFORMER model_parallel_NPU_group: 2" + rows, "AllGather tp 128, ReduceScatter tp 64, AllToAll tp 64", "ASTRA-sim"},
-		{"HYBRID_TRANSFORMER model_parallel_NPU_group: 2 all_gpus: 4" + rows, "AllGather tp 64, ReduceScatter tp 64, AllToAll tp 64",
+		{"MODEL" + rows, "AllGather world 256, ReduceScatter world 64, AllToAll world 64",
+			"sizes are those of ASTRA-sim: of an AllGather what a rank puts in"},
+		{"HYBRID_TRANSFORMER model_parallel_NPU_group: 2" + rows,
+			"AllGather tp 128, ReduceScatter tp 64, AllToAll tp 64", "ASTRA-sim"},
+		{"HYBRID_TRANSFORMER model_parallel_NPU_group: 2 all_gpus: 4" + rows,
+			"AllGather tp 64, ReduceScatter tp 64, AllToAll tp 64",
 			"sizes are those of SimAI and AICB (all_gpus: in the first line): of an AllGather what comes out"},
 		{"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 checkpoints: 0 checkpoint_initiates: 0" + older,
 			"AllGather tp 64, ReduceScatter tp 64, AllToAll tp 64", "(a layer grad_norm)"},
@@ -179,7 +189,8 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%q: %v", test.text, err)
 			continue
 		}
-		if got := calls(t, w); got != test.want || !strings.Contains(strings.Join(w.Head.Source.Notes, "\n"), test.note) {
+		if got := calls(t, w); got != test.want || !strings.Contains(strings.Join(w.Head.Source.Notes, "\n"),
+			test.note) {
 			t.Errorf("%q: %s, want %s; notes %q, want %q", test.text, got, test.want, w.Head.Source.Notes, test.note)
 		}
 	}
@@ -190,7 +201,8 @@ func TestPolicies(t *testing.T) {
 	layers := func(ends ...string) string {
 		text := fmt.Sprintf("\n%d\n", len(ends))
 		for i, end := range ends {
-			text += fmt.Sprintf("l%d -1 1 ALLTOALL %d 1 ALLREDUCE %d 1 REDUCESCATTER %d 1 %s\n", i, 16*(i+1), 32*(i+1), 48*(i+1), end)
+			text += fmt.Sprintf("l%d -1 1 ALLTOALL %d 1 ALLREDUCE %d 1 REDUCESCATTER %d 1 %s\n", i, 16*(i+1), 32*(i+1),
+				48*(i+1), end)
 		}
 		return text
 	}
@@ -198,23 +210,32 @@ func TestPolicies(t *testing.T) {
 	for _, test := range []struct{ text, want, left string }{
 		{"DATA" + two, "ReduceScatter world 96, ReduceScatter world 48", "4 calls: left out, DATA does not"},
 		{"MICRO" + two, "ReduceScatter world 48, ReduceScatter world 96", "4 calls: left out, MICRO does not"},
-		{"MODEL" + two, "AllToAll world 16, AllToAll world 32, AllReduce world 64", "3 calls: left out, MODEL does not"},
-		{"HYBRID_DATA_MODEL" + two, "AllToAll world 16, AllToAll world 32, AllReduce world 64, ReduceScatter world 96, ReduceScatter world 48", "1 call: left out"},
-		{"HYBRID_MODEL_DATA" + two, "AllToAll world 16, AllToAll world 32, AllReduce world 64, ReduceScatter world 96, ReduceScatter world 48", "1 call: left out"},
+		{"MODEL" + two, "AllToAll world 16, AllToAll world 32, AllReduce world 64",
+			"3 calls: left out, MODEL does not"},
+		{"HYBRID_DATA_MODEL" + two,
+			"AllToAll world 16, AllToAll world 32, AllReduce world 64, ReduceScatter world 96, ReduceScatter world 48",
+			"1 call: left out"},
+		{"HYBRID_MODEL_DATA" + two,
+			"AllToAll world 16, AllToAll world 32, AllReduce world 64, ReduceScatter world 96, ReduceScatter world 48",
+			"1 call: left out"},
 		{"DISTRIBUTED_INFERENCE" + two, "AllToAll world 16, AllToAll world 32", "4 calls: left out"},
-		{"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 mode: 1" + two, "AllToAll tp 16, AllToAll tp 32", "4 calls: left out"},
-		{"HYBRID_DLRM 1" + layers("", "", ""), "AllToAll world 16, ReduceScatter world 144, AllReduce world 32, ReduceScatter world 96, ReduceScatter world 48", "4 calls: left out"},
+		{"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 mode: 1" + two, "AllToAll tp 16, AllToAll tp 32",
+			"4 calls: left out"},
+		{"HYBRID_DLRM 1" + layers("", "", ""),
+			"AllToAll world 16, ReduceScatter world 144, AllReduce world 32, ReduceScatter world 96, ReduceScatter world 48", "4 calls: left out"},
 		{"HYBRID_DLRM_ENHANCED DLRM_LAST_BOTTOM_LAYER: 1" + layers("", "", ""),
 			"AllToAll world 16, ReduceScatter world 144, AllReduce world 32, ReduceScatter world 96, ReduceScatter world 48", "4 calls: left out"},
 		{"HYBRID_CUSTOMIZED" + layers("MODEL", "DATA", "HYBRID_DATA_MODEL"),
-			"AllToAll world 16, AllToAll world 48, AllReduce world 96, ReduceScatter world 144, ReduceScatter world 96", "4 calls: left out"},
+			"AllToAll world 16, AllToAll world 48, AllReduce world 96, ReduceScatter world 144, ReduceScatter world 96",
+			"4 calls: left out"},
 	} {
 		w, err := read(test.text, 4)
 		if err != nil {
 			t.Errorf("%q: %v", test.text, err)
 			continue
 		}
-		if got := calls(t, w); got != test.want || !strings.Contains(strings.Join(w.Head.Source.Notes, "\n"), test.left) {
+		if got := calls(t, w); got != test.want || !strings.Contains(strings.Join(w.Head.Source.Notes, "\n"),
+			test.left) {
 			t.Errorf("%q: %s, want %s; notes %q", test.text, got, test.want, w.Head.Source.Notes)
 		}
 	}
@@ -223,7 +244,8 @@ func TestPolicies(t *testing.T) {
 // ASTRA-sim computes weight gradients while input gradients are reduced; SimAI waits.
 func TestOverlap(t *testing.T) {
 	rows := "\n2\na -1 1 NONE 0 2 NONE 0 3 NONE 0 0\nb -1 4 NONE 0 5 ALLREDUCE 64 6 NONE 0 0\n"
-	for head, want := range map[string]string{"": "a:[] b:[] b in:[] b w:[] a in:[4] a w:[]", " all_gpus: 4": "a:[] b:[] b in:[] b w:[4] a in:[] a w:[]"} {
+	for head, want := range map[string]string{"": "a:[] b:[] b in:[] b w:[] a in:[4] a w:[]",
+		" all_gpus: 4": "a:[] b:[] b in:[] b w:[4] a in:[] a w:[]"} {
 		w, err := read("HYBRID_TRANSFORMER model_parallel_NPU_group: 4"+head+rows, 4)
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +281,8 @@ func TestForms(t *testing.T) {
 			continue
 		}
 		s := w.Head.Source
-		if !strings.Contains(strings.Join(s.Missing, "\n"), test.missing) || !strings.Contains(strings.Join(s.Notes, "\n"), test.note) {
+		if !strings.Contains(strings.Join(s.Missing, "\n"), test.missing) ||
+			!strings.Contains(strings.Join(s.Notes, "\n"), test.note) {
 			t.Errorf("%s: missing %q, notes %q", test.head, s.Missing, s.Notes)
 		}
 		if got := calls(t, w); got != "AllReduce dp 4096" {

@@ -5,8 +5,8 @@
 // many as NCCL's buffers do.
 //
 // It finds wrong results, deadlocks with their cycle, messages whose counts differ at both ends, accesses to one chunk
-// that nothing orders and one of which changes it, and chunks outside of buffers. It warns of what exceeds the limits of
-// MSCCL's executor.
+// that nothing orders and one of which changes it, and chunks outside of buffers. It warns of what exceeds the limits
+// of MSCCL's executor.
 //
 // The order of two steps is known if they are in one block, or if one waits for the other, by dependencies and
 // messages. A free slot in a connection's buffer orders nothing: how many there are depends on the protocol.
@@ -95,7 +95,9 @@ func Check(s *schedule.Schedule) (*Report, error) {
 		}
 		if !r.Good() {
 			if s.Parts > 1 {
-				r.Warnings = append(r.Warnings, fmt.Sprintf("a chunk of the file is divided into %d parts: chunks in the mistakes are such parts", s.Parts))
+				r.Warnings = append(r.Warnings,
+					fmt.Sprintf("a chunk of the file is divided into %d parts: chunks in the mistakes are such parts",
+						s.Parts))
 			}
 			return r, nil
 		}

@@ -15,7 +15,8 @@ import (
 )
 
 var makers = map[string]func(mk.Options) (*schedule.Schedule, error){
-	"ring": mk.Ring, "allpairs": mk.AllPairs, "tree": mk.BinaryTree, "chain": mk.Chain, "double-binary": mk.DoubleBinary,
+	"ring": mk.Ring, "allpairs": mk.AllPairs, "tree": mk.BinaryTree, "chain": mk.Chain,
+	"double-binary": mk.DoubleBinary,
 }
 
 var makerNames = []string{"ring", "allpairs", "tree", "chain", "double-binary"}
@@ -25,7 +26,8 @@ func random(t *testing.T, rng *rand.Rand) *schedule.Schedule {
 	t.Helper()
 	if rng.IntN(2) == 0 {
 		colls := maketest.Collectives()
-		s, err := mk.FromSends("random", maketest.Transfers(colls[rng.IntN(len(colls))], 2+rng.IntN(4), 1+rng.IntN(3), rng))
+		s, err := mk.FromSends("random", maketest.Transfers(colls[rng.IntN(len(colls))], 2+rng.IntN(4), 1+rng.IntN(3),
+			rng))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +124,8 @@ func TestCollectives(t *testing.T) {
 	}{
 		{"alltoall", one(schedule.AllToAll, 2,
 			[]schedule.Block{block(1, st(cp, in(0), out(0)), st(send, in(1), in(1)), st(recv, out(1), out(1)))},
-			[]schedule.Block{block(0, st(cp, in(1), out(1)), st(send, in(0), in(0)), st(recv, out(0), out(0)))}), -1, out(1)},
+			[]schedule.Block{block(0, st(cp, in(1), out(1)), st(send, in(0), in(0)), st(recv, out(0), out(0)))}), -1,
+			out(1)},
 		{"broadcast of 1", one(schedule.Broadcast, 1,
 			[]schedule.Block{block(1, st(recv, out(0), out(0)))},
 			[]schedule.Block{block(0, st(send, in(0), in(0)), st(cp, in(0), out(0)))}), 1, in(0)},
@@ -151,7 +154,8 @@ func TestCollectives(t *testing.T) {
 	}
 	// In place, a rank's share is where it is to be copied to: nothing happens to it, whoever reads it meanwhile.
 	gather := func(gpu int) []schedule.Block {
-		return []schedule.Block{block(1-gpu, st(send, in(0), in(0)), st(recv, out(1-gpu), out(1-gpu))), {Send: -1, Recv: -1, Steps: []schedule.Step{st(cp, in(0), out(gpu))}}}
+		return []schedule.Block{block(1-gpu, st(send, in(0), in(0)), st(recv, out(1-gpu), out(1-gpu))),
+			{Send: -1, Recv: -1, Steps: []schedule.Step{st(cp, in(0), out(gpu))}}}
 	}
 	both := one(schedule.AllGather, 2, gather(0), gather(1))
 	both.InPlace = true
@@ -166,30 +170,35 @@ func TestCollectives(t *testing.T) {
 	if r.Good() || r.Findings[0].Kind != check.Unordered {
 		t.Errorf("two writers: %+v", r)
 	}
-	custom := one(schedule.Custom, 1, []schedule.Block{block(1, st(send, in(0), in(0)))}, []schedule.Block{block(0, st(recv, out(0), out(0)))})
+	custom := one(schedule.Custom, 1, []schedule.Block{block(1, st(send, in(0), in(0)))},
+		[]schedule.Block{block(0, st(recv, out(0), out(0)))})
 	if r := mustCheck(t, custom); !r.Good() {
 		t.Errorf("custom: %+v", r)
 	}
 }
 
-// Block 1 of GPU 0 reads scratch while block 0 receives it. If the read value ends in scratch, no result is wrong in any
-// order; if it ends in an output, the result depends on the order.
+// Block 1 of GPU 0 reads scratch while block 0 receives it. If the read value ends in scratch, no result is wrong in
+// any order; if it ends in an output, the result depends on the order.
 func TestHarmlessRace(t *testing.T) {
 	scratch := func(k int) schedule.Ref { return schedule.Ref{Buffer: schedule.Scratch, Offset: k} }
 	racing := func(to schedule.Ref) *schedule.Schedule {
 		share := func(gpu int) []schedule.Step {
-			return []schedule.Step{st(schedule.CopyStep, in(0), out(gpu)), st(schedule.SendStep, in(0), in(0)), st(schedule.RecvStep, out(1-gpu), out(1-gpu))}
+			return []schedule.Step{st(schedule.CopyStep, in(0), out(gpu)), st(schedule.SendStep, in(0), in(0)),
+				st(schedule.RecvStep, out(1-gpu), out(1-gpu))}
 		}
 		return one(schedule.AllGather, 2,
 			[]schedule.Block{
 				{Send: 1, Recv: 1, Steps: append(share(0), st(schedule.RecvStep, scratch(0), scratch(0)))},
-				{Send: -1, Recv: -1, Steps: []schedule.Step{st(schedule.ReduceStep, scratch(0), scratch(1)), st(schedule.CopyStep, scratch(1), to)}},
+				{Send: -1, Recv: -1, Steps: []schedule.Step{st(schedule.ReduceStep, scratch(0), scratch(1)),
+					st(schedule.CopyStep, scratch(1), to)}},
 			},
 			[]schedule.Block{{Send: 0, Recv: 0, Steps: append(share(1), st(schedule.SendStep, in(0), in(0)))}})
 	}
 	s := racing(scratch(1))
 	r := mustCheck(t, s)
-	if !r.Good() || !strings.Contains(strings.Join(r.Warnings, "\n"), "unordered accesses on which no output depends (1), such as: chunk s[0] of GPU 0 is ") {
+	if !r.Good() ||
+		!strings.Contains(strings.Join(r.Warnings, "\n"),
+			"unordered accesses on which no output depends (1), such as: chunk s[0] of GPU 0 is ") {
 		t.Errorf("%+v", r)
 	}
 	if text := wrong(s, rand.New(rand.NewPCG(5, 6)), 50); text != "" {
@@ -200,16 +209,17 @@ func TestHarmlessRace(t *testing.T) {
 	}
 }
 
-// Two blocks that write the value that a chunk has already are not unordered: it has one value in every order. But whoever
-// needs the value before must come before both, and equal values must be so in every order. The check executes blocks in an
-// order that depends on their numbers, so these change.
+// Two blocks that write the value that a chunk has already are not unordered: it has one value in every order. But
+// whoever needs the value before must come before both, and equal values must be so in every order. The check executes
+// blocks in an order that depends on their numbers, so these change.
 func TestSameValue(t *testing.T) {
 	for name, good := range map[string]bool{"the same": true, "another before": false, "not always the same": false} {
 		for order := range 24 {
 			me := order / 12 // the GPU whose blocks are tested
 			gpus := make([][]schedule.Block, 2)
 			gpus[me], gpus[1-me] = sameValueBlocks(name, me), []schedule.Block{
-				{Send: me, Recv: me, Steps: []schedule.Step{st(schedule.CopyStep, in(0), out(1-me)), st(schedule.SendStep, in(0), in(0)), st(schedule.RecvStep, out(me), out(me))}},
+				{Send: me, Recv: me, Steps: []schedule.Step{st(schedule.CopyStep, in(0), out(1-me)),
+					st(schedule.SendStep, in(0), in(0)), st(schedule.RecvStep, out(me), out(me))}},
 				{Send: me, Recv: -1, Channel: 1, Steps: []schedule.Step{st(schedule.SendStep, in(0), in(0))}},
 			}
 			blocks := gpus[me]
@@ -222,7 +232,8 @@ func TestSameValue(t *testing.T) {
 			}
 			s := one(schedule.AllGather, 2, gpus...)
 			s.Channels = 2
-			if r := mustCheck(t, s); r.Good() != good || len(r.Warnings) > 0 || !good && r.Findings[0].Kind != check.Unordered {
+			if r := mustCheck(t, s); r.Good() != good || len(r.Warnings) > 0 ||
+				!good && r.Findings[0].Kind != check.Unordered {
 				t.Errorf("%s, order %d: %+v", name, order, r)
 			}
 		}
@@ -243,7 +254,8 @@ func sameValueBlocks(name string, me int) []schedule.Block {
 	own := schedule.Block{Send: -1, Recv: -1, Steps: []schedule.Step{st(cp, in(0), out(me))}}
 	switch name {
 	case "another before": // it sends its own chunk from where it then receives the other
-		return []schedule.Block{exchange(st(cp, in(0), scratch), st(send, scratch, scratch), st(recv, scratch, scratch), st(cp, scratch, other)), receive(scratch), own}
+		return []schedule.Block{exchange(st(cp, in(0), scratch), st(send, scratch, scratch), st(recv, scratch, scratch),
+			st(cp, scratch, other)), receive(scratch), own}
 	case "not always the same": // what is copied is the same only if it was received before
 		own.Steps = append([]schedule.Step{st(cp, scratch, other)}, own.Steps...)
 		return []schedule.Block{plain, receive(scratch), own}
@@ -257,9 +269,14 @@ func TestHarmlessWrites(t *testing.T) {
 	cp := func(from schedule.Ref, to schedule.Ref) schedule.Block {
 		return schedule.Block{Send: -1, Recv: -1, Steps: []schedule.Step{st(schedule.CopyStep, from, to)}}
 	}
-	s := one(schedule.AllToAll, 2, []schedule.Block{cp(in(0), scratch), cp(in(1), scratch), cp(in(0), out(0)), {Send: 1, Recv: 1, Steps: []schedule.Step{st(schedule.SendStep, in(1), in(1)), st(schedule.RecvStep, out(1), out(1))}}},
-		[]schedule.Block{cp(in(1), out(1)), {Send: 0, Recv: 0, Steps: []schedule.Step{st(schedule.SendStep, in(0), in(0)), st(schedule.RecvStep, out(0), out(0))}}})
-	if r := mustCheck(t, s); !r.Good() || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "on which no output depends") {
+	s := one(schedule.AllToAll, 2, []schedule.Block{cp(in(0), scratch), cp(in(1), scratch), cp(in(0), out(0)),
+		{Send: 1, Recv: 1,
+			Steps: []schedule.Step{st(schedule.SendStep, in(1), in(1)), st(schedule.RecvStep, out(1), out(1))}}},
+		[]schedule.Block{cp(in(1), out(1)),
+			{Send: 0, Recv: 0,
+				Steps: []schedule.Step{st(schedule.SendStep, in(0), in(0)), st(schedule.RecvStep, out(0), out(0))}}})
+	if r := mustCheck(t, s); !r.Good() || len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0], "on which no output depends") {
 		t.Errorf("%+v", r)
 	}
 	s.GPUs[0].Blocks[0].Steps[0].Dst, s.GPUs[0].Blocks[1].Steps[0].Dst = out(0), out(0)
@@ -290,31 +307,36 @@ func TestTexts(t *testing.T) {
 		kind   check.Kind
 		want   string
 	}{
-		"result": {ring(), func(s *schedule.Schedule) { s.GPUs[0].Blocks[0].Steps[1].Kind = schedule.RecvCopySend }, check.WrongResult,
+		"result": {ring(), func(s *schedule.Schedule) { s.GPUs[0].Blocks[0].Steps[1].Kind = schedule.RecvCopySend },
+			check.WrongResult,
 			"out of place: output chunk 2 of GPU 0 has the sum of chunk 2 of ranks 1, 2, must have the sum of chunk 2 of ranks 0, 1, 2"},
 		"cycle": {ring(), func(s *schedule.Schedule) {
 			for g := range 3 {
 				steps := s.GPUs[g].Blocks[0].Steps
 				s.GPUs[g].Blocks[0].Steps = append(steps[1:], steps[0])
 			}
-		}, check.Deadlock, "GPU 0 block 0 step 0 waits for a message of GPU 2 on channel 0; GPU 2 block 0 step 0 waits for a message of GPU 1 on channel 0; GPU 1"},
+		}, check.Deadlock,
+			"GPU 0 block 0 step 0 waits for a message of GPU 2 on channel 0; GPU 2 block 0 step 0 waits for a message of GPU 1 on channel 0; GPU 1"},
 		"counts": {ring(), func(s *schedule.Schedule) { s.GPUs[1].Blocks[1].Steps[0].Count = 2 }, check.Mismatch,
 			"GPU 1 to GPU 2 on channel 1: message 0 has 2 chunks at its sender, GPU 1 block 1 step 0, and 1 at its receiver, GPU 2 block 1 step 1"},
 		"messages": {ring(), func(s *schedule.Schedule) {
 			b := &s.GPUs[1].Blocks[1]
 			b.Steps = b.Steps[:len(b.Steps)-1]
 		}, check.Mismatch, "GPU 0 to GPU 1 on channel 1: block 1 sends 4 messages, block 1 receives 3"},
-		"unordered": {pairs(), func(s *schedule.Schedule) { s.GPUs[2].Blocks[1].Steps[1].DepBlock = schedule.None }, check.Unordered,
+		"unordered": {pairs(), func(s *schedule.Schedule) { s.GPUs[2].Blocks[1].Steps[1].DepBlock = schedule.None },
+			check.Unordered,
 			"GPU 2 is written by GPU 2 block"},
 		"bounds": {ring(), func(s *schedule.Schedule) { s.GPUs[2].Blocks[0].Steps[4].Dst.Offset = 6 }, check.Bounds,
 			"GPU 2 block 0 step 4 writes 1 chunk from o[6], but the buffer has 6"},
 		"two senders": {ring(), func(s *schedule.Schedule) { s.GPUs[2].Blocks[1].Channel = 0 }, check.Connection,
 			"GPU 2 blocks 0 and 1 both have the connection that sends to GPU 0 on channel 0"},
-		"nobody": {pairs(), func(s *schedule.Schedule) { s.GPUs[2].Blocks = s.GPUs[2].Blocks[:1] }, check.Connection, "but nobody"},
+		"nobody": {pairs(), func(s *schedule.Schedule) { s.GPUs[2].Blocks = s.GPUs[2].Blocks[:1] }, check.Connection,
+			"but nobody"},
 		"no such step": {pairs(), func(s *schedule.Schedule) {
 			s.GPUs[0].Blocks[0].Steps[0].DepBlock, s.GPUs[0].Blocks[0].Steps[0].DepStep = 9, 0
 		}, check.Dependency, "waits for step 0 of block 9, which does not exist"},
-		"no flag": {pairs(), func(s *schedule.Schedule) { s.GPUs[0].Blocks[0].Steps[1].HasDep = false }, check.Deadlock, `has hasdep="1"`},
+		"no flag": {pairs(), func(s *schedule.Schedule) { s.GPUs[0].Blocks[0].Steps[1].HasDep = false }, check.Deadlock,
+			`has hasdep="1"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.change(tc.s)
@@ -354,13 +376,17 @@ func TestSlots(t *testing.T) {
 		{2, 1, false, ""},
 		{3, 1, false, "over NVLink, it is too small"},
 		{4, 1, false, "over NVLink"},
-		{5, 1, true, "deadlock with NCCL's buffers, at any size: GPU 0 block 0 step 4 waits until GPU 1 takes one of the 8 messages"},
-		{1, 5, false, "the chunks of a step are too large for one operation, the buffers of a connection are too small"},
+		{5, 1, true,
+			"deadlock with NCCL's buffers, at any size: GPU 0 block 0 step 4 waits until GPU 1 takes one of the 8 messages"},
+		{1, 5, false,
+			"the chunks of a step are too large for one operation, the buffers of a connection are too small"},
 		{1, 3, false, "over NVLink, and the chunks of a step"},
 	} {
 		r := mustCheck(t, exchange(tc.n, tc.count))
-		if !r.Good() || r.NeedsBuffers != tc.always || !strings.Contains(strings.Join(r.Warnings, "\n"), tc.warning) || (tc.warning == "") != (len(r.Warnings) == 0) {
-			t.Errorf("%d messages of %d: %+v, want always %v and a warning %q", tc.n, tc.count, r, tc.always, tc.warning)
+		if !r.Good() || r.NeedsBuffers != tc.always || !strings.Contains(strings.Join(r.Warnings, "\n"), tc.warning) ||
+			(tc.warning == "") != (len(r.Warnings) == 0) {
+			t.Errorf("%d messages of %d: %+v, want always %v and a warning %q", tc.n, tc.count, r, tc.always,
+				tc.warning)
 		}
 	}
 }
@@ -373,7 +399,9 @@ func TestLimits(t *testing.T) {
 	}
 	s.Channels = 40
 	r := mustCheck(t, s)
-	if text := strings.Join(r.Warnings, "\n"); !r.Good() || !strings.Contains(text, "blocks on one GPU: RCCL's executor takes at most 64") || !strings.Contains(text, "40 channels") {
+	if text := strings.Join(r.Warnings, "\n"); !r.Good() ||
+		!strings.Contains(text, "blocks on one GPU: RCCL's executor takes at most 64") ||
+		!strings.Contains(text, "40 channels") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -390,19 +418,29 @@ func TestReadings(t *testing.T) {
 		first, second []schedule.Step // of two blocks
 		want          string
 	}{
-		"nothing":        {[]schedule.Step{flag(st(cp, in(0), out(0)))}, []schedule.Step{after(nop, 0, 0), after(st(cp, out(0), out(1)), 0, 0)}, ""},
-		"wait":           {[]schedule.Step{flag(st(cp, in(0), out(0)))}, []schedule.Step{after(nop, 0, 0), st(cp, out(0), out(1))}, "GPU 0 block 1 step 1 follows a nop that waits"},
-		"nop":            {[]schedule.Step{nop, flag(st(cp, in(0), out(0)))}, []schedule.Step{after(st(cp, out(0), out(1)), 0, 1)}, "GPU 0 block 0 step 0 is a nop that waits for nothing"},
-		"last nop":       {[]schedule.Step{flag(st(cp, in(0), out(0))), nop}, []schedule.Step{after(st(cp, out(0), out(1)), 0, 0)}, ""},
-		"sums":           {[]schedule.Step{st(cp, in(0), out(0)), two(st(re, in(0), out(0))), st(re, in(1), out(0))}, nil, "step 2 adds 1 chunk to o[0], and the step before 2"},
-		"sums apart":     {[]schedule.Step{st(cp, in(0), out(0)), flag(two(st(re, in(0), out(0)))), st(re, in(1), out(0))}, nil, ""},
-		"sums elsewhere": {[]schedule.Step{st(cp, in(0), out(0)), two(st(re, in(0), out(0))), st(re, in(1), out(1))}, nil, ""},
-		"offset":         {[]schedule.Step{st(cp, in(0), scratch(1))}, nil, "step 0 uses s[1], and the file says that the GPU has 1 chunk there"},
+		"nothing": {[]schedule.Step{flag(st(cp, in(0), out(0)))},
+			[]schedule.Step{after(nop, 0, 0), after(st(cp, out(0), out(1)), 0, 0)}, ""},
+		"wait": {[]schedule.Step{flag(st(cp, in(0), out(0)))},
+			[]schedule.Step{after(nop, 0, 0), st(cp, out(0), out(1))}, "GPU 0 block 1 step 1 follows a nop that waits"},
+		"nop": {[]schedule.Step{nop, flag(st(cp, in(0), out(0)))},
+			[]schedule.Step{after(st(cp, out(0), out(1)), 0, 1)},
+			"GPU 0 block 0 step 0 is a nop that waits for nothing"},
+		"last nop": {[]schedule.Step{flag(st(cp, in(0), out(0))), nop},
+			[]schedule.Step{after(st(cp, out(0), out(1)), 0, 0)}, ""},
+		"sums": {[]schedule.Step{st(cp, in(0), out(0)), two(st(re, in(0), out(0))), st(re, in(1), out(0))},
+			nil, "step 2 adds 1 chunk to o[0], and the step before 2"},
+		"sums apart": {[]schedule.Step{st(cp, in(0), out(0)), flag(two(st(re, in(0), out(0)))),
+			st(re, in(1), out(0))}, nil, ""},
+		"sums elsewhere": {[]schedule.Step{st(cp, in(0), out(0)), two(st(re, in(0), out(0))), st(re, in(1), out(1))},
+			nil, ""},
+		"offset": {[]schedule.Step{st(cp, in(0), scratch(1))}, nil,
+			"step 0 uses s[1], and the file says that the GPU has 1 chunk there"},
 	} {
 		blocks := []schedule.Block{{Send: -1, Recv: -1, Steps: tc.first}, {Send: -1, Recv: -1, Steps: tc.second}}
 		s := one(schedule.Custom, 2, blocks)
 		s.GPUs[0].Chunks[schedule.Scratch] = 1
-		if text := strings.Join(mustCheck(t, s).Warnings, "\n"); (text == "") != (tc.want == "") || !strings.Contains(text, tc.want) {
+		if text := strings.Join(mustCheck(t, s).Warnings, "\n"); (text == "") != (tc.want == "") ||
+			!strings.Contains(text, tc.want) {
 			t.Errorf("%s: %q, want %q", name, text, tc.want)
 		}
 	}

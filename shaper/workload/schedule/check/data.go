@@ -122,7 +122,8 @@ func (d *data) checkBounds(i int) {
 				continue
 			}
 			if _, ok := l.At(x.ref, st.Count); !ok {
-				d.r.add(Bounds, st.Line, "%s %s %s from %v, but the buffer has %d", d.name(i, k), x.what, chunks(st.Count), x.ref, l.Size[x.ref.Buffer])
+				d.r.add(Bounds, st.Line, "%s %s %s from %v, but the buffer has %d", d.name(i, k), x.what,
+					chunks(st.Count), x.ref, l.Size[x.ref.Buffer])
 			}
 		}
 	}
@@ -137,8 +138,8 @@ func chunks(n int) string {
 
 // run executes the schedule with whole steps. If it stops before the end, that is a finding.
 //
-// The result does not depend on how many messages fit on a connection: a block that waits for a free slot goes on in the
-// end, or checkSlots finds that it does not.
+// The result does not depend on how many messages fit on a connection: a block that waits for a free slot goes on in
+// the end, or checkSlots finds that it does not.
 func (d *data) run() error {
 	m := interpret.New(d.Graph, cut(d.s, math.MaxInt, math.MaxInt), d.layouts, func(i int, a *schedule.Action) error {
 		if !a.Waits { // what a step does is done with its first message

@@ -53,7 +53,8 @@ func (g *graph) waitText(m *interpret.Machine, slots, i int) string {
 	case interpret.Ended:
 		return fmt.Sprintf("GPU %d block %d has ended", b.GPU, b.ID)
 	case interpret.Flag:
-		return fmt.Sprintf("%s waits for step %d of block %d", g.name(i, a.Number), g.waitsFor[i][a.Number], a.Step.DepBlock)
+		return fmt.Sprintf("%s waits for step %d of block %d", g.name(i, a.Number), g.waitsFor[i][a.Number],
+			a.Step.DepBlock)
 	case interpret.Message:
 		return fmt.Sprintf("%s waits for a message of GPU %d on channel %d", g.name(i, a.Number), b.Recv, b.Channel)
 	}

@@ -74,13 +74,15 @@ func (g *graph) checkCounts(r *Report) {
 		for i := 0; i < len(out) && i < len(in); i++ {
 			from, to := &sender.Steps[out[i]], &receiver.Steps[in[i]]
 			if from.Count != to.Count {
-				r.add(Mismatch, from.Line, "%s: message %d has %d chunks at its sender, %s, and %d at its receiver, %s", what, i,
+				r.add(Mismatch, from.Line, "%s: message %d has %d chunks at its sender, %s, and %d at its receiver, %s",
+					what, i,
 					from.Count, g.name(c.Sender, out[i]), to.Count, g.name(c.Receiver, in[i]))
 				break
 			}
 		}
 		if len(out) != len(in) {
-			r.add(Mismatch, sender.Line, "%s: block %d sends %d messages, block %d receives %d", what, sender.ID, len(out),
+			r.add(Mismatch, sender.Line, "%s: block %d sends %d messages, block %d receives %d", what, sender.ID,
+				len(out),
 				receiver.ID, len(in))
 		}
 	}
@@ -124,8 +126,9 @@ func (g *graph) findWaits(r *Report) {
 				}
 			}
 			if g.waitsFor[n][k] < 0 {
-				r.add(Deadlock, st.Line, "%s waits for step %d of block %d for ever: neither that step nor a later one has "+
-					"hasdep=\"1\", so the block never says that it is done", g.name(n, k), st.DepStep, st.DepBlock)
+				r.add(Deadlock, st.Line,
+					"%s waits for step %d of block %d for ever: neither that step nor a later one has "+
+						"hasdep=\"1\", so the block never says that it is done", g.name(n, k), st.DepStep, st.DepBlock)
 			}
 		}
 	}

@@ -49,7 +49,8 @@ func interpret(s *schedule.Schedule, inPlace bool, root int, rng *rand.Rand) str
 			mem[l.Base[schedule.Output]+c.To] = mem[l.Base[schedule.Input]+c.From]
 		}
 		in.layouts, in.mem = append(in.layouts, l), append(in.mem, mem)
-		in.at, in.flags = append(in.at, make([]int, len(s.GPUs[g].Blocks))), append(in.flags, make([]int, len(s.GPUs[g].Blocks)))
+		in.at, in.flags = append(in.at, make([]int, len(s.GPUs[g].Blocks))),
+			append(in.flags, make([]int, len(s.GPUs[g].Blocks)))
 		for b := range in.flags[g] {
 			in.flags[g][b] = -1
 		}

@@ -18,7 +18,8 @@ func (d *data) judge(r *Report, root int) {
 					return
 				}
 				if got := d.mem[gpu][base+x.At+c].value; got != want {
-					r.add(WrongResult, 0, "output chunk %d of GPU %d has %s, must have %s", x.At+c, gpu, d.sets.text(got), d.sets.text(want))
+					r.add(WrongResult, 0, "output chunk %d of GPU %d has %s, must have %s", x.At+c, gpu,
+						d.sets.text(got), d.sets.text(want))
 				}
 			}
 		}

@@ -43,7 +43,10 @@ func pick(s *schedule.Schedule, rng *rand.Rand, ok func(a at, st *schedule.Step)
 // mutations plant a mistake. They report false if the schedule has no place for it.
 var mutations = map[string]func(s *schedule.Schedule, rng *rand.Rand) bool{
 	"wrong offset": func(s *schedule.Schedule, rng *rand.Rand) bool {
-		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool { return st.Kind.WritesTarget() || st.Kind.ReadsSource() })
+		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool {
+			return st.Kind.WritesTarget() ||
+				st.Kind.ReadsSource()
+		})
 		if !ok {
 			return false
 		}
@@ -125,7 +128,8 @@ var mutations = map[string]func(s *schedule.Schedule, rng *rand.Rand) bool{
 	"another kind": func(s *schedule.Schedule, rng *rand.Rand) bool {
 		others := map[schedule.Kind]schedule.Kind{
 			schedule.RecvReduceCopy: schedule.RecvStep, schedule.RecvReduceCopySend: schedule.RecvCopySend,
-			schedule.RecvReduceSend: schedule.RecvCopySend, schedule.RecvStep: schedule.RecvReduceCopy, schedule.CopyStep: schedule.ReduceStep,
+			schedule.RecvReduceSend: schedule.RecvCopySend, schedule.RecvStep: schedule.RecvReduceCopy,
+			schedule.CopyStep: schedule.ReduceStep,
 		}
 		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool { _, ok := others[st.Kind]; return ok })
 		if ok {
@@ -134,7 +138,10 @@ var mutations = map[string]func(s *schedule.Schedule, rng *rand.Rand) bool{
 		return ok
 	},
 	"another buffer": func(s *schedule.Schedule, rng *rand.Rand) bool {
-		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool { return st.Kind.WritesTarget() || st.Kind.ReadsSource() })
+		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool {
+			return st.Kind.WritesTarget() ||
+				st.Kind.ReadsSource()
+		})
 		if !ok {
 			return false
 		}
@@ -211,8 +218,8 @@ func (n *planted) judge(t *testing.T, s *schedule.Schedule, rng *rand.Rand) {
 		return
 	}
 	n.found++
-	// Some orders are rare, and there is no time for many of a large schedule. A result that the name does not define is
-	// never wrong.
+	// Some orders are rare, and there is no time for many of a large schedule. A result that the name does not define
+	// is never wrong.
 	const some, most, steps = 5, 3000, 600_000
 	orders := some
 	if r.Findings[0].Kind == check.Unordered {

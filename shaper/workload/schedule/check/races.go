@@ -8,9 +8,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
 
-// races are the accesses that nothing orders. A read of a chunk that another block writes gives one of several values, and a
-// cell that two blocks write has one of several. If no output depends on any of these values, as in files that add up
-// scratch which nobody uses, no result is wrong.
+// races are the accesses that nothing orders. A read of a chunk that another block writes gives one of several values,
+// and a cell that two blocks write has one of several. If no output depends on any of these values, as in files that
+// add up scratch which nobody uses, no result is wrong.
 type races struct {
 	reads map[access]bool
 	cells map[cellAt]bool
@@ -30,8 +30,8 @@ type access struct {
 
 func newRaces() races { return races{reads: map[access]bool{}, cells: map[cellAt]bool{}} }
 
-// isUncertain says whether a read gives an unknown value. Of a cell of which two writes are unordered, every read may: the
-// accesses before the two are not kept.
+// isUncertain says whether a read gives an unknown value. Of a cell of which two writes are unordered, every read may:
+// the accesses before the two are not kept.
 func (r *races) isUncertain(a access, at cellAt) bool {
 	return r.uncertain != nil && (r.uncertain.reads[a] || r.uncertain.cells[at])
 }
@@ -87,7 +87,8 @@ func (d *data) settle(root int) error {
 			}
 		}
 	}
-	r.Warnings = append(r.Warnings, fmt.Sprintf("unordered accesses on which no output depends (%d), such as: %s", len(r.Findings)+r.More, r.Findings[0].Text))
+	r.Warnings = append(r.Warnings, fmt.Sprintf("unordered accesses on which no output depends (%d), such as: %s",
+		len(r.Findings)+r.More, r.Findings[0].Text))
 	r.Findings, r.More = nil, 0
 	return nil
 }

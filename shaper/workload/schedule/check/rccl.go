@@ -8,10 +8,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
 
-// readings are the warnings of steps that RCCL's reader (msccl_parser.cc) refuses, or understands otherwise: the first of
-// each kind.
+// readings are the warnings of steps that RCCL's reader (msccl_parser.cc) refuses, or understands otherwise: the first
+// of each kind.
 func readings(s *schedule.Schedule) (out []string) {
-	for _, find := range []func(g *schedule.GPU, b *schedule.Block, step int) string{refusedWait, uncountedNop, unequalSums, outsideOfFile} {
+	for _, find := range []func(g *schedule.GPU, b *schedule.Block, step int) string{refusedWait, uncountedNop,
+		unequalSums, outsideOfFile} {
 		if text := firstStep(s, find); text != "" {
 			out = append(out, text)
 		}
@@ -55,7 +56,8 @@ func uncountedNop(_ *schedule.GPU, b *schedule.Block, step int) string {
 	}
 	for _, st := range b.Steps[step+1:] {
 		if st.HasDep {
-			return "is a nop that waits for nothing: RCCL does not count it, so steps that wait for a later step of this block wait too long"
+			return "is a nop that waits for nothing: RCCL does not count it, so steps that wait for a later step of " +
+				"this block wait too long"
 		}
 	}
 	return ""
@@ -67,13 +69,16 @@ func unequalSums(_ *schedule.GPU, b *schedule.Block, step int) string {
 		return ""
 	}
 	st, before := &b.Steps[step], &b.Steps[step-1]
-	if st.Kind != schedule.ReduceStep || before.Kind != schedule.ReduceStep || st.Dst != before.Dst || st.Src.Buffer != before.Src.Buffer {
+	if st.Kind != schedule.ReduceStep || before.Kind != schedule.ReduceStep || st.Dst != before.Dst ||
+		st.Src.Buffer != before.Src.Buffer {
 		return ""
 	}
 	if st.DepBlock >= 0 || before.HasDep || st.Count == before.Count {
 		return ""
 	}
-	return fmt.Sprintf("adds %s to %v, and the step before %d: RCCL makes one operation of both and takes the count of the last", chunks(st.Count), st.Dst, before.Count)
+	return fmt.Sprintf(
+		"adds %s to %v, and the step before %d: RCCL makes one operation of both and takes the count of the last",
+		chunks(st.Count), st.Dst, before.Count)
 }
 
 // outsideOfFile: RCCL compares offsets with i_chunks, o_chunks and s_chunks, also in place.
@@ -88,7 +93,8 @@ func outsideOfFile(g *schedule.GPU, b *schedule.Block, step int) string {
 		ref  schedule.Ref
 	}{{source, st.Src}, {target, st.Dst}} {
 		if x.used && x.ref.Offset >= g.Chunks[x.ref.Buffer] {
-			return fmt.Sprintf("uses %v, and the file says that the GPU has %s there: RCCL refuses such a file", x.ref, chunks(g.Chunks[x.ref.Buffer]))
+			return fmt.Sprintf("uses %v, and the file says that the GPU has %s there: RCCL refuses such a file", x.ref,
+				chunks(g.Chunks[x.ref.Buffer]))
 		}
 	}
 	return ""

@@ -4,9 +4,9 @@ package check
 
 import "github.com/ddlemu/ddlemu/shaper/workload/schedule"
 
-// uses are the accesses to a cell. If blocks write the value that the cell has already, nothing changes: it does not matter
-// in which order they do, nor whether others read the cell meanwhile. So whoever reads a value must come after one of the
-// writes of it, and whoever writes another value after all accesses to this one.
+// uses are the accesses to a cell. If blocks write the value that the cell has already, nothing changes: it does not
+// matter in which order they do, nor whether others read the cell meanwhile. So whoever reads a value must come after
+// one of the writes of it, and whoever writes another value after all accesses to this one.
 type uses struct {
 	now  accesses // of the value that the cell has
 	past accesses // of the one that it had before
@@ -94,5 +94,6 @@ func (d *data) unordered(e, now event, first, second string, ref schedule.Ref, k
 	ref.Offset += k
 	b := &d.Blocks[now.block]
 	d.r.add(Unordered, b.Steps[now.step].Line, "chunk %v of GPU %d is %s %s and %s %s, "+
-		"and nothing says which comes first", ref, b.GPU, first, d.name(int(e.block), int(e.step)), second, d.name(int(now.block), int(now.step)))
+		"and nothing says which comes first", ref, b.GPU, first, d.name(int(e.block), int(e.step)), second,
+		d.name(int(now.block), int(now.step)))
 }

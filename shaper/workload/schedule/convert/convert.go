@@ -37,7 +37,10 @@ func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Sch
 	case len(start) > 0 && start[0] == '{':
 		read = readJSON
 	case len(start) > 0 && start[0] == 0x80:
-		return nil, fmt.Errorf("%s: a Python pickle: it can run code, so it is not read: write the trees as XML (spanning_trees_to_xml of ForestColl)", name)
+		return nil,
+			fmt.Errorf(
+				"%s: a Python pickle: it can run code, so it is not read: write the trees as XML "+
+					"(spanning_trees_to_xml of ForestColl)", name)
 	case !bytes.Contains(start, []byte("<Algo")):
 		if !collSaid {
 			o.Coll = ""
@@ -58,11 +61,13 @@ func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Sch
 	return s, nil
 }
 
-// sayCut is msccl.ErrCut for the errors of XML and JSON that end too early, else err. The libraries have no name for them.
+// sayCut is msccl.ErrCut for the errors of XML and JSON that end too early, else err. The libraries have no name for
+// them.
 func sayCut(err error) error {
 	var inXML *xml.SyntaxError
 	var inJSON *json.SyntaxError
-	if errors.As(err, &inXML) && strings.HasPrefix(inXML.Msg, "unexpected EOF") || errors.As(err, &inJSON) && inJSON.Error() == "unexpected end of JSON input" {
+	if errors.As(err, &inXML) && strings.HasPrefix(inXML.Msg, "unexpected EOF") || errors.As(err, &inJSON) &&
+		inJSON.Error() == "unexpected end of JSON input" {
 		return msccl.ErrCut
 	}
 	return err

@@ -64,7 +64,8 @@ func readMSCCLPP(data []byte) (*schedule.Schedule, error) {
 var errShared = errors.New("one channel for several thread blocks")
 
 func readPlan(p *portPlan) (*schedule.Schedule, error) {
-	r := &planReader{p: p, s: &schedule.Schedule{Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace, OutOfPlace: !p.InPlace}, sent: map[[3]int]*announced{}, owners: map[[4]int]int{}}
+	r := &planReader{p: p, s: &schedule.Schedule{Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace,
+		OutOfPlace: !p.InPlace}, sent: map[[3]int]*announced{}, owners: map[[4]int]int{}}
 	s := r.s
 	if len(p.GPUs) > msccl.MaxGPUs {
 		return nil, fmt.Errorf("%d GPUs: must be at most %d", len(p.GPUs), msccl.MaxGPUs)
@@ -72,7 +73,8 @@ func readPlan(p *portPlan) (*schedule.Schedule, error) {
 	var err error
 	if s.Coll, err = schedule.ParseCollective(p.Collective); err != nil {
 		s.Coll = schedule.Custom
-		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked", p.Collective))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked",
+			p.Collective))
 	}
 	s.MinBytes, s.MaxBytes = sizeOf(p.Min), sizeOf(p.Max)
 	s.GPUs, r.blocks = make([]schedule.GPU, len(p.GPUs)), make([]map[use]int, len(p.GPUs))
@@ -81,8 +83,10 @@ func readPlan(p *portPlan) (*schedule.Schedule, error) {
 		if g.ID != i {
 			return nil, fmt.Errorf("GPU %d has id %d: they are numbered from 0, in order", i, g.ID)
 		}
-		if least, most := min(g.Input, g.Output, g.Scratch), max(g.Input, g.Output, g.Scratch); least < 0 || most > msccl.MaxChunks {
-			return nil, fmt.Errorf("GPU %d: input_chunks %d, output_chunks %d, scratch_chunks %d: must be 0 to %d", i, g.Input, g.Output, g.Scratch, msccl.MaxChunks)
+		if least, most := min(g.Input, g.Output, g.Scratch), max(g.Input, g.Output, g.Scratch); least < 0 ||
+			most > msccl.MaxChunks {
+			return nil, fmt.Errorf("GPU %d: input_chunks %d, output_chunks %d, scratch_chunks %d: must be 0 to %d", i,
+				g.Input, g.Output, g.Scratch, msccl.MaxChunks)
 		}
 		s.GPUs[i].Chunks = [schedule.Buffers]int{g.Input, g.Output, g.Scratch}
 		s.LoopChunks = max(s.LoopChunks, g.Input, g.Output)
@@ -226,7 +230,8 @@ func (r *planReader) put(gpu, b int, op *planOp, n, to, number int, note bool, b
 		a.puts = append(a.puts, put{target, src.Size})
 		return nil
 	}
-	return r.step(gpu, b, to, number, schedule.Step{Kind: schedule.SendStep, Src: from, Dst: from, Count: src.Size}, before)
+	return r.step(gpu, b, to, number, schedule.Step{Kind: schedule.SendStep, Src: from, Dst: from, Count: src.Size},
+		before)
 }
 
 // remote is the chunk of a GPU that a put writes.
@@ -252,20 +257,22 @@ func (r *planReader) remote(gpu, b int, c planChunk, to int) (schedule.Ref, erro
 func refOf(buffer string, index, size int) (schedule.Ref, error) {
 	i := slices.Index([]string{"i", "o", "s"}, buffer)
 	if i < 0 || index < 0 || index > msccl.MaxChunks || size < 1 || size > msccl.MaxChunks {
-		return schedule.Ref{}, fmt.Errorf("%d chunks from %d of buffer %q: must be at least one of i, o or s", size, index, buffer)
+		return schedule.Ref{}, fmt.Errorf("%d chunks from %d of buffer %q: must be at least one of i, o or s", size,
+			index, buffer)
 	}
 	return schedule.Ref{Buffer: schedule.Buffer(i), Offset: index}, nil
 }
 
-// wait stores what the next signal from a GPU announces. A signal without puts says only that its sender is ready, which
-// a receiver that stores itself need not be told.
+// wait stores what the next signal from a GPU announces. A signal without puts says only that its sender is ready,
+// which a receiver that stores itself need not be told.
 func (r *planReader) wait(gpu, b, from, number int, before *last) error {
 	a := r.on(from, gpu, number)
 	if a.waits >= len(a.signals) {
 		return fmt.Errorf("it waits for signal %d of GPU %d, which sends %d", a.waits, from, len(a.signals))
 	}
 	for _, x := range a.signals[a.waits] {
-		if err := r.step(gpu, b, from, number, schedule.Step{Kind: schedule.RecvStep, Src: x.dst, Dst: x.dst, Count: x.count}, before); err != nil {
+		if err := r.step(gpu, b, from, number, schedule.Step{Kind: schedule.RecvStep, Src: x.dst, Dst: x.dst,
+			Count: x.count}, before); err != nil {
 			return err
 		}
 	}
@@ -283,7 +290,8 @@ func (r *planReader) copy(gpu, b int, op *planOp, before *last) error {
 	}
 	to, err := refOf(op.Dst[0].Type, op.Dst[0].Index, op.Dst[0].Size)
 	if err == nil {
-		err = r.step(gpu, b, schedule.None, 0, schedule.Step{Kind: schedule.CopyStep, Src: from, Dst: to, Count: op.Src[0].Size}, before)
+		err = r.step(gpu, b, schedule.None, 0,
+			schedule.Step{Kind: schedule.CopyStep, Src: from, Dst: to, Count: op.Src[0].Size}, before)
 	}
 	return err
 }

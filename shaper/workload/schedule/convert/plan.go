@@ -59,8 +59,8 @@ type planChunk struct {
 	Size   int    `json:"size"`
 }
 
-// portOps are the operations that are read, in plans of which all channels are ports: a put and the signal behind it are
-// a message, which the receiver stores where it waits for the signal.
+// portOps are the operations that are read, in plans of which all channels are ports: a put and the signal behind it
+// are a message, which the receiver stores where it waits for the signal.
 var portOps = []string{"copy", "flush", "nop", "put", "pws", "pwsf", "signal", "wait"}
 
 // port is the channel type that is read.

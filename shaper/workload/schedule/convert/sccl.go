@@ -14,7 +14,8 @@ import (
 	mk "github.com/ddlemu/ddlemu/shaper/workload/schedule/make"
 )
 
-// algorithm is what SCCL and TACCL write. Chunks are divided in the maps and in the steps, not always in the collective.
+// algorithm is what SCCL and TACCL write. Chunks are divided in the maps and in the steps, not always in the
+// collective.
 type algorithm struct {
 	Collective struct {
 		Name    string `json:"name"`         // such as Allgather(n=8),chunks=2
@@ -34,8 +35,8 @@ type algorithm struct {
 	} `json:"steps"`
 }
 
-// scclSend is [address, source, destination], in TACCL also with the time, the link, and what the receiver does: null, or
-// rrc to add.
+// scclSend is [address, source, destination], in TACCL also with the time, the link, and what the receiver does: null,
+// or rrc to add.
 type scclSend mk.Send
 
 func (s *scclSend) UnmarshalJSON(data []byte) error {
@@ -44,7 +45,9 @@ func (s *scclSend) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if len(parts) < 3 || len(parts) > 6 {
-		return fmt.Errorf("a send of %d parts: must be address, source and destination, and may be time, link and operation", len(parts))
+		return fmt.Errorf(
+			"a send of %d parts: must be address, source and destination, and may be time, link and operation",
+			len(parts))
 	}
 	for i, to := range []*int{&s.Address, &s.Src, &s.Dst} {
 		if err := json.Unmarshal(parts[i], to); err != nil {
@@ -97,7 +100,8 @@ func readSCCL(data []byte) (*schedule.Schedule, error) {
 	}
 	s, err := mk.FromSends("sccl", t)
 	if err == nil && !s.Coll.HasResult() {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom: its result is what output_map says", a.Collective.Name))
+		s.Warnings = append(s.Warnings,
+			fmt.Sprintf("collective %q is taken for custom: its result is what output_map says", a.Collective.Name))
 	}
 	return s, err
 }

@@ -39,7 +39,8 @@ func algorithm(t *mk.Transfers) string {
 	n := len(t.Inputs)
 	text, _ := json.Marshal(map[string]any{
 		"msccl_type": "algorithm", "input_map": buffers(t.Inputs), "output_map": buffers(t.Outputs), "steps": steps,
-		"collective": map[string]any{"name": fmt.Sprintf("%s(n=%d),chunks=2", t.Coll, n), "nodes": n, "runtime_name": "custom", "chunks": chunks},
+		"collective": map[string]any{"name": fmt.Sprintf("%s(n=%d),chunks=2", t.Coll, n), "nodes": n,
+			"runtime_name": "custom", "chunks": chunks},
 	})
 	return string(text)
 }

@@ -15,8 +15,8 @@ import (
 	mk "github.com/ddlemu/ddlemu/shaper/workload/schedule/make"
 )
 
-// solution is what TE-CCL writes. An all-gather has flows of whole chunks. An all-to-all has flows with a volume, the part
-// of a chunk that goes this way; its paths say which parts these are.
+// solution is what TE-CCL writes. An all-gather has flows of whole chunks. An all-to-all has flows with a volume, the
+// part of a chunk that goes this way; its paths say which parts these are.
 type solution struct {
 	Flows  []string        `json:"7-Flows"`
 	Flows6 []string        `json:"6-Flows"`
@@ -35,7 +35,8 @@ func (h *tecclHop) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &[]any{&h.epoch, &text}); err != nil {
 		return err
 	}
-	if _, err := fmt.Sscanf(text, "%d->%d with volume %g in epoch %d", &h.src, &h.dst, &h.volume, &h.epoch); err != nil || !(h.volume > 0 && h.volume < 1.01) {
+	if _, err := fmt.Sscanf(text, "%d->%d with volume %g in epoch %d", &h.src, &h.dst, &h.volume,
+		&h.epoch); err != nil || !(h.volume > 0 && h.volume < 1.01) {
 		return fmt.Errorf("hop %q: must be like \"13->12 with volume 0.5 in epoch 0\"", text)
 	}
 	return nil
@@ -56,7 +57,10 @@ func readTECCL(data []byte) (*schedule.Schedule, error) {
 		text = s.Paths7
 	}
 	if text == nil {
-		return nil, fmt.Errorf("flow %q: parts of chunks (with volume) are understood only with 8-Chunk paths, which say what parts they are", flows[at])
+		return nil,
+			fmt.Errorf(
+				"flow %q: parts of chunks (with volume) are understood only with 8-Chunk paths, which say what parts "+
+					"they are", flows[at])
 	}
 	var paths map[string][][]tecclHop
 	if err := json.Unmarshal(text, &paths); err != nil {
@@ -95,8 +99,12 @@ func readFlows(texts []string) (*schedule.Schedule, error) {
 	ids, chunks := map[int]bool{}, 0
 	for _, text := range texts {
 		var f flow
-		if _, err := fmt.Sscanf(text, "Chunk %d from %d traveled over %d->%d in epoch %d", &f.chunk, &f.root, &f.src, &f.dst, &f.epoch); err != nil || f.chunk < 0 || f.chunk >= mk.MaxK {
-			return nil, fmt.Errorf("flow %q: must be like \"Chunk 0 from 13 traveled over 13->12 in epoch 0\", with a chunk below %d", text, mk.MaxK)
+		if _, err := fmt.Sscanf(text, "Chunk %d from %d traveled over %d->%d in epoch %d", &f.chunk, &f.root, &f.src,
+			&f.dst, &f.epoch); err != nil || f.chunk < 0 || f.chunk >= mk.MaxK {
+			return nil,
+				fmt.Errorf(
+					"flow %q: must be like \"Chunk 0 from 13 traveled over 13->12 in epoch 0\", with a chunk below %d",
+					text, mk.MaxK)
 		}
 		ids[f.root], ids[f.src], ids[f.dst] = true, true, true
 		chunks = max(chunks, f.chunk+1)
@@ -120,7 +128,8 @@ func readFlows(texts []string) (*schedule.Schedule, error) {
 	}
 	e := epochs{}
 	for _, f := range flows {
-		e[f.epoch] = append(e[f.epoch], mk.Send{Address: rank[f.root]*chunks + f.chunk, Src: rank[f.src], Dst: rank[f.dst]})
+		e[f.epoch] = append(e[f.epoch], mk.Send{Address: rank[f.root]*chunks + f.chunk, Src: rank[f.src],
+			Dst: rank[f.dst]})
 	}
 	t.Steps = e.steps()
 	return mk.FromSends("teccl", t)
@@ -135,8 +144,8 @@ type demand struct {
 // mostParts is the largest number of parts of a chunk.
 const mostParts = 120
 
-// readPaths reads an all-to-all. Chunks are divided into as many parts as all volumes are multiples of; each path takes the
-// next parts of its chunk.
+// readPaths reads an all-to-all. Chunks are divided into as many parts as all volumes are multiples of; each path
+// takes the next parts of its chunk.
 func readPaths(paths map[string][][]tecclHop) (*schedule.Schedule, error) {
 	var demands []demand
 	ids := map[int]bool{}
@@ -200,7 +209,10 @@ func perPair(demands []demand, ranks int) (int, error) {
 		d := &demands[i]
 		again := i > 0 && d.src == demands[i-1].src && d.dst == demands[i-1].dst
 		if d.src == d.dst || again != (i%per > 0) {
-			return 0, fmt.Errorf("the demands at %d from %d are more or less than the %d of others: only all-to-alls of equal parts are read", d.dst, d.src, per)
+			return 0,
+				fmt.Errorf(
+					"the demands at %d from %d are more or less than the %d of others: only all-to-alls of equal "+
+						"parts are read", d.dst, d.src, per)
 		}
 	}
 	return per, nil
@@ -229,7 +241,10 @@ func partsOf(demands []demand) (int, error) {
 		}
 		odd = volumes[at]
 	}
-	return 0, fmt.Errorf("chunks are divided into parts such as %g, which are no multiples of 1/2 to 1/%d: such a schedule has too many chunks", odd, mostParts)
+	return 0,
+		fmt.Errorf(
+			"chunks are divided into parts such as %g, which are no multiples of 1/2 to 1/%d: such a schedule has too "+
+				"many chunks", odd, mostParts)
 }
 
 // send adds the sends of a demand, whose chunk has n parts from an address on.
@@ -247,10 +262,13 @@ func (d *demand) send(e epochs, address, n int, rank map[int]int) error {
 				parts = v
 			}
 			if h.src != at || h.epoch <= epoch || v != parts {
-				return failed("are no paths: each hop must begin where the one before ends, in a later epoch, with the same volume")
+				return failed(
+					"are no paths: each hop must begin where the one before ends, in a later epoch, with the same " +
+						"volume")
 			}
 			for k := range min(parts, n) {
-				e[h.epoch] = append(e[h.epoch], mk.Send{Address: address + done + k, Src: rank[h.src], Dst: rank[h.dst]})
+				e[h.epoch] = append(e[h.epoch],
+					mk.Send{Address: address + done + k, Src: rank[h.src], Dst: rank[h.dst]})
 			}
 			at, epoch = h.dst, h.epoch
 		}

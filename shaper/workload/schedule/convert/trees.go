@@ -58,7 +58,8 @@ func readTrees(data []byte, o mk.Options) (*schedule.Schedule, error) {
 			src, ok := rank[s.Src]
 			dst, ok2 := rank[s.Dst]
 			if !ok || !ok2 {
-				return nil, fmt.Errorf("the tree of root %d has an edge from %d to %d: both must be roots of trees", t.Root, s.Src, s.Dst)
+				return nil, fmt.Errorf("the tree of root %d has an edge from %d to %d: both must be roots of trees",
+					t.Root, s.Src, s.Dst)
 			}
 			if parent[dst] != schedule.None {
 				return nil, fmt.Errorf("the tree of root %d has two edges to %d: that is no tree", t.Root, s.Dst)

@@ -31,7 +31,8 @@ type watch struct {
 func (w *watch) act(i int, a *schedule.Action) error {
 	b, was := &w.m.Blocks[i], &w.last[i]
 	if a.Loop < was.Loop || a.Loop == was.Loop && a.Number < was.Number {
-		w.t.Fatalf("block %d: step %d of loop %d comes behind step %d of loop %d", i, a.Number, a.Loop, was.Number, was.Loop)
+		w.t.Fatalf("block %d: step %d of loop %d comes behind step %d of loop %d", i, a.Number, a.Loop, was.Number,
+			was.Loop)
 	}
 	*was = *a
 	w.done++

@@ -79,7 +79,9 @@ func (b *sendBuilder) checkRegion(rank int, x *schedule.Region) error {
 		for _, source := range sources {
 			out, in := b.t.Outputs[rank], b.t.Inputs[source]
 			if x.At+c >= len(out) || x.First+c >= len(in) || out[x.At+c] != in[x.First+c] {
-				return fmt.Errorf("chunk %d of the output of rank %d is not at the address of chunk %d of the input of rank %d, as %s demands", x.At+c, rank, x.First+c, source, b.s.Coll)
+				return fmt.Errorf(
+					"chunk %d of the output of rank %d is not at the address of chunk %d of the input of rank %d, as "+
+						"%s demands", x.At+c, rank, x.First+c, source, b.s.Coll)
 			}
 		}
 	}
@@ -131,7 +133,8 @@ func (b *sendBuilder) finish() error {
 				continue
 			}
 			to := schedule.Ref{Buffer: schedule.Output, Offset: k}
-			if n := len(copies); n > 0 && copies[n-1].Src.Offset+copies[n-1].Count == p.now.Offset && copies[n-1].Dst.Offset+copies[n-1].Count == k {
+			if n := len(copies); n > 0 && copies[n-1].Src.Offset+copies[n-1].Count == p.now.Offset &&
+				copies[n-1].Dst.Offset+copies[n-1].Count == k {
 				copies[n-1].Count++
 				continue
 			}

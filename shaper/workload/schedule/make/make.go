@@ -65,7 +65,8 @@ func newBuilder(name string, o *Options, share int) (*builder, error) {
 		return nil, err
 	}
 	s := &schedule.Schedule{
-		Name: fmt.Sprintf("%s_%s_k%d", o.Coll, name, o.K), Coll: o.Coll, Proto: o.Proto, LoopChunks: o.GPUs * share, Grain: o.Grain,
+		Name: fmt.Sprintf("%s_%s_k%d", o.Coll, name, o.K), Coll: o.Coll, Proto: o.Proto, LoopChunks: o.GPUs * share,
+		Grain:   o.Grain,
 		InPlace: true, OutOfPlace: true, GPUs: make([]schedule.GPU, o.GPUs),
 	}
 	if s.Proto == "" {
@@ -209,7 +210,8 @@ func (b *builder) pairs(gpu, i int) {
 	for k := 1; k < n; k++ {
 		peer := (gpu + k) % n
 		if b.s.Coll == schedule.AllGather {
-			b.add(gpu, peer, peer, i, step(schedule.SendStep, sum, sum), step(schedule.RecvStep, b.output(gpu, peer, i), b.output(gpu, peer, i)))
+			b.add(gpu, peer, peer, i, step(schedule.SendStep, sum, sum),
+				step(schedule.RecvStep, b.output(gpu, peer, i), b.output(gpu, peer, i)))
 			continue
 		}
 		reduce := b.after(gpu, step(schedule.RecvReduceCopy, sum, b.output(gpu, gpu, i)), last, 1)

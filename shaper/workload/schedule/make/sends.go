@@ -27,8 +27,8 @@ const (
 	Add
 )
 
-// Transfers are a collective as sends of addresses. An address is a place of the whole job: what is added up, or moved, at
-// one address stays there.
+// Transfers are a collective as sends of addresses. An address is a place of the whole job: what is added up, or
+// moved, at one address stays there.
 type Transfers struct {
 	Coll schedule.Collective
 	// Inputs and Outputs are the addresses of each rank's buffers, in order of the chunks.
@@ -39,13 +39,14 @@ type Transfers struct {
 	Steps [][]Send
 }
 
-// FromSends makes a schedule of transfers. Each rank has a block for each other that it sends to, and one for each that it
-// receives from. An error says that the transfers do not make the collective.
+// FromSends makes a schedule of transfers. Each rank has a block for each other that it sends to, and one for each
+// that it receives from. An error says that the transfers do not make the collective.
 func FromSends(name string, t *Transfers) (*schedule.Schedule, error) {
 	if n := len(t.Inputs); n < 2 || n > MaxGPUs || len(t.Outputs) != n {
 		return nil, fmt.Errorf("%d GPUs with an input, %d with an output: must be 2 to %d", n, len(t.Outputs), MaxGPUs)
 	}
-	s := &schedule.Schedule{Name: fmt.Sprintf("%s_%s", t.Coll, name), Coll: t.Coll, Proto: schedule.Simple, OutOfPlace: true, GPUs: make([]schedule.GPU, len(t.Inputs))}
+	s := &schedule.Schedule{Name: fmt.Sprintf("%s_%s", t.Coll, name), Coll: t.Coll, Proto: schedule.Simple,
+		OutOfPlace: true, GPUs: make([]schedule.GPU, len(t.Inputs))}
 	for r := range s.GPUs {
 		in, out := len(t.Inputs[r]), len(t.Outputs[r])
 		s.GPUs[r].Chunks = [schedule.Buffers]int{in, out, 0}
@@ -128,8 +129,8 @@ func (b *sendBuilder) at(rank, address int) *place {
 	return p
 }
 
-// target is where a rank receives an address: in the output if it belongs there, else in scratch, so that the input is not
-// changed.
+// target is where a rank receives an address: in the output if it belongs there, else in scratch, so that the input is
+// not changed.
 func (b *sendBuilder) target(rank int, p *place) schedule.Ref {
 	if p.output >= 0 {
 		return schedule.Ref{Buffer: schedule.Output, Offset: p.output}
@@ -186,7 +187,8 @@ func (b *sendBuilder) move(s *Send, before *place) (*move, error) {
 		return nil, fmt.Errorf("rank %d sends address %d before it has it", s.Src, s.Address)
 	}
 	p := b.at(s.Dst, s.Address)
-	m := &move{src: s.Src, dst: s.Dst, from: before.now, with: p.now, count: 1, sources: []*place{b.at(s.Src, s.Address)}, receivers: []*place{p}}
+	m := &move{src: s.Src, dst: s.Dst, from: before.now, with: p.now, count: 1,
+		sources: []*place{b.at(s.Src, s.Address)}, receivers: []*place{p}}
 	all := p.has.with(before.has)
 	switch {
 	case s.Effect == Infer && all == p.has:
@@ -194,7 +196,10 @@ func (b *sendBuilder) move(s *Send, before *place) (*move, error) {
 	case s.Effect == Add || s.Effect == Infer && all != before.has:
 		m.adds = true
 		if p.has.meets(before.has) || p.has == (parts{}) {
-			return nil, fmt.Errorf("rank %d sends address %d to rank %d to be added up, which has a part of it already, or nothing to add it to", s.Src, s.Address, s.Dst)
+			return nil,
+				fmt.Errorf(
+					"rank %d sends address %d to rank %d to be added up, which has a part of it already, or nothing "+
+						"to add it to", s.Src, s.Address, s.Dst)
 		}
 		p.has = all
 	default:
@@ -208,7 +213,8 @@ func (b *sendBuilder) move(s *Send, before *place) (*move, error) {
 // extend makes one move of two, if the second is of the chunks behind those of the first.
 func (m *move) extend(n *move) bool {
 	behind := func(a, b schedule.Ref) bool { return a.Buffer == b.Buffer && a.Offset+m.count == b.Offset }
-	if m.src != n.src || m.dst != n.dst || m.adds != n.adds || !behind(m.from, n.from) || !behind(m.to, n.to) || m.adds && !behind(m.with, n.with) {
+	if m.src != n.src || m.dst != n.dst || m.adds != n.adds || !behind(m.from, n.from) || !behind(m.to, n.to) ||
+		m.adds && !behind(m.with, n.with) {
 		return false
 	}
 	m.count += n.count
@@ -245,8 +251,8 @@ func (b *sendBuilder) emitReceive(m *move) {
 	}
 }
 
-// append adds a step to the block of a rank that sends to a peer (direction 0) or receives from it (1). It waits for the
-// last of the given steps in each other block; a step can wait for one, a nop before it for a further one.
+// append adds a step to the block of a rank that sends to a peer (direction 0) or receives from it (1). It waits for
+// the last of the given steps in each other block; a step can wait for one, a nop before it for a further one.
 func (b *sendBuilder) append(gpu, peer, direction int, s schedule.Step, waits []done) done {
 	key := [3]int{gpu, peer, direction}
 	block, ok := b.blocks[key]
@@ -258,7 +264,8 @@ func (b *sendBuilder) append(gpu, peer, direction int, s schedule.Step, waits []
 		block = b.builder.add(gpu, send, recv, 0)
 		b.blocks[key] = block
 	}
-	slices.SortFunc(waits, func(x, y done) int { return cmp.Or(cmp.Compare(x.block, y.block), cmp.Compare(y.step, x.step)) })
+	slices.SortFunc(waits,
+		func(x, y done) int { return cmp.Or(cmp.Compare(x.block, y.block), cmp.Compare(y.step, x.step)) })
 	waits = slices.CompactFunc(waits, func(x, y done) bool { return x.block == y.block })
 	waits = slices.DeleteFunc(waits, func(x done) bool { return x.block == block || x == nothing })
 	steps := &b.s.GPUs[gpu].Blocks[block].Steps

@@ -2,10 +2,10 @@
 
 // Package model calculates how long a schedule takes on a fabric if the host costs nothing: copies and sums take no
 // time, messages take what the link model says. It plays the same programs as the execution with real bytes
-// (nccl-plugin/drive), on the engine of shaper/engine/link, in virtual time. Connections behave as NCCL's over a network: a
-// message occupies a slot of the sender until it is acknowledged, and a slot of the receiver until the receiver has
-// taken it. A sender waits for the receive of the call, which takes a latency at the start; with Whole not behind the first
-// call. Messages between ranks of one node take no time.
+// (nccl-plugin/drive), on the engine of shaper/engine/link, in virtual time. Connections behave as NCCL's over a
+// network: a message occupies a slot of the sender until it is acknowledged, and a slot of the receiver until the
+// receiver has taken it. A sender waits for the receive of the call, which takes a latency at the start; with Whole
+// not behind the first call. Messages between ranks of one node take no time.
 package model
 
 import (
@@ -115,7 +115,8 @@ func (p *player) ends() []*sim.Ends {
 func (p *player) places() []uint64 {
 	return sim.Places(len(p.conns), func(a, b int) int {
 		x, y := &p.conns[a], &p.conns[b]
-		return cmp.Or(cmp.Compare(sim.Order(x.Src, x.Dst, 0), sim.Order(y.Src, y.Dst, 0)), cmp.Compare(x.Channel, y.Channel))
+		return cmp.Or(cmp.Compare(sim.Order(x.Src, x.Dst, 0), sim.Order(y.Src, y.Dst, 0)),
+			cmp.Compare(x.Channel, y.Channel))
 	})
 }
 

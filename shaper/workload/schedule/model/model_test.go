@@ -85,7 +85,8 @@ func TestRing(t *testing.T) {
 // No schedule is faster than the bound, and large rings come near it.
 func TestBound(t *testing.T) {
 	p := place(t, 8, 8, nil)
-	for coll, factor := range map[schedule.Collective]float64{schedule.AllGather: 7. / 8, schedule.ReduceScatter: 7. / 8, schedule.AllReduce: 14. / 8} {
+	for coll, factor := range map[schedule.Collective]float64{schedule.AllGather: 7. / 8,
+		schedule.ReduceScatter: 7. / 8, schedule.AllReduce: 14. / 8} {
 		s := ring(t, coll, 8, 4)
 		r, c := play(t, p, s, 256<<20, 1)
 		bound := p.Bound(s, c)
@@ -120,9 +121,11 @@ func TestPlace(t *testing.T) {
 	far, _ := play(t, place(t, 4, 4, nil), ring(t, schedule.AllReduce, 4, 2), 8<<20, 1)
 	near, _ := play(t, place(t, 4, 2, nil), ring(t, schedule.AllReduce, 4, 2), 8<<20, 1)
 	if near.Bytes*2 != far.Bytes || near.Times[0] > far.Times[0] {
-		t.Errorf("two GPUs on a node: %d bytes in %d ns; one: %d bytes in %d ns", near.Bytes, near.Times[0], far.Bytes, far.Times[0])
+		t.Errorf("two GPUs on a node: %d bytes in %d ns; one: %d bytes in %d ns", near.Bytes, near.Times[0], far.Bytes,
+			far.Times[0])
 	}
-	two, _ := play(t, place(t, 4, 4, func(c *configs.Fabric) { c.NICsPerNode = 2 }), ring(t, schedule.AllReduce, 4, 2), 64<<20, 1)
+	two, _ := play(t, place(t, 4, 4, func(c *configs.Fabric) { c.NICsPerNode = 2 }), ring(t, schedule.AllReduce, 4, 2),
+		64<<20, 1)
 	single, _ := play(t, place(t, 4, 4, nil), ring(t, schedule.AllReduce, 4, 2), 64<<20, 1)
 	if ratio := float64(two.Times[0]) / float64(single.Times[0]); ratio < 0.49 || ratio > 0.55 {
 		t.Errorf("with two NICs it takes %.2f of the time", ratio)
@@ -177,7 +180,8 @@ func TestEnds(t *testing.T) {
 		steps := s.GPUs[g].Blocks[0].Steps
 		s.GPUs[g].Blocks[0].Steps = append(steps[1:len(steps):len(steps)], steps[0])
 	}
-	if _, err := model.Play(t.Context(), s, &c, f, 1); err == nil || !strings.Contains(err.Error(), "deadlock at this size: GPU 0 block 0 waits for ever at step 0 (rrs)") {
+	if _, err := model.Play(t.Context(), s, &c, f, 1); err == nil ||
+		!strings.Contains(err.Error(), "deadlock at this size: GPU 0 block 0 waits for ever at step 0 (rrs)") {
 		t.Error(err)
 	}
 }

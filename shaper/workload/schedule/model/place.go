@@ -26,7 +26,9 @@ type Place struct {
 func NewPlace(f *fabric.Fabric, gpus int) (*Place, error) {
 	nodes := f.Config.Nodes
 	if gpus%nodes != 0 {
-		return nil, fmt.Errorf("%d GPUs on %d nodes: must be equally many on each node: give --nodes %d for one GPU on each", gpus, nodes, gpus)
+		return nil,
+			fmt.Errorf("%d GPUs on %d nodes: must be equally many on each node: give --nodes %d for one GPU on each",
+				gpus, nodes, gpus)
 	}
 	return &Place{Fabric: f, GPUs: gpus, PerNode: gpus / nodes}, nil
 }
@@ -34,10 +36,10 @@ func NewPlace(f *fabric.Fabric, gpus int) (*Place, error) {
 // Node is the node of a GPU.
 func (p *Place) Node(gpu int) int { return gpu / p.PerNode }
 
-// NICs are the NICs, counted over the fabric, that two GPUs on different nodes use on a channel. If a node has more NICs
-// than GPUs, a GPU has several. Those of the same number are used of which the path crosses the fewest links between
-// switches, and of these the fastest: so GPUs of an island use NVLink, and others the network. The channels take turns
-// among equal ones.
+// NICs are the NICs, counted over the fabric, that two GPUs on different nodes use on a channel. If a node has more
+// NICs than GPUs, a GPU has several. Those of the same number are used of which the path crosses the fewest links
+// between switches, and of these the fastest: so GPUs of an island use NVLink, and others the network. The channels
+// take turns among equal ones.
 func (p *Place) NICs(src, dst, channel int) (from, to int) {
 	var best [][2]int
 	links, rate := 0, 0.0
@@ -89,7 +91,8 @@ func (p *Place) Expect() (*expect.Fabric, error) {
 	}
 	transport := p.Fabric.Transport()
 	return &expect.Fabric{
-		Params: params, Transport: &transport, Tables: p.Fabric.JitterTables(), Seed: p.Fabric.Config.Seed, InOrder: true, Node: p.Node,
+		Params: params, Transport: &transport, Tables: p.Fabric.JitterTables(), Seed: p.Fabric.Config.Seed,
+		InOrder: true, Node: p.Node,
 		Path: func(c expect.Conn) ([]link.PathHop, []int, error) {
 			src, dst := p.NICs(c.Src, c.Dst, c.Channel)
 			id := link.PathID(dst, c.Listened)

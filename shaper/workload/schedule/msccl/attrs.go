@@ -105,7 +105,8 @@ func (r *reader) finishAttrs(a *attrs) error {
 	}
 	for i, x := range a.list {
 		if !a.used[i] {
-			r.note("<%s> has attribute %q, which is not known: it is ignored, as MSCCL's executor does", a.of, clip(x.Name.Local))
+			r.note("<%s> has attribute %q, which is not known: it is ignored, as MSCCL's executor does", a.of,
+				clip(x.Name.Local))
 		}
 	}
 	return nil

@@ -121,7 +121,8 @@ func (r *reader) checkAttrs(t xml.StartElement) error {
 	}
 	for i, a := range t.Attr {
 		if len(a.Value) > maxText {
-			return fmt.Errorf("attribute %s has %d bytes: must be at most %d", clip(a.Name.Local), len(a.Value), maxText)
+			return fmt.Errorf("attribute %s has %d bytes: must be at most %d", clip(a.Name.Local), len(a.Value),
+				maxText)
 		}
 		for _, b := range t.Attr[:i] {
 			if a.Name == b.Name {
@@ -207,7 +208,9 @@ func (r *reader) algo(e xml.StartElement) error {
 	}
 	s.InPlace = a.flag("inplace")
 	if !a.has("inplace") {
-		r.note("<algo> has no inplace: MSCCL's executor refuses such a file; it is taken for 0, so if the schedule works in place, add inplace=\"1\"")
+		r.note(
+			"<algo> has no inplace: MSCCL's executor refuses such a file; it is taken for 0, so if the schedule works " +
+				"in place, add inplace=\"1\"")
 	}
 	if a.has("outofplace") {
 		s.OutOfPlace = a.flag("outofplace")
@@ -232,7 +235,8 @@ func (r *reader) algo(e xml.StartElement) error {
 		return err
 	}
 	if len(missing) > 0 {
-		r.note("<algo> has no %s: MSCCL's executor does not use such a file, it runs plain NCCL without saying so", strings.Join(missing, ", "))
+		r.note("<algo> has no %s: MSCCL's executor does not use such a file, it runs plain NCCL without saying so",
+			strings.Join(missing, ", "))
 	}
 	var err error
 	if coll == "alltonext" {

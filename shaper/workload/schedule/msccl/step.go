@@ -38,7 +38,9 @@ func (r *reader) step(e xml.StartElement, b *schedule.Block) (schedule.Step, err
 		s.Src = a.ref("buf", "off")
 		s.Dst = s.Src
 		if kind == schedule.CopyStep || kind == schedule.ReduceStep {
-			a.fail("type %s: an <op> does not say where the source is: write the file with <step> (msccl-tools' old_format)", word)
+			a.fail(
+				"type %s: an <op> does not say where the source is: write the file with <step> (msccl-tools' "+
+					"old_format)", word)
 		}
 	} else {
 		s.Src, s.Dst = a.ref("srcbuf", "srcoff"), a.ref("dstbuf", "dstoff")
@@ -80,7 +82,8 @@ func (a *attrs) ref(buffer, offset string) schedule.Ref {
 
 func (r *reader) checkStep(s *schedule.Step, b *schedule.Block, number int) error {
 	if number != len(b.Steps) {
-		return fmt.Errorf("step %d comes as number %d of its block: steps are numbered from 0, in order", number, len(b.Steps))
+		return fmt.Errorf("step %d comes as number %d of its block: steps are numbered from 0, in order", number,
+			len(b.Steps))
 	}
 	if s.Kind == schedule.NopStep {
 		return nil

@@ -17,15 +17,18 @@ import (
 // they ignore: their messages are a quarter of NCCL_BUFFSIZE with Simple.
 func Write(out io.Writer, s *schedule.Schedule) error {
 	if s.Whole {
-		return errors.New("MSCCL XML has no stores into the memory of another GPU: this schedule cannot be written as such")
+		return errors.New(
+			"MSCCL XML has no stores into the memory of another GPU: this schedule cannot be written as such")
 	}
 	w := bufio.NewWriter(out)
 	grain := ""
 	if s.Grain > 0 {
 		grain = fmt.Sprintf(` grain="%d"`, s.Grain)
 	}
-	fmt.Fprintf(w, `<algo name="%s" proto="%s" nchannels="%d" nchunksperloop="%d" ngpus="%d" coll="%s" inplace="%d" outofplace="%d" minBytes="%d" maxBytes="%d"%s>`+"\n",
-		escape(s.Name), s.Proto, s.Channels, s.LoopChunks, len(s.GPUs), s.Coll, digit(s.InPlace), digit(s.OutOfPlace), s.MinBytes, s.MaxBytes, grain)
+	fmt.Fprintf(w,
+		`<algo name="%s" proto="%s" nchannels="%d" nchunksperloop="%d" ngpus="%d" coll="%s" inplace="%d" outofplace="%d" minBytes="%d" maxBytes="%d"%s>`+"\n",
+		escape(s.Name), s.Proto, s.Channels, s.LoopChunks, len(s.GPUs), s.Coll, digit(s.InPlace), digit(s.OutOfPlace),
+		s.MinBytes, s.MaxBytes, grain)
 	for id := range s.GPUs {
 		writeGPU(w, id, &s.GPUs[id])
 	}
@@ -45,8 +48,11 @@ func writeGPU(w io.Writer, id int, g *schedule.GPU) {
 	for i, b := range g.Blocks {
 		fmt.Fprintf(w, "    <tb id=\"%d\" send=\"%d\" recv=\"%d\" chan=\"%d\">\n", i, b.Send, b.Recv, b.Channel)
 		for k, s := range b.Steps {
-			fmt.Fprintf(w, "      <step s=\"%d\" type=\"%v\" srcbuf=\"%v\" srcoff=\"%d\" dstbuf=\"%v\" dstoff=\"%d\" cnt=\"%d\" depid=\"%d\" deps=\"%d\" hasdep=\"%d\"/>\n",
-				k, s.Kind, s.Src.Buffer, s.Src.Offset, s.Dst.Buffer, s.Dst.Offset, s.Count, s.DepBlock, s.DepStep, digit(s.HasDep))
+			fmt.Fprintf(w,
+				"      <step s=\"%d\" type=\"%v\" srcbuf=\"%v\" srcoff=\"%d\" dstbuf=\"%v\" dstoff=\"%d\" cnt=\"%d\" "+
+					"depid=\"%d\" deps=\"%d\" hasdep=\"%d\"/>\n",
+				k, s.Kind, s.Src.Buffer, s.Src.Offset, s.Dst.Buffer, s.Dst.Offset, s.Count, s.DepBlock, s.DepStep,
+				digit(s.HasDep))
 		}
 		fmt.Fprintln(w, "    </tb>")
 	}

@@ -32,7 +32,8 @@ func (m *machine) do(b *block, o *operation) error {
 		m.putAll(b, o)
 		m.signal(b, o, false)
 	default:
-		if len(o.dst) > 0 && o.dst[0].n > 0 { // a pipeline has iterations in which an operation has nothing left to move
+		// a pipeline has iterations in which an operation has nothing left to move
+		if len(o.dst) > 0 && o.dst[0].n > 0 {
 			return m.move(b, o)
 		}
 	}
@@ -140,8 +141,8 @@ func (m *machine) reduce(b *block, o *operation) error {
 	return nil
 }
 
-// compare says whether two spans of a GPU are at the same place of its memory, and whether they overlap. In place, input
-// and output may.
+// compare says whether two spans of a GPU are at the same place of its memory, and whether they overlap. In place,
+// input and output may.
 func (m *machine) compare(gpu int, x, y span) (same, overlap bool) {
 	l := &m.gpus[gpu].layout
 	px, _ := l.At(x.ref, x.n)
@@ -180,7 +181,8 @@ func (m *machine) overSwitch(b *block, o *operation) error {
 	var from, to []span
 	for _, rank := range o.ranks {
 		if rank != b.gpu {
-			from, to = append(from, span{gpu: rank, ref: src.ref, n: src.n}), append(to, span{gpu: rank, ref: dst.ref, n: dst.n})
+			from, to = append(from, span{gpu: rank, ref: src.ref, n: src.n}),
+				append(to, span{gpu: rank, ref: dst.ref, n: dst.n})
 		}
 	}
 	switch o.name {
@@ -234,7 +236,9 @@ func (m *machine) noteScratch(o *operation) error {
 func (m *machine) warnSwapped(o *operation) {
 	for i := range o.dst {
 		if o.source(i).ref.Offset != o.dst[i].ref.Offset {
-			m.warn("gets with two indexes", "%s has another index at its source than at its destination: the executor of MSCCL++ 0.9.0 (handleGet) takes each for the other; here it is as the plan says", o.from)
+			m.warn("gets with two indexes",
+				"%s has another index at its source than at its destination: the executor of MSCCL++ 0.9.0 "+
+					"(handleGet) takes each for the other; here it is as the plan says", o.from)
 			return
 		}
 	}

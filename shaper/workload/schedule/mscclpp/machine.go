@@ -11,9 +11,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/check"
 )
 
-// machine goes through the operations in an order in which they can be done, and makes their steps. Who waits for what does
-// not depend on the order: a channel has one thread block that signals and one that waits, otherwise a warning says so.
-// The steps themselves are executed by package interpret.
+// machine goes through the operations in an order in which they can be done, and makes their steps. Who waits for what
+// does not depend on the order: a channel has one thread block that signals and one that waits, otherwise a warning
+// says so. The steps themselves are executed by package interpret.
 type machine struct {
 	p      *plan
 	s      *schedule.Schedule
@@ -106,12 +106,15 @@ type semaphore struct {
 }
 
 func newMachine(p *plan, s *schedule.Schedule, r *reader) *machine {
-	m := &machine{p: p, s: s, piece: r.parts / r.pieces, numbers: map[[2]int]int{}, signals: map[signalKey]*signal{}, warnings: map[string]int{}}
+	m := &machine{p: p, s: s, piece: r.parts / r.pieces, numbers: map[[2]int]int{}, signals: map[signalKey]*signal{},
+		warnings: map[string]int{}}
 	shape, _ := s.Shape() // the reader has asked for it
 	for i := range p.GPUs {
-		g := gpuState{layout: s.Layout(i, p.InPlace, 0, shape), arrived: map[int][]*block{}, writer: make([]int, p.GPUs[i].Scratch*r.parts)}
+		g := gpuState{layout: s.Layout(i, p.InPlace, 0, shape), arrived: map[int][]*block{},
+			writer: make([]int, p.GPUs[i].Scratch*r.parts)}
 		for _, x := range p.GPUs[i].Semaphores {
-			g.sems = append(g.sems, semaphore{tokens: x.Init, init: x.Init, by: map[*block]bool{}, acquired: map[*block]int{}})
+			g.sems = append(g.sems, semaphore{tokens: x.Init, init: x.Init, by: map[*block]bool{},
+				acquired: map[*block]int{}})
 		}
 		m.gpus = append(m.gpus, g)
 	}
@@ -120,7 +123,8 @@ func newMachine(p *plan, s *schedule.Schedule, r *reader) *machine {
 
 // addBlock adds a thread block, and counts its signals and releases.
 func (m *machine) addBlock(gpu, id int, ops []operation) {
-	b := &block{gpu: gpu, id: id, ops: ops, main: schedule.None, ports: map[int]*port{}, at: at{block: schedule.None}, known: map[int]int{}, plainTo: map[int]bool{}}
+	b := &block{gpu: gpu, id: id, ops: ops, main: schedule.None, ports: map[int]*port{}, at: at{block: schedule.None},
+		known: map[int]int{}, plainTo: map[int]bool{}}
 	m.blocks = append(m.blocks, b)
 	m.gpus[gpu].blocks = append(m.gpus[gpu].blocks, b)
 	for i := range ops {
@@ -257,7 +261,8 @@ func (m *machine) reportStuck() {
 		case "wait", "rlxwait":
 			why = m.missingSignal(b, o)
 		case "barrier":
-			why = fmt.Sprintf("barrier %d, to which %d of %d thread blocks come", o.barrier, len(m.gpus[b.gpu].arrived[o.barrier]), o.blocks)
+			why = fmt.Sprintf("barrier %d, to which %d of %d thread blocks come", o.barrier,
+				len(m.gpus[b.gpu].arrived[o.barrier]), o.blocks)
 		case "sem_acquire":
 			why = m.missingToken(b, o)
 		default:
@@ -267,8 +272,8 @@ func (m *machine) reportStuck() {
 	}
 }
 
-// reportLeft notes the signals that nobody takes: the next call would take them. If a thread block cannot go on, that is
-// why.
+// reportLeft notes the signals that nobody takes: the next call would take them. If a thread block cannot go on, that
+// is why.
 func (m *machine) reportLeft() {
 	if len(m.s.Mistakes) > 0 {
 		return
@@ -276,7 +281,9 @@ func (m *machine) reportLeft() {
 	for _, b := range m.blocks {
 		for _, c := range b.signaled() {
 			if x := m.signalsOf(b.gpu, c); x.taken < len(x.sent) {
-				m.mistake(check.Mismatch, "GPU %d signals GPU %d %d times on %v, which waits %d times: the next call takes the signals that are left", b.gpu, c.peer, len(x.sent), c, x.taken)
+				m.mistake(check.Mismatch,
+					"GPU %d signals GPU %d %d times on %v, which waits %d times: the next call takes the signals that "+
+						"are left", b.gpu, c.peer, len(x.sent), c, x.taken)
 				x.taken = len(x.sent)
 			}
 		}
@@ -284,7 +291,9 @@ func (m *machine) reportLeft() {
 	for i := range m.gpus {
 		for n := range m.gpus[i].sems {
 			if s := &m.gpus[i].sems[n]; s.tokens != s.init {
-				m.warn("semaphores", "semaphore %d of GPU %d is %d at first and %d at the end, so the next call is another", n, i, s.init, s.tokens)
+				m.warn("semaphores",
+					"semaphore %d of GPU %d is %d at first and %d at the end, so the next call is another", n, i,
+					s.init, s.tokens)
 			}
 		}
 	}

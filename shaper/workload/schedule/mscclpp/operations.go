@@ -86,8 +86,8 @@ func newReader(p *plan, bytes uint64) (*reader, error) {
 	return r, nil
 }
 
-// The threads of an operation with several GPUs go from element to element, so all GPUs are served at the same time. Here
-// they are served in turns, a piece of a chunk each: pieceBytes, or larger if a chunk has more than mostPieces.
+// The threads of an operation with several GPUs go from element to element, so all GPUs are served at the same time.
+// Here they are served in turns, a piece of a chunk each: pieceBytes, or larger if a chunk has more than mostPieces.
 const (
 	pieceBytes = 1 << 20
 	mostPieces = 64
@@ -110,26 +110,31 @@ func (r *reader) divide(o *op, bytes uint64) error {
 	factor := 1
 	if g := o.Group; g != nil {
 		if g.Size < 1 || g.Size > mostGroup || g.Block < 0 || g.Block >= g.Size {
-			return fmt.Errorf("thread block %d of a group of %d: must be below it, and the group at most %d", g.Block, g.Size, mostGroup)
+			return fmt.Errorf("thread block %d of a group of %d: must be below it, and the group at most %d", g.Block,
+				g.Size, mostGroup)
 		}
 		factor = g.Size
 	}
 	if it := o.Iterations; it != nil && o.Name == "pipeline" {
 		if most := max(r.p.chunks(), r.p.scratch()); it.Unit < 1 || it.Chunks < 1 || it.Chunks > most {
-			return fmt.Errorf("unit_size %d and num_chunks %d: must be at least 1, and not more chunks than the %d of a buffer", it.Unit, it.Chunks, most)
+			return fmt.Errorf(
+				"unit_size %d and num_chunks %d: must be at least 1, and not more chunks than the %d of a buffer",
+				it.Unit, it.Chunks, most)
 		}
 		n := uint64(unsized)
 		if bytes > 0 {
 			n = (bytes + uint64(it.Unit) - 1) / uint64(it.Unit)
 		}
 		if n > mostParts {
-			return fmt.Errorf("a pipeline with %d iterations for a chunk of %d bytes: at most %d are supported", n, bytes, mostParts)
+			return fmt.Errorf("a pipeline with %d iterations for a chunk of %d bytes: at most %d are supported", n,
+				bytes, mostParts)
 		}
 		r.iterations[it.Unit] = int(n)
 		factor = int(n)
 	}
 	if r.parts = lcm(r.parts, factor); r.parts > mostParts {
-		return fmt.Errorf("thread block groups and pipelines divide a chunk into %d parts: at most %d are supported", r.parts, mostParts)
+		return fmt.Errorf("thread block groups and pipelines divide a chunk into %d parts: at most %d are supported",
+			r.parts, mostParts)
 	}
 	for i := range o.Ops {
 		if o.Ops[i].Name == "pipeline" {
@@ -193,7 +198,8 @@ func (r *reader) operations(gpu, b int) (out []operation, err error) {
 	return out, nil
 }
 
-// operation is an operation of the file. unit is the number of parts that an iteration of a pipeline moves, 0 outside of one.
+// operation is an operation of the file. unit is the number of parts that an iteration of a pipeline moves, 0 outside
+// of one.
 func (r *reader) operation(gpu int, b *threadBlock, o *op, iteration, unit int) (x operation, err error) {
 	if !slices.Contains(names, o.Name) {
 		return x, fmt.Errorf("is not known: known are %s", strings.Join(names, ", "))
@@ -251,9 +257,11 @@ func (r *reader) span(gpu int, b *threadBlock, o *op, c *chunk, x *operation) (s
 	}
 	i := slices.Index([]string{"i", "o", "s"}, buffer)
 	if i < 0 || c.Index < 0 || c.Index > msccl.MaxChunks || c.Size < 1 || c.Size > msccl.MaxChunks {
-		return span{}, fmt.Errorf("%d chunks from %d of buffer %q: must be at least one of i, o or s", c.Size, c.Index, buffer)
+		return span{}, fmt.Errorf("%d chunks from %d of buffer %q: must be at least one of i, o or s", c.Size, c.Index,
+			buffer)
 	}
-	return span{owner, schedule.Ref{Buffer: schedule.Buffer(i), Offset: c.Index * r.parts}, c.Size * r.parts, c.Switch != nil}, nil
+	return span{owner, schedule.Ref{Buffer: schedule.Buffer(i), Offset: c.Index * r.parts}, c.Size * r.parts,
+		c.Switch != nil}, nil
 }
 
 // cut leaves the part of a thread block of a group, and of it that of an iteration.
@@ -283,7 +291,8 @@ func (r *reader) remote(gpu int, b *threadBlock, kind string, n int) (remoteBuff
 	}
 	x := all[ids[n]]
 	if x.Rank < 0 || x.Rank >= len(r.p.GPUs) || x.Rank == gpu {
-		return remoteBuffer{}, fmt.Errorf("remote buffer %d is of GPU %d: must be another of the %d", n, x.Rank, len(r.p.GPUs))
+		return remoteBuffer{}, fmt.Errorf("remote buffer %d is of GPU %d: must be another of the %d", n, x.Rank,
+			len(r.p.GPUs))
 	}
 	return x, nil
 }
@@ -322,7 +331,8 @@ func (r *reader) channel(gpu int, b *threadBlock, kind string, n int) (c channel
 	}
 	c = channel{kind: kind, peer: all[id]}
 	if c.peer < 0 || c.peer >= len(r.p.GPUs) || c.peer == gpu {
-		return c, fmt.Errorf("%s channel %d is connected to GPU %d: must be another of the %d", kind, id, c.peer, len(r.p.GPUs))
+		return c, fmt.Errorf("%s channel %d is connected to GPU %d: must be another of the %d", kind, id, c.peer,
+			len(r.p.GPUs))
 	}
 	for _, other := range all[:id] {
 		if other == c.peer {
@@ -368,8 +378,8 @@ func (r *reader) checkRanks(gpu int, ranks []int) error {
 	return nil
 }
 
-// switchOperations names the operations of switch channels with how many there are and the chunks that they move; empty:
-// there are none.
+// switchOperations names the operations of switch channels with how many there are and the chunks that they move;
+// empty: there are none.
 func (p *plan) switchOperations() string {
 	calls, chunks := map[string]int{}, map[string]int{}
 	count := func(o *op) {

@@ -65,11 +65,13 @@ func newOracle(data []byte, seed uint64) *oracle {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		panic(err)
 	}
-	o := &oracle{gpus: list(doc, "gpus"), random: rand.New(rand.NewPCG(seed, 1)), counts: map[string]int{}, taken: map[string]int{}, sems: map[string]int{}, meet: map[string]int{}}
+	o := &oracle{gpus: list(doc, "gpus"), random: rand.New(rand.NewPCG(seed, 1)), counts: map[string]int{},
+		taken: map[string]int{}, sems: map[string]int{}, meet: map[string]int{}}
 	inPlace, coll := doc["inplace"] == true, doc["collective"].(string)
 	for gpu := range o.gpus {
 		g := object(o.gpus[gpu])
-		in, out, scratch := number(g, "input_chunks")*perChunk, number(g, "output_chunks")*perChunk, number(g, "scratch_chunks")*perChunk
+		in, out, scratch := number(g, "input_chunks")*perChunk, number(g, "output_chunks")*perChunk,
+			number(g, "scratch_chunks")*perChunk
 		base := map[string]int{"i": 0, "o": in, "s": in + out}
 		if inPlace {
 			base = map[string]int{"i": 0, "o": 0, "s": max(in, out)}
@@ -118,8 +120,8 @@ func newOracleBlock(gpu int, doc map[string]any) *oracleBlock {
 	return b
 }
 
-// run executes the plan and says whether it ended. Mostly it does what has the highest rank, which is random: so a thread
-// block or its stores may be far behind all others.
+// run executes the plan and says whether it ended. Mostly it does what has the highest rank, which is random: so a
+// thread block or its stores may be far behind all others.
 func (o *oracle) run() bool {
 	ranks := o.random.Perm(2 * len(o.blocks))
 	for {
@@ -362,7 +364,8 @@ func (o *oracle) move(b *oracleBlock, op *oracleOp, name string) {
 	}
 	packets := slices.Contains([]string{"cpkt", "rppkt", "gstorepkt"}, name)
 	for i, c := range dst {
-		o.store(b, op, object(c), slices.Clone(values), packets || len(name) > 3 && i > 0 && name[len(name)-3:] == "pkt", name[0] == 'g' && name != "get")
+		o.store(b, op, object(c), slices.Clone(values), packets || len(name) > 3 && i > 0 &&
+			name[len(name)-3:] == "pkt", name[0] == 'g' && name != "get")
 	}
 }
 

@@ -3,15 +3,15 @@
 // Package mscclpp reads execution plans of MSCCL++ and makes schedules of them.
 //
 // The thread blocks of a plan store into and load from the memories of other GPUs. A schedule has only messages. So a
-// thread block of the plan becomes one block for its local operations and one for each GPU that it reaches; that GPU has a
-// block, the agent, for each of these. A store (put, or packets) is a message that the agent stores as soon as it is there.
-// A load (get, read-reduce) is a request, which the agent answers with the bytes. A signal is a message without data
-// behind the stores. Blocks of one GPU wait for each other where a thread block waits for a signal, for packets, at a
-// barrier or for a semaphore.
+// thread block of the plan becomes one block for its local operations and one for each GPU that it reaches; that GPU
+// has a block, the agent, for each of these. A store (put, or packets) is a message that the agent stores as soon as
+// it is there. A load (get, read-reduce) is a request, which the agent answers with the bytes. A signal is a message
+// without data behind the stores. Blocks of one GPU wait for each other where a thread block waits for a signal, for
+// packets, at a barrier or for a semaphore.
 //
 // The order of operations is that of the executor of MSCCL++ 0.9.0 (src/core/executor/execution_plan.cc and
-// src/core/include/execution_kernel.hpp): the operations of a thread block are done one after another, each on all of its
-// bytes.
+// src/core/include/execution_kernel.hpp): the operations of a thread block are done one after another, each on all of
+// its bytes.
 package mscclpp
 
 import (
@@ -137,17 +137,23 @@ func parse(data []byte) (*plan, error) {
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		if g.Older != nil {
-			return nil, errors.New("the older format of MSCCL++ plans (inputChunks, chunkGroups) is not read: write the plan again with MSCCL++ 0.8 or later")
+			return nil,
+				errors.New(
+					"the older format of MSCCL++ plans (inputChunks, chunkGroups) is not read: write the plan again " +
+						"with MSCCL++ 0.8 or later")
 		}
 		if g.ID != i {
 			return nil, fmt.Errorf("GPU %d has id %d: they are numbered from 0, in order", i, g.ID)
 		}
-		if least, most := min(g.Input, g.Output, g.Scratch), max(g.Input, g.Output, g.Scratch); least < 0 || most > msccl.MaxChunks {
-			return nil, fmt.Errorf("GPU %d: input_chunks %d, output_chunks %d, scratch_chunks %d: must be 0 to %d", i, g.Input, g.Output, g.Scratch, msccl.MaxChunks)
+		if least, most := min(g.Input, g.Output, g.Scratch), max(g.Input, g.Output, g.Scratch); least < 0 ||
+			most > msccl.MaxChunks {
+			return nil, fmt.Errorf("GPU %d: input_chunks %d, output_chunks %d, scratch_chunks %d: must be 0 to %d", i,
+				g.Input, g.Output, g.Scratch, msccl.MaxChunks)
 		}
 		for b := range g.Blocks {
 			if g.Blocks[b].ID != b {
-				return nil, fmt.Errorf("GPU %d: thread block %d has id %d: they are numbered from 0, in order", i, b, g.Blocks[b].ID)
+				return nil, fmt.Errorf("GPU %d: thread block %d has id %d: they are numbered from 0, in order", i, b,
+					g.Blocks[b].ID)
 			}
 		}
 	}
@@ -219,7 +225,9 @@ func (p *plan) limits() (out []string) {
 				ops += len(tb.Ops[k].Ops)
 			}
 			if ops > mostOperations {
-				out = append(out, fmt.Sprintf("GPU %d thread block %d has %d operations: MSCCL++'s executor takes at most %d", i, b, ops, mostOperations))
+				out = append(out,
+					fmt.Sprintf("GPU %d thread block %d has %d operations: MSCCL++'s executor takes at most %d", i, b,
+						ops, mostOperations))
 			}
 			channels := map[string]int{}
 			for _, c := range tb.Channels {
@@ -227,13 +235,16 @@ func (p *plan) limits() (out []string) {
 			}
 			for _, t := range []string{memoryChannel, portChannel, switchChannel} {
 				if channels[t] > mostChannels {
-					out = append(out, fmt.Sprintf("GPU %d thread block %d has %d %s channels: MSCCL++'s executor takes at most %d", i, b, channels[t], t, mostChannels))
+					out = append(out,
+						fmt.Sprintf("GPU %d thread block %d has %d %s channels: MSCCL++'s executor takes at most %d", i,
+							b, channels[t], t, mostChannels))
 				}
 			}
 		}
 	}
 	if len(out) > 4 {
-		out = append(out[:4], fmt.Sprintf("and %d more thread blocks beyond the limits of MSCCL++'s executor", len(out)-4))
+		out = append(out[:4], fmt.Sprintf("and %d more thread blocks beyond the limits of MSCCL++'s executor",
+			len(out)-4))
 	}
 	return out
 }

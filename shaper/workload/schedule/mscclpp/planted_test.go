@@ -135,7 +135,8 @@ func TestPlantedInPlans(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d mistakes planted, %d found by the check, %d of which fail in an order that was tried", planted, found, harmful)
+	t.Logf("%d mistakes planted, %d found by the check, %d of which fail in an order that was tried", planted, found,
+		harmful)
 	if harmful < planted/10 || found < harmful {
 		t.Errorf("of %d mistakes %d fail and %d are found", planted, harmful, found)
 	}

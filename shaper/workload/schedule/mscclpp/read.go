@@ -10,13 +10,14 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/msccl"
 )
 
-var errTooLarge = fmt.Errorf("the plan is too large: more than %d operations, or too many signals and packets between them", msccl.MaxSteps)
+var errTooLarge = fmt.Errorf(
+	"the plan is too large: more than %d operations, or too many signals and packets between them", msccl.MaxSteps)
 
-// Read reads an execution plan. How many iterations a pipeline has depends on the size of the call: the schedule has a few
-// for each chunk, and its function Sized makes it for a size.
+// Read reads an execution plan. How many iterations a pipeline has depends on the size of the call: the schedule has a
+// few for each chunk, and its function Sized makes it for a size.
 //
-// An error says what is not a plan, or not supported. What cannot end, such as a wait for a signal that nobody sends, is a
-// mistake of the schedule.
+// An error says what is not a plan, or not supported. What cannot end, such as a wait for a signal that nobody sends,
+// is a mistake of the schedule.
 func Read(data []byte) (*schedule.Schedule, error) {
 	p, err := parse(data)
 	if err != nil {
@@ -30,7 +31,10 @@ func Read(data []byte) (*schedule.Schedule, error) {
 	s.Sized = func(bytes uint64) (*schedule.Schedule, error) {
 		one := max(bytes/uint64(p.chunks()), 1)
 		if limit > 0 && one > limit {
-			return nil, fmt.Errorf("%d bytes: a chunk has more than the %d bytes of its scratch: with reuse_resources MSCCL++ uses the scratch again for the next part, which is not supported", bytes, limit)
+			return nil,
+				fmt.Errorf(
+					"%d bytes: a chunk has more than the %d bytes of its scratch: with reuse_resources MSCCL++ uses "+
+						"the scratch again for the next part, which is not supported", bytes, limit)
 		}
 		return p.schedule(one)
 	}
@@ -66,15 +70,18 @@ func (p *plan) schedule(bytes uint64) (*schedule.Schedule, error) {
 	if err := m.run(); err != nil {
 		return nil, err
 	}
-	s.Summary = fmt.Sprintf("plan of MSCCL++, %d chunks, %d thread blocks, %d operations", p.chunks(), len(m.blocks), p.operations())
+	s.Summary = fmt.Sprintf("plan of MSCCL++, %d chunks, %d thread blocks, %d operations", p.chunks(), len(m.blocks),
+		p.operations())
 	return s, nil
 }
 
 // empty is the schedule without blocks.
 func (p *plan) empty(r *reader) *schedule.Schedule {
 	s := &schedule.Schedule{
-		Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace, OutOfPlace: !p.InPlace, Whole: true, Parts: r.parts, Align: r.align(),
-		MinBytes: messageSize(p.Min), MaxBytes: messageSize(p.Max), LoopChunks: p.chunks() * r.parts, Warnings: p.limits(),
+		Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace, OutOfPlace: !p.InPlace, Whole: true, Parts: r.parts,
+		Align:    r.align(),
+		MinBytes: messageSize(p.Min), MaxBytes: messageSize(p.Max), LoopChunks: p.chunks() * r.parts,
+		Warnings: p.limits(),
 	}
 	if p.Protocol == "LL" {
 		s.Proto = schedule.LL
@@ -82,10 +89,12 @@ func (p *plan) empty(r *reader) *schedule.Schedule {
 	var err error
 	if s.Coll, err = schedule.ParseCollective(p.Collective); err != nil {
 		s.Coll = schedule.Custom
-		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked", p.Collective))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked",
+			p.Collective))
 	}
 	if text := p.switchOperations(); text != "" {
-		s.CheckOnly = "switch channels (" + text + "): the switch adds and copies, which links do not: such a plan is only checked"
+		s.CheckOnly = "switch channels (" + text +
+			"): the switch adds and copies, which links do not: such a plan is only checked"
 	}
 	s.GPUs = make([]schedule.GPU, len(p.GPUs))
 	for i := range p.GPUs {
@@ -108,4 +117,6 @@ func (p *plan) operations() (n int) {
 	return n
 }
 
-var errBothScratch = errors.New("scratch is used for packets and for plain data too: a packet is twice as large, so which of them overlap is not followed")
+var errBothScratch = errors.New(
+	"scratch is used for packets and for plain data too: a packet is twice as large, so which of them overlap is not " +
+		"followed")

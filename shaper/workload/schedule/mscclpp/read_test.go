@@ -70,8 +70,8 @@ func play(t *testing.T, s *schedule.Schedule, size uint64) (*model.Result, *sche
 	return r, &cut
 }
 
-// Small calls take the latencies of the messages that wait for each other: a signal and what was stored before it one, a load
-// two, packets one. Large calls take the bytes that a GPU sends or receives; packets are twice as many.
+// Small calls take the latencies of the messages that wait for each other: a signal and what was stored before it one,
+// a load two, packets one. Large calls take the bytes that a GPU sends or receives; packets are twice as many.
 func TestTimes(t *testing.T) {
 	const large = 12 << 20 // of the larger buffer
 	for name, tc := range map[string]struct {
@@ -141,7 +141,8 @@ func TestPipeline(t *testing.T) {
 	if _, err := s.For(1 << 40); err == nil || !strings.Contains(err.Error(), "a pipeline with 8388608 iterations") {
 		t.Error(err)
 	}
-	s = read(t, replace(t, "pipeline_alltoall", `{"name":"put",`, `{"name":"put","tbg_info":{"tb_id":0,"tbg_size":1000},`))
+	s = read(t,
+		replace(t, "pipeline_alltoall", `{"name":"put",`, `{"name":"put","tbg_info":{"tb_id":0,"tbg_size":1000},`))
 	if _, err := s.For(1 << 20); err != nil || s.Parts != 3000 {
 		t.Errorf("%d parts, %v", s.Parts, err)
 	}
@@ -149,7 +150,8 @@ func TestPipeline(t *testing.T) {
 		t.Error(err)
 	}
 	s = read(t, strings.Replace(file(t, "pipeline_alltoall"), `"reuse_resources":false`, `"reuse_resources":true`, 1))
-	if _, err := s.For(1 << 28); err == nil || !strings.Contains(err.Error(), "a chunk has more than the 67108864 bytes of its scratch") {
+	if _, err := s.For(1 << 28); err == nil ||
+		!strings.Contains(err.Error(), "a chunk has more than the 67108864 bytes of its scratch") {
 		t.Error(err)
 	}
 }
@@ -186,14 +188,24 @@ func TestMistakes(t *testing.T) {
 		text, want string
 		kind       check.Kind
 	}{
-		"no signal":      {replace(t, "put_allgather", signal, `{"name":"nop"}`), "GPU 1 thread block 0 operation 7 (wait) waits for signal 2 of GPU 0 on memory channel 0, which sends 1", check.Deadlock},
-		"no wait":        {replace(t, "put_allgather", wait, `{"name":"nop"}`), "GPU 1 signals GPU 0 2 times on memory channel 0, which waits 1 times", check.Mismatch},
-		"no packets":     {replace(t, "packet_allreduce", `{"name":"ppkt"`, `{"name":"nop"`), "waits for packets of chunk 0 of the scratch buffer, which nobody has written", check.Deadlock},
-		"no release":     {replace(t, "pipeline_alltoall", `{"name":"sem_release","semaphore_ids":[0]}`, `{"name":"nop"}`), "(sem_acquire) waits for semaphore 0, which is 0 at first and is released 0 times", check.Deadlock},
-		"no barrier":     {replace(t, "group_allgather", `{"name":"barrier"`, `{"name":"nop"`), "waits for barrier 1, to which 2 of 3 thread blocks come", check.Deadlock},
-		"another offset": {replace(t, "put_allgather", `"dst_buff":[{"buffer_id":0,"index":0`, `"dst_buff":[{"buffer_id":0,"index":1`), "", check.Unordered},
-		"outside":        {replace(t, "put_allgather", `"dst_buff":[{"buffer_id":0,"index":0`, `"dst_buff":[{"buffer_id":0,"index":4`), "", check.Bounds},
-		"relaxed":        {replace(t, "put_allgather", signal, strings.Replace(signal, "signal", "rlxsignal", 1)), "is relaxed and comes behind a put to GPU 1", ""},
+		"no signal": {replace(t, "put_allgather", signal, `{"name":"nop"}`),
+			"GPU 1 thread block 0 operation 7 (wait) waits for signal 2 of GPU 0 on memory channel 0, which sends 1",
+			check.Deadlock},
+		"no wait": {replace(t, "put_allgather", wait, `{"name":"nop"}`),
+			"GPU 1 signals GPU 0 2 times on memory channel 0, which waits 1 times", check.Mismatch},
+		"no packets": {replace(t, "packet_allreduce", `{"name":"ppkt"`, `{"name":"nop"`),
+			"waits for packets of chunk 0 of the scratch buffer, which nobody has written", check.Deadlock},
+		"no release": {replace(t, "pipeline_alltoall", `{"name":"sem_release","semaphore_ids":[0]}`,
+			`{"name":"nop"}`), "(sem_acquire) waits for semaphore 0, which is 0 at first and is released 0 times",
+			check.Deadlock},
+		"no barrier": {replace(t, "group_allgather", `{"name":"barrier"`, `{"name":"nop"`),
+			"waits for barrier 1, to which 2 of 3 thread blocks come", check.Deadlock},
+		"another offset": {replace(t, "put_allgather", `"dst_buff":[{"buffer_id":0,"index":0`,
+			`"dst_buff":[{"buffer_id":0,"index":1`), "", check.Unordered},
+		"outside": {replace(t, "put_allgather", `"dst_buff":[{"buffer_id":0,"index":0`,
+			`"dst_buff":[{"buffer_id":0,"index":4`), "", check.Bounds},
+		"relaxed": {replace(t, "put_allgather", signal, strings.Replace(signal, "signal", "rlxsignal", 1)),
+			"is relaxed and comes behind a put to GPU 1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := read(t, tc.text)
@@ -244,37 +256,61 @@ func TestReduceInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "output chunk 0 of GPU 0 has the sum of chunk 0 of rank 0, chunk 1 of rank 0, must have"; r.Good() || !strings.Contains(r.Findings[0].Text, want) {
+	if want := "output chunk 0 of GPU 0 has the sum of chunk 0 of rank 0, chunk 1 of rank 0, must have"; r.Good() ||
+		!strings.Contains(r.Findings[0].Text, want) {
 		t.Errorf("%+v, want %q: the two are the same chunk", r.Findings, want)
 	}
 }
 
 func TestRefusals(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"no GPUs":          {`{"gpus": []}`, "0 GPUs: must be 1 to 4096"},
-		"older format":     {`{"gpus": [{"inputChunks": 1}]}`, "the older format of MSCCL++ plans"},
-		"no chunks":        {`{"collective":"allreduce","gpus":[{"id":0}]}`, "0 chunks: must be at least 1"},
-		"operation":        {replace(t, "put_allgather", `"put"`, `"glre"`), "(glre): is not known: known are nop, barrier, put"},
-		"min":              {replace(t, "send_allreduce", `"reduce_op":"sum"`, `"reduce_op":"min"`), `reduce_op "min": only sum is supported`},
-		"block id":         {replace(t, "put_allgather", `"threadblocks":[{"id":0`, `"threadblocks":[{"id":7`), "thread block 0 has id 7"},
-		"remote rank":      {replace(t, "put_allgather", `"rank":1`, `"rank":0`), "remote buffer 0 is of GPU 0: must be another of the 4"},
-		"remote buffer":    {replace(t, "put_allgather", `"buffer_id":0`, `"buffer_id":9`), "remote buffer 9 over a memory channel does not exist"},
-		"channel":          {replace(t, "put_allgather", `"channel_ids":[0,1,2]`, `"channel_ids":[0,1,5]`), "memory channel 5: the thread block has 3"},
-		"no channel":       {replace(t, "put_allgather", `"channel_ids":[0,1,2]`, `"channel_ids":[]`), "names no channel"},
-		"sizes":            {replace(t, "rres_allreduce", `"size":1`, `"size":2`), "its chunks are not equally large"},
-		"no sources":       {replace(t, "put_allgather", `"src_buff":[{`, `"src":[{`), "src_buff has 0 chunks: must have 1"},
-		"remote packets":   {replace(t, "packet_allreduce", `"type":"s","access`, `"type":"i","access`), "dst_buff 0 must be remote scratch"},
-		"both":             {replace(t, "packet_allgather", `{"name":"copy","src_buff":[{"type":"i","index":0,"size":1}],"dst_buff":[{"type":"o","index":0`, `{"name":"copy","src_buff":[{"type":"i","index":0,"size":1}],"dst_buff":[{"type":"s","index":0`), "packets and for plain data too"},
-		"group":            {replace(t, "group_allgather", `"tbg_size":3`, `"tbg_size":0`), "thread block 0 of a group of 0"},
-		"large group":      {replace(t, "group_allgather", `"tbg_size":3`, `"tbg_size":1025`), "the group at most 1024"},
-		"unit":             {replace(t, "pipeline_alltoall", `"unit_size":65536`, `"unit_size":0`), "unit_size 0 and num_chunks 1"},
-		"switch ranks":     {replace(t, "switch_allreduce", `"ranks":[0,1]`, `"ranks":[1,2]`), "a switch channel of ranks [1 2]"},
-		"signal of a put":  {replace(t, "put_allgather", `"put"`, `"pws"`), "over a memory channel MSCCL++'s executor does not signal"},
-		"huge buffers":     {replace(t, "put_allgather", `"output_chunks":4`, `"output_chunks":2000000000`), "must be 0 to 1048576"},
-		"channel of a put": {replace(t, "port_flush", `"connected_to":[1]`, `"connected_to":[0]`), "port channel 0 is connected to GPU 0"},
-		"other receiver":   {replace(t, "port_reducescatter", `{"channel_type":"port","connected_to":[2]}`, `{"channel_type":"port","connected_to":[3]}`), "destination 0 is of GPU 2, its channel goes to 3"},
-		"semaphore":        {replace(t, "pipeline_alltoall", `"semaphore_ids":[0]`, `"semaphore_ids":[3]`), "semaphore 3: the GPU has 1"},
-		"alignment":        {replace(t, "put_allgather", `"buffer_alignment":16`, `"buffer_alignment":0`), "buffer_alignment 0: must be 1"},
+		"no GPUs":      {`{"gpus": []}`, "0 GPUs: must be 1 to 4096"},
+		"older format": {`{"gpus": [{"inputChunks": 1}]}`, "the older format of MSCCL++ plans"},
+		"no chunks":    {`{"collective":"allreduce","gpus":[{"id":0}]}`, "0 chunks: must be at least 1"},
+		"operation": {replace(t, "put_allgather", `"put"`, `"glre"`),
+			"(glre): is not known: known are nop, barrier, put"},
+		"min": {replace(t, "send_allreduce", `"reduce_op":"sum"`, `"reduce_op":"min"`),
+			`reduce_op "min": only sum is supported`},
+		"block id": {replace(t, "put_allgather", `"threadblocks":[{"id":0`, `"threadblocks":[{"id":7`),
+			"thread block 0 has id 7"},
+		"remote rank": {replace(t, "put_allgather", `"rank":1`, `"rank":0`),
+			"remote buffer 0 is of GPU 0: must be another of the 4"},
+		"remote buffer": {replace(t, "put_allgather", `"buffer_id":0`, `"buffer_id":9`),
+			"remote buffer 9 over a memory channel does not exist"},
+		"channel": {replace(t, "put_allgather", `"channel_ids":[0,1,2]`, `"channel_ids":[0,1,5]`),
+			"memory channel 5: the thread block has 3"},
+		"no channel": {replace(t, "put_allgather", `"channel_ids":[0,1,2]`, `"channel_ids":[]`),
+			"names no channel"},
+		"sizes": {replace(t, "rres_allreduce", `"size":1`, `"size":2`), "its chunks are not equally large"},
+		"no sources": {replace(t, "put_allgather", `"src_buff":[{`, `"src":[{`),
+			"src_buff has 0 chunks: must have 1"},
+		"remote packets": {replace(t, "packet_allreduce", `"type":"s","access`, `"type":"i","access`),
+			"dst_buff 0 must be remote scratch"},
+		"both": {
+			replace(t, "packet_allgather",
+				`{"name":"copy","src_buff":[{"type":"i","index":0,"size":1}],"dst_buff":[{"type":"o","index":0`,
+				`{"name":"copy","src_buff":[{"type":"i","index":0,"size":1}],"dst_buff":[{"type":"s","index":0`),
+			"packets and for plain data too"},
+		"group": {replace(t, "group_allgather", `"tbg_size":3`, `"tbg_size":0`),
+			"thread block 0 of a group of 0"},
+		"large group": {replace(t, "group_allgather", `"tbg_size":3`, `"tbg_size":1025`),
+			"the group at most 1024"},
+		"unit": {replace(t, "pipeline_alltoall", `"unit_size":65536`, `"unit_size":0`),
+			"unit_size 0 and num_chunks 1"},
+		"switch ranks": {replace(t, "switch_allreduce", `"ranks":[0,1]`, `"ranks":[1,2]`),
+			"a switch channel of ranks [1 2]"},
+		"signal of a put": {replace(t, "put_allgather", `"put"`, `"pws"`),
+			"over a memory channel MSCCL++'s executor does not signal"},
+		"huge buffers": {replace(t, "put_allgather", `"output_chunks":4`, `"output_chunks":2000000000`),
+			"must be 0 to 1048576"},
+		"channel of a put": {replace(t, "port_flush", `"connected_to":[1]`, `"connected_to":[0]`),
+			"port channel 0 is connected to GPU 0"},
+		"other receiver": {replace(t, "port_reducescatter", `{"channel_type":"port","connected_to":[2]}`,
+			`{"channel_type":"port","connected_to":[3]}`), "destination 0 is of GPU 2, its channel goes to 3"},
+		"semaphore": {replace(t, "pipeline_alltoall", `"semaphore_ids":[0]`, `"semaphore_ids":[3]`),
+			"semaphore 3: the GPU has 1"},
+		"alignment": {replace(t, "put_allgather", `"buffer_alignment":16`, `"buffer_alignment":0`),
+			"buffer_alignment 0: must be 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := mscclpp.Read([]byte(tc.text))
@@ -294,7 +330,8 @@ func TestSwitch(t *testing.T) {
 	if !strings.Contains(s.CheckOnly, "switch channels (2 glres of 2 chunks in all)") {
 		t.Errorf("%q", s.CheckOnly)
 	}
-	r, err := check.Check(read(t, replace(t, "switch_allreduce", `{"switch_channel_id":0,"index":0`, `{"switch_channel_id":0,"index":1`)))
+	r, err := check.Check(read(t, replace(t, "switch_allreduce", `{"switch_channel_id":0,"index":0`,
+		`{"switch_channel_id":0,"index":1`)))
 	if err != nil || r.Good() {
 		t.Errorf("%v, %+v", err, r)
 	}

@@ -10,19 +10,21 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
 
-// rules are what the sources and destinations of the operations must be, by their names: l is a buffer of the GPU itself, r
-// of another GPU, p and q are the same for packets, which are in scratch, w is that of a switch channel. Behind the last
-// letter * stands for any number of these, + for at least one.
+// rules are what the sources and destinations of the operations must be, by their names: l is a buffer of the GPU
+// itself, r of another GPU, p and q are the same for packets, which are in scratch, w is that of a switch channel.
+// Behind the last letter * stands for any number of these, + for at least one.
 var rules = map[string][2]string{
 	"put": {"l+", "r+"}, "pws": {"l+", "r+"}, "pwsf": {"l+", "r+"}, "ppkt": {"l+", "q+"},
 	"get": {"r+", "l+"}, "copy": {"l", "l"}, "cpkt": {"l", "p"}, "upkt": {"p", "l"},
 	"re": {"l+", "l"}, "res": {"l+", "lr*"}, "rre": {"lr*", "l"}, "rres": {"lr*", "lr*"},
-	"rppkt": {"p", "q+"}, "repkt": {"lp*", "l"}, "respkt": {"lp*", "lq*"}, "recpkt": {"lp*", "lp"}, "recspkt": {"lp*", "lpq*"},
-	"glres": {"w", "w"}, "gstore": {"l", "w"}, "gstorepkt": {"p", "w"},
+	"rppkt": {"p", "q+"}, "repkt": {"lp*", "l"}, "respkt": {"lp*", "lq*"}, "recpkt": {"lp*", "lp"},
+	"recspkt": {"lp*", "lpq*"},
+	"glres":   {"w", "w"}, "gstore": {"l", "w"}, "gstorepkt": {"p", "w"},
 }
 
 var letters = map[byte]string{
-	'l': "of the GPU itself", 'r': "a remote buffer", 'p': "scratch of the GPU itself", 'q': "remote scratch", 'w': "a switch channel",
+	'l': "of the GPU itself", 'r': "a remote buffer", 'p': "scratch of the GPU itself", 'q': "remote scratch",
+	'w': "a switch channel",
 }
 
 // check refuses an operation that does not have what it needs. MSCCL++'s executor would not notice.
@@ -114,13 +116,14 @@ func (x *operation) checkSizes() error {
 	return nil
 }
 
-// checkChannels demands that a put over port channels has one for each destination. Over memory channels only the remote
-// buffers count.
+// checkChannels demands that a put over port channels has one for each destination. Over memory channels only the
+// remote buffers count.
 func (x *operation) checkChannels() error {
 	switch x.name {
 	case "pws", "pwsf":
 		if x.kind != portChannel {
-			return fmt.Errorf("over a %s channel MSCCL++'s executor does not signal: only over a %s channel", x.kind, portChannel)
+			return fmt.Errorf("over a %s channel MSCCL++'s executor does not signal: only over a %s channel", x.kind,
+				portChannel)
 		}
 	case "put", "ppkt", "rppkt":
 		if x.kind != portChannel {

@@ -88,8 +88,10 @@ func (m *machine) send(b *block, o *operation, from, to span) {
 	if isPackets(o) {
 		proto, m.s.Proto = schedule.LL, schedule.LL
 	}
-	m.own(b, x.block, schedule.Step{Kind: schedule.SendStep, Src: from.ref, Dst: from.ref, Count: to.n, Proto: proto, From: o.from})
-	stored := m.add(to.gpu, x.agent, schedule.Step{Kind: schedule.RecvStep, Src: to.ref, Dst: to.ref, Count: to.n, DepBlock: schedule.None, DepStep: schedule.None, Proto: proto, From: o.from})
+	m.own(b, x.block, schedule.Step{Kind: schedule.SendStep, Src: from.ref, Dst: from.ref, Count: to.n, Proto: proto,
+		From: o.from})
+	stored := m.add(to.gpu, x.agent, schedule.Step{Kind: schedule.RecvStep, Src: to.ref, Dst: to.ref, Count: to.n,
+		DepBlock: schedule.None, DepStep: schedule.None, Proto: proto, From: o.from})
 	if proto == schedule.LL {
 		m.written(to.gpu, to, stored)
 		return
@@ -110,16 +112,19 @@ func (b *block) noteStore(agent, step int) {
 func (m *machine) request(b *block, o *operation, from span) {
 	x := m.port(b, from.gpu)
 	m.own(b, x.block, schedule.Step{Kind: schedule.SignalStep, Count: 1, From: o.from})
-	m.add(from.gpu, x.agent, schedule.Step{Kind: schedule.WaitStep, Count: 1, DepBlock: schedule.None, DepStep: schedule.None, From: o.from})
+	m.add(from.gpu, x.agent, schedule.Step{Kind: schedule.WaitStep, Count: 1, DepBlock: schedule.None,
+		DepStep: schedule.None, From: o.from})
 	m.inPieces(from.n, func(at, n int) {
 		ref := from.part(at, n).ref
-		m.add(from.gpu, x.agent, schedule.Step{Kind: schedule.SendStep, Src: ref, Dst: ref, Count: n, DepBlock: schedule.None, DepStep: schedule.None, Proto: schedule.Simple, From: o.from})
+		m.add(from.gpu, x.agent, schedule.Step{Kind: schedule.SendStep, Src: ref, Dst: ref, Count: n,
+			DepBlock: schedule.None, DepStep: schedule.None, Proto: schedule.Simple, From: o.from})
 	})
 }
 
 // answer takes a piece of the bytes of a request.
 func (m *machine) answer(b *block, o *operation, peer int, kind schedule.Kind, add, to span) {
-	m.own(b, m.port(b, peer).block, schedule.Step{Kind: kind, Src: add.ref, Dst: to.ref, Count: to.n, Proto: schedule.Simple, From: o.from})
+	m.own(b, m.port(b, peer).block, schedule.Step{Kind: kind, Src: add.ref, Dst: to.ref, Count: to.n,
+		Proto: schedule.Simple, From: o.from})
 }
 
 // signal sends the signals of an operation. A relaxed one says nothing about what was stored before.
@@ -127,19 +132,25 @@ func (m *machine) signal(b *block, o *operation, relaxed bool) {
 	for _, c := range o.channels {
 		x := m.port(b, c.peer)
 		m.own(b, x.block, schedule.Step{Kind: schedule.SignalStep, Count: 1, From: o.from})
-		s := sent{at: m.add(c.peer, x.agent, schedule.Step{Kind: schedule.WaitStep, Count: 1, DepBlock: schedule.None, DepStep: schedule.None, From: o.from})}
+		s := sent{
+			at: m.add(c.peer, x.agent, schedule.Step{Kind: schedule.WaitStep, Count: 1, DepBlock: schedule.None,
+				DepStep: schedule.None, From: o.from})}
 		switch {
 		case !relaxed:
 			s.past = slices.Clone(b.past)
 			m.work += len(b.past)
 			delete(b.plainTo, c.peer)
 		case b.plainTo[c.peer]:
-			m.warn("relaxed signals behind puts", "%s is relaxed and comes behind a put to GPU %d: whoever waits for it may still see the old data", o.from, c.peer)
+			m.warn("relaxed signals behind puts",
+				"%s is relaxed and comes behind a put to GPU %d: whoever waits for it may still see the old data",
+				o.from, c.peer)
 		}
 		list := m.signalsOf(b.gpu, c)
 		if list.from != nil && list.from != b && !list.ambiguous {
 			list.ambiguous = true
-			m.warn("channels that two thread blocks use", "two thread blocks of GPU %d signal GPU %d on %v: which signal a wait takes depends on who is faster", b.gpu, c.peer, c)
+			m.warn("channels that two thread blocks use",
+				"two thread blocks of GPU %d signal GPU %d on %v: which signal a wait takes depends on who is faster",
+				b.gpu, c.peer, c)
 		}
 		list.from = b
 		list.sent = append(list.sent, s)
@@ -152,7 +163,9 @@ func (m *machine) wait(b *block, o *operation) {
 		list := m.waitsOf(b.gpu, c)
 		if list.to != nil && list.to != b && !list.ambiguous {
 			list.ambiguous = true
-			m.warn("channels that two thread blocks use", "two thread blocks of GPU %d wait for signals of GPU %d on %v: which of them takes one depends on who is faster", b.gpu, c.peer, c)
+			m.warn("channels that two thread blocks use",
+				"two thread blocks of GPU %d wait for signals of GPU %d on %v: which of them takes one depends on who "+
+					"is faster", b.gpu, c.peer, c)
 		}
 		list.to = b
 		m.take(b, list.sent[list.taken], o.from)
@@ -207,8 +220,8 @@ func (m *machine) release(b *block, o *operation) {
 	}
 }
 
-// acquire takes from semaphores. If several thread blocks release one, a thread block knows only when it has acquired all
-// that they have.
+// acquire takes from semaphores. If several thread blocks release one, a thread block knows only when it has acquired
+// all that they have.
 func (m *machine) acquire(b *block, o *operation) {
 	for _, n := range o.sems {
 		s := &m.gpus[b.gpu].sems[n]

@@ -134,7 +134,10 @@ func Make(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (*Plan,
 		r := &m.ranks[gpu]
 		r.finish()
 		if len(r.out.Groups) == 0 {
-			return nil, fmt.Errorf("GPU %d neither sends nor receives: such a schedule cannot be played as groups of sends and receives", gpu)
+			return nil,
+				fmt.Errorf(
+					"GPU %d neither sends nor receives: such a schedule cannot be played as groups of sends and "+
+						"receives", gpu)
 		}
 		p.Ranks = append(p.Ranks, r.out)
 	}
@@ -144,10 +147,13 @@ func Make(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (*Plan,
 func (m *maker) addRank(gpu int, inPlace bool, root int, sh schedule.Shape) {
 	l := m.s.Layout(gpu, inPlace, root, sh)
 	r := rank{layout: l, packed: map[int]*packed{}, free: map[uint64][]uint64{}, end: uint64(l.Total) * m.per}
-	r.out.Inputs = []Value{{At: uint64(l.Base[schedule.Input]) * m.per, Count: uint64(m.s.InputChunks(gpu, root, inPlace, sh)) * m.per, Sum: m.s.Coll.Reduces(), Source: gpu}}
+	r.out.Inputs = []Value{
+		{At: uint64(l.Base[schedule.Input]) * m.per, Count: uint64(m.s.InputChunks(gpu, root, inPlace, sh)) * m.per,
+			Sum: m.s.Coll.Reduces(), Source: gpu}}
 	for _, x := range m.s.Result(gpu, root, sh) {
 		r.out.Expect = append(r.out.Expect, Value{
-			At: uint64(l.Base[schedule.Output]+x.At) * m.per, Count: uint64(x.Chunks) * m.per, Sum: x.Sum, Source: x.Source, First: uint64(x.First) * m.per,
+			At: uint64(l.Base[schedule.Output]+x.At) * m.per, Count: uint64(x.Chunks) * m.per, Sum: x.Sum,
+			Source: x.Source, First: uint64(x.First) * m.per,
 		})
 	}
 	for _, c := range m.s.GPUs[gpu].Copies {
@@ -165,7 +171,8 @@ func (m *maker) run() error {
 		layouts = append(layouts, m.ranks[gpu].layout)
 	}
 	// In elements, so that the places of an action are those of a plan.
-	cut := &schedule.Cut{Elem: 1, Chunk: m.per, Piece: m.per, Loops: 1, Group: math.MaxInt, Slices: 1, Slots: math.MaxInt}
+	cut := &schedule.Cut{Elem: 1, Chunk: m.per, Piece: m.per, Loops: 1, Group: math.MaxInt, Slices: 1,
+		Slots: math.MaxInt}
 	m.steps = interpret.New(interpret.NewGraph(m.s), cut, layouts, m.act)
 	m.conns = make([]conn, len(m.steps.Conns))
 	for i := range m.steps.Conns {
@@ -342,15 +349,18 @@ func (r *rank) finish() {
 
 // Workload is the calls of the plan: each group is one operation, those of a rank in order.
 func (p *Plan) Workload(name string) *workload.Workload {
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Name: name, Ranks: len(p.Ranks), Source: workload.Source{Kind: "schedule"}}}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Name: name, Ranks: len(p.Ranks),
+		Source: workload.Source{Kind: "schedule"}}}
 	for i := range p.Ranks {
 		for _, g := range p.Ranks[i].Groups {
 			op := workload.Op{Ranks: workload.Ranks{i}, Kind: workload.Group}
 			for _, x := range g.Sends {
-				op.Ops = append(op.Ops, workload.Op{Kind: workload.Send, Peer: x.Peer, Count: int64(x.Count), Type: "int32"})
+				op.Ops = append(op.Ops, workload.Op{Kind: workload.Send, Peer: x.Peer, Count: int64(x.Count),
+					Type: "int32"})
 			}
 			for _, x := range g.Recvs {
-				op.Ops = append(op.Ops, workload.Op{Kind: workload.Recv, Peer: x.Peer, Count: int64(x.Count), Type: "int32"})
+				op.Ops = append(op.Ops, workload.Op{Kind: workload.Recv, Peer: x.Peer, Count: int64(x.Count),
+					Type: "int32"})
 			}
 			w.Ops = append(w.Ops, op)
 		}

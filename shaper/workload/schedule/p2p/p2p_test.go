@@ -118,7 +118,8 @@ func plan(t *testing.T, s *schedule.Schedule, size uint64, inPlace bool) *p2p.Pl
 // The plans of all schedules that package make makes have right results, and valid workloads.
 func TestResults(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	makers := []func(mk.Options) (*schedule.Schedule, error){mk.Ring, mk.AllPairs, mk.BinaryTree, mk.Chain, mk.DoubleBinary}
+	makers := []func(mk.Options) (*schedule.Schedule, error){mk.Ring, mk.AllPairs, mk.BinaryTree, mk.Chain,
+		mk.DoubleBinary}
 	for range 200 {
 		o := mk.Options{
 			Coll: []schedule.Collective{schedule.AllGather, schedule.ReduceScatter, schedule.AllReduce}[rng.IntN(3)],
@@ -184,7 +185,8 @@ func TestGroups(t *testing.T) {
 // What cannot be played is refused.
 func TestRefusals(t *testing.T) {
 	one := func(steps ...schedule.Step) *schedule.Schedule {
-		s := &schedule.Schedule{Coll: schedule.Custom, Proto: schedule.Simple, Channels: 1, LoopChunks: 1, OutOfPlace: true}
+		s := &schedule.Schedule{Coll: schedule.Custom, Proto: schedule.Simple, Channels: 1, LoopChunks: 1,
+			OutOfPlace: true}
 		s.GPUs = make([]schedule.GPU, 2)
 		s.GPUs[0].Blocks = []schedule.Block{{Send: 1, Recv: 1, Steps: steps}}
 		return s

@@ -46,12 +46,15 @@ type element struct {
 var rules = map[string]element{
 	"testsuites": {children: []string{"testsuite"}},
 	"testsuite": {
-		required: []string{"id", "package", "name", "timestamp", "hostname", "tests", "failures", "errors", "time"}, optional: []string{"skipped"},
-		children: []string{"properties", "testcase", "system-out", "system-err"}, single: []string{"properties", "system-out", "system-err"},
+		required: []string{"id", "package", "name", "timestamp", "hostname", "tests", "failures", "errors", "time"},
+		optional: []string{"skipped"},
+		children: []string{"properties", "testcase", "system-out", "system-err"},
+		single:   []string{"properties", "system-out", "system-err"},
 	},
 	"properties": {children: []string{"property"}},
 	"property":   {required: []string{"name", "value"}},
-	"testcase":   {required: []string{"classname", "name", "time"}, children: []string{"skipped", "error", "failure"}, single: []string{"skipped", "error", "failure"}},
+	"testcase": {required: []string{"classname", "name", "time"}, children: []string{"skipped", "error", "failure"},
+		single: []string{"skipped", "error", "failure"}},
 	"skipped":    {optional: []string{"message"}},
 	"error":      {required: []string{"type"}, optional: []string{"message"}, text: true},
 	"failure":    {required: []string{"type"}, optional: []string{"message"}, text: true},
@@ -65,7 +68,8 @@ var (
 	count   = regexp.MustCompile(`^[0-9]+$`)
 	instant = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}$`)
 	types   = map[string]*regexp.Regexp{
-		"time": decimal, "tests": count, "failures": count, "errors": count, "skipped": count, "id": count, "timestamp": instant,
+		"time": decimal, "tests": count, "failures": count, "errors": count, "skipped": count, "id": count,
+		"timestamp": instant,
 	}
 )
 
@@ -176,8 +180,10 @@ func (n *node) number(t *testing.T, name string) float64 {
 // suite reads a testsuite, whose counts must be those of its cases.
 func (n *node) suite(t *testing.T) Suite {
 	t.Helper()
-	s := Suite{Name: n.attrs["name"], Timestamp: n.attrs["timestamp"], Time: n.number(t, "time"), Properties: map[string]string{}}
-	s.Tests, s.Failures, s.Errors, s.Skipped = int(n.number(t, "tests")), int(n.number(t, "failures")), int(n.number(t, "errors")), int(n.number(t, "skipped"))
+	s := Suite{Name: n.attrs["name"], Timestamp: n.attrs["timestamp"], Time: n.number(t, "time"),
+		Properties: map[string]string{}}
+	s.Tests, s.Failures, s.Errors, s.Skipped = int(n.number(t, "tests")), int(n.number(t, "failures")),
+		int(n.number(t, "errors")), int(n.number(t, "skipped"))
 	counts := map[string]int{}
 	for _, c := range n.children {
 		switch c.name {
@@ -196,8 +202,10 @@ func (n *node) suite(t *testing.T) Suite {
 			s.Cases = append(s.Cases, one)
 		}
 	}
-	if s.Tests != len(s.Cases) || s.Failures != counts["failure"] || s.Errors != counts["error"] || s.Skipped != counts["skipped"] {
-		t.Errorf("%d tests, %d failures, %d errors, %d skipped, but the cases are %v", s.Tests, s.Failures, s.Errors, s.Skipped, counts)
+	if s.Tests != len(s.Cases) || s.Failures != counts["failure"] || s.Errors != counts["error"] ||
+		s.Skipped != counts["skipped"] {
+		t.Errorf("%d tests, %d failures, %d errors, %d skipped, but the cases are %v", s.Tests, s.Failures, s.Errors,
+			s.Skipped, counts)
 	}
 	return s
 }

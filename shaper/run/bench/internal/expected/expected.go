@@ -37,7 +37,8 @@ type Times struct {
 
 // New makes the Times of a job whose rank r is on node(r). getenv reads the environment of the ranks.
 func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) *Times {
-	return &Times{fabric: f, node: node, getenv: f.Config.NCCLEnv(getenv), known: map[string]bench.Expectation{}, least: map[int]job.Traffic{}}
+	return &Times{fabric: f, node: node, getenv: f.Config.NCCLEnv(getenv), known: map[string]bench.Expectation{},
+		least: map[int]job.Traffic{}}
 }
 
 // Of returns the expected stated time of one iteration, false if it is not known: then Problem says why. It returns
@@ -152,7 +153,8 @@ func (t *Times) portRates(node int) (out, in float64) {
 // withoutSchedule is the collective without NCCL's decision.
 func withoutSchedule(c bench.Case) plan.Decision {
 	return plan.Decision{
-		Coll: c.Collective, Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0), Iterations: c.Iters,
+		Coll: c.Collective, Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()),
+		Root: max(c.Root, 0), Iterations: c.Iters,
 		InPlace: c.InPlace && c.Collective.IsP2P() && c.Collective.Rooted(),
 	}
 }
@@ -180,7 +182,8 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 		mean += r / float64(len(e.RankTime))
 	}
 	t.known[key] = bench.Expectation{
-		Time: time.Duration(mean), LastRank: time.Duration(e.Time), BusiestHop: time.Duration(e.Bound), Spread: e.Spread, Channels: e.Channels,
+		Time: time.Duration(mean), LastRank: time.Duration(e.Time), BusiestHop: time.Duration(e.Bound),
+		Spread: e.Spread, Channels: e.Channels,
 		Extrapolated: e.Extrapolated,
 	}
 	return t.known[key], nil
@@ -281,7 +284,8 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 		}
 	}
 	return &expect.Fabric{
-		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed, Node: t.node, InOrder: t.fabric.Config.IsVirtual(),
+		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed,
+		Node: t.node, InOrder: t.fabric.Config.IsVirtual(),
 		Made: made,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, listened, err := t.ends(c, nics, listed)
@@ -298,16 +302,19 @@ func pairOf(c expect.Conn) nccllog.Pair {
 	return nccllog.Pair{From: c.Src, To: c.Dst, Channel: c.Channel, P2P: c.P2P}
 }
 
-// ends are the two NICs of a connection, and its number among those of its receiver, which is used only if each flow has a
-// path of its own. listed are the NICs of each node that NCCL is shown.
-func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs, listed [][]int) (src, dst int, listened uint64, err error) {
+// ends are the two NICs of a connection, and its number among those of its receiver, which is used only if each flow
+// has a path of its own. listed are the NICs of each node that NCCL is shown.
+func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs, listed [][]int) (src, dst int, listened uint64,
+	err error) {
 	if t.fabric.Config.NICsPerNode == 1 && !t.fabric.PerFlow() {
 		return t.fabric.NIC(t.node(c.Src), 0), t.fabric.NIC(t.node(c.Dst), 0), 0, nil
 	}
 	n, known := nics[pairOf(c)]
 	from, to := listed[t.node(c.Src)], listed[t.node(c.Dst)]
 	if !known || n.Send < 0 || n.Send >= len(from) || n.Receive < 0 || n.Receive >= len(to) {
-		return 0, 0, 0, fmt.Errorf("NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG", c.Channel, c.Src, c.Dst)
+		return 0, 0, 0,
+			fmt.Errorf("NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG",
+				c.Channel, c.Src, c.Dst)
 	}
 	return t.fabric.NIC(t.node(c.Src), from[n.Send]), t.fabric.NIC(t.node(c.Dst), to[n.Receive]), n.Listened, nil
 }

@@ -62,7 +62,8 @@ func TestProblem(t *testing.T) {
 		{0, nil, "NCCL's log does not tell the rings"},
 	} {
 		times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
-		c := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: tc.count, Topology: tc.top, NCCL: "2.22.3"}
+		c := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: tc.count, Topology: tc.top,
+			NCCL: "2.22.3"}
 		if _, known := times.Of(t.Context(), c); known || !strings.Contains(times.Problem, tc.want) {
 			t.Errorf("%d elements: %q, want %q", tc.count, times.Problem, tc.want)
 		}
@@ -72,10 +73,12 @@ func TestProblem(t *testing.T) {
 // NCCL is not called for a gather or scatter of 0 elements. A hypercube sends messages without bytes.
 func TestNoElements(t *testing.T) {
 	f := eth1(t)
-	for coll, known := range map[nccl.Collective]bool{nccl.Gather: false, nccl.Scatter: false, nccl.HyperCube: true, nccl.AllToAll: true} {
+	for coll, known := range map[nccl.Collective]bool{nccl.Gather: false, nccl.Scatter: false, nccl.HyperCube: true,
+		nccl.AllToAll: true} {
 		times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
 		top := &nccllog.Topology{P2PChannels: 2, P2PChannelsPerPeer: 2}
-		e, got := times.Of(t.Context(), bench.Case{Collective: coll, Type: nccl.Float, Ranks: 2, Iters: 1, Topology: top, NCCL: "2.22.3"})
+		e, got := times.Of(t.Context(), bench.Case{Collective: coll, Type: nccl.Float, Ranks: 2, Iters: 1,
+			Topology: top, NCCL: "2.22.3"})
 		if got != known || known != (e.Time > 0) {
 			t.Errorf("%v: %v, %v, %q", coll, e.Time, got, times.Problem)
 		}
@@ -86,14 +89,16 @@ func TestNoElements(t *testing.T) {
 func TestProblems(t *testing.T) {
 	f := eth1(t)
 	times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
-	call := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, NCCL: "2.22.3", Topology: &nccllog.Topology{}}
+	call := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, NCCL: "2.22.3",
+		Topology: &nccllog.Topology{}}
 	nothing, chosen, unseen := call, call, call
 	chosen.Count, unseen.Count = 1, 1
 	chosen.Decision, unseen.Topology = &nccllog.Decision{Algo: "Star"}, nil
 	for _, c := range []bench.Case{nothing, chosen, unseen, unseen, nothing} {
 		times.Of(t.Context(), c)
 	}
-	if p := times.Problems; len(p) != 2 || !strings.Contains(p[0], "Star") || !strings.Contains(p[1], "unset NCCL_DEBUG") {
+	if p := times.Problems; len(p) != 2 || !strings.Contains(p[0], "Star") ||
+		!strings.Contains(p[1], "unset NCCL_DEBUG") {
 		t.Errorf("%q", p)
 	}
 }
@@ -106,7 +111,8 @@ func TestWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	flat.Nodes = 4
-	leaves, err := configs.Load(configs.Source{File: "../../../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	leaves, err := configs.Load(configs.Source{File: "../../../../../configs/examples/leaf-spine.yaml",
+		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +139,8 @@ func TestWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		times := New(f, func(rank int) int { return rank / tc.perNode }, func(string) string { return "" })
-		c := bench.Case{Collective: tc.coll, Type: nccl.Float, Ranks: tc.config.Nodes * tc.perNode, Count: 1000, Root: tc.root}
+		c := bench.Case{Collective: tc.coll, Type: nccl.Float, Ranks: tc.config.Nodes * tc.perNode, Count: 1000,
+			Root: tc.root}
 		if got := times.Waiting(c); got != tc.want {
 			t.Errorf("%v among %d nodes of %d: %v wait, want %v", tc.coll, tc.config.Nodes, tc.perNode, got, tc.want)
 		}
@@ -142,7 +149,8 @@ func TestWaiting(t *testing.T) {
 
 // The bytes that must cross between two leaves take longer over the uplinks than the bytes of a node over its port.
 func TestBoundOfLeaves(t *testing.T) {
-	c, err := configs.Load(configs.Source{File: "../../../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	c, err := configs.Load(configs.Source{File: "../../../../../configs/examples/leaf-spine.yaml",
+		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +164,9 @@ func TestBoundOfLeaves(t *testing.T) {
 	for coll, want := range map[nccl.Collective]float64{
 		nccl.AllReduce: 4 * count / (payload * 3 / 4),         // leaf1's uplinks: 5 and 2.5 Gb/s of the NICs' 10
 		nccl.AllToAll:  4 * 4 * 4 * count / (payload * 3 / 4), // each of 4 ranks sends to each of the other 4
-		nccl.HyperCube: 4 * 7 * count / payload,               // the port of a rank, which gets the shares of the others
-		nccl.Gather:    4 * 7 * count / payload,               // the root's port
+		// the port of a rank, which gets the shares of the others
+		nccl.HyperCube: 4 * 7 * count / payload,
+		nccl.Gather:    4 * 7 * count / payload, // the root's port
 		nccl.Scatter:   4 * 7 * count / payload,
 	} {
 		got := times.Bound(bench.Case{Collective: coll, Type: nccl.Float, Ranks: 8, Count: count, Root: -1}).Seconds()

@@ -19,8 +19,10 @@ func setVariables(d *plan.Decision, getenv func(string) string) error {
 		field *int
 	}{
 		{"NCCL_BUFFSIZE", &d.BuffSize}, {"NCCL_LL_BUFFSIZE", &d.LLBuffSize}, {"NCCL_LL128_BUFFSIZE", &d.LL128BuffSize},
-		{"NCCL_P2P_NET_CHUNKSIZE", &d.P2PChunkSize}, {"NCCL_CHUNK_SIZE", &d.ChunkSize}, {"NCCL_P2P_LL_THRESHOLD", &d.P2PLLThreshold},
-		{"NCCL_P2P_SCHEDULE_GROUP_SIZE", &d.P2PGroup}, {"NCCL_ALLOC_P2P_NET_LL_BUFFERS", &llBuffers}, {"NCCL_NET_SHARED_BUFFERS", &shared},
+		{"NCCL_P2P_NET_CHUNKSIZE", &d.P2PChunkSize}, {"NCCL_CHUNK_SIZE", &d.ChunkSize},
+		{"NCCL_P2P_LL_THRESHOLD", &d.P2PLLThreshold},
+		{"NCCL_P2P_SCHEDULE_GROUP_SIZE", &d.P2PGroup}, {"NCCL_ALLOC_P2P_NET_LL_BUFFERS", &llBuffers},
+		{"NCCL_NET_SHARED_BUFFERS", &shared},
 	} {
 		text := getenv(v.name)
 		if text == "" {
@@ -39,11 +41,14 @@ func setVariables(d *plan.Decision, getenv func(string) string) error {
 	}
 	d.P2PLL = llBuffers == 1
 	if shared == 0 && d.Coll.IsP2P() {
-		return fmt.Errorf("NCCL_NET_SHARED_BUFFERS=%s: the model does not know sends and receives whose connections have buffers of their own", getenv("NCCL_NET_SHARED_BUFFERS"))
+		return fmt.Errorf(
+			"NCCL_NET_SHARED_BUFFERS=%s: the model does not know sends and receives whose connections have buffers of "+
+				"their own", getenv("NCCL_NET_SHARED_BUFFERS"))
 	}
 	for _, name := range []string{"NCCL_WORK_ARGS_BYTES", "NCCL_WORK_FIFO_BYTES"} {
 		if text := getenv(name); text != "" && d.Coll.IsP2P() {
-			return fmt.Errorf("%s=%s: the model does not know into how many kernels NCCL then divides sends and receives", name, text)
+			return fmt.Errorf(
+				"%s=%s: the model does not know into how many kernels NCCL then divides sends and receives", name, text)
 		}
 	}
 	return nil

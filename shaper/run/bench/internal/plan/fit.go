@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Fit divides the available time among rows. Each row takes at most as long as a common limit allows, so rows with short
-// calls keep their iterations, and rows with long calls lose some, but not the last. The rows of the largest sizes are
-// left out if the others could otherwise not have half of an equal part each.
+// Fit divides the available time among rows. Each row takes at most as long as a common limit allows, so rows with
+// short calls keep their iterations, and rows with long calls lose some, but not the last. The rows of the largest
+// sizes are left out if the others could otherwise not have half of an equal part each.
 func Fit(rows []Row, c *Costs, available time.Duration) []Iterations {
 	given := make([]Iterations, len(rows))
 	most := largestThatFits(rows, c, available)
@@ -26,7 +26,8 @@ func Fit(rows []Row, c *Costs, available time.Duration) []Iterations {
 	return given
 }
 
-// commonLimit is the largest limit, at most high, with which the rows fit into the time. Their sum grows with the limit.
+// commonLimit is the largest limit, at most high, with which the rows fit into the time. Their sum grows with the
+// limit.
 func commonLimit(rows []Row, c *Costs, most int64, high, available time.Duration) time.Duration {
 	const exact = time.Millisecond
 	low := time.Duration(0)
@@ -41,8 +42,8 @@ func commonLimit(rows []Row, c *Costs, most int64, high, available time.Duration
 	return low
 }
 
-// largestThatFits is the largest size so that all rows up to it can be measured in the time, each within half of an equal
-// part or with the fewest iterations; -1 if there is none.
+// largestThatFits is the largest size so that all rows up to it can be measured in the time, each within half of an
+// equal part or with the fewest iterations; -1 if there is none.
 func largestThatFits(rows []Row, c *Costs, available time.Duration) int64 {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b Row) int { return cmp.Compare(a.Size, b.Size) })

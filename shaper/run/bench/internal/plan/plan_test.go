@@ -35,7 +35,8 @@ func rowsOf(sizes ...int64) (rows []Row) {
 func TestCostsOfLargerCalls(t *testing.T) {
 	c := affine(time.Millisecond, 1, 8, 64*kib, mib) // 1 ns per byte
 	for size, want := range map[int64]time.Duration{
-		8: time.Millisecond + 8, 512 * kib: time.Millisecond + time.Duration(512*kib), 64 * mib: time.Millisecond + time.Duration(64*mib),
+		8: time.Millisecond + 8, 512 * kib: time.Millisecond + time.Duration(512*kib), 64 * mib: time.Millisecond +
+			time.Duration(64*mib),
 	} {
 		if got := c.OfCall(Row{Size: size}); got < want-time.Microsecond || got > want+time.Microsecond {
 			t.Errorf("%d bytes: %v, want %v", size, got, want)
@@ -96,7 +97,8 @@ func TestFit(t *testing.T) {
 // A row that takes almost everything is left out rather than that it takes the iterations of the others.
 func TestFitDoesNotStarveShortRows(t *testing.T) {
 	c := affine(time.Millisecond, 10, 8, mib, 256*mib)
-	if got := Fit(rowsOf(8, 256*mib), c, 10770*time.Millisecond); got[0] != (Iterations{5, 20}) || got[1] != (Iterations{}) {
+	if got := Fit(rowsOf(8, 256*mib), c, 10770*time.Millisecond); got[0] != (Iterations{5, 20}) ||
+		got[1] != (Iterations{}) {
 		t.Errorf("50 ms and 10.74 s at least in 10.77 s: %v", got)
 	}
 }
@@ -123,18 +125,22 @@ func TestTell(t *testing.T) {
 		want string
 	}{
 		{[]Got{got(8, 20), got(64, 20)}, ""},
-		{[]Got{got(mib, 20), got(64*mib, 20), got(128*mib, 3), got(256*mib, 3), dropped(512 * mib), dropped(1024 * mib)},
+		{[]Got{got(mib, 20), got(64*mib, 20), got(128*mib, 3), got(256*mib, 3), dropped(512 * mib),
+			dropped(1024 * mib)},
 			"budget 2m: 3 of 20 iterations for rows above 64M; rows above 256M dropped"},
 		{[]Got{got(mib, 20), got(64*mib, 7), got(128*mib, 3)}, "budget 2m: 3 to 7 of 20 iterations for rows above 1M"},
 		{[]Got{got(8, 3)}, "budget 2m: 3 of 20 iterations for the row of 8 bytes"},
-		{[]Got{got(8, 3), got(16, 3), dropped(32)}, "budget 2m: 3 of 20 iterations for the other rows; the row of 32 bytes dropped"},
+		{[]Got{got(8, 3), got(16, 3), dropped(32)},
+			"budget 2m: 3 of 20 iterations for the other rows; the row of 32 bytes dropped"},
 		{[]Got{got(8, 3), got(64, 3), got(mib, 20)}, "budget 2m: 3 of 20 iterations for rows of 8 bytes, 64 bytes"},
 		{[]Got{got(8, 3), got(16, 3)}, "budget 2m: 3 of 20 iterations for all rows"},
 		{[]Got{got(8, 20), {Size: mib, Asked: 20, Over: true}, dropped(2 * mib)},
 			"budget 2m: row of 1M stopped because it ran over; the row of 2M dropped"},
-		{[]Got{got(8, 1), got(16, 20), got(8, 20), dropped(32)}, "budget 2m: 1 of 20 iterations for some rows of 8 bytes; the row of 32 bytes dropped"},
+		{[]Got{got(8, 1), got(16, 20), got(8, 20), dropped(32)},
+			"budget 2m: 1 of 20 iterations for some rows of 8 bytes; the row of 32 bytes dropped"},
 	} {
-		if text, want := Tell(2*time.Minute, 64, tc.rows), strings.Replace(tc.want, "budget 2m:", "budget 2m at time scale 64:", 1); text != want {
+		if text, want := Tell(2*time.Minute, 64, tc.rows),
+			strings.Replace(tc.want, "budget 2m:", "budget 2m at time scale 64:", 1); text != want {
 			t.Errorf("%+v: %q, want %q", tc.rows, text, want)
 		}
 		if text := Tell(2*time.Minute, 0, tc.rows); text != tc.want {
@@ -148,13 +154,15 @@ func TestTell(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for size, want := range map[int64]string{8: "8 bytes", 1536: "1536 bytes", 64 * kib: "64K", mib: "1M", 1 << 30: "1G"} {
+	for size, want := range map[int64]string{8: "8 bytes", 1536: "1536 bytes", 64 * kib: "64K", mib: "1M",
+		1 << 30: "1G"} {
 		if got := Size(size); got != want {
 			t.Errorf("%d: %s, want %s", size, got, want)
 		}
 	}
 	for d, want := range map[time.Duration]string{
-		2 * time.Minute: "2m", 90 * time.Second: "1m30s", time.Hour: "1h", 10 * time.Second: "10s", time.Hour + time.Second: "1h0m1s",
+		2 * time.Minute: "2m", 90 * time.Second: "1m30s", time.Hour: "1h", 10 * time.Second: "10s", time.Hour +
+			time.Second: "1h0m1s",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dumptest writes dumps of PyTorch's flight recorder for tests, as FlightRecorderDetail.hpp of PyTorch 2.15 does for
-// NCCL, as JSON.
+// Package dumptest writes dumps of PyTorch's flight recorder for tests, as FlightRecorderDetail.hpp of PyTorch 2.15
+// does for NCCL, as JSON.
 package dumptest
 
 import (
@@ -36,16 +36,19 @@ func (d *Dump) Overwritten(n int) *Dump {
 	return d
 }
 
-// Call adds a completed call of float elements, such as "all_reduce" or "send 0->1", with the numbers of the collective and of
-// sends and receives. in and out are sizes of tensors. A call is made 1 ms after the one before.
+// Call adds a completed call of float elements, such as "all_reduce" or "send 0->1", with the numbers of the
+// collective and of sends and receives. in and out are sizes of tensors. A call is made 1 ms after the one before.
 func (d *Dump) Call(group, name string, coll, p2p int, in, out [][]int) *Dump {
 	types := func(sizes [][]int) []string { return slices.Repeat([]string{"Float"}, len(sizes)) }
 	n := d.first + len(d.entries)
 	op, _, _ := strings.Cut(name, " ")
 	d.entries = append(d.entries, map[string]any{
-		"record_id": n, "pg_id": 0, "process_group": []string{group, "desc" + group}, "collective_seq_id": coll, "p2p_seq_id": p2p,
-		"op_id": n, "profiling_name": "nccl:" + name, "time_created_ns": 1_700_000_000_000_000_000 + int64(n)*1_000_000,
-		"input_sizes": in, "input_dtypes": types(in), "output_sizes": out, "output_dtypes": types(out), "state": "completed",
+		"record_id": n, "pg_id": 0, "process_group": []string{group, "desc" + group}, "collective_seq_id": coll,
+		"p2p_seq_id": p2p,
+		"op_id":      n, "profiling_name": "nccl:" +
+			name, "time_created_ns": 1_700_000_000_000_000_000 + int64(n)*1_000_000,
+		"input_sizes": in, "input_dtypes": types(in), "output_sizes": out, "output_dtypes": types(out),
+		"state":                      "completed",
 		"time_discovered_started_ns": 0, "time_discovered_completed_ns": 0, "retired": true, "timeout_ms": 600000,
 		"is_p2p": op == "send" || op == "recv",
 	})
@@ -67,7 +70,8 @@ func (d *Dump) File() input.File {
 	for name, ranks := range d.groups {
 		config[name] = map[string]string{"name": name, "desc": "desc" + name, "ranks": ranks}
 	}
-	dump := map[string]any{"version": "2.10", "nccl_version": "2.27.5", "pg_config": config, "pg_status": map[string]any{}}
+	dump := map[string]any{"version": "2.10", "nccl_version": "2.27.5", "pg_config": config,
+		"pg_status": map[string]any{}}
 	if len(d.entries) > 0 {
 		dump["entries"] = d.entries
 	}

@@ -53,11 +53,13 @@ var collectives = map[schedule.Collective]collective{
 // Collectives are those that Transfers makes, in a fixed order. Custom adds up like an all-reduce.
 func Collectives() []schedule.Collective { return slices.Sorted(maps.Keys(collectives)) }
 
-// Transfers makes random transfers that are right: in each step random ranks send what the receiver does not have. A part
-// of a sum is sent once, so that it is added once; a whole sum goes to anybody. Each chunk is divided into so many.
+// Transfers makes random transfers that are right: in each step random ranks send what the receiver does not have. A
+// part of a sum is sent once, so that it is added once; a whole sum goes to anybody. Each chunk is divided into so
+// many.
 func Transfers(coll schedule.Collective, ranks, divided int, rng *rand.Rand) *mk.Transfers {
 	c := collectives[coll]
-	w := &world{Transfers: &mk.Transfers{Coll: coll, Inputs: make([][]int, ranks), Outputs: make([][]int, ranks)}, has: map[at]parts{}, whole: map[int]parts{}}
+	w := &world{Transfers: &mk.Transfers{Coll: coll, Inputs: make([][]int, ranks), Outputs: make([][]int, ranks)},
+		has: map[at]parts{}, whole: map[int]parts{}}
 	w.Adds = c.address(ranks, c.chunks(ranks)-1) != c.chunks(ranks)-1
 	for chunk := range c.chunks(ranks) {
 		for i := range divided {
