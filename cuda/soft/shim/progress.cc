@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linked into NCCL: how its progress thread, and whoever waits for it, take part in a virtual clock
-// (shaper/engine/clock/calls.h). The linker's --wrap leads NCCL's own calls of the functions below to here; calls of other
-// libraries are not affected.
+// (shaper/engine/clock/calls.h). The linker's --wrap leads NCCL's own calls of the functions below to here; calls of
+// other libraries are not affected.
 //
 // Some of what a pass of the progress thread does is not visible from outside: it stores counters that the executor
 // polls. So the functions that make progress on an operation are wrapped too, and say whether they did something
