@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linked into NCCL: how the threads that it starts take part in a virtual clock (shaper/engine/clock/calls.h). The linker's
+// Linked into NCCL: how the threads that it starts take part in a virtual clock (shaper/engine/clock/calls.h). The
+// linker's
 // --wrap leads NCCL's own calls of the functions below to here.
 //
 // NCCL has three kinds of threads. The progress thread and the threads of asynchronous jobs are actors. All others act

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which operation of a kernel the slot of a message belongs to, see shaper/fabric/ledger/calls.h. Kernels' threads and NCCL's
-// progress threads use it at the same time, without a lock. It is used only if the process writes a ledger and has such
-// kernels.
+// Which operation of a kernel the slot of a message belongs to, see shaper/fabric/ledger/calls.h. Kernels' threads and
+// NCCL's progress threads use it at the same time, without a lock. It is used only if the process writes a ledger and
+// has such kernels.
 #ifndef DDLEMU_SLOTS_H
 #define DDLEMU_SLOTS_H
 
