@@ -23,8 +23,7 @@ func ExampleParseBandwidth() {
 	// 25000000000 25Gbps
 	// 100000000000 100Gbps
 	// 0 unlimited
-	// error: "fast" is not a bandwidth: write bits per second as 100Gbps, 100G or 25Gbit, bytes per second as
-	// 12.5GB/s, or unlimited
+	// error: "fast" is not a bandwidth: write bits per second as 100Gbps, 100G or 25Gbit, bytes per second as 12.5GB/s, or unlimited
 }
 
 // Sizes are as nccl-tests writes them: K, M and G are powers of 1024.

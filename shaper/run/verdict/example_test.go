@@ -21,6 +21,5 @@ func ExampleJudge() {
 	// Output:
 	// INVALID
 	// a rank died
-	// no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and
-	// whether the ranks are on several nodes
+	// no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes
 }
