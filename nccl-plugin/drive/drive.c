@@ -156,17 +156,17 @@ static int64_t next_timer(const struct drive *d, int64_t now)
 	return next;
 }
 
-// wait_virtual is idle until a message or a post is due. `seen` is the node's number of acts before the round that
+// wait_virtual is idle until a message or a post is due. `seen` is the node's number of events before the round that
 // found nothing.
 static void wait_virtual(const struct drive *d, uint32_t seen)
 {
 	struct ddlemu_clock_view *v = d->clock;
-	ddlemu_actor_idle(v, ddlemu_actor_application(v), DDLEMU_ACTS, seen, next_timer(d, time_of(d)));
+	ddlemu_actor_idle(v, ddlemu_actor_application(v), DDLEMU_EVENTS, seen, next_timer(d, time_of(d)));
 }
 
-static uint32_t acts_of(const struct drive *d)
+static uint32_t events_of(const struct drive *d)
 {
-	return d->clock == NULL ? 0 : number_read(number_of(d->clock, d->clock->node, DDLEMU_ACTS));
+	return d->clock == NULL ? 0 : number_read(number_of(d->clock, d->clock->node, DDLEMU_EVENTS));
 }
 
 // completed counts the requests that are complete.
@@ -184,7 +184,7 @@ int drive_run(struct drive *d, int roles)
 	int bad = 0;
 	uint64_t before = 0;
 	while (!bad && !(sent && received) && !__atomic_load_n(&d->stop, __ATOMIC_RELAXED)) {
-		uint32_t acts = acts_of(d);
+		uint32_t events = events_of(d);
 		if (!sent)
 			bad = send_round(d, &sent);
 		if (!bad && !received)
@@ -195,7 +195,7 @@ int drive_run(struct drive *d, int roles)
 		if (now == before && d->clock == NULL)
 			sleep_round(d);
 		else if (now == before && !(sent && received))
-			wait_virtual(d, acts);
+			wait_virtual(d, events);
 		before = now;
 	}
 	if (bad)

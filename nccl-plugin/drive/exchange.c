@@ -80,9 +80,9 @@ int64_t exchange_now(const struct ddlemu_clock_view *view)
 	return view == NULL ? clock_now() : clock_read(view->clock);
 }
 
-uint32_t exchange_acts(struct ddlemu_clock_view *view)
+uint32_t exchange_events(struct ddlemu_clock_view *view)
 {
-	return view == NULL ? 0 : number_read(number_of(view, view->node, DDLEMU_ACTS));
+	return view == NULL ? 0 : number_read(number_of(view, view->node, DDLEMU_EVENTS));
 }
 
 void exchange_wait(struct ddlemu_clock_view *view, uint32_t seen, int64_t t)
@@ -90,5 +90,5 @@ void exchange_wait(struct ddlemu_clock_view *view, uint32_t seen, int64_t t)
 	if (view == NULL)
 		sched_yield();
 	else
-		ddlemu_actor_idle(view, ddlemu_actor_application(view), DDLEMU_ACTS, seen, t);
+		ddlemu_actor_idle(view, ddlemu_actor_application(view), DDLEMU_EVENTS, seen, t);
 }

@@ -37,7 +37,7 @@ int exchange_poll(struct exchange *, int n, int *moved);
 int64_t exchange_now(const struct ddlemu_clock_view *view);
 
 // How often something has happened for this process, for exchange_wait; 0 on a real clock.
-uint32_t exchange_acts(struct ddlemu_clock_view *view);
+uint32_t exchange_events(struct ddlemu_clock_view *view);
 
 // Waits on a virtual clock until something happens after `seen` was read, at most until time t. On a real clock it
 // gives the processor to others for a moment.

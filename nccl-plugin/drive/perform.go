@@ -207,7 +207,7 @@ func (s *stage) call(ctx context.Context) error {
 		if rounds%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		acts := C.exchange_acts(s.view)
+		events := C.exchange_events(s.view)
 		var polled C.int
 		if code := C.exchange_poll(unsafe.SliceData(s.links), C.int(s.network), &polled); code != 0 {
 			return fmt.Errorf("%s (ncclResult_t %d)", transport.TakeError(), int(code))
@@ -224,7 +224,7 @@ func (s *stage) call(ctx context.Context) error {
 		if s.now()-last > patience {
 			return s.steps.Stuck()
 		}
-		C.exchange_wait(s.view, acts, C.int64_t(last+patience+1))
+		C.exchange_wait(s.view, events, C.int64_t(last+patience+1))
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (s *stage) call(ctx context.Context) error {
 // drain completes all sends, which use the step buffers until then.
 func (s *stage) drain(ctx context.Context) error {
 	for {
-		acts := C.exchange_acts(s.view)
+		events := C.exchange_events(s.view)
 		var polled C.int
 		if code := C.exchange_poll(unsafe.SliceData(s.links), C.int(s.network), &polled); code != 0 {
 			return fmt.Errorf("%s (ncclResult_t %d)", transport.TakeError(), int(code))
@@ -245,7 +245,7 @@ func (s *stage) drain(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if polled == 0 {
-			C.exchange_wait(s.view, acts, C.int64_t(s.now()+int64(mostIdle)))
+			C.exchange_wait(s.view, events, C.int64_t(s.now()+int64(mostIdle)))
 		}
 	}
 }

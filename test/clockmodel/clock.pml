@@ -31,21 +31,21 @@
 #define WORKS 255
 
 /* What the actors of a node share. */
-byte acts[2];
+byte events[2];
 bool turn[2];	/* the executor has something to send */
 bool slot[2];	/* filled for the progress thread */
 bool due[2];	/* a message of the other node is visible */
 byte sent;	/* messages posted and not yet due: 1 + the receiver's node, or 0 */
 byte hops;	/* messages that have arrived */
 
-/* claim[a]: the value of acts with which actor a is idle, or WORKS. Actor a is on node a / 2; even: executor. */
+/* claim[a]: the value of events with which actor a is idle, or WORKS. Actor a is on node a / 2; even: executor. */
 byte claim[4] = WORKS;
-bool baton;
+bool token;
 byte time;
 bool finished;
 
 #define NODE(a) ((a) / 2)
-#define IDLE(a) (claim[a] == acts[NODE(a)])
+#define IDLE(a) (claim[a] == events[NODE(a)])
 #define ALL_IDLE (IDLE(0) && IDLE(1) && IDLE(2) && IDLE(3))
 #ifdef NO_COMPARE
 #define SAME(a) true
@@ -92,7 +92,7 @@ inline advance()
 		time++;
 		hops++;
 		d_step { n = sent - 1; sent = 0; due[n] = true };
-		acts[n]++;
+		events[n]++;
 		happened = true
 	:: else -> skip
 	fi
@@ -107,8 +107,8 @@ inline conduct()
 		:: !idle -> break
 		:: else
 		fi;
-		/* Take the baton, or leave it to whoever has it. */
-		atomic { if :: baton -> got = false :: else -> baton = true; got = true fi };
+		/* Take the token, or leave it to whoever has it. */
+		atomic { if :: token -> got = false :: else -> token = true; got = true fi };
 		if
 		:: !got -> break
 		:: else
@@ -121,7 +121,7 @@ inline conduct()
 		:: idle -> advance()
 		:: else
 		fi;
-		baton = false;
+		token = false;
 		if
 		:: idle && !happened -> break
 #ifdef NO_LOOK_AFTER_RUN
@@ -146,10 +146,10 @@ inline sleep(a, seen)
 {
 	claim[a] = seen;
 	if
-	:: acts[NODE(a)] == seen ->
+	:: events[NODE(a)] == seen ->
 		conduct();
 		forget();
-		(acts[NODE(a)] != seen || finished)
+		(events[NODE(a)] != seen || finished)
 	:: else
 	fi;
 	claim[a] = WORKS
@@ -163,13 +163,13 @@ proctype executor(byte a)
 	:: finished -> break
 	:: else ->
 #ifndef NO_SEEN
-		seen = acts[NODE(a)];
+		seen = events[NODE(a)];
 #endif
 		fruitful = false;
 		if
 		:: turn[NODE(a)] ->
 #ifdef RAISE_FIRST
-			acts[NODE(a)]++;
+			events[NODE(a)]++;
 #endif
 			turn[NODE(a)] = false;
 			if
@@ -177,13 +177,13 @@ proctype executor(byte a)
 			:: else -> slot[NODE(a)] = true
 			fi;
 #ifndef RAISE_FIRST
-			acts[NODE(a)]++;
+			events[NODE(a)]++;
 #endif
 			fruitful = true
 		:: else
 		fi;
 #ifdef NO_SEEN
-		seen = acts[NODE(a)];
+		seen = events[NODE(a)];
 #endif
 		if
 		:: fruitful
@@ -200,7 +200,7 @@ proctype progress(byte a)
 	:: finished -> break
 	:: else ->
 #ifndef NO_SEEN
-		seen = acts[NODE(a)];
+		seen = events[NODE(a)];
 #endif
 		fruitful = false;
 		/* The send side of the pass. */
@@ -220,14 +220,14 @@ proctype progress(byte a)
 		:: else
 		fi;
 #ifdef NO_SEEN
-		seen = acts[NODE(a)];
+		seen = events[NODE(a)];
 #endif
 #ifdef YIELD_IS_IDLE
 		/* Every pass ends with a yield, and the yield counts as idle, whatever the pass did. */
 		sleep(a, seen)
 #else
 		if
-		:: fruitful -> acts[NODE(a)]++
+		:: fruitful -> events[NODE(a)]++
 		:: else -> sleep(a, seen)
 		fi
 #endif
@@ -240,7 +240,7 @@ proctype death()
 	byte n;
 	if
 	:: finished
-	:: atomic { ALL_IDLE && !baton && sent != 0 -> baton = true };
+	:: atomic { ALL_IDLE && !token && sent != 0 -> token = true };
 		assert(!CAN_ACT);
 		if
 		:: skip
@@ -248,13 +248,13 @@ proctype death()
 		fi;
 		/* It is dead. Whose message it was is not known: all are told. */
 #ifndef RELEASE_FIRST
-		acts[0]++;
-		acts[1]++;
+		events[0]++;
+		events[1]++;
 #endif
-		baton = false;
+		token = false;
 #ifndef NO_RAISE_AFTER_DEATH
-		acts[0]++;
-		acts[1]++
+		events[0]++;
+		events[1]++
 #endif
 	fi
 }

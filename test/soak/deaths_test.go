@@ -69,7 +69,7 @@ func diesRunningClock(t *testing.T, on system, _ uint64) {
 		"LD_LIBRARY_PATH=")
 	checkPromise(t, func() time.Duration {
 		w := start(t, setup{on: on, profile: "eth10", ranks: 3, seed: 1, args: []string{"loop", "300", "65536"},
-			env: []string{"NCCL_DEBUG=WARN", faulty}, last: []string{"DDLEMU_FAULT=conductor 3000"}})
+			env: []string{"NCCL_DEBUG=WARN", faulty}, last: []string{"DDLEMU_FAULT=scheduler 3000"}})
 		w.finish(hang)
 		if status := w.ranks[2].status(); status != 128+int(syscall.SIGKILL) {
 			w.fatalf("the rank that was to die ended with %d", status)

@@ -149,7 +149,7 @@ public:
 		add_polled(this);
 		while (!finished() && !aborted() && !is_deadlocked() && !failed()) {
 			const bool others_poll = is_polled();
-			const ddlemu_clock_number number = others_poll ? DDLEMU_SIGNALS : DDLEMU_ACTS;
+			const ddlemu_clock_number number = others_poll ? DDLEMU_SIGNALS : DDLEMU_EVENTS;
 			const uint32_t seen = clock->read(number);
 			if (others_poll != is_polled() || finished())
 				continue;
@@ -172,7 +172,7 @@ public:
 		const bool progress = poll_some(0, 1);
 		if (progress) {
 			progressed_.store(true, std::memory_order_relaxed);
-			raise_number(finished() ? DDLEMU_SIGNALS : DDLEMU_ACTS);
+			raise_number(finished() ? DDLEMU_SIGNALS : DDLEMU_EVENTS);
 		}
 		return progress;
 	}
@@ -304,7 +304,7 @@ void return_fifo_credits(const Plan &p)
 	uint32_t *consumed = get<uint32_t *>(p.comm.base, l.comm_consumed);
 	for (const Block &b : p.blocks)
 		store_release(consumed + b.channel.id, b.consumed);
-	raise_number(DDLEMU_ACTS);
+	raise_number(DDLEMU_EVENTS);
 }
 
 // Estimates the bytes that a launch moves.

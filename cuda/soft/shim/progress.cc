@@ -52,13 +52,13 @@ ProgressThread::~ProgressThread()
 	progress_thread = nullptr;
 }
 
-// begin_pass reads the node's acts before the next pass.
+// begin_pass reads the node's events before the next pass.
 void ProgressThread::begin_pass()
 {
 	if (!polls_)
 		ddlemuSoftBeginPolling();
 	polls_ = true;
-	seen_ = ddlemuSoftClock()->read(DDLEMU_ACTS);
+	seen_ = ddlemuSoftClock()->read(DDLEMU_EVENTS);
 	fruitful_ = has_locked_ = false;
 }
 
@@ -76,9 +76,9 @@ void ProgressThread::yield()
 	if (woke)
 		return;
 	if (has_locked_)
-		ddlemuSoftClock()->raise(DDLEMU_ACTS); // it may have given back what a thread that posts waits for
+		ddlemuSoftClock()->raise(DDLEMU_EVENTS); // it may have given back what a thread that posts waits for
 	else if (polls_ && !ddlemuSoftPoll() && !fruitful_)
-		ddlemuSoftClock()->idle(actor_, DDLEMU_ACTS, seen_);
+		ddlemuSoftClock()->idle(actor_, DDLEMU_EVENTS, seen_);
 	begin_pass();
 }
 
@@ -104,15 +104,15 @@ void yield_actor(ddlemu_actor *actor)
 	thread_local unsigned yields = 0;
 	thread_local uint32_t seen = 0;
 	const ddlemu_clock_calls *clock = ddlemuSoftClock();
-	const uint32_t acts = clock->read(DDLEMU_ACTS);
-	if (yields == 0 || acts != seen) {
+	const uint32_t events = clock->read(DDLEMU_EVENTS);
+	if (yields == 0 || events != seen) {
 		yields = 0;
-		seen = acts;
+		seen = events;
 	}
 	if (++yields < kYields)
 		give_core();
 	else
-		ddlemuSoftIdle(actor, DDLEMU_ACTS, seen);
+		ddlemuSoftIdle(actor, DDLEMU_EVENTS, seen);
 }
 
 // --- what makes progress
@@ -126,7 +126,7 @@ int wrapped_progress(void *state, void *args)
 	const int result = originals[I](state, args);
 	if (progress_thread && *reinterpret_cast<int *>(static_cast<char *>(args) + kIdle) == 0) {
 		progress_thread->did_something();
-		ddlemuSoftClock()->raise(DDLEMU_ACTS);
+		ddlemuSoftClock()->raise(DDLEMU_EVENTS);
 	}
 	return result;
 }

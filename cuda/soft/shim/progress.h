@@ -35,7 +35,7 @@ private:
 	bool has_locked_ = false; // the pool of posted operations, since the last yield
 	bool has_woken_ = false; // from a wait, since the last yield
 	bool polls_ = false; // it polls the kernels too, from its first pass to its next wait
-	uint32_t seen_ = 0; // acts of the node before this pass
+	uint32_t seen_ = 0; // events of the node before this pass
 };
 
 // signaled tells whoever waits or polls what NCCL has signaled.

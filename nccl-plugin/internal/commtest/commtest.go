@@ -27,11 +27,11 @@ static int call_test(void *r, int *done, size_t *size)
 
 static void call_withdraw(void *c, const void *data, size_t n) { ((struct ddlemu_comm *)c)->ops->withdraw(c, data, n); }
 
-static uint32_t acts(struct ddlemu_clock_view *v) { return number_read(number_of(v, v->node, DDLEMU_ACTS)); }
+static uint32_t events(struct ddlemu_clock_view *v) { return number_read(number_of(v, v->node, DDLEMU_EVENTS)); }
 
 static void idle(struct ddlemu_clock_view *v, uint32_t seen)
 {
-	ddlemu_actor_idle(v, ddlemu_actor_application(v), DDLEMU_ACTS, seen, DDLEMU_NEVER);
+	ddlemu_actor_idle(v, ddlemu_actor_application(v), DDLEMU_EVENTS, seen, DDLEMU_NEVER);
 }
 */
 import "C"
@@ -115,11 +115,13 @@ func (b *Buffer) Len() int { return b.n }
 // Withdraw says that NCCL is about to use the memory, which it has sent from, for something else.
 func Withdraw(comm unsafe.Pointer, b *Buffer) { C.call_withdraw(comm, b.p, C.size_t(b.n)) }
 
-// Acts counts what has happened on this process's node of a virtual clock, a struct
+// Events counts what has happened on this process's node of a virtual clock, a struct
 // ddlemu_clock_view.
-func Acts(clock unsafe.Pointer) uint32 { return uint32(C.acts((*C.struct_ddlemu_clock_view)(clock))) }
+func Events(clock unsafe.Pointer) uint32 {
+	return uint32(C.events((*C.struct_ddlemu_clock_view)(clock)))
+}
 
-// Idle says that all of this process waits, until something has happened since it counted seen acts.
+// Idle says that all of this process waits, until something has happened since it counted seen events.
 func Idle(clock unsafe.Pointer, seen uint32) {
 	C.idle((*C.struct_ddlemu_clock_view)(clock), C.uint32_t(seen))
 }

@@ -106,7 +106,7 @@ static void close_flow(struct ddlemu_conn *c, uint32_t *closed)
 		return;
 	ddlemu_flow_posted(c->clock, c->clock_flow);
 	ddlemu_node_raise(
-		c->clock, is_sender(c) ? c->clock_flow->receiver_node : c->clock_flow->sender_node, DDLEMU_ACTS);
+		c->clock, is_sender(c) ? c->clock_flow->receiver_node : c->clock_flow->sender_node, DDLEMU_EVENTS);
 }
 
 void ddlemu_conn_close(struct ddlemu_conn *c)

@@ -86,7 +86,7 @@ func (p *virtualPair) wait(t *testing.T, requests ...*commtest.Request) error {
 	t.Helper()
 	clock := p.ends[0].Clock()
 	for begin := time.Now(); time.Since(begin) < 10*time.Second; {
-		seen, complete := commtest.Acts(clock), true
+		seen, complete := commtest.Events(clock), true
 		for i, r := range requests {
 			if r == nil {
 				continue
@@ -188,7 +188,7 @@ func TestSendIsCompleteWhenItsBytesAreCopied(t *testing.T) {
 	s, r := isend(t, p, p.gpu[:1<<20]), irecv(t, p, got)
 	clock := p.ends[0].Clock()
 	for received := false; !received || s != nil; {
-		seen := commtest.Acts(clock)
+		seen := commtest.Events(clock)
 		if s != nil {
 			done, _, err := s.Test()
 			if err != nil {

@@ -108,7 +108,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		if (copied > 0) {
 			store64(&f->consumed, at);
 			tell_waiting(c);
-			raise_acts(c);
+			raise_events(c);
 		}
 		if (c->copied_off < x.size || load64(&f->published.due_count) <= i ||
 			now < read_time(&times_at(f, i)->due) + fault_delay(i))

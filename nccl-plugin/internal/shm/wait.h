@@ -43,14 +43,14 @@ static inline void tell_waiting(struct ddlemu_conn *c)
 	bool sender = is_sender(c);
 	if (__atomic_load_n(waits_of(c, !sender), __ATOMIC_SEQ_CST) != 0)
 		ddlemu_node_raise(
-			c->clock, sender ? c->clock_flow->receiver_node : c->clock_flow->sender_node, DDLEMU_ACTS);
+			c->clock, sender ? c->clock_flow->receiver_node : c->clock_flow->sender_node, DDLEMU_EVENTS);
 }
 
-// raise_acts tells the threads of this node that they may see something new: NCCL's kernels poll the bytes.
-static inline void raise_acts(struct ddlemu_conn *c)
+// raise_events tells the threads of this node that they may see something new: NCCL's kernels poll the bytes.
+static inline void raise_events(struct ddlemu_conn *c)
 {
 	if (c->clock != NULL)
-		ddlemu_node_raise(c->clock, c->clock->node, DDLEMU_ACTS);
+		ddlemu_node_raise(c->clock, c->clock->node, DDLEMU_EVENTS);
 }
 
 #endif

@@ -37,7 +37,7 @@ void ddlemu_node_raise(struct ddlemu_clock_view *v, uint32_t node, enum ddlemu_c
 {
 	ddlemu_number_raise(number_of(v, node, number));
 	if (number == DDLEMU_SIGNALS)
-		ddlemu_number_raise(number_of(v, node, DDLEMU_ACTS));
+		ddlemu_number_raise(number_of(v, node, DDLEMU_EVENTS));
 }
 
 // --- participants
@@ -78,12 +78,12 @@ void ddlemu_participant_left(void *clock, uint32_t participant)
 void ddlemu_participant_died(void *clock, uint32_t participant)
 {
 	struct ddlemu_clock_view v = place_clock(clock);
-	if (__atomic_load_n(&v.clock->baton, __ATOMIC_SEQ_CST) == participant + 1) {
+	if (__atomic_load_n(&v.clock->token, __ATOMIC_SEQ_CST) == participant + 1) {
 		__atomic_store_n(&v.clock->interrupted, 1, __ATOMIC_SEQ_CST);
 		// It may have had effects and not have raised the numbers of those who must see them. No claim of
-		// before holds when somebody else takes the baton.
+		// before holds when somebody else takes the token.
 		raise_all(&v);
-		__atomic_store_n(&v.clock->baton, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&v.clock->token, 0, __ATOMIC_SEQ_CST);
 	}
 	ddlemu_participant_left(clock, participant);
 }

@@ -9,7 +9,7 @@
 //
 // Each emulated node has two numbers. Memory is shared only within a node, so they are enough for what passes ddlemu:
 //
-//	acts      raised after an effect that a polling thread may see: a step of a connection, bytes, a flag
+//	events    raised after an effect that a polling thread may see: a step of a connection, bytes, a flag
 //	signals   raised after an effect that a waiting thread waits for: queued work, work that is done
 //
 // The fabric has one more:
@@ -28,7 +28,7 @@
 #define DDLEMU_CLOCK_CALLS_VERSION 6
 
 enum ddlemu_clock_number {
-	DDLEMU_ACTS, // for threads that poll
+	DDLEMU_EVENTS, // for threads that poll
 	DDLEMU_SIGNALS, // for threads that wait
 	DDLEMU_NODE_NUMBERS,
 	DDLEMU_HANDOVERS = DDLEMU_NODE_NUMBERS, // of the fabric

@@ -9,7 +9,7 @@
 //
 //	clock.h      the memory, and the functions
 //	actor.c      actors, the numbers of the nodes, sleeping
-//	conductor.c  who runs the clock, and when
+//	scheduler.c  who runs the clock, and when
 //	flows.c      the flows, moved by the event loop (sim.h)
 //	deadlock.c   who waits for whom when nothing is left to happen
 //	memory.c     where things are
@@ -62,7 +62,7 @@ struct ddlemu_clock_node {
 
 struct ddlemu_clock {
 	_Alignas(64) int64_t now; // ns
-	_Alignas(64) uint32_t baton; // 1 + the participant that runs the clock; 0: nobody does
+	_Alignas(64) uint32_t token; // 1 + the participant that runs the clock; 0: nobody does
 	uint32_t interrupted; // a participant died while it ran the clock, and nobody has put it in order yet
 	uint32_t stepping; // 1 + the flow whose steps are being made; 0: none
 	uint32_t nodes, participants; // places
@@ -77,12 +77,12 @@ struct ddlemu_clock {
 	uint32_t deadlocked;
 };
 
-// One flow, with what the conductor knows of it.
+// One flow, with what the scheduler knows of it.
 struct ddlemu_clock_flow {
 	_Alignas(128) uint32_t posted; // it is in the list of flows with posts
 	uint32_t next_posted; // 1 + the next one in the list
 	uint32_t sender_node, receiver_node;
-	uint32_t sender_waits, receiver_waits; // an end waits for space: what makes space must raise its node's acts
+	uint32_t sender_waits, receiver_waits; // an end waits for space: what makes space must raise its node's events
 	struct ddlemu_sim_flow sim; // its order is flow_order
 	struct ddlemu_flow flow;
 };
@@ -189,7 +189,7 @@ void ddlemu_node_raise(struct ddlemu_clock_view *, uint32_t node, enum ddlemu_cl
 
 static inline int64_t clock_read(const struct ddlemu_clock *c) { return __atomic_load_n(&c->now, __ATOMIC_ACQUIRE); }
 
-// --- the conductor
+// --- the scheduler
 
 // Runs the clock if every actor is idle and nobody runs it yet.
 void ddlemu_clock_run(struct ddlemu_clock_view *);
@@ -198,7 +198,7 @@ void ddlemu_clock_run(struct ddlemu_clock_view *);
 enum ddlemu_clock_result { DDLEMU_WOKE_NODES, DDLEMU_NOTHING_LEFT };
 
 // Makes the steps of the flows up to the first one that an end must see, at most up to `latest`, sets the time and
-// raises the acts of the nodes concerned. Only for whoever has the baton.
+// raises the events of the nodes concerned. Only for whoever has the token.
 enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *, int64_t latest);
 
 // Says on stderr who waits for whom.

@@ -67,8 +67,8 @@ func TestJumpsToWhatAnEndMustSee(t *testing.T) {
 	if w.now() != due || due <= start+6000 || due > start+20000 {
 		t.Errorf("the time is %d, the message is due at %d", w.now(), due)
 	}
-	if w.acts(0) != 0 || w.acts(1) != 1 {
-		t.Errorf("acts %d and %d, want those of the receiver's node raised", w.acts(0), w.acts(1))
+	if w.events(0) != 0 || w.events(1) != 1 {
+		t.Errorf("events %d and %d, want those of the receiver's node raised", w.events(0), w.events(1))
 	}
 	w.run(0)
 	if w.now() != due {
@@ -76,8 +76,8 @@ func TestJumpsToWhatAnEndMustSee(t *testing.T) {
 	}
 	w.idle(1)
 	w.run(1)
-	if w.now() != complete || w.acts(0) != 1 || w.acts(1) != 1 {
-		t.Errorf("the time is %d, the send is complete at %d; acts %d and %d", w.now(), complete, w.acts(0), w.acts(1))
+	if w.now() != complete || w.events(0) != 1 || w.events(1) != 1 {
+		t.Errorf("the time is %d, the send is complete at %d; events %d and %d", w.now(), complete, w.events(0), w.events(1))
 	}
 	w.idle(0)
 	w.run(0)
@@ -171,9 +171,9 @@ func TestAStepInThePastBreaksItsFlow(t *testing.T) {
 	w.idle(1)
 	w.corrupt()
 	w.run(0)
-	if w.now() != due || !w.isCorrupt(x) || w.acts(0) != 1 || w.acts(1) != 2 {
-		t.Errorf("the time is %d, want %d; corrupt %v; acts %d and %d", w.now(), due, w.isCorrupt(x), w.acts(0),
-			w.acts(1))
+	if w.now() != due || !w.isCorrupt(x) || w.events(0) != 1 || w.events(1) != 2 {
+		t.Errorf("the time is %d, want %d; corrupt %v; events %d and %d", w.now(), due, w.isCorrupt(x), w.events(0),
+			w.events(1))
 	}
 }
 
@@ -390,7 +390,7 @@ func TestPropertyStepsAreInOrder(t *testing.T) {
 			for i := range nodes {
 				w.idle(i)
 			}
-			w.run(rapid.IntRange(0, nodes-1).Draw(t, "conductor"))
+			w.run(rapid.IntRange(0, nodes-1).Draw(t, "scheduler"))
 			r.run(sizes)
 			if w.now() != r.now {
 				t.Fatalf("the time is %d, want %d", w.now(), r.now)

@@ -24,7 +24,7 @@ static void claim_until(struct ddlemu_clock_view *v, enum ddlemu_clock_number nu
 	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
 }
 
-static void claim(struct ddlemu_clock_view *v) { claim_until(v, DDLEMU_ACTS, DDLEMU_NEVER); }
+static void claim(struct ddlemu_clock_view *v) { claim_until(v, DDLEMU_EVENTS, DDLEMU_NEVER); }
 
 static void claim_timer(struct ddlemu_clock_view *v, int64_t t) { claim_until(v, DDLEMU_SIGNALS, t); }
 
@@ -48,9 +48,9 @@ static void work(struct ddlemu_clock_view *v)
 	__atomic_store_n(&ddlemu_actor_application(v)->claim, 0, __ATOMIC_SEQ_CST);
 }
 
-static uint32_t acts(struct ddlemu_clock_view *v, uint32_t node)
+static uint32_t events(struct ddlemu_clock_view *v, uint32_t node)
 {
-	return number_read(&v->nodes[node].number[DDLEMU_ACTS]);
+	return number_read(&v->nodes[node].number[DDLEMU_EVENTS]);
 }
 
 
@@ -190,7 +190,7 @@ func (w *world) settled() uint32 { return uint32(C.settled(&w.views[0])) }
 
 func (w *world) work(node int) { C.work(&w.views[node]) }
 
-func (w *world) acts(node int) uint32 { return uint32(C.acts(&w.views[0], C.uint32_t(node))) }
+func (w *world) events(node int) uint32 { return uint32(C.events(&w.views[0], C.uint32_t(node))) }
 
 // run tries to run the clock as the rank on a node does.
 func (w *world) run(node int) { C.ddlemu_clock_run(&w.views[node]) }
@@ -204,7 +204,7 @@ type flow = C.struct_ddlemu_clock_flow
 // has begun to change the heap.
 func (w *world) interrupt(node int, x *flow) {
 	f := w.views[0].flows
-	w.views[0].clock.baton = C.uint32_t(node + 1)
+	w.views[0].clock.token = C.uint32_t(node + 1)
 	w.views[0].clock.stepping = C.clock_flow_number(f, x) + 1
 	f.first_posted = 0
 	f.heap_size = 5
@@ -228,10 +228,10 @@ func (w *world) reset(now int64) {
 // join is a new rank on a node.
 func (w *world) join(node int) { C.ddlemu_participant_join(&w.views[node], C.uint32_t(node)) }
 
-// die is the end of the rank on a node, which has the baton if holding says so.
+// die is the end of the rank on a node, which has the token if holding says so.
 func (w *world) die(node int, holding bool) {
 	if holding {
-		w.views[0].clock.baton = C.uint32_t(node + 1)
+		w.views[0].clock.token = C.uint32_t(node + 1)
 	}
 	Died(unsafe.Pointer(w.views[0].clock), node)
 }

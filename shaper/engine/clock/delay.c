@@ -53,7 +53,7 @@ void clock_death(void)
 {
 	static long long steps, last = -1;
 	const char *s = last < 0 ? getenv("DDLEMU_FAULT") : NULL;
-	if (last < 0 && (s == NULL || sscanf(s, "conductor %lld", &last) != 1))
+	if (last < 0 && (s == NULL || sscanf(s, "scheduler %lld", &last) != 1))
 		last = 0;
 	if (last > 0 && ++steps == last)
 		raise(SIGKILL);

@@ -8,7 +8,7 @@
 #ifdef DDLEMU_FAULTS
 // With DDLEMU_FAULT="clock US N", one call in N takes up to US microseconds.
 void clock_delay(void);
-// With DDLEMU_FAULT="conductor N", this process is killed in the step of a flow that is its Nth one.
+// With DDLEMU_FAULT="scheduler N", this process is killed in the step of a flow that is its Nth one.
 void clock_death(void);
 #else
 static inline void clock_delay(void) {}

@@ -170,7 +170,7 @@ static void break_first(struct run *r)
 
 enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t latest)
 {
-	// Only one thread at a time has the baton, but processes have memory of their own.
+	// Only one thread at a time has the token, but processes have memory of their own.
 	static struct ddlemu_sim_posted posted[DDLEMU_CLOCK_FLOWS];
 	static struct woken w;
 	struct ddlemu_clock *c = v->clock;
@@ -200,7 +200,7 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t l
 		if (w.node[i] == 0)
 			continue;
 		w.node[i] = 0;
-		ddlemu_node_raise(v, i, DDLEMU_ACTS);
+		ddlemu_node_raise(v, i, DDLEMU_EVENTS);
 	}
 	return DDLEMU_WOKE_NODES;
 }

@@ -111,7 +111,7 @@ void ddlemu_clock_leave(struct ddlemu_clock_view *v)
 	__atomic_store_n(&left, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&v->participants[v->participant].on, 0, __ATOMIC_SEQ_CST);
 	// Another thread of this process may run the clock. It must finish before the process ends.
-	while (__atomic_load_n(&v->clock->baton, __ATOMIC_SEQ_CST) == v->participant + 1)
+	while (__atomic_load_n(&v->clock->token, __ATOMIC_SEQ_CST) == v->participant + 1)
 		sched_yield();
 	ddlemu_participant_left(v->clock, v->participant);
 }

@@ -72,7 +72,7 @@ func stateOf(a *C.struct_ddlemu_actor) string {
 		return Computes
 	}
 	switch a.claim >> 32 & 0x7fffffff {
-	case C.DDLEMU_ACTS:
+	case C.DDLEMU_EVENTS:
 		return Polls
 	case C.DDLEMU_SIGNALS:
 		return Waits

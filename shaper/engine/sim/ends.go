@@ -51,8 +51,8 @@ func (e *Ends) Receive() bool {
 	return ok
 }
 
-// ActAt says that an end has something to do by itself at a time later than now: Run then returns the flow.
-func (e *Ends) ActAt(t int64) { e.loop.actAt(e.number, t) }
+// SetTimer says that an end has something to do by itself at a time later than now: Run then returns the flow.
+func (e *Ends) SetTimer(t int64) { e.loop.setTimer(e.number, t) }
 
 // Look returns how many more messages have arrived and are complete for the sender, by the steps that the flow has
 // made.

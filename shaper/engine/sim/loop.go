@@ -134,8 +134,8 @@ func (l *Loop) post(i int) {
 	s.posted_count++
 }
 
-func (l *Loop) actAt(i int, t int64) {
-	l.flows[i].acts = C.int64_t(t)
+func (l *Loop) setTimer(i int, t int64) {
+	l.flows[i].timer = C.int64_t(t)
 	if t < l.NextOf(i) {
 		C.ddlemu_sim_schedule(&l.c.sim, C.uint32_t(i), C.int64_t(t))
 	}

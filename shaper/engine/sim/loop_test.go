@@ -385,7 +385,7 @@ func TestActAt(t *testing.T) {
 	w := one().build(t)
 	l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
 	e := w.ends[0]
-	e.ActAt(500)
+	e.SetTimer(500)
 	if flows := l.Run(499); len(flows) > 0 {
 		t.Fatalf("flows %v at %d", flows, l.Now())
 	}
@@ -394,7 +394,7 @@ func TestActAt(t *testing.T) {
 	}
 	e.Receive()
 	e.Send(1000)
-	e.ActAt(700)
+	e.SetTimer(700)
 	if flows := l.Run(link.Never); len(flows) != 1 || l.Now() != 700 {
 		t.Fatalf("flows %v at %d", flows, l.Now())
 	}

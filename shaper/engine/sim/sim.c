@@ -82,9 +82,9 @@ static uint32_t look(struct ddlemu_sim_flow *x, struct ddlemu_flow *f, int64_t n
 	for (; x->complete_seen < f->results.complete_count && times_at(f, x->complete_seen)->complete <= now;
 		x->complete_seen++)
 		happened |= DDLEMU_SIM_COMPLETE;
-	if (x->acts != 0 && x->acts <= now) {
-		x->acts = 0;
-		happened |= DDLEMU_SIM_ACTS;
+	if (x->timer != 0 && x->timer <= now) {
+		x->timer = 0;
+		happened |= DDLEMU_SIM_TIMER;
 	}
 	return f->broken != 0 ? happened | DDLEMU_SIM_BROKEN : happened;
 }
@@ -97,8 +97,8 @@ static int64_t next_of(const struct ddlemu_sim_flow *x, struct ddlemu_flow *f, i
 		next = min64(next, times_at(f, x->due_seen)->due);
 	if (x->complete_seen < f->results.complete_count)
 		next = min64(next, times_at(f, x->complete_seen)->complete);
-	if (x->acts != 0)
-		next = min64(next, x->acts);
+	if (x->timer != 0)
+		next = min64(next, x->timer);
 	return max64(next, now + 1);
 }
 

@@ -28,7 +28,7 @@ enum {
 	DDLEMU_SIM_VISIBLE = 4, // a message is at the receiver, and its receive is posted
 	DDLEMU_SIM_COMPLETE = 8, // a send is complete for the sender
 	DDLEMU_SIM_BROKEN = 16, // the flow makes no more steps
-	DDLEMU_SIM_ACTS = 32, // an end acts at this time, as its driver has said
+	DDLEMU_SIM_TIMER = 32, // the timer of an end, which its driver has set
 };
 
 // What the loop knows of a flow.
@@ -36,7 +36,7 @@ struct ddlemu_sim_flow {
 	uint64_t order; // flows take turns by it
 	uint64_t arrived_seen; // stream offset
 	uint64_t due_seen, visible_seen, complete_seen; // messages
-	int64_t acts; // when an end acts by itself; 0: it does not
+	int64_t timer; // when an end acts by itself; 0: never
 	uint32_t place; // 1 + its place in the heap; 0: it has no next step
 	uint32_t happened; // what its driver has not been told yet; the virtual clock tells at once
 };

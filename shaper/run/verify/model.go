@@ -159,7 +159,7 @@ func (p *player) post(now int64) bool {
 	case p.posts != nil && p.Sent == uint64(len(p.posts)):
 		return false
 	case p.posts != nil && p.posts[p.Sent] > now:
-		p.ActAt(p.posts[p.Sent])
+		p.SetTimer(p.posts[p.Sent])
 		return false
 	case p.posts == nil && (now >= p.end || p.Sent-p.Acked == uint64(p.Depth)):
 		return false

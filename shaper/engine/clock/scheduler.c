@@ -65,19 +65,19 @@ static struct scan scan(struct ddlemu_clock_view *v)
 	return s;
 }
 
-static void release_baton(struct ddlemu_clock_view *v) { __atomic_store_n(&v->clock->baton, 0, __ATOMIC_SEQ_CST); }
+static void release_token(struct ddlemu_clock_view *v) { __atomic_store_n(&v->clock->token, 0, __ATOMIC_SEQ_CST); }
 
-// take_baton says whether this process may run the clock now. A process that leaves does not begin to: it may end in
-// the middle. Either this sees that it leaves, or ddlemu_clock_leave sees that it has the baton.
-static bool take_baton(struct ddlemu_clock_view *v)
+// take_token says whether this process may run the clock now. A process that leaves does not begin to: it may end in
+// the middle. Either this sees that it leaves, or ddlemu_clock_leave sees that it has the token.
+static bool take_token(struct ddlemu_clock_view *v)
 {
 	uint32_t nobody = 0;
 	if (!__atomic_compare_exchange_n(
-		    &v->clock->baton, &nobody, v->participant + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		    &v->clock->token, &nobody, v->participant + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return false;
 	if (__atomic_load_n(&v->participants[v->participant].on, __ATOMIC_SEQ_CST) != 0)
 		return true;
-	release_baton(v);
+	release_token(v);
 	return false;
 }
 
@@ -154,16 +154,16 @@ static bool has_posts(struct ddlemu_clock_view *v)
 
 void ddlemu_clock_run(struct ddlemu_clock_view *v)
 {
-	for (struct scan first = scan(v); first.idle && take_baton(v); first = scan(v)) {
+	for (struct scan first = scan(v); first.idle && take_token(v); first = scan(v)) {
 		struct scan second = scan(v);
 		bool idle = second.idle && second.claims == first.claims;
 		clock_delay();
 		bool happened = idle && run(v, second);
 		clock_delay();
-		release_baton(v);
+		release_token(v);
 		clock_delay();
-		// While this thread had the baton, the last one that worked may have become idle, and have found the
-		// baton taken. So this thread looks again, unless nothing at all is left to happen.
+		// While this thread had the token, the last one that worked may have become idle, and have found the
+		// token taken. So this thread looks again, unless nothing at all is left to happen.
 		if (idle && !happened && !has_posts(v))
 			return;
 	}
