@@ -17,7 +17,7 @@ import slowdown
 import verdict
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LOGS = os.path.join(HERE, "..", "..", "shaper", "bench", "nccllog", "testdata")
+LOGS = os.path.join(HERE, "..", "..", "shaper", "nccl", "nccllog", "testdata")
 
 
 def options(**given):
@@ -131,7 +131,7 @@ class Verdicts(unittest.TestCase):
 
     def test_reasons_are_in_the_source(self):
         """The texts that verdict.py searches for are in ddlemu's source."""
-        with open(os.path.join(HERE, "..", "..", "shaper", "state", "job.go")) as f:
+        with open(os.path.join(HERE, "..", "..", "shaper", "fabric", "state", "job.go")) as f:
             source = f.read()
         for text in (verdict.SHARED, "NOT emulated", "not emulated", "went around", "NCCL_HOSTID", "died",
                      "could not be reserved", "LL128"):
