@@ -37,7 +37,7 @@ type Summary struct {
 	Skipped int // messages whose packets are not known
 }
 
-// what happens, in the order in which a sender does it at one time.
+// kind is what happens, in the order in which a sender does it at one time.
 type kind uint8
 
 const (

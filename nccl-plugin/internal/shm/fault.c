@@ -21,6 +21,7 @@
 //	lose N               one send in N is dropped
 //	leakfd N             each connection leaves N descriptors open
 //	clock US N           shaper/engine/clock/delay.h
+//	scheduler N          the same file
 //	gpu 1                the software CUDA counts as a GPU with NVIDIA's driver (nccl-plugin/gpu.c)
 static struct {
 	char kind[16];

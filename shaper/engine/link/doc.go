@@ -5,7 +5,8 @@
 //
 // The arithmetic is the C code of this folder, the engine. There is one engine: the plugin
 // runs it on memory that processes share (nccl-plugin/internal/shm), and a Network runs it
-// in private memory, for the expected time, for verify and for the tests. engine.h is its
+// in private memory, for all times that a model gives, and for the tests. The virtual clock
+// runs it on flows in a fabric's file. engine.h is its
 // interface, and flow.c begins with what is in which file. The Go code prepares parameters: a
 // Spec is what the user states, and Params is what the engine reads.
 //

@@ -7,7 +7,7 @@
 //	flow_next                 the time of the next step
 //
 // The engine reads no clock and polls nothing. The caller's time may be real (the plugin)
-// or virtual (expect, verify): it only decides when a step is made. Any number of flows, in
+// or virtual (the virtual clock, expect): it only decides when a step is made. Any number of flows, in
 // any number of processes, may share hops: hops change by atomic operations alone. One
 // thread at a time may advance a flow.
 #ifndef DDLEMU_LINK_ENGINE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The event loop: it decides which flow makes its steps when. The virtual clock runs it on the flows of a fabric that
-// is up, `expect`, `verify` and others on flows in private memory (sim.go). Its rules are:
+// is up, `expect`, `verify` and others on flows in private memory (loop.go, private.c). Its rules are:
 //
 // - Steps are made in the order of their times. At equal times the order of the flows decides, or a draw.
 // - What the ends post at one instant is read in turns: one message of each flow, in the order of the flows, then the
@@ -11,7 +11,7 @@
 // - A flow that has made its steps up to now makes the next one later than now: what is to be done by now was done.
 // - Time never runs backward.
 //
-// Who drives the loop sees flows, times and what happened. How a flow is moved is in one function, sim_step.
+// Who drives the loop sees flows, times and what happened. Only ddlemu_sim_step makes the steps of a flow.
 #ifndef DDLEMU_SIM_H
 #define DDLEMU_SIM_H
 
@@ -78,7 +78,7 @@ struct ddlemu_sim {
 	uint32_t turn_at, turn_left; // where the reading of posts was interrupted
 	bool reading;
 	bool seen; // an end has something to see
-	bool stops_at_each; // time stops behind each flow whose end has something to see, not behind its instant
+	bool stops_at_each; // time stops after each flow whose end has something to see, not behind its instant
 	bool draws_ties; // the order at equal times is drawn for each flow and time
 	uint64_t seed; // of these draws
 	uint64_t steps; // calls of advance

@@ -250,7 +250,7 @@ func checkTree(tree []Links) error {
 		return err
 	}
 	if reached != len(tree) {
-		return fmt.Errorf("%d of %d ranks hang on the root", reached, len(tree))
+		return fmt.Errorf("%d of %d ranks are connected to the root", reached, len(tree))
 	}
 	return nil
 }

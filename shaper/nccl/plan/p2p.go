@@ -252,14 +252,14 @@ func (c *Call) p2pChunk(bytes uint64, ll, local bool) uint64 {
 // checkChunk refuses messages that NCCL's buffers cannot hold. NCCL does not limit NCCL_CHUNK_SIZE: it writes beyond
 // the buffer, and posts receives that are too short.
 func (c *Call) checkChunk(bytes, total uint64, ll bool) error {
-	room, variable := c.p2pStep(), "NCCL_P2P_NET_CHUNKSIZE"
+	space, variable := c.p2pStep(), "NCCL_P2P_NET_CHUNKSIZE"
 	if ll {
-		room, variable = c.llStep()/2, "NCCL_LL_BUFFSIZE"
+		space, variable = c.llStep()/2, "NCCL_LL_BUFFSIZE"
 	}
-	if n := min(bytes, c.p2pChunk(total, ll, false)); n > room {
+	if n := min(bytes, c.p2pChunk(total, ll, false)); n > space {
 		return fmt.Errorf(
 			"NCCL_CHUNK_SIZE=%d makes messages of %d bytes, and NCCL's buffers hold %d: NCCL fails; make it smaller, "+
-				"or %s larger", c.ChunkSize, n, room, variable)
+				"or %s larger", c.ChunkSize, n, space, variable)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 // tree: the parent of s is s with its lowest set bit cleared, and the hop between them spans 2^d ranks, where d, the
 // dimension, is the number of that bit. ReduceScatter goes from child to parent, AllGather from parent to child.
 // Several hops of a dimension share a message if they fit. A distance is a multiple of the number of columns, plus a
-// column. The hops of a column, one for each multiple, form a train, and so do those of column 0 that share a
-// dimension. A train is sent in groups of hops, one message each.
+// column. The hops of a column, one for each multiple, form a chain, and so do those of column 0 that share a
+// dimension. A chain is sent in groups of hops, one message each.
 type pat struct {
 	ranks     int
 	multiples int
@@ -57,20 +57,20 @@ func newPAT(ranks int, chunk, perRank uint64, mirrored bool) *pat {
 	return p
 }
 
-// train is a column, or, of column 0, the odd multiples of scale times columns.
-type train struct {
+// chain is a column, or, of column 0, the odd multiples of scale times columns.
+type chain struct {
 	*pat
 	column, scale int
 }
 
-func (t train) size() int {
+func (t chain) size() int {
 	if t.column != 0 {
 		return t.multiples
 	}
 	return t.multiples / (2 * t.scale)
 }
 
-func (t train) distance(i int) int {
+func (t chain) distance(i int) int {
 	if t.mirrored {
 		i = mirror(i, t.size())
 	}
@@ -92,17 +92,17 @@ func mirror(v, n int) int {
 	return r
 }
 
-func (t train) exists(i int) bool { return i < t.size() && t.distance(i) < t.ranks }
+func (t chain) exists(i int) bool { return i < t.size() && t.distance(i) < t.ranks }
 
-func (t train) dimension() int { return bits.TrailingZeros(uint(t.distance(0))) }
+func (t chain) dimension() int { return bits.TrailingZeros(uint(t.distance(0))) }
 
 // endsGroup says whether hop i is the last in its message. Without mirroring, ranks that do not exist come last.
-func (t train) endsGroup(i int) bool {
+func (t chain) endsGroup(i int) bool {
 	return i%t.group == t.group-1 || i == t.size()-1 || !t.mirrored && !t.exists(i+1)
 }
 
 // before is the number of messages before the one with hop i.
-func (t train) before(i int) int {
+func (t chain) before(i int) int {
 	n := 0
 	for g := range i / t.group {
 		for k := range t.group {
@@ -115,9 +115,9 @@ func (t train) before(i int) int {
 	return n
 }
 
-// find returns the train of a distance and the number of the distance in it.
-func (p *pat) find(distance int) (train, int) {
-	t := train{p, distance % p.columns, 1}
+// find returns the chain of a distance and the number of the distance in it.
+func (p *pat) find(distance int) (chain, int) {
+	t := chain{p, distance % p.columns, 1}
 	if t.column == 0 {
 		t.scale = 1 << bits.TrailingZeros(uint(distance/p.columns))
 	}
@@ -179,7 +179,7 @@ func (p *pat) gatherHop(child int, out []hop) []hop {
 // gatherColumns visits a column and those below it, depth first, the largest first.
 func (p *pat) gatherColumns(column, below int, out []hop) []hop {
 	if column != 0 {
-		t := train{p, column, 1}
+		t := chain{p, column, 1}
 		for i := range t.size() {
 			out = p.gatherHop(t.distance(i), out)
 		}
@@ -198,7 +198,7 @@ func (p *pat) gatherColumns(column, below int, out []hop) []hop {
 func (p *pat) gather() []hop {
 	var out []hop
 	for scale := p.multiples / 2; scale >= 1; scale /= 2 {
-		t := train{p, 0, scale}
+		t := chain{p, 0, scale}
 		for i := range t.size() {
 			out = p.gatherHop(t.distance(i), out)
 		}
@@ -209,7 +209,7 @@ func (p *pat) gather() []hop {
 func (p *pat) reduceScatter() []hop {
 	var out []hop
 	for column := p.columns - 1; column > 0; column-- {
-		t := train{p, column, 1}
+		t := chain{p, column, 1}
 		for i := range t.size() {
 			if column%2 == 1 && t.exists(i) { // no children: only this rank's data
 				out = append(out, hop{recvDim: -1, sendDim: 0, slot: i % p.group, postSend: t.endsGroup(i)})
@@ -223,7 +223,7 @@ func (p *pat) reduceScatter() []hop {
 	}
 	// Column 1's hops to column 0 follow after the other hops to column 0.
 	for scale := 1; scale < p.multiples; scale *= 2 {
-		t := train{p, 0, scale}
+		t := chain{p, 0, scale}
 		for i := range t.size() {
 			out = p.reduceHop(t.distance(i)+1, out)
 		}

@@ -164,7 +164,7 @@ func (p *Plan) Window() int {
 }
 
 // Loops returns the repetitions of the longest loop of any program, and the smallest of the programs' longest loops.
-// shorten must remove fewer than the latter.
+// Shorten must remove fewer than the latter.
 func (p *Plan) Loops() (most, least int) {
 	least = -1
 	for i := range p.Blocks {

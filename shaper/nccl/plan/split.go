@@ -16,7 +16,7 @@ type Call struct {
 	nodes   int
 	nodeOf  []int   // by rank; nodes are numbered in the order of their first ranks
 	ranksOf [][]int // by node
-	// messages are the bytes of sends that are no collective, see wants.
+	// Messages are the bytes of sends that are no collective, see Call.wants.
 	Messages func(rank, peer int) int64
 	// distance is that of HyperCube's present exchange: the bit in which the numbers of two peers differ.
 	distance int

@@ -16,7 +16,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Colours that people with colour blindness tell apart (Okabe and Ito), in the order of the lines.
+// colours are those that people with colour blindness tell apart (Okabe and Ito), in the order of the lines.
 var colours = []color.Color{
 	color.RGBA{B: 178, G: 114, A: 255}, color.RGBA{R: 230, G: 159, A: 255}, color.RGBA{G: 158, B: 115, A: 255},
 	color.RGBA{R: 204, G: 121, B: 167, A: 255}, color.RGBA{R: 86, G: 180, B: 233, A: 255},

@@ -4,7 +4,7 @@ package layers
 
 import "fmt"
 
-// block collects tensors. Positions is the number of places to which a convolution is applied.
+// conv adds the tensors of a convolution. positions is the number of places to which it is applied.
 func (b *Block) conv(name string, in, out, kernel, positions int64, bias bool) {
 	weights := in * out * kernel * kernel
 	b.Tensors = append(b.Tensors, Tensor{name + ".weight", weights, weights * positions})

@@ -43,7 +43,7 @@ type InputError struct{ Err error }
 func (e *InputError) Error() string { return e.Err.Error() }
 func (e *InputError) Unwrap() error { return e.Err }
 
-// BadInput is an inputError with this text.
+// BadInput is an InputError with this text.
 func BadInput(format string, args ...any) error {
 	return &InputError{fmt.Errorf(format, args...)}
 }

@@ -16,7 +16,7 @@ const (
 	OtherFileLetter = "f"
 )
 
-// AcceptOtherLetter gives cmd and the commands below it otherFileLetter for --file if they have the flag and the
+// AcceptOtherLetter gives cmd and the commands below it another letter for --file if they have the flag and the
 // letter is free. The help does not show it.
 func AcceptOtherLetter(cmd *cobra.Command) {
 	if fs := cmd.Flags(); fs.Lookup("file") != nil && fs.ShorthandLookup(OtherFileLetter) == nil {

@@ -225,7 +225,7 @@ func (g *Global) Environment(o *Opened) []string {
 		}
 		env = append(env, LibraryEnv+"="+lib)
 	}
-	torch, _ := g.torchEnvironment() // printEnvironment prints the error
+	torch, _ := g.torchEnvironment() // PrintEnvironment prints the error
 	return append(env, torch...)
 }
 

@@ -43,7 +43,7 @@ func (o *FileOption) CheckOutput() error {
 // never replaced.
 func CheckOutput(path string, force bool) error { return CheckFile("-o", path, force) }
 
-// CheckFile is checkOutput for the file of another flag.
+// CheckFile is CheckOutput for the file of another flag.
 func CheckFile(flag, path string, force bool) error {
 	if path == "" {
 		return BadInput("%s: name the file to write", flag)
@@ -70,7 +70,7 @@ func WriteOutput(path string, force bool, mode os.FileMode, write func(w io.Writ
 	return WriteFile("-o", path, force, mode, write)
 }
 
-// WriteFile is writeOutput for the file of another flag.
+// WriteFile is WriteOutput for the file of another flag.
 func WriteFile(flag, path string, force bool, mode os.FileMode, write func(w io.Writer) error) error {
 	if err := CheckFile(flag, path, force); err != nil {
 		return err

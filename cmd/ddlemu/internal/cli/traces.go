@@ -54,7 +54,7 @@ func (g *Global) ShowReplay(ctx context.Context, name string) (r *Replaying, sto
 	return &Replaying{d, ctx}, stop
 }
 
-// Load is loadTraces, with progress while the ledgers are read and, later, while they are played again.
+// Load is LoadTraces, with progress while the ledgers are read and, later, while they are played again.
 func (r *Replaying) Load(dirs []string) (*messages.Trace, *replay.Fabric, error) {
 	r.Set("ledgers are read", progress.Unknown)
 	t, fab, err := LoadTraces(dirs)

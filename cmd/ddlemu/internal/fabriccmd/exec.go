@@ -93,7 +93,7 @@ type entry struct {
 	env   []string // variables that a job needs on the node
 }
 
-// entry returns the entry to a node, which is given by name or address.
+// entryOf returns the entry to a node, which is given by name or address.
 func entryOf(g *cli.Global, up *cli.Opened, node string) (*entry, error) {
 	fab, err := fabricfile.Read(up.File)
 	if err != nil {

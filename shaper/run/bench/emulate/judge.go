@@ -109,7 +109,7 @@ func withoutExpected(result bench.Result, problems []string) string {
 		times, strings.Join(problems, "; "))
 }
 
-// withoutLog says what judgeConnections cannot check because it lacks NCCL's log; "" if it has the log.
+// withoutLog says what cannot be checked of the connections because it lacks NCCL's log; "" if it has the log.
 func withoutLog(info bench.Info) string {
 	if info.Topology != nil {
 		return ""

@@ -18,7 +18,7 @@ type process uint64
 // thread is a thread of a process.
 type thread uint64
 
-// processOf is the process of a thread. The lower 24 bits of a global id are the thread, those above are the process.
+// process is the process of a thread. The lower 24 bits of a global id are the thread, those above are the process.
 func (t thread) process() process { return process(t &^ (1<<24 - 1)) }
 
 // rangeEvent is a range that NCCL wrote by NVTX: a call of the host.
