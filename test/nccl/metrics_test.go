@@ -12,6 +12,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 )
 
 // samples are metrics as Prometheus reads them.
@@ -92,13 +94,13 @@ func TestMetricsAfterAJob(t *testing.T) {
 			all.checkLateness(t, before.Jobs[0].Messages, tc.clock == "virtual")
 			from, to := float64(before.UpNs), float64(after.UpNs)
 			if tc.clock == "virtual" {
-				from, to = float64(before.VirtualClock.Now), float64(after.VirtualClock.Now)
+				from, to = float64(before.VirtualClock.Now-clock.Start), float64(after.VirtualClock.Now-clock.Start)
 			}
-			clock := all.with("ddlemu_fabric_clock_seconds_total", "fabric", "f")
-			if len(clock) != 1 {
-				t.Fatalf("the clock is at %v", clock)
+			seconds := all.with("ddlemu_fabric_clock_seconds_total", "fabric", "f")
+			if len(seconds) != 1 {
+				t.Fatalf("the clock is at %v", seconds)
 			}
-			if ns := clock[0].GetCounter().GetValue() * 1e9 * tc.scale; ns < from-1000 || ns > to+1000 {
+			if ns := seconds[0].GetCounter().GetValue() * 1e9 * tc.scale; ns < from-1000 || ns > to+1000 {
 				t.Errorf("the clock is at %v ns, status says %v to %v", ns, from, to)
 			}
 		})

@@ -27,7 +27,10 @@ func decided(t *testing.T, env []string, begin, end string, args ...string) []st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	e := expectIn(ctx, t, env, append([]string{"--ranks", "2", "-b", begin, "-e", end, "-f", "8"}, args...)...)
+	if !slices.Contains(args, "--ranks") {
+		args = append(args, "--ranks", "2")
+	}
+	e := expectIn(ctx, t, env, append([]string{"-b", begin, "-e", end, "-f", "8"}, args...)...)
 	var all []string
 	for _, r := range e.Rows {
 		all = append(all, fmt.Sprintf("%d %s %s", r.Size, r.Algo, r.Proto))
