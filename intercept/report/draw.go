@@ -6,14 +6,17 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/layout"
 )
+
+// sizes are those of the page: map.ts draws a NIC as a circle, a switch as a box.
+var sizes = layout.Sizes{Leaf: layout.Box{W: 24, H: 24}, Switch: layout.Box{W: 76, H: 30}, Beside: 34}
 
 // Draw draws a fabric: its NICs and switches, and lines for all ports and links between switches. hops says which hop
 // of the fabric each line is. A link between NICs has a line if listed says so; the line has ends if drawn says so, or
 // if the link is slower than its sender's port.
 func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines []Line, hops []int) {
-	g.Name = f.Config.Name
-	g.Vertices, g.Width, g.Height = places(f)
+	g = drawing(f)
 	rate := map[int]uint64{} // of each NIC's port; 0 is unlimited
 	for _, x := range f.Hops {
 		if x.Kind == fabric.TxPort {
@@ -30,9 +33,9 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 		}
 		switch x.Kind {
 		case fabric.TxPort:
-			l.From, l.To = x.Src, f.NICs()+homeOf(f, x.Src)
+			l.From, l.To = x.Src, f.NICs()+f.Home(x.Src)
 		case fabric.RxPort:
-			l.From, l.To = f.NICs()+homeOf(f, x.Src), x.Src
+			l.From, l.To = f.NICs()+f.Home(x.Src), x.Src
 		case fabric.Trunk:
 			l.From, l.To = f.NICs()+x.Src, f.NICs()+x.Dst
 		default:
@@ -47,4 +50,22 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 		lines, hops = append(lines, l), append(hops, h)
 	}
 	return g, lines, hops
+}
+
+// drawing is the NICs and then the switches of a fabric, with their places.
+func drawing(f *fabric.Fabric) Drawing {
+	var nics []layout.Leaf
+	for n := range f.NICs() {
+		nics = append(nics, layout.Leaf{Switch: f.Home(n), Node: f.NodeOfNIC(n)})
+	}
+	at := layout.Place(f, nics, sizes)
+	g := Drawing{Name: f.Config.Name, Width: at.Width, Height: at.Height}
+	for n, p := range at.Leaves {
+		g.Vertices = append(g.Vertices, Vertex{Name: f.NICName(n), Node: f.NodeOfNIC(n), X: p.X, Y: p.Y})
+	}
+	for i, name := range f.Switches() {
+		p := at.Switches[i]
+		g.Vertices = append(g.Vertices, Vertex{Name: name, Switch: true, Node: -1, X: p.X, Y: p.Y})
+	}
+	return g
 }

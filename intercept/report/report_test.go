@@ -119,31 +119,31 @@ func TestLinksBetweenNICs(t *testing.T) {
 	}
 }
 
-// All vertices are on the map, and no two are at one place.
-func TestPlaces(t *testing.T) {
-	for name, lines := range map[string]string{
-		"star":      "",
-		"leafspine": "topology: {kind: leaf-spine, leaves: 4, spines: 2, trunk: {latency: 1us}}",
-		"rails":     "gpus_per_node: 2\nnics_per_node: 2\ntopology: {kind: rail, spines: 2, trunk: {latency: 1us}}",
-		"torus":     "topology: {kind: torus, dims: [2, 2, 2], trunk: {latency: 1us}}",
-		"dragonfly": "topology: {kind: dragonfly, groups: 2, routers: 2, trunk: {latency: 1us}}",
-		"fat tree":  "topology: {kind: fat-tree, k: 4, trunk: {latency: 1us}}",
+// The page draws NICs and then switches, and lines between them.
+func TestDraw(t *testing.T) {
+	f := replaytest.Fabric(t, 2, "topology: {kind: leaf-spine, leaves: 2, spines: 1, trunk: {latency: 1us}}")
+	none := func(int) bool { return false }
+	d, lines, _ := Draw(f.Fabric, none, none)
+	var names []string
+	for _, v := range d.Vertices {
+		names = append(names, v.Name)
+		if v.X <= 0 || v.X >= d.Width || v.Y <= 0 || v.Y >= d.Height {
+			t.Errorf("%+v is outside of %v x %v", v, d.Width, d.Height)
+		}
+	}
+	if diff := cmp.Diff([]string{"node0", "node1", "leaf0", "leaf1", "spine0"}, names); diff != "" {
+		t.Error(diff)
+	}
+	ends := map[string][2]string{}
+	for _, l := range lines {
+		ends[l.Name] = [2]string{names[l.From], names[l.To]}
+	}
+	for name, want := range map[string][2]string{
+		"node1 tx": {"node1", "leaf1"}, "node1 rx": {"leaf1", "node1"}, "spine0:leaf1": {"spine0", "leaf1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			f := replaytest.Fabric(t, 8, lines)
-			vertices, width, height := places(f.Fabric)
-			seen := map[[2]float64]string{}
-			for _, v := range vertices {
-				at := [2]float64{v.X, v.Y}
-				if other, ok := seen[at]; ok {
-					t.Errorf("%s is where %s is", v.Name, other)
-				}
-				seen[at] = v.Name
-				if v.X < edge || v.Y < edge || v.X > width-edge || v.Y > height-edge {
-					t.Errorf("%s is outside of the map: %v", v.Name, at)
-				}
-			}
-		})
+		if ends[name] != want {
+			t.Errorf("%s joins %q, want %q", name, ends[name], want)
+		}
 	}
 }
 

@@ -243,6 +243,22 @@ func (f *Fabric) NICName(n int) string {
 	return e.String()
 }
 
+// Switches are the names of all switches. A star has one.
+func (f *Fabric) Switches() []string {
+	if f.Net == nil {
+		return []string{"switch"}
+	}
+	return f.Net.Switches
+}
+
+// Home is the switch of NIC n, a place in Switches.
+func (f *Fabric) Home(n int) int {
+	if f.Net == nil {
+		return 0
+	}
+	return f.Net.Home[n]
+}
+
 // HopName is the name of a hop for people: node0:node1 for a link, node0 tx for a port,
 // leaf0:spine1 for a trunk.
 func (f *Fabric) HopName(hop int) string {

@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"gonum.org/v1/gonum/spatial/r2"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/layout"
 )
 
 func load(t *testing.T, name string) *fabric.Fabric {
@@ -201,19 +201,21 @@ func TestArrows(t *testing.T) {
 
 // Labels are drawn after everything that could cover them, and beside NICs at the same place.
 func TestLabelsAreNotCovered(t *testing.T) {
-	g := &graph{switches: []vertex{{"a"}, {"b"}}}
-	e := edge{from: 0, to: 1, label: "10Gbps, 1µs"}
-	near := g.labelPlace(e, []r2.Vec{{X: 0}, {X: 300}}, nil)
-	if near != (r2.Vec{X: 150}) {
+	p := &picture{graph: &graph{switches: []string{"a", "b"}}}
+	p.Switch, p.Leaf = layout.Box{W: 64, H: 22}, layout.Box{W: 144, H: 26}
+	p.at = layout.Picture{Switches: []layout.Point{{X: 100}, {X: 400}}, Width: 500}
+	e, half := edge{from: 0, to: 1}, 36.0
+	near := p.labelPlace(e, half, nil)
+	if near.Point != (layout.Point{X: 220}) {
 		t.Errorf("with free space the label is at %v", near)
 	}
-	at := []r2.Vec{{X: 0}, {X: 300}, {X: 150}}
-	first := g.labelPlace(e, at, nil)
+	p.at.Leaves = []layout.Point{{X: 250}, {X: 150}}
+	first := p.labelPlace(e, half, nil)
 	if y := math.Abs(first.Y); y < 17 || y > 30 {
 		t.Errorf("NICs in the middle: the label is at %v", first)
 	}
-	if second := g.labelPlace(e, at, []r2.Vec{first}); math.Abs(second.Y-first.Y) < 12 &&
-		math.Abs(second.X-first.X) < 66 {
+	if second := p.labelPlace(e, half, []textBox{first}); math.Abs(second.Y-first.Y) < textHeight &&
+		math.Abs(second.X-first.X) < 2*first.half {
 		t.Errorf("and a label: the second is at %v, the first at %v", second, first)
 	}
 	var svg strings.Builder
@@ -244,8 +246,8 @@ func TestPictures(t *testing.T) {
 			}
 		}
 		for _, sw := range graphOf(f).switches {
-			if !strings.Contains(dot.String(), sw.name) || !strings.Contains(svg.String(), ">"+sw.name+"<") {
-				t.Errorf("%s: switch %s is not drawn", file, sw.name)
+			if !strings.Contains(dot.String(), sw) || !strings.Contains(svg.String(), ">"+sw+"<") {
+				t.Errorf("%s: switch %s is not drawn", file, sw)
 			}
 		}
 		if strings.Contains(svg.String(), "NaN") {

@@ -9,14 +9,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	gonum "gonum.org/v1/gonum/graph"
-	"gonum.org/v1/gonum/graph/iterator"
-	"gonum.org/v1/gonum/graph/layout"
-	"gonum.org/v1/gonum/graph/simple"
-	"gonum.org/v1/gonum/spatial/r2"
+	"unicode/utf8"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/layout"
 )
 
 // DOT writes f in the language of Graphviz.
@@ -24,7 +20,7 @@ func DOT(w io.Writer, f *fabric.Fabric) {
 	g := graphOf(f)
 	fmt.Fprintf(w, "graph %q {\n", f.Config.Name)
 	for i, sw := range g.switches {
-		fmt.Fprintf(w, "  s%d [label=%q, shape=box, style=filled];\n", i, sw.name)
+		fmt.Fprintf(w, "  s%d [label=%q, shape=box, style=filled];\n", i, sw)
 	}
 	for n, name := range g.nics {
 		fmt.Fprintf(w, "  n%d [label=%q];\n  n%d -- s%d [label=%q];\n", n, name, n, g.home[n], g.portLabel(f, n))
@@ -42,44 +38,107 @@ func DOT(w io.Writer, f *fabric.Fabric) {
 	fmt.Fprintln(w, "}")
 }
 
-// Sizes in a picture, in its units. A node of the picture is a switch or a group of NICs.
+// Sizes in a picture, in its units.
 const (
-	margin        = 90
-	meanDistance  = 120 // from a node to its nearest neighbour
-	minHorizontal = 150 // distance of two nodes beside each other
-	minVertical   = 40  // distance of two nodes above each other
-
-	halfBox     = 32 // half the width of a switch
-	halfEllipse = 72 // half the width of a group of NICs
-	letter      = 6  // width of a letter
+	letter      = 6.5 // width of a letter, about
+	textHeight  = 12.0
+	leastSwitch = 64.0 // width
+	leastGroup  = 144.0
+	leastBeside = 34.0 // between switches beside each other
 )
 
-// SVG writes f as a picture. The positions follow from the number of links between
-// switches and NICs (Isomap: Tenenbaum, de Silva and Langford 2000, by gonum), so the
-// same fabric always gives the same picture. NICs with the same label are one group.
-func SVG(w io.Writer, f *fabric.Fabric) {
-	g := graphOf(f)
-	var groups []vertex // the NICs on a switch, by the lines of the tree
-	var home []int
-	for i := range g.switches {
-		for _, line := range nicLines(f, g, i) {
-			groups, home = append(groups, vertex{name: line}), append(home, i)
+// Styles of texts. What is written on a line has a white rim.
+const (
+	onNode = `fill="#000"`
+	onLine = `fill="#555" stroke="#fff" stroke-width="3" paint-order="stroke"`
+)
+
+// group is NICs on a switch that have one line in the tree.
+type group struct {
+	name string
+	home int
+}
+
+// picture is a fabric with a place for all of it.
+type picture struct {
+	*graph
+	groups []group
+	common string   // label of the links that have none of their own
+	labels []string // of each of edges, "" if it is common
+	layout.Sizes
+	at layout.Picture
+}
+
+func pictureOf(f *fabric.Fabric) *picture {
+	p := &picture{graph: graphOf(f)}
+	p.Switch, p.Leaf, p.Beside = layout.Box{W: leastSwitch, H: 22}, layout.Box{W: leastGroup, H: 26}, leastBeside
+	var leaves []layout.Leaf
+	for i, name := range p.switches {
+		p.Switch.W = max(p.Switch.W, widthOf(name)+8)
+		for _, line := range nicLines(f, p.graph, i) {
+			p.groups, leaves = append(p.groups, group{line, i}), append(leaves, layout.Leaf{Switch: i})
+			p.Leaf.W = max(p.Leaf.W, widthOf(line)+24)
 		}
 	}
-	at := g.place(home)
-	width, height := 0.0, 0.0
-	for _, p := range at {
-		width, height = max(width, p.X), max(height, p.Y)
+	p.addLabels()
+	p.at = layout.Place(f, leaves, p.Sizes)
+	return p
+}
+
+// addLabels makes the labels of the links between switches, and space for them.
+func (p *picture) addLabels() {
+	p.common = p.mostFrequent()
+	for _, e := range p.edges {
+		label := e.label
+		switch {
+		case label == p.common:
+			label = ""
+		case e.oneWay: // the other direction may have a label on the same line
+			label = "to " + p.switches[e.to] + ": " + label
+		}
+		p.labels = append(p.labels, label)
+		p.Beside = max(p.Beside, widthOf(label)+8)
+	}
+}
+
+func widthOf(text string) float64 { return letter * float64(utf8.RuneCountInString(text)) }
+
+// SVG writes f as a picture, always the same of the same fabric. NICs on one switch with the same label are one group.
+func SVG(w io.Writer, f *fabric.Fabric) {
+	p := pictureOf(f)
+	note, height := "", p.at.Height
+	if p.common != "" {
+		note = "links between switches: " + p.common + ", except where another label is written"
+		height += 2 * textHeight
 	}
 	fmt.Fprintf(w,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" "+
-			"font-size=\"11\">\n", width+margin, height+margin)
+			"font-size=\"11\">\n", p.at.Width, height)
 	fmt.Fprintln(w,
 		`<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" fill="#888"/></marker>`)
-	for i := range groups {
-		line(w, at[len(g.switches)+i], at[home[i]], "stroke-width=\"1\"")
+	p.lines(w)
+	for i, at := range p.at.Switches {
+		fmt.Fprintf(w,
+			"<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"3\" fill=\"#cde\" stroke=\"#468\"/>\n",
+			at.X-p.Switch.W/2, at.Y-p.Switch.H/2, p.Switch.W, p.Switch.H)
+		text(w, at, p.switches[i], onNode)
 	}
-	for _, e := range g.edges {
+	for i, at := range p.at.Leaves {
+		fmt.Fprintf(w, "<ellipse cx=\"%.1f\" cy=\"%.1f\" rx=\"%.1f\" ry=\"%.1f\" fill=\"#fff\" stroke=\"#468\"/>\n",
+			at.X, at.Y, p.Leaf.W/2, p.Leaf.H/2)
+		text(w, at, p.groups[i].name, onNode)
+	}
+	p.writeLabels(w)
+	text(w, layout.Point{X: p.at.Width / 2, Y: height - textHeight}, note, onNode)
+	fmt.Fprintln(w, "</svg>")
+}
+
+// lines writes the ports and links.
+func (p *picture) lines(w io.Writer) {
+	for i, g := range p.groups {
+		line(w, p.at.Leaves[i], p.at.Switches[g.home], "stroke-width=\"1\"")
+	}
+	for _, e := range p.edges {
 		style := "stroke-width=\"2\""
 		if e.down {
 			style += " stroke-dasharray=\"4\""
@@ -87,82 +146,60 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 		if e.oneWay {
 			style += " marker-mid=\"url(#arrow)\""
 		}
-		line(w, at[e.from], at[e.to], style)
-	}
-	for i, p := range at {
-		if i < len(g.switches) {
-			fmt.Fprintf(w,
-				"<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"22\" rx=\"3\" fill=\"#cde\" stroke=\"#468\"/>\n",
-				p.X-halfBox, p.Y-11, 2*halfBox)
-			text(w, p, g.switches[i].name, "#000")
-			continue
-		}
-		fmt.Fprintf(w, "<ellipse cx=\"%.1f\" cy=\"%.1f\" rx=\"%d\" ry=\"13\" fill=\"#fff\" stroke=\"#468\"/>\n", p.X,
-			p.Y, halfEllipse)
-		text(w, p, groups[i-len(g.switches)].name, "#000")
-	}
-	g.labels(w, at)
-	if common := g.common(); common != "" {
-		text(w, r2.Vec{X: width / 2, Y: height + margin - 12}, "links between switches: "+common+
-			", except where another label is written", "#666")
-	}
-	fmt.Fprintln(w, "</svg>")
-}
-
-// labels writes the labels of the links between switches, above everything else.
-func (g *graph) labels(w io.Writer, at []r2.Vec) {
-	common := g.common()
-	var written []r2.Vec
-	for _, e := range g.edges {
-		if e.label == common {
-			continue
-		}
-		if e.oneWay { // the other direction may have a label on the same line
-			e.label = "to " + g.switches[e.to].name + ": " + e.label
-		}
-		place := g.labelPlace(e, at, written)
-		written = append(written, place)
-		text(w, place, e.label, "#666")
+		line(w, p.at.Switches[e.from], p.at.Switches[e.to], style)
 	}
 }
 
-// labelPlace is a free place on the line of e, or just above or below it; the middle of
-// the line if there is none.
-func (g *graph) labelPlace(e edge, at, written []r2.Vec) r2.Vec {
-	along := func(t float64) r2.Vec { return r2.Add(r2.Scale(1-t, at[e.from]), r2.Scale(t, at[e.to])) }
+// writeLabels writes the labels of the links between switches, above everything else.
+func (p *picture) writeLabels(w io.Writer) {
+	var written []textBox
+	for i, e := range p.edges {
+		if p.labels[i] != "" {
+			at := p.labelPlace(e, widthOf(p.labels[i])/2, written)
+			written = append(written, at)
+			text(w, at.Point, p.labels[i], onLine)
+		}
+	}
+}
+
+// textBox is where a text is written.
+type textBox struct {
+	layout.Point
+	half float64 // of its width
+}
+
+// labelPlace is a free place on the line of e, or just above or below it; the middle of the line if there is none.
+// Lines often cross in their middles.
+func (p *picture) labelPlace(e edge, half float64, written []textBox) textBox {
+	a, b := p.at.Switches[e.from], p.at.Switches[e.to]
 	for _, up := range []float64{0, -24, 24} {
-		for _, t := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8} {
-			p := r2.Add(along(t), r2.Vec{Y: up})
-			if g.free(p, e.label, at, written) {
-				return p
+		for _, t := range []float64{0.4, 0.6, 0.5, 0.3, 0.7, 0.2, 0.8} {
+			at := between(a, b, t)
+			at.Y += up
+			if l := (textBox{at, half}); p.free(l, written) {
+				return l
 			}
 		}
 	}
-	return along(0.5)
+	return textBox{between(a, b, 0.5), half}
 }
 
-// free reports whether a label at p covers no node and none of the labels written, which
-// are taken to have the same length.
-func (g *graph) free(p r2.Vec, label string, nodes, written []r2.Vec) bool {
-	half := letter * float64(len(label)) / 2
-	covers := func(q r2.Vec, x, y float64) bool { return math.Abs(p.X-q.X) < half+x && math.Abs(p.Y-q.Y) < y }
-	for i, q := range nodes {
-		x := float64(halfEllipse)
-		if i < len(g.switches) {
-			x = halfBox
-		}
-		if covers(q, x, 17) {
-			return false
-		}
+// free reports whether a label is inside the picture and covers no node and none of the labels written.
+func (p *picture) free(l textBox, written []textBox) bool {
+	near := func(q layout.Point, x, y float64) bool { return math.Abs(l.X-q.X) < x && math.Abs(l.Y-q.Y) < y }
+	covers := func(b layout.Box) func(layout.Point) bool {
+		return func(q layout.Point) bool { return near(q, l.half+b.W/2, (textHeight+b.H)/2) }
 	}
-	return !slices.ContainsFunc(written, func(q r2.Vec) bool { return covers(q, half, 12) })
+	return l.X >= l.half && l.X+l.half <= p.at.Width && !slices.ContainsFunc(p.at.Switches, covers(p.Switch)) &&
+		!slices.ContainsFunc(p.at.Leaves, covers(p.Leaf)) &&
+		!slices.ContainsFunc(written, func(o textBox) bool { return near(o.Point, l.half+o.half, textHeight) })
 }
 
 // fewEdges is the number of links up to which each one has its label.
 const fewEdges = 12
 
-// common is the most frequent label of the links between switches, "" if there are few.
-func (g *graph) common() string {
+// mostFrequent is the most frequent label of the links between switches, "" if there are few.
+func (g *graph) mostFrequent() string {
 	count, best := map[string]int{}, ""
 	for _, e := range g.edges {
 		count[e.label]++
@@ -175,16 +212,24 @@ func (g *graph) common() string {
 	return best
 }
 
+// between is the place at the part t of the way from a to b.
+func between(a, b layout.Point, t float64) layout.Point {
+	return layout.Point{X: (1-t)*a.X + t*b.X, Y: (1-t)*a.Y + t*b.Y}
+}
+
 // line draws a line with an inner point, where the arrow is placed.
-func line(w io.Writer, a, b r2.Vec, style string) {
-	arrow := r2.Add(r2.Scale(0.4, a), r2.Scale(0.6, b))
+func line(w io.Writer, a, b layout.Point, style string) {
+	arrow := between(a, b, 0.6)
 	fmt.Fprintf(w, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" stroke=\"#888\" %s/>\n", a.X, a.Y, arrow.X,
 		arrow.Y, b.X, b.Y, style)
 }
 
-func text(w io.Writer, at r2.Vec, s, colour string) {
-	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n", at.X, at.Y+4, colour,
-		escape(s))
+// text writes s with its middle at a place, nothing if it is empty.
+func text(w io.Writer, at layout.Point, s, style string) {
+	if s == "" {
+		return
+	}
+	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" %s>%s</text>\n", at.X, at.Y+4, style, escape(s))
 }
 
 func escape(s string) string {
@@ -192,89 +237,4 @@ func escape(s string) string {
 	// Writing to a strings.Builder does not fail.
 	_ = xml.EscapeText(&b, []byte(s))
 	return b.String()
-}
-
-// ordered is a graph that returns its nodes in the order of their numbers, so that the
-// layout is always the same.
-type ordered struct {
-	*simple.UndirectedGraph
-	nodes []gonum.Node
-}
-
-func (o ordered) Nodes() gonum.Nodes { return iterator.NewOrderedNodes(o.nodes) }
-
-// place returns the positions of the switches, and then of the groups of NICs: home[i] is
-// the switch of group i.
-func (g *graph) place(home []int) []r2.Vec {
-	u := ordered{UndirectedGraph: simple.NewUndirectedGraph()}
-	for i := range len(g.switches) + len(home) {
-		u.AddNode(simple.Node(i))
-		u.nodes = append(u.nodes, simple.Node(i))
-	}
-	for i, h := range home {
-		u.SetEdge(simple.Edge{F: simple.Node(len(g.switches) + i), T: simple.Node(h)})
-	}
-	for _, e := range g.edges {
-		u.SetEdge(simple.Edge{F: simple.Node(e.from), T: simple.Node(e.to)})
-	}
-	o := layout.NewOptimizerR2(u, layout.IsomapR2{}.Update)
-	for o.Update() {
-	}
-	at := make([]r2.Vec, len(u.nodes))
-	for i := range at {
-		at[i] = o.LayoutNodeR2(int64(i)).Coord2
-	}
-	return fit(at)
-}
-
-// fit scales the positions to the size of the picture and separates nodes that would
-// cover each other, because they have the same links.
-func fit(at []r2.Vec) []r2.Vec {
-	least, most := corners(at)
-	scale := meanDistance * math.Sqrt(float64(len(at))) / max(most.X-least.X, most.Y-least.Y, 1e-9)
-	for i := range at {
-		// Some positions are equal. A small offset gives separate a direction.
-		turn := float64(i) * math.Pi * (3 - math.Sqrt(5))
-		at[i] = r2.Add(r2.Scale(scale, at[i]), r2.Vec{X: math.Cos(turn), Y: math.Sin(turn)})
-	}
-	for moved, round := true, 0; moved && round < 200; round++ {
-		moved = false
-		for i := range at {
-			for k := range i {
-				moved = separate(&at[i], &at[k]) || moved
-			}
-		}
-	}
-	least, _ = corners(at)
-	for i := range at {
-		at[i] = r2.Add(r2.Sub(at[i], least), r2.Vec{X: margin, Y: margin})
-	}
-	return at
-}
-
-// separate moves two nodes apart, horizontally or vertically, if they are too close. It
-// reports whether it did.
-func separate(a, b *r2.Vec) bool {
-	d := r2.Sub(*a, *b)
-	x, y := minHorizontal-math.Abs(d.X), minVertical-math.Abs(d.Y)
-	if x <= 0 || y <= 0 {
-		return false
-	}
-	var by r2.Vec
-	if x/minHorizontal < y/minVertical {
-		by.X = math.Copysign(x/2+0.5, d.X)
-	} else {
-		by.Y = math.Copysign(y/2+0.5, d.Y)
-	}
-	*a, *b = r2.Add(*a, by), r2.Sub(*b, by)
-	return true
-}
-
-func corners(at []r2.Vec) (least, most r2.Vec) {
-	least, most = at[0], at[0]
-	for _, p := range at {
-		least = r2.Vec{X: min(least.X, p.X), Y: min(least.Y, p.Y)}
-		most = r2.Vec{X: max(most.X, p.X), Y: max(most.Y, p.Y)}
-	}
-	return least, most
 }

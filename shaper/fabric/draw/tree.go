@@ -31,7 +31,7 @@ func Tree(w io.Writer, f *fabric.Fabric) {
 		if i == len(g.switches)-1 {
 			branch, bar = "└─ ", "   "
 		}
-		fmt.Fprintln(w, branch+sw.name)
+		fmt.Fprintln(w, branch+sw)
 		lines := append(nicLines(f, g, i), g.edgeLines(i)...)
 		for k, line := range lines {
 			leaf := "├─ "
@@ -48,14 +48,12 @@ func Tree(w io.Writer, f *fabric.Fabric) {
 
 // graph is the fabric in the form that Tree, DOT and SVG draw.
 type graph struct {
-	switches []vertex
+	switches []string // names
 	nics     []string // names
 	home     []int    // switch of each NIC
 	out, in  []bool   // whether a link from each NIC, to each NIC is up
 	edges    []edge   // between switches; one edge for both directions if they are the same
 }
-
-type vertex struct{ name string }
 
 type edge struct {
 	from, to int
@@ -65,20 +63,9 @@ type edge struct {
 }
 
 func graphOf(f *fabric.Fabric) *graph {
-	g := &graph{}
-	if f.Net == nil {
-		g.switches = []vertex{{name: "switch"}}
-	} else {
-		for _, name := range f.Net.Switches {
-			g.switches = append(g.switches, vertex{name: name})
-		}
-	}
+	g := &graph{switches: f.Switches()}
 	for n := range f.NICs() {
-		home := 0
-		if f.Net != nil {
-			home = f.Net.Home[n]
-		}
-		g.nics, g.home = append(g.nics, f.NICName(n)), append(g.home, home)
+		g.nics, g.home = append(g.nics, f.NICName(n)), append(g.home, f.Home(n))
 	}
 	g.out, g.in = make([]bool, f.NICs()), make([]bool, f.NICs())
 	for _, h := range f.Hops {
@@ -96,13 +83,13 @@ func (g *graph) edgeLines(sw int) []string {
 	for _, e := range g.edges {
 		switch {
 		case e.from == sw && e.oneWay:
-			lines = append(lines, fmt.Sprintf("to %s  %s", g.switches[e.to].name, e.label))
+			lines = append(lines, fmt.Sprintf("to %s  %s", g.switches[e.to], e.label))
 		case e.from == sw:
-			lines = append(lines, fmt.Sprintf("to and from %s  %s", g.switches[e.to].name, e.label))
+			lines = append(lines, fmt.Sprintf("to and from %s  %s", g.switches[e.to], e.label))
 		case e.to == sw && e.oneWay:
-			lines = append(lines, fmt.Sprintf("from %s  %s", g.switches[e.from].name, e.label))
+			lines = append(lines, fmt.Sprintf("from %s  %s", g.switches[e.from], e.label))
 		case e.to == sw:
-			above = append(above, g.switches[e.from].name)
+			above = append(above, g.switches[e.from])
 		}
 	}
 	if above != nil {
