@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/mscclpp"
 )
 
 // document has the keys by which the formats are told apart.
@@ -34,7 +35,7 @@ func readJSON(data []byte) (*schedule.Schedule, error) {
 	case d.Flows != nil, d.Flows6 != nil:
 		return readTECCL(data)
 	case d.GPUs != nil:
-		s, err := readMSCCLPP(data)
+		s, err := mscclpp.ReadMessages(data)
 		if err != nil {
 			return nil, fmt.Errorf("an MSCCL++ plan: %w", err)
 		}

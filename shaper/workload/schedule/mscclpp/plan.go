@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/msccl"
 )
 
@@ -53,6 +54,7 @@ type gpu struct {
 
 type channelList struct {
 	Type      string `json:"channel_type"`
+	OlderType string `json:"type"`         // the same, in older files
 	Connected []int  `json:"connected_to"` // of a GPU's memory and port channels
 	IDs       []int  `json:"channel_ids"`  // of a thread block's channels
 	Buffer    string `json:"buffer_type"`  // of switch channels
@@ -142,13 +144,8 @@ func parse(data []byte) (*plan, error) {
 					"the older format of MSCCL++ plans (inputChunks, chunkGroups) is not read: write the plan again " +
 						"with MSCCL++ 0.8 or later")
 		}
-		if g.ID != i {
-			return nil, fmt.Errorf("GPU %d has id %d: they are numbered from 0, in order", i, g.ID)
-		}
-		if least, most := min(g.Input, g.Output, g.Scratch), max(g.Input, g.Output, g.Scratch); least < 0 ||
-			most > msccl.MaxChunks {
-			return nil, fmt.Errorf("GPU %d: input_chunks %d, output_chunks %d, scratch_chunks %d: must be 0 to %d", i,
-				g.Input, g.Output, g.Scratch, msccl.MaxChunks)
+		if err := g.check(i); err != nil {
+			return nil, err
 		}
 		for b := range g.Blocks {
 			if g.Blocks[b].ID != b {
@@ -158,6 +155,29 @@ func parse(data []byte) (*plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// check refuses a GPU that is not number i, or whose buffers have too many chunks.
+func (g *gpu) check(i int) error {
+	if g.ID != i {
+		return fmt.Errorf("GPU %d has id %d: they are numbered from 0, in order", i, g.ID)
+	}
+	if least, most := min(g.Input, g.Output, g.Scratch), max(g.Input, g.Output, g.Scratch); least < 0 ||
+		most > msccl.MaxChunks {
+		return fmt.Errorf("GPU %d: input_chunks %d, output_chunks %d, scratch_chunks %d: must be 0 to %d", i, g.Input,
+			g.Output, g.Scratch, msccl.MaxChunks)
+	}
+	return nil
+}
+
+// setCollective sets the collective of a schedule. One that is not known is custom, with a warning.
+func (p *plan) setCollective(s *schedule.Schedule) {
+	var err error
+	if s.Coll, err = schedule.ParseCollective(p.Collective); err != nil {
+		s.Coll = schedule.Custom
+		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked",
+			p.Collective))
+	}
 }
 
 func (p *plan) alignment() int {

@@ -86,12 +86,7 @@ func (p *plan) empty(r *reader) *schedule.Schedule {
 	if p.Protocol == "LL" {
 		s.Proto = schedule.LL
 	}
-	var err error
-	if s.Coll, err = schedule.ParseCollective(p.Collective); err != nil {
-		s.Coll = schedule.Custom
-		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked",
-			p.Collective))
-	}
+	p.setCollective(s)
 	if text := p.switchOperations(); text != "" {
 		s.CheckOnly = "switch channels (" + text +
 			"): the switch adds and copies, which links do not: such a plan is only checked"

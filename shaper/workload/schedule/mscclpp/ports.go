@@ -1,18 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package convert
+package mscclpp
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/msccl"
-	"github.com/ddlemu/ddlemu/shaper/workload/schedule/mscclpp"
 )
+
+// portOps are the operations that are read, in plans of which all channels are ports: a put and the signal behind it
+// are a message, which the receiver stores where it waits for the signal.
+var portOps = []string{"copy", "flush", "nop", "put", "pws", "pwsf", "signal", "wait"}
+
+// onlyPorts says whether all channels are ports and all operations in portOps.
+func (p *plan) onlyPorts() bool {
+	for _, g := range p.GPUs {
+		for _, c := range g.Channels {
+			if c.Type+c.OlderType != portChannel {
+				return false
+			}
+		}
+		for _, b := range g.Blocks {
+			for _, op := range b.Ops {
+				if !slices.Contains(portOps, op.Name) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
 
 // announced is what the signals of a channel announce: the puts before each.
 type announced struct {
@@ -26,9 +47,9 @@ type put struct {
 	count int
 }
 
-// planReader makes a schedule of a plan.
-type planReader struct {
-	p *portPlan
+// portReader makes a schedule of a plan.
+type portReader struct {
+	p *plan
 	s *schedule.Schedule
 	// sent is by sender, receiver, and number among the channels from one to the other.
 	sent   map[[3]int]*announced
@@ -43,19 +64,19 @@ type use struct{ block, peer, number int }
 // last is the step behind which the next operation of a thread block comes.
 type last struct{ block, step int }
 
-// readMSCCLPP reads a plan. If all channels are ports, and each has one thread block that sends and one that waits, it
-// becomes messages that the receiver stores; other plans store into and load from other GPUs' memories.
-func readMSCCLPP(data []byte) (*schedule.Schedule, error) {
-	var p portPlan
-	if err := json.Unmarshal(data, &p); err != nil {
+// ReadMessages reads an execution plan. If all channels are ports, and each has one thread block that sends and one
+// that waits, it becomes messages that the receiver stores; other plans are those of Read.
+func ReadMessages(data []byte) (*schedule.Schedule, error) {
+	p := &plan{}
+	if err := json.Unmarshal(data, p); err != nil {
 		return nil, err
 	}
 	if !p.onlyPorts() {
-		return mscclpp.Read(data)
+		return Read(data)
 	}
-	s, err := readPlan(&p)
+	s, err := readPorts(p)
 	if errors.Is(err, errShared) {
-		return mscclpp.Read(data)
+		return Read(data)
 	}
 	return s, err
 }
@@ -63,30 +84,20 @@ func readMSCCLPP(data []byte) (*schedule.Schedule, error) {
 // errShared says that the messages of a channel have no order.
 var errShared = errors.New("one channel for several thread blocks")
 
-func readPlan(p *portPlan) (*schedule.Schedule, error) {
-	r := &planReader{p: p, s: &schedule.Schedule{Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace,
+func readPorts(p *plan) (*schedule.Schedule, error) {
+	r := &portReader{p: p, s: &schedule.Schedule{Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace,
 		OutOfPlace: !p.InPlace}, sent: map[[3]int]*announced{}, owners: map[[4]int]int{}}
 	s := r.s
 	if len(p.GPUs) > msccl.MaxGPUs {
 		return nil, fmt.Errorf("%d GPUs: must be at most %d", len(p.GPUs), msccl.MaxGPUs)
 	}
-	var err error
-	if s.Coll, err = schedule.ParseCollective(p.Collective); err != nil {
-		s.Coll = schedule.Custom
-		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked",
-			p.Collective))
-	}
-	s.MinBytes, s.MaxBytes = sizeOf(p.Min), sizeOf(p.Max)
+	p.setCollective(s)
+	s.MinBytes, s.MaxBytes = messageSize(p.Min), messageSize(p.Max)
 	s.GPUs, r.blocks = make([]schedule.GPU, len(p.GPUs)), make([]map[use]int, len(p.GPUs))
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
-		if g.ID != i {
-			return nil, fmt.Errorf("GPU %d has id %d: they are numbered from 0, in order", i, g.ID)
-		}
-		if least, most := min(g.Input, g.Output, g.Scratch), max(g.Input, g.Output, g.Scratch); least < 0 ||
-			most > msccl.MaxChunks {
-			return nil, fmt.Errorf("GPU %d: input_chunks %d, output_chunks %d, scratch_chunks %d: must be 0 to %d", i,
-				g.Input, g.Output, g.Scratch, msccl.MaxChunks)
+		if err := g.check(i); err != nil {
+			return nil, err
 		}
 		s.GPUs[i].Chunks = [schedule.Buffers]int{g.Input, g.Output, g.Scratch}
 		s.LoopChunks = max(s.LoopChunks, g.Input, g.Output)
@@ -100,20 +111,12 @@ func readPlan(p *portPlan) (*schedule.Schedule, error) {
 			}
 		}
 	}
-	_, err = s.Shape()
+	_, err := s.Shape()
 	return s, err
 }
 
-// sizeOf is a size of a message; the largest numbers stand for no limit.
-func sizeOf(x float64) int64 {
-	if x < 0 || x >= math.MaxInt64/2 {
-		return 0
-	}
-	return int64(x)
-}
-
 // gpu goes through the operations of a GPU. In the first pass it only notes puts and signals.
-func (r *planReader) gpu(gpu int, note bool) error {
+func (r *portReader) gpu(gpu int, note bool) error {
 	g := &r.p.GPUs[gpu]
 	for b := range g.Blocks {
 		before := last{schedule.None, 0}
@@ -127,7 +130,7 @@ func (r *planReader) gpu(gpu int, note bool) error {
 	return nil
 }
 
-func (r *planReader) op(gpu, b int, op *planOp, note bool, before *last) error {
+func (r *portReader) op(gpu, b int, op *op, note bool, before *last) error {
 	switch op.Name {
 	case "nop", "flush":
 		return nil
@@ -163,7 +166,7 @@ func (r *planReader) op(gpu, b int, op *planOp, note bool, before *last) error {
 	return nil
 }
 
-func (r *planReader) on(src, dst, number int) *announced {
+func (r *portReader) on(src, dst, number int) *announced {
 	key := [3]int{src, dst, number}
 	if r.sent[key] == nil {
 		r.sent[key] = &announced{}
@@ -172,10 +175,10 @@ func (r *planReader) on(src, dst, number int) *announced {
 }
 
 // channel is the peer of channel n of an operation, and the channel's number among those between the two.
-func (r *planReader) channel(gpu, b int, op *planOp, n int) (peer, number int, err error) {
+func (r *portReader) channel(gpu, b int, op *op, n int) (peer, number int, err error) {
 	g := &r.p.GPUs[gpu]
 	id, ok := pick(g.Blocks[b].Channels, op.Channels[n])
-	if op.Channel != port || !ok {
+	if op.Channel != portChannel || !ok {
 		return 0, 0, fmt.Errorf("channel %d of type %q is not one of its thread block", op.Channels[n], op.Channel)
 	}
 	var all []int
@@ -197,7 +200,7 @@ func (r *planReader) channel(gpu, b int, op *planOp, n int) (peer, number int, e
 	return peer, number, nil
 }
 
-func pick(channels []planChannel, n int) (id int, ok bool) {
+func pick(channels []channelList, n int) (id int, ok bool) {
 	var all []int
 	for _, c := range channels {
 		all = append(all, c.IDs...)
@@ -209,7 +212,7 @@ func pick(channels []planChannel, n int) (id int, ok bool) {
 }
 
 // put sends the source of an operation on its channel n.
-func (r *planReader) put(gpu, b int, op *planOp, n, to, number int, note bool, before *last) error {
+func (r *portReader) put(gpu, b int, op *op, n, to, number int, note bool, before *last) error {
 	if len(op.Src) != len(op.Dst) && len(op.Src) != 1 || len(op.Dst) != len(op.Channels) {
 		return errors.New("must have a source and a destination for each channel")
 	}
@@ -235,20 +238,23 @@ func (r *planReader) put(gpu, b int, op *planOp, n, to, number int, note bool, b
 }
 
 // remote is the chunk of a GPU that a put writes.
-func (r *planReader) remote(gpu, b int, c planChunk, to int) (schedule.Ref, error) {
+func (r *portReader) remote(gpu, b int, c chunk, to int) (schedule.Ref, error) {
 	var ids []int
 	for _, x := range r.p.GPUs[gpu].Blocks[b].Refs {
-		if x.Type == port {
+		if x.Type == portChannel {
 			ids = append(ids, x.IDs...)
 		}
 	}
-	buffers := r.p.GPUs[gpu].Remote
-	if c.Buffer < 0 || c.Buffer >= len(ids) || ids[c.Buffer] < 0 || ids[c.Buffer] >= len(buffers) {
-		return schedule.Ref{}, fmt.Errorf("remote buffer %d does not exist", c.Buffer)
+	buffers, n := r.p.GPUs[gpu].Remote, 0
+	if c.Buffer != nil {
+		n = *c.Buffer
 	}
-	x := buffers[ids[c.Buffer]]
+	if n < 0 || n >= len(ids) || ids[n] < 0 || ids[n] >= len(buffers) {
+		return schedule.Ref{}, fmt.Errorf("remote buffer %d does not exist", n)
+	}
+	x := buffers[ids[n]]
 	if x.Rank != to {
-		return schedule.Ref{}, fmt.Errorf("remote buffer %d is of GPU %d, the channel goes to %d", c.Buffer, x.Rank, to)
+		return schedule.Ref{}, fmt.Errorf("remote buffer %d is of GPU %d, the channel goes to %d", n, x.Rank, to)
 	}
 	return refOf(x.Type, c.Index, c.Size)
 }
@@ -265,7 +271,7 @@ func refOf(buffer string, index, size int) (schedule.Ref, error) {
 
 // wait stores what the next signal from a GPU announces. A signal without puts says only that its sender is ready,
 // which a receiver that stores itself need not be told.
-func (r *planReader) wait(gpu, b, from, number int, before *last) error {
+func (r *portReader) wait(gpu, b, from, number int, before *last) error {
 	a := r.on(from, gpu, number)
 	if a.waits >= len(a.signals) {
 		return fmt.Errorf("it waits for signal %d of GPU %d, which sends %d", a.waits, from, len(a.signals))
@@ -280,7 +286,7 @@ func (r *planReader) wait(gpu, b, from, number int, before *last) error {
 	return nil
 }
 
-func (r *planReader) copy(gpu, b int, op *planOp, before *last) error {
+func (r *portReader) copy(gpu, b int, op *op, before *last) error {
 	if len(op.Src) != 1 || len(op.Dst) != 1 || op.Src[0].Size != op.Dst[0].Size {
 		return errors.New("must have a source and a destination of one size")
 	}
@@ -298,7 +304,7 @@ func (r *planReader) copy(gpu, b int, op *planOp, before *last) error {
 
 // step adds a step of a thread block of the plan. A thread block has a block for each of its channels, and their steps
 // wait for each other in the order of the plan.
-func (r *planReader) step(gpu, b, peer, number int, st schedule.Step, before *last) error {
+func (r *portReader) step(gpu, b, peer, number int, st schedule.Step, before *last) error {
 	if peer >= 0 {
 		end := [4]int{gpu, peer, number, int(st.Kind)}
 		if owner, ok := r.owners[end]; ok && owner != b {
