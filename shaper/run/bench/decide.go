@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
@@ -20,10 +21,7 @@ func Decide(ctx context.Context, cfg Config, runUpTo int64) ([]Case, Info, error
 		return nil, Info{}, err
 	}
 	cases, info, err := ranks.decideAll(ctx, runUpTo)
-	if closeErr := ranks.Close(); err == nil {
-		err = closeErr
-	}
-	return cases, info, err
+	return cases, info, cmp.Or(err, ranks.Close())
 }
 
 func (r *Ranks) decideAll(ctx context.Context, runUpTo int64) ([]Case, Info, error) {

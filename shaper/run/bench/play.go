@@ -69,10 +69,7 @@ func (r *Ranks) Play(ctx context.Context, p Program) ([]Played, error) {
 	if err != nil {
 		return nil, err
 	}
-	scale := r.cfg.TimeScale
-	if scale == 0 {
-		scale = 1
-	}
+	scale := cmp.Or(r.cfg.TimeScale, 1)
 	r.onProgress = p.Progress
 	var partly []Played
 	r.beforeEnd = func() { partly = r.partly(start) }

@@ -3,44 +3,42 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
-// Header is the first part of a run's output.
+// Header is the first part of a run's output. The keys of JSON are fixed: fields may be added, none renamed.
 type Header struct {
-	Collective string
-	NCCL       string  // version
-	NCCLLib    string  // the library as given
-	CUDA       string  // "soft" or "gpu"
-	Profile    string  // or the name in the fabric file
-	Datapath   string  // such as shm
-	Clock      string  // configs.RealClock or VirtualClock
-	TimeScale  float64 // times in the output are divided by it
-	Ranks      int
-	Nodes      int
-	Warmup     int
-	Iters      int
-	Check      bool
-	// Notes are printed with the header, one per line.
-	Notes []string
+	NCCL       string   `json:"nccl"`       // version
+	CUDA       string   `json:"cuda"`       // "soft" or "gpu"
+	Profile    string   `json:"profile"`    // or the name in the fabric file
+	Datapath   string   `json:"datapath"`   // such as shm
+	Clock      string   `json:"clock"`      // configs.RealClock or VirtualClock
+	TimeScale  float64  `json:"time_scale"` // times in the output are divided by it
+	Ranks      int      `json:"ranks"`
+	Nodes      int      `json:"nodes"`
+	Collective string   `json:"collective"`
+	NCCLLib    string   `json:"nccl_lib"` // the library as given
+	Warmup     int      `json:"warmup"`
+	Iters      int      `json:"iters"`
+	Notes      []string `json:"notes"` // printed with the header, one per line
+	Check      bool     `json:"-"`
 }
 
 // NewHeader fills a header from cfg and info. The caller sets CUDA, Profile, Datapath and Notes, and Nodes if NCCL's
 // log does not have it.
 func NewHeader(cfg Config, info Info) Header {
 	h := Header{
-		Collective: cfg.Collective.String(), NCCL: info.NCCL, NCCLLib: info.NCCLLib, TimeScale: cfg.TimeScale,
-		Ranks: cfg.Ranks, Warmup: cfg.Warmup, Iters: cfg.Iters, Check: cfg.Check,
+		Collective: cfg.Collective.String(), NCCL: info.NCCL, NCCLLib: info.NCCLLib,
+		TimeScale: cmp.Or(cfg.TimeScale, 1),
+		Ranks:     cfg.Ranks, Warmup: cfg.Warmup, Iters: cfg.Iters, Check: cfg.Check,
 	}
 	h.Clock = configs.RealClock
 	if cfg.Virtual {
 		h.Clock = configs.VirtualClock
-	}
-	if h.TimeScale == 0 {
-		h.TimeScale = 1
 	}
 	if info.Topology != nil {
 		h.Nodes = info.Topology.Nodes

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
@@ -74,26 +75,10 @@ func records(r Row) []record {
 	return out
 }
 
-type jsonHeader struct {
-	NCCL       string   `json:"nccl"`
-	CUDA       string   `json:"cuda"`
-	Profile    string   `json:"profile"`
-	Datapath   string   `json:"datapath"`
-	Clock      string   `json:"clock"`
-	TimeScale  float64  `json:"time_scale"`
-	Ranks      int      `json:"ranks"`
-	Nodes      int      `json:"nodes"`
-	Collective string   `json:"collective"`
-	NCCLLib    string   `json:"nccl_lib"`
-	Warmup     int      `json:"warmup"`
-	Iters      int      `json:"iters"`
-	Notes      []string `json:"notes"`
-}
-
 type jsonPrinter struct {
 	w        io.Writer
 	document struct {
-		Header   jsonHeader        `json:"header"`
+		Header   Header            `json:"header"`
 		Rows     []record          `json:"rows"`
 		Verdict  string            `json:"verdict"`
 		Cause    verdict.Cause     `json:"cause,omitempty"`
@@ -113,12 +98,8 @@ func NewJSON(w io.Writer) Printer { return &jsonPrinter{w: w} }
 
 // Begin stores the header.
 func (p *jsonPrinter) Begin(h Header) error {
-	p.document.Header = jsonHeader{
-		NCCL: h.NCCL, CUDA: h.CUDA, Profile: h.Profile, Datapath: h.Datapath, Clock: h.Clock, TimeScale: h.TimeScale,
-		Ranks: h.Ranks,
-		Nodes: h.Nodes, Collective: h.Collective, NCCLLib: h.NCCLLib, Warmup: h.Warmup, Iters: h.Iters,
-		Notes: append([]string{}, h.Notes...),
-	}
+	h.Notes = append([]string{}, h.Notes...)
+	p.document.Header = h
 	p.document.Rows = []record{}
 	return nil
 }
@@ -159,17 +140,14 @@ func (p *csvPrinter) write(fields ...string) error {
 
 // Begin writes the header and the names.
 func (p *csvPrinter) Begin(h Header) error {
-	_, err := fmt.Fprintf(p.w,
+	var b strings.Builder
+	fmt.Fprintf(&b,
 		"# collective=%s nccl=%s cuda=%s profile=%s datapath=%s clock=%s time_scale=%g ranks=%d nodes=%d warmup=%d "+
 			"iters=%d\n",
 		h.Collective, h.NCCL, h.CUDA, h.Profile, h.Datapath, h.Clock, h.TimeScale, h.Ranks, h.Nodes, h.Warmup, h.Iters)
-	if err != nil {
+	writeLines(&b, "# %s\n", h.Notes)
+	if _, err := io.WriteString(p.w, b.String()); err != nil {
 		return err
-	}
-	for _, note := range h.Notes {
-		if _, err := fmt.Fprintf(p.w, "# %s\n", note); err != nil {
-			return err
-		}
 	}
 	return p.write("size", "count", "type", "redop", "root", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong",
 		"expected_us", "diff_percent", "time_min_us", "time_max_us", "algo", "proto", "channels")
@@ -211,16 +189,10 @@ func (p *csvPrinter) Row(r Row) error {
 
 // End writes notes and the verdict.
 func (p *csvPrinter) End(s Summary) error {
-	for _, note := range s.Verdict.Notes {
-		if _, err := fmt.Fprintf(p.w, "# note: %s\n", note); err != nil {
-			return err
-		}
-	}
-	for _, line := range s.Lines {
-		if _, err := fmt.Fprintf(p.w, "# %s\n", line); err != nil {
-			return err
-		}
-	}
-	_, err := fmt.Fprintf(p.w, "# verdict: %s\n", s.Verdict.Word)
+	var b strings.Builder
+	writeLines(&b, "# note: %s\n", s.Verdict.Notes)
+	writeLines(&b, "# %s\n", s.Lines)
+	fmt.Fprintf(&b, "# verdict: %s\n", s.Verdict.Word)
+	_, err := io.WriteString(p.w, b.String())
 	return err
 }

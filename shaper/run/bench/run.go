@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -65,10 +66,7 @@ func Run(ctx context.Context, cfg Config, onRow func(Row)) (Result, error) {
 		return result, err
 	}
 	err = ranks.measureAll(ctx, &result, onRow)
-	if closeErr := ranks.Close(); err == nil {
-		err = closeErr
-	}
-	return result, err
+	return result, cmp.Or(err, ranks.Close())
 }
 
 func (r *Ranks) measureAll(ctx context.Context, result *Result, onRow func(Row)) error {
@@ -275,10 +273,7 @@ func (r *Ranks) runTogether(ctx context.Context, iters int) ([]message, error) {
 
 // times averages the ranks' times as nccl-tests does.
 func (r *Ranks) times(answers []message, c Case, half *Measurement) error {
-	scale := r.cfg.TimeScale
-	if scale == 0 {
-		scale = 1
-	}
+	scale := cmp.Or(r.cfg.TimeScale, 1)
 	one := func(total float64) time.Duration { return time.Duration(total / float64(c.Iters) / scale) }
 	var wallSum, deviceSum float64
 	for rank, m := range answers {

@@ -22,15 +22,11 @@ type waiting struct {
 
 // heard reports whether a rank has answered or failed.
 func (w *waiting) heard(rank int) bool {
-	if w.answered[rank] {
-		return true
-	}
-	for _, f := range w.failures {
-		if f.Rank == rank {
-			return true
-		}
-	}
-	return false
+	return w.answered[rank] || w.failed(rank)
+}
+
+func (w *waiting) failed(rank int) bool {
+	return slices.ContainsFunc(w.failures, func(f Failure) bool { return f.Rank == rank })
 }
 
 func (w *waiting) complete() bool {
@@ -43,12 +39,9 @@ func (w *waiting) complete() bool {
 }
 
 func (w *waiting) fail(rank int, name, text string) {
-	for _, f := range w.failures {
-		if f.Rank == rank {
-			return // the first failure is the cause of the others
-		}
+	if !w.failed(rank) { // the first failure is the cause of the others
+		w.failures = append(w.failures, Failure{Rank: rank, Name: name, Message: text})
 	}
-	w.failures = append(w.failures, Failure{Rank: rank, Name: name, Message: text})
 }
 
 // handle processes an event during a step.
@@ -184,10 +177,5 @@ func (r *Ranks) stop(grace time.Duration) error {
 }
 
 func (r *Ranks) allGone() bool {
-	for rank := range r.processes {
-		if !r.exited[rank] {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(r.exited[:len(r.processes)], false)
 }

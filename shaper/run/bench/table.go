@@ -78,9 +78,7 @@ func (p *textPrinter) Begin(h Header) error {
 	fmt.Fprintf(&b, "# profile %s  datapath %s  clock %s  ranks %d  nodes %d\n", h.Profile, h.Datapath, clock, h.Ranks,
 		h.Nodes)
 	fmt.Fprintf(&b, "# warmup iters: %d iters: %d validation: %d\n", h.Warmup, h.Iters, map[bool]int{true: 1}[h.Check])
-	for _, note := range h.Notes {
-		fmt.Fprintf(&b, "# %s\n", note)
-	}
+	writeLines(&b, "# %s\n", h.Notes)
 	b.WriteString("#\n")
 	line := func(format string, fields ...any) {
 		b.WriteString(strings.TrimRight(fmt.Sprintf(format, fields...), " ") + "\n")
@@ -95,6 +93,13 @@ func (p *textPrinter) Begin(h Header) error {
 		"(us)", "(%)", "(us)", "(%)")
 	_, err := io.WriteString(p.w, b.String())
 	return err
+}
+
+// writeLines writes each of the texts by a format.
+func writeLines(b *strings.Builder, format string, texts []string) {
+	for _, text := range texts {
+		fmt.Fprintf(b, format, text)
+	}
 }
 
 // Row prints one row.
@@ -148,24 +153,16 @@ func fit(width int, value float64) string {
 // End prints NCCL's decisions, nccl-tests' two closing lines, notes, reasons and the verdict.
 func (p *textPrinter) End(s Summary) error {
 	var b strings.Builder
-	for _, line := range p.chosen.lines() {
-		fmt.Fprintf(&b, "# NCCL chose: %s\n", line)
-	}
-	for _, line := range p.doubts.lines() {
-		fmt.Fprintf(&b, "# expected: %s\n", line)
-	}
+	writeLines(&b, "# NCCL chose: %s\n", p.chosen.lines())
+	writeLines(&b, "# expected: %s\n", p.doubts.lines())
 	state := "OK"
 	if s.Wrong != 0 {
 		state = "FAILED"
 	}
 	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n", s.Wrong, state)
 	fmt.Fprintf(&b, "# Avg bus bandwidth    : %g\n#\n", rounded(s.AvgBusBW))
-	for _, note := range s.Verdict.Notes {
-		fmt.Fprintf(&b, "# note: %s\n", note)
-	}
-	for _, line := range s.Lines {
-		fmt.Fprintf(&b, "# %s\n", line)
-	}
+	writeLines(&b, "# note: %s\n", s.Verdict.Notes)
+	writeLines(&b, "# %s\n", s.Lines)
 	fmt.Fprintf(&b, "verdict: %s\n", s.Verdict.Word)
 	_, err := io.WriteString(p.w, b.String())
 	return err

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -65,10 +66,7 @@ func (m Machine) model(file string) string {
 
 // mps checks for the multi-process service, with which ranks can share a GPU.
 func (m Machine) mps() Check {
-	pipe := m.Getenv("CUDA_MPS_PIPE_DIRECTORY")
-	if pipe == "" {
-		pipe = "/tmp/nvidia-mps"
-	}
+	pipe := cmp.Or(m.Getenv("CUDA_MPS_PIPE_DIRECTORY"), "/tmp/nvidia-mps")
 	if m.exists(path.Join(pipe, "control")) {
 		return Check{Name: "MPS", Grade: OK, Found: "its control pipe is in " + pipe,
 			Means: "ranks that share a GPU run at the same time"}
@@ -94,7 +92,7 @@ func (m Machine) softCUDA() Check {
 	}
 	switch {
 	case m.SoftCUDA == "" || !m.exists(path.Join(m.SoftCUDA, "lib/libcudart.so")):
-		k.Grade, k.Found = Missing, "not in "+orNowhere(m.SoftCUDA)
+		k.Grade, k.Found = Missing, "not in "+cmp.Or(m.SoftCUDA, "any known place")
 		k.Means, k.Next = "without a GPU nothing runs", "make build, in ddlemu's source"
 	case len(found) == 0:
 		k.Grade, k.Found = Missing, "the runtime alone, in "+m.SoftCUDA
@@ -112,14 +110,7 @@ func (m Machine) plugin() Check {
 			Means: "NCCL's traffic can be emulated"}
 	}
 	return Check{
-		Name: "plugin", Grade: Missing, Found: "libgoemu.so is not in " + orNowhere(m.Plugin),
+		Name: "plugin", Grade: Missing, Found: "libgoemu.so is not in " + cmp.Or(m.Plugin, "any known place"),
 		Means: "no traffic can be emulated", Next: "make build, or set DDLEMU_PLUGIN_DIR to its folder",
 	}
-}
-
-func orNowhere(dir string) string {
-	if dir == "" {
-		return "any known place"
-	}
-	return dir
 }

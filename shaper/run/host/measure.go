@@ -19,6 +19,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // Buffers of each thread. The ring has the size of a busy connection's shared memory, so that no cache can hold the
@@ -92,7 +94,7 @@ func measure(ctx context.Context, threads int, d, phase time.Duration, mem []byt
 		return nil, errors.New("get memory to measure this host with: there is none")
 	}
 	// All threads begin at the same time, after the last one was created.
-	start := monotonic() + int64(2*time.Millisecond) + int64(threads)*int64(200*time.Microsecond)
+	start := state.Now() + int64(2*time.Millisecond) + int64(threads)*int64(200*time.Microsecond)
 	var wg sync.WaitGroup
 	for i := range threads {
 		t := &unsafe.Slice(ts, threads)[i]
@@ -139,11 +141,4 @@ func addGaps(g *gaps, c *C.struct_host_gaps) {
 		g.total[b] += float64(c.total[b])
 	}
 	g.max = max(g.max, time.Duration(c.max))
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	// It cannot fail with a valid clock and pointer.
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return ts.Nano()
 }

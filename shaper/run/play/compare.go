@@ -156,8 +156,7 @@ type PercentDiff struct {
 func percent(original, emulated time.Duration) PercentDiff {
 	d := PercentDiff{Original: *inMicroseconds(&original), Emulated: *inMicroseconds(&emulated)}
 	if original > 0 {
-		p := 100 * (float64(emulated)/float64(original) - 1)
-		d.Percent = &p
+		d.Percent = new(100 * (float64(emulated)/float64(original) - 1))
 	}
 	return d
 }

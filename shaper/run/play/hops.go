@@ -37,8 +37,7 @@ func (h *HopUse) Share(of time.Duration) *float64 {
 	if h.Bandwidth == 0 {
 		return nil
 	}
-	share := h.Busy.Seconds() / max(of, 1).Seconds()
-	return &share
+	return new(h.Busy.Seconds() / max(of, 1).Seconds())
 }
 
 var hopKinds = map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx", fabric.Link: "link",
@@ -236,8 +235,7 @@ func (r *Result) hopReports() []HopReport {
 		report := HopReport{Name: h.Name, Kind: h.Kind, Bytes: h.Bytes, Rate: h.Rate(r.Time), Busy: h.Share(r.Time),
 			Peak: h.Peak}
 		if h.Bandwidth != 0 {
-			bps := uint64(h.Bandwidth)
-			report.Bandwidth = &bps
+			report.Bandwidth = new(uint64(h.Bandwidth))
 		}
 		out = append(out, report)
 	}

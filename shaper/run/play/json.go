@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -83,7 +82,7 @@ func (r *Result) Report() *Report {
 	head := &f.Workload.Workload.Head
 	out := &Report{
 		Workload: head.Name, NCCL: f.NCCL, CUDA: f.CUDA, Profile: c.Name, Datapath: c.DatapathName(),
-		Clock: configs.RealClock, TimeScale: r.Scale,
+		Clock: c.ClockName(), TimeScale: r.Scale,
 		Ranks: head.Ranks, Nodes: r.nodes(), Forecast: r.Forecast, TimeUS: units.Microseconds(r.Time),
 		MeanUS: units.Microseconds(Mean(r.Steps).Time),
 		Steps:  []StepReport{}, Calls: []CallsReport{}, Parts: []ShareReport{}, Checked: r.Checked, Wrong: r.Wrong,
@@ -91,9 +90,6 @@ func (r *Result) Report() *Report {
 		Findings: r.Verdict.Findings,
 		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes,
 			r.Verdict.Notes)...),
-	}
-	if c.IsVirtual() {
-		out.Clock = configs.VirtualClock
 	}
 	if note := r.insideNote(); note != "" {
 		out.Notes = append(out.Notes, note)
@@ -123,8 +119,7 @@ func inMicroseconds(d *time.Duration) *float64 {
 	if d == nil {
 		return nil
 	}
-	us := units.Microseconds(*d)
-	return &us
+	return new(units.Microseconds(*d))
 }
 
 func (c *Calls) report() CallsReport {

@@ -5,6 +5,7 @@ package play
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -135,7 +136,7 @@ func (m *modeller) items(p *plan) ([]expect.Item, error) {
 			out = append(out, expect.Item{Stream: int(it.stream), After: after, Nanos: it.op.Nanos})
 		case workload.Wait:
 			if len(it.op.After) == 0 {
-				after = all(last)
+				after = slices.Sorted(maps.Values(last))
 			}
 			out = append(out, expect.Item{Kind: expect.HostWait, After: after})
 		default:
@@ -153,15 +154,6 @@ func (m *modeller) items(p *plan) ([]expect.Item, error) {
 	}
 	m.last = append(m.last, ends)
 	return out, nil
-}
-
-func all(last map[int32]int) []int {
-	var out []int
-	for _, i := range last {
-		out = append(out, i)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // calls are what an item calls, on one communicator after the other: NCCL launches a kernel for each.

@@ -3,8 +3,10 @@
 package play
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -224,7 +226,6 @@ func (b *planBuilder) add(c *workload.ProgramCall, op *workload.Op) (bool, error
 // after are the items that a call waits for: of each other stream the last one, because those before it have ended
 // then.
 func (b *planBuilder) after(c *workload.ProgramCall) []int {
-	var items []int
 	latest := map[int32]int{}
 	for _, done := range b.prog.After(c) {
 		if done.Stream == c.Stream {
@@ -235,11 +236,7 @@ func (b *planBuilder) after(c *workload.ProgramCall) []int {
 			latest[done.Stream] = number
 		}
 	}
-	for _, number := range latest {
-		items = append(items, number)
-	}
-	slices.Sort(items)
-	return items
+	return slices.Sorted(maps.Values(latest))
 }
 
 // call is a part of an operation as this rank calls it.
@@ -251,10 +248,7 @@ func (b *planBuilder) call(op *workload.Op) (Call, error) {
 	c := Call{Comm: place.Comm, Kind: op.Kind, Func: op.Func, Count: op.Count, Type: op.Type, Root: op.Root}
 	if op.Kind == workload.Coll {
 		if op.Func.Reduces() {
-			c.RedOp = op.RedOp
-			if c.RedOp == "" {
-				c.RedOp = "sum"
-			}
+			c.RedOp = cmp.Or(op.RedOp, "sum")
 		}
 		return c, nil
 	}

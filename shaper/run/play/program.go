@@ -3,6 +3,7 @@
 package play
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -86,7 +87,7 @@ func (it *item) write(out io.Writer, m *memory) error {
 
 // words are a call in a program.
 func (c *call) words() string {
-	what, coll, root, op := c.what, "", c.what.Root, c.what.RedOp
+	what, coll, root, op := c.what, "", c.what.Root, cmp.Or(c.what.RedOp, "sum") // of other calls nothing uses it
 	switch what.Kind {
 	case workload.Send:
 		coll, root = "send", what.To
@@ -94,9 +95,6 @@ func (c *call) words() string {
 		coll, root = "recv", what.From
 	default:
 		coll = rankFuncs[what.Func]
-	}
-	if op == "" {
-		op = "sum" // which nothing uses
 	}
 	text := fmt.Sprintf("comm=%s coll=%s type=%s op=%s root=%d count=%d", commName(what.Comm), coll,
 		rankTypes[what.Type], op, root, what.Count)

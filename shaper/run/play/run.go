@@ -3,6 +3,7 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -207,11 +208,7 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if cerr := j.Close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer func() { err = cmp.Or(err, j.Close()) }()
 	cfg := o.On.RanksOn(j)
 	cfg.TimeScale, cfg.Virtual = float64(j.Fabric.TimeScale()), j.Fabric.Config.IsVirtual()
 	o.say(units.Count(cfg.Ranks, "rank")+" start", -1)
@@ -221,9 +218,7 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 	}
 	a := &attempt{o: o, ranks: ranks, job: j, fabric: j.Fabric, cfg: cfg}
 	r, err = run(a, ctx)
-	if cerr := ranks.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, ranks.Close())
 	if r == nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
@@ -59,15 +60,7 @@ func stepsPlayed(plans []*plan, played []bench.Played) int {
 
 // hasEnded says whether the first n operations have ended.
 func hasEnded(spans []bench.Span, n int) bool {
-	if len(spans) < n {
-		return false
-	}
-	for _, s := range spans[:n] {
-		if s.End == bench.NotEnded {
-			return false
-		}
-	}
-	return true
+	return len(spans) >= n && !slices.ContainsFunc(spans[:n], func(s bench.Span) bool { return s.End == bench.NotEnded })
 }
 
 // judgeStopped is the verdict of a replay that was stopped.

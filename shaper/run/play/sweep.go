@@ -172,12 +172,8 @@ func (s *Sweep) WriteText(w io.Writer) error {
 			s.exposed(i), float64(base)/float64(max(m.Time, 1)), t.unlessForecast(r.Verdict.Word))
 	}
 	t.line("#")
-	for _, line := range sweep.ChangeLines(s.Changes()) {
-		t.line("# %s", line)
-	}
-	for _, line := range s.reversals() {
-		t.line("# %s", line)
-	}
+	t.lines("# %s", sweep.ChangeLines(s.Changes()))
+	t.lines("# %s", s.reversals())
 	t.line("# %s", s.Conclusion())
 	if s.left() > 0 {
 		t.line("# interrupted: %d of %d values played", len(s.Results), len(s.List))

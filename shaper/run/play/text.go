@@ -38,6 +38,13 @@ func (t *text) line(format string, fields ...any) {
 	t.b.WriteString(strings.TrimRight(fmt.Sprintf(format, fields...), " ") + "\n")
 }
 
+// lines writes a line for each text.
+func (t *text) lines(format string, texts []string) {
+	for _, text := range texts {
+		t.line(format, text)
+	}
+}
+
 func (t *text) header() {
 	f, c := &t.Facts, &t.Facts.Fabric.Config
 	head := &f.Workload.Workload.Head
@@ -52,13 +59,9 @@ func (t *text) header() {
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
 	}
-	for _, text := range head.Source.Missing {
-		t.line("# the source does not say: %s", text)
-	}
+	t.lines("# the source does not say: %s", head.Source.Missing)
 	t.sourceNotes()
-	for _, note := range t.Notes {
-		t.line("# %s", note)
-	}
+	t.lines("# %s", t.Notes)
 	t.line("#")
 }
 
@@ -73,12 +76,8 @@ func (r *Result) command() string {
 // sourceNotes are what the workload says of how it was made and changed, NCCL's variables of the job, and what is not
 // emulated.
 func (t *text) sourceNotes() {
-	for _, note := range t.Facts.Workload.Workload.Head.Source.Notes {
-		t.line("# %s", note)
-	}
-	for _, note := range t.Facts.variables.notes() {
-		t.line("# %s", note)
-	}
+	t.lines("# %s", t.Facts.Workload.Workload.Head.Source.Notes)
+	t.lines("# %s", t.Facts.variables.notes())
 	if note := t.insideNote(); note != "" {
 		t.line("# %s", note)
 	}
@@ -135,8 +134,7 @@ func (r *Result) meanExpected() *time.Duration {
 	if len(r.Model) == 0 {
 		return nil
 	}
-	mean := Mean(r.Model).Time
-	return &mean
+	return new(Mean(r.Model).Time)
 }
 
 // Mean is the mean of the times of steps.
@@ -281,11 +279,7 @@ func (t *text) end(more string) {
 	if t.Problem != "" {
 		t.line("# note: no expected times: %s", t.Problem)
 	}
-	for _, note := range t.Verdict.Notes {
-		t.line("# note: %s", note)
-	}
-	for _, line := range t.Verdict.Lines(more) {
-		t.line("# %s", line)
-	}
+	t.lines("# note: %s", t.Verdict.Notes)
+	t.lines("# %s", t.Verdict.Lines(more))
 	t.line("verdict: %s", t.Verdict.Word)
 }

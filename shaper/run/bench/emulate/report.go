@@ -137,8 +137,7 @@ func (f *Forecast) row() ReportRow {
 			units.Microseconds(f.BusiestHop)
 		row.ExpectedUS, row.LastUS, row.BusiestUS, row.Channels = &us, &last, &busiest, f.Channels
 		if f.Time > 0 {
-			busbw := float64(f.Case.Size) * f.Case.Collective.PortFactor(f.Case.Ranks) / float64(f.Time)
-			row.BusBW = &busbw
+			row.BusBW = new(float64(f.Case.Size) * f.Case.Collective.PortFactor(f.Case.Ranks) / float64(f.Time))
 		}
 	}
 	return row

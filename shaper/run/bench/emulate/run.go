@@ -161,11 +161,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	if err != nil {
 		return o.notStarted(ctx, notes, printer, err)
 	}
-	defer func() {
-		if cerr := j.Close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer func() { err = cmp.Or(err, j.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var unprinted error // ends the run

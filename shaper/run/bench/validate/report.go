@@ -3,6 +3,7 @@
 package validate
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -42,10 +43,7 @@ type Line struct {
 func newLine(r Row, expected, emulated time.Duration, scale int) Line {
 	l := Line{Size: r.Size, Published: units.Microseconds(r.Time), Expected: units.Microseconds(expected),
 		Emulated: units.Microseconds(emulated), TimeScale: scale, Limit: Limit(r.Size)}
-	got := l.Emulated
-	if got == 0 {
-		got = l.Expected
-	}
+	got := cmp.Or(l.Emulated, l.Expected)
 	l.Error = 100 * (got/l.Published - 1)
 	l.Within = got > 0 && math.Abs(l.Error) <= l.Limit
 	return l
