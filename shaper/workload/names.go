@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -107,12 +108,7 @@ func (o *Op) PeerOf(at, ranks int) int {
 }
 
 // StreamName is the stream of o, which has a name even if o gives none.
-func (o *Op) StreamName() string {
-	if o.Stream == "" {
-		return "0"
-	}
-	return o.Stream
-}
+func (o *Op) StreamName() string { return cmp.Or(o.Stream, "0") }
 
 // HasStream says whether operations of kind k execute on a stream.
 func (k Kind) HasStream() bool { return k != Wait && k != Step }

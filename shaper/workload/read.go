@@ -322,8 +322,7 @@ func Read(file string, in io.Reader) (*Workload, error) {
 		w.Ops = append(w.Ops, *o)
 	}
 	if err := w.Validate(); err != nil {
-		var line *LineError
-		if errors.As(err, &line) {
+		if line, ok := errors.AsType[*LineError](err); ok {
 			line.File = file
 		}
 		return nil, err

@@ -62,8 +62,7 @@ func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, e
 		return nil, err
 	}
 	if err := w.Validate(); err != nil {
-		var line *workload.LineError
-		if errors.As(err, &line) {
+		if line, ok := errors.AsType[*workload.LineError](err); ok {
 			err = line.Err
 		}
 		return nil, fmt.Errorf("%s: what is recorded makes no workload: %w", files[0].Name, err)

@@ -4,6 +4,7 @@ package overview
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -40,11 +41,7 @@ func DrawTogether(ix *workload.Index, levels [][]int32, rows int) *Picture {
 	for program := range ix.Programs {
 		drawLevels(ix, program, levels[ix.Programs[program].Ranks[0]], columns, byLevel)
 	}
-	var used []int32
-	for level := range byLevel {
-		used = append(used, level)
-	}
-	slices.Sort(used)
+	used := slices.Sorted(maps.Keys(byLevel))
 	for _, level := range used[:min(rows, len(used))] {
 		picture.Rows = append(picture.Rows, *byLevel[level])
 	}

@@ -55,16 +55,10 @@ func Buckets(n *layers.Network, elementSize, first, limit int64) (buckets []Buck
 
 // Workload makes the workload.
 func (d *DDP) Workload() (*workload.Workload, error) {
-	if err := checkSteps(d.Ranks, d.Steps); err != nil {
+	if err := checkJob(d.Ranks, d.Steps, d.Compute, d.Type); err != nil {
 		return nil, err
 	}
-	if err := d.Compute.validate(); err != nil {
-		return nil, err
-	}
-	size, err := workload.TypeSize(d.Type)
-	if err != nil {
-		return nil, err
-	}
+	size, _ := workload.TypeSize(d.Type) // it is known
 	if d.Batch < 1 {
 		return nil, fmt.Errorf("batch %d: must be at least 1", d.Batch)
 	}

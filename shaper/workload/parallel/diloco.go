@@ -36,13 +36,7 @@ type DiLoCo struct {
 var outerTypes = map[int]string{32: "float32", 16: "bfloat16", 8: "uint8", 4: "uint8"}
 
 func (d *DiLoCo) validate() error {
-	if err := checkSteps(d.Ranks, d.Rounds); err != nil {
-		return err
-	}
-	if err := d.Compute.validate(); err != nil {
-		return err
-	}
-	if _, err := workload.TypeSize(d.Type); err != nil {
+	if err := checkJob(d.Ranks, d.Rounds, d.Compute, d.Type); err != nil {
 		return err
 	}
 	switch {

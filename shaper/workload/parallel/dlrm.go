@@ -24,13 +24,7 @@ type DLRM struct {
 }
 
 func (d *DLRM) validate() error {
-	if err := checkSteps(d.Ranks, d.Steps); err != nil {
-		return err
-	}
-	if err := d.Compute.validate(); err != nil {
-		return err
-	}
-	if _, err := workload.TypeSize(d.Type); err != nil {
+	if err := checkJob(d.Ranks, d.Steps, d.Compute, d.Type); err != nil {
 		return err
 	}
 	for _, size := range append(append([]int64{d.Tables, d.Dim, int64(d.Batch)}, d.Bottom...), d.Top...) {

@@ -26,13 +26,7 @@ const gatheredUnits = 2
 
 // Workload makes the workload.
 func (f *FSDP) Workload() (*workload.Workload, error) {
-	if err := checkSteps(f.Ranks, f.Steps); err != nil {
-		return nil, err
-	}
-	if err := f.Compute.validate(); err != nil {
-		return nil, err
-	}
-	if _, err := workload.TypeSize(f.Type); err != nil {
+	if err := checkJob(f.Ranks, f.Steps, f.Compute, f.Type); err != nil {
 		return nil, err
 	}
 	if f.Batch < 1 {

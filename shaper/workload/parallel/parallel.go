@@ -5,6 +5,7 @@
 package parallel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -164,6 +165,12 @@ func checkSteps(ranks, steps int) error {
 		return fmt.Errorf("%d steps: must be 1 to 1000000", steps)
 	}
 	return nil
+}
+
+// checkJob refuses numbers of ranks and steps, a computation and a type of which no job can be made.
+func checkJob(ranks, steps int, c Compute, typ string) error {
+	_, err := workload.TypeSize(typ)
+	return cmp.Or(checkSteps(ranks, steps), c.validate(), err)
 }
 
 // checkProduct refuses sizes whose product is no size of a call, so that later products do not overflow.

@@ -47,13 +47,7 @@ const (
 func ReduceKinds() []string { return []string{ReduceByAllReduce, ReduceToOwners, ReduceByScatter} }
 
 func (z *ZeRO) validate() error {
-	if err := checkSteps(z.Ranks, z.Steps); err != nil {
-		return err
-	}
-	if err := z.Compute.validate(); err != nil {
-		return err
-	}
-	if _, err := workload.TypeSize(z.Type); err != nil {
+	if err := checkJob(z.Ranks, z.Steps, z.Compute, z.Type); err != nil {
 		return err
 	}
 	switch {

@@ -279,30 +279,16 @@ func (b *builder) add(o workload.Op) {
 // source says what the file does not.
 func (b *builder) source() workload.Source {
 	s := workload.Source{Missing: []string{"the type of the elements: " + b.options.Type + " is taken"}}
-	if !b.computes {
-		s.Missing = append(s.Missing, "no computation between the calls is known: they follow each other")
-	}
-	if b.rootless > 0 {
-		s.Missing = append(s.Missing,
-			fmt.Sprintf("the root of %s: rank 0 of the group is taken", units.Count(b.rootless, "call")))
-	}
-	if b.untimed > 0 {
-		s.Missing = append(s.Missing, fmt.Sprintf("the time of %s: left out", units.Count(b.untimed, "computation")))
-	}
-	if b.measured {
-		s.Missing = append(s.Missing,
-			"what the host did between the lines: the times of calls, which contain waiting, were not used")
-	}
+	missing, note := input.Sentences(&s.Missing), input.Counts(&s.Notes)
+	missing(!b.computes, "no computation between the calls is known: they follow each other")
+	missing(b.rootless > 0, "the root of %s: rank 0 of the group is taken", units.Count(b.rootless, "call"))
+	missing(b.untimed > 0, "the time of %s: left out", units.Count(b.untimed, "computation"))
+	missing(b.measured, "what the host did between the lines: the times of calls, which contain waiting, were not used")
 	s.Notes = append(s.Notes,
 		fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism (%d)", b.Tensor,
 			b.Expert, b.Pipeline))
-	if b.singles > 0 {
-		s.Notes = append(s.Notes, units.Count(b.singles, "call")+": left out, in a group of one rank")
-	}
-	if b.nobody > 0 {
-		s.Notes = append(s.Notes, units.Count(b.nobody, "message")+
-			": left out, before the first or behind the last pipeline stage")
-	}
+	note(b.singles, "call", "left out, in a group of one rank")
+	note(b.nobody, "message", "left out, before the first or behind the last pipeline stage")
 	if b.halves > 0 {
 		s.Notes = append(s.Notes, units.Count(b.halves, "call")+
 			" of the first and the last pipeline stage: left out, only one of the two has them")

@@ -307,15 +307,10 @@ func (j *job) message(t *trace, n *node) (*workload.Op, error) {
 func (j *job) source(traces []*trace) workload.Source {
 	s := workload.Source{Kind: "chakra", File: input.Title(traces[0].file, len(traces)),
 		Missing: []string{"the type of the elements", "roots and reduction operators"}}
-	missing := func(when bool, text string) {
-		if when {
-			s.Missing = append(s.Missing, text)
-		}
-	}
+	missing := input.Sentences(&s.Missing)
 	missing(j.timed, "time that no node takes, such as that of the host between two operations")
 	missing(!j.timed, "no computation is known")
-	missing(len(traces) == 1 && j.ranks > 1,
-		fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.ranks))
+	missing(len(traces) == 1 && j.ranks > 1, "only one rank was recorded: all %d ranks are taken to do the same", j.ranks)
 	note := input.Counts(&s.Notes)
 	note(j.left.untimed, "computation", "left out, the trace has operations (num_ops) and no time")
 	note(j.left.memory, "memory access", "only its duration was taken")

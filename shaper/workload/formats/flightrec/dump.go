@@ -87,8 +87,11 @@ type Entry struct {
 	IsP2P   bool
 }
 
-// GroupName names a process group in a dump.
-type GroupName struct{ Name, Desc string }
+// GroupName names a process group in a dump. The keys are those of `ddlemu pending --json`.
+type GroupName struct {
+	Name string `json:"group"`
+	Desc string `json:"description"`
+}
 
 // String is the name with the description of the program.
 func (g *GroupName) String() string {

@@ -192,23 +192,16 @@ func (c *converter) notes() (notes []string) {
 	}
 	notes = append(notes, c.named...)
 	note(c.torn, "call", "left out, because the dump of another rank of the group lacks it")
-	if c.halves > 0 {
-		notes = append(notes, fmt.Sprintf("sends and receives of which no dump has the other half: %d, left out",
-			c.halves))
-	}
+	say := input.Sentences(&notes)
+	say(c.halves > 0, "sends and receives of which no dump has the other half: %d, left out", c.halves)
 	note(c.unequal, "call", "an all-to-all or all-gather with parts that differ; the mean stands for them")
 	note(c.unsized, "call", "left out, because the dump does not say what it moved")
 	note(c.hidden, "coalesced group",
 		"left out, because the dump does not have the calls in it (before version 2.7 of the format)")
 	note(c.empty, "call", "left out, it moves nothing")
 	note(c.singles, "call", "left out, of a group of one rank")
-	if c.peerless > 0 {
-		notes = append(notes,
-			fmt.Sprintf("sends and receives of which the dump does not say the other rank: %d, left out", c.peerless))
-	}
-	if c.foreign > 0 {
-		note(c.foreign, "call", "left out, not understood, such as "+strings.TrimSpace(c.foreignName))
-	}
+	say(c.peerless > 0, "sends and receives of which the dump does not say the other rank: %d, left out", c.peerless)
+	note(c.foreign, "call", "left out, not understood, such as "+strings.TrimSpace(c.foreignName))
 	note(c.unread, "entry", "left out, not understood")
 	return notes
 }

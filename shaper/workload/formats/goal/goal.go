@@ -46,30 +46,16 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if !p.computes {
 		source.Missing = append(source.Missing, "no computation between the messages is known")
 	}
-	if c.early > 0 {
-		source.Notes = append(source.Notes, units.Count(c.early, "receive")+
-			": each requires a send and starts with it, since a send of NCCL ends only when it is received")
-	}
-	if p.nics > 0 {
-		source.Notes = append(source.Notes, units.Count(p.nics, "message")+
-			": its nic is not used; NCCL chooses the NICs")
-	}
-	if anyTag > 0 {
-		source.Notes = append(source.Notes, units.Count(anyTag, "receive")+
-			" of any tag (-1): the messages between the two ranks are received in the order in which they are sent")
-	}
-	if !separate {
-		source.Notes = append(source.Notes,
-			fmt.Sprintf(
-				"messages of different tags between two ranks wait for each other: there are more than %d tags of two "+
-					"ranks, "+
-					"and each would need a communicator", maxSeparate))
-	}
-	if n := c.misordered(); n > 0 && !separate {
-		source.Notes = append(source.Notes,
-			units.Count(n, "pair")+" of ranks: messages are received in another order than they are sent in. "+
-				"NCCL has no tags, so sends and receives of other sizes may meet")
-	}
+	note, say := input.Counts(&source.Notes), input.Sentences(&source.Notes)
+	note(c.early, "receive", "each requires a send and starts with it, since a send of NCCL ends only when it is received")
+	note(p.nics, "message", "its nic is not used; NCCL chooses the NICs")
+	say(anyTag > 0, "%s of any tag (-1): the messages between the two ranks are received in the order in which they are "+
+		"sent", units.Count(anyTag, "receive"))
+	say(!separate, "messages of different tags between two ranks wait for each other: there are more than %d tags of "+
+		"two ranks, and each would need a communicator", maxSeparate)
+	n := c.misordered()
+	say(n > 0 && !separate, "%s of ranks: messages are received in another order than they are sent in. NCCL has no "+
+		"tags, so sends and receives of other sizes may meet", units.Count(n, "pair"))
 	slices.SortFunc(c.comms, func(a, b workload.Comm) int { return slices.Compare(a.Ranks, b.Ranks) })
 	return &workload.Workload{
 		Head: workload.Head{Format: workload.Format, Ranks: len(p.ranks), Comms: c.comms, Source: source},

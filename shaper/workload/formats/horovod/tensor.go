@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,12 +54,7 @@ var operations = map[string]uint8{"ALLREDUCE": 1, "ADASUM": 1, "ALLGATHER": 2, "
 var wires = []string{"NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_"}
 
 func isWire(activity string) bool {
-	for _, w := range wires {
-		if strings.HasPrefix(activity, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(wires, func(w string) bool { return strings.HasPrefix(activity, w) })
 }
 
 const negotiate = "NEGOTIATE_"

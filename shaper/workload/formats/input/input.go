@@ -7,6 +7,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -38,12 +39,7 @@ type Options struct {
 }
 
 // ElementType is the type for elements of which the source does not say the type.
-func (o Options) ElementType() string {
-	if o.Type == "" {
-		return "float32"
-	}
-	return o.Type
-}
+func (o Options) ElementType() string { return cmp.Or(o.Type, "float32") }
 
 // CheckRanks refuses a number of ranks that is not the one that a file says; said is 0 if it says none.
 func (o Options) CheckRanks(file string, said int) error {

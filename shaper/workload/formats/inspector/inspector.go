@@ -308,11 +308,8 @@ func (r *reader) describe() {
 	j.Missing = append(j.Missing, "the type of the elements",
 		"calls that the Inspector did not write: up to NCCL 2.29 it writes the last "+
 			"call of a communicator in each interval and no send or receive, since 2.30 none below 8 KiB")
-	if r.rootless > 0 {
-		j.Missing = append(j.Missing, fmt.Sprintf("the root of %s: rank 0 of the communicator is taken",
-			units.Count(r.rootless, "record")))
-	}
-	note := input.Counts(&j.Notes)
+	missing, note := input.Sentences(&j.Missing), input.Counts(&j.Notes)
+	missing(r.rootless > 0, "the root of %s: rank 0 of the communicator is taken", units.Count(r.rootless, "record"))
 	var exec, lost, most int64
 	messages := false
 	for _, w := range r.rows {
@@ -323,10 +320,7 @@ func (r *reader) describe() {
 		}
 		most = max(most, w.exec)
 	}
-	if messages {
-		j.Missing = append(j.Missing,
-			"which sends and receives are one group of calls: those between two collectives are taken to be")
-	}
+	missing(messages, "which sends and receives are one group of calls: those between two collectives are taken to be")
 	if most > 0 {
 		j.Notes = append(j.Notes,
 			fmt.Sprintf("the calls took %.3f ms per rank of a communicator, with waiting for the other ranks",

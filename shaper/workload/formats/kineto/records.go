@@ -3,6 +3,7 @@
 package kineto
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -323,10 +324,7 @@ func (r *rank) call(a *args) pytorch.Call {
 	if c.InCut || c.OutCut {
 		c.Row = a.shapes().row()
 	}
-	name := a.GroupName
-	if name == "" {
-		name = a.GroupID
-	}
+	name := cmp.Or(a.GroupName, a.GroupID)
 	c.Group = pytorch.Group{
 		Name: r.shared(groupName(string(name), string(a.GroupDesc))), Size: int(a.GroupSize.number(0)),
 		Ranks: r.ranksOf(a),

@@ -111,8 +111,7 @@ func (m *Member) Add(o *workload.Op, seq, at int64, group int32) error {
 	k := opKey{o.Kind, o.Func, o.Type, o.Count, o.Root, o.Peer}
 	shared := j.ops[k]
 	if shared == nil {
-		copied := *o
-		shared = &copied
+		shared = new(*o)
 		j.ops[k] = shared
 	}
 	m.calls = append(m.calls, record{op: shared, seq: seq, at: at, group: group})

@@ -306,12 +306,7 @@ func (l *log) ids() map[*member]string {
 
 // alike says whether all callers have the same count.
 func (l *log) alike(count map[*caller]int) bool {
-	for _, c := range l.callers {
-		if count[c] != count[l.callers[0]] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.callers, func(c *caller) bool { return count[c] != count[l.callers[0]] })
 }
 
 // name names the communicators, finds their ranks, and pairs their calls.

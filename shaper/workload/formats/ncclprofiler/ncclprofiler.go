@@ -103,14 +103,9 @@ func (r *reader) describe() {
 	j.Missing = append(j.Missing, "reduction operators: sum is taken",
 		"calls for which the profiler had no place: it keeps 8 to 16 of a kind if "+
 			"NCCL_PROFILE_GROUP_API_POOL_SIZE, NCCL_PROFILE_COLL_POOL_SIZE and the like do not say otherwise")
-	if r.bytes {
-		j.Missing = append(j.Missing, "the type of an AllGather or Broadcast: before 2.28 the profiler has their bytes")
-	}
-	if r.rootless > 0 {
-		j.Missing = append(j.Missing, fmt.Sprintf("the root of %s: rank 0 of the communicator is taken",
-			units.Count(r.rootless, "record")))
-	}
-	note := input.Counts(&j.Notes)
+	missing, note := input.Sentences(&j.Missing), input.Counts(&j.Notes)
+	missing(r.bytes, "the type of an AllGather or Broadcast: before 2.28 the profiler has their bytes")
+	missing(r.rootless > 0, "the root of %s: rank 0 of the communicator is taken", units.Count(r.rootless, "record"))
 	note(r.cut, "file", "ends in the middle of an event, which was left out")
 	note(r.untyped, "call", "left out, the type or the number of elements is not known")
 	note(r.peerless, "message", "left out, the peer is not recorded")

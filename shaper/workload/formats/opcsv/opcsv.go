@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
@@ -57,10 +56,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if o.Ranks < 1 {
 		return nil, lines.Errorf("the list does not say how many ranks call: add --ranks N")
 	}
-	if rootless > 0 {
-		w.Head.Source.Notes = append(w.Head.Source.Notes, units.Count(rootless, "call")+
-			": the root is not said (-1); rank 0 was taken")
-	}
+	input.Counts(&w.Head.Source.Notes)(rootless, "call", "the root is not said (-1); rank 0 was taken")
 	return w, nil
 }
 

@@ -193,12 +193,7 @@ func (c *Call) Op(n int) (op workload.Op, unequal bool, err error) {
 }
 
 func uniform(parts []int64) bool {
-	for _, p := range parts {
-		if p != parts[0] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(parts, func(p int64) bool { return p != parts[0] })
 }
 
 // count is NCCL's count in elements, but for AllToAll. For scatter, PyTorch writes what a rank gets as what goes in,

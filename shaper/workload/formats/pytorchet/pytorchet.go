@@ -301,23 +301,13 @@ func (j *job) source() workload.Source {
 			"run too",
 		"roots and reduction operators",
 	}}
-	if len(j.traces) == 1 && j.ranks > 1 {
-		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same",
-			j.ranks))
-	}
-	if !j.steps {
-		s.Missing = append(s.Missing, "steps: the whole trace is one")
-	}
-	if j.everyone > 0 {
-		s.Missing = append(s.Missing, fmt.Sprintf("the process group of %s: all %d ranks are taken",
-			units.Count(j.everyone, "call"), j.ranks))
-	}
-	if j.blocks > 0 {
-		s.Missing = append(s.Missing,
-			fmt.Sprintf("which ranks are in the process groups of which the size alone is known: ranks in a row "+
-				"are taken (%s)", units.Count(j.blocks, "call")))
-	}
-	note := input.Counts(&s.Notes)
+	missing, note := input.Sentences(&s.Missing), input.Counts(&s.Notes)
+	missing(len(j.traces) == 1 && j.ranks > 1, "only one rank was recorded: all %d ranks are taken to do the same",
+		j.ranks)
+	missing(!j.steps, "steps: the whole trace is one")
+	missing(j.everyone > 0, "the process group of %s: all %d ranks are taken", units.Count(j.everyone, "call"), j.ranks)
+	missing(j.blocks > 0, "which ranks are in the process groups of which the size alone is known: ranks in a row are "+
+		"taken (%s)", units.Count(j.blocks, "call"))
 	note(j.singles, "call", "left out, in a group of one rank")
 	note(j.empty, "call", "left out, with no element to move")
 	note(j.unsized, "call", "left out, the trace does not say what it moved")

@@ -9,6 +9,7 @@
 package make
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,12 +66,10 @@ func newBuilder(name string, o *Options, share int) (*builder, error) {
 		return nil, err
 	}
 	s := &schedule.Schedule{
-		Name: fmt.Sprintf("%s_%s_k%d", o.Coll, name, o.K), Coll: o.Coll, Proto: o.Proto, LoopChunks: o.GPUs * share,
-		Grain:   o.Grain,
-		InPlace: true, OutOfPlace: true, GPUs: make([]schedule.GPU, o.GPUs),
-	}
-	if s.Proto == "" {
-		s.Proto = schedule.Simple
+		Name: fmt.Sprintf("%s_%s_k%d", o.Coll, name, o.K), Coll: o.Coll, Proto: cmp.Or(o.Proto, schedule.Simple),
+		LoopChunks: o.GPUs * share,
+		Grain:      o.Grain,
+		InPlace:    true, OutOfPlace: true, GPUs: make([]schedule.GPU, o.GPUs),
 	}
 	if o.Coll == schedule.AllGather {
 		s.InPlace, s.OutOfPlace = !o.OutOfPlace, o.OutOfPlace

@@ -4,6 +4,7 @@ package make
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
@@ -100,12 +101,9 @@ func (s *shape) selectChannel(c int, used map[[3]int]bool) {
 		path = append(path, r)
 	}
 	free := func(channel int) bool {
-		for _, r := range path {
-			if used[[3]int{s.Parent[r], r, channel}] || used[[3]int{r, s.Parent[r], channel}] {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(path, func(r int) bool {
+			return used[[3]int{s.Parent[r], r, channel}] || used[[3]int{r, s.Parent[r], channel}]
+		})
 	}
 	channel := 0
 	for !free(channel) {

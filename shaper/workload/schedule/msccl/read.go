@@ -84,8 +84,7 @@ func (r *reader) next() (xml.Token, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		var syntax *xml.SyntaxError
-		if errors.As(err, &syntax) && strings.HasPrefix(syntax.Msg, "unexpected EOF") {
+		if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok && strings.HasPrefix(syntax.Msg, "unexpected EOF") {
 			return nil, ErrCut
 		} else if syntax != nil {
 			return nil, errors.New(syntax.Msg)
