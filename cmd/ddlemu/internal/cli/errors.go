@@ -144,8 +144,7 @@ func asksForJSON(args []string) bool {
 
 // FlagError describes a wrong flag of cmd: its name, the problem, and what to do.
 func FlagError(cmd *cobra.Command, err error) error {
-	var value *pflag.InvalidValueError
-	if errors.As(err, &value) {
+	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := value.GetFlag()
 		if want, ok := goTypes[f.Value.Type()]; ok && !errors.Is(err, errTwice) {
 			err := BadInput("--%s: %q is not %s", f.Name, value.GetValue(), want)
@@ -156,8 +155,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 		}
 		return BadInput("--%s: %w", f.Name, value.Unwrap())
 	}
-	var missing *pflag.NotExistError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
@@ -206,6 +204,26 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 		return BadInput("%s takes no argument, %q was given: see `%[1]s --help`", cmd.CommandPath(), args[0])
 	}
 	return nil
+}
+
+// Exactly refuses anything but n arguments with this text.
+func Exactly(n int, format string, values ...any) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return BadInput(format, values...)
+		}
+		return nil
+	}
+}
+
+// AtLeast refuses fewer than n arguments with this text.
+func AtLeast(n int, text string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < n {
+			return BadInput("%s", text)
+		}
+		return nil
+	}
 }
 
 // AtMostOneArg refuses a second argument.

@@ -40,8 +40,7 @@ func (o *otherFlag) Type() string   { return "string" }
 // Set sets the other flag.
 func (o *otherFlag) Set(text string) error {
 	err := o.flags.Set(o.name, text)
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return invalid.Unwrap() // the caller names the flag that the user gave
 	}
 	return err

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,13 +35,7 @@ func (g *Global) UpCommand(name string) string {
 
 // DirPath is the folder of the fabrics of user uid.
 func (g *Global) DirPath(uid int) string {
-	if g.Dir != "" {
-		return g.Dir
-	}
-	if path := g.Getenv(DirEnv); path != "" {
-		return path
-	}
-	return state.DefaultDir(uid)
+	return cmp.Or(g.Dir, g.Getenv(DirEnv), state.DefaultDir(uid))
 }
 
 // OpenDir opens the folder of fabrics. With create it makes the folder if there is none; without, the error wraps
@@ -59,12 +54,7 @@ func (g *Global) OpenDir(create bool) (*state.Dir, error) {
 }
 
 // Named is the name of the fabric that the user gave, "" if none.
-func (g *Global) Named() string {
-	if g.Fabric != "" {
-		return g.Fabric
-	}
-	return g.Getenv(FabricEnv)
-}
+func (g *Global) Named() string { return cmp.Or(g.Fabric, g.Getenv(FabricEnv)) }
 
 // Opened is a fabric that is up, and its folder.
 type Opened struct {
@@ -113,7 +103,7 @@ func (g *Global) Open() (*Opened, error) {
 // kernel datapath.
 func (g *Global) OpenKernel() (*Opened, error) {
 	up, err := g.Open()
-	if none := (*NotUpError)(nil); errors.As(err, &none) && none.command != "" {
+	if none, ok := errors.AsType[*NotUpError](err); ok && none.command != "" {
 		none.command += " --datapath kernel"
 	}
 	return up, err

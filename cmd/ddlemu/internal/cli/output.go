@@ -92,8 +92,7 @@ func WriteFile(flag, path string, force bool, mode os.FileMode, write func(w io.
 // CreateBeside makes a new file in the folder of path.
 func CreateBeside(path string) (*os.File, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	var at *os.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*os.PathError](err); ok {
 		return nil, fmt.Errorf("make a file in %s: %w", filepath.Dir(path), at.Err) // not the temporary name
 	}
 	return f, err

@@ -39,6 +39,13 @@ func NewTable(w io.Writer, header ...string) table.Writer {
 	return t
 }
 
+// PrintLines prints each of the texts, such as notes, by a format.
+func PrintLines(w io.Writer, format string, texts []string) {
+	for _, text := range texts {
+		fmt.Fprintf(w, format, text)
+	}
+}
+
 // Rate formats bytes per second in the usual way for networks: "118.7 MB/s".
 func Rate(bytesPerSecond float64) string {
 	if bytesPerSecond == 0 {

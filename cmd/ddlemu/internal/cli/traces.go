@@ -105,9 +105,7 @@ func PrintBasis(w io.Writer, t *messages.Trace, also string, notes []string) {
 		also = "; " + also
 	}
 	fmt.Fprintf(w, "clock: %s, time scale %d%s\n", ClockName(t), t.Ranks[0].TimeScale, also)
-	for _, note := range notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
+	PrintLines(w, "note: %s\n", notes)
 }
 
 // Microseconds prints recorded times, in ns of the fabric's clock, as us of the emulated network.

@@ -30,12 +30,8 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, more string) {
 		}
 		t.Render()
 	}
-	for _, n := range v.Notes {
-		fmt.Fprintf(w, "note: %s\n", n)
-	}
-	for _, line := range v.Lines(more) {
-		fmt.Fprintf(w, "ddlemu: %s\n", line)
-	}
+	PrintLines(w, "note: %s\n", v.Notes)
+	PrintLines(w, "ddlemu: %s\n", v.Lines(more))
 	fmt.Fprintf(w, "verdict: %s\n", v.Word)
 }
 

@@ -44,12 +44,7 @@ Without flags, it prints whether the interface is shaped.
 ` + cli.ExitHelp,
 		Example: `  sudo ddlemu dev eth0 --bw 100Mbps
   sudo ddlemu dev eth0 --restore`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.BadInput("dev takes one interface: ddlemu dev eth0 --bw 1Gbps")
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "dev takes one interface: ddlemu dev eth0 --bw 1Gbps"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := runDev(g, o, args[0])
 			if errors.Is(err, tc.ErrUnavailable) {

@@ -3,6 +3,7 @@
 package fabriccmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func runDown(_ context.Context, g *cli.Global, o *downOptions) error {
 			fmt.Fprintln(g.Stdout, "no fabric is up")
 			return nil
 		}
-		return g.NoFabric(firstOf(o.Name, g.Named()))
+		return g.NoFabric(cmp.Or(o.Name, g.Named()))
 	}
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func namesToTakeDown(g *cli.Global, dir *state.Dir, o *downOptions) ([]string, e
 	if o.All {
 		return all, nil
 	}
-	name := firstOf(o.Name, g.Named())
+	name := cmp.Or(o.Name, g.Named())
 	if name == "" {
 		if name, err = dir.Only(); err != nil {
 			return nil, cli.BadInput("%w, as the argument, or give --all", err)
@@ -137,14 +138,4 @@ func takeDown(g *cli.Global, dir *state.Dir, name string) error {
 	}
 	fmt.Fprintf(g.Stdout, "fabric %s is down: %s\n", name, was)
 	return nil
-}
-
-// firstOf is the first of its arguments that is not empty.
-func firstOf(names ...string) string {
-	for _, name := range names {
-		if name != "" {
-			return name
-		}
-	}
-	return ""
 }

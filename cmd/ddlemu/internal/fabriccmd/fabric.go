@@ -117,9 +117,7 @@ func checkFabric(g *cli.Global, fab *fabric.Fabric) error {
 	if err := refused(fab); err != nil {
 		found = append(found, err.Error())
 	}
-	for _, line := range found {
-		fmt.Fprintln(g.Stdout, line)
-	}
+	cli.PrintLines(g.Stdout, "%s\n", found)
 	if len(found) > 0 {
 		return &cli.ExitError{Code: cli.ExitFailure,
 			Err: fmt.Errorf("%s found in fabric %s", units.Count(len(found), "likely mistake"), fab.Config.Name)}

@@ -64,12 +64,7 @@ Variables of the environment count for nothing. - is standard input.
   ddlemu fabric import ndv5-topo.xml --base ndr400 --nvlinks-per-gpu 18 --nodes 4
   ddlemu fabric import AlibabaHPN_1024g SimAI.conf --nodes 16 -o hpn.yaml
   ddlemu fabric import leaf_spine.topo -o leaf-spine.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.BadInput("import takes a file of another tool: see `ddlemu fabric import --help`")
-			}
-			return nil
-		},
+		Args: cli.AtLeast(1, "import takes a file of another tool: see `ddlemu fabric import --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runFabricImport(cmd.Context(), g, o, args) },
 	}
 	o.AddFlags(cmd.Flags())
@@ -208,7 +203,7 @@ func (o *fabricImportOptions) fabric(in *found.Fabric, names []string) ([]byte, 
 	f, err := flags.Load(configs.Source{File: names[0], Text: draft, Getenv: noVariable}, o.flags)
 	if err != nil {
 		// The line is one of the draft, which the user does not see.
-		if e := (*configs.Error)(nil); errors.As(err, &e) && !strings.HasPrefix(e.Where, "--") {
+		if e, ok := errors.AsType[*configs.Error](err); ok && !strings.HasPrefix(e.Where, "--") {
 			err = &configs.Error{Where: names[0], Field: e.Field, Err: e.Err}
 		}
 		return nil, nil, err
@@ -222,10 +217,6 @@ func printFound(w io.Writer, in *found.Fabric) {
 	if in.Kind != "" {
 		fmt.Fprintf(w, "%s\n", in.Kind)
 	}
-	for _, s := range in.Says {
-		fmt.Fprintf(w, "  %s\n", s)
-	}
-	for _, n := range in.Notes {
-		fmt.Fprintf(w, "note: %s\n", n)
-	}
+	cli.PrintLines(w, "  %s\n", in.Says)
+	cli.PrintLines(w, "note: %s\n", in.Notes)
 }

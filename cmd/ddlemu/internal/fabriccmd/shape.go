@@ -114,8 +114,7 @@ func (o *shapeOptions) patch() (configs.LinkPatch, error) {
 	case o.Up && o.Down:
 		return p, cli.BadInput("both --up and --down are given: give one of them")
 	case o.Up || o.Down:
-		up := o.Up
-		p.Up = &up
+		p.Up = new(o.Up)
 	}
 	return p, nil
 }
@@ -181,7 +180,7 @@ func shapeNew(g *cli.Global, pattern string, patch configs.LinkPatch) error {
 	if err != nil {
 		return err
 	}
-	name := firstOf(g.Named(), defaultName)
+	name := cmp.Or(g.Named(), defaultName)
 	up, err := g.Create(fab, name)
 	if err != nil {
 		return err

@@ -130,8 +130,7 @@ func accountOf(name string, uid int) (launch.Account, error) {
 		return launch.AccountByID(uid)
 	}
 	a, err := launch.AccountByName(name)
-	var unknown user.UnknownUserError
-	if errors.As(err, &unknown) {
+	if _, ok := errors.AsType[user.UnknownUserError](err); ok {
 		return a, cli.BadInput("there is no user %q", name)
 	}
 	return a, err

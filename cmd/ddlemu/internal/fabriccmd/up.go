@@ -3,6 +3,7 @@
 package fabriccmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 	if err != nil {
 		return err
 	}
-	name := firstOf(o.Name, fab.Config.Name)
+	name := cmp.Or(o.Name, fab.Config.Name)
 	if fab.Config.OnKernel() {
 		if err := daemon.Prepare(fab); err != nil {
 			return err

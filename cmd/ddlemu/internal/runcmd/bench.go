@@ -161,13 +161,8 @@ the rows so far, and the verdict is incomplete.
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 4
   ddlemu bench alltoall --profile eth10 --ranks 4 --nodes 2 --lat 50us --json
   ddlemu bench allreduce --profile ndr400 --ranks 2 -b 16M -e 16M --min-busbw 45GB/s --junit bench.xml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.BadInput("bench takes one collective (%s): see `ddlemu bench --help`",
-					strings.Join(nccl.Collectives(), ", "))
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "bench takes one collective (%s): see `ddlemu bench --help`",
+			strings.Join(nccl.Collectives(), ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error { return runBench(cmd.Context(), g, &o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
@@ -244,7 +239,7 @@ func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 		return nil, err
 	}
 	up, err := g.Open()
-	if none := (*cli.NotUpError)(nil); errors.As(err, &none) && slices.Contains(configs.ProfileNames(), g.Fabric) {
+	if _, ok := errors.AsType[*cli.NotUpError](err); ok && slices.Contains(configs.ProfileNames(), g.Fabric) {
 		return nil, cli.BadInput("%w; or give --profile %s instead of --fabric", err, g.Fabric)
 	}
 	if err != nil {

@@ -32,9 +32,7 @@ func printForecast(w io.Writer, r *emulate.Report) {
 			"\nexpected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:\nothers are "+
 				"done as soon as their data is in the buffers on the path.\n")
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintf(w, "\nnote: %s\n", note)
-	}
+	cli.PrintLines(w, "\nnote: %s\n", r.Notes)
 	if len(r.Summary) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(r.Summary, "\n"))
 	}

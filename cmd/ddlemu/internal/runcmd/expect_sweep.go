@@ -89,17 +89,11 @@ func printSweep(w io.Writer, s *emulate.Sweep) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
-	for _, line := range sweep.ChangeLines(s.Changes()) {
-		fmt.Fprintln(w, line)
-	}
+	cli.PrintLines(w, "%s\n", sweep.ChangeLines(s.Changes()))
 	for _, lines := range [][]string{s.Reversals(), s.Conclusions()} {
-		for _, line := range lines {
-			fmt.Fprintln(w, line)
-		}
+		cli.PrintLines(w, "%s\n", lines)
 	}
-	for _, note := range first.Notes {
-		fmt.Fprintf(w, "\nnote: %s\n", note)
-	}
+	cli.PrintLines(w, "\nnote: %s\n", first.Notes)
 	if report := s.Report(); report.Verdict != "" {
 		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports),
 			len(s.List))

@@ -3,6 +3,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -25,10 +26,7 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 		"verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
 	bytes := func(size int64) string { return fmt.Sprintf("%d bytes", size) }
 	for _, l := range r.Lines {
-		got := l.Emulated
-		if got == 0 {
-			got = l.Expected
-		}
+		got := cmp.Or(l.Emulated, l.Expected)
 		c := junit.Case{Class: class, Name: bytes(l.Size), Time: time.Duration(got * float64(time.Microsecond))}
 		switch {
 		case r.Verdict == "INVALID":

@@ -3,6 +3,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -97,9 +98,7 @@ func (p *PerNode) run(ctx context.Context, g *cli.Global, env, args []string) (i
 		p.job.EndOrphans()
 	}
 	for _, s := range streams {
-		if cerr := s.Close(); err == nil {
-			err = cerr
-		}
+		err = cmp.Or(err, s.Close())
 	}
 	return status, err
 }

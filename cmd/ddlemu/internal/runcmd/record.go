@@ -144,8 +144,6 @@ func (o *RecordOptions) convert(g *cli.Global, folder string) error {
 	if _, err := w.Index(); err != nil {
 		return fmt.Errorf("make a workload of the ledgers in %s: %w", folder, err)
 	}
-	for _, text := range w.Head.Source.Missing {
-		fmt.Fprintf(g.Stderr, "ddlemu: the ledgers do not say: %s\n", text)
-	}
+	cli.PrintLines(g.Stderr, "ddlemu: the ledgers do not say: %s\n", w.Head.Source.Missing)
 	return o.Write(g, w)
 }

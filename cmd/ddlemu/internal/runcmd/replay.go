@@ -134,13 +134,7 @@ failed or a value was wrong; 2 for bad input, such as a workload whose calls do 
   ddlemu replay step.jsonl --profile eth10 --nodes 2 --ranks 8
   ddlemu replay step.jsonl --fabric ndr400 --fabric eth10
   ddlemu replay step.jsonl --profile ndr400 --sweep bw=10G..800G --plot sweep.svg`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.BadInput(
-					"replay takes one workload, a file or - for standard input: see `ddlemu replay --help`")
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "replay takes one workload, a file or - for standard input: see `ddlemu replay --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runReplay(cmd.Context(), g, &o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
@@ -255,8 +249,7 @@ func (o *BenchOptions) ranksWanted() *int {
 	if !o.Flags.Changed("ranks") {
 		return nil
 	}
-	n := o.Ranks
-	return &n
+	return new(o.Ranks)
 }
 
 // loadWorkload reads a workload, and refuses one whose calls do not match. ranks is how many of its ranks are wanted;

@@ -105,12 +105,7 @@ interrupted.
   ddlemu run --profile eth10 --nodes 2 --datapath kernel --per-node -- \
     torchrun --nnodes {nodes} --node-rank {node} --master-addr {master} --nproc-per-node 1 train.py
   ddlemu run --profile ndr400 --lat 10us --soft-cuda -- ./my-nccl-program`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.BadInput("run needs a command: ddlemu run --profile eth10 -- COMMAND")
-			}
-			return nil
-		},
+		Args: cli.AtLeast(1, "run needs a command: ddlemu run --profile eth10 -- COMMAND"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runRun(cmd.Context(), g, &o, args) },
 	}
 	o.AddFlags(g, cmd.Flags())

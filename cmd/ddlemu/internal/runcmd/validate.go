@@ -73,12 +73,7 @@ far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa
   ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.BadInput("validate takes one table: see `ddlemu validate --help`")
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "validate takes one table: see `ddlemu validate --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runValidate(cmd.Context(), g, &o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())

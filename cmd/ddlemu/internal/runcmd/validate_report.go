@@ -21,9 +21,7 @@ func printValidation(w io.Writer, r *validate.Report, more string) error {
 		fmt.Fprintf(&b, "# source: %s\n", r.Source)
 	}
 	fmt.Fprintf(&b, "# profile %s  NCCL %s  CUDA %s\n", r.Profile, r.NCCL, r.CUDA)
-	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "# %s\n", n)
-	}
+	cli.PrintLines(&b, "# %s\n", r.Notes)
 	b.WriteString("\n")
 	t := cli.NewTable(&b, "size ", "published us ", "expected us ", "emulated us ", "error % ", "limit % ", "")
 	for _, l := range r.Lines {
@@ -39,9 +37,7 @@ func printValidation(w io.Writer, r *validate.Report, more string) error {
 	printLeftOut(&b, r.LeftOut)
 	fmt.Fprintf(&b, "# %d of %d rows are within their limits\n", len(r.Lines)-len(r.Outside()), len(r.Lines))
 	if r.Verdict != "" {
-		for _, line := range r.Conclusion.Lines(more) {
-			fmt.Fprintf(&b, "# %s\n", line)
-		}
+		cli.PrintLines(&b, "# %s\n", r.Conclusion.Lines(more))
 		fmt.Fprintf(&b, "verdict: %s\n", r.Verdict)
 	}
 	_, err := io.WriteString(w, b.String())

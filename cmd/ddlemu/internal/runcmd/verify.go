@@ -158,8 +158,7 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 	if o.junit.Path != "" {
 		err = errors.Join(err, o.junit.Write(verifySuite(name, report, err)))
 	}
-	var input *cli.InputError
-	if errors.As(err, &input) {
+	if _, ok := errors.AsType[*cli.InputError](err); ok {
 		return err
 	}
 	if err != nil {

@@ -58,12 +58,8 @@ func printVerify(w io.Writer, r *verify.Report, more string) {
 	if e := r.Exact; e != nil {
 		fmt.Fprintf(w, "%d of %d messages were visible at the model's time, to the ns\n", e.Messages-e.Off, e.Messages)
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
-	for _, line := range r.Conclusion.Lines(more) {
-		fmt.Fprintf(w, "ddlemu: %s\n", line)
-	}
+	cli.PrintLines(w, "note: %s\n", r.Notes)
+	cli.PrintLines(w, "ddlemu: %s\n", r.Conclusion.Lines(more))
 	if r.Needed > 0 {
 		fmt.Fprintf(w,
 			"ddlemu: if this host is too slow, take the fabric down with `ddlemu down %s`, and repeat your `ddlemu "+

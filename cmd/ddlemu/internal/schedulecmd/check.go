@@ -31,12 +31,7 @@ A schedule is checked for calls in place, out of place, or both, as it says itse
 ` + cli.ExitCheckHelp,
 		Example: `  ddlemu schedule check algo.xml
   ddlemu schedule check ring --coll all_reduce --gpus 4`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.BadInput("check takes at least one schedule: a file of MSCCL XML")
-			}
-			return nil
-		},
+		Args: cli.AtLeast(1, "check takes at least one schedule: a file of MSCCL XML"),
 		RunE: func(_ *cobra.Command, args []string) error { return runScheduleCheck(g, o, args) },
 	}
 	o.AddFlags(cmd.Flags())
@@ -108,9 +103,7 @@ func (o *scheduleMakeOptions) check(g *cli.Global, arg string) (*schedule.Schedu
 
 func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) {
 	fmt.Fprintf(w, "%s: %s\n", arg, describeSchedule(s))
-	for _, text := range r.Warnings {
-		fmt.Fprintf(w, "  warning: %s\n", text)
-	}
+	cli.PrintLines(w, "  warning: %s\n", r.Warnings)
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "  %s: %s\n", f.Kind, f.Text)
 	}
@@ -168,12 +161,7 @@ roots and then sends from them.
 ` + cli.ExitHelp,
 		Example: `  ddlemu schedule make allpairs --coll all_gather --k 4 --gpus 8 -o allpairs.xml
   ddlemu schedule make ring --coll all_reduce --k 4 --grain 256K --gpus 8 -o ring.xml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || makers[args[0]] == nil {
-				return cli.BadInput("make takes one kind of schedule: ring, allpairs, tree, chain or double-binary")
-			}
-			return nil
-		},
+		Args: oneKind,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := o.CheckOutput(); err != nil {
 				return err

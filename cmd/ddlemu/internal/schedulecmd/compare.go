@@ -56,12 +56,7 @@ it would do at each size, and the model says how long that takes.
 		Example: `  ddlemu schedule compare ring:k=4 allpairs tree --coll all_reduce --gpus 8 --profile ndr400
   ddlemu schedule compare ring allpairs nccl --coll all_reduce --gpus 4 --profile ndr400 -e 16M
   ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4 --plot compared.svg`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return cli.BadInput("compare takes two schedules or more: files, or kinds such as ring:k=4")
-			}
-			return nil
-		},
+		Args: cli.AtLeast(2, "compare takes two schedules or more: files, or kinds such as ring:k=4"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runScheduleCompare(cmd.Context(), g, o, args) },
 	}
 	o.AddFlags(g, cmd.Flags())
@@ -259,9 +254,7 @@ func (c *comparison) print(w io.Writer) {
 	if len(c.Rows) > 0 {
 		c.printBusiest(w)
 	}
-	for _, n := range c.Notes {
-		fmt.Fprintf(w, "note: %s\n", n)
-	}
+	cli.PrintLines(w, "note: %s\n", c.Notes)
 	if c.Verdict != "" {
 		fmt.Fprintf(w, "verdict: %s: it was interrupted, and has what was calculated so far\n", c.Verdict)
 	}

@@ -93,6 +93,5 @@ func forecastOf(rows []emulate.Forecast, size int64) *float64 {
 	if best == nil || !best.Known {
 		return nil
 	}
-	t := float64(best.LastRank) / 1e3
-	return &t
+	return new(float64(best.LastRank) / 1e3)
 }

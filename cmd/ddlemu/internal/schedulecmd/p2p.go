@@ -50,8 +50,7 @@ func (r *scheduleRun) rowP2P(ctx context.Context, cut *schedule.Cut, inPlace boo
 	row.Avg, row.Min = meanAndLeast(times)
 	if len(out.Model) > 0 {
 		row.Expected = units.Microseconds(out.Model[0].Time)
-		diff := 100 * (row.Avg/row.Expected - 1)
-		row.Diff = &diff
+		row.Diff = new(100 * (row.Avg/row.Expected - 1))
 	}
 	if r.s.Coll.HasResult() {
 		if wrong := uint64(out.Wrong); out.Checked > 0 {

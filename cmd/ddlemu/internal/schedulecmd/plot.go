@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/chart"
 )
 
@@ -72,7 +73,7 @@ func (r *scheduleRun) chart(arg string, rows []scheduleRow) *chart.Chart {
 		X: "size", Y: "bus bandwidth, GB/s", LogY: true, Legend: chart.BottomRight}
 	bound := chart.Line{Name: boundLine}
 	for _, inPlace := range r.s.Variants() {
-		line := chart.Line{Name: placeName(inPlace)}
+		line := chart.Line{Name: bench.Place(inPlace)}
 		bound.Points = nil
 		for i := range rows {
 			row := &rows[i]

@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
@@ -292,7 +293,7 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 		for _, inPlace := range r.s.Variants() {
 			row, note, err := r.row(ctx, s, &cut, inPlace)
 			if err != nil {
-				return rows, notes, fmt.Errorf("%d bytes %s: %w", cut.Bytes, placeName(inPlace), err)
+				return rows, notes, fmt.Errorf("%d bytes %s: %w", cut.Bytes, bench.Place(inPlace), err)
 			}
 			if note != "" {
 				notes = append(notes, note)
@@ -346,7 +347,7 @@ func executorOf(s *schedule.Schedule) string {
 
 // newRow is a row without times.
 func (r *scheduleRun) newRow(cut *schedule.Cut, inPlace bool) scheduleRow {
-	row := scheduleRow{Size: cut.Bytes, Count: cut.Bytes / 4, Place: placeName(inPlace),
+	row := scheduleRow{Size: cut.Bytes, Count: cut.Bytes / 4, Place: bench.Place(inPlace),
 		Bound: units.Microseconds(r.place.Bound(r.s, cut))}
 	if r.s.Coll.PerRank() {
 		row.Count /= uint64(len(r.s.GPUs))
@@ -375,8 +376,7 @@ func (r *scheduleRun) measure(ctx context.Context, s *schedule.Schedule, cut *sc
 	scale := float64(r.place.Fabric.TimeScale())
 	row.Avg, row.Min = meanAndLeast(out.Times)
 	row.Avg, row.Min = row.Avg/scale, row.Min/scale
-	diff := 100 * (row.Avg/row.Expected - 1)
-	row.Diff, r.measured = &diff, true
+	row.Diff, r.measured = new(100*(row.Avg/row.Expected-1)), true
 	if r.s.Coll.HasResult() {
 		row.Wrong = &out.Wrong
 	}

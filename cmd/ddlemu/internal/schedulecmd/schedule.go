@@ -210,14 +210,6 @@ type scheduleFabric struct {
 	fabriccmd.SourceOptions
 }
 
-// AddFlags adds the flags. letter is that of the file: F if -f is a factor, as in nccl-tests, else f.
-func (o *scheduleFabric) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
-	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "fabric `file` (default: $"+configs.FileEnv+")")
-	flags.AddFabric(fs)
-	o.Flags = fs
-}
-
 // place is the fabric with the GPUs on it. Unless a flag says otherwise, the clock is virtual. On a profile, unless
 // --nodes is given, each GPU is a node of its own.
 func (o *scheduleFabric) place(g *cli.Global, gpus int) (*model.Place, error) {
@@ -286,11 +278,19 @@ func oneSource(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// oneKind refuses anything but one kind of schedule.
+func oneKind(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || makers[args[0]] == nil {
+		return cli.BadInput("%s takes one kind of schedule: ring, allpairs, tree, chain or double-binary", cmd.Name())
+	}
+	return nil
+}
+
 // describeSchedule is a schedule in a few words.
 func describeSchedule(s *schedule.Schedule) string {
 	var places []string
 	for _, inPlace := range s.Variants() {
-		places = append(places, placeName(inPlace))
+		places = append(places, bench.Place(inPlace))
 	}
 	if s.Summary != "" {
 		return fmt.Sprintf("%s on %s, %s, %s, %s", s.Coll, units.Count(len(s.GPUs), "GPU"), s.Proto,
@@ -300,11 +300,4 @@ func describeSchedule(s *schedule.Schedule) string {
 		strings.Join(places, " and "),
 		units.Count(s.LoopChunks, "chunk"), units.Count(s.MostBlocks(), "block"), units.Count(s.Channels, "channel"),
 		units.Count(s.Steps(), "step"))
-}
-
-func placeName(inPlace bool) string {
-	if inPlace {
-		return "in place"
-	}
-	return "out of place"
 }

@@ -50,12 +50,7 @@ size. Rows are grains, columns are k.
 ` + cli.ExitHelp,
 		Example: `  ddlemu schedule sweep allpairs --gpus 8 --profile dgx-a100-nvlink
   ddlemu schedule sweep ring --coll all_reduce --ks 1,4 --grains 64K,1M --profile ndr400 --plot ring.svg`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || makers[args[0]] == nil {
-				return cli.BadInput("sweep takes one kind of schedule: ring, allpairs, tree, chain or double-binary")
-			}
-			return nil
-		},
+		Args: oneKind,
 		RunE: func(cmd *cobra.Command, args []string) error { return runScheduleSweep(cmd.Context(), g, o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())

@@ -45,13 +45,9 @@ func (r *scheduleRun) print(arg string, rows []scheduleRow, notes []string, inte
 		if len(rows) > 0 {
 			r.printLoads(r.g.Stdout, &rows[len(rows)-1])
 		}
-		for _, n := range notes {
-			fmt.Fprintf(r.g.Stdout, "note: %s\n", n)
-		}
+		cli.PrintLines(r.g.Stdout, "note: %s\n", notes)
 		if v != nil {
-			for _, line := range v.Lines("") {
-				fmt.Fprintf(r.g.Stdout, "ddlemu: %s\n", line)
-			}
+			cli.PrintLines(r.g.Stdout, "ddlemu: %s\n", v.Lines(""))
 			fmt.Fprintf(r.g.Stdout, "verdict: %s\n", v.Word)
 		}
 	}
@@ -70,7 +66,7 @@ func (r *scheduleRun) print(arg string, rows []scheduleRow, notes []string, inte
 func (r *scheduleRun) printTable(w io.Writer, arg string, rows []scheduleRow) {
 	c := &r.place.Fabric.Config
 	fmt.Fprintf(w, "# ddlemu schedule run %s: %s\n", arg, describeSchedule(r.s))
-	what := "datapath shm  clock " + clockWord(c.IsVirtual())
+	what := "datapath shm  clock " + c.ClockName()
 	switch {
 	case r.o.Model:
 		what = "calculated by the link model alone"
@@ -103,13 +99,6 @@ func reduces(coll string) bool {
 }
 
 func twoDigits(x float64) string { return fmt.Sprintf("%.2f", x) }
-
-func clockWord(virtual bool) string {
-	if virtual {
-		return "virtual"
-	}
-	return "real"
-}
 
 func wrongText(n *uint64) string {
 	if n == nil {

@@ -3,6 +3,7 @@
 package tracecmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -35,12 +36,7 @@ The first call of a function is compared with the first one, and so on.
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 4 -b 1M -e 1M --trace before
   ddlemu bench allreduce --profile ndr400 --ranks 4 -b 1M -e 1M --lat 5us --trace after
   ddlemu diff before after`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return cli.BadInput("diff takes two folders of --trace")
-			}
-			return nil
-		},
+		Args: cli.Exactly(2, "diff takes two folders of --trace"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runDiff(cmd.Context(), g, args, most) },
 	}
 	g.AddJSONFlag(cmd.Flags())
@@ -103,9 +99,7 @@ func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error 
 		fmt.Fprintf(g.Stdout, "%s: NCCL %s; clock: %s, time scale %d\n", dir, cli.NcclName(t), cli.ClockName(t),
 			t.Ranks[0].TimeScale)
 	}
-	for _, note := range notes {
-		fmt.Fprintf(g.Stdout, "note: %s\n", note)
-	}
+	cli.PrintLines(g.Stdout, "note: %s\n", notes)
 	return nil
 }
 
@@ -113,7 +107,7 @@ func printDiff(w io.Writer, dirs []string, r *diff.Result, settings []diff.Setti
 	if len(settings) > 0 {
 		tb := cli.NewTable(w, "fabric", dirs[0], dirs[1])
 		for _, s := range settings {
-			tb.AppendRow(table.Row{s.Name, orDash(s.A), orDash(s.B)})
+			tb.AppendRow(table.Row{s.Name, cmp.Or(s.A, "-"), cmp.Or(s.B, "-")})
 		}
 		tb.Render()
 		fmt.Fprintln(w)
@@ -169,13 +163,6 @@ func share(part, whole int64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%+.1f", 100*float64(part)/float64(whole))
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 func diffJSON(runs [2]*diff.Run, r *diff.Result, settings []diff.Setting, notes []string) any {

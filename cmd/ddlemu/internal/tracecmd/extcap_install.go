@@ -3,6 +3,7 @@
 package tracecmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,7 @@ func extcapFolders(getenv func(string) string) (since42, before string, err erro
 	if home == "" {
 		return "", "", cli.BadInput("HOME is not set: it has the folder of Wireshark's extcap programs")
 	}
-	config := getenv("XDG_CONFIG_HOME")
-	if config == "" {
-		config = filepath.Join(home, ".config")
-	}
+	config := cmp.Or(getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 	return filepath.Join(home, ".local", "lib", "wireshark", "extcap"), filepath.Join(config, "wireshark", "extcap"),
 		nil
 }
@@ -69,10 +67,7 @@ func installExtcap(ctx context.Context, g *cli.Global) error {
 		return err
 	}
 	command := cli.Quote(self)
-	dir := g.Dir
-	if dir == "" {
-		dir = g.Getenv(cli.DirEnv)
-	}
+	dir := cmp.Or(g.Dir, g.Getenv(cli.DirEnv))
 	if dir != "" {
 		if dir, err = filepath.Abs(dir); err != nil {
 			return cli.BadInput("--dir: %w", err)

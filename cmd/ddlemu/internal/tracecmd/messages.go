@@ -31,12 +31,7 @@ A ledger can be read while the job runs, and after a rank was killed.
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu messages t
   ddlemu messages t --json > messages.json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.BadInput("messages takes one folder: that of --trace")
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "messages takes one folder: that of --trace"),
 		RunE: func(_ *cobra.Command, args []string) error { return runMessages(g, args[0]) },
 	}
 	g.AddJSONFlag(cmd.Flags())

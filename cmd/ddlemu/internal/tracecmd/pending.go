@@ -38,12 +38,7 @@ sends and receives without their other half; and what the missing ranks did last
 		Example: `  ddlemu run --profile ndr400 --trace t -- python train.py &
   ddlemu pending t
   ddlemu pending /tmp/nccl_trace_rank_*`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.BadInput("pending takes the folder of --trace, or dumps of PyTorch's flight recorder")
-			}
-			return nil
-		},
+		Args: cli.AtLeast(1, "pending takes the folder of --trace, or dumps of PyTorch's flight recorder"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if dumps, err := dumpFiles(args); err != nil {
 				return cli.BadInput("%w", err)

@@ -3,6 +3,7 @@
 package tracecmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -169,10 +170,7 @@ func (o *whatIfOptions) change(f *replay.Fabric, t *messages.Trace) (c whatif.Ch
 		if o.On != "" {
 			return c, cli.BadInput("--on: give no other change of links: write it into the file")
 		}
-		pattern := o.Link
-		if pattern == "" {
-			pattern = "*"
-		}
+		pattern := cmp.Or(o.Link, "*")
 		if err := patchSpecs(&c, f, pattern, patch, factors); err != nil {
 			return c, err
 		}

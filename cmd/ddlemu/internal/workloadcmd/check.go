@@ -30,12 +30,7 @@ buffer small messages, but does not promise to.
 ` + cli.ExitCheckHelp,
 		Example: `  ddlemu workload check job.jsonl
   ddlemu workload check job.jsonl --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.BadInput("check takes at least one workload: see `ddlemu workload check --help`")
-			}
-			return nil
-		},
+		Args: cli.AtLeast(1, "check takes at least one workload: see `ddlemu workload check --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runWorkloadCheck(cmd.Context(), g, args) },
 	}
 	g.AddJSONFlag(cmd.Flags())

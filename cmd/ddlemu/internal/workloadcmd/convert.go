@@ -77,12 +77,7 @@ GOAL, if they have no collectives: ` + "`ddlemu expect --goal`" + ` writes these
 		Example: `  ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
   ddlemu workload convert ops.csv --ranks 8 --type bfloat16 -o ops.jsonl
   ddlemu workload convert job.jsonl --to chakra -o job`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.BadInput("convert takes the files of a job: see `ddlemu workload convert --help`")
-			}
-			return nil
-		},
+		Args: cli.AtLeast(1, "convert takes the files of a job: see `ddlemu workload convert --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runWorkloadConvert(cmd.Context(), g, o, args) },
 	}
 	o.AddFlags(cmd.Flags())
@@ -150,9 +145,7 @@ func runWorkloadConvert(ctx context.Context, g *cli.Global, o *workloadConvertOp
 
 // printForSimulator says what in a Chakra trace is not as in the workload, and what ASTRA-sim takes.
 func printForSimulator(report io.Writer, w *workload.Workload, written *outputs) {
-	for _, n := range chakra.Notes(w) {
-		fmt.Fprintf(report, "note: %s\n", n)
-	}
+	cli.PrintLines(report, "note: %s\n", chakra.Notes(w))
 	groups := ""
 	if name := written.path + chakra.GroupsEnding; slices.Contains(written.names, name) {
 		groups = " --comm-group-configuration=" + name
@@ -253,12 +246,8 @@ func printConverted(out io.Writer, path string, ix *workload.Index) {
 		}
 		fmt.Fprintf(out, "%s: %s per rank%s, %s\n", c.Func, calls, of, rangeOf(c.Bytes, bytesText))
 	}
-	for _, m := range s.Missing {
-		fmt.Fprintf(out, "not said by the source: %s\n", m)
-	}
-	for _, n := range s.Notes {
-		fmt.Fprintf(out, "note: %s\n", n)
-	}
+	cli.PrintLines(out, "not said by the source: %s\n", s.Missing)
+	cli.PrintLines(out, "note: %s\n", s.Notes)
 }
 
 // outputs are files that get their names only when all of them are whole.

@@ -89,9 +89,7 @@ func runWorkloadRewrite(ctx context.Context, g *cli.Global, o *workloadRewriteOp
 	if err := o.Write(g, out); err != nil || o.Output == "" {
 		return err
 	}
-	for _, note := range out.Head.Source.Notes[len(ix.Workload.Head.Source.Notes):] {
-		fmt.Fprintf(g.Stdout, "note: %s\n", note)
-	}
+	cli.PrintLines(g.Stdout, "note: %s\n", out.Head.Source.Notes[len(ix.Workload.Head.Source.Notes):])
 	return nil
 }
 

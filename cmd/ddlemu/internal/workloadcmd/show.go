@@ -155,12 +155,8 @@ func printHead(w io.Writer, path string, h *workload.Head, s *overview.Summary) 
 			fmt.Fprintf(w, "%s: %s\n", line.what, line.text)
 		}
 	}
-	for _, text := range h.Source.Notes {
-		fmt.Fprintf(w, "note: %s\n", text)
-	}
-	for _, text := range h.Source.Missing {
-		fmt.Fprintf(w, "not said by the source: %s\n", text)
-	}
+	cli.PrintLines(w, "note: %s\n", h.Source.Notes)
+	cli.PrintLines(w, "not said by the source: %s\n", h.Source.Missing)
 }
 
 // printSteps prints a table of what the steps do.
