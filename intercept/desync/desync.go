@@ -6,6 +6,7 @@ package desync
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -21,37 +22,46 @@ type Report struct {
 	Calls    []Unmatched
 	Messages []Message // sends and receives, in order of the groups and ranks
 	Last     []Last    // the last call of each rank that is missing somewhere
-	NoDump   workload.Ranks
+	NoDump   Ranks
 	Shared   []Shared // of the groups that have a rank without a dump
 	Notes    []string
 	Examined int // launches of all ranks
 }
 
+// Ranks are ranks of the job. In JSON they are a list of numbers.
+type Ranks []int
+
+func (r Ranks) String() string { return workload.Ranks(r).String() }
+
+// MarshalJSON writes an empty list for nil.
+func (r Ranks) MarshalJSON() ([]byte, error) { return json.Marshal(append([]int{}, r...)) }
+
 // Unmatched is a collective that some ranks have not called, that differs between ranks, or that has not ended on all.
 type Unmatched struct {
-	Group    flightrec.GroupName
-	Ranks    workload.Ranks // of the group
-	Function string
-	Sequence uint32
-	Tensors  string         // what goes in, such as "Float [1024]"
-	Where    string         // the line of the program, of one rank that has called it; "" if not known
-	Begun    workload.Ranks // those that have called it
-	Missing  workload.Ranks // those that have not
+	flightrec.GroupName
+	Ranks    Ranks  `json:"ranks"` // of the group
+	Function string `json:"function"`
+	Sequence uint32 `json:"sequence"`
+	Tensors  string `json:"tensors"`         // what goes in, such as "Float [1024]"
+	Where    string `json:"where,omitempty"` // the line of the program, of one rank that has called it; "" if not known
+	Begun    Ranks  `json:"called"`          // those that have called it
+	Missing  Ranks  `json:"not_called"`      // those that have not
+	Waiting  Ranks  `json:"not_ended"`       // those that have called it, and where it has not ended
+	TimedOut Ranks  `json:"given_up"`        // those that have given it up
 	// those whose dump has no call of the group, because the recorder has overwritten older ones
-	Unknown  workload.Ranks
-	NoDump   workload.Ranks // those of which no dump was given
-	Waiting  workload.Ranks // those that have called it, and where it has not ended
-	TimedOut workload.Ranks // those that have given it up
-	Differs  []Difference
-	Later    int // calls of the group after this one that are not finished either
-	created  int64
+	Unknown Ranks        `json:"overwritten"`
+	NoDump  Ranks        `json:"no_dump"` // those of which no dump was given
+	Differs []Difference `json:"differs"`
+	Later   int          `json:"later_calls_pending"` // calls of the group after this one that are not finished either
+	created int64
 }
 
 // Difference says how the call of a rank differs from that of most others.
 type Difference struct {
-	Rank           int
-	What           string // function, type, elements or number of calls
-	Has, OthersHas string
+	Rank      int    `json:"rank"` // -1: all ranks together
+	What      string `json:"what"` // function, type, elements or number of calls
+	Has       string `json:"has"`
+	OthersHas string `json:"others_have"`
 }
 
 // Last is the last call of a rank.
@@ -208,7 +218,7 @@ type member struct {
 // collectives adds the first collective that is not right, and counts those after it.
 func (x *examiner) collectives() {
 	var members []member
-	var noDump workload.Ranks
+	var noDump Ranks
 	var lists [][]flightrec.Numbered
 	comparable := true
 	for _, rank := range x.group.Ranks {
@@ -263,7 +273,7 @@ func (c *Unmatched) order() int {
 
 // call is the collective of a number, with the launches of the members.
 func (x *examiner) call(members []member, number uint32, launches []*flightrec.Launch) *Unmatched {
-	c := &Unmatched{Group: x.group.GroupName, Ranks: x.group.Ranks, Sequence: number, created: math.MaxInt64}
+	c := &Unmatched{GroupName: x.group.GroupName, Ranks: Ranks(x.group.Ranks), Sequence: number, created: math.MaxInt64}
 	var made []made
 	for i, m := range members {
 		l := launches[i]

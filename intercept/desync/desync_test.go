@@ -20,7 +20,7 @@ var ones = [][]int{{8}}
 func text(r *Report) string {
 	var lines []string
 	for _, c := range r.Calls {
-		line := fmt.Sprintf("%s #%d %s called %s", c.Function, c.Sequence, c.Group.Name, c.Begun)
+		line := fmt.Sprintf("%s #%d %s called %s", c.Function, c.Sequence, c.Name, c.Begun)
 		for _, part := range []struct {
 			name, ranks string
 		}{{"missing", c.Missing.String()}, {"waiting", c.Waiting.String()}, {"timed out", c.TimedOut.String()},
@@ -52,7 +52,7 @@ func text(r *Report) string {
 	}
 	for _, s := range r.Shared {
 		for _, l := range s.Last {
-			lines = append(lines, fmt.Sprintf("%s without %s: last of %s: %s #%d %s", s.Group.Name, s.NoDump, l.Ranks,
+			lines = append(lines, fmt.Sprintf("%s without %s: last of %s: %s #%d %s", s.Name, s.NoDump, l.Ranks,
 				l.Function, l.Sequence, l.State))
 		}
 	}

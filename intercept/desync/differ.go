@@ -112,7 +112,7 @@ func differences(all []made, whole bool) []Difference {
 		return []Difference{{Rank: -1, What: "elements of all ranks", Has: fmt.Sprintf("%d go in", in),
 			OthersHas: fmt.Sprintf("%d come out", out)}}
 	}
-	return nil
+	return []Difference{}
 }
 
 // most is the value that most have, of several the one that a lower rank has.

@@ -12,14 +12,15 @@ import (
 
 // Message is a send or receive that has no other half, that differs from it, or that has not ended.
 type Message struct {
-	Group    flightrec.GroupName
-	From, To int // ranks of the job
-	Sequence uint32
-	Tensors  string
-	Where    string
-	Problem  Problem
-	Has      string // of the receiver, if the halves differ
-	Later    int    // messages of this pair after this one that are not finished either
+	flightrec.GroupName
+	From     int     `json:"from"` // rank of the job
+	To       int     `json:"to"`
+	Sequence uint32  `json:"sequence"`
+	Tensors  string  `json:"tensors"`
+	Where    string  `json:"where,omitempty"`
+	Problem  Problem `json:"problem"`
+	Has      string  `json:"receiver_has,omitempty"` // if the halves differ
+	Later    int     `json:"later_messages_pending"` // of this pair after this one, not finished either
 }
 
 // Problem is what is wrong with a message.
@@ -90,7 +91,7 @@ func (x *examiner) message(f flow, sends, receives []half) *Message {
 	}
 	var first *Message
 	for k := range max(len(sends), len(receives)) {
-		m := &Message{Group: x.group.GroupName, From: from, To: to}
+		m := &Message{GroupName: x.group.GroupName, From: from, To: to}
 		switch {
 		case k >= len(receives):
 			m.Problem = NoReceive

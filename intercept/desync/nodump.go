@@ -5,33 +5,32 @@ package desync
 import (
 	"slices"
 
-	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 )
 
 // Shared is what the ranks with a dump did last in a group that has a rank without one. A hang that such a rank causes
 // may show nowhere else: its own dump would say which call it has not made.
 type Shared struct {
-	Group  flightrec.GroupName
-	Ranks  workload.Ranks // of the group
-	NoDump workload.Ranks // those of them without a dump
-	Last   []LastShared   // one for each different call
+	flightrec.GroupName
+	Ranks  Ranks        `json:"ranks"`      // of the group
+	NoDump Ranks        `json:"no_dump"`    // those of them without a dump
+	Last   []LastShared `json:"last_calls"` // one for each different call
 }
 
 // LastShared is the last call in a group, of the ranks for which it is the same.
 type LastShared struct {
-	Ranks    workload.Ranks
-	Function string // "" if the dumps of the ranks have no call of the group
-	Sequence uint32
-	State    string // as in Last
-	Where    string
+	Ranks    Ranks  `json:"ranks"`
+	Function string `json:"function"` // "" if the dumps of the ranks have no call of the group
+	Sequence uint32 `json:"sequence"`
+	State    string `json:"state"` // as in Last
+	Where    string `json:"where,omitempty"`
 }
 
 // shared is what the ranks with a dump did last in the group; ok is false if the group has no rank without a dump, or
 // none of those with one has called it.
 func (x *examiner) shared() (s Shared, ok bool) {
 	called := false
-	s = Shared{Group: x.group.GroupName, Ranks: x.group.Ranks}
+	s = Shared{GroupName: x.group.GroupName, Ranks: Ranks(x.group.Ranks)}
 	for _, rank := range x.group.Ranks {
 		d := x.dumps[rank]
 		if d == nil {
@@ -47,7 +46,7 @@ func (x *examiner) shared() (s Shared, ok bool) {
 			s.Last[i].Ranks = append(s.Last[i].Ranks, rank)
 			continue
 		}
-		l.Ranks = workload.Ranks{rank}
+		l.Ranks = Ranks{rank}
 		s.Last = append(s.Last, l)
 	}
 	return s, len(s.NoDump) > 0 && called

@@ -15,7 +15,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/desync"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
-	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -98,7 +97,7 @@ func printDesync(w io.Writer, j *flightrec.Job, r *desync.Report) {
 		printDesyncCall(w, &r.Calls[i])
 	}
 	for _, m := range r.Messages {
-		fmt.Fprintf(w, "message from rank %d to rank %d, group %s, #%d, %s: %s", m.From, m.To, m.Group.String(),
+		fmt.Fprintf(w, "message from rank %d to rank %d, group %s, #%d, %s: %s", m.From, m.To, m.GroupName.String(),
 			m.Sequence, m.Tensors, m.Problem)
 		if m.Has != "" {
 			fmt.Fprintf(w, ": %s", m.Has)
@@ -120,21 +119,19 @@ func printDesync(w io.Writer, j *flightrec.Job, r *desync.Report) {
 	for i := range r.Shared {
 		printNoDump(w, &r.Shared[i])
 	}
-	for _, n := range r.Notes {
-		fmt.Fprintf(w, "note: %s\n", n)
-	}
+	cli.PrintLines(w, "note: %s\n", r.Notes)
 }
 
 func printDesyncCall(w io.Writer, c *desync.Unmatched) {
-	fmt.Fprintf(w, "%s #%d of group %s, ranks %s, %s: called by %s", c.Function, c.Sequence, c.Group.String(), c.Ranks,
-		c.Tensors, groupRanks(c.Begun))
+	fmt.Fprintf(w, "%s #%d of group %s, ranks %s, %s: called by %s", c.Function, c.Sequence, c.GroupName.String(),
+		c.Ranks, c.Tensors, groupRanks(c.Begun))
 	if c.Where != "" {
 		fmt.Fprintf(w, " (%s)", c.Where)
 	}
 	fmt.Fprintln(w)
 	for _, part := range []struct {
 		text  string
-		ranks workload.Ranks
+		ranks desync.Ranks
 	}{
 		{"not called by %s", c.Missing}, {"not ended on %s", c.Waiting}, {"given up after its timeout by %s",
 			c.TimedOut},
@@ -172,7 +169,7 @@ func lastText(l desync.Last) string {
 
 // printNoDump prints what the ranks with a dump did last in a group that has a rank without one.
 func printNoDump(w io.Writer, s *desync.Shared) {
-	fmt.Fprintf(w, "group %s, ranks %s, without a dump of %s: the last calls are\n", s.Group.String(), s.Ranks,
+	fmt.Fprintf(w, "group %s, ranks %s, without a dump of %s: the last calls are\n", s.GroupName.String(), s.Ranks,
 		groupRanks(s.NoDump))
 	for _, l := range s.Last {
 		if l.Function == "" {
@@ -187,52 +184,12 @@ func printNoDump(w io.Writer, s *desync.Shared) {
 	}
 }
 
-func groupRanks(r workload.Ranks) string {
-	sorted := slices.Sorted(slices.Values(r))
+func groupRanks(r desync.Ranks) string {
+	sorted := desync.Ranks(slices.Sorted(slices.Values(r)))
 	if len(r) == 1 {
-		return "rank " + workload.Ranks(sorted).String()
+		return "rank " + sorted.String()
 	}
-	return "ranks " + workload.Ranks(sorted).String()
-}
-
-// desyncCall is a collective in JSON.
-type desyncCall struct {
-	Group        string          `json:"group"`
-	Description  string          `json:"description"`
-	Ranks        []int           `json:"ranks"`
-	Function     string          `json:"function"`
-	Sequence     uint32          `json:"sequence"`
-	Tensors      string          `json:"tensors"`
-	Where        string          `json:"where,omitempty"`
-	Begun        []int           `json:"called"`
-	Missing      []int           `json:"not_called"`
-	Waiting      []int           `json:"not_ended"`
-	TimedOut     []int           `json:"given_up"`
-	Unknown      []int           `json:"overwritten"`
-	NoDump       []int           `json:"no_dump"`
-	Differs      []desyncDiffers `json:"differs"`
-	LaterPending int             `json:"later_calls_pending"`
-}
-
-type desyncDiffers struct {
-	Rank   int    `json:"rank"` // -1: all ranks together
-	What   string `json:"what"`
-	Has    string `json:"has"`
-	Others string `json:"others_have"`
-}
-
-// desyncMessage is a send or receive in JSON.
-type desyncMessage struct {
-	Group        string `json:"group"`
-	Description  string `json:"description"`
-	From         int    `json:"from"`
-	To           int    `json:"to"`
-	Sequence     uint32 `json:"sequence"`
-	Tensors      string `json:"tensors"`
-	Where        string `json:"where,omitempty"`
-	Problem      string `json:"problem"`
-	Expects      string `json:"receiver_has,omitempty"`
-	LaterPending int    `json:"later_messages_pending"`
+	return "ranks " + sorted.String()
 }
 
 // desyncLast is the last call of a rank in JSON.
@@ -246,62 +203,19 @@ type desyncLast struct {
 	BeforeNs int64  `json:"before_newest_ns"`
 }
 
-// desyncShared is a group that has a rank without a dump, in JSON.
-type desyncShared struct {
-	Group       string             `json:"group"`
-	Description string             `json:"description"`
-	Ranks       []int              `json:"ranks"`
-	NoDump      []int              `json:"no_dump"`
-	Last        []desyncLastShared `json:"last_calls"`
-}
-
-// desyncLastShared is the last call of ranks in a group, in JSON.
-type desyncLastShared struct {
-	Ranks    []int  `json:"ranks"`
-	Function string `json:"function"` // "" if they have made none
-	Sequence uint32 `json:"sequence"`
-	State    string `json:"state"`
-	Where    string `json:"where,omitempty"`
-}
-
-func sharedJSON(all []desync.Shared) []desyncShared {
-	out := []desyncShared{}
-	for _, s := range all {
-		var last []desyncLastShared
-		for _, l := range s.Last {
-			last = append(last, desyncLastShared{l.Ranks, l.Function, l.Sequence, l.State, l.Where})
-		}
-		out = append(out, desyncShared{s.Group.Name, s.Group.Desc, s.Ranks, s.NoDump, last})
-	}
-	return out
-}
-
 func desyncJSON(j *flightrec.Job, r *desync.Report) any {
-	calls, messages, last := []desyncCall{}, []desyncMessage{}, []desyncLast{}
-	list := func(r workload.Ranks) []int { return append([]int{}, r...) }
-	for _, c := range r.Calls {
-		differs := []desyncDiffers{}
-		for _, d := range c.Differs {
-			differs = append(differs, desyncDiffers{d.Rank, d.What, d.Has, d.OthersHas})
-		}
-		calls = append(calls, desyncCall{c.Group.Name, c.Group.Desc, list(c.Ranks), c.Function, c.Sequence, c.Tensors,
-			c.Where, list(c.Begun), list(c.Missing),
-			list(c.Waiting), list(c.TimedOut), list(c.Unknown), list(c.NoDump), differs, c.Later})
-	}
-	for _, m := range r.Messages {
-		messages = append(messages, desyncMessage{m.Group.Name, m.Group.Desc, m.From, m.To, m.Sequence, m.Tensors,
-			m.Where, string(m.Problem), m.Has, m.Later})
-	}
+	last := []desyncLast{}
 	for _, l := range r.Last {
 		last = append(last, desyncLast{l.Rank, l.Function, l.Sequence, l.Group.Name, l.State, l.Where, l.BeforeNs})
 	}
 	return struct {
-		Ranks    int             `json:"ranks"`
-		NoDump   []int           `json:"no_dump"`
-		Calls    []desyncCall    `json:"calls"`
-		Messages []desyncMessage `json:"messages"`
-		Last     []desyncLast    `json:"last_calls"`
-		Shared   []desyncShared  `json:"groups_without_a_dump"`
-		Notes    []string        `json:"notes"`
-	}{j.World, list(r.NoDump), calls, messages, last, sharedJSON(r.Shared), append([]string{}, r.Notes...)}
+		Ranks    int                `json:"ranks"`
+		NoDump   desync.Ranks       `json:"no_dump"`
+		Calls    []desync.Unmatched `json:"calls"`
+		Messages []desync.Message   `json:"messages"`
+		Last     []desyncLast       `json:"last_calls"`
+		Shared   []desync.Shared    `json:"groups_without_a_dump"`
+		Notes    []string           `json:"notes"`
+	}{j.World, r.NoDump, append([]desync.Unmatched{}, r.Calls...), append([]desync.Message{}, r.Messages...), last,
+		append([]desync.Shared{}, r.Shared...), append([]string{}, r.Notes...)}
 }
