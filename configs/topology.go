@@ -171,7 +171,7 @@ func (f *Fabric) graph() (*topology.Graph, []int, error) {
 		Dims:   t.Dims,
 		Groups: t.Groups, Routers: t.Routers, Sites: t.Sites, Island: t.Island,
 	})
-	if bad := (*topology.BadShape)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*topology.BadShape](err); ok {
 		return nil, nil, Errorf("topology."+bad.Key, "%w", err)
 	}
 	if err != nil {
@@ -254,7 +254,7 @@ func (f *Fabric) routes(g *topology.Graph) (*topology.Routes, error) {
 		return nil, err
 	}
 	r, err := g.Route(f.NICsPerNode, f.Seed, user, f.Topology.ECMP == PerFlow)
-	if no := (*topology.NoPath)(nil); errors.As(err, &no) {
+	if no, ok := errors.AsType[*topology.NoPath](err); ok {
 		return nil, Errorf("topology", "%s cannot reach %s: %w", f.end(no.Src), f.end(no.Dst), err)
 	}
 	return r, err

@@ -189,7 +189,7 @@ func (f *Fabric) validateQuantiles() error {
 
 // within puts path before the field of err, if err is an *Error.
 func within(path string, err error) error {
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return &Error{Where: e.Where, Field: path + "." + e.Field, Err: e.Err}
 	}
 	return err

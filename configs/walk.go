@@ -21,8 +21,7 @@ type origins map[string]string
 
 // place sets Where of err to the origin of its field.
 func (o origins) place(err error) error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.Where = o.of(e.Field)
 		if e.Where == o[e.Field] && !strings.HasPrefix(e.Where, o[""]) {
 			e.Field = "" // Where is the flag or variable of this field alone, which names it

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,10 +19,7 @@ import (
 // open opens the fabric that DDLEMU_FABRIC names, else the only one that is up, else an
 // ad-hoc fabric for this job.
 func (m *member) open(key uint64) (err error) {
-	path := getenv(dirEnv)
-	if path == "" {
-		path = state.DefaultDir(os.Getuid())
-	}
+	path := cmp.Or(getenv(dirEnv), state.DefaultDir(os.Getuid()))
 	name := getenv(fabricEnv)
 	if m.dir, err = state.OpenDir(path, os.Getuid(), name == ""); err != nil {
 		return err

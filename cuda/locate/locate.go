@@ -5,6 +5,7 @@
 package locate
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,9 +91,7 @@ func HasGPU() bool {
 
 // Soft returns the libraries of the software CUDA with a release line of NCCL ("" for the default).
 func (l Layout) Soft(version string) (Libraries, error) {
-	if version == "" {
-		version = DefaultSoftVersion
-	}
+	version = cmp.Or(version, DefaultSoftVersion)
 	lib := filepath.Join(l.SoftCUDA, "lib")
 	nccl := l.relinked(version)
 	if _, err := os.Stat(filepath.Join(lib, "libcudart.so")); err != nil {
@@ -114,9 +113,7 @@ func (l Layout) Soft(version string) (Libraries, error) {
 // Guest returns the path of a library with a release line of NCCL ("" for the default) and the whole software CUDA, for
 // processes that have a CUDA and an NCCL of their own: they open it by this path, with RTLD_LOCAL.
 func (l Layout) Guest(version string) (string, error) {
-	if version == "" {
-		version = DefaultSoftVersion
-	}
+	version = cmp.Or(version, DefaultSoftVersion)
 	path := l.guest(version)
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return "", fmt.Errorf("the NCCL for guests is not in %s: run `make build`", l.SoftCUDA)

@@ -6,6 +6,7 @@ package diff
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,9 +124,7 @@ func (r *Run) calls() map[string][]*why.Explained {
 // names are the functions of both runs.
 func names(calls [2]map[string][]*why.Explained) (all []string) {
 	for _, of := range calls {
-		for name := range of {
-			all = append(all, name)
-		}
+		all = slices.AppendSeq(all, maps.Keys(of))
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -164,11 +163,8 @@ func (r *Run) choices(calls []*why.Explained) string {
 	for _, c := range calls {
 		count[r.choice(c)]++
 	}
-	var all []string
-	for text := range count {
-		all = append(all, text)
-	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	all := slices.SortedFunc(maps.Keys(count),
+		func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
 	for i, text := range all {
 		if len(all) > 1 {
 			all[i] = fmt.Sprintf("%s (%d of %d)", text, count[text], len(calls))

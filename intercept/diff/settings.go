@@ -4,6 +4,7 @@ package diff
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -29,9 +30,7 @@ func Settings(a, b []byte) ([]Setting, error) {
 	}
 	var names []string
 	for _, all := range flat {
-		for name := range all {
-			names = append(names, name)
-		}
+		names = slices.AppendSeq(names, maps.Keys(all))
 	}
 	slices.Sort(names)
 	out := []Setting{}

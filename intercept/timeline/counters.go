@@ -4,6 +4,7 @@ package timeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -32,11 +33,7 @@ func (d *drawing) rate(group, h int) {
 	}
 	sums[window] += sum
 	delete(sums, -1)
-	windows := make([]int64, 0, len(sums))
-	for w := range sums {
-		windows = append(windows, w)
-	}
-	slices.Sort(windows)
+	windows := slices.Sorted(maps.Keys(sums))
 	track := d.counter(group, d.Fabric.HopName(h)+" rate", "Gb/s", tracksOfHop*h+rateTrack)
 	ns := float64(d.window) / float64(d.clock.Scale)
 	for i, w := range windows {

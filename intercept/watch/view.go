@@ -186,12 +186,10 @@ func (h *HopActivity) judge(l *lateness, timeScale int) {
 		return
 	}
 	if ns, ok := l.p99(); ok {
-		us := float64(ns) / float64(timeScale) / 1e3
-		h.LateP99Us = &us
+		h.LateP99Us = new(float64(ns) / float64(timeScale) / 1e3)
 	}
 	if l.took > 0 {
-		percent := 100 * float64(l.late) / float64(l.took)
-		h.LatePercent = &percent
+		h.LatePercent = new(100 * float64(l.late) / float64(l.took))
 	}
 }
 

@@ -73,8 +73,7 @@ func (d *driver) runTorch(ctx context.Context, build, version, python, loop stri
 		filepath.Join(torchPrograms, "overhead.py"), loop)
 	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+d.dir, "OMP_NUM_THREADS=1")
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, fmt.Errorf("%s: %w:\n%s%s", python, err, out, exit.Stderr)
 	}
 	return out, err

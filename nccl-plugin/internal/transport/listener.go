@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -69,10 +70,8 @@ func (l *Listener) checkPeers(f *state.File, me *state.Participant) {
 
 // isAlone says whether no other rank of the job remains.
 func isAlone(f *state.File, me *state.Participant) bool {
-	for _, p := range f.Participants() {
-		if p.Job == me.Job().Index() && p.Slot != me.Slot() && p.Alive {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.Participants(),
+		func(p state.ParticipantStatus) bool {
+			return p.Job == me.Job().Index() && p.Slot != me.Slot() && p.Alive
+		})
 }

@@ -35,8 +35,7 @@ func (f *File) ClockStatus() *clock.Status {
 	if !f.Virtual() {
 		return nil
 	}
-	s := clock.StatusOf(f.clock())
-	return &s
+	return new(clock.StatusOf(f.clock()))
 }
 
 // Now is the time of the fabric's clock in ns.

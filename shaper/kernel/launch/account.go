@@ -31,8 +31,7 @@ const defaultShell = "/bin/sh"
 // run processes under arbitrary numbers.
 func AccountByID(uid int) (Account, error) {
 	u, err := user.LookupId(strconv.Itoa(uid))
-	var unknown user.UnknownUserIdError
-	if errors.As(err, &unknown) {
+	if _, ok := errors.AsType[user.UnknownUserIdError](err); ok {
 		a := Account{Name: strconv.Itoa(uid), UID: uid, GID: uid, Home: "/", Shell: defaultShell}
 		if uid == os.Getuid() {
 			a.GID = os.Getgid()

@@ -3,6 +3,7 @@
 package sockets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -57,9 +58,7 @@ type nic struct {
 
 // Serve listens on a Unix socket at path, which belongs to the owner, and answers requests in the background.
 func Serve(path string, o Options) (*Server, error) {
-	if o.RequestTimeout == 0 {
-		o.RequestTimeout = requestTimeout
-	}
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, requestTimeout)
 	s := &Server{o: o, nics: map[int]nic{}, path: path, clients: make(chan struct{}, maxClients)}
 	for _, n := range o.Plan.Nodes {
 		for _, c := range n.NICs {

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 
@@ -60,10 +61,7 @@ func (c *Call) bufferOf(proto Protocol) uint64 {
 	case LL128:
 		given, fallback = c.LL128BuffSize, DefaultLL128BuffSize
 	}
-	if given == 0 {
-		given = fallback
-	}
-	return uint64(given)
+	return uint64(cmp.Or(given, fallback))
 }
 
 // maxChannels is the maximum number of channels for a call of so many bytes: each channel's threads must have a minimum

@@ -151,8 +151,7 @@ func (p *parser) current() *columns {
 	if p.headed {
 		return &p.columns
 	}
-	c := modern()
-	return &c
+	return new(modern())
 }
 
 // continues adds the numbers at the end of words to the row that is pending, if they are a half of it or all that is

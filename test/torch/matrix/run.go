@@ -137,8 +137,7 @@ func (c command) pytest(ctx context.Context, dir string, env []string, launch fu
 
 // ignoreExit returns nil for the error that a program ended with an exit status, as it does when a test fails.
 func ignoreExit(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
 		return nil
 	}
 	return err

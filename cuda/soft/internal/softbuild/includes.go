@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
+	"slices"
 	"sync"
 )
 
@@ -40,12 +41,7 @@ func (n *includes) closure(source string, folders []string) ([]string, error) {
 		}
 		todo = append(todo, found...)
 	}
-	var out []string
-	for file := range seen {
-		out = append(out, file)
-	}
-	sort.Strings(out)
-	return out, nil
+	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // directHeaders returns the headers that a file includes directly.

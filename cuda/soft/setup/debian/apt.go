@@ -162,8 +162,7 @@ func percentFrom(line string) (float64, bool) {
 // describe returns an error of one line from a command's output and exit status.
 func describe(what string, output []byte, err error) error {
 	text := string(output)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && text == "" {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && text == "" {
 		text = string(exit.Stderr)
 	}
 	if strings.Contains(text, "NO_PUBKEY") || strings.Contains(text, "is not signed") ||
