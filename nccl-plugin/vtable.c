@@ -316,82 +316,18 @@ static int irecv_v10(
 	.name = NAME, .devices = do_devices, .dereg_mr = do_dereg_mr, .iflush = do_iflush, .test = do_test, \
 	.close_send = do_close, .close_recv = do_close, .close_listen = do_close_listen
 
-const struct net_v6 ncclNetPlugin_v6 = {
-	COMMON,
-	.init = init_v6,
-	.get_properties = props_v6,
-	.listen = do_listen,
-	.connect = do_connect,
-	.accept = do_accept,
-	.reg_mr = reg_mr_v6,
-	.isend = isend_v6,
-	.irecv = irecv_v6,
-};
-const struct net_v7 ncclNetPlugin_v7 = {
-	COMMON,
-	.init = init_v6,
-	.get_properties = props_v7,
-	.listen = do_listen,
-	.connect = connect_v7,
-	.accept = accept_v7,
-	.reg_mr = reg_mr_v6,
-	.isend = isend_v6,
-	.irecv = irecv_v6,
-};
-const struct net_v8 ncclNetPlugin_v8 = {
-	COMMON,
-	.init = init_v6,
-	.get_properties = props_v8,
-	.listen = do_listen,
-	.connect = connect_v7,
-	.accept = accept_v7,
-	.reg_mr = do_reg_mr,
-	.isend = isend_v6,
-	.irecv = irecv_v6,
-};
-const struct net_v9 ncclNetPlugin_v9 = {
-	COMMON,
-	.init = init_v6,
-	.get_properties = props_v9,
-	.listen = do_listen,
-	.connect = connect_v7,
-	.accept = accept_v7,
-	.reg_mr = do_reg_mr,
-	.isend = isend_v9,
-	.irecv = irecv_v9,
-};
-const struct net_v10 ncclNetPlugin_v10 = {
-	COMMON,
-	.init = init_v10,
-	.get_properties = props_v9,
-	.listen = do_listen,
-	.connect = connect_v10,
-	.accept = accept_v7,
-	.reg_mr = do_reg_mr,
-	.isend = isend_v10,
-	.irecv = irecv_v10,
-};
-const struct net_v11 ncclNetPlugin_v11 = {
-	COMMON,
-	.init = init_v11,
-	.get_properties = props_v11,
-	.listen = listen_v11,
-	.connect = connect_v11,
-	.accept = accept_v7,
-	.reg_mr = do_reg_mr,
-	.isend = isend_v10,
-	.irecv = irecv_v10,
-	.finalize = finalize_v11,
-};
-const struct net_v12 ncclNetPlugin_v12 = {
-	COMMON,
-	.init = init_v11,
-	.get_properties = props_v12,
-	.listen = listen_v11,
-	.connect = connect_v11,
-	.accept = accept_v7,
-	.reg_mr = do_reg_mr,
-	.isend = isend_v10,
-	.irecv = irecv_v10,
-	.finalize = finalize_v11,
-};
+// A version's table: the functions whose signatures differ between the versions, and further fields.
+#define VTABLE(version, init_fn, listen_fn, connect_fn, accept_fn, reg_mr_fn, isend_fn, irecv_fn, ...) \
+	const struct net_v##version ncclNetPlugin_v##version = { COMMON, .init = init_fn, .listen = listen_fn, \
+		.connect = connect_fn, .accept = accept_fn, .reg_mr = reg_mr_fn, .isend = isend_fn, .irecv = irecv_fn, \
+		__VA_ARGS__ }
+
+VTABLE(6, init_v6, do_listen, do_connect, do_accept, reg_mr_v6, isend_v6, irecv_v6, .get_properties = props_v6);
+VTABLE(7, init_v6, do_listen, connect_v7, accept_v7, reg_mr_v6, isend_v6, irecv_v6, .get_properties = props_v7);
+VTABLE(8, init_v6, do_listen, connect_v7, accept_v7, do_reg_mr, isend_v6, irecv_v6, .get_properties = props_v8);
+VTABLE(9, init_v6, do_listen, connect_v7, accept_v7, do_reg_mr, isend_v9, irecv_v9, .get_properties = props_v9);
+VTABLE(10, init_v10, do_listen, connect_v10, accept_v7, do_reg_mr, isend_v10, irecv_v10, .get_properties = props_v9);
+VTABLE(11, init_v11, listen_v11, connect_v11, accept_v7, do_reg_mr, isend_v10, irecv_v10, .get_properties = props_v11,
+	.finalize = finalize_v11);
+VTABLE(12, init_v11, listen_v11, connect_v11, accept_v7, do_reg_mr, isend_v10, irecv_v10, .get_properties = props_v12,
+	.finalize = finalize_v11);
