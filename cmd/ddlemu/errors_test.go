@@ -162,7 +162,8 @@ func TestLetterOfFile(t *testing.T) {
 				t.Errorf("%s -%s x.yaml: the file is %q, %v", cmd.CommandPath(), letter, file.Value, err)
 			}
 		}
-		if usage := cmd.UsageString(); !strings.Contains(usage, "-F, --file") || strings.Contains(usage, "-f, --f") {
+		if usage := cmd.UsageString(); !strings.Contains(usage, "-F, --file") || strings.Contains(usage, "-f, --f") ||
+			strings.Contains(usage, "-f FILE") {
 			t.Errorf("%s: its help must show -F, --file alone", cmd.CommandPath())
 		}
 	}

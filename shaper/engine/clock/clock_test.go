@@ -177,6 +177,22 @@ func TestAStepInThePastBreaksItsFlow(t *testing.T) {
 	}
 }
 
+// A process writes a hop that does not exist to the path of a flow. The flow is broken, and both of its ends are told:
+// one of them may wait for a message.
+func TestAPathOfOtherHopsBreaksItsFlow(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1000)
+	corruptPath(x)
+	w.idle(0)
+	w.idle(1)
+	w.run(0)
+	if !w.isCorrupt(x) || w.events(0) != 1 || w.events(1) != 1 {
+		t.Errorf("corrupt %v; events %d and %d, want one of each node", w.isCorrupt(x), w.events(0), w.events(1))
+	}
+}
+
 // Ranks died with a message under way, and nobody is left. The next job finds no flow, no
 // deadlock, and nothing to repair.
 func TestResetRemovesWhatTheDeadLeft(t *testing.T) {

@@ -213,6 +213,9 @@ func (w *world) interrupt(node int, x *flow) {
 // corrupt is a process that writes a time in the past to the first place of the heap.
 func (w *world) corrupt() { w.views[0].flows.heap[0].time = C.int64_t(w.now() - 1) }
 
+// corruptPath is a process that writes a hop that the fabric does not have to a flow's path.
+func corruptPath(x *flow) { x.flow.path.hop[0] = 1 << 20 }
+
 func (w *world) isCorrupt(x *flow) bool { return x.flow.broken == C.DDLEMU_CORRUPT }
 
 func (w *world) isBroken(x *flow) bool { return x.flow.broken == C.DDLEMU_INTERRUPTED }

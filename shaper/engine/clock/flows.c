@@ -103,6 +103,14 @@ struct run {
 	struct woken *w;
 };
 
+// wake_both wakes the ends of a broken flow.
+static void wake_both(struct run *r, const struct ddlemu_clock_flow *x)
+{
+	wake(r->w, x->receiver_node);
+	wake(r->w, x->sender_node);
+	r->sim.seen = true;
+}
+
 // advance makes the steps of a flow. If this process dies meanwhile, take_all finds which flow it was.
 static struct ddlemu_flow *advance(struct ddlemu_sim *s, uint32_t i)
 {
@@ -117,10 +125,8 @@ static struct ddlemu_flow *advance(struct ddlemu_sim *s, uint32_t i)
 	}
 	if (free_closed(v->flows, x))
 		return NULL;
-	if (x->flow.broken == DDLEMU_INTERRUPTED) { // its state is that of the middle of a step
-		wake(r->w, x->receiver_node);
-		wake(r->w, x->sender_node);
-		s->seen = true;
+	if (x->flow.broken == DDLEMU_INTERRUPTED) { // its state is from the middle of a step
+		wake_both(r, x);
 		return NULL;
 	}
 	struct ddlemu_engine *e = &v->engine;
@@ -129,6 +135,7 @@ static struct ddlemu_flow *advance(struct ddlemu_sim *s, uint32_t i)
 	e->posts_at_once = 1;
 	if (!has_path(v, &e->path)) {
 		__atomic_store_n(&x->flow.broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
+		wake_both(r, x);
 		return NULL;
 	}
 	__atomic_store_n(&v->clock->stepping, i + 1, __ATOMIC_RELEASE);
@@ -163,9 +170,7 @@ static void break_first(struct run *r)
 	struct ddlemu_clock_flow *x = &r->v->flows->flow[i];
 	__atomic_store_n(&x->flow.broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
 	ddlemu_sim_schedule(&r->sim, i, DDLEMU_NEVER);
-	wake(r->w, x->receiver_node);
-	wake(r->w, x->sender_node);
-	r->sim.seen = true;
+	wake_both(r, x);
 }
 
 enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t latest)

@@ -133,7 +133,7 @@ func (d *divider) divide(begin, end int64, sums map[part]float64) (found []strin
 
 // add adds a time in which the same parts run, and returns for how much of it calls waited. A time that is not
 // positive lies before the window.
-func (d *divider) add(took float64, sums map[part]float64) (waited float64) {
+func (d *divider) add(took float64, sums map[part]float64) float64 {
 	switch {
 	case took <= 0:
 	case d.active[part{computation, false}] > 0:
@@ -141,15 +141,16 @@ func (d *divider) add(took float64, sums map[part]float64) (waited float64) {
 	case d.calls == 0:
 		sums[part{idle, false}] += took
 	default:
+		waiting := 0
 		for p, n := range d.active {
 			if n == 0 {
 				continue
 			}
-			share := took * float64(n) / float64(d.calls)
-			if sums[p] += share; p.waiting {
-				waited += share
+			if sums[p] += took * float64(n) / float64(d.calls); p.waiting {
+				waiting += n
 			}
 		}
+		return took * float64(waiting) / float64(d.calls) // not by sums of the parts: a map has no order
 	}
-	return waited
+	return 0
 }

@@ -53,7 +53,7 @@ func (o *fabricShowOptions) AddFlags(fs *pflag.FlagSet) {
 func newFabricShowCommand(g *cli.Global) *cobra.Command {
 	o := &fabricShowOptions{}
 	cmd := &cobra.Command{
-		Use:   "show [--profile P | -f FILE | --fabric NAME]",
+		Use:   "show [--profile P | -F FILE | --fabric NAME]",
 		Short: "Draw a fabric: its switches, its links and their rates",
 		Long: `Draw a fabric from a profile or a file, or the fabric that is up, in its present
 state: its switches, the NICs on them, the links between them with rate and latency,
@@ -145,7 +145,7 @@ func (o *fabricShowOptions) fabric(g *cli.Global) (*fabric.Fabric, error) {
 	if o.Profile != "" || o.File != "" {
 		if g.Fabric != "" {
 			return nil,
-				cli.BadInput("--fabric names a fabric that is up, --profile and -f one that is not: give one of them")
+				cli.BadInput("--fabric names a fabric that is up, --profile and -F one that is not: give one of them")
 		}
 		return o.load(g, "")
 	}

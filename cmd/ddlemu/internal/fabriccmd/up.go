@@ -65,7 +65,7 @@ func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 func NewUpCommand(g *cli.Global) *cobra.Command {
 	o := &upOptions{}
 	cmd := &cobra.Command{
-		Use:   "up [--profile P | -f FILE]",
+		Use:   "up [--profile P | -F FILE]",
 		Short: "Bring up a fabric",
 		Long: `Bring up a fabric from a profile or a file, changed by the flags, and print the
 environment that a job needs to run on it. It is up until "ddlemu down".
