@@ -32,9 +32,10 @@ type Judged struct {
 
 // Reader looks at a fabric. It is not safe for concurrent use.
 type Reader struct {
-	file   *state.File
-	reader *status.Reader
-	over   map[status.JobID]Judged // on jobs that had ended at the last look, which do not change any more
+	file     *state.File
+	onKernel bool
+	reader   *status.Reader
+	over     map[status.JobID]Judged // on jobs that had ended at the last look, which do not change any more
 }
 
 // NewReader makes a reader of a fabric, which stays open as long as the reader is used.
@@ -43,7 +44,8 @@ func NewReader(file *state.File) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{file: file, reader: status.NewReader(file, fab), over: map[status.JobID]Judged{}}, nil
+	return &Reader{file: file, onKernel: fab.Config.OnKernel(), reader: status.NewReader(file, fab),
+		over: map[status.JobID]Judged{}}, nil
 }
 
 // Look reads the fabric. The error wraps ErrGone if the fabric is not up any more.
@@ -51,6 +53,7 @@ func (r *Reader) Look() (*Look, error) {
 	if r.file.Down() || r.file.Removed() {
 		return nil, fmt.Errorf("fabric %s %w", r.file.Name(), ErrGone)
 	}
+	r.waitCounted()
 	l := &Look{Reading: r.reader.Read()}
 	over := map[status.JobID]Judged{}
 	for i := range l.Jobs {
@@ -66,6 +69,18 @@ func (r *Reader) Look() (*Look, error) {
 	}
 	r.over = over
 	return l, nil
+}
+
+// waitCounted waits, on the kernel datapath, until the packets of all jobs that have just ended are counted.
+func (r *Reader) waitCounted() {
+	if !r.onKernel {
+		return
+	}
+	for _, j := range r.file.Jobs() {
+		if _, known := r.over[status.JobID{Number: j.Index(), Started: j.Started()}]; !known {
+			j.WaitCounted()
+		}
+	}
 }
 
 func judge(f *status.Reading, j *status.Job) Judged {

@@ -5,6 +5,7 @@ package verdict
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -15,12 +16,13 @@ import (
 
 // shared is a fabric of the kernel datapath. This process stands for its daemon.
 type shared struct {
-	t      *testing.T
-	file   *state.File
-	fabric *fabric.Fabric
-	link   int
-	stats  []state.LinkStats // of all traffic
-	now    int64
+	t       *testing.T
+	file    *state.File
+	fabric  *fabric.Fabric
+	link    int
+	traffic state.Job         // of all traffic
+	stats   []state.LinkStats // its
+	now     int64
 }
 
 func newShared(t *testing.T) *shared {
@@ -35,7 +37,8 @@ func newShared(t *testing.T) *shared {
 		t.Fatal(err)
 	}
 	s.file, s.link = statetest.New(t, s.fabric, "shared"), s.fabric.Link(0, 1)
-	s.stats = s.join(state.TrafficKey, state.DaemonRank).Job().LinkStats()
+	s.traffic = s.join(state.TrafficKey, state.DaemonRank).Job()
+	s.stats = s.traffic.LinkStats()
 	return s
 }
 
@@ -138,4 +141,24 @@ func TestOfAJobWithReusedCounters(t *testing.T) {
 	if v := Of(s.file, s.fabric, j); v.Valid || !strings.Contains(strings.Join(v.Reasons, "; "), "were reused") {
 		t.Errorf("%s: %q", v.Word, v.Reasons)
 	}
+}
+
+// What the daemon notes while it counts the last packets of a job is a reason too.
+func TestOfReadsAfterTheLastPackets(t *testing.T) {
+	s := newShared(t)
+	p := s.join(7, 0)
+	s.carry(packets{n: 1000})
+	p.Job().LinkStats()[s.link].Size[2] = state.Class{Messages: 1, Bytes: 1 << 20}
+	p.Leave()
+	synctest.Test(t, func(t *testing.T) {
+		go func() {
+			time.Sleep(10 * time.Millisecond)
+			s.traffic.Invalidate(state.WireOverrun)
+			s.file.TakeEndSnapshots(s.file.AwaitingSnapshot())
+		}()
+		v := Of(s.file, s.fabric, p.Job())
+		if all := strings.Join(v.Reasons, "; "); v.Valid || !strings.Contains(all, "lost packets") {
+			t.Errorf("%s: %s; the packets that this host lost are no reason", v.Word, all)
+		}
+	})
 }

@@ -163,18 +163,19 @@ func (v *Verdict) Join(o Verdict) {
 	}
 }
 
-// Of judges job j on the fabric fab of a file, as OfStatus does.
+// Of judges job j on the fabric fab of a file. On the kernel datapath it first waits until all packets of a job that just
+// ended are counted.
 func Of(file *state.File, fab *fabric.Fabric, j state.Job) Verdict {
+	if fab.Config.OnKernel() {
+		j.WaitCounted()
+	}
 	f := status.NewReader(file, fab).Read(j)
 	return OfStatus(f, &f.Jobs[len(f.Jobs)-1])
 }
 
-// OfStatus judges job j of a fabric. On the kernel datapath it waits until all packets of a job that just ended are
-// counted.
+// OfStatus judges job j of a fabric. On the kernel datapath the fabric must be read after the packets of the job were
+// counted: see [state.Job.WaitCounted].
 func OfStatus(f *status.Reading, j *status.Job) Verdict {
-	if f.OnKernel() {
-		j.Place.WaitCounted()
-	}
 	in, owned := NewInput(f, j.Counted), true
 	if in.Packets != nil {
 		in.Packets.Traffic, owned = j.Place.TrafficDuring(in.Packets.Traffic)

@@ -26,6 +26,7 @@ func printLast(g *cli.Global, dir *state.Dir) error {
 	var (
 		last   *status.Reading
 		latest *status.Job
+		of     *state.File // that has them
 		open   []*state.File
 	)
 	defer func() {
@@ -49,7 +50,7 @@ func printLast(g *cli.Global, dir *state.Dir) error {
 			return err
 		}
 		if j := f.LastJob(); j != nil && (last == nil || j.Latest() > latest.Latest()) {
-			last, latest = f, j
+			last, latest, of = f, j, file
 		}
 	}
 	if last == nil {
@@ -60,7 +61,7 @@ func printLast(g *cli.Global, dir *state.Dir) error {
 			"no job has run on a fabric that is up in %s: start one with `ddlemu run --fabric %s -- COMMAND`; without "+
 				"--fabric, `run` and `bench` remove the fabric that they bring up", dir.Path, names[0])
 	}
-	return printJob(g, last, latest)
+	return printJob(g, last, latest, verdict.Of(of, last.Fabric, latest.Place))
 }
 
 // lastStatus is a job and its verdict under --json.
@@ -71,8 +72,7 @@ type lastStatus struct {
 }
 
 // printJob prints a job and its verdict.
-func printJob(g *cli.Global, f *status.Reading, j *status.Job) error {
-	v := verdict.OfStatus(f, j)
+func printJob(g *cli.Global, f *status.Reading, j *status.Job, v verdict.Verdict) error {
 	if g.JSON {
 		return g.PrintJSON(lastStatus{f.Name, jobStatusOf(j), v})
 	}
