@@ -336,10 +336,10 @@ func TestForeign(t *testing.T) {
 		"more links": {"3 1 0 1 1 A100\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n",
 			"after which the simulator reads no more: if the rest belongs to the network, correct line 1"},
 		"one server": {"3 2 1 0 2 H100\n2\n0 2 2880Gbps 0.000025ms 0\n1 2 2880Gbps 0.000025ms 0\n",
-			"GPU 0 has no link to a switch but NVSwitches"},
+			"GPU 0 has no link to a switch other than an NVSwitch"},
 		"uneven NICs": {
 			"4 1 0 2 3 H100\n2 3\n0 2 400Gbps 0.0005ms 0\n0 3 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n",
-			"GPU 1 has 1 links to switches, GPU 0 has 2"},
+			"GPU 1 has 1 link to switches, GPU 0 has 2"},
 		"JSON":         {`{"a": 1}`, "no dimensions"},
 		"large":        {`<system version="1">` + strings.Repeat(" ", maxOther), "has 1048596 bytes"},
 		"logical dims": {`{"logical-dims": ["8"]}`, "physical topology"},

@@ -218,13 +218,13 @@ func (f *file) graph(out *found.Fabric, settings Settings) (*netgraph.Graph, err
 	for id, p := range ports {
 		if len(p) == 0 {
 			return nil,
-				fmt.Errorf("GPU %d has no link to a switch but NVSwitches: a fabric is what joins nodes, over NICs", id)
+				fmt.Errorf("GPU %d has no link to a switch other than an NVSwitch: a node of a fabric has a NIC with one", id)
 		}
 		if len(p) != len(ports[0]) {
 			return nil,
 				fmt.Errorf(
-					"GPU %d has %d links to switches, GPU 0 has %d: a fabric's nodes have the same number of NICs", id,
-					len(p), len(ports[0]))
+					"GPU %d has %s to switches, GPU 0 has %d: a fabric's nodes have the same number of NICs", id,
+					units.Count(len(p), "link"), len(ports[0]))
 		}
 		g.Ports = append(g.Ports, p...)
 	}

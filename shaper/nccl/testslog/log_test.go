@@ -4,6 +4,7 @@ package testslog
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -342,8 +343,10 @@ func TestOutOfBounds(t *testing.T) {
 		row: 0,
 		row + "# Out of bounds values : 3 FAILED\n" + strings.Replace(row, "8 2", "16 4", 1) +
 			"# Out of bounds values : 4 FAILED\n": 7,
+		row + "# Out of bounds values : 3 FAILED\n" + "# size count type redop time algbw busbw error time algbw busbw error\n16 4 float sum 5 1\n" +
+			"# Out of bounds values : 4 FAILED\n": 7,
 		"# Out of bounds values : 3 FAILED\n" + row: 0, row +
-			"# Out of bounds values : 99999999999999999999 FAILED\n": 0,
+			"# Out of bounds values : 99999999999999999999 FAILED\n": math.MaxInt32,
 	} {
 		log, err := Read(strings.NewReader(text))
 		if err != nil || len(log.Tests) != 1 || log.Tests[0].OutOfBounds != want || log.Foreign > 1 {

@@ -14,15 +14,18 @@ func merge(tests []Test) []Test {
 	var all []Test
 	for _, t := range tests {
 		if n := len(all); n > 0 && all[n-1].goesOn(&t) {
-			last := &all[n-1]
-			last.Rows, last.Cut, last.Odd = append(last.Rows, t.Rows...), append(last.Cut, t.Cut...),
-				append(last.Odd, t.Odd...)
-			last.OutOfBounds += t.OutOfBounds
+			all[n-1].take(&t)
 			continue
 		}
 		all = append(all, t)
 	}
 	return all
+}
+
+// take adds the rows of another table to t, and what else was in it.
+func (t *Test) take(o *Test) {
+	t.Rows, t.Cut, t.Odd = append(t.Rows, o.Rows...), append(t.Cut, o.Cut...), append(t.Odd, o.Odd...)
+	t.OutOfBounds += o.OutOfBounds
 }
 
 func (t *Test) goesOn(next *Test) bool {

@@ -54,7 +54,7 @@ func (p *parser) line(n int, text string) {
 	p.found = p.messages.In(text, p.found[:0])
 	text = debuglog.Before(text, p.found)
 	if m := outOfBounds.FindStringSubmatch(text); m != nil {
-		if wrong, err := strconv.ParseInt(m[1], 10, 32); err == nil && p.test != nil {
+		if wrong, _ := strconv.ParseInt(m[1], 10, 32); p.test != nil { // the largest number, if it is beyond that
 			p.test.OutOfBounds += wrong
 		}
 		return
@@ -261,18 +261,19 @@ func (p *parser) end() (Log, error) {
 	return p.log, nil
 }
 
-// withRows joins the tables without a whole row to the one before, else to the next: their cut rows and odd lines are
-// then named with it.
+// withRows joins the tables without a whole row to the one before, else to the next: their cut rows, odd lines
+// and wrong values are then named with it.
 func withRows(tests []Test) (all []Test) {
 	var before Test
 	for _, t := range tests {
 		switch last := len(all) - 1; {
 		case len(t.Rows) == 0 && last < 0:
-			before.Cut, before.Odd = append(before.Cut, t.Cut...), append(before.Odd, t.Odd...)
+			before.take(&t)
 		case len(t.Rows) == 0:
-			all[last].Cut, all[last].Odd = append(all[last].Cut, t.Cut...), append(all[last].Odd, t.Odd...)
+			all[last].take(&t)
 		default:
-			t.Cut, t.Odd = append(before.Cut, t.Cut...), append(before.Odd, t.Odd...)
+			before.take(&t)
+			t.Cut, t.Odd, t.OutOfBounds = before.Cut, before.Odd, before.OutOfBounds
 			before = Test{}
 			all = append(all, t)
 		}

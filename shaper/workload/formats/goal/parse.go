@@ -216,7 +216,7 @@ func (p *parser) option(t *task, name, value string) error {
 		}
 		return nil
 	case "to", "from":
-		if n == -1 {
+		if name == "from" && n == -1 {
 			return fmt.Errorf(
 				"%s: a receive from any rank (-1): which send it takes depends on the network, and NCCL has no such "+
 					"receive", t.label)

@@ -332,7 +332,7 @@ func (r *reader) describe() {
 		overwritten += max(n, 0)
 	}
 	note(int(min(overwritten, math.MaxInt32)), "record",
-		"overwritten before the Inspector wrote it (dump_stats): not in the files")
+		"overwritten before the Inspector wrote them (dump_stats): not in the files")
 	note(r.cut, "file", "ends in the middle of a record, which was left out")
 	note(r.strange, "record", "not understood")
 	for _, name := range slices.Sorted(maps.Keys(r.unknown)) {

@@ -136,7 +136,7 @@ func TestStatistics(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	notes := strings.Join(w.Head.Source.Notes, "\n")
-	if !strings.Contains(notes, "16 records: overwritten before the Inspector wrote it") ||
+	if !strings.Contains(notes, "16 records: overwritten before the Inspector wrote them") ||
 		strings.Contains(notes, "not understood") {
 		t.Errorf("notes %q", notes)
 	}
