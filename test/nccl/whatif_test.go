@@ -41,7 +41,7 @@ func whatIfOf(t *testing.T, args ...string) (got whatIf) {
 // takeByRules removes the note on calls that follow rules, and reports whether there was one.
 func (w *whatIf) takeByRules() bool {
 	before := len(w.Notes)
-	w.Notes = slices.DeleteFunc(w.Notes, func(note string) bool { return strings.Contains(note, "by rules") })
+	w.Notes = slices.DeleteFunc(w.Notes, func(note string) bool { return strings.Contains(note, "follow rules") })
 	return len(w.Notes) < before
 }
 

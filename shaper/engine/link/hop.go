@@ -30,8 +30,8 @@ type Hop struct {
 //
 //	json    its name in JSON; "-": no command shows it
 //	metric  its name for Prometheus, without prefix and unit, if that is not the one in JSON
-//	column  the head of its column, which tables have if one is above 0; without it, tables have a column of their own
-//	        or none
+//	column  the head of its column; `status` and `top` have the column if one is above 0. Without it, tables have a
+//	        column of their own or none
 //	help    what it counts
 type Counters struct {
 	Bytes     uint64 `json:"bytes" metric:"transmit_bytes" help:"Payload, each transmission counted."`

@@ -33,7 +33,7 @@ print("the plugin has ncclNetPlugin_v12")'
 in_root ddlemu down
 ! in_root python3 -c 'import ctypes; ctypes.CDLL("libnccl-net.so")' || { echo "NCCL would load the plugin without being asked" >&2; exit 1; }
 in_root env LD_LIBRARY_PATH=/usr/lib/ddlemu python3 -c 'import ctypes; ctypes.CDLL("libnccl-net.so")'
-in_root sh -c 'cd /usr/share/doc/ddlemu && ddlemu up -f configs/examples/leaf-spine.yaml --clock virtual && ddlemu verify && ddlemu down'
+in_root sh -c 'cd /usr/share/doc/ddlemu && ddlemu up -F configs/examples/leaf-spine.yaml --clock virtual && ddlemu verify && ddlemu down'
 # Each page or file that README names is there.
 grep -o '](\([^)#]*\)' "$root/usr/share/doc/ddlemu/README.md" | cut -c3- | grep -v : | while read -r file; do
 	test -e "$root/usr/share/doc/ddlemu/$file" || { echo "README.md names $file" >&2; exit 1; }

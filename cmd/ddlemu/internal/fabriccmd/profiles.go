@@ -20,7 +20,7 @@ func NewProfilesCommand(g *cli.Global) *cobra.Command {
 		Short: "List the built-in profiles, or show one",
 		Long: `List the built-in profiles: real networks with published or measured figures. With a
 name, print that profile as a fabric file, with the sources of its figures. The file
-can be changed and given to -f.
+can be changed and given to -F.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu profiles

@@ -31,7 +31,7 @@ type SourceOptions struct {
 	Flags *pflag.FlagSet // with those that change the fabric
 }
 
-// AddFlags adds --profile, -f and all flags that change a fabric.
+// AddFlags adds --profile, --file and all flags that change a fabric.
 func (o *SourceOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
 	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "fabric `file` (default: $"+configs.FileEnv+")")

@@ -296,7 +296,7 @@ func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) [
 	}
 	if n, byRules := calls.ByRules(); byRules > 0 {
 		notes = append(notes,
-			fmt.Sprintf("%d of %s by rules: what NCCL does in them does not follow from the recording alone", byRules,
+			fmt.Sprintf("%d of %s follow rules instead of NCCL's plan, which the recording does not determine", byRules,
 				units.Count(n, "call")))
 	}
 	if n := calls.Odd(); n > 0 {
