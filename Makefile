@@ -78,9 +78,9 @@ demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an 
 
 # Tests that take minutes, or need root or build/: not for the fast lane.
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
-# Those of them that measure no time, and whose limits are many times what they take: they run beside each other. The
-# others need the machine for themselves, one package after the other.
-BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|gpu|guest|install|python|sanitize|security|viewers)$$
+# Those of them that measure no time, and whose limits are many times what they take: they run beside each other. Each of
+# the others runs alone.
+BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|gpu|guest|install|python|sanitize|security)$$
 
 test-fast: packages ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(SLOW)') ./test/oracle ./test/needs

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
-	"github.com/ddlemu/ddlemu/test/world"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // notOnKernel says why a case does not run on the kernel datapath, "" if it does.
@@ -99,7 +99,7 @@ transport: {kind: tcp}
 // test it takes the fabric down, and no file may remain.
 func kernelFabric(t *testing.T) (dir string) {
 	t.Helper()
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
 	if err != nil {
 		t.Fatal(err)

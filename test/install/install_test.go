@@ -12,12 +12,11 @@ import (
 
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
-	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // The package is installed, used and removed in a new root of this machine's Debian.
 func TestPackageInACleanRoot(t *testing.T) {
-	world.NeedRoot(t, "a root folder with mounts in it")
+	needs.Root(t, "a root folder with mounts in it")
 	packages, err := filepath.Glob(filepath.Join(built.Path(t, "dist"), "*.deb"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages %q, %v: run `make dist`", packages, err)

@@ -10,14 +10,13 @@ import (
 
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
-	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // README's two commands work on a machine that has only what README asks for: a new root of this machine's Debian,
 // with the packages that README's text names, and with Go. There `make demo` builds everything and is VALID, and part
 // of `make test` passes: the fast lane, the installation of the list, and tests that start programs of the list.
 func TestReadmeOnANewMachine(t *testing.T) {
-	world.NeedRoot(t, "a root folder with mounts in it")
+	needs.Root(t, "a root folder with mounts in it")
 	project := filepath.Dir(built.Path(t))
 	packages, err := needs.Readme(project)
 	if err != nil {

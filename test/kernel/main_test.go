@@ -49,7 +49,7 @@ type user struct{ *world.World }
 // newUser skips the test without root. When the test ends, all fabrics are taken down and nothing may remain.
 func newUser(t *testing.T) *user {
 	t.Helper()
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	w := &user{world.New(t)}
 	w.Program = ddlemu
 	t.Cleanup(func() {

@@ -122,7 +122,7 @@ func TestAutomaticScale(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Verdict != "VALID" {
-			onlyTheHost(t, r.Findings)
+			onlyTheHost(t, r.Verdict, r.Findings)
 			return fmt.Errorf("at the time scale %g that was chosen: %s %q", r.Header.TimeScale, r.Verdict, r.Reasons)
 		}
 		return inTime(t, r, 5)

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/test/built"
-	"github.com/ddlemu/ddlemu/test/world"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // ranksOf returns the rank processes that process pid has started.
@@ -89,7 +89,7 @@ func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
 		version, datapath := tc[0], tc[1]
 		t.Run(version+" "+datapath, func(t *testing.T) {
 			if datapath == "kernel" {
-				world.NeedRoot(t, "the kernel datapath")
+				needs.Root(t, "the kernel datapath")
 			}
 			dir := folder(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

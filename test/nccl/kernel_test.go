@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
-	"github.com/ddlemu/ddlemu/test/world"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // Over real TCP, NCCL takes the same time as over the shm datapath with the model's TCP, and the model's time.
 func TestKernelTakesTheTimeOfShm(t *testing.T) {
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
 			dir := folder(t)
@@ -46,7 +46,7 @@ func TestKernelTakesTheTimeOfShm(t *testing.T) {
 // At a time scale at which the shaper is in time, the run is VALID: both the plugin's messages and the shaper's packets
 // are judged.
 func TestKernelIsValid(t *testing.T) {
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	dir := folder(t)
 	scales := []string{"32", "64", "128"}
 	onRealClock(t, func(string) error {
@@ -55,7 +55,7 @@ func TestKernelIsValid(t *testing.T) {
 		r := bench(t, dir, nil, "allreduce", "--profile", "eth1", "--datapath", "kernel", "--ranks", "2", "-b", "512K",
 			"-e", "512K", "-n", "2", "-w", "1", "--time-scale", scale)
 		if r.Verdict != "VALID" {
-			onlyTheHost(t, r.Findings)
+			onlyTheHost(t, r.Verdict, r.Findings)
 			return fmt.Errorf("time scale %s: %s %q", scale, r.Verdict, r.Reasons)
 		}
 		return nil
@@ -64,7 +64,7 @@ func TestKernelIsValid(t *testing.T) {
 
 // A link with less latency than the shaper's minimum is INVALID at time scale 1, with that reason.
 func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--datapath", "kernel", "--ranks",
 		"2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--time-scale", "1")
 	if r.Verdict != "INVALID" ||
@@ -75,7 +75,7 @@ func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
 
 // One launcher for all ranks, in the host's namespace: their sockets come from the fabric's daemon.
 func TestRunOnKernel(t *testing.T) {
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -93,7 +93,7 @@ func TestRunOnKernel(t *testing.T) {
 
 // A daemon that was killed takes the links with it. The ranks get an error that names it, as docs/failures.md promises.
 func TestKernelDaemonIsKilled(t *testing.T) {
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	const promise = 2 * time.Second
 	dir := folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -170,7 +170,7 @@ func daemonsOf(t *testing.T, dir string) (pids []int) {
 
 // Inside the nodes, both NCCL's sockets and the plugin use the same fabric.
 func TestInsideTheNodes(t *testing.T) {
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -215,7 +215,7 @@ func TestInsideTheNodes(t *testing.T) {
 
 // With sudo, the job's programs and the fabric belong to the user who called it.
 func TestRunOnKernelForAUser(t *testing.T) {
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	const nobody = 65534
 	bin, dir := program(t), folder(t)
 	look := exec.Command("cat", built.Path(t, "lib", "libgoemu.so"),

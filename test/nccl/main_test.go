@@ -121,10 +121,9 @@ func onRealClock(t *testing.T, check func(scale string) error) {
 			quiet++
 		}
 	}
-	if quiet < tries/2 {
-		t.Skipf(
-			"that no time is too short was checked; this host is busy with something else, up to %.2f processors: %v",
-			most, err)
+	if 2*quiet < tries {
+		t.Skipf("SKIPPED: this host is busy with something else, up to %.2f processors, so that times are too long "+
+			"proves nothing: %v", most, err)
 	}
 	t.Error(err)
 }
@@ -188,19 +187,23 @@ func nearModel(t *testing.T, r result, percent float64) {
 	}
 }
 
+// shortest is the least part of the model's time that a row may take on the real clock: a time is never too short, but
+// the mean of few iterations has a rest of the one before.
+const shortest = 0.99
+
 // inTime checks an AllReduce between two ranks on the real clock, where the mean of both is no shorter than the model's
 // time, however late one of them is. A shorter time, and an INVALID verdict that is not the host's, end the test. The
 // error is a row that takes more than percent longer.
 func inTime(t *testing.T, r result, percent float64) error {
 	t.Helper()
-	onlyTheHost(t, r.Findings)
+	onlyTheHost(t, r.Verdict, r.Findings)
 	var late error
 	for _, row := range r.Rows {
 		off := 100 * (row.TimeUS/row.ExpectedUS - 1)
 		text := fmt.Sprintf("%d bytes, in place %v, time scale %g: %.1f us, %+.1f %% of the model's %.1f us", row.Size,
 			row.InPlace, r.Header.TimeScale, row.TimeUS, off, row.ExpectedUS)
 		switch {
-		case row.ExpectedUS == 0 || off < -percent || r.Header.Clock != "real":
+		case row.ExpectedUS == 0 || row.TimeUS < shortest*row.ExpectedUS || r.Header.Clock != "real":
 			t.Fatalf("%s clock: %s", r.Header.Clock, text)
 		case off > percent:
 			late = errors.New(text)
@@ -210,8 +213,11 @@ func inTime(t *testing.T, r result, percent float64) error {
 }
 
 // onlyTheHost ends the test if something else than a slow or busy host made a run INVALID.
-func onlyTheHost(t *testing.T, findings []finding) {
+func onlyTheHost(t *testing.T, verdict string, findings []finding) {
 	t.Helper()
+	if verdict == "INVALID" && len(findings) == 0 {
+		t.Fatal("INVALID without a reason")
+	}
 	for _, f := range findings {
 		if f.Cause != "host" {
 			t.Fatalf("INVALID, cause %s: %s", f.Cause, f.Text)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
-	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // If a signal ends a launcher, run ends the ranks that it left.
@@ -117,7 +116,7 @@ func TestRunIsKilled(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.needRoot {
-				world.NeedRoot(t, "the kernel datapath")
+				needs.Root(t, "the kernel datapath")
 			}
 			t.Parallel() // most of the time is that for which gc leaves a fabric that a rank may be about to join
 			dir, file := folder(t), filepath.Join(t.TempDir(), "pid")

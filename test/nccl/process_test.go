@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
-	"github.com/ddlemu/ddlemu/test/world"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // A communicator that is made after the last one was destroyed uses the plugin too. NCCL unloads the plugin in between,
@@ -52,7 +52,7 @@ func TestInitDestroyInit(t *testing.T) {
 // The ranks share only the folder of fabrics: each has separate mount and pid namespaces, and a /dev/shm of 64 MB,
 // which 4 ranks with 16 channels each do not fill.
 func TestContainersThatShareOnlyTheFolder(t *testing.T) {
-	world.NeedRoot(t, "a namespace for each rank")
+	needs.Root(t, "a namespace for each rank")
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -440,7 +440,7 @@ func TestReplayRealClock(t *testing.T) {
 	want := replay(t, path, "--profile", "eth10").Time
 	onRealClock(t, func(scale string) error {
 		r := replayOnce(t, path, "--profile", "eth10", "--time-scale", scale)
-		onlyTheHost(t, r.Findings)
+		onlyTheHost(t, r.Verdict, r.Findings)
 		off := 100 * (r.Time/want - 1)
 		if r.Clock != "real" || r.Checked == 0 || off < -3 {
 			t.Fatalf("%+.1f %% of %.1f us: %+v", off, want, r)

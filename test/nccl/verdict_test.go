@@ -63,7 +63,7 @@ func TestPlantedFaultsAreInvalid(t *testing.T) {
 			// The same run without the fault is VALID.
 			onRealClock(t, func(string) error {
 				if r := bench(t, dir, env, args...); r.Verdict != "VALID" {
-					onlyTheHost(t, r.Findings)
+					onlyTheHost(t, r.Verdict, r.Findings)
 					return fmt.Errorf("without a fault: %s %q", r.Verdict, r.Reasons)
 				}
 				return nil

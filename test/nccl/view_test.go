@@ -18,7 +18,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/test/built"
-	"github.com/ddlemu/ddlemu/test/world"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // decided returns NCCL's decisions for AllReduce of the sizes from begin to end by factors of 8, on 2 nodes, as "size
@@ -414,7 +414,7 @@ func TestOwnTopologyFileIsKept(t *testing.T) {
 
 // NCCL reads the variable from the user's file too.
 func TestTopologyFileInNCCLsFile(t *testing.T) {
-	world.NeedRoot(t, "a mount over the home folder")
+	needs.Root(t, "a mount over the home folder")
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, ".nccl.conf"),
 		[]byte("NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml\nNCCL_CHUNK_SIZE=65536\nNCCL_IB_HCA=mlx5\n"),

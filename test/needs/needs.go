@@ -112,6 +112,14 @@ func PyPI(t testing.TB, path string) {
 	}
 }
 
+// Root skips the test without root, because of what only root can do. On CI it fails.
+func Root(t testing.TB, why string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		Skip(t, why+" needs root")
+	}
+}
+
 // Skip skips the test because something is not installed. On CI it fails.
 func Skip(t testing.TB, why string) {
 	t.Helper()

@@ -32,7 +32,7 @@ type user struct {
 // down and checks that no namespace remains.
 func newUser(t *testing.T, programs ...string) *user {
 	t.Helper()
-	world.NeedRoot(t, "the kernel datapath")
+	needs.Root(t, "the kernel datapath")
 	for _, program := range programs {
 		needs.Optional(t, program)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // fabricOfFour brings up a fabric of 2 nodes with 4 GPUs each, and returns its folder and file. On
@@ -58,11 +59,7 @@ func fabricOfFour(t *testing.T) (dir, file string) {
 func TestLoadingTrustsNoOthersFabric(t *testing.T) {
 	lib := built.Path(t, "lib", "libgoemu.so")
 	program := compile(t, openTemp(t), 0o755)
-	root := func(t *testing.T) {
-		if os.Getuid() != 0 {
-			t.Skip("only root can make another user's file")
-		}
-	}
+	const another = "another user's file"
 	for name, tc := range map[string]struct {
 		change func(t *testing.T, dir, file string) (use string)
 		want   string
@@ -75,12 +72,12 @@ func TestLoadingTrustsNoOthersFabric(t *testing.T) {
 		"a file others read": {
 			func(t *testing.T, dir, file string) string { must(t, os.Chmod(file, 0o604)); return dir }, "ddlemu-node1"},
 		"another user's folder": {func(t *testing.T, dir, _ string) string {
-			root(t)
+			needs.Root(t, another)
 			must(t, os.Chown(dir, nobody, -1))
 			return dir
 		}, "ddlemu-node1"},
 		"another user's file": {func(t *testing.T, dir, file string) string {
-			root(t)
+			needs.Root(t, another)
 			must(t, os.Chown(file, nobody, -1))
 			return dir
 		}, "ddlemu-node1"},

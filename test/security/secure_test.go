@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
-	"github.com/ddlemu/ddlemu/test/world"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 const nobody = 65534
@@ -68,7 +68,7 @@ func start(t *testing.T, as *syscall.Credential, env []string, args ...string) s
 // privileges than the user.
 func TestEnvironmentOfASetuidProgramIsIgnored(t *testing.T) {
 	lib := built.Path(t, "lib", "libgoemu.so")
-	world.NeedRoot(t, "a program that another user runs as root")
+	needs.Root(t, "a program that another user runs as root")
 	dir := openTemp(t)
 	program := compile(t, dir, 0o755|os.ModeSetuid)
 	fabrics := filepath.Join(dir, "fabrics")

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/test/needs"
 	"github.com/ddlemu/ddlemu/test/world"
 )
 
@@ -33,7 +34,7 @@ var printed = regexp.MustCompile(`^fabric eth1: http://([0-9.:]+)/\nother users 
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	world.NeedRoot(t, "another user")
+	needs.Root(t, "becoming another user")
 	s := &served{World: world.New(t)}
 	s.Run("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
 	cmd := s.Command(t.Context(), "serve", "--listen", "127.0.0.1:0")

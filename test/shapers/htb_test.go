@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/test/measure"
-	"github.com/ddlemu/ddlemu/test/world"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // attempts is how often a measurement may be repeated, because other load on the machine disturbs it.
@@ -31,7 +31,7 @@ const labEnv = "DDLEMU_LAB"
 func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes.Network) (shapers.Shaper, error),
 	features ...string) *measure.Running {
 	t.Helper()
-	world.NeedRoot(t, "a network namespace")
+	needs.Root(t, "a network namespace")
 	if testing.Short() {
 		t.Skip("-short: the race detector makes packets too slow to measure")
 	}

@@ -5,7 +5,6 @@ package soak
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // deaths are failures in which a rank dies or leaves.
@@ -129,9 +129,7 @@ func exited(t *testing.T, on system, _ uint64) {
 
 // pidReused gives the pid of a dead rank to another process before the other rank checks it.
 func pidReused(t *testing.T, on system, _ uint64) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to set a process's pid")
-	}
+	needs.Root(t, "a process's pid")
 	checkPromise(t, func() time.Duration {
 		w := job(t, on, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)

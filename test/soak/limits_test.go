@@ -5,7 +5,6 @@ package soak
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // limits are failures in which a job runs out of a resource.
@@ -122,9 +122,7 @@ func acceptsForEver(w *world) bool {
 // the command that runs another command there.
 func small(t *testing.T, dir, size string) []string {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to mount a small file system")
-	}
+	needs.Root(t, "a small file system")
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c",
 		fmt.Sprintf(`mount -t tmpfs -o size=%s,mode=700 tmpfs "$DDLEMU_DIR" && echo mounted && exec cat`, size))
 	cmd.Env = environment(dir)

@@ -3,12 +3,13 @@
 package soak
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // pauses are events that stop a job for a while, or change clocks. The job continues.
@@ -67,9 +68,7 @@ func clockSteps(t *testing.T, on system, _ uint64) {
 // otherTime runs one rank in another time namespace, as a container that was restored from a
 // checkpoint does. Its clock differs, so it is refused.
 func otherTime(t *testing.T, on system, _ uint64) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to make a time namespace")
-	}
+	needs.Root(t, "a time namespace")
 	w := start(t, setup{on: on, profile: "eth10", ranks: 1, seed: 1, args: []string{"loop", "1", "65536"},
 		wrap: []string{"unshare", "--time", "--monotonic", "1000"}})
 	w.finish(hang)

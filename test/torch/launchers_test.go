@@ -166,9 +166,7 @@ func TestMPI(t *testing.T) {
 
 // A launcher on each node of a kernel fabric.
 func TestPerNode(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED: a fabric of the kernel datapath needs root")
-	}
+	needs.Root(t, "a fabric of the kernel datapath")
 	each(t, func(t *testing.T, python string) {
 		goodSum(t, []string{"--datapath", "kernel", "--per-node"}, python, "-m", "ddlemu_torch.launch", "--nnodes",
 			"{nodes}",

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/test/world"
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // Bad input is one line, with the next step, and leaves no file behind.
@@ -70,7 +70,7 @@ func TestBadInput(t *testing.T) {
 
 // A full disk is said, and leaves nothing behind.
 func TestFullDisk(t *testing.T) {
-	world.NeedRoot(t, "a mount of a small disk")
+	needs.Root(t, "a mount of a small disk")
 	dir := record(t, "allreduce", "--profile", "ndr400", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "1")
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {

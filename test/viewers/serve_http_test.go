@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/ddlemu/ddlemu/test/needs"
-	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // get asks a server.
@@ -95,7 +94,7 @@ const nobody = 65534
 
 // Another user of the host is refused, and accepted with the token. A token of a file stays the same.
 func TestServeOtherUsers(t *testing.T) {
-	world.NeedRoot(t, "another user")
+	needs.Root(t, "becoming another user")
 	w := newUser(t)
 	w.Run("up", "--profile", "eth1", "--nodes", "2", "--clock", "virtual")
 	s := w.serve("--listen", "127.0.0.1:0")

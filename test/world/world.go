@@ -17,19 +17,10 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
-	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // limit is the longest time of a command that has no other.
 const limit = 3 * time.Minute
-
-// NeedRoot skips the test without root, because of what only root can do. On CI it fails.
-func NeedRoot(t testing.TB, why string) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		needs.Skip(t, why+" needs root")
-	}
-}
 
 // Absolute is the absolute path of a file, from the folder of the test's package.
 func Absolute(t testing.TB, elem ...string) string {

@@ -126,8 +126,8 @@ def killed(lib, comm, rank):
     while comm.error() == 0:
         if comm.wait(50 * MS) and comm.error() == 0:
             raise AssertionError("the all-reduce is complete")
-        if time.monotonic() > begin + 2:
-            raise TimeoutError("no error after 2 s")
+        if time.monotonic() > begin + 30:
+            raise TimeoutError("no error after 30 s")
     done()
     os._exit(0)
 
