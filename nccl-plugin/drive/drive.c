@@ -6,9 +6,7 @@
 #include <time.h>
 
 #include "../internal/transport/call.h"
-
-// time_of is the time of the fabric's clock.
-static int64_t time_of(const struct drive *d) { return d->clock == NULL ? clock_now() : clock_read(d->clock->clock); }
+#include "exchange.h"
 
 static int complete_sends(struct drive_flow *f)
 {
@@ -26,7 +24,7 @@ static int complete_sends(struct drive_flow *f)
 static int post(const struct drive *d, struct drive_flow *f)
 {
 	while (f->sent - f->complete < f->depth && f->sent < f->messages) {
-		int64_t now = time_of(d);
+		int64_t now = exchange_now(d->clock);
 		if (now < f->next || now >= d->end)
 			return 0;
 		struct ddlemu_request *r = NULL;
@@ -34,7 +32,7 @@ static int post(const struct drive *d, struct drive_flow *f)
 		int bad = f->sender->ops->isend(f->sender, f->out, f->size, &r);
 		if (bad || r == NULL)
 			return bad;
-		f->returned[f->sent] = time_of(d);
+		f->returned[f->sent] = exchange_now(d->clock);
 		f->sends[f->sent % DRIVE_REQUESTS] = r;
 		f->next = now + f->spacing; // from the time of the post, so that two posts are never closer
 		__atomic_store_n(&f->sent, f->sent + 1, __ATOMIC_RELEASE);
@@ -55,7 +53,7 @@ static int send_round(struct drive *d, bool *finished)
 			return bad;
 		pending = pending || f->complete < f->sent || f->sent < f->messages;
 	}
-	int64_t now = time_of(d);
+	int64_t now = exchange_now(d->clock);
 	if (!pending || now >= d->end)
 		__atomic_store_n(&d->all_posted, 1, __ATOMIC_RELEASE);
 	*finished = true;
@@ -76,7 +74,7 @@ static int receive(const struct drive *d, struct drive_flow *f)
 			break;
 		f->receiving[f->receives++ % DRIVE_REQUESTS] = r;
 	}
-	int64_t now = time_of(d);
+	int64_t now = exchange_now(d->clock);
 	while (f->received < f->receives) {
 		int done = 0;
 		int bad = f->receiver->ops->test(f->receiving[f->received % DRIVE_REQUESTS], &done, NULL);
@@ -86,7 +84,7 @@ static int receive(const struct drive *d, struct drive_flow *f)
 			break;
 		// A virtual clock stops at the moment at which the message becomes visible.
 		f->missing[f->received] = d->clock == NULL ? f->looked : now;
-		f->visible[f->received++] = time_of(d);
+		f->visible[f->received++] = exchange_now(d->clock);
 	}
 	f->looked = now;
 	return 0;
@@ -104,7 +102,7 @@ static int receive_round(struct drive *d, bool *finished)
 			return bad;
 		*finished = *finished && f->received == __atomic_load_n(&f->sent, __ATOMIC_ACQUIRE);
 	}
-	*finished = *finished || time_of(d) >= d->give_up;
+	*finished = *finished || exchange_now(d->clock) >= d->give_up;
 	return 0;
 }
 
@@ -161,12 +159,7 @@ static int64_t next_timer(const struct drive *d, int64_t now)
 static void wait_virtual(const struct drive *d, uint32_t seen)
 {
 	struct ddlemu_clock_view *v = d->clock;
-	ddlemu_actor_idle(v, ddlemu_actor_application(v), DDLEMU_EVENTS, seen, next_timer(d, time_of(d)));
-}
-
-static uint32_t events_of(const struct drive *d)
-{
-	return d->clock == NULL ? 0 : number_read(number_of(d->clock, d->clock->node, DDLEMU_EVENTS));
+	ddlemu_actor_idle(v, ddlemu_actor_application(v), DDLEMU_EVENTS, seen, next_timer(d, exchange_now(d->clock)));
 }
 
 // completed counts the requests that are complete.
@@ -184,7 +177,7 @@ int drive_run(struct drive *d, int roles)
 	int bad = 0;
 	uint64_t before = 0;
 	while (!bad && !(sent && received) && !__atomic_load_n(&d->stop, __ATOMIC_RELAXED)) {
-		uint32_t events = events_of(d);
+		uint32_t events = exchange_events(d->clock);
 		if (!sent)
 			bad = send_round(d, &sent);
 		if (!bad && !received)

@@ -40,13 +40,12 @@ type Rules struct {
 // memory.
 type Loop struct {
 	// Watch, if not nil, is told of each segment on each hop, if the network keeps passes.
-	Watch   func(*link.Pass)
-	net     *link.Network
-	passes  []link.Pass
-	c       *C.struct_ddlemu_sim_private
-	flows   []C.struct_ddlemu_sim_flow
-	posted  []bool // of each flow: it has posts that are not read
-	pending []int  // these flows
+	Watch  func(*link.Pass)
+	net    *link.Network
+	passes []link.Pass
+	c      *C.struct_ddlemu_sim_private
+	flows  []C.struct_ddlemu_sim_flow
+	posted []bool // of each flow: it has posts that are not read
 }
 
 // stepsPerRun is the number of steps after which Run returns: some ms.
@@ -127,11 +126,14 @@ func (l *Loop) post(i int) {
 		panic(fmt.Sprintf("something is posted at %d ns before the steps of this instant are made", l.Now()))
 	}
 	l.posted[i] = true
-	l.pending = append(l.pending, i)
-	s := &l.c.sim
-	unsafe.Slice(s.posted, len(l.flows))[s.posted_count] = C.struct_ddlemu_sim_posted{order: l.flows[i].order,
-		flow: C.uint32_t(i)}
-	s.posted_count++
+	l.c.sim.posted_count++
+	flows := l.postedFlows()
+	flows[len(flows)-1] = C.struct_ddlemu_sim_posted{order: l.flows[i].order, flow: C.uint32_t(i)}
+}
+
+// postedFlows are the flows with posts that are not read.
+func (l *Loop) postedFlows() []C.struct_ddlemu_sim_posted {
+	return unsafe.Slice(l.c.sim.posted, l.c.sim.posted_count)
 }
 
 func (l *Loop) setTimer(i int, t int64) {
@@ -148,17 +150,14 @@ func (l *Loop) setTimer(i int, t int64) {
 func (l *Loop) Run(until int64) []uint32 {
 	l.begin()
 	l.c.sim.last_step = l.c.sim.steps + stepsPerRun
+	for _, p := range l.postedFlows() { // Run reads what was posted to them
+		l.posted[p.flow] = false
+	}
 	for {
 		stop := C.ddlemu_sim_run(&l.c.sim, C.int64_t(until))
 		l.watch()
 		switch stop {
 		case C.DDLEMU_SIM_DONE:
-			if !l.HasPosts() {
-				for _, i := range l.pending {
-					l.posted[i] = false
-				}
-				l.pending = l.pending[:0]
-			}
 			return l.batch()
 		case C.DDLEMU_SIM_BACKWARD:
 			panic(fmt.Sprintf("time would run backward from %d to %d ns", l.Now(), l.Next()))
@@ -186,11 +185,10 @@ func (l *Loop) batch() []uint32 {
 }
 
 func (l *Loop) watch() {
-	if l.Watch == nil {
-		return
-	}
-	l.passes = l.net.Passes(l.passes[:0])
+	l.passes = l.net.Passes(l.passes[:0]) // also if nobody watches: the loop waits for their memory
 	for k := range l.passes {
-		l.Watch(&l.passes[k])
+		if l.Watch != nil {
+			l.Watch(&l.passes[k])
+		}
 	}
 }

@@ -57,7 +57,11 @@ func bySize(calls []Decision) ([]int, error) {
 		if _, err := d.checkedShape(); err != nil {
 			return nil, err
 		}
-		if r, _ := rulesOf(d.Version); d.Coll == nccl.Broadcast && r.broadcastTasks {
+		r, err := rulesOf(d.Version)
+		if err != nil {
+			return nil, err
+		}
+		if d.Coll == nccl.Broadcast && r.broadcastTasks {
 			if len(broadcasts) > 0 && calls[broadcasts[0]].Root != d.Root {
 				return nil, fmt.Errorf("the model does not know groups of broadcasts from several roots with NCCL %s",
 					versionString(d.Version))

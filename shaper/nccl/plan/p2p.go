@@ -213,15 +213,7 @@ func (c *Call) p2pParts(bytes uint64, ll bool) int {
 
 // p2pStep is the size of a slot in bytes.
 func (c *Call) p2pStep() uint64 {
-	step := uint64(defaultP2PChunkSize)
-	if c.P2PChunkSize > 0 {
-		step = uint64(c.P2PChunkSize)
-	}
-	buff := uint64(DefaultBuffSize)
-	if c.BuffSize > 0 {
-		buff = uint64(c.BuffSize)
-	}
-	return min(step, buff/Steps)
+	return min(uint64(cmp.Or(c.P2PChunkSize, defaultP2PChunkSize)), c.bufferOf(Simple)/Steps)
 }
 
 // llStep is the size of a slot for LL in bytes, flags included.

@@ -125,11 +125,12 @@ func (r *Runner) Findings() []verdict.Finding {
 // Late returns why the shaper's verdict on the packets of the last Send is INVALID, or "". The verdict is that of a job
 // that sends the same packets. Some shapers record no lateness.
 func (r *Runner) Late() string {
+	read := status.NewReader(r.file, r.fabric).Read()
 	for _, j := range r.file.JobsOf(state.TrafficKey) {
 		s := j.Status()
 		s.Subtract(&r.traffic)
 		s.Reasons = 0 // Findings has them
-		if v := verdict.Judge(verdict.NewInput(status.NewReader(r.file, r.fabric).Read(), s)); len(v.Reasons) > 0 {
+		if v := verdict.Judge(verdict.NewInput(read, s)); len(v.Reasons) > 0 {
 			return v.Reasons[0]
 		}
 	}

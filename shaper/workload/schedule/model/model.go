@@ -55,7 +55,6 @@ func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.
 type conn struct {
 	sim.Ends
 	*interpret.Conn
-	id      uint64 // of the flow: it selects the random draws
 	path    []link.PathHop
 	perCall uint64
 	sizes   []uint64 // of the messages written, by number modulo slots
@@ -73,15 +72,7 @@ type player struct {
 
 func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *link.Network) (*player, error) {
 	p := &player{cut: c, slots: uint64(c.Slots)}
-	sh, err := s.Shape()
-	if err != nil {
-		return nil, err
-	}
-	var layouts []schedule.Layout
-	for gpu := range s.GPUs {
-		layouts = append(layouts, s.Layout(gpu, false, 0, sh))
-	}
-	p.steps = interpret.New(interpret.NewGraph(s), c, layouts, p.act)
+	p.steps = interpret.New(interpret.NewGraph(s), c, nil, p.act)
 	p.conns = make([]conn, len(p.steps.Conns))
 	for i := range p.conns {
 		x := &p.conns[i]
@@ -142,7 +133,7 @@ func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made *con
 	}
 	nics := [2]int{path[0].Hop / 2, path[len(path)-1].Hop / 2} // hops 2n and 2n+1 are the ports of NIC n
 	of.Listened = made.by[nics[1]]
-	c.id = link.FlowID(nics[0], nics[1], made.between[nics])
+	id := link.FlowID(nics[0], nics[1], made.between[nics])
 	made.by[nics[1]]++
 	made.between[nics]++
 	path, reverse, err := f.Path(of)
@@ -150,7 +141,7 @@ func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made *con
 		return err
 	}
 	c.path, c.Remote = path, true
-	if err := c.Connect(c.id, path, reverse, net); err != nil {
+	if err := c.Connect(id, path, reverse, net); err != nil {
 		return fmt.Errorf("GPU %d to GPU %d: %w", c.Src, c.Dst, err)
 	}
 	return nil
@@ -178,7 +169,7 @@ func (p *player) call(ctx context.Context) error {
 			until = p.loop.Now() // what was posted at the end is read
 		}
 		flows := p.loop.Run(until)
-		if len(flows) == 0 && !p.loop.HasPosts() && !p.steps.Done() && p.loop.Next() == link.Never {
+		if len(flows) == 0 && !p.steps.Done() && p.loop.Next() == link.Never {
 			return p.stuck()
 		}
 		for _, i := range flows {

@@ -3,6 +3,7 @@
 package mscclpp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ var portOps = []string{"copy", "flush", "nop", "put", "pws", "pwsf", "signal", "
 func (p *plan) onlyPorts() bool {
 	for _, g := range p.GPUs {
 		for _, c := range g.Channels {
-			if c.Type+c.OlderType != portChannel {
+			if cmp.Or(c.Type, c.OlderType) != portChannel {
 				return false
 			}
 		}
