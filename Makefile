@@ -29,8 +29,10 @@ build: packages cli plugin rank softcuda torch ## build everything: build/bin, b
 packages:
 	@.ci/packages build
 
+CLI := github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli
+
 cli:
-	$(GO) build -trimpath -ldflags='$(foreach x,release=$(VERSION) revision=$(COMMIT),-X github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli.$x)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
+	$(GO) build -trimpath -ldflags='-X $(CLI).release=$(VERSION) -X $(CLI).revision=$(COMMIT)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
 	@ln -sf ddlemu $(BUILD)/bin/ddlemu-ssh
 
 plugin:

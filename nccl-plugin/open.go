@@ -85,10 +85,9 @@ func adHocShape(c *configs.Fabric) (gpus, nodes int, err error) {
 	case nodesGiven:
 		return c.GPUsPerNode, c.Nodes, nil
 	case world == 0:
-		return 0, 0,
-			fmt.Errorf(
-				"no fabric is up, and no launcher's variable says how many ranks there are: bring one up with `ddlemu " +
-					"up --profile eth10`, or set DDLEMU_NODES")
+		return 0, 0, fmt.Errorf(
+			"no fabric is up, and no launcher's variable says how many ranks there are: bring one up with `ddlemu " +
+				"up --profile eth10`, or set DDLEMU_NODES")
 	case gpusGiven:
 		return c.GPUsPerNode, (world + c.GPUsPerNode - 1) / c.GPUsPerNode, nil
 	}

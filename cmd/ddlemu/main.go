@@ -3,8 +3,8 @@
 // Command ddlemu makes one machine behave like a cluster: it brings up emulated fabrics, changes them while they are
 // up, runs jobs on them and judges whether this host really carried the fabric.
 //
-// Each command is one file with its options, its flags and a run function that tests call. Logic that another program
-// could use is in packages below shaper.
+// The commands are in internal, in a package for each thing that users do; internal/cli is what they share. Logic that
+// another program could use is in packages below shaper.
 package main
 
 import (

@@ -95,10 +95,9 @@ func (l Layout) Soft(version string) (Libraries, error) {
 	lib := filepath.Join(l.SoftCUDA, "lib")
 	nccl := l.relinked(version)
 	if _, err := os.Stat(filepath.Join(lib, "libcudart.so")); err != nil {
-		return Libraries{},
-			fmt.Errorf(
-				"there is no GPU to use, and the software CUDA is not in %s: a package has none, so run `make build` "+
-					"in the source, and `make install` to install it (docs/install.md)", l.SoftCUDA)
+		return Libraries{}, fmt.Errorf(
+			"there is no GPU to use, and the software CUDA is not in %s: a package has none, so run `make build` "+
+				"in the source, and `make install` to install it (docs/install.md)", l.SoftCUDA)
 	}
 	if _, err := os.Stat(nccl); err != nil {
 		return Libraries{}, fmt.Errorf("NCCL %s for the software CUDA is not in %s: it has %s; run `make build`",
@@ -215,9 +214,9 @@ func Select(nccl string, soft bool) (Layout, Libraries, error) {
 	known := slices.Contains(SoftVersions, nccl)
 	switch gpu := HasGPU() && !soft; {
 	case gpu && known:
-		return layout, Libraries{},
-			fmt.Errorf(
-				"--nccl %s chooses a version for the software CUDA: add --soft-cuda, or give the path of a libnccl.so.2", nccl)
+		return layout, Libraries{}, fmt.Errorf(
+			"--nccl %s chooses a version for the software CUDA: add --soft-cuda, or give the path of a libnccl.so.2",
+			nccl)
 	case gpu:
 		return layout, GPU(nccl), nil
 	case nccl != "" && !known:

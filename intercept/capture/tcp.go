@@ -148,7 +148,7 @@ func (c *capturer) packetOf(flow int, s *segment, packet uint32) uint32 {
 func (c *capturer) newStream(flow int) *stream {
 	f := c.Flows[flow]
 	s := &stream{src: f.Src, dst: f.Dst, port: uint16(0x8000 | flow&0x3fff)}
-	// gopacket fills up Ethernet frames
+	// Cut off what gopacket adds to short Ethernet frames.
 	s.there = c.header(s, true, &layers.TCP{ACK: true, Seq: 1, Ack: 1, Window: window})[:tcpHeaders]
 	s.back = c.header(s, false, &layers.TCP{ACK: true, Seq: 1, Ack: 1, Window: window})[:tcpHeaders]
 	return s

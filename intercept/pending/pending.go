@@ -98,7 +98,7 @@ func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connec
 	x = Connection{Job: c.Job, Sender: c.Sender, Receiver: c.Receiver, Call: -1, Channel: -1, src: c.Src, dst: c.Dst,
 		path: c.Path}
 	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(t.Messages[a].Number, t.Messages[b].Number) })
-	// the first message is one that has not been received, and not one whose sender only lacks the acknowledgement
+	// waits says whether the first message has not been received; otherwise only its sender lacks the acknowledgement.
 	waits := false
 	for _, i := range all {
 		m := &t.Messages[i]

@@ -85,10 +85,9 @@ func (c *comm) ranks(job int) (workload.Ranks, error) {
 		owner, known := c.owners[rank]
 		if !known {
 			if owner = rank; c.size != job {
-				return nil,
-					fmt.Errorf(
-						"rank %d of a communicator of %d calls nothing, so it is not known which rank of the job that "+
-							"is", rank, c.size)
+				return nil, fmt.Errorf(
+					"rank %d of a communicator of %d calls nothing, so it is not known which rank of the job that "+
+						"is", rank, c.size)
 			}
 		}
 		list[rank] = owner

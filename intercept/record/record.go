@@ -62,9 +62,9 @@ func Workload(t *messages.Trace, o Options) (*workload.Workload, error) {
 		return nil, fmt.Errorf("the ledgers have no calls of NCCL")
 	}
 	if n := t.Overwritten; n > 0 {
-		return nil,
-			fmt.Errorf("%s were overwritten because a ledger was full: record fewer steps, or make ledgers larger",
-				units.Count(int(n), "record"))
+		return nil, fmt.Errorf(
+			"%s were overwritten because a ledger was full: record fewer steps, or make ledgers larger",
+			units.Count(int(n), "record"))
 	}
 	if len(t.Cut) > 0 {
 		return nil, fmt.Errorf("%s ends too early: a rank was killed?", t.Cut[0])

@@ -42,7 +42,7 @@ func New(s Source, auth *Auth, version string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		// the browser has gone
+		// It fails only if the browser has gone.
 		_ = page.Live(w, map[string]any{"version": version, "params": Params(), "counters": link.ShownCounters()})
 	})
 	mux.HandleFunc("GET /api/state", func(w http.ResponseWriter, _ *http.Request) {

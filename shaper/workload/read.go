@@ -113,21 +113,19 @@ func NewReader(file string, in io.Reader) (*Reader, error) {
 func (r *Reader) Next() (*Op, error) {
 	data, err := r.next()
 	if errors.Is(err, io.EOF) && r.lines >= 0 && r.line-1 != r.lines {
-		return nil,
-			r.fail(
-				fmt.Errorf(
-					"the file ends after %d operations and its head promises %d: it is cut, or correct \"lines\" in "+
-						"line 1", r.line-1, r.lines))
+		return nil, r.fail(
+			fmt.Errorf(
+				"the file ends after %d operations and its head promises %d: it is cut, or correct \"lines\" in "+
+					"line 1", r.line-1, r.lines))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if r.lines >= 0 && r.line-1 > r.lines {
-		return nil,
-			r.fail(
-				fmt.Errorf(
-					"the head promises %d operations and here is another one: correct \"lines\" in line 1, or remove "+
-						"it there", r.lines))
+		return nil, r.fail(
+			fmt.Errorf(
+				"the head promises %d operations and here is another one: correct \"lines\" in line 1, or remove "+
+					"it there", r.lines))
 	}
 	var l opText
 	if err := r.decode(data, &l); err != nil {

@@ -114,10 +114,9 @@ func ReadJSON(text string, o found.Options) (*found.Fabric, error) {
 		return nil, fmt.Errorf("is not JSON of ASTRA-sim: %w", err)
 	}
 	if j.Logical != nil {
-		return nil,
-			fmt.Errorf(
-				"has only logical-dims %v, by which ASTRA-sim's ns-3 back end groups NPUs: import its physical "+
-					"topology, the file that TOPOLOGY_FILE of its configuration names", j.Logical)
+		return nil, fmt.Errorf(
+			"has only logical-dims %v, by which ASTRA-sim's ns-3 back end groups NPUs: import its physical "+
+				"topology, the file that TOPOLOGY_FILE of its configuration names", j.Logical)
 	}
 	var n network
 	if err := n.fill(j.Topologies, strs(j.Units), strs(j.Bandwidth), strs(j.Latency), giga); err != nil {

@@ -75,10 +75,9 @@ func Read(text string, o found.Options) (*found.Fabric, error) {
 		units.Count(f.tiers, "tier"), s.tors, s.aggs, s.cores)
 	for i := range f.tiers {
 		if !f.tier[i].latencyGiven {
-			return nil,
-				fmt.Errorf(
-					"tier %d has no Downlink_Latency_ns: htsim takes that of its flag -hop_latency; write it into the "+
-						"file", i)
+			return nil, fmt.Errorf(
+				"tier %d has no Downlink_Latency_ns: htsim takes that of its flag -hop_latency; write it into the "+
+					"file", i)
 		}
 	}
 	g := f.graph(s)
@@ -219,9 +218,9 @@ func (f *file) shape() (s shape, err error) {
 		top := i == f.tiers-1
 		switch {
 		case t.radixDown == 0 || t.bundle == 0 || t.over == 0 || !top && t.radixUp == 0:
-			return s,
-				fmt.Errorf("tier %d: Radix_Down, Bundle, Oversubscribed and below the top Radix_Up must be 1 or more",
-					i)
+			return s, fmt.Errorf(
+				"tier %d: Radix_Down, Bundle, Oversubscribed and below the top Radix_Up must be 1 or more",
+				i)
 		case i == maxTiers-1 && t.radixUp != 0:
 			return s, errors.New("tier 2 has Radix_Up: there is no tier above it")
 		case t.radixDown%t.bundle != 0 || !top && t.radixUp%f.tier[i+1].bundle != 0:
@@ -232,16 +231,14 @@ func (f *file) shape() (s shape, err error) {
 		}
 	}
 	if f.tier[0].rate == 0 {
-		return s,
-			errors.New(
-				"tier 0 has no Downlink_speed_Gbps: htsim takes that of its flag -linkspeed; write it into the file")
+		return s, errors.New(
+			"tier 0 has no Downlink_speed_Gbps: htsim takes that of its flag -linkspeed; write it into the file")
 	}
 	t0, t1 := &f.tier[0], &f.tier[1]
 	if f.nodes%f.podsize != 0 || f.podsize%t0.radixDown != 0 || t0.bundle != 1 {
-		return s,
-			fmt.Errorf(
-				"%d nodes in pods of %d on switches of %d ports, bundle %d: each must be a multiple of the next, and "+
-					"the bundle 1", f.nodes, f.podsize, t0.radixDown, t0.bundle)
+		return s, fmt.Errorf(
+			"%d nodes in pods of %d on switches of %d ports, bundle %d: each must be a multiple of the next, and "+
+				"the bundle 1", f.nodes, f.podsize, t0.radixDown, t0.bundle)
 	}
 	s.pods, s.torsPerPod = f.nodes/f.podsize, f.podsize/t0.radixDown
 	s.tors = s.pods * s.torsPerPod

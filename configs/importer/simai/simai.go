@@ -54,10 +54,9 @@ func parseHead(fields []string) (head, error) {
 		h.gpu = fields[5]
 		dst = []*int{&h.devices, &h.perServer, &h.nvSwitches, &h.switches, &h.links}
 	default:
-		return h,
-			fmt.Errorf(
-				"has %d fields: a topology of SimAI has 6 (nodes, GPUs per server, NVSwitches, switches, links, GPU "+
-					"type), one of ns-3 has 3 (nodes, switches, links)", len(fields))
+		return h, fmt.Errorf(
+			"has %d fields: a topology of SimAI has 6 (nodes, GPUs per server, NVSwitches, switches, links, GPU "+
+				"type), one of ns-3 has 3 (nodes, switches, links)", len(fields))
 	}
 	for i, p := range dst {
 		n, err := strconv.Atoi(fields[i])
@@ -157,11 +156,10 @@ func parse(text string) (*file, error) {
 		f.cables = append(f.cables, c)
 	}
 	if word := s.word(); word != "" {
-		return nil,
-			fmt.Errorf(
-				"line %d: %q follows the %d links that line 1 names, after which the simulator reads no more: if the "+
-					"rest belongs to the network, correct line 1",
-				s.number, word, h.links)
+		return nil, fmt.Errorf(
+			"line %d: %q follows the %d links that line 1 names, after which the simulator reads no more: if the "+
+				"rest belongs to the network, correct line 1",
+			s.number, word, h.links)
 	}
 	return f, nil
 }
@@ -205,26 +203,24 @@ func (f *file) graph(out *found.Fabric, settings Settings) (*netgraph.Graph, err
 		case [2]int{netSwitch, netSwitch}:
 			g.Trunks = append(g.Trunks, netgraph.Trunk{A: number[c.a], B: number[c.b], Link: c.Link, Back: c.Latency})
 		case [2]int{gpu, gpu}:
-			return nil,
-				fmt.Errorf(
-					"the link from %d to %d joins two GPUs without a switch: a fabric has switches between nodes", c.a,
-					c.b)
+			return nil, fmt.Errorf(
+				"the link from %d to %d joins two GPUs without a switch: a fabric has switches between nodes", c.a,
+				c.b)
 		default:
-			return nil,
-				fmt.Errorf(
-					"the link from %d to %d joins NVSwitches with others than GPUs: a fabric's nodes are joined by NICs", c.a, c.b)
+			return nil, fmt.Errorf(
+				"the link from %d to %d joins NVSwitches with others than GPUs: a fabric's nodes are joined by NICs",
+				c.a, c.b)
 		}
 	}
 	for id, p := range ports {
 		if len(p) == 0 {
-			return nil,
-				fmt.Errorf("GPU %d has no link to a switch other than an NVSwitch: a node of a fabric has a NIC with one", id)
+			return nil, fmt.Errorf(
+				"GPU %d has no link to a switch other than an NVSwitch: a node of a fabric has a NIC with one", id)
 		}
 		if len(p) != len(ports[0]) {
-			return nil,
-				fmt.Errorf(
-					"GPU %d has %s to switches, GPU 0 has %d: a fabric's nodes have the same number of NICs", id,
-					units.Count(len(p), "link"), len(ports[0]))
+			return nil, fmt.Errorf(
+				"GPU %d has %s to switches, GPU 0 has %d: a fabric's nodes have the same number of NICs", id,
+				units.Count(len(p), "link"), len(ports[0]))
 		}
 		g.Ports = append(g.Ports, p...)
 	}

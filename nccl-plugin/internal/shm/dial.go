@@ -61,9 +61,9 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	cost := int64((ring + uint64(ringOffset)) / l.part()) // with a virtual clock the flow is elsewhere, but as large
 	if ring == 0 || !e.Me.Reserve(cost) {
 		e.Me.Job().Invalidate(state.RingTooSmall)
-		return nil,
-			fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY",
-				e.Me.Available()>>10)
+		return nil, fmt.Errorf(
+			"no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY",
+			e.Me.Available()>>10)
 	}
 	r, err := newRegion(l, ring, e.Fabric.ID(), link.FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
 	if err != nil {

@@ -421,9 +421,8 @@ func (e *Endpoint) begin(nic int, h Handle) (key uint64, err error) {
 func (e *Endpoint) result(key uint64, nic int, to Handle) (Conn, error) {
 	a := e.attempts[key]
 	if a == nil || a.to != to || a.nic != nic {
-		return nil,
-			errors.New(
-				"connect with a handle whose attempt is unknown here: it was used before, or another process began it")
+		return nil, errors.New(
+			"connect with a handle whose attempt is unknown here: it was used before, or another process began it")
 	}
 	select {
 	case <-a.done:

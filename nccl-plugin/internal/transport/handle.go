@@ -50,10 +50,9 @@ func (h *Handle) put(b *[HandleSize]byte, magic uint64) {
 func ParseHandle(b *[HandleSize]byte, magic, fabric uint64) (Handle, error) {
 	le := binary.LittleEndian
 	if le.Uint64(b[0:]) != magic {
-		return Handle{},
-			errors.New(
-				"the peer's handle is not ddlemu's, or is for another datapath: do all ranks use the same plugin and " +
-					"fabric?")
+		return Handle{}, errors.New(
+			"the peer's handle is not ddlemu's, or is for another datapath: do all ranks use the same plugin and " +
+				"fabric?")
 	}
 	h := Handle{
 		Fabric: le.Uint64(b[8:]), Nonce: le.Uint64(b[16:]), Slot: le.Uint32(b[24:]), Listen: le.Uint32(b[28:]),
@@ -62,10 +61,9 @@ func ParseHandle(b *[HandleSize]byte, magic, fabric uint64) (Handle, error) {
 		Listened: le.Uint32(b[60:]),
 	}
 	if h.Fabric != fabric {
-		return Handle{},
-			errors.New(
-				"the peer is on another fabric: give all ranks the same DDLEMU_DIR and DDLEMU_FABRIC, or, where the " +
-					"job makes its own fabric, the same DDLEMU_JOB")
+		return Handle{}, errors.New(
+			"the peer is on another fabric: give all ranks the same DDLEMU_DIR and DDLEMU_FABRIC, or, where the " +
+				"job makes its own fabric, the same DDLEMU_JOB")
 	}
 	return h, nil
 }

@@ -52,10 +52,9 @@ func ReadFabric(dir string) (config []byte, path string, err error) {
 	path = filepath.Join(dir, fabricName)
 	config, err = os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, path,
-			fmt.Errorf(
-				"read the fabric of the ledgers: %w: there is no %s; if the job was recorded on its own network "+
-					"(DDLEMU_RECORD), only `ddlemu record --from %s` reads it", ErrNoFabric, path, dir)
+		return nil, path, fmt.Errorf(
+			"read the fabric of the ledgers: %w: there is no %s; if the job was recorded on its own network "+
+				"(DDLEMU_RECORD), only `ddlemu record --from %s` reads it", ErrNoFabric, path, dir)
 	}
 	if err != nil {
 		return nil, path, fmt.Errorf("read the fabric of the ledgers: %w", err)

@@ -169,10 +169,9 @@ func (f *File) freeBlocks(n int) ([]uint32, error) {
 			continue
 		}
 		if r > Now() {
-			return nil,
-				fmt.Errorf(
-					"change links: too few blocks of parameters are free: %d of the %d needed, the next was retired "+
-						"in the future", i, n)
+			return nil, fmt.Errorf(
+				"change links: too few blocks of parameters are free: %d of the %d needed, the next was retired "+
+					"in the future", i, n)
 		}
 		for r+int64(grace) >= Now() {
 			time.Sleep(time.Duration(r + int64(grace) + 1 - Now()))

@@ -114,9 +114,9 @@ func (d *Dir) create(s *Spec) (*File, error) {
 		}
 		f.Close()
 		if errors.Is(err, unix.EEXIST) {
-			return nil,
-				fmt.Errorf("fabric %s is up already: take it down with `ddlemu down %s` or choose another name: %w",
-					s.Name, s.Name, os.ErrExist)
+			return nil, fmt.Errorf(
+				"fabric %s is up already: take it down with `ddlemu down %s` or choose another name: %w",
+				s.Name, s.Name, os.ErrExist)
 		}
 		return nil, fmt.Errorf("name the fabric's file: %w", err)
 	}

@@ -103,7 +103,7 @@ func (g *Group) wait() {
 			for _, m := range g.Members {
 				if m.running {
 					g.Logf("%s has not ended in %v: killing it", m.Name, g.Grace)
-					// its process group; fails if it has just ended
+					// Kill the member's process group. It fails if that has just ended.
 					_ = syscall.Kill(-m.Cmd.Process.Pid, syscall.SIGKILL)
 				}
 			}

@@ -50,8 +50,8 @@ func parseRequest(b []byte) (Request, error) {
 	case b[10] != 4 && b[10] != 6:
 		return Request{}, fmt.Errorf("the request is for IP version %d", b[10])
 	case [5]byte(b[11:]) != [5]byte{}:
-		return Request{},
-			errors.New("the request sets bytes that this version does not know: another version of the plugin?")
+		return Request{}, errors.New(
+			"the request sets bytes that this version does not know: another version of the plugin?")
 	}
 	return Request{NIC: int(binary.LittleEndian.Uint16(b[8:])), IPv6: b[10] == 6}, nil
 }

@@ -103,10 +103,9 @@ func deviceQueue(s link.Spec, hasNetem bool, tables *link.JitterTables) (qdisc, 
 		return netem(s, s, 1, tables)
 	}
 	if s.Latency != 0 || s.Jitter.Kind != link.NoJitter && s.Jitter.Value != 0 || s.Loss != (link.Loss{}) || s.Down {
-		return qdisc{},
-			fmt.Errorf(
-				"%w: this kernel has no netem, so an interface can be given a rate but no latency, jitter or loss",
-				ErrUnavailable)
+		return qdisc{}, fmt.Errorf(
+			"%w: this kernel has no netem, so an interface can be given a rate but no latency, jitter or loss",
+			ErrUnavailable)
 	}
 	return bfifo(queueLimit(s)), nil
 }

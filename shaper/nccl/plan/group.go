@@ -122,18 +122,17 @@ func GroupShares(lists [][]*Call) ([][]Share, error) {
 		for _, c := range list {
 			channel, counts := p.place(c.shape(), c.Proto)
 			if c.UsedChannels != 0 && (c.UsedChannels != len(counts) || c.FirstChannel != channel) {
-				return nil,
-					fmt.Errorf("in a group NCCL used %d channels from %d on for %v of %d, its rules give %d from %d on",
-						c.UsedChannels, c.FirstChannel, c.Coll, c.Count, len(counts), channel)
+				return nil, fmt.Errorf(
+					"in a group NCCL used %d channels from %d on for %v of %d, its rules give %d from %d on",
+					c.UsedChannels, c.FirstChannel, c.Coll, c.Count, len(counts), channel)
 			}
 			shares, err := c.sharesOf(channel, counts)
 			if err != nil {
 				return nil, err
 			}
 			if batches += len(shares); batches > maxBatches {
-				return nil,
-					fmt.Errorf(
-						"the model does not know groups with so many collectives: NCCL may run them in several kernels")
+				return nil, fmt.Errorf(
+					"the model does not know groups with so many collectives: NCCL may run them in several kernels")
 			}
 			all = append(all, shares)
 		}

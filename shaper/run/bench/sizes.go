@@ -38,26 +38,25 @@ const maxSizes = 100_000
 // Sizes returns the sizes of the range, before the rounding of [nccl.Collective.Counts].
 func (r Range) Sizes() ([]int64, error) {
 	if r.Begin < 0 || r.Begin > r.End {
-		return nil,
-			fmt.Errorf("the sizes begin at %d bytes (-b) and end at %d (-e); give an end that is not below the begin",
-				r.Begin, r.End)
+		return nil, fmt.Errorf(
+			"the sizes begin at %d bytes (-b) and end at %d (-e); give an end that is not below the begin",
+			r.Begin, r.End)
 	}
 	if r.Begin == r.End {
 		return []int64{r.Begin}, nil
 	}
 	if r.Factor < 0 || r.Step < 0 || (r.Factor <= 1 && r.Step == 0) || (r.Factor > 1 && r.Begin == 0) {
-		return nil,
-			fmt.Errorf(
-				"the sizes from %d to %d bytes do not grow: give a factor (-f) above 1 and a begin above 0, or a step "+
-					"(-i) above 0", r.Begin, r.End)
+		return nil, fmt.Errorf(
+			"the sizes from %d to %d bytes do not grow: give a factor (-f) above 1 and a begin above 0, or a step "+
+				"(-i) above 0", r.Begin, r.End)
 	}
 	var sizes []int64
 	for size := r.Begin; size <= r.End; {
 		sizes = append(sizes, size)
 		if len(sizes) > maxSizes {
-			return nil,
-				fmt.Errorf("there are over %d sizes from %d to %d bytes; take a larger step (-i) or a factor (-f)",
-					maxSizes, r.Begin, r.End)
+			return nil, fmt.Errorf(
+				"there are over %d sizes from %d to %d bytes; take a larger step (-i) or a factor (-f)",
+				maxSizes, r.Begin, r.End)
 		}
 		next := size + r.Step
 		if r.Factor > 1 {

@@ -193,9 +193,9 @@ func (g *callGroup) assign(f *Facts, lists [][]int) ([]nccllog.Decision, error) 
 		}
 	}
 	if !known || len(lines) > 0 {
-		return nil,
-			fmt.Errorf(
-				"NCCL's decisions on a group of %d collectives are not known: its log has others than the model expects", len(g.calls))
+		return nil, fmt.Errorf(
+			"NCCL's decisions on a group of %d collectives are not known: its log has others than the model expects",
+			len(g.calls))
 	}
 	return out, nil
 }

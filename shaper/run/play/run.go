@@ -91,10 +91,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			return r, nil
 		}
 		if err != nil && emulate.Spent(ctx) {
-			return nil,
-				configs.Errorf("",
-					"%s: it was spent before a step was played: give a larger budget, or a workload with smaller steps",
-					o.On.Budget.Text())
+			return nil, configs.Errorf("",
+				"%s: it was spent before a step was played: give a larger budget, or a workload with smaller steps",
+				o.On.Budget.Text())
 		}
 		if err != nil {
 			return r, err

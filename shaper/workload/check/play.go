@@ -83,10 +83,9 @@ func newRun(ix *workload.Index) (*run, error) {
 		p := compile(ix, &ix.Programs[i])
 		state += (len(p.Streams) + len(p.names)) * len(p.Ranks)
 		if state > maxState {
-			return nil,
-				fmt.Errorf(
-					"the workload has too many ranks, streams and communicators to be checked: more than %d together",
-					maxState)
+			return nil, fmt.Errorf(
+				"the workload has too many ranks, streams and communicators to be checked: more than %d together",
+				maxState)
 		}
 		for _, at := range p.Ranks {
 			streams, names := make([]int32, 2*len(p.Streams)), make([]int32, 2*len(p.names))

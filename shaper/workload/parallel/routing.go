@@ -35,10 +35,9 @@ func ParseSkew(text string) (Skew, error) {
 			return Skew{Hottest: x}, nil
 		}
 	}
-	return Skew{},
-		fmt.Errorf(
-			"%q is no skew: write 3x, if the hottest expert gets 3 times the mean, or zipf:1.2 for a Zipf exponent of "+
-				"0 to 20", text)
+	return Skew{}, fmt.Errorf(
+		"%q is no skew: write 3x, if the hottest expert gets 3 times the mean, or zipf:1.2 for a Zipf exponent of "+
+			"0 to 20", text)
 }
 
 // String is the text that ParseSkew reads.

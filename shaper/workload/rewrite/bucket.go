@@ -170,9 +170,8 @@ func (b *bucketer) renamed(ranks workload.Ranks, after []int) ([]int, error) {
 			}
 			if !slices.Equal(now.ranks, ranks) &&
 				slices.ContainsFunc(ranks, func(r int) bool { return !slices.Contains(now.ranks, r) }) {
-				return nil,
-					fmt.Errorf(
-						"after %d: that is a part of a bucket for some of these ranks only: write a line for each", id)
+				return nil, fmt.Errorf(
+					"after %d: that is a part of a bucket for some of these ranks only: write a line for each", id)
 			}
 			id = now.id
 			break

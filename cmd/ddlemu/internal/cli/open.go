@@ -120,10 +120,9 @@ func (g *Global) OpenIn(dir *state.Dir, name string) (*state.File, error) {
 		if len(names) == 0 {
 			return nil, g.NoFabric(name)
 		}
-		return nil,
-			&InputError{
-				&NotUpError{text: fmt.Sprintf("fabric %s is not up in %s: there are %s", name, dir.Path,
-					strings.Join(names, ", "))}}
+		return nil, &InputError{
+			&NotUpError{text: fmt.Sprintf("fabric %s is not up in %s: there are %s", name, dir.Path,
+				strings.Join(names, ", "))}}
 	}
 	return file, err
 }
@@ -163,9 +162,9 @@ func (g *Global) Create(fab *fabric.Fabric, name string) (*Opened, error) {
 		return nil, BadInput("%w: give --name", err)
 	}
 	if strings.HasPrefix(name, state.JobPrefix) {
-		return nil,
-			BadInput("fabric name %q: names that begin with %s are those of running commands: give another --name",
-				name, state.JobPrefix)
+		return nil, BadInput(
+			"fabric name %q: names that begin with %s are those of running commands: give another --name",
+			name, state.JobPrefix)
 	}
 	spec, err := fabricfile.Describe(fab, name)
 	if err != nil {

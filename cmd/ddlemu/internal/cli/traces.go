@@ -19,8 +19,6 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/why"
 )
 
-// This file has what the commands share that read what --trace has recorded.
-
 // TraceFolders are the arguments of a command that reads the folders of several jobs.
 func TraceFolders(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -17,8 +17,8 @@ func MakeTrace(dir string, c *configs.Fabric) (string, error) {
 		return "", nil
 	}
 	if c.OnKernel() {
-		return "",
-			BadInput("--trace: on the kernel datapath the ranks write no ledger: leave it out, or use datapath shm")
+		return "", BadInput(
+			"--trace: on the kernel datapath the ranks write no ledger: leave it out, or use datapath shm")
 	}
 	path, err := ledger.MakeFolder(dir)
 	if err != nil {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fabriccmd has the commands for a fabric: to bring it up, to look at it, to change it, to take it down, and to
-// run programs on its nodes.
+// Package fabriccmd has the commands for fabrics and this host: profiles, up, down, shape, fabric, status, top, serve,
+// metrics, gc, doctor, exec, ssh, hostfile, dev and daemon.
 package fabriccmd

@@ -144,8 +144,8 @@ func refused(fab *fabric.Fabric) error {
 func (o *fabricShowOptions) fabric(g *cli.Global) (*fabric.Fabric, error) {
 	if o.Profile != "" || o.File != "" {
 		if g.Fabric != "" {
-			return nil,
-				cli.BadInput("--fabric names a fabric that is up, --profile and -F one that is not: give one of them")
+			return nil, cli.BadInput(
+				"--fabric names a fabric that is up, --profile and -F one that is not: give one of them")
 		}
 		return o.load(g, "")
 	}

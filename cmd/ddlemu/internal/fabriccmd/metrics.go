@@ -105,10 +105,9 @@ func recordedMetrics(g *cli.Global, dirs []string) (metricsWriter, error) {
 	}
 	for i, name := range t.Jobs {
 		if k := slices.Index(t.Jobs, name); k != i {
-			return nil,
-				cli.BadInput(
-					"%s and %s are both named %s, which is the label of their metrics: rename one, or call ddlemu "+
-						"metrics for each", dirs[k], dirs[i], name)
+			return nil, cli.BadInput(
+				"%s and %s are both named %s, which is the label of their metrics: rename one, or call ddlemu "+
+					"metrics for each", dirs[k], dirs[i], name)
 		}
 	}
 	r, err := cli.Explain(fab, t)

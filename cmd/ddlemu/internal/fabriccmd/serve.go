@@ -140,8 +140,8 @@ func readToken(path string) (string, error) {
 	case err == nil && !info.Mode().IsRegular():
 		return "", cli.BadInput("--token-file: %s is not a file: give the path of one", path)
 	case err == nil && info.Mode().Perm()&0o007 != 0:
-		return "",
-			cli.BadInput("--token-file: all users of this host have access to %s: remove it to have another made", path)
+		return "", cli.BadInput(
+			"--token-file: all users of this host have access to %s: remove it to have another made", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -149,9 +149,9 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < shortestToken {
-		return "",
-			cli.BadInput(
-				"--token-file: the token in %s has %d characters: write %d or more, or remove the file to have one made", path, len(token), shortestToken)
+		return "", cli.BadInput(
+			"--token-file: the token in %s has %d characters: write %d or more, or remove the file to have one made",
+			path, len(token), shortestToken)
 	}
 	return token, nil
 }

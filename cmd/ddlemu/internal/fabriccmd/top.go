@@ -9,12 +9,11 @@ import (
 	"os"
 	"sync"
 
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/intercept/top"
 	"github.com/ddlemu/ddlemu/intercept/watch"
 )
@@ -115,8 +114,8 @@ func terminal(g *cli.Global) (in, out *os.File, err error) {
 	case !isIn || !isOut || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())):
 		return nil, nil, cli.BadInput("top needs a terminal: use `ddlemu status --watch` for files and pipes")
 	case g.Getenv("TERM") == "dumb":
-		return nil, nil,
-			cli.BadInput("top needs a terminal that can move its cursor, and TERM is dumb: use `ddlemu status --watch`")
+		return nil, nil, cli.BadInput(
+			"top needs a terminal that can move its cursor, and TERM is dumb: use `ddlemu status --watch`")
 	}
 	return in, out, nil
 }

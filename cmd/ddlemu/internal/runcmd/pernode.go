@@ -45,8 +45,8 @@ func newPerNode(g *cli.Global, j *job.Job, args []string) (*PerNode, error) {
 		g.Warn("%s", p.share.Warning)
 	}
 	if p.share.PerNode == 0 && strings.Contains(strings.Join(args, "\n"), "{gpus}") {
-		return nil,
-			cli.BadInput("{gpus}: neither the fabric nor this host says how many GPUs a node has: give --gpus-per-node")
+		return nil, cli.BadInput(
+			"{gpus}: neither the fabric nor this host says how many GPUs a node has: give --gpus-per-node")
 	}
 	return p, nil
 }

@@ -363,10 +363,9 @@ func (o *runOptions) torch(g *cli.Global, layout locate.Layout, gpu bool) ([]str
 		}
 	}
 	if gpu && o.TorchAlias != "" {
-		return nil,
-			cli.BadInput(
-				"--torch-alias is for CPU tensors on the software CUDA: add --soft-cuda, or leave it out to use " +
-					"PyTorch's own backends on the GPU")
+		return nil, cli.BadInput(
+			"--torch-alias is for CPU tensors on the software CUDA: add --soft-cuda, or leave it out to use " +
+				"PyTorch's own backends on the GPU")
 	}
 	if gpu {
 		return nil, nil

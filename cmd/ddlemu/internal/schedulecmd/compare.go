@@ -173,10 +173,9 @@ func (o *scheduleCompareOptions) readAll(g *cli.Global, args []string) (all []*s
 		}
 		all = append(all, s)
 		if first := all[0]; s.Coll != first.Coll || len(s.GPUs) != len(first.GPUs) {
-			return nil,
-				cli.BadInput(
-					"%s is %s on %d GPUs, %s is %s on %d: compare schedules of one collective and as many GPUs",
-					args[0], first.Coll, len(first.GPUs), arg, s.Coll, len(s.GPUs))
+			return nil, cli.BadInput(
+				"%s is %s on %d GPUs, %s is %s on %d: compare schedules of one collective and as many GPUs",
+				args[0], first.Coll, len(first.GPUs), arg, s.Coll, len(s.GPUs))
 		}
 	}
 	return all, nil

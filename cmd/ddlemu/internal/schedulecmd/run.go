@@ -186,9 +186,8 @@ func (o *scheduleRunOptions) checkBefore(g *cli.Global, arg string, s *schedule.
 	case s.CheckOnly != "":
 		return 0, cli.BadInput("%s: %s", arg, s.CheckOnly)
 	case s.Whole && o.Via == viaP2P:
-		return 0,
-			cli.BadInput(
-				"--via p2p: %s: NCCL has no stores into and loads from the memory of another GPU: leave out --via", arg)
+		return 0, cli.BadInput(
+			"--via p2p: %s: NCCL has no stores into and loads from the memory of another GPU: leave out --via", arg)
 	}
 	r, err := check.Check(s)
 	if err != nil {

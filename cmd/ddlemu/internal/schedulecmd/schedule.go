@@ -24,7 +24,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/convert"
-
 	mk "github.com/ddlemu/ddlemu/shaper/workload/schedule/make"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )

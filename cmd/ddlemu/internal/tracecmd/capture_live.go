@@ -70,10 +70,9 @@ func openLive(g *cli.Global, o liveOptions) (_ *liveCapture, err error) {
 	name := up.File.Name()
 	switch {
 	case !c.fab.Config.OnKernel():
-		return nil,
-			cli.BadInput(
-				"fabric %s is on datapath shm, which has no packets: record a job with `ddlemu run --trace t -- ...`, "+
-					"then `ddlemu capture t -o FILE` makes packets of its messages", name)
+		return nil, cli.BadInput(
+			"fabric %s is on datapath shm, which has no packets: record a job with `ddlemu run --trace t -- ...`, "+
+				"then `ddlemu capture t -o FILE` makes packets of its messages", name)
 	case !up.File.Served():
 		return nil, fabriccmd.DaemonGone(name)
 	}

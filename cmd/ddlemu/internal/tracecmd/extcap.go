@@ -106,9 +106,8 @@ func parseInterface(name string) (fab, link string, err error) {
 	rest, ok := strings.CutPrefix(name, interfacePrefix)
 	fab, link, found := strings.Cut(rest, ":")
 	if !ok || !found || fab == "" || link == "" {
-		return "", "",
-			cli.BadInput(
-				"--extcap-interface: %q is not one of ddlemu's: `ddlemu extcap --extcap-interfaces` lists them", name)
+		return "", "", cli.BadInput(
+			"--extcap-interface: %q is not one of ddlemu's: `ddlemu extcap --extcap-interfaces` lists them", name)
 	}
 	return fab, link, nil
 }

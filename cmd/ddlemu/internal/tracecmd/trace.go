@@ -193,13 +193,12 @@ func realtime(t *messages.Trace) (timeline.Clock, error) {
 	r := &t.Ranks[0]
 	switch {
 	case r.Virtual:
-		return timeline.Clock{},
-			cli.BadInput(
-				"--with: the job ran in virtual time, PyTorch's profiler in real time: they have no common time axis; " +
-					"run the job with --clock real")
+		return timeline.Clock{}, cli.BadInput(
+			"--with: the job ran in virtual time, PyTorch's profiler in real time: they have no common time axis; " +
+				"run the job with --clock real")
 	case r.BegunRealtime == 0:
-		return timeline.Clock{},
-			cli.BadInput("--with: the ledger does not say when it was begun: record the job again with this version")
+		return timeline.Clock{}, cli.BadInput(
+			"--with: the ledger does not say when it was begun: record the job again with this version")
 	}
 	return timeline.Clock{Scale: 1, Offset: r.BegunRealtime - r.Begun}, nil
 }

@@ -131,9 +131,9 @@ func (o *networkOptions) network() (*layers.Network, error) {
 			return nil, cli.BadInput("--seq: the samples of %s are no sequences", o.Model)
 		}
 	} else if o.Params < 1 || o.Params > 1<<50 || o.Blocks < 1 || int64(o.Blocks) > min(o.Params, 100_000) {
-		return nil,
-			cli.BadInput("--params %d, --blocks %d: must be 1 to %d, and 1 to 100000 blocks of at least one parameter",
-				o.Params, o.Blocks, int64(1)<<50)
+		return nil, cli.BadInput(
+			"--params %d, --blocks %d: must be 1 to %d, and 1 to 100000 blocks of at least one parameter",
+			o.Params, o.Blocks, int64(1)<<50)
 	}
 	if o.Seq > 0 {
 		n.Tokens = o.Seq

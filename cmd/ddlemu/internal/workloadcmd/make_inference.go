@@ -217,20 +217,17 @@ func (o *makeInferenceOptions) compute() (parallel.InferenceCompute, error) {
 		return c, cli.BadInput("--flops and --memory: give them, or --prefill-compute and --decode-compute, not both")
 	case c.FLOPS+c.Memory > 0:
 	case o.Prefill > 0 && c.Prefill == 0:
-		return c,
-			cli.BadInput(
-				"say how long the prefill computes: give its time, as --prefill-compute 300ms, or the GPU's rates, as " +
-					"--flops 989TFLOPS --memory 3.35TB/s")
+		return c, cli.BadInput(
+			"say how long the prefill computes: give its time, as --prefill-compute 300ms, or the GPU's rates, as " +
+				"--flops 989TFLOPS --memory 3.35TB/s")
 	case o.Decode > 0 && c.Decode == 0:
-		return c,
-			cli.BadInput(
-				"say how long a pass that decodes computes: give its time, as --decode-compute 17.5ms, or the rate of " +
-					"the GPU's memory, as --memory 3.35TB/s")
+		return c, cli.BadInput(
+			"say how long a pass that decodes computes: give its time, as --decode-compute 17.5ms, or the rate of " +
+				"the GPU's memory, as --memory 3.35TB/s")
 	}
 	if o.Decode > 0 && o.Prefill == 0 && c.FLOPS+c.Memory > 0 && !o.flags.Changed("context") {
-		return c,
-			cli.BadInput(
-				"--context: without --prefill, say how many tokens the sequences have, whose keys and values are read")
+		return c, cli.BadInput(
+			"--context: without --prefill, say how many tokens the sequences have, whose keys and values are read")
 	}
 	return c, nil
 }

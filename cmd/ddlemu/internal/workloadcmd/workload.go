@@ -65,9 +65,9 @@ func ReadWorkload(g *cli.Global, path string) (*workload.Index, error) {
 	if err != nil {
 		if kind, unknown := formats.Detect(input.Path(path)); path != cli.StandardInput && unknown == nil &&
 			kind != formats.Native {
-			return nil,
-				cli.BadInput("%s looks like a file in the format %s: `ddlemu workload convert` makes a workload of it",
-					path, kind)
+			return nil, cli.BadInput(
+				"%s looks like a file in the format %s: `ddlemu workload convert` makes a workload of it",
+				path, kind)
 		}
 		return nil, cli.BadInput("%w", err)
 	}

@@ -70,7 +70,8 @@ func (b *builder) findPackage(w wantedNCCL) (foundPackage, error) {
 		return foundPackage{version: best.Version, source: best.Source, refused: refused}, b.unpackFile(best)
 	}
 	if err != nil {
-		return foundPackage{refused: refused},
+		return foundPackage{
+				refused: refused},
 			fmt.Errorf("%w; with network access run this again, or put %s_VERSION_ARCH.deb into %s", err, packageName,
 				b.cache())
 	}

@@ -44,12 +44,11 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 			units.Count(c.GPUsPerNode, "GPU"))
 	case given.Nodes && given.GPUs && ranks <= (c.Nodes-1)*c.GPUsPerNode:
 		used := (ranks + c.GPUsPerNode - 1) / c.GPUsPerNode
-		return 0,
-			fmt.Errorf(
-				"%s with %s on each node leave %d of %d nodes empty: change --nodes, --gpus-per-node or --ranks; if "+
-					"the job uses some of a node's GPUs, give their number to --gpus-per-node, and that of all to "+
-					"--node-gpus",
-				units.Count(ranks, "rank"), units.Count(c.GPUsPerNode, "GPU"), c.Nodes-used, c.Nodes)
+		return 0, fmt.Errorf(
+			"%s with %s on each node leave %d of %d nodes empty: change --nodes, --gpus-per-node or --ranks; if "+
+				"the job uses some of a node's GPUs, give their number to --gpus-per-node, and that of all to "+
+				"--node-gpus",
+			units.Count(ranks, "rank"), units.Count(c.GPUsPerNode, "GPU"), c.Nodes-used, c.Nodes)
 	case given.Nodes && !given.GPUs:
 		if c.Nodes == 0 || ranks%c.Nodes != 0 {
 			return 0, fmt.Errorf("%d ranks do not divide among %d nodes", ranks, c.Nodes)
@@ -68,11 +67,10 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 			units.Count(c.GPUsPerNode, "GPU"))
 	}
 	if n := c.Nodes * c.NICsPerNode; !given.Nodes && n > configs.MaxNICs {
-		return 0,
-			fmt.Errorf(
-				"--ranks %d: %s with %s each are %d NICs, and a fabric has at most %d: give fewer --ranks, or more "+
-					"--gpus-per-node",
-				ranks, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"), n, configs.MaxNICs)
+		return 0, fmt.Errorf(
+			"--ranks %d: %s with %s each are %d NICs, and a fabric has at most %d: give fewer --ranks, or more "+
+				"--gpus-per-node",
+			ranks, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"), n, configs.MaxNICs)
 	}
 	if most := maxRanks(c); ranks > most {
 		return 0, fmt.Errorf("--ranks %d: at most %d can take part in a fabric", ranks, most)

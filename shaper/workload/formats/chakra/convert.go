@@ -45,18 +45,17 @@ func newJob(traces []*trace, o input.Options) (*job, error) {
 		case o.Ranks == 0 && traces[0].world > 1:
 			o.Ranks = traces[0].world
 		case o.Ranks == 0:
-			return nil,
-				fmt.Errorf("%s does not say how many ranks the job had: give the traces of all, or add --ranks N",
-					traces[0].file)
+			return nil, fmt.Errorf(
+				"%s does not say how many ranks the job had: give the traces of all, or add --ranks N",
+				traces[0].file)
 		}
 		j.ranks = o.Ranks
 	} else {
 		for i, t := range traces {
 			if t.number != i {
-				return nil,
-					fmt.Errorf(
-						"%d traces and none of rank %d, by their names such as NAME.%d.et: give those of all ranks",
-						len(traces), i, i)
+				return nil, fmt.Errorf(
+					"%d traces and none of rank %d, by their names such as NAME.%d.et: give those of all ranks",
+					len(traces), i, i)
 			}
 		}
 	}
@@ -310,7 +309,8 @@ func (j *job) source(traces []*trace) workload.Source {
 	missing := input.Sentences(&s.Missing)
 	missing(j.timed, "time that no node takes, such as that of the host between two operations")
 	missing(!j.timed, "no computation is known")
-	missing(len(traces) == 1 && j.ranks > 1, "only one rank was recorded: all %d ranks are taken to do the same", j.ranks)
+	missing(len(traces) == 1 && j.ranks > 1, "only one rank was recorded: all %d ranks are taken to do the same",
+		j.ranks)
 	note := input.Counts(&s.Notes)
 	note(j.left.untimed, "computation", "left out, the trace has operations (num_ops) and no time")
 	note(j.left.memory, "memory access", "only its duration was taken")

@@ -141,8 +141,8 @@ func (b *builder) add(created int64, op workload.Op, stream string) {
 // entry is the operations of a call: several if it has several tensors, none if it is left out.
 func (b *builder) entry(g *Group, e *Entry, shared *common, size int) ([]workload.Op, error) {
 	if e.Func.P2P() && b.single {
-		return nil,
-			errors.New("the ranks of a job with sends and receives do not do the same: give the dumps of all ranks")
+		return nil, errors.New(
+			"the ranks of a job with sends and receives do not do the same: give the dumps of all ranks")
 	}
 	pairs := [][2]int64{{e.In.Elements(), e.Out.Elements()}}
 	if n := len(e.In.Sizes); strings.HasSuffix(e.Func.Name, "_coalesced") && n == len(e.Out.Sizes) && n > 1 {

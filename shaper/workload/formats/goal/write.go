@@ -134,11 +134,10 @@ func (p *printer) task(o *workload.Op, stream string) (*Task, error) {
 		return &Task{Kind: o.Kind, Amount: o.Count * size, Peer: c.Ranks[o.Peer], Tag: p.tags[c]}, nil
 	}
 	what := strings.TrimSpace(string(o.Kind) + " " + string(o.Func))
-	return nil,
-		fmt.Errorf(
-			"%s: GOAL has only computations, sends and receives, and NCCL does a collective in a way that depends on "+
-				"the fabric: "+
-				"`ddlemu expect --workload FILE --profile P --goal OUT.goal` writes its sends and receives", what)
+	return nil, fmt.Errorf(
+		"%s: GOAL has only computations, sends and receives, and NCCL does a collective in a way that depends on "+
+			"the fabric: "+
+			"`ddlemu expect --workload FILE --profile P --goal OUT.goal` writes its sends and receives", what)
 }
 
 // cpuOf is K of the stream cpuK.

@@ -366,9 +366,8 @@ func (j *job) op(w *row, k int) ([]workload.Op, error) {
 	op.Comm = w.comm[k]
 	if op.Kind != workload.Coll {
 		if len(j.rows) == 1 && j.world > 1 {
-			return nil,
-				errors.New(
-					"the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
+			return nil, errors.New(
+				"the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
 		}
 		if op.Peer < 0 || op.Peer >= size {
 			j.left.noPeers++

@@ -145,10 +145,9 @@ func (j *Job) Build(file string, o input.Options) (*workload.Workload, error) {
 	if alone {
 		if slices.ContainsFunc(w.Ops,
 			func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
-			return nil,
-				fmt.Errorf(
-					"%s: the ranks of a job with sends and receives do not do the same: give the files of all ranks",
-					file)
+			return nil, fmt.Errorf(
+				"%s: the ranks of a job with sends and receives do not do the same: give the files of all ranks",
+				file)
 		}
 		j.Missing = append(j.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same",
 			j.world))

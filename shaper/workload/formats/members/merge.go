@@ -129,11 +129,10 @@ func order(c []rest, numbers map[workload.Func]int64) ([]key, map[key]*workload.
 				ops[k] = call.op
 				late[before] = append(late[before], k)
 			case known != call.op:
-				return nil, nil,
-					fmt.Errorf(
-						"communicator %s: %s number %d has %d %s on a rank and %d %s on rank %d: give the files of "+
-							"one job",
-						m.Comm, k.f, k.seq, known.Count, known.Type, call.op.Count, call.op.Type, m.Rank)
+				return nil, nil, fmt.Errorf(
+					"communicator %s: %s number %d has %d %s on a rank and %d %s on rank %d: give the files of "+
+						"one job",
+					m.Comm, k.f, k.seq, known.Count, known.Type, call.op.Count, call.op.Type, m.Rank)
 			}
 			before = k
 		}

@@ -26,21 +26,19 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		}
 	}
 	if l.repeated > 0 {
-		return nil,
-			fmt.Errorf(
-				"%s: Ray left out calls (%s with [repeated ...x across cluster]): record with RAY_DEDUP_LOGS=0, or "+
-					"with NCCL_DEBUG_FILE",
-				files[0].Name, units.Count(l.repeated, "line"))
+		return nil, fmt.Errorf(
+			"%s: Ray left out calls (%s with [repeated ...x across cluster]): record with RAY_DEDUP_LOGS=0, or "+
+				"with NCCL_DEBUG_FILE",
+			files[0].Name, units.Count(l.repeated, "line"))
 	}
 	if l.calls == 0 && len(l.unknown) > 0 {
 		_, err := workload.ParseFunc(slices.Min(slices.Collect(maps.Keys(l.unknown))))
 		return nil, fmt.Errorf("%s: %w", files[0].Name, err)
 	}
 	if l.calls == 0 && l.cut > 0 {
-		return nil,
-			fmt.Errorf(
-				"%s: all %s of calls are cut, or have no host:pid:tid before NCCL INFO, which tells the ranks apart",
-				files[0].Name, units.Count(l.cut, "line"))
+		return nil, fmt.Errorf(
+			"%s: all %s of calls are cut, or have no host:pid:tid before NCCL INFO, which tells the ranks apart",
+			files[0].Name, units.Count(l.cut, "line"))
 	}
 	if l.calls == 0 {
 		return nil, fmt.Errorf("%s: no call of NCCL: record with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL",

@@ -188,9 +188,8 @@ func (j *job) call(at int, e *rangeEvent) (*workload.Op, error) {
 	o.Count, o.Type = j.options.Elements(int64(p.values[fieldBytes]), 1)
 	if f.kind != workload.Coll {
 		if len(j.members) == 1 && j.world > 1 {
-			return nil,
-				errors.New(
-					"the ranks of a job with sends and receives do not do the same: give the recordings of all ranks")
+			return nil, errors.New(
+				"the ranks of a job with sends and receives do not do the same: give the recordings of all ranks")
 		}
 		if o.Peer = p.number(fieldPeer, -1); o.Peer < 0 {
 			j.left.noPeer++

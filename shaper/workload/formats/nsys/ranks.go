@@ -236,10 +236,9 @@ func (j *job) ranksOf(id uint64, size int, users []*member) (workload.Ranks, err
 		return perrank.All(j.world), nil
 	}
 	if size != len(users) {
-		return nil,
-			fmt.Errorf(
-				"which ranks are in communicator %#x, of %d ranks, is not known: the recordings have calls of %d of "+
-					"them", id, size, len(users))
+		return nil, fmt.Errorf(
+			"which ranks are in communicator %#x, of %d ranks, is not known: the recordings have calls of %d of "+
+				"them", id, size, len(users))
 	}
 	ranks := slices.Repeat(workload.Ranks{-1}, size)
 	for i, m := range users { // in the order of the ranks of the job

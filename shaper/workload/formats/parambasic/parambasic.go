@@ -217,10 +217,9 @@ func (b *builder) group(e *entry) (pytorch.Group, error) {
 		g.Ranks = b.all
 	}
 	if g.Ranks == nil && g.Size > 1 {
-		return g,
-			fmt.Errorf(
-				"process group %s of %d ranks: the trace does not say which: it needs an entry \"init\" with "+
-					"global_ranks", id, g.Size)
+		return g, fmt.Errorf(
+			"process group %s of %d ranks: the trace does not say which: it needs an entry \"init\" with "+
+				"global_ranks", id, g.Size)
 	}
 	g.Size = max(len(g.Ranks), 1)
 	return g, nil

@@ -23,10 +23,9 @@ func Alike(name string, group workload.Ranks, world int) ([]workload.Comm, error
 	block := stride * len(group)
 	for i, r := range group {
 		if stride < 1 || r != group[0]+i*stride {
-			return nil,
-				fmt.Errorf(
-					"the ranks %s of group %s are not evenly spaced, so the groups of the other ranks are not known",
-					group, name)
+			return nil, fmt.Errorf(
+				"the ranks %s of group %s are not evenly spaced, so the groups of the other ranks are not known",
+				group, name)
 		}
 	}
 	if world%block != 0 || group[0]%block >= stride {

@@ -220,9 +220,8 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 		}
 		if op.Kind == workload.Send || op.Kind == workload.Recv {
 			if len(j.traces) == 1 {
-				return nil,
-					fmt.Errorf(
-						"the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
+				return nil, fmt.Errorf(
+					"the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
 			}
 			if op.Peer < 0 || op.Peer >= n {
 				j.noPeers++

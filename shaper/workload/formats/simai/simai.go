@@ -260,10 +260,9 @@ func readLayers(lines *input.Lines, h *head, limit *input.Limit) (layers []layer
 
 func parseLayer(words []string, custom bool) (l layer, err error) {
 	if len(words) < 12 {
-		return l,
-			fmt.Errorf(
-				"%d columns: a layer has 12: name, dependency, 3 for each of forward, input and weight gradients, "+
-					"update", len(words))
+		return l, fmt.Errorf(
+			"%d columns: a layer has 12: name, dependency, 3 for each of forward, input and weight gradients, "+
+				"update", len(words))
 	}
 	value := func(i int) int64 {
 		n, e := input.Number(words[i])

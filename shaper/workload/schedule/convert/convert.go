@@ -37,10 +37,9 @@ func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Sch
 	case len(start) > 0 && start[0] == '{':
 		read = readJSON
 	case len(start) > 0 && start[0] == 0x80:
-		return nil,
-			fmt.Errorf(
-				"%s: a Python pickle: it can run code, so it is not read: write the trees as XML "+
-					"(spanning_trees_to_xml of ForestColl)", name)
+		return nil, fmt.Errorf(
+			"%s: a Python pickle: it can run code, so it is not read: write the trees as XML "+
+				"(spanning_trees_to_xml of ForestColl)", name)
 	case !bytes.Contains(start, []byte("<Algo")):
 		if !collSaid {
 			o.Coll = ""

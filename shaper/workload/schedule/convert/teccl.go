@@ -57,10 +57,9 @@ func readTECCL(data []byte) (*schedule.Schedule, error) {
 		text = s.Paths7
 	}
 	if text == nil {
-		return nil,
-			fmt.Errorf(
-				"flow %q: parts of chunks (with volume) are understood only with 8-Chunk paths, which say what parts "+
-					"they are", flows[at])
+		return nil, fmt.Errorf(
+			"flow %q: parts of chunks (with volume) are understood only with 8-Chunk paths, which say what parts "+
+				"they are", flows[at])
 	}
 	var paths map[string][][]tecclHop
 	if err := json.Unmarshal(text, &paths); err != nil {
@@ -101,10 +100,9 @@ func readFlows(texts []string) (*schedule.Schedule, error) {
 		var f flow
 		if _, err := fmt.Sscanf(text, "Chunk %d from %d traveled over %d->%d in epoch %d", &f.chunk, &f.root, &f.src,
 			&f.dst, &f.epoch); err != nil || f.chunk < 0 || f.chunk >= mk.MaxK {
-			return nil,
-				fmt.Errorf(
-					"flow %q: must be like \"Chunk 0 from 13 traveled over 13->12 in epoch 0\", with a chunk below %d",
-					text, mk.MaxK)
+			return nil, fmt.Errorf(
+				"flow %q: must be like \"Chunk 0 from 13 traveled over 13->12 in epoch 0\", with a chunk below %d",
+				text, mk.MaxK)
 		}
 		ids[f.root], ids[f.src], ids[f.dst] = true, true, true
 		chunks = max(chunks, f.chunk+1)
@@ -209,10 +207,9 @@ func perPair(demands []demand, ranks int) (int, error) {
 		d := &demands[i]
 		again := i > 0 && d.src == demands[i-1].src && d.dst == demands[i-1].dst
 		if d.src == d.dst || again != (i%per > 0) {
-			return 0,
-				fmt.Errorf(
-					"the demands at %d from %d are more or less than the %d of others: only all-to-alls of equal "+
-						"parts are read", d.dst, d.src, per)
+			return 0, fmt.Errorf(
+				"the demands at %d from %d are more or less than the %d of others: only all-to-alls of equal "+
+					"parts are read", d.dst, d.src, per)
 		}
 	}
 	return per, nil
@@ -241,10 +238,9 @@ func partsOf(demands []demand) (int, error) {
 		}
 		odd = volumes[at]
 	}
-	return 0,
-		fmt.Errorf(
-			"chunks are divided into parts such as %g, which are no multiples of 1/2 to 1/%d: such a schedule has too "+
-				"many chunks", odd, mostParts)
+	return 0, fmt.Errorf(
+		"chunks are divided into parts such as %g, which are no multiples of 1/2 to 1/%d: such a schedule has too "+
+			"many chunks", odd, mostParts)
 }
 
 // send adds the sends of a demand, whose chunk has n parts from an address on.

@@ -196,10 +196,9 @@ func (b *sendBuilder) move(s *Send, before *place) (*move, error) {
 	case s.Effect == Add || s.Effect == Infer && all != before.has:
 		m.adds = true
 		if p.has.meets(before.has) || p.has == (parts{}) {
-			return nil,
-				fmt.Errorf(
-					"rank %d sends address %d to rank %d to be added up, which has a part of it already, or nothing "+
-						"to add it to", s.Src, s.Address, s.Dst)
+			return nil, fmt.Errorf(
+				"rank %d sends address %d to rank %d to be added up, which has a part of it already, or nothing "+
+					"to add it to", s.Src, s.Address, s.Dst)
 		}
 		p.has = all
 	default:

@@ -43,9 +43,9 @@ func FromTrees(name string, o Options, trees []Tree) (*schedule.Schedule, error)
 	for i := range trees {
 		t := &trees[i]
 		if len(t.Parent) != o.GPUs || t.Index < 0 || t.Index >= o.K || seen[[2]int{t.Root, t.Index}] {
-			return nil,
-				fmt.Errorf("tree %d of root %d: there must be one for each root and each index below %d, of %d ranks",
-					t.Index, t.Root, o.K, o.GPUs)
+			return nil, fmt.Errorf(
+				"tree %d of root %d: there must be one for each root and each index below %d, of %d ranks",
+				t.Index, t.Root, o.K, o.GPUs)
 		}
 		if err := t.check(); err != nil {
 			return nil, err

@@ -26,9 +26,9 @@ type Place struct {
 func NewPlace(f *fabric.Fabric, gpus int) (*Place, error) {
 	nodes := f.Config.Nodes
 	if gpus%nodes != 0 {
-		return nil,
-			fmt.Errorf("%d GPUs on %d nodes: must be equally many on each node: give --nodes %d for one GPU on each",
-				gpus, nodes, gpus)
+		return nil, fmt.Errorf(
+			"%d GPUs on %d nodes: must be equally many on each node: give --nodes %d for one GPU on each",
+			gpus, nodes, gpus)
 	}
 	return &Place{Fabric: f, GPUs: gpus, PerNode: gpus / nodes}, nil
 }

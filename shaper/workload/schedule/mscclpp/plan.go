@@ -139,10 +139,9 @@ func parse(data []byte) (*plan, error) {
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		if g.Older != nil {
-			return nil,
-				errors.New(
-					"the older format of MSCCL++ plans (inputChunks, chunkGroups) is not read: write the plan again " +
-						"with MSCCL++ 0.8 or later")
+			return nil, errors.New(
+				"the older format of MSCCL++ plans (inputChunks, chunkGroups) is not read: write the plan again " +
+					"with MSCCL++ 0.8 or later")
 		}
 		if err := g.check(i); err != nil {
 			return nil, err

@@ -31,10 +31,9 @@ func Read(data []byte) (*schedule.Schedule, error) {
 	s.Sized = func(bytes uint64) (*schedule.Schedule, error) {
 		one := max(bytes/uint64(p.chunks()), 1)
 		if limit > 0 && one > limit {
-			return nil,
-				fmt.Errorf(
-					"%d bytes: a chunk has more than the %d bytes of its scratch: with reuse_resources MSCCL++ uses "+
-						"the scratch again for the next part, which is not supported", bytes, limit)
+			return nil, fmt.Errorf(
+				"%d bytes: a chunk has more than the %d bytes of its scratch: with reuse_resources MSCCL++ uses "+
+					"the scratch again for the next part, which is not supported", bytes, limit)
 		}
 		return p.schedule(one)
 	}

@@ -134,10 +134,9 @@ func Make(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (*Plan,
 		r := &m.ranks[gpu]
 		r.finish()
 		if len(r.out.Groups) == 0 {
-			return nil,
-				fmt.Errorf(
-					"GPU %d neither sends nor receives: such a schedule cannot be played as groups of sends and "+
-						"receives", gpu)
+			return nil, fmt.Errorf(
+				"GPU %d neither sends nor receives: such a schedule cannot be played as groups of sends and "+
+					"receives", gpu)
 		}
 		p.Ranks = append(p.Ranks, r.out)
 	}

@@ -312,9 +312,9 @@ func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs, listed [
 	n, known := nics[pairOf(c)]
 	from, to := listed[t.node(c.Src)], listed[t.node(c.Dst)]
 	if !known || n.Send < 0 || n.Send >= len(from) || n.Receive < 0 || n.Receive >= len(to) {
-		return 0, 0, 0,
-			fmt.Errorf("NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG",
-				c.Channel, c.Src, c.Dst)
+		return 0, 0, 0, fmt.Errorf(
+			"NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG",
+			c.Channel, c.Src, c.Dst)
 	}
 	return t.fabric.NIC(t.node(c.Src), from[n.Send]), t.fabric.NIC(t.node(c.Dst), to[n.Receive]), n.Listened, nil
 }
