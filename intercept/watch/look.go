@@ -44,8 +44,10 @@ func NewReader(file *state.File) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{file: file, onKernel: fab.Config.OnKernel(), reader: status.NewReader(file, fab),
-		over: map[status.JobID]Judged{}}, nil
+	r := &Reader{file: file, onKernel: fab.Config.OnKernel(), reader: status.NewReader(file, fab),
+		over: map[status.JobID]Judged{}}
+	r.reader.FindPaths()
+	return r, nil
 }
 
 // Look reads the fabric. The error wraps ErrGone if the fabric is not up any more.

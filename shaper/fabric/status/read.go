@@ -35,23 +35,38 @@ type Reader struct {
 func NewReader(file *state.File, fab *fabric.Fabric) *Reader {
 	r := &Reader{file: file, fab: fab}
 	for i, h := range fab.Hops {
-		p := &Place{Kind: h.Kind, Name: fab.HopName(i), Path: []int{i}}
+		p := &Place{Kind: h.Kind, Name: fab.HopName(i)}
 		switch h.Kind {
 		case fabric.TxPort, fabric.RxPort:
-			p.NIC, p.Direction = fab.NICName(h.Src), map[fabric.Kind]string{fabric.TxPort: "tx",
-				fabric.RxPort: "rx"}[h.Kind]
+			p.NIC, p.Direction = fab.NICName(h.Src), "tx"
+			if h.Kind == fabric.RxPort {
+				p.Direction = "rx"
+			}
 		default:
 			p.From, p.To = fab.EndNames(h.Kind, h.Src, h.Dst)
-		}
-		if h.Kind == fabric.Link {
-			p.Path = nil
-			for _, path := range fab.Paths(h.Src, h.Dst) {
-				p.Path = append(p.Path, fabric.Hops(path)...)
-			}
 		}
 		r.places = append(r.places, p)
 	}
 	return r
+}
+
+// FindPaths sets the paths of all places, for who wants to know where messages go. It takes long on a large fabric.
+func (r *Reader) FindPaths() {
+	for i, p := range r.places {
+		p.Path = pathOf(r.fab, i)
+	}
+}
+
+// pathOf are, for a link, the hops of its path, or of its paths if each flow has its own; for others the hop alone.
+func pathOf(fab *fabric.Fabric, hop int) (hops []int) {
+	h := &fab.Hops[hop]
+	if h.Kind != fabric.Link {
+		return []int{hop}
+	}
+	for _, path := range fab.Paths(h.Src, h.Dst) {
+		hops = append(hops, fabric.Hops(path)...)
+	}
+	return hops
 }
 
 // readAgain is how often the hops are read again if a virtual clock jumps meanwhile.
@@ -206,7 +221,7 @@ func (f *Reading) addMessages() {
 		if f.Hops[i].Kind != fabric.Link || arrived == 0 || f.Fabric.PerFlow() {
 			continue
 		}
-		for _, hop := range f.Hops[i].Path {
+		for _, hop := range pathOf(f.Fabric, i) {
 			if f.Hops[hop].Kind == fabric.Trunk {
 				f.Hops[hop].Messages += arrived
 			}

@@ -56,7 +56,8 @@ type Place struct {
 	From, To  string // of a link
 	NIC       string // of a port
 	Direction string // of a port: tx or rx
-	// of a link: the hops of its path, or of its paths if each flow has its own; of others, the hop alone
+	// of a link: the hops of its path, or of its paths if each flow has its own; of others, the hop alone. Only
+	// [Reader.FindPaths] sets it.
 	Path []int
 }
 

@@ -163,8 +163,8 @@ func (v *Verdict) Join(o Verdict) {
 	}
 }
 
-// Of judges job j on the fabric fab of a file. On the kernel datapath it first waits until all packets of a job that just
-// ended are counted.
+// Of judges job j on the fabric fab of a file. On the kernel datapath it first waits until all packets of a job that
+// just ended are counted.
 func Of(file *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	if fab.Config.OnKernel() {
 		j.WaitCounted()
