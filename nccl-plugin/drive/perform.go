@@ -121,13 +121,13 @@ func (w *World) newStage(ctx context.Context, p *Performance, mem *arrays) (*sta
 
 // makeLinks makes the connections, in the order in which a virtual clock serves them.
 func (s *stage) makeLinks(ctx context.Context, mem *arrays) error {
-	local := func(e *interpret.Ends) int {
+	local := func(e *interpret.Edge) int {
 		if s.Place.Node(e.Src) == s.Place.Node(e.Dst) {
 			return 1
 		}
 		return 0
 	}
-	s.conn = s.steps.Order(func(a, b *interpret.Ends) int {
+	s.conn = s.steps.Order(func(a, b *interpret.Edge) int {
 		return slices.Compare([]int{local(a), a.Src, a.Dst, a.Channel}, []int{local(b), b.Src, b.Dst, b.Channel})
 	})
 	size := uint64(unsafe.Sizeof(C.struct_exchange{}))
@@ -140,7 +140,7 @@ func (s *stage) makeLinks(ctx context.Context, mem *arrays) error {
 	for i, n := range s.conn {
 		s.link[n] = i
 		c := &s.steps.Conns[n]
-		c.Remote = local(c.Ends) == 0
+		c.Remote = local(c.Edge) == 0
 		sender := s.steps.Blocks[c.Sender].Block
 		messages, _ := s.Cut.Messages(sender)
 		s.perCall = append(s.perCall, messages)
@@ -216,7 +216,7 @@ func (s *stage) call(ctx context.Context) error {
 			x := &s.links[i]
 			s.steps.Progress(s.conn[i], uint64(x.arrived), uint64(x.acked))
 		}
-		moved, _ := s.steps.Run() // act has no errors
+		moved := s.steps.Run()
 		if moved || polled != 0 {
 			last = s.now()
 			continue

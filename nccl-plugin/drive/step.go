@@ -15,9 +15,9 @@ func slot(buffer unsafe.Pointer, n, slots, bytes, payload uint64) []int32 {
 
 // act moves the bytes of an action: from a step buffer or the memory, with a sum or not, to the memory, a step buffer
 // or both. It tells the connections that a message was taken and one was written.
-func (s *stage) act(i int, a *schedule.Action) error {
+func (s *stage) act(i int, a *schedule.Action) {
 	if !a.Step.Moves() {
-		return nil
+		return
 	}
 	b := &s.steps.Blocks[i]
 	n := a.Payload / 4
@@ -53,7 +53,6 @@ func (s *stage) act(i int, a *schedule.Action) error {
 	}
 	put(to, from, add)
 	copy(on, to)
-	return nil
 }
 
 // put stores from, or the sum of from and add.

@@ -56,7 +56,7 @@ type message struct {
 func newData(g *graph, r *Report, sh schedule.Shape, inPlace bool, root int) (*data, error) {
 	d := &data{
 		graph: g, r: r, sets: newSets(), sh: sh, inPlace: inPlace, races: newRaces(), flags: map[[2]int]snapshot{},
-		clocks: make([]clock, len(g.Blocks)), sent: make([][]message, len(g.Ends)),
+		clocks: make([]clock, len(g.Blocks)), sent: make([][]message, len(g.Edges)),
 	}
 	var err error
 	if d.garbage, err = d.sets.of(garbage); err != nil {
@@ -140,15 +140,14 @@ func chunks(n int) string {
 //
 // The result does not depend on how many messages fit on a connection: a block that waits for a free slot goes on in
 // the end, or checkSlots finds that it does not.
-func (d *data) run() error {
-	m := interpret.New(d.Graph, cut(d.s, math.MaxInt, math.MaxInt), d.layouts, func(i int, a *schedule.Action) error {
-		if !a.Waits { // what a step does is done with its first message
-			return nil
+func (d *data) run() (err error) {
+	m := interpret.New(d.Graph, cut(d.s, math.MaxInt, math.MaxInt), d.layouts, func(i int, a *schedule.Action) {
+		if err == nil && a.Waits { // what a step does is done with its first message
+			err = d.execute(i, a)
 		}
-		return d.execute(i, a)
 	})
 	m.Start()
-	if _, err := m.Run(); err != nil {
+	if m.Run(); err != nil {
 		return err
 	}
 	d.reportDeadlock(m, math.MaxInt, d.r)

@@ -35,10 +35,10 @@ func newGraph(s *schedule.Schedule, r *Report) *graph {
 	for n := range g.Blocks {
 		b := &g.Blocks[n]
 		if b.Out >= 0 {
-			g.checkEnd(r, g.Ends[b.Out].Sender, n, "sends to", b.Send)
+			g.checkEnd(r, g.Edges[b.Out].Sender, n, "sends to", b.Send)
 		}
 		if b.In >= 0 {
-			g.checkEnd(r, g.Ends[b.In].Receiver, n, "receives from", b.Recv)
+			g.checkEnd(r, g.Edges[b.In].Receiver, n, "receives from", b.Recv)
 		}
 	}
 	g.checkCounts(r)
@@ -57,7 +57,7 @@ func (g *graph) checkEnd(r *Report, first, n int, does string, peer int) {
 
 // checkCounts compares what the two ends of each connection send and receive.
 func (g *graph) checkCounts(r *Report) {
-	for _, c := range g.Ends {
+	for _, c := range g.Edges {
 		what := fmt.Sprintf("GPU %d to GPU %d on channel %d", c.Src, c.Dst, c.Channel)
 		if c.Sender < 0 || c.Receiver < 0 {
 			if c.Sender < 0 {

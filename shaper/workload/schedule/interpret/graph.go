@@ -16,7 +16,7 @@ import (
 type Graph struct {
 	Blocks []Block
 	First  []int // the first block of each GPU
-	Ends   []Ends
+	Edges  []Edge
 }
 
 // Block is a block and its connections.
@@ -26,8 +26,8 @@ type Block struct {
 	Out, In int // connections to which it sends and from which it receives, or schedule.None
 }
 
-// Ends are the ends of a connection. If several blocks send on it, or receive, the first one is noted here.
-type Ends struct {
+// Edge is a connection and the blocks at its ends. If several blocks send on it, or receive, it has the first one.
+type Edge struct {
 	Src, Dst, Channel int // GPUs
 	Sender, Receiver  int // blocks, or schedule.None
 }
@@ -40,9 +40,9 @@ func NewGraph(s *schedule.Schedule) *Graph {
 		key := [3]int{src, dst, channel}
 		i, ok := numbers[key]
 		if !ok {
-			i = len(g.Ends)
+			i = len(g.Edges)
 			numbers[key] = i
-			g.Ends = append(g.Ends, Ends{src, dst, channel, schedule.None, schedule.None})
+			g.Edges = append(g.Edges, Edge{src, dst, channel, schedule.None, schedule.None})
 		}
 		return i
 	}
@@ -52,11 +52,11 @@ func NewGraph(s *schedule.Schedule) *Graph {
 			b := Block{&s.GPUs[gpu].Blocks[id], gpu, id, schedule.None, schedule.None}
 			if has(b.Block, (*schedule.Step).Sends) {
 				b.Out = conn(gpu, b.Send, b.Channel)
-				note(&g.Ends[b.Out].Sender, len(g.Blocks))
+				note(&g.Edges[b.Out].Sender, len(g.Blocks))
 			}
 			if has(b.Block, (*schedule.Step).Receives) {
 				b.In = conn(b.Recv, gpu, b.Channel)
-				note(&g.Ends[b.In].Receiver, len(g.Blocks))
+				note(&g.Edges[b.In].Receiver, len(g.Blocks))
 			}
 			g.Blocks = append(g.Blocks, b)
 		}
@@ -81,12 +81,12 @@ func note(end *int, block int) {
 }
 
 // Order returns the numbers of the connections in the order of compare.
-func (g *Graph) Order(compare func(a, b *Ends) int) []int {
-	order := make([]int, len(g.Ends))
+func (g *Graph) Order(compare func(a, b *Edge) int) []int {
+	order := make([]int, len(g.Edges))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { return compare(&g.Ends[a], &g.Ends[b]) })
+	slices.SortFunc(order, func(a, b int) int { return compare(&g.Edges[a], &g.Edges[b]) })
 	return order
 }
 

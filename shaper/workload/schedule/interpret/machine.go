@@ -11,9 +11,9 @@ import (
 // Machine executes the actions of all blocks, each as far as it can go. It is not safe for concurrent use.
 type Machine struct {
 	*Graph
-	Conns []Conn // as the ends of the graph
+	Conns []Conn // as the edges of the graph
 	slots uint64
-	act   func(block int, a *schedule.Action) error
+	act   func(block int, a *schedule.Action)
 
 	blocks  []blockState
 	queue   []int // blocks that may be able to go on
@@ -23,7 +23,7 @@ type Machine struct {
 
 // Conn is a connection. All counts are of messages since the machine was made.
 type Conn struct {
-	*Ends
+	*Edge
 	// Remote says that messages take time. The user calls [Machine.Progress] when they arrive and are acknowledged.
 	// Otherwise the receiver sees a message at once, and its slot is free when the receiver has taken it.
 	Remote            bool
@@ -40,18 +40,17 @@ type blockState struct {
 
 // New is a machine for calls that are divided by c. Every connection must have both ends. layouts are the memories of
 // the GPUs, nil if act does not use the places in an action. act does an action of a block that need not wait; the
-// counts of its connections include the action's messages already. It must not keep the action. An error of act ends
-// [Machine.Run].
-func New(g *Graph, c *schedule.Cut, layouts []schedule.Layout, act func(block int, a *schedule.Action) error) *Machine {
+// counts of its connections include the action's messages already. It must not keep the action.
+func New(g *Graph, c *schedule.Cut, layouts []schedule.Layout, act func(block int, a *schedule.Action)) *Machine {
 	m := &Machine{
 		Graph: g, slots: uint64(c.Slots), act: act,
-		Conns: make([]Conn, len(g.Ends)), blocks: make([]blockState, len(g.Blocks)),
+		Conns: make([]Conn, len(g.Edges)), blocks: make([]blockState, len(g.Blocks)),
 	}
 	if layouts == nil {
 		layouts = make([]schedule.Layout, len(g.First))
 	}
 	for i := range m.Conns {
-		m.Conns[i].Ends = &g.Ends[i]
+		m.Conns[i].Edge = &g.Edges[i]
 	}
 	for i := range m.blocks {
 		b := &g.Blocks[i]
@@ -78,19 +77,17 @@ func (m *Machine) Start() {
 func (m *Machine) Done() bool { return m.running == 0 }
 
 // Run lets every block go on until it must wait, and says whether any did an action.
-func (m *Machine) Run() (moved bool, err error) {
+func (m *Machine) Run() (moved bool) {
 	for len(m.queue) > 0 {
 		i := m.queue[len(m.queue)-1]
 		m.queue = m.queue[:len(m.queue)-1]
 		m.blocks[i].queued = false
 		for !m.blocks[i].program.Done() && m.ready(i) {
-			if err := m.step(i); err != nil {
-				return true, err
-			}
+			m.step(i)
 			moved = true
 		}
 	}
-	return moved, nil
+	return moved
 }
 
 // Progress says how many messages of a remote connection have arrived and how many are acknowledged, since the start.
@@ -125,7 +122,7 @@ func (m *Machine) ready(i int) bool {
 }
 
 // step does the current action of a block.
-func (m *Machine) step(i int) error {
+func (m *Machine) step(i int) {
 	b, a := &m.blocks[i], &m.action
 	if a.Step.Receives() {
 		c := &m.Conns[m.Blocks[i].In]
@@ -139,9 +136,7 @@ func (m *Machine) step(i int) error {
 			m.wake(c.Receiver)
 		}
 	}
-	if err := m.act(i, a); err != nil {
-		return err
-	}
+	m.act(i, a)
 	b.program.Next()
 	if b.program.Done() {
 		m.running--
@@ -153,7 +148,6 @@ func (m *Machine) step(i int) error {
 		}
 		b.waiting = b.waiting[:0]
 	}
-	return nil
 }
 
 // Reason is why a block does not go on.

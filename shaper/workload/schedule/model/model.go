@@ -83,7 +83,7 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 	}
 	// The plugin numbers the connections between two NICs (link.FlowID), by sender, receiver and channel.
 	made := &connections{between: map[[2]int]uint64{}, by: map[int]uint64{}}
-	for _, i := range p.steps.Order(func(a, b *interpret.Ends) int {
+	for _, i := range p.steps.Order(func(a, b *interpret.Edge) int {
 		return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst), cmp.Compare(a.Channel, b.Channel))
 	}) {
 		if err := p.conns[i].open(f, net, p.slots, made); err != nil {
@@ -159,7 +159,7 @@ func (p *player) call(ctx context.Context) error {
 	for i := range p.conns {
 		p.proxies(i)
 	}
-	_, _ = p.steps.Run() // act has no errors
+	p.steps.Run()
 	for n := 0; !p.steps.Done() || p.loop.HasPosts(); n++ {
 		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -175,13 +175,13 @@ func (p *player) call(ctx context.Context) error {
 		for _, i := range flows {
 			p.look(int(i))
 		}
-		_, _ = p.steps.Run()
+		p.steps.Run()
 	}
 	return nil
 }
 
 // act notes what a block sends and takes.
-func (p *player) act(i int, a *schedule.Action) error {
+func (p *player) act(i int, a *schedule.Action) {
 	b := &p.steps.Blocks[i]
 	if a.Step.Receives() {
 		p.proxies(b.In)
@@ -191,7 +191,6 @@ func (p *player) act(i int, a *schedule.Action) error {
 		c.sizes[(c.Written-1)%p.slots] = a.Wire
 		p.proxies(b.Out)
 	}
-	return nil
 }
 
 // stuck says who waits for what.
