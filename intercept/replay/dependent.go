@@ -92,7 +92,7 @@ func (c *Calls) Skipped() int { return c.recorded.Skipped }
 
 // Play plays the calls on a fabric. Calls of the jobs in without are left out.
 func (c *Calls) Play(f *Fabric, without map[int]bool) (*Played, error) {
-	s, err := newSim(f, c.recorded.Flows, false)
+	s, err := newSimulation(f, c.recorded.Flows, false)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (d *dependent) next() int64 {
 }
 
 // act makes what is due.
-func (d *dependent) act(s *sim) error {
+func (d *dependent) act(s *simulation) error {
 	for len(d.queue) > 0 && d.queue[0].time <= s.now {
 		m, _ := heap.Pop(&d.queue).(moment)
 		i := int(m.node) / 4
@@ -190,11 +190,11 @@ func (d *dependent) act(s *sim) error {
 	return nil
 }
 
-func (d *dependent) due(s *sim, flow, msg int) {
+func (d *dependent) due(s *simulation, flow, msg int) {
 	d.happened(visible(d.recorded.Messages[flow][msg]), s.now)
 }
 
-func (d *dependent) sent(s *sim, flow, msg int) {
+func (d *dependent) sent(s *simulation, flow, msg int) {
 	d.happened(complete(d.recorded.Messages[flow][msg]), s.now)
 }
 

@@ -120,7 +120,7 @@ type Result struct {
 
 // AsPosted plays the messages as they were posted.
 func AsPosted(f *Fabric, t *messages.Trace, r *Recorded) (*Result, error) {
-	s, err := newSim(f, r.Flows, true)
+	s, err := newSimulation(f, r.Flows, true)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func passesOf(f *Fabric, t *messages.Trace, r *Recorded) int {
 }
 
 // timesOf are the times of each message of the trace.
-func (s *sim) timesOf(t *messages.Trace, r *Recorded) []Times {
+func (s *simulation) timesOf(t *messages.Trace, r *Recorded) []Times {
 	out := make([]Times, len(t.Messages))
 	for i := range out {
 		out[i] = Times{Due: link.Never, Sent: link.Never}
@@ -203,7 +203,7 @@ func (d *timetable) next() int64 {
 	return d.acts[0].time
 }
 
-func (d *timetable) act(s *sim) error {
+func (d *timetable) act(s *simulation) error {
 	for ; len(d.acts) > 0 && d.acts[0].time <= s.now; d.acts = d.acts[1:] {
 		var err error
 		if a := d.acts[0]; a.receive {
@@ -218,5 +218,5 @@ func (d *timetable) act(s *sim) error {
 	return nil
 }
 
-func (*timetable) due(*sim, int, int)  {}
-func (*timetable) sent(*sim, int, int) {}
+func (*timetable) due(*simulation, int, int)  {}
+func (*timetable) sent(*simulation, int, int) {}

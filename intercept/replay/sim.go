@@ -10,7 +10,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	events "github.com/ddlemu/ddlemu/shaper/engine/sim"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
@@ -29,7 +29,7 @@ type Fabric struct {
 type Flow struct {
 	ID       uint64 // names it in random draws
 	Src, Dst int    // NICs of the fabric
-	Order    uint64 // flows take turns by it at equal times; they are different
+	Order    uint64 // of the flows at equal times; they are different
 	Path     uint64 // what its path is drawn by, if each flow has its own
 }
 
@@ -38,18 +38,18 @@ type driver interface {
 	// next is the time of the next post or receive that is known, or link.Never.
 	next() int64
 	// act makes what is to be done at s.now by s.post and s.receive.
-	act(s *sim) error
+	act(s *simulation) error
 	// due and sent say that message msg of a flow is at the receiver, or complete for the sender, at s.now.
-	due(s *sim, flow, msg int)
-	sent(s *sim, flow, msg int)
+	due(s *simulation, flow, msg int)
+	sent(s *simulation, flow, msg int)
 }
 
-// sim moves messages in virtual time, in the order of a virtual clock (shaper/engine/sim).
-type sim struct {
+// simulation moves messages in virtual time, in the order of a virtual clock (shaper/engine/sim).
+type simulation struct {
 	now     int64
 	net     *link.Network
 	flows   []flow
-	loop    *events.Loop
+	loop    *sim.Loop
 	changes []ledger.Change
 	scale   int
 	driver  driver
@@ -61,7 +61,7 @@ type sim struct {
 
 // flow is a flow and what the model says of its messages.
 type flow struct {
-	events.Ends
+	sim.Endpoints
 	times []Times
 }
 
@@ -73,42 +73,42 @@ type Times struct {
 
 var errNoPath = errors.New("the fabric has no path between them")
 
-// newSim makes the flows on the fabric, which is at rest. keeps: passes are kept.
-func newSim(f *Fabric, flows []Flow, keeps bool) (*sim, error) {
+// newSimulation makes the flows on the fabric, which is at rest. keeps: passes are kept.
+func newSimulation(f *Fabric, flows []Flow, keeps bool) (*simulation, error) {
 	params, err := f.Params(f.TimeScale)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the fabric: %w", err)
 	}
 	transport := f.Transport().Scaled(int64(f.TimeScale))
-	s := &sim{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes,
+	s := &simulation{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes,
 		scale: f.TimeScale, watch: f.Watch, flows: make([]flow, len(flows))}
 	if keeps {
 		s.net.KeepPasses()
 	}
-	ends, orders := make([]*events.Ends, len(flows)), make([]uint64, len(flows))
+	ends, orders := make([]*sim.Endpoints, len(flows)), make([]uint64, len(flows))
 	for i, x := range flows {
 		if !f.hasPath(x.Src, x.Dst) {
 			s.close()
 			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, errNoPath)
 		}
-		ends[i], orders[i] = &s.flows[i].Ends, x.Order
+		ends[i], orders[i] = &s.flows[i].Endpoints, x.Order
 		if err := ends[i].Connect(x.ID, f.FlowPath(x.Src, x.Dst, x.Path), f.FlowReverse(x.Src, x.Dst, x.Path),
 			s.net); err != nil {
 			s.close()
 			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, err)
 		}
 	}
-	s.loop = events.New(s.net, ends, orders, events.Rules{InTurns: true})
+	s.loop = sim.New(s.net, ends, orders, sim.Rules{RoundRobin: true})
 	if keeps {
 		s.loop.Watch = func(p *link.Pass) { s.passes = append(s.passes, *p) }
 	}
 	return s, nil
 }
 
-func (s *sim) close() { s.net.Close() }
+func (s *simulation) close() { s.net.Close() }
 
 // post posts a message at s.now. It is for driver.act.
-func (s *sim) post(flow int, size uint64) error {
+func (s *simulation) post(flow int, size uint64) error {
 	s.acts++
 	f := &s.flows[flow]
 	if !f.Send(size) {
@@ -119,7 +119,7 @@ func (s *sim) post(flow int, size uint64) error {
 }
 
 // receive posts a receive at s.now. It is for driver.act.
-func (s *sim) receive(flow int) error {
+func (s *simulation) receive(flow int) error {
 	s.acts++
 	if !s.flows[flow].Receive() {
 		return fmt.Errorf("at %d ns: more than %d receives of one connection are not finished", s.now, link.MaxMessages)
@@ -127,27 +127,33 @@ func (s *sim) receive(flow int) error {
 	return nil
 }
 
-// watchEvery is the number of instants between two calls of Watch: some ms.
-const watchEvery = 4096
+// report calls Watch.
+func (s *simulation) report() error {
+	if s.watch == nil {
+		return nil
+	}
+	return s.watch(float64(s.acts) / float64(max(s.allActs, s.acts, 1)))
+}
 
 // run plays until nothing is left to happen.
-func (s *sim) run(d driver) error {
+func (s *simulation) run(d driver) error {
 	s.driver = d
-	for turn := 0; ; turn++ {
-		if turn%watchEvery == 0 && s.watch != nil {
-			if err := s.watch(float64(s.acts) / float64(max(s.allActs, s.acts, 1))); err != nil {
-				return err
-			}
-		}
+	if err := s.report(); err != nil {
+		return err
+	}
+	for {
 		change := s.nextChange()
 		at, until := min(d.next(), change), min(d.next(), change-1) // a change comes before the steps of its instant
-		flows := s.loop.Run(until)
+		flows, stop := s.loop.Run(until)
 		s.now = s.loop.Now()
 		switch {
-		case len(flows) > 0:
-			s.see(flows)
-		case s.loop.Next() != link.Never && s.loop.Next() <= until: // it has made many steps
+		case stop == sim.Paused:
+			if err := s.report(); err != nil {
+				return err
+			}
 			continue
+		case stop == sim.Seen:
+			s.see(flows)
 		case at == link.Never:
 			return nil
 		default:
@@ -168,11 +174,11 @@ func (s *sim) run(d driver) error {
 	}
 }
 
-// see tells the driver what has happened to flows.
-func (s *sim) see(flows []uint32) {
+// see calls the driver for what has happened to flows.
+func (s *simulation) see(flows []uint32) {
 	for _, i := range flows {
 		f := &s.flows[i]
-		arrived, acked := f.Look()
+		arrived, acked := f.Poll()
 		for k := f.Arrived - arrived; k < f.Arrived; k++ {
 			m := f.Flow.Message(k)
 			f.times[k].Due = max(m.Due, m.Recv)
@@ -185,7 +191,7 @@ func (s *sim) see(flows []uint32) {
 	}
 }
 
-func (s *sim) nextChange() int64 {
+func (s *simulation) nextChange() int64 {
 	if len(s.changes) == 0 || s.isIdle() {
 		return link.Never
 	}
@@ -193,12 +199,12 @@ func (s *sim) nextChange() int64 {
 }
 
 // isIdle says whether nothing happens any more, whatever the links do.
-func (s *sim) isIdle() bool {
+func (s *simulation) isIdle() bool {
 	return s.loop.Next() == link.Never && !s.loop.HasPosts() && s.driver.next() == link.Never
 }
 
 // change puts the parameters in force that are due.
-func (s *sim) change() error {
+func (s *simulation) change() error {
 	for ; len(s.changes) > 0 && s.changes[0].Time <= s.now; s.changes = s.changes[1:] {
 		c := s.changes[0]
 		if c.Hop >= len(s.net.Hops) {

@@ -26,10 +26,10 @@ import (
 
 // Rules say in which order things happen.
 type Rules struct {
-	// InTurns is the order of a virtual clock: all flows make their steps of an instant, then all ends act, then what
-	// they have posted is read, one message of each flow in turn. Else it is that of a real clock: an end acts when it
-	// sees something, whatever else happens at that instant, and its flow reads all that it posts, with [Loop.Step].
-	InTurns bool
+	// RoundRobin is the order of a virtual clock: all flows make their steps of an instant, then all ends act, then
+	// what they have posted is read round-robin. Else it is that of a real clock: an end acts when it sees something,
+	// whatever else happens at that instant, and its flow reads all that it posts, with [Loop.Step].
+	RoundRobin bool
 	// Drawn says that the order of flows with steps at the same instant is drawn from Seed for each instant, so that
 	// no flow always comes first. Else the flows' own order decides.
 	Drawn bool
@@ -39,22 +39,34 @@ type Rules struct {
 // Loop moves flows of a network in virtual time. It is not safe for concurrent use. The network's Close releases its
 // memory.
 type Loop struct {
-	// Watch, if not nil, is told of each segment on each hop, if the network keeps passes.
+	// Watch, if not nil, is called for each segment on each hop, if the network keeps passes.
 	Watch  func(*link.Pass)
 	net    *link.Network
 	passes []link.Pass
 	c      *C.struct_ddlemu_sim_private
 	flows  []C.struct_ddlemu_sim_flow
 	posted []bool // of each flow: it has posts that are not read
+	pause  uint64 // steps from one pause to the next
 }
 
-// stepsPerRun is the number of steps after which Run returns: some ms.
-const stepsPerRun = 1 << 16
+// stepsPerPause is the number of steps from one pause to the next: some ms.
+const stepsPerPause = 1 << 14
 
-// New makes a loop of the flows at these ends, at time 0. Ends without a flow are left out. Flows take turns by order.
-func New(net *link.Network, ends []*Ends, order []uint64, r Rules) *Loop {
+// Stop is why [Loop.Run] has returned.
+type Stop int
+
+// The reasons.
+const (
+	Seen    Stop = iota // an end has something to see
+	Reached             // no step is left up to the given time
+	Paused              // many steps were made since the last pause: the caller gives up, or calls again
+)
+
+// New makes a loop of the flows at these ends, at time 0. Endpoints without a flow are left out. A round has the flows
+// in this order.
+func New(net *link.Network, ends []*Endpoints, order []uint64, r Rules) *Loop {
 	n := len(ends)
-	l := &Loop{net: net, posted: make([]bool, n)}
+	l := &Loop{net: net, posted: make([]bool, n), pause: stepsPerPause}
 	l.c = &array[C.struct_ddlemu_sim_private](net, 1)[0]
 	l.flows = array[C.struct_ddlemu_sim_flow](net, n)
 	engines := array[*C.struct_ddlemu_engine](net, n)
@@ -64,15 +76,16 @@ func New(net *link.Network, ends []*Ends, order []uint64, r Rules) *Loop {
 	s.flows = unsafe.SliceData(l.flows)
 	s.heap = unsafe.SliceData(array[C.struct_ddlemu_sim_next](net, n))
 	s.posted = unsafe.SliceData(array[C.struct_ddlemu_sim_posted](net, n))
-	s.stops_at_each, s.draws_ties, s.seed = C.bool(!r.InTurns), C.bool(r.Drawn), C.uint64_t(r.Seed)
+	s.stops_at_each, s.draws_ties, s.seed = C.bool(!r.RoundRobin), C.bool(r.Drawn), C.uint64_t(r.Seed)
 	C.ddlemu_sim_private_init(l.c)
+	l.setPause()
 	for i, e := range ends {
 		if e.Flow == nil {
 			continue
 		}
 		e.loop, e.number = l, i
 		l.flows[i].order = C.uint64_t(order[i])
-		engines[i] = (*C.struct_ddlemu_engine)(e.Flow.Engine(r.InTurns))
+		engines[i] = (*C.struct_ddlemu_engine)(e.Flow.Engine(r.RoundRobin))
 	}
 	return l
 }
@@ -108,13 +121,14 @@ func (l *Loop) NextOf(i int) int64 {
 // HasPosts says whether something was posted that is not read.
 func (l *Loop) HasPosts() bool { return l.c.sim.posted_count > 0 }
 
-// SetNow moves the time on, for something that is no step of a flow. Time never runs backward, and no step may be
-// earlier.
+// SetNow moves the time on, for something that is no step of a flow; until the next pause it counts as one. Time never
+// runs backward, and no step may be earlier.
 func (l *Loop) SetNow(t int64) {
 	if t < l.Now() || t > l.Next() {
 		panic(fmt.Sprintf("the time cannot go from %d to %d ns: the next step is at %d ns", l.Now(), t, l.Next()))
 	}
 	l.c.sim.now = C.int64_t(t)
+	l.c.sim.pause_at--
 }
 
 // post notes that a flow has something to read.
@@ -144,12 +158,15 @@ func (l *Loop) setTimer(i int, t int64) {
 }
 
 // Run reads what was posted, then makes steps up to the first instant at which an end has something to see, at most up
-// to a time. It returns the flows with such ends: in turns all of the instant, else one. Now is the time of the last
-// step. Run may return without any flow although Next is not later than the given time: the caller can then give up,
-// or call again. The result is valid until the next call of Run or Step.
-func (l *Loop) Run(until int64) []uint32 {
+// to a time. It returns the flows with such ends: round-robin all of the instant, else one. Only if it stops because an
+// end has something to see, there are any. Now is the time of the last step. The result is valid until the next call of
+// Run or Step.
+func (l *Loop) Run(until int64) ([]uint32, Stop) {
+	if l.c.sim.steps >= l.c.sim.pause_at {
+		l.setPause()
+		return nil, Paused
+	}
 	l.begin()
-	l.c.sim.last_step = l.c.sim.steps + stepsPerRun
 	for _, p := range l.postedFlows() { // Run reads what was posted to them
 		l.posted[p.flow] = false
 	}
@@ -157,8 +174,13 @@ func (l *Loop) Run(until int64) []uint32 {
 		stop := C.ddlemu_sim_run(&l.c.sim, C.int64_t(until))
 		l.watch()
 		switch stop {
-		case C.DDLEMU_SIM_DONE:
-			return l.batch()
+		case C.DDLEMU_SIM_SEEN:
+			return l.batch(), Seen
+		case C.DDLEMU_SIM_REACHED:
+			return nil, Reached
+		case C.DDLEMU_SIM_PAUSED:
+			l.setPause()
+			return nil, Paused
 		case C.DDLEMU_SIM_BACKWARD:
 			panic(fmt.Sprintf("time would run backward from %d to %d ns", l.Now(), l.Next()))
 		}
@@ -172,6 +194,8 @@ func (l *Loop) Step(i int) {
 	l.watch()
 	l.batch()
 }
+
+func (l *Loop) setPause() { l.c.sim.pause_at = l.c.sim.steps + C.uint64_t(l.pause) }
 
 func (l *Loop) begin() { l.c.sim.seen, l.c.batch_count = false, 0 }
 

@@ -23,7 +23,7 @@ type tester interface {
 // world is flows on a network, moved by a loop or by the reference.
 type world struct {
 	net    *link.Network
-	ends   []*Ends
+	ends   []*Endpoints
 	orders []uint64
 }
 
@@ -53,7 +53,7 @@ func (d *design) build(t tester) *world {
 		for _, h := range path {
 			back = append(back, h.Hop)
 		}
-		e := &Ends{}
+		e := &Endpoints{}
 		if err := e.Connect(uint64(i), path, back, w.net); err != nil {
 			t.Fatal(err)
 		}
@@ -163,13 +163,13 @@ func (r *reference) first() int {
 
 // run returns the flows whose ends have something to see, in ascending order.
 func (r *reference) run(until int64) []int {
-	woken := r.steps(until, r.turns())
+	woken := r.steps(until, r.rounds())
 	slices.Sort(woken)
 	return slices.Compact(woken)
 }
 
-// turns reads what was posted, and returns the flows whose ends have something to see.
-func (r *reference) turns() (woken []int) {
+// rounds reads what was posted, round-robin, and returns the flows whose ends have something to see.
+func (r *reference) rounds() (woken []int) {
 	order := numbers(len(r.ends))
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.orders[a], r.orders[b]) })
 	order = slices.DeleteFunc(order, func(i int) bool { return len(r.sizes[i]) == 0 && r.recvs[i] == 0 })
@@ -195,7 +195,7 @@ func (r *reference) turns() (woken []int) {
 // steps makes steps up to a time, or the first instant at which an end has something to see.
 func (r *reference) steps(until int64, woken []int) []int {
 	for i := r.first(); i >= 0 && r.next[i] <= until; i = r.first() {
-		if len(woken) > 0 && (!r.rules.InTurns || r.next[i] > r.now) {
+		if len(woken) > 0 && (!r.rules.RoundRobin || r.next[i] > r.now) {
 			break
 		}
 		r.now = r.next[i]
@@ -223,8 +223,9 @@ func TestPropertyAsPlainSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDesign(t)
 		w, plain := d.build(t), d.build(t)
-		l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
-		r := newReference(plain, Rules{InTurns: true})
+		l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
+		pauseOften(t, l)
+		r := newReference(plain, Rules{RoundRobin: true})
 		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
 			for _, i := range rapid.Permutation(numbers(len(w.ends))).Draw(t, "who posts first") {
 				r.sizes[i] = drawSizes(t)
@@ -237,7 +238,7 @@ func TestPropertyAsPlainSearch(t *testing.T) {
 				}
 			}
 			until := l.Now() + rapid.Int64Range(0, 200_000).Draw(t, "until")
-			compare(t, w, l, r, l.Run(until), r.run(until))
+			compare(t, w, l, r, runOn(t, l, until), r.run(until))
 			r.wait(t, l)
 		}
 	})
@@ -250,6 +251,7 @@ func TestPropertyAsPlainSearchAtOnce(t *testing.T) {
 		d := drawDesign(t)
 		w, plain := d.build(t), d.build(t)
 		l, r := New(w.net, w.ends, w.orders, rules), newReference(plain, rules)
+		pauseOften(t, l)
 		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
 			i := rapid.IntRange(0, len(w.ends)-1).Draw(t, "flow")
 			for _, size := range drawSizes(t) {
@@ -261,10 +263,29 @@ func TestPropertyAsPlainSearchAtOnce(t *testing.T) {
 			l.Step(i)
 			r.step(i)
 			until := l.Now() + rapid.Int64Range(0, 200_000).Draw(t, "until")
-			compare(t, w, l, r, l.Run(until), r.run(until))
+			compare(t, w, l, r, runOn(t, l, until), r.run(until))
 			r.wait(t, l)
 		}
 	})
+}
+
+// pauseOften makes a loop pause behind few steps.
+func pauseOften(t *rapid.T, l *Loop) {
+	l.pause = rapid.Uint64Range(2, 9).Draw(t, "steps from pause to pause")
+	l.setPause()
+}
+
+// runOn runs a loop until it stops for another reason than a pause, and checks what it says of that.
+func runOn(t tester, l *Loop, until int64) []uint32 {
+	for {
+		flows, stop := l.Run(until)
+		if (stop == Seen) != (len(flows) > 0) || stop == Reached && l.Next() <= until && l.Next() != link.Never {
+			t.Fatal("the loop stops for reason ", stop, " with flows ", flows, ", and the next step is at ", l.Next())
+		}
+		if stop != Paused {
+			return flows
+		}
+	}
 }
 
 func numbers(n int) []int {
@@ -301,7 +322,7 @@ func compare(t *rapid.T, w *world, l *Loop, r *reference, flows []uint32, want [
 				t.Fatalf("flow %d, message %d: due %d, sent %d; want %d and %d", i, m, x.Due, x.Sent, y.Due, y.Sent)
 			}
 		}
-		own.Look()
+		own.Poll()
 		if s := (seen{own.Arrived, own.Acked}); s != r.seen[i] {
 			t.Fatalf("the ends of flow %d have seen %+v, want %+v", i, s, r.seen[i])
 		}
@@ -317,12 +338,12 @@ func TestTimeNeverRunsBackward(t *testing.T) {
 	var w *world
 	start := func(t *testing.T) *Loop {
 		w = one().build(t)
-		l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+		l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
 		l.SetNow(5000)
 		w.ends[0].Receive()
 		w.ends[0].Send(1000)
-		if flows := l.Run(5000); len(flows) > 0 || l.Next() <= 5000 {
-			t.Fatalf("flows %v have something to see, and the next step is at %d", flows, l.Next())
+		if flows, stop := l.Run(5000); len(flows) > 0 || stop != Reached || l.Next() <= 5000 {
+			t.Fatalf("flows %v have something to see (%v), and the next step is at %d", flows, stop, l.Next())
 		}
 		return l
 	}
@@ -347,8 +368,8 @@ func TestTimeNeverRunsBackward(t *testing.T) {
 	}
 }
 
-// Each segment on each hop is told once, however many steps are made before an end has something to see. Run returns
-// now and then meanwhile.
+// Each segment on each hop is reported once, however many steps are made before an end has something to see. Run pauses
+// meanwhile.
 func TestLongMessages(t *testing.T) {
 	const size = 32 << 30
 	d := one()
@@ -356,7 +377,7 @@ func TestLongMessages(t *testing.T) {
 	d.paths = slices.Repeat(d.paths, 2)
 	d.orders = []uint64{0, 1}
 	w := d.build(t)
-	l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
 	var bytes, segments uint64
 	l.Watch = func(p *link.Pass) {
 		segments++
@@ -366,52 +387,70 @@ func TestLongMessages(t *testing.T) {
 		e.Receive()
 		e.Send(size)
 	}
-	seen, returns := 0, 0
+	seen, pauses := 0, 0
 	for l.Next() != link.Never || l.HasPosts() {
-		flows := l.Run(link.Never)
+		flows, stop := l.Run(link.Never)
 		seen += len(flows)
-		if len(flows) == 0 && l.Next() != link.Never {
-			returns++
+		if stop == Paused {
+			pauses++
 		}
 	}
-	if bytes != 2*size || segments <= 4*link.MaxSegments*link.MaxHops || seen != 4 || returns == 0 {
-		t.Errorf(
-			"%d segments of %d bytes were told, want %d bytes; ends saw something %d times, and Run returned %d times before", segments, bytes, uint64(2*size), seen, returns)
+	if bytes != 2*size || segments <= 4*link.MaxSegments*link.MaxHops || seen != 4 || pauses == 0 {
+		t.Errorf("%d segments of %d bytes were reported, want %d bytes; ends saw something %d times, and Run paused %d times",
+			segments, bytes, uint64(2*size), seen, pauses)
+	}
+}
+
+// A caller with only its own events, which moves the time by them, is also given the chance to give up.
+func TestPauseWithoutSteps(t *testing.T) {
+	w := one().build(t)
+	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
+	for n := int64(1); n <= stepsPerPause; n++ {
+		if _, stop := l.Run(n); stop != Reached {
+			t.Fatalf("stop %v at %d", stop, l.Now())
+		}
+		l.SetNow(n)
+	}
+	if _, stop := l.Run(link.Never); stop != Paused {
+		t.Errorf("stop %v, want a pause", stop)
+	}
+	if _, stop := l.Run(link.Never); stop != Reached {
+		t.Errorf("stop %v behind the pause", stop)
 	}
 }
 
 // An end acts when it has said that it will, whether its flow has steps or not.
 func TestActAt(t *testing.T) {
 	w := one().build(t)
-	l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
 	e := w.ends[0]
 	e.SetTimer(500)
-	if flows := l.Run(499); len(flows) > 0 {
+	if flows := runOn(t, l, 499); len(flows) > 0 {
 		t.Fatalf("flows %v at %d", flows, l.Now())
 	}
-	if flows := l.Run(link.Never); len(flows) != 1 || l.Now() != 500 || l.Next() != link.Never {
+	if flows := runOn(t, l, link.Never); len(flows) != 1 || l.Now() != 500 || l.Next() != link.Never {
 		t.Fatalf("flows %v at %d, then %d", flows, l.Now(), l.Next())
 	}
 	e.Receive()
 	e.Send(1000)
 	e.SetTimer(700)
-	if flows := l.Run(link.Never); len(flows) != 1 || l.Now() != 700 {
+	if flows := runOn(t, l, link.Never); len(flows) != 1 || l.Now() != 700 {
 		t.Fatalf("flows %v at %d", flows, l.Now())
 	}
-	if flows := l.Run(link.Never); len(flows) != 1 || l.Now() != e.Flow.Message(0).Due {
+	if flows := runOn(t, l, link.Never); len(flows) != 1 || l.Now() != e.Flow.Message(0).Due {
 		t.Fatalf("flows %v at %d; the message is due at %d", flows, l.Now(), e.Flow.Message(0).Due)
 	}
 }
 
-// A broken flow is told once, and makes no more steps.
+// A broken flow is reported once, and makes no more steps.
 func TestBrokenFlow(t *testing.T) {
 	d := one()
 	d.specs[0].Down = true
 	w := d.build(t)
-	l := New(w.net, w.ends, w.orders, Rules{InTurns: true})
+	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
 	w.ends[0].Receive()
 	w.ends[0].Send(1)
-	flows := l.Run(link.Never)
+	flows := runOn(t, l, link.Never)
 	if len(flows) != 1 || !w.ends[0].Flow.Broken() || l.Next() != link.Never || l.Now() < d.transport.DownTimeout {
 		t.Errorf("at %d: flows %v, broken %v, next step at %d", l.Now(), flows, w.ends[0].Flow.Broken(), l.Next())
 	}

@@ -13,17 +13,17 @@ func Order(sender, receiver int, number uint64) uint64 {
 	return uint64(C.flow_order(0, C.uint64_t(sender), C.uint64_t(receiver), C.uint64_t(number)))
 }
 
-// Places puts n flows in an order and returns the place of each. compare must not be 0 for two of them unless their
-// numbers say which is first.
-func Places(n int, compare func(a, b int) int) []uint64 {
+// Orders puts n flows in an order and returns the number of each in it. compare must not be 0 for two of them unless
+// their own numbers say which is first.
+func Orders(n int, compare func(a, b int) int) []uint64 {
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, compare)
-	places := make([]uint64, n)
-	for place, i := range order {
-		places[i] = uint64(place)
+	orders := make([]uint64, n)
+	for at, i := range order {
+		orders[i] = uint64(at)
 	}
-	return places
+	return orders
 }

@@ -10,16 +10,16 @@ import (
 )
 
 // A sender serves the ranks above it, then those below it, each in order. So in an all-to-all no two senders serve a
-// receiver with the same turn.
+// receiver in the same round.
 func TestOrderByDistance(t *testing.T) {
 	for sender, want := range [][]int{{1, 2, 3}, {2, 3, 0}, {3, 0, 1}, {0, 1, 2}} {
 		all := []int{3, 2, 1, 0}
 		all = slices.DeleteFunc(all, func(r int) bool { return r == sender })
-		places := Places(3,
+		orders := Orders(3,
 			func(a, b int) int { return int(Order(sender, all[a], 0)>>18) - int(Order(sender, all[b], 0)>>18) })
 		got := make([]int, 3)
-		for i, place := range places {
-			got[place] = all[i]
+		for i, at := range orders {
+			got[at] = all[i]
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("rank %d serves %v, want %v", sender, got, want)
@@ -43,9 +43,9 @@ func TestPropertyOrder(t *testing.T) {
 }
 
 // Of equal items the one with the lower number is first.
-func TestPlaces(t *testing.T) {
+func TestOrders(t *testing.T) {
 	rank := []int{2, 0, 1, 0}
-	if got := Places(4, func(a, b int) int { return rank[a] - rank[b] }); !slices.Equal(got, []uint64{3, 0, 2, 1}) {
-		t.Errorf("places %v", got)
+	if got := Orders(4, func(a, b int) int { return rank[a] - rank[b] }); !slices.Equal(got, []uint64{3, 0, 2, 1}) {
+		t.Errorf("orders %v", got)
 	}
 }

@@ -66,8 +66,8 @@ void ddlemu_sim_schedule(struct ddlemu_sim *s, uint32_t flow, int64_t time)
 
 // --- one step
 
-// look says what the ends of a flow can see at time now that they have not seen.
-static uint32_t look(struct ddlemu_sim_flow *x, struct ddlemu_flow *f, int64_t now)
+// take_events returns what the ends of a flow can see at time now and have not seen, and counts it as seen.
+static uint32_t take_events(struct ddlemu_sim_flow *x, struct ddlemu_flow *f, int64_t now)
 {
 	uint32_t happened = 0;
 	if (f->results.arrived != x->arrived_seen)
@@ -111,7 +111,7 @@ bool ddlemu_sim_step(struct ddlemu_sim *s, uint32_t i)
 		return false;
 	}
 	struct ddlemu_sim_flow *x = sim_flow(s, i);
-	uint32_t happened = look(x, f, s->now);
+	uint32_t happened = take_events(x, f, s->now);
 	bool broken = happened & DDLEMU_SIM_BROKEN;
 	ddlemu_sim_schedule(s, i, broken ? DDLEMU_NEVER : next_of(x, f, s->now));
 	if (s->driver->note(s, i, happened))
@@ -143,25 +143,25 @@ static bool is_full(const struct ddlemu_sim *s, uint32_t flow)
 	return s->driver->is_full != NULL && s->driver->is_full(s, flow);
 }
 
-// read_posts makes flows read what was posted at this instant, in turns. It returns false if the driver must look
-// meanwhile; then the next call goes on.
+// read_posts makes flows read what was posted at this instant, round-robin. It returns false if the driver must empty
+// its memory meanwhile; then the next call goes on.
 static bool read_posts(struct ddlemu_sim *s)
 {
 	if (!s->reading) {
 		sort_posted(s);
-		s->turn_at = s->turn_left = 0;
+		s->round_at = s->round_left = 0;
 		s->reading = true;
 	}
 	while (s->posted_count > 0) {
-		for (; s->turn_at < s->posted_count; s->turn_at++) {
-			struct ddlemu_sim_posted p = s->posted[s->turn_at];
+		for (; s->round_at < s->posted_count; s->round_at++) {
+			struct ddlemu_sim_posted p = s->posted[s->round_at];
 			if (is_full(s, p.flow))
 				return false;
 			if (ddlemu_sim_step(s, p.flow))
-				s->posted[s->turn_left++] = p;
+				s->posted[s->round_left++] = p;
 		}
-		s->posted_count = s->turn_left;
-		s->turn_at = s->turn_left = 0;
+		s->posted_count = s->round_left;
+		s->round_at = s->round_left = 0;
 	}
 	s->reading = false;
 	return true;
@@ -178,12 +178,12 @@ static enum ddlemu_sim_stop make_steps(struct ddlemu_sim *s, int64_t until)
 			return DDLEMU_SIM_BACKWARD;
 		if (is_full(s, top.flow))
 			return DDLEMU_SIM_FULL;
-		if (s->last_step > 0 && s->steps >= s->last_step)
-			break;
+		if (!s->seen && s->pause_at > 0 && s->steps >= s->pause_at)
+			return DDLEMU_SIM_PAUSED;
 		s->now = top.time;
 		ddlemu_sim_step(s, top.flow);
 	}
-	return DDLEMU_SIM_DONE;
+	return s->seen ? DDLEMU_SIM_SEEN : DDLEMU_SIM_REACHED;
 }
 
 enum ddlemu_sim_stop ddlemu_sim_run(struct ddlemu_sim *s, int64_t until)

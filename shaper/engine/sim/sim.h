@@ -4,9 +4,9 @@
 // is up, `expect`, `verify` and others on flows in private memory (loop.go, private.c). Its rules are:
 //
 // - Steps are made in the order of their times. At equal times the order of the flows decides, or a draw.
-// - What the ends post at one instant is read in turns: one message of each flow, in the order of the flows, then the
-//   next one of each. NCCL's progress thread posts so: one message of each connection in turn. So it does not matter in
-//   which order processes post.
+// - What the ends post at one instant is read round-robin: one message of each flow, in the order of the flows, then
+//   the next one of each. NCCL's progress thread posts in the same way. So it does not matter in which order processes
+//   post.
 // - The steps of an instant come before what is posted at it: the ends act when they have seen these steps.
 // - A flow that has made its steps up to now makes the next one later than now: what is to be done by now was done.
 // - Time never runs backward.
@@ -33,12 +33,12 @@ enum {
 
 // What the loop knows of a flow.
 struct ddlemu_sim_flow {
-	uint64_t order; // flows take turns by it
+	uint64_t order; // of the flows in a round
 	uint64_t arrived_seen; // stream offset
 	uint64_t due_seen, visible_seen, complete_seen; // messages
 	int64_t timer; // when an end acts by itself; 0: never
 	uint32_t place; // 1 + its place in the heap; 0: it has no next step
-	uint32_t happened; // what its driver has not been told yet; the virtual clock tells at once
+	uint32_t happened; // what its driver has not read yet; that of the virtual clock reads it at once
 };
 
 // The next step of a flow.
@@ -58,12 +58,12 @@ struct ddlemu_sim;
 
 // What the driver does.
 struct ddlemu_sim_driver {
-	// Makes the steps of a flow up to s->now, with at most one more of its posts if posts are read in turns. NULL:
-	// the flow makes no steps any more.
+	// Makes the steps of a flow up to s->now, with at most one more of its posts if posts are read round-robin.
+	// NULL: the flow makes no steps any more.
 	struct ddlemu_flow *(*advance)(struct ddlemu_sim *s, uint32_t flow);
 	// Takes note of what happened to a flow. Returns true if an end has something to see: time stops for it.
 	bool (*note)(struct ddlemu_sim *s, uint32_t flow, uint32_t happened);
-	// Says whether the driver must look before the steps of a flow, because its memory is full. May be NULL.
+	// Says whether the driver must empty its memory before the steps of a flow. May be NULL.
 	bool (*is_full)(const struct ddlemu_sim *s, uint32_t flow);
 };
 
@@ -75,20 +75,22 @@ struct ddlemu_sim {
 	uint32_t *heap_size;
 	struct ddlemu_sim_posted *posted; // a place for each flow
 	uint32_t posted_count;
-	uint32_t turn_at, turn_left; // where the reading of posts was interrupted
+	uint32_t round_at, round_left; // where the reading of posts was interrupted
 	bool reading;
 	bool seen; // an end has something to see
 	bool stops_at_each; // time stops after each flow whose end has something to see, not behind its instant
 	bool draws_ties; // the order at equal times is drawn for each flow and time
 	uint64_t seed; // of these draws
 	uint64_t steps; // calls of advance
-	uint64_t last_step; // a run ends behind so many steps; 0: it does not
+	uint64_t pause_at; // number of steps after which a run pauses; 0: it does not
 	const struct ddlemu_sim_driver *driver;
 };
 
 enum ddlemu_sim_stop {
-	DDLEMU_SIM_DONE, // an end has something to see, or nothing is left to do until the given time
-	DDLEMU_SIM_FULL, // the driver must look, then call again
+	DDLEMU_SIM_SEEN, // an end has something to see
+	DDLEMU_SIM_REACHED, // no step is left up to the given time
+	DDLEMU_SIM_PAUSED, // s->pause_at steps were made, and no end has anything to see yet
+	DDLEMU_SIM_FULL, // the driver must empty its memory, then call again
 	DDLEMU_SIM_BACKWARD, // the first step of the heap is earlier than now: the memory is corrupt
 };
 

@@ -7,25 +7,25 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	events "github.com/ddlemu/ddlemu/shaper/engine/sim"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// endpoints identifies a connection of a job: from one of its ranks to another, on a channel of a communicator.
-type endpoints struct {
+// connID identifies a connection of a job: from one of its ranks to another, on a channel of a communicator.
+type connID struct {
 	comm, src, dst, channel int
 	p2p                     bool
 }
 
 // conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
 type conn struct {
-	endpoints
+	connID
 	through int // the rank whose process made the connection: the sender, or with PXN another one of its node
 	// of a rank's connections to another one, those with a smaller number were made before; then by comm
-	made        int
-	events.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
-	draws       bool // a hop of its path draws random numbers
-	path        []link.PathHop
+	made          int
+	sim.Endpoints      // of the proxies; within a node Arrived counts what the receiving kernel sees
+	draws         bool // a hop of its path draws random numbers
+	path          []link.PathHop
 
 	written  uint64 // by the sending kernel
 	consumed uint64 // by the receiving kernel
@@ -84,9 +84,9 @@ func (c *conn) put(bytes uint64) {
 	c.written++
 }
 
-// look takes note of what the steps of the flow have done, as [events.Ends.Look] does.
-func (c *conn) look() (arrived, acked uint64) {
-	arrived, acked = c.Look()
+// poll takes note of what the steps of the flow have done, as [sim.Endpoints.Poll] does.
+func (c *conn) poll() (arrived, acked uint64) {
+	arrived, acked = c.Poll()
 	for n := c.Acked - acked; n < c.Acked; n++ {
 		c.occupied -= int64(c.messages[n%plan.Steps].steps)
 	}

@@ -109,7 +109,7 @@ func estimate(ctx context.Context, d *plan.Decision, f *Fabric) (*Estimate, erro
 // simulated is a call whose time is being found.
 type simulated struct {
 	*plan.Call
-	tieSeed uint64 // for sim.tieSeed
+	tieSeed uint64 // for simulation.tieSeed
 	played  uint64 // steps simulated so far
 	random  bool   // jitter or loss is random
 }
@@ -239,7 +239,7 @@ func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int
 	if enqueued == 0 {
 		enqueued = maxCalls
 	}
-	s, err := c.newSim(p, f, net, enqueued)
+	s, err := c.newSimulation(p, f, net, enqueued)
 	if err != nil {
 		return timing{}, 0, err
 	}
@@ -262,7 +262,7 @@ func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int
 
 // playCalls simulates calls until all ranks with work have ended the given number of them, or enough says so of a
 // smaller number, and returns how many. Those that again knows to repeat are not played. It may be nil.
-func (s *sim) playCalls(ctx context.Context, again *repeats, most int, enough func(n int) bool) (int, error) {
+func (s *simulation) playCalls(ctx context.Context, again *repeats, most int, enough func(n int) bool) (int, error) {
 	for n := 1; ; n++ {
 		if err := s.play(ctx, func() bool { return s.haveEnded(n - again.skipped()) }); err != nil {
 			return 0, err
@@ -275,8 +275,8 @@ func (s *sim) playCalls(ctx context.Context, again *repeats, most int, enough fu
 	}
 }
 
-// newSim simulates a number of calls back to back.
-func (c *simulated) newSim(p *plan.Plan, f *Fabric, net *link.Network, calls int) (*sim, error) {
+// newSimulation simulates a number of calls back to back.
+func (c *simulated) newSimulation(p *plan.Plan, f *Fabric, net *link.Network, calls int) (*simulation, error) {
 	table := newConnTable(f, net)
 	conns, err := table.bind(p, 0, func(r int) int { return r }, wiring{f.Path, f.Made})
 	if err != nil {
@@ -294,7 +294,7 @@ func (c *simulated) newSim(p *plan.Plan, f *Fabric, net *link.Network, calls int
 			}
 		}
 	}
-	s := newSim(table.conns, ranks, f.InOrder, c.tieSeed, net)
+	s := newSimulation(table.conns, ranks, f.InOrder, c.tieSeed, net)
 	s.perCall = len(items)
 	return s, nil
 }
@@ -311,7 +311,7 @@ func (k sameKernels) take(rank int) *kernel { return k[rank] }
 func (k sameKernels) drop(int)              {}
 
 // haveEnded says whether every rank with work has ended the given number of calls.
-func (s *sim) haveEnded(calls int) bool {
+func (s *simulation) haveEnded(calls int) bool {
 	for r := range s.ranks {
 		if s.ranks[r].count > 0 && s.ranks[r].ended < calls*s.perCall {
 			return false
@@ -329,7 +329,7 @@ func (f *Fabric) limit() float64 {
 }
 
 // stalls counts how often a flow had too many segments in flight to send another one.
-func (s *sim) stalls() (n uint64) {
+func (s *simulation) stalls() (n uint64) {
 	for i := range s.conns {
 		if c := &s.conns[i]; c.Flow != nil {
 			n += c.Flow.Stalls()
@@ -343,7 +343,7 @@ const steadyCalls = 3
 
 // steady says whether the last of n calls took equally long on all ranks. A rank with another time than the others is
 // only filling buffers on its path.
-func (s *sim) steady(n int) bool {
+func (s *simulation) steady(n int) bool {
 	if n < minCalls {
 		return false
 	}
@@ -366,14 +366,14 @@ func (s *sim) steady(n int) bool {
 }
 
 // callEnded is when a call ended on a rank.
-func (s *sim) callEnded(r, call int) int64 { return s.ranks[r].spans[(call+1)*s.perCall-1].End }
+func (s *simulation) callEnded(r, call int) int64 { return s.ranks[r].spans[(call+1)*s.perCall-1].End }
 
 func sameTime(a, b int64) bool { return math.Abs(float64(a-b)) <= sameWithin*float64(max(a, b)) }
 
 // timing is the mean over the wanted number of calls, of which n were simulated. The rest are assumed to take as long
 // as the last steadyCalls, or the last half of them if no steady state was reached. If wanted is 0, it is the time of
 // one more call.
-func (s *sim) timing(n, wanted int) timing {
+func (s *simulation) timing(n, wanted int) timing {
 	t := timing{ranks: make([]float64, len(s.ranks))}
 	last := max(n/2, 1)
 	if s.steady(n) {

@@ -114,7 +114,7 @@ func SimulateJob(ctx context.Context, j *Job, f *Fabric) (*JobEstimate, error) {
 	return e, nil
 }
 
-func newJobSim(j *Job, f *Fabric, net *link.Network) (*sim, error) {
+func newJobSim(j *Job, f *Fabric, net *link.Network) (*simulation, error) {
 	b := &jobBuilder{job: j, fabric: f, table: newConnTable(f, net), calls: map[[2]int]*jobCall{}}
 	ranks := make([]rankRun, len(j.Ranks))
 	for r := range j.Ranks {
@@ -131,7 +131,7 @@ func newJobSim(j *Job, f *Fabric, net *link.Network) (*sim, error) {
 	if !j.Connected {
 		b.table.orderMessages()
 	}
-	s := newSim(b.table.conns, ranks, f.InOrder, 0, net)
+	s := newSimulation(b.table.conns, ranks, f.InOrder, 0, net)
 	s.watch(j.Occupied)
 	return s, nil
 }

@@ -116,7 +116,7 @@ func unless(kept bool, times int) uint64 {
 }
 
 // enqueue gives the proxies the operations of a kernel that a rank launches.
-func (s *sim) enqueue(k *kernel) {
+func (s *simulation) enqueue(k *kernel) {
 	for i := range k.blocks {
 		for j := range k.blocks[i].batches {
 			batch := &k.blocks[i].batches[j]
@@ -128,7 +128,7 @@ func (s *sim) enqueue(k *kernel) {
 
 // enqueueBatch adds the operations of one direction: one for all connections of a batch of sends and receives, else one
 // for each connection.
-func (s *sim) enqueueBatch(batch *kernelBatch, recv bool) {
+func (s *simulation) enqueueBatch(batch *kernelBatch, recv bool) {
 	var op proxyOp
 	var queue *opQueue
 	for _, prog := range batch.programs {
@@ -166,7 +166,7 @@ type connTable struct {
 	fabric *Fabric
 	net    *link.Network
 	conns  []conn
-	number map[endpoints]int
+	number map[connID]int
 	queues map[queueOf]*opQueue
 }
 
@@ -177,7 +177,7 @@ type queueOf struct {
 }
 
 func newConnTable(f *Fabric, net *link.Network) *connTable {
-	return &connTable{fabric: f, net: net, number: map[endpoints]int{}, queues: map[queueOf]*opQueue{}}
+	return &connTable{fabric: f, net: net, number: map[connID]int{}, queues: map[queueOf]*opQueue{}}
 }
 
 // wiring is how the ranks of a communicator are connected, as in [Fabric].
@@ -192,12 +192,12 @@ func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int, w wiring) (
 	out := make([]int, len(p.Conns))
 	used := p.Used()
 	for i, spec := range p.Conns {
-		id := endpoints{comm: comm, src: rank(spec.Src), dst: rank(spec.Dst), channel: spec.Channel, p2p: spec.P2P}
+		id := connID{comm: comm, src: rank(spec.Src), dst: rank(spec.Dst), channel: spec.Channel, p2p: spec.P2P}
 		n, ok := t.number[id]
 		if !ok {
 			n = len(t.conns)
 			t.number[id] = n
-			t.conns = append(t.conns, conn{endpoints: id, through: id.src})
+			t.conns = append(t.conns, conn{connID: id, through: id.src})
 		}
 		out[i] = n
 		if c := &t.conns[n]; c.Flow == nil && used[i] && t.fabric.Node(id.src) != t.fabric.Node(id.dst) {
@@ -245,10 +245,10 @@ func (t *connTable) queue(c *conn, recv bool) *opQueue {
 // orderMessages says that the connections for sends and receives were made after those of all collectives, in the order
 // in which the ranks first use them.
 func (t *connTable) orderMessages() {
-	first := map[endpoints]int{} // by communicator and ends
+	first := map[connID]int{} // by communicator and ends
 	for i := range t.conns {
 		if c := &t.conns[i]; c.p2p {
-			pair := c.endpoints
+			pair := c.connID
 			pair.channel = 0
 			if first[pair] == 0 {
 				first[pair] = i + 1

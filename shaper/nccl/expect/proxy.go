@@ -5,11 +5,11 @@ package expect
 import (
 	"cmp"
 
-	events "github.com/ddlemu/ddlemu/shaper/engine/sim"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 )
 
 // proxies lets both proxies of a connection do what they can at this instant.
-func (s *sim) proxies(i int) {
+func (s *simulation) proxies(i int) {
 	c := &s.conns[i]
 	if c.Flow == nil {
 		return
@@ -18,32 +18,32 @@ func (s *sim) proxies(i int) {
 	posted = c.receive() || posted
 	switch {
 	case s.inOrder: // a receive completes at once if its data is there; that needs no step
-		if c.LookForArrived() > 0 {
+		if c.PollArrived() > 0 {
 			s.wake(c.receiver)
 			s.nextOp(c.recvOps)
 		}
 	case posted:
 		s.loop.Step(i)
-		s.look(i)
+		s.wakeEnds(i)
 	}
 }
 
-// turns are the places of connections in the order of a virtual clock: by sender, distance to the receiver and the
-// order in which they were made. Those of a communicator were made before those of the next one, unless conn.made says
+// order returns the number of each connection in the order of a virtual clock: by sender, distance to the receiver and
+// the order in which they were made. Those of a communicator were made before those of the next one, unless conn.made says
 // something else: those of collectives first, and by channels.
-func turns(conns []conn) []uint64 {
-	return events.Places(len(conns), func(a, b int) int {
+func order(conns []conn) []uint64 {
+	return sim.Orders(len(conns), func(a, b int) int {
 		x, y := &conns[a], &conns[b]
-		return cmp.Or(cmp.Compare(events.Order(x.through, x.dst, 0), events.Order(y.through, y.dst, 0)),
+		return cmp.Or(cmp.Compare(sim.Order(x.through, x.dst, 0), sim.Order(y.through, y.dst, 0)),
 			cmp.Compare(x.made, y.made),
 			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel))
 	})
 }
 
-// look wakes the programs at the ends of a connection that have something to see, and lets its proxies go on.
-func (s *sim) look(i int) {
+// wakeEnds wakes the programs at the ends of a connection that have something to see, and lets its proxies go on.
+func (s *simulation) wakeEnds(i int) {
 	c := &s.conns[i]
-	arrived, acked := c.look()
+	arrived, acked := c.poll()
 	if arrived > 0 {
 		s.wake(c.receiver)
 	}
@@ -74,7 +74,7 @@ type opEnd struct {
 }
 
 // addOp appends an operation.
-func (s *sim) addOp(o *opQueue, op proxyOp) {
+func (s *simulation) addOp(o *opQueue, op proxyOp) {
 	o.ops = append(o.ops, op)
 	if len(o.ops) == 1 {
 		s.begin(o)
@@ -82,7 +82,7 @@ func (s *sim) addOp(o *opQueue, op proxyOp) {
 }
 
 // begin allows the messages of the current operation.
-func (s *sim) begin(o *opQueue) {
+func (s *simulation) begin(o *opQueue) {
 	for _, e := range o.ops[0] {
 		c := &s.conns[e.conn]
 		if o.recv {
@@ -101,7 +101,7 @@ func (s *sim) begin(o *opQueue) {
 }
 
 // isComplete says whether the current operation is complete.
-func (s *sim) isComplete(o *opQueue) bool {
+func (s *simulation) isComplete(o *opQueue) bool {
 	for _, e := range o.ops[0] {
 		c := &s.conns[e.conn]
 		done := c.Acked
@@ -116,7 +116,7 @@ func (s *sim) isComplete(o *opQueue) bool {
 }
 
 // nextOp begins the queue's next operation when the current one is complete.
-func (s *sim) nextOp(o *opQueue) {
+func (s *simulation) nextOp(o *opQueue) {
 	for len(o.ops) > 0 && s.isComplete(o) {
 		if o.ops = o.ops[1:]; len(o.ops) > 0 {
 			s.begin(o)

@@ -55,7 +55,7 @@ func (p *repeats) skipped() int {
 // look looks whether the state of s, in which all ranks have ended n calls, was there before. If so, it takes calls off
 // those that the ranks launch, whole periods and at most the given number, and returns how many. The last calls are
 // played, because a rank that has none left to begin does not go on as before.
-func (p *repeats) look(s *sim, n, most int) int {
+func (p *repeats) look(s *simulation, n, most int) int {
 	if p == nil || p.skip != nil {
 		return 0
 	}
@@ -102,7 +102,7 @@ func (r *rankRun) dropLast(n int) {
 }
 
 // fill gives the ranks the calls that were skipped, and moves those after them.
-func (p *repeats) fill(s *sim) {
+func (p *repeats) fill(s *simulation) {
 	if p.skipped() == 0 {
 		return
 	}
@@ -136,7 +136,7 @@ func (s Span) later(ns int64) Span {
 }
 
 // state is a hash of all that determines what follows, so long that no two states have the same.
-func (p *repeats) state(s *sim, n int) [sha256.Size]byte {
+func (p *repeats) state(s *simulation, n int) [sha256.Size]byte {
 	p.words = p.net.AppendState(p.words[:0], s.now)
 	for r := range s.ranks {
 		if run := &s.ranks[r]; run.count > 0 {
@@ -156,7 +156,7 @@ func (p *repeats) state(s *sim, n int) [sha256.Size]byte {
 func (p *repeats) add(words ...uint64) { p.words = append(p.words, words...) }
 
 // addConn adds the state of a connection. Its messages count from the next one that the receiving kernel consumes.
-func (p *repeats) addConn(s *sim, i int) {
+func (p *repeats) addConn(s *simulation, i int) {
 	c := &s.conns[i]
 	base := c.consumed
 	p.add(c.written-base, c.Arrived-base, c.window.size, c.window.each, c.reads, uint64(c.occupied))
@@ -181,7 +181,7 @@ func (p *repeats) addConn(s *sim, i int) {
 }
 
 // addProgram adds where a program is. One that has ended is as good as none.
-func (p *repeats) addProgram(s *sim, run *programRun) {
+func (p *repeats) addProgram(s *simulation, run *programRun) {
 	if run == nil || !run.active {
 		p.add(0)
 		return
@@ -192,7 +192,7 @@ func (p *repeats) addProgram(s *sim, run *programRun) {
 	p.add(p.id(&run.prog[0]), uint64(run.loop), uint64(run.times), uint64(run.at), bit(run.queued))
 }
 
-func (p *repeats) addOps(s *sim, o *opQueue) {
+func (p *repeats) addOps(s *simulation, o *opQueue) {
 	p.add(uint64(len(o.ops)))
 	for _, op := range o.ops {
 		p.add(uint64(len(op)))

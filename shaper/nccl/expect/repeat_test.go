@@ -77,7 +77,7 @@ func (r repeating) ends(t interface{ Fatal(...any) }, d plan.Decision, tieSeed u
 	}
 	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed)
 	defer net.Close()
-	s, err := c.newSim(p, f, net, d.Iterations)
+	s, err := c.newSimulation(p, f, net, d.Iterations)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,17 +8,17 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	events "github.com/ddlemu/ddlemu/shaper/engine/sim"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// sim plays what all ranks have on their streams, in virtual time. Times are ns since the start.
-type sim struct {
+// simulation plays what all ranks have on their streams, in virtual time. Times are ns since the start.
+type simulation struct {
 	now      int64
 	conns    []conn
 	ranks    []rankRun
-	loop     *events.Loop
+	loop     *sim.Loop
 	inOrder  bool // of a virtual clock
 	timers   *queue.Queue[timer]
 	runnable []*programRun // programs that may be able to continue
@@ -51,25 +51,25 @@ type kernelRun struct {
 	unfinished int // blocks that have not ended
 }
 
-// newSim makes a simulation with the given connections, on hops of net that are idle.
-func newSim(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64, net *link.Network) *sim {
-	s := &sim{conns: conns, ranks: ranks, inOrder: inOrder, tieSeed: tieSeed, timers: newTimers()}
-	ends, order := make([]*events.Ends, len(conns)), make([]uint64, len(conns))
+// newSimulation makes a simulation with the given connections, on hops of net that are idle.
+func newSimulation(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64, net *link.Network) *simulation {
+	s := &simulation{conns: conns, ranks: ranks, inOrder: inOrder, tieSeed: tieSeed, timers: newTimers()}
+	ends, orders := make([]*sim.Endpoints, len(conns)), make([]uint64, len(conns))
 	for i := range conns {
-		ends[i], order[i] = &conns[i].Ends, uint64(i)
+		ends[i], orders[i] = &conns[i].Endpoints, uint64(i)
 	}
 	if inOrder {
-		order = turns(conns)
+		orders = order(conns)
 	}
-	s.loop = events.New(net, ends, order, events.Rules{InTurns: inOrder, Drawn: !inOrder, Seed: tieSeed})
+	s.loop = sim.New(net, ends, orders, sim.Rules{RoundRobin: inOrder, Drawn: !inOrder, Seed: tieSeed})
 	for r := range s.ranks {
 		s.ranks[r].id = r
 	}
 	return s
 }
 
-// watch makes the simulation tell occupied, if it is not nil, of each segment on each hop.
-func (s *sim) watch(occupied func(hop int, p *link.Pass)) {
+// watch makes the simulation call occupied, if it is not nil, for each segment on each hop.
+func (s *simulation) watch(occupied func(hop int, p *link.Pass)) {
 	if occupied == nil {
 		return
 	}
@@ -83,17 +83,14 @@ func (s *sim) watch(occupied func(hop int, p *link.Pass)) {
 }
 
 // draws says whether a hop on the path of a connection has random jitter or loss.
-func (s *sim) draws() bool {
+func (s *simulation) draws() bool {
 	return slices.ContainsFunc(s.conns, func(c conn) bool {
 		return c.draws
 	})
 }
 
-// stepsPerCheck is the number of steps between two checks of the context, a few milliseconds.
-const stepsPerCheck = 4096
-
 // play continues until done. With losses that can take arbitrarily long.
-func (s *sim) play(ctx context.Context, done func() bool) error {
+func (s *simulation) play(ctx context.Context, done func() bool) error {
 	if !s.played {
 		for r := range s.ranks {
 			s.resume(r)
@@ -104,20 +101,20 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 		}
 		s.runPrograms()
 	}
-	for n := 0; !done(); n++ {
-		if n%stepsPerCheck == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+	for !done() {
 		timer := s.nextTimer()
 		until := timer
 		if !s.inOrder {
 			until = timer - 1 // who acts at the time of a timer sees it first
 		}
-		flows := s.run(until)
+		flows, stop := s.run(until)
 		switch {
-		case len(flows) > 0:
-		case s.loop.Next() != link.Never && s.loop.Next() <= until: // it has made many steps
+		case stop == sim.Paused:
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			continue
+		case stop == sim.Seen:
 		case timer != link.Never:
 			s.loop.SetNow(timer)
 			s.now = timer
@@ -132,7 +129,7 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 		}
 		s.see(flows)
 		for s.loop.Next() <= s.now {
-			s.see(s.run(s.now))
+			s.seeUpToNow()
 		}
 		s.runPrograms()
 	}
@@ -140,28 +137,33 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 }
 
 // run lets time go on until an end of a connection has something to see, and returns these connections.
-func (s *sim) run(until int64) []uint32 {
-	flows := s.loop.Run(until)
+func (s *simulation) run(until int64) ([]uint32, sim.Stop) {
+	flows, stop := s.loop.Run(until)
 	s.now = s.loop.Now()
-	return flows
+	return flows, stop
 }
 
-func (s *sim) see(flows []uint32) {
+func (s *simulation) seeUpToNow() {
+	flows, _ := s.run(s.now)
+	s.see(flows)
+}
+
+func (s *simulation) see(flows []uint32) {
 	for _, i := range flows {
-		s.look(int(i))
+		s.wakeEnds(int(i))
 	}
 }
 
 // finishInstant lets all proxies and programs do what they can at this instant: with tcp, a send is complete when it is
 // posted, and its program goes on.
-func (s *sim) finishInstant() {
+func (s *simulation) finishInstant() {
 	for s.loop.HasPosts() {
-		s.see(s.run(s.now))
+		s.seeUpToNow()
 		s.runPrograms()
 	}
 }
 
-func (s *sim) deadlock() error {
+func (s *simulation) deadlock() error {
 	for i := range s.conns {
 		if c := &s.conns[i]; c.Flow != nil && c.Flow.Broken() {
 			return fmt.Errorf("rank %d to rank %d: the link is down for longer than the transport waits", c.src, c.dst)
@@ -176,7 +178,7 @@ func (s *sim) deadlock() error {
 }
 
 // startKernel starts an item's kernel.
-func (s *sim) startKernel(r, item int, k *kernel) {
+func (s *simulation) startKernel(r, item int, k *kernel) {
 	run := &kernelRun{kernel: k, rank: r, item: item, unfinished: len(k.blocks)}
 	if run.unfinished == 0 {
 		s.itemEnded(r, item)
@@ -192,7 +194,7 @@ func (s *sim) startKernel(r, item int, k *kernel) {
 }
 
 // startBatch begins the current batch of a block.
-func (s *sim) startBatch(b *blockRun) {
+func (s *simulation) startBatch(b *blockRun) {
 	batch := &b.block.batches[b.batch]
 	b.unfinished = len(batch.programs)
 	for _, prog := range batch.programs {
@@ -209,7 +211,7 @@ func (s *sim) startBatch(b *blockRun) {
 	}
 }
 
-func (s *sim) wake(p *programRun) {
+func (s *simulation) wake(p *programRun) {
 	if p != nil && p.active && !p.queued {
 		p.queued = true
 		s.runnable = append(s.runnable, p)
@@ -219,7 +221,7 @@ func (s *sim) wake(p *programRun) {
 // runPrograms lets every program continue as far as it can at this instant, one action each in turn: the blocks of a
 // kernel run concurrently, and their proxy serves each channel once per round (sendProxyProgress in NCCL's
 // transport/net.cc).
-func (s *sim) runPrograms() {
+func (s *simulation) runPrograms() {
 	for k := 0; k < len(s.runnable); k++ {
 		p := s.runnable[k]
 		p.queued = false
@@ -229,7 +231,7 @@ func (s *sim) runPrograms() {
 }
 
 // advanceProgram executes the program's next action if it is ready.
-func (s *sim) advanceProgram(p *programRun) {
+func (s *simulation) advanceProgram(p *programRun) {
 	if !p.active {
 		return
 	}
@@ -255,7 +257,7 @@ func (s *sim) advanceProgram(p *programRun) {
 }
 
 // ready says whether action a need not wait.
-func (s *sim) ready(p *programRun, a *plan.Action) bool {
+func (s *simulation) ready(p *programRun, a *plan.Action) bool {
 	for _, i := range a.Recv {
 		if c := &s.conns[p.conns[i]]; !a.Empty && c.Arrived <= c.consumed+a.RecvAhead {
 			return false
@@ -270,7 +272,7 @@ func (s *sim) ready(p *programRun, a *plan.Action) bool {
 }
 
 // act executes an action that is ready.
-func (s *sim) act(p *programRun, a *plan.Action) {
+func (s *simulation) act(p *programRun, a *plan.Action) {
 	send, recv := a.Send, a.Recv
 	if a.KeepSend {
 		send = nil
@@ -306,7 +308,7 @@ func (s *sim) act(p *programRun, a *plan.Action) {
 }
 
 // programEnded starts what follows the last program of a batch.
-func (s *sim) programEnded(b *blockRun) {
+func (s *simulation) programEnded(b *blockRun) {
 	if b.unfinished--; b.unfinished > 0 {
 		return
 	}

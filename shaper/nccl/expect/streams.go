@@ -68,7 +68,7 @@ type streamRun struct {
 // commRun is a rank of a communicator: NCCL runs the calls of a communicator one after another.
 type commRun struct {
 	calls   []int     // items that are launched and have not ended
-	kernels []*kernel // of the first of them, at most [sim.queuedItems]
+	kernels []*kernel // of the first of them, at most [simulation.queuedItems]
 }
 
 // jobItems is the number of calls of a communicator whose operations the proxies know in a job. NCCL's know all that
@@ -79,7 +79,7 @@ const jobItems = 8
 // queuedItems is the number of items of a communicator whose operations the proxies know. They begin those whose
 // channels have none before, also while another item runs. If one call is repeated, these are its items and the next
 // one: the channels of those after them are in use.
-func (s *sim) queuedItems() int {
+func (s *simulation) queuedItems() int {
 	if s.perCall == 0 {
 		return jobItems
 	}
@@ -99,7 +99,7 @@ func (r *rankRun) allEnded(items []int) bool {
 }
 
 // resume launches and starts what can be launched and started on a rank.
-func (s *sim) resume(id int) {
+func (s *simulation) resume(id int) {
 	r := &s.ranks[id]
 	if r.resuming {
 		return // the loop below goes on
@@ -130,7 +130,7 @@ func (s *sim) resume(id int) {
 }
 
 // launch lets the host thread go on. It reports whether something was launched.
-func (s *sim) launch(r *rankRun) (launched bool) {
+func (s *simulation) launch(r *rankRun) (launched bool) {
 	for i := len(r.spans); i < r.count; i++ {
 		it := r.item(i)
 		if it.host {
@@ -165,7 +165,7 @@ func (r *rankRun) isNextOfComm(i int) bool {
 	return it.call == nil || r.comms[it.comm].calls[0] == i
 }
 
-func (s *sim) launchCall(r *rankRun, comm, i int) {
+func (s *simulation) launchCall(r *rankRun, comm, i int) {
 	if r.comms == nil {
 		r.comms = map[int]*commRun{}
 	}
@@ -179,7 +179,7 @@ func (s *sim) launchCall(r *rankRun, comm, i int) {
 }
 
 // enqueueCalls gives the proxies the operations of the next calls.
-func (s *sim) enqueueCalls(r *rankRun, c *commRun) {
+func (s *simulation) enqueueCalls(r *rankRun, c *commRun) {
 	for n := len(c.kernels); n < min(len(c.calls), s.queuedItems()); n++ {
 		k := r.item(c.calls[n]).call.take(r.id)
 		if c.kernels = append(c.kernels, k); k != nil {
@@ -189,7 +189,7 @@ func (s *sim) enqueueCalls(r *rankRun, c *commRun) {
 }
 
 // start begins the first item of a stream.
-func (s *sim) start(r *rankRun, i int) {
+func (s *simulation) start(r *rankRun, i int) {
 	it := r.item(i)
 	switch {
 	case it.call != nil && r.comms[it.comm].kernels[0] != nil:
@@ -202,7 +202,7 @@ func (s *sim) start(r *rankRun, i int) {
 }
 
 // itemEnded goes on with what waits for an item.
-func (s *sim) itemEnded(id, i int) {
+func (s *simulation) itemEnded(id, i int) {
 	r := &s.ranks[id]
 	r.spans[i].End = s.now
 	r.ended++
@@ -247,7 +247,7 @@ func newTimers() *queue.Queue[timer] {
 }
 
 // nextTimer is the time of the first timer, [link.Never] if there is none.
-func (s *sim) nextTimer() int64 {
+func (s *simulation) nextTimer() int64 {
 	if s.timers.Len() == 0 {
 		return link.Never
 	}

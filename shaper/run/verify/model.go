@@ -47,7 +47,7 @@ func NewModel(f *state.File) (*Model, error) {
 // player simulates one flow and both of its ends. They post like those of a Runner, but in no time.
 type player struct {
 	Flow
-	sim.Ends
+	sim.Endpoints
 	posts []int64 // times of the posts; nil to post as soon as the depth allows it
 	end   int64   // end of posting
 	trace Trace
@@ -67,19 +67,19 @@ func (m *Model) network() *link.Network {
 }
 
 func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]int64, until int64) []Trace {
-	players, ends := make([]player, len(flows)), make([]*sim.Ends, len(flows))
+	players, ends := make([]player, len(flows)), make([]*sim.Endpoints, len(flows))
 	for i, f := range flows {
 		p := &players[i]
 		*p = player{Flow: f, end: until}
-		p.Ends.Flow = net.NewFlow(ids[i], m.fab.Path(f.Src, f.Dst), fabric.Hops(m.fab.Path(f.Dst, f.Src)))
+		p.Endpoints.Flow = net.NewFlow(ids[i], m.fab.Path(f.Src, f.Dst), fabric.Hops(m.fab.Path(f.Dst, f.Src)))
 		p.trace.ID = ids[i]
 		if posts != nil {
 			p.posts = posts[i]
 		}
-		ends[i] = &p.Ends
+		ends[i] = &p.Endpoints
 	}
-	inTurns := m.fab.Config.IsVirtual()
-	runPlayers(sim.New(net, ends, places(flows, inTurns), sim.Rules{InTurns: inTurns}), players, inTurns, until)
+	roundRobin := m.fab.Config.IsVirtual()
+	runPlayers(sim.New(net, ends, order(flows, roundRobin), sim.Rules{RoundRobin: roundRobin}), players, roundRobin, until)
 	traces := make([]Trace, len(flows))
 	for i := range players {
 		traces[i] = players[i].trace
@@ -87,22 +87,22 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 	return traces
 }
 
-// places are those of the flows in their order: on a virtual clock by their NICs.
-func places(flows []Flow, inTurns bool) []uint64 {
-	return sim.Places(len(flows), func(a, b int) int {
+// order is that of the flows: on a virtual clock by their NICs.
+func order(flows []Flow, roundRobin bool) []uint64 {
+	return sim.Orders(len(flows), func(a, b int) int {
 		x, y := &flows[a], &flows[b]
-		if !inTurns {
+		if !roundRobin {
 			return cmp.Compare(a, b)
 		}
 		return cmp.Compare(sim.Order(x.Src, x.Dst, 0), sim.Order(y.Src, y.Dst, 0))
 	})
 }
 
-// runPlayers plays until a time. On a virtual clock posts are read in turns, on a real one a flow reads what its ends
-// post.
-func runPlayers(l *sim.Loop, players []player, inTurns bool, until int64) {
+// runPlayers plays until a time. On a virtual clock posts are read round-robin, on a real one a flow reads what its
+// ends post.
+func runPlayers(l *sim.Loop, players []player, roundRobin bool, until int64) {
 	act := func(i int) {
-		for players[i].act(l.Now()) && !inTurns {
+		for players[i].act(l.Now()) && !roundRobin {
 			l.Step(i)
 		}
 	}
@@ -111,8 +111,8 @@ func runPlayers(l *sim.Loop, players []player, inTurns bool, until int64) {
 		act(i)
 	}
 	for {
-		flows := l.Run(until)
-		if len(flows) == 0 && (l.Next() > until || l.Next() == link.Never) {
+		flows, stop := l.Run(until)
+		if stop == sim.Reached {
 			return
 		}
 		for _, i := range flows {
@@ -127,16 +127,16 @@ const long = math.MaxInt64 / 4
 // start posts the first receives.
 func (p *player) start() {
 	for p.Posted < MaxDepth && p.Posted < uint64(p.Messages) {
-		p.Ends.Flow.Recv(-long)
+		p.Endpoints.Flow.Recv(-long)
 		p.Posted++
 	}
 }
 
 // act lets both ends see what is there and post what they can. It reports whether they have done something.
 func (p *player) act(now int64) (moved bool) {
-	arrived, acked := p.Look()
+	arrived, acked := p.Poll()
 	for k := p.Arrived - arrived; k < p.Arrived; k++ {
-		msg := p.Ends.Flow.Message(k)
+		msg := p.Endpoints.Flow.Message(k)
 		at := max(msg.Due, msg.Recv)
 		p.trace.Visible, p.trace.Missing = append(p.trace.Visible, at), append(p.trace.Missing, at)
 		if p.Posted < uint64(p.Messages) {

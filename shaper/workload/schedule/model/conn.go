@@ -21,10 +21,10 @@ func (p *player) proxies(i int) {
 	}
 }
 
-// look wakes the blocks at the ends that have something to see.
-func (p *player) look(i int) {
+// wakeEnds wakes the blocks at the ends that have something to see.
+func (p *player) wakeEnds(i int) {
 	c := &p.conns[i]
-	c.Look()
+	c.Poll()
 	p.steps.Progress(i, c.Arrived, c.Acked)
 	p.proxies(i)
 }

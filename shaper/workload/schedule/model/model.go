@@ -53,7 +53,7 @@ func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.
 
 // conn is a connection. All counts are of messages since the start.
 type conn struct {
-	sim.Ends
+	sim.Endpoints
 	*interpret.Conn
 	path    []link.PathHop
 	perCall uint64
@@ -90,21 +90,21 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 			return nil, err
 		}
 	}
-	p.loop = sim.New(net, p.ends(), p.places(), sim.Rules{InTurns: true})
+	p.loop = sim.New(net, p.ends(), p.order(), sim.Rules{RoundRobin: true})
 	return p, nil
 }
 
-func (p *player) ends() []*sim.Ends {
-	ends := make([]*sim.Ends, len(p.conns))
+func (p *player) ends() []*sim.Endpoints {
+	ends := make([]*sim.Endpoints, len(p.conns))
 	for i := range p.conns {
-		ends[i] = &p.conns[i].Ends
+		ends[i] = &p.conns[i].Endpoints
 	}
 	return ends
 }
 
-// places are those of the connections in the order of a virtual clock: by sender, distance to the receiver and channel.
-func (p *player) places() []uint64 {
-	return sim.Places(len(p.conns), func(a, b int) int {
+// order is that of the connections on a virtual clock: by sender, distance to the receiver and channel.
+func (p *player) order() []uint64 {
+	return sim.Orders(len(p.conns), func(a, b int) int {
 		x, y := &p.conns[a], &p.conns[b]
 		return cmp.Or(cmp.Compare(sim.Order(x.Src, x.Dst, 0), sim.Order(y.Src, y.Dst, 0)),
 			cmp.Compare(x.Channel, y.Channel))
@@ -147,9 +147,6 @@ func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made *con
 	return nil
 }
 
-// stepsPerCheck is the number of steps between two checks of the context, a few milliseconds.
-const stepsPerCheck = 4096
-
 // call plays one call.
 func (p *player) call(ctx context.Context) error {
 	if !p.whole {
@@ -160,20 +157,20 @@ func (p *player) call(ctx context.Context) error {
 		p.proxies(i)
 	}
 	p.steps.Run()
-	for n := 0; !p.steps.Done() || p.loop.HasPosts(); n++ {
-		if n%stepsPerCheck == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+	for !p.steps.Done() || p.loop.HasPosts() {
 		until := int64(link.Never)
 		if p.steps.Done() {
 			until = p.loop.Now() // what was posted at the end is read
 		}
-		flows := p.loop.Run(until)
-		if len(flows) == 0 && !p.steps.Done() && p.loop.Next() == link.Never {
+		flows, stop := p.loop.Run(until)
+		switch {
+		case stop == sim.Paused && ctx.Err() != nil:
+			return ctx.Err()
+		case stop == sim.Reached && until == link.Never:
 			return p.stuck()
 		}
 		for _, i := range flows {
-			p.look(int(i))
+			p.wakeEnds(int(i))
 		}
 		p.steps.Run()
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// Ends is what the two ends of a connection between nodes know of its messages. Counts are since its start.
-type Ends struct {
+// Endpoints is what the two ends of a connection between nodes know of its messages. Counts are since its start.
+type Endpoints struct {
 	Flow *link.Flow // nil within a node
 
 	Sent     uint64 // posted by the sender
@@ -23,7 +23,7 @@ type Ends struct {
 }
 
 // Connect makes the flow. id selects its random draws.
-func (e *Ends) Connect(id uint64, path []link.PathHop, reverse []int, net *link.Network) error {
+func (e *Endpoints) Connect(id uint64, path []link.PathHop, reverse []int, net *link.Network) error {
 	if len(path) == 0 || len(path) > link.MaxHops {
 		return fmt.Errorf("the path has %d hops, want 1 to %d", len(path), link.MaxHops)
 	}
@@ -32,7 +32,7 @@ func (e *Ends) Connect(id uint64, path []link.PathHop, reverse []int, net *link.
 }
 
 // Send posts a message now, unless the flow is full until messages are released.
-func (e *Ends) Send(bytes uint64) bool {
+func (e *Endpoints) Send(bytes uint64) bool {
 	_, ok := e.Flow.Post(bytes, e.loop.Now())
 	if ok {
 		e.Sent++
@@ -42,7 +42,7 @@ func (e *Ends) Send(bytes uint64) bool {
 }
 
 // Receive posts a receive now, unless the flow is full until messages are released.
-func (e *Ends) Receive() bool {
+func (e *Endpoints) Receive() bool {
 	ok := e.Flow.Recv(e.loop.Now())
 	if ok {
 		e.Posted++
@@ -52,22 +52,22 @@ func (e *Ends) Receive() bool {
 }
 
 // SetTimer says that an end has something to do by itself at a time later than now: Run then returns the flow.
-func (e *Ends) SetTimer(t int64) { e.loop.setTimer(e.number, t) }
+func (e *Endpoints) SetTimer(t int64) { e.loop.setTimer(e.number, t) }
 
-// Look returns how many more messages have arrived and are complete for the sender, by the steps that the flow has
+// Poll returns how many more messages have arrived and are complete for the sender, by the steps that the flow has
 // made.
-func (e *Ends) Look() (arrived, acked uint64) {
+func (e *Endpoints) Poll() (arrived, acked uint64) {
 	acked = uint64(e.loop.flows[e.number].complete_seen) - e.Acked
 	e.Acked += acked
-	arrived = e.LookForArrived()
+	arrived = e.PollArrived()
 	for ; e.released < min(e.Arrived, e.Acked); e.released++ {
 		e.Flow.Take()
 	}
 	return arrived, acked
 }
 
-// LookForArrived returns how many more messages have arrived. A receive can be posted for what is there already.
-func (e *Ends) LookForArrived() uint64 {
+// PollArrived returns how many more messages have arrived. A receive can be posted for what is there already.
+func (e *Endpoints) PollArrived() uint64 {
 	arrived := min(uint64(e.loop.flows[e.number].due_seen), e.Posted) - e.Arrived
 	e.Arrived += arrived
 	return arrived
