@@ -54,9 +54,11 @@ func (f Func) Shares(ranks int) int64 {
 var collectives = func() map[Func]nccl.Collective {
 	out := map[Func]nccl.Collective{}
 	for _, f := range funcs {
-		if c, err := nccl.ParseCollective(string(f)); err == nil {
-			out[f] = c
+		c, err := nccl.ParseCollective(string(f))
+		if err != nil {
+			panic(err) // NCCL has every collective of workloads
 		}
+		out[f] = c
 	}
 	return out
 }()

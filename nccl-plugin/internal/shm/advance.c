@@ -59,12 +59,12 @@ bool conn_link(struct ddlemu_conn *c)
 
 // --- the steps of one connection
 
-// is_receive_needed says whether the model must read a receive that it has not read (number `seen`). It must while it
-// knows a message whose times depend on receives. Otherwise it reads the receive with the next message, in the sender's
-// call, and its cache lines stay with the sender's core.
-static bool is_receive_needed(struct ddlemu_flow *f, uint64_t seen)
+// is_receive_needed says whether the model, which has read so many posts, must read a receive that it has not read
+// (number `seen`). It must while it knows a message whose times depend on receives. Otherwise it reads the receive with
+// the next message, in the sender's call, and its cache lines stay with the sender's core.
+static bool is_receive_needed(struct ddlemu_flow *f, uint64_t posts, uint64_t seen)
 {
-	return load64(&f->receives_posted) > seen && load64(&f->published.posts_seen) > load64(&f->published.due_count);
+	return load64(&f->receives_posted) > seen && posts > load64(&f->published.due_count);
 }
 
 // next_step is the time of the model's next step on this connection: what the model published, or the time of a post
@@ -75,7 +75,7 @@ static int64_t next_step(struct ddlemu_flow *f)
 	uint64_t posts = load64(&f->published.posts_seen), receives = load64(&f->published.receives_seen);
 	if (load64(&f->posted) > posts)
 		next = min64(next, send_posted(f, posts));
-	if (is_receive_needed(f, receives))
+	if (is_receive_needed(f, posts, receives))
 		next = min64(next, receive_posted(f, receives));
 	return next;
 }
@@ -103,14 +103,15 @@ static bool has_step(struct ddlemu_conn *c, int64_t now)
 	bool sender = is_sender(c), check_peer = must_check_peer(c, now);
 	if (flow_next(f) <= now)
 		return true;
+	uint64_t posts = load64(&f->published.posts_seen);
 	if (sender || check_peer) {
-		uint64_t posts = load64(&f->published.posts_seen);
 		if (load64(&f->posted) > posts && send_posted(f, posts) <= now - (sender ? 0 : PEER_DELAY))
 			return true;
 	}
 	if (!sender || check_peer) {
 		uint64_t receives = load64(&f->published.receives_seen);
-		if (is_receive_needed(f, receives) && receive_posted(f, receives) <= now - (sender ? PEER_DELAY : 0))
+		if (is_receive_needed(f, posts, receives) &&
+			receive_posted(f, receives) <= now - (sender ? PEER_DELAY : 0))
 			return true;
 	}
 	return false;

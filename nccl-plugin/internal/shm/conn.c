@@ -41,6 +41,7 @@
 
 #include "advance.h"
 #include "fault.h"
+#include "wait.h"
 
 struct ddlemu_engine ddlemu_engine_of(void *state)
 {
@@ -105,8 +106,7 @@ static void close_flow(struct ddlemu_conn *c, uint32_t *closed)
 	if (c->clock == NULL)
 		return;
 	ddlemu_flow_posted(c->clock, c->clock_flow);
-	ddlemu_node_raise(
-		c->clock, is_sender(c) ? c->clock_flow->receiver_node : c->clock_flow->sender_node, DDLEMU_EVENTS);
+	raise_other(c);
 }
 
 void ddlemu_conn_close(struct ddlemu_conn *c)

@@ -21,16 +21,16 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	uint64_t i = read64(&f->receives_posted);
 	struct ddlemu_conn_request *r = NULL;
 	do {
-		if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
+		if (!has_entry(c, i))
 			c->reusable = umin64(read64(&f->receives_done), load64(&f->published.oldest_msg));
-	} while (i - c->reusable >= DDLEMU_MAX_MESSAGES && must_look_again(c));
-	if (i - c->reusable < DDLEMU_MAX_MESSAGES)
+	} while (!has_entry(c, i) && must_look_again(c));
+	if (has_entry(c, i))
 		r = new_request(c, i, data, size);
 	if (r != NULL) {
 		flow_receive(f, size, now);
 		note_post(c, r, now);
 		*request = &r->base;
-	} else if (i - c->reusable >= DDLEMU_MAX_MESSAGES) {
+	} else if (!has_entry(c, i)) {
 		enum ddlemu_death dead = death(c);
 		if (is_lock_lost(c, dead))
 			return failure(c, dead, false); // no entry will ever be free
@@ -127,7 +127,8 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		if (c->all_stats != NULL)
 			count_carried(c->all_stats, &c->engine.path, x.size);
 		r->size = x.size;
-		note_visible(c, r, visible);
+		if (has_ledger(c))
+			record_visible(r, visible);
 		c->copied_msgs++;
 		c->copied_off = 0;
 		stop_waiting(c);

@@ -30,13 +30,6 @@ static inline void note_post(struct ddlemu_conn *c, struct ddlemu_conn_request *
 		record_post(c, r, now);
 }
 
-// note_visible notes when the bytes of a receive were visible.
-static inline void note_visible(const struct ddlemu_conn *c, struct ddlemu_conn_request *r, int64_t visible)
-{
-	if (has_ledger(c))
-		record_visible(r, visible);
-}
-
 // note_return completes the record of a request, which test returns now.
 static inline void note_return(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
 {

@@ -6,6 +6,9 @@
 
 #include "wait.h"
 
+// has_entry says whether message i has an entry in the tables of the flow: the message that had it before is released.
+static inline bool has_entry(const struct ddlemu_conn *c, uint64_t i) { return i - c->reusable < DDLEMU_MAX_MESSAGES; }
+
 // new_request returns the request for a message, NULL if as many as NCCL may have are not complete.
 static inline struct ddlemu_conn_request *new_request(struct ddlemu_conn *c, uint64_t msg, char *data, uint64_t size)
 {

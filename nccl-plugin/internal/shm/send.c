@@ -71,14 +71,14 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	uint64_t i = read64(&f->posted);
 	struct ddlemu_conn_request *r = NULL;
 	do {
-		if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
+		if (!has_entry(c, i))
 			c->reusable = umin64(umin64(read64(&f->sends_done), load64(&f->receives_done)),
 				load64(&f->published.oldest_msg));
-	} while (i - c->reusable >= DDLEMU_MAX_MESSAGES && must_look_again(c));
-	if (i - c->reusable < DDLEMU_MAX_MESSAGES)
+	} while (!has_entry(c, i) && must_look_again(c));
+	if (has_entry(c, i))
 		r = new_request(c, i, (char *)data, size);
 	if (r == NULL) {
-		if (i - c->reusable >= DDLEMU_MAX_MESSAGES && c->clock == NULL)
+		if (!has_entry(c, i) && c->clock == NULL)
 			conn_advance_now(c, now); // the model may read receives, and then need fewer messages
 		else
 			conn_advance(c, now);

@@ -34,16 +34,21 @@ static inline void stop_waiting(struct ddlemu_conn *c)
 		__atomic_store_n(waits_of(c, is_sender(c)), 0, __ATOMIC_SEQ_CST);
 }
 
+// raise_other wakes the threads of the other end's node. Only with a virtual clock.
+static inline void raise_other(struct ddlemu_conn *c)
+{
+	const struct ddlemu_clock_flow *f = c->clock_flow;
+	ddlemu_node_raise(c->clock, is_sender(c) ? f->receiver_node : f->sender_node, DDLEMU_EVENTS);
+}
+
 // tell_waiting wakes the other end if it waits for what this end has just done.
 static inline void tell_waiting(struct ddlemu_conn *c)
 {
 	if (c->clock == NULL)
 		return;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	bool sender = is_sender(c);
-	if (__atomic_load_n(waits_of(c, !sender), __ATOMIC_SEQ_CST) != 0)
-		ddlemu_node_raise(
-			c->clock, sender ? c->clock_flow->receiver_node : c->clock_flow->sender_node, DDLEMU_EVENTS);
+	if (__atomic_load_n(waits_of(c, !is_sender(c)), __ATOMIC_SEQ_CST) != 0)
+		raise_other(c);
 }
 
 // raise_events tells the threads of this node that they may see something new: NCCL's kernels poll the bytes.

@@ -72,9 +72,17 @@ func pathOf(fab *fabric.Fabric, hop int) (hops []int) {
 // readAgain is how often the hops are read again if a virtual clock jumps meanwhile.
 const readAgain = 5
 
-// Read reads the fabric, with all jobs or, if some are given, with that of all traffic and then these. If another job
-// has the place of such a job by now, its counters are those of the other.
-func (r *Reader) Read(only ...state.Job) *Reading {
+// Read reads the fabric with all jobs.
+func (r *Reader) Read() *Reading { return r.read(r.file.Jobs()) }
+
+// ReadJob reads the fabric with the job of all traffic, if there is one, and then job j. If another job has the slot of
+// j by now, its counters are those of the other.
+func (r *Reader) ReadJob(j state.Job) *Reading {
+	jobs := slices.DeleteFunc(r.file.Jobs(), func(j state.Job) bool { return !j.Traffic() })
+	return r.read(append(jobs, j))
+}
+
+func (r *Reader) read(jobs []state.Job) *Reading {
 	fixed, c := r.file.Fixed(), &r.fab.Config
 	f := &Reading{
 		Name: r.file.Name(), Profile: r.file.Profile(), Transport: c.Transport.Kind,
@@ -98,7 +106,7 @@ func (r *Reader) Read(only ...state.Job) *Reading {
 		described.Hops[i].Spec = f.InFile[i].Spec
 	}
 	f.Fabric, f.VirtualClock = &described, r.file.ClockStatus()
-	r.addJobs(f, only)
+	r.addJobs(f, jobs)
 	f.addMessages()
 	f.Problem = r.problem(f)
 	f.Events = Events(r.file)
@@ -142,7 +150,7 @@ func (r *Reader) problem(f *Reading) string {
 }
 
 // addJobs adds the jobs and ranks. Jobs that had ended before are not read again.
-func (r *Reader) addJobs(f *Reading, only []state.Job) {
+func (r *Reader) addJobs(f *Reading, jobs []state.Job) {
 	dead, alive := map[int]state.Dead{}, map[int]bool{} // by job
 	for _, p := range r.file.Participants() {
 		if p.Rank != state.DaemonRank {
@@ -160,10 +168,6 @@ func (r *Reader) addJobs(f *Reading, only []state.Job) {
 		}
 	}
 	var over []Job
-	jobs := r.file.Jobs()
-	if len(only) > 0 {
-		jobs = append(slices.DeleteFunc(jobs, func(j state.Job) bool { return !j.Traffic() }), only...)
-	}
 	for _, j := range jobs {
 		known := slices.IndexFunc(r.over, func(o Job) bool { return o.ID() == JobID{j.Index(), j.Started()} })
 		if known < 0 {

@@ -130,7 +130,7 @@ func TestReadings(t *testing.T) {
 	if j := r.Read().LastJob(); j == nil || j.Number != q.Job().Index() {
 		t.Errorf("the last job is %+v", j)
 	}
-	if jobs := r.Read(p.Job()).Jobs; len(jobs) != 1 || jobs[0].Number != p.Job().Index() {
+	if jobs := r.ReadJob(p.Job()).Jobs; len(jobs) != 1 || jobs[0].Number != p.Job().Index() {
 		t.Errorf("of one job: %+v", jobs)
 	}
 }

@@ -169,7 +169,7 @@ func Of(file *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	if fab.Config.OnKernel() {
 		j.WaitCounted()
 	}
-	f := status.NewReader(file, fab).Read(j)
+	f := status.NewReader(file, fab).ReadJob(j)
 	return OfStatus(f, &f.Jobs[len(f.Jobs)-1])
 }
 

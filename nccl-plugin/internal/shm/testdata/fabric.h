@@ -12,12 +12,21 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "../conn.h"
 
 #define PAGE 4096
 
 #define DIE(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(1))
+
+// now is the time in ns.
+static inline int64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
 
 // map_guarded maps a file between two inaccessible pages.
 static inline void *map_guarded(int fd, size_t size)

@@ -9,21 +9,12 @@
 
 #include "fabric.h"
 
-#include <time.h>
-
 #define MOST 128
 #define BYTES (64 << 10)
 #define LATE 200000 // ns: all steps of a message are due by then
 
 static void *state;
 static uint64_t link_stats;
-
-static int64_t now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 struct pair {
 	struct ddlemu_conn *sender, *receiver;

@@ -12,18 +12,9 @@
 //	the late calls until the post of the last connection was read
 #include "fabric.h"
 
-#include <time.h>
-
 #define MOST 64
 #define BYTES (1 << 20)
 #define LATE 3000000 // ns: all steps are due by then
-
-static int64_t now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 static void wait_for(int64_t until)
 {

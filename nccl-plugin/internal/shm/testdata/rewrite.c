@@ -12,19 +12,11 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 
 #define CAPACITY 4096
 
 static struct ddlemu_flow *flow;
 static int stop; // atomic
-
-static int64_t now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 static void store(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELAXED); }
 static void store_time(int64_t *p, int64_t t) { __atomic_store_n(p, t, __ATOMIC_RELAXED); }

@@ -121,6 +121,7 @@ func (r *rank) row(world int) *row {
 	w := &row{rank: r}
 	w.all, r.dropped = activities(calls, r, world)
 	w.lo, w.hi = ready(w.all, idle(r.hardware))
+	slices.SortFunc(r.computes, func(a, b started) int { return cmp.Compare(a.correlation, b.correlation) })
 	w.points = r.waitPoints(w.all, calls, waits)
 	r.stepsOnGPU()
 	w.comm, w.size = make([]string, len(w.all)), make([]int, len(w.all))

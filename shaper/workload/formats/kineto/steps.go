@@ -81,7 +81,6 @@ func (r *rank) stepsOnGPU() {
 func (r *rank) startsOfSteps() (first, latest []int64) {
 	n := len(r.steps)
 	first, latest = slices.Repeat([]int64{math.MaxInt64}, n), slices.Repeat([]int64{math.MinInt64}, n+1)
-	slices.SortFunc(r.computes, func(a, b started) int { return cmp.Compare(a.correlation, b.correlation) })
 	for _, l := range r.launches {
 		s := r.stepAt(l.start)
 		if s == n {

@@ -59,7 +59,6 @@ func (r *rank) waitPoints(all []activity, calls, waitRecords []record) []anchor 
 		}
 	}
 	slices.SortFunc(points, func(a, b launch) int { return cmp.Compare(a.start, b.start) })
-	slices.SortFunc(r.computes, func(a, b started) int { return cmp.Compare(a.correlation, b.correlation) })
 	open := newOpenCalls(all)
 	var out []anchor
 	for _, w := range points {

@@ -83,7 +83,7 @@ var others = map[string]bool{"PROXY": true, "NET": true, "NET_IB": true, "NET_SO
 	"KERNEL_LAUNCH": true,
 	"CE_COLL":       true, "CE_SYNC": true, "CE_BATCH": true}
 
-// event takes an event.
+// event adds an event.
 func (t *trace) event(e *event) error {
 	if t.process == "" && e.Cat != "" {
 		t.process = fmt.Sprintf("pid %d", e.PID)
@@ -137,7 +137,7 @@ func (t *trace) task(e *event, message bool) *task {
 	return out
 }
 
-// begin takes the beginning of a task. If it is inside of a call, it says what the call does not.
+// begin adds the beginning of a task. If it is inside of a call, it says what the call does not.
 func (t *trace) begin(e *event) {
 	c := t.api
 	if c == nil || c.task || c.message != (e.Cat == "P2P") {

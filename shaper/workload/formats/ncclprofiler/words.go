@@ -23,7 +23,7 @@ type wordQuoter struct {
 	escaped bool // after a backslash
 	value   bool // after a colon
 	word    []byte
-	long    bool // the word is longer than maxWord: it is passed on as it is
+	long    bool // the word is longer than maxWord: it stays as it is
 }
 
 // Read implements io.Reader.
@@ -36,7 +36,7 @@ func (q *wordQuoter) Read(p []byte) (int, error) {
 		var n int
 		n, q.err = q.in.Read(q.buf[:])
 		for _, c := range q.buf[:n] {
-			q.take(c)
+			q.add(c)
 		}
 		if q.err != nil {
 			q.endWord()
@@ -47,7 +47,7 @@ func (q *wordQuoter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (q *wordQuoter) take(c byte) {
+func (q *wordQuoter) add(c byte) {
 	switch {
 	case q.text:
 		q.out = append(q.out, c)

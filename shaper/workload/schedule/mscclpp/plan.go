@@ -127,33 +127,35 @@ const mostGroup = 1024 // thread blocks of a group, more than any GPU holds
 // parse reads the file and checks its numbers.
 func parse(data []byte) (*plan, error) {
 	p := &plan{}
-	if err := json.Unmarshal(data, p); err != nil {
-		return nil, err
-	}
+	return p, json.Unmarshal(data, p)
+}
+
+// check refuses what is no plan, or not supported.
+func (p *plan) check() error {
 	if n := len(p.GPUs); n < 1 || n > msccl.MaxGPUs {
-		return nil, fmt.Errorf("%d GPUs: must be 1 to %d", n, msccl.MaxGPUs)
+		return fmt.Errorf("%d GPUs: must be 1 to %d", n, msccl.MaxGPUs)
 	}
 	if a := p.alignment(); a < 1 || a > 1<<20 {
-		return nil, fmt.Errorf("buffer_alignment %d: must be 1 to %d", a, 1<<20)
+		return fmt.Errorf("buffer_alignment %d: must be 1 to %d", a, 1<<20)
 	}
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		if g.Older != nil {
-			return nil, errors.New(
+			return errors.New(
 				"the older format of MSCCL++ plans (inputChunks, chunkGroups) is not read: write the plan again " +
 					"with MSCCL++ 0.8 or later")
 		}
 		if err := g.check(i); err != nil {
-			return nil, err
+			return err
 		}
 		for b := range g.Blocks {
 			if g.Blocks[b].ID != b {
-				return nil, fmt.Errorf("GPU %d: thread block %d has id %d: they are numbered from 0, in order", i, b,
+				return fmt.Errorf("GPU %d: thread block %d has id %d: they are numbered from 0, in order", i, b,
 					g.Blocks[b].ID)
 			}
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // check refuses a GPU that is not number i, or whose buffers have too many chunks.

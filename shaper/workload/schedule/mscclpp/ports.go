@@ -4,7 +4,6 @@ package mscclpp
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,16 +67,16 @@ type last struct{ block, step int }
 // ReadMessages reads an execution plan. If all channels are ports, and each has one thread block that sends and one
 // that waits, it becomes messages that the receiver stores; other plans are those of Read.
 func ReadMessages(data []byte) (*schedule.Schedule, error) {
-	p := &plan{}
-	if err := json.Unmarshal(data, p); err != nil {
+	p, err := parse(data)
+	if err != nil {
 		return nil, err
 	}
 	if !p.onlyPorts() {
-		return Read(data)
+		return p.read()
 	}
 	s, err := readPorts(p)
 	if errors.Is(err, errShared) {
-		return Read(data)
+		return p.read()
 	}
 	return s, err
 }

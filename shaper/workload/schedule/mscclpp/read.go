@@ -23,6 +23,13 @@ func Read(data []byte) (*schedule.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.read()
+}
+
+func (p *plan) read() (*schedule.Schedule, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	s, err := p.schedule(0)
 	if err != nil {
 		return nil, err
