@@ -32,7 +32,11 @@ func (g *graph) planOf(c *messages.Call, s schedule, stages map[stageKey]*stage)
 		if d.Validate() != nil {
 			continue
 		}
-		p, err := plan.NewCall(&d, func(rank int) int { return rank }).Plan()
+		call, err := plan.NewCall(&d, func(rank int) int { return rank })
+		if err != nil {
+			continue
+		}
+		p, err := call.Plan()
 		if err != nil {
 			continue
 		}

@@ -87,8 +87,7 @@ func estimate(ctx context.Context, d *plan.Decision, f *Fabric) (*Estimate, erro
 	if d.Ranks == 1 {
 		return e, nil
 	}
-	c := newSimulated(d, f)
-	p, err := c.Plan()
+	c, p, err := newSimulated(d, f)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +113,14 @@ type simulated struct {
 	random  bool   // jitter or loss is random
 }
 
-func newSimulated(d *plan.Decision, f *Fabric) *simulated {
-	return &simulated{Call: plan.NewCall(d, f.Node)}
+// newSimulated returns the call of a decision, and its plan.
+func newSimulated(d *plan.Decision, f *Fabric) (*simulated, *plan.Plan, error) {
+	c, err := plan.NewCall(d, f.Node)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := c.Plan()
+	return &simulated{Call: c}, p, err
 }
 
 // average sets the times: the mean over several orders and random draws, as far as that does not take long.

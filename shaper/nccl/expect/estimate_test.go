@@ -88,8 +88,7 @@ func TestRunningAheadEndsWithTheBuffers(t *testing.T) {
 func playAll(t *testing.T, d plan.Decision, s star) []float64 {
 	t.Helper()
 	f := s.build()
-	c := newSimulated(&d, f)
-	p, err := c.Plan()
+	c, p, err := newSimulated(&d, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +111,8 @@ func last(ranks []float64) float64 {
 func playBoth(t *testing.T, d plan.Decision, s star) (full, cut timing) {
 	t.Helper()
 	f := s.build()
-	c, e := newSimulated(&d, f), &Estimate{transport: f.Transport}
-	p, err := c.Plan()
+	e := &Estimate{transport: f.Transport}
+	c, p, err := newSimulated(&d, f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,7 +214,7 @@ func (b *jobBuilder) call(comm int, d plan.Decision) (*plan.Call, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	return plan.NewCall(&d, func(r int) int { return b.fabric.Node(jc.Ranks[r]) }), nil
+	return plan.NewCall(&d, func(r int) int { return b.fabric.Node(jc.Ranks[r]) })
 }
 
 func (b *jobBuilder) bind(p *plan.Plan, comm int) ([]int, error) {

@@ -65,8 +65,7 @@ func TestPropertyBothEndsAgree(t *testing.T) {
 		d := drawDecision(t, 8<<20)
 		s := drawStar(t)
 		f := s.build()
-		c := plan.NewCall(&d, f.Node)
-		p, err := c.Plan()
+		_, p, err := newSimulated(&d, f)
 		if err != nil {
 			t.Fatal(err)
 		}

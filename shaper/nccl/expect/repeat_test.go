@@ -69,12 +69,11 @@ func drawRepeating(t *rapid.T) repeating {
 func (r repeating) ends(t interface{ Fatal(...any) }, d plan.Decision, tieSeed uint64, all bool) (ends [][]int64,
 	skipped int) {
 	f := r.build(t)
-	c := newSimulated(&d, f)
-	c.tieSeed = tieSeed
-	p, err := c.Plan()
+	c, p, err := newSimulated(&d, f)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.tieSeed = tieSeed
 	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed)
 	defer net.Close()
 	s, err := c.newSimulation(p, f, net, d.Iterations)

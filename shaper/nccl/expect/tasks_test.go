@@ -197,7 +197,7 @@ func TestTasksOfCollectives(t *testing.T) {
 				bytes[task.Kind == Sends] += task.Bytes
 			}
 		}
-		p, err := plan.NewCall(&d, f.Node).Plan()
+		_, p, err := newSimulated(&d, f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ type Cut struct {
 
 // Cuts returns the cut of every node, in the order of their first ranks.
 func (d *Decision) Cuts(node func(rank int) int) []Cut {
-	c := NewCall(d, node)
+	c := place(d.Ranks, node)
 	if c.nodes < 2 {
 		return nil
 	}

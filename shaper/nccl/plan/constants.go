@@ -26,7 +26,5 @@ const (
 	simpleGrain  = 512
 
 	defaultP2PChunkSize = 128 << 10
-	defaultLLThreshold  = 16 << 10
 	batchWorks          = 8 // sends and receives that a kernel runs concurrently
-	p2pGroup            = 8 // ranks of a node that a schedule serves together, see groupSize
 )

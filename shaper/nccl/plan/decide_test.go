@@ -2,7 +2,20 @@
 
 package plan
 
-import "github.com/ddlemu/ddlemu/shaper/nccl"
+import (
+	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
+
+func newCall(t *testing.T, d *Decision, node func(rank int) int) *Call {
+	t.Helper()
+	c, err := NewCall(d, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 // decide returns a decision for float32 data on rings in rank order.
 func decide(coll nccl.Collective, algo Algorithm, proto Protocol, ranks, channels int, bytes uint64) Decision {

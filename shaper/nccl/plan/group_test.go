@@ -28,7 +28,7 @@ func TestGroupLimits(t *testing.T) {
 	var list []*Call
 	for range 2 {
 		d := decide(nccl.AllReduce, Ring, Simple, 4, 4, 40<<10) // a channel needs 32 KiB of a call
-		list = append(list, NewCall(&d, func(r int) int { return r }))
+		list = append(list, newCall(t, &d, func(r int) int { return r }))
 	}
 	for name, lists := range map[string][][]*Call{"0 1, 2 3": {list}, "0, 1": {list[:1], list[1:]}} {
 		all, err := GroupShares(lists)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
@@ -19,14 +20,14 @@ type work struct {
 	send, recv           int // peers, -1 for none
 	sendBytes, recvBytes uint64
 	sendTotal, recvTotal uint64 // of all parts
-	sendLL, recvLL       bool   // see p2pLL
+	sendProto, recvProto Protocol
 	batch                int
 }
 
 func (d *Decision) validateP2P(r rules) error {
-	if r.unknownSends {
-		return fmt.Errorf("%v on NCCL %s: the model knows the schedules of 2.22.3 to 2.27 and from 2.28.9 on", d.Coll,
-			versionString(d.Version))
+	if r.sends.unknown {
+		return fmt.Errorf("%v on NCCL %s: the model knows the schedules of %s", d.Coll, versionString(d.Version),
+			knownSends)
 	}
 	n, per := d.P2PChannels, d.P2PChannelsPerPeer
 	if n < 1 || n > MaxChannels || bits.OnesCount(uint(n)) != 1 || per < 1 || per > n ||
@@ -40,7 +41,7 @@ func (d *Decision) validateP2P(r rules) error {
 
 // schedule is the order in which a rank serves its peers. At any round, all ranks serve the same distance.
 func (c *Call) schedule(rank int) []round {
-	if c.rules.groupedSends {
+	if c.rules.sends.group > 0 {
 		return c.groupSchedule(rank)
 	}
 	return c.nodeSchedule(rank)
@@ -109,7 +110,7 @@ func (c *Call) groupSchedule(rank int) []round {
 
 // groupSize is the size of the groups into which every node is divided.
 func (c *Call) groupSize() int {
-	size := cmp.Or(c.P2PGroup, p2pGroup)
+	size := cmp.Or(c.P2PGroup, c.rules.sends.group)
 	if c.nodes == 1 {
 		size = c.Ranks
 	}
@@ -147,7 +148,7 @@ func (c *Call) p2pChannel(round, part int) int {
 		return 0
 	}
 	group := 1
-	if c.rules.groupedSends {
+	if c.rules.sends.group > 0 {
 		group = c.groupSize()
 	} else {
 		for _, r := range c.ranksOf {
@@ -158,7 +159,7 @@ func (c *Call) p2pChannel(round, part int) int {
 	if c.nodes > 1 {
 		base = round/group*int(divUp(uint64(group), batchWorks)) + round%group/batchWorks
 	}
-	if c.rules.groupedSends {
+	if c.rules.sends.group > 0 {
 		return (reverse(base) + part) % n
 	}
 	return (base + reverse(part)) % n
@@ -170,22 +171,25 @@ func (c *Call) localMatters() bool {
 	return c.P2PLLThreshold != 0 || c.LLBuffSize != 0 || c.ChunkSize != 0 || c.P2PChunkSize != 0 || c.BuffSize != 0
 }
 
-// p2pLL says whether a message of so many bytes goes by LL. Between nodes NCCL has no buffers for that unless it is
-// told to (P2PLL). Within a node it always has them.
-func (c *Call) p2pLL(src, dst int, bytes uint64) bool {
+// p2pProto is the protocol of a message of so many bytes: LL or Simple. Between nodes NCCL has no buffers for LL unless
+// it is told to (P2PLL). Within a node it always has them.
+func (c *Call) p2pProto(src, dst int, bytes uint64) Protocol {
 	local := c.nodeOf[src] == c.nodeOf[dst]
 	if local && !c.localMatters() || !local && !c.P2PLL {
-		return false
+		return Simple
 	}
 	channels := c.P2PChannelsPerPeer
-	if c.rules.partsBeforeLL {
-		channels = c.p2pParts(bytes, false)
+	if c.rules.sends.partsBeforeLL {
+		channels = c.p2pParts(bytes, Simple)
 	}
-	return bytes <= uint64(channels*max(cmp.Or(c.P2PLLThreshold, defaultLLThreshold), 0))
+	if bytes > uint64(channels*max(cmp.Or(c.P2PLLThreshold, c.rules.sends.llThreshold), 0)) {
+		return Simple
+	}
+	return LL
 }
 
-// p2pParts is the number of channels over which a message of so many bytes is divided, by LL or not.
-func (c *Call) p2pParts(bytes uint64, ll bool) int {
+// p2pParts is the number of channels over which a message of so many bytes is divided.
+func (c *Call) p2pParts(bytes uint64, proto Protocol) int {
 	most := c.P2PChannelsPerPeer
 	least := most
 	for least*c.Ranks > c.P2PChannels && least > 1 {
@@ -194,14 +198,15 @@ func (c *Call) p2pParts(bytes uint64, ll bool) int {
 	if bytes == 0 {
 		return 1
 	}
-	step := c.p2pStep()
-	if ll && !c.rules.partsBeforeLL {
-		step = c.llStep()
+	if c.rules.sends.partsBeforeLL {
+		proto = Simple
 	}
-	smallest, largest := step/2, step
+	step := c.p2pStep(proto)
+	rule := c.rules.sends.between
 	if c.nodes == 1 {
-		smallest, largest = step/8, step*32
+		rule = c.rules.sends.within
 	}
+	smallest, largest := step/rule.smallest, step*rule.largest
 	n := int(min(uint64(least), divUp(bytes, smallest)))
 	part := max(smallest, divUp(bytes, uint64(n)))
 	for part > largest && n <= most/2 {
@@ -211,44 +216,40 @@ func (c *Call) p2pParts(bytes uint64, ll bool) int {
 	return n
 }
 
-// p2pStep is the size of a slot in bytes.
-func (c *Call) p2pStep() uint64 {
-	return min(uint64(cmp.Or(c.P2PChunkSize, defaultP2PChunkSize)), c.bufferOf(Simple)/Steps)
+// p2pStep is the size of a slot in bytes, with the flags of LL.
+func (c *Call) p2pStep(proto Protocol) uint64 {
+	step := c.bufferOf(proto) / Steps
+	if proto == Simple {
+		step = min(uint64(cmp.Or(c.P2PChunkSize, defaultP2PChunkSize)), step)
+	}
+	return step
 }
 
-// llStep is the size of a slot for LL in bytes, flags included.
-func (c *Call) llStep() uint64 { return c.bufferOf(LL) / Steps }
-
 // p2pChunk is how many bytes of a call of so many bytes a message carries. NCCL makes them smaller only between nodes.
-func (c *Call) p2pChunk(bytes uint64, ll, local bool) uint64 {
-	step := c.p2pStep()
-	if ll {
-		step = c.llStep()
-	}
+func (c *Call) p2pChunk(bytes uint64, proto Protocol, local bool) uint64 {
+	step := c.p2pStep(proto)
 	chunk := step
 	switch {
 	case c.ChunkSize > 0:
 		chunk = uint64(c.ChunkSize)
 	case local && c.localMatters():
-	case bytes < step && !ll:
-		chunk /= 4
-	case bytes < 8*step:
-		chunk /= 2
+	default:
+		i := slices.IndexFunc(c.rules.sends.chunks[proto], func(r sendChunk) bool { return bytes < r.below*step })
+		if i >= 0 {
+			chunk /= c.rules.sends.chunks[proto][i].divisor
+		}
 	}
-	if ll {
-		chunk /= 2 // half of a line of LL is data
-	}
-	return max(roundToFP8(chunk), 1)
+	return max(roundToFP8(c.rules.lines[proto].payload(chunk)), 1)
 }
 
 // checkChunk refuses messages that NCCL's buffers cannot hold. NCCL does not limit NCCL_CHUNK_SIZE: it writes beyond
 // the buffer, and posts receives that are too short.
-func (c *Call) checkChunk(bytes, total uint64, ll bool) error {
-	space, variable := c.p2pStep(), "NCCL_P2P_NET_CHUNKSIZE"
-	if ll {
-		space, variable = c.llStep()/2, "NCCL_LL_BUFFSIZE"
+func (c *Call) checkChunk(bytes, total uint64, proto Protocol) error {
+	space, variable := c.rules.lines[proto].payload(c.p2pStep(proto)), "NCCL_P2P_NET_CHUNKSIZE"
+	if proto == LL {
+		variable = "NCCL_LL_BUFFSIZE"
 	}
-	if n := min(bytes, c.p2pChunk(total, ll, false)); n > space {
+	if n := min(bytes, c.p2pChunk(total, proto, false)); n > space {
 		return fmt.Errorf(
 			"NCCL_CHUNK_SIZE=%d makes messages of %d bytes, and NCCL's buffers hold %d: NCCL fails; make it smaller, "+
 				"or %s larger", c.ChunkSize, n, space, variable)
@@ -327,7 +328,7 @@ func (c *Call) checkChunks(works [][]work) error {
 			if w.send < 0 || c.nodeOf[w.send] == c.nodeOf[w.rank] {
 				continue
 			}
-			if err := c.checkChunk(w.sendBytes, w.sendTotal, w.sendLL); err != nil {
+			if err := c.checkChunk(w.sendBytes, w.sendTotal, w.sendProto); err != nil {
 				return err
 			}
 		}
@@ -344,18 +345,18 @@ func (c *Call) works(rank int) [][]work {
 			continue
 		}
 		sendParts, recvParts := 0, 0
-		sendLL, recvLL := false, false
+		sendProto, recvProto := Simple, Simple
 		if send >= 0 {
-			sendLL = c.p2pLL(rank, r.send, uint64(send))
-			sendParts = c.p2pParts(uint64(send), sendLL)
+			sendProto = c.p2pProto(rank, r.send, uint64(send))
+			sendParts = c.p2pParts(uint64(send), sendProto)
 		}
 		if recv >= 0 {
-			recvLL = c.p2pLL(r.recv, rank, uint64(recv))
-			recvParts = c.p2pParts(uint64(recv), recvLL)
+			recvProto = c.p2pProto(r.recv, rank, uint64(recv))
+			recvParts = c.p2pParts(uint64(recv), recvProto)
 		}
 		for part := range max(sendParts, recvParts) {
-			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1, sendLL: sendLL,
-				recvLL: recvLL}
+			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1, sendProto: sendProto,
+				recvProto: recvProto}
 			if part < sendParts {
 				w.send, w.sendBytes, w.sendTotal = r.send, partBytes(uint64(send), sendParts, part), uint64(send)
 			}
@@ -383,7 +384,7 @@ func (c *Call) batches(works []work) {
 	batch, first := 0, 0
 	for i := range works {
 		full := i-first == batchWorks
-		if c.rules.groupedSends {
+		if c.rules.sends.group > 0 {
 			full = full || works[i].round/batchWorks != works[first].round/batchWorks
 		}
 		if full {
@@ -402,7 +403,7 @@ func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
 		for len(b.Batches) <= w.batch {
 			b.Batches = append(b.Batches, nil)
 		}
-		add := func(peer, src, dst int, bytes, total uint64, ll bool, lists map[[3]int][]int) {
+		add := func(peer, src, dst int, bytes, total uint64, proto Protocol, lists map[[3]int][]int) {
 			if peer < 0 || peer == w.rank {
 				return
 			}
@@ -411,9 +412,9 @@ func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
 			local := c.nodeOf[src] == c.nodeOf[dst]
 			var prog Program
 			if src == w.rank {
-				prog = c.messageLoops(bytes, total, ll, local, nil, []int{i})
+				prog = c.messageLoops(bytes, total, proto, local, nil, []int{i})
 			} else {
-				prog = c.messageLoops(bytes, total, ll, local, []int{i}, nil)
+				prog = c.messageLoops(bytes, total, proto, local, []int{i}, nil)
 			}
 			b.Batches[w.batch] = append(b.Batches[w.batch], prog)
 			if !local {
@@ -421,8 +422,8 @@ func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
 				lists[key] = append(lists[key], i)
 			}
 		}
-		add(w.send, w.rank, w.send, w.sendBytes, w.sendTotal, w.sendLL, sends)
-		add(w.recv, w.recv, w.rank, w.recvBytes, w.recvTotal, w.recvLL, recvs)
+		add(w.send, w.rank, w.send, w.sendBytes, w.sendTotal, w.sendProto, sends)
+		add(w.recv, w.recv, w.rank, w.recvBytes, w.recvTotal, w.recvProto, recvs)
 	}
 	var full [][]Program
 	for _, batch := range b.Batches {
@@ -436,13 +437,10 @@ func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
 }
 
 // messageLoops is the program that moves bytes, a part of total, in messages of one chunk.
-func (c *Call) messageLoops(bytes, total uint64, ll, local bool, recv, send []int) Program {
-	chunk := c.p2pChunk(total, ll, local)
+func (c *Call) messageLoops(bytes, total uint64, proto Protocol, local bool, recv, send []int) Program {
+	chunk := c.p2pChunk(total, proto, local)
 	one := func(n uint64, times int) Loop {
-		s := Slice{Bytes: n}
-		if ll {
-			s = Slice{Bytes: divUp(n, LLData) * LLLine, Empty: n == 0}
-		}
+		s := Slice{Bytes: c.rules.lines[proto].wire(n), Empty: proto == LL && n == 0}
 		return Loop{Actions: []Action{{Recv: recv, Send: send, Slice: s}}, Repeat: times}
 	}
 	var prog Program

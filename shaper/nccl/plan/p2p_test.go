@@ -16,7 +16,7 @@ func TestInPlaceLeavesOutTheRootsShare(t *testing.T) {
 		for inPlace, want := range map[bool][]int{false: {8, 4}, true: {8, 3}} {
 			d := sends(coll, 22203, 12, 1, 1<<10)
 			d.Root, d.InPlace = 3, inPlace
-			c := NewCall(&d, func(r int) int { return r })
+			c := newCall(t, &d, func(r int) int { return r })
 			var got []int // works by batch
 			for _, w := range c.works(d.Root)[0] {
 				got = append(got, make([]int, w.batch+1-len(got))...)
@@ -41,7 +41,7 @@ func TestSchedulesAreSymmetric(t *testing.T) {
 		for _, perNode := range []int{1, 2, 3, 8} {
 			for _, ranks := range []int{2, 3, 4, 6, 8, 16} {
 				d := Decision{Version: version, Ranks: ranks}
-				c := NewCall(&d, func(r int) int { return r / perNode })
+				c := newCall(t, &d, func(r int) int { return r / perNode })
 				rounds := make([][]round, ranks)
 				for r := range ranks {
 					rounds[r] = c.schedule(r)
@@ -76,7 +76,7 @@ func TestGroupsOfASchedule(t *testing.T) {
 		3: {0, 1, 3, 6, 2, 7, 5, 4}, // groups of one rank: no other size divides 3 and 4
 	} {
 		d.P2PGroup = group
-		c := NewCall(&d, func(rank int) int { return rank / 4 })
+		c := newCall(t, &d, func(rank int) int { return rank / 4 })
 		var sends []int
 		for _, r := range c.schedule(0) {
 			sends = append(sends, r.send)
@@ -130,11 +130,11 @@ func TestMessagesOfASend(t *testing.T) {
 		if tc.change != nil {
 			tc.change(&d)
 		}
-		c := NewCall(&d, func(rank int) int { return rank })
-		ll := c.p2pLL(0, 1, tc.bytes)
-		parts := c.p2pParts(tc.bytes, ll)
+		c := newCall(t, &d, func(rank int) int { return rank })
+		proto := c.p2pProto(0, 1, tc.bytes)
+		parts := c.p2pParts(tc.bytes, proto)
 		var got []Slice
-		for _, l := range c.messageLoops(partBytes(tc.bytes, parts, 0), tc.bytes, ll, false, nil, []int{0}) {
+		for _, l := range c.messageLoops(partBytes(tc.bytes, parts, 0), tc.bytes, proto, false, nil, []int{0}) {
 			for range l.Repeat {
 				got = append(got, l.Actions[0].Slice)
 			}

@@ -13,33 +13,42 @@ import (
 // Call is a Decision with the nodes of its ranks.
 type Call struct {
 	*Decision
-	rules   rules // of its version; none of one that is not known
-	nodes   int
-	nodeOf  []int   // by rank; nodes are numbered in the order of their first ranks
-	ranksOf [][]int // by node
+	placement
+	rules rules // of its version
 	// Messages are the bytes of sends that are no collective, see Call.wants.
 	Messages func(rank, peer int) int64
 	// distance is that of HyperCube's present exchange: the bit in which the numbers of two peers differ.
 	distance int
 }
 
-// NewCall makes a call of a decision whose ranks are on these nodes.
-func NewCall(d *Decision, node func(rank int) int) *Call {
-	c := &Call{Decision: d, nodeOf: make([]int, d.Ranks)}
-	c.rules, _ = rulesOf(d.Version)
+// NewCall makes a call of a decision whose ranks are on these nodes. The version must be known.
+func NewCall(d *Decision, node func(rank int) int) (*Call, error) {
+	r, err := rulesOf(d.Version)
+	return &Call{Decision: d, placement: place(d.Ranks, node), rules: r}, err
+}
+
+// placement is the nodes of ranks.
+type placement struct {
+	nodes   int
+	nodeOf  []int   // by rank; nodes are numbered in the order of their first ranks
+	ranksOf [][]int // by node
+}
+
+func place(ranks int, node func(rank int) int) placement {
+	p := placement{nodeOf: make([]int, ranks)}
 	number := map[int]int{}
-	for r := range d.Ranks {
+	for r := range ranks {
 		n, ok := number[node(r)]
 		if !ok {
 			n = len(number)
 			number[node(r)] = n
-			c.ranksOf = append(c.ranksOf, nil)
+			p.ranksOf = append(p.ranksOf, nil)
 		}
-		c.nodeOf[r] = n
-		c.ranksOf[n] = append(c.ranksOf[n], r)
+		p.nodeOf[r] = n
+		p.ranksOf[n] = append(p.ranksOf[n], r)
 	}
-	c.nodes = len(c.ranksOf)
-	return c
+	p.nodes = len(p.ranksOf)
+	return p
 }
 
 // Share is the share of a call that one channel carries.
@@ -205,11 +214,8 @@ type Slice struct {
 
 // slices divides a chunk of n elements into messages.
 func (c *Call) slices(n, elem uint64) []Slice {
-	switch c.Proto {
-	case LL:
-		return []Slice{{Bytes: divUp(n, LLData/elem) * LLLine, Empty: n == 0}}
-	case LL128:
-		return []Slice{{Bytes: divUp(n, LL128Payload/elem) * LL128Slice, Empty: n == 0}}
+	if c.Proto != Simple {
+		return []Slice{{Bytes: c.rules.lines[c.Proto].wire(n * elem), Empty: n == 0}}
 	}
 	chunkSteps, sliceSteps := c.steps()
 	per := chunkSteps / sliceSteps

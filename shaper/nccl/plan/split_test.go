@@ -29,7 +29,7 @@ func TestMessages(t *testing.T) {
 		{nccl.AllReduce, Ring, LL128, 480, []Slice{{Bytes: 2048}}},
 		{nccl.AllReduce, Ring, LL128, 481, []Slice{{Bytes: 4096}}},
 	} {
-		c := NewCall(&Decision{Version: 22203, Coll: tc.coll, Algo: tc.algo, Proto: tc.proto}, nil)
+		c := newCall(t, &Decision{Version: 22203, Coll: tc.coll, Algo: tc.algo, Proto: tc.proto}, nil)
 		if got := c.slices(tc.elems, 4); !slices.Equal(got, tc.want) {
 			t.Errorf("%v %v/%v, %d elements: %+v, want %+v", tc.coll, tc.algo, tc.proto, tc.elems, got, tc.want)
 		}
@@ -66,7 +66,7 @@ func TestSharesByVersion(t *testing.T) {
 	} {
 		d := decide(tc.coll, Ring, tc.proto, 2, tc.channels, tc.bytes)
 		d.Version = tc.version
-		c := NewCall(&d, func(r int) int { return r })
+		c := newCall(t, &d, func(r int) int { return r })
 		parts, err := c.Shares()
 		if err != nil {
 			t.Fatal(err)

@@ -60,14 +60,13 @@ func (f *Facts) commsOf(it *item) []int32 {
 	return out
 }
 
-// hashOrder is the first version that launches the kernels of a group by the hashes of their communicators; those
-// before launch them by their first calls.
-const hashOrder = 22602
-
 // inOrder are the communicators of a group in the order in which NCCL launches their kernels.
 func (m *modeller) inOrder(comms []int32) ([]int32, error) {
-	if len(comms) < 2 || m.job.Comms[comms[0]].P2P.Version < hashOrder {
+	if len(comms) < 2 {
 		return comms, nil
+	}
+	if byHash, err := ncclplan.StartsByHash(m.job.Comms[comms[0]].P2P.Version); err != nil || !byHash {
+		return comms, err
 	}
 	hash := map[int32]uint64{}
 	for _, c := range comms {
