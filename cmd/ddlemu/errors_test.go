@@ -3,12 +3,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,56 +14,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
-	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
-
-func TestExitStatus(t *testing.T) {
-	wrap := func(err error) error { return fmt.Errorf("do it: %w", err) }
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{nil, 0},
-		{errors.New("anything"), 1},
-		{wrap(configs.Errorf("link.mtu", "bad")), 2},
-		{wrap(state.ErrNotUsable), 2},
-		{wrap(fs.ErrNotExist), 2},
-		{wrap(fs.ErrExist), 2},
-		{wrap(syscall.ENOSPC), 2},
-		{cli.BadInput("no"), 2},
-		{wrap(&cli.InvalidError{Word: "INVALID", Summary: "late"}), 3},
-		{context.Canceled, 130},
-		{cli.Interrupted(errors.New("anything")), 130},
-		{cli.Interrupted(&cli.ExitError{Code: 5}), 5},
-		{&cli.ExitError{Code: 77}, 77},
-		{&cli.ExitError{Code: 2, Err: errors.New("and why")}, 2},
-	} {
-		if got := cli.ExitStatus(c.err); got != c.want {
-			t.Errorf("%v: got %d, want %d", c.err, got, c.want)
-		}
-	}
-}
-
-func TestReport(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		args []string
-		want string
-	}{
-		{nil, nil, ""},
-		{&cli.ExitError{Code: 3}, nil, ""},
-		{errors.New("one\n  two"), nil, "ddlemu: one two\n"},
-		{cli.BadInput("no %q", "x"), []string{"up", "--json"}, `{"error":"no \"x\"","exit_status":2}` + "\n"},
-		{errors.New("no"), []string{"run", "--", "true", "--json"}, "ddlemu: no\n"},
-	} {
-		var b bytes.Buffer
-		cli.PrintError(&cli.Global{Stderr: &b}, c.args, c.err)
-		if b.String() != c.want {
-			t.Errorf("%v: got %q, want %q", c.err, b.String(), c.want)
-		}
-	}
-}
 
 // Every command's help has examples and exit statuses, and every flag has an explanation and a name for its value.
 func TestHelpIsComplete(t *testing.T) {

@@ -48,13 +48,3 @@ func TestInterruptedReports(t *testing.T) {
 		}
 	}
 }
-
-// Whatever ended the context, the user reads one word.
-func TestSayInterrupted(t *testing.T) {
-	for _, text := range []string{"run: context canceled", "run: interrupt signal received",
-		"run: terminated signal received", "run: hangup signal received"} {
-		if got := cli.SayInterrupted(text); got != "run: interrupted" {
-			t.Errorf("%q: %q", text, got)
-		}
-	}
-}

@@ -9,14 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
-	"github.com/ddlemu/ddlemu/shaper/fabric/status"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // The fields that scripts rely on, as the documentation has them.
@@ -139,50 +134,6 @@ func TestStatusOfQueues(t *testing.T) {
 	}
 }
 
-func TestStatusOfAJob(t *testing.T) {
-	w := newWorld(t)
-	w.must("up", "--profile", "eth1", "--no-measure")
-	dir, err := state.OpenDir(w.dir, os.Getuid(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	file, err := dir.Open("eth1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	job, err := file.JoinJob(7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, err := file.Join(job, state.Rank{Rank: 1, Node: 1, World: 2, GPU: "0000:3b:00.0", Budget: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer part.Leave()
-	part.Reserve(4096)
-	job.Invalidate(state.SharedGPU)
-
-	s, err := fabriccmd.StatusOf(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []status.Participant{{
-		Slot: part.Slot(), Job: job.Index(), Rank: 1, Node: 1, World: 2, PID: os.Getpid(), Alive: true,
-		MemoryUsed: 4096, MemoryBudget: 1 << 20, GPU: "0000:3b:00.0",
-	}}
-	if diff := cmp.Diff(want, s.Participants); diff != "" {
-		t.Error(diff)
-	}
-	wantJobs := []fabriccmd.JobStatus{{Job: status.Job{Number: job.Index(), Running: true, Joined: 1},
-		Reasons: state.SharedGPU.Words(), Findings: verdict.FromReasons(state.SharedGPU)}}
-	if diff := cmp.Diff(wantJobs, s.Jobs, cmpopts.IgnoreUnexported(verdict.Finding{}),
-		cmpopts.IgnoreFields(status.Job{}, "Counted", "Place")); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestShapeJSONReadsBackWhatIsInForce(t *testing.T) {
 	w := newWorld(t)
 	w.must("up", "--profile", "eth1", "--no-measure")
@@ -198,28 +149,5 @@ func TestShapeJSONReadsBackWhatIsInForce(t *testing.T) {
 	}
 	if diff := cmp.Diff(got, again); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestStatusShowsTheLinksThatMatter(t *testing.T) {
-	links := make([]fabriccmd.LinkStatus, 200)
-	for i := range links {
-		links[i] = fabriccmd.LinkStatus{From: "node0", LinkJSON: configs.LinkJSON{Up: true},
-			Counters: link.Counters{Bytes: uint64(i % 7)}}
-	}
-	links[3].Up = false
-	links[150].Bytes = 1000
-	shown := fabriccmd.Busiest(links)
-	down, most := 0, 0
-	for _, l := range shown {
-		if !l.Up {
-			down++
-		}
-		if l.Bytes == 1000 {
-			most++
-		}
-	}
-	if len(shown) != fabriccmd.ShownLinks || down != 1 || most != 1 {
-		t.Errorf("%d links, %d down, %d with most bytes", len(shown), down, most)
 	}
 }

@@ -10,9 +10,6 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/workloadcmd"
-	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
 // docsPage is what a page of docs says: files in it, and commands with what they print.
@@ -120,24 +117,5 @@ func TestFormatsPage(t *testing.T) {
 	}
 	if checked < 7 {
 		t.Fatalf("found only %d commands with what they print", checked)
-	}
-}
-
-// What is recorded has the variables that the job had from this process, and --nccl-env comes before them.
-func TestRecordNotesVariables(t *testing.T) {
-	has := map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_NTHREADS": "", "NCCL_BUFFSIZE": "4 M",
-		"NCCL_SOCKET_IFNAME": "eth0", "HOME": "/"}
-	o := runcmd.RecordOptions{OutputOptions: workloadcmd.OutputOptions{NCCLEnv: []string{"NCCL_PROTO=Simple"}}}
-	var warned strings.Builder
-	o.NoteNCCL(&warned, func(name string) string { return has[name] })
-	var head workload.Head
-	if err := o.AddNCCL(&head); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(head.NCCLEnv(), " "); got != "NCCL_ALGO=Ring NCCL_PROTO=Simple" {
-		t.Errorf("the head has %s", got)
-	}
-	if got := warned.String(); got != "ddlemu: a variable is not in the workload: NCCL_BUFFSIZE=\"4 M\": must be 1 to 256 printable ASCII characters without spaces\n" {
-		t.Errorf("it says %s", got)
 	}
 }

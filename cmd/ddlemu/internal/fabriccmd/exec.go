@@ -106,7 +106,7 @@ func entryOf(g *cli.Global, up *cli.Opened, node string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := NodeOf(p, node)
+	n, err := nodeOf(p, node)
 	if err != nil {
 		return nil, err
 	}

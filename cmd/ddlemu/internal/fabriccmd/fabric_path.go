@@ -8,7 +8,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
@@ -53,7 +52,7 @@ func printPath(g *cli.Global, fab *fabric.Fabric, title string, path []link.Path
 	for i, l := range links {
 		t.AppendRow(linkRow(columns, &l, fab.HopName(path[i].Hop)))
 	}
-	total := wholePath(fab, path)
+	total := fab.WholePath(path)
 	row := linkRow(columns, &total, "whole path")
 	for i, head := range heads[1:] {
 		if !slices.Contains([]string{"bandwidth ", "latency ", "state"}, head) {
@@ -62,30 +61,4 @@ func printPath(g *cli.Global, fab *fabric.Fabric, title string, path []link.Path
 	}
 	t.AppendRow(row)
 	t.Render()
-}
-
-// wholePath is a path as if it were one link: its least rate, the sum of its latencies, and whether it is up.
-func wholePath(fab *fabric.Fabric, path []link.PathHop) configs.Link {
-	total := configs.Link{Up: true}
-	for _, step := range path {
-		l := fabric.LinkOf(fab.Hops[step.Hop].Spec)
-		total.Latency += l.Latency
-		if total.Bandwidth == units.Unlimited || l.Bandwidth != units.Unlimited && l.Bandwidth < total.Bandwidth {
-			total.Bandwidth = l.Bandwidth
-		}
-		total.Up = total.Up && l.Up
-	}
-	return total
-}
-
-// worstPath is the least rate and the largest latency of the paths between two NICs, of which each flow may have its
-// own, and whether all of them are up.
-func worstPath(fab *fabric.Fabric, src, dst int) configs.Link {
-	paths := fab.Paths(src, dst)
-	worst := wholePath(fab, slices.Concat(paths...)) // a rate and a state are those of the worst hop, of whichever path
-	worst.Latency = 0
-	for _, path := range paths {
-		worst.Latency = max(worst.Latency, wholePath(fab, path).Latency)
-	}
-	return worst
 }

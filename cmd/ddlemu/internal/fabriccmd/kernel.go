@@ -52,8 +52,8 @@ func warnFloor(ctx context.Context, g *cli.Global, file *state.File, fab *fabric
 	return nil
 }
 
-// NodeOf returns the number of the node with a name or address, see netns.Plan.FindNode.
-func NodeOf(p *netns.Plan, name string) (int, error) {
+// nodeOf returns the number of the node with a name or address, see netns.Plan.FindNode.
+func nodeOf(p *netns.Plan, name string) (int, error) {
 	if n := p.FindNode(name); n >= 0 {
 		return n, nil
 	}

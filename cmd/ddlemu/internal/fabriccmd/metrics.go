@@ -3,16 +3,13 @@
 package fabriccmd
 
 import (
-	"errors"
 	"io"
-	"io/fs"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/intercept/metrics"
-	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
@@ -80,21 +77,22 @@ func runMetrics(g *cli.Global, o *metricsOptions, dirs []string) error {
 // metricsWriter writes metrics that have been read.
 type metricsWriter = func(w io.Writer) error
 
-// liveMetrics reads the fabrics that are up.
+// liveMetrics reads the fabrics that are up, or the one that the user named.
 func liveMetrics(g *cli.Global) (metricsWriter, error) {
-	dir, err := g.OpenDir(false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, g.NoFabric(g.Named())
-	}
+	dir, names, err := openFabrics(g)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	all, err := allMetrics(g, dir)
-	if err != nil {
-		return nil, err
+	var all []*status.Reading
+	states, err := statusOfAll(g, dir, names)
+	for _, s := range states {
+		all = append(all, s.Reading)
 	}
-	return func(w io.Writer) error { return metrics.Write(w, all) }, nil
+	if err == nil && len(all) == 0 {
+		err = g.NoFabric("")
+	}
+	return func(w io.Writer) error { return metrics.Write(w, all) }, err
 }
 
 // recordedMetrics reads what jobs have recorded. What is missing is a warning each.
@@ -121,32 +119,4 @@ func recordedMetrics(g *cli.Global, dirs []string) (metricsWriter, error) {
 		g.Warn("%s", note)
 	}
 	return func(w io.Writer) error { return metrics.WriteRecorded(w, t, r, fab.Config.Name) }, nil
-}
-
-// allMetrics reads one fabric or all. For one that cannot be used it prints a warning.
-func allMetrics(g *cli.Global, dir *state.Dir) (all []*status.Reading, err error) {
-	names, err := dir.Names()
-	if err != nil {
-		return nil, err
-	}
-	named := g.Named()
-	if named != "" {
-		names = []string{named}
-	}
-	for _, name := range names {
-		s, err := readStatus(g, dir, name)
-		switch {
-		case named == "" && errors.Is(err, fs.ErrNotExist): // taken down meanwhile
-		case named == "" && errors.Is(err, state.ErrNotUsable):
-			g.Warn("%v", err)
-		case err != nil:
-			return nil, err
-		default:
-			all = append(all, s.Reading)
-		}
-	}
-	if len(all) == 0 {
-		return nil, g.NoFabric("")
-	}
-	return all, nil
 }

@@ -23,7 +23,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/intercept/metrics"
 	"github.com/ddlemu/ddlemu/intercept/serve"
 )
 
@@ -182,16 +181,11 @@ func (s *served) State() (*serve.State, error) {
 }
 
 func (s *served) Metrics(w io.Writer) error {
-	dir, err := s.g.OpenDir(false)
+	write, err := liveMetrics(s.g)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	all, err := allMetrics(s.g, dir)
-	if err != nil {
-		return err
-	}
-	return metrics.Write(w, all)
+	return write(w)
 }
 
 // Shape does what `ddlemu shape` does, but brings no fabric up.

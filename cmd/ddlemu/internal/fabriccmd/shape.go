@@ -99,7 +99,7 @@ func runShape(ctx context.Context, g *cli.Global, o *shapeOptions) error {
 	}
 	defer up.Close()
 	if patch.Empty() {
-		return printStatus(g, up.File)
+		return printStatusJSON(g, up.File)
 	}
 	return shapeExisting(ctx, g, up.File, pattern, patch)
 }
@@ -190,7 +190,7 @@ func shapeNew(g *cli.Global, pattern string, patch configs.LinkPatch) error {
 	warnClipped(g, fab, fab.All())
 	WarnUncontrolled(g, fab, fab.All())
 	if g.JSON {
-		return printStatus(g, up.File)
+		return printStatusJSON(g, up.File)
 	}
 	fmt.Fprintf(g.Stdout, "no fabric was up, so this one is now:\n")
 	printUp(g, fab, name)
@@ -247,7 +247,7 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 	}
 	warnShaped(g, s.fab, s.changed)
 	if g.JSON {
-		return printStatus(g, file)
+		return printStatusJSON(g, file)
 	}
 	var changes []change
 	for _, hop := range s.changed {
@@ -299,15 +299,6 @@ func waitInForce(ctx context.Context, file *state.File) error {
 				file.Name(), followTimeout)
 		}
 	}
-}
-
-// printStatus prints the state of a fabric as JSON.
-func printStatus(g *cli.Global, file *state.File) error {
-	s, err := StatusOf(file)
-	if err != nil {
-		return err
-	}
-	return g.PrintJSON(s)
 }
 
 // warnShaped warns of changes that were probably not intended: a link that is faster than

@@ -53,7 +53,7 @@ That of the command, or 255 if it could not be run, as with ssh.
   ddlemu exec node0 -- mpiexec.hydra -f hosts -launcher ssh -launcher-exec ddlemu-ssh ./prog`,
 		DisableFlagParsing: true, // the flags are ssh's
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, help, err := OwnFlags(g, args)
+			args, help, err := ownFlags(g, args)
 			if help {
 				return cmd.Help()
 			}
@@ -65,8 +65,8 @@ That of the command, or 255 if it could not be run, as with ssh.
 	}
 }
 
-// OwnFlags parses the flags of ddlemu at the beginning of args. ssh has no long flags.
-func OwnFlags(g *cli.Global, args []string) (rest []string, help bool, err error) {
+// ownFlags parses the flags of ddlemu at the beginning of args. ssh has no long flags.
+func ownFlags(g *cli.Global, args []string) (rest []string, help bool, err error) {
 	for len(args) > 0 && strings.HasPrefix(args[0], "--") && args[0] != "--" {
 		name, value, given := strings.Cut(args[0][2:], "=")
 		args = args[1:]

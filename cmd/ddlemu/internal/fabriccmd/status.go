@@ -77,65 +77,48 @@ taken down, both with exit status 0. "ddlemu top" shows the same live in a termi
 
 // runStatus prints the state of one fabric or of all fabrics.
 func runStatus(_ context.Context, g *cli.Global, o *statusOptions) error {
-	dir, err := g.OpenDir(false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return g.NoFabric(g.Named())
-	}
+	dir, names, err := openFabrics(g)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	if o.Last {
-		return printLast(g, dir)
-	}
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	if name := g.Named(); name != "" {
-		names = []string{name}
-	}
-	switch len(names) {
-	case 0:
+	switch {
+	case o.Last:
+		return printLast(g, dir, names)
+	case len(names) == 0:
 		return g.NoFabric("")
-	case 1:
-		s, err := readStatus(g, dir, names[0])
+	case len(names) == 1:
+		file, err := g.OpenIn(dir, names[0])
 		if err != nil {
 			return err
 		}
+		defer file.Close()
 		if g.JSON {
-			return g.PrintJSON(s)
+			return printStatusJSON(g, file)
 		}
-		s.print(g.Stdout)
-		return nil
+		s, err := statusOf(file)
+		if err == nil {
+			s.print(g.Stdout)
+		}
+		return err
 	}
 	return printAll(g, dir, names)
 }
 
-// readStatus is the state of the fabric called name.
-func readStatus(g *cli.Global, dir *state.Dir, name string) (*fabricStatus, error) {
-	file, err := g.OpenIn(dir, name)
+// printStatusJSON prints the state of a fabric as JSON.
+func printStatusJSON(g *cli.Global, file *state.File) error {
+	s, err := statusOf(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer file.Close()
-	return StatusOf(file)
+	return g.PrintJSON(s)
 }
 
-// printAll prints every fabric. For one that cannot be used it prints a warning.
+// printAll prints every fabric that can be used.
 func printAll(g *cli.Global, dir *state.Dir, names []string) error {
-	all := []*fabricStatus{}
-	for _, name := range names {
-		s, err := readStatus(g, dir, name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // taken down meanwhile
-		case errors.Is(err, state.ErrNotUsable):
-			g.Warn("%v", err)
-		case err != nil:
-			return err
-		default:
-			all = append(all, s)
-		}
+	all, err := statusOfAll(g, dir, names)
+	if err != nil {
+		return err
 	}
 	if g.JSON {
 		return g.PrintJSON(struct {
@@ -149,4 +132,56 @@ func printAll(g *cli.Global, dir *state.Dir, names []string) error {
 		s.print(g.Stdout)
 	}
 	return nil
+}
+
+// openFabrics opens the folder of fabrics. names are those in it, or the one that the user named.
+func openFabrics(g *cli.Global) (dir *state.Dir, names []string, err error) {
+	dir, err = g.OpenDir(false)
+	switch name := g.Named(); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, g.NoFabric(name)
+	case err != nil:
+		return nil, nil, err
+	case name != "":
+		return dir, []string{name}, nil
+	}
+	if names, err = dir.Names(); err != nil {
+		dir.Close()
+	}
+	return dir, names, err
+}
+
+// eachFabric calls read with each of the fabrics. One that cannot be used is an error if the user named it, else a
+// warning; one that was taken down meanwhile is left out.
+func eachFabric(g *cli.Global, dir *state.Dir, names []string, read func(*state.File) error) error {
+	for _, name := range names {
+		file, err := g.OpenIn(dir, name)
+		if err == nil {
+			err = errors.Join(read(file), file.Close())
+		}
+		switch {
+		case err == nil:
+		case g.Named() != "":
+			return err
+		case errors.Is(err, fs.ErrNotExist): // taken down meanwhile
+		case errors.Is(err, state.ErrNotUsable):
+			g.Warn("%v", err)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// statusOfAll is the state of the fabrics that can be used.
+func statusOfAll(g *cli.Global, dir *state.Dir, names []string) (all []*fabricStatus, err error) {
+	all = []*fabricStatus{}
+	err = eachFabric(g, dir, names, func(file *state.File) error {
+		s, err := statusOf(file)
+		if err == nil {
+			all = append(all, s)
+		}
+		return err
+	})
+	return all, err
 }

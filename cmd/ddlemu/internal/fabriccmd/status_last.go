@@ -3,7 +3,6 @@
 package fabriccmd
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -14,60 +13,41 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
-// printLast prints the last job of all fabrics, or of the fabric that is named.
-func printLast(g *cli.Global, dir *state.Dir) error {
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	if name := g.Named(); name != "" {
-		names = []string{name}
-	}
+// printLast prints the last job of the fabrics.
+func printLast(g *cli.Global, dir *state.Dir, names []string) error {
 	var (
 		last   *status.Reading
 		latest *status.Job
-		of     *state.File // that has them
-		open   []*state.File
+		judged verdict.Verdict
 	)
-	defer func() {
-		for _, file := range open {
-			file.Close()
-		}
-	}()
-	for _, name := range names {
-		file, err := g.OpenIn(dir, name)
-		var f *status.Reading
-		if err == nil {
-			open = append(open, file)
-			file.Reap()
-			f, err = status.Read(file)
-		}
-		if errors.Is(err, state.ErrNotUsable) && g.Named() == "" {
-			g.Warn("%v", err)
-			continue
-		}
+	err := eachFabric(g, dir, names, func(file *state.File) error {
+		file.Reap()
+		f, err := status.Read(file)
 		if err != nil {
 			return err
 		}
 		if j := f.LastJob(); j != nil && (last == nil || j.Latest() > latest.Latest()) {
-			last, latest, of = f, j, file
+			last, latest, judged = f, j, verdict.Of(file, f.Fabric, j.Place)
 		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case last != nil:
+		return printJob(g, last, latest, judged)
+	case len(names) == 0:
+		return g.NoFabric("")
 	}
-	if last == nil {
-		if len(names) == 0 {
-			return g.NoFabric("")
-		}
-		return cli.BadInput(
-			"no job has run on a fabric that is up in %s: start one with `ddlemu run --fabric %s -- COMMAND`; without "+
-				"--fabric, `run` and `bench` remove the fabric that they bring up", dir.Path, names[0])
-	}
-	return printJob(g, last, latest, verdict.Of(of, last.Fabric, latest.Place))
+	return cli.BadInput(
+		"no job has run on a fabric that is up in %s: start one with `ddlemu run --fabric %s -- COMMAND`; without "+
+			"--fabric, `run` and `bench` remove the fabric that they bring up", dir.Path, names[0])
 }
 
 // lastStatus is a job and its verdict under --json.
 type lastStatus struct {
 	Fabric string    `json:"fabric"`
-	Job    JobStatus `json:"job"`
+	Job    jobStatus `json:"job"`
 	verdict.Verdict
 }
 

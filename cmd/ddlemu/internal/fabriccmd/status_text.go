@@ -3,7 +3,6 @@
 package fabriccmd
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -18,13 +17,14 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/watch"
 	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // Limits of the text form. JSON has everything.
 const (
 	shownEvents = 8
-	ShownLinks  = 64
+	shownLinks  = 64
 )
 
 // print writes the state as text.
@@ -77,27 +77,25 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 	links := s.Links
 	params := make([]configs.Link, len(links))
 	for i := range links {
-		params[i] = links[i].params
+		params[i] = links[i].Set
 	}
 	columns := columnsOf(params)
 	heads := linkHeads(columns, "from", "to")
-	paths := slices.ContainsFunc(links, func(l LinkStatus) bool { return l.Path != nil })
+	paths := slices.ContainsFunc(links, func(l status.Link) bool { return l.Path != nil })
 	if paths {
 		heads = append(heads, "path rate ", "path latency ")
 	}
 	heads = append(heads, "bytes ", "messages ", "drops ")
-	extra := link.WithColumn(links, func(l *LinkStatus) *link.Counters { return &l.Counters })
+	extra := link.WithColumn(links, func(l *status.Link) *link.Counters { return &l.Counters })
 	for _, c := range extra {
 		heads = append(heads, c.Column+" ")
 	}
 	t := cli.NewTable(w, heads...)
-	if len(links) > ShownLinks {
-		links = Busiest(links)
-	}
+	links = status.Busiest(links, shownLinks)
 	for _, l := range links {
-		row := linkRow(columns, &l.params, l.From, l.To)
+		row := linkRow(columns, &l.Set, l.From, l.To)
 		if paths {
-			row = append(row, l.Path.rateText(), l.Path.latencyText())
+			row = append(row, pathRate(l.Path), pathLatency(l.Path))
 		}
 		row = append(row, cli.Volume(l.Bytes), l.Messages, l.Drops)
 		for _, c := range extra {
@@ -117,8 +115,8 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 	}
 }
 
-// rateText is the rate of a path for people, "" if there is no path.
-func (p *pathStatus) rateText() string {
+// pathRate is the rate of a path for people, "" if there is no path.
+func pathRate(p *status.Path) string {
 	switch {
 	case p == nil:
 		return ""
@@ -128,8 +126,8 @@ func (p *pathStatus) rateText() string {
 	return units.Bandwidth(p.BandwidthBps).String()
 }
 
-// latencyText is the latency of a path for people, "" if there is no path.
-func (p *pathStatus) latencyText() string {
+// pathLatency is the latency of a path for people, "" if there is no path.
+func pathLatency(p *status.Path) string {
 	if p == nil {
 		return ""
 	}
@@ -141,13 +139,13 @@ func (s *fabricStatus) printQueues(w io.Writer) {
 	rows := 0
 	for _, p := range s.Ports {
 		var counted []string
-		for _, c := range link.WithColumn([]portStatus{p}, func(p *portStatus) *link.Counters { return &p.Counters }) {
+		for _, c := range link.WithColumn([]status.Port{p}, func(p *status.Port) *link.Counters { return &p.Counters }) {
 			counted = append(counted, c.Column+" "+c.Text(&p.Counters))
 		}
 		if counted == nil {
 			continue
 		}
-		if rows++; rows > ShownLinks {
+		if rows++; rows > shownLinks {
 			fmt.Fprintln(w, "and more ports, which --json shows")
 			return
 		}
@@ -178,29 +176,6 @@ func linkRow(columns []configs.LinkParam, l *configs.Link, names ...any) table.R
 		row = append(row, m.Text(l))
 	}
 	return row
-}
-
-// Busiest are the links that are down, and then those with the most bytes, in the order of
-// links.
-func Busiest(links []LinkStatus) []LinkStatus {
-	order := make([]int, len(links))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := links[a], links[b]
-		if x.Up != y.Up {
-			return map[bool]int{true: 1, false: -1}[x.Up]
-		}
-		return cmp.Compare(y.Bytes, x.Bytes)
-	})
-	order = order[:ShownLinks]
-	slices.Sort(order)
-	shown := make([]LinkStatus, len(order))
-	for i, n := range order {
-		shown[i] = links[n]
-	}
-	return shown
 }
 
 func (s *fabricStatus) printJobs(w io.Writer) {

@@ -134,11 +134,7 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 		}
 	}
 	if g.JSON {
-		s, err := StatusOf(up.File)
-		if err != nil {
-			return err
-		}
-		return g.PrintJSON(s)
+		return printStatusJSON(g, up.File)
 	}
 	printUp(g, fab, name)
 	if fab.Config.OnKernel() {

@@ -24,15 +24,15 @@ import (
 // nodeGrace is the time that the programs of other nodes have to end after one has failed.
 const nodeGrace = 10 * time.Second
 
-// PerNode starts a command once on every node of a job's fabric.
-type PerNode struct {
+// perNode starts a command once on every node of a job's fabric.
+type perNode struct {
 	job   *job.Job
-	Nodes int
+	nodes int
 	share launch.GPUShare
 }
 
 // newPerNode checks that args can be started on every node of the job's fabric.
-func newPerNode(g *cli.Global, j *job.Job, args []string) (*PerNode, error) {
+func newPerNode(g *cli.Global, j *job.Job, args []string) (*perNode, error) {
 	c := &j.Fabric.Config
 	if !c.OnKernel() {
 		return nil, cli.BadInput("--per-node needs nodes to run on: add --datapath kernel")
@@ -40,7 +40,7 @@ func newPerNode(g *cli.Global, j *job.Job, args []string) (*PerNode, error) {
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return nil, cli.BadInput("%s: no such command", args[0])
 	}
-	p := &PerNode{job: j, Nodes: c.Nodes, share: fabriccmd.ShareOf(j.Fabric)}
+	p := &perNode{job: j, nodes: c.Nodes, share: fabriccmd.ShareOf(j.Fabric)}
 	if p.share.Warning != "" {
 		g.Warn("%s", p.share.Warning)
 	}
@@ -53,7 +53,7 @@ func newPerNode(g *cli.Global, j *job.Job, args []string) (*PerNode, error) {
 
 // run runs args with env added to this process's environment on all nodes, passes signals on, and returns the exit
 // status of the first that failed.
-func (p *PerNode) run(ctx context.Context, g *cli.Global, env, args []string) (int, error) {
+func (p *perNode) run(ctx context.Context, g *cli.Global, env, args []string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("find the ddlemu command: %w", err)
@@ -80,14 +80,14 @@ func (p *PerNode) run(ctx context.Context, g *cli.Global, env, args []string) (i
 		mu      sync.Mutex
 		streams []*launch.LineStream
 	)
-	for n := range p.Nodes {
+	for n := range p.nodes {
 		name := fmt.Sprintf("node%d", n)
 		own := append([]string{"--owner", fmt.Sprint(uid), "exec", "--fabric", p.job.Name(), name, "--"},
-			Fill(args, n, p.Nodes, p.share.PerNode)...)
+			fill(args, n, p.nodes, p.share.PerNode)...)
 		cmd := exec.Command(self, own...)
 		cmd.Env = append(os.Environ(), env...)
-		out := launch.LinePrinter{To: g.Stdout, Mu: &mu}.Stream(p.Prefix(g, g.Stdout, n))
-		errs := launch.LinePrinter{To: g.Stderr, Mu: &mu}.Stream(p.Prefix(g, g.Stderr, n))
+		out := launch.LinePrinter{To: g.Stdout, Mu: &mu}.Stream(p.prefix(g, g.Stdout, n))
+		errs := launch.LinePrinter{To: g.Stderr, Mu: &mu}.Stream(p.prefix(g, g.Stderr, n))
 		cmd.Stdout, cmd.Stderr, streams = out, errs, append(streams, out, errs)
 		programs.Members = append(programs.Members, &launch.Member{Name: name, Cmd: cmd})
 	}
@@ -103,8 +103,8 @@ func (p *PerNode) run(ctx context.Context, g *cli.Global, env, args []string) (i
 	return status, err
 }
 
-// Fill replaces {node}, {nodes}, {master} and {gpus} in args for node n.
-func Fill(args []string, n, nodes, perNode int) []string {
+// fill replaces {node}, {nodes}, {master} and {gpus} in args for node n.
+func fill(args []string, n, nodes, perNode int) []string {
 	r := strings.NewReplacer("{node}", fmt.Sprint(n), "{nodes}", fmt.Sprint(nodes), "{master}", "node0", "{gpus}",
 		fmt.Sprint(perNode))
 	var out []string
@@ -117,9 +117,9 @@ func Fill(args []string, n, nodes, perNode int) []string {
 // nodeColours are the colours of the nodes' names on a terminal: cyan, green, yellow, magenta, blue.
 var nodeColours = []int{36, 32, 33, 35, 34}
 
-// Prefix is the beginning of each line of node n on w.
-func (p *PerNode) Prefix(g *cli.Global, w io.Writer, n int) string {
-	text := fmt.Sprintf("%-*s |", len(fmt.Sprintf("node%d", p.Nodes-1)), fmt.Sprintf("node%d", n))
+// prefix is the beginning of each line of node n on w.
+func (p *perNode) prefix(g *cli.Global, w io.Writer, n int) string {
+	text := fmt.Sprintf("%-*s |", len(fmt.Sprintf("node%d", p.nodes-1)), fmt.Sprintf("node%d", n))
 	if g.Getenv("NO_COLOR") == "" && cli.IsTerminal(w) {
 		text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", nodeColours[n%len(nodeColours)], text)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// RecordOptions are the flags of record: those of run, and how the workload is made.
-type RecordOptions struct {
+// recordOptions are the flags of record: those of run, and how the workload is made.
+type recordOptions struct {
 	runOptions
 	workloadcmd.OutputOptions
 	From string
@@ -30,7 +30,7 @@ type RecordOptions struct {
 }
 
 // AddFlags adds the flags to fs.
-func (o *RecordOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
+func (o *recordOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.runOptions.AddFlags(g, fs)
 	o.OutputOptions.AddFlags(fs)
 	fs.Lookup("output").Usage = "`file` to write (needed with a command; with --from, default: standard output)"
@@ -41,7 +41,7 @@ func (o *RecordOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 
 // NewRecordCommand is `ddlemu record`.
 func NewRecordCommand(g *cli.Global) *cobra.Command {
-	var o RecordOptions
+	var o recordOptions
 	cmd := &cobra.Command{
 		Use:   "record [flags] -- COMMAND [ARG...]",
 		Short: "Run a job and write what it did as a workload",
@@ -83,7 +83,7 @@ have a call that never ended, 2 for bad input, 130 if interrupted.
 	return cmd
 }
 
-func runRecord(ctx context.Context, g *cli.Global, o *RecordOptions, args []string) error {
+func runRecord(ctx context.Context, g *cli.Global, o *recordOptions, args []string) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -102,13 +102,13 @@ func runRecord(ctx context.Context, g *cli.Global, o *RecordOptions, args []stri
 		if err := runRun(ctx, g, &o.runOptions, args); err != nil {
 			return err
 		}
-		o.NoteNCCL(g.Stderr, g.Getenv)
+		o.noteNCCL(g.Stderr, g.Getenv)
 	}
 	return o.convert(g, folder)
 }
 
-// NoteNCCL notes the variables of NCCL that the job had from this process. Those of --nccl-env come after them.
-func (o *RecordOptions) NoteNCCL(warn io.Writer, getenv func(string) string) {
+// noteNCCL notes the variables of NCCL that the job had from this process. Those of --nccl-env come after them.
+func (o *recordOptions) noteNCCL(warn io.Writer, getenv func(string) string) {
 	var had []string
 	for _, name := range workload.NCCLVariables() {
 		value := getenv(name)
@@ -126,7 +126,7 @@ func (o *RecordOptions) NoteNCCL(warn io.Writer, getenv func(string) string) {
 }
 
 // convert writes the workload of the ledgers in a folder.
-func (o *RecordOptions) convert(g *cli.Global, folder string) error {
+func (o *recordOptions) convert(g *cli.Global, folder string) error {
 	trace, err := messages.Load(folder)
 	if errors.Is(err, messages.ErrNoLedger) && o.From == "" {
 		return errors.New("no rank took part, so there is nothing to record")

@@ -183,7 +183,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	if status != 0 {
 		tracecmd.ExplainFailure(g, o.Trace)
 		if len(v.Links) == 0 { // no rank took part
-			ExplainTorchrun(ctx, g, args)
+			explainTorchrun(ctx, g, args)
 		}
 	}
 	return v, status, nil
@@ -222,7 +222,7 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 		env = append(env, ledger.Env+"="+trace)
 	}
 	defer watchStalls(g, trace, o.Stall)()
-	var nodes *PerNode
+	var nodes *perNode
 	if o.PerNode {
 		if nodes, err = newPerNode(g, j, args); err != nil {
 			return "", 0, err

@@ -16,9 +16,9 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
-// ExplainTorchrun says what to use if args is a torchrun that cannot start a rank: that of torch 1 with Python 3.11 or
+// explainTorchrun says what to use if args is a torchrun that cannot start a rank: that of torch 1 with Python 3.11 or
 // later, as Debian 12 has it. There an enumeration no longer lists its flag of value zero, which torchrun looks for.
-func ExplainTorchrun(ctx context.Context, g *cli.Global, args []string) {
+func explainTorchrun(ctx context.Context, g *cli.Global, args []string) {
 	python := pythonOf(args)
 	if python == "" {
 		return

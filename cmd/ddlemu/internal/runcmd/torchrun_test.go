@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package runcmd
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
 // Only a torchrun of torch 1 with a new Python is explained.
@@ -36,10 +36,10 @@ func TestExplainTorchrun(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w := newWorld(t)
-			runcmd.ExplainTorchrun(t.Context(), w.global(), strings.Fields(c.command))
+			var printed strings.Builder
+			explainTorchrun(t.Context(), &cli.Global{Stderr: &printed}, strings.Fields(c.command))
 			const next = " -m ddlemu_torch.launch --nproc-per-node N PROGRAM`\n"
-			if got := w.err.String(); strings.HasSuffix(got, next) != c.explained || !c.explained && got != "" {
+			if got := printed.String(); strings.HasSuffix(got, next) != c.explained || !c.explained && got != "" {
 				t.Errorf("it printed %q", got)
 			}
 		})
