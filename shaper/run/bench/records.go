@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -145,7 +147,7 @@ func (p *csvPrinter) Begin(h Header) error {
 		"# collective=%s nccl=%s cuda=%s profile=%s datapath=%s clock=%s time_scale=%g ranks=%d nodes=%d warmup=%d "+
 			"iters=%d\n",
 		h.Collective, h.NCCL, h.CUDA, h.Profile, h.Datapath, h.Clock, h.TimeScale, h.Ranks, h.Nodes, h.Warmup, h.Iters)
-	writeLines(&b, "# %s\n", h.Notes)
+	lines.Print(&b, "# %s\n", h.Notes)
 	if _, err := io.WriteString(p.w, b.String()); err != nil {
 		return err
 	}
@@ -190,8 +192,8 @@ func (p *csvPrinter) Row(r Row) error {
 // End writes notes and the verdict.
 func (p *csvPrinter) End(s Summary) error {
 	var b strings.Builder
-	writeLines(&b, "# note: %s\n", s.Verdict.Notes)
-	writeLines(&b, "# %s\n", s.Lines)
+	lines.Print(&b, "# note: %s\n", s.Verdict.Notes)
+	lines.Print(&b, "# %s\n", s.Lines)
 	fmt.Fprintf(&b, "# verdict: %s\n", s.Verdict.Word)
 	_, err := io.WriteString(p.w, b.String())
 	return err

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 )
@@ -78,7 +80,7 @@ func (p *textPrinter) Begin(h Header) error {
 	fmt.Fprintf(&b, "# profile %s  datapath %s  clock %s  ranks %d  nodes %d\n", h.Profile, h.Datapath, clock, h.Ranks,
 		h.Nodes)
 	fmt.Fprintf(&b, "# warmup iters: %d iters: %d validation: %d\n", h.Warmup, h.Iters, map[bool]int{true: 1}[h.Check])
-	writeLines(&b, "# %s\n", h.Notes)
+	lines.Print(&b, "# %s\n", h.Notes)
 	b.WriteString("#\n")
 	line := func(format string, fields ...any) {
 		b.WriteString(strings.TrimRight(fmt.Sprintf(format, fields...), " ") + "\n")
@@ -93,13 +95,6 @@ func (p *textPrinter) Begin(h Header) error {
 		"(us)", "(%)", "(us)", "(%)")
 	_, err := io.WriteString(p.w, b.String())
 	return err
-}
-
-// writeLines writes each of the texts by a format.
-func writeLines(b *strings.Builder, format string, texts []string) {
-	for _, text := range texts {
-		fmt.Fprintf(b, format, text)
-	}
 }
 
 // Row prints one row.
@@ -153,16 +148,16 @@ func fit(width int, value float64) string {
 // End prints NCCL's decisions, nccl-tests' two closing lines, notes, reasons and the verdict.
 func (p *textPrinter) End(s Summary) error {
 	var b strings.Builder
-	writeLines(&b, "# NCCL chose: %s\n", p.chosen.lines())
-	writeLines(&b, "# expected: %s\n", p.doubts.lines())
+	lines.Print(&b, "# NCCL chose: %s\n", p.chosen.lines())
+	lines.Print(&b, "# expected: %s\n", p.doubts.lines())
 	state := "OK"
 	if s.Wrong != 0 {
 		state = "FAILED"
 	}
 	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n", s.Wrong, state)
 	fmt.Fprintf(&b, "# Avg bus bandwidth    : %g\n#\n", rounded(s.AvgBusBW))
-	writeLines(&b, "# note: %s\n", s.Verdict.Notes)
-	writeLines(&b, "# %s\n", s.Lines)
+	lines.Print(&b, "# note: %s\n", s.Verdict.Notes)
+	lines.Print(&b, "# %s\n", s.Lines)
 	fmt.Fprintf(&b, "verdict: %s\n", s.Verdict.Word)
 	_, err := io.WriteString(p.w, b.String())
 	return err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -172,8 +174,8 @@ func (s *Sweep) WriteText(w io.Writer) error {
 			s.exposed(i), float64(base)/float64(max(m.Time, 1)), t.unlessForecast(r.Verdict.Word))
 	}
 	t.line("#")
-	t.lines("# %s", sweep.ChangeLines(s.Changes()))
-	t.lines("# %s", s.reversals())
+	lines.Print(&t.b, "# %s\n", sweep.ChangeLines(s.Changes()))
+	lines.Print(&t.b, "# %s\n", s.reversals())
 	t.line("# %s", s.Conclusion())
 	if s.left() > 0 {
 		t.line("# interrupted: %d of %d values played", len(s.Results), len(s.List))

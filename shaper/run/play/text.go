@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 )
@@ -38,13 +40,6 @@ func (t *text) line(format string, fields ...any) {
 	t.b.WriteString(strings.TrimRight(fmt.Sprintf(format, fields...), " ") + "\n")
 }
 
-// lines writes a line for each text.
-func (t *text) lines(format string, texts []string) {
-	for _, text := range texts {
-		t.line(format, text)
-	}
-}
-
 func (t *text) header() {
 	f, c := &t.Facts, &t.Facts.Fabric.Config
 	head := &f.Workload.Workload.Head
@@ -59,9 +54,9 @@ func (t *text) header() {
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
 	}
-	t.lines("# the source does not say: %s", head.Source.Missing)
+	lines.Print(&t.b, "# the source does not say: %s\n", head.Source.Missing)
 	t.sourceNotes()
-	t.lines("# %s", t.Notes)
+	lines.Print(&t.b, "# %s\n", t.Notes)
 	t.line("#")
 }
 
@@ -76,8 +71,8 @@ func (r *Result) command() string {
 // sourceNotes are what the workload says of how it was made and changed, NCCL's variables of the job, and what is not
 // emulated.
 func (t *text) sourceNotes() {
-	t.lines("# %s", t.Facts.Workload.Workload.Head.Source.Notes)
-	t.lines("# %s", t.Facts.variables.notes())
+	lines.Print(&t.b, "# %s\n", t.Facts.Workload.Workload.Head.Source.Notes)
+	lines.Print(&t.b, "# %s\n", t.Facts.variables.notes())
 	if note := t.insideNote(); note != "" {
 		t.line("# %s", note)
 	}
@@ -279,7 +274,7 @@ func (t *text) end(more string) {
 	if t.Problem != "" {
 		t.line("# note: no expected times: %s", t.Problem)
 	}
-	t.lines("# note: %s", t.Verdict.Notes)
-	t.lines("# %s", t.Verdict.Lines(more))
+	lines.Print(&t.b, "# note: %s\n", t.Verdict.Notes)
+	lines.Print(&t.b, "# %s\n", t.Verdict.Lines(more))
 	t.line("verdict: %s", t.Verdict.Word)
 }

@@ -79,7 +79,7 @@ func WriteFile(flag, path string, force bool, mode os.FileMode, write func(w io.
 	if err != nil {
 		return BadInput("%s %s: %w", flag, path, err)
 	}
-	err = Finish(f, path, mode, func(w io.Writer) error {
+	err = finish(f, path, mode, func(w io.Writer) error {
 		b := newBehind(w)
 		return errors.Join(write(b), b.close())
 	})
@@ -87,6 +87,16 @@ func WriteFile(flag, path string, force bool, mode os.FileMode, write func(w io.
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// ReplaceFile makes or replaces a file. At each moment it has the old content, if there was some, or all of what write
+// writes.
+func ReplaceFile(path string, mode os.FileMode, write func(w io.Writer) error) error {
+	f, err := CreateBeside(path)
+	if err != nil {
+		return err
+	}
+	return finish(f, path, mode, write)
 }
 
 // CreateBeside makes a new file in the folder of path.
@@ -98,9 +108,9 @@ func CreateBeside(path string) (*os.File, error) {
 	return f, err
 }
 
-// Finish lets write write f, closes it, and gives it the name path. At each moment that name has the old content or
+// finish lets write write f, closes it, and gives it the name path. At each moment that name has the old content or
 // all of the new one. After an error f is removed.
-func Finish(f *os.File, path string, mode os.FileMode, write func(w io.Writer) error) error {
+func finish(f *os.File, path string, mode os.FileMode, write func(w io.Writer) error) error {
 	err := errors.Join(f.Chmod(mode), write(f), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)

@@ -5,13 +5,11 @@ package cli
 import (
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // AddQuietFlag adds --quiet to a command that shows progress.
@@ -61,25 +59,4 @@ func Columns(w io.Writer) int {
 		}
 	}
 	return 80
-}
-
-// leastBudget is the smallest --budget: no rank starts in less.
-const leastBudget = time.Second
-
-// AddBudgetFlag adds the flag for the time that a command may take.
-func AddBudgetFlag(fs *pflag.FlagSet, total *time.Duration) {
-	fs.DurationVar(total, "budget", 0,
-		"real `time` that the command may take: it takes fewer iterations of long rows, and drops the longest "+
-			"(default: no limit)")
-}
-
-// Budget is what is given by --budget. It begins now.
-func Budget(fs *pflag.FlagSet, total time.Duration) (emulate.Budget, error) {
-	if !fs.Changed("budget") {
-		return emulate.Budget{}, nil
-	}
-	if total < leastBudget {
-		return emulate.Budget{}, BadInput("--budget %v: must be at least %v", total, leastBudget)
-	}
-	return emulate.Budget{Total: total, End: time.Now().Add(total)}, nil
 }

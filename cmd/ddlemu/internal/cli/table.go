@@ -39,13 +39,6 @@ func NewTable(w io.Writer, header ...string) table.Writer {
 	return t
 }
 
-// PrintLines prints each of the texts, such as notes, by a format.
-func PrintLines(w io.Writer, format string, texts []string) {
-	for _, text := range texts {
-		fmt.Fprintf(w, format, text)
-	}
-}
-
 // Rate formats bytes per second in the usual way for networks: "118.7 MB/s".
 func Rate(bytesPerSecond float64) string {
 	if bytesPerSecond == 0 {
@@ -53,9 +46,6 @@ func Rate(bytesPerSecond float64) string {
 	}
 	return units.SI(bytesPerSecond) + "B/s"
 }
-
-// Volume formats bytes with SI prefixes, as rates have them.
-func Volume(bytes uint64) string { return units.Volume(bytes) }
 
 // Ago formats a duration with few digits.
 func Ago(d time.Duration) string {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // A shell reads the output of quote as one word with the original text.
@@ -29,7 +31,7 @@ func TestRate(t *testing.T) {
 	}
 	// No number has four digits or an exponent.
 	rapid.Check(t, func(t *rapid.T) {
-		if s := Volume(rapid.Uint64().Draw(t, "bytes")); strings.Contains(s, "e") {
+		if s := units.Volume(rapid.Uint64().Draw(t, "bytes")); strings.Contains(s, "e") {
 			t.Fatal(s)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
@@ -103,7 +105,7 @@ func PrintBasis(w io.Writer, t *messages.Trace, also string, notes []string) {
 		also = "; " + also
 	}
 	fmt.Fprintf(w, "clock: %s, time scale %d%s\n", ClockName(t), t.Ranks[0].TimeScale, also)
-	PrintLines(w, "note: %s\n", notes)
+	lines.Print(w, "note: %s\n", notes)
 }
 
 // Microseconds prints recorded times, in ns of the fabric's clock, as us of the emulated network.

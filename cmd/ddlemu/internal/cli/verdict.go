@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
@@ -30,8 +32,8 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, more string) {
 		}
 		t.Render()
 	}
-	PrintLines(w, "note: %s\n", v.Notes)
-	PrintLines(w, "ddlemu: %s\n", v.Lines(more))
+	lines.Print(w, "note: %s\n", v.Notes)
+	lines.Print(w, "ddlemu: %s\n", v.Lines(more))
 	fmt.Fprintf(w, "verdict: %s\n", v.Word)
 }
 

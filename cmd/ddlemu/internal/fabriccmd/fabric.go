@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -117,7 +119,7 @@ func checkFabric(g *cli.Global, fab *fabric.Fabric) error {
 	if err := refused(fab); err != nil {
 		found = append(found, err.Error())
 	}
-	cli.PrintLines(g.Stdout, "%s\n", found)
+	lines.Print(g.Stdout, "%s\n", found)
 	if len(found) > 0 {
 		return &cli.ExitError{Code: cli.ExitFailure,
 			Err: fmt.Errorf("%s found in fabric %s", units.Count(len(found), "likely mistake"), fab.Config.Name)}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -217,6 +219,6 @@ func printFound(w io.Writer, in *found.Fabric) {
 	if in.Kind != "" {
 		fmt.Fprintf(w, "%s\n", in.Kind)
 	}
-	cli.PrintLines(w, "  %s\n", in.Says)
-	cli.PrintLines(w, "note: %s\n", in.Notes)
+	lines.Print(w, "  %s\n", in.Says)
+	lines.Print(w, "note: %s\n", in.Notes)
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/record"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
-	"github.com/ddlemu/ddlemu/shaper/fabric/temporary"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
@@ -95,7 +95,7 @@ func removeFabrics(g *cli.Global, removed func(what, why string)) error {
 // removeTemporary removes the temporary folders of commands that were killed.
 func removeTemporary(removed func(what, why string)) error {
 	var errs []error
-	for _, left := range []func() ([]string, error){bench.LeftLogs, leftLedgers, launch.LeftMountPoints} {
+	for _, left := range []func() ([]string, error){bench.LeftLogs, record.LeftFolders, launch.LeftMountPoints} {
 		dirs, err := left()
 		errs = append(errs, err)
 		for _, dir := range dirs {
@@ -156,12 +156,4 @@ func removeNCCLFiles(g *cli.Global, o *gcOptions, uid int, removed func(what, wh
 			len(files), job.NCCLFolder, units.Size(bytes))
 	}
 	return errors.Join(errs...)
-}
-
-// RecordPrefix begins the names of the folders of `ddlemu record`.
-const RecordPrefix = "ddlemu-record-"
-
-// leftLedgers returns the folders of ledgers of this user's recordings that were killed.
-func leftLedgers() ([]string, error) {
-	return temporary.Left(RecordPrefix, temporary.IsFile("rank*.*", "fabric.yaml", ".fabric-*", "outcome.json"))
 }

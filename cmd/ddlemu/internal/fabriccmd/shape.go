@@ -188,7 +188,7 @@ func shapeNew(g *cli.Global, pattern string, patch configs.LinkPatch) error {
 	defer up.Close()
 	up.File.Event("up, by shape")
 	warnClipped(g, fab, fab.All())
-	WarnUncontrolled(g, fab, fab.All())
+	g.WarnUncontrolled(fab, fab.All())
 	if g.JSON {
 		return printStatusJSON(g, up.File)
 	}
@@ -318,14 +318,7 @@ func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
 		}
 	}
 	warnClipped(g, fab, changed)
-	WarnUncontrolled(g, fab, changed)
-}
-
-// WarnUncontrolled warns of hops on which flows do not slow down.
-func WarnUncontrolled(g *cli.Global, fab *fabric.Fabric, hops []int) {
-	if text := fab.Uncontrolled(hops, false); text != "" {
-		g.Warn("%s", text)
-	}
+	g.WarnUncontrolled(fab, changed)
 }
 
 // warnClipped warns of jitter and reordering that the latency of some of the hops limits.

@@ -97,7 +97,7 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 		if paths {
 			row = append(row, pathRate(l.Path), pathLatency(l.Path))
 		}
-		row = append(row, cli.Volume(l.Bytes), l.Messages, l.Drops)
+		row = append(row, units.Volume(l.Bytes), l.Messages, l.Drops)
 		for _, c := range extra {
 			row = append(row, c.Text(&l.Counters))
 		}
@@ -187,7 +187,7 @@ func (s *fabricStatus) printJobs(w io.Writer) {
 			state = "running"
 		}
 		fmt.Fprintf(w, "\njob %d: %s, %d joined, %s; %s in %d messages\n", j.Number, state, j.Joined,
-			watch.GoneText(j.Left, j.Died, j.Stopped), cli.Volume(j.Bytes), j.Messages)
+			watch.GoneText(j.Left, j.Died, j.Stopped), units.Volume(j.Bytes), j.Messages)
 		for _, f := range j.Findings {
 			fmt.Fprintf(w, "  INVALID (%s): %s\n", f.Cause, f.Text)
 		}

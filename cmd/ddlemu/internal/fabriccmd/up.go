@@ -99,7 +99,7 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 			return err
 		}
 	}
-	measured, err := SettleScale(ctx, g, o.Flags, fab)
+	measured, err := g.SettleScale(ctx, o.Flags, fab)
 	if err != nil {
 		return err
 	}
@@ -122,14 +122,14 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 		}
 	}
 	up.File.Event("up")
-	WarnOneNode(g, fab)
+	g.WarnOneNode(fab)
 	if _, err := g.TellVariables(&fab.Config, "", !locate.HasGPU()); err != nil {
 		g.Warn("%v", err) // the fabric is up nevertheless
 	}
 	warnClipped(g, fab, fab.All())
-	WarnUncontrolled(g, fab, fab.All())
+	g.WarnUncontrolled(fab, fab.All())
 	if !o.NoMeasure {
-		if err := errors.Join(WarnTooMuch(ctx, g, fab), warnFloor(ctx, g, up.File, fab)); err != nil {
+		if err := errors.Join(g.WarnTooMuch(ctx, fab), warnFloor(ctx, g, up.File, fab)); err != nil {
 			g.Warn("%v", err) // the fabric is up nevertheless
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
@@ -46,7 +45,7 @@ type BenchOptions struct {
 	Stall            time.Duration
 	Cycles           int
 	limits           thresholds
-	junit            cli.JunitFile
+	junit            junitFile
 	header           lastHeader
 	Budget           time.Duration
 	Flags            *pflag.FlagSet
@@ -62,15 +61,15 @@ func (o *BenchOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 to skip the check")
 	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "number of times to measure all rows")
 	o.limits.AddFlags(fs)
-	o.junit.AddFlag(fs, "row")
+	o.junit.addFlag(fs, "row")
 	fs.BoolVar(&o.Strict, "strict", false,
 		"exit with status 3 if the verdict is INVALID; rows without expected time make it INVALID")
 	g.AddJSONFlag(fs)
 	g.AddVerboseFlag(fs)
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
-	fs.StringVar(&o.Trace, "trace", "", cli.TraceUsage)
+	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	addStallFlag(fs, &o.Stall)
-	cli.AddBudgetFlag(fs, &o.Budget)
+	addBudgetFlag(fs, &o.Budget)
 	g.AddQuietFlag(fs)
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
 }
@@ -170,10 +169,10 @@ the rows so far, and the verdict is incomplete.
 }
 
 func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective string) error {
-	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.limits.check(), o.junit.Begin()); err != nil {
+	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.limits.check(), o.junit.begin()); err != nil {
 		return err
 	}
-	within, err := cli.Budget(o.Flags, o.Budget)
+	within, err := budget(o.Flags, o.Budget)
 	if err != nil {
 		return err
 	}
@@ -189,11 +188,11 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 	}
 	defer e.Dir.Close()
 	e.Budget, e.Progress = within, show.Set
-	if e.Trace, err = cli.MakeTrace(o.Trace, &e.Config); err != nil {
+	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
 		return err
 	}
 	if e.Trace != "" {
-		g.Injection(e.Layout)
+		injection(g, e.Layout)
 	}
 	var outcome bytes.Buffer
 	e.Printer, e.LastOnly, e.Strict = o.printer(g, &outcome), g.JSON || o.CSV || !cli.IsTerminal(g.Stdout), o.Strict
@@ -204,8 +203,8 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 	if e.Trace != "" && outcome.Len() > 0 {
 		err = errors.Join(err, report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())))
 	}
-	if o.junit.Path != "" {
-		err = errors.Join(err, o.junit.Write(benchSuite(e.Bench, &o.header.Header, &out, &o.limits, err)))
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.header.Header, &out, &o.limits, err)))
 	}
 	if err != nil {
 		tracecmd.ExplainFailure(g, e.Trace)
@@ -276,7 +275,7 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 		return e, err
 	}
 	if g.Fabric == "" {
-		if _, err := fabriccmd.SettleClock(o.Flags, cfg); err != nil {
+		if _, err := cli.SettleClock(o.Flags, cfg); err != nil {
 			return e, err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -32,7 +34,7 @@ func printForecast(w io.Writer, r *emulate.Report) {
 			"\nexpected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:\nothers are "+
 				"done as soon as their data is in the buffers on the path.\n")
 	}
-	cli.PrintLines(w, "\nnote: %s\n", r.Notes)
+	lines.Print(w, "\nnote: %s\n", r.Notes)
 	if len(r.Summary) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(r.Summary, "\n"))
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -89,11 +91,10 @@ func printSweep(w io.Writer, s *emulate.Sweep) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
-	cli.PrintLines(w, "%s\n", sweep.ChangeLines(s.Changes()))
-	for _, lines := range [][]string{s.Reversals(), s.Conclusions()} {
-		cli.PrintLines(w, "%s\n", lines)
-	}
-	cli.PrintLines(w, "\nnote: %s\n", first.Notes)
+	lines.Print(w, "%s\n", sweep.ChangeLines(s.Changes()))
+	lines.Print(w, "%s\n", s.Reversals())
+	lines.Print(w, "%s\n", s.Conclusions())
+	lines.Print(w, "\nnote: %s\n", first.Notes)
 	if report := s.Report(); report.Verdict != "" {
 		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports),
 			len(s.List))

@@ -34,7 +34,7 @@ func (l *lastHeader) End(bench.Summary) error { return nil }
 func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresholds, err error) junit.Suite {
 	collective, v := b.Collective.String(), &out.Verdict
 	class := "bench." + collective
-	s := junit.Suite{Name: "bench " + collective, Properties: cli.Properties(
+	s := junit.Suite{Name: "bench " + collective, Properties: properties(
 		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock, "time_scale",
 		number(float64(out.Scale)),
 		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause),
@@ -54,7 +54,7 @@ func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresh
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	s.Cases = append(s.Cases, cli.Ending(class, v.Word, v.Summary, err)...)
+	s.Cases = append(s.Cases, ending(class, v.Word, v.Summary, err)...)
 	s.Out = strings.Join(v.Notes, "\n")
 	return s
 }
@@ -96,7 +96,7 @@ func judgeCase(c *junit.Case, r bench.Row, v verdict.Verdict, t *thresholds) {
 	case wrong > 0:
 		c.Failure.Message = units.Count(int(wrong), "wrong element") + ": " + c.Failure.Message
 	case v.Word == "INVALID":
-		c.Error = cli.InvalidProblem(v.Cause, v.Summary, v.Lines(cli.VerboseFlag))
+		c.Error = invalidProblem(v.Cause, v.Summary, v.Lines(cli.VerboseFlag))
 	case len(missed) > 0:
 		var lines []string
 		for _, m := range missed {

@@ -21,11 +21,11 @@ func replaySuite(path string, r *play.Result, err error) junit.Suite {
 	const class = "replay"
 	s := junit.Suite{Name: "replay " + filepath.Base(path)}
 	if r == nil {
-		s.Cases = []junit.Case{cli.FailedCase(class, err)}
+		s.Cases = []junit.Case{failedCase(class, err)}
 		return s
 	}
 	report, v := r.Report(), &r.Verdict
-	s.Properties = cli.Properties(
+	s.Properties = properties(
 		"profile", report.Profile, "nccl", report.NCCL, "cuda", report.CUDA, "datapath", report.Datapath, "clock",
 		report.Clock, "time_scale", number(float64(report.TimeScale)),
 		"ranks", strconv.Itoa(report.Ranks), "nodes", number(float64(report.Nodes)), "verdict", v.Word, "cause",
@@ -42,7 +42,7 @@ func replaySuite(path string, r *play.Result, err error) junit.Suite {
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	s.Cases = append(s.Cases, cli.Ending(class, v.Word, v.Summary, err)...)
+	s.Cases = append(s.Cases, ending(class, v.Word, v.Summary, err)...)
 	s.Out = strings.Join(report.Notes, "\n")
 	return s
 }
@@ -53,6 +53,6 @@ func judgeStep(c *junit.Case, r *play.Result) {
 	case r.Wrong > 0:
 		c.Failure = &junit.Problem{Type: "wrong", Message: units.Count(int(r.Wrong), "wrong element")}
 	case v.Word != "VALID" && v.Word != verdict.Incomplete:
-		c.Error = cli.InvalidProblem(v.Cause, v.Summary, v.Lines(cli.VerboseFlag))
+		c.Error = invalidProblem(v.Cause, v.Summary, v.Lines(cli.VerboseFlag))
 	}
 }

@@ -18,10 +18,10 @@ func runSuite(args []string, status int, v *verdict.Verdict, err error) junit.Su
 	const class = "run"
 	s := junit.Suite{Name: class + " " + filepath.Base(args[0])}
 	if err != nil {
-		s.Cases = []junit.Case{cli.FailedCase(class, err)}
+		s.Cases = []junit.Case{failedCase(class, err)}
 		return s
 	}
-	s.Properties = cli.Properties("verdict", v.Word, "cause", string(v.Cause), "summary", v.Summary)
+	s.Properties = properties("verdict", v.Word, "cause", string(v.Cause), "summary", v.Summary)
 	command, judged := junit.Case{Class: class, Name: "command"}, junit.Case{Class: class, Name: "verdict"}
 	if status != 0 {
 		command.Failure = &junit.Problem{Type: "status",
@@ -31,7 +31,7 @@ func runSuite(args []string, status int, v *verdict.Verdict, err error) junit.Su
 	case v.Word == verdict.Incomplete:
 		judged.Error = &junit.Problem{Type: verdict.Incomplete, Message: v.Summary}
 	case !v.Valid:
-		judged.Error = cli.InvalidProblem(v.Cause, v.Summary, v.Lines(cli.VerboseFlag))
+		judged.Error = invalidProblem(v.Cause, v.Summary, v.Lines(cli.VerboseFlag))
 	}
 	s.Cases = []junit.Case{command, judged}
 	for _, e := range v.Exits {

@@ -28,8 +28,8 @@ import (
 func written(t *testing.T, s junit.Suite) junittest.Suite {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "out.xml")
-	j := cli.JunitFile{Path: path}
-	if err := errors.Join(j.Begin(), j.Write(s)); err != nil {
+	j := junitFile{path: path}
+	if err := errors.Join(j.begin(), j.write(s)); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -187,8 +187,8 @@ func TestJUnitFile(t *testing.T) {
 	dir := t.TempDir()
 	for path, want := range map[string]string{filepath.Join(dir, "no", "x.xml"): "no such file",
 		dir: "it is no regular file", os.DevNull: "it is no regular file"} {
-		j := cli.JunitFile{Path: path}
-		if err := j.Begin(); err == nil || !strings.Contains(err.Error(), want) ||
+		j := junitFile{path: path}
+		if err := j.begin(); err == nil || !strings.Contains(err.Error(), want) ||
 			cli.ExitStatus(err) != cli.ExitInput {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
@@ -197,16 +197,12 @@ func TestJUnitFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j := cli.JunitFile{Path: path}
-	if err := j.Begin(); err != nil {
+	j := junitFile{path: path}
+	if err := j.begin(); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("no space")
-	f, err := cli.CreateBeside(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cli.Finish(f, path, 0o600, func(w io.Writer) error {
+	if err := cli.ReplaceFile(path, 0o600, func(w io.Writer) error {
 		w.Write([]byte("half of it"))
 		return broken
 	}); !errors.Is(err, broken) {
@@ -215,7 +211,7 @@ func TestJUnitFile(t *testing.T) {
 	if text, _ := os.ReadFile(path); string(text) != "before" {
 		t.Errorf("the file has %q", text)
 	}
-	if err := j.Write(junit.Suite{Name: "x"}); err != nil {
+	if err := j.write(junit.Suite{Name: "x"}); err != nil {
 		t.Error(err)
 	}
 	if text, _ := os.ReadFile(path); !strings.HasPrefix(string(text), "<?xml") {

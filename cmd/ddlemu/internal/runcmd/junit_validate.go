@@ -18,10 +18,10 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 	class := "validate." + name
 	s := junit.Suite{Name: "validate " + name}
 	if r == nil {
-		s.Cases = cli.Ending(class, "", "", err)
+		s.Cases = ending(class, "", "", err)
 		return s
 	}
-	s.Properties = cli.Properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source",
+	s.Properties = properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source",
 		r.Source,
 		"verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
 	bytes := func(size int64) string { return fmt.Sprintf("%d bytes", size) }
@@ -30,7 +30,7 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 		c := junit.Case{Class: class, Name: bytes(l.Size), Time: time.Duration(got * float64(time.Microsecond))}
 		switch {
 		case r.Verdict == "INVALID":
-			c.Error = cli.InvalidProblem(r.Cause, r.Summary, r.Conclusion.Lines(cli.VerboseFlag))
+			c.Error = invalidProblem(r.Cause, r.Summary, r.Conclusion.Lines(cli.VerboseFlag))
 		case !l.Within:
 			c.Failure = &junit.Problem{Type: "limit",
 				Message: fmt.Sprintf("%s us, published %s us: %+.1f %%, the limit is %g %%", cli.Us(got),
@@ -41,6 +41,6 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 	for _, l := range r.LeftOut {
 		s.Cases = append(s.Cases, junit.Case{Class: class, Name: bytes(l.Size), Skipped: l.Reason})
 	}
-	s.Cases = append(s.Cases, cli.Ending(class, r.Verdict, r.Summary, err)...)
+	s.Cases = append(s.Cases, ending(class, r.Verdict, r.Summary, err)...)
 	return s
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/verify"
@@ -18,10 +17,10 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 	const class = "verify"
 	s := junit.Suite{Name: class + " " + fabric}
 	if r == nil {
-		s.Cases = cli.Ending(class, "", "", err)
+		s.Cases = ending(class, "", "", err)
 		return s
 	}
-	s.Properties = cli.Properties("fabric", r.Fabric, "profile", r.Profile, "clock", r.Clock, "time_scale",
+	s.Properties = properties("fabric", r.Fabric, "profile", r.Profile, "clock", r.Clock, "time_scale",
 		strconv.Itoa(r.TimeScale),
 		"seed", strconv.FormatUint(r.Seed, 10), "verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
 	s.Out = strings.Join(r.Notes, "\n")
@@ -29,7 +28,7 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 	add := func(name string, problems []string) {
 		c := junit.Case{Class: class, Name: name}
 		if len(problems) > 0 {
-			c.Error = cli.InvalidProblem(causeOf(r.Findings, problems[0]), problems[0], problems)
+			c.Error = invalidProblem(causeOf(r.Findings, problems[0]), problems[0], problems)
 		}
 		for _, p := range problems {
 			told[p] = true
@@ -47,7 +46,7 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 			add(shared.name, shared.of.Problems)
 		}
 	}
-	if early := cli.Ending(class, r.Verdict, r.Summary, err); early != nil {
+	if early := ending(class, r.Verdict, r.Summary, err); early != nil {
 		s.Cases = append(s.Cases, early...)
 		return s
 	}

@@ -9,15 +9,15 @@ import (
 	"io"
 	"os"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/workloadcmd"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/record"
-	"github.com/ddlemu/ddlemu/shaper/fabric/temporary"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -90,9 +90,9 @@ func runRecord(ctx context.Context, g *cli.Global, o *recordOptions, args []stri
 	folder := o.From
 	if folder == "" {
 		if o.Trace == "" {
-			dir, lock, err := temporary.Make(fabriccmd.RecordPrefix)
+			dir, lock, err := record.MakeFolder()
 			if err != nil {
-				return fmt.Errorf("make a folder for the ledgers: %w", err)
+				return err
 			}
 			defer lock.Close()
 			defer os.RemoveAll(dir)
@@ -144,6 +144,6 @@ func (o *recordOptions) convert(g *cli.Global, folder string) error {
 	if _, err := w.Index(); err != nil {
 		return fmt.Errorf("make a workload of the ledgers in %s: %w", folder, err)
 	}
-	cli.PrintLines(g.Stderr, "ddlemu: the ledgers do not say: %s\n", w.Head.Source.Missing)
+	lines.Print(g.Stderr, "ddlemu: the ledgers do not say: %s\n", w.Head.Source.Missing)
 	return o.Write(g, w)
 }

@@ -39,7 +39,7 @@ type replayOptions struct {
 	Plot    string
 	Times   string
 	Force   bool
-	junit   cli.JunitFile
+	junit   junitFile
 }
 
 // AddFlags adds the flags to fs.
@@ -51,7 +51,7 @@ func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "play"))
 	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
-	o.junit.AddFlag(fs, "step")
+	o.junit.addFlag(fs, "step")
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
 	fs.IntVar(&o.Steps, "steps", 0,
 		"`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
@@ -61,7 +61,7 @@ func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 		"exit with status 3 if the verdict is INVALID, also because something could not be checked")
 	g.AddJSONFlag(fs)
 	g.AddVerboseFlag(fs)
-	fs.StringVar(&o.Trace, "trace", "", cli.TraceUsage)
+	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	fs.DurationVar(&o.Budget, "budget", 0,
 		"real `time` that the command may take: it plays fewer steps (default: no limit)")
 	g.AddQuietFlag(fs)
@@ -151,7 +151,7 @@ func runReplay(ctx context.Context, g *cli.Global, o *replayOptions, path string
 	if err := o.check(); err != nil {
 		return err
 	}
-	within, err := cli.Budget(o.Flags, o.Budget)
+	within, err := budget(o.Flags, o.Budget)
 	if err != nil {
 		return err
 	}
@@ -172,8 +172,8 @@ func runReplay(ctx context.Context, g *cli.Global, o *replayOptions, path string
 		g.Fabric = o.Fabrics[0]
 	}
 	result, err := player.one(ctx)
-	if o.junit.Path != "" {
-		err = errors.Join(err, o.junit.Write(replaySuite(path, result, err)))
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(replaySuite(path, result, err)))
 	}
 	if result == nil {
 		return err
@@ -214,7 +214,7 @@ func (o *replayOptions) check() error {
 	case o.Plot != "" && len(o.Fabrics) == 2:
 		return cli.BadInput(
 			"--plot draws the parts of the steps on one fabric, or a sweep: leave out the second --fabric")
-	case several && (o.Trace != "" || o.Times != "" || o.junit.Path != ""):
+	case several && (o.Trace != "" || o.Times != "" || o.junit.path != ""):
 		return cli.BadInput("--trace, --times and --junit are of one replay: leave out --sweep and the second --fabric")
 	}
 	for _, f := range []struct{ flag, path string }{{"--plot", o.Plot}, {"--times", o.Times}} {
@@ -224,7 +224,7 @@ func (o *replayOptions) check() error {
 			}
 		}
 	}
-	return o.junit.Begin()
+	return o.junit.begin()
 }
 
 // judge is the error of results that are wrong, or INVALID with --strict.
@@ -339,11 +339,11 @@ func (p *replayer) one(ctx context.Context) (*play.Result, error) {
 		return nil, err
 	}
 	defer e.On.Dir.Close()
-	if e.On.Trace, err = cli.MakeTrace(p.o.Trace, &e.On.Config); err != nil {
+	if e.On.Trace, err = makeTrace(p.o.Trace, &e.On.Config); err != nil {
 		return nil, err
 	}
 	if e.On.Trace != "" {
-		p.g.Injection(e.On.Layout)
+		injection(p.g, e.On.Layout)
 	}
 	result, err := p.play(ctx, e)
 	if err != nil && result == nil {

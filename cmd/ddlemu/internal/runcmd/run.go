@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
@@ -42,8 +41,8 @@ type runOptions struct {
 	Trace         string
 	Stall         time.Duration
 	ExpectExit    []string // ranks
-	junit         cli.JunitFile
-	clock         fabriccmd.ClockFlags
+	junit         junitFile
+	clock         clockFlags
 	flags         *pflag.FlagSet
 	topology      cli.UsersTopology
 }
@@ -61,12 +60,12 @@ func (o *runOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 		"PyTorch backends, of nccl and gloo, whose `names` stand for the backend ddlemu, on CPU tensors")
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
-	fs.StringVar(&o.Trace, "trace", "", cli.TraceUsage)
+	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	addStallFlag(fs, &o.Stall)
 	addExpectExitFlag(fs, &o.ExpectExit)
-	o.junit.AddFlag(fs, "thing that can fail")
+	o.junit.addFlag(fs, "thing that can fail")
 	g.AddVerboseFlag(fs)
-	o.clock.AddFlags(fs)
+	o.clock.addFlags(fs)
 	flags.AddFabric(fs)
 }
 
@@ -127,12 +126,12 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 	if err != nil {
 		return err
 	}
-	if err := o.junit.Begin(); err != nil {
+	if err := o.junit.begin(); err != nil {
 		return err
 	}
 	v, status, err := o.run(ctx, g, exits, args)
-	if o.junit.Path != "" {
-		err = errors.Join(err, o.junit.Write(runSuite(args, status, &v, err)))
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(runSuite(args, status, &v, err)))
 	}
 	if err != nil {
 		return err
@@ -150,7 +149,7 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 // run runs args on a fabric and prints the verdict. exits are the ranks whose exit is expected; status is that of args.
 func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args []string) (v verdict.Verdict, status int,
 	err error) {
-	settings, err := o.clock.Settings(g.Getenv)
+	settings, err := o.clock.settings(g.Getenv)
 	if err != nil {
 		return v, 0, err
 	}
@@ -163,7 +162,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 		return v, 0, err
 	}
 	j.ExpectExits(exits)
-	view, status, err := o.command(ctx, g, j, append(env, o.clock.Variables()...), args)
+	view, status, err := o.command(ctx, g, j, append(env, o.clock.variables()...), args)
 	v = j.Verdict()
 	if err := errors.Join(err, j.Close()); err != nil {
 		return v, status, err
@@ -171,7 +170,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	if len(v.Links) > 0 {
 		fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.Decisions(&j.Fabric.Config, view, !o.isSoft()))
 		if j.Fabric.Config.IsVirtual() {
-			fabriccmd.PrintClockNote(g.Stderr, settings)
+			printClockNote(g.Stderr, settings)
 		}
 	}
 	cli.PrintVerdict(g.Stderr, v, g.More())
@@ -211,10 +210,10 @@ func (o *runOptions) softGPUs(c *configs.Fabric) int {
 // command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.
 func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env, args []string) (view string,
 	status int, err error) {
-	if err := o.clock.Check(j.Fabric); err != nil {
+	if err := o.clock.check(j.Fabric); err != nil {
 		return "", 0, err
 	}
-	trace, err := cli.MakeTrace(o.Trace, &j.Fabric.Config)
+	trace, err := makeTrace(o.Trace, &j.Fabric.Config)
 	if err != nil {
 		return "", 0, err
 	}
@@ -228,9 +227,9 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 			return "", 0, err
 		}
 	}
-	fabriccmd.WarnOneNode(g, j.Fabric)
-	fabriccmd.WarnUncontrolled(g, j.Fabric, j.Fabric.All())
-	if err := fabriccmd.WarnTooMuch(ctx, g, j.Fabric); err != nil {
+	g.WarnOneNode(j.Fabric)
+	g.WarnUncontrolled(j.Fabric, j.Fabric.All())
+	if err := g.WarnTooMuch(ctx, j.Fabric); err != nil {
 		return "", 0, err
 	}
 	if k := j.Fabric.TimeScale(); k != 1 {
@@ -249,7 +248,7 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 		env = append(env, cli.CuMem+"=0")
 	}
 	if j.Fabric.Config.IsVirtual() {
-		env = append(env, fabriccmd.YieldingMPI(g.Getenv)...)
+		env = append(env, yieldingMPI(g.Getenv)...)
 	}
 	env = append(append(env, cli.ViewVariable(view)), j.Env()...)
 	stopGuard, err := j.StartGuard()
@@ -291,7 +290,7 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := fabriccmd.SettleScale(ctx, g, o.flags, fab); err != nil {
+	if _, err := g.SettleScale(ctx, o.flags, fab); err != nil {
 		return nil, err
 	}
 	dir, err := g.OpenDir(true)
@@ -350,7 +349,7 @@ func (o *runOptions) libraries(g *cli.Global) ([]string, error) {
 	}
 	env := append(append(locate.NetEnv(g.Getenv), libs.Env(layout)), torch...)
 	if o.Trace != "" {
-		env = append(env, g.Injection(layout)...)
+		env = append(env, injection(g, layout)...)
 	}
 	return env, nil
 }

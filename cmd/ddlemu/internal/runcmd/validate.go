@@ -31,8 +31,8 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to run")
 	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
-	o.junit.AddFlag(fs, "row")
-	cli.AddBudgetFlag(fs, &o.Budget)
+	o.junit.addFlag(fs, "row")
+	addBudgetFlag(fs, &o.Budget)
 	g.AddQuietFlag(fs)
 	g.AddJSONFlag(fs)
 	g.AddVerboseFlag(fs)
@@ -81,7 +81,7 @@ far, and the verdict is incomplete.
 }
 
 func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path string) error {
-	within, err := cli.Budget(o.Flags, o.Budget)
+	within, err := budget(o.Flags, o.Budget)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path st
 	if err != nil {
 		return &cli.InputError{Err: fmt.Errorf("%s: %w", path, err)}
 	}
-	if err := o.junit.Begin(); err != nil {
+	if err := o.junit.begin(); err != nil {
 		return err
 	}
 	v, err := o.options(g, t)
@@ -108,8 +108,8 @@ func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path st
 		play = t.Expect
 	}
 	r, err := play(ctx, v)
-	if o.junit.Path != "" {
-		err = errors.Join(err, o.junit.Write(validateSuite(filepath.Base(path), r, err)))
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(validateSuite(filepath.Base(path), r, err)))
 	}
 	if errors.Is(err, validate.ErrNoRow) {
 		return &cli.InputError{Err: err}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -21,7 +23,7 @@ func printValidation(w io.Writer, r *validate.Report, more string) error {
 		fmt.Fprintf(&b, "# source: %s\n", r.Source)
 	}
 	fmt.Fprintf(&b, "# profile %s  NCCL %s  CUDA %s\n", r.Profile, r.NCCL, r.CUDA)
-	cli.PrintLines(&b, "# %s\n", r.Notes)
+	lines.Print(&b, "# %s\n", r.Notes)
 	b.WriteString("\n")
 	t := cli.NewTable(&b, "size ", "published us ", "expected us ", "emulated us ", "error % ", "limit % ", "")
 	for _, l := range r.Lines {
@@ -37,7 +39,7 @@ func printValidation(w io.Writer, r *validate.Report, more string) error {
 	printLeftOut(&b, r.LeftOut)
 	fmt.Fprintf(&b, "# %d of %d rows are within their limits\n", len(r.Lines)-len(r.Outside()), len(r.Lines))
 	if r.Verdict != "" {
-		cli.PrintLines(&b, "# %s\n", r.Conclusion.Lines(more))
+		lines.Print(&b, "# %s\n", r.Conclusion.Lines(more))
 		fmt.Fprintf(&b, "verdict: %s\n", r.Verdict)
 	}
 	_, err := io.WriteString(w, b.String())

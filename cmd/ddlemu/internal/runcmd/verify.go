@@ -33,13 +33,13 @@ const (
 
 type verifyOptions struct {
 	Time  time.Duration
-	junit cli.JunitFile
+	junit junitFile
 }
 
 func (o *verifyOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Time, "time", 0,
 		"approximate `duration` of the measurement, by the fabric's clock (default 10s; 20ms on a virtual clock)")
-	o.junit.AddFlag(fs, "link")
+	o.junit.addFlag(fs, "link")
 }
 
 // NewVerifyCommand is `ddlemu verify`.
@@ -111,7 +111,7 @@ func (o *verifyOptions) check(virtual bool) error {
 
 // runVerify measures the fabric and prints the report.
 func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
-	if err := o.junit.Begin(); err != nil {
+	if err := o.junit.begin(); err != nil {
 		return err
 	}
 	up, err := g.Open()
@@ -155,8 +155,8 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 	if report != nil {
 		report.Fabric = name
 	}
-	if o.junit.Path != "" {
-		err = errors.Join(err, o.junit.Write(verifySuite(name, report, err)))
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(verifySuite(name, report, err)))
 	}
 	if _, ok := errors.AsType[*cli.InputError](err); ok {
 		return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -58,8 +60,8 @@ func printVerify(w io.Writer, r *verify.Report, more string) {
 	if e := r.Exact; e != nil {
 		fmt.Fprintf(w, "%d of %d messages were visible at the model's time, to the ns\n", e.Messages-e.Off, e.Messages)
 	}
-	cli.PrintLines(w, "note: %s\n", r.Notes)
-	cli.PrintLines(w, "ddlemu: %s\n", r.Conclusion.Lines(more))
+	lines.Print(w, "note: %s\n", r.Notes)
+	lines.Print(w, "ddlemu: %s\n", r.Conclusion.Lines(more))
 	if r.Needed > 0 {
 		fmt.Fprintf(w,
 			"ddlemu: if this host is too slow, take the fabric down with `ddlemu down %s`, and repeat your `ddlemu "+

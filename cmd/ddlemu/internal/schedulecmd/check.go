@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -103,7 +105,7 @@ func (o *scheduleMakeOptions) check(g *cli.Global, arg string) (*schedule.Schedu
 
 func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) {
 	fmt.Fprintf(w, "%s: %s\n", arg, describeSchedule(s))
-	cli.PrintLines(w, "  warning: %s\n", r.Warnings)
+	lines.Print(w, "  warning: %s\n", r.Warnings)
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "  %s: %s\n", f.Kind, f.Text)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -253,7 +255,7 @@ func (c *comparison) print(w io.Writer) {
 	if len(c.Rows) > 0 {
 		c.printBusiest(w)
 	}
-	cli.PrintLines(w, "note: %s\n", c.Notes)
+	lines.Print(w, "note: %s\n", c.Notes)
 	if c.Verdict != "" {
 		fmt.Fprintf(w, "verdict: %s: it was interrupted, and has what was calculated so far\n", c.Verdict)
 	}
@@ -264,8 +266,8 @@ func (c *comparison) printBusiest(w io.Writer) {
 	fmt.Fprintf(w, "\n# the busiest link of each at %d bytes\n", c.Rows[len(c.Rows)-1].Size)
 	t := cli.NewTable(w, "schedule", "link", "carries ", "busy(us) ", "of(us) ", "between nodes ", "messages ")
 	for _, l := range c.Loads {
-		t.AppendRow(table.Row{l.Schedule, l.Link, cli.Volume(l.Bytes), twoDigits(l.Busy), twoDigits(l.Time),
-			cli.Volume(l.Total), l.Messages})
+		t.AppendRow(table.Row{l.Schedule, l.Link, units.Volume(l.Bytes), twoDigits(l.Busy), twoDigits(l.Time),
+			units.Volume(l.Total), l.Messages})
 	}
 	t.Render()
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -238,10 +237,10 @@ func (r *scheduleRun) start(ctx context.Context) (err error) {
 	if r.o.Model || r.o.Via == viaP2P {
 		return nil
 	}
-	if _, err := fabriccmd.SettleScale(ctx, r.g, r.o.scheduleFabric.Flags, r.place.Fabric); err != nil {
+	if _, err := r.g.SettleScale(ctx, r.o.scheduleFabric.Flags, r.place.Fabric); err != nil {
 		return err
 	}
-	if err := fabriccmd.WarnTooMuch(ctx, r.g, r.place.Fabric); err != nil {
+	if err := r.g.WarnTooMuch(ctx, r.place.Fabric); err != nil {
 		return err
 	}
 	if r.dir, err = r.g.OpenDir(true); err != nil {
@@ -360,7 +359,7 @@ func (r *scheduleRun) measure(ctx context.Context, s *schedule.Schedule, cut *sc
 	need := drive.Memory(s, cut, inPlace, r.root)
 	if free := (host.Machine{Getenv: r.g.Getenv}).AvailableMemory(); free > 0 && need > free/2 {
 		return fmt.Sprintf("%d bytes are only calculated: they need %s, and half of the free memory is %s", cut.Bytes,
-			cli.Volume(need), cli.Volume(free/2)), nil
+			units.Volume(need), units.Volume(free/2)), nil
 	}
 	w, err := drive.JoinToPerform(r.file, r.place.Fabric, r.job.Key())
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -45,9 +47,9 @@ func (r *scheduleRun) print(arg string, rows []scheduleRow, notes []string, inte
 		if len(rows) > 0 {
 			r.printLoads(r.g.Stdout, &rows[len(rows)-1])
 		}
-		cli.PrintLines(r.g.Stdout, "note: %s\n", notes)
+		lines.Print(r.g.Stdout, "note: %s\n", notes)
 		if v != nil {
-			cli.PrintLines(r.g.Stdout, "ddlemu: %s\n", v.Lines(""))
+			lines.Print(r.g.Stdout, "ddlemu: %s\n", v.Lines(""))
 			fmt.Fprintf(r.g.Stdout, "verdict: %s\n", v.Word)
 		}
 	}
@@ -124,6 +126,6 @@ func (r *scheduleRun) printLoads(w io.Writer, row *scheduleRow) {
 			break
 		}
 		fmt.Fprintf(w, "# %s carries %s, busy for %.2f of %.2f us\n", r.place.Fabric.HopName(l.Hop),
-			cli.Volume(l.Bytes), l.BusyNs/1e3, row.Expected)
+			units.Volume(l.Bytes), l.BusyNs/1e3, row.Expected)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -99,7 +101,7 @@ func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error 
 		fmt.Fprintf(g.Stdout, "%s: NCCL %s; clock: %s, time scale %d\n", dir, cli.NcclName(t), cli.ClockName(t),
 			t.Ranks[0].TimeScale)
 	}
-	cli.PrintLines(g.Stdout, "note: %s\n", notes)
+	lines.Print(g.Stdout, "note: %s\n", notes)
 	return nil
 }
 

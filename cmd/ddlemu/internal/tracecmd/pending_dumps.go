@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/desync"
@@ -119,7 +121,7 @@ func printDesync(w io.Writer, j *flightrec.Job, r *desync.Report) {
 	for i := range r.Shared {
 		printNoDump(w, &r.Shared[i])
 	}
-	cli.PrintLines(w, "note: %s\n", r.Notes)
+	lines.Print(w, "note: %s\n", r.Notes)
 }
 
 func printDesyncCall(w io.Writer, c *desync.Unmatched) {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -145,7 +147,7 @@ func runWorkloadConvert(ctx context.Context, g *cli.Global, o *workloadConvertOp
 
 // printForSimulator says what in a Chakra trace is not as in the workload, and what ASTRA-sim takes.
 func printForSimulator(report io.Writer, w *workload.Workload, written *outputs) {
-	cli.PrintLines(report, "note: %s\n", chakra.Notes(w))
+	lines.Print(report, "note: %s\n", chakra.Notes(w))
 	groups := ""
 	if name := written.path + chakra.GroupsEnding; slices.Contains(written.names, name) {
 		groups = " --comm-group-configuration=" + name
@@ -246,8 +248,8 @@ func printConverted(out io.Writer, path string, ix *workload.Index) {
 		}
 		fmt.Fprintf(out, "%s: %s per rank%s, %s\n", c.Func, calls, of, rangeOf(c.Bytes, bytesText))
 	}
-	cli.PrintLines(out, "not said by the source: %s\n", s.Missing)
-	cli.PrintLines(out, "note: %s\n", s.Notes)
+	lines.Print(out, "not said by the source: %s\n", s.Missing)
+	lines.Print(out, "note: %s\n", s.Notes)
 }
 
 // outputs are files that get their names only when all of them are whole.

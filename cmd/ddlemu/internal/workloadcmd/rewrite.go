@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -89,7 +91,7 @@ func runWorkloadRewrite(ctx context.Context, g *cli.Global, o *workloadRewriteOp
 	if err := o.Write(g, out); err != nil || o.Output == "" {
 		return err
 	}
-	cli.PrintLines(g.Stdout, "note: %s\n", out.Head.Source.Notes[len(ix.Workload.Head.Source.Notes):])
+	lines.Print(g.Stdout, "note: %s\n", out.Head.Source.Notes[len(ix.Workload.Head.Source.Notes):])
 	return nil
 }
 

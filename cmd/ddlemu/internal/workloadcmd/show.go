@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -155,8 +157,8 @@ func printHead(w io.Writer, path string, h *workload.Head, s *overview.Summary) 
 			fmt.Fprintf(w, "%s: %s\n", line.what, line.text)
 		}
 	}
-	cli.PrintLines(w, "note: %s\n", h.Source.Notes)
-	cli.PrintLines(w, "not said by the source: %s\n", h.Source.Missing)
+	lines.Print(w, "note: %s\n", h.Source.Notes)
+	lines.Print(w, "not said by the source: %s\n", h.Source.Missing)
 }
 
 // printSteps prints a table of what the steps do.
@@ -188,7 +190,7 @@ func milliseconds(ns int64) string {
 	return fmt.Sprintf("%.3f ms", float64(ns)/float64(time.Millisecond))
 }
 func whole(n int64) string     { return fmt.Sprint(n) }
-func bytesText(n int64) string { return cli.Volume(uint64(n)) }
+func bytesText(n int64) string { return units.Volume(uint64(n)) }
 
 // rangeOf is the least and the most of a range.
 func rangeOf(r overview.Range, text func(int64) string) string {

@@ -131,7 +131,7 @@ func (o *OutputOptions) Write(g *cli.Global, w *workload.Workload) error {
 		return fmt.Errorf("look at what was written: %w", err)
 	}
 	fmt.Fprintf(g.Stdout, "%s: %s of %s, %s\n", o.Output, units.Count(len(w.Ops), "operation"),
-		units.Count(w.Head.Ranks, "rank"), cli.Volume(uint64(info.Size())))
+		units.Count(w.Head.Ranks, "rank"), units.Volume(uint64(info.Size())))
 	return nil
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package fabriccmd
+package cli
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -30,7 +29,7 @@ func SettleClock(fs *pflag.FlagSet, c *configs.Fabric) (auto bool, err error) {
 
 // SettleScale selects fab's time scale if --time-scale is auto, and prints it. measured says whether it measured this
 // host.
-func SettleScale(ctx context.Context, g *cli.Global, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
+func (g *Global) SettleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
 	if auto, err := SettleClock(fs, &fab.Config); !auto {
 		return false, err
 	}
@@ -47,17 +46,17 @@ func SettleScale(ctx context.Context, g *cli.Global, fs *pflag.FlagSet, fab *fab
 }
 
 // errNoScale refuses a time scale that this host would choose.
-var errNoScale = cli.BadInput("--time-scale auto: a virtual clock has no time scale: leave out one of the two")
+var errNoScale = BadInput("--time-scale auto: a virtual clock has no time scale: leave out one of the two")
 
 // WarnOneNode warns if fab has one node, and so no link.
-func WarnOneNode(g *cli.Global, fab *fabric.Fabric) {
+func (g *Global) WarnOneNode(fab *fabric.Fabric) {
 	if fab.Config.Nodes == 1 {
 		g.Warn("%s has one node, so no traffic crosses an emulated link: give --nodes 2 or more", fab.Config.Name)
 	}
 }
 
 // WarnTooMuch warns if this host cannot carry fab at its time scale.
-func WarnTooMuch(ctx context.Context, g *cli.Global, fab *fabric.Fabric) error {
+func (g *Global) WarnTooMuch(ctx context.Context, fab *fabric.Fabric) error {
 	if fab.Config.IsVirtual() {
 		return nil // nothing is too much: time waits
 	}
@@ -66,4 +65,11 @@ func WarnTooMuch(ctx context.Context, g *cli.Global, fab *fabric.Fabric) error {
 		g.Warn("%s", text)
 	}
 	return err
+}
+
+// WarnUncontrolled warns of hops on which flows do not slow down.
+func (g *Global) WarnUncontrolled(fab *fabric.Fabric, hops []int) {
+	if text := fab.Uncontrolled(hops, false); text != "" {
+		g.Warn("%s", text)
+	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package fabriccmd
+package runcmd
 
 import (
 	"fmt"
@@ -14,13 +14,13 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// ClockFlags are run's flags for a virtual clock. Their values are those of the variables.
-type ClockFlags struct {
+// clockFlags are run's flags for a virtual clock. Their values are those of the variables.
+type clockFlags struct {
 	compute, hold, deadlock string
 }
 
-// AddFlags adds the flags of the virtual clock.
-func (c *ClockFlags) AddFlags(fs *pflag.FlagSet) {
+// addFlags adds the flags of the virtual clock.
+func (c *clockFlags) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.compute, "compute", "",
 		"virtual clock: `time` that the program's computation takes: none, or cpu:FACTOR for its CPU time times a "+
 			"factor (default \"none\")")
@@ -30,8 +30,8 @@ func (c *ClockFlags) AddFlags(fs *pflag.FlagSet) {
 		"virtual clock: `what` a deadlock is: error, or wait until somebody ends it (default \"error\")")
 }
 
-// Variables are those that were given as flags.
-func (c *ClockFlags) Variables() (env []string) {
+// variables are those that were given as flags.
+func (c *clockFlags) variables() (env []string) {
 	for _, v := range []struct{ name, value string }{{configs.ComputeEnv, c.compute}, {configs.ComputeHoldEnv, c.hold},
 		{configs.OnDeadlockEnv, c.deadlock}} {
 		if v.value != "" {
@@ -41,8 +41,8 @@ func (c *ClockFlags) Variables() (env []string) {
 	return env
 }
 
-// Settings reads the flags, and the variables in place of those that were not given.
-func (c *ClockFlags) Settings(getenv func(string) string) (configs.ClockSettings, error) {
+// settings reads the flags, and the variables in place of those that were not given.
+func (c *clockFlags) settings(getenv func(string) string) (configs.ClockSettings, error) {
 	given := map[string]struct{ flag, value string }{
 		configs.ComputeEnv: {"--compute", c.compute}, configs.ComputeHoldEnv: {"--compute-hold", c.hold},
 		configs.OnDeadlockEnv: {"--on-deadlock", c.deadlock},
@@ -65,16 +65,16 @@ func (c *ClockFlags) Settings(getenv func(string) string) (configs.ClockSettings
 	return s, &cli.InputError{Err: err}
 }
 
-// Check refuses flags for a virtual clock on a fabric that has none.
-func (c *ClockFlags) Check(f *fabric.Fabric) error {
-	if len(c.Variables()) > 0 && !f.Config.IsVirtual() {
+// check refuses flags for a virtual clock on a fabric that has none.
+func (c *clockFlags) check(f *fabric.Fabric) error {
+	if len(c.variables()) > 0 && !f.Config.IsVirtual() {
 		return cli.BadInput("--compute, --compute-hold and --on-deadlock are for a virtual clock: add --clock virtual")
 	}
 	return nil
 }
 
-// PrintClockNote says when a job's times are the same in the next run.
-func PrintClockNote(w io.Writer, s configs.ClockSettings) {
+// printClockNote says when a job's times are the same in the next run.
+func printClockNote(w io.Writer, s configs.ClockSettings) {
 	if s.Compute > 0 {
 		fmt.Fprintf(w, "clock: virtual, and CPU time times %g is added: not repeatable\n", s.Compute)
 		return
@@ -83,9 +83,9 @@ func PrintClockNote(w io.Writer, s configs.ClockSettings) {
 		"clock: virtual, repeatable if the program's threads wait only for each other, for NCCL and for CUDA")
 }
 
-// YieldingMPI is the variable with which Open MPI gives its core away while it polls: by that the software CUDA knows
+// yieldingMPI is the variable with which Open MPI gives its core away while it polls: by that the software CUDA knows
 // that a thread waits. A user's own setting stays.
-func YieldingMPI(getenv func(string) string) []string {
+func yieldingMPI(getenv func(string) string) []string {
 	const name = "OMPI_MCA_mpi_yield_when_idle"
 	if getenv(name) != "" {
 		return nil
