@@ -97,8 +97,8 @@ test: test-needs build dist plugin-faults test-fast ## install what the tests ne
 	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(SLOW)' | grep -vE '$(BESIDE)|/test/(oracle|needs)$$')
 	$(MAKE) race
 
-race: ## test the Go packages with the race detector
-	$(GO) test -race -short -timeout 10m ./configs/... ./shaper/... ./intercept/... ./cmd/...
+race: ## test the Go packages that have several goroutines with the race detector
+	$(GO) test -race -short -timeout 10m $$(.ci/concurrent ./configs/... ./shaper/... ./intercept/... ./cmd/...)
 
 conformance: packages plugin plugin-faults ## make NCCL's calls through every vtable of the plugin, without NCCL; prints a line per case (SEED=N repeats a run)
 	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines $(if $(SEED),-seed $(SEED))
@@ -130,7 +130,7 @@ lint: packages ## check style and import directions: golangci-lint (.golangci.ym
 	@.ci/packages lint
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/install .ci/dist .ci/notices .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/notices .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages fmt
