@@ -13,7 +13,7 @@ import (
 )
 
 func decode(file string, data []byte) (*Fabric, origins, error) {
-	d := &decoder{file: file, origin: origins{"": file}}
+	d := &decoder{file: file, origin: origins{"": file}, what: fabricFile}
 	root, err := d.document(data)
 	if err != nil {
 		return nil, nil, err
@@ -50,13 +50,19 @@ func (d *decoder) base(root *yaml.Node) (*Fabric, error) {
 		return nil, d.errorf("base", value, "%w", err)
 	}
 	p.Name, p.Description = f.Name, ""
+	if valueOf(root, "gpu") != nil {
+		p.setGPU(nil) // the base is about another kind
+	}
 	return p, nil
 }
 
 // baseOf is the value of the key base, nil if there is none.
-func baseOf(root *yaml.Node) *yaml.Node {
+func baseOf(root *yaml.Node) *yaml.Node { return valueOf(root, "base") }
+
+// valueOf is the value of a key of the file, nil if there is none.
+func valueOf(root *yaml.Node, key string) *yaml.Node {
 	for i := 0; i < len(root.Content); i += 2 {
-		if root.Content[i].Value == "base" {
+		if root.Content[i].Value == key {
 			return resolve(root.Content[i+1])
 		}
 	}
@@ -87,6 +93,8 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"nccl", d.nccl(&f.NCCL)},
 		{"nccl_view", scalar(d, &f.NCCLView, ParseNCCLView)},
 		{"gpudirect", optional(d, &f.GPUDirect, parseBool)},
+		{"gpu", d.kindOfGPU(&f.GPU)},
+		{"nvlink", scalar(d, &f.NVLink, ParseNVLink)},
 		{"cpu", scalar(d, &f.CPU, ParseCPU)},
 		{"nvlinks_per_gpu", scalar(d, &f.NVLinksPerGPU, whole(0, MaxNVLinks))},
 		{"nic_of_gpu", d.ints(&f.NICOfGPU)},

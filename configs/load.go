@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -110,7 +109,7 @@ func (src *Source) read() (_ *Fabric, _ origins, err error) {
 			&Error{Err: fmt.Errorf("%w: give --profile with one of %s, or a file", ErrUnnamed,
 				strings.Join(ProfileNames(), ", "))}
 	}
-	if ext := filepath.Ext(profile); strings.Contains(profile, "/") || ext == ".yaml" || ext == ".yml" {
+	if isPath(profile) {
 		file = profile
 	}
 	if file == "" {
@@ -119,31 +118,32 @@ func (src *Source) read() (_ *Fabric, _ origins, err error) {
 	}
 	data := src.Text
 	if data == nil {
-		if data, err = readFile(file); err != nil {
+		if data, err = readFile(file, "fabric file", "name a file, or a profile with --profile"); err != nil {
 			return nil, nil, &Error{Err: err}
 		}
 	}
 	return decode(file, data)
 }
 
-func readFile(name string) ([]byte, error) {
+// readFile reads the file called name, which is a what. instead says what to give if it does not exist.
+func readFile(name, what, instead string) ([]byte, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("fabric file %s does not exist: name a file, or a profile with --profile", name)
+		return nil, fmt.Errorf("%s %s does not exist: %s", what, name, instead)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read fabric file: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return nil, fmt.Errorf("fabric file %s is a folder: name a file in it", name)
+		return nil, fmt.Errorf("%s %s is a folder: name a file in it", what, name)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read fabric file: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("fabric file %s is larger than %d bytes: is it a fabric file?", name, maxFile)
+		return nil, fmt.Errorf("%s %s is larger than %d bytes: is it a %s?", what, name, maxFile, what)
 	}
 	return data, nil
 }

@@ -30,6 +30,10 @@ var settings = append([]Setting{
 	fabricSetting("node-gpus", "node.gpus",
 		"`GPUs` that a node has, of which the job uses --gpus-per-node (default: as many as it uses, or as the node "+
 			"has NICs)", func(f *Fabric) *int { return &f.Node.GPUs }, positive(MaxGPUsPerNode)),
+	gpuSetting(),
+	fabricSetting("nvlink", "nvlink",
+		"`how` NVLinks connect the GPUs of a node: switch, mesh (each pair directly) or none (default: as the kind's "+
+			"usually do)", func(f *Fabric) *string { return &f.NVLink }, ParseNVLink),
 	fabricSetting("nvlinks-per-gpu", "nvlinks_per_gpu", "`NVLinks` of each software GPU to its node's NVSwitches",
 		func(f *Fabric) *int { return &f.NVLinksPerGPU }, whole(0, MaxNVLinks)),
 	fabricSetting("cpu", "cpu",
@@ -119,6 +123,21 @@ func transportSetting() Setting {
 		}
 		f.Transport.setKind(text)
 		return nil
+	}
+	return s
+}
+
+// gpuSetting comes before those of what a kind of GPU has.
+func gpuSetting() Setting {
+	s := newSetting("gpu", "gpu",
+		"`kind` of GPU that the software CUDA shows: one of those of ddlemu gpus, or a file (default: GPUs of compute "+
+			"capability 8.0)")
+	s.apply = func(f *Fabric, text string) error {
+		g, err := LoadGPU(text, "")
+		if err == nil {
+			f.setGPU(g)
+		}
+		return err
 	}
 	return s
 }

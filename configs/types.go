@@ -36,7 +36,16 @@ type Fabric struct {
 	// NCCLView is the topology by which NCCL decides; empty = FabricView.
 	NCCLView string `yaml:"nccl_view,omitempty"`
 
-	// CPU is the vendor of the nodes' CPUs, AMD or Intel, or HostCPU; empty = AMD. It applies to software GPUs only:
+	// GPU is the kind of GPU that the software CUDA shows to programs and NCCL; nil = GPUs of compute capability 8.0 of
+	// no kind.
+	GPU *GPU `yaml:"gpu,omitempty"`
+
+	// NVLink is how NVLinks connect the GPUs of a node, if not as the kind's usually do: SwitchedNVLink, MeshNVLink or
+	// NoNVLink.
+	NVLink string `yaml:"nvlink,omitempty"`
+
+	// CPU is the vendor of the nodes' CPUs, AMD or Intel, or HostCPU; empty = that of the kind of GPU, else
+	// AMD. It applies to software GPUs only:
 	// NCCL finds real ones on this machine's CPUs.
 	CPU string `yaml:"cpu,omitempty"`
 
@@ -44,7 +53,7 @@ type Fabric struct {
 	GPUDirect *bool `yaml:"gpudirect,omitempty"`
 
 	// NVLinksPerGPU is how many NVLinks each GPU has to its node's NVSwitches, 0 to
-	// MaxNVLinks. It applies to software GPUs only.
+	// MaxNVLinks; with a kind of GPU, 0 = as many as that has. It applies to software GPUs only.
 	NVLinksPerGPU int `yaml:"nvlinks_per_gpu,omitempty"`
 
 	// NICOfGPU is the NIC nearest to each GPU of a node; empty = NIC gpu x NICs / GPUs.

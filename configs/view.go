@@ -25,9 +25,15 @@ var cpus = []string{AMD, Intel, HostCPU}
 // ParseCPU reads AMD, Intel or HostCPU.
 func ParseCPU(s string) (string, error) { return oneOf(s, cpus) }
 
-// NodeCPU is the vendor of the nodes' CPUs. It is AMD unless the fabric says another: the software GPU is an A100,
-// which most systems have with CPUs of AMD, such as NVIDIA's DGX A100. The host's would make results depend on it.
-func (f *Fabric) NodeCPU() string { return cmp.Or(f.CPU, AMD) }
+// NodeCPU is the vendor of the nodes' CPUs, "" if they are no x86. Without a kind of GPU it is AMD unless the fabric says
+// another: the software GPU is then an A100, which most systems have with CPUs of AMD, such as NVIDIA's DGX A100. The
+// host's would make results depend on it.
+func (f *Fabric) NodeCPU() string {
+	if f.CPU == "" && f.GPU != nil {
+		return f.GPU.CPU.Vendor
+	}
+	return cmp.Or(f.CPU, AMD)
+}
 
 // Shown says in a few words what NCCL is shown of the network, such as "net ofi-rdma with a latency of 75us".
 func (f *Fabric) Shown() string {

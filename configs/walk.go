@@ -48,7 +48,19 @@ func (o origins) of(field string) string {
 type decoder struct {
 	file   string
 	origin origins
+	what   fileKind
 }
+
+// fileKind is what a file describes, for messages.
+type fileKind struct {
+	one     string // what one file holds
+	example string // where to look how to write it
+	keys    string // some that it has, and what to do with files of other tools
+	foreign string // what to do with XML; "" = it is only no YAML
+}
+
+var fabricFile = fileKind{one: "fabric", example: "see configs/examples", keys: "nodes: and link:; " + importHelp,
+	foreign: "is XML and no fabric file: " + importHelp}
 
 // field is a key of a mapping and the function that reads its value.
 type field struct {
@@ -58,8 +70,8 @@ type field struct {
 
 // document is the top mapping of the only document in data.
 func (d *decoder) document(data []byte) (*yaml.Node, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) {
-		return nil, &Error{Where: d.file, Err: errors.New("is XML and no fabric file: " + importHelp)}
+	if d.what.foreign != "" && bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) {
+		return nil, &Error{Where: d.file, Err: errors.New(d.what.foreign)}
 	}
 	var doc, more yaml.Node
 	y := yaml.NewDecoder(bytes.NewReader(data))
@@ -67,18 +79,18 @@ func (d *decoder) document(data []byte) (*yaml.Node, error) {
 		if errors.Is(err, io.EOF) {
 			return nil,
 				&Error{Where: d.file,
-					Err: errors.New("the file is empty: write a fabric into it, see configs/examples")}
+					Err: fmt.Errorf("the file is empty: write a %s into it, %s", d.what.one, d.what.example)}
 		}
 		return nil, d.notYAML(data, err)
 	}
 	switch err := y.Decode(&more); {
 	case err == nil:
-		return nil, d.errorf("", &more, "a second document: a file holds one fabric")
+		return nil, d.errorf("", &more, "a second document: a file holds one %s", d.what.one)
 	case !errors.Is(err, io.EOF):
 		return nil, d.notYAML(data, err)
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, d.errorf("", &doc, "must hold keys such as nodes: and link:; "+importHelp)
+		return nil, d.errorf("", &doc, "must hold keys such as %s", d.what.keys)
 	}
 	root := doc.Content[0]
 	for i := 0; i < len(root.Content); i += 2 {

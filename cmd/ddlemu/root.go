@@ -59,6 +59,7 @@ durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 func commands(g *cli.Global) []*cobra.Command {
 	return []*cobra.Command{
 		fabriccmd.NewProfilesCommand(g),
+		fabriccmd.NewGPUsCommand(g),
 		fabriccmd.NewUpCommand(g),
 		fabriccmd.NewDownCommand(g),
 		fabriccmd.NewShapeCommand(g),

@@ -153,6 +153,7 @@ func TestLinks(t *testing.T) {
 func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
 		"nodes": "4", "gpus-per-node": "2", "node-gpus": "8", "nics-per-node": "3", "nvlinks-per-gpu": "12",
+		"gpu": "h100-sxm", "nvlink": "mesh",
 		"cpu": "intel", "transport": "tcp", "congestion": "cubic", "ecmp": "pair", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
@@ -164,6 +165,10 @@ func TestLoadEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
+	if want.GPU, err = configs.BuiltInGPU("h100-sxm"); err != nil {
+		t.Fatal(err)
+	}
+	want.NVLink = configs.MeshNVLink
 	want.Node.GPUs, want.NVLinksPerGPU, want.CPU, want.Clock = 8, 12, configs.Intel, configs.RealClock
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16",
 		configs.HostView
@@ -212,6 +217,19 @@ func TestLoadRefuses(t *testing.T) {
 			"../examples/rails.yaml:22: links[2].match: "},
 		{"variable out of range", configs.Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, nil,
 			"DDLEMU_NODES: 0 is out of range: must be 1 to 256"},
+		{"CPU of another architecture", configs.Source{Profile: "ndr400"}, []string{"--gpu=gb200", "--cpu=amd"},
+			"--cpu: amd: gb200 is on a CPU of arm64"},
+		{"NVLink of a card", configs.Source{Profile: "ndr400"}, []string{"--gpu=l40s", "--nvlink=mesh"},
+			"--nvlink: mesh: l40s has no NVLink"},
+		{"NVLink of no kind", configs.Source{Profile: "ndr400"}, []string{"--nvlink=mesh"},
+			"--nvlink: mesh: a kind of GPU has NVLinks: give gpu or --gpu"},
+		{"mesh of too many", configs.Source{Profile: "ndr400"},
+			[]string{"--gpu=v100", "--nvlink=mesh", "--gpus-per-node=8"},
+			"--gpus-per-node: 8: 6 NVLinks connect a GPU with 6 others at most"},
+		{"GPUs beyond the graph", configs.Source{Profile: "ndr400"}, []string{"--gpu=v100", "--gpus-per-node=16"},
+			"--gpus-per-node: 16: the NVLinks of v100 connect 8 GPUs"},
+		{"more NVLinks", configs.Source{Profile: "ndr400"}, []string{"--gpu=a100-sxm", "--nvlinks-per-gpu=18"},
+			"--nvlinks-per-gpu: 18: a100-sxm has 12"},
 	} {
 		if c.src.Getenv == nil {
 			c.src.Getenv = environ()
