@@ -91,6 +91,9 @@ func (s *simulation) draws() bool {
 
 // play continues until done. With losses that can take arbitrarily long.
 func (s *simulation) play(ctx context.Context, done func() bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if !s.played {
 		for r := range s.ranks {
 			s.resume(r)

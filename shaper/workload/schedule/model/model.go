@@ -147,8 +147,11 @@ func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made *con
 	return nil
 }
 
-// call plays one call.
+// call plays one call, unless ctx is done when it begins or when the loop pauses.
 func (p *player) call(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if !p.whole {
 		p.calls++
 	}
