@@ -26,9 +26,10 @@ func Path(t testing.TB, elem ...string) string {
 	return path
 }
 
-// Environ is this process's environment without the variables of NCCL and ddlemu.
+// Environ is this process's environment without the variables of NCCL and ddlemu, and without the user of sudo, to whom
+// ddlemu would give its files.
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "NCCL_") || strings.HasPrefix(v, "DDLEMU_")
+		return strings.HasPrefix(v, "NCCL_") || strings.HasPrefix(v, "DDLEMU_") || strings.HasPrefix(v, "SUDO_UID=")
 	})
 }

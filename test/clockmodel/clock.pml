@@ -38,26 +38,26 @@ bool due[2];	/* a message of the other node is visible */
 byte sent;	/* messages posted and not yet due: 1 + the receiver's node, or 0 */
 byte hops;	/* messages that have arrived */
 
-/* claim[a]: the value of events with which actor a is idle, or WORKS. Actor a is on node a / 2; even: executor. */
-byte claim[4] = WORKS;
+/* state[a]: the value of events with which actor a is idle, or WORKS. Actor a is on node a / 2; even: executor. */
+byte state[4] = WORKS;
 bool token;
 byte time;
 bool finished;
 
 #define NODE(a) ((a) / 2)
-#define IDLE(a) (claim[a] == events[NODE(a)])
+#define IDLE(a) (state[a] == events[NODE(a)])
 #define ALL_IDLE (IDLE(0) && IDLE(1) && IDLE(2) && IDLE(3))
 #ifdef NO_COMPARE
 #define SAME(a) true
 #else
-#define SAME(a) (claim[a] == first[a])
+#define SAME(a) (state[a] == first[a])
 #endif
 /* Something that an actor would react to. */
 #define CAN_ACT (turn[0] || turn[1] || slot[0] || slot[1] || due[0] || due[1])
 
 /* The scan looks at one actor after another, as the program does. So one that it has seen idle may work before it has
- * seen the last one. Only if a second scan finds the same claims, all were idle at the moment between the two. `first`
- * has the claims of the first scan. */
+ * seen the last one. Only if a second scan finds the same states, all were idle at the moment between the two. `first`
+ * has the states of the first scan. */
 #ifdef DEATH
 inline scan(result) { result = ALL_IDLE }
 inline scan_again(result) { result = ALL_IDLE }
@@ -67,7 +67,7 @@ inline scan(result)
 	result = true;
 	i = 0;
 	do
-	:: i < 4 -> atomic { if :: IDLE(i) -> first[i] = claim[i]; i++ :: else -> result = false; break fi }
+	:: i < 4 -> atomic { if :: IDLE(i) -> first[i] = state[i]; i++ :: else -> result = false; break fi }
 	:: i == 4 -> break
 	od
 }
@@ -144,7 +144,7 @@ inline forget()
 /* Idle with the number that was read before the fruitless pass. */
 inline sleep(a, seen)
 {
-	claim[a] = seen;
+	state[a] = seen;
 	if
 	:: events[NODE(a)] == seen ->
 		conduct();
@@ -152,7 +152,7 @@ inline sleep(a, seen)
 		(events[NODE(a)] != seen || finished)
 	:: else
 	fi;
-	claim[a] = WORKS
+	state[a] = WORKS
 }
 
 proctype executor(byte a)

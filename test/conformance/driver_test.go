@@ -3,9 +3,7 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -117,18 +115,10 @@ func driveOn(t testing.TB, lib string, version int, c testCase, seed uint64, env
 	defer cancel()
 	cmd := exec.CommandContext(ctx, mustDriver(t), lib, fmt.Sprint(version), c.mode, c.name, fmt.Sprint(seed))
 	cmd.Env = append(built.Environ(), env...)
-	cmd.WaitDelay = time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	word, why, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
-	o := outcome{word, why, stderr.String()}
+	o := world.Finish(t, cmd)
+	word, why, _ := strings.Cut(strings.TrimSpace(o.Stdout), " ")
 	if word != "PASS" && word != "SKIP" && word != "FAIL" {
-		o = outcome{"FAIL", fmt.Sprintf("the driver ended with %v and printed %q", err, out), stderr.String()}
+		word, why = "FAIL", fmt.Sprintf("the driver ended with %v and printed %q", cmd.ProcessState, o.Stdout)
 	}
-	return o
+	return outcome{word, why, o.Stderr}
 }

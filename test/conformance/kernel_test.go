@@ -3,17 +3,13 @@
 package conformance
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
-	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
 )
 
 // notOnKernel says why a case does not run on the kernel datapath, "" if it does.
@@ -95,40 +91,14 @@ link: {bandwidth: unlimited, latency: 0s, mtu: 9000, header: 40, framing: 38}
 transport: {kind: tcp}
 `
 
-// kernelFabric brings up a fabric of two nodes without limits, in a new folder. At the end of the
-// test it takes the fabric down, and no file may remain.
+// kernelFabric brings up a fabric of two nodes without limits, in a new folder.
 func kernelFabric(t *testing.T) (dir string) {
 	t.Helper()
-	needs.Root(t, "the kernel datapath")
-	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ddlemu := func(ctx context.Context, args ...string) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"),
-			append([]string{"--dir", dir, "--owner", "0"}, args...)...)
-		cmd.WaitDelay = time.Second
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("ddlemu %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	t.Cleanup(func() {
-		ddlemu(context.Background(), "down", "kernel")
-		if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) > 0 {
-			t.Errorf("files remain: %v", files)
-		}
-		os.RemoveAll(dir)
-	})
+	w := world.NewKernel(t)
 	file := filepath.Join(t.TempDir(), "kernel.yaml")
 	if err := os.WriteFile(file, []byte(kernelFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ddlemu(t.Context(), "up", "-f", file, "--no-measure")
-	if t.Failed() {
-		t.FailNow()
-	}
-	return dir
+	w.Run("up", "-f", file, "--no-measure")
+	return w.Dir
 }

@@ -29,7 +29,7 @@ var moments = []moment{
 	{"after 10 ms", after(10 * time.Millisecond), false},
 	{"when its file exists", func(w *user) bool { files, _ := os.ReadDir(w.Dir); return len(files) > 0 }, false},
 	// the first is the switch
-	{"when its first node exists", func(w *user) bool { return len(w.namespaces()) > 1 }, false},
+	{"when its first node exists", func(w *user) bool { return len(w.Namespaces()) > 1 }, false},
 	{"after 300 ms", after(300 * time.Millisecond), true},
 }
 
@@ -52,7 +52,7 @@ func TestInterrupted(t *testing.T) {
 			state, out := w.interrupt(m, args...)
 			if m.mayBeUp && strings.Contains(out, " is up: ") && state.Success() {
 				w.run("down") // the command had finished
-				w.checkRemoved()
+				w.CheckRemoved()
 				continue
 			}
 			// Before Go handles signals, the signal itself ends the process.
@@ -61,7 +61,7 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("%s: interrupted %s: exit status %d: %s", args[0], m.name, state.ExitCode(), out)
 				w.try("down", "--all")
 			}
-			w.checkRemoved()
+			w.CheckRemoved()
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestShapeReportsWhatIsInForce(t *testing.T) {
 func TestUpOnANode(t *testing.T) {
 	w := newUser(t)
 	w.up("--profile", "eth1")
-	out, status := w.try("exec", "node0", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1", "--name",
+	out, status := w.try("exec", "node0", "--", w.Program, "up", "--datapath", "kernel", "--profile", "eth1", "--name",
 		"inner")
 	if status != 2 || !strings.Contains(out, "this process runs on a node of a fabric") {
 		t.Errorf("exit status %d: %s", status, out)

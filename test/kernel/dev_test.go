@@ -16,7 +16,7 @@ import (
 
 // `dev` shapes an existing interface and restores it. A namespace of the test stands in for the host.
 func TestDevice(t *testing.T) {
-	newUser(t) // skips without root
+	ddlemu := newUser(t).Program
 	host := fmt.Sprintf("ddlemu-test-%d", os.Getpid())
 	if err := netns.Create(host); err != nil {
 		t.Fatal(err)

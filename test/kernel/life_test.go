@@ -41,7 +41,7 @@ func TestUpDown(t *testing.T) {
 		t.Errorf("the host's interfaces have changed: %s", d)
 	}
 	w.run("down")
-	w.checkRemoved()
+	w.CheckRemoved()
 }
 
 func interfaces(t *testing.T) []string {
@@ -162,7 +162,7 @@ func TestKilledDuringUp(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		w.killDaemons()
 		w.run("gc")
-		if w.checkRemoved(); t.Failed() {
+		if w.CheckRemoved(); t.Failed() {
 			t.Fatalf("killed %v after the start", time.Duration(i)*step)
 		}
 	}
@@ -214,7 +214,7 @@ func TestKilledDuringMeasurement(t *testing.T) {
 // line before its locks, so it watches the processes themselves.
 func (w *user) killDaemons() {
 	w.Helper()
-	for pids := w.daemons(); len(pids) > 0; pids = w.daemons() {
+	for pids := w.Daemons(); len(pids) > 0; pids = w.Daemons() {
 		for _, pid := range pids {
 			fd, err := unix.PidfdOpen(pid, 0)
 			if err != nil {
@@ -246,7 +246,7 @@ func TestKilledDaemon(t *testing.T) {
 		t.Errorf("exec: exit status %d: %s", status, out)
 	}
 	w.run("down")
-	w.checkRemoved()
+	w.CheckRemoved()
 }
 
 // A daemon removes its fabric and ends when the folder of its file is deleted.
@@ -256,7 +256,7 @@ func TestFolderRemoved(t *testing.T) {
 	if err := os.RemoveAll(w.Dir); err != nil {
 		t.Fatal(err)
 	}
-	w.checkRemoved()
+	w.CheckRemoved()
 }
 
 func TestRepeatedUpAndDown(t *testing.T) {
@@ -274,7 +274,7 @@ func TestRepeatedUpAndDown(t *testing.T) {
 		w.up(args...)
 		w.run("down")
 	}
-	w.checkRemoved()
+	w.CheckRemoved()
 	// The kernel frees programs a moment after they are detached.
 	for end := time.Now().Add(10 * time.Second); bpfPrograms(t) > before; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -317,14 +317,14 @@ func TestBadInput(t *testing.T) {
 		if status != 2 || !strings.Contains(out, c.want) || strings.Count(out, "\n") != 1 {
 			t.Errorf("%v: exit status %d: %s\nwant %s", c.args, status, out, c.want)
 		}
-		w.checkRemoved()
+		w.CheckRemoved()
 	}
 }
 
 // Without privileges, `up` names the missing capability and a datapath that does not need it.
 func TestWithoutPrivileges(t *testing.T) {
 	w := newUser(t)
-	cmd := exec.Command("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "--", ddlemu, "up",
+	cmd := exec.Command("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "--", w.Program, "up",
 		"--datapath", "kernel", "--profile", "eth1")
 	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+w.Dir)
 	out, _ := cmd.CombinedOutput()

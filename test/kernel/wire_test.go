@@ -476,7 +476,7 @@ func sendTagged(fab *measure.Running) error {
 func TestWireIdle(t *testing.T) {
 	w := newUser(t)
 	w.wire("--nodes", "2")
-	daemons := w.daemons()
+	daemons := w.Daemons()
 	if len(daemons) != 1 {
 		t.Fatalf("%d daemons", len(daemons))
 	}

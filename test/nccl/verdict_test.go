@@ -143,7 +143,7 @@ func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
 }
 
 // notLate checks that a pause of the job is no lateness: no message is late by half of it, and if the run is INVALID,
-// the host is why.
+// the host is why. The summary of the reasons names the host only if none of them has another cause.
 func notLate(t *testing.T, text string) {
 	t.Helper()
 	rows := regexp.MustCompile(`(?m)^node\d:node\d .* (\S+) +\S+$`).FindAllStringSubmatch(text, -1)

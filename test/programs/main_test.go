@@ -7,13 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
 	"github.com/ddlemu/ddlemu/test/world"
 )
@@ -21,34 +20,21 @@ import (
 // timeout is how long a command may run.
 const timeout = 90 * time.Second
 
-// user is a private folder of fabrics, and a working folder.
+// user runs any commands on fabrics of its own, in a working folder.
 type user struct {
-	*testing.T
-	dir, work string
-	path      string // PATH
+	*world.World
+	work string
+	path string // PATH
 }
 
-// newUser skips the test without root or without one of the programs. When the test ends, newUser takes all fabrics
-// down and checks that no namespace remains.
+// newUser skips the test without root or without one of the programs.
 func newUser(t *testing.T, programs ...string) *user {
 	t.Helper()
-	needs.Root(t, "the kernel datapath")
+	w := &user{World: world.NewKernel(t), work: t.TempDir()}
+	w.path = filepath.Dir(w.Program) + ":" + os.Getenv("PATH")
 	for _, program := range programs {
 		needs.Optional(t, program)
 	}
-	bin := world.Absolute(t, "..", "..", "build", "bin")
-	if _, err := os.Stat(filepath.Join(bin, "ddlemu")); err != nil {
-		t.Fatalf("%v: run `make build` first", err)
-	}
-	w := &user{T: t, dir: filepath.Join(t.TempDir(), "fabrics"), work: t.TempDir(), path: bin + ":" + os.Getenv("PATH")}
-	t.Cleanup(func() {
-		w.try("ddlemu", "down", "--all")
-		w.try("ddlemu", "gc")
-		remaining, err := netns.List(netns.DirPrefix(w.dir))
-		if err != nil || len(remaining) > 0 {
-			t.Errorf("not removed: %v, %v", remaining, err)
-		}
-	})
 	return w
 }
 
@@ -60,9 +46,7 @@ func (w *user) try(args ...string) world.Outcome {
 	// sh finds the command on the world's PATH.
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", `exec "$@"`, "sh"}, args...)...)
 	cmd.Dir = w.work
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "DDLEMU_") || strings.HasPrefix(v, "SUDO_UID=") || strings.HasPrefix(v, "PATH=")
-	}), "DDLEMU_DIR="+w.dir, "PATH="+w.path)
+	cmd.Env = append(built.Environ(), "DDLEMU_DIR="+w.Dir, "PATH="+w.path)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	o := world.Finish(w, cmd)
