@@ -64,7 +64,7 @@ const (
 type event struct {
 	at      int64 // ns of the fabric's clock
 	message int32
-	pass    int32 // place in Passes, or the connection while it is set up
+	record  int32 // place in HopRecords, or the connection while it is set up
 	iface   int32 // number in the file
 	// TCP: sequence number of the first byte, or the acknowledged one. RoCEv2: that of the first packet (PSN)
 	number uint32
@@ -108,7 +108,7 @@ func Write(w *pcapng.Writer, p *replay.Replayed, o Options) (Summary, error) {
 	}
 	c := &capturer{Replayed: p, Options: o, w: w, scale: int64(p.Fabric.TimeScale), params: params}
 	c.transport = p.Fabric.Transport().Scaled(c.scale)
-	c.marked = slices.ContainsFunc(p.Passes, func(p link.Pass) bool { return p.Marked > 0 })
+	c.marked = slices.ContainsFunc(p.HopRecords, func(p link.HopRecord) bool { return p.Marked > 0 })
 	c.describeCalls()
 	c.addInterfaces()
 	c.events = make([]event, 0, c.expectedEvents())
@@ -190,7 +190,7 @@ func compare(a, b event) int {
 		return k
 	}
 	return cmp.Or(cmp.Compare(turn(a.kind), turn(b.kind)), cmp.Compare(a.message, b.message),
-		cmp.Compare(a.pass, b.pass),
+		cmp.Compare(a.record, b.record),
 		cmp.Compare(a.count, b.count), cmp.Compare(a.kind, b.kind), cmp.Compare(a.iface, b.iface))
 }
 
@@ -222,7 +222,7 @@ func (c *capturer) setUps() {
 		}
 		first := c.Trace.Messages[all[0]].Posted
 		for k := range kind(3) {
-			e := event{at: max(0, first-int64(3-k)*c.scale), kind: setUp1 + k, message: int32(all[0]), pass: int32(f)}
+			e := event{at: max(0, first-int64(3-k)*c.scale), kind: setUp1 + k, message: int32(all[0]), record: int32(f)}
 			if e.kind == setUp2 {
 				for _, b := range c.views[f].back {
 					e.iface = b.iface
@@ -237,7 +237,7 @@ func (c *capturer) setUps() {
 	}
 }
 
-// expectedEvents is about how many events there will be: the passes that are seen, and as many acknowledgements.
+// expectedEvents is about how many events there will be: the records that are seen, and as many acknowledgements.
 func (c *capturer) expectedEvents() int {
 	n := 0
 	for _, hop := range c.Links {

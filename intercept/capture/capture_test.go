@@ -118,7 +118,7 @@ func modelled(played *replay.Replayed, hops []int) (all map[int]*onHop, marks ui
 			if all[h] == nil {
 				all[h] = &onHop{}
 			}
-			p, x := &played.Passes[n], all[h]
+			p, x := &played.HopRecords[n], all[h]
 			k := int(p.Retransmitted)
 			if !isDiscarded(p) {
 				x.first = append(x.first, p.Start)
@@ -186,7 +186,7 @@ func TestLinksHaveWhatTheModelHas(t *testing.T) {
 }
 
 // piecesOf are the packets of a segment: one with rdma, with tcp as many as segmentation offload makes.
-func piecesOf(p *replay.Replayed, x *link.Pass) []int {
+func piecesOf(p *replay.Replayed, x *link.HopRecord) []int {
 	if p.Fabric.Transport().Kind == link.RDMA {
 		return []int{int(x.Bytes)}
 	}
@@ -222,7 +222,7 @@ func TestEchoesOfMarks(t *testing.T) {
 	for _, name := range []string{"tcp", "reno", "cubic"} {
 		played, _, packets := write(t, nil, packetFormat, "  ecn: 100K", transports[name])
 		reductions, cwr, echoes, ends, echoed := 0, 0, 0, 0, map[layers.TCPPort]bool{}
-		for _, p := range played.Passes {
+		for _, p := range played.HopRecords {
 			if p.Flags&link.WindowReduced != 0 {
 				reductions++
 			}

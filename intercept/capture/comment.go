@@ -60,7 +60,7 @@ func number(b []byte, key string, v int64) []byte { return strconv.AppendInt(app
 // describePass adds how long a segment waited for a link, and how many ECN marks its packets got. These are with the
 // first packet of the segment.
 func (c *capturer) describePass(b []byte, e *event) []byte {
-	p := &c.Passes[e.pass]
+	p := &c.HopRecords[e.record]
 	n := uint64(p.Marked)
 	if len(c.Links) > 0 {
 		b = number(b, " hop=", int64(p.Hop))
@@ -75,13 +75,13 @@ func (c *capturer) describePass(b []byte, e *event) []byte {
 	return b
 }
 
-// marksOnPath is how many ECN marks all hops gave: with tcp to the segment of a pass, with rdma to its whole message.
-func (c *capturer) marksOnPath(message int32, p *link.Pass) (n uint64) {
+// marksOnPath is how many ECN marks all hops gave: with tcp to the segment of a record, with rdma to its whole message.
+func (c *capturer) marksOnPath(message int32, p *link.HopRecord) (n uint64) {
 	if !c.marked {
 		return 0
 	}
 	for _, k := range c.OfMessage(int(message)) {
-		if x := &c.Passes[k]; c.transport.Kind == link.RDMA || x.Segment == p.Segment {
+		if x := &c.HopRecords[k]; c.transport.Kind == link.RDMA || x.Segment == p.Segment {
 			n += uint64(x.Marked)
 		}
 	}

@@ -44,8 +44,8 @@ func (c *capturer) rdma() {
 func (c *capturer) rdmaEvents(flow int, sent []int) {
 	next := uint32(0) // PSN
 	for _, i := range sent {
-		passes := c.OfMessage(i)
-		if len(passes) == 0 {
+		records := c.OfMessage(i)
+		if len(records) == 0 {
 			continue
 		}
 		c.played++
@@ -67,9 +67,9 @@ func (c *capturer) rdmaEvents(flow int, sent []int) {
 // nicEvents adds what happens to a message at its sender's NIC. Its first packet has the number first. The result is
 // the number of the packet behind it, and true.
 func (c *capturer) nicEvents(flow int, message int32, first uint32) (next uint32, seen bool) {
-	passes, iface := c.OfMessage(int(message)), c.views[flow].forward[0]
+	records, iface := c.OfMessage(int(message)), c.views[flow].forward[0]
 	next = first + c.packetsOf(flow, c.Trace.Messages[message].Size)
-	c.add(event{at: c.Passes[passes[0]].Start, kind: data, message: message, pass: passes[0], iface: iface,
+	c.add(event{at: c.HopRecords[records[0]].Start, kind: data, message: message, record: records[0], iface: iface,
 		number: first, opcode: roce.WriteOnlyImmediate})
 	c.losses(flow, message, next-1)
 	return next, true
@@ -78,10 +78,10 @@ func (c *capturer) nicEvents(flow int, message int32, first uint32) (next uint32
 // losses adds what is sent again of a message at a NIC: its last packet, with this number. With selective repeat the
 // model sends it right behind the segment, with go-back-N when the sender goes on.
 func (c *capturer) losses(flow int, message int32, number uint32) {
-	at, count, pass := int64(-1), uint32(0), int32(0) // what is to be sent again
+	at, count, record := int64(-1), uint32(0), int32(0) // what is to be sent again
 	add := func() {
 		if count > 0 {
-			e := event{at: at, kind: lost, message: message, pass: pass, number: number}
+			e := event{at: at, kind: lost, message: message, record: record, number: number}
 			c.addBack(flow, e)
 			e.kind, e.count, e.iface, e.opcode = repeat, count, c.views[flow].forward[0], roce.WriteMiddle
 			c.add(e)
@@ -89,7 +89,7 @@ func (c *capturer) losses(flow int, message int32, number uint32) {
 		}
 	}
 	for _, n := range c.OfMessage(int(message)) {
-		p := &c.Passes[n]
+		p := &c.HopRecords[n]
 		if p.Hop != 0 {
 			continue
 		}
@@ -97,7 +97,7 @@ func (c *capturer) losses(flow int, message int32, number uint32) {
 			at = p.Start
 		}
 		add()
-		at, count, pass = p.Start+p.Dur, p.Retransmitted, n
+		at, count, record = p.Start+p.Dur, p.Retransmitted, n
 	}
 	add()
 }
@@ -137,7 +137,7 @@ func (c *capturer) rdmaPacket(q *queues, e *event) {
 	m := &c.Trace.Messages[e.message]
 	switch e.kind {
 	case setUp1, setUp2, setUp3:
-		f := frame{from: q.src, to: c.Flows[e.pass].Dst, port: 0xc000}
+		f := frame{from: q.src, to: c.Flows[e.record].Dst, port: 0xc000}
 		if e.kind == setUp2 {
 			f.from, f.to = f.to, f.from
 		}
@@ -147,7 +147,7 @@ func (c *capturer) rdmaPacket(q *queues, e *event) {
 	case data:
 		bytes := m.Size
 		if len(c.Links) > 0 {
-			bytes = uint64(c.Passes[e.pass].Bytes)
+			bytes = uint64(c.HopRecords[e.record].Bytes)
 		}
 		c.write(q, e, bytes, "data")
 	case repeat, discarded:

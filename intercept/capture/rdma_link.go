@@ -10,17 +10,17 @@ import (
 // linkEvents adds what the segments of a message do at links. Its first packet has the number first. The result is the
 // number of the packet behind it, and whether a link has seen the message.
 func (c *capturer) linkEvents(flow int, message int32, first uint32) (next uint32, seen bool) {
-	passes, size := c.OfMessage(int(message)), c.Trace.Messages[message].Size
-	segments := c.segmentsOf(passes)
+	records, size := c.OfMessage(int(message)), c.Trace.Messages[message].Size
+	segments := c.segmentsOf(records)
 	next = first
 	for i := range segments {
 		segments[i].number = next
 		next += c.packetsOf(flow, uint64(segments[i].bytes))
 	}
-	for k, n := range passes {
-		p := &c.Passes[n]
-		s := c.segmentOf(passes, p)
-		e := event{at: p.Start, kind: data, message: message, pass: n, iface: c.views[flow].forward[p.Hop],
+	for k, n := range records {
+		p := &c.HopRecords[n]
+		s := c.segmentOf(records, p)
+		e := event{at: p.Start, kind: data, message: message, record: n, iface: c.views[flow].forward[p.Hop],
 			number: s.number, opcode: opcodeOf(size, s.offset, uint64(p.Bytes))}
 		if p.Flags&link.CarriesMark != 0 {
 			e.marks = congestion
@@ -33,7 +33,7 @@ func (c *capturer) linkEvents(flow int, message int32, first uint32) (next uint3
 		}
 		c.addLost(flow, e, s)
 		if p.Hop == 0 {
-			c.addNAK(flow, passes[k+1:], e, s)
+			c.addNAK(flow, records[k+1:], e, s)
 		}
 	}
 	return next, seen
@@ -42,7 +42,7 @@ func (c *capturer) linkEvents(flow int, message int32, first uint32) (next uint3
 // addLost adds the packets that occupy a hop behind a segment, because of losses: with selective repeat the last one of
 // the segment again, with go-back-N the packet behind the segment, which is lost and begins the next segment.
 func (c *capturer) addLost(flow int, e event, s *segment) {
-	p, size, payload := &c.Passes[e.pass], c.Trace.Messages[e.message].Size, c.payload(flow)
+	p, size, payload := &c.HopRecords[e.record], c.Trace.Messages[e.message].Size, c.payload(flow)
 	packets := uint32(0)
 	if !isDiscarded(p) {
 		packets = c.packetsOf(flow, uint64(p.Bytes))
@@ -59,9 +59,9 @@ func (c *capturer) addLost(flow int, e event, s *segment) {
 }
 
 // addNAK adds the NAK of a segment's losses. With go-back-N the sender has it when it goes on, in the next of the
-// passes that are left, with selective repeat when the receiver has the segment.
+// records that are left, with selective repeat when the receiver has the segment.
 func (c *capturer) addNAK(flow int, left []int32, e event, s *segment) {
-	p := &c.Passes[e.pass]
+	p := &c.HopRecords[e.record]
 	e.kind = lost
 	if !isDiscarded(p) {
 		e.number += c.packetsOf(flow, uint64(p.Bytes))
@@ -73,7 +73,7 @@ func (c *capturer) addNAK(flow int, left []int32, e event, s *segment) {
 		return
 	}
 	for _, n := range left {
-		if next := &c.Passes[n]; next.Hop == 0 {
+		if next := &c.HopRecords[n]; next.Hop == 0 {
 			e.at = next.Start
 			c.addBack(flow, e)
 			return

@@ -64,19 +64,19 @@ type sending struct {
 func (c *capturer) flowEvents(flow int, sent []int) {
 	x := &sending{flow: flow, number: 1}
 	for _, i := range sent {
-		passes := c.OfMessage(i)
-		if len(passes) == 0 {
+		records := c.OfMessage(i)
+		if len(records) == 0 {
 			continue
 		}
 		c.played++
-		c.segmentsOf(passes)
+		c.segmentsOf(records)
 		seen := c.Trace.Messages[i].Size == 0 && c.views[flow].crosses() // no packet: its connection is seen
-		for _, n := range passes {
-			p := &c.Passes[n]
+		for _, n := range records {
+			p := &c.HopRecords[n]
 			if p.Bytes == 0 {
 				continue
 			}
-			s := c.segmentOf(passes, p)
+			s := c.segmentOf(records, p)
 			if p.Hop == 0 {
 				c.acknowledge(x, int32(i), n, s)
 			}
@@ -91,8 +91,8 @@ func (c *capturer) flowEvents(flow int, sent []int) {
 }
 
 // acknowledge adds what the sender gets back for a segment, which is the next one of its connection.
-func (c *capturer) acknowledge(x *sending, message, pass int32, s *segment) {
-	p := &c.Passes[pass]
+func (c *capturer) acknowledge(x *sending, message, record int32, s *segment) {
+	p := &c.HopRecords[record]
 	s.number = x.number
 	x.number += p.Bytes
 	if s.reduced {
@@ -103,7 +103,7 @@ func (c *capturer) acknowledge(x *sending, message, pass int32, s *segment) {
 	}
 	known := s.arrives + c.transport.Overhead + c.reverseLatency(x.flow)
 	x.back = max(x.back, known)
-	e := event{at: x.back, kind: lost, message: message, pass: pass, marks: x.marks}
+	e := event{at: x.back, kind: lost, message: message, record: record, marks: x.marks}
 	s.again = x.back
 	for e.count = range p.Retransmitted {
 		e.number = c.packetOf(x.flow, s, e.count)
@@ -113,16 +113,16 @@ func (c *capturer) acknowledge(x *sending, message, pass int32, s *segment) {
 		x.back = max(x.back, known+known-p.Start) // another round trip
 	}
 	if c.Times[message].Due != link.Never {
-		c.addBack(x.flow, event{at: x.back, kind: acked, message: message, pass: pass, number: x.number,
+		c.addBack(x.flow, event{at: x.back, kind: acked, message: message, record: record, number: x.number,
 			marks: x.marks})
 	}
 }
 
 // segmentEvents adds a segment at one hop. What is sent again takes as long to the hop as the segment did. It reports
 // whether the hop is captured.
-func (c *capturer) segmentEvents(x *sending, message, pass int32, s *segment) bool {
-	p := &c.Passes[pass]
-	e := event{at: p.Start, kind: data, message: message, pass: pass, iface: c.views[x.flow].forward[p.Hop],
+func (c *capturer) segmentEvents(x *sending, message, record int32, s *segment) bool {
+	p := &c.HopRecords[record]
+	e := event{at: p.Start, kind: data, message: message, record: record, iface: c.views[x.flow].forward[p.Hop],
 		number: s.number}
 	if p.Flags&link.CarriesMark != 0 {
 		e.marks = congestion
@@ -203,7 +203,7 @@ func (c *capturer) tcpPacket(s *stream, e *event) {
 		if mss < largest {
 			most = largest / mss * mss
 		}
-		for left := int(c.Passes[e.pass].Bytes); left > 0; {
+		for left := int(c.HopRecords[e.record].Bytes); left > 0; {
 			n := min(left, most)
 			c.send(s, e, n, "data")
 			e.number, e.count, e.marks = e.number+uint32(n), e.count+1, e.marks&^reduced
@@ -211,7 +211,7 @@ func (c *capturer) tcpPacket(s *stream, e *event) {
 		}
 	case repeat:
 		c.sum.Repeated++
-		bytes := int(c.Passes[e.pass].Bytes)
+		bytes := int(c.HopRecords[e.record].Bytes)
 		c.send(s, e, min(mss, bytes-min(int(e.count)*mss, bytes-1)), "repeat")
 	case lost:
 		for range duplicates + 1 {

@@ -70,17 +70,17 @@ type segment struct {
 	reduced bool   // tcp: the sender has reduced its window before it
 }
 
-// segmentsOf are the segments that passes of one message are about, in their order. The result is valid until the next
+// segmentsOf are the segments that records of one message are about, in their order. The result is valid until the next
 // call.
-func (c *capturer) segmentsOf(passes []int32) []segment {
+func (c *capturer) segmentsOf(records []int32) []segment {
 	c.segments = c.segments[:0]
 	offset := uint64(0)
-	for _, n := range passes {
-		p := &c.Passes[n]
-		if p.Hop == 0 && int(p.Segment-c.Passes[passes[0]].Segment) == len(c.segments) {
+	for _, n := range records {
+		p := &c.HopRecords[n]
+		if p.Hop == 0 && int(p.Segment-c.HopRecords[records[0]].Segment) == len(c.segments) {
 			c.segments = append(c.segments, segment{offset: offset})
 		}
-		s := c.segmentOf(passes, p)
+		s := c.segmentOf(records, p)
 		s.arrives = max(s.arrives, p.Finish)
 		s.marked = s.marked || p.Flags&link.CarriesMark != 0
 		if p.Hop == 0 {
@@ -91,12 +91,12 @@ func (c *capturer) segmentsOf(passes []int32) []segment {
 	return c.segments
 }
 
-// segmentOf is the segment of a pass of the message that segmentsOf was last called with. A message's segments have
+// segmentOf is the segment of a record of the message that segmentsOf was last called with. A message's segments have
 // numbers without gaps.
-func (c *capturer) segmentOf(passes []int32, p *link.Pass) *segment {
-	return &c.segments[p.Segment-c.Passes[passes[0]].Segment]
+func (c *capturer) segmentOf(records []int32, p *link.HopRecord) *segment {
+	return &c.segments[p.Segment-c.HopRecords[records[0]].Segment]
 }
 
-// isDiscarded says that a pass is of one packet that the receiver discards: go-back-N sends it again with the segment
+// isDiscarded says that a record is of one packet that the receiver discards: go-back-N sends it again with the segment
 // of the same number.
-func isDiscarded(p *link.Pass) bool { return p.Bytes == 0 && p.Last == 0 }
+func isDiscarded(p *link.HopRecord) bool { return p.Bytes == 0 && p.Last == 0 }

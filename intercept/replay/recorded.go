@@ -114,8 +114,8 @@ func Prepare(t *messages.Trace) *Recorded {
 
 // Result is what the model says.
 type Result struct {
-	Times  []Times     // of each message of the trace; link.Never if it was not played or has not happened
-	Passes []link.Pass // what each segment did, in the order of its steps
+	Times      []Times          // of each message of the trace; link.Never if it was not played or has not happened
+	HopRecords []link.HopRecord // what each segment did, in the order of its steps
 }
 
 // AsPosted plays the messages as they were posted.
@@ -125,17 +125,17 @@ func AsPosted(f *Fabric, t *messages.Trace, r *Recorded) (*Result, error) {
 		return nil, err
 	}
 	defer s.close()
-	s.passes = make([]link.Pass, 0, passesOf(f, t, r))
+	s.records = make([]link.HopRecord, 0, hopRecordsOf(f, t, r))
 	d := newTimetable(t, r)
 	s.allActs = len(d.acts)
 	if err := s.run(d); err != nil {
 		return nil, fmt.Errorf("play the messages again: %w", err)
 	}
-	return &Result{Times: s.timesOf(t, r), Passes: s.passes}, nil
+	return &Result{Times: s.timesOf(t, r), HopRecords: s.records}, nil
 }
 
-// passesOf is about how many passes the messages make.
-func passesOf(f *Fabric, t *messages.Trace, r *Recorded) int {
+// hopRecordsOf is about how many records the messages make.
+func hopRecordsOf(f *Fabric, t *messages.Trace, r *Recorded) int {
 	n := 0
 	for i, all := range r.Messages {
 		x := &r.Flows[i]

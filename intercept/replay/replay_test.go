@@ -56,7 +56,7 @@ func TestAsPosted(t *testing.T) {
 		t.Errorf("the second one was %d ns behind the first one", after)
 	}
 	bytes := uint32(0)
-	for _, p := range r.Passes {
+	for _, p := range r.HopRecords {
 		if p.Hop == 0 {
 			bytes += p.Bytes
 		}

@@ -17,7 +17,7 @@ type Replayed struct {
 	*Recorded
 	*Result
 	paths     [][]link.PathHop // of each flow
-	byMessage grouped          // places in Passes, by message of the trace
+	byMessage grouped          // indices in HopRecords, by message of the trace
 	byHop     grouped          // by hop of the fabric, in the order of their starts
 }
 
@@ -31,28 +31,28 @@ func Play(f *Fabric, t *messages.Trace) (*Replayed, error) {
 	for _, flow := range p.Flows {
 		p.paths = append(p.paths, f.FlowPath(flow.Src, flow.Dst, flow.Path))
 	}
-	p.byMessage = group(len(p.Passes), len(t.Messages), func(i int) int { return p.MessageOf(&p.Passes[i]) })
-	p.byHop = group(len(p.Passes), len(f.Hops), func(i int) int { return p.HopOf(&p.Passes[i]) })
+	p.byMessage = group(len(p.HopRecords), len(t.Messages), func(i int) int { return p.MessageOf(&p.HopRecords[i]) })
+	p.byHop = group(len(p.HopRecords), len(f.Hops), func(i int) int { return p.HopOf(&p.HopRecords[i]) })
 	for h := range f.Hops {
 		all := p.byHop.of(h)
-		sort.SliceStable(all, func(a, b int) bool { return p.Passes[all[a]].Start < p.Passes[all[b]].Start })
+		sort.SliceStable(all, func(a, b int) bool { return p.HopRecords[all[a]].Start < p.HopRecords[all[b]].Start })
 	}
 	return p, nil
 }
 
-// MessageOf is the place of a pass's message in the trace.
-func (p *Replayed) MessageOf(x *link.Pass) int { return p.Messages[x.Flow][x.Msg] }
+// MessageOf is the place of a record's message in the trace.
+func (p *Replayed) MessageOf(x *link.HopRecord) int { return p.Messages[x.Flow][x.Msg] }
 
-// HopOf is the hop of the fabric that a pass is about.
-func (p *Replayed) HopOf(x *link.Pass) int { return p.paths[x.Flow][x.Hop].Hop }
+// HopOf is the hop of the fabric that a record is about.
+func (p *Replayed) HopOf(x *link.HopRecord) int { return p.paths[x.Flow][x.Hop].Hop }
 
 // Path is the hops that message i crosses. The message must be played.
 func (p *Replayed) Path(i int) []link.PathHop { return p.paths[p.FlowOf[i]] }
 
-// OfMessage is the places in Passes of what the segments of message i did, in the order of their steps.
+// OfMessage is the indices in HopRecords of what the segments of message i did, in the order of their steps.
 func (p *Replayed) OfMessage(i int) []int32 { return p.byMessage.of(i) }
 
-// OnHop is the places in Passes of what segments did on a hop of the fabric, in the order of their starts.
+// OnHop is the indices in HopRecords of what segments did on a hop of the fabric, in the order of their starts.
 func (p *Replayed) OnHop(hop int) []int32 { return p.byHop.of(hop) }
 
 // grouped is numbers in groups: those of group g are in all[first[g]:first[g+1]].

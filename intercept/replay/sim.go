@@ -53,7 +53,7 @@ type simulation struct {
 	changes []ledger.Change
 	scale   int
 	driver  driver
-	passes  []link.Pass
+	records []link.HopRecord
 	watch   func(part float64) error // nil, or Fabric.Watch
 	acts    int                      // posts and receives so far
 	allActs int                      // that there will be
@@ -73,7 +73,7 @@ type Times struct {
 
 var errNoPath = errors.New("the fabric has no path between them")
 
-// newSimulation makes the flows on the fabric, which is at rest. keeps: passes are kept.
+// newSimulation makes the flows on the fabric, which is at rest. keeps: records are kept.
 func newSimulation(f *Fabric, flows []Flow, keeps bool) (*simulation, error) {
 	params, err := f.Params(f.TimeScale)
 	if err != nil {
@@ -83,7 +83,7 @@ func newSimulation(f *Fabric, flows []Flow, keeps bool) (*simulation, error) {
 	s := &simulation{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes,
 		scale: f.TimeScale, watch: f.Watch, flows: make([]flow, len(flows))}
 	if keeps {
-		s.net.KeepPasses()
+		s.net.KeepHopRecords()
 	}
 	ends, orders := make([]*sim.Endpoints, len(flows)), make([]uint64, len(flows))
 	for i, x := range flows {
@@ -100,7 +100,7 @@ func newSimulation(f *Fabric, flows []Flow, keeps bool) (*simulation, error) {
 	}
 	s.loop = sim.New(s.net, ends, orders, sim.Rules{RoundRobin: true})
 	if keeps {
-		s.loop.Watch = func(p *link.Pass) { s.passes = append(s.passes, *p) }
+		s.loop.Watch = func(p *link.HopRecord) { s.records = append(s.records, *p) }
 	}
 	return s, nil
 }

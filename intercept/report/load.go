@@ -36,7 +36,7 @@ func (m *maker) load() {
 		busy, queue := make([]int64, windows), make([]int64, windows)
 		var waits []level
 		for _, n := range m.OnHop(h) {
-			p := &m.Passes[n]
+			p := &m.HopRecords[n]
 			hop.Bytes, hop.Busy = hop.Bytes+uint64(p.Bytes), hop.Busy+p.Dur
 			if p.Hop == 0 {
 				hop.Again += uint64(p.Retransmitted)

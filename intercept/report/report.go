@@ -64,8 +64,8 @@ func (m *maker) span() {
 	for i := range m.why.Calls {
 		m.first, m.last = min(m.first, m.why.Calls[i].Start), max(m.last, m.why.Calls[i].End)
 	}
-	for i := range m.Passes {
-		m.last = max(m.last, m.Passes[i].Finish)
+	for i := range m.HopRecords {
+		m.last = max(m.last, m.HopRecords[i].Finish)
 	}
 	m.data.Span = m.time(m.last)
 }
@@ -249,8 +249,8 @@ func (m *maker) messages() {
 // were sent again. Those of other segments wait at the same time, so they are not added.
 func (m *maker) waited(i int) (ns int64, again uint64) {
 	for k, n := range m.OfMessage(i) {
-		p := &m.Passes[n]
-		if k == 0 || p.Segment == m.Passes[m.OfMessage(i)[0]].Segment {
+		p := &m.HopRecords[n]
+		if k == 0 || p.Segment == m.HopRecords[m.OfMessage(i)[0]].Segment {
 			ns += max(0, p.Start-p.Ready)
 		}
 		if p.Hop == 0 {

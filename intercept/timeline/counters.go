@@ -13,7 +13,7 @@ func (d *drawing) rate(group, h int) {
 	sums := map[int64]float64{} // bytes in each window
 	window, sum := int64(-1), 0.0
 	for _, n := range d.OnHop(h) {
-		p := &d.Passes[n]
+		p := &d.HopRecords[n]
 		if p.Dur == 0 {
 			continue
 		}
@@ -51,7 +51,7 @@ type level struct{ time, bytes int64 }
 func (d *drawing) queue(group, h int) {
 	var all []level
 	for _, n := range d.OnHop(h) {
-		if p := &d.Passes[n]; p.Start > p.Ready && p.Dur > 0 {
+		if p := &d.HopRecords[n]; p.Start > p.Ready && p.Dur > 0 {
 			all = append(all, level{p.Ready, int64(p.Bytes)}, level{p.Start, -int64(p.Bytes)})
 		}
 	}
@@ -82,7 +82,7 @@ func (d *drawing) queue(group, h int) {
 func (d *drawing) sentAgain(group, h int) {
 	sum, track := uint64(0), 0
 	for _, n := range d.OnHop(h) {
-		p := &d.Passes[n]
+		p := &d.HopRecords[n]
 		if p.Hop != 0 || p.Retransmitted == 0 {
 			continue
 		}

@@ -120,7 +120,7 @@ func (d *hopDrawing) occupations(group, h int) {
 	lanes := newLanes(&d.drawing, group, d.Fabric.HopName(h), tracksOfHop*h+occupationTrack)
 	last := occupation{message: -1}
 	for _, n := range d.OnHop(h) {
-		p := &d.Passes[n]
+		p := &d.HopRecords[n]
 		if p.Dur == 0 {
 			continue
 		}

@@ -74,8 +74,8 @@ type Timeline struct {
 func New(p *replay.Replayed, clock Clock, window int64) *Timeline {
 	t := &Timeline{Replayed: p, clock: clock, window: window * clock.Scale, names: make([]string, len(p.Trace.Calls)),
 		nodes: make([]int, p.Fabric.Config.Nodes)}
-	for i := range p.Passes {
-		t.end = max(t.end, p.Passes[i].Finish)
+	for i := range p.HopRecords {
+		t.end = max(t.end, p.HopRecords[i].Finish)
 	}
 	_, t.last = p.Trace.Span()
 	t.last = max(t.last, t.end)

@@ -183,7 +183,7 @@ func TestPropertyRates(t *testing.T) {
 		for h := range p.Fabric.Hops {
 			bytes, dur := 0.0, int64(0)
 			for _, n := range p.OnHop(h) {
-				if x := &p.Passes[n]; x.Dur > 0 {
+				if x := &p.HopRecords[n]; x.Dur > 0 {
 					bytes += float64(x.Bytes)
 					dur += x.Dur
 				}

@@ -31,7 +31,7 @@ func newIndex(p *replay.Replayed) *index {
 		last: p.Trace.Last()}
 	for h := range p.Fabric.Hops {
 		for _, i := range p.OnHop(h) {
-			x.longest[h] = max(x.longest[h], p.Passes[i].Dur)
+			x.longest[h] = max(x.longest[h], p.HopRecords[i].Dur)
 		}
 	}
 	return x
@@ -61,12 +61,12 @@ func sortByTime(all []messages.At) {
 }
 
 // occupied calls do for each part of [from, to) in which a segment occupied the hop, in order.
-func (x *index) occupied(hop int, from, to int64, do func(p *link.Pass, from, to int64)) {
-	all, passes := x.OnHop(hop), x.Passes
-	first := sort.Search(len(all), func(i int) bool { return passes[all[i]].Start > from-x.longest[hop]-1 })
+func (x *index) occupied(hop int, from, to int64, do func(p *link.HopRecord, from, to int64)) {
+	all, records := x.OnHop(hop), x.HopRecords
+	first := sort.Search(len(all), func(i int) bool { return records[all[i]].Start > from-x.longest[hop]-1 })
 	at := from
 	for _, i := range all[first:] {
-		p := &passes[i]
+		p := &records[i]
 		if p.Start >= to {
 			return
 		}

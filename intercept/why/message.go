@@ -49,7 +49,7 @@ func (x *index) messageParts(i int) []Part {
 }
 
 // firstHop cuts the time from the post of message i until its last segment was sent over the first hop.
-func (x *index) firstHop(l *timeline, i int, segments [][]*link.Pass) {
+func (x *index) firstHop(l *timeline, i int, segments [][]*link.HopRecord) {
 	x.beforeFirst(l, i, segments[0][0])
 	for k, s := range segments {
 		if k > 0 {
@@ -101,11 +101,11 @@ func (x *index) emulator(l *timeline, recorded int64) {
 }
 
 // segments are what the segments of message i did, each hop by hop.
-func (x *index) segments(i int) [][]*link.Pass {
-	var out [][]*link.Pass
+func (x *index) segments(i int) [][]*link.HopRecord {
+	var out [][]*link.HopRecord
 	at := map[uint32]int{}
 	for _, n := range x.OfMessage(i) {
-		p := &x.Passes[n]
+		p := &x.HopRecords[n]
 		if p.Hop == 0 {
 			at[p.Segment] = len(out)
 			out = append(out, nil)
@@ -116,7 +116,7 @@ func (x *index) segments(i int) [][]*link.Pass {
 }
 
 // beforeFirst cuts the time from the post until the first segment could be sent.
-func (x *index) beforeFirst(l *timeline, i int, first *link.Pass) {
+func (x *index) beforeFirst(l *timeline, i int, first *link.HopRecord) {
 	m, transport := &x.Trace.Messages[i], x.transport
 	if transport.Kind == link.RDMA {
 		l.to(min(m.ReceivePosted, first.Ready), Part{Cause: Receive, Rank: x.rankOf(m.Job, m.Receiver)})
@@ -127,7 +127,7 @@ func (x *index) beforeFirst(l *timeline, i int, first *link.Pass) {
 }
 
 // lastSegment cuts the time from the last segment's start on the first hop until the message is due.
-func (x *index) lastSegment(l *timeline, i int, s []*link.Pass, due int64) {
+func (x *index) lastSegment(l *timeline, i int, s []*link.HopRecord, due int64) {
 	m := &x.Trace.Messages[i]
 	slowest := s[0]
 	for k, p := range s {
@@ -166,7 +166,7 @@ func (x *index) recovered(l *timeline, i int, due int64) {
 // due is when the last byte of message i was at the receiver, whether or not the receive was posted.
 func (x *index) due(i int) int64 {
 	last := x.OfMessage(i)
-	return x.Passes[last[len(last)-1]].Finish + x.transport.Overhead
+	return x.HopRecords[last[len(last)-1]].Finish + x.transport.Overhead
 }
 
 // lossy is the hop on the path of message i that loses most, "" if none does.
@@ -186,7 +186,7 @@ func (x *index) wait(l *timeline, i, hop int, t int64) {
 		return
 	}
 	name := x.Fabric.HopName(hop)
-	x.occupied(hop, l.at, t, func(p *link.Pass, from, to int64) {
+	x.occupied(hop, l.at, t, func(p *link.HopRecord, from, to int64) {
 		x.unoccupied(l, i, hop, from)
 		other := x.MessageOf(p)
 		if other == i {

@@ -18,7 +18,7 @@ func layouts() [][2]reflect.Type {
 		{reflect.TypeFor[Hop](), reflect.TypeFor[C.struct_ddlemu_hop]()},
 		{reflect.TypeFor[Transport](), reflect.TypeFor[C.struct_ddlemu_transport]()},
 		{reflect.TypeFor[Block](), reflect.TypeFor[C.struct_ddlemu_block]()},
-		{reflect.TypeFor[Pass](), reflect.TypeFor[C.struct_ddlemu_pass]()},
+		{reflect.TypeFor[HopRecord](), reflect.TypeFor[C.struct_ddlemu_hop_record]()},
 	}
 }
 

@@ -29,15 +29,15 @@ struct ddlemu_carried {
 	int64_t busy_ns;
 };
 
-// What else is known of a pass.
+// What else is known of a record.
 enum {
-	DDLEMU_PASS_CE = 1, // the segment carries an ECN mark, of this hop or of one before it
-	DDLEMU_PASS_DROPPED = 2, // a queue has dropped the segment, here or before: it occupied nothing
-	DDLEMU_PASS_REDUCED = 4, // the first segment behind a reduction of the congestion window; at hop 0
+	DDLEMU_RECORD_CE = 1, // the segment carries an ECN mark, of this hop or of one before it
+	DDLEMU_RECORD_DROPPED = 2, // a queue has dropped the segment, here or before: it occupied nothing
+	DDLEMU_RECORD_REDUCED = 4, // the first segment behind a reduction of the congestion window; at hop 0
 };
 
 // One segment on one hop: for readers that explain why a message took so long.
-struct ddlemu_pass {
+struct ddlemu_hop_record {
 	uint32_t flow; // ddlemu_engine.number
 	uint32_t hop; // place in the path
 	uint64_t msg;
@@ -46,16 +46,16 @@ struct ddlemu_pass {
 	uint32_t last; // 1: the last segment of its message
 	uint32_t retransmitted; // packets sent again with it, which occupied this hop too
 	uint32_t marked; // packets that this hop gave an ECN mark
-	uint32_t flags; // DDLEMU_PASS_...
+	uint32_t flags; // DDLEMU_RECORD_...
 	int64_t ready; // when it could have occupied the hop
 	int64_t start, dur; // when and for how long it did
 	int64_t next; // when its first byte is at the next hop
 	int64_t finish; // when its last byte is there, or at the receiver
 };
 
-// Passes that nobody has read yet. The reader sets n to 0.
-struct ddlemu_passes {
-	struct ddlemu_pass *at;
+// HopRecords that nobody has read yet. The reader sets n to 0.
+struct ddlemu_hop_records {
+	struct ddlemu_hop_record *at;
 	uint64_t n, capacity, lost;
 };
 
@@ -83,7 +83,7 @@ struct ddlemu_engine {
 	uint64_t posts_at_once; // messages that one call of flow_advance reads; 0: all
 	struct ddlemu_carried carried[DDLEMU_MAX_HOPS]; // by place in the path
 	bool any_carried;
-	struct ddlemu_passes *passes; // where to note what segments do; may be NULL
+	struct ddlemu_hop_records *records; // where to note what segments do; may be NULL
 	uint32_t number; // of the flow, for that
 	// Makes a serialization time wrong, for tests of the verdict; may be NULL. Only a build with DDLEMU_FAULTS
 	// calls it.

@@ -156,24 +156,24 @@ static void arrives_at(const struct ddlemu_engine *e, struct ddlemu_segment *s)
 	}
 }
 
-// pass_flags is what a pass of segment s at hop i says besides its times.
-static uint32_t pass_flags(const struct ddlemu_engine *e, const struct ddlemu_segment *s, uint32_t i)
+// record_flags is what a record of segment s at hop i says besides its times.
+static uint32_t record_flags(const struct ddlemu_engine *e, const struct ddlemu_segment *s, uint32_t i)
 {
 	uint64_t offset = s->end - s->bytes;
 	bool reduced = i == 0 && has_window(e) && offset > 0 && e->flow->window.recover == offset;
-	return (s->flags & SEGMENT_MARKED ? DDLEMU_PASS_CE : 0) |
-		(s->flags & SEGMENT_DROPPED ? DDLEMU_PASS_DROPPED : 0) | (reduced ? DDLEMU_PASS_REDUCED : 0);
+	return (s->flags & SEGMENT_MARKED ? DDLEMU_RECORD_CE : 0) |
+		(s->flags & SEGMENT_DROPPED ? DDLEMU_RECORD_DROPPED : 0) | (reduced ? DDLEMU_RECORD_REDUCED : 0);
 }
 
-// note_pass notes what segment s did at hop i, which has marked so many packets, for a reader.
-static void note_pass(struct ddlemu_passes *p, const struct ddlemu_engine *e, const struct ddlemu_segment *s,
+// note_record notes what segment s did at hop i, which has marked so many packets, for a reader.
+static void note_record(struct ddlemu_hop_records *p, const struct ddlemu_engine *e, const struct ddlemu_segment *s,
 	uint32_t i, int64_t ready, int64_t start, int64_t dur, uint32_t marked)
 {
 	if (p->n == p->capacity) {
 		p->lost++;
 		return;
 	}
-	p->at[p->n++] = (struct ddlemu_pass){
+	p->at[p->n++] = (struct ddlemu_hop_record){
 		.flow = e->number,
 		.hop = i,
 		.msg = s->msg,
@@ -182,7 +182,7 @@ static void note_pass(struct ddlemu_passes *p, const struct ddlemu_engine *e, co
 		.last = s->last,
 		.retransmitted = i <= s->retransmit_hops ? s->retransmitted : 0,
 		.marked = marked,
-		.flags = pass_flags(e, s, i),
+		.flags = record_flags(e, s, i),
 		.ready = ready,
 		.start = start,
 		.dur = dur,
@@ -199,13 +199,13 @@ static void note_discarded(const struct ddlemu_engine *e, int64_t ready, int64_t
 		.retransmitted = 1,
 		.ready = start + dur,
 		.finish = start + dur };
-	if (e->passes != NULL)
-		note_pass(e->passes, e, &s, 0, ready, start, dur, 0);
+	if (e->records != NULL)
+		note_record(e->records, e, &s, 0, ready, start, dur, 0);
 }
 
-// pass notes that segment s has passed hop i: it occupied the hop from start on for dur ns,
+// leave_hop notes that segment s has left hop i: it occupied the hop from start on for dur ns,
 // and its last byte left the hop at finish. The hop gave an ECN mark to so many of its packets.
-static void pass(const struct ddlemu_engine *e, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur,
+static void leave_hop(const struct ddlemu_engine *e, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur,
 	int64_t finish, uint32_t marked)
 {
 	struct ddlemu_flow *f = e->flow;
@@ -222,8 +222,8 @@ static void pass(const struct ddlemu_engine *e, struct ddlemu_segment *s, uint32
 	s->ready = max64(start + latency, f->last_ready[i]); // segments stay in order, whatever the jitter
 	f->last_ready[i] = s->ready;
 	s->finish = finish + latency;
-	if (e->passes != NULL)
-		note_pass(e->passes, e, s, i, ready, start, dur, marked);
+	if (e->records != NULL)
+		note_record(e->records, e, s, i, ready, start, dur, marked);
 	if (i == e->path.n - 1)
 		arrives_at(e, s);
 }
@@ -345,7 +345,7 @@ static void send(struct ddlemu_engine *e, struct part m, uint32_t n, int64_t dur
 		.ready = ready,
 		.due = DDLEMU_NEVER,
 	};
-	pass(e, s, 0, start, dur, finish_on_rails(e, m.message, start, dur), 0);
+	leave_hop(e, s, 0, start, dur, finish_on_rails(e, m.message, start, dur), 0);
 	cut_segment(e, s, outcome.packets);
 }
 
@@ -457,7 +457,7 @@ static bool forward(struct ddlemu_engine *e, uint32_t i, int64_t now, int64_t *n
 	if (too_early(now, queue_decided(e, p, ready, dur), next))
 		return false;
 	if (s->flags & SEGMENT_DROPPED) {
-		pass(e, s, i, s->ready, 0, s->finish, 0);
+		leave_hop(e, s, i, s->ready, 0, s->finish, 0);
 		f->at[i]++;
 		return true;
 	}
@@ -483,7 +483,7 @@ static bool forward(struct ddlemu_engine *e, uint32_t i, int64_t now, int64_t *n
 		start = reserve(f, h, grant, dur, s->msg, ready, now);
 	f->served[i] = start + dur;
 	count(e, i, p, s->bytes, again, dur);
-	pass(e, s, i, start, dur, max64(s->finish, start + dur), marked);
+	leave_hop(e, s, i, start, dur, max64(s->finish, start + dur), marked);
 	f->at[i]++;
 	return true;
 }
@@ -559,7 +559,7 @@ void flow_advance(struct ddlemu_engine *e, int64_t now)
 	struct ddlemu_flow *f = e->flow;
 	take_parameters(e);
 	read_posts(e, now);
-	// With a congestion window, the first pass leaves out inject: the other steps must first
+	// With a congestion window, the first iteration leaves out inject: the other steps must first
 	// find all acknowledgements up to now.
 	for (bool acknowledgements_first = has_window(e);; acknowledgements_first = false) {
 		int64_t next = DDLEMU_NEVER;

@@ -33,8 +33,8 @@ import (
 	"unsafe"
 )
 
-// Pass is one segment on one hop: struct ddlemu_pass of engine.h. Times are in ns.
-type Pass struct {
+// HopRecord is one segment on one hop: struct ddlemu_hop_record of engine.h. Times are in ns.
+type HopRecord struct {
 	Flow          uint32 // number of the flow in its network, from 0
 	Hop           uint32 // place in the flow's path
 	Msg           uint64
@@ -43,22 +43,22 @@ type Pass struct {
 	Last          uint32 // 1: the last segment of its message
 	Retransmitted uint32 // packets sent again with it, which occupied this hop too
 	Marked        uint32 // packets that this hop gave an ECN mark
-	Flags         PassFlags
+	Flags         HopRecordFlags
 	Ready         int64 // when it could have occupied the hop
 	Start, Dur    int64 // when and for how long it did
 	Next          int64 // when its first byte is at the next hop
 	Finish        int64 // when its last byte is there, or at the receiver
 }
 
-// PassFlags are what else is known of a pass.
-type PassFlags uint32
+// HopRecordFlags are what else is known of a record.
+type HopRecordFlags uint32
 
-// Flags of a pass.
+// Flags of a record.
 const (
-	CarriesMark PassFlags = C.DDLEMU_PASS_CE      // an ECN mark, of this hop or of one before it
-	Dropped     PassFlags = C.DDLEMU_PASS_DROPPED // by a queue, here or before: the segment occupied nothing
+	CarriesMark HopRecordFlags = C.DDLEMU_RECORD_CE      // an ECN mark, of this hop or of one before it
+	Dropped     HopRecordFlags = C.DDLEMU_RECORD_DROPPED // by a queue, here or before: the segment occupied nothing
 	// the first segment behind a reduction of the congestion window; at hop 0
-	WindowReduced PassFlags = C.DDLEMU_PASS_REDUCED
+	WindowReduced HopRecordFlags = C.DDLEMU_RECORD_REDUCED
 )
 
 // Never is a time that is not known yet, or does not come.
@@ -89,7 +89,7 @@ type Network struct {
 	tables    *C.int32_t
 	seed      uint64
 	memory    []unsafe.Pointer
-	passes    *C.struct_ddlemu_passes // nil: nobody wants to know
+	records   *C.struct_ddlemu_hop_records // nil: nobody wants to know
 	flows     uint32
 }
 
@@ -133,20 +133,20 @@ func (n *Network) Close() {
 	*n = Network{}
 }
 
-// KeepPasses makes the network note what each segment does, for Passes. Call it before NewFlow.
-func (n *Network) KeepPasses() {
+// KeepHopRecords makes the network note what each segment does, for HopRecords. Call it before NewFlow.
+func (n *Network) KeepHopRecords() {
 	const most = 2 * MaxSegments * MaxHops // of two steps: the event loop looks when there is no place for one
-	n.passes = &allocate[C.struct_ddlemu_passes](n, 1)[0]
-	n.passes.at, n.passes.capacity = &allocate[C.struct_ddlemu_pass](n, most)[0], most
+	n.records = &allocate[C.struct_ddlemu_hop_records](n, 1)[0]
+	n.records.at, n.records.capacity = &allocate[C.struct_ddlemu_hop_record](n, most)[0], most
 }
 
-// Passes appends what segments did since the last call to out. Call it after each Advance, or run of an event loop.
-func (n *Network) Passes(out []Pass) []Pass {
-	if n.passes == nil || n.passes.n == 0 {
+// HopRecords appends what segments did since the last call to out. Call it after each Advance, or run of an event loop.
+func (n *Network) HopRecords(out []HopRecord) []HopRecord {
+	if n.records == nil || n.records.n == 0 {
 		return out
 	}
-	out = append(out, unsafe.Slice((*Pass)(unsafe.Pointer(n.passes.at)), n.passes.n)...)
-	n.passes.n = 0
+	out = append(out, unsafe.Slice((*HopRecord)(unsafe.Pointer(n.records.at)), n.records.n)...)
+	n.records.n = 0
 	return out
 }
 
@@ -219,7 +219,7 @@ func (n *Network) NewFlow(id uint64, path []PathHop, reverse []int) *Flow {
 		p.reverse[i] = C.uint32_t(h)
 	}
 	engine.flow, engine.seed, engine.tables = flow, C.uint64_t(n.seed), n.tables
-	engine.passes, engine.number = n.passes, C.uint32_t(n.flows)
+	engine.records, engine.number = n.records, C.uint32_t(n.flows)
 	n.flows++
 	engine.transport = (*C.struct_ddlemu_transport)(unsafe.Pointer(n.transport))
 	engine.hops = (*C.struct_ddlemu_hop)(unsafe.Pointer(unsafe.SliceData(n.Hops)))

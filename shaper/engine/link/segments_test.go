@@ -34,13 +34,13 @@ func TestSegmentsAreEqual(t *testing.T) {
 		wire := port
 		wire.Latency = time.Microsecond
 		f := newFabric(t, 2, port, wire, 1, c.tr)
-		f.net.KeepPasses()
+		f.net.KeepHopRecords()
 		fl := f.flow(0, 1)
 		fl.Post(c.size, 0)
 		fl.Recv(0)
 		run(0, fl)
 		var got []uint32
-		for _, p := range f.net.Passes(nil) {
+		for _, p := range f.net.HopRecords(nil) {
 			if p.Hop == 0 {
 				got = append(got, p.Bytes)
 			}

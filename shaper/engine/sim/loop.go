@@ -39,14 +39,14 @@ type Rules struct {
 // Loop moves flows of a network in virtual time. It is not safe for concurrent use. The network's Close releases its
 // memory.
 type Loop struct {
-	// Watch, if not nil, is called for each segment on each hop, if the network keeps passes.
-	Watch  func(*link.Pass)
-	net    *link.Network
-	passes []link.Pass
-	c      *C.struct_ddlemu_sim_private
-	flows  []C.struct_ddlemu_sim_flow
-	posted []bool // of each flow: it has posts that are not read
-	pause  uint64 // steps from one pause to the next
+	// Watch, if not nil, is called for each segment on each hop, if the network keeps records.
+	Watch   func(*link.HopRecord)
+	net     *link.Network
+	records []link.HopRecord
+	c       *C.struct_ddlemu_sim_private
+	flows   []C.struct_ddlemu_sim_flow
+	posted  []bool // of each flow: it has posts that are not read
+	pause   uint64 // steps from one pause to the next
 }
 
 // stepsPerPause is the number of steps from one pause to the next: some ms.
@@ -209,10 +209,10 @@ func (l *Loop) batch() []uint32 {
 }
 
 func (l *Loop) watch() {
-	l.passes = l.net.Passes(l.passes[:0]) // also if nobody watches: the loop waits for their memory
-	for k := range l.passes {
+	l.records = l.net.HopRecords(l.records[:0]) // also if nobody watches: the loop waits for their memory
+	for k := range l.records {
 		if l.Watch != nil {
-			l.Watch(&l.passes[k])
+			l.Watch(&l.records[k])
 		}
 	}
 }

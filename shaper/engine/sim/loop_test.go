@@ -32,7 +32,7 @@ type design struct {
 	transport link.Transport
 	paths     [][]link.PathHop
 	orders    []uint64
-	passes    bool
+	records   bool
 }
 
 func (d *design) build(t tester) *world {
@@ -45,8 +45,8 @@ func (d *design) build(t tester) *world {
 	}
 	w := &world{net: link.NewNetwork(params, &d.transport, nil, 7), orders: d.orders}
 	t.Cleanup(w.net.Close)
-	if d.passes {
-		w.net.KeepPasses()
+	if d.records {
+		w.net.KeepHopRecords()
 	}
 	for i, path := range d.paths {
 		var back []int
@@ -373,13 +373,13 @@ func TestTimeNeverRunsBackward(t *testing.T) {
 func TestLongMessages(t *testing.T) {
 	const size = 32 << 30
 	d := one()
-	d.passes = true
+	d.records = true
 	d.paths = slices.Repeat(d.paths, 2)
 	d.orders = []uint64{0, 1}
 	w := d.build(t)
 	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
 	var bytes, segments uint64
-	l.Watch = func(p *link.Pass) {
+	l.Watch = func(p *link.HopRecord) {
 		segments++
 		bytes += uint64(p.Bytes)
 	}

@@ -25,7 +25,7 @@ static bool note(struct ddlemu_sim *s, uint32_t i, uint32_t happened)
 // is_full says whether there may be no place for what the next step of a flow notes of segments.
 static bool is_full(const struct ddlemu_sim *s, uint32_t i)
 {
-	const struct ddlemu_passes *p = ((const struct ddlemu_sim_private *)s)->engines[i]->passes;
+	const struct ddlemu_hop_records *p = ((const struct ddlemu_sim_private *)s)->engines[i]->records;
 	return p != NULL && p->capacity - p->n < DDLEMU_MAX_SEGMENTS * DDLEMU_MAX_HOPS;
 }
 

@@ -20,7 +20,7 @@ type Job struct {
 	Connected bool
 	Ranks     [][]Item // by rank of the job, in the order in which its host thread launches them
 	// Occupied, if not nil, is told of each segment on each hop.
-	Occupied func(hop int, p *link.Pass)
+	Occupied func(hop int, p *link.HopRecord)
 }
 
 // JobComm is a communicator of a job.
@@ -92,7 +92,7 @@ func SimulateJob(ctx context.Context, j *Job, f *Fabric) (*JobEstimate, error) {
 	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed)
 	defer net.Close()
 	if j.Occupied != nil {
-		net.KeepPasses()
+		net.KeepHopRecords()
 	}
 	s, err := newJobSim(j, f, net)
 	if err != nil {

@@ -69,7 +69,7 @@ func newSimulation(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64, 
 }
 
 // watch makes the simulation call occupied, if it is not nil, for each segment on each hop.
-func (s *simulation) watch(occupied func(hop int, p *link.Pass)) {
+func (s *simulation) watch(occupied func(hop int, p *link.HopRecord)) {
 	if occupied == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (s *simulation) watch(occupied func(hop int, p *link.Pass)) {
 			paths[c.Flow.Number()] = c.path
 		}
 	}
-	s.loop.Watch = func(p *link.Pass) { occupied(paths[int(p.Flow)][p.Hop].Hop, p) }
+	s.loop.Watch = func(p *link.HopRecord) { occupied(paths[int(p.Flow)][p.Hop].Hop, p) }
 }
 
 // draws says whether a hop on the path of a connection has random jitter or loss.

@@ -105,7 +105,7 @@ func newOccupation(steps int) *occupation {
 }
 
 // add notes a segment on a hop.
-func (o *occupation) add(hop int, p *link.Pass) {
+func (o *occupation) add(hop int, p *link.HopRecord) {
 	if p.Flags&link.Dropped != 0 {
 		return
 	}

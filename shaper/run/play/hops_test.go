@@ -25,7 +25,7 @@ func TestOccupation(t *testing.T) {
 		for range rapid.IntRange(1, 200).Draw(t, "segments") {
 			at += 1000 * rapid.Int64Range(0, 50).Draw(t, "pause")
 			dur := 1000 * rapid.Int64Range(1, 200).Draw(t, "duration")
-			o.add(3, &link.Pass{Start: at, Dur: dur, Bytes: 10})
+			o.add(3, &link.HopRecord{Start: at, Dur: dur, Bytes: 10})
 			for len(busy) < int((at+dur)/1000) {
 				busy = append(busy, int64(len(busy)) >= at/1000)
 			}
@@ -62,7 +62,7 @@ func TestOccupation(t *testing.T) {
 
 func TestDroppedSegmentsOccupyNothing(t *testing.T) {
 	o := newOccupation(1)
-	o.add(0, &link.Pass{Dur: 10, Bytes: 10, Flags: link.Dropped})
+	o.add(0, &link.HopRecord{Dur: 10, Bytes: 10, Flags: link.Dropped})
 	if o.load(0) != (hopLoad{}) || *o.peak(0) != 0 {
 		t.Errorf("%+v", o.load(0))
 	}

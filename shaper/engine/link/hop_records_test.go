@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// What was sent again is in the passes of the first hop, packet by packet, and its time too, but not in those behind
+// What was sent again is in the records of the first hop, packet by packet, and its time too, but not in those behind
 // the link that loses it: with every transport, for messages of one packet and of many.
-func TestPassesHaveEveryLoss(t *testing.T) {
+func TestHopRecordsHaveEveryLoss(t *testing.T) {
 	selective := rdma()
 	selective.SelectiveRepeat = true
 	for name, tr := range map[string]*Transport{"go-back-N": rdma(), "selective repeat": selective, "tcp": tcp()} {
@@ -17,22 +17,22 @@ func TestPassesHaveEveryLoss(t *testing.T) {
 			port, wire := gigabit(1000)
 			wire.Loss = Loss{P: 0.02}
 			f := newFabric(t, 2, port, wire, 1, tr)
-			f.net.KeepPasses()
+			f.net.KeepHopRecords()
 			fl := f.flow(0, 1)
-			var passes []Pass
+			var records []HopRecord
 			for now, n := int64(0), 0; n < 500; n++ {
 				fl.Recv(now)
 				at, _ := fl.Post(size, now)
 				for fl.Message(at).Due == Never || fl.Message(at).Sent == Never {
 					now = max(now+1, fl.Advance(now))
-					passes = f.net.Passes(passes)
+					records = f.net.HopRecords(records)
 				}
 				now = max(now, fl.Message(at).Due, fl.Message(at).Sent)
 				fl.Advance(now)
 				fl.Take()
 			}
 			again, busy, bytes, behind := uint64(0), int64(0), uint64(0), uint32(0)
-			for _, p := range passes {
+			for _, p := range records {
 				if p.Hop == 2 {
 					behind += p.Retransmitted
 				}
@@ -55,9 +55,9 @@ func TestPassesHaveEveryLoss(t *testing.T) {
 	}
 }
 
-// The marks of each hop are in its passes, and behind a hop that marks a segment its passes say that it carries a mark.
+// The marks of each hop are in its records, and behind a hop that marks a segment its records say that it carries a mark.
 // A congestion window is reduced once for all marks of a window, after the sender knows of the first one.
-func TestPassesHaveEveryMark(t *testing.T) {
+func TestHopRecordsHaveEveryMark(t *testing.T) {
 	reno, cubic := tcp(), tcp()
 	reno.Congestion, reno.Second = Reno, 1e9
 	cubic.Congestion, cubic.Second = Cubic, 1e9
@@ -65,24 +65,24 @@ func TestPassesHaveEveryMark(t *testing.T) {
 		port, wire := gigabit(time.Millisecond)
 		port.ECN = 32 << 10
 		f := newFabric(t, 3, port, wire, 1, tr)
-		f.net.KeepPasses()
+		f.net.KeepHopRecords()
 		flows := []*Flow{f.flow(1, 0), f.flow(2, 0)}
 		for _, fl := range flows {
 			fl.Recv(0)
 			fl.Post(40_000_000, 0)
 		}
-		var passes []Pass
+		var records []HopRecord
 		for now := int64(0); now != Never; {
 			next := int64(Never)
 			for _, fl := range flows {
 				next = min(next, fl.Advance(now))
-				passes = f.net.Passes(passes)
+				records = f.net.HopRecords(records)
 			}
 			now = next
 		}
 		marks, again := [3]uint64{}, uint64(0)
 		for flow := range flows {
-			m, a := checkMarks(t, name, passesOf(passes, flow), tr.Congestion != NoCongestion)
+			m, a := checkMarks(t, name, hopRecordsOf(records, flow), tr.Congestion != NoCongestion)
 			for hop := range marks {
 				marks[hop] += m[hop]
 			}
@@ -94,8 +94,8 @@ func TestPassesHaveEveryMark(t *testing.T) {
 	}
 }
 
-// passesOf are the passes of one flow.
-func passesOf(all []Pass, flow int) (out []Pass) {
+// hopRecordsOf are the records of one flow.
+func hopRecordsOf(all []HopRecord, flow int) (out []HopRecord) {
 	for _, p := range all {
 		if p.Flow == uint32(flow) {
 			out = append(out, p)
@@ -104,14 +104,14 @@ func passesOf(all []Pass, flow int) (out []Pass) {
 	return out
 }
 
-// checkMarks checks the flags of a flow's passes over three hops with latencies of 1 ms there and back. It returns how
+// checkMarks checks the flags of a flow's records over three hops with latencies of 1 ms there and back. It returns how
 // many packets each hop has marked, and how many were sent again.
-func checkMarks(t *testing.T, name string, passes []Pass, window bool) (marks [3]uint64, again uint64) {
+func checkMarks(t *testing.T, name string, records []HopRecord, window bool) (marks [3]uint64, again uint64) {
 	t.Helper()
 	carries := map[uint32]bool{}
 	known := int64(Never) // when the sender knows of the first mark behind the last reduction
 	reduced, reductions := uint32(0), 0
-	for _, p := range passes {
+	for _, p := range records {
 		marks[p.Hop] += uint64(p.Marked)
 		again += uint64(p.Retransmitted)
 		carries[p.Segment] = carries[p.Segment] || p.Marked > 0
