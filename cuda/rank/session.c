@@ -43,7 +43,7 @@ static void *exit_after_timeout(void *unused)
 }
 
 // Returns to the first caller, which ends the process. Any other thread waits for that.
-static void claim_exit(void)
+static void begin_exit(void)
 {
 	while (atomic_flag_test_and_set(&ending))
 		pause();
@@ -66,7 +66,7 @@ __attribute__((noreturn)) static void abort_and_exit(void)
 
 void session_fail(const char *name, const char *format, ...)
 {
-	claim_exit();
+	begin_exit();
 	char message[1024];
 	va_list args;
 	va_start(args, format);
@@ -79,7 +79,7 @@ void session_fail(const char *name, const char *format, ...)
 
 void session_orphaned(void)
 {
-	claim_exit();
+	begin_exit();
 	abort_and_exit();
 }
 

@@ -88,7 +88,7 @@ ddlemu_actor *enter_application()
 // forget_samples forgets what the sampler knows of a thread. With its mutex.
 void forget_samples(ApplicationThread *t)
 {
-	t->claimed = false;
+	t->idle = false;
 	t->sleeps_since = 0;
 	t->outside_since = real_ns();
 }
@@ -121,7 +121,7 @@ void works(ApplicationThread *t)
 	std::lock_guard<std::mutex> lock(t->mu);
 	t->asked_socket = 0;
 	t->yields_since = 0;
-	if (!t->claimed)
+	if (!t->idle)
 		return;
 	forget_samples(t);
 	softexec::virtual_clock()->work(t->actor);
@@ -261,7 +261,7 @@ void application_asked_socket(int fd, bool answered)
 	if (!t && unanswered >= kSocketPolls + kExactPolls)
 		exact = is_exact ? clock->application() : softexec::own_actor();
 	if (exact)
-		clock->claim(exact, DDLEMU_HANDOVERS, clock->read(DDLEMU_HANDOVERS));
+		clock->set_idle(exact, DDLEMU_HANDOVERS, clock->read(DDLEMU_HANDOVERS));
 	pollfd readable = { fd, POLLIN, 0 };
 	poll(&readable, 1, kSocketWait);
 	if (exact)

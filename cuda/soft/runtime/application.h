@@ -71,7 +71,7 @@ struct ApplicationThread {
 	std::atomic<uint64_t> yields_since{ 0 };
 	std::mutex mu; // of what follows
 	bool waits = false; // in a call
-	bool claimed = false; // the sampler has said that it is idle
+	bool idle = false; // by the sampler
 	uint64_t runs = 0; // how often it had run when the sampler looked last
 	int64_t sleeps_since = 0; // real time in ns; 0: it ran when the sampler looked last
 	int64_t outside_since = 0; // real time in ns

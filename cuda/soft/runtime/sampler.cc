@@ -31,7 +31,7 @@ namespace {
 
 constexpr int64_t kGrace = 4000000; // ns: a thread that sleeps for less is taken as working
 constexpr int64_t kAsked = 4000000; // ns: a thread that has asked a socket in vain since then still does
-constexpr int64_t kLook = 1000000; // ns between two looks while a thread is outside of our calls and works
+constexpr int64_t kPeriod = 1000000; // ns between two looks while a thread is outside of our calls and works
 constexpr int64_t kRest = 16000000; // ns between two looks while there is none
 
 std::string read_file(const std::string &path)
@@ -104,10 +104,10 @@ bool any_runs(int process)
 	return runs;
 }
 
-// Look is one look at all threads of the application.
-class Look {
+// Scan is one scan of all threads of the application.
+class Scan {
 public:
-	explicit Look(uint32_t handovers) : handovers_(handovers), now_(real_ns()) {}
+	explicit Scan(uint32_t handovers) : handovers_(handovers), now_(real_ns()) {}
 
 	void at(ApplicationThread &t)
 	{
@@ -115,18 +115,18 @@ public:
 		if (t.waits)
 			return;
 		if (sleeps(t)) {
-			claim(t);
+			set_idle(t);
 			return;
 		}
 		works_ = true;
-		if (t.claimed)
+		if (t.idle)
 			softexec::virtual_clock()->work(t.actor);
-		t.claimed = false;
+		t.idle = false;
 	}
 
 	// works returns true if a thread is outside of our calls and works.
 	bool works() const { return works_; }
-	bool claims() const { return claims_; }
+	bool some_idle() const { return some_idle_; }
 
 private:
 	// sleeps returns true if the thread has slept long enough, or holds the clock no more.
@@ -143,7 +143,7 @@ private:
 			t.sleeps_since = 0;
 		else if (t.sleeps_since == 0)
 			t.sleeps_since = now_;
-		if (t.sleeps_since != 0 && (t.claimed || now_ - t.sleeps_since >= kGrace))
+		if (t.sleeps_since != 0 && (t.idle || now_ - t.sleeps_since >= kGrace))
 			return true;
 		return now_ - t.outside_since > softexec::virtual_clock()->compute_hold && give_up(t);
 	}
@@ -160,10 +160,10 @@ private:
 		return said = true;
 	}
 
-	void claim(ApplicationThread &t)
+	void set_idle(ApplicationThread &t)
 	{
-		claims_ = t.claimed = true;
-		softexec::virtual_clock()->claim(t.actor, DDLEMU_HANDOVERS, handovers_);
+		some_idle_ = t.idle = true;
+		softexec::virtual_clock()->set_idle(t.actor, DDLEMU_HANDOVERS, handovers_);
 	}
 
 	// others_run returns true if a thread runs that is no actor, or a process that this one has started.
@@ -176,21 +176,21 @@ private:
 
 	const uint32_t handovers_;
 	const int64_t now_;
-	bool works_ = false, claims_ = false;
-	int others_run_ = -1; // -1: not looked yet
+	bool works_ = false, some_idle_ = false;
+	int others_run_ = -1; // -1: not known yet
 };
 
 void sample()
 {
 	pthread_setname_np(pthread_self(), "soft-sampler");
 	const ddlemu_clock_calls *clock = softexec::virtual_clock();
-	int64_t rest = kLook;
+	int64_t rest = kPeriod;
 	for (;;) {
 		const uint32_t handovers = clock->read(DDLEMU_HANDOVERS);
-		Look look(handovers);
-		for_each_application_thread([&](ApplicationThread &t) { look.at(t); });
-		rest = look.works() ? kLook : std::min(2 * rest, kRest);
-		if (look.claims())
+		Scan scan(handovers);
+		for_each_application_thread([&](ApplicationThread &t) { scan.at(t); });
+		rest = scan.works() ? kPeriod : std::min(2 * rest, kRest);
+		if (scan.some_idle())
 			clock->sleep(DDLEMU_HANDOVERS, handovers, rest);
 		else
 			usleep(static_cast<useconds_t>(rest / 1000));

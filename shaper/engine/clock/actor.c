@@ -80,8 +80,8 @@ void ddlemu_participant_died(void *clock, uint32_t participant)
 	struct ddlemu_clock_view v = place_clock(clock);
 	if (__atomic_load_n(&v.clock->token, __ATOMIC_SEQ_CST) == participant + 1) {
 		__atomic_store_n(&v.clock->interrupted, 1, __ATOMIC_SEQ_CST);
-		// It may have had effects and not have raised the numbers of those who must see them. No claim of
-		// before holds when somebody else takes the token.
+		// It may have had effects and not have raised the numbers of those who must see them. No idle state
+		// of before holds when somebody else takes the token.
 		raise_all(&v);
 		__atomic_store_n(&v.clock->token, 0, __ATOMIC_SEQ_CST);
 	}
@@ -113,38 +113,38 @@ struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *v, const char 
 // Leaving may leave only idle actors behind, so it may be the last thing that the clock waited for.
 void ddlemu_actor_leave(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
 {
-	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a->state, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&a->used, 0, __ATOMIC_SEQ_CST);
 	ddlemu_clock_run(v);
 }
 
-static void claim(struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen,
-	int64_t until)
+static void set_idle(struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number,
+	uint32_t seen, int64_t until)
 {
 	clock_delay();
-	__atomic_store_n(&a->until, until, __ATOMIC_RELAXED); // the claim's store makes it visible
+	__atomic_store_n(&a->until, until, __ATOMIC_RELAXED); // the store of the state makes it visible
 	clock_delay();
-	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a->state, DDLEMU_IDLE | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
 	if (number_read(number_of(v, v->node, number)) == seen)
 		ddlemu_clock_run(v);
 }
 
-void ddlemu_actor_claim(
+void ddlemu_actor_set_idle(
 	struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
 {
-	claim(v, a, number, seen, DDLEMU_NEVER);
+	set_idle(v, a, number, seen, DDLEMU_NEVER);
 }
 
 void ddlemu_actor_idle(
 	struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen, int64_t t)
 {
 	struct ddlemu_number *n = number_of(v, v->node, number);
-	claim(v, a, number, seen, t);
+	set_idle(v, a, number, seen, t);
 	// Whoever moves the clock to t raises the node's numbers after that.
 	if (number_read(n) == seen)
 		ddlemu_number_sleep(n, seen, DDLEMU_CLOCK_SLEEP);
 	clock_delay();
-	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a->state, 0, __ATOMIC_SEQ_CST);
 	clock_delay();
 }
 

@@ -62,8 +62,8 @@ struct ddlemu_clock_calls {
 	// The actor is idle until the virtual time t in ns.
 	void (*sleep_until)(struct ddlemu_actor *actor, int64_t t);
 	// Says for another thread, which sleeps, that its actor is idle as long as the number has the value `seen`.
-	void (*claim)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
-	// Withdraws such a claim: the actor works.
+	void (*set_idle)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
+	// Says for another thread that its actor works.
 	void (*work)(struct ddlemu_actor *actor);
 	// Sleeps as long as the number has the value `seen`, at most ns of real time. It is not about an actor.
 	void (*sleep)(enum ddlemu_clock_number number, uint32_t seen, int64_t ns);

@@ -29,12 +29,12 @@
 #define DDLEMU_CLOCK_SLEEP 100000000 // ns of real time: the longest sleep of an actor
 #define DDLEMU_CLOCK_PATIENCE 1000000000 // ns of real time before a deadlock is taken as one
 
-// What an actor says. The claim is 0 while the actor works, else DDLEMU_CLAIM | number << 32 | value: "idle as long as
-// this number has this value, and until this time".
-#define DDLEMU_CLAIM (1ull << 63)
+// An actor. Its state is 0 while it works, else DDLEMU_IDLE | number << 32 | value: idle as long as this number has
+// this value, and until this time.
+#define DDLEMU_IDLE (1ull << 63)
 struct ddlemu_actor {
-	_Alignas(64) uint64_t claim;
-	int64_t until; // virtual time: the claim also ends then; DDLEMU_NEVER: it does not
+	_Alignas(64) uint64_t state;
+	int64_t until; // virtual time: it also works then; DDLEMU_NEVER: it does not
 	uint32_t used; // 0: a free place
 	uint32_t application; // one of the application's threads
 	uint32_t thread; // for display
@@ -73,7 +73,7 @@ struct ddlemu_clock {
 	uint64_t repairs; // times that it was put in order after a death
 	uint64_t stuck; // rounds in which nothing was left to happen, and nobody waited for that
 	int64_t stuck_since; // CLOCK_MONOTONIC: since then nothing has happened, and nobody has worked
-	uint64_t stuck_claims; // of all actors, at that time
+	uint64_t stuck_states; // of all actors, at that time: a hash
 	uint32_t deadlocked;
 };
 
@@ -157,7 +157,7 @@ void ddlemu_actor_idle(
 void ddlemu_actor_settle(struct ddlemu_clock_view *, struct ddlemu_actor *);
 void ddlemu_actor_sleep_until(struct ddlemu_clock_view *, struct ddlemu_actor *, int64_t t);
 // Says for the actor of another thread that it is idle.
-void ddlemu_actor_claim(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
+void ddlemu_actor_set_idle(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
 // The actor that stands for the application of this rank.
 static inline struct ddlemu_actor *ddlemu_actor_application(struct ddlemu_clock_view *v)
 {
@@ -169,10 +169,10 @@ static inline uint32_t number_read(const struct ddlemu_number *n)
 	return __atomic_load_n(&n->value, __ATOMIC_SEQ_CST);
 }
 
-// One more number that a claim may name: idle until nothing is left to happen.
+// One more number that a state may name: idle until nothing is left to happen.
 #define DDLEMU_SETTLE DDLEMU_CLOCK_NUMBERS
 
-// A number by its place in a claim.
+// A number by its value in a state.
 static inline struct ddlemu_number *number_of(struct ddlemu_clock_view *v, uint32_t node, uint32_t number)
 {
 	if (number < DDLEMU_NODE_NUMBERS)

@@ -15,37 +15,37 @@ static void *zeros(size_t n)
 	return p;
 }
 
-// claim_until makes the application of the view's participant idle, without sleeping.
-static void claim_until(struct ddlemu_clock_view *v, enum ddlemu_clock_number number, int64_t t)
+// idle_until makes the application of the view's participant idle, without sleeping.
+static void idle_until(struct ddlemu_clock_view *v, enum ddlemu_clock_number number, int64_t t)
 {
 	struct ddlemu_actor *a = ddlemu_actor_application(v);
 	uint64_t seen = number_read(&v->nodes[v->node].number[number]);
 	a->until = t;
-	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a->state, DDLEMU_IDLE | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
 }
 
-static void claim(struct ddlemu_clock_view *v) { claim_until(v, DDLEMU_EVENTS, DDLEMU_NEVER); }
+static void idle(struct ddlemu_clock_view *v) { idle_until(v, DDLEMU_EVENTS, DDLEMU_NEVER); }
 
-static void claim_timer(struct ddlemu_clock_view *v, int64_t t) { claim_until(v, DDLEMU_SIGNALS, t); }
+static void idle_timer(struct ddlemu_clock_view *v, int64_t t) { idle_until(v, DDLEMU_SIGNALS, t); }
 
-// claim_of_fabric is a claim on a number that is not a node's.
-static void claim_of_fabric(struct ddlemu_clock_view *v, enum ddlemu_clock_number number)
+// idle_of_fabric makes it idle with a number that is not a node's.
+static void idle_of_fabric(struct ddlemu_clock_view *v, enum ddlemu_clock_number number)
 {
 	struct ddlemu_actor *a = ddlemu_actor_application(v);
 	a->until = DDLEMU_NEVER;
-	__atomic_store_n(&a->claim,
-		DDLEMU_CLAIM | (uint64_t)number << 32 | number_read(number_of(v, v->node, number)), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a->state,
+		DDLEMU_IDLE | (uint64_t)number << 32 | number_read(number_of(v, v->node, number)), __ATOMIC_SEQ_CST);
 }
 
-static void claim_settle(struct ddlemu_clock_view *v) { claim_of_fabric(v, (enum ddlemu_clock_number)DDLEMU_SETTLE); }
+static void idle_settle(struct ddlemu_clock_view *v) { idle_of_fabric(v, (enum ddlemu_clock_number)DDLEMU_SETTLE); }
 
-static void claim_sleep(struct ddlemu_clock_view *v) { claim_of_fabric(v, DDLEMU_HANDOVERS); }
+static void idle_sleep(struct ddlemu_clock_view *v) { idle_of_fabric(v, DDLEMU_HANDOVERS); }
 
 static uint32_t settled(struct ddlemu_clock_view *v) { return number_read(&v->clock->settled); }
 
 static void work(struct ddlemu_clock_view *v)
 {
-	__atomic_store_n(&ddlemu_actor_application(v)->claim, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&ddlemu_actor_application(v)->state, 0, __ATOMIC_SEQ_CST);
 }
 
 static uint32_t events(struct ddlemu_clock_view *v, uint32_t node)
@@ -172,18 +172,18 @@ func (w *world) isFree(x *C.struct_ddlemu_clock_flow) bool { return C.is_free(&w
 
 func (w *world) now() int64 { return int64(C.clock_read(w.views[0].clock)) }
 
-func (w *world) idle(node int) { C.claim(&w.views[node]) }
+func (w *world) idle(node int) { C.idle(&w.views[node]) }
 
 // sleepUntil is the rank on a node that waits for a virtual time.
 func (w *world) sleepUntil(node int, t int64) {
-	C.claim_timer(&w.views[node], C.int64_t(t))
+	C.idle_timer(&w.views[node], C.int64_t(t))
 }
 
 // settle is the rank on a node that waits until nothing is left to happen.
-func (w *world) settle(node int) { C.claim_settle(&w.views[node]) }
+func (w *world) settle(node int) { C.idle_settle(&w.views[node]) }
 
 // sleep is the rank on a node that sleeps outside of our calls.
-func (w *world) sleep(node int) { C.claim_sleep(&w.views[node]) }
+func (w *world) sleep(node int) { C.idle_sleep(&w.views[node]) }
 
 // settled is how often nothing was left to happen.
 func (w *world) settled() uint32 { return uint32(C.settled(&w.views[0])) }

@@ -46,13 +46,13 @@ static void process_sleep_until(struct ddlemu_actor *a, int64_t t)
 		ddlemu_actor_sleep_until(&view, a, t);
 }
 
-static void process_claim(struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
+static void process_set_idle(struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
 {
 	if (!has_left())
-		ddlemu_actor_claim(&view, a, number, seen);
+		ddlemu_actor_set_idle(&view, a, number, seen);
 }
 
-static void process_work(struct ddlemu_actor *a) { __atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST); }
+static void process_work(struct ddlemu_actor *a) { __atomic_store_n(&a->state, 0, __ATOMIC_SEQ_CST); }
 
 static void process_sleep(enum ddlemu_clock_number number, uint32_t seen, int64_t ns)
 {
@@ -82,7 +82,7 @@ static struct ddlemu_clock_calls calls = {
 	.raise = process_raise,
 	.idle = process_idle,
 	.sleep_until = process_sleep_until,
-	.claim = process_claim,
+	.set_idle = process_set_idle,
 	.work = process_work,
 	.sleep = process_sleep,
 	.give_up = process_give_up,

@@ -6,18 +6,18 @@
 
 #include "delay.h"
 
-#define VALUE(claim) ((uint32_t)(claim))
-#define NUMBER(claim) ((uint32_t)((claim) >> 32) & 0x7fffffff)
+#define VALUE(state) ((uint32_t)(state))
+#define NUMBER(state) ((uint32_t)((state) >> 32) & 0x7fffffff)
 
-// until_of is the virtual time until which an actor that claims to be idle is so.
+// until_of is the virtual time until which an actor that is idle is so.
 static int64_t until_of(const struct ddlemu_actor *a) { return __atomic_load_n(&a->until, __ATOMIC_RELAXED); }
 
-// is_idle says whether what an actor claims still holds. A place without an actor is idle.
-static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_actor *a, uint64_t claim)
+// is_idle says whether an actor is still idle by its state. A slot without an actor is idle.
+static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_actor *a, uint64_t state)
 {
-	if (claim == 0)
+	if (state == 0)
 		return __atomic_load_n(&a->used, __ATOMIC_SEQ_CST) == 0;
-	return clock_read(v->clock) < until_of(a) && number_read(number_of(v, node, NUMBER(claim))) == VALUE(claim);
+	return clock_read(v->clock) < until_of(a) && number_read(number_of(v, node, NUMBER(state))) == VALUE(state);
 }
 
 // What a scan of all actors has found.
@@ -27,38 +27,38 @@ struct scan {
 	bool waiting; // a thread of an application waits in a call
 	bool sleeping; // one sleeps outside of our calls
 	int64_t timer; // when the first one that waits for a time goes on; DDLEMU_NEVER: there is none
-	uint64_t claims; // a hash of what they claim
+	uint64_t states; // a hash of their states
 };
 
 // see notes what an idle actor waits for.
-static void see(struct scan *s, const struct ddlemu_actor *a, uint64_t claim)
+static void see(struct scan *s, const struct ddlemu_actor *a, uint64_t state)
 {
-	if (claim == 0)
+	if (state == 0)
 		return;
-	s->settling |= NUMBER(claim) == DDLEMU_SETTLE;
-	s->sleeping |= NUMBER(claim) == DDLEMU_HANDOVERS;
+	s->settling |= NUMBER(state) == DDLEMU_SETTLE;
+	s->sleeping |= NUMBER(state) == DDLEMU_HANDOVERS;
 	s->timer = min64(s->timer, until_of(a));
-	s->waiting |= NUMBER(claim) < DDLEMU_NODE_NUMBERS && a->application != 0;
+	s->waiting |= NUMBER(state) < DDLEMU_NODE_NUMBERS && a->application != 0;
 }
 
 // scan looks at one actor after another, so one that it has found idle may work before it has come to the last one.
-// Only if two scans find the same claims, all actors were idle at the moment between the two: an actor that has had an
-// effect meanwhile, or has seen one, claims another value. test/clockmodel checks that.
+// Only if two scans find the same states, all actors were idle at the moment between the two: an actor that has had an
+// effect meanwhile, or has seen one, has another state. test/clockmodel checks that.
 static struct scan scan(struct ddlemu_clock_view *v)
 {
-	struct scan s = { .timer = DDLEMU_NEVER, .claims = 14695981039346656037ull }; // FNV-1a, by words
+	struct scan s = { .timer = DDLEMU_NEVER, .states = 14695981039346656037ull }; // FNV-1a, by words
 	for (uint32_t i = 0; i < v->clock->participants; i++) {
 		struct ddlemu_participant *p = &v->participants[i];
 		if (__atomic_load_n(&p->on, __ATOMIC_SEQ_CST) == 0)
 			continue;
 		for (uint32_t k = 0, n = __atomic_load_n(&p->actors, __ATOMIC_SEQ_CST); k < n; k++) {
-			uint64_t claim = __atomic_load_n(&p->actor[k].claim, __ATOMIC_SEQ_CST);
-			if (!is_idle(v, p->node, &p->actor[k], claim))
+			uint64_t state = __atomic_load_n(&p->actor[k].state, __ATOMIC_SEQ_CST);
+			if (!is_idle(v, p->node, &p->actor[k], state))
 				return s;
 			clock_delay();
-			see(&s, &p->actor[k], claim);
-			uint64_t until = claim == 0 ? 0 : (uint64_t)until_of(&p->actor[k]);
-			s.claims = (s.claims ^ claim ^ until ^ (uint64_t)i << 40) * 1099511628211ull;
+			see(&s, &p->actor[k], state);
+			uint64_t until = state == 0 ? 0 : (uint64_t)until_of(&p->actor[k]);
+			s.states = (s.states ^ state ^ until ^ (uint64_t)i << 40) * 1099511628211ull;
 		}
 	}
 	s.idle = true;
@@ -90,16 +90,16 @@ static int64_t real_now(void)
 
 // stuck is called when nothing is left to happen and nobody waits for that. It is a deadlock if threads of applications
 // wait in calls, and none sleeps elsewhere: no thread that we know of can end it. A thread that we do not know may be
-// about to, for example when a process ends, so it is one only if all claims stay the same for a second of real time.
+// about to, for example when a process ends, so it is one only if all states stay the same for a second of real time.
 static void stuck(struct ddlemu_clock_view *v, struct scan s)
 {
 	struct ddlemu_clock *c = v->clock;
 	c->stuck++;
 	if (!s.waiting || s.sleeping || v->waits_on_deadlock || c->deadlocked)
 		return;
-	if (c->stuck_since == 0 || c->stuck_claims != s.claims) {
+	if (c->stuck_since == 0 || c->stuck_states != s.states) {
 		c->stuck_since = real_now();
-		c->stuck_claims = s.claims;
+		c->stuck_states = s.states;
 	}
 	if (real_now() - c->stuck_since < DDLEMU_CLOCK_PATIENCE)
 		return;
@@ -117,8 +117,8 @@ static void wake_timers(struct ddlemu_clock_view *v, int64_t t)
 		struct ddlemu_participant *p = &v->participants[i];
 		bool due = false;
 		for (uint32_t k = 0; p->on != 0 && k < p->actors; k++) {
-			uint64_t claim = __atomic_load_n(&p->actor[k].claim, __ATOMIC_SEQ_CST);
-			due |= claim != 0 && until_of(&p->actor[k]) <= t;
+			uint64_t state = __atomic_load_n(&p->actor[k].state, __ATOMIC_SEQ_CST);
+			due |= state != 0 && until_of(&p->actor[k]) <= t;
 		}
 		if (due)
 			ddlemu_node_raise(v, p->node, DDLEMU_SIGNALS);
@@ -156,7 +156,7 @@ void ddlemu_clock_run(struct ddlemu_clock_view *v)
 {
 	for (struct scan first = scan(v); first.idle && take_token(v); first = scan(v)) {
 		struct scan second = scan(v);
-		bool idle = second.idle && second.claims == first.claims;
+		bool idle = second.idle && second.states == first.states;
 		clock_delay();
 		bool happened = idle && run(v, second);
 		clock_delay();

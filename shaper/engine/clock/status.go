@@ -63,15 +63,15 @@ func StatusOf(memory unsafe.Pointer) Status {
 	return s
 }
 
-// stateOf is what an actor claims.
+// stateOf returns the name of what an actor does.
 func stateOf(a *C.struct_ddlemu_actor) string {
 	switch {
-	case a.claim == 0:
+	case a.state == 0:
 		return Works
 	case a.until != C.DDLEMU_NEVER:
 		return Computes
 	}
-	switch a.claim >> 32 & 0x7fffffff {
+	switch a.state >> 32 & 0x7fffffff {
 	case C.DDLEMU_EVENTS:
 		return Polls
 	case C.DDLEMU_SIGNALS:

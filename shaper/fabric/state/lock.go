@@ -19,7 +19,7 @@ import (
 const (
 	changing int64 = iota // protects the blocks, and which blocks hops use
 	joining               // protects the jobs, and which slots are in use
-	claiming              // of the command that made the fabric for one job, or that is bringing it up
+	inUse                 // of the command that made the fabric for one job, or that is bringing it up
 	serving               // of the daemon of a fabric of the kernel datapath
 )
 
@@ -127,20 +127,20 @@ func (f *File) record(cmd int, kind int16, at int64) error {
 // isLocked reports whether an error of record means that another process has the lock.
 func isLocked(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) }
 
-// Claim marks the fabric as in use by this process, until it ends or closes the file: gc
+// MarkInUse marks the fabric as in use by this process, until it ends or closes the file: gc
 // leaves the fabric alone.
-func (f *File) Claim() error {
-	if err := f.record(unix.F_SETLK, unix.F_WRLCK, claiming); err != nil {
-		return fmt.Errorf("claim fabric %s: %w", f.Name(), err)
+func (f *File) MarkInUse() error {
+	if err := f.record(unix.F_SETLK, unix.F_WRLCK, inUse); err != nil {
+		return fmt.Errorf("mark fabric %s as in use: %w", f.Name(), err)
 	}
 	return nil
 }
 
-// Unclaim ends Claim.
-func (f *File) Unclaim() { _ = f.record(unix.F_SETLK, unix.F_UNLCK, claiming) }
+// ClearInUse ends MarkInUse.
+func (f *File) ClearInUse() { _ = f.record(unix.F_SETLK, unix.F_UNLCK, inUse) }
 
-// Claimed reports whether another process has claimed the fabric.
-func (f *File) Claimed() bool { return f.lockedByOther(claiming) }
+// InUse reports whether another process has marked the fabric as in use.
+func (f *File) InUse() bool { return f.lockedByOther(inUse) }
 
 // Serve marks this process as the fabric's daemon until it ends or closes the file.
 func (f *File) Serve() error {

@@ -141,7 +141,7 @@ func (r *Reader) hops(all []state.HopStatus, now int64) []HopReading {
 // problem is why no job can use the fabric.
 func (r *Reader) problem(f *Reading) string {
 	switch {
-	case f.OnKernel() && !r.file.Served() && !r.file.Claimed():
+	case f.OnKernel() && !r.file.Served() && !r.file.InUse():
 		return "its daemon is gone: remove it with `ddlemu gc`"
 	case f.VirtualClock != nil && f.VirtualClock.Deadlocked:
 		return "deadlocked: every rank waited, and nothing was left to happen"

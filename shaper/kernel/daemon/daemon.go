@@ -159,7 +159,7 @@ func invalidateJobs(file *state.File, err error, isNew bool) {
 // isOrphaned reports whether the command that made the fabric for its own job was killed, and no rank of it is left.
 // Fabrics that a user brought up are kept.
 func isOrphaned(file *state.File) bool {
-	return strings.HasPrefix(file.Name(), state.JobPrefix) && !file.Claimed() && file.LiveRanks() == 0
+	return strings.HasPrefix(file.Name(), state.JobPrefix) && !file.InUse() && file.LiveRanks() == 0
 }
 
 // orphanWatch finds out whether a fabric is orphaned.

@@ -77,11 +77,11 @@ func takeDownAbandoned(dir *state.Dir, name string) (why string, err error) {
 func Abandoned(file *state.File, fab *fabric.Fabric) string {
 	name := file.Name()
 	switch {
-	case fab.Config.OnKernel() && !file.Served() && !file.Claimed():
+	case fab.Config.OnKernel() && !file.Served() && !file.InUse():
 		return "its daemon is gone"
 	case strings.HasPrefix(name, state.AdHocPrefix) && unused(file):
 		return "its job is gone"
-	case strings.HasPrefix(name, state.JobPrefix) && !file.Claimed() && unused(file):
+	case strings.HasPrefix(name, state.JobPrefix) && !file.InUse() && unused(file):
 		return "the command that made it is gone"
 	}
 	return ""

@@ -88,7 +88,7 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 		return nil, err
 	}
 	j.load = host.WatchLoad()
-	if err := j.file.Claim(); err != nil {
+	if err := j.file.MarkInUse(); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
 	if f.Config.OnKernel() {

@@ -52,7 +52,7 @@ func ownerMain(path string) error {
 	if err != nil {
 		return err
 	}
-	// The fabric stays claimed: closing another descriptor of its file would end that.
+	// The fabric stays marked as in use: closing another descriptor of its file would end that.
 	if err := j.RemoveLimits(); err != nil {
 		return err
 	}
@@ -647,15 +647,15 @@ func TestOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if !f.Claimed() {
+	if !f.InUse() {
 		t.Error("not owned while its owner runs")
 	}
-	if err := f.Claim(); err == nil || !strings.HasPrefix(err.Error(), "claim fabric job-run-") {
+	if err := f.MarkInUse(); err == nil || !strings.HasPrefix(err.Error(), "mark fabric job-run-") {
 		t.Errorf("owned twice: %v", err)
 	}
 	owner.Process.Kill()
 	owner.Wait()
-	if f.Claimed() {
+	if f.InUse() {
 		t.Error("owned after its owner was killed")
 	}
 }

@@ -148,7 +148,7 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 // startKernel starts the daemon of a fabric of the kernel datapath. After an error it
 // takes the fabric down.
 func startKernel(ctx context.Context, up *cli.Opened) error {
-	err := up.File.Claim() // until its daemon serves it, gc must leave it alone
+	err := up.File.MarkInUse() // until its daemon serves it, gc must leave it alone
 	if err == nil {
 		_, err = daemon.Start(ctx, up.Dir, up.File)
 	}
@@ -156,7 +156,7 @@ func startKernel(ctx context.Context, up *cli.Opened) error {
 		up.File.TakeDown()
 		return errors.Join(err, up.Dir.Remove(up.File.Name()))
 	}
-	up.File.Unclaim()
+	up.File.ClearInUse()
 	return nil
 }
 
