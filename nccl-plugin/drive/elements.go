@@ -71,8 +71,8 @@ func (s *stage) sum(i uint64) (sum int32) {
 	return sum
 }
 
-// Memory is the memory in bytes that a performance needs for the buffers of the GPUs and of the connections.
-func Memory(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (bytes uint64) {
+// memory is the memory in bytes that a performance needs for the buffers of the GPUs and of the connections.
+func memory(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (bytes uint64) {
 	sh, err := s.Shape()
 	if err != nil {
 		return 0

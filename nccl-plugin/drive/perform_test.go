@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
-// perform executes a schedule on a virtual clock, and returns what it took and what the model says, in ns.
-func perform(t *testing.T, profile string, nodes int, change func(*configs.Fabric), s *schedule.Schedule, size uint64,
+// performAt executes a schedule on a virtual clock, and returns what it took and what the model says, in ns.
+func performAt(t *testing.T, profile string, nodes int, change func(*configs.Fabric), s *schedule.Schedule, size uint64,
 	inPlace bool) (*Outcome, []int64) {
 	t.Helper()
 	file := openVirtual(t, profile, nodes, change)
@@ -40,7 +40,7 @@ func perform(t *testing.T, profile string, nodes int, change func(*configs.Fabri
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := JoinToPerform(file, fab, 1)
+	w, err := joinToPerform(file, fab, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestPerform(t *testing.T) {
 			for _, size := range []uint64{4096, 3 << 20} {
 				t.Run(fmt.Sprintf("%s %s %d", name, coll, size), func(t *testing.T) {
 					s := mustMake(t, make, o)
-					out, want := perform(t, "ndr400", 4, nil, s, size, s.InPlace)
+					out, want := performAt(t, "ndr400", 4, nil, s, size, s.InPlace)
 					compare(t, out, want)
 				})
 			}
@@ -111,7 +111,7 @@ func TestPerformGrain(t *testing.T) {
 	times := map[int64]float64{}
 	for _, grain := range []int64{0, 64 << 10, 4 << 10} {
 		s.Grain = grain
-		out, want := perform(t, "dgx-a100-nvlink", 4, nil, s, 5<<20, true)
+		out, want := performAt(t, "dgx-a100-nvlink", 4, nil, s, 5<<20, true)
 		compare(t, out, want)
 		times[grain] = float64(want[0])
 	}
@@ -137,7 +137,7 @@ func TestPerformPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mustMake(t, mk.AllPairs, mk.Options{Coll: schedule.AllReduce, GPUs: 4, K: 2})
-			out, want := perform(t, tc.profile, tc.nodes, tc.change, s, 1<<20, false)
+			out, want := performAt(t, tc.profile, tc.nodes, tc.change, s, 1<<20, false)
 			if !tc.exact {
 				want[0], want[1] = int64(out.Times[0]), int64(out.Times[1])
 			}
@@ -173,7 +173,7 @@ func TestPerformCollectives(t *testing.T) {
 					schedule.GPU{Chunks: [3]int{2, 2, 1},
 						Blocks: []schedule.Block{{Send: 1 - gpu, Recv: 1 - gpu, Steps: list}}})
 			}
-			o, want := perform(t, "ndr400", 2, nil, s, 1<<20, false)
+			o, want := performAt(t, "ndr400", 2, nil, s, 1<<20, false)
 			compare(t, o, want)
 		})
 	}
@@ -183,7 +183,7 @@ func TestPerformCollectives(t *testing.T) {
 func TestPerformWrong(t *testing.T) {
 	s := mustMake(t, mk.Ring, mk.Options{Coll: schedule.AllReduce, GPUs: 3, K: 1})
 	s.GPUs[1].Blocks[0].Steps[1].Kind = schedule.RecvCopySend
-	out, _ := perform(t, "ndr400", 3, nil, s, 1<<20, true)
+	out, _ := performAt(t, "ndr400", 3, nil, s, 1<<20, true)
 	if out.Wrong == 0 {
 		t.Error("no wrong element")
 	}
@@ -192,7 +192,7 @@ func TestPerformWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := JoinToPerform(file, fab, 1)
+	w, err := joinToPerform(file, fab, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
@@ -60,7 +61,16 @@ func TestLinksAndPorts(t *testing.T) {
 	if len(links)+len(ports) != len(fab.Hops) || len(ports) != 2*fab.NICs() || ports[1].Direction != "rx" {
 		t.Errorf("%d links and %d ports of %d hops", len(links), len(ports), len(fab.Hops))
 	}
+	trunks := 0
+	for _, h := range fab.Hops {
+		if h.Kind == fabric.Trunk {
+			trunks++
+		}
+	}
 	for _, l := range links {
+		if l.Trunk {
+			trunks--
+		}
 		whole := fab.WorstPath(0, last)
 		switch {
 		case l.Trunk != (l.Path == nil) || l.Classes != nil:
@@ -69,5 +79,8 @@ func TestLinksAndPorts(t *testing.T) {
 			l.Path.BandwidthBps != uint64(whole.Bandwidth) || l.Path.LatencyNs <= int64(l.Set.Latency)):
 			t.Errorf("%+v, %+v, want the path of %+v", l, l.Path, whole)
 		}
+	}
+	if trunks != 0 {
+		t.Errorf("%d trunks are missing", trunks)
 	}
 }

@@ -290,6 +290,25 @@ func (s *Schedule) For(bytes uint64) (*Schedule, error) {
 	return s.Sized(bytes)
 }
 
+// At is the schedule for a call of about so many bytes, see [Schedule.For], and how it divides them, see
+// [Schedule.Cut].
+func (s *Schedule) At(bytes, elem uint64) (*Schedule, Cut, error) {
+	s, err := s.For(bytes)
+	if err != nil {
+		return nil, Cut{}, err
+	}
+	c, err := s.Cut(bytes, elem)
+	return s, c, err
+}
+
+// BusFactor is nccl-tests' factor from algbw to busbw; 1 for what nccl-tests does not have.
+func (s *Schedule) BusFactor() float64 {
+	if coll, ok := s.Coll.NCCL(); ok {
+		return coll.BusFactor(len(s.GPUs))
+	}
+	return 1
+}
+
 // Steps is the number of steps of all blocks.
 func (s *Schedule) Steps() int {
 	n := 0

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"time"
 
 	"github.com/ddlemu/ddlemu/configs/lines"
 
@@ -23,7 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/check"
-	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
 )
 
 type scheduleCompareOptions struct {
@@ -65,35 +63,6 @@ it would do at each size, and the model says how long that takes.
 	return cmd
 }
 
-// comparison is the result, for --json.
-type comparison struct {
-	Coll      string          `json:"collective"`
-	Fabric    string          `json:"fabric"`
-	Schedules []string        `json:"schedules"`
-	Rows      []comparisonRow `json:"rows"`
-	Loads     []busiestLink   `json:"busiest_links"`
-	Notes     []string        `json:"notes,omitempty"`
-	Verdict   string          `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
-}
-
-type comparisonRow struct {
-	Size  int64      `json:"size"`
-	Times []*float64 `json:"times_us"` // of each schedule; null: the size is too small for its chunks
-	Best  *int       `json:"best"`     // number of the fastest schedule; null: none has a time
-	Bound float64    `json:"bound_us"`
-}
-
-// busiestLink is the busiest hop of a schedule at the largest size.
-type busiestLink struct {
-	Schedule string  `json:"schedule"`
-	Link     string  `json:"link"`
-	Bytes    uint64  `json:"bytes"`
-	Busy     float64 `json:"busy_us"`
-	Time     float64 `json:"time_us"`
-	Total    uint64  `json:"bytes_between_nodes"`
-	Messages uint64  `json:"messages"`
-}
-
 func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, args []string) error {
 	sizes, err := o.sizes()
 	if err != nil {
@@ -117,37 +86,36 @@ func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOp
 	}
 	show, stop := g.ShowProgress("schedule compare")
 	defer stop()
-	c := &comparison{Rows: []comparisonRow{}, Loads: []busiestLink{}, Coll: string(all[0].Coll),
-		Fabric: place.Fabric.Config.Name}
-	for _, arg := range args {
-		c.Schedules = append(c.Schedules, nameOf(arg))
+	names := make([]string, len(args))
+	for i, arg := range args {
+		names[i] = nameOf(arg)
 	}
-	failed := c.fill(ctx, place, all, sizes, show)
+	t := compare.New(place, names, all)
+	failed := fillTable(ctx, t, sizes, show)
 	if failed == nil && withNCCL {
 		show.Set("NCCL decides", progress.Unknown)
-		failed = c.addNCCL(ctx, g, o, place, all[0])
+		failed = addNCCL(ctx, g, o, t, place)
 	}
 	if failed == nil {
-		failed = o.plotOption.write(c.chart())
+		failed = o.plotOption.write(tableChart(t))
 	}
 	if failed != nil {
 		if ctx.Err() == nil {
 			return failed
 		}
-		c.Verdict = verdict.Incomplete
+		t.Verdict = verdict.Incomplete
 	}
 	if g.JSON {
-		return errors.Join(failed, g.PrintJSON(c))
+		return errors.Join(failed, g.PrintJSON(t))
 	}
-	c.print(g.Stdout)
+	printComparison(g.Stdout, t)
 	return failed
 }
 
-// fill calculates the times of all sizes.
-func (c *comparison) fill(ctx context.Context, place *model.Place, all []*schedule.Schedule, sizes []int64,
-	show *progress.Display) error {
+// fillTable adds the rows of all sizes.
+func fillTable(ctx context.Context, t *compare.Table, sizes []int64, show *progress.Display) error {
 	for i, size := range sizes {
-		if err := c.add(ctx, place, all, size); err != nil {
+		if err := t.Add(ctx, size); err != nil {
 			return err
 		}
 		show.Part("times are calculated", float64(i+1)/float64(len(sizes)))
@@ -183,50 +151,7 @@ func (o *scheduleCompareOptions) readAll(g *cli.Global, args []string) (all []*s
 	return all, nil
 }
 
-// add calculates the times of one size. A later, larger size replaces the loads.
-func (c *comparison) add(ctx context.Context, place *model.Place, all []*schedule.Schedule, size int64) error {
-	row := comparisonRow{Size: size}
-	var loads []busiestLink
-	f, err := place.Expect()
-	if err != nil {
-		return err
-	}
-	for i, s := range all {
-		s, err := s.For(uint64(size))
-		if err != nil {
-			row.addTime(i, nil)
-			continue
-		}
-		cut, err := s.Cut(uint64(size), 4)
-		if err != nil {
-			row.addTime(i, nil)
-			continue
-		}
-		calls := 1
-		if s.Whole {
-			calls = 2 // in the first one senders wait for receives, which stores do not need
-		}
-		r, err := model.Play(ctx, s, &cut, f, calls)
-		if err != nil {
-			return fmt.Errorf("%s, %d bytes: %w", c.Schedules[i], size, err)
-		}
-		// A size that is not a multiple of the chunks is rounded down: take the time per byte.
-		t := units.Microseconds(time.Duration(r.Times[calls-1])) * float64(size) / float64(cut.Bytes)
-		row.addTime(i, &t)
-		row.Bound = max(row.Bound, units.Microseconds(place.Bound(s, &cut)))
-		b := busiestLink{Schedule: c.Schedules[i], Time: t, Total: r.Bytes, Messages: r.Messages}
-		if len(r.Loads) > 0 {
-			l := r.Loads[0]
-			b.Link, b.Bytes, b.Busy = place.Fabric.HopName(l.Hop), l.Bytes, l.BusyNs/1e3
-		}
-		loads = append(loads, b)
-	}
-	c.Rows = append(c.Rows, row)
-	c.Loads = loads
-	return nil
-}
-
-func (c *comparison) print(w io.Writer) {
+func printComparison(w io.Writer, c *compare.Table) {
 	fmt.Fprintf(w, "# ddlemu schedule compare: %s on fabric %s, expected times in us\n", c.Coll, c.Fabric)
 	header := []string{"size(B) "}
 	for _, name := range c.Schedules {
@@ -245,15 +170,15 @@ func (c *comparison) print(w io.Writer) {
 		best, ahead := "-", "-"
 		if row.Best != nil {
 			best = c.Schedules[*row.Best]
-			if second := row.second(); second > 0 {
-				ahead = twoDigits(100 * (second/(*row.Times[*row.Best]) - 1))
+			if percent, ok := row.Ahead(); ok {
+				ahead = twoDigits(percent)
 			}
 		}
 		t.AppendRow(append(cells, cli.Us(row.Bound), best, ahead))
 	}
 	t.Render()
 	if len(c.Rows) > 0 {
-		c.printBusiest(w)
+		printBusiest(w, c)
 	}
 	lines.Print(w, "note: %s\n", c.Notes)
 	if c.Verdict != "" {
@@ -262,7 +187,7 @@ func (c *comparison) print(w io.Writer) {
 }
 
 // printBusiest prints the busiest link of each schedule at the largest size.
-func (c *comparison) printBusiest(w io.Writer) {
+func printBusiest(w io.Writer, c *compare.Table) {
 	fmt.Fprintf(w, "\n# the busiest link of each at %d bytes\n", c.Rows[len(c.Rows)-1].Size)
 	t := cli.NewTable(w, "schedule", "link", "carries ", "busy(us) ", "of(us) ", "between nodes ", "messages ")
 	for _, l := range c.Loads {
@@ -270,26 +195,4 @@ func (c *comparison) printBusiest(w io.Writer) {
 			units.Volume(l.Total), l.Messages})
 	}
 	t.Render()
-}
-
-// addTime adds the time of the schedule with the next number; nil if it is not known.
-func (r *comparisonRow) addTime(number int, t *float64) {
-	r.Times = append(r.Times, t)
-	if t != nil && (r.Best == nil || *t < *r.Times[*r.Best]) {
-		r.Best = &number
-	}
-}
-
-// second is the time of the second fastest, 0 if there is none.
-func (r *comparisonRow) second() float64 {
-	second := math.Inf(1)
-	for i, x := range r.Times {
-		if x != nil && (r.Best == nil || i != *r.Best) {
-			second = min(second, *x)
-		}
-	}
-	if math.IsInf(second, 1) {
-		return 0
-	}
-	return second
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
@@ -23,13 +23,13 @@ const ncclColumn = "nccl"
 
 // addNCCL adds a column of what real NCCL would choose for each size, and how long that takes in the model until the
 // last rank is done: "last rank" of `ddlemu expect`.
-func (c *comparison) addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, place *model.Place,
-	s *schedule.Schedule) error {
+func addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, t *compare.Table,
+	place *model.Place) error {
 	bo := runcmd.BenchOptions{
 		Begin: o.Begin, End: o.End, Step: "1M", Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32",
 		Op: "sum", Flags: o.scheduleFabric.Flags,
 	}
-	b, err := bo.Bench(g, string(s.Coll))
+	b, err := bo.Bench(g, t.Coll)
 	if err != nil {
 		return cli.BadInput("nccl: %w", err)
 	}
@@ -42,13 +42,10 @@ func (c *comparison) addNCCL(ctx context.Context, g *cli.Global, o *scheduleComp
 	if err != nil {
 		return fmt.Errorf("nccl: %w", err)
 	}
-	c.Schedules = append(c.Schedules, ncclColumn)
-	c.Notes = append(c.Notes,
+	t.AddColumn(ncclColumn, func(size int64) *float64 { return forecastOf(rows, size) })
+	t.Notes = append(t.Notes,
 		fmt.Sprintf("nccl is NCCL %s with its own decisions, 20 calls back to back; the others are single calls",
 			info.NCCL))
-	for i := range c.Rows {
-		c.Rows[i].addTime(len(c.Schedules)-1, forecastOf(rows, c.Rows[i].Size))
-	}
 	return nil
 }
 

@@ -11,6 +11,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/chart"
+	"github.com/ddlemu/ddlemu/shaper/run/perform"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
 )
 
 // plotOption is the file of a plot.
@@ -46,8 +49,8 @@ func sizeTick(size int64) chart.Tick {
 // boundLine is the name of the line of lower bounds.
 const boundLine = "bound"
 
-// chart draws the times of the schedules over the sizes.
-func (c *comparison) chart() *chart.Chart {
+// tableChart draws the times of the schedules over the sizes.
+func tableChart(c *compare.Table) *chart.Chart {
 	out := &chart.Chart{Title: fmt.Sprintf("%s on %s", c.Coll, c.Fabric), X: "size", Y: "us", LogY: true,
 		Legend: chart.TopLeft}
 	bound := chart.Line{Name: boundLine}
@@ -67,29 +70,52 @@ func (c *comparison) chart() *chart.Chart {
 	return out
 }
 
-// chart draws the bus bandwidth of the rows, and that of the lower bound.
-func (r *scheduleRun) chart(arg string, rows []scheduleRow) *chart.Chart {
-	out := &chart.Chart{Title: fmt.Sprintf("%s: %s on %s", nameOf(arg), r.s.Coll, r.place.Fabric.Config.Name),
+// gridChart draws the bus bandwidth over the grain, a line for each k.
+func gridChart(r *compare.Grid) *chart.Chart {
+	out := &chart.Chart{Title: fmt.Sprintf("%s: %s of %s on %s", r.Kind, r.Coll, units.Size(r.Size), r.Fabric),
+		X: "grain", Y: "bus bandwidth, GB/s", Legend: chart.BottomRight}
+	busbw := func(us float64) float64 { return float64(r.Size) * r.BusFactor / us / 1e3 }
+	bound := chart.Line{Name: boundLine}
+	for _, grain := range r.Grains {
+		out.Ticks = append(out.Ticks, sizeTick(grain))
+		if r.Bound > 0 {
+			bound.Points = append(bound.Points, chart.Point{X: float64(grain), Y: busbw(r.Bound)})
+		}
+	}
+	for n, k := range r.Ks {
+		line := chart.Line{Name: fmt.Sprintf("k %d", k)}
+		for i, grain := range r.Grains {
+			line.Points = append(line.Points, chart.Point{X: float64(grain), Y: busbw(r.Times[i][n])})
+		}
+		out.Lines = append(out.Lines, line)
+	}
+	out.Lines = append(out.Lines, bound)
+	return out
+}
+
+// runChart draws the bus bandwidth of the rows, and that of the lower bound.
+func runChart(s *schedule.Schedule, r *perform.Report) *chart.Chart {
+	out := &chart.Chart{Title: fmt.Sprintf("%s: %s on %s", nameOf(r.Schedule), r.Coll, r.Fabric),
 		X: "size", Y: "bus bandwidth, GB/s", LogY: true, Legend: chart.BottomRight}
 	bound := chart.Line{Name: boundLine}
-	for _, inPlace := range r.s.Variants() {
+	for _, inPlace := range s.Variants() {
 		line := chart.Line{Name: bench.Place(inPlace)}
 		bound.Points = nil
-		for i := range rows {
-			row := &rows[i]
+		for i := range r.Rows {
+			row := &r.Rows[i]
 			if row.Place != line.Name {
 				continue
 			}
 			line.Points = append(line.Points, chart.Point{X: float64(row.Size), Y: row.Busbw})
 			if row.Bound > 0 {
 				bound.Points = append(bound.Points,
-					chart.Point{X: float64(row.Size), Y: row.algbw(row.Bound) * busFactor(r.s) / 1e9})
+					chart.Point{X: float64(row.Size), Y: row.Algbw(row.Bound) * s.BusFactor() / 1e9})
 			}
 		}
 		out.Lines = append(out.Lines, line)
 	}
-	for i := range rows {
-		if t := sizeTick(int64(rows[i].Size)); i == 0 || rows[i].Size != rows[i-1].Size {
+	for i := range r.Rows {
+		if t := sizeTick(int64(r.Rows[i].Size)); i == 0 || r.Rows[i].Size != r.Rows[i-1].Size {
 			out.Ticks = append(out.Ticks, t)
 		}
 	}

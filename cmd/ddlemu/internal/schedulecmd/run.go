@@ -6,26 +6,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
-	"github.com/ddlemu/ddlemu/shaper/fabric/state"
-	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/host"
-	"github.com/ddlemu/ddlemu/shaper/run/job"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/perform"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
+)
+
+// The values of --via.
+const (
+	viaNet = "net"
+	viaP2P = "p2p"
 )
 
 type scheduleRunOptions struct {
@@ -117,24 +116,6 @@ interrupted: then the output has the rows so far, and the verdict is incomplete.
 	return cmd
 }
 
-// scheduleRow is one row of the table.
-type scheduleRow struct {
-	Size     uint64   `json:"size"`
-	Count    uint64   `json:"count"`
-	Place    string   `json:"place"`
-	Avg      float64  `json:"avg_us"`
-	Min      float64  `json:"min_us"`
-	Expected float64  `json:"expected_us"`
-	Diff     *float64 `json:"diff_percent"` // nil: only calculated
-	Bound    float64  `json:"bound_us,omitempty"`
-	Wrong    *uint64  `json:"wrong"` // nil: not checked
-	Busbw    float64  `json:"busbw_gbs"`
-	loads    []expect.Load
-}
-
-// algbw is bytes per second at a time in us.
-func (r *scheduleRow) algbw(us float64) float64 { return float64(r.Size) / us * 1e6 }
-
 func runSchedule(ctx context.Context, g *cli.Global, o *scheduleRunOptions, arg string) error {
 	if err := o.check(); err != nil {
 		return err
@@ -155,27 +136,28 @@ func runSchedule(ctx context.Context, g *cli.Global, o *scheduleRunOptions, arg 
 	if err != nil {
 		return err
 	}
-	r := &scheduleRun{g: g, o: o, s: s, root: root, place: place}
-	if r.expect, err = place.Expect(); err != nil {
-		return err
-	}
 	show, stop := g.ShowProgress("schedule")
 	defer stop()
-	r.progress, r.say = func(part float64) { show.Part("calls are made", part) }, show.Set
-	defer r.close()
-	if err := r.start(ctx); err != nil {
+	r := &scheduleRun{g: g, o: o, s: s, place: place, show: show}
+	player, end, err := r.player(ctx, root)
+	if err != nil {
 		return err
 	}
-	rows, notes, err := r.rows(ctx, sizes)
-	if err != nil && ctx.Err() == nil {
-		return err
+	defer end()
+	report, failed := perform.Run(ctx, arg, s, place, sizes, player)
+	if report == nil {
+		return failed
 	}
-	if err == nil {
-		if err := o.plotOption.write(r.chart(arg, rows)); err != nil {
+	report.Via = o.Via
+	if p2p, ok := player.(*perform.P2P); ok {
+		report.NCCL = p2p.NCCL
+	}
+	if failed == nil {
+		if err := o.plotOption.write(runChart(s, report)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(err, r.print(arg, rows, notes, err != nil))
+	return errors.Join(failed, r.print(report))
 }
 
 // checkBefore refuses a schedule that is not good, unless --run-bad is given, and returns the root of a rooted
@@ -214,209 +196,45 @@ func (o *scheduleRunOptions) checkBefore(g *cli.Global, arg string, s *schedule.
 
 // scheduleRun is a run of a schedule.
 type scheduleRun struct {
-	g        *cli.Global
-	o        *scheduleRunOptions
-	s        *schedule.Schedule
-	root     int
-	place    *model.Place
-	expect   *expect.Fabric
-	progress func(part float64)
-	say      emulate.Progress
-	// verdicts are those of the rows with --via p2p.
-	verdicts []verdict.Verdict
-	nccl     string // its version there
-	measured bool   // a row with real bytes
-
-	job  *job.Job // nil with --model and --via p2p
-	dir  *state.Dir
-	file *state.File
+	g     *cli.Global
+	o     *scheduleRunOptions
+	s     *schedule.Schedule
+	place *model.Place
+	show  *progress.Display
 }
 
-// start brings up the fabric for real bytes.
-func (r *scheduleRun) start(ctx context.Context) (err error) {
-	if r.o.Model || r.o.Via == viaP2P {
-		return nil
+// player is what moves the bytes: what --via names, or only the model. end ends it.
+func (r *scheduleRun) player(ctx context.Context, root int) (p perform.Player, end func(), err error) {
+	if r.o.Via == viaP2P {
+		on := func() (emulate.Options, error) {
+			e, err := onPlace(r.g, r.place, r.o.scheduleFabric.Flags, r.o.NCCL, bench.Config{Stderr: r.g.Stderr})
+			e.Progress = r.show.Set
+			return e, err
+		}
+		return &perform.P2P{On: on, Root: root, Calls: r.o.Iters}, func() {}, nil
+	}
+	on, err := r.place.Expect()
+	if err != nil {
+		return nil, nil, err
+	}
+	m := perform.Model{On: on, Calls: r.o.Iters}
+	if r.o.Model {
+		return &m, func() {}, nil
 	}
 	if _, err := r.g.SettleScale(ctx, r.o.scheduleFabric.Flags, r.place.Fabric); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := r.g.WarnTooMuch(ctx, r.place.Fabric); err != nil {
-		return err
+		return nil, nil, err
 	}
-	if r.dir, err = r.g.OpenDir(true); err != nil {
-		return err
-	}
-	if r.job, err = job.Start(ctx, r.dir, r.place.Fabric, "schedule"); err != nil {
-		return err
-	}
-	r.file, err = r.dir.Open(r.job.Name())
-	return err
-}
-
-func (r *scheduleRun) close() {
-	// The fabric is removed; errors of closing what was only read have no consequence.
-	if r.file != nil {
-		_ = r.file.Close()
-	}
-	if r.job != nil {
-		_ = r.job.Close()
-	}
-	if r.dir != nil {
-		_ = r.dir.Close()
-	}
-}
-
-// rows measures all sizes, and notes what could not be. With an error it returns the rows so far.
-func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleRow, notes []string, err error) {
-	var done []uint64
-	var outside []string // sizes for which the schedule is not made
-	for _, size := range sizes {
-		s, err := r.s.For(uint64(size))
-		if err != nil {
-			notes = append(notes, err.Error())
-			continue
-		}
-		cut, err := s.Cut(uint64(size), 4)
-		if err != nil {
-			notes = append(notes, err.Error())
-			continue
-		}
-		if slices.Contains(done, cut.Bytes) {
-			continue
-		}
-		done = append(done, cut.Bytes)
-		if r.s.MinBytes > int64(cut.Bytes) || r.s.MaxBytes > 0 && r.s.MaxBytes < int64(cut.Bytes) {
-			outside = append(outside, fmt.Sprint(cut.Bytes))
-		}
-		for _, inPlace := range r.s.Variants() {
-			row, note, err := r.row(ctx, s, &cut, inPlace)
-			if err != nil {
-				return rows, notes, fmt.Errorf("%d bytes %s: %w", cut.Bytes, bench.Place(inPlace), err)
-			}
-			if note != "" {
-				notes = append(notes, note)
-			}
-			rows = append(rows, row)
-		}
-	}
-	if len(rows) == 0 {
-		return nil, nil, &cli.InputError{Err: errors.New(notes[0])}
-	}
-	if len(outside) > 0 {
-		notes = append(notes, fmt.Sprintf("%s would not use the schedule for %s bytes: it is for %d to %d",
-			executorOf(r.s), strings.Join(outside, ", "), r.s.MinBytes, r.s.MaxBytes))
-	}
-	return rows, notes, nil
-}
-
-// row measures one size. s is the schedule for it.
-func (r *scheduleRun) row(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut, inPlace bool) (row scheduleRow,
-	note string, err error) {
-	if r.o.Via == viaP2P {
-		return r.rowP2P(ctx, cut, inPlace)
-	}
-	expected, err := model.Play(ctx, s, cut, r.expect, r.o.Iters+1)
+	dir, err := r.g.OpenDir(true)
 	if err != nil {
-		return row, "", err
+		return nil, nil, err
 	}
-	row = r.newRow(cut, inPlace)
-	row.loads = expected.Loads
-	// The calls behind the first one, as they are timed.
-	var times []time.Duration
-	for _, t := range expected.Times[1:] {
-		times = append(times, time.Duration(t))
-	}
-	row.Avg, row.Min = meanAndLeast(times)
-	row.Expected = row.Avg
-	if r.job != nil {
-		note, err = r.measure(ctx, s, cut, inPlace, &row)
-	}
-	row.Busbw = row.algbw(row.Avg) * busFactor(r.s) / 1e9
-	return row, note, err
-}
-
-// executorOf names what executes schedules of this kind on GPUs.
-func executorOf(s *schedule.Schedule) string {
-	if s.Whole {
-		return "MSCCL++"
-	}
-	return "MSCCL"
-}
-
-// newRow is a row without times.
-func (r *scheduleRun) newRow(cut *schedule.Cut, inPlace bool) scheduleRow {
-	row := scheduleRow{Size: cut.Bytes, Count: cut.Bytes / 4, Place: bench.Place(inPlace),
-		Bound: units.Microseconds(r.place.Bound(r.s, cut))}
-	if r.s.Coll.PerRank() {
-		row.Count /= uint64(len(r.s.GPUs))
-	}
-	return row
-}
-
-// measure fills in what only real bytes tell.
-func (r *scheduleRun) measure(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut, inPlace bool,
-	row *scheduleRow) (note string, err error) {
-	need := drive.Memory(s, cut, inPlace, r.root)
-	if free := (host.Machine{Getenv: r.g.Getenv}).AvailableMemory(); free > 0 && need > free/2 {
-		return fmt.Sprintf("%d bytes are only calculated: they need %s, and half of the free memory is %s", cut.Bytes,
-			units.Volume(need), units.Volume(free/2)), nil
-	}
-	w, err := drive.JoinToPerform(r.file, r.place.Fabric, r.job.Key())
+	d, err := drive.NewPlayer(ctx, dir, r.place, m, root, func(part float64) { r.show.Part("calls are made", part) })
 	if err != nil {
-		return "", err
+		dir.Close()
+		return nil, nil, err
 	}
-	defer w.Close()
-	out, err := w.Perform(ctx, drive.Performance{Schedule: s, Cut: *cut, Place: r.place, InPlace: inPlace, Root: r.root,
-		Calls: r.o.Iters, Progress: r.progress})
-	if err != nil {
-		return "", err
-	}
-	scale := float64(r.place.Fabric.TimeScale())
-	row.Avg, row.Min = meanAndLeast(out.Times)
-	row.Avg, row.Min = row.Avg/scale, row.Min/scale
-	row.Diff, r.measured = new(100*(row.Avg/row.Expected-1)), true
-	if r.s.Coll.HasResult() {
-		row.Wrong = &out.Wrong
-	}
-	return "", nil
-}
-
-// verdict is the verdict on what the links carried; nil if no byte was to be sent. It is incomplete if the run was
-// interrupted.
-func (r *scheduleRun) verdict(interrupted bool) *verdict.Verdict {
-	v, known := r.verdictOfLinks()
-	if interrupted {
-		v.Stop("interrupted: the output has the rows so far")
-	} else if !known {
-		return nil
-	}
-	return &v
-}
-
-// verdictOfLinks is false if no byte was sent. With --via p2p it is that of the first row that is not VALID.
-func (r *scheduleRun) verdictOfLinks() (verdict.Verdict, bool) {
-	for i, v := range r.verdicts {
-		if !v.Valid || i == len(r.verdicts)-1 {
-			return v, true
-		}
-	}
-	if r.job == nil || !r.measured {
-		return verdict.New(nil), false
-	}
-	return r.job.Verdict(), true
-}
-
-func meanAndLeast(times []time.Duration) (mean, least float64) {
-	for _, t := range times {
-		mean += units.Microseconds(t) / float64(len(times))
-	}
-	return mean, units.Microseconds(slices.Min(times))
-}
-
-// busFactor is nccl-tests' factor from algbw to busbw; 1 for what nccl-tests does not have.
-func busFactor(s *schedule.Schedule) float64 {
-	if coll, ok := s.Coll.NCCL(); ok {
-		return coll.BusFactor(len(s.GPUs))
-	}
-	return 1
+	return d, func() { d.Close(); dir.Close() }, nil
 }

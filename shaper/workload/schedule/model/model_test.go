@@ -185,3 +185,22 @@ func TestEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A forecast is the time of a call as they follow each other. Where senders do not wait for receives behind the first
+// call, that is a later one.
+func TestForecast(t *testing.T) {
+	p, s := place(t, 4, 4, nil), ring(t, schedule.AllReduce, 4, 1)
+	for _, whole := range []bool{false, true} {
+		s.Whole = whole
+		r, c := play(t, p, s, 1<<20, 2)
+		want := r.Times[0]
+		if whole {
+			want = r.Times[1]
+		}
+		f, err := p.Forecast(t.Context(), s, c, int64(c.Bytes))
+		if err != nil || math.Abs(f.Time-float64(want)/1e3) > 1e-9 || f.Bytes != r.Bytes ||
+			(whole && r.Times[0] == r.Times[1]) {
+			t.Errorf("whole %v: %+v, %v, want one of %v", whole, f, err, r.Times)
+		}
+	}
+}
