@@ -11,6 +11,7 @@ import (
 
 // Communicators over subsets of the ranks: each has its own topology, decisions and connections, with its own ranks.
 func TestRealSeveralCommunicators(t *testing.T) {
+	t.Parallel()
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
 			ctx := testContext(t)

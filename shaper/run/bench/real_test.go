@@ -56,6 +56,7 @@ var versions = []struct{ short, full string }{{"2.22", "2.22.3"}, {"2.29", "2.29
 
 // Real NCCL from end to end: correct values, the forced decision, and a log that is understood.
 func TestRealNCCL(t *testing.T) {
+	t.Parallel()
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
 			cfg := realConfig(t, v.short, 2, "NCCL_ALGO=Ring", "NCCL_PROTO=Simple")
@@ -94,6 +95,7 @@ func TestRealNCCL(t *testing.T) {
 
 // Every collective on one communicator, with NCCL's default decisions.
 func TestRealCollectives(t *testing.T) {
+	t.Parallel()
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
 			ctx := testContext(t)
@@ -167,6 +169,7 @@ func TestRealRankKilled(t *testing.T) {
 
 // Several communicators in the same processes, ended by destroy and by abort.
 func TestRealInitAgain(t *testing.T) {
+	t.Parallel()
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
 			ctx := testContext(t)
@@ -199,6 +202,7 @@ func TestRealInitAgain(t *testing.T) {
 
 // Two nodes of two ranks: NCCL uses the network between nodes only.
 func TestRealTwoByTwo(t *testing.T) {
+	t.Parallel()
 	cfg := realConfig(t, "2.29", 4)
 	env := cfg.Env
 	// By default, NCCL uses P2P between GPUs of one host bridge with some processors and not with others.
