@@ -82,10 +82,12 @@ demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an 
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
 # Those of them that measure no time, and whose limits are many times what they take: they run beside each other. Each of
 # the others runs alone.
-BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|gpu|guest|install|python|sanitize|security)$$
+BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|gpu|guest|install|python|sanitize|security|viewers)$$
+# A program that prints those of some packages that test-fast is to test.
+WHICH := echo
 
 test-fast: packages ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
-	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(SLOW)') ./test/oracle ./test/needs
+	$(GO) test -timeout 20m $$($(WHICH) $$($(GO) list ./... | grep -vE '$(SLOW)') ./test/oracle ./test/needs)
 
 # What the tests need besides what the build needs: a line says what it installs.
 test-needs: packages
@@ -93,7 +95,7 @@ test-needs: packages
 	@.ci/pypi
 
 test: test-needs build dist plugin-faults test-fast ## install what the tests need (root), build, run every test
-	$(GO) test -timeout 40m $$($(GO) list ./... | grep -E '$(BESIDE)')
+	$(GO) test -timeout 40m -p 3 ./test/install $$($(GO) list ./... | grep -E '$(BESIDE)') # install often waits, longest
 	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(SLOW)' | grep -vE '$(BESIDE)|/test/(oracle|needs)$$')
 	$(MAKE) race
 

@@ -14,7 +14,8 @@ import (
 
 // README's two commands work on a machine that has only what README asks for: a new root of this machine's Debian,
 // with the packages that README's text names, and with Go. There `make demo` builds everything and is VALID, and part
-// of `make test` passes: the fast lane, the installation of the list, and tests that start programs of the list.
+// of `make test` passes: tests of the fast lane that can start programs, the installation of the list, and tests that
+// start programs of the list.
 func TestReadmeOnANewMachine(t *testing.T) {
 	needs.Root(t, "a root folder with mounts in it")
 	project := filepath.Dir(built.Path(t))
