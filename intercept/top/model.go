@@ -12,19 +12,19 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/watch"
 )
 
-// firstInterval is the time from the first look to the second one, so that rates are there soon.
+// firstInterval is the time from the first sample to the second one, so that rates are there soon.
 const firstInterval = 250 * time.Millisecond
 
 // Model is the state of the screen. It implements [tea.Model].
 type Model struct {
 	fabric   string // its name
-	look     func() (*watch.Look, error)
+	sample   func() (*watch.Sample, error)
 	interval time.Duration
 
 	width, height int // of the terminal, in cells; 0 until it is known
-	before        *watch.Look
-	view          *watch.View // nil until there are two looks
-	err           error       // of the look that ended the program
+	before        *watch.Sample
+	view          *watch.View // nil until there are two samples
+	err           error       // of the sample that ended the program
 
 	by       watch.Order
 	reverse  bool
@@ -37,35 +37,35 @@ type Model struct {
 	hops []watch.HopActivity // the links that the filter leaves, in order
 }
 
-// New makes the model of a fabric at which look looks, once per interval. look is called by one goroutine at a time,
+// New makes the model of a fabric that sample reads, once per interval. sample is called by one goroutine at a time,
 // perhaps also after the program has ended.
-func New(fabric string, look func() (*watch.Look, error), interval time.Duration) Model {
-	return Model{fabric: fabric, look: look, interval: interval}
+func New(fabric string, sample func() (*watch.Sample, error), interval time.Duration) Model {
+	return Model{fabric: fabric, sample: sample, interval: interval}
 }
 
 // Err is why the program ended, nil if the user wanted it.
 func (m Model) Err() error { return m.err }
 
-type lookMsg struct {
-	look *watch.Look
-	err  error
+type sampleMsg struct {
+	sample *watch.Sample
+	err    error
 }
 
 type tickMsg struct{}
 
-// Init looks at the fabric.
+// Init samples the fabric.
 func (m Model) Init() tea.Cmd { return m.read }
 
 func (m Model) read() tea.Msg {
-	l, err := m.look()
-	return lookMsg{l, err}
+	l, err := m.sample()
+	return sampleMsg{l, err}
 }
 
 func after(d time.Duration) tea.Cmd {
 	return tea.Tick(d, func(time.Time) tea.Msg { return tickMsg{} })
 }
 
-// Update is the model after a message: a look, a key, another size.
+// Update is the model after a message: a sample, a key, another size.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
@@ -73,8 +73,8 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tickMsg:
 		return m, m.read
-	case lookMsg:
-		m, cmd = m.looked(msg)
+	case sampleMsg:
+		m, cmd = m.sampled(msg)
 		m.list()
 	case tea.KeyPressMsg:
 		if m.typing {
@@ -88,16 +88,16 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-func (m Model) looked(msg lookMsg) (Model, tea.Cmd) {
+func (m Model) sampled(msg sampleMsg) (Model, tea.Cmd) {
 	if msg.err != nil {
 		m.err = msg.err
 		return m, tea.Quit
 	}
 	wait := firstInterval
 	if m.before != nil {
-		m.view, wait = watch.Compare(m.before, msg.look), m.interval
+		m.view, wait = watch.Compare(m.before, msg.sample), m.interval
 	}
-	m.before = msg.look
+	m.before = msg.sample
 	return m, after(min(wait, m.interval))
 }
 

@@ -21,12 +21,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// lookAt is look number n, one second after the one before, at a fabric of so many links; link i has i+1 times the
-// traffic of link 0 between two looks.
-func lookAt(links, n int, jobs ...job) *watch.Look {
+// sampleOf is sample number n, one second after the one before, at a fabric of so many links; link i has i+1 times the
+// traffic of link 0 between two samples.
+func sampleOf(links, n int, jobs ...job) *watch.Sample {
 	f := &status.Reading{Name: "many", Clock: "virtual", TimeScale: 1, Up: time.Duration(n) * time.Second,
 		Time: time.Duration(n) * time.Millisecond}
-	l := &watch.Look{Reading: f}
+	l := &watch.Sample{Reading: f}
 	for i := range links + 1 {
 		p := &status.Place{Kind: fabric.Link, Name: fmt.Sprintf("node%d:node%d", i, i+1), Path: []int{i}}
 		if i == links {
@@ -59,13 +59,13 @@ var someJobs = []job{
 	{status.Job{Number: 2, Counted: began(7), Running: true, Joined: 1}, watch.Judged{}},
 }
 
-// shown is a model of n links that has looked twice, in a terminal of this size.
+// shown is a model of n links that has sampled twice, in a terminal of this size.
 func shown(t *testing.T, n, width, height int) Model {
 	t.Helper()
 	m := New("many", nil, time.Second)
 	m = send(m, tea.WindowSizeMsg{Width: width, Height: height})
-	m = send(m, lookMsg{look: lookAt(n, 1)})
-	return send(m, lookMsg{look: lookAt(n, 2, someJobs...)})
+	m = send(m, sampleMsg{sample: sampleOf(n, 1)})
+	return send(m, sampleMsg{sample: sampleOf(n, 2, someJobs...)})
 }
 
 func send(m Model, msgs ...tea.Msg) Model {
@@ -147,9 +147,9 @@ func TestCountersHaveColumns(t *testing.T) {
 				t.Errorf("a column for %s, which is 0:\n%s", c.Name, screen(m))
 			}
 		}
-		l := lookAt(3, 3)
+		l := sampleOf(3, 3)
 		l.Hops[1].Counters.Add(link.Counters{ECNMarks: 5, Pauses: 1, PausedNs: 3e6})
-		m = send(m, lookMsg{look: l})
+		m = send(m, sampleMsg{sample: l})
 		for _, text := range []string{"ECN marks", "pauses", "paused for", "5 (+5)", "3ms (+3ms)"} {
 			if strings.Contains(screen(m), text) != want {
 				t.Errorf("width %d, %q: want it %t in\n%s", width, text, want, screen(m))
@@ -158,35 +158,35 @@ func TestCountersHaveColumns(t *testing.T) {
 	}
 }
 
-func TestFirstLook(t *testing.T) {
+func TestFirstSample(t *testing.T) {
 	m := New("many", nil, time.Millisecond)
 	if m.View().Content != "" {
 		t.Error("it draws before it knows the size")
 	}
 	m = send(m, tea.WindowSizeMsg{Width: 80, Height: 24})
-	next, cmd := m.Update(lookMsg{look: lookAt(2, 1)})
+	next, cmd := m.Update(sampleMsg{sample: sampleOf(2, 1)})
 	if got := screen(next.(Model)); got != "fabric many" {
-		t.Errorf("after the first look: %q", got)
+		t.Errorf("after the first sample: %q", got)
 	}
 	if msg := cmd(); msg != (tickMsg{}) {
-		t.Errorf("after a look comes %v", msg)
+		t.Errorf("after a sample comes %v", msg)
 	}
 	if !m.View().AltScreen {
 		t.Error("the user's screen is overwritten")
 	}
 }
 
-// After each interval comes a look, and after each look an interval.
-func TestLooksFollowTicks(t *testing.T) {
+// After each interval comes a sample, and after each sample an interval.
+func TestSampleFollowTicks(t *testing.T) {
 	n := 0
-	m := New("many", func() (*watch.Look, error) { n++; return lookAt(1, n), nil }, time.Millisecond)
+	m := New("many", func() (*watch.Sample, error) { n++; return sampleOf(1, n), nil }, time.Millisecond)
 	msg := m.Init()()
 	for range 3 {
 		next, cmd := m.Update(msg)
 		m, msg = next.(Model), cmd()
 	}
 	if n != 2 || msg != (tickMsg{}) || m.view == nil || m.view.RealNs != 1e9 {
-		t.Errorf("%d looks, then %v, and %+v", n, msg, m.view)
+		t.Errorf("%d samples, then %v, and %+v", n, msg, m.view)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestVerdicts(t *testing.T) {
 		t.Error("there is no way back to the links")
 	}
 	none := send(press(New("many", nil, time.Second), "v"), tea.WindowSizeMsg{Width: 60, Height: 9},
-		lookMsg{look: lookAt(1, 1)}, lookMsg{look: lookAt(1, 2)})
+		sampleMsg{sample: sampleOf(1, 1)}, sampleMsg{sample: sampleOf(1, 2)})
 	if !strings.Contains(screen(none), "no job has run on this fabric") {
 		t.Errorf("got\n%s", screen(none))
 	}
@@ -304,8 +304,8 @@ func TestJobsThatAreOver(t *testing.T) {
 		{jobs[:3], "job (1 of 3) 2"},
 		{jobs[3:], "job 3"},
 	} {
-		m := send(New("many", nil, time.Second), tea.WindowSizeMsg{Width: 100, Height: 40}, lookMsg{look: lookAt(2, 1)},
-			lookMsg{look: lookAt(2, 2, tc.jobs...)})
+		m := send(New("many", nil, time.Second), tea.WindowSizeMsg{Width: 100, Height: 40}, sampleMsg{sample: sampleOf(2, 1)},
+			sampleMsg{sample: sampleOf(2, 2, tc.jobs...)})
 		var got []string
 		for _, row := range regexp.MustCompile(
 			`(?m)^(\d|job(?: \(.*\))?) +(?:state|running|over)`).FindAllStringSubmatch(screen(m), -1) {
@@ -338,7 +338,7 @@ func TestQuit(t *testing.T) {
 
 func TestFabricThatIsGone(t *testing.T) {
 	gone := fmt.Errorf("fabric many %w", watch.ErrGone)
-	next, cmd := shown(t, 2, 80, 20).Update(lookMsg{err: gone})
+	next, cmd := shown(t, 2, 80, 20).Update(sampleMsg{err: gone})
 	if _, ok := cmd().(tea.QuitMsg); !ok || !errors.Is(next.(Model).Err(), watch.ErrGone) {
 		t.Errorf("got %v", next.(Model).Err())
 	}
@@ -346,9 +346,9 @@ func TestFabricThatIsGone(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	m := shown(t, 2, 80, 20)
-	l := lookAt(2, 3)
+	l := sampleOf(2, 3)
 	l.Problem = "its daemon is gone"
-	if got := screen(send(m, lookMsg{look: l})); !strings.Contains(got, "fabric many: its daemon is gone\n") {
+	if got := screen(send(m, sampleMsg{sample: l})); !strings.Contains(got, "fabric many: its daemon is gone\n") {
 		t.Errorf("got\n%s", got)
 	}
 }

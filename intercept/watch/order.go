@@ -64,7 +64,7 @@ func valueOf[T int64 | float64](p *T) T {
 	return *p
 }
 
-// Shown are the links of v, and the ports that dropped packets between the looks, or with ports all of them, whose
+// Shown are the links of v, and the ports that dropped packets between the samples, or with ports all of them, whose
 // names have the text. Other figures of ports are those of some link.
 func (v *View) Shown(text string, ports bool) []HopActivity {
 	var out []HopActivity

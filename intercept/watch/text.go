@@ -60,12 +60,12 @@ func (h *HopActivity) QueueText() string {
 	return units.Short(time.Duration(*h.QueueNs))
 }
 
-// DropsText is all losses, and in brackets those between the looks: "120 (+3)".
+// DropsText is all losses, and in brackets those between the samples: "120 (+3)".
 func (h *HopActivity) DropsText() string {
 	return sumText(fmt.Sprint(h.Drops), fmt.Sprint(h.New.Drops))
 }
 
-// CounterText is a counter, and in brackets how much it grew between the looks.
+// CounterText is a counter, and in brackets how much it grew between the samples.
 func (h *HopActivity) CounterText(c *link.Counter) string {
 	return sumText(c.Text(&h.Counters), c.Text(&h.New))
 }
@@ -82,7 +82,7 @@ func Columns(hops []HopActivity) []link.Counter {
 	return link.WithColumn(hops, func(h *HopActivity) *link.Counters { return &h.Counters })
 }
 
-// LateText is how late the messages between the looks were, of their time together, and 99 in 100 of them at most:
+// LateText is how late the messages between the samples were, of their time together, and 99 in 100 of them at most:
 // "0.1 %, p99 1.2us".
 func (h *HopActivity) LateText() string {
 	if h.LateP99Us == nil {

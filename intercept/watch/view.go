@@ -14,15 +14,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// View is what a fabric did between two looks. Times are those of the emulated network, except UpNs and RealNs. Fields
+// View is what a fabric did between two samples. Times are those of the emulated network, except UpNs and RealNs. Fields
 // that `ddlemu status --json` has too mean the same: counters since the fabric was brought up.
 type View struct {
 	Fabric  string        `json:"fabric"`
 	Clock   string        `json:"clock"`         // real or virtual
 	UpNs    int64         `json:"up_ns"`         // real time since the fabric was brought up
 	ClockNs int64         `json:"clock_ns"`      // of the emulated network since then
-	RealNs  int64         `json:"real_ns"`       // real time between the looks
-	Ns      int64         `json:"interval_ns"`   // between the looks; rates are per second of this time
+	RealNs  int64         `json:"real_ns"`       // real time between the samples
+	Ns      int64         `json:"interval_ns"`   // between the samples; rates are per second of this time
 	Ratio   float64       `json:"clock_to_real"` // Ns divided by RealNs
 	Links   []HopActivity `json:"links"`         // and links between switches
 	Ports   []HopActivity `json:"ports"`
@@ -30,7 +30,7 @@ type View struct {
 	Problem string        `json:"problem,omitempty"` // why no job can use the fabric
 }
 
-// HopActivity is what a link, a link between switches, or one direction of a NIC's port did between two looks.
+// HopActivity is what a link, a link between switches, or one direction of a NIC's port did between two samples.
 type HopActivity struct {
 	Name          string        `json:"name"`
 	From          string        `json:"from,omitempty"`
@@ -40,15 +40,15 @@ type HopActivity struct {
 	Trunk         bool          `json:"trunk,omitempty"`
 	Up            bool          `json:"up"`
 	link.Counters               // since the fabric was brought up
-	New           link.Counters `json:"-"` // between the looks; in JSON their names begin with new_
+	New           link.Counters `json:"-"` // between the samples; in JSON their names begin with new_
 
-	RateBps     float64 `json:"rate_bps"`      // payload, between the looks
+	RateBps     float64 `json:"rate_bps"`      // payload, between the samples
 	MayCarryBps uint64  `json:"may_carry_bps"` // the rate of the slowest hop of a link's path, 0 = unlimited
 	// bytes on the line, headers and framing included, as a share of MayCarryBps
 	Load float64 `json:"load"`
 	// how long a packet waits now, at the hop of the path where it waits longest; null if it is not known
 	QueueNs     *int64   `json:"queue_ns"`
-	NewMessages uint64   `json:"new_messages"` // that have arrived between the looks
+	NewMessages uint64   `json:"new_messages"` // that have arrived between the samples
 	LatePercent *float64 `json:"late_percent"` // how late these were, of their time together; null if there are none
 	LateP99Us   *float64 `json:"late_p99_us"`  // 99 in 100 of them at most; on the kernel datapath, of packets
 }
@@ -67,7 +67,7 @@ func (h HopActivity) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// Active reports whether the hop carried, lost, marked or delayed anything between the looks.
+// Active reports whether the hop carried, lost, marked or delayed anything between the samples.
 func (h *HopActivity) Active() bool {
 	return h.RateBps > 0 || h.NewMessages > 0 || h.New != link.Counters{}
 }
@@ -76,12 +76,12 @@ func (h *HopActivity) Active() bool {
 type Job struct {
 	status.Job
 	Judged
-	RateBps float64 `json:"rate_bps"` // of what arrived between the looks, of all ranks together
-	over    bool    // at both looks
+	RateBps float64 `json:"rate_bps"` // of what arrived between the samples, of all ranks together
+	over    bool    // at both samples
 }
 
-// Compare says what a fabric did from look a to the later look b.
-func Compare(a, b *Look) *View {
+// Compare says what a fabric did from sample a to the later sample b.
+func Compare(a, b *Sample) *View {
 	v := &View{
 		Fabric: b.Name, Clock: b.Clock, UpNs: int64(b.Up), ClockNs: int64(b.Time), RealNs: int64(b.Up - a.Up),
 		Ns:    int64(b.Time - a.Time),
@@ -113,9 +113,9 @@ func (v *View) perSecond(amount float64) float64 {
 	return max(amount, 0) / time.Duration(v.Ns).Seconds()
 }
 
-// addJobs adds the jobs. It returns, by hop, how late the messages were that arrived between the looks, nil if no job
+// addJobs adds the jobs. It returns, by hop, how late the messages were that arrived between the samples, nil if no job
 // has sent any, and how many arrived.
-func (v *View) addJobs(a, b *Look) (late []*lateness, arrived []uint64) {
+func (v *View) addJobs(a, b *Sample) (late []*lateness, arrived []uint64) {
 	late, arrived = make([]*lateness, len(b.Hops)), make([]uint64, len(b.Hops))
 	for i := range b.Jobs {
 		j, shown := &b.Jobs[i], Job{Job: b.Jobs[i], Judged: b.Verdicts[i]}
@@ -153,7 +153,7 @@ func (v *View) addJobs(a, b *Look) (late []*lateness, arrived []uint64) {
 }
 
 // hop is hop i without how late its messages were.
-func (v *View) hop(i int, a, b *Look) HopActivity {
+func (v *View) hop(i int, a, b *Sample) HopActivity {
 	then, now := &a.Hops[i], &b.Hops[i]
 	h := HopActivity{
 		Name: now.Name, From: now.From, To: now.To, NIC: now.NIC, Direction: now.Direction,
@@ -180,7 +180,7 @@ func (v *View) hop(i int, a, b *Look) HopActivity {
 	return h
 }
 
-// judge says how late the messages between the looks were.
+// judge says how late the messages between the samples were.
 func (h *HopActivity) judge(l *lateness, timeScale int) {
 	if l == nil {
 		return
@@ -197,9 +197,9 @@ func (h *HopActivity) judge(l *lateness, timeScale int) {
 func since(now, then uint64) uint64 { return max(now, then) - then }
 
 // mayCarry is the rate of the slowest hop of the path of a hop in bits per second, 0 if none has a limit. If the rate
-// was changed between two looks, it is the higher one.
-func mayCarry(hop int, looks ...*Look) (most uint64) {
-	for i, l := range looks {
+// was changed between two samples, it is the higher one.
+func mayCarry(hop int, samples ...*Sample) (most uint64) {
+	for i, l := range samples {
 		bps := uint64(0)
 		for _, on := range l.Hops[hop].Path {
 			if b := l.Hops[on].Spec.Bandwidth; b > 0 && (bps == 0 || b < bps) {

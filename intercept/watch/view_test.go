@@ -24,17 +24,17 @@ var places = []*status.Place{
 	{Kind: fabric.Trunk, Name: "leaf0:spine0", From: "leaf0", To: "spine0", Path: []int{3}},
 }
 
-// at is a look at places at this real time and this time of their clock, when the link has carried so much.
-func at(up, clock time.Duration, c link.Counters) *Look {
+// at is a sample at places at this real time and this time of their clock, when the link has carried so much.
+func at(up, clock time.Duration, c link.Counters) *Sample {
 	f := &status.Reading{Name: "pair", Clock: "virtual", TimeScale: 4, Up: up, Time: clock}
 	for i, rate := range []uint64{40e9, 5e9, 10e9, 0} {
 		f.Hops = append(f.Hops, status.HopReading{Place: places[i], Spec: link.Spec{Bandwidth: rate}})
 	}
 	f.Hops[2].Counters = c
-	return &Look{Reading: f}
+	return &Sample{Reading: f}
 }
 
-func (l *Look) with(jobs ...status.Job) *Look {
+func (l *Sample) with(jobs ...status.Job) *Sample {
 	l.Jobs, l.Verdicts = jobs, make([]Judged, len(jobs))
 	return l
 }
@@ -75,7 +75,7 @@ func TestRatesLeaveOutWhatWaits(t *testing.T) {
 	drained := at(3e9, 4e6, full.Hops[2].Counters)
 	for _, tc := range []struct {
 		name string
-		a, b *Look
+		a, b *Sample
 		want float64
 	}{
 		{"while it fills", at(1e9, 0, link.Counters{}), full, 10e9},
@@ -92,7 +92,7 @@ func TestRatesWhileTheLinkIsChanged(t *testing.T) {
 	fast, slow := at(1e9, 0, link.Counters{}), at(2e9, 5e6, link.Counters{Bytes: 5_000_000, LineBytes: 5_000_000})
 	slow.Hops[2].Spec.Bandwidth, slow.Hops[2].Reserved = 1e9, 3*time.Millisecond // at the old rate: 3.75 MB
 	for _, tc := range []struct {
-		a, b *Look
+		a, b *Sample
 		want uint64
 	}{{fast, slow, 5e9}, {slow, at(3e9, 5.1e6, link.Counters{Bytes: 5_000_000, LineBytes: 5_000_000}), 5e9}} {
 		l := Compare(tc.a, tc.b).Links[0]
@@ -139,7 +139,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-func TestLateIsThatOfTheMessagesBetweenTheLooks(t *testing.T) {
+func TestLateIsThatOfTheMessagesBetweenTheSamples(t *testing.T) {
 	// job has sent messages that took so long, of which these were late, in ns.
 	job := func(started int64, messages uint64, took int64, late ...int64) status.Job {
 		c := state.JobStatus{Started: started, LinkStats: make([]state.LinkStats, len(places))}
@@ -210,11 +210,11 @@ func TestDownLink(t *testing.T) {
 
 // A job that is over is in one more line, not in one of each interval. The probes of verify have no verdict here.
 func TestLinesOfJobsThatAreOver(t *testing.T) {
-	look := func(up time.Duration, running bool) *Look {
+	sample := func(up time.Duration, running bool) *Sample {
 		return at(up, up, link.Counters{}).with(status.Job{Number: 3, Counted: state.JobStatus{Started: 7},
 			Running: running, Verify: true})
 	}
-	lines := func(a, b *Look) (jobs int) {
+	lines := func(a, b *Sample) (jobs int) {
 		for _, line := range Compare(a, b).Lines() {
 			if strings.Contains(line, "job 3") {
 				jobs++
@@ -229,11 +229,11 @@ func TestLinesOfJobsThatAreOver(t *testing.T) {
 		before, now bool
 		want        int
 	}{{true, true, 1}, {true, false, 1}, {false, false, 0}} {
-		if got := lines(look(1e9, tc.before), look(2e9, tc.now)); got != tc.want {
+		if got := lines(sample(1e9, tc.before), sample(2e9, tc.now)); got != tc.want {
 			t.Errorf("running %v, then %v: %d lines, want %d", tc.before, tc.now, got, tc.want)
 		}
 	}
-	if got := lines(at(1e9, 1e9, link.Counters{}), look(2e9, false)); got != 1 {
-		t.Errorf("a job that came and ended between the looks: %d lines", got)
+	if got := lines(at(1e9, 1e9, link.Counters{}), sample(2e9, false)); got != 1 {
+		t.Errorf("a job that came and ended between the samples: %d lines", got)
 	}
 }

@@ -21,8 +21,8 @@ type Planner interface {
 	Tried(c Case, done int, took time.Duration) Case
 	// Timed is called before the timed iterations of half a row.
 	Timed(c Case)
-	// Look is called every second while these run.
-	Look()
+	// Update is called every second while these run.
+	Update()
 	// Measured is called after each half of a row.
 	Measured(c Case, p Pace)
 }
@@ -41,7 +41,7 @@ func (noPlanner) Step(string)                               {}
 func (noPlanner) Next(left []Case) (Case, bool)             { return left[0], true }
 func (noPlanner) Tried(c Case, _ int, _ time.Duration) Case { c.Try = false; return c }
 func (noPlanner) Timed(Case)                                {}
-func (noPlanner) Look()                                     {}
+func (noPlanner) Update()                                   {}
 func (noPlanner) Measured(Case, Pace)                       {}
 
 func (c *Config) planner() Planner {

@@ -22,8 +22,8 @@ const (
 	reportGrace = 2500 * time.Millisecond
 	// closeGrace is the time that a rank has to exit when asked: it aborts its communicator for at most a second.
 	closeGrace = 2 * time.Second
-	// lookEvery is the time from one look of the planner at timed iterations to the next.
-	lookEvery = time.Second
+	// updateEvery is the time from one update of the planner to the next, while timed iterations run.
+	updateEvery = time.Second
 	// quitGrace is the time that a healthy rank has to unload its libraries.
 	quitGrace = 10 * time.Second
 )
@@ -36,7 +36,7 @@ type Ranks struct {
 	events    chan event
 	logs      []*logFile
 	made      map[string]*madeComm // communicators by name
-	looks     bool                 // the planner looks at the present step
+	updates   bool                 // the planner is updated in the present step
 	// onProgress is told how many operations of a program have ended; nil for none.
 	onProgress func(rank, done int)
 	// beforeEnd is called before the ranks are ended, nil for nothing: calls that are aborted seem to end, too.
@@ -199,16 +199,16 @@ func (r *Ranks) await(ctx context.Context, name string) ([]message, error) {
 	if limit > 0 {
 		timeout = time.After(limit)
 	}
-	var look <-chan time.Time
-	if r.looks {
-		ticker := time.NewTicker(lookEvery)
+	var update <-chan time.Time
+	if r.updates {
+		ticker := time.NewTicker(updateEvery)
 		defer ticker.Stop()
-		look = ticker.C
+		update = ticker.C
 	}
 	for !w.complete() {
 		select {
-		case <-look:
-			r.cfg.planner().Look()
+		case <-update:
+			r.cfg.planner().Update()
 		case e := <-r.events:
 			r.handle(w, e)
 			if len(w.failures) > 0 && !grace {

@@ -266,8 +266,8 @@ func (r *Ranks) runTogether(ctx context.Context, iters int) ([]message, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.looks = true
-	defer func() { r.looks = false }()
+	r.updates = true
+	defer func() { r.updates = false }()
 	return r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", iters, start)))
 }
 

@@ -54,7 +54,7 @@ It ends when the fabric is taken down, with exit status 0. Without a terminal, u
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runTop(cmd.Context(), g, o) },
 	}
-	cmd.Flags().StringVar(&o.Interval, "interval", defaultInterval.String(), "look at the fabric every `interval`")
+	cmd.Flags().StringVar(&o.Interval, "interval", defaultInterval.String(), "read the fabric every `interval`")
 	g.AddFabricFlag(cmd.Flags())
 	return cmd
 }
@@ -78,19 +78,19 @@ func runTop(ctx context.Context, g *cli.Global, o *topOptions) error {
 		up.Close()
 		return err
 	}
-	// The program may end while a look is under way, which then reads the mapped file.
-	var looking sync.Mutex
-	look := func() (*watch.Look, error) {
-		looking.Lock()
-		defer looking.Unlock()
-		return r.Look()
+	// The program may end while a sample is under way, which then reads the mapped file.
+	var sampling sync.Mutex
+	sample := func() (*watch.Sample, error) {
+		sampling.Lock()
+		defer sampling.Unlock()
+		return r.Sample()
 	}
 	defer func() {
-		looking.Lock() // for good: no look comes after this
+		sampling.Lock() // for good: no sample comes after this
 		up.Close()
 	}()
 	// It handles no signals itself: ctx ends with them.
-	last, err := tea.NewProgram(top.New(up.File.Name(), look, interval),
+	last, err := tea.NewProgram(top.New(up.File.Name(), sample, interval),
 		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond),
 		tea.WithoutSignalHandler()).Run()
 	switch m, ok := last.(top.Model); {

@@ -216,8 +216,8 @@ func (p *pacer) Timed(c bench.Case) {
 	p.tell(c, p.describe(c), float64(c.Iters))
 }
 
-// Look tells how many timed iterations are done: all of them move the same bytes.
-func (p *pacer) Look() {
+// Update shows how many timed iterations are done: all of them move the same bytes.
+func (p *pacer) Update() {
 	h := &p.half
 	if p.show == nil || h.perCall == 0 {
 		return

@@ -28,10 +28,10 @@ type played struct {
 	moved   uint64        // bytes that the calls have moved
 	stuck   bool          // nobody sees the bytes
 	toldAt  time.Time     // the latest progress
-	looked  func(left time.Duration)
+	updated func(left time.Duration)
 }
 
-// timed plays the timed calls of half a row, at which the pacer looks every second.
+// timed plays the timed calls of half a row, during which the pacer is updated every second.
 func (h *played) timed(p *pacer, c bench.Case) {
 	c.Launches = c.Warmup + c.Iters
 	p.Timed(c)
@@ -41,9 +41,9 @@ func (h *played) timed(p *pacer, c bench.Case) {
 		h.pass(step)
 		passed += step
 		h.moved = from + uint64(float64(c.Size)*float64(c.Iters)*float64(passed)/float64(all))
-		p.Look()
-		if h.looked != nil {
-			h.looked(all - passed)
+		p.Update()
+		if h.updated != nil {
+			h.updated(all - passed)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestProgressWithinARow(t *testing.T) {
 		b.Sizes, b.Iters = b.Sizes[4:], 100
 		p := h.pacer(b, 0)
 		half, halves := 105*h.call(0), 0
-		h.looked = func(left time.Duration) {
+		h.updated = func(left time.Duration) {
 			want := left
 			if halves == 0 {
 				want += half // the one in place
@@ -234,7 +234,7 @@ func TestProgressWithinARow(t *testing.T) {
 		}
 		h.play(p, &b)
 		if halves != 2 {
-			t.Errorf("looked at %d halves", halves)
+			t.Errorf("updated in %d halves", halves)
 		}
 	}
 }

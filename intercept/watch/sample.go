@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watch says what a fabric that is up does now. It compares two looks at the counters in the fabric's file.
+// Package watch says what a fabric that is up does now. It compares two samples of the counters in the fabric's file.
 // It only reads the file and acquires none of its locks, so ranks never wait for it.
 package watch
 
@@ -17,8 +17,8 @@ import (
 // ErrGone is the error for a fabric that was taken down, or whose file was removed.
 var ErrGone = errors.New("was taken down")
 
-// Look is a fabric at one moment, and the verdicts on its jobs so far.
-type Look struct {
+// Sample is a fabric at one moment, and the verdicts on its jobs so far.
+type Sample struct {
 	*status.Reading
 	Verdicts []Judged // by job
 }
@@ -30,12 +30,12 @@ type Judged struct {
 	Reasons []string `json:"reasons"` // why it is not VALID so far
 }
 
-// Reader looks at a fabric. It is not safe for concurrent use.
+// Reader samples a fabric. It is not safe for concurrent use.
 type Reader struct {
 	file     *state.File
 	onKernel bool
 	reader   *status.Reader
-	over     map[status.JobID]Judged // on jobs that had ended at the last look, which do not change any more
+	over     map[status.JobID]Judged // on jobs that had ended at the last sample, which do not change any more
 }
 
 // NewReader makes a reader of a fabric, which stays open as long as the reader is used.
@@ -50,13 +50,13 @@ func NewReader(file *state.File) (*Reader, error) {
 	return r, nil
 }
 
-// Look reads the fabric. The error wraps ErrGone if the fabric is not up any more.
-func (r *Reader) Look() (*Look, error) {
+// Sample reads the fabric. The error wraps ErrGone if the fabric is not up any more.
+func (r *Reader) Sample() (*Sample, error) {
 	if r.file.Down() || r.file.Removed() {
 		return nil, fmt.Errorf("fabric %s %w", r.file.Name(), ErrGone)
 	}
 	r.waitCounted()
-	l := &Look{Reading: r.reader.Read()}
+	l := &Sample{Reading: r.reader.Read()}
 	over := map[status.JobID]Judged{}
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
@@ -104,7 +104,7 @@ type lateness struct {
 	buckets    [state.LateBuckets]uint32
 }
 
-// addSince adds to l what came to now after then, an earlier look at the same; nil is a look at nothing.
+// addSince adds to l what came to now after then, an earlier one of the same; nil is one of nothing.
 func (l *lateness) addSince(now, then *state.LinkStats) {
 	if then == nil {
 		then = &state.LinkStats{}

@@ -120,9 +120,9 @@ func reader(t *testing.T, file *state.File) *Reader {
 	return r
 }
 
-func (r *Reader) mustLook(t *testing.T) *Look {
+func (r *Reader) mustSample(t *testing.T) *Sample {
 	t.Helper()
-	l, err := r.Look()
+	l, err := r.Sample()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (r *Reader) mustLook(t *testing.T) *Look {
 }
 
 // named is the place of a hop in the fabric.
-func (l *Look) named(t *testing.T, name string) int {
+func (l *Sample) named(t *testing.T, name string) int {
 	t.Helper()
 	for i := range l.Hops {
 		if l.Hops[i].Name == name {
@@ -141,10 +141,10 @@ func (l *Look) named(t *testing.T, name string) int {
 	return 0
 }
 
-func TestLookReadsTheFile(t *testing.T) {
+func TestSampleReadsTheFile(t *testing.T) {
 	file := up(t)
 	r := reader(t, file)
-	hop := r.mustLook(t).named(t, "node0:node1")
+	hop := r.mustSample(t).named(t, "node0:node1")
 	j, err := file.JoinJob(7)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestLookReadsTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := r.mustLook(t)
+	a := r.mustSample(t)
 	if len(a.Jobs) != 1 || !a.Jobs[0].Running || a.Jobs[0].Joined != 1 || a.Verdicts[0].Verdict != "" {
 		t.Errorf("got %+v", a.Jobs)
 	}
@@ -161,7 +161,7 @@ func TestLookReadsTheFile(t *testing.T) {
 	file.Entry(hop).NextFree = state.Now() + int64(time.Hour)
 	j.LinkStats()[hop].FirstPosted = 1
 	j.LinkStats()[hop].CountDelivery(1000, 1, 1_000_000_001, 1_000_001_001, 4)
-	b := r.mustLook(t)
+	b := r.mustSample(t)
 	h := b.Hops[hop]
 	if h.Spec.Bandwidth != 1e9 || h.Bytes != 1000 || h.Messages != 1 || h.PausedNs != 100 ||
 		h.Reserved < 14*time.Minute || h.Reserved > 15*time.Minute {
@@ -176,12 +176,12 @@ func TestLookReadsTheFile(t *testing.T) {
 		t.Errorf("got %+v", job)
 	}
 	p.Leave()
-	if job := r.mustLook(t).Jobs[0]; job.Running || job.Left != 1 || job.Messages != 1 {
+	if job := r.mustSample(t).Jobs[0]; job.Running || job.Left != 1 || job.Messages != 1 {
 		t.Errorf("got %+v", job)
 	}
 	// A job that is over is not read again.
 	j.LinkStats()[hop].CountDelivery(1000, 1, 2, 2, 4)
-	if job := r.mustLook(t).Jobs[0]; job.Messages != 1 {
+	if job := r.mustSample(t).Jobs[0]; job.Messages != 1 {
 		t.Errorf("got %+v", job)
 	}
 }
@@ -189,7 +189,7 @@ func TestLookReadsTheFile(t *testing.T) {
 func TestLinkPaths(t *testing.T) {
 	r := reader(t, up(t))
 	var names []string
-	l := r.mustLook(t)
+	l := r.mustSample(t)
 	for _, hop := range l.Hops[l.named(t, "node1:node0")].Path {
 		names = append(names, l.Hops[hop].Name)
 	}
@@ -198,8 +198,8 @@ func TestLinkPaths(t *testing.T) {
 	}
 }
 
-// Looks neither wait for locks nor note deaths, which needs one: ranks would wait for it.
-func TestLookAcquiresNoLock(t *testing.T) {
+// Samples neither wait for locks nor note deaths, which needs one: ranks would wait for it.
+func TestSampleAcquiresNoLock(t *testing.T) {
 	file := up(t)
 	rank := start(t, file.Dir())
 	if err := rank.Process.Kill(); err != nil {
@@ -209,9 +209,9 @@ func TestLookAcquiresNoLock(t *testing.T) {
 	start(t, "lock "+file.Dir())
 	r := reader(t, file)
 	began := time.Now()
-	l := r.mustLook(t)
+	l := r.mustSample(t)
 	if took := time.Since(began); took > 80*time.Millisecond {
-		t.Errorf("the look took %v while another process had the locks", took)
+		t.Errorf("the sample took %v while another process had the locks", took)
 	}
 	j, v := l.Jobs[0], l.Verdicts[0]
 	if j.Running || j.Joined != 1 || j.Died != 1 || v.Verdict != "INVALID" || len(v.Reasons) == 0 ||
@@ -219,22 +219,22 @@ func TestLookAcquiresNoLock(t *testing.T) {
 		t.Errorf("got %+v", j)
 	}
 	if died := file.Jobs()[0].Status().Died; died != 0 {
-		t.Errorf("the look noted %d deaths in the file", died)
+		t.Errorf("the sample noted %d deaths in the file", died)
 	}
 }
 
-func TestLookAtAFabricThatIsGone(t *testing.T) {
+func TestSampleAtAFabricThatIsGone(t *testing.T) {
 	for name, end := range map[string]func(*state.File) error{
 		"taken down": func(f *state.File) error { f.TakeDown(); return nil },
 		"removed":    func(f *state.File) error { return os.Remove(f.Dir() + "/up" + state.Suffix) },
 	} {
 		file := up(t)
 		r := reader(t, file)
-		r.mustLook(t)
+		r.mustSample(t)
 		if err := end(file); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Look(); !errors.Is(err, ErrGone) || err.Error() != "fabric up was taken down" {
+		if _, err := r.Sample(); !errors.Is(err, ErrGone) || err.Error() != "fabric up was taken down" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -246,30 +246,30 @@ func TestEach(t *testing.T) {
 		ticks <- time.Time{}
 	}
 	gone := fmt.Errorf("fabric up %w", ErrGone)
-	looks := []*Look{at(1e9, 1e9, link.Counters{}), at(2e9, 2e9, link.Counters{Bytes: 125, LineBytes: 125}),
+	samples := []*Sample{at(1e9, 1e9, link.Counters{}), at(2e9, 2e9, link.Counters{Bytes: 125, LineBytes: 125}),
 		at(3e9, 3e9, link.Counters{Bytes: 375, LineBytes: 375})}
-	look := func() (*Look, error) {
-		if len(looks) == 0 {
+	sample := func() (*Sample, error) {
+		if len(samples) == 0 {
 			return nil, gone
 		}
-		l := looks[0]
-		looks = looks[1:]
+		l := samples[0]
+		samples = samples[1:]
 		return l, nil
 	}
 	var rates []float64
-	err := Each(t.Context(), look, ticks, func(v *View) error {
+	err := Each(t.Context(), sample, ticks, func(v *View) error {
 		rates = append(rates, v.Links[0].RateBps)
 		return nil
 	})
 	if !errors.Is(err, ErrGone) || len(rates) != 2 || rates[0] != 1000 || rates[1] != 2000 {
 		t.Errorf("%v, rates %v", err, rates)
 	}
-	if err := Each(t.Context(), look, ticks, nil); !errors.Is(err, ErrGone) {
-		t.Errorf("the first look: %v", err)
+	if err := Each(t.Context(), sample, ticks, nil); !errors.Is(err, ErrGone) {
+		t.Errorf("the first sample: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	empty := func() (*Look, error) { return at(1e9, 1e9, link.Counters{}), nil }
+	empty := func() (*Sample, error) { return at(1e9, 1e9, link.Counters{}), nil }
 	if err := Each(ctx, empty, nil, nil); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
@@ -281,7 +281,7 @@ func TestEach(t *testing.T) {
 }
 
 // On the kernel datapath the daemon knows how late packets are, and nobody what waits.
-func TestLookAtTheKernelDatapath(t *testing.T) {
+func TestSampleAtTheKernelDatapath(t *testing.T) {
 	file := upOn(t, configs.Kernel)
 	j, err := file.JoinJob(state.TrafficKey)
 	if err != nil {
@@ -293,10 +293,10 @@ func TestLookAtTheKernelDatapath(t *testing.T) {
 	}
 	defer p.Leave()
 	r := reader(t, file)
-	hop := r.mustLook(t).named(t, "node0:node1")
-	a := r.mustLook(t)
+	hop := r.mustSample(t).named(t, "node0:node1")
+	a := r.mustSample(t)
 	j.LinkStats()[hop].CountDelivery(1500, 1, 1_000_001, 1_040_001, 4)
-	v := Compare(a, r.mustLook(t))
+	v := Compare(a, r.mustSample(t))
 	l := v.Links[0]
 	if l.Name != "node0:node1" || l.LatePercent != nil || l.LateP99Us == nil || *l.LateP99Us < 9.9 ||
 		*l.LateP99Us > 12.5 || l.QueueNs != nil || l.NewMessages != 0 {
@@ -310,8 +310,8 @@ func TestLookAtTheKernelDatapath(t *testing.T) {
 	}
 }
 
-// BenchmarkLook looks at a fabric of 2048 links on which a job runs that has used all of them.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkSample samples at a fabric of 2048 links on which a job runs that has used all of them.
+func BenchmarkSample(b *testing.B) {
 	c, err := configs.Load(configs.Source{Profile: "efa-p5", Getenv: func(string) string { return "" }})
 	if err != nil {
 		b.Fatal(err)
@@ -341,9 +341,9 @@ func BenchmarkLook(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var before *Look
+	var before *Sample
 	for b.Loop() {
-		l, err := r.Look()
+		l, err := r.Sample()
 		if err != nil {
 			b.Fatal(err)
 		}
