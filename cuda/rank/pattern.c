@@ -45,9 +45,9 @@ static int64_t float_limit(const struct pattern *p, int rank)
 
 static double factor(const struct pattern *p, int rank, uint64_t index, uint64_t bits)
 {
-	int turn = (int)(((uint64_t)rank + (uint64_t)p->ranks - index % (uint64_t)p->ranks) % (uint64_t)p->ranks);
+	int shift = (int)(((uint64_t)rank + (uint64_t)p->ranks - index % (uint64_t)p->ranks) % (uint64_t)p->ranks);
 	static const double halves[] = { 0.5, 1, 2 };
-	double magnitude = turn == 0 ? (double)(1 + below(bits, 127)) : turn <= 7 ? halves[below(bits, 3)] : 1;
+	double magnitude = shift == 0 ? (double)(1 + below(bits, 127)) : shift <= 7 ? halves[below(bits, 3)] : 1;
 	return (bits & 1) != 0 ? -magnitude : magnitude;
 }
 

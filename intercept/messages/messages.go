@@ -45,7 +45,7 @@ type Message struct {
 	Late          int64 `json:"late_ns"` // how much later its bytes were visible
 	ReceiveEnds   int64 `json:"receive_returned_ns"`
 
-	// when test first told one of the ends that the connection has failed; 0: it did not
+	// when test first reported to one of the ends that the connection has failed; 0: it did not
 	Failed int64 `json:"failed_ns"`
 
 	// What it is for: places in Trace.Tasks, -1 if unknown.
@@ -72,7 +72,7 @@ type Trace struct {
 	Calls    []Call        // in the order of their first time
 	Ranges   []Range       // of the programs, in the order of ranks and begins
 	Kernels  []Kernel      // of all ranks, each in the order of launches
-	// Connections, in the order in which they take turns at equal times.
+	// Connections, in their order at equal times.
 	Connections []Connection
 	Nodes       map[[2]int]int // by job and rank
 	jobOf       []int          // of each of Ranks

@@ -12,7 +12,7 @@ import (
 type Task struct {
 	Job      int    // place in Trace.Jobs
 	Owner    int    // rank
-	Comm     uint64 // the communicator: NCCL's hash, or a number if the software CUDA's kernels have told of the task
+	Comm     uint64 // the communicator: NCCL's hash, or a number if the software CUDA's kernels have reported the task
 	Func     string // as NCCL names it, "" if unknown
 	Algo     string // "" if NCCL does not say
 	Proto    string
@@ -55,7 +55,7 @@ const mostRanks = 1 << 20
 // isP2P says whether the task is a send or receive of the program.
 func (t *Task) isP2P() bool { return t.Func == "Send" || t.Func == "Recv" }
 
-// HasLocalComm says that Comm is not NCCL's hash: the task is one that a kernel of the software CUDA has told of.
+// HasLocalComm says that Comm is not NCCL's hash: a kernel of the software CUDA has reported the task.
 func (t *Task) HasLocalComm() bool { return t.local }
 
 // SameGroup says whether two tasks of one process were planned together, as those of a group of NCCL are.

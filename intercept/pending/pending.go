@@ -45,7 +45,7 @@ type Connection struct {
 	// A link that is down, over which the messages must go that were posted by the sender; "" if there is none.
 	Down      string
 	DownSince int64
-	Failed    int64 // when the plugin first told NCCL that the connection has failed; 0: it did not
+	Failed    int64 // when the plugin first reported to NCCL that the connection has failed; 0: it did not
 	src, dst  int   // NICs
 	path      uint64
 }

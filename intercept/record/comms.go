@@ -14,7 +14,7 @@ import (
 type comm struct {
 	owners map[int]int // ranks of the job, by rank in it
 	size   int
-	local  bool // a kernel has told of it, which does not know NCCL's hash
+	local  bool // a kernel has reported it, which does not know NCCL's hash
 }
 
 // findComms finds the communicators and their ranks.

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// View is what a fabric did between two samples. Times are those of the emulated network, except UpNs and RealNs. Fields
+// View is what a fabric did between two samples. Times are of the emulated network, except UpNs and RealNs. Fields
 // that `ddlemu status --json` has too mean the same: counters since the fabric was brought up.
 type View struct {
 	Fabric  string        `json:"fabric"`

@@ -13,7 +13,7 @@
 //
 // A segment reserves a hop at most one serialization time before it is ready there. If it
 // could reserve earlier, it would delay segments that arrive before it. So flows that share a
-// hop take turns by segment.
+// hop are served round-robin, by segment.
 
 #include "congestion.h"
 #include "host.h"
@@ -108,7 +108,7 @@ static struct part next_part(const struct ddlemu_engine *e)
 }
 
 // segment_bytes is the size of the next segment, if so many bytes of the message remain. They are
-// cut into as few segments as possible, of equal size in whole packets: flows take turns by
+// cut into as few segments as possible, of equal size in whole packets: a hop serves flows by
 // segment, so a short rest would wait as long for its turn as a full segment.
 static uint32_t segment_bytes(const struct ddlemu_engine *e, uint64_t remaining)
 {

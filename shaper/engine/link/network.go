@@ -227,11 +227,11 @@ func (n *Network) NewFlow(id uint64, path []PathHop, reverse []int) *Flow {
 	return &Flow{engine: engine, flow: flow}
 }
 
-// Engine is the flow for the event loop (shaper/engine/sim), a struct ddlemu_engine. turns: each step reads one
+// Engine is the flow for the event loop (shaper/engine/sim), a struct ddlemu_engine. roundRobin: each step reads one
 // message.
-func (f *Flow) Engine(turns bool) unsafe.Pointer {
+func (f *Flow) Engine(roundRobin bool) unsafe.Pointer {
 	f.engine.posts_at_once = 0
-	if turns {
+	if roundRobin {
 		f.engine.posts_at_once = 1
 	}
 	return unsafe.Pointer(f.engine)

@@ -4,7 +4,7 @@
 // accept. A discipline answers these questions:
 //
 //	queue_full       does the flow's own queue at the hop have no space? (fair)
-//	queue_ready      when is it this segment's turn in the flow's own queue? (fair)
+//	queue_ready      when does the flow's own queue serve this segment? (fair)
 //	queue_decided    from when on is the answer of queue_drops known?
 //	queue_earliest   when may the hop start the segment, and what buffer does that reserve? (lossless)
 //	queue_drops      is a segment that would wait so long dropped? (taildrop)
@@ -32,7 +32,7 @@ static inline bool queue_full(const struct ddlemu_engine *e, uint32_t i, uint32_
 }
 
 // queue_ready is when the segment, which is at hop i at s->ready, may occupy it. A fair hop
-// serves one segment of a flow at a time, so that all flows that wait take turns.
+// serves one segment of a flow at a time, so that all flows that wait are served round-robin.
 static inline int64_t queue_ready(const struct ddlemu_engine *e, uint32_t i, const struct ddlemu_segment *s)
 {
 	int64_t ready = max64(s->ready, e->flow->queue_free[i]);

@@ -123,7 +123,7 @@ type Kernel struct {
 	Number uint64
 	Kind   Kind
 	Stream uint32 // number of the process
-	// The groups of its tasks: of those that NCCL's profiler told of, and of those that the kernel told of. 0: none.
+	// The groups of its tasks: of those that NCCL's profiler reported, and of those that the kernel reported. 0: none.
 	// A host function has neither.
 	Group, KernelGroup uint32
 	Launched           int64 // by the program; 0: a host function, of which that is not known
@@ -181,7 +181,7 @@ type Connection struct {
 	Sends    uint32 // 1: this process sends; 0: it receives
 	Link     uint32 // the hop that is the link between the NICs
 	Src, Dst uint32 // NICs of the fabric
-	Order    uint64 // connections take turns by it at equal virtual times; 0 on a real clock
+	Order    uint64 // of connections at equal virtual times; 0 on a real clock
 	Path     uint64 // what its path is drawn by, if each flow has its own: link.PathID
 	_        [3]uint64
 }

@@ -88,7 +88,7 @@ struct ddlemu_kernel_record {
 	uint64_t number;
 	uint32_t kind;
 	uint32_t stream; // number of this process
-	// The groups of its tasks: of those that NCCL's profiler told of, and of those that the kernel told of. 0:
+	// The groups of its tasks: of those that NCCL's profiler reported, and of those that the kernel reported. 0:
 	// none. A host function has neither.
 	uint32_t group, kernel_group;
 	int64_t launched; // by the program; 0: a host function, of which that is not known

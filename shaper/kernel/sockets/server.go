@@ -30,7 +30,7 @@ type Options struct {
 	// how long clients that send nothing delay the others. On a busy host, a client may need seconds.
 	RequestTimeout time.Duration
 	// Other is called with requests of other kinds than for sockets. It returns nil if the kind is unknown. Otherwise
-	// the client is told that the request is accepted, and the function serves it until it returns.
+	// the server answers that the request is accepted, and the function serves it until it returns.
 	Other func(c *net.UnixConn, request []byte) (serve func(), err error)
 }
 

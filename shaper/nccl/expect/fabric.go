@@ -24,7 +24,7 @@ type Fabric struct {
 	Transport *link.Transport
 	Tables    *link.JitterTables // needed with Normal, Pareto or Table jitter
 	Seed      uint64
-	// InOrder says that connections which are ready at the same instant take turns in a fixed order, as with a
+	// InOrder says that connections which are ready at the same instant go in a fixed order, as with a
 	// virtual clock. Otherwise the order is random, as on a real one.
 	InOrder bool
 	// Node is the emulated node of a rank. Messages between ranks of one node take no time.

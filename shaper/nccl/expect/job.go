@@ -19,7 +19,7 @@ type Job struct {
 	// Else they were made after all of these, at the first use.
 	Connected bool
 	Ranks     [][]Item // by rank of the job, in the order in which its host thread launches them
-	// Occupied, if not nil, is told of each segment on each hop.
+	// Occupied, if not nil, is called for each segment on each hop.
 	Occupied func(hop int, p *link.HopRecord)
 }
 

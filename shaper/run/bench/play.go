@@ -35,7 +35,7 @@ type Program struct {
 	Write func(rank int, out io.Writer) error
 	// Ops are the operations of a rank, without those in groups.
 	Ops func(rank int) int
-	// Progress, if not nil, is told now and then how many operations of a rank have ended.
+	// Progress, if not nil, is called now and then with how many operations of a rank have ended.
 	Progress func(rank, done int)
 }
 

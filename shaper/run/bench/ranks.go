@@ -37,7 +37,7 @@ type Ranks struct {
 	logs      []*logFile
 	made      map[string]*madeComm // communicators by name
 	updates   bool                 // the planner is updated in the present step
-	// onProgress is told how many operations of a program have ended; nil for none.
+	// onProgress is called with how many operations of a program have ended; nil for none.
 	onProgress func(rank, done int)
 	// beforeEnd is called before the ranks are ended, nil for nothing: calls that are aborted seem to end, too.
 	beforeEnd func()

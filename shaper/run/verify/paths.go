@@ -282,7 +282,7 @@ func (m *Model) incast() []Flow {
 }
 
 // shared is a flow that shares hops with others and gets about 1/n of them. Its messages have few segments, so that
-// flows take turns by segments, whatever the size of their messages. It has no more in flight than it needs, because
+// a hop serves flows by segments, whatever the size of their messages. It has no more in flight than it needs, because
 // flows send that much in a burst.
 func (m *Model) shared(path *pathSpec, n int) Flow {
 	const few = 4

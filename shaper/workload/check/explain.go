@@ -192,7 +192,7 @@ func (k *rank) nextMessage(comm workload.Comm, kind workload.Kind, me, peer int)
 	if name < 0 {
 		return 0, false
 	}
-	for _, call := range k.calls[name][k.turns[name]:] {
+	for _, call := range k.calls[name][k.finished[name]:] {
 		if k.executes(call) {
 			continue
 		}
@@ -242,8 +242,8 @@ func (x *explainer) edges(n node) (edges []edge) {
 		}
 	}
 	for _, p := range k.parts[n.call] {
-		if turn := k.calls[p.name][k.turns[p.name]]; turn != n.call {
-			waits(turn, "comes after line %d on communicator %s", k.line(turn), k.names[p.name])
+		if next := k.calls[p.name][k.finished[p.name]]; next != n.call {
+			waits(next, "comes after line %d on communicator %s", k.line(next), k.names[p.name])
 		}
 	}
 	return edges

@@ -82,8 +82,8 @@ func (l *levels) start(at int32, k *rank, stream, call int32) {
 		before(k.ByStream[d.Stream][d.Count-1])
 	}
 	for _, p := range k.parts[call] {
-		if turn := k.turns[p.name]; turn > 0 {
-			before(k.calls[p.name][turn-1])
+		if next := k.finished[p.name]; next > 0 {
+			before(k.calls[p.name][next-1])
 		}
 	}
 	l.of[at][call] = level

@@ -29,12 +29,12 @@ type part struct {
 // rank is the state of a rank.
 type rank struct {
 	*program
-	host    int32   // the next call that the host thread takes
-	ended   []int32 // by stream: how many operations
-	waiting []int32 // by stream: the parts of its operation that have no partner yet, 0 if it does not execute
-	turns   []int32 // by name: how many operations on it have ended
-	colls   []int32 // by name: how many collectives were begun
-	queued  bool
+	host     int32   // the next call that the host thread takes
+	ended    []int32 // by stream: how many operations
+	waiting  []int32 // by stream: the parts of its operation that have no partner yet, 0 if it does not execute
+	finished []int32 // by name: how many operations on it have ended
+	colls    []int32 // by name: how many collectives were begun
+	queued   bool
 }
 
 // caller is a part that a rank executes.
@@ -91,7 +91,7 @@ func newRun(ix *workload.Index) (*run, error) {
 			streams, names := make([]int32, 2*len(p.Streams)), make([]int32, 2*len(p.names))
 			r.ranks[at] = rank{
 				program: p, ended: streams[:len(p.Streams)], waiting: streams[len(p.Streams):],
-				turns: names[:len(p.names)], colls: names[len(p.names):], queued: true,
+				finished: names[:len(p.names)], colls: names[len(p.names):], queued: true,
 			}
 		}
 	}
@@ -206,7 +206,7 @@ func (k *rank) canStart(call int32) bool {
 		}
 	}
 	for _, p := range k.parts[call] {
-		if k.calls[p.name][k.turns[p.name]] != call {
+		if k.calls[p.name][k.finished[p.name]] != call {
 			return false
 		}
 	}
@@ -300,8 +300,8 @@ func (r *run) partDone(c caller) {
 	}
 	k.ended[c.stream]++
 	for _, p := range k.parts[c.call] {
-		if turn := k.turns[p.name]; int(turn) < len(k.calls[p.name]) && k.calls[p.name][turn] == c.call {
-			k.turns[p.name]++
+		if next := k.finished[p.name]; int(next) < len(k.calls[p.name]) && k.calls[p.name][next] == c.call {
+			k.finished[p.name]++
 		}
 	}
 	if !k.queued {

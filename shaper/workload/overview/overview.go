@@ -20,7 +20,7 @@ type Summary struct {
 	Steps      []Steps `json:"steps"`
 }
 
-// maxNames is how many names of communicators are told apart.
+// maxNames is how many names of communicators are distinguished.
 const maxNames = 16
 
 // Comms are the communicators with one name.

@@ -16,7 +16,7 @@ void bare_readv(size_t size); // process_vm_readv
 void bare_tcp(size_t size);
 void bare_unix(size_t size);
 
-// Prints "bounce 8 NS": one way of a cache line that two processes write in turns.
+// Prints "bounce 8 NS": one way of a cache line that two processes write alternately.
 void bare_bounce(void);
 
 #endif

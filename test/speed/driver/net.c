@@ -95,8 +95,8 @@ struct stream {
 	int connection, depth;
 };
 
-// turn posts what it can, tests the oldest message and returns the number of completed messages.
-static int turn(struct stream *s, uint64_t last)
+// iterate posts what it can, tests the oldest message and returns the number of completed messages.
+static int iterate(struct stream *s, uint64_t last)
 {
 	if (s->posted < last && s->posted - s->done < (uint64_t)s->depth) {
 		char *data = buffer + (s->size > BUFFER / 2 ? 0 : s->posted % (BUFFER / s->size) * s->size);
@@ -116,7 +116,7 @@ static void run_streams(struct stream *s, int n, uint64_t messages)
 	while (left > 0) {
 		int done = 0;
 		for (int i = 0; i < n; i++)
-			done += turn(&s[i], messages);
+			done += iterate(&s[i], messages);
 		left -= (uint64_t)done;
 		if (done == 0)
 			sched_yield(); // as NCCL's progress thread does
@@ -166,7 +166,7 @@ static void pingpong_side(void)
 	int64_t start = now_ns();
 	int me = side;
 	for (int i = 0; i < 2 * TURNS; i++) {
-		int sender = i % 2; // of this turn, on connection i % 2
+		int sender = i % 2; // of this message, on connection i % 2
 		void *request;
 		side = me == sender ? 0 : 1; // post sends for side 0
 		while ((request = post(sender, buffer, 8)) == NULL)
@@ -222,13 +222,13 @@ static void calls_side(void)
 	load();
 	connect_one(0, 0, 0);
 	for (int round = 0; round < ROUNDS; round++) {
-		for (int turn = 1; turn >= 0; turn--) { // the receiver posts first, and tests first
-			if (side == turn)
+		for (int end = 1; end >= 0; end--) { // the receiver posts first, and tests first
+			if (side == end)
 				posts += timed_posts(request);
 			barrier();
 		}
-		for (int turn = 1; turn >= 0; turn--) {
-			if (side == turn)
+		for (int end = 1; end >= 0; end--) {
+			if (side == end)
 				tests += timed_tests(request);
 			barrier();
 		}
@@ -305,7 +305,7 @@ static void flows_side(void)
 	while ((now = now_ns()) < until) {
 		int done = 0;
 		for (int i = 0; i < count; i++)
-			done += turn(&s[i], UINT64_MAX);
+			done += iterate(&s[i], UINT64_MAX);
 		if (counted == 0 && now >= from) {
 			counted = now;
 			cpu = cpu_seconds();

@@ -54,7 +54,7 @@ func runWatch(ctx context.Context, g *cli.Global, interval time.Duration) error 
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	err = watch.Each(ctx, r.Look, tick.C, func(v *watch.View) error { return printView(g, v) })
+	err = watch.Each(ctx, r.Sample, tick.C, func(v *watch.View) error { return printView(g, v) })
 	if errors.Is(err, watch.ErrGone) {
 		return sayGone(g, err)
 	}

@@ -24,14 +24,14 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 		strconv.Itoa(r.TimeScale),
 		"seed", strconv.FormatUint(r.Seed, 10), "verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
 	s.Out = strings.Join(r.Notes, "\n")
-	told := map[string]bool{} // reasons that a case has
+	reported := map[string]bool{} // reasons that a case has
 	add := func(name string, problems []string) {
 		c := junit.Case{Class: class, Name: name}
 		if len(problems) > 0 {
 			c.Error = invalidProblem(causeOf(r.Findings, problems[0]), problems[0], problems)
 		}
 		for _, p := range problems {
-			told[p] = true
+			reported[p] = true
 		}
 		s.Cases = append(s.Cases, c)
 	}
@@ -52,7 +52,7 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 	}
 	var rest []string
 	for _, reason := range r.Reasons {
-		if !told[reason] {
+		if !reported[reason] {
 			rest = append(rest, reason)
 		}
 	}

@@ -35,21 +35,21 @@ func checkStall(fs *pflag.FlagSet, trace string, after time.Duration) error {
 
 // stallWatch finds out that nothing goes on any more.
 type stallWatch struct {
-	after   time.Duration
-	records uint64
-	since   time.Time // when records became what it is
-	told    bool
+	after    time.Duration
+	records  uint64
+	since    time.Time // when records became what it is
+	reported bool
 }
 
-// look takes the number of records at a time, and reports whether a stall is to be told now: once for each.
-func (w *stallWatch) look(records uint64, now time.Time) bool {
+// update takes the number of records at a time, and says whether a stall is to be reported now: once for each.
+func (w *stallWatch) update(records uint64, now time.Time) bool {
 	if records != w.records {
-		w.records, w.since, w.told = records, now, false
+		w.records, w.since, w.reported = records, now, false
 	}
-	if records == 0 || w.told || now.Sub(w.since) < w.after {
+	if records == 0 || w.reported || now.Sub(w.since) < w.after {
 		return false
 	}
-	w.told = true
+	w.reported = true
 	return true
 }
 
@@ -70,7 +70,7 @@ func watchStalls(g *cli.Global, dir string, after time.Duration) (stop func()) {
 			case <-done:
 				return
 			case now := <-tick.C:
-				if w.look(ledger.Progress(dir), now) {
+				if w.update(ledger.Progress(dir), now) {
 					// A job that only computes waits for nothing.
 					tracecmd.TellPending(g, dir,
 						fmt.Sprintf("no rank has posted anything for %s; what the ranks wait for", after), false)

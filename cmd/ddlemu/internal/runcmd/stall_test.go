@@ -19,7 +19,7 @@ func TestStallWatch(t *testing.T) {
 		{5, false}, {6, false}, {6, false}, {6, false}, {6, true}, {6, false}, {6, false},
 		{7, false}, {7, false}, {7, false}, {7, true}, {7, false},
 	} {
-		if got := w.look(step.records, begin.Add(time.Duration(second)*time.Second)); got != step.want {
+		if got := w.update(step.records, begin.Add(time.Duration(second)*time.Second)); got != step.want {
 			t.Errorf("second %d, %d records: %v", second, step.records, got)
 		}
 	}

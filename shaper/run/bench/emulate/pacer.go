@@ -210,7 +210,7 @@ func (p *pacer) Timed(c bench.Case) {
 	h.c, h.timed, h.from = c, p.now(), p.seen()
 	h.perCall = float64(h.from-h.bytes) / float64(calls)
 	if p.measured() {
-		return // what was told when the half began is better
+		return // the estimate of when the half began is better
 	}
 	h.call = h.timed.Sub(h.began) / time.Duration(calls)
 	p.tell(c, p.describe(c), float64(c.Iters))

@@ -59,7 +59,7 @@ type Options struct {
 	// DecideUpTo is the largest size in bytes that Expect makes NCCL run on a real GPU. Larger ones get the same
 	// decision. 0 for the constant DecideUpTo. On the software CUDA nothing is run.
 	DecideUpTo int64
-	// Seeds is for how many seeds the expected times are told, from the fabric's own on; 0 or 1 for that alone.
+	// Seeds is for how many seeds the expected times are printed, from the fabric's own on; 0 or 1 for that alone.
 	Seeds int
 	// Decisions names the basis of NCCL's decisions, for the header.
 	Decisions string

@@ -56,7 +56,7 @@ type File struct {
 	path string          // on disk, "" if it is not there
 	ctx  context.Context // until which it may be read; nil: always
 	size func() int64
-	part func(float64) // is told how much of the file has been read; nil: nobody is
+	part func(float64) // is called with how much of the file has been read; may be nil
 }
 
 // Size is the number of bytes of the file as it is, perhaps packed; 0 if it is not known.

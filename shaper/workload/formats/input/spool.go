@@ -68,10 +68,10 @@ func Follow(files []File, part func(float64)) []File {
 	out := make([]File, len(files))
 	for i, f := range files {
 		out[i] = f
-		told := int64(0)
+		reported := int64(0)
 		out[i].part = func(of float64) {
-			n := max(int64(of*float64(f.Size()))-told, 0)
-			told += n
+			n := max(int64(of*float64(f.Size()))-reported, 0)
+			reported += n
 			add(n)
 		}
 		out[i].open = func() (io.ReadCloser, error) {

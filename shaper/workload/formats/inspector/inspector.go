@@ -91,7 +91,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// maxTime is the latest time in us that can be told in ns.
+// maxTime is the latest time in us that fits into ns.
 const maxTime = 1 << 53
 
 // reader collects the records.

@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/mscclpp"
 )
 
-// document has the keys by which the formats are told apart.
+// document has the keys that distinguish the formats.
 type document struct {
 	Type   string           `json:"msccl_type"` // SCCL
 	Older  string           `json:"sccl_type"`  // TACCL, and SCCL before

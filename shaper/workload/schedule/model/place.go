@@ -39,7 +39,7 @@ func (p *Place) Node(gpu int) int { return gpu / p.PerNode }
 // NICs are the NICs, counted over the fabric, that two GPUs on different nodes use on a channel. If a node has more
 // NICs than GPUs, a GPU has several. Those of the same number are used of which the path crosses the fewest links
 // between switches, and of these the fastest: so GPUs of an island use NVLink, and others the network. The channels
-// take turns among equal ones.
+// go round-robin over equal ones.
 func (p *Place) NICs(src, dst, channel int) (from, to int) {
 	var best [][2]int
 	links, rate := 0, 0.0

@@ -78,7 +78,7 @@ func (m *machine) putAll(b *block, o *operation) {
 	}
 }
 
-// sendAll stores one source in all destinations, in turns.
+// sendAll stores one source in all destinations, round-robin by pieces.
 func (m *machine) sendAll(b *block, o *operation, from span, to []span) {
 	m.inPieces(from.n, func(at, n int) {
 		for _, x := range to {

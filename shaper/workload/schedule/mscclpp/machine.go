@@ -23,7 +23,7 @@ type machine struct {
 	blocks []*block
 	gpus   []gpuState
 	agents []agent
-	piece  int // parts of a chunk that one of several GPUs gets in its turn
+	piece  int // parts of a chunk that one of several GPUs gets in a round
 
 	numbers  map[[2]int]int        // next channel of the schedule between two GPUs
 	signals  map[signalKey]*signal // by the end that signals

@@ -87,7 +87,7 @@ func newReader(p *plan, bytes uint64) (*reader, error) {
 }
 
 // The threads of an operation with several GPUs go from element to element, so all GPUs are served at the same time.
-// Here they are served in turns, a piece of a chunk each: pieceBytes, or larger if a chunk has more than mostPieces.
+// Here they are served round-robin, a piece of a chunk each: pieceBytes, or larger if a chunk has more than mostPieces.
 const (
 	pieceBytes = 1 << 20
 	mostPieces = 64
