@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )

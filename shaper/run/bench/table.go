@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 

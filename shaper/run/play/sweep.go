@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 

@@ -83,6 +83,15 @@ func (g *Global) PrintJSON(v any) error {
 	return nil
 }
 
+// Print writes a document to standard output: as JSON with --json, else as text.
+func (g *Global) Print(document any, text func(w io.Writer)) error {
+	if g.JSON {
+		return g.PrintJSON(document)
+	}
+	text(g.Stdout)
+	return nil
+}
+
 // Warn writes a warning to standard error.
 func (g *Global) Warn(format string, args ...any) {
 	fmt.Fprintf(g.Stderr, "ddlemu: warning: "+format+"\n", args...)

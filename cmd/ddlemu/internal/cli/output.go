@@ -33,10 +33,7 @@ func (o *FileOption) TakeDash() {
 
 // CheckOutput refuses a file that cannot be written, before the work is done.
 func (o *FileOption) CheckOutput() error {
-	if o.Output == "" {
-		return nil
-	}
-	return CheckOutput(o.Output, o.Force)
+	return CheckNamed("-o", o.Output, o.Force)
 }
 
 // CheckOutput refuses an output file that exists, before the work is done. Devices, pipes and links are
@@ -97,6 +94,22 @@ func ReplaceFile(path string, mode os.FileMode, write func(w io.Writer) error) e
 		return err
 	}
 	return finish(f, path, mode, write)
+}
+
+// CheckNamed is [CheckFile] if there is a path.
+func CheckNamed(flag, path string, force bool) error {
+	if path == "" {
+		return nil
+	}
+	return CheckFile(flag, path, force)
+}
+
+// WriteNamed is [WriteFile] if there is a path, for a file that others may read.
+func WriteNamed(flag, path string, force bool, write func(w io.Writer) error) error {
+	if path == "" {
+		return nil
+	}
+	return WriteFile(flag, path, force, 0o644, write)
 }
 
 // CreateBeside makes a new file in the folder of path.

@@ -9,12 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"

@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
@@ -22,9 +25,34 @@ const CuMem = "NCCL_CUMEM_ENABLE"
 // hostID is the variable by which NCCL knows which ranks are on one node.
 const hostID = "NCCL_HOSTID"
 
-// ApplyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is
+// RanksOn is what ranks of b need on fabric c: NCCL of the version of --nccl, and what follows from the user's variables
+// and from fs, the flags of the fabric. With onlyModel all times are those of the model. The caller closes the folder.
+func (g *Global) RanksOn(c *configs.Fabric, b bench.Config, fs *pflag.FlagSet, nccl string, soft, onlyModel bool) (
+	e emulate.Options, err error) {
+	layout, libs, err := locate.Select(nccl, soft)
+	if err != nil {
+		return e, &InputError{Err: err}
+	}
+	if b.User, err = g.Credential(); err != nil {
+		return e, err
+	}
+	view, err := g.ViewOf(c, fs)
+	if err != nil {
+		return e, err
+	}
+	dir, err := g.OpenDir(true)
+	if err != nil {
+		return e, err
+	}
+	e = emulate.Options{Dir: dir, Config: *c, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
+		Env: []string{ViewVariable(view)}}
+	err = g.applyVariables(&e, view, nccl, onlyModel)
+	return e, err
+}
+
+// applyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is
 // that of --nccl. With onlyModel all times are those of the model.
-func (g *Global) ApplyVariables(e *emulate.Options, view, nccl string, onlyModel bool) error {
+func (g *Global) applyVariables(e *emulate.Options, view, nccl string, onlyModel bool) error {
 	asked := *e
 	s := variables.Situation{
 		Soft: e.Libraries.CUDA == locate.Soft, Timeless: onlyModel || asked.ChooseClock(), Starts: true, OwnRanks: true,

@@ -7,10 +7,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 

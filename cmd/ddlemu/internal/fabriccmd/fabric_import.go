@@ -10,8 +10,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/importer"
 	"github.com/ddlemu/ddlemu/configs/importer/found"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 

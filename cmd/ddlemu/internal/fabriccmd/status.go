@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 
 	"github.com/spf13/cobra"
@@ -93,14 +94,11 @@ func runStatus(_ context.Context, g *cli.Global, o *statusOptions) error {
 			return err
 		}
 		defer file.Close()
-		if g.JSON {
-			return printStatusJSON(g, file)
-		}
 		s, err := statusOf(file)
-		if err == nil {
-			s.print(g.Stdout)
+		if err != nil {
+			return err
 		}
-		return err
+		return g.Print(s, s.print)
 	}
 	return printAll(g, dir, names)
 }
@@ -120,18 +118,16 @@ func printAll(g *cli.Global, dir *state.Dir, names []string) error {
 	if err != nil {
 		return err
 	}
-	if g.JSON {
-		return g.PrintJSON(struct {
-			Fabrics []*fabricStatus `json:"fabrics"`
-		}{all})
-	}
-	for i, s := range all {
-		if i > 0 {
-			fmt.Fprintln(g.Stdout)
+	return g.Print(struct {
+		Fabrics []*fabricStatus `json:"fabrics"`
+	}{all}, func(w io.Writer) {
+		for i, s := range all {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			s.print(w)
 		}
-		s.print(g.Stdout)
-	}
-	return nil
+	})
 }
 
 // openFabrics opens the folder of fabrics. names are those in it, or the one that the user named.

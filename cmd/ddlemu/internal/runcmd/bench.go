@@ -20,7 +20,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -295,28 +294,10 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if err := b.Collective.CheckRanks(b.Ranks); err != nil {
 		return e, cli.BadInput("%w (nccl-tests skips others)", err)
 	}
-	layout, libs, err := locate.Select(o.NCCL, o.Soft)
-	if err != nil {
-		return e, &cli.InputError{Err: err}
-	}
-	if b.User, err = g.Credential(); err != nil {
+	if e, err = g.RanksOn(cfg, b, o.Flags, o.NCCL, o.Soft, o.onlyModel); err != nil {
 		return e, err
 	}
-	view, err := g.ViewOf(cfg, o.Flags)
-	if err != nil {
-		return e, err
-	}
-	dir, err := g.OpenDir(true)
-	if err != nil {
-		return e, err
-	}
-	e = emulate.Options{
-		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
-		Env: []string{cli.ViewVariable(view)}, Seeds: o.Seeds,
-	}
-	if err := g.ApplyVariables(&e, view, o.NCCL, o.onlyModel); err != nil {
-		return e, err
-	}
+	e.Seeds = o.Seeds
 	if o.nodesFrom != "" {
 		if note := emulate.OtherNodes(o.nodesFrom, nodes, b.Ranks, cfg); note != "" {
 			e.Unused = append(e.Unused, note)

@@ -3,15 +3,15 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
@@ -36,15 +36,7 @@ func (o *expectOptions) runSweep(ctx context.Context, g *cli.Global, b bench.Con
 		}
 		s.Reports = append(s.Reports, r)
 	}
-	if g.JSON {
-		err = g.PrintJSON(s.Report())
-	} else {
-		printSweep(g.Stdout, s)
-	}
-	if err == nil {
-		err = stopped
-	}
-	return err
+	return cmp.Or(g.Print(s.Report(), func(w io.Writer) { printSweep(w, s) }), stopped)
 }
 
 // at calculates the times at one value.

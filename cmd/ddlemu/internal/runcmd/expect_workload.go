@@ -3,6 +3,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"io"
 
@@ -25,13 +26,8 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 	if o.Flags.Changed("steps") && o.Steps < 1 {
 		return cli.BadInput("--steps %d: must be at least 1", o.Steps)
 	}
-	for _, f := range []struct{ flag, path string }{{"--plot", o.Plot}, {"--goal", o.GOAL}} {
-		if f.path == "" {
-			continue
-		}
-		if err := cli.CheckFile(f.flag, f.path, o.Force); err != nil {
-			return err
-		}
+	if err := cmp.Or(cli.CheckNamed("--plot", o.Plot, o.Force), cli.CheckNamed("--goal", o.GOAL, o.Force)); err != nil {
+		return err
 	}
 	ix, err := loadWorkload(ctx, g, o.Workload, o.ranksWanted())
 	if err != nil {
@@ -56,10 +52,8 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 	if err != nil {
 		return err
 	}
-	if o.Plot != "" {
-		if err := cli.WriteFile("--plot", o.Plot, o.Force, 0o644, r.WriteSVG); err != nil {
-			return err
-		}
+	if err := cli.WriteNamed("--plot", o.Plot, o.Force, r.WriteSVG); err != nil {
+		return err
 	}
 	if g.JSON {
 		return g.PrintJSON(r.Report())

@@ -9,13 +9,12 @@ import (
 	"io"
 	"os"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/workloadcmd"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/record"
 	"github.com/ddlemu/ddlemu/shaper/workload"

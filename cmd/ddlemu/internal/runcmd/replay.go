@@ -179,15 +179,13 @@ func runReplay(ctx context.Context, g *cli.Global, o *replayOptions, path string
 		return err
 	}
 	stopped := err
-	if o.Plot != "" && len(result.Steps) > 0 {
-		if err := cli.WriteFile("--plot", o.Plot, o.Force, 0o644, result.WriteSVG); err != nil {
+	if len(result.Steps) > 0 {
+		if err := cli.WriteNamed("--plot", o.Plot, o.Force, result.WriteSVG); err != nil {
 			return err
 		}
 	}
-	if o.Times != "" {
-		if err := cli.WriteFile("--times", o.Times, o.Force, 0o644, result.WriteTimes); err != nil {
-			return err
-		}
+	if err := cli.WriteNamed("--times", o.Times, o.Force, result.WriteTimes); err != nil {
+		return err
 	}
 	if g.JSON {
 		err = g.PrintJSON(result.Report())
@@ -217,14 +215,8 @@ func (o *replayOptions) check() error {
 	case several && (o.Trace != "" || o.Times != "" || o.junit.path != ""):
 		return cli.BadInput("--trace, --times and --junit are of one replay: leave out --sweep and the second --fabric")
 	}
-	for _, f := range []struct{ flag, path string }{{"--plot", o.Plot}, {"--times", o.Times}} {
-		if f.path != "" {
-			if err := cli.CheckFile(f.flag, f.path, o.Force); err != nil {
-				return err
-			}
-		}
-	}
-	return o.junit.begin()
+	return cmp.Or(cli.CheckNamed("--plot", o.Plot, o.Force), cli.CheckNamed("--times", o.Times, o.Force),
+		o.junit.begin())
 }
 
 // judge is the error of results that are wrong, or INVALID with --strict.
@@ -464,10 +456,8 @@ func (p *replayer) sweep(ctx context.Context) error {
 		return stopped
 	}
 	s := &play.Sweep{Values: v, Results: results}
-	if p.o.Plot != "" {
-		if err := cli.WriteFile("--plot", p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {
-			return err
-		}
+	if err := cli.WriteNamed("--plot", p.o.Plot, p.o.Force, s.WriteSVG); err != nil {
+		return err
 	}
 	if p.g.JSON {
 		err = p.g.PrintJSON(s.Report())

@@ -7,11 +7,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 

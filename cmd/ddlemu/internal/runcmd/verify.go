@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -167,11 +168,7 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 	if report == nil {
 		return err
 	}
-	if g.JSON {
-		err = errors.Join(err, g.PrintJSON(report))
-	} else {
-		printVerify(g.Stdout, report, g.More())
-	}
+	err = errors.Join(err, g.Print(report, func(w io.Writer) { printVerify(w, report, g.More()) }))
 	if err == nil && report.Verdict != "VALID" {
 		err = &cli.ExitError{Code: cli.ExitInvalid}
 	}

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )

@@ -9,18 +9,16 @@ import (
 	"io"
 	"slices"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
-	"github.com/ddlemu/ddlemu/shaper/workload/schedule/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
 )
 
@@ -105,11 +103,7 @@ func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOp
 		}
 		t.Verdict = verdict.Incomplete
 	}
-	if g.JSON {
-		return errors.Join(failed, g.PrintJSON(t))
-	}
-	printComparison(g.Stdout, t)
-	return failed
+	return errors.Join(failed, g.Print(t, func(w io.Writer) { printComparison(w, t) }))
 }
 
 // fillTable adds the rows of all sizes.
@@ -126,16 +120,12 @@ func fillTable(ctx context.Context, t *compare.Table, sizes []int64, show *progr
 // readAll reads schedules, which must be good, of one collective and for as many GPUs.
 func (o *scheduleCompareOptions) readAll(g *cli.Global, args []string) (all []*schedule.Schedule, err error) {
 	for _, arg := range args {
-		s, err := o.read(g, arg)
+		s, r, err := o.scheduleMakeOptions.check(g, arg)
 		if err != nil {
 			return nil, err
 		}
 		if s.CheckOnly != "" {
 			return nil, cli.BadInput("%s: %s", arg, s.CheckOnly)
-		}
-		r, err := check.Check(s)
-		if err != nil {
-			return nil, &cli.InputError{Err: fmt.Errorf("%s: %w", arg, err)}
 		}
 		if !r.Good() {
 			return nil, cli.BadInput("%s: %s: %s: see all with `ddlemu schedule check`", arg, r.Findings[0].Kind,

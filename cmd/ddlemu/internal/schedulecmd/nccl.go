@@ -11,7 +11,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
-	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
@@ -53,27 +52,10 @@ func addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, t *c
 // the folder.
 func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version string, b bench.Config) (e emulate.Options,
 	err error) {
-	layout, libs, err := locate.Select(version, false)
-	if err != nil {
-		return e, &cli.InputError{Err: err}
-	}
-	if b.User, err = g.Credential(); err != nil {
-		return e, err
-	}
 	b.Ranks = place.GPUs
 	cfg := place.Fabric.Config
 	cfg.GPUsPerNode = place.PerNode
-	view, err := g.ViewOf(&cfg, fs)
-	if err != nil {
-		return e, err
-	}
-	dir, err := g.OpenDir(true)
-	if err != nil {
-		return e, err
-	}
-	e = emulate.Options{Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
-		Env: []string{cli.ViewVariable(view)}}
-	err = g.ApplyVariables(&e, view, version, false)
+	e, err = g.RanksOn(&cfg, b, fs, version, false, false)
 	g.Tell(e.Unused)
 	return e, err
 }

@@ -29,17 +29,11 @@ func (o *plotOption) AddFlags(fs *pflag.FlagSet, what string) {
 
 // check refuses a file that cannot be written, before anything is calculated.
 func (o *plotOption) check() error {
-	if o.Plot == "" {
-		return nil
-	}
-	return cli.CheckFile("--plot", o.Plot, o.Force)
+	return cli.CheckNamed("--plot", o.Plot, o.Force)
 }
 
 func (o *plotOption) write(c *chart.Chart) error {
-	if o.Plot == "" {
-		return nil
-	}
-	return cli.WriteFile("--plot", o.Plot, o.Force, 0o644, c.WriteSVG)
+	return cli.WriteNamed("--plot", o.Plot, o.Force, c.WriteSVG)
 }
 
 func sizeTick(size int64) chart.Tick {

@@ -80,11 +80,7 @@ func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOption
 	if err := o.plotOption.write(gridChart(r)); err != nil {
 		return err
 	}
-	if g.JSON {
-		return g.PrintJSON(r)
-	}
-	printGrid(g.Stdout, r)
-	return nil
+	return g.Print(r, func(w io.Writer) { printGrid(w, r) })
 }
 
 // lists reads the lists of k and grains, and the size.

@@ -18,12 +18,8 @@ import (
 
 // print prints a report, and fails if an element is wrong.
 func (r *scheduleRun) print(report *perform.Report) error {
-	if r.g.JSON {
-		if err := r.g.PrintJSON(report); err != nil {
-			return err
-		}
-	} else {
-		r.printText(report)
+	if err := r.g.Print(report, func(w io.Writer) { r.printText(w, report) }); err != nil {
+		return err
 	}
 	if wrong := report.Wrong(); wrong > 0 {
 		return errors.New(units.Count(int(wrong), "element") + " of the results wrong: see #wrong")
@@ -31,8 +27,7 @@ func (r *scheduleRun) print(report *perform.Report) error {
 	return nil
 }
 
-func (r *scheduleRun) printText(report *perform.Report) {
-	w := r.g.Stdout
+func (r *scheduleRun) printText(w io.Writer, report *perform.Report) {
 	r.printTable(w, report)
 	if n := len(report.Rows); n > 0 {
 		r.printLoads(w, &report.Rows[n-1])

@@ -9,12 +9,11 @@ import (
 	"io"
 	"slices"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/diff"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"

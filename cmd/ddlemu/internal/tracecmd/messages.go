@@ -43,11 +43,7 @@ func runMessages(g *cli.Global, dir string) error {
 	if err != nil {
 		return cli.BadInput("%w", err)
 	}
-	if g.JSON {
-		return g.PrintJSON(messagesJSON(t))
-	}
-	printMessages(g.Stdout, t)
-	return nil
+	return g.Print(messagesJSON(t), func(w io.Writer) { printMessages(w, t) })
 }
 
 // printMessages prints a line per pair of ranks.

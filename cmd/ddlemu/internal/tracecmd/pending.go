@@ -49,11 +49,7 @@ sends and receives without their other half; and what the missing ranks did last
 			if err != nil {
 				return cli.BadInput("%w", err)
 			}
-			if g.JSON {
-				return g.PrintJSON(pendingJSON(t, r))
-			}
-			printPending(g.Stdout, t, r)
-			return nil
+			return g.Print(pendingJSON(t, r), func(w io.Writer) { printPending(w, t, r) })
 		},
 	}
 	g.AddJSONFlag(cmd.Flags())

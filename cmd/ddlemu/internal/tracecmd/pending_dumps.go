@@ -11,9 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs/lines"
-
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/desync"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
@@ -75,11 +74,7 @@ func pendingDumps(g *cli.Global, files []input.File) error {
 		return cli.BadInput("%w", err)
 	}
 	r := desync.Of(j)
-	if g.JSON {
-		return g.PrintJSON(desyncJSON(j, r))
-	}
-	printDesync(g.Stdout, j, r)
-	return nil
+	return g.Print(desyncJSON(j, r), func(w io.Writer) { printDesync(w, j, r) })
 }
 
 // printDesync prints what the ranks wait for.

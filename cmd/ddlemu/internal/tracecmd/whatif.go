@@ -137,11 +137,8 @@ func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []stri
 	}
 	notes := append(whatIfNotes(t, study, results), portNotes(study, changes)...)
 	random := isRandom(study, changes)
-	if g.JSON {
-		return g.PrintJSON(whatIfJSON(t, changes, results, notes, random))
-	}
-	printWhatIf(g.Stdout, t, changes, results, notes, random)
-	return nil
+	return g.Print(whatIfJSON(t, changes, results, notes, random),
+		func(w io.Writer) { printWhatIf(w, t, changes, results, notes, random) })
 }
 
 // change is the one that the flags ask for. Its name is empty if they ask for none.
