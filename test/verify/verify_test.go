@@ -71,6 +71,7 @@ func (w *user) exact(t *testing.T, args ...string) verify.Report {
 }
 
 func TestTopologies(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name       string
 		links      int
@@ -86,6 +87,7 @@ func TestTopologies(t *testing.T) {
 		{"custom", 6, 9.9137, 11.0688, "node0:node2", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			w := newUser(t)
 			w.up(t, "-f", filepath.Join("testdata", tc.name+".yaml"), "--clock", "virtual")
 			r := w.exact(t, "--time", "200ms")
@@ -116,6 +118,7 @@ func TestTopologies(t *testing.T) {
 // On a long path with rdma, the receiver's first clear-to-send takes as long as a message. Verify must not count this
 // as latency of messages that are sent before it arrives.
 func TestLongWay(t *testing.T) {
+	t.Parallel()
 	w := newUser(t)
 	w.up(t, "--profile", "roce100", "--nodes", "2", "--lat", "1ms", "--clock", "virtual")
 	checkLinks(t, w.exact(t).Links)
@@ -144,6 +147,7 @@ func TestRealClock(t *testing.T) {
 
 // Four senders into one NIC get a quarter each.
 func TestIncast(t *testing.T) {
+	t.Parallel()
 	w := newUser(t)
 	w.up(t, "-f", "testdata/star.yaml", "--nodes", "5", "--clock", "virtual")
 	r := w.exact(t)
