@@ -96,7 +96,7 @@ test-needs: packages
 
 test: test-needs build dist plugin-faults test-fast ## install what the tests need (root), build, run every test
 	$(GO) test -timeout 40m -p 3 ./test/install $$($(GO) list ./... | grep -E '$(BESIDE)') # install often waits, longest
-	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(SLOW)' | grep -vE '$(BESIDE)|/test/(oracle|needs)$$')
+	$(GO) test -timeout 40m -p 1 -parallel 3 $$($(GO) list ./... | grep -E '$(SLOW)' | grep -vE '$(BESIDE)|/test/(oracle|needs)$$')
 	$(MAKE) race
 
 race: ## test the Go packages that have several goroutines with the race detector

@@ -16,6 +16,7 @@ import (
 // A job is recorded on its own network: the plugin is NCCL's profiler only, and changes nothing of what NCCL does. The
 // sleeps of the ranks are the computations of the workload.
 func TestRecordOnItsOwnNetwork(t *testing.T) {
+	t.Parallel()
 	bin := program(t)
 	for name, tc := range map[string]struct {
 		env []string

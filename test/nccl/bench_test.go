@@ -13,6 +13,7 @@ import (
 
 // Real NCCL takes the model's time, with each protocol and algorithm, with both versions, on 2 and on 4 ranks.
 func TestAllReduceTakesTheModelsTime(t *testing.T) {
+	t.Parallel()
 	type shape struct{ ranks, nodes string }
 	for _, s := range []shape{{"2", "2"}, {"4", "4"}, {"4", "2"}} {
 		for _, version := range []string{"2.22", "2.29"} {
@@ -63,6 +64,7 @@ func TestRealClockTakesTheModelsTime(t *testing.T) {
 }
 
 func TestCollectives(t *testing.T) {
+	t.Parallel()
 	for _, coll := range []string{"allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall", "gather",
 		"scatter", "hypercube"} {
 		for _, version := range []string{"2.22", "2.29"} {
@@ -80,6 +82,7 @@ func TestCollectives(t *testing.T) {
 // latency ahead at the end, and its clear-to-send overlaps with the other rank's turn. On the real clock no call may
 // take less; on the virtual clock little more is left for the bytes.
 func TestLatencyIsExact(t *testing.T) {
+	t.Parallel()
 	const n, lat = 5, 20_000.0
 	for _, tc := range []struct {
 		transport, proto string
@@ -131,6 +134,7 @@ func TestAutomaticScale(t *testing.T) {
 
 // A run that exceeds two cores is INVALID.
 func TestOverloadIsInvalid(t *testing.T) {
+	t.Parallel()
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "xdr800", "--ranks", "2", "-b", "4M", "-e", "16M", "-f",
 		"4", "-n", "3", "-w", "1", "--time-scale", "1")
 	if r.Verdict != "INVALID" || len(r.Reasons) == 0 {
@@ -141,6 +145,7 @@ func TestOverloadIsInvalid(t *testing.T) {
 // If NCCL's log goes to the user, its decisions and thus the expected time are not known. That is a note, or a reason
 // with --strict.
 func TestBenchReportsWhatItDoesNotCheck(t *testing.T) {
+	t.Parallel()
 	args := []string{"bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "3",
 		"-w", "1", "--time-scale", "64", "--json"}
 	for _, tc := range []struct {

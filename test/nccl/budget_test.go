@@ -79,6 +79,7 @@ func TestInterruptedBench(t *testing.T) {
 
 // The ranks of a bench that was interrupted on a fabric that is up have not died, and its job is incomplete.
 func TestInterruptedBenchOnAFabric(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	t.Cleanup(func() { _ = ddlemu(context.Background(), t, dir, nil, "down", "--all").Run() })
 	if out, err := ddlemu(t.Context(), t, dir, nil, "up", "--profile", "eth10", "--clock", "virtual", "--name",
@@ -123,6 +124,7 @@ func TestInterruptedBenchOnAFabric(t *testing.T) {
 
 // A second interrupt ends a bench at once, and its ranks with it.
 func TestSecondInterrupt(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	t.Cleanup(func() { _ = ddlemu(context.Background(), t, dir, nil, "down", "--all").Run() })
 	cmd := ddlemu(t.Context(), t, dir, []string{"TMPDIR=" + t.TempDir()}, rows...) // it leaves NCCL's logs there

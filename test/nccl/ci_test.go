@@ -17,6 +17,7 @@ import (
 
 // The project of docs/ci.md builds and passes as the page says, on an installed ddlemu.
 func TestPageOfCI(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/ci.md")
 	if err != nil {
 		t.Fatal(err)

@@ -42,6 +42,7 @@ func diffOf(t *testing.T, a, b string) (got compared) {
 
 // What was changed from one run to the next is what diff names first, and it explains the difference.
 func TestDiffNamesTheChange(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, more := range map[string][]string{
 		"before": nil,
@@ -83,6 +84,7 @@ func TestDiffNamesTheChange(t *testing.T) {
 
 // Both versions of NCCL are named.
 func TestDiffNamesNCCL(t *testing.T) {
+	t.Parallel()
 	var dirs []string
 	for _, version := range []string{"2.22", "2.29"} {
 		dirs = append(dirs, filepath.Join(t.TempDir(), "t"))
@@ -99,6 +101,7 @@ func TestDiffNamesNCCL(t *testing.T) {
 }
 
 func TestDiffRefusesBadInput(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	bench(t, folder(t), nil, "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "-w",
 		"0", "--trace", dir)

@@ -31,6 +31,7 @@ func perFlow(t *testing.T) string {
 // model's time for each seed, and the seeds differ. With PAT ranks connect in another order than by channels. With PXN
 // two ranks send through one process, whose order at one instant the model does not know exactly.
 func TestPathsOfFlows(t *testing.T) {
+	t.Parallel()
 	file := perFlow(t)
 	for _, tc := range []struct {
 		collective, version string
@@ -58,6 +59,7 @@ func TestPathsOfFlows(t *testing.T) {
 
 // A recording that is played again takes the paths of the run: each message arrives when it did.
 func TestRecordedPathsOfFlows(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	bench(t, folder(t), nil, "alltoall", "-F", perFlow(t), "--ranks", "8", "-b", "2M", "-e", "2M", "-n", "2", "-w", "1",
 		"--trace", dir)
@@ -87,6 +89,7 @@ func TestRecordedPathsOfFlows(t *testing.T) {
 
 // The same for a job with several communicators, for whose connections a rank listens in one order.
 func TestPathsOfFlowsOfSeveralCommunicators(t *testing.T) {
+	t.Parallel()
 	file := perFlow(t)
 	job := workloadFile(t,
 		`"name":"x","ranks":8,"comms":[{"name":"tp","ranks":"0-7"},{"name":"dp0","ranks":"0,2,4,6"},{"name":"dp1","ranks":"1,3,5,7"}]`,
@@ -106,6 +109,7 @@ func TestPathsOfFlowsOfSeveralCommunicators(t *testing.T) {
 // The links between switches count what flows with paths of their own send over them: a message between the leaves
 // crosses two.
 func TestLinksBetweenSwitchesCountFlows(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	run := func(args ...string) []byte {
 		out, err := ddlemu(t.Context(), t, dir, nil, args...).Output()

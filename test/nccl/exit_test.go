@@ -21,6 +21,7 @@ for pid in $pids; do wait $pid || [ $n = 1 ] || exit 9; n=$((n + 1)); done`
 // A job that tests how it survives the death of a rank is VALID if the death is expected, and fails if it does not
 // happen.
 func TestExpectedExit(t *testing.T) {
+	t.Parallel()
 	bin := compile(t, "survive", "-std=c++17")
 	for _, c := range []struct {
 		name, version, how string

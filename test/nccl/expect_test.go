@@ -43,13 +43,15 @@ func expect(t *testing.T, args ...string) expectation {
 // expectIn is expect with additional environment.
 func expectIn(ctx context.Context, t *testing.T, env []string, args ...string) (e expectation) {
 	t.Helper()
-	out, err := ddlemu(ctx, t, folder(t), env,
-		append([]string{"expect", "allreduce", "--json"}, args...)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v:\n%s", err, out)
+	cmd := ddlemu(ctx, t, folder(t), env, append([]string{"expect", "allreduce", "--json"}, args...)...)
+	var stderr bytes.Buffer // after half a minute it says there what it does
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &e)
 	}
-	if err := json.Unmarshal(out, &e); err != nil {
-		t.Fatalf("%v:\n%s", err, out)
+	if err != nil {
+		t.Fatalf("%v:\n%s%s", err, out, stderr.String())
 	}
 	return e
 }
@@ -57,6 +59,7 @@ func expectIn(ctx context.Context, t *testing.T, env []string, args ...string) (
 // Two nodes in a rack and one in another: by the seed, the paths of the two NICs' flows between the racks share a link
 // or do not, which takes twice as long. The run with a seed takes its time.
 func TestSeedsOfPaths(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "racks.yaml")
 	text := "base: ndr400\nnodes: 3\ngpus_per_node: 2\nnics_per_node: 2\nnvlinks_per_gpu: 18\nlink: {jitter: none}\n" +
 		"topology: {kind: leaf-spine, leaves: 2, spines: 2, trunk: {latency: 300ns, bandwidth: 400Gbps}}\n"
@@ -87,6 +90,7 @@ func TestSeedsOfPaths(t *testing.T) {
 
 // Real NCCL decides. Sizes that it does not run have expected times too.
 func TestExpect(t *testing.T) {
+	t.Parallel()
 	e := expect(t, "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8G", "-f", "1024")
 	if len(e.Rows) != 4 {
 		t.Fatalf("%d rows, want 4: %+v", len(e.Rows), e)
@@ -104,6 +108,7 @@ func TestExpect(t *testing.T) {
 // Without a run expect has the time that bench measures on the clock that it chooses, to the ns. Flows that meet take
 // turns in another order on the real clock, and have another time.
 func TestExpectIsWhatBenchMeasures(t *testing.T) {
+	t.Parallel()
 	args := []string{"alltoall", "--profile", "ndr400", "--jitter", "0", "--ranks", "4", "-n", "4", "-b", "4M", "-e",
 		"4M", "--json"}
 	out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"expect"}, args...)...).Output()
@@ -123,6 +128,7 @@ func TestExpectIsWhatBenchMeasures(t *testing.T) {
 
 // A log with one time that is impossible on the network and one that is too slow.
 func TestExpectJudgesALog(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	text := `#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
      1048576        262144     float     sum      -1     9200    0.11    0.11      0     9300    0.11    0.11      0
@@ -157,6 +163,7 @@ func TestExpectJudgesALog(t *testing.T) {
 // A log with the tables of two collectives, as `ddlemu run` prints what ranks write: both are judged, each as what it
 // is. The times are those of the network with 5 us more.
 func TestExpectJudgesAllTables(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	const text = `# Rank  0 Group  0 Pid  1 on a device  0 [0x31] A40
 # Rank  1 Group  0 Pid  2 on b device  0 [0x31] A40
@@ -192,6 +199,7 @@ func TestExpectJudgesAllTables(t *testing.T) {
 // The root of a broadcast runs ahead of the others, so the mean is below the bound, which is for the last rank.
 // nccl-tests' time is as expected.
 func TestExpectBroadcast(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	args := []string{"broadcast", "--profile", "eth10", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "20", "--json"}
 	var e struct {
@@ -221,6 +229,7 @@ func TestExpectBroadcast(t *testing.T) {
 
 // On a fabric that is up, NCCL decides by its present parameters, as on a new fabric with these parameters.
 func TestExpectOnAShapedFabric(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	do := func(args ...string) []byte {
 		t.Helper()
@@ -252,6 +261,7 @@ func TestExpectOnAShapedFabric(t *testing.T) {
 
 // The fabric does not delay the runs for NCCL's decisions. Otherwise this test would take minutes.
 func TestExpectWaitsForNothing(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"links":    "link:\n  bandwidth: 1Mbps\n  latency: 5s\n",
 		"trunk":    "topology:\n  kind: leaf-spine\n  leaves: 2\n  spines: 1\n  trunk:\n    bandwidth: 1Mbps\n    latency: 5s\n",
@@ -276,6 +286,7 @@ func TestExpectWaitsForNothing(t *testing.T) {
 // A log of 2 nodes with 8 GPUs each is read within the memory of a small machine, because no rank's buffers are used.
 // Its one dip is named, and nothing else. testdata/h100-2x8-dip.txt says how its times were made.
 func TestExpectReadsALogOf16Ranks(t *testing.T) {
+	t.Parallel()
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "ndr400", "--ranks", "16",
 		"--nodes", "2",
 		"--gpus-per-node", "8", "--nics-per-node", "8", "--nvlinks-per-gpu", "18", "--log", "testdata/h100-2x8-dip.txt",
@@ -339,6 +350,7 @@ func familyMemory(pid int) int {
 // A job on one GPU of each node has GPU 0 of each. NCCL chooses by that number among the NICs that are equally near,
 // so all ranks use the same rail, and none of the few links between the rails.
 func TestGPUsOfANodeAreNumberedFromZero(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rails.yaml")
 	text := "base: roce100\nnodes: 4\ngpus_per_node: 1\nnics_per_node: 8\nnvlinks_per_gpu: 12\nlink: {jitter: none}\nnode: {gpus: 8, pci_switches: 4}\n" +
 		"topology: {kind: rail, spines: 1, oversubscription: 4:1, trunk: {latency: 500ns}}\n"

@@ -13,6 +13,7 @@ import (
 // A job that is written as the messages of NCCL and read again takes about as long as the job: its collectives are the
 // same messages.
 func TestJobAsGOAL(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t,
 		`"ranks":4,"comms":[{"name":"all","ranks":"0-3"},{"name":"pair","ranks":"0-1"},{"name":"pair","ranks":"2-3"}]`,
 		`{"id":1,"op":"calc","ns":2000000,"stream":"c"}`,

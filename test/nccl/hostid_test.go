@@ -15,6 +15,7 @@ import (
 
 // The constructor in C gives NCCL the same node as Go's code, or none.
 func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
+	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "hostid")
 	if out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "testdata/hostid.c", "-o", bin,
 		"-ldl").CombinedOutput(); err != nil {

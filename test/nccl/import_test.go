@@ -22,6 +22,7 @@ import (
 // speeds and kinds of paths in each graph. Of the A100 machines of Azure, a GPU's slot carries one of the two NICs on
 // its PCI switch.
 func TestImportedNodeDecidesAsTheFile(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		file, base string
 		nvLinks    int

@@ -127,6 +127,7 @@ func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
 }
 
 func TestTwoJobsDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	var group sync.WaitGroup
 	results, profiles := make([]result, 2), []string{"eth1", "eth10"}
@@ -148,6 +149,7 @@ func TestTwoJobsDoNotSeeEachOther(t *testing.T) {
 // The pipe of the bench is small: it is full before the last row is measured, and the bench waits until this test has
 // changed the links and reads on.
 func TestShapeWhileRunning(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -233,21 +235,35 @@ func program(t *testing.T) string {
 	return compile(t, "allreduce")
 }
 
-// compile compiles a program of testdata against the software CUDA, with further arguments of the
-// compiler.
+// compile compiles a program of testdata against the software CUDA, with further arguments of the compiler. Tests that
+// ask for the same program share it.
 func compile(t *testing.T, name string, more ...string) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), name)
-	args := []string{"testdata/" + name + ".cc", "-I" + built.Path(t, "softcuda", "include"),
-		"-L" + built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin}
-	cmd := exec.Command("g++", append(args, more...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v:\n%s", err, out)
+	args := append([]string{"testdata/" + name + ".cc", "-I" + built.Path(t, "softcuda", "include"),
+		"-L" + built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart"}, more...)
+	once, _ := compiled.LoadOrStore(fmt.Sprint(args), sync.OnceValues(func() (string, error) {
+		folder, err := os.MkdirTemp(scratch, "")
+		if err == nil {
+			err = os.Chmod(folder, 0o755) // TestRunOnKernelForAUser
+		}
+		if err != nil {
+			return "", err
+		}
+		bin := filepath.Join(folder, name)
+		if out, err := exec.Command("g++", append(args, "-o", bin)...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w:\n%s", err, out)
+		}
+		return bin, nil
+	}))
+	bin, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }
 
 func TestAnyProgramRunsOnTheSoftwareCUDA(t *testing.T) {
+	t.Parallel()
 	bin := program(t)
 	for _, version := range []string{"2.22", "2.29"} {
 		dir := folder(t)
@@ -267,6 +283,7 @@ func TestAnyProgramRunsOnTheSoftwareCUDA(t *testing.T) {
 
 // Without ddlemu around it, a job makes a fabric for itself, says so once, and removes it.
 func TestBareProgram(t *testing.T) {
+	t.Parallel()
 	bin, dir := program(t), folder(t)
 	lib := built.Path(t, "softcuda", "lib") + ":" + built.Path(t, "lib")
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
@@ -332,6 +349,7 @@ func waitForPID(t *testing.T, path string) int {
 
 // If the launcher is killed, its programs end, also those that are no ranks yet.
 func TestKilledLauncherEndsItsPrograms(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"the launcher":                `sleep 300 & echo $! >%[1]s; kill -9 $$`,
 		"one that a shell waited for": `sh -c 'sleep 300 & echo $! >%[1]s; kill -9 $$'; exit $?`,
@@ -356,6 +374,7 @@ func TestKilledLauncherEndsItsPrograms(t *testing.T) {
 
 // gc removes what a killed command leaves behind, but nothing of a running command.
 func TestKilledCommandIsCleanedUp(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	// Its ranks have joined and left: only the command keeps the fabric.
 	cmd := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth10", "--soft-cuda", "--", "sh", "-c",

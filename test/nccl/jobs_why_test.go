@@ -39,6 +39,7 @@ func startTogether(t *testing.T, dir string, ranks int) {
 // Two jobs share a trunk with half of the rate that their NICs have: why names the trunk and the other job,
 // and whatif says what one of them would take alone, which is what it takes.
 func TestWhyAndWhatIfOfTwoJobs(t *testing.T) {
+	t.Parallel()
 	dir, bin := folder(t), compile(t, "threads")
 	file := writeFabric(t, "base: roce100", "nodes: 2", "link:", "  jitter: none", "topology:", "  kind: leaf-spine",
 		"  leaves: 2", "  spines: 1", "  oversubscription: 2:1", "  trunk:", "    latency: 1us")

@@ -64,6 +64,7 @@ func TestKernelIsValid(t *testing.T) {
 
 // A link with less latency than the shaper's minimum is INVALID at time scale 1, with that reason.
 func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
+	t.Parallel()
 	needs.Root(t, "the kernel datapath")
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--datapath", "kernel", "--ranks",
 		"2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--time-scale", "1")
@@ -75,6 +76,7 @@ func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
 
 // One launcher for all ranks, in the host's namespace: their sockets come from the fabric's daemon.
 func TestRunOnKernel(t *testing.T) {
+	t.Parallel()
 	needs.Root(t, "the kernel datapath")
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -170,6 +172,7 @@ func daemonsOf(t *testing.T, dir string) (pids []int) {
 
 // Inside the nodes, both NCCL's sockets and the plugin use the same fabric.
 func TestInsideTheNodes(t *testing.T) {
+	t.Parallel()
 	needs.Root(t, "the kernel datapath")
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -215,6 +218,7 @@ func TestInsideTheNodes(t *testing.T) {
 
 // With sudo, the job's programs and the fabric belong to the user who called it.
 func TestRunOnKernelForAUser(t *testing.T) {
+	t.Parallel()
 	needs.Root(t, "the kernel datapath")
 	const nobody = 65534
 	bin, dir := program(t), folder(t)

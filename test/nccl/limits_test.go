@@ -19,6 +19,7 @@ import (
 // The exit status tells a row that is not as asked for (1) from a verdict of INVALID (3), which comes first: then
 // nobody knows how long a row takes. The file of --junit says the same.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	exact := []string{"--profile", "ndr400", "-b", "1M", "-e", "2M", "-f", "2"}
 	// At 1 Gb/s a row takes 9 ms. The fault makes the engine's rate wrong, on any host.
 	wrong := []string{"--profile", "eth1", "--time-scale", "16", "-b", "1M", "-e", "1M", "--verbose"}
@@ -78,6 +79,7 @@ func TestLimits(t *testing.T) {
 // No host carries 800 Gb/s per NIC at time scale 1. The verdict says that it is this host, how busy it was and how late
 // messages were, then the worst three links; --verbose and JSON have all reasons.
 func TestBusyHostIsOneCause(t *testing.T) {
+	t.Parallel()
 	args := []string{"bench", "allreduce", "--profile", "xdr800", "--ranks", "4", "-b", "64K", "-e", "64K", "-n", "5",
 		"-w", "1", "--time-scale", "1"}
 	reasons := func(more ...string) (lines []string) {

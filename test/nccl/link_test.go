@@ -34,6 +34,7 @@ func buildFor(t *testing.T, version, source string) string {
 
 // A program that needs functions of 2.29 is built and run with it.
 func TestProgramOfANewerNCCL(t *testing.T) {
+	t.Parallel()
 	bin := buildFor(t, "2.29", "testdata/since229.cc")
 	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "eth10", "--nodes", "2", "--clock",
 		"virtual", "--soft-cuda", "--nccl", "2.29", "--", bin).CombinedOutput()
@@ -55,6 +56,7 @@ func TestProgramOfANewerNCCL(t *testing.T) {
 // A version's library has every function of its header, and the one for 2.22 lacks those that came later: each is the
 // library of its version.
 func TestLibraryHasAllOfItsHeader(t *testing.T) {
+	t.Parallel()
 	functions := map[string][]string{}
 	for _, version := range versions {
 		header, err := os.ReadFile(built.Path(t, "softcuda", "include", "nccl-"+version, "nccl.h"))

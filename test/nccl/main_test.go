@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,26 @@ import (
 
 // tries is the number of attempts of a check of real time, see onRealClock.
 const tries = 3
+
+// The programs that compile has made, and their folder.
+var (
+	compiled sync.Map
+	scratch  string
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "ddlemu-nccl-"); err == nil {
+		err = os.Chmod(scratch, 0o755) // TestRunOnKernelForAUser
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(status)
+}
 
 // Names of the package world that most tests here use.
 var (

@@ -6,6 +6,7 @@ import "testing"
 
 // Many nodes on a small host, in virtual time.
 func TestSixteenNodes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sixteen ranks take long to start")
 	}

@@ -57,6 +57,7 @@ type statusJSON struct {
 
 // After a job, the metrics of each link are the counters that status shows, and each message has its lateness.
 func TestMetricsAfterAJob(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		clock, timeScale string
 		scale            float64
@@ -150,6 +151,7 @@ func (s samples) checkLateness(t *testing.T, messages uint64, exact bool) {
 
 // The metrics of a recorded job are what `ddlemu why` says: so many calls, which took so long together.
 func TestMetricsOfARecordedJob(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		collective, nccl string
 		inspector        bool

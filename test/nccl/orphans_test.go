@@ -47,6 +47,7 @@ func TestRunEndsWhatALauncherLeft(t *testing.T) {
 
 // With nohup, run and its programs go on when the terminal is gone.
 func TestRunWithNohup(t *testing.T) {
+	t.Parallel()
 	file, done := filepath.Join(t.TempDir(), "pid"), filepath.Join(t.TempDir(), "done")
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c",
 		"echo $$ > "+file+"; while [ ! -e "+done+" ]; do sleep 0.05; done")
@@ -70,6 +71,7 @@ func TestRunWithNohup(t *testing.T) {
 
 // A bench whose reader ends, such as head, takes its fabric down.
 func TestBenchWithoutReader(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -98,6 +100,7 @@ func TestBenchWithoutReader(t *testing.T) {
 // If run itself is killed, its programs end too: also those that ignore SIGTERM or have a session of their own, and
 // those on the nodes, also if a launcher started them there by `ddlemu ssh`, which makes a new environment.
 func TestRunIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name     string
 		flags    []string
@@ -182,6 +185,7 @@ func lives(pid int) bool {
 
 // run accepts --time-scale auto.
 func TestRunChoosesATimeScale(t *testing.T) {
+	t.Parallel()
 	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--time-scale", "auto", "--",
 		"true").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "time scale 1, enough: nothing is shaped") {
@@ -191,6 +195,7 @@ func TestRunChoosesATimeScale(t *testing.T) {
 
 // Traffic over NCCL's own transport is noticed, although nodes and ranks are correct.
 func TestAnotherNetIsInvalid(t *testing.T) {
+	t.Parallel()
 	bin := program(t)
 	text, word := verdictOf(t, folder(t), nil, "--", "env", "NCCL_NET=Socket", bin)
 	if word != "INVALID" || !strings.Contains(text, "no message crossed an emulated link") {

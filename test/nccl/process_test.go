@@ -20,6 +20,7 @@ import (
 // A communicator that is made after the last one was destroyed uses the plugin too. NCCL unloads the plugin in between,
 // and some versions forget its name.
 func TestInitDestroyInit(t *testing.T) {
+	t.Parallel()
 	bin := program(t)
 	for _, version := range []string{"2.22", "2.29"} {
 		dir, logs := folder(t), t.TempDir()
@@ -52,6 +53,7 @@ func TestInitDestroyInit(t *testing.T) {
 // The ranks share only the folder of fabrics: each has separate mount and pid namespaces, and a /dev/shm of 64 MB,
 // which 4 ranks with 16 channels each do not fill.
 func TestContainersThatShareOnlyTheFolder(t *testing.T) {
+	t.Parallel()
 	needs.Root(t, "a namespace for each rank")
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -16,6 +16,7 @@ import (
 
 // Every version of the profiler interface tells the ledger the same.
 func TestProfilerVersions(t *testing.T) {
+	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "profiler")
 	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "testdata/profiler.c", "-o", bin,
 		"-ldl").CombinedOutput(); err != nil {
@@ -81,6 +82,7 @@ func checkProfiled(t *testing.T, version int, c *ledger.Content) {
 
 // A profiler of the user's gets NCCL's events, with its own handles, while the ledger does too.
 func TestUsersProfiler(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"4", "6"} {
 		lib := filepath.Join(t.TempDir(), "libusers.so")
 		if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC",

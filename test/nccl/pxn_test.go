@@ -12,6 +12,7 @@ import (
 // By PXN a rank sends through the process of another rank of its node, whose GPU is beside another NIC. Its messages
 // are known to be its own, also if the user has a profiler.
 func TestMessagesThroughAnotherRank(t *testing.T) {
+	t.Parallel()
 	lib := filepath.Join(t.TempDir(), "libusers.so")
 	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-DVERSION=6",
 		"testdata/users_profiler.c", "-o", lib).CombinedOutput(); err != nil {

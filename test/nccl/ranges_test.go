@@ -16,6 +16,7 @@ import (
 // What two users of NVTX in one process mark is in one ledger. A range that is older than all records is
 // there when it has ended; what has no place is counted.
 func TestRangesOfManyUsers(t *testing.T) {
+	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "ranges")
 	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "testdata/ranges.c", "-o", bin, "-ldl",
 		"-lpthread").CombinedOutput(); err != nil {
@@ -40,6 +41,7 @@ func TestRangesOfManyUsers(t *testing.T) {
 
 // A copy of the library that NCCL does not use gets the ranges: nothing is recorded, which is said.
 func TestRangesOfAnotherCopy(t *testing.T) {
+	t.Parallel()
 	own := built.Path(t, "lib", "libgoemu.so")
 	b, err := os.ReadFile(own)
 	if err != nil {

@@ -33,6 +33,7 @@ func readmeBlock(t *testing.T, intro string) []string {
 // README's job on a fabric that is up: a launcher without `ddlemu run`, and a change of the links during the job. The
 // lines run as they are in README.
 func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
+	t.Parallel()
 	torchrun := needs.Optional(t, "torchrun")
 	path := built.Path(t, "bin") + ":" + os.Getenv("PATH")
 	if torchrun == "/usr/bin/torchrun" { // from Debian

@@ -47,6 +47,7 @@ var tuningRow = regexp.MustCompile(
 // NCCL with the plugin's topology file chooses what it chooses with the same topology, if the NICs tell it what the
 // real net would.
 func TestNCCLChoosesAsWithTheRealNet(t *testing.T) {
+	t.Parallel()
 	preload := "LD_PRELOAD=" + library(t, "librealnet.so", "testdata/realnet.c")
 	for _, profile := range configs.ProfileNames() {
 		if profile == "ndv4" {

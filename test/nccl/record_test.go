@@ -85,6 +85,7 @@ func jobs(t *testing.T) map[string]string {
 
 // The model gives each step the time that real NCCL takes, played or alone. Each version plays on one of the fabrics.
 func TestReplayIsAsExpected(t *testing.T) {
+	t.Parallel()
 	fabrics := map[string][]string{"2.22": {"--profile", "eth10"},
 		"2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
 	for name, path := range jobs(t) {
@@ -140,6 +141,7 @@ func randomGroups(rng *rand.Rand, steps, most int) []string {
 
 // Groups of several collectives and messages take the time that the model gives for them.
 func TestReplayOfGroupsIsAsExpected(t *testing.T) {
+	t.Parallel()
 	fabrics := map[string][]string{"2.22": {"--profile", "eth10"},
 		"2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
 	// NCCL 2.29 starts the kernels of a group's communicators in the order of a random hash.
@@ -164,6 +166,7 @@ func TestReplayOfGroupsIsAsExpected(t *testing.T) {
 // A rank that sends for the first time, while others still wait for a call before it, does not keep them from ending
 // it.
 func TestReplayFirstSendAfterAWait(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":4`,
 		`{"op":"coll","func":"AllReduce","count":1000,"type":"float32"}`, `{"op":"wait"}`,
 		`{"op":"group","ops":[{"op":"send","count":3000,"type":"int8","peer":2,"relative":true},{"op":"recv","count":3000,"type":"int8","peer":-2,"relative":true}]}`,
@@ -177,6 +180,7 @@ func TestReplayFirstSendAfterAWait(t *testing.T) {
 // on a node, streams that overlap, communicators that share links, groups, and calls that are launched long before
 // they begin.
 func TestRecordAndReplay(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t,
 		`"ranks":4,"comms":[{"name":"all","ranks":"0-3"},{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
 		`{"id":1,"op":"calc","ns":3000000,"stream":"c"}`,

@@ -116,6 +116,7 @@ var replayVersions = []string{"2.22", "2.29"}
 
 // Computation and then an all-reduce take the sum of both, and the all-reduce the time that the bench measures.
 func TestReplaySum(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":2`,
 		`{"op":"calc","ns":10000000}`, `{"op":"coll","func":"AllReduce","count":1048576,"type":"float32"}`,
 		`{"op":"step"}`)
@@ -143,6 +144,7 @@ func TestReplaySum(t *testing.T) {
 
 // On two streams, computation and communication take the longer of both.
 func TestReplayOverlap(t *testing.T) {
+	t.Parallel()
 	const coll = `{"op":"coll","func":"AllReduce","count":1048576,"type":"float32","stream":"n"}`
 	alone := replay(t, workloadFile(t, `"ranks":2`, coll), "--profile", "eth10").Time
 	for _, compute := range []float64{1000, 20000} {
@@ -156,6 +158,7 @@ func TestReplayOverlap(t *testing.T) {
 
 // A dependency between streams, and the wait of the host, put operations one after another.
 func TestReplayDependencies(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":2`,
 		`{"op":"calc","ns":1000000,"stream":"c","id":1}`,
 		`{"op":"coll","func":"AllReduce","count":1048576,"type":"float32","stream":"n","after":[1],"id":2}`,
@@ -170,6 +173,7 @@ func TestReplayDependencies(t *testing.T) {
 
 // Tensor and data groups of 2 x 2 ranks: each communicator has its ranks, its values and its nodes.
 func TestReplayGroups(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t,
 		`"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"2,0"},{"name":"dp","ranks":"1,3"}]`,
 		`{"op":"coll","comm":"tp","func":"AllReduce","count":1000,"type":"float16","stream":"t","id":1}`,
@@ -196,6 +200,7 @@ func TestReplayGroups(t *testing.T) {
 
 // Sends and receives along a pipeline, and everything that is made of them.
 func TestReplayMessages(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":4`,
 		`{"rank":"0-2","op":"send","count":1000,"type":"float32","peer":1,"relative":true,"stream":"p"}`,
 		`{"rank":"1-3","op":"recv","count":1000,"type":"float32","peer":-1,"relative":true,"stream":"p"}`,
@@ -226,6 +231,7 @@ func TestReplayMessages(t *testing.T) {
 // A collective of one rank or of no elements decides nothing: NCCL copies or discards it. Such a copy of more than the
 // job's smallest call did not fit into the buffers of ranks that only decide.
 func TestReplayCallsOfOneRank(t *testing.T) {
+	t.Parallel()
 	for _, collective := range []string{"AllReduce", "AllGather", "AllToAll"} {
 		path := workloadFile(t,
 			`"ranks":2,"comms":[{"name":"one","ranks":"0"},{"name":"one","ranks":"1"},{"name":"world","ranks":"0-1"}]`,
@@ -248,6 +254,7 @@ func TestReplayCallsOfOneRank(t *testing.T) {
 // A rank of a ring comes 50 ms late: both commands book that as waiting of the others, apart from the transfer of 3.5
 // ms.
 func TestReplayWaiting(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":4`, `{"rank":1,"op":"calc","ns":50000000}`,
 		`{"op":"group","ops":[{"op":"send","count":1000000,"type":"float32","peer":1,"relative":true},{"op":"recv","count":1000000,"type":"float32","peer":-1,"relative":true}]}`,
 		`{"op":"step"}`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
@@ -281,6 +288,7 @@ func TestReplayWaiting(t *testing.T) {
 
 // Both commands say what stays within a node and takes no time.
 func TestReplayWithinNodes(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t,
 		`"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
 		`{"op":"coll","comm":"tp","func":"AllReduce","count":1000,"type":"float32"}`,
@@ -300,6 +308,7 @@ func TestReplayWithinNodes(t *testing.T) {
 
 // A pipeline of messages: each stage computes when its input is there, and sends on.
 func TestReplayPipeline(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":2`,
 		`{"rank":0,"op":"calc","ns":1000000,"stream":"c","id":1}`,
 		`{"rank":0,"op":"send","count":1000000,"type":"float32","peer":1,"stream":"p","after":[1]}`,
@@ -315,6 +324,7 @@ func TestReplayPipeline(t *testing.T) {
 
 // The same replay takes the same times.
 func TestReplayRepeats(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":4`,
 		`{"op":"calc","ns":100000,"stream":"c"}`,
 		`{"op":"coll","func":"AllReduce","count":100000,"type":"float32","stream":"n"}`,
@@ -331,6 +341,7 @@ func TestReplayRepeats(t *testing.T) {
 // The same replay takes the same times to the nanosecond, also if the host thread often finds its streams full.
 // Operations that end as soon as they begin decide how full they are.
 func TestReplayRepeatsWithFullStreams(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	var ops []string
 	for id := range 400 {
@@ -374,6 +385,7 @@ func firstDifference(a, b string) string {
 
 // A rank connects to one that needs virtual time to get there: its stream is full of calls with another rank.
 func TestReplayConnectsToABusyRank(t *testing.T) {
+	t.Parallel()
 	ops := slices.Repeat([]string{
 		`{"rank":0,"op":"send","peer":1,"count":1,"type":"int8","stream":"n"}`,
 		`{"rank":1,"op":"recv","peer":0,"count":1,"type":"int8","stream":"n"}`,
@@ -389,6 +401,7 @@ func TestReplayConnectsToABusyRank(t *testing.T) {
 
 // A job whose calls do not match is refused before anything starts.
 func TestReplayMismatch(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":2`,
 		`{"rank":0,"op":"coll","func":"AllReduce","count":100,"type":"float32"}`,
 		`{"rank":1,"op":"coll","func":"AllReduce","count":101,"type":"float32"}`)
@@ -402,6 +415,7 @@ func TestReplayMismatch(t *testing.T) {
 
 // If a rank is killed, the job ends with an error that names it.
 func TestReplayRankKilled(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
 		`{"op":"step"}`)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -455,6 +469,7 @@ func TestReplayRealClock(t *testing.T) {
 
 // A rank that calls nothing computes on the same clock, and one that does nothing is no hindrance.
 func TestReplayWithoutCalls(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":4,"comms":[{"name":"a","ranks":"2-3"}]`,
 		`{"rank":1,"op":"calc","ns":5000000000}`, `{"op":"coll","func":"AllReduce","count":1000,"type":"float32"}`)
 	near(t, "the rank without calls", replay(t, path, "--profile", "eth10").Time, 5e6)
@@ -462,6 +477,7 @@ func TestReplayWithoutCalls(t *testing.T) {
 
 // A budget makes a replay play fewer steps, and it says so.
 func TestReplayBudget(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
 		`{"op":"step"}`)
 	r := replay(t, path, "--profile", "eth10", "--steps", "1000000", "--budget", "20s")
@@ -474,6 +490,7 @@ func TestReplayBudget(t *testing.T) {
 // Two fabrics: the first one is as it is, flags of links change the second. A sweep says where the network stops to
 // matter.
 func TestReplayCompareAndSweep(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":2`, `{"op":"calc","ns":10000000}`,
 		`{"op":"coll","func":"AllReduce","count":1048576,"type":"float32"}`)
 	alone := replay(t, path, "--profile", "eth10").Time
@@ -537,6 +554,7 @@ func TestReplayCompareAndSweep(t *testing.T) {
 
 // An interrupt leaves the steps that all ranks have ended.
 func TestInterruptedReplay(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
 		`{"op":"step"}`)
 	const steps = 100000

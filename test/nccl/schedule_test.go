@@ -15,6 +15,7 @@ import (
 
 // Compared with schedules, NCCL's times are those of expect.
 func TestCompareWithNCCL(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	fabric := []string{"--profile", "ndr400", "--nodes", "4", "--clock", "virtual", "-b", "64K", "-e", "4M", "-f", "8"}
@@ -79,6 +80,7 @@ type viaP2P struct {
 // Real NCCL plays schedules as groups of sends and receives. Every element is right, and the time is the model's within
 // what the order of connections that are ready at once makes of it.
 func TestScheduleViaP2P(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ nccl, gpus, coll, kind, place string }{
 		{"2.22", "2", "all_reduce", "chain:k=3", ""},
 		{"2.29", "4", "all_reduce", "tree:k=2", "--nodes=2"},
@@ -109,6 +111,7 @@ func TestScheduleViaP2P(t *testing.T) {
 
 // A sum that is left out gives wrong elements, which the ranks find.
 func TestWrongViaP2P(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	text, err := ddlemu(ctx, t, folder(t), nil, "schedule", "make", "ring", "--coll", "all_reduce", "--gpus",

@@ -44,6 +44,7 @@ func jsonOf[T any](t *testing.T, args ...string) (v T) {
 // What a replay's counters say of the hops is what the model says: payload, and for how long they were busy. A message
 // has its bytes, and its hops are busy for all of them and their headers.
 func TestHopsOfReplay(t *testing.T) {
+	t.Parallel()
 	path := workloadFile(t, `"ranks":4`, `{"op":"calc","ns":2000000}`,
 		`{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`,
 		`{"rank":0,"op":"send","peer":2,"count":3000000,"type":"int8"}`,
@@ -77,6 +78,7 @@ func TestHopsOfReplay(t *testing.T) {
 // A decode step with two tensor parallel ranks and two stages, on two fabrics: the sweep of the model has the times of
 // the replayed one, and names the same changes of NCCL's choice.
 func TestSweepOfDecode(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "decode.jsonl")
 	if out, err := ddlemu(t.Context(), t, folder(t), nil, "workload", "make", "inference", "--model", "llama3-8b",
 		"--tp", "2", "--pp", "2", "--batch", "64",
@@ -125,6 +127,7 @@ func TestSweepOfDecode(t *testing.T) {
 
 // A sweep of a collective has the times of each value alone.
 func TestSweepOfCollective(t *testing.T) {
+	t.Parallel()
 	type forecast struct {
 		Rows []struct {
 			Size     int64   `json:"size"`

@@ -50,6 +50,7 @@ func messagesOf(t *testing.T, dir string) (got traced) {
 // The ledgers of a job have every message, and the same bytes as the links' counters, and know what each
 // message is for: by NCCL's profiler, or by the software CUDA's kernels.
 func TestLedgersHaveEveryMessage(t *testing.T) {
+	t.Parallel()
 	bin := compile(t, "threads")
 	for _, tc := range [][2]string{{"storm", "2.22"}, {"storm", "2.29"}, {"repeat", "2.22"}, {"repeat", "2.29"}} {
 		program := tc[0]
@@ -94,6 +95,7 @@ func TestLedgersHaveEveryMessage(t *testing.T) {
 
 // Each message of a benchmark is one of its collective, and all of its calls are there.
 func TestMessagesOfCollectives(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		collective, function, algo, version string
 		calls                               int // iterations, warm-ups included, times sizes, times 2 if in place too
@@ -139,6 +141,7 @@ func TestMessagesOfCollectives(t *testing.T) {
 
 // A folder is not used twice, and what is traced on the real clock says so.
 func TestTraceFolder(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	args := []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "--clock", "real", "--time-scale",
 		"64", "-b", "64", "-e", "64", "-n", "2", "--trace", dir}
@@ -156,6 +159,7 @@ func TestTraceFolder(t *testing.T) {
 
 // After kill -9 of a rank its ledger can be read, and what the ranks were waiting for is said.
 func TestPendingAfterKill(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "eth10", "--clock", "real",
 		"--time-scale", "16", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "500", "--trace", dir)
@@ -221,6 +225,7 @@ func messagesSoFar(t *testing.T, dir string) []json.RawMessage {
 
 // A rank that does not join a collective is named.
 func TestPendingNamesTheRank(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--trace", dir, "--",
 		compile(t, "threads"), "abort"}

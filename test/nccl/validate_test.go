@@ -51,6 +51,7 @@ func validate(t *testing.T, args ...string) (v validation, status int, err error
 // this host must not matter, and the shortest with more than one loop of the ring, in which the order of the channels'
 // messages matters. On the real clock they take no less.
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		from, to, scale string // the time scale of the real clock
 		rows            int
@@ -81,6 +82,7 @@ func TestValidate(t *testing.T) {
 
 // On another fabric than that of the table, the rows exceed their limits.
 func TestValidateAnotherFabric(t *testing.T) {
+	t.Parallel()
 	v, status, err := validate(t, "-b", "1M", "--model", "--bw", "20Gbps")
 	if err != nil {
 		t.Fatal(err)

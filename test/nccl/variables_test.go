@@ -21,6 +21,7 @@ import (
 
 // The list of NCCL's variables has every name in the text of each library, and no other.
 func TestListOfVariables(t *testing.T) {
+	t.Parallel()
 	name := regexp.MustCompile(`\bNCCL_[A-Z0-9_]*[A-Z0-9]`)
 	for _, version := range variables.Versions {
 		release := version[:strings.LastIndex(version, ".")]
@@ -49,6 +50,7 @@ func TestListOfVariables(t *testing.T) {
 
 // Each variable of ddlemu that a source file reads is known.
 func TestListOfOwnVariables(t *testing.T) {
+	t.Parallel()
 	name := regexp.MustCompile(`"(DDLEMU_[A-Z0-9_]*[A-Z0-9])["=]`)
 	read := 0
 	for _, folder := range []string{"cmd", "configs", "cuda", "intercept", "nccl-plugin", "shaper"} {
@@ -93,7 +95,9 @@ func hosts(t *testing.T) string {
 
 // Variables that change messages change the expected times in the same way.
 func TestExpectedTimesFollowVariables(t *testing.T) {
+	t.Parallel()
 	file := hosts(t)
+	plain := map[string]result{} // without variables, of each collective and version
 	for _, tc := range []struct {
 		env, coll string
 		least     float64 // change of the time of some row, as a fraction: the variable does something
@@ -116,7 +120,12 @@ func TestExpectedTimesFollowVariables(t *testing.T) {
 				dir := folder(t)
 				args := []string{tc.coll, "-F", file, "--ranks", "2", "--nccl", version, "-b", "8K", "-e", "8M", "-f",
 					"4", "-n", "3", "-w", "1"}
-				with, without := bench(t, dir, strings.Split(tc.env, ";"), args...), bench(t, dir, nil, args...)
+				without, known := plain[tc.coll+version]
+				if !known {
+					without = bench(t, dir, nil, args...)
+					plain[tc.coll+version] = without
+				}
+				with := bench(t, dir, strings.Split(tc.env, ";"), args...)
 				nearModel(t, with, 1)
 				most := 0.0
 				for i, row := range with.Rows {
@@ -138,6 +147,7 @@ func TestExpectedTimesFollowVariables(t *testing.T) {
 
 // Where the model does not know what a variable does, a row has no expected time, and a reason that names the variable.
 func TestNoExpectedTimeNamesTheVariable(t *testing.T) {
+	t.Parallel()
 	for env, name := range map[string]string{
 		"NCCL_CHUNK_SIZE=1048576":   "NCCL_CHUNK_SIZE=1048576 makes messages of 1048576 bytes, and NCCL's buffers hold 131072",
 		"NCCL_NET_SHARED_BUFFERS=0": "NCCL_NET_SHARED_BUFFERS=0: the model does not know",
@@ -165,6 +175,7 @@ func TestNoExpectedTimeNamesTheVariable(t *testing.T) {
 
 // If NCCL fails, the error names the variables that it was given.
 func TestFailureNamesTheVariables(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for env, want := range map[string]string{
@@ -188,6 +199,7 @@ func TestFailureNamesTheVariables(t *testing.T) {
 
 // The plugin writes the lines to NCCL's log too, for jobs without `ddlemu run`.
 func TestUnusedVariablesInNCCLsLog(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2.22", "2.29"} {
 		logs := t.TempDir()
 		bench(t, folder(t), []string{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_PAT_ENABLE=1"}, "allreduce", "--profile",
@@ -213,6 +225,7 @@ func TestUnusedVariablesInNCCLsLog(t *testing.T) {
 
 // Every command has a line for each variable without effect.
 func TestUnusedVariables(t *testing.T) {
+	t.Parallel()
 	env := []string{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_NSOCKS_PERTHREAD=2", "NCCL_SOCKET_NTHREADS=2",
 		"NCCL_CHUNKSIZE=4096", "DDLEMU_LATENCY=1s"}
 	want := []string{

@@ -29,6 +29,7 @@ const (
 // time, those of the limits stated time. What tells a fault from a busy host: with it all messages are late, or one is
 // late by as much as the fault, and without it only the host can be a reason.
 func TestPlantedFaultsAreInvalid(t *testing.T) {
+	valid := map[string]bool{} // arguments of runs without a fault
 	for _, tc := range []struct {
 		name, fault, reason string
 		scale               int
@@ -61,6 +62,10 @@ func TestPlantedFaultsAreInvalid(t *testing.T) {
 					tc.atLeast)
 			}
 			// The same run without the fault is VALID.
+			if valid[fmt.Sprint(args)] {
+				return
+			}
+			valid[fmt.Sprint(args)] = true
 			onRealClock(t, func(string) error {
 				if r := bench(t, dir, env, args...); r.Verdict != "VALID" {
 					onlyTheHost(t, r.Verdict, r.Findings)
@@ -93,6 +98,7 @@ func verdictOf(t *testing.T, dir string, env []string, args ...string) (text, wo
 
 // Ranks may choose different algorithms if some are alone on their node, and the plugin warns of it.
 func TestRanksThatAreAloneOnTheirNode(t *testing.T) {
+	t.Parallel()
 	const warning = "a rank that is alone on its node may choose another algorithm"
 	bin := program(t)
 	for _, tc := range []struct {
@@ -113,6 +119,7 @@ func TestRanksThatAreAloneOnTheirNode(t *testing.T) {
 }
 
 func TestRanksOnSharedMemoryAreInvalid(t *testing.T) {
+	t.Parallel()
 	bin := program(t)
 	text, word := verdictOf(t, folder(t), []string{"NCCL_HOSTID=somebody-elses"}, "--", bin)
 	if word != "INVALID" || !strings.Contains(text, "went around the emulated links") {
@@ -125,6 +132,7 @@ func TestRanksOnSharedMemoryAreInvalid(t *testing.T) {
 const pause = 2 * time.Second
 
 func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
+	t.Parallel()
 	bin := program(t)
 	for _, variable := range []string{"SLEEP_MS", "LATE_MS"} { // of both ranks, of one
 		t.Run(variable, func(t *testing.T) {
@@ -197,6 +205,7 @@ func stopped(t *testing.T, cmd *exec.Cmd, dir string) string {
 
 // The output of a bench whose ranks fail ends with the rows so far and a verdict that says why.
 func TestFailedBenchHasAVerdict(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	cmd := func(args ...string) *exec.Cmd { return ddlemu(t.Context(), t, dir, nil, args...) }
 	for _, args := range [][]string{

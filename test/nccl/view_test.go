@@ -45,6 +45,7 @@ func has(decisions []string, protocol string) bool {
 // NCCL uses LL up to the size at which the cost of its doubled bytes exceeds the latency that it saves: a larger size
 // on a faster link. LL128 follows if the NIC reaches the GPU's memory.
 func TestNCCLDecidesAsOnTheFabric(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
 			// A child of a process with the plugin inherits NCCL_TOPO_FILE, but not the file.
@@ -71,6 +72,7 @@ func TestNCCLDecidesAsOnTheFabric(t *testing.T) {
 // With NVLink between the GPUs of a node, NCCL uses all NICs of the node, each beside a GPU. A call takes little more
 // than the minimum with all NICs.
 func TestNVLinkUsesEveryNIC(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -86,6 +88,7 @@ func TestNVLinkUsesEveryNIC(t *testing.T) {
 
 // Traffic over NVLink and over both NICs is correct and takes the model's time.
 func TestNVLinkCollectives(t *testing.T) {
+	t.Parallel()
 	for _, coll := range []string{"allreduce", "alltoall"} {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(coll+" "+version, func(t *testing.T) {
@@ -99,6 +102,7 @@ func TestNVLinkCollectives(t *testing.T) {
 
 // NCCL's own nets tell it no latency, so it chooses Simple where the latency of a long line would make it choose LL.
 func TestNCCLIsShownTheRealNet(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ profile, nccl, ranks, size, want string }{
 		{"wan-metro", "2.22", "2", "2M", "2097152 Ring Simple"},
 		{"wan-metro", "2.29", "2", "512K", "524288 Ring Simple"},
@@ -121,6 +125,7 @@ func TestNCCLIsShownTheRealNet(t *testing.T) {
 
 // The vendor of the CPUs is the fabric's, so a small call gets the same algorithm on every host.
 func TestNCCLDecidesByTheFabricsCPU(t *testing.T) {
+	t.Parallel()
 	for cpu, want := range map[string]string{"amd": "8 Ring LL", "intel": "8 Tree LL"} {
 		if got := decided(t, nil, "8", "8", "--profile", "ndr400", "--nccl", "2.22", "--nccl-latency", "link", "--cpu",
 			cpu); !slices.Equal(got, []string{want}) {
@@ -131,6 +136,7 @@ func TestNCCLDecidesByTheFabricsCPU(t *testing.T) {
 
 // With the host's view, and with tcp, no NIC reaches the GPUs' memory, and NCCL excludes LL128.
 func TestNCCLDecidesAsOnTheHost(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"host view": {"--profile", "ndr400", "--nccl-view", "host"},
 		"tcp":       {"--profile", "ndr400", "--transport", "tcp"},
@@ -146,6 +152,7 @@ func TestNCCLDecidesAsOnTheHost(t *testing.T) {
 // LL128 of a GPU is not safe through host memory. NCCL must never select it there, and its log says where the real
 // fabric would use it. If NCCL cannot be prevented from using it, the job is INVALID in every case.
 func TestNoLL128OnAGPU(t *testing.T) {
+	t.Parallel()
 	gpu := "LD_PRELOAD=" + library(t, "libcuda.so.1", "testdata/libcuda.c")
 	tuner2 := "NCCL_TUNER_PLUGIN=" + library(t, "libnccl-tuner-v2.so", "testdata/tuner_v2.c")
 	empty := "NCCL_TUNER_PLUGIN=" + library(t, "libnccl-tuner-empty.so", "testdata/tuner_empty.c")
@@ -274,6 +281,7 @@ func chosen(t *testing.T, coll, version string, env []string, unsafe bool) strin
 
 // The user's topology file is used.
 func TestUsersTopologyFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mine.xml")
 	// It has a NIC of 10 Gb/s, unlike the profile.
@@ -298,6 +306,7 @@ func TestUsersTopologyFile(t *testing.T) {
 // A job gets the NICs near the GPUs that it uses, as in https://github.com/NVIDIA/nccl/issues/1250: a node of 8 GPUs
 // has 8 NICs of 12.2 GB/s.
 func TestJobOnSomeGPUsOfANode(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		gpus int
 		args []string
@@ -323,6 +332,7 @@ func TestJobOnSomeGPUsOfANode(t *testing.T) {
 
 // A NIC that is down when the job starts is not used, and the job runs over the others.
 func TestNICDownAtStart(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rails.yaml")
 	text := "base: roce100\nnodes: 2\ngpus_per_node: 2\nnics_per_node: 2\nnvlinks_per_gpu: 12\nlinks:\n  - {match: node1.nic1, up: false}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -346,6 +356,7 @@ func TestNICDownAtStart(t *testing.T) {
 // Images of clouds set NCCL_TOPO_FILE to a file of their machines. On the software CUDA, whose GPUs and NICs it does
 // not have, NCCL decides as without it, and the output says so.
 func TestHostsTopologyFileIsNotUsed(t *testing.T) {
+	t.Parallel()
 	const text = `<system version="1"><cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
 <pci busid="ffff:ff:01.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
 <pci busid="0001:00:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"/>
@@ -393,6 +404,7 @@ func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 
 // A topology file of the software CUDA, as NCCL writes it, is kept.
 func TestOwnTopologyFileIsKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "dump.xml")
 	args := []string{"allreduce", "--profile", "efa-p4d", "--jitter", "none", "--nodes", "2", "--gpus-per-node", "2",
@@ -414,6 +426,7 @@ func TestOwnTopologyFileIsKept(t *testing.T) {
 
 // NCCL reads the variable from the user's file too.
 func TestTopologyFileInNCCLsFile(t *testing.T) {
+	t.Parallel()
 	needs.Root(t, "a mount over the home folder")
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, ".nccl.conf"),
@@ -456,6 +469,7 @@ func TestTopologyFileInNCCLsFile(t *testing.T) {
 
 // The plugin sets the variables that the net of the real cluster sets, unless they are set, and the model knows them.
 func TestVariablesOfTheNet(t *testing.T) {
+	t.Parallel()
 	for env, want := range map[string]string{"": "P2P Chunksize set to 524288",
 		"NCCL_P2P_NET_CHUNKSIZE=262144": "P2P Chunksize set to 262144"} {
 		logs := t.TempDir()

@@ -25,6 +25,7 @@ import (
 // the last digit each time, also while other programs use both cores, and VALID without a time
 // scale.
 func TestVirtualTimeIsTheSameEachTime(t *testing.T) {
+	t.Parallel()
 	for _, tc := range [][]string{
 		{"allreduce", "--ranks", "2", "--nccl", "2.22", "-e", "4M"},
 		{"allreduce", "--ranks", "2", "--nccl", "2.29", "-e", "4M"},
@@ -51,6 +52,7 @@ func TestVirtualTimeIsTheSameEachTime(t *testing.T) {
 // it decides: algorithms, protocols, several GPUs per node, TCP, and hosts that cost time. Random
 // draws are left out, because the model's are others.
 func TestVirtualTimeIsThatOfTheModel(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		collective, algo, proto, version string
 		args                             []string
@@ -116,6 +118,7 @@ func occupy(t *testing.T) {
 // Programs that know nothing of the virtual clock run on it, whatever they do with their
 // threads, and their times are the same each time.
 func TestVirtualTimeOfAnyProgram(t *testing.T) {
+	t.Parallel()
 	bin := compile(t, "threads")
 	for _, version := range []string{"2.22", "2.29"} {
 		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "look", "virtual",
@@ -142,6 +145,7 @@ func TestVirtualTimeOfAnyProgram(t *testing.T) {
 // A launch waits while a stream's queue is full, as on a GPU. So the memory of the ranks does not grow with the number
 // of iterations, of which each took 10 KB.
 func TestMemoryDoesNotGrowWithIterations(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
 			cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "ndr400", "--nccl",
@@ -192,6 +196,7 @@ func peakOfRanks(t *testing.T, pid int, ended <-chan struct{}) (largest int) {
 // Several communicators, one after another: a rank that makes the next one waits for others, by
 // sockets, which still need time to end the one before.
 func TestVirtualTimeOfSeveralCommunicators(t *testing.T) {
+	t.Parallel()
 	bin := program(t)
 	for _, version := range []string{"2.22", "2.29"} {
 		out := runVirtual(t, []string{"WORLD_SIZE=4", "ROUNDS=3"}, version, bin)
@@ -206,6 +211,7 @@ func TestVirtualTimeOfSeveralCommunicators(t *testing.T) {
 // The threads of communicators that have nothing to do sleep. Those of NCCL 2.29 woke each other thousands of times a
 // second, and so kept the clock from going on.
 func TestVirtualTimeOfCommunicatorsAtRest(t *testing.T) {
+	t.Parallel()
 	bin := compile(t, "threads")
 	for _, version := range []string{"2.22", "2.29"} {
 		out := runVirtual(t, nil, version, bin, "rest")
@@ -224,6 +230,7 @@ func TestVirtualTimeOfCommunicatorsAtRest(t *testing.T) {
 // Ranks that destroy their communicators and exit at once leave others whose sends, in virtual time,
 // are not complete yet.
 func TestVirtualTimeOfRanksThatLeave(t *testing.T) {
+	t.Parallel()
 	bin := program(t)
 	for _, version := range []string{"2.22", "2.29"} {
 		out := runVirtualOn(t, 16, []string{"WORLD_SIZE=16", "COUNT=64"}, version, bin)
@@ -254,6 +261,7 @@ func TestVirtualTimeStandsStillWhileARankComputes(t *testing.T) {
 // All threads that take part in the clock are delayed at random, where their order matters. The
 // times stay the same.
 func TestVirtualTimeDoesNotDependOnDelays(t *testing.T) {
+	t.Parallel()
 	delayed := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "DDLEMU_FAULT=clock 300 20"}
 	for _, collective := range []string{"allreduce", "alltoall"} {
 		rows := func(env []string) string {
@@ -303,6 +311,7 @@ func TestVirtualTimeOfCPUTime(t *testing.T) {
 
 // The ranks of an MPI program wait for each other in MPI, which polls.
 func TestVirtualTimeOfAnMPIProgram(t *testing.T) {
+	t.Parallel()
 	var flags []string
 	for _, what := range []string{"compile", "link"} {
 		out, err := exec.Command(needs.Program(t, "mpicc.openmpi"), "--showme:"+what).Output()
@@ -329,6 +338,7 @@ func TestVirtualTimeOfAnMPIProgram(t *testing.T) {
 
 // The clock does not wait for a thread for ever. If it goes on without one, the job is INVALID.
 func TestVirtualTimeGoesOnWithoutAThread(t *testing.T) {
+	t.Parallel()
 	bin := compile(t, "threads")
 	for _, program := range []string{"compute", "lost"} {
 		out := runVirtual(t, []string{"DDLEMU_COMPUTE_HOLD=300ms"}, "2.22", bin, program)
@@ -343,6 +353,7 @@ func TestVirtualTimeGoesOnWithoutAThread(t *testing.T) {
 
 // A program whose ranks wait for each other fails soon, and is told who waits for whom.
 func TestVirtualTimeTellsADeadlock(t *testing.T) {
+	t.Parallel()
 	bin := compile(t, "threads")
 	for _, tc := range [][2]string{{"2.22", "crossed"}, {"2.29", "crossed"}, {"2.22", "silent"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -394,6 +405,7 @@ func runVirtualOn(t *testing.T, nodes int, env []string, version string, command
 
 // A setting with which NCCL's progress thread does what nobody can see is refused.
 func TestVirtualTimeRefusesHiddenCopies(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := ddlemu(ctx, t, folder(t), []string{"NCCL_SHM_USE_CUDA_MEMCPY=1"}, "run", "--profile", "ndr400", "--clock",

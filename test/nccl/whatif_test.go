@@ -48,6 +48,7 @@ func (w *whatIf) takeByRules() bool {
 // Real NCCL takes the time that whatif says, on the changed fabric as on the one before: from a run on
 // either, the other's is known. NCCL's choices are held.
 func TestWhatIfIsWhatIs(t *testing.T) {
+	t.Parallel()
 	const slower, faster = "100Gbps", "4x"
 	for _, tc := range []struct {
 		collective, algo, proto, nodes string
@@ -107,6 +108,7 @@ func TestWhatIfIsWhatIs(t *testing.T) {
 // fabric, and behind one slow link, the predicted time is the real one. Messages that are posted at one moment may
 // take turns in another order on the other fabric: that is the difference which is allowed for alltoall on one switch.
 func TestWhatIfOfSends(t *testing.T) {
+	t.Parallel()
 	leafSpine := []string{"base: roce100", "nodes: 8", "link:", "  jitter: none", "topology:", "  kind: leaf-spine",
 		"  leaves: 2", "  spines: 2", "  oversubscription: 4:1", "  trunk:", "    latency: 1us"}
 	star := []string{"base: ndr400", "nodes: 4", "link:", "  jitter: none"}
@@ -158,6 +160,7 @@ func TestWhatIfOfSends(t *testing.T) {
 
 // The slow link is the one that is worth most, and bad input is refused.
 func TestWorthOfLinks(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	slow := writeFabric(t, "base: ndr400", "nodes: 4", "links:", "  - match: node1:node2", "    bandwidth: 100Gbps")
 	bench(t, folder(t), nil, "allreduce", "--file", slow, "--ranks", "4", "--nccl", "2.22", "-b", "1M", "-e", "1M",

@@ -68,6 +68,7 @@ func writeFabric(t *testing.T, lines ...string) string {
 // nanosecond of each collective has a cause. A rank always has something to send at once, except for what
 // it waits for.
 func TestWhyIsExact(t *testing.T) {
+	t.Parallel()
 	leafSpine := writeFabric(t, "base: roce100", "nodes: 4", "topology:", "  kind: leaf-spine", "  leaves: 2",
 		"  spines: 2", "  oversubscription: 4:1", "  trunk:", "    latency: 1us")
 	for _, tc := range [][]string{
@@ -188,6 +189,7 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 // A link that is down is named by the commands that say what a job waited for, and a call that never ended has its time
 // until it failed.
 func TestLinkThatIsDown(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	path := writeFabric(t, "base: ndr400", "nodes: 4", "links:", "  - match: node1:node2", "    up: false")
 	out, err := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "-F", path, "--ranks", "4", "-b", "1M",
