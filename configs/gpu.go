@@ -73,6 +73,7 @@ const (
 type PCIe struct {
 	Generation int `yaml:"generation"`
 	Lanes      int `yaml:"lanes"`
+	GPUs       int `yaml:"gpus"` // that are on one PCI switch; 1 = each is alone, or on the CPU
 }
 
 // C2C is a GPU's NVLink-C2C to its CPU.
@@ -161,7 +162,7 @@ func LoadGPU(text, folder string) (*GPU, error) {
 	if !isPath(text) {
 		return BuiltInGPU(text)
 	}
-	if !filepath.IsAbs(text) {
+	if folder != "" && !filepath.IsAbs(text) {
 		text = filepath.Join(folder, text)
 	}
 	data, err := readFile(text, "file of a kind of GPU", "name one of "+strings.Join(GPUNames(), ", ")+", or a file")
@@ -209,8 +210,8 @@ func (c C2C) Has() bool { return c.Links > 0 }
 // Bandwidth is the rate of all links of g in one direction.
 func (n *NVLink) Bandwidth() units.Bandwidth { return n.Rate * units.Bandwidth(n.Links) }
 
-// mostGPUs is how many GPUs of a node links can connect; MaxGPUsPerNode if they set no limit.
-func (n *NVLink) mostGPUs() int {
+// MostGPUs is how many GPUs of a node links can connect; MaxGPUsPerNode if they set no limit.
+func (n *NVLink) MostGPUs() int {
 	switch n.Connection {
 	case MeshNVLink:
 		return n.Links + 1
@@ -320,7 +321,7 @@ func (f *Fabric) validateNodeNVLink() error {
 	if f.Node.GPUs >= f.GPUsPerNode {
 		field = "node.gpus"
 	}
-	if most := n.mostGPUs(); gpus > most {
+	if most := n.MostGPUs(); gpus > most {
 		if n.Connection == MeshNVLink {
 			return Errorf(field, "%d: %d NVLinks connect a GPU with %d others at most; give nvlink or --nvlink %s", gpus,
 				n.Links, most-1, SwitchedNVLink)

@@ -67,6 +67,7 @@ func (d *decoder) gpu(g *GPU) []field {
 			return d.mapping(path, n, []field{
 				{"generation", scalar(d, &g.PCIe.Generation, positive(maxPCIeGeneration))},
 				{"lanes", scalar(d, &g.PCIe.Lanes, positive(maxPCIeLanes))},
+				{"gpus", scalar(d, &g.PCIe.GPUs, positive(MaxGPUsPerNode))},
 			})
 		}},
 		{"c2c", func(path string, n *yaml.Node) error {

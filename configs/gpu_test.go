@@ -78,7 +78,7 @@ nvlink:
     {gpus: [0, 1], links: 2},
     {gpus: [0, 2], links: 1},
   ]}
-pcie: {generation: 3, lanes: 16}
+pcie: {generation: 3, lanes: 16, gpus: 2}
 cpu: {arch: x86_64, vendor: intel, gpus: 4}
 sources: {sms: my own count}
 `
@@ -161,7 +161,7 @@ func TestLinksBetween(t *testing.T) {
 		if rapid.Bool().Draw(r, "mesh") {
 			n = NVLink{Links: rapid.IntRange(1, MaxNVLinks).Draw(r, "links"), Connection: MeshNVLink}
 		}
-		gpus := rapid.IntRange(1, n.mostGPUs()).Draw(r, "GPUs")
+		gpus := rapid.IntRange(1, n.MostGPUs()).Draw(r, "GPUs")
 		links := n.Between(gpus)
 		for a := range gpus {
 			sum := 0
@@ -171,7 +171,7 @@ func TestLinksBetween(t *testing.T) {
 					r.Fatalf("%d GPUs: %v", gpus, links)
 				}
 			}
-			if sum > n.Links || gpus == n.mostGPUs() && sum != n.Links {
+			if sum > n.Links || gpus == n.MostGPUs() && sum != n.Links {
 				r.Fatalf("%d GPUs: GPU %d has %d links of %d: %v", gpus, a, sum, n.Links, links)
 			}
 		}

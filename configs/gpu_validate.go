@@ -50,6 +50,7 @@ func (g *GPU) Validate() error {
 		between("sms", g.SMs, 1, MaxSMs),
 		between("memory", g.Memory, units.GiB, maxGPUMemory),
 		between("pcie.generation", g.PCIe.Generation, 3, maxPCIeGeneration),
+		between("pcie.gpus", g.PCIe.GPUs, 1, MaxGPUsPerNode),
 		within("nvlink", g.NVLink.validate()),
 		within("c2c", g.C2C.validate()),
 		within("cpu", g.CPU.validate()),
@@ -136,7 +137,7 @@ func (n *NVLink) validateGraph() error {
 			}
 		}
 	}
-	for gpu := range n.mostGPUs() {
+	for gpu := range n.MostGPUs() {
 		if used[gpu] == 0 {
 			return Errorf("graph", "GPU %d has no link: GPUs are numbered from 0 without a gap", gpu)
 		}

@@ -52,6 +52,9 @@ int net_setenv(const char *name, const char *value);
 // one. Returns 0 if there is none, or if this NCCL uses GPUs of the other kind.
 int net_gpu(char *text, size_t size, int soft);
 
+// The kind of GPU that the software CUDA of this process shows, "" for none; NULL if the process has none.
+const char *net_soft_kind(void);
+
 // Gives the calls of the virtual clock (shaper/engine/clock/calls.h) to the software CUDA. Returns -1 if this process
 // has none, or one that does not take them.
 int net_set_clock(const void *calls);

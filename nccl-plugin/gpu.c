@@ -59,6 +59,12 @@ int net_gpu(char *text, size_t size, int soft)
 	return ok;
 }
 
+const char *net_soft_kind(void)
+{
+	const char *(*kind)(void) = (const char *(*)(void))soft_function("ddlemuSoftKind");
+	return kind == NULL ? NULL : kind();
+}
+
 int net_set_clock(const void *calls)
 {
 	int (*set)(const void *) = (int (*)(const void *))soft_function("ddlemuSoftSetClock");

@@ -7,21 +7,16 @@
 // cases without an error. test/nccl holds both to one table of cases (TestConstructorAndGoAgreeOnTheNode), and netInit
 // refuses to start when Go finds another node (checkHostID).
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "../shaper/fabric/state/layout.h"
+#include "../shaper/fabric/state/find.h"
 #include "glue.h"
 
 #define PREFIX "ddlemu-"
-#define MAGIC 0x31756d656c6464ffull // state.Magic
 #define UNKNOWN (-1)
 
 // set says whether a variable is set; an empty one counts as unset.
@@ -55,64 +50,17 @@ static int first_of(const char *const names[])
 	return UNKNOWN;
 }
 
-// only_fabric finds the name of the only fabric in the folder that is up for any job, as state.Dir.Shared does. Returns
-// 0 if there is none, or if there are several.
-static int only_fabric(DIR *d, char *name, size_t size)
-{
-	int found = 0;
-	for (struct dirent *e; (e = readdir(d)) != NULL;) {
-		size_t n = strlen(e->d_name);
-		if (n <= 7 || n >= size || strcmp(e->d_name + n - 7, ".fabric") != 0 || e->d_name[0] == '.' ||
-			strncmp(e->d_name, "adhoc-", 6) == 0 || strncmp(e->d_name, "job-", 4) == 0)
-			continue;
-		if (found++)
-			return 0;
-		memcpy(name, e->d_name, n + 1);
-	}
-	return found;
-}
-
-// is_private says whether a file is of the given type, belongs to this user, and is closed to everybody else. Others
-// are ignored here, and refused by Go.
-static int is_private(int fd, mode_t type)
-{
-	struct stat st;
-	return fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == type && st.st_uid == getuid() && (st.st_mode & 077) == 0;
-}
-
 // fabric_shape reads how many nodes and GPUs per node the fabric has.
 static int fabric_shape(int *nodes, int *gpus)
 {
-	char path[64], name[280];
-	const char *dir = getenv("DDLEMU_DIR"), *want = getenv("DDLEMU_FABRIC");
-	if (!set("DDLEMU_DIR")) {
-		snprintf(path, sizeof path, "/dev/shm/ddlemu-%u", (unsigned)getuid());
-		dir = path;
-	}
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 || !is_private(fd, S_IFDIR) ? NULL : fdopendir(fd);
-	if (d == NULL) {
-		if (fd >= 0)
-			close(fd);
-		return 0;
-	}
-	int ok = 1, file = -1;
-	if (set("DDLEMU_FABRIC"))
-		ok = (size_t)snprintf(name, sizeof name, "%s.fabric", want) < sizeof name && strchr(want, '/') == NULL;
-	else
-		ok = only_fabric(d, name, sizeof name);
 	struct ddlemu_header h;
-	ok = ok && (file = openat(dirfd(d), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) >= 0 &&
-		is_private(file, S_IFREG) && read(file, &h, sizeof h) == (ssize_t)sizeof h && h.magic == MAGIC &&
-		h.version == DDLEMU_STATE_VERSION;
-	if (ok) {
-		*nodes = (int)h.nodes;
-		*gpus = (int)h.gpus_per_node;
-	}
-	if (file >= 0)
-		close(file);
-	closedir(d);
-	return ok;
+	const int file = ddlemu_read_header(&h);
+	if (file < 0)
+		return 0;
+	close(file); // this process has not joined it yet
+	*nodes = (int)h.nodes;
+	*gpus = (int)h.gpus_per_node;
+	return 1;
 }
 
 // node_of returns this process's node on a fabric of this shape, as fabric.NodeOf does where it finds one.

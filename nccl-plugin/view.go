@@ -67,6 +67,9 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	if _, err := configs.ParseNCCLView(want); err != nil {
 		return fmt.Errorf("%s: %w", configs.NCCLViewEnv, err)
 	}
+	if err := checkKind(f); err != nil {
+		return err
+	}
 	real := gpu != ""
 	C.net_set_without_ll128(boolInt(real))
 	soft := busID(true)
@@ -88,7 +91,11 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 		m.decidesBy = byHost + ", since this machine has a topology of its own in " + vmTopology
 		return nil
 	}
-	node := view.Of(f, view.ReadHost(os.DirFS("/")), m.shape(f), soft, direct)
+	shape := m.shape(f)
+	if err := f.Config.CheckGPUs(shape.GPUs); err != nil {
+		return err
+	}
+	node := view.Of(f, view.ReadHost(os.DirFS("/")), shape, soft, direct)
 	text, err := node.XML()
 	if err != nil {
 		return fmt.Errorf("write the topology file: %w", err)
@@ -98,6 +105,17 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 		m.decidesBy += configs.WithoutLL128
 	}
 	return setTopology(text)
+}
+
+// checkKind says if the software CUDA does not show the fabric's kind of GPU: it reads it from the file of the fabric at
+// the first call of CUDA, and this fabric may have been made later.
+func checkKind(f *fabric.Fabric) error {
+	shown, want := C.net_soft_kind(), f.Config.GPUName()
+	if shown == nil || C.GoString(shown) == want {
+		return nil
+	}
+	return fmt.Errorf("the software CUDA shows GPUs of kind %q and the fabric has %q: bring the fabric up before the job "+
+		"starts, with `ddlemu up`, or start the job with `ddlemu run`", C.GoString(shown), want)
 }
 
 // usersTopology is the topology file that the user gave. On the software CUDA, ignored says why a file that NCCL

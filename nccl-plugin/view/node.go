@@ -22,6 +22,9 @@ type Node struct {
 	// Soft is this rank's GPU if it is a software GPU, which is not in /sys; nil for a real
 	// one.
 	Soft *SoftGPU
+	// CPUOfSwitch has the CPU of each PCI switch, if Soft has a kind: then the CPUs are those of the usual systems with
+	// that kind, and not this host's.
+	CPUOfSwitch []int
 }
 
 // NIC is a NIC of the node.
@@ -30,6 +33,7 @@ type NIC struct {
 	Down   bool // NCCL does not see it
 	Switch int  // number of its PCI switch in the node
 	NUMA   int  // the NUMA node of the GPU that it serves
+	CPU    int  // with a kind of GPU: the number of the node's CPU that its switch is on
 }
 
 // SoftGPU is a software GPU.
@@ -37,8 +41,17 @@ type SoftGPU struct {
 	BusID   string // as 0000:10:00.0
 	Switch  int    // number of its PCI switch in the node
 	NVLinks int    // to the node's NVSwitches
+	Peers   []Peer // GPUs of the node to which it has NVLinks directly
 
-	SlotMbps int // rate of its PCI slot; 0 = that of the NICs on its PCI switch
+	SlotMbps int // rate of its PCI slot; 0 = that of the kind, else of the NICs on its PCI switch
+
+	Kind *configs.GPU // nil = none
+}
+
+// Peer is another GPU of the node, with the NVLinks to it.
+type Peer struct {
+	BusID string
+	Links int
 }
 
 // Shape says how many GPUs the job uses of node Node (GPUs), and which of them this rank uses (GPU).
@@ -67,6 +80,7 @@ func Of(f *fabric.Fabric, host Host, s Shape, soft string, direct bool) Node {
 		n.Host.CPU = cpuOf(f, host.CPU)
 		n.Soft = &SoftGPU{BusID: soft, Switch: switchOf(f, f.NearestNIC(s.GPU, f.Config.NodeGPUs(s.GPUs)), s.GPUs),
 			NVLinks: f.Config.NVLinksPerGPU, SlotMbps: int(f.Config.Node.GPUSlot / units.Mbps)}
+		n.addKind(f, s)
 	}
 	return n
 }
@@ -93,6 +107,10 @@ func gpuOf(f *fabric.Fabric, nic, gpus int) int {
 
 // cpuOf is the CPU of the fabric's nodes, if this host's is host.
 func cpuOf(f *fabric.Fabric, host CPU) CPU {
+	if f.Config.GPU != nil && f.Config.CPU == "" && f.Config.GPU.CPU.Arch != configs.X86 {
+		// NCCL would add this machine's vendor to CPUs with a GPU of the rank's own, and then not merge the files.
+		return CPU{Arch: f.Config.GPU.CPU.Arch, Vendor: "ARM", Family: "0", Model: "0"}
+	}
 	switch f.Config.NodeCPU() {
 	case configs.AMD:
 		return CPU{Arch: "x86_64", Vendor: "AuthenticAMD", Family: "23", Model: "49"} // EPYC 7002

@@ -82,8 +82,18 @@ func TestRanksOfANodeAgree(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		down := -1
 		gpus := rapid.IntRange(1, 16).Draw(r, "gpus")
+		kind, err := configs.LoadGPU(rapid.SampledFrom(configs.GPUNames()).Draw(r, "kind"), "")
+		if err != nil {
+			r.Fatal(err)
+		}
+		if gpus > kind.NVLink.MostGPUs() || rapid.Bool().Draw(r, "no kind") {
+			kind = nil
+		}
 		f := made(t, "ndr400", func(c *configs.Fabric) {
 			c.NVLinksPerGPU = rapid.IntRange(0, configs.MaxNVLinks).Draw(r, "nvlinks")
+			if kind != nil {
+				c.GPU, c.NVLinksPerGPU = kind, 0
+			}
 			c.GPUsPerNode, c.NICsPerNode = gpus, rapid.IntRange(1, configs.MaxNICsPerNode).Draw(r, "nics")
 			if rapid.Bool().Draw(r, "affinity") {
 				c.Node.GPUs = gpus
@@ -120,7 +130,7 @@ func TestRanksOfANodeAgree(t *testing.T) {
 			if soft && parent == "" {
 				r.Fatalf("GPU %s is not there:\n%s", busID, text)
 			}
-			if nic := positions[fmt.Sprintf("goemu%d", nearest)]; direct && nearest != down && nic != parent {
+			if nic := positions[fmt.Sprintf("goemu%d", nearest)]; direct && kind == nil && nearest != down && nic != parent {
 				r.Fatalf("GPU %d is on %s, its NIC on %s:\n%s", gpu, parent, nic, text)
 			}
 			if len(positions) != len(f.ListedNICs(1)) || positions[fmt.Sprintf("goemu%d", down)] != "" {
@@ -218,6 +228,46 @@ func TestGPUSlot(t *testing.T) {
 		n := Of(f, intel, Shape{Node: 1, GPU: 0, GPUs: 2}, "0000:10:00.0", true)
 		if got := n.softGPU().Speed; got != want {
 			t.Errorf("%v: %s, want %s", slot, got, want)
+		}
+	}
+}
+
+// With a kind of GPU the devices are on its CPUs, and the ranks of a node agree on everything but their own GPUs.
+func TestKindXML(t *testing.T) {
+	kind := func(name string, nics int, more ...func(*configs.Fabric)) *fabric.Fabric {
+		return made(t, "ndr400", func(c *configs.Fabric) {
+			gpu, err := configs.BuiltInGPU(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.GPU, c.NICsPerNode = gpu, nics
+			for _, change := range more {
+				change(c)
+			}
+		})
+	}
+	mesh := func(c *configs.Fabric) { c.NVLink = configs.MeshNVLink }
+	for _, tc := range []struct {
+		name string
+		node Node
+	}{
+		{"h100", Of(kind("h100-sxm", 8), intel, Shape{Node: 1, GPU: 5, GPUs: 8}, "0000:15:00.0", true)},
+		{"a100-mesh", Of(kind("a100-sxm", 2, mesh), intel, Shape{Node: 1, GPU: 1, GPUs: 4}, "0000:15:00.0", true)},
+		{"gb200", Of(kind("gb200", 4), intel, Shape{GPU: 3, GPUs: 4}, "0000:13:00.0", true)},
+		{"v100", Of(kind("v100", 1), intel, Shape{GPU: 6, GPUs: 8}, "0000:16:00.0", true)},
+		{"l40s-tcp", Of(kind("l40s", 1), intel, Shape{GPU: 7, GPUs: 8}, "0000:17:00.0", false)},
+	} {
+		got, err := tc.node.XML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", "kind-"+tc.name+".xml")
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", tc.name, diff)
 		}
 	}
 }

@@ -18,12 +18,14 @@ type (
 		CPUs    []cpu    `xml:"cpu"`
 	}
 	cpu struct {
-		NUMA   int    `xml:"numaid,attr"`
-		Arch   string `xml:"arch,attr"`
-		Vendor string `xml:"vendor,attr,omitempty"`
-		Family string `xml:"familyid,attr,omitempty"`
-		Model  string `xml:"modelid,attr,omitempty"`
-		PCI    []pci  `xml:"pci"`
+		NUMA int `xml:"numaid,attr"`
+		// Affinity is a set of this host's processors; "" = NCCL finds it.
+		Affinity string `xml:"affinity,attr,omitempty"`
+		Arch     string `xml:"arch,attr"`
+		Vendor   string `xml:"vendor,attr,omitempty"`
+		Family   string `xml:"familyid,attr,omitempty"`
+		Model    string `xml:"modelid,attr,omitempty"`
+		PCI      []pci  `xml:"pci"`
 	}
 	pci struct {
 		BusID string `xml:"busid,attr"`
@@ -35,7 +37,12 @@ type (
 		PCI   []pci  `xml:"pci"`
 	}
 	gpu struct {
-		NVLink nvlink `xml:"nvlink"`
+		NVLinks []nvlink `xml:"nvlink"`
+		C2C     *c2c     `xml:"c2c"`
+	}
+	c2c struct {
+		MBps  int `xml:"bw,attr"` // of one link
+		Count int `xml:"count,attr"`
 	}
 	nvlink struct {
 		Target string `xml:"target,attr"`
@@ -94,6 +101,10 @@ func slotFor(mbps int) string {
 // XML returns the topology file.
 func (n *Node) XML() ([]byte, error) {
 	top := system{Version: "1"}
+	if n.Soft != nil && n.Soft.Kind != nil {
+		top.CPUs = n.kindCPUs()
+		return xml.MarshalIndent(top, "", "  ")
+	}
 	for _, numa := range n.cpus() {
 		c := n.Host.CPU
 		top.CPUs = append(top.CPUs, cpu{NUMA: numa, Arch: c.Arch, Vendor: c.Vendor, Family: c.Family, Model: c.Model,
@@ -159,10 +170,11 @@ func (n *Node) speedOn(sw int) int {
 // softGPU is the PCI device of the software GPU, in its slot, or in one that carries all NICs of its switch. NCCL
 // takes all NVSwitches of a node for one.
 func (n *Node) softGPU() pci {
-	slot := cmp.Or(n.Soft.SlotMbps, n.speedOn(n.Soft.Switch))
+	slot := cmp.Or(n.Soft.slotMbps(), n.speedOn(n.Soft.Switch))
 	p := pci{BusID: n.Soft.BusID, Class: displayClass, Speed: slotFor(slot), Width: slotWidth}
-	if n.Soft.NVLinks > 0 {
-		p.GPU = &gpu{nvlink{Target: nvSwitchBusID, Count: n.Soft.NVLinks, Class: nvSwitchClass}}
+	var g gpu
+	if n.Soft.addLinks(&g); g.NVLinks != nil || g.C2C != nil {
+		p.GPU = &g
 	}
 	return p
 }

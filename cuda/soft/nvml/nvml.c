@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVML for the software GPUs: libnvidia-ml.so.1, without which NCCL does not start. It reports all software GPUs,
-// because NVML ignores CUDA_VISIBLE_DEVICES, and no NVLink. It lacks functions that NCCL treats as optional: fabric,
-// platform, confidential computing.
+// because NVML ignores CUDA_VISIBLE_DEVICES. NVLinks, C2C and the fabric information are those of the fabric's kind of
+// GPU; without one there are none. It lacks functions that NCCL treats as optional: platform, confidential computing.
+#define _GNU_SOURCE
 #include <string.h>
 
 #include "../runtime/gpus.h"
+#include "../runtime/kind.h"
 
 #define API __attribute__((visibility("default")))
 
@@ -109,7 +111,7 @@ API int nvmlDeviceGetName(Device d, char *out, unsigned size)
 {
 	if (number(d) < 0 || !out)
 		return kInvalidArgument;
-	snprintf(out, size, "ddlemu software GPU %d", number(d));
+	softGpuName(number(d), out, size);
 	return kSuccess;
 }
 
@@ -117,8 +119,8 @@ API int nvmlDeviceGetCudaComputeCapability(Device d, int *major, int *minor)
 {
 	if (number(d) < 0 || !major || !minor)
 		return kInvalidArgument;
-	*major = 8;
-	*minor = 0;
+	*major = softGpuCapability() / 10;
+	*minor = softGpuCapability() % 10;
 	return kSuccess;
 }
 
@@ -158,31 +160,187 @@ API int nvmlDeviceGetPciInfoExt(Device d, struct PciInfoExt *out)
 	return kSuccess;
 }
 
-// A PCI Express 4.0 x16 slot, as GPUs of this compute capability have.
+// The slot of a GPU of no kind is PCI Express 4.0 x16, as an A100 has it.
+static unsigned generation_of_slot(void) { return softGpuHasKind() ? softGpuKind()->pcie_generation : 4; }
+
 API int nvmlDeviceGetPcieLinkMaxSpeed(Device d, unsigned *mbps)
 {
 	if (number(d) < 0 || !mbps)
 		return kInvalidArgument;
-	*mbps = 16000;
+	*mbps = 8000u << (generation_of_slot() - 3); // of one lane, in millions of transfers per second
 	return kSuccess;
 }
 API int nvmlDeviceGetCurrPcieLinkGeneration(Device d, unsigned *generation)
 {
 	if (number(d) < 0 || !generation)
 		return kInvalidArgument;
-	*generation = 4;
+	*generation = generation_of_slot();
 	return kSuccess;
 }
 API int nvmlDeviceGetCurrPcieLinkWidth(Device d, unsigned *lanes)
 {
 	if (number(d) < 0 || !lanes)
 		return kInvalidArgument;
-	*lanes = 16;
+	*lanes = softGpuHasKind() ? softGpuKind()->pcie_lanes : 16;
 	return kSuccess;
 }
 
-API int nvmlDeviceGetNvLinkState(void) { return kNotSupported; }
-API int nvmlDeviceGetNvLinkRemotePciInfo(void) { return kNotSupported; }
-API int nvmlDeviceGetNvLinkRemotePciInfo_v2(void) { return kNotSupported; }
-API int nvmlDeviceGetNvLinkCapability(void) { return kNotSupported; }
-API int nvmlDeviceGetFieldValues(void) { return kNotSupported; }
+// NVML's kinds of devices at the other end of an NVLink, and its bus id of a device that is not visible, as NVSwitches
+// are to virtual machines. NCCL takes that for an NVSwitch.
+enum { kRemoteGpu = 0, kRemoteSwitch = 2 };
+#define INVISIBLE "fffffff:ffff:ff"
+
+// peer_of returns the GPU at the other end of a GPU's NVLink: itself for an NVSwitch, -1 if it has no such link.
+static int peer_of(Device d, unsigned link)
+{
+	const struct ddlemu_gpu *k = softGpuKind();
+	const int gpu = number(d);
+	if (gpu < 0 || link >= k->nvlinks)
+		return -1;
+	if (k->switched)
+		return gpu;
+	for (int peer = 0; peer < softGpuCount(); peer++) {
+		const unsigned links = (unsigned)softGpuLinksTo(gpu, peer);
+		if (link < links)
+			return peer;
+		link -= links;
+	}
+	return -1;
+}
+
+API int nvmlDeviceGetNvLinkState(Device d, unsigned link, int *active)
+{
+	if (!active || number(d) < 0)
+		return kInvalidArgument;
+	if (peer_of(d, link) < 0)
+		return kNotSupported;
+	*active = 1;
+	return kSuccess;
+}
+
+API int nvmlDeviceGetNvLinkVersion(Device d, unsigned link, unsigned *version)
+{
+	if (!version || peer_of(d, link) < 0)
+		return kNotSupported;
+	*version = softGpuKind()->nvlink_generation;
+	return kSuccess;
+}
+
+API int nvmlDeviceGetNvLinkCapability(Device d, unsigned link, int capability, unsigned *result)
+{
+	(void)capability; // of those that NVML has, NCCL asks for peer-to-peer
+	if (!result || peer_of(d, link) < 0)
+		return kNotSupported;
+	*result = 1;
+	return kSuccess;
+}
+
+API int nvmlDeviceGetNvLinkRemoteDeviceType(Device d, unsigned link, int *type)
+{
+	if (!type || peer_of(d, link) < 0)
+		return kNotSupported;
+	*type = softGpuKind()->switched ? kRemoteSwitch : kRemoteGpu;
+	return kSuccess;
+}
+
+API int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device d, unsigned link, struct PciInfo *out)
+{
+	const int peer = peer_of(d, link);
+	if (!out || peer < 0)
+		return kNotSupported;
+	if (!softGpuKind()->switched)
+		return nvmlDeviceGetPciInfo_v3(handle(peer), out);
+	memset(out, 0, sizeof *out);
+	snprintf(out->busId, sizeof out->busId, INVISIBLE);
+	return kSuccess;
+}
+API int nvmlDeviceGetNvLinkRemotePciInfo(Device d, unsigned link, struct PciInfo *out)
+{
+	return nvmlDeviceGetNvLinkRemotePciInfo_v2(d, link, out);
+}
+
+// The fields of NVLink-C2C, and one value of nvmlDeviceGetFieldValues.
+enum { kC2CLinkCount = 170, kC2CLinkStatus = 171, kC2CLinkMaxBandwidth = 172 };
+enum { kUnsignedInt = 1 };
+struct FieldValue {
+	unsigned field, scope;
+	long long timestamp, latency_us;
+	int type, result;
+	union {
+		double d;
+		unsigned ui;
+		unsigned long long ull;
+	} value;
+};
+
+API int nvmlDeviceGetFieldValues(Device d, int count, struct FieldValue *values)
+{
+	const struct ddlemu_gpu *k = softGpuKind();
+	if (number(d) < 0 || !values)
+		return kInvalidArgument;
+	if (!softGpuHasKind())
+		return kNotSupported;
+	for (int i = 0; i < count; i++) {
+		struct FieldValue *v = &values[i];
+		const int has = k->c2c_links > 0 && (v->field == kC2CLinkCount || v->scope < k->c2c_links);
+		v->type = kUnsignedInt;
+		v->result = kSuccess;
+		if (has && v->field == kC2CLinkCount)
+			v->value.ui = k->c2c_links;
+		else if (has && v->field == kC2CLinkStatus)
+			v->value.ui = 1;
+		else if (has && v->field == kC2CLinkMaxBandwidth)
+			v->value.ui = k->c2c_mbps;
+		else
+			v->result = kNotSupported;
+	}
+	return kSuccess;
+}
+
+// The fabric of NVSwitches that a GPU is in. Those of several nodes have an id; those of one node have none.
+enum { kFabricCompleted = 3 };
+struct FabricInfo {
+	unsigned char id[16];
+	int status;
+	unsigned clique;
+	unsigned char state;
+};
+struct FabricInfoV {
+	unsigned version;
+	unsigned char id[16];
+	int status;
+	unsigned clique;
+	unsigned char state;
+	unsigned health;
+};
+
+static int in_fabric(Device d)
+{
+	const struct ddlemu_gpu *k = softGpuKind();
+	return number(d) >= 0 && k->switched && k->capability >= 90;
+}
+
+API int nvmlDeviceGetGpuFabricInfoV(Device d, struct FabricInfoV *out)
+{
+	if (!out || !in_fabric(d))
+		return kNotSupported;
+	const unsigned version = out->version;
+	memset(out, 0, sizeof *out);
+	out->version = version;
+	out->state = kFabricCompleted;
+	if (softGpuKind()->nvlink_domain)
+		memcpy(out->id, "ddlemu NVLinks", 14);
+	return kSuccess;
+}
+
+API int nvmlDeviceGetGpuFabricInfo(Device d, struct FabricInfo *out)
+{
+	struct FabricInfoV info = { 0 };
+	const int result = nvmlDeviceGetGpuFabricInfoV(d, &info);
+	if (!out || result != kSuccess)
+		return kNotSupported;
+	memset(out, 0, sizeof *out);
+	memcpy(out->id, info.id, sizeof out->id);
+	out->state = info.state;
+	return kSuccess;
+}

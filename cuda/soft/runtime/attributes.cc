@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attributes of a software GPU. Its compute capability is 8.0: on newer ones NCCL uses thread block clusters,
-// NVLink SHARP or memory synchronisation domains, which the executor does not have.
+// The attributes of a software GPU: those of the fabric's kind of GPU, else of compute capability 8.0 as an A100 has
+// it.
 #include <string.h>
 #include <strings.h>
 
@@ -9,17 +9,45 @@
 #include "device.h"
 #include "error.h"
 #include "gpus.h"
+#include "kind.h"
 #include "regions.h"
 
 namespace soft {
 namespace {
 
-constexpr int kMajor = 8, kMinor = 0;
 constexpr int kVersion = CUDART_VERSION;
-// Sizes of that compute capability, from the CUDA programming guide's table.
-constexpr int kSharedPerBlock = 48 << 10, kSharedPerBlockOptin = 163 << 10, kSharedPerSm = 164 << 10;
-constexpr int kMultiprocessors = 108;
+constexpr int kSharedPerBlock = 48 << 10;
+constexpr int kSmsOfA100 = 108;
 constexpr int kAttributeEnd = 142; // one more than the last attribute of CUDA 12.4
+
+// What follows from a compute capability, from the CUDA programming guide's table.
+struct Capability {
+	int number; // 90 is 9.0
+	int shared_per_block_optin, shared_per_sm; // KiB
+	int threads_per_sm, blocks_per_sm;
+};
+constexpr Capability kCapabilities[] = {
+	{ 70, 96, 96, 2048, 32 },
+	{ 75, 64, 64, 1024, 16 },
+	{ 80, 163, 164, 2048, 32 },
+	{ 86, 99, 100, 1536, 16 },
+	{ 89, 99, 100, 1536, 24 },
+	{ 90, 227, 228, 2048, 32 },
+	{ 100, 227, 228, 2048, 32 },
+	{ 103, 227, 228, 2048, 32 },
+	{ 120, 99, 100, 1536, 24 },
+};
+
+const Capability &capability()
+{
+	const int number = softGpuCapability();
+	for (const Capability &c : kCapabilities)
+		if (c.number == number)
+			return c;
+	return kCapabilities[2]; // configs knows no other kinds
+}
+
+int sms() { return softGpuHasKind() ? static_cast<int>(softGpuKind()->sms) : kSmsOfA100; }
 
 int attribute(cudaDeviceAttr attr, int gpu)
 {
@@ -43,19 +71,19 @@ int attribute(cudaDeviceAttr attr, int gpu)
 	case cudaDevAttrWarpSize:
 		return 32;
 	case cudaDevAttrMultiProcessorCount:
-		return kMultiprocessors;
+		return sms();
 	case cudaDevAttrPciBusId:
 		return kSoftGpuFirstBus + gpu;
 	case cudaDevAttrAsyncEngineCount:
 		return 2;
 	case cudaDevAttrComputeCapabilityMajor:
-		return kMajor;
+		return capability().number / 10;
 	case cudaDevAttrComputeCapabilityMinor:
-		return kMinor;
+		return capability().number % 10;
 	case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-		return kSharedPerSm;
+		return capability().shared_per_sm << 10;
 	case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-		return kSharedPerBlockOptin;
+		return capability().shared_per_block_optin << 10;
 	case cudaDevAttrCanMapHostMemory:
 	case cudaDevAttrConcurrentKernels:
 	case cudaDevAttrUnifiedAddressing:
@@ -135,12 +163,14 @@ SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int de
 	const int gpu = devices()->gpu(device);
 	size_t available;
 	memset(p, 0, sizeof *p);
-	snprintf(p->name, sizeof p->name, "ddlemu software GPU %d", gpu);
+	softGpuName(gpu, p->name, sizeof p->name);
 	softGpuUuid(gpu, p->uuid.bytes);
 	host_memory(&p->totalGlobalMem, &available);
+	if (softGpuHasKind())
+		p->totalGlobalMem = softGpuKind()->memory;
 	p->sharedMemPerBlock = kSharedPerBlock;
-	p->sharedMemPerBlockOptin = kSharedPerBlockOptin;
-	p->sharedMemPerMultiprocessor = kSharedPerSm;
+	p->sharedMemPerBlockOptin = capability().shared_per_block_optin << 10;
+	p->sharedMemPerMultiprocessor = capability().shared_per_sm << 10;
 	p->regsPerBlock = p->regsPerMultiprocessor = 64 << 10;
 	p->warpSize = 32;
 	p->memPitch = 0x7fffffff;
@@ -149,11 +179,11 @@ SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int de
 	p->maxGridSize[0] = 0x7fffffff;
 	p->maxGridSize[1] = p->maxGridSize[2] = 65535;
 	p->totalConstMem = 64 << 10;
-	p->major = kMajor;
-	p->minor = kMinor;
-	p->multiProcessorCount = kMultiprocessors;
-	p->maxThreadsPerMultiProcessor = 2048;
-	p->maxBlocksPerMultiProcessor = 32;
+	p->major = capability().number / 10;
+	p->minor = capability().number % 10;
+	p->multiProcessorCount = sms();
+	p->maxThreadsPerMultiProcessor = capability().threads_per_sm;
+	p->maxBlocksPerMultiProcessor = capability().blocks_per_sm;
 	p->pciBusID = kSoftGpuFirstBus + gpu;
 	p->asyncEngineCount = 2;
 	p->canMapHostMemory = p->concurrentKernels = p->unifiedAddressing = p->managedMemory = 1;
@@ -238,3 +268,7 @@ SOFT_API cudaError_t cudaDriverGetVersion(int *version)
 }
 
 SOFT_API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
+
+// ddlemuSoftKind is the name of the kind of GPU that this process shows, "" for none: the plugin compares it with that
+// of the fabric.
+SOFT_API const char *ddlemuSoftKind() { return softGpuKind()->name; }

@@ -21,6 +21,7 @@ void *const kParamSize = reinterpret_cast<void *>(2);
 enum LaunchAttributeId {
 	kAttrIgnore = 0,
 	kAttrClusterDimension = 4,
+	kAttrClusterScheduling = 5,
 	kAttrSerialization = 6,
 	kAttrPriority = 8,
 	kAttrMemSyncDomain = 10,
@@ -175,6 +176,8 @@ int launch_kernel_ex(const LaunchConfig *c, cudaFunction_t function, void **para
 		switch (c->attributes[i].id) {
 		// These change when or where blocks run, but not their results.
 		case kAttrIgnore:
+		case kAttrClusterDimension:
+		case kAttrClusterScheduling:
 		case kAttrSerialization:
 		case kAttrPriority:
 		case kAttrMemSyncDomain:
@@ -183,8 +186,6 @@ int launch_kernel_ex(const LaunchConfig *c, cudaFunction_t function, void **para
 		case kAttrLaunchCompletionEvent:
 			started = c->attributes[i].value.completion.event;
 			break;
-		case kAttrClusterDimension:
-			return unsupported("a kernel launch with thread block clusters");
 		default:
 			return unsupported("an unknown kernel launch attribute");
 		}

@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "device.h"
 #include "error.h"
+#include "kind.h"
 #include "memory.h"
 #include "regions.h"
 #include "stream_table.h"
@@ -240,8 +241,8 @@ SOFT_API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 		return set_error(cudaErrorMemoryAllocation);
 	size_t host, available;
 	host_memory(&host, &available);
-	*total = d->arena->capacity();
-	*free_bytes = std::min(available, *total - d->arena->used());
+	*total = softGpuHasKind() ? softGpuKind()->memory : d->arena->capacity();
+	*free_bytes = std::min(available, *total - std::min(*total, d->arena->used()));
 	return cudaSuccess;
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -31,6 +32,7 @@ func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
 		Config: config,
 		Kernel: f.Config.OnKernel(), Virtual: f.Config.IsVirtual(),
 		FlowPaths: f.PerFlow(),
+		GPU:       gpuOf(&f.Config),
 	}
 	for _, h := range f.Hops {
 		s.Hops = append(s.Hops, state.HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst),
@@ -45,6 +47,22 @@ func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
 		s.Paths = append(s.Paths, p)
 	}
 	return s, nil
+}
+
+// gpuOf is the kind of GPU of c.
+func gpuOf(c *configs.Fabric) state.GPU {
+	if c.GPU == nil {
+		return state.GPU{}
+	}
+	const mega = 8 * units.Mbps // one MB/s
+	g, n, gpus := c.GPU, c.NodeNVLink(), c.NodeGPUs(c.GPUsPerNode)
+	return state.GPU{
+		Name: g.Name, Product: g.Product, Memory: uint64(g.Memory), Capability: int(g.Capability), SMs: g.SMs,
+		PCIeGeneration: g.PCIe.Generation, PCIeLanes: g.PCIe.Lanes, NVLinkGeneration: n.Generation, NVLinks: n.Links,
+		NVLinkMBps: int(n.Rate / mega), Switched: n.Connection == configs.SwitchedNVLink,
+		C2CLinks: g.C2C.Links, C2CMBps: int(g.C2C.Rate / mega), NVLinkDomain: g.NVLinkDomain, GPUs: gpus,
+		Between: n.Between(min(gpus, n.MostGPUs())),
+	}
 }
 
 // Read is the fabric of file with the parameters that are in force on its hops now.

@@ -77,6 +77,7 @@ func (h *header) plausible() bool {
 		h.Jobs == jobsFor(int(h.Hops), h.Snapshots > 0) &&
 		(h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
 		h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
+		bytes.IndexByte(h.GPU.Name[:], 0) >= 0 && bytes.IndexByte(h.GPU.Product[:], 0) >= 0 && h.GPU.Switched <= 1 &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
 		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 &&
 		t.Second <= int64(time.Second)*link.MaxTimeScale &&

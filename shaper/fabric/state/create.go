@@ -46,6 +46,7 @@ type Spec struct {
 	Virtual bool // time is virtual, see package clock
 	// each flow has a path of its own, of which Paths has one for each pair
 	FlowPaths bool
+	GPU       GPU
 }
 
 // Sizes of the fixed tables in entries; of all link statistics, of the configuration and
@@ -210,6 +211,9 @@ func (s *Spec) Check() error {
 	case len(s.Profile) >= nameSize:
 		return fmt.Errorf("fabric %s: profile name %q is too long", s.Name, s.Profile)
 	}
+	if err := s.GPU.check(); err != nil {
+		return fmt.Errorf("fabric %s: %w", s.Name, err)
+	}
 	for i, h := range s.Hops {
 		if !endsExist(h.Kind, h.Src, h.Dst, nics) {
 			return fmt.Errorf("fabric %s: hop %d of kind %d from NIC %d to NIC %d of %d: not possible", s.Name, i,
@@ -276,6 +280,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	if s.FlowPaths {
 		h.FlowPaths = 1
 	}
+	h.GPU = s.GPU.entry()
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)
 	var err error

@@ -12,6 +12,7 @@ import "reflect"
 func layouts() [][2]reflect.Type {
 	return [][2]reflect.Type{
 		{reflect.TypeFor[header](), reflect.TypeFor[C.struct_ddlemu_header]()},
+		{reflect.TypeFor[gpuEntry](), reflect.TypeFor[C.struct_ddlemu_gpu]()},
 		{reflect.TypeFor[Class](), reflect.TypeFor[C.struct_ddlemu_class]()},
 		{reflect.TypeFor[Pauses](), reflect.TypeFor[C.struct_ddlemu_pauses]()},
 		{reflect.TypeFor[LinkStats](), reflect.TypeFor[C.struct_ddlemu_link_stats]()},

@@ -42,7 +42,7 @@ const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(link.Hop{}) +
 	23*unsafe.Sizeof(Snapshot{}))
 
 // Names in the file are NUL-terminated.
-const nameSize = 64
+const nameSize = C.DDLEMU_NAME
 
 // Flow classes: the kernel datapath counts payload by these.
 const (
@@ -117,6 +117,7 @@ type header struct {
 	FlowPaths              uint32 // 1: each flow has a path of its own
 	_                      uint32
 	LockUses               [2]uint64
+	GPU                    gpuEntry
 }
 
 // pathEntry is the path from one NIC to another.

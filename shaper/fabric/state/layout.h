@@ -10,7 +10,7 @@
 #include "../../engine/link/link.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 21
+#define DDLEMU_STATE_VERSION 22
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
@@ -45,6 +45,25 @@ struct ddlemu_link_stats {
 	struct ddlemu_pauses start, end;
 };
 
+// Bounds of struct ddlemu_gpu.
+#define DDLEMU_NAME 64 // with the final zero
+#define DDLEMU_GRAPH_GPUS 20
+
+// The kind of GPU that the software CUDA shows. All of it is 0 if the fabric names none.
+struct ddlemu_gpu {
+	char name[DDLEMU_NAME], product[DDLEMU_NAME];
+	uint64_t memory; // bytes
+	uint32_t capability; // 90 is 9.0
+	uint32_t sms;
+	uint32_t pcie_generation, pcie_lanes;
+	uint32_t nvlink_generation, nvlinks, nvlink_mbps; // MB/s of one link in one direction
+	uint32_t switched; // 1: the NVLinks go to NVSwitches; 0: from GPU to GPU, as between says
+	uint32_t c2c_links, c2c_mbps; // MB/s of one link in one direction
+	uint32_t nvlink_domain; // GPUs; 0: those of a node
+	uint32_t gpus; // that a node has
+	uint8_t between[DDLEMU_GRAPH_GPUS][DDLEMU_GRAPH_GPUS]; // NVLinks
+};
+
 struct ddlemu_header {
 	uint64_t magic;
 	uint32_t version, layout;
@@ -61,9 +80,9 @@ struct ddlemu_header {
 		config_off;
 	struct ddlemu_transport transport;
 	uint64_t next_event; // atomic
-	char name[64];
-	char profile[64];
-	char shaper[64]; // of the kernel datapath, written once by its daemon
+	char name[DDLEMU_NAME];
+	char profile[DDLEMU_NAME];
+	char shaper[DDLEMU_NAME]; // of the kernel datapath, written once by its daemon
 	uint64_t followed; // by that daemon, atomic: changes << 1, and whether they are in force
 	uint64_t snapshots_off, clock_off; // clock_off: of struct ddlemu_clock
 	uint32_t snapshots; // used by Go only
@@ -71,6 +90,7 @@ struct ddlemu_header {
 	uint32_t flow_paths; // 1: each flow has a path of its own; 0: all flows of two NICs have that of the table
 	uint32_t unused;
 	uint64_t lock_uses[2]; // used by Go only, atomic: how often each lock was acquired
+	struct ddlemu_gpu gpu;
 };
 
 #endif

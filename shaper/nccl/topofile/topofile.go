@@ -36,6 +36,17 @@ const Private = "/proc/self/fd/"
 // BusID is the PCI bus id of a software GPU.
 func BusID(gpu int) string { return fmt.Sprintf("0000:%02x:00.0", firstBus+gpu) }
 
+// NumberOf is the software GPU with a PCI bus id, false if it is none.
+func NumberOf(id string) (gpu int, ok bool) {
+	rest, ok := strings.CutPrefix(id, "0000:")
+	bus, device, found := strings.Cut(rest, ":")
+	n, err := strconv.ParseUint(bus, 16, 8)
+	if !ok || !found || err != nil || n < firstBus || n > lastBus || device != "00.0" {
+		return 0, false
+	}
+	return int(n) - firstBus, true
+}
+
 // Problem says why NCCL cannot use the file at path for a rank on the software CUDA; "" if it can: the file has the
 // rank's GPU and none that is no software GPU, or it has no GPU and one of the node's NICs.
 func Problem(path string, n Names) string {
@@ -101,8 +112,6 @@ func attribute(e *xml.StartElement, name string) string {
 
 // isSoft says whether a bus id is that of a software GPU.
 func isSoft(id string) bool {
-	rest, ok := strings.CutPrefix(id, "0000:")
-	bus, device, found := strings.Cut(rest, ":")
-	n, err := strconv.ParseUint(bus, 16, 8)
-	return ok && found && err == nil && n >= firstBus && n <= lastBus && device == "00.0"
+	_, ok := NumberOf(id)
+	return ok
 }

@@ -17,8 +17,13 @@ import (
 // ViewFlag is the flag that chooses the topology that NCCL is shown.
 const ViewFlag = "nccl-view"
 
-// softGPU is added to the name of the view on the software CUDA, which shows NCCL one kind of GPU.
-const softGPU = ", as for A100"
+// softGPU is added to the name of the view on the software CUDA: the kind of GPU that it shows.
+func softGPU(c *configs.Fabric) string {
+	if c.GPU != nil {
+		return ", as for " + c.GPU.Name
+	}
+	return ", as for A100"
+}
 
 // ViewOf is the topology by which NCCL decides. On a shared fabric, which --fabric names,
 // the flag and the variable apply to the job and are not in c.
@@ -97,7 +102,7 @@ func (t UsersTopology) ownView(view string) string {
 func (t UsersTopology) Decisions(c *configs.Fabric, view string, gpu bool) string {
 	text := view + " view"
 	if !gpu {
-		text += softGPU
+		text += softGPU(c)
 	}
 	text += ", " + c.Shown()
 	if t.File != "" {

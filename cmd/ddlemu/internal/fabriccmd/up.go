@@ -210,6 +210,9 @@ func summary(fab *fabric.Fabric) string {
 	}
 	s := fmt.Sprintf("%s %s, %s, %s each", origin, c.Name, units.Count(c.Nodes, "node"),
 		units.Count(c.NICsPerNode, "NIC"))
+	if c.GPU != nil {
+		s += ", GPUs " + c.GPU.Name
+	}
 	if fab.Net != nil {
 		s += fmt.Sprintf(", %s of %s", c.Topology.Kind, units.Count(len(fab.Net.Switches), "switch"))
 	}

@@ -98,7 +98,7 @@ func (o *Options) noNVLink() string {
 	}
 	no := "the host's view has no NVLink between the GPUs of a node"
 	switch {
-	case o.View == configs.FabricView && c.NVLinksPerGPU > 0 || o.View == "":
+	case o.View == configs.FabricView && c.NodeNVLink().Links > 0 || o.View == "":
 		return ""
 	case o.View == configs.FabricView:
 		no = "nvlinks_per_gpu is 0"

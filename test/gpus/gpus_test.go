@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gpus tests that the software CUDA, NVML and NCCL show the kind of GPU that a fabric names.
+package gpus
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/test/built"
+	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/world"
+)
+
+// show compiles the program that prints what CUDA and NVML show.
+func show(t *testing.T) (program, libraries string) {
+	soft := built.Path(t, "softcuda")
+	program = filepath.Join(t.TempDir(), "show")
+	cmd := exec.Command(needs.Program(t, "g++"), "-Wall", "-Werror", "testdata/show.cc", "-I"+soft+"/include",
+		"-L"+soft+"/lib", "-lcudart", "-l:libnvidia-ml.so.1", "-o", program)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program, soft + "/lib"
+}
+
+// of is the two lines about a kind itself.
+func of(g *configs.GPU, shared int) string {
+	return fmt.Sprintf("CUDA: %s, %v, %d SMs, %d GiB, %d KiB shared\nNVML: %s, %v, PCIe %d of %d MT/s\n", g.Product,
+		g.Capability, g.SMs, g.Memory>>30, shared, g.Product, g.Capability, g.PCIe.Generation,
+		8000<<(g.PCIe.Generation-3))
+}
+
+// A program that uses no NCCL sees the kind of the fabric that is up.
+func TestProgramsSeeTheKind(t *testing.T) {
+	program, libraries := show(t)
+	const none, visible = "C2C: 0 links of 0 MB/s\n", "fffffff:ffff:ff"
+	switched := func(version, links int) string {
+		return strings.Repeat(fmt.Sprintf("NVLink %d: %s\n", version, visible), links)
+	}
+	pairs := func(version int, links ...int) (text string) {
+		for peer, n := range links {
+			text += strings.Repeat(fmt.Sprintf("NVLink %d: 00000000:%02x:00.0\n", version, 0x10+peer), n)
+		}
+		return text
+	}
+	for kind, want := range map[string]struct {
+		shared int
+		rest   string
+		flags  []string
+	}{
+		"a10":          {99, none, nil},
+		"a100-sxm":     {163, switched(3, 12) + none, nil},
+		"b200":         {227, switched(5, 18) + none + "fabric: state 3, of a node\n", nil},
+		"b300":         {227, switched(5, 18) + none + "fabric: state 3, of a node\n", nil},
+		"gb200":        {227, switched(5, 18) + "C2C: 5 links of 45000 MB/s\nfabric: state 3, of several nodes\n", nil},
+		"gb300":        {227, switched(5, 18) + "C2C: 5 links of 45000 MB/s\nfabric: state 3, of several nodes\n", nil},
+		"gh200":        {227, pairs(4, 6, 0, 6, 6) + "C2C: 10 links of 45000 MB/s\n", []string{"--gpus-per-node", "4"}},
+		"h100-sxm":     {227, none, []string{"--nvlink", "none"}},
+		"h200-sxm":     {227, switched(4, 18) + none + "fabric: state 3, of a node\n", nil},
+		"l40s":         {99, none, nil},
+		"rtx-6000d":    {99, none, nil},
+		"rtx-pro-6000": {99, none, nil},
+		"t4":           {64, none, nil},
+		"v100":         {96, pairs(2, 1, 0, 2, 1, 0, 2) + none, []string{"--gpus-per-node", "8"}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			g, err := configs.BuiltInGPU(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := world.New(t)
+			up := w.Run(append([]string{"up", "--profile", "ndr400", "--gpu", kind, "--no-measure"}, want.flags...)...)
+			if !strings.Contains(up, ", GPUs "+kind) || !strings.Contains(w.Run("status"), ", GPUs "+kind) {
+				t.Errorf("up and status do not name the kind: %s", up)
+			}
+			cmd := exec.Command(program)
+			cmd.Env = append(built.Environ(), "DDLEMU_DIR="+w.Dir, "LD_LIBRARY_PATH="+libraries)
+			out, err := cmd.CombinedOutput()
+			if diff := cmp.Diff(of(g, want.shared)+want.rest, string(out)); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	t.Run("no fabric", func(t *testing.T) {
+		cmd := exec.Command(program)
+		cmd.Env = append(built.Environ(), "DDLEMU_DIR="+world.Folder(t), "LD_LIBRARY_PATH="+libraries)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "CUDA: ddlemu software GPU 1, 8.0, 108 SMs,") ||
+			!strings.HasSuffix(string(out), "NVML: ddlemu software GPU 1, 8.0, PCIe 4 of 16000 MT/s\n"+none) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// NCCL finds the GPUs, NVLinks, CPUs and slots of the kind, and calls are right. The numbers are NCCL's own.
+func TestNCCLSeesTheKind(t *testing.T) {
+	for _, tc := range []struct {
+		kind, nccl string
+		gpus       int
+		want       []string // in the topology that NCCL prints
+	}{
+		{"h100-sxm", "2.29", 2, []string{"CPU/0-0 (1/1/", "+ NVL[370.8] - NVS/0-0", "PCI[48.0] - GPU/0-10000 (0)"}},
+		{"b200", "2.29", 2, []string{"+ NVL[721.8] - NVS/0-0"}},
+		{"gb200", "2.29", 4, []string{"CPU/0-0 (3/-1/-1)", "+ C2C[225.0] - GPU/0-11000", "PCI[96.0] - GPU/0-12000 (2)"}},
+		{"gh200", "2.22", 2, []string{"CPU/0-1 (3/-1/-1)", "+ NVL[370.8] - GPU/11000"}},
+		{"v100", "2.22", 2, []string{"+ NVL[20.0] - GPU/11000", "PCI[12.0] - GPU/0-10000 (0)"}},
+		{"l40s", "2.29", 2, []string{"PCI[24.0] - GPU/0-10000 (0)", "CPU/0-0 (1/2/"}},
+	} {
+		t.Run(tc.kind, func(t *testing.T) {
+			w := world.New(t)
+			logs := t.TempDir()
+			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--nics-per-node", "2", "--gpu", tc.kind, "--nodes",
+				"2", "--ranks", fmt.Sprint(2*tc.gpus), "--clock", "virtual", "--nccl", tc.nccl, "-b", "8", "-e", "512K",
+				"-f", "65536", "-n", "1", "-w", "0", "--log-dir", logs)
+			if !strings.Contains(out, "# decisions: fabric view, as for "+tc.kind+", net ib") ||
+				!strings.Contains(out, "\nverdict: VALID") {
+				t.Errorf("%s", out)
+			}
+			log, err := os.ReadFile(filepath.Join(logs, "rank0.log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			system, _, _ := strings.Cut(string(log), "==========================================")
+			_, system, _ = strings.Cut(system, "=== System")
+			for _, want := range tc.want {
+				if !strings.Contains(system, want) {
+					t.Errorf("%q is not in %s", want, system)
+				}
+			}
+			// The files of a node's ranks are merged: each CPU is there once.
+			if n := strings.Count(system, "NCCL INFO CPU/0-0 ("); n != 1 {
+				t.Errorf("CPU 0 is there %d times: %s", n, system)
+			}
+		})
+	}
+}
+
+// NVLinks that cannot connect the GPUs of a node are refused when only the ranks say how many there are.
+func TestImpossibleNode(t *testing.T) {
+	w := world.New(t)
+	for args, want := range map[string]string{
+		"--ranks 32 --nodes 2":               "the NVLinks of v100 connect 8 GPUs",
+		"--ranks 16 --nodes 2 --nvlink mesh": "6 NVLinks connect a GPU with 6 others at most",
+	} {
+		o := w.Try(append([]string{"expect", "allreduce", "--profile", "ndr400", "--gpu", "v100", "-b", "8", "-e", "8"},
+			strings.Fields(args)...)...)
+		if o.Exit != 2 || !strings.Contains(o.Text(), want) || strings.Count(o.Text(), "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", args, o.Exit, o.Text())
+		}
+	}
+}
