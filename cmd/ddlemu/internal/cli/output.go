@@ -36,11 +36,7 @@ func (o *FileOption) CheckOutput() error {
 	return CheckNamed("-o", o.Output, o.Force)
 }
 
-// CheckOutput refuses an output file that exists, before the work is done. Devices, pipes and links are
-// never replaced.
-func CheckOutput(path string, force bool) error { return CheckFile("-o", path, force) }
-
-// CheckFile is CheckOutput for the file of another flag.
+// CheckFile refuses an output file that exists, before the work is done. Devices, pipes and links are never replaced.
 func CheckFile(flag, path string, force bool) error {
 	if path == "" {
 		return BadInput("%s: name the file to write", flag)
@@ -62,12 +58,7 @@ func CheckFile(flag, path string, force bool) error {
 	return nil
 }
 
-// WriteOutput makes a file that is whole or not there: what write writes has its name only at the end.
-func WriteOutput(path string, force bool, mode os.FileMode, write func(w io.Writer) error) error {
-	return WriteFile("-o", path, force, mode, write)
-}
-
-// WriteFile is WriteOutput for the file of another flag.
+// WriteFile makes the file of a flag. It is whole or not there: what write writes has its name only at the end.
 func WriteFile(flag, path string, force bool, mode os.FileMode, write func(w io.Writer) error) error {
 	if err := CheckFile(flag, path, force); err != nil {
 		return err

@@ -108,7 +108,7 @@ func runFabricImport(_ context.Context, g *cli.Global, o *fabricImportOptions, n
 		printFound(g.Stderr, in)
 		return err
 	}
-	if err := cli.WriteOutput(o.Output, o.Force, 0o644,
+	if err := cli.WriteFile("-o", o.Output, o.Force, 0o644,
 		func(out io.Writer) error { _, err := out.Write(text); return err }); err != nil {
 		return err
 	}

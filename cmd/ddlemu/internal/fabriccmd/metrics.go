@@ -71,7 +71,7 @@ func runMetrics(g *cli.Global, o *metricsOptions, dirs []string) error {
 		return write(g.Stdout)
 	}
 	// Its reader is another user: node_exporter.
-	return cli.WriteOutput(o.Output, o.Force, 0o644, write)
+	return cli.WriteFile("-o", o.Output, o.Force, 0o644, write)
 }
 
 // metricsWriter writes metrics that have been read.

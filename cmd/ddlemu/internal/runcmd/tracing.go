@@ -3,7 +3,13 @@
 package runcmd
 
 import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
@@ -36,4 +42,75 @@ func injection(g *cli.Global, layout locate.Layout) []string {
 			locate.InjectionEnv, users)
 	}
 	return env
+}
+
+// defaultStall is shorter than any timeout of a training framework.
+const defaultStall = 30 * time.Second
+
+// addStallFlag adds the flag that says when a job is taken to hang.
+func addStallFlag(fs *pflag.FlagSet, after *time.Duration) {
+	fs.DurationVar(after, "stall", defaultStall,
+		"with --trace: print what the ranks wait for if none has posted anything for this `time` (0: never)")
+}
+
+// checkStall refuses a flag that would have no effect.
+func checkStall(fs *pflag.FlagSet, trace string, after time.Duration) error {
+	switch {
+	case after < 0:
+		return cli.BadInput("--stall %s: must not be negative", after)
+	case trace == "" && fs.Changed("stall"):
+		return cli.BadInput("--stall reads what --trace records: add --trace FOLDER")
+	}
+	return nil
+}
+
+// stallWatch finds out that nothing goes on any more.
+type stallWatch struct {
+	after    time.Duration
+	records  uint64
+	since    time.Time // when records became what it is
+	reported bool
+}
+
+// update takes the number of records at a time, and says whether a stall is to be reported now: once for each.
+func (w *stallWatch) update(records uint64, now time.Time) bool {
+	if records != w.records {
+		w.records, w.since, w.reported = records, now, false
+	}
+	if records == 0 || w.reported || now.Sub(w.since) < w.after {
+		return false
+	}
+	w.reported = true
+	return true
+}
+
+// watchStalls prints what the ranks of a job wait for when they have posted nothing for a time, until stop is called.
+// dir is the folder of their ledgers.
+func watchStalls(g *cli.Global, dir string, after time.Duration) (stop func()) {
+	if dir == "" || after == 0 {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w := stallWatch{after: after, since: time.Now()}
+		tick := time.NewTicker(min(time.Second, after))
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case now := <-tick.C:
+				if w.update(ledger.Progress(dir), now) {
+					// A job that only computes waits for nothing.
+					tracecmd.TellPending(g, dir,
+						fmt.Sprintf("no rank has posted anything for %s; what the ranks wait for", after), false)
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
 }

@@ -211,7 +211,7 @@ func (o *makeFileOptions) write(g *cli.Global, s *schedule.Schedule) error {
 	if o.Output == "" {
 		return msccl.Write(g.Stdout, s)
 	}
-	if err := cli.WriteOutput(o.Output, o.Force, 0o644,
+	if err := cli.WriteFile("-o", o.Output, o.Force, 0o644,
 		func(w io.Writer) error { return msccl.Write(w, s) }); err != nil {
 		return err
 	}

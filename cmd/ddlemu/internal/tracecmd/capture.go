@@ -32,7 +32,7 @@ func (o *captureOptions) write(g *cli.Global, write func(w io.Writer) error) err
 	if o.Output == cli.StandardOutput {
 		return write(g.Stdout)
 	}
-	return cli.WriteOutput(o.Output, o.Force, 0o600, write)
+	return cli.WriteFile("-o", o.Output, o.Force, 0o600, write)
 }
 
 // name is that of the file, for messages.
@@ -116,7 +116,7 @@ const defaultSnapLen = 128
 
 func runCapture(ctx context.Context, g *cli.Global, o *captureOptions, dirs []string) error {
 	if o.Output != cli.StandardOutput {
-		if err := cli.CheckOutput(o.Output, o.Force); err != nil {
+		if err := cli.CheckFile("-o", o.Output, o.Force); err != nil {
 			return err
 		}
 	}

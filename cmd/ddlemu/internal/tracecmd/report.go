@@ -54,7 +54,7 @@ func runReport(ctx context.Context, g *cli.Global, output string, force bool, di
 	case g.JSON && output != "":
 		return cli.BadInput("--json and -o: give one")
 	case !g.JSON:
-		if err := cli.CheckOutput(output, force); err != nil {
+		if err := cli.CheckFile("-o", output, force); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func runReport(ctx context.Context, g *cli.Global, output string, force bool, di
 	if g.JSON {
 		return g.PrintJSON(doc)
 	}
-	if err := cli.WriteOutput(output, force, 0o600,
+	if err := cli.WriteFile("-o", output, force, 0o600,
 		func(w io.Writer) error { return page.Report(show.Writer(w, output), doc) }); err != nil {
 		return err
 	}

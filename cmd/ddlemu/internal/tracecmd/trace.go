@@ -82,7 +82,7 @@ func (o *traceOptions) check() error {
 	case o.Window < 0:
 		return cli.BadInput("--window %s: must be more than 0", o.Window)
 	}
-	return cli.CheckOutput(o.Output, o.Force)
+	return cli.CheckFile("-o", o.Output, o.Force)
 }
 
 func runTrace(ctx context.Context, g *cli.Global, o *traceOptions, dirs []string) error {
@@ -115,7 +115,7 @@ func runTrace(ctx context.Context, g *cli.Global, o *traceOptions, dirs []string
 	}
 	line := timeline.New(played, clock, o.window(t, clock))
 	var report *why.Report
-	err = cli.WriteOutput(o.Output, o.Force, 0o600, func(w io.Writer) error {
+	err = cli.WriteFile("-o", o.Output, o.Force, 0o600, func(w io.Writer) error {
 		w = show.Writer(w, o.Output)
 		switch {
 		case o.Format == jsonFormat:

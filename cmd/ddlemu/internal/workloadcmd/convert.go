@@ -271,7 +271,7 @@ func (o *outputs) create(ending string) (io.WriteCloser, error) {
 		return keptOpen{o.stdout}, nil
 	}
 	name := o.path + ending
-	if err := cli.CheckOutput(name, o.force); err != nil {
+	if err := cli.CheckFile("-o", name, o.force); err != nil {
 		return nil, err
 	}
 	f, err := cli.CreateBeside(name)

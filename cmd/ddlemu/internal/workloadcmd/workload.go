@@ -5,7 +5,6 @@ package workloadcmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"strconv"
@@ -123,7 +122,7 @@ func (o *OutputOptions) Write(g *cli.Global, w *workload.Workload) error {
 	if o.Output == "" {
 		return w.Write(g.Stdout)
 	}
-	if err := cli.WriteOutput(o.Output, o.Force, 0o644, func(out io.Writer) error { return w.Write(out) }); err != nil {
+	if err := cli.WriteFile("-o", o.Output, o.Force, 0o644, w.Write); err != nil {
 		return err
 	}
 	info, err := os.Stat(o.Output)
