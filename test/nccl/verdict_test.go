@@ -65,7 +65,6 @@ func TestPlantedFaultsAreInvalid(t *testing.T) {
 			if valid[fmt.Sprint(args)] {
 				return
 			}
-			valid[fmt.Sprint(args)] = true
 			onRealClock(t, func(string) error {
 				if r := bench(t, dir, env, args...); r.Verdict != "VALID" {
 					onlyTheHost(t, r.Verdict, r.Findings)
@@ -73,6 +72,7 @@ func TestPlantedFaultsAreInvalid(t *testing.T) {
 				}
 				return nil
 			})
+			valid[fmt.Sprint(args)] = true // it was not skipped
 		})
 	}
 }
