@@ -26,7 +26,10 @@ func TestFailures(t *testing.T) {
 		}
 		for _, clock := range clocks {
 			if f.clock == "" || f.clock == clock {
-				t.Run(f.name+"/"+clock, func(t *testing.T) { f.run(t, system{f.quick, clock}, 1) })
+				t.Run(f.name+"/"+clock, func(t *testing.T) {
+					beside(t, clock)
+					f.run(t, system{f.quick, clock}, 1)
+				})
 			}
 		}
 	}

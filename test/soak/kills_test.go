@@ -140,7 +140,10 @@ func TestRandomKills(t *testing.T) {
 	for i := range kills {
 		k := drawKill(r)
 		k.instance = fmt.Sprintf("%d-%d", os.Getpid(), i)
-		t.Run(k.String(), func(t *testing.T) { k.happen(t) })
+		t.Run(k.String(), func(t *testing.T) {
+			t.Parallel()
+			k.happen(t)
+		})
 	}
 }
 

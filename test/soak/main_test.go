@@ -29,6 +29,15 @@ var (
 	clocks   = []string{configs.RealClock, configs.VirtualClock}
 )
 
+// beside lets a test on the virtual clock, whose ranks wait without polling, run beside others after those on the real
+// clock. It is for `go test`: TestSoak runs one turn at a time.
+func beside(t *testing.T, clock string) {
+	t.Helper()
+	if clock == configs.VirtualClock {
+		t.Parallel()
+	}
+}
+
 // systems are all of them.
 func systems() (all []system) {
 	for _, version := range versions {

@@ -151,8 +151,10 @@ func TestScenarios(t *testing.T) {
 			if s.clock != "" && s.clock != clock {
 				continue
 			}
-			t.Run(s.name+"/"+clock,
-				func(t *testing.T) { s.run(t, system{s.quick, clock}, cmp.Or(s.quickArgs, s.args), 1) })
+			t.Run(s.name+"/"+clock, func(t *testing.T) {
+				beside(t, clock)
+				s.run(t, system{s.quick, clock}, cmp.Or(s.quickArgs, s.args), 1)
+			})
 		}
 	}
 	t.Logf("only in `make soak`: %d pairs of a scenario and a version, and the full length of those here", others)
@@ -171,6 +173,7 @@ func TestScenariosCanFail(t *testing.T) {
 		{"the plugin loses a message", "real", "groups 20 1", "DDLEMU_FAULT=lose 7", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			on := system{"2.22", tc.clock}
 			faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, on.nccl),
 				"LD_LIBRARY_PATH=")
