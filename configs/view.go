@@ -25,9 +25,9 @@ var cpus = []string{AMD, Intel, HostCPU}
 // ParseCPU reads AMD, Intel or HostCPU.
 func ParseCPU(s string) (string, error) { return oneOf(s, cpus) }
 
-// NodeCPU is the vendor of the nodes' CPUs, "" if they are no x86. Without a kind of GPU it is AMD unless the fabric says
-// another: the software GPU is then an A100, which most systems have with CPUs of AMD, such as NVIDIA's DGX A100. The
-// host's would make results depend on it.
+// NodeCPU is the vendor of the nodes' CPUs, "" if they are no x86. Without a kind of GPU it is AMD unless the fabric
+// says another: the software GPU is then an A100, which most systems have with CPUs of AMD, such as NVIDIA's DGX A100.
+// The host's would make results depend on it.
 func (f *Fabric) NodeCPU() string {
 	if f.CPU == "" && f.GPU != nil {
 		return f.GPU.CPU.Vendor

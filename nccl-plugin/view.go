@@ -107,8 +107,8 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	return setTopology(text)
 }
 
-// checkKind says if the software CUDA does not show the fabric's kind of GPU: it reads it from the file of the fabric at
-// the first call of CUDA, and this fabric may have been made later.
+// checkKind says if the software CUDA does not show the fabric's kind of GPU: it reads it from the file of the fabric
+// at the first call of CUDA, and this fabric may have been made later.
 func checkKind(f *fabric.Fabric) error {
 	shown, want := C.net_soft_kind(), f.Config.GPUName()
 	if shown == nil || C.GoString(shown) == want {

@@ -70,6 +70,8 @@ type Libraries struct {
 	NCCL   []string // paths or sonames; ranks use the first that loads
 	Cudart []string // the same for the CUDA runtime
 	Path   []string // folders for LD_LIBRARY_PATH
+
+	Version string // release line of NCCL on the software CUDA, one of SoftVersions; "" on GPUs
 }
 
 // SoftVersions are the release lines of NCCL that the software CUDA can have, the newest last.
@@ -105,7 +107,7 @@ func (l Layout) Soft(version string) (Libraries, error) {
 	}
 	return Libraries{
 		CUDA: Soft, NCCL: []string{nccl}, Cudart: []string{filepath.Join(lib, "libcudart.so")},
-		Path: []string{filepath.Dir(nccl), lib},
+		Path: []string{filepath.Dir(nccl), lib}, Version: version,
 	}, nil
 }
 

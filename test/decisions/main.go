@@ -56,6 +56,12 @@ func run(ctx context.Context, ddlemu, page string) error {
 			}
 			fmt.Fprintf(&text, "### NCCL %s, AllReduce, %d nodes of one GPU\n\n%s\n\n", nccl, nodes, t.RenderMarkdown())
 		}
+		t, nccl, err := kinds(ctx, ddlemu, version)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "### NCCL %s, AllReduce, kinds of GPUs: 2 nodes of 4 GPUs and 4 NICs of ndr400\n\n%s\n\n", nccl,
+			t.RenderMarkdown())
 	}
 	fmt.Print(text.String())
 	if page == "" {
@@ -75,24 +81,44 @@ func tableOf(ctx context.Context, ddlemu, version string, nodes int) (t table.Wr
 		if c.NICsPerNode*nodes > mostNICs {
 			continue
 		}
-		e, err := ask(ctx, ddlemu, profile, version, nodes)
+		e, err := ask(ctx, ddlemu, version, decideUpTo[nodes], "--profile", profile, "--ranks", fmt.Sprint(nodes))
 		if err != nil {
 			return nil, "", err
 		}
-		header, row := table.Row{"profile"}, table.Row{profile}
-		for _, r := range e.Rows {
-			if r.Size > decideUpTo[nodes] {
-				break
-			}
-			header = append(header, size(r.Size))
-			row = append(row, fmt.Sprintf("%s %s %d", r.Algo, r.Proto, r.Channels))
-		}
-		t.ResetHeaders()
-		t.AppendHeader(header)
-		t.AppendRow(row)
+		add(t, "profile", profile, e, decideUpTo[nodes])
 		nccl = e.NCCL
 	}
 	return t, nccl, nil
+}
+
+// kinds returns the decisions of one version on the kinds of GPUs. The NICs of ndr400 are too fast for some of them.
+func kinds(ctx context.Context, ddlemu, version string) (t table.Writer, nccl string, err error) {
+	t = table.NewWriter()
+	for _, gpu := range configs.GPUNames() {
+		e, err := ask(ctx, ddlemu, version, decideUpTo[2], "--profile", "ndr400", "--gpu", gpu, "--ranks", "8", "--nodes",
+			"2", "--nics-per-node", "4")
+		if err != nil {
+			return nil, "", err
+		}
+		add(t, "GPU", gpu, e, decideUpTo[2])
+		nccl = e.NCCL
+	}
+	return t, nccl, nil
+}
+
+// add adds a row for name to a table of what, with the decisions up to a size in bytes.
+func add(t table.Writer, what, name string, e expectation, most int64) {
+	header, row := table.Row{what}, table.Row{name}
+	for _, r := range e.Rows {
+		if r.Size > most {
+			break
+		}
+		header = append(header, size(r.Size))
+		row = append(row, fmt.Sprintf("%s %s %d", r.Algo, r.Proto, r.Channels))
+	}
+	t.ResetHeaders()
+	t.AppendHeader(header)
+	t.AppendRow(row)
 }
 
 // expectation is the output of expect --json.
@@ -105,11 +131,11 @@ type expectation struct {
 	}
 }
 
-func ask(ctx context.Context, ddlemu, profile, version string, nodes int) (e expectation, err error) {
-	cmd := exec.CommandContext(ctx, ddlemu, "expect", "allreduce", "--profile", profile, "--ranks", fmt.Sprint(nodes),
-		"--nccl", version, "--soft-cuda",
-		"--nccl-view", configs.FabricView, "-b", "8", "-e", "1G", "-f", "8", "-n", "1", "--decide-up-to",
-		fmt.Sprint(decideUpTo[nodes]), "--json")
+// ask asks for the decisions of a version up to a size in bytes, on what more flags describe.
+func ask(ctx context.Context, ddlemu, version string, most int64, flags ...string) (e expectation, err error) {
+	args := append([]string{"expect", "allreduce", "--nccl", version, "--soft-cuda", "--nccl-view", configs.FabricView,
+		"-b", "8", "-e", "1G", "-f", "8", "-n", "1", "--decide-up-to", fmt.Sprint(most), "--json"}, flags...)
+	cmd := exec.CommandContext(ctx, ddlemu, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

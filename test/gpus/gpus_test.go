@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,12 +119,17 @@ func TestNCCLSeesTheKind(t *testing.T) {
 		t.Run(tc.kind, func(t *testing.T) {
 			w := world.New(t)
 			logs := t.TempDir()
-			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--nics-per-node", "2", "--gpu", tc.kind, "--nodes",
+			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--jitter", "none", "--nics-per-node", "2", "--gpu", tc.kind, "--nodes",
 				"2", "--ranks", fmt.Sprint(2*tc.gpus), "--clock", "virtual", "--nccl", tc.nccl, "-b", "8", "-e", "512K",
 				"-f", "65536", "-n", "1", "-w", "0", "--log-dir", logs)
 			if !strings.Contains(out, "# decisions: fabric view, as for "+tc.kind+", net ib") ||
 				!strings.Contains(out, "\nverdict: VALID") {
 				t.Errorf("%s", out)
+			}
+			// Without jitter the model's times are those of the run, to the digits shown.
+			if diff := regexp.MustCompile(` [-+]\d+\.\d\d\b`).FindAllString(out, -1); len(diff) != 4 ||
+				slices.ContainsFunc(diff, func(d string) bool { return d[2:] != "0.00" }) {
+				t.Errorf("the times differ from the model's by %q %%:\n%s", diff, out)
 			}
 			log, err := os.ReadFile(filepath.Join(logs, "rank0.log"))
 			if err != nil {

@@ -75,7 +75,50 @@ func (o *Options) Caveats() []string {
 	if note := o.noNVLink(); note != "" {
 		notes = append(notes, note)
 	}
+	return append(notes, o.kindCaveats()...)
+}
+
+// kindCaveats says what NCCL would do on the real GPUs of the fabric's kind, and cannot do here.
+func (o *Options) kindCaveats() (notes []string) {
+	g := o.Config.GPU
+	if g == nil || o.Libraries.CUDA != locate.Soft {
+		return nil
+	}
+	const old, blackwell = "2.22", configs.Capability(100)
+	if o.Libraries.Version == old && g.Capability >= blackwell {
+		notes = append(notes, fmt.Sprintf(
+			"NCCL %s does not know compute capability %v: it decides for all sizes as for 9.0; --nccl 2.29 knows it", old,
+			g.Capability))
+	}
+	if note := o.noNVLS(g); note != "" {
+		notes = append(notes, note)
+	}
+	if n := g.NVLinkDomain; n > 0 && o.Nodes(&o.Config) > 1 {
+		notes = append(notes, fmt.Sprintf(
+			"in an NVLink domain of %d GPUs NCCL sends between nodes through NVSwitches, for all sizes: here it sends over "+
+				"the links of the fabric", n))
+	}
 	return notes
+}
+
+// noNVLS says that NCCL may use NVLink SHARP on the real GPUs, "" if it does not.
+func (o *Options) noNVLS(g *configs.GPU) string {
+	const hopper = 90
+	least := 2 // GPUs of a node
+	if o.Libraries.Version == "2.22" {
+		least = 3
+	}
+	c, coll := &o.Config, o.Bench.Collective
+	several := o.Nodes(c) > 1
+	switch {
+	case g.Capability < hopper || c.NodeNVLink().Connection != configs.SwitchedNVLink || o.gpus(c) < least:
+		return ""
+	case coll == nccl.AllReduce && several:
+		return "on the real GPUs NCCL chooses among NVLSTree, Ring and Tree for all sizes: here without NVLSTree"
+	case !several && (coll == nccl.AllReduce || coll == nccl.AllGather || coll == nccl.ReduceScatter):
+		return "on the real GPUs NCCL chooses among NVLS, Ring and Tree for all sizes: here without NVLS"
+	}
+	return ""
 }
 
 // tunerOfCluster is the name of the tuner that chooses on the real cluster and that ddlemu does not have, "" if NCCL
@@ -90,15 +133,15 @@ func (o *Options) tunerOfCluster() string {
 // noNVLink says that NVLink is missing where that matters, "" elsewhere.
 func (o *Options) noNVLink() string {
 	c := &o.Config
-	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
-		return ""
+	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 || c.GPU != nil {
+		return "" // of a kind of GPU it is known what NVLinks it has
 	}
 	if o.Bench.Collective.IsP2P() {
 		return "" // each flow uses the NIC beside its GPU
 	}
 	no := "the host's view has no NVLink between the GPUs of a node"
 	switch {
-	case o.View == configs.FabricView && c.NodeNVLink().Links > 0 || o.View == "":
+	case o.View == configs.FabricView && c.NVLinksPerGPU > 0 || o.View == "":
 		return ""
 	case o.View == configs.FabricView:
 		no = "nvlinks_per_gpu is 0"

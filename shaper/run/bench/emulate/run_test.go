@@ -389,3 +389,52 @@ func TestCaveatsOfAJobOnSomeGPUs(t *testing.T) {
 		}
 	}
 }
+
+// The notes name what NCCL would use on the real GPUs of a kind.
+func TestCaveatsOfAKind(t *testing.T) {
+	const nvls, tree, old, domain = "without NVLS", "without NVLSTree", "NCCL 2.22 does not know compute capability 10",
+		"in an NVLink domain of 72 GPUs"
+	for _, tc := range []struct {
+		gpu, nccl  string
+		coll       nccl.Collective
+		ranks, gpn int
+		nvlink     string
+		want       []string
+	}{
+		{"h100-sxm", "2.29", nccl.AllReduce, 16, 8, "", []string{tree}},
+		{"h100-sxm", "2.29", nccl.AllGather, 16, 8, "", nil},
+		{"h100-sxm", "2.29", nccl.AllGather, 8, 8, "", []string{nvls}},
+		{"h100-sxm", "2.29", nccl.Broadcast, 8, 8, "", nil},
+		{"h100-sxm", "2.29", nccl.AllReduce, 4, 2, "", []string{tree}},
+		{"h100-sxm", "2.22", nccl.AllReduce, 4, 2, "", nil}, // from 3 GPUs on
+		{"h100-sxm", "2.29", nccl.AllReduce, 8, 4, "mesh", nil},
+		{"gh200", "2.29", nccl.AllReduce, 8, 4, "", nil},
+		{"a100-sxm", "2.29", nccl.AllReduce, 16, 8, "", nil},
+		{"b200", "2.22", nccl.AllToAll, 16, 8, "", []string{old}},
+		{"gb200", "2.29", nccl.SendRecv, 8, 4, "", []string{domain}},
+		{"gb300", "2.22", nccl.AllReduce, 4, 4, "", []string{old, nvls}},
+		{"rtx-pro-6000", "2.29", nccl.AllReduce, 8, 8, "", nil},
+	} {
+		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft, Version: tc.nccl}, View: configs.FabricView}
+		o.Bench.Ranks, o.Bench.Collective = tc.ranks, tc.coll
+		c, err := configs.Profile("ndr400")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.GPU, err = configs.BuiltInGPU(tc.gpu); err != nil {
+			t.Fatal(err)
+		}
+		c.GPUsPerNode, c.NVLink = tc.gpn, tc.nvlink
+		o.Config = *c
+		got := o.Caveats()
+		for i, want := range tc.want {
+			if len(got) != len(tc.want) || !strings.Contains(got[i], want) {
+				t.Errorf("%+v: %q", tc, got)
+				break
+			}
+		}
+		if o.Libraries.CUDA = "gpu"; len(got) != len(tc.want) || o.Caveats() != nil {
+			t.Errorf("%+v: %q, on GPUs %q", tc, got, o.Caveats())
+		}
+	}
+}
