@@ -283,14 +283,14 @@ func (s *simulation) playCalls(ctx context.Context, again *repeats, most int, en
 // newSimulation simulates a number of calls back to back.
 func (c *simulated) newSimulation(p *plan.Plan, f *Fabric, net *link.Network, calls int) (*simulation, error) {
 	table := newConnTable(f, net)
-	conns, err := table.bind(p, 0, func(r int) int { return r }, wiring{f.Path, f.Made})
+	conns, err := table.bind(p, 0, func(r int) int { return r })
 	if err != nil {
 		return nil, err
 	}
 	ranks := make([]rankRun, c.Ranks)
 	var items []*item // of a call
 	for number := range p.Kernels() {
-		kernels := kernelsOf(p, number, conns, c.Ranks)
+		kernels := p.KernelsOf(number, conns, c.Ranks)
 		it := &item{call: sameKernels(kernels)}
 		items = append(items, it)
 		for r, k := range kernels {
@@ -310,10 +310,10 @@ func errStalls(n uint64) error {
 }
 
 // sameKernels are the kernels of a call that is repeated, by rank.
-type sameKernels []*kernel
+type sameKernels []*plan.Kernel
 
-func (k sameKernels) take(rank int) *kernel { return k[rank] }
-func (k sameKernels) drop(int)              {}
+func (k sameKernels) take(rank int) *plan.Kernel { return k[rank] }
+func (k sameKernels) drop(int)                   {}
 
 // haveEnded says whether every rank with work has ended the given number of calls.
 func (s *simulation) haveEnded(calls int) bool {

@@ -9,8 +9,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// Conn is a connection of NCCL: from one rank to another on one channel.
+// Conn is a connection of NCCL: from one rank of a communicator to another on one channel.
 type Conn struct {
+	Comm              int // number in plan.Job.Comms
 	Src, Dst, Channel int
 	P2P               bool // for ncclSend and ncclRecv
 	// Listened is how many connections the receiver had listened for before, if it is known: where each flow has a
@@ -37,6 +38,11 @@ type Fabric struct {
 	// collectives first, by channels, then those for sends and receives. That differs only where the connections have
 	// different paths.
 	Made func(c Conn) (through, place int)
+	// Connected says that the connections of a job's communicator for sends and receives were made with those of its
+	// collectives. Else they were made after all of these, at the first use.
+	Connected bool
+	// Occupied, if not nil, is called for each segment of a job on each hop.
+	Occupied func(hop int, p *link.HopRecord)
 }
 
 func (f *Fabric) validate() error {

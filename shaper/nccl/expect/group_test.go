@@ -28,11 +28,11 @@ func TestJobOfAGroup(t *testing.T) {
 	f := inOrder(rdma())
 	calls := grouped(22203, 4<<20, 3<<20, 1<<20)
 	job := func(of ...plan.Group) float64 {
-		j := &Job{Comms: []JobComm{{Ranks: all(4), Calls: of}}}
+		j := &plan.Job{Comms: []plan.Comm{{Ranks: all(4), Calls: of}}}
 		for range 4 {
-			var items []Item
+			var items []plan.Item
 			for i := range of {
-				items = append(items, Item{Kind: Collective, Call: i})
+				items = append(items, plan.Item{Kind: plan.Collective, Call: i})
 			}
 			j.Ranks = append(j.Ranks, items)
 		}
@@ -63,10 +63,10 @@ func TestJobOfAMixedGroup(t *testing.T) {
 	p2p := d
 	p2p.P2PChannels, p2p.P2PChannelsPerPeer = 2, 2
 	const bytes = 1 << 20
-	job := func(kinds ...Item) float64 {
-		j := &Job{Comms: []JobComm{{Ranks: all(4), Calls: []plan.Group{plan.Alone(d)}, P2P: p2p}}}
+	job := func(kinds ...plan.Item) float64 {
+		j := &plan.Job{Comms: []plan.Comm{{Ranks: all(4), Calls: []plan.Group{plan.Alone(d)}, P2P: p2p}}}
 		for r := range 4 {
-			items := append([]Item(nil), kinds...)
+			items := append([]plan.Item(nil), kinds...)
 			for i := range items {
 				if items[i].Sends != nil {
 					items[i].Sends, items[i].Recvs = map[int]uint64{(r + 1) % 4: bytes},
@@ -78,8 +78,8 @@ func TestJobOfAMixedGroup(t *testing.T) {
 		return float64(simulateJob(t, j, f).End())
 	}
 	some := map[int]uint64{}
-	together := job(Item{Kind: Collective, Sends: some, Recvs: some})
-	call, message := job(Item{Kind: Collective}), job(Item{Kind: Exchange, Sends: some, Recvs: some})
+	together := job(plan.Item{Kind: plan.Collective, Sends: some, Recvs: some})
+	call, message := job(plan.Item{Kind: plan.Collective}), job(plan.Item{Kind: plan.Exchange, Sends: some, Recvs: some})
 	if together <= call || together > call+message {
 		t.Errorf("together %v ns, the call alone %v, the messages alone %v", together, call, message)
 	}
@@ -97,9 +97,8 @@ func TestGroupRefusals(t *testing.T) {
 		"in a group NCCL used 1 channels from 1 on for all_reduce of 262144, its rules give": {other},
 		"the model does not know groups with so many collectives":                            {many},
 	} {
-		j := &Job{Comms: []JobComm{{Ranks: all(4), Calls: []plan.Group{of}}}, Ranks: [][]Item{{{Kind: Collective}}}}
+		j := &plan.Job{Comms: []plan.Comm{{Ranks: all(4), Calls: []plan.Group{of}}}, Ranks: [][]plan.Item{{{Kind: plan.Collective}}}}
 		f := inOrder(rdma())
-		j.Comms[0].Path = f.Path
 		if _, err := SimulateJob(context.Background(), j, f); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -24,8 +24,8 @@ func all(n int) []int {
 }
 
 // spmd is a job whose ranks all have the same items, in one communicator.
-func spmd(ranks int, calls []plan.Decision, items ...Item) *Job {
-	j := &Job{Comms: []JobComm{{Ranks: all(ranks)}}}
+func spmd(ranks int, calls []plan.Decision, items ...plan.Item) *plan.Job {
+	j := &plan.Job{Comms: []plan.Comm{{Ranks: all(ranks)}}}
 	for _, d := range calls {
 		j.Comms[0].Calls = append(j.Comms[0].Calls, plan.Alone(d))
 	}
@@ -42,18 +42,15 @@ func inOrder(tr link.Transport) *Fabric {
 	return f
 }
 
-func simulateJob(t *testing.T, j *Job, f *Fabric) *JobEstimate {
+func simulateJob(t *testing.T, j *plan.Job, f *Fabric) *JobEstimate {
 	t.Helper()
-	for i := range j.Comms {
-		if j.Comms[i].Path == nil {
-			ranks := j.Comms[i].Ranks
-			j.Comms[i].Path = func(c Conn) ([]link.PathHop, []int, error) {
-				c.Src, c.Dst = ranks[c.Src], ranks[c.Dst]
-				return f.Path(c)
-			}
-		}
+	of := *f
+	of.Path = func(c Conn) ([]link.PathHop, []int, error) {
+		ranks := j.Comms[c.Comm].Ranks
+		c.Src, c.Dst = ranks[c.Src], ranks[c.Dst]
+		return f.Path(c)
 	}
-	e, err := SimulateJob(context.Background(), j, f)
+	e, err := SimulateJob(context.Background(), j, &of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +78,9 @@ func TestJobOfOneCallRepeated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var items []Item
+			var items []plan.Item
 			for range d.Iterations {
-				items = append(items, Item{Kind: Collective})
+				items = append(items, plan.Item{Kind: plan.Collective})
 			}
 			got := simulateJob(t, spmd(4, []plan.Decision{d}, items...), f)
 			for r, spans := range got.Spans {
@@ -108,22 +105,22 @@ func TestJobComputes(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := int64(want.First)
-	back := simulateJob(t, spmd(4, []plan.Decision{d}, Item{Kind: Collective}, Item{Kind: Collective}), f)
+	back := simulateJob(t, spmd(4, []plan.Decision{d}, plan.Item{Kind: plan.Collective}, plan.Item{Kind: plan.Collective}), f)
 	second := back.Spans[0][1].End // on one stream
 	ahead := call - (25 * time.Microsecond).Nanoseconds()
 	for _, tc := range []struct {
 		name  string
-		items []Item
+		items []plan.Item
 		ends  []int64
 	}{
-		{"one stream", []Item{{Nanos: 5 * ms}, {Kind: Collective}, {Nanos: ms}},
+		{"one stream", []plan.Item{{Nanos: 5 * ms}, {Kind: plan.Collective}, {Nanos: ms}},
 			[]int64{5 * ms, 5*ms + ahead, 6*ms + ahead}},
-		{"two streams", []Item{{Nanos: 5 * ms}, {Kind: Collective, Stream: 1}}, []int64{5 * ms, call}},
-		{"waits for the other stream", []Item{{Nanos: 5 * ms}, {Kind: Collective, Stream: 1, After: []int{0}}},
+		{"two streams", []plan.Item{{Nanos: 5 * ms}, {Kind: plan.Collective, Stream: 1}}, []int64{5 * ms, call}},
+		{"waits for the other stream", []plan.Item{{Nanos: 5 * ms}, {Kind: plan.Collective, Stream: 1, After: []int{0}}},
 			[]int64{5 * ms, 5*ms + ahead}},
-		{"the host waits", []Item{{Nanos: 5 * ms}, {Kind: HostWait, After: []int{0}}, {Kind: Collective, Stream: 1}},
+		{"the host waits", []plan.Item{{Nanos: 5 * ms}, {Kind: plan.HostWait, After: []int{0}}, {Kind: plan.Collective, Stream: 1}},
 			[]int64{5 * ms, 5 * ms, 5*ms + call}},
-		{"calls of a communicator on two streams", []Item{{Kind: Collective, Stream: 1}, {Kind: Collective, Stream: 2},
+		{"calls of a communicator on two streams", []plan.Item{{Kind: plan.Collective, Stream: 1}, {Kind: plan.Collective, Stream: 2},
 			{Stream: 2}}, []int64{call, second, second}},
 	} {
 		e := simulateJob(t, spmd(4, []plan.Decision{d}, tc.items...), f)
@@ -145,8 +142,8 @@ func TestJobWithALateRank(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := spmd(4, []plan.Decision{d}, Item{Nanos: 1}, Item{Kind: Collective})
-		late := []Item{{Nanos: 50_000_000}, {Kind: Collective}}
+		j := spmd(4, []plan.Decision{d}, plan.Item{Nanos: 1}, plan.Item{Kind: plan.Collective})
+		late := []plan.Item{{Nanos: 50_000_000}, {Kind: plan.Collective}}
 		j.Ranks[2] = late
 		e := simulateJob(t, j, f)
 		if got := float64(e.End() - 50_000_000); got > alone.First || got < 0.5*alone.First {
@@ -165,12 +162,12 @@ func TestJobOfTwoCommunicators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := func(a, b []int) *Job {
-		j := &Job{Comms: []JobComm{{Ranks: a, Calls: []plan.Group{plan.Alone(d)}},
-			{Ranks: b, Calls: []plan.Group{plan.Alone(d)}}}, Ranks: make([][]Item, 4)}
+	job := func(a, b []int) *plan.Job {
+		j := &plan.Job{Comms: []plan.Comm{{Ranks: a, Calls: []plan.Group{plan.Alone(d)}},
+			{Ranks: b, Calls: []plan.Group{plan.Alone(d)}}}, Ranks: make([][]plan.Item, 4)}
 		for comm, ranks := range [][]int{a, b} {
 			for _, r := range ranks {
-				j.Ranks[r] = append(j.Ranks[r], Item{Kind: Collective, Comm: comm, Stream: comm})
+				j.Ranks[r] = append(j.Ranks[r], plan.Item{Kind: plan.Collective, Comm: comm, Stream: comm})
 			}
 		}
 		return j
@@ -196,9 +193,9 @@ func TestJobOfSendsAndReceives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &Job{Comms: []JobComm{{Ranks: all(ranks), P2P: d}}}
+		j := &plan.Job{Comms: []plan.Comm{{Ranks: all(ranks), P2P: d}}}
 		for r := range ranks {
-			it := Item{Kind: Exchange, Sends: map[int]uint64{}, Recvs: map[int]uint64{}}
+			it := plan.Item{Kind: plan.Exchange, Sends: map[int]uint64{}, Recvs: map[int]uint64{}}
 			for peer := range ranks {
 				if coll == nccl.AllToAll || peer == (r+1)%ranks {
 					it.Sends[peer] = bytes
@@ -207,7 +204,7 @@ func TestJobOfSendsAndReceives(t *testing.T) {
 					it.Recvs[peer] = bytes
 				}
 			}
-			j.Ranks = append(j.Ranks, []Item{it, it, it})
+			j.Ranks = append(j.Ranks, []plan.Item{it, it, it})
 		}
 		e := simulateJob(t, j, f)
 		for r, spans := range e.Spans {
@@ -224,15 +221,15 @@ func TestJobOfAPipeline(t *testing.T) {
 	f := inOrder(rdma())
 	d := decide(nccl.SendRecv, plan.Ring, plan.Simple, 2, 1, bytes)
 	d.P2PChannels, d.P2PChannelsPerPeer = 1, 1
-	j := &Job{Comms: []JobComm{{Ranks: all(ranks), P2P: d}}}
+	j := &plan.Job{Comms: []plan.Comm{{Ranks: all(ranks), P2P: d}}}
 	for r := range ranks {
-		var items []Item
+		var items []plan.Item
 		if r > 0 {
-			items = append(items, Item{Kind: Exchange, Recvs: map[int]uint64{r - 1: bytes}})
+			items = append(items, plan.Item{Kind: plan.Exchange, Recvs: map[int]uint64{r - 1: bytes}})
 		}
-		items = append(items, Item{Nanos: ms})
+		items = append(items, plan.Item{Nanos: ms})
 		if r < ranks-1 {
-			items = append(items, Item{Kind: Exchange, Sends: map[int]uint64{r + 1: bytes}})
+			items = append(items, plan.Item{Kind: plan.Exchange, Sends: map[int]uint64{r + 1: bytes}})
 		}
 		j.Ranks = append(j.Ranks, items)
 	}
@@ -247,29 +244,28 @@ func TestJobRefusals(t *testing.T) {
 	d := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 1<<20)
 	p2p := d
 	p2p.P2PChannels, p2p.P2PChannelsPerPeer = 1, 1
-	world := func(items ...[]Item) *Job {
-		return &Job{Comms: []JobComm{{Ranks: all(2), Calls: []plan.Group{plan.Alone(d)}, P2P: p2p}}, Ranks: items}
+	world := func(items ...[]plan.Item) *plan.Job {
+		return &plan.Job{Comms: []plan.Comm{{Ranks: all(2), Calls: []plan.Group{plan.Alone(d)}, P2P: p2p}}, Ranks: items}
 	}
 	for name, tc := range map[string]struct {
-		job  *Job
+		job  *plan.Job
 		want string
 	}{
-		"a rank does not call": {world([]Item{{Kind: Collective}}, nil), "rank 0 is in item 0"},
-		"nobody sends": {world([]Item{{Kind: Exchange, Recvs: map[int]uint64{1: 8}}}, nil),
+		"a rank does not call": {world([]plan.Item{{Kind: plan.Collective}}, nil), "rank 0 is in item 0"},
+		"nobody sends": {world([]plan.Item{{Kind: plan.Exchange, Recvs: map[int]uint64{1: 8}}}, nil),
 			"rank 0 is in item 0"},
-		"after itself":         {world([]Item{{After: []int{0}}}, nil), "rank 0, item 0: waits for item 0"},
-		"no such communicator": {world([]Item{{Kind: Collective, Comm: 1}}, nil), "communicator 1: there are 1"},
-		"no such call":         {world([]Item{{Kind: Collective, Call: 1}}, nil), "call 1: communicator 0 has 1"},
-		"a rank that is not in it": {world(nil, nil, []Item{{Kind: Collective}}),
+		"after itself":         {world([]plan.Item{{After: []int{0}}}, nil), "rank 0, item 0: waits for item 0"},
+		"no such communicator": {world([]plan.Item{{Kind: plan.Collective, Comm: 1}}, nil), "communicator 1: there are 1"},
+		"no such call":         {world([]plan.Item{{Kind: plan.Collective, Call: 1}}, nil), "call 1: communicator 0 has 1"},
+		"a rank that is not in it": {world(nil, nil, []plan.Item{{Kind: plan.Collective}}),
 			"communicator 0 does not have this rank"},
-		"a peer that is not in it": {world([]Item{{Kind: Exchange, Sends: map[int]uint64{2: 8}}}),
+		"a peer that is not in it": {world([]plan.Item{{Kind: plan.Exchange, Sends: map[int]uint64{2: 8}}}),
 			"sends to rank 2 of 2"},
-		"negative computation":      {world([]Item{{Nanos: -1}}), "computes for -1 ns"},
-		"no kind":                   {world([]Item{{Kind: 9}}), "kind 9: unknown"},
-		"the host waits for itself": {world([]Item{{Kind: HostWait, After: []int{3}}}), "waits for item 3"},
+		"negative computation":      {world([]plan.Item{{Nanos: -1}}), "computes for -1 ns"},
+		"no kind":                   {world([]plan.Item{{Kind: 9}}), "kind 9: unknown"},
+		"the host waits for itself": {world([]plan.Item{{Kind: plan.HostWait, After: []int{3}}}), "waits for item 3"},
 	} {
 		f := inOrder(rdma())
-		tc.job.Comms[0].Path = f.Path
 		if _, err := SimulateJob(context.Background(), tc.job, f); err == nil ||
 			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
@@ -290,13 +286,13 @@ func TestHypercubeIsItsExchanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := &Job{Comms: []JobComm{{Ranks: all(ranks), P2P: d}}}
+			j := &plan.Job{Comms: []plan.Comm{{Ranks: all(ranks), P2P: d}}}
 			for r := range ranks {
-				var items []Item
+				var items []plan.Item
 				for range calls {
 					for distance := 1; distance < ranks; distance *= 2 {
 						bytes := map[int]uint64{r ^ distance: d.Count * d.ElemSize * uint64(distance)}
-						items = append(items, Item{Kind: Exchange, Sends: bytes, Recvs: bytes})
+						items = append(items, plan.Item{Kind: plan.Exchange, Sends: bytes, Recvs: bytes})
 					}
 				}
 				j.Ranks = append(j.Ranks, items)
@@ -314,7 +310,7 @@ func TestHypercubeIsItsExchanges(t *testing.T) {
 
 // A job is told of the exchanges: they are several calls of NCCL.
 func TestJobRefusesHypercube(t *testing.T) {
-	j := spmd(4, []plan.Decision{sends(nccl.HyperCube, 22907, 4, 4, 64)}, Item{Kind: Collective})
+	j := spmd(4, []plan.Decision{sends(nccl.HyperCube, 22907, 4, 4, 64)}, plan.Item{Kind: plan.Collective})
 	if _, err := SimulateJob(context.Background(), j, inOrder(tcp())); err == nil ||
 		!strings.Contains(err.Error(), "give its exchanges") {
 		t.Errorf("%v", err)

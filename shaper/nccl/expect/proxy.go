@@ -4,8 +4,10 @@ package expect
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/sim"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // proxies lets both proxies of a connection do what they can at this instant.
@@ -71,6 +73,52 @@ type proxyOp []opEnd
 type opEnd struct {
 	conn        int
 	upTo, slots uint64
+}
+
+// enqueue gives the proxies the operations of a kernel that a rank launches.
+func (s *simulation) enqueue(k *plan.Kernel) {
+	for i := range k.Channels {
+		for j := range k.Channels[i].Batches {
+			batch := &k.Channels[i].Batches[j]
+			s.enqueueBatch(batch, false)
+			s.enqueueBatch(batch, true)
+		}
+	}
+}
+
+// enqueueBatch adds the operations of one direction: one for all connections of a batch of sends and receives, else one
+// for each connection.
+func (s *simulation) enqueueBatch(batch *plan.Batch, recv bool) {
+	var op proxyOp
+	var queue *opQueue
+	for _, prog := range batch.Programs {
+		uses := prog.Sends
+		if recv {
+			uses = prog.Recvs
+		}
+		for _, u := range uses {
+			c := &s.conns[batch.Conns[u.Conn]]
+			if c.Flow == nil || u.Messages == 0 {
+				continue
+			}
+			e := opEnd{conn: batch.Conns[u.Conn], slots: u.Slots}
+			if recv {
+				c.recvQueued += u.Messages
+				queue, e.upTo = c.recvOps, c.recvQueued
+			} else {
+				c.sendQueued += u.Messages
+				queue, e.upTo = c.sendOps, c.sendQueued
+			}
+			if op = append(op, e); !batch.P2P {
+				s.addOp(queue, op)
+				op = nil
+			}
+		}
+	}
+	if len(op) > 0 {
+		slices.SortFunc(op, func(x, y opEnd) int { return cmp.Compare(x.conn, y.conn) })
+		s.addOp(queue, op)
+	}
 }
 
 // addOp appends an operation.

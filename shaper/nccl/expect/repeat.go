@@ -189,7 +189,8 @@ func (p *repeats) addProgram(s *simulation, run *programRun) {
 	b, k := run.block, run.block.kernel
 	p.add(p.id(b.block), uint64(b.batch), uint64(b.unfinished), uint64(k.item-s.ranks[k.rank].ended),
 		uint64(k.unfinished))
-	p.add(p.id(&run.prog[0]), uint64(run.loop), uint64(run.times), uint64(run.at), bit(run.queued))
+	loop, times, at := run.Place()
+	p.add(p.id(&run.Program[0]), uint64(loop), uint64(times), uint64(at), bit(run.queued))
 }
 
 func (p *repeats) addOps(s *simulation, o *opQueue) {

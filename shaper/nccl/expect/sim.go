@@ -29,16 +29,15 @@ type simulation struct {
 
 // programRun is the state of a program that a kernel runs.
 type programRun struct {
-	prog            plan.Program
-	conns           []int // of the simulation, by the plan's number
-	block           *blockRun
-	loop, times, at int
-	queued, active  bool
+	plan.Cursor
+	conns          []int // of the simulation, by the plan's number
+	block          *blockRun
+	queued, active bool
 }
 
 // blockRun is the state of a block.
 type blockRun struct {
-	block      *kernelBlock
+	block      *plan.KernelChannel
 	kernel     *kernelRun
 	batch      int
 	unfinished int // programs of the batch that have not ended
@@ -46,7 +45,7 @@ type blockRun struct {
 
 // kernelRun is a kernel that runs.
 type kernelRun struct {
-	*kernel
+	*plan.Kernel
 	rank, item int
 	unfinished int // blocks that have not ended
 }
@@ -181,8 +180,8 @@ func (s *simulation) deadlock() error {
 }
 
 // startKernel starts an item's kernel.
-func (s *simulation) startKernel(r, item int, k *kernel) {
-	run := &kernelRun{kernel: k, rank: r, item: item, unfinished: len(k.blocks)}
+func (s *simulation) startKernel(r, item int, k *plan.Kernel) {
+	run := &kernelRun{Kernel: k, rank: r, item: item, unfinished: len(k.Channels)}
 	if run.unfinished == 0 {
 		s.itemEnded(r, item)
 		return
@@ -190,25 +189,25 @@ func (s *simulation) startKernel(r, item int, k *kernel) {
 	// The order of the channels is arbitrary, and may change from call to call.
 	s.tieSeed = link.Draw(s.tieSeed, 0, 0, uint64(r), uint64(s.ranks[r].kernels))
 	s.ranks[r].kernels++
-	n := uint64(len(k.blocks))
+	n := uint64(len(k.Channels))
 	for i := range n {
-		s.startBatch(&blockRun{block: &k.blocks[(i+s.tieSeed%n)%n], kernel: run})
+		s.startBatch(&blockRun{block: &k.Channels[(i+s.tieSeed%n)%n], kernel: run})
 	}
 }
 
 // startBatch begins the current batch of a block.
 func (s *simulation) startBatch(b *blockRun) {
-	batch := &b.block.batches[b.batch]
-	b.unfinished = len(batch.programs)
-	for _, prog := range batch.programs {
-		p := &programRun{prog: prog.Program, conns: batch.conns, block: b, active: true}
-		for _, e := range prog.sends {
-			c := &s.conns[p.conns[e.conn]]
-			c.sender, c.window = p, windowOf(e.slots)
+	batch := &b.block.Batches[b.batch]
+	b.unfinished = len(batch.Programs)
+	for _, prog := range batch.Programs {
+		p := &programRun{Cursor: prog.Start(), conns: batch.Conns, block: b, active: true}
+		for _, e := range prog.Sends {
+			c := &s.conns[p.conns[e.Conn]]
+			c.sender, c.window = p, windowOf(e.Slots)
 		}
-		for _, e := range prog.recvs {
-			c := &s.conns[p.conns[e.conn]]
-			c.receiver, c.reads = p, windowOf(e.slots).each
+		for _, e := range prog.Recvs {
+			c := &s.conns[p.conns[e.Conn]]
+			c.receiver, c.reads = p, windowOf(e.Slots).each
 		}
 		s.wake(p)
 	}
@@ -238,23 +237,16 @@ func (s *simulation) advanceProgram(p *programRun) {
 	if !p.active {
 		return
 	}
-	if p.loop == len(p.prog) {
+	a := p.Action()
+	if a == nil {
 		p.active = false
 		s.programEnded(p.block)
 		return
 	}
-	l := &p.prog[p.loop]
-	a := &l.Actions[p.at]
 	if !s.ready(p, a) {
 		return
 	}
-	if p.at++; p.at == len(l.Actions) {
-		p.at = 0
-		if p.times++; p.times == l.Repeat {
-			p.times = 0
-			p.loop++
-		}
-	}
+	p.Advance()
 	s.wake(p)
 	s.act(p, a)
 }
@@ -315,7 +307,7 @@ func (s *simulation) programEnded(b *blockRun) {
 	if b.unfinished--; b.unfinished > 0 {
 		return
 	}
-	if b.batch++; b.batch < len(b.block.batches) {
+	if b.batch++; b.batch < len(b.block.Batches) {
 		s.startBatch(b)
 		return
 	}

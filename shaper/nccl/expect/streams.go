@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/internal/queue"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // item is something that a rank launches on a stream, or that its host thread waits for.
@@ -23,7 +24,7 @@ type item struct {
 // source makes the kernels of a call.
 type source interface {
 	// take returns the kernel of a rank of the job, nil if it has no work. drop says that it has ended.
-	take(rank int) *kernel
+	take(rank int) *plan.Kernel
 	drop(rank int)
 }
 
@@ -67,8 +68,8 @@ type streamRun struct {
 
 // commRun is a rank of a communicator: NCCL runs the calls of a communicator one after another.
 type commRun struct {
-	calls   []int     // items that are launched and have not ended
-	kernels []*kernel // of the first of them, at most [simulation.queuedItems]
+	calls   []int          // items that are launched and have not ended
+	kernels []*plan.Kernel // of the first of them, at most [simulation.queuedItems]
 }
 
 // jobItems is the number of calls of a communicator whose operations the proxies know in a job. NCCL's know all that

@@ -19,12 +19,12 @@ import (
 )
 
 // tasksOf are the tasks of all ranks of a job.
-func tasksOf(t *testing.T, j *Job, f *Fabric) [][]Task {
+func tasksOf(t *testing.T, j *plan.Job, f *Fabric) [][]plan.Task {
 	t.Helper()
-	of := NewTasks(j, f)
-	out := make([][]Task, len(j.Ranks))
+	of := plan.NewTasks(j, f.Node)
+	out := make([][]plan.Task, len(j.Ranks))
 	for r := range out {
-		err := of.Rank(r, func(task *Task) error {
+		err := of.Rank(r, func(task *plan.Task) error {
 			out[r] = append(out[r], *task)
 			return nil
 		})
@@ -40,7 +40,7 @@ type way struct{ from, to, tag int }
 
 // checkTasks checks that tasks name earlier ones, that sends with one tag start in their order, and that each message
 // is received as it is sent, in the same order.
-func checkTasks(t *testing.T, ranks [][]Task) {
+func checkTasks(t *testing.T, ranks [][]plan.Task) {
 	t.Helper()
 	sent, received := map[way][]uint64{}, map[way][]uint64{}
 	for r, tasks := range ranks {
@@ -52,7 +52,7 @@ func checkTasks(t *testing.T, ranks [][]Task) {
 				}
 			}
 			switch task.Kind {
-			case Sends:
+			case plan.Sends:
 				key := way{r, task.Peer, task.Tag}
 				if before, ok := last[key]; ok && len(task.Follows) == 0 &&
 					slices.Equal(task.Requires, tasks[before].Requires) {
@@ -60,7 +60,7 @@ func checkTasks(t *testing.T, ranks [][]Task) {
 				}
 				last[key] = i
 				sent[key] = append(sent[key], task.Bytes)
-			case Receives:
+			case plan.Receives:
 				received[way{task.Peer, r, task.Tag}] = append(received[way{task.Peer, r, task.Tag}], task.Bytes)
 			}
 		}
@@ -72,7 +72,7 @@ func checkTasks(t *testing.T, ranks [][]Task) {
 
 // logGP plays tasks on an ideal network, and returns when the last one ends: a NIC takes perByte ns per byte in each
 // direction, a message latency ns more. A send ends when its receive has. It knows nothing of this package but tasks.
-func logGP(t *testing.T, ranks [][]Task, latency, perByte float64) float64 {
+func logGP(t *testing.T, ranks [][]plan.Task, latency, perByte float64) float64 {
 	t.Helper()
 	type event struct {
 		at         float64
@@ -137,16 +137,16 @@ func logGP(t *testing.T, ranks [][]Task, latency, perByte float64) float64 {
 			continue
 		}
 		switch task.Kind {
-		case Computes:
+		case plan.Computes:
 			events.Push(event{e.at + float64(task.Nanos), e.rank, e.task, true})
-		case Sends:
+		case plan.Sends:
 			key, wire := way{e.rank, task.Peer, task.Tag}, float64(task.Bytes)*perByte
 			start := max(e.at, out[e.rank])
 			out[e.rank] = start + wire
 			in[task.Peer] = max(in[task.Peer], start+latency) + wire
 			arrived[key] = append(arrived[key], end{e.rank, e.task, in[task.Peer]})
 			meet(key)
-		case Receives:
+		case plan.Receives:
 			key := way{task.Peer, e.rank, task.Tag}
 			waiting[key] = append(waiting[key], end{e.rank, e.task, e.at})
 			meet(key)
@@ -188,13 +188,13 @@ func TestTasksOfCollectives(t *testing.T) {
 	for name, d := range decisions {
 		f := s.build()
 		f.InOrder = true
-		j := spmd(d.Ranks, []plan.Decision{d}, Item{Kind: Collective})
+		j := spmd(d.Ranks, []plan.Decision{d}, plan.Item{Kind: plan.Collective})
 		ranks := tasksOf(t, j, f)
 		checkTasks(t, ranks)
 		bytes := map[bool]uint64{}
 		for _, tasks := range ranks {
 			for _, task := range tasks {
-				bytes[task.Kind == Sends] += task.Bytes
+				bytes[task.Kind == plan.Sends] += task.Bytes
 			}
 		}
 		_, p, err := newSimulated(&d, f)
@@ -222,13 +222,13 @@ func TestTasksOfCollectives(t *testing.T) {
 
 // The kernels of LL do not wait for empty messages: nothing but the next receive requires one.
 func TestTasksOfEmptyMessages(t *testing.T) {
-	j := spmd(6, []plan.Decision{decide(nccl.AllReduce, plan.Ring, plan.LL, 6, 1, 8)}, Item{Kind: Collective})
+	j := spmd(6, []plan.Decision{decide(nccl.AllReduce, plan.Ring, plan.LL, 6, 1, 8)}, plan.Item{Kind: plan.Collective})
 	empty := 0
 	for r, tasks := range tasksOf(t, j, star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()) {
 		for i, task := range tasks {
 			for _, n := range task.Requires {
-				if of := tasks[n]; of.Kind == Receives && of.Bytes == 0 {
-					if empty++; task.Kind != Receives {
+				if of := tasks[n]; of.Kind == plan.Receives && of.Bytes == 0 {
+					if empty++; task.Kind != plan.Receives {
 						t.Errorf("rank %d: task %d requires an empty message", r, i)
 					}
 				}
@@ -242,11 +242,11 @@ func TestTasksOfEmptyMessages(t *testing.T) {
 
 // A rank that waits for one child reads nothing from the other one, whose buffer has 8 messages.
 func TestTasksOfFullBuffers(t *testing.T) {
-	j := spmd(3, []plan.Decision{decide(nccl.AllReduce, plan.Tree, plan.Simple, 3, 1, 16<<20)}, Item{Kind: Collective})
+	j := spmd(3, []plan.Decision{decide(nccl.AllReduce, plan.Tree, plan.Simple, 3, 1, 16<<20)}, plan.Item{Kind: plan.Collective})
 	tasks := tasksOf(t, j, star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build())[0]
 	received := map[int][]int{} // by child
 	for i, task := range tasks {
-		if task.Kind != Receives {
+		if task.Kind != plan.Receives {
 			continue
 		}
 		if n := len(received[task.Peer]); n >= plan.Steps {
@@ -277,10 +277,10 @@ func TestTasksMoveTheBytesOfARing(t *testing.T) {
 	} {
 		f := star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()
 		d := decide(tc.coll, plan.Ring, tc.proto, 5, 1, tc.count)
-		for r, tasks := range tasksOf(t, spmd(5, []plan.Decision{d}, Item{Kind: Collective}), f) {
+		for r, tasks := range tasksOf(t, spmd(5, []plan.Decision{d}, plan.Item{Kind: plan.Collective}), f) {
 			sum := uint64(0)
 			for _, task := range tasks {
-				if task.Kind == Sends {
+				if task.Kind == plan.Sends {
 					sum += task.Bytes
 				}
 			}
@@ -312,7 +312,7 @@ func TestTasksOfAJob(t *testing.T) {
 	s.perNode = 2
 	local := 0
 	for _, task := range tasksOf(t, j, s.build())[0] {
-		if task.Local != (task.Kind != Computes && task.Peer == 1) {
+		if task.Local != (task.Kind != plan.Computes && task.Peer == 1) {
 			t.Errorf("to rank %d: local is %v", task.Peer, task.Local)
 		}
 		if task.Local {
@@ -325,29 +325,29 @@ func TestTasksOfAJob(t *testing.T) {
 }
 
 // mixedJob has computations, collectives, groups, sends and waits on several streams and communicators.
-func mixedJob() *Job {
+func mixedJob() *plan.Job {
 	const ms = 1_000_000
 	reduce, gather := decide(nccl.AllReduce, plan.Ring, plan.Simple, 4, 2, 8<<20),
 		decide(nccl.AllGather, plan.Ring, plan.Simple, 4, 2, 2<<20)
 	pair := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 1, 16<<20)
 	p2p := sends(nccl.SendRecv, 22203, 4, 4, 0)
-	j := &Job{Comms: []JobComm{
+	j := &plan.Job{Comms: []plan.Comm{
 		{Ranks: all(4), Calls: []plan.Group{plan.Alone(reduce), {{reduce}, {gather}}}, P2P: p2p},
 		{Ranks: []int{0, 2}, Calls: []plan.Group{plan.Alone(pair)}, P2P: p2p},
 		{Ranks: []int{3, 1}, Calls: []plan.Group{plan.Alone(pair)}, P2P: p2p},
 	}}
 	for r := range 4 {
 		next, before := map[int]uint64{(r + 1) % 4: 3 << 20}, map[int]uint64{(r + 3) % 4: 3 << 20}
-		j.Ranks = append(j.Ranks, []Item{
+		j.Ranks = append(j.Ranks, []plan.Item{
 			{Nanos: int64(r+1) * ms, Stream: 0},
-			{Kind: Collective, Comm: 1 + r%2, Stream: 1, After: []int{0}},
+			{Kind: plan.Collective, Comm: 1 + r%2, Stream: 1, After: []int{0}},
 			{Nanos: 2 * ms, Stream: 0},
-			{Kind: HostWait, After: []int{1}},
-			{Kind: Collective, Call: 1, Stream: 2, Sends: next, Recvs: before},
-			{Kind: Exchange, Stream: 1, Sends: next, Recvs: before},
-			{Kind: HostWait, After: []int{5}},
+			{Kind: plan.HostWait, After: []int{1}},
+			{Kind: plan.Collective, Call: 1, Stream: 2, Sends: next, Recvs: before},
+			{Kind: plan.Exchange, Stream: 1, Sends: next, Recvs: before},
+			{Kind: plan.HostWait, After: []int{5}},
 			{Nanos: ms, Stream: 3},
-			{Kind: Collective, Stream: 2},
+			{Kind: plan.Collective, Stream: 2},
 			{Stream: 3, After: []int{8}},
 		})
 	}
@@ -358,15 +358,15 @@ func mixedJob() *Job {
 func TestTasksOfACommunicator(t *testing.T) {
 	d := decide(nccl.AllReduce, plan.Ring, plan.Simple, 2, 2, 4<<20)
 	p2p := sends(nccl.SendRecv, 22203, 2, 1, 0)
-	j := &Job{Comms: []JobComm{{Ranks: all(2), Calls: []plan.Group{plan.Alone(d)}, P2P: p2p}}}
+	j := &plan.Job{Comms: []plan.Comm{{Ranks: all(2), Calls: []plan.Group{plan.Alone(d)}, P2P: p2p}}}
 	for r := range 2 {
 		peer := map[int]uint64{1 - r: 100}
-		j.Ranks = append(j.Ranks, []Item{{Kind: Collective}, {Kind: Exchange, Stream: 1, Sends: peer, Recvs: peer}})
+		j.Ranks = append(j.Ranks, []plan.Item{{Kind: plan.Collective}, {Kind: plan.Exchange, Stream: 1, Sends: peer, Recvs: peer}})
 	}
 	tasks := tasksOf(t, j, star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build())[0]
 	tags := map[int]bool{}
 	for _, task := range tasks {
-		if task.Kind == Sends {
+		if task.Kind == plan.Sends {
 			tags[task.Tag] = true
 		}
 	}
@@ -387,16 +387,16 @@ func TestTasksOfManyRanks(t *testing.T) {
 	}
 	const ranks = 1024
 	j := spmd(ranks, []plan.Decision{decide(nccl.AllReduce, plan.Ring, plan.Simple, ranks, 2, 1<<30)},
-		Item{Kind: Collective})
+		plan.Item{Kind: plan.Collective})
 	f := star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()
 	f.Node = func(r int) int { return r }
-	tasks := NewTasks(j, f)
+	tasks := plan.NewTasks(j, f.Node)
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	n, most := 0, uint64(0)
 	for _, r := range []int{0, 1, 500, ranks - 1} {
-		err := tasks.Rank(r, func(*Task) error {
+		err := tasks.Rank(r, func(*plan.Task) error {
 			if n++; n%10_000 == 0 {
 				runtime.GC()
 				runtime.ReadMemStats(&now)
@@ -416,9 +416,9 @@ func TestTasksOfManyRanks(t *testing.T) {
 func ExampleTasks() {
 	d := decide(nccl.Broadcast, plan.Ring, plan.Simple, 3, 1, 600<<10)
 	f := star{bandwidth: 10e9, latency: 1000, tr: rdma()}.build()
-	tasks := NewTasks(spmd(3, []plan.Decision{d}, Item{Kind: Collective}), f)
-	_ = tasks.Rank(1, func(t *Task) error {
-		fmt.Println(map[TaskKind]string{Sends: "send", Receives: "receive"}[t.Kind], t.Bytes, t.Peer, t.Requires)
+	tasks := plan.NewTasks(spmd(3, []plan.Decision{d}, plan.Item{Kind: plan.Collective}), f.Node)
+	_ = tasks.Rank(1, func(t *plan.Task) error {
+		fmt.Println(map[plan.TaskKind]string{plan.Sends: "send", plan.Receives: "receive"}[t.Kind], t.Bytes, t.Peer, t.Requires)
 		return nil
 	})
 	// Output:

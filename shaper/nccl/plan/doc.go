@@ -7,6 +7,8 @@
 // [Plan]: the connections between ranks, and for each rank and channel a list of actions, each of which waits for
 // messages to receive and for free slots to send from, then sends.
 //
+// A [Job] is the calls of all its ranks. [Tasks] are its messages, with what each waits for.
+//
 // shaper/nccl/expect plays plans in virtual time. docs/model.md says where the rules are from, and what is not
 // modelled.
 package plan

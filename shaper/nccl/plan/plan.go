@@ -102,6 +102,39 @@ func (p Program) Run(f func(a *Action)) {
 	}
 }
 
+// Cursor is a place in a program.
+type Cursor struct {
+	Program
+	loop, times, at int
+}
+
+// Start is a cursor at the first action.
+func (p Program) Start() Cursor { return Cursor{Program: p} }
+
+// Action is the action at the cursor, nil at the end.
+func (c *Cursor) Action() *Action {
+	if c.loop == len(c.Program) {
+		return nil
+	}
+	return &c.Program[c.loop].Actions[c.at]
+}
+
+// Advance moves the cursor to the next action. It must not be at the end.
+func (c *Cursor) Advance() {
+	l := &c.Program[c.loop]
+	if c.at++; c.at < len(l.Actions) {
+		return
+	}
+	c.at = 0
+	if c.times++; c.times == l.Repeat {
+		c.times = 0
+		c.loop++
+	}
+}
+
+// Place is the number of the loop, of its repetition and of the action there.
+func (c *Cursor) Place() (loop, times, at int) { return c.loop, c.times, c.at }
+
 // Each calls f for every action with the number of its repetitions.
 func (b *Block) Each(f func(a *Action, times int)) {
 	for _, batch := range b.Batches {

@@ -39,7 +39,7 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 	var notes []string
 	if a.o.GOAL != nil {
 		a.o.say("its messages are written", -1)
-		if notes, err = writeGOAL(a.o.GOAL, &m.job, m.fabric); err != nil {
+		if notes, err = writeGOAL(a.o.GOAL, &m.job, m.fabric.Node); err != nil {
 			return nil, err
 		}
 	}

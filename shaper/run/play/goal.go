@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	ncclplan "github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
 )
@@ -21,14 +21,14 @@ func (c volume) String() string {
 
 // writeGOAL writes a job as GOAL: its calls are the sends and receives of NCCL's kernels, rank by rank. It returns
 // notes on what is in the file.
-func writeGOAL(out io.Writer, job *expect.Job, f *expect.Fabric) ([]string, error) {
-	tasks, file := expect.NewTasks(job, f), goal.NewTasks(out, len(job.Ranks))
+func writeGOAL(out io.Writer, job *ncclplan.Job, node func(rank int) int) ([]string, error) {
+	tasks, file := ncclplan.NewTasks(job, node), goal.NewTasks(out, len(job.Ranks))
 	var between, within volume
 	for r := range job.Ranks {
-		cpus := map[int]int{expect.Joins: 0} // messages use it too
+		cpus := map[int]int{ncclplan.Joins: 0} // messages use it too
 		err := file.Rank(r, func() error {
-			return tasks.Rank(r, func(t *expect.Task) error {
-				if t.Kind == expect.Sends {
+			return tasks.Rank(r, func(t *ncclplan.Task) error {
+				if t.Kind == ncclplan.Sends {
 					sum := &between
 					if t.Local {
 						sum = &within
@@ -57,12 +57,12 @@ func writeGOAL(out io.Writer, job *expect.Job, f *expect.Fabric) ([]string, erro
 }
 
 // goalTask is a task in GOAL. cpus are the CPUs of the streams with computations.
-func goalTask(t *expect.Task, cpus map[int]int) *goal.Task {
+func goalTask(t *ncclplan.Task, cpus map[int]int) *goal.Task {
 	out := &goal.Task{Requires: t.Requires, Starts: t.Follows, Peer: t.Peer, Tag: t.Tag, Amount: int64(t.Bytes)}
 	switch t.Kind {
-	case expect.Sends:
+	case ncclplan.Sends:
 		out.Kind = workload.Send
-	case expect.Receives:
+	case ncclplan.Receives:
 		out.Kind = workload.Recv
 	default:
 		if _, ok := cpus[t.Stream]; !ok {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
-	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	ncclplan "github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -20,16 +19,16 @@ func TestWriteGOAL(t *testing.T) {
 		Version: 22203, Coll: nccl.AllReduce, Algo: ncclplan.Ring, Proto: ncclplan.Simple, Ranks: 4, Channels: 2,
 		Count: 1 << 20, ElemSize: 4, Rings: [][]int{{0, 1, 2, 3}, {0, 1, 2, 3}},
 	}
-	job := &expect.Job{Comms: []expect.JobComm{{Ranks: []int{0, 1, 2, 3}, Calls: []ncclplan.Group{ncclplan.Alone(d)}}}}
+	job := &ncclplan.Job{Comms: []ncclplan.Comm{{Ranks: []int{0, 1, 2, 3}, Calls: []ncclplan.Group{ncclplan.Alone(d)}}}}
 	for range 4 {
-		job.Ranks = append(job.Ranks, []expect.Item{
+		job.Ranks = append(job.Ranks, []ncclplan.Item{
 			{Nanos: 5000, Stream: 7},
-			{Kind: expect.Collective, Stream: 1, After: []int{0}},
+			{Kind: ncclplan.Collective, Stream: 1, After: []int{0}},
 			{Nanos: 6000, Stream: 2}, {Nanos: 7000, Stream: 7, After: []int{1}},
 		})
 	}
 	var out bytes.Buffer
-	notes, err := writeGOAL(&out, job, &expect.Fabric{Node: func(r int) int { return r / 2 }})
+	notes, err := writeGOAL(&out, job, func(r int) int { return r / 2 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	ncclplan "github.com/ddlemu/ddlemu/shaper/nccl/plan"
@@ -30,7 +31,11 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 // newModeller makes the job of the plans.
 func newModeller(f *Facts) (*modeller, error) {
 	m := &modeller{facts: f, numbers: map[Call]int{}, groups: map[string]int{}}
-	m.job.Connected = connectsFirst(f.Fabric)
+	var err error
+	if m.fabric, err = emulate.NewCommunicator(f.Fabric, f.Node, f.variables.get).Fabric(nil, nil); err != nil {
+		return nil, err
+	}
+	m.fabric.Connected = connectsFirst(f.Fabric)
 	if err := m.addComms(); err != nil {
 		return nil, err
 	}
@@ -41,15 +46,13 @@ func newModeller(f *Facts) (*modeller, error) {
 		}
 		m.job.Ranks = append(m.job.Ranks, items)
 	}
-	var err error
-	m.fabric, err = emulate.NewCommunicator(f.Fabric, f.Node, f.variables.get).Fabric(nil, nil)
-	return m, err
+	return m, nil
 }
 
 // play is when the operations begin and end.
 func (m *modeller) play(ctx context.Context) ([][]bench.Span, error) {
 	used := newOccupation(m.facts.Steps)
-	m.job.Occupied = used.add
+	m.fabric.Occupied = used.add
 	e, err := expect.SimulateJob(ctx, &m.job, m.fabric)
 	if err != nil {
 		return nil, err
@@ -69,7 +72,7 @@ func (m *modeller) play(ctx context.Context) ([][]bench.Span, error) {
 // modeller makes the job of shaper/nccl/expect.
 type modeller struct {
 	facts   *Facts
-	job     expect.Job
+	job     ncclplan.Job
 	fabric  *expect.Fabric
 	numbers map[Call]int   // of collectives that are not in a group, in the Calls of their communicator
 	groups  map[string]int // of groups, the same
@@ -80,7 +83,15 @@ type modeller struct {
 // numbers are the same as in the workload.
 func (m *modeller) addComms() error {
 	ix := m.facts.Workload
-	m.job.Comms = make([]expect.JobComm, len(ix.Comms))
+	m.job.Comms = make([]ncclplan.Comm, len(ix.Comms))
+	of := make([]*expect.Fabric, len(ix.Comms)) // for the ranks of each
+	m.fabric.Path = func(c expect.Conn) ([]link.PathHop, []int, error) { return of[c.Comm].Path(c) }
+	m.fabric.Made = func(c expect.Conn) (through, place int) {
+		if made := of[c.Comm].Made; made != nil {
+			return made(c)
+		}
+		return c.Src, 0
+	}
 	for c, topology := range m.facts.Topologies {
 		ranks := ix.Comms[c].Ranks
 		comm := emulate.NewCommunicator(m.facts.Fabric, func(r int) int { return m.facts.Node(ranks[r]) },
@@ -111,18 +122,16 @@ func (m *modeller) addComms() error {
 			Topology: topology}); err != nil {
 			return fmt.Errorf("sends and receives on %s: %w", ix.Comms[c].Name, err)
 		}
-		f, err := comm.Fabric(m.facts.NICs[c], func(r int) int { return ranks[r] })
-		if err != nil {
+		if of[c], err = comm.Fabric(m.facts.NICs[c], func(r int) int { return ranks[r] }); err != nil {
 			return err
 		}
-		jc.Path, jc.Made = f.Path, f.Made
 	}
 	return nil
 }
 
 // items are those of a plan: one for each, or as many as a group has communicators.
-func (m *modeller) items(p *plan) ([]expect.Item, error) {
-	var out []expect.Item
+func (m *modeller) items(p *plan) ([]ncclplan.Item, error) {
+	var out []ncclplan.Item
 	ends := make([]int, len(p.items))
 	last := map[int32]int{} // by stream
 	for i := range p.items {
@@ -133,12 +142,12 @@ func (m *modeller) items(p *plan) ([]expect.Item, error) {
 		}
 		switch it.op.Kind {
 		case workload.Calc:
-			out = append(out, expect.Item{Stream: int(it.stream), After: after, Nanos: it.op.Nanos})
+			out = append(out, ncclplan.Item{Stream: int(it.stream), After: after, Nanos: it.op.Nanos})
 		case workload.Wait:
 			if len(it.op.After) == 0 {
 				after = slices.Sorted(maps.Values(last))
 			}
-			out = append(out, expect.Item{Kind: expect.HostWait, After: after})
+			out = append(out, ncclplan.Item{Kind: ncclplan.HostWait, After: after})
 		default:
 			calls, err := m.calls(it, p.rank)
 			if err != nil {
@@ -157,14 +166,14 @@ func (m *modeller) items(p *plan) ([]expect.Item, error) {
 }
 
 // calls are what an item calls, on one communicator after the other: NCCL launches a kernel for each.
-func (m *modeller) calls(it *item, rank int) ([]expect.Item, error) {
+func (m *modeller) calls(it *item, rank int) ([]ncclplan.Item, error) {
 	comms, err := m.inOrder(m.facts.commsOf(it))
 	if err != nil {
 		return nil, err
 	}
-	var out []expect.Item
+	var out []ncclplan.Item
 	for _, comm := range comms {
-		call := expect.Item{Kind: expect.Exchange, Stream: int(it.stream), Comm: int(comm), Sends: map[int]uint64{},
+		call := ncclplan.Item{Kind: ncclplan.Exchange, Stream: int(it.stream), Comm: int(comm), Sends: map[int]uint64{},
 			Recvs: map[int]uint64{}}
 		if err := m.callsOn(&call, it, rank); err != nil {
 			return nil, err
@@ -172,23 +181,23 @@ func (m *modeller) calls(it *item, rank int) ([]expect.Item, error) {
 		out = append(out, call)
 	}
 	if out == nil {
-		out = []expect.Item{{Stream: int(it.stream)}} // it takes no time
+		out = []ncclplan.Item{{Stream: int(it.stream)}} // it takes no time
 	}
 	return out, nil
 }
 
 // callsOn sets what an item calls on the communicator of out.
-func (m *modeller) callsOn(out *expect.Item, it *item, rank int) error {
+func (m *modeller) callsOn(out *ncclplan.Item, it *item, rank int) error {
 	comm := int32(out.Comm)
 	ranks := m.facts.Workload.Comms[comm].Ranks
 	at := slices.Index(ranks, rank)
 	collectives := m.facts.schedules(it, comm)
 	if c := it.calls[0].what; len(it.calls) == 1 && c.Func == workload.AllToAll && c.Count > 0 {
 		collectives = []Call{c} // the same for all ranks
-		out.Kind = expect.Collective
+		out.Kind = ncclplan.Collective
 	}
 	for i := range it.calls {
-		if c := &it.calls[i].what; c.Comm == comm && out.Kind == expect.Exchange && !c.isSchedule() {
+		if c := &it.calls[i].what; c.Comm == comm && out.Kind == ncclplan.Exchange && !c.isSchedule() {
 			if err := exchange(out, *c, at, len(ranks)); err != nil {
 				return err
 			}
@@ -198,7 +207,7 @@ func (m *modeller) callsOn(out *expect.Item, it *item, rank int) error {
 		return nil
 	}
 	known := false
-	if out.Kind = expect.Collective; len(collectives) > 1 {
+	if out.Kind = ncclplan.Collective; len(collectives) > 1 {
 		out.Call, known = m.groups[keyOf(collectives)]
 	} else {
 		out.Call, known = m.numbers[collectives[0]]
@@ -213,7 +222,7 @@ func (m *modeller) callsOn(out *expect.Item, it *item, rank int) error {
 }
 
 // exchange adds the messages of a call of rank at of a communicator.
-func exchange(out *expect.Item, c Call, at, ranks int) error {
+func exchange(out *ncclplan.Item, c Call, at, ranks int) error {
 	bytes := bytesOf(Call{Kind: workload.Send, Count: c.Count, Type: c.Type})
 	var err error
 	send := func(to int) { err = addMessage(out.Sends, to, bytes, err) }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
 import (
 	"fmt"
 	"slices"
-
-	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // TaskKind is what a [Task] does.
@@ -46,20 +44,21 @@ type Task struct {
 // takes no time: what a rank passes on requires what it has received. A connection has as many messages in flight as
 // NCCL's buffers hold.
 type Tasks struct {
-	builder *jobBuilder
-	parts   map[[2]int][]callPart // by communicator and call
+	job   *Job
+	node  func(rank int) int
+	parts map[[2]int][]Part // by communicator and call
 }
 
-// NewTasks prepares the tasks of a job on a fabric.
-func NewTasks(j *Job, f *Fabric) *Tasks {
-	return &Tasks{builder: &jobBuilder{job: j, fabric: f}, parts: map[[2]int][]callPart{}}
+// NewTasks prepares the tasks of a job whose ranks are on these nodes.
+func NewTasks(j *Job, node func(rank int) int) *Tasks {
+	return &Tasks{job: j, node: node, parts: map[[2]int][]Part{}}
 }
 
 // Rank calls yield for each task of a rank. It stops at an error.
 func (t *Tasks) Rank(rank int, yield func(*Task) error) error {
 	m := &taskMaker{Tasks: t, rank: rank, yield: yield, streams: map[int]*taskStream{}, comms: map[int][]int{},
 		waited: map[int]int{}}
-	for i := range t.builder.job.Ranks[rank] {
+	for i := range t.job.Ranks[rank] {
 		if err := m.item(i); err != nil {
 			return fmt.Errorf("rank %d, item %d: %w", rank, i, err)
 		}
@@ -68,12 +67,12 @@ func (t *Tasks) Rank(rank int, yield func(*Task) error) error {
 }
 
 // partsOf are the collectives of an item.
-func (t *Tasks) partsOf(in *Item) ([]callPart, error) {
+func (t *Tasks) partsOf(in *Item) ([]Part, error) {
 	key := [2]int{in.Comm, in.Call}
 	if parts, ok := t.parts[key]; ok {
 		return parts, nil
 	}
-	parts, err := t.builder.partsOf(in)
+	parts, err := t.job.Parts(in, t.node)
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +122,16 @@ func (m *taskMaker) joined(tasks []int) ([]int, error) {
 
 // item makes the tasks of an item.
 func (m *taskMaker) item(i int) error {
-	in := &m.builder.job.Ranks[m.rank][i]
-	local, err := m.builder.check(m.rank, i)
+	in := &m.job.Ranks[m.rank][i]
+	local, err := m.job.Check(m.rank, i)
 	if err != nil {
 		return err
 	}
 	if in.Kind == HostWait {
 		m.waits++
 		for _, a := range in.After {
-			if m.builder.job.Ranks[m.rank][a].Kind != HostWait {
-				stream := m.builder.job.Ranks[m.rank][a].Stream
+			if m.job.Ranks[m.rank][a].Kind != HostWait {
+				stream := m.job.Ranks[m.rank][a].Stream
 				m.waited[stream] = max(m.waited[stream], a)
 			}
 		}
@@ -186,109 +185,95 @@ func (m *taskMaker) before(in *Item, st *taskStream) []int {
 
 // call makes the tasks of a kernel of NCCL, and returns those at which it ends.
 func (m *taskMaker) call(in *Item, local int, start []int) ([]int, error) {
-	var plans []*plan.Plan
-	if in.Kind == Collective && len(m.builder.job.Comms[in.Comm].Ranks) > 1 {
+	var kernels []*Kernel
+	add := func(p *Plan, err error) error {
+		if err == nil {
+			kernels = append(kernels, p.KernelsOf(0, nil, len(m.job.Comms[in.Comm].Ranks))[local])
+		}
+		return err
+	}
+	if in.Kind == Collective && len(m.job.Comms[in.Comm].Ranks) > 1 {
 		parts, err := m.partsOf(in)
 		if err != nil {
 			return nil, err
 		}
 		for i := range parts {
-			p, err := parts[i].planOf(local)
-			if err != nil {
+			if err := add(parts[i].PlanOfRank(local)); err != nil {
 				return nil, err
 			}
-			plans = append(plans, p)
 		}
 	}
 	if in.Kind == Exchange || len(in.Sends)+len(in.Recvs) > 0 {
-		_, p, err := m.builder.exchangePlan(in, local)
-		if err != nil {
+		if err := add(m.job.Exchange(in, local, m.node)); err != nil {
 			return nil, err
 		}
-		plans = append(plans, p)
 	}
-	return m.kernel(in.Comm, plans, start)
+	return m.kernel(in.Comm, Fuse(kernels...), start)
 }
 
-// kernel makes the tasks of plans that run in one kernel, on each channel one after another. The programs that run at
-// once take turns, one action each, so that the order of the tasks is that of NCCL's proxy.
-func (m *taskMaker) kernel(comm int, plans []*plan.Plan, start []int) ([]int, error) {
-	var running []*taskBlock
-	at := map[int]*taskBlock{} // by channel
-	for _, p := range plans {
-		for i := range p.Blocks {
-			b := at[p.Blocks[i].Channel]
-			if b == nil {
-				b = &taskBlock{maker: m, comm: comm, ends: start}
-				at[p.Blocks[i].Channel] = b
-				running = append(running, b)
-			}
-			for _, batch := range p.Blocks[i].Batches {
-				b.batches = append(b.batches, taskBatch{p, batch})
-			}
-		}
-	}
-	if len(running) == 0 {
+// kernel makes the tasks of a kernel. The programs that run at once take turns, one action each, so that the order of
+// the tasks is that of NCCL's proxy.
+func (m *taskMaker) kernel(comm int, k *Kernel, start []int) ([]int, error) {
+	if k == nil {
 		return start, nil
+	}
+	var running []*taskChannel
+	for i := range k.Channels {
+		running = append(running, &taskChannel{maker: m, comm: comm, batches: k.Channels[i].Batches, ends: start})
 	}
 	var ends []int
 	for len(running) > 0 {
-		for _, b := range running {
-			if err := b.step(); err != nil {
+		for _, c := range running {
+			if err := c.step(); err != nil {
 				return nil, err
 			}
 		}
-		running = slices.DeleteFunc(running, func(b *taskBlock) bool {
-			if b.isDone() {
-				ends = append(ends, b.ends...)
+		running = slices.DeleteFunc(running, func(c *taskChannel) bool {
+			if c.isDone() {
+				ends = append(ends, c.ends...)
 			}
-			return b.isDone()
+			return c.isDone()
 		})
 	}
 	return m.joined(ends)
 }
 
-// taskBlock is what a kernel does on a channel: batches one after another, the programs of a batch at once.
-type taskBlock struct {
+// taskChannel is what a kernel does on a channel: batches one after another, the programs of a batch at once.
+type taskChannel struct {
 	maker    *taskMaker
 	comm     int
-	batches  []taskBatch
+	batches  []Batch
 	programs []*taskProgram // of the current batch
 	ends     []int          // tasks at which the last batch has ended
 }
 
-type taskBatch struct {
-	plan     *plan.Plan
-	programs []plan.Program
-}
-
-func (b *taskBlock) isDone() bool { return len(b.programs) == 0 && len(b.batches) == 0 }
+func (c *taskChannel) isDone() bool { return len(c.programs) == 0 && len(c.batches) == 0 }
 
 // step makes the tasks of the next action of each program.
-func (b *taskBlock) step() error {
-	if len(b.programs) == 0 {
-		next := b.batches[0]
-		b.batches = b.batches[1:]
-		for _, prog := range next.programs {
-			b.programs = append(b.programs, newTaskProgram(b, next.plan, prog))
+func (c *taskChannel) step() error {
+	if len(c.programs) == 0 {
+		next := c.batches[0]
+		c.batches = c.batches[1:]
+		for _, prog := range next.Programs {
+			c.programs = append(c.programs, newTaskProgram(c, next.Plan, prog.Program))
 		}
-		b.ends = nil
+		c.ends = nil
 	}
-	for _, p := range b.programs {
+	for _, p := range c.programs {
 		if err := p.step(); err != nil {
 			return err
 		}
 	}
-	b.programs = slices.DeleteFunc(b.programs, func(p *taskProgram) bool {
+	c.programs = slices.DeleteFunc(c.programs, func(p *taskProgram) bool {
 		if p.isDone() {
-			b.ends = append(b.ends, p.ends()...)
+			c.ends = append(c.ends, p.ends()...)
 		}
 		return p.isDone()
 	})
-	if len(b.programs) > 0 {
+	if len(c.programs) > 0 {
 		return nil
 	}
 	var err error
-	b.ends, err = b.maker.joined(b.ends)
+	c.ends, err = c.maker.joined(c.ends)
 	return err
 }

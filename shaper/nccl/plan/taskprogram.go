@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package plan
 
-import (
-	"slices"
-
-	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
-)
+import "slices"
 
 // taskProgram makes the tasks of a program.
 type taskProgram struct {
 	*taskMaker
 	comm  int
-	plan  *plan.Plan
-	at    place
+	plan  *Plan
+	at    Cursor
 	start []int // tasks that must have ended before it starts
 
 	inbound  map[int]*inbound // by the plan's number of the connection
@@ -24,10 +20,10 @@ type taskProgram struct {
 
 // inbound is a connection from which a program receives.
 type inbound struct {
-	sizes    place // of the actions that end a message
-	consumed int   // messages
-	open     []int // tasks of messages that are not consumed
-	last     int   // task; -1 for none
+	sizes    Cursor // of the actions that end a message
+	consumed int    // messages
+	open     []int  // tasks of messages that are not consumed
+	last     int    // task; -1 for none
 	// freed are the receives on other connections that had ended when the kernel read a message, by its number modulo
 	// the number of slots: only then its slot is free again.
 	freed [][]int
@@ -40,37 +36,14 @@ type outbound struct {
 	version int // of taskProgram.arrived at the last one
 }
 
-// place is a place in a program.
-type place struct {
-	prog            plan.Program
-	loop, times, at int
-}
-
-// next is the next action; nil at the end.
-func (p *place) next() *plan.Action {
-	if p.loop == len(p.prog) {
-		return nil
-	}
-	l := &p.prog[p.loop]
-	a := &l.Actions[p.at]
-	if p.at++; p.at == len(l.Actions) {
-		p.at = 0
-		if p.times++; p.times == l.Repeat {
-			p.times = 0
-			p.loop++
-		}
-	}
-	return a
-}
-
-func newTaskProgram(b *taskBlock, p *plan.Plan, prog plan.Program) *taskProgram {
+func newTaskProgram(c *taskChannel, p *Plan, prog Program) *taskProgram {
 	return &taskProgram{
-		taskMaker: b.maker, comm: b.comm, plan: p, at: place{prog: prog}, start: b.ends,
+		taskMaker: c.maker, comm: c.comm, plan: p, at: prog.Start(), start: c.ends,
 		inbound: map[int]*inbound{}, outbound: map[int]*outbound{}, arrived: map[int]int{},
 	}
 }
 
-func (p *taskProgram) isDone() bool { return p.at.loop == len(p.at.prog) }
+func (p *taskProgram) isDone() bool { return p.at.Action() == nil }
 
 // ends are the tasks at which the program has ended: its last receive and send on each connection.
 func (p *taskProgram) ends() []int {
@@ -83,10 +56,11 @@ func (p *taskProgram) ends() []int {
 
 // step makes the tasks of the next action.
 func (p *taskProgram) step() error {
-	a := p.at.next()
+	a := p.at.Action()
 	if a == nil {
 		return nil
 	}
+	p.at.Advance()
 	for _, i := range a.Recv {
 		if err := p.receive(i, a); err != nil {
 			return err
@@ -110,11 +84,11 @@ func (p *taskProgram) step() error {
 
 // receive makes the tasks of the messages of a connection up to that of an action, which then has arrived. The kernels
 // of LL and LL128 do not wait for an empty one.
-func (p *taskProgram) receive(i int, a *plan.Action) error {
+func (p *taskProgram) receive(i int, a *Action) error {
 	spec := &p.plan.Conns[i]
 	c := p.inbound[i]
 	if c == nil {
-		c = &inbound{sizes: place{prog: p.at.prog}, last: -1, freed: make([][]int, spec.RecvSlots)}
+		c = &inbound{sizes: p.at.Program.Start(), last: -1, freed: make([][]int, spec.RecvSlots)}
 		p.inbound[i] = c
 	}
 	for len(c.open) <= int(a.RecvAhead) {
@@ -164,7 +138,7 @@ func (p *taskProgram) executed() []int {
 }
 
 // send makes the task of the next message on a connection.
-func (p *taskProgram) send(i int, a *plan.Action) error {
+func (p *taskProgram) send(i int, a *Action) error {
 	spec := &p.plan.Conns[i]
 	c := p.outbound[i]
 	if c == nil {
@@ -188,24 +162,25 @@ func (p *taskProgram) send(i int, a *plan.Action) error {
 }
 
 // message completes the task of a message on a connection.
-func (p *taskProgram) message(t *Task, c *plan.Connection, peer int) (int, error) {
-	ranks := p.builder.job.Comms[p.comm].Ranks
+func (p *taskProgram) message(t *Task, c *Connection, peer int) (int, error) {
+	ranks := p.job.Comms[p.comm].Ranks
 	t.Peer = ranks[peer]
-	t.Tag = (p.comm*plan.MaxChannels + c.Channel) * 2
+	t.Tag = (p.comm*MaxChannels + c.Channel) * 2
 	if c.P2P {
 		t.Tag++
 	}
-	t.Local = p.builder.fabric.Node(t.Peer) == p.builder.fabric.Node(p.rank)
+	t.Local = p.node(t.Peer) == p.node(p.rank)
 	return p.task(t)
 }
 
 // nextSize is the size of the next message that the program receives from connection i.
 func (c *inbound) nextSize(i int) uint64 {
 	for {
-		a := c.sizes.next()
+		a := c.sizes.Action()
 		if a == nil {
 			panic("a message that no action reads")
 		}
+		c.sizes.Advance()
 		if !a.KeepRecv && slices.Contains(a.Recv, i) {
 			return a.BytesReceived()
 		}
