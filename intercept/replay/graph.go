@@ -23,6 +23,9 @@ type graph struct {
 	parts    []part  // of calls
 	partAt   map[rankKey]int
 
+	versions []int      // of NCCL, that the ranks have recorded
+	plans    []*planned // of calls; nil if it is not known
+
 	shares  shares
 	guessed int // messages of algorithms whose schedules are not known
 	calls   int // with messages
@@ -74,7 +77,7 @@ type rankKey struct{ call, job, rank int }
 
 // newGraph finds what waits for what. Only messages that are played have moments.
 func newGraph(t *messages.Trace, r *Recorded) *graph {
-	g := &graph{trace: t, recorded: r, lastStage: map[stageKey]stage{}, lastRead: map[int][]int32{}}
+	g := &graph{trace: t, recorded: r, versions: versionsOf(t), lastStage: map[stageKey]stage{}, lastRead: map[int][]int32{}}
 	g.at = make([]int64, 4*len(t.Messages))
 	for i := range t.Messages {
 		m := &t.Messages[i]
@@ -86,6 +89,8 @@ func newGraph(t *messages.Trace, r *Recorded) *graph {
 	}
 	g.findShares()
 	g.findParts()
+	g.findPlans()
+	g.timeParts()
 	for _, p := range g.parts {
 		g.at = append(g.at, p.begin, p.end)
 	}
@@ -99,7 +104,7 @@ func newGraph(t *messages.Trace, r *Recorded) *graph {
 	return g
 }
 
-// findParts finds what each rank does in each call, and when it began and ended it.
+// findParts finds what each rank does in each call.
 func (g *graph) findParts() {
 	t := g.trace
 	at := map[rankKey]int{}
@@ -134,19 +139,47 @@ func (g *graph) findParts() {
 			r.end = max(r.end, m.Due, m.ReceivePosted)
 		}
 	}
+}
+
+// timeParts finds when each rank began and ended each call.
+func (g *graph) timeParts() {
 	ended := map[rankKey]int64{} // by communicator: the call is its number
 	comms := map[uint64]int{}
-	for k := range g.parts {
-		p := &g.parts[k]
-		comm := t.Calls[p.call].Comm
-		if _, ok := comms[comm]; !ok {
-			comms[comm] = len(comms)
+	for first := 0; first < len(g.parts); {
+		next := first
+		for ; next < len(g.parts) && g.parts[next].call == g.parts[first].call; next++ {
+			p := &g.parts[next]
+			comm := g.trace.Calls[p.call].Comm
+			if _, ok := comms[comm]; !ok {
+				comms[comm] = len(comms)
+			}
+			p.begin = min(max(p.begin, ended[rankKey{comms[comm], p.job, p.rank}]), p.first)
 		}
-		key := rankKey{comms[comm], p.job, p.rank}
-		p.begin = min(max(p.begin, ended[key]), p.first)
-		p.end = max(p.end, p.begin)
-		ended[key] = max(ended[key], p.end)
+		for k := first; k < next; k++ {
+			p := &g.parts[k]
+			p.end = max(p.end, p.begin)
+			for _, n := range g.endOf(p) {
+				if n < g.begin(0) {
+					p.end = max(p.end, g.at[n])
+				} else {
+					p.end = max(p.end, g.parts[(n-g.begin(0))/2].begin)
+				}
+			}
+			key := rankKey{comms[g.trace.Calls[p.call].Comm], p.job, p.rank}
+			ended[key] = max(ended[key], p.end)
+		}
+		first = next
 	}
+}
+
+// endOf are the moments after which a kernel ends, if the plan says it.
+func (g *graph) endOf(p *part) []int32 {
+	if of := g.plans[p.call]; of != nil {
+		if rank, ok := of.ranks[[2]int{p.job, p.rank}]; ok {
+			return of.ends[rank]
+		}
+	}
+	return nil
 }
 
 // placeBefore is the message whose place in the buffer message i takes: when that was complete, the kernel

@@ -96,3 +96,102 @@ func changeTasks(t *messages.Trace, change func(x *messages.Task)) {
 		change(&t.Tasks[i])
 	}
 }
+
+// gatherOnTwoNodes is a recording of an all-gather of 4 ranks by LL, with so many chunks of each. Its ring is 0, 1, 2, 3,
+// and the first two ranks are on one node, the others on another one: the fabric sees what ranks 1 and 3 send.
+func gatherOnTwoNodes(chunks int) *messages.Trace {
+	const chunk = 32 << 10
+	t := &messages.Trace{Ranks: []ledger.Info{{NCCL: 22907}}, Nodes: map[[2]int]int{}}
+	call := messages.Call{Name: "AllGather", Everyone: true}
+	for r := range 4 {
+		t.Nodes[[2]int{0, r}] = r / 2
+		t.Tasks = append(t.Tasks, messages.Task{Owner: r, Rank: r, Ranks: 4, Func: "AllGather", Algo: "Ring",
+			Proto: "LL", Datatype: "int8", Count: uint64(chunks * chunk)})
+		call.Tasks = append(call.Tasks, r)
+	}
+	for flow, r := range []int{1, 3} {
+		next := (r + 1) % 4
+		t.Connections = append(t.Connections, messages.Connection{Flow: uint64(flow), Sender: r, Receiver: next, Src: flow,
+			Dst: 1 - flow, Order: uint64(flow)})
+		for k := range 3 * chunks {
+			at := int64(1000 + 100*k)
+			call.Messages = append(call.Messages, len(t.Messages))
+			t.Messages = append(t.Messages, messages.Message{
+				Flow: uint64(flow), Number: uint64(k), Sender: r, Receiver: next, Src: flow, Dst: 1 - flow, Size: 2 * chunk,
+				SendTask: r, ReceiveTask: next,
+				HasSend: true, Sent: true, Posted: at, Complete: at + 60, HasReceive: true, Received: true,
+				ReceivePosted: at - 10, Due: at + 50,
+			})
+		}
+	}
+	t.Calls = []messages.Call{call}
+	return t
+}
+
+// Ranks of a node wait for what another one of them has received, and for its begin, although the fabric does not see
+// what they send to each other.
+func TestPlannedRingWithinNodes(t *testing.T) {
+	c := NewCalls(gatherOnTwoNodes(1))
+	if calls, byRules := c.ByRules(); calls != 1 || byRules != 0 {
+		t.Fatalf("%d of %d calls by rules, want none of 1", byRules, calls)
+	}
+	begin := func(rank int) int32 { return c.graph.begin(c.graph.partAt[rankKey{0, 0, rank}]) }
+	// Messages 0 to 2 are of rank 1: its own data, those of rank 0, and those of rank 3.
+	for name, tc := range map[string]struct {
+		waits, other int32
+		want         bool
+	}{
+		"its own data for the one before":      {posted(0), begin(0), false},
+		"the next data for the one before":     {posted(1), begin(0), true},
+		"the next data for the other node":     {posted(1), visible(3), false},
+		"the last data for the other node":     {posted(2), visible(3), true},
+		"the last data for more":               {posted(2), visible(4), false},
+		"the end for what went round":          {c.graph.end(c.graph.partAt[rankKey{0, 0, 1}]), visible(4), true},
+		"the end for what is not passed on":    {c.graph.end(c.graph.partAt[rankKey{0, 0, 1}]), visible(5), false},
+		"the end of the one before for it all": {c.graph.end(c.graph.partAt[rankKey{0, 0, 0}]), visible(5), true},
+	} {
+		if got := c.waitsFor(tc.waits, tc.other); got != tc.want {
+			t.Errorf("%s: waits is %v, want %v", name, got, tc.want)
+		}
+	}
+	if n := c.Odd(); n > 0 {
+		t.Errorf("%d rules do not hold", n)
+	}
+}
+
+// A moment waits once for another one.
+func TestPlannedEdgesAreThereOnce(t *testing.T) {
+	long := ringOfThree() // two calls, one after the other
+	for i, m := range long.Messages[:len(long.Messages):len(long.Messages)] {
+		m.Number += 4
+		m.SendTask, m.ReceiveTask = m.SendTask+3, m.ReceiveTask+3
+		for _, at := range []*int64{&m.Posted, &m.Complete, &m.ReceivePosted, &m.Due} {
+			*at += 2000
+		}
+		long.Messages = append(long.Messages, m)
+		long.Calls[0].Messages[i] = i
+	}
+	second := long.Calls[0]
+	second.Tasks, second.Messages = []int{3, 4, 5}, nil
+	for i := range 12 {
+		second.Messages = append(second.Messages, 12+i)
+	}
+	long.Tasks = append(long.Tasks, long.Tasks...)
+	long.Calls = append(long.Calls, second)
+	for name, tr := range map[string]*messages.Trace{"ring": ringOfThree(), "two calls": long, "nodes": gatherOnTwoNodes(1),
+		"more than a buffer holds": gatherOnTwoNodes(4)} {
+		g := newGraph(tr, Prepare(tr))
+		if g.byRules > 0 {
+			t.Errorf("%s: %d calls by rules", name, g.byRules)
+		}
+		seen := map[[2]int32]bool{}
+		for i := range g.from {
+			edge := [2]int32{g.from[i], g.to[i]}
+			if seen[edge] {
+				t.Errorf("%s: an edge is there twice: from %d of message %d to %d of message %d", name, edge[0]%4, edge[0]/4,
+					edge[1]%4, edge[1]/4)
+			}
+			seen[edge] = true
+		}
+	}
+}

@@ -60,46 +60,73 @@ func (g *graph) addRules(call int) {
 	}
 	s := scheduleOf(&g.trace.Tasks[c.Tasks[0]])
 	stages, nodes := g.stagesOf(c)
-	var reads map[int][]int32
-	if len(stages) > 0 {
-		g.calls++
-		if p := g.planOf(c, s, stages); p != nil {
-			p.follow()
-			reads = p.reads
-		} else {
-			g.byRules++
-		}
+	planned := g.plans[call]
+	if planned != nil {
+		g.endParts(call, planned)
 	}
 	for key, st := range stages {
 		part, known := g.partAt[rankKey{call, key.job, key.rank}]
 		for _, out := range st.out {
-			g.sendRules(s, key, st, out, nodes, reads)
+			g.sendRules(s, key, st, out, nodes, planned)
 			if known {
 				g.after(posted(out.messages[0]), g.begin(part))
-				if before := g.placeFor(s, out.messages[len(out.messages)-1]); before >= 0 {
+				if before := g.placeFor(s, out.messages[len(out.messages)-1]); planned == nil && before >= 0 {
 					g.ifBefore(g.end(part), complete(before))
 				}
 			}
 		}
 		for _, in := range st.in {
-			g.receiveRules(s, key, st, in, reads)
+			g.receiveRules(s, key, st, in, planned)
 			if known {
 				g.ifBefore(received(in.messages[0]), g.begin(part))
 				for _, i := range in.messages[min(g.receiveSlots(s, in.messages[0]), len(in.messages)):] {
 					g.ifBefore(received(i), g.begin(part)) // before, the kernel reads nothing
 				}
-				g.after(g.end(part), visible(in.messages[len(in.messages)-1]))
+				if planned == nil {
+					g.after(g.end(part), visible(in.messages[len(in.messages)-1]))
+				}
 			}
 		}
 	}
 	for key, st := range stages {
 		g.lastStage[key] = *st
 		for _, in := range st.in {
-			last := g.readAfter(s, st, in, len(in.messages)-1, reads)
+			last := g.readAfter(s, st, in, len(in.messages)-1, planned)
 			if part, known := g.partAt[rankKey{call, key.job, key.rank}]; known {
 				last = append(last[:len(last):len(last)], g.begin(part))
 			}
 			g.lastRead[g.recorded.FlowOf[in.messages[0]]] = last
+		}
+	}
+}
+
+// findPlans finds the plans of the calls with messages.
+func (g *graph) findPlans() {
+	g.plans = make([]*planned, len(g.trace.Calls))
+	for i := range g.trace.Calls {
+		c := &g.trace.Calls[i]
+		if len(c.Tasks) == 0 {
+			continue
+		}
+		stages, _ := g.stagesOf(c)
+		if len(stages) == 0 {
+			continue
+		}
+		g.calls++
+		if g.plans[i] = g.planOf(i, scheduleOf(&g.trace.Tasks[c.Tasks[0]]), stages); g.plans[i] == nil {
+			g.byRules++
+		}
+	}
+}
+
+// endParts makes each rank's kernel of a call end when its programs have.
+func (g *graph) endParts(call int, p *planned) {
+	for rank, number := range p.ranks {
+		part, known := g.partAt[rankKey{call, rank[0], rank[1]}]
+		for _, n := range p.ends[number] {
+			if known {
+				g.after(g.end(part), n)
+			}
 		}
 	}
 }
@@ -149,12 +176,20 @@ func (g *graph) nodeOf(job, rank int) int {
 	return -1
 }
 
-// sendRules says what the messages of one outgoing stream wait for. reads is not nil if the plan has said so.
+// sendRules says what the messages of one outgoing stream wait for. planned is nil if the plan is not known.
 func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes map[stageKey]*stage,
-	reads map[int][]int32) {
+	planned *planned) {
 	g.afterEarlierCall(out, posted, complete)
 	if first := out.messages[0]; s.p2p {
 		g.afterOthers(posted(first), first, slices.Concat(g.lastStage[key].out, st.out), posted, complete)
+	}
+	if planned != nil {
+		for _, i := range out.messages {
+			for _, n := range planned.posts[i] {
+				g.after(posted(i), n)
+			}
+		}
+		return
 	}
 	in, ranks := st.in, 1
 	if len(in) == 0 && !s.p2p { // what enters the node at another rank was passed on within it
@@ -172,7 +207,7 @@ func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes
 			g.after(posted(i), complete(out.messages[j-slots]))
 		}
 		switch {
-		case s.p2p, reads != nil:
+		case s.p2p:
 		case s.loop > 0:
 			g.afterMessage(i, in, s.neededAround(j, ranks))
 		case s.task.Algo == "Ring":
@@ -259,32 +294,36 @@ func (g *graph) parentOf(st *stage) int {
 
 // receiveRules says what the receives of one incoming stream wait for: a place in the buffer, which the
 // kernel gives back when it has read the message.
-func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream, reads map[int][]int32) {
+func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream, planned *planned) {
 	first := in.messages[0]
 	g.afterEarlierCall(in, received, visible)
 	for _, n := range g.lastRead[g.recorded.FlowOf[first]] {
-		g.ifBefore(received(first), n)
+		if k := g.recorded.At[first]; n != visible(g.recorded.Messages[g.recorded.FlowOf[first]][k-1]) { // see above
+			g.ifBefore(received(first), n)
+		}
 	}
 	if s.p2p {
 		g.afterOthers(received(first), first, slices.Concat(g.lastStage[key].in, st.in), received, visible)
 	}
 	for j, i := range in.messages[min(g.receiveSlots(s, first), len(in.messages)):] {
 		g.after(received(i), visible(in.messages[j]))
-		for _, n := range g.readAfter(s, st, in, j, reads) {
-			g.ifBefore(received(i), n)
+		for _, n := range g.readAfter(s, st, in, j, planned) {
+			if n != visible(in.messages[j]) {
+				g.ifBefore(received(i), n)
+			}
 		}
 	}
 }
 
 // readAfter are the moments after which a rank's kernel reads message j of an incoming stream, once it is
 // there: it passes it on at once, so there must be a place for what it sends then, and what it combines it
-// with must be there. reads has them by message, if the plan is known.
-func (g *graph) readAfter(s schedule, st *stage, in stream, j int, reads map[int][]int32) (nodes []int32) {
+// with must be there. planned is nil if the plan is not known.
+func (g *graph) readAfter(s schedule, st *stage, in stream, j int, planned *planned) (nodes []int32) {
 	if s.p2p {
 		return nil
 	}
-	if reads != nil {
-		return reads[in.messages[j]]
+	if planned != nil {
+		return planned.reads[in.messages[j]]
 	}
 	if s.loop > 0 {
 		j += s.slice

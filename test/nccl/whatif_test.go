@@ -104,6 +104,42 @@ func TestWhatIfIsWhatIs(t *testing.T) {
 	}
 }
 
+// What ranks of a node pass to each other around a ring is in the plan, although the fabric does not see it: from a run on
+// either fabric, the other's time is known to the nanosecond.
+func TestWhatIfWithinNodes(t *testing.T) {
+	for _, tc := range []struct{ collective, proto, ranks, version string }{
+		{"allreduce", "Simple", "4", "2.22"},
+		{"allreduce", "LL128", "6", "2.29"},
+		{"allgather", "Simple", "4", "2.29"},
+		{"broadcast", "Simple", "4", "2.29"},
+		{"reduce", "LL", "6", "2.22"},
+	} {
+		t.Run(strings.Join([]string{tc.collective, tc.proto, tc.ranks}, " "), func(t *testing.T) {
+			env := []string{"NCCL_ALGO=Ring", "NCCL_PROTO=" + tc.proto, "NCCL_MIN_NCHANNELS=2", "NCCL_MAX_NCHANNELS=2"}
+			plain := []string{"base: ndr400", "nodes: 2", "link:", "  jitter: none"}
+			run := func(lines ...string) (dir string) {
+				dir = filepath.Join(t.TempDir(), "t")
+				bench(t, folder(t), env, tc.collective, "--file", writeFabric(t, lines...), "--ranks", tc.ranks, "--nodes", "2",
+					"--nccl", tc.version, "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--trace", dir)
+				return dir
+			}
+			fast := run(plain...)
+			slow := run(append(plain, "links:", "  - match: \"node0:*\"", "    bandwidth: 100Gbps")...)
+			there, back := whatIfOf(t, fast, "--link", "node0:*", "--bw", "100Gbps"),
+				whatIfOf(t, slow, "--link", "node0:*", "--bw", "4x")
+			if len(there.Notes)+len(back.Notes) > 0 {
+				t.Errorf("notes %q %q", there.Notes, back.Notes)
+			}
+			for i, f := range there.Changes[0].Functions {
+				if b := back.Changes[0].Functions[i]; f.After != b.Before || b.After != f.Before || f.Before >= b.Before {
+					t.Errorf("%s: %.0f ns, predicted %.0f; on the slow fabric %.0f, predicted %.0f", f.Function, f.Before,
+						b.After, b.Before, f.After)
+				}
+			}
+		})
+	}
+}
+
 // Sends and receives of a program wait for each other as NCCL's proxy and kernels make them: on an oversubscribed
 // fabric, and behind one slow link, the predicted time is the real one. Messages that are posted at one moment may
 // take turns in another order on the other fabric: that is the difference which is allowed for alltoall on one switch.

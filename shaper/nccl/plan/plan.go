@@ -160,12 +160,14 @@ func (p *Plan) Channels() int {
 	return len(seen)
 }
 
-// Messages is the number of messages that are sent.
-func (p *Plan) Messages() (n uint64) {
+// Messages is the number of messages that are sent on the connections for which of is true.
+func (p *Plan) Messages(of func(conn int) bool) (n uint64) {
 	for i := range p.Blocks {
 		p.Blocks[i].Each(func(a *Action, times int) {
-			if !a.KeepSend {
-				n += uint64(len(a.Send) * times)
+			for _, conn := range a.Send {
+				if !a.KeepSend && of(conn) {
+					n += uint64(times)
+				}
 			}
 		})
 	}
