@@ -109,12 +109,10 @@ func (l *lateness) addSince(now, then *state.LinkStats) {
 	if then == nil {
 		then = &state.LinkStats{}
 	}
-	for i := range now.Size {
-		b, a := &now.Size[i], &then.Size[i]
-		l.late, l.took, l.most = l.late+b.SumLate-a.SumLate, l.took+b.SumTime-a.SumTime, max(l.most, b.MaxLate)
-		for k := range b.Late {
-			l.buckets[k] += b.Late[k] - a.Late[k]
-		}
+	b, a := now.Total(), then.Total()
+	l.late, l.took, l.most = l.late+b.SumLate-a.SumLate, l.took+b.SumTime-a.SumTime, max(l.most, b.MaxLate)
+	for k := range b.Late {
+		l.buckets[k] += b.Late[k] - a.Late[k]
 	}
 }
 

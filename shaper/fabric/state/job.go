@@ -435,6 +435,16 @@ func (c *LinkStats) add(o *LinkStats) {
 		c.Broken+o.Broken
 }
 
+// Total is the sum over the classes of sizes.
+func (c *LinkStats) Total() (sum Class) {
+	for i := range c.Size {
+		if c.Size[i].Messages > 0 {
+			sum.add(&c.Size[i])
+		}
+	}
+	return sum
+}
+
 // add adds the counters of o to k.
 func (k *Class) add(o *Class) {
 	k.Messages, k.Bytes = k.Messages+o.Messages, k.Bytes+o.Bytes

@@ -140,15 +140,9 @@ func (j Job) TrafficDuring(traffic JobStatus) (during JobStatus, ok bool) {
 
 // snapshot is the counters of the job of all traffic on one link.
 func (c *LinkStats) snapshot() Snapshot {
-	s := Snapshot{ModelBusy: c.ModelBusy, WallBusy: c.WallBusy}
-	for i := range c.Size {
-		k := &c.Size[i]
-		s.Messages, s.SumLate, s.MaxLate = s.Messages+k.Messages, s.SumLate+k.SumLate, max(s.MaxLate, k.MaxLate)
-		for b, n := range k.Late {
-			s.Late[b] += n
-		}
-	}
-	return s
+	sum := c.Total()
+	return Snapshot{Messages: sum.Messages, SumLate: sum.SumLate, MaxLate: sum.MaxLate, Late: sum.Late,
+		ModelBusy: c.ModelBusy, WallBusy: c.WallBusy}
 }
 
 // linkStats is s as link statistics, all in one size class.

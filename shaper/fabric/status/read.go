@@ -193,10 +193,8 @@ func read(j state.Job, dead state.Dead, alive bool) Job {
 		Counted: c, Place: j,
 	}
 	for hop := range c.LinkStats {
-		for i := range c.LinkStats[hop].Size {
-			out.Messages += c.LinkStats[hop].Size[i].Messages
-			out.Bytes += c.LinkStats[hop].Size[i].Bytes
-		}
+		sum := c.LinkStats[hop].Total()
+		out.Messages, out.Bytes = out.Messages+sum.Messages, out.Bytes+sum.Bytes
 	}
 	return out
 }
@@ -206,10 +204,8 @@ func (j *Job) Arrived(hop int) (messages uint64) {
 	if j.Traffic {
 		return 0
 	}
-	for i := range j.Counted.LinkStats[hop].Size {
-		messages += j.Counted.LinkStats[hop].Size[i].Messages
-	}
-	return messages
+	sum := j.Counted.LinkStats[hop].Total()
+	return sum.Messages
 }
 
 // addMessages adds the messages of each link, also to the trunks on its path. Where each flow has a path of its own,

@@ -274,10 +274,9 @@ func (j *Job) Traffic() []Traffic {
 		if h.Kind != fabric.Link {
 			continue
 		}
-		for _, k := range stats[i].Size {
-			nodes[j.Fabric.NodeOfNIC(h.Src)].Out += k.Bytes
-			nodes[j.Fabric.NodeOfNIC(h.Dst)].In += k.Bytes
-		}
+		sum := stats[i].Total()
+		nodes[j.Fabric.NodeOfNIC(h.Src)].Out += sum.Bytes
+		nodes[j.Fabric.NodeOfNIC(h.Dst)].In += sum.Bytes
 	}
 	return nodes
 }
@@ -287,9 +286,8 @@ func (j *Job) Arrived() (bytes uint64) {
 	for _, e := range j.file.JobsOf(Key(j.id)) {
 		stats := e.LinkStats()
 		for hop := range stats {
-			for _, c := range stats[hop].Size {
-				bytes += c.Bytes
-			}
+			sum := stats[hop].Total()
+			bytes += sum.Bytes
 		}
 	}
 	return bytes

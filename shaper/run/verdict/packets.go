@@ -48,15 +48,7 @@ func (j *judge) packets(p *Packets) {
 
 // byPackets is the statistics c of link h with lateness and busy times from its packets.
 func (j *judge) byPackets(h *state.HopStatus, c state.LinkStats, packets *state.LinkStats) state.LinkStats {
-	var all state.Class // of all sizes, because the last packet of a message may have any
-	for i := range packets.Size {
-		k := &packets.Size[i]
-		all.Messages, all.SumLate, all.MaxLate = all.Messages+k.Messages, all.SumLate+k.SumLate,
-			max(all.MaxLate, k.MaxLate)
-		for b, n := range k.Late {
-			all.Late[b] += n
-		}
-	}
+	all := packets.Total() // of all sizes, because the last packet of a message may have any
 	if all.Messages == 0 {
 		j.invalid(CauseBypass, "%s: messages were sent, but no packet crossed it: they went around the emulated links",
 			j.in.Name(h.Index))

@@ -378,9 +378,8 @@ func (j *judge) bytesByHop() []uint64 {
 			if j.in.FlowPaths && j.in.Hops[step.Hop].Kind == state.Trunk {
 				continue
 			}
-			for k := range j.in.Job.LinkStats[i].Size {
-				bytes[step.Hop] += j.in.Job.LinkStats[i].Size[k].Bytes
-			}
+			sum := j.in.Job.LinkStats[i].Total()
+			bytes[step.Hop] += sum.Bytes
 		}
 	}
 	return bytes
