@@ -259,11 +259,11 @@ static void cut_segment(const struct ddlemu_engine *e, const struct ddlemu_segme
 
 // cut_bytes is how many bytes go-back-N sends if the receiver does not accept a packet: those
 // before the packet. If it is the first, the packet itself, which is then no retransmission.
-static uint32_t cut_bytes(const struct ddlemu_params *p, struct outcome *outcome, uint32_t packet)
+static uint32_t cut_bytes(const struct ddlemu_params *p, struct fate *fate, uint32_t packet)
 {
-	if (outcome->packets > 0)
-		return outcome->packets * p->payload;
-	outcome->retransmitted = 0;
+	if (fate->packets > 0)
+		return fate->packets * p->payload;
+	fate->retransmitted = 0;
 	return packet;
 }
 
@@ -300,32 +300,32 @@ static void send(struct ddlemu_engine *e, struct part m, uint32_t n, int64_t dur
 	struct ddlemu_hop *h = hop_at(e, 0);
 	const struct ddlemu_params *p = params_at(e, 0);
 	bool last = n == m.remaining;
-	struct outcome outcome = outcome_of(e, n, last, ready);
+	struct fate fate = fate_of(e, n, last, ready);
 	uint32_t packet = n < p->payload ? n : p->payload, recovered = 0;
-	if (outcome.cut) {
-		n = cut_bytes(p, &outcome, packet);
+	if (fate.cut) {
+		n = cut_bytes(p, &fate, packet);
 		last = false;
 		dur = serialization(e, p, n);
 	}
 	if (has_window(e))
-		recovered = window_recover(e, m.offset, outcome.packets);
+		recovered = window_recover(e, m.offset, fate.packets);
 	if (recovered > 0) {
-		outcome.retransmitted += recovered;
-		outcome.retransmit_hops = e->path.n;
+		fate.retransmitted += recovered;
+		fate.retransmit_hops = e->path.n;
 	}
-	if (outcome.retransmitted > 0)
-		dur += outcome.retransmitted * serialization(e, p, packet);
+	if (fate.retransmitted > 0)
+		dur += fate.retransmitted * serialization(e, p, packet);
 	int64_t occupied = f->off == 0 ? max64(dur, e->transport->gap) : dur;
 	int64_t start = reserve(f, h, queue_earliest(e, 0, n, occupied, ready, now), occupied, f->cur, ready, now);
-	count(e, 0, p, n, outcome.retransmitted, occupied);
+	count(e, 0, p, n, fate.retransmitted, occupied);
 	f->sender_free = start + dur;
-	f->attempt = outcome.cut ? f->attempt + 1 : 0;
-	if (outcome.cut) {
+	f->attempt = fate.cut ? f->attempt + 1 : 0;
+	if (fate.cut) {
 		// The receiver discards everything behind this, so nothing is sent until the sender
 		// knows.
-		f->sender_free += outcome.recovery;
-		outcome.recovery = 0;
-		if (outcome.packets == 0) {
+		f->sender_free += fate.recovery;
+		fate.recovery = 0;
+		if (fate.packets == 0) {
 			note_discarded(e, ready, start, dur);
 			return;
 		}
@@ -337,16 +337,16 @@ static void send(struct ddlemu_engine *e, struct part m, uint32_t n, int64_t dur
 		.bytes = n,
 		.last = last,
 		.number = f->segments,
-		.retransmitted = outcome.retransmitted,
-		.retransmit_hops = outcome.retransmit_hops,
+		.retransmitted = fate.retransmitted,
+		.retransmit_hops = fate.retransmit_hops,
 		.recovered = recovered,
-		.flags = outcome.flags,
-		.recovery = outcome.recovery,
+		.flags = fate.flags,
+		.recovery = fate.recovery,
 		.ready = ready,
 		.due = DDLEMU_NEVER,
 	};
 	leave_hop(e, s, 0, start, dur, finish_on_rails(e, m.message, start, dur), 0);
-	cut_segment(e, s, outcome.packets);
+	cut_segment(e, s, fate.packets);
 }
 
 // too_early notes that a step may be made at time `at`, if that is still to come.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses and reordering. The outcome of each packet is drawn when its segment is sent. Draws are
+// Losses and reordering. The fate of each packet is drawn when its segment is sent. Draws are
 // named by the packet's number in the flow, so that they do not depend on how the stream is
 // cut into segments.
 //
@@ -35,13 +35,13 @@ static bool loses_at(const struct ddlemu_engine *e, uint32_t i, uint64_t counter
 }
 
 // is_lost draws whether packet k of the next segment is lost on the path, and notes where.
-static bool is_lost(const struct ddlemu_engine *e, uint64_t k, uint32_t attempt, struct outcome *outcome)
+static bool is_lost(const struct ddlemu_engine *e, uint64_t k, uint32_t attempt, struct fate *fate)
 {
 	for (uint32_t i = 0; i < e->path.n; i++) {
 		if (!can_lose(&params_at(e, i)->loss) || !loses_at(e, i, packet_counter(e, k, attempt)))
 			continue;
 		add64(&hop_at(e, i)->counters.drops, 1);
-		outcome->retransmit_hops = outcome->retransmit_hops > i ? outcome->retransmit_hops : i;
+		fate->retransmit_hops = fate->retransmit_hops > i ? fate->retransmit_hops : i;
 		return true;
 	}
 	return false;
@@ -120,45 +120,45 @@ static int64_t recovery(const struct ddlemu_engine *e, uint32_t round, bool tail
 
 // cut_at_first cuts the segment at the first packet that go-back-N's receiver does not
 // accept: a lost one, or one that comes before its predecessor.
-static void cut_at_first(const struct ddlemu_engine *e, struct outcome *outcome, bool last, int64_t ready)
+static void cut_at_first(const struct ddlemu_engine *e, struct fate *fate, bool last, int64_t ready)
 {
 	uint32_t attempt = e->flow->attempt;
-	for (uint32_t k = 0, n = outcome->packets; k < n; k++) {
-		bool lost = is_lost(e, k, attempt, outcome);
+	for (uint32_t k = 0, n = fate->packets; k < n; k++) {
+		bool lost = is_lost(e, k, attempt, fate);
 		if (!lost && !is_early(e, k, attempt, ready))
 			continue;
 		if (!lost)
-			outcome->retransmit_hops = e->path.n; // it occupies all hops, and is discarded
-		outcome->packets = k;
-		outcome->cut = true;
-		outcome->retransmitted = 1;
+			fate->retransmit_hops = e->path.n; // it occupies all hops, and is discarded
+		fate->packets = k;
+		fate->cut = true;
+		fate->retransmitted = 1;
 		// A packet that comes early shows the gap by itself.
-		outcome->recovery = detection(e, lost && last && k + 1 == n);
-		step_discarded(e, k + 1ull, outcome->recovery);
+		fate->recovery = detection(e, lost && last && k + 1 == n);
+		step_discarded(e, k + 1ull, fate->recovery);
 		return;
 	}
 }
 
-struct outcome draw_outcome(const struct ddlemu_engine *e, uint32_t n, bool last, int64_t ready)
+struct fate draw_fate(const struct ddlemu_engine *e, uint32_t n, bool last, int64_t ready)
 {
-	struct outcome outcome = { .packets = packets_of(params_at(e, 0), n) };
+	struct fate fate = { .packets = packets_of(params_at(e, 0), n) };
 	if (is_go_back_n(e)) {
-		cut_at_first(e, &outcome, last, ready);
-		return outcome;
+		cut_at_first(e, &fate, last, ready);
+		return fate;
 	}
-	for (uint32_t round = 0, remaining = outcome.packets; round < DDLEMU_MAX_ATTEMPTS; round++) {
+	for (uint32_t round = 0, remaining = fate.packets; round < DDLEMU_MAX_ATTEMPTS; round++) {
 		uint32_t lost = 0;
 		bool tail = false;
 		for (uint32_t k = 0; k < remaining; k++) {
-			tail = is_lost(e, k, round, &outcome);
+			tail = is_lost(e, k, round, &fate);
 			lost += tail;
 		}
 		if (lost == 0)
 			break;
 		last = last && tail;
-		outcome.retransmitted += lost;
-		outcome.recovery += recovery(e, round, last, &outcome.flags);
+		fate.retransmitted += lost;
+		fate.recovery += recovery(e, round, last, &fate.flags);
 		remaining = lost;
 	}
-	return outcome;
+	return fate;
 }

@@ -7,7 +7,7 @@
 #include "hops.h"
 
 // What becomes of a segment's packets.
-struct outcome {
+struct fate {
 	uint32_t packets; // that arrive
 	uint32_t retransmitted;
 	uint32_t retransmit_hops; // the retransmitted ones occupy the hops up to this one
@@ -16,8 +16,8 @@ struct outcome {
 	uint32_t flags;
 };
 
-// draws_outcomes says whether a packet can be lost or reordered on the path.
-static inline bool draws_outcomes(const struct ddlemu_engine *e)
+// draws_fates says whether a packet can be lost or reordered on the path.
+static inline bool draws_fates(const struct ddlemu_engine *e)
 {
 	for (uint32_t i = 0; i < e->path.n; i++) {
 		const struct ddlemu_params *p = params_at(e, i);
@@ -27,15 +27,15 @@ static inline bool draws_outcomes(const struct ddlemu_engine *e)
 	return false;
 }
 
-// Draws what becomes of the packets. For paths where draws_outcomes; use outcome_of.
-struct outcome draw_outcome(const struct ddlemu_engine *, uint32_t n, bool last, int64_t ready);
+// Draws what becomes of the packets. For paths where draws_fates; use fate_of.
+struct fate draw_fate(const struct ddlemu_engine *, uint32_t n, bool last, int64_t ready);
 
-// outcome_of is what becomes of a segment of n bytes that may start at ready. last: it is the
+// fate_of is what becomes of a segment of n bytes that may start at ready. last: it is the
 // last one of its message.
-static inline struct outcome outcome_of(const struct ddlemu_engine *e, uint32_t n, bool last, int64_t ready)
+static inline struct fate fate_of(const struct ddlemu_engine *e, uint32_t n, bool last, int64_t ready)
 {
-	struct outcome all_arrive = { .packets = packets_of(params_at(e, 0), n) };
-	return draws_outcomes(e) ? draw_outcome(e, n, last, ready) : all_arrive;
+	struct fate all_arrive = { .packets = packets_of(params_at(e, 0), n) };
+	return draws_fates(e) ? draw_fate(e, n, last, ready) : all_arrive;
 }
 
 #endif
