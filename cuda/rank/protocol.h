@@ -17,11 +17,11 @@
 //   check                                          ok checked= wrong= first= got= want=
 //   load program=PATH                              ok
 //   play times=PATH scale= start=                  ok begin= end= checked= wrong= op= first= got= want=
-//   destroy | abort                                ok
+//   destroy                                        ok
 //   quit                                           ok, then exit status 0
 //
 // comm is the name of a communicator, at most 63 bytes; without it that is "". A process can have several, each with
-// ranks of its own. destroy and abort end all of them.
+// ranks of its own. destroy ends all of them.
 //
 // start is the CLOCK_MONOTONIC time in nanoseconds of the first call; 0 means at once. wall_ns and device_ns are the
 // times of all iterations together: wall_ns from the first call until cudaStreamSynchronize returns, device_ns between

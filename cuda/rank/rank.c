@@ -261,25 +261,13 @@ static void do_reserve(const struct command *c, struct operation *operation)
 	protocol_reply("ok");
 }
 
-static void close_session(struct operation *operation, int abort)
-{
-	memset(operation, 0, sizeof(*operation));
-	if (!abort)
-		play_close();
-	session_close(abort);
-	protocol_reply("ok");
-}
-
 static void do_destroy(const struct command *c, struct operation *operation)
 {
 	(void)c;
-	close_session(operation, 0);
-}
-
-static void do_abort(const struct command *c, struct operation *operation)
-{
-	(void)c;
-	close_session(operation, 1);
+	memset(operation, 0, sizeof(*operation));
+	play_close();
+	session_close();
+	protocol_reply("ok");
 }
 
 static void do_quit(const struct command *c, struct operation *operation)
@@ -306,7 +294,6 @@ static const struct handler {
 	{ "load", do_load, 1, 0 },
 	{ "play", do_play, 1, 0 },
 	{ "destroy", do_destroy, 0, 0 },
-	{ "abort", do_abort, 0, 0 },
 	{ "quit", do_quit, 0, 0 },
 };
 

@@ -172,7 +172,7 @@ void session_init(const char *name, int device, int ranks, int rank, const nccl_
 	pthread_mutex_unlock(&comm_lock);
 }
 
-void session_close(int abort)
+void session_close(void)
 {
 	if (session.comm_count == 0)
 		return;
@@ -181,9 +181,9 @@ void session_close(int abort)
 		nccl_comm comm = session.comms[--session.comm_count].comm;
 		pthread_mutex_unlock(&comm_lock);
 		session_enter_nccl();
-		nccl_result result = abort ? api.ncclCommAbort(comm) : api.ncclCommDestroy(comm);
+		nccl_result result = api.ncclCommDestroy(comm);
 		session_leave_nccl();
-		session_check_nccl(result, abort ? "ncclCommAbort" : "ncclCommDestroy");
+		session_check_nccl(result, "ncclCommDestroy");
 	}
 	session_check_cuda(api.cudaEventDestroy(session.start), "cudaEventDestroy");
 	session_check_cuda(api.cudaEventDestroy(session.stop), "cudaEventDestroy");

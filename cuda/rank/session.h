@@ -42,7 +42,7 @@ struct communicator *session_comm(const char *name);
 // Each of these ends the process on failure. session_init creates a communicator, and for the first one the stream and
 // its events. session_close ends all communicators, the newest first.
 void session_init(const char *name, int device, int ranks, int rank, const nccl_unique_id *id);
-void session_close(int abort); // 0: ncclCommDestroy, 1: ncclCommAbort
+void session_close(void);
 void session_reserve(size_t bytes);
 
 // The main thread calls these before and after calls of NCCL. An abort by another thread waits for such a call to end.

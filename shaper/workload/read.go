@@ -141,9 +141,6 @@ func (r *Reader) Next() (*Op, error) {
 	return o, nil
 }
 
-// Line is the line of the operation that Next has returned.
-func (r *Reader) Line() int { return r.line }
-
 // next returns the next line, io.EOF after the last one.
 func (r *Reader) next() ([]byte, error) {
 	var line []byte

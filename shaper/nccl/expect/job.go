@@ -19,16 +19,6 @@ type JobEstimate struct {
 	Random bool
 }
 
-// End is when the last item ends.
-func (e *JobEstimate) End() (end int64) {
-	for _, spans := range e.Spans {
-		for _, s := range spans {
-			end = max(end, s.End)
-		}
-	}
-	return end
-}
-
 // SimulateJob returns when each item of each rank starts and ends if the hosts cost nothing. Within a node, data takes
 // no time. If the model does not know a schedule, it returns an error and never a guess. It returns early when ctx is
 // done.

@@ -35,11 +35,21 @@ func spmd(ranks int, calls []plan.Decision, items ...plan.Item) *plan.Job {
 	return j
 }
 
-// inOrder is a star whose connections take turns, so that times are exact.
+// inOrder is a star whose connections go in a fixed order, so that times are exact.
 func inOrder(tr link.Transport) *Fabric {
 	f := star{bandwidth: 10e9, latency: 25 * time.Microsecond, tr: tr}.build()
 	f.InOrder = true
 	return f
+}
+
+// End is when the last item ends.
+func (e *JobEstimate) End() (end int64) {
+	for _, spans := range e.Spans {
+		for _, s := range spans {
+			end = max(end, s.End)
+		}
+	}
+	return end
 }
 
 func simulateJob(t *testing.T, j *plan.Job, f *Fabric) *JobEstimate {

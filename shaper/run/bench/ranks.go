@@ -306,13 +306,6 @@ func (r *Ranks) Destroy(ctx context.Context) error {
 	return err
 }
 
-// Abort aborts all communicators (ncclCommAbort). Init may follow.
-func (r *Ranks) Abort(ctx context.Context) error {
-	r.made = nil
-	_, err := r.step(ctx, "abort", all("abort"))
-	return err
-}
-
 // Close ends the ranks. It returns an error if one of them did not exit with status 0. After a failed step it does
 // nothing and returns nil.
 func (r *Ranks) Close() error {
