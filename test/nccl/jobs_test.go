@@ -303,6 +303,8 @@ func TestBareProgram(t *testing.T) {
 			says: []string{"will NOT be emulated", "DDLEMU_NODE"}},
 		{name: "no such profile", env: []string{"DDLEMU_PROFILE=eth100"},
 			says: []string{"will NOT be emulated", "eth10"}},
+		{name: "a kind of GPU that CUDA has not shown", env: []string{"DDLEMU_PROFILE=eth10", "DDLEMU_GPU=h100-sxm"},
+			says: []string{"will NOT be emulated", `shows GPUs of kind "" and the fabric has "h100-sxm"`}},
 		{name: "a bad variable", env: []string{"DDLEMU_BW=100"},
 			says: []string{"will NOT be emulated", `DDLEMU_BW: "100" has no unit`}},
 		{name: "a bad file", env: []string{"DDLEMU_FILE=" + bad},

@@ -357,11 +357,13 @@ func (m *machine) others(out *found.Fabric) {
 	}
 	for _, v := range slices.Sorted(maps.Keys(sm)) {
 		if v != 0 && v != 80 {
-			out.Note("GPUs of compute capability %d.%d: the software CUDA shows NCCL those of 8.0 (A100)", v/10, v%10)
+			out.Note("GPUs of compute capability %d.%d: give their kind with --gpu or gpu (`ddlemu gpus`), else the "+
+				"software CUDA shows NCCL those of 8.0 (A100)", v/10, v%10)
 		}
 	}
 	if c2c > 0 {
-		out.Note("%s with NVLink-C2C to the CPU: a fabric has none", units.Count(c2c, "GPU"))
+		out.Note("%s with NVLink-C2C to the CPU: a fabric has it with a kind of GPU that has it (--gpu)",
+			units.Count(c2c, "GPU"))
 	}
 	for _, guid := range slices.Sorted(maps.Keys(guids)) {
 		if n := guids[guid]; n > 1 {

@@ -87,7 +87,7 @@ func (r *Reader) read(jobs []state.Job) *Reading {
 	f := &Reading{
 		Name: r.file.Name(), Profile: r.file.Profile(), Transport: c.Transport.Kind,
 		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale,
-		Seed: fixed.Seed, Created: fixed.Created,
+		GPU: c.GPUName(), Seed: fixed.Seed, Created: fixed.Created,
 		Datapath: c.DatapathName(), Shaper: r.file.Shaper(), Subnet: c.Subnet, Clock: c.ClockName(),
 		Participants: []Participant{},
 	}

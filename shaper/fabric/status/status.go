@@ -23,6 +23,7 @@ type Reading struct {
 	Nodes       int           `json:"nodes"`
 	GPUsPerNode int           `json:"gpus_per_node"` // 0 = the job's ranks / nodes
 	NICsPerNode int           `json:"nics_per_node"`
+	GPU         string        `json:"gpu_kind,omitempty"` // that the fabric names
 	TimeScale   int           `json:"time_scale"`
 	Seed        uint64        `json:"seed"`
 	Up          time.Duration `json:"up_ns"` // real, since it was brought up

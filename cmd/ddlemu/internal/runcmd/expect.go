@@ -258,6 +258,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	}
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
+	report.GPU = e.Config.GPUName()
 	if log != nil {
 		report.Notes = append(report.Notes, otherNodes(log.Nodes(), report.Nodes)...)
 	}

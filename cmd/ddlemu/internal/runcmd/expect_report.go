@@ -21,8 +21,12 @@ func printForecast(w io.Writer, r *emulate.Report) {
 	if r.Collective != "" {
 		fmt.Fprintf(w, "%s: ", r.Collective)
 	}
-	fmt.Fprintf(w, "NCCL %s, %s on %s of %s\n\n", r.NCCL, units.Count(r.Ranks, "rank"), units.Count(r.Nodes, "node"),
+	fmt.Fprintf(w, "NCCL %s, %s on %s of %s", r.NCCL, units.Count(r.Ranks, "rank"), units.Count(r.Nodes, "node"),
 		r.Profile)
+	if r.GPU != "" {
+		fmt.Fprintf(w, ", GPUs %s", r.GPU)
+	}
+	fmt.Fprint(w, "\n\n")
 	if r.HasLog {
 		printJudgements(w, r)
 	} else {

@@ -90,13 +90,13 @@ func (o *Options) kindCaveats() (notes []string) {
 			"NCCL %s does not know compute capability %v: it decides for all sizes as for 9.0; --nccl 2.29 knows it", old,
 			g.Capability))
 	}
+	if n := g.NVLinkDomain; n > 0 && o.Nodes(&o.Config) > 1 {
+		return append(notes, fmt.Sprintf(
+			"in an NVLink domain of %d GPUs NCCL sends between nodes through NVSwitches, and may use NVLS, for all "+
+				"sizes: here it sends over the links of the fabric", n))
+	}
 	if note := o.noNVLS(g); note != "" {
 		notes = append(notes, note)
-	}
-	if n := g.NVLinkDomain; n > 0 && o.Nodes(&o.Config) > 1 {
-		notes = append(notes, fmt.Sprintf(
-			"in an NVLink domain of %d GPUs NCCL sends between nodes through NVSwitches, for all sizes: here it sends over "+
-				"the links of the fabric", n))
 	}
 	return notes
 }

@@ -15,6 +15,7 @@ import (
 type Report struct {
 	NCCL    string `json:"nccl"`
 	Profile string `json:"profile"`
+	GPU     string `json:"gpu,omitempty"` // the kind that the fabric names
 	Ranks   int    `json:"ranks"`
 	Nodes   int    `json:"nodes"` // that have ranks
 	// Collective is set if the report is one of several.

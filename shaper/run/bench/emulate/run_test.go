@@ -412,6 +412,7 @@ func TestCaveatsOfAKind(t *testing.T) {
 		{"a100-sxm", "2.29", nccl.AllReduce, 16, 8, "", nil},
 		{"b200", "2.22", nccl.AllToAll, 16, 8, "", []string{old}},
 		{"gb200", "2.29", nccl.SendRecv, 8, 4, "", []string{domain}},
+		{"gb200", "2.29", nccl.AllReduce, 8, 4, "", []string{domain}},
 		{"gb300", "2.22", nccl.AllReduce, 4, 4, "", []string{old, nvls}},
 		{"rtx-pro-6000", "2.29", nccl.AllReduce, 8, 8, "", nil},
 	} {
