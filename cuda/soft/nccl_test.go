@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -133,6 +134,67 @@ func TestNCCL(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// hopper has the settings of a node whose GPUs have multicast and 18 NVLinks to NVSwitches.
+func hopper(t *testing.T) []string {
+	t.Helper()
+	xml := `<system version="1"><cpu numaid="-1" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">`
+	for gpu := range 8 {
+		xml += fmt.Sprintf(`<pci busid="0000:%02x:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">`+
+			`<gpu><nvlink target="dde2:01:00.0" count="18" tclass="0x068000"/></gpu></pci>`, 16+gpu)
+	}
+	file := filepath.Join(t.TempDir(), "topology.xml")
+	if err := os.WriteFile(file, []byte(xml+"</cpu></system>"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"DDLEMU_SOFT_CAPABILITY=9.0", "NCCL_TOPO_FILE=" + file, "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=TUNING"}
+}
+
+// chosen has the algorithm that NCCL logs for a call: its name, or on 2.22 its number.
+var chosen = regexp.MustCompile(`-> Algo (\w+) proto`)
+
+// NVLS on one node. All calls must use it: NCCL 2.22 uses a ring, without a word, if NVLS is not possible.
+func TestNVLS(t *testing.T) {
+	dir := built(t)
+	program := rankProgram(t, dir, "check")
+	for _, n := range nccls(t, dir) {
+		algo, modes := "NCCL_ALGO=NVLS", []string{"nvls"}
+		if n.NCCL >= "2.29" {
+			// In 2.22 the ranks of a node wait for each other in the call, so none can call alone.
+			algo, modes = "NCCL_ALGO=allreduce:nvls;allgather:nvls;reducescatter:nvls", append(modes, "abort")
+		}
+		for _, mode := range modes {
+			t.Run(n.NCCL+"/"+mode, func(t *testing.T) {
+				out, status := job{3, 1, mode, append(hopper(t), algo)}.run(t, program, dir, n.Dir)
+				calls := chosen.FindAllStringSubmatch(out, -1)
+				for _, c := range calls {
+					if c[1] != "NVLS" && c[1] != "4" {
+						t.Fatalf("NCCL chose algorithm %s", c[1])
+					}
+				}
+				if status != 0 || len(calls) == 0 {
+					t.Errorf("exit status %d, %d calls; output:\n%s", status, len(calls), out)
+				}
+			})
+		}
+	}
+}
+
+// NCCL's other features with NVLS, which the operators with a factor do not have. Registered memory cannot be multicast:
+// NCCL copies it.
+func TestNVLSFeatures(t *testing.T) {
+	dir := built(t)
+	program := rankProgram(t, dir, "features")
+	for _, n := range nccls(t, dir) {
+		t.Run(n.NCCL, func(t *testing.T) {
+			settings := append(hopper(t), "NCCL_ALGO=NVLS,Ring")
+			out, status := job{ranks: 3, nodes: 1, settings: settings}.run(t, program, dir, n.Dir)
+			if status != 0 {
+				t.Errorf("exit status %d; output:\n%s", status, out)
+			}
+		})
 	}
 }
 

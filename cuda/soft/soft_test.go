@@ -109,7 +109,7 @@ func TestRuntimeSanitized(t *testing.T) {
 		t.Run(sanitizer, func(t *testing.T) {
 			args := append(unitFlags(dir), "-fsanitize="+sanitizer, "-fno-sanitize-recover=all", "-Iinclude")
 			args = append(args, sources(t, "testdata/unit/*.cc", "testdata/no_exec.cc", "exec/clock.cc",
-				"exec/polled.cc", "runtime/*.cc")...)
+				"exec/multicast.cc", "exec/polled.cc", "runtime/*.cc")...)
 			program := compile(t, "unit", append(args, "-lpthread", "-ldl")...)
 			runUnits(t, program, "LD_LIBRARY_PATH="+dir+"/lib")
 		})

@@ -150,6 +150,26 @@ func TestNCCLSeesTheKind(t *testing.T) {
 	}
 }
 
+// NVLSTree on GPUs that have NVLink SHARP: every element is right. The model does not know it, and the table says so.
+func TestNVLSTree(t *testing.T) {
+	for _, version := range []string{"2.22", "2.29"} {
+		t.Run(version, func(t *testing.T) {
+			w := world.New(t)
+			w.Env = append(w.Env, "NCCL_ALGO=NVLSTree")
+			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--nics-per-node", "3", "--gpu", "h100-sxm",
+				"--nodes", "2", "--ranks", "6", "--clock", "virtual", "--nccl", version, "-b", "8", "-e", "2M", "-f", "512",
+				"-n", "2", "-w", "1")
+			for _, want := range []string{"bytes NVLSTree Simple", "# Out of bounds values : 0 OK",
+				"note: 6 of 6 times have no expected time", "all_reduce by nvlstree/simple on NCCL " + version,
+				"the model does not know", "\nverdict: VALID"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is not in %s", want, out)
+				}
+			}
+		})
+	}
+}
+
 // NVLinks that cannot connect the GPUs of a node are refused when only the ranks say how many there are.
 func TestImpossibleNode(t *testing.T) {
 	w := world.New(t)

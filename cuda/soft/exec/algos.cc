@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Selects the runners of a work: for the tree, PAT, Send/Recv and the ring.
+// Selects the runners of a work: for the tree, PAT, Send/Recv, NVLS and the ring.
 #include "algos.h"
 
 #include <algorithm>
+
+#include "nvls.h"
 
 namespace softexec {
 namespace {
@@ -158,6 +160,10 @@ void start_collective(const Comm &c, const Channel &ch, const Func &f, const Col
 		out->push_back(make_pat(std::move(spec), w, share, gather));
 		return;
 	}
+	if (is_nvls(f)) {
+		start_nvls(c, ch, f, w, share, spec, out);
+		return;
+	}
 	spec.schedule = ring_schedule(c, ch, f, w, share);
 	spec.recv = { recv_conn(c, ch, ch.prev, 0) }, spec.send = { send_conn(c, ch, ch.next, 0) };
 	out->push_back(make_runner(f.proto, std::move(spec)));
@@ -219,6 +225,8 @@ std::vector<ConnEnd> connections_of(const Comm &c, const Channel &ch, const Func
 	}
 	if (b.colls.empty() && b.bcasts.empty())
 		return ends;
+	if (is_nvls(f))
+		return nvls_connections(c, ch, f);
 	if (f.algo == Algo::kPat) {
 		PatPeers peers = pat_peers(c, ch, f.coll == Coll::kAllGather);
 		for (char *conn : peers.recv)

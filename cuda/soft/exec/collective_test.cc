@@ -88,6 +88,8 @@ struct Shape {
 	bool arg_by_pointer;
 };
 
+bool is_nvls(const Case &c) { return std::string(c.algo).compare(0, 4, "NVLS") == 0; }
+
 // Sets the elements of a grain, and the largest number of grains of a chunk.
 void chunk_limits(const World &w, const Case &c, size_t *grain_elts, size_t *max_grains)
 {
@@ -98,6 +100,9 @@ void chunk_limits(const World &w, const Case &c, size_t *grain_elts, size_t *max
 	size_t data = c.proto == softexec::kLL ? step / 2
 		: c.proto == softexec::kLL128  ? step / 16 * 15
 					       : step * (four_steps ? 4 : 1);
+	if (is_nvls(c))
+		data = std::string(c.algo) == "NVLS" ? World::kNvlsStep
+						     : step; // a tree's steps go through the network too
 	*grain_elts = grain / elt;
 	*max_grains = data / grain;
 }
@@ -109,6 +114,10 @@ void mark_connections(World &w, const Case &c)
 		return w.mark_tree(c.proto);
 	if (algo == "PAT")
 		return w.mark_pat(c.coll == Coll::kAllGather);
+	if (algo == "NVLS")
+		return; // no proxy
+	if (algo == "NVLS_TREE")
+		return w.mark_nvls_tree();
 	bool four_steps = c.proto == softexec::kSimple &&
 		(c.coll == Coll::kAllReduce || c.coll == Coll::kAllGather || c.coll == Coll::kReduceScatter);
 	w.mark_ring(c.proto, four_steps ? 4 : 1, four_steps ? 2 : 1);
@@ -208,6 +217,58 @@ std::vector<Case> cases(softexec::Proto p, bool pat)
 	};
 }
 
+std::vector<Case> nvls_cases(bool tree)
+{
+	const char *algo = tree ? "NVLS_TREE" : "NVLS";
+	const softexec::Proto p = softexec::kSimple;
+	std::vector<Case> list = {
+		{ Coll::kAllReduce, "AllReduce", algo, p, "Sum", Type::kF32, "f32" },
+		{ Coll::kAllReduce, "AllReduce", algo, p, "Sum", Type::kF64, "f64" },
+		{ Coll::kAllReduce, "AllReduce", algo, p, "Sum", Type::kF16, "f16" },
+		{ Coll::kAllReduce, "AllReduce", algo, p, "MinMax", Type::kBf16, "bf16" },
+		{ Coll::kAllReduce, "AllReduce", algo, p, "Sum", Type::kU64, "u64" },
+		{ Coll::kAllReduce, "AllReduce", algo, p, "MinMax", Type::kU32, "u32" },
+	};
+	if (!tree) {
+		list.push_back({ Coll::kReduceScatter, "ReduceScatter", algo, p, "Sum", Type::kBf16, "bf16" });
+		list.push_back({ Coll::kReduceScatter, "ReduceScatter", algo, p, "MinMax", Type::kU64, "u64" });
+		list.push_back({ Coll::kAllGather, "AllGather", algo, p, "", Type::kF32, "" });
+		list.push_back({ Coll::kAllGather, "AllGather", algo, p, "", Type::kI8, "" });
+	}
+	return list;
+}
+
+void run_nvls(const fake::Options &o, Random &random)
+{
+	World w(o);
+	for (const Case &c : nvls_cases(o.nranks > o.gpus_per_node)) {
+		for (size_t count : { size_t(1), size_t(13), size_t(1000), size_t(20000 + random() % 90000) }) {
+			// NCCL's chunks have at least 16 KiB.
+			Shape s = { count, 32 + random() % 33, random() % 2 == 0, static_cast<int>(random() % 2),
+				random() % 2 == 0 };
+			run_case(w, c, s);
+			if (failures > 10)
+				return;
+		}
+	}
+}
+
+// One node, and trees of nodes, also with ranks that are no heads.
+void nvls_tests(Random &random)
+{
+	const struct {
+		int nodes, gpus, heads;
+	} shapes[] = { { 1, 2, 2 }, { 1, 4, 4 }, { 1, 5, 5 }, { 2, 2, 2 }, { 2, 3, 1 }, { 4, 2, 2 } };
+	for (int version : { 22203, 22907 }) {
+		softexec_select_version(version);
+		for (const auto &s : shapes) {
+			for (Transport transport : { Transport::kNet, Transport::kShared })
+				run_nvls({ version, s.nodes * s.gpus, 1 + s.gpus % 3, transport, 0, s.gpus, s.heads },
+					random);
+		}
+	}
+}
+
 void run_cases(World &w, const std::vector<Case> &list, Random &random)
 {
 	for (const Case &c : list) {
@@ -294,6 +355,7 @@ void collective_tests()
 			run_cases(w, cases(softexec::kSimple, true), random);
 		}
 	}
+	nvls_tests(random);
 	// LL's cleaning steps: from step 0x7ffffff8 on, eight whole buffers are written.
 	softexec_select_version(22203);
 	run_world({ 22203, 2, 1, Transport::kNet, 0x7ffffff0 }, { softexec::kLL }, random);

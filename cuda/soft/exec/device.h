@@ -16,6 +16,7 @@
 namespace softexec {
 
 constexpr int kTreeArity = 3;
+constexpr int kMaxHeads = 32; // NCCL_MAX_NVLS_ARITY
 
 struct Comm {
 	const Layout *layout;
@@ -26,6 +27,17 @@ struct Comm {
 	const uint32_t *abort; // non-zero once the communicator is aborted
 };
 
+// The part of a channel that NVLS and NVLSTree use. A head reduces and broadcasts a part of the data through the node's
+// NVSwitches, for all ranks of the node.
+struct Nvls {
+	int heads; // of the node
+	int head; // this rank's number among them, -1 if it is none
+	int up[kMaxHeads]; // the connection to and from each head
+	int down; // the head's connection through the NVSwitches
+	int tree_up; // the head's parent on another node, -1 at the root
+	int tree_down[kTreeArity]; // down, then children on other nodes; -1 after the last one
+};
+
 struct Channel {
 	int id;
 	char *base;
@@ -33,6 +45,7 @@ struct Channel {
 	const int *ranks; // in the ring's order, this rank first
 	int up; // parent in the tree; -1 at the root
 	int down[kTreeArity]; // children in the tree; -1 after the last one
+	Nvls nvls;
 };
 
 struct CollWork {

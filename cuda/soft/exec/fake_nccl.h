@@ -43,6 +43,14 @@ struct Tree {
 	int depth, up, down[3];
 };
 
+struct Direct {
+	int depth, out, heads, head, shift, list[8], up[7], down[7];
+};
+
+struct Nvls {
+	int out, heads, head, up[32], down, tree_up, tree_down[3];
+};
+
 struct alignas(16) Args {
 	void *comm;
 	uint64_t channel_mask;
@@ -79,8 +87,10 @@ struct Ring {
 struct alignas(16) Channel {
 	Peer **peers;
 	Ring ring;
-	Tree tree;
-	char collnet_and_nvls[300];
+	Tree tree, collnet_chain;
+	Direct collnet_direct;
+	Nvls nvls;
+	int node, nnodes; // of nvls
 	uint32_t *fifo_done;
 };
 struct Comm {
@@ -112,8 +122,9 @@ struct Ring {
 struct alignas(16) Channel {
 	Peer **peers;
 	Ring ring;
-	Tree tree;
-	char collnet_and_nvls[292];
+	Tree tree, collnet_chain;
+	Direct collnet_direct;
+	Nvls nvls;
 	uint32_t *fifo_done;
 	uint64_t counter;
 };

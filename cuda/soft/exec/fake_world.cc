@@ -2,11 +2,13 @@
 #include "fake_world.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "exec.h"
+#include "multicast.h"
 
 namespace fake {
 
@@ -58,10 +60,10 @@ World::World(const Options &o)
 	  buff_sizes_{ 8 * 1024, 8 * 2048, 8 * 4096 },
 	  p2p_chunk_(2048)
 {
-	size_t n = static_cast<size_t>(o.nranks), ch = static_cast<size_t>(o.channels);
+	size_t n = static_cast<size_t>(o.nranks);
 	abort.assign(n, 0), consumed.assign(n * 32, 0);
 	started.resize(64 * n), completed.resize(64 * n);
-	peers_.resize(n * ch * n), peer_ptrs_.resize(n * ch * n);
+	peers_.resize(peer_index(o.nranks, 0)), peer_ptrs_.resize(peers_.size());
 	for (size_t i = 0; i < peers_.size(); i++)
 		peer_ptrs_[i] = &peers_[i];
 	fifos_.assign(n, std::vector<char>(kFifoBytes));
@@ -78,8 +80,16 @@ World::World(const Options &o)
 			}
 		}
 	}
-	for (int r = 0; r < o.nranks; r++)
+	// Two directions for each head and channel, each with a buffer and the two counters behind it.
+	members_.resize(n), multicast_.resize(n);
+	for (int r = 0; o.heads > 0 && r < o.nranks; r++)
+		members_[static_cast<size_t>(r)].assign(
+			static_cast<size_t>(o.heads * o.channels * 2) * (8 * kNvlsStep + 64), 0);
+	for (int r = 0; r < o.nranks; r++) {
+		if (o.heads > 0)
+			connect_nvls(r);
 		fill_comm(r);
+	}
 	if (o.transport == Transport::kNet)
 		proxy_ = std::thread([this] { proxy(); });
 }
@@ -89,6 +99,59 @@ World::~World()
 	stop_ = true;
 	if (proxy_.joinable())
 		proxy_.join();
+	for (void *p : multicast_) {
+		if (!p)
+			continue;
+		softexec::remove_multicast(p);
+		munmap(p, members_[0].size());
+	}
+}
+
+// Nothing is mapped readable at the multicast addresses, so that the executor cannot use them by mistake.
+void World::connect_nvls(int rank)
+{
+	const size_t bytes = members_[0].size();
+	void *shared = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	multicast_[static_cast<size_t>(rank)] = shared;
+	softexec::add_multicast(shared, bytes, [this, rank] {
+		std::vector<char *> all;
+		const int first = rank / options_.gpus_per_node * options_.gpus_per_node;
+		for (int r = first; r < first + options_.gpus_per_node; r++)
+			all.push_back(members_[static_cast<size_t>(r)].data());
+		return all;
+	});
+	char *own = members_[static_cast<size_t>(rank)].data();
+	auto set = [&](Conn &c, char *memory, size_t place) {
+		char *at = memory + place * (8 * kNvlsStep + 64);
+		c.buffs[softexec::kSimple] = at;
+		c.head = reinterpret_cast<uint64_t *>(at + 8 * kNvlsStep), c.tail = c.head + 4;
+		c.step_size = kNvlsStep;
+	};
+	for (int h = 0; h < options_.heads; h++) {
+		for (int c = 0; c < options_.channels; c++) {
+			Peer &p = peer(rank, c, options_.nranks + 1 + h);
+			const size_t up = static_cast<size_t>((h * options_.channels + c) * 2), down = up + 1;
+			set(p.send[1], own, up), set(p.recv[0], static_cast<char *>(shared), up);
+			set(p.recv[1], own, down), set(p.send[0], static_cast<char *>(shared), down);
+		}
+	}
+}
+
+void World::nvls_of(int channel, int rank, Nvls *n) const
+{
+	const int local = rank % options_.gpus_per_node, node = rank / options_.gpus_per_node;
+	n->out = -1, n->heads = options_.heads, n->head = local < options_.heads ? local : -1;
+	std::fill(n->up, n->up + 32, -1);
+	for (int h = 0; h < options_.heads; h++)
+		n->up[h] = options_.nranks + 1 + h;
+	n->down = options_.nranks + 1 + n->head;
+	Tree nodes;
+	heap_tree(node, options_.nranks / options_.gpus_per_node, channel, &nodes);
+	auto head_on = [&](int other) { return other * options_.gpus_per_node + local; };
+	n->tree_up = nodes.up < 0 ? -1 : head_on(nodes.up);
+	n->tree_down[0] = n->down;
+	for (int i = 0; i < 2; i++)
+		n->tree_down[1 + i] = nodes.down[i] < 0 ? -1 : head_on(nodes.down[i]);
 }
 
 void World::connect(Connection &l)
@@ -135,7 +198,7 @@ void World::fill_comm(int rank)
 	auto channels = [&](auto *all) {
 		for (int c = 0; c < options_.channels; c++) {
 			auto &ch = all->channels[c];
-			ch.peers = &peer_ptrs_[static_cast<size_t>((rank * options_.channels + c) * options_.nranks)];
+			ch.peers = &peer_ptrs_[peer_index(rank, c)];
 			int at = 0;
 			while (ring_at(c, at) != rank)
 				at++;
@@ -145,6 +208,8 @@ void World::fill_comm(int rank)
 			ch.ring.prev = ring_at(c, at - 1), ch.ring.next = ring_at(c, at + 1), ch.ring.index = at;
 			ch.ring.ranks = rings_.back().data();
 			tree_of(c, rank, &ch.tree);
+			if (options_.heads > 0)
+				nvls_of(c, rank, &ch.nvls);
 		}
 	};
 	if (options_.version == 22203) {
@@ -206,6 +271,20 @@ void World::mark_pat(bool gather)
 		for (int r = 0; r < n; r++) {
 			for (int d = 1; d < n; d *= 2)
 				mark(r, (gather ? r - d + n : r + d) % n, c, 0, softexec::kSimple, 1, 1);
+		}
+	}
+}
+
+void World::mark_nvls_tree()
+{
+	for (int c = 0; c < options_.channels; c++) {
+		for (int r = 0; r < options_.nranks; r++) {
+			Nvls n;
+			nvls_of(c, r, &n);
+			if (n.head < 0 || n.tree_up < 0)
+				continue;
+			mark(r, n.tree_up, c, 0, softexec::kSimple, 1, 1);
+			mark(n.tree_up, r, c, 0, softexec::kSimple, 1, 1);
 		}
 	}
 }
@@ -375,7 +454,7 @@ Work World::collective(const std::string &func, int channels, const void *send, 
 	c.grains_lo = c.grains_mid = c.grains_hi = chunk_grains;
 	auto put = [&](auto w) {
 		w.channel_lo = 0, w.channel_hi = static_cast<uint32_t>(channels - 1) & 0xff, w.warps = 16,
-		w.arg_is_ptr = arg_is_ptr;
+		w.arg_is_ptr = arg_is_ptr, w.one_node = options_.nranks == options_.gpus_per_node;
 		w.root = static_cast<uint32_t>(root), w.send = const_cast<void *>(send), w.recv = recv, w.counts = c,
 		w.arg = arg;
 		work.bytes.resize(sizeof w);

@@ -45,6 +45,8 @@ struct Options {
 	int channels = 1;
 	Transport transport = Transport::kNet;
 	uint64_t first_step = 0; // step counter of every connection at the start
+	int gpus_per_node = 0; // ranks that share multicast memory; 0: there is none
+	int heads = 0; // of each node: its first ranks
 };
 
 // A kernel launch on one rank.
@@ -75,6 +77,7 @@ public:
 	void mark_ring(softexec::Proto p, int chunk_steps, int slice_steps);
 	void mark_tree(softexec::Proto p);
 	void mark_pat(bool gather);
+	void mark_nvls_tree();
 	void mark_p2p(int src, int dst, softexec::Proto p, int channel);
 
 	// Builds a launch: a chain of batches per channel. Collectives of the same function are in one batch; every
@@ -97,7 +100,7 @@ public:
 
 	Peer &peer(int rank, int channel, int of)
 	{
-		return peers_[static_cast<size_t>((rank * options_.channels + channel) * options_.nranks + of)];
+		return peers_[peer_index(rank, channel) + static_cast<size_t>(of)];
 	}
 	void *comm(int rank) { return comms_[static_cast<size_t>(rank)].get(); }
 	const Options &options() const { return options_; }
@@ -108,9 +111,18 @@ public:
 	std::vector<uint32_t> consumed; // per rank and channel (32 each)
 	std::vector<v2_29_7::Profiler> started, completed; // per rank and channel (64 each)
 	static constexpr size_t kFifoBytes = 2048;
+	static constexpr size_t kNvlsStep = 32768; // bytes of a step of multicast memory
 
 private:
+	// The place of the first peer. After the ranks and one for CollNet there is one for each head.
+	size_t peer_index(int rank, int channel) const
+	{
+		return static_cast<size_t>(
+			(rank * options_.channels + channel) * (options_.nranks + 1 + options_.heads));
+	}
 	void connect(Connection &l);
+	void connect_nvls(int rank);
+	void nvls_of(int channel, int rank, Nvls *n) const;
 	std::vector<uint32_t> store(int rank, const std::vector<Work> &works, int storage, Launch *out);
 	std::vector<BatchHead> chain(
 		const std::vector<Work> &works, const std::vector<uint32_t> &base, int channel, Launch *out);
@@ -130,6 +142,8 @@ private:
 	std::vector<Peer> peers_;
 	std::vector<Peer *> peer_ptrs_;
 	std::vector<std::vector<int>> rings_;
+	std::vector<std::vector<char>> members_; // each rank's part of its node's multicast memory
+	std::vector<void *> multicast_; // each rank's addresses of it
 	std::vector<std::unique_ptr<char[]>> comms_;
 	std::vector<std::vector<char>> fifos_; // work FIFO of each rank
 	std::vector<uint32_t> fifo_next_;

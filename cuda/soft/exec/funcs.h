@@ -27,6 +27,8 @@ struct Func {
 	std::string kernel; // the function in the name of the kernel that NCCL launches for it
 };
 
+inline bool is_nvls(const Func &f) { return f.algo == Algo::kNvls || f.algo == Algo::kNvlsTree; }
+
 // Returns the size of an element in bytes. Functions that only copy have no type and count bytes.
 size_t type_size(Type t);
 

@@ -79,6 +79,8 @@ bool Reader::read_coll(const char *w, const Func &f, Batch *b)
 	uint32_t bits = get<uint32_t>(w, l.coll_bits);
 	if (has_unsupported_bits(bits, l.coll_unsupported))
 		return false;
+	if (f.algo == Algo::kNvls && !(bits & l.coll_one_node))
+		return refuse("function " + f.name + " on several nodes (that needs CollNet)");
 	CollWork c;
 	c.channel_lo = bits & 0xff, c.channel_hi = bits >> 8 & 0xff;
 	c.root = get<int>(w, l.coll_root);
@@ -153,10 +155,8 @@ bool Reader::check_function(const Func &f)
 {
 	if (f.type == Type::kF8e4m3 || f.type == Type::kF8e5m2)
 		return refuse("function " + f.name + " (8-bit floats)");
-	bool supported =
-		f.algo == Algo::kNone || f.algo == Algo::kRing || f.algo == Algo::kTree || f.algo == Algo::kPat;
-	if (!supported)
-		return refuse("function " + f.name + " (NVLS and CollNet need hardware)");
+	if (f.algo == Algo::kCollnetDirect || f.algo == Algo::kCollnetChain)
+		return refuse("function " + f.name + " (CollNet needs switches that reduce)");
 	// NCCL does not use PAT for these: PAT has no preOp and no postOp.
 	bool has_pre_or_post_op = f.op == RedOp::kPreMulSum || f.op == RedOp::kSumPostDiv;
 	if (f.algo == Algo::kPat && has_pre_or_post_op)
@@ -226,6 +226,17 @@ void read_comm(const Layout &l, char *base, Comm *c)
 	c->abort = get<const uint32_t *>(base, l.comm_abort);
 }
 
+void read_nvls(const Layout &l, const char *base, Nvls *n)
+{
+	n->heads = get<int>(base, l.nvls_heads), n->head = get<int>(base, l.nvls_head_rank);
+	for (uint32_t i = 0; i < kMaxHeads; i++)
+		n->up[i] = get<int>(base, l.nvls_up + 4 * i);
+	n->down = get<int>(base, l.nvls_down);
+	n->tree_up = get<int>(base, l.nvls_tree_up);
+	for (uint32_t i = 0; i < kTreeArity; i++)
+		n->tree_down[i] = get<int>(base, l.nvls_tree_down + 4 * i);
+}
+
 void read_channel(const Layout &l, const Comm &c, int id, Channel *ch)
 {
 	ch->id = id;
@@ -235,6 +246,7 @@ void read_channel(const Layout &l, const Comm &c, int id, Channel *ch)
 	ch->up = get<int>(ch->base, l.ch_tree_up);
 	for (int i = 0; i < kTreeArity; i++)
 		ch->down[i] = get<int>(ch->base, l.ch_tree_down + 4 * static_cast<uint32_t>(i));
+	read_nvls(l, ch->base + l.ch_nvls, &ch->nvls);
 }
 
 // Returns true if the kernel is that of at least one batch, as NCCL's launches are. Otherwise the function numbers of

@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "fake_world.h"
+#include "multicast.h"
 
 namespace test {
 namespace {
@@ -92,8 +93,9 @@ std::vector<Refused> refusals()
 		{ "sendIpcReg", 22907, send_recv([](fake::P2p &p) { p.ipc = 1; }), {} },
 		{ "not a power of 2", 22907, send_recv([](fake::P2p &p) { p.channels = 3; }), {} },
 		{ "8-bit floats", 22907, function("AllReduce_Sum_f8e4m3_RING_LL"), {} },
-		{ "NVLS and CollNet", 22203, function("AllReduce_Sum_f32_NVLS_SIMPLE"), {} },
-		{ "NVLS and CollNet", 22907, function("AllGather_COLLNET_DIRECT_SIMPLE"), {} },
+		{ "on several nodes", 22203, function("AllReduce_Sum_f32_NVLS_SIMPLE"), {} },
+		{ "without heads", 22907, function("AllReduce_Sum_f32_NVLS_TREE_SIMPLE"), {} },
+		{ "CollNet needs", 22907, function("AllGather_COLLNET_DIRECT_SIMPLE"), {} },
 		{ "PAT has no averages", 22907, function("ReduceScatter_PreMulSum_f32_PAT_SIMPLE"), {} },
 		{ "no such reduction", 22203, function("AllReduce_SumPostDiv_u32_RING_LL"), {} }, // division by zero
 		{ "does not match its function", 22203, function("SendRecv"), {} },
@@ -112,8 +114,27 @@ std::vector<Refused> refusals()
 	};
 }
 
+// A rank of the node has ended before this one has found its memory.
+void lost_member_test()
+{
+	softexec_select_version(22907);
+	World w({ 22907, 2, 1, Transport::kShared, 0, 2, 2 });
+	alignas(4096) static char nowhere[4096];
+	softexec::add_multicast(nowhere, sizeof nowhere, [] { return std::vector<char *>(); });
+	w.peer(0, 0, 3).recv[0].tail = reinterpret_cast<uint64_t *>(nowhere + 64);
+	Buffers b;
+	std::vector<fake::Work> works = { all_reduce(w, b) };
+	works.front().func = "AllReduce_Sum_f32_NVLS_SIMPLE";
+	int result = 0;
+	std::string text = stderr_of([&] { result = w.run({ w.launch(0, works, 0) }, "lost member").front(); });
+	CHECK(result == kNotSupported && text.find("without the memory of all ranks") != std::string::npos,
+		"lost member: returns %d, '%s'", result, text.c_str());
+	softexec::remove_multicast(nowhere);
+}
+
 void refusal_tests()
 {
+	lost_member_test();
 	for (const Refused &r : refusals()) {
 		softexec_select_version(r.version);
 		World w({ r.version, 2, 1, Transport::kShared, 0 });

@@ -16,12 +16,15 @@ Layout common()
 	l.comm_consumed = l.comm_started = l.comm_completed = l.ch_counter = kAbsent;
 	l.channel_size = 368;
 	l.ch_peers = 0, l.ch_ring_prev = 8, l.ch_ring_next = 12, l.ch_ring_ranks = 16;
+	l.nvls_heads = 4, l.nvls_head_rank = 8, l.nvls_up = 12, l.nvls_down = 140;
+	l.nvls_tree_up = 144, l.nvls_tree_down = 148;
 
 	l.peer_send = 0, l.peer_recv = 304, l.conn_size = 152;
 	l.conn_buffs = 0, l.conn_tail = 48, l.conn_head = 56, l.conn_flags = 64;
 	l.conn_step_size = 72, l.conn_fifo = 96, l.conn_step = 104, l.conn_net_device = 120;
 	l.fifo_mode = 0, l.fifo_offset = 4, l.fifo_size = 8, l.fifo_entry = 24;
 
+	l.coll_one_node = 1 << 27;
 	l.coll_bits = 0, l.coll_root = 4, l.coll_recv = 8, l.coll_send = 16;
 	l.p2p_send_addr = 0, l.p2p_recv_addr = 8, l.p2p_send_bytes = 16, l.p2p_recv_bytes = 24;
 	l.p2p_send_rank = 32, l.p2p_recv_rank = 36, l.p2p_channels = 40, l.p2p_base = 41;
@@ -44,10 +47,11 @@ Layout v2_22_3()
 	l.recv_writes_size = true;
 	l.p2p_reverses_bits = true;
 	l.direct_without_reg = true;
+	l.nvls_align = 16;
 	l.max_channels = 32;
 	l.comm_consumed = 32;
 	l.channels = 64;
-	l.ch_ring_index = 24, l.ch_tree_up = 36, l.ch_tree_down = 40;
+	l.ch_ring_index = 24, l.ch_tree_up = 36, l.ch_tree_down = 40, l.ch_nvls = 180;
 	set_coll_counts(l, 24);
 	l.coll_unsupported[0] = { 0x06000000, "registered user buffers (regUsed)" };
 	l.p2p_unsupported[0] = { 0x0c, "registered user buffers of Send/Recv (sendRegistered, recvRegistered)" };
@@ -60,10 +64,12 @@ Layout v2_29_7()
 	l.version = 22907;
 	l.post_div_has_sign = true;
 	l.has_pat = l.has_gather_v = l.has_fp8 = true;
+	l.multicast_sums_in_f32 = true;
+	l.nvls_align = 16384;
 	l.max_channels = 64;
 	l.comm_started = 72, l.comm_completed = 80;
 	l.channels = 96;
-	l.ch_ring_index = 32, l.ch_tree_up = 44, l.ch_tree_down = 48, l.ch_counter = 360;
+	l.ch_ring_index = 32, l.ch_tree_up = 44, l.ch_tree_down = 48, l.ch_nvls = 188, l.ch_counter = 360;
 	set_coll_counts(l, 56);
 	l.bcast_depth = 0, l.bcast_chunk = 4, l.bcast_send = 8, l.bcast_recv = 16;
 	l.bcast_bytes = 24, l.bcast_done = 32, l.bcast_size = 48;

@@ -34,6 +34,8 @@ struct Layout {
 	bool has_gather_v; // has AllGatherV, a batch of broadcasts
 	bool has_fp8; // has the 8-bit float types
 	bool direct_without_reg; // NCCL_DIRECT_WRITE changes the protocol even if the buffers are not registered
+	bool multicast_sums_in_f32; // a read of multicast memory adds 16-bit floats in f32, and rounds once
+	int nvls_align; // the last chunks of an AllReduce by NVLS are a multiple of so many bytes
 	int max_channels;
 
 	// ncclDevKernelArgs, followed by ncclDevWorkBatch[].
@@ -44,8 +46,9 @@ struct Layout {
 	uint32_t comm_rank, comm_nranks, comm_buff_sizes, comm_p2p_chunk, comm_abort, comm_consumed, comm_started,
 		comm_completed;
 	uint32_t channels, channel_size;
-	uint32_t ch_peers, ch_ring_prev, ch_ring_next, ch_ring_ranks, ch_ring_index, ch_tree_up, ch_tree_down,
+	uint32_t ch_peers, ch_ring_prev, ch_ring_next, ch_ring_ranks, ch_ring_index, ch_tree_up, ch_tree_down, ch_nvls,
 		ch_counter;
+	uint32_t nvls_heads, nvls_head_rank, nvls_up, nvls_down, nvls_tree_up, nvls_tree_down; // from ch_nvls
 
 	// ncclDevChannelPeer: two send and two receive connections (ncclConnInfo), and ncclConnFifo.
 	uint32_t peer_send, peer_recv, conn_size;
@@ -59,6 +62,7 @@ struct Layout {
 	uint32_t p2p_channels, p2p_base, p2p_send_channels, p2p_recv_channels, p2p_send_chunk, p2p_recv_chunk, p2p_bits,
 		p2p_size;
 	uint32_t bcast_depth, bcast_chunk, bcast_send, bcast_recv, bcast_bytes, bcast_done, bcast_size;
+	uint32_t coll_one_node; // bit: all ranks are on one node
 	uint32_t coll_profiler, p2p_profiler; // bit that asks for timestamps for the profiler, or 0
 	UnsupportedBits coll_unsupported[4];
 	UnsupportedBits p2p_unsupported[4];

@@ -95,6 +95,7 @@ bool find_reduction(const Layout &l, RedOp op, Type type, uint64_t nccl_arg, Red
 	out->reduce = loops.sum;
 	switch (op) {
 	case RedOp::kSum:
+		out->multicast = l.multicast_sums_in_f32 ? loops.sum_many : nullptr;
 		return true;
 	case RedOp::kProd:
 		out->reduce = loops.prod;
@@ -151,6 +152,21 @@ void reduce_copy(const Reduction &r, const Slice &s)
 				std::memcpy(const_cast<char *>(at(s.dst[i], off)), at(s.src[0], off), m);
 		}
 	}
+}
+
+void reduce_members(const Reduction &r, char *dst, const char *const *src, size_t nsrc, size_t n)
+{
+	if (nsrc == 1) {
+		std::memcpy(dst, src[0], n * r.elt);
+		return;
+	}
+	if (r.multicast) {
+		r.multicast(dst, src, nsrc, n);
+		return;
+	}
+	r.reduce(dst, src[0], src[1], n, r.arg);
+	for (size_t i = 2; i < nsrc; i++)
+		r.reduce(dst, dst, src[i], n, r.arg);
 }
 
 const char *reduction_isa() { return best_isa().name; }

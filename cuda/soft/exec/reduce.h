@@ -19,12 +19,16 @@ using BinaryLoop = void (*)(void *dst, const void *a, const void *b, size_t n, u
 // dst[i] = f(a[i]). dst may be a.
 using UnaryLoop = void (*)(void *dst, const void *a, size_t n, uint64_t arg);
 
+// dst[i] = the sum of src[0][i], src[1][i], ..., rounded once. dst does not overlap the sources.
+using ManyLoop = void (*)(void *dst, const char *const *src, size_t nsrc, size_t n);
+
 // One operator on one type. arg is the last argument of the loops.
 struct Reduction {
 	size_t elt = 1; // bytes per element
 	BinaryLoop reduce = nullptr; // null: the function only copies
 	UnaryLoop pre = nullptr; // preOp: applied to data from the user's input; null: none
 	UnaryLoop post = nullptr; // postOp: applied to a final result; null: none
+	ManyLoop multicast = nullptr; // reads multicast memory; null: reduce, member by member
 	uint64_t arg = 0;
 };
 
@@ -46,6 +50,10 @@ struct Slice {
 	size_t n; // elements
 };
 void reduce_copy(const Reduction &r, const Slice &s);
+
+// Reduces n elements of the members of multicast memory, as a GPU does when it reads them at once. dst is none of the
+// sources. One member is copied.
+void reduce_members(const Reduction &r, char *dst, const char *const *src, size_t nsrc, size_t n);
 
 // Returns true if reduce_copy does arithmetic and not only copies.
 bool is_arithmetic(const Reduction &r, const Slice &s);

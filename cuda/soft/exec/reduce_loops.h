@@ -11,6 +11,7 @@ namespace softexec {
 struct Loops {
 	BinaryLoop sum, prod, min_max;
 	UnaryLoop mul, divide;
+	ManyLoop sum_many; // null if sum gives the same
 };
 
 enum LoopRow { kRow8, kRow32, kRow64, kRowF16, kRowBf16, kRowF32, kRowF64, kLoopRows };

@@ -215,6 +215,32 @@ void slices()
 
 } // namespace
 
+// A read of multicast memory adds 16-bit floats in f32 on NCCL 2.29, and one after another, each sum rounded, on 2.22.
+void multicast_reads()
+{
+	const double top = 2048; // as f16, the next larger number is 2050
+	for (int version : { 22203, 22907 }) {
+		for (Type t : { Type::kF16, Type::kF32 }) {
+			const size_t n = 1500, members = 5;
+			std::vector<std::vector<char>> in(members, std::vector<char>(n * 4));
+			std::vector<char> out(n * 4, 0x55);
+			std::vector<const char *> src;
+			for (size_t m = 0; m < members; m++) {
+				for (size_t i = 0; i < n; i++)
+					set(in[m].data(), i, t, m == 0 ? top : 1);
+				src.push_back(in[m].data());
+			}
+			softexec::Reduction r;
+			softexec::find_reduction(*softexec::layout_for(version), softexec::RedOp::kSum, t, 0, &r);
+			softexec::reduce_members(r, out.data(), src.data(), members, n);
+			const double want = version == 22203 && t == Type::kF16 ? top : top + 4;
+			for (size_t i = 0; i < n; i++)
+				CHECK(value(out.data(), i, t) == want, "NCCL %d type %d, element %zu: %g, want %g",
+					version, static_cast<int>(t), i, value(out.data(), i, t), want);
+		}
+	}
+}
+
 void reduce_tests()
 {
 	Random random = { 88172645463325252 };
@@ -228,6 +254,7 @@ void reduce_tests()
 		half_rounding(all[i]);
 	}
 	slices();
+	multicast_reads();
 }
 
 } // namespace test

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "conn.h"
 #include "ledger.h"
+#include "nvls.h"
 #include "patience.h"
 #include "polled.h"
 #include "pool.h"
@@ -264,7 +265,16 @@ bool check_connections(const Plan &p, std::string *why)
 			Coll coll = batch.func->coll;
 			bool direct_code = l.direct_without_reg && batch.func->proto == kSimple &&
 				(coll == Coll::kAllReduce || coll == Coll::kAllGather || coll == Coll::kSendRecv);
-			for (const ConnEnd &end : connections_of(p.comm, b.channel, *batch.func, batch)) {
+			const std::vector<ConnEnd> ends = connections_of(p.comm, b.channel, *batch.func, batch);
+			if (is_nvls(*batch.func) && b.channel.nvls.heads <= 0) {
+				*why = "NVLS without heads";
+				return false;
+			}
+			if (is_nvls(*batch.func) && !members_are_there(l, ends)) {
+				*why = "multicast memory without the memory of all ranks of the node (has one of them ended?)";
+				return false;
+			}
+			for (const ConnEnd &end : ends) {
 				bool direct = get<int>(end.conn, l.conn_flags) & kConnDirectWrite &&
 					get<char *>(end.conn, l.conn_fifo) == nullptr;
 				if (direct_code && direct) {

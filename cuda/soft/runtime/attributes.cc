@@ -18,6 +18,7 @@ namespace {
 constexpr int kVersion = CUDART_VERSION;
 constexpr int kSharedPerBlock = 48 << 10;
 constexpr int kSmsOfA100 = 108;
+constexpr int kMulticastSupported = 132; // CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
 constexpr int kAttributeEnd = 142; // one more than the last attribute of CUDA 12.4
 
 // What follows from a compute capability, from the CUDA programming guide's table.
@@ -51,7 +52,7 @@ int sms() { return softGpuHasKind() ? static_cast<int>(softGpuKind()->sms) : kSm
 
 int attribute(cudaDeviceAttr attr, int gpu)
 {
-	switch (attr) {
+	switch (static_cast<int>(attr)) {
 	case cudaDevAttrMaxThreadsPerBlock:
 	case cudaDevAttrMaxBlockDimX:
 	case cudaDevAttrMaxBlockDimY:
@@ -94,6 +95,8 @@ int attribute(cudaDeviceAttr attr, int gpu)
 	case cudaDevAttrHostRegisterSupported:
 	case cudaDevAttrMemoryPoolsSupported:
 		return 1;
+	case kMulticastSupported:
+		return softGpuHasMulticast();
 	case cudaDevAttrPageableMemoryAccess:
 		return pageable_access;
 	// A GPU's memory is host memory, so every NIC can access it.

@@ -26,6 +26,8 @@ MemoryKind kind_of(const void *pointer, size_t size)
 	Region region = find_region(pointer);
 	if (region.size == 0)
 		return MemoryKind::kPageable;
+	if (region.origin == Origin::kMulticast)
+		return MemoryKind::kOutOfRange; // only kernels of NCCL use it
 	if (!region.contains(reinterpret_cast<uintptr_t>(pointer), size))
 		return region.on_device() ? MemoryKind::kOutOfRange : MemoryKind::kPageable;
 	return region.on_device() ? MemoryKind::kDevice : MemoryKind::kPinned;
@@ -98,10 +100,14 @@ cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, c
 void set(void *dst, int value, size_t size)
 {
 	const Region region = find_region(dst);
-	if (value == 0 && region.on_device() && region.origin != Origin::kImported)
-		devices()->existing(region.device)->arena->clear(dst, size);
-	else
+	if (value != 0 || !region.on_device() || region.origin == Origin::kImported) {
 		memset(dst, value, size);
+		return;
+	}
+	Arena &arena = *devices()->existing(region.device)->arena;
+	if (region.origin == Origin::kMapped)
+		dst = arena.base() + region.file_offset + (reinterpret_cast<uintptr_t>(dst) - region.base);
+	arena.clear(dst, size);
 }
 
 // fill queues a fill; wait as for copy.

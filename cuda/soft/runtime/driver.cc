@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver functions that NCCL looks up by name. Other names are "not found": so NCCL does not use virtual memory
-// functions (cuMem*), multicast (NVLink SHARP) and stream memory operations. CUresult has the error values of the
-// runtime.
+// The driver functions that NCCL looks up by name. Other names are "not found": so NCCL does not use stream memory
+// operations. Virtual memory functions (cuMem*) are there for multicast (NVLink SHARP) only; the attribute of a device
+// that says that they are supported is 0, so NCCL does not allocate with them elsewhere. CUresult has the error values
+// of the runtime.
 #include <string.h>
 
 #include "device.h"
 #include "error.h"
 #include "gpus.h"
 #include "kernels.h"
+#include "kind.h"
+#include "multicast.h"
 #include "regions.h"
+#include "virtual_memory.h"
 
 namespace soft {
 namespace {
@@ -221,6 +225,42 @@ const EntryPoint kEntryPoints[] = {
 	ENTRY("cuLaunchKernelEx", launch_kernel_ex),
 };
 
+// Only if the GPUs have multicast.
+const EntryPoint kMulticastEntryPoints[] = {
+	ENTRY("cuMemGetAllocationGranularity", mem_get_granularity),
+	ENTRY("cuMemCreate", mem_create),
+	ENTRY("cuMemRelease", mem_release),
+	ENTRY("cuMemRetainAllocationHandle", mem_retain),
+	ENTRY("cuMemAddressReserve", mem_address_reserve),
+	ENTRY("cuMemAddressFree", mem_address_free),
+	ENTRY("cuMemMap", mem_map),
+	ENTRY("cuMemUnmap", mem_unmap),
+	ENTRY("cuMemSetAccess", mem_set_access),
+	ENTRY("cuMemExportToShareableHandle", mem_export),
+	ENTRY("cuMemImportFromShareableHandle", mem_import),
+	ENTRY("cuMulticastGetGranularity", multicast_get_granularity),
+	ENTRY("cuMulticastCreate", multicast_create),
+	ENTRY("cuMulticastAddDevice", multicast_add_device),
+	ENTRY("cuMulticastBindMem", multicast_bind_mem),
+	ENTRY("cuMulticastBindAddr", multicast_bind_addr),
+	ENTRY("cuMulticastUnbind", multicast_unbind),
+};
+
+void *find_entry_point(const char *symbol)
+{
+	for (const EntryPoint &e : kEntryPoints) {
+		if (strcmp(e.name, symbol) == 0)
+			return e.function;
+	}
+	if (!softGpuHasMulticast())
+		return nullptr;
+	for (const EntryPoint &e : kMulticastEntryPoints) {
+		if (strcmp(e.name, symbol) == 0)
+			return e.function;
+	}
+	return nullptr;
+}
+
 } // namespace
 } // namespace soft
 
@@ -231,10 +271,7 @@ SOFT_API cudaError_t cudaGetDriverEntryPoint(
 {
 	if (!symbol || !function)
 		return set_error(cudaErrorInvalidValue);
-	*function = nullptr;
-	for (const EntryPoint &e : kEntryPoints)
-		if (strcmp(e.name, symbol) == 0)
-			*function = e.function;
+	*function = find_entry_point(symbol);
 	if (status)
 		*status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
 	return *function || status ? cudaSuccess : set_error(cudaErrorSymbolNotFound);

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory handles between processes (cudaIpc*). A handle has the owner's memfd, as /proc/PID/fd/N, and a range of it.
-// The inode number detects that another process has got the owner's PID.
-#include <errno.h>
-#include <fcntl.h>
+// Memory handles between processes (cudaIpc*). A handle has a range of the owner's memfd.
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "arena.h"
 #include "device.h"
 #include "error.h"
 #include "regions.h"
+#include "remote.h"
 #include "stream_table.h"
 
 namespace soft {
@@ -23,32 +19,9 @@ constexpr uint64_t kMagic = 0x6d75636f73656c64;
 
 struct Handle {
 	uint64_t magic;
-	int32_t pid, fd;
-	uint64_t inode, offset, size;
+	RemoteRange range;
 };
 static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t), "Handle does not fit into cudaIpcMemHandle_t");
-
-cudaError_t map_remote(const Handle &h, void **out)
-{
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", h.pid, h.fd);
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0) {
-		print_error("open memory of process %d: %s (it must run as the same user in the same pid namespace)",
-			h.pid, strerror(errno));
-		return cudaErrorInvalidResourceHandle;
-	}
-	struct stat st;
-	void *p = MAP_FAILED;
-	if (fstat(fd, &st) == 0 && st.st_ino == h.inode)
-		p = mmap(nullptr, h.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, h.offset);
-	close(fd);
-	if (p == MAP_FAILED)
-		return cudaErrorInvalidResourceHandle;
-	madvise(p, h.size, MADV_DONTFORK);
-	*out = p;
-	return cudaSuccess;
-}
 
 } // namespace
 } // namespace soft
@@ -83,7 +56,7 @@ SOFT_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *pointer)
 		return set_error(cudaErrorOperatingSystem);
 	void *base = reinterpret_cast<void *>(region.base);
 	const size_t mapped = round_up(region.size, Arena::kPage);
-	Handle h = { kMagic, getpid(), arena.fd(), st.st_ino, arena.offset(base), mapped };
+	Handle h = { kMagic, { getpid(), arena.fd(), st.st_ino, arena.offset(base), mapped } };
 	memset(out, 0, sizeof *out);
 	memcpy(out, &h, sizeof h);
 	return cudaSuccess;
@@ -99,23 +72,24 @@ SOFT_API cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t han
 	memcpy(&h, &handle, sizeof h);
 	if (h.magic != kMagic)
 		return set_error(cudaErrorInvalidResourceHandle);
-	if (h.pid == getpid())
+	const RemoteRange &range = h.range;
+	if (range.pid == getpid())
 		return set_error(cudaErrorDeviceUninitialized); // as in CUDA, not in the process that created it
-	if (uintptr_t base = reopen_import(h.inode, h.offset)) {
+	if (uintptr_t base = reopen_import(range.inode, range.offset)) {
 		*pointer = reinterpret_cast<void *>(base);
 		return cudaSuccess;
 	}
+	void *p = map_remote(range);
+	if (!p)
+		return set_error(cudaErrorInvalidResourceHandle);
 	Region region;
-	void *p;
-	if (cudaError_t err = map_remote(h, &p))
-		return set_error(err);
 	region.base = reinterpret_cast<uintptr_t>(p);
-	region.size = region.mapped = h.size;
+	region.size = region.mapped = range.size;
 	region.origin = Origin::kImported;
 	region.device = current_device();
 	region.opened = 1;
-	region.inode = h.inode;
-	region.file_offset = h.offset;
+	region.inode = range.inode;
+	region.file_offset = range.offset;
 	add_region(region);
 	*pointer = p;
 	return cudaSuccess;

@@ -31,8 +31,26 @@ static inline const struct ddlemu_gpu *softGpuKind(void)
 
 static inline int softGpuHasKind(void) { return softGpuKind()->name[0] != '\0'; }
 
+// softGpuHopper is true if there is no kind, and DDLEMU_SOFT_CAPABILITY is 9.0: for tests without a fabric.
+static inline int softGpuHopper(void)
+{
+	const char *text = getenv("DDLEMU_SOFT_CAPABILITY");
+	return !softGpuHasKind() && text && strcmp(text, "9.0") == 0;
+}
+
 // softGpuCapability returns the compute capability as a number: 90 for 9.0.
-static inline int softGpuCapability(void) { return softGpuHasKind() ? (int)softGpuKind()->capability : 80; }
+static inline int softGpuCapability(void)
+{
+	if (softGpuHopper())
+		return 90;
+	return softGpuHasKind() ? (int)softGpuKind()->capability : 80;
+}
+
+// softGpuHasMulticast: from compute capability 9.0 on, GPUs on NVSwitches have multicast memory.
+static inline int softGpuHasMulticast(void)
+{
+	return softGpuHopper() || (softGpuHasKind() && softGpuCapability() >= 90 && softGpuKind()->switched);
+}
 
 // softGpuName writes the name that CUDA and NVML show.
 static inline void softGpuName(int gpu, char *out, size_t size)

@@ -44,7 +44,7 @@ void release(const Region &region)
 {
 	softexec::forget_comms(reinterpret_cast<void *>(region.base), region.size);
 	Device *d = devices()->existing(region.device);
-	if (d && region.origin != Origin::kImported)
+	if (d && (region.origin == Origin::kDevice || region.origin == Origin::kManaged))
 		d->arena->release(reinterpret_cast<void *>(region.base), region.size);
 	if (region.origin == Origin::kImported)
 		munmap(reinterpret_cast<void *>(region.base), region.mapped);

@@ -13,6 +13,8 @@ enum class Origin {
 	kDevice, // cudaMalloc and its relatives
 	kManaged, // cudaMallocManaged
 	kImported, // cudaIpcOpenMemHandle
+	kMapped, // cuMemMap: memory of a GPU of this process, at another address
+	kMulticast, // cuMemMap: no memory is there (exec/multicast.h)
 	kHost, // cudaHostAlloc
 	kRegistered, // cudaHostRegister
 };
@@ -25,9 +27,9 @@ struct Region {
 	int device = 0;
 	int opened = 0; // kImported: number of opens not yet closed
 	uint64_t inode = 0; // kImported: of the owner's memfd
-	uint64_t file_offset = 0; // kImported: in that memfd
+	uint64_t file_offset = 0; // kImported, kMapped: in that memfd
 
-	bool on_device() const { return origin <= Origin::kImported; }
+	bool on_device() const { return origin <= Origin::kMulticast; }
 	bool contains(uintptr_t address, size_t length) const
 	{
 		return address >= base && address - base <= size && length <= size - (address - base);

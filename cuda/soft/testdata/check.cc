@@ -7,6 +7,7 @@
 // Rank 0 writes the unique id to ID_FILE. MODE is one of
 //   full, quick   every collective; quick skips some types and operators
 //   allreduce     AllReduce only, for algorithms that other collectives do not have
+//   nvls          the collectives, types and operators that NVLS has
 //   bench         times of AllReduce
 //   cycle         repeats init, one collective and destroy: threads, files and memory must not grow
 //   abort         rank 0 aborts an AllReduce that the other ranks do not call
@@ -232,6 +233,25 @@ static void check_all(bool quick)
 	}
 }
 
+static void check_nvls()
+{
+	for (ncclDataType_t type :
+		{ ncclInt32, ncclUint32, ncclInt64, ncclUint64, ncclFloat16, ncclBfloat16, ncclFloat32, ncclFloat64 }) {
+		for (ncclRedOp_t op : { ncclSum, ncclMax, ncclMin }) {
+			if (op != ncclSum && (type == ncclFloat32 || type == ncclFloat64))
+				continue;
+			all_reduce(type, op, 1027, op == ncclSum);
+			reduce_scatter(type, op, 515, op == ncclSum);
+		}
+		all_gather(type, 515, type == ncclFloat32);
+	}
+	for (size_t count : { 1, 4099, 300001 }) {
+		all_reduce(ncclFloat32, ncclSum, count, false);
+		all_gather(ncclFloat32, count, false);
+		reduce_scatter(ncclFloat32, ncclSum, count, false);
+	}
+}
+
 // bench prints the mean time of an in-place AllReduce. All of them are queued before it waits, as in a training step.
 static void bench(size_t bytes, int repeat)
 {
@@ -321,6 +341,8 @@ int main(int argc, char **argv)
 	} else if (mode == "allreduce") {
 		for (size_t count : { size_t(1), size_t(1027), size_t(300001) })
 			all_reduce(ncclFloat32, ncclSum, count, false);
+	} else if (mode == "nvls") {
+		check_nvls();
 	} else {
 		check_all(mode == "quick");
 	}

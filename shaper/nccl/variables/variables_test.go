@@ -59,8 +59,9 @@ func TestNotes(t *testing.T) {
 			"NCCL_IB_HCA=mlx5_0 has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead"},
 		{virtual, "NCCL_NSOCKS_PERTHREAD=4",
 			"NCCL_NSOCKS_PERTHREAD=4 has no effect here: it is for NCCL's NET/Socket, and NCCL uses the plugin instead"},
-		{virtual, "NCCL_NVLS_ENABLE=1", "NCCL_NVLS_ENABLE=1 has no effect here: the software CUDA has no NVLS"},
-		{gpu, "NCCL_NVLS_ENABLE=1", ""},
+		{virtual, "NCCL_NVLS_ENABLE=0", ""}, // used by GPUs that have NVLS, as on a cluster
+		{virtual, "NCCL_CUMEM_ENABLE=1", "NCCL_CUMEM_ENABLE=1 has no effect here: the software CUDA has no cuMem"},
+		{gpu, "NCCL_CUMEM_ENABLE=1", ""},
 		{virtual, "NCCL_NET_GDR_LEVEL=SYS", ""},
 		{gpu, "NCCL_NET_GDR_LEVEL=SYS",
 			"NCCL_NET_GDR_LEVEL=SYS has no effect here: the plugin's NICs reach no memory of a real GPU"},

@@ -91,34 +91,11 @@ func (o *Options) kindCaveats() (notes []string) {
 			g.Capability))
 	}
 	if n := g.NVLinkDomain; n > 0 && o.Nodes(&o.Config) > 1 {
-		return append(notes, fmt.Sprintf(
+		notes = append(notes, fmt.Sprintf(
 			"in an NVLink domain of %d GPUs NCCL sends between nodes through NVSwitches, and may use NVLS, for all "+
 				"sizes: here it sends over the links of the fabric", n))
 	}
-	if note := o.noNVLS(g); note != "" {
-		notes = append(notes, note)
-	}
 	return notes
-}
-
-// noNVLS says that NCCL may use NVLink SHARP on the real GPUs, "" if it does not.
-func (o *Options) noNVLS(g *configs.GPU) string {
-	const hopper = 90
-	least := 2 // GPUs of a node
-	if o.Libraries.Version == "2.22" {
-		least = 3
-	}
-	c, coll := &o.Config, o.Bench.Collective
-	several := o.Nodes(c) > 1
-	switch {
-	case g.Capability < hopper || c.NodeNVLink().Connection != configs.SwitchedNVLink || o.gpus(c) < least:
-		return ""
-	case coll == nccl.AllReduce && several:
-		return "on the real GPUs NCCL chooses among NVLSTree, Ring and Tree for all sizes: here without NVLSTree"
-	case !several && (coll == nccl.AllReduce || coll == nccl.AllGather || coll == nccl.ReduceScatter):
-		return "on the real GPUs NCCL chooses among NVLS, Ring and Tree for all sizes: here without NVLS"
-	}
-	return ""
 }
 
 // tunerOfCluster is the name of the tuner that chooses on the real cluster and that ddlemu does not have, "" if NCCL
