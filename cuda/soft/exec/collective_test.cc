@@ -253,6 +253,16 @@ void run_nvls(const fake::Options &o, Random &random)
 	}
 }
 
+// What the heads of two nodes send: the last one has less if the data end in its part.
+void nvls_message_sizes()
+{
+	softexec_select_version(22907);
+	World w({ 22907, 4, 1, Transport::kNet, 0, 2, 2 });
+	run_case(w, nvls_cases(true).front(), { 100, 8, false, 0, false });
+	CHECK(w.sizes(2, 0) == std::vector<size_t>({ 208 }) && w.sizes(3, 1) == std::vector<size_t>({ 192 }),
+		"the heads of NVLSTree send messages of other sizes than %d and %d bytes", 208, 192);
+}
+
 // One node, and trees of nodes, also with ranks that are no heads.
 void nvls_tests(Random &random)
 {
@@ -355,6 +365,7 @@ void collective_tests()
 			run_cases(w, cases(softexec::kSimple, true), random);
 		}
 	}
+	nvls_message_sizes();
 	nvls_tests(random);
 	// LL's cleaning steps: from step 0x7ffffff8 on, eight whole buffers are written.
 	softexec_select_version(22203);
