@@ -170,6 +170,19 @@ func TestNVLSTree(t *testing.T) {
 	}
 }
 
+// With the host's view NCCL has no topology file of ours, and asks NVML.
+func TestNCCLAsksNVML(t *testing.T) {
+	w := world.New(t)
+	logs := t.TempDir()
+	out := w.Run("bench", "allreduce", "--profile", "ndr400", "--gpu", "h100-sxm", "--nccl-view", "host", "--nodes", "2",
+		"--ranks", "4", "--clock", "virtual", "--nccl", "2.29", "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--log-dir",
+		logs)
+	log, err := os.ReadFile(filepath.Join(logs, "rank0.log"))
+	if err != nil || !strings.Contains(string(log), "+ NVL[370.8] - NVS/0-0") || !strings.Contains(out, "verdict: VALID") {
+		t.Errorf("%v: no 18 NVLinks in the log, or not VALID:\n%s\n%s", err, out, log)
+	}
+}
+
 // NVLinks that cannot connect the GPUs of a node are refused when only the ranks say how many there are.
 func TestImpossibleNode(t *testing.T) {
 	w := world.New(t)

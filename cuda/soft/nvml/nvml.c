@@ -252,6 +252,7 @@ API int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device d, unsigned link, struct PciI
 		return nvmlDeviceGetPciInfo_v3(handle(peer), out);
 	memset(out, 0, sizeof *out);
 	snprintf(out->busId, sizeof out->busId, INVISIBLE);
+	snprintf(out->busIdLegacy, sizeof out->busIdLegacy, INVISIBLE); // NCCL reads this one
 	return kSuccess;
 }
 API int nvmlDeviceGetNvLinkRemotePciInfo(Device d, unsigned link, struct PciInfo *out)
@@ -259,8 +260,8 @@ API int nvmlDeviceGetNvLinkRemotePciInfo(Device d, unsigned link, struct PciInfo
 	return nvmlDeviceGetNvLinkRemotePciInfo_v2(d, link, out);
 }
 
-// The fields of NVLink-C2C, and one value of nvmlDeviceGetFieldValues.
-enum { kC2CLinkCount = 170, kC2CLinkStatus = 171, kC2CLinkMaxBandwidth = 172 };
+// The fields of NVLinks and NVLink-C2C, and one value of nvmlDeviceGetFieldValues.
+enum { kNvLinkState = 165, kC2CLinkCount = 170, kC2CLinkStatus = 171, kC2CLinkMaxBandwidth = 172 };
 enum { kUnsignedInt = 1 };
 struct FieldValue {
 	unsigned field, scope;
@@ -285,7 +286,9 @@ API int nvmlDeviceGetFieldValues(Device d, int count, struct FieldValue *values)
 		const int has = k->c2c_links > 0 && (v->field == kC2CLinkCount || v->scope < k->c2c_links);
 		v->type = kUnsignedInt;
 		v->result = kSuccess;
-		if (has && v->field == kC2CLinkCount)
+		if (v->field == kNvLinkState && peer_of(d, v->scope) >= 0)
+			v->value.ui = 1;
+		else if (has && v->field == kC2CLinkCount)
 			v->value.ui = k->c2c_links;
 		else if (has && v->field == kC2CLinkStatus)
 			v->value.ui = 1;

@@ -29,10 +29,10 @@ int nvmlDeviceGetFieldValues(Device, int, FieldValue *);
 int nvmlDeviceGetGpuFabricInfoV(Device, void *);
 }
 
-static unsigned field(Device d, unsigned id)
+static unsigned field(Device d, unsigned id, unsigned scope = 0)
 {
 	FieldValue v = {};
-	v.field = id;
+	v.field = id, v.scope = scope;
 	return nvmlDeviceGetFieldValues(d, 1, &v) == 0 && v.result == 0 ? v.value : 0;
 }
 
@@ -55,6 +55,8 @@ int main()
 	printf("NVML: %s, %d.%d, PCIe %u of %u MT/s\n", name, major, minor, generation, speed);
 	int active;
 	for (unsigned link = 0; nvmlDeviceGetNvLinkState(d, link, &active) == 0 && active; link++) {
+		if (field(d, 165, link) != 1)
+			return 1; // NCCL asks in this way from compute capability 9.0 on
 		unsigned version;
 		PciInfo remote;
 		if (nvmlDeviceGetNvLinkVersion(d, link, &version) ||
