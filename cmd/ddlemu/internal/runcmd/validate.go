@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
@@ -49,9 +50,10 @@ fabric. For each row it prints the published, the expected and the emulated time
 the error. The limit of the error is 5 % from 16 MiB on and 15 % below.
 
 The table is CSV with the columns bytes and time_us. Lines "# key: value" before it
-have collective, ranks, nodes, env (NCCL_ALGO and other variables that NCCL decides by),
-source and system. See configs/tables/README.md. Ranks and nodes are the table's. A log of
-nccl-tests is a table too, of its times out of place; such lines may say what it does not.
+describe the cluster: ranks, nodes, the kind of GPU, the profile of its links, the version
+of NCCL and others, see configs/tables/README.md. They are used where no flag says something
+else; a fabric that is up has its own. A log of nccl-tests is a table too, of its times out
+of place; such lines may say what it does not.
 
 On the software CUDA the clock is virtual. On the real clock (--clock real, a GPU), rows
 with similar times run together for about a minute, at the largest time scale that fits
@@ -71,7 +73,7 @@ for bad input or if no row can be run on this host, 3 if the verdict is INVALID,
 incomplete because a row was stopped, 130 if interrupted: then the report has the rows so
 far, and the verdict is incomplete.
 `,
-		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa
+		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv
   ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model`,
 		Args: cli.Exactly(1, "validate takes one table: see `ddlemu validate --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runValidate(cmd.Context(), g, &o, args[0]) },
@@ -97,7 +99,7 @@ func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path st
 	if err := o.junit.begin(); err != nil {
 		return err
 	}
-	v, err := o.options(g, t)
+	v, err := o.options(g, path, t)
 	if err != nil {
 		return err
 	}
@@ -160,26 +162,57 @@ func (o *validateOptions) table(path string) (*validate.Table, error) {
 	return t, t.Between(low, high)
 }
 
-// place sets the flags for ranks and nodes that were not given to those of the table. A fabric that is up has its own.
+// place sets the flags that were not given to what the table says of its cluster. A fabric that is up has its own.
 func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
+	if t.NVLinkDomain > t.GPUsPerNode && t.Nodes > 1 {
+		return errors.New("nvlink_domain: NVLinks between nodes are not modelled yet")
+	}
+	// With a GPU, or a path, --nccl has another meaning.
+	if t.NCCL != "" && (o.Soft || !locate.HasGPU()) {
+		if err := o.setUnlessGiven("nccl", t.NearestNCCL()); err != nil {
+			return err
+		}
+	}
 	if g.Fabric != "" {
 		return nil
 	}
-	for flag, value := range map[string]int{"ranks": t.Ranks, "nodes": t.Nodes} {
-		if o.Flags.Changed(flag) {
-			continue
+	if !o.Flags.Changed("profile") && !o.Flags.Changed("file") {
+		profile, err := t.Profile(t.Nodes)
+		if err != nil {
+			return err
 		}
-		if err := o.Flags.Set(flag, strconv.Itoa(value)); err != nil {
-			return fmt.Errorf("the table's %s: %w", flag, err)
+		o.Profile = profile
+	}
+	settings := [][2]string{{"ranks", strconv.Itoa(t.Ranks)}, {"nodes", strconv.Itoa(t.Nodes)}, {"cpu", t.CPU}}
+	if !o.Flags.Changed("gpu") { // how NVLinks connect another kind is not the table's
+		settings = append(settings, [2]string{"gpu", t.GPU}, [2]string{"nvlink", t.NVLink})
+	}
+	if t.NICsPerNode > 0 && !o.Flags.Changed("file") {
+		settings = append(settings, [2]string{"nics-per-node", strconv.Itoa(t.NICsPerNode)})
+	}
+	for _, s := range settings {
+		if err := o.setUnlessGiven(s[0], s[1]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// setUnlessGiven sets a flag that was not given to a value of the table, if the table has one.
+func (o *validateOptions) setUnlessGiven(flag, value string) error {
+	if value == "" || o.Flags.Changed(flag) {
+		return nil
+	}
+	if err := o.Flags.Set(flag, value); err != nil {
+		return fmt.Errorf("the table's %s: %w", flag, err)
+	}
+	return nil
+}
+
 // options collects what the run needs. The caller closes the folder.
-func (o *validateOptions) options(g *cli.Global, t *validate.Table) (v validate.Options, err error) {
+func (o *validateOptions) options(g *cli.Global, path string, t *validate.Table) (v validate.Options, err error) {
 	if err := o.place(g, t); err != nil {
-		return v, err
+		return v, cli.BadInput("%s: %w", path, err)
 	}
 	o.onlyModel = o.Model
 	v.Emulate, err = o.setup(g, bench.Config{Stderr: g.Stderr})

@@ -48,31 +48,55 @@ verdict: INVALID
 	}
 }
 
-// Ranks and nodes are the table's, unless a flag says something else.
-func TestValidateTakesRanksAndNodesFromTheTable(t *testing.T) {
+// What the table says of its cluster is used, unless a flag says something else.
+func TestValidateTakesTheClusterFromTheTable(t *testing.T) {
+	table := validate.Table{Ranks: 16, Nodes: 2, Cluster: validate.Cluster{GPU: "a100-sxm", NVLink: "mesh",
+		GPUsPerNode: 8, NICsPerNode: 4, Fabric: "ss11-200", CPU: "amd", NCCL: "2.27.3"}}
+	names := []string{"ranks", "nodes", "nics-per-node", "gpu", "nvlink", "cpu", "nccl"}
 	for _, tc := range []struct {
-		fabric       string
-		args         []string
-		ranks, nodes string
+		fabric  string
+		args    []string
+		profile string
+		want    string
 	}{
-		{"", nil, "16", "2"},
-		{"", []string{"--nodes", "4"}, "16", "4"},
-		{"up", nil, "0", ""},
+		{"", nil, "ss11-200", "16 2 4 a100-sxm mesh amd 2.29"},
+		{"", []string{"--nodes", "4", "--profile", "eth1", "--nccl", "2.22"}, "eth1", "16 4 4 a100-sxm mesh amd 2.22"},
+		{"", []string{"--gpu", "l40s", "--nics-per-node", "1"}, "ss11-200", "16 2 1 l40s  amd 2.29"},
+		{"", []string{"-F", "x.yaml"}, "", "16 2  a100-sxm mesh amd 2.29"},
+		{"up", nil, "", "0      2.29"},
 	} {
 		var o validateOptions
 		g := &cli.Global{}
 		flags := pflag.NewFlagSet("validate", pflag.ContinueOnError)
 		o.AddFlags(g, flags)
-		if err := flags.Parse(tc.args); err != nil {
+		if err := flags.Parse(append(tc.args, "--soft-cuda")); err != nil {
 			t.Fatal(err)
 		}
 		g.Fabric = tc.fabric
-		if err := o.place(g, &validate.Table{Ranks: 16, Nodes: 2}); err != nil {
+		if err := o.place(g, &table); err != nil {
 			t.Fatal(err)
 		}
-		if got := [2]string{flags.Lookup("ranks").Value.String(),
-			flags.Lookup("nodes").Value.String()}; got != [2]string{tc.ranks, tc.nodes} {
-			t.Errorf("fabric %q, %q: ranks and nodes %q", tc.fabric, tc.args, got)
+		var got []string
+		for _, name := range names {
+			got = append(got, flags.Lookup(name).Value.String())
+		}
+		if got := strings.Join(got, " "); got != tc.want || o.Profile != tc.profile {
+			t.Errorf("fabric %q, %q: %s on %q, want %s on %q", tc.fabric, tc.args, got, o.Profile, tc.want, tc.profile)
+		}
+	}
+	for _, tc := range []struct {
+		cluster validate.Cluster
+		want    string
+	}{
+		{validate.Cluster{Fabric: "two ropes"}, `the table's fabric is "two ropes", for which there is no profile`},
+		{validate.Cluster{Fabric: "ndr400", GPUsPerNode: 4, NVLinkDomain: 8}, "nvlink_domain: "},
+	} {
+		var o validateOptions
+		g := &cli.Global{}
+		o.AddFlags(g, pflag.NewFlagSet("validate", pflag.ContinueOnError))
+		err := o.place(g, &validate.Table{Ranks: 8, Nodes: 2, Cluster: tc.cluster})
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%+v: %v, want %s", tc.cluster, err, tc.want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
@@ -19,7 +18,7 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	if err != nil {
 		return nil, false, nil
 	}
-	t = &Table{Collective: -1}
+	t = newTable()
 	test := &log.Tests[0]
 	if len(log.Tests) > 1 {
 		return nil, true, fmt.Errorf("the log has %d tables, at the lines %d and %d: give one", len(log.Tests),
@@ -39,6 +38,11 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 		}
 	}
 	t.Ranks, t.Nodes = test.Ranks, test.Nodes
+	if len(test.Rows) > 0 {
+		if err := t.setType(test.Rows[0].Type); err != nil {
+			return nil, true, fmt.Errorf("line %d: %w", test.Rows[0].Line, err)
+		}
+	}
 	if err := t.setKeys(text); err != nil {
 		return nil, true, err
 	}
@@ -55,8 +59,9 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 		if r.Size == 0 { // the shares of the ranks were less than an element: nothing moves
 			continue
 		}
-		if r.Type != nccl.Float.String() {
-			return nil, true, fmt.Errorf("line %d: the type is %s: give a table of float", r.Line, r.Type)
+		if r.Type != t.Type.String() {
+			return nil, true, fmt.Errorf("line %d: the type is %s, not %v: give a table of one type", r.Line, r.Type,
+				t.Type)
 		}
 		if err := t.add(Row{Line: r.Line, Size: r.Size, Time: r.OutOfPlace.Time}); err != nil {
 			return nil, true, fmt.Errorf("line %d: %w", r.Line, err)
@@ -66,22 +71,4 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 		return nil, true, errors.New("the log has no row that moves bytes")
 	}
 	return t, true, nil
-}
-
-// keys are those that lines of a log may have.
-var keys = []string{"source", "system", "collective", "ranks", "nodes", "env"}
-
-func (t *Table) setKeys(text []byte) error {
-	n := 0
-	for line := range bytes.Lines(text) {
-		n++
-		for _, key := range keys {
-			if value, ok := bytes.CutPrefix(line, []byte("# "+key+":")); ok {
-				if err := t.set(key, strings.TrimSpace(string(value))); err != nil {
-					return fmt.Errorf("line %d: %s: %w", n, key, err)
-				}
-			}
-		}
-	}
-	return nil
 }

@@ -29,7 +29,8 @@ const logText = `# nccl-tests version 2.18.5 nccl-headers=22907 nccl-library=229
 func TestReadLog(t *testing.T) {
 	got, err := Read(strings.NewReader("# system: two GPUs\n# env: NCCL_PROTO=Simple\n" + logText))
 	want := &Table{
-		System: "two GPUs", Collective: nccl.AllGather, Ranks: 2, Nodes: 1, Env: []string{"NCCL_PROTO=Simple"},
+		System: "two GPUs", Collective: nccl.AllGather, Type: nccl.Float, Ranks: 2, Nodes: 1,
+		Cluster: Cluster{GPUsPerNode: 2, Launch: Processes, RanksPerProcess: 1}, Env: []string{"NCCL_PROTO=Simple"},
 		Rows: []Row{{11, 1 << 20, 130310 * time.Nanosecond}, {12, 16 << 20, 1489600 * time.Nanosecond}},
 	}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
@@ -43,7 +44,7 @@ func TestReadLog(t *testing.T) {
 		"another name": {"all_gather_perf", "bisection_perf", `there is no collective "bisection"`},
 		"CPU time":     {" time ", " cputime ", "line 1: the times are those of the host's threads (-C)"},
 		"another type": {"    float    none      -1   130.31", "    half    none      -1   130.31",
-			"line 9: the type is half: give a table of float"},
+			"line 9: the type is half, not float: give a table of one type"},
 		"a cut row": {"1488.00   11.28    5.64       0", "",
 			"line 10: the row is cut before its in-place half ends"},
 		"sizes": {"    16777216       2097152", "     1048576        131072",

@@ -141,5 +141,6 @@ func sizes(rows []Row) []int64 {
 // configure makes b measure the rows as they were measured for the table.
 func (t *Table) configure(b *bench.Config, rows []Row, iters int) {
 	b.Collective, b.Ranks, b.Sizes = t.Collective, t.Ranks, sizes(rows)
+	b.Types = []nccl.DataType{t.Type}
 	b.Iters, b.Warmup, b.Cycles, b.Check, b.OutOfPlace = iters, warmup, 1, true, true
 }

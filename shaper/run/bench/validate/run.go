@@ -64,10 +64,16 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	if len(r.Lines) == 0 {
-		return nil, fmt.Errorf("%w: %d bytes: %s", ErrNoRow, r.LeftOut[0].Size, r.LeftOut[0].Reason)
+		return nil, r.noRow()
 	}
+	r.Notes = append(r.Notes, t.Remarks(r.NCCL)...)
 	r.conclude()
 	return r, nil
+}
+
+// noRow is the error of a report without rows.
+func (r *Report) noRow() error {
+	return fmt.Errorf("%w: %d bytes: %s", ErrNoRow, r.LeftOut[0].Size, r.LeftOut[0].Reason)
 }
 
 // measureHost selects a time scale at which this host carries the table's calls of size bytes or more on c.
@@ -214,8 +220,8 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 	return nil
 }
 
-// Expect reports the model's expectations. It runs NCCL only for its decisions. If the model does not know a schedule,
-// it returns an error.
+// Expect reports the model's expectations. It runs NCCL only for its decisions. Rows whose schedule the model does not
+// know are left out.
 func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	r := t.report(&o.Emulate)
 	e := o.Emulate
@@ -230,10 +236,15 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	r.NCCL = info.NCCL
 	for i, f := range rows {
 		if !f.Known {
-			return nil, fmt.Errorf("%d bytes: %s", f.Case.Size, f.Problem)
+			r.leaveOut(t.Rows[i:i+1], f.Problem)
+			continue
 		}
 		r.Lines = append(r.Lines, newLine(t.Rows[i], f.Time, 0, 0))
 	}
+	if len(r.Lines) == 0 {
+		return nil, r.noRow()
+	}
+	r.Notes = append(r.Notes, t.Remarks(r.NCCL)...)
 	return r, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,14 +19,17 @@ import (
 )
 
 // Table is a published table: a log of nccl-tests, or CSV with a line of column names, of which bytes and time_us are
-// used. Before it, lines "# key: value" describe the measurement. Keys are source and system (any text), collective,
-// ranks, nodes (default: one rank per node) and env (variables of NCCL that the emulated run gets too).
+// used; algbw_GBps and busbw_GBps, if there, must agree with them. Before it, lines "# key: value" describe the
+// measurement: see configs/tables/README.md.
 type Table struct {
 	Source, System string
 	Collective     nccl.Collective
+	Type           nccl.DataType // float if the table does not say
 	Ranks, Nodes   int
-	Env            []string // NAME=value
-	Rows           []Row    // at least one, with rising sizes
+	Cluster
+	Env    []string // NAME=value, for the ranks
+	Unused []string // NAME=value that the table has, of a net that is not used here
+	Rows   []Row    // at least one, with rising sizes
 }
 
 // Row is one line of the table.
@@ -44,11 +48,6 @@ const (
 	maxRanks = 1 << 14
 )
 
-// variables are the variables that a table may set for the ranks: those of NCCL's decisions, and none that reads or
-// writes files.
-var variables = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
-	"NCCL_MAX_CTAS"}
-
 // Read reads a table. The error begins with the faulty line.
 func Read(r io.Reader) (*Table, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
@@ -62,7 +61,7 @@ func Read(r io.Reader) (*Table, error) {
 	if t, isLog, err := fromLog(text); isLog {
 		return t, err
 	}
-	t := &Table{Collective: -1}
+	t := newTable()
 	in := bufio.NewReader(bytes.NewReader(text))
 	head, err := t.readHead(in)
 	if err != nil {
@@ -73,6 +72,8 @@ func Read(r io.Reader) (*Table, error) {
 	}
 	return t, nil
 }
+
+func newTable() *Table { return &Table{Collective: -1, Type: nccl.Float} }
 
 // readHead reads the comments before the column names and returns the number of their lines.
 func (t *Table) readHead(in *bufio.Reader) (lines int, err error) {
@@ -90,60 +91,10 @@ func (t *Table) readHead(in *bufio.Reader) (lines int, err error) {
 			return 0, fmt.Errorf("line %d: %q is not \"# key: value\"", lines, strings.TrimSpace(text))
 		}
 		if err := t.set(key, strings.TrimSpace(value)); err != nil {
-			return 0, fmt.Errorf("line %d: %s: %w", lines, key, err)
+			return 0, fmt.Errorf("line %d: %w", lines, err)
 		}
 	}
-	return lines, t.complete()
-}
-
-// complete checks that the table says what it must, and sets what it need not say.
-func (t *Table) complete() error {
-	switch {
-	case t.Collective < 0:
-		return errors.New("the table does not say \"# collective: NAME\": add that line before it")
-	case t.Ranks == 0:
-		return errors.New("the table does not say \"# ranks: N\": add that line before it")
-	case t.Nodes == 0:
-		t.Nodes = t.Ranks
-	}
-	if t.Ranks%t.Nodes != 0 {
-		return fmt.Errorf("%d ranks do not divide among %d nodes", t.Ranks, t.Nodes)
-	}
-	return t.Collective.CheckRanks(t.Ranks)
-}
-
-func (t *Table) set(key, value string) (err error) {
-	switch key {
-	case "source":
-		t.Source = value
-	case "system":
-		t.System = value
-	case "collective":
-		t.Collective, err = nccl.ParseCollective(value)
-	case "ranks":
-		t.Ranks, err = count(value)
-	case "nodes":
-		t.Nodes, err = count(value)
-	case "env":
-		for _, v := range strings.Fields(value) {
-			name, _, ok := strings.Cut(v, "=")
-			if !ok || !slices.Contains(variables, name) {
-				return fmt.Errorf("%q is not one of %s with a value", v, strings.Join(variables, ", "))
-			}
-			t.Env = append(t.Env, v)
-		}
-	default:
-		return errors.New("is not a key here: there are source, system, collective, ranks, nodes and env")
-	}
-	return err
-}
-
-func count(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 2 || n > maxRanks {
-		return 0, fmt.Errorf("%q is not a number from 2 to %d", text, maxRanks)
-	}
-	return n, nil
+	return lines, nil
 }
 
 // readRows reads the CSV, which begins after the line before.
@@ -151,15 +102,19 @@ func (t *Table) readRows(in io.Reader, before int) error {
 	r := csv.NewReader(in)
 	r.TrimLeadingSpace = true
 	names, err := r.Read()
-	if err == io.EOF {
-		return fmt.Errorf("line %d: no column names: bytes and time_us are needed", before+1)
-	}
-	if err != nil {
+	if err != nil && err != io.EOF {
 		return at(before, err)
 	}
-	size, us := slices.Index(names, "bytes"), slices.Index(names, "time_us")
-	if size < 0 || us < 0 {
-		return fmt.Errorf("line %d: columns %s: bytes and time_us are needed", before+1, strings.Join(names, ","))
+	c := columnsOf(names)
+	if err == nil && (c.size < 0 || c.time < 0) {
+		return fmt.Errorf("line %d: columns %s: bytes and time_us are needed: it is no table of nccl-tests", before+1,
+			strings.Join(names, ","))
+	}
+	if err := t.complete(); err != nil {
+		return err
+	}
+	if err == io.EOF {
+		return fmt.Errorf("line %d: no column names: bytes and time_us are needed", before+1)
 	}
 	for {
 		fields, err := r.Read()
@@ -170,14 +125,22 @@ func (t *Table) readRows(in io.Reader, before int) error {
 			return at(before, err)
 		}
 		line, _ := r.FieldPos(0)
-		if err := t.addRow(before+line, fields[size], fields[us]); err != nil {
+		if err := t.addRow(before+line, fields, c); err != nil {
 			return fmt.Errorf("line %d: %w", before+line, err)
 		}
 	}
 	if len(t.Rows) == 0 {
-		return errors.New("the table has no rows")
+		return fmt.Errorf("line %d: the table has no rows", before+2)
 	}
 	return nil
+}
+
+// columns are the places of the columns, -1 for none.
+type columns struct{ size, time, algbw, busbw int }
+
+func columnsOf(names []string) columns {
+	return columns{slices.Index(names, "bytes"), slices.Index(names, "time_us"), slices.Index(names, "algbw_GBps"),
+		slices.Index(names, "busbw_GBps")}
 }
 
 // at adds the lines before the CSV to the line number in an error of package csv.
@@ -189,7 +152,8 @@ func at(before int, err error) error {
 	return fmt.Errorf("line %d: %w", before+parse.Line, parse.Err)
 }
 
-func (t *Table) addRow(line int, size, us string) error {
+func (t *Table) addRow(line int, fields []string, c columns) error {
+	size, us := fields[c.size], fields[c.time]
 	n, err := strconv.ParseInt(size, 10, 64)
 	if err != nil || n < 1 || n > maxSize {
 		return fmt.Errorf("bytes %q: not a whole number from 1 to %d", size, int64(maxSize))
@@ -198,7 +162,35 @@ func (t *Table) addRow(line int, size, us string) error {
 	if err != nil || !(micros > 0 && micros <= maxTime) {
 		return fmt.Errorf("time_us %q: not a number above 0, up to %g", us, maxTime)
 	}
+	const bytesPerMicrosecond = 1e-3 // GB/s
+	algbw := t.Collective.AlgFactor(t.Ranks) * float64(n) / micros * bytesPerMicrosecond
+	for _, bw := range []struct {
+		name string
+		at   int
+		want float64
+	}{{"algbw_GBps", c.algbw, algbw}, {"busbw_GBps", c.busbw, algbw * t.Collective.BusFactor(t.Ranks)}} {
+		if bw.at < 0 {
+			continue
+		}
+		if err := agrees(fields[bw.at], bw.want); err != nil {
+			return fmt.Errorf("%s %w of %d bytes in %s us: units are mixed, or ranks or collective are others", bw.name,
+				err, n, us)
+		}
+	}
 	return t.add(Row{Line: line, Size: n, Time: time.Duration(micros * float64(time.Microsecond))})
+}
+
+// agrees returns an error if a bandwidth, with the decimals that the table has, is not the wanted one within 5 %.
+func agrees(text string, want float64) error {
+	got, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return fmt.Errorf("%q: not a number, as the bandwidth", text)
+	}
+	_, decimals, _ := strings.Cut(text, ".")
+	if rounding := math.Pow10(-len(decimals)); !(math.Abs(got-want) <= 0.05*want+rounding) {
+		return fmt.Errorf("%s: the bandwidth is %.3g", text, want)
+	}
+	return nil
 }
 
 // add adds a row that the collective can have.
@@ -207,8 +199,8 @@ func (t *Table) add(r Row) error {
 	if n < 1 || n > maxSize || r.Time <= 0 || float64(r.Time) > maxTime*float64(time.Microsecond) {
 		return fmt.Errorf("%d bytes in %v: not a time above 0 of 1 byte to %d", n, r.Time, int64(maxSize))
 	}
-	if moved := t.Collective.Counts(n, nccl.Float, t.Ranks).Bytes(nccl.Float); moved != n {
-		return fmt.Errorf("%d bytes: %v of float among %d ranks moves %d", n, t.Collective, t.Ranks, moved)
+	if moved := t.Collective.Counts(n, t.Type, t.Ranks).Bytes(t.Type); moved != n {
+		return fmt.Errorf("%d bytes: %v of %v among %d ranks moves %d", n, t.Collective, t.Type, t.Ranks, moved)
 	}
 	if k := len(t.Rows); k > 0 && t.Rows[k-1].Size >= n {
 		return fmt.Errorf("%d bytes after %d: sizes must rise", n, t.Rows[k-1].Size)

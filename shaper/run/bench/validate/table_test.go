@@ -23,9 +23,10 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Table{
-		Source: "a: b", System: "two boxes", Collective: nccl.AllReduce, Ranks: 4, Nodes: 2,
-		Env:  []string{"NCCL_PROTO=Simple", "NCCL_ALGO=Ring"},
-		Rows: []Row{{8, 4, 65700}, {10, 1 << 20, time.Millisecond}},
+		Source: "a: b", System: "two boxes", Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 4, Nodes: 2,
+		Cluster: Cluster{GPUsPerNode: 2, Launch: Processes, RanksPerProcess: 1},
+		Env:     []string{"NCCL_PROTO=Simple", "NCCL_ALGO=Ring"},
+		Rows:    []Row{{8, 4, 65700}, {10, 1 << 20, time.Millisecond}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -51,12 +52,32 @@ func TestReadRefuses(t *testing.T) {
 		{"# source: a\n# system: b\n# collective: hypercube\n# ranks: 6\nbytes,time_us\n4,1\n",
 			"hypercube among 6 ranks: their number must be a power of two"},
 		{head + "# a remark\n", `line 3: "# a remark" is not "# key: value"`},
-		{head + "# size: 4\n", "line 3: size: is not a key here"},
+		{head + "# size: 4\n", `line 3: "size" is not a key of a table: there are source, system, collective`},
+		{head + "# gpus_per_nodes: 4\n", `line 3: "gpus_per_nodes" is not a key of a table: did you mean gpus_per_node`},
+		{head + "# nodes: 0\n", `line 3: nodes: "0" is not a number from 1 to`},
+		{head + "# gpu: h100-sx\n", `line 3: gpu: "h100-sx" is not a kind of GPU: did you mean h100-sxm`},
+		{head + "# nvlink: ring\n", `line 3: nvlink: "ring" is not one of switch, mesh, none`},
+		{head + "# nvlink_domain: 1\n", `line 3: nvlink_domain: "1" is not a number from 2 to 576`},
+		{head + "# launch: thread\n", `line 3: launch: "thread" is not a launch: did you mean threads`},
+		{head + "# cpu: host\n", `line 3: cpu: "host" is not a vendor of CPUs: `},
+		{head + "# type: all\n", "line 3: type: all: give the type of the rows"},
+		{head + "# type: fp8\n", `line 3: type: there is no data type "fp8"`},
+		{head + "# nodes: 2\n# gpus_per_node: 4\nbytes,time_us\n4,1\n",
+			"4 ranks on 2 nodes are 2 per node, gpus_per_node is 4"},
+		{head + "# nodes: 2\n# ranks_per_process: 4\nbytes,time_us\n4,1\n", "ranks_per_process: 4: the 2 ranks"},
+		{head + "# env: NCCL_DEBUG_FILE=x\n", `line 3: env: "NCCL_DEBUG_FILE=x" is not one of NCCL_ALGO`},
 		{head + "# env: LD_PRELOAD=x.so\n", `line 3: env: "LD_PRELOAD=x.so" is not one of NCCL_ALGO`},
 		{head + "# env: NCCL_PROTO\n", `line 3: env: "NCCL_PROTO" is not one of`},
 		{head, "line 3: no column names"},
 		{head + "size,time\n", "line 3: columns size,time: bytes and time_us are needed"},
-		{head + "bytes,time_us\n", "the table has no rows"},
+		{"collective,size_bytes\nall_gather,4\n",
+			"line 1: columns collective,size_bytes: bytes and time_us are needed: it is no table of nccl-tests"},
+		{head + "bytes,time_us\n", "line 4: the table has no rows"},
+		{head + "# type: double\nbytes,time_us\n4,1\n", "line 5: 4 bytes: all_reduce of double among 4 ranks moves 0"},
+		{head + "bytes,time_us,algbw_GBps\n8000,1,8.00\n16000,0.002,8.00\n",
+			"line 5: algbw_GBps 8.00: the bandwidth is 8e+03 of 16000 bytes in 0.002 us: units are mixed"},
+		{head + "bytes,time_us,algbw_GBps\n8000,1,?\n", `line 4: algbw_GBps "?": not a number`},
+		{head + "bytes,time_us,busbw_GBps\n8000,1,8.00\n", "line 4: busbw_GBps 8.00: the bandwidth is 12 of 8000 bytes"},
 		{head + "bytes,time_us\n4\n", "line 4: wrong number of fields"},
 		{head + "bytes,time_us\n4,1\n\"\n", "line 5: "},
 		{head + "bytes,time_us\n4K,1\n", `line 4: bytes "4K": not a whole number`},
@@ -82,6 +103,41 @@ func TestBetween(t *testing.T) {
 	}
 	if err := table.Between(9, 15); err == nil || len(table.Rows) != 2 {
 		t.Errorf("%v, %v", table.Rows, err)
+	}
+}
+
+// The head alone describes what was measured.
+func TestReadCluster(t *testing.T) {
+	got, err := Read(strings.NewReader(`# collective: all_gather
+# ranks: 16
+# gpu: h100-sxm
+# nvlink: mesh
+# nvlink_domain: 72
+# gpus_per_node: 8
+# nics_per_node: 4
+# fabric: ndr400
+# nccl: 2.27.3
+# env: NCCL_NVLS_ENABLE=0 NCCL_IB_HCA=mlx5
+# type: half
+# launch: threads
+# cpu: intel
+# net: ib
+bytes,time_us,algbw_GBps,busbw_GBps
+512,8.98,0.057,0.05
+8388608,166.6,50.352,47.20
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Table{
+		Collective: nccl.AllGather, Type: nccl.Half, Ranks: 16, Nodes: 2,
+		Cluster: Cluster{GPU: "h100-sxm", NVLink: "mesh", NVLinkDomain: 72, GPUsPerNode: 8, NICsPerNode: 4,
+			Fabric: "ndr400", NCCL: "2.27.3", CPU: "intel", Net: "ib", Launch: Threads, RanksPerProcess: 8},
+		Env: []string{"NCCL_NVLS_ENABLE=0"}, Unused: []string{"NCCL_IB_HCA=mlx5"},
+		Rows: []Row{{16, 512, 8980}, {17, 8 << 20, 166600}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
 	}
 }
 

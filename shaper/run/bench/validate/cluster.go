@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validate
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
+
+// oneNode is the profile of a table of one node, whose traffic crosses no link.
+const oneNode = "loopback"
+
+// Profile is the profile of the table's links: the one that "fabric" names, with or without a remark after it; "" if
+// the table does not say. The error says which profiles there are.
+func (c *Cluster) Profile(nodes int) (string, error) {
+	if c.Fabric == "" {
+		if nodes == 1 {
+			return oneNode, nil
+		}
+		return "", nil
+	}
+	name := strings.Trim(strings.Fields(c.Fabric + " ")[0], ",;:")
+	known := configs.ProfileNames()
+	if slices.Contains(known, name) {
+		return name, nil
+	}
+	near := configs.Nearest(name, known)
+	if len(near) == 0 {
+		near = known
+	}
+	return "", fmt.Errorf("the table's fabric is %q, for which there is no profile: give --profile with one such as %s",
+		c.Fabric, strings.Join(near, ", "))
+}
+
+// The two versions of NCCL for the software CUDA, and the first minor version that is nearer to the later one.
+const (
+	olderNCCL    = "2.22"
+	newerNCCL    = "2.29"
+	firstOfNewer = 25
+	yearOfNewer  = 2025 // when 2.25 came out
+)
+
+var (
+	ncclVersion = regexp.MustCompile(`^v?2\.([0-9]+)(\.[0-9]+)?`)
+	year        = regexp.MustCompile(`\b20[0-9][0-9]\b`)
+)
+
+// NearestNCCL is the version of NCCL that stands for the table's: 2.22 for those before 2.25, else 2.29. If the table
+// does not know the version, the year that it was measured in decides.
+func (c *Cluster) NearestNCCL() string {
+	older := false
+	if m := ncclVersion.FindStringSubmatch(c.NCCL); m != nil {
+		minor, err := strconv.Atoi(m[1])
+		older = err == nil && minor < firstOfNewer
+	} else if y := year.FindString(c.NCCL); y != "" {
+		n, err := strconv.Atoi(y)
+		older = err == nil && n < yearOfNewer
+	} else {
+		older = strings.Contains(c.NCCL, "old")
+	}
+	if older {
+		return olderNCCL
+	}
+	return newerNCCL
+}
+
+// OtherNCCL says that the table was measured with another version of NCCL than the one here, or one that nobody knows;
+// "" if it is the same, or the table says nothing.
+func (c *Cluster) OtherNCCL(here string) string {
+	m := ncclVersion.FindString(c.NCCL)
+	switch {
+	case c.NCCL == "" || here == "" || strings.TrimPrefix(m, "v") == here:
+		return ""
+	case m == "":
+		return fmt.Sprintf("NCCL %s stands for one of unknown version", here)
+	}
+	return fmt.Sprintf("NCCL %s stands for %s", here, c.NCCL)
+}
+
+// Remarks say how the measurement differs from what is calculated or run.
+func (t *Table) Remarks(nccl string) (notes []string) {
+	if text := t.OtherNCCL(nccl); text != "" {
+		notes = append(notes, text)
+	}
+	if t.RanksPerProcess > 1 {
+		notes = append(notes, fmt.Sprintf(
+			"launch: %d ranks in a process (%s): NCCL then connects them directly; here each rank is a process",
+			t.RanksPerProcess, t.Launch))
+	}
+	if len(t.Unused) > 0 {
+		notes = append(notes, "not set, because the fabric stands for that net: "+strings.Join(t.Unused, " "))
+	}
+	return notes
+}
