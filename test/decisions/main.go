@@ -114,7 +114,11 @@ func add(t table.Writer, what, name string, e expectation, most int64) {
 			break
 		}
 		header = append(header, size(r.Size))
-		row = append(row, fmt.Sprintf("%s %s %d", r.Algo, r.Proto, r.Channels))
+		choice := r.Algo + " " + r.Proto
+		if r.Channels > 0 { // 0: the plan does not know the algorithm
+			choice += fmt.Sprint(" ", r.Channels)
+		}
+		row = append(row, choice)
 	}
 	t.ResetHeaders()
 	t.AppendHeader(header)
