@@ -19,7 +19,7 @@ public:
 	End(const RunnerSpec &spec, char *base, bool sends)
 		: conn_(*spec.comm->layout, base, kSimple),
 		  sends_(sends),
-		  writes_size_(sends || spec.comm->layout->recv_writes_size)
+		  announces_(sends || spec.comm->layout->recv_writes_size)
 	{
 		const Layout &l = *spec.comm->layout;
 		conn_.belongs_to(spec.task, spec.channel, sends);
@@ -57,7 +57,7 @@ public:
 	{
 		if (sends_)
 			conn_.announce(conn_.slot(), bytes);
-		else if (writes_size_ && conn_.has_fifo())
+		else if (announces_ && conn_.has_fifo())
 			conn_.fifo().set_size(static_cast<ssize_t>(bytes));
 	}
 
@@ -75,7 +75,7 @@ public:
 
 private:
 	Conn conn_;
-	bool sends_, writes_size_;
+	bool sends_, announces_; // a receiver announces on 2.22 only
 	std::vector<char *> buffers_, waits_for_, posts_, slots_;
 	uint64_t limit_ = 0; // this end may go up to this step
 	bool limit_known_ = false;
