@@ -242,7 +242,7 @@ void run_nvls(const fake::Options &o, Random &random)
 {
 	World w(o);
 	for (const Case &c : nvls_cases(o.nranks > o.gpus_per_node)) {
-		for (size_t count : { size_t(1), size_t(13), size_t(1000), size_t(20000 + random() % 90000) }) {
+		for (size_t count : { size_t(1), size_t(1000), size_t(20000 + random() % 30000) }) {
 			// NCCL's chunks have at least 16 KiB.
 			Shape s = { count, 32 + random() % 33, random() % 2 == 0, static_cast<int>(random() % 2),
 				random() % 2 == 0 };
@@ -268,7 +268,7 @@ void nvls_tests(Random &random)
 {
 	const struct {
 		int nodes, gpus, heads;
-	} shapes[] = { { 1, 2, 2 }, { 1, 4, 4 }, { 1, 5, 5 }, { 2, 2, 2 }, { 2, 3, 1 }, { 4, 2, 2 } };
+	} shapes[] = { { 1, 2, 2 }, { 1, 5, 5 }, { 2, 3, 1 }, { 4, 2, 2 } };
 	for (int version : { 22203, 22907 }) {
 		softexec_select_version(version);
 		for (const auto &s : shapes) {
