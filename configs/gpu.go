@@ -40,6 +40,9 @@ type GPU struct {
 	// NVLinkDomain is how many GPUs of several nodes NVSwitches connect; 0 = no more than those of a node.
 	NVLinkDomain int `yaml:"nvlink_domain,omitempty"`
 
+	// Time is what a node costs NCCL; nil = not known.
+	Time *GPUTime `yaml:"time,omitempty"`
+
 	// Sources say where figures come from, by their keys.
 	Sources map[string]string `yaml:"sources,omitempty"`
 }

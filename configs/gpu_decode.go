@@ -86,6 +86,7 @@ func (d *decoder) gpu(g *GPU) []field {
 			})
 		}},
 		{"nvlink_domain", scalar(d, &g.NVLinkDomain, positive(MaxNVLinkDomain))},
+		{"time", d.gpuTime(&g.Time)},
 		{"sources", d.variables(&g.Sources)},
 	}
 }

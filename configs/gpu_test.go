@@ -58,7 +58,8 @@ func TestGPUs(t *testing.T) {
 		if g.Description == "" {
 			t.Errorf("%s: no description", g.Name)
 		}
-		given := map[string]bool{"nvlink": g.NVLink.Links > 0, "c2c": g.C2C.Has(), "nvlink_domain": g.NVLinkDomain > 0}
+		given := map[string]bool{"nvlink": g.NVLink.Links > 0, "c2c": g.C2C.Has(), "nvlink_domain": g.NVLinkDomain > 0,
+			"time": g.Time != nil}
 		for _, key := range figures {
 			has, optional := given[key]
 			if _, sourced := g.Sources[key]; sourced != (has || !optional) {
@@ -203,4 +204,32 @@ func FuzzDecodeGPU(f *testing.F) {
 			t.Errorf("printed and read again (-want +got):\n%s", d)
 		}
 	})
+}
+
+// The times of a kind are read as they are written, and what is missing or impossible is named with its line.
+func TestGPUTime(t *testing.T) {
+	const head = "product: My GPU\ncompute_capability: 9.0\nsms: 80\nmemory: 32G\n" +
+		"pcie: {generation: 3, lanes: 16, gpus: 2}\ncpu: {arch: x86_64, vendor: intel, gpus: 4}\n"
+	const good = "time:\n  kernel: 4us\n  call: 3us\n  links: {rate: 370GB/s, latency: 400ns}\n" +
+		"  ll: {step: 500ns, rate: 40GB/s}\n  ll128: {step: 1us, rate: 20GB/s, occupies: 1.25}\n" +
+		"  simple: {step: 2us, rate: 20GB/s}\n  send: {step: 1us, rate: 20GB/s}\n"
+	g, err := DecodeGPU("mine.yaml", []byte(head+good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Time.Kernel != 4000 || g.Time.Links.Rate != 370*8e9 || g.Time.LL128.Occupies != 1.25 || g.Time.NVLSCopy.Rate != 0 {
+		t.Errorf("read %+v", g.Time)
+	}
+	for _, tc := range []struct{ from, to, want string }{
+		{"  kernel: 4us\n", "", "mine.yaml:8: time.kernel: must be given, and above 0"},
+		{"step: 500ns, ", "", "mine.yaml:11: time.ll.step: must be given, and above 0"},
+		{"rate: 370GB/s", "rate: 0", "time.links.rate"},
+		{"occupies: 1.25", "occupies: 0.5", `"0.5": must be a number from 1 to 8`},
+		{"kernel: 4us", "launch: 4us", `mine.yaml:8: time: "launch" is not a key here`},
+	} {
+		_, err := DecodeGPU("mine.yaml", []byte(head+strings.Replace(good, tc.from, tc.to, 1)))
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q in place of %q: %v, want %q", tc.to, tc.from, err, tc.want)
+		}
+	}
 }

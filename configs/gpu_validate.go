@@ -28,7 +28,7 @@ const (
 
 // figures are the keys of a kind of GPU for which a source may be given.
 var figures = []string{"product", "compute_capability", "sms", "memory", "nvlink", "pcie", "c2c", "cpu",
-	"nvlink_domain"}
+	"nvlink_domain", "time"}
 
 // Validate checks every figure of g, by itself and together with the others. The error is an *Error that names the
 // field.
@@ -54,6 +54,7 @@ func (g *GPU) Validate() error {
 		within("nvlink", g.NVLink.validate()),
 		within("c2c", g.C2C.validate()),
 		within("cpu", g.CPU.validate()),
+		within("time", g.Time.validate()),
 	); err != nil {
 		return err
 	}

@@ -40,6 +40,10 @@ type Fabric struct {
 	// no kind.
 	GPU *GPU `yaml:"gpu,omitempty"`
 
+	// NodeTime says that kernels and the links between the GPUs of a node cost the time of their kind. Only the model
+	// has it, so no file says it.
+	NodeTime bool `yaml:"-"`
+
 	// NVLink is how NVLinks connect the GPUs of a node, if not as the kind's usually do: SwitchedNVLink, MeshNVLink or
 	// NoNVLink.
 	NVLink string `yaml:"nvlink,omitempty"`

@@ -86,6 +86,7 @@ type Network struct {
 	Hops      []Hop
 	blocks    []Block
 	transport *Transport
+	direct    *Transport // of flows within a node
 	tables    *C.int32_t
 	seed      uint64
 	memory    []unsafe.Pointer
@@ -104,6 +105,8 @@ func NewNetwork(params []Params, t *Transport, tables *JitterTables, seed uint64
 	}
 	n.transport = &allocate[Transport](n, 1)[0]
 	*n.transport = *t
+	n.direct = &allocate[Transport](n, 1)[0]
+	*n.direct = t.direct()
 	if tables != nil {
 		c := allocate[JitterTables](n, 1)
 		c[0] = *tables
@@ -225,6 +228,14 @@ func (n *Network) NewFlow(id uint64, path []PathHop, reverse []int) *Flow {
 	engine.hops = (*C.struct_ddlemu_hop)(unsafe.Pointer(unsafe.SliceData(n.Hops)))
 	engine.blocks = (*C.struct_ddlemu_block)(unsafe.Pointer(unsafe.SliceData(n.blocks)))
 	return &Flow{engine: engine, flow: flow}
+}
+
+// NewDirectFlow returns a flow between two GPUs of a node: a kernel writes to the other GPU's memory, so no proxy and no
+// transport takes part. A message starts when it is posted, if its receive was posted one latency before.
+func (n *Network) NewDirectFlow(id uint64, path []PathHop, reverse []int) *Flow {
+	f := n.NewFlow(id, path, reverse)
+	f.engine.transport = (*C.struct_ddlemu_transport)(unsafe.Pointer(n.direct))
+	return f
 }
 
 // Engine is the flow for the event loop (shaper/engine/sim), a struct ddlemu_engine. roundRobin: each step reads one

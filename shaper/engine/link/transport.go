@@ -50,6 +50,11 @@ func (t Transport) Scaled(k int64) Transport {
 	return t
 }
 
+// direct is the transport of a flow within a node of a fabric with t.
+func (t *Transport) direct() Transport {
+	return Transport{Kind: RDMA, Second: t.Second, RTO: t.RTO, DownTimeout: t.DownTimeout}
+}
+
 // Congestion says what sets the congestion window of tcp.
 type Congestion uint32
 

@@ -31,6 +31,11 @@ func (e *Endpoints) Connect(id uint64, path []link.PathHop, reverse []int, net *
 	return nil
 }
 
+// ConnectDirect makes the flow of a connection within a node, see [link.Network.NewDirectFlow].
+func (e *Endpoints) ConnectDirect(id uint64, path []link.PathHop, reverse []int, net *link.Network) {
+	e.Flow = net.NewDirectFlow(id, path, reverse)
+}
+
 // Send posts a message now, unless the flow is full until messages are released.
 func (e *Endpoints) Send(bytes uint64) bool {
 	_, ok := e.Flow.Post(bytes, e.loop.Now())

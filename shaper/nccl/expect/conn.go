@@ -15,6 +15,7 @@ import (
 type connID struct {
 	comm, src, dst, channel int
 	p2p                     bool
+	multicast               plan.Multicast
 }
 
 // conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
@@ -25,6 +26,7 @@ type conn struct {
 	made          int
 	sim.Endpoints      // of the proxies; within a node Arrived counts what the receiving kernel sees
 	draws         bool // a hop of its path draws random numbers
+	direct        bool // within a node that costs time: a kernel writes to the receiver's memory, without proxies
 	path          []link.PathHop
 
 	written  uint64 // by the sending kernel
@@ -68,10 +70,28 @@ func (c *conn) connect(id uint64, path []link.PathHop, reverse []int, net *link.
 	return nil
 }
 
+// connectDirect makes the flow of a connection within a node. A credit takes as long as data.
+func (c *conn) connectDirect(path []link.PathHop, net *link.Network) {
+	var back []int
+	for _, h := range path {
+		back = append(back, h.Hop)
+	}
+	c.path, c.direct = path, true
+	c.ConnectDirect(c.flowID(), path, back, net)
+}
+
+// flowID selects the random draws of a connection.
+func (c *conn) flowID() uint64 {
+	return (uint64(c.src)<<40 | uint64(c.dst)<<16 | uint64(c.channel)) ^ uint64(c.comm)<<7 ^ uint64(c.multicast)<<60
+}
+
+// proxied says whether proxies move the messages: between nodes.
+func (c *conn) proxied() bool { return c.Flow != nil && !c.direct }
+
 // slotFree says whether the kernel may write the message that is ahead messages after the connection's next one.
 func (c *conn) slotFree(ahead uint64) bool {
 	// A kernel of sends shares the slots of its channel: its proxy frees those of the running operation only.
-	if c.Flow != nil && c.p2p && c.written+ahead >= c.sendAllowed {
+	if c.proxied() && c.p2p && c.written+ahead >= c.sendAllowed {
 		return false
 	}
 	return c.occupied+int64((ahead+1)*c.window.each) <= int64(c.window.size)
@@ -86,7 +106,9 @@ func (c *conn) put(bytes uint64) {
 
 // poll takes note of what the steps of the flow have done, as [sim.Endpoints.Poll] does.
 func (c *conn) poll() (arrived, acked uint64) {
-	arrived, acked = c.Poll()
+	if arrived, acked = c.Poll(); c.direct {
+		return arrived, 0 // a slot is free when its message is consumed
+	}
 	for n := c.Acked - acked; n < c.Acked; n++ {
 		c.occupied -= int64(c.messages[n%plan.Steps].steps)
 	}
@@ -99,6 +121,15 @@ func (c *conn) send() (posted bool) {
 		posted = true
 	}
 	return posted
+}
+
+// directAhead is more messages than a kernel has in flight on any connection.
+const directAhead = 4 * plan.Steps
+
+// receiveDirect keeps the flow from waiting for a receive: which memory is free the sending kernel knows from occupied.
+func (c *conn) receiveDirect() {
+	for c.Posted < c.consumed+directAhead && c.Receive() {
+	}
 }
 
 // receive posts the receives that the proxy can post. LL and LL128 kernels may consume an empty message before it

@@ -34,7 +34,8 @@ func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int) ([]int, err
 	out := make([]int, len(p.Conns))
 	used := p.Used()
 	for i, spec := range p.Conns {
-		id := connID{comm: comm, src: rank(spec.Src), dst: rank(spec.Dst), channel: spec.Channel, p2p: spec.P2P}
+		id := connID{comm: comm, src: rank(spec.Src), dst: rank(spec.Dst), channel: spec.Channel, p2p: spec.P2P,
+			multicast: spec.Multicast}
 		n, ok := t.number[id]
 		if !ok {
 			n = len(t.conns)
@@ -42,7 +43,12 @@ func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int) ([]int, err
 			t.conns = append(t.conns, conn{connID: id, through: id.src})
 		}
 		out[i] = n
-		if c := &t.conns[n]; c.Flow == nil && used[i] && t.fabric.Node(id.src) != t.fabric.Node(id.dst) {
+		c := &t.conns[n]
+		switch local := t.fabric.Node(id.src) == t.fabric.Node(id.dst); {
+		case c.Flow != nil || !used[i]:
+		case local && t.fabric.Nodes != nil && id.src != id.dst:
+			c.connectDirect(t.fabric.Nodes.Path(id.src, id.dst, id.multicast), t.net)
+		case !local:
 			of := Conn{Comm: comm, Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}
 			if err := t.connect(c, of, rank); err != nil {
 				return nil, err
@@ -62,8 +68,7 @@ func (t *connTable) connect(c *conn, of Conn, rank func(int) int) error {
 	if err != nil {
 		return fmt.Errorf("path of rank %d to rank %d on channel %d: %w", c.src, c.dst, c.channel, err)
 	}
-	id := uint64(c.src)<<40 | uint64(c.dst)<<16 | uint64(c.channel)
-	if err := c.connect(id^uint64(c.comm)<<7, there, back, t.net, t.fabric.Params); err != nil {
+	if err := c.connect(c.flowID(), there, back, t.net, t.fabric.Params); err != nil {
 		return err
 	}
 	c.sendOps, c.recvOps = t.queue(c, false), t.queue(c, true)

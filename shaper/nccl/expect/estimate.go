@@ -299,7 +299,7 @@ func (c *simulated) newSimulation(p *plan.Plan, f *Fabric, net *link.Network, ca
 			}
 		}
 	}
-	s := newSimulation(table.conns, ranks, f.InOrder, c.tieSeed, net)
+	s := newSimulation(table.conns, ranks, f, c.tieSeed, net)
 	s.perCall = len(items)
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
@@ -28,8 +29,10 @@ type Fabric struct {
 	// InOrder says that connections which are ready at the same instant go in a fixed order, as with a
 	// virtual clock. Otherwise the order is random, as on a real one.
 	InOrder bool
-	// Node is the emulated node of a rank. Messages between ranks of one node take no time.
+	// Node is the emulated node of a rank.
 	Node func(rank int) int
+	// Nodes is what nodes cost. Nil: nothing, and messages between ranks of one node take no time.
+	Nodes *Nodes
 	// Path returns the hops from one rank's NIC to the other's, and those of the
 	// acknowledgements.
 	Path func(c Conn) (path []link.PathHop, reverse []int, err error)
@@ -43,6 +46,13 @@ type Fabric struct {
 	Connected bool
 	// Occupied, if not nil, is called for each segment of a job on each hop.
 	Occupied func(hop int, p *link.HopRecord)
+}
+
+// Nodes is what the nodes of a fabric cost.
+type Nodes struct {
+	node.Time
+	// Path is the links from the GPU of a rank to that of another one on its node: hops of the fabric.
+	Path func(src, dst int, kind plan.Multicast) []link.PathHop
 }
 
 func (f *Fabric) validate() error {
@@ -61,7 +71,7 @@ type Load struct {
 	BusyNs   float64 // time for which the hop is occupied
 }
 
-// Traffic is the payload of one call over one connection between nodes.
+// Traffic is the payload of one call over one connection between nodes or, if nodes cost time, GPUs.
 type Traffic struct {
 	Conn
 	Messages, Bytes uint64
@@ -74,6 +84,9 @@ func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 	for i, c := range p.Conns {
 		conns[i].Conn = Conn{Src: c.Src, Dst: c.Dst, Channel: c.Channel, P2P: c.P2P}
 		if f.Node(c.Src) == f.Node(c.Dst) {
+			if f.Nodes != nil && c.Src != c.Dst {
+				paths[i] = f.Nodes.Path(c.Src, c.Dst, c.Multicast)
+			}
 			continue
 		}
 		var err error

@@ -68,7 +68,7 @@ func newJobSim(j *plan.Job, f *Fabric, net *link.Network) (*simulation, error) {
 	if !f.Connected {
 		b.table.orderMessages()
 	}
-	s := newSimulation(b.table.conns, ranks, f.InOrder, 0, net)
+	s := newSimulation(b.table.conns, ranks, f, 0, net)
 	s.watch(f.Occupied)
 	return s, nil
 }

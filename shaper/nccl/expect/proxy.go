@@ -16,8 +16,13 @@ func (s *simulation) proxies(i int) {
 	if c.Flow == nil {
 		return
 	}
-	posted := c.send()
-	posted = c.receive() || posted
+	posted := true
+	if c.direct {
+		c.receiveDirect()
+	} else {
+		posted = c.send()
+		posted = c.receive() || posted
+	}
 	switch {
 	case s.inOrder: // a receive completes at once if its data is there; that needs no step
 		if c.PollArrived() > 0 {
@@ -38,7 +43,8 @@ func order(conns []conn) []uint64 {
 		x, y := &conns[a], &conns[b]
 		return cmp.Or(cmp.Compare(sim.Order(x.through, x.dst, 0), sim.Order(y.through, y.dst, 0)),
 			cmp.Compare(x.made, y.made),
-			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel))
+			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel),
+			cmp.Compare(x.multicast, y.multicast))
 	})
 }
 
@@ -98,7 +104,7 @@ func (s *simulation) enqueueBatch(batch *plan.Batch, recv bool) {
 		}
 		for _, u := range uses {
 			c := &s.conns[batch.Conns[u.Conn]]
-			if c.Flow == nil || u.Messages == 0 {
+			if !c.proxied() || u.Messages == 0 {
 				continue
 			}
 			e := opEnd{conn: batch.Conns[u.Conn], slots: u.Slots}
@@ -163,9 +169,9 @@ func (s *simulation) isComplete(o *opQueue) bool {
 	return true
 }
 
-// nextOp begins the queue's next operation when the current one is complete.
+// nextOp begins the queue's next operation when the current one is complete. A direct connection has no queue.
 func (s *simulation) nextOp(o *opQueue) {
-	for len(o.ops) > 0 && s.isComplete(o) {
+	for o != nil && len(o.ops) > 0 && s.isComplete(o) {
 		if o.ops = o.ops[1:]; len(o.ops) > 0 {
 			s.begin(o)
 		}

@@ -141,6 +141,7 @@ func (p *repeats) state(s *simulation, n int) [sha256.Size]byte {
 	for r := range s.ranks {
 		if run := &s.ranks[r]; run.count > 0 {
 			p.add(uint64(run.ended-n), uint64(len(run.comms[0].kernels)), bit(run.streams[0].busy))
+			p.addHost(s, run)
 		}
 	}
 	for i := range s.conns {
@@ -154,6 +155,15 @@ func (p *repeats) state(s *simulation, n int) [sha256.Size]byte {
 }
 
 func (p *repeats) add(words ...uint64) { p.words = append(p.words, words...) }
+
+// addHost adds what the host's thread of a rank has called, as far ahead as it matters, and what has not begun.
+func (p *repeats) addHost(s *simulation, run *rankRun) {
+	if s.nodes == nil {
+		return
+	}
+	ahead := min(len(run.spans)-run.ended, s.queuedItems()+1)
+	p.add(uint64(ahead), uint64(max(run.begins-s.now, 0)), uint64(max(run.called-s.now, 0)))
+}
 
 // addConn adds the state of a connection. Its messages count from the next one that the receiving kernel consumes.
 func (p *repeats) addConn(s *simulation, i int) {
@@ -172,9 +182,16 @@ func (p *repeats) addConn(s *simulation, i int) {
 	}
 	p.add(uint64(next), c.Sent-base, c.Acked-base, c.Posted-base)
 	p.add(c.sendQueued-base, c.recvQueued-base, c.sendAllowed-base, c.recvAllowed-base, c.recvSlots)
-	for m := c.Acked; m < c.written; m++ {
+	kept := c.Acked
+	if c.direct {
+		kept = c.consumed
+	}
+	for m := kept; m < c.written; m++ {
 		f := &c.messages[m%plan.Steps]
 		p.add(f.bytes, f.steps)
+	}
+	if c.direct {
+		return
 	}
 	p.addOps(s, c.sendOps)
 	p.addOps(s, c.recvOps)
@@ -190,7 +207,8 @@ func (p *repeats) addProgram(s *simulation, run *programRun) {
 	p.add(p.id(b.block), uint64(b.batch), uint64(b.unfinished), uint64(k.item-s.ranks[k.rank].ended),
 		uint64(k.unfinished))
 	loop, times, at := run.Place()
-	p.add(p.id(&run.Program[0]), uint64(loop), uint64(times), uint64(at), bit(run.queued))
+	p.add(p.id(&run.Program[0]), uint64(loop), uint64(times), uint64(at), bit(run.queued),
+		uint64(max(run.ends-s.now, 0)))
 }
 
 func (p *repeats) addOps(s *simulation, o *opQueue) {

@@ -25,6 +25,9 @@ type simulation struct {
 	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
 	played   bool          // the ranks have begun
 	perCall  int           // items of a call that is repeated; 0 in a job
+	nodes    *Nodes        // what nodes cost; nil: nothing
+
+	timersMade uint64
 }
 
 // programRun is the state of a program that a kernel runs.
@@ -33,6 +36,7 @@ type programRun struct {
 	conns          []int // of the simulation, by the plan's number
 	block          *blockRun
 	queued, active bool
+	ends           int64 // when the action at the cursor ends; 0: it has not begun
 }
 
 // blockRun is the state of a block.
@@ -51,16 +55,17 @@ type kernelRun struct {
 }
 
 // newSimulation makes a simulation with the given connections, on hops of net that are idle.
-func newSimulation(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64, net *link.Network) *simulation {
-	s := &simulation{conns: conns, ranks: ranks, inOrder: inOrder, tieSeed: tieSeed, timers: newTimers()}
+func newSimulation(conns []conn, ranks []rankRun, f *Fabric, tieSeed uint64, net *link.Network) *simulation {
+	s := &simulation{conns: conns, ranks: ranks, inOrder: f.InOrder, nodes: f.Nodes, tieSeed: tieSeed,
+		timers: newTimers()}
 	ends, orders := make([]*sim.Endpoints, len(conns)), make([]uint64, len(conns))
 	for i := range conns {
 		ends[i], orders[i] = &conns[i].Endpoints, uint64(i)
 	}
-	if inOrder {
+	if s.inOrder {
 		orders = order(conns)
 	}
-	s.loop = sim.New(net, ends, orders, sim.Rules{RoundRobin: inOrder, Drawn: !inOrder, Seed: tieSeed})
+	s.loop = sim.New(net, ends, orders, sim.Rules{RoundRobin: s.inOrder, Drawn: !s.inOrder, Seed: tieSeed})
 	for r := range s.ranks {
 		s.ranks[r].id = r
 	}
@@ -126,8 +131,7 @@ func (s *simulation) play(ctx context.Context, done func() bool) error {
 			return s.deadlock()
 		}
 		for s.nextTimer() <= s.now {
-			t := s.timers.Pop()
-			s.itemEnded(t.rank, t.item)
+			s.timers.Pop().then()
 		}
 		s.see(flows)
 		for s.loop.Next() <= s.now {
@@ -179,8 +183,19 @@ func (s *simulation) deadlock() error {
 	return fmt.Errorf("the schedule cannot go on at %d ns: the model of it is wrong", s.now)
 }
 
-// startKernel starts an item's kernel.
+// startKernel starts an item's kernel, whose channels begin a while later.
 func (s *simulation) startKernel(r, item int, k *plan.Kernel) {
+	if s.nodes == nil || s.nodes.Launch(len(k.Channels)) == 0 {
+		s.startChannels(r, item, k)
+		return
+	}
+	run := &s.ranks[r]
+	run.begins = s.now + s.nodes.Launch(len(k.Channels))
+	s.after(run.begins, r, item, func() { s.startChannels(r, item, k) })
+}
+
+// startChannels begins what a kernel does on its channels.
+func (s *simulation) startChannels(r, item int, k *plan.Kernel) {
 	run := &kernelRun{Kernel: k, rank: r, item: item, unfinished: len(k.Channels)}
 	if run.unfinished == 0 {
 		s.itemEnded(r, item)
@@ -243,12 +258,19 @@ func (s *simulation) advanceProgram(p *programRun) {
 		s.programEnded(p.block)
 		return
 	}
-	if !s.ready(p, a) {
+	if p.ends > s.now || p.ends == 0 && !s.ready(p, a) {
 		return
 	}
+	cost := s.cost(p)
+	if ns := cost.action(a); p.ends == 0 && ns > 0 {
+		p.ends = s.now + ns
+		s.after(p.ends, p.block.kernel.rank, p.block.kernel.item, func() { s.wake(p) })
+		return
+	}
+	p.ends = 0
 	p.Advance()
 	s.wake(p)
-	s.act(p, a)
+	s.act(p, a, cost)
 }
 
 // ready says whether action a need not wait.
@@ -266,8 +288,8 @@ func (s *simulation) ready(p *programRun, a *plan.Action) bool {
 	return true
 }
 
-// act executes an action that is ready.
-func (s *simulation) act(p *programRun, a *plan.Action) {
+// act executes an action that is ready and has taken its time.
+func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
 	send, recv := a.Send, a.Recv
 	if a.KeepSend {
 		send = nil
@@ -278,15 +300,18 @@ func (s *simulation) act(p *programRun, a *plan.Action) {
 	for _, i := range send {
 		c := &s.conns[p.conns[i]]
 		c.put(a.Bytes)
-		if c.Flow == nil {
+		switch {
+		case c.Flow == nil:
 			c.Arrived++
 			s.wake(c.receiver)
+		case c.direct:
+			c.Send(cost.onLink(a.Bytes))
 		}
 	}
 	for _, i := range recv {
 		c := &s.conns[p.conns[i]]
 		c.consumed++
-		if c.Flow == nil {
+		if !c.proxied() {
 			c.occupied -= int64(c.reads)
 			s.wake(c.sender)
 		}

@@ -53,6 +53,8 @@ type rankRun struct {
 	streams  []streamRun
 	comms    map[int]*commRun
 	resuming bool
+	begins   int64 // when the channels of the last kernel begin
+	called   int64 // when the host's thread has made the call that it makes now; 0: it makes none
 }
 
 // Span is when an item was the first of its stream with all of its After ended, and when it ended. A call may then
@@ -142,6 +144,9 @@ func (s *simulation) launch(r *rankRun) (launched bool) {
 			r.ended++
 			continue
 		}
+		if it.call != nil && !s.hasCalled(r, i) {
+			return launched
+		}
 		for len(r.streams) <= it.stream {
 			r.streams = append(r.streams, streamRun{})
 		}
@@ -158,6 +163,22 @@ func (s *simulation) launch(r *rankRun) (launched bool) {
 		}
 	}
 	return launched
+}
+
+// hasCalled says whether the host's thread has made a call. If not, the rank resumes when it has.
+func (s *simulation) hasCalled(r *rankRun, i int) bool {
+	if s.nodes == nil || s.nodes.Call == 0 {
+		return true
+	}
+	if r.called == 0 {
+		r.called = s.now + s.nodes.Call
+		s.after(r.called, r.id, i, func() { s.resume(r.id) })
+	}
+	if r.called > s.now {
+		return false
+	}
+	r.called = 0
+	return true
 }
 
 // isNextOfComm says whether the calls before an item on its communicator have ended.
@@ -196,7 +217,7 @@ func (s *simulation) start(r *rankRun, i int) {
 	case it.call != nil && r.comms[it.comm].kernels[0] != nil:
 		s.startKernel(r.id, i, r.comms[it.comm].kernels[0])
 	case it.nanos > 0:
-		s.timers.Push(timer{at: s.now + it.nanos, rank: r.id, item: i})
+		s.after(s.now+it.nanos, r.id, i, func() { s.itemEnded(r.id, i) })
 	default:
 		s.itemEnded(r.id, i)
 	}
@@ -234,16 +255,25 @@ func (r *rankRun) waiting() string {
 	return ""
 }
 
-// timer is the end of a computation.
+// timer is something that a rank does at a time.
 type timer struct {
 	at         int64
 	rank, item int
+	number     uint64 // in the order in which timers were made
+	then       func()
+}
+
+// after makes a rank do something for an item at a time.
+func (s *simulation) after(at int64, rank, item int, then func()) {
+	s.timersMade++
+	s.timers.Push(timer{at: at, rank: rank, item: item, number: s.timersMade, then: then})
 }
 
 // newTimers makes a queue with the earliest timer first; at equal times that of the lowest rank.
 func newTimers() *queue.Queue[timer] {
 	return queue.New(func(a, b timer) bool {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item)) < 0
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item),
+			cmp.Compare(a.number, b.number)) < 0
 	})
 }
 

@@ -32,6 +32,8 @@ type Comm struct {
 	// CollChannels are used by collectives, P2PChannels by send and receive, P2PChannelsPerPeer of them per pair of
 	// ranks. Unknown until printed.
 	CollChannels, P2PChannels, P2PChannelsPerPeer int
+	// NVLSChannels are those of collectives by NVLS and NVLSTree, 0 if there are none.
+	NVLSChannels int
 	// Rings have the order of ranks per channel, starting with this rank. Only rank 0 prints them, and for large
 	// communicators only the first ranks: see [Combine].
 	Rings [][]int

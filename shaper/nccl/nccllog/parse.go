@@ -109,7 +109,7 @@ var lines = []struct {
 	{regexp.MustCompile(`^Trees((?: \[\d+\] -?\d+/-?\d+/-?\d+->\d+->-?\d+)+)`), (*Parser).readTrees},
 	{regexp.MustCompile(`^comm (0x[0-9a-f]+) rank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+) localRank (\d+)`),
 		(*Parser).readShape},
-	{regexp.MustCompile(`^(\d+) coll channels, .*?(\d+) p2p channels, (\d+) p2p channels per peer`),
+	{regexp.MustCompile(`^(\d+) coll channels, (?:.*?(\d+) nvls channels)?.*?(\d+) p2p channels, (\d+) p2p channels per peer`),
 		(*Parser).readChannels},
 	{regexp.MustCompile(`^ *Algorithm +\|((?: *\w+ *\|)+)$`), (*Parser).readColumns},
 	{regexp.MustCompile(`^ *Max NThreads +\|((?: *\d+ *\|)+)$`), (*Parser).readThreads},
@@ -183,7 +183,10 @@ func (p *Parser) readVersion(m []string) { p.log.Version, p.log.CUDA = m[1], m[2
 
 func (p *Parser) readChannels(m []string) {
 	c := p.comm()
-	c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = number(m[1]), number(m[2]), number(m[3])
+	c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = number(m[1]), number(m[3]), number(m[4])
+	if m[2] != "" {
+		c.NVLSChannels = number(m[2])
+	}
 }
 
 // cells returns the cells of a table's row.

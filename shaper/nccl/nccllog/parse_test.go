@@ -35,9 +35,9 @@ func TestLines(t *testing.T) {
 		"shape": {"comm 0x55d rank 1 nRanks 4 nNodes 2 localRanks 2 localRank 1 MNNVL 0", unknown(func(c *Comm) {
 			c.Rank, c.Ranks, c.Nodes, c.LocalRanks, c.LocalRank = 1, 4, 2, 2, 1
 		})},
-		"channels": {"2 coll channels, 2 collnet channels, 0 nvls channels, 4 p2p channels, 3 p2p channels per peer",
+		"channels": {"2 coll channels, 2 collnet channels, 16 nvls channels, 4 p2p channels, 3 p2p channels per peer",
 			unknown(func(c *Comm) {
-				c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = 2, 4, 3
+				c.CollChannels, c.NVLSChannels, c.P2PChannels, c.P2PChannelsPerPeer = 2, 16, 4, 3
 			})},
 		"ring of 2.22": {"Channel 00/02 :    0   1   2", unknown(func(c *Comm) { c.Rings = [][]int{{0, 1, 2}} })},
 		"ring of 2.29": {"Channel 01/02 : 0 2 1", unknown(func(c *Comm) { c.Rings = [][]int{nil, {0, 2, 1}} })},

@@ -11,9 +11,9 @@ import (
 
 // Topology is a communicator, combined from the logs of all its ranks.
 type Topology struct {
-	Ranks, Nodes                                  int
-	Network                                       string
-	CollChannels, P2PChannels, P2PChannelsPerPeer int
+	Ranks, Nodes                                                int
+	Network                                                     string
+	CollChannels, NVLSChannels, P2PChannels, P2PChannelsPerPeer int
 	// Rings have all ranks in order per channel, from rank 0 on.
 	Rings [][]int
 	// Trees have each rank's position per channel: Trees[channel][rank].
@@ -44,7 +44,7 @@ func Combine(comms []*Comm) (*Topology, error) {
 	}
 	first := comms[0]
 	t := &Topology{
-		Ranks: first.Ranks, Nodes: first.Nodes, Network: first.Network, CollChannels: first.CollChannels,
+		Ranks: first.Ranks, Nodes: first.Nodes, Network: first.Network, CollChannels: first.CollChannels, NVLSChannels: first.NVLSChannels,
 		P2PChannels: first.P2PChannels, P2PChannelsPerPeer: first.P2PChannelsPerPeer,
 		Threads: first.Threads, Thresholds: first.Thresholds, LatencyUS: first.LatencyUS,
 	}

@@ -89,9 +89,10 @@ type Decision struct {
 	Root     int    // only Broadcast, Reduce, Gather and Scatter
 	InPlace  bool   // only Gather and Scatter: then the root sends nothing to itself
 
-	Channels int       // of the communicator ("N coll channels" in the log)
-	Rings    [][]int   // per channel: the ranks in ring order
-	Trees    [][]Links // per channel and rank
+	Channels     int       // of the communicator ("N coll channels" in the log)
+	NVLSChannels int       // the same by NVLS and NVLSTree ("N nvls channels")
+	Rings        [][]int   // per channel: the ranks in ring order
+	Trees        [][]Links // per channel and rank
 
 	UsedChannels    int // of channel{Lo..Hi} in the log of 2.23 and later; 0: unknown
 	FirstChannel    int // Lo there
@@ -111,6 +112,10 @@ type Decision struct {
 	P2PLL          bool // NCCL_ALLOC_P2P_NET_LL_BUFFERS: sends and receives between nodes may use LL
 	P2PLLThreshold int  // NCCL_P2P_LL_THRESHOLD: the most bytes per channel for LL; 0: default, below 0: none
 	P2PGroup       int  // NCCL_P2P_SCHEDULE_GROUP_SIZE of 2.28.9 and later; 0: default
+
+	// LocalTime says that messages within a node take time. Then it matters in which messages and by which protocol
+	// sends and receives there move.
+	LocalTime bool
 
 	Iterations int // timed calls, back to back; 0: as many as needed for a steady state
 }
@@ -173,6 +178,8 @@ func (d *Decision) validateColl(r rules) error {
 		return d.validateRings()
 	case d.Algo == Tree && d.Coll == nccl.AllReduce:
 		return d.validateTrees()
+	case d.Algo == NVLS || d.Algo == NVLSTree:
+		return d.validateNVLS()
 	case d.Algo == PAT && d.Proto == Simple && r.pat && (d.Coll == nccl.AllGather || d.Coll == nccl.ReduceScatter):
 		return nil
 	}

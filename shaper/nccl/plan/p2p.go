@@ -165,10 +165,10 @@ func (c *Call) p2pChannel(round, part int) int {
 	return (base + reverse(part)) % n
 }
 
-// localMatters says whether it matters how many messages a send within a node has. They take no time, but a sender
+// localMatters says whether it matters how many messages a send within a node has. If they take no time, a sender only
 // waits when they fill the buffer. By default those of calls that LL could carry are so few that they never do.
 func (c *Call) localMatters() bool {
-	return c.P2PLLThreshold != 0 || c.LLBuffSize != 0 || c.ChunkSize != 0 || c.P2PChunkSize != 0 || c.BuffSize != 0
+	return c.LocalTime || c.P2PLLThreshold != 0 || c.LLBuffSize != 0 || c.ChunkSize != 0 || c.P2PChunkSize != 0 || c.BuffSize != 0
 }
 
 // p2pProto is the protocol of a message of so many bytes: LL or Simple. Between nodes NCCL has no buffers for LL unless
@@ -295,6 +295,7 @@ func (c *Call) P2PPlanOf(ranks []int) (*Plan, error) {
 
 // addP2P adds the blocks of the given ranks to the plan's present kernel.
 func (c *Call) addP2P(p *Plan, ranks []int) error {
+	p.Proto = Simple
 	sends := map[[3]int][]int{} // by rank, channel and batch: connections
 	recvs := map[[3]int][]int{}
 	for _, rank := range ranks {
@@ -441,7 +442,7 @@ func (c *Call) messageLoops(bytes, total uint64, proto Protocol, local bool, rec
 	chunk := c.p2pChunk(total, proto, local)
 	one := func(n uint64, times int) Loop {
 		s := Slice{Bytes: c.rules.lines[proto].wire(n), Empty: proto == LL && n == 0}
-		return Loop{Actions: []Action{{Recv: recv, Send: send, Slice: s}}, Repeat: times}
+		return Loop{Actions: []Action{{Recv: recv, Send: send, Slice: s}}, Repeat: times, LL: proto == LL}
 	}
 	var prog Program
 	if n := bytes / chunk; n > 0 {

@@ -12,7 +12,8 @@ import (
 type Plan struct {
 	Conns  []Connection
 	Blocks []Block
-	byEnds map[[3]int]int // places in Conns, by source, destination and channel
+	Proto  Protocol       // of sends and receives Simple, unless their loops say LL
+	byEnds map[[4]int]int // places in Conns, by source, destination and channel
 	kernel int            // the last one, which gets the blocks that are added
 	only   *int           // the rank of which the plan is wanted; nil for all
 }
@@ -21,6 +22,7 @@ type Plan struct {
 type Connection struct {
 	Src, Dst, Channel int
 	P2P               bool
+	Multicast         Multicast
 	SendSlots         uint64 // messages in flight between kernel and network
 	RecvSlots         uint64 // irecvs posted ahead
 }
@@ -40,7 +42,19 @@ type Program []Loop
 type Loop struct {
 	Actions []Action
 	Repeat  int
+	LL      bool // a send or receive by LL
+	Role    Role
 }
+
+// Role is which part of a rank's threads executes a loop.
+type Role uint8
+
+// Roles.
+const (
+	AllThreads Role = iota // all that the rank has for the program
+	NVLSCopy               // NVLS: copies between a rank's data and its own buffers
+	NVLSHead               // NVLS: what the head of a part reads from and writes to the switch
+)
 
 // Action waits for one message on each connection of Recv and for a free slot on each of Send. Then it sends a message
 // of Bytes bytes on each of Send.
@@ -53,6 +67,14 @@ type Action struct {
 	received             uint64 // bytes of the message that is received with this action
 }
 
+// Moves is the number of bytes that the action moves: of the larger message if it receives and sends.
+func (a *Action) Moves() uint64 {
+	if len(a.Recv) == 0 {
+		return a.Bytes
+	}
+	return max(a.Bytes, a.BytesReceived())
+}
+
 // BytesReceived are those of each message that the action receives. Without PAT a message is passed on as it came.
 func (a *Action) BytesReceived() uint64 {
 	if a.received > 0 {
@@ -61,19 +83,25 @@ func (a *Action) BytesReceived() uint64 {
 	return a.Bytes
 }
 
-func newPlan() *Plan { return &Plan{byEnds: map[[3]int]int{}} }
+func newPlan() *Plan { return &Plan{byEnds: map[[4]int]int{}} }
 
 // wants says whether the blocks of a rank are wanted.
 func (p *Plan) wants(rank int) bool { return p.only == nil || *p.only == rank }
 
 // conn returns the index of a connection, which it adds on first use.
 func (p *Plan) conn(src, dst, channel int, slots uint64) int {
-	key := [3]int{src, dst, channel}
+	return p.connOf(src, dst, channel, slots, Unicast)
+}
+
+// connOf is conn for a connection of this kind.
+func (p *Plan) connOf(src, dst, channel int, slots uint64, kind Multicast) int {
+	key := [4]int{src, dst, channel, int(kind)}
 	i, ok := p.byEnds[key]
 	if !ok {
 		i = len(p.Conns)
 		p.byEnds[key] = i
-		p.Conns = append(p.Conns, Connection{Src: src, Dst: dst, Channel: channel, SendSlots: slots, RecvSlots: slots})
+		p.Conns = append(p.Conns, Connection{Src: src, Dst: dst, Channel: channel, SendSlots: slots, RecvSlots: slots,
+			Multicast: kind})
 	}
 	return i
 }
@@ -118,6 +146,9 @@ func (c *Cursor) Action() *Action {
 	}
 	return &c.Program[c.loop].Actions[c.at]
 }
+
+// Loop is the loop of the cursor. It must not be at the end.
+func (c *Cursor) Loop() *Loop { return &c.Program[c.loop] }
 
 // Advance moves the cursor to the next action. It must not be at the end.
 func (c *Cursor) Advance() {
@@ -258,13 +289,18 @@ func (c *Call) Plan() (*Plan, error) {
 // PlanOf makes the plan of a collective whose channels have these shares, of one rank or, with nil, of all.
 func (c *Call) PlanOf(shares []Share, only *int) (*Plan, error) {
 	p := newPlan()
-	p.only = only
+	p.only, p.Proto = only, c.Proto
 	for _, share := range shares {
 		switch {
 		case c.Algo == Tree:
 			c.treePlan(p, share)
 		case c.Algo == PAT:
 			c.patPlan(p, share)
+		case c.Algo == NVLS || c.Algo == NVLSTree:
+			if err := c.checkNVLS(); err != nil {
+				return nil, err
+			}
+			c.nvlsPlan(p, share)
 		case c.Coll == nccl.AllReduce:
 			c.ringPlan(p, share, c.allReduceLoop)
 		case c.Coll == nccl.AllGather || c.Coll == nccl.ReduceScatter:

@@ -73,11 +73,22 @@ func (c *Call) bufferOf(proto Protocol) uint64 {
 	return uint64(cmp.Or(given, fallback))
 }
 
+// channels is the number of channels of the communicator for the call's algorithm.
+func (c *Call) channels() int {
+	if c.Algo == NVLS || c.Algo == NVLSTree {
+		return c.NVLSChannels
+	}
+	return c.Channels
+}
+
 // maxChannels is the maximum number of channels for a call of so many bytes: each channel's threads must have a minimum
 // of work.
 func (c *Call) maxChannels(bytes uint64) int {
 	if c.MaxChannels > 0 {
-		return min(c.MaxChannels, c.Channels)
+		return min(c.MaxChannels, c.channels())
+	}
+	if c.Algo == NVLS || c.Algo == NVLSTree {
+		return c.NVLSChannels
 	}
 	threads, threshold := c.MaxThreads, c.ThreadThreshold
 	if threads == 0 {
@@ -146,16 +157,16 @@ func (c *Call) sharesOf(first int, counts []uint64) ([]Share, error) {
 func (c *Call) spread(s shape) (first int, counts []uint64, err error) {
 	n := c.maxChannels(s.count * s.global)
 	split := func(n int) (int, []uint64) {
-		return newPacker(c.rules, c.rules.traffic(s, c.Proto), n, c.Channels).place(s, c.Proto)
+		return newPacker(c.rules, c.rules.traffic(s, c.Proto), n, c.channels()).place(s, c.Proto)
 	}
 	first, counts = split(n)
 	if c.UsedChannels == 0 || len(counts) == c.UsedChannels {
 		return first, counts, nil
 	}
 	rule := len(counts)
-	for away := 1; away < c.Channels; away++ {
+	for away := 1; away < c.channels(); away++ {
 		for _, m := range []int{n - away, n + away} {
-			if m < 1 || m > c.Channels {
+			if m < 1 || m > c.channels() {
 				continue
 			}
 			if first, counts = split(m); len(counts) == c.UsedChannels {
@@ -182,8 +193,11 @@ func (c *Call) steps() (chunk, slice uint64) {
 func (c *Call) chunkBytes(bytes uint64) uint64 {
 	steps, _ := c.steps()
 	chunk := c.buffSize() / Steps * steps
-	if c.Algo == PAT {
+	switch c.Algo {
+	case PAT:
 		chunk = c.patChunk(chunk, bytes)
+	case NVLS, NVLSTree:
+		chunk = c.nvlsChunk(bytes)
 	}
 	rule := c.rules.chunks[c.Proto]
 	chunk = chunk / rule.of * rule.data

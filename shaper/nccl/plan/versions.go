@@ -20,6 +20,8 @@ type rules struct {
 
 	chunks [Simple + 1]chunkRule // by protocol
 
+	nvlsAlign uint64 // the chunks of the last loop of NVLS are rounded up to so many bytes
+
 	lines [Simple + 1]line // of the messages of LL and LL128
 
 	pat            bool // the schedule of PAT is known
@@ -70,7 +72,7 @@ var versions = []struct {
 	change func(r *rules)
 }{
 	{22203, func(r *rules) {
-		r.minTraffic = 512
+		r.minTraffic, r.nvlsAlign = 512, 16
 		r.chunks = [...]chunkRule{
 			LL:     {LLData, LLLine, LLLine},
 			LL128:  {ll128Line - 1, ll128Line, LL128Payload},
@@ -89,7 +91,10 @@ var versions = []struct {
 	{22602, func(r *rules) { r.pat, r.hashOrder = true, true }},
 	{22800, func(r *rules) { r.sends.unknown = true }},
 	{22809, func(r *rules) { r.sends.unknown, r.sends.group = false, 8 }},
-	{22900, func(r *rules) { r.minTraffic, r.rounded, r.sends.partsBeforeLL = 32<<10, true, true }},
+	{22900, func(r *rules) {
+		r.minTraffic, r.rounded, r.sends.partsBeforeLL = 32<<10, true, true
+		r.nvlsAlign = 16 << 10
+	}},
 	{22902, func(r *rules) { r.broadcastTasks = true }},
 }
 

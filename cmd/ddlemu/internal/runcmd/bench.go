@@ -50,6 +50,8 @@ type BenchOptions struct {
 	Flags            *pflag.FlagSet
 	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
 	onlyModel        bool   // all times are those of the model
+	nodeTime         bool   // with onlyModel: nodes cost time
+	nodeTimeIfKnown  bool   // the same if the kind of GPU has it
 }
 
 // AddFlags adds the flags to fs.
@@ -267,10 +269,26 @@ func orShared(g *cli.Global, err error) error {
 	return cli.BadInput("%w; or --fabric %s, to run on the fabric that is up", err, name)
 }
 
+// setNodeTime says whether nodes cost time.
+func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) error {
+	known := cfg.GPU != nil && cfg.GPU.Time != nil
+	cfg.NodeTime = o.nodeTime || o.nodeTimeIfKnown && known
+	switch {
+	case !o.nodeTime || known:
+		return nil
+	case cfg.GPU == nil:
+		return cli.BadInput("--node-time: give the kind of GPU with --gpu: see `ddlemu gpus`")
+	}
+	return cli.BadInput("--node-time: %s has no section time: see docs/node-time.md", cfg.GPU.Name)
+}
+
 // setup determines the fabric, the ranks on it, and the libraries for b. The caller closes the folder.
 func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, err error) {
 	cfg, err := o.fabric(g)
 	if err != nil {
+		return e, err
+	}
+	if err := o.setNodeTime(cfg); err != nil {
 		return e, err
 	}
 	if g.Fabric == "" {

@@ -214,7 +214,7 @@ func (o *validateOptions) options(g *cli.Global, path string, t *validate.Table)
 	if err := o.place(g, t); err != nil {
 		return v, cli.BadInput("%s: %w", path, err)
 	}
-	o.onlyModel = o.Model
+	o.onlyModel, o.nodeTimeIfKnown = o.Model, o.Model
 	v.Emulate, err = o.setup(g, bench.Config{Stderr: g.Stderr})
 	if err != nil {
 		return v, err

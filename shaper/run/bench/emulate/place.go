@@ -75,7 +75,7 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 	if most := maxRanks(c); ranks > most {
 		return 0, fmt.Errorf("--ranks %d: at most %d can take part in a fabric", ranks, most)
 	}
-	if c.Nodes < 2 {
+	if c.Nodes < 2 && !c.NodeTime {
 		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes",
 			units.Count(ranks, "rank"), units.Count(c.Nodes, "node"))
 	}

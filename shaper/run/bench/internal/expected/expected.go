@@ -200,7 +200,7 @@ func (t *Times) Decision(c bench.Case) (plan.Decision, error) {
 	}
 	top := c.Topology
 	d := withoutSchedule(c)
-	d.Version, d.Channels, d.Rings = version, top.CollChannels, top.Rings
+	d.Version, d.Channels, d.NVLSChannels, d.Rings = version, top.CollChannels, top.NVLSChannels, top.Rings
 	d.P2PChannels, d.P2PChannelsPerPeer = top.P2PChannels, top.P2PChannelsPerPeer
 	for _, channel := range top.Trees {
 		var ranks []plan.Links
@@ -211,6 +211,10 @@ func (t *Times) Decision(c bench.Case) (plan.Decision, error) {
 	}
 	if err := setVariables(&d, t.getenv); err != nil {
 		return plan.Decision{}, err
+	}
+	config := &t.fabric.Config
+	if d.LocalTime = config.NodeTime; d.LocalTime && config.Nodes == 1 && config.NodeNVLink().Links > 0 {
+		d.P2PChunkSize = p2pNVLinkChunkSize
 	}
 	if err := setDecision(&d, c.Collective, c.Decision); err != nil {
 		return plan.Decision{}, err
@@ -225,6 +229,10 @@ func (t *Times) Decision(c bench.Case) (plan.Decision, error) {
 	}
 	return d, nil
 }
+
+// p2pNVLinkChunkSize is NCCL_P2P_NVL_CHUNKSIZE's default in bytes: the size of a slot for sends and receives where
+// NVLinks connect all ranks (init.cc).
+const p2pNVLinkChunkSize = 512 << 10
 
 // setDecision copies NCCL's decision for the row to d.
 func setDecision(d *plan.Decision, coll nccl.Collective, decision *nccllog.Decision) (err error) {
@@ -269,6 +277,10 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 		return nil, err
 	}
 	transport := t.fabric.Transport()
+	nodes, params, err := nodes(t.fabric, params, &transport)
+	if err != nil {
+		return nil, err
+	}
 	listed := make([][]int, t.fabric.Config.Nodes)
 	for node := range listed {
 		listed[node] = t.fabric.ListedNICs(node)
@@ -285,7 +297,7 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 	}
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed,
-		Node: t.node, InOrder: t.fabric.Config.IsVirtual(),
+		Node: t.node, Nodes: nodes, InOrder: t.fabric.Config.IsVirtual(),
 		Made: made,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, listened, err := t.ends(c, nics, listed)

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// GPUTime is what a node with GPUs of a kind costs NCCL: its kernels, and the links between the GPUs of the node.
+// docs/node-time.md says what the figures mean and how they were found.
+type GPUTime struct {
+	Kernel   time.Duration `yaml:"kernel"`             // from the start of a kernel until its channels begin
+	Channels time.Duration `yaml:"channels,omitempty"` // that time if it has several channels, more
+	Call     time.Duration `yaml:"call"`               // of the host's thread for a call
+
+	Links LinkTime `yaml:"links,flow"` // of each GPU, all its links to GPUs of its node together, in one direction
+
+	Net NetTime `yaml:"net,omitempty,flow"` // what the rank's proxy and its NIC add to the links between nodes
+
+	LL       ActionTime `yaml:"ll,flow"`
+	LL128    ActionTime `yaml:"ll128,flow"`
+	Simple   ActionTime `yaml:"simple,flow"`
+	Send     ActionTime `yaml:"send,flow"`                // sends and receives by Simple
+	NVLSCopy ActionTime `yaml:"nvls_copy,omitempty,flow"` // between a rank's data and its buffers for NVLS
+	NVLSHead ActionTime `yaml:"nvls_head,omitempty,flow"` // the reduction and the broadcast
+}
+
+// LinkTime is the rate and the latency of links.
+type LinkTime struct {
+	Rate    units.Bandwidth `yaml:"rate"` // of payload
+	Latency time.Duration   `yaml:"latency"`
+}
+
+// NetTime is what the ends of a link between nodes cost for each message, besides the link.
+type NetTime struct {
+	PerMessage time.Duration `yaml:"per_message"` // of the proxy at each end, one message after the other
+	Latency    time.Duration `yaml:"latency"`     // of all that messages pass at the same time: NICs, PCI Express, polling
+}
+
+// ActionTime is what an action of a kernel costs on one channel, by protocol.
+type ActionTime struct {
+	Step time.Duration   `yaml:"step"` // beside its bytes
+	Rate units.Bandwidth `yaml:"rate"` // of its bytes, with the flags of LL and LL128
+	// Occupies is how many bytes of the links a byte of a message occupies; 0 = 1.
+	Occupies float64 `yaml:"occupies,omitempty"`
+}
+
+// maxOccupies bounds ActionTime.Occupies.
+const maxOccupies = 8
+
+func (d *decoder) gpuTime(dst **GPUTime) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		t := &GPUTime{}
+		*dst = t
+		return d.mapping(path, n, []field{
+			{"kernel", scalar(d, &t.Kernel, ParseDuration)},
+			{"channels", scalar(d, &t.Channels, ParseDuration)},
+			{"call", scalar(d, &t.Call, ParseDuration)},
+			{"links", func(path string, n *yaml.Node) error {
+				return d.mapping(path, n, []field{
+					{"rate", scalar(d, &t.Links.Rate, units.ParseBandwidth)},
+					{"latency", scalar(d, &t.Links.Latency, ParseDuration)},
+				})
+			}},
+			{"net", func(path string, n *yaml.Node) error {
+				return d.mapping(path, n, []field{
+					{"per_message", scalar(d, &t.Net.PerMessage, ParseDuration)},
+					{"latency", scalar(d, &t.Net.Latency, ParseDuration)},
+				})
+			}},
+			{"ll", d.actionTime(&t.LL)},
+			{"ll128", d.actionTime(&t.LL128)},
+			{"simple", d.actionTime(&t.Simple)},
+			{"send", d.actionTime(&t.Send)},
+			{"nvls_copy", d.actionTime(&t.NVLSCopy)},
+			{"nvls_head", d.actionTime(&t.NVLSHead)},
+		})
+	}
+}
+
+func (d *decoder) actionTime(a *ActionTime) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		return d.mapping(path, n, []field{
+			{"step", scalar(d, &a.Step, ParseDuration)},
+			{"rate", scalar(d, &a.Rate, units.ParseBandwidth)},
+			{"occupies", scalar(d, &a.Occupies, func(s string) (float64, error) {
+				x, err := strconv.ParseFloat(s, 64)
+				if err != nil || !(x >= 1 && x <= maxOccupies) {
+					return 0, fmt.Errorf("%q: must be a number from 1 to %d", s, maxOccupies)
+				}
+				return x, nil
+			})},
+		})
+	}
+}
+
+// validate checks t, which may be nil.
+func (t *GPUTime) validate() error {
+	if t == nil {
+		return nil
+	}
+	return cmp.Or(
+		needs("kernel", t.Kernel > 0), needs("call", t.Call > 0),
+		needs("links.rate", t.Links.Rate > 0), needs("links.latency", t.Links.Latency > 0),
+		within("ll", t.LL.validate()), within("ll128", t.LL128.validate()),
+		within("simple", t.Simple.validate()), within("send", t.Send.validate()),
+	)
+}
+
+func (a *ActionTime) validate() error {
+	return cmp.Or(needs("step", a.Step > 0), needs("rate", a.Rate > 0))
+}
+
+// needs is an error unless a field of a kind of GPU is above 0.
+func needs(field string, above bool) error {
+	if above {
+		return nil
+	}
+	return Errorf(field, "must be given, and above 0")
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node says what a node costs NCCL: the launch of a kernel, what a kernel does for a message, and what a message
+// occupies of the links between the GPUs of a node. Times are in ns of the fabric.
+package node
+
+import "math"
+
+// Time is what a node of a kind costs. The zero Time costs nothing.
+type Time struct {
+	// Kernel is the time from the moment when a kernel could start until its channels begin, with what follows their
+	// end. Channels is what it takes more if it has several channels.
+	Kernel, Channels int64
+	// Call is how long the host's thread takes for a call. A rank's calls cannot begin more often.
+	Call int64
+	// Actions of a kernel, by NCCL's protocol. Send is Simple of sends and receives.
+	LL, LL128, Simple, Send Cost
+	// NVLSCopy is a copy between a rank's data and the buffers of NVLS, NVLSHead the reduction and the broadcast.
+	NVLSCopy, NVLSHead Cost
+}
+
+// Launch is how long a kernel with so many channels takes to begin.
+func (t *Time) Launch(channels int) int64 {
+	if channels > 1 {
+		return t.Kernel + t.Channels
+	}
+	return t.Kernel
+}
+
+// Cost is what the actions of a kernel cost.
+type Cost struct {
+	// Step is how long an action takes beside its bytes: the threads wait for each other, a fence, the poll that finds
+	// the data.
+	Step float64
+	// PerByte is how long an action takes for each byte that it moves. The flags of LL and LL128 count as bytes.
+	PerByte float64
+	// Links is how many bytes of the links within a node a byte of a message occupies; 0 as 1.
+	Links float64
+}
+
+// Time is how long an action takes that moves so many bytes, rounded up.
+func (c *Cost) Time(bytes uint64) int64 { return int64(math.Ceil(c.Step + c.PerByte*float64(bytes))) }
+
+// OnLink is how many bytes of a link a message of so many bytes occupies, rounded up.
+func (c *Cost) OnLink(bytes uint64) uint64 {
+	if c.Links == 0 {
+		return bytes
+	}
+	return uint64(math.Ceil(c.Links * float64(bytes)))
+}

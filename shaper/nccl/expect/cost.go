@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+)
+
+// cost is what the actions of a loop cost on a node. The zero value costs nothing.
+type cost struct {
+	*node.Cost
+	copies bool // of NVLS: an action moves a part for each of its connections
+}
+
+// cost is that of the loop at a program's cursor.
+func (s *simulation) cost(p *programRun) cost {
+	if s.nodes == nil {
+		return cost{}
+	}
+	loop, batch := p.Loop(), &p.block.block.Batches[p.block.batch]
+	t := &s.nodes.Time
+	switch {
+	case loop.Role == plan.NVLSCopy:
+		return cost{&t.NVLSCopy, true}
+	case loop.Role == plan.NVLSHead:
+		return cost{&t.NVLSHead, false}
+	case loop.LL:
+		return cost{&t.LL, false}
+	case batch.P2P:
+		return cost{&t.Send, false}
+	}
+	return cost{[...]*node.Cost{plan.LL: &t.LL, plan.LL128: &t.LL128, plan.Simple: &t.Simple}[batch.Plan.Proto], false}
+}
+
+// action is how long an action takes, in ns.
+func (c cost) action(a *plan.Action) int64 {
+	if c.Cost == nil {
+		return 0
+	}
+	bytes := a.Moves()
+	if c.copies {
+		bytes *= uint64(max(len(a.Send), len(a.Recv)))
+	}
+	return c.Time(bytes)
+}
+
+// onLink is the size of a message on the links within a node.
+func (c cost) onLink(bytes uint64) uint64 {
+	if c.Cost == nil {
+		return bytes
+	}
+	return c.OnLink(bytes)
+}

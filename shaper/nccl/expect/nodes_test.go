@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+)
+
+// localLatency is that from GPU to GPU, of both links together.
+const localLatency = 400
+
+// oneNode is a node whose GPUs have links of so many GB/s, on a virtual clock.
+func oneNode(ranks int, t node.Time, rate uint64) *Fabric {
+	tr := rdma()
+	f := &Fabric{Transport: &tr, InOrder: true, Node: func(int) int { return 0 },
+		Path: func(Conn) ([]link.PathHop, []int, error) { panic("all ranks are on one node") }}
+	for range 2 * ranks {
+		p, err := link.NewParams(link.Spec{Bandwidth: rate * 8e9, Latency: localLatency / 2 * time.Nanosecond,
+			MTU: link.MaxMTU, QueuePolicy: link.Lossless}, 1)
+		if err != nil {
+			panic(err)
+		}
+		f.Params = append(f.Params, p)
+	}
+	f.Nodes = &Nodes{Time: t, Path: func(src, dst int, kind plan.Multicast) []link.PathHop {
+		switch kind {
+		case plan.Reduces:
+			return []link.PathHop{{Hop: 2 * src}}
+		case plan.Broadcast:
+			return []link.PathHop{{Hop: 2*dst + 1}}
+		}
+		return []link.PathHop{{Hop: 2 * src}, {Hop: 2*dst + 1}}
+	}}
+	return f
+}
+
+func timeOf(t *testing.T, d plan.Decision, f *Fabric) float64 {
+	t.Helper()
+	d.LocalTime = true
+	e, err := Simulate(context.Background(), d, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.First
+}
+
+// onOneChannel makes a decision one of sends and receives on one channel.
+func onOneChannel(d plan.Decision) plan.Decision {
+	d.P2PChannels, d.P2PChannelsPerPeer, d.P2PLLThreshold = 1, 1, -1
+	return d
+}
+
+// The times of small calls are sums of steps and latencies along the longest chain of actions.
+func TestNodeTimeOfSmallCalls(t *testing.T) {
+	n := node.Time{Kernel: 5000, LL: node.Cost{Step: 700}, Simple: node.Cost{Step: 2000}, Send: node.Cost{Step: 900},
+		NVLSCopy: node.Cost{Step: 1100}, NVLSHead: node.Cost{Step: 1300}}
+	const ranks = 4
+	for _, tc := range []struct {
+		name        string
+		d           plan.Decision
+		steps, hops float64 // ns of the chain's actions, and its messages
+	}{
+		{"allgather ll", decide(nccl.AllGather, plan.Ring, plan.LL, ranks, 1, 64), ranks * 700, ranks - 1},
+		{"allreduce ll", decide(nccl.AllReduce, plan.Ring, plan.LL, ranks, 1, 64), (2*ranks - 1) * 700, 2*ranks - 2},
+		// A chunk has two slices, the second one empty: what a rank does itself takes longer than the chain.
+		{"allgather simple", decide(nccl.AllGather, plan.Ring, plan.Simple, ranks, 1, 64), 2 * ranks * 2000, 0},
+		{"sendrecv", onOneChannel(decide(nccl.SendRecv, plan.Ring, plan.Simple, ranks, 1, 64<<10)), 2 * 900, 1},
+	} {
+		want := 5000 + tc.steps + tc.hops*localLatency
+		got := timeOf(t, tc.d, oneNode(ranks, n, 1000))
+		if got < want || got > want+tc.hops*100 {
+			t.Errorf("%s: %v ns, want %v", tc.name, got, want)
+		}
+	}
+}
+
+// With NVLS each rank copies its data, the heads reduce and broadcast, and each rank copies the result.
+func TestNodeTimeOfNVLS(t *testing.T) {
+	n := node.Time{Kernel: 5000, NVLSCopy: node.Cost{Step: 1100}, NVLSHead: node.Cost{Step: 1300}}
+	d := decide(nccl.AllReduce, plan.NVLS, plan.Simple, 4, 1, 64)
+	d.NVLSChannels = 16
+	want := 5000.0 + 1100 + localLatency/2 + 1300 + localLatency/2 + 1100
+	if got := timeOf(t, d, oneNode(4, n, 1000)); math.Abs(got-want) > 10 {
+		t.Errorf("%v ns, want %v", got, want)
+	}
+	// Of a large call each GPU's links carry the data once out and once in, at the same time.
+	d = decide(nccl.AllReduce, plan.NVLS, plan.Simple, 4, 16, 256<<20)
+	d.NVLSChannels = 16
+	bytes := float64(256 << 20)
+	if got, want := timeOf(t, d, oneNode(4, n, 100)), bytes*3/4/100; got < want || got > 1.15*want {
+		t.Errorf("256 MiB at 100 GB/s: %v us, at least %v and little more", got/1e3, want/1e3)
+	}
+}
+
+// A host thread that needs longer for a call than the kernel limits the calls.
+func TestNodeTimeOfTheHost(t *testing.T) {
+	n := node.Time{Kernel: 5000, Call: 50_000, LL: node.Cost{Step: 700}}
+	d := decide(nccl.AllGather, plan.Ring, plan.LL, 4, 1, 64)
+	d.Iterations, d.LocalTime = 20, true
+	e, err := Simulate(context.Background(), d, oneNode(4, n, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 50_000 + (5000+4*700+3*localLatency)/20.0; math.Abs(e.Time-want) > 10 {
+		t.Errorf("%v ns, want %v", e.Time, want)
+	}
+}
+
+// What a channel moves is limited by the channel's rate, what a GPU moves by its links.
+func TestNodeTimeOfRates(t *testing.T) {
+	const bytes = 16 << 20 // of each rank
+	for _, tc := range []struct {
+		name     string
+		channels int
+		perByte  float64
+		want     float64 // ns
+	}{
+		{"channel", 1, 0.1, 4 * bytes * 0.1}, // a rank moves 4 chunks in its 4 actions
+		{"links", 16, 0.01, 3 * bytes / 100.0},
+	} {
+		n := node.Time{Simple: node.Cost{PerByte: tc.perByte}}
+		d := decide(nccl.AllGather, plan.Ring, plan.Simple, 4, tc.channels, bytes)
+		if got := timeOf(t, d, oneNode(4, n, 100)); got < tc.want || got > 1.1*tc.want {
+			t.Errorf("%s: %v us, at least %v and little more", tc.name, got/1e3, tc.want/1e3)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
+
+// Both trees have one root, and every other node is a child of its parent. No node is inside both trees, unless their
+// number is odd.
+func TestDoubleTree(t *testing.T) {
+	for nodes := 1; nodes <= 65; nodes++ {
+		inside := map[int]int{}
+		for tree := range 2 {
+			roots, children := 0, 0
+			for n := range nodes {
+				up, down := doubleTree(nodes, n, tree)
+				children += len(down)
+				if len(down) == 2 {
+					inside[n]++
+				}
+				if up < 0 {
+					roots++
+					continue
+				}
+				if _, of := doubleTree(nodes, up, tree); !slices.Contains(of, n) {
+					t.Fatalf("%d nodes, tree %d: node %d is no child of its parent %d", nodes, tree, n, up)
+				}
+			}
+			if roots != 1 || children != nodes-1 {
+				t.Fatalf("%d nodes, tree %d: %d roots and %d children", nodes, tree, roots, children)
+			}
+		}
+		for n, trees := range inside {
+			if trees > 1 && nodes%2 == 0 {
+				t.Errorf("%d nodes: node %d has two children in both trees", nodes, n)
+			}
+		}
+	}
+}
+
+// nvlsCall is a call by NVLS or NVLSTree of nodes with so many ranks.
+func nvlsCall(t *rapid.T, version int, algo Algorithm, coll nccl.Collective, nodes, perNode int, count uint64) *Call {
+	d := &Decision{Version: version, Coll: coll, Algo: algo, Proto: Simple, Ranks: nodes * perNode, Count: count, ElemSize: 4,
+		Channels: 8, NVLSChannels: 16}
+	if err := d.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCall(d, func(r int) int { return r / perNode })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// All data of each rank goes to the heads once, and comes back once. Between nodes each head's part crosses each edge of
+// its tree once in each direction.
+func TestNVLSMovesAllOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes, perNode := rapid.IntRange(1, 5).Draw(t, "nodes"), rapid.IntRange(2, 8).Draw(t, "ranks of a node")
+		count := rapid.Uint64Range(1, 3<<20).Draw(t, "count")
+		algo := NVLS
+		if nodes > 1 {
+			algo = NVLSTree
+		}
+		version := rapid.SampledFrom([]int{22203, 22907}).Draw(t, "version")
+		p, err := nvlsCall(t, version, algo, nccl.AllReduce, nodes, perNode, count).Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent, received [Broadcast + 1]uint64 // by kind of connection
+		for i := range p.Blocks {
+			p.Blocks[i].Each(func(a *Action, times int) {
+				for _, n := range a.Send {
+					sent[p.Conns[n].Multicast] += a.Bytes * uint64(times)
+				}
+				for _, n := range a.Recv {
+					received[p.Conns[n].Multicast] += a.BytesReceived() * uint64(times)
+				}
+			})
+		}
+		bytes := 4 * count
+		want := [Broadcast + 1]uint64{
+			Unicast: 2 * uint64(nodes-1) * bytes, Reduces: uint64(nodes*perNode) * bytes,
+			Broadcast: uint64(nodes*perNode) * bytes,
+		}
+		if sent != want || received != want {
+			t.Errorf("sent %v and received %v bytes, want %v", sent, received, want)
+		}
+	})
+}
+
+// What the model knows no schedule for is refused.
+func TestNVLSRefuses(t *testing.T) {
+	for _, tc := range []struct {
+		what string
+		d    Decision
+		node func(r int) int
+	}{
+		{"NVLS between nodes", Decision{Algo: NVLS, NVLSChannels: 16}, func(r int) int { return r / 2 }},
+		{"nodes of different sizes", Decision{Algo: NVLSTree, NVLSChannels: 16}, func(r int) int { return (r + 1) / 2 }},
+		{"no channels", Decision{Algo: NVLSTree}, func(r int) int { return r / 2 }},
+	} {
+		d := tc.d
+		d.Version, d.Coll, d.Proto, d.Ranks, d.Count, d.ElemSize, d.Channels = 22907, nccl.AllReduce, Simple, 4, 1024, 4, 8
+		err := d.Validate()
+		if err == nil {
+			var c *Call
+			if c, err = NewCall(&d, tc.node); err == nil {
+				_, err = c.Plan()
+			}
+		}
+		if err == nil {
+			t.Errorf("%s: a plan was made", tc.what)
+		}
+	}
+}
