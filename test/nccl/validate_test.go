@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -94,5 +97,65 @@ func TestValidateAnotherFabric(t *testing.T) {
 		if r.Size >= 16<<20 && r.Within {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// Many tables: NCCL decides on each as its head says, the model says the times, and the sums are of all rows.
+func TestValidateAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"links.csv": "# collective: all_reduce\n# ranks: 2\n# fabric: eth1\n# nccl: 2.27.3\nbytes,time_us\n8,1\n",
+		"half.csv": "# collective: all_gather\n# ranks: 4\n# nodes: 2\n# fabric: eth10\n# gpu: t4\n# type: half\n" +
+			"# launch: threads\nbytes,time_us\n64,1\n1048576,1000\n",
+		"one.csv": "# collective: all_reduce\n# ranks: 2\n# fabric: two ropes\nbytes,time_us\n8,1\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	picture := filepath.Join(t.TempDir(), "all.svg")
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "validate", "--all", "--model", dir, "--svg", picture, "--json")
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var board struct {
+		Tables []struct {
+			Table     string
+			NCCL      string
+			OtherNCCL string `json:"other_nccl"`
+			GPU       string
+			Processes int `json:"ranks_per_process"`
+			Rows      []struct {
+				ExpectedUS float64 `json:"expected_us"`
+			}
+		}
+		LeftOut []struct{ Table, Reason string } `json:"left_out"`
+		All     struct{ Rows int }
+		Small   struct{ Rows int }
+	}
+	if err := json.Unmarshal(out, &board); err != nil {
+		t.Fatal(err)
+	}
+	if board.All.Rows != 3 || board.Small.Rows != 2 || len(board.LeftOut) != 1 || board.LeftOut[0].Table != "one.csv" {
+		t.Errorf("%+v", board)
+	}
+	if len(board.Tables) != 2 || board.Tables[0].Table != "half.csv" || board.Tables[1].Table != "links.csv" {
+		t.Fatalf("%+v", board.Tables)
+	}
+	half, links := board.Tables[0], board.Tables[1]
+	if !strings.HasPrefix(half.NCCL, "2.22") || half.GPU != "t4" || half.Processes != 2 || half.OtherNCCL != "" {
+		t.Errorf("%+v", half)
+	}
+	if !strings.HasPrefix(links.NCCL, "2.29") || links.OtherNCCL != "NCCL "+links.NCCL+" stands for 2.27.3" {
+		t.Errorf("%+v", links)
+	}
+	// eth10 carries 1.25 GB/s at most, and half of 1 MiB crosses between the nodes.
+	if got := half.Rows[1].ExpectedUS; got < 512*1.024/1.25 || got > 2000 {
+		t.Errorf("all_gather of 1 MiB takes %v us", got)
+	}
+	if text, err := os.ReadFile(picture); err != nil || !strings.Contains(string(text), ">t4<") {
+		t.Errorf("the picture: %v: %.100s", err, text)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 )
@@ -23,7 +24,8 @@ import (
 // validateOptions are the flags of validate.
 type validateOptions struct {
 	BenchOptions
-	Model bool
+	Model, All bool
+	pictures   pictures
 }
 
 // AddFlags adds the flags to fs.
@@ -32,6 +34,8 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to run")
 	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
+	fs.BoolVar(&o.All, "all", false, "compare all tables of the files and folders, and sum up their errors")
+	o.pictures.addFlags(fs)
 	o.junit.addFlag(fs, "row")
 	addBudgetFlag(fs, &o.Budget)
 	g.AddQuietFlag(fs)
@@ -43,7 +47,7 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 func NewValidateCommand(g *cli.Global) *cobra.Command {
 	var o validateOptions
 	cmd := &cobra.Command{
-		Use:   "validate TABLE",
+		Use:   "validate TABLE | validate --all FOLDER_OR_TABLE...",
 		Short: "Compare the emulator with a table measured on a real cluster",
 		Long: `Reads a published table of nccl-tests and runs its sizes with real NCCL on an emulated
 fabric. For each row it prints the published, the expected and the emulated time, and
@@ -65,51 +69,57 @@ any time scale. In the last case the verdict is INVALID.
 With --budget 5m each group gets an equal share of the time that is left: it has fewer
 iterations, and its longest rows are left out, to fit. A row that runs over is stopped.
 
+--all compares many tables, and sums up: for each table the rows, the median, the p90 and
+the largest of the errors, and the bias of each size class; then the same of all rows, of
+those up to 32 KiB and of those above. Of a folder it takes the files that end in .csv,
+.txt, .log or .out. A table that cannot be compared is left out, with the reason. With
+--budget each table gets an equal share of the time that is left. --svg FILE draws published
+and calculated times; if it is a folder, also of each table.
+
 EXIT STATUS
 ===========
 
 0 if every row that was run is within its limit, 1 if one is not or a rank failed, 2
-for bad input or if no row can be run on this host, 3 if the verdict is INVALID, or
+for bad input or if no row can be run on this host, with --all if no table can be, 3 if the verdict is INVALID, or
 incomplete because a row was stopped, 130 if interrupted: then the report has the rows so
 far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv
-  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model`,
-		Args: cli.Exactly(1, "validate takes one table: see `ddlemu validate --help`"),
-		RunE: func(cmd *cobra.Command, args []string) error { return runValidate(cmd.Context(), g, &o, args[0]) },
+  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model
+  ddlemu validate --all configs/tables --model --svg tables.svg`,
+		Args: cli.AtLeast(1, "validate takes a table: see `ddlemu validate --help`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.All {
+				return runValidateAll(cmd.Context(), g, &o, args)
+			}
+			if len(args) > 1 {
+				return cli.BadInput("validate takes one table, with --all several: see `ddlemu validate --help`")
+			}
+			return runValidate(cmd.Context(), g, &o, args[0])
+		},
 	}
 	o.AddFlags(g, cmd.Flags())
 	return cmd
 }
 
 func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path string) error {
-	within, err := budget(o.Flags, o.Budget)
+	within, err := o.budget()
 	if err != nil {
 		return err
 	}
-	if o.Model && within.Total > 0 {
-		return cli.BadInput("--budget: with --model nothing is run: leave it out")
-	}
-	show, stop := g.ShowProgress("validate")
-	defer stop()
-	t, err := o.table(path)
+	pictures, err := o.pictures.check([]string{path})
 	if err != nil {
-		return &cli.InputError{Err: fmt.Errorf("%s: %w", path, err)}
+		return err
 	}
 	if err := o.junit.begin(); err != nil {
 		return err
 	}
-	v, err := o.options(g, path, t)
-	if err != nil {
+	show, stop := g.ShowProgress("validate")
+	defer stop()
+	r, err := o.compare(ctx, g, path, within, show.Set)
+	if _, bad := errors.AsType[*cli.InputError](err); bad {
 		return err
 	}
-	defer v.Emulate.Dir.Close()
-	v.Emulate.Budget, v.Emulate.Progress = within, show.Set
-	play := t.Run
-	if o.Model {
-		play = t.Expect
-	}
-	r, err := play(ctx, v)
 	if o.junit.path != "" {
 		err = errors.Join(err, o.junit.write(validateSuite(filepath.Base(path), r, err)))
 	}
@@ -119,7 +129,7 @@ func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path st
 	if r == nil {
 		return err
 	}
-	r.Name = filepath.Base(path)
+	err = errors.Join(err, o.pictures.write(pictures, []*validate.Report{r}))
 	if g.JSON {
 		err = errors.Join(err, g.PrintJSON(r))
 	} else {
@@ -134,6 +144,39 @@ func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path st
 		return fmt.Errorf("%d of %d rows exceed their limits", len(r.Outside()), len(r.Lines))
 	}
 	return nil
+}
+
+// budget is that of the flag. Without a run there is none.
+func (o *validateOptions) budget() (emulate.Budget, error) {
+	within, err := budget(o.Flags, o.Budget)
+	if err == nil && o.Model && within.Total > 0 {
+		err = cli.BadInput("--budget: with --model nothing is run: leave it out")
+	}
+	return within, err
+}
+
+// compare reads a table and compares the emulator with it. There is a report beside the error if it was interrupted.
+func (o *validateOptions) compare(ctx context.Context, g *cli.Global, path string, within emulate.Budget,
+	show emulate.Progress) (*validate.Report, error) {
+	t, err := o.table(path)
+	if err != nil {
+		return nil, cli.BadInput("%s: %w", path, err)
+	}
+	v, err := o.options(g, path, t)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Emulate.Dir.Close()
+	v.Emulate.Budget, v.Emulate.Progress = within, show
+	play := t.Run
+	if o.Model {
+		play = t.Expect
+	}
+	r, err := play(ctx, v)
+	if r != nil {
+		r.Name = filepath.Base(path)
+	}
+	return r, err
 }
 
 // table reads the table and removes the rows outside -b and -e.

@@ -51,12 +51,17 @@ func newLine(r Row, expected, emulated time.Duration, scale int) Line {
 
 // Report is the outcome of a validation.
 type Report struct {
-	Name    string    `json:"table"` // name of the file
-	System  string    `json:"system,omitempty"`
-	Source  string    `json:"source,omitempty"`
-	Profile string    `json:"profile"`
-	NCCL    string    `json:"nccl"`
-	CUDA    string    `json:"cuda"`
+	Name    string `json:"table"` // name of the file
+	System  string `json:"system,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Profile string `json:"profile"`
+	NCCL    string `json:"nccl"`
+	CUDA    string `json:"cuda"`
+	GPU     string `json:"gpu,omitempty"` // kind of GPU of the measured cluster, if the table says it
+	// OtherNCCL says that the table was measured with another version of NCCL, or an unknown one; "" if not.
+	OtherNCCL       string `json:"other_nccl,omitempty"`
+	RanksPerProcess int    `json:"ranks_per_process,omitempty"` // of the measurement
+
 	Lines   []Line    `json:"rows"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`

@@ -66,7 +66,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	if len(r.Lines) == 0 {
 		return nil, r.noRow()
 	}
-	r.Notes = append(r.Notes, t.Remarks(r.NCCL)...)
+	t.remark(r)
 	r.conclude()
 	return r, nil
 }
@@ -244,13 +244,19 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	if len(r.Lines) == 0 {
 		return nil, r.noRow()
 	}
-	r.Notes = append(r.Notes, t.Remarks(r.NCCL)...)
+	t.remark(r)
 	return r, nil
 }
 
 func (t *Table) report(e *emulate.Options) *Report {
-	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA,
-		Notes: slices.Clone(e.Unused)}
+	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
+		RanksPerProcess: t.RanksPerProcess, Notes: slices.Clone(e.Unused)}
+}
+
+// remark says in r how the measurement differs from what r compares it with.
+func (t *Table) remark(r *Report) {
+	r.OtherNCCL = t.OtherNCCL(r.NCCL)
+	r.Notes = append(r.Notes, t.Remarks(r.NCCL)...)
 }
 
 // header is a printer that stores the header.

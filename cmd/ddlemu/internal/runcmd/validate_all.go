@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
+)
+
+// tableEndings are the endings of the files of a folder that are read as tables.
+var tableEndings = []string{".csv", ".log", ".out", ".txt"}
+
+// tableFiles are the files, and those of the folders with the ending of a table, in the order of their names.
+func tableFiles(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, cli.BadInput("%s: %w", path, errors.Unwrap(err))
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, cli.BadInput("%s: %w", path, err)
+		}
+		before := len(files)
+		for _, e := range entries {
+			if !e.IsDir() && slices.Contains(tableEndings, filepath.Ext(e.Name())) {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+		if len(files) == before {
+			return nil, cli.BadInput("%s: the folder has no file that ends in %s", path, strings.Join(tableEndings, ", "))
+		}
+	}
+	return files, nil
+}
+
+// forTable returns a copy of the options as they were given, to which what a table says can be added.
+func (o *validateOptions) forTable(g *cli.Global) (*validateOptions, error) {
+	c := &validateOptions{}
+	unused := *g // the flags of g have been read
+	fs := pflag.NewFlagSet("validate", pflag.ContinueOnError)
+	c.AddFlags(&unused, fs)
+	var err error
+	o.Flags.Visit(func(f *pflag.Flag) {
+		if fs.Lookup(f.Name) != nil {
+			err = errors.Join(err, fs.Set(f.Name, f.Value.String()))
+		}
+	})
+	return c, err
+}
+
+// all is a comparison of many tables.
+type all struct {
+	g     *cli.Global
+	o     *validateOptions
+	show  *progress.Display
+	total emulate.Budget
+	files []string
+
+	reports []*validate.Report
+	out     []score.LeftOut
+	cases   []junit.Case
+}
+
+func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, paths []string) error {
+	if g.Fabric != "" {
+		return cli.BadInput("--fabric: with --all each table has its own fabric: leave it out")
+	}
+	within, err := o.budget()
+	if err != nil {
+		return err
+	}
+	files, err := tableFiles(paths)
+	if err != nil {
+		return err
+	}
+	pictures, err := o.pictures.check(files)
+	if err != nil {
+		return err
+	}
+	if err := o.junit.begin(); err != nil {
+		return err
+	}
+	show, stop := g.ShowProgress("validate")
+	defer stop()
+	a := &all{g: g, o: o, show: show, total: within, files: files}
+	err = a.compare(ctx)
+	board := score.New(a.reports, a.out)
+	if o.junit.path != "" {
+		a.cases = append(a.cases, ending("validate", "", "", err)...)
+		err = errors.Join(err, o.junit.write(junit.Suite{Name: "validate", Cases: a.cases}))
+	}
+	if len(a.reports) > 0 {
+		err = errors.Join(err, o.pictures.write(pictures, a.reports))
+	}
+	if g.JSON {
+		err = errors.Join(err, g.PrintJSON(board))
+	} else {
+		err = errors.Join(err, printBoard(g.Stdout, board))
+	}
+	if err != nil {
+		return err
+	}
+	return a.judge(board)
+}
+
+// compare compares each table with what its head describes. A table that cannot be compared is left out. The error says
+// that the user interrupted it.
+func (a *all) compare(ctx context.Context) error {
+	for i, path := range a.files {
+		name := filepath.Base(path)
+		within := a.total
+		if within.Total > 0 { // what a table does not take is for those after it
+			within.End = time.Now().Add(time.Until(within.End) / time.Duration(len(a.files)-i))
+		}
+		where := fmt.Sprintf("%d of %d, %s", i+1, len(a.files), name)
+		a.show.Set(where, progress.Unknown)
+		o, err := a.o.forTable(a.g)
+		if err != nil {
+			return err
+		}
+		r, err := o.compare(ctx, a.g, path, within, func(what string, left time.Duration) {
+			a.show.Set(where+": "+what, left)
+		})
+		interrupted := ctx.Err() != nil
+		switch {
+		case r != nil:
+			a.reports = append(a.reports, r)
+			a.cases = append(a.cases, validateSuite(name, r, err).Cases...)
+		case interrupted:
+			a.leaveOut(path, errors.New("interrupted"))
+		default:
+			a.leaveOut(path, err)
+		}
+		if interrupted {
+			for _, rest := range a.files[i+1:] {
+				a.leaveOut(rest, errors.New("interrupted"))
+			}
+			return cmp.Or(err, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+func (a *all) leaveOut(path string, err error) {
+	name := filepath.Base(path)
+	reason := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), path+": ")
+	a.out = append(a.out, score.LeftOut{Name: name, Reason: reason})
+	a.cases = append(a.cases, junit.Case{Class: "validate." + name, Name: "table", Skipped: reason})
+}
+
+// judge returns the error of the exit status.
+func (a *all) judge(b *score.Board) error {
+	if len(b.Tables) == 0 {
+		return cli.BadInput("none of %d tables can be compared: the first, %s: %s", len(a.files), b.LeftOut[0].Name,
+			b.LeftOut[0].Reason)
+	}
+	outside := 0
+	for _, t := range b.Tables {
+		if len(t.Reasons) > 0 {
+			return &cli.InvalidError{Word: t.Verdict, Summary: t.Name + ": " + t.Summary}
+		}
+		outside += len(t.Outside())
+	}
+	if outside > 0 {
+		return fmt.Errorf("%d of %d rows exceed their limits", outside, b.All.Rows)
+	}
+	return nil
+}

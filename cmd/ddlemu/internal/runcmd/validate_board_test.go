@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
+)
+
+func boardReports() []*validate.Report {
+	return []*validate.Report{
+		{Name: "one.csv", GPU: "t4", OtherNCCL: "NCCL 2.22.3 stands for 2.12.7", RanksPerProcess: 1, Lines: []validate.Line{
+			{Size: 8, Published: 100, Expected: 90, Error: -10},
+			{Size: 2 << 20, Published: 1000, Expected: 1020, Emulated: 1030, Error: 3}},
+			LeftOut: []validate.LeftOut{{Size: 16, Reason: "why"}}},
+		{Name: "two.csv", RanksPerProcess: 8, Lines: []validate.Line{{Size: 8, Published: 10, Expected: 12, Error: 20}},
+			Verdict: "INVALID", Summary: "host: late", Reasons: []string{"late"}},
+		{Name: "none.csv", GPU: "a100-sxm", Lines: []validate.Line{{Size: 8, Published: 10, Error: -100}}},
+	}
+}
+
+func TestPrintBoard(t *testing.T) {
+	var got strings.Builder
+	b := score.New(boardReports(), []score.LeftOut{{Name: "three.csv", Reason: "no table"}})
+	if err := printBoard(&got, b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `# 3 tables compared, 1 left out; errors are percent of the published time
+
+table           GPU          rows  median    p90  largest  at bytes  bias to 32K  bias to 1M  bias to 64M  bias above
+one.csv         t4        *     2     6.5   10.0    -10.0         8        -10.0           -         +3.0           -
+two.csv         -         +     1    20.0   20.0    +20.0         8        +20.0           -            -           -
+none.csv        a100-sxm        1   100.0  100.0   -100.0         8       -100.0           -            -           -
+all rows                        4    15.0  100.0   -100.0         8       -100.0           -         +3.0           -
+rows up to 32K                  3    20.0  100.0   -100.0         8
+rows above                      1     3.0    3.0     +3.0   2097152
+
+# bias below 15 %: 2 of 4 size classes of the tables
+# * another version of NCCL than the one here, or unknown; + several ranks in a process, which NCCL connects directly
+# one.csv: 16 bytes left out: why
+# two.csv: INVALID: host: late
+# left out: three.csv: no table
+`
+	if d := cmp.Diff(want, got.String()); d != "" {
+		t.Errorf("board (-want +got):\n%s", d)
+	}
+	got.Reset()
+	if err := printBoard(&got, score.New(nil, []score.LeftOut{{Name: "x", Reason: "y"}})); err != nil ||
+		strings.Contains(got.String(), "bias") {
+		t.Errorf("%v: %s", err, got.String())
+	}
+}
+
+// The exit status: none compared, INVALID, and rows beyond their limits, in this order.
+func TestJudgeBoard(t *testing.T) {
+	ok := &validate.Report{Lines: []validate.Line{{Size: 8, Within: true}}}
+	far := &validate.Report{Lines: []validate.Line{{Size: 8}, {Size: 16, Within: true}}}
+	invalid := &validate.Report{Name: "x", Lines: far.Lines, Verdict: "INVALID", Summary: "late", Reasons: []string{"r"}}
+	out := []score.LeftOut{{Name: "a", Reason: "b"}}
+	for _, tc := range []struct {
+		reports []*validate.Report
+		want    string
+		status  int
+	}{
+		{nil, "none of 1 tables can be compared: the first, a: b", cli.ExitInput},
+		{[]*validate.Report{ok}, "", cli.ExitOK},
+		{[]*validate.Report{ok, far}, "1 of 3 rows exceed their limits", cli.ExitFailure},
+		{[]*validate.Report{far, invalid}, "the verdict is INVALID: x: late", cli.ExitInvalid},
+	} {
+		err := (&all{files: []string{"a"}}).judge(score.New(tc.reports, out))
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != tc.want || cli.ExitStatus(err) != tc.status {
+			t.Errorf("%q, status %d, want %q, %d", text, cli.ExitStatus(err), tc.want, tc.status)
+		}
+	}
+}
+
+func TestTableFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.csv", "a.txt", "README.md", "folder.csv/x"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700),
+			os.WriteFile(filepath.Join(dir, name), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := tableFiles([]string{filepath.Join(dir, "README.md"), dir})
+	want := []string{filepath.Join(dir, "README.md"), filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.csv")}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+	for _, bad := range []string{filepath.Join(dir, "none"), filepath.Join(dir, "folder.csv")} {
+		if _, err := tableFiles([]string{bad}); cli.ExitStatus(err) != cli.ExitInput {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// What one table says is not said of the next one; what the user says is said of all.
+func TestOptionsForEachTable(t *testing.T) {
+	var o validateOptions
+	g := &cli.Global{}
+	flags := pflag.NewFlagSet("validate", pflag.ContinueOnError)
+	o.AddFlags(g, flags)
+	flags.BoolVar(&g.Verbose, "of-the-root", false, "")
+	if err := flags.Parse([]string{"--all", "--json", "--model", "--of-the-root", "--lat", "5us", "-e", "1M"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, gpu := range []string{"t4", "", "l40s"} {
+		c, err := o.forTable(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.place(g, &validate.Table{Ranks: 2, Nodes: 2, Cluster: validate.Cluster{GPU: gpu}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Flags.Lookup("gpu").Value.String(); got != gpu || !c.Model || c.End != "1M" || !g.JSON ||
+			!c.Flags.Changed("lat") || flags.Changed("gpu") {
+			t.Errorf("gpu %q, want %q, %+v", got, gpu, c)
+		}
+	}
+}
+
+func TestPictures(t *testing.T) {
+	dir := t.TempDir()
+	reports := boardReports()
+	p := pictures{Path: dir}
+	files, err := p.check([]string{"x/one.csv", "x/two.csv", "none.csv"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.write(files, reports); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"all.svg": {"Published and calculated times", ">t4<", ">GPU not known<", "25 % more or less"},
+		"one.svg": {">one.csv<", ">t4<"}, "two.svg": {">two.csv<", ">GPU not known<"},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(string(text), w) {
+				t.Errorf("%s: no %q", name, w)
+			}
+		}
+		if strings.Contains(string(text), "a100-sxm") {
+			t.Errorf("%s has a kind of GPU without rows that take time", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none.svg")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a picture without points: %v", err)
+	}
+	if _, err := p.check([]string{"one.csv"}); cli.ExitStatus(err) != cli.ExitInput {
+		t.Errorf("files that exist are replaced: %v", err)
+	}
+	p.Force = true
+	if _, err := p.check([]string{"one.csv"}); err != nil {
+		t.Error(err)
+	}
+	one := pictures{Path: filepath.Join(dir, "x.svg")}
+	if files, err = one.check([]string{"one.csv"}); err != nil || len(files) != 1 {
+		t.Errorf("%v, %v", files, err)
+	}
+	s := scatter("", reports[:1])
+	if got := s.Groups[0].Points; got[0].Y != 90 || got[1].Y != 1030 || got[1].X != 1000 {
+		t.Errorf("points %v", got)
+	}
+}
