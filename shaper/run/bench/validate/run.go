@@ -41,7 +41,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	r := t.report(&o.Emulate)
 	rows, out := fit(t.Rows, t.Ranks, o.Memory)
-	r.LeftOut = out
+	r.LeftOut = append(r.LeftOut, out...)
 	r.Conclusion = verdict.New(nil)
 	all := groups(rows)
 	fmt.Fprintf(o.Emulate.Log, "ddlemu: %s of rows with similar times\n", units.Count(len(all), "group"))
@@ -250,7 +250,7 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 
 func (t *Table) report(e *emulate.Options) *Report {
 	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
-		RanksPerProcess: t.RanksPerProcess, Notes: slices.Clone(e.Unused)}
+		RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut), Notes: slices.Clone(e.Unused)}
 }
 
 // remark says in r how the measurement differs from what r compares it with.

@@ -72,7 +72,7 @@ func TestReadRefuses(t *testing.T) {
 		{head + "size,time\n", "line 3: columns size,time: bytes and time_us are needed"},
 		{"collective,size_bytes\nall_gather,4\n",
 			"line 1: columns collective,size_bytes: bytes and time_us are needed: it is no table of nccl-tests"},
-		{head + "bytes,time_us\n", "line 4: the table has no rows"},
+		{head + "bytes,time_us\n", "line 4: the table has no rows that can be compared"},
 		{head + "# type: double\nbytes,time_us\n4,1\n", "line 5: 4 bytes: all_reduce of double among 4 ranks moves 0"},
 		{head + "bytes,time_us,algbw_GBps\n8000,1,8.00\n16000,0.002,8.00\n",
 			"line 5: algbw_GBps 8.00: the bandwidth is 8e+03 of 16000 bytes in 0.002 us: units are mixed"},
@@ -138,6 +138,18 @@ bytes,time_us,algbw_GBps,busbw_GBps
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// Old versions of nccl-tests divided 32 bytes among 8 ranks; here a share has 16 bytes or more.
+func TestReadSmallShares(t *testing.T) {
+	got, err := Read(strings.NewReader("# collective: alltoall\n# ranks: 8\nbytes,time_us\n32,86\n64,87\n128,88\n"))
+	if err != nil || len(got.Rows) != 1 || got.Rows[0].Size != 128 || len(got.LeftOut) != 2 || got.LeftOut[1].Size != 64 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := Read(strings.NewReader("# collective: alltoall\n# ranks: 8\nbytes,time_us\n33,86\n")); err == nil ||
+		!strings.HasPrefix(err.Error(), "line 4: 33 bytes: alltoall of float among 8 ranks moves 0") {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
