@@ -26,7 +26,7 @@ import (
 // tableEndings are the endings of the files of a folder that are read as tables.
 var tableEndings = []string{".csv", ".log", ".out", ".txt"}
 
-// tableFiles are the files, and those of the folders with the ending of a table, in the order of their names.
+// tableFiles are the files, and those of the folders with the ending of a table in the order of their names, each once.
 func tableFiles(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -51,7 +51,13 @@ func tableFiles(paths []string) (files []string, err error) {
 			return nil, cli.BadInput("%s: the folder has no file that ends in %s", path, strings.Join(tableEndings, ", "))
 		}
 	}
-	return files, nil
+	seen := map[string]bool{}
+	return slices.DeleteFunc(files, func(file string) bool {
+		file = filepath.Clean(file)
+		again := seen[file]
+		seen[file] = true
+		return again
+	}), nil
 }
 
 // forTable returns a copy of the options as they were given, to which what a table says can be added.
@@ -80,6 +86,7 @@ type all struct {
 	reports []*validate.Report
 	out     []score.LeftOut
 	cases   []junit.Case
+	failed  error // of the first table whose run failed
 }
 
 func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, paths []string) error {
@@ -148,13 +155,16 @@ func (a *all) compare(ctx context.Context) error {
 			a.reports = append(a.reports, r)
 			a.cases = append(a.cases, validateSuite(name, r, err).Cases...)
 		case interrupted:
-			a.leaveOut(path, errors.New("interrupted"))
-		default:
+			a.leaveOut(path, errInterrupted)
+		case err != nil:
 			a.leaveOut(path, err)
+			if failed(err) {
+				a.failed = cmp.Or(a.failed, fmt.Errorf("%s: %w", name, err))
+			}
 		}
 		if interrupted {
 			for _, rest := range a.files[i+1:] {
-				a.leaveOut(rest, errors.New("interrupted"))
+				a.leaveOut(rest, errInterrupted)
 			}
 			return cmp.Or(err, context.Cause(ctx))
 		}
@@ -166,11 +176,26 @@ func (a *all) leaveOut(path string, err error) {
 	name := filepath.Base(path)
 	reason := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), path+": ")
 	a.out = append(a.out, score.LeftOut{Name: name, Reason: reason})
-	a.cases = append(a.cases, junit.Case{Class: "validate." + name, Name: "table", Skipped: reason})
+	c := junit.Case{Class: "validate." + name, Name: "table", Skipped: reason}
+	if failed(err) {
+		c = failedCase(c.Class, err)
+	}
+	a.cases = append(a.cases, c)
+}
+
+// errInterrupted is why a table is left out that was not finished when the user interrupted the command.
+var errInterrupted = errors.New("interrupted")
+
+// failed reports whether a run failed, which is neither the table's nor the user's fault.
+func failed(err error) bool {
+	return cli.ExitStatus(err) != cli.ExitInput && !errors.Is(err, validate.ErrNoRow) && !errors.Is(err, errInterrupted)
 }
 
 // judge returns the error of the exit status.
 func (a *all) judge(b *score.Board) error {
+	if a.failed != nil {
+		return a.failed
+	}
 	if len(b.Tables) == 0 {
 		return cli.BadInput("none of %d tables can be compared: the first, %s: %s", len(a.files), b.LeftOut[0].Name,
 			b.LeftOut[0].Reason)

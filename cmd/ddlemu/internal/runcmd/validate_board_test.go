@@ -4,6 +4,7 @@ package runcmd
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,28 @@ func TestJudgeBoard(t *testing.T) {
 	}
 }
 
+// A run that failed is an error, of the command and in JUnit; a table that cannot be compared is left out.
+func TestFailedTable(t *testing.T) {
+	a := &all{}
+	for _, err := range []error{cli.BadInput("x/a.csv: line 3: bad"), fmt.Errorf("%w: 8 bytes: why", validate.ErrNoRow),
+		errInterrupted} {
+		if a.leaveOut("x/a.csv", err); failed(err) || a.cases[len(a.cases)-1].Skipped == "" {
+			t.Errorf("%v: failed", err)
+		}
+	}
+	if a.out[0] != (score.LeftOut{Name: "a.csv", Reason: "line 3: bad"}) {
+		t.Errorf("%+v", a.out[0])
+	}
+	broken := errors.New("rank 0 died")
+	if a.leaveOut("b.csv", broken); !failed(broken) || a.cases[3].Error == nil || a.cases[3].Skipped != "" {
+		t.Errorf("%+v", a.cases[3])
+	}
+	a.failed = broken
+	if err := a.judge(score.New(nil, a.out)); !errors.Is(err, broken) || cli.ExitStatus(err) != cli.ExitFailure {
+		t.Errorf("%v, status %d", err, cli.ExitStatus(err))
+	}
+}
+
 func TestTableFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.txt", "README.md", "folder.csv/x"} {
@@ -96,7 +119,7 @@ func TestTableFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := tableFiles([]string{filepath.Join(dir, "README.md"), dir})
+	got, err := tableFiles([]string{filepath.Join(dir, "README.md"), dir, dir + "/./a.txt"})
 	want := []string{filepath.Join(dir, "README.md"), filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.csv")}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)
@@ -166,6 +189,10 @@ func TestPictures(t *testing.T) {
 	}
 	if _, err := p.check([]string{"one.csv"}); cli.ExitStatus(err) != cli.ExitInput {
 		t.Errorf("files that exist are replaced: %v", err)
+	}
+	if _, err := p.check([]string{"a/x.csv", "b/x.csv"}); err == nil ||
+		!strings.Contains(err.Error(), "there are two tables x.csv") {
+		t.Errorf("two tables with the same picture: %v", err)
 	}
 	p.Force = true
 	if _, err := p.check([]string{"one.csv"}); err != nil {

@@ -48,6 +48,10 @@ func (p *pictures) check(tables []string) (files map[string]string, err error) {
 	files[""] = filepath.Join(p.Path, allPicture)
 	for _, path := range tables {
 		name := filepath.Base(path)
+		if _, twice := files[name]; twice {
+			return nil, cli.BadInput("--svg %s: there are two tables %s, and each would have the same picture: name a file",
+				p.Path, name)
+		}
 		files[name] = filepath.Join(p.Path, strings.TrimSuffix(name, filepath.Ext(name))+".svg")
 	}
 	for _, file := range files {

@@ -56,6 +56,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 				r.leaveOut(rest, "interrupted")
 			}
 			r.Conclusion.Stop(fmt.Sprintf("interrupted: %d of %s run", len(r.Lines), units.Count(len(t.Rows), "row")))
+			t.remark(r)
 			r.conclude()
 			return r, err
 		}
