@@ -77,7 +77,8 @@ type rankKey struct{ call, job, rank int }
 
 // newGraph finds what waits for what. Only messages that are played have moments.
 func newGraph(t *messages.Trace, r *Recorded) *graph {
-	g := &graph{trace: t, recorded: r, versions: versionsOf(t), lastStage: map[stageKey]stage{}, lastRead: map[int][]int32{}}
+	g := &graph{trace: t, recorded: r, versions: versionsOf(t), lastStage: map[stageKey]stage{},
+		lastRead: map[int][]int32{}}
 	g.at = make([]int64, 4*len(t.Messages))
 	for i := range t.Messages {
 		m := &t.Messages[i]

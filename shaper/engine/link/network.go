@@ -230,8 +230,8 @@ func (n *Network) NewFlow(id uint64, path []PathHop, reverse []int) *Flow {
 	return &Flow{engine: engine, flow: flow}
 }
 
-// NewDirectFlow returns a flow between two GPUs of a node: a kernel writes to the other GPU's memory, so no proxy and no
-// transport takes part. A message starts when it is posted, if its receive was posted one latency before.
+// NewDirectFlow returns a flow between two GPUs of a node: a kernel writes to the other GPU's memory, so no proxy and
+// no transport takes part. A message starts when it is posted, if its receive was posted one latency before.
 func (n *Network) NewDirectFlow(id uint64, path []PathHop, reverse []int) *Flow {
 	f := n.NewFlow(id, path, reverse)
 	f.engine.transport = (*C.struct_ddlemu_transport)(unsafe.Pointer(n.direct))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node says what a node costs NCCL: the launch of a kernel, what a kernel does for a message, and what a message
-// occupies of the links between the GPUs of a node. Times are in ns of the fabric.
+// Package node says what a node costs NCCL: the launch of a kernel, what a kernel does for a message, and what a
+// message occupies of the links between the GPUs of a node. Times are in ns of the fabric.
 package node
 
 import "math"

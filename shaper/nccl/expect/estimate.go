@@ -325,9 +325,10 @@ func (s *simulation) haveEnded(calls int) bool {
 	return true
 }
 
-// limit is the number of steps that a simulation may take.
+// limit is the number of steps that a simulation may take. With the time of nodes, messages within a node are simulated
+// too, and the time is no exact one.
 func (f *Fabric) limit() float64 {
-	if f.InOrder && !slices.ContainsFunc(f.Params, func(p link.Params) bool { return p.Draws() }) {
+	if f.Nodes == nil && f.InOrder && !slices.ContainsFunc(f.Params, func(p link.Params) bool { return p.Draws() }) {
 		return maxExactSteps
 	}
 	return maxSteps

@@ -44,8 +44,9 @@ func Combine(comms []*Comm) (*Topology, error) {
 	}
 	first := comms[0]
 	t := &Topology{
-		Ranks: first.Ranks, Nodes: first.Nodes, Network: first.Network, CollChannels: first.CollChannels, NVLSChannels: first.NVLSChannels,
-		P2PChannels: first.P2PChannels, P2PChannelsPerPeer: first.P2PChannelsPerPeer,
+		Ranks: first.Ranks, Nodes: first.Nodes, Network: first.Network, CollChannels: first.CollChannels,
+		NVLSChannels: first.NVLSChannels,
+		P2PChannels:  first.P2PChannels, P2PChannelsPerPeer: first.P2PChannelsPerPeer,
 		Threads: first.Threads, Thresholds: first.Thresholds, LatencyUS: first.LatencyUS,
 	}
 	t.Rings = rings(comms)

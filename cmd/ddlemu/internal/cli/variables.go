@@ -25,8 +25,8 @@ const CuMem = "NCCL_CUMEM_ENABLE"
 // hostID is the variable by which NCCL knows which ranks are on one node.
 const hostID = "NCCL_HOSTID"
 
-// RanksOn is what ranks of b need on fabric c: NCCL of the version of --nccl, and what follows from the variables of the
-// user and from fs, the flags of the fabric. With onlyModel all times are those of the model. The caller closes the
+// RanksOn is what ranks of b need on fabric c: NCCL of the version of --nccl, and what follows from the variables of
+// the user and from fs, the flags of the fabric. With onlyModel all times are those of the model. The caller closes the
 // folder.
 func (g *Global) RanksOn(c *configs.Fabric, b bench.Config, fs *pflag.FlagSet, nccl string, soft, onlyModel bool) (
 	e emulate.Options, err error) {
