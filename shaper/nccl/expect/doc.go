@@ -16,6 +16,6 @@
 // With [Fabric.Nodes], nodes take time too: a kernel needs some to begin, each action takes its step and the time of
 // its bytes (shaper/engine/node), and connections within a node are flows over the links between its GPUs.
 //
-// Nothing but the times of nodes is fitted to measurements. docs/model.md says where the rules are from, and what is not
-// modelled.
+// Nothing but the times of nodes is fitted to measurements. docs/model.md says where the rules are from, and what is
+// not modelled.
 package expect

@@ -227,7 +227,9 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		{func(d *plan.Decision) { d.Version = 22105 }, "NCCL version 2.21.5: the model knows 2.22.3 to 2.30"},
-		{func(d *plan.Decision) { d.Algo = plan.NVLS }, "all_reduce by nvls/simple"},
+		{func(d *plan.Decision) { d.Algo = plan.NVLS }, "0 channels for nvls"},
+		{func(d *plan.Decision) { d.Algo, d.NVLSChannels = plan.NVLS, 16 }, "all_reduce by nvls/simple"},
+		{func(d *plan.Decision) { d.Algo = plan.CollNetChain }, "all_reduce by collnetchain/simple"},
 		{func(d *plan.Decision) { d.Coll, d.Algo = nccl.Broadcast, plan.Tree }, "broadcast by tree/simple"},
 		{func(d *plan.Decision) { d.Coll, d.Algo, d.Version = nccl.AllGather, plan.PAT, 22505 },
 			"all_gather by pat/simple on NCCL 2.25.5"},
