@@ -34,6 +34,9 @@ type Comm struct {
 	CollChannels, P2PChannels, P2PChannelsPerPeer int
 	// NVLSChannels are those of collectives by NVLS and NVLSTree, 0 if there are none.
 	NVLSChannels int
+	// NVLSHeads are the ranks that reduce and broadcast each part of the data by NVLS, of the first 20 nodes, as the ranks
+	// of the first node print them if there are several nodes.
+	NVLSHeads [][]int
 	// Rings have the order of ranks per channel, starting with this rank. Only rank 0 prints them, and for large
 	// communicators only the first ranks: see [Combine].
 	Rings [][]int

@@ -111,6 +111,7 @@ var lines = []struct {
 		(*Parser).readShape},
 	{regexp.MustCompile(`^(\d+) coll channels, (?:.*?(\d+) nvls channels)?.*?(\d+) p2p channels, (\d+) p2p channels per peer`),
 		(*Parser).readChannels},
+	{regexp.MustCompile(`^NVLS Head +(\d+):((?: +\d+)+)$`), (*Parser).readNVLSHead},
 	{regexp.MustCompile(`^ *Algorithm +\|((?: *\w+ *\|)+)$`), (*Parser).readColumns},
 	{regexp.MustCompile(`^ *Max NThreads +\|((?: *\d+ *\|)+)$`), (*Parser).readThreads},
 	{regexp.MustCompile(`^threadThresholds (\d+)/(\d+)/(\d+) \| (\d+)/(\d+)/(\d+) \|`), (*Parser).readThresholds},
@@ -186,6 +187,18 @@ func (p *Parser) readChannels(m []string) {
 	c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = number(m[1]), number(m[3]), number(m[4])
 	if m[2] != "" {
 		c.NVLSChannels = number(m[2])
+	}
+}
+
+// readNVLSHead reads the ranks of a head, one of each node. NCCL prints at most 20 of them.
+func (p *Parser) readNVLSHead(m []string) {
+	c := p.comm()
+	if h := number(m[1]); h == len(c.NVLSHeads) {
+		var ranks []int
+		for _, rank := range strings.Fields(m[2]) {
+			ranks = append(ranks, number(rank))
+		}
+		c.NVLSHeads = append(c.NVLSHeads, ranks)
 	}
 }
 

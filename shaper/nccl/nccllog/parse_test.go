@@ -39,6 +39,7 @@ func TestLines(t *testing.T) {
 			unknown(func(c *Comm) {
 				c.CollChannels, c.NVLSChannels, c.P2PChannels, c.P2PChannelsPerPeer = 2, 16, 4, 3
 			})},
+		"head of nvls": {"NVLS Head  0:  3 11", unknown(func(c *Comm) { c.NVLSHeads = [][]int{{3, 11}} })},
 		"ring of 2.22": {"Channel 00/02 :    0   1   2", unknown(func(c *Comm) { c.Rings = [][]int{{0, 1, 2}} })},
 		"ring of 2.29": {"Channel 01/02 : 0 2 1", unknown(func(c *Comm) { c.Rings = [][]int{nil, {0, 2, 1}} })},
 		"ring cut off": {"Channel 00/01 :  0  1  2...", unknown(func(c *Comm) { c.Rings = [][]int{{0, 1, 2}} })},

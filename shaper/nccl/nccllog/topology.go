@@ -14,6 +14,7 @@ type Topology struct {
 	Ranks, Nodes                                                int
 	Network                                                     string
 	CollChannels, NVLSChannels, P2PChannels, P2PChannelsPerPeer int
+	NVLSHeads                                                   [][]int // of [Comm]
 	// Rings have all ranks in order per channel, from rank 0 on.
 	Rings [][]int
 	// Trees have each rank's position per channel: Trees[channel][rank].
@@ -45,8 +46,8 @@ func Combine(comms []*Comm) (*Topology, error) {
 	first := comms[0]
 	t := &Topology{
 		Ranks: first.Ranks, Nodes: first.Nodes, Network: first.Network, CollChannels: first.CollChannels,
-		NVLSChannels: first.NVLSChannels,
-		P2PChannels:  first.P2PChannels, P2PChannelsPerPeer: first.P2PChannelsPerPeer,
+		NVLSChannels: first.NVLSChannels, NVLSHeads: first.NVLSHeads,
+		P2PChannels: first.P2PChannels, P2PChannelsPerPeer: first.P2PChannelsPerPeer,
 		Threads: first.Threads, Thresholds: first.Thresholds, LatencyUS: first.LatencyUS,
 	}
 	t.Rings = rings(comms)

@@ -89,10 +89,13 @@ type Decision struct {
 	Root     int    // only Broadcast, Reduce, Gather and Scatter
 	InPlace  bool   // only Gather and Scatter: then the root sends nothing to itself
 
-	Channels     int       // of the communicator ("N coll channels" in the log)
-	NVLSChannels int       // the same by NVLS and NVLSTree ("N nvls channels")
-	Rings        [][]int   // per channel: the ranks in ring order
-	Trees        [][]Links // per channel and rank
+	Channels     int // of the communicator ("N coll channels" in the log)
+	NVLSChannels int // the same by NVLS and NVLSTree ("N nvls channels")
+	// NVLSHeads are the ranks that reduce and broadcast each part of the data by NVLS, one of each node ("NVLS Head N" in
+	// the log). On one node they may be left out: NCCL does not print them, and all ranks are heads.
+	NVLSHeads [][]int
+	Rings     [][]int   // per channel: the ranks in ring order
+	Trees     [][]Links // per channel and rank
 
 	UsedChannels    int // of channel{Lo..Hi} in the log of 2.23 and later; 0: unknown
 	FirstChannel    int // Lo there

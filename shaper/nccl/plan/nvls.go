@@ -35,21 +35,43 @@ func (d *Decision) validateNVLS() error {
 	return nil
 }
 
-// checkNVLS checks the nodes of a call by NVLS or NVLSTree.
+// checkNVLS checks the nodes and the heads of a call by NVLS or NVLSTree.
 func (c *Call) checkNVLS() error {
-	for _, ranks := range c.ranksOf {
-		if len(ranks) != len(c.ranksOf[0]) {
-			return fmt.Errorf("%v: the nodes have different numbers of ranks, and the model knows no schedule for that", c.Algo)
-		}
-	}
 	if c.Algo == NVLS && c.nodes > 1 {
 		return fmt.Errorf("%v between nodes needs switches that reduce, and the model knows no schedule for that", c.Algo)
+	}
+	if c.nodes > 1 && len(c.NVLSHeads) == 0 {
+		return fmt.Errorf("%v: NCCL's log does not tell which ranks are its heads", c.Algo)
+	}
+	for h, ranks := range c.NVLSHeads {
+		if len(ranks) != c.nodes {
+			return fmt.Errorf("%v: the log has %d ranks of head %d, want one of each of %d nodes", c.Algo, len(ranks), h,
+				c.nodes)
+		}
+		for node, r := range ranks {
+			if r < 0 || r >= c.Ranks || c.nodeOf[r] != node {
+				return fmt.Errorf("%v: head %d of node %d is rank %d, which is not there", c.Algo, h, node, r)
+			}
+		}
 	}
 	return nil
 }
 
-// nvlsHeads is the number of ranks of a node that reduce and broadcast a part of each loop, one rank for each part.
-func (c *Call) nvlsHeads() int { return len(c.ranksOf[0]) }
+// nvlsHeads is the number of parts that a loop has, one for each head of a node.
+func (c *Call) nvlsHeads() int {
+	if len(c.NVLSHeads) == 0 {
+		return c.Ranks
+	}
+	return len(c.NVLSHeads)
+}
+
+// nvlsHead is the rank that is head h of a node.
+func (c *Call) nvlsHead(h, node int) int {
+	if len(c.NVLSHeads) == 0 {
+		return h
+	}
+	return c.NVLSHeads[h][node]
+}
 
 // nvlsChunk is the payload of a chunk in bytes, of a channel with so many bytes (calcCollChunking).
 func (c *Call) nvlsChunk(bytes uint64) uint64 {
@@ -113,50 +135,44 @@ func (c *Call) nvlsLoops(s Share) []nvlsLoop {
 }
 
 // nvlsPlan adds the blocks of one channel. The roles of a rank run at the same time: it scatters its data, reduces what
-// all have of the part of which it is the head, passes it on, and gathers the parts of all heads.
+// all ranks of its node have of the part of which it is the head, passes it on, and gathers the parts of all heads.
 func (c *Call) nvlsPlan(p *Plan, s Share) {
 	loops := c.nvlsLoops(s)
 	for node, ranks := range c.ranksOf {
-		for h, rank := range ranks {
+		for _, rank := range ranks {
 			if !p.wants(rank) {
 				continue
 			}
 			var programs []Program
 			if c.Coll != nccl.AllGather {
-				programs = append(programs, c.nvlsScatter(p, s.channel, ranks, rank, loops))
+				programs = append(programs, c.nvlsCopies(loops, func(h int) Action {
+					return Action{Send: []int{p.connOf(rank, c.nvlsHead(h, node), s.channel, Steps, Reduces)}}
+				}))
 			}
-			programs = append(programs, c.nvlsHead(p, s.channel, node, h, loops)...)
+			for h := range c.nvlsHeads() {
+				if c.nvlsHead(h, node) == rank {
+					programs = append(programs, c.nvlsPart(p, s.channel, node, h, loops)...)
+				}
+			}
 			if c.Coll != nccl.ReduceScatter {
-				programs = append(programs, c.nvlsGather(p, s.channel, ranks, rank, loops))
+				programs = append(programs, c.nvlsCopies(loops, func(h int) Action {
+					return Action{Recv: []int{p.connOf(c.nvlsHead(h, node), rank, s.channel, Steps, Broadcast)}}
+				}))
 			}
 			p.add(rank, s.channel, programs...)
 		}
 	}
 }
 
-// nvlsScatter copies a rank's parts to its own buffers, from which the switch reduces.
-func (c *Call) nvlsScatter(p *Plan, channel int, ranks []int, rank int, loops []nvlsLoop) Program {
-	return c.nvlsCopies(loops, ranks, func(h int, bytes uint64) Action {
-		i := p.connOf(rank, ranks[h], channel, Steps, Reduces)
-		return Action{Send: []int{i}, Slice: Slice{Bytes: bytes}}
-	})
-}
-
-// nvlsGather copies the parts of all heads from a rank's own buffers, to which the switch broadcast them.
-func (c *Call) nvlsGather(p *Plan, channel int, ranks []int, rank int, loops []nvlsLoop) Program {
-	return c.nvlsCopies(loops, ranks, func(h int, bytes uint64) Action {
-		i := p.connOf(ranks[h], rank, channel, Steps, Broadcast)
-		return Action{Recv: []int{i}, Slice: Slice{Bytes: bytes}}
-	})
-}
-
-// nvlsCopies joins the actions of a loop for the heads whose parts have the same size.
-func (c *Call) nvlsCopies(loops []nvlsLoop, ranks []int, one func(h int, bytes uint64) Action) Program {
+// nvlsCopies copies the parts of all heads between a rank's data and its own buffers, which the switch reduces from or
+// broadcasts to. Parts of the same size are one action.
+func (c *Call) nvlsCopies(loops []nvlsLoop, one func(h int) Action) Program {
 	var prog Program
 	for _, loop := range loops {
 		l := Loop{Repeat: loop.repeat, Role: NVLSCopy}
-		for h := range ranks {
-			a := one(h, loop.part(h)*c.shape().elem)
+		for h := range c.nvlsHeads() {
+			a := one(h)
+			a.Bytes = loop.part(h) * c.shape().elem
 			if n := len(l.Actions); n > 0 && l.Actions[n-1].Bytes == a.Bytes {
 				last := &l.Actions[n-1]
 				last.Send, last.Recv = append(last.Send, a.Send...), append(last.Recv, a.Recv...)
@@ -169,27 +185,25 @@ func (c *Call) nvlsCopies(loops []nvlsLoop, ranks []int, one func(h int, bytes u
 	return prog
 }
 
-// nvlsHead is what head h of a node does: reduce and broadcast its part, over a tree of the nodes if there are several.
-func (c *Call) nvlsHead(p *Plan, channel, node, h int, loops []nvlsLoop) []Program {
-	ranks := c.ranksOf[node]
-	head := ranks[h]
-	var parts, copies []int
-	for _, r := range ranks {
+// nvlsPart is what head h of a node does: reduce and broadcast its part, over a tree of the nodes if there are several.
+func (c *Call) nvlsPart(p *Plan, channel, node, h int, loops []nvlsLoop) []Program {
+	head := c.nvlsHead(h, node)
+	var recv, send []int
+	for _, r := range c.ranksOf[node] {
 		if c.Coll != nccl.AllGather {
-			parts = append(parts, p.connOf(r, head, channel, Steps, Reduces))
+			recv = append(recv, p.connOf(r, head, channel, Steps, Reduces))
 		}
 		if c.Coll != nccl.ReduceScatter {
-			copies = append(copies, p.connOf(head, r, channel, Steps, Broadcast))
+			send = append(send, p.connOf(head, r, channel, Steps, Broadcast))
 		}
 	}
 	up, down := -1, []int(nil)
 	if c.Algo == NVLSTree {
 		up, down = doubleTree(c.nodes, node, channel%2)
 	}
-	var fromDown, toDown []int
 	for _, n := range down {
-		fromDown = append(fromDown, p.conn(c.ranksOf[n][h], head, channel, Steps))
-		toDown = append(toDown, p.conn(head, c.ranksOf[n][h], channel, Steps))
+		recv = append(recv, p.conn(c.nvlsHead(h, n), head, channel, Steps))
+		send = append(send, p.conn(head, c.nvlsHead(h, n), channel, Steps))
 	}
 	program := func(recv, send []int) Program {
 		var prog Program
@@ -199,14 +213,13 @@ func (c *Call) nvlsHead(p *Plan, channel, node, h int, loops []nvlsLoop) []Progr
 		}
 		return prog
 	}
-	join := func(a, b []int) []int { return append(append([]int(nil), a...), b...) }
 	if up < 0 {
-		return []Program{program(join(parts, fromDown), join(copies, toDown))}
+		return []Program{program(recv, send)}
 	}
-	parent := c.ranksOf[up][h]
+	parent := c.nvlsHead(h, up)
 	return []Program{
-		program(join(parts, fromDown), []int{p.conn(head, parent, channel, Steps)}),
-		program([]int{p.conn(parent, head, channel, Steps)}, join(copies, toDown)),
+		program(recv, []int{p.conn(head, parent, channel, Steps)}),
+		program([]int{p.conn(parent, head, channel, Steps)}, send),
 	}
 }
 

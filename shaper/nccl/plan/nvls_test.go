@@ -48,6 +48,16 @@ func TestDoubleTree(t *testing.T) {
 func nvlsCall(t *rapid.T, version int, algo Algorithm, coll nccl.Collective, nodes, perNode int, count uint64) *Call {
 	d := &Decision{Version: version, Coll: coll, Algo: algo, Proto: Simple, Ranks: nodes * perNode, Count: count, ElemSize: 4,
 		Channels: 8, NVLSChannels: 16}
+	heads := rapid.IntRange(1, perNode).Draw(t, "heads")
+	if nodes > 1 {
+		for h := range heads {
+			var ranks []int
+			for n := range nodes {
+				ranks = append(ranks, n*perNode+(perNode-1-h)) // any order
+			}
+			d.NVLSHeads = append(d.NVLSHeads, ranks)
+		}
+	}
 	if err := d.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +113,11 @@ func TestNVLSRefuses(t *testing.T) {
 		node func(r int) int
 	}{
 		{"NVLS between nodes", Decision{Algo: NVLS, NVLSChannels: 16}, func(r int) int { return r / 2 }},
-		{"nodes of different sizes", Decision{Algo: NVLSTree, NVLSChannels: 16}, func(r int) int { return (r + 1) / 2 }},
+		{"heads are not known", Decision{Algo: NVLSTree, NVLSChannels: 16}, func(r int) int { return r / 2 }},
+		{"a head without a rank on a node", Decision{Algo: NVLSTree, NVLSChannels: 16, NVLSHeads: [][]int{{0}}},
+			func(r int) int { return r / 2 }},
+		{"a head on another node", Decision{Algo: NVLSTree, NVLSChannels: 16, NVLSHeads: [][]int{{0, 1}}},
+			func(r int) int { return r / 2 }},
 		{"no channels", Decision{Algo: NVLSTree}, func(r int) int { return r / 2 }},
 	} {
 		d := tc.d

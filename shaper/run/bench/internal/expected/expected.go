@@ -201,6 +201,7 @@ func (t *Times) Decision(c bench.Case) (plan.Decision, error) {
 	top := c.Topology
 	d := withoutSchedule(c)
 	d.Version, d.Channels, d.NVLSChannels, d.Rings = version, top.CollChannels, top.NVLSChannels, top.Rings
+	d.NVLSHeads = top.NVLSHeads
 	d.P2PChannels, d.P2PChannelsPerPeer = top.P2PChannels, top.P2PChannelsPerPeer
 	for _, channel := range top.Trees {
 		var ranks []plan.Links
