@@ -29,7 +29,7 @@ type Estimate struct {
 	Bound float64
 
 	Channels int       // used by the call
-	Traffic  []Traffic // of one call, between nodes
+	Traffic  []Traffic // of one call
 	Loads    []Load    // of one call
 
 	// Spread is the possible deviation of Time in either direction, as a fraction. It covers all tested orders of flows

@@ -19,9 +19,8 @@ type JobEstimate struct {
 	Random bool
 }
 
-// SimulateJob returns when each item of each rank starts and ends if the hosts cost nothing. Within a node, data takes
-// no time. If the model does not know a schedule, it returns an error and never a guess. It returns early when ctx is
-// done.
+// SimulateJob returns when each item of each rank starts and ends if the hosts cost nothing but [Fabric.Nodes]. If the
+// model does not know a schedule, it returns an error and never a guess. It returns early when ctx is done.
 func SimulateJob(ctx context.Context, j *plan.Job, f *Fabric) (*JobEstimate, error) {
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("expected time of the job: %w", err)
