@@ -43,6 +43,8 @@ type Fabric struct {
 	// NodeTime says that kernels and the links between the GPUs of a node cost the time of their kind. Only the model
 	// has it, so no file says it.
 	NodeTime bool `yaml:"-"`
+	// ThreadOfNode says that one host thread makes the calls of all ranks of a node, for NodeTime.
+	ThreadOfNode bool `yaml:"-"`
 
 	// NVLink is how NVLinks connect the GPUs of a node, if not as the kind's usually do: SwitchedNVLink, MeshNVLink or
 	// NoNVLink.

@@ -227,7 +227,7 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	r := t.report(&o.Emulate)
 	e := o.Emulate
 	e.ChooseClock()
-	e.Config.TimeScale = 1
+	e.Config.TimeScale, e.Config.ThreadOfNode = 1, t.Launch == OneThread
 	t.configure(&e.Bench, t.Rows, goodIters)
 	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
 	rows, info, err := emulate.Expect(ctx, e)

@@ -34,6 +34,9 @@ func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.
 		}
 	}
 	out := &expect.Nodes{Time: timeOf(t)}
+	if c.ThreadOfNode {
+		out.Call *= int64(c.GPUsPerNode)
+	}
 	l := &localLinks{base: len(params), gpus: c.GPUsPerNode, mesh: c.NodeNVLink().Connection == configs.MeshNVLink}
 	out.Path = l.path
 	hops, err := l.params(t.Links, c.Nodes)
