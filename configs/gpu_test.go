@@ -225,6 +225,8 @@ func TestGPUTime(t *testing.T) {
 		{"step: 500ns, ", "", "mine.yaml:11: time.ll.step: must be given, and above 0"},
 		{"rate: 370GB/s", "rate: 0", "time.links.rate"},
 		{"occupies: 1.25", "occupies: 0.5", `"0.5": must be a number from 1 to 8`},
+		{"time:\n", "nvlink: {generation: 4, links: 18, rate: 25GB/s, connection: switch}\ntime:\n",
+			"time.nvls_copy.step: must be given, and above 0"},
 		{"kernel: 4us", "launch: 4us", `mine.yaml:8: time: "launch" is not a key here`},
 	} {
 		_, err := DecodeGPU("mine.yaml", []byte(head+strings.Replace(good, tc.from, tc.to, 1)))

@@ -101,10 +101,15 @@ func (d *decoder) actionTime(a *ActionTime) func(string, *yaml.Node) error {
 	}
 }
 
-// validate checks t, which may be nil.
-func (t *GPUTime) validate() error {
+// validate checks t, which may be nil. nvls says that NCCL may choose NVLS on these GPUs.
+func (t *GPUTime) validate(nvls bool) error {
 	if t == nil {
 		return nil
+	}
+	if nvls {
+		if err := cmp.Or(within("nvls_copy", t.NVLSCopy.validate()), within("nvls_head", t.NVLSHead.validate())); err != nil {
+			return err
+		}
 	}
 	return cmp.Or(
 		needs("kernel", t.Kernel > 0), needs("call", t.Call > 0),

@@ -16,6 +16,7 @@ const (
 	MaxNVLinkGeneration = 5
 	MaxNVLinkDomain     = 576 // GPUs, as of Blackwell's NVSwitches
 
+	nvlsCapability    = 90 // from which on NVSwitches reduce for a GPU
 	maxProduct        = 63 // bytes, as the fabric's file keeps them
 	maxGPUMemory      = 4 * 1024 * units.GiB
 	maxPCIeGeneration = 6
@@ -54,7 +55,7 @@ func (g *GPU) Validate() error {
 		within("nvlink", g.NVLink.validate()),
 		within("c2c", g.C2C.validate()),
 		within("cpu", g.CPU.validate()),
-		within("time", g.Time.validate()),
+		within("time", g.Time.validate(g.HasSwitch() && g.Capability >= nvlsCapability)),
 	); err != nil {
 		return err
 	}
