@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -122,42 +121,17 @@ func (c Capability) String() string { return fmt.Sprintf("%d.%d", c/10, c%10) }
 // MarshalText writes what ParseCapability reads.
 func (c Capability) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
+var builtInGPUs = builtIn{gpuFiles, "gpus", "kind of GPU"}
+
 // GPUNames are the names of the built-in kinds of GPUs in alphabetical order.
-func GPUNames() []string {
-	files, err := fs.Glob(gpuFiles, "gpus/*.yaml")
-	if err != nil {
-		panic("configs: " + err.Error()) // the pattern is constant and good
-	}
-	names := make([]string, len(files))
-	for i, file := range files {
-		names[i] = strings.TrimSuffix(strings.TrimPrefix(file, "gpus/"), ".yaml")
-	}
-	slices.Sort(names)
-	return names
-}
+func GPUNames() []string { return builtInGPUs.names() }
 
 // BuiltInGPU is the built-in kind of GPU of this name. For a name that does not exist the error is an *Error that lists
 // similar names.
-func BuiltInGPU(name string) (*GPU, error) {
-	data, err := gpuFiles.ReadFile("gpus/" + name + ".yaml")
-	if err != nil {
-		return nil, &Error{Err: Unknown("kind of GPU", name, GPUNames())}
-	}
-	return DecodeGPU("gpus/"+name+".yaml", data)
-}
+func BuiltInGPU(name string) (*GPU, error) { return decodeBuiltIn(&builtInGPUs, name, DecodeGPU) }
 
 // GPUs are the built-in kinds of GPUs in the order of GPUNames.
-func GPUs() ([]*GPU, error) {
-	var all []*GPU
-	for _, name := range GPUNames() {
-		g, err := BuiltInGPU(name)
-		if err != nil {
-			return nil, fmt.Errorf("read kind of GPU %s: %w", name, err)
-		}
-		all = append(all, g)
-	}
-	return all, nil
-}
+func GPUs() ([]*GPU, error) { return allBuiltIn(&builtInGPUs, BuiltInGPU) }
 
 // LoadGPU is the built-in kind of GPU that text names, or that of a file if text has a slash or ends in .yaml or .yml.
 // A path is relative to folder; "" = the working folder.

@@ -3,7 +3,6 @@
 package fabriccmd
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -32,7 +31,7 @@ given to --gpu. With a file, check it and print the kind that it has.
 			if len(args) == 1 {
 				return showGPU(g, args[0])
 			}
-			return listGPUs(cmd.Context(), g)
+			return listGPUs(g)
 		},
 		ValidArgs: configs.GPUNames(),
 	}
@@ -86,37 +85,18 @@ func showGPU(g *cli.Global, text string) error {
 	if err != nil {
 		return err
 	}
-	if g.JSON {
-		return g.PrintJSON(gpuOf(kind))
-	}
-	file, err := kind.Encode()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(g.Stdout, "%s", file)
-	return nil
+	return showBuiltIn(g, kind, gpuOf(kind))
 }
 
 // listGPUs prints all built-in kinds.
-func listGPUs(_ context.Context, g *cli.Global) error {
+func listGPUs(g *cli.Global) error {
 	all, err := configs.GPUs()
 	if err != nil {
 		return err
 	}
-	if g.JSON {
-		list := []gpuJSON{}
-		for _, kind := range all {
-			list = append(list, gpuOf(kind))
-		}
-		return g.PrintJSON(list)
-	}
-	t := cli.NewTable(g.Stdout, "name", "product", "compute ", "SMs ", "memory ", "NVLink ", "connection", "domain ",
-		"PCIe", "C2C ", "CPU", "GPUs per CPU ")
-	for _, kind := range all {
-		t.AppendRow(gpuRow(kind))
-	}
-	t.Render()
-	return nil
+	columns := []string{"name", "product", "compute ", "SMs ", "memory ", "NVLink ", "connection", "domain ", "PCIe", "C2C ",
+		"CPU", "GPUs per CPU "}
+	return listBuiltIn(g, all, gpuOf, columns, gpuRow)
 }
 
 func gpuRow(kind *configs.GPU) table.Row {

@@ -3,9 +3,6 @@
 package fabriccmd
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -32,7 +29,7 @@ can be changed and given to -F.
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return runProfiles(cmd.Context(), g, name)
+			return runProfiles(g, name)
 		},
 		ValidArgs: configs.ProfileNames(),
 	}
@@ -68,41 +65,23 @@ func profileOf(f *configs.Fabric) profileJSON {
 }
 
 // runProfiles prints all profiles, or the one called name.
-func runProfiles(_ context.Context, g *cli.Global, name string) error {
+func runProfiles(g *cli.Global, name string) error {
 	if name != "" {
 		f, err := configs.Profile(name)
 		if err != nil {
 			return err
 		}
-		if g.JSON {
-			return g.PrintJSON(profileOf(f))
-		}
-		text, err := f.Encode()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(g.Stdout, "%s", text)
-		return nil
+		return showBuiltIn(g, f, profileOf(f))
 	}
 	all, err := configs.Profiles()
 	if err != nil {
 		return err
 	}
-	if g.JSON {
-		list := []profileJSON{}
-		for _, f := range all {
-			list = append(list, profileOf(f))
-		}
-		return g.PrintJSON(list)
-	}
-	t := cli.NewTable(g.Stdout, "name", "line rate ", "payload rate ", "latency ", "jitter", "transport", "NICs ",
-		"description")
-	for _, f := range all {
-		t.AppendRow(table.Row{
+	columns := []string{"name", "line rate ", "payload rate ", "latency ", "jitter", "transport", "NICs ", "description"}
+	return listBuiltIn(g, all, profileOf, columns, func(f *configs.Fabric) table.Row {
+		return table.Row{
 			f.Name, f.Link.Bandwidth, cli.Rate(f.Link.PayloadRate()), f.Link.Latency, f.Link.Jitter, f.Transport.Kind,
 			f.NICsPerNode, f.Description,
-		})
-	}
-	t.Render()
-	return nil
+		}
+	})
 }
