@@ -87,7 +87,7 @@ BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|gp
 WHICH := echo
 
 test-fast: packages ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
-	$(GO) test -timeout 20m $$($(WHICH) $$($(GO) list ./... | grep -vE '$(SLOW)') ./test/oracle ./test/needs)
+	packages=$$($(WHICH) $$($(GO) list ./... | grep -vE '$(SLOW)') ./test/oracle ./test/needs) && $(GO) test -timeout 20m $$packages
 
 # What the tests need besides what the build needs: a line says what it installs.
 test-needs: packages
@@ -100,7 +100,7 @@ test: test-needs build dist plugin-faults test-fast ## install what the tests ne
 	$(MAKE) race
 
 race: ## test the Go packages that have several goroutines with the race detector
-	$(GO) test -race -short -timeout 10m $$(.ci/concurrent ./configs/... ./shaper/... ./intercept/... ./cmd/...)
+	packages=$$(.ci/concurrent ./configs/... ./shaper/... ./intercept/... ./cmd/...) && $(GO) test -race -short -timeout 10m $$packages
 
 conformance: packages plugin plugin-faults ## make NCCL's calls through every vtable of the plugin, without NCCL; prints a line per case (SEED=N repeats a run)
 	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines $(if $(SEED),-seed $(SEED))

@@ -101,6 +101,11 @@ func (d *decoder) actionTime(a *ActionTime) func(string, *yaml.Node) error {
 	}
 }
 
+// MayUseNVLS says whether NCCL may choose NVLS on these GPUs, if their NVLinks are connected like this.
+func (g *GPU) MayUseNVLS(connection string) bool {
+	return connection == SwitchedNVLink && g.Capability >= nvlsCapability
+}
+
 // validate checks t, which may be nil. nvls says that NCCL may choose NVLS on these GPUs.
 func (t *GPUTime) validate(nvls bool) error {
 	if t == nil {

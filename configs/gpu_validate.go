@@ -55,7 +55,7 @@ func (g *GPU) Validate() error {
 		within("nvlink", g.NVLink.validate()),
 		within("c2c", g.C2C.validate()),
 		within("cpu", g.CPU.validate()),
-		within("time", g.Time.validate(g.HasSwitch() && g.Capability >= nvlsCapability)),
+		within("time", g.Time.validate(g.MayUseNVLS(g.NVLink.Connection))),
 	); err != nil {
 		return err
 	}

@@ -265,12 +265,13 @@ bool check_connections(const Plan &p, std::string *why)
 			Coll coll = batch.func->coll;
 			bool direct_code = l.direct_without_reg && batch.func->proto == kSimple &&
 				(coll == Coll::kAllReduce || coll == Coll::kAllGather || coll == Coll::kSendRecv);
-			const std::vector<ConnEnd> ends = connections_of(p.comm, b.channel, *batch.func, batch);
-			if (is_nvls(*batch.func) && b.channel.nvls.heads <= 0) {
-				*why = "NVLS without heads";
+			const bool nvls = is_nvls(*batch.func);
+			if (nvls && (b.channel.nvls.heads <= 0 || b.channel.nvls.heads > kMaxHeads)) {
+				*why = "NVLS without heads, or with more than " + std::to_string(kMaxHeads);
 				return false;
 			}
-			if (is_nvls(*batch.func) && !members_are_there(l, ends)) {
+			const std::vector<ConnEnd> ends = connections_of(p.comm, b.channel, *batch.func, batch);
+			if (nvls && !members_are_there(l, ends)) {
 				*why = "multicast memory without the memory of all ranks of the node (has one of them ended?)";
 				return false;
 			}

@@ -14,6 +14,7 @@
 #include "device.h"
 #include "error.h"
 #include "regions.h"
+#include "stream_table.h"
 
 namespace soft {
 namespace {
@@ -81,7 +82,7 @@ std::shared_ptr<MulticastObject> MulticastObject::import_from(int fd)
 	auto object = open(own);
 	if (!object)
 		close(own);
-	return object && object->shared_->magic == kMagic ? object : nullptr;
+	return object && object->shared_->magic == kMagic && object->shared_->devices <= kMaxDevices ? object : nullptr;
 }
 
 MulticastObject::~MulticastObject()
@@ -108,6 +109,7 @@ int MulticastObject::map(char *at, size_t size)
 
 void MulticastObject::unmap(char *at)
 {
+	synchronize_device(find_region(at).device); // a kernel may still read the members' memory
 	softexec::remove_multicast(at);
 	remove_region(at, Origin::kMulticast, Origin::kMulticast);
 	forget_members();

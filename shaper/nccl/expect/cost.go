@@ -13,13 +13,12 @@ type cost struct {
 	copies bool // of NVLS: an action moves a part for each of its connections
 }
 
-// cost is that of the loop at a program's cursor.
-func (s *simulation) cost(p *programRun) cost {
-	if s.nodes == nil {
+// cost is that of a loop: of a send or receive, or of a collective with this protocol. Nil Nodes cost nothing.
+func (n *Nodes) cost(loop *plan.Loop, p2p bool, proto plan.Protocol) cost {
+	if n == nil {
 		return cost{}
 	}
-	loop, batch := p.Loop(), &p.block.block.Batches[p.block.batch]
-	t := &s.nodes.Time
+	t := &n.Time
 	switch {
 	case loop.Role == plan.NVLSCopy:
 		return cost{&t.NVLSCopy, true}
@@ -27,10 +26,10 @@ func (s *simulation) cost(p *programRun) cost {
 		return cost{&t.NVLSHead, false}
 	case loop.LL:
 		return cost{&t.LL, false}
-	case batch.P2P:
+	case p2p:
 		return cost{&t.Send, false}
 	}
-	return cost{[...]*node.Cost{plan.LL: &t.LL, plan.LL128: &t.LL128, plan.Simple: &t.Simple}[batch.Plan.Proto], false}
+	return cost{[...]*node.Cost{plan.LL: &t.LL, plan.LL128: &t.LL128, plan.Simple: &t.Simple}[proto], false}
 }
 
 // action is how long an action takes, in ns.

@@ -97,14 +97,18 @@ func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 	loads := map[int]*Load{}
 	var order []int
 	for _, b := range p.Blocks {
-		b.Each(func(a *plan.Action, times int) {
-			n := uint64(times)
+		b.Each(func(loop *plan.Loop, a *plan.Action) {
+			n := uint64(loop.Repeat)
 			if a.KeepSend {
 				return
 			}
 			for _, i := range a.Send {
 				conns[i].Messages += n
 				conns[i].Bytes += n * a.Bytes
+				bytes := a.Bytes // on each hop
+				if f.Node(conns[i].Src) == f.Node(conns[i].Dst) {
+					bytes = f.Nodes.cost(loop, p.Conns[i].P2P, p.Proto).onLink(bytes)
+				}
 				for k, h := range paths[i] {
 					l, params := loads[h.Hop], &f.Params[h.Hop]
 					if l == nil {
@@ -112,9 +116,9 @@ func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 						loads[h.Hop] = l
 						order = append(order, h.Hop)
 					}
-					l.Add(params, a.Bytes, n)
+					l.Add(params, bytes, n)
 					if k == 0 {
-						e.pieces += n * (1 + a.Bytes/uint64(params.Segment))
+						e.pieces += n * (1 + bytes/uint64(params.Segment))
 					}
 				}
 			}

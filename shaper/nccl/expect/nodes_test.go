@@ -133,3 +133,19 @@ func TestNodeTimeOfRates(t *testing.T) {
 		}
 	}
 }
+
+// The load of a link within a node has all bytes that a message occupies there.
+func TestNodeTimeOfLoads(t *testing.T) {
+	d := decide(nccl.AllGather, plan.Ring, plan.LL128, 4, 1, 64<<10)
+	d.LocalTime = true
+	busiest := func(occupies float64) float64 {
+		e, err := Simulate(context.Background(), d, oneNode(4, node.Time{LL128: node.Cost{Step: 1, Links: occupies}}, 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Bound
+	}
+	if one, more := busiest(1), busiest(1.5); math.Abs(more/one-1.5) > 1e-3 {
+		t.Errorf("the busiest link is busy for %v ns, and for %v where a byte occupies 1.5", one, more)
+	}
+}

@@ -261,7 +261,8 @@ func (s *simulation) advanceProgram(p *programRun) {
 	if p.ends > s.now || p.ends == 0 && !s.ready(p, a) {
 		return
 	}
-	cost := s.cost(p)
+	batch := &p.block.block.Batches[p.block.batch]
+	cost := s.nodes.cost(p.Loop(), batch.P2P, batch.Plan.Proto)
 	if ns := cost.action(a); p.ends == 0 && ns > 0 {
 		p.ends = s.now + ns
 		s.after(p.ends, p.block.kernel.rank, p.block.kernel.item, func() { s.wake(p) })
@@ -305,7 +306,9 @@ func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
 			c.Arrived++
 			s.wake(c.receiver)
 		case c.direct:
-			c.Send(cost.onLink(a.Bytes))
+			if !c.Send(cost.onLink(a.Bytes)) {
+				panic("a kernel has more messages in flight than a flow keeps")
+			}
 		}
 	}
 	for _, i := range recv {

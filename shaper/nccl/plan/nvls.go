@@ -76,9 +76,9 @@ func (c *Call) nvlsHead(h, node int) int {
 // nvlsChunk is the payload of a chunk in bytes, of a channel with so many bytes (calcCollChunking).
 func (c *Call) nvlsChunk(bytes uint64) uint64 {
 	chunk := min(c.buffSize()/Steps, nvlsChunkSize)
-	most := uint64(c.nvlsHeads())
+	heads := uint64(c.nvlsHeads())
 	smaller := func(loops, to uint64) {
-		if bytes < loops*most*chunk && chunk > to {
+		if bytes < loops*heads*chunk && chunk > to {
 			chunk = to
 		}
 	}
@@ -86,8 +86,6 @@ func (c *Call) nvlsChunk(bytes uint64) uint64 {
 		if c.nodes >= 4 {
 			chunk = min(chunk, 64<<10)
 		}
-		smaller(32, 256<<10)
-		smaller(16, 128<<10)
 		smaller(4, 64<<10)
 		smaller(1, 32<<10)
 		return chunk

@@ -85,12 +85,12 @@ func TestNVLSMovesAllOnce(t *testing.T) {
 		}
 		var sent, received [Broadcast + 1]uint64 // by kind of connection
 		for i := range p.Blocks {
-			p.Blocks[i].Each(func(a *Action, times int) {
+			p.Blocks[i].Each(func(l *Loop, a *Action) {
 				for _, n := range a.Send {
-					sent[p.Conns[n].Multicast] += a.Bytes * uint64(times)
+					sent[p.Conns[n].Multicast] += a.Bytes * uint64(l.Repeat)
 				}
 				for _, n := range a.Recv {
-					received[p.Conns[n].Multicast] += a.BytesReceived() * uint64(times)
+					received[p.Conns[n].Multicast] += a.BytesReceived() * uint64(l.Repeat)
 				}
 			})
 		}

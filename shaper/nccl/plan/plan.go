@@ -166,13 +166,13 @@ func (c *Cursor) Advance() {
 // Place is the number of the loop, of its repetition and of the action there.
 func (c *Cursor) Place() (loop, times, at int) { return c.loop, c.times, c.at }
 
-// Each calls f for every action with the number of its repetitions.
-func (b *Block) Each(f func(a *Action, times int)) {
+// Each calls f for every action with its loop.
+func (b *Block) Each(f func(l *Loop, a *Action)) {
 	for _, batch := range b.Batches {
 		for _, prog := range batch {
 			for _, l := range prog {
 				for i := range l.Actions {
-					f(&l.Actions[i], l.Repeat)
+					f(&l, &l.Actions[i])
 				}
 			}
 		}
@@ -194,10 +194,10 @@ func (p *Plan) Channels() int {
 // Messages is the number of messages that are sent on the connections for which of is true.
 func (p *Plan) Messages(of func(conn int) bool) (n uint64) {
 	for i := range p.Blocks {
-		p.Blocks[i].Each(func(a *Action, times int) {
+		p.Blocks[i].Each(func(l *Loop, a *Action) {
 			for _, conn := range a.Send {
 				if !a.KeepSend && of(conn) {
-					n += uint64(times)
+					n += uint64(l.Repeat)
 				}
 			}
 		})
@@ -209,7 +209,7 @@ func (p *Plan) Messages(of func(conn int) bool) (n uint64) {
 func (p *Plan) Used() []bool {
 	out := make([]bool, len(p.Conns))
 	for i := range p.Blocks {
-		p.Blocks[i].Each(func(a *Action, _ int) {
+		p.Blocks[i].Each(func(_ *Loop, a *Action) {
 			for _, c := range a.Send {
 				out[c] = true
 			}
@@ -290,6 +290,11 @@ func (c *Call) Plan() (*Plan, error) {
 func (c *Call) PlanOf(shares []Share, only *int) (*Plan, error) {
 	p := newPlan()
 	p.only, p.Proto = only, c.Proto
+	if c.Algo == NVLS || c.Algo == NVLSTree {
+		if err := c.checkNVLS(); err != nil {
+			return nil, err
+		}
+	}
 	for _, share := range shares {
 		switch {
 		case c.Algo == Tree:
@@ -297,9 +302,6 @@ func (c *Call) PlanOf(shares []Share, only *int) (*Plan, error) {
 		case c.Algo == PAT:
 			c.patPlan(p, share)
 		case c.Algo == NVLS || c.Algo == NVLSTree:
-			if err := c.checkNVLS(); err != nil {
-				return nil, err
-			}
 			c.nvlsPlan(p, share)
 		case c.Coll == nccl.AllReduce:
 			c.ringPlan(p, share, c.allReduceLoop)

@@ -2,7 +2,10 @@
 
 package plan
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // taskProgram makes the tasks of a program.
 type taskProgram struct {
@@ -163,6 +166,9 @@ func (p *taskProgram) send(i int, a *Action) error {
 
 // message completes the task of a message on a connection.
 func (p *taskProgram) message(t *Task, c *Connection, peer int) (int, error) {
+	if c.Multicast != Unicast {
+		return 0, errors.New("NVLS: a task is a message between two ranks, and here an NVSwitch reduces or broadcasts")
+	}
 	ranks := p.job.Comms[p.comm].Ranks
 	t.Peer = ranks[peer]
 	t.Tag = (p.comm*MaxChannels + c.Channel) * 2

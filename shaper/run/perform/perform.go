@@ -7,6 +7,7 @@ package perform
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,11 +141,15 @@ func (r *Report) fill(ctx context.Context, s *schedule.Schedule, place *model.Pl
 		}
 	}
 	if len(r.Rows) == 0 {
-		return &configs.Error{Err: fmt.Errorf("%s", r.Notes[0])}
+		return &configs.Error{Err: errors.New(r.Notes[0])}
 	}
 	if len(outside) > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s would not use the schedule for %s bytes: it is for %d to %d",
-			executorOf(s), strings.Join(outside, ", "), s.MinBytes, s.MaxBytes))
+		limits := fmt.Sprintf("%d to %d", s.MinBytes, s.MaxBytes)
+		if s.MaxBytes == 0 {
+			limits = fmt.Sprintf("%d and more", s.MinBytes)
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("%s would not use the schedule for %s bytes: it is for %s",
+			executorOf(s), strings.Join(outside, ", "), limits))
 	}
 	return nil
 }

@@ -47,8 +47,11 @@ func (g *Global) RanksOn(c *configs.Fabric, b bench.Config, fs *pflag.FlagSet, n
 	}
 	e = emulate.Options{Dir: dir, Config: *c, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
 		Env: []string{ViewVariable(view)}}
-	err = g.applyVariables(&e, view, nccl, onlyModel)
-	return e, err
+	if err := g.applyVariables(&e, view, nccl, onlyModel); err != nil {
+		dir.Close()
+		return emulate.Options{}, err
+	}
+	return e, nil
 }
 
 // applyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is

@@ -190,9 +190,15 @@ func TestPictures(t *testing.T) {
 	if _, err := p.check([]string{"one.csv"}); cli.ExitStatus(err) != cli.ExitInput {
 		t.Errorf("files that exist are replaced: %v", err)
 	}
-	if _, err := p.check([]string{"a/x.csv", "b/x.csv"}); err == nil ||
-		!strings.Contains(err.Error(), "there are two tables x.csv") {
-		t.Errorf("two tables with the same picture: %v", err)
+	for tables, want := range map[string]string{
+		"a/x.csv b/x.csv": "x.csv and x.csv would have the same picture x.svg",
+		"x.csv x.log":     "x.csv and x.log would have the same picture x.svg",
+		"all.csv":         "all tables together and all.csv would have the same picture all.svg",
+	} {
+		_, err := p.check(strings.Fields(tables))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", tables, err, want)
+		}
 	}
 	p.Force = true
 	if _, err := p.check([]string{"one.csv"}); err != nil {

@@ -46,13 +46,15 @@ func (p *pictures) check(tables []string) (files map[string]string, err error) {
 		return files, cli.CheckFile("--svg", p.Path, p.Force)
 	}
 	files[""] = filepath.Join(p.Path, allPicture)
+	taken := map[string]string{files[""]: "all tables together"}
 	for _, path := range tables {
 		name := filepath.Base(path)
-		if _, twice := files[name]; twice {
-			return nil, cli.BadInput("--svg %s: there are two tables %s, and each would have the same picture: name a file",
-				p.Path, name)
+		file := filepath.Join(p.Path, strings.TrimSuffix(name, filepath.Ext(name))+".svg")
+		if other, twice := taken[file]; twice {
+			return nil, cli.BadInput("--svg %s: %s and %s would have the same picture %s: name a file", p.Path, other, name,
+				filepath.Base(file))
 		}
-		files[name] = filepath.Join(p.Path, strings.TrimSuffix(name, filepath.Ext(name))+".svg")
+		taken[file], files[name] = name, file
 	}
 	for _, file := range files {
 		if err := cli.CheckFile("--svg", file, p.Force); err != nil {

@@ -220,6 +220,9 @@ func (t *Times) Decision(c bench.Case) (plan.Decision, error) {
 	if err := setDecision(&d, c.Collective, c.Decision); err != nil {
 		return plan.Decision{}, err
 	}
+	if err := refuseVariables(&d, t.getenv); err != nil {
+		return plan.Decision{}, err
+	}
 	if c.Decision != nil {
 		kernel := nccllog.Kernel{Algo: c.Decision.Algo, Proto: c.Decision.Proto}
 		d.MaxThreads = max(top.Threads[kernel], 0)

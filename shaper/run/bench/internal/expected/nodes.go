@@ -27,6 +27,13 @@ func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.
 			c.GPU.Name)
 	}
 	t := c.GPU.Time
+	switch {
+	case c.Nodes > 1 && t.Net == configs.NetTime{}:
+		return nil, nil, fmt.Errorf("the time of a node with %s: time.net is missing, which several nodes need", c.GPU.Name)
+	case c.GPU.MayUseNVLS(c.NodeNVLink().Connection) && t.NVLSCopy.Rate == 0:
+		return nil, nil, fmt.Errorf("the time of a node with %s: time.nvls_copy and time.nvls_head are missing, which NVSwitches "+
+			"need", c.GPU.Name)
+	}
 	tr.Host.PerMessage += int64(t.Net.PerMessage)
 	for i := range f.Hops {
 		if f.Hops[i].Kind == fabric.TxPort {

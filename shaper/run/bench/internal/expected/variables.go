@@ -53,3 +53,21 @@ func setVariables(d *plan.Decision, getenv func(string) string) error {
 	}
 	return nil
 }
+
+// refuseVariables returns an error if a variable is set that changes what NCCL does for this decision, and of which the
+// model knows the default only.
+func refuseVariables(d *plan.Decision, getenv func(string) string) error {
+	var names []string
+	switch {
+	case d.Coll.IsP2P() && d.LocalTime:
+		names = []string{"NCCL_P2P_NVL_CHUNKSIZE", "NCCL_P2P_PCI_CHUNKSIZE"}
+	case !d.Coll.IsP2P() && (d.Algo == plan.NVLS || d.Algo == plan.NVLSTree):
+		names = []string{"NCCL_NVLS_CHUNKSIZE", "NCCL_NVLSTREE_MAX_CHUNKSIZE"}
+	}
+	for _, name := range names {
+		if text := getenv(name); text != "" {
+			return fmt.Errorf("%s=%s: the model knows %s with the default of this variable only", name, text, d.Name())
+		}
+	}
+	return nil
+}
