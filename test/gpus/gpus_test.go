@@ -6,6 +6,7 @@ package gpus
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -55,7 +56,7 @@ func TestProgramsSeeTheKind(t *testing.T) {
 		}
 		return text
 	}
-	for kind, want := range map[string]struct {
+	kinds := map[string]struct {
 		shared int
 		rest   string
 		flags  []string
@@ -74,7 +75,11 @@ func TestProgramsSeeTheKind(t *testing.T) {
 		"rtx-pro-6000": {99, none, nil},
 		"t4":           {64, none, nil},
 		"v100":         {96, pairs(2, 1, 0, 2, 1, 0, 2) + none, []string{"--gpus-per-node", "8"}},
-	} {
+	}
+	if diff := cmp.Diff(configs.GPUNames(), slices.Sorted(maps.Keys(kinds))); diff != "" {
+		t.Errorf("kinds without a test (-want +got):\n%s", diff)
+	}
+	for kind, want := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			g, err := configs.BuiltInGPU(kind)
 			if err != nil {
@@ -121,18 +126,15 @@ func TestNCCLSeesTheKind(t *testing.T) {
 		t.Run(tc.kind, func(t *testing.T) {
 			w := world.New(t)
 			logs := t.TempDir()
-			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--jitter", "none", "--nics-per-node", "2", "--gpu", tc.kind, "--nodes",
-				"2", "--ranks", fmt.Sprint(2*tc.gpus), "--clock", "virtual", "--nccl", tc.nccl, "-b", "8", "-e", "512K",
+			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--jitter", "none", "--nics-per-node", "2", "--gpu", tc.kind,
+				"--nodes", "2", "--ranks", fmt.Sprint(2*tc.gpus), "--clock", "virtual", "--nccl", tc.nccl, "-b", "8", "-e", "512K",
 				"-f", "65536", "-n", "1", "-w", "0", "--log-dir", logs)
 			if !strings.Contains(out, "# decisions: fabric view, as for "+tc.kind+", net ib") ||
 				!strings.Contains(out, "\nverdict: VALID") {
 				t.Errorf("%s", out)
 			}
 			// Without jitter the model's times are those of the run, to the digits shown.
-			if diff := regexp.MustCompile(` [-+]\d+\.\d\d\b`).FindAllString(out, -1); len(diff) != 4 ||
-				slices.ContainsFunc(diff, func(d string) bool { return d[2:] != "0.00" }) {
-				t.Errorf("the times differ from the model's by %q %%:\n%s", diff, out)
-			}
+			timesOfModel(t, out, 4)
 			log, err := os.ReadFile(filepath.Join(logs, "rank0.log"))
 			if err != nil {
 				t.Fatal(err)
@@ -152,6 +154,15 @@ func TestNCCLSeesTheKind(t *testing.T) {
 	}
 }
 
+// timesOfModel checks that the n measured times of a table are those of the model.
+func timesOfModel(t *testing.T, out string, n int) {
+	t.Helper()
+	diff := regexp.MustCompile(` [-+]\d+\.\d\d\b`).FindAllString(out, -1)
+	if len(diff) != n || slices.ContainsFunc(diff, func(d string) bool { return d[2:] != "0.00" }) {
+		t.Errorf("the times differ from the model's by %q %%, want %d of 0.00:\n%s", diff, n, out)
+	}
+}
+
 // NVLSTree on GPUs that have NVLink SHARP: every element is right, and each time is that of the model. With fewer NICs than
 // GPUs not every rank is a head.
 func TestNVLSTree(t *testing.T) {
@@ -168,9 +179,7 @@ func TestNVLSTree(t *testing.T) {
 					t.Errorf("%q is not in %s", want, out)
 				}
 			}
-			if n := strings.Count(out, "+0.00"); n != 6 {
-				t.Errorf("%d of 6 times are those of the model: %s", n, out)
-			}
+			timesOfModel(t, out, 6)
 		})
 	}
 }

@@ -221,7 +221,11 @@ func (f *Reading) addMessages() {
 		if f.Hops[i].Kind != fabric.Link || arrived == 0 || f.Fabric.PerFlow() {
 			continue
 		}
-		for _, hop := range pathOf(f.Fabric, i) {
+		path := f.Hops[i].Path
+		if path == nil { // FindPaths was not called
+			path = pathOf(f.Fabric, i)
+		}
+		for _, hop := range path {
 			if f.Hops[hop].Kind == fabric.Trunk {
 				f.Hops[hop].Messages += arrived
 			}
