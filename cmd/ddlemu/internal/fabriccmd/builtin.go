@@ -24,7 +24,8 @@ func showBuiltIn(g *cli.Global, one interface{ Encode() ([]byte, error) }, docum
 }
 
 // listBuiltIn prints all of them: as a table with these columns, or with --json as documents.
-func listBuiltIn[T, D any](g *cli.Global, all []*T, document func(*T) D, columns []string, row func(*T) table.Row) error {
+func listBuiltIn[T, D any](g *cli.Global, all []*T, document func(*T) D, columns []string,
+	row func(*T) table.Row) error {
 	if g.JSON {
 		list := []D{}
 		for _, one := range all {

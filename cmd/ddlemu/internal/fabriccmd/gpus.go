@@ -94,8 +94,8 @@ func listGPUs(g *cli.Global) error {
 	if err != nil {
 		return err
 	}
-	columns := []string{"name", "product", "compute ", "SMs ", "memory ", "NVLink ", "connection", "domain ", "PCIe", "C2C ",
-		"CPU", "GPUs per CPU "}
+	columns := []string{"name", "product", "compute ", "SMs ", "memory ", "NVLink ", "connection", "domain ", "PCIe",
+		"C2C ", "CPU", "GPUs per CPU "}
 	return listBuiltIn(g, all, gpuOf, columns, gpuRow)
 }
 
