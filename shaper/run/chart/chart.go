@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws lines over a logarithmic scale, and the parts of a whole, as SVG.
+// Package chart draws lines over a logarithmic scale, pairs of values, and the parts of a whole, as SVG.
 package chart
 
 import (
