@@ -107,7 +107,7 @@ func (src *Source) read() (_ *Fabric, _ origins, err error) {
 	if profile == "" && file == "" {
 		return nil, nil,
 			&Error{Err: fmt.Errorf("%w: give --profile with one of %s, or a file", ErrUnnamed,
-				strings.Join(ProfileNames(), ", "))}
+				strings.Join(AllProfileNames(), ", "))}
 	}
 	if isPath(profile) {
 		file = profile

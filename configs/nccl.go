@@ -20,16 +20,17 @@ const (
 	SocketNet   = "socket"       // NCCL's own over TCP
 	OFIRDMA     = "ofi-rdma"     // aws-ofi-nccl with its protocol RDMA, which sends over several rails
 	OFISendRecv = "ofi-sendrecv" // aws-ofi-nccl with its protocol SENDRECV
+	FasTrak     = "fastrak"      // Google's over GPUDirect-TCPXO
 	NoNet       = "none"         // no net: the "NIC" is a GPU's NVLinks
 )
 
-var nets = []string{IBNet, SocketNet, OFIRDMA, OFISendRecv, NoNet}
+var nets = []string{IBNet, SocketNet, OFIRDMA, OFISendRecv, FasTrak, NoNet}
 
 // netOfKind is NCCL's own net for each kind of transport.
 var netOfKind = map[string]string{TCP: SocketNet, RDMA: IBNet}
 
 // kindOfNet is the only kind of transport over which a net sends. OFISendRecv has libfabric's providers for both.
-var kindOfNet = map[string]string{IBNet: RDMA, SocketNet: TCP, OFIRDMA: RDMA}
+var kindOfNet = map[string]string{IBNet: RDMA, SocketNet: TCP, OFIRDMA: RDMA, FasTrak: RDMA}
 
 // NCCL is what NCCL is shown of the network: what the net of the real cluster tells it. NCCL decides by that. What the
 // network does is in Link and Transport.

@@ -74,6 +74,21 @@ func parseBool(s string) (bool, error) {
 	return false, fmt.Errorf("%q is not true or false", s)
 }
 
+// parseOnOff reads on or off. It also reads true and false, as a fabric is written.
+func parseOnOff(s string) (bool, error) {
+	switch s {
+	case "on":
+		return true, nil
+	case "off":
+		return false, nil
+	}
+	on, err := parseBool(s)
+	if err != nil {
+		return false, fmt.Errorf("%q is not on or off", s)
+	}
+	return on, nil
+}
+
 func parseFloat(s string) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {

@@ -2,19 +2,46 @@
 
 package configs
 
-import "embed"
+import (
+	"embed"
+	"slices"
+)
 
 //go:embed profiles/*.yaml
 var profileFiles embed.FS
 
-var builtInProfiles = builtIn{profileFiles, "profiles", "profile"}
+//go:embed systems/*.yaml
+var systemFiles embed.FS
 
-// ProfileNames are the names of the built-in profiles in alphabetical order.
+var (
+	builtInProfiles = builtIn{profileFiles, "profiles", "profile"}
+	builtInSystems  = builtIn{systemFiles, "systems", "system"}
+)
+
+// ProfileNames are the names of the built-in profiles of links alone, in alphabetical order.
 func ProfileNames() []string { return builtInProfiles.names() }
 
-// Profile is the built-in profile of this name. For a name that does not exist the
-// error is an *Error that lists similar names.
-func Profile(name string) (*Fabric, error) { return decodeBuiltIn(&builtInProfiles, name, Decode) }
+// SystemNames are the names of the built-in systems, in alphabetical order. A system is a profile of links, GPUs, NICs
+// and the time of nodes together.
+func SystemNames() []string { return builtInSystems.names() }
 
-// Profiles are the built-in profiles in the order of ProfileNames.
+// AllProfileNames are all names that Profile knows: those of ProfileNames, then those of SystemNames.
+func AllProfileNames() []string { return slices.Concat(ProfileNames(), SystemNames()) }
+
+// Profile is the built-in profile or system of this name. For a name that does not exist the
+// error is an *Error that lists similar names.
+func Profile(name string) (*Fabric, error) {
+	switch {
+	case slices.Contains(SystemNames(), name):
+		return decodeBuiltIn(&builtInSystems, name, Decode)
+	case slices.Contains(ProfileNames(), name):
+		return decodeBuiltIn(&builtInProfiles, name, Decode)
+	}
+	return nil, &Error{Err: Unknown(builtInProfiles.what, name, AllProfileNames())}
+}
+
+// Profiles are the built-in profiles of links alone in the order of ProfileNames.
 func Profiles() ([]*Fabric, error) { return allBuiltIn(&builtInProfiles, Profile) }
+
+// Systems are the built-in systems in the order of SystemNames.
+func Systems() ([]*Fabric, error) { return allBuiltIn(&builtInSystems, Profile) }

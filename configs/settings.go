@@ -4,6 +4,7 @@ package configs
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -15,6 +16,7 @@ type Setting struct {
 	Env   string // variable
 	Usage string // with the value's name in backquotes
 	Field string // what it sets, as in a fabric file
+	Bare  string // the value of a flag that is given without one; "" = it needs one
 
 	apply func(*Fabric, string) error
 }
@@ -31,6 +33,7 @@ var settings = append([]Setting{
 		"`GPUs` that a node has, of which the job uses --gpus-per-node (default: as many as it uses, or as the node "+
 			"has NICs)", func(f *Fabric) *int { return &f.Node.GPUs }, positive(MaxGPUsPerNode)),
 	gpuSetting(),
+	nodeTimeSetting(),
 	fabricSetting("nvlink", "nvlink",
 		"`how` NVLinks connect the GPUs of a node: switch, mesh (each pair directly) or none (default: as the kind's "+
 			"usually do)", func(f *Fabric) *string { return &f.NVLink }, ParseNVLink),
@@ -134,11 +137,20 @@ func gpuSetting() Setting {
 			"capability 8.0)")
 	s.apply = func(f *Fabric, text string) error {
 		g, err := LoadGPU(text, "")
-		if err == nil {
+		if err == nil && !reflect.DeepEqual(g, f.GPU) { // what f says of the same kind stays
 			f.setGPU(g)
 		}
 		return err
 	}
+	return s
+}
+
+// nodeTimeSetting comes after gpuSetting: a kind of GPU has the times.
+func nodeTimeSetting() Setting {
+	s := fabricSetting("node-time", "node_time",
+		"`on` or off: add to calculated times what the kernels and the links within a node take, for the kind of GPU of "+
+			"the fabric (default: off, with a system on)", func(f *Fabric) *bool { return &f.NodeTime }, parseOnOff)
+	s.Bare = "on"
 	return s
 }
 

@@ -40,9 +40,9 @@ type Fabric struct {
 	// no kind.
 	GPU *GPU `yaml:"gpu,omitempty"`
 
-	// NodeTime says that kernels and the links between the GPUs of a node cost the time of their kind. Only the model
-	// has it, so no file says it.
-	NodeTime bool `yaml:"-"`
+	// NodeTime says that kernels and the links between the GPUs of a node cost the time of their kind, if that is
+	// known. Only the model has it.
+	NodeTime bool `yaml:"node_time,omitempty"`
 	// ThreadOfNode says that one host thread makes the calls of all ranks of a node, for NodeTime.
 	ThreadOfNode bool `yaml:"-"`
 

@@ -78,7 +78,7 @@ func (f *Fabric) validate() error {
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(f.validateNode(), f.validateGPU()); err != nil {
+	if err := cmp.Or(f.validateNode(), f.validateGPU(), f.validateNodeTime()); err != nil {
 		return err
 	}
 	for i := range f.Links {

@@ -18,7 +18,7 @@ import (
 func AddFabric(fs *pflag.FlagSet) {
 	for _, s := range configs.Settings() {
 		if fs.Lookup(s.Flag) == nil {
-			fs.Var(&value{check: s.Check}, s.Flag, s.Usage)
+			fs.VarPF(&value{check: s.Check}, s.Flag, "", s.Usage).NoOptDefVal = s.Bare
 		}
 	}
 }

@@ -153,7 +153,7 @@ func TestLinks(t *testing.T) {
 func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
 		"nodes": "4", "gpus-per-node": "2", "node-gpus": "8", "nics-per-node": "3", "nvlinks-per-gpu": "12",
-		"gpu": "h100-sxm", "nvlink": "mesh",
+		"gpu": "h100-sxm", "node-time": "on", "nvlink": "mesh",
 		"cpu": "intel", "transport": "tcp", "congestion": "cubic", "ecmp": "pair", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
@@ -168,7 +168,7 @@ func TestLoadEverySetting(t *testing.T) {
 	if want.GPU, err = configs.BuiltInGPU("h100-sxm"); err != nil {
 		t.Fatal(err)
 	}
-	want.NVLink = configs.MeshNVLink
+	want.NVLink, want.NodeTime = configs.MeshNVLink, true
 	want.Node.GPUs, want.NVLinksPerGPU, want.CPU, want.Clock = 8, 12, configs.Intel, configs.RealClock
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16",
 		configs.HostView
@@ -228,6 +228,18 @@ func TestLoadRefuses(t *testing.T) {
 			"--gpus-per-node: 8: 6 NVLinks connect a GPU with 6 others at most"},
 		{"GPUs beyond the graph", configs.Source{Profile: "ndr400"}, []string{"--gpu=v100", "--gpus-per-node=16"},
 			"--gpus-per-node: 16: the NVLinks of v100 connect 8 GPUs"},
+		{"node time of no kind", configs.Source{Profile: "ndr400"}, []string{"--node-time"},
+			"--node-time: a kind of GPU has times: give gpu or --gpu"},
+		{"node time of no kind in a variable", configs.Source{Profile: "ndr400",
+			Getenv: environ("DDLEMU_NODE_TIME", "on")}, nil, "DDLEMU_NODE_TIME: a kind of GPU has times"},
+		{"more GPUs than a system has", configs.Source{Profile: "hgx-h100-ndr400"}, []string{"--gpus-per-node=16"},
+			"profile hgx-h100-ndr400: node.gpus: 8: gpus_per_node, which are those that a job uses, are 16"},
+		{"a vendor for a system with Grace", configs.Source{Profile: "gb200-nvl72"}, []string{"--cpu=intel"},
+			"--cpu: intel: gb200 is on a CPU of arm64"},
+		{"NVLink for a system with cards", configs.Source{Profile: "a4"}, []string{"--gpu=l40s", "--nvlink=switch"},
+			"--nvlink: switch: l40s has no NVLink"},
+		{"no such system", configs.Source{Profile: "hgx-h100-ndr40"}, nil,
+			`"hgx-h100-ndr40" is not a profile: did you mean hgx-h100-ndr400`},
 		{"more NVLinks", configs.Source{Profile: "ndr400"}, []string{"--gpu=a100-sxm", "--nvlinks-per-gpu=18"},
 			"--nvlinks-per-gpu: 18: a100-sxm has 12"},
 	} {

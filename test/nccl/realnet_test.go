@@ -24,6 +24,7 @@ var realNets = map[string]string{
 	"dgx-a100-nvlink": "0,1879200,1,1,8",
 	"efa-p4d":         "75,100000,1,1,1",
 	"efa-p5":          "75,400000,1,1,8",
+	"efa-p6":          "35,400000,1,1,8",
 	"eth1":            "0,1000,0,0,1",
 	"eth10":           "0,10000,0,0,1",
 	"eth25-tcp":       "0,25000,0,0,1",
@@ -31,8 +32,10 @@ var realNets = map[string]string{
 	"loopback":        "0,400000,1,1,8",
 	"ndr400":          "0,400000,1,1,8",
 	"roce100":         "0,100000,1,1,8",
+	"roce400":         "0,400000,1,1,8",
 	"ss11-200":        "0,200000,1,1,8",
 	"t4-efa":          "75,25000,1,1,1",
+	"tcpxo":           "0,200000,1,1,8", // of FasTrak nothing is published: that of NET/IB
 	"wan-continent":   "0,10000,0,0,1",
 	"wan-metro":       "0,10000,0,0,1",
 	"wan-region":      "0,10000,0,0,1",

@@ -222,7 +222,7 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 		return nil, err
 	}
 	r.Scale = j.Fabric.TimeScale()
-	r.Notes = append(slices.Clone(o.On.Unused), r.Notes...)
+	r.Notes = slices.Concat(o.On.TimeNote(), o.On.Unused, r.Notes)
 	if text := j.Fabric.Uncontrolled(j.Fabric.All(), false); text != "" {
 		r.Notes = append(r.Notes, text)
 	}

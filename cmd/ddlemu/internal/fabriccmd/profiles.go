@@ -3,6 +3,9 @@
 package fabriccmd
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -14,13 +17,16 @@ import (
 func NewProfilesCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profiles [NAME]",
-		Short: "List the built-in profiles, or show one",
-		Long: `List the built-in profiles: real networks with published or measured figures. With a
-name, print that profile as a fabric file, with the sources of its figures. The file
-can be changed and given to -F.
+		Short: "List the built-in profiles and systems, or show one",
+		Long: `List the built-in profiles: real networks with published or measured figures, and
+systems, which have the kind of GPU, the GPUs and NICs of a node, NVLinks and the time of
+nodes too. --profile takes both; flags such as --gpu, --nics-per-node and --node-time=off
+change them. With a name, print that profile as a fabric file, with the sources of its
+figures. The file can be changed and given to -F.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu profiles
+  ddlemu profiles hgx-h100-ndr400
   ddlemu profiles roce100 > mine.yaml
   ddlemu up -F mine.yaml`,
 		Args: cli.AtMostOneArg,
@@ -31,7 +37,7 @@ can be changed and given to -F.
 			}
 			return runProfiles(g, name)
 		},
-		ValidArgs: configs.ProfileNames(),
+		ValidArgs: configs.AllProfileNames(),
 	}
 	g.AddJSONFlag(cmd.Flags())
 	return cmd
@@ -51,6 +57,12 @@ type profileJSON struct {
 	Nodes        int    `json:"nodes"`
 	NICsPerNode  int    `json:"nics_per_node"`
 
+	// of a system
+	GPU              string `json:"gpu,omitempty"`
+	GPUsPerNode      int    `json:"gpus_per_node,omitempty"`
+	NVLinkConnection string `json:"nvlink_connection,omitempty"`
+	NodeTime         bool   `json:"node_time,omitempty"` // nodes cost time, if it is known for the kind of GPU
+
 	Sources []string `json:"sources"`
 }
 
@@ -61,6 +73,7 @@ func profileOf(f *configs.Fabric) profileJSON {
 		LatencyNs:  int64(f.Link.Latency), Jitter: f.Link.Jitter.String(), Loss: f.Link.Loss.String(),
 		Queue:     f.Link.Queue.String(),
 		Transport: f.Transport.Kind, Nodes: f.Nodes, NICsPerNode: f.NICsPerNode, Sources: f.Sources,
+		GPU: f.GPUName(), GPUsPerNode: f.GPUsPerNode, NVLinkConnection: f.NodeNVLink().Connection, NodeTime: f.NodeTime,
 	}
 }
 
@@ -73,15 +86,40 @@ func runProfiles(g *cli.Global, name string) error {
 		}
 		return showBuiltIn(g, f, profileOf(f))
 	}
-	all, err := configs.Profiles()
+	links, err := configs.Profiles()
 	if err != nil {
 		return err
 	}
+	systems, err := configs.Systems()
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return listBuiltIn(g, slices.Concat(links, systems), profileOf, nil, nil)
+	}
+	fmt.Fprint(g.Stdout, "Links alone:\n\n")
 	columns := []string{"name", "line rate ", "payload rate ", "latency ", "jitter", "transport", "NICs ", "description"}
-	return listBuiltIn(g, all, profileOf, columns, func(f *configs.Fabric) table.Row {
+	err = listBuiltIn(g, links, profileOf, columns, func(f *configs.Fabric) table.Row {
 		return table.Row{
 			f.Name, f.Link.Bandwidth, cli.Rate(f.Link.PayloadRate()), f.Link.Latency, f.Link.Jitter, f.Transport.Kind,
 			f.NICsPerNode, f.Description,
 		}
 	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(g.Stdout, "\nSystems, with the GPUs, NICs and NVLinks of a node, and its time:\n\n")
+	return listBuiltIn(g, systems, profileOf, systemColumns, systemRow)
+}
+
+var systemColumns = []string{"name", "GPUs ", "kind", "NVLink", "NICs ", "payload rate ", "latency ", "GPU time",
+	"description"}
+
+func systemRow(f *configs.Fabric) table.Row {
+	time := "yes"
+	if !f.CostsGPUTime() {
+		time = "not known"
+	}
+	return table.Row{f.Name, f.GPUsPerNode, f.GPUName(), f.NodeNVLink().Connection, f.NICsPerNode,
+		cli.Rate(f.Link.PayloadRate()), f.Link.Latency, time, f.Description}
 }

@@ -186,9 +186,12 @@ func upAlready(g *cli.Global, name string) error {
 		units.Count(len(file.Ranks()), "rank"), next)
 }
 
-// printUp prints the line about a fabric that came up.
+// printUp prints the line about a fabric that came up, and what it asks for and jobs on it do not have.
 func printUp(g *cli.Global, fab *fabric.Fabric, name string) {
 	fmt.Fprintf(g.Stdout, "fabric %s is up: %s\n", name, describe(fab))
+	if fab.Config.NodeTime {
+		fmt.Fprintf(g.Stdout, "GPU time: %s\n", fab.Config.GPUTimeText(true))
+	}
 }
 
 // describe is one line about a fabric as it was brought up.
@@ -205,7 +208,7 @@ func describe(fab *fabric.Fabric) string {
 func summary(fab *fabric.Fabric) string {
 	c := &fab.Config
 	origin := "file"
-	if slices.Contains(configs.ProfileNames(), c.Name) {
+	if slices.Contains(configs.AllProfileNames(), c.Name) {
 		origin = "profile"
 	}
 	s := fmt.Sprintf("%s %s, %s, %s each", origin, c.Name, units.Count(c.Nodes, "node"),

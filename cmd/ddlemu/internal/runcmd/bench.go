@@ -20,6 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -50,8 +51,8 @@ type BenchOptions struct {
 	Flags            *pflag.FlagSet
 	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
 	onlyModel        bool   // all times are those of the model
-	nodeTime         bool   // with onlyModel: nodes cost time
-	nodeTimeIfKnown  bool   // the same if the kind of GPU has it
+	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
+	nodeTimeIfKnown  bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
 }
 
 // AddFlags adds the flags to fs.
@@ -230,6 +231,7 @@ func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 		if !o.Flags.Changed("nodes") {
 			o.nodesFrom = origins["nodes"]
 		}
+		o.nodeTimeFrom = origins["node_time"]
 		if errors.Is(err, configs.ErrUnnamed) {
 			err = orShared(g, err)
 		}
@@ -239,7 +241,7 @@ func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 		return nil, err
 	}
 	up, err := g.Open()
-	if _, ok := errors.AsType[*cli.NotUpError](err); ok && slices.Contains(configs.ProfileNames(), g.Fabric) {
+	if _, ok := errors.AsType[*cli.NotUpError](err); ok && slices.Contains(configs.AllProfileNames(), g.Fabric) {
 		return nil, cli.BadInput("%w; or give --profile %s instead of --fabric", err, g.Fabric)
 	}
 	if err != nil {
@@ -269,17 +271,18 @@ func orShared(g *cli.Global, err error) error {
 	return cli.BadInput("%w; or --fabric %s, to run on the fabric that is up", err, name)
 }
 
-// setNodeTime says whether nodes cost time.
-func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) error {
-	known := cfg.GPU != nil && cfg.GPU.Time != nil
-	cfg.NodeTime = o.nodeTime || o.nodeTimeIfKnown && known
-	switch {
-	case !o.nodeTime || known:
-		return nil
-	case cfg.GPU == nil:
-		return cli.BadInput("--node-time: give the kind of GPU with --gpu: see `ddlemu gpus`")
+// setNodeTime settles whether nodes cost time: only in calculated times, and only if that is known. It returns what the
+// header says of it.
+func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) (text string, err error) {
+	if o.nodeTimeIfKnown && o.nodeTimeFrom == "" {
+		cfg.NodeTime = cfg.HasGPUTime()
 	}
-	return cli.BadInput("--node-time: %s has no section time: see docs/node-time.md", cfg.GPU.Name)
+	if cfg.NodeTime && !cfg.HasGPUTime() && o.nodeTimeFrom != "" {
+		return "", cli.BadInput("%s: %s has no section time: see docs/node-time.md", o.nodeTimeFrom, cfg.GPU.Name)
+	}
+	text = cfg.GPUTimeText(!o.onlyModel)
+	cfg.NodeTime = cfg.CostsGPUTime() && o.onlyModel
+	return text, nil
 }
 
 // setup determines the fabric, the ranks on it, and the libraries for b. The caller closes the folder.
@@ -288,7 +291,8 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if err != nil {
 		return e, err
 	}
-	if err := o.setNodeTime(cfg); err != nil {
+	gpuTime, err := o.setNodeTime(cfg)
+	if err != nil {
 		return e, err
 	}
 	if g.Fabric == "" {
@@ -316,6 +320,9 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 		return e, err
 	}
 	e.Seeds = o.Seeds
+	if e.Libraries.CUDA == locate.Soft {
+		e.GPUTime = gpuTime
+	}
 	if o.nodesFrom != "" {
 		if note := emulate.OtherNodes(o.nodesFrom, nodes, b.Ranks, cfg); note != "" {
 			e.Unused = append(e.Unused, note)

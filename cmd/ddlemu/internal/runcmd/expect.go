@@ -41,8 +41,6 @@ type expectOptions struct {
 func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
-	fs.BoolVar(&o.nodeTime, "node-time", false,
-		"add the time that the kernels and the links within a node take, for the kind of GPU of --gpu")
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.All, "all", false,
 		"with --log: judge all tables of the log, each as the collective that it names or its rows show")
@@ -260,7 +258,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	}
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
-	report.GPU = e.Config.GPUName()
+	report.GPU, report.GPUTime = e.Config.GPUName(), e.GPUTime
 	if log != nil {
 		report.Notes = append(report.Notes, otherNodes(log.Nodes(), report.Nodes)...)
 	}

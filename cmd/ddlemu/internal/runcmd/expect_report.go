@@ -26,6 +26,9 @@ func printForecast(w io.Writer, r *emulate.Report) {
 	if r.GPU != "" {
 		fmt.Fprintf(w, ", GPUs %s", r.GPU)
 	}
+	if r.GPUTime != "" {
+		fmt.Fprintf(w, "\nGPU time: %s", r.GPUTime)
+	}
 	fmt.Fprint(w, "\n\n")
 	if r.HasLog {
 		printJudgements(w, r)

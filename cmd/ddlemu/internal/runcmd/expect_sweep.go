@@ -66,8 +66,12 @@ func (o *expectOptions) at(ctx context.Context, g *cli.Global, v *sweep.Values, 
 // printSweep prints a row for each size and value.
 func printSweep(w io.Writer, s *emulate.Sweep) {
 	first := s.Reports[0]
-	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n\n", s.Collective, s.Param, first.NCCL,
+	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n", s.Collective, s.Param, first.NCCL,
 		units.Count(first.Ranks, "rank"), units.Count(first.Nodes, "node"), first.Profile)
+	if first.GPUTime != "" {
+		fmt.Fprintf(w, "GPU time: %s\n", first.GPUTime)
+	}
+	fmt.Fprintln(w)
 	t := cli.NewTable(w, "size ", s.Param+" ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "speedup ",
 		"")
 	for row := range first.Rows {

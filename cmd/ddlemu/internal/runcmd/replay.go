@@ -397,7 +397,7 @@ func (p *replayer) compare(ctx context.Context) error {
 			return err
 		}
 		switch _, missing := os.Stat(name); {
-		case slices.Contains(configs.ProfileNames(), name):
+		case slices.Contains(configs.AllProfileNames(), name):
 			err = fs.Set("profile", name)
 		case missing == nil:
 			err = fs.Set("file", name)

@@ -29,7 +29,15 @@ func (o *Options) notes(why, retry string) []string {
 	if retry != "" {
 		notes = append(notes, retry)
 	}
-	return slices.Concat(notes, []string{"decisions: " + o.Decisions}, o.Caveats(), o.Unused)
+	return slices.Concat(notes, []string{"decisions: " + o.Decisions}, o.TimeNote(), o.Caveats(), o.Unused)
+}
+
+// TimeNote is the note on what GPUs cost, none on real GPUs.
+func (o *Options) TimeNote() []string {
+	if o.GPUTime == "" {
+		return nil
+	}
+	return []string{"GPU time: " + o.GPUTime}
 }
 
 // uncontrolled says on which links of f flows do not slow down.

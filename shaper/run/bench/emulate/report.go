@@ -15,7 +15,8 @@ import (
 type Report struct {
 	NCCL    string `json:"nccl"`
 	Profile string `json:"profile"`
-	GPU     string `json:"gpu,omitempty"` // the kind that the fabric names
+	GPU     string `json:"gpu,omitempty"`      // the kind that the fabric names
+	GPUTime string `json:"gpu_time,omitempty"` // what GPUs cost in the expected times, and why nothing
 	Ranks   int    `json:"ranks"`
 	Nodes   int    `json:"nodes"` // that have ranks
 	// Collective is set if the report is one of several.

@@ -63,6 +63,8 @@ type Options struct {
 	Seeds int
 	// Decisions names the basis of NCCL's decisions, for the header.
 	Decisions string
+	// GPUTime says what GPUs cost in expected times, for the header; "" on real GPUs.
+	GPUTime string
 	// View is that basis: configs.FabricView or HostView; "" if not known.
 	View string
 	// Set are the variables that the ranks' NCCL finds set, without those in Env; nil for those of this process.

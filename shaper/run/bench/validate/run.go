@@ -251,7 +251,7 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 
 func (t *Table) report(e *emulate.Options) *Report {
 	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
-		RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut), Notes: slices.Clone(e.Unused)}
+		RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut), Notes: slices.Concat(e.TimeNote(), e.Unused)}
 }
 
 // remark says in r how the measurement differs from what r compares it with.

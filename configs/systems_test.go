@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The systems are those of their makers' pages; GB/s of payload per NIC.
+func TestSystems(t *testing.T) {
+	type facts struct {
+		gpu, nvlink string // nvlink: how the GPUs of a node are connected
+		gpus, nics  int    // of a node
+		payload     float64
+		cpu, net    string
+	}
+	want := map[string]facts{
+		"dgx-a100-hdr":     {"a100-sxm", SwitchedNVLink, 8, 8, 24.4, AMD, IBNet},
+		"hgx-h100-ndr400":  {"h100-sxm", SwitchedNVLink, 8, 8, 49.3, Intel, IBNet},
+		"hgx-h200-roce400": {"h200-sxm", SwitchedNVLink, 8, 8, 49.0, Intel, IBNet},
+		"hgx-b200-ndr400":  {"b200", SwitchedNVLink, 8, 8, 49.3, Intel, IBNet},
+		"gb200-nvl72":      {"gb200", SwitchedNVLink, 4, 4, 49.3, "", IBNet},
+		"gh200-ss11":       {"gh200", MeshNVLink, 4, 4, 24.0, "", IBNet},
+		"a100x4-ss11":      {"a100-sxm", MeshNVLink, 4, 2, 24.0, AMD, IBNet},
+		"p4d":              {"a100-sxm", SwitchedNVLink, 8, 4, 11.7, Intel, OFISendRecv},
+		"p5":               {"h100-sxm", SwitchedNVLink, 8, 8, 48, AMD, OFIRDMA},
+		"a3-mega":          {"h100-sxm", SwitchedNVLink, 8, 8, 23.6, Intel, FasTrak},
+		"a4":               {"b200", SwitchedNVLink, 8, 8, 49.0, Intel, IBNet},
+	}
+	all, err := Systems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != len(want) {
+		t.Errorf("%d systems, want %d", len(all), len(want))
+	}
+	for _, f := range all {
+		w, ok := want[f.Name]
+		if !ok {
+			t.Errorf("system %s: not in the list of this test", f.Name)
+			continue
+		}
+		nvlink := f.NodeNVLink()
+		got := facts{f.GPUName(), nvlink.Connection, f.GPUsPerNode, f.NICsPerNode, f.Link.PayloadRate() / 1e9,
+			f.NodeCPU(), f.NCCLNet()}
+		if math.Abs(got.payload-w.payload) > 0.002*w.payload {
+			t.Errorf("system %s: payload %.4f GB/s, want %.4f within 0.2 %%", f.Name, got.payload, w.payload)
+		}
+		if got.payload = w.payload; got != w {
+			t.Errorf("system %s: got %+v, want %+v", f.Name, got, w)
+		}
+		if f.Node.GPUs != f.GPUsPerNode || !f.NodeTime || f.Description == "" || len(f.Sources) < 2 {
+			t.Errorf("system %s: node %+v, node time %v, %q, sources %q", f.Name, f.Node, f.NodeTime, f.Description,
+				f.Sources)
+		}
+		if d := cmp.Diff(f, roundTrip(t, f)); d != "" {
+			t.Errorf("system %s printed and read again differs:\n%s", f.Name, d)
+		}
+	}
+	for _, name := range SystemNames() {
+		if slices.Contains(ProfileNames(), name) {
+			t.Errorf("%s is a system and a profile of links", name)
+		}
+	}
+}
+
+// A profile of links alone says nothing of GPUs that cost time.
+func TestProfilesOfLinksHaveNoNodeTime(t *testing.T) {
+	all, err := Profiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.NodeTime || f.GPU != nil || f.GPUTimeText(false) != "none (add --gpu)" {
+			t.Errorf("%s: node time %v, GPU %s, %q", f.Name, f.NodeTime, f.GPUName(), f.GPUTimeText(false))
+		}
+	}
+}
+
+func TestGPUTimeText(t *testing.T) {
+	for _, tc := range []struct {
+		profile, gpu string
+		off, runs    bool
+		want         string
+	}{
+		{profile: "ndr400", want: "none (add --gpu)"},
+		{profile: "ndr400", runs: true, want: "none (add --gpu)"},
+		{profile: "ndr400", gpu: "h100-sxm", off: true, want: "none (add --node-time)"},
+		{profile: "ndr400", gpu: "v100", want: "none (v100 has no section time: see docs/node-time.md)"},
+		{profile: "hgx-h100-ndr400", want: "that of h100-sxm"},
+		{profile: "hgx-h100-ndr400", off: true, want: "none (add --node-time)"},
+		{profile: "hgx-h100-ndr400", runs: true,
+			want: "none (emulated runs do not have it yet; ddlemu expect --node-time has it)"},
+	} {
+		f, err := Profile(tc.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.gpu != "" {
+			if f.GPU, err = BuiltInGPU(tc.gpu); err != nil {
+				t.Fatal(err)
+			}
+			f.NodeTime = true
+		}
+		f.NodeTime = f.NodeTime && !tc.off
+		if got := f.GPUTimeText(tc.runs); got != tc.want {
+			t.Errorf("%+v: %q", tc, got)
+		}
+		if got := f.CostsGPUTime(); got != (strings.HasPrefix(tc.want, "that of") || tc.runs && tc.profile != "ndr400") {
+			t.Errorf("%+v: costs time %v", tc, got)
+		}
+	}
+}
+
+func TestNodeTimeOfFile(t *testing.T) {
+	for text, want := range map[string]bool{
+		"base: ndr400\ngpu: h100-sxm\nnode_time: on\n":      true,
+		"base: ndr400\ngpu: h100-sxm\nnode_time: true\n":    true,
+		"base: ndr400\ngpu: h100-sxm\n":                     false,
+		"base: hgx-h100-ndr400\n":                           true,
+		"base: hgx-h100-ndr400\ngpu: gh200\n":               true, // which has no times: the header says so
+		"base: hgx-h100-ndr400\nnode_time: off\nnodes: 4\n": false,
+	} {
+		f, err := Decode("mine.yaml", []byte(text))
+		if err != nil || f.NodeTime != want {
+			t.Errorf("%s: %v, %v", text, f, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"base: ndr400\nnode_time: on\n":    "mine.yaml:2: node_time: a kind of GPU has times: give gpu or --gpu",
+		"base: p4d\nnode_time: always\n":   `mine.yaml:2: node_time: "always" is not on or off`,
+		"base: hgx-h100-ndr40\nnodes: 2\n": `mine.yaml:1: base: "hgx-h100-ndr40" is not a profile: did you mean hgx-h100-ndr400`,
+	} {
+		if _, err := Decode("mine.yaml", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// The same kind again is no other kind: what a system says of its NVLinks and CPUs stays.
+func TestSameGPUAgain(t *testing.T) {
+	load := func(env string) *Fabric {
+		f, err := Load(Source{Profile: "a100x4-ss11", Getenv: func(name string) string {
+			if name == "DDLEMU_GPU" {
+				return env
+			}
+			return ""
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	if d := cmp.Diff(load(""), load("a100-sxm")); d != "" {
+		t.Errorf("(-without +with):\n%s", d)
+	}
+	if f := load("h100-sxm"); f.NVLink != "" || f.GPUName() != "h100-sxm" {
+		t.Errorf("another kind: %+v", f)
+	}
+}
