@@ -3,6 +3,8 @@
 package testslog
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +36,10 @@ func (p *parser) comment(n int, text string) {
 		if words[0] == "nThread" {
 			p.program(text)
 		}
+		p.test.System.learn(words)
 	}
 	if p.test != nil {
-		p.test.learn(words, p.hosts)
+		p.test.learn(words, p.ranks)
 	}
 }
 
@@ -45,7 +48,7 @@ func (p *parser) comment(n int, text string) {
 func (p *parser) program(text string) {
 	t := p.test
 	if t.Programs > 0 && text != p.nThread {
-		t.Programs, t.Ranks, t.Nodes, p.hosts = 0, 0, 0, map[int]string{}
+		t.Programs, t.Ranks, t.Nodes, p.ranks = 0, 0, 0, map[int]device{}
 	}
 	t.Programs++
 	p.nThread = text
@@ -83,6 +86,7 @@ func (p *parser) names(n int, words []string) {
 		before := *p.test
 		p.start(n)
 		p.test.Ranks, p.test.Iters, p.test.Nodes = before.Ranks, before.Iters, before.Nodes
+		p.test.System = before.System
 	}
 	p.columns, p.headed = named(words), true
 	p.test.CPUTime = p.columns.cpu
@@ -114,7 +118,7 @@ func known(name string) bool {
 
 // learn reads the number of ranks and of iterations from a line of the head. nccl-tests has a line for each rank, "Rank
 // 0 Group 0 Pid ...", ddlemu bench "... ranks 2 nodes 2". Both have "... warmup iters: 5 iters: 20 ...".
-func (t *Test) learn(words []string, hosts map[int]string) {
+func (t *Test) learn(words []string, ranks map[int]device) {
 	for i := 1; i+1 < len(words); i++ {
 		if words[i] == "iters:" && words[i-1] != "warmup" && digits(words[i+1]) {
 			t.Iters, _ = strconv.Atoi(words[i+1]) // 0 if the number is too large
@@ -125,9 +129,9 @@ func (t *Test) learn(words []string, hosts map[int]string) {
 		if rank, err := strconv.Atoi(words[1]); err == nil {
 			t.Ranks = max(t.Ranks, rank+1)
 			if on := slices.Index(words, "on"); on > 0 && on+1 < len(words) {
-				hosts[rank] = words[on+1]
+				ranks[rank] = device{words[on+1], product(words[on+1:])}
 			}
-			t.Nodes = nodes(hosts, t.Ranks)
+			t.Nodes, t.System.GPU = nodes(ranks, t.Ranks), gpus(ranks, t.Ranks)
 		}
 		return
 	}
@@ -138,14 +142,61 @@ func (t *Test) learn(words []string, hosts map[int]string) {
 	}
 }
 
+// device is where a rank is: the name of its host, and the product of its GPU.
+type device struct{ host, product string }
+
+// product is the GPU of a rank's line, which follows its PCI address in brackets; "" if there is none.
+func product(words []string) string {
+	at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "[") && strings.HasSuffix(w, "]") })
+	if at < 0 {
+		return ""
+	}
+	return strings.Trim(strings.Join(words[at+1:], " "), " |")
+}
+
 // nodes is the number of different hosts of so many ranks, 0 if some rank has none.
-func nodes(hosts map[int]string, ranks int) int {
-	if len(hosts) != ranks {
-		return 0
+func nodes(ranks map[int]device, n int) int {
+	return len(different(ranks, n, func(d device) string { return d.host }))
+}
+
+// gpus are the different products of so many ranks, "" if some rank has none.
+func gpus(ranks map[int]device, n int) string {
+	return strings.Join(different(ranks, n, func(d device) string { return d.product }), ", ")
+}
+
+// different are the different values of n ranks in alphabetical order, none if some rank has none.
+func different(ranks map[int]device, n int, of func(device) string) []string {
+	values := map[string]bool{}
+	for _, d := range ranks {
+		values[of(d)] = true
 	}
-	different := map[string]bool{}
-	for _, host := range hosts {
-		different[host] = true
+	if len(ranks) != n || values[""] {
+		return nil
 	}
-	return len(different)
+	return slices.Sorted(maps.Keys(values))
+}
+
+// learn reads how a program was started, "nThread 1 nGpus 8 ...", and the version of its library, "nccl-library=22907".
+func (s *System) learn(words []string) {
+	for i, word := range words {
+		if i+1 < len(words) && (word == "nThread" || word == "nGpus") {
+			if n, err := strconv.Atoi(words[i+1]); err == nil && n > 0 && word == "nThread" {
+				s.Threads = n
+			} else if err == nil && n > 0 {
+				s.GPUsPerThread = n
+			}
+		}
+		if number, ok := strings.CutPrefix(word, "nccl-library="); ok {
+			n, _ := strconv.Atoi(number)
+			s.NCCL = versionText(n)
+		}
+	}
+}
+
+// versionText is 2.29.7 for 22907, as ncclGetVersion says it since 2.9; "" for others.
+func versionText(n int) string {
+	if n < 20900 || n >= 100000 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d.%d", n/10000, n/100%100, n%100)
 }

@@ -23,11 +23,15 @@ const maxJSON = 64 << 20
 // document is what nccl-tests since 2.17 writes with -J.
 type document struct {
 	Args   []string
+	NCCL   int `json:"nccl_version"`
 	Config struct {
 		Threads    int `json:"nthreads"`
 		GPUs       int `json:"ngpus"`
 		Iterations int
-		Devices    []struct{ Hostname string }
+		Devices    []struct {
+			Hostname string
+			Product  string `json:"device_info"`
+		}
 	}
 	Results []struct {
 		Size, Count int64
@@ -67,11 +71,13 @@ func readJSON(in io.Reader) (Log, error) {
 	// A process lists its first device only.
 	t := Test{Line: 1, Ranks: len(d.Config.Devices) * d.Config.Threads * d.Config.GPUs, Iters: d.Config.Iterations,
 		Programs: 1}
-	hosts := map[int]string{}
-	for i, device := range d.Config.Devices {
-		hosts[i] = device.Hostname
+	ranks := map[int]device{}
+	for i, d := range d.Config.Devices {
+		ranks[i] = device{d.Hostname, d.Product}
 	}
-	t.Nodes = nodes(hosts, len(d.Config.Devices))
+	t.Nodes = nodes(ranks, len(ranks))
+	t.System = System{GPU: gpus(ranks, len(ranks)), Threads: d.Config.Threads, GPUsPerThread: d.Config.GPUs,
+		NCCL: versionText(d.NCCL)}
 	if len(d.Args) > 0 {
 		if name, _, ok := strings.Cut(path.Base(d.Args[0]), "_perf"); ok && known(name) {
 			t.Name = name

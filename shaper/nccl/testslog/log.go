@@ -79,6 +79,17 @@ type Test struct {
 	OutOfBounds int64
 	// CPUTime says that the times are those that the host's threads took, not those of the calls (-C).
 	CPUTime bool
+	System  System
+}
+
+// System is what a log says of the machines and of how nccl-tests was started there.
+type System struct {
+	// GPU is the product as CUDA names it; several are joined by commas; "" if the log does not list all ranks.
+	GPU string
+	// Threads is how many threads a process has (-t), and GPUsPerThread how many GPUs, that is ranks, a thread (-g); 0
+	// if not known.
+	Threads, GPUsPerThread int
+	NCCL                   string // version of the library, such as 2.29.7; "" if not known
 }
 
 // Log is the content of a log.

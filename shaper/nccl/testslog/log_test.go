@@ -46,7 +46,8 @@ func TestRead(t *testing.T) {
 		{"nccl-tests", ncclTests, Test{Line: 1, Rows: []Row{
 			{9, 8, 2, "float", "sum", -1, half(36.87, 0, 0), in(36.5, 0, -1)},
 			{10, 16777216, 4194304, "float", "sum", -1, half(12345.6, 1.36, 0), in(12400, 1.35, 0)},
-		}, Ranks: 2, Iters: 20, Nodes: 1, Programs: 1}},
+		}, Ranks: 2, Iters: 20, Nodes: 1, Programs: 1,
+			System: System{GPU: "Tesla T4", Threads: 1, GPUsPerThread: 1}}},
 		{"ddlemu bench", `# profile ndr400  datapath shm  clock real  time scale 1024  ranks 4  nodes 2
 # warmup iters: 5 iters: 7 validation: 1
            8             2     float     sum      -1     2.54    0.00    0.00       0     2.57    0.00    0.00       0       2.47   +2.91        2.47   +4.09
@@ -238,7 +239,8 @@ h1:10:10 [0] net.cc:1 NCCL WARN slow
 			{4, 8388608, 2097152, "float", "sum", -1, halfOf(83.33, 100.66, 0), inPlaceOf(84.44, 99.34, 0)},
 			{10, 16777216, 4194304, "float", "sum", -1, halfOf(160, 104.8, 0), inPlaceOf(161, 104.2, -1)},
 		},
-		Cut: []Line{{14, outOfPlaceCut}},
+		Cut:    []Line{{14, outOfPlaceCut}},
+		System: System{Threads: 1, GPUsPerThread: 1},
 	}}, Foreign: 1, First: Line{6, "a warning of another program, 5"}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -398,7 +400,7 @@ func TestOneTablePerSize(t *testing.T) {
 
 // The form of the file that nccl-tests 2.19.6 writes with -J.
 const ncclTestsJSON = `{"version":3,"start_time":"2026-07-10 10:00:00","args":["./build/sendrecv_perf","-b","8"],"env":["A=B"],"nccl_version":22907,
-"config":{"nthreads":1,"ngpus":2,"iterations":20,"devices":[{"rank":0,"hostname":"a"},{"rank":2,"hostname":"b"}]},
+"config":{"nthreads":1,"ngpus":2,"iterations":20,"devices":[{"rank":0,"hostname":"a","device_info":"NVIDIA B200"},{"rank":2,"hostname":"b","device_info":"NVIDIA B200"}]},
 "results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1","out_of_place":{"time":30.170000,"alg_bw":0.010000,"bus_bw":0.010000,"nwrong":0.000000},
 "in_place":{"time":30.160000,"alg_bw":0.010000,"bus_bw":0.010000,"nwrong":null},"actual_iterations":20,"experiment_name":""},
 {"size":16,"count":4,"type":"float","redop":"sum","root":"    -1","out_of_place":null,"in_place":null}],"end_time":"2026-07-10 10:00:01"}`
@@ -407,8 +409,9 @@ func TestReadJSON(t *testing.T) {
 	got, err := Read(strings.NewReader(ncclTestsJSON))
 	want := Log{JSON: true, Tests: []Test{{
 		Name: "sendrecv", Line: 1, Ranks: 4, Iters: 20, Nodes: 2, Programs: 1,
-		Rows: []Row{{1, 8, 2, "float", "sum", -1, halfOf(30.17, 0.01, 0), inPlaceOf(30.16, 0.01, -1)}},
-		Odd:  []Line{{2, "the result has no times out of place"}},
+		Rows:   []Row{{1, 8, 2, "float", "sum", -1, halfOf(30.17, 0.01, 0), inPlaceOf(30.16, 0.01, -1)}},
+		Odd:    []Line{{2, "the result has no times out of place"}},
+		System: System{GPU: "NVIDIA B200", Threads: 1, GPUsPerThread: 2, NCCL: "2.29.7"},
 	}}}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)

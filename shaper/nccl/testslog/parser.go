@@ -21,9 +21,10 @@ type parser struct {
 	test     *Test // the last of log.Tests, nil before the first line of one
 	columns  columns
 	headed   bool           // the columns were named for this test
-	hosts    map[int]string // of the test's ranks
+	ranks    map[int]device // of the test
 	nextName string         // of the collective of a program that was started, until its head
 	nThread  string         // the first line of the newest head
+	nccl     string         // the version that the log names first
 	pending  pending        // row
 	rows     int
 	messages debuglog.Finder
@@ -40,6 +41,9 @@ type pending struct {
 // colours matches what terminals take for colours, also if the escape was lost.
 var colours = regexp.MustCompile(`\x1b?\[[0-9;]*[mK]`)
 
+// ncclVersion matches the line in which NCCL (NCCL_DEBUG=VERSION and more) or ddlemu bench names its version.
+var ncclVersion = regexp.MustCompile(`\bNCCL (?:version )?(2\.[0-9]+\.[0-9]+)`)
+
 // outOfBounds matches the line with which nccl-tests sums up its checks, also if its "#" was lost.
 var outOfBounds = regexp.MustCompile(`\bOut of bounds values +: (\d+)\b`)
 
@@ -50,6 +54,11 @@ func (p *parser) line(n int, text string) {
 	text = debuglog.Unwrap(text)
 	if strings.Contains(text, "\x1b") || strings.Contains(text, "[0m") {
 		text = colours.ReplaceAllString(text, "")
+	}
+	if strings.Contains(text, "NCCL ") {
+		if m := ncclVersion.FindStringSubmatch(text); m != nil {
+			p.nccl = cmp.Or(p.nccl, m[1])
+		}
 	}
 	p.found = p.messages.In(text, p.found[:0])
 	text = debuglog.Before(text, p.found)
@@ -236,7 +245,7 @@ func (p *parser) owner() *Test {
 func (p *parser) start(n int) {
 	p.log.Tests = append(p.log.Tests, Test{Line: n, Name: p.nextName})
 	p.test = &p.log.Tests[len(p.log.Tests)-1]
-	p.headed, p.nextName, p.hosts = false, "", map[int]string{}
+	p.headed, p.nextName, p.ranks = false, "", map[int]device{}
 }
 
 // end returns what was read.
@@ -248,7 +257,9 @@ func (p *parser) end() (Log, error) {
 	why := ""
 	p.log.Tests = withRows(p.log.Tests)
 	for i := range p.log.Tests {
-		if t := &p.log.Tests[i]; why == "" && len(t.Odd) > 0 {
+		t := &p.log.Tests[i]
+		t.System.NCCL = cmp.Or(t.System.NCCL, p.nccl)
+		if why == "" && len(t.Odd) > 0 {
 			why = fmt.Sprintf(": line %d: %s", t.Odd[0].Number, t.Odd[0].What)
 		}
 	}
