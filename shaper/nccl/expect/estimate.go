@@ -38,6 +38,8 @@ type Estimate struct {
 	// such as a rare loss, are not covered.
 	Spread float64
 
+	Limit Limit
+
 	// Extrapolated says that the calls were long or many, so only some of them were simulated.
 	Extrapolated bool
 
@@ -102,7 +104,11 @@ func estimate(ctx context.Context, d *plan.Decision, f *Fabric) (*Estimate, erro
 	if len(e.Traffic) == 0 {
 		return e, nil
 	}
-	return e, c.average(ctx, p, f, e)
+	if err := c.average(ctx, p, f, e); err != nil {
+		return e, err
+	}
+	e.Limit = e.limit(p, f, d.Coll.IsP2P())
+	return e, nil
 }
 
 // simulated is a call whose time is being found.

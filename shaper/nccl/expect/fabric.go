@@ -69,6 +69,7 @@ type Load struct {
 	Bytes    uint64  // payload
 	Line     uint64  // line bytes without retransmissions
 	BusyNs   float64 // time for which the hop is occupied
+	HostNs   float64 // time for which the worker of the NIC at the hop, an end of the paths, is busy
 }
 
 // Traffic is the payload of one call over one connection between nodes or, if nodes cost time, GPUs.
@@ -106,7 +107,8 @@ func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 				conns[i].Messages += n
 				conns[i].Bytes += n * a.Bytes
 				bytes := a.Bytes // on each hop
-				if f.Node(conns[i].Src) == f.Node(conns[i].Dst) {
+				between := f.Node(conns[i].Src) != f.Node(conns[i].Dst)
+				if !between {
 					bytes = f.Nodes.cost(loop, p.Conns[i].P2P, p.Proto).onLink(bytes)
 				}
 				for k, h := range paths[i] {
@@ -117,6 +119,9 @@ func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 						order = append(order, h.Hop)
 					}
 					l.Add(params, bytes, n)
+					if (k == 0 || k == len(paths[i])-1) && between {
+						l.HostNs += float64(n) * float64(f.Transport.Host.Time(bytes))
+					}
 					if k == 0 {
 						e.pieces += n * (1 + bytes/uint64(params.Segment))
 					}

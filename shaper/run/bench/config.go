@@ -88,7 +88,8 @@ type Expectation struct {
 	// Spread is the possible deviation of Time in either direction, as a fraction. It has two causes: random jitter and
 	// loss, and the unknown order of flows that are ready at the same time.
 	Spread   float64
-	Channels int // NCCL's channels that the call uses
+	Channels int   // NCCL's channels that the call uses
+	Limit    Limit // of the last rank
 	// Extrapolated says that only some of the call's loops or iterations were simulated, because there are many. The
 	// rest are assumed to take as long.
 	Extrapolated bool

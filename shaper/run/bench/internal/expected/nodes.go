@@ -44,7 +44,7 @@ func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.
 	if c.ThreadOfNode {
 		out.Call *= int64(c.GPUsPerNode)
 	}
-	l := &localLinks{base: len(params), gpus: c.GPUsPerNode, mesh: c.NodeNVLink().Connection == configs.MeshNVLink}
+	l := localLinksOf(c, len(params))
 	out.Path = l.path
 	hops, err := l.params(t.Links, c.Nodes)
 	if err != nil {
@@ -73,6 +73,10 @@ func timeOf(t *configs.GPUTime) node.Time {
 type localLinks struct {
 	base, gpus int
 	mesh       bool
+}
+
+func localLinksOf(c *configs.Fabric, base int) *localLinks {
+	return &localLinks{base: base, gpus: c.GPUsPerNode, mesh: c.NodeNVLink().Connection == configs.MeshNVLink}
 }
 
 // params are those of the hops.

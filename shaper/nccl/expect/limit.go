@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import "github.com/ddlemu/ddlemu/shaper/nccl/plan"
+
+// LimitedBy is what limits the rate of calls.
+type LimitedBy uint8
+
+// What can limit calls.
+const (
+	ByLatency LimitedBy = iota // chains of actions and messages, each of which waits for the one before
+	BySteps                    // the actions of a kernel on one channel: what they take beside their bytes
+	ByChannel                  // the same, most of it for their bytes
+	ByLaunch                   // the launch of a kernel
+	ByThread                   // the host's thread that makes the calls
+	ByHop                      // the bytes on a hop
+	ByHost                     // the worker of a NIC for messages at the first or the last hop of their paths
+)
+
+// Limit is what limits the rate of calls, and for which share of a call's time it is at work.
+type Limit struct {
+	By            LimitedBy
+	Share         float64
+	Hop           int // of ByHop and ByHost
+	Rank, Channel int // of BySteps and ByChannel
+	// PeerChannels is the most channels that the sends of a rank to another one use; 0 in a collective with kernels of
+	// its own.
+	PeerChannels int
+}
+
+// limiting is the share of a call's time from which on something that works one after another limits the calls. Below
+// it, most of the time is spent with waiting.
+const limiting = 0.5
+
+// limit finds what limits the call: the busiest of all that works one after another. If that is busy for less than
+// half of the time, it is the launch, or else a chain of latencies.
+func (e *Estimate) limit(p *plan.Plan, f *Fabric, p2p bool) Limit {
+	if e.Time <= 0 {
+		return Limit{}
+	}
+	most := Limit{PeerChannels: e.peerChannels()}
+	consider := func(l Limit, ns float64) {
+		if l.Share, l.PeerChannels = ns/e.Time, most.PeerChannels; l.Share > most.Share {
+			most = l
+		}
+	}
+	for _, l := range e.Loads {
+		consider(Limit{By: ByHop, Hop: l.Hop}, l.BusyNs)
+		consider(Limit{By: ByHost, Hop: l.Hop}, l.HostNs)
+	}
+	launch := 0.0
+	if f.Nodes != nil {
+		consider(Limit{By: ByThread}, float64(f.Nodes.Call))
+		for i := range p.Blocks {
+			b := &p.Blocks[i]
+			steps, bytes := f.Nodes.busy(b, p2p, p.Proto)
+			by := ByChannel
+			if steps > bytes {
+				by = BySteps
+			}
+			consider(Limit{By: by, Rank: b.Rank, Channel: b.Channel}, steps+bytes)
+		}
+		launch = float64(int64(p.Kernels())*f.Nodes.Launch(e.Channels)) / e.Time
+	}
+	switch {
+	case most.Share >= limiting:
+		return most
+	case launch >= limiting:
+		return Limit{By: ByLaunch, Share: launch, PeerChannels: most.PeerChannels}
+	}
+	return Limit{By: ByLatency, Share: 1 - launch, PeerChannels: most.PeerChannels}
+}
+
+// busy is how long the actions of a block take, beside their bytes and for them. The programs of a batch run at the
+// same time.
+func (n *Nodes) busy(b *plan.Block, p2p bool, proto plan.Protocol) (steps, bytes float64) {
+	for _, batch := range b.Batches {
+		longest, itsSteps := 0.0, 0.0
+		for _, prog := range batch {
+			if all, s := n.busyProgram(prog, p2p, proto); all > longest {
+				longest, itsSteps = all, s
+			}
+		}
+		steps, bytes = steps+itsSteps, bytes+longest-itsSteps
+	}
+	return steps, bytes
+}
+
+// busyProgram is how long the actions of a program take, and how much of it beside their bytes.
+func (n *Nodes) busyProgram(prog plan.Program, p2p bool, proto plan.Protocol) (all, steps float64) {
+	for i := range prog {
+		loop := &prog[i]
+		cost := n.cost(loop, p2p, proto)
+		if cost.Cost == nil {
+			continue
+		}
+		for k := range loop.Actions {
+			steps += float64(loop.Repeat) * cost.Step
+			all += float64(loop.Repeat) * float64(cost.action(&loop.Actions[k]))
+		}
+	}
+	return all, steps
+}
+
+// peerChannels is [Limit.PeerChannels].
+func (e *Estimate) peerChannels() int {
+	most, count := 0, map[[2]int]int{}
+	for _, t := range e.Traffic {
+		if t.P2P {
+			pair := [2]int{t.Src, t.Dst}
+			count[pair]++
+			most = max(most, count[pair])
+		}
+	}
+	return most
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expected
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+)
+
+// limit names what limits the calls of a decision.
+func (t *Times) limit(d *plan.Decision, e *expect.Estimate) bench.Limit {
+	l := e.Limit
+	out := bench.Limit{Share: l.Share}
+	switch l.By {
+	case expect.ByHop:
+		out.By, out.Where = t.hop(l.Hop)
+	case expect.ByHost:
+		_, out.Where = t.hop(l.Hop)
+		out.By = bench.Proxy
+	case expect.BySteps, expect.ByChannel:
+		out.By = bench.Channel
+		if l.By == expect.BySteps {
+			out.By = bench.Steps
+		}
+		out.Where = fmt.Sprintf("(%s)", units.Count(e.Channels, "channel"))
+		if n := l.PeerChannels; n > 0 {
+			out.Where = fmt.Sprintf("(%s to a peer)", units.Count(n, "channel"))
+			out.Why = fmt.Sprintf("NCCL has %s for sends and receives of %d ranks, %d per peer",
+				units.Count(d.P2PChannels, "channel"), d.Ranks, d.P2PChannelsPerPeer)
+		}
+	case expect.ByLaunch:
+		out.By = bench.Launch
+	case expect.ByThread:
+		out.By = bench.HostThread
+	case expect.ByLatency:
+		if out.By = bench.Latency; l.Share == 0 {
+			return bench.Limit{}
+		}
+	}
+	return out
+}
+
+// hop is what a hop is, and its name for people.
+func (t *Times) hop(hop int) (bench.LimitedBy, string) {
+	if hop >= len(t.fabric.Hops) {
+		by := bench.PCIe
+		if t.fabric.Config.NodeNVLink().Links > 0 {
+			by = bench.NVLink
+		}
+		return by, localLinksOf(&t.fabric.Config, len(t.fabric.Hops)).name(hop)
+	}
+	by := bench.Link
+	switch t.fabric.Hops[hop].Kind {
+	case fabric.TxPort, fabric.RxPort:
+		by = bench.NIC
+	case fabric.Trunk:
+		by = bench.Switch
+	}
+	return by, t.fabric.HopName(hop)
+}
+
+// name is the name of a hop for people.
+func (l *localLinks) name(hop int) string {
+	n := hop - l.base
+	if l.mesh {
+		from := n / l.gpus
+		return fmt.Sprintf("of GPU %d to %d of node%d", from%l.gpus, n%l.gpus, from/l.gpus)
+	}
+	gpu, direction := n/2, "out of"
+	if n%2 == 1 {
+		direction = "into"
+	}
+	return fmt.Sprintf("%s GPU %d of node%d", direction, gpu%l.gpus, gpu/l.gpus)
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import "fmt"
+
+// Limit is what limits the rate of calls in the model. The zero Limit is not known.
+type Limit struct {
+	By    LimitedBy `json:"by"`
+	Where string    `json:"where,omitempty"`
+	Share float64   `json:"share"`         // of a call's time for which it is at work
+	Why   string    `json:"why,omitempty"` // the rule of NCCL behind it
+}
+
+// LimitedBy names what limits calls.
+type LimitedBy string
+
+// What can limit calls.
+const (
+	Latency    LimitedBy = "latency"      // chains of actions and messages, each of which waits for the one before
+	Steps      LimitedBy = "steps"        // the actions of a kernel on a channel, most of them not for their bytes
+	Channel    LimitedBy = "channel rate" // the rate of the actions on a channel
+	Launch     LimitedBy = "launch"
+	HostThread LimitedBy = "host thread" // which makes the calls
+	NVLink     LimitedBy = "NVLink"
+	PCIe       LimitedBy = "PCIe" // between the GPUs of a node
+	NIC        LimitedBy = "NIC"
+	Link       LimitedBy = "link" // from NIC to NIC
+	Switch     LimitedBy = "switch"
+	Proxy      LimitedBy = "proxy" // with the copies at the ends of links
+)
+
+// String is such as "NIC node0 tx, 98 %", and "" if it is not known.
+func (l Limit) String() string {
+	if l.By == "" {
+		return ""
+	}
+	text := string(l.By)
+	if l.Where != "" {
+		text += " " + l.Where
+	}
+	return fmt.Sprintf("%s, %.0f %%", text, 100*l.Share)
+}
