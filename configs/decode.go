@@ -75,6 +75,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"name", scalar(d, &f.Name, text)},
 		{"description", scalar(d, &f.Description, text)},
 		{"sources", d.texts(&f.Sources)},
+		{"fitted_to", values(d, &f.FittedTo, ParseFittedRows)},
 		{"nodes", scalar(d, &f.Nodes, whole(1, MaxNodes))},
 		{"gpus_per_node", scalar(d, &f.GPUsPerNode, positive(MaxGPUsPerNode))},
 		{"nics_per_node", scalar(d, &f.NICsPerNode, whole(1, MaxNICsPerNode))},

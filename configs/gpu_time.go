@@ -30,6 +30,9 @@ type GPUTime struct {
 	Send     ActionTime `yaml:"send,flow"`                // sends and receives by Simple
 	NVLSCopy ActionTime `yaml:"nvls_copy,omitempty,flow"` // between a rank's data and its buffers for NVLS
 	NVLSHead ActionTime `yaml:"nvls_head,omitempty,flow"` // the reduction and the broadcast
+
+	// FittedTo are the rows of tables that these figures were fitted to.
+	FittedTo []FittedRows `yaml:"fitted_to,omitempty"`
 }
 
 // LinkTime is the rate and the latency of links.
@@ -81,6 +84,7 @@ func (d *decoder) gpuTime(dst **GPUTime) func(string, *yaml.Node) error {
 			{"send", d.actionTime(&t.Send)},
 			{"nvls_copy", d.actionTime(&t.NVLSCopy)},
 			{"nvls_head", d.actionTime(&t.NVLSHead)},
+			{"fitted_to", values(d, &t.FittedTo, ParseFittedRows)},
 		})
 	}
 }

@@ -14,6 +14,8 @@ type Fabric struct {
 	Name        string   `yaml:"name"`
 	Description string   `yaml:"description,omitempty"`
 	Sources     []string `yaml:"sources,omitempty"` // where the figures come from
+	// FittedTo are the rows of tables that the figures were fitted to.
+	FittedTo []FittedRows `yaml:"fitted_to,omitempty,flow"`
 
 	Nodes       int `yaml:"nodes"`                   // 1 to MaxNodes
 	GPUsPerNode int `yaml:"gpus_per_node,omitempty"` // ranks per node, 1 to MaxGPUs; 0 = the job's ranks / nodes

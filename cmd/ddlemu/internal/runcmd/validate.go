@@ -25,6 +25,7 @@ import (
 type validateOptions struct {
 	BenchOptions
 	Model, All bool
+	Apart      string
 	pictures   pictures
 }
 
@@ -35,6 +36,8 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
 	fs.BoolVar(&o.All, "all", false, "compare all tables of the files and folders, and sum up their errors")
+	fs.StringVar(&o.Apart, "apart", "", "with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
+		"sum up")
 	o.pictures.addFlags(fs)
 	o.junit.addFlag(fs, "row")
 	addBudgetFlag(fs, &o.Budget)
@@ -71,7 +74,8 @@ iterations, and its longest rows are left out, to fit. A row that runs over is s
 
 --all compares many tables, and sums up: for each table the rows, the median, the p90 and
 the largest of the errors, and the bias of each size class; then the same of all rows, of
-those up to 32 KiB and of those above. Of a folder it takes the files that end in .csv,
+those up to 32 KiB and of those above, and of the rows that figures were fitted to and of
+the others. The tables of --apart are listed after that, with their reasons. Of a folder it takes the files that end in .csv,
 .txt, .log or .out. A table that cannot be compared is left out, with the reason. With
 --budget each table gets an equal share of the time that is left. --svg FILE draws published
 and calculated times; if it is a folder, also of each table.
@@ -91,6 +95,9 @@ far, and the verdict is incomplete.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.All {
 				return runValidateAll(cmd.Context(), g, &o, args)
+			}
+			if o.Apart != "" {
+				return cli.BadInput("--apart is for --all: see `ddlemu validate --help`")
 			}
 			if len(args) > 1 {
 				return cli.BadInput("validate takes one table, with --all several: see `ddlemu validate --help`")
@@ -175,6 +182,7 @@ func (o *validateOptions) compare(ctx context.Context, g *cli.Global, path strin
 	r, err := play(ctx, v)
 	if r != nil {
 		r.Name = filepath.Base(path)
+		r.MarkFitted(v.Emulate.Config.FittedUpTo(r.Name))
 	}
 	return r, err
 }

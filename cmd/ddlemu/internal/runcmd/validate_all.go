@@ -82,6 +82,8 @@ type all struct {
 	show  *progress.Display
 	total emulate.Budget
 	files []string
+	left  remaining
+	apart map[string]string // reasons why tables are seen apart, by their names
 
 	reports []*validate.Report
 	out     []score.LeftOut
@@ -101,6 +103,10 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	if err != nil {
 		return err
 	}
+	apart, err := readApart(o.Apart)
+	if err != nil {
+		return err
+	}
 	pictures, err := o.pictures.check(files)
 	if err != nil {
 		return err
@@ -110,9 +116,9 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	}
 	show, stop := g.ShowProgress("validate")
 	defer stop()
-	a := &all{g: g, o: o, show: show, total: within, files: files}
+	a := &all{g: g, o: o, show: show, total: within, files: files, apart: apart, left: o.remaining(files)}
 	err = a.compare(ctx)
-	board := score.New(a.reports, a.out)
+	board := score.New(a.reports, a.apart, a.out)
 	if o.junit.path != "" {
 		a.cases = append(a.cases, ending("validate", "", "", err)...)
 		err = errors.Join(err, o.junit.write(junit.Suite{Name: "validate", Cases: a.cases}))
@@ -141,14 +147,18 @@ func (a *all) compare(ctx context.Context) error {
 			within.End = time.Now().Add(time.Until(within.End) / time.Duration(len(a.files)-i))
 		}
 		where := fmt.Sprintf("%d of %d, %s", i+1, len(a.files), name)
-		a.show.Set(where, progress.Unknown)
+		a.show.Set(where, a.left.now())
 		o, err := a.o.forTable(a.g)
 		if err != nil {
 			return err
 		}
 		r, err := o.compare(ctx, a.g, path, within, func(what string, left time.Duration) {
+			if within.Total == 0 {
+				left = a.left.now()
+			}
 			a.show.Set(where+": "+what, left)
 		})
+		a.left.done(i)
 		interrupted := ctx.Err() != nil
 		switch {
 		case r != nil:
@@ -196,7 +206,7 @@ func (a *all) judge(b *score.Board) error {
 	if a.failed != nil {
 		return a.failed
 	}
-	if len(b.Tables) == 0 {
+	if len(b.Tables)+len(b.Apart) == 0 {
 		return cli.BadInput("none of %d tables can be compared: the first, %s: %s", len(a.files), b.LeftOut[0].Name,
 			b.LeftOut[0].Reason)
 	}
@@ -208,7 +218,7 @@ func (a *all) judge(b *score.Board) error {
 		outside += len(t.Outside())
 	}
 	if outside > 0 {
-		return fmt.Errorf("%d of %d rows exceed their limits", outside, b.All.Rows)
+		return fmt.Errorf("%d of %d rows exceed their limits", outside, b.All.All.Rows)
 	}
 	return nil
 }

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
 )
@@ -31,34 +33,104 @@ func boardReports() []*validate.Report {
 }
 
 func TestPrintBoard(t *testing.T) {
+	reports := boardReports()
+	reports[0].MarkFitted(8)
+	reports[2].MarkFitted(8)
+	odd := &validate.Report{Name: "odd.csv", GPU: "l40s", Lines: []validate.Line{{Size: 8, Published: 10, Error: 900}},
+		LeftOut: []validate.LeftOut{{Size: 32, Reason: "because"}}}
 	var got strings.Builder
-	b := score.New(boardReports(), []score.LeftOut{{Name: "three.csv", Reason: "no table"}})
+	b := score.New(append(reports, odd), map[string]string{"odd.csv": "a net that is not here"},
+		[]score.LeftOut{{Name: "three.csv", Reason: "no table"}})
 	if err := printBoard(&got, b); err != nil {
 		t.Fatal(err)
 	}
-	const want = `# 3 tables compared, 1 left out; errors are percent of the published time
+	const want = `# 4 tables compared, 1 left out; errors are percent of the published time
 
-table           GPU          rows  median    p90  largest  at bytes  bias to 32K  bias to 1M  bias to 64M  bias above
-one.csv         t4        *     2     6.5   10.0    -10.0         8        -10.0           -         +3.0           -
-two.csv         -         +     1    20.0   20.0    +20.0         8        +20.0           -            -           -
-none.csv        a100-sxm        1   100.0  100.0   -100.0         8       -100.0           -            -           -
-all rows                        4    15.0  100.0   -100.0         8       -100.0           -         +3.0           -
-rows up to 32K                  3    20.0  100.0   -100.0         8
-rows above                      1     3.0    3.0     +3.0   2097152
+table                             GPU             rows  median    p90  largest  at bytes  bias to 32K  bias to 1M  bias to 64M  bias above
+one.csv                           t4        *(f)     2     6.5   10.0    -10.0         8        -10.0           -         +3.0           -
+two.csv                           -         +        1    20.0   20.0    +20.0         8        +20.0           -            -           -
+none.csv                          a100-sxm  f        1   100.0  100.0   -100.0         8       -100.0           -            -           -
+all rows                                             4    15.0  100.0   -100.0         8       -100.0           -         +3.0           -
+  up to 32K                                          3    20.0  100.0   -100.0         8
+  above                                              1     3.0    3.0     +3.0   2097152
+rows that figures were fitted to                     2    55.0  100.0   -100.0         8       -100.0           -            -           -
+  up to 32K                                          2    55.0  100.0   -100.0         8
+  above                                              0
+rows not fitted to                                   2    11.5   20.0    +20.0         8        +20.0           -         +3.0           -
+  up to 32K                                          1    20.0   20.0    +20.0         8
+  above                                              1     3.0    3.0     +3.0   2097152
 
-# bias below 15 %: 2 of 4 size classes of the tables
-# * another version of NCCL than the one here, or unknown; + several ranks in a process, which NCCL connects directly
+# all rows: bias below 15 % in 2 of 4 size classes of the tables
+# rows that figures were fitted to: bias below 15 % in 1 of 2 size classes of the tables
+# rows not fitted to: bias below 15 % in 1 of 2 size classes of the tables
+
+apart    GPU     rows  median    p90  largest  at bytes  bias to 32K  bias to 1M  bias to 64M  bias above
+odd.csv  l40s       1   900.0  900.0   +900.0         8       +900.0           -            -           -
+
+# apart: odd.csv: a net that is not here
+# * another version of NCCL than the one here, or unknown; + several ranks in a process, which NCCL connects directly;
+# f figures were fitted to the table, (f) to some of its rows
 # one.csv: 16 bytes left out: why
 # two.csv: INVALID: host: late
+# odd.csv: 32 bytes left out: because
 # left out: three.csv: no table
 `
 	if d := cmp.Diff(want, got.String()); d != "" {
 		t.Errorf("board (-want +got):\n%s", d)
 	}
 	got.Reset()
-	if err := printBoard(&got, score.New(nil, []score.LeftOut{{Name: "x", Reason: "y"}})); err != nil ||
+	if err := printBoard(&got, score.New(nil, nil, []score.LeftOut{{Name: "x", Reason: "y"}})); err != nil ||
 		strings.Contains(got.String(), "bias") {
 		t.Errorf("%v: %s", err, got.String())
+	}
+	got.Reset()
+	if err := printBoard(&got, score.New(boardReports()[:1], nil, nil)); err != nil ||
+		strings.Contains(got.String(), "rows not fitted to") {
+		t.Errorf("%v: groups that are all rows, or none: %s", err, got.String())
+	}
+}
+
+func TestParseApart(t *testing.T) {
+	got, err := parseApart("# why\n\n a.csv : one NIC: 1 of 4\nb.csv: x\n")
+	want := map[string]string{"a.csv": "one NIC: 1 of 4", "b.csv": "x"}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+	for text, want := range map[string]string{"a.csv": `1: "a.csv" is not "NAME: REASON"`, "\na.csv: ": "2: ",
+		": why": "1: ", "a: x\na: y": "2: a is there twice"} {
+		if _, err := parseApart(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := readApart(filepath.Join(t.TempDir(), "none")); cli.ExitStatus(err) != cli.ExitInput {
+		t.Error(err)
+	}
+	if got, err := readApart(""); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// The tables that are left take as long as expected, by what those before them took.
+func TestRemaining(t *testing.T) {
+	now := time.Unix(100, 0)
+	r := remaining{begun: now, clock: func() time.Time { return now }}
+	if got := r.now(); got != progress.Unknown {
+		t.Errorf("nothing is known: %v", got)
+	}
+	r.expected = []time.Duration{time.Second, 0, 3 * time.Second}
+	for _, tc := range []struct {
+		at   time.Duration
+		done int // the table that is done then; -1: none
+		want time.Duration
+	}{{0, -1, 4 * time.Second}, {time.Second, -1, 3 * time.Second}, {2 * time.Second, 0, 6 * time.Second},
+		{3 * time.Second, -1, 5 * time.Second}, {9 * time.Second, -1, 0}, {10 * time.Second, 2, 0}} {
+		now = time.Unix(100, 0).Add(tc.at)
+		if tc.done >= 0 {
+			r.done(tc.done)
+		}
+		if got := r.now(); got != tc.want {
+			t.Errorf("after %v: %v left, want %v", tc.at, got, tc.want)
+		}
 	}
 }
 
@@ -78,7 +150,7 @@ func TestJudgeBoard(t *testing.T) {
 		{[]*validate.Report{ok, far}, "1 of 3 rows exceed their limits", cli.ExitFailure},
 		{[]*validate.Report{far, invalid}, "the verdict is INVALID: x: late", cli.ExitInvalid},
 	} {
-		err := (&all{files: []string{"a"}}).judge(score.New(tc.reports, out))
+		err := (&all{files: []string{"a"}}).judge(score.New(tc.reports, nil, out))
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -106,7 +178,7 @@ func TestFailedTable(t *testing.T) {
 		t.Errorf("%+v", a.cases[3])
 	}
 	a.failed = broken
-	if err := a.judge(score.New(nil, a.out)); !errors.Is(err, broken) || cli.ExitStatus(err) != cli.ExitFailure {
+	if err := a.judge(score.New(nil, nil, a.out)); !errors.Is(err, broken) || cli.ExitStatus(err) != cli.ExitFailure {
 		t.Errorf("%v, status %d", err, cli.ExitStatus(err))
 	}
 }

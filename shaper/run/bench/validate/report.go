@@ -37,6 +37,7 @@ type Line struct {
 	Error     float64 `json:"error_percent"` // of the emulated time, or of the expected one if nothing was run
 	Limit     float64 `json:"limit_percent"`
 	Within    bool    `json:"within_limit"`
+	Fitted    bool    `json:"fitted,omitempty"` // figures that the time is calculated with were fitted to this row
 }
 
 // newLine compares the emulated time, or the expected one if that is 0, with the published one.
@@ -80,6 +81,13 @@ type Report struct {
 func (r *Report) conclude() {
 	v := &r.Conclusion
 	r.Verdict, r.Cause, r.Summary, r.Reasons, r.Findings = v.Word, v.Cause, v.Summary, v.Reasons, v.Findings
+}
+
+// MarkFitted marks the rows of at most upTo bytes: figures were fitted to them.
+func (r *Report) MarkFitted(upTo int64) {
+	for i := range r.Lines {
+		r.Lines[i].Fitted = r.Lines[i].Size <= upTo
+	}
 }
 
 // Outside returns the rows that exceed their limits.

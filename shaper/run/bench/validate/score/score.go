@@ -53,39 +53,73 @@ type LeftOut struct {
 	Reason string `json:"reason"`
 }
 
-// Board is the score of many tables.
-type Board struct {
-	Tables  []Table   `json:"tables"`
-	LeftOut []LeftOut `json:"left_out"`
-	All     Errors    `json:"all"`       // rows of all tables
-	Small   Errors    `json:"small"`     // those up to 32 KiB
-	Large   Errors    `json:"large"`     // those above
-	Classes []Class   `json:"classes"`   // of the rows of all tables
-	Met     int       `json:"bias_met"`  // size classes of tables with a bias below BiasLimit
-	Of      int       `json:"bias_rows"` // size classes of tables that have rows
+// Apart is a table that is seen apart, and the reason.
+type Apart struct {
+	Table
+	Reason string `json:"reason"`
 }
 
-// New sums up tables.
-func New(reports []*validate.Report, out []LeftOut) *Board {
-	b := &Board{Tables: []Table{}, LeftOut: append([]LeftOut{}, out...)}
-	var all []validate.Line
+// Group sums up rows of several tables.
+type Group struct {
+	All     Errors  `json:"all"`
+	Small   Errors  `json:"small"`     // rows up to 32 KiB
+	Large   Errors  `json:"large"`     // rows above
+	Classes []Class `json:"classes"`   // of the rows of all tables
+	Met     int     `json:"bias_met"`  // size classes of tables with a bias below BiasLimit
+	Of      int     `json:"bias_rows"` // size classes of tables that have rows
+}
+
+// Board is the score of many tables. The groups have no rows of tables that are seen apart.
+type Board struct {
+	Tables    []Table   `json:"tables"`
+	Apart     []Apart   `json:"apart"`
+	LeftOut   []LeftOut `json:"left_out"`
+	All       Group     `json:"all"`
+	Fitted    Group     `json:"fitted"`     // rows that figures were fitted to
+	NotFitted Group     `json:"not_fitted"` // the others
+}
+
+// New sums up tables. apart has the reasons for tables that are to be seen apart, by their names.
+func New(reports []*validate.Report, apart map[string]string, out []LeftOut) *Board {
+	b := &Board{Tables: []Table{}, Apart: []Apart{}, LeftOut: append([]LeftOut{}, out...)}
 	for _, r := range reports {
 		t := Table{Report: r, Score: Of(r.Lines), Classes: classes(r.Lines)}
-		for _, c := range t.Classes {
+		if why, is := apart[r.Name]; is {
+			b.Apart = append(b.Apart, Apart{t, why})
+			continue
+		}
+		b.Tables = append(b.Tables, t)
+	}
+	b.All = group(b.Tables, func(validate.Line) bool { return true })
+	b.Fitted = group(b.Tables, func(l validate.Line) bool { return l.Fitted })
+	b.NotFitted = group(b.Tables, func(l validate.Line) bool { return !l.Fitted })
+	return b
+}
+
+// group sums up the rows of tables that belong to a group.
+func group(tables []Table, belongs func(validate.Line) bool) (g Group) {
+	var all []validate.Line
+	for _, t := range tables {
+		var rows []validate.Line
+		for _, l := range t.Lines {
+			if belongs(l) {
+				rows = append(rows, l)
+			}
+		}
+		for _, c := range classes(rows) {
 			if c.Rows == 0 {
 				continue
 			}
-			b.Of++
+			g.Of++
 			if math.Abs(c.Bias) < BiasLimit {
-				b.Met++
+				g.Met++
 			}
 		}
-		b.Tables = append(b.Tables, t)
-		all = append(all, r.Lines...)
+		all = append(all, rows...)
 	}
-	b.All, b.Classes = Of(all), classes(all)
-	b.Small, b.Large = Of(between(all, 0, Small)), Of(between(all, Small, 0))
-	return b
+	g.All, g.Classes = Of(all), classes(all)
+	g.Small, g.Large = Of(between(all, 0, Small)), Of(between(all, Small, 0))
+	return g
 }
 
 // Of sums up rows.

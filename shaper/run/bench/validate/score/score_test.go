@@ -46,24 +46,38 @@ func TestNew(t *testing.T) {
 	one := &validate.Report{Name: "one", Lines: []validate.Line{line(8, -50), line(32<<10, -40), line(32<<10+1, 10),
 		line(1<<20, 4)}}
 	two := &validate.Report{Name: "two", Lines: []validate.Line{line(1<<20+1, 1), line(64<<20, 2), line(64<<20+1, -15.5)}}
-	b := New([]*validate.Report{one, two}, []LeftOut{{"three", "why"}})
-	if b.Of != 4 || b.Met != 2 {
-		t.Errorf("%d of %d classes, want 2 of 4", b.Met, b.Of)
+	odd := &validate.Report{Name: "odd", Lines: []validate.Line{line(8, 900)}}
+	two.MarkFitted(64 << 20)
+	b := New([]*validate.Report{one, odd, two}, map[string]string{"odd": "another net", "none": "x"},
+		[]LeftOut{{"three", "why"}})
+	for _, g := range []struct {
+		name          string
+		got           Group
+		rows, met, of int
+	}{{"all", b.All, 7, 2, 4}, {"fitted", b.Fitted, 2, 1, 1}, {"not fitted", b.NotFitted, 5, 1, 3}} {
+		if g.got.All.Rows != g.rows || g.got.Met != g.met || g.got.Of != g.of {
+			t.Errorf("%s: %d rows, %d of %d classes, want %d, %d of %d", g.name, g.got.All.Rows, g.got.Met, g.got.Of, g.rows,
+				g.met, g.of)
+		}
+	}
+	if len(b.Apart) != 1 || b.Apart[0].Name != "odd" || b.Apart[0].Reason != "another net" || b.Apart[0].Score.Median != 900 {
+		t.Errorf("apart: %+v", b.Apart)
 	}
 	var got []int
-	for _, c := range append(b.Tables[0].Classes, append(b.Tables[1].Classes, b.Classes...)...) {
+	for _, c := range append(b.Tables[0].Classes, append(b.Tables[1].Classes, b.All.Classes...)...) {
 		got = append(got, c.Rows)
 	}
 	if d := cmp.Diff([]int{2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 2, 1}, got); d != "" {
 		t.Errorf("rows of the classes (-want +got):\n%s", d)
 	}
-	if b.All.Rows != 7 || b.Small.Rows != 2 || b.Small.Median != 45 || b.Large.Rows != 5 || b.Large.Largest != -15.5 {
-		t.Errorf("%+v", b)
+	a := b.All
+	if a.All.Rows != 7 || a.Small.Rows != 2 || a.Small.Median != 45 || a.Large.Rows != 5 || a.Large.Largest != -15.5 {
+		t.Errorf("%+v", a)
 	}
-	if b.All.Largest != -50 || b.All.LargestSize != 8 || b.All.Median != 10 {
-		t.Errorf("%+v", b.All)
+	if a.All.Largest != -50 || a.All.LargestSize != 8 || a.All.Median != 10 {
+		t.Errorf("%+v", a.All)
 	}
-	if _, err := json.Marshal(New(nil, nil)); err != nil {
+	if _, err := json.Marshal(New(nil, nil, nil)); err != nil {
 		t.Error(err)
 	}
 }
