@@ -185,6 +185,7 @@ type PathHop struct {
 type Message struct {
 	Size   uint64
 	Posted int64 // the sender called isend
+	Ready  int64 // the sending host has handled it: Posted if hosts cost nothing
 	Recv   int64 // the receiver called irecv
 	Due    int64 // the last byte is at the receiver
 	Sent   int64 // the send is complete for the sender
@@ -291,12 +292,14 @@ func (f *Flow) Advance(now int64) int64 { return int64(C.advance(f.engine, C.int
 // Message returns message i: posted, and not yet taken.
 func (f *Flow) Message(i uint64) Message {
 	c, k := f.flow, i%MaxMessages
-	m := Message{Size: uint64(c.sends[k].size), Posted: int64(c.sends[k].posted), Recv: Never, Due: Never, Sent: Never}
+	m := Message{Size: uint64(c.sends[k].size), Posted: int64(c.sends[k].posted), Ready: Never,
+		Recv: Never, Due: Never, Sent: Never}
 	if i < f.recvd {
 		m.Recv = int64(c.receives[k].posted)
 	}
 	if i < uint64(c.known) {
 		t := &c.times[k]
+		m.Ready = max(m.Posted, int64(t.ready))
 		m.Due, m.Sent, m.Distortion = int64(t.due), int64(t.complete), int64(t.distortion)
 	}
 	return m

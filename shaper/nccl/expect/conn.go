@@ -28,6 +28,7 @@ type conn struct {
 	draws         bool // a hop of its path draws random numbers
 	direct        bool // within a node that costs time: a kernel writes to the receiver's memory, without proxies
 	path          []link.PathHop
+	back          int64 // the latency of an acknowledgement, ns
 
 	written  uint64 // by the sending kernel
 	consumed uint64 // by the receiving kernel
@@ -66,18 +67,26 @@ func (c *conn) connect(id uint64, path []link.PathHop, reverse []int, net *link.
 		return fmt.Errorf("rank %d to rank %d: %w", c.src, c.dst, err)
 	}
 	c.path = path
+	c.back = latencyOf(reverse, params)
 	c.draws = slices.ContainsFunc(path, func(h link.PathHop) bool { return params[h.Hop].Draws() })
 	return nil
 }
 
 // connectDirect makes the flow of a connection within a node. A credit takes as long as data.
-func (c *conn) connectDirect(path []link.PathHop, net *link.Network) {
+func (c *conn) connectDirect(path []link.PathHop, net *link.Network, params []link.Params) {
 	var back []int
 	for _, h := range path {
 		back = append(back, h.Hop)
 	}
-	c.path, c.direct = path, true
+	c.path, c.direct, c.back = path, true, latencyOf(back, params)
 	c.ConnectDirect(c.flowID(), path, back, net)
+}
+
+func latencyOf(hops []int, params []link.Params) (ns int64) {
+	for _, h := range hops {
+		ns += params[h].Latency
+	}
+	return ns
 }
 
 // flowID selects the random draws of a connection.

@@ -47,7 +47,7 @@ func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int) ([]int, err
 		switch local := t.fabric.Node(id.src) == t.fabric.Node(id.dst); {
 		case c.Flow != nil || !used[i]:
 		case local && t.fabric.Nodes != nil && id.src != id.dst:
-			c.connectDirect(t.fabric.Nodes.Path(id.src, id.dst, id.multicast), t.net)
+			c.connectDirect(t.fabric.Nodes.Path(id.src, id.dst, id.multicast), t.net, t.fabric.Params)
 		case !local:
 			of := Conn{Comm: comm, Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}
 			if err := t.connect(c, of, rank); err != nil {

@@ -11,6 +11,7 @@ import (
 type cost struct {
 	*node.Cost
 	copies bool // of NVLS: an action moves a part for each of its connections
+	part   Part
 }
 
 // cost is that of a loop: of a send or receive, or of a collective with this protocol. Nil Nodes cost nothing.
@@ -21,15 +22,21 @@ func (n *Nodes) cost(loop *plan.Loop, p2p bool, proto plan.Protocol) cost {
 	t := &n.Time
 	switch {
 	case loop.Role == plan.NVLSCopy:
-		return cost{&t.NVLSCopy, true}
+		return cost{&t.NVLSCopy, true, NVLSCopy}
 	case loop.Role == plan.NVLSHead:
-		return cost{&t.NVLSHead, false}
+		return cost{&t.NVLSHead, false, NVLSHead}
 	case loop.LL:
-		return cost{&t.LL, false}
+		return cost{&t.LL, false, LL}
 	case p2p:
-		return cost{&t.Send, false}
+		return cost{&t.Send, false, Send}
 	}
-	return cost{[...]*node.Cost{plan.LL: &t.LL, plan.LL128: &t.LL128, plan.Simple: &t.Simple}[proto], false}
+	switch proto {
+	case plan.LL:
+		return cost{&t.LL, false, LL}
+	case plan.LL128:
+		return cost{&t.LL128, false, LL128}
+	}
+	return cost{&t.Simple, false, Simple}
 }
 
 // action is how long an action takes, in ns.

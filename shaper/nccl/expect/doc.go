@@ -16,6 +16,9 @@
 // With [Fabric.Nodes], nodes take time too: a kernel needs some to begin, each action takes its step and the time of
 // its bytes (shaper/engine/node), and connections within a node are flows over the links between its GPUs.
 //
+// [Explain] says where the time of a call goes: each thing that happens keeps the moment of the one that it waited for
+// last, with the time of each part until then.
+//
 // Nothing but the times of nodes is fitted to measurements. docs/model.md says where the rules are from, and what is
 // not modelled.
 package expect

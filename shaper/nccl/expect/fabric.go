@@ -51,6 +51,8 @@ type Fabric struct {
 // Nodes is what the nodes of a fabric cost.
 type Nodes struct {
 	node.Time
+	// NICLatency is how much of the latency of each path between nodes, in both directions, is that of its NICs.
+	NICLatency int64
 	// Path is the links from the GPU of a rank to that of another one on its node: hops of the fabric.
 	Path func(src, dst int, kind plan.Multicast) []link.PathHop
 }

@@ -16,16 +16,18 @@ func (s *simulation) proxies(i int) {
 	if c.Flow == nil {
 		return
 	}
-	posted := true
+	posted, sentBefore, postedBefore := true, c.Sent, c.Posted
 	if c.direct {
 		c.receiveDirect()
 	} else {
 		posted = c.send()
 		posted = c.receive() || posted
 	}
+	s.causes.posts(i, sentBefore, postedBefore)
 	switch {
 	case s.inOrder: // a receive completes at once if its data is there; that needs no step
-		if c.PollArrived() > 0 {
+		if n := c.PollArrived(); n > 0 {
+			s.causes.sees(i, n, 0)
 			s.wake(c.receiver)
 			s.nextOp(c.recvOps)
 		}
@@ -52,6 +54,7 @@ func order(conns []conn) []uint64 {
 func (s *simulation) wakeEnds(i int) {
 	c := &s.conns[i]
 	arrived, acked := c.poll()
+	s.causes.sees(i, arrived, acked)
 	if arrived > 0 {
 		s.wake(c.receiver)
 	}
@@ -74,7 +77,10 @@ type opQueue struct {
 }
 
 // proxyOp is an operation. It is complete when each of its connections has handled upTo messages since the start.
-type proxyOp []opEnd
+type proxyOp struct {
+	ends  []opEnd
+	given *moment // to the proxies
+}
 
 type opEnd struct {
 	conn        int
@@ -82,20 +88,20 @@ type opEnd struct {
 }
 
 // enqueue gives the proxies the operations of a kernel that a rank launches.
-func (s *simulation) enqueue(k *plan.Kernel) {
+func (s *simulation) enqueue(k *plan.Kernel, given *moment) {
 	for i := range k.Channels {
 		for j := range k.Channels[i].Batches {
 			batch := &k.Channels[i].Batches[j]
-			s.enqueueBatch(batch, false)
-			s.enqueueBatch(batch, true)
+			s.enqueueBatch(batch, false, given)
+			s.enqueueBatch(batch, true, given)
 		}
 	}
 }
 
 // enqueueBatch adds the operations of one direction: one for all connections of a batch of sends and receives, else one
 // for each connection.
-func (s *simulation) enqueueBatch(batch *plan.Batch, recv bool) {
-	var op proxyOp
+func (s *simulation) enqueueBatch(batch *plan.Batch, recv bool, given *moment) {
+	var op []opEnd
 	var queue *opQueue
 	for _, prog := range batch.Programs {
 		uses := prog.Sends
@@ -116,14 +122,14 @@ func (s *simulation) enqueueBatch(batch *plan.Batch, recv bool) {
 				queue, e.upTo = c.sendOps, c.sendQueued
 			}
 			if op = append(op, e); !batch.P2P {
-				s.addOp(queue, op)
+				s.addOp(queue, proxyOp{op, given})
 				op = nil
 			}
 		}
 	}
 	if len(op) > 0 {
 		slices.SortFunc(op, func(x, y opEnd) int { return cmp.Compare(x.conn, y.conn) })
-		s.addOp(queue, op)
+		s.addOp(queue, proxyOp{op, given})
 	}
 }
 
@@ -131,13 +137,14 @@ func (s *simulation) enqueueBatch(batch *plan.Batch, recv bool) {
 func (s *simulation) addOp(o *opQueue, op proxyOp) {
 	o.ops = append(o.ops, op)
 	if len(o.ops) == 1 {
-		s.begin(o)
+		s.begin(o, op.given)
 	}
 }
 
 // begin allows the messages of the current operation.
-func (s *simulation) begin(o *opQueue) {
-	for _, e := range o.ops[0] {
+func (s *simulation) begin(o *opQueue, at *moment) {
+	s.causes.allows(o, at)
+	for _, e := range o.ops[0].ends {
 		c := &s.conns[e.conn]
 		if o.recv {
 			c.recvAllowed, c.recvSlots = e.upTo, e.slots
@@ -148,7 +155,7 @@ func (s *simulation) begin(o *opQueue) {
 	if !s.played {
 		return // all connections post at the start
 	}
-	for _, e := range o.ops[0] {
+	for _, e := range o.ops[0].ends {
 		s.wake(s.conns[e.conn].sender)
 		s.proxies(e.conn)
 	}
@@ -156,7 +163,7 @@ func (s *simulation) begin(o *opQueue) {
 
 // isComplete says whether the current operation is complete.
 func (s *simulation) isComplete(o *opQueue) bool {
-	for _, e := range o.ops[0] {
+	for _, e := range o.ops[0].ends {
 		c := &s.conns[e.conn]
 		done := c.Acked
 		if o.recv {
@@ -172,8 +179,9 @@ func (s *simulation) isComplete(o *opQueue) bool {
 // nextOp begins the queue's next operation when the current one is complete. A direct connection has no queue.
 func (s *simulation) nextOp(o *opQueue) {
 	for o != nil && len(o.ops) > 0 && s.isComplete(o) {
+		complete := s.causes.completes(o)
 		if o.ops = o.ops[1:]; len(o.ops) > 0 {
-			s.begin(o)
+			s.begin(o, later(complete, o.ops[0].given))
 		}
 	}
 }

@@ -214,8 +214,8 @@ func (p *repeats) addProgram(s *simulation, run *programRun) {
 func (p *repeats) addOps(s *simulation, o *opQueue) {
 	p.add(uint64(len(o.ops)))
 	for _, op := range o.ops {
-		p.add(uint64(len(op)))
-		for _, e := range op {
+		p.add(uint64(len(op.ends)))
+		for _, e := range op.ends {
 			p.add(uint64(e.conn), e.upTo-s.conns[e.conn].consumed, e.slots)
 		}
 	}

@@ -26,6 +26,9 @@ type simulation struct {
 	played   bool          // the ranks have begun
 	perCall  int           // items of a call that is repeated; 0 in a job
 	nodes    *Nodes        // what nodes cost; nil: nothing
+	causes   *causes       // where the time goes; nil: nobody asks
+
+	transport *link.Transport // of connections between nodes
 
 	timersMade uint64
 }
@@ -36,7 +39,8 @@ type programRun struct {
 	conns          []int // of the simulation, by the plan's number
 	block          *blockRun
 	queued, active bool
-	ends           int64 // when the action at the cursor ends; 0: it has not begun
+	ends           int64   // when the action at the cursor ends; 0: it has not begun
+	at             *moment // the last action has ended, or this one ends
 }
 
 // blockRun is the state of a block.
@@ -44,20 +48,22 @@ type blockRun struct {
 	block      *plan.KernelChannel
 	kernel     *kernelRun
 	batch      int
-	unfinished int // programs of the batch that have not ended
+	unfinished int     // programs of the batch that have not ended
+	ended      *moment // the last of those that have
 }
 
 // kernelRun is a kernel that runs.
 type kernelRun struct {
 	*plan.Kernel
 	rank, item int
-	unfinished int // blocks that have not ended
+	unfinished int     // blocks that have not ended
+	ended      *moment // the last of those that have
 }
 
 // newSimulation makes a simulation with the given connections, on hops of net that are idle.
 func newSimulation(conns []conn, ranks []rankRun, f *Fabric, tieSeed uint64, net *link.Network) *simulation {
 	s := &simulation{conns: conns, ranks: ranks, inOrder: f.InOrder, nodes: f.Nodes, tieSeed: tieSeed,
-		timers: newTimers()}
+		timers: newTimers(), transport: f.Transport}
 	ends, orders := make([]*sim.Endpoints, len(conns)), make([]uint64, len(conns))
 	for i := range conns {
 		ends[i], orders[i] = &conns[i].Endpoints, uint64(i)
@@ -184,21 +190,21 @@ func (s *simulation) deadlock() error {
 }
 
 // startKernel starts an item's kernel, whose channels begin a while later.
-func (s *simulation) startKernel(r, item int, k *plan.Kernel) {
+func (s *simulation) startKernel(r, item int, k *plan.Kernel, at *moment) {
 	if s.nodes == nil || s.nodes.Launch(len(k.Channels)) == 0 {
-		s.startChannels(r, item, k)
+		s.startChannels(r, item, k, at)
 		return
 	}
-	run := &s.ranks[r]
-	run.begins = s.now + s.nodes.Launch(len(k.Channels))
-	s.after(run.begins, r, item, func() { s.startChannels(r, item, k) })
+	run, ns := &s.ranks[r], s.nodes.Launch(len(k.Channels))
+	run.begins = s.now + ns
+	s.after(run.begins, r, item, func() { s.startChannels(r, item, k, at.after(ns, Launch)) })
 }
 
 // startChannels begins what a kernel does on its channels.
-func (s *simulation) startChannels(r, item int, k *plan.Kernel) {
+func (s *simulation) startChannels(r, item int, k *plan.Kernel, at *moment) {
 	run := &kernelRun{Kernel: k, rank: r, item: item, unfinished: len(k.Channels)}
 	if run.unfinished == 0 {
-		s.itemEnded(r, item)
+		s.itemEnded(r, item, at)
 		return
 	}
 	// The order of the channels is arbitrary, and may change from call to call.
@@ -206,16 +212,16 @@ func (s *simulation) startChannels(r, item int, k *plan.Kernel) {
 	s.ranks[r].kernels++
 	n := uint64(len(k.Channels))
 	for i := range n {
-		s.startBatch(&blockRun{block: &k.Channels[(i+s.tieSeed%n)%n], kernel: run})
+		s.startBatch(&blockRun{block: &k.Channels[(i+s.tieSeed%n)%n], kernel: run}, at)
 	}
 }
 
 // startBatch begins the current batch of a block.
-func (s *simulation) startBatch(b *blockRun) {
+func (s *simulation) startBatch(b *blockRun, at *moment) {
 	batch := &b.block.Batches[b.batch]
 	b.unfinished = len(batch.Programs)
 	for _, prog := range batch.Programs {
-		p := &programRun{Cursor: prog.Start(), conns: batch.Conns, block: b, active: true}
+		p := &programRun{Cursor: prog.Start(), conns: batch.Conns, block: b, active: true, at: at}
 		for _, e := range prog.Sends {
 			c := &s.conns[p.conns[e.Conn]]
 			c.sender, c.window = p, windowOf(e.Slots)
@@ -255,7 +261,7 @@ func (s *simulation) advanceProgram(p *programRun) {
 	a := p.Action()
 	if a == nil {
 		p.active = false
-		s.programEnded(p.block)
+		s.programEnded(p.block, p.at)
 		return
 	}
 	if p.ends > s.now || p.ends == 0 && !s.ready(p, a) {
@@ -263,10 +269,13 @@ func (s *simulation) advanceProgram(p *programRun) {
 	}
 	batch := &p.block.block.Batches[p.block.batch]
 	cost := s.nodes.cost(p.Loop(), batch.P2P, batch.Plan.Proto)
-	if ns := cost.action(a); p.ends == 0 && ns > 0 {
-		p.ends = s.now + ns
-		s.after(p.ends, p.block.kernel.rank, p.block.kernel.item, func() { s.wake(p) })
-		return
+	if p.ends == 0 {
+		ns := cost.action(a)
+		if p.at = s.causes.begins(p, a).after(ns, cost.part); ns > 0 {
+			p.ends = s.now + ns
+			s.after(p.ends, p.block.kernel.rank, p.block.kernel.item, func() { s.wake(p) })
+			return
+		}
 	}
 	p.ends = 0
 	p.Advance()
@@ -300,6 +309,7 @@ func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
 	}
 	for _, i := range send {
 		c := &s.conns[p.conns[i]]
+		s.causes.writes(p.conns[i], p.at)
 		c.put(a.Bytes)
 		switch {
 		case c.Flow == nil:
@@ -313,6 +323,7 @@ func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
 	}
 	for _, i := range recv {
 		c := &s.conns[p.conns[i]]
+		s.causes.consumes(p.conns[i], p.at)
 		c.consumed++
 		if !c.proxied() {
 			c.occupied -= int64(c.reads)
@@ -331,16 +342,18 @@ func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
 }
 
 // programEnded starts what follows the last program of a batch.
-func (s *simulation) programEnded(b *blockRun) {
+func (s *simulation) programEnded(b *blockRun, at *moment) {
+	b.ended = later(at, b.ended)
 	if b.unfinished--; b.unfinished > 0 {
 		return
 	}
 	if b.batch++; b.batch < len(b.block.Batches) {
-		s.startBatch(b)
+		s.startBatch(b, b.ended)
 		return
 	}
 	k := b.kernel
+	k.ended = later(b.ended, k.ended)
 	if k.unfinished--; k.unfinished == 0 {
-		s.itemEnded(k.rank, k.item)
+		s.itemEnded(k.rank, k.item, k.ended)
 	}
 }

@@ -158,6 +158,7 @@ func (s *simulation) launch(r *rankRun) (launched bool) {
 		st.queue = append(st.queue, i)
 		st.entries += atStart + atEnd
 		r.spans = append(r.spans, Span{-1, -1})
+		s.causes.launches(r.id, i)
 		if launched = true; it.call != nil {
 			s.launchCall(r, it.comm, i)
 		}
@@ -172,6 +173,7 @@ func (s *simulation) hasCalled(r *rankRun, i int) bool {
 	}
 	if r.called == 0 {
 		r.called = s.now + s.nodes.Call
+		s.causes.calls(r.id, s.nodes.Call)
 		s.after(r.called, r.id, i, func() { s.resume(r.id) })
 	}
 	if r.called > s.now {
@@ -205,27 +207,28 @@ func (s *simulation) enqueueCalls(r *rankRun, c *commRun) {
 	for n := len(c.kernels); n < min(len(c.calls), s.queuedItems()); n++ {
 		k := r.item(c.calls[n]).call.take(r.id)
 		if c.kernels = append(c.kernels, k); k != nil {
-			s.enqueue(k)
+			s.enqueue(k, s.causes.operation(r.id))
 		}
 	}
 }
 
 // start begins the first item of a stream.
 func (s *simulation) start(r *rankRun, i int) {
-	it := r.item(i)
+	it, at := r.item(i), s.causes.starts(r.id, i)
 	switch {
 	case it.call != nil && r.comms[it.comm].kernels[0] != nil:
-		s.startKernel(r.id, i, r.comms[it.comm].kernels[0])
+		s.startKernel(r.id, i, r.comms[it.comm].kernels[0], at)
 	case it.nanos > 0:
-		s.after(s.now+it.nanos, r.id, i, func() { s.itemEnded(r.id, i) })
+		s.after(s.now+it.nanos, r.id, i, func() { s.itemEnded(r.id, i, at.after(it.nanos, Computing)) })
 	default:
-		s.itemEnded(r.id, i)
+		s.itemEnded(r.id, i, at)
 	}
 }
 
 // itemEnded goes on with what waits for an item.
-func (s *simulation) itemEnded(id, i int) {
+func (s *simulation) itemEnded(id, i int, at *moment) {
 	r := &s.ranks[id]
+	s.causes.itemEnds(id, at)
 	r.spans[i].End = s.now
 	r.ended++
 	it := r.item(i)

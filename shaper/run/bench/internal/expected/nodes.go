@@ -40,7 +40,7 @@ func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.
 			params[i].Latency += int64(t.Net.Latency)
 		}
 	}
-	out := &expect.Nodes{Time: timeOf(t)}
+	out := &expect.Nodes{Time: timeOf(t), NICLatency: int64(t.Net.Latency)}
 	if c.ThreadOfNode {
 		out.Call *= int64(c.GPUsPerNode)
 	}
