@@ -107,6 +107,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 				{"gap", scalar(d, &f.Endpoint.Gap, ParseDuration)},
 			})
 		}},
+		{"nic_time", d.nicTime(&f.NICTime)},
 		{"host", func(path string, n *yaml.Node) error {
 			return d.mapping(path, n, []field{
 				{"per_message", scalar(d, &f.Host.PerMessage, ParseDuration)},

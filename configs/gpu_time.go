@@ -5,6 +5,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -28,6 +29,7 @@ type GPUTime struct {
 	LL128    ActionTime `yaml:"ll128,flow"`
 	Simple   ActionTime `yaml:"simple,flow"`
 	Send     ActionTime `yaml:"send,flow"`                // sends and receives by Simple
+	SendNet  ActionTime `yaml:"send_net,omitempty,flow"`  // those between nodes; as Send if not given
 	NVLSCopy ActionTime `yaml:"nvls_copy,omitempty,flow"` // between a rank's data and its buffers for NVLS
 	NVLSHead ActionTime `yaml:"nvls_head,omitempty,flow"` // the reduction and the broadcast
 
@@ -45,6 +47,16 @@ type LinkTime struct {
 type NetTime struct {
 	PerMessage time.Duration `yaml:"per_message"` // of the proxy at each end, one message after the other
 	Latency    time.Duration `yaml:"latency"`     // of all that messages pass at the same time: NICs, PCI Express, polling
+}
+
+// NICTime is what NICs of a kind cost GPUs, for fabrics with the time of nodes. Its NetTime, if it is not zero, replaces
+// that of the kind of GPU.
+type NICTime struct {
+	NetTime `yaml:",inline"`
+	Rate    units.Bandwidth `yaml:"rate,omitempty"` // of payload, of a port; 0: that of the link
+	// A message of more than Eager bytes is sent later by Rendezvous: the NICs first agree on where it goes.
+	Eager      units.Size    `yaml:"eager,omitempty"`
+	Rendezvous time.Duration `yaml:"rendezvous,omitempty"`
 }
 
 // ActionTime is what an action of a kernel costs on one channel, by protocol.
@@ -72,20 +84,35 @@ func (d *decoder) gpuTime(dst **GPUTime) func(string, *yaml.Node) error {
 					{"latency", scalar(d, &t.Links.Latency, ParseDuration)},
 				})
 			}},
-			{"net", func(path string, n *yaml.Node) error {
-				return d.mapping(path, n, []field{
-					{"per_message", scalar(d, &t.Net.PerMessage, ParseDuration)},
-					{"latency", scalar(d, &t.Net.Latency, ParseDuration)},
-				})
-			}},
+			{"net", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.netTime(&t.Net)) }},
 			{"ll", d.actionTime(&t.LL)},
 			{"ll128", d.actionTime(&t.LL128)},
 			{"simple", d.actionTime(&t.Simple)},
 			{"send", d.actionTime(&t.Send)},
+			{"send_net", d.actionTime(&t.SendNet)},
 			{"nvls_copy", d.actionTime(&t.NVLSCopy)},
 			{"nvls_head", d.actionTime(&t.NVLSHead)},
 			{"fitted_to", values(d, &t.FittedTo, ParseFittedRows)},
 		})
+	}
+}
+
+func (d *decoder) netTime(t *NetTime) []field {
+	return []field{
+		{"per_message", scalar(d, &t.PerMessage, ParseDuration)},
+		{"latency", scalar(d, &t.Latency, ParseDuration)},
+	}
+}
+
+// nicTime reads what NICs of a kind cost GPUs.
+func (d *decoder) nicTime(dst **NICTime) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		t := &NICTime{}
+		*dst = t
+		return d.mapping(path, n, append(d.netTime(&t.NetTime),
+			field{"rate", scalar(d, &t.Rate, units.ParseBandwidth)},
+			field{"eager", scalar(d, &t.Eager, units.ParseSize)},
+			field{"rendezvous", scalar(d, &t.Rendezvous, ParseDuration)}))
 	}
 }
 
@@ -126,6 +153,26 @@ func (t *GPUTime) validate(nvls bool) error {
 		within("ll", t.LL.validate()), within("ll128", t.LL128.validate()),
 		within("simple", t.Simple.validate()), within("send", t.Send.validate()),
 	)
+}
+
+// SetNICRate gives the links the rate of f's NICTime, if it has one: bytes of the line that are not payload, beside each
+// packet, make the difference.
+func (f *Fabric) SetNICRate() {
+	if l := &f.Link; f.NICTime != nil && f.NICTime.Rate > 0 && l.Bandwidth > f.NICTime.Rate {
+		payload := float64(l.MTU - l.Header)
+		line := payload * float64(l.Bandwidth) / float64(f.NICTime.Rate)
+		l.Framing = max(0, int(math.Round(line))-l.MTU)
+	}
+}
+
+// validate checks t, which may be nil.
+func (t *NICTime) validate() error {
+	if t == nil {
+		return nil
+	}
+	return cmp.Or(between("per_message", t.PerMessage, 0, MaxLatency), between("latency", t.Latency, 0, MaxLatency),
+		at("rate", inRate(t.Rate)), between("eager", t.Eager, 0, MaxBuffer),
+		between("rendezvous", t.Rendezvous, 0, MaxLatency))
 }
 
 func (a *ActionTime) validate() error {

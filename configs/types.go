@@ -69,6 +69,7 @@ type Fabric struct {
 
 	Transport Transport `yaml:"transport"`
 	Endpoint  Endpoint  `yaml:"endpoint"`
+	NICTime   *NICTime  `yaml:"nic_time,omitempty"` // with the time of nodes
 	Host      Host      `yaml:"host,omitempty"`
 
 	// JitterTable is the distribution that jitter of kind "table" draws from: quantiles

@@ -92,6 +92,7 @@ func (f *Fabric) validate() error {
 		f.validateNCCL(),
 		between("endpoint.overhead", f.Endpoint.Overhead, 0, MaxLatency),
 		between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency),
+		within("nic_time", f.NICTime.validate()),
 		f.validateHost(),
 		f.validateKernel(),
 	)

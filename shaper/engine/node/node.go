@@ -15,6 +15,8 @@ type Time struct {
 	Call int64
 	// Actions of a kernel, by NCCL's protocol. Send is Simple of sends and receives.
 	LL, LL128, Simple, Send Cost
+	// SendNet is Send between nodes; the zero Cost as Send.
+	SendNet Cost
 	// NVLSCopy is a copy between a rank's data and the buffers of NVLS, NVLSHead the reduction and the broadcast.
 	NVLSCopy, NVLSHead Cost
 }

@@ -171,6 +171,14 @@ func (x *causes) writes(i int, m *moment) {
 	}
 }
 
+// agrees notes that the NICs have agreed where message n of a connection goes.
+func (x *causes) agrees(i int, n uint64) {
+	if x != nil {
+		written := &x.conns[i].written
+		written.set(n, written.of(n).by(x.s.now, NIC))
+	}
+}
+
 // consumes notes that the receiving kernel consumes the next message of a connection.
 func (x *causes) consumes(i int, m *moment) {
 	if x == nil {

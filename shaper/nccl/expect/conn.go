@@ -31,6 +31,8 @@ type conn struct {
 	back          int64 // the latency of an acknowledgement, ns
 
 	written  uint64 // by the sending kernel
+	handed   uint64 // of written, those that the sending proxy may post
+	handedAt int64  // when the last one was or will be
 	consumed uint64 // by the receiving kernel
 
 	sendQueued, recvQueued   uint64 // in the operations that the proxies were given
@@ -126,7 +128,7 @@ func (c *conn) poll() (arrived, acked uint64) {
 
 // send posts what the sending proxy can post.
 func (c *conn) send() (posted bool) {
-	for c.Sent < c.written && c.Sent < c.sendAllowed && c.Send(c.messages[c.Sent%plan.Steps].bytes) {
+	for c.Sent < c.handed && c.Sent < c.sendAllowed && c.Send(c.messages[c.Sent%plan.Steps].bytes) {
 		posted = true
 	}
 	return posted

@@ -14,8 +14,9 @@ type cost struct {
 	part   Part
 }
 
-// cost is that of a loop: of a send or receive, or of a collective with this protocol. Nil Nodes cost nothing.
-func (n *Nodes) cost(loop *plan.Loop, p2p bool, proto plan.Protocol) cost {
+// cost is that of a loop: of a send or receive, between nodes or not, or of a collective with this protocol. Nil Nodes
+// cost nothing.
+func (n *Nodes) cost(loop *plan.Loop, p2p, between bool, proto plan.Protocol) cost {
 	if n == nil {
 		return cost{}
 	}
@@ -27,6 +28,8 @@ func (n *Nodes) cost(loop *plan.Loop, p2p bool, proto plan.Protocol) cost {
 		return cost{&t.NVLSHead, false, NVLSHead}
 	case loop.LL:
 		return cost{&t.LL, false, LL}
+	case p2p && between && t.SendNet != (node.Cost{}):
+		return cost{&t.SendNet, false, Send}
 	case p2p:
 		return cost{&t.Send, false, Send}
 	}

@@ -53,6 +53,10 @@ type Nodes struct {
 	node.Time
 	// NICLatency is how much of the latency of each path between nodes, in both directions, is that of its NICs.
 	NICLatency int64
+	// Rendezvous is how much later, in ns, the sending proxy posts a message between nodes that is larger than Eager
+	// bytes: the two NICs first agree on where it goes.
+	Rendezvous int64
+	Eager      uint64
 	// Path is the links from the GPU of a rank to that of another one on its node: hops of the fabric.
 	Path func(src, dst int, kind plan.Multicast) []link.PathHop
 }
@@ -111,7 +115,7 @@ func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 				bytes := a.Bytes // on each hop
 				between := f.Node(conns[i].Src) != f.Node(conns[i].Dst)
 				if !between {
-					bytes = f.Nodes.cost(loop, p.Conns[i].P2P, p.Proto).onLink(bytes)
+					bytes = f.Nodes.cost(loop, p.Conns[i].P2P, false, p.Proto).onLink(bytes)
 				}
 				for k, h := range paths[i] {
 					l, params := loads[h.Hop], &f.Params[h.Hop]

@@ -2,7 +2,11 @@
 
 package expect
 
-import "github.com/ddlemu/ddlemu/shaper/nccl/plan"
+import (
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+)
 
 // LimitedBy is what limits the rate of calls.
 type LimitedBy uint8
@@ -54,7 +58,7 @@ func (e *Estimate) limit(p *plan.Plan, f *Fabric, p2p bool) Limit {
 		consider(Limit{By: ByThread}, float64(f.Nodes.Call))
 		for i := range p.Blocks {
 			b := &p.Blocks[i]
-			steps, bytes := f.Nodes.busy(b, p2p, p.Proto)
+			steps, bytes := f.busy(p, b, p2p)
 			by := ByChannel
 			if steps > bytes {
 				by = BySteps
@@ -74,11 +78,11 @@ func (e *Estimate) limit(p *plan.Plan, f *Fabric, p2p bool) Limit {
 
 // busy is how long the actions of a block take, beside their bytes and for them. The programs of a batch run at the
 // same time.
-func (n *Nodes) busy(b *plan.Block, p2p bool, proto plan.Protocol) (steps, bytes float64) {
+func (f *Fabric) busy(p *plan.Plan, b *plan.Block, p2p bool) (steps, bytes float64) {
 	for _, batch := range b.Batches {
 		longest, itsSteps := 0.0, 0.0
 		for _, prog := range batch {
-			if all, s := n.busyProgram(prog, p2p, proto); all > longest {
+			if all, s := f.busyProgram(p, prog, p2p); all > longest {
 				longest, itsSteps = all, s
 			}
 		}
@@ -88,19 +92,26 @@ func (n *Nodes) busy(b *plan.Block, p2p bool, proto plan.Protocol) (steps, bytes
 }
 
 // busyProgram is how long the actions of a program take, and how much of it beside their bytes.
-func (n *Nodes) busyProgram(prog plan.Program, p2p bool, proto plan.Protocol) (all, steps float64) {
+func (f *Fabric) busyProgram(p *plan.Plan, prog plan.Program, p2p bool) (all, steps float64) {
 	for i := range prog {
 		loop := &prog[i]
-		cost := n.cost(loop, p2p, proto)
-		if cost.Cost == nil {
-			continue
-		}
 		for k := range loop.Actions {
+			a := &loop.Actions[k]
+			cost := f.Nodes.cost(loop, p2p, p2p && f.isBetween(p, a), p.Proto)
+			if cost.Cost == nil {
+				continue
+			}
 			steps += float64(loop.Repeat) * cost.Step
-			all += float64(loop.Repeat) * float64(cost.action(&loop.Actions[k]))
+			all += float64(loop.Repeat) * float64(cost.action(a))
 		}
 	}
 	return all, steps
+}
+
+// isBetween says whether action a sends or receives between nodes.
+func (f *Fabric) isBetween(p *plan.Plan, a *plan.Action) bool {
+	between := func(i int) bool { return f.Node(p.Conns[i].Src) != f.Node(p.Conns[i].Dst) }
+	return slices.ContainsFunc(a.Send, between) || slices.ContainsFunc(a.Recv, between)
 }
 
 // peerChannels is [Limit.PeerChannels].

@@ -37,6 +37,22 @@ func (s *simulation) proxies(i int) {
 	}
 }
 
+// handOver gives a message that a kernel has just written to the sending proxy, never before an earlier one.
+func (s *simulation) handOver(p *programRun, c *conn, i int, bytes uint64) {
+	if s.nodes == nil || s.nodes.Rendezvous == 0 || bytes <= s.nodes.Eager && c.handed == c.written-1 {
+		c.handed++
+		return
+	}
+	if bytes > s.nodes.Eager {
+		c.handedAt = max(c.handedAt, s.now+s.nodes.Rendezvous)
+	}
+	s.after(c.handedAt, p.block.kernel.rank, p.block.kernel.item, func() {
+		s.causes.agrees(i, c.handed)
+		c.handed++
+		s.proxies(i)
+	})
+}
+
 // order returns the number of each connection in the order of a virtual clock: by sender, distance to the receiver and
 // the order in which they were made. Those of a communicator were made before those of the next one, unless conn.made
 // says something else: those of collectives first, and by channels.

@@ -268,7 +268,7 @@ func (s *simulation) advanceProgram(p *programRun) {
 		return
 	}
 	batch := &p.block.block.Batches[p.block.batch]
-	cost := s.nodes.cost(p.Loop(), batch.P2P, batch.Plan.Proto)
+	cost := s.nodes.cost(p.Loop(), batch.P2P, batch.P2P && s.isBetween(p, a), batch.Plan.Proto)
 	if p.ends == 0 {
 		ns := cost.action(a)
 		if p.at = s.causes.begins(p, a).after(ns, cost.part); ns > 0 {
@@ -281,6 +281,12 @@ func (s *simulation) advanceProgram(p *programRun) {
 	p.Advance()
 	s.wake(p)
 	s.act(p, a, cost)
+}
+
+// isBetween says whether action a sends or receives between nodes.
+func (s *simulation) isBetween(p *programRun, a *plan.Action) bool {
+	between := func(i int) bool { return s.conns[p.conns[i]].proxied() }
+	return slices.ContainsFunc(a.Send, between) || slices.ContainsFunc(a.Recv, between)
 }
 
 // ready says whether action a need not wait.
@@ -312,6 +318,8 @@ func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
 		s.causes.writes(p.conns[i], p.at)
 		c.put(a.Bytes)
 		switch {
+		case c.proxied():
+			s.handOver(p, c, p.conns[i], a.Bytes)
 		case c.Flow == nil:
 			c.Arrived++
 			s.wake(c.receiver)

@@ -281,7 +281,9 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) (text string, err error)
 		return "", cli.BadInput("%s: %s has no section time: see docs/node-time.md", o.nodeTimeFrom, cfg.GPU.Name)
 	}
 	text = cfg.GPUTimeText(!o.onlyModel)
-	cfg.NodeTime = cfg.CostsGPUTime() && o.onlyModel
+	if cfg.NodeTime = cfg.CostsGPUTime() && o.onlyModel; cfg.NodeTime {
+		cfg.SetNICRate()
+	}
 	return text, nil
 }
 

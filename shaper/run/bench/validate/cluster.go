@@ -41,8 +41,8 @@ func (c *Cluster) Profile(nodes int) (string, error) {
 const (
 	olderNCCL    = "2.22"
 	newerNCCL    = "2.29"
-	firstOfNewer = 25
-	yearOfNewer  = 2025 // when 2.25 came out
+	firstOfNewer = 23 // since 2.23 NCCL counts the steps between nodes of a ring as 2.29 does, and knows PAT
+	yearOfNewer  = 2025
 )
 
 var (
@@ -50,7 +50,7 @@ var (
 	year        = regexp.MustCompile(`\b20[0-9][0-9]\b`)
 )
 
-// NearestNCCL is the version of NCCL that stands for the table's: 2.22 for those before 2.25, else 2.29. If the table
+// NearestNCCL is the version of NCCL that stands for the table's: 2.22 for those before 2.23, else 2.29. If the table
 // does not know the version, the year that it was measured in decides.
 func (c *Cluster) NearestNCCL() string {
 	older := false

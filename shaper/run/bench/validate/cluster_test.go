@@ -9,7 +9,7 @@ import (
 
 func TestNearestNCCL(t *testing.T) {
 	for text, want := range map[string]string{
-		"2.12.7": "2.22", "2.24.3": "2.22", "2.25.1": "2.29", "v2.27.3": "2.29", "2.30": "2.29", "2.29.7+cuda12.9": "2.29",
+		"2.12.7": "2.22", "2.22.3": "2.22", "2.23.4": "2.29", "v2.27.3": "2.29", "2.30": "2.29", "2.29.7+cuda12.9": "2.29",
 		"unknown": "2.29", "": "2.29", "unknown (2026-05)": "2.29", "unknown (2024-11)": "2.22", "unknown (old)": "2.22",
 	} {
 		if got := (&Cluster{NCCL: text}).NearestNCCL(); got != want {

@@ -95,6 +95,15 @@ func largestScale(group []Row, k int, most time.Duration) int {
 	return best
 }
 
+// iterations is how many a row has on a virtual clock and in the model: as many as nccl-tests measures by default where
+// ranks may end early because they need not wait for all others, since the time of a row is the mean of the ranks'.
+func iterations(c nccl.Collective) int {
+	if c.Rooted() || c == nccl.SendRecv {
+		return mostIters
+	}
+	return goodIters
+}
+
 // shorten removes the group's last rows until it takes at most the longest time at time scale k, and returns the
 // iterations that the rest has time for.
 func shorten(group []Row, k int, t times) (kept []Row, iters int, out []LeftOut) {

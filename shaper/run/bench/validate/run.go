@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
@@ -89,7 +90,7 @@ func (t *Table) measureHost(ctx context.Context, c *configs.Fabric, size int64) 
 
 func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report) error {
 	e := o.Emulate
-	iters, out, err := o.plan(ctx, &e, &group)
+	iters, out, err := o.plan(ctx, &e, t.Collective, &group)
 	if err != nil {
 		return r.refused(ctx, group, err)
 	}
@@ -161,10 +162,11 @@ func (o Options) share(i, n int) Options {
 }
 
 // plan selects the time scale of a group and its iterations, and removes rows that take too long.
-func (o *Options) plan(ctx context.Context, e *emulate.Options, group *[]Row) (iters int, out []LeftOut, err error) {
+func (o *Options) plan(ctx context.Context, e *emulate.Options, c nccl.Collective, group *[]Row) (iters int,
+	out []LeftOut, err error) {
 	if e.Config.IsVirtual() {
 		fmt.Fprintf(e.Log, "ddlemu: running %s on the virtual clock\n", span(*group))
-		return goodIters, nil, nil
+		return iterations(c), nil, nil
 	}
 	k := max(e.Config.TimeScale, 1)
 	if o.Scale != nil {
@@ -228,7 +230,7 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	e := o.Emulate
 	e.ChooseClock()
 	e.Config.TimeScale, e.Config.ThreadOfNode = 1, t.Launch == OneThread
-	t.configure(&e.Bench, t.Rows, goodIters)
+	t.configure(&e.Bench, t.Rows, iterations(t.Collective))
 	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
 	rows, info, err := emulate.Expect(ctx, e)
 	if err != nil {

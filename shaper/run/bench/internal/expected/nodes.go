@@ -26,21 +26,22 @@ func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.
 		return nil, nil, fmt.Errorf("the time of a node with %s: not known for NVLinks that connect some pairs only",
 			c.GPU.Name)
 	}
-	t := c.GPU.Time
+	t, net := c.GPU.Time, nicTime(c)
 	switch {
-	case c.Nodes > 1 && t.Net == configs.NetTime{}:
+	case c.Nodes > 1 && net.NetTime == configs.NetTime{}:
 		return nil, nil, fmt.Errorf("the time of a node with %s: time.net is missing, which several nodes need", c.GPU.Name)
 	case c.GPU.MayUseNVLS(c.NodeNVLink().Connection) && t.NVLSCopy.Rate == 0:
 		return nil, nil, fmt.Errorf("the time of a node with %s: time.nvls_copy and time.nvls_head are missing, which NVSwitches "+
 			"need", c.GPU.Name)
 	}
-	tr.Host.PerMessage += int64(t.Net.PerMessage)
+	tr.Host.PerMessage += int64(net.PerMessage)
 	for i := range f.Hops {
 		if f.Hops[i].Kind == fabric.TxPort {
-			params[i].Latency += int64(t.Net.Latency)
+			params[i].Latency += int64(net.Latency)
 		}
 	}
-	out := &expect.Nodes{Time: timeOf(t), NICLatency: int64(t.Net.Latency)}
+	out := &expect.Nodes{Time: timeOf(t), NICLatency: int64(net.Latency), Rendezvous: int64(net.Rendezvous),
+		Eager: uint64(net.Eager)}
 	if c.ThreadOfNode {
 		out.Call *= int64(c.GPUsPerNode)
 	}
@@ -51,6 +52,17 @@ func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.
 		return nil, nil, fmt.Errorf("the links within a node with %s: %w", c.GPU.Name, err)
 	}
 	return out, append(params, hops...), nil
+}
+
+// nicTime is what NICs and proxies cost: what the fabric does not say of its NICs, as the kind of GPU says it.
+func nicTime(c *configs.Fabric) (net configs.NICTime) {
+	if c.NICTime != nil {
+		net = *c.NICTime
+	}
+	if net.NetTime == (configs.NetTime{}) {
+		net.NetTime = c.GPU.Time.Net
+	}
+	return net
 }
 
 // timeOf converts the times of a kind of GPU.
@@ -64,6 +76,7 @@ func timeOf(t *configs.GPUTime) node.Time {
 	return node.Time{
 		Kernel: int64(t.Kernel), Channels: int64(t.Channels), Call: int64(t.Call),
 		LL: action(t.LL), LL128: action(t.LL128), Simple: action(t.Simple), Send: action(t.Send),
+		SendNet:  action(t.SendNet),
 		NVLSCopy: action(t.NVLSCopy), NVLSHead: action(t.NVLSHead),
 	}
 }
