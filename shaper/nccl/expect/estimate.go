@@ -48,22 +48,6 @@ type Estimate struct {
 	transport *link.Transport
 }
 
-// Limits of a simulation. A step processes one connection once and takes about 0.1 us of CPU time; a message and a
-// segment take about four steps.
-const (
-	stepsPerPiece = 4
-	maxSteps      = 2_000_000
-	maxExactSteps = 20_000_000 // in the order of a virtual clock, without random numbers: there the result is exact
-	sameWithin    = 1e-4       // calls whose times differ by less are equal
-	minCalls      = 4          // to find a steady state
-	maxCalls      = 100        // if Iterations is 0
-	minLoops      = 8          // of a shortened call
-	maxOrders     = 8          // orders of flows that are ready at the same instant
-	maxDraws      = 64         // the same with random jitter or loss
-	minDraws      = 2          // so that Spread is known
-	minOrders     = 3          // if the orders make no difference
-)
-
 // spreadSigma is the deviation, in standard deviations, that one of 2000 means exceeds if means are normally
 // distributed, as those of many calls are.
 const spreadSigma = 3.5
@@ -133,7 +117,7 @@ func newSimulated(d *plan.Decision, f *Fabric) (*simulated, *plan.Plan, error) {
 func (c *simulated) average(ctx context.Context, p *plan.Plan, f *Fabric, e *Estimate) error {
 	var slowest []float64
 	for n := 1; ; n++ {
-		t, err := c.times(ctx, p, f, e, f.limit())
+		t, err := c.times(ctx, p, f, e, f.effort().steps)
 		if err != nil {
 			return err
 		}
@@ -142,10 +126,7 @@ func (c *simulated) average(ctx context.Context, p *plan.Plan, f *Fabric, e *Est
 			e.RankTime[r] += (v - e.RankTime[r]) / float64(n)
 		}
 		slowest = append(slowest, slices.Max(t.ranks))
-		settled := !c.random && n >= minOrders &&
-			slices.Max(slowest)-slices.Min(slowest) <= sameWithin*slices.Max(slowest)
-		if settled || f.InOrder && !c.random || n == maxOrders && !c.random || n == maxDraws ||
-			c.played > maxSteps && n >= minDraws {
+		if c.isEnough(slowest, f) {
 			break
 		}
 		c.tieSeed = uint64(n)
@@ -179,10 +160,10 @@ type timing struct {
 // pipeline is full, each further period of loops takes the same time.
 func (c *simulated) times(ctx context.Context, p *plan.Plan, f *Fabric, e *Estimate, limit float64) (timing, error) {
 	most, least := p.Loops()
-	cost := float64(e.pieces) * stepsPerPiece * minCalls
+	cost := float64(e.pieces) * stepsPerPiece * float64(f.effort().minCalls)
 	unit := e.period(p, most)
 	up := func(n int) int { return (n + unit - 1) / unit * unit }
-	long := up(max(c.loopsToFill(most, e), int(float64(most)*limit/3/max(cost, 1))))
+	long := up(max(c.loopsToFill(most, f, e), int(float64(most)*limit/3/max(cost, 1))))
 	more := long
 	if long < most {
 		long += (most - long) % unit
@@ -207,14 +188,6 @@ func (c *simulated) times(ctx context.Context, p *plan.Plan, f *Fabric, e *Estim
 		t.ranks[r] = on(a.ranks[r], b.ranks[r])
 	}
 	return t, nil
-}
-
-// loopsToFill is the number of loops of a call that fill every buffer on the path a few times.
-func (c *simulated) loopsToFill(loops int, e *Estimate) int {
-	t := e.transport
-	buffers := 6*float64(plan.DefaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
-	most := e.busiest().Bytes
-	return max(minLoops, int(min(buffers/float64(max(most, 1)), 1)*float64(loops)))
 }
 
 // period is the number of loops after which a long path repeats itself. The path is limited by a window that is sent as
@@ -255,8 +228,10 @@ func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int
 		return timing{}, 0, err
 	}
 	c.random = s.draws()
+	limit := f.effort()
 	n, err := s.playCalls(ctx, newRepeats(f, s.conns, net), cmp.Or(calls, enqueued), func(n int) bool {
-		return calls == 0 && (!f.InOrder && s.steady(n) || float64(s.loop.Steps()) > f.limit() && n >= minCalls)
+		tooLong := float64(s.loop.Steps()) > limit.steps && n >= limit.minCalls
+		return calls == 0 && (!f.InOrder && s.steady(n) || tooLong)
 	})
 	if err != nil {
 		return timing{}, 0, err
@@ -329,15 +304,6 @@ func (s *simulation) haveEnded(calls int) bool {
 		}
 	}
 	return true
-}
-
-// limit is the number of steps that a simulation may take. With the time of nodes, messages within a node are simulated
-// too, and the time is no exact one.
-func (f *Fabric) limit() float64 {
-	if f.Nodes == nil && f.InOrder && !slices.ContainsFunc(f.Params, func(p link.Params) bool { return p.Draws() }) {
-		return maxExactSteps
-	}
-	return maxSteps
 }
 
 // stalls counts how often a flow had too many segments in flight to send another one.

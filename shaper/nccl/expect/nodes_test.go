@@ -22,6 +22,13 @@ func oneNode(ranks int, t node.Time, rate uint64) *Fabric {
 	tr := rdma()
 	f := &Fabric{Transport: &tr, InOrder: true, Node: func(int) int { return 0 },
 		Path: func(Conn) ([]link.PathHop, []int, error) { panic("all ranks are on one node") }}
+	f.addNodes(ranks, t, rate)
+	return f
+}
+
+// addNodes gives a fabric the time of nodes, whose GPUs have links of so many GB/s.
+func (f *Fabric) addNodes(ranks int, t node.Time, rate uint64) {
+	first := len(f.Params)
 	for range 2 * ranks {
 		p, err := link.NewParams(link.Spec{Bandwidth: rate * 8e9, Latency: localLatency / 2 * time.Nanosecond,
 			MTU: link.MaxMTU, QueuePolicy: link.Lossless}, 1)
@@ -31,15 +38,15 @@ func oneNode(ranks int, t node.Time, rate uint64) *Fabric {
 		f.Params = append(f.Params, p)
 	}
 	f.Nodes = &Nodes{Time: t, Path: func(src, dst int, kind plan.Multicast) []link.PathHop {
+		out, in := link.PathHop{Hop: first + 2*src}, link.PathHop{Hop: first + 2*dst + 1}
 		switch kind {
 		case plan.Reduces:
-			return []link.PathHop{{Hop: 2 * src}}
+			return []link.PathHop{out}
 		case plan.Broadcast:
-			return []link.PathHop{{Hop: 2*dst + 1}}
+			return []link.PathHop{in}
 		}
-		return []link.PathHop{{Hop: 2 * src}, {Hop: 2*dst + 1}}
+		return []link.PathHop{out, in}
 	}}
-	return f
 }
 
 func timeOf(t *testing.T, d plan.Decision, f *Fabric) float64 {
@@ -147,5 +154,56 @@ func TestNodeTimeOfLoads(t *testing.T) {
 	}
 	if one, more := busiest(1), busiest(1.5); math.Abs(more/one-1.5) > 1e-3 {
 		t.Errorf("the busiest link is busy for %v ns, and for %v where a byte occupies 1.5", one, more)
+	}
+}
+
+// A long call, of which some loops and calls are simulated, takes as long as one that is simulated in full, to 0.1 %.
+func TestNodeTimeOfLongCalls(t *testing.T) {
+	const ranks, perNode = 8, 4
+	n := node.Time{Kernel: 6000, Channels: 700, Call: 4000, LL: node.Cost{Step: 700, PerByte: 0.02},
+		LL128: node.Cost{Step: 1600, PerByte: 0.03, Links: 1.2}, Simple: node.Cost{Step: 2500, PerByte: 0.03},
+		Send: node.Cost{Step: 900, PerByte: 0.025}, NVLSCopy: node.Cost{Step: 1100, PerByte: 0.02},
+		NVLSHead: node.Cost{Step: 1300, PerByte: 0.05}}
+	for _, tc := range []struct {
+		coll    nccl.Collective
+		algo    plan.Algorithm
+		proto   plan.Protocol
+		perNode int
+		bytes   uint64
+	}{
+		{nccl.AllReduce, plan.Ring, plan.Simple, ranks, 1 << 30},
+		{nccl.AllReduce, plan.NVLS, plan.Simple, ranks, 256 << 20},
+		{nccl.AllToAll, plan.Ring, plan.Simple, ranks, 256 << 20},
+		{nccl.AllReduce, plan.Ring, plan.LL128, perNode, 256 << 20},
+		{nccl.AllReduce, plan.Tree, plan.Simple, perNode, 256 << 20},
+		{nccl.AllReduce, plan.NVLSTree, plan.Simple, perNode, 256 << 20},
+		{nccl.Broadcast, plan.Ring, plan.Simple, perNode, 1 << 30},
+	} {
+		s := star{perNode: tc.perNode, bandwidth: 400e9, latency: 1500, tr: rdma(),
+			jitter: link.Jitter{Kind: link.Normal, Value: 60}}
+		f := s.build()
+		f.InOrder = true
+		f.addNodes(ranks, n, 300)
+		d := decide(tc.coll, tc.algo, tc.proto, ranks, 4, lighter(tc.bytes)+12345*4)
+		d.P2PChannels, d.P2PChannelsPerPeer, d.NVLSChannels, d.LocalTime, d.Iterations = 4, 4, 4, true, 4
+		if tc.algo == plan.NVLSTree {
+			d.NVLSHeads = [][]int{{0, 4}, {1, 5}, {2, 6}, {3, 7}}
+		}
+		got, err := Simulate(t.Context(), d, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, p, err := newSimulated(&d, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, _, err := c.play(t.Context(), p, f, d.Iterations, &Estimate{transport: f.Transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Extrapolated || math.Abs(got.played/last(full.ranks)-1) > nodePrecision {
+			t.Errorf("%s, %d ranks on a node: %.3f us, in full %.3f, extrapolated %v", d.Name(), tc.perNode, got.played/1e3,
+				last(full.ranks)/1e3, got.Extrapolated)
+		}
 	}
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+)
+
+// Limits of a simulation. A step processes one connection once and takes about 0.1 us of CPU time, 0.5 us if thousands
+// of connections take turns; a message and a segment take about four steps.
+const (
+	stepsPerPiece = 4
+	maxSteps      = 2_000_000
+	maxExactSteps = 20_000_000 // in the order of a virtual clock, without random numbers: there the result is exact
+	sameWithin    = 1e-4       // calls whose times differ by less are equal
+	minCalls      = 4          // to find a steady state
+	maxCalls      = 100        // if Iterations is 0
+	minLoops      = 8          // of a shortened call
+	maxOrders     = 8          // orders of flows that are ready at the same instant
+	maxDraws      = 64         // the same with random jitter or loss
+	minDraws      = 2          // so that Spread is known
+	minOrders     = 3          // if the orders make no difference
+)
+
+// The same with the time of nodes. There the messages within the nodes are simulated too, which are many, and what a
+// node costs is known to percents only.
+const (
+	maxNodeSteps  = 200_000
+	minNodeCalls  = 2    // of calls that take more steps: their buffers are full long before the first one ends
+	nodePrecision = 1e-3 // of the mean of several draws: its standard deviation
+)
+
+// effort is how much of a call is simulated.
+type effort struct {
+	steps    float64 // that a simulation may take
+	minCalls int     // that are simulated if it takes more
+	// precision is the standard deviation of the mean, as a fraction, with which no more random draws are simulated; 0
+	// if only maxSteps and maxDraws limit them.
+	precision float64
+}
+
+// effort is that of the calls on f.
+func (f *Fabric) effort() effort {
+	draws := func(p link.Params) bool { return p.Draws() }
+	switch {
+	case f.Nodes != nil:
+		return effort{maxNodeSteps, minNodeCalls, nodePrecision}
+	case f.InOrder && !slices.ContainsFunc(f.Params, draws):
+		return effort{maxExactSteps, minCalls, 0}
+	}
+	return effort{maxSteps, minCalls, 0}
+}
+
+// isEnough says whether no further order of flows, or draw, is simulated after those that took these times.
+func (c *simulated) isEnough(times []float64, f *Fabric) bool {
+	n := len(times)
+	if !c.random {
+		settled := n >= minOrders && slices.Max(times)-slices.Min(times) <= sameWithin*slices.Max(times)
+		return settled || f.InOrder || n == maxOrders || c.played > maxSteps && n >= minDraws
+	}
+	if n < minDraws {
+		return false
+	}
+	mean, deviation := stat.MeanStdDev(times, nil)
+	precision := f.effort().precision
+	known := precision > 0 && deviation <= precision*mean*math.Sqrt(float64(n))
+	return known || n == maxDraws || c.played > maxSteps
+}
+
+// loopsToFill is the number of loops of a call that fill every buffer on the path a few times. With the time of nodes
+// that is NCCL's buffers, which a few loops fill: rdma has no other ones.
+func (c *simulated) loopsToFill(loops int, f *Fabric, e *Estimate) int {
+	t := e.transport
+	if f.Nodes != nil && t.Kind == link.RDMA {
+		return minLoops
+	}
+	buffers := 6*float64(plan.DefaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
+	most := e.busiest().Bytes
+	return max(minLoops, int(min(buffers/float64(max(most, 1)), 1)*float64(loops)))
+}
