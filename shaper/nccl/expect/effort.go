@@ -33,6 +33,8 @@ const (
 const (
 	maxNodeSteps  = 200_000
 	minNodeCalls  = 2    // of calls that take more steps: their buffers are full long before the first one ends
+	minNodeLoops  = 2    // of a shortened call
+	fillMessages  = 64   // on a connection, that fill its buffer several times
 	nodePrecision = 1e-3 // of the mean of several draws: its standard deviation
 )
 
@@ -78,7 +80,8 @@ func (c *simulated) isEnough(times []float64, f *Fabric) bool {
 func (c *simulated) loopsToFill(loops int, f *Fabric, e *Estimate) int {
 	t := e.transport
 	if f.Nodes != nil && t.Kind == link.RDMA {
-		return minLoops
+		perLoop := float64(e.busiest().Messages) / float64(loops)
+		return min(max(minNodeLoops, int(math.Ceil(fillMessages/perLoop))), minLoops)
 	}
 	buffers := 6*float64(plan.DefaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
 	most := e.busiest().Bytes

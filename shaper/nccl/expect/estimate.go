@@ -160,8 +160,8 @@ type timing struct {
 // pipeline is full, each further period of loops takes the same time.
 func (c *simulated) times(ctx context.Context, p *plan.Plan, f *Fabric, e *Estimate, limit float64) (timing, error) {
 	most, least := p.Loops()
-	cost := float64(e.pieces) * stepsPerPiece * float64(f.effort().minCalls)
-	unit := e.period(p, most)
+	cost := e.cost(f)
+	unit := e.period(p, f, most)
 	up := func(n int) int { return (n + unit - 1) / unit * unit }
 	long := up(max(c.loopsToFill(most, f, e), int(float64(most)*limit/3/max(cost, 1))))
 	more := long
@@ -190,15 +190,24 @@ func (c *simulated) times(ctx context.Context, p *plan.Plan, f *Fabric, e *Estim
 	return t, nil
 }
 
+// cost is about the number of steps of the fewest calls that may be simulated.
+func (e *Estimate) cost(f *Fabric) float64 {
+	return float64(e.pieces) * stepsPerPiece * float64(f.effort().minCalls)
+}
+
 // period is the number of loops after which a long path repeats itself. The path is limited by a window that is sent as
-// a whole: the slots of NCCL's buffer with rdma, the smaller of the socket's buffers with tcp.
-func (e *Estimate) period(p *plan.Plan, loops int) int {
+// a whole: the slots of NCCL's buffer with rdma, the smaller of the socket's buffers with tcp. With the time of nodes a
+// loop may have many messages for each slot.
+func (e *Estimate) period(p *plan.Plan, f *Fabric, loops int) int {
 	busiest := e.busiest()
 	perLoop := float64(max(busiest.Bytes, 1)) / float64(max(loops, 1))
 	if t := e.transport; t.Kind == link.TCP {
 		return max(1, int(math.Round(float64(min(t.SendBuffer, t.Window))/perLoop)))
 	}
-	return p.Window()
+	if f.Nodes == nil {
+		return p.Window()
+	}
+	return max(1, p.Window()/max(1, int(busiest.Messages)/max(loops, 1)))
 }
 
 // busiest is the connection with the most bytes.
@@ -212,11 +221,26 @@ func (e *Estimate) busiest() Traffic {
 	return most
 }
 
-// play simulates calls back to back until their times are equal, or a given number of calls, and returns the mean over
-// Iterations and the number of calls. In the order of a virtual clock it simulates all of them, if that does not take
-// long: there the result is exact, and calls that seem to take equally long may still change slowly. Of calls that are
-// known to repeat, only the first and the last ones are played, with the same result.
+// play returns the mean time of a call over Iterations, and the number of calls that were simulated for it: a given
+// number, or with 0 as many as it takes.
 func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int, e *Estimate) (timing, int, error) {
+	out, err := c.playOnce(ctx, p, f, calls, e.cost(f) > f.effort().steps)
+	if err != nil {
+		return timing{}, 0, err
+	}
+	c.random = out.random
+	c.played += out.steps
+	if out.calls < c.Iterations {
+		e.Extrapolated = true
+	}
+	return out.timing, out.calls, nil
+}
+
+// simulate simulates calls back to back until their times are equal, or a given number of calls. In the order of a
+// virtual clock it simulates all of them, if that does not take long: there the result is exact, and calls that seem to
+// take equally long may still change slowly. Of calls that are known to repeat, only the first and the last ones are
+// played, with the same result.
+func (c *simulated) simulate(ctx context.Context, p *plan.Plan, f *Fabric, calls int) (playedCalls, error) {
 	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.tieSeed)
 	defer net.Close()
 	enqueued := c.Iterations
@@ -225,25 +249,20 @@ func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int
 	}
 	s, err := c.newSimulation(p, f, net, enqueued)
 	if err != nil {
-		return timing{}, 0, err
+		return playedCalls{}, err
 	}
-	c.random = s.draws()
 	limit := f.effort()
 	n, err := s.playCalls(ctx, newRepeats(f, s.conns, net), cmp.Or(calls, enqueued), func(n int) bool {
 		tooLong := float64(s.loop.Steps()) > limit.steps && n >= limit.minCalls
 		return calls == 0 && (!f.InOrder && s.steady(n) || tooLong)
 	})
 	if err != nil {
-		return timing{}, 0, err
+		return playedCalls{}, err
 	}
-	c.played += s.loop.Steps()
 	if n := s.stalls(); n > 0 {
-		return timing{}, 0, errStalls(n)
+		return playedCalls{}, errStalls(n)
 	}
-	if n < c.Iterations {
-		e.Extrapolated = true
-	}
-	return s.timing(n, c.Iterations), n, nil
+	return playedCalls{s.timing(n, c.Iterations), n, s.loop.Steps(), s.draws()}, nil
 }
 
 // playCalls simulates calls until all ranks with work have ended the given number of them, or enough says so of a

@@ -44,6 +44,8 @@ type Fabric struct {
 	// Connected says that the connections of a job's communicator for sends and receives were made with those of its
 	// collectives. Else they were made after all of these, at the first use.
 	Connected bool
+	// Memo, if not nil, has the results of simulations of other calls on this fabric.
+	Memo *Memo
 	// Occupied, if not nil, is called for each segment of a job on each hop.
 	Occupied func(hop int, p *link.HopRecord)
 }

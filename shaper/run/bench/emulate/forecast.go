@@ -127,10 +127,11 @@ func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
 	all := make([]*Forecast, len(decided))
 	var next, done atomic.Int64
+	first := expected.New(f, o.Node(f), o.Variable)
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(decided)) {
 		workers.Go(func() {
-			times := expected.New(f, o.Node(f), o.Variable)
+			times := first.Beside()
 			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
 			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
 				row := o.forecast(ctx, times, decided[i])

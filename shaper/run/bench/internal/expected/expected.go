@@ -29,6 +29,7 @@ type Times struct {
 	getenv func(string) string
 	known  map[string]bench.Expectation
 	least  map[int]job.Traffic
+	memo   *expect.Memo
 	// Problem says why the last row without an expected time has none, "" if every row had one.
 	Problem string
 	// Problems are the different Problems so far, without those of rows that move nothing.
@@ -38,7 +39,14 @@ type Times struct {
 // New makes the Times of a job whose rank r is on node(r). getenv reads the environment of the ranks.
 func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) *Times {
 	return &Times{fabric: f, node: node, getenv: f.Config.NCCLEnv(getenv), known: map[string]bench.Expectation{},
-		least: map[int]job.Traffic{}}
+		least: map[int]job.Traffic{}, memo: expect.NewMemo()}
+}
+
+// Beside returns the Times of the same job for another goroutine. Both use what long simulations of either find out.
+func (t *Times) Beside() *Times {
+	out := *t
+	out.known, out.least, out.Problem, out.Problems = map[string]bench.Expectation{}, map[int]job.Traffic{}, "", nil
+	return &out
 }
 
 // Of returns the expected stated time of one iteration, false if it is not known: then Problem says why. It returns
@@ -302,7 +310,7 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed,
 		Node: t.node, Nodes: nodes, InOrder: t.fabric.Config.IsVirtual(),
-		Made: made,
+		Made: made, Memo: t.memo,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, listened, err := t.ends(c, nics, listed)
 			if err != nil {
