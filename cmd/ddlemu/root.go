@@ -75,6 +75,7 @@ func commands(g *cli.Global) []*cobra.Command {
 		runcmd.NewExpectCommand(g),
 		workloadcmd.NewWorkloadCommand(g),
 		runcmd.NewValidateCommand(g),
+		runcmd.NewFitCommand(g),
 		runcmd.NewVerifyCommand(g),
 		schedulecmd.NewScheduleCommand(g),
 		tracecmd.NewMessagesCommand(g),

@@ -132,13 +132,14 @@ func TestValidateAll(t *testing.T) {
 			}
 		}
 		LeftOut []struct{ Table, Reason string } `json:"left_out"`
-		All     struct{ Rows int }
-		Small   struct{ Rows int }
+		All     struct {
+			All, Small struct{ Rows int }
+		}
 	}
 	if err := json.Unmarshal(out, &board); err != nil {
 		t.Fatal(err)
 	}
-	if board.All.Rows != 3 || board.Small.Rows != 2 || len(board.LeftOut) != 1 || board.LeftOut[0].Table != "one.csv" {
+	if board.All.All.Rows != 3 || board.All.Small.Rows != 2 || len(board.LeftOut) != 1 || board.LeftOut[0].Table != "one.csv" {
 		t.Errorf("%+v", board)
 	}
 	if len(board.Tables) != 2 || board.Tables[0].Table != "half.csv" || board.Tables[1].Table != "links.csv" {

@@ -26,24 +26,31 @@ type validateOptions struct {
 	BenchOptions
 	Model, All bool
 	Apart      string
+	LeftOut    []string
 	pictures   pictures
 }
 
 // AddFlags adds the flags to fs.
 func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
-	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to run")
-	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
+	o.addSizeFlags(fs)
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
 	fs.BoolVar(&o.All, "all", false, "compare all tables of the files and folders, and sum up their errors")
 	fs.StringVar(&o.Apart, "apart", "", "with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
 		"sum up")
+	fs.StringArrayVar(&o.LeftOut, "left-out", nil, "with --all and --model: `file` of `ddlemu fit --leave-out`: its tables are "+
+		"compared with figures that owe nothing to them; may be repeated")
 	o.pictures.addFlags(fs)
 	o.junit.addFlag(fs, "row")
 	addBudgetFlag(fs, &o.Budget)
 	g.AddQuietFlag(fs)
 	g.AddJSONFlag(fs)
 	g.AddVerboseFlag(fs)
+}
+
+func (o *validateOptions) addSizeFlags(fs *pflag.FlagSet) {
+	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to take")
+	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to take")
 }
 
 // NewValidateCommand is `ddlemu validate`.
@@ -96,8 +103,8 @@ far, and the verdict is incomplete.
 			if o.All {
 				return runValidateAll(cmd.Context(), g, &o, args)
 			}
-			if o.Apart != "" {
-				return cli.BadInput("--apart is for --all: see `ddlemu validate --help`")
+			if o.Apart != "" || len(o.LeftOut) > 0 {
+				return cli.BadInput("--apart and --left-out are for --all: see `ddlemu validate --help`")
 			}
 			if len(args) > 1 {
 				return cli.BadInput("validate takes one table, with --all several: see `ddlemu validate --help`")

@@ -69,7 +69,7 @@ odd.csv  l40s       1   900.0  900.0   +900.0         8       +900.0           -
 
 # apart: odd.csv: a net that is not here
 # * another version of NCCL than the one here, or unknown; + several ranks in a process, which NCCL connects directly;
-# f figures were fitted to the table, (f) to some of its rows
+# f figures were fitted to the table, (f) to some of its rows; p predicted by figures that were fitted to other tables
 # one.csv: 16 bytes left out: why
 # two.csv: INVALID: host: late
 # odd.csv: 32 bytes left out: because

@@ -55,30 +55,7 @@ const DecideUpTo = 64 << 20
 // expectations. NCCL reads the fabric's NICs with their present parameters. After that its own links are unlimited, so
 // that calls which must be run are short.
 func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
-	o.ChooseClock() // as the run whose times are asked for would
-	asked, err := o.askedFabric()
-	if err != nil {
-		return nil, bench.Info{}, err
-	}
-	if err := o.checkLongest(asked); err != nil {
-		return nil, bench.Info{}, err
-	}
-	j, err := job.StartFree(ctx, o.Dir, o.privateCopy(asked), "bench")
-	if err != nil {
-		return nil, bench.Info{}, err
-	}
-	defer func() { _ = j.Close() }() // if this fails, gc removes the fabric
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	cfg := o.RanksOn(j)
-	// By then NCCL has read the speed and latency of the NICs, by which it decides.
-	cfg.OnStart = func(bench.Info) {
-		if err := j.RemoveLimits(); err != nil {
-			stop(err)
-		}
-	}
-	o.progress("NCCL decides")
-	decided, info, err := bench.Decide(ctx, cfg, cmp.Or(o.DecideUpTo, DecideUpTo))
+	decided, asked, info, err := o.decide(ctx)
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
@@ -95,6 +72,35 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 		}
 	}
 	return all, info, err
+}
+
+// decide asks NCCL for its decision on each row.
+func (o *Options) decide(ctx context.Context) ([]bench.Case, *fabric.Fabric, bench.Info, error) {
+	o.ChooseClock() // as the run whose times are asked for would
+	asked, err := o.askedFabric()
+	if err != nil {
+		return nil, nil, bench.Info{}, err
+	}
+	if err := o.checkLongest(asked); err != nil {
+		return nil, nil, bench.Info{}, err
+	}
+	j, err := job.StartFree(ctx, o.Dir, o.privateCopy(asked), "bench")
+	if err != nil {
+		return nil, nil, bench.Info{}, err
+	}
+	defer func() { _ = j.Close() }() // if this fails, gc removes the fabric
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	cfg := o.RanksOn(j)
+	// By then NCCL has read the speed and latency of the NICs, by which it decides.
+	cfg.OnStart = func(bench.Info) {
+		if err := j.RemoveLimits(); err != nil {
+			stop(err)
+		}
+	}
+	o.progress("NCCL decides")
+	decided, info, err := bench.Decide(ctx, cfg, cmp.Or(o.DecideUpTo, DecideUpTo))
+	return decided, asked, info, err
 }
 
 // askedFabric returns the fabric of the forecast: the shared one with its present parameters, or a new one.

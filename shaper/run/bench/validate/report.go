@@ -40,6 +40,9 @@ type Line struct {
 	Fitted    bool    `json:"fitted,omitempty"` // figures that the time is calculated with were fitted to this row
 }
 
+// NewLine compares a calculated time with that of a row.
+func NewLine(r Row, calculated time.Duration) Line { return newLine(r, calculated, 0, 0) }
+
 // newLine compares the emulated time, or the expected one if that is 0, with the published one.
 func newLine(r Row, expected, emulated time.Duration, scale int) Line {
 	l := Line{Size: r.Size, Published: units.Microseconds(r.Time), Expected: units.Microseconds(expected),
@@ -62,6 +65,8 @@ type Report struct {
 	// OtherNCCL says that the table was measured with another version of NCCL, or an unknown one; "" if not.
 	OtherNCCL       string `json:"other_nccl,omitempty"`
 	RanksPerProcess int    `json:"ranks_per_process,omitempty"` // of the measurement
+	// WithoutOwn says that the expected times are by figures that were fitted to other tables only.
+	WithoutOwn bool `json:"without_own,omitempty"`
 
 	Lines   []Line    `json:"rows"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`

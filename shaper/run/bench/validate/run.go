@@ -227,12 +227,7 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 // know are left out.
 func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	r := t.report(&o.Emulate)
-	e := o.Emulate
-	e.ChooseClock()
-	e.Config.TimeScale, e.Config.ThreadOfNode = 1, t.Launch == OneThread
-	t.configure(&e.Bench, t.Rows, iterations(t.Collective))
-	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
-	rows, info, err := emulate.Expect(ctx, e)
+	rows, info, err := emulate.Expect(ctx, t.ForModel(o.Emulate))
 	if err != nil {
 		return nil, err
 	}
@@ -249,6 +244,15 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	}
 	t.remark(r)
 	return r, nil
+}
+
+// ForModel returns e with the table's rows, variables and launch, as the model calculates them.
+func (t *Table) ForModel(e emulate.Options) emulate.Options {
+	e.ChooseClock()
+	e.Config.TimeScale, e.Config.ThreadOfNode = 1, t.Launch == OneThread
+	t.configure(&e.Bench, t.Rows, iterations(t.Collective))
+	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
+	return e
 }
 
 func (t *Table) report(e *emulate.Options) *Report {

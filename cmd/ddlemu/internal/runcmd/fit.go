@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/fit"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
+)
+
+// fitOptions are the flags of fit.
+type fitOptions struct {
+	validateOptions
+	Decisions, Output string
+	LeaveOut          bool
+	Every             int
+	force             bool
+}
+
+// AddFlags adds the flags to fs.
+func (o *fitOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
+	o.addFabricFlags(g, fs)
+	o.addSizeFlags(fs)
+	fs.StringVar(&o.Decisions, "decisions", "", "`folder` for NCCL's decisions: those that are there are not asked for again")
+	fs.BoolVar(&o.LeaveOut, "leave-out", false, "also predict each table with figures that are fitted to the others")
+	fs.IntVar(&o.Every, "every", 1, "use only every `n`-th row of each table for the search, which is faster")
+	fs.StringVarP(&o.Output, "output", "o", "", "`file` for the figures and the predictions, as JSON")
+	fs.BoolVar(&o.force, "force", false, "replace the file of --output")
+	g.AddQuietFlag(fs)
+	g.AddJSONFlag(fs)
+	g.AddVerboseFlag(fs)
+}
+
+// NewFitCommand is `ddlemu fit`.
+func NewFitCommand(g *cli.Global) *cobra.Command {
+	var o fitOptions
+	cmd := &cobra.Command{
+		Use:   "fit KIND FOLDER_OR_TABLE...",
+		Short: "Fit the times of a kind of GPU to measured tables",
+		Long: `Finds the figures of the section time: of a kind of GPU with which the model is nearest to
+tables of nccl-tests. KIND is a name of ` + "`ddlemu gpus`" + ` or a file of your own. It says which
+figures are fitted (those that it has), and to which tables (fitted_to; if there is none, to
+all tables of this kind).
+
+The search begins at the geometric mean of the figures of the other kinds, and figures that
+no row depends on stay there. A figure that no other kind has another value for is not
+fitted: it stays as the kind has it.
+
+--leave-out says how far the model is from clusters that it does not know: each table is
+predicted with figures that are fitted to the other tables only, from the start on.
+` + "`ddlemu validate --all --model --left-out FILE`" + ` sums up such predictions, of several kinds.
+
+NCCL decides once on each row, which takes longest; --decisions keeps its decisions. Empty
+that folder if the tables' flags, NCCL or the software CUDA are others.
+
+EXIT STATUS
+===========
+
+0 if the figures were found, 1 if a rank failed, 2 for bad input, 130 if interrupted.
+`,
+		Example: `  ddlemu fit t4 configs/tables
+  ddlemu fit a100-sxm tables --leave-out --decisions decided -o a100.json`,
+		Args: cli.AtLeast(2, "fit takes a kind of GPU and tables: see `ddlemu fit --help`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runFit(cmd.Context(), g, &o, args[0], args[1:])
+		},
+	}
+	o.AddFlags(g, cmd.Flags())
+	return cmd
+}
+
+// fitReport is the result of fit as JSON.
+type fitReport struct {
+	Kind    string             `json:"kind"`
+	Figures []fitFigure        `json:"figures"`
+	Tables  []*validate.Report `json:"tables"` // predicted by figures that are fitted to the others; with --leave-out
+}
+
+// fitFigure is a figure that was fitted.
+type fitFigure struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Before string `json:"before"`          // as the kind has it
+	Given  bool   `json:"given,omitempty"` // not fitted
+}
+
+func runFit(ctx context.Context, g *cli.Global, o *fitOptions, kind string, paths []string) error {
+	gpu, err := configs.LoadGPU(kind, "")
+	if err != nil {
+		return err
+	}
+	if gpu.Time == nil {
+		return cli.BadInput("%s has no section time: write one that has the figures that are to be fitted", gpu.Name)
+	}
+	if o.Every < 1 {
+		return cli.BadInput("--every %d: must be 1 or more", o.Every)
+	}
+	files, err := tableFiles(paths)
+	if err != nil {
+		return err
+	}
+	if o.Output != "" {
+		if err := cli.CheckFile("--output", o.Output, o.force); err != nil {
+			return err
+		}
+	}
+	show, stop := g.ShowProgress("fit")
+	defer stop()
+	l := &fitTables{g: g, o: o, show: show, gpu: gpu, fit: fit.Fit{Kind: gpu.Name, Every: o.Every, Progress: show.Part}}
+	if err := l.read(ctx, files); err != nil {
+		return err
+	}
+	if l.fit.Others, err = otherKinds(gpu.Name); err != nil {
+		return err
+	}
+	report, err := l.run(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Output != "" {
+		err := cli.WriteNamed("--output", o.Output, o.force, func(w io.Writer) error { return writeJSON(w, report) })
+		if err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return g.PrintJSON(report)
+	}
+	return printFit(g.Stdout, report)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(v)
+}
+
+// otherKinds are the built-in kinds that have times, but one.
+func otherKinds(name string) (all []fit.Kind, err error) {
+	gpus, err := configs.GPUs()
+	for _, g := range gpus {
+		if g.Name != name && g.Time != nil {
+			all = append(all, fit.KindOf(g))
+		}
+	}
+	return all, err
+}
+
+// fitTables are the tables that a kind is fitted to.
+type fitTables struct {
+	g       *cli.Global
+	o       *fitOptions
+	show    *progress.Display
+	gpu     *configs.GPU
+	fit     fit.Fit
+	reports []*validate.Report // of the tables, without lines
+}
+
+// read reads the tables of the kind, and asks NCCL for its decisions.
+func (l *fitTables) read(ctx context.Context, files []string) error {
+	for i, path := range files {
+		t, err := l.o.table(path)
+		if err != nil {
+			if !l.g.Quiet {
+				fmt.Fprintf(l.g.Stderr, "ddlemu: left out: %s: %v\n", path, err)
+			}
+			continue
+		}
+		upTo := l.upTo(filepath.Base(path))
+		if t.GPU != l.gpu.Name || upTo == 0 || t.Between(1, upTo) != nil {
+			continue
+		}
+		l.show.Set(fmt.Sprintf("%d of %d, %s: NCCL decides", i+1, len(files), filepath.Base(path)), progress.Unknown)
+		if err := l.add(ctx, path, t); err != nil {
+			return err
+		}
+	}
+	if len(l.fit.Tables) == 0 {
+		return cli.BadInput("none of %s is a table that %s is fitted to: see fitted_to in `ddlemu gpus %s`",
+			units.Count(len(files), "file"), l.gpu.Name, l.gpu.Name)
+	}
+	return nil
+}
+
+// upTo is the largest size of the rows of a table that the kind is fitted to.
+func (l *fitTables) upTo(table string) int64 {
+	if len(l.gpu.Time.FittedTo) == 0 {
+		return math.MaxInt64
+	}
+	return (&configs.Fabric{GPU: l.gpu, NodeTime: true}).FittedUpTo(table)
+}
+
+// add adds the rows of a table.
+func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) error {
+	o, err := l.o.forTable(l.g)
+	if err != nil {
+		return err
+	}
+	o.Model = true
+	v, err := o.options(l.g, path, t)
+	if err != nil {
+		return err
+	}
+	defer v.Emulate.Dir.Close()
+	e := t.ForModel(v.Emulate)
+	decided, err := decide(ctx, l.o.Decisions, path, e)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	model, err := decided.Model(e)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for i, c := range decided.Cases {
+		l.fit.Rows = append(l.fit.Rows, fit.Row{Table: len(l.fit.Tables), Published: t.Rows[i].Time, Case: c, Nodes: t.Nodes,
+			Call: func(ctx context.Context, t *configs.GPUTime) (time.Duration, error) {
+				e, err := model.Expect(ctx, i, t)
+				return e.Time, err
+			}})
+	}
+	l.fit.Tables = append(l.fit.Tables, filepath.Base(path))
+	l.reports = append(l.reports, &validate.Report{Name: filepath.Base(path), System: t.System, Source: t.Source,
+		Profile: e.Config.Name, NCCL: decided.NCCL, CUDA: e.Libraries.CUDA, GPU: t.GPU,
+		OtherNCCL: t.OtherNCCL(decided.NCCL), RanksPerProcess: t.RanksPerProcess, Notes: t.Remarks(decided.NCCL)})
+	return nil
+}
+
+func (l *fitTables) run(ctx context.Context) (*fitReport, error) {
+	report := &fitReport{Kind: l.gpu.Name}
+	var result *fit.Result
+	var predictions []fit.Prediction
+	var err error
+	if l.o.LeaveOut {
+		result, predictions, err = l.fit.LeaveOut(ctx, fit.KindOf(l.gpu))
+	} else {
+		result, err = l.fit.Run(ctx, fit.KindOf(l.gpu))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range result.Constants {
+		report.Figures = append(report.Figures, fitFigure{Name: c.Name, Value: c.Text(result.Time),
+			Before: c.Text(l.gpu.Time), Given: !result.Free[i]})
+	}
+	for i, p := range predictions {
+		l.reports[i].Lines, l.reports[i].WithoutOwn = p.Lines, true
+		report.Tables = append(report.Tables, l.reports[i])
+	}
+	return report, nil
+}
+
+// printFit prints the figures, and the errors of tables that were left out.
+func printFit(w io.Writer, r *fitReport) error {
+	var out strings.Builder
+	t := cli.NewTable(&out, "figure", "fitted ", "before ")
+	for _, f := range r.Figures {
+		if f.Given {
+			f.Value = "not fitted"
+		}
+		t.AppendRow([]any{f.Name, f.Value, f.Before})
+	}
+	t.Render()
+	if len(r.Tables) > 0 {
+		fmt.Fprintf(&out, "\n# each table by figures that are fitted to the others; errors are percent of the published time\n\n")
+		printScores(&out, score.New(r.Tables, nil, nil))
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+)
+
+// decide returns NCCL's decisions on the rows of a table: those in the folder, or else it asks NCCL and keeps them
+// there. Without a folder it asks.
+func decide(ctx context.Context, folder, table string, e emulate.Options) (*emulate.Decided, error) {
+	if folder == "" {
+		return emulate.Decide(ctx, e)
+	}
+	file := filepath.Join(folder, filepath.Base(table)+".decided")
+	d, err := readDecided(file)
+	if err == nil && !d.Of(&e.Bench) {
+		err = fmt.Errorf("%s: decisions on other calls than the table's: remove it", file)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return d, err
+	}
+	if d, err = emulate.Decide(ctx, e); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	return d, cli.WriteNamed("--decisions", file, false, d.Write)
+}
+
+func readDecided(file string) (*emulate.Decided, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return emulate.ReadDecided(f)
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+)
+
+// readPredicted reads files of `ddlemu fit --leave-out`: the predictions of tables by figures that were fitted to
+// others, by the names of the tables.
+func readPredicted(files []string) (map[string]*validate.Report, error) {
+	all := map[string]*validate.Report{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, cli.BadInput("--left-out: %w", err)
+		}
+		var r fitReport
+		if err := json.Unmarshal(data, &r); err != nil {
+			return nil, cli.BadInput("--left-out: %s: %w", file, err)
+		}
+		if len(r.Tables) == 0 {
+			return nil, cli.BadInput("--left-out: %s has no predictions: make it with `ddlemu fit KIND --leave-out`", file)
+		}
+		for _, t := range r.Tables {
+			if all[t.Name] != nil {
+				return nil, cli.BadInput("--left-out: %s: %s is in another file, too", file, t.Name)
+			}
+			all[t.Name] = t
+		}
+	}
+	return all, nil
+}
+
+// predicted is the report on a table if each of its rows is predicted, else nil.
+func (a *all) predicted(name string, t *validate.Table) *validate.Report {
+	p := a.without[name]
+	if p == nil {
+		return nil
+	}
+	r := *p
+	r.Lines, r.LeftOut = nil, t.LeftOut
+	for _, row := range t.Rows {
+		line := lineOf(p.Lines, row.Size)
+		if line == nil {
+			return nil
+		}
+		r.Lines = append(r.Lines, *line)
+	}
+	return &r
+}
+
+// replace puts the predictions of rows in the place of what is calculated with figures that were fitted to them. Such
+// rows without a prediction are left out. A table that has no predictions stays as it is.
+func (a *all) replace(r *validate.Report) {
+	p := a.without[r.Name]
+	if p == nil {
+		return
+	}
+	kept := r.Lines[:0]
+	for _, l := range r.Lines {
+		line := lineOf(p.Lines, l.Size)
+		switch {
+		case !l.Fitted:
+			kept = append(kept, l)
+		case line != nil:
+			kept = append(kept, *line)
+		default:
+			r.LeftOut = append(r.LeftOut, validate.LeftOut{Size: l.Size, Reason: "figures were fitted to it, and it is not predicted " +
+				"without them"})
+		}
+	}
+	r.Lines, r.WithoutOwn = kept, true
+}
+
+func lineOf(lines []validate.Line, size int64) *validate.Line {
+	i := slices.IndexFunc(lines, func(l validate.Line) bool { return l.Size == size })
+	if i < 0 {
+		return nil
+	}
+	return &lines[i]
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
+)
+
+// Decided are calls with NCCL's decisions on them, which do not depend on what a node costs. So the model can calculate
+// them with many costs, and NCCL decides once.
+type Decided struct {
+	NCCL  string // its version
+	Cases []bench.Case
+}
+
+// Decide asks real NCCL for its decision on each row of o.Bench, see [Expect].
+func Decide(ctx context.Context, o Options) (*Decided, error) {
+	cases, _, info, err := o.decide(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Decided{NCCL: info.NCCL, Cases: cases}, nil
+}
+
+// Of says whether these are decisions on the calls of b.
+func (d *Decided) Of(b *bench.Config) bool {
+	return slices.EqualFunc(d.Cases, b.Cases(), func(a, b bench.Case) bool {
+		return a.Collective == b.Collective && a.Type == b.Type && a.Ranks == b.Ranks && a.Size == b.Size
+	})
+}
+
+// Write writes what [ReadDecided] reads. What all calls share is written once.
+func (d *Decided) Write(w io.Writer) error {
+	short := Decided{NCCL: d.NCCL}
+	for i, c := range d.Cases {
+		if i > 0 {
+			c.Topology, c.NICs = nil, nil
+		}
+		short.Cases = append(short.Cases, c)
+	}
+	return gob.NewEncoder(w).Encode(short)
+}
+
+// ReadDecided reads what Write wrote.
+func ReadDecided(r io.Reader) (*Decided, error) {
+	d := &Decided{}
+	if err := gob.NewDecoder(r).Decode(d); err != nil {
+		return nil, fmt.Errorf("read the decisions: %w", err)
+	}
+	for i := range d.Cases {
+		d.Cases[i].Topology, d.Cases[i].NICs = d.Cases[0].Topology, d.Cases[0].NICs
+	}
+	return d, nil
+}
+
+// NodeModel calculates the times of decided calls with any cost of the nodes. It is safe for concurrent use.
+type NodeModel struct {
+	*Decided
+	o      Options
+	fabric *fabric.Fabric
+}
+
+// Model returns the model of the calls, which o had decided, on o's fabric.
+func (d *Decided) Model(o Options) (*NodeModel, error) {
+	o.ChooseClock()
+	f, err := o.askedFabric()
+	if err != nil {
+		return nil, err
+	}
+	return &NodeModel{Decided: d, o: o, fabric: f}, nil
+}
+
+// Expect returns the expectation of call i if the nodes cost t.
+func (m *NodeModel) Expect(ctx context.Context, i int, t *configs.GPUTime) (bench.Expectation, error) {
+	f := *m.fabric
+	gpu := *f.Config.GPU
+	gpu.Time, f.Config.GPU, f.Config.NodeTime = t, &gpu, true
+	c := m.Cases[i]
+	c.Iters = m.o.Bench.Iters
+	times := expected.New(&f, m.o.Node(&f), m.o.Variable)
+	e, known := times.Of(ctx, c)
+	if !known {
+		return e, errors.New(times.Problem)
+	}
+	return e, nil
+}
