@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ import (
 type fitOptions struct {
 	validateOptions
 	Decisions, Output string
-	LeaveOut          bool
+	Without           []string
 	Every             int
 	force             bool
 }
@@ -38,7 +39,8 @@ func (o *fitOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addSizeFlags(fs)
 	fs.StringVar(&o.Decisions, "decisions", "", "`folder` for NCCL's decisions: those that are there are not asked for again")
-	fs.BoolVar(&o.LeaveOut, "leave-out", false, "also predict each table with figures that are fitted to the others")
+	fs.StringArrayVar(&o.Without, "leave-out", nil, "predict this `table`, or each, with figures that are fitted to the "+
+		"others; may be repeated")
 	fs.IntVar(&o.Every, "every", 1, "use only every `n`-th row of each table for the search, which is faster")
 	fs.StringVarP(&o.Output, "output", "o", "", "`file` for the figures and the predictions, as JSON")
 	fs.BoolVar(&o.force, "force", false, "replace the file of --output")
@@ -58,12 +60,12 @@ tables of nccl-tests. KIND is a name of ` + "`ddlemu gpus`" + ` or a file of you
 figures are fitted (those that it has), and to which tables (fitted_to; if there is none, to
 all tables of this kind).
 
-The search begins at the geometric mean of the figures of the other kinds, and figures that
-no row depends on stay there. A figure that no other kind has another value for is not
-fitted: it stays as the kind has it.
+The search begins at the kind's figures. Figures that the rows do not determine go to the
+geometric mean of those of the other kinds. A figure that no other kind has another value
+for is not fitted: it stays as the kind has it.
 
---leave-out says how far the model is from clusters that it does not know: each table is
-predicted with figures that are fitted to the other tables only, from the start on.
+--leave-out each says how far the model is from clusters that it does not know: each table
+is predicted with figures that are fitted to the other tables only.
 ` + "`ddlemu validate --all --model --left-out FILE`" + ` sums up such predictions, of several kinds.
 
 NCCL decides once on each row, which takes longest; --decisions keeps its decisions. Empty
@@ -75,7 +77,7 @@ EXIT STATUS
 0 if the figures were found, 1 if a rank failed, 2 for bad input, 130 if interrupted.
 `,
 		Example: `  ddlemu fit t4 configs/tables
-  ddlemu fit a100-sxm tables --leave-out --decisions decided -o a100.json`,
+  ddlemu fit a100-sxm tables --leave-out each --decisions decided -o a100.json`,
 		Args: cli.AtLeast(2, "fit takes a kind of GPU and tables: see `ddlemu fit --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runFit(cmd.Context(), g, &o, args[0], args[1:])
@@ -88,8 +90,8 @@ EXIT STATUS
 // fitReport is the result of fit as JSON.
 type fitReport struct {
 	Kind    string             `json:"kind"`
-	Figures []fitFigure        `json:"figures"`
-	Tables  []*validate.Report `json:"tables"` // predicted by figures that are fitted to the others; with --leave-out
+	Figures []fitFigure        `json:"figures,omitempty"`
+	Tables  []*validate.Report `json:"tables,omitempty"` // predicted by figures that are fitted to the others
 }
 
 // fitFigure is a figure that was fitted.
@@ -241,16 +243,23 @@ func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) err
 	return nil
 }
 
+// run fits the figures, or predicts the tables that are left out.
 func (l *fitTables) run(ctx context.Context) (*fitReport, error) {
-	report := &fitReport{Kind: l.gpu.Name}
-	var result *fit.Result
-	var predictions []fit.Prediction
-	var err error
-	if l.o.LeaveOut {
-		result, predictions, err = l.fit.LeaveOut(ctx, fit.KindOf(l.gpu))
-	} else {
-		result, err = l.fit.Run(ctx, fit.KindOf(l.gpu))
+	report, own := &fitReport{Kind: l.gpu.Name}, fit.KindOf(l.gpu)
+	if len(l.o.Without) > 0 {
+		tables, err := l.leftOut()
+		if err != nil {
+			return nil, err
+		}
+		predictions, err := l.fit.LeaveOut(ctx, own, tables)
+		for i, p := range predictions {
+			r := l.reports[tables[i]]
+			r.Lines, r.WithoutOwn = p.Lines, true
+			report.Tables = append(report.Tables, r)
+		}
+		return report, err
 	}
+	result, err := l.fit.Run(ctx, own)
 	if err != nil {
 		return nil, err
 	}
@@ -258,26 +267,49 @@ func (l *fitTables) run(ctx context.Context) (*fitReport, error) {
 		report.Figures = append(report.Figures, fitFigure{Name: c.Name, Value: c.Text(result.Time),
 			Before: c.Text(l.gpu.Time), Given: !result.Free[i]})
 	}
-	for i, p := range predictions {
-		l.reports[i].Lines, l.reports[i].WithoutOwn = p.Lines, true
-		report.Tables = append(report.Tables, l.reports[i])
-	}
 	return report, nil
+}
+
+// eachTable is the value of --leave-out for all tables.
+const eachTable = "each"
+
+// leftOut are the numbers of the tables of --leave-out.
+func (l *fitTables) leftOut() (tables []int, err error) {
+	if len(l.fit.Tables) == 1 {
+		return nil, cli.BadInput("--leave-out: there is only one table, %s: nothing would be left", l.fit.Tables[0])
+	}
+	for _, name := range l.o.Without {
+		i := slices.Index(l.fit.Tables, filepath.Base(name))
+		switch {
+		case name == eachTable:
+			for i := range l.fit.Tables {
+				tables = append(tables, i)
+			}
+		case i < 0:
+			return nil, cli.BadInput("--leave-out: %w", configs.Unknown("table that the kind is fitted to", name, l.fit.Tables))
+		default:
+			tables = append(tables, i)
+		}
+	}
+	slices.Sort(tables)
+	return slices.Compact(tables), nil
 }
 
 // printFit prints the figures, and the errors of tables that were left out.
 func printFit(w io.Writer, r *fitReport) error {
 	var out strings.Builder
-	t := cli.NewTable(&out, "figure", "fitted ", "before ")
-	for _, f := range r.Figures {
-		if f.Given {
-			f.Value = "not fitted"
+	if len(r.Figures) > 0 {
+		t := cli.NewTable(&out, "figure", "fitted ", "before ")
+		for _, f := range r.Figures {
+			if f.Given {
+				f.Value = "not fitted"
+			}
+			t.AppendRow([]any{f.Name, f.Value, f.Before})
 		}
-		t.AppendRow([]any{f.Name, f.Value, f.Before})
+		t.Render()
 	}
-	t.Render()
 	if len(r.Tables) > 0 {
-		fmt.Fprintf(&out, "\n# each table by figures that are fitted to the others; errors are percent of the published time\n\n")
+		fmt.Fprintf(&out, "# each table by figures that are fitted to the others; errors are percent of the published time\n\n")
 		printScores(&out, score.New(r.Tables, nil, nil))
 	}
 	_, err := io.WriteString(w, out.String())

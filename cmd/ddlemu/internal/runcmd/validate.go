@@ -38,7 +38,7 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.All, "all", false, "compare all tables of the files and folders, and sum up their errors")
 	fs.StringVar(&o.Apart, "apart", "", "with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
 		"sum up")
-	fs.StringArrayVar(&o.LeftOut, "left-out", nil, "with --all and --model: `file` of `ddlemu fit --leave-out`: its tables are "+
+	fs.StringArrayVar(&o.LeftOut, "left-out", nil, "with --all and --model: `file` of \"ddlemu fit --leave-out\": its tables are "+
 		"compared with figures that owe nothing to them; may be repeated")
 	o.pictures.addFlags(fs)
 	o.junit.addFlag(fs, "row")

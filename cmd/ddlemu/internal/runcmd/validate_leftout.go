@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
-// readPredicted reads files of `ddlemu fit --leave-out`: the predictions of tables by figures that were fitted to
+// readPredicted reads files of `ddlemu fit --leave-out each`: the predictions of tables by figures that were fitted to
 // others, by the names of the tables.
 func readPredicted(files []string) (map[string]*validate.Report, error) {
 	all := map[string]*validate.Report{}
@@ -25,7 +25,7 @@ func readPredicted(files []string) (map[string]*validate.Report, error) {
 			return nil, cli.BadInput("--left-out: %s: %w", file, err)
 		}
 		if len(r.Tables) == 0 {
-			return nil, cli.BadInput("--left-out: %s has no predictions: make it with `ddlemu fit KIND --leave-out`", file)
+			return nil, cli.BadInput("--left-out: %s has no predictions: make it with `ddlemu fit KIND --leave-out each`", file)
 		}
 		for _, t := range r.Tables {
 			if all[t.Name] != nil {

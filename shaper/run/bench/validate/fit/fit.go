@@ -11,12 +11,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
-// Rounds of a search: of all rows from the figures of other kinds, and of those that are left if a table is left out,
-// from the figures of all rows.
-const (
-	roundsOfAll  = 16
-	roundsOfRest = 4
-)
+// rounds bounds a search: each is a step, and some measure the slopes anew.
+const rounds = 8
 
 // Fit is a kind of GPU that is fitted to tables.
 type Fit struct {
@@ -45,48 +41,39 @@ type Prediction struct {
 	Lines []validate.Line `json:"rows"`
 }
 
-// fitting is a search with its model, and the parameters found.
-type fitting struct {
-	*Fit
-	model *model
-	start []float64
-	rows  []int // that the search uses
-	best  Point // of these rows
-}
-
-// Run fits the figures of own to all rows. Which figures own has says which are fitted; their values are not used,
-// except those that no other kind has another value for.
+// Run fits the figures of own to all rows. The search begins at own's figures; what the rows do not determine goes to
+// those of the other kinds. Which figures own has says which are fitted.
 func (f *Fit) Run(ctx context.Context, own Kind) (*Result, error) {
-	g, r, err := f.fit(ctx, own)
+	f.progress("all tables", 0)
+	m, r := f.model(own)
+	at, err := f.search(ctx, m, own, -1)
 	if err != nil {
 		return nil, err
 	}
-	r.Time = g.model.at(g.best.At)
+	r.Time = m.at(at)
 	return r, nil
 }
 
-// LeaveOut fits the figures to all rows, and predicts each table with figures that are fitted to the others.
-func (f *Fit) LeaveOut(ctx context.Context, own Kind) (*Result, []Prediction, error) {
-	share := 1 / float64(len(f.Tables)+1)
-	g, r, err := f.fit(ctx, own)
-	if err != nil {
-		return nil, nil, err
-	}
-	r.Time = g.model.at(g.best.At)
-	var all []Prediction
-	for i, name := range f.Tables {
-		f.progress("without "+name, share*float64(i+1))
-		p, err := g.without(ctx, i)
+// LeaveOut predicts tables, which are numbers of f.Tables, each with figures that are fitted to all tables but it.
+func (f *Fit) LeaveOut(ctx context.Context, own Kind, tables []int) (all []Prediction, err error) {
+	m, _ := f.model(own)
+	for i, table := range tables {
+		f.progress("without "+f.Tables[table], float64(i)/float64(len(tables)))
+		at, err := f.search(ctx, m, own, table)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
+		}
+		p, err := f.predict(ctx, m, at, table)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, p)
 	}
-	return r, all, nil
+	return all, nil
 }
 
-// fit is the search over all rows, from the figures of other kinds.
-func (f *Fit) fit(ctx context.Context, own Kind) (*fitting, *Result, error) {
+// model is that of the rows, with the figures of the other kinds.
+func (f *Fit) model(own Kind) (*model, *Result) {
 	constants := Constants(own.Time)
 	start, free := Independent(own, constants, f.Others)
 	m := &model{own: *start, rows: f.Rows, known: map[place]float64{}}
@@ -95,11 +82,47 @@ func (f *Fit) fit(ctx context.Context, own Kind) (*fitting, *Result, error) {
 			m.constants = append(m.constants, c)
 		}
 	}
-	f.progress("all tables", 0)
-	g := &fitting{Fit: f, model: m, start: m.parametersOf(start), rows: f.used()}
-	var err error
-	g.best, err = Minimize(ctx, m.problem(), g.rows, g.start, Point{At: g.start}, roundsOfAll)
-	return g, &Result{Constants: constants, Free: free}, err
+	return m, &Result{Constants: constants, Free: free}
+}
+
+// search fits the parameters to the rows of all tables but one; -1 is none.
+func (f *Fit) search(ctx context.Context, m *model, own Kind, without int) ([]float64, error) {
+	var rows []int
+	for _, row := range f.used() {
+		if f.Rows[row].Table != without {
+			rows = append(rows, row)
+		}
+	}
+	problem, start := m.problem(), m.parametersOf(&m.own)
+	begin := Point{At: m.parametersOf(own.Time)}
+	for k := range begin.At {
+		if !slices.ContainsFunc(rows, func(row int) bool { return problem.Uses(k, row) }) {
+			begin.At[k] = start[k] // only the table that is left out said what it is
+		}
+	}
+	best, err := Minimize(ctx, problem, rows, start, begin, rounds)
+	return best.At, err
+}
+
+// predict calculates the rows of a table.
+func (f *Fit) predict(ctx context.Context, m *model, at []float64, table int) (p Prediction, err error) {
+	p.Table = f.Tables[table]
+	var rows []int
+	for i := range f.Rows {
+		if f.Rows[i].Table == table {
+			rows = append(rows, i)
+		}
+	}
+	errs, err := m.errors(ctx, at, rows)
+	if err != nil {
+		return p, err
+	}
+	for i, row := range rows {
+		if !math.IsNaN(errs[i]) {
+			p.Lines = append(p.Lines, f.Rows[row].line(errs[i]))
+		}
+	}
+	return p, nil
 }
 
 // used are the rows that a search uses: of each table every so many, and the last one.
@@ -116,48 +139,6 @@ func (f *Fit) used() (rows []int) {
 		of++
 	}
 	return rows
-}
-
-// without predicts a table with figures that are fitted to the other tables.
-func (g *fitting) without(ctx context.Context, table int) (p Prediction, err error) {
-	p.Table = g.Tables[table]
-	var rows, own []int
-	begin := Point{At: slices.Clone(g.best.At)}
-	for i, row := range g.rows {
-		if g.Rows[row].Table == table {
-			continue
-		}
-		rows = append(rows, row)
-		begin.Errors = append(begin.Errors, g.best.Errors[i])
-		if g.best.Slopes != nil {
-			begin.Slopes = append(begin.Slopes, g.best.Slopes[i])
-		}
-	}
-	problem := g.model.problem()
-	for k := range begin.At {
-		if !slices.ContainsFunc(rows, func(row int) bool { return problem.Uses(k, row) }) {
-			begin.At[k] = g.start[k] // only the table that is left out said what it is
-		}
-	}
-	best, err := Minimize(ctx, problem, rows, g.start, begin, roundsOfRest)
-	if err != nil {
-		return p, err
-	}
-	for i := range g.Rows {
-		if g.Rows[i].Table == table {
-			own = append(own, i)
-		}
-	}
-	errs, err := g.model.errors(ctx, best.At, own)
-	if err != nil {
-		return p, err
-	}
-	for i, row := range own {
-		if !math.IsNaN(errs[i]) {
-			p.Lines = append(p.Lines, g.Rows[row].line(errs[i]))
-		}
-	}
-	return p, nil
 }
 
 func (f *Fit) progress(what string, part float64) {
