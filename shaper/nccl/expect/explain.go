@@ -53,7 +53,7 @@ func explain(ctx context.Context, d *plan.Decision, f *Fabric) (*Explanation, er
 		return nil, err
 	}
 	s.explain(f)
-	tooLong := func(n int) bool { return float64(s.loop.Steps())/float64(n)*float64(n+1) > f.limit() }
+	tooLong := func(n int) bool { return float64(s.loop.Steps())/float64(n)*float64(n+1) > f.effort().steps }
 	n, err := s.playCalls(ctx, nil, calls, tooLong)
 	if err != nil {
 		return nil, err
