@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 )
 
@@ -93,6 +94,8 @@ type Expectation struct {
 	// Extrapolated says that only some of the call's loops or iterations were simulated, because there are many. The
 	// rest are assumed to take as long.
 	Extrapolated bool
+	// Explained is where the time goes, nil if that was not asked for.
+	Explained *expect.Explanation
 }
 
 // Info describes a started run.

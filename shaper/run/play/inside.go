@@ -42,14 +42,15 @@ func (f *Facts) insideOf(all []*instance) (in Inside) {
 	return in
 }
 
-// insideNote says what was not emulated of the calls, "" if all data crosses nodes, or if GPUs carried it.
+// insideNote says what was not emulated of the calls, "" if all data crosses nodes, if GPUs carried it, or if nodes cost
+// time.
 func (r *Result) insideNote() string {
 	in, took := r.Inside, "takes no time here"
 	if !r.Forecast && !r.Facts.Fabric.Config.IsVirtual() {
 		took = "takes the time of this host's memory"
 	}
 	switch {
-	case r.Facts.CUDA != "soft" || in.Calls == 0 && in.Partly == 0:
+	case r.Facts.CUDA != "soft" || r.Facts.Fabric.Config.NodeTime || in.Calls == 0 && in.Partly == 0:
 		return ""
 	case in.Calls == 0:
 		return fmt.Sprintf(

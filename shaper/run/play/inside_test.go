@@ -54,6 +54,10 @@ func TestInside(t *testing.T) {
 			t.Errorf("%+v: %q", in, r.insideNote())
 		}
 	}
+	if r.Facts.Fabric.Config.NodeTime = true; r.insideNote() != "" {
+		t.Error("the model has the time of nodes")
+	}
+	r.Facts.Fabric.Config.NodeTime = false
 	if r.Facts.CUDA = "gpu"; r.insideNote() != "" {
 		t.Error("real GPUs carry what stays within a node")
 	}

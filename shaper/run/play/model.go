@@ -18,8 +18,8 @@ import (
 )
 
 // expected returns when each operation of each rank should begin and end, as the replay measures it, in stated ns. It
-// plays NCCL's schedules of all calls with shaper/nccl/expect: a host costs nothing there, and data within a node
-// takes no time.
+// plays NCCL's schedules of all calls with shaper/nccl/expect: hosts, kernels and data within a node take the time of
+// the fabric's nodes, none if it has none.
 func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 	m, err := newModeller(f)
 	if err != nil {

@@ -35,6 +35,7 @@ type expectOptions struct {
 	Sweep      string
 	GOAL       string // of the workload
 	Force      bool   // replace the files of Plot and GOAL
+	Why        bool   // say where the times go
 }
 
 // AddFlags adds the flags to fs.
@@ -56,6 +57,8 @@ func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --goal")
 	fs.IntVar(&o.Steps, "steps", 0,
 		"with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
+	fs.BoolVar(&o.Why, "why", false, "say where the time of a call goes: launch, steps of the kernels, links within a node, "+
+		"proxies, network")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
 }
@@ -77,6 +80,9 @@ that only send, such as the root of a broadcast, are done while data is still in
 on the path. busiest hop is the time for which NCCL's messages occupy the busiest hop.
 bound is a lower bound of last rank for any schedule: the time of the bytes that must
 cross between a node and the others.
+
+With --why it says where the time until the last rank is done goes, along the critical path: the
+parts sum to the time (docs/node-time.md).
 
 With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. From the
 small calls it fits one fixed cost per call beyond the network (launch and proxies). For
@@ -119,6 +125,7 @@ understood; 2 for bad input, no such fabric or something that this host lacks, 1
 interrupted: then the output has the rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
+  ddlemu expect allreduce --profile ndr400 --gpu h100-sxm --node-time --ranks 16 --nodes 2 --why
   ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
   ddlemu expect --workload step.jsonl --profile eth10 --nodes 2
   ddlemu expect --workload step.jsonl --profile ndr400 --nodes 8 --goal step.goal
@@ -159,6 +166,8 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	}
 	tables := []expectTable{{bench: b}}
 	switch {
+	case o.Why && (o.Log != "" || o.Sweep != ""):
+		return cli.BadInput("--why: says where expected times go: leave out --log and --sweep")
 	case o.Log != "" && o.Sweep != "":
 		return cli.BadInput("--sweep: a log is judged on one fabric: leave out --log")
 	case o.Log != "":
@@ -244,7 +253,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	defer e.Dir.Close()
 	show, stop := g.ShowProgress("expect")
 	defer stop()
-	e.DecideUpTo, e.Progress = decideUpTo, show.Set
+	e.DecideUpTo, e.Progress, e.Explain = decideUpTo, show.Set, o.Why
 	if e.Config.TimeScale > 0 {
 		e.Config.TimeScale = 1 // 0 is that too, and then the clock is the one that bench would choose
 	}
@@ -257,6 +266,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		log = nil // it needs all rows
 	}
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
+	report.Explain(rows, &e.Config)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
 	report.GPU, report.GPUTime = e.Config.GPUName(), e.GPUTime
 	if log != nil {

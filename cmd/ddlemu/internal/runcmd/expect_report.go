@@ -34,6 +34,7 @@ func printForecast(w io.Writer, r *emulate.Report) {
 		printJudgements(w, r)
 	} else {
 		printForecastRows(w, r)
+		printParts(w, r)
 	}
 	if r.Ahead {
 		fmt.Fprint(w,
@@ -66,6 +67,21 @@ func printForecastRows(w io.Writer, r *emulate.Report) {
 	}
 	if len(r.Rows) > 0 && r.Rows[0].Seeds != nil {
 		fmt.Fprintln(w)
+	}
+}
+
+// printParts prints where the times of the rows go, if that was asked for.
+func printParts(w io.Writer, r *emulate.Report) {
+	var begin []table.Row
+	var parts []*emulate.Parts
+	for _, row := range r.Rows {
+		if row.Parts != nil {
+			begin, parts = append(begin, table.Row{row.Size, row.Algo, row.Proto}), append(parts, row.Parts)
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprint(w, "\nwhere the time until the last rank is done goes, in us and percent:\n")
+		cli.PrintParts(w, []string{"size ", "algo", "proto"}, begin, parts)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // ofCollective are the flags of expect that are for a collective.
 var ofCollective = []string{"minbytes", "maxbytes", "stepfactor", "stepbytes", "datatype", "op", "root", "iters", "log",
-	"strict", "decide-up-to"}
+	"strict", "decide-up-to", "why"}
 
 // runExpectWorkload calculates the times of a workload.
 func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) error {

@@ -138,6 +138,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 	for range min(runtime.GOMAXPROCS(0), len(decided)) {
 		workers.Go(func() {
 			times := first.Beside()
+			times.Explain = o.Explain
 			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
 			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
 				row := o.forecast(ctx, times, decided[i])

@@ -62,6 +62,7 @@ type ReportRow struct {
 	BoundUS    float64  `json:"bound_us"`       // of the last rank; 0 if links have no rate
 	Problem    string   `json:"problem,omitempty"`
 	Seeds      *Seeded  `json:"seeds,omitempty"`
+	Parts      *Parts   `json:"parts,omitempty"` // where the time goes, if that is asked for
 	// the one that chooses on the real cluster, in place of NCCL; ddlemu does not have it
 	Tuner string `json:"tuner,omitempty"`
 }

@@ -61,6 +61,8 @@ type Options struct {
 	DecideUpTo int64
 	// Seeds is for how many seeds the expected times are printed, from the fabric's own on; 0 or 1 for that alone.
 	Seeds int
+	// Explain says that expected times are explained: where they go.
+	Explain bool
 	// Decisions names the basis of NCCL's decisions, for the header.
 	Decisions string
 	// GPUTime says what GPUs cost in expected times, for the header; "" on real GPUs.

@@ -30,6 +30,8 @@ type Times struct {
 	known  map[string]bench.Expectation
 	least  map[int]job.Traffic
 	memo   *expect.Memo
+	// Explain says that Of also says where the time goes.
+	Explain bool
 	// Problem says why the last row without an expected time has none, "" if every row had one.
 	Problem string
 	// Problems are the different Problems so far, without those of rows that move nothing.
@@ -185,6 +187,12 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 	if err != nil {
 		return bench.Expectation{}, err
 	}
+	var explained *expect.Explanation
+	if t.Explain {
+		if explained, err = expect.Explain(ctx, d, f); err != nil {
+			return bench.Expectation{}, err
+		}
+	}
 	mean := 0.0
 	for _, r := range e.RankTime {
 		mean += r / float64(len(e.RankTime))
@@ -192,7 +200,7 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 	t.known[key] = bench.Expectation{
 		Time: time.Duration(mean), LastRank: time.Duration(e.Time), BusiestHop: time.Duration(e.Bound),
 		Spread: e.Spread, Channels: e.Channels,
-		Extrapolated: e.Extrapolated, Limit: t.limit(&d, e),
+		Extrapolated: e.Extrapolated, Limit: t.limit(&d, e), Explained: explained,
 	}
 	return t.known[key], nil
 }
