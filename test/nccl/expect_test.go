@@ -289,8 +289,8 @@ func TestExpectReadsALogOf16Ranks(t *testing.T) {
 	t.Parallel()
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "ndr400", "--ranks", "16",
 		"--nodes", "2",
-		"--gpus-per-node", "8", "--nics-per-node", "8", "--nvlinks-per-gpu", "18", "--log", "testdata/h100-2x8-dip.txt",
-		"--json")
+		"--gpus-per-node", "8", "--nics-per-node", "8", "--nvlinks-per-gpu", "18", "--node-time=false", "--log",
+		"testdata/h100-2x8-dip.txt", "--json")
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {

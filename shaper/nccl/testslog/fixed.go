@@ -39,23 +39,57 @@ const (
 // what the times there exceed the model by, and at least 0. A lower bandwidth lengthens a call in proportion to its
 // size, so it has no part in the cost: without a flat part there is no cost. A higher latency does have a part.
 func FixedCost(samples []Sample) Fixed {
-	base := baseTime(samples)
 	var beyond []time.Duration
-	var least, most int64
+	flat, upTo := flatPart(samples)
+	for _, s := range flat {
+		beyond = append(beyond, s.Time-s.Network)
+	}
+	return Fixed{Cost: max(median(beyond), 0), Times: len(flat), UpTo: upTo}
+}
+
+// Small compares the flat part of a log with a model that has the time of nodes.
+type Small struct {
+	Time  time.Duration // median
+	Ratio float64       // median of Time to that of the model
+	Times int           // 0 if there is no flat part
+	UpTo  int64         // largest of their sizes in bytes
+}
+
+// SmallCalls compares the flat part of a log, in which launches and latencies determine the time, with the model.
+func SmallCalls(samples []Sample) Small {
+	flat, upTo := flatPart(samples)
+	if len(flat) == 0 {
+		return Small{}
+	}
+	var times []time.Duration
+	var ratios []float64
+	for _, s := range flat {
+		times = append(times, s.Time)
+		ratios = append(ratios, float64(s.Time)/float64(max(s.Network, 1)))
+	}
+	slices.Sort(ratios)
+	return Small{median(times), (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2, len(flat), upTo}
+}
+
+// flatPart are the samples in which the time hardly depends on the size, none if there are too few, and the largest of
+// their sizes.
+func flatPart(samples []Sample) (flat []Sample, upTo int64) {
+	base := baseTime(samples)
+	var least int64
 	for _, s := range samples {
 		if t := float64(s.Time); t > flatOff*base || t*flatOff < base || s.Size < 1 {
 			continue
 		}
-		if len(beyond) == 0 {
-			least, most = s.Size, s.Size
+		if len(flat) == 0 {
+			least, upTo = s.Size, s.Size
 		}
-		least, most = min(least, s.Size), max(most, s.Size)
-		beyond = append(beyond, s.Time-s.Network)
+		least, upTo = min(least, s.Size), max(upTo, s.Size)
+		flat = append(flat, s)
 	}
-	if len(beyond) < flatTimes || most < flatSpan*least {
-		return Fixed{}
+	if len(flat) < flatTimes || upTo < flatSpan*least {
+		return nil, 0
 	}
-	return Fixed{Cost: max(median(beyond), 0), Times: len(beyond), UpTo: most}
+	return flat, upTo
 }
 
 // baseTime is the median of the times of the smallest sizes in nanoseconds.

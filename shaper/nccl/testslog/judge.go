@@ -53,6 +53,8 @@ type Given struct {
 	// Steps is by how much a call may exceed Fixed on a healthy cluster: what the steps of the algorithm within nodes
 	// take more than those of the smallest calls. The model of the network has none of them.
 	Steps time.Duration
+	// Limit is what limits the call, if the model has the time of nodes; "" if it does not.
+	Limit string
 	// Ring says that the model plays an AllReduce by rings, for which real machines may take a tree or NVLS.
 	Ring bool
 }
@@ -97,6 +99,10 @@ func impossible(g Given) string {
 
 // cause distinguishes a row that is limited by the links' rate from one that is limited by latency.
 func cause(got, last time.Duration, g Given) string {
+	if g.Limit != "" && 2*max(g.BusiestHop, g.Bound) < last {
+		return fmt.Sprintf("%v more than the model, in which the limit is %s: launch or progress on the host, or a higher "+
+			"latency", round(got-last), g.Limit)
+	}
 	if beyond := g.Fixed + g.Steps; 2*max(g.BusiestHop, g.Bound) >= last && last > beyond {
 		return fmt.Sprintf(
 			"the links carried %.0f %% of what they can: a shared or slower link, fewer NICs in use, or packets lost",

@@ -118,6 +118,17 @@ func TestFixedCost(t *testing.T) {
 	}
 }
 
+func TestSmallCalls(t *testing.T) {
+	us := time.Microsecond
+	flat := series(1024, 2, []float64{32, 33, 32, 34, 40, 64, 128}, []float64{16, 33, 16, 68, 20, 1, 1})
+	if got, want := SmallCalls(flat), (Small{33 * us, 2, 5, 16 << 10}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := SmallCalls(series(1<<20, 2, []float64{100, 200, 400, 800}, []float64{50, 100, 200, 400})); got != (Small{}) {
+		t.Errorf("in proportion: %+v", got)
+	}
+}
+
 func TestByFixedCost(t *testing.T) {
 	for cost, want := range map[time.Duration]string{42440: "42 us", 4244: "4.2 us",
 		1520 * time.Microsecond: "1520 us"} {

@@ -49,10 +49,12 @@ type BenchOptions struct {
 	header           lastHeader
 	Budget           time.Duration
 	Flags            *pflag.FlagSet
-	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
-	onlyModel        bool   // all times are those of the model
-	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
-	nodeTimeIfKnown  bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
+	nodesFrom        string          // where a file or a variable gives the nodes; "" if none does
+	onlyModel        bool            // all times are those of the model
+	nodeTimeFrom     string          // what gives whether nodes cost time; "" if only a profile or nothing does
+	nodeTimeIfKnown  bool            // nodes cost time if their kind of GPU has it and nothing says otherwise
+	oneThread        bool            // of a node makes the calls of all its ranks
+	taken            map[string]bool // flags that setUnlessGiven has set
 }
 
 // AddFlags adds the flags to fs.
@@ -287,6 +289,22 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) (text string, err error)
 	return text, nil
 }
 
+// setUnlessGiven sets a flag that the user did not give to a value that a table or a log has, if it has one. whose says
+// which, for an error.
+func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
+	if value == "" || o.Flags.Changed(flag) && !o.taken[flag] {
+		return nil
+	}
+	if err := o.Flags.Set(flag, value); err != nil {
+		return fmt.Errorf("%s %s: %w", whose, flag, err)
+	}
+	if o.taken == nil {
+		o.taken = map[string]bool{}
+	}
+	o.taken[flag] = true
+	return nil
+}
+
 // setup determines the fabric, the ranks on it, and the libraries for b. The caller closes the folder.
 func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, err error) {
 	cfg, err := o.fabric(g)
@@ -297,6 +315,7 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if err != nil {
 		return e, err
 	}
+	cfg.ThreadOfNode = o.oneThread
 	if g.Fabric == "" {
 		if _, err := cli.SettleClock(o.Flags, cfg); err != nil {
 			return e, err

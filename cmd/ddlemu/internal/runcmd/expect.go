@@ -246,6 +246,13 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		o.Ranks = t.bench.Ranks
 	}
 	o.onlyModel = true
+	var notes []string
+	if t.log != nil {
+		var err error
+		if notes, err = o.place(g, t.log); err != nil {
+			return nil, &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
+		}
+	}
 	e, err := o.setup(g, t.bench)
 	if err != nil {
 		return nil, err
@@ -270,13 +277,14 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
 	report.GPU, report.GPUTime = e.Config.GPUName(), e.GPUTime
 	if log != nil {
-		report.Notes = append(report.Notes, otherNodes(log.Nodes(), report.Nodes)...)
+		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,
+			logNotes(log, &e.Config, info.NCCL))
 	}
-	notes, err := e.Notes()
+	caveats, err := e.Notes()
 	if err != nil {
 		return nil, err
 	}
-	report.Notes = slices.Concat(report.Notes, notes, e.Unused)
+	report.Notes = slices.Concat(report.Notes, caveats, e.Unused)
 	if o.All {
 		report.Collective = t.bench.Collective.String()
 	}

@@ -51,13 +51,21 @@ func printForecast(w io.Writer, r *emulate.Report) {
 }
 
 func printForecastRows(w io.Writer, r *emulate.Report) {
-	t := cli.NewTable(w, "size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ",
-		"last rank us ", "busiest hop us ", "bound us ", "")
+	header := []string{"size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "last rank us ",
+		"busiest hop us ", "bound us "}
+	if r.NodeTime != "" {
+		header = append(header, "limited by")
+	}
+	t := cli.NewTable(w, append(header, "")...)
 	for _, row := range r.Rows {
-		t.AppendRow(table.Row{
+		cells := table.Row{
 			row.Size, row.Count, row.Algo, row.Proto, channelsText(row.Channels), cli.Us(value(row.ExpectedUS)),
-			known(row.BusBW), cli.Us(value(row.LastUS)), cli.Us(value(row.BusiestUS)), cli.Us(row.BoundUS), remark(row),
-		})
+			known(row.BusBW), cli.Us(value(row.LastUS)), cli.Us(value(row.BusiestUS)), cli.Us(row.BoundUS),
+		}
+		if r.NodeTime != "" {
+			cells = append(cells, limitText(row.Limit))
+		}
+		t.AppendRow(append(cells, remark(row)))
 	}
 	t.Render()
 	for _, row := range r.Rows {
@@ -121,22 +129,52 @@ func value(v *float64) float64 {
 }
 
 func printJudgements(w io.Writer, r *emulate.Report) {
-	header := []string{"line ", "size ", "", "algo", "proto", "channels ", "time us ", "network us "}
+	header := []string{"line ", "size ", "", "algo", "proto", "channels ", "time us "}
+	if r.NodeTime != "" {
+		header = append(header, "model us ", "error % ", "limited by")
+	} else {
+		header = append(header, "network us ")
+	}
 	if r.Ahead {
 		header = append(header, "last rank us ")
 	}
-	t := cli.NewTable(w, append(header, "with fixed us ", "bound us ", "judgement", "likely cause")...)
+	if r.NodeTime == "" {
+		header = append(header, "with fixed us ")
+	}
+	t := cli.NewTable(w, append(header, "bound us ", "judgement", "likely cause")...)
 	for _, l := range r.Log {
 		row := table.Row{l.Line, l.Size, bench.Place(l.InPlace), l.Algo, l.Proto, channelsText(l.Channels),
 			fmt.Sprintf("%.2f", l.TimeUS), cli.Us(l.ExpectedUS)}
+		if r.NodeTime != "" {
+			row = append(row, errorText(&l), limitText(l.Limit))
+		}
 		if r.Ahead {
 			row = append(row, cli.Us(l.LastUS))
 		}
-		t.AppendRow(append(row, cli.Us(l.WithFixed), cli.Us(l.BoundUS), l.Word, l.Cause))
+		if r.NodeTime == "" {
+			row = append(row, cli.Us(l.WithFixed))
+		}
+		t.AppendRow(append(row, cli.Us(l.BoundUS), l.Word, l.Cause))
 	}
 	t.Render()
 	printLines(w, "cut", r.Cut)
 	printLines(w, "not understood", r.Odd)
+}
+
+// errorText is by how many percent the model differs from a time of the log.
+func errorText(l *emulate.JudgedTime) string {
+	if l.ExpectedUS == 0 || l.TimeUS == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f", 100*(l.ExpectedUS/l.TimeUS-1))
+}
+
+// limitText is "-" if nothing is known to limit a call.
+func limitText(l *bench.Limit) string {
+	if l == nil {
+		return "-"
+	}
+	return l.String()
 }
 
 // printLines lists rows of a log that are not judged.

@@ -227,7 +227,7 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 	}
 	// With a GPU, or a path, --nccl has another meaning.
 	if t.NCCL != "" && (o.Soft || !locate.HasGPU()) {
-		if err := o.setUnlessGiven("nccl", t.NearestNCCL()); err != nil {
+		if err := o.setUnlessGiven("the table's", "nccl", t.NearestNCCL()); err != nil {
 			return err
 		}
 	}
@@ -249,20 +249,9 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 		settings = append(settings, [2]string{"nics-per-node", strconv.Itoa(t.NICsPerNode)})
 	}
 	for _, s := range settings {
-		if err := o.setUnlessGiven(s[0], s[1]); err != nil {
+		if err := o.setUnlessGiven("the table's", s[0], s[1]); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// setUnlessGiven sets a flag that was not given to a value of the table, if the table has one.
-func (o *validateOptions) setUnlessGiven(flag, value string) error {
-	if value == "" || o.Flags.Changed(flag) {
-		return nil
-	}
-	if err := o.Flags.Set(flag, value); err != nil {
-		return fmt.Errorf("the table's %s: %w", flag, err)
 	}
 	return nil
 }

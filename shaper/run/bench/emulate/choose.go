@@ -171,6 +171,9 @@ func (l *Log) Notes() (notes []string) {
 // Nodes is the number of hosts on which the ranks of the table were, 0 if the log does not list all.
 func (l *Log) Nodes() int { return l.table.Nodes }
 
+// System is what the table says of the machines.
+func (l *Log) System() testslog.System { return l.table.System }
+
 // others names the tables but one.
 func (l *Log) others(but *testslog.Test) string {
 	var names []string

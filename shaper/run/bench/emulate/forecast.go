@@ -27,6 +27,8 @@ type Forecast struct {
 	Known bool
 	bench.Expectation
 	Problem string
+	// NodeTime is the kind of GPU whose time is in the expectation, "" if nodes cost nothing.
+	NodeTime string
 	// Tuner is the tuner that chooses on the real cluster and that ddlemu does not have, "" if there is none.
 	Tuner string
 	// Seeds are the times with other seeds, nil if they were not asked for or are not known.
@@ -142,6 +144,9 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
 			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
 				row := o.forecast(ctx, times, decided[i])
+				if f.Config.NodeTime {
+					row.NodeTime = f.Config.GPUName()
+				}
 				if ctx.Err() != nil {
 					return
 				}

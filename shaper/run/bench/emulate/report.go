@@ -9,6 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // Report is a forecast and, if a log was given, the judgement of each of its times. Times are microseconds.
@@ -24,6 +25,7 @@ type Report struct {
 	Rows       []ReportRow  `json:"rows"`
 	Log        []JudgedTime `json:"log,omitempty"`
 	Fixed      *FixedCost   `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
+	NodeTime   string       `json:"node_time,omitempty"`  // the kind of GPU whose time is in the expected times
 	// of the log: its fixed cost, its bandwidth, what to look at
 	Summary []string        `json:"summary,omitempty"`
 	Cut     []testslog.Line `json:"left_out,omitempty"`
@@ -37,6 +39,7 @@ type Report struct {
 
 	collective nccl.Collective
 	explained  int // slower times of the log that a fixed cost explains
+	small      testslog.Small
 }
 
 // FixedCost is what each call of the log takes beyond the network.
@@ -64,7 +67,8 @@ type ReportRow struct {
 	Seeds      *Seeded  `json:"seeds,omitempty"`
 	Parts      *Parts   `json:"parts,omitempty"` // where the time goes, if that is asked for
 	// the one that chooses on the real cluster, in place of NCCL; ddlemu does not have it
-	Tuner string `json:"tuner,omitempty"`
+	Tuner string       `json:"tuner,omitempty"`
+	Limit *bench.Limit `json:"limit,omitempty"` // null if nothing is known to limit the call
 }
 
 // Seeded are the expected times with several seeds.
@@ -84,10 +88,11 @@ type JudgedTime struct {
 	Channels   int           `json:"channels"` // 0 if not known
 	TimeUS     float64       `json:"time_us"`
 	BusBW      float64       `json:"busbw_gbs"`   // of the log
-	ExpectedUS float64       `json:"expected_us"` // of the network's model; this and the next are 0 if not known
+	ExpectedUS float64       `json:"expected_us"` // of the model; this and the next are 0 if not known
 	LastUS     float64       `json:"last_rank_us"`
-	WithFixed  float64       `json:"with_fixed_us"` // ExpectedUS with the fixed cost
+	WithFixed  float64       `json:"with_fixed_us"` // ExpectedUS with the fixed cost, which is 0 with the time of nodes
 	BoundUS    float64       `json:"bound_us"`
+	Limit      *bench.Limit  `json:"limit,omitempty"`
 	Word       testslog.Word `json:"judgement"`
 	Cause      string        `json:"cause,omitempty"`
 }
@@ -101,6 +106,7 @@ func NewReport(rows []Forecast, ranks int, log *Log) *Report {
 		byCall[loggedCall{f.Case.Size, f.Case.Op}] = f
 		r.Rows = append(r.Rows, f.row())
 		r.Ahead = r.Ahead || f.Known && f.Time < f.Bound
+		r.NodeTime = f.NodeTime
 	}
 	if log == nil {
 		return r
@@ -139,6 +145,9 @@ func (f *Forecast) row() ReportRow {
 		us, last, busiest := units.Microseconds(f.Time), units.Microseconds(f.LastRank),
 			units.Microseconds(f.BusiestHop)
 		row.ExpectedUS, row.LastUS, row.BusiestUS, row.Channels = &us, &last, &busiest, f.Channels
+		if f.Limit.By != "" {
+			row.Limit = &f.Limit
+		}
 		if f.Time > 0 {
 			row.BusBW = new(float64(f.Case.Size) * f.Case.Collective.PortFactor(f.Case.Ranks) / float64(f.Time))
 		}

@@ -18,7 +18,11 @@ const named = 3
 // summary says in three lines what the log shows: what a call costs beyond the network, the bandwidth of large calls,
 // and which times to look at.
 func (r *Report) summary() []string {
-	return []string{"fixed cost: " + r.fixedText(), "bandwidth: " + r.bandwidthText(), "rows: " + r.rowsText()}
+	first := "fixed cost: " + r.fixedText()
+	if r.NodeTime != "" {
+		first = "small calls: " + r.smallText()
+	}
+	return []string{first, "bandwidth: " + r.bandwidthText(), "rows: " + r.rowsText()}
 }
 
 func (r *Report) fixedText() string {
@@ -33,6 +37,26 @@ func (r *Report) fixedText() string {
 			"%.0f us per call beyond the network: launch, proxies, latency not in the profile (%s up to %d bytes)",
 			f.US, units.Count(f.Times, "time"), f.UpTo)
 	}
+}
+
+// smallOff is by how much small calls may differ from the model, see nodeSpread.
+const smallOff = 1.25
+
+// smallText compares the calls whose time is that of launches and latencies with the time of nodes.
+func (r *Report) smallText() string {
+	s := r.small
+	if s.Times == 0 {
+		return "none, as no part of the log takes the same time for several sizes"
+	}
+	text := fmt.Sprintf("%.1f us, %.0f %% of what nodes with %s take in the model (%s up to %d bytes)",
+		units.Microseconds(s.Time), 100*s.Ratio, r.NodeTime, units.Count(s.Times, "time"), s.UpTo)
+	switch {
+	case s.Ratio > smallOff:
+		return text + ": a slow launch or host, another version of NCCL, or a latency that the profile does not have"
+	case s.Ratio*smallOff < 1:
+		return text + ": another version or algorithm of NCCL, or a lower latency than the profile's"
+	}
+	return text
 }
 
 // bandwidthText compares the largest size that the model knows.

@@ -12,15 +12,15 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// oneNode is the profile of a table of one node, whose traffic crosses no link.
-const oneNode = "loopback"
+// OneNode is the profile of a table of one node, whose traffic crosses no link.
+const OneNode = "loopback"
 
 // Profile is the profile of the table's links: the one that "fabric" names, with or without a remark after it; "" if
 // the table does not say. The error says which profiles there are.
 func (c *Cluster) Profile(nodes int) (string, error) {
 	if c.Fabric == "" {
 		if nodes == 1 {
-			return oneNode, nil
+			return OneNode, nil
 		}
 		return "", nil
 	}

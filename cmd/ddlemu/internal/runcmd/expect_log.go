@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+)
+
+// place sets the flags that were not given to what a log says of its cluster: nodes, kind of GPU, version of NCCL, and
+// how many threads make the calls. The notes say what of it is not known here.
+func (o *expectOptions) place(g *cli.Global, log *emulate.Log) (notes []string, err error) {
+	s := log.System()
+	o.nodeTimeIfKnown, o.oneThread = !o.nodeTimeOff(), s.GPUsPerThread > 1
+	if s.NCCL != "" && (o.Soft || !locate.HasGPU()) { // with a GPU, or a path, --nccl has another meaning
+		if err := o.setUnlessGiven("the log's", "nccl", clusterOf(s).NearestNCCL()); err != nil {
+			return nil, err
+		}
+	}
+	if nodes := log.Nodes(); nodes > 0 && g.Fabric == "" && !o.Flags.Changed("file") && !o.Flags.Changed("gpus-per-node") {
+		if err := o.setUnlessGiven("the log's", "nodes", strconv.Itoa(nodes)); err != nil {
+			return nil, err
+		}
+		if nodes == 1 && o.Profile == "" && g.Getenv(configs.ProfileEnv) == "" {
+			o.Profile = validate.OneNode // nothing crosses its links
+		}
+	}
+	if s.GPU == "" || o.nodeTimeOff() {
+		return nil, nil
+	}
+	return o.placeGPU(g, s.GPU)
+}
+
+// nodeTimeOff says whether the user does not want the time of nodes.
+func (o *expectOptions) nodeTimeOff() bool {
+	f := o.Flags.Lookup("node-time")
+	return f.Changed && (f.Value.String() == "false" || f.Value.String() == "off")
+}
+
+// placeGPU sets the kind of GPU whose product is that of the log, unless the fabric has one or it is not known what
+// nodes with this kind take: then NCCL decides as for a fabric without a kind.
+func (o *expectOptions) placeGPU(g *cli.Global, product string) (notes []string, err error) {
+	kind, near, err := configs.KindOfProduct(product)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.fabric(g)
+	switch {
+	case err != nil:
+		return nil, nil // of which setup tells
+	case c.GPU != nil && !o.taken["gpu"]:
+		if kind != "" && c.GPU.Name != kind {
+			notes = append(notes, fmt.Sprintf("the log's GPUs are %s (%s), the fabric's %s", product, kind,
+				c.GPU.Name))
+		}
+		return notes, nil
+	case kind == "":
+		text := fmt.Sprintf("no kind of GPU is the log's, %s: one fixed cost of a call stands for the time of its nodes, "+
+			"and NCCL decides as for compute capability 8.0; --gpu names a kind", product)
+		if len(near) > 0 {
+			text += ", such as " + strings.Join(near, " or ")
+		}
+		return []string{text}, nil
+	case g.Fabric != "":
+		return nil, nil
+	}
+	known, err := configs.BuiltInGPU(kind)
+	if err == nil && known.Time == nil {
+		return []string{noTime(kind)}, nil
+	}
+	return nil, cmp.Or(err, o.setUnlessGiven("the log's", "gpu", kind))
+}
+
+// noTime is a note on a kind of GPU without times.
+func noTime(kind string) string {
+	return fmt.Sprintf("the time of nodes with %s is not known: one fixed cost of a call stands for it "+
+		"(docs/node-time.md)", kind)
+}
+
+// clusterOf is the system of a log as the head of a table says it.
+func clusterOf(s testslog.System) *validate.Cluster {
+	c := &validate.Cluster{NCCL: s.NCCL, Launch: validate.Processes, RanksPerProcess: s.Threads * s.GPUsPerThread}
+	switch {
+	case s.GPUsPerThread > 1:
+		c.Launch = validate.OneThread
+	case s.Threads > 1:
+		c.Launch = validate.Threads
+	}
+	return c
+}
+
+// logNotes say how the log's measurement differs from what is calculated.
+func logNotes(log *emulate.Log, c *configs.Fabric, nccl string) []string {
+	notes := (&validate.Table{Cluster: *clusterOf(log.System())}).Remarks(nccl)
+	if c.GPU != nil && c.GPU.Time == nil {
+		notes = append(notes, noTime(c.GPU.Name))
+	}
+	return notes
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runcmd
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+)
+
+// logOf is a log of 4 ranks of so many nodes.
+func logOf(t *testing.T, nodes int, product, start string) *emulate.Log {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# nccl-tests version 2.17.8 nccl-headers=21805 nccl-library=21805\n# " + start +
+		" minBytes 8 maxBytes 8\n")
+	for r := range 4 {
+		fmt.Fprintf(&b, "#  Rank  %d Group  0 Pid  9 on   n%d device  0 [0x1b] %s\n", r, r*nodes/4, product)
+	}
+	b.WriteString("8 2 float sum -1 5 0 0 0 6 0 0 0\n")
+	log, err := emulate.ReadLog(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// A log says what flags need not say. What is not known of it is noted.
+func TestPlaceOfLog(t *testing.T) {
+	const h100, processes = "NVIDIA H100 80GB HBM3", "nThread 1 nGpus 1"
+	for _, tc := range []struct {
+		name, args     string
+		nodes          int
+		product, start string
+		gpu, nccl      string
+		wantNodes      string
+		profile, note  string
+		oneThread      bool
+	}{
+		{"nothing given", "--profile ndr400 --soft-cuda", 2, h100, processes, "h100-sxm", "2.22", "2", "ndr400", "", false},
+		{"one node", "--soft-cuda", 1, h100, "nThread 1 nGpus 4", "h100-sxm", "2.22", "1", "loopback", "", true},
+		{"all given", "--profile ndr400 --soft-cuda --gpu h200-sxm --nccl 2.29 --nodes 4", 2, h100, processes, "h200-sxm",
+			"2.29", "4", "ndr400", "the log's GPUs are NVIDIA H100 80GB HBM3 (h100-sxm), the fabric's h200-sxm", false},
+		{"another maker", "--profile ndr400 --soft-cuda", 2, "AMD Instinct MI300X", processes, "", "2.22", "2", "ndr400",
+			"no kind of GPU is the log's, AMD Instinct MI300X", false},
+		{"a kind without times", "--profile ndr400 --soft-cuda", 2, "Tesla T4", processes, "", "2.22", "2", "ndr400",
+			"the time of nodes with t4 is not known", false},
+		{"a card", "--profile ndr400 --soft-cuda", 2, "NVIDIA L40", processes, "", "2.22", "2", "ndr400",
+			"such as l40s", false},
+	} {
+		g := &cli.Global{Getenv: func(string) string { return "" }}
+		var o expectOptions
+		fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
+		o.AddFlags(g, fs)
+		if err := fs.Parse(strings.Fields(tc.args)); err != nil {
+			t.Fatal(err)
+		}
+		notes, err := o.place(g, logOf(t, tc.nodes, tc.product, tc.start))
+		text := strings.Join(notes, "; ")
+		if err != nil || !strings.Contains(text, tc.note) || tc.note == "" && text != "" {
+			t.Errorf("%s: %v, notes %q", tc.name, err, text)
+		}
+		gpu := fs.Lookup("gpu").Value.String()
+		if gpu != tc.gpu || o.NCCL != tc.nccl || fs.Lookup("nodes").Value.String() != tc.wantNodes ||
+			o.Profile != tc.profile || o.oneThread != tc.oneThread || !o.nodeTimeIfKnown {
+			t.Errorf("%s: GPU %q, NCCL %q, nodes %v, profile %q, %v", tc.name, gpu, o.NCCL, fs.Lookup("nodes").Value,
+				o.Profile, o.oneThread)
+		}
+	}
+}
+
+// The next table of a log replaces what the one before has set, and nothing that the user gave.
+func TestPlaceOfTheNextTable(t *testing.T) {
+	g := &cli.Global{Getenv: func(string) string { return "" }}
+	var o expectOptions
+	fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
+	o.AddFlags(g, fs)
+	if err := fs.Parse([]string{"--profile=ndr400", "--soft-cuda"}); err != nil {
+		t.Fatal(err)
+	}
+	for nodes, product := range map[int]string{2: "NVIDIA H200", 4: "NVIDIA B200"} {
+		if notes, err := o.place(g, logOf(t, nodes, product, "nThread 1 nGpus 1")); err != nil || notes != nil {
+			t.Fatalf("%v %q", err, notes)
+		}
+		if got := fs.Lookup("nodes").Value.String(); got != fmt.Sprint(nodes) {
+			t.Errorf("%s nodes, want %d", got, nodes)
+		}
+		want := strings.ToLower(strings.TrimPrefix(product, "NVIDIA "))
+		if got := fs.Lookup("gpu").Value.String(); !strings.HasPrefix(got, want) {
+			t.Errorf("GPU %s, want %s", got, want)
+		}
+	}
+}
+
+// Who does not want the time of nodes gets the decisions of GPUs without a kind.
+func TestPlaceWithoutNodeTime(t *testing.T) {
+	g := &cli.Global{Getenv: func(string) string { return "" }}
+	var o expectOptions
+	fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
+	o.AddFlags(g, fs)
+	if err := fs.Parse([]string{"--profile=ndr400", "--soft-cuda", "--node-time=false"}); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := o.place(g, logOf(t, 2, "NVIDIA H200", "nThread 1 nGpus 1"))
+	if err != nil || notes != nil || o.nodeTimeIfKnown || fs.Changed("gpu") || !fs.Changed("nodes") {
+		t.Errorf("%v %q %v, GPU %v", err, notes, o.nodeTimeIfKnown, fs.Lookup("gpu").Value)
+	}
+}
