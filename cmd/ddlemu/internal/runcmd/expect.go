@@ -84,9 +84,12 @@ cross between a node and the others.
 With --why it says where the time until the last rank is done goes, along the critical path: the
 parts sum to the time (docs/node-time.md).
 
-With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. From the
-small calls it fits one fixed cost per call beyond the network (launch and proxies). For
-each time it says whether it is as expected (within 10 %), slower, a dip (below 80 % of
+With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. The kind of
+GPU, the nodes, the threads and the version of NCCL are those of the log, where no flag
+says something else. If it is known what nodes with that kind of GPU take, the model has
+it, and each row says what limits it. Else, and with --node-time=off, it fits one fixed
+cost per call beyond the network (launch and proxies) to the small calls. For each time
+it says whether it is as expected (within 10 %), slower, a dip (below 80 % of
 the bandwidth of the next smaller and larger sizes), faster, or impossible on this
 fabric, with the likely cause, and whether the row has wrong elements or contradicts
 itself. An AllReduce that is faster than rings is "faster: probably NVLS/tree".
