@@ -95,7 +95,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"nccl_view", scalar(d, &f.NCCLView, ParseNCCLView)},
 		{"gpudirect", optional(d, &f.GPUDirect, parseBool)},
 		{"gpu", d.kindOfGPU(&f.GPU)},
-		{"node_time", scalar(d, &f.NodeTime, parseOnOff)},
+		{"node_time", scalar(d, &f.NodeTime, ParseOnOff)},
 		{"nvlink", scalar(d, &f.NVLink, ParseNVLink)},
 		{"cpu", scalar(d, &f.CPU, ParseCPU)},
 		{"nvlinks_per_gpu", scalar(d, &f.NVLinksPerGPU, whole(0, MaxNVLinks))},

@@ -74,8 +74,8 @@ func parseBool(s string) (bool, error) {
 	return false, fmt.Errorf("%q is not true or false", s)
 }
 
-// parseOnOff reads on or off. It also reads true and false, as a fabric is written.
-func parseOnOff(s string) (bool, error) {
+// ParseOnOff reads on or off. It also reads true and false, as a fabric is written.
+func ParseOnOff(s string) (bool, error) {
 	switch s {
 	case "on":
 		return true, nil

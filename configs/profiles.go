@@ -3,6 +3,8 @@
 package configs
 
 import (
+	"bytes"
+	"cmp"
 	"embed"
 	"slices"
 )
@@ -38,6 +40,23 @@ func Profile(name string) (*Fabric, error) {
 		return decodeBuiltIn(&builtInProfiles, name, Decode)
 	}
 	return nil, &Error{Err: Unknown(builtInProfiles.what, name, AllProfileNames())}
+}
+
+// SystemOf is the name of the built-in system that has the links of a profile, a kind of GPU, and NVLinks that connect
+// the GPUs of a node in this way; "" if there is none. nvlink is as in Fabric.NVLink.
+func SystemOf(links, gpu, nvlink string) string {
+	base := []byte("\nbase: " + links + "\n") // a line of its own in each system's file
+	for _, name := range SystemNames() {
+		text, err := systemFiles.ReadFile(builtInSystems.folder + "/" + name + ".yaml")
+		if err != nil || !bytes.Contains(text, base) {
+			continue
+		}
+		f, err := Profile(name)
+		if err == nil && f.GPUName() == gpu && f.NodeNVLink().Connection == cmp.Or(nvlink, f.GPU.NVLink.Connection) {
+			return name
+		}
+	}
+	return ""
 }
 
 // Profiles are the built-in profiles of links alone in the order of ProfileNames.

@@ -149,7 +149,7 @@ func gpuSetting() Setting {
 func nodeTimeSetting() Setting {
 	s := fabricSetting("node-time", "node_time",
 		"`on` or off: add to calculated times what the kernels and the links within a node take, for the kind of GPU of "+
-			"the fabric (default: off, with a system on)", func(f *Fabric) *bool { return &f.NodeTime }, parseOnOff)
+			"the fabric (default: off, with a system on)", func(f *Fabric) *bool { return &f.NodeTime }, ParseOnOff)
 	s.Bare = "on"
 	return s
 }

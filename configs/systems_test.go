@@ -22,6 +22,7 @@ func TestSystems(t *testing.T) {
 	want := map[string]facts{
 		"dgx-a100-hdr":     {"a100-sxm", SwitchedNVLink, 8, 8, 24.4, AMD, IBNet},
 		"hgx-h100-ndr400":  {"h100-sxm", SwitchedNVLink, 8, 8, 49.3, Intel, IBNet},
+		"hgx-h200-ndr400":  {"h200-sxm", SwitchedNVLink, 8, 8, 49.3, Intel, IBNet},
 		"hgx-h200-roce400": {"h200-sxm", SwitchedNVLink, 8, 8, 49.0, Intel, IBNet},
 		"hgx-b200-ndr400":  {"b200", SwitchedNVLink, 8, 8, 49.3, Intel, IBNet},
 		"gb200-nvl72":      {"gb200", SwitchedNVLink, 4, 4, 49.3, "", IBNet},
@@ -161,5 +162,43 @@ func TestSameGPUAgain(t *testing.T) {
 	}
 	if f := load("h100-sxm"); f.NVLink != "" || f.GPUName() != "h100-sxm" {
 		t.Errorf("another kind: %+v", f)
+	}
+}
+
+func TestSystemOf(t *testing.T) {
+	for _, tc := range []struct{ links, gpu, nvlink, want string }{
+		{"ndr400", "h100-sxm", "", "hgx-h100-ndr400"},
+		{"ndr400", "h100-sxm", SwitchedNVLink, "hgx-h100-ndr400"},
+		{"ndr400", "h100-sxm", NoNVLink, ""},
+		{"ndr400", "h200-sxm", "", "hgx-h200-ndr400"},
+		{"roce400", "h200-sxm", "", "hgx-h200-roce400"},
+		{"roce400", "h100-sxm", "", ""},
+		{"ss11-200", "a100-sxm", MeshNVLink, "a100x4-ss11"},
+		{"ss11-200", "a100-sxm", "", ""},
+		{"ss11-200", "gh200", "", "gh200-ss11"},
+		{"ss11-200", "gh200", MeshNVLink, "gh200-ss11"},
+		{"tcpxo", "h100-sxm", "", "a3-mega"},
+		{"ndr400", "", "", ""},
+		{"hgx-h100-ndr400", "h100-sxm", "", ""}, // is no profile of links
+	} {
+		if got := SystemOf(tc.links, tc.gpu, tc.nvlink); got != tc.want {
+			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+	// No two systems have the same links, GPUs and NVLinks: a table would not say which.
+	all, err := Systems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range all {
+		for _, links := range ProfileNames() {
+			if name := SystemOf(links, f.GPUName(), f.NodeNVLink().Connection); name == f.Name {
+				seen[name] = true
+			}
+		}
+		if !seen[f.Name] {
+			t.Errorf("%s is not found by what it has", f.Name)
+		}
 	}
 }

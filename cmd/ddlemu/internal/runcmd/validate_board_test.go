@@ -206,7 +206,7 @@ func TestTableFiles(t *testing.T) {
 // What one table says is not said of the next one; what the user says is said of all.
 func TestOptionsForEachTable(t *testing.T) {
 	var o validateOptions
-	g := &cli.Global{}
+	g := &cli.Global{Getenv: func(string) string { return "" }}
 	flags := pflag.NewFlagSet("validate", pflag.ContinueOnError)
 	o.AddFlags(g, flags)
 	flags.BoolVar(&g.Verbose, "of-the-root", false, "")

@@ -15,9 +15,10 @@ import (
 // OneNode is the profile of a table of one node, whose traffic crosses no link.
 const OneNode = "loopback"
 
-// Profile is the profile of the table's links: the one that "fabric" names, with or without a remark after it; "" if
-// the table does not say. The error says which profiles there are.
-func (c *Cluster) Profile(nodes int) (string, error) {
+// Profile is the profile that "fabric" names, of links or a system, with or without a remark after it; "" if
+// the table does not say. With a kind of GPU, nodeTime takes the links of the system that has both, if there is one. The
+// error says which profiles there are.
+func (c *Cluster) Profile(nodes int, nodeTime bool) (string, error) {
 	if c.Fabric == "" {
 		if nodes == 1 {
 			return OneNode, nil
@@ -25,16 +26,32 @@ func (c *Cluster) Profile(nodes int) (string, error) {
 		return "", nil
 	}
 	name := strings.Trim(strings.Fields(c.Fabric + " ")[0], ",;:")
-	known := configs.ProfileNames()
-	if slices.Contains(known, name) {
+	if slices.Contains(configs.SystemNames(), name) {
+		return name, c.checkSystem(name)
+	}
+	if slices.Contains(configs.ProfileNames(), name) {
+		if system := configs.SystemOf(name, c.GPU, c.NVLink); nodeTime && system != "" {
+			return system, nil
+		}
 		return name, nil
 	}
+	known := configs.AllProfileNames()
 	near := configs.Nearest(name, known)
 	if len(near) == 0 {
 		near = known
 	}
 	return "", fmt.Errorf("the table's fabric is %q, for which there is no profile: give --profile with one such as %s",
 		c.Fabric, strings.Join(near, ", "))
+}
+
+// checkSystem checks that the table says of the GPUs what the system has.
+func (c *Cluster) checkSystem(name string) error {
+	f, err := configs.Profile(name)
+	if err == nil && c.GPU != "" && c.GPU != f.GPUName() {
+		err = fmt.Errorf("the table's fabric is the system %s, which has %s, and its gpu is %s: name the profile of its "+
+			"links as fabric", name, f.GPUName(), c.GPU)
+	}
+	return err
 }
 
 // The two versions of NCCL for the software CUDA, and the first minor version that is nearer to the later one.

@@ -36,24 +36,38 @@ func TestOtherNCCL(t *testing.T) {
 
 func TestProfile(t *testing.T) {
 	for _, tc := range []struct {
-		fabric string
-		nodes  int
-		want   string // or a part of the error
+		fabric, gpu, nvlink string
+		nodes               int
+		nodeTime            bool
+		want                string // or a part of the error
 	}{
-		{"ndr400", 2, "ndr400"},
-		{"ndr400 (8 x ConnectX-7)", 2, "ndr400"},
-		{"", 1, "loopback"},
-		{"ndr400", 1, "ndr400"},
-		{"", 2, ""},
-		{"ndr40 of somebody", 2, "for which there is no profile: give --profile with one such as ndr400"},
-		{"two ropes", 2, "such as dgx-a100-nvlink, efa-p4d"},
+		{fabric: "ndr400", nodes: 2, want: "ndr400"},
+		{fabric: "ndr400 (8 x ConnectX-7)", nodes: 2, want: "ndr400"},
+		{fabric: "tcpxo (8 x 200 Gb/s)", gpu: "h100-sxm", nodes: 2, want: "tcpxo"},
+		{fabric: "tcpxo (8 x 200 Gb/s)", gpu: "h100-sxm", nodes: 2, nodeTime: true, want: "a3-mega"},
+		{fabric: "roce400: 8 x ConnectX-7", gpu: "h100-sxm", nodes: 2, nodeTime: true, want: "roce400"},
+		{fabric: "efa-p6, EFA version 4", gpu: "b200", nodes: 2, nodeTime: true, want: "efa-p6"},
+		{fabric: "ndr400", gpu: "h100-sxm", nodes: 2, nodeTime: true, want: "hgx-h100-ndr400"},
+		{fabric: "ndr400", gpu: "l40s", nodes: 2, nodeTime: true, want: "ndr400"},
+		{fabric: "ndr400", nodes: 2, nodeTime: true, want: "ndr400"},
+		{fabric: "ss11-200", gpu: "a100-sxm", nvlink: "mesh", nodes: 2, nodeTime: true, want: "a100x4-ss11"},
+		{fabric: "ss11-200", gpu: "a100-sxm", nodes: 2, nodeTime: true, want: "ss11-200"},
+		{fabric: "hgx-h100-ndr400", nodes: 2, want: "hgx-h100-ndr400"},
+		{fabric: "hgx-h100-ndr400 of a cloud", gpu: "h100-sxm", nodes: 2, want: "hgx-h100-ndr400"},
+		{fabric: "p4d", gpu: "h100-sxm", nodes: 2, want: "is the system p4d, which has a100-sxm, and its gpu is h100-sxm"},
+		{nodes: 1, want: "loopback"},
+		{fabric: "ndr400", nodes: 1, want: "ndr400"},
+		{nodes: 2},
+		{fabric: "ndr40 of somebody", nodes: 2, want: "for which there is no profile: give --profile with one such as ndr400"},
+		{fabric: "hgx-h100-ndr40", nodes: 2, want: "give --profile with one such as hgx-h100-ndr400"},
+		{fabric: "two ropes", nodes: 2, want: "such as dgx-a100-nvlink, efa-p4d"},
 	} {
-		got, err := (&Cluster{Fabric: tc.fabric}).Profile(tc.nodes)
+		got, err := (&Cluster{Fabric: tc.fabric, GPU: tc.gpu, NVLink: tc.nvlink}).Profile(tc.nodes, tc.nodeTime)
 		if err != nil {
 			got = err.Error()
 		}
 		if got != tc.want && (err == nil || !strings.Contains(got, tc.want)) {
-			t.Errorf("%q on %d nodes: %s, want %s", tc.fabric, tc.nodes, got, tc.want)
+			t.Errorf("%+v: %s", tc, got)
 		}
 	}
 }
