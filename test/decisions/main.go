@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command decisions finds out what NCCL decides on each profile, and writes the tables of docs/decisions.md: make
+// Command decisions finds out what NCCL decides on each profile and system, and with each kind of GPU, and writes the tables of docs/decisions.md: make
 // decisions.
 package main
 
@@ -62,6 +62,11 @@ func run(ctx context.Context, ddlemu, page string) error {
 		}
 		fmt.Fprintf(&text, "### NCCL %s, AllReduce, kinds of GPUs: 2 nodes of 4 GPUs and 4 NICs of ndr400\n\n%s\n\n", nccl,
 			t.RenderMarkdown())
+		if t, nccl, err = systems(ctx, ddlemu, version); err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "### NCCL %s, AllReduce, systems: 2 nodes with all their GPUs\n\n%s\n\n", nccl,
+			t.RenderMarkdown())
 	}
 	fmt.Print(text.String())
 	if page == "" {
@@ -101,6 +106,21 @@ func kinds(ctx context.Context, ddlemu, version string) (t table.Writer, nccl st
 			return nil, "", err
 		}
 		add(t, "GPU", gpu, e, decideUpTo[2])
+		nccl = e.NCCL
+	}
+	return t, nccl, nil
+}
+
+// systems returns the decisions of one version on the systems.
+func systems(ctx context.Context, ddlemu, version string) (t table.Writer, nccl string, err error) {
+	t = table.NewWriter()
+	for _, system := range configs.SystemNames() {
+		// What nodes cost changes no decision.
+		e, err := ask(ctx, ddlemu, version, decideUpTo[2], "--profile", system, "--nodes", "2", "--node-time=off")
+		if err != nil {
+			return nil, "", err
+		}
+		add(t, "system", system, e, decideUpTo[2])
 		nccl = e.NCCL
 	}
 	return t, nccl, nil

@@ -36,6 +36,7 @@ type Report struct {
 	Reasons  []string          `json:"reasons"`
 	Findings []verdict.Finding `json:"findings"`
 	Notes    []string          `json:"notes"`
+	GPUTime  string            `json:"gpu_time,omitempty"` // what GPUs cost in the expected times
 }
 
 // ShareReport is a [Share].
@@ -90,6 +91,7 @@ func (r *Result) Report() *Report {
 		Findings: r.Verdict.Findings,
 		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes,
 			r.Verdict.Notes)...),
+		GPUTime: r.GPUTime,
 	}
 	if note := r.insideNote(); note != "" {
 		out.Notes = append(out.Notes, note)

@@ -67,6 +67,8 @@ type Result struct {
 	Model   []Step
 	Problem string
 	Notes   []string
+	// GPUTime says what GPUs cost in the expected times, for the header; "" on real GPUs.
+	GPUTime string
 	// Interrupted is how many steps there should have been, 0 if it was not stopped before.
 	Interrupted int
 
@@ -222,7 +224,8 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 		return nil, err
 	}
 	r.Scale = j.Fabric.TimeScale()
-	r.Notes = slices.Concat(o.On.TimeNote(), o.On.Unused, r.Notes)
+	r.Notes = append(slices.Clone(o.On.Unused), r.Notes...)
+	r.GPUTime = o.On.GPUTime
 	if text := j.Fabric.Uncontrolled(j.Fabric.All(), false); text != "" {
 		r.Notes = append(r.Notes, text)
 	}

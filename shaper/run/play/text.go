@@ -53,10 +53,18 @@ func (t *text) header() {
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
 	}
+	t.gpuTime()
 	lines.Print(&t.b, "# the source does not say: %s\n", head.Source.Missing)
 	t.sourceNotes()
 	lines.Print(&t.b, "# %s\n", t.Notes)
 	t.line("#")
+}
+
+// gpuTime says what GPUs cost.
+func (t *text) gpuTime() {
+	if t.GPUTime != "" {
+		t.line("# GPU time: %s", t.GPUTime)
+	}
 }
 
 // command is the one that gives a result.

@@ -45,8 +45,11 @@ others are done as soon as their data is in the buffers on the path.
 // If a bound exceeds the expected time, the output explains why.
 func TestExpectTable(t *testing.T) {
 	var got strings.Builder
-	printForecast(&got, namedReport("wan-metro", broadcastRows(), nil))
+	r := namedReport("wan-metro", broadcastRows(), nil)
+	r.GPUTime = "none (add --gpu)"
+	printForecast(&got, r)
 	const want = `NCCL 2.22.3, 2 ranks on 2 nodes of wan-metro
+GPU time: none (add --gpu)
 
    size    count  algo  proto   channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
 1048576   262144  Ring  Simple         2       458.00        2.29        890.00          884.00    884.00

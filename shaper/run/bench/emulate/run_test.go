@@ -79,7 +79,7 @@ func TestAttempts(t *testing.T) {
 		{"a time scale that was given", true, true, []verdict.Verdict{invalid(true)}, table("INVALID")},
 	} {
 		var out, log strings.Builder
-		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Decisions: "fabric view",
+		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Decisions: "fabric view", GPUTime: "none",
 			LastOnly: tc.lastOnly, Log: &log}
 		o.Printer = func() bench.Printer { return bench.NewCSV(&out) }
 		if !tc.fixed {
@@ -99,9 +99,9 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%s: %d attempts, %+v, %v: %s", tc.name, made, got, err, out.String())
 		}
 		for i, want := range []string{
-			"time scale 512 chosen for this host; decisions: fabric view",
-			"time scale 1024 chosen for this host, because 512 was too small; attempt 2 of 3 at most: attempt 1, at time scale 512, was INVALID: host: 8 bytes were late; decisions: fabric view",
-			"time scale 1024 chosen for this host, because 512 was too small; attempt 3 of 3 at most: attempt 2, at time scale 1024, was INVALID: host: 8 bytes were late; decisions: fabric view",
+			"time scale 512 chosen for this host; decisions: fabric view; GPU time: none",
+			"time scale 1024 chosen for this host, because 512 was too small; attempt 2 of 3 at most: attempt 1, at time scale 512, was INVALID: host: 8 bytes were late; decisions: fabric view; GPU time: none",
+			"time scale 1024 chosen for this host, because 512 was too small; attempt 3 of 3 at most: attempt 2, at time scale 1024, was INVALID: host: 8 bytes were late; decisions: fabric view; GPU time: none",
 		}[:made] {
 			if notes[i] != want {
 				t.Errorf("%s: attempt %d says %q, want %q", tc.name, i+1, notes[i], want)
