@@ -50,10 +50,10 @@ func (t *text) header() {
 		f.CUDA)
 	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock,
 		head.Ranks, t.nodes(), len(t.Steps))
+	t.gpuTime()
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
 	}
-	t.gpuTime()
 	lines.Print(&t.b, "# the source does not say: %s\n", head.Source.Missing)
 	t.sourceNotes()
 	lines.Print(&t.b, "# %s\n", t.Notes)
