@@ -90,7 +90,7 @@ func tableOf(ctx context.Context, ddlemu, version string, nodes int) (t table.Wr
 		if err != nil {
 			return nil, "", err
 		}
-		add(t, "profile", profile, e, decideUpTo[nodes])
+		add(t, "profile", profile, e)
 		nccl = e.NCCL
 	}
 	return t, nccl, nil
@@ -105,34 +105,34 @@ func kinds(ctx context.Context, ddlemu, version string) (t table.Writer, nccl st
 		if err != nil {
 			return nil, "", err
 		}
-		add(t, "GPU", gpu, e, decideUpTo[2])
+		add(t, "GPU", gpu, e)
 		nccl = e.NCCL
 	}
 	return t, nccl, nil
 }
+
+// systemsUpTo is the largest size in bytes of a call on a system: the model of larger ones takes long.
+const systemsUpTo = 128 << 20
 
 // systems returns the decisions of one version on the systems.
 func systems(ctx context.Context, ddlemu, version string) (t table.Writer, nccl string, err error) {
 	t = table.NewWriter()
 	for _, system := range configs.SystemNames() {
 		// What nodes cost changes no decision.
-		e, err := ask(ctx, ddlemu, version, decideUpTo[2], "--profile", system, "--nodes", "2", "--node-time=off")
+		e, err := ask(ctx, ddlemu, version, systemsUpTo, "--profile", system, "--nodes", "2", "--node-time=off")
 		if err != nil {
 			return nil, "", err
 		}
-		add(t, "system", system, e, decideUpTo[2])
+		add(t, "system", system, e)
 		nccl = e.NCCL
 	}
 	return t, nccl, nil
 }
 
-// add adds a row for name to a table of what, with the decisions up to a size in bytes.
-func add(t table.Writer, what, name string, e expectation, most int64) {
+// add adds a row for name to a table of what.
+func add(t table.Writer, what, name string, e expectation) {
 	header, row := table.Row{what}, table.Row{name}
 	for _, r := range e.Rows {
-		if r.Size > most {
-			break
-		}
 		header = append(header, size(r.Size))
 		choice := r.Algo + " " + r.Proto
 		if r.Channels > 0 { // 0: the plan does not know the algorithm
@@ -158,7 +158,7 @@ type expectation struct {
 // ask asks for the decisions of a version up to a size in bytes, on what more flags describe.
 func ask(ctx context.Context, ddlemu, version string, most int64, flags ...string) (e expectation, err error) {
 	args := append([]string{"expect", "allreduce", "--nccl", version, "--soft-cuda", "--nccl-view", configs.FabricView,
-		"-b", "8", "-e", "1G", "-f", "8", "-n", "1", "--decide-up-to", fmt.Sprint(most), "--json"}, flags...)
+		"-b", "8", "-e", fmt.Sprint(most), "-f", "8", "-n", "1", "--decide-up-to", fmt.Sprint(most), "--json"}, flags...)
 	cmd := exec.CommandContext(ctx, ddlemu, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -54,7 +54,7 @@ func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version strin
 	err error) {
 	b.Ranks = place.GPUs
 	cfg := place.Fabric.Config
-	cfg.GPUsPerNode = place.PerNode
+	cfg.GPUsPerNode, cfg.NodeTime = place.PerNode, false // steps of a schedule cost the links alone
 	e, err = g.RanksOn(&cfg, b, fs, version, false, false)
 	g.Tell(e.Unused)
 	return e, err

@@ -115,7 +115,11 @@ func (o *Options) askedFabric() (*fabric.Fabric, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return fabricfile.Read(f)
+	fab, err := fabricfile.Read(f)
+	if err == nil {
+		fab.Config.NodeTime = o.Config.NodeTime // the file says what up was asked for
+	}
+	return fab, err
 }
 
 // privateCopy is a copy of the asked fabric for this run alone. Leave the links of the asked fabric alone: other jobs

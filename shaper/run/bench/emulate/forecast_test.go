@@ -183,3 +183,46 @@ func TestPrivateFabricIsUnlimited(t *testing.T) {
 		t.Errorf("the fabric itself was changed: %v %s", err, cmp.Diff(asked, now))
 	}
 }
+
+// Whether nodes cost time is for the command, whatever the file of a fabric that is up says.
+func TestNodeTimeOfSharedFabric(t *testing.T) {
+	c, err := configs.Profile("hgx-h100-ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := fabricfile.Describe(f, "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := state.OpenDir(filepath.Join(t.TempDir(), "fabrics"), os.Getuid(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	up, err := dir.Create(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer up.Close()
+	for _, want := range []bool{false, true} {
+		o := Options{Dir: dir, Shared: "lab", Config: configs.Fabric{NodeTime: want}}
+		asked, err := o.askedFabric()
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := o.Start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.Fabric.Config; got.NodeTime != want || asked.Config.NodeTime != want || got.GPUName() != "h100-sxm" {
+			t.Errorf("want %v: started %v, asked %v, GPU %s", want, got.NodeTime, asked.Config.NodeTime, got.GPUName())
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -274,7 +274,11 @@ func (o *Options) RanksOn(j *job.Job) bench.Config {
 // Start brings the fabric of the run up, or shares the one that is up.
 func (o *Options) Start(ctx context.Context) (*job.Job, error) {
 	if o.Shared != "" {
-		return job.Share(o.Dir, o.Shared)
+		j, err := job.Share(o.Dir, o.Shared)
+		if err == nil {
+			j.Fabric.Config.NodeTime = o.Config.NodeTime // the file says what up was asked for
+		}
+		return j, err
 	}
 	f, err := fabric.New(&o.Config)
 	if err != nil {

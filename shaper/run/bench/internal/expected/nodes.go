@@ -26,6 +26,9 @@ func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.
 		return nil, nil, fmt.Errorf("the time of a node with %s: not known for NVLinks that connect some pairs only",
 			c.GPU.Name)
 	}
+	if !c.HasGPUTime() {
+		return nil, nil, fmt.Errorf("the time of a node with %s: it has no section time", c.GPUName())
+	}
 	t, net := c.GPU.Time, nicTime(c)
 	switch {
 	case c.Nodes > 1 && net.NetTime == configs.NetTime{}:

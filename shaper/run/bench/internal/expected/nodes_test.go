@@ -36,8 +36,9 @@ func TestRefuseVariables(t *testing.T) {
 // What a kind of GPU lacks is an error, never a cost of nothing.
 func TestNodesRefuse(t *testing.T) {
 	for want, change := range map[string]func(c *configs.Fabric){
-		"":                    func(*configs.Fabric) {},
-		"time.net is missing": func(c *configs.Fabric) { c.GPU.Time.Net = configs.NetTime{} },
+		"":                       func(*configs.Fabric) {},
+		"it has no section time": func(c *configs.Fabric) { c.GPU.Time = nil },
+		"time.net is missing":    func(c *configs.Fabric) { c.GPU.Time.Net = configs.NetTime{} },
 		"time.nvls_copy and time.nvls_head are missing": func(c *configs.Fabric) {
 			c.GPU.NVLink.Connection, c.NVLink = configs.MeshNVLink, configs.SwitchedNVLink
 			c.GPU.Time.NVLSCopy.Rate = 0
