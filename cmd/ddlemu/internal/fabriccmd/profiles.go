@@ -116,10 +116,11 @@ var systemColumns = []string{"name", "GPUs ", "kind", "NVLink", "NICs ", "payloa
 	"description"}
 
 func systemRow(f *configs.Fabric) table.Row {
-	time := "yes"
-	if !f.CostsGPUTime() {
-		time = "not known"
+	time, timed := "not known", *f
+	if f.CostsGPUTime() {
+		time = "yes"
+		timed.SetNICRate()
 	}
 	return table.Row{f.Name, f.GPUsPerNode, f.GPUName(), f.NodeNVLink().Connection, f.NICsPerNode,
-		cli.Rate(f.Link.PayloadRate()), f.Link.Latency, time, f.Description}
+		cli.Rate(timed.Link.PayloadRate()), f.Link.Latency, time, f.Description}
 }
