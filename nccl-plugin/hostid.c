@@ -103,7 +103,10 @@ __attribute__((constructor)) static void tell_nccl(void)
 	char text[32];
 	snprintf(text, sizeof text, PREFIX "node%d", node);
 	setenv("NCCL_HOSTID", text, 1);
-	setenv("NCCL_MNNVL_ENABLE", "0", 1); // NVLink between nodes would go around the emulated links
+	// NVLink between nodes would go around the emulated links. Where a process only asks for NCCL's decisions, it
+	// may.
+	if (!set("DDLEMU_SOFT_NVLINK_DOMAIN"))
+		setenv("NCCL_MNNVL_ENABLE", "0", 1);
 	setenv("NCCL_GIN_ENABLE", "0", 1); // so would GPU-initiated networking
 	set_default("NCCL_NET_PLUGIN_REF_COUNT", "1"); // 2.27.3 to 2.29.7 forget the plugin's name when they unload it
 }

@@ -56,6 +56,14 @@ func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 			})
 		}
 	}
+	t.Run("a process that asks for decisions with NVLinks between nodes", func(t *testing.T) {
+		cmd := exec.Command(bin, built.Path(t, "lib", "libgoemu.so"))
+		cmd.Env = []string{"DDLEMU_DIR=" + dir, "DDLEMU_FABRIC=two", "RANK=1", "WORLD_SIZE=2", "DDLEMU_SOFT_NVLINK_DOMAIN=0"}
+		out, err := cmd.CombinedOutput()
+		if want := "ddlemu-node1 - 0 1\n"; err != nil || string(out) != want {
+			t.Errorf("%v, %q, want %q", err, out, want)
+		}
+	})
 	t.Run("child of a process that has it loaded", func(t *testing.T) {
 		cmd := exec.Command(bin, built.Path(t, "lib", "libgoemu.so"), "1")
 		cmd.Env = []string{"DDLEMU_DIR=" + dir, "DDLEMU_FABRIC=two", "RANK=0", "WORLD_SIZE=2"}

@@ -300,7 +300,8 @@ API int nvmlDeviceGetFieldValues(Device d, int count, struct FieldValue *values)
 	return kSuccess;
 }
 
-// The fabric of NVSwitches that a GPU is in. Those of several nodes have an id; those of one node have none.
+// The fabric of NVSwitches that a GPU is in. Those of several nodes have an id, those of one node have none. The GPUs
+// that NVLinks connect, a domain, are a clique.
 enum { kFabricCompleted = 3 };
 struct FabricInfo {
 	unsigned char id[16];
@@ -333,6 +334,8 @@ API int nvmlDeviceGetGpuFabricInfoV(Device d, struct FabricInfoV *out)
 	out->state = kFabricCompleted;
 	if (softGpuKind()->nvlink_domain)
 		memcpy(out->id, "ddlemu NVLinks", 14);
+	if (softGpuDomain() >= 0)
+		out->clique = (unsigned)softGpuDomain();
 	return kSuccess;
 }
 
@@ -344,6 +347,7 @@ API int nvmlDeviceGetGpuFabricInfo(Device d, struct FabricInfo *out)
 		return kNotSupported;
 	memset(out, 0, sizeof *out);
 	memcpy(out->id, info.id, sizeof out->id);
+	out->clique = info.clique;
 	out->state = info.state;
 	return kSuccess;
 }

@@ -18,7 +18,11 @@ namespace {
 constexpr int kVersion = CUDART_VERSION;
 constexpr int kSharedPerBlock = 48 << 10;
 constexpr int kSmsOfA100 = 108;
-constexpr int kMulticastSupported = 132; // CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
+// CU_DEVICE_ATTRIBUTE_...
+constexpr int kVirtualMemorySupported = 102; // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+constexpr int kRdmaOfVirtualMemorySupported = 110; // GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+constexpr int kFabricHandleSupported = 128; // HANDLE_TYPE_FABRIC_SUPPORTED
+constexpr int kMulticastSupported = 132; // MULTICAST_SUPPORTED
 constexpr int kAttributeEnd = 142; // one more than the last attribute of CUDA 12.4
 
 // What follows from a compute capability, from the CUDA programming guide's table.
@@ -97,6 +101,11 @@ int attribute(cudaDeviceAttr attr, int gpu)
 		return 1;
 	case kMulticastSupported:
 		return softGpuHasMulticast();
+	// Without a domain of several nodes NCCL allocates only NVLS's memory as virtual memory.
+	case kVirtualMemorySupported:
+	case kRdmaOfVirtualMemorySupported:
+	case kFabricHandleSupported:
+		return softGpuDomain() >= 0;
 	case cudaDevAttrPageableMemoryAccess:
 		return pageable_access;
 	// A GPU's memory is host memory, so every NIC can access it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver functions that NCCL looks up by name. Other names are "not found": so NCCL does not use stream memory
-// operations. Virtual memory functions (cuMem*) are there for multicast (NVLink SHARP) only; the attribute of a device
-// that says that they are supported is 0, so NCCL does not allocate with them elsewhere. CUresult has the error values
-// of the runtime.
+// operations. Virtual memory functions (cuMem*) are there for multicast (NVLink SHARP); the attribute of a device that
+// says that they are supported is 0, so NCCL does not allocate with them elsewhere, unless NVLinks connect several
+// nodes. CUresult has the error values of the runtime.
 #include <string.h>
 
 #include "device.h"

@@ -52,6 +52,14 @@ static inline int softGpuHasMulticast(void)
 	return softGpuHopper() || (softGpuHasKind() && softGpuCapability() >= 90 && softGpuKind()->switched);
 }
 
+// softGpuDomain returns the number of the NVLink domain that this process's GPUs share with those of other nodes, -1
+// for none. It is there only for a process that asks NCCL for its decisions: the executor has no NVLinks between nodes.
+static inline int softGpuDomain(void)
+{
+	const char *text = getenv("DDLEMU_SOFT_NVLINK_DOMAIN");
+	return text && *text && softGpuHasMulticast() ? atoi(text) : -1;
+}
+
 // softGpuName writes the name that CUDA and NVML show.
 static inline void softGpuName(int gpu, char *out, size_t size)
 {

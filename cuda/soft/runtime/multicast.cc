@@ -121,6 +121,15 @@ int MulticastObject::export_to(int *fd)
 	return *fd < 0 ? cudaErrorOperatingSystem : cudaSuccess;
 }
 
+int MulticastObject::range(RemoteRange *range)
+{
+	struct stat st;
+	if (fstat(fd_, &st) != 0)
+		return cudaErrorOperatingSystem;
+	*range = { getpid(), fd_, st.st_ino, 0, sizeof(Shared) };
+	return cudaSuccess;
+}
+
 int MulticastObject::add(int device)
 {
 	if (places_.count(device) != 0)
@@ -137,13 +146,10 @@ int MulticastObject::bind(std::shared_ptr<GpuMemory> memory, size_t size)
 	auto place = places_.find(memory->device());
 	if (place == places_.end() || size != memory->size() || size > shared_->size)
 		return cudaErrorInvalidValue;
-	const Arena &arena = *devices()->existing(memory->device())->arena;
-	struct stat st;
-	if (fstat(arena.fd(), &st) != 0)
-		return cudaErrorOperatingSystem;
 	Member &m = shared_->members[place->second];
+	if (int err = memory->range(&m.range))
+		return err;
 	m.gpu = devices()->gpu(memory->device());
-	m.range = { getpid(), arena.fd(), st.st_ino, arena.offset(memory->memory()), size };
 	m.bound.store(1, std::memory_order_release);
 	bound_[memory->device()] = std::move(memory);
 	return cudaSuccess;
@@ -199,7 +205,7 @@ int multicast_create(MemHandle *handle, const MulticastProp *prop)
 	if (!handle || !prop || prop->devices == 0 || prop->size == 0 || prop->size % Arena::kLarge != 0)
 		return cudaErrorInvalidValue;
 	if (prop->devices > MulticastObject::kMaxDevices)
-		return unsupported("multicast memory of more than 32 GPUs (cuMulticastCreate)");
+		return unsupported("multicast memory of more than 576 GPUs (cuMulticastCreate)");
 	auto object = MulticastObject::make(prop->devices, prop->size);
 	if (!object)
 		return cudaErrorMemoryAllocation;

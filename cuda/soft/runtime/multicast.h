@@ -23,7 +23,7 @@ struct MulticastProp {
 
 class MulticastObject : public MemObject, public std::enable_shared_from_this<MulticastObject> {
 public:
-	static constexpr unsigned kMaxDevices = 32;
+	static constexpr unsigned kMaxDevices = 576; // as many as NCCL takes into a domain
 
 	// make returns nullptr if the host has no memory for it. import_from returns nullptr if the file is no
 	// multicast object; it keeps no reference to the descriptor.
@@ -34,6 +34,7 @@ public:
 	int map(char *at, size_t size) override;
 	void unmap(char *at) override;
 	int export_to(int *fd) override;
+	int range(RemoteRange *range) override;
 
 	// add makes a visible device a member. bind says which memory is its member's, unbind that it is no longer.
 	int add(int device);

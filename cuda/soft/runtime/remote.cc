@@ -14,7 +14,7 @@
 
 namespace soft {
 
-void *map_remote(const RemoteRange &range)
+int open_remote(const RemoteRange &range)
 {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", range.pid, range.fd);
@@ -22,12 +22,21 @@ void *map_remote(const RemoteRange &range)
 	if (fd < 0) {
 		print_error("open memory of process %d: %s (it must run as the same user in the same pid namespace)",
 			range.pid, strerror(errno));
-		return nullptr;
+		return -1;
 	}
 	struct stat st;
-	void *p = MAP_FAILED;
 	if (fstat(fd, &st) == 0 && st.st_ino == range.inode)
-		p = mmap(nullptr, range.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, range.offset);
+		return fd;
+	close(fd);
+	return -1;
+}
+
+void *map_remote(const RemoteRange &range)
+{
+	int fd = open_remote(range);
+	if (fd < 0)
+		return nullptr;
+	void *p = mmap(nullptr, range.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, range.offset);
 	close(fd);
 	if (p == MAP_FAILED)
 		return nullptr;

@@ -13,6 +13,9 @@ struct RemoteRange {
 	uint64_t offset, size; // bytes, multiples of the page size
 };
 
+// open_remote opens the owner's memfd, or returns -1.
+int open_remote(const RemoteRange &range);
+
 // map_remote maps a range. It returns nullptr if that is not possible, because the owner has ended, for example.
 void *map_remote(const RemoteRange &range);
 

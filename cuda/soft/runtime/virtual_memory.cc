@@ -2,7 +2,10 @@
 #include "virtual_memory.h"
 
 #include <cuda_runtime_api.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <map>
 #include <mutex>
@@ -17,7 +20,19 @@
 namespace soft {
 namespace {
 
-constexpr int kPosixFileDescriptor = 1; // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+// CU_MEM_HANDLE_TYPE_...
+constexpr int kPosixFileDescriptor = 1; // POSIX_FILE_DESCRIPTOR
+constexpr int kFabric = 8; // FABRIC
+
+// The content of a handle of the type FABRIC, which has 64 bytes.
+struct FabricHandle {
+	uint64_t magic;
+	RemoteRange range;
+	uint64_t multicast; // 1: a multicast object, 0: GPU memory
+	char unused[16];
+};
+constexpr uint64_t kFabricMagic = 0x317266626d656d64; // the last digit is the layout's version
+static_assert(sizeof(FabricHandle) == 64, "a FabricHandle is not as large as CUmemFabricHandle");
 
 struct Mapping {
 	size_t size;
@@ -125,6 +140,50 @@ void GpuMemory::unmap(char *at)
 }
 
 int GpuMemory::export_to(int *) { return unsupported("sharing GPU memory by a handle (cuMemExportToShareableHandle)"); }
+
+int GpuMemory::range(RemoteRange *range)
+{
+	const Arena &arena = *devices()->existing(device_)->arena;
+	struct stat st;
+	if (fstat(arena.fd(), &st) != 0)
+		return cudaErrorOperatingSystem;
+	*range = { getpid(), arena.fd(), st.st_ino, arena.offset(memory_), size_ };
+	return cudaSuccess;
+}
+
+int ImportedMemory::map(char *at, size_t size)
+{
+	if (size != range_.size)
+		return unsupported("mapping a part of an imported allocation (cuMemMap)");
+	const int fd = open_remote(range_);
+	if (fd < 0)
+		return cudaErrorInvalidResourceHandle;
+	void *p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+		static_cast<off_t>(range_.offset));
+	close(fd);
+	if (p == MAP_FAILED)
+		return cudaErrorMemoryAllocation;
+	madvise(at, size, MADV_DONTFORK);
+	madvise(at, size, MADV_DONTDUMP);
+	Region region;
+	region.base = reinterpret_cast<uintptr_t>(at);
+	region.size = region.mapped = size;
+	region.origin = Origin::kImported;
+	region.device = current_device();
+	region.opened = 1;
+	region.file_offset = range_.offset; // no inode: cudaIpcOpenMemHandle does not take it for its own
+	add_region(region);
+	return cudaSuccess;
+}
+
+void ImportedMemory::unmap(char *at)
+{
+	synchronize_device(find_region(at).device);
+	remove_region(at, Origin::kImported, Origin::kImported);
+}
+
+int ImportedMemory::export_to(int *) { return unsupported("exporting imported memory (cuMemExportToShareableHandle)"); }
+int ImportedMemory::range(RemoteRange *) { return export_to(nullptr); }
 
 int mem_get_granularity(size_t *granularity, const MemProp *, int)
 {
@@ -256,20 +315,55 @@ int mem_export(void *out, MemHandle handle, int type, unsigned long long flags)
 	auto object = find_object(handle);
 	if (!out || !object || flags != 0)
 		return cudaErrorInvalidValue;
-	if (type != kPosixFileDescriptor)
-		return unsupported("a memory handle that is no file descriptor (cuMemExportToShareableHandle)");
-	return object->export_to(static_cast<int *>(out));
+	if (type == kPosixFileDescriptor)
+		return object->export_to(static_cast<int *>(out));
+	if (type != kFabric)
+		return unsupported("an unknown type of memory handles (cuMemExportToShareableHandle)");
+	FabricHandle h = {};
+	h.magic = kFabricMagic;
+	h.multicast = std::dynamic_pointer_cast<MulticastObject>(object) != nullptr;
+	if (int err = object->range(&h.range))
+		return err;
+	memcpy(out, &h, sizeof h);
+	return cudaSuccess;
 }
+
+namespace {
+
+std::shared_ptr<MemObject> import_from_fabric(const void *from)
+{
+	FabricHandle h;
+	memcpy(&h, from, sizeof h);
+	if (h.magic != kFabricMagic)
+		return nullptr;
+	if (!h.multicast)
+		return std::make_shared<ImportedMemory>(h.range);
+	const int fd = open_remote(h.range);
+	if (fd < 0)
+		return nullptr;
+	auto object = MulticastObject::import_from(fd);
+	close(fd);
+	return object;
+}
+
+} // namespace
 
 int mem_import(MemHandle *handle, void *from, int type)
 {
 	if (!handle)
 		return cudaErrorInvalidValue;
-	if (type != kPosixFileDescriptor)
-		return unsupported("a memory handle that is no file descriptor (cuMemImportFromShareableHandle)");
-	auto object = MulticastObject::import_from(static_cast<int>(reinterpret_cast<intptr_t>(from)));
-	if (!object)
-		return unsupported("memory that is no multicast object (cuMemImportFromShareableHandle)");
+	std::shared_ptr<MemObject> object;
+	if (type == kPosixFileDescriptor) {
+		object = MulticastObject::import_from(static_cast<int>(reinterpret_cast<intptr_t>(from)));
+		if (!object)
+			return unsupported("memory that is no multicast object (cuMemImportFromShareableHandle)");
+	} else if (type == kFabric) {
+		object = from ? import_from_fabric(from) : nullptr;
+		if (!object)
+			return cudaErrorInvalidValue;
+	} else {
+		return unsupported("an unknown type of memory handles (cuMemImportFromShareableHandle)");
+	}
 	*handle = add_object(std::move(object));
 	return cudaSuccess;
 }

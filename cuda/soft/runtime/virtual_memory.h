@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's virtual memory functions (cuMem*), as far as NCCL uses them for NVLink SHARP: GPU memory and multicast
-// objects, which have handles, and address ranges to which they are mapped. The functions return CUresult.
+// The driver's virtual memory functions (cuMem*), as far as NCCL uses them for NVLink SHARP and for NVLinks between
+// nodes: GPU memory and multicast objects, which have handles, and address ranges to which they are mapped. The
+// functions return CUresult.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+
+#include "remote.h"
 
 namespace soft {
 
@@ -20,6 +23,9 @@ public:
 	virtual void unmap(char *at) = 0;
 	// export_to sets *fd to a new file descriptor by which another process can import the object.
 	virtual int export_to(int *fd) = 0;
+	// range sets *range to the object's part of a memfd of this process, by which a process of another node can
+	// import the object (CU_MEM_HANDLE_TYPE_FABRIC).
+	virtual int range(RemoteRange *range) = 0;
 };
 
 // The handles of this process. find_object returns nullptr if there is no such handle.
@@ -35,6 +41,7 @@ public:
 	int map(char *at, size_t size) override;
 	void unmap(char *at) override;
 	int export_to(int *fd) override;
+	int range(RemoteRange *range) override;
 	int device() const { return device_; }
 	size_t size() const { return size_; }
 	// memory returns its address in the arena of the device.
@@ -44,6 +51,19 @@ private:
 	int device_ = 0;
 	size_t size_ = 0;
 	void *memory_ = nullptr;
+};
+
+// GPU memory of another process. It cannot be exported again.
+class ImportedMemory : public MemObject {
+public:
+	explicit ImportedMemory(const RemoteRange &range) : range_(range) {}
+	int map(char *at, size_t size) override;
+	void unmap(char *at) override;
+	int export_to(int *fd) override;
+	int range(RemoteRange *range) override;
+
+private:
+	RemoteRange range_;
 };
 
 // The layouts of CUDA's driver.

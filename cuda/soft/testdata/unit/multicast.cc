@@ -185,3 +185,69 @@ TEST(multicast_memory_is_not_copied)
 	CHECK_IS(cudaMemcpy(reinterpret_cast<void *>(at), &c, 1, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
 	CHECK_IS(cudaMemset(reinterpret_cast<void *>(at), 0, kSize), cudaErrorInvalidValue);
 }
+
+static int attribute(int number)
+{
+	int value;
+	OK(cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(number), 0));
+	return value;
+}
+
+// In an NVLink domain of several nodes, memory and multicast objects are shared by handles of the type FABRIC, which
+// are only bytes. NCCL imports its own one to see whether that works.
+TEST(fabric_handles)
+{
+	use_hopper();
+	setenv("DDLEMU_SOFT_NVLINK_DOMAIN", "3", 1);
+	for (int needed : { 102, 110, 128 })
+		CHECK(attribute(needed) == 1);
+	constexpr int kFabric = 8;
+	DRIVER(cuMemExportToShareableHandle, void *, Handle, int, unsigned long long);
+	DRIVER(cuMemImportFromShareableHandle, Handle *, void *, int);
+	DRIVER(cuMemAddressReserve, uintptr_t *, size_t, size_t, uintptr_t, unsigned long long);
+	DRIVER(cuMemMap, uintptr_t, size_t, size_t, Handle, unsigned long long);
+	DRIVER(cuMemUnmap, uintptr_t, size_t);
+	DRIVER(cuMemRelease, Handle);
+	OK(cudaFree(nullptr));
+	Handle memory, imported;
+	char *const own = map(&memory);
+	char bytes[64];
+	OK(cuMemExportToShareableHandle(bytes, memory, kFabric, 0));
+	CHECK_IS(cuMemExportToShareableHandle(bytes, memory, 2, 0), cudaErrorNotSupported);
+	OK(cuMemImportFromShareableHandle(&imported, bytes, kFabric));
+	uintptr_t at;
+	OK(cuMemAddressReserve(&at, kSize, kGranularity, 0, 0));
+	CHECK_IS(cuMemMap(at, kSize / 2, 0, imported, 0), cudaErrorNotSupported);
+	OK(cuMemMap(at, kSize, 0, imported, 0));
+	char *const theirs = reinterpret_cast<char *>(at);
+	OK(cudaMemset(theirs + 1, 7, kSize - 1));
+	CHECK(own[0] == 0 && own[1] == 7 && own[kSize - 1] == 7);
+	cudaPointerAttributes where;
+	OK(cudaPointerGetAttributes(&where, theirs));
+	CHECK(where.type == cudaMemoryTypeDevice);
+	CHECK_IS(cuMemExportToShareableHandle(bytes, imported, kFabric, 0), cudaErrorNotSupported);
+	OK(cuMemUnmap(at, kSize));
+	OK(cuMemRelease(imported));
+	CHECK(own[1] == 7);
+
+	const int files = count_files();
+	OK(cuMemExportToShareableHandle(bytes, memory, kFabric, 0));
+	OK(cuMemImportFromShareableHandle(&imported, bytes, kFabric));
+	OK(cuMemMap(at, kSize, 0, imported, 0));
+	OK(cuMemUnmap(at, kSize));
+	OK(cuMemRelease(imported));
+	DRIVER(cuMulticastCreate, Handle *, const MulticastProp *);
+	DRIVER(cuMulticastAddDevice, Handle, int);
+	const MulticastProp prop = { 72, kSize, kFabric, 0 };
+	Handle object;
+	OK(cuMulticastCreate(&object, &prop));
+	OK(cuMemExportToShareableHandle(bytes, object, kFabric, 0));
+	OK(cuMemImportFromShareableHandle(&imported, bytes, kFabric));
+	OK(cuMulticastAddDevice(imported, 2));
+	OK(cuMemRelease(object));
+	OK(cuMemRelease(imported));
+	CHECK(count_files() == files);
+	CHECK_IS(cuMemImportFromShareableHandle(&imported, bytes, kFabric), cudaErrorInvalidValue); // it has ended
+	bytes[0] ^= 1;
+	CHECK_IS(cuMemImportFromShareableHandle(&imported, bytes, kFabric), cudaErrorInvalidValue);
+}
