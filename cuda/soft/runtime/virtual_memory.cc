@@ -24,7 +24,8 @@ namespace {
 constexpr int kPosixFileDescriptor = 1; // POSIX_FILE_DESCRIPTOR
 constexpr int kFabric = 8; // FABRIC
 
-// The content of a handle of the type FABRIC, which has 64 bytes.
+// A handle of the type FABRIC, which has 64 bytes. The file descriptor that GPU memory is exported as is a file with
+// one.
 struct FabricHandle {
 	uint64_t magic;
 	RemoteRange range;
@@ -139,7 +140,20 @@ void GpuMemory::unmap(char *at)
 	remove_region(at, Origin::kMapped, Origin::kMapped);
 }
 
-int GpuMemory::export_to(int *) { return unsupported("sharing GPU memory by a handle (cuMemExportToShareableHandle)"); }
+int GpuMemory::export_to(int *fd)
+{
+	FabricHandle h = {};
+	h.magic = kFabricMagic;
+	if (int err = range(&h.range))
+		return err;
+	*fd = memfd_create("ddlemu-memory", MFD_CLOEXEC);
+	if (*fd < 0)
+		return cudaErrorOperatingSystem;
+	if (write(*fd, &h, sizeof h) == sizeof h)
+		return cudaSuccess;
+	close(*fd);
+	return cudaErrorOperatingSystem;
+}
 
 int GpuMemory::range(RemoteRange *range)
 {
@@ -330,10 +344,8 @@ int mem_export(void *out, MemHandle handle, int type, unsigned long long flags)
 
 namespace {
 
-std::shared_ptr<MemObject> import_from_fabric(const void *from)
+std::shared_ptr<MemObject> import_from_fabric(const FabricHandle &h)
 {
-	FabricHandle h;
-	memcpy(&h, from, sizeof h);
 	if (h.magic != kFabricMagic)
 		return nullptr;
 	if (!h.multicast)
@@ -346,6 +358,14 @@ std::shared_ptr<MemObject> import_from_fabric(const void *from)
 	return object;
 }
 
+std::shared_ptr<MemObject> import_from_file(int fd)
+{
+	FabricHandle h;
+	if (pread(fd, &h, sizeof h, 0) == sizeof h && h.magic == kFabricMagic)
+		return import_from_fabric(h);
+	return MulticastObject::import_from(fd);
+}
+
 } // namespace
 
 int mem_import(MemHandle *handle, void *from, int type)
@@ -354,11 +374,14 @@ int mem_import(MemHandle *handle, void *from, int type)
 		return cudaErrorInvalidValue;
 	std::shared_ptr<MemObject> object;
 	if (type == kPosixFileDescriptor) {
-		object = MulticastObject::import_from(static_cast<int>(reinterpret_cast<intptr_t>(from)));
+		object = import_from_file(static_cast<int>(reinterpret_cast<intptr_t>(from)));
 		if (!object)
-			return unsupported("memory that is no multicast object (cuMemImportFromShareableHandle)");
+			return unsupported("a file that is no memory of CUDA (cuMemImportFromShareableHandle)");
 	} else if (type == kFabric) {
-		object = from ? import_from_fabric(from) : nullptr;
+		FabricHandle h = {};
+		if (from)
+			memcpy(&h, from, sizeof h);
+		object = import_from_fabric(h);
 		if (!object)
 			return cudaErrorInvalidValue;
 	} else {

@@ -160,7 +160,6 @@ TEST(multicast)
 	CHECK_IS(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void *>(static_cast<intptr_t>(other)), 1),
 		cudaErrorNotSupported);
 	close(other);
-	CHECK_IS(cuMemExportToShareableHandle(&fd, memory, 1, 0), cudaErrorNotSupported);
 
 	OK(cuMulticastUnbind(object, 1, 0, kSize));
 	OK(cuMemRelease(object));
@@ -234,6 +233,14 @@ TEST(fabric_handles)
 	OK(cuMemExportToShareableHandle(bytes, memory, kFabric, 0));
 	OK(cuMemImportFromShareableHandle(&imported, bytes, kFabric));
 	OK(cuMemMap(at, kSize, 0, imported, 0));
+	OK(cuMemUnmap(at, kSize));
+	OK(cuMemRelease(imported));
+	int fd; // as between the ranks of a node
+	OK(cuMemExportToShareableHandle(&fd, memory, 1, 0));
+	OK(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void *>(static_cast<intptr_t>(fd)), 1));
+	close(fd);
+	OK(cuMemMap(at, kSize, 0, imported, 0));
+	CHECK(theirs[1] == 7);
 	OK(cuMemUnmap(at, kSize));
 	OK(cuMemRelease(imported));
 	DRIVER(cuMulticastCreate, Handle *, const MulticastProp *);
