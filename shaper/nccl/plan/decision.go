@@ -92,7 +92,7 @@ type Decision struct {
 	Channels     int // of the communicator ("N coll channels" in the log)
 	NVLSChannels int // the same by NVLS and NVLSTree ("N nvls channels")
 	// NVLSHeads are the ranks that reduce and broadcast each part of the data by NVLS, one of each node ("NVLS Head N" in
-	// the log). On one node they may be left out: NCCL does not print them, and all ranks are heads.
+	// the log). On one node they may be left out: NCCL does not print them, and all ranks up to 32 are heads.
 	NVLSHeads [][]int
 	Rings     [][]int   // per channel: the ranks in ring order
 	Trees     [][]Links // per channel and rank

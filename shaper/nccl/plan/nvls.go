@@ -57,10 +57,14 @@ func (c *Call) checkNVLS() error {
 	return nil
 }
 
+// maxNVLSHeads is the most heads that a node has (NCCL_MAX_NVLS_ARITY). One node, such as an NVLink domain, has its first
+// GPUs as heads (ncclTopoCompute).
+const maxNVLSHeads = 32
+
 // nvlsHeads is the number of parts that a loop has, one for each head of a node.
 func (c *Call) nvlsHeads() int {
 	if len(c.NVLSHeads) == 0 {
-		return c.Ranks
+		return min(c.Ranks, maxNVLSHeads)
 	}
 	return len(c.NVLSHeads)
 }

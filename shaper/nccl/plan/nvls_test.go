@@ -134,3 +134,32 @@ func TestNVLSRefuses(t *testing.T) {
 		}
 	}
 }
+
+// An NVLink domain has at most 32 heads, also if it has more GPUs. All ranks scatter to them and gather from them.
+func TestHeadsOfALargeDomain(t *testing.T) {
+	for ranks, want := range map[int]int{8: 8, 32: 32, 72: 32} {
+		d := Decision{Version: 22907, Coll: nccl.AllReduce, Algo: NVLS, Proto: Simple, Ranks: ranks, Count: 1 << 20,
+			ElemSize: 4, Channels: 8, NVLSChannels: 8}
+		c, err := NewCall(&d, func(int) int { return 0 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads, sends := map[int]bool{}, map[int]bool{}
+		for _, b := range p.Blocks {
+			b.Each(func(loop *Loop, _ *Action) {
+				if loop.Role == NVLSHead {
+					heads[b.Rank] = true
+				} else {
+					sends[b.Rank] = true
+				}
+			})
+		}
+		if len(heads) != want || len(sends) != ranks {
+			t.Errorf("%d ranks: %d heads, %d ranks with data", ranks, len(heads), len(sends))
+		}
+	}
+}
