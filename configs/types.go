@@ -43,8 +43,10 @@ type Fabric struct {
 	GPU *GPU `yaml:"gpu,omitempty"`
 
 	// NodeTime says that kernels and the links between the GPUs of a node cost the time of their kind, if that is
-	// known. Only the model has it.
+	// known. Calculated times have it, and emulated runs with TimedNodes.
 	NodeTime bool `yaml:"node_time,omitempty"`
+	// TimedNodes says that the fabric itself has it: its hops, ports and transport. A command says so, of an emulated run.
+	TimedNodes bool `yaml:"-"`
 	// ThreadOfNode says that one host thread makes the calls of all ranks of a node, for NodeTime.
 	ThreadOfNode bool `yaml:"-"`
 

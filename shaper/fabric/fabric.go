@@ -20,11 +20,17 @@ const (
 	TxPort Kind = iota
 	RxPort
 	Link
-	Trunk // a link between two switches
+	Trunk   // a link between two switches
+	GPUOut  // out of a GPU, to the switches within its node
+	GPUIn   // from there into a GPU
+	GPULink // from one GPU of a node to another one
 )
 
+// IsGPULink says whether a hop is within a node.
+func (k Kind) IsGPULink() bool { return k == GPUOut || k == GPUIn || k == GPULink }
+
 // Hop is a port, a link or a trunk. Src and Dst are numbers of NICs, the same for a port;
-// of switches for a trunk.
+// of switches for a trunk, of GPUs within a node.
 type Hop struct {
 	Kind     Kind
 	Src, Dst int
@@ -67,7 +73,7 @@ type Fabric struct {
 	Hops   []Hop
 
 	// Net is the switches of the fabric and the links between them, nil for a star. Hops
-	// ends with these links, in the same order.
+	// ends with these links, in the same order, and then those within nodes, if nodes cost time.
 	Net *configs.Net
 }
 
@@ -109,6 +115,9 @@ func New(c *configs.Fabric) (*Fabric, error) {
 	}
 	if err := f.checkLosses(); err != nil {
 		return nil, err
+	}
+	if err := f.addNodeTime(); err != nil {
+		return nil, &configs.Error{Err: err}
 	}
 	return f, nil
 }
@@ -268,6 +277,10 @@ func (f *Fabric) HopName(hop int) string {
 		return f.NICName(h.Src) + " tx"
 	case RxPort:
 		return f.NICName(h.Src) + " rx"
+	case GPUOut:
+		return f.gpuName(h.Src) + ":out"
+	case GPUIn:
+		return f.gpuName(h.Src) + ":in"
 	}
 	from, to := f.EndNames(h.Kind, h.Src, h.Dst)
 	return from + ":" + to
@@ -275,8 +288,11 @@ func (f *Fabric) HopName(hop int) string {
 
 // EndNames are the names of the ends of a hop of this kind from src to dst.
 func (f *Fabric) EndNames(kind Kind, src, dst int) (from, to string) {
-	if kind == Trunk {
+	switch {
+	case kind == Trunk:
 		return f.Net.Switches[src], f.Net.Switches[dst]
+	case kind.IsGPULink():
+		return f.gpuEndNames(kind, src, dst)
 	}
 	return f.NICName(src), f.NICName(dst)
 }
@@ -310,6 +326,8 @@ func (f *Fabric) matches(p configs.Pattern, h Hop) bool {
 		return p.MatchTrunk(f.Net.Switches[h.Src], f.Net.Switches[h.Dst])
 	case Link:
 		return p.MatchLink(f.end(h.Src), f.end(h.Dst))
+	case GPUOut, GPUIn, GPULink:
+		return false // they are what the kind of GPU says
 	}
 	return p.MatchPorts(f.end(h.Src))
 }
@@ -469,7 +487,7 @@ func (f *Fabric) longestLatency(n int) time.Duration {
 	longest := time.Duration(0)
 	for dst := range f.NICs() {
 		if f.NodeOfNIC(dst) != e.Node {
-			longest = max(longest, f.Latency(n, dst))
+			longest = max(longest, f.Latency(n, dst)-f.netLatency())
 		}
 	}
 	return longest + 2*f.Config.Endpoint.Overhead

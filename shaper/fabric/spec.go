@@ -24,13 +24,21 @@ func (f *Fabric) patched(h Hop, p configs.LinkPatch) (link.Spec, error) {
 	if h.Kind == TxPort || h.Kind == RxPort {
 		l = l.Port(h.Kind == RxPort)
 	}
-	return Spec(l), err
+	s := Spec(l)
+	if h.Kind == TxPort {
+		s.Latency = h.Spec.Latency // of the NIC, if nodes cost time
+	}
+	return s, err
 }
 
-// host is what messages cost the fabric's hosts, for the link model.
+// host is what messages cost the fabric's hosts, for the link model, with what proxies take if nodes cost time.
 func (f *Fabric) host() link.Host {
 	h := f.Config.Host
-	host, err := link.NewHost(h.PerMessage, uint64(h.Copy))
+	perMessage := h.PerMessage
+	if f.Config.TimedNodes {
+		perMessage += f.NICTime().PerMessage
+	}
+	host, err := link.NewHost(perMessage, uint64(h.Copy))
 	if err != nil {
 		panic("fabric: a valid configuration has an invalid host: " + err.Error())
 	}

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cost.h"
 #include "nvls.h"
 
 namespace softexec {
@@ -57,13 +58,17 @@ private:
 	Primitive prim_;
 };
 
-std::vector<char *> children(const Comm &c, const Channel &ch, bool receives)
+// Return a collective's connection to or from a peer.
+PeerConn send_to(const Comm &c, const Channel &ch, int peer) { return { send_conn(c, ch, peer, 0), peer }; }
+PeerConn recv_from(const Comm &c, const Channel &ch, int peer) { return { recv_conn(c, ch, peer, 0), peer }; }
+
+std::vector<PeerConn> children(const Comm &c, const Channel &ch, bool receives)
 {
-	std::vector<char *> conns;
+	std::vector<PeerConn> conns;
 	for (int peer : ch.down) {
 		if (peer < 0)
 			break;
-		conns.push_back(receives ? recv_conn(c, ch, peer, 0) : send_conn(c, ch, peer, 0));
+		conns.push_back(receives ? recv_from(c, ch, peer) : send_to(c, ch, peer));
 	}
 	return conns;
 }
@@ -74,6 +79,7 @@ RunnerSpec collective_spec(const Comm &c, const Channel &ch, const Func &f, cons
 	spec.comm = &c;
 	spec.task = w.task;
 	spec.channel = ch.id;
+	spec.cost = collective_cost(f.proto);
 	find_reduction(*c.layout, f.op, f.type, w.arg, &spec.red);
 	// The ring algorithms of these collectives have chunks of 4 steps in 2 slices; all others have 1 step.
 	bool four_steps = f.algo == Algo::kRing &&
@@ -91,7 +97,7 @@ void start_tree(const Comm &c, const Channel &ch, const Func &f, const CollWork 
 	size_t elt = type_size(f.type);
 	const char *in = w.send + share.offset * elt;
 	char *result = w.recv + share.offset * elt;
-	auto add = [&](const Primitive &first, std::vector<char *> recv, std::vector<char *> send) {
+	auto add = [&](const Primitive &first, std::vector<PeerConn> recv, std::vector<PeerConn> send) {
 		RunnerSpec spec = collective_spec(c, ch, f, w);
 		spec.schedule = std::make_unique<PerChunk>(share.size, share.chunk, elt, first);
 		spec.recv = std::move(recv), spec.send = std::move(send);
@@ -101,21 +107,21 @@ void start_tree(const Comm &c, const Channel &ch, const Func &f, const CollWork 
 		add({ true, true, in, result, 0, true }, children(c, ch, true), children(c, ch, false));
 		return;
 	}
-	add({ !leaf, true, in, nullptr, 0, false }, children(c, ch, true), { send_conn(c, ch, ch.up, 0) });
-	add({ true, !leaf, nullptr, result, 0, false }, { recv_conn(c, ch, ch.up, 0) }, children(c, ch, false));
+	add({ !leaf, true, in, nullptr, 0, false }, children(c, ch, true), { send_to(c, ch, ch.up) });
+	add({ true, !leaf, nullptr, result, 0, false }, { recv_from(c, ch, ch.up) }, children(c, ch, false));
 }
 
 // PAT's peers: the ranks at distances 1, 2, 4, ... before and after this one.
 struct PatPeers {
-	std::vector<char *> recv, send;
+	std::vector<PeerConn> recv, send;
 };
 PatPeers pat_peers(const Comm &c, const Channel &ch, bool gather)
 {
 	PatPeers p;
 	for (int d = 1; d < c.nranks; d *= 2) {
 		int ahead = (c.rank + d) % c.nranks, behind = (c.rank - d + c.nranks) % c.nranks;
-		p.recv.push_back(recv_conn(c, ch, gather ? ahead : behind, 0));
-		p.send.push_back(send_conn(c, ch, gather ? behind : ahead, 0));
+		p.recv.push_back(recv_from(c, ch, gather ? ahead : behind));
+		p.send.push_back(send_to(c, ch, gather ? behind : ahead));
 	}
 	return p;
 }
@@ -165,7 +171,7 @@ void start_collective(const Comm &c, const Channel &ch, const Func &f, const Col
 		return;
 	}
 	spec.schedule = ring_schedule(c, ch, f, w, share);
-	spec.recv = { recv_conn(c, ch, ch.prev, 0) }, spec.send = { send_conn(c, ch, ch.next, 0) };
+	spec.recv = { recv_from(c, ch, ch.prev) }, spec.send = { send_to(c, ch, ch.next) };
 	out->push_back(make_runner(f.proto, std::move(spec)));
 }
 
@@ -177,12 +183,13 @@ void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Runners *out)
 		out->push_back(make_copy(w.recv + begin, w.send + begin, end - begin));
 		return;
 	}
-	auto add = [&](bool sending, char *buf, bool ll, size_t chunk, char *conn) {
+	auto add = [&](bool sending, char *buf, bool ll, size_t chunk, const PeerConn &conn) {
 		RunnerSpec spec;
 		spec.comm = &c;
 		spec.step_bytes = c.p2p_chunk;
 		spec.task = sending ? w.send_task : w.recv_task;
 		spec.channel = ch.id;
+		spec.cost = p2p_cost(ll ? kLL : kSimple, *c.layout, conn.conn);
 		(sending ? spec.send : spec.recv) = { conn };
 		Primitive first = { !sending, sending, sending ? buf + begin : nullptr, sending ? nullptr : buf + begin,
 			0, false };
@@ -190,9 +197,9 @@ void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Runners *out)
 		out->push_back(make_runner(ll ? kLL : kSimple, std::move(spec)));
 	};
 	if (sends)
-		add(true, w.send, w.send_ll, w.send_chunk, send_conn(c, ch, w.send_rank, 1));
+		add(true, w.send, w.send_ll, w.send_chunk, { send_conn(c, ch, w.send_rank, 1), w.send_rank, true });
 	if (p2p_share(*c.layout, w, ch.id, w.recv_channels, w.recv_bytes, &begin, &end)) {
-		add(false, w.recv, w.recv_ll, w.recv_chunk, recv_conn(c, ch, w.recv_rank, 1));
+		add(false, w.recv, w.recv_ll, w.recv_chunk, { recv_conn(c, ch, w.recv_rank, 1), w.recv_rank, true });
 	}
 }
 
@@ -202,8 +209,9 @@ void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Runners 
 	spec.comm = &c;
 	spec.task = b.bcast_task;
 	spec.channel = ch.id;
+	spec.cost = collective_cost(b.func->proto);
 	spec.schedule = gatherv_schedule(c, b);
-	spec.recv = { recv_conn(c, ch, ch.prev, 0) }, spec.send = { send_conn(c, ch, ch.next, 0) };
+	spec.recv = { recv_from(c, ch, ch.prev) }, spec.send = { send_to(c, ch, ch.next) };
 	out->push_back(make_runner(b.func->proto, std::move(spec)));
 }
 
@@ -229,10 +237,10 @@ std::vector<ConnEnd> connections_of(const Comm &c, const Channel &ch, const Func
 		return nvls_connections(c, ch, f);
 	if (f.algo == Algo::kPat) {
 		PatPeers peers = pat_peers(c, ch, f.coll == Coll::kAllGather);
-		for (char *conn : peers.recv)
-			ends.push_back({ conn, true });
-		for (char *conn : peers.send)
-			ends.push_back({ conn, false });
+		for (const PeerConn &p : peers.recv)
+			ends.push_back({ p.conn, true });
+		for (const PeerConn &p : peers.send)
+			ends.push_back({ p.conn, false });
 	} else if (f.algo == Algo::kRing) {
 		ends.push_back({ recv_conn(c, ch, ch.prev, 0), true });
 		ends.push_back({ send_conn(c, ch, ch.next, 0), false });

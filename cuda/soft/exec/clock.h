@@ -38,7 +38,7 @@ bool is_actor_thread(int thread);
 // Waits, as the thread of the actor, until the number is no longer `seen`. Only with a virtual clock.
 inline void virtual_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen)
 {
-	virtual_clock()->idle(actor, number, seen);
+	virtual_clock()->idle(actor, number, seen, INT64_MAX);
 }
 
 // Returns true if every rank waits and nothing is left to happen.

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include "cost.h"
 #include "device.h"
 #include "ledger.h"
 #include "prims.h"
@@ -72,6 +73,9 @@ public:
 	void post_send(uint64_t n) { store_release(tail_, step += n); }
 	void post_recv(uint64_t n) { store_release(head_, step += n); }
 
+	// The links within a node that the messages cross.
+	Direct direct;
+
 	// Sender: the current step, in this slot, has so many bytes. The proxy may send it once it is filled.
 	void announce(const char *slot, size_t bytes) const
 	{
@@ -130,12 +134,15 @@ public:
 };
 
 // Makes the connections of a runner.
-inline std::vector<Conn> connect(const RunnerSpec &spec, const std::vector<char *> &conns, Proto proto, bool sends)
+inline std::vector<Conn> connect(const RunnerSpec &spec, const std::vector<PeerConn> &conns, Proto proto, bool sends)
 {
 	std::vector<Conn> out;
-	for (char *c : conns) {
-		out.emplace_back(*spec.comm->layout, c, proto);
+	for (const PeerConn &c : conns) {
+		const Layout &l = *spec.comm->layout;
+		out.emplace_back(l, c.conn, proto);
 		out.back().belongs_to(spec.task, spec.channel, sends);
+		out.back().direct = direct_flow(
+			*spec.comm, c, get<char *>(c.conn, l.conn_tail), c.peer, spec.channel, sends, spec.cost);
 	}
 	return out;
 }

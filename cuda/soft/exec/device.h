@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../../shaper/engine/clock/calls.h"
 #include "exec.h"
 #include "funcs.h"
 #include "layout.h"
@@ -108,6 +109,14 @@ bool read_launch(const Layout &l, const softexec_launch &launch, Plan *out, std:
 // Return the address of one end of a connection: number index to or from a peer.
 char *send_conn(const Comm &c, const Channel &ch, int peer, int index);
 char *recv_conn(const Comm &c, const Channel &ch, int peer, int index);
+
+// A connection, and the rank at its other end.
+struct PeerConn {
+	char *conn;
+	int peer; // of multicast memory: the rank itself; its members say more
+	bool p2p = false;
+	ddlemu_direct_kind kind = DDLEMU_DIRECT_UNICAST;
+};
 
 // One channel's share of a collective, in elements: [offset, offset+size) of count, in chunks.
 struct Share {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "cost.h"
+
 namespace softexec {
 namespace {
 
@@ -101,11 +103,39 @@ private:
 	{
 		RunnerSpec s;
 		s.comm = common_.comm, s.red = common_.red, s.task = common_.task, s.channel = common_.channel;
+		if (const ddlemu_node_time *t = node_time())
+			s.cost = index == kRank ? &t->nvls_copy : &t->nvls_head;
 		for (int peer : recv)
-			s.recv.push_back(recv_conn(c_, ch_, peer, index));
+			s.recv.push_back(end(recv_conn(c_, ch_, peer, index), peer, index == kHead));
 		for (int peer : send)
-			s.send.push_back(send_conn(c_, ch_, peer, index));
+			s.send.push_back(end(send_conn(c_, ch_, peer, index), peer, index == kRank));
 		return s;
+	}
+
+	// An end of a connection to or from a rank of another node, a head, or, of a head, all ranks of the node.
+	// reduces: what passes it goes from ranks to a head.
+	PeerConn end(char *conn, int peer, bool reduces) const
+	{
+		PeerConn e{ conn, peer };
+		if (peer < c_.nranks)
+			return e;
+		e.peer = c_.rank;
+		e.kind = reduces ? DDLEMU_DIRECT_REDUCES : DDLEMU_DIRECT_BROADCAST;
+		const int *head = std::find(n_.up, n_.up + n_.heads, peer);
+		if (head != n_.up + n_.heads)
+			e.peer = rank_of(static_cast<int>(head - n_.up));
+		return e;
+	}
+
+	// The rank that is a head of this node. NCCL's kernels do not know it: of the other heads only the order
+	// matters.
+	int rank_of(int head) const
+	{
+		const ddlemu_node_time *t = node_time();
+		if (head == n_.head || !t)
+			return c_.rank;
+		const int gpus = static_cast<int>(t->gpus), rank = c_.rank - c_.rank % gpus + head;
+		return rank != c_.rank ? rank : c_.rank - c_.rank % gpus + std::max(n_.head, 0);
 	}
 
 	std::vector<int> heads() const { return { n_.up, n_.up + n_.heads }; }

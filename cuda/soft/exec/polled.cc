@@ -31,6 +31,8 @@ void add_polled(Polled *grid)
 	std::lock_guard<std::mutex> lock(grids().mu);
 	grids().running.push_back(grid);
 	grid->poll(); // a progress thread may have looked the last time before
+	if (grid->next() != INT64_MAX)
+		raise_number(DDLEMU_EVENTS); // one that is about to be idle must look when that is
 }
 
 void remove_polled(Polled *grid)
@@ -51,6 +53,15 @@ bool poll_grids()
 	for (Polled *grid : grids().running)
 		progress |= grid->poll();
 	return progress;
+}
+
+int64_t next_of_grids()
+{
+	std::lock_guard<std::mutex> lock(grids().mu);
+	int64_t first = INT64_MAX;
+	for (const Polled *grid : grids().running)
+		first = std::min(first, grid->next());
+	return first;
 }
 
 void end_polling()

@@ -9,6 +9,8 @@
 #ifndef DDLEMU_SOFT_EXEC_POLLED_H
 #define DDLEMU_SOFT_EXEC_POLLED_H
 
+#include <cstdint>
+
 namespace softexec {
 
 // A grid that runs.
@@ -16,6 +18,8 @@ class Polled {
 public:
 	// poll lets the grid go on as far as it can, and says whether it did anything.
 	virtual bool poll() = 0;
+	// next is the virtual time at which the grid can go on by itself, INT64_MAX if that does not come.
+	virtual int64_t next() const = 0;
 
 protected:
 	~Polled() = default;
@@ -33,6 +37,8 @@ bool is_polled();
 // did something.
 void begin_polling();
 bool poll_grids();
+// next_of_grids is the first of the virtual times at which grids can go on by themselves, INT64_MAX if there is none.
+int64_t next_of_grids();
 void end_polling();
 
 } // namespace softexec

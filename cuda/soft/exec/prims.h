@@ -46,6 +46,8 @@ public:
 	virtual ~Runner() = default;
 	// Does a limited amount of work, about a megabyte at most. Must not be called again after kDone.
 	virtual Status poll() = 0;
+	// The virtual time at which it can go on by itself, kNoTime if that does not come.
+	virtual int64_t next() const { return INT64_MAX; }
 };
 
 // What a runner works on.
@@ -53,7 +55,8 @@ struct RunnerSpec {
 	const Comm *comm = nullptr;
 	Reduction red;
 	std::unique_ptr<Schedule> schedule;
-	std::vector<char *> recv, send; // connections; at most three each, except for PAT
+	std::vector<PeerConn> recv, send; // at most three each, except for PAT
+	const ddlemu_node_cost *cost = nullptr; // of an action, in virtual time; null: nothing
 	int slices_per_chunk = 1; // Simple only
 	int steps_per_slice = 1; // Simple only
 	int step_bytes = 0; // Simple only: data bytes of a step; 0: the communicator's

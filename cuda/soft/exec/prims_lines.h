@@ -29,6 +29,8 @@ public:
 
 	Status poll() override
 	{
+		if (time_.runs())
+			return end_if_over();
 		if (!prim_) {
 			prim_ = queue_.next(*spec_.schedule);
 			if (!prim_)
@@ -38,9 +40,11 @@ public:
 			line_ = 0;
 			step_begun_ = false;
 		}
-		if (!step_begun_ && prim_->send && !begin_step())
+		if (!step_begun_ && prim_->send && !can_begin_step())
 			return Status::kBlocked;
 		step_begun_ = true;
+		if (prim_->recv && lines_ > 0 && !have_arrived())
+			return Status::kBlocked;
 		size_t limit = std::min(lines_, line_ + kLinesPerPoll), first = line_;
 		while (line_ < limit) {
 			size_t n = std::min(kBatchLines, limit - line_);
@@ -51,10 +55,13 @@ public:
 			reduce_lines(n);
 			line_ += n;
 		}
-		if (line_ == lines_)
-			end_primitive();
-		return Status::kProgress;
+		if (line_ < lines_)
+			return Status::kProgress;
+		time_.begin(spec_.cost, lines_ * Line::kBytes);
+		return end_if_over();
 	}
+
+	int64_t next() const override { return time_.next(); }
 
 private:
 	static constexpr size_t kBatchLines = 4096 / Line::kData; // a batch fits into the first-level cache
@@ -70,16 +77,33 @@ private:
 		return Status::kDone;
 	}
 
-	// If a step is free at every receiver, tells the proxies its size. Else returns false.
-	bool begin_step()
+	// True if a step is free at every receiver.
+	bool can_begin_step()
 	{
 		for (Conn &c : send_) {
 			if (!c.can_send(1))
 				return false;
 		}
-		for (Conn &c : send_)
-			c.announce(address(c, 0), Line::message_bytes(lines_, c.step, step_bytes_));
 		return true;
+	}
+
+	// True if the next message of every connection has crossed the links within the node.
+	bool have_arrived()
+	{
+		for (Conn &c : recv_) {
+			if (!c.direct.has_arrived())
+				return false;
+		}
+		return true;
+	}
+
+	Status end_if_over()
+	{
+		if (!time_.is_over())
+			return Status::kBlocked;
+		time_.end();
+		end_primitive();
+		return Status::kProgress;
 	}
 
 	char *address(Conn &c, size_t line) { return c.buff() + (c.step % kSteps) * step_bytes_ + line * Line::kBytes; }
@@ -132,12 +156,17 @@ private:
 		if (prim_->recv) {
 			for (Conn &c : recv_) {
 				c.took(address(c, 0));
+				c.direct.took();
 				c.post_recv(1);
 			}
 		}
 		if (prim_->send) {
-			for (Conn &c : send_)
+			for (Conn &c : send_) {
+				// A proxy sends the step when it knows its size and sees the flags of all lines.
+				c.announce(address(c, 0), Line::message_bytes(lines_, c.step, step_bytes_));
 				Line::end_step(c, address(c, 0), lines_, step_bytes_);
+				c.direct.post(lines_ * Line::kBytes);
+			}
 		}
 		prim_ = nullptr;
 	}
@@ -150,7 +179,8 @@ private:
 	size_t bytes_ = 0; // data bytes of this primitive
 	size_t lines_ = 0; // lines of this primitive
 	size_t line_ = 0; // first line that is not done
-	bool step_begun_ = false;
+	bool step_begun_ = false; // the steps to send are free
+	ActionTime time_; // of the primitive, whose lines are all done
 	alignas(64) char data_[3][kBatchBytes]; // data from the peers
 	alignas(64) char out_[kBatchBytes]; // data to send
 };

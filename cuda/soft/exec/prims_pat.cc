@@ -21,6 +21,7 @@ public:
 		PatShape shape = pat_shape(spec_.comm->nranks, share.chunk * spec_.red.elt, share.size * spec_.red.elt);
 		steps_ = gather ? pat_all_gather(shape) : pat_reduce_scatter(shape);
 		written_.assign(static_cast<size_t>(spec_.comm->nranks), false);
+		count_moved();
 	}
 
 	Status poll() override
@@ -33,11 +34,25 @@ public:
 			return Status::kDone;
 		}
 		const PatStep &s = steps_[next_];
+		if (time_.runs())
+			return end_if_over(s);
 		if (s.recv_dim >= 0 && !recv(s).can_recv(static_cast<uint64_t>(s.recv_ahead) + 1))
 			return Status::kBlocked;
 		if (s.send_dim >= 0 && !send(s).can_send(static_cast<uint64_t>(s.send_ahead) + 1))
 			return Status::kBlocked;
 		move(s);
+		time_.begin(spec_.cost, moved_[next_] * count() * spec_.red.elt);
+		return end_if_over(s);
+	}
+
+	int64_t next() const override { return time_.next(); }
+
+private:
+	Status end_if_over(const PatStep &s)
+	{
+		if (!time_.is_over())
+			return Status::kBlocked;
+		time_.end();
 		post(s);
 		if (++next_ == steps_.size()) {
 			next_ = 0;
@@ -47,7 +62,26 @@ public:
 		return Status::kProgress;
 	}
 
-private:
+	// Finds out how many chunks each step moves: those of the larger one of the messages that it completes. What
+	// one rank sends over a dimension, each sends.
+	void count_moved()
+	{
+		std::vector<std::vector<size_t>> sent(recv_.size()); // chunks of each message, by dimension
+		for (const PatStep &s : steps_) {
+			if (s.send_dim >= 0 && s.post_send)
+				sent[static_cast<size_t>(s.send_dim)].push_back(static_cast<size_t>(s.send_slot) + 1);
+		}
+		std::vector<size_t> received(recv_.size()); // messages
+		for (const PatStep &s : steps_) {
+			size_t chunks = s.send_dim >= 0 ? static_cast<size_t>(s.send_slot) + 1 : 0;
+			if (s.recv_dim >= 0 && s.post_recv) {
+				const size_t dim = static_cast<size_t>(s.recv_dim);
+				chunks = std::max(chunks, sent[dim][received[dim]++]);
+			}
+			moved_.push_back(chunks);
+		}
+	}
+
 	Conn &recv(const PatStep &s) { return recv_[static_cast<size_t>(s.recv_dim)]; }
 	Conn &send(const PatStep &s) { return send_[static_cast<size_t>(s.send_dim)]; }
 	size_t count() const { return std::min(share_.chunk, share_.size - at_); }
@@ -118,6 +152,8 @@ private:
 	bool gather_;
 	std::vector<Conn> recv_, send_; // by dimension
 	std::vector<PatStep> steps_;
+	std::vector<size_t> moved_; // chunks, by step
+	ActionTime time_; // of the step
 	std::vector<bool> written_; // distances whose data has been written in this chunk
 	size_t next_ = 0; // in steps_
 	size_t at_ = 0; // elements of this channel's share that are done

@@ -36,16 +36,24 @@ public:
 				c.save();
 			return Status::kDone;
 		}
-		if (!ready())
+		const size_t n = std::min(slice_, prim_->n - done_);
+		if (!time_.runs()) {
+			if (!ready())
+				return Status::kBlocked;
+			reduce_slice(n);
+			time_.begin(spec_.cost, n * spec_.red.elt);
+		}
+		if (!time_.is_over())
 			return Status::kBlocked;
-		size_t n = std::min(slice_, prim_->n - done_);
-		reduce_slice(n);
-		post();
+		time_.end();
+		post(n * spec_.red.elt);
 		done_ += n;
 		if (++slices_ == spec_.slices_per_chunk)
 			prim_ = nullptr;
 		return Status::kProgress;
 	}
+
+	int64_t next() const override { return time_.next(); }
 
 private:
 	uint64_t steps() const { return static_cast<uint64_t>(spec_.steps_per_slice); }
@@ -66,7 +74,7 @@ private:
 	bool ready()
 	{
 		for (Conn &c : recv_) {
-			if (prim_->recv && !c.can_recv(steps()))
+			if (prim_->recv && !(c.can_recv(steps()) && c.direct.has_arrived()))
 				return false;
 		}
 		for (Conn &c : send_) {
@@ -76,7 +84,7 @@ private:
 		return true;
 	}
 
-	// Tells the proxies the size of the slice, then copies or reduces its n elements.
+	// Copies or reduces the n elements of the slice.
 	void reduce_slice(size_t n)
 	{
 		Slice s = {};
@@ -86,17 +94,12 @@ private:
 		if (prim_->dst)
 			s.dst[s.ndst++] = prim_->dst + done_ * elt;
 		if (prim_->recv) {
-			for (Conn &c : recv_) {
-				if (c.has_fifo() && spec_.comm->layout->recv_writes_size)
-					c.fifo().set_size(static_cast<ssize_t>(n * elt));
+			for (Conn &c : recv_)
 				s.src[s.nsrc++] = c.slot();
-			}
 		}
 		if (prim_->send) {
-			for (Conn &c : send_) {
-				c.announce(c.slot(), n * elt);
+			for (Conn &c : send_)
 				s.dst[s.ndst++] = c.slot();
-			}
 		}
 		if (n == 0)
 			return;
@@ -108,17 +111,24 @@ private:
 		t.done(is_arithmetic(spec_.red, s));
 	}
 
-	void post()
+	// Tells the proxies the size of the slice, and that it is filled, or read.
+	void post(size_t bytes)
 	{
 		if (prim_->recv) {
 			for (Conn &c : recv_) {
+				if (c.has_fifo() && spec_.comm->layout->recv_writes_size)
+					c.fifo().set_size(static_cast<ssize_t>(bytes));
 				c.took(c.slot());
+				c.direct.took();
 				c.post_recv(steps());
 			}
 		}
 		if (prim_->send) {
-			for (Conn &c : send_)
+			for (Conn &c : send_) {
+				c.announce(c.slot(), bytes);
 				c.post_send(steps());
+				c.direct.post(bytes);
+			}
 		}
 	}
 
@@ -130,6 +140,7 @@ private:
 	size_t slice_ = 0; // elements of this primitive's slices
 	size_t done_ = 0; // elements of this primitive that are done
 	int slices_ = 0; // slices of this primitive that are posted
+	ActionTime time_; // of the slice
 };
 
 class Copy : public Runner {

@@ -3,6 +3,7 @@
 // Runs a grid: the caller's thread, and threads of a pool if the host has enough cores, poll the blocks in turn.
 #include "exec.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "algos.h"
 #include "clock.h"
 #include "conn.h"
+#include "cost.h"
 #include "ledger.h"
 #include "nvls.h"
 #include "patience.h"
@@ -59,6 +61,15 @@ public:
 			}
 		}
 		return progress ? Status::kProgress : Status::kBlocked;
+	}
+
+	// The virtual time at which it can go on by itself.
+	int64_t next() const
+	{
+		int64_t first = kNoTime;
+		for (const auto &r : running_)
+			first = std::min(first, r->next());
+		return first;
 	}
 
 private:
@@ -162,7 +173,7 @@ public:
 			else if (patience.is_over())
 				failed_ = !aborted();
 			else
-				clock->idle(thread_actor("soft-stream"), number, seen);
+				clock->idle(thread_actor("soft-stream"), number, seen, others_poll ? kNoTime : next());
 		}
 		remove_polled(this);
 		counters.wait_ns.fetch_add(now_ns() - begin - polled, std::memory_order_relaxed);
@@ -171,12 +182,17 @@ public:
 	bool poll() override
 	{
 		const bool progress = poll_some(0, 1);
+		if (Direct::failed())
+			failed_ = true;
+		set_next();
 		if (progress) {
 			progressed_.store(true, std::memory_order_relaxed);
 			raise_number(finished() ? DDLEMU_SIGNALS : DDLEMU_EVENTS);
 		}
 		return progress;
 	}
+
+	int64_t next() const override { return next_.load(std::memory_order_relaxed); }
 
 	// Runs the grid on this thread until it is done or aborted. After that no thread accesses the user's memory.
 	void run(size_t threads)
@@ -203,6 +219,18 @@ public:
 	bool aborted() const { return plan_.comm.abort && load_acquire(plan_.comm.abort) != 0; }
 
 private:
+	// Notes when the first action ends, of which another thread may have to know: a progress thread is about to be
+	// idle.
+	void set_next()
+	{
+		if (!node_time())
+			return;
+		int64_t first = kNoTime;
+		for (const BlockRunner &r : runners_)
+			first = std::min(first, r.next());
+		next_.store(first, std::memory_order_relaxed);
+	}
+
 	// Polls this thread's blocks. If none makes progress, polls all blocks; if none of those does either, waits.
 	void poll_until_done(size_t me, size_t threads)
 	{
@@ -252,6 +280,7 @@ private:
 	std::atomic<bool> closed_{ false };
 	std::atomic<bool> failed_{ false }; // it has waited for too long after a rank died
 	std::atomic<bool> progressed_{ false }; // in virtual time, since the thread that runs it looked last
+	std::atomic<int64_t> next_{ kNoTime }; // the virtual time at which the first action ends
 	std::atomic<int> helpers_{ 0 };
 };
 
@@ -336,24 +365,52 @@ size_t estimate_bytes(const Plan &p)
 	return bytes;
 }
 
+// Returns the number of channels that have more to do than to copy within the rank.
+unsigned busy_channels(const Plan &p)
+{
+	auto is_busy = [&](const Batch &b) {
+		auto moves = [&](const P2pWork &w) { return w.send_rank != p.comm.rank; };
+		return !b.colls.empty() || !b.bcasts.empty() || std::any_of(b.p2ps.begin(), b.p2ps.end(), moves);
+	};
+	return static_cast<unsigned>(std::count_if(p.blocks.begin(), p.blocks.end(),
+		[&](const Block &b) { return std::any_of(b.batches.begin(), b.batches.end(), is_busy); }));
+}
+
+// Says why the times of a launch are not known in a fabric whose nodes cost time.
+bool check_node_time(const Plan &p, std::string *why)
+{
+	const ddlemu_clock_calls *clock = virtual_clock();
+	if (!node_time())
+		return true;
+	if (p.comm.nranks == static_cast<int>(clock->ranks) && p.comm.rank == static_cast<int>(clock->rank))
+		return true;
+	*why = "a communicator of some of the job's ranks, or with other numbers, in a fabric whose nodes cost time "
+	       "(--node-time knows those of all ranks)";
+	return false;
+}
+
 int run(const Layout &l, const softexec_launch &launch)
 {
 	Plan plan;
 	std::string why;
-	if (!read_launch(l, launch, &plan, &why) || !check_connections(plan, &why))
+	if (!read_launch(l, launch, &plan, &why) || !check_connections(plan, &why) || !check_node_time(plan, &why))
 		return refuse(why);
 	return_fifo_credits(plan);
 	name_tasks(&plan);
 	// In virtual time helpers would only share the cores with other ranks, while time stands still.
 	const ddlemu_clock_calls *clock = virtual_clock();
 	const size_t threads = clock ? 1 : thread_count(plan.blocks.size(), plan.comm.nranks, estimate_bytes(plan));
+	const unsigned channels = busy_channels(plan);
 	auto grid = std::make_shared<Grid>(std::move(plan));
 	for (size_t i = 1; i < threads; i++)
 		run_in_pool([=] { grid->help(i, threads); });
-	if (clock)
+	if (clock) {
+		if (const ddlemu_node_time *t = clock->node_time)
+			clock->sleep_until(thread_actor("soft-stream"), clock->now() + node_launch(t, channels));
 		grid->run_virtual(clock);
-	else
+	} else {
 		grid->run(threads);
+	}
 	if (!grid->finished() && (grid->failed() || is_deadlocked()))
 		return fail_waiting();
 	if (!grid->aborted())

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../exec/cost.h"
 #include "../exec/ledger.h"
 #include "clock.h"
 #include "error.h"
@@ -214,7 +215,7 @@ void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t 
 	if (begins)
 		application_charge();
 	const int64_t before = charged != 0 ? cpu_ns() : 0;
-	in_call(begins, [=] { softexec::virtual_clock()->idle(actor, number, seen); });
+	in_call(begins, [=] { softexec::virtual_clock()->idle(actor, number, seen, INT64_MAX); });
 	if (charged != 0)
 		charged += cpu_ns() - before; // waiting is no computation
 }
@@ -233,6 +234,18 @@ HelperWait::~HelperWait()
 		return;
 	helper_waits(nullptr);
 	softexec::virtual_clock()->leave(actor_);
+}
+
+void application_call()
+{
+	const ddlemu_node_time *t = softexec::node_time();
+	if (!t || t->call == 0)
+		return;
+	HelperWait helper;
+	ddlemu_actor *actor = helper.actor() ? helper.actor() : application_actor();
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	if (actor)
+		in_call(true, [=] { clock->sleep_until(actor, clock->now() + t->call); });
 }
 
 void application_compute(ddlemu_actor *actor, int64_t ns)

@@ -17,6 +17,8 @@ SOFT_API void ddlemuSoftBeginPolling(void) { softexec::begin_polling(); }
 
 SOFT_API int ddlemuSoftPoll(void) { return softexec::poll_grids(); }
 
+SOFT_API int64_t ddlemuSoftNext(void) { return softexec::next_of_grids(); }
+
 SOFT_API void ddlemuSoftEndPolling(void) { softexec::end_polling(); }
 
 SOFT_API int64_t ddlemuSoftNow(void) { return now_ns(); }

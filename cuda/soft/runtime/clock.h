@@ -50,10 +50,11 @@ void ddlemuSoftJob(struct ddlemu_actor *actor);
 // when that begins, and waits(NULL) when it ends, while the actor works.
 void ddlemuSoftHelper(void (*waits)(struct ddlemu_actor *actor));
 
-// ddlemuSoftBeginPolling, ddlemuSoftPoll and ddlemuSoftEndPolling are softexec::begin_polling, poll_grids and
-// end_polling.
+// ddlemuSoftBeginPolling, ddlemuSoftPoll, ddlemuSoftNext and ddlemuSoftEndPolling are softexec::begin_polling,
+// poll_grids, next_of_grids and end_polling.
 void ddlemuSoftBeginPolling(void);
 int ddlemuSoftPoll(void);
+int64_t ddlemuSoftNext(void);
 void ddlemuSoftEndPolling(void);
 
 // ddlemuSoftActor returns the actor of the calling thread, see soft::application_actor.

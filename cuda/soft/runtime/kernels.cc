@@ -76,6 +76,7 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 		refused_kernels++;
 		return cudaErrorNotPermitted; // not set_error: what is meant to fail leaves no last error
 	}
+	application_call();
 	std::shared_ptr<Stream> stream;
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;

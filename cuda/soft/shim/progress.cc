@@ -78,13 +78,13 @@ void ProgressThread::yield()
 	if (has_locked_)
 		ddlemuSoftClock()->raise(DDLEMU_EVENTS); // it may have given back what a thread that posts waits for
 	else if (polls_ && !ddlemuSoftPoll() && !fruitful_)
-		ddlemuSoftClock()->idle(actor_, DDLEMU_EVENTS, seen_);
+		ddlemuSoftClock()->idle(actor_, DDLEMU_EVENTS, seen_, ddlemuSoftNext());
 	begin_pass();
 }
 
 void ProgressThread::wait(uint32_t seen)
 {
-	ddlemuSoftClock()->idle(actor_, DDLEMU_SIGNALS, seen);
+	ddlemuSoftClock()->idle(actor_, DDLEMU_SIGNALS, seen, INT64_MAX);
 	has_woken_ = true;
 }
 

@@ -3,28 +3,7 @@
 package shm
 
 /*
-#include <string.h>
 #include "conn.h"
-
-// free_flow finds a free flow and takes it; NULL if all are in use. It does not touch the flow, whose memory may not be
-// reserved yet.
-static struct ddlemu_clock_flow *free_flow(struct ddlemu_clock_flows *f)
-{
-	for (uint32_t i = 0; i < DDLEMU_CLOCK_FLOWS; i++) {
-		uint32_t free = DDLEMU_FLOW_FREE;
-		if (__atomic_compare_exchange_n(&f->in_use[i], &free, DDLEMU_FLOW_TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return &f->flow[i];
-	}
-	return NULL;
-}
-
-// clear_flow removes what an earlier connection left. The entries of the tables are written before they are read.
-static void clear_flow(struct ddlemu_clock_flow *x) { memset(x, 0, offsetof(struct ddlemu_clock_flow, flow.sends)); }
-
-static void set_place(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x, enum ddlemu_flow_place place)
-{
-	__atomic_store_n(&f->in_use[clock_flow_number(f, x)], place, __ATOMIC_RELEASE);
-}
 
 // flow_of is the flow with a number from 0, NULL if there is none.
 static struct ddlemu_clock_flow *flow_of(struct ddlemu_clock_flows *f, uint64_t number)
@@ -59,7 +38,7 @@ type virtualClock struct {
 
 // joinClock joins the fabric's virtual clock, if it has one. From then on the clock waits for
 // this process.
-func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, error) {
+func joinClock(f *state.File, me *state.Participant, r state.Rank) (*virtualClock, error) {
 	if !f.Virtual() {
 		return nil, nil
 	}
@@ -74,8 +53,10 @@ func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, e
 	}
 	v := C.struct_ddlemu_clock_view{
 		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(f.HopCount()), participant: C.uint32_t(me.Slot()),
-		node:    C.uint32_t(node),
-		reasons: (*C.uint64_t)(me.Job().ReasonsWord()), not_waited_for: C.uint64_t(state.NotWaitedFor),
+		node: C.uint32_t(r.Node), job: C.uint32_t(me.Job().Index()), rank: C.uint32_t(r.Rank),
+		ranks: C.uint32_t(r.World), flows_file: C.int(flows.File()),
+		node_time: (*C.struct_ddlemu_node_time)(f.NodeTime()),
+		reasons:   (*C.uint64_t)(me.Job().ReasonsWord()), not_waited_for: C.uint64_t(state.NotWaitedFor),
 	}
 	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
 	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
@@ -127,23 +108,23 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle,
 	if c == nil {
 		return nil, nil
 	}
-	x := C.free_flow(c.view.flows)
+	x := C.clock_take_place(c.view.flows)
 	if x == nil {
 		return nil, fmt.Errorf("a fabric with a virtual clock has at most %d connections, and all are in use",
 			clock.MaxFlows)
 	}
 	if err := c.flows.Reserve(uint64(uintptr(unsafe.Pointer(x))-uintptr(c.flows.Base())), clock.FlowSize); err != nil {
-		C.set_place(c.view.flows, x, C.DDLEMU_FLOW_FREE)
+		C.clock_set_place(c.view.flows, x, C.DDLEMU_FLOW_FREE)
 		return nil, fmt.Errorf("reserve %d KiB for a connection in %s (is it full? see df): %w", clock.FlowSize>>10,
 			e.Fabric.Dir(), err)
 	}
-	C.clear_flow(x)
+	C.clock_clear_flow(x)
 	described := r.flow()
 	x.flow.id, x.flow.path = described.id, r.path
 	x.sim.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank),
 		C.uint64_t(h.Listened))
 	x.sender_node, x.receiver_node = c.view.node, C.uint32_t(e.Fabric.NodeOf(peer.Slot))
-	C.set_place(c.view.flows, x, C.DDLEMU_FLOW_MADE)
+	C.clock_set_place(c.view.flows, x, C.DDLEMU_FLOW_MADE)
 	return x, nil
 }
 
@@ -158,7 +139,7 @@ func (c *virtualClock) number(x *C.struct_ddlemu_clock_flow) uint64 {
 // release gives a flow back that no peer knows.
 func (c *virtualClock) release(x *C.struct_ddlemu_clock_flow) {
 	if c != nil && x != nil {
-		C.set_place(c.view.flows, x, C.DDLEMU_FLOW_FREE)
+		C.clock_set_place(c.view.flows, x, C.DDLEMU_FLOW_FREE)
 	}
 }
 

@@ -55,7 +55,7 @@ type FlowPath func(src, dst int, id uint64) []link.PathHop
 // virtual clock, which a process does once. paths is nil if all flows between two NICs have the path of the fabric's
 // file.
 func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath) (*Endpoint, error) {
-	clock, err := joinClock(f, me, r.Node)
+	clock, err := joinClock(f, me, r)
 	if err != nil {
 		return nil, err
 	}

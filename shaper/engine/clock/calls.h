@@ -25,7 +25,9 @@
 
 #include <stdint.h>
 
-#define DDLEMU_CLOCK_CALLS_VERSION 6
+#include "../node/node.h"
+
+#define DDLEMU_CLOCK_CALLS_VERSION 7
 
 enum ddlemu_clock_number {
 	DDLEMU_EVENTS, // for threads that poll
@@ -37,12 +39,30 @@ enum ddlemu_clock_number {
 
 struct ddlemu_actor;
 
+// What an NVSwitch does with the messages of a direct flow, see plan.Multicast.
+enum ddlemu_direct_kind {
+	DDLEMU_DIRECT_UNICAST, // nothing
+	DDLEMU_DIRECT_REDUCES, // it adds those of all ranks of the node: they leave the sender
+	DDLEMU_DIRECT_BROADCAST, // all ranks of the node get the sender's: they reach the receiver
+};
+
+// The ends of a direct flow: a connection between two GPUs of a node.
+struct ddlemu_direct_ends {
+	uint32_t src, dst; // ranks of the job
+	enum ddlemu_direct_kind kind;
+	uint32_t channel; // of NCCL, below 64
+	uint32_t p2p; // 1: for sends and receives
+};
+
 struct ddlemu_clock_calls {
 	uint32_t version; // DDLEMU_CLOCK_CALLS_VERSION
 	// The virtual time that a thread of the application takes per CPU time; 0: what it computes takes none.
 	double compute;
 	// ns of real time: the clock does not wait longer for a thread that runs outside of calls of CUDA and NCCL.
 	int64_t compute_hold;
+	// What nodes cost; NULL: nothing. Then the calls for direct flows are not used.
+	const struct ddlemu_node_time *node_time;
+	uint32_t rank, ranks; // this process's rank in the job, and how many ranks the job has
 	// The virtual time in ns. It does not move while the calling thread is an actor that works.
 	int64_t (*now)(void);
 	// Makes a thread an actor that works. name is for display, at most 15 bytes are kept. application: it is one of
@@ -56,9 +76,10 @@ struct ddlemu_clock_calls {
 	uint32_t (*read)(enum ddlemu_clock_number number);
 	// Raises a number, after an effect. DDLEMU_SIGNALS raises both: who polls may also see what was signaled.
 	void (*raise)(enum ddlemu_clock_number number);
-	// The actor is idle as long as the number has the value `seen`, and sleeps meanwhile: at most 100 ms of real
-	// time. It works again when this returns.
-	void (*idle)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
+	// The actor is idle as long as the number has the value `seen`, and before the virtual time `until` in ns,
+	// which must be later than now (INT64_MAX: without limit). It sleeps meanwhile: at most 100 ms of real time. It
+	// works again when this returns.
+	void (*idle)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen, int64_t until);
 	// The actor is idle until the virtual time t in ns.
 	void (*sleep_until)(struct ddlemu_actor *actor, int64_t t);
 	// Says for another thread, which sleeps, that its actor is idle as long as the number has the value `seen`.
@@ -75,6 +96,13 @@ struct ddlemu_clock_calls {
 	// The actor is idle until nothing is left to happen: every actor is idle, and no message is on its way. It
 	// returns at the same virtual time on all ranks that wait for this.
 	void (*settle)(struct ddlemu_actor *actor);
+	// Makes a direct flow, as its sender, and returns its name, which both ends use; 0: there is no place for one
+	// more. A name is never used again.
+	uint64_t (*direct_make)(const struct ddlemu_direct_ends *ends);
+	// Sends a message that occupies so many bytes of the links, now. Returns 0 if the flow is gone, or full.
+	int (*direct_post)(uint64_t flow, uint64_t bytes);
+	// Of the messages of a flow, at least so many have arrived by now: returns how many have. For its receiver.
+	uint64_t (*direct_arrived)(uint64_t flow, uint64_t at_least);
 };
 
 #endif

@@ -7,6 +7,7 @@ package clock
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
+#cgo LDFLAGS: -lm
 #include "clock.h"
 */
 import "C"

@@ -11,6 +11,7 @@
 //	actor.c      actors, the numbers of the nodes, sleeping
 //	scheduler.c  who runs the clock, and when
 //	flows.c      the flows, moved by the event loop (sim.h)
+//	direct.c     the flows between GPUs of a node
 //	deadlock.c   who waits for whom when nothing is left to happen
 //	memory.c     where things are
 //	process.c    this process's part, for calls.h
@@ -20,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "../sim/sim.h"
 #include "calls.h"
@@ -75,6 +77,7 @@ struct ddlemu_clock {
 	int64_t stuck_since; // CLOCK_MONOTONIC: since then nothing has happened, and nobody has worked
 	uint64_t stuck_states; // of all actors, at that time: a hash
 	uint32_t deadlocked;
+	uint32_t directs; // direct flows made so far, with numbers from 1
 };
 
 // One flow, with what the scheduler knows of it.
@@ -83,6 +86,9 @@ struct ddlemu_clock_flow {
 	uint32_t next_posted; // 1 + the next one in the list
 	uint32_t sender_node, receiver_node;
 	uint32_t sender_waits, receiver_waits; // an end waits for space: what makes space must raise its node's events
+	// Of a direct flow: 1 + the participants at its ends. The receiver is 0 until it looks for the first time.
+	uint32_t direct; // 1: between GPUs of a node
+	uint32_t sender, receiver;
 	struct ddlemu_sim_flow sim; // its order is flow_order
 	struct ddlemu_flow flow;
 };
@@ -111,6 +117,10 @@ struct ddlemu_clock_view {
 	struct ddlemu_engine engine; // of any flow: flow and path are set for each step
 	uint32_t hops; // of the fabric
 	uint32_t participant, node; // this rank's
+	uint32_t job, rank, ranks; // of the job with this number: this rank, and how many there are
+	int flows_file; // in which the memory of a flow is reserved
+	const struct ddlemu_node_time *node_time; // NULL: nodes cost nothing
+	struct ddlemu_transport direct; // of flows within a node
 	bool waits_on_deadlock; // a deadlock is no error: somebody may yet end it
 	uint64_t *reasons; // why the job of this process is INVALID: a set of bits
 	uint64_t not_waited_for; // the bit for: the clock went on while a thread of this process worked
@@ -136,6 +146,32 @@ static inline uint32_t clock_flow_number(const struct ddlemu_clock_flows *f, con
 static inline bool clock_flow_is_made(const struct ddlemu_clock_flows *f, uint32_t i)
 {
 	return __atomic_load_n(&f->in_use[i], __ATOMIC_ACQUIRE) == DDLEMU_FLOW_MADE;
+}
+
+// Finds a free place for a flow and takes it; NULL if all are in use. It does not touch the flow, whose memory may not
+// be reserved yet.
+static inline struct ddlemu_clock_flow *clock_take_place(struct ddlemu_clock_flows *f)
+{
+	for (uint32_t i = 0; i < DDLEMU_CLOCK_FLOWS; i++) {
+		uint32_t free = DDLEMU_FLOW_FREE;
+		if (__atomic_load_n(&f->in_use[i], __ATOMIC_RELAXED) == DDLEMU_FLOW_FREE &&
+			__atomic_compare_exchange_n(
+				&f->in_use[i], &free, DDLEMU_FLOW_TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return &f->flow[i];
+	}
+	return NULL;
+}
+
+// Removes what an earlier connection left. The entries of the tables are written before they are read.
+static inline void clock_clear_flow(struct ddlemu_clock_flow *x)
+{
+	memset(x, 0, offsetof(struct ddlemu_clock_flow, flow.sends));
+}
+
+static inline void clock_set_place(
+	struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x, enum ddlemu_flow_place place)
+{
+	__atomic_store_n(&f->in_use[clock_flow_number(f, x)], place, __ATOMIC_RELEASE);
 }
 
 // --- participants and actors
@@ -208,6 +244,23 @@ void ddlemu_report_deadlock(struct ddlemu_clock_view *);
 
 // Says that an end of the flow has posted something, or has closed.
 void ddlemu_flow_posted(struct ddlemu_clock_view *, struct ddlemu_clock_flow *);
+
+// --- direct flows, for calls.h
+
+// The transport of direct flows in a fabric with a transport, as in transport.go of package link.
+static inline struct ddlemu_transport clock_direct_transport(const struct ddlemu_transport *t)
+{
+	return (struct ddlemu_transport){
+		.kind = DDLEMU_RDMA, .second = t->second, .rto = t->rto, .down_timeout = t->down_timeout
+	};
+}
+
+uint64_t ddlemu_direct_make(struct ddlemu_clock_view *, const struct ddlemu_direct_ends *);
+bool ddlemu_direct_post(struct ddlemu_clock_view *, uint64_t flow, uint64_t bytes);
+uint64_t ddlemu_direct_arrived(struct ddlemu_clock_view *, uint64_t flow, uint64_t at_least);
+// Closes the ends of direct flows that a participant has: it leaves, or one that had its place before has died. A flow
+// whose ends are both closed is freed.
+void ddlemu_direct_close(struct ddlemu_clock_view *, uint32_t participant);
 
 // --- this process
 

@@ -138,8 +138,12 @@ static struct ddlemu_flow *advance(struct ddlemu_sim *s, uint32_t i)
 		wake_both(r, x);
 		return NULL;
 	}
+	const struct ddlemu_transport *between = e->transport;
+	if (x->direct)
+		e->transport = &v->direct;
 	__atomic_store_n(&v->clock->stepping, i + 1, __ATOMIC_RELEASE);
 	flow_advance(e, s->now);
+	e->transport = between;
 	clock_death();
 	__atomic_store_n(&v->clock->stepping, 0, __ATOMIC_RELEASE);
 	return &x->flow;
@@ -150,6 +154,12 @@ static bool note(struct ddlemu_sim *s, uint32_t i, uint32_t happened)
 {
 	struct run *r = (struct run *)s;
 	struct ddlemu_clock_flow *x = &r->v->flows->flow[i];
+	if (x->direct) { // its receiver waits for whole messages, and its sender for nothing
+		if ((happened & (DDLEMU_SIM_DUE | DDLEMU_SIM_BROKEN)) == 0)
+			return false;
+		wake(r->w, x->receiver_node);
+		return true;
+	}
 	bool receiver = happened & (DDLEMU_SIM_ARRIVED | DDLEMU_SIM_DUE | DDLEMU_SIM_BROKEN);
 	bool sender = happened & (DDLEMU_SIM_COMPLETE | DDLEMU_SIM_BROKEN);
 	receiver |= __atomic_load_n(&x->receiver_waits, __ATOMIC_SEQ_CST) != 0;

@@ -32,12 +32,12 @@ static void process_raise(enum ddlemu_clock_number number) { ddlemu_node_raise(&
 // while the process ends say nothing more.
 static bool has_left(void) { return __atomic_load_n(&left, __ATOMIC_ACQUIRE); }
 
-static void process_idle(struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
+static void process_idle(struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen, int64_t until)
 {
 	if (has_left())
 		ddlemu_number_sleep(number_of(&view, view.node, number), seen, DDLEMU_CLOCK_SLEEP);
 	else
-		ddlemu_actor_idle(&view, a, number, seen, DDLEMU_NEVER);
+		ddlemu_actor_idle(&view, a, number, seen, until);
 }
 
 static void process_sleep_until(struct ddlemu_actor *a, int64_t t)
@@ -72,6 +72,15 @@ static int process_deadlocked(void) { return __atomic_load_n(&view.clock->deadlo
 
 static void process_settle(struct ddlemu_actor *a) { ddlemu_actor_settle(&view, a); }
 
+static uint64_t process_direct_make(const struct ddlemu_direct_ends *ends) { return ddlemu_direct_make(&view, ends); }
+
+static int process_direct_post(uint64_t flow, uint64_t bytes) { return ddlemu_direct_post(&view, flow, bytes); }
+
+static uint64_t process_direct_arrived(uint64_t flow, uint64_t at_least)
+{
+	return ddlemu_direct_arrived(&view, flow, at_least);
+}
+
 static struct ddlemu_clock_calls calls = {
 	.version = DDLEMU_CLOCK_CALLS_VERSION,
 	.now = process_now,
@@ -88,6 +97,9 @@ static struct ddlemu_clock_calls calls = {
 	.give_up = process_give_up,
 	.deadlocked = process_deadlocked,
 	.settle = process_settle,
+	.direct_make = process_direct_make,
+	.direct_post = process_direct_post,
+	.direct_arrived = process_direct_arrived,
 };
 
 const struct ddlemu_clock_calls *ddlemu_clock_calls(struct ddlemu_clock_settings s)
@@ -101,6 +113,11 @@ const struct ddlemu_clock_calls *ddlemu_clock_calls(struct ddlemu_clock_settings
 struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
 {
 	view = *v;
+	view.direct = clock_direct_transport(view.engine.transport);
+	calls.node_time = view.node_time;
+	calls.rank = view.rank;
+	calls.ranks = view.ranks;
+	ddlemu_direct_close(&view, view.participant); // of a process that had this place before, and died
 	ddlemu_participant_join(&view, v->node);
 	__atomic_store_n(&published, &calls, __ATOMIC_RELEASE);
 	return &view;
@@ -109,6 +126,7 @@ struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
 void ddlemu_clock_leave(struct ddlemu_clock_view *v)
 {
 	__atomic_store_n(&left, true, __ATOMIC_RELEASE);
+	ddlemu_direct_close(v, v->participant);
 	__atomic_store_n(&v->participants[v->participant].on, 0, __ATOMIC_SEQ_CST);
 	// Another thread of this process may run the clock. It must finish before the process ends.
 	while (__atomic_load_n(&v->clock->token, __ATOMIC_SEQ_CST) == v->participant + 1)

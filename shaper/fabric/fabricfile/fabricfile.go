@@ -17,7 +17,7 @@ import (
 )
 
 var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: state.TxPort, fabric.RxPort: state.RxPort, fabric.Link: state.Link,
-	fabric.Trunk: state.Trunk}
+	fabric.Trunk: state.Trunk, fabric.GPUOut: state.GPUOut, fabric.GPUIn: state.GPUIn, fabric.GPULink: state.GPULink}
 
 // Describe is what state.Dir.Create needs to bring up f under the given name.
 func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
@@ -32,7 +32,7 @@ func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
 		Config: config,
 		Kernel: f.Config.OnKernel(), Virtual: f.Config.IsVirtual(),
 		FlowPaths: f.PerFlow(),
-		GPU:       gpuOf(&f.Config),
+		GPU:       gpuOf(&f.Config), NodeTime: nodeTimeOf(f),
 	}
 	for _, h := range f.Hops {
 		s.Hops = append(s.Hops, state.HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst),
@@ -65,12 +65,23 @@ func gpuOf(c *configs.Fabric) state.GPU {
 	}
 }
 
+// nodeTimeOf is what the nodes of f cost.
+func nodeTimeOf(f *fabric.Fabric) state.NodeTime {
+	if !f.Config.TimedNodes {
+		return state.NodeTime{}
+	}
+	t := f.NodeTime()
+	return state.NodeTime{Time: *t, On: true, Mesh: f.IsMesh(), GPUs: f.Config.GPUsPerNode, FirstHop: f.FirstGPULink()}
+}
+
 // Read is the fabric of file with the parameters that are in force on its hops now.
 func Read(file *state.File) (*fabric.Fabric, error) {
 	c, err := configs.Decode("fabric "+file.Name(), file.Config())
 	if err != nil {
 		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)
 	}
+	c.TimedNodes = file.HasNodeTime()
+	c.NodeTime = c.NodeTime || c.TimedNodes
 	fab, err := fabric.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)

@@ -54,16 +54,22 @@ const (
 	maxHostNsPerByte = maxHostNs / link.MinBandwidth
 )
 
-// endsExist reports whether a hop of this kind may be between src and dst.
-func endsExist(kind, src, dst uint32, nics int) bool {
-	if kind == Trunk {
+// endsExist reports whether a hop of this kind may be between src and dst, of so many NICs or GPUs.
+func endsExist(kind, src, dst uint32, nics, gpus int) bool {
+	switch kind {
+	case Trunk:
 		return src < maxSwitches && dst < maxSwitches
+	case GPUOut, GPUIn, GPULink:
+		return int(src) < gpus && int(dst) < gpus
 	}
 	return kind < Trunk && int(src) < nics && int(dst) < nics
 }
 
 // nics is the number of NICs of all nodes.
 func (h *header) nics() int { return int(h.Nodes) * int(h.NICsPerNode) }
+
+// gpus is the number of GPUs of all nodes.
+func (h *header) gpus() int { return int(h.Nodes) * int(h.GPUsPerNode) }
 
 // plausible reports whether Create could have written the header.
 func (h *header) plausible() bool {
@@ -78,6 +84,7 @@ func (h *header) plausible() bool {
 		(h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
 		h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.GPU.Name[:], 0) >= 0 && bytes.IndexByte(h.GPU.Product[:], 0) >= 0 && h.GPU.Switched <= 1 &&
+		h.NodeTime.plausible(int(h.Nodes), int(h.GPUsPerNode), int(h.Hops)) &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
 		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 &&
 		t.Second <= int64(time.Second)*link.MaxTimeScale &&
@@ -92,7 +99,7 @@ func (f *File) checkContent() error {
 	h := f.head()
 	for i := range f.hops() {
 		hop := &f.hops()[i]
-		if hop.ID != uint32(i) || !endsExist(hop.Kind, hop.Src, hop.Dst, h.nics()) {
+		if hop.ID != uint32(i) || !endsExist(hop.Kind, hop.Src, hop.Dst, h.nics(), h.gpus()) {
 			return fmt.Errorf("%w: corrupt: hop %d", ErrNotUsable, i)
 		}
 		b, _, ok := f.inForce(hop)

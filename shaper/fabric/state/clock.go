@@ -178,6 +178,9 @@ func (d *Dir) OpenFlows(f *File) (*Flows, error) {
 // Base is the address of the mapping, for C code.
 func (x *Flows) Base() unsafe.Pointer { return unsafe.Pointer(&x.mem[0]) }
 
+// File is the descriptor of the file, for C code.
+func (x *Flows) File() int { return x.fd }
+
 // Reserve reserves the memory of a part of the file, so that access to it cannot fail later.
 func (x *Flows) Reserve(offset, size uint64) error {
 	return unix.Fallocate(x.fd, 0, int64(offset), int64(size))

@@ -47,6 +47,7 @@ type Spec struct {
 	// each flow has a path of its own, of which Paths has one for each pair
 	FlowPaths bool
 	GPU       GPU
+	NodeTime  NodeTime
 }
 
 // Sizes of the fixed tables in entries; of all link statistics, of the configuration and
@@ -214,8 +215,11 @@ func (s *Spec) Check() error {
 	if err := s.GPU.check(); err != nil {
 		return fmt.Errorf("fabric %s: %w", s.Name, err)
 	}
+	if err := s.NodeTime.check(s.Nodes, s.GPUsPerNode, len(s.Hops)); err != nil {
+		return fmt.Errorf("fabric %s: %w", s.Name, err)
+	}
 	for i, h := range s.Hops {
-		if !endsExist(h.Kind, h.Src, h.Dst, nics) {
+		if !endsExist(h.Kind, h.Src, h.Dst, nics, s.Nodes*s.GPUsPerNode) {
 			return fmt.Errorf("fabric %s: hop %d of kind %d from NIC %d to NIC %d of %d: not possible", s.Name, i,
 				h.Kind, h.Src, h.Dst, nics)
 		}
@@ -280,7 +284,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	if s.FlowPaths {
 		h.FlowPaths = 1
 	}
-	h.GPU = s.GPU.entry()
+	h.GPU, h.NodeTime = s.GPU.entry(), s.NodeTime.entry()
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)
 	var err error

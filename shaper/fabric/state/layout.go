@@ -24,6 +24,9 @@ const (
 	RxPort
 	Link
 	Trunk
+	GPUOut // the links within a node: out of a GPU, into one, and of a mesh from one to another
+	GPUIn
+	GPULink
 )
 
 // SizeClasses are the classes of message sizes that the verdict judges: up to
@@ -118,6 +121,7 @@ type header struct {
 	_                      uint32
 	LockUses               [2]uint64
 	GPU                    gpuEntry
+	NodeTime               nodeTimeEntry
 }
 
 // pathEntry is the path from one NIC to another.

@@ -8,9 +8,10 @@
 #define DDLEMU_STATE_LAYOUT_H
 
 #include "../../engine/link/link.h"
+#include "../../engine/node/node.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 22
+#define DDLEMU_STATE_VERSION 23
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
@@ -91,6 +92,7 @@ struct ddlemu_header {
 	uint32_t unused;
 	uint64_t lock_uses[2]; // used by Go only, atomic: how often each lock was acquired
 	struct ddlemu_gpu gpu;
+	struct ddlemu_node_time node_time;
 };
 
 #endif

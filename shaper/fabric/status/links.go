@@ -85,7 +85,7 @@ func (f *Reading) link(hop int) Link {
 	if f.OnKernel() { // the datapath shm has no flow classes
 		l.Classes = &Classes{h.Classes[state.PluginFlow], h.Classes[state.BootstrapFlow], h.Classes[state.OtherFlow]}
 	}
-	if !l.Trunk && !f.Fabric.Config.Topology.IsStar() {
+	if h.Kind == fabric.Link && !f.Fabric.Config.Topology.IsStar() {
 		whole := f.Fabric.WorstPath(f.InFile[hop].Src, f.InFile[hop].Dst)
 		l.Path = &Path{uint64(whole.Bandwidth), int64(whole.Latency), whole.Up}
 	}

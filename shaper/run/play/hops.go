@@ -41,7 +41,7 @@ func (h *HopUse) Share(of time.Duration) *float64 {
 }
 
 var hopKinds = map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx", fabric.Link: "link",
-	fabric.Trunk: "trunk"}
+	fabric.Trunk: "trunk", fabric.GPUOut: "gpu", fabric.GPUIn: "gpu", fabric.GPULink: "gpu"}
 
 // hopLoad is what a hop has carried.
 type hopLoad struct {

@@ -273,7 +273,8 @@ func orShared(g *cli.Global, err error) error {
 	return cli.BadInput("%w; or --fabric %s, to run on the fabric that is up", err, name)
 }
 
-// setNodeTime settles whether nodes cost time: only in calculated times, and only if that is known. It returns what the
+// setNodeTime settles whether nodes cost time, if that is known: in calculated times, and in emulated runs if it is asked
+// for. It returns what the
 // header says of it.
 func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) (text string, err error) {
 	if o.nodeTimeIfKnown && o.nodeTimeFrom == "" {
@@ -282,8 +283,14 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) (text string, err error)
 	if cfg.NodeTime && !cfg.HasGPUTime() && o.nodeTimeFrom != "" {
 		return "", cli.BadInput("%s: %s has no section time: see docs/node-time.md", o.nodeTimeFrom, cfg.GPU.Name)
 	}
-	text = cfg.GPUTimeText(!o.onlyModel)
-	if cfg.NodeTime = cfg.CostsGPUTime() && o.onlyModel; cfg.NodeTime {
+	has := o.onlyModel || o.nodeTimeFrom != "" || cfg.TimedNodes // TimedNodes: of a fabric that is up
+	text = cfg.GPUTimeText(!has)
+	cfg.NodeTime = cfg.CostsGPUTime() && has
+	if cfg.TimedNodes = cfg.NodeTime && !o.onlyModel; cfg.TimedNodes && cfg.NICTime != nil && cfg.NICTime.Rendezvous > 0 {
+		return "", cli.BadInput("%s: emulated runs do not know the rendezvous of NICs (nic_time) yet; see ddlemu expect",
+			o.nodeTimeFrom)
+	}
+	if cfg.NodeTime {
 		cfg.SetNICRate()
 	}
 	return text, nil

@@ -122,7 +122,9 @@ func (o *Options) run(ctx context.Context) (Outcome, error) {
 
 // selectScale selects the clock and the time scale, and says why.
 func (o *Options) selectScale(ctx context.Context) (why string, err error) {
-	o.ChooseClock()
+	if !o.ChooseClock() && o.Config.TimedNodes {
+		return "", errors.New("--node-time needs the virtual clock: on a real one kernels cannot be played in time")
+	}
 	if o.Scale == nil && o.Config.TimeScale == 0 && !o.Config.IsVirtual() {
 		o.Scale = o.MeasureHost
 	}

@@ -47,12 +47,12 @@ func (t *Times) limit(d *plan.Decision, e *expect.Estimate) bench.Limit {
 
 // hop is what a hop is, and its name for people.
 func (t *Times) hop(hop int) (bench.LimitedBy, string) {
-	if hop >= len(t.fabric.Hops) {
+	if hop >= t.fabric.FirstGPULink() {
 		by := bench.PCIe
 		if t.fabric.Config.NodeNVLink().Links > 0 {
 			by = bench.NVLink
 		}
-		return by, localLinksOf(&t.fabric.Config, len(t.fabric.Hops)).name(hop)
+		return by, gpuLinkName(t.fabric, hop)
 	}
 	by := bench.Link
 	switch t.fabric.Hops[hop].Kind {
@@ -64,16 +64,16 @@ func (t *Times) hop(hop int) (bench.LimitedBy, string) {
 	return by, t.fabric.HopName(hop)
 }
 
-// name is the name of a hop for people.
-func (l *localLinks) name(hop int) string {
-	n := hop - l.base
-	if l.mesh {
-		from := n / l.gpus
-		return fmt.Sprintf("of GPU %d to %d of node%d", from%l.gpus, n%l.gpus, from/l.gpus)
+// gpuLinkName is the name of a link within a node for people.
+func gpuLinkName(f *fabric.Fabric, hop int) string {
+	n, gpus := hop-f.FirstGPULink(), f.Config.GPUsPerNode
+	if f.IsMesh() {
+		from := n / gpus
+		return fmt.Sprintf("of GPU %d to %d of node%d", from%gpus, n%gpus, from/gpus)
 	}
 	gpu, direction := n/2, "out of"
 	if n%2 == 1 {
 		direction = "into"
 	}
-	return fmt.Sprintf("%s GPU %d of node%d", direction, gpu%l.gpus, gpu/l.gpus)
+	return fmt.Sprintf("%s GPU %d of node%d", direction, gpu%gpus, gpu/gpus)
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost.h"
+
+#include <atomic>
+#include <cstdio>
+
+namespace softexec {
+namespace {
+
+std::atomic<bool> has_failed{ false };
+
+void fail()
+{
+	if (!has_failed.exchange(true))
+		std::fprintf(stderr,
+			"ddlemu: software CUDA: no place for one more connection within a node: a fabric with a "
+			"virtual clock has at most 16384 (or its folder is full, see df)\n");
+}
+
+} // namespace
+
+const ddlemu_node_cost *collective_cost(Proto proto)
+{
+	const ddlemu_node_time *t = node_time();
+	if (!t)
+		return nullptr;
+	return proto == kLL ? &t->ll : proto == kLL128 ? &t->ll128 : &t->simple;
+}
+
+const ddlemu_node_cost *p2p_cost(Proto proto, const Layout &l, const char *conn)
+{
+	const ddlemu_node_time *t = node_time();
+	if (!t)
+		return nullptr;
+	if (proto == kLL)
+		return &t->ll;
+	const ddlemu_node_cost &net = t->send_net;
+	const bool has_own = net.step != 0 || net.per_byte != 0 || net.links != 0;
+	return has_own && get<char *>(conn, l.conn_fifo) != nullptr ? &net : &t->send;
+}
+
+bool Direct::failed() { return has_failed.load(std::memory_order_relaxed); }
+
+void Direct::send(uint64_t bytes)
+{
+	const ddlemu_clock_calls *clock = virtual_clock();
+	uint64_t flow = __atomic_load_n(&words_[0], __ATOMIC_RELAXED);
+	if (flow == 0) {
+		flow = clock->direct_make(&ends_);
+		if (flow == 0)
+			return fail();
+		__atomic_store_n(&words_[0], flow, __ATOMIC_RELEASE);
+	}
+	if (!clock->direct_post(flow, node_on_link(cost_, bytes)))
+		fail();
+}
+
+bool Direct::is_here()
+{
+	if (arrived_ > words_[1])
+		return true;
+	const uint64_t flow = __atomic_load_n(&words_[0], __ATOMIC_ACQUIRE);
+	if (flow == 0)
+		return false;
+	arrived_ = virtual_clock()->direct_arrived(flow, words_[1]);
+	return arrived_ > words_[1];
+}
+
+Direct direct_flow(const Comm &c, const PeerConn &conn, char *tail, int peer, int channel, bool sends,
+	const ddlemu_node_cost *cost)
+{
+	const bool through_proxy = get<char *>(conn.conn, c.layout->conn_fifo) != nullptr;
+	if (!node_time() || through_proxy || peer == c.rank)
+		return {};
+	ddlemu_direct_ends ends = {};
+	ends.src = static_cast<uint32_t>(sends ? c.rank : peer),
+	ends.dst = static_cast<uint32_t>(sends ? peer : c.rank);
+	ends.kind = conn.kind;
+	ends.channel = static_cast<uint32_t>(channel);
+	ends.p2p = conn.p2p;
+	return { tail, ends, cost };
+}
+
+} // namespace softexec

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The time of a node: what the actions of a kernel cost, and the direct flows, by which messages between two GPUs of a
+// node cross the links between them (shaper/engine/node/node.h, shaper/engine/clock/calls.h). Only in virtual time, and
+// only in a fabric that has it.
+//
+// An action is what a runner does with one message of each of its connections: a primitive of LL and LL128, a slice of
+// Simple, a step of a role of NVLS. It copies at once, and posts at its end.
+#ifndef DDLEMU_SOFT_EXEC_COST_H
+#define DDLEMU_SOFT_EXEC_COST_H
+
+#include "clock.h"
+#include "device.h"
+
+namespace softexec {
+
+constexpr int64_t kNoTime = INT64_MAX; // ns: later than any time
+
+// Returns what nodes cost, or null: nothing.
+inline const ddlemu_node_time *node_time()
+{
+	const ddlemu_clock_calls *c = virtual_clock();
+	return c ? c->node_time : nullptr;
+}
+
+// Return what the actions cost that have this protocol, of a collective, and of a send or a receive over a connection.
+// Null: nothing.
+const ddlemu_node_cost *collective_cost(Proto proto);
+const ddlemu_node_cost *p2p_cost(Proto proto, const Layout &l, const char *conn);
+
+// The time of a runner's action.
+class ActionTime {
+public:
+	// An action begins, which moves so many bytes. Without cost it is over at once.
+	void begin(const ddlemu_node_cost *cost, uint64_t bytes)
+	{
+		ends_ = cost ? virtual_clock()->now() + node_action(cost, bytes) : 0;
+		runs_ = true;
+	}
+	// True from begin until end.
+	bool runs() const { return runs_; }
+	// True if the action that runs is over.
+	bool is_over() const { return ends_ == 0 || virtual_clock()->now() >= ends_; }
+	void end() { runs_ = false; }
+	// The time at which the action that runs is over, if there is one that takes time.
+	int64_t next() const { return runs_ && ends_ != 0 ? ends_ : kNoTime; }
+
+private:
+	int64_t ends_ = 0; // 0: it takes no time
+	bool runs_ = false;
+};
+
+// The links between two GPUs of a node, as one end of a connection sees them. Two words behind the connection's tail
+// are free in NCCL's memory, which both ends share: the sender writes the name of the flow into the first one, and the
+// receiver counts in the second one what it has received. Both are 0 in a new connection.
+class Direct {
+public:
+	// Of a connection that crosses no such links: all of its messages arrive at once.
+	Direct() = default;
+	Direct(char *tail, const ddlemu_direct_ends &ends, const ddlemu_node_cost *cost)
+		: words_(reinterpret_cast<uint64_t *>(tail) + 1), ends_(ends), cost_(cost)
+	{
+	}
+
+	// Sender: a message of so many bytes starts.
+	void post(uint64_t bytes)
+	{
+		if (words_)
+			send(bytes);
+	}
+	// Receiver: true if the next message has arrived.
+	bool has_arrived() { return !words_ || is_here(); }
+	// Receiver: the next message is read.
+	void took()
+	{
+		if (words_)
+			words_[1]++;
+	}
+
+	// True once a flow could not be made, or had no place for a message: what follows would have wrong times.
+	static bool failed();
+
+private:
+	void send(uint64_t bytes);
+	bool is_here();
+
+	uint64_t *words_ = nullptr;
+	ddlemu_direct_ends ends_ = {};
+	const ddlemu_node_cost *cost_ = nullptr;
+	uint64_t arrived_ = 0; // messages that are known to have arrived
+};
+
+// Returns the direct flow of a connection of a rank. tail: the connection's, or that of one member of multicast memory,
+// which is then the end at the rank `peer`. costs: those of the runner.
+Direct direct_flow(const Comm &c, const PeerConn &conn, char *tail, int peer, int channel, bool sends,
+	const ddlemu_node_cost *cost);
+
+} // namespace softexec
+
+#endif

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
+)
+
+// Direction is which of the links within a node a message crosses, if they go through switches.
+type Direction uint8
+
+// Directions.
+const (
+	Through Direction = iota // out of the source's GPU and into the destination's
+	Out                      // out of the source's: an NVSwitch adds what several GPUs send
+	In                       // into the destination's: an NVSwitch gives all GPUs what one sends
+)
+
+// NodeTime is what the nodes of the fabric cost NCCL; nil: nothing.
+func (f *Fabric) NodeTime() *node.Time {
+	c := &f.Config
+	if !c.NodeTime {
+		return nil
+	}
+	t := c.GPU.Time
+	action := func(a configs.ActionTime) node.Cost {
+		if a.Rate == 0 {
+			return node.Cost{}
+		}
+		return node.Cost{Step: float64(a.Step), PerByte: 8e9 / float64(a.Rate), Links: a.Occupies}
+	}
+	out := &node.Time{
+		Kernel: int64(t.Kernel), Channels: int64(t.Channels), Call: int64(t.Call),
+		LL: action(t.LL), LL128: action(t.LL128), Simple: action(t.Simple), Send: action(t.Send),
+		SendNet:  action(t.SendNet),
+		NVLSCopy: action(t.NVLSCopy), NVLSHead: action(t.NVLSHead),
+	}
+	if c.ThreadOfNode {
+		out.Call *= int64(c.GPUsPerNode)
+	}
+	return out
+}
+
+// IsMesh says whether each GPU of a node has a link to each other one. Else its links go through switches.
+func (f *Fabric) IsMesh() bool { return f.Config.NodeNVLink().Connection == configs.MeshNVLink }
+
+// NICTime is what NICs and proxies cost: what the fabric does not say of its NICs, as the kind of GPU says it. Only for a
+// fabric with NodeTime.
+func (f *Fabric) NICTime() (net configs.NICTime) {
+	if f.Config.NICTime != nil {
+		net = *f.Config.NICTime
+	}
+	if net.NetTime == (configs.NetTime{}) {
+		net.NetTime = f.Config.GPU.Time.Net
+	}
+	return net
+}
+
+// CheckNodeTime says why the time of the fabric's nodes is not known. Only for a fabric with NodeTime.
+func (f *Fabric) CheckNodeTime() error {
+	c := &f.Config
+	switch {
+	case c.NodeNVLink().Connection == configs.GraphNVLink:
+		return fmt.Errorf("the time of a node with %s: not known for NVLinks that connect some pairs only", c.GPU.Name)
+	case c.Nodes > 1 && f.NICTime().NetTime == configs.NetTime{}:
+		return fmt.Errorf("the time of a node with %s: time.net is missing, which several nodes need", c.GPU.Name)
+	case c.GPU.MayUseNVLS(c.NodeNVLink().Connection) && c.GPU.Time.NVLSCopy.Rate == 0:
+		return fmt.Errorf("the time of a node with %s: time.nvls_copy and time.nvls_head are missing, which NVSwitches "+
+			"need", c.GPU.Name)
+	}
+	return nil
+}
+
+// GPULinks are the links between the GPUs of each node: of a mesh one for each ordered pair of GPUs, in the order of
+// both, else one out of and one into each GPU. They are the last hops of a fabric with TimedNodes.
+func (f *Fabric) GPULinks() (links []Hop) {
+	t, gpus := f.Config.GPU.Time.Links, f.Config.GPUsPerNode
+	for gpu := range f.Config.Nodes * gpus {
+		if !f.IsMesh() {
+			half := t.Latency / 2
+			links = append(links, Hop{GPUOut, gpu, gpu, localSpec(t.Rate, half)},
+				Hop{GPUIn, gpu, gpu, localSpec(t.Rate, t.Latency-half)})
+			continue
+		}
+		for peer := range gpus {
+			links = append(links, Hop{GPULink, gpu, gpu - gpu%gpus + peer,
+				localSpec(t.Rate/units.Bandwidth(max(gpus-1, 1)), t.Latency)})
+		}
+	}
+	return links
+}
+
+// addNodeTime adds what proxies and NICs take to the ports, and the links between the GPUs of each node to the hops, if
+// the fabric has TimedNodes.
+func (f *Fabric) addNodeTime() error {
+	if !f.Config.TimedNodes {
+		return nil
+	}
+	if err := f.CheckNodeTime(); err != nil {
+		return err
+	}
+	for i := range f.Hops {
+		if f.Hops[i].Kind == TxPort {
+			f.Hops[i].Spec.Latency += f.netLatency()
+		}
+	}
+	links := f.GPULinks()
+	for i := range links {
+		if _, err := link.NewParams(links[i].Spec, 1); err != nil {
+			return fmt.Errorf("the links within a node with %s: %w", f.Config.GPU.Name, err)
+		}
+	}
+	f.Hops = append(f.Hops, links...)
+	return nil
+}
+
+func localSpec(rate units.Bandwidth, latency time.Duration) link.Spec {
+	return link.Spec{Bandwidth: uint64(rate), Latency: latency, MTU: link.MaxMTU, QueuePolicy: link.Lossless}
+}
+
+// netLatency is what the NICs and what is beside them add to the latency of each link between nodes.
+func (f *Fabric) netLatency() time.Duration {
+	if !f.Config.TimedNodes {
+		return 0
+	}
+	return f.NICTime().Latency
+}
+
+// FirstGPULink is the first hop within a node. Those of a fabric with TimedNodes follow those between nodes.
+func (f *Fabric) FirstGPULink() int {
+	n := f.firstTrunk()
+	if f.Net != nil {
+		n += len(f.Net.Links)
+	}
+	return n
+}
+
+// GPUPath is the hops from one GPU to another one of its node. GPUs are numbered over the fabric.
+func (f *Fabric) GPUPath(src, dst int, d Direction) []link.PathHop {
+	gpus := f.Config.GPUsPerNode
+	if f.IsMesh() {
+		return []link.PathHop{{Hop: f.FirstGPULink() + src*gpus + dst%gpus}}
+	}
+	out, in := link.PathHop{Hop: f.FirstGPULink() + 2*src}, link.PathHop{Hop: f.FirstGPULink() + 2*dst + 1}
+	switch d {
+	case Out:
+		return []link.PathHop{out}
+	case In:
+		return []link.PathHop{in}
+	}
+	return []link.PathHop{out, in}
+}
+
+// gpuName is the name of a GPU of the fabric for people.
+func (f *Fabric) gpuName(gpu int) string {
+	return fmt.Sprintf("node%d/gpu%d", gpu/f.Config.GPUsPerNode, gpu%f.Config.GPUsPerNode)
+}
+
+// gpuEndNames are the names of the ends of a link within a node.
+func (f *Fabric) gpuEndNames(kind Kind, src, dst int) (from, to string) {
+	switches := fmt.Sprintf("node%d/switch", src/f.Config.GPUsPerNode)
+	switch kind {
+	case GPUOut:
+		return f.gpuName(src), switches
+	case GPUIn:
+		return switches, f.gpuName(dst)
+	}
+	return f.gpuName(src), f.gpuName(dst)
+}
