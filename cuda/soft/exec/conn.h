@@ -141,8 +141,8 @@ inline std::vector<Conn> connect(const RunnerSpec &spec, const std::vector<PeerC
 		const Layout &l = *spec.comm->layout;
 		out.emplace_back(l, c.conn, proto);
 		out.back().belongs_to(spec.task, spec.channel, sends);
-		out.back().direct = direct_flow(
-			*spec.comm, c, get<char *>(c.conn, l.conn_tail), c.peer, spec.channel, sends, spec.cost);
+		out.back().direct = direct_flow(*spec.comm, c, get<char *>(c.conn, l.conn_tail) + kWords, c.peer,
+			spec.channel, sends, spec.cost);
 	}
 	return out;
 }

@@ -66,7 +66,7 @@ bool Direct::is_here()
 	return arrived_ > words_[1];
 }
 
-Direct direct_flow(const Comm &c, const PeerConn &conn, char *tail, int peer, int channel, bool sends,
+Direct direct_flow(const Comm &c, const PeerConn &conn, char *words, int peer, int channel, bool sends,
 	const ddlemu_node_cost *cost)
 {
 	const bool through_proxy = get<char *>(conn.conn, c.layout->conn_fifo) != nullptr;
@@ -78,7 +78,7 @@ Direct direct_flow(const Comm &c, const PeerConn &conn, char *tail, int peer, in
 	ends.kind = conn.kind;
 	ends.channel = static_cast<uint32_t>(channel);
 	ends.p2p = conn.p2p;
-	return { tail, ends, cost };
+	return { words, ends, cost };
 }
 
 } // namespace softexec

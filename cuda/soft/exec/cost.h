@@ -50,15 +50,15 @@ private:
 	bool runs_ = false;
 };
 
-// The links between two GPUs of a node, as one end of a connection sees them. Two words behind the connection's tail
-// are free in NCCL's memory, which both ends share: the sender writes the name of the flow into the first one, and the
+// The links between two GPUs of a node, as one end of a connection sees them. NCCL does not use two words near the
+// connection's tail, in memory that both ends share: the sender writes the name of the flow into the first one, and the
 // receiver counts in the second one what it has received. Both are 0 in a new connection.
 class Direct {
 public:
 	// Of a connection that crosses no such links: all of its messages arrive at once.
 	Direct() = default;
-	Direct(char *tail, const ddlemu_direct_ends &ends, const ddlemu_node_cost *cost)
-		: words_(reinterpret_cast<uint64_t *>(tail) + 1), ends_(ends), cost_(cost)
+	Direct(char *words, const ddlemu_direct_ends &ends, const ddlemu_node_cost *cost)
+		: words_(reinterpret_cast<uint64_t *>(words)), ends_(ends), cost_(cost)
 	{
 	}
 
@@ -90,9 +90,12 @@ private:
 	uint64_t arrived_ = 0; // messages that are known to have arrived
 };
 
-// Returns the direct flow of a connection of a rank. tail: the connection's, or that of one member of multicast memory,
-// which is then the end at the rank `peer`. costs: those of the runner.
-Direct direct_flow(const Comm &c, const PeerConn &conn, char *tail, int peer, int channel, bool sends,
+// Bytes from a connection's tail to these words, if it is no connection of NVLS: a line of the cache has only the tail.
+constexpr uint32_t kWords = 8;
+
+// Returns the direct flow of a connection of a rank. words: the connection's, or those of the one of its members in
+// multicast memory which is at the rank `peer`. cost: the runner's.
+Direct direct_flow(const Comm &c, const PeerConn &conn, char *words, int peer, int channel, bool sends,
 	const ddlemu_node_cost *cost);
 
 } // namespace softexec

@@ -48,6 +48,7 @@ Layout v2_22_3()
 	l.p2p_reverses_bits = true;
 	l.direct_without_reg = true;
 	l.nvls_align = 16;
+	l.nvls_words = 1 << 20; // head and tail fill 16 bytes; all of them together take a small part of 2 MiB
 	l.max_channels = 32;
 	l.comm_consumed = 32;
 	l.channels = 64;
@@ -66,6 +67,7 @@ Layout v2_29_7()
 	l.has_pat = l.has_gather_v = l.has_fp8 = true;
 	l.multicast_sums_in_f32 = true;
 	l.nvls_align = 16384;
+	l.nvls_words = 8; // head and tail have 32 bytes each
 	l.max_channels = 64;
 	l.comm_started = 72, l.comm_completed = 80;
 	l.channels = 96;

@@ -36,6 +36,8 @@ struct Layout {
 	bool direct_without_reg; // NCCL_DIRECT_WRITE changes the protocol even if the buffers are not registered
 	bool multicast_sums_in_f32; // a read of multicast memory adds 16-bit floats in f32, and rounds once
 	int nvls_align; // the last chunks of an AllReduce by NVLS are a multiple of so many bytes
+	// Bytes from the tail of a connection of NVLS to two words behind it that NCCL does not use, see Direct.
+	uint32_t nvls_words;
 	int max_channels;
 
 	// ncclDevKernelArgs, followed by ncclDevWorkBatch[].

@@ -103,8 +103,8 @@ private:
 		const int first = spec.comm->rank - spec.comm->rank % static_cast<int>(t->gpus);
 		for (size_t i = 0; i < tails.size(); i++) {
 			const int rank = tails.size() > 1 ? first + static_cast<int>(i) : peer.peer;
-			links_.push_back(
-				direct_flow(*spec.comm, peer, tails[i], rank, spec.channel, sends_, spec.cost));
+			links_.push_back(direct_flow(*spec.comm, peer, tails[i] + spec.comm->layout->nvls_words, rank,
+				spec.channel, sends_, spec.cost));
 		}
 	}
 

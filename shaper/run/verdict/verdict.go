@@ -48,6 +48,20 @@ type Input struct {
 	Load      *Load                             // nil if not known
 }
 
+// withinNode says whether the fabric has one node, whose links have carried something.
+func (in *Input) withinNode() bool {
+	carried := false
+	for i := range in.Hops {
+		switch h := &in.Hops[i]; h.Kind {
+		case state.Link:
+			return false
+		case state.GPUOut, state.GPUIn, state.GPULink:
+			carried = carried || h.Counters.Segments > 0
+		}
+	}
+	return carried
+}
+
 // Class is one size class of one link. Times are those of the emulated network.
 type Class struct {
 	Name             string        `json:"class"`
@@ -228,7 +242,7 @@ func Judge(in Input) Verdict {
 	j.sumTrunks(bytes)
 	j.noteFullQueues(bytes)
 	if ended := in.Job.EndedRanks() >= in.Job.Joined; in.Job.Joined > 0 && ended && in.Job.Stopped == 0 && !broken &&
-		len(j.v.Links) == 0 {
+		len(j.v.Links) == 0 && !in.withinNode() {
 		j.invalid(CauseBypass,
 			"no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, "+
 				"and whether the ranks are on several nodes")
