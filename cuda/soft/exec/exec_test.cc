@@ -18,6 +18,7 @@ int main(int argc, char **argv)
 		{ "collective", test::collective_tests },
 		{ "p2p", test::p2p_tests },
 		{ "launch", test::launch_tests },
+		{ "cost", test::cost_tests },
 	};
 	for (const auto &g : groups) {
 		bool wanted = argc == 1;

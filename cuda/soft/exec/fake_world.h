@@ -26,7 +26,8 @@ enum class Transport { kShared, kNet };
 struct Connection {
 	int src, dst, channel, index;
 	std::vector<char> send_mem[3], recv_mem[3]; // recv_mem is unused with kShared
-	uint64_t send_head = 0, send_tail = 0, recv_head = 0, recv_tail = 0;
+	uint64_t send_head = 0, recv_head = 0, recv_tail = 0;
+	uint64_t send_tail = 0, words[2] = {}; // what is behind the tail is of the time of a node
 	Fifo send_fifo[8], recv_fifo[8];
 
 	// State of the proxy.

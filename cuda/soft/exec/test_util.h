@@ -146,6 +146,7 @@ void reduce_tests();
 void collective_tests();
 void p2p_tests();
 void launch_tests();
+void cost_tests();
 
 } // namespace test
 

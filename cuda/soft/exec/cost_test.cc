@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The time of a node: when the actions of a kernel begin and end, on a clock that the test moves.
+#include "cost.h"
+
+#include <map>
+#include <vector>
+
+#include "algos.h"
+#include "fake_world.h"
+
+namespace test {
+namespace {
+
+using softexec::Proto;
+
+constexpr int64_t kLatency = 1000; // ns of a message on the links of a node, and 1 for each byte
+
+// The clock and its direct flows.
+struct FakeClock {
+	int64_t now = 5;
+	struct Flow {
+		ddlemu_direct_ends ends;
+		std::vector<int64_t> due;
+	};
+	std::vector<Flow> flows; // by name, from 1
+	ddlemu_node_time time = {};
+
+	// The time at which the next message arrives.
+	int64_t next() const
+	{
+		int64_t first = softexec::kNoTime;
+		for (const Flow &f : flows) {
+			for (int64_t due : f.due)
+				first = due > now ? std::min(first, due) : first;
+		}
+		return first;
+	}
+};
+
+FakeClock fake_clock;
+
+uint64_t make(const ddlemu_direct_ends *ends)
+{
+	fake_clock.flows.push_back({ *ends, {} });
+	return fake_clock.flows.size();
+}
+
+int post(uint64_t flow, uint64_t bytes)
+{
+	fake_clock.flows[flow - 1].due.push_back(fake_clock.now + kLatency + static_cast<int64_t>(bytes));
+	return 1;
+}
+
+uint64_t arrived(uint64_t flow, uint64_t at_least)
+{
+	const std::vector<int64_t> &due = fake_clock.flows[flow - 1].due;
+	while (at_least < due.size() && due[at_least] <= fake_clock.now)
+		at_least++;
+	return at_least;
+}
+
+ddlemu_clock_calls calls()
+{
+	ddlemu_clock_calls c = {};
+	c.node_time = &fake_clock.time;
+	c.ranks = 2;
+	c.now = [] { return fake_clock.now; };
+	c.direct_make = make, c.direct_post = post, c.direct_arrived = arrived;
+	return c;
+}
+
+// Runs what both ranks do, and returns how long it takes.
+int64_t play(softexec::Runners &runners)
+{
+	const int64_t begin = fake_clock.now;
+	while (true) {
+		bool progress = false;
+		int64_t next = fake_clock.next();
+		for (size_t i = 0; i < runners.size();) {
+			const softexec::Status s = runners[i]->poll();
+			progress |= s != softexec::Status::kBlocked;
+			if (s == softexec::Status::kDone) {
+				runners.erase(runners.begin() + static_cast<long>(i));
+				continue;
+			}
+			next = std::min(next, runners[i]->next());
+			i++;
+		}
+		if (runners.empty())
+			return fake_clock.now - begin;
+		if (progress)
+			continue;
+		if (next == softexec::kNoTime)
+			return -1; // nothing is left to happen
+		fake_clock.now = next;
+	}
+}
+
+struct Case {
+	Proto proto;
+	const char *func;
+	size_t elements; // floats
+	size_t message; // bytes of a message
+	int64_t steps; // actions of one rank that cost its time, one after another
+	int64_t messages; // that follow one another
+};
+
+// An AllReduce of 2 ranks, which goes once to the other rank and back: the times add up.
+void all_reduce_takes(const Case &c, int version)
+{
+	softexec_select_version(version);
+	fake::World w({ version, 2, 1, fake::Transport::kShared, 0 });
+	const int64_t step = 100;
+	fake_clock = {};
+	fake_clock.time.on = 1, fake_clock.time.gpus = 2;
+	ddlemu_node_cost &cost = c.proto == softexec::kLL ? fake_clock.time.ll
+		: c.proto == softexec::kLL128             ? fake_clock.time.ll128
+							  : fake_clock.time.simple;
+	cost = { static_cast<double>(step), 0.5, 2 };
+	const ddlemu_clock_calls table = calls();
+	softexec::clock_table.store(&table);
+	std::vector<std::vector<float>> in, out;
+	std::vector<fake::Launch> launches;
+	std::vector<softexec::Plan> plans(2);
+	softexec::Runners runners;
+	for (int r = 0; r < 2; r++) {
+		in.emplace_back(c.elements, static_cast<float>(r + 1)), out.emplace_back(c.elements);
+		launches.push_back(w.launch(r,
+			{ w.collective(c.func, 1, in.back().data(), out.back().data(), c.elements, 4, c.elements / 8, 0,
+				0, false) },
+			0));
+	}
+	for (size_t r = 0; r < 2; r++) {
+		const std::string &kernel = launches[r].kernel;
+		std::string why;
+		if (!softexec::read_launch(w.layout(),
+			    { kernel.c_str(), launches[r].args.data(), launches[r].args.size(), launches[r].grid, 0,
+				    0 },
+			    &plans[r], &why)) {
+			CHECK(false, "%s: %s", c.func, why.c_str());
+			return;
+		}
+		const softexec::Block &b = plans[r].blocks[0];
+		softexec::start_collective(
+			plans[r].comm, b.channel, *b.batches[0].func, b.batches[0].colls[0], &runners);
+	}
+	const int64_t took = play(runners);
+	const int64_t bytes = static_cast<int64_t>(c.message);
+	const int64_t want = c.steps * (step + bytes / 2) + c.messages * (kLatency + 2 * bytes);
+	CHECK(took == want, "%s, version %d: %ld ns, want %ld", c.func, version, static_cast<long>(took),
+		static_cast<long>(want));
+	for (const std::vector<float> &o : out)
+		CHECK(std::all_of(o.begin(), o.end(), [](float x) { return x == 3; }), "%s: a wrong sum", c.func);
+	CHECK(fake_clock.flows.size() == 2, "%zu flows", fake_clock.flows.size());
+	softexec::clock_table.store(nullptr);
+}
+
+} // namespace
+
+void cost_tests()
+{
+	for (int version : { 22203, 22907 }) {
+		// A rank sends, reduces what it gets and sends that, and receives: 3 actions with 2 messages between.
+		all_reduce_takes({ softexec::kLL, "AllReduce_Sum_f32_RING_LL", 64, 256, 3, 2 }, version);
+		all_reduce_takes({ softexec::kLL128, "AllReduce_Sum_f32_RING_LL128", 960, 2048, 3, 2 }, version);
+	}
+}
+
+} // namespace test
