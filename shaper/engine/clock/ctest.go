@@ -168,6 +168,47 @@ func (w *world) closeFlow(x *C.struct_ddlemu_clock_flow) {
 	w.posted(x)
 }
 
+// nodeTime puts all ranks on node 0, whose GPUs have a link out and a link in each, from hop 0 on.
+func (w *world) nodeTime(mesh bool) {
+	t := (*C.struct_ddlemu_node_time)(C.zeros(C.sizeof_struct_ddlemu_node_time))
+	w.memory = append(w.memory, unsafe.Pointer(t))
+	t.on, t.gpus = 1, C.uint32_t(len(w.views))
+	if mesh {
+		t.mesh = 1
+	}
+	for i := range w.views {
+		v := &w.views[i]
+		v.node_time, v.flows_file, v.rank, v.ranks = t, -1, C.uint32_t(i), C.uint32_t(len(w.views))
+		v.direct = C.clock_direct_transport(v.engine.transport)
+		C.ddlemu_participant_join(v, 0)
+	}
+}
+
+// direct makes a direct flow from one rank to another, and returns its name.
+func (w *world) direct(src, dst int, kind uint32) uint64 {
+	e := C.struct_ddlemu_direct_ends{src: C.uint32_t(src), dst: C.uint32_t(dst), kind: kind}
+	return uint64(C.ddlemu_direct_make(&w.views[src], &e))
+}
+
+func (w *world) postDirect(src int, flow, bytes uint64) bool {
+	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes)))
+}
+
+// arrived is how many messages of a direct flow the rank on dst sees.
+func (w *world) arrived(dst int, flow uint64) uint64 {
+	return uint64(C.ddlemu_direct_arrived(&w.views[dst], C.uint64_t(flow), 0))
+}
+
+// leaveDirect is a rank that leaves, or whose place is another's now.
+func (w *world) leaveDirect(rank int) { C.ddlemu_direct_close(&w.views[rank], C.uint32_t(rank)) }
+
+// fill takes all places that flows can have.
+func (w *world) fill() {
+	for i := range w.views[0].flows.in_use {
+		w.views[0].flows.in_use[i] = C.DDLEMU_FLOW_TAKEN
+	}
+}
+
 func (w *world) isFree(x *C.struct_ddlemu_clock_flow) bool { return C.is_free(&w.views[0], x) != 0 }
 
 func (w *world) now() int64 { return int64(C.clock_read(w.views[0].clock)) }
