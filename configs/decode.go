@@ -97,6 +97,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"gpu", d.kindOfGPU(&f.GPU)},
 		{"node_time", scalar(d, &f.NodeTime, ParseOnOff)},
 		{"nvlink", scalar(d, &f.NVLink, ParseNVLink)},
+		{"nvlink_domain", scalar(d, &f.NVLinkDomain, positive(MaxNVLinkDomain))},
 		{"cpu", scalar(d, &f.CPU, ParseCPU)},
 		{"nvlinks_per_gpu", scalar(d, &f.NVLinksPerGPU, whole(0, MaxNVLinks))},
 		{"nic_of_gpu", d.ints(&f.NICOfGPU)},

@@ -246,6 +246,26 @@ func (f *Fabric) NodeNVLink() NVLink {
 	return n
 }
 
+// DomainNodes is how many nodes of f NVLinks connect: the nodes of an NVLink domain, 1 if NVLinks connect only the GPUs
+// of a node.
+func (f *Fabric) DomainNodes() int {
+	if f.GPU == nil || f.NodeNVLink().Connection != SwitchedNVLink {
+		return 1
+	}
+	gpus := cmp.Or(f.NVLinkDomain, f.GPU.NVLinkDomain)
+	return max(min(gpus/max(f.GPUsPerNode, 1), f.Nodes), 1)
+}
+
+// CheckEmulated says if NVLinks connect several nodes of f: an emulated run has none between nodes.
+func (f *Fabric) CheckEmulated() error {
+	if f.DomainNodes() == 1 {
+		return nil
+	}
+	return Errorf("nvlink_domain", "NVLinks connect GPUs of %d nodes, and an emulated run has no NVLinks between nodes: "+
+		"only `ddlemu expect --node-time` and `ddlemu validate --model` know them. If the nodes have none between them, "+
+		"give nvlink_domain or --nvlink-domain %d", f.DomainNodes(), max(f.GPUsPerNode, 1))
+}
+
 // GPUName is the name of the kind of GPU that the software CUDA shows; "" without one.
 func (f *Fabric) GPUName() string {
 	if f.GPU == nil {
@@ -256,7 +276,7 @@ func (f *Fabric) GPUName() string {
 
 // setGPU takes g as the kind of GPU, and drops what f said of another one.
 func (f *Fabric) setGPU(g *GPU) {
-	f.GPU, f.NVLink, f.NVLinksPerGPU, f.CPU, f.Node.GPUSlot = g, "", 0, "", 0
+	f.GPU, f.NVLink, f.NVLinkDomain, f.NVLinksPerGPU, f.CPU, f.Node.GPUSlot = g, "", 0, 0, "", 0
 }
 
 var nvLinkConnections = []string{SwitchedNVLink, MeshNVLink, NoNVLink}
@@ -268,6 +288,9 @@ func ParseNVLink(s string) (string, error) { return oneOf(s, nvLinkConnections) 
 func (f *Fabric) validateGPU() error {
 	if f.NVLink != "" && !slices.Contains(nvLinkConnections, f.NVLink) {
 		return Errorf("nvlink", "%q is not one of %s", f.NVLink, strings.Join(nvLinkConnections, ", "))
+	}
+	if err := f.validateDomain(); err != nil {
+		return err
 	}
 	if f.GPU == nil {
 		if f.NVLink != "" {
@@ -288,6 +311,26 @@ func (f *Fabric) validateGPU() error {
 		return Errorf("nvlinks_per_gpu", "%d: %s has %d", f.NVLinksPerGPU, f.GPU.Name, f.GPU.NVLink.Links)
 	}
 	return f.validateNodeNVLink()
+}
+
+// validateDomain checks the NVLink domain that f gives.
+func (f *Fabric) validateDomain() error {
+	domain := f.NVLinkDomain
+	if domain == 0 {
+		return nil
+	}
+	connection := f.NodeNVLink().Connection
+	switch {
+	case f.GPU == nil:
+		return Errorf("nvlink_domain", "%d: a kind of GPU has NVLinks: give gpu or --gpu", domain)
+	case domain <= f.GPUsPerNode || f.GPUsPerNode == 0: // 0: the job's ranks will say
+		return nil
+	case connection != SwitchedNVLink:
+		return Errorf("nvlink_domain", "%d: only NVSwitches connect GPUs of several nodes", domain)
+	case domain%f.GPUsPerNode != 0:
+		return Errorf("nvlink_domain", "%d: it has a part of a node: nodes have %d GPUs", domain, f.GPUsPerNode)
+	}
+	return nil
 }
 
 // validateNodeNVLink checks that NVLinks can connect the GPUs of a node.

@@ -235,3 +235,53 @@ func TestGPUTime(t *testing.T) {
 		}
 	}
 }
+
+// An NVLink domain has whole nodes, and is an error where NVLinks cannot make it.
+func TestNVLinkDomain(t *testing.T) {
+	for _, tc := range []struct {
+		gpu, nvlink         string
+		nodes, gpus, domain int
+		want                int    // nodes of a domain
+		problem             string // of the fabric
+		emulated            bool   // a run may have it
+	}{
+		{"gb200", "", 2, 4, 0, 2, "", false},
+		{"gb200", "", 40, 4, 0, 18, "", false},
+		{"gb200", "", 4, 4, 8, 2, "", false},
+		{"gb200", "", 4, 4, 4, 1, "", true},
+		{"gb200", "", 4, 4, 1, 1, "", true},
+		{"gb200", "", 1, 4, 0, 1, "", true},
+		{"gb200", "", 2, 0, 0, 2, "", false}, // the job will say how many GPUs a node has
+		{"gb200", "", 2, 0, 8, 2, "", false},
+		{"gb200", NoNVLink, 2, 4, 0, 1, "", true},
+		{"h100-sxm", "", 2, 8, 0, 1, "", true},
+		{"h100-sxm", "", 2, 8, 16, 2, "", false}, // DGX GH200 had such switches
+		{"", "", 2, 8, 0, 1, "", true},
+		{"", "", 2, 8, 16, 1, "16: a kind of GPU has NVLinks", true},
+		{"gh200", "", 2, 4, 8, 1, "8: only NVSwitches connect GPUs of several nodes", true},
+		{"gb200", NoNVLink, 2, 4, 8, 1, "8: only NVSwitches connect", true},
+		{"gb200", "", 2, 4, 6, 1, "6: it has a part of a node: nodes have 4 GPUs", true},
+	} {
+		f, err := Profile("ndr400")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Nodes, f.GPUsPerNode, f.NVLink, f.NVLinkDomain = tc.nodes, tc.gpus, tc.nvlink, tc.domain
+		if tc.gpu != "" {
+			if f.GPU, err = BuiltInGPU(tc.gpu); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := f.DomainNodes(); got != tc.want {
+			t.Errorf("%+v: %d nodes in a domain", tc, got)
+		}
+		err = f.Validate()
+		if (err != nil) != (tc.problem != "") || err != nil && !strings.Contains(err.Error(), "nvlink_domain: "+tc.problem) {
+			t.Errorf("%+v: %v", tc, err)
+		}
+		err = f.CheckEmulated()
+		if (err == nil) != tc.emulated || err != nil && !strings.Contains(err.Error(), "expect --node-time") {
+			t.Errorf("%+v: emulated: %v", tc, err)
+		}
+	}
+}

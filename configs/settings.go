@@ -37,6 +37,9 @@ var settings = append([]Setting{
 	fabricSetting("nvlink", "nvlink",
 		"`how` NVLinks connect the GPUs of a node: switch, mesh (each pair directly) or none (default: as the kind's "+
 			"usually do)", func(f *Fabric) *string { return &f.NVLink }, ParseNVLink),
+	fabricSetting("nvlink-domain", "nvlink_domain",
+		"`GPUs` that NVLinks connect, of several nodes if it is more than a node has (default: as many as the kind's "+
+			"usually do)", func(f *Fabric) *int { return &f.NVLinkDomain }, positive(MaxNVLinkDomain)),
 	fabricSetting("nvlinks-per-gpu", "nvlinks_per_gpu", "`NVLinks` of each software GPU to its node's NVSwitches",
 		func(f *Fabric) *int { return &f.NVLinksPerGPU }, whole(0, MaxNVLinks)),
 	fabricSetting("cpu", "cpu",

@@ -54,6 +54,10 @@ type Fabric struct {
 	// NoNVLink.
 	NVLink string `yaml:"nvlink,omitempty"`
 
+	// NVLinkDomain is how many of the job's GPUs NVLinks connect, of several nodes if it is more than a node has; 0 = as
+	// many as the kind's usually do.
+	NVLinkDomain int `yaml:"nvlink_domain,omitempty"`
+
 	// CPU is the vendor of the nodes' CPUs, AMD or Intel, or HostCPU; empty = that of the kind of GPU, else
 	// AMD. It applies to software GPUs only:
 	// NCCL finds real ones on this machine's CPUs.

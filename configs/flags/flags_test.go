@@ -153,7 +153,7 @@ func TestLinks(t *testing.T) {
 func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
 		"nodes": "4", "gpus-per-node": "2", "node-gpus": "8", "nics-per-node": "3", "nvlinks-per-gpu": "12",
-		"gpu": "h100-sxm", "node-time": "on", "nvlink": "mesh",
+		"gpu": "h100-sxm", "node-time": "on", "nvlink": "mesh", "nvlink-domain": "2",
 		"cpu": "intel", "transport": "tcp", "congestion": "cubic", "ecmp": "pair", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
@@ -168,7 +168,7 @@ func TestLoadEverySetting(t *testing.T) {
 	if want.GPU, err = configs.BuiltInGPU("h100-sxm"); err != nil {
 		t.Fatal(err)
 	}
-	want.NVLink, want.NodeTime = configs.MeshNVLink, true
+	want.NVLink, want.NVLinkDomain, want.NodeTime = configs.MeshNVLink, 2, true
 	want.Node.GPUs, want.NVLinksPerGPU, want.CPU, want.Clock = 8, 12, configs.Intel, configs.RealClock
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16",
 		configs.HostView

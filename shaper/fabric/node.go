@@ -68,7 +68,7 @@ func (f *Fabric) CheckNodeTime() error {
 	switch {
 	case c.NodeNVLink().Connection == configs.GraphNVLink:
 		return fmt.Errorf("the time of a node with %s: not known for NVLinks that connect some pairs only", c.GPU.Name)
-	case c.Nodes > 1 && f.NICTime().NetTime == configs.NetTime{}:
+	case c.Nodes > c.DomainNodes() && f.NICTime().NetTime == configs.NetTime{}:
 		return fmt.Errorf("the time of a node with %s: time.net is missing, which several nodes need", c.GPU.Name)
 	case c.GPU.MayUseNVLS(c.NodeNVLink().Connection) && c.GPU.Time.NVLSCopy.Rate == 0:
 		return fmt.Errorf("the time of a node with %s: time.nvls_copy and time.nvls_head are missing, which NVSwitches "+

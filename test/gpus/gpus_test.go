@@ -61,15 +61,17 @@ func TestProgramsSeeTheKind(t *testing.T) {
 		rest   string
 		flags  []string
 	}{
-		"a10":          {99, none, nil},
-		"a100-sxm":     {163, switched(3, 12) + none, nil},
-		"b200":         {227, switched(5, 18) + none + "fabric: state 3, of a node\n", nil},
-		"b300":         {227, switched(5, 18) + none + "fabric: state 3, of a node\n", nil},
-		"gb200":        {227, switched(5, 18) + "C2C: 5 links of 45000 MB/s\nfabric: state 3, of several nodes\n", nil},
-		"gb300":        {227, switched(5, 18) + "C2C: 5 links of 45000 MB/s\nfabric: state 3, of several nodes\n", nil},
+		"a10":      {99, none, nil},
+		"a100-sxm": {163, switched(3, 12) + none, nil},
+		"b200":     {227, switched(5, 18) + none + "fabric: state 3, of a node, clique 0\n", nil},
+		"b300":     {227, switched(5, 18) + none + "fabric: state 3, of a node, clique 0\n", nil},
+		"gb200": {227, switched(5, 18) + "C2C: 5 links of 45000 MB/s\nfabric: state 3, of several nodes, clique 0\n",
+			[]string{"--nvlink-domain", "1"}},
+		"gb300": {227, switched(5, 18) + "C2C: 5 links of 45000 MB/s\nfabric: state 3, of several nodes, clique 0\n",
+			[]string{"--nodes", "1"}},
 		"gh200":        {227, pairs(4, 6, 0, 6, 6) + "C2C: 10 links of 45000 MB/s\n", []string{"--gpus-per-node", "4"}},
 		"h100-sxm":     {227, none, []string{"--nvlink", "none"}},
-		"h200-sxm":     {227, switched(4, 18) + none + "fabric: state 3, of a node\n", nil},
+		"h200-sxm":     {227, switched(4, 18) + none + "fabric: state 3, of a node, clique 0\n", nil},
 		"l40s":         {99, none, nil},
 		"rtx-6000d":    {99, none, nil},
 		"rtx-pro-6000": {99, none, nil},
@@ -98,6 +100,16 @@ func TestProgramsSeeTheKind(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a domain of several nodes", func(t *testing.T) {
+		w := world.New(t)
+		w.Run("up", "--profile", "ndr400", "--gpu", "gb200", "--nodes", "1", "--no-measure")
+		cmd := exec.Command(program)
+		cmd.Env = append(built.Environ(), "DDLEMU_DIR="+w.Dir, "LD_LIBRARY_PATH="+libraries, "DDLEMU_SOFT_NVLINK_DOMAIN=3")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.HasSuffix(string(out), "fabric: state 3, of several nodes, clique 3\n") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	t.Run("no fabric", func(t *testing.T) {
 		cmd := exec.Command(program)
 		cmd.Env = append(built.Environ(), "DDLEMU_DIR="+world.Folder(t), "LD_LIBRARY_PATH="+libraries)
@@ -127,8 +139,8 @@ func TestNCCLSeesTheKind(t *testing.T) {
 			w := world.New(t)
 			logs := t.TempDir()
 			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--jitter", "none", "--nics-per-node", "2", "--gpu", tc.kind,
-				"--nodes", "2", "--ranks", fmt.Sprint(2*tc.gpus), "--clock", "virtual", "--nccl", tc.nccl, "-b", "8", "-e", "512K",
-				"-f", "65536", "-n", "1", "-w", "0", "--log-dir", logs)
+				"--nodes", "2", "--ranks", fmt.Sprint(2*tc.gpus), "--nvlink-domain", fmt.Sprint(tc.gpus), "--clock", "virtual",
+				"--nccl", tc.nccl, "-b", "8", "-e", "512K", "-f", "65536", "-n", "1", "-w", "0", "--log-dir", logs)
 			if !strings.Contains(out, "# decisions: fabric view, as for "+tc.kind+", net ib") ||
 				!strings.Contains(out, "\nverdict: VALID") {
 				t.Errorf("%s", out)
@@ -240,5 +252,49 @@ func TestNodeTime(t *testing.T) {
 		if r.Size >= 4<<20 && r.Algo != "NVLS" {
 			t.Errorf("%d bytes: NCCL chose %s, want NVLS", r.Size, r.Algo)
 		}
+	}
+}
+
+// In an NVLink domain of several nodes real NCCL decides as for one node, and the times are those of one node. Domains of
+// some nodes are NCCL's nodes. An emulated run is refused.
+func TestNVLinkDomain(t *testing.T) {
+	w := world.New(t)
+	expect := func(args ...string) string {
+		out := w.Run(append([]string{"expect", "allreduce", "--profile", "ndr400", "--jitter", "none", "--gpu", "gb200",
+			"--node-time", "--ranks", "8", "--nccl", "2.29", "-b", "1K", "-e", "64M", "-f", "256", "--quiet"}, args...)...)
+		_, table, _ := strings.Cut(out, "\n")
+		table, _, _ = strings.Cut(table, "\nnote:")
+		return strings.TrimSpace(table)
+	}
+	node, domain := expect("--nodes", "1"), expect("--nodes", "4")
+	if !strings.Contains(node, "NVLS") || node != domain {
+		t.Errorf("one node:\n%s\na domain of 4:\n%s", node, domain)
+	}
+	if two := expect("--nodes", "4", "--nvlink-domain", "4"); !strings.Contains(two, "Tree") || two == domain {
+		t.Errorf("two domains:\n%s\none:\n%s", two, domain)
+	}
+	apart, links := expect("--nodes", "4", "--nvlink-domain", "2"), expect("--nodes", "4", "--nvlink-domain", "1")
+	if apart != links || apart == domain {
+		t.Errorf("NVLinks within nodes of 2:\n%s\n%s", apart, links)
+	}
+
+	const refused = "ddlemu: nvlink_domain: NVLinks connect GPUs of 2 nodes, and an emulated run has no NVLinks between nodes"
+	for _, args := range []string{"up", "run --soft-cuda -- true", "bench allreduce --ranks 4 -b 8 -e 8"} {
+		words := strings.Fields(args)
+		o := w.Try(slices.Insert(words, 1, "--profile", "ndr400", "--gpu", "gb200", "--nodes", "2")...)
+		if o.Exit != 2 || !strings.Contains(o.Text(), refused) || strings.Count(o.Text(), "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", args, o.Exit, o.Text())
+		}
+	}
+	o := w.Try("expect", "allreduce", "--profile", "ndr400", "--gpu", "gb200", "--node-time", "--ranks", "4", "--nodes", "2",
+		"--nccl", "2.22", "-b", "8", "-e", "8")
+	if o.Exit != 2 || !strings.Contains(o.Text(), "only NCCL 2.29 decides here for NVLinks between nodes") {
+		t.Errorf("exit status %d: %s", o.Exit, o.Text())
+	}
+	w.Env = append(w.Env, "NCCL_MNNVL_ENABLE=0") // then NCCL shares the memory of a node by file descriptors
+	o = w.Try("expect", "allreduce", "--profile", "ndr400", "--gpu", "gb200", "--node-time", "--ranks", "4", "--nodes", "2",
+		"-b", "8", "-e", "8")
+	if !strings.Contains(o.Text(), "NCCL counts 2 nodes, and NVLinks make 1 node of the emulated ones") {
+		t.Errorf("NCCL does not use the NVLinks: exit status %d: %s", o.Exit, o.Text())
 	}
 }

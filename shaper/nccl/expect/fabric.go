@@ -29,7 +29,7 @@ type Fabric struct {
 	// InOrder says that connections which are ready at the same instant go in a fixed order, as with a
 	// virtual clock. Otherwise the order is random, as on a real one.
 	InOrder bool
-	// Node is the emulated node of a rank.
+	// Node is the node of a rank as NCCL counts them: the emulated one, or the NVLink domain if that has several.
 	Node func(rank int) int
 	// Nodes is what nodes cost. Nil: nothing, and messages between ranks of one node take no time.
 	Nodes *Nodes

@@ -166,6 +166,9 @@ func (g *Global) Create(fab *fabric.Fabric, name string) (*Opened, error) {
 			"fabric name %q: names that begin with %s are those of running commands: give another --name",
 			name, state.JobPrefix)
 	}
+	if err := fab.Config.CheckEmulated(); err != nil {
+		return nil, &InputError{err}
+	}
 	spec, err := fabricfile.Describe(fab, name)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package runcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -312,6 +313,29 @@ func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
 	return nil
 }
 
+// nvlinkNCCL is the release line of NCCL that decides for NVLink domains of several nodes. NCCL 2.22 does not merge the
+// topology files of several nodes.
+const nvlinkNCCL = "2.29"
+
+// checkDomain says if NVLinks connect several nodes and a run would not know that. If only the model runs, it chooses
+// the NCCL that decides.
+func (o *BenchOptions) checkDomain(cfg *configs.Fabric) error {
+	if !o.onlyModel {
+		if err := cfg.CheckEmulated(); err != nil {
+			return &cli.InputError{Err: err}
+		}
+		return nil
+	}
+	if !cfg.NodeTime || cfg.DomainNodes() == 1 {
+		return nil
+	}
+	if o.NCCL = cmp.Or(o.NCCL, nvlinkNCCL); o.NCCL != nvlinkNCCL {
+		return cli.BadInput("--nccl %s: only NCCL %s decides here for NVLinks between nodes: leave --nccl out, or give "+
+			"--nvlink-domain %d if there are none", o.NCCL, nvlinkNCCL, cfg.GPUsPerNode)
+	}
+	return nil
+}
+
 // setup determines the fabric, the ranks on it, and the libraries for b. The caller closes the folder.
 func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, err error) {
 	cfg, err := o.fabric(g)
@@ -333,6 +357,9 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	nodes := cfg.Nodes
 	if b.Ranks, err = emulate.Place(cfg, o.Ranks, given, g.Fabric); err != nil {
 		return e, &cli.InputError{Err: err}
+	}
+	if err := o.checkDomain(cfg); err != nil {
+		return e, err
 	}
 	if o.Flags.Changed("seeds") && (o.Seeds < 1 || o.Seeds > emulate.MaxSeeds) {
 		return e, cli.BadInput("--seeds %d: must be 1 to %d", o.Seeds, emulate.MaxSeeds)

@@ -293,6 +293,9 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := c.CheckEmulated(); err != nil {
+		return nil, &cli.InputError{Err: err}
+	}
 	if _, err := g.SettleScale(ctx, o.flags, fab); err != nil {
 		return nil, err
 	}

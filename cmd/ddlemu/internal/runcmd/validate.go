@@ -223,12 +223,13 @@ func (o *validateOptions) table(path string) (*validate.Table, error) {
 
 // place sets the flags that were not given to what the table says of its cluster. A fabric that is up has its own.
 func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
-	if t.NVLinkDomain > t.GPUsPerNode && t.Nodes > 1 {
-		return errors.New("nvlink_domain: NVLinks between nodes are not modelled yet")
-	}
 	// With a GPU, or a path, --nccl has another meaning.
 	if t.NCCL != "" && (o.Soft || !locate.HasGPU()) {
-		if err := o.setUnlessGiven("the table's", "nccl", t.NearestNCCL()); err != nil {
+		version := t.NearestNCCL()
+		if t.Domains() < t.Nodes {
+			version = nvlinkNCCL
+		}
+		if err := o.setUnlessGiven("the table's", "nccl", version); err != nil {
 			return err
 		}
 	}
@@ -236,7 +237,7 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 		return nil
 	}
 	if !o.Flags.Changed("profile") && !o.Flags.Changed("file") {
-		profile, err := t.Profile(t.Nodes, o.takesNodeTime(g))
+		profile, err := t.Profile(t.Domains(), o.takesNodeTime(g))
 		if err != nil {
 			return err
 		}
@@ -245,6 +246,9 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 	settings := [][2]string{{"ranks", strconv.Itoa(t.Ranks)}, {"nodes", strconv.Itoa(t.Nodes)}, {"cpu", t.CPU}}
 	if !o.Flags.Changed("gpu") { // how NVLinks connect another kind is not the table's
 		settings = append(settings, [2]string{"gpu", t.GPU}, [2]string{"nvlink", t.NVLink})
+		if domain := max(t.NVLinkDomain, t.GPUsPerNode); t.GPU != "" && domain > 0 {
+			settings = append(settings, [2]string{"nvlink-domain", strconv.Itoa(domain)})
+		}
 	}
 	if t.NICsPerNode > 0 && !o.Flags.Changed("file") {
 		settings = append(settings, [2]string{"nics-per-node", strconv.Itoa(t.NICsPerNode)})

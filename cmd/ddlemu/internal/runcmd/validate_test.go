@@ -52,21 +52,21 @@ verdict: INVALID
 func TestValidateTakesTheClusterFromTheTable(t *testing.T) {
 	table := validate.Table{Ranks: 16, Nodes: 2, Cluster: validate.Cluster{GPU: "a100-sxm", NVLink: "mesh",
 		GPUsPerNode: 8, NICsPerNode: 4, Fabric: "ss11-200", CPU: "amd", NCCL: "2.27.3"}}
-	names := []string{"ranks", "nodes", "nics-per-node", "gpu", "nvlink", "cpu", "nccl"}
+	names := []string{"ranks", "nodes", "nics-per-node", "gpu", "nvlink", "nvlink-domain", "cpu", "nccl"}
 	for _, tc := range []struct {
 		fabric  string
 		args    []string
 		profile string
 		want    string
 	}{
-		{"", nil, "ss11-200", "16 2 4 a100-sxm mesh amd 2.29"},
-		{"", []string{"--nodes", "4", "--profile", "eth1", "--nccl", "2.22"}, "eth1", "16 4 4 a100-sxm mesh amd 2.22"},
-		{"", []string{"--gpu", "l40s", "--nics-per-node", "1"}, "ss11-200", "16 2 1 l40s  amd 2.29"},
-		{"", []string{"--model"}, "a100x4-ss11", "16 2 4 a100-sxm mesh amd 2.29"},
-		{"", []string{"--model", "--node-time=off"}, "ss11-200", "16 2 4 a100-sxm mesh amd 2.29"},
-		{"", []string{"--model", "--gpu", "l40s"}, "ss11-200", "16 2 4 l40s  amd 2.29"},
-		{"", []string{"-F", "x.yaml"}, "", "16 2  a100-sxm mesh amd 2.29"},
-		{"up", nil, "", "0      2.29"},
+		{"", nil, "ss11-200", "16 2 4 a100-sxm mesh 8 amd 2.29"},
+		{"", []string{"--nodes", "4", "--profile", "eth1", "--nccl", "2.22"}, "eth1", "16 4 4 a100-sxm mesh 8 amd 2.22"},
+		{"", []string{"--gpu", "l40s", "--nics-per-node", "1"}, "ss11-200", "16 2 1 l40s   amd 2.29"},
+		{"", []string{"--model"}, "a100x4-ss11", "16 2 4 a100-sxm mesh 8 amd 2.29"},
+		{"", []string{"--model", "--node-time=off"}, "ss11-200", "16 2 4 a100-sxm mesh 8 amd 2.29"},
+		{"", []string{"--model", "--gpu", "l40s"}, "ss11-200", "16 2 4 l40s   amd 2.29"},
+		{"", []string{"-F", "x.yaml"}, "", "16 2  a100-sxm mesh 8 amd 2.29"},
+		{"up", nil, "", "0       2.29"},
 	} {
 		var o validateOptions
 		g := &cli.Global{Getenv: func(string) string { return "" }}
@@ -92,7 +92,6 @@ func TestValidateTakesTheClusterFromTheTable(t *testing.T) {
 		want    string
 	}{
 		{validate.Cluster{Fabric: "two ropes"}, `the table's fabric is "two ropes", for which there is no profile`},
-		{validate.Cluster{Fabric: "ndr400", GPUsPerNode: 4, NVLinkDomain: 8}, "nvlink_domain: "},
 	} {
 		var o validateOptions
 		g := &cli.Global{}
@@ -100,6 +99,32 @@ func TestValidateTakesTheClusterFromTheTable(t *testing.T) {
 		err := o.place(g, &validate.Table{Ranks: 8, Nodes: 2, Cluster: tc.cluster})
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%+v: %v, want %s", tc.cluster, err, tc.want)
+		}
+	}
+}
+
+// In an NVLink domain of all nodes nothing crosses the links of a fabric, so the table needs none. Only one version of
+// NCCL decides for it.
+func TestValidateTakesTheDomainFromTheTable(t *testing.T) {
+	for _, tc := range []struct {
+		cluster validate.Cluster
+		want    string
+	}{
+		{validate.Cluster{NVLinkDomain: 16, NCCL: "2.23.4"}, "loopback 16 2.29"},
+		{validate.Cluster{NVLinkDomain: 8, NCCL: "2.23.4"}, " 8 2.29"}, // two domains, and no word about the links between
+		{validate.Cluster{NVLinkDomain: 8, Fabric: "ndr400", NCCL: "2.30.1"}, "ndr400 8 2.29"},
+		{validate.Cluster{Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.22"},
+		{validate.Cluster{NVLinkDomain: 4, Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.22"},
+	} {
+		var o validateOptions
+		g := &cli.Global{}
+		o.AddFlags(g, pflag.NewFlagSet("validate", pflag.ContinueOnError))
+		tc.cluster.GPU, tc.cluster.GPUsPerNode, o.Soft = "gb200", 4, true
+		if err := o.place(g, &validate.Table{Ranks: 16, Nodes: 4, Cluster: tc.cluster}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join([]string{o.Profile, o.Flags.Lookup("nvlink-domain").Value.String(), o.NCCL}, " "); got != tc.want {
+			t.Errorf("%+v: %s, want %s", tc.cluster, got, tc.want)
 		}
 	}
 }

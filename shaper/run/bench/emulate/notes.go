@@ -98,10 +98,15 @@ func (o *Options) kindCaveats() (notes []string) {
 			"NCCL %s does not know compute capability %v: it decides for all sizes as for 9.0; --nccl 2.29 knows it", old,
 			g.Capability))
 	}
-	if n := g.NVLinkDomain; n > 0 && o.Nodes(&o.Config) > 1 {
+	switch n := min(o.Config.DomainNodes(), o.Nodes(&o.Config)); {
+	case n > 1 && o.Config.NodeTime:
 		notes = append(notes, fmt.Sprintf(
-			"in an NVLink domain of %d GPUs NCCL sends between nodes through NVSwitches, and may use NVLS, for all "+
-				"sizes: here it sends over the links of the fabric", n))
+			"each NVLink domain has %s: NCCL takes them for one, and nothing between them crosses the links of the "+
+				"fabric", units.Count(n, "node")))
+	case n > 1:
+		notes = append(notes, fmt.Sprintf(
+			"each NVLink domain has %s, between which NCCL sends over NVLinks for all sizes: here it sends over the "+
+				"links of the fabric; --node-time calculates with NVLinks", units.Count(n, "node")))
 	}
 	return notes
 }

@@ -268,9 +268,19 @@ func (o *Options) RanksOn(j *job.Job) bench.Config {
 		injection, _ := o.Layout.Injection(os.Getenv)
 		env = append(append(env, ledger.Env+"="+o.Trace), injection...)
 	}
-	cfg.Env = func(int) []string { return slices.Concat(j.Env(), env, o.Env) }
+	cfg.Env = func(rank int) []string { return slices.Concat(j.Env(), env, o.Env, o.domainVariable(rank)) }
 	cfg.OnStop, cfg.Given = j.Stop, variables.Given(o.Set)
 	return cfg
+}
+
+// domainVariable tells the software CUDA in which NVLink domain the GPU of a rank is, if that has several nodes: then
+// NCCL decides with it.
+func (o *Options) domainVariable(rank int) []string {
+	c := &o.Config
+	if !c.NodeTime || c.DomainNodes() == 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("DDLEMU_SOFT_NVLINK_DOMAIN=%d", rank/o.gpus(c)/c.DomainNodes())}
 }
 
 // Start brings the fabric of the run up, or shares the one that is up.

@@ -392,7 +392,7 @@ func TestCaveatsOfAJobOnSomeGPUs(t *testing.T) {
 
 // The notes name what NCCL would use on the real GPUs of a kind.
 func TestCaveatsOfAKind(t *testing.T) {
-	const old, domain = "NCCL 2.22 does not know compute capability 10", "in an NVLink domain of 72 GPUs"
+	const old, domain = "NCCL 2.22 does not know compute capability 10", "each NVLink domain has 2 nodes"
 	for _, tc := range []struct {
 		gpu, nccl  string
 		coll       nccl.Collective
@@ -407,6 +407,7 @@ func TestCaveatsOfAKind(t *testing.T) {
 		{"gb200", "2.29", nccl.SendRecv, 8, 4, "", []string{domain}},
 		{"gb200", "2.29", nccl.AllReduce, 8, 4, "", []string{domain}},
 		{"gb300", "2.22", nccl.AllReduce, 4, 4, "", []string{old}},
+		{"gb200", "2.29", nccl.AllReduce, 8, 4, configs.NoNVLink, nil},
 		{"rtx-pro-6000", "2.29", nccl.AllReduce, 8, 8, "", nil},
 	} {
 		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft, Version: tc.nccl}, View: configs.FabricView}

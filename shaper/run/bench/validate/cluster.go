@@ -15,6 +15,15 @@ import (
 // OneNode is the profile of a table of one node, whose traffic crosses no link.
 const OneNode = "loopback"
 
+// Domains is how many NVLink domains the table's nodes make: the nodes, unless the table says that domains span them.
+func (t *Table) Domains() int {
+	if t.NVLinkDomain <= t.GPUsPerNode {
+		return t.Nodes
+	}
+	gpus := t.Nodes * t.GPUsPerNode
+	return (gpus + t.NVLinkDomain - 1) / t.NVLinkDomain
+}
+
 // Profile is the profile that "fabric" names, of links or a system, with or without a remark after it; "" if
 // the table does not say. With a kind of GPU, nodeTime takes the links of the system that has both, if there is one. The
 // error says which profiles there are.

@@ -25,7 +25,8 @@ import (
 // Times calculates expected times. It is not safe for concurrent use.
 type Times struct {
 	fabric *fabric.Fabric
-	node   func(rank int) int
+	node   func(rank int) int // emulated
+	domain domains
 	getenv func(string) string
 	known  map[string]bench.Expectation
 	least  map[int]job.Traffic
@@ -40,7 +41,8 @@ type Times struct {
 
 // New makes the Times of a job whose rank r is on node(r). getenv reads the environment of the ranks.
 func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) *Times {
-	return &Times{fabric: f, node: node, getenv: f.Config.NCCLEnv(getenv), known: map[string]bench.Expectation{},
+	return &Times{fabric: f, node: node, domain: domainsOf(f, node), getenv: f.Config.NCCLEnv(getenv),
+		known: map[string]bench.Expectation{},
 		least: map[int]job.Traffic{}, memo: expect.NewMemo()}
 }
 
@@ -74,7 +76,7 @@ func (t *Times) Move(c bench.Case) { t.addCuts(c) }
 
 func (t *Times) addCuts(c bench.Case) {
 	d := withoutSchedule(c)
-	for _, cut := range d.Cuts(t.node) {
+	for _, cut := range d.Cuts(t.domain.of) {
 		l := t.least[cut.Node]
 		l.Out += cut.Out * uint64(c.Launches)
 		l.In += cut.In * uint64(c.Launches)
@@ -87,8 +89,8 @@ func (t *Times) addCuts(c bench.Case) {
 // can, see Waiting.
 func (t *Times) Bound(c bench.Case) time.Duration {
 	d := withoutSchedule(c)
-	longest := bound(d.Cuts(t.node), t.portRates)
-	if zones := t.fabric.Zones(); zones != nil {
+	longest := bound(d.Cuts(t.domain.of), t.portRates)
+	if zones := t.zones(); zones != nil {
 		zone := func(rank int) int { return zones[t.node(rank)] }
 		longest = max(longest, bound(d.Cuts(zone), t.fabric.ZoneRates))
 	}
@@ -98,8 +100,8 @@ func (t *Times) Bound(c bench.Case) time.Duration {
 // Waiting is the fraction of the ranks that cannot be done before the bytes of Bound have crossed, because they receive
 // some of them. The bytes of the other ranks, such as those in the root's zone, may still be in buffers on the path.
 func (t *Times) Waiting(c bench.Case) float64 {
-	share := waiting(c, t.node)
-	if zones := t.fabric.Zones(); zones != nil {
+	share := waiting(c, t.domain.of)
+	if zones := t.zones(); zones != nil {
 		share = min(share, waiting(c, func(rank int) int { return zones[t.node(rank)] }))
 	}
 	return share
@@ -138,11 +140,21 @@ func bound(cuts []plan.Cut, rates func(int) (out, in float64)) float64 {
 	return longest
 }
 
-// portRates are the sums of the payload rates of a node's ports in bytes per second; 0 if a port has no limit.
-func (t *Times) portRates(node int) (out, in float64) {
+// zones are those of the fabric. Bytes between the nodes of an NVLink domain do not cross its links, so there are none
+// with such domains.
+func (t *Times) zones() []int {
+	if t.domain.nodes > 1 {
+		return nil
+	}
+	return t.fabric.Zones()
+}
+
+// portRates are the sums of the payload rates of a domain's ports in bytes per second; 0 if a port has no limit.
+func (t *Times) portRates(domain int) (out, in float64) {
 	unlimited := false
 	for _, h := range t.fabric.Hops {
-		if h.Kind != fabric.TxPort && h.Kind != fabric.RxPort || t.fabric.NodeOfNIC(h.Src) != node {
+		if h.Kind != fabric.TxPort && h.Kind != fabric.RxPort ||
+			t.fabric.NodeOfNIC(h.Src)/t.domain.nodes != domain {
 			continue
 		}
 		port := fabric.LinkOf(h.Spec)
@@ -229,8 +241,11 @@ func (t *Times) Decision(c bench.Case) (plan.Decision, error) {
 	if err := setVariables(&d, t.getenv); err != nil {
 		return plan.Decision{}, err
 	}
+	if err := t.domain.check(top); err != nil {
+		return plan.Decision{}, err
+	}
 	config := &t.fabric.Config
-	if d.LocalTime = config.NodeTime; d.LocalTime && config.Nodes == 1 && config.NodeNVLink().Links > 0 {
+	if d.LocalTime = config.NodeTime; d.LocalTime && t.domain.number == 1 && config.NodeNVLink().Links > 0 {
 		d.P2PChunkSize = p2pNVLinkChunkSize
 	}
 	if err := setDecision(&d, c.Collective, c.Decision); err != nil {
@@ -317,7 +332,7 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 	}
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed,
-		Node: t.node, Nodes: nodes, InOrder: t.fabric.Config.IsVirtual(),
+		Node: t.domain.of, Nodes: nodes, InOrder: t.fabric.Config.IsVirtual(),
 		Made: made, Memo: t.memo,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, listened, err := t.ends(c, nics, listed)
