@@ -113,13 +113,18 @@ func TestValidateTakesTheDomainFromTheTable(t *testing.T) {
 		{validate.Cluster{NVLinkDomain: 16, NCCL: "2.23.4"}, "loopback 16 2.29"},
 		{validate.Cluster{NVLinkDomain: 8, NCCL: "2.23.4"}, " 8 2.29"}, // two domains, and no word about the links between
 		{validate.Cluster{NVLinkDomain: 8, Fabric: "ndr400", NCCL: "2.30.1"}, "ndr400 8 2.29"},
-		{validate.Cluster{Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.22"},
-		{validate.Cluster{NVLinkDomain: 4, Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.22"},
+		{validate.Cluster{Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.29"},
+		{validate.Cluster{NVLinkDomain: 4, Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.29"},
+		{validate.Cluster{GPU: "h100-sxm", NVLinkDomain: 4, Fabric: "ndr400", NCCL: "2.20.3"}, "ndr400 4 2.22"},
+		{validate.Cluster{GPU: "h100-sxm", NVLinkDomain: 8, Fabric: "ndr400", NCCL: "2.20.3"}, "ndr400 8 2.29"},
 	} {
 		var o validateOptions
 		g := &cli.Global{}
 		o.AddFlags(g, pflag.NewFlagSet("validate", pflag.ContinueOnError))
-		tc.cluster.GPU, tc.cluster.GPUsPerNode, o.Soft = "gb200", 4, true
+		if tc.cluster.GPU == "" {
+			tc.cluster.GPU = "gb200"
+		}
+		tc.cluster.GPUsPerNode, o.Soft = 4, true
 		if err := o.place(g, &validate.Table{Ranks: 16, Nodes: 4, Cluster: tc.cluster}); err != nil {
 			t.Fatal(err)
 		}
