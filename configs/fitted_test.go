@@ -56,7 +56,7 @@ func TestFittedUpTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := (Fabric{GPU: l40s, NodeTime: true}); f.FittedUpTo("l40s_2gpu_1node_ar.csv") != math.MaxInt64 ||
-		f.FittedUpTo("l40s_8gpu_1node_ar.csv") != 0 {
+		f.FittedUpTo("l40s_4gpu_1node_ar.csv") != 0 {
 		t.Errorf("l40s is fitted to %v", l40s.Time.FittedTo)
 	}
 	t4, err := Profile("t4-efa")

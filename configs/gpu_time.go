@@ -37,10 +37,14 @@ type GPUTime struct {
 	FittedTo []FittedRows `yaml:"fitted_to,omitempty"`
 }
 
-// LinkTime is the rate and the latency of links.
+// LinkTime is the rate and the latency of links. Messages over PCI Express to a GPU of another PCI switch, or of another
+// CPU, also share what leaves and enters the switch or the CPU.
 type LinkTime struct {
 	Rate    units.Bandwidth `yaml:"rate"` // of payload
 	Latency time.Duration   `yaml:"latency"`
+
+	Switch units.Bandwidth `yaml:"switch,omitempty"` // between PCI switches; 0: as the GPUs' links
+	CPU    units.Bandwidth `yaml:"cpu,omitempty"`    // between CPUs; 0: as between switches
 }
 
 // NetTime is what the ends of a link between nodes cost for each message, besides the link.
@@ -82,6 +86,8 @@ func (d *decoder) gpuTime(dst **GPUTime) func(string, *yaml.Node) error {
 				return d.mapping(path, n, []field{
 					{"rate", scalar(d, &t.Links.Rate, units.ParseBandwidth)},
 					{"latency", scalar(d, &t.Links.Latency, ParseDuration)},
+					{"switch", scalar(d, &t.Links.Switch, units.ParseBandwidth)},
+					{"cpu", scalar(d, &t.Links.CPU, units.ParseBandwidth)},
 				})
 			}},
 			{"net", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.netTime(&t.Net)) }},

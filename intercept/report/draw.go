@@ -38,7 +38,7 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 			l.From, l.To = f.NICs()+f.Home(x.Src), x.Src
 		case fabric.Trunk:
 			l.From, l.To = f.NICs()+x.Src, f.NICs()+x.Dst
-		case fabric.GPUOut, fabric.GPUIn, fabric.GPULink:
+		case fabric.GPUOut, fabric.GPUIn, fabric.GPULink, fabric.PCIOut, fabric.PCIIn, fabric.CPUOut, fabric.CPUIn:
 			continue // a drawing ends at the NICs
 		default:
 			slow := l.Bandwidth > 0 && (rate[x.Src] == 0 || x.Spec.Bandwidth < rate[x.Src]) || drawn(h)

@@ -24,10 +24,14 @@ const (
 	GPUOut  // out of a GPU, to the switches within its node
 	GPUIn   // from there into a GPU
 	GPULink // from one GPU of a node to another one
+	PCIOut  // out of a PCI switch of a node, to its other ones; Src and Dst number those of the fabric
+	PCIIn
+	CPUOut // out of a CPU of a node, to its other ones
+	CPUIn
 )
 
 // IsGPULink says whether a hop is within a node.
-func (k Kind) IsGPULink() bool { return k == GPUOut || k == GPUIn || k == GPULink }
+func (k Kind) IsGPULink() bool { return k >= GPUOut }
 
 // Hop is a port, a link or a trunk. Src and Dst are numbers of NICs, the same for a port;
 // of switches for a trunk, of GPUs within a node.
@@ -270,17 +274,19 @@ func (f *Fabric) Home(n int) int {
 
 // HopName is the name of a hop for people: node0:node1 for a link, node0 tx for a port,
 // leaf0:spine1 for a trunk.
-func (f *Fabric) HopName(hop int) string {
-	h := f.Hops[hop]
+func (f *Fabric) HopName(hop int) string { return f.NameOf(f.Hops[hop]) }
+
+// NameOf is the name of a hop of the fabric, or of one of GPULinks, as HopName.
+func (f *Fabric) NameOf(h Hop) string {
 	switch h.Kind {
 	case TxPort:
 		return f.NICName(h.Src) + " tx"
 	case RxPort:
 		return f.NICName(h.Src) + " rx"
-	case GPUOut:
-		return f.gpuName(h.Src) + ":out"
-	case GPUIn:
-		return f.gpuName(h.Src) + ":in"
+	case GPUOut, PCIOut, CPUOut:
+		return f.localName(h.Kind, h.Src) + ":out"
+	case GPUIn, PCIIn, CPUIn:
+		return f.localName(h.Kind, h.Src) + ":in"
 	}
 	from, to := f.EndNames(h.Kind, h.Src, h.Dst)
 	return from + ":" + to
@@ -326,7 +332,7 @@ func (f *Fabric) matches(p configs.Pattern, h Hop) bool {
 		return p.MatchTrunk(f.Net.Switches[h.Src], f.Net.Switches[h.Dst])
 	case Link:
 		return p.MatchLink(f.end(h.Src), f.end(h.Dst))
-	case GPUOut, GPUIn, GPULink:
+	case GPUOut, GPUIn, GPULink, PCIOut, PCIIn, CPUOut, CPUIn:
 		return false // they are what the kind of GPU says
 	}
 	return p.MatchPorts(f.end(h.Src))

@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -77,8 +78,52 @@ func (f *Fabric) CheckNodeTime() error {
 	return nil
 }
 
+// gpuGroup is a division of a node's GPUs by what they share: a PCI switch or a CPU.
+type gpuGroup struct {
+	out, in Kind
+	rate    units.Bandwidth
+	size    int // GPUs
+	perNode int
+	first   int // its first hop, counted from the first link within a node
+}
+
+// gpuGroups are those whose links messages cross within a node: over PCI Express to a GPU of another PCI switch, or of
+// another CPU.
+func (f *Fabric) gpuGroups() (groups []gpuGroup) {
+	c := &f.Config
+	if c.NodeNVLink().Links > 0 {
+		return nil
+	}
+	next := 2 * c.Nodes * c.GPUsPerNode
+	for _, g := range []gpuGroup{
+		{out: PCIOut, in: PCIIn, rate: c.GPU.Time.Links.Switch, size: c.GPU.PCIe.GPUs},
+		{out: CPUOut, in: CPUIn, rate: c.GPU.Time.Links.CPU, size: c.GPU.CPU.GPUs},
+	} {
+		if g.rate == 0 || g.size >= c.GPUsPerNode {
+			continue
+		}
+		g.perNode, g.first = (c.GPUsPerNode+g.size-1)/g.size, next
+		next += 2 * c.Nodes * g.perNode
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// GPUGroup says what messages between GPUs cross of what so many GPUs of a node share, a PCI switch or a CPU: the link
+// out of and the one into each, from FirstHop on.
+type GPUGroup struct{ GPUs, FirstHop int }
+
+// GPUGroups are those of the nodes, the inner one first: at most [MostGPUGroups].
+func (f *Fabric) GPUGroups() (groups []GPUGroup) {
+	for _, g := range f.gpuGroups() {
+		groups = append(groups, GPUGroup{g.size, f.FirstGPULink() + g.first})
+	}
+	return groups
+}
+
 // GPULinks are the links between the GPUs of each node: of a mesh one for each ordered pair of GPUs, in the order of
-// both, else one out of and one into each GPU. They are the last hops of a fabric with TimedNodes.
+// both, else one out of and one into each GPU, and after those of all GPUs one out of and one into each PCI switch and
+// CPU. They are the last hops of a fabric with TimedNodes.
 func (f *Fabric) GPULinks() (links []Hop) {
 	t, gpus := f.Config.GPU.Time.Links, f.Config.GPUsPerNode
 	for gpu := range f.Config.Nodes * gpus {
@@ -91,6 +136,11 @@ func (f *Fabric) GPULinks() (links []Hop) {
 		for peer := range gpus {
 			links = append(links, Hop{GPULink, gpu, gpu - gpu%gpus + peer,
 				localSpec(t.Rate/units.Bandwidth(max(gpus-1, 1)), t.Latency)})
+		}
+	}
+	for _, g := range f.gpuGroups() {
+		for i := range f.Config.Nodes * g.perNode {
+			links = append(links, Hop{g.out, i, i, localSpec(g.rate, 0)}, Hop{g.in, i, i, localSpec(g.rate, 0)})
 		}
 	}
 	return links
@@ -154,22 +204,45 @@ func (f *Fabric) GPUPath(src, dst int, d Direction) []link.PathHop {
 	case In:
 		return []link.PathHop{in}
 	}
-	return []link.PathHop{out, in}
+	path := []link.PathHop{out}
+	for _, g := range f.gpuGroups() {
+		first := src / gpus * g.perNode // of the node
+		from, to := first+src%gpus/g.size, first+dst%gpus/g.size
+		if from != to {
+			base := f.FirstGPULink() + g.first
+			path = append(path, link.PathHop{Hop: base + 2*from}, link.PathHop{Hop: base + 2*to + 1})
+		}
+	}
+	return append(path, in)
 }
 
-// gpuName is the name of a GPU of the fabric for people.
-func (f *Fabric) gpuName(gpu int) string {
-	return fmt.Sprintf("node%d/gpu%d", gpu/f.Config.GPUsPerNode, gpu%f.Config.GPUsPerNode)
+// localName is the name of what links of a kind within a node leave or enter, for people.
+func (f *Fabric) localName(kind Kind, number int) string {
+	what, perNode := "gpu", f.Config.GPUsPerNode
+	for _, g := range f.gpuGroups() {
+		switch kind {
+		case g.out, g.in:
+			perNode = g.perNode
+		}
+	}
+	switch kind {
+	case PCIOut, PCIIn:
+		what = "pci"
+	case CPUOut, CPUIn:
+		what = "cpu"
+	}
+	return fmt.Sprintf("node%d/%s%d", number/perNode, what, number%perNode)
 }
 
 // gpuEndNames are the names of the ends of a link within a node.
 func (f *Fabric) gpuEndNames(kind Kind, src, dst int) (from, to string) {
-	switches := fmt.Sprintf("node%d/switch", src/f.Config.GPUsPerNode)
+	from, to = f.localName(kind, src), f.localName(kind, dst)
+	node, _, _ := strings.Cut(from, "/")
 	switch kind {
-	case GPUOut:
-		return f.gpuName(src), switches
-	case GPUIn:
-		return switches, f.gpuName(dst)
+	case GPUOut, PCIOut, CPUOut:
+		to = node + "/switch"
+	case GPUIn, PCIIn, CPUIn:
+		from = node + "/switch"
 	}
-	return f.gpuName(src), f.gpuName(dst)
+	return from, to
 }

@@ -27,6 +27,22 @@ static struct ddlemu_clock_flow *flow_of(struct ddlemu_clock_flows *f, uint64_t 
 	return x->direct && x->flow.id == name >> 32 ? x : NULL;
 }
 
+// cross_groups adds the links out of and into what a message leaves and enters: PCI switches and CPUs.
+static void cross_groups(const struct ddlemu_node_time *t, const struct ddlemu_direct_ends *e, struct ddlemu_path *p)
+{
+	for (size_t i = 0; i < DDLEMU_GPU_GROUPS; i++) {
+		const uint32_t size = t->groups[i].gpus;
+		if (size == 0)
+			continue;
+		const uint32_t first = e->src / t->gpus * ((t->gpus + size - 1) / size); // of the node
+		const uint32_t from = first + e->src % t->gpus / size, to = first + e->dst % t->gpus / size;
+		if (from == to)
+			continue;
+		p->hop[p->n++] = t->groups[i].first_hop + 2 * from;
+		p->hop[p->n++] = t->groups[i].first_hop + 2 * to + 1;
+	}
+}
+
 // path_of is the links from one GPU to the other. A credit takes as long as data.
 static struct ddlemu_path path_of(const struct ddlemu_node_time *t, const struct ddlemu_direct_ends *e)
 {
@@ -36,6 +52,8 @@ static struct ddlemu_path path_of(const struct ddlemu_node_time *t, const struct
 	} else {
 		if (e->kind != DDLEMU_DIRECT_BROADCAST)
 			p.hop[p.n++] = t->first_hop + 2 * e->src;
+		if (e->kind == DDLEMU_DIRECT_UNICAST)
+			cross_groups(t, e, &p);
 		if (e->kind != DDLEMU_DIRECT_REDUCES)
 			p.hop[p.n++] = t->first_hop + 2 * e->dst + 1;
 	}

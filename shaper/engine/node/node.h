@@ -15,11 +15,21 @@ struct ddlemu_node_cost {
 	double links; // bytes of the links within a node that a byte of a message occupies; 0 as 1
 };
 
+#define DDLEMU_GPU_GROUPS 2
+
+// A PCI switch, or a CPU, of so many GPUs of a node.
+struct ddlemu_gpu_group {
+	uint32_t gpus, first_hop;
+};
+
 struct ddlemu_node_time {
 	uint32_t on; // 0: nodes cost nothing, and all other fields are 0
 	uint32_t mesh; // 1: a link from each GPU of a node to each other one; 0: one out of each GPU and one into it
 	uint32_t gpus; // of a node
-	uint32_t first_hop; // of the links within nodes, see fabric.GPULinkHop
+	uint32_t first_hop; // of the links within nodes, see fabric.GPULinks
+	// Messages to a GPU of another group cross one more link out and one more in, from first_hop on: those of a PCI
+	// switch, and those of a CPU. 0 GPUs: none.
+	struct ddlemu_gpu_group groups[DDLEMU_GPU_GROUPS];
 	int64_t kernel, channels, call;
 	struct ddlemu_node_cost ll, ll128, simple, send, send_net, nvls_copy, nvls_head;
 };

@@ -17,7 +17,8 @@ import (
 )
 
 var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: state.TxPort, fabric.RxPort: state.RxPort, fabric.Link: state.Link,
-	fabric.Trunk: state.Trunk, fabric.GPUOut: state.GPUOut, fabric.GPUIn: state.GPUIn, fabric.GPULink: state.GPULink}
+	fabric.Trunk: state.Trunk, fabric.GPUOut: state.GPUOut, fabric.GPUIn: state.GPUIn, fabric.GPULink: state.GPULink,
+	fabric.PCIOut: state.PCIOut, fabric.PCIIn: state.PCIIn, fabric.CPUOut: state.CPUOut, fabric.CPUIn: state.CPUIn}
 
 // Describe is what state.Dir.Create needs to bring up f under the given name.
 func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
@@ -71,7 +72,11 @@ func nodeTimeOf(f *fabric.Fabric) state.NodeTime {
 		return state.NodeTime{}
 	}
 	t := f.NodeTime()
-	return state.NodeTime{Time: *t, On: true, Mesh: f.IsMesh(), GPUs: f.Config.GPUsPerNode, FirstHop: f.FirstGPULink()}
+	out := state.NodeTime{Time: *t, On: true, Mesh: f.IsMesh(), GPUs: f.Config.GPUsPerNode, FirstHop: f.FirstGPULink()}
+	for _, g := range f.GPUGroups() {
+		out.Groups = append(out.Groups, state.GPUGroup(g))
+	}
+	return out
 }
 
 // Read is the fabric of file with the parameters that are in force on its hops now.

@@ -59,7 +59,7 @@ func endsExist(kind, src, dst uint32, nics, gpus int) bool {
 	switch kind {
 	case Trunk:
 		return src < maxSwitches && dst < maxSwitches
-	case GPUOut, GPUIn, GPULink:
+	case GPUOut, GPUIn, GPULink, PCIOut, PCIIn, CPUOut, CPUIn:
 		return int(src) < gpus && int(dst) < gpus
 	}
 	return kind < Trunk && int(src) < nics && int(dst) < nics

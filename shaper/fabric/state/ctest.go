@@ -14,6 +14,7 @@ func layouts() [][2]reflect.Type {
 		{reflect.TypeFor[header](), reflect.TypeFor[C.struct_ddlemu_header]()},
 		{reflect.TypeFor[gpuEntry](), reflect.TypeFor[C.struct_ddlemu_gpu]()},
 		{reflect.TypeFor[nodeTimeEntry](), reflect.TypeFor[C.struct_ddlemu_node_time]()},
+		{reflect.TypeFor[gpuGroupEntry](), reflect.TypeFor[C.struct_ddlemu_gpu_group]()},
 		{reflect.TypeFor[Class](), reflect.TypeFor[C.struct_ddlemu_class]()},
 		{reflect.TypeFor[Pauses](), reflect.TypeFor[C.struct_ddlemu_pauses]()},
 		{reflect.TypeFor[LinkStats](), reflect.TypeFor[C.struct_ddlemu_link_stats]()},

@@ -27,6 +27,10 @@ const (
 	GPUOut // the links within a node: out of a GPU, into one, and of a mesh from one to another
 	GPUIn
 	GPULink
+	PCIOut // out of and into a PCI switch or a CPU of a node
+	PCIIn
+	CPUOut
+	CPUIn
 )
 
 // SizeClasses are the classes of message sizes that the verdict judges: up to

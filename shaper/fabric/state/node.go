@@ -17,11 +17,23 @@ type NodeTime struct {
 	Mesh     bool // a link from each GPU of a node to each other one, else one out of each GPU and one into it
 	GPUs     int  // of a node
 	FirstHop int  // of the links within nodes
+	Groups   []GPUGroup
 }
+
+// GPUGroup says that messages to a GPU of another group cross one more link out and one more in, which so many GPUs of a
+// node share: those of a PCI switch or of a CPU.
+type GPUGroup struct{ GPUs, FirstHop int }
+
+// MostGPUGroups is how many divisions of the GPUs of a node a fabric has at most.
+const MostGPUGroups = 2
+
+// gpuGroupEntry is a GPUGroup in the file; of 0 GPUs: none.
+type gpuGroupEntry struct{ GPUs, FirstHop uint32 }
 
 // nodeTimeEntry is a NodeTime in the file.
 type nodeTimeEntry struct {
 	On, Mesh, GPUs, FirstHop                             uint32
+	Groups                                               [MostGPUGroups]gpuGroupEntry
 	Kernel, Channels, Call                               int64
 	LL, LL128, Simple, Send, SendNet, NVLSCopy, NVLSHead node.Cost
 }
@@ -36,6 +48,9 @@ func (t *NodeTime) entry() nodeTimeEntry {
 	if t.Mesh {
 		e.Mesh = 1
 	}
+	for i, g := range t.Groups {
+		e.Groups[i] = gpuGroupEntry{uint32(g.GPUs), uint32(g.FirstHop)}
+	}
 	return e
 }
 
@@ -47,7 +62,13 @@ func (e *nodeTimeEntry) hops(nodes int) int {
 	case e.Mesh != 0:
 		return nodes * int(e.GPUs) * int(e.GPUs)
 	}
-	return nodes * int(e.GPUs) * 2
+	n := nodes * int(e.GPUs) * 2
+	for _, g := range e.Groups {
+		if g.GPUs > 0 {
+			n += nodes * (int(e.GPUs+g.GPUs-1) / int(g.GPUs)) * 2
+		}
+	}
+	return n
 }
 
 // mostNs bounds times in the file. An action of a kernel takes less by far.
@@ -60,6 +81,11 @@ func (e *nodeTimeEntry) plausible(nodes, gpus, hops int) bool {
 	}
 	if e.On > 1 || e.Mesh > 1 || int(e.GPUs) != gpus || int(e.FirstHop)+e.hops(nodes) != hops {
 		return false
+	}
+	for _, g := range e.Groups {
+		if g.GPUs > 0 && (g.FirstHop < e.FirstHop || int(g.FirstHop)+2*nodes*(int(e.GPUs+g.GPUs-1)/int(g.GPUs)) > hops) {
+			return false
+		}
 	}
 	for _, ns := range []int64{e.Kernel, e.Channels, e.Call} {
 		if ns < 0 || ns > mostNs {

@@ -153,7 +153,7 @@ func TestOpenRefusesContent(t *testing.T) {
 			"corrupt header"},
 
 		"another hop's number": {func(c content) content { c.hop(3).ID = 4; return c }, "corrupt: hop 3"},
-		"a hop of no kind":     {func(c content) content { c.hop(0).Kind = 7; return c }, "corrupt: hop 0"},
+		"a hop of no kind":     {func(c content) content { c.hop(0).Kind = 11; return c }, "corrupt: hop 0"},
 		"a hop from nowhere":   {func(c content) content { c.hop(5).Src = 2; return c }, "corrupt: hop 5"},
 		"a hop to nowhere":     {func(c content) content { c.hop(5).Dst = 1 << 31; return c }, "corrupt: hop 5"},
 		"parameters nowhere": {func(c content) content { c.hop(2).Block = c.head().Blocks; return c },

@@ -121,6 +121,58 @@ func TestNodeTimeOfTheHost(t *testing.T) {
 	}
 }
 
+// twoNodes is oneNode with each rank on a node of its own, behind ports of 100 GB/s.
+func twoNodes(n Nodes) *Fabric {
+	f := oneNode(2, node.Time{}, 100)
+	f.Nodes, f.Node = &n, func(r int) int { return r }
+	f.Path = func(c Conn) ([]link.PathHop, []int, error) {
+		return []link.PathHop{{Hop: 2 * c.Src}, {Hop: 2*c.Dst + 1}}, []int{2 * c.Dst, 2*c.Src + 1}, nil
+	}
+	return f
+}
+
+// clearToSend is about how long a receive takes to be known to the sender, in ns. What a kernel or a rendezvous takes may
+// pass at the same time.
+const clearToSend = 220
+
+// Sends between nodes have a cost of their own; without one, that of sends.
+func TestNodeTimeOfSendsBetweenNodes(t *testing.T) {
+	d := onOneChannel(decide(nccl.SendRecv, plan.Ring, plan.Simple, 2, 1, 1<<10))
+	base := timeOf(t, d, twoNodes(Nodes{}))
+	send := node.Cost{Step: 1000}
+	for _, tc := range []struct {
+		name string
+		time node.Time
+		want float64 // ns of both actions
+	}{
+		{"none", node.Time{Send: send}, 2000},
+		{"own", node.Time{Send: send, SendNet: node.Cost{Step: 7000}}, 14_000},
+		{"rate", node.Time{SendNet: node.Cost{PerByte: 0.1}}, 2 * 0.1 * (1 << 10)},
+	} {
+		if got := timeOf(t, d, twoNodes(Nodes{Time: tc.time})) - base; got > tc.want+20 || got < tc.want-2*clearToSend {
+			t.Errorf("%s: %v ns more than without, want %v", tc.name, got, tc.want)
+		}
+	}
+	within := timeOf(t, d, oneNode(2, node.Time{Send: send, SendNet: node.Cost{Step: 7000}}, 100))
+	if want := timeOf(t, d, oneNode(2, node.Time{Send: send}, 100)); within != want {
+		t.Errorf("within a node: %v ns, %v without a cost between nodes", within, want)
+	}
+}
+
+// A message above the limit is later by the rendezvous, as often as messages follow each other on the critical path.
+func TestNodeTimeOfRendezvous(t *testing.T) {
+	const rendezvous = 7500
+	d := decide(nccl.AllReduce, plan.Ring, plan.LL, 2, 1, 1<<10) // two messages of 1 KiB with flags, one after the other
+	n := Nodes{Time: node.Time{LL: node.Cost{Step: 100}}}
+	base := timeOf(t, d, twoNodes(n))
+	for eager, want := range map[uint64]float64{1023: 2 * rendezvous, 1024: 0, 0: 2 * rendezvous} {
+		n.Rendezvous, n.Eager = rendezvous, eager
+		if got := timeOf(t, d, twoNodes(n)) - base; got > want+20 || got < want-2*clearToSend {
+			t.Errorf("eager up to %d: %v ns more than without, want %v", eager, got, want)
+		}
+	}
+}
+
 // What a channel moves is limited by the channel's rate, what a GPU moves by its links.
 func TestNodeTimeOfRates(t *testing.T) {
 	const bytes = 16 << 20 // of each rank

@@ -41,7 +41,8 @@ func (h *HopUse) Share(of time.Duration) *float64 {
 }
 
 var hopKinds = map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx", fabric.Link: "link",
-	fabric.Trunk: "trunk", fabric.GPUOut: "gpu", fabric.GPUIn: "gpu", fabric.GPULink: "gpu"}
+	fabric.Trunk: "trunk", fabric.GPUOut: "gpu", fabric.GPUIn: "gpu", fabric.GPULink: "gpu",
+	fabric.PCIOut: "pci", fabric.PCIIn: "pci", fabric.CPUOut: "cpu", fabric.CPUIn: "cpu"}
 
 // hopLoad is what a hop has carried.
 type hopLoad struct {

@@ -55,7 +55,7 @@ func (in *Input) withinNode() bool {
 		switch h := &in.Hops[i]; h.Kind {
 		case state.Link:
 			return false
-		case state.GPUOut, state.GPUIn, state.GPULink:
+		case state.GPUOut, state.GPUIn, state.GPULink, state.PCIOut, state.PCIIn, state.CPUOut, state.CPUIn:
 			carried = carried || h.Counters.Segments > 0
 		}
 	}

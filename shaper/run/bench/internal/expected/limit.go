@@ -52,7 +52,7 @@ func (t *Times) hop(hop int) (bench.LimitedBy, string) {
 		if t.fabric.Config.NodeNVLink().Links > 0 {
 			by = bench.NVLink
 		}
-		return by, gpuLinkName(t.fabric, hop)
+		return by, t.fabric.NameOf(t.fabric.GPULinks()[hop-t.fabric.FirstGPULink()])
 	}
 	by := bench.Link
 	switch t.fabric.Hops[hop].Kind {
@@ -62,18 +62,4 @@ func (t *Times) hop(hop int) (bench.LimitedBy, string) {
 		by = bench.Switch
 	}
 	return by, t.fabric.HopName(hop)
-}
-
-// gpuLinkName is the name of a link within a node for people.
-func gpuLinkName(f *fabric.Fabric, hop int) string {
-	n, gpus := hop-f.FirstGPULink(), f.Config.GPUsPerNode
-	if f.IsMesh() {
-		from := n / gpus
-		return fmt.Sprintf("of GPU %d to %d of node%d", from%gpus, n%gpus, from/gpus)
-	}
-	gpu, direction := n/2, "out of"
-	if n%2 == 1 {
-		direction = "into"
-	}
-	return fmt.Sprintf("%s GPU %d of node%d", direction, gpu%gpus, gpu/gpus)
 }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// Messages over PCI Express pass what leaves and enters a PCI switch or a CPU.
+func TestPathsOverPCIe(t *testing.T) {
+	kind, err := configs.BuiltInGPU("l40s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind.PCIe.GPUs, kind.CPU.GPUs = 2, 4
+	kind.Time.Links = configs.LinkTime{Rate: 160 * units.Gbps, Latency: 1000, Switch: 40 * units.Gbps, CPU: 8 * units.Gbps}
+	c, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.GPU, c.GPUsPerNode, c.NodeTime, c.TimedNodes = kind, 8, true, true
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name     string
+		src, dst int
+		want     []string
+	}{
+		{"one switch", 0, 1, []string{"node0/gpu0:out", "node0/gpu1:in"}},
+		{"one CPU", 1, 2, []string{"node0/gpu1:out", "node0/pci0:out", "node0/pci1:in", "node0/gpu2:in"}},
+		{"CPUs", 3, 4, []string{"node0/gpu3:out", "node0/pci1:out", "node0/pci2:in", "node0/cpu0:out", "node0/cpu1:in",
+			"node0/gpu4:in"}},
+		{"second node", 15, 8, []string{"node1/gpu7:out", "node1/pci3:out", "node1/pci0:in", "node1/cpu1:out",
+			"node1/cpu0:in", "node1/gpu0:in"}},
+	} {
+		var got []string
+		for _, h := range f.GPUPath(tc.src, tc.dst, Through) {
+			got = append(got, f.HopName(h.Hop))
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+	rates := map[Kind]uint64{}
+	for _, h := range f.Hops[f.FirstGPULink():] {
+		rates[h.Kind] = h.Spec.Bandwidth
+	}
+	links := kind.Time.Links
+	want := map[Kind]uint64{GPUOut: uint64(links.Rate), GPUIn: uint64(links.Rate), PCIOut: uint64(links.Switch),
+		PCIIn: uint64(links.Switch), CPUOut: uint64(links.CPU), CPUIn: uint64(links.CPU)}
+	if diff := cmp.Diff(want, rates); diff != "" {
+		t.Errorf("rates (-want +got):\n%s", diff)
+	}
+	// What two GPUs of a switch share does not matter to them, and NVLinks do not pass it.
+	if f.Config.GPUsPerNode = 2; len(f.GPUGroups()) != 0 {
+		t.Error("2 GPUs on a switch pass it")
+	}
+	f.Config.GPUsPerNode = 8
+	kind.NVLink = configs.NVLink{Links: 4, Rate: 8 * units.Gbps, Connection: configs.SwitchedNVLink}
+	if len(f.GPUGroups()) != 0 {
+		t.Error("messages over NVLink pass PCI switches")
+	}
+}
