@@ -37,8 +37,8 @@ type GPUTime struct {
 	FittedTo []FittedRows `yaml:"fitted_to,omitempty"`
 }
 
-// LinkTime is the rate and the latency of links. Messages over PCI Express to a GPU of another PCI switch, or of another
-// CPU, also share what leaves and enters the switch or the CPU.
+// LinkTime is the rate and the latency of links. Messages over PCI Express to a GPU of another PCI switch, or of
+// another CPU, also share what leaves and enters the switch or the CPU.
 type LinkTime struct {
 	Rate    units.Bandwidth `yaml:"rate"` // of payload
 	Latency time.Duration   `yaml:"latency"`
@@ -53,8 +53,8 @@ type NetTime struct {
 	Latency    time.Duration `yaml:"latency"`     // of all that messages pass at the same time: NICs, PCI Express, polling
 }
 
-// NICTime is what NICs of a kind cost GPUs, for fabrics with the time of nodes. Its NetTime, if it is not zero, replaces
-// that of the kind of GPU.
+// NICTime is what NICs of a kind cost GPUs, for fabrics with the time of nodes. Its NetTime, if it is not zero,
+// replaces that of the kind of GPU.
 type NICTime struct {
 	NetTime `yaml:",inline"`
 	Rate    units.Bandwidth `yaml:"rate,omitempty"` // of payload, of a port; 0: that of the link
@@ -161,8 +161,8 @@ func (t *GPUTime) validate(nvls bool) error {
 	)
 }
 
-// SetNICRate gives the links the rate of f's NICTime, if it has one: bytes of the line that are not payload, beside each
-// packet, make the difference.
+// SetNICRate gives the links the rate of f's NICTime, if it has one: bytes of the line that are not payload, beside
+// each packet, make the difference.
 func (f *Fabric) SetNICRate() {
 	if l := &f.Link; f.NICTime != nil && f.NICTime.Rate > 0 && l.Bandwidth > f.NICTime.Rate {
 		payload := float64(l.MTU - l.Header)

@@ -38,7 +38,8 @@ type skip struct {
 // newRepeats returns nil if calls cannot be known to repeat: if what is ready at the same instant has a random order,
 // the state of a connection does not determine what it does, or messages wait for a rendezvous, which no state has.
 func newRepeats(f *Fabric, conns []conn, net *link.Network) *repeats {
-	if !f.InOrder || f.Nodes != nil && f.Nodes.Rendezvous > 0 || slices.ContainsFunc(conns, func(c conn) bool { return c.Flow != nil && !net.Recurs(c.Flow) }) {
+	if !f.InOrder || f.Nodes != nil && f.Nodes.Rendezvous > 0 ||
+		slices.ContainsFunc(conns, func(c conn) bool { return c.Flow != nil && !net.Recurs(c.Flow) }) {
 		return nil
 	}
 	return &repeats{net: net, seen: map[[sha256.Size]byte]mark{}, ids: map[any]uint64{}}
