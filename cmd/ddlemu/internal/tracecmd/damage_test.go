@@ -112,7 +112,7 @@ func readAll(dir string) error {
 	if err != nil {
 		return err
 	}
-	(&whyPrinter{w: io.Discard, scale: 1}).print(t, r, 10)
+	(&whyPrinter{w: io.Discard, scale: 1}).print(t, r, 10, nil)
 	doc, err := reportOf(t, fab)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/why"
@@ -57,12 +58,22 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 	if err != nil {
 		return err
 	}
+	notes := append(cli.WhyNotes(t, r), nodeNotes(&fab.Config)...)
 	if g.JSON {
-		return g.PrintJSON(whyJSON(t, r))
+		return g.PrintJSON(whyJSON(t, r, notes))
 	}
 	p := whyPrinter{w: g.Stdout, scale: float64(t.Ranks[0].TimeScale)}
-	p.print(t, r, worst)
+	p.print(t, r, worst, notes)
 	return nil
+}
+
+// nodeNotes say what the ledgers do not have of nodes that take time.
+func nodeNotes(c *configs.Fabric) []string {
+	if !c.CostsGPUTime() {
+		return nil
+	}
+	return []string{"the ledgers have the messages between nodes: a rank that had nothing ready to send waited for its host's " +
+		"thread, a kernel or the links within its node; `ddlemu expect --why` says for how long each"}
 }
 
 // mostParts is how many causes are printed of a call or function. The others are summed.
@@ -74,7 +85,7 @@ type whyPrinter struct {
 	scale float64
 }
 
-func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int) {
+func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int, notes []string) {
 	for _, f := range r.Functions {
 		unfinished := ""
 		if f.Unfinished > 0 {
@@ -95,7 +106,7 @@ func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int) {
 			p.parts(why.Merged(c.Path), c.Ns())
 		}
 	}
-	cli.PrintBasis(p.w, t, "", cli.WhyNotes(t, r))
+	cli.PrintBasis(p.w, t, "", notes)
 }
 
 // parts prints the causes of a time, the largest first.
@@ -129,7 +140,7 @@ type whyCall struct {
 	Causes       []why.Part `json:"causes"` // the largest first
 }
 
-func whyJSON(t *messages.Trace, r *why.Report) any {
+func whyJSON(t *messages.Trace, r *why.Report, notes []string) any {
 	scale := t.Ranks[0].TimeScale
 	calls := make([]whyCall, len(r.Calls))
 	for i := range r.Calls {
@@ -149,5 +160,5 @@ func whyJSON(t *messages.Trace, r *why.Report) any {
 		TimeScale int64     `json:"time_scale"`
 		Notes     []string  `json:"notes"`
 		Calls     []whyCall `json:"calls"`
-	}{cli.ClockName(t), scale, cli.WhyNotes(t, r), calls}
+	}{cli.ClockName(t), scale, notes, calls}
 }
