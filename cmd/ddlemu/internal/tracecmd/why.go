@@ -72,8 +72,8 @@ func nodeNotes(c *configs.Fabric) []string {
 	if !c.CostsGPUTime() {
 		return nil
 	}
-	return []string{"the ledgers have the messages between nodes: a rank that had nothing ready to send waited for its host's " +
-		"thread, a kernel or the links within its node; `ddlemu expect --why` says for how long each"}
+	return []string{"the ledgers have the messages between nodes: a rank that had nothing ready to send waited for its " +
+		"host's thread, a kernel or the links within its node; `ddlemu expect --why` says for how long each"}
 }
 
 // mostParts is how many causes are printed of a call or function. The others are summed.
