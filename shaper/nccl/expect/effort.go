@@ -32,7 +32,7 @@ const (
 // node costs is known to percents only.
 const (
 	maxNodeSteps  = 200_000
-	minNodeCalls  = 2    // of calls that take more steps: their buffers are full long before the first one ends
+	minNodeCalls  = 2    // of calls that take more steps: most buffers are full long before the first one ends
 	minNodeLoops  = 2    // of a shortened call
 	fillMessages  = 64   // on a connection, that fill its buffer several times
 	nodePrecision = 1e-3 // of the mean of several draws: its standard deviation
@@ -41,7 +41,7 @@ const (
 // effort is how much of a call is simulated.
 type effort struct {
 	steps    float64 // that a simulation may take
-	minCalls int     // that are simulated if it takes more
+	minCalls int     // that are simulated if it takes more, and the last one took equally long on all ranks
 	// precision is the standard deviation of the mean, as a fraction, with which no more random draws are simulated; 0
 	// if only maxSteps and maxDraws limit them.
 	precision float64

@@ -253,8 +253,9 @@ func (c *simulated) simulate(ctx context.Context, p *plan.Plan, f *Fabric, calls
 	}
 	limit := f.effort()
 	n, err := s.playCalls(ctx, newRepeats(f, s.conns, net), cmp.Or(calls, enqueued), func(n int) bool {
-		tooLong := float64(s.loop.Steps()) > limit.steps && n >= limit.minCalls
-		return calls == 0 && (!f.InOrder && s.steady(n) || tooLong)
+		tooLong := float64(s.loop.Steps()) > limit.steps
+		few := n < minCalls && (n < limit.minCalls || !s.samePace(n, 1, nodePrecision))
+		return calls == 0 && (!f.InOrder && s.steady(n) || tooLong && !few)
 	})
 	if err != nil {
 		return playedCalls{}, err
@@ -338,23 +339,25 @@ func (s *simulation) stalls() (n uint64) {
 // steadyCalls is the number of calls in a row with equal times after which the state is steady.
 const steadyCalls = 3
 
-// steady says whether the last of n calls took equally long on all ranks. A rank with another time than the others is
-// only filling buffers on its path.
+// steady says whether the last of n calls took equally long on all ranks.
 func (s *simulation) steady(n int) bool {
-	if n < minCalls {
-		return false
-	}
+	return n >= minCalls && s.samePace(n, steadyCalls, sameWithin)
+}
+
+// samePace says whether the last calls of n took equally long on all ranks, to a fraction. A rank with another time than
+// the others is only filling buffers on its path.
+func (s *simulation) samePace(n, calls int, within float64) bool {
 	pace := int64(-1)
 	for r := range s.ranks {
 		if s.ranks[r].ended < n*s.perCall {
 			continue // the rank has no work
 		}
-		for k := n - steadyCalls; k < n; k++ {
+		for k := n - calls; k < n; k++ {
 			took := s.callEnded(r, k) - s.callEnded(r, k-1)
 			if pace < 0 {
 				pace = took
 			}
-			if !sameTime(took, pace) {
+			if math.Abs(float64(took-pace)) > within*float64(max(took, pace)) {
 				return false
 			}
 		}
@@ -364,8 +367,6 @@ func (s *simulation) steady(n int) bool {
 
 // callEnded is when a call ended on a rank.
 func (s *simulation) callEnded(r, call int) int64 { return s.ranks[r].spans[(call+1)*s.perCall-1].End }
-
-func sameTime(a, b int64) bool { return math.Abs(float64(a-b)) <= sameWithin*float64(max(a, b)) }
 
 // timing is the mean over the wanted number of calls, of which n were simulated. The rest are assumed to take as long
 // as the last steadyCalls, or the last half of them if no steady state was reached. If wanted is 0, it is the time of

@@ -87,7 +87,12 @@ func TestRunningAheadEndsWithTheBuffers(t *testing.T) {
 // playAll simulates every call of d and returns the mean time of a call on each rank.
 func playAll(t *testing.T, d plan.Decision, s star) []float64 {
 	t.Helper()
-	f := s.build()
+	return playAllOn(t, d, s.build())
+}
+
+// playAllOn is playAll on a fabric.
+func playAllOn(t *testing.T, d plan.Decision, f *Fabric) []float64 {
+	t.Helper()
 	c, p, err := newSimulated(&d, f)
 	if err != nil {
 		t.Fatal(err)

@@ -245,17 +245,31 @@ func TestNodeTimeOfLongCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, p, err := newSimulated(&d, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		full, _, err := c.play(t.Context(), p, f, d.Iterations, &Estimate{transport: f.Transport})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !got.Extrapolated || math.Abs(got.played/last(full.ranks)-1) > nodePrecision {
+		full := playAllOn(t, d, f)
+		if !got.Extrapolated || math.Abs(got.played/last(full)-1) > nodePrecision {
 			t.Errorf("%s, %d ranks on a node: %.3f us, in full %.3f, extrapolated %v", d.Name(), tc.perNode, got.played/1e3,
-				last(full.ranks)/1e3, got.Extrapolated)
+				last(full)/1e3, got.Extrapolated)
+		}
+	}
+}
+
+// Ranks whose neighbours are on their node run ahead of the others until the buffers between them are full: their first
+// calls are faster. Such calls are all simulated.
+func TestNodeTimeOfRanksThatRunAhead(t *testing.T) {
+	const ranks = 16
+	d := decide(nccl.SendRecv, plan.Ring, plan.Simple, ranks, 8, 72<<20)
+	d.P2PChannels, d.P2PChannelsPerPeer, d.P2PChunkSize, d.LocalTime, d.Iterations = 8, 8, 512<<10, true, 4
+	s := star{perNode: ranks / 2, bandwidth: 400e9, latency: 1500, tr: rdma()}
+	f := s.build()
+	f.InOrder = true
+	f.addNodes(ranks, node.Time{Kernel: 6000, Send: node.Cost{Step: 2500, PerByte: 0.02}}, 600)
+	got, err := Simulate(t.Context(), d, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, want := range playAllOn(t, d, f) {
+		if math.Abs(got.RankTime[r]/want-1) > nodePrecision {
+			t.Errorf("rank %d takes %.3f us, in full %.3f", r, got.RankTime[r]/1e3, want/1e3)
 		}
 	}
 }
