@@ -344,8 +344,8 @@ func (s *simulation) steady(n int) bool {
 	return n >= minCalls && s.samePace(n, steadyCalls, sameWithin)
 }
 
-// samePace says whether the last calls of n took equally long on all ranks, to a fraction. A rank with another time than
-// the others is only filling buffers on its path.
+// samePace says whether the last calls of n took equally long on all ranks, to a fraction. A rank with another time
+// than the others is only filling buffers on its path.
 func (s *simulation) samePace(n, calls int, within float64) bool {
 	pace := int64(-1)
 	for r := range s.ranks {
