@@ -41,7 +41,8 @@ func TestNodeTime(t *testing.T) {
 		{args: "--profile hgx-h100-ndr400", want: inRuns},
 		{args: "--profile hgx-h100-ndr400 --node-time=off", model: true, want: notSaid},
 		{args: "--profile hgx-h100-ndr400 --gpu v100", model: true, want: unknown},
-		{args: "--profile hgx-h100-ndr400 --gpu v100 --node-time", model: true, want: "--node-time: v100 has no section time"},
+		{args: "--profile hgx-h100-ndr400 --gpu v100 --node-time", model: true,
+			want: "--node-time: v100 has no section time"},
 		{args: "--profile hgx-h100-ndr400 --gpu v100", env: "on", model: true,
 			want: "DDLEMU_NODE_TIME: v100 has no section time"},
 	} {
