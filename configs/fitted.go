@@ -48,8 +48,8 @@ func (r FittedRows) String() string {
 // MarshalText writes what ParseFittedRows reads.
 func (r FittedRows) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// FittedUpTo is the largest size in bytes of the rows of a table that figures of f or of its kind of GPU were fitted to;
-// 0 if there are none.
+// FittedUpTo is the largest size in bytes of the rows of a table that figures of f or of its kind of GPU were fitted
+// to; 0 if there are none.
 func (f *Fabric) FittedUpTo(table string) (size int64) {
 	all := f.FittedTo
 	if f.GPU != nil && f.GPU.Time != nil && f.NodeTime {

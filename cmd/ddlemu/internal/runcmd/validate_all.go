@@ -125,7 +125,8 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	}
 	show, stop := g.ShowProgress("validate")
 	defer stop()
-	a := &all{g: g, o: o, show: show, total: within, files: files, apart: apart, without: without, left: o.remaining(files)}
+	a := &all{g: g, o: o, show: show, total: within, files: files, apart: apart, without: without,
+		left: o.remaining(files)}
 	err = a.compare(ctx)
 	board := score.New(a.reports, a.apart, a.out)
 	if o.junit.path != "" {

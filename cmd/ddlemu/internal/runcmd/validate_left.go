@@ -19,8 +19,8 @@ type remaining struct {
 	clock    func() time.Time
 }
 
-// What a table takes, as measured on one core: NCCL of each rank starts and connects to others, and the model plays each
-// row.
+// What a table takes, as measured on one core: NCCL of each rank starts and connects to others, and the model plays
+// each row.
 const (
 	timeOfRank = 300 * time.Millisecond // of CPU, to start and connect
 	timeOfRow  = 20 * time.Millisecond  // of CPU, for each rank

@@ -71,8 +71,8 @@ func (a *all) replace(r *validate.Report) {
 		case line != nil:
 			kept = append(kept, *line)
 		default:
-			r.LeftOut = append(r.LeftOut, validate.LeftOut{Size: l.Size, Reason: "figures were fitted to it, and it is not predicted " +
-				"without them"})
+			const why = "figures were fitted to it, and it is not predicted without them"
+			r.LeftOut = append(r.LeftOut, validate.LeftOut{Size: l.Size, Reason: why})
 		}
 	}
 	r.Lines, r.WithoutOwn = kept, true

@@ -40,18 +40,19 @@ type search struct {
 	start []float64 // the values that the parameters are pulled to
 }
 
-// Point is where a search is: parameters, which are logarithms, and the errors of its rows there. Slopes are by how much
-// the errors change with each parameter, about; nil if that is not known.
+// Point is where a search is: parameters, which are logarithms, and the errors of its rows there. Slopes are by how
+// much the errors change with each parameter, about; nil if that is not known.
 type Point struct {
 	At     []float64
 	Errors []float64
 	Slopes [][]float64 // by row and parameter
 }
 
-// Minimize returns the point at which the errors of the rows are least, in at most so many rounds. start are the values of
-// the parameters that the rows do not determine. The search begins at begin, which has the errors of the same rows, or
-// none.
-func Minimize(ctx context.Context, p Problem, rows []int, start []float64, begin Point, rounds int) (best Point, err error) {
+// Minimize returns the point at which the errors of the rows are least, in at most so many rounds. start are the values
+// of the parameters that the rows do not determine. The search begins at begin, which has the errors of the same rows,
+// or none.
+func Minimize(ctx context.Context, p Problem, rows []int, start []float64, begin Point, rounds int) (best Point,
+	err error) {
 	s := &search{p, rows, start}
 	best = begin
 	if best.Errors == nil {
@@ -165,9 +166,10 @@ func (s *search) step(p *Point) []float64 {
 	return step
 }
 
-// descend goes from a point along step, less far until the loss is lower. Its slopes are those before, corrected so that
-// they would have led to the errors found (Broyden's method). If no part of step is better, l is not below loss.
-func (s *search) descend(ctx context.Context, p *Point, step []float64, loss float64) (next Point, l float64, err error) {
+// descend goes from a point along step, less far until the loss is lower. Its slopes are those before, corrected so
+// that they would have led to the errors found (Broyden's method). If no part of step is better, l is not below loss.
+func (s *search) descend(ctx context.Context, p *Point, step []float64, loss float64) (next Point, l float64,
+	err error) {
 	part := 1.0
 	for range halvings {
 		next = Point{At: slices.Clone(p.At)}
