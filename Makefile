@@ -82,7 +82,7 @@ demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an 
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
 # Those of them that measure no time, and whose limits are many times what they take: they run beside each other. Each of
 # the others runs alone.
-BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|gpu|guest|install|python|sanitize|security|viewers)$$
+BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|gpu|gpus|guest|install|python|sanitize|security|viewers)$$
 # A program that prints those of some packages that test-fast is to test.
 WHICH := echo
 

@@ -26,10 +26,10 @@ func (n *Node) addKind(f *fabric.Fabric, s Shape) {
 		h.switches = f.Config.Node.PCISwitches
 	}
 	for i := range n.NICs {
-		n.NICs[i].Switch = h.switchOfNIC(i, gpuOf(f, i, gpus))
+		n.NICs[i].Switch = h.switchOf(i, gpuOf(f, i, gpus))
 	}
 	n.Soft.Kind = kind
-	n.Soft.Switch = h.switchOfGPU(s.GPU, f.NearestNIC(s.GPU, gpus))
+	n.Soft.Switch = h.switchOf(f.NearestNIC(s.GPU, gpus), s.GPU)
 	for sw := range h.switches {
 		n.CPUOfSwitch = append(n.CPUOfSwitch, sw*h.cpus/h.switches)
 	}
@@ -51,16 +51,9 @@ func (n *Node) addKind(f *fabric.Fabric, s Shape) {
 // hardware is how many of each a node has.
 type hardware struct{ gpus, nics, cpus, switches int }
 
-// switchOfNIC is the PCI switch of a NIC that serves gpu. If there are fewer NICs than switches, it is that of the GPU.
-func (h hardware) switchOfNIC(nic, gpu int) int {
-	if h.nics < h.switches {
-		return gpu * h.switches / h.gpus
-	}
-	return nic * h.switches / h.nics
-}
-
-// switchOfGPU is the PCI switch of a GPU whose nearest NIC is nic: that of the NIC, if each switch has one.
-func (h hardware) switchOfGPU(gpu, nic int) int {
+// switchOf is the PCI switch of a NIC and of a GPU that is near it: that of the NIC, if each switch has one, else that of
+// the GPU.
+func (h hardware) switchOf(nic, gpu int) int {
 	if h.nics < h.switches {
 		return gpu * h.switches / h.gpus
 	}

@@ -45,6 +45,7 @@ func of(g *configs.GPU, shared int) string {
 
 // A program that uses no NCCL sees the kind of the fabric that is up.
 func TestProgramsSeeTheKind(t *testing.T) {
+	t.Parallel()
 	program, libraries := show(t)
 	const none, visible = "C2C: 0 links of 0 MB/s\n", "fffffff:ffff:ff"
 	switched := func(version, links int) string {
@@ -123,6 +124,7 @@ func TestProgramsSeeTheKind(t *testing.T) {
 
 // NCCL finds the GPUs, NVLinks, CPUs and slots of the kind, and calls are right. The numbers are NCCL's own.
 func TestNCCLSeesTheKind(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		kind, nccl string
 		gpus       int
@@ -178,6 +180,7 @@ func timesOfModel(t *testing.T, out string, n int) {
 // NVLSTree on GPUs that have NVLink SHARP: every element is right, and each time is that of the model. With fewer NICs than
 // GPUs not every rank is a head.
 func TestNVLSTree(t *testing.T) {
+	t.Parallel()
 	for version, nics := range map[string]string{"2.22": "3", "2.29": "2"} {
 		t.Run(version, func(t *testing.T) {
 			w := world.New(t)
@@ -198,6 +201,7 @@ func TestNVLSTree(t *testing.T) {
 
 // With the host's view NCCL has no topology file of ours, and asks NVML.
 func TestNCCLAsksNVML(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	logs := t.TempDir()
 	out := w.Run("bench", "allreduce", "--profile", "ndr400", "--gpu", "h100-sxm", "--nccl-view", "host", "--nodes", "2",
@@ -211,6 +215,7 @@ func TestNCCLAsksNVML(t *testing.T) {
 
 // NVLinks that cannot connect the GPUs of a node are refused when only the ranks say how many there are.
 func TestImpossibleNode(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	for args, want := range map[string]string{
 		"--ranks 32 --nodes 2":               "the NVLinks of v100 connect 8 GPUs",
@@ -227,6 +232,7 @@ func TestImpossibleNode(t *testing.T) {
 // The time of a node beside times that NVIDIA AIConfigurator 0.12.0 published for 8 H200 (NCCL 2.29.2, half). The times of
 // this kind are those of the H100: none of these rows has set them.
 func TestNodeTime(t *testing.T) {
+	t.Parallel()
 	published := map[int64]float64{1024: 16.76, 65536: 19.89, 4194304: 51.37, 268435456: 1052.63} // us, by bytes
 	w := world.New(t)
 	out := w.Run("expect", "allreduce", "--profile", "ndr400", "--gpu", "h200-sxm", "--node-time", "--nodes", "1",

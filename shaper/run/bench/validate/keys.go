@@ -95,10 +95,10 @@ func (t *Table) set(name, value string) error {
 
 // setKeys sets the keys that lines of a log have.
 func (t *Table) setKeys(log []byte) error {
-	n := 0
+	n, names := 0, keyNames()
 	for line := range bytes.Lines(log) {
 		n++
-		for _, name := range keyNames() {
+		for _, name := range names {
 			if value, ok := bytes.CutPrefix(line, []byte("# "+name+":")); ok {
 				if err := t.set(name, strings.TrimSpace(string(value))); err != nil {
 					return fmt.Errorf("line %d: %w", n, err)
