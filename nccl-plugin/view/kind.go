@@ -51,8 +51,8 @@ func (n *Node) addKind(f *fabric.Fabric, s Shape) {
 // hardware is how many of each a node has.
 type hardware struct{ gpus, nics, cpus, switches int }
 
-// switchOf is the PCI switch of a NIC and of a GPU that is near it: that of the NIC, if each switch has one, else that of
-// the GPU.
+// switchOf is the PCI switch of a NIC and of a GPU that is near it: that of the NIC, if each switch has one, else that
+// of the GPU.
 func (h hardware) switchOf(nic, gpu int) int {
 	if h.nics < h.switches {
 		return gpu * h.switches / h.gpus
