@@ -51,8 +51,8 @@ func (f *Fabric) NodeTime() *node.Time {
 // IsMesh says whether each GPU of a node has a link to each other one. Else its links go through switches.
 func (f *Fabric) IsMesh() bool { return f.Config.NodeNVLink().Connection == configs.MeshNVLink }
 
-// NICTime is what NICs and proxies cost: what the fabric does not say of its NICs, as the kind of GPU says it. Only for a
-// fabric with NodeTime.
+// NICTime is what NICs and proxies cost: what the fabric does not say of its NICs, as the kind of GPU says it. Only
+// for a fabric with NodeTime.
 func (f *Fabric) NICTime() (net configs.NICTime) {
 	if f.Config.NICTime != nil {
 		net = *f.Config.NICTime
@@ -72,8 +72,9 @@ func (f *Fabric) CheckNodeTime() error {
 	case c.Nodes > c.DomainNodes() && f.NICTime().NetTime == configs.NetTime{}:
 		return fmt.Errorf("the time of a node with %s: time.net is missing, which several nodes need", c.GPU.Name)
 	case c.GPU.MayUseNVLS(c.NodeNVLink().Connection) && c.GPU.Time.NVLSCopy.Rate == 0:
-		return fmt.Errorf("the time of a node with %s: time.nvls_copy and time.nvls_head are missing, which NVSwitches "+
-			"need", c.GPU.Name)
+		return fmt.Errorf(
+			"the time of a node with %s: time.nvls_copy and time.nvls_head are missing, which NVSwitches "+
+				"need", c.GPU.Name)
 	}
 	return nil
 }

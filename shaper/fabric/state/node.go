@@ -20,8 +20,8 @@ type NodeTime struct {
 	Groups   []GPUGroup
 }
 
-// GPUGroup says that messages to a GPU of another group cross one more link out and one more in, which so many GPUs of a
-// node share: those of a PCI switch or of a CPU.
+// GPUGroup says that messages to a GPU of another group cross one more link out and one more in, which so many GPUs of
+// a node share: those of a PCI switch or of a CPU.
 type GPUGroup struct{ GPUs, FirstHop int }
 
 // MostGPUGroups is how many divisions of the GPUs of a node a fabric has at most.
@@ -44,7 +44,8 @@ func (t *NodeTime) entry() nodeTimeEntry {
 	}
 	e := nodeTimeEntry{On: 1, GPUs: uint32(t.GPUs), FirstHop: uint32(t.FirstHop),
 		Kernel: t.Kernel, Channels: t.Channels, Call: t.Call,
-		LL: t.LL, LL128: t.LL128, Simple: t.Simple, Send: t.Send, SendNet: t.SendNet, NVLSCopy: t.NVLSCopy, NVLSHead: t.NVLSHead}
+		LL: t.LL, LL128: t.LL128, Simple: t.Simple, Send: t.Send, SendNet: t.SendNet, NVLSCopy: t.NVLSCopy,
+		NVLSHead: t.NVLSHead}
 	if t.Mesh {
 		e.Mesh = 1
 	}
@@ -83,7 +84,8 @@ func (e *nodeTimeEntry) plausible(nodes, gpus, hops int) bool {
 		return false
 	}
 	for _, g := range e.Groups {
-		if g.GPUs > 0 && (g.FirstHop < e.FirstHop || int(g.FirstHop)+2*nodes*(int(e.GPUs+g.GPUs-1)/int(g.GPUs)) > hops) {
+		if g.GPUs > 0 &&
+			(g.FirstHop < e.FirstHop || int(g.FirstHop)+2*nodes*(int(e.GPUs+g.GPUs-1)/int(g.GPUs)) > hops) {
 			return false
 		}
 	}

@@ -38,14 +38,16 @@ func (d *Decision) validateNVLS() error {
 // checkNVLS checks the nodes and the heads of a call by NVLS or NVLSTree.
 func (c *Call) checkNVLS() error {
 	if c.Algo == NVLS && c.nodes > 1 {
-		return fmt.Errorf("%v between nodes needs switches that reduce, and the model knows no schedule for that", c.Algo)
+		return fmt.Errorf("%v between nodes needs switches that reduce, and the model knows no schedule for that",
+			c.Algo)
 	}
 	if c.nodes > 1 && len(c.NVLSHeads) == 0 {
 		return fmt.Errorf("%v: NCCL's log does not tell which ranks are its heads", c.Algo)
 	}
 	for h, ranks := range c.NVLSHeads {
 		if len(ranks) != c.nodes {
-			return fmt.Errorf("%v: the log has %d ranks of head %d, want one of each of %d nodes", c.Algo, len(ranks), h,
+			return fmt.Errorf("%v: the log has %d ranks of head %d, want one of each of %d nodes", c.Algo, len(ranks),
+				h,
 				c.nodes)
 		}
 		for node, r := range ranks {
@@ -57,8 +59,8 @@ func (c *Call) checkNVLS() error {
 	return nil
 }
 
-// maxNVLSHeads is the most heads that a node has (NCCL_MAX_NVLS_ARITY). One node, such as an NVLink domain, has its first
-// GPUs as heads (ncclTopoCompute).
+// maxNVLSHeads is the most heads that a node has (NCCL_MAX_NVLS_ARITY). One node, such as an NVLink domain, has its
+// first GPUs as heads (ncclTopoCompute).
 const maxNVLSHeads = 32
 
 // nvlsHeads is the number of parts that a loop has, one for each head of a node.

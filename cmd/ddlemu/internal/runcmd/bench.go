@@ -274,8 +274,8 @@ func orShared(g *cli.Global, err error) error {
 	return cli.BadInput("%w; or --fabric %s, to run on the fabric that is up", err, name)
 }
 
-// setNodeTime settles whether nodes cost time, if that is known: in calculated times, and in emulated runs if it is asked
-// for. It returns what the
+// setNodeTime settles whether nodes cost time, if that is known: in calculated times, and in emulated runs if it is
+// asked for. It returns what the
 // header says of it.
 func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) (text string, err error) {
 	if o.nodeTimeIfKnown && o.nodeTimeFrom == "" {
@@ -287,8 +287,10 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) (text string, err error)
 	has := o.onlyModel || o.nodeTimeFrom != "" || cfg.TimedNodes // TimedNodes: of a fabric that is up
 	text = cfg.GPUTimeText(!has)
 	cfg.NodeTime = cfg.CostsGPUTime() && has
-	if cfg.TimedNodes = cfg.NodeTime && !o.onlyModel; cfg.TimedNodes && cfg.NICTime != nil && cfg.NICTime.Rendezvous > 0 {
-		return "", cli.BadInput("%s: emulated runs do not know the rendezvous of NICs (nic_time) yet; see ddlemu expect",
+	if cfg.TimedNodes = cfg.NodeTime && !o.onlyModel; cfg.TimedNodes && cfg.NICTime != nil &&
+		cfg.NICTime.Rendezvous > 0 {
+		return "", cli.BadInput(
+			"%s: emulated runs do not know the rendezvous of NICs (nic_time) yet; see ddlemu expect",
 			o.nodeTimeFrom)
 	}
 	if cfg.NodeTime {
@@ -330,8 +332,9 @@ func (o *BenchOptions) checkDomain(cfg *configs.Fabric) error {
 		return nil
 	}
 	if o.NCCL = cmp.Or(o.NCCL, nvlinkNCCL); o.NCCL != nvlinkNCCL {
-		return cli.BadInput("--nccl %s: only NCCL %s decides here for NVLinks between nodes: leave --nccl out, or give "+
-			"--nvlink-domain %d if there are none", o.NCCL, nvlinkNCCL, cfg.GPUsPerNode)
+		return cli.BadInput(
+			"--nccl %s: only NCCL %s decides here for NVLinks between nodes: leave --nccl out, or give "+
+				"--nvlink-domain %d if there are none", o.NCCL, nvlinkNCCL, cfg.GPUsPerNode)
 	}
 	return nil
 }

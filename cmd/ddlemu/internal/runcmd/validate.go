@@ -37,10 +37,12 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addSizeFlags(fs)
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
 	fs.BoolVar(&o.All, "all", false, "compare all tables of the files and folders, and sum up their errors")
-	fs.StringVar(&o.Apart, "apart", "", "with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
-		"sum up")
-	fs.StringArrayVar(&o.LeftOut, "left-out", nil, "with --all and --model: `file` of \"ddlemu fit --leave-out\": its tables are "+
-		"compared with figures that owe nothing to them; may be repeated")
+	fs.StringVar(&o.Apart, "apart", "",
+		"with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
+			"sum up")
+	fs.StringArrayVar(&o.LeftOut, "left-out", nil,
+		"with --all and --model: `file` of \"ddlemu fit --leave-out\": its tables are "+
+			"compared with figures that owe nothing to them; may be repeated")
 	o.pictures.addFlags(fs)
 	o.junit.addFlag(fs, "row")
 	addBudgetFlag(fs, &o.Budget)

@@ -25,8 +25,8 @@ func (t *Table) Domains() int {
 }
 
 // Profile is the profile that "fabric" names, of links or a system, with or without a remark after it; "" if
-// the table does not say. With a kind of GPU, nodeTime takes the links of the system that has both, if there is one. The
-// error says which profiles there are.
+// the table does not say. With a kind of GPU, nodeTime takes the links of the system that has both, if there is one.
+// The error says which profiles there are.
 func (c *Cluster) Profile(nodes int, nodeTime bool) (string, error) {
 	if c.Fabric == "" {
 		if nodes == 1 {
@@ -57,8 +57,9 @@ func (c *Cluster) Profile(nodes int, nodeTime bool) (string, error) {
 func (c *Cluster) checkSystem(name string) error {
 	f, err := configs.Profile(name)
 	if err == nil && c.GPU != "" && c.GPU != f.GPUName() {
-		err = fmt.Errorf("the table's fabric is the system %s, which has %s, and its gpu is %s: name the profile of its "+
-			"links as fabric", name, f.GPUName(), c.GPU)
+		err = fmt.Errorf(
+			"the table's fabric is the system %s, which has %s, and its gpu is %s: name the profile of its "+
+				"links as fabric", name, f.GPUName(), c.GPU)
 	}
 	return err
 }

@@ -44,14 +44,15 @@ func (d *domains) check(top *nccllog.Topology) error {
 	}
 	if top.Nodes != len(seen) {
 		return fmt.Errorf("NCCL counts %s, and NVLinks make %s of the emulated ones: unset NCCL_MNNVL_ENABLE and "+
-			"NCCL_CUMEM_ENABLE, or give nvlink_domain or --nvlink-domain", units.Count(top.Nodes, "node"), units.Count(len(seen), "node"))
+			"NCCL_CUMEM_ENABLE, or give nvlink_domain or --nvlink-domain", units.Count(top.Nodes, "node"),
+			units.Count(len(seen), "node"))
 	}
 	return nil
 }
 
 // nodes is what the nodes of a fabric cost, nil for nothing. The links within them are hops after those between nodes,
-// and what proxies and NICs cost is part of the ports and of the transport: the fabric has all that already if its nodes
-// are timed, else it is added here. The GPU of a rank has its number.
+// and what proxies and NICs cost is part of the ports and of the transport: the fabric has all that already if its
+// nodes are timed, else it is added here. The GPU of a rank has its number.
 func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.Nodes, []link.Params, error) {
 	if c := &f.Config; c.NodeTime && !c.HasGPUTime() {
 		return nil, nil, fmt.Errorf("the time of a node with %s: it has no section time", c.GPUName())
