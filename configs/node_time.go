@@ -2,7 +2,10 @@
 
 package configs
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // HasGPUTime reports whether it is known what nodes of f cost: its kind of GPU has the section time.
 func (f *Fabric) HasGPUTime() bool { return f.GPU != nil && f.GPU.Time != nil }
@@ -10,18 +13,44 @@ func (f *Fabric) HasGPUTime() bool { return f.GPU != nil && f.GPU.Time != nil }
 // CostsGPUTime reports whether nodes of f cost time: it is asked for and known.
 func (f *Fabric) CostsGPUTime() bool { return f.NodeTime && f.HasGPUTime() }
 
-// GPUTimeText says in a few words for a header what GPUs cost in the times below it, and if they cost nothing, why.
-// With runs the times are those of an emulated run, which cannot have it.
-func (f *Fabric) GPUTimeText(runs bool) string {
+// CheckTimedNodes says why nodes cost nothing in an emulated run on f, on a virtual clock or a real one; nil: they can
+// cost time.
+func (f *Fabric) CheckTimedNodes(virtual bool) error {
+	switch {
+	case !virtual:
+		return errors.New("a real clock cannot play kernels in time")
+	case f.NICTime != nil && f.NICTime.Rendezvous > 0:
+		return errors.New("emulated runs do not know the rendezvous of NICs (nic_time) yet")
+	}
+	return nil
+}
+
+// TimeNodes makes the nodes of f cost time in emulated runs, on a virtual clock or a real one. It is an error if that
+// cannot be.
+func (f *Fabric) TimeNodes(virtual bool) error {
+	if !f.HasGPUTime() {
+		return fmt.Errorf("%s has no section time: see docs/node-time.md", f.GPUName())
+	}
+	if err := f.CheckTimedNodes(virtual); err != nil {
+		return fmt.Errorf("%w; ddlemu expect has calculated times", err)
+	}
+	f.NodeTime, f.TimedNodes = true, true
+	f.SetNICRate()
+	return nil
+}
+
+// GPUTimeText says in a few words for a header what GPUs cost in the times below it, and if they cost nothing, why. not
+// is why they cost nothing although it is asked for and known, nil if they do.
+func (f *Fabric) GPUTimeText(not error) string {
 	switch {
 	case f.GPU == nil:
 		return "none (add --gpu)"
 	case !f.HasGPUTime():
 		return fmt.Sprintf("none (%s has no section time: see docs/node-time.md)", f.GPU.Name)
-	case runs:
-		return "none (emulated runs do not have it yet; ddlemu expect --node-time has it)"
 	case !f.NodeTime:
 		return "none (add --node-time)"
+	case not != nil:
+		return fmt.Sprintf("none (%v)", not)
 	}
 	return "that of " + f.GPU.Name
 }

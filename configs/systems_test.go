@@ -3,6 +3,7 @@
 package configs
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -79,8 +80,8 @@ func TestProfilesOfLinksHaveNoNodeTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range all {
-		if f.NodeTime || f.GPU != nil || f.GPUTimeText(false) != "none (add --gpu)" {
-			t.Errorf("%s: node time %v, GPU %s, %q", f.Name, f.NodeTime, f.GPUName(), f.GPUTimeText(false))
+		if f.NodeTime || f.GPU != nil || f.GPUTimeText(nil) != "none (add --gpu)" {
+			t.Errorf("%s: node time %v, GPU %s, %q", f.Name, f.NodeTime, f.GPUName(), f.GPUTimeText(nil))
 		}
 	}
 }
@@ -88,17 +89,18 @@ func TestProfilesOfLinksHaveNoNodeTime(t *testing.T) {
 func TestGPUTimeText(t *testing.T) {
 	for _, tc := range []struct {
 		profile, gpu string
-		off, runs    bool
+		off          bool
+		not          error
 		want         string
 	}{
 		{profile: "ndr400", want: "none (add --gpu)"},
-		{profile: "ndr400", runs: true, want: "none (add --gpu)"},
+		{profile: "ndr400", not: errors.New("x"), want: "none (add --gpu)"},
 		{profile: "ndr400", gpu: "h100-sxm", off: true, want: "none (add --node-time)"},
 		{profile: "ndr400", gpu: "v100", want: "none (v100 has no section time: see docs/node-time.md)"},
 		{profile: "hgx-h100-ndr400", want: "that of h100-sxm"},
 		{profile: "hgx-h100-ndr400", off: true, want: "none (add --node-time)"},
-		{profile: "hgx-h100-ndr400", runs: true,
-			want: "none (emulated runs do not have it yet; ddlemu expect --node-time has it)"},
+		{profile: "hgx-h100-ndr400", not: errors.New("a reason"), want: "none (a reason)"},
+		{profile: "hgx-h100-ndr400", off: true, not: errors.New("a reason"), want: "none (add --node-time)"},
 	} {
 		f, err := Profile(tc.profile)
 		if err != nil {
@@ -111,10 +113,10 @@ func TestGPUTimeText(t *testing.T) {
 			f.NodeTime = true
 		}
 		f.NodeTime = f.NodeTime && !tc.off
-		if got := f.GPUTimeText(tc.runs); got != tc.want {
+		if got := f.GPUTimeText(tc.not); got != tc.want {
 			t.Errorf("%+v: %q", tc, got)
 		}
-		if got := f.CostsGPUTime(); got != (strings.HasPrefix(tc.want, "that of") || tc.runs && tc.profile != "ndr400") {
+		if got := f.CostsGPUTime(); got != (strings.HasPrefix(tc.want, "that of") || tc.want == "none (a reason)") {
 			t.Errorf("%+v: costs time %v", tc, got)
 		}
 	}
@@ -201,6 +203,38 @@ func TestSystemOf(t *testing.T) {
 		}
 		if !seen[f.Name] {
 			t.Errorf("%s is not found by what it has", f.Name)
+		}
+	}
+}
+
+// Emulated runs have the time of nodes where they can play it.
+func TestTimeNodes(t *testing.T) {
+	for _, tc := range []struct {
+		profile, gpu string
+		virtual      bool
+		want         string
+	}{
+		{"hgx-h100-ndr400", "", true, ""},
+		{"hgx-h100-ndr400", "", false, "a real clock cannot play kernels in time; ddlemu expect has calculated times"},
+		{"gh200-ss11", "", true, "emulated runs do not know the rendezvous of NICs"},
+		{"ndr400", "v100", true, "v100 has no section time"},
+		{"ndr400", "h100-sxm", true, ""},
+	} {
+		f, err := Profile(tc.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.gpu != "" {
+			if f.GPU, err = BuiltInGPU(tc.gpu); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.NodeTime = false
+		switch err = f.TimeNodes(tc.virtual); {
+		case (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want):
+			t.Errorf("%+v: %v", tc, err)
+		case f.TimedNodes != (err == nil) || f.NodeTime != (err == nil):
+			t.Errorf("%+v: timed nodes %v, node time %v", tc, f.TimedNodes, f.NodeTime)
 		}
 	}
 }

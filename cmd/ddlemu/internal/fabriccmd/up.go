@@ -49,6 +49,19 @@ func (o *SourceOptions) load(g *cli.Global, fallback string) (*fabric.Fabric, er
 	return fabric.New(c)
 }
 
+// loadTimed loads a fabric whose nodes cost time, if that is asked for.
+func (o *SourceOptions) loadTimed(g *cli.Global) (*fabric.Fabric, error) {
+	origins := map[string]string{}
+	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}, o.Flags)
+	if err != nil {
+		return nil, err
+	}
+	if err := cli.TimeNodes(c, origins); err != nil {
+		return nil, err
+	}
+	return fabric.New(c)
+}
+
 type upOptions struct {
 	SourceOptions
 	Name      string
@@ -89,7 +102,7 @@ gives the time scale.
 
 // runUp brings up a fabric and prints its description.
 func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
-	fab, err := o.load(g, "")
+	fab, err := o.loadTimed(g)
 	if err != nil {
 		return err
 	}
@@ -190,7 +203,7 @@ func upAlready(g *cli.Global, name string) error {
 func printUp(g *cli.Global, fab *fabric.Fabric, name string) {
 	fmt.Fprintf(g.Stdout, "fabric %s is up: %s\n", name, describe(fab))
 	if fab.Config.NodeTime {
-		fmt.Fprintf(g.Stdout, "GPU time: %s\n", fab.Config.GPUTimeText(true))
+		fmt.Fprintf(g.Stdout, "GPU time: %s\n", cli.GPUTime(&fab.Config))
 	}
 }
 

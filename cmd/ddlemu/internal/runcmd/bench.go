@@ -54,6 +54,7 @@ type BenchOptions struct {
 	onlyModel        bool            // all times are those of the model
 	nodeTimeFrom     string          // what gives whether nodes cost time; "" if only a profile or nothing does
 	nodeTimeIfKnown  bool            // nodes cost time if their kind of GPU has it and nothing says otherwise
+	nodeTimeIfAsked  bool            // in an emulated run, nodes do not cost time by a profile alone
 	oneThread        bool            // of a node makes the calls of all its ranks
 	taken            map[string]bool // flags that setUnlessGiven has set
 }
@@ -274,29 +275,41 @@ func orShared(g *cli.Global, err error) error {
 	return cli.BadInput("%w; or --fabric %s, to run on the fabric that is up", err, name)
 }
 
-// setNodeTime settles whether nodes cost time, if that is known: in calculated times, and in emulated runs if it is
-// asked for. It returns what the
-// header says of it.
-func (o *BenchOptions) setNodeTime(cfg *configs.Fabric) (text string, err error) {
-	if o.nodeTimeIfKnown && o.nodeTimeFrom == "" {
+// setNodeTime settles whether nodes cost time, and returns what the header says of it. shared: the fabric is up.
+func (o *BenchOptions) setNodeTime(cfg *configs.Fabric, shared bool) (text string, err error) {
+	asked := o.nodeTimeFrom != ""
+	if o.nodeTimeIfKnown && !asked {
 		cfg.NodeTime = cfg.HasGPUTime()
 	}
-	if cfg.NodeTime && !cfg.HasGPUTime() && o.nodeTimeFrom != "" {
+	if cfg.NodeTime && !cfg.HasGPUTime() && asked {
 		return "", cli.BadInput("%s: %s has no section time: see docs/node-time.md", o.nodeTimeFrom, cfg.GPU.Name)
 	}
-	has := o.onlyModel || o.nodeTimeFrom != "" || cfg.TimedNodes // TimedNodes: of a fabric that is up
-	text = cfg.GPUTimeText(!has)
-	cfg.NodeTime = cfg.CostsGPUTime() && has
-	if cfg.TimedNodes = cfg.NodeTime && !o.onlyModel; cfg.TimedNodes && cfg.NICTime != nil &&
-		cfg.NICTime.Rendezvous > 0 {
-		return "", cli.BadInput(
-			"%s: emulated runs do not know the rendezvous of NICs (nic_time) yet; see ddlemu expect",
-			o.nodeTimeFrom)
+	var not error
+	switch {
+	case !cfg.CostsGPUTime() || o.onlyModel || cfg.TimedNodes:
+	case shared:
+		not = errors.New("the fabric that is up does not have it")
+	case o.nodeTimeIfAsked && !asked:
+		not = errors.New("add --node-time")
+	default:
+		not = cfg.CheckTimedNodes(o.isVirtual(cfg))
 	}
+	if not != nil && asked {
+		return "", cli.BadInput("%s: %w; ddlemu expect has calculated times", o.nodeTimeFrom, not)
+	}
+	text = cfg.GPUTimeText(not)
+	cfg.NodeTime = cfg.CostsGPUTime() && not == nil
+	cfg.TimedNodes = cfg.NodeTime && !o.onlyModel
 	if cfg.NodeTime {
 		cfg.SetNICRate()
 	}
 	return text, nil
+}
+
+// isVirtual says whether an emulated run on a fabric of its own has a virtual clock, as [emulate.Options.ChooseClock]
+// decides.
+func (o *BenchOptions) isVirtual(c *configs.Fabric) bool {
+	return c.IsVirtual() || c.Clock == "" && c.TimeScale == 0 && !c.OnKernel() && (o.Soft || !locate.HasGPU())
 }
 
 // setUnlessGiven sets a flag that the user did not give to a value that a table or a log has, if it has one. whose says
@@ -345,16 +358,16 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if err != nil {
 		return e, err
 	}
-	gpuTime, err := o.setNodeTime(cfg)
-	if err != nil {
-		return e, err
-	}
-	cfg.ThreadOfNode = o.oneThread
 	if g.Fabric == "" {
 		if _, err := cli.SettleClock(o.Flags, cfg); err != nil {
 			return e, err
 		}
 	}
+	gpuTime, err := o.setNodeTime(cfg, g.Fabric != "")
+	if err != nil {
+		return e, err
+	}
+	cfg.ThreadOfNode = o.oneThread
 	given := emulate.PlaceFlags{Ranks: o.Flags.Changed("ranks"), Nodes: o.Flags.Changed("nodes"),
 		GPUs: o.Flags.Changed("gpus-per-node")}
 	nodes := cfg.Nodes

@@ -170,7 +170,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	if len(v.Links) > 0 {
 		fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.Decisions(&j.Fabric.Config, view, !o.isSoft()))
 		if o.isSoft() {
-			fmt.Fprintf(g.Stderr, "GPU time: %s\n", j.Fabric.Config.GPUTimeText(true))
+			fmt.Fprintf(g.Stderr, "GPU time: %s\n", cli.GPUTime(&j.Fabric.Config))
 		}
 		if j.Fabric.Config.IsVirtual() {
 			printClockNote(g.Stderr, settings)
@@ -285,8 +285,12 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 		}
 		return job.Share(dir, g.Fabric)
 	}
-	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
+	origins := map[string]string{}
+	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}, o.flags)
 	if err != nil {
+		return nil, err
+	}
+	if err := cli.TimeNodes(c, origins); err != nil {
 		return nil, err
 	}
 	fab, err := fabric.New(c)

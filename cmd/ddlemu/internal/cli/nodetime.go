@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
+
+// TimeNodes makes the nodes of a fabric for any job cost time, if a flag, a variable or a file asks for it, as origins
+// says. A profile alone does not: a job may have communicators of some of its ranks, which then fail.
+func TimeNodes(c *configs.Fabric, origins map[string]string) error {
+	from := origins["node_time"]
+	if from == "" || !c.NodeTime {
+		return nil
+	}
+	if err := c.TimeNodes(c.IsVirtual()); err != nil {
+		return BadInput("%s: %w", from, err)
+	}
+	return nil
+}
+
+// GPUTime says what GPUs cost in jobs on a fabric for any job, and if nothing, why.
+func GPUTime(c *configs.Fabric) string {
+	if c.TimedNodes {
+		return c.GPUTimeText(nil)
+	}
+	return c.GPUTimeText(errors.New("add --node-time and --clock virtual"))
+}
