@@ -85,10 +85,10 @@ iterations, and its longest rows are left out, to fit. A row that runs over is s
 --all compares many tables, and sums up: for each table the rows, the median, the p90 and
 the largest of the errors, and the bias of each size class; then the same of all rows, of
 those up to 32 KiB and of those above, and of the rows that figures were fitted to and of
-the others. The tables of --apart are listed after that, with their reasons. Of a folder it takes the files that end in .csv,
-.txt, .log or .out. A table that cannot be compared is left out, with the reason. With
---budget each table gets an equal share of the time that is left. --svg FILE draws published
-and calculated times; if it is a folder, also of each table.
+the others. The tables of --apart are listed after that, with their reasons. Of a folder it
+takes the files that end in .csv, .txt, .log or .out. A table that cannot be compared is left
+out, with the reason. With --budget each table gets an equal share of the time that is left.
+--svg FILE draws published and calculated times; if it is a folder, also of each table.
 
 EXIT STATUS
 ===========
