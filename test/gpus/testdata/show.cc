@@ -74,7 +74,7 @@ int main()
 		unsigned health;
 	} fabric = {};
 	if (nvmlDeviceGetGpuFabricInfoV(d, &fabric) == 0)
-		printf("fabric: state %d, %s, clique %u\n", fabric.state, fabric.id[0] ? "of several nodes" : "of a node",
-			fabric.clique);
+		printf("fabric: state %d, %s, clique %u\n", fabric.state,
+			fabric.id[0] ? "of several nodes" : "of a node", fabric.clique);
 	return 0;
 }
