@@ -89,16 +89,33 @@ func (all transfer) flows() (of []int, demands []demand) {
 	return of, demands
 }
 
+// wires are what messages cross, in the link model and in the packet simulator.
+type wires struct {
+	flows   func(demands []demand) []*link.Flow
+	sim     func() *sim
+	add     func(s *sim, d demand) *flow // of the simulator, without packets
+	payload int                          // bytes of a packet
+}
+
+// nics are the wires between the NICs of a fabric.
+func nics(t *testing.T, f *fabric.Fabric) *wires {
+	return &wires{
+		flows:   func(demands []demand) []*link.Flow { return flowsOf(t, f, demands) },
+		sim:     func() *sim { return newSim(f) },
+		add:     func(s *sim, d demand) *flow { return s.add(f, d.src, d.dst, 0) },
+		payload: packetPayload,
+	}
+}
+
 // inModel is the time until the last message has arrived, in the link model.
-func inModel(t *testing.T, f *fabric.Fabric, all transfer) float64 {
-	t.Helper()
+func inModel(w *wires, all transfer) float64 {
 	of, demands := all.flows()
-	flows, followers := flowsOf(t, f, demands), all.followers()
+	flows, followers := w.flows(demands), all.followers()
 	next, posted, done := make([]int64, len(flows)), make([][]int, len(flows)), make([]int, len(flows))
 	post := func(i int, now int64) {
 		fl := of[i]
 		flows[fl].Recv(now - 1e6) // the sender knows of it
-		flows[fl].Post(uint64(all[i].packets*packetPayload), now)
+		flows[fl].Post(uint64(all[i].packets*w.payload), now)
 		posted[fl], next[fl] = append(posted[fl], i), min(next[fl], now)
 	}
 	for i := range next {
@@ -138,8 +155,8 @@ func inModel(t *testing.T, f *fabric.Fabric, all transfer) float64 {
 }
 
 // inPackets is the same in the packet simulator.
-func inPackets(f *fabric.Fabric, all transfer) float64 {
-	s := newSim(f)
+func inPackets(w *wires, all transfer) float64 {
+	s := w.sim()
 	s.cutThrough = true
 	of, demands := all.flows()
 	followers := all.followers()
@@ -149,7 +166,7 @@ func inPackets(f *fabric.Fabric, all transfer) float64 {
 		s.post(flows[of[i]], all[i].packets)
 	}
 	for i, d := range demands {
-		flows[i] = s.add(f, d.src, d.dst, 0)
+		flows[i] = w.add(s, d)
 		received, port := 0, flows[i].path[0]
 		port.sources = port.sources[:len(port.sources)-1] // it has nothing to send yet
 		flows[i].onArrival = func() {
@@ -187,7 +204,7 @@ func TestMessagesTakeAsLongAsPackets(t *testing.T) {
 			"all to all in rounds, of 1": allToAll(8, 1, packets, true),
 		} {
 			t.Run(fmt.Sprintf("%s, %d packets", name, packets), func(t *testing.T) {
-				got, want := inModel(t, f, all), inPackets(f, all)
+				got, want := inModel(nics(t, f), all), inPackets(nics(t, f), all)
 				t.Logf("%.1f us, by packets %.1f: %+.2f %%", got/1e3, want/1e3, 100*(got/want-1))
 				if math.Abs(got/want-1) > tolerance {
 					t.Errorf("%.1f us, by packets %.1f: %+.1f %% off", got/1e3, want/1e3, 100*(got/want-1))
