@@ -96,6 +96,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"gpudirect", optional(d, &f.GPUDirect, parseBool)},
 		{"gpu", d.kindOfGPU(&f.GPU)},
 		{"node_time", scalar(d, &f.NodeTime, ParseOnOff)},
+		{"timed_nodes", scalar(d, &f.TimedNodes, parseBool)},
 		{"nvlink", scalar(d, &f.NVLink, ParseNVLink)},
 		{"nvlink_domain", scalar(d, &f.NVLinkDomain, positive(MaxNVLinkDomain))},
 		{"cpu", scalar(d, &f.CPU, ParseCPU)},

@@ -60,5 +60,8 @@ func (f *Fabric) validateNodeTime() error {
 	if f.NodeTime && f.GPU == nil {
 		return Errorf("node_time", "a kind of GPU has times: give gpu or --gpu, see `ddlemu gpus`")
 	}
+	if f.TimedNodes && !f.CostsGPUTime() {
+		return Errorf("timed_nodes", "needs node_time: on, and a kind of GPU whose times are known")
+	}
 	return nil
 }

@@ -137,9 +137,10 @@ func TestNodeTimeOfFile(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"base: ndr400\nnode_time: on\n":    "mine.yaml:2: node_time: a kind of GPU has times: give gpu or --gpu",
-		"base: p4d\nnode_time: always\n":   `mine.yaml:2: node_time: "always" is not on or off`,
-		"base: hgx-h100-ndr40\nnodes: 2\n": `mine.yaml:1: base: "hgx-h100-ndr40" is not a profile: did you mean hgx-h100-ndr400`,
+		"base: ndr400\nnode_time: on\n":                  "mine.yaml:2: node_time: a kind of GPU has times: give gpu or --gpu",
+		"base: p4d\ntimed_nodes: true\nnode_time: off\n": "mine.yaml:2: timed_nodes: needs node_time: on",
+		"base: p4d\nnode_time: always\n":                 `mine.yaml:2: node_time: "always" is not on or off`,
+		"base: hgx-h100-ndr40\nnodes: 2\n":               `mine.yaml:1: base: "hgx-h100-ndr40" is not a profile: did you mean hgx-h100-ndr400`,
 	} {
 		if _, err := Decode("mine.yaml", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -45,8 +45,9 @@ type Fabric struct {
 	// NodeTime says that kernels and the links between the GPUs of a node cost the time of their kind, if that is
 	// known. Calculated times have it, and emulated runs with TimedNodes.
 	NodeTime bool `yaml:"node_time,omitempty"`
-	// TimedNodes says that the fabric itself has it: its hops, ports and transport. A command says so, of an emulated run.
-	TimedNodes bool `yaml:"-"`
+	// TimedNodes says that the fabric itself has it: its hops, ports and transport. A command says so, of an emulated
+	// run; the description of a fabric that is up, and of one that was recorded, has it too.
+	TimedNodes bool `yaml:"timed_nodes,omitempty"`
 	// ThreadOfNode says that one host thread makes the calls of all ranks of a node, for NodeTime.
 	ThreadOfNode bool `yaml:"-"`
 

@@ -85,8 +85,6 @@ func Read(file *state.File) (*fabric.Fabric, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)
 	}
-	c.TimedNodes = file.HasNodeTime()
-	c.NodeTime = c.NodeTime || c.TimedNodes
 	fab, err := fabric.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)
