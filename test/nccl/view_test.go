@@ -385,7 +385,7 @@ func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 		r := bench(t, folder(t), []string{"NCCL_TOPO_FILE=" + tc.file},
 			append([]string{"allreduce", "-n", "1", "-w", "1", "--log-dir", logs}, args...)...)
 		if r.Verdict != "VALID" ||
-			!slices.Equal(r.Header.Notes, []string{"decisions: " + tc.view + " view, as for A100, net ib", note}) {
+			!slices.Equal(r.Header.Notes, []string{"decisions: " + tc.view + " view, as for A100, net ib", noGPUTime, note}) {
 			t.Errorf("%+v: %s, notes %q", tc, r.Verdict, r.Header.Notes)
 		}
 		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))
@@ -402,6 +402,9 @@ func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 	}
 }
 
+// noGPUTime is the note in the header of a run on links alone.
+const noGPUTime = "GPU time: none (add --gpu)"
+
 // A topology file of the software CUDA, as NCCL writes it, is kept.
 func TestOwnTopologyFileIsKept(t *testing.T) {
 	t.Parallel()
@@ -413,7 +416,7 @@ func TestOwnTopologyFileIsKept(t *testing.T) {
 	// The dump is of node0, so the ranks of node1 decide by the fabric.
 	after := bench(t, folder(t), []string{"NCCL_TOPO_FILE=" + file}, args...)
 	want := []string{
-		"decisions: by the topology in NCCL_TOPO_FILE=" + file + ", in the ranks whose GPU it has",
+		"decisions: by the topology in NCCL_TOPO_FILE=" + file + ", in the ranks whose GPU it has", noGPUTime,
 		"NCCL_TOPO_FILE=" + file + " is not used by all ranks: it does not have the software GPU 0000:12:00.0",
 	}
 	if !slices.Equal(after.Header.Notes, want) {
@@ -455,7 +458,7 @@ func TestTopologyFileInNCCLsFile(t *testing.T) {
 	}
 	conf := filepath.Join(u.HomeDir, ".nccl.conf")
 	want := []string{
-		"decisions: fabric view, as for A100, net ib",
+		"decisions: fabric view, as for A100, net ib", noGPUTime,
 		"NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml is not used: there is no such file",
 		"NCCL_IB_HCA=mlx5 (" + conf + ") has no effect here: it is for NCCL's NET/IB, and NCCL uses the plugin instead",
 	}
