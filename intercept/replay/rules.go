@@ -298,7 +298,8 @@ func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream, pla
 	first := in.messages[0]
 	g.afterEarlierCall(in, received, visible)
 	for _, n := range g.lastRead[g.recorded.FlowOf[first]] {
-		if k := g.recorded.At[first]; n != visible(g.recorded.Messages[g.recorded.FlowOf[first]][k-1]) { // see above
+		// In a damaged ledger, first may have none before it.
+		if k := g.recorded.At[first]; k == 0 || n != visible(g.recorded.Messages[g.recorded.FlowOf[first]][k-1]) {
 			g.ifBefore(received(first), n)
 		}
 	}

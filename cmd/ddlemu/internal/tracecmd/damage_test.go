@@ -68,6 +68,19 @@ func TestPropertyDamagedLedgers(t *testing.T) {
 		good = append(good, b)
 	}
 	const connections, records, record = 4096, 4096 + 64*16384 + 1<<20, 64
+	read := func(t rapid.TB, which int, b []byte) {
+		if err := os.WriteFile(paths[which], b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		readAll(dir)
+		if err := os.WriteFile(paths[which], good[which], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A connection with another number: its first message has none before it.
+	b := bytes.Clone(good[0])
+	binary.LittleEndian.PutUint64(b[connections:], 0)
+	read(t, 0, b)
 	rapid.Check(t, func(t *rapid.T) {
 		which := rapid.IntRange(0, len(paths)-1).Draw(t, "ledger")
 		b := bytes.Clone(good[which])
@@ -83,13 +96,7 @@ func TestPropertyDamagedLedgers(t *testing.T) {
 				b[at+8] = byte(value) // the number stays, so that the record counts
 			}
 		}
-		if err := os.WriteFile(paths[which], b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		readAll(dir)
-		if err := os.WriteFile(paths[which], good[which], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		read(t, which, b)
 	})
 	if err := readAll(dir); err != nil {
 		t.Errorf("the ledgers without damage: %v", err)
