@@ -67,6 +67,8 @@ func (f *Fabric) NICTime() (net configs.NICTime) {
 func (f *Fabric) CheckNodeTime() error {
 	c := &f.Config
 	switch {
+	case !c.HasGPUTime():
+		return fmt.Errorf("the time of a node with %s: it has no section time", c.GPUName())
 	case c.NodeNVLink().Connection == configs.GraphNVLink:
 		return fmt.Errorf("the time of a node with %s: not known for NVLinks that connect some pairs only", c.GPU.Name)
 	case c.Nodes > c.DomainNodes() && f.NICTime().NetTime == configs.NetTime{}:

@@ -28,7 +28,7 @@ func (n *Nodes) cost(loop *plan.Loop, p2p, between bool, proto plan.Protocol) co
 		return cost{&t.NVLSHead, false, NVLSHead}
 	case loop.LL:
 		return cost{&t.LL, false, LL}
-	case p2p && between && t.SendNet != (node.Cost{}):
+	case p2p && between && n.hasSendNet():
 		return cost{&t.SendNet, false, Send}
 	case p2p:
 		return cost{&t.Send, false, Send}
@@ -41,6 +41,9 @@ func (n *Nodes) cost(loop *plan.Loop, p2p, between bool, proto plan.Protocol) co
 	}
 	return cost{&t.Simple, false, Simple}
 }
+
+// hasSendNet says whether sends and receives between nodes have a cost of their own.
+func (n *Nodes) hasSendNet() bool { return n != nil && n.SendNet != (node.Cost{}) }
 
 // action is how long an action takes, in ns.
 func (c cost) action(a *plan.Action) int64 {

@@ -63,6 +63,9 @@ type Nodes struct {
 	Path func(src, dst int, kind plan.Multicast) []link.PathHop
 }
 
+// isBetween says whether two ranks are on different nodes.
+func (f *Fabric) isBetween(src, dst int) bool { return f.Node(src) != f.Node(dst) }
+
 func (f *Fabric) validate() error {
 	if f.Transport == nil || f.Node == nil || f.Path == nil {
 		return fmt.Errorf("fabric: transport, node and path must be given")
@@ -115,7 +118,7 @@ func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 				conns[i].Messages += n
 				conns[i].Bytes += n * a.Bytes
 				bytes := a.Bytes // on each hop
-				between := f.Node(conns[i].Src) != f.Node(conns[i].Dst)
+				between := f.isBetween(conns[i].Src, conns[i].Dst)
 				if !between {
 					bytes = f.Nodes.cost(loop, p.Conns[i].P2P, false, p.Proto).onLink(bytes)
 				}

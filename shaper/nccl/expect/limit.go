@@ -55,7 +55,7 @@ func (e *Estimate) limit(p *plan.Plan, f *Fabric, p2p bool) Limit {
 	}
 	launch := 0.0
 	if f.Nodes != nil {
-		consider(Limit{By: ByThread}, float64(f.Nodes.Call))
+		consider(Limit{By: ByThread}, float64(int64(p.Kernels())*f.Nodes.Call))
 		for i := range p.Blocks {
 			b := &p.Blocks[i]
 			steps, bytes := f.busy(p, b, p2p)
@@ -97,7 +97,7 @@ func (f *Fabric) busyProgram(p *plan.Plan, prog plan.Program, p2p bool) (all, st
 		loop := &prog[i]
 		for k := range loop.Actions {
 			a := &loop.Actions[k]
-			cost := f.Nodes.cost(loop, p2p, p2p && f.isBetween(p, a), p.Proto)
+			cost := f.Nodes.cost(loop, p2p, p2p && f.crosses(p, a), p.Proto)
 			if cost.Cost == nil {
 				continue
 			}
@@ -108,9 +108,9 @@ func (f *Fabric) busyProgram(p *plan.Plan, prog plan.Program, p2p bool) (all, st
 	return all, steps
 }
 
-// isBetween says whether action a sends or receives between nodes.
-func (f *Fabric) isBetween(p *plan.Plan, a *plan.Action) bool {
-	between := func(i int) bool { return f.Node(p.Conns[i].Src) != f.Node(p.Conns[i].Dst) }
+// crosses says whether action a sends or receives between nodes.
+func (f *Fabric) crosses(p *plan.Plan, a *plan.Action) bool {
+	between := func(i int) bool { return f.isBetween(p.Conns[i].Src, p.Conns[i].Dst) }
 	return slices.ContainsFunc(a.Send, between) || slices.ContainsFunc(a.Recv, between)
 }
 

@@ -20,6 +20,8 @@ func TestLimit(t *testing.T) {
 	sends := func(n node.Time) node.Time { n.Send = node.Cost{Step: 900, PerByte: 0.1}; return n }
 	two := decide(nccl.SendRecv, plan.Ring, plan.Simple, 4, 1, 64<<20)
 	two.P2PChannels, two.P2PChannelsPerPeer = 4, 2
+	cube := decide(nccl.HyperCube, plan.Ring, plan.Simple, 4, 1, 64)
+	cube.P2PChannels, cube.P2PChannelsPerPeer = 1, 1
 	nvls := decide(nccl.AllReduce, plan.NVLS, plan.Simple, 4, 4, 64<<20)
 	nvls.NVLSChannels = 4
 	for _, tc := range []struct {
@@ -46,6 +48,8 @@ func TestLimit(t *testing.T) {
 		{"links", allGather(plan.Simple, 16, 16<<20), node.Time{Simple: node.Cost{PerByte: 0.01}}, 100, ByHop,
 			func(_ *node.Time, rate *uint64) { *rate /= 2 }},
 		{"thread", allGather(plan.LL, 1, 64), node.Time{Kernel: 5000, Call: 50_000, LL: node.Cost{Step: 700}}, 1000, ByThread,
+			func(n *node.Time, _ *uint64) { n.Call *= 2 }},
+		{"thread, two kernels in a call", cube, sends(node.Time{Kernel: 5000, Call: 50_000}), 1000, ByThread,
 			func(n *node.Time, _ *uint64) { n.Call *= 2 }},
 	} {
 		tc.d.Iterations, tc.d.LocalTime = 20, true

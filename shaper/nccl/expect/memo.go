@@ -50,7 +50,9 @@ func (m *Memo) get(key [sha256.Size]byte, find func() (playedCalls, error)) (pla
 	k.once.Do(func() { k.played, k.err = find() })
 	if k.err != nil {
 		m.mu.Lock()
-		delete(m.known, key) // the next one may have more time
+		if m.known[key] == k { // else another call has begun anew
+			delete(m.known, key)
+		}
 		m.mu.Unlock()
 	}
 	return k.played, k.err
@@ -74,8 +76,7 @@ func (c *simulated) key(p *plan.Plan, f *Fabric, calls int) (out [sha256.Size]by
 	h := sha256.New()
 	fmt.Fprintln(h, c.Ranks, c.Iterations, calls, c.tieSeed, f.InOrder, p.Proto, p.Blocks, p.Conns)
 	for _, spec := range p.Conns {
-		fmt.Fprint(h, f.Node(spec.Src), f.Node(spec.Dst))
-		if f.Node(spec.Src) == f.Node(spec.Dst) {
+		if !f.isBetween(spec.Src, spec.Dst) {
 			continue
 		}
 		of := Conn{Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}

@@ -268,7 +268,8 @@ func (s *simulation) advanceProgram(p *programRun) {
 		return
 	}
 	batch := &p.block.block.Batches[p.block.batch]
-	cost := s.nodes.cost(p.Loop(), batch.P2P, batch.P2P && s.isBetween(p, a), batch.Plan.Proto)
+	between := batch.P2P && s.nodes.hasSendNet() && s.isProxied(p, a)
+	cost := s.nodes.cost(p.Loop(), batch.P2P, between, batch.Plan.Proto)
 	if p.ends == 0 {
 		ns := cost.action(a)
 		if p.at = s.causes.begins(p, a).after(ns, cost.part); ns > 0 {
@@ -283,8 +284,8 @@ func (s *simulation) advanceProgram(p *programRun) {
 	s.act(p, a, cost)
 }
 
-// isBetween says whether action a sends or receives between nodes.
-func (s *simulation) isBetween(p *programRun, a *plan.Action) bool {
+// isProxied says whether proxies move the messages of action a.
+func (s *simulation) isProxied(p *programRun, a *plan.Action) bool {
 	between := func(i int) bool { return s.conns[p.conns[i]].proxied() }
 	return slices.ContainsFunc(a.Send, between) || slices.ContainsFunc(a.Recv, between)
 }

@@ -306,6 +306,17 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric, shared bool) (text strin
 	return text, nil
 }
 
+// nodeTimeOff says whether a flag or a variable says that nodes cost nothing.
+func (o *BenchOptions) nodeTimeOff(g *cli.Global) bool {
+	f := o.Flags.Lookup("node-time")
+	text := f.Value.String()
+	if !f.Changed {
+		text = g.Getenv("DDLEMU_NODE_TIME")
+	}
+	on, err := configs.ParseOnOff(text)
+	return err == nil && !on // else nothing that is valid is given
+}
+
 // isVirtual says whether an emulated run on a fabric of its own has a virtual clock, as [emulate.Options.ChooseClock]
 // decides.
 func (o *BenchOptions) isVirtual(c *configs.Fabric) bool {

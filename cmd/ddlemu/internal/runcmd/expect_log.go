@@ -20,7 +20,7 @@ import (
 // how many threads make the calls. The notes say what of it is not known here.
 func (o *expectOptions) place(g *cli.Global, log *emulate.Log) (notes []string, err error) {
 	s := log.System()
-	o.nodeTimeIfKnown, o.oneThread = !o.nodeTimeOff(), s.GPUsPerThread > 1
+	o.nodeTimeIfKnown, o.oneThread = !o.nodeTimeOff(g), s.GPUsPerThread > 1
 	if s.NCCL != "" && (o.Soft || !locate.HasGPU()) { // with a GPU, or a path, --nccl has another meaning
 		if err := o.setUnlessGiven("the log's", "nccl", clusterOf(s).NearestNCCL()); err != nil {
 			return nil, err
@@ -34,16 +34,10 @@ func (o *expectOptions) place(g *cli.Global, log *emulate.Log) (notes []string, 
 			o.Profile = validate.OneNode // nothing crosses its links
 		}
 	}
-	if s.GPU == "" || o.nodeTimeOff() {
+	if s.GPU == "" || o.nodeTimeOff(g) {
 		return nil, nil
 	}
 	return o.placeGPU(g, s.GPU)
-}
-
-// nodeTimeOff says whether the user does not want the time of nodes.
-func (o *expectOptions) nodeTimeOff() bool {
-	f := o.Flags.Lookup("node-time")
-	return f.Changed && (f.Value.String() == "false" || f.Value.String() == "off")
 }
 
 // placeGPU sets the kind of GPU whose product is that of the log, unless the fabric has one or it is not known what

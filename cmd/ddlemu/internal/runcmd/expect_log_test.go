@@ -99,15 +99,18 @@ func TestPlaceOfTheNextTable(t *testing.T) {
 
 // Who does not want the time of nodes gets the decisions of GPUs without a kind.
 func TestPlaceWithoutNodeTime(t *testing.T) {
-	g := &cli.Global{Getenv: func(string) string { return "" }}
-	var o expectOptions
-	fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
-	o.AddFlags(g, fs)
-	if err := fs.Parse([]string{"--profile=ndr400", "--soft-cuda", "--node-time=false"}); err != nil {
-		t.Fatal(err)
-	}
-	notes, err := o.place(g, logOf(t, 2, "NVIDIA H200", "nThread 1 nGpus 1"))
-	if err != nil || notes != nil || o.nodeTimeIfKnown || fs.Changed("gpu") || !fs.Changed("nodes") {
-		t.Errorf("%v %q %v, GPU %v", err, notes, o.nodeTimeIfKnown, fs.Lookup("gpu").Value)
+	for _, tc := range []struct{ flag, env string }{{flag: "--node-time=false"}, {flag: "--node-time=off"},
+		{env: "off"}} {
+		g := &cli.Global{Getenv: func(name string) string { return map[string]string{"DDLEMU_NODE_TIME": tc.env}[name] }}
+		var o expectOptions
+		fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
+		o.AddFlags(g, fs)
+		if err := fs.Parse(strings.Fields("--profile=ndr400 --soft-cuda " + tc.flag)); err != nil {
+			t.Fatal(err)
+		}
+		notes, err := o.place(g, logOf(t, 2, "NVIDIA H200", "nThread 1 nGpus 1"))
+		if err != nil || notes != nil || o.nodeTimeIfKnown || fs.Changed("gpu") || !fs.Changed("nodes") {
+			t.Errorf("%+v: %v %q %v, GPU %v", tc, err, notes, o.nodeTimeIfKnown, fs.Lookup("gpu").Value)
+		}
 	}
 }

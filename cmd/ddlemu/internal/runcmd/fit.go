@@ -76,7 +76,7 @@ EXIT STATUS
 
 0 if the figures were found, 1 if a rank failed, 2 for bad input, 130 if interrupted.
 `,
-		Example: `  ddlemu fit t4 configs/tables
+		Example: `  ddlemu fit l40s tables
   ddlemu fit a100-sxm tables --leave-out each --decisions decided -o a100.json`,
 		Args: cli.AtLeast(2, "fit takes a kind of GPU and tables: see `ddlemu fit --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error {

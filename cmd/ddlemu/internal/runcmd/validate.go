@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
@@ -266,16 +265,7 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 // takesNodeTime says whether nodes cost time where it is known what: with --model, unless a flag or a variable says
 // otherwise, or another kind of GPU than the table's.
 func (o *validateOptions) takesNodeTime(g *cli.Global) bool {
-	if !o.Model || o.Flags.Changed("gpu") {
-		return false
-	}
-	f := o.Flags.Lookup("node-time")
-	text := f.Value.String()
-	if !f.Changed {
-		text = g.Getenv("DDLEMU_NODE_TIME")
-	}
-	on, err := configs.ParseOnOff(text)
-	return on || err != nil // nothing that is valid is given
+	return o.Model && !o.Flags.Changed("gpu") && !o.nodeTimeOff(g)
 }
 
 // options collects what the run needs. The caller closes the folder.

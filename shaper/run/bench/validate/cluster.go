@@ -68,8 +68,8 @@ func (c *Cluster) checkSystem(name string) error {
 const (
 	olderNCCL    = "2.22"
 	newerNCCL    = "2.29"
-	firstOfNewer = 23 // since 2.23 NCCL counts the steps between nodes of a ring as 2.29 does, and knows PAT
-	yearOfNewer  = 2025
+	firstOfNewer = 23   // since 2.23 NCCL counts the steps between nodes of a ring as 2.29 does, and knows PAT
+	yearOfNewer  = 2025 // NCCL 2.23 is of September 2024
 )
 
 var (

@@ -54,16 +54,13 @@ func (d *domains) check(top *nccllog.Topology) error {
 // and what proxies and NICs cost is part of the ports and of the transport: the fabric has all that already if its
 // nodes are timed, else it is added here. The GPU of a rank has its number.
 func nodes(f *fabric.Fabric, params []link.Params, tr *link.Transport) (*expect.Nodes, []link.Params, error) {
-	if c := &f.Config; c.NodeTime && !c.HasGPUTime() {
-		return nil, nil, fmt.Errorf("the time of a node with %s: it has no section time", c.GPUName())
-	}
-	t := f.NodeTime()
-	if t == nil {
+	if !f.Config.NodeTime {
 		return nil, params, nil
 	}
 	if err := f.CheckNodeTime(); err != nil {
 		return nil, nil, err
 	}
+	t := f.NodeTime()
 	net := f.NICTime()
 	if !f.Config.TimedNodes {
 		tr.Host.PerMessage += int64(net.PerMessage)
