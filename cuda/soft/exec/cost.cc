@@ -9,12 +9,10 @@ namespace {
 
 std::atomic<bool> has_failed{ false };
 
-void fail()
+void fail(const char *why)
 {
 	if (!has_failed.exchange(true))
-		std::fprintf(stderr,
-			"ddlemu: software CUDA: no place for one more connection within a node: a fabric with a "
-			"virtual clock has at most 16384 (or its folder is full, see df)\n");
+		std::fprintf(stderr, "ddlemu: software CUDA: %s\n", why);
 }
 
 } // namespace
@@ -48,11 +46,13 @@ void Direct::send(uint64_t bytes)
 	if (flow == 0) {
 		flow = clock->direct_make(&ends_);
 		if (flow == 0)
-			return fail();
+			return fail("no place for one more connection within a node: a fabric with a virtual clock "
+				    "has at most 16384 (or its folder is full, see df)");
 		__atomic_store_n(&words_[0], flow, __ATOMIC_RELEASE);
 	}
 	if (!clock->direct_post(flow, node_on_link(cost_, bytes)))
-		fail();
+		fail("a message between two GPUs of a node could not be sent: their connection is gone, full or "
+		     "broken");
 }
 
 bool Direct::is_here()
@@ -63,6 +63,10 @@ bool Direct::is_here()
 	if (flow == 0)
 		return false;
 	arrived_ = virtual_clock()->direct_arrived(flow, words_[1]);
+	if (arrived_ == DDLEMU_DIRECT_BROKEN) {
+		fail("a connection between two GPUs of a node is broken: a rank died while it was in use");
+		arrived_ = 0;
+	}
 	return arrived_ > words_[1];
 }
 

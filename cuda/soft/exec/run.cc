@@ -145,11 +145,14 @@ public:
 		: plan_(std::move(plan)),
 		  busy_(plan_.blocks.size()),
 		  done_(plan_.blocks.size(), false),
+		  next_(plan_.blocks.size()),
 		  unfinished_(plan_.blocks.size())
 	{
 		runners_.reserve(plan_.blocks.size());
 		for (Block &b : plan_.blocks)
 			runners_.emplace_back(plan_.comm, b);
+		for (std::atomic<int64_t> &n : next_)
+			n.store(kNoTime, std::memory_order_relaxed);
 	}
 
 	// Runs the grid in virtual time, until it is done or aborted, or nothing is left to happen.
@@ -184,7 +187,6 @@ public:
 		const bool progress = poll_some(0, 1);
 		if (Direct::failed())
 			failed_ = true;
-		set_next();
 		if (progress) {
 			progressed_.store(true, std::memory_order_relaxed);
 			raise_number(finished() ? DDLEMU_SIGNALS : DDLEMU_EVENTS);
@@ -192,7 +194,14 @@ public:
 		return progress;
 	}
 
-	int64_t next() const override { return next_.load(std::memory_order_relaxed); }
+	// Another thread may have to know it: a progress thread is about to be idle.
+	int64_t next() const override
+	{
+		int64_t first = kNoTime;
+		for (const std::atomic<int64_t> &n : next_)
+			first = std::min(first, n.load(std::memory_order_relaxed));
+		return first;
+	}
 
 	// Runs the grid on this thread until it is done or aborted. After that no thread accesses the user's memory.
 	void run(size_t threads)
@@ -219,18 +228,6 @@ public:
 	bool aborted() const { return plan_.comm.abort && load_acquire(plan_.comm.abort) != 0; }
 
 private:
-	// Notes when the first action ends, of which another thread may have to know: a progress thread is about to be
-	// idle.
-	void set_next()
-	{
-		if (!node_time())
-			return;
-		int64_t first = kNoTime;
-		for (const BlockRunner &r : runners_)
-			first = std::min(first, r.next());
-		next_.store(first, std::memory_order_relaxed);
-	}
-
 	// Polls this thread's blocks. If none makes progress, polls all blocks; if none of those does either, waits.
 	void poll_until_done(size_t me, size_t threads)
 	{
@@ -268,6 +265,8 @@ private:
 			done_[i] = true;
 			unfinished_.fetch_sub(1, std::memory_order_release);
 		}
+		if (node_time())
+			next_[i].store(done_[i] ? kNoTime : runners_[i].next(), std::memory_order_relaxed);
 		busy_[i].store(false, std::memory_order_release);
 		return s != Status::kBlocked;
 	}
@@ -276,11 +275,11 @@ private:
 	std::vector<BlockRunner> runners_;
 	std::vector<std::atomic<bool>> busy_;
 	std::vector<char> done_; // an entry is only accessed by the thread that has set its busy_
+	std::vector<std::atomic<int64_t>> next_; // the virtual time at which the first action of each block ends
 	std::atomic<size_t> unfinished_;
 	std::atomic<bool> closed_{ false };
-	std::atomic<bool> failed_{ false }; // it has waited for too long after a rank died
+	std::atomic<bool> failed_{ false }; // it waited too long after a rank died, or a message has no time
 	std::atomic<bool> progressed_{ false }; // in virtual time, since the thread that runs it looked last
-	std::atomic<int64_t> next_{ kNoTime }; // the virtual time at which the first action ends
 	std::atomic<int> helpers_{ 0 };
 };
 
@@ -376,12 +375,33 @@ unsigned busy_channels(const Plan &p)
 		[&](const Block &b) { return std::any_of(b.batches.begin(), b.batches.end(), is_busy); }));
 }
 
+// Returns true if PAT has a connection without a proxy. NCCL uses PAT with one rank per node only, so its runner knows
+// no links within a node.
+bool has_pat_within_node(const Plan &p)
+{
+	for (const Block &b : p.blocks) {
+		for (const Batch &batch : b.batches) {
+			if (batch.func->algo != Algo::kPat)
+				continue;
+			for (const ConnEnd &e : connections_of(p.comm, b.channel, *batch.func, batch)) {
+				if (get<char *>(e.conn, p.comm.layout->conn_fifo) == nullptr)
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
 // Says why the times of a launch are not known in a fabric whose nodes cost time.
 bool check_node_time(const Plan &p, std::string *why)
 {
 	const ddlemu_clock_calls *clock = virtual_clock();
 	if (!node_time())
 		return true;
+	if (has_pat_within_node(p)) {
+		*why = "PAT within a node, in a fabric whose nodes cost time";
+		return false;
+	}
 	if (p.comm.nranks == static_cast<int>(clock->ranks) && p.comm.rank == static_cast<int>(clock->rank))
 		return true;
 	*why = "a communicator of some of the job's ranks, or with other numbers, in a fabric whose nodes cost time "

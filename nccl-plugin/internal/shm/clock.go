@@ -23,6 +23,7 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
@@ -42,6 +43,9 @@ func joinClock(f *state.File, me *state.Participant, r state.Rank) (*virtualCloc
 	if !f.Virtual() {
 		return nil, nil
 	}
+	if err := checkNodeTime(f, r); err != nil {
+		return nil, err
+	}
 	d, err := state.OpenDir(f.Dir(), os.Getuid(), false)
 	if err != nil {
 		return nil, err
@@ -60,6 +64,16 @@ func joinClock(f *state.File, me *state.Participant, r state.Rank) (*virtualCloc
 	}
 	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
 	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
+}
+
+// checkNodeTime says if nodes cost time and a rank is not where its number says: its GPU follows from that.
+func checkNodeTime(f *state.File, r state.Rank) error {
+	gpus := f.Fixed().GPUsPerNode
+	if !f.HasNodeTime() || r.Node == r.Rank/gpus {
+		return nil
+	}
+	return fmt.Errorf("rank %d is on node %d: in a fabric whose nodes cost time, each node has %s, in order: change "+
+		"--gpus-per-node or the ranks' nodes, or leave --node-time out", r.Rank, r.Node, units.Count(gpus, "rank"))
 }
 
 // leave ends this process's part in the clock: it no longer waits for this process.

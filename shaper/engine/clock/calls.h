@@ -54,6 +54,9 @@ struct ddlemu_direct_ends {
 	uint32_t p2p; // 1: for sends and receives
 };
 
+// What a flow is whose messages do not arrive any more: a rank died while it made its steps, or its memory is corrupt.
+#define DDLEMU_DIRECT_BROKEN UINT64_MAX
+
 struct ddlemu_clock_calls {
 	uint32_t version; // DDLEMU_CLOCK_CALLS_VERSION
 	// The virtual time that a thread of the application takes per CPU time; 0: what it computes takes none.
@@ -99,9 +102,10 @@ struct ddlemu_clock_calls {
 	// Makes a direct flow, as its sender, and returns its name, which both ends use; 0: there is no place for one
 	// more. A name is never used again.
 	uint64_t (*direct_make)(const struct ddlemu_direct_ends *ends);
-	// Sends a message that occupies so many bytes of the links, now. Returns 0 if the flow is gone, or full.
+	// Sends a message that occupies so many bytes of the links, now. Returns 0 if the flow is gone, full or broken.
 	int (*direct_post)(uint64_t flow, uint64_t bytes);
-	// Of the messages of a flow, at least so many have arrived by now: returns how many have. For its receiver.
+	// Of the messages of a flow, at least so many have arrived by now: returns how many have, or
+	// DDLEMU_DIRECT_BROKEN. For its receiver.
 	uint64_t (*direct_arrived)(uint64_t flow, uint64_t at_least);
 };
 

@@ -106,10 +106,16 @@ uint64_t ddlemu_direct_make(struct ddlemu_clock_view *v, const struct ddlemu_dir
 	return name_of(f, x);
 }
 
+static bool is_broken(const struct ddlemu_clock_flow *x)
+{
+	return __atomic_load_n(&x->flow.broken, __ATOMIC_ACQUIRE) != 0;
+}
+
 bool ddlemu_direct_post(struct ddlemu_clock_view *v, uint64_t flow, uint64_t bytes)
 {
 	struct ddlemu_clock_flow *x = flow_of(v->flows, flow);
-	if (x == NULL || read64(&x->flow.posted) - load64(&x->flow.published.oldest_msg) >= DDLEMU_MAX_MESSAGES)
+	if (x == NULL || is_broken(x) ||
+		read64(&x->flow.posted) - load64(&x->flow.published.oldest_msg) >= DDLEMU_MAX_MESSAGES)
 		return false;
 	flow_receive(&x->flow, bytes, RECEIVED);
 	flow_post(&x->flow, bytes, clock_read(v->clock));
@@ -124,6 +130,8 @@ uint64_t ddlemu_direct_arrived(struct ddlemu_clock_view *v, uint64_t flow, uint6
 		return at_least;
 	if (__atomic_load_n(&x->receiver, __ATOMIC_RELAXED) != v->participant + 1)
 		__atomic_store_n(&x->receiver, v->participant + 1, __ATOMIC_RELAXED);
+	if (is_broken(x))
+		return DDLEMU_DIRECT_BROKEN;
 	const uint64_t known = load64(&x->flow.published.due_count);
 	const int64_t now = clock_read(v->clock);
 	while (at_least < known && times_at(&x->flow, at_least)->due <= now)

@@ -3,6 +3,7 @@
 package clock
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -111,5 +112,20 @@ func TestDirectFlowsAfterADeath(t *testing.T) {
 	w.run(1)
 	if w.arrived(1, x) != 1 || w.now() != start+1200 {
 		t.Errorf("%d messages after %d ns, want 1 after 1200", w.arrived(1, x), w.now()-start)
+	}
+}
+
+// The ends of a direct flow whose path is corrupt learn it: no message arrives any more.
+func TestBrokenDirectFlow(t *testing.T) {
+	w := open(t, 2, localLinks())
+	w.nodeTime(false)
+	x := w.direct(0, 1, 0)
+	corruptPath(w.at(0))
+	w.postDirect(0, x, 1000)
+	w.idle(0)
+	w.idle(1)
+	w.run(0)
+	if w.arrived(1, x) != math.MaxUint64 || w.postDirect(0, x, 1000) {
+		t.Errorf("%d messages have arrived, want a broken flow", w.arrived(1, x))
 	}
 }

@@ -72,13 +72,21 @@ static int process_deadlocked(void) { return __atomic_load_n(&view.clock->deadlo
 
 static void process_settle(struct ddlemu_actor *a) { ddlemu_actor_settle(&view, a); }
 
-static uint64_t process_direct_make(const struct ddlemu_direct_ends *ends) { return ddlemu_direct_make(&view, ends); }
+#define NO_FLOW UINT64_MAX // a name that no flow has
 
-static int process_direct_post(uint64_t flow, uint64_t bytes) { return ddlemu_direct_post(&view, flow, bytes); }
+static uint64_t process_direct_make(const struct ddlemu_direct_ends *ends)
+{
+	return has_left() ? NO_FLOW : ddlemu_direct_make(&view, ends);
+}
+
+static int process_direct_post(uint64_t flow, uint64_t bytes)
+{
+	return has_left() || ddlemu_direct_post(&view, flow, bytes);
+}
 
 static uint64_t process_direct_arrived(uint64_t flow, uint64_t at_least)
 {
-	return ddlemu_direct_arrived(&view, flow, at_least);
+	return has_left() ? at_least : ddlemu_direct_arrived(&view, flow, at_least);
 }
 
 static struct ddlemu_clock_calls calls = {
@@ -117,8 +125,10 @@ struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
 	calls.node_time = view.node_time;
 	calls.rank = view.rank;
 	calls.ranks = view.ranks;
-	ddlemu_direct_close(&view, view.participant); // of a process that had this place before, and died
 	ddlemu_participant_join(&view, v->node);
+	// Of a process that had this place before, and died. The clock waits for this one by now, so no flow is freed
+	// and taken meanwhile.
+	ddlemu_direct_close(&view, view.participant);
 	__atomic_store_n(&published, &calls, __ATOMIC_RELEASE);
 	return &view;
 }
