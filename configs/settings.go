@@ -151,8 +151,8 @@ func gpuSetting() Setting {
 // nodeTimeSetting comes after gpuSetting: a kind of GPU has the times.
 func nodeTimeSetting() Setting {
 	s := fabricSetting("node-time", "node_time",
-		"`on` or off: add to calculated times what the kernels and the links within a node take, for the kind of GPU of "+
-			"the fabric (default: off, with a system on)", func(f *Fabric) *bool { return &f.NodeTime }, ParseOnOff)
+		"`on` or off: launches, kernels and the links within a node take the time of the fabric's kind of GPU (default: "+
+			"off; bench, expect and validate --model: on with a system)", func(f *Fabric) *bool { return &f.NodeTime }, ParseOnOff)
 	s.Bare = "on"
 	return s
 }

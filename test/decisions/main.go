@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command decisions finds out what NCCL decides on each profile and system, and with each kind of GPU, and writes the tables of docs/decisions.md: make
-// decisions.
+// Command decisions finds out what NCCL decides on each profile and system, and with each kind of GPU, and writes the
+// tables of docs/decisions.md: make decisions.
 package main
 
 import (

@@ -76,8 +76,7 @@ func TestWorkloadWithNodeTime(t *testing.T) {
 	}
 	out := w.Run(slices.Concat([]string{"expect", "--workload", file, "--json"}, h100s())...)
 	var job struct {
-		Time  float64  `json:"time_us"`
-		Notes []string `json:"notes"`
+		Time float64 `json:"time_us"`
 	}
 	if err := json.Unmarshal([]byte(out), &job); err != nil {
 		t.Fatal(err)
