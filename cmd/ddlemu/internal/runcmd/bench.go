@@ -50,13 +50,12 @@ type BenchOptions struct {
 	header           lastHeader
 	Budget           time.Duration
 	Flags            *pflag.FlagSet
-	nodesFrom        string          // where a file or a variable gives the nodes; "" if none does
-	onlyModel        bool            // all times are those of the model
-	nodeTimeFrom     string          // what gives whether nodes cost time; "" if only a profile or nothing does
-	nodeTimeIfKnown  bool            // nodes cost time if their kind of GPU has it and nothing says otherwise
-	nodeTimeIfAsked  bool            // in an emulated run, nodes do not cost time by a profile alone
-	oneThread        bool            // of a node makes the calls of all its ranks
-	taken            map[string]bool // flags that setUnlessGiven has set
+	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
+	onlyModel        bool   // all times are those of the model
+	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
+	nodeTimeIfKnown  bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
+	nodeTimeIfAsked  bool   // in an emulated run, nodes do not cost time by a profile alone
+	oneThread        bool   // of a node makes the calls of all its ranks
 }
 
 // AddFlags adds the flags to fs.
@@ -326,17 +325,23 @@ func (o *BenchOptions) isVirtual(c *configs.Fabric) bool {
 // setUnlessGiven sets a flag that the user did not give to a value that a table or a log has, if it has one. whose says
 // which, for an error.
 func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
-	if value == "" || o.Flags.Changed(flag) && !o.taken[flag] {
+	if value == "" || o.Flags.Changed(flag) {
 		return nil
 	}
 	if err := o.Flags.Set(flag, value); err != nil {
 		return fmt.Errorf("%s %s: %w", whose, flag, err)
 	}
-	if o.taken == nil {
-		o.taken = map[string]bool{}
-	}
-	o.taken[flag] = true
 	return nil
+}
+
+// giveAll gives to the flags that have a namesake in from what the user gave there.
+func giveAll(from, to *pflag.FlagSet) (err error) {
+	from.Visit(func(f *pflag.Flag) {
+		if to.Lookup(f.Name) != nil {
+			err = errors.Join(err, to.Set(f.Name, f.Value.String()))
+		}
+	})
+	return err
 }
 
 // nvlinkNCCL is the release line of NCCL that decides for NVLink domains of several nodes. NCCL 2.22 does not merge the

@@ -243,15 +243,16 @@ type expectTable struct {
 // the error; else there is no report with an error.
 func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (*emulate.Report,
 	error) {
-	ranks := o.Ranks
-	defer func() { o.Ranks = ranks }()
-	if t.log != nil && t.bench.Ranks > 0 {
-		o.Ranks = t.bench.Ranks
-	}
-	o.onlyModel = true
 	var notes []string
+	o.onlyModel = true
 	if t.log != nil {
 		var err error
+		if o, err = o.forTable(g); err != nil {
+			return nil, err
+		}
+		if o.onlyModel = true; t.bench.Ranks > 0 {
+			o.Ranks = t.bench.Ranks
+		}
 		if notes, err = o.place(g, t.log); err != nil {
 			return nil, &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
 		}

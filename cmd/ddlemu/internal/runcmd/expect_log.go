@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
@@ -15,6 +17,16 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
+
+// forTable returns options with the flags that were given, for one table of a log: what it says of its cluster is not
+// for the next one.
+func (o *expectOptions) forTable(g *cli.Global) (*expectOptions, error) {
+	c := &expectOptions{}
+	unused := *g // the flags of g have been read
+	fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
+	c.AddFlags(&unused, fs)
+	return c, giveAll(o.Flags, fs)
+}
 
 // place sets the flags that were not given to what a log says of its cluster: nodes, kind of GPU, version of NCCL, and
 // how many threads make the calls. The notes say what of it is not known here.
@@ -51,7 +63,7 @@ func (o *expectOptions) placeGPU(g *cli.Global, product string) (notes []string,
 	switch {
 	case err != nil:
 		return nil, nil // of which setup tells
-	case c.GPU != nil && !o.taken["gpu"]:
+	case c.GPU != nil:
 		if kind != "" && c.GPU.Name != kind {
 			notes = append(notes, fmt.Sprintf("the log's GPUs are %s (%s), the fabric's %s", product, kind,
 				c.GPU.Name))

@@ -74,7 +74,7 @@ func TestPlaceOfLog(t *testing.T) {
 	}
 }
 
-// The next table of a log replaces what the one before has set, and nothing that the user gave.
+// What a table of a log says of its cluster is not for the next one; what the user gave is for all.
 func TestPlaceOfTheNextTable(t *testing.T) {
 	g := &cli.Global{Getenv: func(string) string { return "" }}
 	var o expectOptions
@@ -83,16 +83,23 @@ func TestPlaceOfTheNextTable(t *testing.T) {
 	if err := fs.Parse([]string{"--profile=ndr400", "--soft-cuda"}); err != nil {
 		t.Fatal(err)
 	}
-	for nodes, product := range map[int]string{2: "NVIDIA H200", 4: "NVIDIA B200"} {
-		if notes, err := o.place(g, logOf(t, nodes, product, "nThread 1 nGpus 1")); err != nil || notes != nil {
+	for _, tc := range []struct {
+		nodes        int
+		product, gpu string
+	}{{2, "NVIDIA H200", "h200-sxm"}, {4, "NVIDIA B200", "b200"}, {2, "AMD Instinct MI300X", ""}} {
+		next, err := o.forTable(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes, err := next.place(g, logOf(t, tc.nodes, tc.product, "nThread 1 nGpus 1"))
+		if err != nil || (notes == nil) != (tc.gpu != "") {
 			t.Fatalf("%v %q", err, notes)
 		}
-		if got := fs.Lookup("nodes").Value.String(); got != fmt.Sprint(nodes) {
-			t.Errorf("%s nodes, want %d", got, nodes)
+		if got := next.Flags.Lookup("nodes").Value.String(); got != fmt.Sprint(tc.nodes) || next.Profile != "ndr400" {
+			t.Errorf("%s nodes of %s, want %d of ndr400", got, next.Profile, tc.nodes)
 		}
-		want := strings.ToLower(strings.TrimPrefix(product, "NVIDIA "))
-		if got := fs.Lookup("gpu").Value.String(); !strings.HasPrefix(got, want) {
-			t.Errorf("GPU %s, want %s", got, want)
+		if got := next.Flags.Lookup("gpu").Value.String(); got != tc.gpu {
+			t.Errorf("GPU %q, want %q", got, tc.gpu)
 		}
 	}
 }

@@ -66,13 +66,7 @@ func (o *validateOptions) forTable(g *cli.Global) (*validateOptions, error) {
 	unused := *g // the flags of g have been read
 	fs := pflag.NewFlagSet("validate", pflag.ContinueOnError)
 	c.AddFlags(&unused, fs)
-	var err error
-	o.Flags.Visit(func(f *pflag.Flag) {
-		if fs.Lookup(f.Name) != nil {
-			err = errors.Join(err, fs.Set(f.Name, f.Value.String()))
-		}
-	})
-	return c, err
+	return c, giveAll(o.Flags, fs)
 }
 
 // all is a comparison of many tables.
