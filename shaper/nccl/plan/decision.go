@@ -107,6 +107,9 @@ type Decision struct {
 	LLBuffSize    int // NCCL_LL_BUFFSIZE; 0: default
 	LL128BuffSize int // NCCL_LL128_BUFFSIZE; 0: default
 
+	NVLSChunkSize     int // NCCL_NVLS_CHUNKSIZE; 0: default
+	NVLSTreeChunkSize int // NCCL_NVLSTREE_MAX_CHUNKSIZE; 0: as NCCL selects it
+
 	P2PChannels        int // "N p2p channels"
 	P2PChannelsPerPeer int // "N p2p channels per peer"
 	P2PChunkSize       int // "P2P Chunksize set to N"; 0: default
@@ -158,7 +161,7 @@ func (d *Decision) Validate() error {
 		return fmt.Errorf("iterations %d: must not be negative", d.Iterations)
 	}
 	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold,
-		d.MaxChannels, d.UsedChannels, d.ChunkSize, d.P2PGroup} {
+		d.MaxChannels, d.UsedChannels, d.ChunkSize, d.P2PGroup, d.NVLSChunkSize, d.NVLSTreeChunkSize} {
 		if n < 0 {
 			return fmt.Errorf("size, thread or channel count %d: must not be negative", n)
 		}

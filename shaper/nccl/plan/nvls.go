@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -18,8 +19,8 @@ const (
 	Broadcast                  // all ranks of the node get that of the source, which sends it once
 )
 
-// nvlsChunkSize is NCCL_NVLS_CHUNKSIZE's default in bytes (transport/nvls.cc).
-const nvlsChunkSize = 128 << 10
+// defaultNVLSChunkSize is NCCL_NVLS_CHUNKSIZE's default in bytes (transport/nvls.cc).
+const defaultNVLSChunkSize = 128 << 10
 
 // validateNVLS checks a call by NVLS or NVLSTree.
 func (d *Decision) validateNVLS() error {
@@ -81,7 +82,7 @@ func (c *Call) nvlsHead(h, node int) int {
 
 // nvlsChunk is the payload of a chunk in bytes, of a channel with so many bytes (calcCollChunking).
 func (c *Call) nvlsChunk(bytes uint64) uint64 {
-	chunk := min(c.buffSize()/Steps, nvlsChunkSize)
+	chunk := uint64(cmp.Or(c.NVLSChunkSize, defaultNVLSChunkSize))
 	heads := uint64(c.nvlsHeads())
 	smaller := func(loops, to uint64) {
 		if bytes < loops*heads*chunk && chunk > to {
@@ -89,13 +90,19 @@ func (c *Call) nvlsChunk(bytes uint64) uint64 {
 		}
 	}
 	if c.Algo == NVLSTree {
-		if c.nodes >= 4 {
+		switch {
+		case c.NVLSTreeChunkSize > 0:
+			chunk = min(chunk, uint64(c.NVLSTreeChunkSize))
+		case c.nodes >= 4:
 			chunk = min(chunk, 64<<10)
 		}
+		smaller(32, 256<<10)
+		smaller(16, 128<<10)
 		smaller(4, 64<<10)
 		smaller(1, 32<<10)
 		return chunk
 	}
+	chunk = min(chunk, c.buffSize()/Steps)
 	smaller(64, 64<<10)
 	smaller(8, 32<<10)
 	smaller(2, 16<<10)

@@ -163,3 +163,40 @@ func TestHeadsOfALargeDomain(t *testing.T) {
 		}
 	}
 }
+
+// The sizes of chunks are those of calcCollChunking of 2.22.3 and 2.29.7, by hand: 8 heads, all bytes of one channel.
+func TestChunksOfNVLS(t *testing.T) {
+	const k = 1 << 10
+	for _, tc := range []struct {
+		algo               Algorithm
+		nodes              int
+		chunk, tree, buffs int // bytes; 0: default
+		bytes, want        uint64
+	}{
+		{NVLS, 1, 0, 0, 0, 64 * 8 * 128 * k, 128 * k},
+		{NVLS, 1, 0, 0, 0, 64*8*128*k - 1, 64 * k},
+		{NVLS, 1, 256 * k, 0, 0, 64 * 8 * 256 * k, 256 * k},
+		{NVLS, 1, 256 * k, 0, 1 << 20, 64 * 8 * 256 * k, 128 * k}, // the ring's buffers bound it
+		{NVLS, 1, 16 * k, 0, 0, 1, 16 * k},
+		{NVLSTree, 2, 0, 0, 0, 4 * 8 * 128 * k, 128 * k},
+		{NVLSTree, 2, 0, 0, 1 << 20, 1 << 40, 128 * k},
+		{NVLSTree, 4, 0, 0, 0, 1 << 40, 64 * k},
+		{NVLSTree, 4, 512 * k, 512 * k, 0, 32 * 8 * 512 * k, 512 * k},
+		{NVLSTree, 4, 512 * k, 512 * k, 0, 32*8*512*k - 1, 256 * k},
+		{NVLSTree, 2, 512 * k, 512 * k, 0, 16*8*256*k - 1, 128 * k},
+		{NVLSTree, 2, 512 * k, 256 * k, 0, 1 << 40, 256 * k},
+		{NVLSTree, 2, 128 * k, 512 * k, 0, 1 << 40, 128 * k},
+		{NVLSTree, 2, 512 * k, 0, 0, 1, 32 * k},
+	} {
+		d := &Decision{Version: 22907, Coll: nccl.AllReduce, Algo: tc.algo, Proto: Simple, Ranks: 8 * tc.nodes, Count: 1,
+			ElemSize: 4, Channels: 8, NVLSChannels: 16, BuffSize: tc.buffs, NVLSChunkSize: tc.chunk,
+			NVLSTreeChunkSize: tc.tree, NVLSHeads: make([][]int, 8)}
+		c, err := NewCall(d, func(r int) int { return r / 8 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.nvlsChunk(tc.bytes); got != tc.want {
+			t.Errorf("%+v: chunks of %d bytes", tc, got)
+		}
+	}
+}

@@ -24,9 +24,6 @@ func TestRefuseVariables(t *testing.T) {
 		d        plan.Decision
 		refused  bool
 	}{
-		{"NCCL_NVLS_CHUNKSIZE", plan.Decision{Coll: nccl.AllReduce, Algo: plan.NVLS}, true},
-		{"NCCL_NVLSTREE_MAX_CHUNKSIZE", plan.Decision{Coll: nccl.AllReduce, Algo: plan.NVLSTree}, true},
-		{"NCCL_NVLS_CHUNKSIZE", plan.Decision{Coll: nccl.AllReduce, Algo: plan.Ring}, false},
 		{"NCCL_P2P_NVL_CHUNKSIZE", plan.Decision{Coll: nccl.AllToAll, LocalTime: true}, true},
 		{"NCCL_P2P_PCI_CHUNKSIZE", plan.Decision{Coll: nccl.SendRecv, LocalTime: true}, true},
 		{"NCCL_P2P_NVL_CHUNKSIZE", plan.Decision{Coll: nccl.AllToAll}, false},

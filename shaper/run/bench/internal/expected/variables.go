@@ -19,6 +19,7 @@ func setVariables(d *plan.Decision, getenv func(string) string) error {
 		field *int
 	}{
 		{"NCCL_BUFFSIZE", &d.BuffSize}, {"NCCL_LL_BUFFSIZE", &d.LLBuffSize}, {"NCCL_LL128_BUFFSIZE", &d.LL128BuffSize},
+		{"NCCL_NVLS_CHUNKSIZE", &d.NVLSChunkSize}, {"NCCL_NVLSTREE_MAX_CHUNKSIZE", &d.NVLSTreeChunkSize},
 		{"NCCL_P2P_NET_CHUNKSIZE", &d.P2PChunkSize}, {"NCCL_CHUNK_SIZE", &d.ChunkSize},
 		{"NCCL_P2P_LL_THRESHOLD", &d.P2PLLThreshold},
 		{"NCCL_P2P_SCHEDULE_GROUP_SIZE", &d.P2PGroup}, {"NCCL_ALLOC_P2P_NET_LL_BUFFERS", &llBuffers},
@@ -57,14 +58,10 @@ func setVariables(d *plan.Decision, getenv func(string) string) error {
 // refuseVariables returns an error if a variable is set that changes what NCCL does for this decision, and of which the
 // model knows the default only.
 func refuseVariables(d *plan.Decision, getenv func(string) string) error {
-	var names []string
-	switch {
-	case d.Coll.IsP2P() && d.LocalTime:
-		names = []string{"NCCL_P2P_NVL_CHUNKSIZE", "NCCL_P2P_PCI_CHUNKSIZE"}
-	case !d.Coll.IsP2P() && (d.Algo == plan.NVLS || d.Algo == plan.NVLSTree):
-		names = []string{"NCCL_NVLS_CHUNKSIZE", "NCCL_NVLSTREE_MAX_CHUNKSIZE"}
+	if !d.Coll.IsP2P() || !d.LocalTime {
+		return nil
 	}
-	for _, name := range names {
+	for _, name := range []string{"NCCL_P2P_NVL_CHUNKSIZE", "NCCL_P2P_PCI_CHUNKSIZE"} {
 		if text := getenv(name); text != "" {
 			return fmt.Errorf("%s=%s: the model knows %s with the default of this variable only", name, text, d.Name())
 		}
