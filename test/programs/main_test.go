@@ -72,10 +72,10 @@ func (w *user) shell(line string) world.Outcome {
 	return w.run("sh", "-c", line)
 }
 
-// documented checks that README.md and docs/kernel.md contain a command line.
+// documented checks that docs/jobs.md and docs/kernel.md contain a command line.
 func (w *user) documented(line string) {
 	w.Helper()
-	for _, name := range []string{"README.md", "docs/kernel.md"} {
+	for _, name := range []string{"docs/jobs.md", "docs/kernel.md"} {
 		text, err := os.ReadFile(world.Absolute(w.T, "..", "..", name))
 		if err != nil {
 			w.Fatal(err)

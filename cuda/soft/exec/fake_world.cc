@@ -378,6 +378,17 @@ void World::proxy()
 	}
 }
 
+// Grows whenever a rank or the proxy has ended a step.
+uint64_t World::steps_ended()
+{
+	uint64_t n = 0;
+	for (auto &l : connections_) {
+		for (const uint64_t *steps : { &l->send_head, &l->send_tail, &l->recv_head, &l->recv_tail })
+			n += __atomic_load_n(steps, __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
 std::vector<int> World::run(const std::vector<Launch> &l, const std::string &what)
 {
 	std::vector<int> result(l.size());
@@ -392,9 +403,13 @@ std::vector<int> World::run(const std::vector<Launch> &l, const std::string &wha
 			running--;
 		});
 	}
-	auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-	while (running != 0 && std::chrono::steady_clock::now() < deadline)
-		sched_yield();
+	// Small chunks are thousands of steps, which take minutes on a busy machine: a launch hangs when no step ends.
+	auto now = std::chrono::steady_clock::now(), last = now;
+	for (uint64_t steps = 0; running != 0 && now < last + std::chrono::seconds(20); sched_yield()) {
+		now = std::chrono::steady_clock::now();
+		if (uint64_t n = steps_ended(); n != steps)
+			steps = n, last = now;
+	}
 	CHECK(running == 0, "%s hangs", what.c_str());
 	if (running != 0)
 		std::_Exit(1);

@@ -129,6 +129,7 @@ private:
 		const std::vector<Work> &works, const std::vector<uint32_t> &base, int channel, Launch *out);
 	void fill_comm(int rank);
 	void proxy();
+	uint64_t steps_ended();
 	bool move(Connection &l);
 	bool ready(Connection &l, size_t *bytes);
 	int ring_at(int channel, int i) const;
