@@ -75,7 +75,9 @@ dist: packages cli plugin rank ## pack the command and the plugin, as a tarball 
 wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for pip: the command, NCCL, the PyTorch backend
 	@cuda/torch/wheel/build.sh $(BUILD) "$(VERSION)"
 
-demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
+# What it needs of `make build`, to be there sooner.
+demo: packages cli plugin rank ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
+	$(GO) run ./cuda/soft/setup --build $(BUILD) --one-nccl
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
 # Tests that take minutes, or need root or build/: not for the fast lane.

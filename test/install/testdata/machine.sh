@@ -39,6 +39,7 @@ step() {
 echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fast" # the root is not kept
 
 step make demo
+step make build
 step make test-fast WHICH=.ci/concurrent # the others start no program
 step .ci/packages test pypi
 step "test -z \"\$(.ci/packages test pypi)\"" # each program is in its package

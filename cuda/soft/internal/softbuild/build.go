@@ -26,6 +26,8 @@ type Options struct {
 	Source string
 	// Refresh queries Debian's archive although the cache has the packages.
 	Refresh bool
+	// OneNCCL leaves out every NCCL but the default one, unless an earlier build has made another.
+	OneNCCL bool
 	// Out receives one line per step.
 	Out io.Writer
 }
@@ -100,7 +102,7 @@ func (b *builder) buildNCCL() (Summary, []string, error) {
 	var s Summary
 	var objects []string
 	var errs []error
-	for _, w := range wantedNCCLs {
+	for _, w := range b.wanted() {
 		c, err := b.findPackage(w)
 		s.Refused = append(s.Refused, c.refused...)
 		if err != nil {
@@ -123,6 +125,17 @@ func (b *builder) buildNCCL() (Summary, []string, error) {
 		errs = append(errs, errors.New("get NCCL: Debian has no version that the executor supports"))
 	}
 	return s, objects, errors.Join(errs...)
+}
+
+// wanted are the NCCLs to build. What an earlier build has made stays.
+func (b *builder) wanted() []wantedNCCL {
+	var s Summary
+	data, err := os.ReadFile(filepath.Join(b.soft(), SummaryFile))
+	several := err == nil && json.Unmarshal(data, &s) == nil && len(s.NCCL) > 1
+	if b.OneNCCL && !several {
+		return wantedNCCLs[:1]
+	}
+	return wantedNCCLs
 }
 
 // finish links the default NCCL into lib/, gives each NCCL the name by which a program is linked and its nccl.h, and

@@ -224,6 +224,25 @@ func TestFindPackageInCache(t *testing.T) {
 	}
 }
 
+// One NCCL is enough if it is asked for, unless there are two already.
+func TestWantedNCCLs(t *testing.T) {
+	one, two := `{"nccl":[{"nccl":"2.22.3"}]}`, `{"nccl":[{"nccl":"2.22.3"},{"nccl":"2.29.7"}]}`
+	for _, tc := range []struct {
+		oneNCCL bool
+		summary string
+		want    int
+	}{{false, "", 2}, {true, "", 1}, {true, one, 1}, {true, two, 2}, {false, one, 2}} {
+		b := testBuilder(t)
+		b.OneNCCL = tc.oneNCCL
+		if tc.summary != "" {
+			write(t, filepath.Join(b.soft(), SummaryFile), tc.summary)
+		}
+		if got := len(b.wanted()); got != tc.want {
+			t.Errorf("%+v: %d NCCLs", tc, got)
+		}
+	}
+}
+
 func TestFindPackageWithoutNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs apt")
