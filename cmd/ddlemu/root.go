@@ -3,6 +3,8 @@
 package main
 
 import (
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -38,7 +40,7 @@ durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cli.KnownCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return firstSteps(cmd.OutOrStdout()) },
 	}
 	root.SetVersionTemplate("ddlemu {{.Version}}\n")
 	root.SetFlagErrorFunc(cli.FlagError)
@@ -49,53 +51,96 @@ durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 	fs.StringVar(&g.Dir, "dir", "", "`folder` of the fabrics (default: $"+cli.DirEnv+", else /dev/shm/ddlemu-UID)")
 	fs.StringVar(&g.Owner, "owner", "",
 		"`user` who owns the fabrics; only for root (default: under sudo, the user who called it)")
-	root.AddCommand(commands(g)...)
+	addCommands(root, g)
 	cli.OnceOnly(root)
 	cli.AcceptOtherLetter(root)
+	cli.CompleteFlags(root)
 	return root
 }
 
-// commands are all commands, in the order of a user's work.
-func commands(g *cli.Global) []*cobra.Command {
-	return []*cobra.Command{
-		fabriccmd.NewProfilesCommand(g),
-		fabriccmd.NewGPUsCommand(g),
-		fabriccmd.NewUpCommand(g),
-		fabriccmd.NewDownCommand(g),
-		fabriccmd.NewShapeCommand(g),
-		fabriccmd.NewFabricCommand(g),
-		fabriccmd.NewStatusCommand(g),
-		fabriccmd.NewTopCommand(g),
-		fabriccmd.NewGCCommand(g),
-		fabriccmd.NewDoctorCommand(g),
-		runcmd.NewRunCommand(g),
-		runcmd.NewBenchCommand(g),
-		runcmd.NewRecordCommand(g),
-		runcmd.NewReplayCommand(g),
-		runcmd.NewExpectCommand(g),
-		workloadcmd.NewWorkloadCommand(g),
-		runcmd.NewValidateCommand(g),
-		runcmd.NewFitCommand(g),
-		runcmd.NewVerifyCommand(g),
-		schedulecmd.NewScheduleCommand(g),
-		tracecmd.NewMessagesCommand(g),
-		tracecmd.NewWhyCommand(g),
-		tracecmd.NewDiffCommand(g),
-		tracecmd.NewWhatIfCommand(g),
-		tracecmd.NewPendingCommand(g),
-		tracecmd.NewTraceCommand(g),
-		tracecmd.NewCaptureCommand(g),
-		tracecmd.NewExtcapCommand(g),
-		tracecmd.NewReportCommand(g),
-		fabriccmd.NewServeCommand(g),
-		fabriccmd.NewMetricsCommand(g),
-		fabriccmd.NewExecCommand(g),
-		fabriccmd.NewSSHCommand(g),
-		fabriccmd.NewHostfileCommand(g),
-		fabriccmd.NewDevCommand(g),
-		fabriccmd.NewDaemonCommand(g),
-		newGuardCommand(g),
-		cli.NewVersionCommand(g),
-		newManCommand(),
+// firstSteps is what ddlemu alone prints: a command for each way in.
+func firstSteps(out io.Writer) error {
+	_, err := io.WriteString(out, `ddlemu makes one machine behave like a cluster for NCCL.
+  run a job:      ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
+  measure:        ddlemu bench allreduce --profile ndr400 --ranks 2
+  only a number:  ddlemu expect allreduce --profile ndr400 --ranks 2
+All commands: ddlemu --help. All fabrics: ddlemu profiles.
+`)
+	return err
+}
+
+// groups are the parts of the list of commands, in the order of a user's work.
+func groups(g *cli.Global) []struct {
+	title    string
+	commands []*cobra.Command
+} {
+	return []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Run a job", []*cobra.Command{
+			runcmd.NewRunCommand(g),
+			fabriccmd.NewExecCommand(g),
+			fabriccmd.NewSSHCommand(g),
+			fabriccmd.NewHostfileCommand(g),
+			runcmd.NewRecordCommand(g),
+			runcmd.NewReplayCommand(g),
+		}},
+		{"Measure and calculate", []*cobra.Command{
+			runcmd.NewBenchCommand(g),
+			runcmd.NewExpectCommand(g),
+			runcmd.NewVerifyCommand(g),
+			runcmd.NewValidateCommand(g),
+			runcmd.NewFitCommand(g),
+			schedulecmd.NewScheduleCommand(g),
+			fabriccmd.NewDoctorCommand(g),
+		}},
+		{"Look at a job that was recorded", []*cobra.Command{
+			tracecmd.NewWhyCommand(g),
+			tracecmd.NewWhatIfCommand(g),
+			tracecmd.NewDiffCommand(g),
+			tracecmd.NewReportCommand(g),
+			tracecmd.NewMessagesCommand(g),
+			tracecmd.NewTraceCommand(g),
+			tracecmd.NewCaptureCommand(g),
+			tracecmd.NewExtcapCommand(g),
+			tracecmd.NewPendingCommand(g),
+		}},
+		{"Fabrics", []*cobra.Command{
+			fabriccmd.NewProfilesCommand(g),
+			fabriccmd.NewGPUsCommand(g),
+			fabriccmd.NewFabricCommand(g),
+			fabriccmd.NewUpCommand(g),
+			fabriccmd.NewShapeCommand(g),
+			fabriccmd.NewStatusCommand(g),
+			fabriccmd.NewTopCommand(g),
+			fabriccmd.NewServeCommand(g),
+			fabriccmd.NewMetricsCommand(g),
+			fabriccmd.NewDownCommand(g),
+			fabriccmd.NewGCCommand(g),
+			fabriccmd.NewDevCommand(g),
+		}},
+		{"Files", []*cobra.Command{workloadcmd.NewWorkloadCommand(g)}},
 	}
+}
+
+// otherNames are the names that other tools have for a command.
+var otherNames = map[string][]string{
+	"status": {"ps", "ls", "list", "info"}, "down": {"stop", "rm", "delete", "destroy"}, "up": {"start", "create"},
+	"shape": {"tc", "set", "change"}, "bench": {"test", "perf", "nccl-tests"}, "exec": {"enter"},
+	"capture": {"tcpdump", "pcap"}, "expect": {"predict", "model"}, "profiles": {"systems", "presets"},
+}
+
+// addCommands adds all commands to root, in their groups.
+func addCommands(root *cobra.Command, g *cli.Global) {
+	cobra.EnableCommandSorting = false
+	for _, group := range groups(g) {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			c.SuggestFor = otherNames[c.Name()]
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(fabriccmd.NewDaemonCommand(g), newGuardCommand(g), cli.NewVersionCommand(g), newManCommand())
 }

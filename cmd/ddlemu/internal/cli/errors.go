@@ -169,12 +169,22 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if f := otherCase(cmd, missing); f != nil {
 			return BadInput("%w: did you mean -%s, --%s? See `%s --help`", err, f.Shorthand, f.Name, cmd.CommandPath())
 		}
-		if near := configs.Nearest(missing.GetSpecifiedName(), names); len(near) > 0 {
+		near := configs.Nearest(missing.GetSpecifiedName(), names)
+		if name := otherFlagNames[missing.GetSpecifiedName()]; slices.Contains(names, name) {
+			near = []string{name}
+		}
+		if len(near) > 0 {
 			return BadInput("%w: did you mean --%s? See `%s --help`", err, strings.Join(near, " or --"),
 				cmd.CommandPath())
 		}
 	}
 	return BadInput("%w: see `%s --help`", err, cmd.CommandPath())
+}
+
+// otherFlagNames are the flags by the names that other tools have for them.
+var otherFlagNames = map[string]string{
+	"rate": "bw", "bandwidth": "bw", "speed": "bw", "delay": "lat", "latency": "lat", "rtt": "lat", "drop": "loss",
+	"np": "ranks", "world-size": "ranks", "nnodes": "nodes", "config": "file", "topology": "file", "dev": "link",
 }
 
 // otherCase returns the flag of cmd whose letter is that of the missing one in the other case, nil if there is none.

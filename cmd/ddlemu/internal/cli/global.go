@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -152,6 +153,9 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 	name := args[0]
 	var names []string
 	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, name) {
+			return BadInput("%q is not a command: did you mean %s?", name, c.Name())
+		}
 		if c.IsAvailableCommand() {
 			names = append(names, c.Name())
 		}

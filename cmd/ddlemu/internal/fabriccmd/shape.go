@@ -74,7 +74,33 @@ With --json and nothing to change, print the state.
 	o.AddFlags(cmd.Flags())
 	g.AddFabricFlag(cmd.Flags())
 	g.AddJSONFlag(cmd.Flags())
+	err := cmd.RegisterFlagCompletionFunc("link",
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return linksThatAreUp(g), cobra.ShellCompDirectiveNoFileComp
+		})
+	if err != nil {
+		panic(err) // the flag does not exist
+	}
 	return cmd
+}
+
+// linksThatAreUp are the links between nodes and switches of the fabric that is up, none without one.
+func linksThatAreUp(g *cli.Global) (names []string) {
+	up, err := g.Open()
+	if err != nil {
+		return nil
+	}
+	defer up.Close()
+	fab, err := fabricfile.Read(up.File)
+	if err != nil {
+		return nil
+	}
+	for i, h := range fab.Hops {
+		if h.Kind == fabric.Link || h.Kind == fabric.Trunk {
+			names = append(names, fab.HopName(i))
+		}
+	}
+	return names
 }
 
 // runShape changes links, or brings up a fabric that has them.

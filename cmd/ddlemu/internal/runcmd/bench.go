@@ -116,8 +116,9 @@ func (o *BenchOptions) addRowFlags(fs *pflag.FlagSet) {
 func NewBenchCommand(g *cli.Global) *cobra.Command {
 	var o BenchOptions
 	cmd := &cobra.Command{
-		Use:   "bench COLLECTIVE",
-		Short: "Measure a collective on an emulated fabric, as nccl-tests does",
+		Use:       "bench COLLECTIVE",
+		ValidArgs: nccl.Collectives(),
+		Short:     "Measure a collective on an emulated fabric, as nccl-tests does",
 		Long: `Runs real NCCL on an emulated fabric. Prints nccl-tests' table with the time that the
 link model expects for each row, and a verdict on whether this host really carried the
 fabric.

@@ -67,8 +67,9 @@ func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 func NewExpectCommand(g *cli.Global) *cobra.Command {
 	var o expectOptions
 	cmd := &cobra.Command{
-		Use:   "expect COLLECTIVE | --workload FILE",
-		Short: "Calculate expected times on a fabric, and judge a table of nccl-tests",
+		Use:       "expect COLLECTIVE | --workload FILE",
+		ValidArgs: nccl.Collectives(),
+		Short:     "Calculate expected times on a fabric, and judge a table of nccl-tests",
 		Long: `Asks real NCCL for its decision on the fabric for each size (algorithm, protocol,
 channels), and calculates with the link model how long that takes. On the software CUDA
 NCCL only decides and connects: no call is run, so no buffer takes memory. On a real GPU
