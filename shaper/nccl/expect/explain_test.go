@@ -14,21 +14,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// withNodes gives the nodes of a star times, and links between their GPUs of so many GB/s.
-func withNodes(f *Fabric, ranks int, t node.Time, rate uint64) *Fabric {
-	local := oneNode(ranks, t, rate)
-	first := len(f.Params)
-	f.Params = append(f.Params, local.Params...)
-	f.Nodes = &Nodes{Time: t, Path: func(src, dst int, kind plan.Multicast) []link.PathHop {
-		path := local.Nodes.Path(src, dst, kind)
-		for i := range path {
-			path[i].Hop += first
-		}
-		return path
-	}}
-	return f
-}
-
 func drawTime(t *rapid.T) node.Time {
 	ns := rapid.Int64Range(0, 3000)
 	action := func(name string) node.Cost {
@@ -78,7 +63,7 @@ func drawExplained(t *rapid.T) (d plan.Decision, f *Fabric, lossy bool) {
 	f = r.build(t)
 	f.InOrder = rapid.Bool().Draw(t, "in order")
 	if nodes {
-		withNodes(f, d.Ranks, drawTime(t), rapid.SampledFrom([]uint64{1, 50, 400}).Draw(t, "GB/s"))
+		f.addNodes(d.Ranks, drawTime(t), rapid.SampledFrom([]uint64{1, 50, 400}).Draw(t, "GB/s"))
 		f.Nodes.NICLatency = rapid.Int64Range(0, r.latency.Nanoseconds()).Draw(t, "NIC")
 		d.LocalTime = true
 	}
@@ -175,7 +160,7 @@ func TestPartsBetweenNodes(t *testing.T) {
 	s.bandwidth, s.tr.Host = 400e9, link.Host{PerMessage: perMessage}
 	f := s.build()
 	f.InOrder = true
-	withNodes(f, 2, node.Time{Kernel: 30_000, LL: node.Cost{Step: 800}}, 400)
+	f.addNodes(2, node.Time{Kernel: 30_000, LL: node.Cost{Step: 800}}, 400)
 	f.Nodes.NICLatency = nics
 	for n := range 2 {
 		f.Params[2*n].Latency += nics
