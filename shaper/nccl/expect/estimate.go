@@ -241,7 +241,7 @@ func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int
 // take equally long may still change slowly. Of calls that are known to repeat, only the first and the last ones are
 // played, with the same result.
 func (c *simulated) simulate(ctx context.Context, p *plan.Plan, f *Fabric, calls int) (playedCalls, error) {
-	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.tieSeed)
+	net := c.network(f)
 	defer net.Close()
 	enqueued := c.Iterations
 	if enqueued == 0 {
@@ -260,14 +260,12 @@ func (c *simulated) simulate(ctx context.Context, p *plan.Plan, f *Fabric, calls
 	if err != nil {
 		return playedCalls{}, err
 	}
-	if n := s.stalls(); n > 0 {
-		return playedCalls{}, errStalls(n)
-	}
 	return playedCalls{s.timing(n, c.Iterations), n, s.loop.Steps(), s.draws()}, nil
 }
 
 // playCalls simulates calls until all ranks with work have ended the given number of them, or enough says so of a
-// smaller number, and returns how many. Those that again knows to repeat are not played. It may be nil.
+// smaller number, and returns how many. Those that again knows to repeat are not played. It may be nil. If a path holds
+// more segments than the link model keeps, that is an error.
 func (s *simulation) playCalls(ctx context.Context, again *repeats, most int, enough func(n int) bool) (int, error) {
 	for n := 1; ; n++ {
 		if err := s.play(ctx, func() bool { return s.haveEnded(n - again.skipped()) }); err != nil {
@@ -276,9 +274,14 @@ func (s *simulation) playCalls(ctx context.Context, again *repeats, most int, en
 		n += again.look(s, n, most-n)
 		if n == most || again.skipped() == 0 && enough(n) {
 			again.fill(s)
-			return n, nil
+			return n, s.checkStalls()
 		}
 	}
+}
+
+// network is an idle network for a simulation of c on f. The caller closes it.
+func (c *simulated) network(f *Fabric) *link.Network {
+	return link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.tieSeed)
 }
 
 // newSimulation simulates a number of calls back to back.
@@ -305,11 +308,6 @@ func (c *simulated) newSimulation(p *plan.Plan, f *Fabric, net *link.Network, ca
 	return s, nil
 }
 
-func errStalls(n uint64) error {
-	return fmt.Errorf(
-		"a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
-}
-
 // sameKernels are the kernels of a call that is repeated, by rank.
 type sameKernels []*plan.Kernel
 
@@ -326,14 +324,19 @@ func (s *simulation) haveEnded(calls int) bool {
 	return true
 }
 
-// stalls counts how often a flow had too many segments in flight to send another one.
-func (s *simulation) stalls() (n uint64) {
+// checkStalls says if a flow had too many segments in flight to send another one: the model's times are then too long.
+func (s *simulation) checkStalls() error {
+	var n uint64
 	for i := range s.conns {
 		if c := &s.conns[i]; c.Flow != nil {
 			n += c.Flow.Stalls()
 		}
 	}
-	return n
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf(
+		"a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
 }
 
 // steadyCalls is the number of calls in a row with equal times after which the state is steady.

@@ -319,3 +319,18 @@ func TestLongCallsInOrder(t *testing.T) {
 		}
 	}
 }
+
+// On a path that holds more segments than the link model keeps, there is no time, and no explanation of one.
+func TestLongPathIsRefused(t *testing.T) {
+	s := eth1(tcp())
+	s.latency, s.tr.SendBuffer, s.tr.Window = time.Second, 256<<20, 256<<20
+	f := s.build()
+	d := decide(nccl.Broadcast, plan.Ring, plan.Simple, 2, 1, 128<<20)
+	_, err := Simulate(context.Background(), d, f)
+	_, why := Explain(context.Background(), d, f)
+	for _, err := range []error{err, why} {
+		if err == nil || !strings.Contains(err.Error(), "a path holds more segments") {
+			t.Errorf("%v", err)
+		}
+	}
+}

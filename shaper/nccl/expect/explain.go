@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
@@ -44,7 +43,7 @@ func explain(ctx context.Context, d *plan.Decision, f *Fabric) (*Explanation, er
 	if err != nil {
 		return nil, err
 	}
-	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed)
+	net := c.network(f)
 	defer net.Close()
 	net.KeepHopRecords()
 	calls := cmp.Or(d.Iterations, 1)
@@ -57,9 +56,6 @@ func explain(ctx context.Context, d *plan.Decision, f *Fabric) (*Explanation, er
 	n, err := s.playCalls(ctx, nil, calls, tooLong)
 	if err != nil {
 		return nil, err
-	}
-	if stalls := s.stalls(); stalls > 0 {
-		return nil, errStalls(stalls)
 	}
 	return s.explanation(n)
 }

@@ -40,8 +40,8 @@ func SimulateJob(ctx context.Context, j *plan.Job, f *Fabric) (*JobEstimate, err
 	if err := s.play(ctx, done); err != nil {
 		return nil, fmt.Errorf("expected time of the job: %w", err)
 	}
-	if n := s.stalls(); n > 0 {
-		return nil, fmt.Errorf("expected time of the job: %w", errStalls(n))
+	if err := s.checkStalls(); err != nil {
+		return nil, fmt.Errorf("expected time of the job: %w", err)
 	}
 	e := &JobEstimate{Random: s.draws() || !f.InOrder}
 	for r := range s.ranks {
