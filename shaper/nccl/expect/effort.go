@@ -28,26 +28,28 @@ const (
 	minOrders     = 3          // if the orders make no difference
 )
 
-// The same with the time of nodes. There the messages within the nodes are simulated too, which are many, and what a
-// node costs is known to percents only.
+// The same with the time of nodes. A simulation then has many more messages, those within the nodes, and the times of
+// nodes are known to a few percent only. So it takes fewer steps, and may be less exact.
 const (
 	maxNodeSteps  = 200_000
-	minNodeCalls  = 2    // of calls that take more steps: most buffers are full long before the first one ends
+	minNodeCalls  = 2    // if they take more than maxNodeSteps: a long call fills the buffers long before it ends
 	minNodeLoops  = 2    // of a shortened call
-	fillMessages  = 64   // on a connection, that fill its buffer several times
-	nodePrecision = 1e-3 // of the mean of several draws: its standard deviation
+	fillMessages  = 64   // messages that fill the buffer of a connection several times: it has 8 slots
+	nodePrecision = 1e-3 // standard deviation of the mean of several draws, as a fraction of the mean
 )
 
-// effort is how much of a call is simulated.
+// effort limits how much of calls back to back is simulated.
 type effort struct {
-	steps    float64 // that a simulation may take
-	minCalls int     // that are simulated if it takes more, and the last one took equally long on all ranks
-	// precision is the standard deviation of the mean, as a fraction, with which no more random draws are simulated; 0
-	// if only maxSteps and maxDraws limit them.
+	steps float64 // after which no further call is simulated; longer calls are shortened
+	// minCalls are simulated even if they take more steps. There may be more of them, up to the constant of the same
+	// name, until the last one took equally long on all ranks.
+	minCalls int
+	// precision ends the random draws: when the standard deviation of their mean, as a fraction of it, is no larger. 0
+	// if only maxSteps and maxDraws end them.
 	precision float64
 }
 
-// effort is that of the calls on f.
+// effort returns the limits for calls on f.
 func (f *Fabric) effort() effort {
 	draws := func(p link.Params) bool { return p.Draws() }
 	switch {

@@ -47,9 +47,8 @@ func (c *Call) checkNVLS() error {
 	}
 	for h, ranks := range c.NVLSHeads {
 		if len(ranks) != c.nodes {
-			return fmt.Errorf("%v: the log has %d ranks of head %d, want one of each of %d nodes", c.Algo, len(ranks),
-				h,
-				c.nodes)
+			return fmt.Errorf("%v: the log has %d ranks of head %d, want one of each of %d nodes", c.Algo,
+				len(ranks), h, c.nodes)
 		}
 		for node, r := range ranks {
 			if r < 0 || r >= c.Ranks || c.nodeOf[r] != node {
@@ -138,9 +137,8 @@ func (c *Call) nvlsLoops(s Share) []nvlsLoop {
 			align = c.rules.nvlsAlign / c.shape().elem
 		}
 		last := divUp(divUp(rem, heads), align) * align
-		out = append(out, nvlsLoop{func(h int) uint64 {
-			return min(last, rem-min(rem, uint64(h)*last))
-		}, 1})
+		part := func(h int) uint64 { return min(last, rem-min(rem, uint64(h)*last)) }
+		out = append(out, nvlsLoop{part, 1})
 	}
 	return out
 }
