@@ -13,7 +13,8 @@ type LimitedBy uint8
 
 // What can limit calls.
 const (
-	ByLatency LimitedBy = iota // chains of actions and messages, each of which waits for the one before
+	ByNothing LimitedBy = iota // the call takes no time
+	ByLatency                  // chains of actions and messages, each of which waits for the one before
 	BySteps                    // the actions of a kernel on one channel: what they take beside their bytes
 	ByChannel                  // the same, most of it for their bytes
 	ByLaunch                   // the launch of a kernel
@@ -41,7 +42,7 @@ const limiting = 0.5
 // half of the time, it is the launch, or else a chain of latencies.
 func (e *Estimate) limit(p *plan.Plan, f *Fabric, p2p bool) Limit {
 	if e.Time <= 0 {
-		return Limit{}
+		return Limit{By: ByNothing}
 	}
 	most := Limit{PeerChannels: e.peerChannels()}
 	consider := func(l Limit, ns float64) {

@@ -98,3 +98,19 @@ func TestLimitBetweenNodes(t *testing.T) {
 		}
 	}
 }
+
+// A call that takes no time has no limit.
+func TestLimitOfNoTime(t *testing.T) {
+	for name, d := range map[string]plan.Decision{
+		"one rank": decide(nccl.AllGather, plan.Ring, plan.Simple, 1, 1, 16<<20),
+		"0 bytes":  decide(nccl.AllGather, plan.Ring, plan.Simple, 2, 1, 0),
+	} {
+		e, err := Simulate(context.Background(), d, eth1(rdma()).build())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Time != 0 || e.Limit != (Limit{By: ByNothing}) {
+			t.Errorf("%s: %v ns, %+v", name, e.Time, e.Limit)
+		}
+	}
+}

@@ -38,9 +38,7 @@ func (t *Times) limit(d *plan.Decision, e *expect.Estimate) bench.Limit {
 	case expect.ByThread:
 		out.By = bench.HostThread
 	case expect.ByLatency:
-		if out.By = bench.Latency; l.Share == 0 {
-			return bench.Limit{}
-		}
+		out.By = bench.Latency
 	}
 	return out
 }
