@@ -32,9 +32,11 @@ func Words() []Word {
 // Good says whether w confirms the fabric: nothing is wrong, and nothing is slower than it must be.
 func (w Word) Good() bool { return w == AsExpected || w == Faster || w == FasterTree }
 
+// SlowOff is by how much a time may differ from an expectation that has no Spread, as a fraction.
+const SlowOff = 0.10
+
 // Tolerances. boundOff covers clocks and the rounding in the table; rateOff also covers rates with two digits.
 const (
-	slowOff  = 0.10
 	boundOff = 0.01
 	rateOff  = 0.05
 	rateUnit = 0.01  // GB/s, the table's last digit
@@ -69,7 +71,7 @@ type Finding struct {
 // does not show. So only a time longer than that of the last rank is slower. It is faster only if it is below the
 // network's own time.
 func Judge(got time.Duration, g Given) Finding {
-	off := slowOff + g.Spread
+	off := SlowOff + g.Spread
 	last := max(g.LastRank, g.Expected)
 	switch {
 	case float64(got) < (1-boundOff)*float64(g.Least):

@@ -224,8 +224,9 @@ func (f *Forecast) latencyUS() float64 {
 		Proto: f.Case.Decision.Proto}]
 }
 
-// nodeSpread is by how much the time of a node may be off, as a fraction: 90 % of the rows of published tables are
-// within 25 % of the model, of which 10 % are those of each judgement (docs/node-time.md).
+// nodeSpread is by how much the time of a node may be off beside [testslog.SlowOff], as a fraction. Together they are
+// 25 %: 90 % of the rows of published tables are within 23 % of what the model predicts without them
+// (docs/validation.md, "How near the model is").
 const nodeSpread = 0.15
 
 // spread is the possible deviation of the expected time, as a fraction. What the bytes on links determine has none of

@@ -39,8 +39,8 @@ func (r *Report) fixedText() string {
 	}
 }
 
-// smallOff is by how much small calls may differ from the model, see nodeSpread.
-const smallOff = 1.25
+// smallOff is by which factor small calls may differ from the model: by as much as a row that is judged.
+const smallOff = 1 + testslog.SlowOff + nodeSpread
 
 // smallText compares the calls whose time is that of launches and latencies with the time of nodes.
 func (r *Report) smallText() string {
