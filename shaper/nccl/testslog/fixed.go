@@ -67,8 +67,7 @@ func SmallCalls(samples []Sample) Small {
 		times = append(times, s.Time)
 		ratios = append(ratios, float64(s.Time)/float64(max(s.Network, 1)))
 	}
-	slices.Sort(ratios)
-	return Small{median(times), (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2, len(flat), upTo}
+	return Small{median(times), median(ratios), len(flat), upTo}
 }
 
 // flatPart are the samples in which the time hardly depends on the size, none if there are too few, and the largest of
@@ -111,7 +110,7 @@ func baseTime(samples []Sample) float64 {
 }
 
 // median of no numbers is 0.
-func median(of []time.Duration) time.Duration {
+func median[T time.Duration | float64](of []T) T {
 	if len(of) == 0 {
 		return 0
 	}
