@@ -8,9 +8,9 @@ package main
 import "C"
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 )
 
@@ -19,7 +19,7 @@ import (
 func (m *member) noteVariables() {
 	s := variables.Situation{Soft: busID(false) == "", Timeless: m.file.Virtual(), Kernel: m.onKernel}
 	if v := int(C.net_nccl_version()); v > 0 {
-		s.NCCL = fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+		s.NCCL = nccl.VersionText(v)
 	}
 	if !m.adHoc && getenv(jobEnv) == "" {
 		s.Fabric = m.file.Name()

@@ -100,3 +100,11 @@ func TestDiscards(t *testing.T) {
 		}
 	}
 }
+
+func TestVersionText(t *testing.T) {
+	for number, want := range map[int]string{22203: "2.22.3", 22907: "2.29.7", 2403: "2.4.3", 30001: "3.0.1"} {
+		if got := VersionText(number); got != want {
+			t.Errorf("%d is %s, want %s", number, got, want)
+		}
+	}
+}

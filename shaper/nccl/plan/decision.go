@@ -190,7 +190,7 @@ func (d *Decision) validateColl(r rules) error {
 		return nil
 	}
 	return fmt.Errorf("%v by %v/%v on NCCL %s: the model does not know this schedule", d.Coll, d.Algo, d.Proto,
-		versionString(d.Version))
+		nccl.VersionText(d.Version))
 }
 
 func (d *Decision) validateRings() error {

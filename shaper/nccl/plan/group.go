@@ -64,7 +64,7 @@ func bySize(calls []Decision) ([]int, error) {
 		if d.Coll == nccl.Broadcast && r.broadcastTasks {
 			if len(broadcasts) > 0 && calls[broadcasts[0]].Root != d.Root {
 				return nil, fmt.Errorf("the model does not know groups of broadcasts from several roots with NCCL %s",
-					versionString(d.Version))
+					nccl.VersionText(d.Version))
 			}
 			broadcasts = append(broadcasts, i)
 			continue

@@ -26,7 +26,7 @@ type work struct {
 
 func (d *Decision) validateP2P(r rules) error {
 	if r.sends.unknown {
-		return fmt.Errorf("%v on NCCL %s: the model knows the schedules of %s", d.Coll, versionString(d.Version),
+		return fmt.Errorf("%v on NCCL %s: the model knows the schedules of %s", d.Coll, nccl.VersionText(d.Version),
 			knownSends)
 	}
 	n, per := d.P2PChannels, d.P2PChannelsPerPeer

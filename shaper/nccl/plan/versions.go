@@ -2,7 +2,11 @@
 
 package plan
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
 
 // Versions are the versions of NCCL whose schedules the model knows. Older versions divide calls differently.
 const Versions = "2.22.3 to 2.30"
@@ -108,7 +112,7 @@ func StartsByHash(version int) (bool, error) {
 // rulesOf returns the rules of a version in ncclGetVersion's numbering.
 func rulesOf(version int) (rules, error) {
 	if version < versions[0].since || version >= firstUnknown {
-		return rules{}, fmt.Errorf("NCCL version %s: the model knows %s", versionString(version), Versions)
+		return rules{}, fmt.Errorf("NCCL version %s: the model knows %s", nccl.VersionText(version), Versions)
 	}
 	var r rules
 	for _, v := range versions {
@@ -117,8 +121,4 @@ func rulesOf(version int) (rules, error) {
 		}
 	}
 	return r, nil
-}
-
-func versionString(v int) string {
-	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }

@@ -3,7 +3,6 @@
 package testslog
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -193,10 +192,10 @@ func (s *System) learn(words []string) {
 	}
 }
 
-// versionText is 2.29.7 for 22907, as ncclGetVersion says it since 2.9; "" for others.
+// versionText is 2.29.7 for 22907, and "" for what is no number of a version since 2.9: a log may have any.
 func versionText(n int) string {
 	if n < 20900 || n >= 100000 {
 		return ""
 	}
-	return fmt.Sprintf("%d.%d.%d", n/10000, n/100%100, n%100)
+	return nccl.VersionText(n)
 }

@@ -58,11 +58,3 @@ func (m message) path(key string) string {
 	}
 	return m.fields[key]
 }
-
-// ncclVersion turns NCCL's version number (22203, or 2403 before 2.9) into 2.22.3.
-func ncclVersion(code int64) string {
-	if code < 10000 {
-		return fmt.Sprintf("%d.%d.%d", code/1000, code%1000/100, code%100)
-	}
-	return fmt.Sprintf("%d.%d.%d", code/10000, code%10000/100, code%100)
-}

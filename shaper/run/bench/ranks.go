@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 )
 
@@ -244,7 +245,7 @@ var errNoLog = errors.New("NCCL_DEBUG is set, so NCCL's log is not read; unset i
 // version is that of NCCL, such as 2.22.3.
 func (r *Ranks) version() string {
 	code, _ := r.hello[0].number("version")
-	return ncclVersion(code)
+	return nccl.VersionText(int(code))
 }
 
 // Info describes the ranks. Before Init it has no topology.

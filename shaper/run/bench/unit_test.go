@@ -181,14 +181,6 @@ func FuzzParseMessage(f *testing.F) {
 	})
 }
 
-func TestNCCLVersion(t *testing.T) {
-	for code, want := range map[int64]string{22203: "2.22.3", 22907: "2.29.7", 2403: "2.4.3", 30001: "3.0.1"} {
-		if got := ncclVersion(code); got != want {
-			t.Errorf("%d is %s, want %s", code, got, want)
-		}
-	}
-}
-
 func TestValidate(t *testing.T) {
 	good := Config{Ranks: 2, Iters: 1, RankBinary: "r", NCCLLibs: []string{"n"}, CudartLibs: []string{"c"}}
 	if err := good.validate(); err != nil {

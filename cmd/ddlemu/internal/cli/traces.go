@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // TraceFolders are the arguments of a command that reads the folders of several jobs.
@@ -177,12 +178,12 @@ func NcclName(t *messages.Trace) string {
 	return strings.Join(slices.Compact(all), " and ")
 }
 
-// versionOfNCCL is the text for NCCL's number of a version: 2 * 10000 + 29 * 100 + 7 for 2.29.7.
+// versionOfNCCL is the text for NCCL's number of a version, which a trace may not have.
 func versionOfNCCL(number int) string {
 	if number == 0 {
 		return "unknown"
 	}
-	return fmt.Sprintf("%d.%d.%d", number/10000, number/100%100, number%100)
+	return nccl.VersionText(number)
 }
 
 // WhyNotes say what the report does not rest on.
