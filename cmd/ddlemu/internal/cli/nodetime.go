@@ -5,12 +5,33 @@ package cli
 import (
 	"errors"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// TimeNodes makes the nodes of a fabric for any job cost time, if a flag, a variable or a file asks for it, as origins
+// LoadTimed loads the fabric that the flags and the environment describe, for any job. It refuses a fabric that cannot
+// be emulated.
+func LoadTimed(g *Global, profile, file string, fs *pflag.FlagSet) (*fabric.Fabric, error) {
+	origins := map[string]string{}
+	c, err := flags.Load(configs.Source{Profile: profile, File: file, Origins: origins, Getenv: g.Getenv}, fs)
+	if err != nil {
+		return nil, err
+	}
+	if err := timeNodes(c, origins); err != nil {
+		return nil, err
+	}
+	if err := c.CheckEmulated(); err != nil {
+		return nil, err
+	}
+	return fabric.New(c)
+}
+
+// timeNodes makes the nodes of a fabric for any job cost time, if a flag, a variable or a file asks for it, as origins
 // says. A profile alone does not: a job may have communicators of some of its ranks, which then fail.
-func TimeNodes(c *configs.Fabric, origins map[string]string) error {
+func timeNodes(c *configs.Fabric, origins map[string]string) error {
 	from := origins["node_time"]
 	if from == "" || !c.NodeTime {
 		return nil

@@ -167,7 +167,7 @@ func (g *Global) Create(fab *fabric.Fabric, name string) (*Opened, error) {
 			name, state.JobPrefix)
 	}
 	if err := fab.Config.CheckEmulated(); err != nil {
-		return nil, &InputError{err}
+		return nil, err
 	}
 	spec, err := fabricfile.Describe(fab, name)
 	if err != nil {

@@ -148,7 +148,7 @@ func (o *fabricShowOptions) fabric(g *cli.Global) (*fabric.Fabric, error) {
 			return nil, cli.BadInput(
 				"--fabric names a fabric that is up, --profile and -F one that is not: give one of them")
 		}
-		return o.load(g, "")
+		return o.load(g)
 	}
 	up, err := g.Open()
 	if err != nil {

@@ -39,24 +39,10 @@ func (o *SourceOptions) AddFlags(fs *pflag.FlagSet) {
 	o.Flags = fs
 }
 
-// load is the fabric that the flags and the environment describe. fallback is the profile
-// to use if they name none; with "" that is an error.
-func (o *SourceOptions) load(g *cli.Global, fallback string) (*fabric.Fabric, error) {
-	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Default: fallback, Getenv: g.Getenv}, o.Flags)
+// load is the fabric that the flags and the environment describe.
+func (o *SourceOptions) load(g *cli.Global) (*fabric.Fabric, error) {
+	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.Flags)
 	if err != nil {
-		return nil, err
-	}
-	return fabric.New(c)
-}
-
-// loadTimed loads a fabric whose nodes cost time, if that is asked for.
-func (o *SourceOptions) loadTimed(g *cli.Global) (*fabric.Fabric, error) {
-	origins := map[string]string{}
-	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}, o.Flags)
-	if err != nil {
-		return nil, err
-	}
-	if err := cli.TimeNodes(c, origins); err != nil {
 		return nil, err
 	}
 	return fabric.New(c)
@@ -102,7 +88,7 @@ gives the time scale.
 
 // runUp brings up a fabric and prints its description.
 func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
-	fab, err := o.loadTimed(g)
+	fab, err := cli.LoadTimed(g, o.Profile, o.File, o.Flags)
 	if err != nil {
 		return err
 	}

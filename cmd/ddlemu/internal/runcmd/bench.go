@@ -353,10 +353,7 @@ const nvlinkNCCL = "2.29"
 // the NCCL that decides.
 func (o *BenchOptions) checkDomain(cfg *configs.Fabric) error {
 	if !o.onlyModel {
-		if err := cfg.CheckEmulated(); err != nil {
-			return &cli.InputError{Err: err}
-		}
-		return nil
+		return cfg.CheckEmulated()
 	}
 	if !cfg.NodeTime || cfg.DomainNodes() == 1 {
 		return nil

@@ -23,7 +23,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/intercept/report"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
@@ -285,20 +284,9 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 		}
 		return job.Share(dir, g.Fabric)
 	}
-	origins := map[string]string{}
-	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}, o.flags)
+	fab, err := cli.LoadTimed(g, o.Profile, o.File, o.flags)
 	if err != nil {
 		return nil, err
-	}
-	if err := cli.TimeNodes(c, origins); err != nil {
-		return nil, err
-	}
-	fab, err := fabric.New(c)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.CheckEmulated(); err != nil {
-		return nil, &cli.InputError{Err: err}
 	}
 	if _, err := g.SettleScale(ctx, o.flags, fab); err != nil {
 		return nil, err
