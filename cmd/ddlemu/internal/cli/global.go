@@ -75,8 +75,11 @@ func (g *Global) More() string {
 }
 
 // PrintJSON writes v to standard output as JSON.
-func (g *Global) PrintJSON(v any) error {
-	e := json.NewEncoder(g.Stdout)
+func (g *Global) PrintJSON(v any) error { return WriteJSON(g.Stdout, v) }
+
+// WriteJSON writes v as JSON.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("write JSON: %w", err)

@@ -4,7 +4,6 @@ package runcmd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -136,7 +135,7 @@ func runFit(ctx context.Context, g *cli.Global, o *fitOptions, kind string, path
 		return err
 	}
 	if o.Output != "" {
-		err := cli.WriteNamed("--output", o.Output, o.force, func(w io.Writer) error { return writeJSON(w, report) })
+		err := cli.WriteNamed("--output", o.Output, o.force, func(w io.Writer) error { return cli.WriteJSON(w, report) })
 		if err != nil {
 			return err
 		}
@@ -145,12 +144,6 @@ func runFit(ctx context.Context, g *cli.Global, o *fitOptions, kind string, path
 		return g.PrintJSON(report)
 	}
 	return printFit(g.Stdout, report)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(v)
 }
 
 // otherKinds are the built-in kinds that have times, but one.

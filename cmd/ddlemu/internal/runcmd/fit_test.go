@@ -48,7 +48,7 @@ func TestPredictions(t *testing.T) {
 		}
 	}
 	var text strings.Builder
-	if err := writeJSON(&text, fitReport{Kind: "l40s", Tables: []*validate.Report{predictedTable()}}); err != nil {
+	if err := cli.WriteJSON(&text, fitReport{Kind: "l40s", Tables: []*validate.Report{predictedTable()}}); err != nil {
 		t.Fatal(err)
 	}
 	write(text.String())
