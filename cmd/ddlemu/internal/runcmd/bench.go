@@ -292,7 +292,7 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric, shared bool) (text strin
 	case o.nodeTimeIfAsked && !asked:
 		not = errors.New("add --node-time")
 	default:
-		not = cfg.CheckTimedNodes(o.isVirtual(cfg))
+		not = cfg.CheckTimedNodes(cfg.TakesVirtualClock(o.Soft || !locate.HasGPU()))
 	}
 	if not != nil && asked {
 		return "", cli.BadInput("%s: %w; ddlemu expect has calculated times", o.nodeTimeFrom, not)
@@ -315,12 +315,6 @@ func (o *BenchOptions) nodeTimeOff(g *cli.Global) bool {
 	}
 	on, err := configs.ParseOnOff(text)
 	return err == nil && !on // else nothing that is valid is given
-}
-
-// isVirtual says whether an emulated run on a fabric of its own has a virtual clock, as [emulate.Options.ChooseClock]
-// decides.
-func (o *BenchOptions) isVirtual(c *configs.Fabric) bool {
-	return c.IsVirtual() || c.Clock == "" && c.TimeScale == 0 && !c.OnKernel() && (o.Soft || !locate.HasGPU())
 }
 
 // setUnlessGiven sets a flag that the user did not give to a value that a table or a log has, if it has one. whose says

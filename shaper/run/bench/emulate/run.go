@@ -148,12 +148,10 @@ func (o *Options) selectScale(ctx context.Context) (why string, err error) {
 // ChooseClock makes the clock of a new fabric virtual if nothing is said about the clock or the time scale, and a
 // virtual one is possible. It reports whether the clock is virtual.
 func (o *Options) ChooseClock() bool {
-	c := &o.Config
-	if o.Shared == "" && c.Clock == "" && c.TimeScale == 0 && o.Scale == nil && o.Libraries.CUDA == locate.Soft &&
-		!c.OnKernel() {
-		c.Clock = configs.VirtualClock
+	if o.Shared == "" && o.Scale == nil && o.Config.TakesVirtualClock(o.Libraries.CUDA == locate.Soft) {
+		o.Config.Clock = configs.VirtualClock
 	}
-	return c.IsVirtual()
+	return o.Config.IsVirtual()
 }
 
 // attempt makes one attempt with these notes in the header.
