@@ -28,12 +28,8 @@ import (
 // A forecast that is interrupted has the calls that are done, in their order, and the error.
 func TestForecastsAreInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	o := Options{Config: *profile(t, "eth1"), Bench: bench.Config{Iters: 20},
-		Progress: func(string, time.Duration) { cancel() }}
-	f, err := fabric.New(&o.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o, f := onEth1(t)
+	o.Progress = func(string, time.Duration) { cancel() }
 	asked := bench.Config{Collective: nccl.AllReduce, Ranks: 2, Iters: 1, Ops: []nccl.RedOp{nccl.Sum}}
 	for size := int64(8); size < 8<<40; size *= 2 {
 		asked.Sizes = append(asked.Sizes, size)
@@ -50,6 +46,17 @@ func TestForecastsAreInterrupted(t *testing.T) {
 	}
 }
 
+// onEth1 are 20 iterations on the profile eth1, with its fabric.
+func onEth1(t *testing.T) (Options, *fabric.Fabric) {
+	t.Helper()
+	o := Options{Config: *profile(t, "eth1"), Bench: bench.Config{Iters: 20}}
+	f, err := fabric.New(&o.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, f
+}
+
 func profile(t *testing.T, name string) *configs.Fabric {
 	t.Helper()
 	c, err := configs.Load(configs.Source{Profile: name, Getenv: func(string) string { return "" }})
@@ -61,11 +68,7 @@ func profile(t *testing.T, name string) *configs.Fabric {
 
 // Every call keeps its decision. The model plays as many iterations as are asked for.
 func TestForecastsHaveTheirDecisions(t *testing.T) {
-	o := Options{Config: *profile(t, "eth1"), Bench: bench.Config{Iters: 20}}
-	f, err := fabric.New(&o.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o, f := onEth1(t)
 	asked := bench.Config{Collective: nccl.AllReduce, Ranks: 2, Iters: 1, Sizes: []int64{8, 1 << 20},
 		Ops: []nccl.RedOp{nccl.Sum, nccl.Max}}
 	var decided []bench.Case
@@ -86,16 +89,9 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 	}
 }
 
-// shaped brings up two leaves whose nodes and trunks add time to a message, and changes their parameters.
-func shaped(t *testing.T) (*state.Dir, *state.File) {
+// bringUp brings up the fabric "lab".
+func bringUp(t *testing.T, c *configs.Fabric) (*state.Dir, *state.File) {
 	t.Helper()
-	c, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml",
-		Getenv: func(string) string { return "" }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.TimeScale, c.Endpoint = 4, configs.Endpoint{Overhead: 3 * time.Millisecond, Gap: time.Millisecond}
-	c.Host.PerMessage = time.Millisecond
 	f, err := fabric.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +110,20 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { up.Close() })
+	return dir, up
+}
+
+// shaped brings up two leaves whose nodes and trunks add time to a message, and changes their parameters.
+func shaped(t *testing.T) (*state.Dir, *state.File) {
+	t.Helper()
+	c, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml",
+		Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.TimeScale, c.Endpoint = 4, configs.Endpoint{Overhead: 3 * time.Millisecond, Gap: time.Millisecond}
+	c.Host.PerMessage = time.Millisecond
+	dir, up := bringUp(t, c)
 	slow, far, down := 100*units.Mbps, 5*time.Millisecond, false
 	for pattern, p := range map[string]configs.LinkPatch{
 		"*": {Bandwidth: &slow}, "node0:*": {Latency: &far}, "leaf0:spine0": {Up: &down},
@@ -186,28 +196,7 @@ func TestPrivateFabricIsUnlimited(t *testing.T) {
 
 // Whether nodes cost time is for the command, whatever the file of a fabric that is up says.
 func TestNodeTimeOfSharedFabric(t *testing.T) {
-	c, err := configs.Profile("hgx-h100-ndr400")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fabric.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := fabricfile.Describe(f, "lab")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := state.OpenDir(filepath.Join(t.TempDir(), "fabrics"), os.Getuid(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	up, err := dir.Create(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer up.Close()
+	dir, _ := bringUp(t, profile(t, "hgx-h100-ndr400"))
 	for _, want := range []bool{false, true} {
 		o := Options{Dir: dir, Shared: "lab", Config: configs.Fabric{NodeTime: want}}
 		asked, err := o.askedFabric()
