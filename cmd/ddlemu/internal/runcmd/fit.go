@@ -4,6 +4,7 @@ package runcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -28,7 +29,7 @@ import (
 type fitOptions struct {
 	validateOptions
 	Decisions, Output string
-	Without           []string
+	Predict           []string
 	Every             int
 	force             bool
 }
@@ -38,7 +39,7 @@ func (o *fitOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addSizeFlags(fs)
 	fs.StringVar(&o.Decisions, "decisions", "", "`folder` for NCCL's decisions: those that are there are not asked for again")
-	fs.StringArrayVar(&o.Without, "leave-out", nil, "predict this `table`, or each, with figures that are fitted to the "+
+	fs.StringArrayVar(&o.Predict, "predict", nil, "predict this `table`, or each, with figures that are fitted to the "+
 		"others; may be repeated")
 	fs.IntVar(&o.Every, "every", 1, "use only every `n`-th row of each table for the search, which is faster")
 	fs.StringVarP(&o.Output, "output", "o", "", "`file` for the figures and the predictions, as JSON")
@@ -63,12 +64,13 @@ The search begins at the kind's figures. Figures that the rows do not determine 
 geometric mean of those of the other kinds. A figure that no other kind has another value
 for is not fitted: it stays as the kind has it.
 
---leave-out each says how far the model is from clusters that it does not know: each table
-is predicted with figures that are fitted to the other tables only.
-` + "`ddlemu validate --all --model --left-out FILE`" + ` sums up such predictions, of several kinds.
+--predict each says how far the model is from clusters that it does not know: each table
+is predicted with figures that are fitted to the other tables only (leave-one-out).
+` + "`ddlemu validate --all --model --predicted FILE`" + ` sums up such predictions, of several kinds.
 
-NCCL decides once on each row, which takes longest; --decisions keeps its decisions. Empty
-that folder if the tables' flags, NCCL or the software CUDA are others.
+NCCL decides once on each row. --decisions keeps its decisions; those on other calls, or of
+another release of NCCL, are refused. Empty that folder if nodes, NICs, variables or the
+software CUDA are others; with a GPU, also if NCCL is.
 
 EXIT STATUS
 ===========
@@ -76,7 +78,7 @@ EXIT STATUS
 0 if the figures were found, 1 if a rank failed, 2 for bad input, 130 if interrupted.
 `,
 		Example: `  ddlemu fit l40s tables
-  ddlemu fit a100-sxm tables --leave-out each --decisions decided -o a100.json`,
+  ddlemu fit a100-sxm tables --predict each --decisions decided -o a100.json`,
 		Args: cli.AtLeast(2, "fit takes a kind of GPU and tables: see `ddlemu fit --help`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runFit(cmd.Context(), g, &o, args[0], args[1:])
@@ -109,6 +111,9 @@ func runFit(ctx context.Context, g *cli.Global, o *fitOptions, kind string, path
 	if gpu.Time == nil {
 		return cli.BadInput("%s has no section time: write one that has the figures that are to be fitted", gpu.Name)
 	}
+	if o.Flags.Changed("gpu") {
+		return cli.BadInput("--gpu: the kind of GPU is the first argument of fit: leave it out")
+	}
 	if o.Every < 1 {
 		return cli.BadInput("--every %d: must be 1 or more", o.Every)
 	}
@@ -123,7 +128,8 @@ func runFit(ctx context.Context, g *cli.Global, o *fitOptions, kind string, path
 	}
 	show, stop := g.ShowProgress("fit")
 	defer stop()
-	l := &fitTables{g: g, o: o, show: show, gpu: gpu, fit: fit.Fit{Kind: gpu.Name, Every: o.Every, Progress: show.Part}}
+	l := &fitTables{g: g, o: o, show: show, kind: kind, gpu: gpu,
+		fit: fit.Fit{Every: o.Every, Progress: show.Part}}
 	if err := l.read(ctx, files); err != nil {
 		return err
 	}
@@ -131,6 +137,9 @@ func runFit(ctx context.Context, g *cli.Global, o *fitOptions, kind string, path
 		return err
 	}
 	report, err := l.run(ctx)
+	if errors.Is(err, validate.ErrNoRow) {
+		return &cli.InputError{Err: err}
+	}
 	if err != nil {
 		return err
 	}
@@ -162,9 +171,10 @@ type fitTables struct {
 	g       *cli.Global
 	o       *fitOptions
 	show    *progress.Display
+	kind    string // of the GPU: a name, or a file
 	gpu     *configs.GPU
 	fit     fit.Fit
-	reports []*validate.Report // of the tables, without lines
+	reports []*validate.Report // of the tables, without lines, for predictions
 }
 
 // read reads the tables of the kind, and asks NCCL for its decisions.
@@ -172,9 +182,7 @@ func (l *fitTables) read(ctx context.Context, files []string) error {
 	for i, path := range files {
 		t, err := l.o.table(path)
 		if err != nil {
-			if !l.g.Quiet {
-				fmt.Fprintf(l.g.Stderr, "ddlemu: left out: %s: %v\n", path, err)
-			}
+			l.leaveOut(path, err)
 			continue
 		}
 		upTo := l.upTo(filepath.Base(path))
@@ -201,13 +209,28 @@ func (l *fitTables) upTo(table string) int64 {
 	return (&configs.Fabric{GPU: l.gpu, NodeTime: true}).FittedUpTo(table)
 }
 
+// leaveOut says that a table is left out.
+func (l *fitTables) leaveOut(table string, why error) {
+	if !l.g.Quiet {
+		fmt.Fprintf(l.g.Stderr, "ddlemu: left out: %s: %v\n", table, why)
+	}
+}
+
+// options are those for a table, with the kind of GPU that is fitted.
+func (l *fitTables) options() (*validateOptions, error) {
+	o, err := l.o.forTable(l.g)
+	if err == nil {
+		o.Model, o.kind = true, l.kind
+	}
+	return o, err
+}
+
 // add adds the rows of a table.
 func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) error {
-	o, err := l.o.forTable(l.g)
+	o, err := l.options()
 	if err != nil {
 		return err
 	}
-	o.Model = true
 	v, err := o.options(l.g, path, t)
 	if err != nil {
 		return err
@@ -230,24 +253,28 @@ func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) err
 			}})
 	}
 	l.fit.Tables = append(l.fit.Tables, filepath.Base(path))
-	l.reports = append(l.reports, &validate.Report{Name: filepath.Base(path), System: t.System, Source: t.Source,
-		Profile: e.Config.Name, NCCL: decided.NCCL, CUDA: e.Libraries.CUDA, GPU: t.GPU,
-		OtherNCCL: t.OtherNCCL(decided.NCCL), RanksPerProcess: t.RanksPerProcess, Notes: t.Remarks(decided.NCCL)})
+	r := t.NewReport(&v.Emulate, decided.NCCL)
+	r.Name, r.Predicted = filepath.Base(path), true
+	l.reports = append(l.reports, r)
 	return nil
 }
 
 // run fits the figures, or predicts the tables that are left out.
 func (l *fitTables) run(ctx context.Context) (*fitReport, error) {
 	report, own := &fitReport{Kind: l.gpu.Name}, fit.KindOf(l.gpu)
-	if len(l.o.Without) > 0 {
-		tables, err := l.leftOut()
+	if len(l.o.Predict) > 0 {
+		tables, err := l.toPredict()
 		if err != nil {
 			return nil, err
 		}
-		predictions, err := l.fit.LeaveOut(ctx, own, tables)
+		predictions, err := l.fit.Predict(ctx, own, tables)
 		for i, p := range predictions {
 			r := l.reports[tables[i]]
-			r.Lines, r.WithoutOwn = p.Lines, true
+			r.Lines, r.LeftOut = p.Lines, append(r.LeftOut, p.LeftOut...)
+			if len(r.Lines) == 0 {
+				l.leaveOut(r.Name, r.NoRow())
+				continue
+			}
 			report.Tables = append(report.Tables, r)
 		}
 		return report, err
@@ -263,15 +290,15 @@ func (l *fitTables) run(ctx context.Context) (*fitReport, error) {
 	return report, nil
 }
 
-// eachTable is the value of --leave-out for all tables.
+// eachTable is the value of --predict for all tables.
 const eachTable = "each"
 
-// leftOut are the numbers of the tables of --leave-out.
-func (l *fitTables) leftOut() (tables []int, err error) {
+// toPredict are the numbers of the tables of --predict.
+func (l *fitTables) toPredict() (tables []int, err error) {
 	if len(l.fit.Tables) == 1 {
-		return nil, cli.BadInput("--leave-out: there is only one table, %s: nothing would be left", l.fit.Tables[0])
+		return nil, cli.BadInput("--predict: there is no other table than %s to fit figures to", l.fit.Tables[0])
 	}
-	for _, name := range l.o.Without {
+	for _, name := range l.o.Predict {
 		i := slices.Index(l.fit.Tables, filepath.Base(name))
 		switch {
 		case name == eachTable:
@@ -279,7 +306,7 @@ func (l *fitTables) leftOut() (tables []int, err error) {
 				tables = append(tables, i)
 			}
 		case i < 0:
-			return nil, cli.BadInput("--leave-out: %w", configs.Unknown("table that the kind is fitted to", name, l.fit.Tables))
+			return nil, cli.BadInput("--predict: %w", configs.Unknown("table that the kind is fitted to", name, l.fit.Tables))
 		default:
 			tables = append(tables, i)
 		}

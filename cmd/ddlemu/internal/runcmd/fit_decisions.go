@@ -5,7 +5,6 @@ package runcmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,11 +21,14 @@ func decide(ctx context.Context, folder, table string, e emulate.Options) (*emul
 	}
 	file := filepath.Join(folder, filepath.Base(table)+".decided")
 	d, err := readDecided(file)
-	if err == nil && !d.Of(&e.Bench) {
-		err = fmt.Errorf("%s: decisions on other calls than the table's: remove it", file)
+	if err == nil {
+		err = d.Check(&e)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return d, err
+	switch {
+	case err == nil:
+		return d, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, cli.BadInput("--decisions: %s: %w: remove it", file, err)
 	}
 	if d, err = emulate.Decide(ctx, e); err != nil {
 		return nil, err

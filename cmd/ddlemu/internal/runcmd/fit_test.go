@@ -3,24 +3,30 @@
 package runcmd
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/fit"
 )
 
 func predictedTable() *validate.Report {
-	return &validate.Report{Name: "x.csv", GPU: "l40s", WithoutOwn: true, Lines: []validate.Line{
+	return &validate.Report{Name: "x.csv", GPU: "l40s", Predicted: true, Lines: []validate.Line{
 		{Size: 8, Published: 10, Expected: 12, Error: 20}, {Size: 64, Published: 20, Expected: 19, Error: -5}}}
 }
 
@@ -52,25 +58,33 @@ func TestPredictions(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(text.String())
-	without, err := readPredicted([]string{file})
+	predictions, err := readPredictions([]string{file})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readPredicted([]string{file, file}); cli.ExitStatus(err) != cli.ExitInput {
+	if _, err := readPredictions([]string{file, file}); cli.ExitStatus(err) != cli.ExitInput {
 		t.Errorf("a table that is predicted twice: %v", err)
 	}
 	for _, bad := range []string{"", "{}", `{"kind": 3}`} {
 		if write(bad); true {
-			if _, err := readPredicted([]string{file}); cli.ExitStatus(err) != cli.ExitInput {
+			if _, err := readPredictions([]string{file}); cli.ExitStatus(err) != cli.ExitInput {
 				t.Errorf("%q: %v", bad, err)
 			}
 		}
 	}
-	a := &all{without: without}
+	a := &all{predictions: predictions}
 	whole := &validate.Table{Rows: []validate.Row{{Size: 8}, {Size: 64}}}
 	if d := cmp.Diff(predictedTable().Lines, a.predicted("x.csv", whole).Lines); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+	some := predictions["x.csv"]
+	some.LeftOut = []validate.LeftOut{{Size: 16, Reason: "no schedule"}}
+	wide := &validate.Table{Rows: []validate.Row{{Size: 8}, {Size: 16}, {Size: 64}},
+		LeftOut: []validate.LeftOut{{Size: 4, Reason: "odd"}}}
+	if r := a.predicted("x.csv", wide); len(r.Lines) != 2 || len(r.LeftOut) != 2 || r.LeftOut[1].Reason != "no schedule" {
+		t.Errorf("rows without a time: %+v", r)
+	}
+	some.LeftOut = nil
 	more := &validate.Table{Rows: []validate.Row{{Size: 8}, {Size: 16}}}
 	if a.predicted("x.csv", more) != nil || a.predicted("y.csv", whole) != nil {
 		t.Error("a prediction of rows that have none")
@@ -82,21 +96,22 @@ func TestPredictions(t *testing.T) {
 	for _, l := range r.Lines {
 		got = append(got, l.Error)
 	}
-	if d := cmp.Diff([]float64{20, 3}, got); d != "" || len(r.LeftOut) != 1 || r.LeftOut[0].Size != 16 || !r.WithoutOwn {
+	if d := cmp.Diff([]float64{20, 3}, got); d != "" || len(r.LeftOut) != 1 || r.LeftOut[0].Size != 16 || !r.Predicted {
 		t.Errorf("%s %+v", d, r.LeftOut)
 	}
 	other := &validate.Report{Name: "y.csv", Lines: []validate.Line{{Size: 8, Fitted: true}}}
-	if a.replace(other); len(other.Lines) != 1 || other.WithoutOwn {
+	if a.replace(other); len(other.Lines) != 1 || other.Predicted {
 		t.Errorf("%+v", other)
 	}
 }
 
-// NCCL's decisions on other calls than those asked for are refused; those on the same calls are read as they were written.
+// NCCL's decisions on other calls than those asked for, or of another NCCL, are refused; those on the same calls are read as they were written.
 func TestKeptDecisions(t *testing.T) {
 	dir := t.TempDir()
 	e := emulate.Options{Bench: bench.Config{Collective: nccl.AllReduce, Ranks: 2, Types: []nccl.DataType{nccl.Float},
 		Sizes: []int64{8, 16}, OutOfPlace: true, Iters: 1, Cycles: 1}}
-	d := &emulate.Decided{NCCL: "2.29.7", Cases: e.Bench.Cases()}
+	e.Libraries = locate.Libraries{CUDA: locate.Soft, Version: "2.29"}
+	d := &emulate.Decided{CUDA: locate.Soft, NCCL: "2.29.7", Cases: e.Bench.Cases()}
 	for i := range d.Cases {
 		d.Cases[i].Topology = &nccllog.Topology{Ranks: 2, Rings: [][]int{{0, 1}},
 			Threads: map[nccllog.Kernel]int{{Algo: "Ring", Proto: "LL"}: 512}}
@@ -118,9 +133,81 @@ func TestKeptDecisions(t *testing.T) {
 	if diff := cmp.Diff(d, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	e.Bench.Sizes = []int64{8, 32}
-	if _, err := decide(t.Context(), dir, "x.csv", e); err == nil || !strings.Contains(err.Error(), "remove it") {
-		t.Errorf("decisions on other calls: %v", err)
+	for want, change := range map[string]func(*emulate.Options){
+		"decisions on other calls than the table's": func(o *emulate.Options) { o.Bench.Sizes = []int64{8, 32} },
+		"decisions of NCCL 2.29.7 instead of 2.22":  func(o *emulate.Options) { o.Libraries.Version = "2.22" },
+		"decisions of NCCL 2.29.7 instead of 2.2":   func(o *emulate.Options) { o.Libraries.Version = "2.2" },
+		`decisions with the CUDA "soft" instead of`: func(o *emulate.Options) { o.Libraries = locate.GPU("") },
+	} {
+		other := e
+		change(&other)
+		_, err := decide(t.Context(), dir, "x.csv", other)
+		if cli.ExitStatus(err) != cli.ExitInput || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "x.csv.decided") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// A table whose rows the model does not know is left out, and said; it is no table without rows.
+func TestPredictedTablesHaveRows(t *testing.T) {
+	gpu, err := configs.BuiltInGPU("l40s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	l := &fitTables{g: &cli.Global{Stderr: &errs}, o: &fitOptions{Predict: []string{eachTable}}, gpu: gpu}
+	l.fit.Others, err = otherKinds(gpu.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"known.csv", "unknown.csv"} {
+		l.fit.Tables = append(l.fit.Tables, name)
+		l.reports = append(l.reports, &validate.Report{Name: name})
+		for _, size := range []int64{8, 16} {
+			l.fit.Rows = append(l.fit.Rows, fit.Row{Table: i, Published: time.Second, Case: bench.Case{Size: size}, Nodes: 1,
+				Call: func(context.Context, *configs.GPUTime) (time.Duration, error) {
+					if i == 1 {
+						return 0, errors.New("no schedule")
+					}
+					return time.Second, nil
+				}})
+		}
+	}
+	// The first table is predicted with figures that are fitted to nothing.
+	if _, err := l.run(t.Context()); !errors.Is(err, validate.ErrNoRow) {
+		t.Fatal(err)
+	}
+	l.o.Predict = []string{"unknown.csv"}
+	r, err := l.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "unknown.csv: no row can be run here: 8 bytes: no schedule\n"; len(r.Tables) != 0 ||
+		!strings.HasSuffix(errs.String(), want) {
+		t.Errorf("%+v; %s", r.Tables, errs.String())
+	}
+}
+
+// The kind of GPU that is fitted takes the place of the table's of the same name, also where it is a file.
+func TestFitUsesTheFileOfItsKind(t *testing.T) {
+	const file = "../../../../configs/gpus/l40s.yaml"
+	for kind, want := range map[string]string{file: file, "": "l40s"} {
+		var o fitOptions
+		g := &cli.Global{Getenv: func(string) string { return "" }}
+		o.AddFlags(g, pflag.NewFlagSet("fit", pflag.ContinueOnError))
+		l := &fitTables{g: g, o: &o, kind: kind}
+		table, err := l.options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cluster := validate.Cluster{GPU: "l40s", GPUsPerNode: 2}
+		if err := table.place(g, &validate.Table{Ranks: 2, Nodes: 1, Cluster: cluster}); err != nil {
+			t.Fatal(err)
+		}
+		if got := table.Flags.Lookup("gpu").Value.String(); got != want || !table.Model {
+			t.Errorf("%q: GPU %q, want %q", kind, got, want)
+		}
 	}
 }
 

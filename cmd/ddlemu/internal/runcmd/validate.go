@@ -3,6 +3,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,10 @@ type validateOptions struct {
 	BenchOptions
 	Model, All bool
 	Apart      string
-	LeftOut    []string
+	Predicted  []string
 	pictures   pictures
+	// kind is the file of the kind of GPU that takes the place of the table's; "" for a kind that is built in.
+	kind string
 }
 
 // AddFlags adds the flags to fs.
@@ -39,9 +42,9 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Apart, "apart", "",
 		"with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
 			"sum up")
-	fs.StringArrayVar(&o.LeftOut, "left-out", nil,
-		"with --all and --model: `file` of \"ddlemu fit --leave-out\": its tables are "+
-			"compared with figures that owe nothing to them; may be repeated")
+	fs.StringArrayVar(&o.Predicted, "predicted", nil,
+		"with --all and --model: `file` of \"ddlemu fit --predict\": its predictions take the place of what is "+
+			"calculated with figures that were fitted to the same rows; may be repeated")
 	o.pictures.addFlags(fs)
 	o.junit.addFlag(fs, "row")
 	addBudgetFlag(fs, &o.Budget)
@@ -105,8 +108,8 @@ far, and the verdict is incomplete.
 			if o.All {
 				return runValidateAll(cmd.Context(), g, &o, args)
 			}
-			if o.Apart != "" || len(o.LeftOut) > 0 {
-				return cli.BadInput("--apart and --left-out are for --all: see `ddlemu validate --help`")
+			if o.Apart != "" || len(o.Predicted) > 0 {
+				return cli.BadInput("--apart and --predicted are for --all: see `ddlemu validate --help`")
 			}
 			if len(args) > 1 {
 				return cli.BadInput("validate takes one table, with --all several: see `ddlemu validate --help`")
@@ -246,7 +249,7 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 	}
 	settings := [][2]string{{"ranks", strconv.Itoa(t.Ranks)}, {"nodes", strconv.Itoa(t.Nodes)}, {"cpu", t.CPU}}
 	if !o.Flags.Changed("gpu") { // how NVLinks connect another kind is not the table's
-		settings = append(settings, [2]string{"gpu", t.GPU}, [2]string{"nvlink", t.NVLink})
+		settings = append(settings, [2]string{"gpu", cmp.Or(o.kind, t.GPU)}, [2]string{"nvlink", t.NVLink})
 		if domain := max(t.NVLinkDomain, t.GPUsPerNode); t.GPU != "" && domain > 0 {
 			settings = append(settings, [2]string{"nvlink-domain", strconv.Itoa(domain)})
 		}

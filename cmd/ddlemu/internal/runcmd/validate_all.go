@@ -76,10 +76,11 @@ type all struct {
 	show  *progress.Display
 	total emulate.Budget
 	files []string
-	left  remaining
-	apart map[string]string // reasons why tables are seen apart, by their names
-	// without are the predictions of tables by figures that were fitted to others, by their names.
-	without map[string]*validate.Report
+	// remaining is the time that is left.
+	remaining remaining
+	apart     map[string]string // reasons why tables are seen apart, by their names
+	// predictions are those of tables by figures that were fitted to others, by their names.
+	predictions map[string]*validate.Report
 
 	reports []*validate.Report
 	out     []score.LeftOut
@@ -91,8 +92,8 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	if g.Fabric != "" {
 		return cli.BadInput("--fabric: with --all each table has its own fabric: leave it out")
 	}
-	if len(o.LeftOut) > 0 && !o.Model {
-		return cli.BadInput("--left-out is for --model: the figures are those of the model")
+	if len(o.Predicted) > 0 && !o.Model {
+		return cli.BadInput("--predicted is for --model: the figures are those of the model")
 	}
 	within, err := o.budget()
 	if err != nil {
@@ -106,7 +107,7 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	if err != nil {
 		return err
 	}
-	without, err := readPredicted(o.LeftOut)
+	predictions, err := readPredictions(o.Predicted)
 	if err != nil {
 		return err
 	}
@@ -119,8 +120,8 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	}
 	show, stop := g.ShowProgress("validate")
 	defer stop()
-	a := &all{g: g, o: o, show: show, total: within, files: files, apart: apart, without: without,
-		left: o.remaining(files)}
+	a := &all{g: g, o: o, show: show, total: within, files: files, apart: apart, predictions: predictions,
+		remaining: o.remaining(files)}
 	err = a.compare(ctx)
 	board := score.New(a.reports, a.apart, a.out)
 	if o.junit.path != "" {
@@ -151,18 +152,18 @@ func (a *all) compare(ctx context.Context) error {
 			within.End = time.Now().Add(time.Until(within.End) / time.Duration(len(a.files)-i))
 		}
 		where := fmt.Sprintf("%d of %d, %s", i+1, len(a.files), name)
-		a.show.Set(where, a.left.now())
+		a.show.Set(where, a.remaining.now())
 		o, err := a.o.forTable(a.g)
 		if err != nil {
 			return err
 		}
 		r, err := a.one(ctx, o, path, within, func(what string, left time.Duration) {
 			if within.Total == 0 {
-				left = a.left.now()
+				left = a.remaining.now()
 			}
 			a.show.Set(where+": "+what, left)
 		})
-		a.left.done(i)
+		a.remaining.done(i)
 		interrupted := ctx.Err() != nil
 		switch {
 		case r != nil:
@@ -189,7 +190,7 @@ func (a *all) compare(ctx context.Context) error {
 // one compares one table. What is predicted by figures that were fitted to other tables takes the place of what is not.
 func (a *all) one(ctx context.Context, o *validateOptions, path string, within emulate.Budget, show emulate.Progress) (
 	*validate.Report, error) {
-	if name := filepath.Base(path); a.without[name] != nil {
+	if name := filepath.Base(path); a.predictions[name] != nil {
 		if t, err := o.table(path); err == nil {
 			if r := a.predicted(name, t); r != nil {
 				return r, nil

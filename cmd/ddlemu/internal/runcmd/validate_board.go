@@ -21,7 +21,7 @@ const (
 	directConnect = "+"
 	allFitted     = "f"
 	someFitted    = "(f)"
-	withoutOwn    = "p"
+	predicted     = "p"
 )
 
 // printBoard prints the score of many tables as text.
@@ -38,7 +38,7 @@ func printBoard(w io.Writer, b *score.Board) error {
 	if len(b.Tables)+len(b.Apart) > 0 {
 		fmt.Fprintf(&out, "# %s another version of NCCL than the one here, or unknown; %s several ranks in a process, which "+
 			"NCCL connects directly;\n# %s figures were fitted to the table, %s to some of its rows; %s predicted by figures "+
-			"that were fitted to other tables\n", otherNCCL, directConnect, allFitted, someFitted, withoutOwn)
+			"that were fitted to other tables\n", otherNCCL, directConnect, allFitted, someFitted, predicted)
 	}
 	for i := range b.Tables {
 		printRemarks(&out, &b.Tables[i])
@@ -122,8 +122,8 @@ func marks(t *score.Table) (text string) {
 	if t.RanksPerProcess > 1 {
 		text += directConnect
 	}
-	if t.WithoutOwn {
-		text += withoutOwn
+	if t.Predicted {
+		text += predicted
 	}
 	fitted := 0
 	for _, l := range t.Lines {

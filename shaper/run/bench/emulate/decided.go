@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -19,6 +20,7 @@ import (
 // Decided are calls with NCCL's decisions on them, which do not depend on what a node costs. So the model can calculate
 // them with many costs, and NCCL decides once.
 type Decided struct {
+	CUDA  string // that NCCL had, as in locate.Libraries
 	NCCL  string // its version
 	Cases []bench.Case
 }
@@ -29,19 +31,30 @@ func Decide(ctx context.Context, o Options) (*Decided, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Decided{NCCL: info.NCCL, Cases: cases}, nil
+	return &Decided{CUDA: o.Libraries.CUDA, NCCL: info.NCCL, Cases: cases}, nil
 }
 
-// Of says whether these are decisions on the calls of b.
-func (d *Decided) Of(b *bench.Config) bool {
-	return slices.EqualFunc(d.Cases, b.Cases(), func(a, b bench.Case) bool {
+// Check returns an error if these are decisions on other calls than those of o, or of another NCCL. Of the NCCL of a
+// machine with a GPU it does not know the version.
+func (d *Decided) Check(o *Options) error {
+	same := slices.EqualFunc(d.Cases, o.Bench.Cases(), func(a, b bench.Case) bool {
 		return a.Collective == b.Collective && a.Type == b.Type && a.Ranks == b.Ranks && a.Size == b.Size
 	})
+	line := o.Libraries.Version
+	switch {
+	case !same:
+		return errors.New("decisions on other calls than the table's")
+	case d.CUDA != o.Libraries.CUDA:
+		return fmt.Errorf("decisions with the CUDA %q instead of %q", d.CUDA, o.Libraries.CUDA)
+	case line != "" && !strings.HasPrefix(d.NCCL, line+"."):
+		return fmt.Errorf("decisions of NCCL %s instead of %s", d.NCCL, line)
+	}
+	return nil
 }
 
 // Write writes what [ReadDecided] reads. What all calls share is written once.
 func (d *Decided) Write(w io.Writer) error {
-	short := Decided{NCCL: d.NCCL}
+	short := Decided{CUDA: d.CUDA, NCCL: d.NCCL}
 	for i, c := range d.Cases {
 		if i > 0 {
 			c.Topology, c.NICs = nil, nil

@@ -65,8 +65,8 @@ type Report struct {
 	// OtherNCCL says that the table was measured with another version of NCCL, or an unknown one; "" if not.
 	OtherNCCL       string `json:"other_nccl,omitempty"`
 	RanksPerProcess int    `json:"ranks_per_process,omitempty"` // of the measurement
-	// WithoutOwn says that the expected times are by figures that were fitted to other tables only.
-	WithoutOwn bool `json:"without_own,omitempty"`
+	// Predicted says that the expected times are by figures that were fitted to other tables only.
+	Predicted bool `json:"predicted,omitempty"`
 
 	Lines   []Line    `json:"rows"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`

@@ -66,15 +66,15 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	if len(r.Lines) == 0 {
-		return nil, r.noRow()
+		return nil, r.NoRow()
 	}
 	t.remark(r)
 	r.conclude()
 	return r, nil
 }
 
-// noRow is the error of a report without rows.
-func (r *Report) noRow() error {
+// NoRow is the error of a report that has only rows that are left out.
+func (r *Report) NoRow() error {
 	return fmt.Errorf("%w: %d bytes: %s", ErrNoRow, r.LeftOut[0].Size, r.LeftOut[0].Reason)
 }
 
@@ -226,12 +226,11 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 // Expect reports the model's expectations. It runs NCCL only for its decisions. Rows whose schedule the model does not
 // know are left out.
 func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
-	r := t.report(&o.Emulate)
 	rows, info, err := emulate.Expect(ctx, t.ForModel(o.Emulate))
 	if err != nil {
 		return nil, err
 	}
-	r.NCCL = info.NCCL
+	r := t.NewReport(&o.Emulate, info.NCCL)
 	for i, f := range rows {
 		if !f.Known {
 			r.leaveOut(t.Rows[i:i+1], f.Problem)
@@ -240,10 +239,18 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 		r.Lines = append(r.Lines, newLine(t.Rows[i], f.Time, 0, 0))
 	}
 	if len(r.Lines) == 0 {
-		return nil, r.noRow()
+		return nil, r.NoRow()
 	}
-	t.remark(r)
 	return r, nil
+}
+
+// NewReport returns a report on the table without lines, for times that the model calculates on the fabric of e. nccl
+// is the version of NCCL that decides.
+func (t *Table) NewReport(e *emulate.Options, nccl string) *Report {
+	r := t.report(e)
+	r.NCCL = nccl
+	t.remark(r)
+	return r
 }
 
 // ForModel returns e with the table's rows, variables and launch, as the model calculates them.

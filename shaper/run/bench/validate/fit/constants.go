@@ -19,9 +19,9 @@ type Constant struct {
 	path []int  // of the field, see reflect.Value.FieldByIndex
 }
 
-// Constants are the figures of t that are above 0, in the order of the fields. The others are left out of the file and
+// constantsOf are the figures of t that are above 0, in the order of the fields. The others are left out of the file and
 // have a default.
-func Constants(t *configs.GPUTime) (all []Constant) {
+func constantsOf(t *configs.GPUTime) (all []Constant) {
 	var walk func(v reflect.Value, name string, path []int)
 	walk = func(v reflect.Value, name string, path []int) {
 		if isFigure(v) {
@@ -60,16 +60,16 @@ func valueOf(v reflect.Value) float64 {
 	return v.Float()
 }
 
-// Of is the constant's value in t: ns, bits per second, or a number.
-func (c *Constant) Of(t *configs.GPUTime) float64 {
+// of is the constant's value in t: ns, bits per second, or a number.
+func (c *Constant) of(t *configs.GPUTime) float64 {
 	return valueOf(reflect.ValueOf(t).Elem().FieldByIndex(c.path))
 }
 
 // leastNumber is the least value of figures that are a ratio, see [configs.ActionTime].
 const leastNumber = 1
 
-// Set sets the constant in t.
-func (c *Constant) Set(t *configs.GPUTime, x float64) {
+// set sets the constant in t.
+func (c *Constant) set(t *configs.GPUTime, x float64) {
 	v := reflect.ValueOf(t).Elem().FieldByIndex(c.path)
 	switch {
 	case v.CanInt():
@@ -115,19 +115,19 @@ func KindOf(g *configs.GPU) Kind {
 // linkRate is the figure that is in proportion to the raw rate of the links.
 const linkRate = "links.rate"
 
-// Independent returns figures of a kind that owe nothing to the tables that the kind was fitted to: for each constant
+// independent returns figures of a kind that owe nothing to the tables that the kind was fitted to: for each constant
 // the geometric mean of the different values that other kinds have; of the rate of the links, of its ratio to the raw
 // rate. A value that is that of own is taken to be copied from it, and is no other one. free says which constants have
 // such a value; the rest keep own's.
-func Independent(own Kind, constants []Constant, others []Kind) (start *configs.GPUTime, free []bool) {
+func independent(own Kind, constants []Constant, others []Kind) (start *configs.GPUTime, free []bool) {
 	copied := *own.Time
 	start, free = &copied, make([]bool, len(constants))
 	for i := range constants {
 		c := &constants[i]
-		seen := map[float64]bool{0: true, c.Of(own.Time): true}
+		seen := map[float64]bool{0: true, c.of(own.Time): true}
 		sum, n := 0.0, 0.0
 		for _, k := range others {
-			x := c.Of(k.Time)
+			x := c.of(k.Time)
 			if seen[x] {
 				continue
 			}
@@ -138,7 +138,7 @@ func Independent(own Kind, constants []Constant, others []Kind) (start *configs.
 			sum, n = sum+math.Log(x), n+1
 		}
 		if free[i] = n > 0; free[i] {
-			c.Set(start, math.Exp(sum/n))
+			c.set(start, math.Exp(sum/n))
 		}
 	}
 	return start, free

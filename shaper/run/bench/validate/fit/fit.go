@@ -4,7 +4,7 @@ package fit
 
 import (
 	"context"
-	"math"
+	"fmt"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -16,7 +16,6 @@ const rounds = 8
 
 // Fit is a kind of GPU that is fitted to tables.
 type Fit struct {
-	Kind   string
 	Tables []string // names of their files
 	Rows   []Row    // those that figures may be fitted to
 	// Every says that of each table only every so many rows are used for the search; 0 as 1. It makes a fit faster. All
@@ -35,14 +34,17 @@ type Result struct {
 	Free      []bool // which of the constants were fitted; the others are as they were
 }
 
-// Prediction are the rows of a table as the figures say that were fitted to the other tables.
+// Prediction are the rows of a table as the figures say that were fitted to the other tables, and the rows for which
+// the model knows no time.
 type Prediction struct {
-	Table string          `json:"table"`
-	Lines []validate.Line `json:"rows"`
+	Table   string
+	Lines   []validate.Line
+	LeftOut []validate.LeftOut
 }
 
 // Run fits the figures of own to all rows. The search begins at own's figures; what the rows do not determine goes to
-// those of the other kinds. Which figures own has says which are fitted.
+// those of the other kinds. Which figures own has says which are fitted. The error is [validate.ErrNoRow] if the model
+// knows the time of none.
 func (f *Fit) Run(ctx context.Context, own Kind) (*Result, error) {
 	f.progress("all tables", 0)
 	m, r := f.model(own)
@@ -54,8 +56,8 @@ func (f *Fit) Run(ctx context.Context, own Kind) (*Result, error) {
 	return r, nil
 }
 
-// LeaveOut predicts tables, which are numbers of f.Tables, each with figures that are fitted to all tables but it.
-func (f *Fit) LeaveOut(ctx context.Context, own Kind, tables []int) (all []Prediction, err error) {
+// Predict predicts tables, which are numbers of f.Tables, each with figures that are fitted to all tables but it.
+func (f *Fit) Predict(ctx context.Context, own Kind, tables []int) (all []Prediction, err error) {
 	m, _ := f.model(own)
 	for i, table := range tables {
 		f.progress("without "+f.Tables[table], float64(i)/float64(len(tables)))
@@ -74,9 +76,9 @@ func (f *Fit) LeaveOut(ctx context.Context, own Kind, tables []int) (all []Predi
 
 // model is that of the rows, with the figures of the other kinds.
 func (f *Fit) model(own Kind) (*model, *Result) {
-	constants := Constants(own.Time)
-	start, free := Independent(own, constants, f.Others)
-	m := &model{own: *start, rows: f.Rows, known: map[place]float64{}}
+	constants := constantsOf(own.Time)
+	start, free := independent(own, constants, f.Others)
+	m := &model{own: *start, rows: f.Rows, known: map[place]answer{}}
 	for i, c := range constants {
 		if free[i] {
 			m.constants = append(m.constants, c)
@@ -93,15 +95,35 @@ func (f *Fit) search(ctx context.Context, m *model, own Kind, without int) ([]fl
 			rows = append(rows, row)
 		}
 	}
-	problem, start := m.problem(), m.parametersOf(&m.own)
-	begin := Point{At: m.parametersOf(own.Time)}
-	for k := range begin.At {
-		if !slices.ContainsFunc(rows, func(row int) bool { return problem.Uses(k, row) }) {
-			begin.At[k] = start[k] // only the table that is left out said what it is
+	p, start := m.problem(), m.parametersOf(&m.own)
+	begin := point{at: m.parametersOf(own.Time)}
+	for k := range begin.at {
+		if !slices.ContainsFunc(rows, func(row int) bool { return p.uses(k, row) }) {
+			begin.at[k] = start[k] // only the table that is left out said what it is
 		}
 	}
-	best, err := Minimize(ctx, problem, rows, start, begin, rounds)
-	return best.At, err
+	if err := f.knowsOne(ctx, m, begin.at, rows); err != nil || len(begin.at) == 0 {
+		return nil, err
+	}
+	var err error
+	if begin.errors, err = m.errors(ctx, begin.at, rows); err != nil {
+		return nil, err
+	}
+	best, err := minimize(ctx, p, rows, start, begin, rounds)
+	return best.at, err
+}
+
+// knowsOne checks that the model knows the time of one of the rows or more.
+func (f *Fit) knowsOne(ctx context.Context, m *model, at []float64, rows []int) error {
+	if len(rows) == 0 {
+		return validate.ErrNoRow
+	}
+	answers, err := m.answers(ctx, at, rows)
+	if err != nil || slices.ContainsFunc(answers, func(a answer) bool { return a.err == nil }) {
+		return err
+	}
+	first := &f.Rows[rows[0]]
+	return fmt.Errorf("%w: %s: %d bytes: %w", validate.ErrNoRow, f.Tables[first.Table], first.Case.Size, answers[0].err)
 }
 
 // predict calculates the rows of a table.
@@ -113,16 +135,16 @@ func (f *Fit) predict(ctx context.Context, m *model, at []float64, table int) (p
 			rows = append(rows, i)
 		}
 	}
-	errs, err := m.errors(ctx, at, rows)
-	if err != nil {
-		return p, err
-	}
-	for i, row := range rows {
-		if !math.IsNaN(errs[i]) {
-			p.Lines = append(p.Lines, f.Rows[row].line(errs[i]))
+	answers, err := m.answers(ctx, at, rows)
+	for i, a := range answers {
+		r := validate.Row{Size: f.Rows[rows[i]].Case.Size, Time: f.Rows[rows[i]].Published}
+		if a.err != nil {
+			p.LeftOut = append(p.LeftOut, validate.LeftOut{Size: r.Size, Reason: a.err.Error()})
+			continue
 		}
+		p.Lines = append(p.Lines, validate.NewLine(r, a.time))
 	}
-	return p, nil
+	return p, err
 }
 
 // used are the rows that a search uses: of each table every so many, and the last one.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
 // kind is a kind of GPU whose figures are those of a first one, times a factor.
@@ -46,7 +48,7 @@ func synthetic(size int64, steps float64, simple bool) Call {
 
 // tables are the rows of tables that a kind with these figures makes, with an error of up to noise.
 func tables(truth Kind, noise float64) *Fit {
-	f := &Fit{Kind: "synthetic"}
+	f := &Fit{}
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, steps := range []float64{1, 2, 4, 7, 14, 20} {
 		for size := int64(512); size <= 1<<24; size *= 2 {
@@ -98,7 +100,7 @@ func TestFitRecovers(t *testing.T) {
 
 // A table that is left out has no part in its prediction: one with all times doubled is predicted at half its times,
 // and does not change the others much.
-func TestLeaveOut(t *testing.T) {
+func TestPredict(t *testing.T) {
 	truth := kind(1)
 	f := tables(truth, 0.03)
 	f.Others = []Kind{kind(1.6), kind(2.1)}
@@ -114,7 +116,7 @@ func TestLeaveOut(t *testing.T) {
 		}
 		told = append(told, what)
 	}
-	all, err := f.LeaveOut(t.Context(), kind(1.2), []int{0, 1, 2, 3, 4, 5})
+	all, err := f.Predict(t.Context(), kind(1.2), []int{0, 1, 2, 3, 4, 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +143,7 @@ func TestLeaveOut(t *testing.T) {
 }
 
 // If one table alone determines figures, it is predicted with those of other kinds, and not with what itself says.
-func TestLeftOutAlone(t *testing.T) {
+func TestPredictedAlone(t *testing.T) {
 	truth := kind(1)
 	f := tables(truth, 0)
 	f.Others = []Kind{kind(2), kind(2)}
@@ -149,7 +151,7 @@ func TestLeftOutAlone(t *testing.T) {
 	f.Rows = slices.DeleteFunc(f.Rows, func(r Row) bool {
 		return r.Table != alone && r.Case.Decision.Proto == "SIMPLE"
 	})
-	all, err := f.LeaveOut(t.Context(), truth, []int{alone})
+	all, err := f.Predict(t.Context(), truth, []int{alone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +188,7 @@ func TestInterrupted(t *testing.T) {
 			return 0, context.Canceled
 		}
 	}
-	if _, err := f.LeaveOut(ctx, kind(1), []int{0}); !errors.Is(err, context.Canceled) {
+	if _, err := f.Predict(ctx, kind(1), []int{0}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -196,7 +198,7 @@ func TestConstants(t *testing.T) {
 	own.LL128 = configs.ActionTime{Step: 1, Rate: 8e9, Occupies: 1.25}
 	own.FittedTo = []configs.FittedRows{{Table: "x", UpTo: 8}}
 	var names []string
-	for _, c := range Constants(own) {
+	for _, c := range constantsOf(own) {
 		names = append(names, c.Name+" "+c.Text(own))
 	}
 	want := []string{"kernel 5000ns", "channels 1000ns", "call 4400ns", "links.rate 37.50GB/s", "links.latency 500ns",
@@ -205,11 +207,11 @@ func TestConstants(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("%q\nwant %q", names, want)
 	}
-	all := Constants(own)
+	all := constantsOf(own)
 	changed := *own
-	all[9].Set(&changed, 0.3)
-	all[0].Set(&changed, 12.4)
-	all[3].Set(&changed, 8.4e9)
+	all[9].set(&changed, 0.3)
+	all[0].set(&changed, 12.4)
+	all[3].set(&changed, 8.4e9)
 	if changed.LL128.Occupies != 1 || changed.Kernel != 12 || changed.Links.Rate != 8400000000 || own.Kernel != 5000 {
 		t.Errorf("set %+v, from %+v", changed, own)
 	}
@@ -218,8 +220,8 @@ func TestConstants(t *testing.T) {
 func TestIndependent(t *testing.T) {
 	own, a, b, copied := kind(1), kind(2), kind(8), kind(1)
 	b.Links = 2 * own.Links
-	constants := Constants(own.Time)
-	start, free := Independent(own, constants, []Kind{copied, a, a, b})
+	constants := constantsOf(own.Time)
+	start, free := independent(own, constants, []Kind{copied, a, a, b})
 	if start.Kernel != 20000 || own.Time.Kernel != 5000 { // of 10000 and 40000, a counts once
 		t.Errorf("kernel %v", start.Kernel)
 	}
@@ -278,11 +280,71 @@ func TestUsed(t *testing.T) {
 	}
 }
 
-func TestSolve(t *testing.T) {
-	x := solve([][]float64{{4, 2, 0}, {2, 5, 1}, {0, 1, 3}}, []float64{8, 15, 11})
-	for i, want := range []float64{1, 2, 3} {
-		if math.Abs(x[i]-want) > 1e-12 {
-			t.Errorf("x[%d] = %g", i, x[i])
+func TestStep(t *testing.T) {
+	// Two rows determine two parameters, but for the pull: the second has twice the effect in the second row.
+	s := search{start: []float64{0, 0}}
+	p := point{at: []float64{0, 0}, errors: []float64{0.2, -0.1, math.NaN()},
+		slopes: [][]float64{{1, 1}, {0, 2}, {9, 9}}}
+	weight := func(e float64) float64 { return 1 / math.Hypot(e, robust) }
+	a, b := weight(0.2), weight(-0.1)
+	// pull*x + a*(x+y+0.2) = 0 and pull*y + a*(x+y+0.2) + 2*b*(2*y-0.1) = 0
+	x, y := s.step(&p)[0], s.step(&p)[1]
+	if r := pull*x + a*(x+y+0.2); math.Abs(r) > 1e-9 {
+		t.Errorf("x %g, y %g: %g", x, y, r)
+	}
+	if r := pull*y + a*(x+y+0.2) + 2*b*(2*y-0.1); math.Abs(r) > 1e-9 {
+		t.Errorf("x %g, y %g: %g", x, y, r)
+	}
+	p.errors[0] = 5
+	if got := s.step(&p)[0]; got != -longestStep {
+		t.Errorf("step %g is not bounded", got)
+	}
+}
+
+// Rows that the model knows no time of are told with the reason; they have no part in the figures.
+func TestUnknownRows(t *testing.T) {
+	truth := kind(1)
+	f := tables(truth, 0)
+	f.Others = []Kind{kind(1.6), kind(2.1)}
+	unknown := func(context.Context, *configs.GPUTime) (time.Duration, error) { return 0, errors.New("no schedule") }
+	f.Rows[1].Call = unknown
+	f.Rows[2].Call = func(context.Context, *configs.GPUTime) (time.Duration, error) { return 0, nil }
+	all, err := f.Predict(t.Context(), kind(1.2), []int{0, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []validate.LeftOut{{Size: f.Rows[1].Case.Size, Reason: "no schedule"},
+		{Size: f.Rows[2].Case.Size, Reason: "the model has a time of 0 for it"}}
+	if !slices.Equal(all[0].LeftOut, want) || len(all[0].Lines) != 14 || len(all[1].LeftOut) != 0 {
+		t.Errorf("left out %+v and %+v; %d rows", all[0].LeftOut, all[1].LeftOut, len(all[0].Lines))
+	}
+	for i := range f.Rows {
+		f.Rows[i].Call = unknown
+	}
+	for _, try := range []func() error{
+		func() error { _, err := f.Run(t.Context(), kind(1.2)); return err },
+		func() error { _, err := f.Predict(t.Context(), kind(1.2), []int{0}); return err },
+	} {
+		if err := try(); !errors.Is(err, validate.ErrNoRow) || !strings.Contains(err.Error(), "no schedule") {
+			t.Error(err)
 		}
+	}
+}
+
+// Figures that a file writes alike are different ones for the model.
+func TestFiguresThatRoundAlike(t *testing.T) {
+	f := tables(kind(1), 0)
+	f.Others = []Kind{kind(2)}
+	calls := 0
+	f.Rows[0].Call = func(context.Context, *configs.GPUTime) (time.Duration, error) { calls++; return time.Second, nil }
+	m, _ := f.model(kind(1))
+	at := *kind(1).Time
+	for _, more := range []units.Bandwidth{0, 0, 1} {
+		figures := at
+		figures.LL.Rate += more
+		m.answer(t.Context(), &figures, 0)
+	}
+	if calls != 2 {
+		t.Errorf("%d calls for two different rates", calls)
 	}
 }

@@ -4,6 +4,8 @@ package fit
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"math"
 	"runtime"
 	"slices"
@@ -13,10 +15,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
-// Call calculates the time of one call if the nodes cost t.
+// Call calculates the time of one call if the nodes cost t. The error says why the model knows none.
 type Call func(ctx context.Context, t *configs.GPUTime) (time.Duration, error)
 
 // Row is a row of a table with what the model needs.
@@ -35,20 +36,26 @@ type model struct {
 	rows      []Row
 
 	mu    sync.Mutex
-	known map[place]float64 // errors that were calculated
+	known map[place]answer
 }
 
-// place is a row and the parameters that it depends on, as text.
+// place is a row and the exact values of the figures that it depends on.
 type place struct {
-	row        int
-	parameters string
+	row     int
+	figures string
+}
+
+// answer is what the model says of a row: a time, or why it knows none.
+type answer struct {
+	time time.Duration
+	err  error
 }
 
 // at returns the figures at some parameters, which are logarithms.
 func (m *model) at(parameters []float64) *configs.GPUTime {
 	t := m.own
 	for i := range m.constants {
-		m.constants[i].Set(&t, math.Exp(parameters[i]))
+		m.constants[i].set(&t, math.Exp(parameters[i]))
 	}
 	return &t
 }
@@ -56,14 +63,14 @@ func (m *model) at(parameters []float64) *configs.GPUTime {
 // parametersOf are those of t.
 func (m *model) parametersOf(t *configs.GPUTime) (all []float64) {
 	for i := range m.constants {
-		all = append(all, math.Log(m.constants[i].Of(t)))
+		all = append(all, math.Log(m.constants[i].of(t)))
 	}
 	return all
 }
 
 // problem is that of the search.
-func (m *model) problem() Problem {
-	return Problem{Errors: m.errors, Uses: func(parameter, row int) bool {
+func (m *model) problem() problem {
+	return problem{errors: m.errors, uses: func(parameter, row int) bool {
 		return uses(m.constants[parameter].Name, &m.rows[row])
 	}}
 }
@@ -92,16 +99,32 @@ func uses(figure string, r *Row) bool {
 	return section == "simple" || strings.HasPrefix(section, "nvls")
 }
 
-// errors are those of the rows at some parameters, several rows at once.
+// errors are the logarithms of calculated over published times at some parameters; NaN where the model knows no time.
 func (m *model) errors(ctx context.Context, parameters []float64, rows []int) ([]float64, error) {
-	t := m.at(parameters)
+	answers, err := m.answers(ctx, parameters, rows)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]float64, len(rows))
+	for i, a := range answers {
+		out[i] = math.NaN()
+		if a.err == nil {
+			out[i] = math.Log(float64(a.time) / float64(m.rows[rows[i]].Published))
+		}
+	}
+	return out, nil
+}
+
+// answers are those of the rows at some parameters. Several rows are calculated at once. The error is that of ctx.
+func (m *model) answers(ctx context.Context, parameters []float64, rows []int) ([]answer, error) {
+	t := m.at(parameters)
+	out := make([]answer, len(rows))
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(rows)) {
 		workers.Go(func() {
 			for i := range next {
-				out[i] = m.error(ctx, t, rows[i])
+				out[i] = m.answer(ctx, t, rows[i])
 			}
 		})
 	}
@@ -113,37 +136,33 @@ func (m *model) errors(ctx context.Context, parameters []float64, rows []int) ([
 	return out, ctx.Err()
 }
 
-// error is that of one row, which is calculated once for the same values of the parameters that it depends on.
-func (m *model) error(ctx context.Context, t *configs.GPUTime, row int) float64 {
-	r := &m.rows[row]
-	var key strings.Builder
-	for i := range m.constants {
-		if c := &m.constants[i]; uses(c.Name, r) {
-			key.WriteString(c.Text(t))
-			key.WriteByte(' ')
-		}
-	}
-	at := place{row, key.String()}
+// answer is that of one row. It is calculated once for the same values of the figures that the row depends on.
+func (m *model) answer(ctx context.Context, t *configs.GPUTime, row int) answer {
+	at := place{row, m.figuresOf(t, row)}
 	m.mu.Lock()
-	e, known := m.known[at]
+	a, known := m.known[at]
 	m.mu.Unlock()
 	if known || ctx.Err() != nil {
-		return e
+		return a
 	}
-	e = math.NaN()
-	if got, err := r.Call(ctx, t); err == nil && got > 0 {
-		e = math.Log(float64(got) / float64(r.Published))
+	if a.time, a.err = m.rows[row].Call(ctx, t); a.err == nil && a.time <= 0 {
+		a.err = errors.New("the model has a time of 0 for it")
 	}
 	if ctx.Err() == nil {
 		m.mu.Lock()
-		m.known[at] = e
+		m.known[at] = a
 		m.mu.Unlock()
 	}
-	return e
+	return a
 }
 
-// line is the report's line of a row whose error is e.
-func (r *Row) line(e float64) validate.Line {
-	calculated := time.Duration(math.Round(float64(r.Published) * math.Exp(e)))
-	return validate.NewLine(validate.Row{Size: r.Case.Size, Time: r.Published}, calculated)
+// figuresOf are the values in t of the figures that a row depends on.
+func (m *model) figuresOf(t *configs.GPUTime, row int) string {
+	var key []byte
+	for i := range m.constants {
+		if c := &m.constants[i]; uses(c.Name, &m.rows[row]) {
+			key = binary.LittleEndian.AppendUint64(key, math.Float64bits(c.of(t)))
+		}
+	}
+	return string(key)
 }

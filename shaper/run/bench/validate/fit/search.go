@@ -6,14 +6,16 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/mat"
 )
 
-// Problem is what a search needs of a model: errors of rows that depend on parameters.
-type Problem struct {
-	// Errors are the logarithms of calculated over published times of some rows; NaN where the model knows no time.
-	Errors func(ctx context.Context, at []float64, rows []int) ([]float64, error)
-	// Uses says whether the error of a row depends on a parameter.
-	Uses func(parameter, row int) bool
+// problem is what a search needs of a model: errors of rows that depend on parameters.
+type problem struct {
+	// errors are those of some rows; NaN where the model knows none.
+	errors func(ctx context.Context, at []float64, rows []int) ([]float64, error)
+	// uses says whether the error of a row depends on a parameter.
+	uses func(parameter, row int) bool
 }
 
 // How a search moves.
@@ -35,36 +37,30 @@ const (
 
 // search is one search.
 type search struct {
-	p     Problem
+	p     problem
 	rows  []int
 	start []float64 // the values that the parameters are pulled to
 }
 
-// Point is where a search is: parameters, which are logarithms, and the errors of its rows there. Slopes are by how
+// point is where a search is: parameters, which are logarithms, and the errors of its rows there. Slopes are by how
 // much the errors change with each parameter, about; nil if that is not known.
-type Point struct {
-	At     []float64
-	Errors []float64
-	Slopes [][]float64 // by row and parameter
+type point struct {
+	at     []float64
+	errors []float64
+	slopes [][]float64 // by row and parameter
 }
 
-// Minimize returns the point at which the errors of the rows are least, in at most so many rounds. start are the values
-// of the parameters that the rows do not determine. The search begins at begin, which has the errors of the same rows,
-// or none.
-func Minimize(ctx context.Context, p Problem, rows []int, start []float64, begin Point, rounds int) (best Point,
+// minimize returns the point at which the errors of the rows are least, in at most so many rounds. start are the values
+// of the parameters that the rows do not determine. The search begins at begin, which has the errors of these rows.
+func minimize(ctx context.Context, p problem, rows []int, start []float64, begin point, rounds int) (best point,
 	err error) {
 	s := &search{p, rows, start}
 	best = begin
-	if best.Errors == nil {
-		if best.Errors, err = p.Errors(ctx, best.At, rows); err != nil {
-			return best, err
-		}
-	}
 	loss := s.loss(&best)
 	for range rounds {
-		exact := best.Slopes == nil
+		exact := best.slopes == nil
 		if exact {
-			if best.Slopes, err = s.slopes(ctx, &best); err != nil {
+			if best.slopes, err = s.slopes(ctx, &best); err != nil {
 				return best, err
 			}
 		}
@@ -80,7 +76,7 @@ func Minimize(ctx context.Context, p Problem, rows []int, start []float64, begin
 			continue
 		}
 		if !exact {
-			best.Slopes = nil // those of another point may be wrong here
+			best.slopes = nil // those of another point may be wrong here
 			continue
 		}
 		// Where a time is the larger of two, slopes on one side say nothing about the other.
@@ -97,13 +93,13 @@ func Minimize(ctx context.Context, p Problem, rows []int, start []float64, begin
 
 // loss is the sum over the rows of a function that is the square of small errors and the amount of large ones, and the
 // pull to the start.
-func (s *search) loss(p *Point) (sum float64) {
-	for _, e := range p.Errors {
+func (s *search) loss(p *point) (sum float64) {
+	for _, e := range p.errors {
 		if !math.IsNaN(e) {
 			sum += math.Hypot(e, robust) - robust
 		}
 	}
-	for i, x := range p.At {
+	for i, x := range p.at {
 		d := x - s.start[i]
 		sum += pull * d * d / 2
 	}
@@ -111,26 +107,26 @@ func (s *search) loss(p *Point) (sum float64) {
 }
 
 // slopes measures those at a point.
-func (s *search) slopes(ctx context.Context, p *Point) ([][]float64, error) {
+func (s *search) slopes(ctx context.Context, p *point) ([][]float64, error) {
 	out := make([][]float64, len(s.rows))
 	for i := range out {
-		out[i] = make([]float64, len(p.At))
+		out[i] = make([]float64, len(p.at))
 	}
-	for k := range p.At {
+	for k := range p.at {
 		var rows, places []int
 		for i, row := range s.rows {
-			if s.p.Uses(k, row) && !math.IsNaN(p.Errors[i]) {
+			if s.p.uses(k, row) && !math.IsNaN(p.errors[i]) {
 				rows, places = append(rows, row), append(places, i)
 			}
 		}
-		changed := slices.Clone(p.At)
+		changed := slices.Clone(p.at)
 		changed[k] += difference
-		now, err := s.p.Errors(ctx, changed, rows)
+		now, err := s.p.errors(ctx, changed, rows)
 		if err != nil {
 			return nil, err
 		}
 		for n, i := range places {
-			if d := now[n] - p.Errors[i]; !math.IsNaN(d) {
+			if d := now[n] - p.errors[i]; !math.IsNaN(d) {
 				out[i][k] = d / difference
 			}
 		}
@@ -139,49 +135,48 @@ func (s *search) slopes(ctx context.Context, p *Point) ([][]float64, error) {
 }
 
 // step is the change of the parameters to the least loss of the linear model that the slopes of a point are.
-func (s *search) step(p *Point) []float64 {
-	n := len(p.At)
-	matrix, right := make([][]float64, n), make([]float64, n)
+func (s *search) step(p *point) []float64 {
+	n := len(p.at)
+	matrix, right := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
 	for a := range n {
-		matrix[a] = make([]float64, n)
-		matrix[a][a] = pull
-		right[a] = -pull * (p.At[a] - s.start[a])
+		matrix.SetSym(a, a, pull)
+		right.SetVec(a, -pull*(p.at[a]-s.start[a]))
 	}
-	for i, e := range p.Errors {
+	for i, e := range p.errors {
 		if math.IsNaN(e) {
 			continue
 		}
 		weight := 1 / math.Hypot(e, robust)
-		for a, slope := range p.Slopes[i] {
-			right[a] -= weight * slope * e
-			for b := range n {
-				matrix[a][b] += weight * slope * p.Slopes[i][b]
-			}
-		}
+		slopes := mat.NewVecDense(n, p.slopes[i])
+		matrix.SymRankOne(matrix, weight, slopes)
+		right.AddScaledVec(right, -weight*e, slopes)
 	}
-	step := solve(matrix, right)
-	for a := range step {
-		step[a] = max(-longestStep, min(step[a], longestStep))
+	step := make([]float64, n) // stays 0 if the slopes are no numbers
+	var root mat.Cholesky
+	if root.Factorize(matrix) && root.SolveVecTo(mat.NewVecDense(n, step), right) == nil {
+		for a, x := range step {
+			step[a] = max(-longestStep, min(x, longestStep))
+		}
 	}
 	return step
 }
 
 // descend goes from a point along step, less far until the loss is lower. Its slopes are those before, corrected so
 // that they would have led to the errors found (Broyden's method). If no part of step is better, l is not below loss.
-func (s *search) descend(ctx context.Context, p *Point, step []float64, loss float64) (next Point, l float64,
+func (s *search) descend(ctx context.Context, p *point, step []float64, loss float64) (next point, l float64,
 	err error) {
 	part := 1.0
 	for range halvings {
-		next = Point{At: slices.Clone(p.At)}
-		for i := range next.At {
-			d := next.At[i] + part*step[i] - s.start[i]
-			next.At[i] = s.start[i] + max(-farthest, min(d, farthest))
+		next = point{at: slices.Clone(p.at)}
+		for i := range next.at {
+			d := next.at[i] + part*step[i] - s.start[i]
+			next.at[i] = s.start[i] + max(-farthest, min(d, farthest))
 		}
-		if next.Errors, err = s.p.Errors(ctx, next.At, s.rows); err != nil {
+		if next.errors, err = s.p.errors(ctx, next.at, s.rows); err != nil {
 			return next, 0, err
 		}
 		if l = s.loss(&next); l < loss {
-			next.Slopes = s.corrected(p, &next)
+			next.slopes = s.corrected(p, &next)
 			return next, l, nil
 		}
 		part /= 2
@@ -190,9 +185,9 @@ func (s *search) descend(ctx context.Context, p *Point, step []float64, loss flo
 }
 
 // oneByOne moves each parameter alone, if that makes the loss lower. Only the rows that depend on it change.
-func (s *search) oneByOne(ctx context.Context, p Point, loss float64) (Point, float64, error) {
-	for k := range p.At {
-		alone := make([]float64, len(p.At))
+func (s *search) oneByOne(ctx context.Context, p point, loss float64) (point, float64, error) {
+	for k := range p.at {
+		alone := make([]float64, len(p.at))
 		alone[k] = s.stepOf(&p, k)
 		next, l, err := s.descend(ctx, &p, alone, loss)
 		if err != nil {
@@ -206,10 +201,10 @@ func (s *search) oneByOne(ctx context.Context, p Point, loss float64) (Point, fl
 }
 
 // stepOf is the change of one parameter to the least loss of the linear model, if the others stay.
-func (s *search) stepOf(p *Point, k int) float64 {
-	matrix, right := pull, -pull*(p.At[k]-s.start[k])
-	for i, e := range p.Errors {
-		if slope := p.Slopes[i][k]; !math.IsNaN(e) {
+func (s *search) stepOf(p *point, k int) float64 {
+	matrix, right := pull, -pull*(p.at[k]-s.start[k])
+	for i, e := range p.errors {
+		if slope := p.slopes[i][k]; !math.IsNaN(e) {
 			weight := 1 / math.Hypot(e, robust)
 			matrix, right = matrix+weight*slope*slope, right-weight*slope*e
 		}
@@ -218,14 +213,14 @@ func (s *search) stepOf(p *Point, k int) float64 {
 }
 
 // corrected are the slopes of from, changed as little as possible to explain the errors at to.
-func (s *search) corrected(from, to *Point) [][]float64 {
-	out := make([][]float64, len(from.Slopes))
-	for i, slopes := range from.Slopes {
+func (s *search) corrected(from, to *point) [][]float64 {
+	out := make([][]float64, len(from.slopes))
+	for i, slopes := range from.slopes {
 		out[i] = slices.Clone(slopes)
-		missing, square := to.Errors[i]-from.Errors[i], 0.0
+		missing, square := to.errors[i]-from.errors[i], 0.0
 		for k, slope := range slopes {
-			if s.p.Uses(k, s.rows[i]) {
-				d := to.At[k] - from.At[k]
+			if s.p.uses(k, s.rows[i]) {
+				d := to.at[k] - from.at[k]
 				missing, square = missing-slope*d, square+d*d
 			}
 		}
@@ -233,42 +228,10 @@ func (s *search) corrected(from, to *Point) [][]float64 {
 			continue
 		}
 		for k := range slopes {
-			if s.p.Uses(k, s.rows[i]) {
-				out[i][k] += missing * (to.At[k] - from.At[k]) / square
+			if s.p.uses(k, s.rows[i]) {
+				out[i][k] += missing * (to.at[k] - from.at[k]) / square
 			}
 		}
 	}
 	return out
-}
-
-// solve returns x with matrix x = right, for a symmetric positive definite matrix (Cholesky). It overwrites matrix.
-func solve(matrix [][]float64, right []float64) []float64 {
-	n := len(right)
-	x := append([]float64(nil), right...)
-	for i := range n {
-		for j := range i + 1 {
-			sum := matrix[i][j]
-			for k := range j {
-				sum -= matrix[i][k] * matrix[j][k]
-			}
-			if i == j {
-				matrix[i][i] = math.Sqrt(sum)
-			} else {
-				matrix[i][j] = sum / matrix[j][j]
-			}
-		}
-	}
-	for i := range n {
-		for k := range i {
-			x[i] -= matrix[i][k] * x[k]
-		}
-		x[i] /= matrix[i][i]
-	}
-	for i := n - 1; i >= 0; i-- {
-		for k := i + 1; k < n; k++ {
-			x[i] -= matrix[k][i] * x[k]
-		}
-		x[i] /= matrix[i][i]
-	}
-	return x
 }

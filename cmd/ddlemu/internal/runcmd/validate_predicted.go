@@ -11,25 +11,25 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
-// readPredicted reads files of `ddlemu fit --leave-out each`: the predictions of tables by figures that were fitted to
+// readPredictions reads files of `ddlemu fit --predict each`: the predictions of tables by figures that were fitted to
 // others, by the names of the tables.
-func readPredicted(files []string) (map[string]*validate.Report, error) {
+func readPredictions(files []string) (map[string]*validate.Report, error) {
 	all := map[string]*validate.Report{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return nil, cli.BadInput("--left-out: %w", err)
+			return nil, cli.BadInput("--predicted: %w", err)
 		}
 		var r fitReport
 		if err := json.Unmarshal(data, &r); err != nil {
-			return nil, cli.BadInput("--left-out: %s: %w", file, err)
+			return nil, cli.BadInput("--predicted: %s: %w", file, err)
 		}
 		if len(r.Tables) == 0 {
-			return nil, cli.BadInput("--left-out: %s has no predictions: make it with `ddlemu fit KIND --leave-out each`", file)
+			return nil, cli.BadInput("--predicted: %s has no predictions: make it with `ddlemu fit KIND --predict each`", file)
 		}
 		for _, t := range r.Tables {
 			if all[t.Name] != nil {
-				return nil, cli.BadInput("--left-out: %s: %s is in another file, too", file, t.Name)
+				return nil, cli.BadInput("--predicted: %s: %s is in another file, too", file, t.Name)
 			}
 			all[t.Name] = t
 		}
@@ -37,20 +37,23 @@ func readPredicted(files []string) (map[string]*validate.Report, error) {
 	return all, nil
 }
 
-// predicted is the report on a table if each of its rows is predicted, else nil.
+// predicted is the report on a table if each of its rows is predicted, or the model knows no time of it; else nil.
 func (a *all) predicted(name string, t *validate.Table) *validate.Report {
-	p := a.without[name]
+	p := a.predictions[name]
 	if p == nil {
 		return nil
 	}
 	r := *p
-	r.Lines, r.LeftOut = nil, t.LeftOut
+	r.Lines, r.LeftOut = nil, slices.Clone(t.LeftOut)
 	for _, row := range t.Rows {
-		line := lineOf(p.Lines, row.Size)
-		if line == nil {
+		isRow := func(l validate.LeftOut) bool { return l.Size == row.Size }
+		if line := lineOf(p.Lines, row.Size); line != nil {
+			r.Lines = append(r.Lines, *line)
+		} else if i := slices.IndexFunc(p.LeftOut, isRow); i >= 0 {
+			r.LeftOut = append(r.LeftOut, p.LeftOut[i])
+		} else {
 			return nil
 		}
-		r.Lines = append(r.Lines, *line)
 	}
 	return &r
 }
@@ -58,7 +61,7 @@ func (a *all) predicted(name string, t *validate.Table) *validate.Report {
 // replace puts the predictions of rows in the place of what is calculated with figures that were fitted to them. Such
 // rows without a prediction are left out. A table that has no predictions stays as it is.
 func (a *all) replace(r *validate.Report) {
-	p := a.without[r.Name]
+	p := a.predictions[r.Name]
 	if p == nil {
 		return
 	}
@@ -75,7 +78,7 @@ func (a *all) replace(r *validate.Report) {
 			r.LeftOut = append(r.LeftOut, validate.LeftOut{Size: l.Size, Reason: why})
 		}
 	}
-	r.Lines, r.WithoutOwn = kept, true
+	r.Lines, r.Predicted = kept, true
 }
 
 func lineOf(lines []validate.Line, size int64) *validate.Line {
