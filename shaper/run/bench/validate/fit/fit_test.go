@@ -301,6 +301,27 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// A parameter that begins farther from the start than a search may go does not stop the others.
+func TestFarAway(t *testing.T) {
+	truth := []float64{-farthest - 0.5, 1}
+	p := problem{uses: func(parameter, row int) bool { return parameter == row },
+		errors: func(_ context.Context, at []float64, rows []int) (errs []float64, _ error) {
+			for _, row := range rows {
+				errs = append(errs, at[row]-truth[row])
+			}
+			return errs, nil
+		}}
+	begin := point{at: []float64{truth[0], 0}, errors: []float64{0, -1}}
+	got, err := minimize(t.Context(), p, []int{0, 1}, []float64{0, 0}, begin, rounds)
+	if err != nil || math.Abs(got.at[0]-truth[0]) > 0.01 || math.Abs(got.at[1]-truth[1]) > 0.01 {
+		t.Errorf("%v, want %v; %v", got.at, truth, err)
+	}
+	begin = point{at: []float64{0, 0}, errors: []float64{farthest + 0.5, -1}}
+	if got, err = minimize(t.Context(), p, []int{0, 1}, []float64{0, 0}, begin, rounds); err != nil || got.at[0] != -farthest {
+		t.Errorf("%v: too far; %v", got.at, err)
+	}
+}
+
 // Rows that the model knows no time of are told with the reason; they have no part in the figures.
 func TestUnknownRows(t *testing.T) {
 	truth := kind(1)

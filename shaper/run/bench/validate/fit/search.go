@@ -28,7 +28,8 @@ const (
 	pull = 0.02
 	// difference is by how much a parameter is changed to see what it does.
 	difference = 0.02
-	// longestStep bounds the change of a parameter in one round, and farthest the change in all.
+	// longestStep bounds the change of a parameter in one round, and farthest how far from the start it may go. One that
+	// begins farther away may stay there.
 	longestStep, farthest = 0.7, 2.5
 	// goodEnough is the gain, of the loss, below which a search ends.
 	goodEnough = 0.002
@@ -169,8 +170,8 @@ func (s *search) descend(ctx context.Context, p *point, step []float64, loss flo
 	for range halvings {
 		next = point{at: slices.Clone(p.at)}
 		for i := range next.at {
-			d := next.at[i] + part*step[i] - s.start[i]
-			next.at[i] = s.start[i] + max(-farthest, min(d, farthest))
+			d := p.at[i] - s.start[i]
+			next.at[i] = s.start[i] + max(min(-farthest, d), min(d+part*step[i], max(farthest, d)))
 		}
 		if next.errors, err = s.p.errors(ctx, next.at, s.rows); err != nil {
 			return next, 0, err
