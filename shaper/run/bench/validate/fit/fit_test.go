@@ -260,7 +260,8 @@ func TestUses(t *testing.T) {
 		{"net.latency", row("TREE", "LL", 1), false}, {"net.latency", row("TREE", "LL", 2), true},
 		{"nvls_head.step", row("NVLS", "SIMPLE", 1), true}, {"simple.step", row("NVLSTREE", "SIMPLE", 2), true},
 		{"ll.step", row("NVLS", "SIMPLE", 1), false}, {"send.rate", &Row{Nodes: 1}, true}, {"ll.rate", &Row{}, true},
-		{"nvls_copy.step", &Row{}, false}, {"something.new", &Row{}, true},
+		{"send_net.rate", &Row{Nodes: 2}, true}, {"send_net.rate", &Row{Nodes: 1}, false},
+		{"send_net.rate", row("RING", "SIMPLE", 2), false}, {"nvls_copy.step", &Row{}, false}, {"something.new", &Row{}, true},
 	} {
 		if got := uses(tc.figure, tc.row); got != tc.want {
 			t.Errorf("%s, %+v: %v", tc.figure, tc.row.Case.Decision, got)

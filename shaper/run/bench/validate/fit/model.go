@@ -82,10 +82,13 @@ var actions = []string{"ll", "ll128", "simple", "send", "nvls_copy", "nvls_head"
 // other figures matter for all calls, those of the net between nodes.
 func uses(figure string, r *Row) bool {
 	section, _, _ := strings.Cut(figure, ".")
-	if section == "net" {
-		return r.Nodes > 1
-	}
 	d := r.Case.Decision
+	switch section {
+	case "net":
+		return r.Nodes > 1
+	case "send_net":
+		return r.Nodes > 1 && d == nil
+	}
 	if !slices.Contains(actions, section) {
 		return true
 	}
