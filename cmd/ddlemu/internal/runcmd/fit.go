@@ -75,7 +75,8 @@ software CUDA are others; with a GPU, also if NCCL is.
 EXIT STATUS
 ===========
 
-0 if the figures were found, 1 if a rank failed, 2 for bad input, 130 if interrupted.
+0 if the figures were found, 1 if a rank failed, 2 for bad input, 130 if interrupted: then
+the tables that were predicted before are shown and written.
 `,
 		Example: `  ddlemu fit l40s tables
   ddlemu fit a100-sxm tables --predict each --decisions decided -o a100.json`,
@@ -138,21 +139,26 @@ func runFit(ctx context.Context, g *cli.Global, o *fitOptions, kind string, path
 	}
 	report, err := l.run(ctx)
 	if errors.Is(err, validate.ErrNoRow) {
-		return &cli.InputError{Err: err}
+		err = &cli.InputError{Err: err}
 	}
-	if err != nil {
+	if err != nil && (report == nil || len(report.Tables) == 0) {
 		return err
 	}
+	return errors.Join(err, o.show(g, report))
+}
+
+// show writes the report to the file of --output, and prints it.
+func (o *fitOptions) show(g *cli.Global, r *fitReport) error {
 	if o.Output != "" {
-		err := cli.WriteNamed("--output", o.Output, o.force, func(w io.Writer) error { return cli.WriteJSON(w, report) })
+		err := cli.WriteNamed("--output", o.Output, o.force, func(w io.Writer) error { return cli.WriteJSON(w, r) })
 		if err != nil {
 			return err
 		}
 	}
 	if g.JSON {
-		return g.PrintJSON(report)
+		return g.PrintJSON(r)
 	}
-	return printFit(g.Stdout, report)
+	return printFit(g.Stdout, r)
 }
 
 // otherKinds are the built-in kinds that have times, but one.

@@ -56,18 +56,19 @@ func (f *Fit) Run(ctx context.Context, own Kind) (*Result, error) {
 	return r, nil
 }
 
-// Predict predicts tables, which are numbers of f.Tables, each with figures that are fitted to all tables but it.
+// Predict predicts tables, which are numbers of f.Tables, each with figures that are fitted to all tables but it. Beside
+// an error it returns the predictions that it has.
 func (f *Fit) Predict(ctx context.Context, own Kind, tables []int) (all []Prediction, err error) {
 	m, _ := f.model(own)
 	for i, table := range tables {
 		f.progress("without "+f.Tables[table], float64(i)/float64(len(tables)))
 		at, err := f.search(ctx, m, own, table)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		p, err := f.predict(ctx, m, at, table)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		all = append(all, p)
 	}

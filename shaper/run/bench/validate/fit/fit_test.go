@@ -193,6 +193,23 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// What was predicted before an interruption is not lost.
+func TestInterruptedLater(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	f := tables(kind(1), 0)
+	f.Others = []Kind{kind(2)}
+	f.Progress = func(what string, _ float64) {
+		if what == "without b" {
+			stop()
+		}
+	}
+	all, err := f.Predict(ctx, kind(1), []int{0, 1})
+	if !errors.Is(err, context.Canceled) || len(all) != 1 || all[0].Table != "a" || len(all[0].Lines) != 16 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 func TestConstants(t *testing.T) {
 	own := kind(1).Time
 	own.LL128 = configs.ActionTime{Step: 1, Rate: 8e9, Occupies: 1.25}
