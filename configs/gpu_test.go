@@ -227,6 +227,12 @@ func TestGPUTime(t *testing.T) {
 		{"occupies: 1.25", "occupies: 0.5", `"0.5": must be a number from 1 to 8`},
 		{"time:\n", "nvlink: {generation: 4, links: 18, rate: 25GB/s, connection: switch}\ntime:\n",
 			"time.nvls_copy.step: must be given, and above 0"},
+		{"kernel: 4us", "kernel: 11s", "mine.yaml:8: time.kernel: 11s is out of range: must be 0s to 10s"},
+		{"kernel: 4us", "kernel: 4us\n  channels: 1h", "mine.yaml:9: time.channels: 1h0m0s is out of range"},
+		{"call: 3us", "call: 1h", "time.call"}, {"latency: 400ns", "latency: 11s", "time.links.latency"},
+		{"step: 2us", "step: 11s", "time.simple.step"},
+		{"call: 3us", "call: 3us\n  net: {per_message: 11s, latency: 1us}", "time.net.per_message"},
+		{"call: 3us", "call: 3us\n  net: {per_message: 1us, latency: 11s}", "time.net.latency"},
 		{"kernel: 4us", "launch: 4us", `mine.yaml:8: time: "launch" is not a key here`},
 	} {
 		_, err := DecodeGPU("mine.yaml", []byte(head+strings.Replace(good, tc.from, tc.to, 1)))

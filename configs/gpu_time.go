@@ -154,8 +154,9 @@ func (t *GPUTime) validate(nvls bool) error {
 		}
 	}
 	return cmp.Or(
-		needs("kernel", t.Kernel > 0), needs("call", t.Call > 0),
-		needs("links.rate", t.Links.Rate > 0), needs("links.latency", t.Links.Latency > 0),
+		someTime("kernel", t.Kernel), between("channels", t.Channels, 0, MaxLatency), someTime("call", t.Call),
+		needs("links.rate", t.Links.Rate > 0), someTime("links.latency", t.Links.Latency),
+		within("net", t.Net.validate()),
 		within("ll", t.LL.validate()), within("ll128", t.LL128.validate()),
 		within("simple", t.Simple.validate()), within("send", t.Send.validate()),
 	)
@@ -176,13 +177,21 @@ func (t *NICTime) validate() error {
 	if t == nil {
 		return nil
 	}
-	return cmp.Or(between("per_message", t.PerMessage, 0, MaxLatency), between("latency", t.Latency, 0, MaxLatency),
-		at("rate", inRate(t.Rate)), between("eager", t.Eager, 0, MaxBuffer),
+	return cmp.Or(t.NetTime.validate(), at("rate", inRate(t.Rate)), between("eager", t.Eager, 0, MaxBuffer),
 		between("rendezvous", t.Rendezvous, 0, MaxLatency))
 }
 
+func (t *NetTime) validate() error {
+	return cmp.Or(between("per_message", t.PerMessage, 0, MaxLatency), between("latency", t.Latency, 0, MaxLatency))
+}
+
 func (a *ActionTime) validate() error {
-	return cmp.Or(needs("step", a.Step > 0), needs("rate", a.Rate > 0))
+	return cmp.Or(someTime("step", a.Step), needs("rate", a.Rate > 0))
+}
+
+// someTime is an error unless a time of a kind of GPU is given and at most MaxLatency.
+func someTime(field string, d time.Duration) error {
+	return cmp.Or(needs(field, d > 0), between(field, d, 0, MaxLatency))
 }
 
 // needs is an error unless a field of a kind of GPU is above 0.

@@ -493,7 +493,7 @@ func (f *Fabric) longestLatency(n int) time.Duration {
 	longest := time.Duration(0)
 	for dst := range f.NICs() {
 		if f.NodeOfNIC(dst) != e.Node {
-			longest = max(longest, f.Latency(n, dst)-f.netLatency())
+			longest = max(longest, f.Latency(n, dst)-f.portLatency())
 		}
 	}
 	return longest + 2*f.Config.Endpoint.Overhead

@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +79,10 @@ func (f *Fabric) CheckNodeTime() error {
 			"the time of a node with %s: time.nvls_copy and time.nvls_head are missing, which NVSwitches "+
 				"need", c.GPU.Name)
 	}
+	if sum := c.Host.PerMessage + f.NICTime().PerMessage; sum > configs.MaxLatency {
+		return fmt.Errorf("the time of a node with %s: a message takes its host and its proxy %v together: must be at most %v",
+			c.GPU.Name, sum, configs.MaxLatency)
+	}
 	return nil
 }
 
@@ -149,6 +154,20 @@ func (f *Fabric) GPULinks() (links []Hop) {
 	return links
 }
 
+// WithNodeTime is f with TimedNodes: what nodes cost is part of its hops, ports and transport. It is f itself if that
+// is so already, or if nodes cost nothing.
+func (f *Fabric) WithNodeTime() (*Fabric, error) {
+	if !f.Config.NodeTime || f.Config.TimedNodes {
+		return f, nil
+	}
+	g := *f
+	g.Config.TimedNodes, g.Hops = true, slices.Clone(f.Hops)
+	if err := g.addNodeTime(); err != nil {
+		return nil, err
+	}
+	return &g, nil
+}
+
 // addNodeTime adds what proxies and NICs take to the ports, and the links between the GPUs of each node to the hops, if
 // the fabric has TimedNodes.
 func (f *Fabric) addNodeTime() error {
@@ -160,7 +179,7 @@ func (f *Fabric) addNodeTime() error {
 	}
 	for i := range f.Hops {
 		if f.Hops[i].Kind == TxPort {
-			f.Hops[i].Spec.Latency += f.netLatency()
+			f.Hops[i].Spec.Latency = f.portLatency()
 		}
 	}
 	links := f.GPULinks()
@@ -177,8 +196,9 @@ func localSpec(rate units.Bandwidth, latency time.Duration) link.Spec {
 	return link.Spec{Bandwidth: uint64(rate), Latency: latency, MTU: link.MaxMTU, QueuePolicy: link.Lossless}
 }
 
-// netLatency is what the NICs and what is beside them add to the latency of each link between nodes.
-func (f *Fabric) netLatency() time.Duration {
+// portLatency is the latency of each port that sends, which stands for what the NICs at both ends and what is beside
+// them add to a path between nodes. The configuration gives ports none.
+func (f *Fabric) portLatency() time.Duration {
 	if !f.Config.TimedNodes {
 		return 0
 	}

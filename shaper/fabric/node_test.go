@@ -3,7 +3,9 @@
 package fabric
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -66,5 +68,95 @@ func TestPathsOverPCIe(t *testing.T) {
 	kind.NVLink = configs.NVLink{Links: 4, Rate: 8 * units.Gbps, Connection: configs.SwitchedNVLink}
 	if len(f.GPUGroups()) != 0 {
 		t.Error("messages over NVLink pass PCI switches")
+	}
+}
+
+// timed is h100-sxm on ndr400, whose nodes cost time.
+func timed(t *testing.T) *configs.Fabric {
+	t.Helper()
+	c, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.GPU, err = configs.BuiltInGPU("h100-sxm"); err != nil {
+		t.Fatal(err)
+	}
+	c.GPUsPerNode, c.NodeTime = 8, true
+	return c
+}
+
+// A fabric that gets the time of its nodes later, as calculated times do, is the same as one that is made with it, also
+// after a change of its links.
+func TestWithNodeTime(t *testing.T) {
+	c := timed(t)
+	shape := func(f *Fabric) *Fabric {
+		rate, up := units.Gbps, false
+		for pattern, patch := range map[string]configs.LinkPatch{"node0": {Bandwidth: &rate}, "node0:node1": {Up: &up}} {
+			if _, err := f.Shape(pattern, patch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return f
+	}
+	build := func() *Fabric {
+		f, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	plain := shape(build())
+	hops := len(plain.Hops)
+	later, err := plain.WithNodeTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plain.Hops) != hops || plain.Hops[0].Spec.Latency != 0 || plain.Config.TimedNodes {
+		t.Error("it changed the fabric that it was made of")
+	}
+	c.TimedNodes = true
+	made := shape(build())
+	if same, err := made.WithNodeTime(); same != made || err != nil {
+		t.Errorf("of one that is timed: another one, %v", err)
+	}
+	if diff := cmp.Diff(made.Hops, later.Hops); diff != "" {
+		t.Errorf("hops (-made with it +got it later):\n%s", diff)
+	}
+	if diff := cmp.Diff(made.Transport(), later.Transport()); diff != "" {
+		t.Errorf("transport (-made with it +got it later):\n%s", diff)
+	}
+	net := c.GPU.Time.Net
+	if got := made.Hops[0].Spec.Latency; got != net.Latency || net.Latency == 0 {
+		t.Errorf("a port has a latency of %v, want %v", got, net.Latency)
+	}
+	if got := made.Transport().Host.PerMessage; got != int64(c.Host.PerMessage+net.PerMessage) || net.PerMessage == 0 {
+		t.Errorf("a message takes the host %d ns", got)
+	}
+	c.NodeTime, c.TimedNodes = false, false
+	off := build()
+	if same, err := off.WithNodeTime(); same != off || err != nil {
+		t.Errorf("nodes that cost nothing: another fabric, %v", err)
+	}
+}
+
+// Two times that are each within their limits may be too much together.
+func TestHostAndProxyTogether(t *testing.T) {
+	c := timed(t)
+	for _, late := range []bool{false, true} {
+		c.Host.PerMessage, c.TimedNodes = configs.MaxLatency-c.GPU.Time.Net.PerMessage, !late
+		build := func() error {
+			f, err := New(c)
+			if err == nil && late {
+				_, err = f.WithNodeTime()
+			}
+			return err
+		}
+		if err := build(); err != nil {
+			t.Errorf("at the limit: %v", err)
+		}
+		c.Host.PerMessage += time.Nanosecond
+		if err := build(); err == nil || !strings.Contains(err.Error(), "10.000000001s together: must be at most 10s") {
+			t.Errorf("above the limit: %v", err)
+		}
 	}
 }

@@ -26,7 +26,7 @@ func (f *Fabric) patched(h Hop, p configs.LinkPatch) (link.Spec, error) {
 	}
 	s := Spec(l)
 	if h.Kind == TxPort {
-		s.Latency = h.Spec.Latency // of the NIC, if nodes cost time
+		s.Latency = f.portLatency()
 	}
 	return s, err
 }

@@ -307,15 +307,15 @@ func (t *Times) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, erro
 // FabricOf is the fabric at time scale 1 for a communicator of a job. rank is the rank in the job of one of the
 // communicator.
 func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int) (*expect.Fabric, error) {
-	params, err := t.fabric.Params(1)
+	timed, err := t.fabric.WithNodeTime()
 	if err != nil {
 		return nil, err
 	}
-	transport := t.fabric.Transport()
-	nodes, params, err := nodes(t.fabric, params, &transport)
+	params, err := timed.Params(1)
 	if err != nil {
 		return nil, err
 	}
+	transport := timed.Transport()
 	listed := make([][]int, t.fabric.Config.Nodes)
 	for node := range listed {
 		listed[node] = t.fabric.ListedNICs(node)
@@ -332,7 +332,7 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 	}
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed,
-		Node: t.domain.of, Nodes: nodes, InOrder: t.fabric.Config.IsVirtual(),
+		Node: t.domain.of, Nodes: nodes(timed), InOrder: t.fabric.Config.IsVirtual(),
 		Made: made, Memo: t.memo,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, listened, err := t.ends(c, nics, listed)

@@ -14,15 +14,11 @@ func TestNICTime(t *testing.T) {
 	times := timesOn(t, "h100-sxm", "")
 	c := &times.fabric.Config
 	port := func() (int64, link.Params) {
-		params, err := times.fabric.Params(1)
+		f, err := times.FabricOf(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr := times.fabric.Transport()
-		if _, _, err = nodes(times.fabric, params, &tr); err != nil {
-			t.Fatal(err)
-		}
-		return tr.Host.PerMessage, params[0]
+		return f.Transport.Host.PerMessage, f.Params[0]
 	}
 	c.NICTime = nil
 	ofKind, kindPort := port()

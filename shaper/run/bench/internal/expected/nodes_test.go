@@ -68,12 +68,7 @@ func TestNodesRefuse(t *testing.T) {
 			c.GPUsPerNode = 2
 			change(c)
 		})
-		params, err := f.Params(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr := f.Transport()
-		_, _, err = nodes(f, params, &tr)
+		_, err := f.WithNodeTime()
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want one with %q", err, want)
 		}
