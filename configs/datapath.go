@@ -36,6 +36,11 @@ func oneOf(s string, allowed []string) (string, error) {
 	return s, nil
 }
 
+// among returns a function that reads one of these words.
+func among(allowed ...string) func(string) (string, error) {
+	return func(s string) (string, error) { return oneOf(s, allowed) }
+}
+
 // ParseSubnet reads a private IPv4 network (RFC 1918) with a prefix of 16 bits.
 func ParseSubnet(s string) (string, error) {
 	p, err := netip.ParsePrefix(s)

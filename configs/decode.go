@@ -79,13 +79,11 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"nodes", scalar(d, &f.Nodes, whole(1, MaxNodes))},
 		{"gpus_per_node", scalar(d, &f.GPUsPerNode, positive(MaxGPUsPerNode))},
 		{"nics_per_node", scalar(d, &f.NICsPerNode, whole(1, MaxNICsPerNode))},
-		{"node", func(path string, n *yaml.Node) error {
-			return d.mapping(path, n, []field{
-				{"gpus", scalar(d, &f.Node.GPUs, positive(MaxGPUsPerNode))},
-				{"pci_switches", scalar(d, &f.Node.PCISwitches, positive(MaxNICsPerNode))},
-				{"gpu_slot", scalar(d, &f.Node.GPUSlot, units.ParseBandwidth)},
-			})
-		}},
+		{"node", d.section([]field{
+			{"gpus", scalar(d, &f.Node.GPUs, positive(MaxGPUsPerNode))},
+			{"pci_switches", scalar(d, &f.Node.PCISwitches, positive(MaxNICsPerNode))},
+			{"gpu_slot", scalar(d, &f.Node.GPUSlot, units.ParseBandwidth)},
+		})},
 		{"link", d.link(&f.Link)},
 		{"links", list(d, &f.Links, func(o *LinkOverride) []field {
 			return append([]field{{"match", scalar(d, &o.Match, text)}}, o.fields(d)...)
@@ -103,19 +101,15 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"nvlinks_per_gpu", scalar(d, &f.NVLinksPerGPU, whole(0, MaxNVLinks))},
 		{"nic_of_gpu", d.ints(&f.NICOfGPU)},
 		{"transport", d.transport(&f.Transport)},
-		{"endpoint", func(path string, n *yaml.Node) error {
-			return d.mapping(path, n, []field{
-				{"overhead", scalar(d, &f.Endpoint.Overhead, ParseDuration)},
-				{"gap", scalar(d, &f.Endpoint.Gap, ParseDuration)},
-			})
-		}},
+		{"endpoint", d.section([]field{
+			{"overhead", scalar(d, &f.Endpoint.Overhead, ParseDuration)},
+			{"gap", scalar(d, &f.Endpoint.Gap, ParseDuration)},
+		})},
 		{"nic_time", d.nicTime(&f.NICTime)},
-		{"host", func(path string, n *yaml.Node) error {
-			return d.mapping(path, n, []field{
-				{"per_message", scalar(d, &f.Host.PerMessage, ParseDuration)},
-				{"copy", scalar(d, &f.Host.Copy, units.ParseBandwidth)},
-			})
-		}},
+		{"host", d.section([]field{
+			{"per_message", scalar(d, &f.Host.PerMessage, ParseDuration)},
+			{"copy", scalar(d, &f.Host.Copy, units.ParseBandwidth)},
+		})},
 		{"jitter_table", values(d, &f.JitterTable, parseFloat)},
 		{"seed", scalar(d, &f.Seed, ParseSeed)},
 		{"time_scale", scalar(d, &f.TimeScale, ParseTimeScale)},
@@ -128,22 +122,20 @@ func (d *decoder) fabric(f *Fabric) []field {
 
 // nccl reads the keys of n that the file gives. Its variables replace all of the base's.
 func (d *decoder) nccl(n *NCCL) func(string, *yaml.Node) error {
-	return func(path string, node *yaml.Node) error {
-		return d.mapping(path, node, []field{
-			{"net", scalar(d, &n.Net, ParseNet)},
-			{"latency", scalar(d, &n.Latency, ParseShownLatency)},
-			{"speed", scalar(d, &n.Speed, units.ParseBandwidth)},
-			{"variables", d.variables(&n.Variables)},
-			{"tuner", func(path string, node *yaml.Node) error {
-				n.Tuner = new(Tuner)
-				return d.mapping(path, node, []field{
-					{"name", scalar(d, &n.Tuner.Name, text)},
-					{"nodes", scalar(d, &n.Tuner.Nodes, whole(1, MaxNodes))},
-					{"collectives", d.texts(&n.Tuner.Collectives)},
-				})
-			}},
-		})
-	}
+	return d.section([]field{
+		{"net", scalar(d, &n.Net, ParseNet)},
+		{"latency", scalar(d, &n.Latency, ParseShownLatency)},
+		{"speed", scalar(d, &n.Speed, units.ParseBandwidth)},
+		{"variables", d.variables(&n.Variables)},
+		{"tuner", func(path string, node *yaml.Node) error {
+			n.Tuner = new(Tuner)
+			return d.mapping(path, node, []field{
+				{"name", scalar(d, &n.Tuner.Name, text)},
+				{"nodes", scalar(d, &n.Tuner.Nodes, whole(1, MaxNodes))},
+				{"collectives", d.texts(&n.Tuner.Collectives)},
+			})
+		}},
+	})
 }
 
 // variables reads names and values.

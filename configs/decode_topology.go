@@ -39,7 +39,7 @@ func (d *decoder) topologyKeys(t *Topology) []field {
 		{"island", scalar(d, &t.Island, ParseInt)},
 		{"oversubscription", scalar(d, &t.Oversubscription, ParseOversubscription)},
 		{"ecmp", scalar(d, &t.ECMP, ParseECMP)},
-		{"trunk", func(path string, n *yaml.Node) error { return d.mapping(path, n, t.Trunk.fields(d)) }},
+		{"trunk", d.section(t.Trunk.fields(d))},
 		{"switches", d.texts(&t.Switches)},
 		{"attach", list(d, &t.Attach, func(a *Attach) []field {
 			return []field{{"match", scalar(d, &a.Match, text)}, {"switch", scalar(d, &a.Switch, text)}}

@@ -50,41 +50,29 @@ func (d *decoder) gpu(g *GPU) []field {
 		{"compute_capability", scalar(d, &g.Capability, ParseCapability)},
 		{"sms", scalar(d, &g.SMs, positive(MaxSMs))},
 		{"memory", scalar(d, &g.Memory, units.ParseSize)},
-		{"nvlink", func(path string, n *yaml.Node) error {
-			return d.mapping(path, n, []field{
-				{"generation", scalar(d, &g.NVLink.Generation, positive(MaxNVLinkGeneration))},
-				{"links", scalar(d, &g.NVLink.Links, positive(MaxNVLinks))},
-				{"rate", scalar(d, &g.NVLink.Rate, units.ParseBandwidth)},
-				{"connection", scalar(d, &g.NVLink.Connection, func(s string) (string, error) {
-					return oneOf(s, []string{SwitchedNVLink, MeshNVLink, GraphNVLink})
-				})},
-				{"graph", list(d, &g.NVLink.Graph, func(p *NVLinkPair) []field {
-					return []field{{"gpus", d.ints(&p.GPUs)}, {"links", scalar(d, &p.Links, positive(MaxNVLinks))}}
-				})},
-			})
-		}},
-		{"pcie", func(path string, n *yaml.Node) error {
-			return d.mapping(path, n, []field{
-				{"generation", scalar(d, &g.PCIe.Generation, positive(maxPCIeGeneration))},
-				{"lanes", scalar(d, &g.PCIe.Lanes, positive(maxPCIeLanes))},
-				{"gpus", scalar(d, &g.PCIe.GPUs, positive(MaxGPUsPerNode))},
-			})
-		}},
-		{"c2c", func(path string, n *yaml.Node) error {
-			return d.mapping(path, n, []field{
-				{"links", scalar(d, &g.C2C.Links, positive(maxC2CLinks))},
-				{"rate", scalar(d, &g.C2C.Rate, units.ParseBandwidth)},
-			})
-		}},
-		{"cpu", func(path string, n *yaml.Node) error {
-			return d.mapping(path, n, []field{
-				{"arch", scalar(d, &g.CPU.Arch, func(s string) (string, error) { return oneOf(s, []string{X86, ARM}) })},
-				{"vendor", scalar(d, &g.CPU.Vendor, func(s string) (string, error) {
-					return oneOf(s, []string{AMD, Intel})
-				})},
-				{"gpus", scalar(d, &g.CPU.GPUs, positive(MaxGPUsPerNode))},
-			})
-		}},
+		{"nvlink", d.section([]field{
+			{"generation", scalar(d, &g.NVLink.Generation, positive(MaxNVLinkGeneration))},
+			{"links", scalar(d, &g.NVLink.Links, positive(MaxNVLinks))},
+			{"rate", scalar(d, &g.NVLink.Rate, units.ParseBandwidth)},
+			{"connection", scalar(d, &g.NVLink.Connection, among(SwitchedNVLink, MeshNVLink, GraphNVLink))},
+			{"graph", list(d, &g.NVLink.Graph, func(p *NVLinkPair) []field {
+				return []field{{"gpus", d.ints(&p.GPUs)}, {"links", scalar(d, &p.Links, positive(MaxNVLinks))}}
+			})},
+		})},
+		{"pcie", d.section([]field{
+			{"generation", scalar(d, &g.PCIe.Generation, positive(maxPCIeGeneration))},
+			{"lanes", scalar(d, &g.PCIe.Lanes, positive(maxPCIeLanes))},
+			{"gpus", scalar(d, &g.PCIe.GPUs, positive(MaxGPUsPerNode))},
+		})},
+		{"c2c", d.section([]field{
+			{"links", scalar(d, &g.C2C.Links, positive(maxC2CLinks))},
+			{"rate", scalar(d, &g.C2C.Rate, units.ParseBandwidth)},
+		})},
+		{"cpu", d.section([]field{
+			{"arch", scalar(d, &g.CPU.Arch, among(X86, ARM))},
+			{"vendor", scalar(d, &g.CPU.Vendor, among(AMD, Intel))},
+			{"gpus", scalar(d, &g.CPU.GPUs, positive(MaxGPUsPerNode))},
+		})},
 		{"nvlink_domain", scalar(d, &g.NVLinkDomain, positive(MaxNVLinkDomain))},
 		{"time", d.gpuTime(&g.Time)},
 		{"sources", d.variables(&g.Sources)},

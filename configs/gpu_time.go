@@ -82,15 +82,13 @@ func (d *decoder) gpuTime(dst **GPUTime) func(string, *yaml.Node) error {
 			{"kernel", scalar(d, &t.Kernel, ParseDuration)},
 			{"channels", scalar(d, &t.Channels, ParseDuration)},
 			{"call", scalar(d, &t.Call, ParseDuration)},
-			{"links", func(path string, n *yaml.Node) error {
-				return d.mapping(path, n, []field{
-					{"rate", scalar(d, &t.Links.Rate, units.ParseBandwidth)},
-					{"latency", scalar(d, &t.Links.Latency, ParseDuration)},
-					{"switch", scalar(d, &t.Links.Switch, units.ParseBandwidth)},
-					{"cpu", scalar(d, &t.Links.CPU, units.ParseBandwidth)},
-				})
-			}},
-			{"net", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.netTime(&t.Net)) }},
+			{"links", d.section([]field{
+				{"rate", scalar(d, &t.Links.Rate, units.ParseBandwidth)},
+				{"latency", scalar(d, &t.Links.Latency, ParseDuration)},
+				{"switch", scalar(d, &t.Links.Switch, units.ParseBandwidth)},
+				{"cpu", scalar(d, &t.Links.CPU, units.ParseBandwidth)},
+			})},
+			{"net", d.section(d.netTime(&t.Net))},
 			{"ll", d.actionTime(&t.LL)},
 			{"ll128", d.actionTime(&t.LL128)},
 			{"simple", d.actionTime(&t.Simple)},
@@ -123,19 +121,17 @@ func (d *decoder) nicTime(dst **NICTime) func(string, *yaml.Node) error {
 }
 
 func (d *decoder) actionTime(a *ActionTime) func(string, *yaml.Node) error {
-	return func(path string, n *yaml.Node) error {
-		return d.mapping(path, n, []field{
-			{"step", scalar(d, &a.Step, ParseDuration)},
-			{"rate", scalar(d, &a.Rate, units.ParseBandwidth)},
-			{"occupies", scalar(d, &a.Occupies, func(s string) (float64, error) {
-				x, err := strconv.ParseFloat(s, 64)
-				if err != nil || !(x >= 1 && x <= maxOccupies) {
-					return 0, fmt.Errorf("%q: must be a number from 1 to %d", s, maxOccupies)
-				}
-				return x, nil
-			})},
-		})
-	}
+	return d.section([]field{
+		{"step", scalar(d, &a.Step, ParseDuration)},
+		{"rate", scalar(d, &a.Rate, units.ParseBandwidth)},
+		{"occupies", scalar(d, &a.Occupies, func(s string) (float64, error) {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil || !(x >= 1 && x <= maxOccupies) {
+				return 0, fmt.Errorf("%q: must be a number from 1 to %d", s, maxOccupies)
+			}
+			return x, nil
+		})},
+	})
 }
 
 // MayUseNVLS says whether NCCL may choose NVLS on these GPUs, if their NVLinks are connected like this.

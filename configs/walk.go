@@ -172,6 +172,11 @@ func (d *decoder) mapping(path string, n *yaml.Node, fields []field) error {
 	return nil
 }
 
+// section is mapping for a value with these keys.
+func (d *decoder) section(fields []field) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error { return d.mapping(path, n, fields) }
+}
+
 // sequence reads the elements of n.
 func (d *decoder) sequence(path string, n *yaml.Node, read func(string, *yaml.Node) error) error {
 	d.note(path, n)
