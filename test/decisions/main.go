@@ -47,26 +47,19 @@ func main() {
 }
 
 func run(ctx context.Context, ddlemu, page string) error {
+	all, err := questions()
+	if err != nil {
+		return err
+	}
 	var text strings.Builder
 	for _, version := range locate.SoftVersions {
-		for _, nodes := range []int{2, 4} {
-			t, nccl, err := tableOf(ctx, ddlemu, version, nodes)
+		for _, q := range all {
+			t, nccl, err := q.ask(ctx, ddlemu, version)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&text, "### NCCL %s, AllReduce, %d nodes of one GPU\n\n%s\n\n", nccl, nodes, t.RenderMarkdown())
+			fmt.Fprintf(&text, "### NCCL %s, AllReduce, %s\n\n%s\n\n", nccl, q.title, t.RenderMarkdown())
 		}
-		t, nccl, err := kinds(ctx, ddlemu, version)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "### NCCL %s, AllReduce, kinds of GPUs: 2 nodes of 4 GPUs and 4 NICs of ndr400\n\n%s\n\n", nccl,
-			t.RenderMarkdown())
-		if t, nccl, err = systems(ctx, ddlemu, version); err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "### NCCL %s, AllReduce, systems: 2 nodes with all their GPUs\n\n%s\n\n", nccl,
-			t.RenderMarkdown())
 	}
 	fmt.Print(text.String())
 	if page == "" {
@@ -75,55 +68,64 @@ func run(ctx context.Context, ddlemu, page string) error {
 	return write(page, text.String())
 }
 
-// tableOf returns the decisions of one version on all profiles.
-func tableOf(ctx context.Context, ddlemu, version string, nodes int) (t table.Writer, nccl string, err error) {
-	t = table.NewWriter()
-	for _, profile := range configs.ProfileNames() {
-		c, err := configs.Profile(profile)
-		if err != nil {
-			return nil, "", err
-		}
-		if c.NICsPerNode*nodes > mostNICs {
-			continue
-		}
-		e, err := ask(ctx, ddlemu, version, decideUpTo[nodes], "--profile", profile, "--ranks", fmt.Sprint(nodes))
-		if err != nil {
-			return nil, "", err
-		}
-		add(t, "profile", profile, e)
-		nccl = e.NCCL
-	}
-	return t, nccl, nil
-}
-
-// kinds returns the decisions of one version on the kinds of GPUs. The NICs of ndr400 are too fast for some of them.
-func kinds(ctx context.Context, ddlemu, version string) (t table.Writer, nccl string, err error) {
-	t = table.NewWriter()
-	for _, gpu := range configs.GPUNames() {
-		e, err := ask(ctx, ddlemu, version, decideUpTo[2], "--profile", "ndr400", "--gpu", gpu, "--ranks", "8", "--nodes",
-			"2", "--nics-per-node", "4")
-		if err != nil {
-			return nil, "", err
-		}
-		add(t, "GPU", gpu, e)
-		nccl = e.NCCL
-	}
-	return t, nccl, nil
+// question is what one table asks of a version of NCCL.
+type question struct {
+	title string
+	what  string // the names are of this
+	names []string
+	most  int64 // bytes of the largest call
+	flags func(name string) []string
 }
 
 // systemsUpTo is the largest size in bytes of a call on a system: the model of larger ones takes long.
 const systemsUpTo = 128 << 20
 
-// systems returns the decisions of one version on the systems.
-func systems(ctx context.Context, ddlemu, version string) (t table.Writer, nccl string, err error) {
+// questions are the tables of a version, in their order.
+func questions() ([]question, error) {
+	var all []question
+	for _, nodes := range []int{2, 4} {
+		profiles, err := profilesFor(nodes)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, question{fmt.Sprintf("%d nodes of one GPU", nodes), "profile", profiles, decideUpTo[nodes],
+			func(profile string) []string { return []string{"--profile", profile, "--ranks", fmt.Sprint(nodes)} }})
+	}
+	// The NICs of ndr400 are too fast for some kinds of GPUs.
+	kinds := func(gpu string) []string {
+		return []string{"--profile", "ndr400", "--gpu", gpu, "--ranks", "8", "--nodes", "2", "--nics-per-node", "4"}
+	}
+	systems := func(system string) []string { // what nodes cost changes no decision
+		return []string{"--profile", system, "--nodes", "2", "--node-time=off"}
+	}
+	return append(all,
+		question{"kinds of GPUs: 2 nodes of 4 GPUs and 4 NICs of ndr400", "GPU", configs.GPUNames(), decideUpTo[2], kinds},
+		question{"systems: 2 nodes with all their GPUs", "system", configs.SystemNames(), systemsUpTo, systems}), nil
+}
+
+// profilesFor are the profiles whose fabrics of so many nodes are not too large.
+func profilesFor(nodes int) (names []string, err error) {
+	for _, profile := range configs.ProfileNames() {
+		c, err := configs.Profile(profile)
+		if err != nil {
+			return nil, err
+		}
+		if c.NICsPerNode*nodes <= mostNICs {
+			names = append(names, profile)
+		}
+	}
+	return names, nil
+}
+
+// ask returns the decisions of one version, and its whole number.
+func (q *question) ask(ctx context.Context, ddlemu, version string) (t table.Writer, nccl string, err error) {
 	t = table.NewWriter()
-	for _, system := range configs.SystemNames() {
-		// What nodes cost changes no decision.
-		e, err := ask(ctx, ddlemu, version, systemsUpTo, "--profile", system, "--nodes", "2", "--node-time=off")
+	for _, name := range q.names {
+		e, err := ask(ctx, ddlemu, version, q.most, q.flags(name)...)
 		if err != nil {
 			return nil, "", err
 		}
-		add(t, "system", system, e)
+		add(t, q.what, name, e)
 		nccl = e.NCCL
 	}
 	return t, nccl, nil
