@@ -112,11 +112,11 @@ func PyPI(t testing.TB, path string) {
 	}
 }
 
-// Root skips the test without root, because of what only root can do. On CI it fails.
-func Root(t testing.TB, why string) {
+// Root skips the test without root. what is what only root can do or make, such as "a time namespace". On CI it fails.
+func Root(t testing.TB, what string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		Skip(t, why+" needs root")
+		Skip(t, "root is needed for "+what)
 	}
 }
 

@@ -129,7 +129,7 @@ func exited(t *testing.T, on system, _ uint64) {
 
 // pidReused gives the pid of a dead rank to another process before the other rank checks it.
 func pidReused(t *testing.T, on system, _ uint64) {
-	needs.Root(t, "a process's pid")
+	needs.Root(t, "choosing the pid of a process")
 	checkPromise(t, func() time.Duration {
 		w := job(t, on, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)
