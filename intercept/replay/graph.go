@@ -144,17 +144,17 @@ func (g *graph) findParts() {
 
 // timeParts finds when each rank began and ended each call.
 func (g *graph) timeParts() {
-	ended := map[rankKey]int64{} // by communicator: the call is its number
-	comms := map[uint64]int{}
+	type inComm struct {
+		comm      uint64
+		job, rank int
+	}
+	ended := map[inComm]int64{}
+	key := func(p *part) inComm { return inComm{g.trace.Calls[p.call].Comm, p.job, p.rank} }
 	for first := 0; first < len(g.parts); {
 		next := first
 		for ; next < len(g.parts) && g.parts[next].call == g.parts[first].call; next++ {
 			p := &g.parts[next]
-			comm := g.trace.Calls[p.call].Comm
-			if _, ok := comms[comm]; !ok {
-				comms[comm] = len(comms)
-			}
-			p.begin = min(max(p.begin, ended[rankKey{comms[comm], p.job, p.rank}]), p.first)
+			p.begin = min(max(p.begin, ended[key(p)]), p.first)
 		}
 		for k := first; k < next; k++ {
 			p := &g.parts[k]
@@ -166,8 +166,7 @@ func (g *graph) timeParts() {
 					p.end = max(p.end, g.parts[(n-g.begin(0))/2].begin)
 				}
 			}
-			key := rankKey{comms[g.trace.Calls[p.call].Comm], p.job, p.rank}
-			ended[key] = max(ended[key], p.end)
+			ended[key(p)] = max(ended[key(p)], p.end)
 		}
 		first = next
 	}
@@ -201,11 +200,11 @@ func (p *part) begins(t int64) {
 
 // orderParts makes each rank begin a call after the one that it had ended last.
 func (g *graph) orderParts() {
-	last := map[rankKey][]int{} // parts of each rank
+	last := map[[2]int][]int{} // parts of each rank of a job
 	earlier := make([]int, len(g.parts))
 	for k := range g.parts {
 		p := &g.parts[k]
-		key := rankKey{0, p.job, p.rank}
+		key := [2]int{p.job, p.rank}
 		before := -1
 		for _, other := range last[key] {
 			if g.parts[other].end <= p.begin && (before < 0 || g.parts[other].end >= g.parts[before].end) {
