@@ -101,8 +101,8 @@ func (o *Options) kindCaveats() (notes []string) {
 	switch n := min(o.Config.DomainNodes(), o.Nodes(&o.Config)); {
 	case n > 1 && o.Config.NodeTime:
 		notes = append(notes, fmt.Sprintf(
-			"each NVLink domain has %s: NCCL takes them for one, and nothing between them crosses the links of the "+
-				"fabric", units.Count(n, "node")))
+			"each NVLink domain has %s: NCCL counts a domain as one node, and what its nodes send to each other does not "+
+				"cross the links of the fabric", units.Count(n, "node")))
 	case n > 1:
 		notes = append(notes, fmt.Sprintf(
 			"each NVLink domain has %s, between which NCCL sends over NVLinks for all sizes: here it sends over the "+
