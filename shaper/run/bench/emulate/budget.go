@@ -26,13 +26,19 @@ type Budget struct {
 // errSpent is the cause of a context whose budget is spent.
 var errSpent = errors.New("the budget is spent")
 
-// limit returns a context that ends when the budget is spent.
-func (b Budget) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+// Limit returns a context that ends when the budget is spent. Then Spent is true of it.
+func (b Budget) Limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if b.Total == 0 {
 		return ctx, func() {}
 	}
 	return context.WithDeadlineCause(ctx, b.End, errSpent)
 }
+
+// Left is the real time until the budget is spent, without the time that ranks need to end.
+func (b Budget) Left() time.Duration { return time.Until(b.End) - endGrace }
+
+// endGrace is the time in which ranks end.
+const endGrace = time.Second
 
 // Allows reports whether there is time for something that takes this long.
 func (b Budget) Allows(took time.Duration) bool {
@@ -106,6 +112,12 @@ func whyStopped(ctx context.Context) (stopped, spent bool) {
 	cause := context.Cause(ctx)
 	spent = errors.Is(cause, errSpent)
 	return spent || errors.Is(cause, context.Canceled), spent
+}
+
+// Spent says that a context of Limit has ended because the budget is spent.
+func Spent(ctx context.Context) bool {
+	_, spent := whyStopped(ctx)
+	return spent
 }
 
 // incomplete ends the output of a run that was interrupted or whose budget is spent, with the rows so far. It returns

@@ -81,8 +81,9 @@ func offFinding(row string, m bench.Measurement, virtual bool) verdict.Finding {
 	return f
 }
 
-// unchecked adds what could not be checked, because of cause; "" adds nothing.
-func (o *Options) unchecked(v *verdict.Verdict, cause verdict.Cause, what string) {
+// Unchecked adds what could not be checked, because of cause; "" adds nothing. It is a reason for INVALID if the run is
+// strict, else a note.
+func (o *Options) Unchecked(v *verdict.Verdict, cause verdict.Cause, what string) {
 	switch {
 	case what == "":
 	case o.Strict:

@@ -111,7 +111,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 }
 
 func (o *Options) run(ctx context.Context) (Outcome, error) {
-	ctx, stop := o.Budget.limit(ctx)
+	ctx, stop := o.Budget.Limit(ctx)
 	defer stop()
 	why, err := o.selectScale(ctx)
 	if err != nil {
@@ -218,9 +218,9 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 		return out, err
 	}
 	v := j.Verdict()
-	o.unchecked(&v, verdict.CauseFabric, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
-	o.unchecked(&v, verdict.CauseModel, withoutExpected(result, times.Problems))
-	o.unchecked(&v, verdict.CauseJob, withoutLog(result.Info))
+	o.Unchecked(&v, verdict.CauseFabric, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
+	o.Unchecked(&v, verdict.CauseModel, withoutExpected(result, times.Problems))
+	o.Unchecked(&v, verdict.CauseJob, withoutLog(result.Info))
 	JudgeConnections(&v, result.Info.Topology, result.Transports, o.Nodes(&j.Fabric.Config))
 	JudgeTraffic(&v, times.Least(), j.Traffic())
 	if text := o.tellBudget(pace); text != "" {

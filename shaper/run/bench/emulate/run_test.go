@@ -253,7 +253,7 @@ func TestRowFindings(t *testing.T) {
 	}
 	for _, strict := range []bool{false, true} {
 		v := verdict.New(nil)
-		if (&Options{Strict: strict}).unchecked(&v, verdict.CauseFabric,
+		if (&Options{Strict: strict}).Unchecked(&v, verdict.CauseFabric,
 			"changed"); (v.Cause == verdict.CauseFabric) != strict {
 			t.Errorf("strict %v: %+v", strict, v)
 		}
@@ -301,7 +301,7 @@ func TestUnchecked(t *testing.T) {
 		for _, strict := range []bool{false, true} {
 			v := verdict.New(nil)
 			o := Options{Strict: strict}
-			o.unchecked(&v, verdict.CauseModel, tc.what)
+			o.Unchecked(&v, verdict.CauseModel, tc.what)
 			said, other := v.Notes, v.Reasons
 			if strict {
 				said, other = other, said

@@ -48,7 +48,7 @@ func TestProbeWithinABudget(t *testing.T) {
 	} {
 		o := Options{Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Ranks: 2, Sizes: []int64{tc.size}},
 			Budget: Budget{Total: tc.budget, End: time.Now().Add(tc.budget)}}
-		ctx, stop := o.Budget.limit(t.Context())
+		ctx, stop := o.Budget.Limit(t.Context())
 		why := ""
 		err := o.probe(ctx, &why, tc.run)
 		if stop(); !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) || o.Config.TimeScale != tc.scale ||
