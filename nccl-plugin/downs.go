@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
@@ -69,5 +70,5 @@ func (w *downWatch) look() {
 // uses reports whether messages of this node may cross a hop. Paths between switches are not looked up.
 func (w *downWatch) uses(hop int) bool {
 	kind, src, dst := w.file.EndsOf(hop)
-	return kind == state.Trunk || src/w.nics == w.node || dst/w.nics == w.node
+	return kind == link.Trunk || src/w.nics == w.node || dst/w.nics == w.node
 }

@@ -104,7 +104,7 @@ func TestStatusOfQueues(t *testing.T) {
 	}
 	defer file.Close()
 	for i, h := range file.Hops() {
-		if h.Kind == state.Link && h.Src == 0 || h.Kind == state.TxPort && h.Src == 1 {
+		if h.Kind == link.Link && h.Src == 0 || h.Kind == link.TxPort && h.Src == 1 {
 			file.Count(i, link.Counters{ECNMarks: 17, Pauses: 3, PausedNs: 4e6})
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
@@ -49,8 +49,8 @@ func written() map[string][]string {
 	j := newRecordedJob(1)
 	j.call("AllReduce", messages.Task{Func: "AllReduce", Algo: "Ring", Proto: "LL", Datatype: "float", Count: 1,
 		Ranks: 4}, 1)
-	up := status.Reading{TimeScale: 1, Hops: []status.HopReading{{Place: &status.Place{Kind: fabric.TxPort}},
-		{Place: &status.Place{Kind: fabric.Link}}}, Jobs: []status.Job{{}}}
+	up := status.Reading{TimeScale: 1, Hops: []status.HopReading{{Place: &status.Place{Kind: link.TxPort}},
+		{Place: &status.Place{Kind: link.Link}}}, Jobs: []status.Job{{}}}
 	all := map[string][]string{}
 	for _, f := range append(families([]*status.Reading{&up}), recordedFamilies(&j.Trace, &j.Report, "")...) {
 		for _, m := range f.Metric {

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
@@ -44,14 +43,14 @@ func TestWrite(t *testing.T) {
 		Name: `my "fabric"`, Profile: "ndr400", Transport: "rdma", Datapath: "shm", Clock: "real", Nodes: 2,
 		TimeScale: 4, Up: 1500 * time.Millisecond, Time: 375 * time.Millisecond,
 		Hops: []status.HopReading{{
-			Place: &status.Place{Kind: fabric.Link, Name: "node0:node1"}, Spec: link.Spec{Bandwidth: 4e11,
+			Place: &status.Place{Kind: link.Link, Name: "node0:node1"}, Spec: link.Spec{Bandwidth: 4e11,
 				Latency: 1200}, Messages: 7,
 			Counters: link.Counters{Bytes: 1 << 60, LineBytes: 2, Drops: 3, BusyNs: 4e9, ECNMarks: 5, Pauses: 6,
 				PausedNs: 5e8},
 		}, {
-			Place: &status.Place{Kind: fabric.Link, Name: "node1:node0"}, Spec: link.Spec{Down: true},
+			Place: &status.Place{Kind: link.Link, Name: "node1:node0"}, Spec: link.Spec{Down: true},
 		}, {
-			Place: &status.Place{Kind: fabric.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx"},
+			Place: &status.Place{Kind: link.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx"},
 			Spec:  link.Spec{Bandwidth: 4e11}, Counters: link.Counters{Bytes: 9},
 		}},
 		Jobs: []status.Job{{Number: 3, Running: true, Joined: 2, Died: 1, Messages: 7, Bytes: 70}},

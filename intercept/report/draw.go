@@ -19,11 +19,14 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 	g = drawing(f)
 	rate := map[int]uint64{} // of each NIC's port; 0 is unlimited
 	for _, x := range f.Hops {
-		if x.Kind == fabric.TxPort {
+		if x.Kind == link.TxPort {
 			rate[x.Src] = x.Spec.Bandwidth
 		}
 	}
 	for h, x := range f.Hops {
+		if x.Kind.IsWithinNode() {
+			continue // a drawing ends at the NICs
+		}
 		l := Line{
 			Name: f.HopName(h), From: -1, To: -1, Latency: x.Spec.Latency.Nanoseconds(),
 			Loss: x.Spec.Loss != link.Loss{}, Down: x.Spec.Down,
@@ -32,14 +35,12 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 			l.Bandwidth = float64(x.Spec.Bandwidth)
 		}
 		switch x.Kind {
-		case fabric.TxPort:
+		case link.TxPort:
 			l.From, l.To = x.Src, f.NICs()+f.Home(x.Src)
-		case fabric.RxPort:
+		case link.RxPort:
 			l.From, l.To = f.NICs()+f.Home(x.Src), x.Src
-		case fabric.Trunk:
+		case link.Trunk:
 			l.From, l.To = f.NICs()+x.Src, f.NICs()+x.Dst
-		case fabric.GPUOut, fabric.GPUIn, fabric.GPULink, fabric.PCIOut, fabric.PCIIn, fabric.CPUOut, fabric.CPUIn:
-			continue // a drawing ends at the NICs
 		default:
 			slow := l.Bandwidth > 0 && (rate[x.Src] == 0 || x.Spec.Bandwidth < rate[x.Src]) || drawn(h)
 			if !slow && !listed(h) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
@@ -24,7 +23,7 @@ func (t *Timeline) Hops(s Sink) {
 			continue
 		}
 		group := d.links
-		if hop := d.Fabric.Hops[h]; hop.Kind == fabric.TxPort || hop.Kind == fabric.RxPort {
+		if hop := d.Fabric.Hops[h]; hop.Kind == link.TxPort || hop.Kind == link.RxPort {
 			group = d.nodes[d.Fabric.NodeOfNIC(hop.Src)] // 0 for a port that only has changes
 		}
 		d.changes(group, h, changes[h])
@@ -40,7 +39,7 @@ func (t *Timeline) Hops(s Sink) {
 func (t *Timeline) hopsInOrder() (all []int) {
 	for _, receives := range []bool{false, true} {
 		for h, hop := range t.Fabric.Hops {
-			if (hop.Kind == fabric.RxPort) == receives {
+			if (hop.Kind == link.RxPort) == receives {
 				all = append(all, h)
 			}
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/watch"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
@@ -28,9 +27,9 @@ func sampleOf(links, n int, jobs ...job) *watch.Sample {
 		Time: time.Duration(n) * time.Millisecond}
 	l := &watch.Sample{Reading: f}
 	for i := range links + 1 {
-		p := &status.Place{Kind: fabric.Link, Name: fmt.Sprintf("node%d:node%d", i, i+1), Path: []int{i}}
+		p := &status.Place{Kind: link.Link, Name: fmt.Sprintf("node%d:node%d", i, i+1), Path: []int{i}}
 		if i == links {
-			p = &status.Place{Kind: fabric.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx", Path: []int{i}}
+			p = &status.Place{Kind: link.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx", Path: []int{i}}
 		}
 		bytes := uint64(n) * uint64(i+1) * 125_000
 		f.Hops = append(f.Hops, status.HopReading{Place: p, Spec: link.Spec{Bandwidth: 100e9},

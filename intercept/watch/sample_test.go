@@ -332,7 +332,7 @@ func BenchmarkSample(b *testing.B) {
 	}
 	defer p.Leave()
 	for i, h := range file.Hops() {
-		if h.Kind == state.Link {
+		if h.Kind == link.Link {
 			j.LinkStats()[i].FirstPosted = 1
 			j.LinkStats()[i].CountDelivery(1000, 1, 2, 3, 1)
 		}

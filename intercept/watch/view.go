@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
@@ -157,7 +156,7 @@ func (v *View) hop(i int, a, b *Sample) HopActivity {
 	then, now := &a.Hops[i], &b.Hops[i]
 	h := HopActivity{
 		Name: now.Name, From: now.From, To: now.To, NIC: now.NIC, Direction: now.Direction,
-		Trunk: now.Kind == fabric.Trunk, Up: !now.Spec.Down,
+		Trunk: now.Kind == link.Trunk, Up: !now.Spec.Down,
 		Counters: now.Counters, New: now.Counters.Since(then.Counters), MayCarryBps: mayCarry(i, a, b),
 	}
 	bytes, line := carried(now)

@@ -11,17 +11,16 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 // places are a link of 10 Gb/s from a port of 40 to one of 5, and a trunk without limit.
 var places = []*status.Place{
-	{Kind: fabric.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx", Path: []int{0}},
-	{Kind: fabric.RxPort, Name: "node1 rx", NIC: "node1", Direction: "rx", Path: []int{1}},
-	{Kind: fabric.Link, Name: "node0:node1", From: "node0", To: "node1", Path: []int{0, 2, 3, 1}},
-	{Kind: fabric.Trunk, Name: "leaf0:spine0", From: "leaf0", To: "spine0", Path: []int{3}},
+	{Kind: link.TxPort, Name: "node0 tx", NIC: "node0", Direction: "tx", Path: []int{0}},
+	{Kind: link.RxPort, Name: "node1 rx", NIC: "node1", Direction: "rx", Path: []int{1}},
+	{Kind: link.Link, Name: "node0:node1", From: "node0", To: "node1", Path: []int{0, 2, 3, 1}},
+	{Kind: link.Trunk, Name: "leaf0:spine0", From: "leaf0", To: "spine0", Path: []int{3}},
 }
 
 // at is a sample at places at this real time and this time of their clock, when the link has carried so much.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Bisection is the bandwidth between the first half of the nodes and the others.
@@ -76,13 +77,13 @@ func (f *Fabric) flow(from func(nic int) bool, direct func(src, dst int) bool) u
 	shared := make([]uint64, f.NICs()) // capacity of all links of a NIC to other switches
 	for i, h := range f.Hops {
 		switch {
-		case h.Kind == TxPort && from(h.Src):
+		case h.Kind == link.TxPort && from(h.Src):
 			g.edge(source, nics[h.Src], f.capacity(i))
-		case h.Kind == RxPort && !from(h.Src):
+		case h.Kind == link.RxPort && !from(h.Src):
 			g.edge(nics[h.Src], sink, f.capacity(i))
-		case h.Kind == Trunk:
+		case h.Kind == link.Trunk:
 			g.edge(switches[h.Src], switches[h.Dst], f.capacity(i))
-		case h.Kind != Link || !from(h.Src) || from(h.Dst):
+		case h.Kind != link.Link || !from(h.Src) || from(h.Dst):
 		case direct(h.Src, h.Dst):
 			g.edge(nics[h.Src], nics[h.Dst], f.capacity(i))
 		default:

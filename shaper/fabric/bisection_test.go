@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/topology"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // pair is an override of links that are named by match.
@@ -134,8 +135,8 @@ func leastCut(f *Fabric, back bool) uint64 {
 		is := func(n int) bool { return cut>>n&1 == 1 }
 		for i, h := range f.Hops {
 			sends, gets := h.Src < half != back, h.Dst >= half != back
-			if h.Kind == TxPort && sends && is(h.Src) || h.Kind == RxPort && gets && is(h.Dst) ||
-				h.Kind == Link && sends && gets && !is(h.Src) && !is(h.Dst) {
+			if h.Kind == link.TxPort && sends && is(h.Src) || h.Kind == link.RxPort && gets && is(h.Dst) ||
+				h.Kind == link.Link && sends && gets && !is(h.Src) && !is(h.Dst) {
 				sum += f.Hops[i].Spec.Bandwidth
 			}
 		}

@@ -121,7 +121,7 @@ func (f *Fabric) SlowerPort(hop int) (port int, slower bool) {
 func (f *Fabric) FasterThanPorts() string {
 	var faster []int
 	for hop, h := range f.Hops {
-		if h.Kind != Link {
+		if h.Kind != link.Link {
 			continue
 		}
 		rate := h.Spec.Bandwidth

@@ -12,31 +12,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// Kind is the kind of a hop.
-type Kind uint32
-
-// Kinds of hops.
-const (
-	TxPort Kind = iota
-	RxPort
-	Link
-	Trunk   // a link between two switches
-	GPUOut  // out of a GPU, to the switches within its node
-	GPUIn   // from there into a GPU
-	GPULink // from one GPU of a node to another one
-	PCIOut  // out of a PCI switch of a node, to its other ones; Src and Dst number those of the fabric
-	PCIIn
-	CPUOut // out of a CPU of a node, to its other ones
-	CPUIn
-)
-
-// IsGPULink says whether a hop is within a node.
-func (k Kind) IsGPULink() bool { return k >= GPUOut }
-
 // Hop is a port, a link or a trunk. Src and Dst are numbers of NICs, the same for a port;
 // of switches for a trunk, of GPUs within a node.
 type Hop struct {
-	Kind     Kind
+	Kind     link.HopKind
 	Src, Dst int
 	Spec     link.Spec
 }
@@ -96,20 +75,20 @@ func New(c *configs.Fabric) (*Fabric, error) {
 	f.Hops = make([]Hop, 0, 2*nics+nics*f.peers())
 	for n := range nics {
 		f.Hops = append(f.Hops,
-			Hop{TxPort, n, n, Spec(c.Link.Port(false))},
-			Hop{RxPort, n, n, Spec(c.Link.Port(true))})
+			Hop{link.TxPort, n, n, Spec(c.Link.Port(false))},
+			Hop{link.RxPort, n, n, Spec(c.Link.Port(true))})
 	}
 	spec := Spec(c.Link)
 	for src := range nics {
 		for dst := range nics {
 			if f.NodeOfNIC(src) != f.NodeOfNIC(dst) {
-				f.Hops = append(f.Hops, Hop{Link, src, dst, spec})
+				f.Hops = append(f.Hops, Hop{link.Link, src, dst, spec})
 			}
 		}
 	}
 	if net != nil {
 		for i, l := range net.Links {
-			f.Hops = append(f.Hops, Hop{Trunk, l.From, l.To, Spec(net.Trunks[i])})
+			f.Hops = append(f.Hops, Hop{link.Trunk, l.From, l.To, Spec(net.Trunks[i])})
 		}
 	}
 	for i, o := range c.Links {
@@ -278,14 +257,14 @@ func (f *Fabric) HopName(hop int) string { return f.NameOf(f.Hops[hop]) }
 
 // NameOf is the name of a hop of the fabric, or of one of GPULinks, as HopName.
 func (f *Fabric) NameOf(h Hop) string {
-	switch h.Kind {
-	case TxPort:
+	switch {
+	case h.Kind == link.TxPort:
 		return f.NICName(h.Src) + " tx"
-	case RxPort:
+	case h.Kind == link.RxPort:
 		return f.NICName(h.Src) + " rx"
-	case GPUOut, PCIOut, CPUOut:
+	case h.Kind.IsOut():
 		return f.localName(h.Kind, h.Src) + ":out"
-	case GPUIn, PCIIn, CPUIn:
+	case h.Kind.IsIn():
 		return f.localName(h.Kind, h.Src) + ":in"
 	}
 	from, to := f.EndNames(h.Kind, h.Src, h.Dst)
@@ -293,11 +272,11 @@ func (f *Fabric) NameOf(h Hop) string {
 }
 
 // EndNames are the names of the ends of a hop of this kind from src to dst.
-func (f *Fabric) EndNames(kind Kind, src, dst int) (from, to string) {
+func (f *Fabric) EndNames(kind link.HopKind, src, dst int) (from, to string) {
 	switch {
-	case kind == Trunk:
+	case kind == link.Trunk:
 		return f.Net.Switches[src], f.Net.Switches[dst]
-	case kind.IsGPULink():
+	case kind.IsWithinNode():
 		return f.gpuEndNames(kind, src, dst)
 	}
 	return f.NICName(src), f.NICName(dst)
@@ -327,12 +306,12 @@ func (f *Fabric) Select(pattern string) ([]int, error) {
 
 // matches reports whether p names h.
 func (f *Fabric) matches(p configs.Pattern, h Hop) bool {
-	switch h.Kind {
-	case Trunk:
+	switch {
+	case h.Kind == link.Trunk:
 		return p.MatchTrunk(f.Net.Switches[h.Src], f.Net.Switches[h.Dst])
-	case Link:
+	case h.Kind == link.Link:
 		return p.MatchLink(f.end(h.Src), f.end(h.Dst))
-	case GPUOut, GPUIn, GPULink, PCIOut, PCIIn, CPUOut, CPUIn:
+	case h.Kind.IsWithinNode():
 		return false // they are what the kind of GPU says
 	}
 	return p.MatchPorts(f.end(h.Src))

@@ -57,8 +57,8 @@ func TestHopsAndPaths(t *testing.T) {
 					used[path[i].Hop] = true
 					got[i].Spec = link.Spec{}
 				}
-				want := [3]Hop{{Kind: TxPort, Src: src, Dst: src}, {Kind: Link, Src: src, Dst: dst},
-					{Kind: RxPort, Src: dst, Dst: dst}}
+				want := [3]Hop{{Kind: link.TxPort, Src: src, Dst: src}, {Kind: link.Link, Src: src, Dst: dst},
+					{Kind: link.RxPort, Src: dst, Dst: dst}}
 				if got != want {
 					t.Fatalf("path %d to %d: %v, want %v", src, dst, got, want)
 				}

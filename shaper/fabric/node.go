@@ -88,7 +88,7 @@ func (f *Fabric) CheckNodeTime() error {
 
 // gpuGroup is a division of a node's GPUs by what they share: a PCI switch or a CPU.
 type gpuGroup struct {
-	out, in Kind
+	out, in link.HopKind
 	rate    units.Bandwidth
 	size    int // GPUs
 	perNode int
@@ -104,8 +104,8 @@ func (f *Fabric) gpuGroups() (groups []gpuGroup) {
 	}
 	next := 2 * c.Nodes * c.GPUsPerNode
 	for _, g := range []gpuGroup{
-		{out: PCIOut, in: PCIIn, rate: c.GPU.Time.Links.Switch, size: c.GPU.PCIe.GPUs},
-		{out: CPUOut, in: CPUIn, rate: c.GPU.Time.Links.CPU, size: c.GPU.CPU.GPUs},
+		{out: link.PCIOut, in: link.PCIIn, rate: c.GPU.Time.Links.Switch, size: c.GPU.PCIe.GPUs},
+		{out: link.CPUOut, in: link.CPUIn, rate: c.GPU.Time.Links.CPU, size: c.GPU.CPU.GPUs},
 	} {
 		if g.rate == 0 || g.size >= c.GPUsPerNode {
 			continue
@@ -137,12 +137,12 @@ func (f *Fabric) GPULinks() (links []Hop) {
 	for gpu := range f.Config.Nodes * gpus {
 		if !f.IsMesh() {
 			half := t.Latency / 2
-			links = append(links, Hop{GPUOut, gpu, gpu, localSpec(t.Rate, half)},
-				Hop{GPUIn, gpu, gpu, localSpec(t.Rate, t.Latency-half)})
+			links = append(links, Hop{link.GPUOut, gpu, gpu, localSpec(t.Rate, half)},
+				Hop{link.GPUIn, gpu, gpu, localSpec(t.Rate, t.Latency-half)})
 			continue
 		}
 		for peer := range gpus {
-			links = append(links, Hop{GPULink, gpu, gpu - gpu%gpus + peer,
+			links = append(links, Hop{link.GPULink, gpu, gpu - gpu%gpus + peer,
 				localSpec(t.Rate/units.Bandwidth(max(gpus-1, 1)), t.Latency)})
 		}
 	}
@@ -178,7 +178,7 @@ func (f *Fabric) addNodeTime() error {
 		return err
 	}
 	for i := range f.Hops {
-		if f.Hops[i].Kind == TxPort {
+		if f.Hops[i].Kind == link.TxPort {
 			f.Hops[i].Spec.Latency = f.portLatency()
 		}
 	}
@@ -240,31 +240,25 @@ func (f *Fabric) GPUPath(src, dst int, d Direction) []link.PathHop {
 }
 
 // localName is the name of what links of a kind within a node leave or enter, for people.
-func (f *Fabric) localName(kind Kind, number int) string {
-	what, perNode := "gpu", f.Config.GPUsPerNode
+func (f *Fabric) localName(kind link.HopKind, number int) string {
+	perNode := f.Config.GPUsPerNode
 	for _, g := range f.gpuGroups() {
 		switch kind {
 		case g.out, g.in:
 			perNode = g.perNode
 		}
 	}
-	switch kind {
-	case PCIOut, PCIIn:
-		what = "pci"
-	case CPUOut, CPUIn:
-		what = "cpu"
-	}
-	return fmt.Sprintf("node%d/%s%d", number/perNode, what, number%perNode)
+	return fmt.Sprintf("node%d/%s%d", number/perNode, kind.Name(), number%perNode)
 }
 
 // gpuEndNames are the names of the ends of a link within a node.
-func (f *Fabric) gpuEndNames(kind Kind, src, dst int) (from, to string) {
+func (f *Fabric) gpuEndNames(kind link.HopKind, src, dst int) (from, to string) {
 	from, to = f.localName(kind, src), f.localName(kind, dst)
 	node, _, _ := strings.Cut(from, "/")
-	switch kind {
-	case GPUOut, PCIOut, CPUOut:
+	switch {
+	case kind.IsOut():
 		to = node + "/switch"
-	case GPUIn, PCIIn, CPUIn:
+	case kind.IsIn():
 		from = node + "/switch"
 	}
 	return from, to

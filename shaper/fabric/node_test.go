@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Messages over PCI Express pass what leaves and enters a PCI switch or a CPU.
@@ -50,13 +51,14 @@ func TestPathsOverPCIe(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}
-	rates := map[Kind]uint64{}
+	rates := map[link.HopKind]uint64{}
 	for _, h := range f.Hops[f.FirstGPULink():] {
 		rates[h.Kind] = h.Spec.Bandwidth
 	}
 	links := kind.Time.Links
-	want := map[Kind]uint64{GPUOut: uint64(links.Rate), GPUIn: uint64(links.Rate), PCIOut: uint64(links.Switch),
-		PCIIn: uint64(links.Switch), CPUOut: uint64(links.CPU), CPUIn: uint64(links.CPU)}
+	want := map[link.HopKind]uint64{link.GPUOut: uint64(links.Rate), link.GPUIn: uint64(links.Rate),
+		link.PCIOut: uint64(links.Switch), link.PCIIn: uint64(links.Switch),
+		link.CPUOut: uint64(links.CPU), link.CPUIn: uint64(links.CPU)}
 	if diff := cmp.Diff(want, rates); diff != "" {
 		t.Errorf("rates (-want +got):\n%s", diff)
 	}

@@ -21,11 +21,11 @@ func (f *Fabric) patched(h Hop, p configs.LinkPatch) (link.Spec, error) {
 	l := LinkOf(h.Spec)
 	p.Apply(&l)
 	err := cmp.Or(l.Validate(), f.Config.ValidateLink(&l))
-	if h.Kind == TxPort || h.Kind == RxPort {
-		l = l.Port(h.Kind == RxPort)
+	if h.Kind == link.TxPort || h.Kind == link.RxPort {
+		l = l.Port(h.Kind == link.RxPort)
 	}
 	s := Spec(l)
-	if h.Kind == TxPort {
+	if h.Kind == link.TxPort {
 		s.Latency = f.portLatency()
 	}
 	return s, err

@@ -76,7 +76,7 @@ func checkPath(t interface {
 	at := f.Net.Home[src]
 	for _, s := range path[2 : n-1] {
 		h := f.Hops[s.Hop]
-		if h.Kind != Trunk || h.Src != at || s.Private {
+		if h.Kind != link.Trunk || h.Src != at || s.Private {
 			t.Fatalf("%s to %s: %v: hop %s does not follow", f.NICName(src), f.NICName(dst), path, f.HopName(s.Hop))
 		}
 		at = h.Dst
@@ -246,7 +246,7 @@ func TestTrunkRates(t *testing.T) {
 	f := load(t, "leaf-spine.yaml")
 	rates := map[string]units.Bandwidth{}
 	for i, h := range f.Hops {
-		if h.Kind == Trunk {
+		if h.Kind == link.Trunk {
 			rates[f.HopName(i)] = LinkOf(h.Spec).Bandwidth
 		}
 	}
@@ -285,7 +285,7 @@ func TestSelectTrunks(t *testing.T) {
 		}
 	}
 	all, err := f.Select("*")
-	if err != nil || slices.ContainsFunc(all, func(h int) bool { return f.Hops[h].Kind == Trunk }) {
+	if err != nil || slices.ContainsFunc(all, func(h int) bool { return f.Hops[h].Kind == link.Trunk }) {
 		t.Errorf("Select(*): %d hops, %v; want none between switches", len(all), err)
 	}
 	for _, pattern := range []string{"leaf2", "leaf0:leaf1", "leaf0:node0"} {

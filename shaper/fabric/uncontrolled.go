@@ -24,7 +24,7 @@ func (f *Fabric) Uncontrolled(hops []int, incast bool) string {
 		lossy = lossy || h.Spec.Loss != link.Loss{}
 		drops = drops || h.Spec.QueuePolicy == link.TailDrop && h.Spec.QueueBytes > 0
 		marks = marks || h.Spec.ECN > 0
-		shared = shared || h.Kind == Trunk
+		shared = shared || h.Kind == link.Trunk
 	}
 	var reasons []string
 	for _, r := range []struct {

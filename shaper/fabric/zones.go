@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"github.com/ddlemu/ddlemu/configs/topology"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
 // Zones is the zone of the fabric, such as a leaf, a pod or a site, that each node
@@ -37,7 +38,7 @@ func (f *Fabric) ZoneRates(zone int) (out, in float64) {
 func (f *Fabric) cutRates(crosses func(from, to int) (out, in bool)) (out, in float64) {
 	unlimited := false
 	for _, h := range f.Hops {
-		if h.Kind != Trunk {
+		if h.Kind != link.Trunk {
 			continue
 		}
 		leaves, enters := crosses(h.Src, h.Dst)

@@ -107,7 +107,7 @@ func (w *user) links(fabric string) map[string]link.Counters {
 	defer file.Close()
 	all := map[string]link.Counters{}
 	for _, h := range file.Hops() {
-		if h.Kind == state.Link {
+		if h.Kind == link.Link {
 			all[fmt.Sprintf("node%d:node%d", h.Src, h.Dst)] = h.Counters
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"container/heap"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -102,15 +103,15 @@ func newSim(f *fabric.Fabric) *sim {
 		l := fabric.LinkOf(h.Spec)
 		q := &queue{latency: float64(l.Latency), perPacket: packetBytes * 8e9 / float64(l.Bandwidth),
 			drops: l.Queue.Policy == configs.TailDrop}
-		if h.Kind == fabric.Link {
+		if h.Kind == link.Link {
 			q.perPacket, q.delayOnly = 0, true // as fast as the port that feeds it
 		}
 		places := max(int(l.Queue.Bytes)/packetBytes, 1)
 		switch {
 		case l.Queue.Bytes == 0:
-		case q.drops && h.Kind != fabric.TxPort:
+		case q.drops && h.Kind != link.TxPort:
 			q.limit = places
-		case !q.drops && (h.Kind == fabric.Link || h.Kind == fabric.Trunk):
+		case !q.drops && (h.Kind == link.Link || h.Kind == link.Trunk):
 			q.buffer = places
 		}
 		s.queues = append(s.queues, q)

@@ -18,7 +18,7 @@ func TestRankIsWhereItsNumberSays(t *testing.T) {
 	links := spec
 	spec.NodeTime = state.NodeTime{On: true, GPUs: 1, FirstHop: len(spec.Hops)}
 	for gpu := range uint32(2) {
-		for _, kind := range []uint32{state.GPUOut, state.GPUIn} {
+		for _, kind := range []link.HopKind{link.GPUOut, link.GPUIn} {
 			spec.Hops = append(spec.Hops, state.HopSpec{Kind: kind, Src: gpu, Dst: gpu, Spec: unshaped})
 		}
 	}

@@ -38,11 +38,11 @@ func fabricSpec(wire link.Spec, tr link.Transport) state.Spec {
 	port.Loss, port.Jitter = link.Loss{}, link.Jitter{}
 	spec := state.Spec{Name: "t", Nodes: 2, GPUsPerNode: 1, NICsPerNode: 1, TimeScale: 1, Seed: 1, Transport: tr}
 	for i := range uint32(2) {
-		spec.Hops = append(spec.Hops, state.HopSpec{Kind: state.TxPort, Src: i, Dst: i, Spec: port},
-			state.HopSpec{Kind: state.RxPort, Src: i, Dst: i, Spec: port})
+		spec.Hops = append(spec.Hops, state.HopSpec{Kind: link.TxPort, Src: i, Dst: i, Spec: port},
+			state.HopSpec{Kind: link.RxPort, Src: i, Dst: i, Spec: port})
 	}
-	spec.Hops = append(spec.Hops, state.HopSpec{Kind: state.Link, Src: 0, Dst: 1, Spec: wire},
-		state.HopSpec{Kind: state.Link, Src: 1, Dst: 0, Spec: wire})
+	spec.Hops = append(spec.Hops, state.HopSpec{Kind: link.Link, Src: 0, Dst: 1, Spec: wire},
+		state.HopSpec{Kind: link.Link, Src: 1, Dst: 0, Spec: wire})
 	spec.Paths = []state.PathSpec{
 		{Src: 0, Dst: 1, Hops: []link.PathHop{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}},
 		{Src: 1, Dst: 0, Hops: []link.PathHop{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}},

@@ -20,6 +20,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -294,7 +295,7 @@ func (e *Endpoint) NewID() uint64 {
 // Link is the hop that is the link between two NICs.
 func (e *Endpoint) Link(src, dst int) (hop int, err error) {
 	for _, s := range e.Fabric.Path(src, dst) {
-		if kind, _, _ := e.Fabric.EndsOf(s.Hop); kind == state.Link {
+		if kind, _, _ := e.Fabric.EndsOf(s.Hop); kind == link.Link {
 			return s.Hop, nil
 		}
 	}

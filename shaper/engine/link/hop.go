@@ -12,17 +12,19 @@ const FlowClasses = 3
 // flows may share it. It is struct ddlemu_hop of link.h: other threads and processes change
 // it by atomic operations.
 type Hop struct {
-	ID, Kind, Src, Dst uint32
-	Block              uint32 // number of the parameters in force
-	Changes            uint32 // times that Block was changed
-	_                  [10]uint32
-	NextFree           int64 // ns; when the hop is free again
-	HostFree           int64 // ns; when the host worker at this port is free again
-	BufferFree         int64 // ns; when the buffer behind this hop is free again, see queue.c
-	_                  [5]uint64
-	Counters           Counters
-	Classes            [FlowClasses]uint64 // payload by flow class; kernel datapath
-	_                  [5]uint64
+	ID         uint32
+	Kind       HopKind
+	Src, Dst   uint32
+	Block      uint32 // number of the parameters in force
+	Changes    uint32 // times that Block was changed
+	_          [10]uint32
+	NextFree   int64 // ns; when the hop is free again
+	HostFree   int64 // ns; when the host worker at this port is free again
+	BufferFree int64 // ns; when the buffer behind this hop is free again, see queue.c
+	_          [5]uint64
+	Counters   Counters
+	Classes    [FlowClasses]uint64 // payload by flow class; kernel datapath
+	_          [5]uint64
 }
 
 // Counters are what a hop has carried: struct ddlemu_counters of link.h. Those of times are int64 and in ns, all others

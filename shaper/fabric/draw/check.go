@@ -5,6 +5,7 @@ package draw
 import (
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -29,15 +30,15 @@ func Check(f *fabric.Fabric) []string {
 	alive := map[int]bool{} // switches with a link that is up
 	for i, h := range f.Hops {
 		switch {
-		case h.Kind == fabric.Trunk && paths[i] == 0:
+		case h.Kind == link.Trunk && paths[i] == 0:
 			found = append(found, fmt.Sprintf("link %s is unused: no path between NICs leads over it", f.HopName(i)))
-		case h.Kind == fabric.Trunk && h.Spec.Down:
+		case h.Kind == link.Trunk && h.Spec.Down:
 			found = append(found, fmt.Sprintf("link %s is down, and %d paths lead over it: routes do not avoid it",
 				f.HopName(i), paths[i]))
-		case h.Kind == fabric.Link && h.Spec.Down:
+		case h.Kind == link.Link && h.Spec.Down:
 			found = append(found, fmt.Sprintf("link %s is down: its NICs do not reach each other", f.HopName(i)))
 		}
-		if h.Kind == fabric.Trunk && !h.Spec.Down {
+		if h.Kind == link.Trunk && !h.Spec.Down {
 			alive[h.Src] = true
 		}
 	}

@@ -133,7 +133,7 @@ func (g *graph) pairLines(f *fabric.Fabric) []string {
 	for _, h := range f.Hops {
 		kind := ""
 		switch {
-		case h.Kind != fabric.Link:
+		case h.Kind != link.Link:
 		case h.Spec.Down && g.out[h.Src] && g.in[h.Dst]:
 			kind = "that are down"
 		case !h.Spec.Down && slower(f, h):

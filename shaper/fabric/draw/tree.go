@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/topology"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -69,7 +70,7 @@ func graphOf(f *fabric.Fabric) *graph {
 	}
 	g.out, g.in = make([]bool, f.NICs()), make([]bool, f.NICs())
 	for _, h := range f.Hops {
-		if h.Kind == fabric.Link && !h.Spec.Down {
+		if h.Kind == link.Link && !h.Spec.Down {
 			g.out[h.Src], g.in[h.Dst] = true, true
 		}
 	}
@@ -142,12 +143,12 @@ func (g *graph) portLabel(f *fabric.Fabric, n int) string {
 func (g *graph) addEdges(f *fabric.Fabric) {
 	specs := map[[2]int]configs.Link{}
 	for _, h := range f.Hops {
-		if h.Kind == fabric.Trunk {
+		if h.Kind == link.Trunk {
 			specs[[2]int{h.Src, h.Dst}] = fabric.LinkOf(h.Spec)
 		}
 	}
 	for _, h := range f.Hops {
-		if h.Kind != fabric.Trunk {
+		if h.Kind != link.Trunk {
 			continue
 		}
 		l := specs[[2]int{h.Src, h.Dst}]

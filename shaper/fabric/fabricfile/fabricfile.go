@@ -16,10 +16,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: state.TxPort, fabric.RxPort: state.RxPort, fabric.Link: state.Link,
-	fabric.Trunk: state.Trunk, fabric.GPUOut: state.GPUOut, fabric.GPUIn: state.GPUIn, fabric.GPULink: state.GPULink,
-	fabric.PCIOut: state.PCIOut, fabric.PCIIn: state.PCIIn, fabric.CPUOut: state.CPUOut, fabric.CPUIn: state.CPUIn}
-
 // Describe is what state.Dir.Create needs to bring up f under the given name.
 func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
 	config, err := f.Config.Encode()
@@ -36,9 +32,9 @@ func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
 		GPU:       gpuOf(&f.Config), NodeTime: nodeTimeOf(f),
 	}
 	for _, h := range f.Hops {
-		s.Hops = append(s.Hops, state.HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst),
+		s.Hops = append(s.Hops, state.HopSpec{Kind: h.Kind, Src: uint32(h.Src), Dst: uint32(h.Dst),
 			Spec: h.Spec})
-		if h.Kind != fabric.Link {
+		if h.Kind != link.Link {
 			continue
 		}
 		p := state.PathSpec{Src: h.Src, Dst: h.Dst}
@@ -95,7 +91,7 @@ func Read(file *state.File) (*fabric.Fabric, error) {
 	}
 	for i := range fab.Hops {
 		h := &fab.Hops[i]
-		if kind, src, dst := file.EndsOf(i); hopKinds[h.Kind] != kind || h.Src != src || h.Dst != dst {
+		if kind, src, dst := file.EndsOf(i); h.Kind != kind || h.Src != src || h.Dst != dst {
 			return nil, fmt.Errorf("read back fabric %s: %w: hop %d is not the one of its description", file.Name(),
 				state.ErrNotUsable, i)
 		}
@@ -135,7 +131,7 @@ func ShapeIf(file *state.File, pattern string, p configs.LinkPatch, check func(l
 		specs := map[int]link.Spec{}
 		for _, hop := range changed {
 			specs[hop] = fab.Hops[hop].Spec
-			if fab.Hops[hop].Kind == fabric.Link {
+			if fab.Hops[hop].Kind == link.Link {
 				if err := check(specs[hop]); err != nil {
 					return nil, fmt.Errorf("%s: %w", fab.HopName(hop), err)
 				}

@@ -81,7 +81,7 @@ func TestFabricRefusesAnotherDescription(t *testing.T) {
 		"other nodes": {func(s *state.Spec) {
 			s.Config = []byte(strings.Replace(statetest.FabricText, "nodes: 3", "nodes: 4", 1))
 		}, "read back fabric t: not usable: it has 36 hops, its description 64"},
-		"other hops": {func(s *state.Spec) { s.Hops[0].Kind = state.RxPort },
+		"other hops": {func(s *state.Spec) { s.Hops[0].Kind = link.RxPort },
 			"read back fabric t: not usable: hop 0 is not the one of its description"},
 		"other ends": {func(s *state.Spec) { s.Hops[20].Dst = 1 },
 			"read back fabric t: not usable: hop 20 is not the one of its description"},

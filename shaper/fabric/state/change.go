@@ -20,7 +20,7 @@ const grace = 100 * time.Millisecond
 // HopStatus is the parameters in force on one hop, and its counters.
 type HopStatus struct {
 	Index    int
-	Kind     uint32
+	Kind     link.HopKind
 	Src, Dst int // numbers of NICs, of switches for a Trunk
 	Spec     link.Spec
 	Counters link.Counters
@@ -49,7 +49,7 @@ func (f *File) Hops() []HopStatus {
 func (f *File) HopCount() int { return len(f.hops()) }
 
 // EndsOf is the kind of a hop and its ends, as in [HopStatus].
-func (f *File) EndsOf(hop int) (kind uint32, src, dst int) {
+func (f *File) EndsOf(hop int) (kind link.HopKind, src, dst int) {
 	h := &f.hops()[hop]
 	return h.Kind, int(h.Src), int(h.Dst)
 }

@@ -54,15 +54,19 @@ const (
 	maxHostNsPerByte = maxHostNs / link.MinBandwidth
 )
 
-// endsExist reports whether a hop of this kind may be between src and dst, of so many NICs or GPUs.
-func endsExist(kind, src, dst uint32, nics, gpus int) bool {
-	switch kind {
-	case Trunk:
-		return src < maxSwitches && dst < maxSwitches
-	case GPUOut, GPUIn, GPULink, PCIOut, PCIIn, CPUOut, CPUIn:
-		return int(src) < gpus && int(dst) < gpus
+// endsExist reports whether there is a kind of hops like this, and a hop of it may be between src and dst, of so many
+// NICs or GPUs.
+func endsExist(kind link.HopKind, src, dst uint32, nics, gpus int) bool {
+	most := nics
+	switch {
+	case !kind.Known():
+		return false
+	case kind == link.Trunk:
+		most = maxSwitches
+	case kind.IsWithinNode():
+		most = gpus
 	}
-	return kind < Trunk && int(src) < nics && int(dst) < nics
+	return int(src) < most && int(dst) < most
 }
 
 // nics is the number of NICs of all nodes.

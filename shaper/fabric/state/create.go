@@ -19,7 +19,7 @@ import (
 // HopSpec is one hop of a fabric to be made. Src and Dst are NIC numbers,
 // node*NICsPerNode + index, the same for a port; for a trunk, numbers of switches.
 type HopSpec struct {
-	Kind     uint32
+	Kind     link.HopKind
 	Src, Dst uint32
 	Spec     link.Spec
 }
@@ -270,7 +270,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 		Transport: s.Transport.Scaled(int64(s.TimeScale)),
 	}
 	for _, hop := range s.Hops {
-		if hop.Kind == Link {
+		if hop.Kind == link.Link {
 			h.Links++
 		}
 	}

@@ -309,8 +309,8 @@ func drawSpec(t *rapid.T) Spec {
 	nics := s.Nodes * s.NICsPerNode
 	for range rapid.IntRange(0, 12).Draw(t, "hops") {
 		nic := func(name string) uint32 { return uint32(rapid.IntRange(0, nics-1).Draw(t, name)) }
-		s.Hops = append(s.Hops, HopSpec{Kind: rapid.Uint32Range(TxPort, Trunk).Draw(t, "kind"), Src: nic("src"),
-			Dst: nic("dst"), Spec: drawHop(t)})
+		kind := link.HopKind(rapid.Uint32Range(0, uint32(link.Trunk)).Draw(t, "kind"))
+		s.Hops = append(s.Hops, HopSpec{Kind: kind, Src: nic("src"), Dst: nic("dst"), Spec: drawHop(t)})
 	}
 	for i := range min(len(s.Hops), nics) {
 		p := PathSpec{Src: i, Dst: (i * 3) % nics}
@@ -401,7 +401,7 @@ func TestManyNICs(t *testing.T) {
 	s.Nodes, s.NICsPerNode, s.Hops, s.Paths = nics, 1, nil, nil
 	spec := family(1)
 	for n := range uint32(nics) {
-		s.Hops = append(s.Hops, HopSpec{TxPort, n, n, spec}, HopSpec{RxPort, n, n, spec})
+		s.Hops = append(s.Hops, HopSpec{link.TxPort, n, n, spec}, HopSpec{link.RxPort, n, n, spec})
 	}
 	for src := range nics {
 		for dst := range nics {
@@ -409,7 +409,7 @@ func TestManyNICs(t *testing.T) {
 				s.Paths = append(s.Paths,
 					PathSpec{src, dst, []link.PathHop{{Hop: 2 * src}, {Hop: len(s.Hops), Private: true},
 						{Hop: 2*dst + 1}}})
-				s.Hops = append(s.Hops, HopSpec{Link, uint32(src), uint32(dst), spec})
+				s.Hops = append(s.Hops, HopSpec{link.Link, uint32(src), uint32(dst), spec})
 			}
 		}
 	}

@@ -203,9 +203,9 @@ func twoNodes(name string) Spec {
 		Config:    []byte("name: test\n"),
 	}
 	for i := range uint32(2) {
-		s.Hops = append(s.Hops, HopSpec{TxPort, i, i, family(1)}, HopSpec{RxPort, i, i, family(1)})
+		s.Hops = append(s.Hops, HopSpec{link.TxPort, i, i, family(1)}, HopSpec{link.RxPort, i, i, family(1)})
 	}
-	s.Hops = append(s.Hops, HopSpec{Link, 0, 1, family(1)}, HopSpec{Link, 1, 0, family(1)})
+	s.Hops = append(s.Hops, HopSpec{link.Link, 0, 1, family(1)}, HopSpec{link.Link, 1, 0, family(1)})
 	s.Paths = []PathSpec{
 		{0, 1, []link.PathHop{{Hop: 0, Private: false}, {Hop: 4, Private: true}, {Hop: 3, Private: false}}},
 		{1, 0, []link.PathHop{{Hop: 2, Private: false}, {Hop: 5, Private: true}, {Hop: 1, Private: false}}},

@@ -506,7 +506,7 @@ func TestPausesOfAJob(t *testing.T) {
 func TestFewJobs(t *testing.T) {
 	s := twoNodes("t")
 	for range 5000 {
-		s.Hops = append(s.Hops, HopSpec{Link, 0, 1, link.Spec{MTU: 4096}})
+		s.Hops = append(s.Hops, HopSpec{link.Link, 0, 1, link.Spec{MTU: 4096}})
 	}
 	f := create(t, newDir(t), s)
 	if n := len(f.jobs()); n != 2 {

@@ -18,21 +18,6 @@ const (
 	Version = C.DDLEMU_STATE_VERSION
 )
 
-// Kinds of hops.
-const (
-	TxPort uint32 = iota
-	RxPort
-	Link
-	Trunk
-	GPUOut // the links within a node: out of a GPU, into one, and of a mesh from one to another
-	GPUIn
-	GPULink
-	PCIOut // out of and into a PCI switch or a CPU of a node
-	PCIIn
-	CPUOut
-	CPUIn
-)
-
 // SizeClasses are the classes of message sizes that the verdict judges: up to
 // 4 KiB, 64 KiB, 1 MiB, and larger.
 const SizeClasses = C.DDLEMU_SIZE_CLASSES

@@ -80,12 +80,12 @@ func (f *Reading) link(hop int) Link {
 	set := fabric.LinkOf(h.Spec)
 	l := Link{
 		From: h.From, To: h.To, LinkJSON: set.JSON(), Counters: h.Counters, Messages: h.Messages,
-		Trunk: h.Kind == fabric.Trunk, Set: set,
+		Trunk: h.Kind == link.Trunk, Set: set,
 	}
 	if f.OnKernel() { // the datapath shm has no flow classes
 		l.Classes = &Classes{h.Classes[state.PluginFlow], h.Classes[state.BootstrapFlow], h.Classes[state.OtherFlow]}
 	}
-	if h.Kind == fabric.Link && !f.Fabric.Config.Topology.IsStar() {
+	if h.Kind == link.Link && !f.Fabric.Config.Topology.IsStar() {
 		whole := f.Fabric.WorstPath(f.InFile[hop].Src, f.InFile[hop].Dst)
 		l.Path = &Path{uint64(whole.Bandwidth), int64(whole.Latency), whole.Up}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
@@ -63,7 +62,7 @@ func TestLinksAndPorts(t *testing.T) {
 	}
 	trunks := 0
 	for _, h := range fab.Hops {
-		if h.Kind == fabric.Trunk {
+		if h.Kind == link.Trunk {
 			trunks++
 		}
 	}

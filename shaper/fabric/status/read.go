@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -37,9 +38,9 @@ func NewReader(file *state.File, fab *fabric.Fabric) *Reader {
 	for i, h := range fab.Hops {
 		p := &Place{Kind: h.Kind, Name: fab.HopName(i)}
 		switch h.Kind {
-		case fabric.TxPort, fabric.RxPort:
+		case link.TxPort, link.RxPort:
 			p.NIC, p.Direction = fab.NICName(h.Src), "tx"
-			if h.Kind == fabric.RxPort {
+			if h.Kind == link.RxPort {
 				p.Direction = "rx"
 			}
 		default:
@@ -60,7 +61,7 @@ func (r *Reader) FindPaths() {
 // pathOf are, for a link, the hops of its path, or of its paths if each flow has its own; for others the hop alone.
 func pathOf(fab *fabric.Fabric, hop int) (hops []int) {
 	h := &fab.Hops[hop]
-	if h.Kind != fabric.Link {
+	if h.Kind != link.Link {
 		return []int{hop}
 	}
 	for _, path := range fab.Paths(h.Src, h.Dst) {
@@ -218,7 +219,7 @@ func (f *Reading) addMessages() {
 			carried += f.Jobs[k].Counted.LinkStats[i].CarriedMessages
 		}
 		f.Hops[i].Messages += arrived + carried
-		if f.Hops[i].Kind != fabric.Link || arrived == 0 || f.Fabric.PerFlow() {
+		if f.Hops[i].Kind != link.Link || arrived == 0 || f.Fabric.PerFlow() {
 			continue
 		}
 		path := f.Hops[i].Path
@@ -226,7 +227,7 @@ func (f *Reading) addMessages() {
 			path = pathOf(f.Fabric, i)
 		}
 		for _, hop := range path {
-			if f.Hops[hop].Kind == fabric.Trunk {
+			if f.Hops[hop].Kind == link.Trunk {
 				f.Hops[hop].Messages += arrived
 			}
 		}

@@ -74,7 +74,7 @@ func TestMessagesOfTrunks(t *testing.T) {
 		if h.Messages != want {
 			t.Errorf("%s has %d messages, want %d", h.Name, h.Messages, want)
 		}
-		if h.Kind == fabric.Trunk && want > 0 {
+		if h.Kind == link.Trunk && want > 0 {
 			trunks++
 		}
 	}

@@ -52,7 +52,7 @@ func (f *Reading) OnKernel() bool { return f.Datapath == configs.Kernel }
 
 // Place is where a hop is.
 type Place struct {
-	Kind      fabric.Kind
+	Kind      link.HopKind
 	Name      string // as node0:node1, or node0 tx for a port
 	From, To  string // of a link
 	NIC       string // of a port
@@ -63,7 +63,7 @@ type Place struct {
 }
 
 // IsPort says whether it is one direction of a NIC's port.
-func (p *Place) IsPort() bool { return p.Kind == fabric.TxPort || p.Kind == fabric.RxPort }
+func (p *Place) IsPort() bool { return p.Kind == link.TxPort || p.Kind == link.RxPort }
 
 // HopReading is a port, a link or a link between switches, with its counters.
 type HopReading struct {

@@ -140,7 +140,7 @@ func selectKind(name string, f *fabric.Fabric, kernel *Kernel) (k kind, rejected
 // suits returns nil if k supports the links of f and the kernel has what k needs.
 func (k *kind) suits(f *fabric.Fabric, kernel *Kernel) error {
 	for i, h := range f.Hops {
-		if h.Kind != fabric.Link {
+		if h.Kind != link.Link {
 			continue
 		}
 		if err := k.checkLink(h.Spec); err != nil {

@@ -209,7 +209,7 @@ func TestPropertyConservation(t *testing.T) {
 		for i := range v.counts {
 			c := &v.counts[i].Counters
 			lost += c.Drops
-			if c.BusyNs > v.hops[i].nextFree && v.fabric.Hops[i].Kind != fabric.Link {
+			if c.BusyNs > v.hops[i].nextFree && v.fabric.Hops[i].Kind != link.Link {
 				t.Fatalf("%s was busy for %d ns by %d", v.fabric.HopName(i), c.BusyNs, v.hops[i].nextFree)
 			}
 			if c.LineBytes*8 > uint64(c.BusyNs) {

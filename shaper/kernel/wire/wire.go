@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
@@ -148,7 +149,7 @@ func (w *Wire) checkFloor() {
 		h := &w.model.hops[i]
 		p := h.params.Load()
 		limited := p.NsDen != 0 || p.Latency != 0 || p.Jitter.Value != 0
-		if w.fabric.Hops[i].Kind == fabric.Link && limited && atomic.LoadUint64(&h.count.Counters.Segments) > 0 &&
+		if w.fabric.Hops[i].Kind == link.Link && limited && atomic.LoadUint64(&h.count.Counters.Segments) > 0 &&
 			p.Latency < int64(floor) {
 			w.belowFloor = true
 			w.participant.Job().Invalidate(state.BelowFloor)

@@ -59,7 +59,7 @@ func (j JobSize) Demand() Demand {
 	tr := j.Fabric.Transport()
 	ends := 2 * time.Duration(tr.Overhead+tr.Host.Time(uint64(j.Message)))
 	for _, h := range j.Fabric.Hops {
-		if h.Kind != fabric.Link {
+		if h.Kind != link.Link {
 			continue
 		}
 		l := fabric.LinkOf(h.Spec)

@@ -271,7 +271,7 @@ func (j *Job) Traffic() []Traffic {
 	nodes := make([]Traffic, j.Fabric.Config.Nodes)
 	stats := j.counters().LinkStats
 	for i, h := range j.Fabric.Hops {
-		if h.Kind != fabric.Link {
+		if h.Kind != link.Link {
 			continue
 		}
 		sum := stats[i].Total()

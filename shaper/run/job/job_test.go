@@ -25,6 +25,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -132,7 +133,7 @@ const took = 10_000_000
 
 func carry(f *state.File, j state.Job, rank int, n, late, begin int64) {
 	for _, h := range f.Hops() {
-		if h.Kind != state.Link || h.Src != rank {
+		if h.Kind != link.Link || h.Src != rank {
 			continue
 		}
 		stats := unsafe.Slice((*state.LinkStats)(unsafe.Add(f.Base(), j.LinkStatsOffset())), len(f.Hops()))

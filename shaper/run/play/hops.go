@@ -40,10 +40,6 @@ func (h *HopUse) Share(of time.Duration) *float64 {
 	return new(h.Busy.Seconds() / max(of, 1).Seconds())
 }
 
-var hopKinds = map[fabric.Kind]string{fabric.TxPort: "tx", fabric.RxPort: "rx", fabric.Link: "link",
-	fabric.Trunk: "trunk", fabric.GPUOut: "gpu", fabric.GPUIn: "gpu", fabric.GPULink: "gpu",
-	fabric.PCIOut: "pci", fabric.PCIIn: "pci", fabric.CPUOut: "cpu", fabric.CPUIn: "cpu"}
-
 // hopLoad is what a hop has carried.
 type hopLoad struct {
 	bytes uint64
@@ -55,10 +51,10 @@ type hopLoad struct {
 func usesOf(f *fabric.Fabric, load func(hop int) hopLoad, model *occupation) (uses []HopUse) {
 	for hop, h := range f.Hops {
 		l := load(hop)
-		if l.bytes == 0 || h.Kind == fabric.Link && !limits(f, h) {
+		if l.bytes == 0 || h.Kind == link.Link && !limits(f, h) {
 			continue
 		}
-		use := HopUse{Name: f.HopName(hop), Kind: hopKinds[h.Kind], Bandwidth: fabric.LinkOf(h.Spec).Bandwidth,
+		use := HopUse{Name: f.HopName(hop), Kind: h.Kind.Name(), Bandwidth: fabric.LinkOf(h.Spec).Bandwidth,
 			Bytes: l.bytes, Busy: l.busy}
 		if model != nil && h.Spec.Bandwidth != 0 {
 			use.Peak = model.peak(hop)

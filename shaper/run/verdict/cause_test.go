@@ -25,7 +25,7 @@ func late(n int) Input {
 		k.Late[state.Bucket(k.MaxLate)], k.OverP99, k.SumLate = 20, 20, k.SumTime/100
 		c := state.LinkStats{FirstPosted: 1, LastVisible: 2, ModelBusy: 100, WallBusy: 100}
 		c.Size[0] = k
-		in.Hops = append(in.Hops, state.HopStatus{Index: i, Kind: state.Link, Dst: i, Spec: link.Spec{Latency: 1}})
+		in.Hops = append(in.Hops, state.HopStatus{Index: i, Kind: link.Link, Dst: i, Spec: link.Spec{Latency: 1}})
 		in.Job.LinkStats = append(in.Job.LinkStats, c)
 	}
 	return in

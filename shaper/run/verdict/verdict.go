@@ -52,10 +52,10 @@ type Input struct {
 func (in *Input) withinNode() bool {
 	carried := false
 	for i := range in.Hops {
-		switch h := &in.Hops[i]; h.Kind {
-		case state.Link:
+		switch h := &in.Hops[i]; {
+		case h.Kind == link.Link:
 			return false
-		case state.GPUOut, state.GPUIn, state.GPULink, state.PCIOut, state.PCIIn, state.CPUOut, state.CPUIn:
+		case h.Kind.IsWithinNode():
 			carried = carried || h.Counters.Segments > 0
 		}
 	}
@@ -229,7 +229,7 @@ func Judge(in Input) Verdict {
 		j.packets(in.Packets)
 	}
 	for i := range in.Hops {
-		if in.Hops[i].Kind == state.Link && in.Job.LinkStats[i].FirstPosted != 0 {
+		if in.Hops[i].Kind == link.Link && in.Job.LinkStats[i].FirstPosted != 0 {
 			stats := in.Job.LinkStats[i]
 			if in.Packets != nil && in.Packets.Seen {
 				stats = j.byPackets(&in.Hops[i], stats, &in.Packets.Traffic.LinkStats[i])
@@ -318,7 +318,7 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 // broken adds a reason for each link that was down for so long that calls failed, and reports whether there is one.
 func (j *judge) broken() (any bool) {
 	for i := range j.in.Hops {
-		if j.in.Hops[i].Kind == state.Link && j.in.Job.LinkStats[i].Broken > 0 {
+		if j.in.Hops[i].Kind == link.Link && j.in.Job.LinkStats[i].Broken > 0 {
 			name := j.in.Name(i)
 			j.v.Add(Finding{Cause: CauseJob,
 				Text: name + " was down for longer than the transport allows, so calls failed", Link: name})
@@ -334,7 +334,7 @@ func (j *judge) noteFullQueues(bytes []uint64) {
 	worst, sum := -1, state.Pauses{}
 	for i := range j.in.Hops {
 		paused := j.in.Job.Pauses[i]
-		if j.in.Hops[i].Kind != state.Trunk || bytes[i] == 0 || paused.Times == 0 {
+		if j.in.Hops[i].Kind != link.Trunk || bytes[i] == 0 || paused.Times == 0 {
 			continue
 		}
 		sum.Times += paused.Times
@@ -370,7 +370,7 @@ func (j *judge) unshaped(l *state.HopStatus) bool {
 // sumTrunks lists the job's bytes on each trunk.
 func (j *judge) sumTrunks(bytes []uint64) {
 	for i := range j.in.Hops {
-		if j.in.Hops[i].Kind == state.Trunk && bytes[i] > 0 {
+		if j.in.Hops[i].Kind == link.Trunk && bytes[i] > 0 {
 			j.v.Trunks = append(j.v.Trunks, Trunk{j.in.Name(i), bytes[i]})
 		}
 	}
@@ -382,14 +382,14 @@ func (j *judge) bytesByHop() []uint64 {
 	bytes := make([]uint64, len(j.in.Hops))
 	for i := range j.in.Hops {
 		h := &j.in.Hops[i]
-		if h.Kind == state.Trunk {
+		if h.Kind == link.Trunk {
 			bytes[i] += j.in.Job.LinkStats[i].CarriedBytes
 		}
-		if h.Kind != state.Link || j.in.Job.LinkStats[i].FirstPosted == 0 {
+		if h.Kind != link.Link || j.in.Job.LinkStats[i].FirstPosted == 0 {
 			continue
 		}
 		for _, step := range j.in.Path(h.Src, h.Dst) {
-			if j.in.FlowPaths && j.in.Hops[step.Hop].Kind == state.Trunk {
+			if j.in.FlowPaths && j.in.Hops[step.Hop].Kind == link.Trunk {
 				continue
 			}
 			sum := j.in.Job.LinkStats[i].Total()
@@ -469,7 +469,7 @@ func (j *judge) checkRate(h *state.HopStatus) {
 	// Each segment's time is rounded up by up to a nanosecond, and the gap between messages (g) may occupy a port
 	// longer than the message's bytes.
 	most, least := float64(c.BusyNs), float64(c.BusyNs)-float64(c.Segments)
-	if most < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && least > want*(1+maxRateOff)) {
+	if most < want*(1-maxRateOff) || (h.Kind != link.TxPort && h.Kind != link.RxPort && least > want*(1+maxRateOff)) {
 		j.invalid(CauseModel,
 			"%s: %d line bytes occupied it for %v, which is %v at its rate: this is an error of ddlemu",
 			j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))

@@ -22,7 +22,7 @@ func run(n int, late func(i int) int64) Input {
 	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" },
 		Path: func(int, int) []link.PathHop { return []link.PathHop{{Hop: 0}} }, Job: state.JobStatus{Joined: 2,
 			Left: 2, LinkStats: make([]state.LinkStats, 1), Pauses: make([]state.Pauses, 1)}}
-	h := state.HopStatus{Kind: state.Link, Spec: spec}
+	h := state.HopStatus{Kind: link.Link, Spec: spec}
 	c := &in.Job.LinkStats[0]
 	c.FirstPosted = 1
 	k := &c.Size[2]
@@ -136,11 +136,11 @@ func TestUnshaped(t *testing.T) {
 		in := run(10, late)
 		in.Hops[0].Spec, in.Hops[0].Src, in.Hops[0].Dst = link.Spec{}, 0, 1
 		in.Hops[0].Counters = link.Counters{}
-		in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.TxPort},
-			state.HopStatus{Index: 2, Kind: state.RxPort, Src: 1, Dst: 1},
-			state.HopStatus{Index: 3, Kind: state.TxPort, Src: 1, Dst: 1})
-		in.Hops = append(in.Hops, state.HopStatus{Index: 4, Kind: state.Trunk},
-			state.HopStatus{Index: 5, Kind: state.Trunk, Src: 1})
+		in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: link.TxPort},
+			state.HopStatus{Index: 2, Kind: link.RxPort, Src: 1, Dst: 1},
+			state.HopStatus{Index: 3, Kind: link.TxPort, Src: 1, Dst: 1})
+		in.Hops = append(in.Hops, state.HopStatus{Index: 4, Kind: link.Trunk},
+			state.HopStatus{Index: 5, Kind: link.Trunk, Src: 1})
 		in.Path = func(int, int) []link.PathHop { return []link.PathHop{{Hop: 1}, {Hop: 0}, {Hop: 4}, {Hop: 2}} }
 		in.Job.LinkStats = append(in.Job.LinkStats, make([]state.LinkStats, 5)...)
 		in.Job.Pauses = make([]state.Pauses, len(in.Job.LinkStats))
@@ -200,7 +200,7 @@ func TestAddKeepsHost(t *testing.T) {
 func TestFullQueuesAreNoted(t *testing.T) {
 	in := run(10, func(int) int64 { return 0 })
 	in.TimeScale = 4
-	for i, kind := range []uint32{state.Trunk, state.Trunk, state.Trunk, state.TxPort} {
+	for i, kind := range []link.HopKind{link.Trunk, link.Trunk, link.Trunk, link.TxPort} {
 		// of all jobs
 		in.Hops = append(in.Hops,
 			state.HopStatus{Index: 1 + i, Kind: kind, Counters: link.Counters{Pauses: 99, PausedNs: 9e9}})

@@ -105,7 +105,7 @@ func (m *Model) maxEarly(path *pathSpec) int64 {
 // paths returns all paths of the fabric that are up, and the names of those that are down.
 func (m *Model) paths() (up []pathSpec, down []string) {
 	for _, h := range m.fab.Hops {
-		if h.Kind != fabric.Link {
+		if h.Kind != link.Link {
 			continue
 		}
 		path := m.pathOf(h.Src, h.Dst)
@@ -132,7 +132,7 @@ func (m *Model) sample(paths []pathSpec, n int) []pathSpec {
 	for i := range paths {
 		for _, hop := range paths[i].hops {
 			t := thing{hop: hop}
-			if m.fab.Hops[hop].Kind == fabric.Link {
+			if m.fab.Hops[hop].Kind == link.Link {
 				t = thing{hop: -1, spec: m.fab.Hops[hop].Spec}
 			}
 			if !seen[t] {

@@ -20,7 +20,7 @@ func printPaths(g *cli.Global, fab *fabric.Fabric, pattern string) error {
 	}
 	printed := 0
 	for _, hop := range hops {
-		if h := fab.Hops[hop]; h.Kind == fabric.Link {
+		if h := fab.Hops[hop]; h.Kind == link.Link {
 			for i, path := range fab.Paths(h.Src, h.Dst) {
 				if printed > 0 {
 					fmt.Fprintln(g.Stdout)

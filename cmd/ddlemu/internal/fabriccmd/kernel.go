@@ -41,7 +41,7 @@ func warnFloor(ctx context.Context, g *cli.Global, file *state.File, fab *fabric
 		return err
 	}
 	for i, h := range fab.Hops {
-		if real := h.Spec.Latency * time.Duration(fab.TimeScale()); h.Kind == fabric.Link && real < f.P50 {
+		if real := h.Spec.Latency * time.Duration(fab.TimeScale()); h.Kind == link.Link && real < f.P50 {
 			g.Warn(
 				"the latency of %s, %v, is below the floor of the shaper wire on this host now, %v: the verdict will "+
 					"be INVALID; give a longer --lat, a --time-scale, or --datapath shm", fab.HopName(i),

@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -277,7 +278,7 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 	}
 	var changes []change
 	for _, hop := range s.changed {
-		if k := s.after[hop].Kind; k == state.Link || k == state.Trunk {
+		if k := s.after[hop].Kind; k == link.Link || k == link.Trunk {
 			from, to := s.fab.EndNames(s.fab.Hops[hop].Kind, s.after[hop].Src, s.after[hop].Dst)
 			changes = append(changes, change{
 				from: from, to: to,
@@ -332,7 +333,7 @@ func waitInForce(ctx context.Context, file *state.File) error {
 // is too large for the latency.
 func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
 	for _, hop := range changed {
-		if fab.Hops[hop].Kind != fabric.Link {
+		if fab.Hops[hop].Kind != link.Link {
 			continue
 		}
 		if port, slower := fab.SlowerPort(hop); slower {

@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
 	"github.com/ddlemu/ddlemu/intercept/capture/traffic"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
@@ -92,7 +93,7 @@ func linksOf(fab *fabric.Fabric, pattern string) (links []int, err error) {
 		}
 	}
 	for _, hop := range hops {
-		if fab.Hops[hop].Kind == fabric.Link {
+		if fab.Hops[hop].Kind == link.Link {
 			links = append(links, hop)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/intercept/capture/extcap"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
@@ -151,7 +151,7 @@ func printLinks(g *cli.Global, dir *state.Dir, name string) {
 		return
 	}
 	for i, h := range fab.Hops {
-		if h.Kind == fabric.Link {
+		if h.Kind == link.Link {
 			from, to := fab.EndNames(h.Kind, h.Src, h.Dst)
 			fmt.Fprint(g.Stdout,
 				extcap.Sentence("interface",

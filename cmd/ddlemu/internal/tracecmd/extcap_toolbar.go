@@ -15,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/capture/extcap"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -139,7 +140,7 @@ func (t *toolbar) set(ctx context.Context, n int, payload []byte) (text string, 
 	if err := m.Set(&p, value); err != nil {
 		return "", fmt.Errorf("%s: %w", c.display, err)
 	}
-	from, to := t.c.fab.EndNames(fabric.Link, t.c.fab.Hops[t.hop].Src, t.c.fab.Hops[t.hop].Dst)
+	from, to := t.c.fab.EndNames(link.Link, t.c.fab.Hops[t.hop].Src, t.c.fab.Hops[t.hop].Dst)
 	if _, err := fabriccmd.ApplyShape(ctx, t.g, t.c.File, t.c.o.Link, p); err != nil {
 		return "", err
 	}

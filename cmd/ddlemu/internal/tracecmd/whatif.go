@@ -245,7 +245,7 @@ func patchSpecs(c *whatif.Change, f *replay.Fabric, pattern string, patch config
 // portNamed is the port of a NIC with this name, as node2 tx; -1 if there is none.
 func portNamed(f *replay.Fabric, name string) int {
 	for h, x := range f.Hops {
-		if (x.Kind == fabric.TxPort || x.Kind == fabric.RxPort) && f.HopName(h) == name {
+		if (x.Kind == link.TxPort || x.Kind == link.RxPort) && f.HopName(h) == name {
 			return h
 		}
 	}
@@ -253,14 +253,14 @@ func portNamed(f *replay.Fabric, name string) int {
 }
 
 // patched is a hop's parameters after a change.
-func patched(kind fabric.Kind, s link.Spec, patch configs.LinkPatch) link.Spec {
+func patched(kind link.HopKind, s link.Spec, patch configs.LinkPatch) link.Spec {
 	if patch.Empty() {
 		return s
 	}
 	l := fabric.LinkOf(s)
 	patch.Apply(&l)
-	if kind == fabric.TxPort || kind == fabric.RxPort {
-		l = l.Port(kind == fabric.RxPort)
+	if kind == link.TxPort || kind == link.RxPort {
+		l = l.Port(kind == link.RxPort)
 	}
 	return fabric.Spec(l)
 }
@@ -347,7 +347,7 @@ func behindPorts(fabrics [2]*replay.Fabric, hops []int) bool {
 	rate := func(h fabric.Hop) uint64 { return h.Spec.Bandwidth - 1 } // 0 is no limit: the highest
 	for _, h := range hops {
 		before, after := fabrics[0].Hops[h], fabrics[1].Hops[h]
-		if before.Kind != fabric.Link || before.Spec.Bandwidth == after.Spec.Bandwidth {
+		if before.Kind != link.Link || before.Spec.Bandwidth == after.Spec.Bandwidth {
 			return false
 		}
 		port := min(rate(fabrics[0].Hops[2*before.Src]), rate(fabrics[0].Hops[2*before.Dst+1]))

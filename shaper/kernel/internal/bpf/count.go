@@ -10,7 +10,6 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -57,7 +56,7 @@ func (p *Programs) readHops() ([]shapeHop, error) {
 // may write to them.
 func (p *Programs) RecordLateness(stats []state.LinkStats) error {
 	for i := range stats {
-		if p.Fabric.Hops[i].Kind != fabric.Link || p.counted[i].Packets == 0 {
+		if p.Fabric.Hops[i].Kind != link.Link || p.counted[i].Packets == 0 {
 			continue
 		}
 		var l shapeLateness

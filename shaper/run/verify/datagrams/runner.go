@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
@@ -70,7 +71,7 @@ func (r *Runner) CheckIdle(ctx context.Context) error {
 	case <-time.After(countDelay):
 	}
 	for i, h := range r.file.Hops() {
-		if n := passed(h, before[i]); r.fabric.Hops[i].Kind == fabric.Link && n > maxStray {
+		if n := passed(h, before[i]); r.fabric.Hops[i].Kind == link.Link && n > maxStray {
 			return fmt.Errorf(
 				"%d packets passed %s in %v: stop the programs that send on the fabric, or bring up another one to "+
 					"verify", n, r.fabric.HopName(i), countDelay)
@@ -110,7 +111,7 @@ func (r *Runner) Findings() []verdict.Finding {
 	var links []string
 	for i, h := range r.file.Hops() {
 		sent := r.sent[i]
-		if r.fabric.Hops[i].Kind == fabric.Link && passed(h, r.hopsBefore[i]) > sent+sent/100+maxStray {
+		if r.fabric.Hops[i].Kind == link.Link && passed(h, r.hopsBefore[i]) > sent+sent/100+maxStray {
 			links = append(links, r.fabric.HopName(i))
 		}
 	}

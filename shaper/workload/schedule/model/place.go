@@ -74,7 +74,7 @@ func (p *Place) pathOf(src, dst int) (links int, rate float64) {
 	rate = math.Inf(1)
 	for _, x := range p.Fabric.Path(src, dst) {
 		h := &p.Fabric.Hops[x.Hop]
-		if h.Kind == fabric.Trunk {
+		if h.Kind == link.Trunk {
 			links++
 		}
 		l := fabric.LinkOf(h.Spec)
@@ -159,7 +159,7 @@ func (p *Place) Forecast(ctx context.Context, s *schedule.Schedule, c *schedule.
 // portRates are the sums of the payload rates of a node's ports in bytes per second, 0 if one has no limit.
 func (p *Place) portRates(node int) (out, in float64) {
 	for _, h := range p.Fabric.Hops {
-		if h.Kind != fabric.TxPort && h.Kind != fabric.RxPort || p.Fabric.NodeOfNIC(h.Src) != node {
+		if h.Kind != link.TxPort && h.Kind != link.RxPort || p.Fabric.NodeOfNIC(h.Src) != node {
 			continue
 		}
 		port := fabric.LinkOf(h.Spec)
@@ -167,7 +167,7 @@ func (p *Place) portRates(node int) (out, in float64) {
 		if rate == 0 {
 			return 0, 0
 		}
-		if h.Kind == fabric.TxPort {
+		if h.Kind == link.TxPort {
 			out += rate
 		} else {
 			in += rate

@@ -153,14 +153,14 @@ func (t *Times) zones() []int {
 func (t *Times) portRates(domain int) (out, in float64) {
 	unlimited := false
 	for _, h := range t.fabric.Hops {
-		if h.Kind != fabric.TxPort && h.Kind != fabric.RxPort ||
+		if h.Kind != link.TxPort && h.Kind != link.RxPort ||
 			t.fabric.NodeOfNIC(h.Src)/t.domain.nodes != domain {
 			continue
 		}
 		port := fabric.LinkOf(h.Spec)
 		rate := port.PayloadRate()
 		unlimited = unlimited || rate == 0
-		if h.Kind == fabric.TxPort {
+		if h.Kind == link.TxPort {
 			out += rate
 		} else {
 			in += rate

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
@@ -54,9 +54,9 @@ func (t *Times) hop(hop int) (bench.LimitedBy, string) {
 	}
 	by := bench.Link
 	switch t.fabric.Hops[hop].Kind {
-	case fabric.TxPort, fabric.RxPort:
+	case link.TxPort, link.RxPort:
 		by = bench.NIC
-	case fabric.Trunk:
+	case link.Trunk:
 		by = bench.Switch
 	}
 	return by, t.fabric.HopName(hop)
