@@ -34,6 +34,29 @@ func (f *Fabric) ZoneRates(zone int) (out, in float64) {
 	})
 }
 
+// PortRates are the sums of the payload rates of the ports of some nodes, in bytes per second, out of and into the nodes;
+// 0 if the bandwidth of one of them is unlimited.
+func (f *Fabric) PortRates(isOne func(node int) bool) (out, in float64) {
+	unlimited := false
+	for _, h := range f.Hops {
+		if h.Kind != link.TxPort && h.Kind != link.RxPort || !isOne(f.NodeOfNIC(h.Src)) {
+			continue
+		}
+		port := LinkOf(h.Spec)
+		rate := port.PayloadRate()
+		unlimited = unlimited || rate == 0
+		if h.Kind == link.TxPort {
+			out += rate
+		} else {
+			in += rate
+		}
+	}
+	if unlimited {
+		return 0, 0
+	}
+	return out, in
+}
+
 // cutRates adds up the payload rates of the trunks that cross a cut, in each direction.
 func (f *Fabric) cutRates(crosses func(from, to int) (out, in bool)) (out, in float64) {
 	unlimited := false

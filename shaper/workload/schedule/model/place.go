@@ -118,7 +118,7 @@ func (p *Place) Bound(s *schedule.Schedule, c *schedule.Cut) time.Duration {
 	d := plan.Decision{Coll: coll, Ranks: p.GPUs, Count: count, ElemSize: 1}
 	longest, all := 0.0, 0.0
 	for _, cut := range d.Cuts(p.Node) {
-		out, in := p.portRates(cut.Node)
+		out, in := p.Fabric.PortRates(func(node int) bool { return node == cut.Node })
 		if out == 0 || in == 0 {
 			return 0
 		}
@@ -154,24 +154,4 @@ func (p *Place) Forecast(ctx context.Context, s *schedule.Schedule, c *schedule.
 	}
 	t := units.Microseconds(time.Duration(r.Times[calls-1])) * float64(size) / float64(c.Bytes)
 	return &Forecast{Result: r, Time: t, Bound: units.Microseconds(p.Bound(s, c))}, nil
-}
-
-// portRates are the sums of the payload rates of a node's ports in bytes per second, 0 if one has no limit.
-func (p *Place) portRates(node int) (out, in float64) {
-	for _, h := range p.Fabric.Hops {
-		if h.Kind != link.TxPort && h.Kind != link.RxPort || p.Fabric.NodeOfNIC(h.Src) != node {
-			continue
-		}
-		port := fabric.LinkOf(h.Spec)
-		rate := port.PayloadRate()
-		if rate == 0 {
-			return 0, 0
-		}
-		if h.Kind == link.TxPort {
-			out += rate
-		} else {
-			in += rate
-		}
-	}
-	return out, in
 }

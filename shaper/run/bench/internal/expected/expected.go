@@ -149,27 +149,9 @@ func (t *Times) zones() []int {
 	return t.fabric.Zones()
 }
 
-// portRates are the sums of the payload rates of a domain's ports in bytes per second; 0 if a port has no limit.
+// portRates are those of the ports of a domain.
 func (t *Times) portRates(domain int) (out, in float64) {
-	unlimited := false
-	for _, h := range t.fabric.Hops {
-		if h.Kind != link.TxPort && h.Kind != link.RxPort ||
-			t.fabric.NodeOfNIC(h.Src)/t.domain.nodes != domain {
-			continue
-		}
-		port := fabric.LinkOf(h.Spec)
-		rate := port.PayloadRate()
-		unlimited = unlimited || rate == 0
-		if h.Kind == link.TxPort {
-			out += rate
-		} else {
-			in += rate
-		}
-	}
-	if unlimited {
-		return 0, 0
-	}
-	return out, in
+	return t.fabric.PortRates(func(node int) bool { return node/t.domain.nodes == domain })
 }
 
 // withoutSchedule is the collective without NCCL's decision.
