@@ -5,6 +5,7 @@ package wire
 import (
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -16,7 +17,7 @@ type clock struct {
 
 func newClock() clock {
 	var c clock
-	best := int64(never)
+	best := int64(link.Never)
 	// The two clocks cannot be read at the same instant. The fastest of several attempts is exact to a fraction of a
 	// microsecond.
 	for range 16 {

@@ -2,6 +2,8 @@
 
 package wire
 
+import "github.com/ddlemu/ddlemu/shaper/engine/link"
+
 // heap orders packets by time, and packets of the same time by when they were added. The zero value is empty. It
 // reuses its memory.
 type heap struct {
@@ -17,10 +19,10 @@ type item struct {
 
 func (a item) before(b item) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
-// next returns the time of the earliest packet, or never if the heap is empty.
+// next returns the time of the earliest packet, or [link.Never] if the heap is empty.
 func (h *heap) next() int64 {
 	if len(h.items) == 0 {
-		return never
+		return link.Never
 	}
 	return h.items[0].at
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -75,7 +76,7 @@ func TestPropertyHeap(t *testing.T) {
 				t.Fatalf("packet %d is a different one, due at %d", i, got.due)
 			}
 		}
-		if h.next() != never || h.head() != nil {
+		if h.next() != link.Never || h.head() != nil {
 			t.Fatal("the heap is not empty")
 		}
 	})

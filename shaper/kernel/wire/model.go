@@ -3,15 +3,11 @@
 package wire
 
 import (
-	"math"
 	"sync/atomic"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
-
-// never is later than every time.
-const never = math.MaxInt64
 
 // maxPortQueue is the longest queue of a send port, in ns of its rate. HTBs in the nodes keep senders below the rate,
 // so the queue is short. With small packets it may grow, because the kernel does not count their framing.

@@ -89,7 +89,7 @@ func (v *virtual) advanceTo(now int64) {
 	}
 }
 
-func (v *virtual) all() []arrival { v.advanceTo(never - 1); return v.out }
+func (v *virtual) all() []arrival { v.advanceTo(link.Never - 1); return v.out }
 
 func TestLatencyExact(t *testing.T) {
 	for _, k := range []int{1, 16} {
