@@ -86,7 +86,7 @@ func (f *Fabric) CheckNodeTime() error {
 	return nil
 }
 
-// gpuGroup is a division of a node's GPUs by what they share: a PCI switch or a CPU.
+// gpuGroup is a division of a node's GPUs by what they share, a PCI switch or a CPU: what a [node.GPUGroup] is made of.
 type gpuGroup struct {
 	out, in link.HopKind
 	rate    units.Bandwidth
@@ -117,14 +117,10 @@ func (f *Fabric) gpuGroups() (groups []gpuGroup) {
 	return groups
 }
 
-// GPUGroup says what messages between GPUs cross of what so many GPUs of a node share, a PCI switch or a CPU: the link
-// out of and the one into each, from FirstHop on.
-type GPUGroup struct{ GPUs, FirstHop int }
-
-// GPUGroups are those of the nodes, the inner one first: at most [MostGPUGroups].
-func (f *Fabric) GPUGroups() (groups []GPUGroup) {
-	for _, g := range f.gpuGroups() {
-		groups = append(groups, GPUGroup{g.size, f.FirstGPULink() + g.first})
+// GPUGroups are the divisions of the GPUs of a node whose links messages cross, the inner one first.
+func (f *Fabric) GPUGroups() (groups [node.MostGPUGroups]node.GPUGroup) {
+	for i, g := range f.gpuGroups() {
+		groups[i] = node.GPUGroup{GPUs: uint32(g.size), FirstHop: uint32(f.FirstGPULink() + g.first)}
 	}
 	return groups
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
 )
 
 // Messages over PCI Express pass what leaves and enters a PCI switch or a CPU.
@@ -63,12 +64,13 @@ func TestPathsOverPCIe(t *testing.T) {
 		t.Errorf("rates (-want +got):\n%s", diff)
 	}
 	// What two GPUs of a switch share does not matter to them, and NVLinks do not pass it.
-	if f.Config.GPUsPerNode = 2; len(f.GPUGroups()) != 0 {
+	var none [node.MostGPUGroups]node.GPUGroup
+	if f.Config.GPUsPerNode = 2; f.GPUGroups() != none {
 		t.Error("2 GPUs on a switch pass it")
 	}
 	f.Config.GPUsPerNode = 8
 	kind.NVLink = configs.NVLink{Links: 4, Rate: 8 * units.Gbps, Connection: configs.SwitchedNVLink}
-	if len(f.GPUGroups()) != 0 {
+	if f.GPUGroups() != none {
 		t.Error("messages over NVLink pass PCI switches")
 	}
 }

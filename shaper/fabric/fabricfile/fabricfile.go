@@ -67,12 +67,8 @@ func nodeTimeOf(f *fabric.Fabric) state.NodeTime {
 	if !f.Config.TimedNodes {
 		return state.NodeTime{}
 	}
-	t := f.NodeTime()
-	out := state.NodeTime{Time: *t, On: true, Mesh: f.IsMesh(), GPUs: f.Config.GPUsPerNode, FirstHop: f.FirstGPULink()}
-	for _, g := range f.GPUGroups() {
-		out.Groups = append(out.Groups, state.GPUGroup(g))
-	}
-	return out
+	return state.NodeTime{Time: *f.NodeTime(), On: true, Mesh: f.IsMesh(), GPUs: f.Config.GPUsPerNode,
+		FirstHop: f.FirstGPULink(), Groups: f.GPUGroups()}
 }
 
 // Read is the fabric of file with the parameters that are in force on its hops now.

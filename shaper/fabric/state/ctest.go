@@ -5,7 +5,11 @@ package state
 // #include "layout.h"
 import "C"
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
+)
 
 // layouts are the structs of the file that C reads too, each with its twin in layout.h. A
 // test compares them; test files cannot use cgo.
@@ -14,7 +18,7 @@ func layouts() [][2]reflect.Type {
 		{reflect.TypeFor[header](), reflect.TypeFor[C.struct_ddlemu_header]()},
 		{reflect.TypeFor[gpuEntry](), reflect.TypeFor[C.struct_ddlemu_gpu]()},
 		{reflect.TypeFor[nodeTimeEntry](), reflect.TypeFor[C.struct_ddlemu_node_time]()},
-		{reflect.TypeFor[gpuGroupEntry](), reflect.TypeFor[C.struct_ddlemu_gpu_group]()},
+		{reflect.TypeFor[node.GPUGroup](), reflect.TypeFor[C.struct_ddlemu_gpu_group]()},
 		{reflect.TypeFor[Class](), reflect.TypeFor[C.struct_ddlemu_class]()},
 		{reflect.TypeFor[Pauses](), reflect.TypeFor[C.struct_ddlemu_pauses]()},
 		{reflect.TypeFor[LinkStats](), reflect.TypeFor[C.struct_ddlemu_link_stats]()},

@@ -17,23 +17,13 @@ type NodeTime struct {
 	Mesh     bool // a link from each GPU of a node to each other one, else one out of each GPU and one into it
 	GPUs     int  // of a node
 	FirstHop int  // of the links within nodes
-	Groups   []GPUGroup
+	Groups   [node.MostGPUGroups]node.GPUGroup
 }
-
-// GPUGroup says that messages to a GPU of another group cross one more link out and one more in, which so many GPUs of
-// a node share: those of a PCI switch or of a CPU.
-type GPUGroup struct{ GPUs, FirstHop int }
-
-// MostGPUGroups is how many divisions of the GPUs of a node a fabric has at most.
-const MostGPUGroups = 2
-
-// gpuGroupEntry is a GPUGroup in the file; of 0 GPUs: none.
-type gpuGroupEntry struct{ GPUs, FirstHop uint32 }
 
 // nodeTimeEntry is a NodeTime in the file.
 type nodeTimeEntry struct {
 	On, Mesh, GPUs, FirstHop                             uint32
-	Groups                                               [MostGPUGroups]gpuGroupEntry
+	Groups                                               [node.MostGPUGroups]node.GPUGroup
 	Kernel, Channels, Call                               int64
 	LL, LL128, Simple, Send, SendNet, NVLSCopy, NVLSHead node.Cost
 }
@@ -42,15 +32,12 @@ func (t *NodeTime) entry() nodeTimeEntry {
 	if !t.On {
 		return nodeTimeEntry{}
 	}
-	e := nodeTimeEntry{On: 1, GPUs: uint32(t.GPUs), FirstHop: uint32(t.FirstHop),
+	e := nodeTimeEntry{On: 1, GPUs: uint32(t.GPUs), FirstHop: uint32(t.FirstHop), Groups: t.Groups,
 		Kernel: t.Kernel, Channels: t.Channels, Call: t.Call,
 		LL: t.LL, LL128: t.LL128, Simple: t.Simple, Send: t.Send, SendNet: t.SendNet, NVLSCopy: t.NVLSCopy,
 		NVLSHead: t.NVLSHead}
 	if t.Mesh {
 		e.Mesh = 1
-	}
-	for i, g := range t.Groups {
-		e.Groups[i] = gpuGroupEntry{uint32(g.GPUs), uint32(g.FirstHop)}
 	}
 	return e
 }
