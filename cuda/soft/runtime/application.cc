@@ -215,7 +215,7 @@ void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t 
 	if (begins)
 		application_charge();
 	const int64_t before = charged != 0 ? cpu_ns() : 0;
-	in_call(begins, [=] { softexec::virtual_clock()->idle(actor, number, seen, INT64_MAX); });
+	in_call(begins, [=] { softexec::virtual_clock()->idle(actor, number, seen, softexec::kNoTime); });
 	if (charged != 0)
 		charged += cpu_ns() - before; // waiting is no computation
 }

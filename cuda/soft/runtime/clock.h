@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "../exec/clock.h"
+#include "../exec/cost.h"
 #include "application.h"
 #include "sampler.h"
 
@@ -71,15 +72,13 @@ void ddlemuSoftAskedSocket(int fd, int answered);
 
 namespace soft {
 
-constexpr int64_t kNever = INT64_MAX; // a deadline
-
 // wait_until waits with the lock until done() is true. Whoever changes that notifies cv and raises DDLEMU_SIGNALS, in
 // this order or the other. actor() returns this thread's actor, or null: it is asked each time, because the clock may
 // be set while a thread waits. idle(actor, number, seen) waits with an actor. Returns false if the deadline, in ns of
 // real_ns(), has passed. An actor looks at it every 100 ms, because it is idle for that long at most.
 template <class Actor, class Idle, class Done>
 bool wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Actor actor, Idle idle, Done done,
-	int64_t deadline = kNever)
+	int64_t deadline = softexec::kNoTime)
 {
 	// It waits once at least: on a virtual clock, a thread that asks again and again with a short limit is idle.
 	for (bool waited = false;; waited = true) {
@@ -89,10 +88,10 @@ bool wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv,
 		const uint32_t seen = a ? clock->read(DDLEMU_SIGNALS) : 0;
 		if (done())
 			return true;
-		const int64_t left = deadline == kNever ? kNever : deadline - real_ns();
+		const int64_t left = deadline == softexec::kNoTime ? softexec::kNoTime : deadline - real_ns();
 		if (waited && left <= 0)
 			return false;
-		if (!a && left == kNever) {
+		if (!a && left == softexec::kNoTime) {
 			cv.wait(lock);
 			continue;
 		}
@@ -108,8 +107,8 @@ bool wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv,
 
 // application_wait is wait_until for a thread of the application, and for one of NCCL that acts on its behalf.
 template <class Done>
-bool application_wait(
-	std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Done done, int64_t deadline = kNever)
+bool application_wait(std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Done done,
+	int64_t deadline = softexec::kNoTime)
 {
 	if (done())
 		return true;

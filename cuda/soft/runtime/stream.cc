@@ -61,7 +61,8 @@ bool Fence::wait_for(int64_t ns)
 {
 	const int64_t now = real_ns();
 	std::unique_lock<std::mutex> lock(mu_);
-	return application_wait(lock, condition_, [this] { return signaled_; }, ns < kNever - now ? now + ns : kNever);
+	const int64_t deadline = ns < softexec::kNoTime - now ? now + ns : softexec::kNoTime;
+	return application_wait(lock, condition_, [this] { return signaled_; }, deadline);
 }
 
 bool Fence::add_waiter(std::shared_ptr<Stream> stream)

@@ -84,7 +84,7 @@ void ProgressThread::yield()
 
 void ProgressThread::wait(uint32_t seen)
 {
-	ddlemuSoftClock()->idle(actor_, DDLEMU_SIGNALS, seen, INT64_MAX);
+	ddlemuSoftClock()->idle(actor_, DDLEMU_SIGNALS, seen, softexec::kNoTime);
 	has_woken_ = true;
 }
 
