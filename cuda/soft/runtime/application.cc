@@ -116,6 +116,13 @@ void in_call(bool begins, Wait wait)
 		set_waits(t, false);
 }
 
+// work_for takes so many ns of virtual time, for which the calling thread works.
+void work_for(ddlemu_actor *actor, int64_t ns)
+{
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	in_call(true, [=] { clock->sleep_until(actor, clock->now() + ns); });
+}
+
 // works withdraws what the sampler has said about a thread that has run since.
 void works(ApplicationThread *t)
 {
@@ -243,16 +250,14 @@ void application_call()
 		return;
 	HelperWait helper;
 	ddlemu_actor *actor = helper.actor() ? helper.actor() : application_actor();
-	const ddlemu_clock_calls *clock = softexec::virtual_clock();
 	if (actor)
-		in_call(true, [=] { clock->sleep_until(actor, clock->now() + t->call); });
+		work_for(actor, t->call);
 }
 
 void application_compute(ddlemu_actor *actor, int64_t ns)
 {
-	const ddlemu_clock_calls *clock = softexec::virtual_clock();
 	computed += ns;
-	in_call(true, [=] { clock->sleep_until(actor, clock->now() + ns); });
+	work_for(actor, ns);
 }
 
 void application_asked_socket(int fd, bool answered)
