@@ -43,18 +43,19 @@ constexpr Capability kCapabilities[] = {
 	{ 120, 99, 100, 1536, 24 },
 };
 
-const Capability &capability()
+// capability returns that of the GPUs, nullptr if it is not in the table.
+const Capability *capability()
 {
 	const int number = softGpuCapability();
 	for (const Capability &c : kCapabilities)
 		if (c.number == number)
-			return c;
-	return kCapabilities[2]; // configs knows no other kinds
+			return &c;
+	return nullptr;
 }
 
 int sms() { return softGpuHasKind() ? static_cast<int>(softGpuKind()->sms) : kSmsOfA100; }
 
-int attribute(cudaDeviceAttr attr, int gpu)
+int attribute(cudaDeviceAttr attr, const Capability &c, int gpu)
 {
 	switch (static_cast<int>(attr)) {
 	case cudaDevAttrMaxThreadsPerBlock:
@@ -82,13 +83,13 @@ int attribute(cudaDeviceAttr attr, int gpu)
 	case cudaDevAttrAsyncEngineCount:
 		return 2;
 	case cudaDevAttrComputeCapabilityMajor:
-		return capability().number / 10;
+		return c.number / 10;
 	case cudaDevAttrComputeCapabilityMinor:
-		return capability().number % 10;
+		return c.number % 10;
 	case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-		return capability().shared_per_sm << 10;
+		return c.shared_per_sm << 10;
 	case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-		return capability().shared_per_block_optin << 10;
+		return c.shared_per_block_optin << 10;
 	case cudaDevAttrCanMapHostMemory:
 	case cudaDevAttrConcurrentKernels:
 	case cudaDevAttrUnifiedAddressing:
@@ -123,6 +124,8 @@ cudaError_t enter_device(int device)
 		return err;
 	return set_error(devices()->valid(device) ? cudaSuccess : cudaErrorInvalidDevice);
 }
+
+cudaError_t unknown_capability() { return unsupported("the compute capability of these GPUs"); }
 
 } // namespace
 } // namespace soft
@@ -162,7 +165,10 @@ SOFT_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr
 		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter_device(device))
 		return err;
-	*value = attribute(attr, devices()->gpu(device));
+	const Capability *c = capability();
+	if (!c)
+		return unknown_capability();
+	*value = attribute(attr, *c, devices()->gpu(device));
 	return cudaSuccess;
 }
 
@@ -172,6 +178,9 @@ SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int de
 		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter_device(device))
 		return err;
+	const Capability *c = capability();
+	if (!c)
+		return unknown_capability();
 	const int gpu = devices()->gpu(device);
 	size_t available;
 	memset(p, 0, sizeof *p);
@@ -181,8 +190,8 @@ SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int de
 	if (softGpuHasKind())
 		p->totalGlobalMem = softGpuKind()->memory;
 	p->sharedMemPerBlock = kSharedPerBlock;
-	p->sharedMemPerBlockOptin = capability().shared_per_block_optin << 10;
-	p->sharedMemPerMultiprocessor = capability().shared_per_sm << 10;
+	p->sharedMemPerBlockOptin = c->shared_per_block_optin << 10;
+	p->sharedMemPerMultiprocessor = c->shared_per_sm << 10;
 	p->regsPerBlock = p->regsPerMultiprocessor = 64 << 10;
 	p->warpSize = 32;
 	p->memPitch = 0x7fffffff;
@@ -191,11 +200,11 @@ SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int de
 	p->maxGridSize[0] = 0x7fffffff;
 	p->maxGridSize[1] = p->maxGridSize[2] = 65535;
 	p->totalConstMem = 64 << 10;
-	p->major = capability().number / 10;
-	p->minor = capability().number % 10;
+	p->major = c->number / 10;
+	p->minor = c->number % 10;
 	p->multiProcessorCount = sms();
-	p->maxThreadsPerMultiProcessor = capability().threads_per_sm;
-	p->maxBlocksPerMultiProcessor = capability().blocks_per_sm;
+	p->maxThreadsPerMultiProcessor = c->threads_per_sm;
+	p->maxBlocksPerMultiProcessor = c->blocks_per_sm;
 	p->pciBusID = kSoftGpuFirstBus + gpu;
 	p->asyncEngineCount = 2;
 	p->canMapHostMemory = p->concurrentKernels = p->unifiedAddressing = p->managedMemory = 1;

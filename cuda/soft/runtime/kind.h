@@ -31,25 +31,25 @@ static inline const struct ddlemu_gpu *softGpuKind(void)
 
 static inline int softGpuHasKind(void) { return softGpuKind()->name[0] != '\0'; }
 
-// softGpuHopper is true if there is no kind, and DDLEMU_SOFT_CAPABILITY is 9.0: for tests without a fabric.
-static inline int softGpuHopper(void)
-{
-	const char *text = getenv("DDLEMU_SOFT_CAPABILITY");
-	return !softGpuHasKind() && text && strcmp(text, "9.0") == 0;
-}
-
-// softGpuCapability returns the compute capability as a number: 90 for 9.0.
+// softGpuCapability returns the compute capability as a number: 90 for 9.0. Without a kind it is that of
+// DDLEMU_SOFT_CAPABILITY, which is for tests, 0 if that is none.
 static inline int softGpuCapability(void)
 {
-	if (softGpuHopper())
-		return 90;
-	return softGpuHasKind() ? (int)softGpuKind()->capability : 80;
+	if (softGpuHasKind())
+		return (int)softGpuKind()->capability;
+	const char *text = getenv("DDLEMU_SOFT_CAPABILITY");
+	unsigned major, minor;
+	char after;
+	if (!text || !*text)
+		return 80;
+	return sscanf(text, "%2u.%1u%c", &major, &minor, &after) == 2 ? (int)(10 * major + minor) : 0;
 }
 
-// softGpuHasMulticast: from compute capability 9.0 on, GPUs on NVSwitches have multicast memory.
+// softGpuHasMulticast: from compute capability 9.0 on, GPUs on NVSwitches have multicast memory. Those of no kind are
+// on NVSwitches.
 static inline int softGpuHasMulticast(void)
 {
-	return softGpuHopper() || (softGpuHasKind() && softGpuCapability() >= 90 && softGpuKind()->switched);
+	return softGpuCapability() >= 90 && (!softGpuHasKind() || softGpuKind()->switched);
 }
 
 // softGpuDomain returns the number of the NVLink domain that this process's GPUs share with those of other nodes, -1

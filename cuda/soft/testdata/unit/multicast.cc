@@ -50,6 +50,20 @@ TEST(gpus_before_hopper_have_no_multicast)
 		CHECK(!entry<void *>(name));
 }
 
+TEST(unknown_capability_is_an_error)
+{
+	cudaDeviceProp p;
+	int value;
+	for (const char *bad : { "9.9", "9", "9.0x", "hopper" }) {
+		setenv("DDLEMU_SOFT_CAPABILITY", bad, 1);
+		CHECK_IS(cudaGetDeviceProperties(&p, 0), cudaErrorNotSupported);
+		CHECK_IS(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0), cudaErrorNotSupported);
+	}
+	setenv("DDLEMU_SOFT_CAPABILITY", "8.6", 1);
+	OK(cudaGetDeviceProperties(&p, 0));
+	CHECK(p.major == 8 && p.minor == 6);
+}
+
 static void use_hopper()
 {
 	setenv("DDLEMU_SOFT_CAPABILITY", "9.0", 1);
