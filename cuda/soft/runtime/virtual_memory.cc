@@ -71,6 +71,13 @@ struct Table {
 		const size_t offset = pointer - range->first;
 		return offset <= range->second && size <= range->second - offset;
 	}
+
+	// has_mapping says whether something is mapped to one of size addresses from pointer on.
+	bool has_mapping(uintptr_t pointer, size_t size)
+	{
+		auto next = mapped.lower_bound(pointer);
+		return mapping_at(pointer) != mapped.end() || (next != mapped.end() && next->first - pointer < size);
+	}
 };
 
 Table &table()
@@ -80,6 +87,21 @@ Table &table()
 }
 
 char *address(uintptr_t pointer) { return reinterpret_cast<char *>(pointer); }
+
+// map_memory maps size bytes of GPU memory to reserved addresses. They are in the memfd of its owner, at the region's
+// file_offset. A forked child does not have them, like all GPU memory.
+int map_memory(char *at, size_t size, int fd, Region region)
+{
+	if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+		    static_cast<off_t>(region.file_offset)) == MAP_FAILED)
+		return cudaErrorMemoryAllocation;
+	madvise(at, size, MADV_DONTFORK);
+	madvise(at, size, MADV_DONTDUMP);
+	region.base = reinterpret_cast<uintptr_t>(at);
+	region.size = region.mapped = size;
+	add_region(region);
+	return cudaSuccess;
+}
 
 } // namespace
 
@@ -118,20 +140,12 @@ int GpuMemory::map(char *at, size_t size)
 {
 	if (size != size_)
 		return unsupported("mapping a part of an allocation (cuMemMap)");
-	Region region;
 	const Arena &arena = *devices()->existing(device_)->arena;
-	region.file_offset = arena.offset(memory_);
-	if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, arena.fd(),
-		    static_cast<off_t>(region.file_offset)) == MAP_FAILED)
-		return cudaErrorMemoryAllocation;
-	madvise(at, size, MADV_DONTFORK);
-	madvise(at, size, MADV_DONTDUMP);
-	region.base = reinterpret_cast<uintptr_t>(at);
-	region.size = region.mapped = size;
+	Region region;
 	region.origin = Origin::kMapped;
 	region.device = device_;
-	add_region(region);
-	return cudaSuccess;
+	region.file_offset = arena.offset(memory_);
+	return map_memory(at, size, arena.fd(), region);
 }
 
 void GpuMemory::unmap(char *at)
@@ -172,22 +186,14 @@ int ImportedMemory::map(char *at, size_t size)
 	const int fd = open_remote(range_);
 	if (fd < 0)
 		return cudaErrorInvalidResourceHandle;
-	void *p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
-		static_cast<off_t>(range_.offset));
-	close(fd);
-	if (p == MAP_FAILED)
-		return cudaErrorMemoryAllocation;
-	madvise(at, size, MADV_DONTFORK);
-	madvise(at, size, MADV_DONTDUMP);
 	Region region;
-	region.base = reinterpret_cast<uintptr_t>(at);
-	region.size = region.mapped = size;
 	region.origin = Origin::kImported;
 	region.device = current_device();
 	region.opened = 1;
 	region.file_offset = range_.offset; // no inode: cudaIpcOpenMemHandle does not take it for its own
-	add_region(region);
-	return cudaSuccess;
+	const int err = map_memory(at, size, fd, region);
+	close(fd);
+	return err;
 }
 
 void ImportedMemory::unmap(char *at)
@@ -289,7 +295,7 @@ int mem_map(uintptr_t pointer, size_t size, size_t offset, MemHandle handle, uns
 	if (!object || offset != 0 || flags != 0)
 		return cudaErrorInvalidValue;
 	std::lock_guard<std::mutex> lock(table().mu);
-	if (!table().is_reserved(pointer, size) || table().mapped.count(pointer) != 0)
+	if (!table().is_reserved(pointer, size) || table().has_mapping(pointer, size))
 		return cudaErrorInvalidValue;
 	if (int err = object->map(address(pointer), size))
 		return err;

@@ -181,6 +181,29 @@ TEST(multicast)
 	CHECK(count_files() == files);
 }
 
+// What is mapped to an address stays there until it is unmapped, also if the new mapping begins at another address.
+TEST(mappings_do_not_overlap)
+{
+	use_hopper();
+	DRIVER(cuMemCreate, Handle *, size_t, const Prop *, unsigned long long);
+	DRIVER(cuMemAddressReserve, uintptr_t *, size_t, size_t, uintptr_t, unsigned long long);
+	DRIVER(cuMemMap, uintptr_t, size_t, size_t, Handle, unsigned long long);
+	DRIVER(cuMemUnmap, uintptr_t, size_t);
+	const Prop prop = { 1, 1, 1, 1, nullptr, {} };
+	constexpr size_t kTwo = 2 * kGranularity;
+	Handle memory;
+	uintptr_t at;
+	OK(cuMemCreate(&memory, kTwo, &prop, 0));
+	OK(cuMemAddressReserve(&at, 4 * kGranularity, kGranularity, 0, 0));
+	OK(cuMemMap(at + kGranularity, kTwo, 0, memory, 0));
+	CHECK_IS(cuMemMap(at, kTwo, 0, memory, 0), cudaErrorInvalidValue);
+	CHECK_IS(cuMemMap(at + kGranularity, kTwo, 0, memory, 0), cudaErrorInvalidValue);
+	CHECK_IS(cuMemMap(at + kTwo, kTwo, 0, memory, 0), cudaErrorInvalidValue);
+	OK(cuMemUnmap(at + kGranularity, kTwo));
+	OK(cuMemMap(at, kTwo, 0, memory, 0));
+	OK(cuMemMap(at + kTwo, kTwo, 0, memory, 0)); // beside it
+}
+
 // A kernel of NCCL is the only one to use multicast memory.
 TEST(multicast_memory_is_not_copied)
 {
