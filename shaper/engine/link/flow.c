@@ -367,7 +367,8 @@ static bool stop_while_down(const struct ddlemu_engine *e, int64_t ready, int64_
 		return false;
 	if (now - max64(ready, since) > e->transport->down_timeout)
 		__atomic_store_n(&e->flow->broken, DDLEMU_LINK_DOWN, __ATOMIC_RELEASE);
-	*next = min64(*next, now + DOWN_POLL);
+	e->flow->next_look = now + DOWN_POLL;
+	*next = min64(*next, e->flow->next_look);
 	return true;
 }
 
@@ -409,6 +410,7 @@ static bool inject(struct ddlemu_engine *e, int64_t now, int64_t *next)
 	}
 	if (stop_while_down(e, ready, now, next))
 		return false;
+	ready = max64(ready, min64(f->next_look, now)); // nothing is sent while the path is down
 	if (f->at[0] - f->oldest == DDLEMU_MAX_SEGMENTS) {
 		f->stalls++;
 		int64_t known = known_spare(e);

@@ -143,6 +143,7 @@ struct ddlemu_flow {
 	uint32_t attempt; // transmissions of the next packet so far
 	uint32_t bad; // bit i: hop i's Gilbert-Elliott chain is in the bad state
 	int64_t sender_free; // when the last segment left the first hop
+	int64_t next_look; // when the flow looks again whether its path is up; in the past if it is
 	int64_t last_due;
 	int64_t last_delivered; // when the receiving host worker was done with the last message
 	int64_t last_ready[DDLEMU_MAX_HOPS]; // of the last segment that passed hop i

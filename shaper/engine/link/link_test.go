@@ -624,6 +624,55 @@ func TestDownTimeoutBeginsWhenTheLinkGoesDown(t *testing.T) {
 	}
 }
 
+// A flow whose link is down starts when the link is up. Two flows share the port of their node, and one of them also a
+// trunk that is down for a while. Every step is made in time, so the wait for the trunk is no distortion of either.
+func TestWaitForALinkIsNoDistortion(t *testing.T) {
+	port, wire := gigabit(10 * time.Microsecond)
+	for _, shared := range []bool{false, true} {
+		f := newFabric(t, 3, port, wire, 1, tcp())
+		trunk := f.links[[2]int{0, 1}]
+		through := func() *Flow { // both flows over the trunk occupy it, so it is not private
+			f.flows++
+			return f.net.NewFlow(f.flows, []PathHop{{Hop: f.tx[0].number}, {Hop: trunk.number}, {Hop: f.rx[1].number}},
+				[]int{f.tx[1].number, f.links[[2]int{1, 0}].number, f.rx[0].number})
+		}
+		flows := []*Flow{through()}
+		if shared {
+			flows = append(flows, through(), f.flow(0, 2))
+		}
+		trunk.setDown(0, true)
+		for _, fl := range flows {
+			for range 4 {
+				fl.Post(1<<20, 1000)
+				fl.Recv(1000)
+			}
+		}
+		const up = 100_300_000 // not when a flow looks whether the trunk is up
+		now := int64(1000)
+		for now < up {
+			next := int64(Never)
+			for _, fl := range flows {
+				next = min(next, fl.Advance(now))
+			}
+			now = min(next, up)
+		}
+		trunk.setDown(up, false)
+		run(up, flows...)
+		for i, fl := range flows {
+			for j := range uint64(4) {
+				m := fl.Message(j)
+				if m.Distortion != 0 {
+					t.Errorf("shared %v, flow %d message %d: distortion %d with every step made in time", shared, i, j,
+						m.Distortion)
+				}
+				if i != 2 && m.Due < up {
+					t.Errorf("shared %v, flow %d message %d: due at %d, the trunk came up at %d", shared, i, j, m.Due, int64(up))
+				}
+			}
+		}
+	}
+}
+
 // Small messages fill the table of messages before they fill the buffers. A round trip later
 // the table has free entries again, and the flow's next step is at that time.
 func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
