@@ -64,8 +64,9 @@ func TestRunWithNohup(t *testing.T) {
 	if err := os.WriteFile(done, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
+	const noRank = 3
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != noRank {
+		t.Errorf("%v, want exit status %d", err, noRank)
 	}
 }
 
@@ -183,12 +184,12 @@ func lives(pid int) bool {
 	return err == nil && len(environment) > 0
 }
 
-// run accepts --time-scale auto.
+// run accepts --time-scale auto. Without a rank its exit status is 3.
 func TestRunChoosesATimeScale(t *testing.T) {
 	t.Parallel()
-	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--time-scale", "auto", "--",
-		"true").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "time scale 1, enough: nothing is shaped") {
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--time-scale", "auto", "--", "true")
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), "time scale 1, enough: nothing is shaped") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

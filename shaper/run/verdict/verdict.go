@@ -123,6 +123,7 @@ type Verdict struct {
 	Reasons  []string  `json:"reasons"`           // the texts of Findings
 	Findings []Finding `json:"findings"`
 	Notes    []string  `json:"notes"` // remarks on the figures, VALID or not
+	NoRank   bool      `json:"-"`     // no rank took part
 	SlowHost bool      `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
 	Load     *Load     `json:"load,omitempty"`
 	Links    []Link    `json:"links"`
@@ -222,7 +223,7 @@ func Judge(in Input) Verdict {
 	for _, f := range FromReasons(in.Job.Reasons) {
 		j.v.Add(f)
 	}
-	if in.Job.Joined == 0 {
+	if j.v.NoRank = in.Job.Joined == 0; j.v.NoRank {
 		j.invalid(CauseJob, "no rank took part: nothing was emulated")
 	}
 	if in.Packets != nil && in.Job.Joined > 0 {

@@ -98,7 +98,8 @@ func runRecord(ctx context.Context, g *cli.Global, o *recordOptions, args []stri
 			o.Trace = dir
 		}
 		folder = o.Trace
-		if err := runRun(ctx, g, &o.runOptions, args); err != nil {
+		// convert says what it means for the workload that no rank took part.
+		if err := runRun(ctx, g, &o.runOptions, args); err != nil && !errors.Is(err, errNoRank) {
 			return err
 		}
 		o.noteNCCL(g.Stderr, g.Getenv)

@@ -94,10 +94,11 @@ job's compute, so only the figures of links are meaningful.
 EXIT STATUS
 ===========
 
-That of the command, with --per-node that of the first that failed. With --strict 3 if
-the command succeeds and the verdict is INVALID; 1 if it cannot be started, or if a rank
-of --expect-exit has not died; 2 for bad input, also if there is no such command, 130 if
-interrupted.
+That of the command, with --per-node that of the first that failed. If the command
+succeeds: 3 if no rank took part (not on the kernel datapath, which carries the traffic
+of all programs), with --strict 3 if the verdict is INVALID. 1 if the command cannot be
+started, or if a rank of --expect-exit has not died; 2 for bad input, also if there is
+no such command, 130 if interrupted.
 `,
 		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
   ddlemu run --profile eth10 --nodes 2 --datapath kernel --per-node -- \
@@ -110,6 +111,9 @@ interrupted.
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
+
+// errNoRank is the error of a command that succeeded without the fabric. Nothing of what it measured is emulated.
+var errNoRank = errors.New("no rank took part: no process of the command made a communicator of NCCL with the plugin")
 
 func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) error {
 	if err := onlyFabric(g.Fabric, o.flags); err != nil {
@@ -139,6 +143,8 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 	switch {
 	case status != 0:
 		return &cli.ExitError{Code: status, Err: missed}
+	case v.NoRank:
+		return &cli.ExitError{Code: cli.ExitInvalid, Err: cmp.Or(missed, errNoRank)}
 	case o.Strict && !v.Valid:
 		return &cli.ExitError{Code: cli.ExitInvalid, Err: missed}
 	}
