@@ -164,6 +164,9 @@ func (l Layout) relinked(version string) string {
 	return filepath.Join(l.SoftCUDA, "lib", "nccl-"+version, "libnccl.so.2")
 }
 
+// SoftVersions returns the release lines of NCCL for the software CUDA that are there, of [SoftVersions].
+func (l Layout) SoftVersions() []string { return built(l.relinked) }
+
 // built returns the release lines whose file exists.
 func built(path func(version string) string) []string {
 	var found []string

@@ -71,6 +71,21 @@ func TestGuest(t *testing.T) {
 	}
 }
 
+// A package without the software CUDA has no NCCL for it, and one with a part of it says which.
+func TestSoftVersions(t *testing.T) {
+	l := Layout{SoftCUDA: t.TempDir()}
+	if got := l.SoftVersions(); len(got) != 0 {
+		t.Errorf("in an empty folder: %q", got)
+	}
+	path := filepath.Join(l.SoftCUDA, "lib", "nccl-2.29", "libnccl.so.2")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.SoftVersions(); !slices.Equal(got, []string{"2.29"}) {
+		t.Errorf("with 2.29: %q", got)
+	}
+}
+
 // PyTorch gets the folder of the backend before those that the user has named.
 func TestTorchEnv(t *testing.T) {
 	none := func(string) string { return "" }

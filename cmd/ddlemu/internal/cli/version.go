@@ -24,7 +24,7 @@ type versionJSON struct {
 	Commit  string   `json:"commit,omitempty"` // empty if the program was not built in a git repository
 	NetAPI  string   `json:"net_api"`
 	NCCL    string   `json:"nccl"`      // versions whose schedules the model knows
-	Soft    []string `json:"soft_cuda"` // release lines of NCCL for the software CUDA
+	Soft    []string `json:"soft_cuda"` // release lines of NCCL for the software CUDA that are installed
 	Go      string   `json:"go"`
 }
 
@@ -39,7 +39,8 @@ func NewVersionCommand(g *Global) *cobra.Command {
 		Long: `Print the version: the tag, as v0.1.0. A build of a later commit also names the
 number of commits since the tag and the commit, as v0.1.0-12-g0123456789ab. A build
 of changed files ends in -dirty. Without a tag, it is the commit. Also print the commit,
-and which versions of NCCL this one works with.
+which versions of NCCL this one works with, and which of them are here for the software
+CUDA.
 
 ` + ExitHelp,
 		Example: `  ddlemu version
@@ -52,7 +53,12 @@ and which versions of NCCL this one works with.
 }
 
 func runVersion(g *Global) error {
-	v := versionJSON{Version(), commit(), netAPI, plan.Versions, locate.SoftVersions, runtime.Version()}
+	layout, err := locate.Find()
+	if err != nil {
+		return err
+	}
+	soft := append([]string{}, layout.SoftVersions()...) // a list in JSON, also without any
+	v := versionJSON{Version(), commit(), netAPI, plan.Versions, soft, runtime.Version()}
 	if g.JSON {
 		return g.PrintJSON(v)
 	}
@@ -63,9 +69,17 @@ func runVersion(g *Global) error {
 	}
 	fmt.Fprintf(w, "NCCL net API:\t%s\n", v.NetAPI)
 	fmt.Fprintf(w, "expected times:\tNCCL %s\n", v.NCCL)
-	fmt.Fprintf(w, "software CUDA:\tNCCL %s\n", strings.Join(v.Soft, " and "))
+	fmt.Fprintf(w, "software CUDA:\t%s\n", softText(v.Soft))
 	fmt.Fprintf(w, "built with:\t%s\n", v.Go)
 	return w.Flush()
+}
+
+// softText says which release lines of NCCL the software CUDA has.
+func softText(versions []string) string {
+	if len(versions) == 0 {
+		return "none: `make build` makes it (docs/install.md)"
+	}
+	return "NCCL " + strings.Join(versions, " and ")
 }
 
 // commit is what make has set, else the commit that Go recorded.
