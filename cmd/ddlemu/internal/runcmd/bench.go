@@ -206,6 +206,7 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 	stop := watchStalls(g, e.Trace, o.Stall)
 	out, err := emulate.Run(ctx, e)
 	stop()
+	trimTrace(g, e.Trace)
 	if e.Trace != "" && outcome.Len() > 0 {
 		err = errors.Join(err, report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())))
 	}

@@ -339,6 +339,7 @@ func (p *replayer) one(ctx context.Context) (*play.Result, error) {
 		injection(p.g, e.On.Layout)
 	}
 	result, err := p.play(ctx, e)
+	trimTrace(p.g, e.On.Trace)
 	if err != nil && result == nil {
 		tracecmd.ExplainFailure(p.g, e.On.Trace)
 	}

@@ -169,7 +169,9 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	j.ExpectExits(exits)
 	view, status, err := o.command(ctx, g, j, append(env, o.clock.variables()...), args)
 	v = j.Verdict()
-	if err := errors.Join(err, j.Close()); err != nil {
+	err = errors.Join(err, j.Close())
+	trimTrace(g, o.Trace)
+	if err != nil {
 		return v, status, err
 	}
 	if len(v.Links) > 0 {

@@ -34,6 +34,16 @@ func makeTrace(dir string, c *configs.Fabric) (string, error) {
 	return path, nil
 }
 
+// trimTrace gives back the disk space that the ledgers of a job that has ended do not need. dir is "" without a trace.
+func trimTrace(g *cli.Global, dir string) {
+	if dir == "" {
+		return
+	}
+	if err := ledger.Trim(dir); err != nil {
+		g.Warn("the trace takes more space than it needs: %v", err)
+	}
+}
+
 // injection is the variable by which the plugin gets the ranges of a program, by NVTX. It says if the user's is kept.
 func injection(g *cli.Global, layout locate.Layout) []string {
 	env, users := layout.Injection(g.Getenv)
