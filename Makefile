@@ -26,8 +26,9 @@ help: ## list the targets
 build: packages cli plugin rank softcuda torch ## build everything: build/bin, build/lib, build/softcuda, build/torch
 
 # The programs that the build needs besides Go and make: list build of test/needs/packages.txt.
+PACKAGES := .ci/packages
 packages:
-	@.ci/packages build
+	@$(PACKAGES) build
 
 CLI := github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli
 
@@ -72,6 +73,8 @@ install: ## install what `make build` has made, below PREFIX (default /usr/local
 dist: packages cli plugin rank ## pack the command and the plugin, as a tarball and a Debian package, in build/dist
 	.ci/dist $(BUILD) "$(VERSION)"
 
+# It installs nothing on the machine: neither it nor `build` before it.
+wheel: PACKAGES := .ci/packages --check
 wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for pip: the command, NCCL, the PyTorch backend
 	@cuda/torch/wheel/build.sh $(BUILD) "$(VERSION)"
 

@@ -10,7 +10,7 @@ here=$root/cuda/torch/wheel
 tree=$output/tree
 cd "$root"
 
-.ci/packages wheel >&2
+.ci/packages --check wheel >&2
 rm -rf "$tree" "$output"/ddlemu-*.whl
 mkdir -p "$tree"
 
