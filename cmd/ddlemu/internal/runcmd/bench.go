@@ -439,6 +439,9 @@ func (o *BenchOptions) Bench(g *cli.Global, collective string) (b bench.Config, 
 	if b.Sizes, err = r.Sizes(); err != nil {
 		return b, err
 	}
+	if !o.Flags.Changed("stepbytes") && !o.Flags.Changed("stepfactor") {
+		g.Tell(manyRows(r, len(b.Sizes)))
+	}
 	if b.Types, err = nccl.ParseDataTypes(o.Type); err != nil {
 		return b, err
 	}
@@ -448,6 +451,24 @@ func (o *BenchOptions) Bench(g *cli.Global, collective string) (b bench.Config, 
 	b.Root, b.Warmup, b.Iters, b.Check, b.Cycles, b.LogDir = o.Root, o.Warmup, o.Iters, o.Check != 0, o.Cycles, o.LogDir
 	b.Stderr = g.Stderr
 	return b, nil
+}
+
+// rowsToTell is from how many rows on a reader must know of it before they are measured.
+const rowsToTell = 100
+
+// manyRows says how many rows a range has that the default step divides, if they are many, and how to have fewer.
+func manyRows(r bench.Range, rows int) []string {
+	if rows < rowsToTell {
+		return nil
+	}
+	const factor = 2
+	few := bench.Range{Begin: max(r.Begin, 1), End: r.End, Factor: factor}
+	sizes, err := few.Sizes()
+	if err != nil {
+		return nil // it cannot: the range is valid, and its sizes are few
+	}
+	return []string{fmt.Sprintf("%d rows: without -f and -i each size is %d bytes larger than the one before, as with "+
+		"nccl-tests; -f %d gives %d rows", rows, r.Step, factor, len(sizes))}
 }
 
 // printer returns the printer of the requested format. The JSON document of the last attempt is written to
