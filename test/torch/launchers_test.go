@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
 	"github.com/ddlemu/ddlemu/test/world"
@@ -96,12 +99,66 @@ func TestLaunchPort(t *testing.T) {
 	}
 }
 
-// The launcher passes a signal on to all ranks.
+// The launcher passes a signal on to all ranks, also if it is started by `ddlemu run`, which got the signal.
 func TestLaunchSignal(t *testing.T) {
-	command := append(launcher(t, "python3", 2), world.Absolute(t, "testdata", "launched.py"), "sleep")
-	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	var stderr bytes.Buffer
-	cmd.Stderr, cmd.WaitDelay = &stderr, 5*time.Second
+	ranks := append(launcher(t, "python3", 2), world.Absolute(t, "testdata", "launched.py"), "sleep")
+	for name, tc := range map[string]struct {
+		command []string
+		signal  syscall.Signal
+	}{
+		"SIGTERM":       {ranks, syscall.SIGTERM},
+		"SIGINT":        {ranks, syscall.SIGINT},
+		"SIGINT of run": {slices.Concat(ddlemuRun(t), ranks), syscall.SIGINT},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), tc.command[0], tc.command[1:]...)
+			cmd.Env = environment(t)
+			lines, stderr := signalReady(t, cmd, func() { _ = cmd.Process.Signal(tc.signal) })
+			got := "got " + unix.SignalName(tc.signal)
+			want := []string{"rank 0 " + got, "rank 0 ready", "rank 1 " + got, "rank 1 ready"}
+			if !slices.Equal(lines, want) || cmd.ProcessState.ExitCode() != 5 {
+				t.Errorf("exit status %d, %q\n%s", cmd.ProcessState.ExitCode(), lines, stderr)
+			}
+		})
+	}
+}
+
+// An interrupt of the terminal reaches each rank once, although the launcher and `ddlemu run` get it too.
+func TestLaunchInTerminal(t *testing.T) {
+	ranks := append(launcher(t, "python3", 2), world.Absolute(t, "testdata", "launched.py"), "count")
+	for name, command := range map[string][]string{"alone": ranks, "by run": slices.Concat(ddlemuRun(t), ranks)} {
+		t.Run(name, func(t *testing.T) {
+			keys, terminal, err := pty.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer keys.Close()
+			defer terminal.Close()
+			cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+			cmd.Env, cmd.Stdin = environment(t), terminal
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			lines, stderr := signalReady(t, cmd, func() { _, _ = keys.Write([]byte{3}) }) // Ctrl-C
+			if want := []string{"rank 0 got 1", "rank 0 ready", "rank 1 got 1", "rank 1 ready"}; !slices.Equal(lines,
+				want) || cmd.ProcessState.ExitCode() != 0 {
+				t.Errorf("exit status %d, %q\n%s", cmd.ProcessState.ExitCode(), lines, stderr)
+			}
+		})
+	}
+}
+
+// ddlemuRun begins a command that runs a program on two nodes.
+func ddlemuRun(t *testing.T) []string {
+	t.Helper()
+	return []string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "eth10", "--nodes", "2", "--clock", "virtual",
+		"--"}
+}
+
+// signalReady starts a command and calls signal when two ranks have said that they are ready. It returns what the
+// command printed: the lines of standard output in order of the alphabet.
+func signalReady(t *testing.T, cmd *exec.Cmd, signal func()) (lines []string, stderr string) {
+	t.Helper()
+	var text bytes.Buffer
+	cmd.Stderr, cmd.WaitDelay = &text, 5*time.Second
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -109,19 +166,16 @@ func TestLaunchSignal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
+	overdue := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer overdue.Stop()
 	for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
-		lines = append(lines, scanner.Text())
-		if len(lines) == 2 { // both are ready
-			_ = cmd.Process.Signal(syscall.SIGTERM)
+		if lines = append(lines, scanner.Text()); len(lines) == 2 {
+			signal()
 		}
 	}
-	_ = cmd.Wait()
+	_ = cmd.Wait() // its status is the caller's to check
 	slices.Sort(lines)
-	want := []string{"rank 0 got SIGTERM", "rank 0 ready", "rank 1 got SIGTERM", "rank 1 ready"}
-	if !slices.Equal(lines, want) || cmd.ProcessState.ExitCode() != 5 {
-		t.Errorf("exit status %d, %q\n%s", cmd.ProcessState.ExitCode(), lines, stderr.String())
-	}
+	return lines, text.String()
 }
 
 // Bad arguments of the launcher.

@@ -23,6 +23,7 @@ _PORT_TRIES = 100
 _POLL = 0.02  # seconds
 _PATIENCE = 5.0  # seconds that the others have after a rank has failed
 _GRACE = 5.0  # seconds that they then have to end, before they are killed
+_SAME_INTERRUPT = 1.0  # seconds after that of the terminal, in which `ddlemu run` passes on the one that it got too
 
 
 def main() -> int:
@@ -33,13 +34,44 @@ def main() -> int:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: _send(ranks, number))
-    signal.signal(signal.SIGINT, lambda *_: None)  # the terminal sends it to the ranks too
+    interrupts = _Interrupts()
     for local in range(options.nproc_per_node):
-        ranks.append(_start(options, local, port))
-    return _wait(ranks)
+        ranks.append(_start(options, local, port, interrupts))
+    return _wait(ranks, interrupts)
 
 
-def _start(options: argparse.Namespace, local: int, port: int) -> subprocess.Popen:
+class _Interrupts:
+    """Passes on SIGINT that a process has sent to this launcher alone.
+
+    A terminal sends SIGINT to the ranks too, and a second one would interrupt what they do at their end. Only the kernel
+    says who has sent a signal, and only to a process that waits for it instead of handling it.
+    """
+
+    def __init__(self) -> None:
+        self.ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # as in the background of a shell
+        self.by_terminal = -_SAME_INTERRUPT  # when the terminal sent the last one
+        if not self.ignored:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+    def allow(self) -> None:
+        """Let this process, a rank before it begins, get SIGINT again."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    def pass_on(self, ranks: List[subprocess.Popen], seconds: float) -> None:
+        """Wait this long, or for one SIGINT."""
+        if self.ignored:
+            time.sleep(seconds)
+            return
+        received = signal.sigtimedwait({signal.SIGINT}, seconds)
+        if received is None:
+            return
+        if received.si_code > 0:  # of the kernel, for the terminal
+            self.by_terminal = time.monotonic()
+        elif time.monotonic() > self.by_terminal + _SAME_INTERRUPT:
+            _send(ranks, signal.SIGINT)
+
+
+def _start(options: argparse.Namespace, local: int, port: int, interrupts: _Interrupts) -> subprocess.Popen:
     count = options.nproc_per_node
     variables = {"RANK": options.node_rank * count + local, "WORLD_SIZE": options.nnodes * count,
                  "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": options.master_addr, "MASTER_PORT": port}
@@ -47,7 +79,7 @@ def _start(options: argparse.Namespace, local: int, port: int) -> subprocess.Pop
     if count > 1:
         environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does, so that ranks do not share a core
     return subprocess.Popen([sys.executable, *(["-m"] if options.module else []), options.program, *options.arguments],
-                            env=environment)
+                            env=environment, preexec_fn=interrupts.allow)
 
 
 def _arguments() -> argparse.Namespace:
@@ -86,7 +118,7 @@ def _free_port() -> int:
     sys.exit(f"no port of {first // 2} to {first - 1} is free: give --master-port")
 
 
-def _wait(ranks: List[subprocess.Popen]) -> int:
+def _wait(ranks: List[subprocess.Popen], interrupts: _Interrupts) -> int:
     """Wait for all ranks. Return 0, or the status of the rank that failed first, as a shell would tell it."""
     failed, since = 0, 0.0
     while any([rank.poll() is None for rank in ranks]):
@@ -96,7 +128,7 @@ def _wait(ranks: List[subprocess.Popen]) -> int:
             _send(ranks, signal.SIGKILL)
         elif time.monotonic() > since + _PATIENCE:
             _send(ranks, signal.SIGTERM)
-        time.sleep(_POLL)
+        interrupts.pass_on(ranks, _POLL)
     failed = failed or _failure(ranks)
     return failed if failed >= 0 else 128 - failed
 
