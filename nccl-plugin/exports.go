@@ -154,6 +154,7 @@ func netConnect(dev C.int, handle unsafe.Pointer, comm *unsafe.Pointer) (result 
 	if err != nil {
 		return fail(C.DDLEMU_REMOTE_ERROR, err)
 	}
+	m.noteConnection(c)
 	*comm = c
 	return C.DDLEMU_SUCCESS
 }
@@ -170,6 +171,7 @@ func netAccept(listen C.uint64_t, comm *unsafe.Pointer) (result C.int) {
 	if err != nil {
 		return fail(C.DDLEMU_REMOTE_ERROR, err)
 	}
+	m.noteConnection(c)
 	*comm = c
 	return C.DDLEMU_SUCCESS
 }

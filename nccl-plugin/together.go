@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"time"
+	"unsafe"
 )
 
 // Ranks of one node reach each other by NCCL's SHM and P2P, of which a net plugin learns nothing. If one of them dies,
@@ -46,6 +47,13 @@ func (m *member) communicatorMade() {
 	m.participant.AddCommunicator()
 	if m.failed.Swap(false) {
 		C.net_rank_died(-1)
+	}
+}
+
+// noteConnection notes that the process has a connection, unless comm is nil: NCCL then asks again.
+func (m *member) noteConnection(comm unsafe.Pointer) {
+	if comm != nil {
+		m.participant.NoteConnection()
 	}
 }
 

@@ -167,7 +167,7 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	clear(f.jobLinkStats(i))
 	f.notePauses(i, (*LinkStats).start)
 	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots, &e.Lost,
-		&e.Stopping, &e.Stopped} {
+		&e.Stopping, &e.Stopped, &e.Failed} {
 		atomic.StoreUint32(p, 0)
 	}
 	for k := range e.NodeSet {
@@ -493,6 +493,12 @@ func (j Job) Lost() int { return int(atomic.LoadUint32(&j.entry().Lost)) }
 func (j Job) LostRank(n int) int {
 	e := j.entry()
 	return int(atomic.LoadInt32(&e.LostRanks[n%len(e.LostRanks)]))
+}
+
+// Failed is how many ranks have ended with a status that is not 0 before they had a communicator, and the last of them.
+func (j Job) Failed() (count, last int) {
+	e := j.entry()
+	return int(atomic.LoadUint32(&e.Failed)), int(atomic.LoadInt32(&e.FailedRank))
 }
 
 // LinkStatsOffset is the offset of the job's link statistics in the file, for the engine in C.

@@ -142,7 +142,10 @@ type jobEntry struct {
 	Stopping  uint32    // 1: its launcher ends it before it is done
 	Stopped   uint32    // ranks that have ended since then without leaving
 	Exits     uint64    // which of the exits that are expected have been seen, see Rank.Exit: bit n-1 for number n
-	_         [56]byte
+	// Ranks that ended with a status that is not 0 before they had a communicator, and the last of them.
+	Failed     uint32
+	FailedRank int32
+	_          [48]byte
 }
 
 // participantEntry is the slot of one participant. Its process has a record lock on the
@@ -162,7 +165,8 @@ type participantEntry struct {
 	// Communicators of NCCL: those that the process has, and whether it ever had one.
 	Communicators, HadOne uint32
 	Exit                  uint32 // see Rank.Exit
-	_                     [20]byte
+	Connected             uint32 // 1: it has, or had, a connection
+	_                     [16]byte
 }
 
 // eventEntry is one line of the event ring.

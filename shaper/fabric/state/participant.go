@@ -95,6 +95,7 @@ func (e *participantEntry) enter(j Job, r Rank) {
 	atomic.StoreUint64(&e.Rings, 0)
 	atomic.StoreUint32(&e.Communicators, 0)
 	atomic.StoreUint32(&e.HadOne, 0)
+	atomic.StoreUint32(&e.Connected, 0)
 	copy(e.GPU[:len(e.GPU)-1], r.GPU)
 	if r.Node >= 0 && r.Node < 256 {
 		atomic.OrUint64(&j.entry().NodeSet[r.Node/64], 1<<(r.Node%64))
@@ -104,7 +105,23 @@ func (e *participantEntry) enter(j Job, r Rank) {
 }
 
 // ExitsBadly notes that the process ends with a status that is not 0. It is for who leaves then: who dies says nothing.
-func (p *Participant) ExitsBadly() { p.job.entry().meet(p.f.participants()[p.slot].Exit) }
+func (p *Participant) ExitsBadly() {
+	e, j := &p.f.participants()[p.slot], p.job.entry()
+	j.meet(e.Exit)
+	if e.starting() {
+		atomic.StoreInt32(&j.FailedRank, e.Rank)
+		atomic.AddUint32(&j.Failed, 1)
+	}
+}
+
+// starting says whether the process has never had a communicator, as far as is known: NCCL before 2.21, or with another
+// tuner, tells the plugin of connections only.
+func (e *participantEntry) starting() bool {
+	return atomic.LoadUint32(&e.HadOne) == 0 && atomic.LoadUint32(&e.Connected) == 0
+}
+
+// NoteConnection notes that the process has a connection to another one.
+func (p *Participant) NoteConnection() { atomic.StoreUint32(&p.f.participants()[p.slot].Connected, 1) }
 
 // meet notes that the exit with this number has been seen.
 func (e *jobEntry) meet(exit uint32) {
@@ -251,7 +268,9 @@ func (f *File) lockSlot(slot int, kind int16) error {
 type ParticipantStatus struct {
 	Slot, PID, Job, Rank, Node, World int
 	Alive                             bool
-	ExitExpected                      bool // its death is, see Rank.Exit
+	Starting                          bool  // it has never had a communicator
+	Joined                            int64 // ns of CLOCK_MONOTONIC
+	ExitExpected                      bool  // its death is, see Rank.Exit
 	Rings, Budget, HostID             uint64
 	GPU                               string
 }
@@ -266,7 +285,7 @@ func (f *File) Participants() []ParticipantStatus {
 		}
 		out = append(out, ParticipantStatus{
 			Slot: i, PID: int(e.PID), Job: int(e.Job), Rank: int(e.Rank), Node: int(e.Node), World: int(e.World),
-			Alive: f.Alive(i), ExitExpected: e.Exit != 0,
+			Alive: f.Alive(i), Starting: e.starting(), Joined: atomic.LoadInt64(&e.Joined), ExitExpected: e.Exit != 0,
 			Rings: atomic.LoadUint64(&e.Rings), Budget: e.Budget, HostID: e.HostID, GPU: cString(e.GPU[:]),
 		})
 	}

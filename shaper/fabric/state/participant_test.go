@@ -55,6 +55,39 @@ func member(t testing.TB, f *File, key uint64) (*process, int) {
 	return p, number(t, p.line())
 }
 
+// A rank that ends badly has failed if it never had a communicator or a connection.
+func TestFailed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		had  func(p *Participant)
+		want int
+	}{
+		"nothing":        {func(*Participant) {}, 1},
+		"a communicator": {func(p *Participant) { p.AddCommunicator(); p.RemoveCommunicator() }, 0},
+		"a connection":   {(*Participant).NoteConnection, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFile(t)
+			j, err := f.JoinJob(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := f.Join(j, Rank{Rank: 3, World: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.had(p)
+			if got := f.Participants()[0].Starting; got != (tc.want > 0) {
+				t.Errorf("starting: %t", got)
+			}
+			p.ExitsBadly()
+			p.Leave()
+			if count, last := j.Failed(); count != tc.want || count > 0 && last != 3 {
+				t.Errorf("%d failed, the last is rank %d", count, last)
+			}
+		})
+	}
+}
+
 func TestParticipants(t *testing.T) {
 	f := newFile(t)
 	j, p := joined(t, f, 1)
@@ -63,9 +96,10 @@ func TestParticipants(t *testing.T) {
 	}
 	other, slot := member(t, f, 1)
 	want := []ParticipantStatus{
-		{Slot: p.Slot(), PID: os.Getpid(), Job: j.Index(), World: 1, Alive: true, Rings: 100, Budget: 1 << 20},
+		{Slot: p.Slot(), PID: os.Getpid(), Job: j.Index(), World: 1, Alive: true, Starting: true,
+			Joined: p.Generation(), Rings: 100, Budget: 1 << 20},
 		{Slot: slot, PID: other.cmd.Process.Pid, Job: j.Index(), Rank: 7, Node: 1, World: 8, Alive: true,
-			Budget: 1 << 30, GPU: "0000:3b:00.0"},
+			Starting: true, Joined: f.Generation(slot), Budget: 1 << 30, GPU: "0000:3b:00.0"},
 	}
 	if d := cmp.Diff(want, f.Participants()); d != "" {
 		t.Error(d)

@@ -52,6 +52,12 @@ func Guard(life io.Reader, id string) (ended int, err error) {
 	if n, err := life.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
 		return 0, err
 	}
+	return endPrograms(id)
+}
+
+// endPrograms ends all processes that have the job in their environment, first by SIGTERM, then by SIGKILL. It returns
+// how many there were.
+func endPrograms(id string) (ended int, err error) {
 	deadline := time.Now().Add(orphanGrace)
 	known := map[int]bool{}
 	for signal := unix.SIGTERM; ; time.Sleep(20 * time.Millisecond) {

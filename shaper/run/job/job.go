@@ -16,6 +16,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
@@ -55,6 +56,7 @@ type Job struct {
 	before  state.JobStatus // counters of all traffic on the kernel datapath when the job began
 	load    *host.LoadWatch // of this host since the job began
 	exits   []int           // ranks that are expected to die, or to end with a status that is not 0
+	stuck   atomic.Bool     // EndIfStuck has ended the programs
 }
 
 // Start brings up f as a fabric for this job alone, whose name begins with prefix. On the kernel datapath, the calling

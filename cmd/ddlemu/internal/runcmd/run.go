@@ -267,6 +267,12 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 	}
 	defer stopGuard()
 	defer j.StopWith(ctx)()
+	stuck := j.EndIfStuck(func(why string) { fmt.Fprintf(g.Stderr, "ddlemu: %s: ending the job\n", why) })
+	defer func() {
+		if stuck() && status == 0 {
+			status = cli.ExitFailure
+		}
+	}()
 	if nodes != nil {
 		status, err = nodes.run(ctx, g, env, args)
 		return view, status, err

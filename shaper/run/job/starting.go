@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+)
+
+// NCCL's bootstrap, in ncclCommInitRank, waits on sockets of its own. It waits for ever for a rank that has died or
+// failed meanwhile (docs/failures.md). A launcher that watches its ranks ends the others; a shell script that waits for
+// all of them does not.
+
+// How long ranks may still be in ncclCommInitRank after a rank of their job is lost.
+const (
+	// startPatience is for ranks that were there: enough for a launcher to end them itself.
+	startPatience = 5 * time.Second
+	// latePatience is for those that joined later. A new process may be about to take the place of the lost rank, as
+	// after an elastic restart; it may load large libraries first.
+	latePatience = time.Minute
+	// startPeriod is the time from one look to the next.
+	startPeriod = 250 * time.Millisecond
+)
+
+// EndIfStuck ends the programs of the job when ranks wait in ncclCommInitRank for a rank that has died or failed.
+// report is called before, with the reason. ended says whether that has happened; call it once, it ends the watch.
+//
+// It does nothing if the ranks are not to fail together (see [TogetherEnv]), or if a death is expected.
+func (j *Job) EndIfStuck(report func(why string)) (ended func() bool) {
+	if value, given := os.LookupEnv(TogetherEnv); given && value != "1" || len(j.exits) > 0 {
+		return func() bool { return false }
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(startPeriod)
+		defer tick.Stop()
+		watches := map[int64]*startWatch{}
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			if why := j.lookAtStart(watches); why != "" {
+				j.stuck.Store(true)
+				report(why)
+				if _, err := endPrograms(j.id); err != nil {
+					report(errors.Join(errors.New("end the job's programs"), err).Error())
+				}
+				return
+			}
+		}
+	}()
+	return func() bool {
+		close(stop)
+		<-done
+		return j.stuck.Load()
+	}
+}
+
+// lookAtStart says why the ranks of one of the job's programs wait for ever, "" if they do not. watches are by the time
+// when a program began.
+func (j *Job) lookAtStart(watches map[int64]*startWatch) (why string) {
+	j.file.Reap()
+	for _, e := range j.file.JobsOf(Key(j.id)) {
+		s := e.Summary()
+		if !s.Running || s.Stopping {
+			continue
+		}
+		if watches[s.Started] == nil {
+			watches[s.Started] = &startWatch{}
+		}
+		l := losses{died: e.Lost(), notEmulated: s.Reasons&state.NotEmulated != 0}
+		l.failed, l.failedRank = e.Failed()
+		if l.died > 0 {
+			l.diedRank = e.LostRank(l.died - 1)
+		}
+		var ranks []state.ParticipantStatus
+		for _, p := range j.file.Participants() {
+			if p.Job == e.Index() && p.Rank != state.DaemonRank && p.Alive {
+				ranks = append(ranks, p)
+			}
+		}
+		if why := watches[s.Started].look(state.Now(), l, ranks); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// losses are ranks that others may wait for, in vain.
+type losses struct {
+	died, failed         int // how many
+	diedRank, failedRank int // the last of each
+	notEmulated          bool
+}
+
+// startWatch looks whether ranks of a job wait for ever in ncclCommInitRank.
+type startWatch struct {
+	known losses
+	at    int64 // when they were seen first
+}
+
+// look says why a rank waits for ever, "" if none does. now is in ns, ranks are those that live.
+func (w *startWatch) look(now int64, l losses, ranks []state.ParticipantStatus) (why string) {
+	if l != w.known {
+		w.known, w.at = l, now
+	}
+	if l == (losses{}) || !l.areMissed(ranks) {
+		return ""
+	}
+	for _, r := range ranks {
+		since, patience := w.at, startPatience
+		if r.Joined > w.at {
+			since, patience = r.Joined, latePatience
+		}
+		if r.Starting && time.Duration(now-since) >= patience {
+			return fmt.Sprintf("%s, and rank %d waits for it in ncclCommInitRank, where NCCL waits for ever", l, r.Rank)
+		}
+	}
+	return ""
+}
+
+// areMissed says whether some rank of the job has no process. If no variable says how many ranks there are, it looks
+// for the lost ones.
+func (l losses) areMissed(ranks []state.ParticipantStatus) bool {
+	world, have := 0, map[int]bool{}
+	for _, r := range ranks {
+		world, have[r.Rank] = max(world, r.World), true
+	}
+	for rank := range world {
+		if !have[rank] {
+			return true
+		}
+	}
+	return world == 0 && (l.died > 0 && !have[l.diedRank] || l.failed > 0 && !have[l.failedRank] || l.notEmulated)
+}
+
+func (l losses) String() string {
+	switch {
+	case l.died > 0:
+		return fmt.Sprintf("rank %d died", l.diedRank)
+	case l.failed > 0:
+		return fmt.Sprintf("rank %d failed", l.failedRank)
+	}
+	return "the plugin of a rank did not start"
+}
