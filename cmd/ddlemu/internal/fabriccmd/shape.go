@@ -97,7 +97,7 @@ func linksThatAreUp(g *cli.Global) (names []string) {
 		return nil
 	}
 	for i, h := range fab.Hops {
-		if h.Kind == fabric.Link || h.Kind == fabric.Trunk {
+		if h.Kind == link.Link || h.Kind == link.Trunk {
 			names = append(names, fab.HopName(i))
 		}
 	}
