@@ -19,8 +19,8 @@ type Constant struct {
 	path []int  // of the field, see reflect.Value.FieldByIndex
 }
 
-// constantsOf are the figures of t that are above 0, in the order of the fields. The others are not in the file and have
-// a default.
+// constantsOf are the figures of t that are above 0, in the order of the fields. The others are not in the file, and
+// have a default.
 func constantsOf(t *configs.GPUTime) (all []Constant) {
 	var walk func(v reflect.Value, name string, path []int)
 	walk = func(v reflect.Value, name string, path []int) {

@@ -56,8 +56,8 @@ func (f *Fit) Run(ctx context.Context, own Kind) (*Result, error) {
 	return r, nil
 }
 
-// Predict predicts tables, which are numbers of f.Tables, each with figures that are fitted to all tables but it. Beside
-// an error it returns the predictions that it has.
+// Predict predicts tables, which are numbers of f.Tables, each with figures that are fitted to all tables but it.
+// Beside an error it returns the predictions that it has.
 func (f *Fit) Predict(ctx context.Context, own Kind, tables []int) (all []Prediction, err error) {
 	m, _ := f.model(own)
 	for i, table := range tables {
