@@ -105,7 +105,8 @@ func TestPredictions(t *testing.T) {
 	}
 }
 
-// NCCL's decisions on other calls than those asked for, or of another NCCL, are refused; those on the same calls are read as they were written.
+// NCCL's decisions on other calls than those asked for, or of another NCCL, are refused; those on the same calls are
+// read as they were written.
 func TestKeptDecisions(t *testing.T) {
 	dir := t.TempDir()
 	e := emulate.Options{Bench: bench.Config{Collective: nccl.AllReduce, Ranks: 2, Types: []nccl.DataType{nccl.Float},

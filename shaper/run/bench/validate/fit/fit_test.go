@@ -278,7 +278,8 @@ func TestUses(t *testing.T) {
 		{"nvls_head.step", row("NVLS", "SIMPLE", 1), true}, {"simple.step", row("NVLSTREE", "SIMPLE", 2), true},
 		{"ll.step", row("NVLS", "SIMPLE", 1), false}, {"send.rate", &Row{Nodes: 1}, true}, {"ll.rate", &Row{}, true},
 		{"send_net.rate", &Row{Nodes: 2}, true}, {"send_net.rate", &Row{Nodes: 1}, false},
-		{"send_net.rate", row("RING", "SIMPLE", 2), false}, {"nvls_copy.step", &Row{}, false}, {"something.new", &Row{}, true},
+		{"send_net.rate", row("RING", "SIMPLE", 2), false}, {"nvls_copy.step", &Row{}, false},
+		{"something.new", &Row{}, true},
 	} {
 		if got := uses(tc.figure, tc.row); got != tc.want {
 			t.Errorf("%s, %+v: %v", tc.figure, tc.row.Case.Decision, got)
@@ -335,7 +336,8 @@ func TestFarAway(t *testing.T) {
 		t.Errorf("%v, want %v; %v", got.at, truth, err)
 	}
 	begin = point{at: []float64{0, 0}, errors: []float64{farthest + 0.5, -1}}
-	if got, err = minimize(t.Context(), p, []int{0, 1}, []float64{0, 0}, begin, rounds); err != nil || got.at[0] != -farthest {
+	got, err = minimize(t.Context(), p, []int{0, 1}, []float64{0, 0}, begin, rounds)
+	if err != nil || got.at[0] != -farthest {
 		t.Errorf("%v: too far; %v", got.at, err)
 	}
 }
