@@ -82,8 +82,10 @@ on the path. busiest hop is the time for which NCCL's messages occupy the busies
 bound is a lower bound of last rank for any schedule: the time of the bytes that must
 cross between a node and the others.
 
-With --why it says where the time until the last rank is done goes, along the critical path: the
-parts sum to the time (docs/node-time.md).
+With --why it says where the time until the last rank is done goes, along the critical
+path: launch, kernels, NVLink, NVLS, proxies, NICs, network. The parts sum to the time
+(docs/node-time.md). Systems, such as --profile hgx-h100-ndr400, have all of these;
+profiles of links have those of the network, unless --gpu and --node-time are given.
 
 With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. The kind of
 GPU, the nodes, the threads and the version of NCCL are those of the log, where no flag
@@ -129,7 +131,7 @@ understood; 2 for bad input, no such fabric or something that this host lacks, 1
 interrupted: then the output has the rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
-  ddlemu expect allreduce --profile ndr400 --gpu h100-sxm --node-time --ranks 16 --nodes 2 --why
+  ddlemu expect allreduce --profile hgx-h100-ndr400 --nodes 2 -b 1M -e 1M --why   # where the time of a call goes
   ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
   ddlemu expect --workload step.jsonl --profile eth10 --nodes 2
   ddlemu expect --workload step.jsonl --profile ndr400 --nodes 8 --goal step.goal

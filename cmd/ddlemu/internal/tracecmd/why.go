@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // NewWhyCommand is `ddlemu why`.
@@ -30,11 +30,16 @@ one cause.
 The folders of several jobs on one fabric are explained together: a job may wait for the
 messages of another one.
 
+The recorded messages are those between nodes. Where nodes take time, "RANK had nothing
+ready to send" is the time of launches, kernels and NVLinks: a note has the command, with
+ddlemu expect --why, that cuts it into these.
+
 ` + cli.ExitHelp,
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu why t
   ddlemu why jobA jobB --worst 3
-  ddlemu why t --json > why.json`,
+  ddlemu why t --json > why.json
+  ddlemu expect allreduce --profile hgx-h100-ndr400 -b 1M -e 1M --why   # parts within the nodes`,
 		Args: cli.TraceFolders,
 		RunE: func(cmd *cobra.Command, args []string) error { return runWhy(cmd.Context(), g, args, worst) },
 	}
@@ -58,22 +63,17 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 	if err != nil {
 		return err
 	}
-	notes := append(cli.WhyNotes(t, r), nodeNotes(&fab.Config)...)
+	_, file, err := ledger.ReadFabric(dirs[0])
+	if err != nil {
+		return err
+	}
+	notes := append(cli.WhyNotes(t, r), nodeNotes(file, &fab.Config, t, r)...)
 	if g.JSON {
 		return g.PrintJSON(whyJSON(t, r, notes))
 	}
 	p := whyPrinter{w: g.Stdout, scale: float64(t.Ranks[0].TimeScale)}
 	p.print(t, r, worst, notes)
 	return nil
-}
-
-// nodeNotes say what the ledgers do not have of nodes that take time.
-func nodeNotes(c *configs.Fabric) []string {
-	if !c.CostsGPUTime() {
-		return nil
-	}
-	return []string{"the ledgers have the messages between nodes: a rank that had nothing ready to send waited for its " +
-		"host's thread, a kernel or the links within its node; `ddlemu expect --why` says for how long each"}
 }
 
 // mostParts is how many causes are printed of a call or function. The others are summed.
