@@ -5,6 +5,7 @@ package schedulecmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -216,6 +217,9 @@ func (o *scheduleFabric) place(g *cli.Global, gpus int) (*model.Place, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Flags.Changed("node-time") && c.NodeTime {
+		return nil, cli.BadInput("--node-time: a schedule takes the time of the links between nodes only: leave it out")
+	}
 	if c.OnKernel() {
 		return nil, cli.BadInput("a schedule runs on the datapath shm: leave out --datapath kernel")
 	}
@@ -234,6 +238,13 @@ func (o *scheduleFabric) place(g *cli.Global, gpus int) (*model.Place, error) {
 		return nil, &cli.InputError{Err: err}
 	}
 	return p, nil
+}
+
+// printGPUTime prints the line of a header that says what GPUs cost, if the fabric has some.
+func printGPUTime(w io.Writer, c *configs.Fabric) {
+	if c.GPU != nil {
+		fmt.Fprintln(w, "# GPU time: none (a schedule takes the time of the links between nodes only)")
+	}
 }
 
 // sizeOptions are the sizes of a table, with nccl-tests' flags.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
@@ -80,7 +81,7 @@ func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOption
 	if err := o.plotOption.write(gridChart(r)); err != nil {
 		return err
 	}
-	return g.Print(r, func(w io.Writer) { printGrid(w, r) })
+	return g.Print(r, func(w io.Writer) { printGrid(w, r, &place.Fabric.Config) })
 }
 
 // lists reads the lists of k and grains, and the size.
@@ -107,9 +108,10 @@ func (o *scheduleSweepOptions) lists() (*compare.Grid, error) {
 	return r, nil
 }
 
-func printGrid(w io.Writer, r *compare.Grid) {
+func printGrid(w io.Writer, r *compare.Grid, on *configs.Fabric) {
 	fmt.Fprintf(w, "# ddlemu schedule sweep %s: %s of %d bytes on fabric %s, expected times in us, bound %s\n",
 		r.Kind, r.Coll, r.Size, r.Fabric, cli.Us(r.Bound))
+	printGPUTime(w, on)
 	header := []string{"grain "}
 	for _, k := range r.Ks {
 		header = append(header, fmt.Sprintf("k %d ", k))
