@@ -17,10 +17,12 @@ func (f *Fabric) CostsGPUTime() bool { return f.NodeTime && f.HasGPUTime() }
 // cost time.
 func (f *Fabric) CheckTimedNodes(virtual bool) error {
 	switch {
-	case !virtual:
-		return errors.New("a real clock cannot play kernels in time")
 	case f.NICTime != nil && f.NICTime.Rendezvous > 0:
 		return errors.New("emulated runs do not know the rendezvous of NICs (nic_time) yet")
+	case f.OnKernel():
+		return errors.New("datapath kernel has only a real clock, which cannot play kernels of GPUs in time")
+	case !virtual:
+		return errors.New("a real clock cannot play kernels in time: add --clock virtual")
 	}
 	return nil
 }

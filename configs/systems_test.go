@@ -216,7 +216,8 @@ func TestTimeNodes(t *testing.T) {
 		want         string
 	}{
 		{"hgx-h100-ndr400", "", true, ""},
-		{"hgx-h100-ndr400", "", false, "a real clock cannot play kernels in time; ddlemu expect has calculated times"},
+		{"hgx-h100-ndr400", "", false, "a real clock cannot play kernels in time: add --clock virtual; " +
+			"ddlemu expect has calculated times"},
 		{"gh200-ss11", "", true, "emulated runs do not know the rendezvous of NICs"},
 		{"ndr400", "v100", true, "v100 has no section time"},
 		{"ndr400", "h100-sxm", true, ""},

@@ -42,10 +42,24 @@ func timeNodes(c *configs.Fabric, origins map[string]string) error {
 	return nil
 }
 
-// GPUTime says what GPUs cost in jobs on a fabric for any job, and if nothing, why.
-func GPUTime(c *configs.Fabric) string {
+// GPUTime says what GPUs cost in jobs on a fabric for any job, and if nothing, why, or which flags change that: those of
+// the command, or if the fabric is up, those of `ddlemu up`.
+func GPUTime(c *configs.Fabric, isUp bool) string {
 	if c.TimedNodes {
 		return c.GPUTimeText(nil)
 	}
-	return c.GPUTimeText(errors.New("add --node-time and --clock virtual"))
+	asked := *c
+	asked.NodeTime = true
+	not := c.CheckTimedNodes(true)
+	if not == nil {
+		flags := "--node-time"
+		if !c.IsVirtual() {
+			flags += " and --clock virtual"
+		}
+		not = errors.New("add " + flags)
+		if isUp {
+			not = errors.New("bring the fabric up with " + flags)
+		}
+	}
+	return asked.GPUTimeText(not)
 }

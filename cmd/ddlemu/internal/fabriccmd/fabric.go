@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -105,6 +106,9 @@ func runFabricShow(_ context.Context, g *cli.Global, o *fabricShowOptions) error
 		return printPaths(g, fab, o.Path)
 	default:
 		draw.Tree(g.Stdout, fab)
+		if fab.Config.GPU != nil {
+			fmt.Fprintf(g.Stdout, "GPU time: %s\n", o.gpuTime(&fab.Config))
+		}
 		if err := refused(fab); err != nil {
 			fmt.Fprintf(g.Stdout, "ddlemu up refuses it: %v\n", err)
 		}
@@ -141,9 +145,26 @@ func refused(fab *fabric.Fabric) error {
 	return spec.Check()
 }
 
+// gpuTime says in which commands the GPUs of the fabric cost time.
+func (o *fabricShowOptions) gpuTime(c *configs.Fabric) string {
+	switch not := c.CheckTimedNodes(true); {
+	case !o.isNamed():
+		return cli.GPUTime(c, true)
+	case !c.CostsGPUTime():
+		return c.GPUTimeText(nil)
+	case not != nil:
+		return fmt.Sprintf("%s in ddlemu expect; else none (%v)", c.GPUTimeText(nil), not)
+	}
+	return c.GPUTimeText(nil) +
+		" in ddlemu bench and expect; run, up and replay: add --node-time, and --clock virtual to run and up"
+}
+
+// isNamed says whether flags name the fabric: else it is the one that is up.
+func (o *fabricShowOptions) isNamed() bool { return o.Profile != "" || o.File != "" }
+
 // fabric is the fabric that the flags name, else the one that is up.
 func (o *fabricShowOptions) fabric(g *cli.Global) (*fabric.Fabric, error) {
-	if o.Profile != "" || o.File != "" {
+	if o.isNamed() {
 		if g.Fabric != "" {
 			return nil, cli.BadInput(
 				"--fabric names a fabric that is up, --profile and -F one that is not: give one of them")

@@ -29,7 +29,11 @@ const (
 
 // print writes the state as text.
 func (s *fabricStatus) print(w io.Writer) {
-	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n\n", s.Name, summary(s.Fabric), s.Transport, cli.Ago(s.Up))
+	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n", s.Name, summary(s.Fabric), s.Transport, cli.Ago(s.Up))
+	if c := &s.Fabric.Config; c.GPU != nil {
+		fmt.Fprintf(w, "GPU time: %s\n", cli.GPUTime(c, true))
+	}
+	fmt.Fprintln(w)
 	if s.Shaper != "" {
 		fmt.Fprintf(w, "datapath %s, shaper %s, nodes in %s\n\n", s.Datapath, s.Shaper, s.Subnet)
 	}

@@ -135,7 +135,7 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 	if g.JSON {
 		return printStatusJSON(g, up.File)
 	}
-	printUp(g, fab, name)
+	printUp(g, fab, name, true)
 	if fab.Config.OnKernel() {
 		fmt.Fprintf(g.Stdout, "shaper %s, nodes in %s; on node0 runs: ddlemu exec node0 -- COMMAND\n", up.File.Shaper(),
 			fab.Config.Subnet)
@@ -185,11 +185,11 @@ func upAlready(g *cli.Global, name string) error {
 		units.Count(len(file.Ranks()), "rank"), next)
 }
 
-// printUp prints the line about a fabric that came up, and what it asks for and jobs on it do not have.
-func printUp(g *cli.Global, fab *fabric.Fabric, name string) {
+// printUp prints the line about a fabric that came up, and what its GPUs cost. byUp: the command has the flags of up.
+func printUp(g *cli.Global, fab *fabric.Fabric, name string, byUp bool) {
 	fmt.Fprintf(g.Stdout, "fabric %s is up: %s\n", name, describe(fab))
-	if fab.Config.NodeTime {
-		fmt.Fprintf(g.Stdout, "GPU time: %s\n", cli.GPUTime(&fab.Config))
+	if fab.Config.GPU != nil {
+		fmt.Fprintf(g.Stdout, "GPU time: %s\n", cli.GPUTime(&fab.Config, !byUp))
 	}
 }
 

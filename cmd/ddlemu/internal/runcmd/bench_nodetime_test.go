@@ -16,7 +16,7 @@ func TestNodeTime(t *testing.T) {
 	const (
 		noGPU   = "none (add --gpu)"
 		notSaid = "none (add --node-time)"
-		isReal  = "none (a real clock cannot play kernels in time)"
+		isReal  = "none (a real clock cannot play kernels in time: add --clock virtual)"
 		unknown = "none (v100 has no section time"
 		ofH100  = "that of h100-sxm"
 	)
@@ -44,7 +44,7 @@ func TestNodeTime(t *testing.T) {
 		{args: "--profile hgx-h100-ndr400 --time-scale 4", want: isReal},
 		{args: "--profile hgx-h100-ndr400", replay: true, want: notSaid},
 		{args: "--profile hgx-h100-ndr400 --node-time", replay: true, costs: true, want: ofH100},
-		{args: "--profile hgx-h100-ndr400", shared: true, want: "none (the fabric that is up does not have it)"},
+		{args: "--profile hgx-h100-ndr400", shared: true, want: "none (the fabric that is up does not have it: bring it up with --node-time and --clock virtual)"},
 		{args: "--profile gh200-ss11", want: "none (emulated runs do not know the rendezvous"},
 		{args: "--profile hgx-h100-ndr400", model: true, costs: true, want: ofH100},
 		{args: "--profile hgx-h100-ndr400", costs: true, want: ofH100},

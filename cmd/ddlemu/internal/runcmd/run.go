@@ -177,7 +177,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	if len(v.Links) > 0 {
 		fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.Decisions(&j.Fabric.Config, view, !o.isSoft()))
 		if o.isSoft() {
-			fmt.Fprintf(g.Stderr, "GPU time: %s\n", cli.GPUTime(&j.Fabric.Config))
+			fmt.Fprintf(g.Stderr, "GPU time: %s\n", cli.GPUTime(&j.Fabric.Config, g.Fabric != ""))
 		}
 		if j.Fabric.Config.IsVirtual() {
 			printClockNote(g.Stderr, settings)
