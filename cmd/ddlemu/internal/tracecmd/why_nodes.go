@@ -16,7 +16,7 @@ import (
 // nodeNotes say what the ledgers do not have of nodes that take time, and the command that calculates it. file is the
 // fabric that the job ran on.
 func nodeNotes(file string, c *configs.Fabric, t *messages.Trace, r *why.Report) []string {
-	if !c.TimedNodes {
+	if !c.TimedNodes || len(r.Calls) == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("the ledgers have the messages between nodes: a rank that had nothing ready to send "+

@@ -45,6 +45,9 @@ func TestNodeNotes(t *testing.T) {
 		if len(notes) != 1 || !strings.HasSuffix(notes[0], begin+tc.want) {
 			t.Errorf("%s: %q, want %s%s", tc.name, notes, begin, tc.want)
 		}
+		if len(nodeNotes("", c, tr, &why.Report{})) > 0 {
+			t.Error("a job without calls has a note")
+		}
 		if c.TimedNodes, c.NodeTime = false, true; len(nodeNotes("", c, tr, r)) > 0 {
 			t.Error("nodes that took no time have a note")
 		}
