@@ -25,8 +25,8 @@ func (f *Fabric) ClockName() string { return cmp.Or(f.Clock, RealClock) }
 // IsVirtual reports whether the fabric's clock is virtual.
 func (f *Fabric) IsVirtual() bool { return f.Clock == VirtualClock }
 
-// TakesVirtualClock reports whether a run on a fabric of its own has a virtual clock: one was chosen, or nothing is said
-// about the clock or the time scale and a virtual one is possible, with the software CUDA and without the kernel.
+// TakesVirtualClock reports whether a run on a fabric of its own has a virtual clock: one was chosen, or nothing is
+// said about the clock or the time scale and a virtual one is possible, with the software CUDA and without the kernel.
 func (f *Fabric) TakesVirtualClock(softCUDA bool) bool {
 	return f.IsVirtual() || softCUDA && f.Clock == "" && f.TimeScale == 0 && !f.OnKernel()
 }

@@ -34,8 +34,8 @@ func (f *Fabric) ZoneRates(zone int) (out, in float64) {
 	})
 }
 
-// PortRates are the sums of the payload rates of the ports of some nodes, in bytes per second, out of and into the nodes;
-// 0 if the bandwidth of one of them is unlimited.
+// PortRates are the sums of the payload rates of the ports of some nodes, in bytes per second, out of and into the
+// nodes; 0 if the bandwidth of one of them is unlimited.
 func (f *Fabric) PortRates(isOne func(node int) bool) (out, in float64) {
 	unlimited := false
 	for _, h := range f.Hops {

@@ -21,9 +21,10 @@ type Time struct {
 	NVLSCopy, NVLSHead Cost
 }
 
-// GPUGroup is a division of the GPUs of a node into groups of so many, which share a PCI switch or a CPU. A message to a
-// GPU of another group crosses two links more: out of the one group, and into the other. The links of the groups of all
-// nodes are hops from FirstHop on, two for each group. The zero GPUGroup: none. As struct ddlemu_gpu_group of node.h.
+// GPUGroup is a division of the GPUs of a node into groups of so many, which share a PCI switch or a CPU. A message to
+// a GPU of another group crosses two links more: out of the one group, and into the other. The links of the groups of
+// all nodes are hops from FirstHop on, two for each group. The zero GPUGroup: none. As struct ddlemu_gpu_group of
+// node.h.
 type GPUGroup struct{ GPUs, FirstHop uint32 }
 
 // MostGPUGroups is how many divisions of the GPUs of a node there are at most: DDLEMU_GPU_GROUPS.

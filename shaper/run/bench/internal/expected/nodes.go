@@ -50,8 +50,8 @@ func (d *domains) check(top *nccllog.Topology) error {
 	return nil
 }
 
-// nodes is what the nodes of f cost beside its hops, ports and transport, nil for nothing. f is one of WithNodeTime. The
-// GPU of a rank has its number.
+// nodes is what the nodes of f cost beside its hops, ports and transport, nil for nothing. f is one of WithNodeTime.
+// The GPU of a rank has its number.
 func nodes(f *fabric.Fabric) *expect.Nodes {
 	if !f.Config.TimedNodes {
 		return nil
