@@ -135,7 +135,7 @@ func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []stri
 	if err != nil {
 		return cli.BadInput("%w", err)
 	}
-	notes := append(whatIfNotes(t, study, results), portNotes(study, changes)...)
+	notes := append(whatIfNotes(t, study, results, fab.Config.TimedNodes), portNotes(study, changes)...)
 	random := isRandom(study, changes)
 	return g.Print(whatIfJSON(t, changes, results, notes, random),
 		func(w io.Writer) { printWhatIf(w, t, changes, results, notes, random) })
@@ -278,8 +278,8 @@ func otherFabric(path string, scale int) (*replay.Fabric, error) {
 	return &replay.Fabric{Fabric: fab, TimeScale: scale}, nil
 }
 
-// whatIfNotes say what the results do not rest on.
-func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) []string {
+// whatIfNotes say what the results do not rest on. timed: the nodes took time.
+func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result, timed bool) []string {
 	notes := cli.Missing(t)
 	if _, n := t.Ended(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s not ended, and left out of the times: see `ddlemu why`",
@@ -308,11 +308,7 @@ func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) [
 					"was recorded", units.Count(n, "message")))
 	}
 	if posts, ns := calls.Computed(); posts > 0 {
-		notes = append(notes,
-			fmt.Sprintf(
-				"posts and calls came later %d times than all that NCCL's schedules say, by %.3f us together, as if "+
-					"the ranks had computed meanwhile: that time stays as it was recorded", posts,
-				float64(ns)/1000/float64(t.Ranks[0].TimeScale)))
+		notes = append(notes, computedNote(posts, float64(ns)/1000/float64(t.Ranks[0].TimeScale), timed))
 	}
 	for _, r := range results {
 		if r.Never > 0 {
@@ -321,6 +317,16 @@ func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) [
 		}
 	}
 	return notes
+}
+
+// computedNote says what time stays as it was recorded. timed: the nodes took time.
+func computedNote(posts int, us float64, timed bool) string {
+	why := "as if the ranks had computed meanwhile"
+	if timed {
+		why = "because of the time of the nodes (launches, kernels, links within them), or of a computation"
+	}
+	return fmt.Sprintf("posts and calls came later %d times than all that NCCL's schedules say, by %.3f us together, %s: "+
+		"that time stays as it was recorded", posts, us, why)
 }
 
 // isRandom says whether a fabric, before or after a change, draws something at random.
