@@ -42,8 +42,8 @@ func timeNodes(c *configs.Fabric, origins map[string]string) error {
 	return nil
 }
 
-// GPUTime says what GPUs cost in jobs on a fabric for any job, and if nothing, why, or which flags change that: those of
-// the command, or if the fabric is up, those of `ddlemu up`.
+// GPUTime says what GPUs cost in jobs on a fabric for any job, and if nothing, why, or which flags change that: those
+// of the command, or if the fabric is up, those of `ddlemu up`.
 func GPUTime(c *configs.Fabric, isUp bool) string {
 	if c.TimedNodes {
 		return c.GPUTimeText(nil)
