@@ -13,27 +13,27 @@ func (f *Fabric) HasGPUTime() bool { return f.GPU != nil && f.GPU.Time != nil }
 // CostsGPUTime reports whether nodes of f cost time: it is asked for and known.
 func (f *Fabric) CostsGPUTime() bool { return f.NodeTime && f.HasGPUTime() }
 
-// CheckTimedNodes says why nodes cost nothing in an emulated run on f, on a virtual clock or a real one; nil: they can
-// cost time.
-func (f *Fabric) CheckTimedNodes(virtual bool) error {
+// CheckTimedNodes says why nodes cost nothing in an emulated run on f, whose ranks have the software CUDA or GPUs; nil:
+// they can cost time.
+func (f *Fabric) CheckTimedNodes(soft bool) error {
 	switch {
 	case f.NICTime != nil && f.NICTime.Rendezvous > 0:
 		return errors.New("emulated runs do not know the rendezvous of NICs (nic_time) yet")
 	case f.OnKernel():
-		return errors.New("datapath kernel has only a real clock, which cannot play kernels of GPUs in time")
-	case !virtual:
-		return errors.New("a real clock cannot play kernels in time: add --clock virtual")
+		return errors.New("runs on the datapath kernel do not have it")
+	case !soft:
+		return errors.New("a GPU takes its own time: only the software CUDA has that of another")
 	}
 	return nil
 }
 
-// TimeNodes makes the nodes of f cost time in emulated runs, on a virtual clock or a real one. It is an error if that
+// TimeNodes makes the nodes of f cost time in emulated runs, whose ranks have the software CUDA. It is an error if that
 // cannot be.
-func (f *Fabric) TimeNodes(virtual bool) error {
+func (f *Fabric) TimeNodes() error {
 	if !f.HasGPUTime() {
 		return fmt.Errorf("%s has no section time: see docs/node-time.md", f.GPUName())
 	}
-	if err := f.CheckTimedNodes(virtual); err != nil {
+	if err := f.CheckTimedNodes(true); err != nil {
 		return fmt.Errorf("%w; ddlemu expect has calculated times", err)
 	}
 	f.NodeTime, f.TimedNodes = true, true

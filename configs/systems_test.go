@@ -212,15 +212,14 @@ func TestSystemOf(t *testing.T) {
 func TestTimeNodes(t *testing.T) {
 	for _, tc := range []struct {
 		profile, gpu string
-		virtual      bool
+		datapath     string
 		want         string
 	}{
-		{"hgx-h100-ndr400", "", true, ""},
-		{"hgx-h100-ndr400", "", false, "a real clock cannot play kernels in time: add --clock virtual; " +
-			"ddlemu expect has calculated times"},
-		{"gh200-ss11", "", true, "emulated runs do not know the rendezvous of NICs"},
-		{"ndr400", "v100", true, "v100 has no section time"},
-		{"ndr400", "h100-sxm", true, ""},
+		{"hgx-h100-ndr400", "", "", ""},
+		{"hgx-h100-ndr400", "", Kernel, "runs on the datapath kernel do not have it; ddlemu expect has"},
+		{"gh200-ss11", "", "", "emulated runs do not know the rendezvous of NICs"},
+		{"ndr400", "v100", "", "v100 has no section time"},
+		{"ndr400", "h100-sxm", "", ""},
 	} {
 		f, err := Profile(tc.profile)
 		if err != nil {
@@ -231,8 +230,8 @@ func TestTimeNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f.NodeTime = false
-		switch err = f.TimeNodes(tc.virtual); {
+		f.NodeTime, f.Datapath = false, tc.datapath
+		switch err = f.TimeNodes(); {
 		case (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want):
 			t.Errorf("%+v: %v", tc, err)
 		case f.TimedNodes != (err == nil) || f.NodeTime != (err == nil):

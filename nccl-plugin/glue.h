@@ -59,6 +59,9 @@ const char *net_soft_kind(void);
 // has none, or one that does not take them.
 int net_set_clock(const void *calls);
 
+// The same for the calls of a node on a real clock (struct ddlemu_node_calls).
+int net_set_node(const void *calls);
+
 // Tells the software CUDA, if this process has it, that a rank of the job died: kernels that wait fail. -1: the
 // kernels of communicators that are made from now on have nothing to do with that.
 void net_rank_died(int rank);

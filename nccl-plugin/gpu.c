@@ -71,6 +71,12 @@ int net_set_clock(const void *calls)
 	return set == NULL ? -1 : set(calls);
 }
 
+int net_set_node(const void *calls)
+{
+	int (*set)(const void *) = (int (*)(const void *))soft_function("ddlemuSoftSetNode");
+	return set == NULL ? -1 : set(calls);
+}
+
 int net_set_ledger_calls(const void *calls)
 {
 	int (*set)(const void *) = (int (*)(const void *))soft_function("ddlemuSoftSetLedger");

@@ -179,6 +179,9 @@ func (m *member) takePart(fab *fabric.Fabric, r state.Rank) (err error) {
 		return err
 	}
 	if err = m.setClock(); err == nil {
+		err = m.setNode()
+	}
+	if err == nil {
 		err = m.openLedger(r)
 	}
 	if err != nil {
@@ -221,6 +224,19 @@ func (m *member) setClock() error {
 	var size C.size_t
 	if C.net_gpu_memory(&fd, &base, &size) == 0 {
 		m.endpoint.(*shm.Endpoint).ShareGPU(shm.Memory{FD: int(fd), Base: base, Size: uint64(size)})
+	}
+	return nil
+}
+
+// setNode hands the time of this process's node on a real clock, if the fabric has it, to the software CUDA.
+func (m *member) setNode() error {
+	if m.onKernel || m.file.Virtual() || !m.file.HasNodeTime() {
+		return nil
+	}
+	if C.net_set_node(shm.NodeCalls()) != 0 {
+		return fmt.Errorf(
+			"the nodes of fabric %s cost time, which needs the software CUDA in each rank: bring the fabric up with "+
+				"--node-time=off", m.file.Name())
 	}
 	return nil
 }

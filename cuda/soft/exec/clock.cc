@@ -11,6 +11,7 @@
 namespace softexec {
 
 std::atomic<const ddlemu_clock_calls *> clock_table{ nullptr };
+std::atomic<const ddlemu_node_calls *> node_table{ nullptr };
 
 namespace {
 
@@ -80,6 +81,7 @@ void adopt_actor(ddlemu_actor *actor)
 void forget_clock()
 {
 	clock_table.store(nullptr);
+	node_table.store(nullptr);
 	mine.actor = nullptr;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The virtual clock of the fabric, if this process has joined one that has it (shaper/engine/clock/calls.h).
+// The virtual clock of the fabric, if this process has joined one that has it (shaper/engine/clock/calls.h), and what
+// its nodes cost, on either clock.
 #ifndef DDLEMU_SOFT_EXEC_CLOCK_H
 #define DDLEMU_SOFT_EXEC_CLOCK_H
 
@@ -15,6 +16,11 @@ extern std::atomic<const ddlemu_clock_calls *> clock_table;
 
 // Returns the calls of the virtual clock, or null: then time is CLOCK_MONOTONIC.
 inline const ddlemu_clock_calls *virtual_clock() { return clock_table.load(std::memory_order_acquire); }
+
+extern std::atomic<const ddlemu_node_calls *> node_table;
+
+// Returns the calls of a fabric whose nodes cost time, or null.
+inline const ddlemu_node_calls *node_calls() { return node_table.load(std::memory_order_acquire); }
 
 // Makes an actor for a thread that is about to start. application: it is one of the application's. Ends the process if
 // there are too many. Only with a virtual clock.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost.h"
 
+#include <sched.h>
+#include <time.h>
+
 #include <atomic>
 #include <cstdio>
 
@@ -37,32 +40,66 @@ const ddlemu_node_cost *p2p_cost(Proto proto, const Layout &l, const char *conn)
 	return has_own && get<char *>(conn, l.conn_fifo) != nullptr ? &net : &t->send;
 }
 
+int64_t sleep_real_until(int64_t t)
+{
+	constexpr int64_t kWakes = 150000; // ns: a sleep may take that much longer
+	for (;;) {
+		const int64_t now = node_calls()->now(), left = t - now;
+		if (left <= 0)
+			return now;
+		if (left > kWakes) {
+			const int64_t ns = left - kWakes;
+			const timespec nap = { ns / 1000000000, ns % 1000000000 };
+			nanosleep(&nap, nullptr);
+		} else {
+			sched_yield();
+		}
+	}
+}
+
 bool Direct::failed() { return has_failed.load(std::memory_order_relaxed); }
 
 void Direct::send(uint64_t bytes)
 {
-	const ddlemu_clock_calls *clock = virtual_clock();
+	const ddlemu_node_calls *node = node_calls();
 	uint64_t flow = __atomic_load_n(&words_[0], __ATOMIC_RELAXED);
 	if (flow == 0) {
-		flow = clock->direct_make(&ends_);
+		flow = node->direct_make(&ends_);
 		if (flow == 0)
-			return fail("no place for one more connection within a node: a fabric with a virtual clock "
-				    "has at most 16384 (or its folder is full, see df)");
+			return fail("no place for one more connection within a node: a fabric has at most 16384 (or "
+				    "its folder is full, see df)");
 		__atomic_store_n(&words_[0], flow, __ATOMIC_RELEASE);
 	}
-	if (!clock->direct_post(flow, node_on_link(cost_, bytes)))
+	if (!node->direct_post(flow, node_on_link(cost_, bytes)))
 		fail("a message between two GPUs of a node could not be sent: their connection is gone, full or "
 		     "broken");
 }
 
 bool Direct::is_here()
 {
+	const ddlemu_node_calls *node = played_calls();
+	if (!node)
+		return find_arrived();
+	if (seen_ > words_[1])
+		return true;
+	if (wanted_ == 0)
+		wanted_ = node->now();
+	if (!find_arrived())
+		return false;
+	node->direct_received(__atomic_load_n(&words_[0], __ATOMIC_ACQUIRE), words_[1], wanted_);
+	seen_ = words_[1] + 1;
+	wanted_ = 0;
+	return true;
+}
+
+bool Direct::find_arrived()
+{
 	if (arrived_ > words_[1])
 		return true;
 	const uint64_t flow = __atomic_load_n(&words_[0], __ATOMIC_ACQUIRE);
 	if (flow == 0)
 		return false;
-	arrived_ = virtual_clock()->direct_arrived(flow, words_[1]);
+	arrived_ = node_calls()->direct_arrived(flow, words_[1]);
 	if (arrived_ == DDLEMU_DIRECT_BROKEN) {
 		fail("a connection between two GPUs of a node is broken: a rank died while it was in use");
 		arrived_ = 0;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The time of a node: what the actions of a kernel cost, and the direct flows, by which messages between two GPUs of a
-// node cross the links between them (shaper/engine/node/node.h, shaper/engine/clock/calls.h). Only in virtual time, and
-// only in a fabric that has it.
+// node cross the links between them (shaper/engine/node/node.h, shaper/engine/clock/calls.h). Only in a fabric that has
+// it.
 //
 // An action is what a runner does with one message of each of its connections: a primitive of LL and LL128, a slice of
 // Simple, a step of a role of NVLS. It copies at once, and posts at its end.
+//
+// On a virtual clock copying takes no time. On a real one it takes some of the action's, and this host may be late:
+// what it did, and when, is counted for the verdict. An action is late by the time from its end in the model until it
+// ends, and by the time before it began in which nobody looked whether it could.
 #ifndef DDLEMU_SOFT_EXEC_COST_H
 #define DDLEMU_SOFT_EXEC_COST_H
 
@@ -19,9 +23,19 @@ constexpr int64_t kNoTime = INT64_MAX; // ns: later than any time
 // Returns what nodes cost, or null: nothing.
 inline const ddlemu_node_time *node_time()
 {
-	const ddlemu_clock_calls *c = virtual_clock();
-	return c ? c->node_time : nullptr;
+	const ddlemu_node_calls *c = node_calls();
+	return c ? c->time : nullptr;
 }
+
+// Returns the calls of a fabric whose nodes cost time on a real clock, or null.
+inline const ddlemu_node_calls *played_calls()
+{
+	const ddlemu_node_calls *c = node_calls();
+	return c && c->played ? c : nullptr;
+}
+
+// Waits, on a real clock, until the time t of node_calls. Returns the time then.
+int64_t sleep_real_until(int64_t t);
 
 // Return what the actions cost that have this protocol, of a collective, and of a send or a receive over a connection.
 // Null: nothing.
@@ -31,23 +45,58 @@ const ddlemu_node_cost *p2p_cost(Proto proto, const Layout &l, const char *conn)
 // The time of a runner's action.
 class ActionTime {
 public:
-	// An action begins, which moves so many bytes. Without cost it is over at once.
+	// The runner looks whether an action can begin, or begins to look for its data again after some was missing.
+	void look()
+	{
+		const ddlemu_node_calls *c = played_calls();
+		if (!c)
+			return;
+		looked_before_ = looked_;
+		looked_ = c->now();
+		if (looked_before_ == 0)
+			looked_before_ = looked_;
+	}
+	// An action begins, which moves so many bytes: on a real clock at the last look. Without cost it is over at
+	// once.
 	void begin(const ddlemu_node_cost *cost, uint64_t bytes)
 	{
-		ends_ = cost ? virtual_clock()->now() + node_action(cost, bytes) : 0;
 		runs_ = true;
+		ends_ = 0;
+		if (!cost)
+			return;
+		bytes_ = bytes;
+		ends_ = (played_calls() ? looked_ : node_calls()->now()) + node_action(cost, bytes);
 	}
 	// True from begin until end.
 	bool runs() const { return runs_; }
 	// True if the action that runs is over.
-	bool is_over() const { return ends_ == 0 || virtual_clock()->now() >= ends_; }
-	void end() { runs_ = false; }
+	bool is_over()
+	{
+		if (ends_ == 0)
+			return true;
+		now_ = node_calls()->now();
+		return now_ >= ends_;
+	}
+	// The action, which is over, ends.
+	void end()
+	{
+		runs_ = false;
+		const ddlemu_node_calls *c = played_calls();
+		if (!c || ends_ == 0)
+			return;
+		const ddlemu_played what = { DDLEMU_ACTIONS, bytes_, looked_, looked_ - looked_before_, ends_, now_ };
+		c->played(&what);
+		looked_ = now_; // the next action can begin now
+	}
 	// The time at which the action that runs is over, if there is one that takes time.
 	int64_t next() const { return runs_ && ends_ != 0 ? ends_ : kNoTime; }
 
 private:
 	int64_t ends_ = 0; // 0: it takes no time
 	bool runs_ = false;
+	// On a real clock only: the time now, and that of the last two looks.
+	int64_t now_ = 0, looked_ = 0, looked_before_ = 0;
+	uint64_t bytes_ = 0; // that the action moves
 };
 
 // The links between two GPUs of a node, as one end of a connection sees them. NCCL does not use two words near the
@@ -83,11 +132,15 @@ public:
 private:
 	void send(uint64_t bytes);
 	bool is_here();
+	bool find_arrived();
 
 	uint64_t *words_ = nullptr;
 	ddlemu_direct_ends ends_ = {};
 	const ddlemu_node_cost *cost_ = nullptr;
 	uint64_t arrived_ = 0; // messages that are known to have arrived
+	// On a real clock: messages whose arrival this end has seen, and when it has looked for the next one first.
+	uint64_t seen_ = 0;
+	int64_t wanted_ = 0; // 0: not yet
 };
 
 // Bytes from a connection's tail to these words, if it is no connection of NVLS: a line of the cache has only the tail.

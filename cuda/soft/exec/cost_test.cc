@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of a node: when the actions of a kernel begin and end, on a clock that the test moves.
+// The time of a node: when the actions of a kernel begin and end, on a clock that the test moves, and what is counted
+// of them on a real one.
 #include "cost.h"
 
 #include <map>
@@ -60,10 +61,10 @@ uint64_t arrived(uint64_t flow, uint64_t at_least)
 	return at_least;
 }
 
-ddlemu_clock_calls calls()
+ddlemu_node_calls calls()
 {
-	ddlemu_clock_calls c = {};
-	c.node_time = &fake_clock.time;
+	ddlemu_node_calls c = {};
+	c.time = &fake_clock.time;
 	c.ranks = 2;
 	c.now = [] { return fake_clock.now; };
 	c.direct_make = make, c.direct_post = post, c.direct_arrived = arrived;
@@ -118,8 +119,8 @@ void all_reduce_takes(const Case &c, int version)
 		: c.proto == softexec::kLL128             ? fake_clock.time.ll128
 							  : fake_clock.time.simple;
 	cost = { static_cast<double>(step), 0.5, 2 };
-	const ddlemu_clock_calls table = calls();
-	softexec::clock_table.store(&table);
+	const ddlemu_node_calls table = calls();
+	softexec::node_table.store(&table);
 	std::vector<std::vector<float>> in, out;
 	std::vector<fake::Launch> launches;
 	std::vector<softexec::Plan> plans(2);
@@ -135,7 +136,7 @@ void all_reduce_takes(const Case &c, int version)
 		const std::string &kernel = launches[r].kernel;
 		std::string why;
 		if (!softexec::read_launch(w.layout(),
-			    { kernel.c_str(), launches[r].args.data(), launches[r].args.size(), launches[r].grid, 0,
+			    { kernel.c_str(), launches[r].args.data(), launches[r].args.size(), launches[r].grid, 0, 0,
 				    0 },
 			    &plans[r], &why)) {
 			CHECK(false, "%s: %s", c.func, why.c_str());
@@ -153,13 +154,98 @@ void all_reduce_takes(const Case &c, int version)
 	for (const std::vector<float> &o : out)
 		CHECK(std::all_of(o.begin(), o.end(), [](float x) { return x == 3; }), "%s: a wrong sum", c.func);
 	CHECK(fake_clock.flows.size() == 2, "%zu flows", fake_clock.flows.size());
-	softexec::clock_table.store(nullptr);
+	softexec::node_table.store(nullptr);
+}
+
+// What was counted on a real clock.
+std::vector<ddlemu_played> played;
+struct Received {
+	uint64_t message;
+	int64_t wanted;
+};
+std::vector<Received> received;
+
+ddlemu_node_calls real_calls()
+{
+	fake_clock = {}, played = {}, received = {};
+	ddlemu_node_calls c = calls();
+	c.played = [](const ddlemu_played *p) { played.push_back(*p); };
+	c.direct_received = [](uint64_t, uint64_t message, int64_t wanted) { received.push_back({ message, wanted }); };
+	return c;
+}
+
+// On a real clock an action begins when the runner looked, not when it has copied, and the time in which it did not
+// look is counted.
+void counts_actions()
+{
+	const ddlemu_node_calls table = real_calls();
+	softexec::node_table.store(&table);
+	const ddlemu_node_cost cost = { 100, 0, 0 };
+	softexec::ActionTime t;
+	auto at = [](int64_t now) { fake_clock.now = now; };
+	auto ends_at = [&](int64_t now, int64_t begun, int64_t unseen) {
+		at(begun + 99);
+		CHECK(t.runs() && !t.is_over() && t.next() == begun + 100, "an action is over before its time");
+		at(now);
+		CHECK(t.is_over(), "an action is not over");
+		t.end();
+		CHECK(!played.empty(), "an action is not counted");
+		const ddlemu_played &p = played.back();
+		CHECK(p.part == DDLEMU_ACTIONS && p.bytes == 8 && p.begun == begun && p.unseen == unseen &&
+				p.due == begun + 100 && p.ended == now,
+			"begun %ld, unseen %ld, due %ld, ended %ld", static_cast<long>(p.begun),
+			static_cast<long>(p.unseen), static_cast<long>(p.due), static_cast<long>(p.ended));
+	};
+	at(1000), t.look();
+	at(1050), t.begin(&cost, 8); // copying took 50 ns
+	ends_at(1107, 1000, 0);
+	at(1110), t.look();
+	t.begin(&cost, 8);
+	ends_at(1210, 1110, 3);
+	at(1220), t.look();
+	at(1290), t.look();
+	t.begin(&cost, 8);
+	ends_at(1400, 1290, 70);
+	t.look();
+	t.begin(nullptr, 8);
+	CHECK(t.is_over(), "an action without cost is not over");
+	t.end();
+	CHECK(played.size() == 3, "%zu actions counted", played.size());
+	softexec::node_table.store(nullptr);
+}
+
+// A message is counted once, with the time at which its receiver looked for it first.
+void counts_messages()
+{
+	const ddlemu_node_calls table = real_calls();
+	softexec::node_table.store(&table);
+	uint64_t words[2] = {};
+	const ddlemu_node_cost cost = {};
+	softexec::Direct sender(reinterpret_cast<char *>(words), {}, &cost);
+	softexec::Direct receiver(reinterpret_cast<char *>(words), {}, &cost);
+	for (int64_t i = 0; i < 2; i++) {
+		const int64_t begun = 10000 * (i + 1);
+		fake_clock.now = begun;
+		sender.post(50);
+		CHECK(!receiver.has_arrived(), "a message has arrived at once");
+		fake_clock.now = begun + kLatency + 49;
+		CHECK(!receiver.has_arrived(), "a message has arrived too early");
+		fake_clock.now = begun + kLatency + 60;
+		CHECK(receiver.has_arrived() && receiver.has_arrived(), "a message has not arrived");
+		receiver.took();
+		CHECK(received.size() == static_cast<size_t>(i + 1) &&
+				received.back().message == static_cast<uint64_t>(i) && received.back().wanted == begun,
+			"%zu messages counted", received.size());
+	}
+	softexec::node_table.store(nullptr);
 }
 
 } // namespace
 
 void cost_tests()
 {
+	counts_actions();
+	counts_messages();
 	for (int version : { 22203, 22907 }) {
 		// A rank sends, reduces what it gets and sends that, and receives: 3 actions with 2 messages between.
 		all_reduce_takes({ softexec::kLL, "AllReduce_Sum_f32_RING_LL", 64, 256, 3, 2 }, version);

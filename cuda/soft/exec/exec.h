@@ -22,6 +22,7 @@ struct softexec_launch {
 	size_t args_size;
 	unsigned grid, block;
 	int device;
+	int64_t ready; // when it could start, in ns of CLOCK_MONOTONIC; 0: now. Only on a real clock
 };
 
 // Counters of this process since it started. Times are nanoseconds, summed over threads.

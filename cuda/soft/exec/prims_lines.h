@@ -31,6 +31,9 @@ public:
 	{
 		if (time_.runs())
 			return end_if_over();
+		if (!has_more_)
+			time_.look();
+		has_more_ = false;
 		if (!prim_) {
 			prim_ = queue_.next(*spec_.schedule);
 			if (!prim_)
@@ -55,7 +58,8 @@ public:
 			reduce_lines(n);
 			line_ += n;
 		}
-		if (line_ < lines_)
+		has_more_ = line_ < lines_;
+		if (has_more_)
 			return Status::kProgress;
 		time_.begin(spec_.cost, lines_ * Line::kBytes);
 		return end_if_over();
@@ -180,6 +184,7 @@ private:
 	size_t lines_ = 0; // lines of this primitive
 	size_t line_ = 0; // first line that is not done
 	bool step_begun_ = false; // the steps to send are free
+	bool has_more_ = false; // the last poll stopped before lines that may be there
 	ActionTime time_; // of the primitive, whose lines are all done
 	alignas(64) char data_[3][kBatchBytes]; // data from the peers
 	alignas(64) char out_[kBatchBytes]; // data to send

@@ -135,6 +135,7 @@ public:
 			return Status::kDone;
 		}
 		if (!time_.runs()) {
+			time_.look();
 			bool ready = true;
 			to_ = part_end(at_, from_);
 			each_end(from_, to_, [&](End &e) { ready = ready && e.ready(); });

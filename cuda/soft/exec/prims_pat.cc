@@ -36,6 +36,7 @@ public:
 		const PatStep &s = steps_[next_];
 		if (time_.runs())
 			return end_if_over(s);
+		time_.look();
 		if (s.recv_dim >= 0 && !recv(s).can_recv(static_cast<uint64_t>(s.recv_ahead) + 1))
 			return Status::kBlocked;
 		if (s.send_dim >= 0 && !send(s).can_send(static_cast<uint64_t>(s.send_ahead) + 1))

@@ -38,6 +38,7 @@ public:
 		}
 		const size_t n = std::min(slice_, prim_->n - done_);
 		if (!time_.runs()) {
+			time_.look();
 			if (!ready())
 				return Status::kBlocked;
 			reduce_slice(n);

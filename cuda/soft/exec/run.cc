@@ -43,8 +43,16 @@ public:
 			counter_ = get<uint64_t>(b.channel.base, l.ch_counter);
 	}
 
+	// The channel begins: on a real clock it could be launched at `ready`, and is due.
+	void begin(int64_t ready, int64_t due) { ready_ = ready, due_ = due; }
+
 	Status poll()
 	{
+		if (due_ != 0) {
+			const ddlemu_played what = { DDLEMU_LAUNCHES, 0, ready_, 0, due_, node_calls()->now() };
+			node_calls()->played(&what);
+			due_ = 0;
+		}
 		bool progress = false;
 		if (running_.empty()) {
 			if (!start_next())
@@ -135,6 +143,7 @@ private:
 	Block &block_;
 	Runners running_;
 	size_t batch_ = 0, work_ = 0;
+	int64_t ready_ = 0, due_ = 0; // see begin; due_ 0: it has begun, or nobody counts it
 	uint64_t counter_ = 0; // works that this channel has finished in all kernels so far
 };
 
@@ -203,6 +212,14 @@ public:
 		return first;
 	}
 
+	// Waits, on a real clock, until the kernel begins that could be launched at `ready`.
+	void begin_at(int64_t ready, int64_t due)
+	{
+		for (BlockRunner &b : runners_)
+			b.begin(ready, due);
+		sleep_real_until(due);
+	}
+
 	// Runs the grid on this thread until it is done or aborted. After that no thread accesses the user's memory.
 	void run(size_t threads)
 	{
@@ -234,7 +251,10 @@ private:
 		Idle idle;
 		Patience patience;
 		while (!finished() && !failed()) {
-			if (poll_some(me, threads) || (threads > 1 && poll_some(0, 1))) {
+			const bool progress = poll_some(me, threads) || (threads > 1 && poll_some(0, 1));
+			if (Direct::failed())
+				failed_ = true;
+			if (progress) {
 				idle.end();
 				patience.renew();
 			} else if (aborted() || patience.is_over()) {
@@ -265,7 +285,7 @@ private:
 			done_[i] = true;
 			unfinished_.fetch_sub(1, std::memory_order_release);
 		}
-		if (node_time())
+		if (virtual_clock() && node_time())
 			next_[i].store(done_[i] ? kNoTime : runners_[i].next(), std::memory_order_relaxed);
 		busy_[i].store(false, std::memory_order_release);
 		return s != Status::kBlocked;
@@ -395,14 +415,14 @@ bool has_pat_within_node(const Plan &p)
 // Says why the times of a launch are not known in a fabric whose nodes cost time.
 bool check_node_time(const Plan &p, std::string *why)
 {
-	const ddlemu_clock_calls *clock = virtual_clock();
-	if (!node_time())
+	const ddlemu_node_calls *node = node_calls();
+	if (!node)
 		return true;
 	if (has_pat_within_node(p)) {
 		*why = "PAT within a node, in a fabric whose nodes cost time";
 		return false;
 	}
-	if (p.comm.nranks == static_cast<int>(clock->ranks) && p.comm.rank == static_cast<int>(clock->rank))
+	if (p.comm.nranks == static_cast<int>(node->ranks) && p.comm.rank == static_cast<int>(node->rank))
 		return true;
 	*why = "a communicator of some of the job's ranks, or with other numbers, in a fabric whose nodes cost time "
 	       "(--node-time knows those of all ranks)";
@@ -422,10 +442,14 @@ int run(const Layout &l, const softexec_launch &launch)
 	const size_t threads = clock ? 1 : thread_count(plan.blocks.size(), plan.comm.nranks, estimate_bytes(plan));
 	const unsigned channels = busy_channels(plan);
 	auto grid = std::make_shared<Grid>(std::move(plan));
+	if (const ddlemu_node_calls *node = played_calls()) {
+		const int64_t ready = launch.ready != 0 ? launch.ready : node->now();
+		grid->begin_at(ready, ready + node_launch(node->time, channels));
+	}
 	for (size_t i = 1; i < threads; i++)
 		run_in_pool([=] { grid->help(i, threads); });
 	if (clock) {
-		if (const ddlemu_node_time *t = clock->node_time)
+		if (const ddlemu_node_time *t = node_time())
 			clock->sleep_until(thread_actor("soft-stream"), clock->now() + node_launch(t, channels));
 		grid->run_virtual(clock);
 	} else {

@@ -248,6 +248,12 @@ void application_call()
 	const ddlemu_node_time *t = softexec::node_time();
 	if (!t || t->call == 0)
 		return;
+	if (const ddlemu_node_calls *node = softexec::played_calls()) {
+		const int64_t begun = node->now(), due = begun + t->call;
+		const ddlemu_played what = { DDLEMU_LAUNCHES, 0, begun, 0, due, softexec::sleep_real_until(due) };
+		node->played(&what);
+		return;
+	}
 	HelperWait helper;
 	ddlemu_actor *actor = helper.actor() ? helper.actor() : application_actor();
 	if (actor)
@@ -322,6 +328,7 @@ SOFT_API int ddlemuSoftSetClock(const struct ddlemu_clock_calls *calls)
 	const ddlemu_clock_calls *none = nullptr;
 	if (calls->version != DDLEMU_CLOCK_CALLS_VERSION || !softexec::clock_table.compare_exchange_strong(none, calls))
 		return -1;
+	softexec::node_table.store(calls->node);
 	Stream::workers_join_clock();
 	// The actor that stands for an exact application works until now. Else this thread, which is an actor from here
 	// on, takes its place: it makes a communicator.
@@ -330,6 +337,14 @@ SOFT_API int ddlemuSoftSetClock(const struct ddlemu_clock_calls *calls)
 		calls->leave(calls->application());
 	}
 	return 0;
+}
+
+SOFT_API int ddlemuSoftSetNode(const struct ddlemu_node_calls *calls)
+{
+	const ddlemu_node_calls *none = nullptr;
+	const bool is_set = calls->version == DDLEMU_CLOCK_CALLS_VERSION &&
+		softexec::node_table.compare_exchange_strong(none, calls);
+	return is_set ? 0 : -1;
 }
 
 SOFT_API int ddlemuSoftExact(void)

@@ -42,8 +42,8 @@ private:
 // before the thread waits, and before it launches a kernel.
 void application_charge();
 
-// application_call makes the calling thread take the virtual time of a call of NCCL, if nodes cost time. It is called
-// before a kernel is launched.
+// application_call makes the calling thread take the time of a call of NCCL, if nodes cost time. It is called before a
+// kernel is launched.
 void application_call();
 
 // application_compute waits, as the calling thread, for ns of virtual time.

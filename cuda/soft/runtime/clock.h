@@ -19,6 +19,10 @@ extern "C" {
 // clock already.
 int ddlemuSoftSetClock(const struct ddlemu_clock_calls *calls);
 
+// ddlemuSoftSetNode is called by the net plugin when it joins a fabric with a real clock whose nodes cost time. Returns
+// 0, or -1 for calls of another version or if there are some already.
+int ddlemuSoftSetNode(const struct ddlemu_node_calls *calls);
+
 // ddlemuSoftClock returns the calls, or null.
 const struct ddlemu_clock_calls *ddlemuSoftClock(void);
 

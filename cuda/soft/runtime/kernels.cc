@@ -48,7 +48,7 @@ void run(const std::string &name, std::vector<char> &args, unsigned grid, unsign
 	Device *d = devices()->existing(device);
 	if (d->sticky != 0)
 		return; // as in CUDA, no kernel runs after a failed one
-	softexec_launch l = { name.c_str(), args.data(), args.size(), grid, block, device };
+	softexec_launch l = { name.c_str(), args.data(), args.size(), grid, block, device, Stream::item_ready() };
 	if (int err = softexec_run(&l)) {
 		print_error("kernel %s failed on device %d: %s", name.c_str(), device, error_name(err));
 		d->sticky = err;

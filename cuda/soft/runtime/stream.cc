@@ -101,6 +101,8 @@ std::shared_ptr<Stream> Stream::make(int device, unsigned flags, int priority)
 void Stream::append(Item item)
 {
 	std::unique_lock<std::mutex> lock(mu_);
+	if (submitted_ == finished_)
+		front_ready_ = now_ns();
 	launches_ += item.is_launch;
 	queue_.push_back(std::move(item));
 	submitted_++;
@@ -199,6 +201,7 @@ void Stream::retire()
 void Stream::count_finished()
 {
 	finished_++;
+	front_ready_ = now_ns();
 	const bool waited_for = waiters_ > 0 || (room_waiters_ > 0 && has_room());
 	if (waited_for)
 		progress_.notify_all();
@@ -229,6 +232,12 @@ void Stream::resume()
 	advance(lock);
 }
 
+namespace {
+thread_local int64_t started_ready = 0; // of the item that this thread started last
+}
+
+int64_t Stream::item_ready() { return started_ready; }
+
 void Stream::run_front(std::unique_lock<std::mutex> &lock)
 {
 	bool is_launch;
@@ -237,6 +246,7 @@ void Stream::run_front(std::unique_lock<std::mutex> &lock)
 		is_launch = queue_.front().is_launch;
 		queue_.pop_front();
 		busy_ = true;
+		started_ready = front_ready_;
 		lock.unlock();
 		work();
 	} // destroys what the work references, before the stream counts as done

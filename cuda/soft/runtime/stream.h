@@ -79,6 +79,10 @@ public:
 	// retire ends the worker once the queued work is done. No push may follow.
 	void retire();
 
+	// item_ready returns when the item could start that the calling thread runs, in ns of now_ns(): when the one
+	// before it was done, or when it was queued.
+	static int64_t item_ready();
+
 	// workers_join_clock returns when every worker is an actor of the clock that has just been set.
 	static void workers_join_clock();
 
@@ -121,6 +125,7 @@ private:
 	std::condition_variable worker_wake_, progress_;
 	std::deque<Item> queue_;
 	uint64_t submitted_ = 0, finished_ = 0;
+	int64_t front_ready_ = 0; // when the item at the front could start
 	int launches_ = 0; // queued or running
 	int waiters_ = 0; // threads in synchronize
 	int room_waiters_ = 0; // threads in await_room

@@ -4,6 +4,7 @@ package shm
 
 /*
 #include "conn.h"
+#include "node.h"
 
 // flow_of is the flow with a number from 0, NULL if there is none.
 static struct ddlemu_clock_flow *flow_of(struct ddlemu_clock_flows *f, uint64_t number)
@@ -43,33 +44,61 @@ func joinClock(f *state.File, me *state.Participant, r state.Rank) (*virtualCloc
 	if !f.Virtual() {
 		return nil, nil
 	}
-	if err := checkNodeTime(f, r); err != nil {
+	v, flows, err := newView(f, me, r)
+	if err != nil {
 		return nil, err
+	}
+	v.reasons, v.not_waited_for = (*C.uint64_t)(me.Job().ReasonsWord()), C.uint64_t(state.NotWaitedFor)
+	C.ddlemu_clock_place(v, f.Clock(), flows.Base())
+	return &virtualClock{C.ddlemu_clock_join(v), flows}, nil
+}
+
+// joinNode makes the calls for the time of this rank's node, if the fabric has it and its clock is real. It returns
+// this process's part in it, else nil.
+func joinNode(f *state.File, me *state.Participant, r state.Rank) (*C.struct_ddlemu_clock_view, error) {
+	if f.Virtual() || !f.HasNodeTime() {
+		return nil, nil
+	}
+	v, flows, err := newView(f, me, r)
+	if err != nil {
+		return nil, err
+	}
+	v.flows = (*C.struct_ddlemu_clock_flows)(flows.Base())
+	gpu := me.Job().NodeStatsOffset() + uint64(r.Rank*state.NodeParts)*uint64(unsafe.Sizeof(state.LinkStats{}))
+	return C.ddlemu_node_join(v, (*C.struct_ddlemu_link_stats)(unsafe.Add(f.Base(), gpu)),
+		C.int64_t(f.Fixed().TimeScale)), nil
+}
+
+// NodeCalls is the table of calls for the time of this process's node on a real clock, a struct ddlemu_node_calls; NULL
+// if it has none.
+func NodeCalls() unsafe.Pointer { return unsafe.Pointer(C.ddlemu_node_calls()) }
+
+// newView makes a view of a fabric's flows, which stay open until the process ends.
+func newView(f *state.File, me *state.Participant, r state.Rank) (*C.struct_ddlemu_clock_view, *state.Flows, error) {
+	if err := checkNodeTime(f, r); err != nil {
+		return nil, nil, err
 	}
 	d, err := state.OpenDir(f.Dir(), os.Getuid(), false)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer d.Close()
 	flows, err := d.OpenFlows(f)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	v := C.struct_ddlemu_clock_view{
+	return &C.struct_ddlemu_clock_view{
 		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(f.HopCount()), participant: C.uint32_t(me.Slot()),
 		node: C.uint32_t(r.Node), job: C.uint32_t(me.Job().Index()), rank: C.uint32_t(r.Rank),
 		ranks: C.uint32_t(r.World), flows_file: C.int(flows.File()),
 		node_time: (*C.struct_ddlemu_node_time)(f.NodeTime()),
-		reasons:   (*C.uint64_t)(me.Job().ReasonsWord()), not_waited_for: C.uint64_t(state.NotWaitedFor),
-	}
-	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
-	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
+	}, flows, nil
 }
 
 // checkNodeTime says if nodes cost time and a rank is not where its number says: its GPU follows from that.
 func checkNodeTime(f *state.File, r state.Rank) error {
 	gpus := f.Fixed().GPUsPerNode
-	if !f.HasNodeTime() || r.Node == r.Rank/gpus {
+	if !f.HasNodeTime() || r.Rank >= 0 && r.Node == r.Rank/gpus {
 		return nil
 	}
 	return fmt.Errorf("rank %d is on node %d: in a fabric whose nodes cost time, each node has %s, in order: change "+

@@ -5,6 +5,7 @@ package shm
 /*
 #include "advance.h"
 #include "conn.h"
+#include "node.h"
 */
 import "C"
 
@@ -33,7 +34,9 @@ type Endpoint struct {
 	paths  FlowPath      // nil if all flows of two NICs have one path
 	clock  *virtualClock // nil if the fabric's clock is real
 	joined bool          // this endpoint has joined it, and leaves it
-	gpu    Memory        // see ShareGPU; Size 0 if there is none
+	// This process's part in the time of its node on a real clock; nil if it has none.
+	node   *C.struct_ddlemu_clock_view
+	gpu    Memory // see ShareGPU; Size 0 if there is none
 	mapped mappedMemory
 	ledger *ledger.Ledger // nil if this process writes none
 }
@@ -52,14 +55,22 @@ type conn struct {
 type FlowPath func(src, dst int, id uint64) []link.PathHop
 
 // NewEndpoint listens for peers in the fabric's folder, and watches them. It joins the fabric's
-// virtual clock, which a process does once. paths is nil if all flows between two NICs have the path of the fabric's
+// virtual clock, or what there is of the time of its node on a real one, which a process does once. paths is nil if all flows between two NICs have the path of the fabric's
 // file.
 func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath) (*Endpoint, error) {
 	clock, err := joinClock(f, me, r)
 	if err != nil {
 		return nil, err
 	}
-	return newEndpoint(f, me, r, paths, clock, true)
+	node, err := joinNode(f, me, r)
+	if err != nil {
+		return nil, err
+	}
+	e, err := newEndpoint(f, me, r, paths, clock, true)
+	if e != nil {
+		e.node = node
+	}
+	return e, err
 }
 
 // Another makes an endpoint of another participant of this process. The process remains one
@@ -106,6 +117,9 @@ func (e *Endpoint) Close() {
 	})
 	if e.joined {
 		e.clock.leave(e.Me.Job())
+	}
+	if e.node != nil {
+		C.ddlemu_node_leave(e.node)
 	}
 }
 

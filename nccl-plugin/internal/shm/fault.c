@@ -16,6 +16,7 @@
 //	slow PERCENT         serialization takes PERCENT longer than the link's rate says
 //	late N NS            one message in N is delivered NS later
 //	stall NS PERIOD      the calling thread stops for NS in every PERIOD ns
+//	hold NS PERIOD       the same, for threads that play what a node does on a real clock
 //	flip N               one message in N has a byte changed
 //	early BYTES          BYTES bytes are copied before they are due
 //	lose N               one send in N is dropped
@@ -45,9 +46,10 @@ static int is_fault(const char *kind)
 	return strcmp(fault.kind, kind) == 0;
 }
 
-void fault_stall(int64_t now)
+// stall stops the calling thread, if the fault is of this kind and it is time to.
+static void stall(const char *kind, int64_t now)
 {
-	if (!is_fault("stall") || now % fault.b >= fault.a)
+	if (!is_fault(kind) || now % fault.b >= fault.a)
 		return;
 	int64_t until = now - now % fault.b + fault.a;
 	struct timespec t;
@@ -55,6 +57,10 @@ void fault_stall(int64_t now)
 		clock_gettime(CLOCK_MONOTONIC, &t);
 	while (t.tv_sec * 1000000000ll + t.tv_nsec < until);
 }
+
+void fault_stall(int64_t now) { stall("stall", now); }
+
+void fault_hold(int64_t now) { stall("hold", now); }
 
 int64_t fault_rate(int64_t dur) { return is_fault("slow") ? dur + dur * fault.a / 100 : dur; }
 

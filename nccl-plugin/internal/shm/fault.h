@@ -11,6 +11,8 @@
 
 // Stalls the calling thread now and then.
 void fault_stall(int64_t now);
+// The same for a thread that plays what a node does.
+void fault_hold(int64_t now);
 // The ns by which message i is delivered late.
 int64_t fault_delay(uint64_t i);
 // Changes a byte of message i, in the receiver's memory.
@@ -27,6 +29,7 @@ void fault_leak(void);
 #else
 
 static inline void fault_stall(int64_t now) { (void)now; }
+static inline void fault_hold(int64_t now) { (void)now; }
 static inline int64_t fault_delay(uint64_t i)
 {
 	(void)i;

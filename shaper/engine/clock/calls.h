@@ -20,6 +20,9 @@
 // A thread reads the number, looks whether there is something to do, and if there is nothing, says that it is idle with
 // the number that it has read. If the number has changed meanwhile, the thread does not sleep, and is not idle. Whoever
 // has an effect raises the number after the effect is visible. So no effect is missed.
+//
+// What nodes cost, and the messages between the GPUs of a node, are a table of their own: on a real clock there is only
+// that one (ddlemuSoftSetNode).
 #ifndef DDLEMU_CLOCK_CALLS_H
 #define DDLEMU_CLOCK_CALLS_H
 
@@ -27,7 +30,7 @@
 
 #include "../node/node.h"
 
-#define DDLEMU_CLOCK_CALLS_VERSION 7
+#define DDLEMU_CLOCK_CALLS_VERSION 8
 
 enum ddlemu_clock_number {
 	DDLEMU_EVENTS, // for threads that poll
@@ -57,15 +60,52 @@ struct ddlemu_direct_ends {
 // What a flow is whose messages do not arrive any more: a rank died while it made its steps, or its memory is corrupt.
 #define DDLEMU_DIRECT_BROKEN UINT64_MAX
 
+// What a node does that takes time.
+enum ddlemu_node_part {
+	DDLEMU_LAUNCHES, // a call of the host's thread, and a channel of a kernel until it begins
+	DDLEMU_ACTIONS, // of kernels
+	DDLEMU_NODE_MESSAGES, // between the GPUs of the node
+	DDLEMU_NODE_PARTS,
+};
+
+// Something that a node did on a real clock. Times are those of ddlemu_node_calls.now.
+struct ddlemu_played {
+	enum ddlemu_node_part part;
+	uint64_t bytes;
+	int64_t begun; // when this host saw that it could begin
+	int64_t unseen; // ns before that, in which nobody looked whether it could
+	int64_t due; // when it ends in the model
+	int64_t ended; // when it did
+};
+
+// What the nodes of a fabric cost, for the executor of the software CUDA.
+struct ddlemu_node_calls {
+	uint32_t version; // DDLEMU_CLOCK_CALLS_VERSION
+	uint32_t rank, ranks; // this process's rank in the job, and how many ranks the job has
+	const struct ddlemu_node_time *time; // in ns of the clock
+	// The time in ns: the virtual clock's, or CLOCK_MONOTONIC.
+	int64_t (*now)(void);
+	// Makes a direct flow, as its sender, and returns its name, which both ends use; 0: there is no place for one
+	// more. A name is never used again.
+	uint64_t (*direct_make)(const struct ddlemu_direct_ends *ends);
+	// Sends a message that occupies so many bytes of the links, now. Returns 0 if the flow is gone, full or broken.
+	int (*direct_post)(uint64_t flow, uint64_t bytes);
+	// Of the messages of a flow, at least so many have arrived by now: returns how many have, or
+	// DDLEMU_DIRECT_BROKEN. For its receiver.
+	uint64_t (*direct_arrived)(uint64_t flow, uint64_t at_least);
+	// On a real clock, else NULL: counts for the verdict how late this host was.
+	void (*played)(const struct ddlemu_played *what);
+	// The same of a message that has arrived. wanted: when its receiver has looked for it for the first time.
+	void (*direct_received)(uint64_t flow, uint64_t message, int64_t wanted);
+};
+
 struct ddlemu_clock_calls {
 	uint32_t version; // DDLEMU_CLOCK_CALLS_VERSION
 	// The virtual time that a thread of the application takes per CPU time; 0: what it computes takes none.
 	double compute;
 	// ns of real time: the clock does not wait longer for a thread that runs outside of calls of CUDA and NCCL.
 	int64_t compute_hold;
-	// What nodes cost; NULL: nothing. Then the calls for direct flows are not used.
-	const struct ddlemu_node_time *node_time;
-	uint32_t rank, ranks; // this process's rank in the job, and how many ranks the job has
+	const struct ddlemu_node_calls *node; // NULL: nodes cost nothing
 	// The virtual time in ns. It does not move while the calling thread is an actor that works.
 	int64_t (*now)(void);
 	// Makes a thread an actor that works. name is for display, at most 15 bytes are kept. application: it is one of
@@ -99,14 +139,6 @@ struct ddlemu_clock_calls {
 	// The actor is idle until nothing is left to happen: every actor is idle, and no message is on its way. It
 	// returns at the same virtual time on all ranks that wait for this.
 	void (*settle)(struct ddlemu_actor *actor);
-	// Makes a direct flow, as its sender, and returns its name, which both ends use; 0: there is no place for one
-	// more. A name is never used again.
-	uint64_t (*direct_make)(const struct ddlemu_direct_ends *ends);
-	// Sends a message that occupies so many bytes of the links, now. Returns 0 if the flow is gone, full or broken.
-	int (*direct_post)(uint64_t flow, uint64_t bytes);
-	// Of the messages of a flow, at least so many have arrived by now: returns how many have, or
-	// DDLEMU_DIRECT_BROKEN. For its receiver.
-	uint64_t (*direct_arrived)(uint64_t flow, uint64_t at_least);
 };
 
 #endif

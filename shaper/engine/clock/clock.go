@@ -21,6 +21,14 @@ import (
 // MaxFlows is the most connections that a fabric with a virtual clock can have at a time.
 const MaxFlows = C.DDLEMU_CLOCK_FLOWS
 
+// What a node does that takes time, and how many kinds of that there are.
+const (
+	Launches     = C.DDLEMU_LAUNCHES      // calls of the host's thread, and channels of kernels until they begin
+	Actions      = C.DDLEMU_ACTIONS       // of kernels
+	NodeMessages = C.DDLEMU_NODE_MESSAGES // between the GPUs of a node
+	NodeParts    = C.DDLEMU_NODE_PARTS
+)
+
 // Size is the bytes of the clock of a fabric with so many nodes and places for participants.
 func Size(nodes, participants int) uint64 {
 	return uint64(C.ddlemu_clock_size(C.uint32_t(nodes), C.uint32_t(participants)))
@@ -42,7 +50,7 @@ func Init(memory unsafe.Pointer, nodes, participants int) {
 }
 
 // Reset removes what participants that died have left in a clock and its flows, and sets the
-// time to now (ns) unless it is later. Only while nobody takes part.
+// time to now (ns) unless it is later. Only while nobody takes part. memory is nil if the clock is real.
 func Reset(memory, flows unsafe.Pointer, now int64) {
 	C.ddlemu_clock_reset(memory, flows, C.int64_t(now))
 }

@@ -7,6 +7,8 @@
 // one that an end of a connection must see. Then it sets the time and wakes the nodes concerned. Nobody else does
 // anything meanwhile, so the result does not depend on the host.
 //
+// On a real clock there is none of this but the direct flows, if nodes cost time: then the ends make their steps.
+//
 //	clock.h      the memory, and the functions
 //	actor.c      actors, the numbers of the nodes, sleeping
 //	scheduler.c  who runs the clock, and when
@@ -77,7 +79,6 @@ struct ddlemu_clock {
 	int64_t stuck_since; // CLOCK_MONOTONIC: since then nothing has happened, and nobody has worked
 	uint64_t stuck_states; // of all actors, at that time: a hash
 	uint32_t deadlocked;
-	uint32_t directs; // direct flows made so far, with numbers from 1
 };
 
 // One flow, with what the scheduler knows of it.
@@ -89,6 +90,7 @@ struct ddlemu_clock_flow {
 	// Of a direct flow: 1 + the participants at its ends. The receiver is 0 until it looks for the first time.
 	uint32_t direct; // 1: between GPUs of a node
 	uint32_t sender, receiver;
+	uint32_t closed; // on a real clock: which of the ends are, as bits of enum ddlemu_end
 	struct ddlemu_sim_flow sim; // its order is flow_order
 	struct ddlemu_flow flow;
 };
@@ -102,6 +104,7 @@ enum ddlemu_flow_place { DDLEMU_FLOW_FREE, DDLEMU_FLOW_TAKEN, DDLEMU_FLOW_MADE }
 // each flow when it is made: most are never touched.
 struct ddlemu_clock_flows {
 	uint32_t heap_size;
+	uint32_t directs; // direct flows made so far, with numbers from 1
 	_Alignas(64) uint32_t first_posted; // 1 + the first flow of the list
 	_Alignas(64) uint32_t in_use[DDLEMU_CLOCK_FLOWS]; // enum ddlemu_flow_place
 	struct ddlemu_sim_next heap[DDLEMU_CLOCK_FLOWS];
@@ -110,7 +113,7 @@ struct ddlemu_clock_flows {
 
 // A process's view of the clock.
 struct ddlemu_clock_view {
-	struct ddlemu_clock *clock;
+	struct ddlemu_clock *clock; // NULL: the clock is real, and the view is for direct flows only
 	struct ddlemu_clock_node *nodes;
 	struct ddlemu_participant *participants;
 	struct ddlemu_clock_flows *flows;
@@ -133,7 +136,7 @@ size_t ddlemu_clock_size(uint32_t nodes, uint32_t participants);
 // Makes a clock in memory of zeros.
 void ddlemu_clock_init(void *memory, uint32_t nodes, uint32_t participants);
 // Removes what participants that died have left, and sets the time to `now` unless it is later. Only while nobody takes
-// part.
+// part. clock is NULL if it is real.
 void ddlemu_clock_reset(void *clock, void *flows, int64_t now);
 // Says where things are in the memory. The caller sets the other fields of the view.
 void ddlemu_clock_place(struct ddlemu_clock_view *, void *clock, void *flows);
@@ -245,6 +248,9 @@ void ddlemu_report_deadlock(struct ddlemu_clock_view *);
 // Says that an end of the flow has posted something, or has closed.
 void ddlemu_flow_posted(struct ddlemu_clock_view *, struct ddlemu_clock_flow *);
 
+// Says whether a flow's path is one of the fabric: the memory is shared, and its numbers select what the engine writes.
+bool ddlemu_has_path(const struct ddlemu_clock_view *, const struct ddlemu_path *);
+
 // --- direct flows, for calls.h
 
 // The transport of direct flows in a fabric with a transport, as in transport.go of package link.
@@ -256,8 +262,16 @@ static inline struct ddlemu_transport clock_direct_transport(const struct ddlemu
 }
 
 uint64_t ddlemu_direct_make(struct ddlemu_clock_view *, const struct ddlemu_direct_ends *);
-bool ddlemu_direct_post(struct ddlemu_clock_view *, uint64_t flow, uint64_t bytes);
-uint64_t ddlemu_direct_arrived(struct ddlemu_clock_view *, uint64_t flow, uint64_t at_least);
+// now is the time of the clock in ns.
+bool ddlemu_direct_post(struct ddlemu_clock_view *, uint64_t flow, uint64_t bytes, int64_t now);
+uint64_t ddlemu_direct_arrived(struct ddlemu_clock_view *, uint64_t flow, uint64_t at_least, int64_t now);
+// What the model says of a message that has arrived; false if the flow is gone.
+struct ddlemu_direct_times {
+	uint64_t size; // bytes of the links
+	int64_t posted, due, distortion;
+};
+bool ddlemu_direct_times_of(
+	struct ddlemu_clock_view *, uint64_t flow, uint64_t message, struct ddlemu_direct_times *times);
 // Closes the ends of direct flows that a participant has: it leaves, or one that had its place before has died. A flow
 // whose ends are both closed is freed.
 void ddlemu_direct_close(struct ddlemu_clock_view *, uint32_t participant);

@@ -184,6 +184,37 @@ func (w *world) nodeTime(mesh bool) {
 	}
 }
 
+// real puts the ranks on a real clock: they have the direct flows only.
+func (w *world) real() {
+	for i := range w.views {
+		w.views[i].clock = nil
+	}
+}
+
+// postAt and arrivedAt are postDirect and arrived at a time of a real clock.
+func (w *world) postAt(src int, flow, bytes uint64, t int64) bool {
+	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(t)))
+}
+
+func (w *world) arrivedAt(dst int, flow uint64, t int64) uint64 {
+	return uint64(C.ddlemu_direct_arrived(&w.views[dst], C.uint64_t(flow), 0, C.int64_t(t)))
+}
+
+// directTimes is what the model says of a message.
+func (w *world) directTimes(dst int, flow, message uint64) (posted, due, distortion int64, ok bool) {
+	var t C.struct_ddlemu_direct_times
+	ok = bool(C.ddlemu_direct_times_of(&w.views[dst], C.uint64_t(flow), C.uint64_t(message), &t))
+	return int64(t.posted), int64(t.due), int64(t.distortion), ok
+}
+
+// lockFlow is an end that stops while it makes the steps of a flow.
+func lockFlow(x *flow, locked bool) {
+	x.flow.lock = 0
+	if locked {
+		x.flow.lock = C.DDLEMU_SENDER
+	}
+}
+
 // direct makes a direct flow from one rank to another, and returns its name.
 func (w *world) direct(src, dst int, kind uint32) uint64 {
 	e := C.struct_ddlemu_direct_ends{src: C.uint32_t(src), dst: C.uint32_t(dst), kind: kind}
@@ -191,12 +222,12 @@ func (w *world) direct(src, dst int, kind uint32) uint64 {
 }
 
 func (w *world) postDirect(src int, flow, bytes uint64) bool {
-	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes)))
+	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(w.now())))
 }
 
 // arrived is how many messages of a direct flow the rank on dst sees.
 func (w *world) arrived(dst int, flow uint64) uint64 {
-	return uint64(C.ddlemu_direct_arrived(&w.views[dst], C.uint64_t(flow), 0))
+	return uint64(C.ddlemu_direct_arrived(&w.views[dst], C.uint64_t(flow), 0, C.int64_t(w.now())))
 }
 
 // leaveDirect is a rank that leaves, or whose place is another's now.

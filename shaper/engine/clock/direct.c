@@ -3,6 +3,8 @@
 // Direct flows: the connections between two GPUs of a node, in a fabric whose nodes cost time. A kernel writes to the
 // memory of the other GPU, so no proxy and no transport takes part. The memory itself is NCCL's: a flow only says when
 // what was written has arrived.
+//
+// On a virtual clock the event loop makes the steps of these flows, on a real one their ends do, in the calls below.
 
 #define _GNU_SOURCE
 #include "clock.h"
@@ -62,6 +64,16 @@ static struct ddlemu_path path_of(const struct ddlemu_node_time *t, const struct
 	return p;
 }
 
+// free_if_closed frees a flow on a real clock once both of its ends are closed: whoever closes the second one does.
+// now: the ends that are closed now.
+static void free_if_closed(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x, uint32_t now)
+{
+	const uint32_t both = DDLEMU_SENDER | DDLEMU_RECEIVER;
+	const uint32_t before = __atomic_fetch_or(&x->closed, now, __ATOMIC_SEQ_CST);
+	if (before != both && (before | now) == both)
+		clock_set_place(f, x, DDLEMU_FLOW_FREE);
+}
+
 // close_ends closes the ends of a flow that a participant has.
 static void close_ends(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, uint32_t participant)
 {
@@ -69,6 +81,12 @@ static void close_ends(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x,
 	const uint32_t receiver = __atomic_load_n(&x->receiver, __ATOMIC_RELAXED);
 	if (sender != participant + 1 && receiver != participant + 1)
 		return;
+	if (v->clock == NULL) {
+		free_if_closed(v->flows, x,
+			(sender == participant + 1 ? DDLEMU_SENDER : 0) |
+				(receiver == participant + 1 ? DDLEMU_RECEIVER : 0));
+		return;
+	}
 	if (sender == participant + 1)
 		__atomic_store_n(&x->flow.sender_closed, 1, __ATOMIC_RELEASE);
 	if (receiver == participant + 1)
@@ -96,7 +114,7 @@ uint64_t ddlemu_direct_make(struct ddlemu_clock_view *v, const struct ddlemu_dir
 		return 0;
 	}
 	clock_clear_flow(x);
-	x->flow.id = __atomic_add_fetch(&v->clock->directs, 1, __ATOMIC_RELAXED);
+	x->flow.id = __atomic_add_fetch(&f->directs, 1, __ATOMIC_RELAXED);
 	x->flow.path = path_of(v->node_time, e);
 	x->sim.order = flow_order(v->job, e->src, e->dst, e->p2p << 8 | (e->channel & 63) << 2 | e->kind);
 	x->sender_node = x->receiver_node = v->node;
@@ -111,30 +129,67 @@ static bool is_broken(const struct ddlemu_clock_flow *x)
 	return __atomic_load_n(&x->flow.broken, __ATOMIC_ACQUIRE) != 0;
 }
 
-bool ddlemu_direct_post(struct ddlemu_clock_view *v, uint64_t flow, uint64_t bytes)
+// make_steps makes the steps of a flow that are due on a real clock, as its sender or its receiver. The other end may
+// be making them: then they are there at the next look.
+static void make_steps(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, enum ddlemu_end end, int64_t now)
+{
+	struct ddlemu_flow *f = &x->flow;
+	uint32_t unlocked = 0;
+	if (flow_next(f) > now && load64(&f->posted) == load64(&f->published.posts_seen))
+		return;
+	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, end, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	struct ddlemu_engine e = v->engine; // several threads of this process may be here, each with a flow of its own
+	e.flow = f;
+	e.path = read_path(&f->path);
+	e.transport = &v->direct;
+	if (ddlemu_has_path(v, &e.path))
+		flow_advance(&e, now);
+	else
+		__atomic_store_n(&f->broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
+	__atomic_store_n(&f->lock, 0, __ATOMIC_RELEASE);
+}
+
+bool ddlemu_direct_post(struct ddlemu_clock_view *v, uint64_t flow, uint64_t bytes, int64_t now)
 {
 	struct ddlemu_clock_flow *x = flow_of(v->flows, flow);
 	if (x == NULL || is_broken(x) ||
 		read64(&x->flow.posted) - load64(&x->flow.published.oldest_msg) >= DDLEMU_MAX_MESSAGES)
 		return false;
 	flow_receive(&x->flow, bytes, RECEIVED);
-	flow_post(&x->flow, bytes, clock_read(v->clock));
-	ddlemu_flow_posted(v, x);
+	flow_post(&x->flow, bytes, now);
+	if (v->clock == NULL)
+		make_steps(v, x, DDLEMU_SENDER, now);
+	else
+		ddlemu_flow_posted(v, x);
 	return true;
 }
 
-uint64_t ddlemu_direct_arrived(struct ddlemu_clock_view *v, uint64_t flow, uint64_t at_least)
+uint64_t ddlemu_direct_arrived(struct ddlemu_clock_view *v, uint64_t flow, uint64_t at_least, int64_t now)
 {
 	struct ddlemu_clock_flow *x = flow_of(v->flows, flow);
 	if (x == NULL)
 		return at_least;
 	if (__atomic_load_n(&x->receiver, __ATOMIC_RELAXED) != v->participant + 1)
 		__atomic_store_n(&x->receiver, v->participant + 1, __ATOMIC_RELAXED);
+	if (v->clock == NULL)
+		make_steps(v, x, DDLEMU_RECEIVER, now);
 	if (is_broken(x))
 		return DDLEMU_DIRECT_BROKEN;
 	const uint64_t known = load64(&x->flow.published.due_count);
-	const int64_t now = clock_read(v->clock);
-	while (at_least < known && times_at(&x->flow, at_least)->due <= now)
+	while (at_least < known && read_time(&times_at(&x->flow, at_least)->due) <= now)
 		at_least++;
 	return at_least;
+}
+
+bool ddlemu_direct_times_of(
+	struct ddlemu_clock_view *v, uint64_t flow, uint64_t message, struct ddlemu_direct_times *times)
+{
+	struct ddlemu_clock_flow *x = flow_of(v->flows, flow);
+	if (x == NULL)
+		return false;
+	const struct ddlemu_send sent = read_send(&x->flow, message);
+	const struct ddlemu_times *t = times_at(&x->flow, message);
+	*times = (struct ddlemu_direct_times){ sent.size, sent.posted, read_time(&t->due), read_time(&t->distortion) };
+	return true;
 }

@@ -129,3 +129,73 @@ func TestBrokenDirectFlow(t *testing.T) {
 		t.Errorf("%d messages have arrived, want a broken flow", w.arrived(1, x))
 	}
 }
+
+// On a real clock the ends make the steps: a message arrives when the model says, whoever looks when. A look that is
+// late does not change its times.
+func TestDirectFlowOnARealClock(t *testing.T) {
+	const posted = 5_000_000
+	w := open(t, 2, localLinks())
+	w.nodeTime(false)
+	w.real()
+	x := w.direct(0, 1, 0)
+	if !w.postAt(0, x, 1000, posted) || !w.postAt(0, x, 500, posted+10) {
+		t.Fatal("messages were not posted")
+	}
+	for _, tc := range []struct {
+		at   int64
+		want uint64
+	}{{posted, 0}, {posted + 1199, 0}, {posted + 1200, 1}, {posted + 1699, 1}, {posted + 9000, 2}} {
+		if n := w.arrivedAt(1, x, tc.at); n != tc.want {
+			t.Errorf("%d messages after %d ns, want %d", n, tc.at-posted, tc.want)
+		}
+	}
+	for i, want := range []int64{posted + 1200, posted + 1700} {
+		from, due, distortion, ok := w.directTimes(1, x, uint64(i))
+		if !ok || from != posted+10*int64(i) || due != want || distortion != 0 {
+			t.Errorf("message %d: posted at %d, due %d, distortion %d, %v", i, from-posted, due-posted, distortion, ok)
+		}
+	}
+}
+
+// An end that finds the other one making the steps does not wait for it. One that finds a corrupt path learns it.
+func TestDirectFlowOnARealClockThatIsBusyOrBroken(t *testing.T) {
+	w := open(t, 2, localLinks())
+	w.nodeTime(false)
+	w.real()
+	x := w.direct(0, 1, 0)
+	lockFlow(w.at(0), true)
+	w.postAt(0, x, 1000, 1_000_000)
+	if n := w.arrivedAt(1, x, 9_000_000); n != 0 {
+		t.Errorf("%d messages while the other end has the flow", n)
+	}
+	lockFlow(w.at(0), false)
+	if n := w.arrivedAt(1, x, 9_000_000); n != 1 {
+		t.Errorf("%d messages, want 1", n)
+	}
+	corruptPath(w.at(0))
+	w.postAt(0, x, 1000, 10_000_000)
+	if n := w.arrivedAt(1, x, 19_000_000); n != math.MaxUint64 {
+		t.Errorf("%d messages over a corrupt path", n)
+	}
+}
+
+// On a real clock, whichever end is closed last frees the flow, once.
+func TestDirectFlowsAreFreedOnARealClock(t *testing.T) {
+	for _, first := range []int{0, 1} {
+		w := open(t, 2, localLinks())
+		w.nodeTime(false)
+		w.real()
+		x := w.direct(0, 1, 0)
+		w.postAt(0, x, 1000, 1_000_000)
+		w.arrivedAt(1, x, 1_000_000)
+		w.leaveDirect(first)
+		w.leaveDirect(first) // as the next process with this place does
+		if w.isFree(w.at(0)) || w.arrivedAt(1, x, 2_000_000) != 1 {
+			t.Errorf("rank %d has left: the message is lost", first)
+		}
+		w.leaveDirect(1 - first)
+		if !w.isFree(w.at(0)) {
+			t.Errorf("rank %d has left last: the flow is still there", 1-first)
+		}
+	}
+}

@@ -69,9 +69,7 @@ static bool free_closed(struct ddlemu_clock_flows *f, const struct ddlemu_clock_
 	return true;
 }
 
-// has_path says whether the flow's path is one of the fabric: the memory is shared, and its numbers select what the
-// engine writes.
-static bool has_path(struct ddlemu_clock_view *v, const struct ddlemu_path *p)
+bool ddlemu_has_path(const struct ddlemu_clock_view *v, const struct ddlemu_path *p)
 {
 	if (p->n == 0 || p->n > DDLEMU_MAX_HOPS || p->reverse_n > DDLEMU_MAX_HOPS)
 		return false;
@@ -131,9 +129,9 @@ static struct ddlemu_flow *advance(struct ddlemu_sim *s, uint32_t i)
 	}
 	struct ddlemu_engine *e = &v->engine;
 	e->flow = &x->flow;
-	e->path = read_path(&x->flow.path); // a copy: it cannot change after has_path
+	e->path = read_path(&x->flow.path); // a copy: it cannot change after the check
 	e->posts_at_once = 1;
-	if (!has_path(v, &e->path)) {
+	if (!ddlemu_has_path(v, &e->path)) {
 		__atomic_store_n(&x->flow.broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
 		wake_both(r, x);
 		return NULL;

@@ -25,11 +25,13 @@ void ddlemu_clock_reset(void *clock, void *flows, int64_t now)
 {
 	struct ddlemu_clock *c = clock;
 	struct ddlemu_clock_flows *f = flows;
-	c->interrupted = c->stepping = c->deadlocked = 0;
-	c->stuck_since = 0;
 	f->heap_size = f->first_posted = 0;
 	for (uint32_t i = 0; i < DDLEMU_CLOCK_FLOWS; i++)
 		f->in_use[i] = DDLEMU_FLOW_FREE;
+	if (c == NULL)
+		return;
+	c->interrupted = c->stepping = c->deadlocked = 0;
+	c->stuck_since = 0;
 	__atomic_store_n(&c->now, max64(c->now, now), __ATOMIC_SEQ_CST);
 }
 

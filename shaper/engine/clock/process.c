@@ -81,13 +81,21 @@ static uint64_t process_direct_make(const struct ddlemu_direct_ends *ends)
 
 static int process_direct_post(uint64_t flow, uint64_t bytes)
 {
-	return has_left() || ddlemu_direct_post(&view, flow, bytes);
+	return has_left() || ddlemu_direct_post(&view, flow, bytes, process_now());
 }
 
 static uint64_t process_direct_arrived(uint64_t flow, uint64_t at_least)
 {
-	return has_left() ? at_least : ddlemu_direct_arrived(&view, flow, at_least);
+	return has_left() ? at_least : ddlemu_direct_arrived(&view, flow, at_least, process_now());
 }
+
+static struct ddlemu_node_calls node_calls = {
+	.version = DDLEMU_CLOCK_CALLS_VERSION,
+	.now = process_now,
+	.direct_make = process_direct_make,
+	.direct_post = process_direct_post,
+	.direct_arrived = process_direct_arrived,
+};
 
 static struct ddlemu_clock_calls calls = {
 	.version = DDLEMU_CLOCK_CALLS_VERSION,
@@ -105,9 +113,6 @@ static struct ddlemu_clock_calls calls = {
 	.give_up = process_give_up,
 	.deadlocked = process_deadlocked,
 	.settle = process_settle,
-	.direct_make = process_direct_make,
-	.direct_post = process_direct_post,
-	.direct_arrived = process_direct_arrived,
 };
 
 const struct ddlemu_clock_calls *ddlemu_clock_calls(struct ddlemu_clock_settings s)
@@ -122,9 +127,10 @@ struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
 {
 	view = *v;
 	view.direct = clock_direct_transport(view.engine.transport);
-	calls.node_time = view.node_time;
-	calls.rank = view.rank;
-	calls.ranks = view.ranks;
+	node_calls.time = view.node_time;
+	node_calls.rank = view.rank;
+	node_calls.ranks = view.ranks;
+	calls.node = view.node_time == NULL ? NULL : &node_calls;
 	ddlemu_participant_join(&view, v->node);
 	// Of a process that had this place before, and died. The clock waits for this one by now, so no flow is freed
 	// and taken meanwhile.

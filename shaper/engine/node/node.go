@@ -30,6 +30,17 @@ type GPUGroup struct{ GPUs, FirstHop uint32 }
 // MostGPUGroups is how many divisions of the GPUs of a node there are at most: DDLEMU_GPU_GROUPS.
 const MostGPUGroups = 2
 
+// Scaled is t on a clock that runs by a time scale slower.
+func (t *Time) Scaled(scale int) Time {
+	k := int64(scale)
+	out := *t
+	out.Kernel, out.Channels, out.Call = t.Kernel*k, t.Channels*k, t.Call*k
+	for _, c := range []*Cost{&out.LL, &out.LL128, &out.Simple, &out.Send, &out.SendNet, &out.NVLSCopy, &out.NVLSHead} {
+		c.Step, c.PerByte = c.Step*float64(k), c.PerByte*float64(k)
+	}
+	return out
+}
+
 // Launch is how long a kernel with so many channels takes to begin.
 func (t *Time) Launch(channels int) int64 {
 	if channels > 1 {

@@ -2,7 +2,10 @@
 
 package node
 
-import "testing"
+import (
+	"reflect"
+	"testing"
+)
 
 func TestTimes(t *testing.T) {
 	n := Time{Kernel: 5000, Channels: 700}
@@ -22,6 +25,31 @@ func TestTimes(t *testing.T) {
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.what, tc.got, tc.want)
+		}
+	}
+}
+
+// On a clock that runs 4 times slower all times are 4 times longer, and no other field changes.
+func TestScaled(t *testing.T) {
+	var n Time
+	v := reflect.ValueOf(&n).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Int64:
+			f.SetInt(int64(i + 1))
+		default:
+			f.Set(reflect.ValueOf(Cost{float64(i), 0.5, 1.5}))
+		}
+	}
+	got := n.Scaled(4)
+	g := reflect.ValueOf(got)
+	for i := range v.NumField() {
+		want := any(Cost{4 * float64(i), 2, 1.5})
+		if v.Field(i).Kind() == reflect.Int64 {
+			want = int64(4 * (i + 1))
+		}
+		if g.Field(i).Interface() != want {
+			t.Errorf("%s: %v, want %v", v.Type().Field(i).Name, g.Field(i), want)
 		}
 	}
 }

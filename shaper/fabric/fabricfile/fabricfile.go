@@ -62,12 +62,12 @@ func gpuOf(c *configs.Fabric) state.GPU {
 	}
 }
 
-// nodeTimeOf is what the nodes of f cost.
+// nodeTimeOf is what the nodes of f cost, by the fabric's clock.
 func nodeTimeOf(f *fabric.Fabric) state.NodeTime {
 	if !f.Config.TimedNodes {
 		return state.NodeTime{}
 	}
-	return state.NodeTime{Time: *f.NodeTime(), On: true, Mesh: f.IsMesh(), GPUs: f.Config.GPUsPerNode,
+	return state.NodeTime{Time: f.NodeTime().Scaled(f.TimeScale()), On: true, Mesh: f.IsMesh(), GPUs: f.Config.GPUsPerNode,
 		FirstHop: f.FirstGPULink(), Groups: f.GPUGroups()}
 }
 

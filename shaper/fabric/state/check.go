@@ -75,6 +75,14 @@ func (h *header) nics() int { return int(h.Nodes) * int(h.NICsPerNode) }
 // gpus is the number of GPUs of all nodes.
 func (h *header) gpus() int { return int(h.Nodes) * int(h.GPUsPerNode) }
 
+// hasRows reports whether the header has as many statistics of nodes as Create writes.
+func (h *header) hasRows() bool {
+	if h.NodeTime.On == 0 || h.VirtualClock != 0 {
+		return h.NodeRows == 0
+	}
+	return int(h.NodeRows) == NodeParts*h.gpus()
+}
+
 // plausible reports whether Create could have written the header.
 func (h *header) plausible() bool {
 	t := &h.Transport
@@ -84,7 +92,7 @@ func (h *header) plausible() bool {
 		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) &&
 		int(h.Paths) == h.nics()*h.nics() &&
 		h.FlowPaths <= 1 && h.VirtualClock <= 1 && (h.VirtualClock == 0 || h.TimeScale == 1 && h.Snapshots == 0) &&
-		h.Jobs == jobsFor(int(h.Hops), h.Snapshots > 0) &&
+		h.hasRows() && h.Jobs == jobsFor(int(h.Hops+h.NodeRows), h.Snapshots > 0) &&
 		(h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
 		h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.GPU.Name[:], 0) >= 0 && bytes.IndexByte(h.GPU.Product[:], 0) >= 0 && h.GPU.Switched <= 1 &&

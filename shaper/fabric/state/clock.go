@@ -60,11 +60,15 @@ func (f *File) diedInClock(slot int) {
 	}
 }
 
-// resetClock puts the virtual clock in order, if there is one and no process takes part, under
+// hasFlows reports whether the fabric has a file of flows: those of a virtual clock, or those between the GPUs of nodes
+// that cost time.
+func (h *header) hasFlows() bool { return h.VirtualClock != 0 || h.NodeTime.On != 0 }
+
+// resetClock puts the virtual clock and the flows in order, if there are any and no process takes part, under
 // the lock joining. Ranks that died may have left messages under way, and parts of links that
 // these have reserved: the next job begins when every link is idle.
 func (f *File) resetClock() error {
-	if !f.Virtual() || !f.isEmpty() {
+	if !f.head().hasFlows() || !f.isEmpty() {
 		return nil
 	}
 	d, err := OpenDir(f.Dir(), os.Getuid(), false)
@@ -81,7 +85,7 @@ func (f *File) resetClock() error {
 		h := &f.hops()[i]
 		idle = max(idle, atomic.LoadInt64(&h.NextFree), atomic.LoadInt64(&h.HostFree), atomic.LoadInt64(&h.BufferFree))
 	}
-	clock.Reset(f.clock(), flows.Base(), idle)
+	clock.Reset(f.Clock(), flows.Base(), idle)
 	return flows.Close()
 }
 
@@ -104,7 +108,7 @@ func (f *File) deadlock() Reason {
 	return 0
 }
 
-// flowsName is the name of the file of the flows of a fabric with a virtual clock. The id
+// flowsName is the name of the file of the flows of a fabric, see hasFlows. The id
 // keeps the files of two fabrics of one name apart, of which one is just being removed.
 func flowsName(fabric string, id uint64) string {
 	return fmt.Sprintf("%s.%016x%s", fabric, id, flowsSuffix)
@@ -143,7 +147,7 @@ func (d *Dir) makeFlows(f *File) error {
 	return nil
 }
 
-// Flows is the mapped file of the flows of a fabric with a virtual clock.
+// Flows is the mapped file of the flows of a fabric that has one: with a virtual clock, or whose nodes cost time.
 type Flows struct {
 	fd  int
 	mem []byte

@@ -103,7 +103,7 @@ func (d *Dir) create(s *Spec) (*File, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	if s.Virtual {
+	if h.hasFlows() {
 		if err := d.makeFlows(f); err != nil {
 			f.Close()
 			return nil, err
@@ -111,7 +111,7 @@ func (d *Dir) create(s *Spec) (*File, error) {
 	}
 	err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), d.fd, s.Name+Suffix, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
-		if s.Virtual {
+		if h.hasFlows() {
 			_ = unix.Unlinkat(d.fd, flowsName(s.Name, h.FabricID), 0)
 		}
 		f.Close()
@@ -245,14 +245,14 @@ func (s *Spec) Check() error {
 // all hops within the grace period.
 func blocksFor(hops int) uint32 { return uint32(2*hops + 64) }
 
-// jobsFor is the number of places for jobs in a fabric of so many hops. On the kernel datapath one is that of all
-// traffic.
-func jobsFor(hops int, kernel bool) uint32 {
+// jobsFor is the number of places for jobs in a fabric, each with so many statistics of hops and nodes. On the kernel
+// datapath one is that of all traffic.
+func jobsFor(stats int, kernel bool) uint32 {
 	least := 1
 	if kernel {
 		least = 2
 	}
-	return uint32(min(maxJobs, max(least, maxLinkStats/max(linkStatsSize*hops, 1))))
+	return uint32(min(maxJobs, max(least, maxLinkStats/max(linkStatsSize*stats, 1))))
 }
 
 // snapshotsFor is the number of snapshots for so many places for jobs and hops.
@@ -265,7 +265,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 		Created: Now(), FabricID: rand.Uint64() | 1, Seed: s.Seed,
 		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode),
 		NICsPerNode: uint32(s.NICsPerNode),
-		Hops:        uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops), s.Kernel),
+		Hops:        uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)),
 		Participants: maxParticipants, Events: maxEvents, ConfigLen: uint32(len(s.Config)),
 		Transport: s.Transport.Scaled(int64(s.TimeScale)),
 	}
@@ -274,6 +274,11 @@ func (s *Spec) header(uid uint32) (*header, error) {
 			h.Links++
 		}
 	}
+	h.NodeTime = s.NodeTime.entry()
+	if s.NodeTime.On && !s.Virtual {
+		h.NodeRows = uint32(NodeParts * h.gpus())
+	}
+	h.Jobs = jobsFor(int(h.Hops+h.NodeRows), s.Kernel)
 	h.Paths = uint32(h.nics() * h.nics())
 	if s.Kernel {
 		h.Snapshots = snapshotsFor(h.Jobs, h.Hops)
@@ -284,7 +289,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	if s.FlowPaths {
 		h.FlowPaths = 1
 	}
-	h.GPU, h.NodeTime = s.GPU.entry(), s.NodeTime.entry()
+	h.GPU = s.GPU.entry()
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)
 	var err error
@@ -308,6 +313,7 @@ func (h header) place() header {
 	h.BlocksOff = table(unsafe.Sizeof(link.Block{}), h.Blocks)
 	h.JobsOff = table(unsafe.Sizeof(jobEntry{}), h.Jobs)
 	h.LinkStatsOff = table(unsafe.Sizeof(LinkStats{}), h.Jobs*h.Hops)
+	h.NodeStatsOff = table(unsafe.Sizeof(LinkStats{}), h.Jobs*h.NodeRows)
 	h.SnapshotsOff = table(unsafe.Sizeof(Snapshot{}), h.Snapshots)
 	h.ParticipantsOff = table(unsafe.Sizeof(participantEntry{}), h.Participants)
 	h.EventsOff = table(unsafe.Sizeof(eventEntry{}), h.Events)

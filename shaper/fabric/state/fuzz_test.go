@@ -211,6 +211,8 @@ func checkTables(t rapid.TB, f *File) {
 	span("jobs", unsafe.Pointer(unsafe.SliceData(f.jobs())), unsafe.Sizeof(jobEntry{}), len(f.jobs()))
 	span("link statistics", unsafe.Pointer(unsafe.SliceData(f.linkStats())), unsafe.Sizeof(LinkStats{}),
 		len(f.linkStats()))
+	span("node statistics", unsafe.Pointer(unsafe.SliceData(f.nodeStats())), unsafe.Sizeof(LinkStats{}),
+		len(f.nodeStats()))
 	span("snapshots", unsafe.Pointer(unsafe.SliceData(f.snapshotTable())), unsafe.Sizeof(Snapshot{}),
 		len(f.snapshotTable()))
 	span("participants", unsafe.Pointer(unsafe.SliceData(f.participants())), unsafe.Sizeof(participantEntry{}),

@@ -165,6 +165,7 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	e := &f.jobs()[i]
 	atomic.StoreUint32(&e.State, jobMaking)
 	clear(f.jobLinkStats(i))
+	clear(f.jobNodeStats(i))
 	f.notePauses(i, (*LinkStats).start)
 	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots, &e.Lost,
 		&e.Stopping, &e.Stopped, &e.Failed} {
@@ -315,6 +316,7 @@ type JobStatus struct {
 	Exits          uint64 // which of the exits that are expected have been seen: bit n-1 for number n of Rank.Exit
 	Started, Ended int64
 	LinkStats      []LinkStats // by hop
+	NodeStats      []LinkStats // see [Job.NodeStatsOffset]; empty if nodes cost nothing or the clock is virtual
 	Pauses         []Pauses    // by hop, while the job ran; other jobs may have had a part in them
 }
 
@@ -322,11 +324,12 @@ type JobStatus struct {
 func (j Job) Status() JobStatus {
 	s := j.Summary()
 	s.LinkStats = slices.Clone(j.f.jobLinkStats(j.index))
+	s.NodeStats = slices.Clone(j.f.jobNodeStats(j.index))
 	s.Pauses = j.f.pausesDuring(&s)
 	return s
 }
 
-// Summary is Status without LinkStats and Pauses, of which a large fabric has megabytes.
+// Summary is Status without LinkStats, NodeStats and Pauses, of which a large fabric has megabytes.
 func (j Job) Summary() JobStatus {
 	e := j.entry()
 	return JobStatus{
@@ -351,6 +354,12 @@ func (s *JobStatus) Add(o *JobStatus) {
 	for i := range s.LinkStats {
 		s.LinkStats[i].add(&o.LinkStats[i])
 		s.Pauses[i] = s.Pauses[i].plus(o.Pauses[i])
+	}
+	if len(s.NodeStats) < len(o.NodeStats) {
+		s.NodeStats = make([]LinkStats, len(o.NodeStats))
+	}
+	for i := range o.NodeStats {
+		s.NodeStats[i].add(&o.NodeStats[i])
 	}
 }
 
@@ -389,6 +398,9 @@ func (s *JobStatus) Subtract(o *JobStatus) {
 	for i := range o.LinkStats {
 		s.LinkStats[i].subtract(&o.LinkStats[i])
 		s.Pauses[i] = s.Pauses[i].since(o.Pauses[i])
+	}
+	for i := range o.NodeStats {
+		s.NodeStats[i].subtract(&o.NodeStats[i])
 	}
 }
 
@@ -470,6 +482,12 @@ func (f *File) jobLinkStats(i int) []LinkStats {
 	return f.linkStats()[i*hops : (i+1)*hops : (i+1)*hops]
 }
 
+// jobNodeStats are the statistics of the nodes of job i.
+func (f *File) jobNodeStats(i int) []LinkStats {
+	n := int(f.head().NodeRows)
+	return f.nodeStats()[i*n : (i+1)*n : (i+1)*n]
+}
+
 // Gone returns how many ranks have died, and how many have left.
 func (j Job) Gone() (died, left int) {
 	return int(atomic.LoadUint32(&j.entry().Died)), int(atomic.LoadUint32(&j.entry().Left))
@@ -504,6 +522,12 @@ func (j Job) Failed() (count, last int) {
 // LinkStatsOffset is the offset of the job's link statistics in the file, for the engine in C.
 func (j Job) LinkStatsOffset() uint64 {
 	return j.f.head().LinkStatsOff + uint64(j.index)*uint64(j.f.head().Hops)*uint64(linkStatsSize)
+}
+
+// NodeStatsOffset is the offset of the job's statistics of what its nodes did on a real clock, for C: for each GPU those
+// of its [NodeParts], in this order.
+func (j Job) NodeStatsOffset() uint64 {
+	return j.f.head().NodeStatsOff + uint64(j.index)*uint64(j.f.head().NodeRows)*uint64(linkStatsSize)
 }
 
 // Announce reports whether this call is the first for the job. The process that made it

@@ -37,7 +37,8 @@ func TestJobLife(t *testing.T) {
 	again.Invalidate(NodesDiffer)
 	s := j.Status()
 	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer,
-		Started: s.Started, LinkStats: make([]LinkStats, 6), Pauses: make([]Pauses, 6)}
+		Started: s.Started, LinkStats: make([]LinkStats, 6),
+		NodeStats: []LinkStats{}, Pauses: make([]Pauses, 6)}
 	if d := cmp.Diff(want, s, cmp.Comparer(func(a, b LinkStats) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
@@ -446,6 +447,8 @@ func TestPropertyAdd(t *testing.T) {
 			n(), n(), n(), n()
 		c.Stalls, c.Aborted, c.HeldSends, c.Broken = uint64(n()), uint64(n()), uint64(n()), uint64(n())
 		s.Pauses[n()%2] = Pauses{uint64(n()), n()}
+		s.NodeStats = make([]LinkStats, 2)
+		s.NodeStats[n()%2].Size[0].SumLate = n()
 		return s
 	}
 	sum := func(all ...JobStatus) JobStatus {

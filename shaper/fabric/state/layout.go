@@ -107,10 +107,11 @@ type header struct {
 	Snapshots              uint32 // two per job and hop on the kernel datapath, else none
 	VirtualClock           uint32 // 1: the fabric has a virtual clock
 	FlowPaths              uint32 // 1: each flow has a path of its own
-	_                      uint32
+	NodeRows               uint32 // of NodeStats, of a job
 	LockUses               [2]uint64
 	GPU                    gpuEntry
 	NodeTime               nodeTimeEntry
+	NodeStatsOff           uint64
 }
 
 // pathEntry is the path from one NIC to another.

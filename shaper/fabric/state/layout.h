@@ -89,10 +89,11 @@ struct ddlemu_header {
 	uint32_t snapshots; // used by Go only
 	uint32_t virtual_clock; // 1: time is virtual; 0: it is that of CLOCK_MONOTONIC
 	uint32_t flow_paths; // 1: each flow has a path of its own; 0: all flows of two NICs have that of the table
-	uint32_t unused;
+	uint32_t node_rows; // of node_stats, of a job
 	uint64_t lock_uses[2]; // used by Go only, atomic: how often each lock was acquired
 	struct ddlemu_gpu gpu;
 	struct ddlemu_node_time node_time;
+	uint64_t node_stats_off; // of struct ddlemu_link_stats, see Job.NodeStatsOffset
 };
 
 #endif

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"unsafe"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 	"github.com/ddlemu/ddlemu/shaper/engine/node"
 )
 
@@ -97,6 +98,14 @@ func (t *NodeTime) check(nodes, gpus, hops int) error {
 	}
 	return nil
 }
+
+// What a node does that takes time. On a real clock a job counts each of them for each GPU.
+const (
+	Launches     = clock.Launches
+	Actions      = clock.Actions
+	NodeMessages = clock.NodeMessages
+	NodeParts    = clock.NodeParts
+)
 
 // HasNodeTime says whether the nodes of the fabric cost time.
 func (f *File) HasNodeTime() bool { return f.head().NodeTime.On != 0 }

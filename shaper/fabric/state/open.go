@@ -149,6 +149,9 @@ func (f *File) jobs() []jobEntry { return table[jobEntry](f, f.head().JobsOff, f
 func (f *File) linkStats() []LinkStats {
 	return table[LinkStats](f, f.head().LinkStatsOff, f.head().Jobs*f.head().Hops)
 }
+func (f *File) nodeStats() []LinkStats {
+	return table[LinkStats](f, f.head().NodeStatsOff, f.head().Jobs*f.head().NodeRows)
+}
 func (f *File) snapshotTable() []Snapshot {
 	return table[Snapshot](f, f.head().SnapshotsOff, f.head().Snapshots)
 }

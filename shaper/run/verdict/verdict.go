@@ -10,11 +10,13 @@
 //	p50 late <= max(1 us, 2 % T), p99 late <= max(5 us, 5 % T), sum late <= 2 % sum T
 //
 // where T = due - posted, and per link that the real time with unfinished messages exceeds that in the model by at most
-// 2 %.
+// 2 %. If nodes cost time, the same holds for what each of them does: launches, actions of kernels, messages between its
+// GPUs.
 package verdict
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -44,6 +46,7 @@ type Input struct {
 	Path      func(src, dst int) []link.PathHop // between NICs
 	FlowPaths bool                              // each flow has a path of its own, of which Path gives one
 	Endpoint  bool                              // the endpoints add time to a message
+	Nodes     int                               // of the fabric, each with as many GPUs
 	Packets   *Packets                          // nil except on the kernel datapath for a job of ranks
 	Load      *Load                             // nil if not known
 }
@@ -209,7 +212,7 @@ func OfStatus(f *status.Reading, j *status.Job) Verdict {
 func NewInput(f *status.Reading, job state.JobStatus) Input {
 	fab, end := f.Fabric, f.Fabric.Config.Endpoint
 	in := Input{TimeScale: f.TimeScale, Job: job, Hops: f.InFile, Name: fab.HopName, Path: fab.Path,
-		FlowPaths: fab.PerFlow(), Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
+		FlowPaths: fab.PerFlow(), Nodes: fab.Config.Nodes, Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
 		in.Packets = PacketsOf(f)
 	}
@@ -239,6 +242,7 @@ func Judge(in Input) Verdict {
 		}
 		j.checkRate(&in.Hops[i])
 	}
+	j.nodes()
 	bytes := j.bytesByHop()
 	j.sumTrunks(bytes)
 	j.noteFullQueues(bytes)
@@ -295,7 +299,7 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 	l.MeasuredBps = rate(l.Bytes, j.unscaled(c.WallBusy))
 	if !l.Unshaped {
 		for i := range l.Classes {
-			j.judgeLateness(l.Name, &l.Classes[i])
+			j.judgeLateness(messagesOn(l.Name, &l.Classes[i]), &l.Classes[i])
 		}
 	}
 	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow && !l.Unshaped {
@@ -412,36 +416,58 @@ func (j *judge) class(i int, k *state.Class) Class {
 	return c
 }
 
-// judgeLateness judges the lateness of a class's messages.
-func (j *judge) judgeLateness(name string, c *Class) {
+// what is something that may be late.
+type what struct {
+	place string // in findings
+	name  string // of the place, for people
+	kind  string // messages, or something that a node does
+	class string // of sizes, "" if it has none
+	why   string // in the end of a text
+}
+
+func messagesOn(link string, c *Class) what { return what{link, link, "messages", c.Name, ""} }
+
+// text is the beginning of a reason.
+func (w *what) text() string { return strings.TrimSpace(w.name + ", " + w.kind + " " + w.class) }
+
+// figure says in a few words where it was late.
+func (w *what) figure() string {
+	if w.kind == "messages" {
+		return w.name
+	}
+	return w.name + ", " + w.kind
+}
+
+// judgeLateness judges the lateness of a class's messages, or of what a node does.
+func (j *judge) judgeLateness(w what, c *Class) {
 	// Nearest rank: up to half of the messages, and up to one in a hundred, may be later than the limits.
 	if c.OverP50 > c.Messages/2 {
-		j.lateness(name, "p50", c.P50, wanted(c.meanTime, state.P50FloorNs, state.P50Part),
-			fmt.Sprintf("%s, messages %s: %d of %d were later than %s, at most half may be; the median lateness is %v",
-				name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50))
+		j.lateness(w, "p50", c.P50, wanted(c.meanTime, state.P50FloorNs, state.P50Part),
+			fmt.Sprintf("%s: %d of %d were later than %s, at most half may be; the median lateness is %v",
+				w.text(), c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50))
 	}
 	if c.OverP99 > c.Messages/100 {
-		j.lateness(name, "p99", c.P99, wanted(c.meanTime, state.P99FloorNs, state.P99Part),
-			fmt.Sprintf(
-				"%s, messages %s: %d of %d were later than %s, at most 1 in 100 may be; the largest lateness is %v",
-				name, c.Name, c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max))
+		j.lateness(w, "p99", c.P99, wanted(c.meanTime, state.P99FloorNs, state.P99Part),
+			fmt.Sprintf("%s: %d of %d were later than %s, at most 1 in 100 may be; the largest lateness is %v",
+				w.text(), c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max))
 	}
 	if c.LatePercent > 100*maxLate {
-		j.late(name, c.LatePercent/(100*maxLate),
-			fmt.Sprintf("messages were %.1f %% of their time late on %s, wanted %.0f %%", c.LatePercent, name,
+		j.late(w.place, c.LatePercent/(100*maxLate),
+			fmt.Sprintf("%s were %.1f %% of their time late on %s, wanted %.0f %%", w.kind, c.LatePercent, w.name,
 				100*maxLate),
-			fmt.Sprintf("%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name,
-				c.LatePercent, 100*maxLate))
+			fmt.Sprintf("%s: together %.1f %% of their time late (limit %.0f %%)", w.text(), c.LatePercent,
+				100*maxLate)+w.why)
 	}
 }
 
-// lateness adds that a quantile of the lateness on a link is over its limit, which depends on the time of each message:
-// most is that of a message of mean time.
-func (j *judge) lateness(name, quantile string, late, most time.Duration, text string) {
+// lateness adds that a quantile of the lateness of something is over its limit, which depends on the time of each
+// message: most is that of a message of mean time.
+func (j *judge) lateness(w what, quantile string, late, most time.Duration, text string) {
 	j.v.Add(Finding{
-		Cause: CauseHost, Text: text, Link: name, Over: max(float64(late)/float64(most), 1), Slow: true,
-		p99:    quantile == "p99",
-		Figure: fmt.Sprintf("lateness %s %s on %s, wanted %s", quantile, units.Short(late), name, units.Short(most)),
+		Cause: CauseHost, Text: text + w.why, Link: w.place, Over: max(float64(late)/float64(most), 1), Slow: true,
+		p99: quantile == "p99",
+		Figure: fmt.Sprintf("lateness %s %s on %s, wanted %s", quantile, units.Short(late), w.figure(),
+			units.Short(most)),
 	})
 }
 

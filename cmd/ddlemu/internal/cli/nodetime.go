@@ -36,7 +36,7 @@ func timeNodes(c *configs.Fabric, origins map[string]string) error {
 	if from == "" || !c.NodeTime {
 		return nil
 	}
-	if err := c.TimeNodes(c.IsVirtual()); err != nil {
+	if err := c.TimeNodes(); err != nil {
 		return BadInput("%s: %w", from, err)
 	}
 	return nil
@@ -51,15 +51,11 @@ func GPUTime(c *configs.Fabric, isUp bool) string {
 	asked := *c
 	asked.NodeTime = true
 	not := c.CheckTimedNodes(true)
-	if not == nil {
-		flags := "--node-time"
-		if !c.IsVirtual() {
-			flags += " and --clock virtual"
-		}
-		not = errors.New("add " + flags)
-		if isUp {
-			not = errors.New("bring the fabric up with " + flags)
-		}
+	switch {
+	case not == nil && isUp:
+		not = errors.New("bring the fabric up with --node-time")
+	case not == nil:
+		not = errors.New("add --node-time")
 	}
 	return asked.GPUTimeText(not)
 }

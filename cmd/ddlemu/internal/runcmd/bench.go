@@ -293,7 +293,7 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric, shared bool) (text strin
 	case o.nodeTimeIfAsked && !asked:
 		not = errors.New("add --node-time")
 	default:
-		not = cfg.CheckTimedNodes(cfg.TakesVirtualClock(o.Soft || !locate.HasGPU()))
+		not = cfg.CheckTimedNodes(o.Soft || !locate.HasGPU())
 	}
 	if not != nil && asked {
 		return "", cli.BadInput("%s: %w; ddlemu expect has calculated times", o.nodeTimeFrom, not)

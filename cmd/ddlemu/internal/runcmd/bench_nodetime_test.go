@@ -16,7 +16,7 @@ func TestNodeTime(t *testing.T) {
 	const (
 		noGPU   = "none (add --gpu)"
 		notSaid = "none (add --node-time)"
-		isReal  = "none (a real clock cannot play kernels in time: add --clock virtual)"
+		kernel  = "runs on the datapath kernel do not have it"
 		unknown = "none (v100 has no section time"
 		ofH100  = "that of h100-sxm"
 	)
@@ -39,12 +39,13 @@ func TestNodeTime(t *testing.T) {
 		{args: "--profile ndr400 --gpu v100", model: true, ifKnown: true, want: unknown},
 		{args: "--profile ndr400 --gpu h100-sxm --node-time", model: true, costs: true, want: ofH100},
 		{args: "--profile ndr400 --gpu h100-sxm --node-time", costs: true, want: ofH100},
-		{args: "--profile ndr400 --gpu h100-sxm --node-time --clock real", want: "--node-time: a real clock cannot"},
-		{args: "--profile hgx-h100-ndr400 --clock real", want: isReal},
-		{args: "--profile hgx-h100-ndr400 --time-scale 4", want: isReal},
+		{args: "--profile ndr400 --gpu h100-sxm --node-time --clock real", costs: true, want: ofH100},
+		{args: "--profile hgx-h100-ndr400 --time-scale 4", costs: true, want: ofH100},
+		{args: "--profile eth10 --gpu h100-sxm --node-time --datapath kernel", want: "--node-time: " + kernel},
+		{args: "--profile hgx-h100-ndr400 --transport tcp --datapath kernel", want: "none (" + kernel},
 		{args: "--profile hgx-h100-ndr400", replay: true, want: notSaid},
 		{args: "--profile hgx-h100-ndr400 --node-time", replay: true, costs: true, want: ofH100},
-		{args: "--profile hgx-h100-ndr400", shared: true, want: "none (the fabric that is up does not have it: bring it up with --node-time and --clock virtual)"},
+		{args: "--profile hgx-h100-ndr400", shared: true, want: "none (the fabric that is up does not have it: bring it up with --node-time)"},
 		{args: "--profile gh200-ss11", want: "none (emulated runs do not know the rendezvous"},
 		{args: "--profile hgx-h100-ndr400", model: true, costs: true, want: ofH100},
 		{args: "--profile hgx-h100-ndr400", costs: true, want: ofH100},

@@ -122,9 +122,7 @@ func (o *Options) run(ctx context.Context) (Outcome, error) {
 
 // selectScale selects the clock and the time scale, and says why.
 func (o *Options) selectScale(ctx context.Context) (why string, err error) {
-	if !o.ChooseClock() && o.Config.TimedNodes {
-		return "", errors.New("--node-time needs the virtual clock: on a real one kernels cannot be played in time")
-	}
+	o.ChooseClock()
 	if o.Scale == nil && o.Config.TimeScale == 0 && !o.Config.IsVirtual() {
 		o.Scale = o.MeasureHost
 	}
