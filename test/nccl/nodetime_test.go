@@ -4,7 +4,13 @@ package nccl
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // Real NCCL takes the time that the model computes for nodes that cost time: one node and several, rings, trees, NVLS
@@ -34,6 +40,75 @@ func TestNodeTimeIsThatOfTheModel(t *testing.T) {
 			args := append([]string{tc.collective, "--profile", "ndr400", "--jitter", "none", "--gpu", tc.gpu, "--node-time",
 				"--nccl", tc.version, "-b", "1K", "-e", "4M", "-f", "64", "-n", "2", "-w", "1"}, tc.args...)
 			exact(t, bench(t, folder(t), tc.env, args...))
+		})
+	}
+}
+
+// slowGPU is a kind of GPU whose launches, steps and NVLinks take so long that most hosts can play them in time.
+const slowGPU = `name: slow
+description: for a test
+product: Slow
+compute_capability: 8.0
+sms: 8
+memory: 80G
+nvlink: {generation: 3, links: 12, rate: 25GB/s, connection: switch}
+pcie: {generation: 4, lanes: 16, gpus: 2}
+cpu: {arch: x86_64, vendor: amd, gpus: 4}
+time:
+  kernel: 50ms
+  call: 20ms
+  links: {rate: 200GB/s, latency: 40ms}
+  net: {per_message: 1us, latency: 40ms}
+  ll: {step: 50ms, rate: 20GB/s}
+  ll128: {step: 50ms, rate: 20GB/s}
+  simple: {step: 50ms, rate: 20GB/s}
+  send: {step: 50ms, rate: 20GB/s}
+sources: {time: for a test}
+`
+
+// On a real clock the nodes take at least their time. A host that plays them late makes the run INVALID, and the reason
+// names rank and part; one that is in time makes it VALID.
+func TestNodeTimeOnARealClock(t *testing.T) {
+	const hold = 200 * time.Millisecond // longer than a busy host stops a thread, by far
+	gpu := filepath.Join(t.TempDir(), "slow.yaml")
+	if err := os.WriteFile(gpu, []byte(slowGPU), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, nodes := range []string{"1", "2"} {
+		t.Run(nodes+" nodes", func(t *testing.T) {
+			args := []string{"allreduce", "--profile", "ndr400", "--jitter", "none", "--gpu", gpu, "--node-time", "--ranks",
+				"2", "--nodes", nodes, "--time-scale", "2", "-b", "8", "-e", "8", "-n", "2", "-w", "1"}
+			env := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=LL"}
+			notShorter := func(r result) {
+				for _, row := range r.Rows {
+					if row.TimeUS < 0.99*row.ExpectedUS {
+						t.Fatalf("%d bytes took %.0f us, less than the nodes take: %.0f us", row.Size, row.TimeUS,
+							row.ExpectedUS)
+					}
+				}
+			}
+			r := bench(t, folder(t), append(env, fmt.Sprintf("DDLEMU_FAULT=hold %d %d", hold, 3*hold/2)), args...)
+			notShorter(r)
+			onlyTheHost(t, r.Verdict, r.Findings)
+			reasons := strings.Join(r.Reasons, "\n")
+			for _, want := range []string{"rank 0 (node0/gpu0), ", "actions of kernels <= 4 KiB", "launches of kernels: ",
+				": this host cannot play the node in time"} {
+				if !strings.Contains(reasons, want) {
+					t.Errorf("%s %q, want %q", r.Verdict, r.Reasons, want)
+				}
+			}
+			if late := largestLateness(t, reasons); r.Verdict != "INVALID" || late < hold/4 {
+				t.Errorf("%s, largest lateness %v, of a node that is held for %v", r.Verdict, late, hold)
+			}
+			onRealClock(t, func(string) error {
+				r := bench(t, folder(t), env, args...)
+				notShorter(r)
+				if r.Verdict != "VALID" {
+					onlyTheHost(t, r.Verdict, r.Findings)
+					return fmt.Errorf("without a fault: %s %q", r.Verdict, r.Reasons)
+				}
+				return nil
+			})
 		})
 	}
 }
