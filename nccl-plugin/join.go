@@ -24,6 +24,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
@@ -116,9 +117,16 @@ func (m *member) closeFiles() {
 	}
 }
 
-// checkDescriptors makes sure that some file descriptors are free. Without one, Go's
-// runtime would end the process.
+// checkDescriptors makes sure that NCCL can poll as many file descriptors as it does, and that some are free: without
+// one, Go's runtime would end the process.
 func checkDescriptors() error {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	if err := nccl.CheckDescriptors(l.Cur); err != nil {
+		return err
+	}
 	const enough = 12 // for the runtime, the folder, the fabric, the socket and a few connections
 	for range enough {
 		fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)

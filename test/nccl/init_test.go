@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // If a rank is lost in ncclCommInitRank, the others would wait for it there for ever, and so would the shell that has
@@ -84,5 +86,23 @@ kill -9 $one; sleep 8; kill -0 $zero && echo waits; kill $zero; wait; exit 0`
 				t.Errorf("%v:\n%s", err, out)
 			}
 		})
+	}
+}
+
+// Ranks that may open too few files are not started: NCCL would hang.
+func TestFewOpenFiles(t *testing.T) {
+	t.Parallel()
+	for limit, tc := range map[string]struct{ ranks, want string }{
+		"74": {"2", "a process may have 74 open files, and NCCL hangs with fewer than 75: raise the limit (ulimit -n 4096)"},
+		"75": {"32", "a process may have 75 open files, and this command needs 144: raise the limit (ulimit -n 144)"},
+	} {
+		cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "eth10", "--ranks", tc.ranks,
+			"-b", "1M", "-e", "1M")
+		cmd.Args = append([]string{"sh", "-c", "ulimit -n " + limit + `; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = needs.Program(t, "sh")
+		out, _ := cmd.CombinedOutput() // its status is checked below
+		if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), tc.want) {
+			t.Errorf("a limit of %s: status %d:\n%s", limit, cmd.ProcessState.ExitCode(), out)
+		}
 	}
 }

@@ -21,6 +21,7 @@ var limits = []failure{
 	{"no shared memory for rings", noMemory, "2.22", ""},
 	{"no file descriptor left", noDescriptors, "2.29", ""},
 	{"few file descriptors left", fewDescriptors, "", ""},
+	{"a limit of file descriptors with which NCCL hangs", lowLimit, "2.29", ""},
 	{"a full folder before the job", fullBefore, "2.29", "real"},
 	{"a full folder under the job", fullUnder, "2.22", "real"},
 }
@@ -62,6 +63,19 @@ func noDescriptors(t *testing.T, on system, _ uint64) {
 		}
 	}
 	withFree(t, on, 100).allRight(time.Minute)
+}
+
+// lowLimit allows fewer descriptors than NCCL polls at once.
+func lowLimit(t *testing.T, on system, _ uint64) {
+	w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "0", "65536"},
+		env: []string{"NCCL_DEBUG=WARN"}, wrap: []string{"sh", "-c", `ulimit -n 64 && exec "$0" "$@"`}})
+	w.finish(hang)
+	for i, p := range w.ranks {
+		if _, ok := p.printed("64 open files, and NCCL hangs with fewer than 75: raise the limit"); !ok ||
+			p.status() == 0 {
+			w.fatalf("rank %d ended with %d", i, p.status())
+		}
+	}
 }
 
 // fewDescriptors leaves fewer and fewer free descriptors. Each job is right, or a rank that has

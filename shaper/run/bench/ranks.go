@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/run/host"
 )
 
 const (
@@ -27,6 +28,9 @@ const (
 	updateEvery = time.Second
 	// quitGrace is the time that a healthy rank has to unload its libraries.
 	quitGrace = 10 * time.Second
+
+	// Open files of this process: those for a rank are its pipes and its pidfd. Measured: 18 with 2 ranks, 74 with 16.
+	ownDescriptors, rankDescriptors = 16, 4
 )
 
 // Ranks are the processes of a run. It is not safe for concurrent use, Close included. After a step has failed all
@@ -68,6 +72,9 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 // error.
 func StartRanks(ctx context.Context, cfg Config) (*Ranks, error) {
 	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := host.CheckDescriptors(ownDescriptors + rankDescriptors*cfg.Ranks); err != nil {
 		return nil, err
 	}
 	r := &Ranks{cfg: cfg, events: make(chan event, 4*cfg.Ranks), exited: make([]bool, cfg.Ranks)}

@@ -55,7 +55,8 @@ func (j *Job) Run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 			status, err := launch.ExitStatus(err)
 			if last == nil && err == nil && status > signalled {
 				j.file.Reap() // before Stop: these have died
-				if !j.stuck.Load() { // else the job has failed: it was not stopped
+				if !j.stuck.Load() {
+					// Else the job has failed: it was not stopped.
 					j.Stop()
 				}
 				j.EndOrphans()

@@ -26,6 +26,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
+	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -124,6 +125,9 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 	}
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return cli.BadInput("%s: no such command", args[0])
+	}
+	if err := host.CheckDescriptors(0); err != nil {
+		return err
 	}
 	exits, err := expectedExits(o.ExpectExit, g.Getenv)
 	if err != nil {
