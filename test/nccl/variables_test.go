@@ -267,3 +267,18 @@ func TestUnusedVariables(t *testing.T) {
 		}
 	}
 }
+
+// A variable that switches on cuMem, which the software CUDA does not have, is refused in the rank itself too: a
+// launcher may set it there. NCCL would call functions that are not there.
+func TestCuMemIsRefused(t *testing.T) {
+	t.Parallel()
+	bin := program(t)
+	for _, version := range []string{"2.22", "2.29"} {
+		out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "eth10", "--clock", "virtual",
+			"--soft-cuda", "--nccl", version, "--", "env", "NCCL_CUMEM_ENABLE=1", bin).CombinedOutput()
+		if text := string(out); err != nil || !strings.Contains(text, "all right") || !strings.Contains(text,
+			"ddlemu software CUDA: NCCL_CUMEM_ENABLE=1 has no effect: there is no cuMem here\n") {
+			t.Errorf("NCCL %s: %v:\n%s", version, err, text)
+		}
+	}
+}
