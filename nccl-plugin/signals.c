@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 static sigset_t mask;
-static struct sigaction urgent;
+static struct sigaction urgent, pipe_action;
 
 // The kernel gives a signal for the process to any thread that does not block it. On a thread of Go it would end a
 // process whose other threads block the signal and wait for it, and a handler would run on a goroutine's small stack.
@@ -19,12 +19,16 @@ __attribute__((constructor(101))) static void before_go(void)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	sigaction(SIGURG, NULL, &urgent);
+	sigaction(SIGPIPE, NULL, &pipe_action);
 }
 
 // Go installs a handler for SIGURG, to interrupt long loops. The plugin has none, so the host's handler is restored.
-// Go's handlers for faults stay: they pass on the faults that are not Go's.
+// Go's handlers for faults stay: they pass on the faults that are not Go's. So does that for SIGPIPE, unless the host
+// ignores it: programs that the host starts inherit that, but get the default in place of a handler.
 __attribute__((constructor)) static void after_go(void)
 {
 	sigaction(SIGURG, &urgent, NULL);
+	if (pipe_action.sa_handler == SIG_IGN)
+		sigaction(SIGPIPE, &pipe_action, NULL);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }

@@ -13,7 +13,7 @@ import (
 // The host program's handlers, masks and timers work as without the plugin, and so do its
 // connections.
 func TestSignalsReachTheHost(t *testing.T) {
-	for _, what := range []string{"handlers_before", "handlers_after", "no_handlers"} {
+	for _, what := range []string{"handlers_before", "handlers_after", "no_handlers", "ignored_before"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			good(t, nil, "signals.py", what)

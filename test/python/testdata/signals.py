@@ -5,6 +5,7 @@ import _thread
 import faulthandler
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -112,6 +113,31 @@ def no_handlers():
             raise AssertionError(f"the plugin handles {handled}")
         for case in (broken_pipe, keyboard, profiled, waited):
             case(plugin, link)
+
+
+def ignored(pid="self"):
+    """The signals that a process ignores."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        mask = int(next(line.split()[1] for line in f if line.startswith("SigIgn")), 16)
+    return {s for s in signal.valid_signals() if mask >> (s - 1) & 1}
+
+
+def ignored_before():
+    """What the program ignores, it ignores with the plugin too, and so do programs that it starts."""
+    for s in (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(s, signal.SIG_IGN)
+    before = ignored()
+    with goemu.job() as (plugin, link):
+        if ignored() != before:
+            raise AssertionError(f"ignores {ignored()}, and before {before}")
+        child = subprocess.Popen(["sleep", "60"], restore_signals=False)
+        try:
+            if ignored(child.pid) != before:
+                raise AssertionError(f"a child ignores {ignored(child.pid)}")
+        finally:
+            child.kill()
+            child.wait()
+        broken_pipe(plugin, link)
 
 
 def die(how):
