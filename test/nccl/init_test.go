@@ -29,6 +29,11 @@ kill -9 $one; wait`, "ddlemu: rank 1 died, and rank 0 " + waits},
 RANK=0 "$0" &
 RANK=1 DDLEMU_NODE=7 "$0" &
 wait`, "ddlemu: the plugin of a rank did not start, and rank 0 " + waits},
+		"before it joins": {`export WORLD_SIZE=3
+RANK=0 "$0" &
+RANK=1 false &
+RANK=2 "$0" &
+wait`, "ddlemu: rank 1 is not there, and no program is left that could start it, and rank 0 " + waits},
 	} {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(name+" "+version, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -80,17 +81,45 @@ func (j *Job) lookAtStart(watches map[int64]*startWatch) (why string) {
 		if l.died > 0 {
 			l.diedRank = e.LostRank(l.died - 1)
 		}
-		var ranks []state.ParticipantStatus
-		for _, p := range j.file.Participants() {
-			if p.Job == e.Index() && p.Rank != state.DaemonRank && p.Alive {
-				ranks = append(ranks, p)
+		now, ranks := state.Now(), j.ranksOf(e)
+		if l == (losses{}) && waitLong(now, ranks) && onlyWait(j.id, processesOf(ranks)) {
+			if rank, known := missing(ranks); known {
+				l.absent = rank + 1
 			}
 		}
-		if why := watches[s.Started].look(state.Now(), l, ranks); why != "" {
+		if why := watches[s.Started].look(now, l, ranks); why != "" {
 			return why
 		}
 	}
 	return ""
+}
+
+// ranksOf are the ranks of a program of the job that live.
+func (j *Job) ranksOf(program state.Job) (ranks []state.ParticipantStatus) {
+	for _, p := range j.file.Participants() {
+		if p.Job == program.Index() && p.Rank != state.DaemonRank && p.Alive {
+			ranks = append(ranks, p)
+		}
+	}
+	return ranks
+}
+
+// waitLong says whether there are ranks, and all of them have been in ncclCommInitRank for startPatience.
+func waitLong(now int64, ranks []state.ParticipantStatus) bool {
+	for _, r := range ranks {
+		if !r.Starting || time.Duration(now-r.Joined) < startPatience {
+			return false
+		}
+	}
+	return len(ranks) > 0
+}
+
+func processesOf(ranks []state.ParticipantStatus) map[int]bool {
+	pids := map[int]bool{}
+	for _, r := range ranks {
+		pids[r.PID] = true
+	}
+	return pids
 }
 
 // losses are ranks that others may wait for, in vain.
@@ -98,6 +127,7 @@ type losses struct {
 	died, failed         int // how many
 	diedRank, failedRank int // the last of each
 	notEmulated          bool
+	absent               int // 1 + a rank that has not joined, and that no program can start; 0 if there is none
 }
 
 // startWatch looks whether ranks of a job wait for ever in ncclCommInitRank.
@@ -129,16 +159,29 @@ func (w *startWatch) look(now int64, l losses, ranks []state.ParticipantStatus) 
 // areMissed says whether some rank of the job has no process. If no variable says how many ranks there are, it looks
 // for the lost ones.
 func (l losses) areMissed(ranks []state.ParticipantStatus) bool {
+	rank, known := missing(ranks)
+	if known {
+		return rank >= 0
+	}
+	has := func(rank int) bool {
+		return slices.ContainsFunc(ranks, func(r state.ParticipantStatus) bool { return r.Rank == rank })
+	}
+	return l.died > 0 && !has(l.diedRank) || l.failed > 0 && !has(l.failedRank) || l.notEmulated
+}
+
+// missing is the first rank that has no process, -1 if all have one. It is not known if no variable says how many ranks
+// there are.
+func missing(ranks []state.ParticipantStatus) (rank int, known bool) {
 	world, have := 0, map[int]bool{}
 	for _, r := range ranks {
 		world, have[r.Rank] = max(world, r.World), true
 	}
 	for rank := range world {
 		if !have[rank] {
-			return true
+			return rank, true
 		}
 	}
-	return world == 0 && (l.died > 0 && !have[l.diedRank] || l.failed > 0 && !have[l.failedRank] || l.notEmulated)
+	return -1, world > 0
 }
 
 func (l losses) String() string {
@@ -148,5 +191,8 @@ func (l losses) String() string {
 	case l.failed > 0:
 		return fmt.Sprintf("rank %d failed", l.failedRank)
 	}
-	return "the plugin of a rank did not start"
+	if l.notEmulated {
+		return "the plugin of a rank did not start"
+	}
+	return fmt.Sprintf("rank %d is not there, and no program is left that could start it", l.absent-1)
 }

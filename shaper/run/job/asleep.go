@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// waitCalls are the system calls in which a shell waits for the programs that it has started: bash in the first one,
+// dash in the last one.
+var waitCalls = []int{unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_RT_SIGSUSPEND}
+
+// onlyWait says whether all programs of the job but those in ranks (process ids) only wait for programs that they have
+// started. Then nobody can start another rank. If it is not known, they do not.
+func onlyWait(id string, ranks map[int]bool) bool {
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return false
+	}
+	for _, folder := range folders {
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil || ranks[pid] || pid == os.Getpid() || !belongsTo(folder, id) {
+			continue
+		}
+		if !waitsForChildren(folder) {
+			return false
+		}
+	}
+	return true
+}
+
+// waitsForChildren says whether the process has one thread, which waits for programs that it has started.
+func waitsForChildren(folder string) bool {
+	threads, err := filepath.Glob(filepath.Join(folder, "task", "*"))
+	if err != nil || len(threads) != 1 {
+		return false
+	}
+	children, err := os.ReadFile(filepath.Join(threads[0], "children"))
+	if err != nil || len(children) == 0 {
+		return false
+	}
+	call, err := os.ReadFile(filepath.Join(folder, "syscall")) // "running", or the number and the arguments
+	if err != nil {
+		return false
+	}
+	number, err := strconv.Atoi(strings.SplitN(string(call), " ", 2)[0])
+	if err != nil {
+		return false
+	}
+	return slices.Contains(waitCalls, number)
+}
