@@ -116,6 +116,9 @@ func (r *Run) calls() map[string][]*why.Explained {
 	all := map[string][]*why.Explained{}
 	for i := range r.Report.Calls {
 		c := &r.Report.Calls[i]
+		if c.Warmup {
+			continue
+		}
 		all[c.Name] = append(all[c.Name], c)
 	}
 	return all

@@ -19,6 +19,7 @@ type Call struct {
 	Begun    int64 // when the first rank had planned it; without that, the first post
 	Ended    int64 // when the last message was there; 0 if none was
 	Everyone bool  // all ranks of the communicator take part: it is a collective
+	Warmup   bool  // it was before what the job measures: see ledger.WriteMeasured
 }
 
 // groupKey names what belongs together before messages are looked at.
@@ -100,6 +101,7 @@ func (t *Trace) nameCalls(calls []*Call) {
 	numbers := map[named]int{}
 	for i, c := range calls {
 		x := &t.Tasks[c.Tasks[0]]
+		c.Warmup = c.Begun < t.measured[x.Job]
 		c.Name, c.Everyone = cmp.Or(x.Func, "?"), x.Func != "" && !x.isP2P() && x.Ranks > 0
 		if x.isP2P() {
 			c.Name = t.nameOfSends(c)
@@ -161,6 +163,16 @@ func (t *Trace) Ended() (ended, unfinished int) {
 		}
 	}
 	return ended, unfinished
+}
+
+// Warmups counts the calls of the jobs' warm-ups.
+func (t *Trace) Warmups() (n int) {
+	for i := range t.Calls {
+		if t.Calls[i].Warmup {
+			n++
+		}
+	}
+	return n
 }
 
 // Unattributed counts the messages whose call is not known.

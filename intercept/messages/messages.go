@@ -76,6 +76,7 @@ type Trace struct {
 	Connections []Connection
 	Nodes       map[[2]int]int // by job and rank
 	jobOf       []int          // of each of Ranks
+	measured    map[int]int64  // by job: the end of its warm-up, 0 without one
 	// What is missing, summed over the ledgers.
 	Overwritten, Unreadable, Unnoted uint64
 	LostRanges                       uint64 // or without their name
@@ -111,9 +112,13 @@ var ErrNoLedger = errors.New("no ledger")
 
 // Load reads all ledgers in the folders. Each has those of one job, and all jobs are of one fabric.
 func Load(dirs ...string) (*Trace, error) {
-	t := &Trace{}
+	t := &Trace{measured: map[int]int64{}}
 	var all []recorded
 	for job, dir := range dirs {
+		var err error
+		if t.measured[job], err = ledger.ReadMeasured(dir); err != nil {
+			return nil, err
+		}
 		ledgers, err := t.read(dir)
 		if err != nil {
 			return nil, err

@@ -82,7 +82,8 @@ type Sum struct {
 // Sums are those of the functions, in the order of their names, and that of all calls, which comes first.
 type Sums []Sum
 
-// sumsOf sums the calls that have ended, and that have both a begin and an end when they are played again.
+// sumsOf sums the calls that have ended, and that have both a begin and an end when they are played again. Those of a
+// warm-up are played, but not summed.
 func sumsOf(t *messages.Trace, at func(call int) replay.CallTimes, without map[int]bool) Sums {
 	all := Sum{Name: "all"}
 	first, last := int64(link.Never), int64(0)
@@ -90,7 +91,7 @@ func sumsOf(t *messages.Trace, at func(call int) replay.CallTimes, without map[i
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		x := at(i)
-		if x.End == link.Never || len(c.Messages) == 0 || !t.HasEnded(c) || without[t.Tasks[c.Tasks[0]].Job] {
+		if c.Warmup || x.End == link.Never || len(c.Messages) == 0 || !t.HasEnded(c) || without[t.Tasks[c.Tasks[0]].Job] {
 			continue
 		}
 		if byName[c.Name] == nil {

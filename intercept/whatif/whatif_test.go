@@ -10,6 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
+	"github.com/ddlemu/ddlemu/intercept/why"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
@@ -66,6 +67,31 @@ func TestUnfinishedCallsAreLeftOut(t *testing.T) {
 	m.Received, m.Sent = false, false
 	if r := of(t, f, tr, Change{}); r.Before[0].Calls != len(tr.Calls)-1 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The calls of a warm-up are played, because others wait for them, but no sum has them: neither here nor in why.
+func TestWarmupsAreLeftOut(t *testing.T) {
+	f := replaytest.Fabric(t, 3)
+	tr := replaytest.TwoJobs(t, f)
+	whole := of(t, f, tr, Change{})
+	tr.Calls[0].Warmup = true
+	r := of(t, f, tr, Change{})
+	if got, want := r.Before[0], whole.Before[0]; got.Calls != want.Calls-1 || r.Before[1].Calls != got.Calls ||
+		r.Never != 0 {
+		t.Errorf("%+v, without a warm-up %+v", got, want)
+	}
+	played, err := replay.Play(f, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained, err := why.Of(played)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := explained.Measured(); n != len(tr.Calls)-1 || explained.Functions[0].Calls != n ||
+		len(explained.Worst(10)) != n || len(explained.Calls) != len(tr.Calls) {
+		t.Errorf("why: %d of %d calls, %+v", n, len(explained.Calls), explained.Functions)
 	}
 }
 

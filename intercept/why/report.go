@@ -14,7 +14,7 @@ import (
 // Report is where the time of all recorded calls went.
 type Report struct {
 	Calls     []Explained // in the order of their starts
-	Functions []Function
+	Functions []Function  // without the calls of a warm-up
 	// How the model's times fit the recorded ones.
 	Played    int   // messages
 	Different int   // of these, those whose times differ
@@ -67,6 +67,9 @@ func (r *Report) sum() {
 	at := map[string]int{}
 	for i := range r.Calls {
 		c := &r.Calls[i]
+		if c.Warmup {
+			continue
+		}
 		k, ok := at[c.Name]
 		if !ok {
 			k = len(r.Functions)
@@ -87,11 +90,21 @@ func (r *Report) sum() {
 	slices.SortStableFunc(r.Functions, func(a, b Function) int { return cmp.Compare(b.Ns, a.Ns) })
 }
 
-// Worst are the n longest calls.
+// Measured counts the calls that are not of a warm-up.
+func (r *Report) Measured() (n int) {
+	for i := range r.Functions {
+		n += r.Functions[i].Calls
+	}
+	return n
+}
+
+// Worst are the n longest calls, without those of a warm-up.
 func (r *Report) Worst(n int) []*Explained {
-	all := make([]*Explained, len(r.Calls))
+	var all []*Explained
 	for i := range r.Calls {
-		all[i] = &r.Calls[i]
+		if !r.Calls[i].Warmup {
+			all = append(all, &r.Calls[i])
+		}
 	}
 	slices.SortStableFunc(all, func(a, b *Explained) int { return cmp.Compare(b.Ns(), a.Ns()) })
 	return all[:min(n, len(all))]

@@ -4,6 +4,7 @@ package nccl
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,25 @@ func (w *whatIf) takeByRules() bool {
 	before := len(w.Notes)
 	w.Notes = slices.DeleteFunc(w.Notes, func(note string) bool { return strings.Contains(note, "follow rules") })
 	return len(w.Notes) < before
+}
+
+// The sums of why and whatif are those of the steps that replay measures: the calls in which the ranks connect are apart.
+func TestWarmupIsNotSummed(t *testing.T) {
+	t.Parallel()
+	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":262144,"type":"float32"}`,
+		`{"op":"step"}`)
+	dir := filepath.Join(t.TempDir(), "trace")
+	const steps = 3
+	r := replay(t, path, "--profile", "ndr400", "--steps", fmt.Sprint(steps), "--trace", dir)
+	got := whatIfOf(t, dir)
+	if all := got.Changes[0].Functions[0]; math.Abs(all.Before-1000*r.Time) > 1 || all.Calls != steps {
+		t.Errorf("whatif has %d calls in %.0f ns, replay %d steps in %.3f us", all.Calls, all.Before, steps, r.Time)
+	}
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "why", dir).Output()
+	if want := fmt.Sprintf("AllReduce: %d calls, ", steps); err != nil || !strings.HasPrefix(string(out), want) ||
+		!strings.Contains(string(out), "\nnote: the sums are without 1 call before the first step") {
+		t.Errorf("%v: no %q in\n%s", err, want, out)
+	}
 }
 
 // Real NCCL takes the time that whatif says, on the changed fabric as on the one before: from a run on

@@ -55,9 +55,12 @@ func MakeFolder(dir string) (string, error) {
 	return path, nil
 }
 
-// Clear removes the ledgers in a folder.
+// Clear removes the ledgers in a folder, and what WriteMeasured noted.
 func Clear(dir string) error {
 	paths, err := Files(dir)
+	if rm := os.Remove(filepath.Join(dir, measuredName)); !errors.Is(rm, os.ErrNotExist) {
+		err = errors.Join(err, rm)
+	}
 	for _, p := range paths {
 		err = errors.Join(err, os.Remove(p))
 	}

@@ -253,6 +253,8 @@ type attempt struct {
 	fabric *fabric.Fabric
 	cfg    bench.Config
 	facts  Facts
+
+	measured bool // the ledgers are told from when on the steps are measured
 }
 
 func (a *attempt) run(ctx context.Context) (*Result, error) {
@@ -277,6 +279,9 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	before := a.job.HopCounters()
 	for range max(a.o.Repeat, 1) {
 		played, err := a.play(ctx, plans, "plays", false)
+		if err := a.noteWarmUp(played); err != nil {
+			return nil, err
+		}
 		if err != nil {
 			return a.stopped(ctx, &r, plans, played), err
 		}
@@ -342,6 +347,25 @@ func (a *attempt) warmUp(ctx context.Context, r *Result) error {
 		a.values(r, plans, played)
 	}
 	return err
+}
+
+// noteWarmUp notes, beside the ledgers, when the ranks have begun the first steps that are measured. What they did
+// before connected them, or planned the budget. A rank that has not begun has no time.
+func (a *attempt) noteWarmUp(played []bench.Played) error {
+	if a.o.On.Trace == "" || a.measured {
+		return nil
+	}
+	from := int64(0)
+	for i := range played {
+		if begin := played[i].Begin; begin > 0 && (from == 0 || begin < from) {
+			from = begin
+		}
+	}
+	if from == 0 {
+		return nil
+	}
+	a.measured = true
+	return ledger.WriteMeasured(a.o.On.Trace, from)
 }
 
 // play makes the ranks play. With values, those of Options.Groups are compared.

@@ -186,6 +186,16 @@ func versionOfNCCL(number int) string {
 	return nccl.VersionText(number)
 }
 
+// WarmupNotes say that sums do not have the calls of a warm-up, if there was one.
+func WarmupNotes(t *messages.Trace) []string {
+	n := t.Warmups()
+	if n == 0 {
+		return nil
+	}
+	return []string{"the sums are without " + units.Count(n, "call") +
+		" before the first step, in which NCCL made its connections"}
+}
+
 // WhyNotes say what the report does not rest on.
 func WhyNotes(t *messages.Trace, r *why.Report) []string {
 	notes := Missing(t)

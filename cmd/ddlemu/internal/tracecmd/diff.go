@@ -68,7 +68,7 @@ func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error 
 			return cli.BadInput("%w", err)
 		}
 		runs[i] = &diff.Run{Trace: t, Report: r}
-		for _, note := range cli.WhyNotes(t, r) {
+		for _, note := range append(cli.WhyNotes(t, r), cli.WarmupNotes(t)...) {
 			notes = append(notes, dir+": "+note)
 		}
 	}

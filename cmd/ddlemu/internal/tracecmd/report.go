@@ -95,6 +95,7 @@ func reportOf(t *messages.Trace, fab *replay.Fabric) (*report.Data, error) {
 		return nil, err
 	}
 	doc := report.New(played, r)
-	doc.Version, doc.Clock, doc.Notes = cli.Version(), cli.ClockName(t), cli.WhyNotes(t, r)
+	doc.Version, doc.Clock, doc.Notes = cli.Version(), cli.ClockName(t),
+		append(cli.WhyNotes(t, r), cli.WarmupNotes(t)...)
 	return doc, nil
 }

@@ -280,7 +280,7 @@ func otherFabric(path string, scale int) (*replay.Fabric, error) {
 
 // whatIfNotes say what the results do not rest on. timed: the nodes took time.
 func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result, timed bool) []string {
-	notes := cli.Missing(t)
+	notes := append(cli.Missing(t), cli.WarmupNotes(t)...)
 	if _, n := t.Ended(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s not ended, and left out of the times: see `ddlemu why`",
 			units.Count(n, "call")))

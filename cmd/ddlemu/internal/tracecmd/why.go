@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +68,7 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 	if err != nil {
 		return err
 	}
-	notes := append(cli.WhyNotes(t, r), nodeNotes(file, &fab.Config, t, r)...)
+	notes := slices.Concat(cli.WhyNotes(t, r), cli.WarmupNotes(t), nodeNotes(file, &fab.Config, t, r))
 	if g.JSON {
 		return g.PrintJSON(whyJSON(t, r, notes))
 	}
@@ -95,7 +96,7 @@ func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int, notes []
 		p.parts(f.Parts, f.Ns)
 	}
 	if all := r.Worst(worst); len(all) > 0 {
-		fmt.Fprintf(p.w, "\nThe longest of %s:\n", units.Count(len(r.Calls), "call"))
+		fmt.Fprintf(p.w, "\nThe longest of %s:\n", units.Count(r.Measured(), "call"))
 		for _, c := range all {
 			end := p.time(c.Ns()) + ", last byte at " + c.Rank
 			if c.Unfinished {
@@ -132,7 +133,8 @@ type whyCall struct {
 	Job          string     `json:"job"`
 	Start        int64      `json:"start_ns"` // of the fabric's clock, divided by the time scale
 	Time         int64      `json:"time_ns"`
-	Ended        bool       `json:"ended"` // false: its time is until the ledgers end
+	Warmup       bool       `json:"warm_up,omitempty"` // before what the job measures
+	Ended        bool       `json:"ended"`             // false: its time is until the ledgers end
 	LastRank     string     `json:"last_rank"`
 	Bytes        uint64     `json:"bytes"` // of its messages
 	Messages     int        `json:"messages"`
@@ -151,7 +153,8 @@ func whyJSON(t *messages.Trace, r *why.Report, notes []string) any {
 		}
 		calls[i] = whyCall{
 			Function: c.Name, Sequence: c.Seq, Communicator: fmt.Sprintf("%#x", c.Comm),
-			Job: t.Jobs[t.Tasks[c.Tasks[0]].Job], Start: c.Start / scale, Time: c.Ns() / scale, Ended: !c.Unfinished,
+			Warmup: c.Warmup,
+			Job:    t.Jobs[t.Tasks[c.Tasks[0]].Job], Start: c.Start / scale, Time: c.Ns() / scale, Ended: !c.Unfinished,
 			LastRank: c.Rank, Bytes: c.Bytes, Messages: len(c.Messages), Critical: len(c.Steps), Causes: causes,
 		}
 	}
