@@ -12,12 +12,13 @@ import (
 
 // Header is the first part of a run's output. The keys of JSON are fixed: fields may be added, none renamed.
 type Header struct {
-	NCCL       string   `json:"nccl"`       // version
-	CUDA       string   `json:"cuda"`       // "soft" or "gpu"
-	Profile    string   `json:"profile"`    // or the name in the fabric file
-	Datapath   string   `json:"datapath"`   // such as shm
-	Clock      string   `json:"clock"`      // configs.RealClock or VirtualClock
-	TimeScale  float64  `json:"time_scale"` // times in the output are divided by it
+	NCCL       string   `json:"nccl"`               // version
+	CUDA       string   `json:"cuda"`               // "soft" or "gpu"
+	Profile    string   `json:"profile"`            // or the name in the fabric file
+	InForce    string   `json:"in_force,omitempty"` // what links have otherwise than the profile; "" if nothing
+	Datapath   string   `json:"datapath"`           // such as shm
+	Clock      string   `json:"clock"`              // configs.RealClock or VirtualClock
+	TimeScale  float64  `json:"time_scale"`         // times in the output are divided by it
 	Ranks      int      `json:"ranks"`
 	Nodes      int      `json:"nodes"`
 	Collective string   `json:"collective"`

@@ -36,6 +36,7 @@ type Report struct {
 	Reasons  []string          `json:"reasons"`
 	Findings []verdict.Finding `json:"findings"`
 	Notes    []string          `json:"notes"`
+	InForce  string            `json:"in_force,omitempty"` // what links have otherwise than the profile; "" if nothing
 	GPUTime  string            `json:"gpu_time,omitempty"` // what GPUs cost in the expected times
 }
 
@@ -91,7 +92,7 @@ func (r *Result) Report() *Report {
 		Findings: r.Verdict.Findings,
 		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes,
 			r.Verdict.Notes)...),
-		GPUTime: r.GPUTime,
+		InForce: r.InForce, GPUTime: r.GPUTime,
 	}
 	if note := r.insideNote(); note != "" {
 		out.Notes = append(out.Notes, note)

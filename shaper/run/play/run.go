@@ -67,6 +67,8 @@ type Result struct {
 	Model   []Step
 	Problem string
 	Notes   []string
+	// InForce says what the links have otherwise than the profile or file; "" if nothing.
+	InForce string
 	// GPUTime says what GPUs cost in the expected times, for the header; "" on real GPUs.
 	GPUTime string
 	// Interrupted is how many steps there should have been, 0 if it was not stopped before.
@@ -225,7 +227,7 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 	}
 	r.Scale = j.Fabric.TimeScale()
 	r.Notes = append(slices.Clone(o.On.Unused), r.Notes...)
-	r.GPUTime = o.On.GPUTime
+	r.InForce, r.GPUTime = o.On.InForce, o.On.GPUTime
 	if text := j.Fabric.Uncontrolled(j.Fabric.All(), false); text != "" {
 		r.Notes = append(r.Notes, text)
 	}

@@ -50,6 +50,9 @@ func (t *text) header() {
 		f.CUDA)
 	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock,
 		head.Ranks, t.nodes(), len(t.Steps))
+	if t.InForce != "" {
+		t.line("# fabric: %s", t.InForce)
+	}
 	t.gpuTime()
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))

@@ -50,6 +50,7 @@ type BenchOptions struct {
 	header           lastHeader
 	Budget           time.Duration
 	Flags            *pflag.FlagSet
+	inForce          string // what the links have otherwise than the profile or file; "" if nothing
 	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
 	onlyModel        bool   // all times are those of the model
 	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
@@ -231,14 +232,17 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 	if g.Fabric == "" {
 		origins := map[string]string{}
-		cfg, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv},
-			o.Flags)
+		src := configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}
+		cfg, err := flags.Load(src, o.Flags)
 		if !o.Flags.Changed("nodes") {
 			o.nodesFrom = origins["nodes"]
 		}
 		o.nodeTimeFrom = origins["node_time"]
 		if errors.Is(err, configs.ErrUnnamed) {
 			err = orShared(g, err)
+		}
+		if err == nil {
+			o.inForce, err = cli.InForce(cfg, src)
 		}
 		return cfg, err
 	}
@@ -259,6 +263,7 @@ func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 	}
 	c := fab.Config
 	c.TimeScale = fab.TimeScale()
+	o.inForce = cli.InForceOfShared(&c)
 	return &c, nil
 }
 
@@ -399,7 +404,7 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if e, err = g.RanksOn(cfg, b, o.Flags, o.NCCL, o.Soft, o.onlyModel); err != nil {
 		return e, err
 	}
-	e.Seeds = o.Seeds
+	e.Seeds, e.InForce = o.Seeds, o.inForce
 	if e.Libraries.CUDA == locate.Soft {
 		e.GPUTime = gpuTime
 	}

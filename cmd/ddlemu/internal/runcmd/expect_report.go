@@ -26,6 +26,9 @@ func printForecast(w io.Writer, r *emulate.Report) {
 	if r.GPU != "" {
 		fmt.Fprintf(w, ", GPUs %s", r.GPU)
 	}
+	if r.InForce != "" {
+		fmt.Fprintf(w, "\nfabric: %s", r.InForce)
+	}
 	if r.GPUTime != "" {
 		fmt.Fprintf(w, "\nGPU time: %s", r.GPUTime)
 	}

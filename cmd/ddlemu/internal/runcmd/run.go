@@ -45,6 +45,7 @@ type runOptions struct {
 	clock         clockFlags
 	flags         *pflag.FlagSet
 	topology      cli.UsersTopology
+	inForce       string // what the links have otherwise than the profile or file; "" if nothing
 }
 
 // AddFlags adds the flags to fs.
@@ -179,6 +180,9 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 		return v, status, err
 	}
 	if len(v.Links) > 0 {
+		if o.inForce != "" {
+			fmt.Fprintf(g.Stderr, "fabric: %s\n", o.inForce)
+		}
 		fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.Decisions(&j.Fabric.Config, view, !o.isSoft()))
 		if o.isSoft() {
 			fmt.Fprintf(g.Stderr, "GPU time: %s\n", cli.GPUTime(&j.Fabric.Config, g.Fabric != ""))
@@ -300,9 +304,17 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 		if err != nil {
 			return nil, err
 		}
-		return job.Share(dir, g.Fabric)
+		j, err := job.Share(dir, g.Fabric)
+		if err == nil {
+			o.inForce = cli.InForceOfShared(&j.Fabric.Config)
+		}
+		return j, err
 	}
 	fab, err := cli.LoadTimed(g, o.Profile, o.File, o.flags)
+	if err != nil {
+		return nil, err
+	}
+	o.inForce, err = cli.InForce(&fab.Config, configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv})
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 type Report struct {
 	NCCL    string `json:"nccl"`
 	Profile string `json:"profile"`
+	InForce string `json:"in_force,omitempty"` // what links have otherwise than the profile; "" if nothing
 	GPU     string `json:"gpu,omitempty"`      // the kind that the fabric names
 	GPUTime string `json:"gpu_time,omitempty"` // what GPUs cost in the expected times, and why nothing
 	Ranks   int    `json:"ranks"`
