@@ -156,7 +156,7 @@ func (o *fabricShowOptions) gpuTime(c *configs.Fabric) string {
 		return fmt.Sprintf("%s in ddlemu expect; else none (%v)", c.GPUTimeText(nil), not)
 	}
 	return c.GPUTimeText(nil) +
-		" in ddlemu bench and expect; run, up and replay: add --node-time, and --clock virtual to run and up"
+		" in ddlemu bench and expect; run, up and replay: add --node-time"
 }
 
 // isNamed says whether flags name the fabric: else it is the one that is up.

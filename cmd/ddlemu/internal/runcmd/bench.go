@@ -294,7 +294,7 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric, shared bool) (text strin
 	switch {
 	case !cfg.CostsGPUTime() || o.onlyModel || cfg.TimedNodes:
 	case shared:
-		not = errors.New("the fabric that is up does not have it: bring it up with --node-time and --clock virtual")
+		not = errors.New("the fabric that is up does not have it: bring it up with --node-time")
 	case o.nodeTimeIfAsked && !asked:
 		not = errors.New("add --node-time")
 	default:
