@@ -55,8 +55,8 @@ func TestGPUs(t *testing.T) {
 		if got != want[g.Name] {
 			t.Errorf("%s: got %+v, want %+v", g.Name, got, want[g.Name])
 		}
-		if g.Description == "" {
-			t.Errorf("%s: no description", g.Name)
+		if g.Description == "" || g.Time == nil {
+			t.Errorf("%s: no description or no times", g.Name)
 		}
 		given := map[string]bool{"nvlink": g.NVLink.Links > 0, "c2c": g.C2C.Has(), "nvlink_domain": g.NVLinkDomain > 0,
 			"time": g.Time != nil}

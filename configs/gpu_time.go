@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +36,9 @@ type GPUTime struct {
 
 	// FittedTo are the rows of tables that these figures were fitted to.
 	FittedTo []FittedRows `yaml:"fitted_to,omitempty"`
+	// EstimatedFrom are the kinds whose figures these were taken from, if no table of this kind is known: the geometric
+	// mean of theirs, with rates of links in proportion to the raw rate.
+	EstimatedFrom []string `yaml:"estimated_from,omitempty,flow"`
 }
 
 // LinkTime is the rate and the latency of links. Messages over PCI Express to a GPU of another PCI switch, or of
@@ -54,7 +58,7 @@ type NetTime struct {
 }
 
 // NICTime is what NICs of a kind cost GPUs, for fabrics with the time of nodes. Its NetTime, if it is not zero,
-// replaces that of the kind of GPU.
+// replaces that of the kind of GPU and the PerMessage of the fabric's hosts.
 type NICTime struct {
 	NetTime `yaml:",inline"`
 	Rate    units.Bandwidth `yaml:"rate,omitempty"` // of payload, of a port; 0: that of the link
@@ -97,6 +101,7 @@ func (d *decoder) gpuTime(dst **GPUTime) func(string, *yaml.Node) error {
 			{"nvls_copy", d.actionTime(&t.NVLSCopy)},
 			{"nvls_head", d.actionTime(&t.NVLSHead)},
 			{"fitted_to", values(d, &t.FittedTo, ParseFittedRows)},
+			{"estimated_from", values(d, &t.EstimatedFrom, kindName)},
 		})
 	}
 }
@@ -132,6 +137,14 @@ func (d *decoder) actionTime(a *ActionTime) func(string, *yaml.Node) error {
 			return x, nil
 		})},
 	})
+}
+
+// kindName reads the name of a kind of GPU that ships with ddlemu.
+func kindName(s string) (string, error) {
+	if !slices.Contains(GPUNames(), s) {
+		return "", Unknown("kind of GPU", s, GPUNames())
+	}
+	return s, nil
 }
 
 // MayUseNVLS says whether NCCL may choose NVLS on these GPUs, if their NVLinks are connected like this.

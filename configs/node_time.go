@@ -5,6 +5,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // HasGPUTime reports whether it is known what nodes of f cost: its kind of GPU has the section time.
@@ -19,6 +20,8 @@ func (f *Fabric) CheckTimedNodes(soft bool) error {
 	switch {
 	case f.NICTime != nil && f.NICTime.Rendezvous > 0:
 		return errors.New("emulated runs do not know the rendezvous of NICs (nic_time) yet")
+	case f.NodeNVLink().Connection == GraphNVLink:
+		return errors.New("emulated runs do not know NVLinks that connect some pairs only yet")
 	case f.OnKernel():
 		return errors.New("runs on the datapath kernel do not have it")
 	case !soft:
@@ -54,7 +57,11 @@ func (f *Fabric) GPUTimeText(not error) string {
 	case not != nil:
 		return fmt.Sprintf("none (%v)", not)
 	}
-	return "that of " + f.GPU.Name
+	text := "that of " + f.GPU.Name
+	if from := f.GPU.Time.EstimatedFrom; len(from) > 0 {
+		text += ", estimated from " + strings.Join(from, " and ")
+	}
+	return text
 }
 
 // validateNodeTime checks that there are GPUs that could cost time.

@@ -96,7 +96,9 @@ func TestGPUTimeText(t *testing.T) {
 		{profile: "ndr400", want: "none (add --gpu)"},
 		{profile: "ndr400", not: errors.New("x"), want: "none (add --gpu)"},
 		{profile: "ndr400", gpu: "h100-sxm", off: true, want: "none (add --node-time)"},
-		{profile: "ndr400", gpu: "v100", want: "none (v100 has no section time: see docs/node-time.md)"},
+		{profile: "ndr400", gpu: "v100", want: "that of v100, estimated from a100-sxm"},
+		{profile: "ndr400", gpu: "a10", want: "that of a10, estimated from l40s and rtx-pro-6000"},
+		{profile: "ndr400", gpu: "./mine.yaml", want: "none (mine has no section time: see docs/node-time.md)"},
 		{profile: "hgx-h100-ndr400", want: "that of h100-sxm"},
 		{profile: "hgx-h100-ndr400", off: true, want: "none (add --node-time)"},
 		{profile: "hgx-h100-ndr400", not: errors.New("a reason"), want: "none (a reason)"},
@@ -107,10 +109,7 @@ func TestGPUTimeText(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tc.gpu != "" {
-			if f.GPU, err = BuiltInGPU(tc.gpu); err != nil {
-				t.Fatal(err)
-			}
-			f.NodeTime = true
+			f.GPU, f.NodeTime = kindOf(t, tc.gpu), true
 		}
 		f.NodeTime = f.NodeTime && !tc.off
 		if got := f.GPUTimeText(tc.not); got != tc.want {
@@ -120,6 +119,19 @@ func TestGPUTimeText(t *testing.T) {
 			t.Errorf("%+v: costs time %v", tc, got)
 		}
 	}
+}
+
+// kindOf is a built-in kind, or goodGPU, which has no times.
+func kindOf(t *testing.T, name string) *GPU {
+	t.Helper()
+	g, err := BuiltInGPU(name)
+	if name == "./mine.yaml" {
+		g, err = DecodeGPU(name, []byte(goodGPU))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 func TestNodeTimeOfFile(t *testing.T) {
@@ -218,7 +230,8 @@ func TestTimeNodes(t *testing.T) {
 		{"hgx-h100-ndr400", "", "", ""},
 		{"hgx-h100-ndr400", "", Kernel, "runs on the datapath kernel do not have it; ddlemu expect has"},
 		{"gh200-ss11", "", "", "emulated runs do not know the rendezvous of NICs"},
-		{"ndr400", "v100", "", "v100 has no section time"},
+		{"ndr400", "./mine.yaml", "", "mine has no section time"},
+		{"ndr400", "v100", "", "emulated runs do not know NVLinks that connect some pairs only"},
 		{"ndr400", "h100-sxm", "", ""},
 	} {
 		f, err := Profile(tc.profile)
@@ -226,9 +239,7 @@ func TestTimeNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tc.gpu != "" {
-			if f.GPU, err = BuiltInGPU(tc.gpu); err != nil {
-				t.Fatal(err)
-			}
+			f.GPU = kindOf(t, tc.gpu)
 		}
 		f.NodeTime, f.Datapath = false, tc.datapath
 		switch err = f.TimeNodes(); {

@@ -49,8 +49,14 @@ func (f *Fabric) NodeTime() *node.Time {
 	return out
 }
 
-// IsMesh says whether each GPU of a node has a link to each other one. Else its links go through switches.
-func (f *Fabric) IsMesh() bool { return f.Config.NodeNVLink().Connection == configs.MeshNVLink }
+// IsMesh says whether each GPU of a node has a link to each other one, or to some of them (hasGraph). Else its links go
+// through switches.
+func (f *Fabric) IsMesh() bool {
+	return f.Config.NodeNVLink().Connection == configs.MeshNVLink || f.hasGraph()
+}
+
+// hasGraph says whether NVLinks connect some pairs of a node's GPUs only.
+func (f *Fabric) hasGraph() bool { return f.Config.NodeNVLink().Connection == configs.GraphNVLink }
 
 // NICTime is what NICs and proxies cost: what the fabric does not say of its NICs, as the kind of GPU says it. Only
 // for a fabric with NodeTime.
@@ -64,14 +70,24 @@ func (f *Fabric) NICTime() (net configs.NICTime) {
 	return net
 }
 
+// timedPerMessage is what a message costs at each end, with the time of nodes: what the fabric says of its NICs, else what it
+// says of its hosts and what its kind of GPU has for the proxy.
+func (f *Fabric) timedPerMessage() time.Duration {
+	if n := f.Config.NICTime; n != nil && n.NetTime != (configs.NetTime{}) {
+		return n.PerMessage
+	}
+	return f.Config.Host.PerMessage + f.Config.GPU.Time.Net.PerMessage
+}
+
 // CheckNodeTime says why the time of the fabric's nodes is not known. Only for a fabric with NodeTime.
 func (f *Fabric) CheckNodeTime() error {
 	c := &f.Config
 	switch {
 	case !c.HasGPUTime():
 		return fmt.Errorf("the time of a node with %s: it has no section time", c.GPUName())
-	case c.NodeNVLink().Connection == configs.GraphNVLink:
-		return fmt.Errorf("the time of a node with %s: not known for NVLinks that connect some pairs only", c.GPU.Name)
+	case f.hasGraph() && !f.connected():
+		return fmt.Errorf("the time of a node with %s: NVLinks do not connect all of its %d GPUs, and what is between the "+
+			"others is not known", c.GPU.Name, c.GPUsPerNode)
 	case c.Nodes > c.DomainNodes() && f.NICTime().NetTime == configs.NetTime{}:
 		return fmt.Errorf("the time of a node with %s: time.net is missing, which several nodes need", c.GPU.Name)
 	case c.GPU.MayUseNVLS(c.NodeNVLink().Connection) && c.GPU.Time.NVLSCopy.Rate == 0:
@@ -79,7 +95,7 @@ func (f *Fabric) CheckNodeTime() error {
 			"the time of a node with %s: time.nvls_copy and time.nvls_head are missing, which NVSwitches "+
 				"need", c.GPU.Name)
 	}
-	if sum := c.Host.PerMessage + f.NICTime().PerMessage; sum > configs.MaxLatency {
+	if sum := f.timedPerMessage(); sum > configs.MaxLatency {
 		return fmt.Errorf("the time of a node with %s: a message takes its host and its proxy %v together: must be at most %v",
 			c.GPU.Name, sum, configs.MaxLatency)
 	}
@@ -125,11 +141,25 @@ func (f *Fabric) GPUGroups() (groups [node.MostGPUGroups]node.GPUGroup) {
 	return groups
 }
 
-// GPULinks are the links between the GPUs of each node: of a mesh one for each ordered pair of GPUs, in the order of
-// both, else one out of and one into each GPU, and after those of all GPUs one out of and one into each PCI switch and
+// pairRates returns the rate between two GPUs of a node of which each has links of this rate together. Those of a graph
+// that have no link have the rate of one, which nothing uses.
+func (f *Fabric) pairRates(all units.Bandwidth) func(a, b int) units.Bandwidth {
+	gpus := f.Config.GPUsPerNode
+	if n := f.Config.NodeNVLink(); f.hasGraph() {
+		links := n.Between(gpus)
+		return func(a, b int) units.Bandwidth {
+			return all * units.Bandwidth(max(links[a][b], 1)) / units.Bandwidth(n.Links)
+		}
+	}
+	return func(int, int) units.Bandwidth { return all / units.Bandwidth(max(gpus-1, 1)) }
+}
+
+// GPULinks are the links between the GPUs of each node: of a mesh or graph one for each ordered pair of GPUs, in the
+// order of both, else one out of and one into each GPU, and after those of all GPUs one out of and one into each PCI switch and
 // CPU. They are the last hops of a fabric with TimedNodes.
 func (f *Fabric) GPULinks() (links []Hop) {
 	t, gpus := f.Config.GPU.Time.Links, f.Config.GPUsPerNode
+	between := f.pairRates(t.Rate)
 	for gpu := range f.Config.Nodes * gpus {
 		if !f.IsMesh() {
 			half := t.Latency / 2
@@ -138,8 +168,7 @@ func (f *Fabric) GPULinks() (links []Hop) {
 			continue
 		}
 		for peer := range gpus {
-			links = append(links, Hop{link.GPULink, gpu, gpu - gpu%gpus + peer,
-				localSpec(t.Rate/units.Bandwidth(max(gpus-1, 1)), t.Latency)})
+			links = append(links, Hop{link.GPULink, gpu, gpu - gpu%gpus + peer, localSpec(between(gpu%gpus, peer), t.Latency)})
 		}
 	}
 	for _, g := range f.gpuGroups() {
@@ -214,7 +243,7 @@ func (f *Fabric) FirstGPULink() int {
 func (f *Fabric) GPUPath(src, dst int, d Direction) []link.PathHop {
 	gpus := f.Config.GPUsPerNode
 	if f.IsMesh() {
-		return []link.PathHop{{Hop: f.FirstGPULink() + src*gpus + dst%gpus}}
+		return f.meshPath(src, dst%gpus)
 	}
 	out, in := link.PathHop{Hop: f.FirstGPULink() + 2*src}, link.PathHop{Hop: f.FirstGPULink() + 2*dst + 1}
 	switch d {
@@ -233,6 +262,52 @@ func (f *Fabric) GPUPath(src, dst int, d Direction) []link.PathHop {
 		}
 	}
 	return append(path, in)
+}
+
+// meshPath is the hops from a GPU to one of its node, the number of which is within the node. Without NVLinks between
+// them NCCL has GPUs between them pass messages on (NVB in its topology): as few as possible, the lowest ones.
+func (f *Fabric) meshPath(src, dst int) (path []link.PathHop) {
+	gpus := f.Config.GPUsPerNode
+	node, at := src-src%gpus, src%gpus
+	for _, next := range f.between(at, dst) {
+		path = append(path, link.PathHop{Hop: f.FirstGPULink() + (node+at)*gpus + next})
+		at = next
+	}
+	return path
+}
+
+// between is the GPUs on the way from one GPU of a node to another, with the last one; nil if NVLinks do not connect them.
+func (f *Fabric) between(src, dst int) []int {
+	if !f.hasGraph() {
+		return []int{dst}
+	}
+	n := f.Config.NodeNVLink()
+	links := n.Between(f.Config.GPUsPerNode)
+	ways := map[int][]int{src: nil} // to the GPUs that were reached
+	for reached := []int{src}; len(reached) > 0 && src != dst; reached = reached[1:] {
+		at := reached[0]
+		for next, number := range links[at] {
+			if _, seen := ways[next]; seen || number == 0 {
+				continue
+			}
+			ways[next] = append(slices.Clone(ways[at]), next)
+			if next == dst {
+				return ways[dst]
+			}
+			reached = append(reached, next)
+		}
+	}
+	return nil
+}
+
+// connected says whether NVLinks lead from each GPU of a node to each other one.
+func (f *Fabric) connected() bool {
+	for dst := 1; dst < f.Config.GPUsPerNode; dst++ {
+		if f.between(0, dst) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // localName is the name of what links of a kind within a node leave or enter, for people.

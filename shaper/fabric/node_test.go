@@ -164,3 +164,53 @@ func TestHostAndProxyTogether(t *testing.T) {
 		}
 	}
 }
+
+// Where NVLinks connect some pairs only, messages between the others pass GPUs that are connected with both, and a pair
+// has a part of the rate by its links.
+func TestPathsOverGraph(t *testing.T) {
+	kind, err := configs.BuiltInGPU("v100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind.Time.Links.Rate = 6 * units.Gbps
+	c, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.GPU, c.GPUsPerNode, c.NodeTime = kind, 8, true
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.CheckNodeTime(); err != nil {
+		t.Fatal(err)
+	}
+	links := f.GPULinks()
+	for _, tc := range []struct {
+		src, dst int
+		way      []int // GPUs of the fabric
+		gbps     int   // of the first of them
+	}{
+		{0, 3, []int{0, 3}, 2}, {3, 1, []int{3, 1}, 1}, {0, 7, []int{0, 3, 7}, 2}, {8, 15, []int{8, 11, 15}, 2},
+		{14, 8, []int{14, 10, 8}, 1},
+	} {
+		way, path := []int{tc.src}, f.GPUPath(tc.src, tc.dst, Through)
+		for _, h := range path {
+			hop := links[h.Hop-f.FirstGPULink()]
+			if hop.Kind != link.GPULink || hop.Src != way[len(way)-1] {
+				t.Fatalf("%d to %d: %+v after %v", tc.src, tc.dst, hop, way)
+			}
+			way = append(way, hop.Dst)
+		}
+		if diff := cmp.Diff(tc.way, way); diff != "" {
+			t.Errorf("%d to %d (-want +got):\n%s", tc.src, tc.dst, diff)
+		}
+		if got := links[path[0].Hop-f.FirstGPULink()].Spec.Bandwidth; got != uint64(tc.gbps)*uint64(units.Gbps) {
+			t.Errorf("%d to %d: %d bit/s, want %d Gb/s", tc.src, tc.dst, got, tc.gbps)
+		}
+	}
+	kind.NVLink.Graph = kind.NVLink.Graph[:5] // GPU 7 has none
+	if err := f.CheckNodeTime(); err == nil {
+		t.Error("GPUs that no NVLinks connect: no error")
+	}
+}

@@ -36,7 +36,7 @@ func (f *Fabric) host() link.Host {
 	h := f.Config.Host
 	perMessage := h.PerMessage
 	if f.Config.TimedNodes {
-		perMessage += f.NICTime().PerMessage
+		perMessage = f.timedPerMessage()
 	}
 	host, err := link.NewHost(perMessage, uint64(h.Copy))
 	if err != nil {

@@ -3,6 +3,8 @@
 package runcmd
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,15 +13,34 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
+// untimedKind is the file of a kind of GPU without times.
+func untimedKind(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "untimed.yaml")
+	err := os.WriteFile(file, []byte(`name: untimed
+product: A GPU
+compute_capability: 8.0
+sms: 80
+memory: 32G
+pcie: {generation: 3, lanes: 16, gpus: 2}
+cpu: {arch: x86_64, vendor: intel, gpus: 4}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // Nodes cost time if it is asked for, known and can be played; the header says which of these is missing.
 func TestNodeTime(t *testing.T) {
 	const (
 		noGPU   = "none (add --gpu)"
 		notSaid = "none (add --node-time)"
 		kernel  = "runs on the datapath kernel do not have it"
-		unknown = "none (v100 has no section time"
+		unknown = "none (untimed has no section time"
 		ofH100  = "that of h100-sxm"
 	)
+	file := untimedKind(t)
 	for _, tc := range []struct {
 		args    string
 		replay  bool
@@ -36,7 +57,7 @@ func TestNodeTime(t *testing.T) {
 		{args: "--profile ndr400 --gpu h100-sxm", model: true, ifKnown: true, costs: true, want: ofH100},
 		{args: "--profile ndr400 --gpu h100-sxm --node-time=off", model: true, ifKnown: true, want: notSaid},
 		{args: "--profile ndr400 --gpu h100-sxm", env: "off", model: true, ifKnown: true, want: notSaid},
-		{args: "--profile ndr400 --gpu v100", model: true, ifKnown: true, want: unknown},
+		{args: "--profile ndr400 --gpu untimed.yaml", model: true, ifKnown: true, want: unknown},
 		{args: "--profile ndr400 --gpu h100-sxm --node-time", model: true, costs: true, want: ofH100},
 		{args: "--profile ndr400 --gpu h100-sxm --node-time", costs: true, want: ofH100},
 		{args: "--profile ndr400 --gpu h100-sxm --node-time --clock real", costs: true, want: ofH100},
@@ -50,14 +71,15 @@ func TestNodeTime(t *testing.T) {
 		{args: "--profile hgx-h100-ndr400", model: true, costs: true, want: ofH100},
 		{args: "--profile hgx-h100-ndr400", costs: true, want: ofH100},
 		{args: "--profile hgx-h100-ndr400 --node-time=off", model: true, want: notSaid},
-		{args: "--profile hgx-h100-ndr400 --gpu v100", model: true, want: unknown},
-		{args: "--profile hgx-h100-ndr400 --gpu v100 --node-time", model: true,
-			want: "--node-time: v100 has no section time"},
-		{args: "--profile hgx-h100-ndr400 --gpu v100", env: "on", model: true,
-			want: "DDLEMU_NODE_TIME: v100 has no section time"},
+		{args: "--profile hgx-h100-ndr400 --gpu untimed.yaml", model: true, want: unknown},
+		{args: "--profile hgx-h100-ndr400 --gpu untimed.yaml --node-time", model: true,
+			want: "--node-time: untimed has no section time"},
+		{args: "--profile hgx-h100-ndr400 --gpu untimed.yaml", env: "on", model: true,
+			want: "DDLEMU_NODE_TIME: untimed has no section time"},
 	} {
 		g := &cli.Global{Getenv: func(name string) string { return map[string]string{"DDLEMU_NODE_TIME": tc.env}[name] }}
 		o := BenchOptions{onlyModel: tc.model, nodeTimeIfKnown: tc.ifKnown, nodeTimeIfAsked: tc.replay, Soft: true}
+		tc.args = strings.ReplaceAll(tc.args, "untimed.yaml", file)
 		fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 		o.addFabricFlags(g, fs)
 		if err := fs.Parse(strings.Fields(tc.args)); err != nil {

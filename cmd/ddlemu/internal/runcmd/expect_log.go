@@ -3,7 +3,6 @@
 package runcmd
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -52,8 +51,7 @@ func (o *expectOptions) place(g *cli.Global, log *emulate.Log) (notes []string, 
 	return o.placeGPU(g, s.GPU)
 }
 
-// placeGPU sets the kind of GPU whose product is that of the log, unless the fabric has one or it is not known what
-// nodes with this kind take: then NCCL decides as for a fabric without a kind.
+// placeGPU sets the kind of GPU whose product is that of the log, unless the fabric has one.
 func (o *expectOptions) placeGPU(g *cli.Global, product string) (notes []string, err error) {
 	kind, near, err := configs.KindOfProduct(product)
 	if err != nil {
@@ -79,11 +77,7 @@ func (o *expectOptions) placeGPU(g *cli.Global, product string) (notes []string,
 	case g.Fabric != "":
 		return nil, nil
 	}
-	known, err := configs.BuiltInGPU(kind)
-	if err == nil && known.Time == nil {
-		return []string{noTime(kind)}, nil
-	}
-	return nil, cmp.Or(err, o.setUnlessGiven("the log's", "gpu", kind))
+	return nil, o.setUnlessGiven("the log's", "gpu", kind)
 }
 
 // noTime is a note on a kind of GPU without times.

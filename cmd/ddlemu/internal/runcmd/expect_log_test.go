@@ -48,8 +48,8 @@ func TestPlaceOfLog(t *testing.T) {
 			"2.29", "4", "ndr400", "the log's GPUs are NVIDIA H100 80GB HBM3 (h100-sxm), the fabric's h200-sxm", false},
 		{"another maker", "--profile ndr400 --soft-cuda", 2, "AMD Instinct MI300X", processes, "", "2.22", "2", "ndr400",
 			"no kind of GPU is the log's, AMD Instinct MI300X", false},
-		{"a kind without times", "--profile ndr400 --soft-cuda", 2, "Tesla T4", processes, "", "2.22", "2", "ndr400",
-			"the time of nodes with t4 is not known", false},
+		{"a kind whose times are estimated", "--profile ndr400 --soft-cuda", 2, "Tesla T4", processes, "t4", "2.22", "2",
+			"ndr400", "", false},
 		{"a card", "--profile ndr400 --soft-cuda", 2, "NVIDIA L40", processes, "", "2.22", "2", "ndr400",
 			"such as l40s", false},
 	} {

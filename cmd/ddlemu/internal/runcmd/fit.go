@@ -161,11 +161,12 @@ func (o *fitOptions) show(g *cli.Global, r *fitReport) error {
 	return printFit(g.Stdout, r)
 }
 
-// otherKinds are the built-in kinds that have times, but one.
+// otherKinds are the built-in kinds that have times, but one. Times that were estimated from other kinds say nothing of
+// their own.
 func otherKinds(name string) (all []fit.Kind, err error) {
 	gpus, err := configs.GPUs()
 	for _, g := range gpus {
-		if g.Name != name && g.Time != nil {
+		if g.Name != name && g.Time != nil && len(g.Time.EstimatedFrom) == 0 {
 			all = append(all, fit.KindOf(g))
 		}
 	}

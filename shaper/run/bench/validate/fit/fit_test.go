@@ -389,3 +389,45 @@ func TestFiguresThatRoundAlike(t *testing.T) {
 		t.Errorf("%d calls for two different rates", calls)
 	}
 }
+
+// Figures that were estimated are those of the kinds that they name: the geometric mean, of rates of links in proportion
+// to the raw rate.
+func TestEstimatedKinds(t *testing.T) {
+	gpus, err := configs.GPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	estimated := 0
+	for _, g := range gpus {
+		if g.Time == nil || len(g.Time.EstimatedFrom) == 0 {
+			continue
+		}
+		estimated++
+		if len(g.Time.FittedTo) > 0 {
+			t.Errorf("%s: fitted and estimated", g.Name)
+		}
+		own := KindOf(g)
+		for _, c := range constantsOf(g.Time) {
+			sum := 0.0
+			for _, name := range g.Time.EstimatedFrom {
+				from, err := configs.BuiltInGPU(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := KindOf(from)
+				x := c.of(other.Time)
+				if strings.HasPrefix(c.Name, "links.") && c.Name != "links.latency" {
+					x *= own.Links / other.Links
+				}
+				sum += math.Log(x)
+			}
+			want := math.Exp(sum / float64(len(g.Time.EstimatedFrom)))
+			if got := c.of(g.Time); math.Abs(got/want-1) > 0.01 {
+				t.Errorf("%s: %s is %s, not within 1 %% of the estimate %g", g.Name, c.Name, c.Text(g.Time), want)
+			}
+		}
+	}
+	if estimated == 0 {
+		t.Error("no kind is estimated")
+	}
+}
