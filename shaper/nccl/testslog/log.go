@@ -90,6 +90,7 @@ type System struct {
 	// if not known.
 	Threads, GPUsPerThread int
 	NCCL                   string // version of the library, such as 2.29.7; "" if not known
+	Net                    Net
 }
 
 // Log is the content of a log.

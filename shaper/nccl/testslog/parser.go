@@ -28,6 +28,7 @@ type parser struct {
 	pending  pending        // row
 	rows     int
 	messages debuglog.Finder
+	net      netFinder
 	found    []debuglog.Message
 }
 
@@ -61,6 +62,9 @@ func (p *parser) line(n int, text string) {
 		}
 	}
 	p.found = p.messages.In(text, p.found[:0])
+	for i := range p.found {
+		p.net.read(p.found[i].Text)
+	}
 	text = debuglog.Before(text, p.found)
 	if m := outOfBounds.FindStringSubmatch(text); m != nil {
 		if wrong, _ := strconv.ParseInt(m[1], 10, 32); p.test != nil { // the largest number, if it is beyond that
@@ -258,7 +262,7 @@ func (p *parser) end() (Log, error) {
 	p.log.Tests = withRows(p.log.Tests)
 	for i := range p.log.Tests {
 		t := &p.log.Tests[i]
-		t.System.NCCL = cmp.Or(t.System.NCCL, p.nccl)
+		t.System.NCCL, t.System.Net = cmp.Or(t.System.NCCL, p.nccl), p.net.found()
 		if why == "" && len(t.Odd) > 0 {
 			why = fmt.Sprintf(": line %d: %s", t.Odd[0].Number, t.Odd[0].What)
 		}

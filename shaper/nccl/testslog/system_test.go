@@ -23,19 +23,19 @@ func TestSystem(t *testing.T) {
 		text string
 		want System
 	}{
-		"a GPU per process":   {head + ranks, System{h100, 1, 1, ""}},
-		"a thread for 8 GPUs": {strings.Replace(head, "nGpus 1", "nGpus 8", 1) + ranks, System{h100, 1, 8, ""}},
-		"8 threads":           {strings.Replace(head, "nThread 1", "nThread 8", 1) + ranks, System{h100, 8, 1, ""}},
+		"a GPU per process":   {head + ranks, System{GPU: h100, Threads: 1, GPUsPerThread: 1, NCCL: ""}},
+		"a thread for 8 GPUs": {strings.Replace(head, "nGpus 1", "nGpus 8", 1) + ranks, System{GPU: h100, Threads: 1, GPUsPerThread: 8, NCCL: ""}},
+		"8 threads":           {strings.Replace(head, "nThread 1", "nThread 8", 1) + ranks, System{GPU: h100, Threads: 8, GPUsPerThread: 1, NCCL: ""}},
 		"two products": {head + strings.Replace(ranks, "H100 80GB HBM3", "H200", 1),
-			System{h100 + ", NVIDIA H200", 1, 1, ""}},
-		"a rank without":      {head + strings.Replace(ranks, " NVIDIA H100 80GB HBM3", "", 1), System{"", 1, 1, ""}},
-		"a rank is missing":   {head + ranks[strings.Index(ranks, "\n")+1:], System{"", 1, 1, ""}},
-		"no brackets":         {head + strings.ReplaceAll(ranks, "[", "("), System{"", 1, 1, ""}},
-		"version in the head": {version + "22907\n" + head + ranks, System{h100, 1, 1, "2.29.7"}},
-		"no version":          {version + "2\n" + head + ranks, System{h100, 1, 1, ""}},
-		"version of NCCL":     {head + ranks + "NCCL version 2.18.3+cuda12.2\n", System{h100, 1, 1, "2.18.3"}},
+			System{GPU: h100 + ", NVIDIA H200", Threads: 1, GPUsPerThread: 1, NCCL: ""}},
+		"a rank without":      {head + strings.Replace(ranks, " NVIDIA H100 80GB HBM3", "", 1), System{GPU: "", Threads: 1, GPUsPerThread: 1, NCCL: ""}},
+		"a rank is missing":   {head + ranks[strings.Index(ranks, "\n")+1:], System{GPU: "", Threads: 1, GPUsPerThread: 1, NCCL: ""}},
+		"no brackets":         {head + strings.ReplaceAll(ranks, "[", "("), System{GPU: "", Threads: 1, GPUsPerThread: 1, NCCL: ""}},
+		"version in the head": {version + "22907\n" + head + ranks, System{GPU: h100, Threads: 1, GPUsPerThread: 1, NCCL: "2.29.7"}},
+		"no version":          {version + "2\n" + head + ranks, System{GPU: h100, Threads: 1, GPUsPerThread: 1, NCCL: ""}},
+		"version of NCCL":     {head + ranks + "NCCL version 2.18.3+cuda12.2\n", System{GPU: h100, Threads: 1, GPUsPerThread: 1, NCCL: "2.18.3"}},
 		"version in a message": {head + ranks + "n0:9:9 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n",
-			System{h100, 1, 1, "2.27.3"}},
+			System{GPU: h100, Threads: 1, GPUsPerThread: 1, NCCL: "2.27.3"}},
 		"ddlemu bench": {bench, System{NCCL: "2.22.3"}},
 	} {
 		got, err := Read(strings.NewReader(tc.text + wholeRow))

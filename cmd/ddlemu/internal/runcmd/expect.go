@@ -284,6 +284,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
 	report.GPU, report.GPUTime, report.InForce = e.Config.GPUName(), e.GPUTime, e.InForce
 	if log != nil {
+		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,
 			logNotes(log, &e.Config, info.NCCL))
 	}

@@ -106,3 +106,9 @@ func logNotes(log *emulate.Log, c *configs.Fabric, nccl string) []string {
 	}
 	return notes
 }
+
+// portsOf are the NICs of a node of c. With the time of nodes they have the rate of its NICs.
+func portsOf(c *configs.Fabric) emulate.Ports {
+	const bitsPerByte = 8
+	return emulate.Ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth), Payload: bitsPerByte * c.Link.PayloadRate()}
+}
