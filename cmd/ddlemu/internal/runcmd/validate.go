@@ -228,7 +228,7 @@ func (o *validateOptions) table(path string) (*validate.Table, error) {
 // place sets the flags that were not given to what the table says of its cluster. A fabric that is up has its own.
 func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 	// With a GPU, or a path, --nccl has another meaning.
-	if t.NCCL != "" && (o.Soft || !locate.HasGPU()) {
+	if (t.NCCL != "" || t.GPU != "") && (o.Soft || !locate.HasGPU()) {
 		version := t.NearestNCCL()
 		if t.Domains() < t.Nodes {
 			version = nvlinkNCCL

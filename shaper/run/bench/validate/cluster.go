@@ -70,6 +70,7 @@ const (
 	newerNCCL    = "2.29"
 	firstOfNewer = 23   // since 2.23 NCCL counts the steps between nodes of a ring as 2.29 does, and knows PAT
 	yearOfNewer  = 2025 // NCCL 2.23 is of September 2024
+	blackwell    = 100  // compute capability 10.0, which NCCL 2.22 does not know
 )
 
 var (
@@ -78,7 +79,8 @@ var (
 )
 
 // NearestNCCL is the version of NCCL that stands for the table's: 2.22 for those before 2.23, else 2.29. If the table
-// does not know the version, the year that it was measured in decides.
+// does not know the version, the year that it was measured in decides. If it does not know that either, it is 2.29 for
+// GPUs that 2.22 does not know, and 2.22 for all others: it is the nearer one of most versions since theirs came out.
 func (c *Cluster) NearestNCCL() string {
 	older := false
 	if m := ncclVersion.FindStringSubmatch(c.NCCL); m != nil {
@@ -88,7 +90,8 @@ func (c *Cluster) NearestNCCL() string {
 		n, err := strconv.Atoi(y)
 		older = err == nil && n < yearOfNewer
 	} else {
-		older = strings.Contains(c.NCCL, "old")
+		gpu, err := configs.BuiltInGPU(c.GPU)
+		older = err != nil || gpu.Capability < blackwell || strings.Contains(c.NCCL, "old")
 	}
 	if older {
 		return olderNCCL

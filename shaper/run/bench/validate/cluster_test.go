@@ -10,10 +10,22 @@ import (
 func TestNearestNCCL(t *testing.T) {
 	for text, want := range map[string]string{
 		"2.12.7": "2.22", "2.22.3": "2.22", "2.23.4": "2.29", "v2.27.3": "2.29", "2.30": "2.29", "2.29.7+cuda12.9": "2.29",
-		"unknown": "2.29", "": "2.29", "unknown (2026-05)": "2.29", "unknown (2024-11)": "2.22", "unknown (old)": "2.22",
+		"unknown": "2.22", "": "2.22", "unknown (2026-05)": "2.29", "unknown (2024-11)": "2.22", "unknown (old)": "2.22",
 	} {
 		if got := (&Cluster{NCCL: text}).NearestNCCL(); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Without a version and a year, the kind of GPU decides.
+func TestNearestNCCLOfKind(t *testing.T) {
+	for _, tc := range []struct{ gpu, nccl, want string }{
+		{"h100-sxm", "unknown", "2.22"}, {"gh200", "", "2.22"}, {"b200", "unknown", "2.29"}, {"rtx-6000d", "", "2.29"},
+		{"h100-sxm", "unknown (2026-05)", "2.29"}, {"b200", "2.22.3", "2.22"}, {"b200", "unknown (old)", "2.22"},
+	} {
+		if got := (&Cluster{GPU: tc.gpu, NCCL: tc.nccl}).NearestNCCL(); got != tc.want {
+			t.Errorf("%+v: %s", tc, got)
 		}
 	}
 }
