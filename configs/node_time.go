@@ -59,7 +59,7 @@ func (f *Fabric) GPUTimeText(not error) string {
 	}
 	text := "that of " + f.GPU.Name
 	if from := f.GPU.Time.EstimatedFrom; len(from) > 0 {
-		text += ", estimated from " + strings.Join(from, " and ")
+		text += " (estimated from " + strings.Join(from, " and ") + ")"
 	}
 	return text
 }
