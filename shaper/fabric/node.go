@@ -70,8 +70,8 @@ func (f *Fabric) NICTime() (net configs.NICTime) {
 	return net
 }
 
-// timedPerMessage is what a message costs at each end, with the time of nodes: what the fabric says of its NICs, else what it
-// says of its hosts and what its kind of GPU has for the proxy.
+// timedPerMessage is what a message costs at each end, with the time of nodes: what the fabric says of its NICs, else
+// what it says of its hosts and what its kind of GPU has for the proxy.
 func (f *Fabric) timedPerMessage() time.Duration {
 	if n := f.Config.NICTime; n != nil && n.NetTime != (configs.NetTime{}) {
 		return n.PerMessage
@@ -155,8 +155,8 @@ func (f *Fabric) pairRates(all units.Bandwidth) func(a, b int) units.Bandwidth {
 }
 
 // GPULinks are the links between the GPUs of each node: of a mesh or graph one for each ordered pair of GPUs, in the
-// order of both, else one out of and one into each GPU, and after those of all GPUs one out of and one into each PCI switch and
-// CPU. They are the last hops of a fabric with TimedNodes.
+// order of both, else one out of and one into each GPU, and after those of all GPUs one out of and one into each PCI
+// switch and CPU. They are the last hops of a fabric with TimedNodes.
 func (f *Fabric) GPULinks() (links []Hop) {
 	t, gpus := f.Config.GPU.Time.Links, f.Config.GPUsPerNode
 	between := f.pairRates(t.Rate)
@@ -276,7 +276,8 @@ func (f *Fabric) meshPath(src, dst int) (path []link.PathHop) {
 	return path
 }
 
-// between is the GPUs on the way from one GPU of a node to another, with the last one; nil if NVLinks do not connect them.
+// between is the GPUs on the way from one GPU of a node to another, with the last one; nil if NVLinks do not connect
+// them.
 func (f *Fabric) between(src, dst int) []int {
 	if !f.hasGraph() {
 		return []int{dst}

@@ -22,7 +22,8 @@ type netFinder struct {
 	nics  map[string]bool
 }
 
-// connectsBy begins what a line says of a connection between nodes: "... via NET/IB/0/GDRDMA", "... via NET/Socket/1(3)".
+// connectsBy begins what a line says of a connection between nodes: "... via NET/IB/0/GDRDMA", "... via
+// NET/Socket/1(3)".
 const connectsBy = " via NET/"
 
 // read reads the text of a message of NCCL.

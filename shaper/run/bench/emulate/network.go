@@ -87,7 +87,8 @@ func (r *Report) slowShare() float64 {
 // like names the fewer or slower ports that carry this share of what all can; "" if none do.
 func (p *Ports) like(share float64) string {
 	var all []string
-	if few := int(math.Ceil(share * float64(p.Number))); few < p.Number && share*float64(p.Number) >= leastUse*float64(few) {
+	needed := share * float64(p.Number)
+	if few := int(math.Ceil(needed)); few < p.Number && needed >= leastUse*float64(few) {
 		all = append(all, fmt.Sprintf("%d of %s", few, units.Count(p.Number, "NIC")))
 	}
 	for _, rate := range portRates {
