@@ -138,8 +138,7 @@ func TestLaunchInTerminal(t *testing.T) {
 			cmd.Env, cmd.Stdin = environment(t), terminal
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 			lines, stderr := signalReady(t, cmd, func() { _, _ = keys.Write([]byte{3}) }) // Ctrl-C
-			if want := []string{"rank 0 got 1", "rank 0 ready", "rank 1 got 1", "rank 1 ready"}; !slices.Equal(lines,
-				want) || cmd.ProcessState.ExitCode() != 0 {
+			if want := []string{"rank 0 got 1", "rank 0 ready", "rank 1 got 1", "rank 1 ready"}; !slices.Equal(lines, want) {
 				t.Errorf("exit status %d, %q\n%s", cmd.ProcessState.ExitCode(), lines, stderr)
 			}
 		})
