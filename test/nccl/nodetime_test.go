@@ -112,3 +112,41 @@ func TestNodeTimeOnARealClock(t *testing.T) {
 		})
 	}
 }
+
+// Communicators of some of the ranks take the time of the model too: one after another and at the same time, where they
+// share the links between the GPUs, the NICs and the host's thread; also where NVSwitches reduce.
+func TestNodeTimeOfSomeRanks(t *testing.T) {
+	t.Parallel()
+	const pairs = `{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"3,1"}`
+	mixed := workloadFile(t, `"ranks":4,"comms":[{"name":"all","ranks":"0-3"},`+pairs+`]`,
+		`{"id":1,"op":"calc","ns":20000,"stream":"c"}`,
+		`{"id":2,"op":"coll","comm":"tp","func":"AllReduce","count":1048576,"type":"float16","stream":"t","after":[1]}`,
+		`{"id":3,"op":"calc","ns":30000,"stream":"c","after":[2]}`,
+		`{"op":"coll","comm":"dp","func":"AllReduce","count":2097152,"type":"float32","stream":"d","after":[1]}`,
+		`{"op":"coll","comm":"all","func":"AllReduce","count":300000,"type":"float32","stream":"w","after":[1]}`,
+		`{"op":"coll","comm":"dp","func":"ReduceScatter","count":1048576,"type":"float32","stream":"d","after":[3]}`,
+		`{"op":"step"}`)
+	switches := workloadFile(t, `"ranks":8,"nccl":{"NCCL_ALGO":"NVLS"},"comms":[{"name":"half","ranks":"0-3"},`+
+		`{"name":"half","ranks":"4-7"},{"name":"other","ranks":"1,3,5,7"},{"name":"other","ranks":"0,2,4,6"}]`,
+		`{"op":"calc","ns":20000}`,
+		`{"op":"coll","comm":"half","func":"AllReduce","count":1048576,"type":"float32"}`,
+		`{"op":"coll","comm":"other","func":"AllReduce","count":1000000,"type":"float32"}`,
+		`{"op":"step"}`)
+	for _, tc := range []struct{ path, gpu, nodes string }{
+		{mixed, "a100-sxm", "1"}, {mixed, "a100-sxm", "2"}, {switches, "h100-sxm", "1"},
+	} {
+		for _, version := range replayVersions {
+			t.Run(fmt.Sprint(tc.gpu, tc.nodes, version), func(t *testing.T) {
+				r := output(t, "replay", tc.path, "--profile", "ndr400", "--jitter", "none", "--gpu", tc.gpu,
+					"--node-time", "--nodes", tc.nodes, "--nccl", version)
+				if r.Forecast || r.Verdict != "VALID" || len(r.Steps) != 1 || len(r.Calls) == 0 {
+					t.Fatalf("%+v", r)
+				}
+				near(t, "the step", r.Steps[0].Time, r.Steps[0].Expected)
+				for _, c := range r.Calls {
+					near(t, c.Func+" of "+c.Comm, c.Mean, c.Expected)
+				}
+			})
+		}
+	}
+}

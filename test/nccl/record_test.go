@@ -20,7 +20,8 @@ import (
 
 // modelled is the expected part of the output of replay and expect --workload.
 type modelled struct {
-	Forecast bool `json:"forecast"`
+	Forecast bool   `json:"forecast"`
+	Verdict  string `json:"verdict"`
 	Steps    []struct {
 		Time     float64 `json:"time_us"`
 		Expected float64 `json:"expected_us"`

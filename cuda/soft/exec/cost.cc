@@ -113,9 +113,11 @@ Direct direct_flow(const Comm &c, const PeerConn &conn, char *words, int peer, i
 	const bool through_proxy = get<char *>(conn.conn, c.layout->conn_fifo) != nullptr;
 	if (!node_time() || through_proxy || peer == c.rank)
 		return {};
+	const auto own = static_cast<uint32_t>(c.members[static_cast<size_t>(c.rank)]);
+	const auto other = static_cast<uint32_t>(c.members[static_cast<size_t>(peer)]);
 	ddlemu_direct_ends ends = {};
-	ends.src = static_cast<uint32_t>(sends ? c.rank : peer),
-	ends.dst = static_cast<uint32_t>(sends ? peer : c.rank);
+	ends.src = sends ? own : other, ends.dst = sends ? other : own;
+	ends.comm = c.number;
 	ends.kind = conn.kind;
 	ends.channel = static_cast<uint32_t>(channel);
 	ends.p2p = conn.p2p;

@@ -132,12 +132,13 @@ void all_reduce_takes(const Case &c, int version)
 				0, false) },
 			0));
 	}
+	const int members[] = { 5, 3 };
 	for (size_t r = 0; r < 2; r++) {
 		const std::string &kernel = launches[r].kernel;
 		std::string why;
 		if (!softexec::read_launch(w.layout(),
 			    { kernel.c_str(), launches[r].args.data(), launches[r].args.size(), launches[r].grid, 0, 0,
-				    0 },
+				    0, members, 2, 9 },
 			    &plans[r], &why)) {
 			CHECK(false, "%s: %s", c.func, why.c_str());
 			return;
@@ -154,6 +155,10 @@ void all_reduce_takes(const Case &c, int version)
 	for (const std::vector<float> &o : out)
 		CHECK(std::all_of(o.begin(), o.end(), [](float x) { return x == 3; }), "%s: a wrong sum", c.func);
 	CHECK(fake_clock.flows.size() == 2, "%zu flows", fake_clock.flows.size());
+	for (const FakeClock::Flow &f : fake_clock.flows)
+		CHECK(f.ends.src + f.ends.dst == 8 && (f.ends.src == 3 || f.ends.src == 5) && f.ends.comm == 9,
+			"%s: a flow from rank %u of the job to %u, of communicator %u", c.func, f.ends.src, f.ends.dst,
+			f.ends.comm);
 	softexec::node_table.store(nullptr);
 }
 

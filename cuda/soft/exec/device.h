@@ -26,6 +26,8 @@ struct Comm {
 	int buff_size[kProtos]; // bytes of a connection's ring buffer, all steps together
 	int p2p_chunk; // bytes of a Send/Recv step
 	const uint32_t *abort; // non-zero once the communicator is aborted
+	std::vector<int> members; // as ranks of the job, see softexec_launch
+	unsigned number; // among those of this process
 };
 
 // The part of a channel that NVLS and NVLSTree use. A head reduces and broadcasts a part of the data through the node's

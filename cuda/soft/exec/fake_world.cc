@@ -398,7 +398,7 @@ std::vector<int> World::run(const std::vector<Launch> &l, const std::string &wha
 		ranks.emplace_back([&, i] {
 			std::vector<char> args = l[i].args;
 			softexec_launch k = { l[i].kernel.c_str(), args.data(), args.size(), l[i].grid, 512,
-				static_cast<int>(i), 0 };
+				static_cast<int>(i), 0, nullptr, 0, 0 };
 			result[i] = softexec_run(&k);
 			running--;
 		});

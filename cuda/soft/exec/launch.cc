@@ -295,6 +295,8 @@ bool read_launch(const Layout &l, const softexec_launch &launch, Plan *out, std:
 		return false;
 	}
 	read_comm(l, get<char *>(launch.args, l.args_comm), &out->comm);
+	out->comm.members.assign(launch.members, launch.members + launch.member_count);
+	out->comm.number = launch.comm;
 	Reader r{ l, launch, *out, *why, static_cast<Storage>(get<uint8_t>(launch.args, l.args_storage)),
 		get<const char *>(launch.args, l.args_work_buf), get<uint32_t>(launch.args, l.args_work_mask) };
 	out->fifo = r.storage == kInFifo;

@@ -160,7 +160,7 @@ void refusal_tests()
 	softexec_select_version(21805);
 	int result = 0;
 	std::string text = stderr_of([&] {
-		softexec_launch l = { "ncclDevKernel_Generic", &result, sizeof result, 1, 32, 0, 0 };
+		softexec_launch l = { "ncclDevKernel_Generic", &result, sizeof result, 1, 32, 0, 0, nullptr, 0, 0 };
 		result = softexec_run(&l);
 	});
 	CHECK(result == kNotSupported && text.find("version") != std::string::npos, "unknown version: %d '%s'", result,

@@ -415,17 +415,16 @@ bool has_pat_within_node(const Plan &p)
 // Says why the times of a launch are not known in a fabric whose nodes cost time.
 bool check_node_time(const Plan &p, std::string *why)
 {
-	const ddlemu_node_calls *node = node_calls();
-	if (!node)
+	if (!node_time())
 		return true;
 	if (has_pat_within_node(p)) {
 		*why = "PAT within a node, in a fabric whose nodes cost time";
 		return false;
 	}
-	if (p.comm.nranks == static_cast<int>(node->ranks) && p.comm.rank == static_cast<int>(node->rank))
+	if (p.comm.members.size() == static_cast<size_t>(p.comm.nranks))
 		return true;
-	*why = "a communicator of some of the job's ranks, or with other numbers, in a fabric whose nodes cost time "
-	       "(--node-time knows those of all ranks)";
+	*why = "a communicator whose ranks in the job are not known, in a fabric whose nodes cost time (an unknown "
+	       "build of NCCL)";
 	return false;
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../exec/cost.h"
 #include "../exec/exec.h"
 #include "../exec/ledger.h"
 #include "application.h"
@@ -43,12 +44,21 @@ const std::string *find(const void *address)
 	return it == r.names.end() ? nullptr : &it->second;
 }
 
-void run(const std::string &name, std::vector<char> &args, unsigned grid, unsigned block, int device)
+// The communicator whose kernel is launched.
+struct Comm {
+	std::vector<int> members;
+	unsigned number = 0;
+};
+
+thread_local Comm launching;
+
+void run(const std::string &name, std::vector<char> &args, unsigned grid, unsigned block, int device, const Comm &comm)
 {
 	Device *d = devices()->existing(device);
 	if (d->sticky != 0)
 		return; // as in CUDA, no kernel runs after a failed one
-	softexec_launch l = { name.c_str(), args.data(), args.size(), grid, block, device, Stream::item_ready() };
+	softexec_launch l = { name.c_str(), args.data(), args.size(), grid, block, device, Stream::item_ready(),
+		comm.members.data(), static_cast<int>(comm.members.size()), comm.number };
 	if (int err = softexec_run(&l)) {
 		print_error("kernel %s failed on device %d: %s", name.c_str(), device, error_name(err));
 		d->sticky = err;
@@ -96,10 +106,10 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 	const int device = stream->device();
 	const ddlemu_ledger_calls *ledger = softexec::ledger();
 	const uint64_t number = ledger ? ledger->launch(stream->id()) : 0;
-	stream->push(Stream::Kind::kWorker, [=] {
+	stream->push(Stream::Kind::kWorker, [=, comm = launching] {
 		if (ledger)
 			ledger->begin(number);
-		run(*name, *copy, grid, block, device);
+		run(*name, *copy, grid, block, device, comm);
 		if (ledger)
 			ledger->end(number);
 	});
@@ -111,6 +121,17 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 using namespace soft;
 
 SOFT_API int ddlemuSoftSupportsNccl(int nccl_version) { return softexec_supports(nccl_version); }
+
+SOFT_API int ddlemuSoftJobRank(void)
+{
+	const ddlemu_node_calls *node = softexec::node_calls();
+	return node ? static_cast<int>(node->rank) : -1;
+}
+
+SOFT_API void ddlemuSoftMembers(const int *ranks, int count, unsigned number)
+{
+	launching = { { ranks, ranks + count }, number };
+}
 
 SOFT_API void ddlemuSoftRankDied(int rank) { softexec_rank_died(rank); }
 

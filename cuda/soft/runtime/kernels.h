@@ -18,6 +18,13 @@ struct ddlemuSoftKernel {
 // cudaErrorNotSupported.
 void ddlemuSoftRegisterKernels(int nccl_version, const struct ddlemuSoftKernel *kernels, size_t count);
 
+// ddlemuSoftJobRank returns the rank of this process in the job if nodes cost time, else -1.
+int ddlemuSoftJobRank(void);
+
+// ddlemuSoftMembers says, until it is called with 0 members, whose kernels the calling thread launches: those of the
+// communicator with this number among those that the process has made. ranks are those of its members in the job.
+void ddlemuSoftMembers(const int *ranks, int count, unsigned number);
+
 // ddlemuSoftRankDied is called by the net plugin, see softexec_rank_died.
 void ddlemuSoftRankDied(int rank);
 

@@ -30,7 +30,7 @@
 
 #include "../node/node.h"
 
-#define DDLEMU_CLOCK_CALLS_VERSION 8
+#define DDLEMU_CLOCK_CALLS_VERSION 9
 
 enum ddlemu_clock_number {
 	DDLEMU_EVENTS, // for threads that poll
@@ -55,6 +55,7 @@ struct ddlemu_direct_ends {
 	enum ddlemu_direct_kind kind;
 	uint32_t channel; // of NCCL, below 64
 	uint32_t p2p; // 1: for sends and receives
+	uint32_t comm; // number of the communicator among those that the sender's process has made
 };
 
 // What a flow is whose messages do not arrive any more: a rank died while it made its steps, or its memory is corrupt.

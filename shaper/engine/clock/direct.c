@@ -116,7 +116,8 @@ uint64_t ddlemu_direct_make(struct ddlemu_clock_view *v, const struct ddlemu_dir
 	clock_clear_flow(x);
 	x->flow.id = __atomic_add_fetch(&f->directs, 1, __ATOMIC_RELAXED);
 	x->flow.path = path_of(v->node_time, e);
-	x->sim.order = flow_order(v->job, e->src, e->dst, e->p2p << 8 | (e->channel & 63) << 2 | e->kind);
+	x->sim.order = flow_order(
+		v->job, e->src, e->dst, (e->comm & 511) << 9 | e->p2p << 8 | (e->channel & 63) << 2 | e->kind);
 	x->sender_node = x->receiver_node = v->node;
 	x->direct = 1;
 	x->sender = v->participant + 1;

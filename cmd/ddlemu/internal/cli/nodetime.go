@@ -30,7 +30,7 @@ func LoadTimed(g *Global, profile, file string, fs *pflag.FlagSet) (*fabric.Fabr
 }
 
 // timeNodes makes the nodes of a fabric for any job cost time, if a flag, a variable or a file asks for it, as origins
-// says. A profile alone does not: a job may have communicators of some of its ranks, which then fail.
+// says. A profile alone does not.
 func timeNodes(c *configs.Fabric, origins map[string]string) error {
 	from := origins["node_time"]
 	if from == "" || !c.NodeTime {

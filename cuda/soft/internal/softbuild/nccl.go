@@ -144,6 +144,8 @@ func wraps() (flags []string) {
 		"sched_yield", "pthread_mutex_trylock", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast",
 		"pthread_create", "pthread_join", "usleep", "recv", "accept", "poll", "fallocate", "mmap", "memset", "calloc",
 		"free", "atexit", "__cxa_atexit",
+		"_Z10getPidHashv", "_Z16ncclLaunchKernelP8ncclCommP14ncclKernelPlan",
+		"_Z17ncclTopoGetSystemP8ncclCommPP14ncclTopoSystem", "_Z17ncclTopoGetSystemP8ncclCommPP14ncclTopoSystemPKc",
 		"_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", "_ZNSt18condition_variable10notify_oneEv",
 		"_ZNSt18condition_variable10notify_allEv",
 		"_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE", "_ZNSt6thread4joinEv",
