@@ -33,6 +33,9 @@ func TestNodeTimeIsThatOfTheModel(t *testing.T) {
 			[]string{"--ranks", "8", "--nodes", "2", "--nics-per-node", "4"}},
 		{"alltoall", "h100-sxm", "2.29", nil, []string{"--ranks", "4", "--nodes", "1"}},
 		{"alltoall", "h100-sxm", "2.22", nil, []string{"--ranks", "4", "--nodes", "2", "--nics-per-node", "2"}},
+		// On one NIC the order in which connections were made matters: by PXN, and where PAT adds to those of the tree.
+		{"allgather", "h100-sxm", "2.29", []string{"NCCL_ALGO=PAT"}, []string{"--ranks", "4", "--nodes", "4"}},
+		{"alltoall", "h100-sxm", "2.29", nil, []string{"--ranks", "8", "--nodes", "2", "--nics-per-node", "1"}},
 		{"hypercube", "a100-sxm", "2.22", nil, []string{"--ranks", "4", "--nodes", "1"}},
 		{"sendrecv", "a100-sxm", "2.29", nil, []string{"--ranks", "4", "--nodes", "2"}},
 	} {
@@ -132,8 +135,17 @@ func TestNodeTimeOfSomeRanks(t *testing.T) {
 		`{"op":"coll","comm":"half","func":"AllReduce","count":1048576,"type":"float32"}`,
 		`{"op":"coll","comm":"other","func":"AllReduce","count":1000000,"type":"float32"}`,
 		`{"op":"step"}`)
+	messages := workloadFile(t, `"ranks":8,"comms":[{"name":"all","ranks":"0-7"},{"name":"pp","ranks":"0,4"},`+
+		`{"name":"pp","ranks":"1,5"},{"name":"pp","ranks":"2,6"},{"name":"pp","ranks":"3,7"},{"name":"ep","ranks":"0-7"}]`,
+		`{"op":"calc","ns":20000}`,
+		`{"op":"coll","comm":"all","func":"AllReduce","count":300000,"type":"float32"}`,
+		`{"rank":"4-7","op":"recv","comm":"pp","count":1000000,"type":"float32","peer":-1,"relative":true}`,
+		`{"op":"calc","ns":10000}`,
+		`{"rank":"0-3","op":"send","comm":"pp","count":1000000,"type":"float32","peer":1,"relative":true}`,
+		`{"op":"coll","comm":"ep","func":"AllToAll","count":200000,"type":"int8"}`,
+		`{"op":"step"}`)
 	for _, tc := range []struct{ path, gpu, nodes string }{
-		{mixed, "a100-sxm", "1"}, {mixed, "a100-sxm", "2"}, {switches, "h100-sxm", "1"},
+		{messages, "h100-sxm", "2"}, {mixed, "a100-sxm", "1"}, {mixed, "a100-sxm", "2"}, {switches, "h100-sxm", "1"},
 	} {
 		for _, version := range replayVersions {
 			t.Run(fmt.Sprint(tc.gpu, tc.nodes, version), func(t *testing.T) {

@@ -39,7 +39,7 @@ type Fabric struct {
 	// Made says which rank's process made a connection, with PXN another one of the sender's node, and the place of the
 	// connection in the order in which those between its ranks were made. Nil: the senders made them, those of
 	// collectives first, by channels, then those for sends and receives. That differs only where the connections have
-	// different paths.
+	// different paths, or nodes take time.
 	Made func(c Conn) (through, place int)
 	// Connected says that the connections of a job's communicator for sends and receives were made with those of its
 	// collectives. Else they were made after all of these, at the first use.

@@ -180,7 +180,9 @@ func (a *attempt) decide(ctx context.Context) error {
 
 // connectsFirst says whether NCCL connects the ranks of a communicator for sends and receives before the job begins:
 // its log tells the NICs and the order of these connections then.
-func connectsFirst(f *fabric.Fabric) bool { return f.Config.NICsPerNode > 1 || f.PerFlow() }
+func connectsFirst(f *fabric.Fabric) bool {
+	return f.Config.NICsPerNode > 1 || f.PerFlow() || f.Config.NodeTime
+}
 
 // count counts the calls of one rank of each communicator, and returns the collectives on which NCCL decides.
 func (a *attempt) count(plans []*plan) map[int32][]Call {

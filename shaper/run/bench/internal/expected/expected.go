@@ -303,7 +303,8 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 		listed[node] = t.fabric.ListedNICs(node)
 	}
 	var made func(c expect.Conn) (through, place int)
-	if t.fabric.PerFlow() || t.fabric.Config.NICsPerNode > 1 {
+	// Where nodes take time the order of messages of the same instant matters on one NIC too.
+	if t.fabric.PerFlow() || t.fabric.Config.NICsPerNode > 1 || t.fabric.Config.NodeTime && len(nics) > 0 {
 		made = func(c expect.Conn) (through, place int) {
 			n, known := nics[pairOf(c)]
 			if !known || n.Through == nccllog.Unknown {
