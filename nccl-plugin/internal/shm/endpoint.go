@@ -55,8 +55,8 @@ type conn struct {
 type FlowPath func(src, dst int, id uint64) []link.PathHop
 
 // NewEndpoint listens for peers in the fabric's folder, and watches them. It joins the fabric's
-// virtual clock, or what there is of the time of its node on a real one, which a process does once. paths is nil if all flows between two NICs have the path of the fabric's
-// file.
+// virtual clock, or what there is of the time of its node on a real one, which a process does once. paths is nil if
+// all flows between two NICs have the path of the fabric's file.
 func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath) (*Endpoint, error) {
 	clock, err := joinClock(f, me, r)
 	if err != nil {

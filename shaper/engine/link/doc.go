@@ -17,5 +17,6 @@
 // exceptions: the buffer of a lossless queue with a limit, see queue.c; and parameters that
 // change. A step uses those that are in force when it is made, and a path that is down then
 // lets it wait. The flow looks again a millisecond later, and starts when it finds the path up. If it
-// is called late, it starts at the time at which it should have looked. The down timeout counts from the time at which the hop went down.
+// is called late, it starts at the time at which it should have looked. The down timeout counts from the time at which
+// the hop went down.
 package link

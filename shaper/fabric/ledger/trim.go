@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trim gives back the disk space that the ledgers in a folder have reserved and not used. Their content and length stay.
-// A ledger whose process lives is left alone: the process must find its space when it writes. So is one in a file
+// Trim gives back the disk space that the ledgers in a folder have reserved and not used. Their content and length
+// stay. A ledger whose process lives is left alone: the process must find its space when it writes. So is one in a file
 // system that cannot give back a part of a file, and one that cannot be read, which Read reports.
 func Trim(dir string) error {
 	paths, err := Files(dir)

@@ -524,8 +524,8 @@ func (j Job) LinkStatsOffset() uint64 {
 	return j.f.head().LinkStatsOff + uint64(j.index)*uint64(j.f.head().Hops)*uint64(linkStatsSize)
 }
 
-// NodeStatsOffset is the offset of the job's statistics of what its nodes did on a real clock, for C: for each GPU those
-// of its [NodeParts], in this order.
+// NodeStatsOffset is the offset of the job's statistics of what its nodes did on a real clock, for C: for each GPU
+// those of its [NodeParts], in this order.
 func (j Job) NodeStatsOffset() uint64 {
 	return j.f.head().NodeStatsOff + uint64(j.index)*uint64(j.f.head().NodeRows)*uint64(linkStatsSize)
 }

@@ -10,8 +10,8 @@
 //	p50 late <= max(1 us, 2 % T), p99 late <= max(5 us, 5 % T), sum late <= 2 % sum T
 //
 // where T = due - posted, and per link that the real time with unfinished messages exceeds that in the model by at most
-// 2 %. If nodes cost time, the same holds for what each of them does: launches, actions of kernels, messages between its
-// GPUs.
+// 2 %. If nodes cost time, the same holds for what each of them does: launches, actions of kernels, messages between
+// its GPUs.
 package verdict
 
 import (
@@ -212,7 +212,8 @@ func OfStatus(f *status.Reading, j *status.Job) Verdict {
 func NewInput(f *status.Reading, job state.JobStatus) Input {
 	fab, end := f.Fabric, f.Fabric.Config.Endpoint
 	in := Input{TimeScale: f.TimeScale, Job: job, Hops: f.InFile, Name: fab.HopName, Path: fab.Path,
-		FlowPaths: fab.PerFlow(), Nodes: fab.Config.Nodes, Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
+		FlowPaths: fab.PerFlow(), Nodes: fab.Config.Nodes, Endpoint: end.Overhead > 0 || end.Gap > 0 ||
+			fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
 		in.Packets = PacketsOf(f)
 	}

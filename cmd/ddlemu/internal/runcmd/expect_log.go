@@ -37,7 +37,8 @@ func (o *expectOptions) place(g *cli.Global, log *emulate.Log) (notes []string, 
 			return nil, err
 		}
 	}
-	if nodes := log.Nodes(); nodes > 0 && g.Fabric == "" && !o.Flags.Changed("file") && !o.Flags.Changed("gpus-per-node") {
+	if nodes := log.Nodes(); nodes > 0 && g.Fabric == "" && !o.Flags.Changed("file") &&
+		!o.Flags.Changed("gpus-per-node") {
 		if err := o.setUnlessGiven("the log's", "nodes", strconv.Itoa(nodes)); err != nil {
 			return nil, err
 		}
@@ -68,8 +69,9 @@ func (o *expectOptions) placeGPU(g *cli.Global, product string) (notes []string,
 		}
 		return notes, nil
 	case kind == "":
-		text := fmt.Sprintf("no kind of GPU is the log's, %s: one fixed cost of a call stands for the time of its nodes, "+
-			"and NCCL decides as for compute capability 8.0; --gpu names a kind", product)
+		text := fmt.Sprintf(
+			"no kind of GPU is the log's, %s: one fixed cost of a call stands for the time of its nodes, "+
+				"and NCCL decides as for compute capability 8.0; --gpu names a kind", product)
 		if len(near) > 0 {
 			text += ", such as " + strings.Join(near, " or ")
 		}
@@ -110,5 +112,6 @@ func logNotes(log *emulate.Log, c *configs.Fabric, nccl string) []string {
 // portsOf are the NICs of a node of c. With the time of nodes they have the rate of its NICs.
 func portsOf(c *configs.Fabric) emulate.Ports {
 	const bitsPerByte = 8
-	return emulate.Ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth), Payload: bitsPerByte * c.Link.PayloadRate()}
+	return emulate.Ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth),
+		Payload: bitsPerByte * c.Link.PayloadRate()}
 }

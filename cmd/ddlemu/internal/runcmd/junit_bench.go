@@ -35,7 +35,8 @@ func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresh
 	collective, v := b.Collective.String(), &out.Verdict
 	class := "bench." + collective
 	s := junit.Suite{Name: "bench " + collective, Properties: properties(
-		"profile", h.Profile, "in_force", h.InForce, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock, "time_scale",
+		"profile", h.Profile, "in_force", h.InForce, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock",
+		h.Clock, "time_scale",
 		number(float64(out.Scale)),
 		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause),
 		"summary", v.Summary,

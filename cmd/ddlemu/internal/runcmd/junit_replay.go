@@ -26,7 +26,8 @@ func replaySuite(path string, r *play.Result, err error) junit.Suite {
 	}
 	report, v := r.Report(), &r.Verdict
 	s.Properties = properties(
-		"profile", report.Profile, "in_force", report.InForce, "nccl", report.NCCL, "cuda", report.CUDA, "datapath", report.Datapath, "clock",
+		"profile", report.Profile, "in_force", report.InForce, "nccl", report.NCCL, "cuda", report.CUDA, "datapath",
+		report.Datapath, "clock",
 		report.Clock, "time_scale", number(float64(report.TimeScale)),
 		"ranks", strconv.Itoa(report.Ranks), "nodes", number(float64(report.Nodes)), "verdict", v.Word, "cause",
 		string(v.Cause), "summary", v.Summary,
