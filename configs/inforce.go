@@ -9,8 +9,8 @@ import (
 )
 
 // InForce says what the links and the transport of a fabric have otherwise than a base, with the base's values in
-// brackets: "ndr400 with bandwidth 1Gbps (400Gbps), loss 10% (none)". It is "" if they have nothing otherwise. Links that
-// the fabric lists one by one are not compared.
+// brackets: "ndr400 with bandwidth 1Gbps (400Gbps), loss 10% (none)". It is "" if they have nothing otherwise. Links
+// that the fabric lists one by one are not compared.
 func (f *Fabric) InForce(base *Fabric) string {
 	var changes []string
 	add := func(what, now, was string) {
@@ -20,6 +20,9 @@ func (f *Fabric) InForce(base *Fabric) string {
 	}
 	for i := range linkParams {
 		p := &linkParams[i]
+		if p.Key == "framing" && f.TimedNodes {
+			continue // SetNICRate has set it, and no flag does
+		}
 		add(p.Label, p.Text(&f.Link), p.Text(&base.Link))
 	}
 	add("transport", f.Transport.Kind, base.Transport.Kind)

@@ -30,8 +30,8 @@ func jobsBlock(t *testing.T, intro string) []string {
 	return strings.Split(block, "\n")
 }
 
-// The job of docs/jobs.md on a fabric that is up: a launcher without `ddlemu run`, and a change of the links during the job. The
-// lines run as they are there.
+// The job of docs/jobs.md on a fabric that is up: a launcher without `ddlemu run`, and a change of the links during
+// the job. The lines run as they are there.
 func TestJobOnAFabricThatIsUp(t *testing.T) {
 	t.Parallel()
 	torchrun := needs.Optional(t, "torchrun")
@@ -62,7 +62,7 @@ func TestJobOnAFabricThatIsUp(t *testing.T) {
 		}
 	}
 
-	lines := jobsBlock(t, "Or bring a fabric up and start jobs as you always do:")
+	lines := jobsBlock(t, "you can also bring a fabric up and start jobs as you always do:")
 	for i, want := range []string{"ddlemu up ", "NCCL_NET_PLUGIN=libgoemu.so torchrun --nproc-per-node 2 train.py",
 		"ddlemu shape --bw 100Gbps --lat 5us", "ddlemu status", "ddlemu top", "ddlemu down"} {
 		if i >= len(lines) || !strings.HasPrefix(strings.TrimSpace(lines[i]), want) {

@@ -103,15 +103,19 @@ func TestLaunchPort(t *testing.T) {
 func TestLaunchSignal(t *testing.T) {
 	ranks := append(launcher(t, "python3", 2), world.Absolute(t, "testdata", "launched.py"), "sleep")
 	for name, tc := range map[string]struct {
-		command []string
-		signal  syscall.Signal
+		run    bool // by ddlemu run
+		signal syscall.Signal
 	}{
-		"SIGTERM":       {ranks, syscall.SIGTERM},
-		"SIGINT":        {ranks, syscall.SIGINT},
-		"SIGINT of run": {slices.Concat(ddlemuRun(t), ranks), syscall.SIGINT},
+		"SIGTERM":       {false, syscall.SIGTERM},
+		"SIGINT":        {false, syscall.SIGINT},
+		"SIGINT of run": {true, syscall.SIGINT},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), tc.command[0], tc.command[1:]...)
+			cmd := exec.CommandContext(t.Context(), "python3", ranks[1:]...)
+			if tc.run {
+				cmd = exec.CommandContext(t.Context(), built.Path(t, "bin", "ddlemu"),
+					append(ddlemuRun(t)[1:], ranks...)...)
+			}
 			cmd.Env = environment(t)
 			lines, stderr := signalReady(t, cmd, func() { _ = cmd.Process.Signal(tc.signal) })
 			got := "got " + unix.SignalName(tc.signal)
@@ -138,7 +142,8 @@ func TestLaunchInTerminal(t *testing.T) {
 			cmd.Env, cmd.Stdin = environment(t), terminal
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 			lines, stderr := signalReady(t, cmd, func() { _, _ = keys.Write([]byte{3}) }) // Ctrl-C
-			if want := []string{"rank 0 got 1", "rank 0 ready", "rank 1 got 1", "rank 1 ready"}; !slices.Equal(lines, want) {
+			if want := []string{"rank 0 got 1", "rank 0 ready", "rank 1 got 1", "rank 1 ready"}; !slices.Equal(lines,
+				want) {
 				t.Errorf("exit status %d, %q\n%s", cmd.ProcessState.ExitCode(), lines, stderr)
 			}
 		})

@@ -107,6 +107,16 @@ bool Direct::find_arrived()
 	return arrived_ > words_[1];
 }
 
+std::vector<int> ranks_on_node(const Comm &c, int gpus)
+{
+	std::vector<int> local;
+	for (int r = 0; r < c.nranks; r++) {
+		if (c.members[static_cast<size_t>(r)] / gpus == c.members[static_cast<size_t>(c.rank)] / gpus)
+			local.push_back(r);
+	}
+	return local;
+}
+
 Direct direct_flow(const Comm &c, const PeerConn &conn, char *words, int peer, int channel, bool sends,
 	const ddlemu_node_cost *cost)
 {

@@ -146,6 +146,9 @@ private:
 // Bytes from a connection's tail to these words, if it is no connection of NVLS: a line of the cache has only the tail.
 constexpr uint32_t kWords = 8;
 
+// The ranks of a communicator that are on the node of this one, which has so many GPUs of the job.
+std::vector<int> ranks_on_node(const Comm &c, int gpus);
+
 // Returns the direct flow of a connection of a rank. words: the connection's, or those of the one of its members in
 // multicast memory which is at the rank `peer`. cost: the runner's.
 Direct direct_flow(const Comm &c, const PeerConn &conn, char *words, int peer, int channel, bool sends,

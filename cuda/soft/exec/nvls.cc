@@ -134,21 +134,9 @@ private:
 		const ddlemu_node_time *t = node_time();
 		if (head == n_.head || !t)
 			return c_.rank;
-		const std::vector<int> local = on_node(static_cast<int>(t->gpus));
-		const int rank = local[static_cast<size_t>(head)];
+		const std::vector<int> local = ranks_on_node(c_, static_cast<int>(t->gpus));
+		const int rank = local.at(static_cast<size_t>(head));
 		return rank != c_.rank ? rank : local[static_cast<size_t>(std::max(n_.head, 0))];
-	}
-
-	// The ranks of the communicator that are on this node, which has so many GPUs of the job.
-	std::vector<int> on_node(int gpus) const
-	{
-		std::vector<int> local;
-		for (int r = 0; r < c_.nranks; r++) {
-			if (c_.members[static_cast<size_t>(r)] / gpus ==
-				c_.members[static_cast<size_t>(c_.rank)] / gpus)
-				local.push_back(r);
-		}
-		return local;
 	}
 
 	std::vector<int> heads() const { return { n_.up, n_.up + n_.heads }; }

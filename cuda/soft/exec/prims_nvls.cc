@@ -100,9 +100,9 @@ private:
 		if (!t)
 			return;
 		const std::vector<char *> &tails = sends_ ? posts_ : waits_for_;
-		const int first = spec.comm->rank - spec.comm->rank % static_cast<int>(t->gpus);
+		const std::vector<int> local = ranks_on_node(*spec.comm, static_cast<int>(t->gpus));
 		for (size_t i = 0; i < tails.size(); i++) {
-			const int rank = tails.size() > 1 ? first + static_cast<int>(i) : peer.peer;
+			const int rank = tails.size() > 1 ? local.at(i) : peer.peer;
 			links_.push_back(direct_flow(*spec.comm, peer, tails[i] + spec.comm->layout->nvls_words, rank,
 				spec.channel, sends_, spec.cost));
 		}

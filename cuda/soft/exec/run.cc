@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <set>
 
 #include "algos.h"
 #include "clock.h"
@@ -421,10 +422,11 @@ bool check_node_time(const Plan &p, std::string *why)
 		*why = "PAT within a node, in a fabric whose nodes cost time";
 		return false;
 	}
-	if (p.comm.members.size() == static_cast<size_t>(p.comm.nranks))
+	const std::set<int> members(p.comm.members.begin(), p.comm.members.end()); // one rank per process
+	if (members.size() == static_cast<size_t>(p.comm.nranks) && *members.begin() >= 0)
 		return true;
 	*why = "a communicator whose ranks in the job are not known, in a fabric whose nodes cost time (an unknown "
-	       "build of NCCL)";
+	       "build of NCCL, or several ranks in a process)";
 	return false;
 }
 

@@ -67,10 +67,14 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowP
 		return nil, err
 	}
 	e, err := newEndpoint(f, me, r, paths, clock, true)
-	if e != nil {
-		e.node = node
+	if err != nil {
+		if node != nil {
+			C.ddlemu_node_leave(node)
+		}
+		return nil, err
 	}
-	return e, err
+	e.node = node
+	return e, nil
 }
 
 // Another makes an endpoint of another participant of this process. The process remains one

@@ -74,6 +74,13 @@ static void free_if_closed(struct ddlemu_clock_flows *f, struct ddlemu_clock_flo
 		clock_set_place(f, x, DDLEMU_FLOW_FREE);
 }
 
+// disown takes an end from a participant, which happens once in a flow's life. It says whether the participant had it.
+static bool disown(uint32_t *owner, uint32_t participant)
+{
+	uint32_t own = participant + 1;
+	return __atomic_compare_exchange_n(owner, &own, UINT32_MAX, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
 // close_ends closes the ends of a flow that a participant has.
 static void close_ends(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, uint32_t participant)
 {
@@ -82,9 +89,10 @@ static void close_ends(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x,
 	if (sender != participant + 1 && receiver != participant + 1)
 		return;
 	if (v->clock == NULL) {
-		free_if_closed(v->flows, x,
-			(sender == participant + 1 ? DDLEMU_SENDER : 0) |
-				(receiver == participant + 1 ? DDLEMU_RECEIVER : 0));
+		const uint32_t now = (disown(&x->sender, participant) ? DDLEMU_SENDER : 0) |
+			(disown(&x->receiver, participant) ? DDLEMU_RECEIVER : 0);
+		if (now != 0)
+			free_if_closed(v->flows, x, now);
 		return;
 	}
 	if (sender == participant + 1)

@@ -3,6 +3,8 @@
 package job
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,15 +30,16 @@ func onlyWait(id string, ranks map[int]bool) bool {
 		if err != nil || ranks[pid] || pid == os.Getpid() || !belongsTo(folder, id) {
 			continue
 		}
-		if !waitsForChildren(folder) {
+		if !waitsForChildren(folder, id, ranks) {
 			return false
 		}
 	}
 	return true
 }
 
-// waitsForChildren says whether the process has one thread, which waits for programs that it has started.
-func waitsForChildren(folder string) bool {
+// waitsForChildren says whether the process has one thread, which waits for programs that it has started, and all of
+// them are ranks or are seen as programs of the job: one with another environment may start a rank, too.
+func waitsForChildren(folder, id string, ranks map[int]bool) bool {
 	threads, err := filepath.Glob(filepath.Join(folder, "task", "*"))
 	if err != nil || len(threads) != 1 {
 		return false
@@ -44,6 +47,12 @@ func waitsForChildren(folder string) bool {
 	children, err := os.ReadFile(filepath.Join(threads[0], "children"))
 	if err != nil || len(children) == 0 {
 		return false
+	}
+	for _, child := range strings.Fields(string(children)) {
+		pid, err := strconv.Atoi(child)
+		if of := "/proc/" + child; err != nil || !ranks[pid] && !belongsTo(of, id) && !hasEnded(of) {
+			return false
+		}
 	}
 	call, err := os.ReadFile(filepath.Join(folder, "syscall")) // "running", or the number and the arguments
 	if err != nil {
@@ -54,4 +63,14 @@ func waitsForChildren(folder string) bool {
 		return false
 	}
 	return slices.Contains(waitCalls, number)
+}
+
+// hasEnded says whether a process has ended. Its parent may not have asked for its status yet.
+func hasEnded(folder string) bool {
+	text, err := os.ReadFile(filepath.Join(folder, "stat")) // PID (COMMAND) STATE ...
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	_, rest, found := strings.Cut(string(text), ") ")
+	return found && strings.HasPrefix(rest, "Z")
 }

@@ -19,15 +19,19 @@ func TestOnlyWait(t *testing.T) {
 		shell, script string
 		want          bool
 	}{
-		"bash":               {"bash", "sleep 60 & echo $!; wait", true},
-		"sh":                 {"sh", "sleep 60 & echo $!; wait", true},
-		"a shell of a shell": {"bash", "bash -c 'sleep 60 & echo $!; wait'; true", true},
-		"it sleeps first":    {"bash", "sleep 60 & echo $!; sleep 59; true", false},
-		"it reads":           {"bash", "sleep 60 & echo $!; read", false},
+		"bash":                {"bash", "sleep 60 & echo $!; wait", true},
+		"sh":                  {"sh", "sleep 60 & echo $!; wait", true},
+		"a shell of a shell":  {"bash", "bash -c 'sleep 60 & echo $!; wait'; true", true},
+		"it sleeps first":     {"bash", "sleep 60 & echo $!; sleep 59; true", false},
+		"another environment": {"bash", "env -i sleep 60 & sleep 60 & echo $!; wait", false},
+		"it reads":            {"bash", "sleep 60 & echo $!; read", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := randomText()
-			cmd := exec.Command(tc.shell, "-c", tc.script)
+			cmd := exec.Command("bash", "-c", tc.script)
+			if tc.shell == "sh" {
+				cmd = exec.Command("sh", "-c", tc.script)
+			}
 			cmd.Env = append(os.Environ(), JobEnv+"="+id)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			in, err := cmd.StdinPipe()
@@ -82,11 +86,11 @@ func TestWaitsForChildrenOfNone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if waitsForChildren(folder) {
+		if waitsForChildren(folder, "a job", map[int]bool{2: true}) {
 			t.Errorf("%s: it waits", name)
 		}
 	}
-	if waitsForChildren(filepath.Join(t.TempDir(), "none")) {
+	if waitsForChildren(filepath.Join(t.TempDir(), "none"), "a job", nil) {
 		t.Error("a process that is gone waits")
 	}
 }

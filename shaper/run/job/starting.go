@@ -82,7 +82,7 @@ func (j *Job) lookAtStart(watches map[int64]*startWatch) (why string) {
 			l.diedRank = e.LostRank(l.died - 1)
 		}
 		now, ranks := state.Now(), j.ranksOf(e)
-		if l == (losses{}) && waitLong(now, ranks) && onlyWait(j.id, processesOf(ranks)) {
+		if l == (losses{}) && s.Left == 0 && waitLong(now, ranks) && onlyWait(j.id, processesOf(ranks)) {
 			if rank, known := missing(ranks); known {
 				l.absent = rank + 1
 			}

@@ -10,8 +10,8 @@
 //	p50 late <= max(1 us, 2 % T), p99 late <= max(5 us, 5 % T), sum late <= 2 % sum T
 //
 // where T = due - posted, and per link that the real time with unfinished messages exceeds that in the model by at most
-// 2 %. If nodes cost time, the same holds for what each of them does: launches, actions of kernels, messages between
-// its GPUs.
+// 2 %. If nodes cost time, the limits of lateness hold for what each of them does on a real clock, too: launches,
+// actions of kernels, messages between its GPUs.
 package verdict
 
 import (

@@ -13,8 +13,8 @@ func InForce(c *configs.Fabric, src configs.Source) (string, error) {
 	return c.InForce(base), nil
 }
 
-// InForceOfShared says what a fabric that is up has otherwise than the built-in profile of its name; "" if nothing, or
-// if there is none.
+// InForceOfShared says what a fabric that is up was brought up with otherwise than the built-in profile of its name; ""
+// if nothing, or if there is none. What ddlemu shape has changed since is not in it.
 func InForceOfShared(c *configs.Fabric) string {
 	base, err := configs.Profile(c.Name)
 	if err != nil {

@@ -38,7 +38,8 @@ type fitOptions struct {
 func (o *fitOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addSizeFlags(fs)
-	fs.StringVar(&o.Decisions, "decisions", "", "`folder` for NCCL's decisions: those that are there are not asked for again")
+	fs.StringVar(&o.Decisions, "decisions", "",
+		"`folder` for NCCL's decisions: those that are there are not asked for again")
 	fs.StringArrayVar(&o.Predict, "predict", nil, "predict this `table`, or each, with figures that are fitted to the "+
 		"others; may be repeated")
 	fs.IntVar(&o.Every, "every", 1, "use only every `n`-th row of each table for the search, which is faster")
@@ -253,7 +254,8 @@ func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) err
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for i, c := range decided.Cases {
-		l.fit.Rows = append(l.fit.Rows, fit.Row{Table: len(l.fit.Tables), Published: t.Rows[i].Time, Case: c, Nodes: t.Nodes,
+		l.fit.Rows = append(l.fit.Rows, fit.Row{Table: len(l.fit.Tables), Published: t.Rows[i].Time, Case: c,
+			Nodes: t.Nodes,
 			Call: func(ctx context.Context, t *configs.GPUTime) (time.Duration, error) {
 				e, err := model.Expect(ctx, i, t)
 				return e.Time, err
@@ -284,6 +286,9 @@ func (l *fitTables) run(ctx context.Context) (*fitReport, error) {
 			}
 			report.Tables = append(report.Tables, r)
 		}
+		if err == nil && len(report.Tables) == 0 {
+			err = validate.ErrNoRow
+		}
 		return report, err
 	}
 	result, err := l.fit.Run(ctx, own)
@@ -313,7 +318,8 @@ func (l *fitTables) toPredict() (tables []int, err error) {
 				tables = append(tables, i)
 			}
 		case i < 0:
-			return nil, cli.BadInput("--predict: %w", configs.Unknown("table that the kind is fitted to", name, l.fit.Tables))
+			return nil, cli.BadInput("--predict: %w",
+				configs.Unknown("table that the kind is fitted to", name, l.fit.Tables))
 		default:
 			tables = append(tables, i)
 		}
@@ -336,7 +342,8 @@ func printFit(w io.Writer, r *fitReport) error {
 		t.Render()
 	}
 	if len(r.Tables) > 0 {
-		fmt.Fprintf(&out, "# each table by figures that are fitted to the others; errors are percent of the published time\n\n")
+		fmt.Fprintf(&out,
+			"# each table by figures that are fitted to the others; errors are percent of the published time\n\n")
 		printScores(&out, score.New(r.Tables, nil, nil))
 	}
 	_, err := io.WriteString(w, out.String())

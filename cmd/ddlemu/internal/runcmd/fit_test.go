@@ -37,7 +37,8 @@ func TestPrintFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"kernel         3us     2us\n", "call    not fitted     4us\n", "fitted to the others",
+	for _, want := range []string{"kernel         3us     2us\n", "call    not fitted     4us\n",
+		"fitted to the others",
 		"x.csv", " p  ", "all rows"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
@@ -81,7 +82,8 @@ func TestPredictions(t *testing.T) {
 	some.LeftOut = []validate.LeftOut{{Size: 16, Reason: "no schedule"}}
 	wide := &validate.Table{Rows: []validate.Row{{Size: 8}, {Size: 16}, {Size: 64}},
 		LeftOut: []validate.LeftOut{{Size: 4, Reason: "odd"}}}
-	if r := a.predicted("x.csv", wide); len(r.Lines) != 2 || len(r.LeftOut) != 2 || r.LeftOut[1].Reason != "no schedule" {
+	if r := a.predicted("x.csv", wide); len(r.Lines) != 2 || len(r.LeftOut) != 2 ||
+		r.LeftOut[1].Reason != "no schedule" {
 		t.Errorf("rows without a time: %+v", r)
 	}
 	some.LeftOut = nil
@@ -166,7 +168,8 @@ func TestPredictedTablesHaveRows(t *testing.T) {
 		l.fit.Tables = append(l.fit.Tables, name)
 		l.reports = append(l.reports, &validate.Report{Name: name})
 		for _, size := range []int64{8, 16} {
-			l.fit.Rows = append(l.fit.Rows, fit.Row{Table: i, Published: time.Second, Case: bench.Case{Size: size}, Nodes: 1,
+			l.fit.Rows = append(l.fit.Rows, fit.Row{Table: i, Published: time.Second, Case: bench.Case{Size: size},
+				Nodes: 1,
 				Call: func(context.Context, *configs.GPUTime) (time.Duration, error) {
 					if i == 1 {
 						return 0, errors.New("no schedule")
@@ -181,7 +184,7 @@ func TestPredictedTablesHaveRows(t *testing.T) {
 	}
 	l.o.Predict = []string{"unknown.csv"}
 	r, err := l.run(t.Context())
-	if err != nil {
+	if !errors.Is(err, validate.ErrNoRow) {
 		t.Fatal(err)
 	}
 	if want := "unknown.csv: no row can be run here: 8 bytes: no schedule\n"; len(r.Tables) != 0 ||

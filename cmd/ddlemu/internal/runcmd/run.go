@@ -149,7 +149,7 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 	case status != 0:
 		return &cli.ExitError{Code: status, Err: missed}
 	case v.NoRank:
-		return &cli.ExitError{Code: cli.ExitInvalid, Err: cmp.Or(missed, errNoRank)}
+		return &cli.ExitError{Code: cli.ExitInvalid, Err: errors.Join(errNoRank, missed)}
 	case o.Strict && !v.Valid:
 		return &cli.ExitError{Code: cli.ExitInvalid, Err: missed}
 	}

@@ -225,7 +225,7 @@ func (f *Forecast) latencyUS() float64 {
 }
 
 // nodeSpread is by how much the time of a node may be off beside [testslog.SlowOff], as a fraction. Together they are
-// 25 %: 90 % of the rows of published tables are within 23 % of what the model predicts without them
+// 25 %. The 90th percentile of the errors of rows that the model predicts without them is below that
 // (docs/validation.md, "How near the model is").
 const nodeSpread = 0.15
 

@@ -75,6 +75,9 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 
 // NoRow is the error of a report that has only rows that are left out.
 func (r *Report) NoRow() error {
+	if len(r.LeftOut) == 0 {
+		return ErrNoRow
+	}
 	return fmt.Errorf("%w: %d bytes: %s", ErrNoRow, r.LeftOut[0].Size, r.LeftOut[0].Reason)
 }
 
@@ -264,7 +267,8 @@ func (t *Table) ForModel(e emulate.Options) emulate.Options {
 
 func (t *Table) report(e *emulate.Options) *Report {
 	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
-		RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut), Notes: slices.Concat(e.TimeNote(), e.Unused)}
+		RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut), Notes: slices.Concat(e.TimeNote(),
+			e.Unused)}
 }
 
 // remark says in r how the measurement differs from what r compares it with.
