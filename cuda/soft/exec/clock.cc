@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "clock.h"
 
+#include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -89,6 +91,23 @@ bool is_actor_thread(int thread)
 {
 	std::lock_guard<std::mutex> lock(actor_threads().mu);
 	return actor_threads().ids.count(thread) != 0;
+}
+
+int64_t sleep_real_until(int64_t t)
+{
+	constexpr int64_t kWakes = 150000; // ns: a sleep may take that much longer
+	for (;;) {
+		const int64_t now = node_calls()->now(), left = t - now;
+		if (left <= 0)
+			return now;
+		if (left > kWakes) {
+			const int64_t ns = left - kWakes;
+			const timespec nap = { ns / 1000000000, ns % 1000000000 };
+			nanosleep(&nap, nullptr);
+		} else {
+			sched_yield();
+		}
+	}
 }
 
 } // namespace softexec

@@ -61,6 +61,9 @@ inline void raise_number(ddlemu_clock_number number)
 		c->raise(number);
 }
 
+// Waits, on a real clock, until the time t of node_calls. Returns the time then.
+int64_t sleep_real_until(int64_t t);
+
 } // namespace softexec
 
 #endif

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost.h"
 
-#include <sched.h>
-#include <time.h>
-
 #include <atomic>
 #include <cstdio>
 
@@ -38,23 +35,6 @@ const ddlemu_node_cost *p2p_cost(Proto proto, const Layout &l, const char *conn)
 	const ddlemu_node_cost &net = t->send_net;
 	const bool has_own = net.step != 0 || net.per_byte != 0 || net.links != 0;
 	return has_own && get<char *>(conn, l.conn_fifo) != nullptr ? &net : &t->send;
-}
-
-int64_t sleep_real_until(int64_t t)
-{
-	constexpr int64_t kWakes = 150000; // ns: a sleep may take that much longer
-	for (;;) {
-		const int64_t now = node_calls()->now(), left = t - now;
-		if (left <= 0)
-			return now;
-		if (left > kWakes) {
-			const int64_t ns = left - kWakes;
-			const timespec nap = { ns / 1000000000, ns % 1000000000 };
-			nanosleep(&nap, nullptr);
-		} else {
-			sched_yield();
-		}
-	}
 }
 
 bool Direct::failed() { return has_failed.load(std::memory_order_relaxed); }

@@ -34,9 +34,6 @@ inline const ddlemu_node_calls *played_calls()
 	return c && c->played ? c : nullptr;
 }
 
-// Waits, on a real clock, until the time t of node_calls. Returns the time then.
-int64_t sleep_real_until(int64_t t);
-
 // Return what the actions cost that have this protocol, of a collective, and of a send or a receive over a connection.
 // Null: nothing.
 const ddlemu_node_cost *collective_cost(Proto proto);
