@@ -15,10 +15,14 @@ import (
 func TestFlightRecorder(t *testing.T) {
 	for _, python := range pythons(t) {
 		dir := t.TempDir()
-		if o := (job{python: python}).good(t, "flight.py", dir); strings.Contains(o.Stdout, "no recorder") {
+		o := job{python: python}.run(t, "flight.py", dir)
+		if strings.Contains(o.Stdout, "no recorder") {
 			t.Skipf("%s: its PyTorch records only NCCL and gloo", python)
 		}
-		o := start(t, []string{built.Path(t, "bin", "ddlemu"), "pending", filepath.Join(dir, "nccl_trace_rank_0"),
+		if o.Exit != 0 {
+			t.Fatalf("exit status %d\n%s%s", o.Exit, o.Stdout, o.Stderr)
+		}
+		o = start(t, []string{built.Path(t, "bin", "ddlemu"), "pending", filepath.Join(dir, "nccl_trace_rank_0"),
 			filepath.Join(dir, "nccl_trace_rank_1")})
 		for _, want := range []string{
 			"all_reduce #2 of group 0 (default_pg), ranks 0-1, Float [128]: called by rank 0 (flight.py:",
