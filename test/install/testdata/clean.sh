@@ -21,7 +21,8 @@ files() {
 files >"$root.before"
 cp "$package" "$root/package.deb"
 in_root dpkg -i /package.deb
-in_root ddlemu version | tee "$root.version"
+in_root ddlemu version >"$root.version"
+cat "$root.version"
 grep -q '^software CUDA: *none: ' "$root.version" || { echo "version names a software CUDA that the package has not" >&2; exit 1; }
 in_root ddlemu doctor --measure 0s
 in_root ddlemu up --profile eth10 --nodes 2

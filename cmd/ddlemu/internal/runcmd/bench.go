@@ -335,8 +335,11 @@ func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
 	return nil
 }
 
-// giveAll gives to the flags that have a namesake in from what the user gave there.
-func giveAll(from, to *pflag.FlagSet) (err error) {
+// giveAgain adds the flags of other options by add, and gives them what the user gave in from.
+func giveAgain(g *cli.Global, from *pflag.FlagSet, add func(*cli.Global, *pflag.FlagSet)) (err error) {
+	unused := *g // the flags of g have been read
+	to := pflag.NewFlagSet("", pflag.ContinueOnError)
+	add(&unused, to)
 	from.Visit(func(f *pflag.Flag) {
 		if to.Lookup(f.Name) != nil {
 			err = errors.Join(err, to.Set(f.Name, f.Value.String()))

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
@@ -21,10 +19,7 @@ import (
 // for the next one.
 func (o *expectOptions) forTable(g *cli.Global) (*expectOptions, error) {
 	c := &expectOptions{}
-	unused := *g // the flags of g have been read
-	fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
-	c.AddFlags(&unused, fs)
-	return c, giveAll(o.Flags, fs)
+	return c, giveAgain(g, o.Flags, c.AddFlags)
 }
 
 // place sets the flags that were not given to what a log says of its cluster: nodes, kind of GPU, version of NCCL, and

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
@@ -63,10 +61,7 @@ func tableFiles(paths []string) (files []string, err error) {
 // forTable returns a copy of the options as they were given, to which what a table says can be added.
 func (o *validateOptions) forTable(g *cli.Global) (*validateOptions, error) {
 	c := &validateOptions{}
-	unused := *g // the flags of g have been read
-	fs := pflag.NewFlagSet("validate", pflag.ContinueOnError)
-	c.AddFlags(&unused, fs)
-	return c, giveAll(o.Flags, fs)
+	return c, giveAgain(g, o.Flags, c.AddFlags)
 }
 
 // all is a comparison of many tables.
