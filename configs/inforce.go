@@ -33,9 +33,3 @@ func (f *Fabric) InForce(base *Fabric) string {
 	}
 	return base.Name + " with " + strings.Join(changes, ", ")
 }
-
-// Base loads the fabric of a source without what variables and flags change.
-func (src Source) Base() (*Fabric, error) {
-	src.Setting, src.Origins = func(*Setting) (text, where string) { return "", "" }, nil
-	return Load(src)
-}

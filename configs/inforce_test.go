@@ -19,7 +19,8 @@ func TestInForce(t *testing.T) {
 		{map[string]string{"transport": "tcp", "congestion": "reno"},
 			"ndr400 with transport tcp (rdma), congestion control reno (none)"},
 	} {
-		src := Source{Profile: "ndr400", Getenv: func(string) string { return "" },
+		var base Fabric
+		src := Source{Profile: "ndr400", Unset: &base, Getenv: func(string) string { return "" },
 			Setting: func(s *Setting) (text, where string) {
 				if text = tc.set[s.Flag]; text != "" {
 					where = "--" + s.Flag
@@ -30,12 +31,30 @@ func TestInForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		base, err := src.Base()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := f.InForce(base); got != tc.want {
+		if got := f.InForce(&base); got != tc.want {
 			t.Errorf("%v: %q, want %q", tc.set, got, tc.want)
 		}
+	}
+}
+
+// What a file lacks and a flag gives is no error: the file is not checked without the flag.
+func TestUnset(t *testing.T) {
+	var base Fabric
+	f, err := Load(Source{File: "f.yaml", Text: []byte("base: ndr400\nnode_time: on\n"), Unset: &base,
+		Getenv: func(string) string { return "" },
+		Setting: func(s *Setting) (text, where string) {
+			switch s.Flag {
+			case "gpu":
+				return "h100-sxm", "--gpu"
+			case "loss":
+				return "1%", "--loss"
+			}
+			return "", ""
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := f.InForce(&base), base.Name+" with loss 1% (none)"; base.GPU != nil || got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -48,6 +48,10 @@ type Source struct {
 	// "f.yaml:2" or "--nodes". Fields of a profile are not in it.
 	Origins map[string]string
 
+	// Unset, if it is not nil, gets the fabric as the profile or the file has it, without the settings. It is not
+	// checked.
+	Unset *Fabric
+
 	// Getenv reads a variable; nil is os.Getenv. In a library that is loaded into another
 	// program, os.Getenv does not see variables that the program has set since its start.
 	Getenv func(string) string
@@ -62,6 +66,9 @@ func Load(src Source) (*Fabric, error) {
 	f, origin, err := src.read()
 	if err != nil {
 		return nil, err
+	}
+	if src.Unset != nil {
+		*src.Unset = *f
 	}
 	if src.Setting == nil {
 		src.Setting = src.variable

@@ -160,6 +160,9 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	if m.participant, err = m.file.Join(job, r); err != nil {
 		return err
 	}
+	if !tellsOfCommunicators(int(C.net_nccl_version()), getenv("NCCL_TUNER_PLUGIN")) {
+		m.participant.NotePast()
+	}
 	if err := m.takePart(fab, r); err != nil {
 		m.participant.Leave()
 		return err
@@ -238,10 +241,11 @@ func (m *member) setClock() error {
 
 // setNode hands the time of this process's node on a real clock, if the fabric has it, to the software CUDA.
 func (m *member) setNode() error {
-	if m.onKernel || m.file.Virtual() || !m.file.HasNodeTime() {
+	calls := shm.NodeCalls()
+	if calls == nil {
 		return nil
 	}
-	if C.net_set_node(shm.NodeCalls()) != 0 {
+	if C.net_set_node(calls) != 0 {
 		return fmt.Errorf(
 			"the nodes of fabric %s cost time, which needs the software CUDA in each rank: bring the fabric up with "+
 				"--node-time=off", m.file.Name())

@@ -23,8 +23,9 @@ __attribute__((constructor(101))) static void before_go(void)
 }
 
 // Go installs a handler for SIGURG, to interrupt long loops. The plugin has none, so the host's handler is restored.
-// Go's handlers for faults stay: they pass on the faults that are not Go's. So does that for SIGPIPE, unless the host
-// ignores it: programs that the host starts inherit that, but get the default in place of a handler.
+// Go's handlers for faults stay: they pass on the faults that are not Go's. Go's handler for SIGPIPE stays too, and
+// passes the signal on. But if the host ignores SIGPIPE, that is restored: a program that the host starts inherits an
+// ignored signal, but with Go's handler it would start with the default action.
 __attribute__((constructor)) static void after_go(void)
 {
 	sigaction(SIGURG, &urgent, NULL);

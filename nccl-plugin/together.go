@@ -11,6 +11,8 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -53,8 +55,14 @@ func (m *member) communicatorMade() {
 // noteConnection notes that the process has a connection, unless comm is nil: NCCL then asks again.
 func (m *member) noteConnection(comm unsafe.Pointer) {
 	if comm != nil {
-		m.participant.NoteConnection()
+		m.participant.NotePast()
 	}
+}
+
+// tellsOfCommunicators says whether NCCL tells the plugin when it makes a communicator: since 2.21 it does, by the tuner
+// that it has. version is as in ncclGetVersion, 0 if it is not known. tuner is the value of NCCL_TUNER_PLUGIN.
+func tellsOfCommunicators(version int, tuner string) bool {
+	return (version == 0 || version >= 22100) && (tuner == "" || strings.Contains(filepath.Base(tuner), "goemu"))
 }
 
 // abort ends the process, as DDLEMU_ABORT_ON_ERROR asks for.

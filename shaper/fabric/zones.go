@@ -29,46 +29,36 @@ func (f *Fabric) Zones() []int {
 // that enter it, in bytes per second; 0 if the bandwidth of one of them is unlimited.
 func (f *Fabric) ZoneRates(zone int) (out, in float64) {
 	outside := func(sw int) bool { return f.Net.Zone[sw] != zone }
-	return f.cutRates(func(from, to int) (leaves, enters bool) {
-		return !outside(from) && outside(to), outside(from) && !outside(to)
+	return f.sumRates(func(h *Hop) (leaves, enters bool) {
+		if h.Kind != link.Trunk {
+			return false, false
+		}
+		from, to := outside(h.Src), outside(h.Dst)
+		return !from && to, from && !to
 	})
 }
 
 // PortRates are the sums of the payload rates of the ports of some nodes, in bytes per second, out of and into the
 // nodes; 0 if the bandwidth of one of them is unlimited.
 func (f *Fabric) PortRates(isOne func(node int) bool) (out, in float64) {
-	unlimited := false
-	for _, h := range f.Hops {
-		if h.Kind != link.TxPort && h.Kind != link.RxPort || !isOne(f.NodeOfNIC(h.Src)) {
-			continue
+	return f.sumRates(func(h *Hop) (leaves, enters bool) {
+		isPort := h.Kind == link.TxPort || h.Kind == link.RxPort
+		if !isPort || !isOne(f.NodeOfNIC(h.Src)) {
+			return false, false
 		}
-		port := LinkOf(h.Spec)
-		rate := port.PayloadRate()
-		unlimited = unlimited || rate == 0
-		if h.Kind == link.TxPort {
-			out += rate
-		} else {
-			in += rate
-		}
-	}
-	if unlimited {
-		return 0, 0
-	}
-	return out, in
+		return h.Kind == link.TxPort, h.Kind == link.RxPort
+	})
 }
 
-// cutRates adds up the payload rates of the trunks that cross a cut, in each direction.
-func (f *Fabric) cutRates(crosses func(from, to int) (out, in bool)) (out, in float64) {
+// sumRates adds up the payload rates of the hops that leave and of those that enter; 0 if one of them is unlimited.
+func (f *Fabric) sumRates(way func(h *Hop) (leaves, enters bool)) (out, in float64) {
 	unlimited := false
-	for _, h := range f.Hops {
-		if h.Kind != link.Trunk {
-			continue
-		}
-		leaves, enters := crosses(h.Src, h.Dst)
+	for i := range f.Hops {
+		leaves, enters := way(&f.Hops[i])
 		if !leaves && !enters {
 			continue
 		}
-		l := LinkOf(h.Spec)
+		l := LinkOf(f.Hops[i].Spec)
 		rate := l.PayloadRate()
 		unlimited = unlimited || rate == 0
 		if leaves {

@@ -81,7 +81,8 @@ bool Direct::find_arrived()
 		return false;
 	arrived_ = node_calls()->direct_arrived(flow, words_[1]);
 	if (arrived_ == DDLEMU_DIRECT_BROKEN) {
-		fail("a connection between two GPUs of a node is broken: a rank died while it was in use");
+		fail("a connection between two GPUs of a node is broken: the fabric's memory is corrupt, or a rank died "
+		     "while it ran the virtual clock");
 		arrived_ = 0;
 	}
 	return arrived_ > words_[1];

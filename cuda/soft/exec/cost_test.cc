@@ -65,7 +65,7 @@ ddlemu_node_calls calls()
 {
 	ddlemu_node_calls c = {};
 	c.time = &fake_clock.time;
-	c.ranks = 2;
+	c.ranks = 6;
 	c.now = [] { return fake_clock.now; };
 	c.direct_make = make, c.direct_post = post, c.direct_arrived = arrived;
 	return c;

@@ -423,7 +423,8 @@ bool check_node_time(const Plan &p, std::string *why)
 		return false;
 	}
 	const std::set<int> members(p.comm.members.begin(), p.comm.members.end()); // one rank per process
-	if (members.size() == static_cast<size_t>(p.comm.nranks) && *members.begin() >= 0)
+	if (members.size() == static_cast<size_t>(p.comm.nranks) && *members.begin() >= 0 &&
+		(node_calls()->ranks == 0 || *members.rbegin() < static_cast<int>(node_calls()->ranks)))
 		return true;
 	*why = "a communicator whose ranks in the job are not known, in a fabric whose nodes cost time (an unknown "
 	       "build of NCCL, or several ranks in a process)";

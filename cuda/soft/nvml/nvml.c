@@ -119,6 +119,8 @@ API int nvmlDeviceGetCudaComputeCapability(Device d, int *major, int *minor)
 {
 	if (number(d) < 0 || !major || !minor)
 		return kInvalidArgument;
+	if (softGpuCapability() == 0)
+		return kNotSupported;
 	*major = softGpuCapability() / 10;
 	*minor = softGpuCapability() % 10;
 	return kSuccess;

@@ -68,9 +68,7 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowP
 	}
 	e, err := newEndpoint(f, me, r, paths, clock, true)
 	if err != nil {
-		if node != nil {
-			C.ddlemu_node_leave(node)
-		}
+		leaveClock(clock, node, me.Job())
 		return nil, err
 	}
 	e.node = node
@@ -120,10 +118,15 @@ func (e *Endpoint) Close() {
 		})
 	})
 	if e.joined {
-		e.clock.leave(e.Me.Job())
+		leaveClock(e.clock, e.node, e.Me.Job())
 	}
-	if e.node != nil {
-		C.ddlemu_node_leave(e.node)
+}
+
+// leaveClock ends this process's part in the virtual clock, or in the time of its node on a real one.
+func leaveClock(clock *virtualClock, node *C.struct_ddlemu_clock_view, job state.Job) {
+	clock.leave(job)
+	if node != nil {
+		C.ddlemu_node_leave(node)
 	}
 }
 

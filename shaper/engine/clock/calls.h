@@ -58,7 +58,8 @@ struct ddlemu_direct_ends {
 	uint32_t comm; // number of the communicator among those that the sender's process has made
 };
 
-// What a flow is whose messages do not arrive any more: a rank died while it made its steps, or its memory is corrupt.
+// What a flow is whose messages do not arrive any more: its memory is corrupt or, on a virtual clock, a rank died while
+// it made its steps.
 #define DDLEMU_DIRECT_BROKEN UINT64_MAX
 
 // What a node does that takes time.

@@ -14,13 +14,7 @@ import (
 func TestFirstRankFindsAnIdleFabric(t *testing.T) {
 	s := twoNodes("t")
 	s.Virtual = true
-	d := newDir(t)
-	f := create(t, d, s)
-	flows, err := d.OpenFlows(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer flows.Close()
+	f, flows := withFlows(t, s)
 	list := (*[clock.FlowsHead / 4]uint32)(flows.Base()) // the heap, the list of posts, and which flows are in use
 	leave := func() (later int64) {
 		later = f.Now() + int64(time.Millisecond)

@@ -54,6 +54,19 @@ func init() {
 	}
 }
 
+// withFlows creates a fabric that has a file of flows, and maps that file.
+func withFlows(t testing.TB, s Spec) (*File, *Flows) {
+	t.Helper()
+	d := newDir(t)
+	f := create(t, d, s)
+	flows, err := d.OpenFlows(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { flows.Close() })
+	return f, flows
+}
+
 // process is another process that speaks in lines.
 type process struct {
 	t     testing.TB

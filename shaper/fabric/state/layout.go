@@ -166,7 +166,7 @@ type participantEntry struct {
 	// Communicators of NCCL: those that the process has, and whether it ever had one.
 	Communicators, HadOne uint32
 	Exit                  uint32 // see Rank.Exit
-	Connected             uint32 // 1: it has, or had, a connection
+	Past                  uint32 // 1: it is past its start, whatever HadOne says
 	_                     [16]byte
 }
 

@@ -23,13 +23,7 @@ func TestNodeStats(t *testing.T) {
 				s.Hops = append(s.Hops, HopSpec{Kind: kind, Src: gpu, Dst: gpu, Spec: s.Hops[0].Spec})
 			}
 		}
-		d := newDir(t)
-		f := create(t, d, s)
-		flows, err := d.OpenFlows(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer flows.Close()
+		f, flows := withFlows(t, s)
 		inUse := (*[clock.FlowsHead / 4]uint32)(flows.Base())[32:64]
 		inUse[0] = 2
 		j, p := joined(t, f, 7)

@@ -95,7 +95,7 @@ func (e *participantEntry) enter(j Job, r Rank) {
 	atomic.StoreUint64(&e.Rings, 0)
 	atomic.StoreUint32(&e.Communicators, 0)
 	atomic.StoreUint32(&e.HadOne, 0)
-	atomic.StoreUint32(&e.Connected, 0)
+	atomic.StoreUint32(&e.Past, 0)
 	copy(e.GPU[:len(e.GPU)-1], r.GPU)
 	if r.Node >= 0 && r.Node < 256 {
 		atomic.OrUint64(&j.entry().NodeSet[r.Node/64], 1<<(r.Node%64))
@@ -114,14 +114,14 @@ func (p *Participant) ExitsBadly() {
 	}
 }
 
-// starting says whether the process has never had a communicator, as far as is known: NCCL before 2.21, or with another
-// tuner, tells the plugin of connections only.
+// starting says whether the process has never had a communicator, as far as is known.
 func (e *participantEntry) starting() bool {
-	return atomic.LoadUint32(&e.HadOne) == 0 && atomic.LoadUint32(&e.Connected) == 0
+	return atomic.LoadUint32(&e.HadOne) == 0 && atomic.LoadUint32(&e.Past) == 0
 }
 
-// NoteConnection notes that the process has a connection to another one.
-func (p *Participant) NoteConnection() { atomic.StoreUint32(&p.f.participants()[p.slot].Connected, 1) }
+// NotePast notes that the process is past its start: it has a connection to another one, or nobody will tell of its
+// communicators.
+func (p *Participant) NotePast() { atomic.StoreUint32(&p.f.participants()[p.slot].Past, 1) }
 
 // meet notes that the exit with this number has been seen.
 func (e *jobEntry) meet(exit uint32) {

@@ -63,7 +63,7 @@ func TestFailed(t *testing.T) {
 	}{
 		"nothing":        {func(*Participant) {}, 1},
 		"a communicator": {func(p *Participant) { p.AddCommunicator(); p.RemoveCommunicator() }, 0},
-		"a connection":   {(*Participant).NoteConnection, 0},
+		"a connection":   {(*Participant).NotePast, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFile(t)

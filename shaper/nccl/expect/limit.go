@@ -56,7 +56,7 @@ func (e *Estimate) limit(p *plan.Plan, f *Fabric, p2p bool) Limit {
 	}
 	launch := 0.0
 	if f.Nodes != nil {
-		consider(Limit{By: ByThread}, float64(int64(p.Kernels())*f.Nodes.Call))
+		consider(Limit{By: ByThread}, float64(p.Kernels())*float64(f.Nodes.Call))
 		for i := range p.Blocks {
 			b := &p.Blocks[i]
 			steps, bytes := f.busy(p, b, p2p)
@@ -98,7 +98,7 @@ func (f *Fabric) busyProgram(p *plan.Plan, prog plan.Program, p2p bool) (all, st
 		loop := &prog[i]
 		for k := range loop.Actions {
 			a := &loop.Actions[k]
-			cost := f.Nodes.cost(loop, p2p, p2p && f.crosses(p, a), p.Proto)
+			cost := f.Nodes.cost(loop, p2p, p2p && f.actsBetweenNodes(p, a), p.Proto)
 			if cost.Cost == nil {
 				continue
 			}
@@ -109,8 +109,8 @@ func (f *Fabric) busyProgram(p *plan.Plan, prog plan.Program, p2p bool) (all, st
 	return all, steps
 }
 
-// crosses says whether action a sends or receives between nodes.
-func (f *Fabric) crosses(p *plan.Plan, a *plan.Action) bool {
+// actsBetweenNodes says whether action a sends or receives between nodes.
+func (f *Fabric) actsBetweenNodes(p *plan.Plan, a *plan.Action) bool {
 	between := func(i int) bool { return f.isBetween(p.Conns[i].Src, p.Conns[i].Dst) }
 	return slices.ContainsFunc(a.Send, between) || slices.ContainsFunc(a.Recv, between)
 }

@@ -40,7 +40,7 @@ func (j *Job) EndIfStuck(report func(why string)) (ended func() bool) {
 		defer close(done)
 		tick := time.NewTicker(startPeriod)
 		defer tick.Stop()
-		watches := map[int64]*startWatch{}
+		watches := map[int64]*startWatch{} // by the time when a program of the job began
 		for {
 			select {
 			case <-stop:
@@ -82,10 +82,9 @@ func (j *Job) lookAtStart(watches map[int64]*startWatch) (why string) {
 			l.diedRank = e.LostRank(l.died - 1)
 		}
 		now, ranks := state.Now(), j.ranksOf(e)
-		if l == (losses{}) && s.Left == 0 && waitLong(now, ranks) && onlyWait(j.id, processesOf(ranks)) {
-			if rank, known := missing(ranks); known {
-				l.absent = rank + 1
-			}
+		if rank, known := missing(ranks); known && rank >= 0 && l == (losses{}) && s.Left == 0 &&
+			waitLong(now, ranks) && onlyWait(j.id, processesOf(ranks)) {
+			l.absent, l.absentRank = true, rank
 		}
 		if why := watches[s.Started].look(now, l, ranks); why != "" {
 			return why
@@ -127,7 +126,8 @@ type losses struct {
 	died, failed         int // how many
 	diedRank, failedRank int // the last of each
 	notEmulated          bool
-	absent               int // 1 + a rank that has not joined, and that no program can start; 0 if there is none
+	absent               bool // a rank has not joined, and no program can start it
+	absentRank           int
 }
 
 // startWatch looks whether ranks of a job wait for ever in ncclCommInitRank.
@@ -190,9 +190,8 @@ func (l losses) String() string {
 		return fmt.Sprintf("rank %d died", l.diedRank)
 	case l.failed > 0:
 		return fmt.Sprintf("rank %d failed", l.failedRank)
-	}
-	if l.notEmulated {
+	case l.notEmulated:
 		return "the plugin of a rank did not start"
 	}
-	return fmt.Sprintf("rank %d is not there, and no program is left that could start it", l.absent-1)
+	return fmt.Sprintf("rank %d is not there, and no program is left that could start it", l.absentRank)
 }

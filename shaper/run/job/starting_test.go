@@ -48,7 +48,7 @@ func TestStartWatch(t *testing.T) {
 			"rank 1 died, and rank 0" + end},
 		"a rank failed": {losses{failed: 1, failedRank: 3}, []state.ParticipantStatus{starting(0, 4, 0)}, 5 * time.Second,
 			"rank 3 failed, and rank 0" + end},
-		"a rank that nobody starts": {losses{absent: 2}, []state.ParticipantStatus{starting(0, 2, 0)}, 5 * time.Second,
+		"a rank that nobody starts": {losses{absent: true, absentRank: 1}, []state.ParticipantStatus{starting(0, 2, 0)}, 5 * time.Second,
 			"rank 1 is not there, and no program is left that could start it, and rank 0" + end},
 		"no plugin": {losses{notEmulated: true}, []state.ParticipantStatus{starting(0, 2, 0)}, 5 * time.Second,
 			"the plugin of a rank did not start, and rank 0" + end},

@@ -281,10 +281,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	before := a.job.HopCounters()
 	for range max(a.o.Repeat, 1) {
 		played, err := a.play(ctx, plans, "plays", false)
-		if err := a.noteWarmUp(played); err != nil {
-			return nil, err
-		}
-		if err != nil {
+		if err = cmp.Or(err, a.noteWarmUp(played)); err != nil {
 			return a.stopped(ctx, &r, plans, played), err
 		}
 		a.values(&r, plans, played)

@@ -19,8 +19,8 @@ func (j *judge) nodes() {
 	for i := range all {
 		gpu := i / state.NodeParts
 		place := fmt.Sprintf("node%d/gpu%d", gpu/perNode, gpu%perNode)
-		w := what{place: place, name: fmt.Sprintf("rank %d (%s)", gpu, place), kind: parts[i%state.NodeParts],
-			why: ": this host cannot play the node in time"}
+		w := subject{place: place, name: fmt.Sprintf("rank %d (%s)", gpu, place), kind: parts[i%state.NodeParts],
+			ofNode: true}
 		for k := range all[i].Size {
 			if all[i].Size[k].Messages == 0 {
 				continue

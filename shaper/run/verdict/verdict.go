@@ -417,30 +417,40 @@ func (j *judge) class(i int, k *state.Class) Class {
 	return c
 }
 
-// what is something that may be late.
-type what struct {
-	place string // in findings
-	name  string // of the place, for people
-	kind  string // messages, or something that a node does
-	class string // of sizes, "" if it has none
-	why   string // in the end of a text
+// subject is what is judged: messages on a link, or what a GPU of a node does.
+type subject struct {
+	place  string // in findings
+	name   string // of the place, for people
+	kind   string // messages, or something that a node does
+	class  string // of sizes, "" if it has none
+	ofNode bool
 }
 
-func messagesOn(link string, c *Class) what { return what{link, link, "messages", c.Name, ""} }
+func messagesOn(name string, c *Class) subject {
+	return subject{place: name, name: name, kind: "messages", class: c.Name}
+}
 
 // text is the beginning of a reason.
-func (w *what) text() string { return strings.TrimSpace(w.name + ", " + w.kind + " " + w.class) }
+func (s *subject) text() string { return strings.TrimSpace(s.name + ", " + s.kind + " " + s.class) }
 
 // figure says in a few words where it was late.
-func (w *what) figure() string {
-	if w.kind == "messages" {
-		return w.name
+func (s *subject) figure() string {
+	if !s.ofNode {
+		return s.name
 	}
-	return w.name + ", " + w.kind
+	return s.name + ", " + s.kind
+}
+
+// end is the end of a reason.
+func (s *subject) end() string {
+	if !s.ofNode {
+		return ""
+	}
+	return ": this host cannot play the node in time"
 }
 
 // judgeLateness judges the lateness of a class's messages, or of what a node does.
-func (j *judge) judgeLateness(w what, c *Class) {
+func (j *judge) judgeLateness(w subject, c *Class) {
 	// Nearest rank: up to half of the messages, and up to one in a hundred, may be later than the limits.
 	if c.OverP50 > c.Messages/2 {
 		j.lateness(w, "p50", c.P50, wanted(c.meanTime, state.P50FloorNs, state.P50Part),
@@ -457,15 +467,15 @@ func (j *judge) judgeLateness(w what, c *Class) {
 			fmt.Sprintf("%s were %.1f %% of their time late on %s, wanted %.0f %%", w.kind, c.LatePercent, w.name,
 				100*maxLate),
 			fmt.Sprintf("%s: together %.1f %% of their time late (limit %.0f %%)", w.text(), c.LatePercent,
-				100*maxLate)+w.why)
+				100*maxLate)+w.end())
 	}
 }
 
 // lateness adds that a quantile of the lateness of something is over its limit, which depends on the time of each
 // message: most is that of a message of mean time.
-func (j *judge) lateness(w what, quantile string, late, most time.Duration, text string) {
+func (j *judge) lateness(w subject, quantile string, late, most time.Duration, text string) {
 	j.v.Add(Finding{
-		Cause: CauseHost, Text: text + w.why, Link: w.place, Over: max(float64(late)/float64(most), 1), Slow: true,
+		Cause: CauseHost, Text: text + w.end(), Link: w.place, Over: max(float64(late)/float64(most), 1), Slow: true,
 		p99: quantile == "p99",
 		Figure: fmt.Sprintf("lateness %s %s on %s, wanted %s", quantile, units.Short(late), w.figure(),
 			units.Short(most)),

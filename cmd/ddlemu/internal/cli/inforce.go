@@ -2,23 +2,37 @@
 
 package cli
 
-import "github.com/ddlemu/ddlemu/configs"
+import (
+	"strings"
 
-// InForce says what a fabric for one job, loaded from src, has otherwise than the profile or file; "" if nothing.
-func InForce(c *configs.Fabric, src configs.Source) (string, error) {
-	base, err := src.Base()
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// InForceOfShared says what a fabric that is up has otherwise than the built-in profile of its name, if there is one,
+// and how many of its links ddlemu shape has changed since; "" if nothing. fab has the links in force. A fabric of a
+// file that has the name of a profile is compared with the profile.
+func InForceOfShared(fab *fabric.Fabric) (string, error) {
+	var all []string
+	if base, err := configs.Profile(fab.Config.Name); err == nil {
+		if text := fab.Config.InForce(base); text != "" {
+			all = append(all, text)
+		}
+	}
+	begun, err := fabric.New(&fab.Config)
 	if err != nil {
 		return "", err
 	}
-	return c.InForce(base), nil
-}
-
-// InForceOfShared says what a fabric that is up was brought up with otherwise than the built-in profile of its name; ""
-// if nothing, or if there is none. What ddlemu shape has changed since is not in it.
-func InForceOfShared(c *configs.Fabric) string {
-	base, err := configs.Profile(c.Name)
-	if err != nil {
-		return ""
+	changed := 0
+	for i, h := range fab.Hops {
+		if (h.Kind == link.Link || h.Kind == link.Trunk) && h.Spec != begun.Hops[i].Spec {
+			changed++
+		}
 	}
-	return c.InForce(base)
+	if changed > 0 {
+		all = append(all, units.Count(changed, "link")+" changed by ddlemu shape (see `ddlemu status`)")
+	}
+	return strings.Join(all, "; "), nil
 }

@@ -14,19 +14,22 @@ import (
 
 // LoadTimed loads the fabric that the flags and the environment describe, for any job. It refuses a fabric that cannot
 // be emulated.
-func LoadTimed(g *Global, profile, file string, fs *pflag.FlagSet) (*fabric.Fabric, error) {
+func LoadTimed(g *Global, profile, file string, fs *pflag.FlagSet) (fab *fabric.Fabric, inForce string, err error) {
 	origins := map[string]string{}
-	c, err := flags.Load(configs.Source{Profile: profile, File: file, Origins: origins, Getenv: g.Getenv}, fs)
+	var unset configs.Fabric
+	c, err := flags.Load(configs.Source{Profile: profile, File: file, Origins: origins, Unset: &unset, Getenv: g.Getenv},
+		fs)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := timeNodes(c, origins); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := c.CheckEmulated(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return fabric.New(c)
+	fab, err = fabric.New(c)
+	return fab, c.InForce(&unset), err
 }
 
 // timeNodes makes the nodes of a fabric for any job cost time, if a flag, a variable or a file asks for it, as origins

@@ -220,7 +220,7 @@ func shapeNew(g *cli.Global, pattern string, patch configs.LinkPatch) error {
 		return printStatusJSON(g, up.File)
 	}
 	fmt.Fprintf(g.Stdout, "no fabric was up, so this one is now:\n")
-	printUp(g, fab, name, false)
+	printUp(g, fab, name, true)
 	g.PrintEnvironment(up)
 	return nil
 }

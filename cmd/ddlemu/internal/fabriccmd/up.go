@@ -88,7 +88,7 @@ gives the time scale.
 
 // runUp brings up a fabric and prints its description.
 func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
-	fab, err := cli.LoadTimed(g, o.Profile, o.File, o.Flags)
+	fab, _, err := cli.LoadTimed(g, o.Profile, o.File, o.Flags)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 	if g.JSON {
 		return printStatusJSON(g, up.File)
 	}
-	printUp(g, fab, name, true)
+	printUp(g, fab, name, false)
 	if fab.Config.OnKernel() {
 		fmt.Fprintf(g.Stdout, "shaper %s, nodes in %s; on node0 runs: ddlemu exec node0 -- COMMAND\n", up.File.Shaper(),
 			fab.Config.Subnet)
@@ -185,11 +185,12 @@ func upAlready(g *cli.Global, name string) error {
 		units.Count(len(file.Ranks()), "rank"), next)
 }
 
-// printUp prints the line about a fabric that came up, and what its GPUs cost. byUp: the command has the flags of up.
-func printUp(g *cli.Global, fab *fabric.Fabric, name string, byUp bool) {
+// printUp prints the line about a fabric that came up, and what its GPUs cost. isUp: the flags of this command cannot
+// change that any more.
+func printUp(g *cli.Global, fab *fabric.Fabric, name string, isUp bool) {
 	fmt.Fprintf(g.Stdout, "fabric %s is up: %s\n", name, describe(fab))
 	if fab.Config.GPU != nil {
-		fmt.Fprintf(g.Stdout, "GPU time: %s\n", cli.GPUTime(&fab.Config, !byUp))
+		fmt.Fprintf(g.Stdout, "GPU time: %s\n", cli.GPUTime(&fab.Config, isUp))
 	}
 }
 

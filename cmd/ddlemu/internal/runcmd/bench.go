@@ -232,8 +232,9 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 	if g.Fabric == "" {
 		origins := map[string]string{}
-		src := configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Getenv: g.Getenv}
-		cfg, err := flags.Load(src, o.Flags)
+		var unset configs.Fabric
+		cfg, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Origins: origins, Unset: &unset,
+			Getenv: g.Getenv}, o.Flags)
 		if !o.Flags.Changed("nodes") {
 			o.nodesFrom = origins["nodes"]
 		}
@@ -242,7 +243,7 @@ func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 			err = orShared(g, err)
 		}
 		if err == nil {
-			o.inForce, err = cli.InForce(cfg, src)
+			o.inForce = cfg.InForce(&unset)
 		}
 		return cfg, err
 	}
@@ -263,8 +264,8 @@ func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 	}
 	c := fab.Config
 	c.TimeScale = fab.TimeScale()
-	o.inForce = cli.InForceOfShared(&c)
-	return &c, nil
+	o.inForce, err = cli.InForceOfShared(fab)
+	return &c, err
 }
 
 // orShared adds to an error that no fabric is named the one that is up.
@@ -335,7 +336,8 @@ func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
 	return nil
 }
 
-// giveAgain adds the flags of other options by add, and gives them what the user gave in from.
+// giveAgain adds the flags of other options by add, and sets those that the user gave in from. A list that was given
+// becomes one element: no option of a single table is a list.
 func giveAgain(g *cli.Global, from *pflag.FlagSet, add func(*cli.Global, *pflag.FlagSet)) (err error) {
 	unused := *g // the flags of g have been read
 	to := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -461,7 +463,7 @@ func (o *BenchOptions) Bench(g *cli.Global, collective string) (b bench.Config, 
 	return b, nil
 }
 
-// rowsToTell is from how many rows on a reader must know of it before they are measured.
+// rowsToTell is the smallest number of rows that the user is told before they are measured.
 const rowsToTell = 100
 
 // manyRows says how many rows a range has that the default step divides, if they are many, and how to have fewer.

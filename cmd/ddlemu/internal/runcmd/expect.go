@@ -253,7 +253,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		if o, err = o.forTable(g); err != nil {
 			return nil, err
 		}
-		if o.onlyModel = true; t.bench.Ranks > 0 {
+		if t.bench.Ranks > 0 {
 			o.Ranks = t.bench.Ranks
 		}
 		if notes, err = o.place(g, t.log); err != nil {

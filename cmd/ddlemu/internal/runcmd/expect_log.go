@@ -19,6 +19,7 @@ import (
 // for the next one.
 func (o *expectOptions) forTable(g *cli.Global) (*expectOptions, error) {
 	c := &expectOptions{}
+	c.onlyModel = true // as of all tables of a log
 	return c, giveAgain(g, o.Flags, c.AddFlags)
 }
 

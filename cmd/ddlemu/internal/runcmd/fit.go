@@ -235,6 +235,9 @@ func (l *fitTables) options() (*validateOptions, error) {
 
 // add adds the rows of a table.
 func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) error {
+	if slices.Contains(l.fit.Tables, filepath.Base(path)) {
+		return cli.BadInput("%s: another table has the same file name: rename one of them", path)
+	}
 	o, err := l.options()
 	if err != nil {
 		return err

@@ -45,6 +45,7 @@ type runOptions struct {
 	clock         clockFlags
 	flags         *pflag.FlagSet
 	topology      cli.UsersTopology
+	madeTrace     string // the folder of the ledgers; "" if none was made
 	inForce       string // what the links have otherwise than the profile or file; "" if nothing
 }
 
@@ -148,8 +149,8 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 	switch {
 	case status != 0:
 		return &cli.ExitError{Code: status, Err: missed}
-	case v.NoRank:
-		return &cli.ExitError{Code: cli.ExitInvalid, Err: errors.Join(errNoRank, missed)}
+	case v.NoRank && missed == nil:
+		return &cli.ExitError{Code: cli.ExitInvalid, Err: errNoRank}
 	case o.Strict && !v.Valid:
 		return &cli.ExitError{Code: cli.ExitInvalid, Err: missed}
 	}
@@ -175,7 +176,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	view, status, err := o.command(ctx, g, j, append(env, o.clock.variables()...), args)
 	v = j.Verdict()
 	err = errors.Join(err, j.Close())
-	trimTrace(g, o.Trace)
+	trimTrace(g, o.madeTrace)
 	if err != nil {
 		return v, status, err
 	}
@@ -231,10 +232,16 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 	if err := o.clock.check(j.Fabric); err != nil {
 		return "", 0, err
 	}
+	if c := &j.Fabric.Config; c.TimedNodes {
+		if err := c.CheckTimedNodes(o.isSoft()); err != nil {
+			return "", 0, cli.BadInput("node time: %w; add --soft-cuda", err)
+		}
+	}
 	trace, err := makeTrace(o.Trace, &j.Fabric.Config)
 	if err != nil {
 		return "", 0, err
 	}
+	o.madeTrace = trace
 	if trace != "" {
 		env = append(env, ledger.Env+"="+trace)
 	}
@@ -305,19 +312,19 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 			return nil, err
 		}
 		j, err := job.Share(dir, g.Fabric)
-		if err == nil {
-			o.inForce = cli.InForceOfShared(&j.Fabric.Config)
+		if err != nil {
+			return nil, err
 		}
-		return j, err
+		if o.inForce, err = cli.InForceOfShared(j.Fabric); err != nil {
+			return nil, errors.Join(err, j.Close())
+		}
+		return j, nil
 	}
-	fab, err := cli.LoadTimed(g, o.Profile, o.File, o.flags)
+	fab, inForce, err := cli.LoadTimed(g, o.Profile, o.File, o.flags)
 	if err != nil {
 		return nil, err
 	}
-	o.inForce, err = cli.InForce(&fab.Config, configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv})
-	if err != nil {
-		return nil, err
-	}
+	o.inForce = inForce
 	if _, err := g.SettleScale(ctx, o.flags, fab); err != nil {
 		return nil, err
 	}

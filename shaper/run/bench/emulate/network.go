@@ -3,7 +3,9 @@
 package emulate
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -61,11 +63,7 @@ func (r *Report) slowShare() float64 {
 			}
 		}
 	}
-	var all []*JudgedTime
-	for _, j := range bySize {
-		all = append(all, j)
-	}
-	slices.SortFunc(all, func(a, b *JudgedTime) int { return int(b.Size - a.Size) })
+	all := slices.SortedFunc(maps.Values(bySize), func(a, b *JudgedTime) int { return cmp.Compare(b.Size, a.Size) })
 	if len(all) < slowRows {
 		return 0
 	}
