@@ -59,8 +59,8 @@ func (m *member) noteConnection(comm unsafe.Pointer) {
 	}
 }
 
-// tellsOfCommunicators says whether NCCL tells the plugin when it makes a communicator: since 2.21 it does, by the tuner
-// that it has. version is as in ncclGetVersion, 0 if it is not known. tuner is the value of NCCL_TUNER_PLUGIN.
+// tellsOfCommunicators says whether NCCL tells the plugin when it makes a communicator: since 2.21 it does, by the
+// tuner that it has. version is as in ncclGetVersion, 0 if it is not known. tuner is the value of NCCL_TUNER_PLUGIN.
 func tellsOfCommunicators(version int, tuner string) bool {
 	return (version == 0 || version >= 22100) && (tuner == "" || strings.Contains(filepath.Base(tuner), "goemu"))
 }
