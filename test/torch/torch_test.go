@@ -118,7 +118,7 @@ func TestCases(t *testing.T) {
 		})
 		for _, name := range []string{"nccl", "gloo"} {
 			t.Run("alias "+name, func(t *testing.T) {
-				job{python: python, env: []string{"DDLEMU_TORCH_ALIAS=nccl,gloo"}}.good(t, "cases.py", "alias", name)
+				job{python: python, env: []string{aliasGloo}}.good(t, "cases.py", "alias", name)
 			})
 		}
 	})
