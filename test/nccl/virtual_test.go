@@ -142,6 +142,18 @@ func TestVirtualTimeOfAnyProgram(t *testing.T) {
 	}
 }
 
+// A thread that was woken and has got no core since works: time stands still until it has.
+func TestVirtualTimeWaitsForAThreadWithoutACore(t *testing.T) {
+	t.Parallel()
+	needs.Root(t, "a program that takes a whole core")
+	for _, version := range []string{"2.22", "2.29"} {
+		out := runVirtual(t, nil, version, compile(t, "threads"), "starved")
+		if !strings.Contains(out, "rank 1: 0 ns late") || !strings.Contains(out, "verdict: VALID") {
+			t.Errorf("NCCL %s:\n%s", version, out)
+		}
+	}
+}
+
 // A launch waits while a stream's queue is full, as on a GPU. So the memory of the ranks does not grow with the number
 // of iterations, of which each took 10 KB.
 func TestMemoryDoesNotGrowWithIterations(t *testing.T) {

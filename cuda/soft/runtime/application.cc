@@ -127,7 +127,7 @@ void work_for(ddlemu_actor *actor, int64_t ns)
 void works(ApplicationThread *t)
 {
 	std::lock_guard<std::mutex> lock(t->mu);
-	t->asked_socket = 0;
+	t->asks_socket = -1;
 	t->yields_since = 0;
 	if (!t->idle)
 		return;
@@ -279,7 +279,7 @@ void application_asked_socket(int fd, bool answered)
 	if (!clock || ++unanswered < kSocketPolls)
 		return;
 	if (t)
-		t->asked_socket = real_ns();
+		t->asks_socket = fd;
 	// The sampler does not look at an exact application, nor at its jobs.
 	ddlemu_actor *exact = nullptr;
 	if (!t && unanswered >= kSocketPolls + kExactPolls)
@@ -288,6 +288,8 @@ void application_asked_socket(int fd, bool answered)
 		clock->set_idle(exact, DDLEMU_HANDOVERS, clock->read(DDLEMU_HANDOVERS));
 	pollfd readable = { fd, POLLIN, 0 };
 	poll(&readable, 1, kSocketWait);
+	if (t)
+		t->asks_socket = -1; // until the next ask was in vain: it may take the answer, and then lack a core
 	if (exact)
 		clock->work(exact);
 }

@@ -70,7 +70,7 @@ void forget_application();
 struct ApplicationThread {
 	ddlemu_actor *actor = nullptr;
 	int id = 0; // the kernel's
-	std::atomic<int64_t> asked_socket{ 0 }; // real time in ns when it asked a socket the last of many times in vain
+	std::atomic<int> asks_socket{ -1 }; // it has asked this one many times in vain, and waits for it; -1: none
 	// 1 + the value of HANDOVERS since which it has yielded again and again; 0: it has not.
 	std::atomic<uint64_t> yields_since{ 0 };
 	std::mutex mu; // of what follows

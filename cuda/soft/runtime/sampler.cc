@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,7 +31,6 @@ int64_t real_ns()
 namespace {
 
 constexpr int64_t kGrace = 4000000; // ns: a thread that sleeps for less is taken as working
-constexpr int64_t kAsked = 4000000; // ns: a thread that has asked a socket in vain since then still does
 constexpr int64_t kPeriod = 1000000; // ns between two looks while a thread is outside of our calls and works
 constexpr int64_t kRest = 16000000; // ns between two looks while there is none
 
@@ -47,12 +47,13 @@ std::string read_file(const std::string &path)
 
 std::string task(int process, const char *thread) { return "/proc/" + std::to_string(process) + "/task/" + thread; }
 
-// runs_now returns true for a thread that runs or could run. The state follows the name, which may have any character.
+// runs_now returns true for a thread that runs or could run, also when the kernel has let it sleep for a moment, for a
+// page or a lock of its own (D). The state follows the name, which may have any character.
 bool runs_now(const std::string &task)
 {
 	const std::string stat = read_file(task + "/stat");
 	const size_t end = stat.rfind(')');
-	return end != std::string::npos && end + 2 < stat.size() && stat[end + 2] == 'R';
+	return end != std::string::npos && end + 2 < stat.size() && (stat[end + 2] == 'R' || stat[end + 2] == 'D');
 }
 
 // runs_of reads how often a thread has run: the third number of schedstat. It returns false if the kernel does not tell
@@ -104,6 +105,14 @@ bool any_runs(int process)
 	return runs;
 }
 
+// asks_in_vain returns true if the thread waits for a socket and there is no answer. With an answer the thread works:
+// it may only lack a core.
+bool asks_in_vain(const ApplicationThread &t)
+{
+	pollfd socket = { t.asks_socket, POLLIN, 0 };
+	return socket.fd >= 0 && poll(&socket, 1, 0) == 0;
+}
+
 // Scan is one scan of all threads of the application.
 class Scan {
 public:
@@ -114,7 +123,11 @@ public:
 		std::lock_guard<std::mutex> lock(t.mu);
 		if (t.waits)
 			return;
-		if (sleeps(t)) {
+		const bool yields = yields_in_vain(t);
+		if (yields || sleeps(t)) {
+			// It may have woken another thread before, which has had no core since: all look again.
+			if (!yields && !t.idle)
+				softexec::virtual_clock()->raise(DDLEMU_HANDOVERS);
 			set_idle(t);
 			return;
 		}
@@ -129,23 +142,34 @@ public:
 	bool some_idle() const { return some_idle_; }
 
 private:
+	// yields_in_vain returns true if the thread has yielded again and again since the last handover. It says so
+	// anew after each one.
+	bool yields_in_vain(const ApplicationThread &t)
+	{
+		return t.yields_since == 1 + static_cast<uint64_t>(handovers_) && !others_run();
+	}
+
 	// sleeps returns true if the thread has slept long enough, or holds the clock no more.
 	bool sleeps(ApplicationThread &t)
 	{
-		const std::string path = task(getpid(), std::to_string(t.id).c_str());
-		if (t.yields_since == 1 + static_cast<uint64_t>(handovers_) && !others_run())
-			return true;
-		const bool asks = now_ - t.asked_socket < kAsked;
-		uint64_t runs = 0;
-		const bool ran = !asks && (!runs_of(path, &runs) || runs != t.runs || runs_now(path));
-		t.runs = runs;
-		if (ran || others_run())
+		// Another thread may wake this one, and sleep, after the first look at it: hence the second.
+		if (has_run(t) || others_run() || has_run(t))
 			t.sleeps_since = 0;
 		else if (t.sleeps_since == 0)
 			t.sleeps_since = now_;
 		if (t.sleeps_since != 0 && (t.idle || now_ - t.sleeps_since >= kGrace))
 			return true;
 		return now_ - t.outside_since > softexec::virtual_clock()->compute_hold && give_up(t);
+	}
+
+	// has_run returns true if the thread runs or could run, or has run since this was asked last.
+	bool has_run(ApplicationThread &t) const
+	{
+		const std::string path = task(getpid(), std::to_string(t.id).c_str());
+		uint64_t runs = 0;
+		const bool ran = !asks_in_vain(t) && (!runs_of(path, &runs) || runs != t.runs || runs_now(path));
+		t.runs = runs;
+		return ran;
 	}
 
 	// give_up says that the clock does not wait for a thread any more.

@@ -14,14 +14,14 @@
 //	repeat       300 collectives, each posted while the sends of the one before are not complete yet
 //	virtual      rank 1 says that it computes for 1 ms between two collectives, and its stream for 2 ms
 //	connect      connects by the first send, while the other rank still needs virtual time to get there
-//	storm        groups of 300 sends and receives: NCCL's queues are full
-//	full         groups of two communicators on two streams: the queues of both streams are full
-//	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
-//	crossed      both ranks receive before they send: they never end
-//	silent       the same, and ends without the functions that the end of a process calls
-//	late         rank 1 computes for 10 ms of virtual time before it receives what rank 0 sends
-//	job          60 collectives, begun when somebody opens the pipe that the rank has made in JOBS_DIR
-//	stall        real clock: rank 1 is stopped for STALL_US while it takes part in collectives
+//	starved      rank 1 waits for a pipe, and gets no core when rank 0 writes, 20 times; rank 0 has an event due
+//later 	storm        groups of 300 sends and receives: NCCL's queues are full 	full         groups of two
+//communicators on two streams: the queues of both streams are full 	abort        rank 0 waits for a collective that
+//rank 1 never begins, and aborts 	crossed      both ranks receive before they send: they never end 	silent
+//the same, and ends without the functions that the end of a process calls 	late         rank 1 computes for 10 ms
+//of virtual time before it receives what rank 0 sends 	job          60 collectives, begun when somebody opens the pipe
+//that the rank has made in JOBS_DIR 	stall        real clock: rank 1 is stopped for STALL_US while it takes part in
+//collectives
 //
 // It prints the time that CUDA events saw, in ns.
 
@@ -31,10 +31,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <nccl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -67,6 +69,23 @@ double real_seconds(clockid_t clock)
 	timespec t;
 	clock_gettime(clock, &t);
 	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+// spin works for so many seconds.
+void spin(double seconds)
+{
+	const double from = real_seconds(CLOCK_MONOTONIC);
+	while (real_seconds(CLOCK_MONOTONIC) < from + seconds)
+		;
+}
+
+// stay_on_first_core keeps the calling thread on core 0.
+void stay_on_first_core()
+{
+	cpu_set_t first;
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	CHECK(sched_setaffinity(0, sizeof first, &first));
 }
 
 // Session is one rank with a stream and a buffer of rank + 1.
@@ -348,9 +367,9 @@ void compute(Session &s)
 	CHECK(cudaStreamSynchronize(s.stream));
 	CHECK(cudaEventRecord(s.begin, s.stream));
 
-	const double from = real_seconds(CLOCK_MONOTONIC), cpu = real_seconds(CLOCK_PROCESS_CPUTIME_ID);
-	while (rank == 1 && real_seconds(CLOCK_MONOTONIC) < from + 1)
-		;
+	const double cpu = real_seconds(CLOCK_PROCESS_CPUTIME_ID);
+	if (rank == 1)
+		spin(1);
 	s.all_reduce();
 	CHECK(cudaEventRecord(s.end, s.stream));
 	s.print_elapsed();
@@ -411,6 +430,58 @@ void connect_late(Session &s)
 	CHECK(ncclGroupEnd());
 	CHECK(cudaEventRecord(s.end, s.stream));
 	s.print_elapsed();
+	CHECK(ncclCommDestroy(s.comm));
+}
+
+int starved_pipes[3][2]; // to each rank, and to the process that takes core 0
+constexpr int kStarvedRounds = 12;
+
+// prepare_starved makes the pipes, and starts a process, no child of a rank, that takes core 0 for 60 ms when it is
+// told to.
+void prepare_starved()
+{
+	for (auto &ends : starved_pipes)
+		CHECK(pipe(ends));
+	if (fork() != 0)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	stay_on_first_core();
+	const sched_param lowest = { .sched_priority = 1 };
+	CHECK(sched_setscheduler(0, SCHED_FIFO, &lowest)); // nothing of the usual schedulers runs beside it
+	int64_t t = 0;
+	for (int round = 0; round < kStarvedRounds; round++) {
+		CHECK(read(starved_pipes[2][0], &t, sizeof t) != sizeof t);
+		CHECK(write(starved_pipes[1][1], &t, sizeof t) != sizeof t);
+		spin(0.06);
+	}
+	exit(0);
+}
+
+void starved(Session &s)
+{
+	s.init();
+	s.all_reduce(1);
+	CHECK(cudaStreamSynchronize(s.stream));
+	if (rank == 1)
+		stay_on_first_core();
+	int64_t late = 0;
+	for (int round = 0; round < kStarvedRounds; round++) {
+		int64_t t = 0;
+		if (rank == 0) {
+			CHECK(read(starved_pipes[0][0], &t, sizeof t) != sizeof t); // rank 1's collective may end later
+			spin(0.05); // until rank 1 sleeps
+			CHECK(cudaLaunchHostFunc(s.stream, [](void *) { CHECK(ddlemu_compute(1000000)); }, nullptr));
+			t = ddlemu_now();
+			CHECK(write(starved_pipes[2][1], &t, sizeof t) != sizeof t);
+		} else {
+			CHECK(write(starved_pipes[0][1], &t, sizeof t) != sizeof t);
+			CHECK(read(starved_pipes[1][0], &t, sizeof t) != sizeof t);
+			late += ddlemu_now() - t;
+		}
+	}
+	if (rank == 1)
+		printf("rank 1: %" PRId64 " ns late\n", late);
+	CHECK(cudaStreamSynchronize(s.stream));
 	CHECK(ncclCommDestroy(s.comm));
 }
 
@@ -558,6 +629,7 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "virtual", virtual_compute },
 	{ "repeat", repeat },
 	{ "connect", connect_late },
+	{ "starved", starved },
 	{ "storm", storm },
 	{ "full", full },
 	{ "abort", abort_one },
@@ -579,6 +651,8 @@ int main(int argc, char **argv)
 	char folder[] = "/tmp/threads-XXXXXX";
 	CHECK(mkdtemp(folder) == NULL);
 	const std::string path = std::string(folder) + "/id";
+	if (program->first == "starved")
+		prepare_starved();
 	for (rank = 0; rank < 2; rank++) {
 		if (fork() != 0)
 			continue;
@@ -590,11 +664,8 @@ int main(int argc, char **argv)
 		exit(0);
 	}
 	int failed = 0;
-	for (int r = 0; r < 2; r++) {
-		int status;
-		wait(&status);
+	for (int status; wait(&status) > 0;)
 		failed |= status;
-	}
 	unlink(path.c_str());
 	rmdir(folder);
 	return failed != 0;
