@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
+	"github.com/ddlemu/ddlemu/configs"
 )
 
 // Every command's help has examples and exit statuses, and every flag has an explanation and a name for its value.
@@ -41,6 +44,80 @@ func TestHelpIsComplete(t *testing.T) {
 		}
 	}
 	check(root)
+	_, statuses, _ := strings.Cut(root.Long, "EXIT STATUS")
+	for _, status := range []int{cli.ExitOK, cli.ExitFailure, cli.ExitInput, cli.ExitInvalid, cli.ExitInterrupted} {
+		if !regexp.MustCompile(fmt.Sprintf(`\b%d\b`, status)).MatchString(statuses) {
+			t.Errorf("ddlemu --help does not say what exit status %d is", status)
+		}
+	}
+}
+
+// The help of a command with many flags shows each of them once: first the ten that most users give.
+func TestHelpGroupsFlags(t *testing.T) {
+	grouped := 0
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+		usage := cmd.UsageString()
+		visible := 0
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden {
+				return
+			}
+			visible++
+			if n := len(regexp.MustCompile(`(?m)^ .{5}--`+f.Name+`\b[^-]`).FindAllString(usage, -1)); n != 1 {
+				t.Errorf("%s: its help shows --%s %d times", cmd.CommandPath(), f.Name, n)
+			}
+		})
+		if visible < 30 || strings.HasPrefix(cmd.CommandPath(), "ddlemu workload ") {
+			return
+		}
+		grouped++
+		for _, title := range []string{"Links", "Nodes and GPUs", "NCCL and CUDA", "Where and how it runs", "Results",
+			"Global flags"} {
+			if strings.Count(usage, "\n\n"+title+":\n") != 1 {
+				t.Errorf("%s: its help has no part %q", cmd.CommandPath(), title)
+			}
+		}
+	}
+	if visit(newRootCommand(&cli.Global{})); grouped < 12 {
+		t.Errorf("only %d commands with many flags were found", grouped)
+	}
+	for command, want := range map[string]string{
+		"bench": "profile file nodes ranks minbytes maxbytes stepfactor bw lat iters",
+		"run":   "profile file nodes bw lat gpus-per-node clock soft-cuda torch-alias trace",
+	} {
+		cmd, _, err := newRootCommand(&cli.Global{}).Find([]string{command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, first, _ := strings.Cut(cmd.UsageString(), "\nFlags:\n")
+		first, _, _ = strings.Cut(first, "\n\n")
+		var got []string
+		for _, m := range regexp.MustCompile(`(?m)^ .{5}--(\S+)`).FindAllStringSubmatch(first, -1) {
+			got = append(got, m[1])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("the help of %s begins with %s", command, got)
+		}
+	}
+}
+
+// Each flag of a fabric has its place in the help.
+func TestHelpGroupsSettings(t *testing.T) {
+	cmd, _, err := newRootCommand(&cli.Global{}).Find([]string{"fabric", "show"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, own, _ := strings.Cut(cmd.UsageString(), "\nFlags of fabric show:\n")
+	own, _, _ = strings.Cut(own, "\n\n")
+	for _, s := range configs.Settings() {
+		if strings.Contains(own, "--"+s.Flag+" ") {
+			t.Errorf("--%s is among the flags of fabric show alone: give it a group in cli/flaggroups.go", s.Flag)
+		}
+	}
 }
 
 func TestErrorsAreOneLineOfJSON(t *testing.T) {

@@ -27,7 +27,14 @@ verdict: whether this host really kept to these figures.
 Bandwidths are bits per second (100Gbps, 25Gbit; 12.5GB/s for bytes), latencies are Go
 durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 
-` + cli.ExitHelp,
+EXIT STATUS
+===========
+
+0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
+lacks, 3 if the verdict is INVALID (of bench, run, record and replay: with --strict) or, of
+run, no rank took part in the job, 130 if interrupted. run, record and exec end with the
+status of their program.
+`,
 		Example: `  # what NCCL would do on 400 Gb/s InfiniBand
   ddlemu bench allreduce --profile ndr400 --ranks 2
 
@@ -55,6 +62,7 @@ durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 	cli.OnceOnly(root)
 	cli.AcceptOtherLetter(root)
 	cli.CompleteFlags(root)
+	cli.GroupFlags(root)
 	return root
 }
 

@@ -24,7 +24,7 @@ const (
 	ExitOK          = 0
 	ExitFailure     = 1
 	ExitInput       = 2 // bad input, no such fabric, or this host lacks something
-	ExitInvalid     = 3 // the verdict is INVALID, with --strict
+	ExitInvalid     = 3 // the verdict is INVALID, with --strict; run: no rank took part
 	ExitInterrupted = 130
 	ExitNoReader    = 128 + int(syscall.SIGPIPE)
 )

@@ -57,8 +57,9 @@ fabric. How often that matters is in the head of the file, and printed.
 EXIT STATUS
 ===========
 
-That of the command; 0 on success, 1 if it cannot be started, or the ledgers are not whole or
-have a call that never ended, 2 for bad input, 130 if interrupted.
+That of the command; 0 on success, 1 if it cannot be started, no rank took part, or the
+ledgers are not whole or have a call that never ended, 2 for bad input, with --strict 3 if
+the verdict is INVALID, 130 if interrupted.
 `,
 		Example: `  ddlemu record -o job.jsonl --profile ndr400 --clock virtual -- torchrun --nproc-per-node 2 train.py
   ddlemu record -o job.jsonl --from trace`,
