@@ -5,7 +5,7 @@
 
     dist.init_process_group("ddlemu")
 
-torch below 2.5 does not look for backends: there the program has to `import ddlemu_torch` first.
+torch below 2.5 does not look for backends: there `ddlemu run` loads this package when the program has imported torch.
 
 A program of another backend, such as "ccl", runs with this one if a stub of that backend's module calls
 

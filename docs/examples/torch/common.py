@@ -51,8 +51,6 @@ def run(train, parser):
 
 def join(backend):
     """Join the process group of all ranks."""
-    if backend == "ddlemu" and version() < (2, 5):  # older versions do not look for backends
-        import ddlemu_torch  # noqa: F401
     dist.init_process_group(backend)
 
 

@@ -21,7 +21,7 @@ HANG = int(os.environ.get("HANG", 80))  # seconds
 faulthandler.register(signal.SIGALRM, chain=True)
 signal.alarm(HANG)
 
-if version() < (2, 5):  # it does not look for backends
+if version() < (2, 5) and "DDLEMU_TORCH_NCCL" not in os.environ:  # it does not look for backends, nor does ddlemu run
     import ddlemu_torch  # noqa: F401
 
 

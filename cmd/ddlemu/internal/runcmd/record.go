@@ -129,6 +129,9 @@ func (o *recordOptions) noteNCCL(warn io.Writer, getenv func(string) string) {
 // convert writes the workload of the ledgers in a folder.
 func (o *recordOptions) convert(g *cli.Global, folder string) error {
 	trace, err := messages.Load(folder)
+	if errors.Is(o.noRank, errGloo) {
+		return o.noRank
+	}
 	if errors.Is(err, messages.ErrNoLedger) && o.From == "" {
 		return errors.New("no rank took part, so there is nothing to record")
 	}

@@ -46,6 +46,7 @@ type runOptions struct {
 	flags         *pflag.FlagSet
 	topology      cli.UsersTopology
 	madeTrace     string // the folder of the ledgers; "" if none was made
+	noRank        error  // why no rank took part, if none did
 	inForce       string // what the links have otherwise than the profile or file; "" if nothing
 }
 
@@ -115,8 +116,11 @@ no such command, 130 if interrupted.
 	return cmd
 }
 
-// errNoRank is the error of a command that succeeded without the fabric. Nothing of what it measured is emulated.
-var errNoRank = errors.New("no rank took part: no process of the command made a communicator of NCCL with the plugin")
+// The errors of a command that succeeded without the fabric. Nothing of what it measured is emulated.
+var (
+	errNoRank = errors.New("no rank took part")
+	errNoNCCL = fmt.Errorf("%w: no process of the command made a communicator of NCCL with the plugin", errNoRank)
+)
 
 func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) error {
 	if err := onlyFabric(g.Fabric, o.flags); err != nil {
@@ -150,7 +154,7 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 	case status != 0:
 		return &cli.ExitError{Code: status, Err: missed}
 	case v.NoRank && missed == nil:
-		return &cli.ExitError{Code: cli.ExitInvalid, Err: errNoRank}
+		return &cli.ExitError{Code: cli.ExitInvalid, Err: o.noRank}
 	case o.Strict && !v.Valid:
 		return &cli.ExitError{Code: cli.ExitInvalid, Err: missed}
 	}
@@ -168,6 +172,12 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	if err != nil {
 		return v, 0, err
 	}
+	gloo, err := listenForGloo()
+	if err != nil {
+		return v, 0, err
+	}
+	defer gloo.close()
+	env = append(env, gloo.variable())
 	j, err := o.start(ctx, g)
 	if err != nil {
 		return v, 0, err
@@ -175,6 +185,12 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	j.ExpectExits(exits)
 	view, status, err := o.command(ctx, g, j, append(env, o.clock.variables()...), args)
 	v = j.Verdict()
+	if v.NoRank {
+		o.noRank = errNoNCCL
+		if gloo.used() {
+			o.noRank = errGloo
+		}
+	}
 	err = errors.Join(err, j.Close())
 	trimTrace(g, o.madeTrace)
 	if err != nil {

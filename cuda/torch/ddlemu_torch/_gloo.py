@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells `ddlemu run` that the job uses gloo, whose messages cross no emulated link."""
+
+import functools
+import os
+import socket
+import sys
+from typing import Any
+
+import torch.distributed as dist
+
+# The name of an abstract Unix socket, at which `ddlemu run` looks when the job has ended.
+VARIABLE = "DDLEMU_TORCH_GLOO"
+
+
+def install() -> None:
+    """Let init_process_group tell that the default group is of gloo."""
+    name = os.environ.get(VARIABLE)
+    if not name:
+        return
+    original = dist.init_process_group
+
+    @functools.wraps(original)
+    def init_process_group(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        if "gloo" in _backends():
+            _tell(name)
+
+    for module in list(sys.modules.values()):  # such as device_mesh, which has the function by its own name
+        if getattr(module, "__name__", "").startswith("torch.distributed") and \
+                vars(module).get("init_process_group") is original:
+            vars(module)["init_process_group"] = init_process_group
+
+
+def _backends() -> str:
+    """Return the backends of the default group, such as "gloo" or "cpu:gloo,cuda:nccl"."""
+    get = getattr(dist, "get_backend_config", dist.get_backend)  # of torch 2.1 and later, or the one of each version
+    return str(get())
+
+
+def _tell(name: str) -> None:
+    """Send a datagram, which is lost if others have told it already."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
+            sender.sendto(b"gloo", "\0" + name)
+    except OSError:
+        pass
