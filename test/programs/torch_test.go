@@ -56,6 +56,7 @@ func (w *user) train(latency string, want training) training {
 	}
 	// There is a verdict, which may be INVALID on a busy host.
 	if !strings.Contains(o.Stderr, "\nnode0:node1 ") || !strings.Contains(o.Stderr, "verdict: ") ||
+		!strings.Contains(o.Stderr, "traffic: all packets on the fabric: no rank loaded the plugin\n") ||
 		strings.Contains(o.Stderr, "nothing was emulated") {
 		w.Errorf("no verdict: %s", o.Stderr)
 	}

@@ -217,6 +217,7 @@ func (j *Job) Verdict() verdict.Verdict {
 func (j *Job) judge(in verdict.Input) verdict.Verdict {
 	if in.Packets != nil && in.Job.Joined == 0 {
 		v, ok := trafficVerdict(in)
+		v.AllBytes = true
 		if !ok {
 			v.Add(verdict.Finding{Cause: verdict.CauseJob,
 				Text: fmt.Sprintf(

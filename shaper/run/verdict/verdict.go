@@ -127,6 +127,7 @@ type Verdict struct {
 	Findings []Finding `json:"findings"`
 	Notes    []string  `json:"notes"` // remarks on the figures, VALID or not
 	NoRank   bool      `json:"-"`     // no rank took part
+	AllBytes bool      `json:"-"`     // no rank loaded the plugin: the figures are of all packets on the kernel datapath
 	SlowHost bool      `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
 	Load     *Load     `json:"load,omitempty"`
 	Links    []Link    `json:"links"`

@@ -197,16 +197,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 		return v, status, err
 	}
 	if len(v.Links) > 0 {
-		if o.inForce != "" {
-			fmt.Fprintf(g.Stderr, "fabric: %s\n", o.inForce)
-		}
-		fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.Decisions(&j.Fabric.Config, view, !o.isSoft()))
-		if o.isSoft() {
-			fmt.Fprintf(g.Stderr, "GPU time: %s\n", cli.GPUTime(&j.Fabric.Config, g.Fabric != ""))
-		}
-		if j.Fabric.Config.IsVirtual() {
-			printClockNote(g.Stderr, settings)
-		}
+		o.printHeader(g, &j.Fabric.Config, view, settings, v.AllBytes)
 	}
 	cli.PrintVerdict(g.Stderr, v, g.More())
 	if o.Trace != "" {
@@ -221,6 +212,24 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 		}
 	}
 	return v, status, nil
+}
+
+// printHeader prints what the figures of the links are of. allBytes: no rank loaded the plugin.
+func (o *runOptions) printHeader(g *cli.Global, c *configs.Fabric, view string, settings configs.ClockSettings, allBytes bool) {
+	if o.inForce != "" {
+		fmt.Fprintf(g.Stderr, "fabric: %s\n", o.inForce)
+	}
+	if allBytes {
+		fmt.Fprintln(g.Stderr, "traffic: all packets on the fabric: no rank loaded the plugin")
+		return
+	}
+	fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.Decisions(c, view, !o.isSoft()))
+	if o.isSoft() {
+		fmt.Fprintf(g.Stderr, "GPU time: %s\n", cli.GPUTime(c, g.Fabric != ""))
+	}
+	if c.IsVirtual() {
+		printClockNote(g.Stderr, settings)
+	}
 }
 
 // isSoft says whether the program's NCCL runs on the software CUDA: without a GPU that is the only one.
