@@ -11,7 +11,7 @@
 // process. Returns the view that the calls use.
 struct ddlemu_clock_view *ddlemu_node_join(
 	const struct ddlemu_clock_view *view, struct ddlemu_link_stats *stats, int64_t scale);
-// Leaves: the calls do nothing from now on.
+// Leaves: the calls do nothing from now on. It waits, at most a second, for threads that are in one.
 void ddlemu_node_leave(struct ddlemu_clock_view *);
 // The calls of this process; NULL before it has joined.
 const struct ddlemu_node_calls *ddlemu_node_calls(void);
