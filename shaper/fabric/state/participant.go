@@ -292,6 +292,16 @@ func (f *File) Participants() []ParticipantStatus {
 	return out
 }
 
+// HasStarting says whether a participant has never had a communicator. It makes no system call.
+func (f *File) HasStarting() bool {
+	for i := range f.participants() {
+		if e := &f.participants()[i]; atomic.LoadUint32(&e.State) == slotOn && e.starting() {
+			return true
+		}
+	}
+	return false
+}
+
 // Reap frees the slots of processes that died, records their deaths in their jobs
 // and returns the slots. It returns nil if another process has the lock for long.
 func (f *File) Reap() []int {

@@ -79,8 +79,14 @@ func TestFailed(t *testing.T) {
 			if got := f.Participants()[0].Starting; got != (tc.want > 0) {
 				t.Errorf("starting: %t", got)
 			}
+			if got := f.HasStarting(); got != (tc.want > 0) {
+				t.Errorf("has one that starts: %t", got)
+			}
 			p.ExitsBadly()
 			p.Leave()
+			if f.HasStarting() {
+				t.Error("one that has left starts")
+			}
 			if count, last := j.Failed(); count != tc.want || count > 0 && last != 3 {
 				t.Errorf("%d failed, the last is rank %d", count, last)
 			}

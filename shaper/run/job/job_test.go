@@ -81,7 +81,7 @@ func TestMain(m *testing.M) {
 }
 
 // rankMain reads commands, one per line: "carry N LATE [BEGIN]" counts N messages of 1 MiB with a lateness of LATE ns
-// each on the link to the other node, one after the other from BEGIN ns on (now), "leave" leaves the job.
+// each on the link to the other node, one after the other from BEGIN ns on (now), "leave" leaves the job, "connect" ends its start.
 func rankMain(text string) error {
 	rank, err := strconv.Atoi(text)
 	if err != nil {
@@ -114,6 +114,9 @@ func rankMain(text string) error {
 		case in.Text() == "leave":
 			os.Remove(filepath.Join(d.Path, state.SocketName(f.Name(), p.Slot())))
 			fmt.Println(p.Leave())
+		case in.Text() == "connect":
+			p.NotePast()
+			fmt.Println("connected")
 		case in.Text() == "down":
 			fmt.Println(f.Down())
 		default:

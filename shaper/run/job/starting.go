@@ -3,6 +3,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -40,14 +41,14 @@ func (j *Job) EndIfStuck(report func(why string)) (ended func() bool) {
 		defer close(done)
 		tick := time.NewTicker(startPeriod)
 		defer tick.Stop()
-		watches := map[int64]*startWatch{} // by the time when a program of the job began
+		var s starts
 		for {
 			select {
 			case <-stop:
 				return
 			case <-tick.C:
 			}
-			if why := j.lookAtStart(watches); why != "" {
+			if why := s.look(j, state.Now()); why != "" {
 				j.stuck.Store(true)
 				report(why)
 				if _, err := endPrograms(j.id); err != nil {
@@ -64,29 +65,55 @@ func (j *Job) EndIfStuck(report func(why string)) (ended func() bool) {
 	}
 }
 
-// lookAtStart says why the ranks of one of the job's programs wait for ever, "" if they do not. watches are by the time
-// when a program began.
-func (j *Job) lookAtStart(watches map[int64]*startWatch) (why string) {
+// starts looks whether ranks of a job's programs wait for ever in ncclCommInitRank. While none is there, it only reads
+// memory.
+type starts struct {
+	watches map[int64]*startWatch // by the time when a program began
+	quiet   int64                 // since when none is there, in ns; 0: one was there at the last look
+}
+
+// look says why the ranks of one of the programs wait for ever, "" if they do not. now is in ns.
+func (s *starts) look(j *Job, now int64) (why string) {
+	if !j.file.HasStarting() {
+		if s.quiet == 0 {
+			s.quiet = now
+		}
+		return ""
+	}
+	quiet := s.quiet
+	s.quiet = 0
+	return s.lookAtAll(j, now, quiet)
+}
+
+// lookAtAll is look when a rank is there. What is lost since the time quiet has not been seen yet, if that is not 0.
+func (s *starts) lookAtAll(j *Job, now, quiet int64) (why string) {
 	j.file.Reap()
+	if s.watches == nil {
+		s.watches = map[int64]*startWatch{}
+	}
 	for _, e := range j.file.JobsOf(Key(j.id)) {
-		s := e.Summary()
-		if !s.Running || s.Stopping {
+		program := e.Summary()
+		if !program.Running || program.Stopping {
 			continue
 		}
-		if watches[s.Started] == nil {
-			watches[s.Started] = &startWatch{}
+		w := s.watches[program.Started]
+		if w == nil {
+			w = &startWatch{}
+			s.watches[program.Started] = w
+		} else if quiet != 0 {
+			w.unseen = quiet
 		}
-		l := losses{died: e.Lost(), notEmulated: s.Reasons&state.NotEmulated != 0}
+		l := losses{died: e.Lost(), notEmulated: program.Reasons&state.NotEmulated != 0}
 		l.failed, l.failedRank = e.Failed()
 		if l.died > 0 {
 			l.diedRank = e.LostRank(l.died - 1)
 		}
-		now, ranks := state.Now(), j.ranksOf(e)
-		if rank, known := missing(ranks); known && rank >= 0 && l == (losses{}) && s.Left == 0 &&
+		ranks := j.ranksOf(e)
+		if rank, known := missing(ranks); known && rank >= 0 && l == (losses{}) && program.Left == 0 &&
 			waitLong(now, ranks) && onlyWait(j.id, processesOf(ranks)) {
 			l.absent, l.absentRank = true, rank
 		}
-		if why := watches[s.Started].look(now, l, ranks); why != "" {
+		if why := w.look(now, l, ranks); why != "" {
 			return why
 		}
 	}
@@ -132,15 +159,17 @@ type losses struct {
 
 // startWatch looks whether ranks of a job wait for ever in ncclCommInitRank.
 type startWatch struct {
-	known losses
-	at    int64 // when they were seen first
+	known  losses
+	at     int64 // when they were seen first, or could have been
+	unseen int64 // since when new ones could not be seen; 0: none could not
 }
 
 // look says why a rank waits for ever, "" if none does. now is in ns, ranks are those that live.
 func (w *startWatch) look(now int64, l losses, ranks []state.ParticipantStatus) (why string) {
 	if l != w.known {
-		w.known, w.at = l, now
+		w.known, w.at = l, cmp.Or(w.unseen, now)
 	}
+	w.unseen = 0
 	if l == (losses{}) || !l.areMissed(ranks) {
 		return ""
 	}

@@ -114,3 +114,34 @@ func TestPropertyStartWatch(t *testing.T) {
 		}
 	})
 }
+
+// While no rank starts, the watch only reads memory: it does not look for dead processes, which costs system calls.
+func TestStartsAreQuiet(t *testing.T) {
+	j, err := Start(t.Context(), folder(t), twoNodes(t), "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	a, b := startRank(t, j, 0), startRank(t, j, 1)
+	var s starts
+	if why := s.look(j, 1); why != "" || len(s.watches) != 1 || s.quiet != 0 {
+		t.Fatalf("%q, %d watches, quiet since %d", why, len(s.watches), s.quiet)
+	}
+	a.ask("connect")
+	b.ask("connect")
+	b.kill()
+	for now := range int64(3) {
+		if why := s.look(j, 2+now); why != "" || s.quiet != 2 || len(j.file.Participants()) != 2 {
+			t.Fatalf("%q, quiet since %d, %d participants", why, s.quiet, len(j.file.Participants()))
+		}
+	}
+	startRank(t, j, 1) // takes the place of the one that died
+	if why := s.look(j, 9); why != "" || s.quiet != 0 || len(j.file.Participants()) != 2 {
+		t.Errorf("%q, quiet since %d, %d participants", why, s.quiet, len(j.file.Participants()))
+	}
+	for _, w := range s.watches {
+		if w.at != 2 {
+			t.Errorf("the death was seen at %d; it could have been at 2", w.at)
+		}
+	}
+}
