@@ -269,15 +269,23 @@ func TestUnusedVariables(t *testing.T) {
 }
 
 // A variable that switches on cuMem, which the software CUDA does not have, is refused in the rank itself too: a
-// launcher may set it there. NCCL would call functions that are not there.
+// launcher may set it there, or NCCL take it from a file that `ddlemu run` does not know. NCCL would call functions that
+// are not there.
 func TestCuMemIsRefused(t *testing.T) {
 	t.Parallel()
 	bin := program(t)
-	for _, version := range []string{"2.22", "2.29"} {
+	conf := filepath.Join(t.TempDir(), "nccl.conf")
+	if err := os.WriteFile(conf, []byte("NCCL_DEBUG=WARN\nNCCL_CUMEM_ENABLE=1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for version, tc := range map[string]struct{ variable, where string }{
+		"2.22": {"NCCL_CUMEM_ENABLE=1", ""},
+		"2.29": {"NCCL_CONF_FILE=" + conf, " in " + conf},
+	} {
 		out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "eth10", "--clock", "virtual",
-			"--soft-cuda", "--nccl", version, "--", "env", "NCCL_CUMEM_ENABLE=1", bin).CombinedOutput()
+			"--soft-cuda", "--nccl", version, "--", "env", tc.variable, bin).CombinedOutput()
 		if text := string(out); err != nil || !strings.Contains(text, "all right") || !strings.Contains(text,
-			"ddlemu software CUDA: NCCL_CUMEM_ENABLE=1 has no effect: there is no cuMem here\n") {
+			"ddlemu software CUDA: NCCL_CUMEM_ENABLE=1"+tc.where+" has no effect: there is no cuMem here\n") {
 			t.Errorf("NCCL %s: %v:\n%s", version, err, text)
 		}
 	}
