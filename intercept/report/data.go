@@ -4,7 +4,11 @@
 // link over time, who sent to whom, and where the time of each call went.
 package report
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
 
 // Format is the name of the document. A change of what a field means changes the number.
 const Format = "ddlemu.report/1"
@@ -12,22 +16,24 @@ const Format = "ddlemu.report/1"
 // Data is the document that the page shows. Times are ns of the emulated network, without the time scale,
 // from the first thing that was recorded.
 type Data struct {
-	Format    string     `json:"format"`
-	Version   string     `json:"version"` // of ddlemu
-	Jobs      []string   `json:"jobs"`
-	Clock     string     `json:"clock"`
-	TimeScale int64      `json:"time_scale"`
-	Span      int64      `json:"span_ns"`
-	Notes     []string   `json:"notes"`
-	Outcomes  []Outcome  `json:"outcomes"` // of the jobs that have one
-	Fabric    Map        `json:"fabric"`
-	Ranks     []Rank     `json:"ranks"`
-	Functions []Function `json:"functions"` // the longest first
-	Causes    []Cause    `json:"causes"`
-	Calls     []CallTime `json:"calls"` // in the order of their starts
-	AllCalls  int        `json:"all_calls"`
-	Load      Load       `json:"load"`
-	Messages  Messages   `json:"messages"`
+	Format    string    `json:"format"`
+	Version   string    `json:"version"` // of ddlemu
+	Jobs      []string  `json:"jobs"`
+	Clock     string    `json:"clock"`
+	TimeScale int64     `json:"time_scale"`
+	Span      int64     `json:"span_ns"`
+	Notes     []string  `json:"notes"`
+	Outcomes  []Outcome `json:"outcomes"` // of the jobs that have one
+	Fabric    Map       `json:"fabric"`
+	// InForce is what the fabric had in force when the job began.
+	InForce   configs.InForce `json:"fabric_in_force"`
+	Ranks     []Rank          `json:"ranks"`
+	Functions []Function      `json:"functions"` // the longest first
+	Causes    []Cause         `json:"causes"`
+	Calls     []CallTime      `json:"calls"` // in the order of their starts
+	AllCalls  int             `json:"all_calls"`
+	Load      Load            `json:"load"`
+	Messages  Messages        `json:"messages"`
 }
 
 // Outcome is what a job's command printed at its end: the verdict, and the rows of bench.

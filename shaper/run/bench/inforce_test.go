@@ -4,28 +4,49 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/configs"
 )
 
-// The header names what the fabric has otherwise than its profile, and is as without it if there is nothing.
+// Each form of the header has what is in force, and in_force of JSON what is otherwise than in the profile.
 func TestHeaderSaysWhatIsInForce(t *testing.T) {
-	for _, inForce := range []string{"", "ndr400 with loss 10% (none)"} {
-		var text, document bytes.Buffer
-		for _, p := range []Printer{NewText(&text), NewJSON(&document)} {
-			if err := p.Begin(Header{Profile: "ndr400", InForce: inForce}); err != nil {
+	base, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lossy := *base
+	lossy.Link.Loss.P = 0.1
+	for _, f := range []*configs.Fabric{base, &lossy} {
+		in := f.InForce(base)
+		var text, document, table bytes.Buffer
+		for _, p := range []Printer{NewText(&text), NewJSON(&document), NewCSV(&table)} {
+			if err := p.Begin(Header{Profile: "ndr400", InForce: in.Changes(), Fabric: in}); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.End(Summary{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := strings.Contains(text.String(), "\n# fabric: "+inForce+"\n"); got != (inForce != "") {
-			t.Errorf("%q in the table: %v\n%s", inForce, got, text.String())
+		for _, got := range []string{text.String(), table.String()} {
+			if !strings.Contains(got, "\n# fabric: "+in.Text+"\n") {
+				t.Errorf("lacks %q:\n%s", in.Text, got)
+			}
 		}
-		if got := strings.Contains(document.String(), "in_force"); got != (inForce != "") ||
-			!strings.Contains(document.String(), inForce) {
-			t.Errorf("%q in JSON: %v\n%s", inForce, got, document.String())
+		var got struct {
+			Header struct {
+				InForce string          `json:"in_force"`
+				Fabric  configs.InForce `json:"fabric_in_force"`
+			} `json:"header"`
+		}
+		if err := json.Unmarshal(document.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if h := got.Header; h.InForce != in.Changes() || h.Fabric.Text != in.Text ||
+			h.Fabric.Link != f.Link.JSON() || len(h.Fabric.Overridden) != len(in.Overridden) {
+			t.Errorf("JSON has %+v", h)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type Header struct {
 	NCCL       string   `json:"nccl"`               // version
 	CUDA       string   `json:"cuda"`               // "soft" or "gpu"
 	Profile    string   `json:"profile"`            // or the name in the fabric file
-	InForce    string   `json:"in_force,omitempty"` // what links have otherwise than the profile; "" if nothing
+	InForce    string   `json:"in_force,omitempty"` // what the fabric has otherwise than the profile; "" if nothing
 	Datapath   string   `json:"datapath"`           // such as shm
 	Clock      string   `json:"clock"`              // configs.RealClock or VirtualClock
 	TimeScale  float64  `json:"time_scale"`         // times in the output are divided by it
@@ -27,6 +27,8 @@ type Header struct {
 	Iters      int      `json:"iters"`
 	Notes      []string `json:"notes"` // printed with the header, one per line
 	Check      bool     `json:"-"`
+	// Fabric is all that the fabric has in force.
+	Fabric configs.InForce `json:"fabric_in_force,omitzero"`
 }
 
 // NewHeader fills a header from cfg and info. The caller sets CUDA, Profile, Datapath and Notes, and Nodes if NCCL's

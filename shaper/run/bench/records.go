@@ -146,6 +146,9 @@ func (p *csvPrinter) Begin(h Header) error {
 		"# collective=%s nccl=%s cuda=%s profile=%s datapath=%s clock=%s time_scale=%g ranks=%d nodes=%d warmup=%d "+
 			"iters=%d\n",
 		h.Collective, h.NCCL, h.CUDA, h.Profile, h.Datapath, h.Clock, h.TimeScale, h.Ranks, h.Nodes, h.Warmup, h.Iters)
+	if h.Fabric.Text != "" {
+		fmt.Fprintf(&b, "# fabric: %s\n", h.Fabric.Text)
+	}
 	lines.Print(&b, "# %s\n", h.Notes)
 	if _, err := io.WriteString(p.w, b.String()); err != nil {
 		return err

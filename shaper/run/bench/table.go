@@ -78,8 +78,8 @@ func (p *textPrinter) Begin(h Header) error {
 	}
 	fmt.Fprintf(&b, "# profile %s  datapath %s  clock %s  ranks %d  nodes %d\n", h.Profile, h.Datapath, clock, h.Ranks,
 		h.Nodes)
-	if h.InForce != "" {
-		fmt.Fprintf(&b, "# fabric: %s\n", h.InForce)
+	if h.Fabric.Text != "" {
+		fmt.Fprintf(&b, "# fabric: %s\n", h.Fabric.Text)
 	}
 	fmt.Fprintf(&b, "# warmup iters: %d iters: %d validation: %d\n", h.Warmup, h.Iters, map[bool]int{true: 1}[h.Check])
 	lines.Print(&b, "# %s\n", h.Notes)

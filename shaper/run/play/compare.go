@@ -44,8 +44,8 @@ func (c *Comparison) WriteText(w io.Writer, more string) error {
 		result *Result
 	}{{"ori", c.Original}, {"emu", c.Emulated}} {
 		f := &r.result.Facts.Fabric.Config
-		t.line("# %s: profile %s  clock %s  nodes %d  bandwidth %v  latency %v", r.column, f.Name, f.ClockName(),
-			r.result.nodes(), f.Link.Bandwidth, f.Link.Latency)
+		t.line("# %s: profile %s  clock %s  nodes %d", r.column, f.Name, f.ClockName(), r.result.nodes())
+		t.line("# %s: fabric: %s", r.column, r.result.InForce.Text)
 	}
 	t.sourceNotes()
 	// a fabric that is up may place the ranks otherwise

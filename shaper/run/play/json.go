@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -36,8 +37,10 @@ type Report struct {
 	Reasons  []string          `json:"reasons"`
 	Findings []verdict.Finding `json:"findings"`
 	Notes    []string          `json:"notes"`
-	InForce  string            `json:"in_force,omitempty"` // what links have otherwise than the profile; "" if nothing
-	GPUTime  string            `json:"gpu_time,omitempty"` // what GPUs cost in the expected times
+	// what the fabric has otherwise than the profile; "" if nothing
+	InForce string          `json:"in_force,omitempty"`
+	GPUTime string          `json:"gpu_time,omitempty"` // what GPUs cost in the expected times
+	Fabric  configs.InForce `json:"fabric_in_force,omitzero"`
 }
 
 // ShareReport is a [Share].
@@ -92,7 +95,7 @@ func (r *Result) Report() *Report {
 		Findings: r.Verdict.Findings,
 		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes,
 			r.Verdict.Notes)...),
-		InForce: r.InForce, GPUTime: r.GPUTime,
+		InForce: r.InForce.Changes(), GPUTime: r.GPUTime, Fabric: r.InForce,
 	}
 	if note := r.insideNote(); note != "" {
 		out.Notes = append(out.Notes, note)

@@ -67,8 +67,8 @@ type Result struct {
 	Model   []Step
 	Problem string
 	Notes   []string
-	// InForce says what the links have otherwise than the profile or file; "" if nothing.
-	InForce string
+	// InForce is what the fabric has in force, for the header.
+	InForce configs.InForce
 	// GPUTime says what GPUs cost in the expected times, for the header; "" on real GPUs.
 	GPUTime string
 	// Interrupted is how many steps there should have been, 0 if it was not stopped before.

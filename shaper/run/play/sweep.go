@@ -160,7 +160,7 @@ func (s *Sweep) WriteText(w io.Writer) error {
 		first.Facts.NCCL, first.Facts.CUDA)
 	t.line("# profile %s  ranks %d  nodes %d  steps %d; times are means over the steps", first.Facts.Fabric.Config.Name,
 		head.Ranks, first.nodes(), len(first.Steps))
-	t.gpuTime()
+	t.inForce(first.InForce.Over(s.Param, s.Values.String()))
 	t.sourceNotes()
 	t.line("#")
 	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s  %s", s.Param, "step", "compute", "exposed", "hidden", "exposed",

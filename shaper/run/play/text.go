@@ -50,10 +50,7 @@ func (t *text) header() {
 		f.CUDA)
 	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock,
 		head.Ranks, t.nodes(), len(t.Steps))
-	if t.InForce != "" {
-		t.line("# fabric: %s", t.InForce)
-	}
-	t.gpuTime()
+	t.inForce(t.InForce)
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
 	}
@@ -63,8 +60,11 @@ func (t *text) header() {
 	t.line("#")
 }
 
-// gpuTime says what GPUs cost.
-func (t *text) gpuTime() {
+// inForce says what the fabric has in force, and what GPUs cost.
+func (t *text) inForce(in configs.InForce) {
+	if in.Text != "" {
+		t.line("# fabric: %s", in.Text)
+	}
 	if t.GPUTime != "" {
 		t.line("# GPU time: %s", t.GPUTime)
 	}

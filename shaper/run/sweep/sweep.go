@@ -30,6 +30,21 @@ type Value struct {
 	Number float64
 }
 
+// mostListed is how many values a text lists.
+const mostListed = 4
+
+// String lists the values; of many it has the first, the last and their number.
+func (v *Values) String() string {
+	var all []string
+	for _, value := range v.List {
+		all = append(all, value.Text)
+	}
+	if n := len(all); n > mostListed {
+		return fmt.Sprintf("%s to %s in %d values", all[0], all[n-1], n)
+	}
+	return strings.Join(all, ", ")
+}
+
 // maxValues is the maximum number of values.
 const maxValues = 100
 

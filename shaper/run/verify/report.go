@@ -5,6 +5,7 @@ package verify
 import (
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
@@ -31,6 +32,8 @@ type Report struct {
 	Conclusion verdict.Verdict   `json:"-"`
 	// Needed is the time scale at which this host would likely carry the fabric; 0 if the host is not the cause.
 	Needed int `json:"time_scale_needed,omitempty"`
+	// InForce is what the fabric has in force.
+	InForce configs.InForce `json:"fabric_in_force,omitzero"`
 }
 
 // finish copies the conclusion to the fields of JSON. took is what the measurement took.

@@ -12,24 +12,31 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// LoadTimed loads the fabric that the flags and the environment describe, for any job. It refuses a fabric that cannot
-// be emulated.
-func LoadTimed(g *Global, profile, file string, fs *pflag.FlagSet) (fab *fabric.Fabric, inForce string, err error) {
+// LoadTimed loads the fabric that the flags and the environment describe, for any job, and what it has in force. It
+// refuses a fabric that cannot be emulated.
+func LoadTimed(g *Global, profile, file string, fs *pflag.FlagSet) (fab *fabric.Fabric, in configs.InForce, err error) {
 	origins := map[string]string{}
 	var unset configs.Fabric
 	c, err := flags.Load(configs.Source{Profile: profile, File: file, Origins: origins, Unset: &unset, Getenv: g.Getenv},
 		fs)
 	if err != nil {
-		return nil, "", err
+		return nil, in, err
 	}
 	if err := timeNodes(c, origins); err != nil {
-		return nil, "", err
+		return nil, in, err
 	}
 	if err := c.CheckEmulated(); err != nil {
-		return nil, "", err
+		return nil, in, err
 	}
 	fab, err = fabric.New(c)
-	return fab, c.InForce(&unset), err
+	return fab, c.InForce(&unset).Settle(c, GPUTime(c, false)), err
+}
+
+// InForceOf is what a fabric that is up has in force.
+func InForceOf(fab *fabric.Fabric) (configs.InForce, error) {
+	in, err := fab.InForce()
+	in.GPUTime = GPUTime(&fab.Config, true)
+	return in, err
 }
 
 // timeNodes makes the nodes of a fabric for any job cost time, if a flag, a variable or a file asks for it, as origins

@@ -219,8 +219,12 @@ func shapeNew(g *cli.Global, pattern string, patch configs.LinkPatch) error {
 	if g.JSON {
 		return printStatusJSON(g, up.File)
 	}
+	in, err := cli.InForceOf(fab)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(g.Stdout, "no fabric was up, so this one is now:\n")
-	printUp(g, fab, name, true)
+	printUp(g, fab, name, &in)
 	g.PrintEnvironment(up)
 	return nil
 }
@@ -287,6 +291,11 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 		}
 	}
 	printChanges(g.Stdout, changes)
+	in, err := s.fab.InForce()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(g.Stdout, "in force: %s\n", in.Text)
 	if limit := s.downTimeout(file); limit != "" {
 		fmt.Fprintf(g.Stdout, "a job that needs a link that is down fails after %s\n", limit)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
@@ -20,6 +21,8 @@ type fabricStatus struct {
 	Ports    []status.Port `json:"ports"`
 	Jobs     []jobStatus   `json:"jobs"`
 	LeftOver string        `json:"left_over,omitempty"` // why no process can use it any more
+	// InForce is what the links and the GPUs of the fabric are now, and what is otherwise than in its profile.
+	InForce configs.InForce `json:"fabric_in_force"`
 }
 
 // jobStatus is one job that runs or has run on the fabric.
@@ -37,10 +40,14 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	if err != nil {
 		return nil, err
 	}
+	in, err := cli.InForceOf(f.Fabric)
+	if err != nil {
+		return nil, err
+	}
 	file.Reap()
 	f.Events = status.Events(file) // with the deaths that were just noted
 	s := &fabricStatus{Reading: f, Links: f.Links(), Ports: f.Ports(), Jobs: []jobStatus{},
-		LeftOver: job.Abandoned(file, f.Fabric)}
+		LeftOver: job.Abandoned(file, f.Fabric), InForce: in}
 	for i := range f.Jobs {
 		s.Jobs = append(s.Jobs, jobStatusOf(&f.Jobs[i]))
 	}

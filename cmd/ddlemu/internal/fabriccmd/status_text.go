@@ -30,8 +30,9 @@ const (
 // print writes the state as text.
 func (s *fabricStatus) print(w io.Writer) {
 	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n", s.Name, summary(s.Fabric), s.Transport, cli.Ago(s.Up))
-	if c := &s.Fabric.Config; c.GPU != nil {
-		fmt.Fprintf(w, "GPU time: %s\n", cli.GPUTime(c, true))
+	fmt.Fprintf(w, "in force: %s\n", s.InForce.Text)
+	if s.Fabric.Config.GPU != nil {
+		fmt.Fprintf(w, "GPU time: %s\n", s.InForce.GPUTime)
 	}
 	fmt.Fprintln(w)
 	if s.Shaper != "" {

@@ -88,7 +88,7 @@ gives the time scale.
 
 // runUp brings up a fabric and prints its description.
 func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
-	fab, _, err := cli.LoadTimed(g, o.Profile, o.File, o.Flags)
+	fab, in, err := cli.LoadTimed(g, o.Profile, o.File, o.Flags)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 	if g.JSON {
 		return printStatusJSON(g, up.File)
 	}
-	printUp(g, fab, name, false)
+	printUp(g, fab, name, &in)
 	if fab.Config.OnKernel() {
 		fmt.Fprintf(g.Stdout, "shaper %s, nodes in %s; on node0 runs: ddlemu exec node0 -- COMMAND\n", up.File.Shaper(),
 			fab.Config.Subnet)
@@ -185,12 +185,12 @@ func upAlready(g *cli.Global, name string) error {
 		units.Count(len(file.Ranks()), "rank"), next)
 }
 
-// printUp prints the line about a fabric that came up, and what its GPUs cost. isUp: the flags of this command cannot
-// change that any more.
-func printUp(g *cli.Global, fab *fabric.Fabric, name string, isUp bool) {
+// printUp prints the line about a fabric that came up, and what it has in force.
+func printUp(g *cli.Global, fab *fabric.Fabric, name string, in *configs.InForce) {
 	fmt.Fprintf(g.Stdout, "fabric %s is up: %s\n", name, describe(fab))
+	fmt.Fprintf(g.Stdout, "in force: %s\n", in.Text)
 	if fab.Config.GPU != nil {
-		fmt.Fprintf(g.Stdout, "GPU time: %s\n", cli.GPUTime(&fab.Config, isUp))
+		fmt.Fprintf(g.Stdout, "GPU time: %s\n", in.GPUTime)
 	}
 }
 

@@ -50,7 +50,7 @@ type BenchOptions struct {
 	header           lastHeader
 	Budget           time.Duration
 	Flags            *pflag.FlagSet
-	inForce          string // what the links have otherwise than the profile or file; "" if nothing
+	inForce          configs.InForce
 	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
 	onlyModel        bool   // all times are those of the model
 	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
@@ -264,7 +264,7 @@ func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 	}
 	c := fab.Config
 	c.TimeScale = fab.TimeScale()
-	o.inForce, err = cli.InForceOfShared(fab)
+	o.inForce, err = fab.InForce()
 	return &c, err
 }
 
@@ -409,10 +409,11 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if e, err = g.RanksOn(cfg, b, o.Flags, o.NCCL, o.Soft, o.onlyModel); err != nil {
 		return e, err
 	}
-	e.Seeds, e.InForce = o.Seeds, o.inForce
+	e.Seeds = o.Seeds
 	if e.Libraries.CUDA == locate.Soft {
 		e.GPUTime = gpuTime
 	}
+	e.InForce = o.inForce.Settle(cfg, e.GPUTime)
 	if o.nodesFrom != "" {
 		if note := emulate.OtherNodes(o.nodesFrom, nodes, b.Ranks, cfg); note != "" {
 			e.Unused = append(e.Unused, note)

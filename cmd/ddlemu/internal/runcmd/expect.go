@@ -282,7 +282,8 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
 	report.Explain(rows, &e.Config)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
-	report.GPU, report.GPUTime, report.InForce = e.Config.GPUName(), e.GPUTime, e.InForce
+	report.GPU, report.GPUTime = e.Config.GPUName(), e.GPUTime
+	report.InForce, report.Fabric = e.InForce.Changes(), e.InForce
 	if log != nil {
 		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -58,7 +60,7 @@ func TestMissedExits(t *testing.T) {
 	if !v.Valid || !slices.Equal(v.Notes, []string{"rank 5 has died or failed, as expected"}) {
 		t.Errorf("%+v", v)
 	}
-	s := runSuite([]string{"/bin/sh"}, 0, &v, nil)
+	s := runSuite([]string{"/bin/sh"}, 0, &configs.InForce{}, &v, nil)
 	var failed []string
 	for _, c := range s.Cases {
 		if c.Failure != nil || c.Error != nil {
@@ -77,13 +79,28 @@ func TestMissedExits(t *testing.T) {
 func TestRunSuite(t *testing.T) {
 	v := verdict.New(nil)
 	v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: "a rank died"})
-	s := runSuite([]string{"sh", "x.sh"}, 7, &v, nil)
+	base, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lossy := *base
+	lossy.Link.Loss.P = 0.1
+	in := lossy.InForce(base).Settle(&lossy, "none (add --gpu)")
+	s := runSuite([]string{"sh", "x.sh"}, 7, &in, &v, nil)
+	for _, want := range []junit.Property{{Name: "profile", Value: "ndr400"},
+		{Name: "in_force", Value: "ndr400 with loss 10% (none)"}, {Name: "fabric_in_force", Value: in.Text},
+		{Name: "loss", Value: "10%"}, {Name: "gpu_time", Value: "none (add --gpu)"}} {
+		if !slices.Contains(s.Properties, want) {
+			t.Errorf("the properties lack %v: %v", want, s.Properties)
+		}
+	}
 	if len(s.Cases) != 2 || s.Cases[0].Failure == nil ||
 		s.Cases[0].Failure.Message != "the command ended with status 7" || s.Cases[1].Error == nil ||
 		s.Cases[1].Error.Type != "job" {
 		t.Errorf("%+v", s.Cases)
 	}
-	if s := runSuite([]string{"sh"}, 0, &v, fmt.Errorf("no fabric")); len(s.Cases) != 1 || s.Cases[0].Error == nil {
+	s = runSuite([]string{"sh"}, 0, &in, &v, fmt.Errorf("no fabric"))
+	if len(s.Cases) != 1 || s.Cases[0].Error == nil {
 		t.Errorf("%+v", s.Cases)
 	}
 }

@@ -26,8 +26,8 @@ func printForecast(w io.Writer, r *emulate.Report) {
 	if r.GPU != "" {
 		fmt.Fprintf(w, ", GPUs %s", r.GPU)
 	}
-	if r.InForce != "" {
-		fmt.Fprintf(w, "\nfabric: %s", r.InForce)
+	if r.Fabric.Text != "" {
+		fmt.Fprintf(w, "\nfabric: %s", r.Fabric.Text)
 	}
 	if r.GPUTime != "" {
 		fmt.Fprintf(w, "\nGPU time: %s", r.GPUTime)

@@ -68,6 +68,9 @@ func printSweep(w io.Writer, s *emulate.Sweep) {
 	first := s.Reports[0]
 	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n", s.Collective, s.Param, first.NCCL,
 		units.Count(first.Ranks, "rank"), units.Count(first.Nodes, "node"), first.Profile)
+	if in := first.Fabric.Over(s.Param, s.Values.String()); in.Text != "" {
+		fmt.Fprintf(w, "fabric: %s\n", in.Text)
+	}
 	if first.GPUTime != "" {
 		fmt.Fprintf(w, "GPU time: %s\n", first.GPUTime)
 	}

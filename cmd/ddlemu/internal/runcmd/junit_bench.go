@@ -4,6 +4,7 @@ package runcmd
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,13 +35,13 @@ func (l *lastHeader) End(bench.Summary) error { return nil }
 func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresholds, err error) junit.Suite {
 	collective, v := b.Collective.String(), &out.Verdict
 	class := "bench." + collective
-	s := junit.Suite{Name: "bench " + collective, Properties: properties(
-		"profile", h.Profile, "in_force", h.InForce, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock",
+	s := junit.Suite{Name: "bench " + collective, Properties: slices.Concat(properties(
+		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock",
 		h.Clock, "time_scale",
 		number(float64(out.Scale)),
 		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause),
 		"summary", v.Summary,
-	)}
+	), properties(h.Fabric.Properties()...))}
 	rest := out.Result.Rows
 	cases := b.Cases()
 	for i, planned := range cases {

@@ -5,6 +5,7 @@ package runcmd
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,13 +26,13 @@ func replaySuite(path string, r *play.Result, err error) junit.Suite {
 		return s
 	}
 	report, v := r.Report(), &r.Verdict
-	s.Properties = properties(
-		"profile", report.Profile, "in_force", report.InForce, "nccl", report.NCCL, "cuda", report.CUDA, "datapath",
+	s.Properties = slices.Concat(properties(
+		"profile", report.Profile, "nccl", report.NCCL, "cuda", report.CUDA, "datapath",
 		report.Datapath, "clock",
 		report.Clock, "time_scale", number(float64(report.TimeScale)),
 		"ranks", strconv.Itoa(report.Ranks), "nodes", number(float64(report.Nodes)), "verdict", v.Word, "cause",
 		string(v.Cause), "summary", v.Summary,
-	)
+	), properties(report.Fabric.Properties()...))
 	for i := range max(len(r.Steps), r.Interrupted) {
 		c := junit.Case{Class: class, Name: fmt.Sprintf("step %d", i+1)}
 		switch {

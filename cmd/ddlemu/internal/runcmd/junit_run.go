@@ -5,23 +5,26 @@ package runcmd
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // runSuite makes a test case of the command, of the verdict, and of each exit that was expected. err is why the run
-// failed before there was a verdict.
-func runSuite(args []string, status int, v *verdict.Verdict, err error) junit.Suite {
+// failed before there was a verdict; in is what the fabric had in force.
+func runSuite(args []string, status int, in *configs.InForce, v *verdict.Verdict, err error) junit.Suite {
 	const class = "run"
 	s := junit.Suite{Name: class + " " + filepath.Base(args[0])}
 	if err != nil {
 		s.Cases = []junit.Case{failedCase(class, err)}
 		return s
 	}
-	s.Properties = properties("verdict", v.Word, "cause", string(v.Cause), "summary", v.Summary)
+	s.Properties = slices.Concat(properties("profile", in.Profile, "verdict", v.Word, "cause", string(v.Cause),
+		"summary", v.Summary), properties(in.Properties()...))
 	command, judged := junit.Case{Class: class, Name: "command"}, junit.Case{Class: class, Name: "verdict"}
 	if status != 0 {
 		command.Failure = &junit.Problem{Type: "status",

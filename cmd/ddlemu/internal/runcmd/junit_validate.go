@@ -5,6 +5,7 @@ package runcmd
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -21,9 +22,9 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 		s.Cases = ending(class, "", "", err)
 		return s
 	}
-	s.Properties = properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source",
+	s.Properties = slices.Concat(properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source",
 		r.Source,
-		"verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
+		"verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary), properties(r.Fabric.Properties()...))
 	bytes := func(size int64) string { return fmt.Sprintf("%d bytes", size) }
 	for _, l := range r.Lines {
 		got := cmp.Or(l.Emulated, l.Expected)

@@ -3,6 +3,7 @@
 package runcmd
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,9 +21,10 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 		s.Cases = ending(class, "", "", err)
 		return s
 	}
-	s.Properties = properties("fabric", r.Fabric, "profile", r.Profile, "clock", r.Clock, "time_scale",
+	s.Properties = slices.Concat(properties("fabric", r.Fabric, "profile", r.Profile, "clock", r.Clock, "time_scale",
 		strconv.Itoa(r.TimeScale),
-		"seed", strconv.FormatUint(r.Seed, 10), "verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary)
+		"seed", strconv.FormatUint(r.Seed, 10), "verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary),
+		properties(r.InForce.Properties()...))
 	s.Out = strings.Join(r.Notes, "\n")
 	reported := map[string]bool{} // reasons that a case has
 	add := func(name string, problems []string) {

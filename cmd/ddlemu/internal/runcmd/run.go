@@ -47,7 +47,7 @@ type runOptions struct {
 	topology      cli.UsersTopology
 	madeTrace     string // the folder of the ledgers; "" if none was made
 	noRank        error  // why no rank took part, if none did
-	inForce       string // what the links have otherwise than the profile or file; "" if nothing
+	inForce       configs.InForce
 }
 
 // AddFlags adds the flags to fs.
@@ -144,7 +144,7 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 	}
 	v, status, err := o.run(ctx, g, exits, args)
 	if o.junit.path != "" {
-		err = errors.Join(err, o.junit.write(runSuite(args, status, &v, err)))
+		err = errors.Join(err, o.junit.write(runSuite(args, status, &o.inForce, &v, err)))
 	}
 	if err != nil {
 		return err
@@ -216,16 +216,14 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 
 // printHeader prints what the figures of the links are of. allBytes: no rank loaded the plugin.
 func (o *runOptions) printHeader(g *cli.Global, c *configs.Fabric, view string, settings configs.ClockSettings, allBytes bool) {
-	if o.inForce != "" {
-		fmt.Fprintf(g.Stderr, "fabric: %s\n", o.inForce)
-	}
+	fmt.Fprintf(g.Stderr, "fabric: %s\n", o.inForce.Text)
 	if allBytes {
 		fmt.Fprintln(g.Stderr, "traffic: all packets on the fabric: no rank loaded the plugin")
 		return
 	}
 	fmt.Fprintf(g.Stderr, "decisions: %s\n", o.topology.Decisions(c, view, !o.isSoft()))
 	if o.isSoft() {
-		fmt.Fprintf(g.Stderr, "GPU time: %s\n", cli.GPUTime(c, g.Fabric != ""))
+		fmt.Fprintf(g.Stderr, "GPU time: %s\n", o.inForce.GPUTime)
 	}
 	if c.IsVirtual() {
 		printClockNote(g.Stderr, settings)
@@ -340,7 +338,7 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 		if err != nil {
 			return nil, err
 		}
-		if o.inForce, err = cli.InForceOfShared(j.Fabric); err != nil {
+		if o.inForce, err = cli.InForceOf(j.Fabric); err != nil {
 			return nil, errors.Join(err, j.Close())
 		}
 		return j, nil

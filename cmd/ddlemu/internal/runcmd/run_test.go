@@ -23,7 +23,8 @@ func TestHeaderOfTraffic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			o := runOptions{inForce: "eth1 with loss 10 %", Soft: true}
+			o := runOptions{Soft: true, inForce: configs.InForce{Text: "eth1 with loss 10 %",
+				GPUTime: "none (add --gpu)"}}
 			o.printHeader(&cli.Global{Stderr: &out}, &c, configs.FabricView, configs.ClockSettings{}, tc.allBytes)
 			if out.String() != tc.want {
 				t.Errorf("got %q, want %q", out.String(), tc.want)

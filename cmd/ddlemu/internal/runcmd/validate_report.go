@@ -22,6 +22,9 @@ func printValidation(w io.Writer, r *validate.Report, more string) error {
 		fmt.Fprintf(&b, "# source: %s\n", r.Source)
 	}
 	fmt.Fprintf(&b, "# profile %s  NCCL %s  CUDA %s\n", r.Profile, r.NCCL, r.CUDA)
+	if r.Fabric.Text != "" {
+		fmt.Fprintf(&b, "# fabric: %s\n", r.Fabric.Text)
+	}
 	lines.Print(&b, "# %s\n", r.Notes)
 	b.WriteString("\n")
 	t := cli.NewTable(&b, "size ", "published us ", "expected us ", "emulated us ", "error % ", "limit % ", "")

@@ -134,6 +134,10 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 			"fabric %s is in use by %s (process %d and others): wait for the job to end, or bring up another fabric "+
 				"to verify", name, units.Count(len(ranks), "rank"), ranks[0].PID)
 	}
+	in, err := cli.InForceOf(fab)
+	if err != nil {
+		return err
+	}
 	model, err := verify.NewModel(up.File)
 	if err != nil {
 		return err
@@ -154,7 +158,7 @@ func runVerify(ctx context.Context, g *cli.Global, o *verifyOptions) error {
 	report, err := measure(ctx, up, fab, model,
 		verify.Options{Time: o.Time, Progress: show, Slow: slow, Load: load.Load})
 	if report != nil {
-		report.Fabric = name
+		report.Fabric, report.InForce = name, in
 	}
 	if o.junit.path != "" {
 		err = errors.Join(err, o.junit.write(verifySuite(name, report, err)))

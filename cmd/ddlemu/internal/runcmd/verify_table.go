@@ -21,8 +21,12 @@ func printVerify(w io.Writer, r *verify.Report, more string) {
 	if r.Exact != nil {
 		clock = "virtual clock"
 	}
-	fmt.Fprintf(w, "fabric %s (%s), %s, seed %d, measured for %.1f s\n\n", r.Fabric, r.Profile, clock, r.Seed,
+	fmt.Fprintf(w, "fabric %s (%s), %s, seed %d, measured for %.1f s\n", r.Fabric, r.Profile, clock, r.Seed,
 		r.Seconds)
+	if r.InForce.Text != "" {
+		fmt.Fprintf(w, "in force: %s\n", r.InForce.Text)
+	}
+	fmt.Fprintln(w)
 	t := cli.NewTable(w, "link", "model Gb/s ", "got ", "off % ", "asked us ", "p50 ", "off ", "late p99 ", "seen ",
 		"lost packets", "")
 	for i := range r.Links {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -95,7 +96,13 @@ func reportOf(t *messages.Trace, fab *replay.Fabric) (*report.Data, error) {
 		return nil, err
 	}
 	doc := report.New(played, r)
-	doc.Version, doc.Clock, doc.Notes = cli.Version(), cli.ClockName(t),
-		append(cli.WhyNotes(t, r), cli.WarmupNotes(t)...)
+	if doc.InForce, err = fab.InForce(); err != nil {
+		return nil, err
+	}
+	if c := &fab.Config; c.TimedNodes {
+		doc.InForce.GPUTime = c.GPUTimeText(nil)
+	}
+	doc.Version, doc.Clock, doc.Notes = cli.Version(), cli.ClockName(t), slices.Concat(
+		[]string{"fabric: " + doc.InForce.Text}, cli.WhyNotes(t, r), cli.WarmupNotes(t))
 	return doc, nil
 }

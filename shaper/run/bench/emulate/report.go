@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
@@ -16,11 +17,13 @@ import (
 type Report struct {
 	NCCL    string `json:"nccl"`
 	Profile string `json:"profile"`
-	InForce string `json:"in_force,omitempty"` // what links have otherwise than the profile; "" if nothing
+	InForce string `json:"in_force,omitempty"` // what the fabric has otherwise than the profile; "" if nothing
 	GPU     string `json:"gpu,omitempty"`      // the kind that the fabric names
 	GPUTime string `json:"gpu_time,omitempty"` // what GPUs cost in the expected times, and why nothing
-	Ranks   int    `json:"ranks"`
-	Nodes   int    `json:"nodes"` // that have ranks
+	// Fabric is all that the fabric has in force.
+	Fabric configs.InForce `json:"fabric_in_force,omitzero"`
+	Ranks  int             `json:"ranks"`
+	Nodes  int             `json:"nodes"` // that have ranks
 	// Collective is set if the report is one of several.
 	Collective string       `json:"collective,omitempty"`
 	Rows       []ReportRow  `json:"rows"`

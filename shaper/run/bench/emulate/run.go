@@ -65,8 +65,8 @@ type Options struct {
 	Explain bool
 	// Decisions names the basis of NCCL's decisions, for the header.
 	Decisions string
-	// InForce says what the links have otherwise than the profile or file; "" if nothing.
-	InForce string
+	// InForce is what the fabric has in force, for the header.
+	InForce configs.InForce
 	// GPUTime says what GPUs cost in expected times, for the header; "" on real GPUs.
 	GPUTime string
 	// View is that basis: configs.FabricView or HostView; "" if not known.
@@ -237,7 +237,7 @@ func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, no
 	h := bench.NewHeader(cfg, info)
 	h.CUDA, h.Profile, h.Datapath, h.Nodes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(),
 		o.Nodes(&f.Config)
-	h.InForce, h.Notes = o.InForce, slices.Concat(notes, o.uncontrolled(f))
+	h.InForce, h.Fabric, h.Notes = o.InForce.Changes(), o.InForce, slices.Concat(notes, o.uncontrolled(f))
 	return h
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -80,6 +81,8 @@ type Report struct {
 	Reasons    []string          `json:"reasons,omitempty"`
 	Findings   []verdict.Finding `json:"findings,omitempty"`
 	Conclusion verdict.Verdict   `json:"-"`
+	// Fabric is what the fabric has in force.
+	Fabric configs.InForce `json:"fabric_in_force,omitzero"`
 }
 
 // conclude copies the conclusion to the fields of JSON.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
+
+// The header of a fabric that is up says what up and shape have changed of the profile.
+func TestInForce(t *testing.T) {
+	c, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes = 3
+	check := func(fab *Fabric, want string) {
+		t.Helper()
+		if in, err := fab.InForce(); err != nil || in.Changes() != want {
+			t.Errorf("%q, %v, want %q", in.Changes(), err, want)
+		}
+	}
+	fab, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(fab, "")
+	loss, rate := configs.Loss{P: 0.1}, configs.LinkPatch{}
+	for _, m := range configs.LinkParams() {
+		if m.Flag == "bw" {
+			if err := m.Set(&rate, "1G"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := fab.Shape("node0>node1", configs.LinkPatch{Loss: &loss}); err != nil {
+		t.Fatal(err)
+	}
+	check(fab, "1 link changed by ddlemu shape (see `ddlemu status`)")
+	if _, err := fab.Shape("*", configs.LinkPatch{Loss: &loss}); err != nil { // all links alike: that is in force
+		t.Fatal(err)
+	}
+	check(fab, "ndr400 with loss 10% (none)")
+	if _, err := fab.Shape("node0>node1", rate); err != nil {
+		t.Fatal(err)
+	}
+	check(fab, "6 links changed by ddlemu shape (see `ddlemu status`)")
+	c.Link.Loss = loss
+	if fab, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	check(fab, "ndr400 with loss 10% (none)")
+	c.Name = "mine" // no profile: its own values are the ones it is compared with
+	if fab, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	check(fab, "")
+	if in, _ := fab.InForce(); !strings.HasPrefix(in.Text, "mine: bandwidth 400Gbps, ") {
+		t.Errorf("%q", in.Text)
+	}
+}
+
+// Links between switches that ddlemu shape has changed are counted beside the links that are alike.
+func TestInForceOfTrunks(t *testing.T) {
+	c, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes, c.Topology = 4, configs.Topology{Kind: "leaf-spine", Leaves: 2, Spines: 2,
+		Trunk: configs.LinkPatch{Latency: &c.Link.Latency}}
+	fab, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fab.Shape("leaf0:spine1", configs.LinkPatch{Up: new(bool)}); err != nil {
+		t.Fatal(err)
+	}
+	in, err := fab.InForce()
+	want := "ndr400 with topology leaf-spine (star); 2 links changed by ddlemu shape (see `ddlemu status`)"
+	if err != nil || in.Changes() != want {
+		t.Errorf("%q, %v, want %q", in.Changes(), err, want)
+	}
+}
