@@ -13,7 +13,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
-	"github.com/ddlemu/ddlemu/intercept/why"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
@@ -24,6 +23,8 @@ type Spec func(hop int, s link.Spec) link.Spec
 // Change is what is different.
 type Change struct {
 	Name    string
+	Kind    Kind
+	Links   []string       // that it is about, each as a pattern of links: a cable is one, a NIC is one
 	Hops    []int          // that it is about
 	Spec    Spec           // of these; nil: they stay
 	Fabric  *replay.Fabric // another one instead; nil: the recorded one
@@ -215,47 +216,4 @@ func (s *Study) result(before, after *replay.Played, without map[int]bool) *Resu
 	}
 	return &Result{Before: sumsOf(s.trace, in(before), without), After: sumsOf(s.trace, in(after), without),
 		Never: after.Never}
-}
-
-// Worth are changes that show what each link is worth: the links on which the critical paths of the calls
-// spend most time, each twice as fast, the first ones before the others; then no losses if there are any, all links,
-// and all latencies.
-func Worth(f *replay.Fabric, r *why.Report, most int) []Change {
-	ns := map[string]int64{}
-	for i := range r.Functions {
-		for _, p := range r.Functions[i].Parts {
-			if p.Cause == why.Serialize || p.Cause == why.Queue {
-				ns[p.Link] += p.Ns
-			}
-		}
-	}
-	var hops []int
-	for h := range f.Hops {
-		if ns[f.HopName(h)] > 0 && f.Hops[h].Spec.Bandwidth > 0 {
-			hops = append(hops, h)
-		}
-	}
-	slices.SortStableFunc(hops, func(a, b int) int { return cmp.Compare(ns[f.HopName(b)], ns[f.HopName(a)]) })
-	var changes []Change
-	for _, h := range hops[:min(most, len(hops))] {
-		changes = append(changes, Change{Name: f.HopName(h) + " x2", Hops: []int{h}, Spec: Faster(2)})
-	}
-	all, lossy := make([]int, len(f.Hops)), []int(nil)
-	for h := range all {
-		all[h] = h
-		if f.Hops[h].Spec.Loss != (link.Loss{}) {
-			lossy = append(lossy, h)
-		}
-	}
-	if len(lossy) > 0 {
-		changes = append(changes, Change{Name: "no losses", Hops: lossy, Spec: func(_ int, s link.Spec) link.Spec {
-			s.Loss = link.Loss{}
-			return s
-		}})
-	}
-	return append(changes, Change{Name: "all links x2", Hops: all, Spec: Faster(2)},
-		Change{Name: "all latencies x0.5", Hops: all, Spec: func(_ int, s link.Spec) link.Spec {
-			s.Latency /= 2
-			return s
-		}})
 }

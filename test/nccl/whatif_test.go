@@ -15,8 +15,12 @@ import (
 // whatIf is what `ddlemu whatif --json` prints.
 type whatIf struct {
 	Notes   []string
+	Advice  string
 	Changes []struct {
 		Change    string
+		Kind      string
+		Links     []string
+		Advised   bool
 		Gain      float64
 		Functions []struct {
 			Function string
@@ -217,6 +221,71 @@ func TestWhatIfOfSends(t *testing.T) {
 	}
 }
 
+// Real NCCL takes the time that the list of upgrades says, on the fabric with the upgrade: that of the advised one, and
+// that of one of its cables alone, which changes nothing. NCCL's choices are held.
+func TestAdviceIsWhatIs(t *testing.T) {
+	t.Parallel()
+	leafSpine := func(nodes, spines string) []string {
+		return []string{"base: roce100", "nodes: " + nodes, "link:", "  jitter: none", "topology:", "  kind: leaf-spine",
+			"  leaves: 2", "  spines: " + spines, "  trunk:", "    bandwidth: 50Gbps", "    latency: 1us"}
+	}
+	ring := []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", "NCCL_MIN_NCHANNELS=2", "NCCL_MAX_NCHANNELS=2"}
+	for _, tc := range []struct {
+		name, collective, ranks string
+		env, lines              []string
+		advised                 []string
+		rates                   map[string]string // of upgraded links, by how their names begin
+		gain                    float64
+	}{
+		{"cables of one spine", "alltoall", "4", nil, leafSpine("4", "1"),
+			[]string{"leaf0:spine0", "leaf1:spine0"}, map[string]string{"leaf": "100Gbps"}, -0.4},
+		{"cables of two spines", "alltoall", "8", nil, leafSpine("8", "2"),
+			[]string{"leaf0:spine0", "leaf0:spine1", "leaf1:spine0", "leaf1:spine1"},
+			map[string]string{"leaf": "100Gbps"}, -0.3},
+		{"slow NIC", "allreduce", "4", ring, []string{"base: roce100", "nodes: 4", "link:", "  jitter: none", "nccl:",
+			"  speed: 100Gbps", "links:", "  - match: node2", "    bandwidth: 25Gbps"}, []string{"node2"},
+			map[string]string{"node": "50Gbps"}, -0.4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			trace := func(links ...string) (dir string) {
+				dir = filepath.Join(t.TempDir(), "t")
+				lines := slices.Clone(tc.lines)
+				if len(links) > 0 && !slices.Contains(lines, "links:") {
+					lines = append(lines, "links:")
+				}
+				for _, l := range links {
+					lines = append(lines, "  - match: \""+l+"\"", "    bandwidth: "+tc.rates[l[:4]])
+				}
+				bench(t, folder(t), tc.env, tc.collective, "--file", writeFabric(t, lines...), "--ranks", tc.ranks, "--nccl",
+					"2.29", "-b", "4M", "-e", "4M", "-n", "2", "-w", "1", "--trace", dir)
+				return dir
+			}
+			got := whatIfOf(t, trace())
+			tried := 0
+			for _, c := range got.Changes {
+				links := slices.Sorted(slices.Values(c.Links))
+				alone := len(links) == 1 && slices.Contains(tc.advised, links[0]) && !c.Advised
+				if c.Advised && (!slices.Equal(links, tc.advised) || c.Gain > tc.gain) ||
+					alone && math.Abs(c.Gain) > 0.02 {
+					t.Errorf("%s: advised %v, %v", c.Change, c.Advised, c.Gain)
+				}
+				if !c.Advised && (!alone || tried > 1) {
+					continue
+				}
+				tried++
+				is := whatIfOf(t, trace(links...), "--bw", "1x").Changes[0].Functions[0]
+				if predicted := c.Functions[0]; math.Abs(predicted.After/is.Before-1) > 1e-4 || predicted.Calls != is.Calls {
+					t.Errorf("%s: %.0f ns, predicted %.0f ns", c.Change, is.Before, predicted.After)
+				}
+			}
+			if tried == 0 || len(tc.advised) > 1 && tried < 2 {
+				t.Errorf("%d upgrades were tried: %+v", tried, got)
+			}
+		})
+	}
+}
+
 // The slow link is the one that is worth most, and bad input is refused.
 func TestWorthOfLinks(t *testing.T) {
 	t.Parallel()
@@ -225,7 +294,8 @@ func TestWorthOfLinks(t *testing.T) {
 	bench(t, folder(t), nil, "allreduce", "--file", slow, "--ranks", "4", "--nccl", "2.22", "-b", "1M", "-e", "1M",
 		"-n", "2", "-w", "1", "--trace", dir)
 	got := whatIfOf(t, dir)
-	if len(got.Changes) < 3 || got.Changes[0].Change != "node1:node2 x2" || got.Changes[0].Gain > -0.3 {
+	if len(got.Changes) < 3 || got.Changes[0].Change != "node1:node2 x2" || got.Changes[0].Gain > -0.3 ||
+		!got.Changes[0].Advised || !strings.HasPrefix(got.Advice, "node1:node2 x2: -") {
 		t.Fatalf("%+v", got)
 	}
 	for _, c := range got.Changes[1:] {
@@ -237,7 +307,7 @@ func TestWorthOfLinks(t *testing.T) {
 		"is no factor":                {dir, "--bw", "-2x"},
 		"say what changes":            {dir, "--link", "node0:node1"},
 		"must be one of several jobs": {dir, "--without-job", "b"},
-		"names node 9":                {dir, "--link", "node0:node9", "--bw", "2x"},
+		"names node 9":                {dir, "--link", "node0:node1,node0:node9", "--bw", "2x"},
 		"the other fabric has 2 NICs": {dir, "--on", writeFabric(t, "base: ndr400", "nodes: 2")},
 		"no ledger in":                {t.TempDir()},
 		"whatif takes the folders":    {},

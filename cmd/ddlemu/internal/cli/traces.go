@@ -90,13 +90,14 @@ func (s *stoppable) Write(text []byte) (int, error) {
 	return s.w.Write(text)
 }
 
-// Explain plays the messages again and says where the time of each call went.
-func Explain(fab *replay.Fabric, t *messages.Trace) (*why.Report, error) {
+// Explain plays the messages again and says where the time of each call went. It returns what each segment did, too.
+func Explain(fab *replay.Fabric, t *messages.Trace) (*replay.Replayed, *why.Report, error) {
 	played, err := replay.Play(fab, t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return why.Of(played)
+	r, err := why.Of(played)
+	return played, r, err
 }
 
 // PrintBasis prints what a report of a trace rests on, behind its figures: the clock, and notes.

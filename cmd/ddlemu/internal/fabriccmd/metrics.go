@@ -108,7 +108,7 @@ func recordedMetrics(g *cli.Global, dirs []string) (metricsWriter, error) {
 					"metrics for each", dirs[k], dirs[i], name)
 		}
 	}
-	r, err := cli.Explain(fab, t)
+	_, r, err := cli.Explain(fab, t)
 	if err != nil {
 		return nil, err
 	}

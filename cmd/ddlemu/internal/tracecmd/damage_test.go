@@ -117,7 +117,7 @@ func readAll(dir string) error {
 		return err
 	}
 	printPending(io.Discard, t, pending.Of(t, fab))
-	r, err := cli.Explain(fab, t)
+	played, r, err := cli.Explain(fab, t)
 	if err != nil {
 		return err
 	}
@@ -129,6 +129,6 @@ func readAll(dir string) error {
 	if err := page.Report(io.Discard, doc); err != nil {
 		return err
 	}
-	_, err = whatif.New(fab, t).Of(whatif.Worth(fab, r, 2))
+	_, err = whatif.New(fab, t).Of(whatif.Upgrades(played, r, 2))
 	return err
 }

@@ -60,7 +60,7 @@ func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error 
 		if err != nil {
 			return err
 		}
-		r, err := cli.Explain(fab, t)
+		_, r, err := cli.Explain(fab, t)
 		if err != nil {
 			return err
 		}

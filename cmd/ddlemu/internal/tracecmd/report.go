@@ -16,7 +16,6 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/intercept/report/page"
-	"github.com/ddlemu/ddlemu/intercept/why"
 )
 
 // NewReportCommand is `ddlemu report`.
@@ -87,11 +86,7 @@ func runReport(ctx context.Context, g *cli.Global, output string, force bool, di
 
 // reportOf makes the document without outcomes.
 func reportOf(t *messages.Trace, fab *replay.Fabric) (*report.Data, error) {
-	played, err := replay.Play(fab, t)
-	if err != nil {
-		return nil, err
-	}
-	r, err := why.Of(played)
+	played, r, err := cli.Explain(fab, t)
 	if err != nil {
 		return nil, err
 	}

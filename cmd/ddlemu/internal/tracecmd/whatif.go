@@ -76,8 +76,10 @@ behind it. What a rank computed between its calls stays as it was recorded.
 
 NCCL's choices stay too: algorithms, protocols, channels and sizes of messages.
 
-With nothing changed, the command says what the links are worth on which most time is
-spent: each of them with twice the rate.
+With nothing changed, the command says what upgrades are worth, each with twice the rate:
+cables (both directions) and NICs on which most time is spent, cables that are equally
+busy together, all of a tier, and all links. It advises the smallest one that brings about
+as much as all links.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
@@ -96,10 +98,10 @@ spent: each of them with twice the rate.
 		}
 	}
 	flags.AddRest(fs)
-	fs.StringVar(&o.Link, "link", "", "`links` to change, as for `ddlemu shape` (default: all between nodes)")
+	fs.StringVar(&o.Link, "link", "", "`links` to change, as for `ddlemu shape`, several with commas (default: all between nodes)")
 	fs.StringVar(&o.Without, "without-job", "", "leave out the job with this `name`: that of its folder")
 	fs.StringVar(&o.On, "on", "", "play the calls on the fabric of this `file`")
-	fs.IntVar(&o.Top, "top", o.Top, "with nothing changed: try so many `links`")
+	fs.IntVar(&o.Top, "top", o.Top, "with nothing changed: try so many `cables` and NICs alone")
 	o.flags = fs
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
@@ -125,11 +127,11 @@ func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []stri
 	study := whatif.New(fab, t)
 	changes := []whatif.Change{change}
 	if change.Name == "" {
-		report, err := cli.Explain(fab, t)
+		played, r, err := cli.Explain(fab, t)
 		if err != nil {
 			return err
 		}
-		changes = whatif.Worth(fab, report, o.Top)
+		changes = whatif.Upgrades(played, r, o.Top)
 	}
 	results, err := study.Of(changes)
 	if err != nil {
@@ -208,22 +210,18 @@ func (o *whatIfOptions) given() (text string) {
 	return text
 }
 
-// patchSpecs makes the change of the links that a pattern names.
-func patchSpecs(c *whatif.Change, f *replay.Fabric, pattern string, patch configs.LinkPatch,
+// patchSpecs makes the change of the links that patterns name, which commas separate.
+func patchSpecs(c *whatif.Change, f *replay.Fabric, patterns string, patch configs.LinkPatch,
 	factors map[string]float64) error {
-	if h := portNamed(f, pattern); h >= 0 {
-		c.Hops = []int{h}
-	} else {
-		var err error
-		if c.Hops, err = f.Select(pattern); err != nil {
-			return cli.BadInput("--link: %w", err)
+	for _, pattern := range strings.Split(patterns, ",") {
+		hops, err := patchedHops(f, strings.TrimSpace(pattern), patch)
+		if err != nil {
+			return err
 		}
-		changed := *f.Fabric
-		changed.Hops = slices.Clone(f.Hops)
-		if _, err := changed.Shape(pattern, patch); err != nil {
-			return cli.BadInput("%w", err)
-		}
+		c.Hops = append(c.Hops, hops...)
 	}
+	slices.Sort(c.Hops)
+	c.Hops = slices.Compact(c.Hops)
 	c.Spec = func(hop int, s link.Spec) link.Spec {
 		s = patched(f.Hops[hop].Kind, s, patch)
 		if by := factors["bw"]; by != 0 {
@@ -240,6 +238,23 @@ func patchSpecs(c *whatif.Change, f *replay.Fabric, pattern string, patch config
 		}
 	}
 	return nil
+}
+
+// patchedHops are those that a pattern or the name of a port names. The fabric must allow the patch.
+func patchedHops(f *replay.Fabric, pattern string, patch configs.LinkPatch) ([]int, error) {
+	if h := portNamed(f, pattern); h >= 0 {
+		return []int{h}, nil
+	}
+	hops, err := f.Select(pattern)
+	if err != nil {
+		return nil, cli.BadInput("--link: %w", err)
+	}
+	changed := *f.Fabric
+	changed.Hops = slices.Clone(f.Hops)
+	if _, err := changed.Shape(pattern, patch); err != nil {
+		return nil, cli.BadInput("%w", err)
+	}
+	return hops, nil
 }
 
 // portNamed is the port of a NIC with this name, as node2 tx; -1 if there is none.
@@ -364,38 +379,51 @@ func behindPorts(fabrics [2]*replay.Fabric, hops []int) bool {
 	return true
 }
 
-// printWhatIf prints a table of functions for one change, or a line for each of several.
+// printWhatIf prints a table of functions for one change, or a line for each of several, and what they advise.
 func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string,
 	random bool) {
-	us := cli.Microseconds(t)
-	percent := func(a, b int64) string {
-		if a == 0 {
-			return "-"
-		}
-		return fmt.Sprintf("%+.1f %%", 100*(float64(b)/float64(a)-1))
-	}
 	if len(changes) == 1 {
-		r := results[0]
-		fmt.Fprintf(w, "what if: %s\n", changes[0].Name)
-		tb := cli.NewTable(w, "calls of", "calls ", "us ", "then us ", "difference ")
-		for i, before := range r.Before {
-			tb.AppendRow(table.Row{before.Name, before.Calls, us(before.Ns), us(r.After[i].Ns),
-				percent(before.Ns, r.After[i].Ns)})
-		}
-		tb.Render()
+		printChange(w, t, &changes[0], results[0])
 	} else {
-		tb := cli.NewTable(w, "what if", "us ", "then us ", "difference ")
-		for i, r := range results {
-			tb.AppendRow(table.Row{changes[i].Name, us(r.Before[0].Ns), us(r.After[0].Ns),
-				percent(r.Before[0].Ns, r.After[0].Ns)})
-		}
-		tb.Render()
+		printUpgrades(w, t, changes, results)
 	}
 	basis := "NCCL's choices are those of the recorded run"
 	if random {
 		basis += ", and so are the draws of jitter and losses"
 	}
 	cli.PrintBasis(w, t, basis, notes)
+}
+
+// printChange prints a line for each function.
+func printChange(w io.Writer, t *messages.Trace, c *whatif.Change, r *whatif.Result) {
+	us := cli.Microseconds(t)
+	fmt.Fprintf(w, "what if: %s\n", c.Name)
+	tb := cli.NewTable(w, "calls of", "calls ", "us ", "then us ", "difference ")
+	for i, before := range r.Before {
+		difference := "-"
+		if before.Ns != 0 {
+			difference = whatif.Percent(float64(r.After[i].Ns)/float64(before.Ns) - 1)
+		}
+		tb.AppendRow(table.Row{before.Name, before.Calls, us(before.Ns), us(r.After[i].Ns), difference})
+	}
+	tb.Render()
+}
+
+// printUpgrades prints a line for each change, and the advice.
+func printUpgrades(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result) {
+	us := cli.Microseconds(t)
+	tb := cli.NewTable(w, "what if", "cables ", "us ", "then us ", "difference ")
+	for i, r := range results {
+		cables := ""
+		if changes[i].IsUpgrade() {
+			cables = strconv.Itoa(len(changes[i].Links))
+		}
+		tb.AppendRow(table.Row{changes[i].Name, cables, us(r.Before[0].Ns), us(r.After[0].Ns), whatif.Percent(r.Gain())})
+	}
+	tb.Render()
+	if _, advice := whatif.Advise(changes, results); advice != "" {
+		fmt.Fprintf(w, "advice: %s\n", advice)
+	}
 }
 
 // whatIfFunction is the calls of a function in JSON.
@@ -408,15 +436,23 @@ type whatIfFunction struct {
 
 type whatIfChange struct {
 	Change    string           `json:"change"`
-	Gain      float64          `json:"gain"` // of all calls: -0.2 is a fifth less time
+	Kind      whatif.Kind      `json:"kind,omitempty"`    // cable, nic, group, tier, all, latency or losses
+	Links     []string         `json:"links,omitempty"`   // as patterns of links: a cable is one, a NIC is one
+	Advised   bool             `json:"advised,omitempty"` // the smallest upgrade that brings about as much as all links
+	Gain      float64          `json:"gain"`              // of all calls: -0.2 is a fifth less time
 	Functions []whatIfFunction `json:"functions"`
 }
 
 func whatIfJSON(t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string, random bool) any {
 	scale := t.Ranks[0].TimeScale
+	best, advice := -1, ""
+	if len(changes) > 1 {
+		best, advice = whatif.Advise(changes, results)
+	}
 	var all []whatIfChange
 	for i, r := range results {
-		c := whatIfChange{Change: changes[i].Name, Gain: r.Gain()}
+		c := whatIfChange{Change: changes[i].Name, Kind: changes[i].Kind, Links: changes[i].Links, Advised: i == best,
+			Gain: r.Gain()}
 		for k, before := range r.Before {
 			c.Functions = append(c.Functions,
 				whatIfFunction{before.Name, before.Calls, before.Ns / scale, r.After[k].Ns / scale})
@@ -428,6 +464,7 @@ func whatIfJSON(t *messages.Trace, changes []whatif.Change, results []*whatif.Re
 		TimeScale int64          `json:"time_scale"`
 		Random    bool           `json:"random"` // links draw jitter or losses: another run draws others
 		Notes     []string       `json:"notes"`
+		Advice    string         `json:"advice,omitempty"`
 		Changes   []whatIfChange `json:"changes"`
-	}{cli.ClockName(t), scale, random, notes, all}
+	}{cli.ClockName(t), scale, random, notes, advice, all}
 }

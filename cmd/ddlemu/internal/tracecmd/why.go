@@ -60,7 +60,7 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 	if err != nil {
 		return err
 	}
-	r, err := cli.Explain(fab, t)
+	_, r, err := cli.Explain(fab, t)
 	if err != nil {
 		return err
 	}

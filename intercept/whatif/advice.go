@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What counts in advice.
+const (
+	leastGain = -0.01 // the time of all calls changes by 1 % at least
+	enough    = 0.9   // of what all links bring
+)
+
+// Advise returns the place of the smallest upgrade that brings about as much as all links twice as fast, and says so.
+// The changes are those of Upgrades, in their order, with their results. The place is -1 if no upgrade is worth it.
+func Advise(changes []Change, results []*Result) (best int, text string) {
+	all, latency := -1, -1
+	for i := range changes {
+		switch changes[i].Kind {
+		case AllLinks:
+			all = i
+		case Latency:
+			latency = i
+		}
+	}
+	if all < 0 || results[all].Before[0].Calls == 0 {
+		return -1, ""
+	}
+	whole := results[all].Gain()
+	if whole > leastGain {
+		text = fmt.Sprintf("no upgrade of links is worth it: %s bring %s", changes[all].Name, Percent(whole))
+		if latency >= 0 && results[latency].Gain() <= leastGain {
+			text += fmt.Sprintf("; the latency counts: %s bring %s", changes[latency].Name, Percent(results[latency].Gain()))
+		}
+		return -1, text
+	}
+	best = all
+	for i := range changes {
+		c, gain := &changes[i], results[i].Gain()
+		if !c.IsUpgrade() || gain > enough*whole {
+			continue
+		}
+		if n, least := len(c.Links), len(changes[best].Links); n < least || n == least && gain < results[best].Gain() {
+			best = i
+		}
+	}
+	return best, adviceText(changes, results, best, all)
+}
+
+// IsUpgrade says whether a change makes links faster.
+func (c *Change) IsUpgrade() bool {
+	switch c.Kind {
+	case OneCable, OneNIC, Together, Tier, AllLinks:
+		return true
+	}
+	return false
+}
+
+// adviceText says what the best change brings, beside all of them and beside each of its parts alone.
+func adviceText(changes []Change, results []*Result, best, all int) string {
+	if best == all {
+		return onlyAll(changes, results, all)
+	}
+	c := &changes[best]
+	text := fmt.Sprintf("%s: %s", c.Name, Percent(results[best].Gain()))
+	if len(c.Links) > mostNames {
+		text = fmt.Sprintf("%s (%s): %s", c.Name, Listed(c.Links), Percent(results[best].Gain()))
+	}
+	text += fmt.Sprintf("; %s bring %s", changes[all].Name, Percent(results[all].Gain()))
+	alone, tried := 0.0, 0
+	for i := range changes {
+		if len(changes[i].Links) == 1 && slices.Contains(c.Links, changes[i].Links[0]) {
+			alone, tried = min(alone, results[i].Gain()), tried+1
+		}
+	}
+	if len(c.Links) > 1 && tried > 0 {
+		text += fmt.Sprintf("; each alone %s at best", Percent(alone))
+	}
+	return text
+}
+
+// onlyAll says that no part of the fabric brings as much as all links, and what comes nearest.
+func onlyAll(changes []Change, results []*Result, all int) string {
+	text := fmt.Sprintf("only %s together bring %s", changes[all].Name, Percent(results[all].Gain()))
+	part := -1
+	for i := range changes {
+		if i != all && changes[i].IsUpgrade() && (part < 0 || results[i].Gain() < results[part].Gain()) {
+			part = i
+		}
+	}
+	if part < 0 || results[part].Gain() > leastGain {
+		return text + ", and no part of them brings anything"
+	}
+	return fmt.Sprintf("%s; of their parts, %s bring most: %s", text, changes[part].Name, Percent(results[part].Gain()))
+}
+
+// mostListed is how many names of links a line has.
+const mostListed = 12
+
+// Listed is the names of links in a line.
+func Listed(names []string) string {
+	if n := len(names) - mostListed; n > 0 {
+		return fmt.Sprintf("%s and %d others", strings.Join(names[:mostListed], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Percent is a gain for people.
+func Percent(gain float64) string { return fmt.Sprintf("%+.1f %%", 100*gain) }
