@@ -4,8 +4,8 @@
 BUILD  := build
 GO     := go
 CC     := gcc
-# What `ddlemu version` prints: the tag, or the last tag, the commits since and the last commit.
-VERSION := $(shell git describe --tags --match 'v[0-9]*' --always --abbrev=12 --dirty 2>/dev/null)
+# What `ddlemu version` prints: the version of CHANGELOG.md, and the commit if that has not its tag.
+VERSION := $(shell .ci/version)
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 LINTER := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CLANG_FORMAT := clang-format-19
@@ -17,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist demo test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist tag demo test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -78,6 +78,9 @@ wheel: PACKAGES := .ci/packages --check
 wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for pip: the command, NCCL, the PyTorch backend
 	@cuda/torch/wheel/build.sh $(BUILD) "$(VERSION)"
 
+tag: ## make the git tag of CHANGELOG.md's newest version (CONTRIBUTING.md, Versions)
+	@.ci/tag
+
 # What it needs of `make build`, to be there sooner.
 demo: packages cli plugin rank ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
 	$(GO) run ./cuda/soft/setup --build $(BUILD) --one-nccl
@@ -137,7 +140,7 @@ lint: packages ## check style and import directions: golangci-lint (.golangci.ym
 	@.ci/packages lint
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/notices .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/notices .ci/version .ci/tag .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages fmt

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the wheel from what `make build` has made: build.sh BUILD VERSION [FOLDER]. VERSION is what `git describe` says;
+# Builds the wheel from what `make build` has made: build.sh BUILD VERSION [FOLDER]. VERSION is what .ci/version prints;
 # FOLDER is where the wheel goes, BUILD/wheel by default. Prints the wheel's path.
 set -euo pipefail
 build=$(realpath "$1") version=$2
@@ -46,14 +46,7 @@ done
 .ci/notices >"$tree/LICENSE.go-and-modules"
 chmod -R u+w "$tree"
 
-# v0.1.0 is 0.1.0; v0.1.0-12-g0123456789ab is 0.1.0.post12+g0123456789ab; a commit without a tag is 0+g0123456789ab.
-version=${version#v}
-case $version in
-*-*-g*) version=$(sed -E 's/^(.*)-([0-9]+)-(g[0-9a-f]+)(-dirty)?$/\1.post\2+\3\4/' <<<"$version") ;;
-*.*) version=${version/-dirty/+dirty} ;;
-*) version=0${version:++g$version} ;; # empty without git
-esac
-echo "__version__ = \"${version/-dirty/.dirty}\"" >"$tree/version.py"
+echo "__version__ = \"$(.ci/version pip "$version")\"" >"$tree/version.py"
 
 (cd "$tree" && hatchling build --target wheel --directory "$output") >&2
 rm -rf "$tree"
