@@ -140,7 +140,7 @@ lint: packages ## check style and import directions: golangci-lint (.golangci.ym
 	@.ci/packages lint
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/notices .ci/version .ci/tag .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/notices .ci/ncclnotices .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages fmt

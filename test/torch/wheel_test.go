@@ -19,8 +19,7 @@ import (
 func TestWheel(t *testing.T) {
 	t.Parallel()
 	wheel := buildWheel(t)
-	for _, want := range []string{"ddlemu/bin/ddlemu", "ddlemu_torch/__init__.py", ".dist-info/licenses/LICENSE",
-		".dist-info/licenses/LICENSE.nccl-"} {
+	for _, want := range []string{"ddlemu/bin/ddlemu", "ddlemu_torch/__init__.py", ".dist-info/licenses/LICENSE"} {
 		if names := output(t, "python3", "-m", "zipfile", "--list", wheel); !strings.Contains(names, want) {
 			t.Errorf("%s is not in the wheel", want)
 		}
@@ -75,12 +74,12 @@ func buildWheel(t *testing.T) string {
 	readPrograms(t, filepath.Join("..", "..", "cuda", "torch", "wheel"))
 	folder := t.TempDir()
 	build := filepath.Dir(built.Path(t, "torch"))
-	path := output(t, "../../cuda/torch/wheel/build.sh", build, "v1.2.3-45-g0123456789ab", folder)
-	want := filepath.Join(folder, "ddlemu-1.2.3.post45+g0123456789ab-py3-none-linux_x86_64.whl")
-	if strings.TrimSpace(path) != want {
+	path := strings.TrimSpace(output(t, "../../cuda/torch/wheel/build.sh", build, "v1.2.3-45-g0123456789ab", folder))
+	want := filepath.Join(folder, "ddlemu-1.2.3.post45+g0123456789ab-py3-none-manylinux_2_*_x86_64.whl")
+	if match, err := filepath.Match(want, path); err != nil || !match {
 		t.Fatalf("the wheel is %q, want %q", path, want)
 	}
-	return want
+	return path
 }
 
 // venv is an environment of Python's that also sees the packages of another interpreter.

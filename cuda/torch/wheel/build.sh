@@ -4,7 +4,7 @@
 # FOLDER is where the wheel goes, BUILD/wheel by default. Prints the wheel's path.
 set -euo pipefail
 build=$(realpath "$1") version=$2
-output=${3:-$build/wheel}
+output=$(realpath -m "${3:-$build/wheel}")
 root=$(realpath "$(dirname "$0")/../../..")
 here=$root/cuda/torch/wheel
 tree=$output/tree
@@ -40,14 +40,25 @@ find "$soft" '(' -name '.*.stamp' -o -name libnccl.so ')' -delete
 
 # The licences: of ddlemu, of NCCL, of Go and of the Go modules in the programs.
 cp LICENSE "$tree/LICENSE"
-sed -n 's/.*"package": "\(.*\)".*/\1/p' "$build/softcuda/softcuda.json" | while read -r package; do
-	cp "$build/cache/nccl/$package/copyright" "$tree/LICENSE.nccl-$package"
-done
+.ci/ncclnotices "$build" "$tree"
 .ci/notices >"$tree/LICENSE.go-and-modules"
 chmod -R u+w "$tree"
 
 echo "__version__ = \"$(.ci/version pip "$version")\"" >"$tree/version.py"
 
+# The tag promises a glibc, and the libstdc++ of distributions that have that glibc (PEP 600).
+mapfile -d '' files < <(find "$tree/ddlemu" -type f -print0)
+read -r glibc gcc < <(.ci/libc "${files[@]}")
+case $gcc in
+11) least=2.34 ;;
+12) least=2.35 ;;
+13 | 14) least=2.39 ;;
+*) echo "wheel: no tag of manylinux is known to have the libstdc++ of GCC $gcc" >&2 && exit 1 ;;
+esac
+tag=$(printf '%s\n' "$glibc" "$least" | sort -V | tail -1)
+echo "manylinux_${tag/./_}_x86_64" >"$tree/platform"
+
 (cd "$tree" && hatchling build --target wheel --directory "$output") >&2
 rm -rf "$tree"
+chmod 644 "$output"/ddlemu-*.whl
 ls "$output"/ddlemu-*.whl

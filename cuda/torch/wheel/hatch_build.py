@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives the wheel the tag of the machine that it is built on. It has programs, but works with each version of Python."""
+"""Gives the wheel the tag of its programs and libraries. It works with each version of Python."""
+
+from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -8,6 +10,6 @@ class Hook(BuildHookInterface):
     """Called by hatchling."""
 
     def initialize(self, version, build_data):
-        """Set the tag. The programs are linked to this machine's libc, so no tag of manylinux is promised."""
+        """Set the tag. build.sh has written the platform: the glibc that the programs and libraries need."""
         build_data["pure_python"] = False
-        build_data["tag"] = "py3-none-linux_x86_64"
+        build_data["tag"] = "py3-none-" + Path(self.root, "platform").read_text().strip()
