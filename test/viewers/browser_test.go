@@ -5,6 +5,7 @@ package viewers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/ddlemu/ddlemu/test/needs"
+	"github.com/ddlemu/ddlemu/test/pagecheck"
 )
 
 // browser is a page in Chromium.
@@ -25,26 +27,54 @@ type browser struct {
 	errors []string // on the console, and those that no code caught
 }
 
-// open shows a page in Chromium and waits until it is drawn.
+// start starts Chromium with an empty page. A test that looks at several pages starts one for all of them.
+func start(t *testing.T) *browser {
+	t.Helper()
+	b := &browser{T: t}
+	b.ctx = pagecheck.Start(t, needs.Optional(t, "chromium"), chromedp.WithListener(b.listen))
+	return b
+}
+
+// open shows a page in a Chromium of its own and waits until it is drawn.
 func open(t *testing.T, url string) *browser {
 	t.Helper()
-	path := needs.Optional(t, "chromium")
-	b := &browser{T: t}
-	alloc, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1240, 1000),
-		chromedp.UserDataDir(t.TempDir()))...)
-	t.Cleanup(cancel)
-	ctx, cancelPage := chromedp.NewContext(alloc, chromedp.WithListener(b.listen))
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // waits until Chromium has ended, so that its folder can be removed
-		cancelPage()
-	})
-	if err := chromedp.Do(ctx); err != nil { // starts Chromium; it lives as long as this context
-		t.Fatal(err)
-	}
-	b.ctx = ctx
-	b.do(chromedp.Navigate(url), chromedp.WaitVisible(`body[data-drawn="yes"]`))
+	b := start(t)
+	b.show(url)
 	return b
+}
+
+// show shows another page and waits until it is drawn.
+func (b *browser) show(url string) {
+	b.Helper()
+	b.do(chromedp.Navigate(url), chromedp.WaitVisible(`body[data-drawn="yes"]`))
+}
+
+// looks checks the page in all looks: its texts can be read and do not overlap, and it does not complain. name is that
+// of its pictures.
+func (b *browser) looks(name string) {
+	b.Helper()
+	for _, l := range pagecheck.Looks() {
+		b.look(name, l)
+	}
+	b.noErrors()
+}
+
+// look checks the texts of the page in one look.
+func (b *browser) look(name string, l pagecheck.Look) {
+	b.Helper()
+	if err := pagecheck.Show(b.ctx, l); err != nil {
+		b.Fatal(err)
+	}
+	found, err := pagecheck.Problems(b.ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, line := range found {
+		b.Errorf("%s, %v: %s", name, l, line)
+	}
+	if err := pagecheck.Keep(b.ctx, strings.ReplaceAll(name+" "+l.String(), " ", "-")); err != nil {
+		b.Fatal(err)
+	}
 }
 
 func (b *browser) listen(event any) {
