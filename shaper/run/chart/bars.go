@@ -5,15 +5,11 @@ package chart
 import (
 	"fmt"
 	"io"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 )
 
 // Shares is a picture of the parts of a whole: a bar for each, one below the other.
 type Shares struct {
-	Title, X string // labels
+	Title, X string // what it is about, and what the whole is
 	Parts    []Share
 }
 
@@ -24,28 +20,30 @@ type Share struct {
 	Differs bool // in colour, from the other parts
 }
 
+const (
+	barHeight = 16.0
+	full      = width - 2*margin // length of the bar of 100 %
+)
+
 // WriteSVG draws the shares.
 func (s *Shares) WriteSVG(w io.Writer) error {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text = s.Title, s.X
-	p.X.Min, p.X.Max = 0, 100
-	var names []string
-	n := len(s.Parts)
-	for i := range s.Parts {
-		part := &s.Parts[n-1-i] // the first one is at the top
-		bars, err := plotter.NewBarChart(plotter.Values{part.Percent}, 0.6*vg.Centimeter)
-		if err != nil {
-			return fmt.Errorf("draw %s: %w", part.Name, err)
+	p := begin(s.Title, s.X)
+	for _, part := range s.Parts {
+		percent := fmt.Sprintf("%.1f %%", part.Percent)
+		for i, line := range wrap(part.Name, lettersIn(full)-len(percent)-2) {
+			if p.text(margin, p.y+font, "part", line); i == 0 {
+				p.text(width-margin, p.y+font, "part", percent, `text-anchor="end"`)
+			}
+			p.y += lineSpace
 		}
-		bars.Horizontal, bars.XMin, bars.LineStyle.Width, bars.Color = true, float64(i), 0, colours[0]
+		number := 0
 		if part.Differs {
-			bars.Color = colours[1]
+			number = 1
 		}
-		p.Add(bars)
-		names = append(names, fmt.Sprintf("%s  %.1f %%", part.Name, part.Percent))
+		p.add(`<rect class="track" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"/>`, margin, p.y, full, barHeight)
+		p.add(`<rect class="mark %s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"/>`, colour(number), margin, p.y,
+			full*min(max(part.Percent/100, 0), 1), barHeight)
+		p.y += barHeight + font/2
 	}
-	p.NominalY(names...)
-	p.Y.Min, p.Y.Max = -0.5, float64(n)-0.5
-	takeFont(p)
-	return write(p, w, vg.Length(n+3)*vg.Centimeter)
+	return p.writeTo(w)
 }

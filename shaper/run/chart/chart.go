@@ -1,51 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws lines over a logarithmic scale, pairs of values, and the parts of a whole, as SVG.
+// Package chart draws lines over a parameter, pairs of values, and the parts of a whole, as SVG. A picture is as wide
+// as the page that shows it, has colours for light and dark pages, and the name of a line or group beside it.
 package chart
 
 import (
+	"cmp"
 	"fmt"
-	"image/color"
 	"io"
 	"math"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"slices"
+	"strings"
 )
 
-// colours are those that people with colour blindness tell apart (Okabe and Ito), in the order of the lines.
-var colours = []color.Color{
-	color.RGBA{B: 178, G: 114, A: 255}, color.RGBA{R: 230, G: 159, A: 255}, color.RGBA{G: 158, B: 115, A: 255},
-	color.RGBA{R: 204, G: 121, B: 167, A: 255}, color.RGBA{R: 86, G: 180, B: 233, A: 255},
-	color.RGBA{R: 213, G: 94, A: 255},
-	color.RGBA{R: 240, G: 228, B: 66, A: 255}, color.RGBA{A: 255},
-}
-
-// Chart is a picture.
+// Chart is a picture of lines. An axis is logarithmic if its values ask for it.
 type Chart struct {
 	Title, X, Y string // labels
-	LogY        bool   // then all values must be above 0
-	Legend      Corner
 	Ticks       []Tick // of X
+	Names       bool   // the ticks are names, not figures: all of them are written
 	Lines       []Line
 }
 
-// Corner is where the legend is.
-type Corner int
-
-// The corners.
-const (
-	TopRight Corner = iota
-	TopLeft
-	BottomRight
-)
-
 // Tick is a marked value of X.
 type Tick struct {
-	At   float64 // above 0
+	At   float64
 	Text string
 }
 
@@ -58,80 +36,109 @@ type Line struct {
 // Point is a point of a line.
 type Point struct{ X, Y float64 }
 
+const (
+	plotHeight = 330.0 // of the area of the lines, at least
+	longName   = 20    // letters of a line of a name
+)
+
 // WriteSVG draws the chart.
 func (c *Chart) WriteSVG(w io.Writer) error {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(c.ticks())
-	for i, line := range c.Lines {
-		if err := add(p, i, &line); err != nil {
-			return err
+	var xs, ys []float64
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			xs, ys = append(xs, p.X), append(ys, p.Y)
 		}
 	}
-	if c.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	} else {
-		p.Y.Min = 0
+	if len(xs) == 0 {
+		return begin(c.Title, "There are no values.").writeTo(w)
 	}
-	p.Legend.Top, p.Legend.Left = c.Legend != BottomRight, c.Legend == TopLeft
-	if p.Legend.XOffs = -vg.Centimeter; p.Legend.Left {
-		p.Legend.XOffs = vg.Centimeter / 2
-	}
-	p.Legend.Padding = vg.Points(4)
-	p.Add(plotter.NewGrid())
-	takeFont(p)
-	// The labels lie side by side on a scale of powers.
-	p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/3, draw.XRight, draw.YCenter
-	return write(p, w, 10*vg.Centimeter)
-}
-
-// write writes a picture of a height.
-func write(p *plot.Plot, w io.Writer, height vg.Length) error {
-	canvas := vgsvg.New(16*vg.Centimeter, height)
-	p.Draw(draw.Crop(draw.New(canvas), vg.Points(6), -vg.Points(18), vg.Points(6), -vg.Points(6)))
-	if _, err := canvas.WriteTo(w); err != nil {
-		return fmt.Errorf("write the plot: %w", err)
-	}
-	return nil
-}
-
-// add adds line number i.
-func add(p *plot.Plot, i int, line *Line) error {
-	if len(line.Points) == 0 {
-		return nil
-	}
-	var points plotter.XYs
-	for _, x := range line.Points {
-		points = append(points, plotter.XY(x))
-	}
-	drawn, marks, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return fmt.Errorf("draw %s: %w", line.Name, err)
-	}
-	colour := colours[i%len(colours)]
-	drawn.Color, drawn.Width = colour, vg.Points(1.5)
-	if i >= len(colours) {
-		drawn.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
-	}
-	marks.Color, marks.Shape, marks.Radius = colour, draw.CircleGlyph{}, vg.Points(2.5)
-	p.Add(drawn, marks)
-	p.Legend.Add(line.Name, drawn, marks)
-	return nil
-}
-
-// takeFont takes one font for all texts.
-func takeFont(p *plot.Plot) {
-	for _, style := range []*draw.TextStyle{
-		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label,
-		&p.Legend.TextStyle,
-	} {
-		style.Font.Variant = "Sans"
-	}
-}
-
-func (c *Chart) ticks() (ticks []plot.Tick) {
 	for _, t := range c.Ticks {
-		ticks = append(ticks, plot.Tick{Value: t.At, Label: t.Text})
+		xs = append(xs, t.At)
 	}
-	return ticks
+	p := begin(c.Title, c.Y)
+	names := c.names()
+	top := p.y
+	bottom := top + max(plotHeight, names.height())
+	y := valueAxis(ys, bottom, top)
+	left := p.drawScale(y, names.left())
+	x := placeAxis(xs, left+font/2, names.left()-font)
+	p.y = bottom + p.drawTicks(c.Ticks, c.Names, x, bottom)
+	if c.X != "" {
+		p.y += lineSpace
+		p.text((left+names.left())/2, p.y-font*0.3, "soft", c.X, `text-anchor="middle"`)
+	}
+	for i, l := range c.Lines {
+		p.drawLine(l.Points, i, x, y)
+	}
+	names.draw(p, x, y, top, bottom)
+	return p.writeTo(w)
+}
+
+// drawScale draws the scale of the values up to right, and returns where it ends on the left.
+func (p *picture) drawScale(y axis, right float64) (left float64) {
+	ticks := y.ticks()
+	for _, v := range ticks {
+		left = max(left, margin+widthOf(number(v)))
+	}
+	for _, v := range ticks {
+		p.text(left, y.at(v), "soft", number(v), `text-anchor="end"`, lineDown(0))
+		p.add(`<path class="grid" d="M%.1f %.1fH%.1f"/>`, left+font/3, y.at(v), right-font/2)
+	}
+	return left + font/3
+}
+
+// drawTicks draws the ticks of X below bottom: the ends and those that fit between them, or all names, on as many lines
+// as they take. It returns the height.
+func (p *picture) drawTicks(ticks []Tick, names bool, x axis, bottom float64) (height float64) {
+	widest := 0.0 // so that ticks at even distances are written at even distances
+	for _, t := range ticks {
+		widest = max(widest, widthOf(t.Text))
+		p.add(`<path class="grid" d="M%.1f %.1fv6"/>`, x.at(t.At), bottom)
+	}
+	below := space{area: box{0, bottom, width, math.Inf(1)}}
+	for _, t := range endsFirst(ticks) {
+		half := widthOf(t.Text) / 2
+		at := min(max(x.at(t.At), margin+half), width-margin-half)
+		if !names {
+			half = widest / 2
+		}
+		line, b := 0.0, box{max(0, at-half-font/4), bottom + 8, min(width, at+half+font/4), bottom + 8 + font}
+		for names && !below.fits(b) {
+			b.top, b.bottom, line = b.top+lineSpace, b.bottom+lineSpace, line+1
+		}
+		if below.fits(b) {
+			below.names = append(below.names, b)
+			p.text(at, b.bottom, "soft", t.Text, `text-anchor="middle"`)
+			height = max(height, 8+lineSpace*(line+1))
+		}
+	}
+	return height
+}
+
+// endsFirst are ticks in the order in which they are written.
+func endsFirst(ticks []Tick) []Tick {
+	out := slices.SortedStableFunc(slices.Values(ticks), func(a, b Tick) int { return cmp.Compare(a.At, b.At) })
+	if last := len(out) - 1; last > 1 {
+		out = append([]Tick{out[0], out[last]}, out[1:last]...)
+	}
+	return out
+}
+
+// drawLine draws line number i.
+func (p *picture) drawLine(points []Point, i int, x, y axis) {
+	if len(points) == 0 {
+		return
+	}
+	var path strings.Builder
+	for k, q := range points {
+		fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(k, 1)], x.at(q.X), y.at(q.Y))
+	}
+	class := "line"
+	if i/colours%2 == 1 {
+		class += " dashed"
+	}
+	p.add(`<path class="%s %s" d="%s"/>`, class, colour(i), path.String())
+	for _, q := range points {
+		p.mark(x.at(q.X), y.at(q.Y), i)
+	}
 }

@@ -4,14 +4,8 @@ package chart
 
 import (
 	"fmt"
-	"image/color"
 	"io"
 	"math"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // Scatter is a picture of pairs of values of the same unit, both axes logarithmic and with the same range.
@@ -23,13 +17,12 @@ type Scatter struct {
 
 // Guide is the line on which Y is Factor times X.
 type Guide struct {
-	Name   string // in the legend; "" for none
+	Name   string // "" for none
 	Factor float64
 	Dashed bool
 }
 
-// glyphs mark the groups; each colour has the first one before any has the second one.
-var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}}
+const scatterHeight = 480.0 // of the area of the points
 
 // WriteSVG draws the picture. A picture without points is an error.
 func (s *Scatter) WriteSVG(w io.Writer) error {
@@ -37,26 +30,37 @@ func (s *Scatter) WriteSVG(w io.Writer) error {
 	if !ok {
 		return fmt.Errorf("draw %s: there are no points", s.Title)
 	}
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = s.Title, s.X, s.Y
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
-	p.Add(plotter.NewGrid())
+	p := begin(s.Title, s.Y)
+	top, bottom := p.y, p.y+scatterHeight
+	right := width - margin - max(font, widthOf(number(high))/2)
+	y := axis{log: true, low: low, high: high, from: bottom, to: top}
+	left := p.drawScale(y, right+font/2)
+	x := axis{log: true, low: low, high: high, from: left, to: right}
+	var ticks []Tick
+	for _, v := range x.ticks() {
+		ticks = append(ticks, Tick{v, number(v)})
+		p.add(`<path class="grid" d="M%.1f %.1fV%.1f"/>`, x.at(v), bottom, top)
+	}
+	p.y = bottom + p.drawTicks(ticks, false, x, bottom) + lineSpace
+	p.text((left+right)/2, p.y-font*0.3, "soft", s.X, `text-anchor="middle"`)
+	free := &space{area: box{left, top, right, bottom}}
 	for i := range s.Guides {
-		if err := s.Guides[i].add(p, low, high); err != nil {
-			return err
+		s.Guides[i].draw(p, x, y)
+		free.points = append(free.points, s.Guides[i].points(x, y)...)
+	}
+	for i, g := range s.Groups {
+		for _, q := range g.Points {
+			p.mark(x.at(q.X), y.at(q.Y), i)
+			free.points = append(free.points, Point{x.at(q.X), y.at(q.Y)})
 		}
 	}
 	for i := range s.Groups {
-		if err := addMarks(p, i, &s.Groups[i]); err != nil {
-			return err
-		}
+		p.nameGroup(&s.Groups[i], i, x, y, free)
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
-	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
-	p.Legend.XOffs, p.Legend.YOffs = vg.Centimeter/2, -vg.Centimeter/2
-	takeFont(p)
-	return write(p, w, 16*vg.Centimeter)
+	for i := range s.Guides {
+		p.nameGuide(&s.Guides[i], x, y, free)
+	}
+	return p.writeTo(w)
 }
 
 // span is the range of all values, as whole powers of ten; ok is false if there are none.
@@ -77,40 +81,13 @@ func (s *Scatter) span() (low, high float64, ok bool) {
 	return math.Pow(10, low), math.Pow(10, high), true
 }
 
-// add adds the part of the line that lies between low and high on both axes.
-func (g *Guide) add(p *plot.Plot, low, high float64) error {
-	from, to := max(low, low/g.Factor), min(high, high/g.Factor)
-	line, err := plotter.NewLine(plotter.XYs{{X: from, Y: from * g.Factor}, {X: to, Y: to * g.Factor}})
-	if err != nil {
-		return fmt.Errorf("draw %s: %w", g.Name, err)
-	}
-	line.Color, line.Width = color.Gray{Y: 110}, vg.Points(1)
+// draw draws the part of the line that lies in the picture.
+func (g *Guide) draw(p *picture, x, y axis) {
+	from, to := max(x.low, x.low/g.Factor), min(x.high, x.high/g.Factor)
+	class := "guide"
 	if g.Dashed {
-		line.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
+		class += " dashed"
 	}
-	p.Add(line)
-	if g.Name != "" {
-		p.Legend.Add(g.Name, line)
-	}
-	return nil
-}
-
-// addMarks adds group number i.
-func addMarks(p *plot.Plot, i int, group *Line) error {
-	if len(group.Points) == 0 {
-		return nil
-	}
-	var points plotter.XYs
-	for _, x := range group.Points {
-		points = append(points, plotter.XY(x))
-	}
-	marks, err := plotter.NewScatter(points)
-	if err != nil {
-		return fmt.Errorf("draw %s: %w", group.Name, err)
-	}
-	marks.Color, marks.Radius = colours[i%len(colours)], vg.Points(2.2)
-	marks.Shape = glyphs[i/len(colours)%len(glyphs)]
-	p.Add(marks)
-	p.Legend.Add(group.Name, marks)
-	return nil
+	p.add(`<path class="%s" d="M%.1f %.1fL%.1f %.1f"/>`, class, x.at(from), y.at(from*g.Factor), x.at(to),
+		y.at(to*g.Factor))
 }

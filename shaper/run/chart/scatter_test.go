@@ -27,13 +27,12 @@ func TestScatter(t *testing.T) {
 	}
 	text := out.String()
 	for want, least := range map[string]int{
-		"<svg": 1, "the title": 1, ">measured<": 1, ">expected<": 1, ">one<": 1, ">two<": 1, ">equal<": 1,
-		">10<": 2, ">10000<": 2, "stroke-dasharray": 1,
-		"#0072B2": 3, // the first colour: two points and the legend's
-		"#009E73": 2, // the third one
+		"<svg": 1, "the title": 2, ">measured<": 1, ">expected<": 1, ">equal<": 1, `class="name c0" text-anchor="middle" dy="0.350em">one<`: 1,
+		`class="name c2" text-anchor="middle" dy="0.350em">two<`: 1, ">10<": 2, ">10000<": 2, `class="guide dashed"`: 1,
+		`class="mark c0"`: 2, `class="mark c2"`: 1,
 	} {
-		if n := strings.Count(text, want); n < least {
-			t.Errorf("%q %d times, want %d or more", want, n, least)
+		if n := strings.Count(text, want); n != least {
+			t.Errorf("%q %d times, want %d", want, n, least)
 		}
 	}
 	for _, no := range []string{">empty<", ">1<", ">100000<"} {

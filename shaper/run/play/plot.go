@@ -17,6 +17,7 @@ func (s *Sweep) WriteSVG(w io.Writer) error {
 	c := chart.Chart{
 		Title: fmt.Sprintf("%s: time of a step", s.Results[0].Facts.Workload.Workload.Head.Name),
 		X:     cmp.Or(map[string]string{"bw": "bandwidth", "lat": "latency"}[s.Param], s.Param), Y: "ms",
+		Names: !s.IsScale(),
 	}
 	step, compute := chart.Line{Name: "step"}, chart.Line{Name: "computation"}
 	for i, r := range s.Results {

@@ -129,8 +129,8 @@ func TestCompositionPlot(t *testing.T) {
 	if err := r.WriteSVG(&svg); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"computation  75.0 %", "AllReduce  20.0 %", "AllReduce, waiting  4.5 %",
-		"idle  0.5 %", "% of 200ms", "#E69F00", "#0072B2"} {
+	for _, want := range []string{">computation<", ">75.0 %<", ">AllReduce<", ">20.0 %<", ">AllReduce, waiting<",
+		">4.5 %<", ">0.5 %<", "% of 200ms", `class="mark c0"`, `class="mark c1"`} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("the plot has no %s", want)
 		}

@@ -199,12 +199,15 @@ func (v *Values) SlowFirst() []int {
 // At is where a value stands on the axis of a plot, which is logarithmic: at its number, or, if some have none above
 // 0, at its place in the list.
 func (v *Values) At(i int) float64 {
-	for _, value := range v.List {
-		if !(value.Number > 0) {
-			return float64(i + 1)
-		}
+	if v.IsScale() {
+		return v.List[i].Number
 	}
-	return v.List[i].Number
+	return float64(i + 1)
+}
+
+// IsScale reports whether all values have an order and are above 0. Otherwise a plot has their names only.
+func (v *Values) IsScale() bool {
+	return !slices.ContainsFunc(v.List, func(x Value) bool { return !(x.Number > 0) })
 }
 
 // Matters is the part of a time below which a difference does not matter.

@@ -45,8 +45,7 @@ const boundLine = "bound"
 
 // tableChart draws the times of the schedules over the sizes.
 func tableChart(c *compare.Table) *chart.Chart {
-	out := &chart.Chart{Title: fmt.Sprintf("%s on %s", c.Coll, c.Fabric), X: "size", Y: "us", LogY: true,
-		Legend: chart.TopLeft}
+	out := &chart.Chart{Title: fmt.Sprintf("%s on %s", c.Coll, c.Fabric), X: "size", Y: "us"}
 	bound := chart.Line{Name: boundLine}
 	lines := make([]chart.Line, len(c.Schedules))
 	for _, row := range c.Rows {
@@ -67,7 +66,7 @@ func tableChart(c *compare.Table) *chart.Chart {
 // gridChart draws the bus bandwidth over the grain, a line for each k.
 func gridChart(r *compare.Grid) *chart.Chart {
 	out := &chart.Chart{Title: fmt.Sprintf("%s: %s of %s on %s", r.Kind, r.Coll, units.Size(r.Size), r.Fabric),
-		X: "grain", Y: "bus bandwidth, GB/s", Legend: chart.BottomRight}
+		X: "grain", Y: "bus bandwidth, GB/s"}
 	busbw := func(us float64) float64 { return float64(r.Size) * r.BusFactor / us / 1e3 }
 	bound := chart.Line{Name: boundLine}
 	for _, grain := range r.Grains {
@@ -90,7 +89,7 @@ func gridChart(r *compare.Grid) *chart.Chart {
 // runChart draws the bus bandwidth of the rows, and that of the lower bound.
 func runChart(s *schedule.Schedule, r *perform.Report) *chart.Chart {
 	out := &chart.Chart{Title: fmt.Sprintf("%s: %s on %s", nameOf(r.Schedule), r.Coll, r.Fabric),
-		X: "size", Y: "bus bandwidth, GB/s", LogY: true, Legend: chart.BottomRight}
+		X: "size", Y: "bus bandwidth, GB/s"}
 	bound := chart.Line{Name: boundLine}
 	for _, inPlace := range s.Variants() {
 		line := chart.Line{Name: bench.Place(inPlace)}
