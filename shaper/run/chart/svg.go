@@ -25,7 +25,7 @@ const (
 // groups are those that people with colour blindness tell apart (Okabe and Ito), darker or lighter where a text of this
 // colour could not be read.
 const style = `<style>
-svg { background: #fff; color-scheme: light dark }
+svg { background: #fff; color-scheme: light dark; height: auto }
 text { font: 18px system-ui, "DejaVu Sans", sans-serif; fill: #1d2a33 }
 .title { font-weight: 600 }
 .soft { fill: #52616b }
