@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/intercept/serve/history"
 )
 
 // fake is a fabric that notes the changes that reach it.
@@ -24,6 +26,9 @@ func (f *fake) State() (*State, error) { return &State{Format: Format, Name: "f"
 func (f *fake) Shape(_ context.Context, c Change) (string, error) {
 	f.changes = append(f.changes, c)
 	return "changed", f.err
+}
+func (f *fake) History(hop string) (*history.Series, error) {
+	return &history.Series{Format: history.Format, Hop: hop}, f.err
 }
 func (f *fake) Metrics(w io.Writer) error { _, _ = io.WriteString(w, "x 1\n"); return f.err }
 
@@ -133,6 +138,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/metrics", "", nil, 200, "x 1"},
 		{"GET", "/metrics", "", errors.New("no fabric"), 503, "no fabric"},
 		{"GET", "/other", "", nil, 404, "not found"},
+		{"GET", "/api/history?hop=node0+tx", "", nil, 200, `"hop":"node0 tx"`},
+		{"GET", "/api/history?hop=x", "", errors.New("no hop x"), 404, `{"error":"no hop x"}`},
 		{"GET", "/api/shape", "", nil, 405, "Method Not Allowed"},
 		{"POST", "/api/shape", `{"link":"a","set":{"lat":"1us"},"state":"up"}`, nil, 200, `{"text":"changed"}`},
 		{"POST", "/api/shape", `{"lonk":"a"}`, nil, 400, `unknown field`},

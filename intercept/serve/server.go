@@ -13,6 +13,7 @@ import (
 	"net/http"
 
 	"github.com/ddlemu/ddlemu/intercept/report/page"
+	"github.com/ddlemu/ddlemu/intercept/serve/history"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
@@ -23,6 +24,9 @@ type Source interface {
 	// Shape changes links and returns what has changed, in words. The error is one of the input unless it wraps
 	// ErrInternal.
 	Shape(ctx context.Context, c Change) (string, error)
+	// History is what a port or link did since the last job has begun; "" is the busiest one. The error says that there
+	// is none with this name.
+	History(hop string) (*history.Series, error)
 	// Metrics writes the counters for Prometheus.
 	Metrics(w io.Writer) error
 }
@@ -48,6 +52,10 @@ func New(s Source, auth *Auth, version string) http.Handler {
 	mux.HandleFunc("GET /api/state", func(w http.ResponseWriter, _ *http.Request) {
 		st, err := s.State()
 		answer(w, st, err, http.StatusServiceUnavailable)
+	})
+	mux.HandleFunc("GET /api/history", func(w http.ResponseWriter, r *http.Request) {
+		series, err := s.History(r.URL.Query().Get("hop"))
+		answer(w, series, err, http.StatusNotFound)
 	})
 	mux.HandleFunc("POST /api/shape", func(w http.ResponseWriter, r *http.Request) {
 		var c Change

@@ -45,7 +45,7 @@ func NewServeCommand(g *cli.Global) *cobra.Command {
 		Short: "Show a fabric that is up in a browser, live",
 		Long: `Serves a page that shows a fabric while jobs run on it: the load of each link, the jobs,
 the events, and a form that changes links as "ddlemu shape" does. /metrics has the counters
-for Prometheus, /api/state what the page shows as JSON. It ends with Ctrl-C.
+for Prometheus, /api/state and /api/history what the page shows as JSON. It ends with Ctrl-C.
 
 On a loopback address, processes of the fabric's user and of root may use it. Everybody
 else needs the token that is printed. With --token-file it is in a file, and stays the
@@ -101,7 +101,9 @@ func runServe(ctx context.Context, g *cli.Global, o *serveOptions) error {
 		}
 		fmt.Fprintf(g.Stdout, "other users of this host need the token %s\n", token)
 	}
-	return serve.Serve(ctx, l, auth, serve.New(&served{&named}, auth, cli.Version()))
+	s := &served{g: &named}
+	go s.record(ctx)
+	return serve.Serve(ctx, l, auth, serve.New(s, auth, cli.Version()))
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {
@@ -169,7 +171,10 @@ func pageURL(a *net.TCPAddr, token string) string {
 
 // served is the fabric that a server shows. It is opened for each request, because it may be taken down and brought
 // up again.
-type served struct{ g *cli.Global }
+type served struct {
+	g *cli.Global
+	recorder
+}
 
 func (s *served) State() (*serve.State, error) {
 	up, err := s.g.Open()
