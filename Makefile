@@ -68,9 +68,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 install: ## install what `make build` has made, below PREFIX (default /usr/local) and DESTDIR
-	.ci/install $(BUILD) "$(DESTDIR)" "$(PREFIX)" all
+	.ci/install $(BUILD) "$(DESTDIR)" "$(PREFIX)" base softcuda
 
-dist: packages cli plugin rank ## pack the command and the plugin, as a tarball and a Debian package, in build/dist
+dist: build ## pack a tarball with everything and two Debian packages, in build/dist
 	.ci/dist $(BUILD) "$(VERSION)"
 
 # It installs nothing on the machine: neither it nor `build` before it.

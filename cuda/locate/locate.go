@@ -98,8 +98,8 @@ func (l Layout) Soft(version string) (Libraries, error) {
 	nccl := l.relinked(version)
 	if _, err := os.Stat(filepath.Join(lib, "libcudart.so")); err != nil {
 		return Libraries{}, fmt.Errorf(
-			"there is no GPU to use, and the software CUDA is not in %s: a package has none, so run `make build` "+
-				"in the source, and `make install` to install it (docs/install.md)", l.SoftCUDA)
+			"there is no GPU to use, and the software CUDA is not in %s: install the package ddlemu-softcuda, or run "+
+				"`make build` in the source (docs/install.md)", l.SoftCUDA)
 	}
 	if _, err := os.Stat(nccl); err != nil {
 		return Libraries{}, fmt.Errorf("NCCL %s for the software CUDA is not in %s: it has %s; run `make build`",

@@ -17,6 +17,7 @@ import (
 // of `make test` passes: tests of the fast lane that can start programs, the installation of the list, and tests that
 // start programs of the list.
 func TestReadmeOnANewMachine(t *testing.T) {
+	t.Parallel()
 	needs.Root(t, "a root folder with mounts in it")
 	project := filepath.Dir(built.Path(t))
 	packages, err := needs.Readme(project)

@@ -113,7 +113,8 @@ func (p project) git(t *testing.T, args ...string) {
 func TestTag(t *testing.T) {
 	tag := func(p project, want string) {
 		t.Helper()
-		if got, err := p.run("bash", ".ci/tag"); (err == nil) != strings.HasPrefix(want, "tagged ") || !strings.Contains(got, want) {
+		got, err := p.run("bash", ".ci/tag")
+		if (err == nil) != strings.HasPrefix(want, "tagged ") || !strings.Contains(got, want) {
 			t.Errorf("%q, %v, want %s", got, err, want)
 		}
 	}
@@ -134,8 +135,8 @@ func TestTag(t *testing.T) {
 	tag(p, "v0.2.0 exists")
 }
 
-// The version is that of CHANGELOG.md's newest heading: alone on its tag, with the commits since on later ones, and with
-// the commit where there is no tag.
+// The version is that of CHANGELOG.md's newest heading: alone on its tag, with the commits since on later ones, and
+// with the commit where there is no tag.
 func TestVersion(t *testing.T) {
 	p := newProject(t, "2026-02-01")
 	expect := func(when, want string) {

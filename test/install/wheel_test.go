@@ -11,29 +11,41 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
 )
 
-// buildWheel builds the wheel of build/ in a folder of the test.
-func buildWheel(t *testing.T) string {
+var (
+	wheelOnce sync.Once
+	wheelPath string
+	wheelErr  error
+)
+
+// wheel is the wheel of build/, which is built once for all tests.
+func wheel(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
-	out, err := exec.Command("../../cuda/torch/wheel/build.sh", filepath.Dir(built.Path(t, "torch")), "v0.1.0", folder).Output()
-	if err != nil {
-		t.Fatal(err)
+	build := filepath.Dir(built.Path(t, "torch"))
+	wheelOnce.Do(func() {
+		var out []byte
+		out, wheelErr = exec.Command("../../cuda/torch/wheel/build.sh", build, "v0.1.0", shared).Output()
+		wheelPath = strings.TrimSpace(string(out))
+	})
+	if wheelErr != nil {
+		t.Fatal(wheelErr)
 	}
-	return strings.TrimSpace(string(out))
+	return wheelPath
 }
 
 // The platform in the wheel's name is the one that PyPA's own tool finds, so PyPI takes the wheel, and pip installs it
 // only where it works. Each NCCL in it has upstream's licence.
 func TestWheelCanBePublished(t *testing.T) {
 	t.Parallel()
-	wheel := buildWheel(t)
-	tag := regexp.MustCompile(`^ddlemu-0\.1\.0-py3-none-(manylinux_2_\d+_x86_64)\.whl$`).FindStringSubmatch(filepath.Base(wheel))
+	wheel := wheel(t)
+	name := regexp.MustCompile(`^ddlemu-0\.1\.0-py3-none-(manylinux_2_\d+_x86_64)\.whl$`)
+	tag := name.FindStringSubmatch(filepath.Base(wheel))
 	if tag == nil {
 		t.Fatalf("the wheel is %s", wheel)
 	}

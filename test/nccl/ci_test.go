@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// The project of docs/ci.md builds and passes as the page says, on an installed ddlemu.
+// The project of docs/ci.md builds and passes as the page says, with what the Debian packages have.
 func TestPageOfCI(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/ci.md")
@@ -49,22 +49,18 @@ func TestPageOfCI(t *testing.T) {
 	}
 }
 
-// installed is a folder with what the build made, as after `make install`.
+// installed is the folder /usr of a root in which the Debian packages are unpacked.
 func installed(t *testing.T) string {
 	t.Helper()
-	prefix := t.TempDir()
-	for name, target := range map[string]string{"bin": "bin", "lib/ddlemu/softcuda": "softcuda"} {
-		path := filepath.Join(prefix, name)
-		target, err := filepath.Abs(built.Path(t, target))
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(path), 0o755)
-		}
-		if err == nil {
-			err = os.Symlink(target, path)
-		}
-		if err != nil {
-			t.Fatal(err)
+	packages, err := filepath.Glob(filepath.Join(built.Path(t, "dist"), "*.deb"))
+	if err != nil || len(packages) != 2 {
+		t.Fatalf("packages %q, %v: run `make dist`", packages, err)
+	}
+	root := t.TempDir()
+	for _, p := range packages {
+		if out, err := exec.Command("dpkg-deb", "--extract", p, root).CombinedOutput(); err != nil {
+			t.Fatalf("unpack %s: %v\n%s", p, err, out)
 		}
 	}
-	return prefix
+	return filepath.Join(root, "usr")
 }

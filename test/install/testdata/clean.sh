@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs, uses and removes a package in a root folder: clean.sh ROOT PACKAGE. Its mounts are in a namespace of its own.
+# Installs, uses and removes packages in a root folder: clean.sh ROOT PACKAGE SOFTCUDA TARBALL WHEEL. A line of the
+# standard input has commands that end with a benchmark; they run in a folder with these files. Its mounts are in a
+# namespace of its own.
 set -euo pipefail
 root=$1 package=$2
+shift
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
@@ -44,6 +47,19 @@ for file in man/man1/ddlemu-up.1.gz bash-completion/completions/ddlemu doc/ddlem
 	test -s "$root/usr/share/$file"
 done
 in_root dpkg --purge ddlemu
+
+# Each way to a table begins without the others.
+while read -r commands; do
+	mkdir "$root/way"
+	cp "$@" "$root/way"
+	SECONDS=0
+	in_root sh -c "cd /way && $commands" </dev/null >"$root.way"
+	echo "took $SECONDS s: $commands"
+	cat "$root.way"
+	grep -q '^verdict: VALID$' "$root.way"
+	in_root dpkg --purge ddlemu-softcuda ddlemu
+	rm -r "$root/way"
+done
 files >"$root.after"
 diff "$root.before" "$root.after"
 test -z "$(ls -A "$root/dev/shm")"

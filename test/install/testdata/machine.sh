@@ -36,8 +36,6 @@ step() {
 	echo "took $SECONDS s"
 }
 
-echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fast" # the root is not kept
-
 step make demo
 step make build
 step make test-fast WHICH=.ci/concurrent # the others start no program

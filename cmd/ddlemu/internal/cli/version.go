@@ -77,7 +77,7 @@ func runVersion(g *Global) error {
 // softText says which release lines of NCCL the software CUDA has.
 func softText(versions []string) string {
 	if len(versions) == 0 {
-		return "none: `make build` makes it (docs/install.md)"
+		return "none: the package ddlemu-softcuda has it (docs/install.md)"
 	}
 	return "NCCL " + strings.Join(versions, " and ")
 }
