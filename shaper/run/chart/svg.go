@@ -50,7 +50,8 @@ circle { r: 4px }
 @media (min-width: 1500px) { text { font-size: 8px } circle { r: 1.8px } .name { stroke-width: 2px } }
 @media (prefers-color-scheme: dark) {
 svg { background: #12181c }
-text { fill: #e3eaee } .soft { fill: #a6b5be } .back { fill: #12181c } .track { fill: #2a343b } .name { stroke: #12181c }
+text { fill: #e3eaee } .soft { fill: #a6b5be } .back { fill: #12181c } .track { fill: #2a343b }
+.name { stroke: #12181c }
 .grid { stroke: #2f3a42 } .guide { stroke: #83929b }
 .mark, .name { fill: currentColor }
 .guides { color: #a6b5be }

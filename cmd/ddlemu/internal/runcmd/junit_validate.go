@@ -22,9 +22,9 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 		s.Cases = ending(class, "", "", err)
 		return s
 	}
-	s.Properties = slices.Concat(properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source",
-		r.Source,
-		"verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary), properties(r.Fabric.Properties()...))
+	s.Properties = slices.Concat(properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA,
+		"system", r.System, "source", r.Source, "verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary),
+		properties(r.Fabric.Properties()...))
 	bytes := func(size int64) string { return fmt.Sprintf("%d bytes", size) }
 	for _, l := range r.Lines {
 		got := cmp.Or(l.Emulated, l.Expected)

@@ -215,7 +215,9 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 }
 
 // printHeader prints what the figures of the links are of. allBytes: no rank loaded the plugin.
-func (o *runOptions) printHeader(g *cli.Global, c *configs.Fabric, view string, settings configs.ClockSettings, allBytes bool) {
+func (o *runOptions) printHeader(g *cli.Global, c *configs.Fabric, view string, settings configs.ClockSettings,
+	allBytes bool,
+) {
 	fmt.Fprintf(g.Stderr, "fabric: %s\n", o.inForce.Text)
 	if allBytes {
 		fmt.Fprintln(g.Stderr, "traffic: all packets on the fabric: no rank loaded the plugin")

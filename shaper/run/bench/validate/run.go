@@ -266,9 +266,9 @@ func (t *Table) ForModel(e emulate.Options) emulate.Options {
 }
 
 func (t *Table) report(e *emulate.Options) *Report {
-	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU, Fabric: e.InForce,
-		RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut), Notes: slices.Concat(e.TimeNote(),
-			e.Unused)}
+	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
+		Fabric: e.InForce, RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut),
+		Notes: slices.Concat(e.TimeNote(), e.Unused)}
 }
 
 // remark says in r how the measurement differs from what r compares it with.
