@@ -129,6 +129,7 @@ void works(ApplicationThread *t)
 	std::lock_guard<std::mutex> lock(t->mu);
 	t->asks_socket = -1;
 	t->yields_since = 0;
+	t->sleeps_since = 0;
 	if (!t->idle)
 		return;
 	forget_samples(t);
