@@ -30,7 +30,7 @@ func (f *Fabric) InForce() (configs.InForce, error) {
 		}
 	}
 	now := f.Config
-	if all, common := f.commonLink(); links > 0 && common {
+	if all, common := f.commonLink(); common {
 		now.Link, now.Links, links = all, nil, 0
 	}
 	in := now.InForce(base)

@@ -23,6 +23,10 @@ type expectation struct {
 		Algo, Proto string
 		ExpectedUS  *float64 `json:"expected_us"`
 		BoundUS     float64  `json:"bound_us"`
+		Busiest     struct {
+			Kind, Name string
+			Share      float64
+		} `json:"busiest_hop"`
 		Seeds       struct {
 			TimesUS []float64 `json:"times_us"`
 		}
@@ -100,8 +104,12 @@ func TestExpect(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if last := e.Rows[3]; *last.ExpectedUS > 1.01*last.BoundUS {
+	last := e.Rows[3]
+	if *last.ExpectedUS > 1.01*last.BoundUS {
 		t.Errorf("8 GiB take %.0f us, the bytes alone %.0f", *last.ExpectedUS, last.BoundUS)
+	}
+	if hop := last.Busiest; hop.Kind != "NIC" || hop.Name != "node0 tx" || hop.Share < 0.99 || hop.Share > 1 {
+		t.Errorf("the busiest hop of 8 GiB is %+v", hop)
 	}
 }
 

@@ -86,6 +86,8 @@ type Expectation struct {
 	LastRank time.Duration
 	// BusiestHop is the time for which the busiest hop is occupied, a lower bound of LastRank for these messages.
 	BusiestHop time.Duration
+	// Busiest is that hop; the zero BusyHop if no hop is occupied.
+	Busiest BusyHop
 	// Spread is the possible deviation of Time in either direction, as a fraction. It has two causes: random jitter and
 	// loss, and the unknown order of flows that are ready at the same time.
 	Spread   float64

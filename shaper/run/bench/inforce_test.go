@@ -23,7 +23,8 @@ func TestHeaderSaysWhatIsInForce(t *testing.T) {
 		in := f.InForce(base)
 		var text, document, table bytes.Buffer
 		for _, p := range []Printer{NewText(&text), NewJSON(&document), NewCSV(&table)} {
-			if err := p.Begin(Header{Profile: "ndr400", InForce: in.Changes(), Fabric: in}); err != nil {
+			if err := p.Begin(Header{Profile: "ndr400", InForce: in.Changes(), Fabric: in,
+				NotIn: []string{"launch time", "traffic of other jobs"}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.End(Summary{}); err != nil {
@@ -34,18 +35,22 @@ func TestHeaderSaysWhatIsInForce(t *testing.T) {
 			if !strings.Contains(got, "\n# fabric: "+in.Text+"\n") {
 				t.Errorf("lacks %q:\n%s", in.Text, got)
 			}
+			if !strings.Contains(got, "\n# not in the numbers: launch time; traffic of other jobs\n") {
+				t.Errorf("does not say what is not in the numbers:\n%s", got)
+			}
 		}
 		var got struct {
 			Header struct {
 				InForce string          `json:"in_force"`
 				Fabric  configs.InForce `json:"fabric_in_force"`
+				NotIn   []string        `json:"not_in_numbers"`
 			} `json:"header"`
 		}
 		if err := json.Unmarshal(document.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
 		if h := got.Header; h.InForce != in.Changes() || h.Fabric.Text != in.Text ||
-			h.Fabric.Link != f.Link.JSON() || len(h.Fabric.Overridden) != len(in.Overridden) {
+			h.Fabric.Link != f.Link.JSON() || len(h.Fabric.Overridden) != len(in.Overridden) || len(h.NotIn) != 2 {
 			t.Errorf("JSON has %+v", h)
 		}
 	}

@@ -12,6 +12,27 @@ type Limit struct {
 	Why   string    `json:"why,omitempty"` // the rule of NCCL behind it
 }
 
+// BusyHop is the hop that the messages of a call occupy longest.
+type BusyHop struct {
+	Kind  string  `json:"kind"` // NIC, link, trunk, NVLink or PCIe
+	Name  string  `json:"name"`
+	Share float64 `json:"share"` // of a call's time for which it is occupied
+	Alike int     `json:"alike"` // other hops of this kind that are occupied as long
+}
+
+// String is such as "NIC node0 tx, occupied for 98 % of the time, as are 3 others".
+func (h *BusyHop) String() string {
+	text := fmt.Sprintf("%s %s, occupied for %.0f %% of the time", h.Kind, h.Name, 100*h.Share)
+	switch h.Alike {
+	case 0:
+	case 1:
+		text += ", as is 1 other"
+	default:
+		text += fmt.Sprintf(", as are %d others", h.Alike)
+	}
+	return text
+}
+
 // LimitedBy names what limits calls.
 type LimitedBy string
 

@@ -29,6 +29,8 @@ type Header struct {
 	Check      bool     `json:"-"`
 	// Fabric is all that the fabric has in force.
 	Fabric configs.InForce `json:"fabric_in_force,omitzero"`
+	// NotIn is what the times lack of a real run, printed below the table.
+	NotIn []string `json:"not_in_numbers,omitempty"`
 }
 
 // NewHeader fills a header from cfg and info. The caller sets CUDA, Profile, Datapath and Notes, and Nodes if NCCL's

@@ -124,7 +124,10 @@ func (p *jsonPrinter) End(s Summary) error {
 	return encoder.Encode(p.document)
 }
 
-type csvPrinter struct{ w io.Writer }
+type csvPrinter struct {
+	w     io.Writer
+	notIn []string // see [Header.NotIn]
+}
 
 // NewCSV returns a printer of comma-separated values: a line of names, then one line per measurement. The header and
 // the verdict are comment lines ("#") before and after them.
@@ -141,6 +144,7 @@ func (p *csvPrinter) write(fields ...string) error {
 
 // Begin writes the header and the names.
 func (p *csvPrinter) Begin(h Header) error {
+	p.notIn = h.NotIn
 	var b strings.Builder
 	fmt.Fprintf(&b,
 		"# collective=%s nccl=%s cuda=%s profile=%s datapath=%s clock=%s time_scale=%g ranks=%d nodes=%d warmup=%d "+
@@ -194,6 +198,7 @@ func (p *csvPrinter) Row(r Row) error {
 // End writes notes and the verdict.
 func (p *csvPrinter) End(s Summary) error {
 	var b strings.Builder
+	lines.Print(&b, "# %s\n", NotInText(p.notIn))
 	lines.Print(&b, "# note: %s\n", s.Verdict.Notes)
 	lines.Print(&b, "# %s\n", s.Lines)
 	fmt.Fprintf(&b, "# verdict: %s\n", s.Verdict.Word)

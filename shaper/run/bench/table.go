@@ -19,6 +19,7 @@ type textPrinter struct {
 	w      io.Writer
 	chosen decisions
 	doubts doubts
+	notIn  []string // see [Header.NotIn]
 }
 
 // doubts are what the reader must know of the expected times.
@@ -66,6 +67,7 @@ func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
 
 // Begin prints what is measured and the column names.
 func (p *textPrinter) Begin(h Header) error {
+	p.notIn = h.NotIn
 	var b strings.Builder
 	library := fmt.Sprintf("NCCL %s (%s)", h.NCCL, h.NCCLLib)
 	if h.NCCL == "" {
@@ -147,11 +149,20 @@ func fit(width int, value float64) string {
 	return strconv.FormatFloat(value, 'e', 1, 64)
 }
 
+// NotInText is the line below a table that says what its times lack of a real run; none if they lack nothing.
+func NotInText(notIn []string) []string {
+	if len(notIn) == 0 {
+		return nil
+	}
+	return []string{"not in the numbers: " + strings.Join(notIn, "; ")}
+}
+
 // End prints NCCL's decisions, nccl-tests' two closing lines, notes, reasons and the verdict.
 func (p *textPrinter) End(s Summary) error {
 	var b strings.Builder
 	lines.Print(&b, "# NCCL chose: %s\n", p.chosen.lines())
 	lines.Print(&b, "# expected: %s\n", p.doubts.lines())
+	lines.Print(&b, "# %s\n", NotInText(p.notIn))
 	state := "OK"
 	if s.Wrong != 0 {
 		state = "FAILED"

@@ -41,6 +41,7 @@ type Report struct {
 	InForce string          `json:"in_force,omitempty"`
 	GPUTime string          `json:"gpu_time,omitempty"` // what GPUs cost in the expected times
 	Fabric  configs.InForce `json:"fabric_in_force,omitzero"`
+	NotIn   []string        `json:"not_in_numbers,omitempty"` // what the times lack of a real run
 }
 
 // ShareReport is a [Share].
@@ -95,7 +96,7 @@ func (r *Result) Report() *Report {
 		Findings: r.Verdict.Findings,
 		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes,
 			r.Verdict.Notes)...),
-		InForce: r.InForce.Changes(), GPUTime: r.GPUTime, Fabric: r.InForce,
+		InForce: r.InForce.Changes(), GPUTime: r.GPUTime, Fabric: r.InForce, NotIn: r.NotIn,
 	}
 	if note := r.insideNote(); note != "" {
 		out.Notes = append(out.Notes, note)

@@ -69,6 +69,8 @@ type Result struct {
 	Notes   []string
 	// InForce is what the fabric has in force, for the header.
 	InForce configs.InForce
+	// NotIn is what the times lack of a real run.
+	NotIn []string
 	// GPUTime says what GPUs cost in the expected times, for the header; "" on real GPUs.
 	GPUTime string
 	// Interrupted is how many steps there should have been, 0 if it was not stopped before.
@@ -227,7 +229,10 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 	}
 	r.Scale = j.Fabric.TimeScale()
 	r.Notes = append(slices.Clone(o.On.Unused), r.Notes...)
-	r.InForce, r.GPUTime = o.On.InForce, o.On.GPUTime
+	r.InForce, r.GPUTime, r.NotIn = o.On.InForce, o.On.GPUTime, o.On.NotIn(&j.Fabric.Config, r.Forecast)
+	if r.Forecast {
+		r.NotIn = append([]string{emulate.NoRun}, r.NotIn...)
+	}
 	if text := j.Fabric.Uncontrolled(j.Fabric.All(), false); text != "" {
 		r.Notes = append(r.Notes, text)
 	}

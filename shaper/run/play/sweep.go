@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/lines"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -180,10 +181,9 @@ func (s *Sweep) WriteText(w io.Writer) error {
 	if s.left() > 0 {
 		t.line("# interrupted: %d of %d values played", len(s.Results), len(s.List))
 	}
+	lines.Print(&t.b, "# %s\n", bench.NotInText(first.NotIn))
 	if word := s.Word(); word != "" {
 		t.line("verdict: %s", word)
-	} else {
-		t.line("# the times are those of the model: no call was run")
 	}
 	_, err := io.WriteString(w, t.b.String())
 	return err

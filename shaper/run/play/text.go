@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // WriteText writes a result for people. more is the option that shows all reasons for INVALID, see
@@ -276,9 +277,9 @@ func (t *text) end(more string) {
 		t.line("# Out of bounds values : %d %s", t.Wrong, state)
 	}
 	t.line("# Time of all steps    : %s ms", milliseconds(t.Time))
+	lines.Print(&t.b, "# %s\n", bench.NotInText(t.NotIn))
 	t.line("#")
 	if t.Forecast {
-		t.line("# the times are those of the model: no call was run")
 		return
 	}
 	if t.Problem != "" {

@@ -283,7 +283,10 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report.Explain(rows, &e.Config)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
 	report.GPU, report.GPUTime = e.Config.GPUName(), e.GPUTime
-	report.InForce, report.Fabric = e.InForce.Changes(), e.InForce
+	report.InForce, report.Fabric, report.NotIn = e.InForce.Changes(), e.InForce, e.NotIn(&e.Config, true)
+	if log == nil {
+		report.NotIn = append([]string{emulate.NoRun}, report.NotIn...)
+	}
 	if log != nil {
 		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,

@@ -39,6 +39,7 @@ func printForecast(w io.Writer, r *emulate.Report) {
 		printForecastRows(w, r)
 		printParts(w, r)
 	}
+	printBelow(w, r)
 	if r.Ahead {
 		fmt.Fprint(w,
 			"\nexpected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:\nothers are "+
@@ -50,6 +51,20 @@ func printForecast(w io.Writer, r *emulate.Report) {
 	}
 	if r.Verdict != "" {
 		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has the rows so far\n", r.Verdict)
+	}
+}
+
+// printBelow prints what belongs to the rows of a table: the busiest hop of the largest one, and what the times lack.
+func printBelow(w io.Writer, r *emulate.Report) {
+	below := bench.NotInText(r.NotIn)
+	if r.HasLog && below != nil { // the times of the log may have all of it
+		below = []string{"not in the model's times: " + strings.Join(r.NotIn, "; ")}
+	}
+	if size, hop := r.Busiest(); hop != nil {
+		below = append([]string{fmt.Sprintf("busiest hop of %s: %s", units.Count(int(size), "byte"), hop)}, below...)
+	}
+	if len(below) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(below, "\n"))
 	}
 }
 

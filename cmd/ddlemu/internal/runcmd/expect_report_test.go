@@ -26,6 +26,7 @@ func broadcastRows() []emulate.Forecast {
 	first := emulate.Forecast{Case: c, Known: true, Bound: 884 * time.Microsecond, Waiting: 0.5}
 	first.Time, first.LastRank, first.BusiestHop, first.Channels = 458*time.Microsecond, 890*time.Microsecond,
 		884*time.Microsecond, 2
+	first.Busiest = bench.BusyHop{Kind: "NIC", Name: "node0 tx", Share: 0.993, Alike: 1}
 	c.Size, c.Count = 4<<20, 1<<20
 	return []emulate.Forecast{first, {Case: c, Problem: "no rings", Bound: 3535 * time.Microsecond, Waiting: 0.5}}
 }
@@ -46,7 +47,7 @@ others are done as soon as their data is in the buffers on the path.
 func TestExpectTable(t *testing.T) {
 	var got strings.Builder
 	r := namedReport("wan-metro", broadcastRows(), nil)
-	r.GPUTime = "none (add --gpu)"
+	r.GPUTime, r.NotIn = "none (add --gpu)", []string{"GPU and launch time (add --gpu)", "traffic of other jobs"}
 	printForecast(&got, r)
 	const want = `NCCL 2.22.3, 2 ranks on 2 nodes of wan-metro
 GPU time: none (add --gpu)
@@ -54,6 +55,9 @@ GPU time: none (add --gpu)
    size    count  algo  proto   channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
 1048576   262144  Ring  Simple         2       458.00        2.29        890.00          884.00    884.00
 4194304  1048576  Ring  Simple         -            -           -             -               -   3535.00  no rings
+
+busiest hop of 1048576 bytes: NIC node0 tx, occupied for 99 % of the time, as is 1 other
+not in the numbers: GPU and launch time (add --gpu); traffic of other jobs
 ` + aheadNote
 	if d := cmp.Diff(want, got.String()); d != "" {
 		t.Error(d)
@@ -115,7 +119,12 @@ func TestExpectJudgesLog(t *testing.T) {
 		t.Errorf("--strict says %q", got)
 	}
 	var out strings.Builder
+	r.NotIn = []string{"traffic of other jobs"}
 	printForecast(&out, r)
+	const below = `
+busiest hop of 1048576 bytes: NIC node0 tx, occupied for 99 % of the time, as is 1 other
+not in the model's times: traffic of other jobs
+`
 	const summary = `
 note: no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, algbw, busbw, #wrong)
 
@@ -123,7 +132,7 @@ fixed cost: not known, as no part of the log takes the same time for several siz
 bandwidth: 3.5 GB/s busbw at 1048576 bytes, 153 % of what Ring Simple gives on this fabric: traffic went around the network, or the profile is not this cluster's
 rows: 9 times: 2 as expected, 1 slower, 1 impossible, 1 wrong, 1 contradictory, 3 not judged; look at line 2 (1048576 bytes out of place, wrong), line 2 (1048576 bytes in place, contradictory), line 3 (1048576 bytes out of place, slower) and 4 more; measure again before anything else: wrong or edited rows prove nothing
 `
-	if want := "\n1 row cut:\nline 5: the row is cut before its in-place half ends\n" + aheadNote +
+	if want := "\n1 row cut:\nline 5: the row is cut before its in-place half ends\n" + below + aheadNote +
 		summary; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("%s\nwant at its end %s", out.String(), want)
 	}

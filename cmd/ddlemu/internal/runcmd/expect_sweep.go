@@ -93,6 +93,7 @@ func printSweep(w io.Writer, s *emulate.Sweep) {
 	lines.Print(w, "%s\n", sweep.ChangeLines(s.Changes()))
 	lines.Print(w, "%s\n", s.Reversals())
 	lines.Print(w, "%s\n", s.Conclusions())
+	lines.Print(w, "\n%s\n", bench.NotInText(first.NotIn))
 	lines.Print(w, "\nnote: %s\n", first.Notes)
 	if report := s.Report(); report.Verdict != "" {
 		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports),

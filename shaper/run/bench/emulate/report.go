@@ -37,7 +37,8 @@ type Report struct {
 	// OutOfBounds is how many values of the log are wrong in all, which its rows may not say.
 	OutOfBounds int64    `json:"out_of_bounds,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
-	Verdict     string   `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
+	NotIn       []string `json:"not_in_numbers,omitempty"` // what the times lack of a real run
+	Verdict     string   `json:"verdict,omitempty"`        // incomplete if the calculation was interrupted
 	HasLog      bool     `json:"-"`
 	Ahead       bool     `json:"-"` // the mean of some row is below its bound
 
@@ -66,10 +67,12 @@ type ReportRow struct {
 	BusBW      *float64 `json:"busbw_gbs"`   // null also if the call takes no time
 	LastUS     *float64 `json:"last_rank_us"`
 	BusiestUS  *float64 `json:"busiest_hop_us"` // 0 if links have no rate
-	BoundUS    float64  `json:"bound_us"`       // of the last rank; 0 if links have no rate
-	Problem    string   `json:"problem,omitempty"`
-	Seeds      *Seeded  `json:"seeds,omitempty"`
-	Parts      *Parts   `json:"parts,omitempty"` // where the time goes, if that is asked for
+	// Busiest is the hop of that time; null if links have no rate, and if no message crosses any.
+	Busiest *bench.BusyHop `json:"busiest_hop,omitempty"`
+	BoundUS float64        `json:"bound_us"` // of the last rank; 0 if links have no rate
+	Problem string         `json:"problem,omitempty"`
+	Seeds   *Seeded        `json:"seeds,omitempty"`
+	Parts   *Parts         `json:"parts,omitempty"` // where the time goes, if that is asked for
 	// the one that chooses on the real cluster, in place of NCCL; ddlemu does not have it
 	Tuner string       `json:"tuner,omitempty"`
 	Limit *bench.Limit `json:"limit,omitempty"` // null if nothing is known to limit the call
@@ -149,6 +152,9 @@ func (f *Forecast) row() ReportRow {
 		us, last, busiest := units.Microseconds(f.Time), units.Microseconds(f.LastRank),
 			units.Microseconds(f.BusiestHop)
 		row.ExpectedUS, row.LastUS, row.BusiestUS, row.Channels = &us, &last, &busiest, f.Channels
+		if f.Busiest.Name != "" {
+			row.Busiest = &f.Busiest
+		}
 		if f.Limit.By != "" {
 			row.Limit = &f.Limit
 		}
@@ -157,6 +163,16 @@ func (f *Forecast) row() ReportRow {
 		}
 	}
 	return row
+}
+
+// Busiest is the busiest hop of the largest call, with its size; nil if it is not known.
+func (r *Report) Busiest() (size int64, hop *bench.BusyHop) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Busiest != nil && row.Size >= size {
+			size, hop = row.Size, row.Busiest
+		}
+	}
+	return size, hop
 }
 
 // Failure says how much of the log is not as expected or cut, "" if nothing is.

@@ -238,6 +238,7 @@ func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, no
 	h.CUDA, h.Profile, h.Datapath, h.Nodes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(),
 		o.Nodes(&f.Config)
 	h.InForce, h.Fabric, h.Notes = o.InForce.Changes(), o.InForce, slices.Concat(notes, o.uncontrolled(f))
+	h.NotIn = o.NotIn(&f.Config, false)
 	return h
 }
 

@@ -194,6 +194,7 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 	t.known[key] = bench.Expectation{
 		Time: time.Duration(mean), LastRank: time.Duration(e.Time), BusiestHop: time.Duration(e.Bound),
 		Spread: e.Spread, Channels: e.Channels,
+		Busiest:      t.busiest(e),
 		Extrapolated: e.Extrapolated, Limit: t.limit(&d, e), Explained: explained,
 	}
 	return t.known[key], nil

@@ -43,6 +43,30 @@ func (t *Times) limit(d *plan.Decision, e *expect.Estimate) bench.Limit {
 	return out
 }
 
+// busiest names the hop that a call occupies longest: of several the first.
+func (t *Times) busiest(e *expect.Estimate) (out bench.BusyHop) {
+	if e.Bound < 1 || e.Time <= 0 { // less than a ns
+		return out
+	}
+	const equal = 1e-9 // of sums in another order
+	for _, l := range e.Loads {
+		if l.BusyNs < e.Bound*(1-equal) {
+			continue
+		}
+		by, name := t.hop(l.Hop)
+		if by == bench.Switch {
+			by = "trunk"
+		}
+		switch {
+		case out.Name == "":
+			out = bench.BusyHop{Kind: string(by), Name: name, Share: l.BusyNs / e.Time}
+		case out.Kind == string(by):
+			out.Alike++
+		}
+	}
+	return out
+}
+
 // hop is what a hop is, and its name for people.
 func (t *Times) hop(hop int) (bench.LimitedBy, string) {
 	if hop >= t.fabric.FirstGPULink() {

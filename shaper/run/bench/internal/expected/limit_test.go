@@ -69,3 +69,49 @@ func TestLimitNames(t *testing.T) {
 		t.Error("a limit that is not known has a text")
 	}
 }
+
+// The busiest hop is the first of those that are occupied longest, with the number of others of its kind.
+func TestBusiestHop(t *testing.T) {
+	times := timesOn(t, "h100-sxm", "")
+	port, link, gpu := 1, times.fabric.Link(0, 1), times.fabric.FirstGPULink()
+	for _, tc := range []struct {
+		loads []expect.Load
+		want  bench.BusyHop
+	}{
+		{nil, bench.BusyHop{}},
+		{[]expect.Load{{Hop: port, BusyNs: 0.4}}, bench.BusyHop{}}, // less than a ns
+		{[]expect.Load{{Hop: port, BusyNs: 40}, {Hop: gpu, BusyNs: 80}},
+			bench.BusyHop{Kind: "NVLink", Name: "node0/gpu0:out", Share: 0.8}},
+		{[]expect.Load{{Hop: port, BusyNs: 50}, {Hop: port + 1, BusyNs: 50 * (1 - 1e-12)}, {Hop: port + 2, BusyNs: 49},
+			{Hop: link, BusyNs: 50}}, bench.BusyHop{Kind: "NIC", Name: "node0 rx", Share: 0.5, Alike: 1}},
+		{[]expect.Load{{Hop: link, BusyNs: 90}}, bench.BusyHop{Kind: "link", Name: "node0:node1", Share: 0.9}},
+	} {
+		e := &expect.Estimate{Time: 100, Loads: tc.loads}
+		for _, l := range tc.loads {
+			e.Bound = max(e.Bound, l.BusyNs)
+		}
+		if got := times.busiest(e); got != tc.want {
+			t.Errorf("%v: %+v, want %+v", tc.loads, got, tc.want)
+		}
+	}
+}
+
+// A link between switches is called a trunk, as in fabric files.
+func TestBusiestTrunk(t *testing.T) {
+	c, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes, c.Topology = 4, configs.Topology{Kind: "leaf-spine", Leaves: 2, Spines: 1,
+		Trunk: configs.LinkPatch{Latency: &c.Link.Latency}}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
+	trunk := len(f.Hops) - 1
+	got := times.busiest(&expect.Estimate{Time: 100, Bound: 99, Loads: []expect.Load{{Hop: trunk, BusyNs: 99}}})
+	if want := (bench.BusyHop{Kind: "trunk", Name: f.HopName(trunk), Share: 0.99}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

@@ -111,6 +111,7 @@ func TestDomainIsOneNode(t *testing.T) {
 			if nodes <= max(domain/gpus, 1) && times.Bound(call) != 0 {
 				r.Fatalf("at least %v between nodes", times.Bound(call))
 			}
+			e.Busiest.Name = "" // which of several equal links: they have other names on one node
 			return e
 		}
 		one := call(1)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+)
+
+// What the numbers lack depends on what the fabric has in force, and on what is measured.
+func TestNotIn(t *testing.T) {
+	const (
+		jobs  = "traffic of other jobs"
+		star  = "links between switches (topology star)"
+		stack = "the kernel's network stack"
+		nics  = "the NICs' time for a message"
+	)
+	for _, tc := range []struct {
+		name, profile string
+		change        func(*configs.Fabric)
+		o             Options
+		measured      bool
+		nodes         int // that the ranks use; 0: 2
+		want          []string
+	}{
+		{name: "links of TCP", profile: "eth10", o: Options{GPUTime: "none (add --gpu)"},
+			want: []string{"GPU and launch time (add --gpu)", stack, star, jobs}},
+		{name: "measured", profile: "eth10", o: Options{GPUTime: "none (add --gpu)"}, measured: true,
+			want: []string{"GPU and launch time (add --gpu)", stack, star, jobs}},
+		{name: "on a fabric that is up", profile: "ndr400", o: Options{GPUTime: "none (add --gpu)", Shared: "mine"},
+			measured: true, want: []string{"GPU and launch time (add --gpu)", nics, star}},
+		{name: "several GPUs", profile: "ndr400", change: func(c *configs.Fabric) { c.GPUsPerNode = 2 },
+			o: Options{GPUTime: "none (add --gpu)"}, measured: true,
+			want: []string{"GPU and launch time, and links within a node (add --gpu)", nics, star, jobs}},
+		{name: "real GPUs", profile: "ndr400", o: Options{Libraries: locate.Libraries{CUDA: "gpu"}}, measured: true,
+			want: []string{"in expected times, GPU and launch time", nics, star, jobs}},
+		{name: "kernel datapath", profile: "eth10", change: func(c *configs.Fabric) { c.Datapath = configs.Kernel },
+			o: Options{GPUTime: "none (add --gpu)"}, measured: true,
+			want: []string{"GPU and launch time (add --gpu)", "in expected times, " + stack, star, jobs}},
+		{name: "time of hosts", profile: "t4-efa", o: Options{GPUTime: "none (add --gpu)"}, measured: true,
+			want: []string{"GPU and launch time (add --gpu)", star, jobs}},
+		{name: "time of nodes", profile: "hgx-h100-ndr400", o: Options{GPUTime: "that of h100-sxm"}, measured: true,
+			want: []string{star, jobs}},
+		{name: "one node", profile: "hgx-h100-ndr400", change: func(c *configs.Fabric) { c.GPUsPerNode = 8 },
+			o: Options{GPUTime: "that of h100-sxm"}, measured: true, nodes: 1},
+		{name: "ECMP by pair", profile: "ndr400", change: func(c *configs.Fabric) { c.Topology.Kind = "leaf-spine" },
+			o: Options{GPUTime: "none (add --gpu)"}, measured: true,
+			want: []string{"GPU and launch time (add --gpu)", nics, "several paths between two NICs (ECMP by pair)", jobs}},
+		{name: "ECMP by flow", profile: "ndr400",
+			change: func(c *configs.Fabric) { c.Topology.Kind, c.Topology.ECMP = "leaf-spine", configs.PerFlow },
+			o:      Options{GPUTime: "none (add --gpu)"}, measured: true,
+			want: []string{"GPU and launch time (add --gpu)", nics, jobs}},
+	} {
+		c, err := configs.Profile(tc.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.GPUsPerNode = 1
+		if tc.change != nil {
+			tc.change(c)
+		}
+		if tc.o.Libraries.CUDA == "" {
+			tc.o.Libraries.CUDA = locate.Soft
+		}
+		tc.o.Bench = bench.Config{Ranks: cmp.Or(tc.nodes, 2) * c.GPUsPerNode}
+		got := tc.o.NotIn(c, !tc.measured)
+		if strings.Join(got, "; ") != strings.Join(tc.want, "; ") {
+			t.Errorf("%s:\n%q, want\n%q", tc.name, got, tc.want)
+		}
+	}
+}
