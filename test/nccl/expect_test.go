@@ -27,7 +27,7 @@ type expectation struct {
 			Kind, Name string
 			Share      float64
 		} `json:"busiest_hop"`
-		Seeds       struct {
+		Seeds struct {
 			TimesUS []float64 `json:"times_us"`
 		}
 	}
