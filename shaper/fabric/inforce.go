@@ -3,6 +3,8 @@
 package fabric
 
 import (
+	"slices"
+
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
@@ -31,7 +33,11 @@ func (f *Fabric) InForce() (configs.InForce, error) {
 	}
 	now := f.Config
 	if all, common := f.commonLink(); common {
-		now.Link, now.Links, links = all, nil, 0
+		now.Link, links = all, 0
+		now.Links = slices.DeleteFunc(slices.Clone(now.Links), func(o configs.LinkOverride) bool {
+			p, err := configs.ParsePattern(o.Match)
+			return err != nil || !p.Trunk()
+		})
 	}
 	in := now.InForce(base)
 	if links+trunks > 0 {

@@ -5,6 +5,7 @@ package fabric
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 )
@@ -70,6 +71,8 @@ func TestInForceOfTrunks(t *testing.T) {
 	}
 	c.Nodes, c.Topology = 4, configs.Topology{Kind: "leaf-spine", Leaves: 2, Spines: 2,
 		Trunk: configs.LinkPatch{Latency: &c.Link.Latency}}
+	c.Links = []configs.LinkOverride{{Match: "leaf1:spine0", LinkPatch: configs.LinkPatch{Latency: new(time.Millisecond)}},
+		{Match: "*", LinkPatch: configs.LinkPatch{Loss: &configs.Loss{P: 0.1}}}}
 	fab, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +81,10 @@ func TestInForceOfTrunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, err := fab.InForce()
-	want := "ndr400 with topology leaf-spine (star); 2 links changed by ddlemu shape (see `ddlemu status`)"
+	want := "ndr400 with loss 10% (none), topology leaf-spine (star); 2 links changed by ddlemu shape (see `ddlemu status`)"
+	if in.Listed != 1 {
+		t.Errorf("%d overrides are listed, want that of the links between switches", in.Listed)
+	}
 	if err != nil || in.Changes() != want {
 		t.Errorf("%q, %v, want %q", in.Changes(), err, want)
 	}

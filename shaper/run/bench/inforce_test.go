@@ -24,7 +24,7 @@ func TestHeaderSaysWhatIsInForce(t *testing.T) {
 		var text, document, table bytes.Buffer
 		for _, p := range []Printer{NewText(&text), NewJSON(&document), NewCSV(&table)} {
 			if err := p.Begin(Header{Profile: "ndr400", InForce: in.Changes(), Fabric: in,
-				NotIn: []string{"launch time", "traffic of other jobs"}}); err != nil {
+				NotIn: []string{"launch time", "other traffic"}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.End(Summary{}); err != nil {
@@ -35,7 +35,7 @@ func TestHeaderSaysWhatIsInForce(t *testing.T) {
 			if !strings.Contains(got, "\n# fabric: "+in.Text+"\n") {
 				t.Errorf("lacks %q:\n%s", in.Text, got)
 			}
-			if !strings.Contains(got, "\n# not in the numbers: launch time; traffic of other jobs\n") {
+			if !strings.Contains(got, "\n# not in the numbers: launch time; other traffic\n") {
 				t.Errorf("does not say what is not in the numbers:\n%s", got)
 			}
 		}

@@ -42,7 +42,7 @@ func (v *Values) String() string {
 	if n := len(all); n > mostListed {
 		return fmt.Sprintf("%s to %s in %d values", all[0], all[n-1], n)
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(all, " or ")
 }
 
 // maxValues is the maximum number of values.

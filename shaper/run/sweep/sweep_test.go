@@ -126,7 +126,7 @@ func TestReversals(t *testing.T) {
 // A header lists a few values, and sums many up.
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
-		"lat=1us,10us": "1us, 10us", "bw=10G..800G": "10Gbps to 800Gbps in 8 values"} {
+		"lat=1us,10us": "1us or 10us", "bw=10G..800G": "10Gbps to 800Gbps in 8 values"} {
 		v, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ others are done as soon as their data is in the buffers on the path.
 func TestExpectTable(t *testing.T) {
 	var got strings.Builder
 	r := namedReport("wan-metro", broadcastRows(), nil)
-	r.GPUTime, r.NotIn = "none (add --gpu)", []string{"GPU and launch time (add --gpu)", "traffic of other jobs"}
+	r.GPUTime, r.NotIn = "none (add --gpu)", []string{"GPU and launch time (add --gpu)", "other traffic"}
 	printForecast(&got, r)
 	const want = `NCCL 2.22.3, 2 ranks on 2 nodes of wan-metro
 GPU time: none (add --gpu)
@@ -57,7 +57,7 @@ GPU time: none (add --gpu)
 4194304  1048576  Ring  Simple         -            -           -             -               -   3535.00  no rings
 
 busiest hop of 1048576 bytes: NIC node0 tx, occupied for 99 % of the time, as is 1 other
-not in the numbers: GPU and launch time (add --gpu); traffic of other jobs
+not in the numbers: GPU and launch time (add --gpu); other traffic
 ` + aheadNote
 	if d := cmp.Diff(want, got.String()); d != "" {
 		t.Error(d)
@@ -119,11 +119,11 @@ func TestExpectJudgesLog(t *testing.T) {
 		t.Errorf("--strict says %q", got)
 	}
 	var out strings.Builder
-	r.NotIn = []string{"traffic of other jobs"}
+	r.NotIn = []string{"other traffic"}
 	printForecast(&out, r)
 	const below = `
 busiest hop of 1048576 bytes: NIC node0 tx, occupied for 99 % of the time, as is 1 other
-not in the model's times: traffic of other jobs
+not in the model's times: other traffic
 `
 	const summary = `
 note: no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, algbw, busbw, #wrong)

@@ -10,7 +10,7 @@ import (
 )
 
 // NoRun is what is not in the numbers if nothing was run.
-const NoRun = "a run (all times are the model's)"
+const NoRun = "a run (only the model)"
 
 // NotIn lists what a real run on a fabric like c would spend time on, and the times of this one lack, as c has it in
 // force. model says that only times of the model are meant; else there are measured ones too.
@@ -34,7 +34,7 @@ func (o *Options) notInNodes(c *configs.Fabric, model bool) string {
 	}
 	text := "GPU and launch time"
 	if o.gpus(c) > 1 {
-		text += ", and links within a node"
+		text += ", links within a node"
 	}
 	if o.Libraries.CUDA != locate.Soft && !model {
 		return onlyMeasured + text
@@ -51,20 +51,20 @@ func (o *Options) notInNetwork(c *configs.Fabric, model bool) (all []string) {
 	switch {
 	case inNICs:
 	case c.Transport.Kind != configs.TCP:
-		all = append(all, "the NICs' time for a message")
+		all = append(all, "NIC time per message")
 	case c.OnKernel() && !model:
-		all = append(all, onlyMeasured+"the kernel's network stack")
+		all = append(all, onlyMeasured+"kernel network stack")
 	default:
-		all = append(all, "the kernel's network stack")
+		all = append(all, "kernel network stack")
 	}
 	switch {
 	case c.Topology.IsStar():
-		all = append(all, "links between switches (topology star)")
+		all = append(all, "trunks (topology star)")
 	case c.Topology.ECMP != configs.PerFlow:
 		all = append(all, "several paths between two NICs (ECMP by pair)")
 	}
 	if o.Shared == "" || model {
-		all = append(all, "traffic of other jobs")
+		all = append(all, "other traffic")
 	}
 	return all
 }

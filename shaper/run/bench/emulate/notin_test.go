@@ -15,10 +15,10 @@ import (
 // What the numbers lack depends on what the fabric has in force, and on what is measured.
 func TestNotIn(t *testing.T) {
 	const (
-		jobs  = "traffic of other jobs"
-		star  = "links between switches (topology star)"
-		stack = "the kernel's network stack"
-		nics  = "the NICs' time for a message"
+		jobs  = "other traffic"
+		star  = "trunks (topology star)"
+		stack = "kernel network stack"
+		nics  = "NIC time per message"
 	)
 	for _, tc := range []struct {
 		name, profile string
@@ -36,7 +36,7 @@ func TestNotIn(t *testing.T) {
 			measured: true, want: []string{"GPU and launch time (add --gpu)", nics, star}},
 		{name: "several GPUs", profile: "ndr400", change: func(c *configs.Fabric) { c.GPUsPerNode = 2 },
 			o: Options{GPUTime: "none (add --gpu)"}, measured: true,
-			want: []string{"GPU and launch time, and links within a node (add --gpu)", nics, star, jobs}},
+			want: []string{"GPU and launch time, links within a node (add --gpu)", nics, star, jobs}},
 		{name: "real GPUs", profile: "ndr400", o: Options{Libraries: locate.Libraries{CUDA: "gpu"}}, measured: true,
 			want: []string{"in expected times, GPU and launch time", nics, star, jobs}},
 		{name: "kernel datapath", profile: "eth10", change: func(c *configs.Fabric) { c.Datapath = configs.Kernel },
