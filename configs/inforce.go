@@ -136,7 +136,7 @@ func (in *InForce) render() {
 	}
 	text += strings.Join(rest, ", ")
 	if in.Listed > 0 {
-		text += fmt.Sprintf("; some links otherwise (%s in the file)", units.Count(in.Listed, "override"))
+		text += fmt.Sprintf("; some links otherwise (%s)", units.Count(in.Listed, "override"))
 	}
 	in.Text = strings.Join(append([]string{text}, in.shaped()...), "; ")
 }

@@ -72,7 +72,7 @@ func TestInForceFields(t *testing.T) {
 		t.Errorf("overridden: %v", in.Overridden)
 	}
 	for _, want := range []string{"with loss 10% (none); ", ", NICs per node 8, GPU h100-sxm; ",
-		"; some links otherwise (1 override in the file); 2 links changed by ddlemu shape"} {
+		"; some links otherwise (1 override); 2 links changed by ddlemu shape"} {
 		if !strings.Contains(in.Text, want) {
 			t.Errorf("%q lacks %q", in.Text, want)
 		}

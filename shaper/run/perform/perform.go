@@ -67,16 +67,17 @@ func (r *Row) SetDiff() { r.Diff = new(100 * (r.Avg/r.Expected - 1)) }
 
 // Report is what a run found. The tags are the names under --json.
 type Report struct {
-	Schedule string   `json:"schedule"`
-	Coll     string   `json:"collective"`
-	GPUs     int      `json:"gpus"`
-	Fabric   string   `json:"fabric"`
-	Via      string   `json:"via"`
-	NCCL     string   `json:"nccl,omitempty"`
-	Rows     []Row    `json:"rows"`
-	Notes    []string `json:"notes,omitempty"`
-	Verdict  string   `json:"verdict,omitempty"`
-	Reasons  []string `json:"reasons,omitempty"`
+	Schedule string          `json:"schedule"`
+	Coll     string          `json:"collective"`
+	GPUs     int             `json:"gpus"`
+	Fabric   string          `json:"fabric"`
+	Via      string          `json:"via"`
+	NCCL     string          `json:"nccl,omitempty"`
+	Rows     []Row           `json:"rows"`
+	Notes    []string        `json:"notes,omitempty"`
+	Verdict  string          `json:"verdict,omitempty"`
+	Reasons  []string        `json:"reasons,omitempty"`
+	InForce  configs.InForce `json:"fabric_in_force,omitzero"` // what the fabric has in force
 
 	Judged *verdict.Verdict `json:"-"` // nil if no byte was to be sent
 }

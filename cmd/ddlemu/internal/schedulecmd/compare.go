@@ -15,7 +15,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
@@ -90,6 +89,7 @@ func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOp
 		names[i] = nameOf(arg)
 	}
 	t := compare.New(place, names, all)
+	t.InForce = o.inForce
 	failed := fillTable(ctx, t, sizes, show)
 	if failed == nil && withNCCL {
 		show.Set("NCCL decides", progress.Unknown)
@@ -104,7 +104,7 @@ func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOp
 		}
 		t.Verdict = verdict.Incomplete
 	}
-	return errors.Join(failed, g.Print(t, func(w io.Writer) { printComparison(w, t, &place.Fabric.Config) }))
+	return errors.Join(failed, g.Print(t, func(w io.Writer) { printComparison(w, t) }))
 }
 
 // fillTable adds the rows of all sizes.
@@ -142,9 +142,9 @@ func (o *scheduleCompareOptions) readAll(g *cli.Global, args []string) (all []*s
 	return all, nil
 }
 
-func printComparison(w io.Writer, c *compare.Table, on *configs.Fabric) {
+func printComparison(w io.Writer, c *compare.Table) {
 	fmt.Fprintf(w, "# ddlemu schedule compare: %s on fabric %s, expected times in us\n", c.Coll, c.Fabric)
-	printGPUTime(w, on)
+	printInForce(w, &c.InForce)
 	header := []string{"size(B) "}
 	for _, name := range c.Schedules {
 		header = append(header, name+" ")

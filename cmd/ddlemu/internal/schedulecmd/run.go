@@ -148,7 +148,7 @@ func runSchedule(ctx context.Context, g *cli.Global, o *scheduleRunOptions, arg 
 	if report == nil {
 		return failed
 	}
-	report.Via = o.Via
+	report.Via, report.InForce = o.Via, o.inForce
 	if p2p, ok := player.(*perform.P2P); ok {
 		report.NCCL = p2p.NCCL
 	}

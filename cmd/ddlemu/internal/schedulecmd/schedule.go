@@ -208,14 +208,20 @@ func nameOf(arg string) string { return strings.TrimSuffix(filepath.Base(arg), "
 // scheduleFabric are the flags of the fabric that a schedule runs on.
 type scheduleFabric struct {
 	fabriccmd.SourceOptions
+	inForce configs.InForce
 }
 
 // place is the fabric with the GPUs on it. Unless a flag says otherwise, the clock is virtual. On a profile, unless
 // --nodes is given, each GPU is a node of its own.
 func (o *scheduleFabric) place(g *cli.Global, gpus int) (*model.Place, error) {
-	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.Flags)
+	var unset configs.Fabric
+	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Unset: &unset, Getenv: g.Getenv}, o.Flags)
 	if err != nil {
 		return nil, err
+	}
+	o.inForce = c.InForce(&unset)
+	if c.GPU != nil {
+		o.inForce.GPUTime = "none (a schedule takes the time of the links between nodes only)"
 	}
 	if o.Flags.Changed("node-time") && c.NodeTime {
 		return nil, cli.BadInput("--node-time: a schedule takes the time of the links between nodes only: leave it out")
@@ -240,10 +246,11 @@ func (o *scheduleFabric) place(g *cli.Global, gpus int) (*model.Place, error) {
 	return p, nil
 }
 
-// printGPUTime prints the line of a header that says what GPUs cost, if the fabric has some.
-func printGPUTime(w io.Writer, c *configs.Fabric) {
-	if c.GPU != nil {
-		fmt.Fprintln(w, "# GPU time: none (a schedule takes the time of the links between nodes only)")
+// printInForce prints the lines of a header that say what the fabric has in force, and what GPUs cost, if it has some.
+func printInForce(w io.Writer, in *configs.InForce) {
+	fmt.Fprintf(w, "# in force: %s\n", in.Text)
+	if in.GPUTime != "" {
+		fmt.Fprintf(w, "# GPU time: %s\n", in.GPUTime)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
@@ -71,7 +70,7 @@ func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOption
 	}
 	show, stop := g.ShowProgress("schedule sweep")
 	defer stop()
-	r.Kind = kind
+	r.Kind, r.InForce = kind, o.inForce
 	err = r.Fill(ctx, place, func(k int, grain int64) (*schedule.Schedule, error) {
 		return o.make(fmt.Sprintf("%s:k=%d,grain=%d", kind, k, grain))
 	}, func(part float64) { show.Part("times are calculated", part) })
@@ -81,7 +80,7 @@ func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOption
 	if err := o.plotOption.write(gridChart(r)); err != nil {
 		return err
 	}
-	return g.Print(r, func(w io.Writer) { printGrid(w, r, &place.Fabric.Config) })
+	return g.Print(r, func(w io.Writer) { printGrid(w, r) })
 }
 
 // lists reads the lists of k and grains, and the size.
@@ -108,10 +107,10 @@ func (o *scheduleSweepOptions) lists() (*compare.Grid, error) {
 	return r, nil
 }
 
-func printGrid(w io.Writer, r *compare.Grid, on *configs.Fabric) {
+func printGrid(w io.Writer, r *compare.Grid) {
 	fmt.Fprintf(w, "# ddlemu schedule sweep %s: %s of %d bytes on fabric %s, expected times in us, bound %s\n",
 		r.Kind, r.Coll, r.Size, r.Fabric, cli.Us(r.Bound))
-	printGPUTime(w, on)
+	printInForce(w, &r.InForce)
 	header := []string{"grain "}
 	for _, k := range r.Ks {
 		header = append(header, fmt.Sprintf("k %d ", k))

@@ -50,7 +50,7 @@ func (r *scheduleRun) printTable(w io.Writer, report *perform.Report) {
 		what += "  via p2p (coarser: groups of ncclSend and ncclRecv, whole chunks)  NCCL " + report.NCCL
 	}
 	fmt.Fprintf(w, "# fabric %s  nodes %d  %s  calls %d\n", c.Name, c.Nodes, what, r.o.Iters)
-	printGPUTime(w, c)
+	printInForce(w, &report.InForce)
 	t := cli.NewTable(w, "size(B) ", "count ", "type ", "redop ", "place", "avg_time(us) ", "min_time(us) ",
 		"avg_algbw(GiB/s) ", "max_algbw(GiB/s) ", "avg_algbw(GB/s) ", "max_algbw(GB/s) ", "busbw(GB/s) ", "#wrong ",
 		"expected(us) ", "diff(%) ", "bound(us) ")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
@@ -18,13 +19,14 @@ const elem = 4
 
 // Table has the times of schedules over sizes. The tags are the names under --json.
 type Table struct {
-	Coll      string        `json:"collective"`
-	Fabric    string        `json:"fabric"`
-	Schedules []string      `json:"schedules"`
-	Rows      []Row         `json:"rows"`
-	Loads     []BusiestLink `json:"busiest_links"`
-	Notes     []string      `json:"notes,omitempty"`
-	Verdict   string        `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
+	Coll      string          `json:"collective"`
+	Fabric    string          `json:"fabric"`
+	Schedules []string        `json:"schedules"`
+	Rows      []Row           `json:"rows"`
+	Loads     []BusiestLink   `json:"busiest_links"`
+	Notes     []string        `json:"notes,omitempty"`
+	InForce   configs.InForce `json:"fabric_in_force,omitzero"` // what the fabric has in force
+	Verdict   string          `json:"verdict,omitempty"`        // incomplete if the calculation was interrupted
 
 	place *model.Place
 	all   []*schedule.Schedule

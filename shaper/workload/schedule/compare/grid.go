@@ -13,14 +13,15 @@ import (
 
 // Grid has the times of one kind of schedule over k and the grain, at one size. The tags are the names under --json.
 type Grid struct {
-	Kind   string      `json:"kind"`
-	Coll   string      `json:"collective"`
-	Fabric string      `json:"fabric"`
-	Size   int64       `json:"size"`
-	Bound  float64     `json:"bound_us"`
-	Ks     []int       `json:"k"`
-	Grains []int64     `json:"grains"`
-	Times  [][]float64 `json:"times_us"` // by grain, then k
+	Kind    string          `json:"kind"`
+	Coll    string          `json:"collective"`
+	Fabric  string          `json:"fabric"`
+	Size    int64           `json:"size"`
+	Bound   float64         `json:"bound_us"`
+	Ks      []int           `json:"k"`
+	Grains  []int64         `json:"grains"`
+	Times   [][]float64     `json:"times_us"`                 // by grain, then k
+	InForce configs.InForce `json:"fabric_in_force,omitzero"` // what the fabric has in force
 
 	BusFactor float64 `json:"-"` // from algbw to busbw
 }
