@@ -182,6 +182,9 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	if err != nil {
 		return v, 0, err
 	}
+	if !o.isSoft() {
+		o.inForce.GPUTime = "" // a GPU takes its own time
+	}
 	j.ExpectExits(exits)
 	view, status, err := o.command(ctx, g, j, append(env, o.clock.variables()...), args)
 	v = j.Verdict()
