@@ -141,7 +141,7 @@ func (r *Run) sum(calls []*why.Explained, causes map[string]*Times, side func(*T
 		parts = append(parts, c.Path...)
 	}
 	scale := r.Trace.Ranks[0].TimeScale
-	for _, p := range why.Merged(parts) {
+	for _, p := range why.Totals(parts) {
 		text := p.String()
 		if causes[text] == nil {
 			causes[text] = &Times{}

@@ -46,6 +46,9 @@ func (p *Replayed) MessageOf(x *link.HopRecord) int { return p.Messages[x.Flow][
 // HopOf is the hop of the fabric that a record is about.
 func (p *Replayed) HopOf(x *link.HopRecord) int { return p.paths[x.Flow][x.Hop].Hop }
 
+// PathOf is the hops that the segment of a record crosses.
+func (p *Replayed) PathOf(x *link.HopRecord) []link.PathHop { return p.paths[x.Flow] }
+
 // Path is the hops that message i crosses. The message must be played.
 func (p *Replayed) Path(i int) []link.PathHop { return p.paths[p.FlowOf[i]] }
 

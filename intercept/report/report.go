@@ -108,10 +108,20 @@ func (m *maker) cause(p why.Part) int {
 	return n
 }
 
-func (m *maker) parts(all []why.Part, most int) []Part {
+// parts lists the parts of a time.
+func (m *maker) parts(all []why.Part) []Part {
+	out := make([]Part, 0, len(all))
+	for _, p := range all {
+		out = append(out, Part{m.cause(p), m.ns(p.Ns)})
+	}
+	return out
+}
+
+// totals lists the first parts of a time.
+func (m *maker) totals(all []why.Total, most int) []Part {
 	out := make([]Part, 0, min(len(all), most))
 	for _, p := range all[:min(len(all), most)] {
-		out = append(out, Part{m.cause(p), m.ns(p.Ns)})
+		out = append(out, Part{m.cause(p.Part), m.ns(p.Ns)})
 	}
 	return out
 }
@@ -124,7 +134,7 @@ func (m *maker) sums() {
 	for _, f := range m.why.Functions {
 		m.functions[f.Name] = len(m.data.Functions)
 		m.data.Functions = append(m.data.Functions,
-			Function{Name: f.Name, Calls: f.Calls, Time: m.ns(f.Ns), Parts: m.parts(f.Parts, len(f.Parts)),
+			Function{Name: f.Name, Calls: f.Calls, Time: m.ns(f.Ns), Parts: m.totals(f.Parts, len(f.Parts)),
 				Traffic: []Pair{}, Sizes: []Class{}})
 	}
 	type pair struct{ function, from, to int }
@@ -193,10 +203,10 @@ func (m *maker) calls() {
 		x := CallTime{
 			Function: m.functions[c.Name], Sequence: c.Seq, Job: m.Trace.Tasks[c.Tasks[0]].Job, Start: m.time(c.Start),
 			Time:  m.ns(c.Ns()),
-			Bytes: c.Bytes, Messages: len(c.Messages), LastRank: c.Rank, Parts: m.parts(why.Merged(c.Path), mostParts),
+			Bytes: c.Bytes, Messages: len(c.Messages), LastRank: c.Rank, Parts: m.totals(why.Totals(c.Path), mostParts),
 		}
 		if paths[c] {
-			x.Path = m.parts(c.Path, len(c.Path))
+			x.Path = m.parts(c.Path)
 		}
 		m.data.Calls = append(m.data.Calls, x)
 	}

@@ -17,37 +17,46 @@ const (
 // Advise returns the place of the smallest upgrade that brings about as much as all links twice as fast, and says so.
 // The changes are those of Upgrades, in their order, with their results. The place is -1 if no upgrade is worth it.
 func Advise(changes []Change, results []*Result) (best int, text string) {
-	all, latency := -1, -1
-	for i := range changes {
-		switch changes[i].Kind {
-		case AllLinks:
-			all = i
-		case Latency:
-			latency = i
-		}
-	}
+	all := slices.IndexFunc(changes, func(c Change) bool { return c.Kind == AllLinks })
 	if all < 0 || results[all].Before[0].Calls == 0 {
 		return -1, ""
 	}
+	best = smallest(changes, results, all)
+	switch best {
+	case -1:
+		text = fmt.Sprintf("no upgrade of links is worth it: %s bring %s", changes[all].Name, Percent(results[all].Gain()))
+	case all:
+		text = onlyAll(changes, results, all)
+	default:
+		text = adviceText(changes, results, best, all)
+	}
+	for i := range changes { // latencies and losses
+		if gain := results[i].Gain(); !changes[i].IsUpgrade() && gain <= leastGain && gain < results[all].Gain() {
+			text += fmt.Sprintf("; %s: %s", changes[i].Name, Percent(gain))
+		}
+	}
+	return best, text
+}
+
+// smallest is the place of the upgrade with the fewest cables that brings about as much as all links; -1 if these bring
+// nothing.
+func smallest(changes []Change, results []*Result, all int) int {
 	whole := results[all].Gain()
 	if whole > leastGain {
-		text = fmt.Sprintf("no upgrade of links is worth it: %s bring %s", changes[all].Name, Percent(whole))
-		if latency >= 0 && results[latency].Gain() <= leastGain {
-			text += fmt.Sprintf("; the latency counts: %s bring %s", changes[latency].Name, Percent(results[latency].Gain()))
-		}
-		return -1, text
+		return -1
 	}
-	best = all
+	best := all
 	for i := range changes {
-		c, gain := &changes[i], results[i].Gain()
-		if !c.IsUpgrade() || gain > enough*whole {
+		gain := results[i].Gain()
+		if !changes[i].IsUpgrade() || gain > enough*whole {
 			continue
 		}
-		if n, least := len(c.Links), len(changes[best].Links); n < least || n == least && gain < results[best].Gain() {
+		n, least := len(changes[i].Links), len(changes[best].Links)
+		if n < least || n == least && gain < results[best].Gain() {
 			best = i
 		}
 	}
-	return best, adviceText(changes, results, best, all)
+	return best
 }
 
 // IsUpgrade says whether a change makes links faster.
@@ -59,11 +68,8 @@ func (c *Change) IsUpgrade() bool {
 	return false
 }
 
-// adviceText says what the best change brings, beside all of them and beside each of its parts alone.
+// adviceText says what the best change brings, beside all links and beside each of its parts alone.
 func adviceText(changes []Change, results []*Result, best, all int) string {
-	if best == all {
-		return onlyAll(changes, results, all)
-	}
 	c := &changes[best]
 	text := fmt.Sprintf("%s: %s", c.Name, Percent(results[best].Gain()))
 	if len(c.Links) > mostNames {

@@ -116,7 +116,7 @@ func TestAdviceAgainstUpgrades(t *testing.T) {
 	replaytest.Play(t, f, tr)
 	best, text := Advise(upgrades(t, f, tr, 3))
 	if best >= 0 || !strings.Contains(text, "no upgrade of links is worth it") ||
-		!strings.Contains(text, "all latencies x0.5 bring -") {
+		!strings.Contains(text, "; all latencies x0.5: -") {
 		t.Errorf("%d %q", best, text)
 	}
 	tr.Messages[0].Received, tr.Messages[0].Sent = false, false

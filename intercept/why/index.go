@@ -21,6 +21,7 @@ type index struct {
 
 	last    int64   // the last time that the ledgers know
 	longest []int64 // the longest occupation of each hop
+	came    []int64 // see cameAt; nil until somebody asks
 	// The messages that each rank has sent on each of NCCL's channels, by the time at which they were
 	// complete for it.
 	complete map[channel][]messages.At

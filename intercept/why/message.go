@@ -56,9 +56,9 @@ func (x *index) firstHop(l *timeline, i int, segments [][]*link.HopRecord) {
 			before := segments[k-1][0]
 			hop := x.HopOf(before)
 			l.to(before.Start+before.Dur, Part{Cause: Serialize, Link: x.Fabric.HopName(hop)})
-			x.wait(l, i, hop, s[0].Ready)
+			x.wait(l, i, hop, s[0].Ready, x.notAllowed)
 		}
-		x.wait(l, i, x.HopOf(s[0]), s[0].Start)
+		x.wait(l, i, x.HopOf(s[0]), s[0].Start, x.paused)
 	}
 }
 
@@ -84,7 +84,7 @@ func (x *index) stuckParts(l *timeline, i int) {
 		l.to(sent[0].Start+sent[0].Dur, Part{Cause: Serialize, Link: x.Fabric.HopName(x.HopOf(sent[0]))})
 		l.to(min(sent[len(sent)-1].Next, x.last), Part{Cause: Propagation})
 	} else if hop >= 0 {
-		x.wait(l, i, x.Path(i)[0].Hop, since)
+		x.wait(l, i, x.Path(i)[0].Hop, since, x.notAllowed)
 	}
 	l.cut(x.last)
 	if hop >= 0 {
@@ -122,7 +122,7 @@ func (x *index) beforeFirst(l *timeline, i int, first *link.HopRecord) {
 		l.to(min(m.ReceivePosted, first.Ready), Part{Cause: Receive, Rank: x.rankOf(m.Job, m.Receiver)})
 		l.to(min(m.ReceivePosted+x.reverseLatency(i), first.Ready), Part{Cause: Propagation})
 	}
-	x.wait(l, i, x.HopOf(first), first.Ready-transport.Overhead)
+	x.wait(l, i, x.HopOf(first), first.Ready-transport.Overhead, x.notAllowed)
 	l.to(first.Ready, Part{Cause: Host})
 }
 
@@ -136,7 +136,7 @@ func (x *index) lastSegment(l *timeline, i int, s []*link.HopRecord, due int64) 
 			if p.Ready > l.at { // a queue did not take it, and it was sent again
 				l.to(p.Ready, Part{Cause: Recovery, Link: x.Fabric.HopName(hop)})
 			}
-			x.wait(l, i, hop, p.Start)
+			x.wait(l, i, hop, p.Start, x.paused)
 		}
 		l.to(p.Next, Part{Cause: Propagation})
 		if p.Dur > slowest.Dur {
@@ -180,26 +180,27 @@ func (x *index) lossy(i int) string {
 	return name
 }
 
-// wait cuts the time up to t, in which a segment of message i waited at a hop.
-func (x *index) wait(l *timeline, i, hop int, t int64) {
+// wait cuts the time up to t, in which a segment of message i waited at a hop. free gives the time in which the hop was
+// free to its cause.
+func (x *index) wait(l *timeline, i, hop int, t int64, free func(l *timeline, i, hop int, t int64)) {
 	if t <= l.at {
 		return
 	}
 	name := x.Fabric.HopName(hop)
 	x.occupied(hop, l.at, t, func(p *link.HopRecord, from, to int64) {
-		x.unoccupied(l, i, hop, from)
+		x.unoccupied(l, i, hop, from, free)
 		other := x.MessageOf(p)
 		if other == i {
 			l.to(to, Part{Cause: Serialize, Link: name})
 		} else {
-			l.to(to, Part{Cause: Queue, Link: name, Behind: x.behind(i, other)})
+			l.to(to, Part{Cause: Queue, Link: name, Behind: x.behind(i, other), Between: x.between(other)})
 		}
 	})
-	x.unoccupied(l, i, hop, t)
+	x.unoccupied(l, i, hop, t, free)
 }
 
 // unoccupied cuts the time up to t, in which a segment of message i waited for a hop that was free.
-func (x *index) unoccupied(l *timeline, i, hop int, t int64) {
+func (x *index) unoccupied(l *timeline, i, hop int, t int64, free func(l *timeline, i, hop int, t int64)) {
 	if t <= l.at {
 		return
 	}
@@ -209,16 +210,26 @@ func (x *index) unoccupied(l *timeline, i, hop int, t int64) {
 			return
 		}
 	}
+	free(l, i, hop, t)
+}
+
+// notAllowed gives the time up to t, in which a segment of message i was not allowed on its first hop yet, to its cause.
+func (x *index) notAllowed(l *timeline, i, hop int, t int64) {
 	switch {
 	case x.transport.Kind == link.TCP:
-		l.to(t, Part{Cause: Window})
-	case x.transport.Gap > 0 && hop == x.Path(i)[0].Hop:
+		x.congestion(l, i, x.windowQueue(i, l.at, t), t, Part{Cause: Window})
+	case x.transport.Gap > 0:
 		l.to(t, Part{Cause: Host}) // LogGP's gap
 	case x.lossy(i) != "":
 		l.to(t, Part{Cause: Recovery, Link: x.lossy(i)}) // go-back-N: the sender waits until it knows of a loss
 	default:
-		l.to(t, Part{Cause: Paused, Link: x.Fabric.HopName(hop)})
+		x.paused(l, i, hop, t) // a queue for each flow
 	}
+}
+
+// paused gives the time up to t, in which a queue behind a hop had no space for a segment of message i, to its cause.
+func (x *index) paused(l *timeline, i, hop int, t int64) {
+	x.congestion(l, i, x.bufferQueue(i, hop, l.at, t), t, Part{Cause: Paused, Link: x.Fabric.HopName(hop)})
 }
 
 // reverseLatency is how long an acknowledgement of message i takes.

@@ -34,13 +34,22 @@ const (
 	Unexplained Cause = "not recorded" // the model does not have it: traffic without a ledger, or steps that were late
 )
 
+// Pair is the two ranks of a message.
+type Pair struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
 // Part is a time with one cause.
 type Part struct {
 	Cause  Cause  `json:"cause"`
 	Link   string `json:"link,omitempty"`   // of the fabric, if it is about one
 	Rank   string `json:"rank,omitempty"`   // if it is about one
-	Behind string `json:"behind,omitempty"` // whose messages occupied the link
-	Ns     int64  `json:"ns"`               // of the fabric's clock, not divided by the time scale
+	Behind string `json:"behind,omitempty"` // whose messages occupied the link, or the congested one
+	// Congested is the link whose queue held the bytes for which a full window or a paused link waited.
+	Congested string `json:"congested,omitempty"`
+	Ns        int64  `json:"ns"` // of the fabric's clock, not divided by the time scale
+	Between   Pair   `json:"-"`  // the ranks of these messages
 }
 
 // String says the cause in a phrase.
@@ -59,6 +68,9 @@ func (p Part) String() string {
 	case Queue:
 		return fmt.Sprintf("queueing on %s behind %s", p.Link, p.Behind)
 	case Paused:
+		if p.Congested != "" {
+			return fmt.Sprintf("%s paused by the full queue at %s behind %s", p.Link, p.Congested, p.Behind)
+		}
 		return p.Link + " paused by a full queue behind it"
 	case Down:
 		return p.Link + " was down"
@@ -67,6 +79,9 @@ func (p Part) String() string {
 	case Recovery:
 		return "recovery of losses from " + p.Link
 	case Window:
+		if p.Congested != "" {
+			return fmt.Sprintf("full window or send buffer: its bytes queue at %s behind %s", p.Congested, p.Behind)
+		}
 		return "full window or send buffer"
 	case Host:
 		return "cost of the emulated hosts"
@@ -78,24 +93,51 @@ func (p Part) String() string {
 	return "not explained by the recorded messages"
 }
 
-// Merged sums the parts with the same cause, link, rank and other side, the largest first.
-func Merged(parts []Part) []Part {
-	sums := map[Part]int64{}
+// Total is the time with one cause, of several parts.
+type Total struct {
+	Part
+	By []Share `json:"by,omitempty"` // whose messages occupied the link, or the congested one, the largest first
+}
+
+// Share is how much of a time messages between two ranks have caused.
+type Share struct {
+	Pair
+	Ns int64 `json:"ns"` // of the fabric's clock, not divided by the time scale
+}
+
+// Totals sums the parts with the same cause, links, rank and other side, the largest first.
+func Totals(parts []Part) []Total {
+	var out []Total
+	at := map[Part]int{}
+	by := map[Part]map[Pair]int64{}
 	for _, p := range parts {
-		ns := p.Ns
-		p.Ns = 0
-		sums[p] += ns
-	}
-	out := make([]Part, 0, len(sums))
-	for p, ns := range sums {
-		if ns != 0 {
-			p.Ns = ns
-			out = append(out, p)
+		key := p
+		key.Ns, key.Between = 0, Pair{}
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key], by[key] = i, map[Pair]int64{}
+			out = append(out, Total{Part: key})
+		}
+		out[i].Ns += p.Ns
+		if p.Between != (Pair{}) {
+			by[key][p.Between] += p.Ns
 		}
 	}
-	slices.SortFunc(out, func(a, b Part) int {
+	for i := range out {
+		key := out[i].Part
+		key.Ns = 0
+		for pair, ns := range by[key] {
+			out[i].By = append(out[i].By, Share{pair, ns})
+		}
+		slices.SortFunc(out[i].By, func(a, b Share) int {
+			return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		})
+	}
+	out = slices.DeleteFunc(out, func(t Total) bool { return t.Ns == 0 })
+	slices.SortFunc(out, func(a, b Total) int {
 		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Link, b.Link),
-			cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Behind, b.Behind))
+			cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Behind, b.Behind), cmp.Compare(a.Congested, b.Congested))
 	})
 	return out
 }

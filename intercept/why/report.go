@@ -28,8 +28,8 @@ type Function struct {
 	Calls int
 	// Unfinished counts the calls that had not ended when the ledgers ended.
 	Unfinished int
-	Ns         int64  // summed
-	Parts      []Part // summed, the largest first
+	Ns         int64   // summed
+	Parts      []Total // the largest first
 }
 
 // Of explains all calls of a trace.
@@ -65,6 +65,7 @@ func (r *Report) compare(p *replay.Replayed) {
 func (r *Report) sum() {
 	slices.SortStableFunc(r.Calls, func(a, b Explained) int { return cmp.Compare(a.Start, b.Start) })
 	at := map[string]int{}
+	var parts [][]Part // of each function
 	for i := range r.Calls {
 		c := &r.Calls[i]
 		if c.Warmup {
@@ -75,6 +76,7 @@ func (r *Report) sum() {
 			k = len(r.Functions)
 			at[c.Name] = k
 			r.Functions = append(r.Functions, Function{Name: c.Name})
+			parts = append(parts, nil)
 		}
 		f := &r.Functions[k]
 		f.Calls++
@@ -82,10 +84,10 @@ func (r *Report) sum() {
 			f.Unfinished++
 		}
 		f.Ns += c.Ns()
-		f.Parts = append(f.Parts, c.Path...)
+		parts[k] = append(parts[k], c.Path...)
 	}
 	for i := range r.Functions {
-		r.Functions[i].Parts = Merged(r.Functions[i].Parts)
+		r.Functions[i].Parts = Totals(parts[i])
 	}
 	slices.SortStableFunc(r.Functions, func(a, b Function) int { return cmp.Compare(b.Ns, a.Ns) })
 }
@@ -120,6 +122,12 @@ func (x *index) rankOf(job, rank int) string {
 		name += " of " + x.Trace.Jobs[job]
 	}
 	return name
+}
+
+// between are the ranks of a message.
+func (x *index) between(i int) Pair {
+	m := &x.Trace.Messages[i]
+	return Pair{x.rankOf(m.Job, m.Sender), x.rankOf(m.Job, m.Receiver)}
 }
 
 // behind names whose message another one waits for.

@@ -4,6 +4,7 @@ package why
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -168,9 +169,107 @@ func TestPlantedCauses(t *testing.T) {
 				t.Fatalf("%+v", r)
 			}
 			c := r.Calls[len(r.Calls)-1]
-			first := Merged(c.Path)[0]
+			first := Totals(c.Path)[0]
 			if share := float64(first.Ns) / float64(c.Ns()); first.String() != tc.want || share < tc.share {
 				t.Errorf("%.1f %% %s, want %q, at least %.0f %%\n%v", 100*share, first, tc.want, 100*tc.share, c.Path)
+			}
+			if Sum(c.Path) != c.Ns() {
+				t.Errorf("the causes sum to %d of %d ns", Sum(c.Path), c.Ns())
+			}
+		})
+	}
+}
+
+// A full window and a paused link are explained by the link at which the bytes wait, and by those whose bytes they are.
+func TestCongestedLink(t *testing.T) {
+	small := []string{"transport:", "  kind: tcp", "  send_buffer: 128KiB", "  window: 128KiB"}
+	slow := []string{"links:", "  - match: node0:node1", "    bandwidth: 1Gbps"}
+	lossless := func(more ...string) []string {
+		return append([]string{"  queue: lossless:64K", "transport:", "  kind: rdma"}, more...)
+	}
+	switches := []string{"topology:", "  kind: leaf-spine", "  leaves: 2", "  spines: 1", "  trunk:",
+		"    bandwidth: 10Gbps", "    latency: 1us", "    queue: lossless:64K"}
+	const others = 40
+	for name, tc := range map[string]struct {
+		lines []string
+		plant func(j *job)
+		want  string
+		share float64 // of the call, at least
+		by    []Pair
+	}{
+		"own bytes in the window": {append(slices.Clone(small), slow...), func(j *job) {
+			j.send(j.call("Send", 0, 0, 0, 0), 0, 1, 16*chunk, 0, 0)
+		}, "full window or send buffer: its bytes queue at node0:node1 behind this message's own bytes", 0.8,
+			[]Pair{{"rank 0", "rank 1"}}},
+		"another call fills the port": {small, func(j *job) {
+			other, c := j.call("AllToAll", 0, 0, 0, 0), j.call("AllReduce", 1000, 1000, 1000, 1000)
+			for range others {
+				j.send(other, 0, 1, chunk, 0, 0)
+				j.send(other, 3, 1, chunk, 0, 0)
+			}
+			j.send(c, 2, 1, 16*chunk, 1000, 0)
+		}, "full window or send buffer: its bytes queue at node1 rx behind another AllToAll", 0.3,
+			[]Pair{{"rank 0", "rank 1"}, {"rank 3", "rank 1"}}},
+		"window that is shorter than the round trip": {[]string{"transport:", "  kind: tcp", "  send_buffer: 1MiB",
+			"  window: 16KiB", "links:", "  - match: node0:node1", "    latency: 10ms"}, func(j *job) {
+			j.send(j.call("Send", 0, 0, 0, 0), 0, 1, 8*chunk, 0, 0)
+		}, "full window or send buffer", 0.8, nil},
+		"incast pauses the senders": {lossless(), func(j *job) {
+			c := j.call("AllToAll", 0, 0, 0, 0)
+			for range others {
+				j.send(c, 0, 1, chunk, 0, 0)
+				j.send(c, 2, 1, chunk, 0, 0)
+			}
+			j.send(j.call("Send", 0, 0, 0, 0), 3, 1, 64*chunk, 1000, 0)
+		}, "node3 tx paused by the full queue at node1 rx behind another AllToAll", 0.2,
+			[]Pair{{"rank 0", "rank 1"}, {"rank 2", "rank 1"}}},
+		"tcp whose window is open": {[]string{"  queue: lossless:64K", "transport:", "  kind: tcp", "  send_buffer: 16MiB",
+			"  window: 16MiB"}, func(j *job) {
+			c := j.call("AllToAll", 0, 0, 0, 0)
+			for range others {
+				j.send(c, 0, 1, chunk, 0, 0)
+				j.send(c, 2, 1, chunk, 0, 0)
+			}
+			j.send(j.call("Send", 0, 0, 0, 0), 3, 1, 64*chunk, 1000, 0)
+		}, "node3 tx paused by the full queue at node1 rx behind another AllToAll", 0.2,
+			[]Pair{{"rank 0", "rank 1"}, {"rank 2", "rank 1"}}},
+		"queues of others do not count": {append([]string{"  queue: fair:1M"}, append(slices.Clone(small), slow...)...),
+			func(j *job) {
+				other, c := j.call("AllToAll", 0, 0, 0, 0), j.call("Send", 0, 0, 0, 0)
+				for range 10 * others {
+					j.send(other, 2, 1, chunk, 0, 0)
+					j.send(other, 3, 1, chunk, 0, 0)
+				}
+				j.send(c, 0, 1, 4*chunk, 0, 0)
+			}, "full window or send buffer: its bytes queue at node0:node1 behind this message's own bytes", 0.4,
+			[]Pair{{"rank 0", "rank 1"}}},
+		"a trunk pauses two hops before it": {lossless(switches...), func(j *job) {
+			c := j.call("AllToAll", 0, 0, 0, 0)
+			for range others {
+				j.send(c, 1, 3, 4*chunk, 0, 0)
+			}
+			j.send(j.call("Send", 0, 0, 0, 0), 0, 2, 64*chunk, 1000, 0)
+		}, "node0 tx paused by the full queue at leaf0:spine0 behind another AllToAll", 0.2,
+			[]Pair{{"rank 1", "rank 3"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(replaytest.Fabric(t, 4, tc.lines...))
+			tc.plant(j)
+			j.play(t)
+			c := j.explain(t).Calls[len(j.Calls)-1]
+			totals := Totals(c.Path)
+			i := slices.IndexFunc(totals, func(p Total) bool { return p.String() == tc.want })
+			if i < 0 || float64(totals[i].Ns) < tc.share*float64(c.Ns()) {
+				t.Fatalf("no %q with %.0f %% of %d ns:\n%#v", tc.want, 100*tc.share, c.Ns(), totals)
+			}
+			var by []Pair
+			sum := int64(0)
+			for _, s := range totals[i].By {
+				by, sum = append(by, s.Pair), sum+s.Ns
+			}
+			slices.SortFunc(by, func(a, b Pair) int { return strings.Compare(a.From+a.To, b.From+b.To) })
+			if !slices.Equal(by, tc.by) || by != nil && sum != totals[i].Ns {
+				t.Errorf("%v, want %v: %d of %d ns", totals[i].By, tc.by, sum, totals[i].Ns)
 			}
 			if Sum(c.Path) != c.Ns() {
 				t.Errorf("the causes sum to %d of %d ns", Sum(c.Path), c.Ns())
@@ -216,7 +315,7 @@ func TestUnfinishedCalls(t *testing.T) {
 			}
 			r := j.explain(t)
 			got := r.Calls[0]
-			first := Merged(got.Path)[0]
+			first := Totals(got.Path)[0]
 			if !got.Unfinished || r.Functions[0].Unfinished != 1 || got.End != end || got.Rank != "rank 1" ||
 				first.String() != tc.want {
 				t.Errorf("%+v; first cause %v", got, first)
@@ -235,6 +334,7 @@ func TestPropertyCausesSumUp(t *testing.T) {
 			"  window: 128KiB"),
 		replaytest.Fabric(t, 4, "links:", "  - match: node0:*", "    bandwidth: 3Gbps", "    loss: 1%"),
 		replaytest.Fabric(t, 4, "endpoint:", "  overhead: 700ns", "  gap: 2us"),
+		replaytest.Fabric(t, 4, "  queue: lossless:64K"), replaytest.Fabric(t, 4, "  queue: fair:64K"),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		j := newJob(rapid.SampledFrom(fabrics).Draw(t, "fabric"))
@@ -258,7 +358,7 @@ func TestPropertyCausesSumUp(t *testing.T) {
 				t.Fatalf("%s #%d: the causes sum to %d of %d ns", c.Name, c.Seq, Sum(c.Path), c.Ns())
 			}
 			for _, p := range c.Path {
-				if p.Ns <= 0 {
+				if p.Ns <= 0 || (p.Congested != "") != (p.Behind != "" && (p.Cause == Window || p.Cause == Paused)) {
 					t.Fatalf("%s #%d: %+v", c.Name, c.Seq, p)
 				}
 			}
@@ -301,7 +401,7 @@ func TestOtherJob(t *testing.T) {
 		if c.Name != "AllReduce" {
 			continue
 		}
-		if first := Merged(c.Path)[0]; first.String() != "queueing on node1 rx behind job B's AllToAll" ||
+		if first := Totals(c.Path)[0]; first.String() != "queueing on node1 rx behind job B's AllToAll" ||
 			c.Rank != "rank 1 of A" {
 			t.Errorf("%s; the last byte was at %s", first, c.Rank)
 		}

@@ -22,8 +22,9 @@ type explained struct {
 		Ended    bool
 		Time     int64 `json:"time_ns"`
 		Causes   []struct {
-			Cause, Link, Rank, Behind string
-			Ns                        int64
+			Cause, Link, Rank, Behind, Congested string
+			By                                   []struct{ From, To string }
+			Ns                                   int64
 		}
 	}
 }
@@ -138,6 +139,36 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 		check(t, got, 0.8, func(cause, link, _ string) bool {
 			return strings.Contains(link, ":") && (cause == "serializing" || cause == "queueing") // either direction
 		})
+	})
+	t.Run("full windows and paused senders before a slow trunk", func(t *testing.T) {
+		narrow := writeFabric(t, "base: eth25-tcp", "nodes: 8", "topology:", "  kind: leaf-spine", "  leaves: 2",
+			"  spines: 1", "  trunk:", "    bandwidth: 100Gbps", "    latency: 1us", "links:",
+			"  - match: leaf1>spine0", "    bandwidth: 25Gbps")
+		got := trace(t, "alltoall", "--file", narrow, "--ranks", "8", "--nccl", "2.29", "-b", "4M", "-e", "4M", "-n", "3")
+		waits := map[string]int64{}
+		for _, c := range got.Calls {
+			for _, p := range c.Causes {
+				if p.Cause != "window" && p.Cause != "paused" {
+					continue
+				}
+				if p.Congested == "" {
+					waits["unknown"] += p.Ns
+					continue
+				}
+				waits[p.Cause] += p.Ns
+				if p.Congested != "leaf1:spine0" || len(p.By) == 0 {
+					t.Errorf("%+v", p)
+				}
+				for _, pair := range p.By { // they cross the trunk
+					if pair.From < "rank 4" || pair.To > "rank 3" {
+						t.Errorf("%s to %s do not cross %s", pair.From, pair.To, p.Congested)
+					}
+				}
+			}
+		}
+		if waits["window"] == 0 || waits["paused"] == 0 || waits["unknown"] > waits["window"]/100 {
+			t.Errorf("waits %v", waits)
+		}
 	})
 	t.Run("lossy link", func(t *testing.T) {
 		got := trace(t, append(sizes, "allreduce", "--file", lossy, "--ranks", "4")...)

@@ -104,22 +104,33 @@ func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int, notes []
 			}
 			fmt.Fprintf(p.w, "%s #%d: %s, %s on its critical path\n", c.Name, c.Seq, end,
 				units.Count(len(c.Steps), "message"))
-			p.parts(why.Merged(c.Path), c.Ns())
+			p.parts(why.Totals(c.Path), c.Ns())
 		}
 	}
 	cli.PrintBasis(p.w, t, "", notes)
 }
 
+// leastNamed is the share of a time from which on a cause is printed with the ranks whose messages occupied the link.
+const leastNamed = 0.1
+
 // parts prints the causes of a time, the largest first.
-func (p *whyPrinter) parts(parts []why.Part, whole int64) {
+func (p *whyPrinter) parts(parts []why.Total, whole int64) {
 	line := func(ns int64, text string) {
 		fmt.Fprintf(p.w, "  %5.1f %%  %10s  %s\n", 100*float64(ns)/float64(max(whole, 1)), p.time(ns), text)
 	}
-	for _, part := range parts[:min(mostParts, len(parts))] {
+	for i := range parts[:min(mostParts, len(parts))] {
+		part := &parts[i]
 		line(part.Ns, part.String())
+		if len(part.By) > 0 && float64(part.Ns) >= leastNamed*float64(whole) {
+			fmt.Fprintf(p.w, "%*s%s\n", 25, "", occupants(part.By))
+		}
 	}
 	if len(parts) > mostParts {
-		line(why.Sum(parts[mostParts:]), units.Count(len(parts)-mostParts, "other cause"))
+		rest := int64(0)
+		for i := range parts[mostParts:] {
+			rest += parts[mostParts+i].Ns
+		}
+		line(rest, units.Count(len(parts)-mostParts, "other cause"))
 	}
 }
 
@@ -127,29 +138,36 @@ func (p *whyPrinter) time(ns int64) string { return fmt.Sprintf("%.3f us", float
 
 // whyCall is a call in JSON. Times are ns of the emulated network, without the time scale.
 type whyCall struct {
-	Function     string     `json:"function"`
-	Sequence     int        `json:"sequence"`
-	Communicator string     `json:"communicator"`
-	Job          string     `json:"job"`
-	Start        int64      `json:"start_ns"` // of the fabric's clock, divided by the time scale
-	Time         int64      `json:"time_ns"`
-	Warmup       bool       `json:"warm_up,omitempty"` // before what the job measures
-	Ended        bool       `json:"ended"`             // false: its time is until the ledgers end
-	LastRank     string     `json:"last_rank"`
-	Bytes        uint64     `json:"bytes"` // of its messages
-	Messages     int        `json:"messages"`
-	Critical     int        `json:"messages_on_critical_path"`
-	Causes       []why.Part `json:"causes"` // the largest first
+	Function     string      `json:"function"`
+	Sequence     int         `json:"sequence"`
+	Communicator string      `json:"communicator"`
+	Job          string      `json:"job"`
+	Start        int64       `json:"start_ns"` // of the fabric's clock, divided by the time scale
+	Time         int64       `json:"time_ns"`
+	Warmup       bool        `json:"warm_up,omitempty"` // before what the job measures
+	Ended        bool        `json:"ended"`             // false: its time is until the ledgers end
+	LastRank     string      `json:"last_rank"`
+	Bytes        uint64      `json:"bytes"` // of its messages
+	Messages     int         `json:"messages"`
+	Critical     int         `json:"messages_on_critical_path"`
+	Causes       []why.Total `json:"causes"` // the largest first
 }
+
+// mostPairsJSON is how many pairs of ranks a cause has in JSON: those whose messages occupied the link for longest.
+const mostPairsJSON = 16
 
 func whyJSON(t *messages.Trace, r *why.Report, notes []string) any {
 	scale := t.Ranks[0].TimeScale
 	calls := make([]whyCall, len(r.Calls))
 	for i := range r.Calls {
 		c := &r.Calls[i]
-		causes := why.Merged(c.Path)
+		causes := why.Totals(c.Path)
 		for k := range causes {
 			causes[k].Ns /= scale
+			causes[k].By = causes[k].By[:min(mostPairsJSON, len(causes[k].By))]
+			for n := range causes[k].By {
+				causes[k].By[n].Ns /= scale
+			}
 		}
 		calls[i] = whyCall{
 			Function: c.Name, Sequence: c.Seq, Communicator: fmt.Sprintf("%#x", c.Comm),
