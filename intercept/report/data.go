@@ -30,6 +30,7 @@ type Data struct {
 	Ranks     []Rank          `json:"ranks"`
 	Functions []Function      `json:"functions"` // the longest first
 	Causes    []Cause         `json:"causes"`
+	Upgrades  Upgrades        `json:"upgrades"`
 	Calls     []CallTime      `json:"calls"` // in the order of their starts
 	AllCalls  int             `json:"all_calls"`
 	Load      Load            `json:"load"`
@@ -144,6 +145,24 @@ type CallTime struct {
 	LastRank string `json:"last_rank"`
 	Parts    []Part `json:"parts"`          // the largest first
 	Path     []Part `json:"path,omitempty"` // of the longest calls: the same time in its order
+}
+
+// Upgrades are what `ddlemu whatif` says of faster links. There are none if no call has ended.
+type Upgrades struct {
+	Advice string    `json:"advice,omitempty"`
+	Notes  []string  `json:"notes"` // what the times do not rest on
+	List   []Upgrade `json:"list"`
+}
+
+// Upgrade is a change of links. The times are from the begin of the first call to the end of the last one.
+type Upgrade struct {
+	Name    string   `json:"name"`
+	Kind    string   `json:"kind"`  // as of `ddlemu whatif --json`
+	Links   []string `json:"links"` // as patterns of links: a cable is one, a NIC is one
+	Advised bool     `json:"advised"`
+	Before  int64    `json:"before_ns"`
+	After   int64    `json:"after_ns"`
+	Gain    float64  `json:"gain"` // -0.2 is a fifth less time
 }
 
 // Load is what each hop of Map.Hops did in each window of time.

@@ -41,7 +41,8 @@ func New(p *replay.Replayed, r *why.Report) *Data {
 	m := &maker{
 		Replayed: p, why: r, scale: p.Trace.Ranks[0].TimeScale,
 		data: &Data{Format: Format, Jobs: p.Trace.Jobs, TimeScale: p.Trace.Ranks[0].TimeScale, AllCalls: len(r.Calls),
-			Notes: []string{}, Outcomes: []Outcome{}, Causes: []Cause{}, Ranks: []Rank{}, Functions: []Function{}},
+			Notes: []string{}, Outcomes: []Outcome{}, Causes: []Cause{}, Ranks: []Rank{}, Functions: []Function{},
+			Upgrades: Upgrades{Notes: []string{}, List: []Upgrade{}}},
 		rank: map[[2]int]int{}, causes: map[Cause]int{}, functions: map[string]int{},
 	}
 	m.span()

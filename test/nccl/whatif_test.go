@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/intercept/report"
 )
 
 // whatIf is what `ddlemu whatif --json` prints.
@@ -286,6 +288,28 @@ func TestAdviceIsWhatIs(t *testing.T) {
 	}
 }
 
+// checkReportedUpgrades holds the list of a report against that of whatif.
+func checkReportedUpgrades(t *testing.T, dir string, want whatIf) {
+	t.Helper()
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "report", "--json", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got report.Data
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	if u := got.Upgrades; u.Advice != want.Advice || len(u.List) != len(want.Changes) {
+		t.Fatalf("report: %+v, whatif: %+v", u, want)
+	}
+	for i, c := range want.Changes {
+		if u := got.Upgrades.List[i]; u.Name != c.Change || u.Gain != c.Gain || u.Advised != c.Advised ||
+			float64(u.Before) != c.Functions[0].Before || float64(u.After) != c.Functions[0].After {
+			t.Errorf("report: %+v, whatif: %+v", u, c)
+		}
+	}
+}
+
 // The slow link is the one that is worth most, and bad input is refused.
 func TestWorthOfLinks(t *testing.T) {
 	t.Parallel()
@@ -303,6 +327,7 @@ func TestWorthOfLinks(t *testing.T) {
 			t.Errorf("%s is worth more: %.2f", c.Change, c.Gain)
 		}
 	}
+	checkReportedUpgrades(t, dir, got)
 	for want, args := range map[string][]string{
 		"is no factor":                {dir, "--bw", "-2x"},
 		"say what changes":            {dir, "--link", "node0:node1"},

@@ -37,12 +37,15 @@ func TestReportInChromium(t *testing.T) {
 	b := open(t, "file://"+file)
 	for selector, want := range map[string]int{
 		".badge.valid": 2, ".map .nic circle": 4, ".map .switch": 1, ".map .hop": 8, "#matrix .cell": 12,
-		"#split .bar":  1,
+		"#split .bar": 1, "#upgrades tbody tr": len(d.Upgrades.List),
 		"#calls .line": min(20, d.AllCalls), "#outcome tbody tr": len(rowsOf(t, d)), ".card": 6,
 	} {
 		if got := b.count(selector); got != want {
 			t.Errorf("%s: %d, want %d", selector, got, want)
 		}
+	}
+	if got, want := b.text("#upgrades .advice"), "Advice: "+d.Upgrades.Advice; got != want || d.Upgrades.Advice == "" {
+		t.Errorf("%q, want %q", got, want)
 	}
 	if n := b.inked("#load-chart"); n < 10_000 {
 		t.Errorf("the load's chart has %d points", n)

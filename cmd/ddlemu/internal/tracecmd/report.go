@@ -16,6 +16,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/intercept/report/page"
+	"github.com/ddlemu/ddlemu/intercept/whatif"
+	"github.com/ddlemu/ddlemu/intercept/why"
 )
 
 // NewReportCommand is `ddlemu report`.
@@ -25,8 +27,9 @@ func NewReportCommand(g *cli.Global) *cobra.Command {
 		Use:   "report FOLDER... -o FILE",
 		Short: "Write a page about what a traced job has sent",
 		Long: `Writes one HTML file about what a job has recorded with --trace: the fabric with the load
-of each link over time, where the time of each call went, its critical path, who sent to
-whom, the messages, the verdict, and what the model expected beside what was measured.
+of each link over time, where the time of each call went, its critical path, what to
+upgrade, who sent to whom, the messages, the verdict, and what the model expected beside
+what was measured.
 
 The file needs no network and no server: open it in a browser, or keep it with the other
 results of a CI job. Of more than 100 000 messages it has those with the longest
@@ -91,6 +94,9 @@ func reportOf(t *messages.Trace, fab *replay.Fabric) (*report.Data, error) {
 		return nil, err
 	}
 	doc := report.New(played, r)
+	if err := addUpgrades(doc, played, r); err != nil {
+		return nil, err
+	}
 	if doc.InForce, err = fab.InForce(); err != nil {
 		return nil, err
 	}
@@ -100,4 +106,19 @@ func reportOf(t *messages.Trace, fab *replay.Fabric) (*report.Data, error) {
 	doc.Version, doc.Clock, doc.Notes = cli.Version(), cli.ClockName(t), slices.Concat(
 		[]string{"fabric: " + doc.InForce.Text}, cli.WhyNotes(t, r), cli.WarmupNotes(t))
 	return doc, nil
+}
+
+// addUpgrades puts what faster links would bring into the document, if a call has ended.
+func addUpgrades(doc *report.Data, played *replay.Replayed, r *why.Report) error {
+	t := played.Trace
+	if ended, _ := t.Ended(); ended == 0 {
+		return nil
+	}
+	study, changes := whatif.New(played.Fabric, t), whatif.Upgrades(played, r, mostAlone)
+	results, err := study.Of(changes)
+	if err != nil {
+		return fmt.Errorf("try faster links: %w", err)
+	}
+	doc.AddUpgrades(changes, results, studyNotes(t, study, results, played.Fabric.Config.TimedNodes))
+	return nil
 }

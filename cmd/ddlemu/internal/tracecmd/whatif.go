@@ -63,9 +63,12 @@ func (f *Factor) Set(text string) error {
 // withFactor are the flags that take a factor too.
 var withFactor = []string{"bw", "lat"}
 
+// mostAlone is how many cables and NICs are tried alone, if the user does not say.
+const mostAlone = 5
+
 // NewWhatIfCommand is `ddlemu whatif`.
 func NewWhatIfCommand(g *cli.Global) *cobra.Command {
-	o := &whatIfOptions{Top: 5}
+	o := &whatIfOptions{Top: mostAlone}
 	cmd := &cobra.Command{
 		Use:   "whatif FOLDER...",
 		Short: "Say how long a traced job would have taken with a link changed, or another job gone",
@@ -137,7 +140,8 @@ func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []stri
 	if err != nil {
 		return cli.BadInput("%w", err)
 	}
-	notes := append(whatIfNotes(t, study, results, fab.Config.TimedNodes), portNotes(study, changes)...)
+	notes := slices.Concat(cli.Missing(t), cli.WarmupNotes(t), studyNotes(t, study, results, fab.Config.TimedNodes),
+		portNotes(study, changes))
 	random := isRandom(study, changes)
 	return g.Print(whatIfJSON(t, changes, results, notes, random),
 		func(w io.Writer) { printWhatIf(w, t, changes, results, notes, random) })
@@ -293,9 +297,8 @@ func otherFabric(path string, scale int) (*replay.Fabric, error) {
 	return &replay.Fabric{Fabric: fab, TimeScale: scale}, nil
 }
 
-// whatIfNotes say what the results do not rest on. timed: the nodes took time.
-func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result, timed bool) []string {
-	notes := append(cli.Missing(t), cli.WarmupNotes(t)...)
+// studyNotes say what the results do not rest on. timed: the nodes took time.
+func studyNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result, timed bool) (notes []string) {
 	if _, n := t.Ended(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s not ended, and left out of the times: see `ddlemu why`",
 			units.Count(n, "call")))

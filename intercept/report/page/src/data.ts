@@ -15,6 +15,7 @@ export interface Data {
   ranks: Rank[];
   functions: Func[];
   causes: Cause[];
+  upgrades: Upgrades;
   calls: Call[];
   all_calls: number;
   load: Load;
@@ -135,6 +136,22 @@ export interface Call {
   last_rank: string;
   parts: Part[];
   path?: Part[];
+}
+
+export interface Upgrades {
+  advice?: string;
+  notes: string[];
+  list: Upgrade[];
+}
+
+export interface Upgrade {
+  name: string;
+  kind: string;
+  links: string[];
+  advised: boolean;
+  before_ns: number;
+  after_ns: number;
+  gain: number;
 }
 
 export interface Load {

@@ -10,6 +10,7 @@ import { messagesSection } from "./messages";
 import { badge, outcomeSection } from "./outcome";
 import { callsSection, splitSection } from "./split";
 import { trafficSection } from "./traffic";
+import { upgradesSection } from "./upgrades";
 
 function header(data: Data): HTMLElement {
   const clock = data.clock === "virtual" ? "virtual clock" : `${data.clock} clock, time scale ${data.time_scale}`;
@@ -52,7 +53,7 @@ function start(): void {
     [calls, traffic, messages].forEach((part) => part.filter(i - 1)),
   );
   document.body.append(
-    header(data), summary(data), loadSection(data), splitSection(data), el("div", { class: "controls sticky" }, functions),
+    header(data), summary(data), loadSection(data), splitSection(data), upgradesSection(data), el("div", { class: "controls sticky" }, functions),
     calls.element, traffic.element, messages.element, outcomeSection(data),
   );
   document.body.dataset.drawn = "yes"; // for tests
