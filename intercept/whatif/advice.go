@@ -11,17 +11,17 @@ import (
 // What counts in advice.
 const (
 	leastGain = -0.01 // the time of all calls changes by 1 % at least
-	enough    = 0.9   // of what all links bring
+	enough    = 0.9   // of what the best upgrade brings
 )
 
-// Advise returns the place of the smallest upgrade that brings about as much as all links twice as fast, and says so.
+// Advise returns the place of the smallest upgrade that brings about as much as any, and says so.
 // The changes are those of Upgrades, in their order, with their results. The place is -1 if no upgrade is worth it.
 func Advise(changes []Change, results []*Result) (best int, text string) {
 	all := slices.IndexFunc(changes, func(c Change) bool { return c.Kind == AllLinks })
 	if all < 0 || results[all].Before[0].Calls == 0 {
 		return -1, ""
 	}
-	best = smallest(changes, results, all)
+	best = smallest(changes, results)
 	switch best {
 	case -1:
 		text = fmt.Sprintf("no upgrade of links is worth it: %s bring %s", changes[all].Name, Percent(results[all].Gain()))
@@ -38,21 +38,23 @@ func Advise(changes []Change, results []*Result) (best int, text string) {
 	return best, text
 }
 
-// smallest is the place of the upgrade with the fewest cables that brings about as much as all links; -1 if these bring
-// nothing.
-func smallest(changes []Change, results []*Result, all int) int {
-	whole := results[all].Gain()
-	if whole > leastGain {
-		return -1
+// smallest is the place of the upgrade with the fewest cables that brings about as much as the best one, which is not
+// always all links: another order of messages may be better. It is -1 if none brings anything.
+func smallest(changes []Change, results []*Result) int {
+	most := 0.0
+	for i := range changes {
+		if changes[i].IsUpgrade() {
+			most = min(most, results[i].Gain())
+		}
 	}
-	best := all
+	best := -1
 	for i := range changes {
 		gain := results[i].Gain()
-		if !changes[i].IsUpgrade() || gain > enough*whole {
+		if !changes[i].IsUpgrade() || gain > leastGain || gain > enough*most {
 			continue
 		}
-		n, least := len(changes[i].Links), len(changes[best].Links)
-		if n < least || n == least && gain < results[best].Gain() {
+		if best < 0 || len(changes[i].Links) < len(changes[best].Links) ||
+			len(changes[i].Links) == len(changes[best].Links) && gain < results[best].Gain() {
 			best = i
 		}
 	}
@@ -72,13 +74,13 @@ func (c *Change) IsUpgrade() bool {
 func adviceText(changes []Change, results []*Result, best, all int) string {
 	c := &changes[best]
 	text := fmt.Sprintf("%s: %s", c.Name, Percent(results[best].Gain()))
-	if len(c.Links) > mostNames {
-		text = fmt.Sprintf("%s (%s): %s", c.Name, Listed(c.Links), Percent(results[best].Gain()))
+	if c.Kind == Together && len(c.Links) > mostNames {
+		text = fmt.Sprintf("%s (%s): %s", c.Name, listed(c.Links), Percent(results[best].Gain()))
 	}
 	text += fmt.Sprintf("; %s bring %s", changes[all].Name, Percent(results[all].Gain()))
 	alone, tried := 0.0, 0
 	for i := range changes {
-		if len(changes[i].Links) == 1 && slices.Contains(c.Links, changes[i].Links[0]) {
+		if changes[i].IsUpgrade() && len(changes[i].Links) == 1 && slices.Contains(c.Links, changes[i].Links[0]) {
 			alone, tried = min(alone, results[i].Gain()), tried+1
 		}
 	}
@@ -106,8 +108,8 @@ func onlyAll(changes []Change, results []*Result, all int) string {
 // mostListed is how many names of links a line has.
 const mostListed = 12
 
-// Listed is the names of links in a line.
-func Listed(names []string) string {
+// listed is the names of links in a line.
+func listed(names []string) string {
 	if n := len(names) - mostListed; n > 0 {
 		return fmt.Sprintf("%s and %d others", strings.Join(names[:mostListed], ", "), n)
 	}

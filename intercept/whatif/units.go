@@ -107,8 +107,8 @@ func busyTimes(played *replay.Replayed) []int64 {
 	return busy
 }
 
-// criticalTimes are how long messages on critical paths occupied each hop or waited for it, also because it was congested
-// while a window or a buffer was full, by the hop's name.
+// criticalTimes are how long messages on critical paths occupied each hop or waited for it, also while a window or a
+// buffer was full because of it, by the hop's name.
 func criticalTimes(r *why.Report) map[string]int64 {
 	ns := map[string]int64{}
 	for i := range r.Functions {

@@ -166,7 +166,7 @@ const mostNames = 3
 // nameOf names the n busiest units of a tier.
 func (t *tier) nameOf(n int) string {
 	if n > mostNames {
-		return fmt.Sprintf("the busiest of %s", t.name)
+		return fmt.Sprintf("the %d busiest %s", n, strings.TrimPrefix(t.name, "all "))
 	}
 	names := make([]string, n)
 	for i, u := range t.units[:n] {

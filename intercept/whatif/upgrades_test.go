@@ -128,7 +128,8 @@ func TestAdviceAgainstUpgrades(t *testing.T) {
 // An upgrade changes both directions of a cable, and a link of two NICs once, whatever is upgraded with it.
 func TestUpgradesChangeBothDirectionsOnce(t *testing.T) {
 	f := replaytest.Fabric(t, 4, "nics_per_node: 2", "topology:", "  kind: leaf-spine", "  leaves: 2", "  spines: 2",
-		"  trunk:", "    bandwidth: 50Gbps", "    latency: 1us", "links:", "  - match: node0.nic1:node3.nic0", "    bandwidth: 10Gbps")
+		"  trunk:", "    bandwidth: 50Gbps", "    latency: 1us", "links:", "  - match: node0.nic1:node3.nic0",
+		"    bandwidth: 10Gbps")
 	changes, _ := upgrades(t, f, pairs(t, f, [2]int{0, 4}, [2]int{1, 6}, [2]int{3, 5}, [2]int{6, 1}), 100)
 	seen := map[Kind]bool{}
 	for i := range changes {
@@ -214,5 +215,51 @@ func TestTierNames(t *testing.T) {
 		if want := append([]string{"all NICs"}, tc.want...); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", tc.shape, got, want)
 		}
+	}
+}
+
+// The advice is the upgrade with the fewest cables of those that bring about as much as the best one.
+func TestAdvisesTheSmallest(t *testing.T) {
+	changes := []Change{
+		{Name: "a x2", Kind: OneCable, Links: []string{"a"}},
+		{Name: "all t x2", Kind: Tier, Links: []string{"a", "b", "c"}},
+		{Name: "a, b x2", Kind: Together, Links: []string{"a", "b"}},
+		{Name: "no losses", Kind: Losses, Links: []string{"a"}},
+		{Name: "all links x2", Kind: AllLinks, Links: []string{"a", "b", "c", "d"}}, {Name: "latency", Kind: Latency},
+	}
+	for _, tc := range []struct {
+		after [6]int64 // of 1000 before
+		best  int
+		text  string
+	}{
+		{[6]int64{900, 500, 540, 1000, 500, 990}, 2,
+			"a, b x2: -46.0 %; all links x2 bring -50.0 %; each alone -10.0 % at best"},
+		{[6]int64{540, 500, 530, 1000, 500, 990}, 0, "a x2: -46.0 %; all links x2 bring -50.0 %"},
+		{[6]int64{900, 600, 900, 1000, 800, 700}, 1,
+			"all t x2: -40.0 %; all links x2 bring -20.0 %; each alone -10.0 % at best; latency: -30.0 %"},
+		{[6]int64{1000, 700, 900, 400, 500, 990}, 4,
+			"only all links x2 together bring -50.0 %; of their parts, all t x2 bring most: -30.0 %; no losses: -60.0 %"},
+		{[6]int64{1000, 1000, 1100, 1000, 995, 1000}, -1, "no upgrade of links is worth it: all links x2 bring -0.5 %"},
+	} {
+		var results []*Result
+		for _, ns := range tc.after {
+			results = append(results, &Result{Before: Sums{{Calls: 1, Ns: 1000}}, After: Sums{{Calls: 1, Ns: ns}}})
+		}
+		if best, text := Advise(changes, results); best != tc.best || text != tc.text {
+			t.Errorf("%d: %d %q, want %d %q", tc.after, best, text, tc.best, tc.text)
+		}
+	}
+}
+
+// A link is critical where its own messages wait, and where those wait whose senders a full window or queue stops.
+func TestCriticalTimes(t *testing.T) {
+	r := &why.Report{Functions: []why.Function{{Parts: []why.Total{
+		{Part: why.Part{Cause: why.Serialize, Link: "a:b", Ns: 1}}, {Part: why.Part{Cause: why.Queue, Link: "a:b", Ns: 2}},
+		{Part: why.Part{Cause: why.Window, Congested: "a:b", Ns: 4}},
+		{Part: why.Part{Cause: why.Paused, Link: "node0 tx", Congested: "a:b", Ns: 8}},
+		{Part: why.Part{Cause: why.Paused, Link: "node1 tx", Ns: 16}}, {Part: why.Part{Cause: why.Window, Ns: 32}},
+	}}}}
+	if ns := criticalTimes(r); ns["a:b"] != 15 || len(ns) != 1 {
+		t.Errorf("%v", ns)
 	}
 }

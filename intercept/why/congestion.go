@@ -8,8 +8,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// congestion gives the time up to t, in which message i waited for bytes that wait at the congested hop, to a cause, and
-// to the messages that occupied the hop meanwhile. While none did, or if the hop is -1, it is the cause alone.
+// congestion gives the time up to t, in which message i waited for bytes that wait at the congested hop, to a cause,
+// and to the messages that occupied the hop meanwhile. While none did, or if the hop is -1, it is the cause alone.
 func (x *index) congestion(l *timeline, i, congested int, t int64, cause Part) {
 	if congested >= 0 {
 		x.occupied(congested, l.at, t, func(p *link.HopRecord, from, to int64) {
@@ -34,10 +34,10 @@ func (x *index) windowQueue(i int, from, to int64) int {
 	return x.longestQueue(i, 0, from, to, func(p *link.HopRecord) bool { return p.Flow == flow })
 }
 
-// bufferQueue is the hop behind a paused one at which the bytes that fill its buffer waited most from one time to another:
-// all that came over the paused hop, or, if each flow has a queue of its own, those of message i's connection. It is -1
-// if none did. The time begins with the segment before on the paused hop: how long that one waits is what the model
-// reserves buffer for.
+// bufferQueue is the hop behind a paused one at which the bytes that fill its buffer waited most from one time to
+// another: all that came over the paused hop, or, if each flow has a queue of its own, those of message i's connection.
+// It is -1 if none did. The time begins with the segment before on the paused hop: how long that one waits is what the
+// model reserves buffer for.
 func (x *index) bufferQueue(i, paused int, from, to int64) int {
 	path := x.Path(i)
 	place := 0

@@ -213,7 +213,8 @@ func (x *index) unoccupied(l *timeline, i, hop int, t int64, free func(l *timeli
 	free(l, i, hop, t)
 }
 
-// notAllowed gives the time up to t, in which a segment of message i was not allowed on its first hop yet, to its cause.
+// notAllowed gives the time up to t, in which a segment of message i could not be sent over its first hop yet, to its
+// cause.
 func (x *index) notAllowed(l *timeline, i, hop int, t int64) {
 	switch {
 	case x.transport.Kind == link.TCP:

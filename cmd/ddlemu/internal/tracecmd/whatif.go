@@ -82,7 +82,7 @@ NCCL's choices stay too: algorithms, protocols, channels and sizes of messages.
 With nothing changed, the command says what upgrades are worth, each with twice the rate:
 cables (both directions) and NICs on which most time is spent, cables that are equally
 busy together, all of a tier, and all links. It advises the smallest one that brings about
-as much as all links.
+as much as any.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
@@ -441,7 +441,7 @@ type whatIfChange struct {
 	Change    string           `json:"change"`
 	Kind      whatif.Kind      `json:"kind,omitempty"`    // cable, nic, group, tier, all, latency or losses
 	Links     []string         `json:"links,omitempty"`   // as patterns of links: a cable is one, a NIC is one
-	Advised   bool             `json:"advised,omitempty"` // the smallest upgrade that brings about as much as all links
+	Advised   bool             `json:"advised,omitempty"` // the smallest upgrade that brings about as much as any
 	Gain      float64          `json:"gain"`              // of all calls: -0.2 is a fifth less time
 	Functions []whatIfFunction `json:"functions"`
 }
