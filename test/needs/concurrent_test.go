@@ -10,7 +10,7 @@ import (
 )
 
 // `make race` tests the packages that start goroutines, by themselves, by another package or only in their tests, and
-// no others.
+// no others. With --programs the script knows those that start programs.
 func TestConcurrent(t *testing.T) {
 	const module = "github.com/ddlemu/ddlemu/"
 	concurrent := []string{
@@ -26,5 +26,12 @@ func TestConcurrent(t *testing.T) {
 	out, err := exec.Command("../../.ci/concurrent", packages...).Output()
 	if got := strings.Fields(string(out)); err != nil || !slices.Equal(got, packages[:len(concurrent)]) {
 		t.Errorf("%v: %q, want %q", err, got, concurrent)
+	}
+
+	programs := []string{module + "shaper/engine/link", module + "cmd/ddlemu", module + "shaper/run/play"}
+	out, err = exec.Command("../../.ci/concurrent", append([]string{"--programs", module + "intercept/metrics",
+		module + "shaper/nccl/plan"}, programs...)...).Output()
+	if got := strings.Fields(string(out)); err != nil || !slices.Equal(got, programs) {
+		t.Errorf("%v: %q, want %q", err, got, programs)
 	}
 }

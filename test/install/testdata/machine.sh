@@ -38,7 +38,7 @@ step() {
 
 step make demo
 step make build
-step make test-fast WHICH=.ci/concurrent # the others start no program
+step make test-fast "WHICH='.ci/concurrent --programs'" # the others start no program
 step .ci/packages test pypi
 step "test -z \"\$(.ci/packages test pypi)\"" # each program is in its package
 step go test -p 1 ./test/kernel ./test/nccl ./test/programs -run "'^Test(Capture|Tshark|Device|ShapeReports|VirtualTimeOfAnMPIProgram|RecordOnItsOwnNetwork|OpenMPIFailure|Hydra|Pdsh)'"
