@@ -162,6 +162,70 @@ void all_reduce_takes(const Case &c, int version)
 	softexec::node_table.store(nullptr);
 }
 
+// NVLSTree in a communicator of 6 + 6 ranks, of 2 nodes with 8 GPUs of the job: the flows within a node are those of
+// the GPUs that the members have, and each rank reduces and broadcasts.
+void some_ranks_of_nodes()
+{
+	constexpr int version = 22907;
+	constexpr int kRanks = 12, kPerNode = 6, kGPUs = 8;
+	softexec_select_version(version);
+	fake::World w({ version, kRanks, 1, fake::Transport::kShared, 0, kPerNode, kPerNode });
+	fake_clock = {};
+	fake_clock.time.on = 1, fake_clock.time.gpus = kGPUs;
+	fake_clock.time.nvls_copy = fake_clock.time.nvls_head = { 100, 0.5, 2 };
+	ddlemu_node_calls table = calls();
+	table.ranks = 2 * kGPUs;
+	softexec::node_table.store(&table);
+	const size_t elements = 30000;
+	std::vector<int> members;
+	std::vector<std::vector<float>> in, out;
+	std::vector<fake::Launch> launches;
+	for (int r = 0; r < kRanks; r++) {
+		members.push_back(r / kPerNode * kGPUs + r % kPerNode);
+		in.emplace_back(elements, static_cast<float>(r)), out.emplace_back(elements);
+		launches.push_back(w.launch(r,
+			{ w.collective("AllReduce_Sum_f32_NVLS_TREE_SIMPLE", 1, in.back().data(), out.back().data(),
+				elements, 128, 32, 0, 0, false) },
+			0));
+	}
+	std::vector<softexec::Plan> plans(kRanks);
+	softexec::Runners runners;
+	for (size_t r = 0; r < kRanks; r++) {
+		std::string why;
+		if (!softexec::read_launch(w.layout(),
+			    { launches[r].kernel.c_str(), launches[r].args.data(), launches[r].args.size(),
+				    launches[r].grid, 0, 0, 0, members.data(), kRanks, 0 },
+			    &plans[r], &why)) {
+			CHECK(false, "%s", why.c_str());
+			return;
+		}
+		const softexec::Block &b = plans[r].blocks[0];
+		softexec::start_collective(
+			plans[r].comm, b.channel, *b.batches[0].func, b.batches[0].colls[0], &runners);
+	}
+	CHECK(play(runners) > 0, "NVLSTree of some ranks does not end");
+	for (const std::vector<float> &o : out)
+		CHECK(std::all_of(o.begin(), o.end(), [](float x) { return x == 66; }), "a wrong sum");
+	std::map<uint32_t, int> reduces, broadcasts; // by the GPU whose link it is
+	for (const FakeClock::Flow &f : fake_clock.flows) {
+		const bool are_members = f.ends.src % kGPUs < kPerNode && f.ends.dst % kGPUs < kPerNode;
+		const bool local = f.ends.src / kGPUs == f.ends.dst / kGPUs;
+		CHECK(are_members && (local || f.ends.kind == DDLEMU_DIRECT_UNICAST),
+			"a flow from rank %u to %u, kind %d", f.ends.src, f.ends.dst, f.ends.kind);
+		if (f.ends.kind == DDLEMU_DIRECT_REDUCES)
+			reduces[f.ends.src]++;
+		if (f.ends.kind == DDLEMU_DIRECT_BROADCAST)
+			broadcasts[f.ends.dst]++;
+	}
+	for (int m : members) { // each has flows to and from the heads of its node that are other GPUs
+		const auto gpu = static_cast<uint32_t>(m);
+		CHECK(reduces[gpu] == kPerNode - 1 && broadcasts[gpu] == kPerNode - 1,
+			"rank %d has %d flows to the heads of its node and %d from them", m, reduces[gpu],
+			broadcasts[gpu]);
+	}
+	softexec::node_table.store(nullptr);
+}
+
 // What was counted on a real clock.
 std::vector<ddlemu_played> played;
 struct Received {
@@ -251,6 +315,7 @@ void cost_tests()
 {
 	counts_actions();
 	counts_messages();
+	some_ranks_of_nodes();
 	for (int version : { 22203, 22907 }) {
 		// A rank sends, reduces what it gets and sends that, and receives: 3 actions with 2 messages between.
 		all_reduce_takes({ softexec::kLL, "AllReduce_Sum_f32_RING_LL", 64, 256, 3, 2 }, version);
