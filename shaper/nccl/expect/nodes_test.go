@@ -273,3 +273,47 @@ func TestNodeTimeOfRanksThatRunAhead(t *testing.T) {
 		}
 	}
 }
+
+// A communicator of 6 + 6 ranks of 2 nodes with 8 GPUs takes by NVLSTree what one of 2 nodes with 6 GPUs takes: its
+// messages cross the links of the GPUs that its ranks have.
+func TestNVLSInSomeRanks(t *testing.T) {
+	const members = 6
+	n := node.Time{Kernel: 5000, Simple: node.Cost{Step: 2000}, NVLSCopy: node.Cost{Step: 1100},
+		NVLSHead: node.Cost{Step: 1300}}
+	d := decide(nccl.AllReduce, plan.NVLSTree, plan.Simple, 2*members, 16, 1<<20)
+	d.NVLSChannels = 16
+	for h := range members {
+		d.NVLSHeads = append(d.NVLSHeads, []int{h, members + h})
+	}
+	times, used := map[int]int64{}, map[int]bool{}
+	for _, perNode := range []int{members, 8} {
+		f := oneNode(2*perNode, n, 100)
+		gpuPath := f.Nodes.Path
+		f.Nodes.Path = func(src, dst int, kind plan.Multicast) []link.PathHop {
+			if src/perNode != dst/perNode || src%perNode >= members || dst%perNode >= members {
+				t.Errorf("%d GPUs per node: a message from GPU %d to %d", perNode, src, dst)
+			}
+			used[src], used[dst] = true, true
+			return gpuPath(src, dst, kind)
+		}
+		f.Node = func(r int) int { return r / perNode }
+		// The NICs are links like those of GPUs.
+		first := len(f.Params)
+		f.Params = append(f.Params, f.Params...)
+		f.Path = func(c Conn) ([]link.PathHop, []int, error) {
+			return []link.PathHop{{Hop: first + 2*c.Src}, {Hop: first + 2*c.Dst + 1}},
+				[]int{first + 2*c.Dst, first + 2*c.Src + 1}, nil
+		}
+		j := &plan.Job{Comms: []plan.Comm{{Calls: []plan.Group{plan.Alone(d)}}}, Ranks: make([][]plan.Item, 2*perNode)}
+		for r := range 2 * perNode {
+			if r%perNode < members {
+				j.Comms[0].Ranks = append(j.Comms[0].Ranks, r)
+				j.Ranks[r] = []plan.Item{{Kind: plan.Collective}}
+			}
+		}
+		times[perNode] = simulateJob(t, j, f).End()
+	}
+	if times[members] == 0 || times[8] != times[members] || !used[13] {
+		t.Errorf("%d ns on 2 x 8 GPUs, %d ns on 2 x %d", times[8], times[members], members)
+	}
+}
