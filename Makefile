@@ -17,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist tag demo test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist tag demo demo-ddlemu demo-softcuda test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -55,7 +55,7 @@ rank:
 	$(CC) -O2 -std=c11 -Wall -Wextra -Werror -o $(BUILD)/bin/ddlemu-rank cuda/rank/*.c -ldl -lpthread
 
 softcuda:
-	$(GO) run ./cuda/soft/setup --build $(BUILD)
+	$(GO) run -trimpath ./cuda/soft/setup --build $(BUILD)
 
 # The backend for PyTorch is Python: it only has to be where `ddlemu run` looks for it.
 torch:
@@ -81,10 +81,22 @@ wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for p
 tag: ## make the git tag of CHANGELOG.md's newest version (CONTRIBUTING.md, Versions)
 	@.ci/tag
 
-# What it needs of `make build`, to be there sooner.
-demo: packages cli plugin rank ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
-	$(GO) run ./cuda/soft/setup --build $(BUILD) --one-nccl
+# What it needs of `make build`, to be there sooner. NCCL is downloaded while the rest is built.
+demo: packages ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
+	@echo "demo: building ddlemu and downloading NCCL, the first time: about 2 minutes on 2 cores"
+	@$(GO) build -trimpath -o $(BUILD)/cache/setup ./cuda/soft/setup
+	@$(MAKE) --no-print-directory -j2 demo-ddlemu demo-softcuda
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
+
+demo-ddlemu:
+	@echo "demo: building the command"
+	@$(MAKE) --no-print-directory --silent cli
+	@echo "demo: building the plugin"
+	@$(MAKE) --no-print-directory --silent plugin rank
+	@echo "demo: the command and the plugin are built"
+
+demo-softcuda:
+	@$(BUILD)/cache/setup --build $(BUILD) --one-nccl
 
 # Tests that take minutes, or need root or build/: not for the fast lane.
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout.h"
 
+#include "exec.h"
+
 namespace softexec {
 namespace {
 
@@ -96,3 +98,5 @@ const Layout *layout_for(int nccl_version)
 }
 
 } // namespace softexec
+
+extern "C" int softexec_supports(int nccl_version) { return softexec::layout_for(nccl_version) != nullptr; }

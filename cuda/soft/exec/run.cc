@@ -467,8 +467,6 @@ int run(const Layout &l, const softexec_launch &launch)
 } // namespace
 } // namespace softexec
 
-extern "C" int softexec_supports(int nccl_version) { return softexec::layout_for(nccl_version) != nullptr; }
-
 extern "C" int softexec_select_version(int nccl_version)
 {
 	const softexec::Layout *l = softexec::layout_for(nccl_version);

@@ -28,7 +28,7 @@ func main() {
 	flags.StringVar(&o.Source, "source", "cuda/soft", "`folder` of the software CUDA's sources")
 	flags.BoolVar(&o.Refresh, "refresh", false, "query Debian's archive although the cache has the packages")
 	flags.BoolVar(&o.OneNCCL, "one-nccl", false,
-		"leave out every NCCL but the default one, unless an earlier build has made another")
+		"leave out every NCCL but the default one, and those for PyTorch, unless an earlier build has made them")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return

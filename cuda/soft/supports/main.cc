@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../runtime/kernels.h"
+#include "../exec/exec.h"
 
 int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
-		if (ddlemuSoftSupportsNccl(atoi(argv[i])))
+		if (softexec_supports(atoi(argv[i])))
 			puts(argv[i]);
 	return 0;
 }

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,7 +27,8 @@ type Options struct {
 	Source string
 	// Refresh queries Debian's archive although the cache has the packages.
 	Refresh bool
-	// OneNCCL leaves out every NCCL but the default one, unless an earlier build has made another.
+	// OneNCCL leaves out every NCCL but the default one, and the libraries for guests, unless an earlier build has made
+	// them.
 	OneNCCL bool
 	// Out receives one line per step.
 	Out io.Writer
@@ -83,6 +85,12 @@ func Run(ctx context.Context, o Options) error {
 	if b.cc, err = newCompiler(ctx, b.con, filepath.Join(b.soft(), "obj")); err != nil {
 		return err
 	}
+	check, err := b.buildCheck()
+	if err != nil {
+		return err
+	}
+	packages, stop := b.findPackages()
+	defer stop()
 	objects, err := b.buildRuntime()
 	if err != nil {
 		return err
@@ -90,27 +98,45 @@ func Run(ctx context.Context, o Options) error {
 	if err := b.installHeaders(); err != nil {
 		return err
 	}
-	summary, more, err := b.buildNCCL()
+	summary, more, err := b.buildNCCL(packages())
 	if err == nil {
-		err = b.cc.prune(append(objects, more...))
+		err = b.cc.prune(slices.Concat(check, objects, more))
 	}
 	return errors.Join(err, b.finish(summary))
 }
 
-// buildNCCL relinks each wanted NCCL. It continues after a failure. It returns all objects.
-func (b *builder) buildNCCL() (Summary, []string, error) {
+// findPackages finds the packages of all wanted NCCLs in the background: a download takes the network, compiling takes
+// the processors. packages waits for them. stop ends the search, and waits until it has ended.
+func (b *builder) findPackages() (packages func() []foundPackage, stop func()) {
+	search := *b
+	ctx, cancel := context.WithCancel(b.ctx)
+	search.ctx = ctx
+	var found []foundPackage
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, w := range search.wanted() {
+			f, err := search.findPackage(w)
+			f.wanted, f.err = w, err
+			found = append(found, f)
+		}
+	}()
+	return func() []foundPackage { <-done; return found }, func() { cancel(); <-done }
+}
+
+// buildNCCL relinks each NCCL that was found. It continues after a failure. It returns all objects.
+func (b *builder) buildNCCL(packages []foundPackage) (Summary, []string, error) {
 	var s Summary
 	var objects []string
 	var errs []error
-	for _, w := range b.wanted() {
-		c, err := b.findPackage(w)
+	for _, c := range packages {
 		s.Refused = append(s.Refused, c.refused...)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("get %s: %w", w.what, err))
+		if c.err != nil {
+			errs = append(errs, fmt.Errorf("get %s: %w", c.wanted.what, c.err))
 			continue
 		}
 		if c.version == "" {
-			b.con.print("no %s: Debian has none that the executor supports", w.what)
+			b.con.print("no %s: Debian has none that the executor supports", c.wanted.what)
 			continue
 		}
 		p, more, err := b.relink(c.version, c.source)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -15,6 +16,7 @@ import (
 type console struct {
 	out      io.Writer
 	terminal bool
+	shown    atomic.Bool // there is a bar, in the last line of the terminal
 }
 
 func newConsole(out io.Writer) *console {
@@ -23,17 +25,27 @@ func newConsole(out io.Writer) *console {
 }
 
 func (c *console) print(format string, args ...any) {
-	fmt.Fprintf(c.out, "softcuda: "+format+"\n", args...)
+	begin := ""
+	if c.shown.Load() {
+		begin = "\r\x1b[K" // over the bar
+	}
+	fmt.Fprintf(c.out, begin+"softcuda: "+format+"\n", args...)
 }
 
-// bar shows a progress bar from 0 to total. advance sets the progress, done removes the bar.
+// bar shows a progress bar from 0 to total, if no other one is shown. advance sets the progress, done removes the bar.
 func (c *console) bar(what string, total int) (advance func(int), done func()) {
+	visible := c.terminal && c.shown.CompareAndSwap(false, true)
 	bar := progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(c.out),
-		progressbar.OptionSetVisibility(c.terminal),
+		progressbar.OptionSetVisibility(visible),
 		progressbar.OptionSetDescription("softcuda: "+what),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetWidth(30),
 	)
-	return func(n int) { _ = bar.Set(n) }, func() { _ = bar.Finish() }
+	return func(n int) { _ = bar.Set(n) }, func() {
+		_ = bar.Finish()
+		if visible {
+			c.shown.Store(false)
+		}
+	}
 }

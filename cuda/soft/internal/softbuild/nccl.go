@@ -111,6 +111,9 @@ func (b *builder) relink(v Version, source string) (Package, []string, error) {
 	if err := b.linkNCCL(p, parts); err != nil {
 		return p, parts.shims, err
 	}
+	if _, err := os.Stat(b.guest(guestLibrary(v.Line()))); b.OneNCCL && err != nil {
+		return p, parts.shims, nil
+	}
 	added, err := b.linkGuest(v.Line(), parts)
 	return p, append(parts.shims, added...), err
 }

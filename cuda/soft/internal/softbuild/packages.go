@@ -40,6 +40,8 @@ const retryAfter = 24 * time.Hour
 
 // foundPackage is a package in the cache, unpacked, or none because all were refused.
 type foundPackage struct {
+	wanted  wantedNCCL
+	err     error
 	version Version // "" if there is none
 	source  string
 	refused []Refusal

@@ -54,15 +54,20 @@ func (b *builder) compileRuntime(folders []string) error {
 	return err
 }
 
-// buildRuntime builds the CUDA runtime with the executor, the NVML library, and the program that checks which versions
-// of NCCL are supported. It returns all objects.
-func (b *builder) buildRuntime() ([]string, error) {
-	folders := []string{b.src("include")}
-	if err := b.compileRuntime(folders); err != nil {
+// buildCheck builds the program that says which versions of NCCL are supported: from few sources, so that a download can
+// begin while the others are compiled. It returns its objects.
+func (b *builder) buildCheck() ([]string, error) {
+	check, err := b.cc.compile("the version check", units([]string{b.src("supports/main.cc"), b.src("exec/layout.cc")},
+		[]string{b.src("include")}, nil))
+	if err != nil {
 		return nil, err
 	}
-	check, err := b.cc.compile("the version check", units([]string{b.src("supports/main.cc")}, folders, nil))
-	if err != nil {
+	return check, b.cc.link(b.supportsProgram(), check, nil, nil)
+}
+
+// buildRuntime builds the CUDA runtime with the executor, and the NVML library. It returns all objects.
+func (b *builder) buildRuntime() ([]string, error) {
+	if err := b.compileRuntime([]string{b.src("include")}); err != nil {
 		return nil, err
 	}
 	exports := b.src("runtime/exports.map")
@@ -73,9 +78,5 @@ func (b *builder) buildRuntime() ([]string, error) {
 	if err := b.cc.link(b.lib(nvmlLibrary), b.nvml, soname(nvmlLibrary), nil); err != nil {
 		return nil, err
 	}
-	flags = []string{b.lib(runtimeLibrary), "-Wl,-rpath,$ORIGIN/../lib"}
-	if err := b.cc.link(b.supportsProgram(), check, flags, nil); err != nil {
-		return nil, err
-	}
-	return slices.Concat(b.runtime, b.nvml, check), symlink(runtimeLibrary, b.lib("libcudart.so"))
+	return slices.Concat(b.runtime, b.nvml), symlink(runtimeLibrary, b.lib("libcudart.so"))
 }
