@@ -33,7 +33,7 @@ packages:
 CLI := github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli
 
 cli:
-	$(GO) build -trimpath -ldflags='-X $(CLI).release=$(VERSION) -X $(CLI).revision=$(COMMIT)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
+	$(GO) build -trimpath $(TAGS) -ldflags='-X $(CLI).release=$(VERSION) -X $(CLI).revision=$(COMMIT)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
 	@ln -sf ddlemu $(BUILD)/bin/ddlemu-ssh
 
 plugin:
@@ -81,7 +81,8 @@ wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for p
 tag: ## make the git tag of CHANGELOG.md's newest version (CONTRIBUTING.md, Versions)
 	@.ci/tag
 
-# What it needs of `make build`, to be there sooner. NCCL is downloaded while the rest is built.
+# What it needs of `make build`, to be there sooner: without SQLite, which `ddlemu workload convert` needs for recordings
+# of Nsight Systems, and without PyTorch's parts, unless `make build` has made all. NCCL is downloaded meanwhile.
 demo: packages ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
 	@echo "demo: building ddlemu and downloading NCCL, the first time: about 2 minutes on 2 cores"
 	@$(GO) build -trimpath -o $(BUILD)/cache/setup ./cuda/soft/setup
@@ -90,7 +91,7 @@ demo: packages ## run unmodified NCCL's AllReduce between 2 emulated nodes over 
 
 demo-ddlemu:
 	@echo "demo: building the command"
-	@$(MAKE) --no-print-directory --silent cli
+	@$(MAKE) --no-print-directory --silent cli TAGS='$(if $(wildcard $(BUILD)/torch),,-tags ddlemu_demo)'
 	@echo "demo: building the plugin"
 	@$(MAKE) --no-print-directory --silent plugin rank
 	@echo "demo: the command and the plugin are built"

@@ -37,6 +37,8 @@ step() {
 }
 
 step make demo
+printf "SQLite format 3\0%0999d" 0 >"$root/tmp/x.sqlite"
+step "build/bin/ddlemu workload convert /tmp/x.sqlite 2>&1 | grep -F 'run \`make build\`'"
 step make build
 step make test-fast "WHICH='.ci/concurrent --programs'" # the others start no program
 step .ci/packages test pypi

@@ -8,13 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
+
+// driver is the name of the driver for SQLite, which is not there with the build tag ddlemu_demo.
+const driver = "sqlite"
 
 // database is an export as SQLite.
 type database struct {
@@ -34,6 +36,9 @@ var tableNames = []string{"StringIds", "NVTX_EVENTS", "NVTX_PAYLOAD_SCHEMA_ENTRI
 
 // readSQLite reads an export as SQLite.
 func readSQLite(f input.File, limit *input.Limit) (r *recording, err error) {
+	if !slices.Contains(sql.Drivers(), driver) {
+		return nil, fmt.Errorf("%s: this ddlemu cannot read SQLite, because `make demo` has built it: run `make build`", f.Name)
+	}
 	path, done, err := f.Local()
 	if err != nil {
 		return nil, err
@@ -42,7 +47,7 @@ func readSQLite(f input.File, limit *input.Limit) (r *recording, err error) {
 	// The file is not written and no one else writes it: no lock is taken and no journal is looked for.
 	where := url.URL{Scheme: "file", OmitHost: true, Path: path,
 		RawQuery: "mode=ro&immutable=1&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"}
-	handle, err := sql.Open("sqlite", where.String())
+	handle, err := sql.Open(driver, where.String())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
