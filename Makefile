@@ -75,7 +75,7 @@ dist: build ## pack a tarball with everything and two Debian packages, in build/
 
 # It installs nothing on the machine: neither it nor `build` before it.
 wheel: PACKAGES := .ci/packages --check
-wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for pip: the command, NCCL, the PyTorch backend
+wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-manylinux_*.whl for pip: the command, NCCL, the PyTorch backend
 	@cuda/torch/wheel/build.sh $(BUILD) "$(VERSION)"
 
 tag: ## make the git tag of CHANGELOG.md's newest version (CONTRIBUTING.md, Versions)
