@@ -54,8 +54,8 @@ func (b *builder) compileRuntime(folders []string) error {
 	return err
 }
 
-// buildCheck builds the program that says which versions of NCCL are supported: from few sources, so that a download can
-// begin while the others are compiled. It returns its objects.
+// buildCheck builds the program that says which versions of NCCL are supported. It needs few sources, so that a
+// download can begin while the others are compiled. It returns its objects.
 func (b *builder) buildCheck() ([]string, error) {
 	check, err := b.cc.compile("the version check", units([]string{b.src("supports/main.cc"), b.src("exec/layout.cc")},
 		[]string{b.src("include")}, nil))
