@@ -30,11 +30,13 @@ type Data struct {
 	Ranks     []Rank          `json:"ranks"`
 	Functions []Function      `json:"functions"` // the longest first
 	Causes    []Cause         `json:"causes"`
-	Upgrades  Upgrades        `json:"upgrades"`
-	Calls     []CallTime      `json:"calls"` // in the order of their starts
-	AllCalls  int             `json:"all_calls"`
-	Load      Load            `json:"load"`
-	Messages  Messages        `json:"messages"`
+	// what took most of the time of all calls; none if no call took time
+	Bottleneck *Bottleneck `json:"bottleneck,omitempty"`
+	Upgrades   Upgrades    `json:"upgrades"`
+	Calls      []CallTime  `json:"calls"` // in the order of their starts
+	AllCalls   int         `json:"all_calls"`
+	Load       Load        `json:"load"`
+	Messages   Messages    `json:"messages"`
 }
 
 // Outcome is what a job's command printed at its end: the verdict, and the rows of bench.
@@ -57,6 +59,27 @@ type Drawing struct {
 	Width    float64  `json:"width"`
 	Height   float64  `json:"height"`
 	Vertices []Vertex `json:"vertices"`
+	// With racks, each NIC is a box of the size Port; without, it is a circle.
+	Racks []Frame    `json:"racks,omitempty"`
+	Port  [2]float64 `json:"port"` // width and height
+}
+
+// Frame is a rack: a box with the nodes in it. X and Y are its left upper corner.
+type Frame struct {
+	X        float64     `json:"x"`
+	Y        float64     `json:"y"`
+	Width    float64     `json:"width"`
+	Height   float64     `json:"height"`
+	Switches []int       `json:"switches"` // to which its nodes have ports: places in Vertices
+	Nodes    []FrameNode `json:"nodes"`
+}
+
+// FrameNode is the name of a node in a rack, and the place of its left end.
+type FrameNode struct {
+	Node int     `json:"node"`
+	Name string  `json:"name"`
+	X    float64 `json:"x"`
+	Y    float64 `json:"y"`
 }
 
 // Vertex is a NIC or a switch.
@@ -125,6 +148,16 @@ type Class struct {
 type Cause struct {
 	Kind string `json:"kind"` // as of `ddlemu why --json`
 	Text string `json:"text"`
+	Link string `json:"link,omitempty"` // if it is about one
+}
+
+// Bottleneck is a link, or a kind of cause.
+type Bottleneck struct {
+	Link  string `json:"link,omitempty"`
+	Kind  string `json:"kind,omitempty"`  // as in Cause
+	Links int    `json:"links,omitempty"` // on how many ports and links a cause of this kind was
+	Time  int64  `json:"time_ns"`
+	All   int64  `json:"all_ns"` // of all calls
 }
 
 // Part is a time with one cause, a place in Data.Causes.

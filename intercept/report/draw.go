@@ -9,9 +9,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/layout"
 )
 
-// sizes are those of the page: map.ts draws a NIC as a circle, a switch as a box.
-var sizes = layout.Sizes{Leaf: layout.Box{W: 24, H: 24}, Switch: layout.Box{W: 76, H: 30}, Beside: 34}
-
 // Draw draws a fabric: its NICs and switches, and lines for all ports and links between switches. hops says which hop
 // of the fabric each line is. A link between NICs has a line if listed says so; the line has ends if drawn says so, or
 // if the link is slower than its sender's port.
@@ -57,11 +54,7 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 
 // drawing is the NICs and then the switches of a fabric, with their places.
 func drawing(f *fabric.Fabric) Drawing {
-	var nics []layout.Leaf
-	for n := range f.NICs() {
-		nics = append(nics, layout.Leaf{Switch: f.Home(n), Node: f.NodeOfNIC(n)})
-	}
-	at := layout.Place(f, nics, sizes)
+	at := layout.Of(f)
 	g := Drawing{Name: f.Config.Name, Width: at.Width, Height: at.Height}
 	for n, p := range at.Leaves {
 		g.Vertices = append(g.Vertices, Vertex{Name: f.NICName(n), Node: f.NodeOfNIC(n), X: p.X, Y: p.Y})
@@ -70,5 +63,16 @@ func drawing(f *fabric.Fabric) Drawing {
 		p := at.Switches[i]
 		g.Vertices = append(g.Vertices, Vertex{Name: name, Switch: true, Node: -1, X: p.X, Y: p.Y})
 	}
+	for _, r := range at.Racks {
+		rack := Frame{X: r.X - r.W/2, Y: r.Y, Width: r.W, Height: r.H, Switches: []int{}}
+		for _, s := range r.Switches {
+			rack.Switches = append(rack.Switches, f.NICs()+s)
+		}
+		for _, n := range r.Nodes {
+			rack.Nodes = append(rack.Nodes, FrameNode{Node: n.Node, Name: n.Name, X: n.X, Y: n.Y})
+		}
+		g.Racks = append(g.Racks, rack)
+	}
+	g.Port = [2]float64{at.Port.W, at.Port.H}
 	return g
 }

@@ -56,6 +56,7 @@ func New(p *replay.Replayed, r *why.Report) *Data {
 	m.calls()
 	m.messages()
 	other.Wait()
+	m.data.Bottleneck = m.bottleneck()
 	return m.data
 }
 
@@ -99,7 +100,7 @@ func (m *maker) ranks() {
 
 // cause numbers a cause.
 func (m *maker) cause(p why.Part) int {
-	c := Cause{Kind: string(p.Cause), Text: p.String()}
+	c := Cause{Kind: string(p.Cause), Text: p.String(), Link: p.Link}
 	n, ok := m.causes[c]
 	if !ok {
 		n = len(m.data.Causes)

@@ -210,3 +210,41 @@ func TestSentAgain(t *testing.T) {
 		t.Errorf("%d packets of messages are sent again, %d by ports", sent, hops)
 	}
 }
+
+// The slowest link is named if it took much of the time; what many links did is summed; a full window counts only if no
+// link was busy.
+func TestBottleneck(t *testing.T) {
+	type timed struct {
+		Cause
+		ns int64
+	}
+	one := func(kind why.Cause, link string, ns int64) timed {
+		return timed{Cause{Kind: string(kind), Link: link, Text: string(kind) + link}, ns}
+	}
+	for name, c := range map[string]struct {
+		busy  int64 // of a:b, of 100
+		parts []timed
+		want  *Bottleneck
+	}{
+		"no time": {0, nil, nil},
+		"a link and a window": {90, []timed{one(why.Window, "", 60), one(why.Queue, "a:b", 25), one(why.Serialize, "a:b", 5),
+			one(why.Propagation, "", 10)}, &Bottleneck{Link: "a:b", Time: 30, All: 100}},
+		"a window and no busy link": {10, []timed{one(why.Window, "", 60), one(why.Queue, "a:b", 30),
+			one(why.Propagation, "", 10)}, &Bottleneck{Kind: "window", Time: 60, All: 100}},
+		"many links": {90, []timed{one(why.Queue, "a:b", 10), one(why.Queue, "b:c", 10), one(why.Queue, "c:d", 10),
+			one(why.Propagation, "", 25), one(why.NotReady, "", 20), one(why.Host, "", 25)},
+			&Bottleneck{Kind: "queueing", Links: 3, Time: 30, All: 100}},
+		"propagation": {10, []timed{one(why.Queue, "a:b", 20), one(why.Propagation, "", 80)},
+			&Bottleneck{Kind: "propagation", Time: 80, All: 100}},
+	} {
+		m := &maker{data: &Data{Span: 100, Functions: []Function{{}}}}
+		m.data.Fabric.Hops = []HopTraffic{{Line: Line{Name: "a:b"}, Busy: c.busy}}
+		for i, p := range c.parts {
+			m.data.Causes = append(m.data.Causes, p.Cause)
+			m.data.Functions[0].Parts = append(m.data.Functions[0].Parts, Part{i, p.ns})
+		}
+		if diff := cmp.Diff(c.want, m.bottleneck()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func TestReportInChromium(t *testing.T) {
 	for selector, want := range map[string]int{
 		".badge.valid": 2, ".map .nic circle": 4, ".map .switch": 1, ".map .hop": 8, "#matrix .cell": 12,
 		"#split .bar": 1, "#upgrades tbody tr": len(d.Upgrades.List),
-		"#calls .line": min(20, d.AllCalls), "#outcome tbody tr": len(rowsOf(t, d)), ".card": 6,
+		"#calls .line": min(20, d.AllCalls), "#outcome tbody tr": len(rowsOf(t, d)), ".card": 5,
 	} {
 		if got := b.count(selector); got != want {
 			t.Errorf("%s: %d, want %d", selector, got, want)

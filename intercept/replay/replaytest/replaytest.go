@@ -78,3 +78,35 @@ func Play(t testing.TB, f *replay.Fabric, tr *messages.Trace) []replay.Times {
 	}
 	return r.Times
 }
+
+// Ring is a job with one rank per NIC. Each sends messages of 1.25 MB to the same NIC of the next node, as many as
+// rounds says, each in a call of its own.
+func Ring(t testing.TB, f *replay.Fabric, rounds int) *messages.Trace {
+	t.Helper()
+	nics, perNode := f.NICs(), f.Config.NICsPerNode
+	tr := &messages.Trace{Jobs: []string{"ring"}, Nodes: map[[2]int]int{},
+		Ranks: []ledger.Info{{World: uint32(nics), Virtual: true, TimeScale: 1}}}
+	for n := range nics {
+		next := (n + perNode) % nics
+		tr.Nodes[[2]int{0, n}] = f.NodeOfNIC(n)
+		tr.Connections = append(tr.Connections, messages.Connection{Flow: uint64(n), Sender: n, Receiver: next, Src: n,
+			Dst: next, Order: uint64(n)})
+	}
+	for round := range rounds {
+		for n, c := range tr.Connections {
+			tasks := []int{len(tr.Tasks), len(tr.Tasks) + 1}
+			posted := int64(round) * 300_000
+			for i, rank := range []int{c.Sender, c.Receiver} {
+				tr.Tasks = append(tr.Tasks, messages.Task{Owner: rank, Rank: rank, Comm: uint64(n),
+					Func: []string{"Send", "Recv"}[i], Ranks: 2, Begun: posted, Call: len(tr.Calls)})
+			}
+			tr.Calls = append(tr.Calls, messages.Call{Name: "Send", Comm: uint64(n), Seq: round, Tasks: tasks,
+				Messages: []int{len(tr.Messages)}})
+			tr.Messages = append(tr.Messages, messages.Message{Flow: c.Flow, Number: uint64(round), Sender: c.Sender,
+				Receiver: c.Receiver, Src: c.Src, Dst: c.Dst, Size: 1_250_000, HasSend: true, Posted: posted,
+				HasReceive: true, ReceivePosted: posted, SendTask: tasks[0], ReceiveTask: tasks[1]})
+		}
+	}
+	Play(t, f, tr)
+	return tr
+}

@@ -47,13 +47,21 @@ const (
 // Place gives places to leaves and switches, always the same to the same fabric. No two nodes overlap. Links do not run
 // through nodes, unless that would need a circle of more than mostGrowth times the size.
 func Place(f *fabric.Fabric, leaves []Leaf, s Sizes) Picture {
-	l := &layout{Sizes: s, leaves: leaves, links: linksOf(f)}
-	l.at = Picture{Leaves: make([]Point, len(leaves)), Switches: make([]Point, len(f.Switches()))}
+	l := newLayout(f, leaves, s)
 	if !l.placeInTiers() {
 		l.placeAround()
 	}
 	l.fit()
 	return l.at
+}
+
+func newLayout(f *fabric.Fabric, leaves []Leaf, s Sizes) *layout {
+	l := &layout{Sizes: s, leaves: leaves, links: linksOf(f)}
+	l.at = Picture{Leaves: make([]Point, len(leaves)), Switches: make([]Point, len(f.Switches()))}
+	for _, leaf := range leaves {
+		l.homes = append(l.homes, []int{leaf.Switch})
+	}
+	return l
 }
 
 func linksOf(f *fabric.Fabric) []topology.Link {
@@ -67,7 +75,9 @@ func linksOf(f *fabric.Fabric) []topology.Link {
 type layout struct {
 	Sizes
 	leaves []Leaf
+	homes  [][]int // the switches that each leaf has lines to, that of the leaf the first
 	links  []topology.Link
+	hang   []float64 // how far each leaf reaches below its place, besides its box; nil is not at all
 	at     Picture
 }
 
@@ -121,6 +131,9 @@ func (l *layout) fit() {
 		least = Point{min(least.X, p.X-b.W/2), min(least.Y, p.Y-b.H/2)}
 		most = Point{max(most.X, p.X+b.W/2), max(most.Y, p.Y+b.H/2)}
 	})
+	for i, below := range l.hang {
+		most.Y = max(most.Y, l.at.Leaves[i].Y+below)
+	}
 	each(func(p *Point, _ Box) { *p = Point{p.X - least.X + edge, p.Y - least.Y + edge} })
 	l.at.Width, l.at.Height = most.X-least.X+2*edge, most.Y-least.Y+2*edge
 }

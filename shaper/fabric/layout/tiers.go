@@ -18,7 +18,12 @@ func (l *layout) placeInTiers() bool {
 	for s, t := range tiers {
 		rows[t] = append(rows[t], s)
 	}
-	width := l.placeLowest(rows[0])
+	width := 0.0
+	if slices.ContainsFunc(l.homes, func(homes []int) bool { return len(homes) > 1 }) {
+		width = l.placeShared(rows[0])
+	} else {
+		width = l.placeLowest(rows[0])
+	}
 	for _, row := range rows[1:] {
 		l.placeRow(row, tiers, width)
 	}
@@ -40,8 +45,10 @@ func (l *layout) placeInTiers() bool {
 func (l *layout) tiers() []int {
 	unknown := len(l.at.Switches)
 	tiers := slices.Repeat([]int{unknown}, unknown)
-	for _, leaf := range l.leaves {
-		tiers[leaf.Switch] = 0
+	for _, homes := range l.homes {
+		for _, s := range homes {
+			tiers[s] = 0
+		}
 	}
 	for changed := true; changed; {
 		changed = false
@@ -73,6 +80,19 @@ func (l *layout) placeLowest(row []int) (width float64) {
 			l.at.Leaves[n].X = middle + b.offsets[i]
 		}
 		width += b.length
+	}
+	return width
+}
+
+// placeShared puts leaves with lines to several switches beside each other evenly, and so the switches of the lowest tier.
+// It returns their width.
+func (l *layout) placeShared(row []int) (width float64) {
+	width = max(float64(len(l.leaves))*(l.Leaf.W+besideLeaf), float64(len(row))*(l.Switch.W+l.Beside))
+	for i := range l.leaves {
+		l.at.Leaves[i].X = width * (float64(i) + 0.5) / float64(len(l.leaves))
+	}
+	for i, s := range row {
+		l.at.Switches[s].X = width * (float64(i) + 0.5) / float64(len(row))
 	}
 	return width
 }
@@ -119,8 +139,10 @@ func (l *layout) heightOf(tier int, rows [][]int, tiers []int) float64 {
 	upper, most := l.at.Switches, 0.0 // distance of two ends, from left to right
 	slope := l.slope(rows[tier])
 	if tier == 0 {
-		for i, leaf := range l.leaves {
-			most = max(most, math.Abs(l.at.Leaves[i].X-upper[leaf.Switch].X))
+		for i, homes := range l.homes {
+			for _, s := range homes {
+				most = max(most, math.Abs(l.at.Leaves[i].X-upper[s].X))
+			}
 		}
 		return max(aboveTier, most*max(slope, slopeOf(l.at.Leaves, l.Leaf)))
 	}

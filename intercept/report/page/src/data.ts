@@ -16,6 +16,7 @@ export interface Data {
   functions: Func[];
   causes: Cause[];
   upgrades: Upgrades;
+  bottleneck?: Bottleneck;
   calls: Call[];
   all_calls: number;
   load: Load;
@@ -55,6 +56,17 @@ export interface Drawing {
   width: number;
   height: number;
   vertices: Vertex[];
+  racks?: Frame[];
+  port: [number, number];
+}
+
+export interface Frame {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  switches: number[];
+  nodes: { node: number; name: string; x: number; y: number }[];
 }
 
 export interface Fabric extends Drawing {
@@ -118,6 +130,15 @@ export interface SizeClass {
 export interface Cause {
   kind: string;
   text: string;
+  link?: string;
+}
+
+export interface Bottleneck {
+  link?: string;
+  kind?: string;
+  links?: number;
+  time_ns: number;
+  all_ns: number;
 }
 
 export interface Part {

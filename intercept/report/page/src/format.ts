@@ -12,7 +12,33 @@ function scaled(value: number, step: number, names: string[]): string {
   return `${value.toFixed(Number.isInteger(value) ? 0 : digits)} ${names[i]}`;
 }
 
-export const time = (ns: number): string => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
+const timeUnits = ["ns", "us", "ms", "s"];
+export const time = (ns: number): string => scaled(ns, 1000, timeUnits);
+
+// Unit is a unit of an axis of times.
+export interface Unit {
+  name: string;
+  ns: number;
+}
+
+// unitFor is the largest unit of which a time has at least 2.
+export function unitFor(ns: number): Unit {
+  let unit = { name: timeUnits[0], ns: 1 };
+  for (const name of timeUnits.slice(1)) {
+    if (ns >= 2000 * unit.ns) {
+      unit = { name, ns: 1000 * unit.ns };
+    }
+  }
+  return unit;
+}
+
+// period writes the begin and the end of a time in one unit.
+export function period(begin: number, end: number): string {
+  const { name, ns } = unitFor(end);
+  const figure = (t: number) => String(Number((t / ns).toPrecision(4)));
+  return `${figure(begin)} to ${figure(end)} ${name}`;
+}
+
 // since writes how long ago something was, from tenths of a second to days.
 export function since(ns: number): string {
   const s = ns / 1e9;

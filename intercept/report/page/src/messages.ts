@@ -5,7 +5,7 @@ import * as colors from "./colors";
 import type { Data } from "./data";
 import { el, section, select, table } from "./dom";
 import * as format from "./format";
-import { axisColor, gridColor } from "./chart";
+import { axisColor, gridColor, redrawn } from "./chart";
 import { callName, rankName } from "./names";
 
 const page = 50; // messages in the table
@@ -43,10 +43,12 @@ export function messagesSection(data: Data): { element: HTMLElement; filter: (f:
   };
   const draw = () => {
     Object.assign(filter, { begin: 0, end: Infinity });
-    drawDots(data, matching(data, filter), chart, (begin, end) => {
-      Object.assign(filter, { begin, end });
-      tabulate();
-    });
+    if (chart.clientWidth > 0) {
+      drawDots(data, matching(data, filter), chart, (begin, end) => {
+        Object.assign(filter, { begin, end });
+        tabulate();
+      });
+    }
     tabulate();
   };
   const ranks = ["all", ...data.ranks.map((_, i) => rankName(data, i))];
@@ -65,10 +67,15 @@ export function messagesSection(data: Data): { element: HTMLElement; filter: (f:
   const element = section(
     "messages", "Messages",
     `A transfer is from the sender's post to the last byte at the receiver; waited is how long the first segment waited at ports and links. Drag over the chart to select a time; double-click for all.${missing}${only}`,
-    controls, chart, list,
+    controls, ...(data.functions.length > 1 ? [functionsLegend(data)] : []), chart, list,
   );
-  requestAnimationFrame(draw); // when the chart has a width
+  redrawn(chart, draw);
   return { element, filter: (f) => { filter.function = f; draw(); } };
+}
+
+// functionsLegend says which colour the dots of each function have.
+function functionsLegend(data: Data): HTMLElement {
+  return el("ul", { class: "legend" }, ...data.functions.map((f, i) => el("li", {}, el("i", { style: `background:${colors.nth(i)}` }), f.name)));
 }
 
 // matching are the places of the messages that a filter lets through.
@@ -105,15 +112,16 @@ function drawDots(data: Data, all: number[], place: HTMLElement, select: (begin:
     return;
   }
   const m = data.messages;
-  const x = all.map((i) => m.posted_ns[i] / 1000);
-  const y = all.map((i) => Math.max(m.transfer_ns[i], 1) / 1000);
+  const unit = format.unitFor(data.span_ns);
+  const x = all.map((i) => m.posted_ns[i] / unit.ns);
+  const y = all.map((i) => Math.max(m.transfer_ns[i], 1));
   const options: uPlot.Options = {
-    width: Math.max(place.clientWidth, 300), height: 280, legend: { show: false },
+    width: Math.max(place.clientWidth, 200), height: 280, legend: { show: false },
     cursor: { points: { show: false }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { distr: 3 } },
     axes: [
-      { label: "posted, us", labelSize: 20, stroke: axisColor(), grid: { stroke: gridColor() } },
-      { label: "transfer, us", labelSize: 20, size: 70, stroke: axisColor(), grid: { stroke: gridColor() } },
+      { label: `posted, ${unit.name}`, labelSize: 20, stroke: axisColor(), grid: { stroke: gridColor(), width: 1 } },
+      { label: "transfer", labelSize: 20, size: 70, stroke: axisColor(), grid: { stroke: gridColor(), width: 1 }, values: (_u, v) => v.map((ns) => (ns == null ? "" : format.time(ns))) },
     ],
     series: [{}, { paths: () => null, points: { show: false } }],
     hooks: {
@@ -121,7 +129,7 @@ function drawDots(data: Data, all: number[], place: HTMLElement, select: (begin:
       setScale: [(u, key) => {
         const { min, max } = u.scales.x;
         if (key === "x" && min != null && max != null && (min > x[0] || max < x[x.length - 1])) {
-          select(min * 1000, max * 1000);
+          select(min * unit.ns, max * unit.ns);
         } else if (key === "x") {
           select(0, Infinity);
         }

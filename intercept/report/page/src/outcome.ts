@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import type { Data, Outcome, Row } from "./data";
+import type { Data, Outcome, Result, Row } from "./data";
 import { el, section, table } from "./dom";
 import * as format from "./format";
 
@@ -18,15 +18,33 @@ export function outcomeSection(data: Data): HTMLElement {
 function one(data: Data, o: Outcome): HTMLElement {
   const r = o.result;
   const head = r.header ? `${r.header.collective}, NCCL ${r.header.nccl}, ${format.count(r.header.ranks, "rank")} on ${format.count(r.header.nodes, "node")}` : data.jobs[o.job];
-  const reasons = [...(r.reasons ?? []), ...(r.notes ?? r.header?.notes ?? [])];
   return el(
-    "div", {}, el("h3", {}, data.outcomes.length > 1 && r.header ? `${data.jobs[o.job]}: ${head}` : head, " ", badge(r.verdict)),
-    ...reasons.map((x) => el("p", { class: "note" }, x)), ...(r.rows?.length ? [expected(r.rows)] : []),
+    "div", {}, el("h3", {}, data.outcomes.length > 1 && r.header ? `${data.jobs[o.job]}: ${head}` : head), verdict(r, r.reasons ?? []),
+    ...(r.notes ?? r.header?.notes ?? []).map((x) => el("p", { class: "note" }, x)), ...(r.rows?.length ? [expected(r.rows)] : []),
   );
 }
 
-export function badge(verdict: string): HTMLElement {
-  return el("strong", { class: `badge ${verdict === "VALID" ? "valid" : "invalid"}` }, verdict);
+// verdicts are the verdicts of all jobs with their first reasons, for the head of the page.
+export function verdicts(data: Data): HTMLElement[] {
+  return data.outcomes.map((o) => {
+    const reasons = o.result.reasons ?? [];
+    const more = reasons.length > 1 ? [`${format.count(reasons.length - 1, "more reason")} below`] : [];
+    const job = data.outcomes.length > 1 ? `${data.jobs[o.job]}: ` : "";
+    return verdict(o.result, [...reasons.slice(0, 1).map((r) => job + r), ...more]);
+  });
+}
+
+// verdict is a badge with the reasons beside it. Without a reason it says how near the times are to the expected ones.
+function verdict(r: Result, reasons: string[]): HTMLElement {
+  const off = (r.rows ?? []).map((row) => Math.abs(row.diff_percent ?? NaN)).filter((d) => !Number.isNaN(d));
+  const most = Math.max(...off).toFixed(1);
+  const near = off.length > 0 ? [most === "0.0" ? "The times are the expected ones." : `The times are at most ${most} % from the expected ones.`] : [];
+  const lines = reasons.length > 0 ? reasons : near;
+  return el("div", { class: "verdict" }, badge(r.verdict), el("div", {}, ...lines.map((x) => el("p", {}, x))));
+}
+
+function badge(text: string): HTMLElement {
+  return el("strong", { class: `badge ${text === "VALID" ? "valid" : "invalid"}` }, text);
 }
 
 function expected(rows: Row[]): HTMLElement {

@@ -6,7 +6,7 @@ import { el, section, svg } from "./dom";
 import * as format from "./format";
 import { rankName } from "./names";
 
-const mostNames = 32; // ranks whose cells have names
+const leastNamed = 16; // px from the name of a rank to the next
 
 // trafficSection shows who sent how much to whom, and the sizes of messages, of one function or of all (-1).
 export function trafficSection(data: Data): { element: HTMLElement; filter: (f: number) => void } {
@@ -47,16 +47,17 @@ function classes(functions: Func[]): SizeClass[] {
 function drawMatrix(data: Data, all: Pair[]): SVGSVGElement {
   const n = data.ranks.length;
   const cell = Math.max(6, Math.min(40, 480 / Math.max(n, 1)));
-  const margin = n <= mostNames ? 34 : 10;
+  const margin = 34;
+  const every = [1, 2, 4, 8, 16, 32].find((k) => k * cell >= leastNamed * String(n).length / 2) ?? 64;
   const most = Math.max(1, ...all.map((p) => p.bytes));
   const side = margin + n * cell;
   const out = svg("svg", { viewBox: `0 0 ${side} ${side}`, width: side, height: side, role: "img", "aria-label": "traffic matrix" });
-  if (n <= mostNames) {
-    data.ranks.forEach((r, i) => {
+  data.ranks.forEach((r, i) => {
+    if (i % every === 0) {
       out.append(svg("text", { x: margin - 6, y: margin + (i + 0.5) * cell + 4, class: "end" }, String(r.rank)));
       out.append(svg("text", { x: margin + (i + 0.5) * cell, y: margin - 8 }, String(r.rank)));
-    });
-  }
+    }
+  });
   out.append(svg("rect", { x: margin, y: margin, width: n * cell, height: n * cell, class: "empty" }));
   for (const p of all) {
     const text = `${rankName(data, p.from)} to ${rankName(data, p.to)}: ${format.bytes(p.bytes)} in ${format.count(p.messages, "message")}`;
