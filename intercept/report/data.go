@@ -60,8 +60,9 @@ type Drawing struct {
 	Height   float64  `json:"height"`
 	Vertices []Vertex `json:"vertices"`
 	// With racks, each NIC is a box of the size Port; without, it is a circle.
-	Racks []Frame    `json:"racks,omitempty"`
-	Port  [2]float64 `json:"port"` // width and height
+	Racks  []Frame    `json:"racks,omitempty"`
+	Port   [2]float64 `json:"port"` // width and height
+	Switch [2]float64 `json:"switch_size"`
 }
 
 // Frame is a rack: a box with the nodes in it. X and Y are its left upper corner.

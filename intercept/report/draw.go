@@ -54,7 +54,7 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 
 // drawing is the NICs and then the switches of a fabric, with their places.
 func drawing(f *fabric.Fabric) Drawing {
-	at := layout.Of(f)
+	at := layout.Of(f, layout.Beside)
 	g := Drawing{Name: f.Config.Name, Width: at.Width, Height: at.Height}
 	for n, p := range at.Leaves {
 		g.Vertices = append(g.Vertices, Vertex{Name: f.NICName(n), Node: f.NodeOfNIC(n), X: p.X, Y: p.Y})
@@ -73,6 +73,6 @@ func drawing(f *fabric.Fabric) Drawing {
 		}
 		g.Racks = append(g.Racks, rack)
 	}
-	g.Port = [2]float64{at.Port.W, at.Port.H}
+	g.Port, g.Switch = [2]float64{at.Port.W, at.Port.H}, [2]float64{at.Switch.W, at.Switch.H}
 	return g
 }

@@ -5,19 +5,25 @@ package viewers
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/test/pagecheck"
 )
 
-// Reports of 2, 8 and 64 nodes can be read on a phone and on a large screen, light and dark.
+// Reports and pictures of fabrics of 2, 8 and 64 nodes can be read on a phone and on a large screen, light and dark.
 func TestReportLooks(t *testing.T) {
 	b := start(t)
+	b.fabricLooks()
 	for name, d := range map[string]*report.Data{
 		"2 nodes": document(t),
 		"8 nodes": withTrouble(t, ring(t, 8, "topology: {kind: leaf-spine, leaves: 2, spines: 2, trunk: {latency: 1us}}",
@@ -41,6 +47,46 @@ func TestReportLooks(t *testing.T) {
 		}
 		if name == "8 nodes" {
 			b.showsTrouble(d)
+		}
+	}
+}
+
+// fabricLooks looks at pictures of `ddlemu fabric show --svg`. They are as wide as what they show, so only those of few
+// nodes fit on a narrow screen.
+func (b *browser) fabricLooks() {
+	b.Helper()
+	for name, c := range map[string]struct {
+		text   string
+		racks  int // names of nodes
+		narrow bool
+	}{
+		"2 nodes": {"nodes: 2", 0, true},
+		"8 nodes": {`nodes: 8
+topology: {kind: leaf-spine, leaves: 2, spines: 2, trunk: {latency: 1us}}
+links: [{match: "leaf0:spine1", up: false}, {match: node3, up: false}]`, 0, false},
+		"64 nodes":  {"nodes: 64\nnics_per_node: 4\ntopology: {kind: rail, spines: 4, trunk: {latency: 1us}}", 64, false},
+		"dragonfly": {"nodes: 16\nnics_per_node: 8\ntopology: {kind: dragonfly, groups: 4, routers: 2, trunk: {latency: 1us}}", 16, false},
+	} {
+		dir := b.TempDir()
+		spec, file := filepath.Join(dir, "fabric.yaml"), filepath.Join(dir, "fabric.svg")
+		if err := os.WriteFile(spec, []byte("base: eth10\n"+c.text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		picture := ddlemu(b.T, "fabric", "show", "-F", spec, "--svg")
+		if err := os.WriteFile(file, []byte(picture), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		b.do(chromedp.Navigate("file://" + file))
+		for _, l := range pagecheck.Looks() {
+			if c.narrow || l.Width == 1600 {
+				b.look("fabric of "+name, l)
+			}
+		}
+		if got := b.count(".node"); got != c.racks {
+			b.Errorf("%s: %d names in racks, want %d", name, got, c.racks)
+		}
+		if name == "8 nodes" && b.style(".line.down", "stroke") != "rgb(255, 123, 118)" {
+			b.Errorf("a link that is down is %s on a dark page", b.style(".line.down", "stroke"))
 		}
 	}
 }

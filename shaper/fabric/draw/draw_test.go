@@ -5,6 +5,7 @@ package draw
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"path/filepath"
@@ -202,26 +203,70 @@ func TestArrows(t *testing.T) {
 // Labels are drawn after everything that could cover them, and beside NICs at the same place.
 func TestLabelsAreNotCovered(t *testing.T) {
 	p := &picture{graph: &graph{switches: []string{"a", "b"}}}
-	p.Switch, p.Leaf = layout.Box{W: 64, H: 22}, layout.Box{W: 144, H: 26}
-	p.at = layout.Picture{Switches: []layout.Point{{X: 100}, {X: 400}}, Width: 500}
+	p.Switch, p.NIC = layout.Box{W: 64, H: 22}, layout.Box{W: 144, H: 26}
+	p.Picture = layout.Picture{Switches: []layout.Point{{X: 100, Y: 100}, {X: 400, Y: 100}}, Width: 500, Height: 200}
 	e, half := edge{from: 0, to: 1}, 36.0
-	near := p.labelPlace(e, half, nil)
-	if near.Point != (layout.Point{X: 220}) {
+	near, _ := p.labelPlace(e, half, nil)
+	if near.Point != (layout.Point{X: 220, Y: 100}) {
 		t.Errorf("with free space the label is at %v", near)
 	}
-	p.at.Leaves = []layout.Point{{X: 250}, {X: 150}}
-	first := p.labelPlace(e, half, nil)
-	if y := math.Abs(first.Y); y < 17 || y > 30 {
+	p.Leaves = []layout.Point{{X: 250, Y: 100}, {X: 150, Y: 100}}
+	first, _ := p.labelPlace(e, half, nil)
+	if y := math.Abs(first.Y - 100); y < 17 || y > 30 {
 		t.Errorf("NICs in the middle: the label is at %v", first)
 	}
-	if second := p.labelPlace(e, half, []textBox{first}); math.Abs(second.Y-first.Y) < textHeight &&
+	if second, _ := p.labelPlace(e, half, []textBox{first}); math.Abs(second.Y-first.Y) < lineHeight &&
 		math.Abs(second.X-first.X) < 2*first.half {
 		t.Errorf("and a label: the second is at %v, the first at %v", second, first)
 	}
 	var svg strings.Builder
 	SVG(&svg, load(t, "custom.yaml"))
-	if text := svg.String(); strings.Index(text, "4Gbps, 5µs") < strings.LastIndex(text, "<ellipse") {
+	if text := svg.String(); strings.Index(text, "4Gbps, 5µs") < strings.LastIndex(text, "<circle") {
 		t.Error("a label lies under NICs")
+	}
+}
+
+// What is down is red in a picture, with and without racks, and lines below it say which NICs differ.
+func TestPictureOfWhatIsDown(t *testing.T) {
+	const links = `
+topology: {kind: leaf-spine, leaves: 2, spines: 2, trunk: {latency: 1us}}
+links: [{match: "leaf0:spine1", up: false}, {match: node3, up: false}, {match: node5, bandwidth: 1Gbps}]
+`
+	for _, c := range []struct {
+		nics        int
+		lines, port int // that are red
+		notes       []string
+	}{
+		{1, 2, 0, []string{"ports of NICs: 10Gbps, except of these:", "node3  10Gbps, DOWN", "node5  1Gbps"}},
+		{2, 1, 2, []string{"ports of NICs: 10Gbps, except of these:", "node3.nic0 to node3.nic1  10Gbps, DOWN",
+			"node5.nic0 to node5.nic1  1Gbps"}},
+	} {
+		f := decode(t, fmt.Sprintf("nodes: 8\nnics_per_node: %d", c.nics)+links)
+		var svg strings.Builder
+		SVG(&svg, f)
+		if n := strings.Count(svg.String(), `class="line down"`); n != c.lines {
+			t.Errorf("%d NICs per node: %d red lines, want %d", c.nics, n, c.lines)
+		}
+		if n := strings.Count(svg.String(), `class="port down"`); n != c.port {
+			t.Errorf("%d NICs per node: %d red NICs, want %d", c.nics, n, c.port)
+		}
+		if diff := cmp.Diff(c.notes, pictureOf(f).notes); diff != "" {
+			t.Errorf("%d NICs per node: notes (-want +got):\n%s", c.nics, diff)
+		}
+	}
+}
+
+// Links without a place for their labels are listed below the picture, and not all of many.
+func TestLabelsWithoutPlace(t *testing.T) {
+	p := &picture{graph: &graph{switches: []string{"a", "b"}, edges: []edge{{from: 0, to: 1, label: "1Gbps"}}},
+		labels: []string{"1Gbps"}}
+	p.Picture = layout.Picture{Switches: []layout.Point{{X: 30, Y: 20}, {X: 60, Y: 20}}, Width: 90, Height: 40}
+	p.Switch = layout.Box{W: 76, H: 30}
+	if diff := cmp.Diff([]string{"link a and b: 1Gbps"}, p.placeLabels()); diff != "" {
+		t.Error(diff)
+	}
+	if got := shortened(make([]string, 2*mostNotes)); len(got) != mostNotes+1 || got[mostNotes] != "and 8 more" {
+		t.Errorf("%q", got)
 	}
 }
 

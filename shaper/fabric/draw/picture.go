@@ -6,88 +6,75 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/layout"
 )
 
-// DOT writes f in the language of Graphviz.
-func DOT(w io.Writer, f *fabric.Fabric) {
-	g := graphOf(f)
-	fmt.Fprintf(w, "graph %q {\n", f.Config.Name)
-	for i, sw := range g.switches {
-		fmt.Fprintf(w, "  s%d [label=%q, shape=box, style=filled];\n", i, sw)
-	}
-	for n, name := range g.nics {
-		fmt.Fprintf(w, "  n%d [label=%q];\n  n%d -- s%d [label=%q];\n", n, name, n, g.home[n], g.portLabel(f, n))
-	}
-	for _, e := range g.edges {
-		more := ""
-		if e.oneWay {
-			more = ", dir=forward"
-		}
-		if e.down {
-			more += ", style=dashed"
-		}
-		fmt.Fprintf(w, "  s%d -- s%d [label=%q%s];\n", e.from, e.to, e.label, more)
-	}
-	fmt.Fprintln(w, "}")
-}
-
 // Sizes in a picture, in its units.
 const (
-	letter      = 6.5 // width of a letter, about
-	textHeight  = 12.0
-	leastSwitch = 64.0 // width
-	leastGroup  = 144.0
-	leastBeside = 34.0 // between switches beside each other
+	letter     = 6.5 // width of a letter, about
+	lineHeight = 16.0
+	margin     = 22.0 // beside the lines of text
+	mostNotes  = 8    // lines about NICs that differ, and about links without a label
 )
 
-// Styles of texts. What is written on a line has a white rim.
-const (
-	onNode = `fill="#000"`
-	onLine = `fill="#555" stroke="#fff" stroke-width="3" paint-order="stroke"`
-)
-
-// group is NICs on a switch that have one line in the tree.
-type group struct {
-	name string
-	home int
+// style has the colours of a light and of a dark page. Red is for what is down.
+const style = `<style>
+svg { background: #fff; color-scheme: light dark }
+text { font: 11px system-ui, "DejaVu Sans", sans-serif; fill: #1d2a33; text-anchor: middle }
+.back { fill: #fff }
+.line { stroke: #7b8992; fill: none }
+.box { fill: #fff; stroke: #5b6b76; stroke-width: 1.5 }
+.port { fill: #4fa3d8 }
+.note, .node { text-anchor: start }
+.label { fill: #44525b; stroke: #fff; stroke-width: 3px; paint-order: stroke }
+.arrow { fill: #7b8992 }
+.line.down { stroke: #d32f2f; stroke-dasharray: 4 4 }
+.port.down { fill: #d32f2f }
+.label.down { fill: #c62828; font-weight: 600 }
+@media (prefers-color-scheme: dark) {
+svg { background: #12181c }
+text { fill: #e3eaee } .back { fill: #12181c } .box { fill: #1b2329; stroke: #9fb0ba }
+.label { fill: #b9c7cf; stroke: #12181c } .line.down { stroke: #ff7b76 } .port.down { fill: #ff7b76 } .label.down { fill: #ff7b76 }
 }
+</style>
+`
 
 // picture is a fabric with a place for all of it.
 type picture struct {
 	*graph
-	groups []group
-	common string   // label of the links that have none of their own
+	layout.Plan
+	fabric *fabric.Fabric
+	common string   // label of the links between switches that have none of their own
 	labels []string // of each of edges, "" if it is common
-	layout.Sizes
-	at layout.Picture
+	placed []placedLabel
+	notes  []string // below the fabric
 }
 
 func pictureOf(f *fabric.Fabric) *picture {
-	p := &picture{graph: graphOf(f)}
-	p.Switch, p.Leaf, p.Beside = layout.Box{W: leastSwitch, H: 22}, layout.Box{W: leastGroup, H: 26}, leastBeside
-	var leaves []layout.Leaf
-	for i, name := range p.switches {
-		p.Switch.W = max(p.Switch.W, widthOf(name)+8)
-		for _, line := range nicLines(f, p.graph, i) {
-			p.groups, leaves = append(p.groups, group{line, i}), append(leaves, layout.Leaf{Switch: i})
-			p.Leaf.W = max(p.Leaf.W, widthOf(line)+24)
+	p := &picture{graph: graphOf(f), fabric: f}
+	p.Plan = layout.Of(f, p.addLabels())
+	p.notes = p.ports(f)
+	if p.common != "" {
+		note := "links between switches: " + p.common
+		if strings.Join(p.labels, "") != "" {
+			note += ", except where another label is written"
 		}
+		p.notes = append(p.notes, note)
 	}
-	p.addLabels()
-	p.at = layout.Place(f, leaves, p.Sizes)
+	p.notes = append(p.notes, shortened(p.placeLabels())...)
+	p.notes = append(p.notes, p.pairLines(f)...)
 	return p
 }
 
-// addLabels makes the labels of the links between switches, and space for them.
-func (p *picture) addLabels() {
-	p.common = p.mostFrequent()
+// addLabels makes the labels of the links between switches. It returns the space that they need between switches.
+func (p *picture) addLabels() (beside float64) {
+	p.common, beside = p.mostFrequent(), layout.Beside
 	for _, e := range p.edges {
 		label := e.label
 		switch {
@@ -97,115 +84,156 @@ func (p *picture) addLabels() {
 			label = "to " + p.switches[e.to] + ": " + label
 		}
 		p.labels = append(p.labels, label)
-		p.Beside = max(p.Beside, widthOf(label)+8)
+		beside = max(beside, widthOf(label)+8)
 	}
+	return beside
+}
+
+// ports are lines with the rates of NICs: that of most of them, and those of the others.
+func (p *picture) ports(f *fabric.Fabric) (lines []string) {
+	count, common := map[string]int{}, ""
+	for n := range p.nics {
+		label := p.portLabel(f, n)
+		if count[label]++; count[label] > count[common] {
+			common = label
+		}
+	}
+	lines = []string{"ports of NICs: " + common}
+	for sw := range p.switches {
+		for _, line := range nicLines(f, p.graph, sw) {
+			if _, label, _ := strings.Cut(line, "  "); label != common {
+				lines = append(lines, line)
+			}
+		}
+	}
+	if len(lines) > 1 {
+		lines[0] += ", except of these:"
+	}
+	return append(lines[:1], shortened(lines[1:])...)
+}
+
+// shortened is the first of many lines.
+func shortened(lines []string) []string {
+	if more := len(lines) - mostNotes; more > 1 {
+		return append(lines[:mostNotes:mostNotes], fmt.Sprintf("and %d more", more))
+	}
+	return lines
 }
 
 func widthOf(text string) float64 { return letter * float64(utf8.RuneCountInString(text)) }
 
-// SVG writes f as a picture, always the same of the same fabric. NICs on one switch with the same label are one group.
+// SVG writes f as a picture, always the same of the same fabric, with all at the places of layout.Of, as on the pages of
+// `ddlemu serve` and `ddlemu report`.
 func SVG(w io.Writer, f *fabric.Fabric) {
 	p := pictureOf(f)
-	note, height := "", p.at.Height
-	if p.common != "" {
-		note = "links between switches: " + p.common + ", except where another label is written"
-		height += 2 * textHeight
+	width := p.Width
+	for _, note := range p.notes {
+		width = max(width, widthOf(note)+2*margin)
 	}
-	fmt.Fprintf(w,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" "+
-			"font-size=\"11\">\n", p.at.Width, height)
+	height := p.Height + lineHeight*float64(len(p.notes)) + lineHeight/2
+	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n", width,
+		height, width, height)
+	fmt.Fprintf(w, "<title>%s</title>\n%s<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n", escape(f.Config.Name), style,
+		width, height)
 	fmt.Fprintln(w,
-		`<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" fill="#888"/></marker>`)
-	p.lines(w)
-	for i, at := range p.at.Switches {
-		fmt.Fprintf(w,
-			"<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"3\" fill=\"#cde\" stroke=\"#468\"/>\n",
-			at.X-p.Switch.W/2, at.Y-p.Switch.H/2, p.Switch.W, p.Switch.H)
-		text(w, at, p.switches[i], onNode)
+		`<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" class="arrow"/></marker>`)
+	fmt.Fprintf(w, "<g transform=\"translate(%.1f 0)\">\n", (width-p.Width)/2)
+	p.writeLinks(w)
+	if p.Racks == nil {
+		p.writeNICs(w)
+	} else {
+		p.writeRacks(w)
 	}
-	for i, at := range p.at.Leaves {
-		fmt.Fprintf(w, "<ellipse cx=\"%.1f\" cy=\"%.1f\" rx=\"%.1f\" ry=\"%.1f\" fill=\"#fff\" stroke=\"#468\"/>\n",
-			at.X, at.Y, p.Leaf.W/2, p.Leaf.H/2)
-		text(w, at, p.groups[i].name, onNode)
+	for i, at := range p.Switches {
+		writeBox(w, layout.Point{X: at.X - p.Switch.W/2, Y: at.Y - p.Switch.H/2}, p.Switch, "box")
+		text(w, at, "", p.switches[i])
 	}
 	p.writeLabels(w)
-	text(w, layout.Point{X: p.at.Width / 2, Y: height - textHeight}, note, onNode)
+	fmt.Fprintln(w, "</g>")
+	for i, note := range p.notes {
+		text(w, layout.Point{X: margin, Y: p.Height + lineHeight*float64(i)}, "note", note)
+	}
 	fmt.Fprintln(w, "</svg>")
 }
 
-// lines writes the ports and links.
-func (p *picture) lines(w io.Writer) {
-	for i, g := range p.groups {
-		line(w, p.at.Leaves[i], p.at.Switches[g.home], "stroke-width=\"1\"")
-	}
+// writeLinks writes the links between switches.
+func (p *picture) writeLinks(w io.Writer) {
 	for _, e := range p.edges {
-		style := "stroke-width=\"2\""
-		if e.down {
-			style += " stroke-dasharray=\"4\""
-		}
+		more := ` stroke-width="2"`
 		if e.oneWay {
-			style += " marker-mid=\"url(#arrow)\""
+			more += ` marker-mid="url(#arrow)"`
 		}
-		line(w, p.at.Switches[e.from], p.at.Switches[e.to], style)
+		line(w, p.Switches[e.from], p.Switches[e.to], e.down, more)
 	}
 }
 
-// writeLabels writes the labels of the links between switches, above everything else.
-func (p *picture) writeLabels(w io.Writer) {
-	var written []textBox
-	for i, e := range p.edges {
-		if p.labels[i] != "" {
-			at := p.labelPlace(e, widthOf(p.labels[i])/2, written)
-			written = append(written, at)
-			text(w, at.Point, p.labels[i], onLine)
-		}
+// writeNICs writes NICs as circles, each with a line to its switch.
+func (p *picture) writeNICs(w io.Writer) {
+	for n, at := range p.Leaves {
+		line(w, at, p.Switches[p.home[n]], p.isDown(n), "")
+	}
+	for n, at := range p.Leaves {
+		fmt.Fprintf(w, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" class=\"box\"><title>%s</title></circle>\n", at.X, at.Y, p.NIC.W/2,
+			escape(p.nics[n]+"  "+p.portLabel(p.fabric, n)))
+		text(w, at, "", strings.TrimPrefix(p.nics[n], "node"))
 	}
 }
 
-// textBox is where a text is written.
-type textBox struct {
-	layout.Point
-	half float64 // of its width
-}
-
-// labelPlace is a free place on the line of e, or just above or below it; the middle of the line if there is none.
-// Lines often cross in their middles.
-func (p *picture) labelPlace(e edge, half float64, written []textBox) textBox {
-	a, b := p.at.Switches[e.from], p.at.Switches[e.to]
-	for _, up := range []float64{0, -24, 24} {
-		for _, t := range []float64{0.4, 0.6, 0.5, 0.3, 0.7, 0.2, 0.8} {
-			at := between(a, b, t)
-			at.Y += up
-			if l := (textBox{at, half}); p.free(l, written) {
-				return l
+// writeRacks writes racks with a box for each NIC, and a line from each rack to each of its switches.
+func (p *picture) writeRacks(w io.Writer) {
+	perNode := p.fabric.Config.NICsPerNode
+	for _, r := range p.Racks {
+		for _, s := range r.Switches {
+			up := func(n layout.RackNode) bool {
+				return slices.ContainsFunc(p.nicsOf(n.Node, perNode), func(nic int) bool { return p.home[nic] == s && !p.isDown(nic) })
+			}
+			line(w, r.Point, p.Switches[s], !slices.ContainsFunc(r.Nodes, up), "")
+		}
+	}
+	for _, r := range p.Racks {
+		writeBox(w, layout.Point{X: r.X - r.W/2, Y: r.Y}, r.Box, "box")
+		for _, n := range r.Nodes {
+			text(w, n.Point, "node", n.Name)
+			for _, nic := range p.nicsOf(n.Node, perNode) {
+				class := "port"
+				if p.isDown(nic) {
+					class += " down"
+				}
+				at := p.Leaves[nic]
+				fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" class=\"%s\"><title>%s</title></rect>\n",
+					at.X-p.Port.W/2, at.Y-p.Port.H/2, p.Port.W, p.Port.H, class, escape(p.nics[nic]+"  "+p.portLabel(p.fabric, nic)))
 			}
 		}
 	}
-	return textBox{between(a, b, 0.5), half}
 }
 
-// free reports whether a label is inside the picture and covers no node and none of the labels written.
-func (p *picture) free(l textBox, written []textBox) bool {
-	near := func(q layout.Point, x, y float64) bool { return math.Abs(l.X-q.X) < x && math.Abs(l.Y-q.Y) < y }
-	covers := func(b layout.Box) func(layout.Point) bool {
-		return func(q layout.Point) bool { return near(q, l.half+b.W/2, (textHeight+b.H)/2) }
+// nicsOf are the NICs of a node.
+func (p *picture) nicsOf(node, perNode int) (all []int) {
+	for n := node * perNode; n < (node+1)*perNode; n++ {
+		all = append(all, n)
 	}
-	return l.X >= l.half && l.X+l.half <= p.at.Width && !slices.ContainsFunc(p.at.Switches, covers(p.Switch)) &&
-		!slices.ContainsFunc(p.at.Leaves, covers(p.Leaf)) &&
-		!slices.ContainsFunc(written, func(o textBox) bool { return near(o.Point, l.half+o.half, textHeight) })
+	return all
 }
 
-// fewEdges is the number of links up to which each one has its label.
-const fewEdges = 12
+// isDown reports whether a direction of a NIC is down: its port is, or all links from it or to it.
+func (p *picture) isDown(n int) bool {
+	return p.fabric.Config.Nodes > 1 && !(p.out[n] && p.in[n]) ||
+		slices.ContainsFunc(p.fabric.Hops, func(h fabric.Hop) bool {
+			return (h.Kind == link.TxPort || h.Kind == link.RxPort) && h.Src == n && h.Spec.Down
+		})
+}
 
-// mostFrequent is the most frequent label of the links between switches, "" if there are few.
-func (g *graph) mostFrequent() string {
-	count, best := map[string]int{}, ""
+// fewEqual is the number of links with the same label up to which each one has its label.
+const fewEqual = 3
+
+// mostFrequent is the most frequent label of the links between switches, "" if few have it.
+func (g *graph) mostFrequent() (best string) {
+	count := map[string]int{}
 	for _, e := range g.edges {
 		count[e.label]++
 	}
 	for _, e := range g.edges {
-		if len(g.edges) > fewEdges && count[e.label] > count[best] {
+		if count[e.label] > max(fewEqual, count[best]) {
 			best = e.label
 		}
 	}
@@ -217,19 +245,25 @@ func between(a, b layout.Point, t float64) layout.Point {
 	return layout.Point{X: (1-t)*a.X + t*b.X, Y: (1-t)*a.Y + t*b.Y}
 }
 
-// line draws a line with an inner point, where the arrow is placed.
-func line(w io.Writer, a, b layout.Point, style string) {
-	arrow := between(a, b, 0.6)
-	fmt.Fprintf(w, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" stroke=\"#888\" %s/>\n", a.X, a.Y, arrow.X,
-		arrow.Y, b.X, b.Y, style)
+// line draws a line with an inner point, where an arrow is placed.
+func line(w io.Writer, a, b layout.Point, down bool, more string) {
+	class, inner := "line", between(a, b, 0.6)
+	if down {
+		class += " down"
+	}
+	fmt.Fprintf(w, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" class=\"%s\"%s/>\n", a.X, a.Y, inner.X, inner.Y, b.X, b.Y, class, more)
 }
 
-// text writes s with its middle at a place, nothing if it is empty.
-func text(w io.Writer, at layout.Point, s, style string) {
-	if s == "" {
-		return
+func writeBox(w io.Writer, corner layout.Point, b layout.Box, class string) {
+	fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" class=\"%s\"/>\n", corner.X, corner.Y, b.W, b.H, class)
+}
+
+// text writes s at half the height of a line.
+func text(w io.Writer, at layout.Point, class, s string) {
+	if class != "" {
+		class = ` class="` + class + `"`
 	}
-	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" %s>%s</text>\n", at.X, at.Y+4, style, escape(s))
+	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\"%s>%s</text>\n", at.X, at.Y+4, class, escape(s))
 }
 
 func escape(s string) string {

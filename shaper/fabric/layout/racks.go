@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
@@ -16,6 +17,8 @@ type Plan struct {
 	Picture        // Leaves are the NICs
 	Racks   []Rack // none in a small fabric
 	Port    Box    // of a NIC in a rack: sends in its upper half, receives in its lower one
+	NIC     Box    // of a NIC without racks
+	Switch  Box
 }
 
 // Rack is nodes below each other. Its place is the middle of its upper side.
@@ -33,23 +36,28 @@ type RackNode struct {
 	Point
 }
 
-// PlanSizes are those of the NICs and switches of a plan without racks. Its switches have this size in any case.
-var PlanSizes = Sizes{Leaf: Box{W: 24, H: 24}, Switch: Box{W: 76, H: 30}, Beside: 34}
-
-// Sizes in racks, in the units of the picture.
+// Sizes in plans, in the units of the picture.
 const (
+	Beside      = 34.0 // the least space between two switches
+	circle      = 24.0 // diameter of a NIC without racks
+	leastSwitch = 76.0 // width
+	highSwitch  = 30.0
 	mostCircles = 16  // NICs of a plan without racks
 	mostRows    = 16  // nodes of a rack, if a switch has no more
 	rackEdge    = 8.0 // from the side of a rack to what is in it
 	rowHeight   = 18.0
 	portHeight  = 13.0
-	nameLetter  = 7.0 // width of a letter of a node's name, at most
+	nameLetter  = 7.0 // width of a letter of a name, at most
 )
 
-// Of makes the plan of a fabric, always the same of the same fabric.
-func Of(f *fabric.Fabric) Plan {
+// Of makes the plan of a fabric, always the same of the same fabric. beside is the space between two switches.
+func Of(f *fabric.Fabric, beside float64) Plan {
+	s := Sizes{Leaf: Box{W: circle, H: circle}, Switch: Box{W: leastSwitch, H: highSwitch}, Beside: beside}
+	for _, name := range f.Switches() {
+		s.Switch.W = max(s.Switch.W, nameLetter*float64(utf8.RuneCountInString(name))+2*rackEdge)
+	}
 	if f.Config.NICsPerNode > 1 || f.NICs() > mostCircles {
-		if p, ok := planOfRacks(f); ok {
+		if p, ok := planOfRacks(f, s); ok {
 			return p
 		}
 	}
@@ -57,13 +65,13 @@ func Of(f *fabric.Fabric) Plan {
 	for n := range f.NICs() {
 		nics = append(nics, Leaf{Switch: f.Home(n), Node: f.NodeOfNIC(n)})
 	}
-	return Plan{Picture: Place(f, nics, PlanSizes)}
+	return Plan{Picture: Place(f, nics, s), NIC: s.Leaf, Switch: s.Switch}
 }
 
 // planOfRacks puts nodes into racks. If the switches are on a circle, only nodes with several NICs are: ok is false for
 // others.
-func planOfRacks(f *fabric.Fabric) (p Plan, ok bool) {
-	p.Racks = racksOf(f)
+func planOfRacks(f *fabric.Fabric, s Sizes) (p Plan, ok bool) {
+	p.Racks, p.Switch = racksOf(f), s.Switch
 	p.Port = Box{W: 28, H: portHeight}
 	if n := f.Config.NICsPerNode; n > 4 {
 		p.Port.W = 10
@@ -81,7 +89,7 @@ func planOfRacks(f *fabric.Fabric) (p Plan, ok bool) {
 		size.H = max(size.H, r.H)
 		leaves, hang = append(leaves, Leaf{Switch: r.Switches[0]}), append(hang, r.H)
 	}
-	s := Sizes{Leaf: Box{W: size.W}, Switch: PlanSizes.Switch, Beside: PlanSizes.Beside}
+	s.Leaf = Box{W: size.W} // a rack hangs below its place
 	l := newLayout(f, leaves, s)
 	l.hang = hang
 	for i, r := range p.Racks {

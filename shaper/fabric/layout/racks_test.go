@@ -44,7 +44,7 @@ func TestRacks(t *testing.T) {
 		{topology.Shape{Kind: topology.Ring, Nodes: 5, NICs: 2}, "[1 1 1 1 1]"},
 	} {
 		var got []int
-		for _, r := range Of(shaped(t, c.shape)).Racks {
+		for _, r := range Of(shaped(t, c.shape), Beside).Racks {
 			got = append(got, len(r.Nodes))
 		}
 		if diff := cmp.Diff(c.want, fmt.Sprint(got)); diff != "" {
@@ -64,7 +64,7 @@ func TestPropertyRacks(t *testing.T) {
 					s = shapes[kind](t)
 				}
 				s.Kind = kind
-				p := Of(shaped(t, s))
+				p := Of(shaped(t, s), Beside)
 				for _, found := range append(p.misplacedRacks(), p.misplacedNodes()...) {
 					t.Error(found)
 				}
@@ -90,7 +90,7 @@ func (p *Plan) boxes() (all []rect) {
 		all = append(all, rect{fmt.Sprint("rack ", i), Point{r.X, r.Y + r.H/2}, r.Box})
 	}
 	for i, at := range p.Switches {
-		all = append(all, rect{fmt.Sprint("switch ", i), at, PlanSizes.Switch})
+		all = append(all, rect{fmt.Sprint("switch ", i), at, p.Switch})
 	}
 	return all
 }

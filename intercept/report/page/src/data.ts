@@ -58,6 +58,7 @@ export interface Drawing {
   vertices: Vertex[];
   racks?: Frame[];
   port: [number, number];
+  switch_size: [number, number];
 }
 
 export interface Frame {

@@ -41,7 +41,8 @@ export function placeLabels(fabric: Drawing, hops: Line[], labels: Label[]): SVG
 
 // boxes are those of the nodes of a fabric.
 function boxes(fabric: Drawing): Box[] {
-  const nodes = fabric.vertices.filter((v) => v.switch || !fabric.racks).map((v) => ({ x: v.x, y: v.y, width: v.switch ? 80 : 26, height: v.switch ? 34 : 26 }));
+  const [width, height] = fabric.switch_size.map((size) => size + 4);
+  const nodes = fabric.vertices.filter((v) => v.switch || !fabric.racks).map((v) => ({ x: v.x, y: v.y, width: v.switch ? width : 26, height: v.switch ? height : 26 }));
   const racks = (fabric.racks ?? []).map((r) => ({ x: r.x + r.width / 2, y: r.y + r.height / 2, width: r.width, height: r.height }));
   return [...nodes, ...racks];
 }

@@ -38,7 +38,7 @@ export class FabricMap {
       this.lines.set(i, shape);
       picture.append(shape);
     });
-    fabric.vertices.filter((v) => v.switch || !fabric.racks).forEach((v) => picture.append(draw(v)));
+    fabric.vertices.filter((v) => v.switch || !fabric.racks).forEach((v) => picture.append(draw(v, fabric.switch_size)));
     picture.append(...placeLabels(fabric, hops, labels));
     this.element = el("div", { class: "scroll whole" }, picture);
   }
@@ -141,9 +141,9 @@ function path(fabric: Drawing, hop: Line): string {
   return straight(a, b);
 }
 
-function draw(v: Vertex): SVGGElement {
+function draw(v: Vertex, [width, height]: [number, number]): SVGGElement {
   const shape = v.switch
-    ? svg("rect", { x: v.x - 38, y: v.y - 15, width: 76, height: 30, rx: 5 })
+    ? svg("rect", { x: v.x - width / 2, y: v.y - height / 2, width, height, rx: 5 })
     : svg("circle", { cx: v.x, cy: v.y, r: 12 });
   const name = v.switch
     ? svg("text", { x: v.x, y: v.y + 4 }, v.name)
