@@ -68,7 +68,7 @@ export function splitSection(data: Data, palette: Palette): HTMLElement {
   const functions = timed.map((f) => el("div", {}, line(`${f.name}, ${format.count(f.calls, "call")}`, f.time_ns, bars.bar(f.parts, f.time_ns, most)), bars.legend(f.parts, f.time_ns)));
   return section(
     "split", "Where the time went",
-    "The time from the begin of each call to its last byte, along its critical path. Each nanosecond has one cause. A link has one colour in all pictures of this page: full for queueing, striped for the other causes there.", ...functions,
+    "The time from the begin of each call to its last byte, along its critical path. Each nanosecond has one cause. A link has one colour in all pictures of this page: full for queueing, striped for the other causes there; links that took little time are grey.", ...functions,
   );
 }
 
