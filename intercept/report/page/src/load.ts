@@ -56,7 +56,7 @@ export function loadSection(data: Data, palette: colors.Palette): HTMLElement {
   const more = order.length > listed ? ` The table has the ${listed} busiest of ${order.length}.` : "";
   const out = section(
     "fabric", "Load of the fabric",
-    `Each direction of a port or link is a line; in a rack, a NIC sends in the upper half of its box and receives in the lower one. Grey is idle, purple is busy all the time, red and dashed is down, or was. The slider goes through the time. Click a line to see its load below.${more}`,
+    `Each direction of a port or link is a line.${data.fabric.racks ? " In a rack, a NIC sends in the upper half of its box and receives in the lower one." : ""} Grey is idle, purple is busy all the time, red and dashed is down, or was. The slider goes through the time. Click a line to see its load below.${more}`,
     el("div", { class: "controls" }, play, slider, now), map.element, chart,
     table(["port or link", "rate ", "bytes ", "busy ", "most waiting ", "sent again ", ...(anyDown ? ["down"] : [])], rows.map((h) => row(data, palette, h, anyDown)), (r) => choose(rows[r])),
   );
