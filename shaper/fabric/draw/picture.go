@@ -40,7 +40,8 @@ text { font: 11px system-ui, "DejaVu Sans", sans-serif; fill: #1d2a33; text-anch
 @media (prefers-color-scheme: dark) {
 svg { background: #12181c }
 text { fill: #e3eaee } .back { fill: #12181c } .box { fill: #1b2329; stroke: #9fb0ba }
-.label { fill: #b9c7cf; stroke: #12181c } .line.down { stroke: #ff7b76 } .port.down { fill: #ff7b76 } .label.down { fill: #ff7b76 }
+.label { fill: #b9c7cf; stroke: #12181c }
+.line.down { stroke: #ff7b76 } .port.down { fill: #ff7b76 } .label.down { fill: #ff7b76 }
 }
 </style>
 `
@@ -122,7 +123,7 @@ func shortened(lines []string) []string {
 
 func widthOf(text string) float64 { return letter * float64(utf8.RuneCountInString(text)) }
 
-// SVG writes f as a picture, always the same of the same fabric, with all at the places of layout.Of, as on the pages of
+// SVG writes f as a picture, always the same of the same fabric. All is at the places of layout.Of, as on the pages of
 // `ddlemu serve` and `ddlemu report`.
 func SVG(w io.Writer, f *fabric.Fabric) {
 	p := pictureOf(f)
@@ -131,10 +132,10 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 		width = max(width, widthOf(note)+2*margin)
 	}
 	height := p.Height + lineHeight*float64(len(p.notes)) + lineHeight/2
-	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n", width,
-		height, width, height)
-	fmt.Fprintf(w, "<title>%s</title>\n%s<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n", escape(f.Config.Name), style,
-		width, height)
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n",
+		width, height, width, height)
+	fmt.Fprintf(w, "<title>%s</title>\n%s<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n", escape(f.Config.Name),
+		style, width, height)
 	fmt.Fprintln(w,
 		`<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" class="arrow"/></marker>`)
 	fmt.Fprintf(w, "<g transform=\"translate(%.1f 0)\">\n", (width-p.Width)/2)
@@ -145,7 +146,7 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 		p.writeRacks(w)
 	}
 	for i, at := range p.Switches {
-		writeBox(w, layout.Point{X: at.X - p.Switch.W/2, Y: at.Y - p.Switch.H/2}, p.Switch, "box")
+		writeBox(w, layout.Point{X: at.X - p.Switch.W/2, Y: at.Y - p.Switch.H/2}, p.Switch)
 		text(w, at, "", p.switches[i])
 	}
 	p.writeLabels(w)
@@ -173,44 +174,52 @@ func (p *picture) writeNICs(w io.Writer) {
 		line(w, at, p.Switches[p.home[n]], p.isDown(n), "")
 	}
 	for n, at := range p.Leaves {
-		fmt.Fprintf(w, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" class=\"box\"><title>%s</title></circle>\n", at.X, at.Y, p.NIC.W/2,
-			escape(p.nics[n]+"  "+p.portLabel(p.fabric, n)))
+		fmt.Fprintf(w, `<circle cx="%.1f" cy="%.1f" r="%.1f" class="box"><title>%s</title></circle>`+"\n", at.X, at.Y,
+			p.NIC.W/2, escape(p.nics[n]+"  "+p.portLabel(p.fabric, n)))
 		text(w, at, "", strings.TrimPrefix(p.nics[n], "node"))
 	}
 }
 
 // writeRacks writes racks with a box for each NIC, and a line from each rack to each of its switches.
 func (p *picture) writeRacks(w io.Writer) {
-	perNode := p.fabric.Config.NICsPerNode
 	for _, r := range p.Racks {
 		for _, s := range r.Switches {
-			up := func(n layout.RackNode) bool {
-				return slices.ContainsFunc(p.nicsOf(n.Node, perNode), func(nic int) bool { return p.home[nic] == s && !p.isDown(nic) })
-			}
-			line(w, r.Point, p.Switches[s], !slices.ContainsFunc(r.Nodes, up), "")
+			line(w, r.Point, p.Switches[s], !p.reaches(r, s), "")
 		}
 	}
 	for _, r := range p.Racks {
-		writeBox(w, layout.Point{X: r.X - r.W/2, Y: r.Y}, r.Box, "box")
+		writeBox(w, layout.Point{X: r.X - r.W/2, Y: r.Y}, r.Box)
 		for _, n := range r.Nodes {
 			text(w, n.Point, "node", n.Name)
-			for _, nic := range p.nicsOf(n.Node, perNode) {
-				class := "port"
-				if p.isDown(nic) {
-					class += " down"
-				}
-				at := p.Leaves[nic]
-				fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" class=\"%s\"><title>%s</title></rect>\n",
-					at.X-p.Port.W/2, at.Y-p.Port.H/2, p.Port.W, p.Port.H, class, escape(p.nics[nic]+"  "+p.portLabel(p.fabric, nic)))
+			for _, nic := range p.nicsOf(n.Node) {
+				p.writePort(w, nic)
 			}
 		}
 	}
 }
 
+// reaches reports whether a NIC of a rack is up that is on a switch.
+func (p *picture) reaches(r layout.Rack, sw int) bool {
+	return slices.ContainsFunc(r.Nodes, func(n layout.RackNode) bool {
+		return slices.ContainsFunc(p.nicsOf(n.Node), func(nic int) bool { return p.home[nic] == sw && !p.isDown(nic) })
+	})
+}
+
+// writePort writes the box of a NIC in a rack.
+func (p *picture) writePort(w io.Writer, nic int) {
+	class, at := "port", p.Leaves[nic]
+	if p.isDown(nic) {
+		class += " down"
+	}
+	fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2" class="%s"><title>%s</title></rect>`+"\n",
+		at.X-p.Port.W/2, at.Y-p.Port.H/2, p.Port.W, p.Port.H, class,
+		escape(p.nics[nic]+"  "+p.portLabel(p.fabric, nic)))
+}
+
 // nicsOf are the NICs of a node.
-func (p *picture) nicsOf(node, perNode int) (all []int) {
-	for n := node * perNode; n < (node+1)*perNode; n++ {
-		all = append(all, n)
+func (p *picture) nicsOf(node int) (all []int) {
+	for nic := range p.fabric.Config.NICsPerNode {
+		all = append(all, p.fabric.NIC(node, nic))
 	}
 	return all
 }
@@ -251,11 +260,13 @@ func line(w io.Writer, a, b layout.Point, down bool, more string) {
 	if down {
 		class += " down"
 	}
-	fmt.Fprintf(w, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" class=\"%s\"%s/>\n", a.X, a.Y, inner.X, inner.Y, b.X, b.Y, class, more)
+	fmt.Fprintf(w, `<path d="M%.1f %.1fL%.1f %.1fL%.1f %.1f" class="%s"%s/>`+"\n", a.X, a.Y, inner.X, inner.Y, b.X, b.Y,
+		class, more)
 }
 
-func writeBox(w io.Writer, corner layout.Point, b layout.Box, class string) {
-	fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" class=\"%s\"/>\n", corner.X, corner.Y, b.W, b.H, class)
+func writeBox(w io.Writer, corner layout.Point, b layout.Box) {
+	fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4" class="box"/>`+"\n", corner.X, corner.Y,
+		b.W, b.H)
 }
 
 // text writes s at half the height of a line.

@@ -119,7 +119,7 @@ func (p *Plan) misplacedRacks() (found []string) {
 		for _, s := range r.Switches {
 			end := len(p.Racks) + s
 			for k, b := range all {
-				if k != i && k != end && crosses(r.Point, all[end].Point, node{b.name, b.Point, b.Box}) {
+				if k != i && k != end && crosses(r.Point, all[end].Point, node(b)) {
 					found = append(found, fmt.Sprintf("the line from %v to %v runs through %v", all[i], all[end], b))
 				}
 			}

@@ -84,8 +84,8 @@ func (l *layout) placeLowest(row []int) (width float64) {
 	return width
 }
 
-// placeShared puts leaves with lines to several switches beside each other evenly, and so the switches of the lowest tier.
-// It returns their width.
+// placeShared puts leaves with lines to several switches beside each other evenly, and so the switches of the lowest
+// tier. It returns their width.
 func (l *layout) placeShared(row []int) (width float64) {
 	width = max(float64(len(l.leaves))*(l.Leaf.W+besideLeaf), float64(len(row))*(l.Switch.W+l.Beside))
 	for i := range l.leaves {
