@@ -14,12 +14,18 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
 	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
 
 // twoJobs is the document of replaytest.TwoJobs, on a fabric with what else the lines say.
 func twoJobs(t *testing.T, lines ...string) *Data {
 	t.Helper()
-	f := replaytest.Fabric(t, 3, lines...)
+	return documentOf(t, replaytest.Fabric(t, 3, lines...))
+}
+
+// documentOf is the document of replaytest.TwoJobs on a fabric.
+func documentOf(t *testing.T, f *replay.Fabric) *Data {
+	t.Helper()
 	p, err := replay.Play(f, replaytest.TwoJobs(t, f))
 	if err != nil {
 		t.Fatal(err)
@@ -246,5 +252,28 @@ func TestBottleneck(t *testing.T) {
 		if diff := cmp.Diff(c.want, m.bottleneck()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// The times in which links were down are those between changes, from the first thing that was recorded to the last.
+func TestDown(t *testing.T) {
+	f := replaytest.Fabric(t, 3)
+	up, down := f.Hops[f.Link(2, 0)].Spec, f.Hops[f.Link(2, 0)].Spec
+	down.Down = true
+	f.Changes = []ledger.Change{{Hop: f.Link(2, 0), Time: 20_000, Spec: down},
+		{Hop: f.Link(2, 0), Time: 50_000, Spec: up}, {Hop: f.Link(0, 2), Time: 70_000, Spec: down}}
+	d := documentOf(t, f)
+	got := map[string][]Period{}
+	for i, h := range d.Fabric.Hops {
+		if all := d.Load.Hops[i].Down; all != nil {
+			got[h.Name] = all
+			if h.From < 0 {
+				t.Errorf("%s was down and is not drawn", h.Name)
+			}
+		}
+	}
+	want := map[string][]Period{"node2:node0": {{20_000, 50_000}}, "node0:node2": {{70_000, d.Span}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
