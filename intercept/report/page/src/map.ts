@@ -17,7 +17,7 @@ export class FabricMap {
 
   // labels are written beside their lines, if there is place for them.
   constructor(fabric: Drawing, private readonly hops: Line[], choose: (hop: number) => void, labels: Label[] = []) {
-    const bend = hops.some((h) => isArc(fabric, h)) ? 60 : 0;
+    const bend = !fabric.racks && hops.some((h) => isArc(fabric, h)) ? 60 : 0;
     const picture = svg("svg", {
       class: "map",
       viewBox: `0 0 ${fabric.width} ${fabric.height + bend}`,
@@ -129,14 +129,21 @@ function straight(a: Point, b: Point): string {
   return `M${a.x + x},${a.y + y} L${b.x + x},${b.y + y}`;
 }
 
-// path is a straight line, or an arc below two NICs.
+// path is a straight line, or an arc below two NICs, or beside two in racks.
 function path(fabric: Drawing, hop: Line): string {
   const a = fabric.vertices[hop.from];
   const b = fabric.vertices[hop.to];
+  if (isArc(fabric, hop) && fabric.racks) {
+    const [dx, dy] = [b.x - a.x, b.y - a.y];
+    const length = Math.hypot(dx, dy) || 1;
+    // to the right of both, where no name is; one direction outside of the other
+    const bulge = ((dy < 0 || (dy === 0 && dx < 0) ? 36 : 20) + Math.min(80, length / 4)) / (dy < 0 ? length : -length);
+    return `M${a.x},${a.y} Q${(a.x + b.x) / 2 - dy * bulge},${(a.y + b.y) / 2 + dx * bulge} ${b.x},${b.y}`;
+  }
   if (isArc(fabric, hop)) {
-    const below = fabric.racks ? 0 : 12;
+    const below = 12;
     const depth = 30 + (a.x < b.x ? 0 : 18) + Math.min(60, Math.abs(b.x - a.x) / 8);
-    return `M${a.x},${a.y + below} Q${(a.x + b.x) / 2},${Math.max(a.y, b.y) + below + depth} ${b.x},${b.y + below}`;
+    return `M${a.x},${a.y + below} Q${(a.x + b.x) / 2},${a.y + below + depth} ${b.x},${b.y + below}`;
   }
   return straight(a, b);
 }
