@@ -149,7 +149,7 @@ type Class struct {
 type Cause struct {
 	Kind string `json:"kind"` // as of `ddlemu why --json`
 	Text string `json:"text"`
-	Link string `json:"link,omitempty"` // if it is about one
+	Link string `json:"link,omitempty"` // if it is about one; of what waits for a congested link, that one
 }
 
 // Bottleneck is a link, or a kind of cause.

@@ -100,7 +100,7 @@ func (m *maker) ranks() {
 
 // cause numbers a cause.
 func (m *maker) cause(p why.Part) int {
-	c := Cause{Kind: string(p.Cause), Text: p.String(), Link: p.Link}
+	c := Cause{Kind: string(p.Cause), Text: p.String(), Link: cmp.Or(p.Congested, p.Link)}
 	n, ok := m.causes[c]
 	if !ok {
 		n = len(m.data.Causes)

@@ -255,6 +255,20 @@ func TestBottleneck(t *testing.T) {
 	}
 }
 
+// What waits for a congested link counts for that one.
+func TestCauseOfCongestion(t *testing.T) {
+	for want, p := range map[string]why.Part{
+		"a:b": {Cause: why.Paused, Link: "node0 tx", Congested: "a:b"}, "c:d": {Cause: why.Queue, Link: "c:d"},
+		"": {Cause: why.Propagation},
+	} {
+		m := &maker{data: &Data{}, causes: map[Cause]int{}}
+		m.cause(p)
+		if got := m.data.Causes[0].Link; got != want {
+			t.Errorf("%v: %q, want %q", p, got, want)
+		}
+	}
+}
+
 // The times in which links were down are those between changes, from the first thing that was recorded to the last.
 func TestDown(t *testing.T) {
 	f := replaytest.Fabric(t, 3)

@@ -6,6 +6,8 @@ import { el } from "./dom";
 import * as format from "./format";
 
 const mostDown = 6; // periods in the list
+// what is said of a link instead of the kind of a cause
+const phrases: Record<string, string> = { window: "full windows and send buffers because of its queue", paused: "links that its full queue pauses" };
 
 // Down is a time in which a port or link was down.
 export interface Down {
@@ -68,7 +70,7 @@ function about(data: Data, b: Bottleneck): string[] {
   const share = (ns: number) => format.percent(ns / Math.max(b.all_ns, 1));
   const lines: string[] = [];
   if (b.link) {
-    lines.push(`Of the time of all calls: ${[...kinds].sort((x, y) => y[1] - x[1]).map(([kind, ns]) => `${kind} ${share(ns)}`).join(", ")}.`);
+    lines.push(`Of the time of all calls: ${[...kinds].sort((x, y) => y[1] - x[1]).map(([kind, ns]) => `${phrases[kind] ?? kind} ${share(ns)}`).join(", ")}.`);
     const place = data.fabric.hops.findIndex((h) => h.name === b.link);
     if (place >= 0) {
       const hop = data.fabric.hops[place];

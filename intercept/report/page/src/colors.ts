@@ -73,9 +73,9 @@ export class Palette {
 
 // pattern is the colour of a link, with stripes if its time was not queueing.
 function pattern(kind: Cause["kind"], color: string): string {
-  if (kind === "queueing" || kind === "window") {
+  if (kind === "queueing") {
     return color;
   }
-  const turn = kind === "serializing" ? 135 : 45;
+  const turn = kind === "serializing" ? 135 : kind === "window" ? 90 : 45;
   return `repeating-linear-gradient(${turn}deg, ${color} 0 3px, ${color}66 3px 6px)`;
 }
