@@ -79,16 +79,19 @@ func TestServeInChromium(t *testing.T) {
 	}
 	b.script(`{ // notes each rate of node0 tx
 		window.rates = [];
-		const note = () => window.rates.push(document.querySelector("#hops tbody td:nth-child(6)").textContent);
+		const at = (selector) => document.querySelector("#hops " + selector + ":nth-child(3)").textContent;
+		const note = () => window.rates.push(at("thead th") + " " + at("tbody td"));
 		new MutationObserver(note).observe(document.querySelector("#hops"), { childList: true, characterData: true, subtree: true });
 	}`)
 	w.Run("bench", "allreduce", "--fabric", "ndr400", "--ranks", "4", "-b", "16M", "-e", "16M", "-n", "5", "-w", "1")
 	b.awaitText("#jobs tbody tr", "has ended")
-	b.await("no look saw a load", `window.rates.some((r) => /^[1-3]\d\d Gb/.test(r))`)
-	b.await("node0 tx has no sum", `document.querySelector("#hops tbody td:nth-child(5)").textContent.endsWith("MiB")`)
-	if got := b.text("#history .u-title"); got != "node0 tx" {
+	b.await("no look saw a load", `window.rates.some((r) => /^rate, Gb.s [1-3]\d\d\.\d$/.test(r))`)
+	b.await("node0 tx has no sum", `document.querySelector("#hops th:nth-child(4)").textContent === "bytes, MiB" &&
+		document.querySelector("#hops tbody td:nth-child(4)").textContent > "1"`)
+	if got := b.text("#history h3"); got != "node0 tx" {
 		t.Errorf("the history is that of %q", got)
 	}
+	b.awaitText("#history .about", "from its begin, ")
 	if n := b.inked("#history"); n < 2000 {
 		t.Errorf("the history has %d points", n)
 	}
@@ -211,7 +214,7 @@ func TestServeLargeFabrics(t *testing.T) {
 		b.fill(map[string]string{"#filter": "node63:"})
 		b.awaitText("#found", "63 of ")
 		b.script(`document.querySelectorAll("#hops tbody tr")[3].dispatchEvent(new Event("click"))`)
-		b.awaitText("#history .u-title", "node63:node3")
+		b.awaitText("#history h3", "node63:node3")
 		b.answersInTime()
 		b.noErrors()
 	}

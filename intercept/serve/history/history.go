@@ -12,6 +12,9 @@ import (
 // most is the most looks that are kept. A job of any length has that many.
 const most = 240
 
+// none is the number of no job.
+const none = -1
+
 // History is that of one fabric. It begins with a job that begins while no other one runs, and ends with the last of
 // the jobs that run at the same time. If no job is of the user's, it is that of all traffic of the kernel datapath. It
 // is not safe for concurrent use.
@@ -37,7 +40,7 @@ type look struct {
 // Add adds how the fabric is now.
 func (h *History) Add(f *status.Reading) {
 	if h.created != f.Created {
-		*h = History{created: f.Created}
+		*h = History{created: f.Created, job: none}
 		for i := range f.Hops {
 			h.names = append(h.names, f.Hops[i].Name)
 		}

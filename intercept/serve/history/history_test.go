@@ -44,7 +44,7 @@ func TestSeries(t *testing.T) {
 		hop   string
 		want  Series
 	}{
-		{"nothing has run", []*status.Reading{reading("real", 100, [2]int64{})}, "", Series{}},
+		{"nothing has run", []*status.Reading{reading("real", 100, [2]int64{})}, "", Series{Job: none}},
 		{"a job from its begin, on a real clock", []*status.Reading{
 			reading("real", 100, [2]int64{50, 0}),
 			reading("real", 200, [2]int64{50, 0}),
@@ -111,12 +111,15 @@ func TestSeries(t *testing.T) {
 		}
 	}
 	var h History
+	if s, ok := h.Series(""); !ok || s.Job != none {
+		t.Errorf("without a fabric: %+v", s)
+	}
 	h.Add(reading("virtual", 0, [2]int64{0, 0}))
 	h.Add(reading("virtual", 9, [2]int64{9, 9}, job(1, 1, 0)))
 	again := reading("virtual", 0, [2]int64{0, 0})
 	again.Created++
 	h.Add(again)
-	if s, _ := h.Series(""); s.Job != 0 || len(s.At) != 0 || s.ID != "1001" {
+	if s, _ := h.Series(""); s.Job != none || len(s.At) != 0 || s.ID != "1001" {
 		t.Errorf("another fabric has the history of the first: %+v", s)
 	}
 }

@@ -15,7 +15,7 @@ type Series struct {
 	Format  string `json:"format"`
 	ID      string `json:"id"`      // of the fabric, as in the document of its state
 	Hop     string `json:"hop"`     // name
-	Job     int    `json:"job"`     // number; 0 if none has run
+	Job     int    `json:"job"`     // number; -1 if none has run
 	Running bool   `json:"running"` // a job
 	// Whole says that the history begins with the job. Otherwise the job ran when the server was started.
 	Whole bool      `json:"whole"`
@@ -29,6 +29,9 @@ type Series struct {
 func (h *History) Series(name string) (s *Series, ok bool) {
 	s = &Series{Format: Format, ID: fmt.Sprint(h.created), Hop: name, Job: h.job, Running: h.runs, Whole: h.whole,
 		At: []int64{}, Busy: []float64{}, Rate: []float64{}}
+	if h.names == nil { // no fabric was seen yet
+		s.Job = none
+	}
 	hop := slices.Index(h.names, name)
 	if name == "" && len(h.looks) > 1 {
 		hop = h.busiest()

@@ -83,7 +83,31 @@ func (r *Reader) ReadJob(j state.Job) *Reading {
 	return r.read(append(jobs, j))
 }
 
+// ReadCounters reads the time, the counters of all hops and the jobs, and leaves out what takes longer: the messages of
+// links, the actors of a virtual clock, and what is wrong with the fabric.
+func (r *Reader) ReadCounters() *Reading {
+	f := r.readHops()
+	r.addJobs(f, r.file.Jobs())
+	return f
+}
+
 func (r *Reader) read(jobs []state.Job) *Reading {
+	f := r.readHops()
+	described := *r.fab
+	described.Hops = slices.Clone(r.fab.Hops)
+	for i := range f.InFile {
+		described.Hops[i].Spec = f.InFile[i].Spec
+	}
+	f.Fabric, f.VirtualClock = &described, r.file.ClockStatus()
+	r.addJobs(f, jobs)
+	f.addMessages()
+	f.Problem = r.problem(f)
+	f.Events = Events(r.file)
+	return f
+}
+
+// readHops reads what belongs to no job.
+func (r *Reader) readHops() *Reading {
 	fixed, c := r.file.Fixed(), &r.fab.Config
 	f := &Reading{
 		Name: r.file.Name(), Profile: r.file.Profile(), Transport: c.Transport.Kind,
@@ -101,16 +125,6 @@ func (r *Reader) read(jobs []state.Job) *Reading {
 			break
 		}
 	}
-	described := *r.fab
-	described.Hops = slices.Clone(r.fab.Hops)
-	for i := range f.InFile {
-		described.Hops[i].Spec = f.InFile[i].Spec
-	}
-	f.Fabric, f.VirtualClock = &described, r.file.ClockStatus()
-	r.addJobs(f, jobs)
-	f.addMessages()
-	f.Problem = r.problem(f)
-	f.Events = Events(r.file)
 	return f
 }
 

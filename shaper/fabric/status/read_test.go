@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -129,6 +132,14 @@ func TestReadings(t *testing.T) {
 	q := join(t, file, 7, 0)
 	if j := r.Read().LastJob(); j == nil || j.Number != q.Job().Index() {
 		t.Errorf("the last job is %+v", j)
+	}
+	whole, counters := r.Read(), r.ReadCounters()
+	if diff := cmp.Diff(whole.Hops, counters.Hops, cmpopts.IgnoreFields(status.HopReading{}, "Reserved")); diff != "" {
+		t.Error(diff)
+	}
+	if len(counters.Jobs) != 2 || counters.LastJob().ID() != whole.LastJob().ID() || counters.Created != whole.Created ||
+		counters.Time < whole.Time {
+		t.Errorf("the counters alone: %+v", counters)
 	}
 	if jobs := r.ReadJob(p.Job()).Jobs; len(jobs) != 1 || jobs[0].Number != p.Job().Index() {
 		t.Errorf("of one job: %+v", jobs)

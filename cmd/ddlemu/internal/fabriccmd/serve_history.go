@@ -60,7 +60,7 @@ func (s *served) recordOne(ctx context.Context, up *cli.Opened) {
 		pause = lookVirtual
 	}
 	for ctx.Err() == nil && !up.File.Down() && !up.File.Removed() {
-		now := reader.Read()
+		now := reader.ReadCounters()
 		s.mu.Lock()
 		s.history.Add(now)
 		s.mu.Unlock()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { el, section } from "./dom";
+import { el } from "./dom";
 import { ask, isTrunk, type Hop, type Param, type State } from "./live-data";
 
 const mostNames = 500; // that the form offers
@@ -8,11 +8,12 @@ const mostNames = 500; // that the form offers
 // ShapeForm changes links as `ddlemu shape` does.
 export class ShapeForm {
   readonly element: HTMLElement;
-  private readonly link = el("input", { id: "link", list: "links", placeholder: "all between nodes", size: 28, input: () => this.again() });
+  private readonly link = el("input", { id: "link", list: "links", placeholder: "all between nodes", input: () => this.again() });
   private readonly links = el("datalist", { id: "links" });
   private readonly inputs: HTMLInputElement[];
   private readonly buttons: HTMLButtonElement[];
   private readonly said = el("pre", { id: "said", "aria-live": "polite" });
+  private readonly named = el("span", { class: "named" });
   private again = (): void => {};
 
   // changed is called after a change.
@@ -21,9 +22,13 @@ export class ShapeForm {
     const fields = params.map((p, i) => el("label", { title: p.usage }, p.label, this.inputs[i]));
     const button = (id: string, text: string, state: string) => el("button", { id, type: "button", click: () => void this.send(state) }, text);
     this.buttons = [el("button", { id: "apply", type: "submit" }, "Change"), button("down", "Take down", "down"), button("up", "Bring up", "up")];
-    this.element = section(
-      "shape", "Change links",
-      "Name links as for ddlemu shape: A:B for both directions, A>B for one, A for all of a node or switch, leaf* for several. A field that is empty leaves its parameter as it is; in grey it shows how these links are now.",
+    // In a narrow window the form is one line until it is opened.
+    const narrow = matchMedia("(max-width: 760px)");
+    const box = el("details", { open: !narrow.matches });
+    narrow.addEventListener("change", () => (box.open = !narrow.matches));
+    box.append(
+      el("summary", {}, el("h2", {}, "Change links"), this.named),
+      el("p", { class: "about" }, "A:B is both directions, A>B one, A all of a node or switch, leaf* several. A field that is empty changes nothing; in grey it shows how these links are now."),
       el(
         "form", { submit: (e) => { e.preventDefault(); void this.send(""); } },
         el("div", { class: "controls" }, el("label", {}, "links ", this.link), this.links), el("div", { class: "fields" }, ...fields),
@@ -31,6 +36,7 @@ export class ShapeForm {
       ),
       this.said,
     );
+    this.element = el("section", { id: "shape" }, box);
   }
 
   // fabric offers the names of a fabric's nodes and links.
@@ -52,6 +58,7 @@ export class ShapeForm {
   // show shows how the links are that the form names.
   show(s: State): void {
     this.again = () => this.show(s);
+    this.named.textContent = this.link.value.trim();
     const hops = s.hops.filter((h) => h.link && isNamed(s, h, this.link.value.trim()));
     this.inputs.forEach((input, i) => {
       const values = new Set(hops.map((h) => h.set[i]));

@@ -46,6 +46,18 @@ export interface Hop extends Line {
   drops: number;
 }
 
+// Series is what one hop did since the begin of the last job, in parts of the time of the network.
+export interface Series {
+  id: string;
+  hop: string;
+  job: number;
+  running: boolean;
+  whole: boolean;
+  at_ns: number[];
+  busy: number[];
+  bps: number[];
+}
+
 // counted is the value of a counter of a hop.
 export const counted = (hop: Hop, c: Counter): number => (hop as unknown as Record<string, number>)[c.name];
 

@@ -4,15 +4,15 @@ import { el, section } from "./dom";
 import * as format from "./format";
 import type { History } from "./history";
 import { HistoryChart } from "./live-chart";
-import type { Page, State } from "./live-data";
+import type { Page, Series, State } from "./live-data";
 import { HopTable } from "./live-table";
 import { FabricMap } from "./map";
 
-// HopsView shows the ports and links of a fabric: a map, the history of the chosen one, and a table.
+// HopsView shows the ports and links of a fabric: a map with the history of the chosen one, and a list.
 export class HopsView {
   readonly element: HTMLElement;
+  readonly list: HTMLElement;
   private readonly place = el("div", { id: "map" });
-  private readonly clock = el("span", {});
   private readonly chart = new HistoryChart();
   private readonly table: HopTable;
   private map?: FabricMap;
@@ -20,11 +20,11 @@ export class HopsView {
   // choose is called with the hop that the reader has chosen.
   constructor(page: Page, private readonly choose: (hop: number) => void) {
     this.table = new HopTable(page, choose);
+    this.list = this.table.element;
     this.element = section(
       "fabric", "Load of the fabric",
-      "Each direction of a port or link is a line: grey is idle, red is busy all the time, dashed is down. Click one to see its history, and to name it in the form below. Links between NICs are drawn if they are slower than the port, or down.",
-      el("p", { class: "about" }, "Rates and loads are averages between two looks, over the time of the emulated network. The page looks once a second. ", this.clock),
-      this.place, this.chart.element, this.table.element, el("p", { class: "about" }, "* changed since the fabric was brought up."),
+      "Each direction of a port or link is a line; in a rack, a NIC sends in the upper half of its box. Grey is idle, purple is busy all the time, red and dashed is down. Click one for its history.",
+      this.place, this.chart.element,
     );
   }
 
@@ -36,16 +36,15 @@ export class HopsView {
 
   // fabric draws a fabric anew, because it has other hops.
   fabric(s: State): void {
-    this.clock.textContent = s.clock === "virtual" ? "The virtual clock stands still while no job runs." : "";
     this.map = new FabricMap(s.fabric, s.hops, this.choose);
     this.place.replaceChildren(this.map.element);
   }
 
-  // show shows the state of the fabric that is drawn.
-  show(s: State, history: History, chosen: number): void {
+  // show shows the state of the fabric that is drawn, and the history of the chosen hop.
+  show(s: State, history: History, chosen: number, series: Series): void {
     this.map!.choose(chosen);
     this.map!.show((h) => history.latest(h).busy, (h) => s.hops[h].down, (h) => `${s.hops[h].name}: busy ${format.percent(history.latest(h).busy)}${s.hops[h].down ? ", down" : ""}`);
-    this.chart.show(s.hops[chosen].name, chosen, history);
+    this.chart.show(series);
     this.table.show(s, history, chosen);
   }
 }

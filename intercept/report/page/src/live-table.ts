@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { el, table } from "./dom";
-import * as format from "./format";
+import { el, section, table } from "./dom";
 import type { History } from "./history";
-import { counted, type Counter, type Hop, type Page, type State } from "./live-data";
+import { counted, type Page, type State } from "./live-data";
+import * as units from "./units";
 
 const most = 50; // rows
 const orders = ["as in the fabric", "busiest now", "most bytes"];
 const busiest = 1; // place in orders
+
+// Column is one of the table. A hop whose figure is undefined has none.
+interface Column {
+  head: string;
+  unit?: (most: number) => units.Unit; // of figures that have one
+  beside?: string; // head of a column that has the same unit
+  figures?: (hop: number) => number | undefined;
+  texts?: (hop: number) => string;
+}
 
 // HopTable lists the ports and links of a fabric: those whose name has a text, in an order.
 export class HopTable {
@@ -15,18 +24,15 @@ export class HopTable {
   private readonly filter = el("input", { id: "filter", type: "search", size: 16, placeholder: "part of a name", input: () => this.again() });
   private readonly found = el("output", { id: "found" });
   private readonly place = el("div", { id: "hops" });
-  private readonly heads: string[];
-  private readonly columns: number[]; // places of parameters
-  private readonly counters: Counter[]; // with a column
   private readonly order = el("select", { id: "order", change: () => this.again() }, ...orders.map((o) => el("option", {}, o)));
   private listed: number[] = []; // hops, by rows
   private again = (): void => {};
 
   constructor(private readonly page: Page, private readonly choose: (hop: number) => void) {
-    this.counters = page.counters.filter((c) => c.label !== "");
-    this.columns = ["bw", "lat", "loss"].map((flag) => page.params.findIndex((p) => p.flag === flag)).filter((i) => i >= 0);
-    this.heads = ["port or link", ...this.columns.map((i) => page.params[i].label), "bytes ", "rate ", "busy ", "dropped ", ...this.counters.map((c) => `${c.label} `)];
-    this.element = el("div", {}, el("div", { class: "controls" }, el("label", {}, "show ", this.filter), el("label", {}, "order ", this.order), this.found), this.place);
+    this.element = section(
+      "list", "Ports and links", "Busy and rate are averages between two looks at the fabric, a second apart. Click a row for its history. * was changed since the fabric was brought up.",
+      el("div", { class: "controls" }, el("label", {}, "show ", this.filter), el("label", {}, "order ", this.order), this.found), this.place,
+    );
   }
 
   // fabric begins with the busiest if the fabric has more hops than the table has rows.
@@ -38,20 +44,24 @@ export class HopTable {
     this.again = () => this.show(s, history, chosen);
     const hops = this.find(s, history);
     const several = hops.length > most ? `, ${most} of them below` : "";
-    this.found.textContent = `${hops.length.toLocaleString("en")} of ${s.hops.length.toLocaleString("en")} ports and links${several}`;
+    this.found.textContent = `${hops.length.toLocaleString("en")} of ${s.hops.length.toLocaleString("en")}${several}`;
+    const columns = this.columns(s, history);
     if (this.place.firstChild === null || this.listed.length !== Math.min(hops.length, most)) {
-      this.place.replaceChildren(table(this.heads, hops.slice(0, most).map(() => this.heads.map(() => "")), (row) => this.choose(this.listed[row])));
+      const heads = columns.map((c) => (c.texts ? c.head : `${c.head} `));
+      this.place.replaceChildren(table(heads, hops.slice(0, most).map(() => heads.map(() => "")), (row) => this.choose(this.listed[row])));
     }
     this.listed = hops.slice(0, most);
-    const rows = this.place.querySelectorAll("tbody tr");
-    this.listed.forEach((h, r) => {
-      this.cells(s.hops[h], history, h).forEach((text, i) => {
-        if (rows[r].children[i].textContent !== text) {
-          rows[r].children[i].textContent = text;
-        }
-      });
-      rows[r].classList.toggle("off", s.hops[h].down);
-      rows[r].classList.toggle("chosen", h === chosen);
+    const heads = this.place.querySelectorAll("thead th");
+    const rows = [...this.place.querySelectorAll("tbody tr")];
+    columns.forEach((c, i) => {
+      const { head, cells } = this.column(c, columns);
+      const isEmpty = cells.every((text) => text === "");
+      write(heads[i], head, isEmpty);
+      rows.forEach((row, r) => write(row.children[i], cells[r], isEmpty));
+    });
+    rows.forEach((row, r) => {
+      row.classList.toggle("off", s.hops[this.listed[r]].down);
+      row.classList.toggle("chosen", this.listed[r] === chosen);
     });
   }
 
@@ -65,12 +75,42 @@ export class HopTable {
     return this.order.selectedIndex > busiest ? hops.sort((a, b) => s.hops[b].bytes - s.hops[a].bytes || a - b) : hops;
   }
 
-  private cells(hop: Hop, history: History, h: number): string[] {
-    const { busy, bps } = history.latest(h);
-    const set = this.columns.map((i) => (hop.link || this.page.params[i].flag === "bw" ? hop.set[i] : ""));
-    const name = `${hop.name}${hop.down ? " (down)" : ""}${hop.changed ? " *" : ""}`;
-    return [name, ...set, format.bytes(hop.bytes), format.rate(bps, "0"), format.percent(busy), figure(hop.drops), ...this.counters.map((c) => figure(counted(hop, c), c.time))];
+  // columns are all columns, the most important ones first: a narrow window has space for these.
+  private columns(s: State, history: History): Column[] {
+    const { params, counters } = this.page;
+    const label = (flag: string) => params.find((p) => p.flag === flag)?.label ?? flag;
+    const loss = params.findIndex((p) => p.flag === "loss");
+    const some = (n: number) => (n > 0 ? n : undefined);
+    return [
+      { head: "port or link", texts: (h) => `${s.hops[h].name}${s.hops[h].down ? " (down)" : ""}${s.hops[h].changed ? " *" : ""}` },
+      { head: "busy", unit: () => ({ name: "%", scale: 0.01, write: (v) => (100 * v).toFixed(v > 0 && v < 0.1 ? 1 : 0) }), figures: (h) => history.latest(h).busy },
+      { head: "rate", unit: units.rate, beside: label("bw"), figures: (h) => history.latest(h).bps },
+      { head: "bytes", unit: units.bytes, figures: (h) => s.hops[h].bytes },
+      { head: label("bw"), unit: units.rate, beside: "rate", figures: (h) => some(s.hops[h].bandwidth_bps) },
+      { head: label("lat"), unit: units.time, figures: (h) => (s.hops[h].link ? s.hops[h].latency_ns : undefined) },
+      { head: label("loss"), texts: (h) => (s.hops[h].link && s.hops[h].loss ? s.hops[h].set[loss] : "") },
+      { head: "dropped", figures: (h) => some(s.hops[h].drops) },
+      ...counters.filter((c) => c.label !== "").map((c) => ({ head: c.label, unit: c.time ? units.time : undefined, figures: (h: number) => some(counted(s.hops[h], c)) })),
+    ];
+  }
+
+  // column is the headline of a column and its text in each row.
+  private column(c: Column, all: Column[]): { head: string; cells: string[] } {
+    if (c.texts) {
+      return { head: c.head, cells: this.listed.map(c.texts) };
+    }
+    const figures = this.listed.map(c.figures!);
+    const beside = all.find((o) => o.head === c.beside)?.figures;
+    const unit = c.unit?.(Math.max(0, ...[...figures, ...(beside ? this.listed.map(beside) : [])].map((v) => v ?? 0)));
+    const text = unit ? unit.write : (v: number) => v.toLocaleString("en");
+    return { head: unit ? `${c.head}, ${unit.name}` : c.head, cells: figures.map((v) => (v === undefined ? "" : text(v))) };
   }
 }
 
-const figure = (n: number, time = false): string => (n > 0 ? (time ? format.time(n) : n.toLocaleString("en")) : "");
+// write writes the text of a cell, which is hidden if its column is empty.
+function write(cell: Element, text: string, isEmpty: boolean): void {
+  if (cell.textContent !== text) {
+    cell.textContent = text;
+  }
+  cell.toggleAttribute("hidden", isEmpty);
+}

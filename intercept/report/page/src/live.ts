@@ -2,16 +2,18 @@
 
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
+import "./live.css";
 import { card, el, section, table } from "./dom";
 import { ShapeForm } from "./form";
 import * as format from "./format";
 import { History } from "./history";
-import { ask, type Page, type State } from "./live-data";
+import { ask, type Page, type Series, type State } from "./live-data";
 import { HopsView } from "./live-hops";
 
 const documentFormat = "ddlemu.live/1";
 const pause = 1000; // ms between two looks
 const shownEvents = 50;
+const noSeries: Series = { id: "", hop: "", job: -1, running: false, whole: false, at_ns: [], busy: [], bps: [] };
 
 // View is the page: it looks at the fabric again and again.
 class View {
@@ -27,12 +29,13 @@ class View {
   private state?: State;
   private history = new History();
   private chosen = 0; // hop
+  private follows = true; // the reader has chosen none: the busiest one is
 
   constructor(private readonly page: Page) {
     this.form = new ShapeForm(page.params, () => void this.look());
     this.hops = new HopsView(page, (hop) => this.choose(hop));
     this.main.append(
-      this.figures, this.hops.element, this.form.element,
+      this.figures, this.hops.element, this.form.element, this.hops.list,
       section("about-jobs", "Jobs", "Those that run, and the last ones that have ended. Messages and bytes are those that have arrived. The command of a job says at its end whether it was VALID.", this.jobs),
       section("about-events", "Events", "What happened to the fabric, the newest first, in real time since it was brought up.", this.events),
     );
@@ -50,7 +53,7 @@ class View {
       if (s.format !== documentFormat) {
         throw new Error("the server is of another version of ddlemu: reload this page");
       }
-      this.show(s);
+      await this.show(s);
       this.say("");
     } catch (e) {
       this.say((e as Error).message);
@@ -66,7 +69,7 @@ class View {
     document.title = (trouble === "" ? "" : "(no news) ") + (this.state?.name ?? "ddlemu");
   }
 
-  private show(s: State): void {
+  private async show(s: State): Promise<void> {
     const old = this.state;
     this.state = s;
     if (old?.id !== s.id) {
@@ -74,16 +77,29 @@ class View {
     } else if (!hasSameLines(old, s)) {
       this.regroup(old, s);
     }
-    this.history.add(s, performance.now() / 1000);
-    this.draw(s);
+    this.history.add(s);
+    this.form.show(s);
     this.figures.replaceChildren(...figures(s, this.history));
     this.showJobs(s);
     this.events.replaceChildren(...s.events.slice(-shownEvents).reverse().map((e) => el("li", {}, `${format.since(e.at_ns)}: ${e.text}`)));
+    await this.draw();
   }
 
-  private draw(s: State): void {
-    this.hops.show(s, this.history, this.chosen);
-    this.form.show(s);
+  // draw shows the hops, with the history of the chosen one. It was another one, or of another fabric, if the reader has
+  // chosen while the server answered.
+  private async draw(): Promise<void> {
+    const s = this.state!;
+    const wanted = this.follows ? "" : s.hops[this.chosen].name;
+    // A fabric that was just brought up has no history yet. If the server is gone, the next look says so.
+    const series = await ask<Series>(`api/history?hop=${encodeURIComponent(wanted)}`).catch(() => noSeries);
+    if (this.state !== s || wanted !== (this.follows ? "" : s.hops[this.chosen].name)) {
+      return;
+    }
+    if (this.follows) {
+      this.chosen = Math.max(0, s.hops.findIndex((h) => h.name === series.hop));
+    }
+    const known = series.id === s.id ? series : { ...noSeries, id: s.id };
+    this.hops.show(s, this.history, this.chosen, { ...known, hop: s.hops[this.chosen].name });
   }
 
   // begin shows another fabric.
@@ -92,6 +108,7 @@ class View {
     this.about.textContent = `ddlemu ${this.page.version}; ${s.clock} clock, time scale ${s.time_scale}; rates are those of the emulated network`;
     this.history = new History();
     this.chosen = 0;
+    this.follows = true;
     this.main.hidden = false; // the chart needs a width
     this.hops.begin(s);
     this.form.fabric(s);
@@ -108,8 +125,9 @@ class View {
 
   private choose(hop: number): void {
     this.chosen = hop;
+    this.follows = false;
     this.form.choose(this.state!, hop);
-    this.draw(this.state!);
+    void this.draw();
   }
 
   private showJobs(s: State): void {
