@@ -32,8 +32,8 @@ EXIT STATUS
 
 0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
 lacks, 3 if the verdict is INVALID (of bench, run, record and replay: with --strict) or, of
-run, no rank took part in the job, 130 if interrupted. run, record and exec end with the
-status of their program.
+run, no rank took part in the job, 4 if a time is longer than in --baseline, 130 if
+interrupted. run, record and exec end with the status of their program.
 `,
 		Example: `  # what NCCL would do on 400 Gb/s InfiniBand
   ddlemu bench allreduce --profile ndr400 --ranks 2

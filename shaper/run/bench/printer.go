@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
@@ -16,6 +17,7 @@ type Header struct {
 	CUDA       string   `json:"cuda"`               // "soft" or "gpu"
 	Profile    string   `json:"profile"`            // or the name in the fabric file
 	InForce    string   `json:"in_force,omitempty"` // what the fabric has otherwise than the profile; "" if nothing
+	Seed       uint64   `json:"seed"`               // of the random draws
 	Datapath   string   `json:"datapath"`           // such as shm
 	Clock      string   `json:"clock"`              // configs.RealClock or VirtualClock
 	TimeScale  float64  `json:"time_scale"`         // times in the output are divided by it
@@ -65,6 +67,8 @@ type Summary struct {
 	Lines    []string // of the reasons for INVALID, as tables have them
 	// Budget is nil if the run had none.
 	Budget *BudgetSummary
+	// Baseline is the comparison with an earlier run; nil if there is none.
+	Baseline *baseline.Comparison
 }
 
 // BudgetSummary says what a budget has cost. The names are those of JSON.

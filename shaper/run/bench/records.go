@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
@@ -90,6 +91,8 @@ type jsonPrinter struct {
 		Wrong    int64             `json:"wrong"`
 		AvgBusB  float64           `json:"avg_busbw_gbs"`
 		Budget   *BudgetSummary    `json:"budget,omitempty"`
+		// with an earlier run
+		Baseline *baseline.Comparison `json:"baseline,omitempty"`
 	}
 }
 
@@ -119,6 +122,7 @@ func (p *jsonPrinter) End(s Summary) error {
 		append([]verdict.Finding{}, v.Findings...)
 	p.document.Header.Notes = append(p.document.Header.Notes, v.Notes...)
 	p.document.Wrong, p.document.AvgBusB, p.document.Budget = s.Wrong, rounded(s.AvgBusBW), s.Budget
+	p.document.Baseline = s.Baseline
 	encoder := json.NewEncoder(p.w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(p.document)
@@ -199,6 +203,7 @@ func (p *csvPrinter) Row(r Row) error {
 func (p *csvPrinter) End(s Summary) error {
 	var b strings.Builder
 	lines.Print(&b, "# %s\n", NotInText(p.notIn))
+	lines.Print(&b, "# %s\n", s.Baseline.Lines())
 	lines.Print(&b, "# note: %s\n", s.Verdict.Notes)
 	lines.Print(&b, "# %s\n", s.Lines)
 	fmt.Fprintf(&b, "# verdict: %s\n", s.Verdict.Word)

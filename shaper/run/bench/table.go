@@ -169,6 +169,7 @@ func (p *textPrinter) End(s Summary) error {
 	}
 	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n", s.Wrong, state)
 	fmt.Fprintf(&b, "# Avg bus bandwidth    : %g\n#\n", rounded(s.AvgBusBW))
+	lines.Print(&b, "# %s\n", s.Baseline.Lines())
 	lines.Print(&b, "# note: %s\n", s.Verdict.Notes)
 	lines.Print(&b, "# %s\n", s.Lines)
 	fmt.Fprintf(&b, "verdict: %s\n", s.Verdict.Word)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
@@ -42,6 +43,9 @@ type Report struct {
 	GPUTime string          `json:"gpu_time,omitempty"` // what GPUs cost in the expected times
 	Fabric  configs.InForce `json:"fabric_in_force,omitzero"`
 	NotIn   []string        `json:"not_in_numbers,omitempty"` // what the times lack of a real run
+	Seed    uint64          `json:"seed"`                     // of the random draws
+	// Baseline is the comparison with an earlier run; nil if there is none.
+	Baseline *baseline.Comparison `json:"baseline,omitempty"`
 }
 
 // ShareReport is a [Share].
@@ -97,6 +101,7 @@ func (r *Result) Report() *Report {
 		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes,
 			r.Verdict.Notes)...),
 		InForce: r.InForce.Changes(), GPUTime: r.GPUTime, Fabric: r.InForce, NotIn: r.NotIn,
+		Seed: c.Seed, Baseline: r.Baseline,
 	}
 	if note := r.insideNote(); note != "" {
 		out.Notes = append(out.Notes, note)

@@ -279,6 +279,7 @@ func (t *text) end(more string) {
 	t.line("# Time of all steps    : %s ms", milliseconds(t.Time))
 	lines.Print(&t.b, "# %s\n", bench.NotInText(t.NotIn))
 	t.line("#")
+	lines.Print(&t.b, "# %s\n", t.Baseline.Lines())
 	if t.Forecast {
 		return
 	}

@@ -25,6 +25,7 @@ const (
 	ExitFailure     = 1
 	ExitInput       = 2 // bad input, no such fabric, or this host lacks something
 	ExitInvalid     = 3 // the verdict is INVALID, with --strict; run: no rank took part
+	ExitSlower      = 4 // slower than the run of --baseline
 	ExitInterrupted = 130
 	ExitNoReader    = 128 + int(syscall.SIGPIPE)
 )
@@ -70,6 +71,11 @@ func (e *InvalidError) Error() string {
 	return "the verdict is " + e.Word + ": " + e.Summary
 }
 
+// SlowerError says what is slower than the run of --baseline: exit status 4.
+type SlowerError struct{ Text string }
+
+func (e *SlowerError) Error() string { return e.Text }
+
 // Interrupted is the error of a command whose context was cancelled.
 func Interrupted(err error) error {
 	var exit *ExitError
@@ -93,6 +99,7 @@ func ExitStatus(err error) int {
 	var (
 		exit    *ExitError
 		invalid *InvalidError
+		slower  *SlowerError
 		input   *InputError
 	)
 	switch {
@@ -102,6 +109,8 @@ func ExitStatus(err error) int {
 		return exit.Code
 	case errors.As(err, &invalid):
 		return ExitInvalid
+	case errors.As(err, &slower):
+		return ExitSlower
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted
 	case errors.As(err, &input), configs.IsUserError(err), errors.Is(err, state.ErrNotUsable):

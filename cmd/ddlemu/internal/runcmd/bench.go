@@ -25,6 +25,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
@@ -46,6 +47,7 @@ type BenchOptions struct {
 	Stall            time.Duration
 	Cycles           int
 	limits           thresholds
+	baseline         baselineFile
 	junit            junitFile
 	header           lastHeader
 	Budget           time.Duration
@@ -67,6 +69,7 @@ func (o *BenchOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 to skip the check")
 	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "number of times to measure all rows")
 	o.limits.AddFlags(fs)
+	o.baseline.addFlags(fs)
 	o.junit.addFlag(fs, "row")
 	fs.BoolVar(&o.Strict, "strict", false,
 		"exit with status 3 if the verdict is INVALID; rows without expected time make it INVALID")
@@ -153,16 +156,18 @@ expected time, and, if NCCL_DEBUG is set, everything from NCCL's log. With --str
 make the run INVALID.
 
 For CI, --tolerance, --min-busbw and --max-time ask something of each row, out of place and
-in place. All figures are those of the table. docs/ci.md has examples.
+in place. All figures are those of the table. --baseline compares all times with those of an
+earlier run with the same settings. docs/ci.md has examples.
 
 EXIT STATUS
 ===========
 
 0 on success, also when the verdict is INVALID, or incomplete because a row was stopped;
-3 for these with --strict, --tolerance, --min-busbw or --max-time; 1 when a row is not as
-asked for by one of the last three, a rank failed or a result was wrong; 2 for bad input
-or a budget in which no row could be measured; 130 if interrupted: then the output has
-the rows so far, and the verdict is incomplete.
+3 for these with --strict, --tolerance, --min-busbw, --max-time or --baseline; 1 when a row
+is not as asked for by --tolerance, --min-busbw or --max-time, a rank failed or a result was
+wrong; 4 when a row is slower than in --baseline; 2 for bad input, such as a baseline of
+other settings, or a budget in which no row could be measured; 130 if interrupted: then the
+output has the rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 4
   ddlemu bench alltoall --profile eth10 --ranks 4 --nodes 2 --lat 50us --json
@@ -176,7 +181,8 @@ the rows so far, and the verdict is incomplete.
 }
 
 func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective string) error {
-	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.limits.check(), o.junit.begin()); err != nil {
+	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.limits.check(), o.junit.begin(),
+		o.baseline.load(baseline.Bench)); err != nil {
 		return err
 	}
 	within, err := budget(o.Flags, o.Budget)
@@ -194,6 +200,9 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 		return err
 	}
 	defer e.Dir.Close()
+	if err := o.baseline.checkBench(&e); err != nil {
+		return err
+	}
 	e.Budget, e.Progress = within, show.Set
 	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
 		return err
@@ -212,7 +221,8 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 		err = errors.Join(err, report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())))
 	}
 	if o.junit.path != "" {
-		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.header.Header, &out, &o.limits, err)))
+		held := &judges{&o.limits, o.baseline.result}
+		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.header.Header, &out, held, err)))
 	}
 	if err != nil {
 		tracecmd.ExplainFailure(g, e.Trace)
@@ -222,10 +232,10 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 		return fmt.Errorf("%d wrong elements", n)
 	}
 	// What is asked of the rows cannot be judged by times that say nothing.
-	if (o.Strict || o.limits.any()) && !out.Verdict.Valid {
+	if (o.Strict || o.limits.any() || o.baseline.before != nil) && !out.Verdict.Valid {
 		return &cli.InvalidError{Word: out.Verdict.Word, Summary: out.Verdict.Summary}
 	}
-	return o.limits.judge(out.Result.Rows)
+	return cmp.Or(o.limits.judge(out.Result.Rows), o.baseline.judge())
 }
 
 // fabric returns the configuration of the fabric: a new one for this run, or that of the shared one.
@@ -488,12 +498,13 @@ func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() benc
 	return func() bench.Printer {
 		outcome.Reset()
 		also := bench.NewBoth(bench.NewJSON(outcome), &o.header)
+		to := bench.NewText(g.Stdout)
 		switch {
 		case g.JSON:
-			return bench.NewBoth(bench.NewJSON(g.Stdout), also)
+			to = bench.NewJSON(g.Stdout)
 		case o.CSV:
-			return bench.NewBoth(bench.NewCSV(g.Stdout), also)
+			to = bench.NewCSV(g.Stdout)
 		}
-		return bench.NewBoth(bench.NewText(g.Stdout), also)
+		return o.baseline.printer(bench.NewBoth(to, also))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
@@ -59,6 +60,7 @@ func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 		"with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
 	fs.BoolVar(&o.Why, "why", false, "say where the time of a call goes: launch, steps of the kernels, links within a node, "+
 		"proxies, network")
+	o.baseline.addFlags(fs)
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
 }
@@ -110,6 +112,8 @@ and receives, on the streams and in the order of the workload. --goal writes the
 that read GOAL (LogGOPSim, ATLAHS): a send and a receive for each message of NCCL's kernels, by
 the algorithm, protocol and channels that NCCL chose on this fabric.
 
+--baseline compares the times with those of an earlier calculation (docs/ci.md).
+
 --sweep bw=10G..800G calculates all of this for several values of a parameter of all
 links, as ` + "`ddlemu replay --sweep`" + ` plays them: for a collective with a row for each size and
 value. It says where NCCL's choice changes, where a faster network is the slower one, and
@@ -127,8 +131,9 @@ EXIT STATUS
 
 0 on success, whatever the log says; 1 on failure, and with --strict if a time of the log is
 slower, a dip, impossible, wrong, contradictory or not judged, or if a row is cut or not
-understood; 2 for bad input, no such fabric or something that this host lacks, 130 if
-interrupted: then the output has the rows so far, and the verdict is incomplete.
+understood; 4 if a time is longer than in --baseline; 2 for bad input, no such fabric or
+something that this host lacks, 130 if interrupted: then the output has the rows so far, and
+the verdict is incomplete.
 `,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
   ddlemu expect allreduce --profile hgx-h100-ndr400 --nodes 2 -b 1M -e 1M --why   # where the time of a call goes
@@ -174,6 +179,8 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	switch {
 	case o.Why && (o.Log != "" || o.Sweep != ""):
 		return cli.BadInput("--why: says where expected times go: leave out --log and --sweep")
+	case o.baseline.path != "" && (o.Log != "" || o.Sweep != ""):
+		return cli.BadInput("--baseline: is for the expected times of one fabric: leave out --log and --sweep")
 	case o.Log != "" && o.Sweep != "":
 		return cli.BadInput("--sweep: a log is judged on one fabric: leave out --log")
 	case o.Log != "":
@@ -197,6 +204,9 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	if o.Sweep != "" {
 		return o.runSweep(ctx, g, b, most)
 	}
+	if err := o.baseline.load(baseline.Expect); err != nil {
+		return err
+	}
 	var reports []*emulate.Report
 	var failures []string
 	for i := range tables {
@@ -209,7 +219,7 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 			if i > 0 {
 				fmt.Fprintln(g.Stdout)
 			}
-			printForecast(g.Stdout, r)
+			printForecast(g.Stdout, r, o.All)
 		}
 		if failed != nil {
 			return cmp.Or(o.printReports(g, reports), failed)
@@ -222,7 +232,7 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	if err == nil && o.Strict && len(failures) > 0 {
 		err = fmt.Errorf("--log %s: %s", o.Log, strings.Join(failures, "; "))
 	}
-	return err
+	return cmp.Or(err, o.baseline.judge())
 }
 
 // printReports prints the reports as JSON if that is asked for: a list with --all.
@@ -243,7 +253,8 @@ type expectTable struct {
 }
 
 // forecast calculates the expected times of a table. If it is interrupted, it returns a report of the rows so far with
-// the error; else there is no report with an error.
+// the error. It returns the whole report with the error if that cannot be compared with the baseline. Else there is no
+// report with an error.
 func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (*emulate.Report,
 	error) {
 	var notes []string
@@ -265,6 +276,9 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		return nil, err
 	}
 	defer e.Dir.Close()
+	if err := o.baseline.checkExpect(&e); err != nil {
+		return nil, err
+	}
 	show, stop := g.ShowProgress("expect")
 	defer stop()
 	e.DecideUpTo, e.Progress, e.Explain = decideUpTo, show.Set, o.Why
@@ -287,6 +301,8 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	if log == nil {
 		report.NotIn = append([]string{emulate.NoRun}, report.NotIn...)
 	}
+	report.Collective, report.Iters = e.Bench.Collective.String(), e.Bench.Iters
+	report.Root, report.Seed = e.Bench.Root, e.Config.Seed
 	if log != nil {
 		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,
@@ -297,13 +313,12 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		return nil, err
 	}
 	report.Notes = slices.Concat(report.Notes, caveats, e.Unused)
-	if o.All {
-		report.Collective = t.bench.Collective.String()
-	}
 	if failed != nil {
 		report.Verdict = verdict.Incomplete
+		return report, failed
 	}
-	return report, failed
+	report.Baseline, err = o.baseline.compareReport(report)
+	return report, err
 }
 
 // otherNodes is a note if the ranks of a log were on another number of hosts than here. hosts is 0 if the log does not

@@ -16,9 +16,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
-// printForecast prints r as text.
-func printForecast(w io.Writer, r *emulate.Report) {
-	if r.Collective != "" {
+// printForecast prints r as text. several: it is one of several, and begins with its collective.
+func printForecast(w io.Writer, r *emulate.Report, several bool) {
+	if several {
 		fmt.Fprintf(w, "%s: ", r.Collective)
 	}
 	fmt.Fprintf(w, "NCCL %s, %s on %s of %s", r.NCCL, units.Count(r.Ranks, "rank"), units.Count(r.Nodes, "node"),
@@ -44,6 +44,9 @@ func printForecast(w io.Writer, r *emulate.Report) {
 		fmt.Fprint(w,
 			"\nexpected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:\nothers are "+
 				"done as soon as their data is in the buffers on the path.\n")
+	}
+	if r.Baseline != nil {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(r.Baseline.Lines(), "\n"))
 	}
 	lines.Print(w, "\nnote: %s\n", r.Notes)
 	if len(r.Summary) > 0 {

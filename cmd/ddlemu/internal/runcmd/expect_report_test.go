@@ -48,7 +48,7 @@ func TestExpectTable(t *testing.T) {
 	var got strings.Builder
 	r := namedReport("wan-metro", broadcastRows(), nil)
 	r.GPUTime, r.NotIn = "none (add --gpu)", []string{"GPU and launch time (add --gpu)", "other traffic"}
-	printForecast(&got, r)
+	printForecast(&got, r, false)
 	const want = `NCCL 2.22.3, 2 ranks on 2 nodes of wan-metro
 GPU time: none (add --gpu)
 
@@ -120,7 +120,7 @@ func TestExpectJudgesLog(t *testing.T) {
 	}
 	var out strings.Builder
 	r.NotIn = []string{"other traffic"}
-	printForecast(&out, r)
+	printForecast(&out, r, false)
 	const below = `
 busiest hop of 1048576 bytes: NIC node0 tx, occupied for 99 % of the time, as is 1 other
 not in the model's times: other traffic

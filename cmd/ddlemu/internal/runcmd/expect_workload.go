@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
@@ -29,6 +30,12 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 	if err := cmp.Or(cli.CheckNamed("--plot", o.Plot, o.Force), cli.CheckNamed("--goal", o.GOAL, o.Force)); err != nil {
 		return err
 	}
+	if o.baseline.path != "" && o.Sweep != "" {
+		return cli.BadInput("--baseline: is for the times on one fabric: leave out --sweep")
+	}
+	if err := o.baseline.load(baseline.ExpectWorkload); err != nil {
+		return err
+	}
 	ix, err := loadWorkload(ctx, g, o.Workload, o.ranksWanted())
 	if err != nil {
 		return err
@@ -45,6 +52,9 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 		return err
 	}
 	defer e.Dir.Close()
+	if err := o.baseline.checkWorkload(&e, ix); err != nil {
+		return err
+	}
 	show, stop := g.ShowProgress("expect")
 	defer stop()
 	e.Progress = show.Set
@@ -52,13 +62,18 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 	if err != nil {
 		return err
 	}
+	if r.Baseline, err = o.baseline.compareReport(r.Report()); err != nil {
+		return err
+	}
 	if err := cli.WriteNamed("--plot", o.Plot, o.Force, r.WriteSVG); err != nil {
 		return err
 	}
 	if g.JSON {
-		return g.PrintJSON(r.Report())
+		err = g.PrintJSON(r.Report())
+	} else {
+		err = r.WriteText(g.Stdout, "")
 	}
-	return r.WriteText(g.Stdout, "")
+	return cmp.Or(err, o.baseline.judge())
 }
 
 // forecastWorkload calculates the times, and writes the messages if they are wanted.

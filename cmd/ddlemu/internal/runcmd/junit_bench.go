@@ -11,6 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
@@ -32,7 +33,7 @@ func (l *lastHeader) Row(bench.Row) error { return nil }
 func (l *lastHeader) End(bench.Summary) error { return nil }
 
 // benchSuite makes a test case of each row that was planned. err is why the run ended early, if it did.
-func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresholds, err error) junit.Suite {
+func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, j *judges, err error) junit.Suite {
 	collective, v := b.Collective.String(), &out.Verdict
 	class := "bench." + collective
 	s := junit.Suite{Name: "bench " + collective, Properties: slices.Concat(properties(
@@ -42,7 +43,7 @@ func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresh
 		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause),
 		"summary", v.Summary,
 	), properties(h.Fabric.Properties()...))}
-	rest := out.Result.Rows
+	rest, times := out.Result.Rows, 0
 	cases := b.Cases()
 	for i, planned := range cases {
 		c := junit.Case{Class: class, Name: caseName(b, planned, i)}
@@ -51,7 +52,8 @@ func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresh
 			c.Skipped = "not measured" // left out to fit a budget, or the run ended before
 		default:
 			c.Time = rest[0].OutOfPlace.Time
-			judgeCase(&c, rest[0], *v, t)
+			judgeCase(&c, rest[0], *v, j.missed(rest[0], times))
+			times += len(rest[0].Measurements())
 			rest = rest[1:]
 		}
 		s.Cases = append(s.Cases, c)
@@ -86,15 +88,32 @@ func caseName(b bench.Config, c bench.Case, i int) string {
 	return name
 }
 
+// judges are what the rows of a run are held to.
+type judges struct {
+	limits   *thresholds
+	baseline *baseline.Comparison // nil if there is none
+}
+
+// missed returns what of a row is not as asked for. Its first time is number first of the run.
+func (j *judges) missed(r bench.Row, first int) []miss {
+	out := j.limits.missed(r)
+	for i := range r.Measurements() {
+		if slower := j.baseline.SlowerAt(first + i); slower != nil {
+			out = append(out, miss{"baseline", slower.String()})
+		}
+	}
+	return out
+}
+
 // judgeCase sets the error or the failure of a row: an INVALID verdict comes first, because then its times say nothing.
-func judgeCase(c *junit.Case, r bench.Row, v verdict.Verdict, t *thresholds) {
+func judgeCase(c *junit.Case, r bench.Row, v verdict.Verdict, missed []miss) {
 	wrong := int64(0)
 	for _, m := range r.Measurements() {
 		if wrong += m.Wrong; m.Wrong > 0 && c.Failure == nil {
 			c.Failure = &junit.Problem{Type: "wrong", Message: m.Mismatch}
 		}
 	}
-	switch missed := t.missed(r); {
+	switch {
 	case wrong > 0:
 		c.Failure.Message = units.Count(int(wrong), "wrong element") + ": " + c.Failure.Message
 	case v.Word == "INVALID":

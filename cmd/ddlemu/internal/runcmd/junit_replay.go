@@ -40,7 +40,7 @@ func replaySuite(path string, r *play.Result, err error) junit.Suite {
 			c.Skipped = "not played"
 		default:
 			c.Time = r.Steps[i].Time
-			judgeStep(&c, r)
+			judgeStep(&c, r, i)
 		}
 		s.Cases = append(s.Cases, c)
 	}
@@ -49,12 +49,14 @@ func replaySuite(path string, r *play.Result, err error) junit.Suite {
 	return s
 }
 
-// judgeStep sets the failure or the error of a step. Values are compared for the whole replay.
-func judgeStep(c *junit.Case, r *play.Result) {
+// judgeStep sets the failure or the error of step number i. Values are compared for the whole replay.
+func judgeStep(c *junit.Case, r *play.Result, i int) {
 	switch v := &r.Verdict; {
 	case r.Wrong > 0:
 		c.Failure = &junit.Problem{Type: "wrong", Message: units.Count(int(r.Wrong), "wrong element")}
 	case v.Word != "VALID" && v.Word != verdict.Incomplete:
 		c.Error = invalidProblem(v.Cause, v.Summary, v.Lines(cli.VerboseFlag))
+	case r.Baseline.SlowerAt(i) != nil:
+		c.Failure = &junit.Problem{Type: "baseline", Message: r.Baseline.SlowerAt(i).String()}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
@@ -52,6 +53,7 @@ func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
 	o.junit.addFlag(fs, "step")
+	o.baseline.addFlags(fs)
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
 	fs.IntVar(&o.Steps, "steps", 0,
 		"`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
@@ -122,12 +124,16 @@ Of the hops of the fabric (each port of a NIC, trunks), those that were busiest 
 bytes and rate of the payload, the part of the time for which the hop was busy, headers
 included, and that of the busiest window.
 
+--baseline compares the steps and the means of calls with those of an earlier replay
+(docs/ci.md).
+
 EXIT STATUS
 ===========
 
-0 on success, also when the verdict is INVALID; 3 for that with --strict; 1 when a rank
-failed or a value was wrong; 2 for bad input, such as a workload whose calls do not match;
-130 if interrupted: then the output has the steps so far, and the verdict is incomplete.
+0 on success, also when the verdict is INVALID; 3 for that with --strict or --baseline; 1
+when a rank failed or a value was wrong; 4 when a step or a kind of call is slower than in
+--baseline; 2 for bad input, such as a workload whose calls do not match; 130 if interrupted:
+then the output has the steps so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu replay step.jsonl --profile eth10 --nodes 2
   ddlemu replay step.jsonl --profile ndr400 --bw 100Gbps --steps 5 --json
@@ -172,6 +178,9 @@ func runReplay(ctx context.Context, g *cli.Global, o *replayOptions, path string
 		g.Fabric = o.Fabrics[0]
 	}
 	result, err := player.one(ctx)
+	if err == nil && result.Verdict.Valid {
+		result.Baseline, err = o.baseline.compareReport(result.Report())
+	}
 	if o.junit.path != "" {
 		err = errors.Join(err, o.junit.write(replaySuite(path, result, err)))
 	}
@@ -212,14 +221,15 @@ func (o *replayOptions) check() error {
 	case o.Plot != "" && len(o.Fabrics) == 2:
 		return cli.BadInput(
 			"--plot draws the parts of the steps on one fabric, or a sweep: leave out the second --fabric")
-	case several && (o.Trace != "" || o.Times != "" || o.junit.path != ""):
-		return cli.BadInput("--trace, --times and --junit are of one replay: leave out --sweep and the second --fabric")
+	case several && (o.Trace != "" || o.Times != "" || o.junit.path != "" || o.baseline.path != ""):
+		return cli.BadInput(
+			"--trace, --times, --junit and --baseline are of one replay: leave out --sweep and the second --fabric")
 	}
 	return cmp.Or(cli.CheckNamed("--plot", o.Plot, o.Force), cli.CheckNamed("--times", o.Times, o.Force),
-		o.junit.begin())
+		o.junit.begin(), o.baseline.load(baseline.Replay))
 }
 
-// judge is the error of results that are wrong, or INVALID with --strict.
+// judge is the error of results that are wrong, INVALID with --strict, or slower than in --baseline.
 func (o *replayOptions) judge(results ...*play.Result) error {
 	wrong := int64(0)
 	for _, r := range results {
@@ -229,11 +239,11 @@ func (o *replayOptions) judge(results ...*play.Result) error {
 		return fmt.Errorf("%d wrong elements", wrong)
 	}
 	for _, r := range results {
-		if o.Strict && !r.Verdict.Valid {
+		if (o.Strict || o.baseline.before != nil) && !r.Verdict.Valid {
 			return &cli.InvalidError{Word: r.Verdict.Word, Summary: r.Verdict.Summary}
 		}
 	}
-	return nil
+	return o.baseline.judge()
 }
 
 // ranksWanted is the number in --ranks, nil without it.
@@ -332,6 +342,9 @@ func (p *replayer) one(ctx context.Context) (*play.Result, error) {
 		return nil, err
 	}
 	defer e.On.Dir.Close()
+	if err := p.o.baseline.checkWorkload(&e.On, p.ix); err != nil {
+		return nil, err
+	}
 	if e.On.Trace, err = makeTrace(p.o.Trace, &e.On.Config); err != nil {
 		return nil, err
 	}

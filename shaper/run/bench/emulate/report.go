@@ -10,6 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
@@ -21,15 +22,17 @@ type Report struct {
 	GPU     string `json:"gpu,omitempty"`      // the kind that the fabric names
 	GPUTime string `json:"gpu_time,omitempty"` // what GPUs cost in the expected times, and why nothing
 	// Fabric is all that the fabric has in force.
-	Fabric configs.InForce `json:"fabric_in_force,omitzero"`
-	Ranks  int             `json:"ranks"`
-	Nodes  int             `json:"nodes"` // that have ranks
-	// Collective is set if the report is one of several.
-	Collective string       `json:"collective,omitempty"`
-	Rows       []ReportRow  `json:"rows"`
-	Log        []JudgedTime `json:"log,omitempty"`
-	Fixed      *FixedCost   `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
-	NodeTime   string       `json:"node_time,omitempty"`  // the kind of GPU whose time is in the expected times
+	Fabric     configs.InForce `json:"fabric_in_force,omitzero"`
+	Ranks      int             `json:"ranks"`
+	Nodes      int             `json:"nodes"` // that have ranks
+	Collective string          `json:"collective"`
+	Iters      int             `json:"iters"` // calls back to back, of which the expected time is the mean
+	Root       int             `json:"root"`  // of collectives that have one
+	Seed       uint64          `json:"seed"`  // of the random draws
+	Rows       []ReportRow     `json:"rows"`
+	Log        []JudgedTime    `json:"log,omitempty"`
+	Fixed      *FixedCost      `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
+	NodeTime   string          `json:"node_time,omitempty"`  // the kind of GPU whose time is in the expected times
 	// of the log: its fixed cost, its bandwidth, what to look at
 	Summary []string        `json:"summary,omitempty"`
 	Cut     []testslog.Line `json:"left_out,omitempty"`
@@ -39,8 +42,10 @@ type Report struct {
 	Notes       []string `json:"notes,omitempty"`
 	NotIn       []string `json:"not_in_numbers,omitempty"` // what the times lack of a real run
 	Verdict     string   `json:"verdict,omitempty"`        // incomplete if the calculation was interrupted
-	HasLog      bool     `json:"-"`
-	Ahead       bool     `json:"-"` // the mean of some row is below its bound
+	// Baseline is the comparison with an earlier calculation; nil if there is none.
+	Baseline *baseline.Comparison `json:"baseline,omitempty"`
+	HasLog   bool                 `json:"-"`
+	Ahead    bool                 `json:"-"` // the mean of some row is below its bound
 
 	collective nccl.Collective
 	explained  int // slower times of the log that a fixed cost explains

@@ -239,6 +239,7 @@ func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, no
 		o.Nodes(&f.Config)
 	h.InForce, h.Fabric, h.Notes = o.InForce.Changes(), o.InForce, slices.Concat(notes, o.uncontrolled(f))
 	h.NotIn = o.NotIn(&f.Config, false)
+	h.Seed = f.Config.Seed
 	return h
 }
 
