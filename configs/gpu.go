@@ -36,6 +36,9 @@ type GPU struct {
 	C2C    C2C      `yaml:"c2c,omitempty,flow"` // NVLink-C2C to the CPU; the zero value: it has none
 	CPU    CPUOfGPU `yaml:"cpu,flow"`
 
+	// Peak is what the GPU computes and moves at most; the zero value: not known.
+	Peak Peak `yaml:"peak,omitempty,flow"`
+
 	// NVLinkDomain is how many GPUs of several nodes NVSwitches connect; 0 = no more than those of a node.
 	NVLinkDomain int `yaml:"nvlink_domain,omitempty"`
 
@@ -82,6 +85,12 @@ type PCIe struct {
 type C2C struct {
 	Links int             `yaml:"links,omitempty"`
 	Rate  units.Bandwidth `yaml:"rate,omitempty"` // of one link in one direction
+}
+
+// Peak are rates of data sheets, which kernels do not reach.
+type Peak struct {
+	FP16   float64         `yaml:"fp16_tflops,omitempty"` // of FP16 on tensor cores, without sparsity, in 10^12 operations/s
+	Memory units.Bandwidth `yaml:"memory,omitempty"`      // of the GPU's memory
 }
 
 // CPUOfGPU is the usual CPU of the systems with a kind of GPU.

@@ -4,7 +4,9 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -73,10 +75,23 @@ func (d *decoder) gpu(g *GPU) []field {
 			{"vendor", scalar(d, &g.CPU.Vendor, among(AMD, Intel))},
 			{"gpus", scalar(d, &g.CPU.GPUs, positive(MaxGPUsPerNode))},
 		})},
+		{"peak", d.section([]field{
+			{"fp16_tflops", scalar(d, &g.Peak.FP16, tflops)},
+			{"memory", scalar(d, &g.Peak.Memory, units.ParseBandwidth)},
+		})},
 		{"nvlink_domain", scalar(d, &g.NVLinkDomain, positive(MaxNVLinkDomain))},
 		{"time", d.gpuTime(&g.Time)},
 		{"sources", d.variables(&g.Sources)},
 	}
+}
+
+// tflops reads a rate in 10^12 operations per second.
+func tflops(s string) (float64, error) {
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(x > 0 && x <= maxTFLOPS) {
+		return 0, fmt.Errorf("%q is no number above 0, and %d at most", s, maxTFLOPS)
+	}
+	return x, nil
 }
 
 // kindOfGPU reads the kind of GPU of a fabric: a name, a path, or the figures themselves.

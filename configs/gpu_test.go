@@ -25,22 +25,24 @@ func TestGPUs(t *testing.T) {
 		pcie       int
 		arch       string
 		domain     int
+		fp16       float64 // TFLOPS
+		bandwidth  int     // GB/s of the memory
 	}
 	want := map[string]facts{
-		"a10":          {86, 72, 24, 0, "", 4, X86, 0},
-		"a100-sxm":     {80, 108, 80, 300, SwitchedNVLink, 4, X86, 0},
-		"b200":         {100, 148, 180, 900, SwitchedNVLink, 5, X86, 0},
-		"b300":         {103, 148, 288, 900, SwitchedNVLink, 6, X86, 0},
-		"gb200":        {100, 152, 186, 900, SwitchedNVLink, 6, ARM, 72},
-		"gb300":        {103, 152, 288, 900, SwitchedNVLink, 6, ARM, 72},
-		"gh200":        {90, 132, 96, 450, MeshNVLink, 5, ARM, 0},
-		"h100-sxm":     {90, 132, 80, 450, SwitchedNVLink, 5, X86, 0},
-		"h200-sxm":     {90, 132, 141, 450, SwitchedNVLink, 5, X86, 0},
-		"l40s":         {89, 142, 48, 0, "", 4, X86, 0},
-		"rtx-6000d":    {120, 156, 84, 0, "", 5, X86, 0},
-		"rtx-pro-6000": {120, 188, 96, 0, "", 5, X86, 0},
-		"t4":           {75, 40, 16, 0, "", 3, X86, 0},
-		"v100":         {70, 80, 32, 150, GraphNVLink, 3, X86, 0},
+		"a10":          {86, 72, 24, 0, "", 4, X86, 0, 125, 600},
+		"a100-sxm":     {80, 108, 80, 300, SwitchedNVLink, 4, X86, 0, 312, 2039},
+		"b200":         {100, 148, 180, 900, SwitchedNVLink, 5, X86, 0, 2250, 8000},
+		"b300":         {103, 148, 288, 900, SwitchedNVLink, 6, X86, 0, 2250, 8000},
+		"gb200":        {100, 152, 186, 900, SwitchedNVLink, 6, ARM, 72, 2500, 8000},
+		"gb300":        {103, 152, 288, 900, SwitchedNVLink, 6, ARM, 72, 2500, 8000},
+		"gh200":        {90, 132, 96, 450, MeshNVLink, 5, ARM, 0, 989.4, 4000},
+		"h100-sxm":     {90, 132, 80, 450, SwitchedNVLink, 5, X86, 0, 989.4, 3350},
+		"h200-sxm":     {90, 132, 141, 450, SwitchedNVLink, 5, X86, 0, 989.4, 4800},
+		"l40s":         {89, 142, 48, 0, "", 4, X86, 0, 362.05, 864},
+		"rtx-6000d":    {120, 156, 84, 0, "", 5, X86, 0, 0, 0},
+		"rtx-pro-6000": {120, 188, 96, 0, "", 5, X86, 0, 0, 0},
+		"t4":           {75, 40, 16, 0, "", 3, X86, 0, 65, 300},
+		"v100":         {70, 80, 32, 150, GraphNVLink, 3, X86, 0, 125, 900},
 	}
 	all, err := GPUs()
 	if err != nil {
@@ -51,7 +53,7 @@ func TestGPUs(t *testing.T) {
 	}
 	for _, g := range all {
 		got := facts{g.Capability, g.SMs, g.Memory / units.GiB, int(g.NVLink.Bandwidth() / 8e9), g.NVLink.Connection,
-			g.PCIe.Generation, g.CPU.Arch, g.NVLinkDomain}
+			g.PCIe.Generation, g.CPU.Arch, g.NVLinkDomain, g.Peak.FP16, int(g.Peak.Memory / 8e9)}
 		if got != want[g.Name] {
 			t.Errorf("%s: got %+v, want %+v", g.Name, got, want[g.Name])
 		}
@@ -59,7 +61,7 @@ func TestGPUs(t *testing.T) {
 			t.Errorf("%s: no description or no times", g.Name)
 		}
 		given := map[string]bool{"nvlink": g.NVLink.Links > 0, "c2c": g.C2C.Has(), "nvlink_domain": g.NVLinkDomain > 0,
-			"time": g.Time != nil}
+			"time": g.Time != nil, "peak": g.Peak != Peak{}}
 		for _, key := range figures {
 			has, optional := given[key]
 			if _, sourced := g.Sources[key]; sourced != (has || !optional) {
@@ -108,6 +110,8 @@ func TestGPURefuses(t *testing.T) {
 		{"arch: x86_64", "arch: arm64", "g.yaml:12: cpu.vendor: intel: NCCL knows no vendors of arm64"},
 		{"vendor: intel", "vendor: ibm", `g.yaml:12: cpu.vendor: "ibm" is not one of amd, intel`},
 		{"sms: my", "sm: my", `g.yaml:13: sources.sm: "sm" is not a figure: did you mean sms`},
+		{"sources:", "peak: {fp16_tflops: -1}\nsources:", `g.yaml:13: peak.fp16_tflops: "-1" is no number above 0`},
+		{"sources:", "peak: {fp16_tflops: NaN}\nsources:", `g.yaml:13: peak.fp16_tflops: "NaN" is no number above 0`},
 		{"sources:", "nvlink_domain: 72\nsources:", "g.yaml:13: nvlink_domain: 72: only NVSwitches connect"},
 	} {
 		text := strings.Replace(goodGPU, c.old, c.new, 1)
@@ -182,6 +186,7 @@ func TestLinksBetween(t *testing.T) {
 func FuzzDecodeGPU(f *testing.F) {
 	f.Add(goodGPU)
 	f.Add(strings.Replace(goodGPU, "sources: {sms: my own count}", "c2c: {links: 5, rate: 45GB/s}", 1))
+	f.Add(goodGPU + "peak: {fp16_tflops: 362.05, memory: 864GB/s}\n")
 	f.Add("a: &x [*x]")
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := DecodeGPU("g.yaml", []byte(text))

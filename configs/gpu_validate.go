@@ -22,6 +22,7 @@ const (
 	maxPCIeGeneration = 6
 	maxPCIeLanes      = 16
 	maxC2CLinks       = 32
+	maxTFLOPS         = 1_000_000
 
 	// MaxGraphGPUs is the most GPUs of a node that NVLinks may connect directly.
 	MaxGraphGPUs = MaxNVLinks + 1
@@ -29,7 +30,7 @@ const (
 
 // figures are the keys of a kind of GPU for which a source may be given.
 var figures = []string{"product", "compute_capability", "sms", "memory", "nvlink", "pcie", "c2c", "cpu",
-	"nvlink_domain", "time"}
+	"peak", "nvlink_domain", "time"}
 
 // Validate checks every figure of g, by itself and together with the others. The error is an *Error that names the
 // field.
@@ -55,6 +56,7 @@ func (g *GPU) Validate() error {
 		within("nvlink", g.NVLink.validate()),
 		within("c2c", g.C2C.validate()),
 		within("cpu", g.CPU.validate()),
+		within("peak", g.Peak.validate()),
 		within("time", g.Time.validate(g.MayUseNVLS(g.NVLink.Connection))),
 	); err != nil {
 		return err
@@ -66,6 +68,13 @@ func (g *GPU) Validate() error {
 		return Errorf("nvlink_domain", "%d: only NVSwitches connect GPUs of several nodes", g.NVLinkDomain)
 	}
 	return g.validateSources()
+}
+
+func (p *Peak) validate() error {
+	if !(p.FP16 >= 0 && p.FP16 <= maxTFLOPS) {
+		return Errorf("fp16_tflops", "%g: must be 0 to %d", p.FP16, maxTFLOPS)
+	}
+	return nil
 }
 
 func (g *GPU) validateSources() error {

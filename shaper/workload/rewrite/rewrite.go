@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rewrite changes the calls of a workload by simple rules: what if gradients were compressed, an all-reduce
-// were done in two calls, or buckets had another size?
+// Package rewrite changes a workload by simple rules: what if gradients were compressed, an all-reduce were done in two
+// calls, buckets had another size, or the GPUs computed faster?
 package rewrite
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -37,11 +38,8 @@ func ParseScale(text string) (s Scale, err error) {
 	} else if s.Func, err = workload.ParseFunc(name); err != nil {
 		return s, configs.Unknown("function", name, names())
 	}
-	s.Factor, err = strconv.ParseFloat(factor, 64)
-	if err != nil || !(s.Factor > 0 && s.Factor <= 1e6) {
-		return s, fmt.Errorf("%q is no factor above 0", factor)
-	}
-	return s, nil
+	s.Factor, err = ParseFactor(factor)
+	return s, err
 }
 
 // names are those of functions that can be scaled, as in a workload.
@@ -81,17 +79,60 @@ func ParseReplacement(text string) (Replacement, error) {
 	return Replacement{}, fmt.Errorf("%q is no rule: there are %s", text, strings.Join(all, " and "))
 }
 
-// Rules are applied in this order: buckets, scales, replacements.
+// Compute multiplies the times of computations. The zero value does not.
+type Compute struct {
+	Factor float64
+	Basis  string // of the factor, for a note; "" if the user gave it
+}
+
+// ParseFactor reads a factor above 0.
+func ParseFactor(text string) (float64, error) {
+	factor, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(factor > 0 && factor <= maxFactor) {
+		return 0, fmt.Errorf("%q is no factor above 0", text)
+	}
+	return factor, nil
+}
+
+// maxFactor is the largest factor.
+const maxFactor = 1e6
+
+// apply returns the operations with other times of computation. It is an error if none has a time.
+func (c Compute) apply(ops []workload.Op) ([]workload.Op, error) {
+	out, found := slices.Clone(ops), false
+	times := func(ns int64) int64 {
+		found = found || ns > 0
+		return int64(min(math.Round(float64(ns)*c.Factor), math.MaxInt64/2)) // Validate refuses times that are too long
+	}
+	for i := range out {
+		out[i].Nanos, out[i].MaxNanos = times(out[i].Nanos), times(out[i].MaxNanos)
+	}
+	if !found {
+		return nil, errors.New("no computation has a time, so no factor changes one")
+	}
+	return out, nil
+}
+
+func (c Compute) note() string {
+	text := fmt.Sprintf("rewritten: the time of each computation times %.4g", c.Factor)
+	if c.Basis != "" {
+		text += ", " + c.Basis
+	}
+	return text
+}
+
+// Rules are applied in this order: buckets, scales, replacements, computation.
 type Rules struct {
 	// BucketCap puts all-reduces that follow each other together until they have so many bytes or more; 0 for none.
 	BucketCap    int64
 	Scales       []Scale
 	Replacements []Replacement
+	Compute      Compute
 }
 
 // Empty says whether there is no rule.
 func (r *Rules) Empty() bool {
-	return r.BucketCap == 0 && len(r.Scales) == 0 && len(r.Replacements) == 0
+	return r.BucketCap == 0 && len(r.Scales) == 0 && len(r.Replacements) == 0 && r.Compute.Factor == 0
 }
 
 // Apply returns a workload with the changes, which its notes name. A rule for calls that the workload does not have is
@@ -132,6 +173,13 @@ func (r *Rules) Apply(w *workload.Workload) (*workload.Workload, error) {
 			return nil, err
 		}
 		notes = append(notes, fmt.Sprintf("rewritten: each %s is done by %s, then %s", p.From, p.First, p.Then))
+	}
+	if r.Compute.Factor != 0 {
+		var err error
+		if out.Ops, err = r.Compute.apply(out.Ops); err != nil {
+			return nil, err
+		}
+		notes = append(notes, r.Compute.note())
 	}
 	out.Head.Source.Notes = notes
 	if err := out.Validate(); err != nil {

@@ -55,6 +55,45 @@ func scale(t *testing.T, text string) []Scale {
 	return []Scale{s}
 }
 
+// A factor changes the times of all computations, both ends of those that are not known exactly, and nothing else.
+func TestScaleCompute(t *testing.T) {
+	text := strings.Replace(job, `"ns":10}`, `"ns":10,"max_ns":25}`, 1)
+	got := apply(t, text, Rules{Compute: Compute{Factor: 0.25, Basis: "by a table"}})
+	for _, want := range []string{`"notes":["rewritten: the time of each computation times 0.25, by a table"]`,
+		`"stream":"c","ns":3,"max_ns":6}`, `{"id":3,"op":"calc","stream":"c","ns":3}`,
+		`{"id":7,"op":"calc","stream":"c","after":[2,4,5,6]}`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %s in\n%s", want, got)
+		}
+	}
+	_, was, _ := strings.Cut(text, "\n")
+	_, now, _ := strings.Cut(got, "\n")
+	if back := strings.NewReplacer(`"ns":3,"max_ns":6}`, `"ns":10,"max_ns":25}`, `"ns":3}`, `"ns":10}`).Replace(now); back != was {
+		t.Errorf("other lines changed:\n%s", now)
+	}
+	if !strings.Contains(apply(t, text, Rules{Compute: Compute{Factor: 2}}), `computation times 2"]`) {
+		t.Error("a factor of the user's has a basis")
+	}
+	for text, want := range map[string]string{
+		`{"format":"ddlemu.workload/1","ranks":2}` + "\n" + `{"op":"calc"}` + "\n":                    "no computation has a time",
+		`{"format":"ddlemu.workload/1","ranks":2}` + "\n" + `{"op":"calc","ns":9000000000000}` + "\n": "ns",
+	} {
+		w, err := workload.Read("f", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Rules{Compute: Compute{Factor: 1e6}}
+		if _, err := r.Apply(w); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	for text, good := range map[string]bool{"0.5": true, "1e6": true, "0": false, "-1": false, "NaN": false, "1e7": false, "": false} {
+		if _, err := ParseFactor(text); (err == nil) != good {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func replace(t *testing.T, text string) []Replacement {
 	t.Helper()
 	r, err := ParseReplacement(text)

@@ -62,6 +62,9 @@ type gpuJSON struct {
 	CPUVendor      string `json:"cpu_vendor"`
 	GPUsPerCPU     int    `json:"gpus_per_cpu"`
 
+	PeakFP16TFLOPS float64 `json:"peak_fp16_tflops"` // on tensor cores, without sparsity; 0 = not known
+	PeakMemoryBps  uint64  `json:"peak_memory_bps"`  // 0 = not known
+
 	Sources map[string]string `json:"sources"`
 }
 
@@ -75,7 +78,8 @@ func gpuOf(g *configs.GPU) gpuJSON {
 		SMs: g.SMs, MemoryBytes: int64(g.Memory), NVLinkGeneration: g.NVLink.Generation, NVLinks: g.NVLink.Links,
 		NVLinkBps: uint64(g.NVLink.Rate), NVLinkConnection: connection, NVLinkDomain: g.NVLinkDomain,
 		PCIeGeneration: g.PCIe.Generation, PCIeLanes: g.PCIe.Lanes, C2CLinks: g.C2C.Links, C2CBps: uint64(g.C2C.Rate),
-		CPUArch: g.CPU.Arch, CPUVendor: g.CPU.Vendor, GPUsPerCPU: g.CPU.GPUs, Sources: g.Sources,
+		CPUArch: g.CPU.Arch, CPUVendor: g.CPU.Vendor, GPUsPerCPU: g.CPU.GPUs,
+		PeakFP16TFLOPS: g.Peak.FP16, PeakMemoryBps: uint64(g.Peak.Memory), Sources: g.Sources,
 	}
 }
 

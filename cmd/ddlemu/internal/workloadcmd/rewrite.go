@@ -4,12 +4,15 @@ package workloadcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
@@ -20,6 +23,7 @@ type workloadRewriteOptions struct {
 	OutputOptions
 	Scale, Replace []string
 	BucketCap      sizeFlag
+	Compute        string
 }
 
 func (o *workloadRewriteOptions) AddFlags(fs *pflag.FlagSet) {
@@ -31,27 +35,35 @@ func (o *workloadRewriteOptions) AddFlags(fs *pflag.FlagSet) {
 			"(`rule`)")
 	fs.Var(&o.BucketCap, "bucket-cap",
 		"put all-reduces that follow each other together, until they have this `size` or more")
+	fs.StringVar(&o.Compute, "scale-compute", "",
+		"multiply the times of computations by a `factor`, as 0.5, or by that of two kinds of GPUs, as a100-sxm:h100-sxm")
 }
 
 func newWorkloadRewriteCommand(g *cli.Global) *cobra.Command {
 	o := &workloadRewriteOptions{}
 	cmd := &cobra.Command{
 		Use:   "rewrite FILE",
-		Short: "Change the calls of a workload by rules: compression, buckets, other collectives",
-		Long: `Writes the workload with other calls, and notes the rules in its head. They are applied in
-this order: --bucket-cap, --scale-bytes, --replace. Computation and dependencies stay.
-A rule for a function that no call has is refused.
+		Short: "Change a workload by rules: compression, buckets, other collectives, faster GPUs",
+		Long: `Writes the workload with other calls or times, and notes the rules in its head. They are
+applied in this order: --bucket-cap, --scale-bytes, --replace, --scale-compute. Dependencies
+stay. A rule for a function that no call has is refused.
 
 --bucket-cap puts all-reduces of the same ranks, communicator, stream and type together. A
 bucket is reduced when the last of its parts is ready. It ends before that size where
 something waits for a part, or uses the stream or communicator, or a step ends.
+
+--scale-compute FROM:TO takes the factor of two kinds of GPUs (` + "`ddlemu gpus`" + `, or files): the
+ratio of what their data sheets give for FP16 on tensor cores without sparsity. Real kernels
+reach a part of that, which differs, and those that memory limits get the ratio of its rates:
+the note has both. Give a measured factor where you have one.
 
 The calls of the file must match before, as ` + "`ddlemu workload check`" + ` says.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu workload rewrite job.jsonl --scale-bytes allreduce=0.01 -o compressed.jsonl
   ddlemu workload rewrite job.jsonl --replace allreduce=reduce_scatter+all_gather -o two.jsonl
-  ddlemu workload rewrite job.jsonl --bucket-cap 100M -o large.jsonl`,
+  ddlemu workload rewrite job.jsonl --bucket-cap 100M -o large.jsonl
+  ddlemu workload rewrite job.jsonl --scale-compute a100-sxm:h100-sxm -o h100.jsonl`,
 		Args: oneWorkload,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runWorkloadRewrite(cmd.Context(), g, o, args[0])
@@ -111,10 +123,56 @@ func (o *workloadRewriteOptions) rules() (*rewrite.Rules, error) {
 		}
 		r.Replacements = append(r.Replacements, p)
 	}
+	if o.Compute != "" {
+		c, err := parseCompute(o.Compute)
+		if err != nil {
+			return nil, cli.BadInput("--scale-compute %s: %w", o.Compute, err)
+		}
+		r.Compute = c
+	}
 	if r.Empty() && len(o.NCCLEnv) == 0 {
-		return nil, cli.BadInput("say what changes: give --scale-bytes, --replace, --bucket-cap or --nccl-env")
+		return nil, cli.BadInput("say what changes: give --scale-bytes, --replace, --bucket-cap, --scale-compute or " +
+			"--nccl-env")
 	}
 	return r, nil
+}
+
+// parseCompute reads a factor of computation, or two kinds of GPUs that have one.
+func parseCompute(text string) (rewrite.Compute, error) {
+	names := strings.Split(text, ":")
+	if len(names) == 1 {
+		factor, err := rewrite.ParseFactor(text)
+		if err != nil {
+			err = fmt.Errorf("%w, nor two kinds of GPUs such as a100-sxm:h100-sxm", err)
+		}
+		return rewrite.Compute{Factor: factor}, err
+	}
+	if len(names) != 2 {
+		return rewrite.Compute{}, errors.New("give two kinds of GPUs, such as a100-sxm:h100-sxm")
+	}
+	var kinds [2]*configs.GPU
+	for i, name := range names {
+		kind, err := configs.LoadGPU(name, "")
+		if err != nil {
+			return rewrite.Compute{}, err
+		}
+		if kind.Peak.FP16 == 0 {
+			return rewrite.Compute{}, fmt.Errorf("%s has no peak.fp16_tflops: give a factor, or a file with it", kind.Name)
+		}
+		kinds[i] = kind
+	}
+	return computeOf(kinds[0], kinds[1]), nil
+}
+
+// computeOf is the factor from one kind of GPU to another by the peaks of their data sheets.
+func computeOf(from, to *configs.GPU) rewrite.Compute {
+	basis := fmt.Sprintf("from %s to %s: %g and %g TFLOPS of FP16 on tensor cores without sparsity, by data sheets; no "+
+		"kernel was measured", from.Name, to.Name, from.Peak.FP16, to.Peak.FP16)
+	if a, b := from.Peak.Memory, to.Peak.Memory; a > 0 && b > 0 {
+		basis += fmt.Sprintf(", and what memory limits would take %.4g times (%s and %s)", float64(a)/float64(b),
+			cli.Rate(float64(a)/8), cli.Rate(float64(b)/8))
+	}
+	return rewrite.Compute{Factor: from.Peak.FP16 / to.Peak.FP16, Basis: basis}
 }
 
 // matches refuses a workload whose calls do not match.
