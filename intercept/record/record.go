@@ -20,7 +20,7 @@ type Options struct {
 	// call that had ended before it made its next one. Both give the recorded times on the recorded fabric. On a slower
 	// one, the former can be too fast, and the latter too slow.
 	NoWaits bool
-	// Step is the name of the ranges (NVTX) that are the steps; "" for one step.
+	// Step is the name of the ranges (NVTX) that are the steps; "" for one step, Auto for those that the job shows.
 	Step string
 }
 
@@ -45,11 +45,12 @@ type recorder struct {
 	start int64
 	// unsure are the computations that a rank may have begun before the call before it had ended, or only then.
 	unsure, total int
-	untyped       int  // calls whose type is not known
-	early         int  // calls that were planned before the call before on their communicator had ended
-	unknown       int  // calls and computations of which it is not known what they waited for on their streams
-	bounded       int  // calls that may have been ready before the one before on their stream had ended
-	isTimed       bool // it is known when each call began and ended on its stream
+	untyped       int    // calls whose type is not known
+	early         int    // calls that were planned before the call before on their communicator had ended
+	unknown       int    // calls and computations of which it is not known what they waited for on their streams
+	bounded       int    // calls that may have been ready before the one before on their stream had ended
+	rhythm        string // what the rhythm of the calls is, if it gives the steps
+	isTimed       bool   // it is known when each call began and ended on its stream
 }
 
 // Workload makes a workload of a trace of one job.
@@ -92,14 +93,18 @@ func Workload(t *messages.Trace, o Options) (*workload.Workload, error) {
 	}
 	r.out.Head.Format, r.out.Head.Ranks = workload.Format, ranks
 	r.out.Head.Source = workload.Source{Kind: "ledger", Missing: r.missing()}
+	if r.rhythm != "" {
+		r.out.Head.Source.Notes = []string{r.rhythm}
+	}
 	return &r.out, nil
 }
 
 // addPrograms adds the operations of all ranks.
 func (r *recorder) addPrograms() error {
 	if r.isTimed = r.hasKernels(); r.isTimed {
-		r.write(r.timedPrograms())
-		return nil
+		programs, err := r.timedPrograms()
+		r.write(programs)
+		return err
 	}
 	calls, err := r.launches()
 	if err != nil {
@@ -199,6 +204,11 @@ func (r *recorder) launches() ([][]launched, error) {
 		out[rank] = append(out[rank], r.steps(rank)...)
 		slices.SortStableFunc(out[rank], func(a, b launched) int { return cmp.Compare(a.at, b.at) })
 	}
+	if r.byRhythm() {
+		return out, markRhythm(r, out,
+			func(p *program, k keys, l launched) beat { return beat{k.of(p, l.tasks), l.at, l.end} },
+			func(last launched) launched { return launched{at: last.at, end: last.at, step: true} })
+	}
 	return out, nil
 }
 
@@ -229,11 +239,15 @@ func (r *recorder) ends() []int64 {
 
 // steps are the ends of the ranges that are steps.
 func (r *recorder) steps(rank int) (out []launched) {
-	if r.o.Step == "" {
+	name := r.o.Step
+	if name == "" || r.byRhythm() {
 		return nil
 	}
+	if name == Auto {
+		name = StepRange
+	}
 	for i := range r.trace.Ranges {
-		if x := &r.trace.Ranges[i]; x.Owner == rank && x.Name == r.o.Step && x.Ended > 0 {
+		if x := &r.trace.Ranges[i]; x.Owner == rank && x.Name == name && x.Ended > 0 {
 			out = append(out, launched{at: x.Ended, end: x.Ended, step: true})
 		}
 	}

@@ -33,7 +33,7 @@ type ran struct {
 }
 
 // timedPrograms are what each rank did.
-func (r *recorder) timedPrograms() [][]workload.Op {
+func (r *recorder) timedPrograms() ([][]workload.Op, error) {
 	calls, computations := make([][]ran, r.ranks), make([][]ran, r.ranks)
 	r.start = -1
 	for i := range r.trace.Kernels {
@@ -50,18 +50,27 @@ func (r *recorder) timedPrograms() [][]workload.Op {
 			r.start = first
 		}
 	}
-	programs := make([][]workload.Op, r.ranks)
-	for rank := range programs {
+	for rank := range calls {
 		for _, s := range r.steps(rank) {
 			calls[rank] = append(calls[rank], ran{Kernel: &messages.Kernel{Launched: s.at}, step: true})
 		}
 		slices.SortStableFunc(calls[rank], func(a, b ran) int { return cmp.Compare(a.Launched, b.Launched) })
+	}
+	if r.byRhythm() {
+		if err := markRhythm(r, calls,
+			func(p *program, k keys, x ran) beat { return beat{k.of(p, x.Tasks), x.Begun, x.Ended} },
+			func(last ran) ran { return ran{Kernel: &messages.Kernel{Launched: last.Launched}, step: true} }); err != nil {
+			return nil, err
+		}
+	}
+	programs := make([][]workload.Op, r.ranks)
+	for rank := range programs {
 		p := &timed{program: program{recorder: r, before: r.start}, streams: map[int]*stream{},
 			ends: map[int64]map[int]int{}}
 		p.run(insert(calls[rank], computations[rank]))
 		programs[rank] = p.ops
 	}
-	return programs
+	return programs, nil
 }
 
 // insert puts computations among calls, which are in the order of their launches: behind those that they come after on

@@ -48,7 +48,8 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Facts: a.facts, Forecast: true, Steps: measureSteps(plans, spans, 1), Notes: notes}
+	r := &Result{Facts: a.facts, Forecast: true, Steps: measureSteps(plans, spans, 1), Usual: usualOf(plans),
+		Notes: notes}
 	met := meet(a.o.Workload, plans, spans)
 	r.Composition = compose(plans, spans, met.until, r.Steps, 1)
 	for _, s := range r.Steps {

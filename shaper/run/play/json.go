@@ -24,9 +24,12 @@ type Report struct {
 	Ranks     int    `json:"ranks"`
 	Nodes     int    `json:"nodes"`
 	// nothing was played: the times are those of the model, and there is no verdict
-	Forecast bool              `json:"forecast"`
-	TimeUS   float64           `json:"time_us"` // of all steps
-	MeanUS   float64           `json:"mean_step_us"`
+	Forecast bool    `json:"forecast"`
+	TimeUS   float64 `json:"time_us"`      // of all steps
+	MeanUS   float64 `json:"mean_step_us"` // of the steps but for the next two
+	// steps at the beginning and at the end of the job whose calls are not those of most steps
+	Warmup   int               `json:"warmup_steps"`
+	Ending   int               `json:"ending_steps"`
 	Steps    []StepReport      `json:"steps"`
 	Calls    []CallsReport     `json:"calls"`
 	Parts    []ShareReport     `json:"composition"`
@@ -94,7 +97,7 @@ func (r *Result) Report() *Report {
 		Workload: head.Name, NCCL: f.NCCL, CUDA: f.CUDA, Profile: c.Name, Datapath: c.DatapathName(),
 		Clock: c.ClockName(), TimeScale: r.Scale,
 		Ranks: head.Ranks, Nodes: r.nodes(), Forecast: r.Forecast, TimeUS: units.Microseconds(r.Time),
-		MeanUS: units.Microseconds(Mean(r.Steps).Time),
+		MeanUS: units.Microseconds(r.Mean().Time),
 		Steps:  []StepReport{}, Calls: []CallsReport{}, Parts: []ShareReport{}, Checked: r.Checked, Wrong: r.Wrong,
 		Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
 		Findings: r.Verdict.Findings,
@@ -103,6 +106,7 @@ func (r *Result) Report() *Report {
 		InForce: r.InForce.Changes(), GPUTime: r.GPUTime, Fabric: r.InForce, NotIn: r.NotIn,
 		Seed: c.Seed, Baseline: r.Baseline,
 	}
+	out.Warmup, out.Ending = r.apart()
 	if note := r.insideNote(); note != "" {
 		out.Notes = append(out.Notes, note)
 	}

@@ -21,7 +21,7 @@ func (s *Sweep) WriteSVG(w io.Writer) error {
 	}
 	step, compute := chart.Line{Name: "step"}, chart.Line{Name: "computation"}
 	for i, r := range s.Results {
-		m, x := Mean(r.Steps), s.At(i)
+		m, x := r.Mean(), s.At(i)
 		c.Ticks = append(c.Ticks, chart.Tick{At: x, Text: s.List[i].Text})
 		step.Points = append(step.Points, chart.Point{X: x, Y: m.Time.Seconds() * 1000})
 		compute.Points = append(compute.Points, chart.Point{X: x, Y: m.Compute.Seconds() * 1000})

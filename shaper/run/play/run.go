@@ -52,6 +52,7 @@ type Result struct {
 	Scale   int
 	Time    time.Duration // of all steps
 	Steps   []Step
+	Usual   Usual // of Steps
 	Calls   []Calls
 	Inside  Inside
 	// Composition are the parts of the time of all steps. Together they are Time.
@@ -424,6 +425,9 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 		spans[i] = played[i].Spans
 	}
 	r.spans = spans
+	if a.o.Repeat <= 1 {
+		r.Usual = usualOf(plans)
+	}
 	scale := a.cfg.TimeScale
 	steps := measureSteps(plans, spans, scale)
 	met := meet(a.o.Workload, plans, spans)

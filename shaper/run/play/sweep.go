@@ -23,7 +23,7 @@ type Sweep struct {
 }
 
 // step is the mean time of a step at a value.
-func (s *Sweep) step(i int) time.Duration { return Mean(s.Results[i].Steps).Time }
+func (s *Sweep) step(i int) time.Duration { return s.Results[i].Mean().Time }
 
 // played are the places of the values that have results, from the slowest network to the fastest; nil if they have no
 // order.
@@ -94,7 +94,7 @@ func (s *Sweep) best() string {
 
 // exposed is the part of a step in percent that is exposed.
 func (s *Sweep) exposed(i int) float64 {
-	m := Mean(s.Results[i].Steps)
+	m := s.Results[i].Mean()
 	return 100 * float64(m.Exposed) / float64(max(m.Time, 1))
 }
 
@@ -169,7 +169,7 @@ func (s *Sweep) WriteText(w io.Writer) error {
 	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(%)", "")
 	base := s.step(0)
 	for i, r := range s.Results {
-		m := Mean(r.Steps)
+		m := r.Mean()
 		t.line("%12s  %10s  %10s  %10s  %10s  %10.1f  %8.2f  %s", s.List[i].Text, milliseconds(m.Time),
 			milliseconds(m.Compute), milliseconds(m.Exposed), milliseconds(m.Hidden),
 			s.exposed(i), float64(base)/float64(max(m.Time, 1)), t.unlessForecast(r.Verdict.Word))

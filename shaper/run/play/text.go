@@ -123,7 +123,10 @@ func (t *text) steps() {
 		t.line("# %s", note)
 	}
 	if len(t.Steps) > 1 {
-		t.line("%8s  %s", "mean", t.step(Mean(t.Steps), "", t.meanExpected()))
+		t.line("%8s  %s", "mean", t.step(t.Mean(), "", t.meanExpected()))
+	}
+	if note := t.usualNote(); note != "" {
+		t.line("# %s", note)
 	}
 	t.line("#")
 }
@@ -140,7 +143,7 @@ func (r *Result) meanExpected() *time.Duration {
 	if len(r.Model) == 0 {
 		return nil
 	}
-	return new(Mean(r.Model).Time)
+	return new(Mean(r.Usual.of(r.Model)).Time)
 }
 
 // Mean is the mean of the times of steps.

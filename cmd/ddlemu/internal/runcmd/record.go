@@ -35,7 +35,8 @@ func (o *recordOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.Lookup("output").Usage = "`file` to write (needed with a command; with --from, default: standard output)"
 	fs.StringVar(&o.From, "from", "", "`folder` of a job that was run with --trace, instead of a command")
 	fs.BoolVar(&o.read.NoWaits, "no-waits", false, "no rank waits for a call to end before it makes the next one")
-	fs.StringVar(&o.read.Step, "step", "", "`name` of the NVTX ranges that are the steps (default: one step)")
+	fs.StringVar(&o.read.Step, "step", "", "`name` of the NVTX ranges that are the steps, or auto: those of ddlemu_torch.step(), else what the ranks call again "+
+		"and again (default: one step)")
 }
 
 // NewRecordCommand is `ddlemu record`.
@@ -148,6 +149,7 @@ func (o *recordOptions) convert(g *cli.Global, folder string) error {
 	if _, err := w.Index(); err != nil {
 		return fmt.Errorf("make a workload of the ledgers in %s: %w", folder, err)
 	}
+	lines.Print(g.Stderr, "ddlemu: %s\n", w.Head.Source.Notes)
 	lines.Print(g.Stderr, "ddlemu: the ledgers do not say: %s\n", w.Head.Source.Missing)
 	return o.Write(g, w)
 }
