@@ -35,7 +35,8 @@ var flagGroups = []flagGroup{
 	{"NCCL and CUDA", []string{"nccl", "nccl-view", "nccl-latency", "nccl-env", "soft-cuda", "torch-alias"}},
 	{"Where and how it runs", []string{"fabric", "clock", "time-scale", "compute", "compute-hold", "on-deadlock",
 		"budget", "datapath", "shaper", "subnet", "per-node"}},
-	{"Results", []string{"trace", "stall", "strict", "tolerance", "min-busbw", "max-time", "expect-exit", "junit",
+	{"Results", []string{"trace", "stall", "strict", "tolerance", "min-busbw", "max-time", "baseline",
+		"baseline-tolerance", "expect-exit", "junit",
 		"json", "csv", "plot", "svg", "output", "force", "log-dir", "verbose", "quiet", "help"}},
 }
 
