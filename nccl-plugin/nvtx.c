@@ -193,11 +193,22 @@ static int take(const struct nvtx_tables *tables, int module, const nvtx_call *c
 	return 1;
 }
 
+static int is_traced(void)
+{
+	const char *folder = net_getenv("DDLEMU_TRACE");
+	return folder != NULL && *folder != 0 && !net_forked();
+}
+
+void ddlemu_mark(const char *name)
+{
+	if (is_traced())
+		mark_text(name);
+}
+
 // Returns 0 if there is nothing to do: then NVTX unloads the library, and its calls do nothing.
 int InitializeInjectionNvtx2(nvtx_get_table get)
 {
-	const char *folder = net_getenv("DDLEMU_TRACE");
-	if (folder == NULL || *folder == 0 || net_forked())
+	if (!is_traced())
 		return 0;
 	const struct nvtx_tables *tables = get(NVTX_TABLE_OF_CALLS);
 	if (tables == NULL || tables->size < sizeof *tables)

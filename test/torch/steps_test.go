@@ -62,8 +62,29 @@ func TestStepsEndAsWhySays(t *testing.T) {
 			if len(calls) != 0 {
 				t.Errorf("--lat %s: the last byte of %v came after the last step", latency, calls)
 			}
+			recordSteps(t, trace)
 		}
 	})
+}
+
+// recordSteps makes a workload of a job that has marked its steps by ddlemu_torch.step(), and checks that they are its
+// steps.
+func recordSteps(t *testing.T, trace string) {
+	t.Helper()
+	out, err := exec.Command(built.Path(t, "bin", "ddlemu"), "record", "--from", trace, "--step", "auto", "-o", "-").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := map[string]int{} // by the ranks that make them
+	for _, m := range regexp.MustCompile(`"rank":("0-1"|0|1),"op":"step"`).FindAllStringSubmatch(string(out), -1) {
+		marks[m[1]]++
+	}
+	if both := marks[`"0-1"`]; both+marks["0"] != steps || both+marks["1"] != steps {
+		t.Errorf("the ranks have %v marks of steps, want %d\n%s", marks, steps, out)
+	}
+	if strings.Contains(string(out), "again and again") {
+		t.Errorf("the steps are those of the rhythm:\n%s", out)
+	}
 }
 
 // endOfStep returns how many of the calls, which are in their order, end with a step or before. The rank that has the

@@ -12,7 +12,7 @@ A program of another backend, such as "ccl", runs with this one if a stub of tha
     ddlemu_torch.register("ccl")
 """
 
-__all__ = ["Step", "StepTimer", "create_group", "register"]
+__all__ = ["Step", "StepTimer", "create_group", "register", "step"]
 
 
 def register(name: str = "ddlemu") -> None:
@@ -26,6 +26,7 @@ def register(name: str = "ddlemu") -> None:
 import torch  # noqa: E402, F401
 
 from ._register import create_group  # noqa: E402
+from ._step import step  # noqa: E402
 from ._step_timer import Step, StepTimer  # noqa: E402
 
 register()

@@ -19,6 +19,7 @@ def main():
     for _ in range(int(sys.argv[1])):
         model(torch.ones(8, 64)).sum().backward()
         step = timer.step()
+        ddlemu_torch.step()  # a mark in the ledger of a job that is traced
         # A rank whose computation takes longer than the messages does not wait at all.
         check(step.begin_ns + step.compute_ns + step.waiting_ns == step.end_ns and step.waiting_ns >= 0, step)
         check(step.total_ns > 0, step)
