@@ -35,7 +35,7 @@ type rhythm struct {
 // window are the calls from a to before b, each of which is that of period calls before it.
 type window struct{ a, b, period int }
 
-// findWindow finds the sequence of calls that is repeated for the largest part of the job, without another call between.
+// findWindow finds the sequence of calls that is repeated for the largest part of the job, without a call between them.
 // Of those that are repeated for at least half as long it is the shortest: two steps are repeated too. A window must be
 // half of all calls, or a quarter of them and three steps. It is false if there is none.
 func findWindow(beats []beat) (window, bool) {
