@@ -96,6 +96,7 @@ func groups(g *cli.Global) []struct {
 		}},
 		{"Measure and calculate", []*cobra.Command{
 			runcmd.NewBenchCommand(g),
+			runcmd.NewJoinCommand(g),
 			runcmd.NewExpectCommand(g),
 			runcmd.NewVerifyCommand(g),
 			runcmd.NewValidateCommand(g),

@@ -232,11 +232,11 @@ func Select(nccl string, soft bool) (Layout, Libraries, error) {
 	return layout, libs, err
 }
 
-// NetEnv makes NCCL load the plugin and use it between nodes. Bootstrap goes over the loopback interface, because all
-// ranks are on this host, unless the user set another one.
-func NetEnv(getenv func(string) string) []string {
+// NetEnv makes NCCL load the plugin and use it between nodes. With loopback, which all ranks must share, its bootstrap
+// goes over that interface, unless the user set another one.
+func NetEnv(getenv func(string) string, loopback bool) []string {
 	env := []string{"NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu"}
-	if getenv("NCCL_SOCKET_IFNAME") == "" {
+	if loopback && getenv("NCCL_SOCKET_IFNAME") == "" {
 		env = append(env, "NCCL_SOCKET_IFNAME=lo")
 	}
 	return env

@@ -55,6 +55,9 @@ type Config struct {
 	Env func(rank int) []string
 	// User runs the ranks; nil for this process's user.
 	User *syscall.Credential
+	// Elsewhere returns what starts a rank that does not run here, such as in another container; nil for a rank that
+	// does. Elsewhere itself is nil if all ranks run here.
+	Elsewhere func(rank int) Starter
 	// Device returns the CUDA device of a rank out of the given number; nil for rank modulo devices.
 	Device func(rank, devices int) int
 	// Given are the user's variables that NCCL uses, as NAME=VALUE. If NCCL fails, the error names them.

@@ -22,3 +22,17 @@ func makeLogDir() (string, *os.File, error) {
 
 // LeftLogs returns the log folders of this user's runs that were killed.
 func LeftLogs() ([]string, error) { return temporary.Left(logPrefix, temporary.IsFile("rank*.*")) }
+
+// passLog gives a command that is started elsewhere the log at path as an open file, because it may not see the path.
+func (c *Command) passLog(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("make the log of rank %d: %w", c.Rank, err)
+	}
+	c.Log = f
+	c.Env = append(c.Env, fmt.Sprintf("NCCL_DEBUG_FILE=/proc/self/fd/%d", LogDescriptor))
+	return nil
+}

@@ -145,7 +145,18 @@ func (r *Ranks) spawnOne(rank int, args []string) error {
 		extra = r.cfg.Env(rank)
 	}
 	env, logPath := rankEnv(os.Environ(), extra, rank, r.cfg.Ranks, r.logDir)
-	p, err := startProcess(rank, r.cfg.RankBinary, args, env, r.cfg.User, r.cfg.Stderr, r.events)
+	command := Command{Rank: rank, Path: r.cfg.RankBinary, Args: args, Env: env, User: r.cfg.User}
+	start := Starter(startHere)
+	if r.cfg.Elsewhere != nil {
+		if there := r.cfg.Elsewhere(rank); there != nil {
+			start = there
+			if err := command.passLog(logPath); err != nil {
+				return err
+			}
+			defer command.Log.Close() // nil is no error that matters
+		}
+	}
+	p, err := startProcess(command, start, r.cfg.Stderr, r.events)
 	if err != nil {
 		return err
 	}
@@ -177,7 +188,7 @@ func (r *Ranks) checkHello() error {
 func (r *Ranks) PIDs() []int {
 	pids := make([]int, len(r.processes))
 	for i, p := range r.processes {
-		pids[i] = p.cmd.Process.Pid
+		pids[i] = p.child.PID()
 	}
 	return pids
 }

@@ -122,7 +122,7 @@ func (r *Ranks) report(w *waiting) error {
 	for i := range w.failures {
 		f := &w.failures[i]
 		p := r.processes[f.Rank]
-		f.PID = p.cmd.Process.Pid
+		f.PID = p.child.PID()
 		if reason := p.stderr.reason(); reason != "" {
 			f.Name, f.Message = "plugin", reason
 		}
@@ -159,7 +159,7 @@ func (r *Ranks) stop(grace time.Duration) error {
 			killed = true
 			for rank, p := range r.processes {
 				if !r.exited[rank] {
-					p.kill()
+					p.child.Kill()
 				}
 			}
 		}

@@ -51,6 +51,7 @@ type BenchOptions struct {
 	junit            junitFile
 	header           lastHeader
 	Budget           time.Duration
+	Join             time.Duration // how long to wait for nodes that are other containers
 	Flags            *pflag.FlagSet
 	inForce          configs.InForce
 	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
@@ -79,6 +80,7 @@ func (o *BenchOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	addStallFlag(fs, &o.Stall)
 	addBudgetFlag(fs, &o.Budget)
+	addJoinFlag(fs, &o.Join)
 	g.AddQuietFlag(fs)
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
 }
@@ -180,7 +182,7 @@ output has the rows so far, and the verdict is incomplete.
 	return cmd
 }
 
-func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective string) error {
+func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective string) (err error) {
 	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.limits.check(), o.junit.begin(),
 		o.baseline.load(baseline.Bench)); err != nil {
 		return err
@@ -204,6 +206,11 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 		return err
 	}
 	e.Budget, e.Progress = within, show.Set
+	ended, err := o.awaitNodes(ctx, &e)
+	if err != nil {
+		return err
+	}
+	defer func() { ended(err) }()
 	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
 		return err
 	}

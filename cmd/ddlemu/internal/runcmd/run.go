@@ -410,7 +410,7 @@ func (o *runOptions) libraries(g *cli.Global) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := append(append(locate.NetEnv(g.Getenv), libs.Env(layout)), torch...)
+	env := append(append(locate.NetEnv(g.Getenv, true), libs.Env(layout)), torch...)
 	if o.Trace != "" {
 		env = append(env, injection(g, layout)...)
 	}

@@ -54,6 +54,9 @@ type Options struct {
 	Progress Progress  // nil to tell none
 	Budget   Budget
 	Env      []string // added to the ranks' environment
+	// Joined starts a rank on another node than node 0; nil if all nodes are here. With it NCCL chooses the interface for
+	// its bootstrap, because the nodes may have network namespaces of their own.
+	Joined func(node int) bench.Starter
 	// Trace is the folder for the ledgers of the ranks; "" for none. It keeps those of the last attempt.
 	Trace string
 	// DecideUpTo is the largest size in bytes that Expect makes NCCL run on a real GPU. Larger ones get the same
@@ -255,7 +258,7 @@ func realScale(f *fabric.Fabric) int {
 func (o *Options) RanksOn(j *job.Job) bench.Config {
 	cfg := o.Bench
 	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
-	env := append(locate.NetEnv(os.Getenv), o.Libraries.Env(o.Layout))
+	env := append(locate.NetEnv(os.Getenv, o.Joined == nil), o.Libraries.Env(o.Layout))
 	if o.Libraries.CUDA == locate.Soft && os.Getenv("DDLEMU_SOFT_GPUS") == "" {
 		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", min(max(o.Bench.Ranks, 8), topofile.MostGPUs)))
 	}
@@ -269,6 +272,15 @@ func (o *Options) RanksOn(j *job.Job) bench.Config {
 		env = append(append(env, ledger.Env+"="+o.Trace), injection...)
 	}
 	cfg.Env = func(rank int) []string { return slices.Concat(j.Env(), env, o.Env, o.domainVariable(rank)) }
+	if o.Joined != nil {
+		node := o.Node(j.Fabric)
+		cfg.Elsewhere = func(rank int) bench.Starter {
+			if n := node(rank); n > 0 {
+				return o.Joined(n)
+			}
+			return nil
+		}
+	}
 	cfg.OnStop, cfg.Given = j.Stop, variables.Given(o.Set)
 	return cfg
 }
