@@ -17,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist tag demo demo-ddlemu demo-softcuda test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist image tag demo demo-ddlemu demo-softcuda test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -73,6 +73,10 @@ install: ## install what `make build` has made, below PREFIX (default /usr/local
 dist: build ## pack a tarball with everything and two Debian packages, in build/dist
 	.ci/dist $(BUILD) "$(VERSION)"
 
+image: build ## pack a container image, as an OCI layout in build/image (root; it installs mmdebstrap and umoci)
+	@.ci/packages image
+	.ci/image $(BUILD) "$(VERSION)"
+
 # It installs nothing on the machine: neither it nor `build` before it.
 wheel: PACKAGES := .ci/packages --check
 wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-manylinux_*.whl for pip: the command, NCCL, the PyTorch backend
@@ -103,7 +107,7 @@ demo-softcuda:
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
 # Those of them that measure no time, and whose limits are many times what they take: they run beside each other. Each of
 # the others runs alone.
-BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|gpu|gpus|guest|install|python|sanitize|security|viewers)$$
+BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|containers|gpu|gpus|guest|install|python|sanitize|security|viewers)$$
 # A program that prints those of some packages that test-fast is to test.
 WHICH := echo
 
@@ -118,6 +122,7 @@ test-needs: packages
 test: test-needs build dist plugin-faults test-fast ## install what the tests need (root), build, run every test
 	$(GO) test -timeout 40m -p 3 ./test/install $$($(GO) list ./... | grep -E '$(BESIDE)') # install often waits, longest
 	$(GO) test -timeout 40m -p 1 -parallel 3 $$($(GO) list ./... | grep -E '$(SLOW)' | grep -vE '$(BESIDE)|/test/(oracle|needs)$$')
+	cd test/kubernetes && $(GO) test -count=1 ./... # a module of its own; Go sees no change of the manifests, which are outside
 	$(MAKE) race
 
 race: ## test the Go packages that have several goroutines with the race detector
@@ -153,7 +158,7 @@ lint: packages ## check style and import directions: golangci-lint (.golangci.ym
 	@.ci/packages lint
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/notices .ci/ncclnotices .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/image .ci/notices .ci/ncclnotices .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages fmt

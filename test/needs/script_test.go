@@ -102,7 +102,8 @@ func scripts(t *testing.T) []string {
 		inTest := strings.HasPrefix(path, "test/") && !strings.HasPrefix(path, "test/lab/") ||
 			strings.Contains(path, "/testdata/")
 		return inTest && !strings.HasSuffix(path, ".go") || strings.HasPrefix(path, "cuda/torch/") ||
-			strings.HasPrefix(path, ".ci/") && path != ".ci/run" || path == "docs/ci.md"
+			strings.HasPrefix(path, ".ci/") && path != ".ci/run" || path == "docs/ci.md" ||
+			strings.HasPrefix(path, "docs/examples/containers/")
 	}) {
 		all = append(all, paths...)
 	}
