@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/configs"
 )
 
 type expectation struct {
@@ -37,6 +39,10 @@ type expectation struct {
 		InPlace   bool
 		Judgement string
 	}
+	Fabric struct {
+		Text string
+		Link configs.LinkJSON
+	} `json:"fabric_in_force"`
 }
 
 func expect(t *testing.T, args ...string) expectation {

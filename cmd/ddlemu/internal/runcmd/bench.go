@@ -430,7 +430,11 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if e.Libraries.CUDA == locate.Soft {
 		e.GPUTime = gpuTime
 	}
-	e.InForce = o.inForce.Settle(cfg, e.GPUTime)
+	if e.InForce = o.inForce; g.Fabric == "" {
+		e.InForce = o.inForce.Settle(cfg, e.GPUTime)
+	} else { // the links are those of the fabric that is up, which cfg does not know
+		e.InForce.GPUTime = e.GPUTime
+	}
 	if o.nodesFrom != "" {
 		if note := emulate.OtherNodes(o.nodesFrom, nodes, b.Ranks, cfg); note != "" {
 			e.Unused = append(e.Unused, note)
