@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
+	"github.com/ddlemu/ddlemu/intercept/whatif"
 	"github.com/ddlemu/ddlemu/intercept/why"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 )
@@ -265,6 +266,37 @@ func TestCauseOfCongestion(t *testing.T) {
 		m.cause(p)
 		if got := m.data.Causes[0].Link; got != want {
 			t.Errorf("%v: %q, want %q", p, got, want)
+		}
+	}
+}
+
+// A list of upgrades has links in JSON also if no link has a rate that could grow: the page lists them.
+func TestUpgradesWithoutRates(t *testing.T) {
+	f := replaytest.Fabric(t, 3)
+	for i := range f.Hops {
+		f.Hops[i].Spec.Bandwidth = 0
+	}
+	p, err := replay.Play(f, replaytest.TwoJobs(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := why.Of(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := whatif.Upgrades(p, r, 5)
+	results, err := whatif.New(f, p.Trace).Of(changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(p, r)
+	d.AddUpgrades(changes, results, nil)
+	if len(d.Upgrades.List) < 2 {
+		t.Fatalf("%+v", d.Upgrades)
+	}
+	for _, u := range d.Upgrades.List {
+		if u.Links == nil {
+			t.Errorf("%s has no list of links", u.Name)
 		}
 	}
 }

@@ -11,8 +11,8 @@ func (d *Data) AddUpgrades(changes []whatif.Change, results []*whatif.Result, no
 	for i := range changes {
 		c, r := &changes[i], results[i]
 		d.Upgrades.List = append(d.Upgrades.List, Upgrade{
-			Name: c.Name, Kind: string(c.Kind), Links: c.Links, Advised: i == best, Before: r.Before[0].Ns / d.TimeScale,
-			After: r.After[0].Ns / d.TimeScale, Gain: r.Gain(),
+			Name: c.Name, Kind: string(c.Kind), Links: append([]string{}, c.Links...), Advised: i == best,
+			Before: r.Before[0].Ns / d.TimeScale, After: r.After[0].Ns / d.TimeScale, Gain: r.Gain(),
 		})
 	}
 }
