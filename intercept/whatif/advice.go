@@ -99,7 +99,10 @@ func onlyAll(changes []Change, results []*Result, all int) string {
 			part = i
 		}
 	}
-	if part < 0 || results[part].Gain() > leastGain {
+	if part < 0 {
+		return fmt.Sprintf("%s: %s; no part of them was tried", changes[all].Name, Percent(results[all].Gain()))
+	}
+	if results[part].Gain() > leastGain {
 		return text + ", and no part of them brings anything"
 	}
 	return fmt.Sprintf("%s; of their parts, %s bring most: %s", text, changes[part].Name, Percent(results[part].Gain()))

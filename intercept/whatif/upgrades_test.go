@@ -108,6 +108,15 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// The advice does not say of parts that were not tried that they bring nothing.
+func TestAdviceWithoutParts(t *testing.T) {
+	f := replaytest.Fabric(t, 2)
+	const want = "all links x2: -49.0 %; no part of them was tried"
+	if _, text := Advise(upgrades(t, f, pairs(t, f, [2]int{0, 1}, [2]int{1, 0}), 0)); text != want {
+		t.Errorf("the advice is %q, want %q", text, want)
+	}
+}
+
 // Short messages take the time of latencies: no upgrade of links is advised.
 func TestAdviceAgainstUpgrades(t *testing.T) {
 	f := replaytest.Fabric(t, 3, "endpoint:", "  overhead: 0s")

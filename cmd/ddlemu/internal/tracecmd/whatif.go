@@ -112,6 +112,9 @@ as much as any.
 }
 
 func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []string) error {
+	if o.Top < 0 {
+		return cli.BadInput("--top %d: must be 0 or more", o.Top)
+	}
 	show, stop := g.ShowReplay(ctx, "whatif")
 	defer stop()
 	t, fab, err := show.Load(dirs)
