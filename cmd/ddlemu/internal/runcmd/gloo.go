@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // glooEnv names the abstract Unix socket at which a rank says that its default group is of gloo
@@ -34,16 +35,19 @@ func (l *glooListener) variable() string {
 	return glooEnv + "=" + strings.TrimPrefix(l.conn.LocalAddr().String(), "@")
 }
 
-// lookTime is much longer than it takes to read what has arrived.
-const lookTime = 100 * time.Millisecond
-
-// used says whether a rank has said so.
-func (l *glooListener) used() bool {
-	if err := l.conn.SetReadDeadline(time.Now().Add(lookTime)); err != nil {
+// used says whether a rank has said so. It reads what has arrived, and waits for nothing: on a busy host a deadline
+// could pass before the first look.
+func (l *glooListener) used() (said bool) {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
 		return false
 	}
-	n, err := l.conn.Read(make([]byte, 1))
-	return err == nil && n > 0
+	err = raw.Read(func(fd uintptr) bool {
+		n, err := unix.Read(int(fd), make([]byte, 1))
+		said = err == nil && n > 0
+		return true
+	})
+	return said && err == nil
 }
 
 func (l *glooListener) close() { _ = l.conn.Close() }
