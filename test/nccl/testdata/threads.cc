@@ -14,14 +14,15 @@
 //	repeat       300 collectives, each posted while the sends of the one before are not complete yet
 //	virtual      rank 1 says that it computes for 1 ms between two collectives, and its stream for 2 ms
 //	connect      connects by the first send, while the other rank still needs virtual time to get there
-//	starved      rank 1 waits for a pipe, and gets no core when rank 0 writes, 20 times; rank 0 has an event due
-//later 	storm        groups of 300 sends and receives: NCCL's queues are full 	full         groups of two
-//communicators on two streams: the queues of both streams are full 	abort        rank 0 waits for a collective that
-//rank 1 never begins, and aborts 	crossed      both ranks receive before they send: they never end 	silent
-//the same, and ends without the functions that the end of a process calls 	late         rank 1 computes for 10 ms
-//of virtual time before it receives what rank 0 sends 	job          60 collectives, begun when somebody opens the pipe
-//that the rank has made in JOBS_DIR 	stall        real clock: rank 1 is stopped for STALL_US while it takes part in
-//collectives
+//	starved      12 times, rank 1 waits for a pipe and gets no core when rank 0 writes; an event is due later
+//	storm        groups of 300 sends and receives: NCCL's queues are full
+//	full         groups of two communicators on two streams: the queues of both streams are full
+//	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
+//	crossed      both ranks receive before they send: they never end
+//	silent       the same, and ends without the functions that the end of a process calls
+//	late         rank 1 computes for 10 ms of virtual time before it receives what rank 0 sends
+//	job          60 collectives, begun when somebody opens the pipe that the rank has made in JOBS_DIR
+//	stall        real clock: rank 1 is stopped for STALL_US while it takes part in collectives
 //
 // It prints the time that CUDA events saw, in ns.
 
