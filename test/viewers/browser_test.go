@@ -59,20 +59,22 @@ func (b *browser) looks(name string) {
 	b.noErrors()
 }
 
-// look checks the texts of the page in one look.
+// look checks the texts of the page in one look, in at most 2 minutes.
 func (b *browser) look(name string, l pagecheck.Look) {
 	b.Helper()
-	if err := pagecheck.Show(b.ctx, l); err != nil {
+	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Minute)
+	defer cancel()
+	if err := pagecheck.Show(ctx, l); err != nil {
 		b.Fatal(err)
 	}
-	found, err := pagecheck.Problems(b.ctx)
+	found, err := pagecheck.Problems(ctx)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, line := range found {
 		b.Errorf("%s, %v: %s", name, l, line)
 	}
-	if err := pagecheck.Keep(b.ctx, strings.ReplaceAll(name+" "+l.String(), " ", "-")); err != nil {
+	if err := pagecheck.Keep(ctx, strings.ReplaceAll(name+" "+l.String(), " ", "-")); err != nil {
 		b.Fatal(err)
 	}
 }
