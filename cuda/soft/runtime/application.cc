@@ -241,6 +241,9 @@ HelperWait::~HelperWait()
 	if (!actor_)
 		return;
 	helper_waits(nullptr);
+	// While this thread waited, the sampler may have taken the one as idle for which it works from here on without
+	// an actor. That one is not idle any more, until the sampler has looked again, and has seen this one work.
+	softexec::virtual_clock()->raise(DDLEMU_HANDOVERS);
 	softexec::virtual_clock()->leave(actor_);
 }
 
