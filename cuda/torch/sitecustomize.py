@@ -20,13 +20,14 @@ class _AfterTorch:
         """Return where torch is; of other modules, nothing."""
         if name != "torch":
             return None
-        sys.meta_path.remove(self)
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in list(sys.meta_path)
-                                  if hasattr(finder, "find_spec"))), None)
+                                  if finder is not self and hasattr(finder, "find_spec"))), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def exec_module(module):
+            def exec_module(module):  # a program may look where torch is, and import it later
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 execute(module)
                 _load_backend(module)
 

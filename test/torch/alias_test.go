@@ -4,10 +4,13 @@ package torch
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/needs"
 )
 
 // A program that names gloo and imports nothing of ddlemu gets NCCL by --torch-alias, in each version of PyTorch.
@@ -56,4 +59,25 @@ func TestUsersOwnSitecustomize(t *testing.T) {
 			t.Errorf("with the system's: %s, want %s%s", o.Stdout, alone.Stdout, o.Stderr)
 		}
 	})
+}
+
+// A torch that does not look for backends gets this one, also if the program has asked before whether torch is there.
+func TestBackendFollowsTorch(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"torch.py":        "class distributed:\n    is_available = staticmethod(lambda: True)\n__version__ = '2.1.0'\n",
+		"ddlemu_torch.py": "print('loaded')\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, program := range []string{"import torch", "import importlib.util as u; u.find_spec('torch'); import torch"} {
+		cmd := exec.CommandContext(t.Context(), needs.Program(t, "python3"), "-c", program)
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+folder+":../../cuda/torch", "PYTHONDONTWRITEBYTECODE=1")
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "loaded\n" {
+			t.Errorf("%s: %v\n%s", program, err, out)
+		}
+	}
 }
