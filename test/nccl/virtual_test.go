@@ -154,6 +154,17 @@ func TestVirtualTimeWaitsForAThreadWithoutACore(t *testing.T) {
 	}
 }
 
+// So does one that a function of cudaLaunchHostFunc has woken, or the end of another thread.
+func TestVirtualTimeWaitsForAThreadThatWasWoken(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"callback", "ended"} {
+		out := runVirtual(t, nil, "2.29", compile(t, "threads"), name)
+		if !strings.Contains(out, "rank 0: 0 ns late") || !strings.Contains(out, "rank 1: 0 ns late") {
+			t.Errorf("%s:\n%s", name, out)
+		}
+	}
+}
+
 // A launch waits while a stream's queue is full, as on a GPU. So the memory of the ranks does not grow with the number
 // of iterations, of which each took 10 KB.
 func TestMemoryDoesNotGrowWithIterations(t *testing.T) {

@@ -45,6 +45,8 @@ struct ThreadActor {
 			std::lock_guard<std::mutex> lock(actor_threads().mu);
 			actor_threads().ids.erase(gettid());
 		}
+		// Another thread may wait for the end of this one, or have been woken by it and lack a core.
+		virtual_clock()->raise(DDLEMU_HANDOVERS);
 		virtual_clock()->leave(actor);
 		actor = nullptr;
 	}

@@ -45,6 +45,8 @@ thread_local bool has_ended = false;
 // Registered is this thread's place among those of the application, as long as it lives.
 struct Registered {
 	ApplicationThread *thread = nullptr;
+	// What is made first is destroyed last: the thread's actor leaves when the sampler knows the thread no longer.
+	Registered() { softexec::own_actor(); }
 	~Registered()
 	{
 		if (!thread)

@@ -69,10 +69,11 @@ void run(const std::string &name, std::vector<char> &args, unsigned grid, unsign
 void run_host_function(cudaHostFn_t function, void *data, uint64_t stream)
 {
 	const ddlemu_ledger_calls *ledger = softexec::ledger();
-	if (!ledger)
-		return function(data);
-	const int64_t begun = now_ns();
+	const int64_t begun = ledger ? now_ns() : 0;
 	function(data);
+	softexec::raise_number(DDLEMU_HANDOVERS); // it may have woken a thread, which has no core yet
+	if (!ledger)
+		return;
 	if (const int64_t ended = now_ns(); ended > begun)
 		ledger->computed(stream, begun, ended);
 }

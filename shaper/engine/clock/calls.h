@@ -14,8 +14,10 @@
 //
 // The fabric has one more:
 //
-//	handovers raised when a thread of an application begins to wait. Before that it may have woken other threads by
-//	          means that ddlemu does not see: a condition variable, a pipe, a socket
+//	handovers raised when a thread of an application begins to wait, when the thread of an actor ends, and after a
+//	          function of cudaLaunchHostFunc: each may have woken other threads by means that ddlemu does not see: a
+//	          condition variable, a pipe, a socket. Also when a thread that was an actor only while it waited works
+//	          for another one again
 //
 // A thread reads the number, looks whether there is something to do, and if there is nothing, says that it is idle with
 // the number that it has read. If the number has changed meanwhile, the thread does not sleep, and is not idle. Whoever

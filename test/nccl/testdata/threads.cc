@@ -15,6 +15,8 @@
 //	virtual      rank 1 says that it computes for 1 ms between two collectives, and its stream for 2 ms
 //	connect      connects by the first send, while the other rank still needs virtual time to get there
 //	starved      12 times, rank 1 waits for a pipe and gets no core when rank 0 writes; an event is due later
+//	callback     a thread waits for what a function on its stream does
+//	ended        a thread waits for the end of another one
 //	storm        groups of 300 sends and receives: NCCL's queues are full
 //	full         groups of two communicators on two streams: the queues of both streams are full
 //	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
@@ -486,6 +488,61 @@ void starved(Session &s)
 	CHECK(ncclCommDestroy(s.comm));
 }
 
+// print_late prints for how much virtual time the clock did not wait for a thread that had been woken. wait waits, and
+// returns when that was. An event is due later, on another stream.
+void print_late(Session &s, const std::function<int64_t()> &wait)
+{
+	s.init();
+	s.all_reduce(1);
+	CHECK(cudaStreamSynchronize(s.stream));
+	cudaStream_t other;
+	CHECK(cudaStreamCreate(&other));
+	int64_t late = 0;
+	for (int round = 0; round < 5; round++) {
+		CHECK(cudaLaunchHostFunc(other, [](void *) { CHECK(ddlemu_compute(1000000)); }, nullptr));
+		const int64_t done = wait();
+		spin(0.01);
+		late += ddlemu_now() - done;
+		CHECK(cudaStreamSynchronize(other));
+	}
+	printf("rank %d: %" PRId64 " ns late\n", rank, late);
+	CHECK(ncclCommDestroy(s.comm));
+}
+
+void callback(Session &s)
+{
+	static std::mutex mu;
+	static std::condition_variable changed;
+	static int64_t done;
+	print_late(s, [&] {
+		std::unique_lock<std::mutex> lock(mu);
+		done = 0;
+		CHECK(cudaLaunchHostFunc(
+			s.stream,
+			[](void *) {
+				spin(0.03); // until the other thread sleeps
+				std::lock_guard<std::mutex> inner(mu);
+				done = ddlemu_now();
+				changed.notify_all();
+			},
+			nullptr));
+		changed.wait(lock, [] { return done != 0; });
+		return done;
+	});
+}
+
+void ended(Session &s)
+{
+	print_late(s, [] {
+		int64_t done = 0;
+		std::thread([&done] {
+			done = ddlemu_now();
+			spin(0.03); // until the other thread sleeps
+		}).join();
+		return done;
+	});
+}
+
 void storm(Session &s)
 {
 	s.init();
@@ -631,6 +688,8 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "repeat", repeat },
 	{ "connect", connect_late },
 	{ "starved", starved },
+	{ "callback", callback },
+	{ "ended", ended },
 	{ "storm", storm },
 	{ "full", full },
 	{ "abort", abort_one },
