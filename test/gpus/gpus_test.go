@@ -268,8 +268,11 @@ func TestNVLinkDomain(t *testing.T) {
 	expect := func(args ...string) string {
 		out := w.Run(append([]string{"expect", "allreduce", "--profile", "ndr400", "--jitter", "none", "--gpu", "gb200",
 			"--node-time", "--ranks", "8", "--nccl", "2.29", "-b", "1K", "-e", "64M", "-f", "256", "--quiet"}, args...)...)
-		_, table, _ := strings.Cut(out, "\n")
-		table, _, _ = strings.Cut(table, "\nnote:")
+		_, table, _ := strings.Cut(out, "\n\n")
+		table, _, _ = strings.Cut(table, "\n\n")
+		if strings.Count(table, "\n") < 3 {
+			t.Fatalf("no table of three rows:\n%s", out)
+		}
 		return strings.TrimSpace(table)
 	}
 	node, domain := expect("--nodes", "1"), expect("--nodes", "4")
