@@ -149,14 +149,13 @@ func (r *recorder) missing() []string {
 			units.Count(r.unknown, "operation")))
 	}
 	if r.unsure > 0 {
-		what := "they wait for it"
+		what := "they wait for it (ns), and max_ns is their time without; expect and replay give the times of both cases"
 		if r.o.NoWaits {
-			what = "they do not wait for it"
+			what = "they do not wait for it; without --no-waits the file has both cases"
 		}
 		out = append(out,
 			fmt.Sprintf(
-				"whether %d of %s between calls began only when a call before had ended: %s, and max_ns or ns is the "+
-					"other case",
+				"whether %d of %s between calls began only when a call before had ended: %s",
 				r.unsure, units.Count(r.total, "computation"), what))
 	}
 	return out

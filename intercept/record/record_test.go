@@ -3,11 +3,16 @@
 package record
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/rewrite"
 )
 
 // task is a call of a rank of a communicator of all of two ranks.
@@ -150,5 +155,38 @@ func TestRefusals(t *testing.T) {
 			!strings.Contains(err.Error(), "rank 1 of a communicator of 3") {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// The longest case of a recording is what is recorded with NoWaits: a model that plays both has both of the files.
+func TestLongestIsWithoutWaits(t *testing.T) {
+	programs := func(w *workload.Workload) (out [][]string) {
+		ix, err := w.Index()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rank := range 2 {
+			var ops []string
+			for _, op := range ix.OfRank(rank) {
+				ops = append(ops, fmt.Sprint(op.Kind, op.Func, op.Count, op.Nanos, op.MaxNanos))
+			}
+			out = append(out, ops)
+		}
+		return out
+	}
+	waits, err := Workload(trace(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix, err := waits.Index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, err := Workload(trace(), Options{NoWaits: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(programs(none), programs(rewrite.Longest(ix))); diff != "" {
+		t.Error(diff)
 	}
 }

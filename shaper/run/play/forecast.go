@@ -57,6 +57,11 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 	}
 	r.Calls, r.Inside = measureCalls(met.all, 1), a.facts.insideOf(met.all)
 	a.facts.choices(r)
+	if a.o.Interval {
+		if r.Interval, err = a.facts.intervalOf(ctx, r.Steps); err != nil {
+			return nil, err
+		}
+	}
 	r.setHops(a.facts.occupied.load)
 	return r, a.ranks.Destroy(ctx)
 }

@@ -25,8 +25,11 @@ type Report struct {
 	Nodes     int    `json:"nodes"`
 	// nothing was played: the times are those of the model, and there is no verdict
 	Forecast bool    `json:"forecast"`
-	TimeUS   float64 `json:"time_us"`      // of all steps
-	MeanUS   float64 `json:"mean_step_us"` // of the steps but for the next two
+	TimeUS   float64 `json:"time_us"` // of all steps
+	// Interval is that of the time of all steps in the model, if the source of the workload gives only intervals for
+	// the times of computations.
+	Interval *IntervalReport `json:"interval,omitempty"`
+	MeanUS   float64         `json:"mean_step_us"` // of the steps but for the next two
 	// steps at the beginning and at the end of the job whose calls are not those of most steps
 	Warmup   int               `json:"warmup_steps"`
 	Ending   int               `json:"ending_steps"`
@@ -49,6 +52,13 @@ type Report struct {
 	Seed    uint64          `json:"seed"`                     // of the random draws
 	// Baseline is the comparison with an earlier run; nil if there is none.
 	Baseline *baseline.Comparison `json:"baseline,omitempty"`
+}
+
+// IntervalReport is an [Interval].
+type IntervalReport struct {
+	LeastUS float64 `json:"least_us"`
+	MostUS  float64 `json:"most_us"`
+	Reason  string  `json:"reason"`
 }
 
 // ShareReport is a [Share].
@@ -105,6 +115,10 @@ func (r *Result) Report() *Report {
 			r.Verdict.Notes)...),
 		InForce: r.InForce.Changes(), GPUTime: r.GPUTime, Fabric: r.InForce, NotIn: r.NotIn,
 		Seed: c.Seed, Baseline: r.Baseline,
+	}
+	if v := &r.Interval; v.Reason != "" {
+		least, most := v.bounds()
+		out.Interval = &IntervalReport{units.Microseconds(least), units.Microseconds(most), v.Reason}
 	}
 	out.Warmup, out.Ending = r.apart()
 	if note := r.insideNote(); note != "" {

@@ -41,6 +41,8 @@ type Options struct {
 	Repeat int
 	// GOAL, if not nil, gets the job of a forecast as GOAL, its calls as the sends and receives of NCCL.
 	GOAL io.Writer
+	// Interval says that the model also plays the other case of a workload whose source gives only intervals for times.
+	Interval bool
 
 	variables jobVariables
 }
@@ -68,7 +70,9 @@ type Result struct {
 	// Model has the steps of the model, if there is one. Problem says why there is none.
 	Model   []Step
 	Problem string
-	Notes   []string
+	// Interval is that of the time of all steps in the model, if Options.Interval asks for it.
+	Interval Interval
+	Notes    []string
 	// InForce is what the fabric has in force, for the header.
 	InForce configs.InForce
 	// NotIn is what the times lack of a real run.
@@ -449,6 +453,11 @@ func (a *attempt) model(ctx context.Context, r *Result) {
 		return
 	}
 	r.Model = measureSteps(a.facts.plans, spans, 1)
+	if a.o.Interval {
+		if r.Interval, err = a.facts.intervalOf(ctx, r.Model); err != nil {
+			r.Notes = append(r.Notes, "only one case of the computations of unknown times: "+err.Error())
+		}
+	}
 	for _, c := range measureCalls(meet(a.o.Workload, a.facts.plans, spans).all, 1) {
 		i := slices.IndexFunc(r.Calls, func(got Calls) bool {
 			return got.Func == c.Func && got.Comm == c.Comm && got.Ranks == c.Ranks && got.Size == c.Size

@@ -268,6 +268,22 @@ func (c *Calls) choice() string {
 	return text
 }
 
+// total writes the time of all steps: the interval of the model, if the source does not say what took how long.
+func (t *text) total() {
+	least, most := t.Interval.bounds()
+	between := fmt.Sprintf("%s to %s ms", milliseconds(least), milliseconds(most))
+	switch {
+	case t.Interval.Reason == "":
+		t.line("# Time of all steps    : %s ms", milliseconds(t.Time))
+		return
+	case t.Forecast:
+		t.line("# Time of all steps    : %s", between)
+	default:
+		t.line("# Time of all steps    : %s ms; by the model %s", milliseconds(t.Time), between)
+	}
+	lines.Print(&t.b, "# %s\n", []string{t.Interval.Reason})
+}
+
 func (t *text) end(more string) {
 	state := "OK"
 	switch {
@@ -279,7 +295,7 @@ func (t *text) end(more string) {
 	if !t.Forecast {
 		t.line("# Out of bounds values : %d %s", t.Wrong, state)
 	}
-	t.line("# Time of all steps    : %s ms", milliseconds(t.Time))
+	t.total()
 	lines.Print(&t.b, "# %s\n", bench.NotInText(t.NotIn))
 	t.line("#")
 	lines.Print(&t.b, "# %s\n", t.Baseline.Lines())

@@ -58,7 +58,7 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 	show, stop := g.ShowProgress("expect")
 	defer stop()
 	e.Progress = show.Set
-	r, err := o.forecastWorkload(ctx, play.Options{On: e, Workload: ix, Steps: o.Steps})
+	r, err := o.forecastWorkload(ctx, play.Options{On: e, Workload: ix, Steps: o.Steps, Interval: true})
 	if err != nil {
 		return err
 	}

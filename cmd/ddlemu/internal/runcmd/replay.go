@@ -348,6 +348,7 @@ func (p *replayer) one(ctx context.Context) (*play.Result, error) {
 	if e.On.Trace, err = makeTrace(p.o.Trace, &e.On.Config); err != nil {
 		return nil, err
 	}
+	e.Interval = true
 	if e.On.Trace != "" {
 		injection(p.g, e.On.Layout)
 	}
