@@ -94,7 +94,7 @@ type Vertex struct {
 
 // HopTraffic is what a port of a NIC or a link carried. Its load is the entry of Load with the same place.
 type HopTraffic struct {
-	Line
+	Line         // Down also if it was down later
 	Bytes uint64 `json:"bytes"`
 	Busy  int64  `json:"busy_ns"`
 	Again uint64 `json:"packets_sent_again"`
@@ -154,11 +154,13 @@ type Cause struct {
 
 // Bottleneck is a link, or a kind of cause.
 type Bottleneck struct {
-	Link  string `json:"link,omitempty"`
-	Kind  string `json:"kind,omitempty"`  // as in Cause
-	Links int    `json:"links,omitempty"` // on how many ports and links a cause of this kind was
-	Time  int64  `json:"time_ns"`
-	All   int64  `json:"all_ns"` // of all calls
+	Text  string   `json:"text"` // as `ddlemu why` says it
+	Link  string   `json:"link,omitempty"`
+	Alike []string `json:"alike,omitempty"` // links within 2 % of Link, itself included
+	Kind  string   `json:"kind,omitempty"`  // as in Cause
+	Links int      `json:"links,omitempty"` // on how many ports and links a cause of this kind was
+	Time  int64    `json:"time_ns"`
+	All   int64    `json:"all_ns"` // of all calls
 }
 
 // Part is a time with one cause, a place in Data.Causes.
@@ -174,6 +176,7 @@ type CallTime struct {
 	Job      int    `json:"job"`
 	Start    int64  `json:"start_ns"`
 	Time     int64  `json:"time_ns"`
+	Ended    bool   `json:"ended"` // false: Time is until the ledgers end, and LastRank waits for a message
 	Bytes    uint64 `json:"bytes"`
 	Messages int    `json:"messages"`
 	LastRank string `json:"last_rank"`

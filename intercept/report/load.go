@@ -50,6 +50,7 @@ func (m *maker) load() {
 		hop.Busy = m.ns(hop.Busy)
 		most(queue, window, waits)
 		loads := HopLoads{Busy: []int{}, Queue: []int64{}, Down: m.down(h)}
+		hop.Down = hop.Down || len(loads.Down) > 0
 		if len(m.OnHop(h)) > 0 {
 			for w := range busy {
 				loads.Busy = append(loads.Busy, int((1000*busy[w]+window/2)/window))

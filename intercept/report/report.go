@@ -56,19 +56,13 @@ func New(p *replay.Replayed, r *why.Report) *Data {
 	m.calls()
 	m.messages()
 	other.Wait()
-	m.data.Bottleneck = m.bottleneck()
+	m.bottleneck()
 	return m.data
 }
 
 // span finds the first and the last time.
 func (m *maker) span() {
-	m.first, m.last = m.Trace.Span()
-	for i := range m.why.Calls {
-		m.first, m.last = min(m.first, m.why.Calls[i].Start), max(m.last, m.why.Calls[i].End)
-	}
-	for i := range m.HopRecords {
-		m.last = max(m.last, m.HopRecords[i].Finish)
-	}
+	m.first, m.last = m.why.Span(m.Replayed)
 	m.data.Span = m.time(m.last)
 }
 
@@ -100,7 +94,7 @@ func (m *maker) ranks() {
 
 // cause numbers a cause.
 func (m *maker) cause(p why.Part) int {
-	c := Cause{Kind: string(p.Cause), Text: p.String(), Link: cmp.Or(p.Congested, p.Link)}
+	c := Cause{Kind: string(p.Cause), Text: p.String(), Link: p.LinkOf()}
 	n, ok := m.causes[c]
 	if !ok {
 		n = len(m.data.Causes)
@@ -126,6 +120,14 @@ func (m *maker) totals(all []why.Total, most int) []Part {
 		out = append(out, Part{m.cause(p.Part), m.ns(p.Ns)})
 	}
 	return out
+}
+
+// bottleneck takes over what took most of the time.
+func (m *maker) bottleneck() {
+	if b := m.why.Bottleneck; b != nil {
+		m.data.Bottleneck = &Bottleneck{Text: b.String(), Link: b.Link, Alike: b.Alike, Kind: string(b.Kind), Links: b.Links,
+			Time: m.ns(b.Ns), All: m.ns(b.All)}
+	}
 }
 
 // unknown is the function of messages whose call is not known.
@@ -204,7 +206,7 @@ func (m *maker) calls() {
 	for _, c := range kept {
 		x := CallTime{
 			Function: m.functions[c.Name], Sequence: c.Seq, Job: m.Trace.Tasks[c.Tasks[0]].Job, Start: m.time(c.Start),
-			Time:  m.ns(c.Ns()),
+			Time: m.ns(c.Ns()), Ended: !c.Unfinished,
 			Bytes: c.Bytes, Messages: len(c.Messages), LastRank: c.Rank, Parts: m.totals(why.Totals(c.Path), mostParts),
 		}
 		if paths[c] {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -218,44 +220,6 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
-// The slowest link is named if it took much of the time; what many links did is summed; a full window counts only if no
-// link was busy.
-func TestBottleneck(t *testing.T) {
-	type timed struct {
-		Cause
-		ns int64
-	}
-	one := func(kind why.Cause, link string, ns int64) timed {
-		return timed{Cause{Kind: string(kind), Link: link, Text: string(kind) + link}, ns}
-	}
-	for name, c := range map[string]struct {
-		busy  int64 // of a:b, of 100
-		parts []timed
-		want  *Bottleneck
-	}{
-		"no time": {0, nil, nil},
-		"a link and a window": {90, []timed{one(why.Window, "", 60), one(why.Queue, "a:b", 25), one(why.Serialize, "a:b", 5),
-			one(why.Propagation, "", 10)}, &Bottleneck{Link: "a:b", Time: 30, All: 100}},
-		"a window and no busy link": {10, []timed{one(why.Window, "", 60), one(why.Queue, "a:b", 30),
-			one(why.Propagation, "", 10)}, &Bottleneck{Kind: "window", Time: 60, All: 100}},
-		"many links": {90, []timed{one(why.Queue, "a:b", 10), one(why.Queue, "b:c", 10), one(why.Queue, "c:d", 10),
-			one(why.Propagation, "", 25), one(why.NotReady, "", 20), one(why.Host, "", 25)},
-			&Bottleneck{Kind: "queueing", Links: 3, Time: 30, All: 100}},
-		"propagation": {10, []timed{one(why.Queue, "a:b", 20), one(why.Propagation, "", 80)},
-			&Bottleneck{Kind: "propagation", Time: 80, All: 100}},
-	} {
-		m := &maker{data: &Data{Span: 100, Functions: []Function{{}}}}
-		m.data.Fabric.Hops = []HopTraffic{{Line: Line{Name: "a:b"}, Busy: c.busy}}
-		for i, p := range c.parts {
-			m.data.Causes = append(m.data.Causes, p.Cause)
-			m.data.Functions[0].Parts = append(m.data.Functions[0].Parts, Part{i, p.ns})
-		}
-		if diff := cmp.Diff(c.want, m.bottleneck()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
 // What waits for a congested link counts for that one.
 func TestCauseOfCongestion(t *testing.T) {
 	for want, p := range map[string]why.Part{
@@ -311,6 +275,9 @@ func TestDown(t *testing.T) {
 	d := documentOf(t, f)
 	got := map[string][]Period{}
 	for i, h := range d.Fabric.Hops {
+		if was := d.Load.Hops[i].Down != nil; was != h.Down {
+			t.Errorf("%s was down: %v, the hop says %v", h.Name, was, h.Down)
+		}
 		if all := d.Load.Hops[i].Down; all != nil {
 			got[h.Name] = all
 			if h.From < 0 {
@@ -322,4 +289,61 @@ func TestDown(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// A call that never ended is marked.
+func TestNotEnded(t *testing.T) {
+	f := replaytest.Fabric(t, 3)
+	p, err := replay.Play(f, replaytest.TwoJobs(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := why.Of(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Calls[1].Unfinished, r.Calls[1].Rank = true, "rank 7"
+	for _, c := range New(p, r).Calls {
+		if c.Ended != (c.LastRank != "rank 7") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// The document has the bottleneck of why, with its text.
+func TestBottleneckOfWhy(t *testing.T) {
+	want := &Bottleneck{Text: "Slowest: 2 links alike (node0 tx, node1 rx), with 40 % of the time of all calls each",
+		Link: "node0 tx", Alike: []string{"node0 tx", "node1 rx"}, Time: 200_006, All: 504_629}
+	if diff := cmp.Diff(want, twoJobs(t).Bottleneck); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// docs/report.md has each key of the document.
+func TestKeysAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## The figures as JSON")
+	seen := map[reflect.Type]bool{}
+	var walk func(reflect.Type)
+	walk = func(x reflect.Type) {
+		for x.Kind() == reflect.Slice || x.Kind() == reflect.Pointer || x.Kind() == reflect.Array {
+			x = x.Elem()
+		}
+		isOfReport := x.PkgPath() == reflect.TypeFor[Data]().PkgPath() && x != reflect.TypeFor[Drawing]()
+		if x.Kind() != reflect.Struct || seen[x] || !isOfReport {
+			return
+		}
+		seen[x] = true
+		for f := range x.Fields() {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if key != "" && !strings.Contains(table, "`"+key+"`") && !strings.Contains(table, "`"+key+"[]`") {
+				t.Errorf("%s of %s is not in the table", key, x.Name())
+			}
+			walk(f.Type)
+		}
+	}
+	walk(reflect.TypeFor[Data]())
 }

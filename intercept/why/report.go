@@ -15,6 +15,8 @@ import (
 type Report struct {
 	Calls     []Explained // in the order of their starts
 	Functions []Function  // without the calls of a warm-up
+	// Bottleneck is what took most of the time of Functions; nil if no call took time.
+	Bottleneck *Bottleneck
 	// How the model's times fit the recorded ones.
 	Played    int   // messages
 	Different int   // of these, those whose times differ
@@ -43,7 +45,20 @@ func Of(p *replay.Replayed) (*Report, error) {
 	r := &Report{Calls: x.calls(), Skipped: p.Skipped}
 	r.compare(p)
 	r.sum()
+	r.setBottleneck(x)
 	return r, nil
+}
+
+// Span is the first and the last time of the calls and of what was recorded and played, ns of the fabric's clock.
+func (r *Report) Span(p *replay.Replayed) (first, last int64) {
+	first, last = p.Trace.Span()
+	for i := range r.Calls {
+		first, last = min(first, r.Calls[i].Start), max(last, r.Calls[i].End)
+	}
+	for i := range p.HopRecords {
+		last = max(last, p.HopRecords[i].Finish)
+	}
+	return first, last
 }
 
 // compare holds the model's times against the recorded ones.

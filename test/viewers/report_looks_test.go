@@ -3,6 +3,7 @@
 package viewers
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -35,7 +36,7 @@ func TestReportLooks(t *testing.T) {
 	} {
 		b.show("file://" + write(t, d))
 		b.looks("report of " + name)
-		if d.Bottleneck != nil && !strings.Contains(b.text("#bottleneck"), d.Bottleneck.Link) {
+		if d.Bottleneck != nil && !strings.Contains(b.text("#bottleneck"), d.Bottleneck.Text) {
 			t.Errorf("%s: %q does not name %+v", name, b.text("#bottleneck"), d.Bottleneck)
 		}
 		racks := map[string]int{"8 nodes of 8 NICs": 1, "64 nodes": 8}[name]
@@ -123,6 +124,10 @@ func withTrouble(t *testing.T, d *report.Data) *report.Data {
 		t.Fatal(err)
 	}
 	d.Outcomes = []report.Outcome{{Result: result}}
+	longest := slices.MaxFunc(d.Calls, func(x, y report.CallTime) int { return cmp.Compare(x.Time, y.Time) })
+	for i := range d.Calls {
+		d.Calls[i].Ended = d.Calls[i].Time != longest.Time
+	}
 	return d
 }
 
@@ -138,6 +143,9 @@ func (b *browser) showsTrouble(d *report.Data) {
 	}
 	if got := b.text("header .badge.invalid + div"); !strings.HasPrefix(got, "node3 rx: 12.5 %") {
 		b.Errorf("beside the badge is %q", got)
+	}
+	if got := b.text(".critical"); !strings.Contains(got, "not ended after") || strings.Contains(got, "last byte") {
+		b.Errorf("of a call that never ended: %q", got)
 	}
 	const red = "rgb(229, 57, 53)"
 	for _, where := range []string{"#bottleneck", ".map", "#fabric > .scroll"} {

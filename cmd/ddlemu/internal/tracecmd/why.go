@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -87,6 +88,9 @@ type whyPrinter struct {
 }
 
 func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int, notes []string) {
+	if r.Bottleneck != nil {
+		fmt.Fprintf(p.w, "%s\n", r.Bottleneck)
+	}
 	for _, f := range r.Functions {
 		unfinished := ""
 		if f.Unfinished > 0 {
@@ -113,8 +117,31 @@ func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int, notes []
 // leastNamed is the share of a time from which on a cause is printed with the ranks whose messages occupied the link.
 const leastNamed = 0.1
 
-// parts prints the causes of a time, the largest first.
+// mostLinks is how many links are printed above the causes, and leastLink the share of the time that each has at least.
+const (
+	mostLinks = 4
+	leastLink = 0.01
+)
+
+// links prints how much of a time each link took, whatever the cause, the longest first.
+func (p *whyPrinter) links(parts []why.Total, whole int64) {
+	var all []string
+	for _, l := range why.ByLink(parts) {
+		if float64(l.Ns) >= leastLink*float64(whole) {
+			all = append(all, l.Link+" "+why.Percent(l.Ns, whole))
+		}
+	}
+	if more := len(all) - mostLinks; more > 0 {
+		all = append(all[:mostLinks], fmt.Sprintf("%d more", more))
+	}
+	if len(all) > 0 {
+		fmt.Fprintf(p.w, "  by link: %s\n", strings.Join(all, ", "))
+	}
+}
+
+// parts prints the links and the causes of a time, the largest first.
 func (p *whyPrinter) parts(parts []why.Total, whole int64) {
+	p.links(parts, whole)
 	line := func(ns int64, text string) {
 		fmt.Fprintf(p.w, "  %5.1f %%  %10s  %s\n", 100*float64(ns)/float64(max(whole, 1)), p.time(ns), text)
 	}
@@ -153,6 +180,16 @@ type whyCall struct {
 	Causes       []why.Total `json:"causes"` // the largest first
 }
 
+// whyBottleneck is what took most of the time of all calls, as in `ddlemu report --json`.
+type whyBottleneck struct {
+	Text  string    `json:"text"`
+	Link  string    `json:"link,omitempty"`
+	Alike []string  `json:"alike,omitempty"` // links within 2 % of Link, itself included
+	Kind  why.Cause `json:"kind,omitempty"`  // if it is no link
+	Time  int64     `json:"time_ns"`
+	All   int64     `json:"all_ns"` // of all calls
+}
+
 // mostPairsJSON is how many pairs of ranks a cause has in JSON: those whose messages occupied the link for longest.
 const mostPairsJSON = 16
 
@@ -176,10 +213,15 @@ func whyJSON(t *messages.Trace, r *why.Report, notes []string) any {
 			LastRank: c.Rank, Bytes: c.Bytes, Messages: len(c.Messages), Critical: len(c.Steps), Causes: causes,
 		}
 	}
+	var bottleneck *whyBottleneck
+	if b := r.Bottleneck; b != nil {
+		bottleneck = &whyBottleneck{b.String(), b.Link, b.Alike, b.Kind, b.Ns / scale, b.All / scale}
+	}
 	return struct {
-		Clock     string    `json:"clock"`
-		TimeScale int64     `json:"time_scale"`
-		Notes     []string  `json:"notes"`
-		Calls     []whyCall `json:"calls"`
-	}{cli.ClockName(t), scale, notes, calls}
+		Clock      string         `json:"clock"`
+		TimeScale  int64          `json:"time_scale"`
+		Notes      []string       `json:"notes"`
+		Bottleneck *whyBottleneck `json:"bottleneck,omitempty"` // none if no call took time
+		Calls      []whyCall      `json:"calls"`
+	}{cli.ClockName(t), scale, notes, bottleneck, calls}
 }

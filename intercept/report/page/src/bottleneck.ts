@@ -30,27 +30,10 @@ export function bottleneckSection(data: Data, palette: Palette): HTMLElement {
   }
   const color = b ? background(data, palette, b) : "var(--line)";
   const swatch = el("i", { class: "swatch", style: `background:${color}` });
-  return el("section", { id: "bottleneck", style: `border-left-color:${color}` }, el("h2", {}, ...(b ? [swatch] : []), headline(data, b)), ...lines.map((l) => el("p", {}, l)), ...off);
-}
-
-function headline(data: Data, b?: Bottleneck): string {
-  if (!b) {
-    return "No call took time on the network";
-  }
-  const share = `${format.percent(b.time_ns / Math.max(b.all_ns, 1))} of the time of all calls`;
-  return b.link ? `Slowest: ${b.link}, with ${share}` : `Most of the time: ${text(data, b)}, with ${share}`;
+  return el("section", { id: "bottleneck", style: `border-left-color:${color}` }, el("h2", {}, ...(b ? [swatch] : []), b?.text ?? "No call took time on the network"), ...lines.map((l) => el("p", {}, l)), ...off);
 }
 
 const portsAndLinks = (n: number): string => (n === 1 ? "one port or link" : `${n} ports and links`);
-
-// text is the cause of a bottleneck that is not one link.
-function text(data: Data, b: Bottleneck): string {
-  if (b.links) {
-    return `${b.kind} on ${portsAndLinks(b.links)}`;
-  }
-  const same = data.causes.filter((c) => c.kind === b.kind);
-  return same.length === 1 ? same[0].text : b.kind!;
-}
 
 function background(data: Data, palette: Palette, b: Bottleneck): string {
   return b.link || b.links ? palette.link(b.link ?? "") : palette.cause(data.causes.findIndex((c) => c.kind === b.kind));
@@ -69,7 +52,7 @@ function about(data: Data, b: Bottleneck): string[] {
   }
   const share = (ns: number) => format.percent(ns / Math.max(b.all_ns, 1));
   const lines: string[] = [];
-  if (b.link) {
+  if (b.link && !b.alike) {
     lines.push(`Of the time of all calls: ${[...kinds].sort((x, y) => y[1] - x[1]).map(([kind, ns]) => `${phrases[kind] ?? kind} ${share(ns)}`).join(", ")}.`);
     const place = data.fabric.hops.findIndex((h) => h.name === b.link);
     if (place >= 0) {
@@ -78,7 +61,7 @@ function about(data: Data, b: Bottleneck): string[] {
       lines.push(`Its rate is ${format.rate(hop.bandwidth_bps)}. It was busy for ${format.percent(hop.busy_ns / Math.max(data.span_ns, 1))} of ${format.time(data.span_ns)}; up to ${format.bytes(waited)} waited for it.`);
     }
   }
-  if (!b.link) {
+  if (!b.link || b.alike) {
     lines.push(...linksTogether(data, b.all_ns));
   }
   if (window > 0 && b.kind !== "window") {

@@ -135,7 +135,9 @@ export interface Cause {
 }
 
 export interface Bottleneck {
+  text: string;
   link?: string;
+  alike?: string[];
   kind?: string;
   links?: number;
   time_ns: number;
@@ -153,6 +155,7 @@ export interface Call {
   job: number;
   start_ns: number;
   time_ns: number;
+  ended: boolean;
   bytes: number;
   messages: number;
   last_rank: string;

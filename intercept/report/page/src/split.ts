@@ -37,11 +37,13 @@ class Bars {
   // criticalPath draws the causes of a call in the order of time, if the document has them.
   criticalPath(call: Call): HTMLElement {
     const parts = call.path ?? call.parts;
-    const order = call.path ? "from its begin to its last byte" : "the largest cause first; the order is only known of the longest calls";
+    const until = call.ended ? "its last byte" : "the end of the ledgers";
+    const last = call.ended ? `last byte at ${call.last_rank}` : `${call.last_rank} waits for a message`;
+    const order = call.path ? `from its begin to ${until}` : "the largest cause first; the order is only known of the longest calls";
     return el(
       "div", { class: "critical" },
-      el("h3", {}, `${callName(this.data, call)}: ${format.time(call.time_ns)}, ${order}`),
-      el("p", { class: "about" }, `${format.count(call.messages, "message")}, ${format.bytes(call.bytes)}, begun at ${format.time(call.start_ns)}, last byte at ${call.last_rank}`),
+      el("h3", {}, `${callName(this.data, call)}: ${call.ended ? "" : "not ended after "}${format.time(call.time_ns)}, ${order}`),
+      el("p", { class: "about" }, `${format.count(call.messages, "message")}, ${format.bytes(call.bytes)}, begun at ${format.time(call.start_ns)}, ${last}`),
       el("div", { class: "track" }, this.bar(parts, call.time_ns, call.time_ns)), this.legend(call.parts, call.time_ns),
     );
   }
