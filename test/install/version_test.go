@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // Each heading of a version in CHANGELOG.md has a date, later ones come first, and every tag has a heading.
@@ -60,6 +61,24 @@ func numbers(version string) []int {
 		all = append(all, n)
 	}
 	return all
+}
+
+// CHANGELOG.md has lines of at most 120 columns, and says nothing twice in the same words.
+func TestChangelogLines(t *testing.T) {
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for i, line := range strings.Split(string(text), "\n") {
+		if n := utf8.RuneCountInString(line); n > 120 {
+			t.Errorf("line %d has %d columns", i+1, n)
+		}
+		if first, is := seen[line]; is && strings.HasPrefix(line, "- ") {
+			t.Errorf("line %d is line %d once more", i+1, first)
+		}
+		seen[line] = i + 1
+	}
 }
 
 // project is a folder with the scripts that know of versions, and a CHANGELOG.md.
