@@ -36,6 +36,14 @@ func guard(result *C.int) {
 	}
 }
 
+// guardInit is guard for the start of the plugin, where NCCL may go on with its own nets.
+func guardInit(result *C.int) {
+	if r := recover(); r != nil {
+		notEmulated(fmt.Errorf("internal error: %v\n%s", r, debug.Stack()))
+		*result = C.DDLEMU_INTERNAL_ERROR
+	}
+}
+
 // fail logs err and returns code.
 func fail(code C.int, err error) C.int {
 	logLine(C.NET_LOG_WARN, err.Error())
@@ -50,7 +58,7 @@ func logLine(level C.int, text string) {
 
 //export netInit
 func netInit(commID C.uint64_t) (result C.int) {
-	defer guard(&result)
+	defer guardInit(&result)
 	mu.Lock()
 	defer mu.Unlock()
 	if joined != nil {

@@ -194,11 +194,13 @@ func (f *Fabric) WithNodeTime() (*Fabric, error) {
 }
 
 // addNodeTime adds what proxies and NICs take to the ports, and the links between the GPUs of each node to the hops, if
-// the fabric has TimedNodes.
+// the fabric has TimedNodes. The links of all GPUs are made before any rank comes, so each node has one GPU if their
+// number is not given.
 func (f *Fabric) addNodeTime() error {
 	if !f.Config.TimedNodes {
 		return nil
 	}
+	f.Config.GPUsPerNode = max(f.Config.GPUsPerNode, 1)
 	if err := f.CheckNodeTime(); err != nil {
 		return err
 	}

@@ -214,3 +214,17 @@ func TestPathsOverGraph(t *testing.T) {
 		t.Error("GPUs that no NVLinks connect: no error")
 	}
 }
+
+// Without a number of GPUs, each node of a fabric whose nodes cost time has one: its links are made, and ranks are placed
+// by it.
+func TestOneGPUPerNodeIfNotGiven(t *testing.T) {
+	c := timed(t)
+	c.GPUsPerNode, c.TimedNodes = 0, true
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.GPULinks()); f.Config.GPUsPerNode != 1 || n != 2*c.Nodes || c.GPUsPerNode != 0 {
+		t.Errorf("%d GPUs per node, %d links within %d nodes", f.Config.GPUsPerNode, n, c.Nodes)
+	}
+}

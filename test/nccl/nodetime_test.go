@@ -162,3 +162,22 @@ func TestNodeTimeOfSomeRanks(t *testing.T) {
 		}
 	}
 }
+
+// A job on nodes that cost time needs no number of GPUs per node: each node has one. More ranks are told what to give.
+func TestNodeTimeWithoutGPUsPerNode(t *testing.T) {
+	t.Parallel()
+	bin := program(t)
+	for _, tc := range []struct {
+		world, says string
+		valid       bool
+	}{
+		{"2", "GPU time: that of h100-sxm", true},
+		{"4", "4 ranks are more than the fabric's 2 nodes x 1 GPU: give --gpus-per-node 2", false},
+	} {
+		out, err := ddlemu(t.Context(), t, folder(t), []string{"WORLD_SIZE=" + tc.world}, "run", "--profile", "ndr400",
+			"--gpu", "h100-sxm", "--node-time", "--nodes", "2", "--clock", "virtual", "--soft-cuda", "--", bin).CombinedOutput()
+		if !strings.Contains(string(out), tc.says) || strings.Contains(string(out), "verdict: VALID") != tc.valid {
+			t.Errorf("%s ranks: %v\n%s", tc.world, err, out)
+		}
+	}
+}

@@ -366,7 +366,7 @@ func TestVirtualTimeGoesOnWithoutAThread(t *testing.T) {
 	for _, program := range []string{"compute", "lost"} {
 		out := runVirtual(t, []string{"DDLEMU_COMPUTE_HOLD=300ms"}, "2.22", bin, program)
 		for _, want := range []string{"rank 0: ", "the virtual clock goes on without it", "verdict: INVALID",
-			"raise DDLEMU_COMPUTE_HOLD"} {
+			"give --compute-hold 1m"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s: no %q in\n%s", program, want, out)
 			}

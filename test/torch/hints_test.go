@@ -26,7 +26,7 @@ func TestMoreRanksThanPlaces(t *testing.T) {
 		o := job{python: python, ranks: 3, flags: []string{"--gpus-per-node", "1"}}.run(t, "installed.py")
 		for _, want := range []string{
 			"WORLD_SIZE: 3 ranks are more than the fabric's 2 nodes x 1 GPU",
-			"ddlemu: the plugin did not start, as the line with 'will NOT be emulated' says. If the fabric has no place for this rank: start another number of ranks",
+			"ddlemu: the plugin did not start. A line above with 'will NOT be emulated' says why; if there is none, run again with NCCL_DEBUG=WARN.",
 		} {
 			if o.Exit == 0 || !strings.Contains(o.Stderr, want) {
 				t.Errorf("exit status %d, no %q in\n%s", o.Exit, want, o.Stderr)

@@ -17,8 +17,9 @@ _NO_NCCL = ("this torch has no backend nccl: use the backend ddlemu, or start th
 _NO_LAUNCHER = ("no launcher has set the ranks: start the program with `torchrun --nproc-per-node N PROGRAM` or `python -m "
                 "ddlemu_torch.launch --nproc-per-node N PROGRAM`. After mpirun, call init_process_group with rank=, "
                 "world_size= and init_method='tcp://127.0.0.1:PORT'")
-_NO_PLACE = ("the plugin did not start, as the line with 'will NOT be emulated' says. If the fabric has no place for this rank: "
-             "start another number of ranks, or change --nodes or --gpus-per-node of `ddlemu run`")
+_NO_PLACE = ("the plugin did not start. A line above with 'will NOT be emulated' says why; if there is none, run again with "
+             "NCCL_DEBUG=WARN. If the fabric has no place for this rank: start another number of ranks, or change --nodes or "
+             "--gpus-per-node of `ddlemu run`")
 
 # What the text of an error or the line of the program contains, in any version of torch, and what to say then. The first
 # that fits counts.

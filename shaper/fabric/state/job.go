@@ -43,8 +43,8 @@ var reasonWords = []string{
 	"this host lost packets that the link model did not lose: see the fabric's events",
 	"a link's latency is shorter than the shaper can emulate on this host: see `ddlemu doctor`",
 	"a change of the links could not be put into force: see the fabric's events",
-	"a thread ran for so long that the virtual clock went on without it, so times are not exact: raise " +
-		"DDLEMU_COMPUTE_HOLD",
+	"a thread ran for so long that the virtual clock went on without it, so times are not exact: give " +
+		"--compute-hold 1m (or DDLEMU_COMPUTE_HOLD=1m)",
 	"the ranks waited for each other, and nothing was left to happen: see the lines on stderr that begin with " +
 		"`ddlemu: deadlock`",
 }
@@ -294,13 +294,34 @@ func (e *jobEntry) invalidate(r Reason) { atomic.OrUint64(&e.Flags, uint64(r)) }
 // part.
 func (j Job) ReasonsWord() *uint64 { return &j.entry().Flags }
 
+// NodeSet is a set of emulated nodes: bit n%64 of number n/64 stands for node n.
+type NodeSet [4]uint64
+
+// Nodes are the nodes in the set, in order.
+func (s *NodeSet) Nodes() (nodes []int) {
+	for n := range 64 * len(s) {
+		if s[n/64]>>(n%64)&1 == 1 {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
 // Nodes is the number of emulated nodes on which the job has, or had, ranks.
 func (j Job) Nodes() int {
 	n := 0
-	for i := range j.entry().NodeSet {
-		n += bits.OnesCount64(atomic.LoadUint64(&j.entry().NodeSet[i]))
+	for _, word := range j.nodeSet() {
+		n += bits.OnesCount64(word)
 	}
 	return n
+}
+
+// nodeSet are the emulated nodes on which the job has, or had, ranks.
+func (j Job) nodeSet() (s NodeSet) {
+	for i := range s {
+		s[i] = atomic.LoadUint64(&j.entry().NodeSet[i])
+	}
+	return s
 }
 
 // JobStatus is a copy of a job's data in the file.
@@ -314,6 +335,7 @@ type JobStatus struct {
 	Number         int  // of the jobs with this key, from 1; places of earlier ones may have been reused
 	Reasons        Reason
 	Exits          uint64 // which of the exits that are expected have been seen: bit n-1 for number n of Rank.Exit
+	NodeSet        NodeSet
 	Started, Ended int64
 	LinkStats      []LinkStats // by hop
 	NodeStats      []LinkStats // see [Job.NodeStatsOffset]; empty if nodes cost nothing or the clock is virtual
@@ -339,6 +361,7 @@ func (j Job) Summary() JobStatus {
 		Stopping: atomic.LoadUint32(&e.Stopping) != 0, Stopped: int(atomic.LoadUint32(&e.Stopped)),
 		Number: int(atomic.LoadUint32(&e.Number)), Reasons: Reason(atomic.LoadUint64(&e.Flags)),
 		Exits:   atomic.LoadUint64(&e.Exits),
+		NodeSet: j.nodeSet(),
 		Started: atomic.LoadInt64(&e.Started), Ended: atomic.LoadInt64(&e.Ended),
 	}
 }
@@ -350,6 +373,9 @@ func (s *JobStatus) Add(o *JobStatus) {
 	s.Stopping = s.Stopping || o.Stopping
 	s.Reasons |= o.Reasons
 	s.Exits |= o.Exits
+	for i := range s.NodeSet {
+		s.NodeSet[i] |= o.NodeSet[i]
+	}
 	s.Started, s.Ended = earlier(s.Started, o.Started), max(s.Ended, o.Ended)
 	for i := range s.LinkStats {
 		s.LinkStats[i].add(&o.LinkStats[i])

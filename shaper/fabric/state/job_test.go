@@ -4,6 +4,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +37,10 @@ func TestJobLife(t *testing.T) {
 	j.Invalidate(SharedGPU)
 	again.Invalidate(NodesDiffer)
 	s := j.Status()
-	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer,
+	if nodes := s.NodeSet.Nodes(); !slices.Equal(nodes, []int{0, 130}) {
+		t.Errorf("ranks on nodes %v, want 0 and 130", nodes)
+	}
+	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer, NodeSet: s.NodeSet,
 		Started: s.Started, LinkStats: make([]LinkStats, 6),
 		NodeStats: []LinkStats{}, Pauses: make([]Pauses, 6)}
 	if d := cmp.Diff(want, s, cmp.Comparer(func(a, b LinkStats) bool { return a == b })); d != "" {
@@ -437,7 +441,7 @@ func TestPropertyAdd(t *testing.T) {
 		s := JobStatus{LinkStats: make([]LinkStats, 2), Pauses: make([]Pauses, 2)}
 		n := func() int64 { return rapid.Int64Range(0, 1000).Draw(t, "n") }
 		s.Joined, s.Left, s.Died, s.Stopped, s.Started, s.Ended = int(n()), int(n()), int(n()), int(n()), n(), n()
-		s.Reasons, s.Running = Reason(n()), n()%2 == 0
+		s.Reasons, s.Running, s.NodeSet[n()%4] = Reason(n()), n()%2 == 0, uint64(n())
 		c := &s.LinkStats[n()%2]
 		k := &c.Size[n()%SizeClasses]
 		k.Messages, k.Bytes, k.OverP50, k.OverP99 = uint64(n()), uint64(n()), uint64(n()), uint64(n())

@@ -135,14 +135,14 @@ type jobEntry struct {
 	Nodes     uint32 // nodes that NCCL itself counted, 0 = not known
 	World     uint32
 	Printed   uint32
-	Number    uint32    // of the jobs with this key, from 1
-	NodeSet   [4]uint64 // emulated nodes of the ranks that joined
-	Snapshots uint32    // which of its snapshots there are
-	Lost      uint32    // ranks that died while they took part, see File.miss
-	LostRanks [4]int32  // their ranks: that of number n is at n % 4
-	Stopping  uint32    // 1: its launcher ends it before it is done
-	Stopped   uint32    // ranks that have ended since then without leaving
-	Exits     uint64    // which of the exits that are expected have been seen, see Rank.Exit: bit n-1 for number n
+	Number    uint32   // of the jobs with this key, from 1
+	NodeSet   NodeSet  // emulated nodes of the ranks that joined
+	Snapshots uint32   // which of its snapshots there are
+	Lost      uint32   // ranks that died while they took part, see File.miss
+	LostRanks [4]int32 // their ranks: that of number n is at n % 4
+	Stopping  uint32   // 1: its launcher ends it before it is done
+	Stopped   uint32   // ranks that have ended since then without leaving
+	Exits     uint64   // which of the exits that are expected have been seen, see Rank.Exit: bit n-1 for number n
 	// Ranks that ended with a status that is not 0 before they had a communicator, and the last of them.
 	Failed     uint32
 	FailedRank int32

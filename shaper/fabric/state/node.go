@@ -68,7 +68,7 @@ func (e *nodeTimeEntry) plausible(nodes, gpus, hops int) bool {
 	if e.On == 0 {
 		return *e == nodeTimeEntry{}
 	}
-	if e.On > 1 || e.Mesh > 1 || int(e.GPUs) != gpus || int(e.FirstHop)+e.hops(nodes) != hops {
+	if e.On > 1 || e.Mesh > 1 || e.GPUs == 0 || int(e.GPUs) != gpus || int(e.FirstHop)+e.hops(nodes) != hops {
 		return false
 	}
 	for _, g := range e.Groups {

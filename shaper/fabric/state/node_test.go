@@ -55,3 +55,11 @@ func TestNodeStats(t *testing.T) {
 		}
 	}
 }
+
+// Nodes without GPUs cost no time: the GPU of a rank follows from their number.
+func TestNodeTimeNeedsGPUs(t *testing.T) {
+	e := (&NodeTime{On: true}).entry()
+	if e.plausible(2, 0, 0) {
+		t.Error("nodes of 0 GPUs that cost time are accepted")
+	}
+}

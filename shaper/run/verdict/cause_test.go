@@ -85,7 +85,7 @@ func TestSummary(t *testing.T) {
 			"host: bytes took 10.0 % longer than in the model on node0:node1, wanted 2 %"},
 		"the clock went on without a thread": {late(0),
 			func(in *Input) { in.Job.Joined, in.Job.Left, in.Job.Reasons = 2, 0, state.NotWaitedFor }, CauseHost,
-			"host busy: 28 runnable on 2 cores; a thread ran for so long that the virtual clock went on without it, so times are not exact: raise DDLEMU_COMPUTE_HOLD"},
+			"host busy: 28 runnable on 2 cores; a thread ran for so long that the virtual clock went on without it, so times are not exact: give --compute-hold 1m (or DDLEMU_COMPUTE_HOLD=1m)"},
 		"late and a dead rank": {late(3), func(in *Input) { in.Job.Reasons = state.PeerDied }, CauseJob,
 			"job: a rank died"},
 		"late, a dead rank, and a change that failed": {late(3),

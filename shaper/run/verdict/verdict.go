@@ -47,6 +47,7 @@ type Input struct {
 	FlowPaths bool                              // each flow has a path of its own, of which Path gives one
 	Endpoint  bool                              // the endpoints add time to a message
 	Nodes     int                               // of the fabric, each with as many GPUs
+	GPUs      int                               // per node, 0 = the job's ranks / nodes
 	Packets   *Packets                          // nil except on the kernel datapath for a job of ranks
 	Load      *Load                             // nil if not known
 }
@@ -213,7 +214,7 @@ func OfStatus(f *status.Reading, j *status.Job) Verdict {
 func NewInput(f *status.Reading, job state.JobStatus) Input {
 	fab, end := f.Fabric, f.Fabric.Config.Endpoint
 	in := Input{TimeScale: f.TimeScale, Job: job, Hops: f.InFile, Name: fab.HopName, Path: fab.Path,
-		FlowPaths: fab.PerFlow(), Nodes: fab.Config.Nodes, Endpoint: end.Overhead > 0 || end.Gap > 0 ||
+		FlowPaths: fab.PerFlow(), Nodes: fab.Config.Nodes, GPUs: fab.Config.GPUsPerNode, Endpoint: end.Overhead > 0 || end.Gap > 0 ||
 			fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
 		in.Packets = PacketsOf(f)
@@ -250,14 +251,27 @@ func Judge(in Input) Verdict {
 	j.noteFullQueues(bytes)
 	if ended := in.Job.EndedRanks() >= in.Job.Joined; in.Job.Joined > 0 && ended && in.Job.Stopped == 0 && !broken &&
 		len(j.v.Links) == 0 && !in.withinNode() {
-		j.invalid(CauseBypass,
-			"no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, "+
-				"and whether the ranks are on several nodes")
+		j.invalid(CauseBypass, "no message crossed an emulated link: nothing was emulated; %s", in.whyNone())
 	}
 	if n := in.Job.Stopped; n > 0 {
 		j.v.Stop(StoppedText(n))
 	}
 	return j.v
+}
+
+// whyNone says why no message crossed a link, as far as it is known, and what to do.
+func (in *Input) whyNone() string {
+	nodes := in.Job.NodeSet.Nodes()
+	switch {
+	case len(nodes) != 1 || in.Nodes < 2:
+		return "see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes"
+	case in.Job.Joined == 1:
+		return "the job has one rank, and messages cross links only between ranks of several nodes"
+	case in.GPUs < in.Job.Joined:
+		return fmt.Sprintf("all %d ranks were on node%d: place each on its node with DDLEMU_NODE", in.Job.Joined, nodes[0])
+	}
+	return fmt.Sprintf("all %d ranks were on node%d, because a node has %s: add --gpus-per-node %d", in.Job.Joined,
+		nodes[0], units.Count(in.GPUs, "GPU"), max(in.Job.Joined/in.Nodes, 1))
 }
 
 // StoppedText says why a job is incomplete of which the launcher ended so many ranks.

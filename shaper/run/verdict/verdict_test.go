@@ -86,6 +86,14 @@ func TestJudge(t *testing.T) {
 			change: func(in *Input) { in.Hops[0].Changed = true; in.Hops[0].Counters.BusyNs *= 2 }},
 		{name: "no message", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted = 0 },
 			reason: "no message crossed an emulated link"},
+		{name: "no message: all ranks on a node of many GPUs", in: run(0, nil), change: oneNode(8),
+			reason: "all 4 ranks were on node1, because a node has 8 GPUs: add --gpus-per-node 2"},
+		{name: "no message: all ranks placed on a node", in: run(0, nil), change: oneNode(0),
+			reason: "all 4 ranks were on node1: place each on its node with DDLEMU_NODE"},
+		{name: "no message: one rank", in: run(0, nil),
+			change: func(in *Input) { oneNode(8)(in); in.Job.Joined = 1 }, reason: "the job has one rank"},
+		{name: "no message: ranks on both nodes", in: run(0, nil),
+			change: func(in *Input) { oneNode(8)(in); in.Job.NodeSet[0] = 3 }, reason: "see with NCCL_DEBUG=INFO"},
 		{name: "no message yet", in: run(0, nil),
 			change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left = 0, 1 }},
 		{name: "nobody", in: run(0, nil), change: func(in *Input) { in.Job.Joined = 0 }, reason: "no rank took part"},
@@ -111,6 +119,14 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %s, host %v: %s; want reason %q, host %v", tc.name, v.Word, v.SlowHost, got, tc.reason,
 				tc.host)
 		}
+	}
+}
+
+// oneNode makes a job of four ranks on node 1 of two, each with so many GPUs.
+func oneNode(gpus int) func(*Input) {
+	return func(in *Input) {
+		in.Nodes, in.GPUs, in.Job.Joined, in.Job.Left = 2, gpus, 4, 4
+		in.Job.NodeSet, in.Job.LinkStats[0].FirstPosted = state.NodeSet{2}, 0
 	}
 }
 

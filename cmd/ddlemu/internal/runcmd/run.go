@@ -22,10 +22,10 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
@@ -203,10 +203,8 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 		o.printHeader(g, &j.Fabric.Config, view, settings, v.AllBytes)
 	}
 	cli.PrintVerdict(g.Stderr, v, g.More())
-	if o.Trace != "" {
-		if err := report.WriteOutcome(o.Trace, v); err != nil {
-			return v, status, err
-		}
+	if err := writeOutcome(o.Trace, v); err != nil {
+		return v, status, err
 	}
 	if status != 0 {
 		tracecmd.ExplainFailure(g, o.Trace)
@@ -254,6 +252,17 @@ func (o *runOptions) softGPUs(c *configs.Fabric) int {
 	return min(c.Nodes*max(c.GPUsPerNode, 1), topofile.MostGPUs)
 }
 
+// noNVLink is the note that several GPUs of a node have no NVLinks between them, if that matters.
+func (o *runOptions) noNVLink(c *configs.Fabric, view string) []string {
+	if !o.isSoft() || c.GPUsPerNode == 1 || o.topology.File != "" {
+		return nil
+	}
+	if note := emulate.NoNVLink(c, view); note != "" {
+		return []string{note}
+	}
+	return nil
+}
+
 // command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.
 func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env, args []string) (view string,
 	status int, err error) {
@@ -296,7 +305,7 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 		return "", 0, err
 	}
 	o.topology = cli.TopologyOf(set, o.softGPUs(&j.Fabric.Config))
-	g.Tell(o.topology.Notes())
+	g.Tell(append(o.topology.Notes(), o.noNVLink(&j.Fabric.Config, view)...))
 	if o.isSoft() && variables.Getenv(set)(cli.CuMem) != "" {
 		env = append(env, cli.CuMem+"=0")
 	}

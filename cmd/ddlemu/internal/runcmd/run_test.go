@@ -4,6 +4,7 @@ package runcmd
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -30,5 +31,30 @@ func TestHeaderOfTraffic(t *testing.T) {
 				t.Errorf("got %q, want %q", out.String(), tc.want)
 			}
 		})
+	}
+}
+
+// Several GPUs and NICs of a node without NVLinks are noted, also if the job's ranks will say how many GPUs there are.
+func TestNoNVLinkIsNoted(t *testing.T) {
+	const note = "nvlinks_per_gpu is 0: where nodes have NVLink, NCCL may use more of their 2 NICs at once"
+	for _, tc := range []struct {
+		name                string
+		nics, gpus, nvlinks int
+		file                string
+		want                bool
+	}{
+		{"GPUs not given", 2, 0, 0, "", true},
+		{"several GPUs", 2, 4, 0, "", true},
+		{"one GPU", 2, 1, 0, "", false},
+		{"one NIC", 1, 4, 0, "", false},
+		{"NVLinks", 2, 4, 12, "", false},
+		{"the user's topology", 2, 4, 0, "topo.xml", false},
+	} {
+		c := configs.Default()
+		c.NICsPerNode, c.GPUsPerNode, c.NVLinksPerGPU = tc.nics, tc.gpus, tc.nvlinks
+		o := runOptions{Soft: true, topology: cli.UsersTopology{File: tc.file}}
+		if got := o.noNVLink(&c, configs.FabricView); len(got) > 1 || slices.Contains(got, note) != tc.want {
+			t.Errorf("%s: %q", tc.name, got)
+		}
 	}
 }

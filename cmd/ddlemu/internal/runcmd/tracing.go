@@ -12,7 +12,9 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // traceUsage is the usage of --trace.
@@ -42,6 +44,18 @@ func trimTrace(g *cli.Global, dir string) {
 	if err := ledger.Trim(dir); err != nil {
 		g.Warn("the trace takes more space than it needs: %v", err)
 	}
+}
+
+// writeOutcome writes a verdict beside the ledgers of its job. If no rank took part and nothing was recorded, it writes
+// nothing: an empty folder can be used again. dir is "" without a trace.
+func writeOutcome(dir string, v verdict.Verdict) error {
+	if dir == "" {
+		return nil
+	}
+	if paths, err := ledger.Files(dir); v.NoRank && (err != nil || len(paths) == 0) {
+		return err
+	}
+	return report.WriteOutcome(dir, v)
 }
 
 // injection is the variable by which the plugin gets the ranges of a program, by NVTX. It says if the user's is kept.

@@ -123,17 +123,23 @@ func (o *Options) tunerOfCluster() string {
 // noNVLink says that NVLink is missing where that matters, "" elsewhere.
 func (o *Options) noNVLink() string {
 	c := &o.Config
-	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 || c.GPU != nil {
-		return "" // of a kind of GPU it is known what NVLinks it has
+	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || o.Bench.Collective.IsP2P() {
+		return "" // of a P2P collective each flow uses the NIC beside its GPU
 	}
-	if o.Bench.Collective.IsP2P() {
-		return "" // each flow uses the NIC beside its GPU
+	return NoNVLink(c, o.View)
+}
+
+// NoNVLink says that several GPUs of a node have no NVLinks between them, and what that means for the NICs; "" where
+// they have some, or where it does not matter. view is the view by which NCCL of the software CUDA decides.
+func NoNVLink(c *configs.Fabric, view string) string {
+	if c.NICsPerNode < 2 || c.GPU != nil {
+		return "" // of a kind of GPU it is known what NVLinks it has
 	}
 	no := "the host's view has no NVLink between the GPUs of a node"
 	switch {
-	case o.View == configs.FabricView && c.NVLinksPerGPU > 0 || o.View == "":
+	case view == configs.FabricView && c.NVLinksPerGPU > 0 || view == "":
 		return ""
-	case o.View == configs.FabricView:
+	case view == configs.FabricView:
 		no = "nvlinks_per_gpu is 0"
 	}
 	return fmt.Sprintf("%s: where nodes have NVLink, NCCL may use more of their %d NICs at once", no, c.NICsPerNode)
