@@ -19,7 +19,9 @@ type InForce struct {
 	Text       string   `json:"text"`    // all of it but the time of GPUs, in one line
 	Link       LinkJSON `json:"link"`    // of the links between NICs
 	NICs       int      `json:"nics_per_node"`
-	Topology   string   `json:"topology"` // its kind; star: one switch joins all NICs
+	GPUs       int      `json:"gpus_per_node,omitempty"` // that the job uses; 0: not known
+	Topology   string   `json:"topology"`                // its kind; star: one switch joins all NICs
+	Trunks     *Trunks  `json:"trunks,omitempty"`        // nil if no link joins two switches
 	Transport  string   `json:"transport"`
 	Congestion string   `json:"congestion"`         // control of the transport, or none
 	GPU        string   `json:"gpu"`                // the kind that the fabric names, or none
@@ -46,6 +48,12 @@ type valueInForce struct {
 	quiet bool   // the text has it only if it is overridden
 }
 
+// Names of values at which the text has more than the value.
+const (
+	topologyValue = "topology"
+	nicsValue     = "NICs per node"
+)
+
 // none is the text of what is not there.
 const none = "none"
 
@@ -71,14 +79,23 @@ func (f *Fabric) InForce(base *Fabric) InForce {
 	}
 	add("transport", in.Transport, base.Transport.Kind, false)
 	add("congestion control", in.Congestion, cmp.Or(base.Transport.Congestion, NoCongestion), false)
-	add("topology", in.Topology, base.topologyName(), f.Topology.IsStar())
+	add(topologyValue, in.Topology, base.topologyName(), f.Topology.IsStar())
 	add("ECMP by", cmp.Or(f.Topology.ECMP, "pair"), cmp.Or(base.Topology.ECMP, "pair"), true)
-	add("NICs per node", fmt.Sprint(f.NICsPerNode), fmt.Sprint(base.NICsPerNode), f.NICsPerNode == 1)
+	add(nicsValue, fmt.Sprint(f.NICsPerNode), fmt.Sprint(base.NICsPerNode), f.NICsPerNode == 1)
 	add("GPU", in.GPU, cmp.Or(base.GPUName(), none), in.GPU == none)
 	add("node time", onOff(f.NodeTime), onOff(base.NodeTime), true)
 	add("NVLink", cmp.Or(f.NVLink, "as usual"), cmp.Or(base.NVLink, "as usual"), true)
-	in.render()
+	in.place(f)
 	return in
+}
+
+// place sets what depends on the number of nodes and GPUs, and renders the text.
+func (in *InForce) place(f *Fabric) {
+	in.GPUs, in.Trunks = f.GPUsPerNode, nil
+	if g, trunks := f.shapedTrunks(); g != nil {
+		in.Trunks = f.newTrunks(g, trunks)
+	}
+	in.render()
 }
 
 // topologyName is the kind of topology.
@@ -92,10 +109,11 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// Settle adds what a command settles after it has read the fabric: the time of GPUs, as [Fabric.GPUTimeText] says it,
-// and what links then are, see [Fabric.SetNICRate].
+// Settle adds what a command settles after it has read the fabric: the number of nodes and their GPUs, the time of GPUs,
+// as [Fabric.GPUTimeText] says it, and what links then are, see [Fabric.SetNICRate].
 func (in InForce) Settle(f *Fabric, gpuTime string) InForce {
 	in.Link, in.GPUTime = f.Link.JSON(), gpuTime
+	in.place(f)
 	return in
 }
 
@@ -126,8 +144,13 @@ func (in *InForce) render() {
 		switch v := &in.values[i]; {
 		case v.Now != v.Was:
 			in.Overridden = append(in.Overridden, v.Override)
+		case v.What == nicsValue && in.GPUs > in.NICs:
+			rest = append(rest, fmt.Sprintf("%s for %d GPUs", units.Count(in.NICs, "NIC"), in.GPUs))
 		case !v.quiet:
 			rest = append(rest, v.What+" "+v.Now)
+		}
+		if v := &in.values[i]; v.What == topologyValue && in.Trunks != nil {
+			rest = append(rest, "trunks "+in.Trunks.Text())
 		}
 	}
 	text := in.Profile + ": "
@@ -155,7 +178,7 @@ func (in *InForce) shaped() []string {
 	if in.Shaped == 0 {
 		return nil
 	}
-	return []string{units.Count(in.Shaped, "link") + " changed by ddlemu shape (see `ddlemu status`)"}
+	return []string{units.Count(in.Shaped, "link") + " changed by ddlemu shape"}
 }
 
 // Changes is the part of Text that is otherwise than in the profile or file; "" if nothing is.
@@ -177,6 +200,12 @@ func (in *InForce) Properties() (pairs []string) {
 		if v := &in.values[i]; !v.quiet || v.Now != v.Was {
 			pairs = append(pairs, strings.ToLower(strings.ReplaceAll(v.What, " ", "_")), v.Now)
 		}
+	}
+	if in.Trunks != nil {
+		pairs = append(pairs, "trunks", in.Trunks.Text())
+	}
+	if in.GPUs > in.NICs {
+		pairs = append(pairs, "nics_for_gpus", fmt.Sprintf("%d for %d", in.NICs, in.GPUs))
 	}
 	return append(pairs, "gpu_time", in.GPUTime)
 }

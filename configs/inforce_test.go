@@ -5,6 +5,9 @@ package configs
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // The header has everything that is in force, and what a flag or a variable has changed comes first, with what the
@@ -113,5 +116,39 @@ func TestUnset(t *testing.T) {
 	in := f.InForce(&base)
 	if want := base.Name + " with loss 1% (none), GPU h100-sxm (none)"; base.GPU != nil || in.Changes() != want {
 		t.Errorf("%q, want %q", in.Changes(), want)
+	}
+}
+
+// The text has the trunks of the nodes that the command settles, and how GPUs share NICs.
+func TestInForceOfNodes(t *testing.T) {
+	base, err := Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.Topology = Topology{Kind: "leaf-spine", Leaves: 2, Oversubscription: 4,
+		Trunk: LinkPatch{Latency: new(600 * time.Nanosecond)}}
+	f := *base
+	f.Nodes, f.GPUsPerNode = 4, 8
+	in := f.InForce(base)
+	const want = "congestion control none, topology leaf-spine, trunks 200Gbps 600ns, 4:1, 1 NIC for 8 GPUs"
+	if !strings.HasSuffix(in.Text, want) || in.Changes() != "" {
+		t.Errorf("%q, want %q; changes %q", in.Text, want, in.Changes())
+	}
+	if tr := in.Trunks; in.GPUs != 8 || tr == nil || *tr != (Trunks{4, 200e9, 200e9, 600, 600, 4}) {
+		t.Errorf("%d GPUs, trunks %+v", in.GPUs, tr)
+	}
+	pairs := strings.Join(in.Properties(), " ")
+	for _, want := range []string{" trunks 200Gbps 600ns, 4:1 ", " nics_for_gpus 1 for 8 "} {
+		if !strings.Contains(pairs, want) {
+			t.Errorf("%q lacks %q", pairs, want)
+		}
+	}
+	f.Nodes, f.GPUsPerNode = 8, 1
+	if in = in.Settle(&f, ""); !strings.HasSuffix(in.Text, "trunks 400Gbps 600ns, 4:1") {
+		t.Errorf("with 4 nodes on a leaf: %q", in.Text)
+	}
+	f.Links = []LinkOverride{{Match: "leaf1>spine0", LinkPatch: LinkPatch{Bandwidth: new(100 * units.Gbps)}}}
+	if in = in.Settle(&f, ""); !strings.Contains(in.Text, "trunks 100Gbps to 400Gbps 600ns") {
+		t.Errorf("with an override: %q", in.Text)
 	}
 }

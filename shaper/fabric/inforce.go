@@ -22,7 +22,11 @@ func (f *Fabric) InForce() (configs.InForce, error) {
 		base = &f.Config
 	}
 	links, trunks := 0, 0 // changed since the fabric was brought up
+	var betweenSwitches []configs.Link
 	for i, h := range f.Hops {
+		if h.Kind == link.Trunk {
+			betweenSwitches = append(betweenSwitches, LinkOf(h.Spec))
+		}
 		switch {
 		case h.Spec == begun.Hops[i].Spec:
 		case h.Kind == link.Link:
@@ -39,7 +43,7 @@ func (f *Fabric) InForce() (configs.InForce, error) {
 			return err != nil || !p.Trunk()
 		})
 	}
-	in := now.InForce(base)
+	in := now.InForce(base).WithTrunks(&now, betweenSwitches)
 	if links+trunks > 0 {
 		in = in.WithShaped(links + trunks)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // The header of a fabric that is up says what up and shape have changed of the profile.
@@ -39,7 +40,7 @@ func TestInForce(t *testing.T) {
 	if _, err := fab.Shape("node0>node1", configs.LinkPatch{Loss: &loss}); err != nil {
 		t.Fatal(err)
 	}
-	check(fab, "1 link changed by ddlemu shape (see `ddlemu status`)")
+	check(fab, "1 link changed by ddlemu shape")
 	if _, err := fab.Shape("*", configs.LinkPatch{Loss: &loss}); err != nil { // all links alike: that is in force
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestInForce(t *testing.T) {
 	if _, err := fab.Shape("node0>node1", rate); err != nil {
 		t.Fatal(err)
 	}
-	check(fab, "6 links changed by ddlemu shape (see `ddlemu status`)")
+	check(fab, "6 links changed by ddlemu shape")
 	c.Link.Loss = loss
 	if fab, err = New(c); err != nil {
 		t.Fatal(err)
@@ -81,11 +82,49 @@ func TestInForceOfTrunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, err := fab.InForce()
-	want := "ndr400 with loss 10% (none), topology leaf-spine (star); 2 links changed by ddlemu shape (see `ddlemu status`)"
+	want := "ndr400 with loss 10% (none), topology leaf-spine (star); 2 links changed by ddlemu shape"
+	if text := "trunks 400Gbps 1.2µs to 1ms, 1:1"; !strings.Contains(in.Text, text) {
+		t.Errorf("%q lacks %q", in.Text, text)
+	}
 	if in.Listed != 1 {
 		t.Errorf("%d overrides are listed, want that of the links between switches", in.Listed)
 	}
 	if err != nil || in.Changes() != want {
 		t.Errorf("%q, %v, want %q", in.Changes(), err, want)
+	}
+}
+
+// The header has the trunks that are in force, which `ddlemu shape` of the links between NICs does not change.
+func TestInForceOfShapedTrunks(t *testing.T) {
+	c, err := configs.Profile("ndr400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	latency, slow, slower := 600*time.Nanosecond, 100*units.Gbps, 10*units.Gbps
+	c.Nodes, c.Topology = 4, configs.Topology{Kind: "leaf-spine", Leaves: 2, Spines: 2, Oversubscription: 4,
+		Trunk: configs.LinkPatch{Latency: &latency}}
+	fab, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		match     string
+		bandwidth *units.Bandwidth
+		want      string
+	}{
+		{"", nil, "trunks 100Gbps 600ns, 4:1"},
+		{"*", &slow, "trunks 100Gbps 600ns, 1:1"}, // that of NICs at 100 Gb/s
+		{"leaf0>spine1", &slower, "trunks 10Gbps to 100Gbps 600ns"},
+	} {
+		if tc.match != "" {
+			if _, err := fab.Shape(tc.match, configs.LinkPatch{Bandwidth: tc.bandwidth}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in, err := fab.InForce()
+		if err != nil || in.Trunks == nil || in.Trunks.Text() != strings.TrimPrefix(tc.want, "trunks ") ||
+			!strings.Contains(in.Text, tc.want) || in.Trunks.Links != 8 {
+			t.Errorf("%s: %q with %+v, %v, want %q", tc.match, in.Text, in.Trunks, err, tc.want)
+		}
 	}
 }

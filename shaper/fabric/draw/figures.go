@@ -102,15 +102,7 @@ func oversubscription(c fabric.Cut) string {
 	if c.None || c.LineRate == units.Unlimited || c.Full == units.Unlimited || c.LineRate >= c.Full {
 		return ""
 	}
-	return ratio(float64(c.Full)/float64(c.LineRate)) + " oversubscribed"
-}
-
-// ratio prints r:1 with three digits, or with all digits before the point.
-func ratio(r float64) string {
-	if r >= 999.5 {
-		return fmt.Sprintf("%.0f:1", r)
-	}
-	return fmt.Sprintf("%.3g:1", r)
+	return units.Ratio(float64(c.Full)/float64(c.LineRate)) + " oversubscribed"
 }
 
 // join puts a comma between two texts. It returns a alone if b is empty.
@@ -186,5 +178,5 @@ func unequalLeaves(f *fabric.Fabric) string {
 	over := cmp.Or(t.Oversubscription, 1)
 	return fmt.Sprintf(
 		"all leaves have the uplinks of the leaf with the most NICs: %s is for %d NICs, a leaf with %d has %s",
-		ratio(over), most, least, ratio(over*float64(least)/float64(most)))
+		units.Ratio(over), most, least, units.Ratio(over*float64(least)/float64(most)))
 }
