@@ -32,10 +32,10 @@ type Calls struct {
 	gap      []int64 // of each node: the time after the last one that it waits for
 }
 
-// NewCalls finds out what each post of the trace waits for.
-func NewCalls(t *messages.Trace) *Calls {
+// NewCalls finds out what each post of the trace waits for, if the ranks did so between their calls.
+func NewCalls(t *messages.Trace, between Between) *Calls {
 	r := Prepare(t)
-	g := newGraph(t, r)
+	g := newGraph(t, r, between)
 	c := &Calls{trace: t, recorded: r, graph: g, first: make([]int32, len(g.at)+1), waiting: make([]int32, len(g.from)),
 		waits: make([]int32, len(g.at)), gap: make([]int64, len(g.at))}
 	latest := make([]int64, len(g.at))
@@ -74,6 +74,18 @@ func (c *Calls) Computed() (posts int, ns int64) {
 		}
 	}
 	return posts, ns
+}
+
+// LeavesOpen says whether a rank began a call, or a computation, later than what it had waited for ended, so that it
+// matters whether it computed meanwhile or all the time: see Between.
+func (c *Calls) LeavesOpen() bool {
+	g := c.graph
+	for n := g.begin(0); n < int32(len(g.at)); n += 2 { // the begins of calls, then those of computations
+		if c.waits[n] > 0 && c.gap[n] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Rules counts the rules.
@@ -142,6 +154,11 @@ func (d *dependent) start() {
 			if d.waits[n] == 0 {
 				d.queueAt(n)
 			}
+		}
+	}
+	for i, job := range d.graph.jobs {
+		if n := d.graph.begin(len(d.graph.parts)) + int32(i); d.waits[n] == 0 && !d.without[job] {
+			d.queueAt(n)
 		}
 	}
 }

@@ -3,6 +3,8 @@
 package replay
 
 import (
+	"slices"
+
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
@@ -10,7 +12,8 @@ import (
 // A graph says what each post waits for. Its nodes are moments:
 //
 //	the post of a message, and of its receive; when it is visible; when it is complete for the sender;
-//	when a rank begins a call, and when it has ended it
+//	when a rank begins a call, and when it has ended it; the same of a computation that the software CUDA noted
+//	when a program makes a call, if ranks computed during their calls
 //
 // The model says when a message is visible and complete. Every other moment is that of the last one it
 // waits for, and a time that stays as it was recorded: what the rank computed meanwhile.
@@ -22,6 +25,8 @@ type graph struct {
 	late     int     // edges that were left out, because what is waited for was recorded after who waits
 	parts    []part  // of calls
 	partAt   map[rankKey]int
+	between  Between
+	jobs     []int // of the nodes behind those of the parts
 
 	versions []int      // of NCCL, that the ranks have recorded
 	plans    []*planned // of calls; nil if it is not known
@@ -40,6 +45,7 @@ type graph struct {
 type part struct {
 	call, job, rank int
 	sent            []int // places of messages
+	made            int64 // by the program
 	begin, end      int64 // as recorded
 	first           int64 // post of a message
 	begun           bool
@@ -76,8 +82,8 @@ func (g *graph) ifBefore(waits, other int32) {
 type rankKey struct{ call, job, rank int }
 
 // newGraph finds what waits for what. Only messages that are played have moments.
-func newGraph(t *messages.Trace, r *Recorded) *graph {
-	g := &graph{trace: t, recorded: r, versions: versionsOf(t), lastStage: map[stageKey]stage{},
+func newGraph(t *messages.Trace, r *Recorded, between Between) *graph {
+	g := &graph{trace: t, recorded: r, between: between, versions: versionsOf(t), lastStage: map[stageKey]stage{},
 		lastRead: map[int][]int32{}}
 	g.at = make([]int64, 4*len(t.Messages))
 	for i := range t.Messages {
@@ -154,7 +160,11 @@ func (g *graph) timeParts() {
 		next := first
 		for ; next < len(g.parts) && g.parts[next].call == g.parts[first].call; next++ {
 			p := &g.parts[next]
+			made := p.begin
 			p.begin = min(max(p.begin, ended[key(p)]), p.first)
+			if p.made = p.begin; p.begun {
+				p.made = min(made, p.begin)
+			}
 		}
 		for k := first; k < next; k++ {
 			p := &g.parts[k]
@@ -198,63 +208,56 @@ func (p *part) begins(t int64) {
 	}
 }
 
-// orderParts makes each rank begin a call after the one that it had ended last.
-func (g *graph) orderParts() {
-	last := map[[2]int][]int{} // parts of each rank of a job
-	earlier := make([]int, len(g.parts))
-	for k := range g.parts {
-		p := &g.parts[k]
-		key := [2]int{p.job, p.rank}
-		before := -1
-		for _, other := range last[key] {
-			if g.parts[other].end <= p.begin && (before < 0 || g.parts[other].end >= g.parts[before].end) {
-				before = other
-			}
-		}
-		if earlier[k] = before; before >= 0 {
-			g.after(g.begin(k), g.end(before))
-		}
-		const most = 64 // calls of a rank that may be under way at once
-		last[key] = append(last[key], k)
-		if n := len(last[key]); n > most {
-			last[key] = last[key][n-most:]
-		}
-		g.after(g.end(k), g.begin(k))
-	}
-	g.addBarriers(earlier)
-}
-
 // addBarriers finds calls that all ranks begin at the same moment, although they had not ended the one
-// before at the same moment: they have waited for each other, by means that the fabric does not see. Then
-// each begins when all had ended, and nothing was on its way.
-func (g *graph) addBarriers(earlier []int) {
+// before at the same moment, and none of them computed until then: they have waited for each other, by means that the
+// fabric does not see. Then each begins when all had ended, and nothing was on its way.
+func (g *graph) addBarriers(known []explanation) {
 	byCall := make([][]int, len(g.trace.Calls))
 	for k := range g.parts {
 		byCall[g.parts[k].call] = append(byCall[g.parts[k].call], k)
 	}
 	for _, all := range byCall {
-		if len(all) < 2 || !g.isBarrier(all, earlier) {
+		if len(all) < 2 || !g.isBarrier(all, known) {
 			continue
 		}
-		for _, k := range all {
-			for _, other := range all {
-				g.ifBefore(g.begin(k), g.end(earlier[other]))
-				for _, i := range g.parts[earlier[other]].sent {
-					g.ifBefore(g.begin(k), complete(i))
-				}
+		var others []int32
+		for _, other := range all {
+			earlier := known[other].earlier
+			others = append(others, g.end(earlier))
+			for _, i := range g.parts[earlier].sent {
+				others = append(others, complete(i))
+			}
+		}
+		g.waitTogether(all, others, known)
+	}
+}
+
+// waitTogether makes ranks begin a call after others' moments. Ranks that computed during their calls wait only for what
+// happened when they began.
+func (g *graph) waitTogether(all []int, others []int32, known []explanation) {
+	begin := g.parts[all[0]].begin
+	if g.between == Computing && !slices.ContainsFunc(others, func(n int32) bool { return g.at[n] == begin }) {
+		return
+	}
+	for _, k := range all {
+		for _, n := range others {
+			g.ifBefore(g.begin(k), n)
+			if made := known[k].made; made >= 0 {
+				g.ifBefore(made, n)
 			}
 		}
 	}
 }
 
-func (g *graph) isBarrier(all, earlier []int) bool {
+func (g *graph) isBarrier(all []int, known []explanation) bool {
 	begin := g.parts[all[0]].begin
 	first := true
 	for _, k := range all {
-		if earlier[k] < 0 || g.parts[k].begin != begin {
+		earlier := known[k].earlier
+		if earlier < 0 || g.parts[k].begin != begin || known[k].computed {
 			return false
 		}
-		first = first && g.parts[earlier[k]].end == begin
+		first = first && g.parts[earlier].end == begin
 	}
 	return !first // each has begun when it had ended: there is nothing to explain
 }

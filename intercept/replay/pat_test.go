@@ -16,7 +16,7 @@ func TestPATWithoutCommunicator(t *testing.T) {
 	tr := traceOf(m)
 	tr.Tasks = []messages.Task{{Func: "AllGather", Algo: "PAT", Rank: -1}}
 	tr.Calls = []messages.Call{{Name: "AllGather", Tasks: []int{0}, Messages: []int{0}}}
-	if c := NewCalls(tr); c.Guessed() != 1 {
+	if c := NewCalls(tr, Waiting); c.Guessed() != 1 {
 		t.Errorf("%d messages of a schedule that is not known, want 1", c.Guessed())
 	}
 }

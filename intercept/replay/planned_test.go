@@ -51,7 +51,7 @@ func (c *Calls) waitsFor(waits, other int32) bool {
 // for.
 func TestPlannedRing(t *testing.T) {
 	tr := ringOfThree()
-	c := NewCalls(tr)
+	c := NewCalls(tr, Waiting)
 	if calls, byRules := c.ByRules(); calls != 1 || byRules != 0 {
 		t.Fatalf("%d of %d calls by rules, want none of 1", byRules, calls)
 	}
@@ -85,7 +85,7 @@ func TestNotPlanned(t *testing.T) {
 	} {
 		tr := ringOfThree()
 		change(tr)
-		if calls, byRules := NewCalls(tr).ByRules(); calls != 1 || byRules != 1 {
+		if calls, byRules := NewCalls(tr, Waiting).ByRules(); calls != 1 || byRules != 1 {
 			t.Errorf("%s: %d of %d calls by rules, want 1", name, byRules, calls)
 		}
 	}
@@ -131,7 +131,7 @@ func gatherOnTwoNodes(chunks int) *messages.Trace {
 // Ranks of a node wait for what another one of them has received, and for its begin, although the fabric does not see
 // what they send to each other.
 func TestPlannedRingWithinNodes(t *testing.T) {
-	c := NewCalls(gatherOnTwoNodes(1))
+	c := NewCalls(gatherOnTwoNodes(1), Waiting)
 	if calls, byRules := c.ByRules(); calls != 1 || byRules != 0 {
 		t.Fatalf("%d of %d calls by rules, want none of 1", byRules, calls)
 	}
@@ -180,7 +180,7 @@ func TestPlannedEdgesAreThereOnce(t *testing.T) {
 	long.Calls = append(long.Calls, second)
 	for name, tr := range map[string]*messages.Trace{"ring": ringOfThree(), "two calls": long, "nodes": gatherOnTwoNodes(1),
 		"more than a buffer holds": gatherOnTwoNodes(4)} {
-		g := newGraph(tr, Prepare(tr))
+		g := newGraph(tr, Prepare(tr), Waiting)
 		if g.byRules > 0 {
 			t.Errorf("%s: %d calls by rules", name, g.byRules)
 		}

@@ -200,6 +200,10 @@ type Upgrade struct {
 	Before  int64    `json:"before_ns"`
 	After   int64    `json:"after_ns"`
 	Gain    float64  `json:"gain"` // -0.2 is a fifth less time
+	// The same if the ranks computed during their calls too; before, if they computed only when a call had ended.
+	During     int64   `json:"after_during_ns"`
+	GainDuring float64 `json:"gain_during"`
+	Difference string  `json:"difference"` // for people: one gain, or both
 }
 
 // Load is what each hop of Map.Hops did in each window of time.

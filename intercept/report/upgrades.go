@@ -13,6 +13,7 @@ func (d *Data) AddUpgrades(changes []whatif.Change, results []*whatif.Result, no
 		d.Upgrades.List = append(d.Upgrades.List, Upgrade{
 			Name: c.Name, Kind: string(c.Kind), Links: append([]string{}, c.Links...), Advised: i == best,
 			Before: r.Before[0].Ns / d.TimeScale, After: r.After[0].Ns / d.TimeScale, Gain: r.Gain(),
+			During: r.During[0].Ns / d.TimeScale, GainDuring: r.GainDuring(), Difference: r.Text(),
 		})
 	}
 }

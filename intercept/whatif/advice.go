@@ -24,15 +24,15 @@ func Advise(changes []Change, results []*Result) (best int, text string) {
 	best = smallest(changes, results)
 	switch best {
 	case -1:
-		text = fmt.Sprintf("no upgrade of links is worth it: %s bring %s", changes[all].Name, Percent(results[all].Gain()))
+		text = fmt.Sprintf("no upgrade of links is worth it: %s bring %s", changes[all].Name, results[all].Text())
 	case all:
 		text = onlyAll(changes, results, all)
 	default:
 		text = adviceText(changes, results, best, all)
 	}
 	for i := range changes { // latencies and losses
-		if gain := results[i].Gain(); !changes[i].IsUpgrade() && gain <= leastGain && gain < results[all].Gain() {
-			text += fmt.Sprintf("; %s: %s", changes[i].Name, Percent(gain))
+		if gain := results[i].Cautious(); !changes[i].IsUpgrade() && gain <= leastGain && gain < results[all].Cautious() {
+			text += fmt.Sprintf("; %s: %s", changes[i].Name, results[i].Text())
 		}
 	}
 	return best, text
@@ -44,17 +44,17 @@ func smallest(changes []Change, results []*Result) int {
 	most := 0.0
 	for i := range changes {
 		if changes[i].IsUpgrade() {
-			most = min(most, results[i].Gain())
+			most = min(most, results[i].Cautious())
 		}
 	}
 	best := -1
 	for i := range changes {
-		gain := results[i].Gain()
+		gain := results[i].Cautious()
 		if !changes[i].IsUpgrade() || gain > leastGain || gain > enough*most {
 			continue
 		}
 		if best < 0 || len(changes[i].Links) < len(changes[best].Links) ||
-			len(changes[i].Links) == len(changes[best].Links) && gain < results[best].Gain() {
+			len(changes[i].Links) == len(changes[best].Links) && gain < results[best].Cautious() {
 			best = i
 		}
 	}
@@ -73,39 +73,43 @@ func (c *Change) IsUpgrade() bool {
 // adviceText says what the best change brings, beside all links and beside each of its parts alone.
 func adviceText(changes []Change, results []*Result, best, all int) string {
 	c := &changes[best]
-	text := fmt.Sprintf("%s: %s", c.Name, Percent(results[best].Gain()))
+	text := fmt.Sprintf("%s: %s", c.Name, results[best].Text())
 	if c.Kind == Together && len(c.Links) > mostNames {
-		text = fmt.Sprintf("%s (%s): %s", c.Name, listed(c.Links), Percent(results[best].Gain()))
+		text = fmt.Sprintf("%s (%s): %s", c.Name, listed(c.Links), results[best].Text())
 	}
-	text += fmt.Sprintf("; %s bring %s", changes[all].Name, Percent(results[all].Gain()))
-	alone, tried := 0.0, 0
+	text += fmt.Sprintf("; %s bring %s", changes[all].Name, results[all].Text())
+	alone, tried := "", 0
+	most := 0.0
 	for i := range changes {
 		if changes[i].IsUpgrade() && len(changes[i].Links) == 1 && slices.Contains(c.Links, changes[i].Links[0]) {
-			alone, tried = min(alone, results[i].Gain()), tried+1
+			if gain := results[i].Cautious(); tried == 0 || gain < most {
+				alone, most = results[i].Text(), gain
+			}
+			tried++
 		}
 	}
 	if len(c.Links) > 1 && tried > 0 {
-		text += fmt.Sprintf("; each alone %s at best", Percent(alone))
+		text += fmt.Sprintf("; each alone %s at best", alone)
 	}
 	return text
 }
 
 // onlyAll says that no part of the fabric brings as much as all links, and what comes nearest.
 func onlyAll(changes []Change, results []*Result, all int) string {
-	text := fmt.Sprintf("only %s together bring %s", changes[all].Name, Percent(results[all].Gain()))
+	text := fmt.Sprintf("only %s together bring %s", changes[all].Name, results[all].Text())
 	part := -1
 	for i := range changes {
-		if i != all && changes[i].IsUpgrade() && (part < 0 || results[i].Gain() < results[part].Gain()) {
+		if i != all && changes[i].IsUpgrade() && (part < 0 || results[i].Cautious() < results[part].Cautious()) {
 			part = i
 		}
 	}
 	if part < 0 {
-		return fmt.Sprintf("%s: %s; no part of them was tried", changes[all].Name, Percent(results[all].Gain()))
+		return fmt.Sprintf("%s: %s; no part of them was tried", changes[all].Name, results[all].Text())
 	}
-	if results[part].Gain() > leastGain {
+	if results[part].Cautious() > leastGain {
 		return text + ", and no part of them brings anything"
 	}
-	return fmt.Sprintf("%s; of their parts, %s bring most: %s", text, changes[part].Name, Percent(results[part].Gain()))
+	return fmt.Sprintf("%s; of their parts, %s bring most: %s", text, changes[part].Name, results[part].Text())
 }
 
 // mostListed is how many names of links a line has.
@@ -120,4 +124,10 @@ func listed(names []string) string {
 }
 
 // Percent is a gain for people.
-func Percent(gain float64) string { return fmt.Sprintf("%+.1f %%", 100*gain) }
+func Percent(gain float64) string {
+	text := fmt.Sprintf("%+.1f %%", 100*gain)
+	if text[1:] == "0.0 %" {
+		return text[1:]
+	}
+	return text
+}

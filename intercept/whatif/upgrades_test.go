@@ -252,7 +252,8 @@ func TestAdvisesTheSmallest(t *testing.T) {
 	} {
 		var results []*Result
 		for _, ns := range tc.after {
-			results = append(results, &Result{Before: Sums{{Calls: 1, Ns: 1000}}, After: Sums{{Calls: 1, Ns: ns}}})
+			results = append(results, &Result{Before: Sums{{Calls: 1, Ns: 1000}}, After: Sums{{Calls: 1, Ns: ns}},
+				During: Sums{{Calls: 1, Ns: ns}}})
 		}
 		if best, text := Advise(changes, results); best != tc.best || text != tc.text {
 			t.Errorf("%d: %d %q, want %d %q", tc.after, best, text, tc.best, tc.text)

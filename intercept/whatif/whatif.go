@@ -120,24 +120,54 @@ type Study struct {
 	trace  *messages.Trace
 	fabric *replay.Fabric
 	calls  *replay.Calls
+	during *replay.Calls // the same calls, if ranks computed during them; nil: that makes no difference
 }
 
 // New finds out how the calls depend on each other.
 func New(f *replay.Fabric, t *messages.Trace) *Study {
-	return &Study{trace: t, fabric: f, calls: replay.NewCalls(t)}
+	s := &Study{trace: t, fabric: f, calls: replay.NewCalls(t, replay.Waiting)}
+	if s.calls.LeavesOpen() {
+		s.during = replay.NewCalls(t, replay.Computing)
+	}
+	return s
 }
 
 // Calls says how the calls depend on each other.
 func (s *Study) Calls() *replay.Calls { return s.calls }
 
-// Result is what a change brings.
+// Result is what a change brings. The recording may leave open whether ranks computed only when a call had ended, or
+// during their calls too: then both are known, and what happens lies between them.
 type Result struct {
-	Before, After Sums // of the same calls
+	Before, After Sums // of the same calls, if ranks computed only when a call had ended
+	During        Sums // After, if ranks computed during their calls too
 	Never         int  // posts that never come
 }
 
-// Gain is by how much the time of all calls changes: -0.2 is a fifth less.
+// Gain is by how much the time of all calls changes, if ranks computed only when a call had ended: -0.2 is a fifth less.
 func (r *Result) Gain() float64 { return gain(r.Before[0].Ns, r.After[0].Ns) }
+
+// GainDuring is that if ranks computed during their calls too.
+func (r *Result) GainDuring() float64 { return gain(r.Before[0].Ns, r.During[0].Ns) }
+
+// Cautious is the one of both that brings less.
+func (r *Result) Cautious() float64 { return max(r.Gain(), r.GainDuring()) }
+
+// IsRange says whether both differ, as people see them, of the sum at a place of Before.
+func (r *Result) IsRange(sum int) bool {
+	return Percent(gain(r.Before[sum].Ns, r.After[sum].Ns)) != Percent(gain(r.Before[sum].Ns, r.During[sum].Ns))
+}
+
+// Text is both for people, or one if they are the same.
+func (r *Result) Text() string { return r.TextOf(0) }
+
+// TextOf is Text of the sum at a place of Before.
+func (r *Result) TextOf(sum int) string {
+	text := Percent(gain(r.Before[sum].Ns, r.After[sum].Ns))
+	if r.IsRange(sum) {
+		text += " to " + Percent(gain(r.Before[sum].Ns, r.During[sum].Ns))
+	}
+	return text
+}
 
 func gain(before, after int64) float64 {
 	if before == 0 {
@@ -155,7 +185,32 @@ func (s *Study) Of(changes []Change) ([]*Result, error) {
 				f.NICs(), f.Config.NICsPerNode, s.fabric.NICs(), s.fabric.Config.NICsPerNode)
 		}
 	}
-	played, errs := make([]*replay.Played, 1+len(changes)), make([]error, 1+len(changes))
+	played, err := s.playAll(changes)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]*Result, len(changes))
+	n := 1 + len(changes)
+	for i := range changes {
+		r := s.result(played[0], played[1+i], changes[i].Without)
+		if r.During = r.After; s.during != nil {
+			d := s.result(played[n], played[n+1+i], changes[i].Without)
+			r.During, r.Never = d.After, max(r.Never, d.Never)
+		}
+		results[i] = r
+	}
+	return results, nil
+}
+
+// playAll plays the calls with nothing changed, and with each change; then the same if ranks computed during them, unless
+// that makes no difference.
+func (s *Study) playAll(changes []Change) ([]*replay.Played, error) {
+	n := 1 + len(changes)
+	all := []*replay.Calls{s.calls}
+	if s.during != nil {
+		all = append(all, s.during)
+	}
+	played, errs := make([]*replay.Played, n*len(all)), make([]error, n*len(all))
 	var plays sync.WaitGroup
 	free := make(chan struct{}, runtime.NumCPU())
 	watch := together(s.fabric.Watch, len(played))
@@ -163,24 +218,17 @@ func (s *Study) Of(changes []Change) ([]*Result, error) {
 		free <- struct{}{}
 		plays.Go(func() {
 			f, without := s.fabric, map[int]bool(nil)
-			if i > 0 {
-				f, without = changes[i-1].apply(s.fabric), changes[i-1].Without
+			if change := i % n; change > 0 {
+				f, without = changes[change-1].apply(s.fabric), changes[change-1].Without
 			}
 			own := *f
 			own.Watch = watch(i)
-			played[i], errs[i] = s.calls.Play(&own, without)
+			played[i], errs[i] = all[i/n].Play(&own, without)
 			<-free
 		})
 	}
 	plays.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	results := make([]*Result, len(changes))
-	for i := range changes {
-		results[i] = s.result(played[0], played[1+i], changes[i].Without)
-	}
-	return results, nil
+	return played, errors.Join(errs...)
 }
 
 // together returns the watch of each of n plays that are made at once: it passes on the part that is done of all.

@@ -177,6 +177,9 @@ export interface Upgrade {
   before_ns: number;
   after_ns: number;
   gain: number;
+  after_during_ns: number;
+  gain_during: number;
+  difference: string;
 }
 
 export interface Load {

@@ -25,8 +25,13 @@ function rows(list: Upgrade[]): HTMLElement {
     ["what if", "cables ", "then ", "difference "],
     list.map((u) => [
       u.advised ? el("b", { title: u.links.join(", ") }, u.name) : el("span", { title: u.links.join(", ") }, u.name),
-      upgradeKinds.includes(u.kind) ? u.links.length.toLocaleString("en") : "", format.time(u.after_ns),
-      `${u.gain < 0 ? "" : "+"}${(100 * u.gain).toFixed(1)} %`,
+      upgradeKinds.includes(u.kind) ? u.links.length.toLocaleString("en") : "", times(u), u.difference,
     ]),
   );
+}
+
+// times is the time of all calls after a change, or the two times between which it is.
+function times(u: Upgrade): string {
+  const ends = [u.after_ns, u.after_during_ns].map(format.time);
+  return u.difference.includes(" to ") ? ends.join(" to ") : ends[0];
 }
