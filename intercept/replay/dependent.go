@@ -61,19 +61,53 @@ func NewCalls(t *messages.Trace, between Between) *Calls {
 func (c *Calls) Odd() int { return c.graph.late }
 
 // Computed counts the posts, and the beginnings of calls, that came later than all that they are known to
-// wait for, and sums by how much: ranks computed meanwhile, or waited for what is not known. The beginning
-// of the recording does not count.
+// wait for, of the rank that was late for the longest time, and sums by how much: it computed meanwhile, or waited for
+// what is not known. The beginning of the recording does not count, nor do calls that have not ended.
 func (c *Calls) Computed() (posts int, ns int64) {
+	type late struct {
+		posts int
+		ns    int64
+	}
+	ranks := map[[2]int]late{}
 	for i, gap := range c.gap {
-		n := int32(i)
-		isPost := i < 4*len(c.trace.Messages) && (n%4 == posted(0) || n%4 == received(0)) && c.recorded.FlowOf[i/4] >= 0
-		isBegin := i >= 4*len(c.trace.Messages) && (n-c.graph.begin(0))%2 == 0
-		if gap > 0 && c.graph.at[i] > gap && (isPost || isBegin) {
-			posts++
-			ns += gap
+		if key, ok := c.lateRank(int32(i)); ok && gap > 0 && c.graph.at[i] > gap {
+			l := ranks[key]
+			ranks[key] = late{l.posts + 1, l.ns + gap}
+		}
+	}
+	for _, l := range ranks {
+		if l.ns > ns || l.ns == ns && l.posts > posts {
+			posts, ns = l.posts, l.ns
 		}
 	}
 	return posts, ns
+}
+
+// lateRank is the job and the rank that posts or begins a call at a node. ok is false of other nodes, and of calls that
+// have not ended.
+func (c *Calls) lateRank(n int32) (key [2]int, ok bool) {
+	g := c.graph
+	if n >= g.begin(0) {
+		k := int(n-g.begin(0)) / 2
+		if k >= len(g.parts) || n != g.begin(k) {
+			return key, false
+		}
+		p := &g.parts[k]
+		return [2]int{p.job, p.rank}, c.trace.HasEnded(&c.trace.Calls[p.call])
+	}
+	i := int(n) / 4
+	m := &c.trace.Messages[i]
+	if call := c.trace.CallOf(m); c.recorded.FlowOf[i] < 0 || call >= 0 && !c.trace.HasEnded(&c.trace.Calls[call]) ||
+		!m.Received {
+		return key, false
+	}
+	switch n {
+	case posted(i):
+		return [2]int{m.Job, m.Sender}, true
+	case received(i):
+		return [2]int{m.Job, m.Receiver}, true
+	}
+	return key, false
 }
 
 // LeavesOpen says whether a rank began a call, or a computation, later than what it had waited for ended, so that it

@@ -28,7 +28,8 @@ func of(t *testing.T, f *replay.Fabric, tr *messages.Trace, c Change) *Result {
 func near(ns int64, us float64) bool { return float64(ns) > 990*us && float64(ns) < 1060*us }
 
 // Both jobs share the receiving port, so each takes twice as long; alone it does not. The second post
-// moves with what it waits for, and what the rank computed before it stays.
+// moves with what it waits for, and what the rank computed before it stays. If the rank computed during its first call
+// too, it makes the second one when it did.
 func TestChanges(t *testing.T) {
 	f := replaytest.Fabric(t, 3)
 	tr := replaytest.TwoJobs(t, f)
@@ -37,20 +38,23 @@ func TestChanges(t *testing.T) {
 		all[h] = h
 	}
 	for name, tc := range map[string]struct {
-		change        Change
-		before, after float64 // us, of all calls
-		calls         int
+		change                Change
+		before, after, during float64 // us, of all calls
+		calls                 int
 	}{
-		"nothing":     {Change{}, 200 + 30 + 100, 200 + 30 + 100, 3},
-		"without B":   {Change{Without: map[int]bool{1: true}}, 200 + 30 + 100, 100 + 30 + 100, 2},
-		"twice":       {Change{Hops: all, Spec: Faster(2)}, 200 + 30 + 100, 100 + 30 + 50, 3},
-		"one port":    {Change{Hops: []int{3}, Spec: Faster(2)}, 200 + 30 + 100, 100 + 30 + 100, 3},
-		"other links": {Change{Fabric: replaytest.Fabric(t, 3)}, 200 + 30 + 100, 200 + 30 + 100, 3},
+		"nothing":     {Change{}, 200 + 30 + 100, 200 + 30 + 100, 200 + 30 + 100, 3},
+		"without B":   {Change{Without: map[int]bool{1: true}}, 200 + 30 + 100, 100 + 30 + 100, 230 + 100, 2},
+		"twice":       {Change{Hops: all, Spec: Faster(2)}, 200 + 30 + 100, 100 + 30 + 50, 230 + 50, 3},
+		"half":        {Change{Hops: all, Spec: Faster(0.5)}, 200 + 30 + 100, 400 + 30 + 200, 400 + 200, 3},
+		"one port":    {Change{Hops: []int{3}, Spec: Faster(2)}, 200 + 30 + 100, 100 + 30 + 100, 230 + 100, 3},
+		"other links": {Change{Fabric: replaytest.Fabric(t, 3)}, 200 + 30 + 100, 200 + 30 + 100, 200 + 30 + 100, 3},
 	} {
 		r := of(t, f, tr, tc.change)
-		if !near(r.Before[0].Ns, tc.before) || !near(r.After[0].Ns, tc.after) || r.Before[0].Calls != tc.calls ||
+		if !near(r.Before[0].Ns, tc.before) || !near(r.After[0].Ns, tc.after) ||
+			!near(r.During[0].Ns, tc.during) || r.IsRange(0) != (tc.after != tc.during) || r.Before[0].Calls != tc.calls ||
 			r.Never != 0 {
-			t.Errorf("%s: %+v, want %.0f us before, %.0f us after, %d calls", name, r, tc.before, tc.after, tc.calls)
+			t.Errorf("%s: %+v, want %.0f us before, %.0f or %.0f us after, %d calls", name, r, tc.before, tc.after,
+				tc.during, tc.calls)
 		}
 	}
 	if _, err := New(f, tr).Of([]Change{{Fabric: replaytest.Fabric(t, 4)}}); err == nil ||

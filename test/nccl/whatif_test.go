@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	recorded "github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/intercept/whatif"
 )
 
 // whatIf is what `ddlemu whatif --json` prints.
@@ -29,6 +32,7 @@ type whatIf struct {
 			Calls    int
 			Before   float64 `json:"before_ns"`
 			After    float64 `json:"after_ns"`
+			During   float64 `json:"after_during_ns"`
 		}
 	}
 }
@@ -167,6 +171,69 @@ func TestWhatIfWithinNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What overlaps calls keeps its time. From a replay on either fabric, the other's time is known: exactly, because the
+// software CUDA notes what streams compute; and without these notes between the two cases.
+func TestWhatIfOfOverlap(t *testing.T) {
+	t.Parallel()
+	var hidden, part []string
+	for i := 1; i <= 3; i++ {
+		hidden = append(hidden, fmt.Sprintf(`{"op":"calc","ns":1000000,"stream":"compute","id":%d}`, i),
+			fmt.Sprintf(`{"op":"coll","func":"AllReduce","count":328704,"type":"float32","stream":"nccl","after":[%d]}`, i))
+		part = append(part, fmt.Sprintf(`{"op":"calc","ns":300000,"stream":"compute","id":%d}`, i),
+			fmt.Sprintf(`{"op":"coll","func":"AllReduce","count":657408,"type":"float32","stream":"nccl","after":[%d]}`, i))
+	}
+	for name, ops := range map[string][]string{"hidden": hidden, "partly hidden": part} {
+		t.Run(name, func(t *testing.T) {
+			path := workloadFile(t, `"ranks":2`, append(ops, `{"op":"wait"}`, `{"op":"step"}`)...)
+			run := func(rate string) (dir string) {
+				dir = filepath.Join(t.TempDir(), "t")
+				replay(t, path, "--profile", "eth25-tcp", "--bw", rate, "--jitter", "none", "--steps", "2", "--trace", dir)
+				return dir
+			}
+			slow, fast := run("25Gbps"), run("50Gbps")
+			for _, tc := range []struct {
+				from, to string
+				factor   float64
+			}{{slow, fast, 2}, {fast, slow, 0.5}} {
+				all := whatIfOf(t, tc.from, "--bw", fmt.Sprintf("%vx", tc.factor)).Changes[0]
+				is := whatIfOf(t, tc.to, "--bw", "1x").Changes[0].Functions[0].Before
+				if f := all.Functions[0]; math.Abs(f.After/is-1) > 1e-4 || f.During != f.After || f.Before == is {
+					t.Errorf("x%v: %.0f ns, predicted %.0f and %.0f ns", tc.factor, is, f.After, f.During)
+				}
+				least, most := withoutComputations(t, tc.from, tc.factor)
+				if least >= most || is < least*(1-1e-4) || is > most*(1+1e-4) {
+					t.Errorf("x%v: %.0f ns, without computations predicted %.0f to %.0f ns", tc.factor, is, least, most)
+				}
+			}
+		})
+	}
+}
+
+// withoutComputations are the two times between which whatif expects all calls of a trace with faster links, if nothing
+// is known of streams.
+func withoutComputations(t *testing.T, dir string, faster float64) (least, most float64) {
+	t.Helper()
+	trace, err := messages.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fabric, err := recorded.LoadFabric(dir, trace.Ranks[0].TimeScale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace.Kernels = nil
+	change := whatif.Change{Spec: whatif.Faster(faster)}
+	for h := range fabric.Hops {
+		change.Hops = append(change.Hops, h)
+	}
+	results, err := whatif.New(fabric, trace).Of([]whatif.Change{change})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, during := float64(results[0].After[0].Ns), float64(results[0].During[0].Ns)
+	return min(after, during), max(after, during)
 }
 
 // Sends and receives of a program wait for each other as NCCL's proxy and kernels make them: on an oversubscribed

@@ -349,12 +349,12 @@ const rangeNote = "the first of two figures holds if the ranks computed only whe
 
 // computedNote says what time stays as it was recorded. timed: the nodes took time.
 func computedNote(posts int, us float64, timed bool) string {
-	why := "as if the ranks had computed meanwhile"
+	why := "as if it had computed meanwhile"
 	if timed {
 		why = "because of the time of the nodes (launches, kernels, links within them), or of a computation"
 	}
-	return fmt.Sprintf("posts and calls came later %d times than all that NCCL's schedules say, by %.3f us together, %s: "+
-		"that time stays as it was recorded", posts, us, why)
+	return fmt.Sprintf("posts and calls of a rank came later up to %d times than all that NCCL's schedules say, by %.3f us "+
+		"together, %s: that time stays as it was recorded", posts, us, why)
 }
 
 // isRandom says whether a fabric, before or after a change, draws something at random.
