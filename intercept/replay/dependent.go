@@ -62,7 +62,7 @@ func (c *Calls) Odd() int { return c.graph.late }
 
 // Computed counts the posts, and the beginnings of calls, that came later than all that they are known to
 // wait for, of the rank that was late for the longest time, and sums by how much: it computed meanwhile, or waited for
-// what is not known. The beginning of the recording does not count, nor do calls that have not ended.
+// what is not known. The beginning of the recording does not count, nor do calls that have not ended or have no messages.
 func (c *Calls) Computed() (posts int, ns int64) {
 	type late struct {
 		posts int
@@ -93,7 +93,8 @@ func (c *Calls) lateRank(n int32) (key [2]int, ok bool) {
 			return key, false
 		}
 		p := &g.parts[k]
-		return [2]int{p.job, p.rank}, c.trace.HasEnded(&c.trace.Calls[p.call])
+		call := &c.trace.Calls[p.call]
+		return [2]int{p.job, p.rank}, len(call.Messages) > 0 && c.trace.HasEnded(call)
 	}
 	i := int(n) / 4
 	m := &c.trace.Messages[i]

@@ -96,7 +96,11 @@ func adviceText(changes []Change, results []*Result, best, all int) string {
 
 // onlyAll says that no part of the fabric brings as much as all links, and what comes nearest.
 func onlyAll(changes []Change, results []*Result, all int) string {
-	text := fmt.Sprintf("only %s together bring %s", changes[all].Name, results[all].Text())
+	links := changes[all].Name
+	if parts := changes[all].Links; len(parts) == 2 && !strings.ContainsAny(parts[0]+parts[1], ":>") {
+		links = fmt.Sprintf("both NICs x%d", Factor)
+	}
+	text := fmt.Sprintf("only %s together bring %s", links, results[all].Text())
 	part := -1
 	for i := range changes {
 		if i != all && changes[i].IsUpgrade() && (part < 0 || results[i].Cautious() < results[part].Cautious()) {

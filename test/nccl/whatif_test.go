@@ -395,6 +395,9 @@ func TestWorthOfLinks(t *testing.T) {
 		}
 	}
 	checkReportedUpgrades(t, dir, got)
+	if on := whatIfOf(t, dir, "--on", "ndr400").Changes[0]; math.Abs(on.Gain-got.Changes[0].Gain) > 0.3 || on.Gain > -0.3 {
+		t.Errorf("on the profile: %+v", on)
+	}
 	for want, args := range map[string][]string{
 		"is no factor":                {dir, "--bw", "-2x"},
 		"say what changes":            {dir, "--link", "node0:node1"},
@@ -404,6 +407,7 @@ func TestWorthOfLinks(t *testing.T) {
 		"no ledger in":                {t.TempDir()},
 		"whatif takes the folders":    {},
 		"--on: give no other change":  {dir, "--on", slow, "--bw", "2x"},
+		"is no file and no profile":   {dir, "--on", "nowhere"},
 	} {
 		out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"whatif"}, args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {

@@ -5,8 +5,11 @@ package tracecmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +106,7 @@ as much as any.
 	flags.AddRest(fs)
 	fs.StringVar(&o.Link, "link", "", "`links` to change, as for `ddlemu shape`, several with commas (default: all between nodes)")
 	fs.StringVar(&o.Without, "without-job", "", "leave out the job with this `name`: that of its folder")
-	fs.StringVar(&o.On, "on", "", "play the calls on the fabric of this `file`")
+	fs.StringVar(&o.On, "on", "", "play the calls on the fabric of this `file or profile`")
 	fs.IntVar(&o.Top, "top", o.Top, "with nothing changed: try so many `cables` and NICs alone")
 	o.flags = fs
 	g.AddJSONFlag(fs)
@@ -167,7 +170,7 @@ func (o *whatIfOptions) change(f *replay.Fabric, t *messages.Trace) (c whatif.Ch
 		names = append(names, "without "+o.Without)
 	}
 	if o.On != "" {
-		if c.Fabric, err = otherFabric(o.On, f.TimeScale); err != nil {
+		if c.Fabric, err = otherFabric(o.On, f); err != nil {
 			return c, err
 		}
 		names = append(names, "on "+o.On)
@@ -287,9 +290,9 @@ func patched(kind link.HopKind, s link.Spec, patch configs.LinkPatch) link.Spec 
 	return fabric.Spec(l)
 }
 
-// otherFabric reads a fabric file.
-func otherFabric(path string, scale int) (*replay.Fabric, error) {
-	c, err := configs.Load(configs.Source{File: path, Getenv: func(string) string { return "" }})
+// otherFabric reads a fabric file, or takes a profile with the nodes of the recorded fabric.
+func otherFabric(name string, recorded *replay.Fabric) (*replay.Fabric, error) {
+	c, err := otherConfig(name, recorded.Config.Nodes)
 	if err != nil {
 		return nil, cli.BadInput("--on: %w", err)
 	}
@@ -297,7 +300,21 @@ func otherFabric(path string, scale int) (*replay.Fabric, error) {
 	if err != nil {
 		return nil, cli.BadInput("--on: %w", err)
 	}
-	return &replay.Fabric{Fabric: fab, TimeScale: scale}, nil
+	return &replay.Fabric{Fabric: fab, TimeScale: recorded.TimeScale}, nil
+}
+
+func otherConfig(name string, nodes int) (*configs.Fabric, error) {
+	if slices.Contains(configs.AllProfileNames(), name) {
+		c, err := configs.Profile(name)
+		if err == nil {
+			c.Nodes = nodes
+		}
+		return c, err
+	}
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is no file and no profile: see `ddlemu profiles`", name)
+	}
+	return configs.Load(configs.Source{File: name, Getenv: func(string) string { return "" }})
 }
 
 // studyNotes say what the results do not rest on. timed: the nodes took time.
