@@ -62,7 +62,8 @@ func (c *Calls) Odd() int { return c.graph.late }
 
 // Computed counts the posts, and the beginnings of calls, that came later than all that they are known to
 // wait for, of the rank that was late for the longest time, and sums by how much: it computed meanwhile, or waited for
-// what is not known. The beginning of the recording does not count, nor do calls that have not ended or have no messages.
+// what is not known. The beginning of the recording does not count, nor do calls without messages
+// or without an end.
 func (c *Calls) Computed() (posts int, ns int64) {
 	type late struct {
 		posts int

@@ -232,8 +232,8 @@ func (g *graph) addBarriers(known []explanation) {
 	}
 }
 
-// waitTogether makes ranks begin a call after others' moments. Ranks that computed during their calls wait only for what
-// happened when they began.
+// waitTogether makes ranks begin a call after others' moments. Ranks that computed during their calls wait only for
+// what happened when they began.
 func (g *graph) waitTogether(all []int, others []int32, known []explanation) {
 	begin := g.parts[all[0]].begin
 	if g.between == Computing && !slices.ContainsFunc(others, func(n int32) bool { return g.at[n] == begin }) {

@@ -194,7 +194,8 @@ type explanation struct {
 }
 
 // makeOp adds the moment at which a program made an operation, if ranks computed during their calls. last are the
-// operations that had ended last when it began, and waits are those of them that it waited for: they ended when it began.
+// operations that had ended last when it began, and waits are those of them that it waited for: they ended when it
+// began.
 func (g *graph) makeOp(job int, r *rankOps, o op, last []op) (made int32, waits []op) {
 	if len(last) > 0 && last[0].end == o.begin && o.begin > o.made || o.part < 0 {
 		waits = slices.DeleteFunc(last, func(l op) bool { return l.end < o.begin })

@@ -143,7 +143,8 @@ type Result struct {
 	Never         int  // posts that never come
 }
 
-// Gain is by how much the time of all calls changes, if ranks computed only when a call had ended: -0.2 is a fifth less.
+// Gain is by how much the time of all calls changes, if ranks computed only when a call had ended: -0.2 is a fifth
+// less.
 func (r *Result) Gain() float64 { return gain(r.Before[0].Ns, r.After[0].Ns) }
 
 // GainDuring is that if ranks computed during their calls too.
@@ -202,8 +203,8 @@ func (s *Study) Of(changes []Change) ([]*Result, error) {
 	return results, nil
 }
 
-// playAll plays the calls with nothing changed, and with each change; then the same if ranks computed during them, unless
-// that makes no difference.
+// playAll plays the calls with nothing changed, and with each change; then the same if ranks computed during them,
+// unless that makes no difference.
 func (s *Study) playAll(changes []Change) ([]*replay.Played, error) {
 	n := 1 + len(changes)
 	all := []*replay.Calls{s.calls}
