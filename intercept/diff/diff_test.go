@@ -109,3 +109,11 @@ func TestSettings(t *testing.T) {
 		t.Error("a damaged fabric file was read")
 	}
 }
+
+// Where the figures of fabrics are from is no difference between them.
+func TestSourcesAreNoSettings(t *testing.T) {
+	got, err := Settings([]byte("nodes: 2\nsources: [a long title]\nfitted_to: [x]"), []byte("nodes: 2\nsources: [b]"))
+	if err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}

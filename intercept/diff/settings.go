@@ -26,6 +26,10 @@ func Settings(a, b []byte) ([]Setting, error) {
 			return nil, fmt.Errorf("read a fabric: %w", err)
 		}
 		flat[i] = map[string]string{}
+		if fields, ok := tree.(map[string]any); ok { // where the figures are from is long, and changes nothing
+			delete(fields, "sources")
+			delete(fields, "fitted_to")
+		}
 		flatten(flat[i], "", tree)
 	}
 	var names []string
