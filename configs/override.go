@@ -129,6 +129,18 @@ func (f *Fabric) validateTrunkOverride(field string, p Pattern, o *LinkOverride,
 	return nil
 }
 
+// Near says which links between switches are named similarly to what a user gave; some of all links if none is.
+func (n *Net) Near(name string) string {
+	var all []string
+	for _, l := range n.Links {
+		all = append(all, n.Switches[l.From]+":"+n.Switches[l.To])
+	}
+	if near := Nearest(name, all); len(near) > 0 {
+		return "did you mean " + orList(near) + "?"
+	}
+	return "between its switches there are " + n.some()
+}
+
 // some lists up to three links between switches.
 func (n *Net) some() string {
 	var names []string

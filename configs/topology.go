@@ -89,6 +89,18 @@ func ParseECMP(s string) (string, error) {
 // IsStar reports whether t is one ideal switch.
 func (t *Topology) IsStar() bool { return cmp.Or(t.Kind, topology.Star) == topology.Star }
 
+// HasSeveralPaths reports whether some two NICs are joined by several equally short paths. A topology that is not valid
+// has none.
+func (f *Fabric) HasSeveralPaths() bool {
+	perFlow := *f
+	if perFlow.Topology.IsStar() {
+		return false
+	}
+	perFlow.Topology.ECMP = PerFlow
+	net, err := perFlow.Net()
+	return err == nil && net.Several()
+}
+
 // topologyKeys are the keys that each kind of topology has besides kind.
 var topologyKeys = map[string][]string{
 	topology.Star: {}, topology.Rail: {"spines", "oversubscription", "ecmp", "trunk"}, topology.LeafSpine: {"leaves",

@@ -43,6 +43,26 @@ func (r *Routes) FlowPath(src, dst int, id uint64) []int {
 	return path
 }
 
+// Several reports whether flows between some two NICs have more than one path. It is known with paths per flow.
+func (r *Routes) Several() bool {
+	f := r.Flows
+	if f == nil {
+		return false
+	}
+	seen := map[[2]int]bool{} // all NICs of a switch have the paths of one
+	for src, from := range f.Graph.Home {
+		for dst, to := range f.Graph.Home {
+			if ends := [2]int{from, to}; from != to && !seen[ends] && !f.Given[src*r.NICs+dst] {
+				seen[ends] = true
+				if len(r.All(src, dst)) > 1 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // All are the paths that flows from NIC src to NIC dst can use.
 func (r *Routes) All(src, dst int) [][]int {
 	f := r.Flows

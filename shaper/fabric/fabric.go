@@ -299,7 +299,11 @@ func (f *Fabric) Select(pattern string) ([]int, error) {
 		}
 	}
 	if len(hops) == 0 {
-		return nil, &configs.Error{Err: fmt.Errorf("%q matches no link of fabric %s", pattern, f.Config.Name)}
+		err := fmt.Errorf("%q matches no link of fabric %s", pattern, f.Config.Name)
+		if p.Trunk() {
+			err = fmt.Errorf("%w: %s", err, f.Net.Near(pattern))
+		}
+		return nil, &configs.Error{Err: err}
 	}
 	return hops, nil
 }

@@ -585,3 +585,17 @@ func TestRedOp(t *testing.T) {
 		}
 	}
 }
+
+// The last lines of ddlemu bench are known, and others that look alike are not.
+func TestEndOfBench(t *testing.T) {
+	const row = "1048576 262144 float sum -1 890 1.18 1.18 0 890 1.18 1.18 0\n"
+	for text, want := range map[string]int{
+		"verdict: VALID": 0, "verdict: INVALID": 0, "verdict: incomplete": 0,
+		"ddlemu: 1 of 3 rows not as asked for: it took 2µs": 0, "the verdict: VALID": 1, "verdict: VALID or not": 1,
+	} {
+		log, err := Read(strings.NewReader(row + text + "\n"))
+		if err != nil || log.Foreign != want {
+			t.Errorf("%s: %d lines are not understood, want %d: %v", text, log.Foreign, want, err)
+		}
+	}
+}

@@ -48,6 +48,9 @@ var ncclVersion = regexp.MustCompile(`\bNCCL (?:version )?(2\.[0-9]+\.[0-9]+)`)
 // outOfBounds matches the line with which nccl-tests sums up its checks, also if its "#" was lost.
 var outOfBounds = regexp.MustCompile(`\bOut of bounds values +: (\d+)\b`)
 
+// ending matches the line after ddlemu bench's table, and the one on standard error that may follow it.
+var ending = regexp.MustCompile(`^\s*(verdict: [A-Za-z]+|ddlemu: .*)\s*$`)
+
 // program matches the name of one of nccl-tests' programs.
 var program = regexp.MustCompile(`\b([a-z]+(?:_[a-z]+)?)_perf\b`)
 
@@ -96,7 +99,7 @@ func (p *parser) line(n int, text string) {
 			p.nextName = m[1]
 		}
 	}
-	if len(p.found) == 0 && len(words) > 0 {
+	if len(p.found) == 0 && len(words) > 0 && !ending.MatchString(text) {
 		p.foreign(n, text)
 	}
 }

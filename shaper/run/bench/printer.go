@@ -69,6 +69,14 @@ type Summary struct {
 	Budget *BudgetSummary
 	// Baseline is the comparison with an earlier run; nil if there is none.
 	Baseline *baseline.Comparison
+	// Failures are what of the rows is not as the user asked for; not judged if the verdict is not VALID.
+	Failures []Miss
+}
+
+// Miss is a time of a row that is not as asked for. The names are those of JSON.
+type Miss struct {
+	Type string `json:"type"` // the flag that asks for it, without dashes
+	Text string `json:"text"`
 }
 
 // BudgetSummary says what a budget has cost. The names are those of JSON.

@@ -93,6 +93,7 @@ type jsonPrinter struct {
 		Budget   *BudgetSummary    `json:"budget,omitempty"`
 		// with an earlier run
 		Baseline *baseline.Comparison `json:"baseline,omitempty"`
+		Failures []Miss               `json:"failures,omitempty"` // rows that are not as asked for
 	}
 }
 
@@ -122,7 +123,7 @@ func (p *jsonPrinter) End(s Summary) error {
 		append([]verdict.Finding{}, v.Findings...)
 	p.document.Header.Notes = append(p.document.Header.Notes, v.Notes...)
 	p.document.Wrong, p.document.AvgBusB, p.document.Budget = s.Wrong, rounded(s.AvgBusBW), s.Budget
-	p.document.Baseline = s.Baseline
+	p.document.Baseline, p.document.Failures = s.Baseline, s.Failures
 	encoder := json.NewEncoder(p.w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(p.document)

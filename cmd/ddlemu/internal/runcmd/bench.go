@@ -516,6 +516,6 @@ func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() benc
 		case o.CSV:
 			to = bench.NewCSV(g.Stdout)
 		}
-		return o.baseline.printer(bench.NewBoth(to, also))
+		return o.limits.printer(o.baseline.printer(bench.NewBoth(to, also)))
 	}
 }

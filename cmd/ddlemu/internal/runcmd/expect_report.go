@@ -57,15 +57,17 @@ func printForecast(w io.Writer, r *emulate.Report, several bool) {
 	}
 }
 
-// printBelow prints what belongs to the rows of a table: the busiest hop of the largest one, and what the times lack.
+// printBelow prints what belongs to the rows of a table: the busiest hop of the largest one or of each, and what the times lack.
 func printBelow(w io.Writer, r *emulate.Report) {
 	below := bench.NotInText(r.NotIn)
 	if r.HasLog && below != nil { // the times of the log may have all of it
 		below = []string{"not in the model's times: " + strings.Join(r.NotIn, "; ")}
 	}
-	if size, hop := r.Busiest(); hop != nil {
-		below = append([]string{fmt.Sprintf("busiest hop of %s: %s", units.Count(int(size), "byte"), hop)}, below...)
+	var hops []string
+	for _, row := range r.Busiest() {
+		hops = append(hops, fmt.Sprintf("busiest hop of %s: %s", units.Count(int(row.Size), "byte"), row.Busiest))
 	}
+	below = append(hops, below...)
 	if len(below) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(below, "\n"))
 	}

@@ -4,6 +4,7 @@ package runcmd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,25 @@ func TestOtherNodes(t *testing.T) {
 	} {
 		if got := fmt.Sprint(otherNodes(test.hosts, test.nodes)); got != test.want {
 			t.Errorf("%d hosts, %d nodes: %s", test.hosts, test.nodes, got)
+		}
+	}
+}
+
+// The busiest hop of each row is named if there are few, else that of the largest.
+func TestBusiestHops(t *testing.T) {
+	for rows, want := range map[int][]int64{1: {1}, 3: {1, 2, 3}, 4: {4}} {
+		var all []emulate.Forecast
+		for i := range rows {
+			f := broadcastRows()[0]
+			f.Case.Size = int64(i + 1)
+			all = append(all, f)
+		}
+		var got []int64
+		for _, row := range emulate.NewReport(all, 2, nil).Busiest() {
+			got = append(got, row.Size)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("of %d rows: %v, want %v", rows, got, want)
 		}
 	}
 }

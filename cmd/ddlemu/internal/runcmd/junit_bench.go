@@ -95,18 +95,18 @@ type judges struct {
 }
 
 // missed returns what of a row is not as asked for. Its first time is number first of the run.
-func (j *judges) missed(r bench.Row, first int) []miss {
+func (j *judges) missed(r bench.Row, first int) []bench.Miss {
 	out := j.limits.missed(r)
 	for i := range r.Measurements() {
 		if slower := j.baseline.SlowerAt(first + i); slower != nil {
-			out = append(out, miss{"baseline", slower.String()})
+			out = append(out, bench.Miss{Type: "baseline", Text: slower.String()})
 		}
 	}
 	return out
 }
 
 // judgeCase sets the error or the failure of a row: an INVALID verdict comes first, because then its times say nothing.
-func judgeCase(c *junit.Case, r bench.Row, v verdict.Verdict, missed []miss) {
+func judgeCase(c *junit.Case, r bench.Row, v verdict.Verdict, missed []bench.Miss) {
 	wrong := int64(0)
 	for _, m := range r.Measurements() {
 		if wrong += m.Wrong; m.Wrong > 0 && c.Failure == nil {
@@ -121,8 +121,8 @@ func judgeCase(c *junit.Case, r bench.Row, v verdict.Verdict, missed []miss) {
 	case len(missed) > 0:
 		var lines []string
 		for _, m := range missed {
-			lines = append(lines, m.text)
+			lines = append(lines, m.Text)
 		}
-		c.Failure = &junit.Problem{Type: missed[0].flag, Message: missed[0].text, Text: strings.Join(lines, "\n")}
+		c.Failure = &junit.Problem{Type: missed[0].Type, Message: missed[0].Text, Text: strings.Join(lines, "\n")}
 	}
 }

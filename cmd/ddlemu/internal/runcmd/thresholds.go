@@ -44,19 +44,13 @@ func (t *thresholds) check() error {
 // any says whether something is asked for.
 func (t *thresholds) any() bool { return t.tolerance.set || t.minBusBW > 0 || t.maxTime > 0 }
 
-// miss is a half of a row that is not as asked for.
-type miss struct {
-	flag string // whose threshold it misses, without dashes
-	text string
-}
-
 // missed returns what of a row is not as asked for. A row that moves nothing is held to the time only.
-func (t *thresholds) missed(r bench.Row) []miss {
-	var out []miss
+func (t *thresholds) missed(r bench.Row) []bench.Miss {
+	var out []bench.Miss
 	for _, m := range r.Measurements() {
 		add := func(flag, format string, args ...any) {
 			out = append(out,
-				miss{flag, fmt.Sprintf("%d bytes %s: ", r.Size, bench.Place(m.InPlace)) + fmt.Sprintf(format, args...)})
+				bench.Miss{Type: flag, Text: fmt.Sprintf("%d bytes %s: ", r.Size, bench.Place(m.InPlace)) + fmt.Sprintf(format, args...)})
 		}
 		switch {
 		case !t.tolerance.set || r.Size == 0:
@@ -79,7 +73,7 @@ func (t *thresholds) missed(r bench.Row) []miss {
 
 // judge returns an error if rows are not as asked for.
 func (t *thresholds) judge(rows []bench.Row) error {
-	var all []miss
+	var all []bench.Miss
 	n := 0
 	for _, r := range rows {
 		m := t.missed(r)
@@ -89,11 +83,40 @@ func (t *thresholds) judge(rows []bench.Row) error {
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%d of %s not as asked for: %s", n, units.Count(len(rows), "row"), all[0].text)
+	text := fmt.Sprintf("%d of %s not as asked for: %s", n, units.Count(len(rows), "row"), all[0].Text)
 	if more := len(all) - 1; more > 0 {
 		text += fmt.Sprintf("; and %d more, which --junit FILE lists", more)
 	}
 	return &missedError{text}
+}
+
+// printer returns a printer that prints with to and adds to the end of the output what is not as asked for.
+func (t *thresholds) printer(to bench.Printer) bench.Printer {
+	if !t.any() {
+		return to
+	}
+	return &holding{Printer: to, limits: t}
+}
+
+// holding is a printer that holds the rows to what is asked of them.
+type holding struct {
+	bench.Printer
+	limits   *thresholds
+	failures []bench.Miss
+}
+
+// Row holds a row to the limits.
+func (h *holding) Row(r bench.Row) error {
+	h.failures = append(h.failures, h.limits.missed(r)...)
+	return h.Printer.Row(r)
+}
+
+// End ends the output with the failures, unless the times say nothing.
+func (h *holding) End(s bench.Summary) error {
+	if s.Verdict.Valid {
+		s.Failures = h.failures
+	}
+	return h.Printer.End(s)
 }
 
 // missedError says which rows miss the user's thresholds: exit status 1.

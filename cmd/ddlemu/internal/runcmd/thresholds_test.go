@@ -3,7 +3,10 @@
 package runcmd
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +95,7 @@ func TestThresholds(t *testing.T) {
 			continue
 		}
 		for i, want := range tc.want {
-			if text := got[i].flag + " " + got[i].text; !strings.HasPrefix(text, want) {
+			if text := got[i].Type + " " + got[i].Text; !strings.HasPrefix(text, want) {
 				t.Errorf("%s: %q, want %q", tc.args, text, want)
 			}
 		}
@@ -125,5 +128,32 @@ func TestThresholdError(t *testing.T) {
 	if err := o.judge([]bench.Row{{Size: 8, OutOfPlace: bench.Measurement{Time: 2000}}}); strings.Contains(err.Error(),
 		"more, which") || !strings.HasPrefix(err.Error(), "1 of 1 row ") {
 		t.Error(err)
+	}
+}
+
+// The output ends with what is not as asked for, as JUnit has it, unless its times say nothing.
+func TestThresholdsInJSON(t *testing.T) {
+	o, err := asked(t, "--max-time=1us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := bench.Row{Size: 16, OutOfPlace: bench.Measurement{Time: 2000}}
+	for valid, want := range map[bool][]bench.Miss{
+		true:  {{Type: "max-time", Text: "16 bytes out of place: it took 2µs, --max-time is 1µs"}},
+		false: nil,
+	} {
+		var document bytes.Buffer
+		p := o.printer(bench.NewJSON(&document))
+		var s bench.Summary
+		s.Verdict.Valid = valid
+		if err := errors.Join(p.Begin(bench.Header{}), p.Row(row), p.End(s)); err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Failures []bench.Miss `json:"failures"`
+		}
+		if err := json.Unmarshal(document.Bytes(), &got); err != nil || !slices.Equal(got.Failures, want) {
+			t.Errorf("valid %v: %+v, %v, want %+v", valid, got.Failures, err, want)
+		}
 	}
 }

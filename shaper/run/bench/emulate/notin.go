@@ -60,7 +60,7 @@ func (o *Options) notInNetwork(c *configs.Fabric, model bool) (all []string) {
 	switch {
 	case c.Topology.IsStar():
 		all = append(all, "trunks (topology star)")
-	case c.Topology.ECMP != configs.PerFlow:
+	case c.Topology.ECMP != configs.PerFlow && c.HasSeveralPaths():
 		all = append(all, "several paths between two NICs (ECMP by pair)")
 	}
 	if o.Shared == "" || model {

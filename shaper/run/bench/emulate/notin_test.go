@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
@@ -20,6 +21,10 @@ func TestNotIn(t *testing.T) {
 		stack = "kernel network stack"
 		nics  = "NIC time per message"
 	)
+	leaves := func(spines int) configs.Topology {
+		return configs.Topology{Kind: "leaf-spine", Leaves: 2, Spines: spines,
+			Trunk: configs.LinkPatch{Latency: new(600 * time.Nanosecond)}}
+	}
 	for _, tc := range []struct {
 		name, profile string
 		change        func(*configs.Fabric)
@@ -48,11 +53,14 @@ func TestNotIn(t *testing.T) {
 			want: []string{star, jobs}},
 		{name: "one node", profile: "hgx-h100-ndr400", change: func(c *configs.Fabric) { c.GPUsPerNode = 8 },
 			o: Options{GPUTime: "that of h100-sxm"}, measured: true, nodes: 1},
-		{name: "ECMP by pair", profile: "ndr400", change: func(c *configs.Fabric) { c.Topology.Kind = "leaf-spine" },
+		{name: "ECMP by pair", profile: "ndr400", change: func(c *configs.Fabric) { c.Topology = leaves(2) },
 			o: Options{GPUTime: "none (add --gpu)"}, measured: true,
 			want: []string{"GPU and launch time (add --gpu)", nics, "several paths between two NICs (ECMP by pair)", jobs}},
+		{name: "one path", profile: "ndr400", change: func(c *configs.Fabric) { c.Topology = leaves(1) },
+			o: Options{GPUTime: "none (add --gpu)"}, measured: true,
+			want: []string{"GPU and launch time (add --gpu)", nics, jobs}},
 		{name: "ECMP by flow", profile: "ndr400",
-			change: func(c *configs.Fabric) { c.Topology.Kind, c.Topology.ECMP = "leaf-spine", configs.PerFlow },
+			change: func(c *configs.Fabric) { c.Topology, c.Topology.ECMP = leaves(2), configs.PerFlow },
 			o:      Options{GPUTime: "none (add --gpu)"}, measured: true,
 			want: []string{"GPU and launch time (add --gpu)", nics, jobs}},
 	} {
@@ -60,7 +68,7 @@ func TestNotIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.GPUsPerNode = 1
+		c.Nodes, c.GPUsPerNode = 2, 1
 		if tc.change != nil {
 			tc.change(c)
 		}

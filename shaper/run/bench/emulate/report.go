@@ -170,14 +170,28 @@ func (f *Forecast) row() ReportRow {
 	return row
 }
 
-// Busiest is the busiest hop of the largest call, with its size; nil if it is not known.
-func (r *Report) Busiest() (size int64, hop *bench.BusyHop) {
+// namedHops is for how many rows of a table the busiest hop of each is named.
+const namedHops = 3
+
+// Busiest are the rows whose busiest hop is worth a line: all if there are few of them, else the largest. Rows whose
+// busiest hop is not known are left out.
+func (r *Report) Busiest() []*ReportRow {
+	var known []*ReportRow
 	for i := range r.Rows {
-		if row := &r.Rows[i]; row.Busiest != nil && row.Size >= size {
-			size, hop = row.Size, row.Busiest
+		if row := &r.Rows[i]; row.Busiest != nil {
+			known = append(known, row)
 		}
 	}
-	return size, hop
+	if len(r.Rows) <= namedHops || len(known) == 0 {
+		return known
+	}
+	largest := known[0]
+	for _, row := range known {
+		if row.Size >= largest.Size {
+			largest = row
+		}
+	}
+	return []*ReportRow{largest}
 }
 
 // Failure says how much of the log is not as expected or cut, "" if nothing is.
