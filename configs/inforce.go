@@ -32,6 +32,7 @@ type InForce struct {
 	Shaped     int        `json:"links_shaped,omitempty"` // links changed by `ddlemu shape`, if Link lacks that
 
 	values []valueInForce
+	share  bool // GPUs share the NICs that join the nodes
 }
 
 // Override is a value that a flag, a variable or `ddlemu shape` has put in the place of the profile's or file's.
@@ -92,6 +93,7 @@ func (f *Fabric) InForce(base *Fabric) InForce {
 // place sets what depends on the number of nodes and GPUs, and renders the text.
 func (in *InForce) place(f *Fabric) {
 	in.GPUs, in.Trunks = f.GPUsPerNode, nil
+	in.share = f.Nodes > 1 && f.GPUsPerNode > f.NICsPerNode
 	if g, trunks := f.shapedTrunks(); g != nil {
 		in.Trunks = f.newTrunks(g, trunks)
 	}
@@ -144,7 +146,7 @@ func (in *InForce) render() {
 		switch v := &in.values[i]; {
 		case v.Now != v.Was:
 			in.Overridden = append(in.Overridden, v.Override)
-		case v.What == nicsValue && in.GPUs > in.NICs:
+		case v.What == nicsValue && in.share:
 			rest = append(rest, fmt.Sprintf("%s for %d GPUs", units.Count(in.NICs, "NIC"), in.GPUs))
 		case !v.quiet:
 			rest = append(rest, v.What+" "+v.Now)
@@ -204,7 +206,7 @@ func (in *InForce) Properties() (pairs []string) {
 	if in.Trunks != nil {
 		pairs = append(pairs, "trunks", in.Trunks.Text())
 	}
-	if in.GPUs > in.NICs {
+	if in.share {
 		pairs = append(pairs, "nics_for_gpus", fmt.Sprintf("%d for %d", in.NICs, in.GPUs))
 	}
 	return append(pairs, "gpu_time", in.GPUTime)

@@ -143,6 +143,11 @@ func TestInForceOfNodes(t *testing.T) {
 			t.Errorf("%q lacks %q", pairs, want)
 		}
 	}
+	one := *base
+	one.Nodes, one.GPUsPerNode, one.Topology = 1, 8, Topology{}
+	if in := in.Settle(&one, ""); strings.Contains(in.Text, "NIC for") || in.Trunks != nil {
+		t.Errorf("one node, whose NICs carry nothing: %q", in.Text)
+	}
 	f.Nodes, f.GPUsPerNode = 8, 1
 	if in = in.Settle(&f, ""); !strings.HasSuffix(in.Text, "trunks 400Gbps 600ns, 4:1") {
 		t.Errorf("with 4 nodes on a leaf: %q", in.Text)
