@@ -111,8 +111,8 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// Settle adds what a command settles after it has read the fabric: the number of nodes and their GPUs, the time of GPUs,
-// as [Fabric.GPUTimeText] says it, and what links then are, see [Fabric.SetNICRate].
+// Settle adds what a command settles after it has read the fabric: the nodes and their GPUs, the time of GPUs, as
+// [Fabric.GPUTimeText] says it, and what links then are, see [Fabric.SetNICRate].
 func (in InForce) Settle(f *Fabric, gpuTime string) InForce {
 	in.Link, in.GPUTime = f.Link.JSON(), gpuTime
 	in.place(f)
