@@ -214,7 +214,8 @@ func OfStatus(f *status.Reading, j *status.Job) Verdict {
 func NewInput(f *status.Reading, job state.JobStatus) Input {
 	fab, end := f.Fabric, f.Fabric.Config.Endpoint
 	in := Input{TimeScale: f.TimeScale, Job: job, Hops: f.InFile, Name: fab.HopName, Path: fab.Path,
-		FlowPaths: fab.PerFlow(), Nodes: fab.Config.Nodes, GPUs: fab.Config.GPUsPerNode, Endpoint: end.Overhead > 0 || end.Gap > 0 ||
+		FlowPaths: fab.PerFlow(), Nodes: fab.Config.Nodes, GPUs: fab.Config.GPUsPerNode,
+		Endpoint: end.Overhead > 0 || end.Gap > 0 ||
 			fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
 		in.Packets = PacketsOf(f)

@@ -57,7 +57,8 @@ func printForecast(w io.Writer, r *emulate.Report, several bool) {
 	}
 }
 
-// printBelow prints what belongs to the rows of a table: the busiest hop of the largest one or of each, and what the times lack.
+// printBelow prints what belongs to the rows of a table: the busiest hop of the largest one or of each, and what the
+// times lack.
 func printBelow(w io.Writer, r *emulate.Report) {
 	below := bench.NotInText(r.NotIn)
 	if r.HasLog && below != nil { // the times of the log may have all of it
