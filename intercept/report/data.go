@@ -191,7 +191,7 @@ type Upgrades struct {
 	List   []Upgrade `json:"list"`
 }
 
-// Upgrade is a change of links. The times are from the begin of the first call to the end of the last one.
+// Upgrade is a change of links. The times are from the start of the first call to the end of the last one.
 type Upgrade struct {
 	Name    string   `json:"name"`
 	Kind    string   `json:"kind"`  // as of `ddlemu whatif --json`

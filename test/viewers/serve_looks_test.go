@@ -13,7 +13,7 @@ import (
 const leafSpine = "../../configs/examples/leaf-spine.yaml"
 
 // The pages of small and large fabrics can be read on narrow and wide, light and dark screens. They open on the link
-// that was the busiest since the job's begin, also if the server was started after it.
+// that was the busiest since the job's start, also if the server was started after it.
 func TestServeLooks(t *testing.T) {
 	w := newUser(t)
 	spine := filepath.Join(t.TempDir(), "spine.yaml")

@@ -19,7 +19,7 @@ type Series struct {
 	Running bool   `json:"running"` // a job
 	// Whole says that the history begins with the job. Otherwise the job ran when the server was started.
 	Whole bool      `json:"whole"`
-	At    []int64   `json:"at_ns"` // time of the network since the begin, at the ends of the parts
+	At    []int64   `json:"at_ns"` // time of the network since the start of the job, at the ends of the parts
 	Busy  []float64 `json:"busy"`  // share of each part
 	Rate  []float64 `json:"bps"`   // payload in each part
 }

@@ -10,7 +10,7 @@ import * as units from "./units";
 const height = 150; // px of each chart
 const leastTicks = 35; // px between ticks of a scale
 
-// HistoryChart draws what one hop did since the begin of the last job: how busy it was, and at which rate it sent. Each
+// HistoryChart draws what one hop did since the start of the last job: how busy it was, and at which rate it sent. Each
 // has a chart of its own, because each has a unit of its own.
 export class HistoryChart {
   readonly element = el("div", { id: "history" });

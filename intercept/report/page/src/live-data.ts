@@ -46,7 +46,7 @@ export interface Hop extends Line {
   drops: number;
 }
 
-// Series is what one hop did since the begin of the last job, in parts of the time of the network.
+// Series is what one hop did since the start of the last job, in parts of the time of the network.
 export interface Series {
   id: string;
   hop: string;

@@ -39,7 +39,7 @@ class Bars {
     const parts = call.path ?? call.parts;
     const until = call.ended ? "its last byte" : "the end of the ledgers";
     const last = call.ended ? `last byte at ${call.last_rank}` : `${call.last_rank} waits for a message`;
-    const order = call.path ? `from its begin to ${until}` : "the largest cause first; the order is only known of the longest calls";
+    const order = call.path ? `from its start to ${until}` : "the largest cause first; the order is only known of the longest calls";
     return el(
       "div", { class: "critical" },
       el("h3", {}, `${callName(this.data, call)}: ${call.ended ? "" : "not ended after "}${format.time(call.time_ns)}, ${order}`),
@@ -70,7 +70,7 @@ export function splitSection(data: Data, palette: Palette): HTMLElement {
   const functions = timed.map((f) => el("div", {}, line(`${f.name}, ${format.count(f.calls, "call")}`, f.time_ns, bars.bar(f.parts, f.time_ns, most)), bars.legend(f.parts, f.time_ns)));
   return section(
     "split", "Where the time went",
-    "The time from the begin of each call to its last byte, along its critical path. Each nanosecond has one cause. A link has one colour in all pictures of this page: full for queueing, striped for the other causes there; links that took little time are grey.", ...functions,
+    "The time from the start of each call to its last byte, along its critical path. Each nanosecond has one cause. A link has one colour in all pictures of this page: full for queueing, striped for the other causes there; links that took little time are grey.", ...functions,
   );
 }
 

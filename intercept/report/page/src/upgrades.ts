@@ -13,7 +13,7 @@ export function upgradesSection(data: Data): HTMLElement {
     return section("upgrades", "What to upgrade", "No call has ended, so nothing says how long one takes.");
   }
   const now = format.time(list[list.length - 1].before_ns);
-  const about = `From the begin of the first call to the end of the last one it took ${now}. If links had twice the rate, both directions of a cable:`;
+  const about = `From the start of the first call to the end of the last one it took ${now}. If links had twice the rate, both directions of a cable:`;
   return section(
     "upgrades", "What to upgrade", about, ...(advice ? [el("p", { class: "advice" }, `Advice: ${advice}`)] : []), rows(list),
     ...notes.map((n) => el("p", { class: "about" }, n)),
