@@ -26,13 +26,13 @@ type GPUTime struct {
 
 	Net NetTime `yaml:"net,omitempty,flow"` // what the rank's proxy and its NIC add to the links between nodes
 
-	LL       ActionTime `yaml:"ll,flow"`
-	LL128    ActionTime `yaml:"ll128,flow"`
-	Simple   ActionTime `yaml:"simple,flow"`
-	Send     ActionTime `yaml:"send,flow"`                // sends and receives by Simple
-	SendNet  ActionTime `yaml:"send_net,omitempty,flow"`  // those between nodes; as Send if not given
-	NVLSCopy ActionTime `yaml:"nvls_copy,omitempty,flow"` // between a rank's data and its buffers for NVLS
-	NVLSHead ActionTime `yaml:"nvls_head,omitempty,flow"` // the reduction and the broadcast
+	LL       ActionTime  `yaml:"ll,flow"`
+	LL128    ActionTime  `yaml:"ll128,flow"`
+	Simple   ActionTime  `yaml:"simple,flow"`
+	Send     ActionTime  `yaml:"send,flow"`                // sends and receives by Simple
+	SendNet  SendNetTime `yaml:"send_net,omitempty,flow"`  // those between nodes; as Send if not given
+	NVLSCopy ActionTime  `yaml:"nvls_copy,omitempty,flow"` // between a rank's data and its buffers for NVLS
+	NVLSHead ActionTime  `yaml:"nvls_head,omitempty,flow"` // the reduction and the broadcast
 
 	// FittedTo are the rows of tables that these figures were fitted to.
 	FittedTo []FittedRows `yaml:"fitted_to,omitempty"`
@@ -75,6 +75,13 @@ type ActionTime struct {
 	Occupies float64 `yaml:"occupies,omitempty"`
 }
 
+// SendNetTime is what an action of a send or receive between nodes costs.
+type SendNetTime struct {
+	ActionTime `yaml:",inline"`
+	PerChannel time.Duration `yaml:"per_channel,omitempty"` // more for each channel that NCCL divides the message over
+	Start      time.Duration `yaml:"start,omitempty"`       // more for the first action of a send
+}
+
 // maxOccupies bounds ActionTime.Occupies.
 const maxOccupies = 8
 
@@ -97,7 +104,7 @@ func (d *decoder) gpuTime(dst **GPUTime) func(string, *yaml.Node) error {
 			{"ll128", d.actionTime(&t.LL128)},
 			{"simple", d.actionTime(&t.Simple)},
 			{"send", d.actionTime(&t.Send)},
-			{"send_net", d.actionTime(&t.SendNet)},
+			{"send_net", d.sendNetTime(&t.SendNet)},
 			{"nvls_copy", d.actionTime(&t.NVLSCopy)},
 			{"nvls_head", d.actionTime(&t.NVLSHead)},
 			{"fitted_to", values(d, &t.FittedTo, ParseFittedRows)},
@@ -126,7 +133,16 @@ func (d *decoder) nicTime(dst **NICTime) func(string, *yaml.Node) error {
 }
 
 func (d *decoder) actionTime(a *ActionTime) func(string, *yaml.Node) error {
-	return d.section([]field{
+	return d.section(d.actionFields(a))
+}
+
+func (d *decoder) sendNetTime(t *SendNetTime) func(string, *yaml.Node) error {
+	return d.section(append(d.actionFields(&t.ActionTime),
+		field{"per_channel", scalar(d, &t.PerChannel, ParseDuration)}, field{"start", scalar(d, &t.Start, ParseDuration)}))
+}
+
+func (d *decoder) actionFields(a *ActionTime) []field {
+	return []field{
 		{"step", scalar(d, &a.Step, ParseDuration)},
 		{"rate", scalar(d, &a.Rate, units.ParseBandwidth)},
 		{"occupies", scalar(d, &a.Occupies, func(s string) (float64, error) {
@@ -136,7 +152,7 @@ func (d *decoder) actionTime(a *ActionTime) func(string, *yaml.Node) error {
 			}
 			return x, nil
 		})},
-	})
+	}
 }
 
 // kindName reads the name of a kind of GPU that ships with ddlemu.
@@ -167,7 +183,7 @@ func (t *GPUTime) validate(nvls bool) error {
 		needs("links.rate", t.Links.Rate > 0), someTime("links.latency", t.Links.Latency),
 		within("net", t.Net.validate()),
 		within("ll", t.LL.validate()), within("ll128", t.LL128.validate()),
-		within("simple", t.Simple.validate()), within("send", t.Send.validate()),
+		within("simple", t.Simple.validate()), within("send", t.Send.validate()), within("send_net", t.SendNet.validate()),
 	)
 }
 
@@ -192,6 +208,15 @@ func (t *NICTime) validate() error {
 
 func (t *NetTime) validate() error {
 	return cmp.Or(between("per_message", t.PerMessage, 0, MaxLatency), between("latency", t.Latency, 0, MaxLatency))
+}
+
+// validate checks t, which may be zero.
+func (t *SendNetTime) validate() error {
+	if *t == (SendNetTime{}) {
+		return nil
+	}
+	return cmp.Or(t.ActionTime.validate(), between("per_channel", t.PerChannel, 0, MaxLatency),
+		between("start", t.Start, 0, MaxLatency))
 }
 
 func (a *ActionTime) validate() error {

@@ -40,7 +40,8 @@ func (f *Fabric) NodeTime() *node.Time {
 	out := &node.Time{
 		Kernel: int64(t.Kernel), Channels: int64(t.Channels), Call: int64(t.Call),
 		LL: action(t.LL), LL128: action(t.LL128), Simple: action(t.Simple), Send: action(t.Send),
-		SendNet:  action(t.SendNet),
+		SendNet: node.SendCost{Action: action(t.SendNet.ActionTime), PerChannel: int64(t.SendNet.PerChannel),
+			Start: int64(t.SendNet.Start)},
 		NVLSCopy: action(t.NVLSCopy), NVLSHead: action(t.NVLSHead),
 	}
 	if c.ThreadOfNode {

@@ -175,13 +175,13 @@ void start_collective(const Comm &c, const Channel &ch, const Func &f, const Col
 	out->push_back(make_runner(f.proto, std::move(spec)));
 }
 
-void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Runners *out)
+bool start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, bool starts, Runners *out)
 {
 	size_t begin = 0, end = 0;
 	bool sends = p2p_share(*c.layout, w, ch.id, w.send_channels, w.send_bytes, &begin, &end);
 	if (sends && w.send_rank == c.rank) {
 		out->push_back(make_copy(w.recv + begin, w.send + begin, end - begin));
-		return;
+		return false;
 	}
 	auto add = [&](bool sending, char *buf, bool ll, size_t chunk, const PeerConn &conn) {
 		RunnerSpec spec;
@@ -190,6 +190,9 @@ void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Runners *out)
 		spec.task = sending ? w.send_task : w.recv_task;
 		spec.channel = ch.id;
 		spec.cost = p2p_cost(ll ? kLL : kSimple, *c.layout, conn.conn);
+		spec.longer = p2p_longer(spec.cost, sending ? w.send_channels : w.recv_channels, &spec.start);
+		if (!sending || !starts)
+			spec.start = 0;
 		(sending ? spec.send : spec.recv) = { conn };
 		Primitive first = { !sending, sending, sending ? buf + begin : nullptr, sending ? nullptr : buf + begin,
 			0, false };
@@ -198,9 +201,10 @@ void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Runners *out)
 	};
 	if (sends)
 		add(true, w.send, w.send_ll, w.send_chunk, { send_conn(c, ch, w.send_rank, 1), w.send_rank, true });
-	if (p2p_share(*c.layout, w, ch.id, w.recv_channels, w.recv_bytes, &begin, &end)) {
+	const bool receives = p2p_share(*c.layout, w, ch.id, w.recv_channels, w.recv_bytes, &begin, &end);
+	if (receives)
 		add(false, w.recv, w.recv_ll, w.recv_chunk, { recv_conn(c, ch, w.recv_rank, 1), w.recv_rank, true });
-	}
+	return sends || receives;
 }
 
 void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Runners *out)

@@ -13,8 +13,9 @@ using Runners = std::vector<std::unique_ptr<Runner>>;
 // Appends to *out the runners that do one channel's share of a collective. All of them must be polled in turn.
 void start_collective(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, Runners *out);
 
-// The same for a Send/Recv: a send, a receive, both, or a copy within the rank.
-void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Runners *out);
+// The same for a Send/Recv: a send, a receive, both, or a copy within the rank. starts: it is in the channel's first
+// batch of a kernel with messages to other ranks. Returns whether it has such messages.
+bool start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, bool starts, Runners *out);
 
 // The same for all broadcasts of a batch.
 void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Runners *out);

@@ -39,6 +39,10 @@ inline const ddlemu_node_calls *played_calls()
 const ddlemu_node_cost *collective_cost(Proto proto);
 const ddlemu_node_cost *p2p_cost(Proto proto, const Layout &l, const char *conn);
 
+// Returns how much longer the actions of a send or receive with this cost take that NCCL divides over so many channels,
+// and sets *start to how much longer the first one of a send takes. Both are 0 unless it goes between nodes by Simple.
+int64_t p2p_longer(const ddlemu_node_cost *cost, int channels, int64_t *start);
+
 // The time of a runner's action.
 class ActionTime {
 public:
@@ -53,16 +57,16 @@ public:
 		if (looked_before_ == 0)
 			looked_before_ = looked_;
 	}
-	// An action begins, which moves so many bytes: on a real clock at the last look. Without cost it is over at
-	// once.
-	void begin(const ddlemu_node_cost *cost, uint64_t bytes)
+	// An action begins, which moves so many bytes, and takes so much longer than its cost: on a real clock at the last
+	// look. Without cost it is over at once.
+	void begin(const ddlemu_node_cost *cost, uint64_t bytes, int64_t longer = 0)
 	{
 		runs_ = true;
 		ends_ = 0;
 		if (!cost)
 			return;
 		bytes_ = bytes;
-		ends_ = (played_calls() ? looked_ : node_calls()->now()) + node_action(cost, bytes);
+		ends_ = (played_calls() ? looked_ : node_calls()->now()) + node_action(cost, bytes) + longer;
 	}
 	// True from begin until end.
 	bool runs() const { return runs_; }

@@ -57,6 +57,7 @@ struct RunnerSpec {
 	std::unique_ptr<Schedule> schedule;
 	std::vector<PeerConn> recv, send; // at most three each, except for PAT
 	const ddlemu_node_cost *cost = nullptr; // of an action, in virtual time; null: nothing
+	int64_t longer = 0, start = 0; // Simple only: ns that each action takes more, and the first one
 	int slices_per_chunk = 1; // Simple only
 	int steps_per_slice = 1; // Simple only
 	int step_bytes = 0; // Simple only: data bytes of a step; 0: the communicator's

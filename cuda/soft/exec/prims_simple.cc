@@ -42,7 +42,8 @@ public:
 			if (!ready())
 				return Status::kBlocked;
 			reduce_slice(n);
-			time_.begin(spec_.cost, n * spec_.red.elt);
+			time_.begin(spec_.cost, n * spec_.red.elt, spec_.longer + spec_.start);
+			spec_.start = 0;
 		}
 		if (!time_.is_over())
 			return Status::kBlocked;

@@ -94,8 +94,10 @@ private:
 				return true;
 			}
 			if (work_ == 0 && b.colls.empty()) {
+				bool sends = false;
 				for (const P2pWork &w : b.p2ps)
-					start_p2p(comm_, block_.channel, w, &running_);
+					sends |= start_p2p(comm_, block_.channel, w, !sent_, &running_);
+				sent_ |= sends;
 				if (!b.bcasts.empty())
 					start_broadcasts(comm_, block_.channel, b, &running_);
 				work_ = 1;
@@ -144,6 +146,7 @@ private:
 	Block &block_;
 	Runners running_;
 	size_t batch_ = 0, work_ = 0;
+	bool sent_ = false; // a batch with sends to other ranks, or receives, has begun
 	int64_t ready_ = 0, due_ = 0; // see begin; due_ 0: it has begun, or nobody counts it
 	uint64_t counter_ = 0; // works that this channel has finished in all kernels so far
 };

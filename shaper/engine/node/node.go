@@ -15,8 +15,8 @@ type Time struct {
 	Call int64
 	// Actions of a kernel, by NCCL's protocol. Send is Simple of sends and receives.
 	LL, LL128, Simple, Send Cost
-	// SendNet is Send between nodes; the zero Cost as Send.
-	SendNet Cost
+	// SendNet is Send between nodes; the zero SendCost as Send.
+	SendNet SendCost
 	// NVLSCopy is a copy between a rank's data and the buffers of NVLS, NVLSHead the reduction and the broadcast.
 	NVLSCopy, NVLSHead Cost
 }
@@ -35,7 +35,9 @@ func (t *Time) Scaled(scale int) Time {
 	k := int64(scale)
 	out := *t
 	out.Kernel, out.Channels, out.Call = t.Kernel*k, t.Channels*k, t.Call*k
-	for _, c := range []*Cost{&out.LL, &out.LL128, &out.Simple, &out.Send, &out.SendNet, &out.NVLSCopy, &out.NVLSHead} {
+	out.SendNet.PerChannel, out.SendNet.Start = t.SendNet.PerChannel*k, t.SendNet.Start*k
+	for _, c := range []*Cost{&out.LL, &out.LL128, &out.Simple, &out.Send, &out.SendNet.Action, &out.NVLSCopy,
+		&out.NVLSHead} {
 		c.Step, c.PerByte = c.Step*float64(k), c.PerByte*float64(k)
 	}
 	return out
@@ -58,6 +60,16 @@ type Cost struct {
 	PerByte float64
 	// Links is how many bytes of the links within a node a byte of a message occupies; 0 as 1.
 	Links float64
+}
+
+// SendCost is what the actions of sends and receives between nodes cost.
+type SendCost struct {
+	Action Cost
+	// PerChannel is how much longer each action takes for each channel that NCCL divides the message over.
+	PerChannel int64
+	// Start is how much longer the first action of a send takes, if the send is in the first batch of sends and receives
+	// of a channel of a kernel.
+	Start int64
 }
 
 // Time is how long an action takes that moves so many bytes, rounded up.

@@ -15,6 +15,12 @@ struct ddlemu_node_cost {
 	double links; // bytes of the links within a node that a byte of a message occupies; 0 as 1
 };
 
+// What the actions of sends and receives between nodes cost.
+struct ddlemu_send_cost {
+	struct ddlemu_node_cost action;
+	int64_t per_channel, start; // ns that an action, and the first one of a send, take longer
+};
+
 #define DDLEMU_GPU_GROUPS 2
 
 // A PCI switch, or a CPU, of so many GPUs of a node.
@@ -31,7 +37,9 @@ struct ddlemu_node_time {
 	// switch, and those of a CPU. 0 GPUs: none.
 	struct ddlemu_gpu_group groups[DDLEMU_GPU_GROUPS];
 	int64_t kernel, channels, call;
-	struct ddlemu_node_cost ll, ll128, simple, send, send_net, nvls_copy, nvls_head;
+	struct ddlemu_node_cost ll, ll128, simple, send;
+	struct ddlemu_send_cost send_net;
+	struct ddlemu_node_cost nvls_copy, nvls_head;
 };
 
 // How long a kernel with so many channels takes to begin.

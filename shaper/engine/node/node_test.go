@@ -38,6 +38,10 @@ func TestScaled(t *testing.T) {
 		case reflect.Int64:
 			f.SetInt(int64(i + 1))
 		default:
+			if send, ok := f.Addr().Interface().(*SendCost); ok {
+				*send = SendCost{Cost{float64(i), 0.5, 1.5}, 3, 5}
+				continue
+			}
 			f.Set(reflect.ValueOf(Cost{float64(i), 0.5, 1.5}))
 		}
 	}
@@ -45,8 +49,11 @@ func TestScaled(t *testing.T) {
 	g := reflect.ValueOf(got)
 	for i := range v.NumField() {
 		want := any(Cost{4 * float64(i), 2, 1.5})
-		if v.Field(i).Kind() == reflect.Int64 {
+		switch v.Field(i).Interface().(type) {
+		case int64:
 			want = int64(4 * (i + 1))
+		case SendCost:
+			want = SendCost{want.(Cost), 12, 20}
 		}
 		if g.Field(i).Interface() != want {
 			t.Errorf("%s: %v, want %v", v.Type().Field(i).Name, g.Field(i), want)

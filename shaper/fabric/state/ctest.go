@@ -18,6 +18,7 @@ func layouts() [][2]reflect.Type {
 		{reflect.TypeFor[header](), reflect.TypeFor[C.struct_ddlemu_header]()},
 		{reflect.TypeFor[gpuEntry](), reflect.TypeFor[C.struct_ddlemu_gpu]()},
 		{reflect.TypeFor[nodeTimeEntry](), reflect.TypeFor[C.struct_ddlemu_node_time]()},
+		{reflect.TypeFor[node.SendCost](), reflect.TypeFor[C.struct_ddlemu_send_cost]()},
 		{reflect.TypeFor[node.GPUGroup](), reflect.TypeFor[C.struct_ddlemu_gpu_group]()},
 		{reflect.TypeFor[Class](), reflect.TypeFor[C.struct_ddlemu_class]()},
 		{reflect.TypeFor[Pauses](), reflect.TypeFor[C.struct_ddlemu_pauses]()},

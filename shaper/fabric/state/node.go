@@ -23,10 +23,12 @@ type NodeTime struct {
 
 // nodeTimeEntry is a NodeTime in the file.
 type nodeTimeEntry struct {
-	On, Mesh, GPUs, FirstHop                             uint32
-	Groups                                               [node.MostGPUGroups]node.GPUGroup
-	Kernel, Channels, Call                               int64
-	LL, LL128, Simple, Send, SendNet, NVLSCopy, NVLSHead node.Cost
+	On, Mesh, GPUs, FirstHop uint32
+	Groups                   [node.MostGPUGroups]node.GPUGroup
+	Kernel, Channels, Call   int64
+	LL, LL128, Simple, Send  node.Cost
+	SendNet                  node.SendCost
+	NVLSCopy, NVLSHead       node.Cost
 }
 
 func (t *NodeTime) entry() nodeTimeEntry {
@@ -77,12 +79,12 @@ func (e *nodeTimeEntry) plausible(nodes, gpus, hops int) bool {
 			return false
 		}
 	}
-	for _, ns := range []int64{e.Kernel, e.Channels, e.Call} {
+	for _, ns := range []int64{e.Kernel, e.Channels, e.Call, e.SendNet.PerChannel, e.SendNet.Start} {
 		if ns < 0 || ns > mostNs {
 			return false
 		}
 	}
-	for _, c := range []node.Cost{e.LL, e.LL128, e.Simple, e.Send, e.SendNet, e.NVLSCopy, e.NVLSHead} {
+	for _, c := range []node.Cost{e.LL, e.LL128, e.Simple, e.Send, e.SendNet.Action, e.NVLSCopy, e.NVLSHead} {
 		for _, x := range []float64{c.Step, c.PerByte, c.Links} {
 			if !(x >= 0 && x <= mostNs) {
 				return false

@@ -12,6 +12,8 @@ type cost struct {
 	*node.Cost
 	copies bool // of NVLS: an action moves a part for each of its connections
 	part   Part
+	// What an action takes longer, and what the first one of a send does, in ns: see [node.SendCost].
+	more, start int64
 }
 
 // cost is that of a loop: of a send or receive, between nodes or not, or of a collective with this protocol. Nil Nodes
@@ -23,27 +25,27 @@ func (n *Nodes) cost(loop *plan.Loop, p2p, between bool, proto plan.Protocol) co
 	t := &n.Time
 	switch {
 	case loop.Role == plan.NVLSCopy:
-		return cost{&t.NVLSCopy, true, NVLSCopy}
+		return cost{Cost: &t.NVLSCopy, copies: true, part: NVLSCopy}
 	case loop.Role == plan.NVLSHead:
-		return cost{&t.NVLSHead, false, NVLSHead}
+		return cost{Cost: &t.NVLSHead, part: NVLSHead}
 	case loop.LL:
-		return cost{&t.LL, false, LL}
+		return cost{Cost: &t.LL, part: LL}
 	case p2p && between && n.hasSendNet():
-		return cost{&t.SendNet, false, Send}
+		return cost{Cost: &t.SendNet.Action, part: Send, more: int64(loop.Channels) * t.SendNet.PerChannel, start: t.SendNet.Start}
 	case p2p:
-		return cost{&t.Send, false, Send}
+		return cost{Cost: &t.Send, part: Send}
 	}
 	switch proto {
 	case plan.LL:
-		return cost{&t.LL, false, LL}
+		return cost{Cost: &t.LL, part: LL}
 	case plan.LL128:
-		return cost{&t.LL128, false, LL128}
+		return cost{Cost: &t.LL128, part: LL128}
 	}
-	return cost{&t.Simple, false, Simple}
+	return cost{Cost: &t.Simple, part: Simple}
 }
 
 // hasSendNet says whether sends and receives between nodes have a cost of their own.
-func (n *Nodes) hasSendNet() bool { return n != nil && n.SendNet != (node.Cost{}) }
+func (n *Nodes) hasSendNet() bool { return n != nil && n.SendNet != (node.SendCost{}) }
 
 // action is how long an action takes, in ns.
 func (c cost) action(a *plan.Action) int64 {
@@ -54,7 +56,7 @@ func (c cost) action(a *plan.Action) int64 {
 	if c.copies {
 		bytes *= uint64(max(len(a.Send), len(a.Recv)))
 	}
-	return c.Time(bytes)
+	return c.Time(bytes) + c.more
 }
 
 // onLink is the size of a message on the links within a node.

@@ -146,16 +146,36 @@ func TestNodeTimeOfSendsBetweenNodes(t *testing.T) {
 		want float64 // ns of both actions
 	}{
 		{"none", node.Time{Send: send}, 2000},
-		{"own", node.Time{Send: send, SendNet: node.Cost{Step: 7000}}, 14_000},
-		{"rate", node.Time{SendNet: node.Cost{PerByte: 0.1}}, 2 * 0.1 * (1 << 10)},
+		{"own", node.Time{Send: send, SendNet: node.SendCost{Action: node.Cost{Step: 7000}}}, 14_000},
+		{"for a channel", node.Time{SendNet: node.SendCost{Action: node.Cost{Step: 7000}, PerChannel: 800}}, 15_600},
+		{"start of the send", node.Time{SendNet: node.SendCost{Action: node.Cost{Step: 7000}, Start: 9000}}, 23_000},
+		{"rate", node.Time{SendNet: node.SendCost{Action: node.Cost{PerByte: 0.1}}}, 2 * 0.1 * (1 << 10)},
 	} {
 		if got := timeOf(t, d, twoNodes(Nodes{Time: tc.time})) - base; got > tc.want+20 || got < tc.want-2*clearToSend {
 			t.Errorf("%s: %v ns more than without, want %v", tc.name, got, tc.want)
 		}
 	}
-	within := timeOf(t, d, oneNode(2, node.Time{Send: send, SendNet: node.Cost{Step: 7000}}, 100))
+	within := timeOf(t, d, oneNode(2, node.Time{Send: send, SendNet: node.SendCost{Action: node.Cost{Step: 7000}}}, 100))
 	if want := timeOf(t, d, oneNode(2, node.Time{Send: send}, 100)); within != want {
 		t.Errorf("within a node: %v ns, %v without a cost between nodes", within, want)
+	}
+}
+
+// Only the first batch of sends of a channel begins later. On one channel 8 of 9 peers are in the first batch.
+func TestNodeTimeOfTheStartOfSends(t *testing.T) {
+	f := func(start int64) *Fabric {
+		n := Nodes{Time: node.Time{SendNet: node.SendCost{Action: node.Cost{Step: 100_000}, Start: start}}}
+		f := oneNode(10, node.Time{}, 100)
+		f.Nodes, f.Node = &n, func(r int) int { return r }
+		f.Path = twoNodes(n).Path
+		return f
+	}
+	for _, ranks := range []int{8, 10} { // one batch, and two
+		d := onOneChannel(decide(nccl.AllToAll, plan.Ring, plan.Simple, ranks, 1, 1<<10))
+		base := timeOf(t, d, f(0))
+		if got := timeOf(t, d, f(30_000)) - base; math.Abs(got-30_000) > clearToSend {
+			t.Errorf("%d ranks: %v ns later, want the start of one send", ranks, got)
+		}
 	}
 }
 

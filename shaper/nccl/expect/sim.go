@@ -39,6 +39,7 @@ type programRun struct {
 	conns          []int // of the simulation, by the plan's number
 	block          *blockRun
 	queued, active bool
+	starts         bool    // of the first batch of sends and receives of a channel
 	ends           int64   // when the action at the cursor ends; 0: it has not begun
 	at             *moment // the last action has ended, or this one ends
 }
@@ -48,6 +49,7 @@ type blockRun struct {
 	block      *plan.KernelChannel
 	kernel     *kernelRun
 	batch      int
+	p2p        bool    // a batch of sends and receives has begun
 	unfinished int     // programs of the batch that have not ended
 	ended      *moment // the last of those that have
 }
@@ -220,8 +222,10 @@ func (s *simulation) startChannels(r, item int, k *plan.Kernel, at *moment) {
 func (s *simulation) startBatch(b *blockRun, at *moment) {
 	batch := &b.block.Batches[b.batch]
 	b.unfinished = len(batch.Programs)
+	starts := batch.P2P && !b.p2p
+	b.p2p = b.p2p || batch.P2P
 	for _, prog := range batch.Programs {
-		p := &programRun{Cursor: prog.Start(), conns: batch.Conns, block: b, active: true, at: at}
+		p := &programRun{Cursor: prog.Start(), conns: batch.Conns, block: b, active: true, starts: starts, at: at}
 		for _, e := range prog.Sends {
 			c := &s.conns[p.conns[e.Conn]]
 			c.sender, c.window = p, windowOf(e.Slots)
@@ -272,6 +276,9 @@ func (s *simulation) advanceProgram(p *programRun) {
 	cost := s.nodes.cost(p.Loop(), batch.P2P, between, batch.Plan.Proto)
 	if p.ends == 0 {
 		ns := cost.action(a)
+		if p.starts && len(a.Send) > 0 && p.AtStart() {
+			ns += cost.start
+		}
 		if p.at = s.causes.begins(p, a).after(ns, cost.part); ns > 0 {
 			p.ends = s.now + ns
 			s.after(p.ends, p.block.kernel.rank, p.block.kernel.item, func() { s.wake(p) })

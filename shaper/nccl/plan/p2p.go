@@ -18,10 +18,15 @@ type round struct{ send, recv int }
 type work struct {
 	round, rank, channel int
 	send, recv           int // peers, -1 for none
-	sendBytes, recvBytes uint64
-	sendTotal, recvTotal uint64 // of all parts
-	sendProto, recvProto Protocol
+	sends, receives      part
 	batch                int
+}
+
+// part is what a channel carries of a message.
+type part struct {
+	bytes, total uint64 // of the part, and of the message
+	channels     int    // over which the message is divided
+	proto        Protocol
 }
 
 func (d *Decision) validateP2P(r rules) error {
@@ -181,7 +186,7 @@ func (c *Call) p2pProto(src, dst int, bytes uint64) Protocol {
 	}
 	channels := c.P2PChannelsPerPeer
 	if c.rules.sends.partsBeforeLL {
-		channels = c.p2pParts(bytes, Simple)
+		channels = c.p2pChannels(bytes, Simple)
 	}
 	if bytes > uint64(channels*max(cmp.Or(c.P2PLLThreshold, c.rules.sends.llThreshold), 0)) {
 		return Simple
@@ -189,8 +194,8 @@ func (c *Call) p2pProto(src, dst int, bytes uint64) Protocol {
 	return LL
 }
 
-// p2pParts is the number of channels over which a message of so many bytes is divided.
-func (c *Call) p2pParts(bytes uint64, proto Protocol) int {
+// p2pChannels is the number of channels over which a message of so many bytes is divided.
+func (c *Call) p2pChannels(bytes uint64, proto Protocol) int {
 	most := c.P2PChannelsPerPeer
 	least := most
 	for least*c.Ranks > c.P2PChannels && least > 1 {
@@ -245,12 +250,12 @@ func (c *Call) p2pChunk(bytes uint64, proto Protocol, local bool) uint64 {
 
 // checkChunk refuses messages that NCCL's buffers cannot hold. NCCL does not limit NCCL_CHUNK_SIZE: it writes beyond
 // the buffer, and posts receives that are too short.
-func (c *Call) checkChunk(bytes, total uint64, proto Protocol) error {
-	space, variable := c.rules.lines[proto].payload(c.p2pStep(proto)), "NCCL_P2P_NET_CHUNKSIZE"
-	if proto == LL {
+func (c *Call) checkChunk(m part) error {
+	space, variable := c.rules.lines[m.proto].payload(c.p2pStep(m.proto)), "NCCL_P2P_NET_CHUNKSIZE"
+	if m.proto == LL {
 		variable = "NCCL_LL_BUFFSIZE"
 	}
-	if n := min(bytes, c.p2pChunk(total, proto, false)); n > space {
+	if n := min(m.bytes, c.p2pChunk(m.total, m.proto, false)); n > space {
 		return fmt.Errorf(
 			"NCCL_CHUNK_SIZE=%d makes messages of %d bytes, and NCCL's buffers hold %d: NCCL fails; make it smaller, "+
 				"or %s larger", c.ChunkSize, n, space, variable)
@@ -330,7 +335,7 @@ func (c *Call) checkChunks(works [][]work) error {
 			if w.send < 0 || c.nodeOf[w.send] == c.nodeOf[w.rank] {
 				continue
 			}
-			if err := c.checkChunk(w.sendBytes, w.sendTotal, w.sendProto); err != nil {
+			if err := c.checkChunk(w.sends); err != nil {
 				return err
 			}
 		}
@@ -346,24 +351,20 @@ func (c *Call) works(rank int) [][]work {
 		if send < 0 && recv < 0 {
 			continue
 		}
-		sendParts, recvParts := 0, 0
-		sendProto, recvProto := Simple, Simple
+		var sends, receives part
 		if send >= 0 {
-			sendProto = c.p2pProto(rank, r.send, uint64(send))
-			sendParts = c.p2pParts(uint64(send), sendProto)
+			sends = c.p2pParts(rank, r.send, uint64(send))
 		}
 		if recv >= 0 {
-			recvProto = c.p2pProto(r.recv, rank, uint64(recv))
-			recvParts = c.p2pParts(uint64(recv), recvProto)
+			receives = c.p2pParts(r.recv, rank, uint64(recv))
 		}
-		for part := range max(sendParts, recvParts) {
-			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1, sendProto: sendProto,
-				recvProto: recvProto}
-			if part < sendParts {
-				w.send, w.sendBytes, w.sendTotal = r.send, partBytes(uint64(send), sendParts, part), uint64(send)
+		for i := range max(sends.channels, receives.channels) {
+			w := work{round: k, rank: rank, channel: c.p2pChannel(k, i), send: -1, recv: -1}
+			if i < sends.channels {
+				w.send, w.sends = r.send, sends.number(i)
 			}
-			if part < recvParts {
-				w.recv, w.recvBytes, w.recvTotal = r.recv, partBytes(uint64(recv), recvParts, part), uint64(recv)
+			if i < receives.channels {
+				w.recv, w.receives = r.recv, receives.number(i)
 			}
 			out[w.channel] = append(out[w.channel], w)
 		}
@@ -374,11 +375,17 @@ func (c *Call) works(rank int) [][]work {
 	return out
 }
 
-// partBytes is the size of a part. Parts are divided at multiples of 4 KiB.
-func partBytes(bytes uint64, parts, part int) uint64 {
-	size := divUp(divUp(bytes, uint64(parts)), 4096) * 4096
-	from, to := min(uint64(part)*size, bytes), min(uint64(part+1)*size, bytes)
-	return to - from
+// p2pParts is what all parts of a message have in common.
+func (c *Call) p2pParts(src, dst int, bytes uint64) part {
+	proto := c.p2pProto(src, dst, bytes)
+	return part{total: bytes, channels: c.p2pChannels(bytes, proto), proto: proto}
+}
+
+// number is part number i. Messages are divided at multiples of 4 KiB.
+func (m part) number(i int) part {
+	size := divUp(divUp(m.total, uint64(m.channels)), 4096) * 4096
+	m.bytes = min(uint64(i+1)*size, m.total) - min(uint64(i)*size, m.total)
+	return m
 }
 
 // batches numbers the batches of a channel's works.
@@ -405,7 +412,7 @@ func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
 		for len(b.Batches) <= w.batch {
 			b.Batches = append(b.Batches, nil)
 		}
-		add := func(peer, src, dst int, bytes, total uint64, proto Protocol, lists map[[3]int][]int) {
+		add := func(peer, src, dst int, m part, lists map[[3]int][]int) {
 			if peer < 0 || peer == w.rank {
 				return
 			}
@@ -414,9 +421,9 @@ func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
 			local := c.nodeOf[src] == c.nodeOf[dst]
 			var prog Program
 			if src == w.rank {
-				prog = c.messageLoops(bytes, total, proto, local, nil, []int{i})
+				prog = c.messageLoops(m, local, nil, []int{i})
 			} else {
-				prog = c.messageLoops(bytes, total, proto, local, []int{i}, nil)
+				prog = c.messageLoops(m, local, []int{i}, nil)
 			}
 			b.Batches[w.batch] = append(b.Batches[w.batch], prog)
 			if !local {
@@ -424,8 +431,8 @@ func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
 				lists[key] = append(lists[key], i)
 			}
 		}
-		add(w.send, w.rank, w.send, w.sendBytes, w.sendTotal, w.sendProto, sends)
-		add(w.recv, w.recv, w.rank, w.recvBytes, w.recvTotal, w.recvProto, recvs)
+		add(w.send, w.rank, w.send, w.sends, sends)
+		add(w.recv, w.recv, w.rank, w.receives, recvs)
 	}
 	var full [][]Program
 	for _, batch := range b.Batches {
@@ -438,18 +445,19 @@ func (c *Call) p2pBlock(p *Plan, works []work, sends, recvs map[[3]int][]int) {
 	}
 }
 
-// messageLoops is the program that moves bytes, a part of total, in messages of one chunk.
-func (c *Call) messageLoops(bytes, total uint64, proto Protocol, local bool, recv, send []int) Program {
-	chunk := c.p2pChunk(total, proto, local)
+// messageLoops is the program that moves a part in messages of one chunk.
+func (c *Call) messageLoops(m part, local bool, recv, send []int) Program {
+	chunk := c.p2pChunk(m.total, m.proto, local)
 	one := func(n uint64, times int) Loop {
-		s := Slice{Bytes: c.rules.lines[proto].wire(n), Empty: proto == LL && n == 0}
-		return Loop{Actions: []Action{{Recv: recv, Send: send, Slice: s}}, Repeat: times, LL: proto == LL}
+		s := Slice{Bytes: c.rules.lines[m.proto].wire(n), Empty: m.proto == LL && n == 0}
+		return Loop{Actions: []Action{{Recv: recv, Send: send, Slice: s}}, Repeat: times, LL: m.proto == LL,
+			Channels: m.channels}
 	}
 	var prog Program
-	if n := bytes / chunk; n > 0 {
+	if n := m.bytes / chunk; n > 0 {
 		prog = append(prog, one(chunk, int(n)))
 	}
-	if n := bytes % chunk; n > 0 || bytes == 0 {
+	if n := m.bytes % chunk; n > 0 || m.bytes == 0 {
 		prog = append(prog, one(n, 1))
 	}
 	return prog

@@ -131,16 +131,18 @@ func TestMessagesOfASend(t *testing.T) {
 			tc.change(&d)
 		}
 		c := newCall(t, &d, func(rank int) int { return rank })
-		proto := c.p2pProto(0, 1, tc.bytes)
-		parts := c.p2pParts(tc.bytes, proto)
+		parts := c.p2pParts(0, 1, tc.bytes)
 		var got []Slice
-		for _, l := range c.messageLoops(partBytes(tc.bytes, parts, 0), tc.bytes, proto, false, nil, []int{0}) {
+		for _, l := range c.messageLoops(parts.number(0), false, nil, []int{0}) {
+			if l.Channels != tc.parts {
+				t.Errorf("%s: a loop of %d channels, want %d", tc.name, l.Channels, tc.parts)
+			}
 			for range l.Repeat {
 				got = append(got, l.Actions[0].Slice)
 			}
 		}
-		if parts != tc.parts || !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %d parts, the first of %+v, want %d of %+v", tc.name, parts, got, tc.parts, tc.want)
+		if parts.channels != tc.parts || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %d parts, the first of %+v, want %d of %+v", tc.name, parts.channels, got, tc.parts, tc.want)
 		}
 	}
 }

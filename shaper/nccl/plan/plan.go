@@ -43,7 +43,9 @@ type Loop struct {
 	Actions []Action
 	Repeat  int
 	LL      bool // a send or receive by LL
-	Role    Role
+	// Channels is how many channels NCCL divides the message of a send or receive over; 0: a collective.
+	Channels int
+	Role     Role
 }
 
 // Role is which part of a rank's threads executes a loop.
@@ -162,6 +164,9 @@ func (c *Cursor) Advance() {
 		c.loop++
 	}
 }
+
+// AtStart says whether the cursor is at the first action.
+func (c *Cursor) AtStart() bool { return c.loop == 0 && c.times == 0 && c.at == 0 }
 
 // Place is the number of the loop, of its repetition and of the action there.
 func (c *Cursor) Place() (loop, times, at int) { return c.loop, c.times, c.at }

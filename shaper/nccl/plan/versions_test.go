@@ -89,14 +89,13 @@ func TestLLOfARecord(t *testing.T) {
 		c := newCall(t, &d, func(rank int) int { return rank })
 		tc.change(&c.rules)
 		const bytes = 24 * k
-		proto := c.p2pProto(0, 1, bytes)
-		parts := c.p2pParts(bytes, proto)
+		parts := c.p2pParts(0, 1, bytes)
 		var messages []uint64
-		prog := c.messageLoops(partBytes(bytes, parts, 0), bytes, proto, false, nil, []int{0})
+		prog := c.messageLoops(parts.number(0), false, nil, []int{0})
 		prog.Run(func(a *Action) { messages = append(messages, a.Bytes) })
 		if chunk, collective := c.chunkBytes(0), c.slices(6, 4)[0].Bytes; chunk != tc.chunk ||
-			collective != tc.collective || parts != tc.parts || !slices.Equal(messages, tc.message) {
-			t.Errorf("%s: chunks of %d, a message of %d, %d parts of %v", name, chunk, collective, parts, messages)
+			collective != tc.collective || parts.channels != tc.parts || !slices.Equal(messages, tc.message) {
+			t.Errorf("%s: chunks of %d, a message of %d, %d parts of %v", name, chunk, collective, parts.channels, messages)
 		}
 	}
 }

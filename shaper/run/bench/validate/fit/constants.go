@@ -35,7 +35,10 @@ func constantsOf(t *configs.GPUTime) (all []Constant) {
 		}
 		for i := range v.NumField() {
 			key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-			if name != "" {
+			switch {
+			case key == "": // inline
+				key = name
+			case name != "":
 				key = name + "." + key
 			}
 			walk(v.Field(i), key, append(path[:len(path):len(path)], i))
