@@ -124,7 +124,7 @@ func act[V any](b *browser, a chromedp.Action[V]) V {
 // eval is what an expression of JavaScript has.
 func eval[V any](b *browser, expression string) V {
 	b.Helper()
-	return act(b, chromedp.Evaluate[V](expression))
+	return act(b, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
 }
 
 // script runs JavaScript, with values for the verbs of its text.
@@ -163,14 +163,22 @@ func (b *browser) noErrors() {
 	}
 }
 
-// inked is how many points of a canvas have a colour.
-func (b *browser) inked(selector string) int {
+// inked checks that so many points of a canvas or more have a colour. Charts are drawn some time after their page.
+func (b *browser) inked(selector string, least int) {
 	b.Helper()
-	return eval[int](b, fmt.Sprintf(`(() => {
-		const c = document.querySelector(%q + " canvas");
-		const points = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
-		let n = 0;
-		for (let i = 3; i < points.length; i += 4) n += points[i] > 0;
-		return n;
-	})()`, selector))
+	points := 0
+	for deadline := time.Now().Add(10 * time.Second); points < least && time.Now().Before(deadline); {
+		points = eval[int](b, fmt.Sprintf(`new Promise((done) => requestAnimationFrame(() => {
+			const c = document.querySelector(%q + " canvas");
+			const copy = new OffscreenCanvas(c.width, c.height).getContext("2d", { willReadFrequently: true });
+			copy.drawImage(c, 0, 0);
+			const points = copy.getImageData(0, 0, c.width, c.height).data;
+			let n = 0;
+			for (let i = 3; i < points.length; i += 4) n += points[i] > 0;
+			done(n);
+		}))`, selector))
+	}
+	if points < least {
+		b.Errorf("%s has %d points, want %d or more", selector, points, least)
+	}
 }

@@ -13,7 +13,7 @@ type cost struct {
 	copies bool // of NVLS: an action moves a part for each of its connections
 	part   Part
 	// What an action takes longer, and what the first one of a send does, in ns: see [node.SendCost].
-	more, start int64
+	longer, start int64
 }
 
 // cost is that of a loop: of a send or receive, between nodes or not, or of a collective with this protocol. Nil Nodes
@@ -31,7 +31,8 @@ func (n *Nodes) cost(loop *plan.Loop, p2p, between bool, proto plan.Protocol) co
 	case loop.LL:
 		return cost{Cost: &t.LL, part: LL}
 	case p2p && between && n.hasSendNet():
-		return cost{Cost: &t.SendNet.Action, part: Send, more: int64(loop.Channels) * t.SendNet.PerChannel, start: t.SendNet.Start}
+		return cost{Cost: &t.SendNet.Action, part: Send, longer: int64(loop.Channels) * t.SendNet.PerChannel,
+			start: t.SendNet.Start}
 	case p2p:
 		return cost{Cost: &t.Send, part: Send}
 	}
@@ -56,7 +57,7 @@ func (c cost) action(a *plan.Action) int64 {
 	if c.copies {
 		bytes *= uint64(max(len(a.Send), len(a.Recv)))
 	}
-	return c.Time(bytes) + c.more
+	return c.Time(bytes) + c.longer
 }
 
 // onLink is the size of a message on the links within a node.

@@ -102,7 +102,7 @@ func (f *Fabric) busyProgram(p *plan.Plan, prog plan.Program, p2p bool) (all, st
 			if cost.Cost == nil {
 				continue
 			}
-			steps += float64(loop.Repeat) * (cost.Step + float64(cost.more))
+			steps += float64(loop.Repeat) * (cost.Step + float64(cost.longer))
 			all += float64(loop.Repeat) * float64(cost.action(a))
 		}
 	}
