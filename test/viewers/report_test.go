@@ -47,6 +47,9 @@ func TestReportInChromium(t *testing.T) {
 	if got, want := b.text("#upgrades .advice"), "Advice: "+d.Upgrades.Advice; got != want || d.Upgrades.Advice == "" {
 		t.Errorf("%q, want %q", got, want)
 	}
+	if !strings.Contains(b.text("#upgrades"), "draws of jitter") { // those of ndr400
+		t.Errorf("nothing says that the links draw jitter: %q", b.text("#upgrades"))
+	}
 	b.inked("#load-chart", 10_000)
 	b.inked("#messages-chart", 2000)
 	if got, want := b.text("#found"), fmt.Sprintf("%d messages, 50 of them below", d.Messages.All); got != want {

@@ -119,6 +119,10 @@ func addUpgrades(doc *report.Data, played *replay.Replayed, r *why.Report) error
 	if err != nil {
 		return fmt.Errorf("try faster links: %w", err)
 	}
-	doc.AddUpgrades(changes, results, studyNotes(t, study, results, played.Fabric.Config.TimedNodes))
+	notes := studyNotes(t, study, results, played.Fabric.Config.TimedNodes)
+	if isRandom(study, changes) {
+		notes = append(notes, "the draws of jitter and losses are those of the recorded run: another run has others")
+	}
+	doc.AddUpgrades(changes, results, notes)
 	return nil
 }
