@@ -57,8 +57,8 @@ public:
 		if (looked_before_ == 0)
 			looked_before_ = looked_;
 	}
-	// An action begins, which moves so many bytes, and takes so much longer than its cost: on a real clock at the last
-	// look. Without cost it is over at once.
+	// An action begins, which moves so many bytes, and takes so much longer than its cost: on a real clock at the
+	// last look. Without cost it is over at once.
 	void begin(const ddlemu_node_cost *cost, uint64_t bytes, int64_t longer = 0)
 	{
 		runs_ = true;
