@@ -342,6 +342,25 @@ func TestFarAway(t *testing.T) {
 	}
 }
 
+// A search does not go where the model knows fewer rows: there the loss of those that are left is lower.
+func TestRowsThatGetUnknown(t *testing.T) {
+	const limit = 1.5
+	p := problem{uses: func(int, int) bool { return true },
+		errors: func(_ context.Context, at []float64, rows []int) ([]float64, error) {
+			errs := make([]float64, len(rows))
+			for i := range errs {
+				if errs[i] = 2 - at[0]; at[0] > limit {
+					errs[i] = math.NaN()
+				}
+			}
+			return errs, nil
+		}}
+	got, err := minimize(t.Context(), p, []int{0, 1}, []float64{0}, point{at: []float64{0}, errors: []float64{2, 2}}, rounds)
+	if err != nil || got.at[0] > limit || got.at[0] < limit-0.2 {
+		t.Errorf("%v, want a little less than %g; %v", got.at, limit, err)
+	}
+}
+
 // Rows that the model knows no time of are told with the reason; they have no part in the figures.
 func TestUnknownRows(t *testing.T) {
 	truth := kind(1)

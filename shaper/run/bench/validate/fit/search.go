@@ -176,13 +176,24 @@ func (s *search) descend(ctx context.Context, p *point, step []float64, loss flo
 		if next.errors, err = s.p.errors(ctx, next.at, s.rows); err != nil {
 			return next, 0, err
 		}
-		if l = s.loss(&next); l < loss {
+		if l = s.loss(&next); l < loss && !forgets(p, &next) {
 			next.slopes = s.corrected(p, &next)
 			return next, l, nil
 		}
 		part /= 2
 	}
 	return next, loss, nil
+}
+
+// forgets says whether the model knows the time of a row at from and not at to, where a figure is out of its range. Such
+// a row has no part in the loss, so without it the loss is lower.
+func forgets(from, to *point) bool {
+	for i, e := range to.errors {
+		if math.IsNaN(e) && !math.IsNaN(from.errors[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // oneByOne moves each parameter alone, if that makes the loss lower. Only the rows that depend on it change.
