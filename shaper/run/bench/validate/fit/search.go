@@ -185,8 +185,8 @@ func (s *search) descend(ctx context.Context, p *point, step []float64, loss flo
 	return next, loss, nil
 }
 
-// forgets says whether the model knows the time of a row at from and not at to, where a figure is out of its range. Such
-// a row has no part in the loss, so without it the loss is lower.
+// forgets says whether the model knows the time of a row at from and not at to, where a figure is out of its range.
+// Such a row has no part in the loss, so without it the loss is lower.
 func forgets(from, to *point) bool {
 	for i, e := range to.errors {
 		if math.IsNaN(e) && !math.IsNaN(from.errors[i]) {
