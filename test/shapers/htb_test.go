@@ -57,11 +57,15 @@ func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes
 	return fab
 }
 
-// within measures until the result differs from want by at most a relative tolerance, at most attempts times.
+// disturbed is how long other load on the machine may disturb a rate: it takes the sender some seconds to recover.
+const disturbed = 10 * time.Second
+
+// within measures until the result differs from want by at most a relative tolerance, for as long as a rate may be
+// disturbed.
 func within(t *testing.T, what string, want, tolerance float64, measure func() (float64, error)) {
 	t.Helper()
 	var got float64
-	for range attempts {
+	for begin := time.Now(); time.Since(begin) < disturbed; {
 		var err error
 		if got, err = measure(); err != nil {
 			t.Fatal(err)
