@@ -189,10 +189,11 @@ bool start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, bool starts, 
 		spec.step_bytes = c.p2p_chunk;
 		spec.task = sending ? w.send_task : w.recv_task;
 		spec.channel = ch.id;
-		spec.cost = p2p_cost(ll ? kLL : kSimple, *c.layout, conn.conn);
-		spec.longer = p2p_longer(spec.cost, sending ? w.send_channels : w.recv_channels, &spec.start);
-		if (!sending || !starts)
-			spec.start = 0;
+		const P2pCost cost =
+			p2p_cost(ll ? kLL : kSimple, *c.layout, conn.conn, sending ? w.send_channels : w.recv_channels);
+		spec.cost = cost.action, spec.longer = cost.longer;
+		if (sending && starts)
+			spec.start = cost.start;
 		(sending ? spec.send : spec.recv) = { conn };
 		Primitive first = { !sending, sending, sending ? buf + begin : nullptr, sending ? nullptr : buf + begin,
 			0, false };

@@ -25,28 +25,19 @@ const ddlemu_node_cost *collective_cost(Proto proto)
 	return proto == kLL ? &t->ll : proto == kLL128 ? &t->ll128 : &t->simple;
 }
 
-const ddlemu_node_cost *p2p_cost(Proto proto, const Layout &l, const char *conn)
+P2pCost p2p_cost(Proto proto, const Layout &l, const char *conn, int channels)
 {
 	const ddlemu_node_time *t = node_time();
 	if (!t)
-		return nullptr;
+		return {};
 	if (proto == kLL)
-		return &t->ll;
+		return { &t->ll };
 	const ddlemu_send_cost &net = t->send_net;
 	const bool has_own = net.action.step != 0 || net.action.per_byte != 0 || net.action.links != 0 ||
 		net.per_channel != 0 || net.start != 0;
-	return has_own && get<char *>(conn, l.conn_fifo) != nullptr ? &net.action : &t->send;
-}
-
-int64_t p2p_longer(const ddlemu_node_cost *cost, int channels, int64_t *start)
-{
-	const ddlemu_node_time *t = node_time();
-	if (!t || cost != &t->send_net.action) {
-		*start = 0;
-		return 0;
-	}
-	*start = t->send_net.start;
-	return channels * t->send_net.per_channel;
+	if (!has_own || get<char *>(conn, l.conn_fifo) == nullptr)
+		return { &t->send };
+	return { &net.action, channels * net.per_channel, net.start };
 }
 
 bool Direct::failed() { return has_failed.load(std::memory_order_relaxed); }

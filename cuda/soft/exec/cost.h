@@ -34,14 +34,18 @@ inline const ddlemu_node_calls *played_calls()
 	return c && c->played ? c : nullptr;
 }
 
-// Return what the actions cost that have this protocol, of a collective, and of a send or a receive over a connection.
-// Null: nothing.
+// Returns what the actions of a collective cost that has this protocol. Null: nothing.
 const ddlemu_node_cost *collective_cost(Proto proto);
-const ddlemu_node_cost *p2p_cost(Proto proto, const Layout &l, const char *conn);
 
-// Returns how much longer the actions of a send or receive with this cost take that NCCL divides over so many channels,
-// and sets *start to how much longer the first one of a send takes. Both are 0 unless it goes between nodes by Simple.
-int64_t p2p_longer(const ddlemu_node_cost *cost, int channels, int64_t *start);
+// What the actions of a send or receive cost. Null: nothing. Between nodes each of them takes longer than that, and the
+// first one of a send takes longer by start, in ns.
+struct P2pCost {
+	const ddlemu_node_cost *action = nullptr;
+	int64_t longer = 0, start = 0;
+};
+
+// Returns what a send or receive over a connection costs that NCCL divides over so many channels.
+P2pCost p2p_cost(Proto proto, const Layout &l, const char *conn, int channels);
 
 // The time of a runner's action.
 class ActionTime {
