@@ -238,6 +238,9 @@ func TestGPUTime(t *testing.T) {
 		{"step: 2us", "step: 11s", "time.simple.step"},
 		{"call: 3us", "call: 3us\n  net: {per_message: 11s, latency: 1us}", "time.net.per_message"},
 		{"call: 3us", "call: 3us\n  net: {per_message: 1us, latency: 11s}", "time.net.latency"},
+		{"call: 3us", "call: 3us\n  send_net: {per_channel: 1us}", "time.send_net.step: must be given, and above 0"},
+		{"call: 3us", "call: 3us\n  send_net: {step: 1us, rate: 20GB/s, per_channel: 11s}", "time.send_net.per_channel"},
+		{"call: 3us", "call: 3us\n  send_net: {step: 1us, rate: 20GB/s, start: 11s}", "time.send_net.start"},
 		{"kernel: 4us", "launch: 4us", `mine.yaml:8: time: "launch" is not a key here`},
 	} {
 		_, err := DecodeGPU("mine.yaml", []byte(head+strings.Replace(good, tc.from, tc.to, 1)))

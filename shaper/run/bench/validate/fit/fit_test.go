@@ -213,6 +213,7 @@ func TestInterruptedLater(t *testing.T) {
 func TestConstants(t *testing.T) {
 	own := kind(1).Time
 	own.LL128 = configs.ActionTime{Step: 1, Rate: 8e9, Occupies: 1.25}
+	own.SendNet = configs.SendNetTime{ActionTime: configs.ActionTime{Step: 2, Rate: 8e9}, PerChannel: 3, Start: 4}
 	own.FittedTo = []configs.FittedRows{{Table: "x", UpTo: 8}}
 	var names []string
 	for _, c := range constantsOf(own) {
@@ -220,7 +221,8 @@ func TestConstants(t *testing.T) {
 	}
 	want := []string{"kernel 5000ns", "channels 1000ns", "call 4400ns", "links.rate 37.50GB/s", "links.latency 500ns",
 		"ll.step 600ns", "ll.rate 20.00GB/s", "ll128.step 1ns", "ll128.rate 1.00GB/s", "ll128.occupies 1.250",
-		"simple.step 3000ns", "simple.rate 15.00GB/s"}
+		"simple.step 3000ns", "simple.rate 15.00GB/s", "send_net.step 2ns", "send_net.rate 1.00GB/s",
+		"send_net.per_channel 3ns", "send_net.start 4ns"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q\nwant %q", names, want)
 	}
