@@ -4,31 +4,34 @@ package programs
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/measure"
 )
 
 // iperf3 measures the payload rate of a link: its rate less headers and framing.
 func TestIperf(t *testing.T) {
 	w := newUser(t, "iperf3")
 	w.shell("ddlemu up --profile eth1 --nodes 2 --datapath kernel")
+	const server, client = "ddlemu exec node1 -- iperf3 -s -1 -D", "ddlemu exec node0 -- iperf3 -c node1"
+	w.documented(server)
+	w.documented(client)
 	var got, want float64
-	for try := range 5 { // a busy host is slower
-		const server, client = "ddlemu exec node1 -- iperf3 -s -1 -D", "ddlemu exec node0 -- iperf3 -c node1"
-		w.documented(server)
-		w.documented(client)
+	text, right, err := measure.Repeat(func() (float64, error) {
 		w.shell(server)
-		o := w.shell(client + " -t 2 -O 1 -J")
-		got, want = rates(t, o.Stdout)
-		t.Logf("try %d: %.4g Gb/s, want %.4g", try, got/1e9, want/1e9)
-		if got > 1.02*want {
-			break
-		}
-		if got > 0.98*want {
-			return
-		}
+		got, want = rates(t, w.shell(client+" -t 2 -O 1 -J").Stdout)
+		return measure.Short(got, want, 0.02), nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Errorf("%.4g Gb/s, want %.4g", got/1e9, want/1e9)
+	text = fmt.Sprintf("%.4g Gb/s, want %.4g: %s", got/1e9, want/1e9, text)
+	if !right {
+		t.Fatal(text)
+	}
+	t.Log(text)
 }
 
 // rates returns the rate that iperf3 measured and the payload rate of a link of 1 Gb/s, in bit/s. Packets have 1500
