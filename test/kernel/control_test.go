@@ -139,10 +139,11 @@ func TestFullQueueIsCounted(t *testing.T) {
 		if err := errors.Join(<-done, <-done); err != nil {
 			t.Fatal(err)
 		}
-		// 36 Mbit arrive in packets of 1400 bytes, and the port carries 20 Mbit in that time.
+		// 36 Mbit arrive in packets of 1400 bytes, and the port carries 20 Mbit in that time, or more if other load
+		// makes the senders slower.
 		for _, p := range w.counted() {
 			if congested := p.NIC == "node0" && p.Direction == "rx"; congested != (p.Drops > 0) || congested &&
-				(p.Drops < 700 || p.Drops > 2500) {
+				(p.Drops < 200 || p.Drops > 2500) {
 				t.Errorf("%s: %d drops at %s %s", shaper, p.Drops, p.NIC, p.Direction)
 			}
 		}

@@ -32,26 +32,16 @@ import (
 	"github.com/ddlemu/ddlemu/test/measure"
 )
 
-// patience is how long a measurement may be repeated, because other load on the machine disturbs it.
-const patience = 40 * time.Second
-
-// within measures until a result is right, or patience has passed.
-func within[T any](t *testing.T, what string, measure func() (T, error), right func(T) bool) {
+// within measures until a result is right, as measure.Repeat does.
+func within[T any](t *testing.T, what string, try func() (T, error), right func(T) bool) {
 	t.Helper()
-	for start, n := time.Now(), 1; ; n++ {
-		got, err := measure()
-		if err != nil {
-			t.Fatal(err)
+	measure.Repeat(t, what, func() (string, float64, error) {
+		got, err := try()
+		if err == nil && right(got) {
+			return fmt.Sprint(got), 0, nil
 		}
-		if right(got) {
-			t.Logf("%s: %v (measured %d times)", what, got, n)
-			return
-		}
-		if time.Since(start) > patience {
-			t.Errorf("%s: %v (measured %d times)", what, got, n)
-			return
-		}
-	}
+		return fmt.Sprint(got), measure.Wrong, err
+	})
 }
 
 // near returns a predicate: a value differs from want by at most a relative tolerance.

@@ -18,20 +18,11 @@ func TestIperf(t *testing.T) {
 	const server, client = "ddlemu exec node1 -- iperf3 -s -1 -D", "ddlemu exec node0 -- iperf3 -c node1"
 	w.documented(server)
 	w.documented(client)
-	var got, want float64
-	text, right, err := measure.Repeat(func() (float64, error) {
+	measure.Repeat(t, "a link of 1 Gb/s", func() (string, float64, error) {
 		w.shell(server)
-		got, want = rates(t, w.shell(client+" -t 2 -O 1 -J").Stdout)
-		return measure.Short(got, want, 0.02), nil
+		got, want := rates(t, w.shell(client+" -t 2 -O 1 -J").Stdout)
+		return fmt.Sprintf("%.4g Gb/s, want %.4g", got/1e9, want/1e9), measure.Short(got, want, 0.02), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = fmt.Sprintf("%.4g Gb/s, want %.4g: %s", got/1e9, want/1e9, text)
-	if !right {
-		t.Fatal(text)
-	}
-	t.Log(text)
 }
 
 // rates returns the rate that iperf3 measured and the payload rate of a link of 1 Gb/s, in bit/s. Packets have 1500

@@ -62,20 +62,10 @@ func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes
 // late, it may be lower by what they cost.
 func within(t *testing.T, what string, want, tolerance float64, rate func() (float64, error)) {
 	t.Helper()
-	var got float64
-	text, right, err := measure.Repeat(func() (_ float64, err error) {
-		got, err = rate()
-		return measure.Short(got, want, tolerance), err
+	measure.Repeat(t, what, func() (string, float64, error) {
+		got, err := rate()
+		return fmt.Sprintf("%.4g, want %.4g", got, want), measure.Short(got, want, tolerance), err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = fmt.Sprintf("%s: %.4g, want %.4g: %s", what, got, want, text)
-	if !right {
-		t.Error(text)
-		return
-	}
-	t.Log(text)
 }
 
 func TestHTBRate(t *testing.T) {
