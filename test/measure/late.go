@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -157,7 +158,7 @@ func disturbed(t testing.TB, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(f, "%s: %s\n", t.Name(), text); err != nil {
+	if _, err := fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.Join(strings.Fields(text), " ")); err != nil {
 		t.Error(err)
 	}
 	if err := f.Close(); err != nil {
