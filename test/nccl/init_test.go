@@ -52,8 +52,8 @@ wait`, "ddlemu: rank 1 is not there, and no program is left that could start it,
 				if ctx.Err() != nil || cmd.ProcessState.ExitCode() < 1 {
 					t.Errorf("exit status %d, %v", cmd.ProcessState.ExitCode(), ctx.Err())
 				}
-				if text := waiting.ReplaceAllString(string(out), "and rank 0 "+waits); !strings.Contains(text, tc.want) || !strings.Contains(text,
-					"verdict: INVALID") {
+				text := waiting.ReplaceAllString(string(out), "and rank 0 "+waits)
+				if !strings.Contains(text, tc.want) || !strings.Contains(text, "verdict: INVALID") {
 					t.Errorf("no %q, or not INVALID, in\n%s", tc.want, text)
 				}
 				if log, err := os.ReadFile(filepath.Join(work, "log1")); err == nil && strings.Contains(string(log),
