@@ -125,7 +125,7 @@ test: test-needs build dist plugin-faults test-fast ## install what the tests ne
 	$(GO) test -timeout 40m -p 1 -parallel 3 $$($(GO) list ./... | grep -E '$(SLOW)' | grep -vE '$(BESIDE)|/test/(oracle|needs)$$')
 	cd test/kubernetes && $(GO) test -count=1 ./... # a module of its own; Go sees no change of the manifests, which are outside
 	$(MAKE) race
-	@[ ! -s $(BUILD)/disturbed.txt ] || { echo "timers of this machine were late, so these checks were wider or not made:"; cat $(BUILD)/disturbed.txt; }
+	@[ ! -s $(BUILD)/disturbed.txt ] || { echo "This machine's timers were late, so these checks were wider or not made:"; cat $(BUILD)/disturbed.txt; }
 
 race: ## test the Go packages that have several goroutines with the race detector
 	packages=$$(.ci/concurrent ./configs/... ./shaper/... ./intercept/... ./cmd/...) && $(GO) test -race -short -timeout 10m $$packages

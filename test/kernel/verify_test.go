@@ -115,7 +115,7 @@ func TestVerifyWire(t *testing.T) {
 	}
 }
 
-// htb enforces rates and equal shares, and adds no latency. On a machine whose timers fire late, it sends less, and
+// htb enforces rates and equal shares, and adds no latency. On a machine whose timers are late, it sends less, and
 // verify finds that.
 func TestVerifyHTB(t *testing.T) {
 	w := newUser(t)
@@ -130,22 +130,23 @@ func TestVerifyHTB(t *testing.T) {
 	})
 }
 
-// deviation is by which share the rates that verify found wrong are off, on average. Late timers may make messages late
-// besides. It is measure.Wrong if no rate is off, or if anything else is wrong.
+// deviation is by which share the rates that verify found wrong are off, on average. Late timers also make messages late,
+// so reasons with a time do not count. It is measure.Wrong if no rate is off, or if there is any other reason.
 func deviation(c checked) float64 {
 	sum, n := 0.0, 0
 	for _, reason := range c.reasons {
-		off := percent.FindStringSubmatch(reason)
-		if off == nil && strings.Contains(reason, " us") {
+		off := rateOff.FindStringSubmatch(reason)
+		if off == nil {
+			if !strings.Contains(reason, " us") {
+				return measure.Wrong
+			}
 			continue
-		} else if off == nil {
-			return measure.Wrong
 		}
-		share, err := strconv.ParseFloat(off[1], 64)
+		percent, err := strconv.ParseFloat(off[1], 64)
 		if err != nil {
 			return measure.Wrong
 		}
-		sum, n = sum+math.Abs(share)/100, n+1
+		sum, n = sum+math.Abs(percent)/100, n+1
 	}
 	if n == 0 {
 		return measure.Wrong
@@ -153,8 +154,8 @@ func deviation(c checked) float64 {
 	return sum / float64(n)
 }
 
-// percent finds by how much a rate is off, in verify's reason.
-var percent = regexp.MustCompile(`Gb/s.*: ([-+][\d.]+) % \(limit`)
+// rateOff finds by how many percent a rate is off in a reason of verify.
+var rateOff = regexp.MustCompile(`Gb/s.*: ([-+][\d.]+) % \(limit`)
 
 // No host forwards a packet in 1 us, so a fabric with that latency is INVALID.
 func TestVerifyTooFast(t *testing.T) {
