@@ -120,12 +120,12 @@ test-needs: packages
 	@.ci/pypi
 
 test: test-needs build dist plugin-faults test-fast ## install what the tests need (root), build, run every test
-	@rm -f $(BUILD)/disturbed.txt
+	@rm -f $(BUILD)/notjudged.txt
 	$(GO) test -timeout 40m -p 3 ./test/install $$($(GO) list ./... | grep -E '$(BESIDE)') # install often waits, longest
 	$(GO) test -timeout 40m -p 1 -parallel 3 $$($(GO) list ./... | grep -E '$(SLOW)' | grep -vE '$(BESIDE)|/test/(oracle|needs)$$')
 	cd test/kubernetes && $(GO) test -count=1 ./... # a module of its own; Go sees no change of the manifests, which are outside
 	$(MAKE) race
-	@[ ! -s $(BUILD)/disturbed.txt ] || { echo "This machine's timers were late, so these checks were wider or not made:"; cat $(BUILD)/disturbed.txt; }
+	@.ci/notjudged $(BUILD)/notjudged.txt
 
 race: ## test the Go packages that have several goroutines with the race detector
 	packages=$$(.ci/concurrent ./configs/... ./shaper/... ./intercept/... ./cmd/...) && $(GO) test -race -short -timeout 10m $$packages
@@ -160,7 +160,7 @@ lint: packages ## check style and import directions: golangci-lint (.golangci.ym
 	@.ci/packages lint
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/image .ci/notices .ci/ncclnotices .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/image .ci/notices .ci/ncclnotices .ci/notjudged .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages fmt

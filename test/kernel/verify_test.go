@@ -32,45 +32,75 @@ func (w *user) verify(args ...string) (verify.Report, error) {
 	return r, nil
 }
 
-// checked is the result of check.
-type checked struct {
-	reasons []string // for INVALID
-	off     []string // figures that differ from the expected ones
+// figures are what verify should measure on each link: the payload rate in Gb/s, which may differ by 1 %, and the
+// latency in us, which may differ by tolerance us.
+type figures struct {
+	links                    int
+	rate, latency, tolerance float64
 }
 
-// check runs verify and compares each link's payload rate in Gb/s and its latency in us with expected values. The
-// latency may differ by tolerance us.
-func (w *user) check(links int, rate, latency, tolerance float64) func() (checked, error) {
-	return func() (checked, error) {
+// tries returns a try for measure.Repeat: it runs verify and judges what it measured.
+func (w *user) tries(want figures) func() (measure.Result, error) {
+	return func() (measure.Result, error) {
 		r, err := w.verify()
-		c := checked{reasons: r.Reasons}
-		for _, l := range r.Links {
-			if math.Abs(l.Rate.Got/1e9/rate-1) > 0.01 || math.Abs(l.Latency.P50-latency) > tolerance || l.Loss != nil {
-				c.off = append(c.off, fmt.Sprintf("%s: %.4g Gb/s, %.0f us, losses %v", l.Name, l.Rate.Got/1e9,
-					l.Latency.P50, l.Loss))
-			}
-		}
-		if len(r.Links) != links || r.Together == nil || len(r.Together.Flows) != links || r.Incast == nil {
-			c.off = append(c.off, fmt.Sprintf("%d links measured, want %d", len(r.Links), links))
-		}
-		return c, err
+		return want.judge(r), err
 	}
 }
 
-func sound(c checked) bool { return len(c.reasons) == 0 && len(c.off) == 0 }
-
-// hasReason returns a predicate: a text is in the reasons for INVALID.
-func hasReason(text string) func(checked) bool {
-	return func(c checked) bool { return strings.Contains(strings.Join(c.reasons, "\n"), text) }
+// judge judges a report of verify, on a fabric without losses that should be VALID.
+func (f figures) judge(r verify.Report) measure.Result {
+	result := measure.Result{IsRate: true}
+	for _, l := range r.Links {
+		f.judgeLink(&result, l)
+	}
+	if len(r.Links) != f.links || r.Together == nil || len(r.Together.Flows) != f.links || r.Incast == nil {
+		result.Got, result.Wrong = fmt.Sprintf("%d links measured, want %d; ", len(r.Links), f.links), true
+	}
+	for _, reason := range r.Reasons {
+		addReason(&result, reason)
+	}
+	return result
 }
+
+func (f figures) judgeLink(result *measure.Result, l verify.Link) {
+	rate := measure.Rate(l.Rate.Got/1e9, f.rate, 0.01)
+	early, late := l.Latency.P50 < f.latency-f.tolerance, l.Latency.P50 > f.latency+f.tolerance
+	result.Low = max(result.Low, rate.Low)
+	result.Late = result.Late || late
+	result.Wrong = result.Wrong || rate.Wrong || early || l.Loss != nil || math.IsNaN(l.Latency.P50)
+	if rate.Low > 0 || rate.Wrong || early || late || l.Loss != nil {
+		result.Got += fmt.Sprintf("%s: %.4g Gb/s, %.0f us, losses %v; ", l.Name, l.Rate.Got/1e9, l.Latency.P50, l.Loss)
+	}
+}
+
+// addReason adds a reason of verify for INVALID to a result. Only what says that a rate is too low or a message late can
+// be caused by late timers.
+func addReason(result *measure.Result, reason string) {
+	result.Got += reason + "; "
+	if low := lowRate.FindStringSubmatch(reason); low != nil {
+		percent, err := strconv.ParseFloat(low[1], 64)
+		result.Low, result.Wrong = max(result.Low, percent/100), result.Wrong || err != nil
+		return
+	}
+	result.Late = true
+	result.Wrong = result.Wrong || !lateMessages.MatchString(reason)
+}
+
+var (
+	// lowRate finds in a reason of verify by how many percent a rate is too low.
+	lowRate = regexp.MustCompile(`Gb/s.*: -([\d.]+) % \(limit`)
+	// lateMessages matches the reasons that say that messages came too late: a positive difference, or a lateness.
+	lateMessages = regexp.MustCompile(`latency p50 [\d.]+ us, asked [\d.]+: \+[\d.]+ us \(limit|` +
+		`: messages come [\d.]+ us late \(p|: the shaper is late: |this process gets too little processor time`)
+)
 
 // A fabric that conforms to its parameters is VALID. It is INVALID after a change by tc that ddlemu does not know of,
 // or if it is shaped or used during the measurement.
 func TestVerifyWire(t *testing.T) {
 	w := newUser(t)
 	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "100Mbps", "--lat", "10ms", "--nodes", "3")
-	check := w.check(6, 0.0949285, 10005.92, 200)
-	within(t, "unchanged", check, sound)
+	want := figures{links: 6, rate: 0.0949285, latency: 10005.92, tolerance: 200}
+	measure.Repeat(t, "unchanged", w.tries(want))
 
 	to := net.JoinHostPort(w.node("eth1", 1).NICs[0].Addr4.String(), "9")
 	busy := make(chan error, 1)
@@ -84,28 +114,36 @@ func TestVerifyWire(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	meanwhile := func(what func()) func() (checked, error) {
-		return func() (checked, error) {
-			timer := time.AfterFunc(1500*time.Millisecond, what)
+	// hasReason checks that verify finds what happens while it measures. The figures may be any.
+	hasReason := func(what, reason string, cause func()) {
+		within(t, what, func() ([]string, error) {
+			timer := time.AfterFunc(1500*time.Millisecond, cause)
 			defer timer.Stop()
-			return check()
-		}
+			r, err := w.verify()
+			return r.Reasons, err
+		}, containsText(reason))
 	}
-	within(t, "used during the measurement", meanwhile(func() {
-		_ = flood(w.node("eth1", 0), to, 20_000_000, 200*time.Millisecond) // if it fails, the reason is missing
-	}), hasReason("other programs sent on the fabric while it was measured: node0:node1"))
+	hasReason("used during the measurement", "other programs sent on the fabric while it was measured: node0:node1",
+		func() { _ = flood(w.node("eth1", 0), to, 20_000_000, 200*time.Millisecond) }) // if it fails, the reason is missing
 	latency := 10
-	within(t, "shaped during the measurement", meanwhile(func() {
+	hasReason("shaped during the measurement", "node2:node0 was changed while it was measured", func() {
 		latency++
 		w.try("shape", "--link", "node2>node0", "--lat", fmt.Sprintf("%dms", latency))
-	}), hasReason("node2:node0 was changed while it was measured"))
+	})
 	w.run("shape", "--link", "node2>node0", "--lat", "10ms")
 
 	w.run("exec", "node1", "--", "tc", "class", "change", "dev", "eth0", "parent", "1:1", "classid", "1:10", "htb",
 		"rate", "20mbit", "ceil", "90mbit")
-	within(t, "changed by tc", check, func(c checked) bool {
-		return hasReason("node1:node0: rate 0.0")(c) &&
-			!slices.ContainsFunc(c.off, func(s string) bool { return !strings.HasPrefix(s, "node1:node0:") })
+	const changed = "node1:node0"
+	measure.Repeat(t, "changed by tc", func() (measure.Result, error) {
+		r, err := w.verify()
+		result := measure.Exact(r.Reasons, containsText(changed+": rate 0.0")(r.Reasons))
+		for _, l := range r.Links {
+			if l.Name != changed {
+				want.judgeLink(&result, l)
+			}
+		}
+		return result, err
 	})
 
 	begin := time.Now()
@@ -115,51 +153,26 @@ func TestVerifyWire(t *testing.T) {
 	}
 }
 
-// htb enforces rates and equal shares, and adds no latency. On a machine whose timers are late, it sends less, and
-// verify finds that.
+// containsText returns a predicate: a text is in one of several.
+func containsText(text string) func([]string) bool {
+	return func(all []string) bool {
+		return slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, text) })
+	}
+}
+
+// htb enforces rates and equal shares, and adds no latency.
 func TestVerifyHTB(t *testing.T) {
 	w := newUser(t)
 	w.up("--profile", "eth1", "--shaper", "htb", "--bw", "100Mbps", "--lat", "0s", "--nodes", "3")
-	check := w.check(6, 0.0949285, 0, 100)
-	measure.Repeat(t, "unchanged", func() (string, float64, error) {
-		got, err := check()
-		if err != nil || sound(got) {
-			return fmt.Sprint(got), 0, err
-		}
-		return fmt.Sprint(got), deviation(got), nil
-	})
+	measure.Repeat(t, "unchanged", w.tries(figures{links: 6, rate: 0.0949285, latency: 0, tolerance: 100}))
 }
-
-// deviation is by which share the rates that verify found wrong are off, on average. Late timers also make messages late,
-// so reasons with a time do not count. It is measure.Wrong if no rate is off, or if there is any other reason.
-func deviation(c checked) float64 {
-	sum, n := 0.0, 0
-	for _, reason := range c.reasons {
-		off := rateOff.FindStringSubmatch(reason)
-		if off == nil {
-			if !strings.Contains(reason, " us") {
-				return measure.Wrong
-			}
-			continue
-		}
-		percent, err := strconv.ParseFloat(off[1], 64)
-		if err != nil {
-			return measure.Wrong
-		}
-		sum, n = sum+math.Abs(percent)/100, n+1
-	}
-	if n == 0 {
-		return measure.Wrong
-	}
-	return sum / float64(n)
-}
-
-// rateOff finds by how many percent a rate is off in a reason of verify.
-var rateOff = regexp.MustCompile(`Gb/s.*: ([-+][\d.]+) % \(limit`)
 
 // No host forwards a packet in 1 us, so a fabric with that latency is INVALID.
 func TestVerifyTooFast(t *testing.T) {
 	w := newUser(t)
 	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "50Mbps", "--lat", "1us")
-	within(t, "1 us", w.check(2, 0.0474642, 0, math.Inf(1)), hasReason("node0:node1: latency p50"))
+	within(t, "1 us", func() ([]string, error) {
+		r, err := w.verify()
+		return r.Reasons, err
+	}, containsText("node0:node1: latency p50"))
 }

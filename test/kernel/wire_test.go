@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -32,21 +33,34 @@ import (
 	"github.com/ddlemu/ddlemu/test/measure"
 )
 
-// within measures until a result is right, as measure.Repeat does.
+// within measures until enough results are right, as measure.Repeat does. right says it of a value that late timers of
+// the machine cannot change.
 func within[T any](t *testing.T, what string, try func() (T, error), right func(T) bool) {
 	t.Helper()
-	measure.Repeat(t, what, func() (string, float64, error) {
+	measure.Repeat(t, what, func() (measure.Result, error) {
 		got, err := try()
-		if err == nil && right(got) {
-			return fmt.Sprint(got), 0, nil
-		}
-		return fmt.Sprint(got), measure.Wrong, err
+		return measure.Exact(got, err == nil && right(got)), err
 	})
 }
 
-// near returns a predicate: a value differs from want by at most a relative tolerance.
-func near(want, tolerance float64) func(float64) bool {
-	return func(got float64) bool { return math.Abs(got/want-1) <= tolerance }
+// withinRate measures a rate until enough results differ from want by at most 2 %.
+func withinRate(t *testing.T, what string, want float64, rate func() (float64, error)) {
+	t.Helper()
+	measure.Repeat(t, what, func() (measure.Result, error) {
+		got, err := rate()
+		return measure.Rate(got, want, 0.02), err
+	})
+}
+
+// roundTrip returns a try for measure.Repeat: the round trip between two nodes takes twice the latency, or little more.
+func roundTrip(fab *measure.Running, latency time.Duration) func() (measure.Result, error) {
+	return func() (measure.Result, error) {
+		const pings = 50
+		took, err := ping(fab, pings)
+		got := median(took)
+		return measure.Result{Got: fmt.Sprint(got), Late: got > 2*latency+max(250*time.Microsecond, latency/20),
+			Wrong: got < 2*latency || len(took) < pings}, err
+	}
 }
 
 // wire brings up fabric t with the shaper wire and returns it for measurements.
@@ -160,50 +174,45 @@ func median(d []time.Duration) time.Duration {
 func TestWireRateAndLatency(t *testing.T) {
 	w := newUser(t)
 	fab := w.wire("--nodes", "2")
-	roundTrip := func() (time.Duration, error) {
-		took, err := ping(fab, 50)
-		return median(took), err
-	}
-	limit := func(lat time.Duration) func(time.Duration) bool {
-		return func(got time.Duration) bool { return got >= 2*lat && got <= 2*lat+max(250*time.Microsecond, lat/20) }
-	}
-	within(t, "round trip at 25 us", roundTrip, limit(25*time.Microsecond))
+	measure.Repeat(t, "round trip at 25 us", roundTrip(fab, 25*time.Microsecond))
 	f := flowOf(t, fab, 0, 1)
 	rate := func() (float64, error) { return f.Rate(500 * time.Millisecond) }
-	within(t, "1 Gb/s", rate, near(fab.Payload(1e9), 0.02))
+	withinRate(t, "1 Gb/s", fab.Payload(1e9), rate)
 
 	w.run("shape", "--bw", "300Mbps", "--lat", "10ms")
 	if _, err := f.Rate(100 * time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "300 Mb/s, from 0.1 s after the change",
-		func() (float64, error) { return f.Rate(300 * time.Millisecond) }, near(fab.Payload(300e6), 0.02))
+	withinRate(t, "300 Mb/s, from 0.1 s after the change", fab.Payload(300e6),
+		func() (float64, error) { return f.Rate(300 * time.Millisecond) })
 	f.Close()
 	time.Sleep(100 * time.Millisecond) // packets in flight arrive
-	within(t, "round trip at 10 ms", roundTrip, limit(10*time.Millisecond))
+	measure.Repeat(t, "round trip at 10 ms", roundTrip(fab, 10*time.Millisecond))
 }
 
 func TestWireLoss(t *testing.T) {
-	const n, p, off = 40_000, 0.01, 0.002 // 0.002 is 4 sigma
 	w := newUser(t)
 	fab := w.wire("--nodes", "2", "--loss", "1%")
-	within(t, "share of datagrams lost", func() (float64, error) {
+	measure.Repeat(t, "share of datagrams lost", lossOf(w, fab, 40_000, 0.01))
+}
+
+// lossOf returns a try for measure.Repeat: of n datagrams a share p is lost, give or take 4 sigma, and the link counts
+// each.
+func lossOf(w *user, fab *measure.Running, n int, p float64) func() (measure.Result, error) {
+	return func() (measure.Result, error) {
 		before := w.link(fab).Counters
 		came, err := fab.Datagrams(0, 1, n, 200, 20*time.Microsecond)
 		if err != nil {
-			return 0, err
+			return measure.Result{}, err
 		}
 		after := w.link(fab).Counters
-		lost, passed := after.Drops-before.Drops, after.Segments-before.Segments
+		lost, passed := int(after.Drops-before.Drops), int(after.Segments-before.Segments)
+		missing, off := n-len(came), 4*math.Sqrt(p*(1-p)*float64(n))
 		// The counters include a few packets of other protocols, such as ARP.
-		if lost+passed < n || lost+passed > n+10 {
-			t.Errorf("%d datagrams were sent, the link counts %d passed and %d lost", n, passed, lost)
-		}
-		if got := float64(lost) / n; math.Abs(got-p) > off {
-			t.Errorf("the link's counters say that %.2f %% of packets were lost", 100*got)
-		}
-		return 1 - float64(len(came))/n, nil
-	}, func(got float64) bool { return math.Abs(got-p) <= off })
+		counted := lost+passed >= n && lost+passed <= n+10
+		return measure.Exact(fmt.Sprintf("%d of %d, the link counts %d passed and %d lost", missing, n, passed, lost),
+			counted && math.Abs(float64(missing)-p*float64(n)) <= off && math.Abs(float64(lost)-p*float64(n)) <= off), nil
+	}
 }
 
 // If some packets of a GSO packet are lost, the others arrive: one packet in 50 is lost, and not one GSO packet in 50.
@@ -321,7 +330,7 @@ func TestWireShares(t *testing.T) {
 	share := fab.Payload(rate) / (nodes - 1)
 	// Each node's link also carries the acknowledgements of what it receives: 66 bytes for every second packet.
 	const acks = 66.0 / (2 * 1514)
-	within(t, "least and largest share of 12 pairs", func() ([2]float64, error) {
+	measure.Repeat(t, "least and largest share of 12 pairs", func() (measure.Result, error) {
 		rates := make([]float64, len(flows))
 		errs := make([]error, len(flows))
 		var all sync.WaitGroup
@@ -329,13 +338,10 @@ func TestWireShares(t *testing.T) {
 			all.Go(func() { rates[i], errs[i] = f.Rate(1500 * time.Millisecond) })
 		}
 		all.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return [2]float64{}, err
-			}
-		}
-		return [2]float64{slices.Min(rates) / share, slices.Max(rates) / share}, nil
-	}, func(s [2]float64) bool { return s[0] >= 0.97-acks && s[1] <= 1.03 })
+		least, largest := slices.Min(rates)/share, slices.Max(rates)/share
+		return measure.Result{Got: fmt.Sprintf("%.4g to %.4g", least, largest), IsRate: true,
+			Low: max(0, 0.97-acks-least), Wrong: largest > 1.03}, errors.Join(errs...)
+	})
 }
 
 func TestWireDownAndUp(t *testing.T) {
@@ -386,24 +392,45 @@ func TestWireClasses(t *testing.T) {
 }
 
 // All traffic together has a verdict. It is VALID if the latency is above the floor of the shaper, otherwise INVALID.
+// If the machine's timers are late, it is INVALID for late packets, and for no other reason.
 func TestWireVerdict(t *testing.T) {
-	verdict := func(lat string) func() (string, error) {
-		return func() (string, error) {
-			w := newUser(t)
-			fab := w.wire("--nodes", "2", "--lat", lat)
-			defer w.run("down", "t")
-			if _, err := fab.Datagrams(0, 1, 500, 1000, time.Millisecond); err != nil {
-				return "", err
-			}
-			time.Sleep(200 * time.Millisecond) // the daemon counts every 100 ms
-			return w.run("status", "--last"), nil
+	verdict := func(lat string) (string, error) {
+		w := newUser(t)
+		fab := w.wire("--nodes", "2", "--lat", lat)
+		defer w.run("down", "t")
+		if _, err := fab.Datagrams(0, 1, 500, 1000, time.Millisecond); err != nil {
+			return "", err
 		}
+		time.Sleep(200 * time.Millisecond) // the daemon counts every 100 ms
+		return w.run("status", "--last", "--verbose"), nil
 	}
-	within(t, "20 ms", verdict("20ms"), func(s string) bool { return strings.Contains(s, "verdict: VALID") })
-	within(t, "no latency", verdict("0"), func(s string) bool {
+	measure.Repeat(t, "20 ms", func() (measure.Result, error) {
+		out, err := verdict("20ms")
+		return judgeVerdict(out), err
+	})
+	within(t, "no latency", func() (string, error) { return verdict("0") }, func(s string) bool {
 		return strings.Contains(s, "verdict: INVALID") && strings.Contains(s, "shorter than the shaper can emulate")
 	})
 }
+
+// judgeVerdict judges what `status --last --verbose` says of traffic that should be VALID.
+func judgeVerdict(out string) measure.Result {
+	r := measure.Result{Got: out}
+	if strings.Contains(out, "verdict: VALID") {
+		return r
+	}
+	for line := range strings.Lines(out) {
+		if reason, found := strings.CutPrefix(line, "ddlemu: "); found {
+			r.Late, r.Wrong = true, r.Wrong || !latePackets.MatchString(reason)
+		}
+	}
+	r.Wrong = r.Wrong || !r.Late || !strings.Contains(out, "verdict: INVALID")
+	return r
+}
+
+// latePackets matches the reasons of a verdict that say that packets came too late, and the line that sums them up.
+var latePackets = regexp.MustCompile(`^host.*: lateness | were later than max\(| of their time late \(limit |` +
+	`longer than in the model`)
 
 // Packets that are dropped although the link model does not lose them are reported, and the verdict is INVALID.
 func TestWireReportsDrops(t *testing.T) {

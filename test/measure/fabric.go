@@ -153,10 +153,15 @@ func (m *Running) StartFlow(src, dst int) (*Flow, error) {
 // Close ends the flow.
 func (f *Flow) Close() error { return errors.Join(f.from.Close(), f.to.Close()) }
 
-// Rate receives for a time and returns the rate in payload bits per second.
+// Rate receives for a time and returns the rate in payload bits per second. What has come before does not count: after a
+// stop of the receiver that would be too high a rate.
 func (f *Flow) Rate(d time.Duration) (float64, error) {
+	block := make([]byte, 256<<10)
+	if err := f.discard(block, d); err != nil {
+		return 0, err
+	}
 	bytes, start := 0, time.Now()
-	for block := make([]byte, 256<<10); time.Since(start) < d; {
+	for time.Since(start) < d {
 		n, err := f.to.Read(block)
 		if err != nil {
 			return 0, fmt.Errorf("receive: %w", err)
@@ -164,6 +169,20 @@ func (f *Flow) Rate(d time.Duration) (float64, error) {
 		bytes += n
 	}
 	return 8 * float64(bytes) / time.Since(start).Seconds(), nil
+}
+
+// discard reads until all that has come is read, at most for a time.
+func (f *Flow) discard(block []byte, most time.Duration) error {
+	for start := time.Now(); time.Since(start) < most; {
+		n, err := f.to.Read(block)
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		if n < len(block) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // Payload returns the rate of payload in bits per second that TCP over IPv4, without timestamps, has at a line rate.

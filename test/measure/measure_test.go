@@ -4,34 +4,70 @@ package measure
 
 import (
 	"math"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/ddlemu/ddlemu/test/needs"
 )
 
-func TestTooLow(t *testing.T) {
-	for _, tc := range []struct{ got, want float64 }{
-		{100, 0}, {98.1, 0}, {101.9, 0}, {90, 0.08}, {0, 0.98}, {102.1, Wrong},
+func TestRate(t *testing.T) {
+	for _, tc := range []struct {
+		got, low float64
+		wrong    bool
+	}{
+		{100, 0, false}, {98.1, 0, false}, {101.9, 0, false}, {90, 0.08, false}, {0, 0.98, false}, {102.1, 0, true},
+		{math.Inf(1), 0, true}, {math.NaN(), 0, true},
 	} {
-		if got := TooLow(tc.got, 100, 0.02); got != tc.want && math.Abs(got-tc.want) > 1e-9 {
-			t.Errorf("%v of 100: %v, want %v", tc.got, got, tc.want)
+		got := Rate(tc.got, 100, 0.02)
+		if got.Wrong != tc.wrong || !tc.wrong && math.Abs(got.Low-tc.low) > 1e-9 || !got.IsRate {
+			t.Errorf("%v of 100: %+v, want low %v and wrong %v", tc.got, got, tc.low, tc.wrong)
 		}
 	}
 }
 
+// Late timers excuse low rates and late packets, never what they cannot cause.
 func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
-		low, late float64
-		want      outcome
+		result            Result
+		quiet, some, much judgement // timers are late for 0, 6 and 25 % of the time
 	}{
-		{0.08, 0, fails}, {0.08, 0.05, fails}, {Wrong, 0.09, fails},
-		{0.08, 0.06, explained}, {0.2, 0.2, explained},
-		{0.9, 0.2, notJudged}, {Wrong, 0.2, notJudged},
+		{Exact("", true), right, right, right},
+		{Exact("", false), wrong, wrong, wrong},
+		{Rate(1, 1, 0.02), right, setAside, setAside},
+		{Rate(0.9, 1, 0.02), wrong, setAside, setAside},
+		{Rate(0.8, 1, 0.02), wrong, wrong, setAside},
+		{Rate(1.1, 1, 0.02), wrong, wrong, wrong},
+		{Rate(10, 1, 0.02), wrong, wrong, wrong},
+		{Result{Late: true}, wrong, setAside, setAside},
+		{Result{Late: true, Low: 0.05}, wrong, setAside, setAside},
+		{Result{Late: true, Wrong: true}, wrong, wrong, wrong},
+		{Result{Low: 0.01, Wrong: true}, wrong, wrong, wrong},
 	} {
-		if got := judge(tc.low, tc.late); got != tc.want {
-			t.Errorf("too low by %v, timers late for %v: %v, want %v", tc.low, tc.late, got, tc.want)
+		got := [3]judgement{tc.result.judge(0), tc.result.judge(0.06), tc.result.judge(0.25)}
+		if got != [3]judgement{tc.quiet, tc.some, tc.much} {
+			t.Errorf("%+v: %v, want %v, %v, %v", tc.result, got, tc.quiet, tc.some, tc.much)
+		}
+	}
+	// A rate that is 10 % too high does not look right while timers are late for as long as a try is judged.
+	for _, tolerance := range []float64{0.02, 0.03, 0.05} {
+		if got := Rate(1.1*(1-costs*disturbed), 1, tolerance).judge(disturbed); got == right {
+			t.Errorf("tolerance %v: a rate that is 10 %% too high is taken for right", tolerance)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, tc := range []struct {
+		tally
+		want Verdict
+	}{
+		{tally{3, 3, 0}, Passes}, {tally{5, 3, 2}, Passes}, {tally{6, 3, 3}, Passes}, {tally{90, 3, 0}, Passes},
+		{tally{100, 1, 99}, Fails}, {tally{7, 3, 4}, Fails}, {tally{3, 0, 3}, Fails}, {tally{8, 0, 3}, Fails},
+		{tally{1, 1, 0}, NotJudged}, {tally{2, 0, 2}, NotJudged}, {tally{40, 0, 0}, NotJudged},
+		{tally{40, 0, 4}, NotJudged}, {tally{40, 2, 0}, NotJudged},
+	} {
+		if got := tc.verdict(); got != tc.want {
+			t.Errorf("%+v: %v, want %v", tc.tally, got, tc.want)
 		}
 	}
 }
@@ -39,27 +75,17 @@ func TestJudge(t *testing.T) {
 // A thread of a still higher priority keeps one processor for half of the time.
 func TestLateTimers(t *testing.T) {
 	needs.Root(t, "a real-time priority")
+	stop := Disturb()
 	watch, err := watchTimers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer watch.end()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := onlyOn(0, 95)
-		for range 20 {
-			for begin := time.Now(); time.Since(begin) < 20*time.Millisecond; { //nolint:revive // it keeps the processor
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	time.Sleep(800 * time.Millisecond)
 	got, err := watch.end()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	if want := 0.5 / float64(watch.n); got < 0.8*want {

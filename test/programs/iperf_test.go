@@ -4,7 +4,6 @@ package programs
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -18,10 +17,10 @@ func TestIperf(t *testing.T) {
 	const server, client = "ddlemu exec node1 -- iperf3 -s -1 -D", "ddlemu exec node0 -- iperf3 -c node1"
 	w.documented(server)
 	w.documented(client)
-	measure.Repeat(t, "a link of 1 Gb/s", func() (string, float64, error) {
+	measure.Repeat(t, "a link of 1 Gb/s", func() (measure.Result, error) {
 		w.shell(server)
 		got, want := rates(t, w.shell(client+" -t 2 -O 1 -J").Stdout)
-		return fmt.Sprintf("%.4g Gb/s, want %.4g", got/1e9, want/1e9), measure.TooLow(got, want, 0.02), nil
+		return measure.Rate(got, want, 0.02), nil
 	})
 }
 

@@ -4,7 +4,6 @@ package shapers
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -58,13 +57,12 @@ func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes
 	return fab
 }
 
-// within measures until the result differs from want by at most a relative tolerance. On a machine whose timers are
-// late, it may be lower by what that costs.
+// within measures until enough results differ from want by at most a relative tolerance.
 func within(t *testing.T, what string, want, tolerance float64, rate func() (float64, error)) {
 	t.Helper()
-	measure.Repeat(t, what, func() (string, float64, error) {
+	measure.Repeat(t, what, func() (measure.Result, error) {
 		got, err := rate()
-		return fmt.Sprintf("%.4g, want %.4g", got, want), measure.TooLow(got, want, tolerance), err
+		return measure.Rate(got, want, tolerance), err
 	})
 }
 
