@@ -51,16 +51,19 @@ const (
 	wrong
 )
 
-// judge judges a result that was measured while timers were late for a share of the time.
-func (r Result) judge(late float64) judgement {
+// judge judges a result. late is how late timers were while it was measured. Other programs take time from senders,
+// receivers and shapers in user space, so their timers count for what is too low or late. A right rate must be measured
+// on a machine that is in time.
+func (r Result) judge(late lateness) judgement {
+	most := max(late.machine, late.programs)
 	switch {
 	case r.Wrong:
 		return wrong
-	case r.Late && late <= disturbed:
+	case r.Late && most <= disturbed:
 		return wrong
-	case r.Low > costs*late && late <= tooLate:
+	case r.Low > costs*most && most <= tooLate:
 		return wrong
-	case r.Late, r.Low > 0, r.IsRate && late > disturbed:
+	case r.Late, r.Low > 0, r.IsRate && late.machine > disturbed:
 		return setAside
 	}
 	return right

@@ -43,7 +43,7 @@ func Repeat(t testing.TB, what string, try func() (Result, error)) {
 // Check repeats a measurement until it passes, at most for a time. The text says what was found.
 func Check(atMost time.Duration, try func() (Result, error)) (Verdict, string, error) {
 	var all tally
-	var lateSum float64
+	var sum lateness
 	for begin := time.Now(); ; {
 		watch, err := watchTimers()
 		if err != nil {
@@ -57,12 +57,13 @@ func Check(atMost time.Duration, try func() (Result, error)) (Verdict, string, e
 		if err := errors.Join(err, watchErr); err != nil {
 			return Fails, "", err
 		}
-		lateSum += late
+		sum.machine, sum.programs = sum.machine+late.machine, sum.programs+late.programs
 		all.add(result.judge(late))
 		verdict := all.verdict()
 		if verdict == Passes || time.Since(begin) > atMost {
-			return verdict, fmt.Sprintf("%s: of %d tries %d are right and %d wrong; timers were late for %.1f %% of the time",
-				result.Got, all.tries, all.right, all.wrong, 100*lateSum/float64(all.tries)), nil
+			return verdict, fmt.Sprintf("%s: of %d tries %d are right and %d wrong; timers were late for %.1f %% of the time, "+
+				"those of programs for %.1f %%", result.Got, all.tries, all.right, all.wrong,
+				100*sum.machine/float64(all.tries), 100*sum.programs/float64(all.tries)), nil
 		}
 	}
 }

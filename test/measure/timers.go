@@ -26,12 +26,21 @@ type timers struct {
 	begin time.Time
 	ended atomic.Bool
 	all   sync.WaitGroup
-	lost  atomic.Int64 // the lateness beyond allowed on all processors, in ns
-	err   atomic.Pointer[error]
-	n     int // processors
+	// The lateness beyond allowed on all processors, in ns: of threads of a high priority, which the host or the kernel
+	// makes late, and of threads of the usual one, which other programs make late too.
+	lost, lostToPrograms atomic.Int64
+	err                  atomic.Pointer[error]
+	n                    int // processors
 }
 
-// watchTimers starts a thread on each processor. Each takes about 3 % of it. The caller calls end.
+// lateness is the share of the time, from 0 to 1, for which timers of a processor were late beyond allowed, as a mean over
+// the processors.
+type lateness struct {
+	machine  float64 // whatever runs
+	programs float64 // of a program that shares the processors with others
+}
+
+// watchTimers starts two threads on each processor. Each takes about 3 % of it. The caller calls end.
 func watchTimers() (*timers, error) {
 	var may unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
@@ -41,17 +50,17 @@ func watchTimers() (*timers, error) {
 	for cpu, left := 0, t.n; left > 0; cpu++ {
 		if may.IsSet(cpu) {
 			left--
-			t.all.Go(func() { t.watch(cpu) })
+			t.all.Go(func() { t.watch(cpu, 90, &t.lost) })
+			t.all.Go(func() { t.watch(cpu, 0, &t.lostToPrograms) })
 		}
 	}
 	return t, nil
 }
 
-// watch sets timers on one processor until the watch ends. It adds up the time by which they are later than allowed. Its
-// thread has a higher priority than other programs, so the host or the kernel makes it late.
-func (t *timers) watch(cpu int) {
+// watch sets timers on one processor until the watch ends. It adds up the time by which they are later than allowed.
+func (t *timers) watch(cpu int, priority uint32, lost *atomic.Int64) {
 	runtime.LockOSThread() // never unlocked: the thread, which is bound to one processor, ends with the goroutine
-	if err := onlyOn(cpu, 90); err != nil {
+	if err := onlyOn(cpu, priority); err != nil {
 		t.err.Store(&err)
 		return
 	}
@@ -61,29 +70,32 @@ func (t *timers) watch(cpu int) {
 			t.err.Store(&err)
 			return
 		}
-		t.lost.Add(int64(max(0, time.Since(begin)-period-allowed)))
+		lost.Add(int64(max(0, time.Since(begin)-period-allowed)))
 	}
 }
 
-// onlyOn binds this thread to a processor and gives it a real-time priority.
+// onlyOn binds this thread to a processor and gives it a real-time priority, unless that is 0.
 func onlyOn(cpu int, priority uint32) error {
 	var one unix.CPUSet
 	one.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		return err
 	}
+	if priority == 0 {
+		return nil
+	}
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: priority}
 	return unix.SchedSetAttr(0, &attr, 0)
 }
 
-// end ends the watch, if it has not ended. It returns for which share of the time, from 0 to 1, the timers of a processor
-// were late beyond allowed, as a mean over the processors.
-func (t *timers) end() (float64, error) {
+// end ends the watch, if it has not ended.
+func (t *timers) end() (lateness, error) {
 	took := time.Since(t.begin)
 	t.ended.Store(true)
 	t.all.Wait()
 	if err := t.err.Load(); err != nil {
-		return 0, fmt.Errorf("watch the machine's timers: %w", *err)
+		return lateness{}, fmt.Errorf("watch the machine's timers: %w", *err)
 	}
-	return float64(t.lost.Load()) / float64(t.n) / float64(took), nil
+	all := float64(t.n) * float64(took)
+	return lateness{float64(t.lost.Load()) / all, float64(t.lostToPrograms.Load()) / all}, nil
 }
