@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"path"
 	"strings"
 	"time"
 )
@@ -37,7 +39,7 @@ func (a *Auth) protect(next http.Handler) http.Handler {
 			welcome(w, r)
 			http.SetCookie(w, &http.Cookie{Name: cookie, Value: a.Token, Path: "/", HttpOnly: true,
 				SameSite: http.SameSiteStrictMode})
-			http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
+			http.Redirect(w, r, onThisServer(r.URL.Path), http.StatusSeeOther)
 		case a.hasToken(r), local && a.isOwn(r):
 			welcome(w, r)
 			next.ServeHTTP(w, r)
@@ -48,6 +50,9 @@ func (a *Auth) protect(next http.Handler) http.Handler {
 		}
 	})
 }
+
+// onThisServer returns an address of this server for a path. A browser would take "//host/" or "/\\host" for another one.
+func onThisServer(asked string) string { return (&url.URL{Path: path.Clean("/" + asked)}).String() }
 
 // welcome keeps the connection of a request that is answered open for the next one.
 func welcome(w http.ResponseWriter, r *http.Request) {

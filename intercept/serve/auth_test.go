@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -85,6 +86,29 @@ func TestWhoMayAsk(t *testing.T) {
 				t.Errorf("status %d, want %d: %s", w.Code, c.want, w.Body)
 			}
 		})
+	}
+}
+
+// Whatever path has the token, the server leads to itself.
+func TestTokenLeadsNowhereElse(t *testing.T) {
+	auth := &Auth{Token: "secret", UID: 1000, UserOf: func(net.Conn) (int, bool) { return 0, false }}
+	base, err := url.Parse("http://192.0.2.1:80/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for asked, want := range map[string]string{
+		"/": "/", "/metrics": "/metrics", "//evil.example/": "/evil.example", "///evil.example": "/evil.example",
+		"/%2Fevil.example/": "/evil.example", "/%5Cevil.example/": "/%5Cevil.example", "/\\evil.example/": "/%5Cevil.example",
+		"/..//evil.example/": "/evil.example", "/.//evil.example": "/evil.example", "/%09/evil.example": "/%09/evil.example",
+		"/https://evil.example/": "/https:/evil.example", "http://evil.example//evil.example/": "/evil.example",
+		"/%0D%0ALocation:%20evil": "/%0D%0ALocation:%20evil",
+	} {
+		r := httptest.NewRequest(http.MethodGet, asked+"?token=secret", nil)
+		got := ask(&fake{}, auth, base.Host, r).Header().Get("Location")
+		to, err := base.Parse(got)
+		if got != want || err != nil || to.Host != base.Host || strings.ContainsAny(got, "\\\r\n\t") {
+			t.Errorf("%s leads to %q (%v), want %q", asked, got, err, want)
+		}
 	}
 }
 

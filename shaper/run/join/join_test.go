@@ -242,3 +242,77 @@ func TestSocketIsThere(t *testing.T) {
 	l.Close()
 	await(t, dir, 1, member(dir))
 }
+
+// An answer that comes after its rank was given up is not taken for that of the next rank, nor of the same rank started
+// again.
+func TestLateAnswer(t *testing.T) {
+	dir := fabrics(t)
+	errs := make(chan error, 1)
+	go func() { errs <- answerLate(dir) }()
+	n, err := Await(t.Context(), dir, 1, "v1", long, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(nil)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	start := func(rank int) (bench.Child, error) {
+		return n.Starter(1)(bench.Command{Rank: rank, Stdin: null, Stdout: null, Stderr: null})
+	}
+	if _, err := start(7); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Fatalf("a rank without an answer: %v", err)
+	}
+	for i, rank := range []int{8, 7} {
+		c, err := start(rank)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.PID() != 200+i {
+			t.Errorf("rank %d is process %d, want %d", rank, c.PID(), 200+i)
+		}
+		if status := c.Wait(); status != "of its own" {
+			t.Errorf("rank %d ended with %q", rank, status)
+		}
+	}
+	if err := <-errs; err != nil {
+		t.Error(err)
+	}
+}
+
+// answerLate is a node that answers its first start when the bench has given it up and starts another.
+func answerLate(dir *state.Dir) error {
+	c, err := Member{Dir: dir.Path, Node: 1, Version: "v1", Wait: long}.connect(context.Background())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var first message
+	for starts := 0; starts < 3; {
+		m, files, err := receive(c)
+		closeAll(files)
+		if err != nil {
+			return err
+		}
+		if m.Kind != start {
+			continue
+		}
+		if starts++; starts == 1 {
+			first = m
+			continue
+		}
+		for _, answer := range []message{
+			{Kind: started, Start: first.Start, Rank: first.Rank, PID: 100},
+			{Kind: exited, Start: first.Start, Rank: first.Rank, Text: "of the first"},
+			{Kind: started, Start: m.Start, Rank: m.Rank, PID: 198 + starts},
+			{Kind: exited, Start: m.Start, Rank: m.Rank, Text: "of its own"},
+		} {
+			if err := send(c, answer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -26,10 +26,10 @@ const (
 	hello   = "hello"   // a node: Node, Version
 	welcome = "welcome" // the bench
 	refused = "refused" // the bench, to hello: Text
-	start   = "start"   // the bench, with the descriptors of the rank: Rank, Args, Env
-	started = "started" // a node: Rank, PID, or Text if it could not
-	kill    = "kill"    // the bench: Rank
-	exited  = "exited"  // a node: Rank, Text
+	start   = "start"   // the bench, with the descriptors of the rank: Start, Rank, Args, Env
+	started = "started" // a node: Start, PID, or Text if it could not
+	kill    = "kill"    // the bench: Start
+	exited  = "exited"  // a node: Start, Text
 	ended   = "ended"   // the bench, as its last message: Text, "" if it has succeeded
 )
 
@@ -39,6 +39,7 @@ type message struct {
 	Node    int      `json:"node,omitempty"`
 	Version string   `json:"version,omitempty"`
 	Rank    int      `json:"rank,omitempty"`
+	Start   int      `json:"start,omitempty"` // which start of this node it is about, from 1: a rank may start again
 	PID     int      `json:"pid,omitempty"`
 	Args    []string `json:"args,omitempty"`
 	Env     []string `json:"env,omitempty"`

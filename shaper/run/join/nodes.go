@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,19 +32,21 @@ type Nodes struct{ nodes map[int]*node }
 
 // node is a container that has joined.
 type node struct {
-	number  int
-	conn    *net.UnixConn
-	started chan message // answers to start
+	number int
+	conn   *net.UnixConn
+	gone   chan struct{} // closed when the node has gone
 
 	mu       sync.Mutex
-	children map[int]*child // by rank
+	starts   int
+	children map[int]*child // by start
 }
 
 // child is a rank of a node. It is a [bench.Child].
 type child struct {
-	node      *node
-	rank, pid int
-	status    chan string // one, when it has ended
+	node       *node
+	start, pid int
+	answer     chan message // one, to start
+	status     chan string  // one, when it has ended
 }
 
 // Await waits in the folder of fabrics until nodes 1 to last have joined, for the time wait at most. version is that of
@@ -135,7 +139,7 @@ func (n *Nodes) admit(c *net.UnixConn, last int, version string) {
 		return
 	}
 	c.SetDeadline(time.Time{})
-	joined := &node{number: m.Node, conn: c, started: make(chan message, 1), children: map[int]*child{}}
+	joined := &node{number: m.Node, conn: c, gone: make(chan struct{}), children: map[int]*child{}}
 	n.nodes[m.Node] = joined
 	go joined.listen()
 }
@@ -168,26 +172,46 @@ func (n *node) start(c bench.Command) (bench.Child, error) {
 	if c.Log != nil {
 		files = append(files, c.Log)
 	}
-	k := &child{node: n, rank: c.Rank, status: make(chan string, 1)}
-	n.mu.Lock()
-	n.children[c.Rank] = k
-	n.mu.Unlock()
-	if err := send(n.conn, message{Kind: start, Rank: c.Rank, Args: c.Args, Env: c.Env}, files...); err != nil {
+	k := n.add()
+	m := message{Kind: start, Start: k.start, Rank: c.Rank, Args: c.Args, Env: c.Env}
+	if err := send(n.conn, m, files...); err != nil {
+		n.take(k.start)
 		return nil, fmt.Errorf("node %d: %w", n.number, err)
 	}
 	select {
-	case m, more := <-n.started:
-		if !more {
-			return nil, n.goneError()
-		}
+	case m := <-k.answer:
 		if m.Text != "" {
+			n.take(k.start)
 			return nil, fmt.Errorf("node %d: %s", n.number, m.Text)
 		}
 		k.pid = m.PID
 		return k, nil
+	case <-n.gone:
+		return nil, n.goneError()
 	case <-time.After(answerTimeout):
+		n.take(k.start) // its answer comes too late
+		k.Kill()
 		return nil, fmt.Errorf("node %d does not answer", n.number)
 	}
+}
+
+// add adds a rank that is about to be started.
+func (n *node) add() *child {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.starts++
+	k := &child{node: n, start: n.starts, answer: make(chan message, 1), status: make(chan string, 1)}
+	n.children[k.start] = k
+	return k
+}
+
+// take removes a rank and returns it, nil if nobody waits for it any more.
+func (n *node) take(start int) *child {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.children[start]
+	delete(n.children, start)
+	return k
 }
 
 func (n *node) goneError() error {
@@ -204,29 +228,35 @@ func (n *node) listen() {
 		}
 		switch m.Kind {
 		case started:
-			n.started <- m
+			n.answer(m)
 		case exited:
-			n.end(m.Rank, m.Text)
+			n.end(m.Start, m.Text)
 		}
 	}
-	close(n.started)
+	close(n.gone)
 	n.mu.Lock()
-	var ranks []int
-	for rank := range n.children {
-		ranks = append(ranks, rank)
-	}
+	starts := slices.Collect(maps.Keys(n.children))
 	n.mu.Unlock()
-	for _, rank := range ranks {
-		n.end(rank, n.goneError().Error())
+	for _, start := range starts {
+		n.end(start, n.goneError().Error())
+	}
+}
+
+// answer passes an answer on to who waits for it. One that comes too late is nobody's.
+func (n *node) answer(m message) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if k := n.children[m.Start]; k != nil {
+		select {
+		case k.answer <- m:
+		default: // it has one already
+		}
 	}
 }
 
 // end tells a rank's status to who waits for it.
-func (n *node) end(rank int, status string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if k := n.children[rank]; k != nil {
-		delete(n.children, rank)
+func (n *node) end(start int, status string) {
+	if k := n.take(start); k != nil {
 		k.status <- status
 	}
 }
@@ -238,4 +268,4 @@ func (k *child) PID() int { return k.pid }
 func (k *child) Wait() string { return <-k.status }
 
 // Kill kills the rank.
-func (k *child) Kill() { _ = send(k.node.conn, message{Kind: kill, Rank: k.rank}) }
+func (k *child) Kill() { _ = send(k.node.conn, message{Kind: kill, Start: k.start}) }

@@ -109,7 +109,7 @@ type server struct {
 	conn   *net.UnixConn
 
 	mu    sync.Mutex
-	ranks map[int]*exec.Cmd // those that run
+	ranks map[int]*exec.Cmd // those that run, by their start
 	all   sync.WaitGroup
 }
 
@@ -125,7 +125,7 @@ func (s *server) serve() error {
 		}
 		switch m.Kind {
 		case start:
-			answer := message{Kind: started, Rank: m.Rank}
+			answer := message{Kind: started, Start: m.Start}
 			if cmd, err := s.start(m, files); err != nil {
 				answer.Text = err.Error()
 			} else {
@@ -133,7 +133,7 @@ func (s *server) serve() error {
 			}
 			err = send(s.conn, answer)
 		case kill:
-			s.kill(m.Rank)
+			s.kill(m.Start)
 		case ended:
 			if m.Text != "" {
 				err = &FailedError{m.Text}
@@ -163,27 +163,27 @@ func (s *server) start(m message, files []*os.File) (*exec.Cmd, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s.ranks[m.Rank] = cmd
-	s.all.Go(func() { s.wait(m.Rank, cmd) })
+	s.ranks[m.Start] = cmd
+	s.all.Go(func() { s.wait(m.Start, cmd) })
 	return cmd, nil
 }
 
 // wait tells the bench when a rank has ended.
-func (s *server) wait(rank int, cmd *exec.Cmd) {
+func (s *server) wait(start int, cmd *exec.Cmd) {
 	status := ""
 	if err := cmd.Wait(); err != nil {
 		status = err.Error()
 	}
 	s.mu.Lock()
-	delete(s.ranks, rank)
+	delete(s.ranks, start)
 	s.mu.Unlock()
-	_ = send(s.conn, message{Kind: exited, Rank: rank, Text: status}) // a bench that has gone needs no answer
+	_ = send(s.conn, message{Kind: exited, Start: start, Text: status}) // a bench that has gone needs no answer
 }
 
-func (s *server) kill(rank int) {
+func (s *server) kill(start int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cmd := s.ranks[rank]; cmd != nil {
+	if cmd := s.ranks[start]; cmd != nil {
 		_ = cmd.Process.Kill()
 	}
 }
