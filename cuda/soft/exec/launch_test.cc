@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Launches: which ones are refused and with which message, chains of batches, the profiler's timestamps, aborts.
+#include <atomic>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -245,22 +246,20 @@ void abort_test()
 			w.launch(1, { w.collective(func, 2, b.in.data(), b.out.data(), 1000, 480, 1, 0, 0, false) }, 0);
 		struct softexec_stats before, after;
 		softexec_stats(&before);
+		// Counts what happens instead of time, which other load on the machine changes.
+		std::atomic<bool> aborted{ false };
 		std::thread aborter([&] {
 			timespec t = { 0, 30 * 1000 * 1000 };
 			nanosleep(&t, nullptr);
 			__atomic_store_n(&w.abort[0], 1u, __ATOMIC_RELEASE); // another rank's flag: no effect
 			nanosleep(&t, nullptr);
+			aborted = true;
 			__atomic_store_n(&w.abort[1], 1u, __ATOMIC_RELEASE);
 		});
-		timespec t0, t1;
-		clock_gettime(CLOCK_MONOTONIC, &t0);
 		CHECK(w.run({ l }, func).front() == 0, "an aborted launch returns success");
-		clock_gettime(CLOCK_MONOTONIC, &t1);
+		CHECK(aborted, "%s ended before its abort flag was set", func);
 		aborter.join();
 		softexec_stats(&after);
-		double ms = static_cast<double>(t1.tv_sec - t0.tv_sec) * 1e3 +
-			static_cast<double>(t1.tv_nsec - t0.tv_nsec) / 1e6;
-		CHECK(ms > 55, "%s ended before its abort flag was set, after %g ms", func, ms);
 		CHECK(after.launches == before.launches, "an aborted launch was counted");
 		CHECK(after.wait_ns > before.wait_ns, "waiting was not counted");
 	}
@@ -276,24 +275,29 @@ void death_test()
 	Launch l = w.launch(1,
 		{ w.collective("AllReduce_Sum_f32_RING_LL", 2, b.in.data(), b.out.data(), 1000, 480, 1, 0, 0, false) },
 		0);
-	std::thread killer([] {
-		timespec t = { 0, 300 * 1000 * 1000 };
+	// The grid must outlive the first death, which is over before a second has passed, unless other load on the machine
+	// makes it longer.
+	std::atomic<bool> died_again{ false }, first_was_short{ false };
+	std::thread killer([&] {
+		timespec t = { 0, 50 * 1000 * 1000 }, begin, end;
+		clock_gettime(CLOCK_MONOTONIC, &begin);
 		softexec_rank_died(3);
 		nanosleep(&t, nullptr);
 		softexec_rank_died(-1);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		first_was_short =
+			(end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000 < 1000;
+		t = { 1, 100 * 1000 * 1000 };
 		nanosleep(&t, nullptr);
+		died_again = true;
 		softexec_rank_died(3);
 	});
-	timespec t0, t1;
-	clock_gettime(CLOCK_MONOTONIC, &t0);
 	const int said = w.run({ l }, "a grid whose peer died").front();
-	clock_gettime(CLOCK_MONOTONIC, &t1);
+	const bool outlived = died_again;
 	killer.join();
 	softexec_rank_died(-1);
-	const double s =
-		static_cast<double>(t1.tv_sec - t0.tv_sec) + static_cast<double>(t1.tv_nsec - t0.tv_nsec) / 1e9;
 	CHECK(said == 702, "a grid that waits after a death returned %d", said);
-	CHECK(s > 1.55, "it ended after %g s", s);
+	CHECK(outlived || !first_was_short, "the grid ended although the first death was over");
 }
 
 } // namespace
