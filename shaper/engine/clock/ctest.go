@@ -191,6 +191,13 @@ func (w *world) real() {
 	}
 }
 
+// locksIn says where the record locks of the participants are: of each one a byte of a file.
+func (w *world) locksIn(file int) {
+	for i := range w.views {
+		w.views[i].fabric_file, w.views[i].lock_at, w.views[i].lock_step = C.int(file), 0, 1
+	}
+}
+
 // postAt and arrivedAt are postDirect and arrived at a time of a real clock.
 func (w *world) postAt(src int, flow, bytes uint64, t int64) bool {
 	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(t)))

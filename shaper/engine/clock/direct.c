@@ -11,6 +11,8 @@
 
 #include <fcntl.h>
 
+#define LOOK_EVERY 100000000 // ns between two looks whether who has a flow's lock lives
+
 #define RECEIVED 1 // ns: when the receives are posted. The memory is there before any message is
 
 // A name has the flow's place in its lower half, from 1, and its number among those that were made in the other.
@@ -138,6 +140,37 @@ static bool is_broken(const struct ddlemu_clock_flow *x)
 	return __atomic_load_n(&x->flow.broken, __ATOMIC_ACQUIRE) != 0;
 }
 
+// has_died says whether the participant that has an end of a flow has died, or left without its lock.
+static bool has_died(const struct ddlemu_clock_view *v, const uint32_t *owner)
+{
+	const uint32_t own = __atomic_load_n(owner, __ATOMIC_ACQUIRE);
+	if (own == UINT32_MAX) // its place is another's now
+		return true;
+	if (own == 0 || own == v->participant + 1 || v->lock_step == 0)
+		return false;
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
+	l.l_start = v->lock_at + (int64_t)(own - 1) * v->lock_step;
+	return fcntl(v->fabric_file, F_GETLK, &l) == 0 && l.l_type == F_UNLCK;
+}
+
+// notice_death breaks a flow if whoever has its lock has died: the steps are half made. It looks now and then only,
+// because that is a system call.
+static void notice_death(const struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64_t now)
+{
+	static int64_t looked;
+	int64_t last = __atomic_load_n(&looked, __ATOMIC_RELAXED);
+	if (now >= last && now - last < LOOK_EVERY)
+		return;
+	if (!__atomic_compare_exchange_n(&looked, &last, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	const uint32_t holder = __atomic_load_n(&x->flow.lock, __ATOMIC_ACQUIRE);
+	if (holder == 0 || !has_died(v, holder == DDLEMU_SENDER ? &x->sender : &x->receiver))
+		return;
+	// It may have released the lock before it died.
+	if (__atomic_load_n(&x->flow.lock, __ATOMIC_ACQUIRE) == holder)
+		__atomic_store_n(&x->flow.broken, DDLEMU_INTERRUPTED, __ATOMIC_RELEASE);
+}
+
 // make_steps makes the steps of a flow that are due on a real clock, as its sender or its receiver. The other end may
 // be making them: then they are there at the next look.
 static void make_steps(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, enum ddlemu_end end, int64_t now)
@@ -146,8 +179,10 @@ static void make_steps(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x,
 	uint32_t unlocked = 0;
 	if (flow_next(f) > now && load64(&f->posted) == load64(&f->published.posts_seen))
 		return;
-	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, end, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, end, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		notice_death(v, x, now);
 		return;
+	}
 	struct ddlemu_engine e = v->engine; // several threads of this process may be here, each with a flow of its own
 	e.flow = f;
 	e.path = read_path(&f->path);

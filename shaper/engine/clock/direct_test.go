@@ -4,8 +4,13 @@ package clock
 
 import (
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
@@ -198,4 +203,70 @@ func TestDirectFlowsAreFreedOnARealClock(t *testing.T) {
 			t.Errorf("rank %d has left last: the flow is still there", 1-first)
 		}
 	}
+}
+
+// holdLock is the environment of a process of this test that locks the first byte of a file until it is killed.
+const holdLock = "DDLEMU_TEST_HOLD_LOCK"
+
+// An end whose process is killed while it makes a flow's steps is noticed by the other end, also if another process has
+// its place by then. One that only stops is not dead.
+func TestDeathWithALockOnARealClock(t *testing.T) {
+	if path := os.Getenv(holdLock); path != "" {
+		hold(t, path)
+	}
+	for _, replaced := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "locks")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		cmd := exec.Command(os.Args[0], "-test.run=^TestDeathWithALockOnARealClock$")
+		cmd.Env = append(os.Environ(), holdLock+"="+path)
+		said, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = said.Read(make([]byte, 1))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := open(t, 2, localLinks())
+		w.nodeTime(false)
+		w.real()
+		w.locksIn(int(file.Fd()))
+		x := w.direct(0, 1, 0)
+		lockFlow(w.at(0), true)
+		w.postAt(0, x, 1000, 1_000_000)
+		if n := w.arrivedAt(1, x, 2e9); n != 0 {
+			t.Errorf("%d messages while the other process has the flow and lives", n)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if replaced {
+			w.leaveDirect(0)
+		}
+		if n := w.arrivedAt(1, x, 3e9); n != 0 && n != math.MaxUint64 {
+			t.Errorf("%d messages when the other process is dead", n)
+		}
+		if n := w.arrivedAt(1, x, 4e9); n != math.MaxUint64 || w.postAt(0, x, 1, 4e9) {
+			t.Errorf("replaced %v: the death is not noticed: %d messages", replaced, n)
+		}
+	}
+}
+
+// hold locks the first byte of a file, says so, and waits to be killed.
+func hold(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Len: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout.WriteString(".")
+	select {}
 }

@@ -259,6 +259,12 @@ func (f *File) slotOffset(slot int) int64 {
 	return int64(f.head().ParticipantsOff) + int64(slot)*int64(unsafe.Sizeof(participantEntry{}))
 }
 
+// SlotLocks says where the locks of the slots are: a file, the place of the first in it, and the bytes from one to the
+// next. A process has the lock of its slot as long as it lives.
+func (f *File) SlotLocks() (fd int, first, step int64) {
+	return f.fd, f.slotOffset(0), f.slotOffset(1) - f.slotOffset(0)
+}
+
 // lockSlot acquires or releases the lock of a slot.
 func (f *File) lockSlot(slot int, kind int16) error {
 	return f.record(unix.F_SETLK, kind, f.slotOffset(slot))
