@@ -51,7 +51,7 @@ func (a *Auth) protect(next http.Handler) http.Handler {
 	})
 }
 
-// onThisServer returns an address of this server for a path. A browser would take "//host/" or "/\\host" for another one.
+// onThisServer returns an address of this server for a path. A browser takes "//host/" and "/\host" for another server.
 func onThisServer(asked string) string { return (&url.URL{Path: path.Clean("/" + asked)}).String() }
 
 // welcome keeps the connection of a request that is answered open for the next one.
