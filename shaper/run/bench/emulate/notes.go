@@ -73,11 +73,11 @@ func (o *Options) Caveats() []string {
 			"the fabric's links stand for NVLink, over which NCCL sends without a net on a real machine: here it "+
 				"chooses as for a network")
 	}
-	if used := o.gpus(c); c.Node.GPUs == 0 && c.NICsPerNode > used && o.View == configs.FabricView {
+	if used := o.gpus(c); c.Node.GPUs == 0 && c.NodeGPUs(used) > used && o.View == configs.FabricView {
 		notes = append(notes,
 			fmt.Sprintf(
-				"the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, each near one of them; if "+
-					"it has fewer, give their number with node.gpus or --node-gpus",
+				"the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, which the NICs serve in their "+
+					"order; if it has another number of them, give it with node.gpus or --node-gpus",
 				units.Count(used, "GPU"), c.NICsPerNode, c.NodeGPUs(used)))
 	}
 	if note := o.noNVLink(); note != "" {
