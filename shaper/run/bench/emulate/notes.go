@@ -98,6 +98,12 @@ func (o *Options) kindCaveats() (notes []string) {
 			"NCCL %s does not know compute capability %v: it decides for all sizes as for 9.0; --nccl 2.29 knows it", old,
 			g.Capability))
 	}
+	if o.Libraries.Version == old && o.Config.NCCL.Variables["NCCL_PROTO"] == "Simple" && o.Config.NodeNVLink().Links > 0 {
+		notes = append(notes, fmt.Sprintf(
+			"NCCL %s takes a step of a tree by Simple over NVLink for 28 us, versions from 2.23 on for 4 us: with "+
+				"NCCL_PROTO=Simple it chooses rings for small all-reduces, which take several times as long; --nccl 2.29 "+
+				"chooses as they do", old))
+	}
 	switch n := min(o.Config.DomainNodes(), o.Nodes(&o.Config)); {
 	case n > 1 && o.Config.NodeTime:
 		notes = append(notes, fmt.Sprintf(
