@@ -34,6 +34,9 @@ type GPUTime struct {
 	NVLSCopy ActionTime  `yaml:"nvls_copy,omitempty,flow"` // between a rank's data and its buffers for NVLS
 	NVLSHead ActionTime  `yaml:"nvls_head,omitempty,flow"` // the reduction and the broadcast
 
+	// NVLSTreeCopy is NVLSCopy where a node has a parent in the tree of NVLSTree; as NVLSCopy if not given.
+	NVLSTreeCopy ActionTime `yaml:"nvls_tree_copy,omitempty,flow"`
+
 	// FittedTo are the rows of tables that these figures were fitted to.
 	FittedTo []FittedRows `yaml:"fitted_to,omitempty"`
 	// EstimatedFrom are the kinds whose figures these were taken from, if no table of this kind is known: the geometric
@@ -107,6 +110,7 @@ func (d *decoder) gpuTime(dst **GPUTime) func(string, *yaml.Node) error {
 			{"send_net", d.sendNetTime(&t.SendNet)},
 			{"nvls_copy", d.actionTime(&t.NVLSCopy)},
 			{"nvls_head", d.actionTime(&t.NVLSHead)},
+			{"nvls_tree_copy", d.actionTime(&t.NVLSTreeCopy)},
 			{"fitted_to", values(d, &t.FittedTo, ParseFittedRows)},
 			{"estimated_from", values(d, &t.EstimatedFrom, kindName)},
 		})
@@ -175,6 +179,11 @@ func (t *GPUTime) validate(nvls bool) error {
 	}
 	if nvls {
 		if err := cmp.Or(within("nvls_copy", t.NVLSCopy.validate()), within("nvls_head", t.NVLSHead.validate())); err != nil {
+			return err
+		}
+	}
+	if t.NVLSTreeCopy != (ActionTime{}) {
+		if err := within("nvls_tree_copy", t.NVLSTreeCopy.validate()); err != nil {
 			return err
 		}
 	}

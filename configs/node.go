@@ -10,7 +10,7 @@ import (
 
 // Node is the hardware of each node. A job may use some of its GPUs: GPUsPerNode says how many.
 type Node struct {
-	// GPUs of a node; 0 = as many as the job uses, or as there are NICs if these are more.
+	// GPUs of a node; 0 = as many as the job uses, or as there are NICs if these are more: at most 8 of a kind of GPU.
 	GPUs int `yaml:"gpus,omitempty"`
 	// PCISwitches of a node, among which its NICs and GPUs are divided evenly and in their order; 0 = one for each
 	// NIC, or for each GPU if these are fewer.
@@ -20,9 +20,17 @@ type Node struct {
 	GPUSlot units.Bandwidth `yaml:"gpu_slot,omitempty"`
 }
 
+// mostKindGPUs is how many GPUs of a kind a server has that has more NICs than that: 16 NICs of 100 Gb/s serve 8 A100, 2
+// each.
+const mostKindGPUs = 8
+
 // NodeGPUs is how many GPUs a node has of which the job uses used.
 func (f *Fabric) NodeGPUs(used int) int {
-	return max(cmp.Or(f.Node.GPUs, f.NICsPerNode), used, len(f.NICOfGPU), 1)
+	nearNICs := f.NICsPerNode
+	if f.GPU != nil {
+		nearNICs = min(nearNICs, mostKindGPUs)
+	}
+	return max(cmp.Or(f.Node.GPUs, nearNICs), used, len(f.NICOfGPU), 1)
 }
 
 // PCISwitches is how many PCI switches a node has of whose GPUs the job uses used.

@@ -19,11 +19,7 @@ func (n *Node) addKind(f *fabric.Fabric, s Shape) {
 	}
 	gpus := f.Config.NodeGPUs(s.GPUs)
 	h := hardware{
-		gpus: gpus, nics: f.Config.NICsPerNode, cpus: ceil(gpus, kind.CPU.GPUs),
-		switches: max(f.Config.PCISwitches(s.GPUs), ceil(gpus, kind.PCIe.GPUs)),
-	}
-	if f.Config.Node.PCISwitches > 0 {
-		h.switches = f.Config.Node.PCISwitches
+		gpus: gpus, nics: f.Config.NICsPerNode, cpus: ceil(gpus, kind.CPU.GPUs), switches: kindSwitches(f, s.GPUs),
 	}
 	for i := range n.NICs {
 		n.NICs[i].Switch = h.switchOf(i, gpuOf(f, i, gpus))
@@ -46,6 +42,20 @@ func (n *Node) addKind(f *fabric.Fabric, s Shape) {
 			}
 		}
 	}
+}
+
+// kindSwitches is how many PCI switches a node with the fabric's kind of GPU has, of whose GPUs the job uses used: one
+// for each NIC, but if the GPUs have several NICs each, as many as the kind's GPUs are on.
+func kindSwitches(f *fabric.Fabric, used int) int {
+	gpus := f.Config.NodeGPUs(used)
+	ofKind := ceil(gpus, f.Config.GPU.PCIe.GPUs)
+	switch {
+	case f.Config.Node.PCISwitches > 0:
+		return f.Config.Node.PCISwitches
+	case f.Config.NICsPerNode > gpus:
+		return ofKind
+	}
+	return max(f.Config.PCISwitches(used), ofKind)
 }
 
 // hardware is how many of each a node has.

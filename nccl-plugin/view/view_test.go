@@ -253,6 +253,7 @@ func TestKindXML(t *testing.T) {
 	}{
 		{"h100", Of(kind("h100-sxm", 8), intel, Shape{Node: 1, GPU: 5, GPUs: 8}, "0000:15:00.0", true)},
 		{"a100-mesh", Of(kind("a100-sxm", 2, mesh), intel, Shape{Node: 1, GPU: 1, GPUs: 4}, "0000:15:00.0", true)},
+		{"a100-16-nics", Of(kind("a100-sxm", 16), intel, Shape{Node: 1, GPU: 5, GPUs: 8}, "0000:15:00.0", true)},
 		{"gb200", Of(kind("gb200", 4), intel, Shape{GPU: 3, GPUs: 4}, "0000:13:00.0", true)},
 		{"v100", Of(kind("v100", 1), intel, Shape{GPU: 6, GPUs: 8}, "0000:16:00.0", true)},
 		{"l40s-tcp", Of(kind("l40s", 1), intel, Shape{GPU: 7, GPUs: 8}, "0000:17:00.0", false)},

@@ -43,6 +43,7 @@ func (f *Fabric) NodeTime() *node.Time {
 		SendNet: node.SendCost{Action: action(t.SendNet.ActionTime), PerChannel: int64(t.SendNet.PerChannel),
 			Start: int64(t.SendNet.Start)},
 		NVLSCopy: action(t.NVLSCopy), NVLSHead: action(t.NVLSHead),
+		NVLSTreeCopy: action(t.NVLSTreeCopy),
 	}
 	if c.ThreadOfNode {
 		out.Call *= int64(c.GPUsPerNode)

@@ -104,13 +104,16 @@ private:
 		RunnerSpec s;
 		s.comm = common_.comm, s.red = common_.red, s.task = common_.task, s.channel = common_.channel;
 		if (const ddlemu_node_time *t = node_time())
-			s.cost = index == kRank ? &t->nvls_copy : &t->nvls_head;
+			s.cost = index == kRank ? node_copy_of_nvls(t, has_parent()) : &t->nvls_head;
 		for (int peer : recv)
 			s.recv.push_back(end(recv_conn(c_, ch_, peer, index), peer, index == kHead));
 		for (int peer : send)
 			s.send.push_back(end(send_conn(c_, ch_, peer, index), peer, index == kRank));
 		return s;
 	}
+
+	// With a parent in the tree of the channel, NCCL gives the copies of a rank fewer warps. Only heads know the tree.
+	bool has_parent() const { return f_.algo == Algo::kNvlsTree && n_.tree_up >= 0; }
 
 	// An end of a connection to or from a rank of another node, a head, or, of a head, all ranks of the node.
 	// reduces: what passes it goes from ranks to a head.

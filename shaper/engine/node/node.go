@@ -19,6 +19,9 @@ type Time struct {
 	SendNet SendCost
 	// NVLSCopy is a copy between a rank's data and the buffers of NVLS, NVLSHead the reduction and the broadcast.
 	NVLSCopy, NVLSHead Cost
+	// NVLSTreeCopy is NVLSCopy on the channels of NVLSTree on which the rank's node has a parent: there NCCL gives the
+	// copies fewer warps. The zero Cost as NVLSCopy.
+	NVLSTreeCopy Cost
 }
 
 // GPUGroup is a division of the GPUs of a node into groups of so many, which share a PCI switch or a CPU. A message to
@@ -37,10 +40,18 @@ func (t *Time) Scaled(scale int) Time {
 	out.Kernel, out.Channels, out.Call = t.Kernel*k, t.Channels*k, t.Call*k
 	out.SendNet.PerChannel, out.SendNet.Start = t.SendNet.PerChannel*k, t.SendNet.Start*k
 	for _, c := range []*Cost{&out.LL, &out.LL128, &out.Simple, &out.Send, &out.SendNet.Action, &out.NVLSCopy,
-		&out.NVLSHead} {
+		&out.NVLSHead, &out.NVLSTreeCopy} {
 		c.Step, c.PerByte = c.Step*float64(k), c.PerByte*float64(k)
 	}
 	return out
+}
+
+// CopyOfNVLS is what a copy of NVLS or NVLSTree costs on a channel on which the rank's node has a parent, or not.
+func (t *Time) CopyOfNVLS(hasParent bool) *Cost {
+	if hasParent && t.NVLSTreeCopy != (Cost{}) {
+		return &t.NVLSTreeCopy
+	}
+	return &t.NVLSCopy
 }
 
 // Launch is how long a kernel with so many channels takes to begin.

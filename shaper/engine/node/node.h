@@ -39,8 +39,16 @@ struct ddlemu_node_time {
 	int64_t kernel, channels, call;
 	struct ddlemu_node_cost ll, ll128, simple, send;
 	struct ddlemu_send_cost send_net;
-	struct ddlemu_node_cost nvls_copy, nvls_head;
+	struct ddlemu_node_cost nvls_copy, nvls_head, nvls_tree_copy;
 };
+
+// What a copy of NVLS or NVLSTree costs on a channel on which the rank's node has a parent, or not.
+static inline const struct ddlemu_node_cost *node_copy_of_nvls(const struct ddlemu_node_time *t, int has_parent)
+{
+	const struct ddlemu_node_cost *c = &t->nvls_tree_copy;
+	const int has_own = c->step != 0 || c->per_byte != 0 || c->links != 0;
+	return has_parent && has_own ? c : &t->nvls_copy;
+}
 
 // How long a kernel with so many channels takes to begin.
 static inline int64_t node_launch(const struct ddlemu_node_time *t, unsigned channels)

@@ -60,3 +60,21 @@ func TestScaled(t *testing.T) {
 		}
 	}
 }
+
+// A copy of NVLSTree costs something else where a node has a parent, if that is known.
+func TestCopyOfNVLS(t *testing.T) {
+	n := Time{NVLSCopy: Cost{Step: 1, PerByte: 2}}
+	if got := *n.CopyOfNVLS(true); got != n.NVLSCopy {
+		t.Errorf("without a cost of its own: %v, want that of NVLS, %v", got, n.NVLSCopy)
+	}
+	n.NVLSTreeCopy = Cost{Step: 1, PerByte: 3}
+	if got := *n.CopyOfNVLS(true); got != n.NVLSTreeCopy {
+		t.Errorf("with a parent: %v, want %v", got, n.NVLSTreeCopy)
+	}
+	if got := *n.CopyOfNVLS(false); got != n.NVLSCopy {
+		t.Errorf("without a parent: %v, want %v", got, n.NVLSCopy)
+	}
+	if got := n.Scaled(4).NVLSTreeCopy; got != (Cost{Step: 4, PerByte: 12}) {
+		t.Errorf("four times slower: %v", got)
+	}
+}

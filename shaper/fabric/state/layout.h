@@ -11,7 +11,7 @@
 #include "../../engine/node/node.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 25
+#define DDLEMU_STATE_VERSION 26
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {

@@ -29,6 +29,7 @@ type nodeTimeEntry struct {
 	LL, LL128, Simple, Send  node.Cost
 	SendNet                  node.SendCost
 	NVLSCopy, NVLSHead       node.Cost
+	NVLSTreeCopy             node.Cost
 }
 
 func (t *NodeTime) entry() nodeTimeEntry {
@@ -38,7 +39,7 @@ func (t *NodeTime) entry() nodeTimeEntry {
 	e := nodeTimeEntry{On: 1, GPUs: uint32(t.GPUs), FirstHop: uint32(t.FirstHop), Groups: t.Groups,
 		Kernel: t.Kernel, Channels: t.Channels, Call: t.Call,
 		LL: t.LL, LL128: t.LL128, Simple: t.Simple, Send: t.Send, SendNet: t.SendNet, NVLSCopy: t.NVLSCopy,
-		NVLSHead: t.NVLSHead}
+		NVLSHead: t.NVLSHead, NVLSTreeCopy: t.NVLSTreeCopy}
 	if t.Mesh {
 		e.Mesh = 1
 	}
@@ -84,7 +85,8 @@ func (e *nodeTimeEntry) plausible(nodes, gpus, hops int) bool {
 			return false
 		}
 	}
-	for _, c := range []node.Cost{e.LL, e.LL128, e.Simple, e.Send, e.SendNet.Action, e.NVLSCopy, e.NVLSHead} {
+	for _, c := range []node.Cost{e.LL, e.LL128, e.Simple, e.Send, e.SendNet.Action, e.NVLSCopy, e.NVLSHead,
+		e.NVLSTreeCopy} {
 		for _, x := range []float64{c.Step, c.PerByte, c.Links} {
 			if !(x >= 0 && x <= mostNs) {
 				return false

@@ -24,8 +24,8 @@ func (n *Nodes) cost(loop *plan.Loop, p2p, between bool, proto plan.Protocol) co
 	}
 	t := &n.Time
 	switch {
-	case loop.Role == plan.NVLSCopy:
-		return cost{Cost: &t.NVLSCopy, copies: true, part: NVLSCopy}
+	case loop.Role == plan.NVLSCopy, loop.Role == plan.NVLSTreeCopy:
+		return cost{Cost: t.CopyOfNVLS(loop.Role == plan.NVLSTreeCopy), copies: true, part: NVLSCopy}
 	case loop.Role == plan.NVLSHead:
 		return cost{Cost: &t.NVLSHead, part: NVLSHead}
 	case loop.LL:

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
@@ -132,9 +133,21 @@ func (c *simulated) average(ctx context.Context, p *plan.Plan, f *Fabric, e *Est
 		c.tieSeed = uint64(n)
 	}
 	e.played, e.Spread = c.meanAndSpread(slowest)
-	// A rank that runs ahead can make the first calls look faster than later ones.
-	e.Time = max(e.played, e.Bound)
+	e.notBelowBound(c.Coll)
 	return nil
+}
+
+// notBelowBound sets Time. A rank that runs ahead can make the first calls look faster than later ones, and the first
+// loops of a call that was cut short faster than the others: in the long run none is faster than its busiest hop. Each
+// rank of an all-reduce or all-gather waits for all others, so that holds for each of them.
+func (e *Estimate) notBelowBound(coll nccl.Collective) {
+	e.Time = max(e.played, e.Bound)
+	if !e.Extrapolated || coll != nccl.AllReduce && coll != nccl.AllGather {
+		return
+	}
+	for r, t := range e.RankTime {
+		e.RankTime[r] = max(t, e.Bound)
+	}
 }
 
 // meanAndSpread returns the mean of times and [Estimate.Spread].

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -331,6 +332,28 @@ func TestLongPathIsRefused(t *testing.T) {
 	for _, err := range []error{err, why} {
 		if err == nil || !strings.Contains(err.Error(), "a path holds more segments") {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// Calls that are cut short may seem to be faster than their busiest hop: then no rank that waits for all others is.
+func TestNoRankIsFasterThanTheBusiestHop(t *testing.T) {
+	for _, tc := range []struct {
+		coll         nccl.Collective
+		extrapolated bool
+		want         []float64
+	}{
+		{nccl.AllReduce, true, []float64{100, 100}},
+		{nccl.AllGather, true, []float64{100, 100}},
+		{nccl.Broadcast, true, []float64{70, 90}},
+		{nccl.SendRecv, true, []float64{70, 90}},
+		{nccl.AllReduce, false, []float64{70, 90}}, // exact: a rank may end before the last message of that hop
+	} {
+		e := &Estimate{RankTime: []float64{70, 90}, Bound: 100, played: 90, Extrapolated: tc.extrapolated}
+		e.notBelowBound(tc.coll)
+		if e.Time != 100 || !slices.Equal(e.RankTime, tc.want) {
+			t.Errorf("%v, extrapolated %v: %v and ranks %v, want 100 and %v", tc.coll, tc.extrapolated, e.Time, e.RankTime,
+				tc.want)
 		}
 	}
 }

@@ -107,6 +107,41 @@ func TestNodeTimeOfNVLS(t *testing.T) {
 	}
 }
 
+// With NVLSTree the copies on a channel cost something else on the nodes that have a parent: NCCL gives them fewer warps.
+func TestNodeTimeOfNVLSTree(t *testing.T) {
+	d := decide(nccl.AllReduce, plan.NVLSTree, plan.Simple, 4, 1, 64<<10)
+	d.NVLSChannels = 16
+	d.NVLSHeads = [][]int{{0, 2}, {1, 3}}
+	perNode := func(r int) int { return r / 2 }
+	call, err := plan.NewCall(&d, perNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := call.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := make([]map[plan.Role]bool, 4)
+	for _, b := range p.Blocks {
+		if b.Channel > 0 {
+			continue
+		}
+		for _, batch := range b.Batches {
+			for _, prog := range batch {
+				for _, loop := range prog {
+					if roles[b.Rank] == nil {
+						roles[b.Rank] = map[plan.Role]bool{}
+					}
+					roles[b.Rank][loop.Role] = true
+				}
+			}
+		}
+	}
+	if roles[0][plan.NVLSTreeCopy] == roles[2][plan.NVLSTreeCopy] || roles[0][plan.NVLSCopy] == roles[2][plan.NVLSCopy] {
+		t.Errorf("one of the two nodes has a parent on channel 0, and copies with fewer warps: %v", roles)
+	}
+}
+
 // A host thread that needs longer for a call than the kernel limits the calls.
 func TestNodeTimeOfTheHost(t *testing.T) {
 	n := node.Time{Kernel: 5000, Call: 50_000, LL: node.Cost{Step: 700}}

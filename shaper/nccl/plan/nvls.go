@@ -152,9 +152,10 @@ func (c *Call) nvlsPlan(p *Plan, s Share) {
 			if !p.wants(rank) {
 				continue
 			}
+			role := c.nvlsCopyRole(rank, node, s.channel)
 			var programs []Program
 			if c.Coll != nccl.AllGather {
-				programs = append(programs, c.nvlsCopies(loops, func(h int) Action {
+				programs = append(programs, c.nvlsCopies(role, loops, func(h int) Action {
 					return Action{Send: []int{p.connOf(rank, c.nvlsHead(h, node), s.channel, Steps, Reduces)}}
 				}))
 			}
@@ -164,7 +165,7 @@ func (c *Call) nvlsPlan(p *Plan, s Share) {
 				}
 			}
 			if c.Coll != nccl.ReduceScatter {
-				programs = append(programs, c.nvlsCopies(loops, func(h int) Action {
+				programs = append(programs, c.nvlsCopies(role, loops, func(h int) Action {
 					return Action{Recv: []int{p.connOf(c.nvlsHead(h, node), rank, s.channel, Steps, Broadcast)}}
 				}))
 			}
@@ -173,12 +174,27 @@ func (c *Call) nvlsPlan(p *Plan, s Share) {
 	}
 }
 
+// nvlsCopyRole is that of a rank's copies on a channel. With a parent in the tree, NCCL divides the 20 warps of a block
+// among four roles, else among three: 6 scatter and 5 gather instead of 8 and 7 (RunWorkColl of NVLS_TREE,
+// device/all_reduce.h). Only heads know the tree (connectNvls, graph/connect.cc).
+func (c *Call) nvlsCopyRole(rank, node, channel int) Role {
+	if c.Algo != NVLSTree {
+		return NVLSCopy
+	}
+	for h := range c.nvlsHeads() {
+		if up, _ := doubleTree(c.nodes, node, channel%2); up >= 0 && c.nvlsHead(h, node) == rank {
+			return NVLSTreeCopy
+		}
+	}
+	return NVLSCopy
+}
+
 // nvlsCopies copies the parts of all heads between a rank's data and its own buffers, which the switch reduces from or
 // broadcasts to. Parts of the same size are one action.
-func (c *Call) nvlsCopies(loops []nvlsLoop, one func(h int) Action) Program {
+func (c *Call) nvlsCopies(role Role, loops []nvlsLoop, one func(h int) Action) Program {
 	var prog Program
 	for _, loop := range loops {
-		l := Loop{Repeat: loop.repeat, Role: NVLSCopy}
+		l := Loop{Repeat: loop.repeat, Role: role}
 		for h := range c.nvlsHeads() {
 			a := one(h)
 			a.Bytes = loop.part(h) * c.shape().elem

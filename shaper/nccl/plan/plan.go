@@ -53,9 +53,10 @@ type Role uint8
 
 // Roles.
 const (
-	AllThreads Role = iota // all that the rank has for the program
-	NVLSCopy               // NVLS: copies between a rank's data and its own buffers
-	NVLSHead               // NVLS: what the head of a part reads from and writes to the switch
+	AllThreads   Role = iota // all that the rank has for the program
+	NVLSCopy                 // NVLS: copies between a rank's data and its own buffers
+	NVLSTreeCopy             // NVLSTree: such copies where the rank's node has a parent in the channel's tree
+	NVLSHead                 // NVLS: what the head of a part reads from and writes to the switch
 )
 
 // Action waits for one message on each connection of Recv and for a free slot on each of Send. Then it sends a message

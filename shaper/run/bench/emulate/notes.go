@@ -73,11 +73,11 @@ func (o *Options) Caveats() []string {
 			"the fabric's links stand for NVLink, over which NCCL sends without a net on a real machine: here it "+
 				"chooses as for a network")
 	}
-	if used := o.gpus(c); c.Node.GPUs == 0 && c.NICsPerNode > used && o.View == configs.FabricView {
+	if used := o.gpus(c); c.Node.GPUs == 0 && c.NodeGPUs(used) > used && o.View == configs.FabricView {
 		notes = append(notes,
 			fmt.Sprintf(
-				"the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, each near one of them; if "+
-					"it has fewer, give their number with node.gpus or --node-gpus",
+				"the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, which the NICs serve in their "+
+					"order; if it has another number of them, give it with node.gpus or --node-gpus",
 				units.Count(used, "GPU"), c.NICsPerNode, c.NodeGPUs(used)))
 	}
 	if note := o.noNVLink(); note != "" {
@@ -97,6 +97,12 @@ func (o *Options) kindCaveats() (notes []string) {
 		notes = append(notes, fmt.Sprintf(
 			"NCCL %s does not know compute capability %v: it decides for all sizes as for 9.0; --nccl 2.29 knows it", old,
 			g.Capability))
+	}
+	if o.Libraries.Version == old && o.Config.NCCL.Variables["NCCL_PROTO"] == "Simple" && o.Config.NodeNVLink().Links > 0 {
+		notes = append(notes, fmt.Sprintf(
+			"NCCL %s takes a step of a tree by Simple over NVLink for 28 us, versions from 2.23 on for 4 us: with "+
+				"NCCL_PROTO=Simple it chooses rings for small all-reduces, which take several times as long; --nccl 2.29 "+
+				"chooses as they do", old))
 	}
 	switch n := min(o.Config.DomainNodes(), o.Nodes(&o.Config)); {
 	case n > 1 && o.Config.NodeTime:

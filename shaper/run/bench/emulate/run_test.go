@@ -390,6 +390,25 @@ func TestCaveatsOfAJobOnSomeGPUs(t *testing.T) {
 	}
 }
 
+// NCCL 2.22 avoids trees by Simple over NVLink, and 2.29 does not: a fabric whose net allows Simple alone says so.
+func TestCaveatsOfSimpleAlone(t *testing.T) {
+	gpu, err := configs.BuiltInGPU("h100-sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		version, proto string
+		want           bool
+	}{{"2.22", "Simple", true}, {"2.29", "Simple", false}, {"2.22", "", false}} {
+		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft, Version: tc.version}, View: configs.FabricView}
+		o.Bench.Ranks, o.Config.Nodes, o.Config.GPUsPerNode, o.Config.NICsPerNode = 16, 2, 8, 8
+		o.Config.GPU, o.Config.NCCL.Variables = gpu, map[string]string{"NCCL_PROTO": tc.proto}
+		if got := strings.Join(o.Caveats(), "; "); strings.Contains(got, "step of a tree by Simple") != tc.want {
+			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+}
+
 // The notes name what NCCL would use on the real GPUs of a kind.
 func TestCaveatsOfAKind(t *testing.T) {
 	const old, domain = "NCCL 2.22 does not know compute capability 10", "each NVLink domain has 2 nodes"

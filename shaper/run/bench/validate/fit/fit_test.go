@@ -281,6 +281,7 @@ func TestUses(t *testing.T) {
 		{"ll.step", row("NVLS", "SIMPLE", 1), false}, {"send.rate", &Row{Nodes: 1}, true}, {"ll.rate", &Row{}, true},
 		{"send_net.rate", &Row{Nodes: 2}, true}, {"send_net.rate", &Row{Nodes: 1}, false},
 		{"send_net.rate", row("RING", "SIMPLE", 2), false}, {"nvls_copy.step", &Row{}, false},
+		{"nvls_tree_copy.rate", row("NVLSTREE", "SIMPLE", 2), true}, {"nvls_tree_copy.rate", row("NVLS", "SIMPLE", 1), false},
 		{"something.new", &Row{}, true},
 	} {
 		if got := uses(tc.figure, tc.row); got != tc.want {

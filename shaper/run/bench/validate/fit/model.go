@@ -88,6 +88,8 @@ func uses(figure string, r *Row) bool {
 		return r.Nodes > 1
 	case "send_net":
 		return r.Nodes > 1 && d == nil
+	case "nvls_tree_copy":
+		return d != nil && strings.EqualFold(d.Algo, "NVLSTree")
 	}
 	if !slices.Contains(actions, section) {
 		return true
