@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from ctypes import c_int, c_void_p
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set
 
 from ._board import Message, Slot, mark
 from ._errors import DdlemuError, Late
@@ -66,6 +66,7 @@ class Communicator:
         self._index = {member.global_rank: i for i, member in enumerate(members)}
         self._completions = 0
         self._sent, self._receiving = [0] * len(members), [0] * len(members)  # messages by member
+        self._threads: Set[int] = set()  # that have called collectives
         self._order = self._done = 0  # operations that were launched, and how many of these are complete
         self._connecting = threading.Lock()
         self._connected = False
@@ -203,6 +204,7 @@ class Communicator:
         self._order += 1
         work.order = self._order
         if work.signature:
+            self._threads.add(threading.get_ident())
             self.launches += 1
             work.sequence = self.launches
             self._slot.write_call(work.sequence, work.signature.number, work.signature.text, work.sends)
@@ -329,7 +331,8 @@ class Communicator:
                                 f"{expected}")
             elif other >> 32 == number & 0xFFFFFFFF:
                 text = slot.text(number) or "something else"
-                return f"in call number {number} this rank called {signature.text.decode()}, but rank {rank} called {text}"
+                return (f"in call number {number} this rank called {signature.text.decode()}, but rank {rank} called {text}"
+                        f"{self._hint_of_threads()}")
         return ""
 
     def _difference_of(self, message: Message) -> str:
@@ -344,6 +347,13 @@ class Communicator:
         return (f"rank {sender} sends {send.elements} elements of {type_name(send.kind)} to rank {receiver}, which receives "
                 f"{receive.elements} of {type_name(receive.kind)}: this is send number {send.number}, and recv number "
                 f"{receive.number}")
+
+    def _hint_of_threads(self) -> str:
+        """Say that threads may have mixed their calls, if several threads have called."""
+        if len(self._threads) < 2:
+            return ""
+        return (f": {len(self._threads)} threads of this rank call this group, in an order that may differ from rank to rank; "
+                "on GPUs, 'cpu:gloo,cuda:nccl' gives them two backends: give each thread a group of its own, by new_group")
 
     def _note(self) -> None:
         self._slot.write(self.launches, self._completions, self._done, self._closed, self._released)

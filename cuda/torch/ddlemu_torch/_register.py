@@ -40,8 +40,7 @@ def register(name: str = BACKEND) -> None:
             _dist_monitored_barrier.install()
             if version() < _FIRST_WITH_BACKENDS:
                 _dist_batch.install()
-            if "gloo" not in aliases:
-                _gloo.install()
+            _gloo.install("gloo" in aliases)
         _register_name(BACKEND)
         _register_aliases(aliases)
     _register_name(name)
