@@ -37,6 +37,20 @@ func TestAliasWithoutImport(t *testing.T) {
 	})
 }
 
+// An alias does not reach a program that makes gloo's object itself: the job is told so, with and without the alias.
+func TestAliasDoesNotReachClass(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, python string) {
+		for _, flags := range [][]string{nil, {"--torch-alias", "gloo"}} {
+			o := job{python: python, flags: flags}.run(t, "direct_gloo.py")
+			const want = "ddlemu: your job used gloo: no rank took part: the program made ProcessGroupGloo itself"
+			if o.Exit != 3 || !strings.Contains(o.Stderr, want) {
+				t.Errorf("%q: exit status %d\n%s%s", flags, o.Exit, o.Stdout, o.Stderr)
+			}
+		}
+	})
+}
+
 // Python executes the user's own sitecustomize in each process of a job, and the system's if the user has none.
 func TestUsersOwnSitecustomize(t *testing.T) {
 	t.Parallel()

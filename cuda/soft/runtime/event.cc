@@ -18,7 +18,8 @@ namespace {
 
 struct Event {
 	unsigned flags;
-	std::shared_ptr<Fence> fence; // nullptr: the event was never recorded
+	std::shared_ptr<Fence> fence = nullptr; // nullptr: the event was never recorded
+	int device = 0;			       // of its last record
 };
 
 struct Registry {
@@ -47,6 +48,13 @@ cudaError_t enter_event(cudaEvent_t handle, Event *out)
 	return cudaSuccess;
 }
 
+// leave returns the error of the event's device: a kernel before the event may have failed there. The device of this
+// thread may be another one.
+cudaError_t leave(const Event &event)
+{
+	return event.fence ? set_error(devices()->sticky(event.device)) : enter();
+}
+
 cudaError_t create(cudaEvent_t *out, unsigned flags)
 {
 	if (!out)
@@ -60,7 +68,7 @@ cudaError_t create(cudaEvent_t *out, unsigned flags)
 	Registry &r = registry();
 	std::lock_guard<std::mutex> lock(r.mu);
 	*out = reinterpret_cast<cudaEvent_t>(++r.last << 4); // handles are numbers and are not reused
-	r.events[*out] = { flags, nullptr };
+	r.events[*out] = { flags };
 	return cudaSuccess;
 }
 
@@ -73,20 +81,22 @@ cudaError_t record(cudaEvent_t handle, cudaStream_t stream_handle)
 	if (cudaError_t err = enter_event(handle, &event))
 		return err;
 	before_push(stream);
-	record_event(handle, stream->record());
+	record_event(handle, stream);
 	return cudaSuccess;
 }
 
 } // namespace
 
-bool record_event(cudaEvent_t handle, std::shared_ptr<Fence> fence)
+bool record_event(cudaEvent_t handle, const std::shared_ptr<Stream> &stream)
 {
+	std::shared_ptr<Fence> fence = stream->record(); // released after the lock if there is no such event
 	Registry &r = registry();
 	std::lock_guard<std::mutex> lock(r.mu);
 	auto it = r.events.find(handle);
 	if (it == r.events.end())
 		return false;
-	it->second.fence = std::move(fence);
+	it->second.fence.swap(fence);
+	it->second.device = stream->device();
 	return true;
 }
 
@@ -127,7 +137,7 @@ SOFT_API cudaError_t cudaEventQuery(cudaEvent_t handle)
 		return err;
 	if (event.fence && !event.fence->query())
 		return set_error(cudaErrorNotReady);
-	return enter();
+	return leave(event);
 }
 
 SOFT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle)
@@ -137,7 +147,7 @@ SOFT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 		return err;
 	if (event.fence)
 		event.fence->wait();
-	return enter();
+	return leave(event);
 }
 
 SOFT_API cudaError_t ddlemuSoftEventWait(cudaEvent_t handle, int64_t ns)
@@ -149,7 +159,7 @@ SOFT_API cudaError_t ddlemuSoftEventWait(cudaEvent_t handle, int64_t ns)
 		return err;
 	if (event.fence && !event.fence->wait_for(ns))
 		return set_error(cudaErrorNotReady);
-	return enter();
+	return leave(event);
 }
 
 SOFT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)

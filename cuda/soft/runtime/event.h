@@ -10,7 +10,7 @@
 
 namespace soft {
 
-// record_event sets the fence of an event. Returns false if there is no such event.
-bool record_event(cudaEvent_t handle, std::shared_ptr<Fence> fence);
+// record_event records an event on a stream. Returns false if there is no such event.
+bool record_event(cudaEvent_t handle, const std::shared_ptr<Stream> &stream);
 
 } // namespace soft

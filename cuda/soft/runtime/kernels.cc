@@ -100,7 +100,7 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 		return set_error(cudaErrorMemoryAllocation);
 	application_charge();
 	before_push(stream);
-	if (started && !record_event(started, stream->record()))
+	if (started && !record_event(started, stream))
 		return set_error(cudaErrorInvalidResourceHandle);
 	auto bytes = static_cast<const char *>(args);
 	auto copy = std::make_shared<std::vector<char>>(bytes, bytes + args_size);

@@ -8,6 +8,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
+from ._board import Message
 from ._communicator import Communicator
 from ._types import ElementType, Reduction
 
@@ -29,6 +30,7 @@ class Operation(NamedTuple):
     # How many elements this rank sends to each rank and receives from each, if ranks differ in that.
     sends: Sequence[int] = ()
     receives: Sequence[int] = ()
+    messages: Sequence[Message] = ()  # sends and receives of the program; their members are ranks of the group
 
 
 def run(calls: Sequence[Call], communicator: Communicator, handle: c_void_p, stream: c_void_p) -> None:

@@ -15,14 +15,15 @@ import threading
 import time
 from collections import deque
 from ctypes import c_int, c_void_p
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set
 
-from ._board import Slot, mark
+from ._board import Message, Slot, mark
 from ._errors import DdlemuError, Late
 from ._exchange import Exchange
 from ._library import IN_PROGRESS, NOT_READY, SUCCESS, Library, UniqueId
 from ._pauses import Pauses
 from ._peers import Identity, Peer, Process
+from ._types import type_name
 from ._work import Work
 
 _MOST_WORKS = 256  # operations that are queued. NCCL's own queue has room for more.
@@ -30,6 +31,7 @@ _DEATH = 0.5  # seconds in which the death of a peer is found after NCCL has not
 _STOP = 2.0  # seconds within which an aborted communicator usually stops
 _KERNEL_STOP = 0.2  # the same after an error of a kernel: then CUDA does not say any more what is complete
 _FAILED = " failed: "
+_DEADLOCK = "deadlock"
 _POLL = 0.0001  # seconds
 _LONGEST_PAUSE = 0.01  # seconds. A virtual clock goes on while a thread sleeps for more than 4 ms.
 _YIELDS = 200  # looks before the first pause. A thread of NCCL 2.29 takes some 100 us to launch an operation.
@@ -63,7 +65,12 @@ class Communicator:
         self._slot = process.board.take()
         self._index = {member.global_rank: i for i, member in enumerate(members)}
         self._completions = 0
-        self._uncounted = False  # there were operations that are not counted
+        self._sent, self._receiving = [0] * len(members), [0] * len(members)  # messages by member
+        self._threads: Set[int] = set()  # that have called collectives
+        self._order = self._done = 0  # operations that were launched, and how many of these are complete
+        self._connecting = threading.Lock()
+        self._connected = False
+        self._waiting: Optional[Work] = None  # the last one for which a thread waits
         self._handle: Optional[c_void_p] = None
         self._stream: Optional[c_void_p] = None
         self._events: List[c_void_p] = []
@@ -79,17 +86,29 @@ class Communicator:
 
     # Making it.
 
-    def connect(self, exchange: Exchange, name: str, device: int, deadline: float) -> None:
-        """Make the communicator together with the other members, who call this with the same name."""
-        try:
-            self._initialise(self._meet(exchange, name, deadline), device, deadline)
-        except DdlemuError as error:
-            self.fail(str(error), look_for_death=not isinstance(error, Late))
-            self.await_stop()
-            raise DdlemuError(f"ddlemu: make the communicator of {self.title}, on rank {self.own_rank}: "
-                              f"{self.cause()}") from None
-        finally:
-            self.busy = False
+    def connect(self, exchange: Exchange, name: str, device: int, deadline: float, operation: str) -> None:
+        """Make the communicator together with the other members, who call this with the same name, unless it is made.
+
+        operation is what the program has called, for messages.
+        """
+        if self._connected:
+            return
+        with self._connecting:
+            if self._connected:
+                return
+            try:
+                self._slot.write_wait(f"{operation} of {self.title}, which makes a communicator")
+                self._raise_if_failing()
+                self._initialise(self._meet(exchange, name, deadline), device, deadline)
+                self._slot.write_wait("")
+            except DdlemuError as error:
+                self.fail(str(error), look_for_death=not isinstance(error, Late))
+                self.await_stop()
+                raise DdlemuError(f"ddlemu: make the communicator of {self.title} for {operation}, on rank "
+                                  f"{self.own_rank}: {self.cause()}") from None
+            finally:
+                self.busy = False
+            self._connected = True
 
     def _meet(self, exchange: Exchange, name: str, deadline: float) -> UniqueId:
         """Learn who the other members are. Return the unique id, which the first member makes."""
@@ -115,7 +134,8 @@ class Communicator:
         self._raise_if_failing()
         if time.monotonic() > deadline:
             absent = ", ".join(f"rank {rank}" for rank in missing)
-            raise Late(f"timeout: {absent} did not come")
+            waits = "".join(self._doing(rank, f"; rank {rank}") for rank in missing)
+            raise Late(f"timeout: {absent} did not come{waits}")
 
     def _initialise(self, unique_id: UniqueId, device: int, deadline: float) -> None:
         lib = self.library
@@ -127,8 +147,8 @@ class Communicator:
             self._settle(deadline)
             self._stream = lib.new_stream()
 
-    def _settle(self, deadline: float) -> None:
-        """Wait while NCCL is in progress. The caller holds the lock."""
+    def _settle(self, deadline: float, work: Optional[Work] = None) -> None:
+        """Wait while NCCL is in progress, for a work if there is one. The caller holds the lock."""
         state = c_int()
         for look in itertools.count():
             self.library.check_nccl(self.library.ncclCommGetAsyncError(self._handle, ctypes.byref(state)))
@@ -141,10 +161,12 @@ class Communicator:
                 raise DdlemuError(self.library.nccl_error(state.value, self._handle))
             self._raise_if_failing()
             if time.monotonic() > deadline:
-                raise Late("timeout: NCCL could not connect the ranks" + self._who(self.launches + 1))
+                raise Late("timeout: NCCL could not connect the ranks" + (self._who(work) if work else ""))
             if look < _YIELDS:
                 os.sched_yield()
             else:
+                if work and self._waiting is not work:
+                    self.begin_wait(work)
                 time.sleep(_POLL)
 
     # Using it.
@@ -152,7 +174,7 @@ class Communicator:
     def launch(self, work: Work, call: Callable[[c_void_p, c_void_p], Any]) -> None:
         """Let call start an operation; it gets NCCL's handle and the stream. Raise DdlemuError if that fails.
 
-        An operation without a signature, in which not all members take part, is not counted.
+        An operation without a signature, in which not all members take part, has no sequence number.
         """
         self._make_room()
         try:
@@ -161,17 +183,12 @@ class Communicator:
                 self.busy = True
                 self._launching = [work]
                 event = self._events.pop() if self._events else self.library.new_event()
-                if work.signature:
-                    self.launches += 1
-                    work.sequence = self.launches
-                    self._slot.write_call(work.sequence, work.signature.number, work.signature.text, work.sends)
-                    self._note()
-                else:
-                    self._uncounted = True
+                self._number(work)
                 call(self._handle, self._stream)
                 # NCCL connects to a peer at the first send or receive. It may return ncclSuccess before it has.
-                self._settle(work.started + work.limit)
+                self._settle(work.started + work.limit, work)
                 self.library.check_cuda(self.library.cudaEventRecord(event, self._stream))
+                self.end_wait(work)
                 self.works.append(work)
                 self._launching = []
                 work.launched(event)
@@ -181,6 +198,22 @@ class Communicator:
             raise work.error() from None
         finally:
             self.busy = False
+
+    def _number(self, work: Work) -> None:
+        """Give a work its numbers and tell the other members what this one is about to call."""
+        self._order += 1
+        work.order = self._order
+        if work.signature:
+            self._threads.add(threading.get_ident())
+            self.launches += 1
+            work.sequence = self.launches
+            self._slot.write_call(work.sequence, work.signature.number, work.signature.text, work.sends)
+            self._note()
+        for i, message in enumerate(work.messages):
+            counts = self._sent if message.is_send else self._receiving
+            counts[message.member] += 1
+            work.messages[i] = message._replace(number=counts[message.member], order=self._order)
+            self._slot.write_message(work.messages[i])
 
     def _raise_if_failing(self) -> None:
         if self.failing or self.lost:
@@ -209,10 +242,25 @@ class Communicator:
             if not work.query():
                 return
 
-    def completed(self, sequence: int, event: c_void_p) -> None:
+    def begin_wait(self, work: Work) -> None:
+        """Tell the other ranks that a thread waits for a work."""
+        self._waiting = work
+        self._slot.write_wait(f"{work.name()} of {self.title}")
+
+    def end_wait(self, work: Work) -> None:
+        """Tell the other ranks that the work is complete, unless another thread waits."""
+        if self._waiting is work:
+            self._waiting = None
+            self._slot.write_wait("")
+
+    def completed(self, work: Work, event: c_void_p) -> None:
         """Note that an operation is complete. Its event can be used again."""
         with self._state:
-            self._completions = max(self._completions, sequence)
+            self._completions = max(self._completions, work.sequence)
+            self._done = max(self._done, work.order)
+            for message in work.messages:
+                if not message.is_send:
+                    self._slot.write_received(message)
             self._events.append(event)
             while self.works and self.works[0].complete:
                 self.works.popleft()
@@ -248,7 +296,7 @@ class Communicator:
             return
         for rank, slot in list(self._slots.items()):
             progress = slot.progress()
-            if progress.closed and self.works and progress.launched < self.works[0].sequence:
+            if progress.closed and self.works and not self._has_called(self.works[0], self._index[rank], slot):
                 self.fail(f"rank {rank} has left the group", look_for_death=False)
                 return
 
@@ -265,6 +313,10 @@ class Communicator:
 
     def difference(self, work: Work) -> str:
         """Say how another member's call differs from this one, or return an empty string. A call not made yet is equal."""
+        for message in work.messages:
+            difference = self._difference_of(message)
+            if difference:
+                return difference
         if work.signature is None:
             return ""
         number, signature = work.sequence, work.signature
@@ -279,11 +331,32 @@ class Communicator:
                                 f"{expected}")
             elif other >> 32 == number & 0xFFFFFFFF:
                 text = slot.text(number) or "something else"
-                return f"in call number {number} this rank called {signature.text.decode()}, but rank {rank} called {text}"
+                return (f"in call number {number} this rank called {signature.text.decode()}, but rank {rank} called {text}"
+                        f"{self._hint_of_threads()}")
         return ""
 
+    def _difference_of(self, message: Message) -> str:
+        """Say how a send of this rank differs from its receive, or the other way, or return an empty string."""
+        rank = self.members[message.member].global_rank
+        partner = message.partner(self.rank)
+        other = self._slots[rank].message(partner.is_send, partner.member, message.number) if rank in self._slots else None
+        if other is None or (other.kind, other.elements) == (message.kind, message.elements):
+            return ""
+        send, receive = (message, other) if message.is_send else (other, message)
+        sender, receiver = (self.own_rank, rank) if message.is_send else (rank, self.own_rank)
+        return (f"rank {sender} sends {send.elements} elements of {type_name(send.kind)} to rank {receiver}, which receives "
+                f"{receive.elements} of {type_name(receive.kind)}: this is send number {send.number}, and recv number "
+                f"{receive.number}")
+
+    def _hint_of_threads(self) -> str:
+        """Say that threads may have mixed their calls, if several threads have called."""
+        if len(self._threads) < 2:
+            return ""
+        return (f": {len(self._threads)} threads of this rank call this group, in an order that may differ from rank to rank; "
+                "on GPUs, 'cpu:gloo,cuda:nccl' gives them two backends: give each thread a group of its own, by new_group")
+
     def _note(self) -> None:
-        self._slot.write(self.launches, self._completions, self._closed, self._released)
+        self._slot.write(self.launches, self._completions, self._done, self._closed, self._released)
 
     # When it fails.
 
@@ -297,7 +370,7 @@ class Communicator:
 
     def fail_late(self, work: Work) -> None:
         """Abort the communicator because a work is not complete in time."""
-        self.fail(f"timeout: it is not complete after {work.limit:.3g} s{self._who(work.sequence)}", look_for_death=False)
+        self.fail(f"timeout: it is not complete after {work.limit:.3g} s{self._who(work)}", look_for_death=False)
 
     def cause(self) -> str:
         """Return why the communicator has failed."""
@@ -325,7 +398,12 @@ class Communicator:
                 break
             if work.ended_before_failure():
                 work.finish()
-        reason = "" if difference else self._reason(cause, look_for_death)
+        crossing = "" if difference else self._crossing_of_launch()
+        if crossing:
+            cause = f"{crossing} ({cause})"
+        reason = "" if difference or crossing else self._reason(cause, look_for_death)
+        if self._kernel_failed and not reason:
+            cause = self._deadlock(cause)
         self._cause = f"{reason} ({cause})" if reason and reason != cause else cause
         self._slot.write_cause(self._cause)
         self._diagnosed.set()
@@ -345,12 +423,29 @@ class Communicator:
         if self.lost:
             return self.lost
         self._kernel_failed = self.library.is_launch_timeout(cause)
+        self._process.gpu_failed |= self._kernel_failed
         if self._kernel_failed:
-            return self._find_dead(0) or self._find_dead_elsewhere()
+            deadlock = any(_DEADLOCK in text for peer in self._process.peers() for text in peer.causes())
+            return "" if deadlock else self._find_dead(0) or self._find_dead_elsewhere()
         if look_for_death:
             reason = self.failure_of_members() or self._find_dead(_DEATH)
             return self.failure_of_members() or reason  # a member that has failed, and ended since, has said why
         return self._find_dead(0)
+
+    def _deadlock(self, cause: str) -> str:
+        """Say what the other ranks do in a deadlock, of which CUDA says only that a kernel waited for too long."""
+        if not self.works:
+            return cause
+        return f"{_DEADLOCK}: it is not complete, and nothing is left to happen{self._who(self.works[0])}"
+
+    def _crossing_of_launch(self) -> str:
+        """Say that NCCL could not connect two ranks because both send first, or both receive first."""
+        for work in self._launching:
+            for rank, slot in self._slots.items():
+                crossing = self._crossing(work, slot)
+                if crossing:
+                    return f"rank {rank} has called {'send' if work.messages[0].is_send else 'recv'} too{crossing}"
+        return ""
 
     def _find_dead(self, limit: float) -> str:
         """Return which members are gone, such as "rank 1 died", or an empty string if none goes within the limit."""
@@ -359,7 +454,8 @@ class Communicator:
             states = [(rank, self._state_of(rank, peer)) for rank, peer in sorted(self.peers.items())]
             # Members may have left because another one died.
             for reason in ("died", "has left the group"):
-                gone = [f"rank {rank} {reason}" for rank, state in states if state == reason]
+                gone = [f"rank {rank} {self.peers[rank].death() if reason == 'died' else reason}"
+                        for rank, state in states if state == reason]
                 if gone:
                     return ", ".join(gone)
             if time.monotonic() > end:
@@ -376,20 +472,61 @@ class Communicator:
         progress = self._slots[rank].progress() if rank in self._slots else None
         return "has left the group" if state == "lives" and progress and progress.closed else state
 
-    def _who(self, sequence: int) -> str:
+    def _who(self, work: Work) -> str:
         """Say what keeps an operation from being complete, for each member of which something is known."""
         reasons = []
         for rank, peer in sorted(self.peers.items()):
             state = self._state_of(rank, peer)
-            progress = self._slots[rank].progress() if rank in self._slots else None
+            member, slot = self._index[rank], self._slots.get(rank)
             if state != "lives":
-                reasons.append(f"rank {rank} {state}")
-            elif progress and progress.launched < sequence:
-                last = f"its last call is number {progress.launched}" if progress.launched else "it has made no call"
-                reasons.append(f"rank {rank} has not called it ({last})")
+                reasons.append(f"rank {rank} {peer.death() if state == 'died' else state}")
+            elif slot and work.messages:
+                reasons += self._who_of_messages(work, rank, member, slot)
+            elif slot and slot.progress().launched < work.sequence:
+                number = slot.progress().launched
+                last = f"its last call is number {number}" if number else "it has made no call"
+                reasons.append(f"rank {rank} has not called it ({last}){self._doing(rank, ' and')}")
         if not reasons and self._slots:
             reasons.append("all ranks have called it")
         return "".join(f"; {reason}" for reason in reasons)
+
+    def _who_of_messages(self, work: Work, rank: int, member: int, slot: Slot) -> List[str]:
+        """Say what a member does about the messages of this work with it, if it has not called them or cannot yet."""
+        for message in work.messages:
+            if message.member != member:
+                continue
+            name = f"its {'recv from' if message.is_send else 'send to'} rank {self.own_rank}, number {message.number},"
+            if slot.messages(not message.is_send, self.rank) < message.number:
+                return [f"rank {rank} has not called {name}{self._doing(rank, ' and')}{self._crossing(work, slot)}".rstrip(",")]
+            other = slot.message(not message.is_send, self.rank, message.number)
+            first = slot.first_unfinished(len(self.members))
+            if other and first and first.order < other.order:
+                before = f"{'send to' if first.is_send else 'recv from'} rank {self.members[first.member].global_rank}"
+                return [f"rank {rank} has called {name} after its {before}, number {first.number}, which is not complete"
+                        f"{self._crossing(work, slot)}"]
+        return []
+
+    def _has_called(self, work: Work, member: int, slot: Slot) -> bool:
+        """Return whether a member has called what this work needs of it."""
+        if work.messages:
+            return all(slot.messages(not m.is_send, self.rank) >= m.number for m in work.messages if m.member == member)
+        return slot.progress().launched >= work.sequence
+
+    def _crossing(self, work: Work, slot: Slot) -> str:
+        """Say that both ranks of a pair send first, or receive first, if they do."""
+        if len(work.messages) != 1:
+            return ""
+        own, first = work.messages[0], slot.first_unfinished(len(self.members))
+        if not first or first.member != self.rank or first.is_send != own.is_send:
+            return ""
+        word, other = ("send", "receive") if own.is_send else ("receive", "send")
+        return (f": both ranks {word} first, and NCCL executes the calls of a pair of ranks in their order: let one of them "
+                f"{other} first, or call batch_isend_irecv")
+
+    def _doing(self, rank: int, before: str) -> str:
+        """Say what another rank waits for, after a word, or return an empty string if it waits in no call."""
+        waits = self.peers[rank].waits() if rank in self.peers else []
+        return f"{before} waits in {' and in '.join(waits)}" if waits else ""
 
     # Its end.
 
@@ -420,7 +557,8 @@ class Communicator:
         dead = any(peer.state() == "died" for peer in self.peers.values())
         with self._lock:
             handle, self._handle = self._handle, None
-            if handle:
+            # As on a GPU, nothing runs after a kernel that has failed, and NCCL would wait for it. The process ends soon.
+            if handle and not self._process.gpu_failed:
                 (self.library.ncclCommAbort if dead or unfinished else self.library.ncclCommDestroy)(handle)
             self._release()
         self._stopped.set()
@@ -436,7 +574,7 @@ class Communicator:
         """Return whether no peer needs anything from this process any more."""
         for rank, slot in self._slots.items():
             progress = slot.progress()
-            has_all = progress.completed >= self.launches and not self._uncounted
+            has_all = progress.completed >= self.launches and slot.received(self.rank) >= self._sent[self._index[rank]]
             done = progress.closed or slot.cause() or has_all
             if not done and self.peers[rank].state() != "died":
                 return False

@@ -7,12 +7,11 @@ import time
 import weakref
 from collections import Counter
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import _check
 from ._board import MOST_SIZES
 from ._calls import Operation, run
-from ._channel import Channel
 from ._communicator import Communicator, Member
 from ._errors import DdlemuError, refuse
 from ._exchange import Exchange
@@ -70,10 +69,11 @@ class Group:
         self._runtime = runtime()
         self._lock = threading.RLock()
         self._main: Optional[Communicator] = None
-        self._channels: Dict[Tuple[int, int], Channel] = {}
+        self._pairs: Dict[int, Communicator] = {}  # by the other rank
         self._to_itself: Optional[Communicator] = None  # of the messages of this rank to itself, without NCCL
         self._self_messages = SelfMessages()
         self._batch: Optional[Batch] = None
+        self._is_eager = False
         self._identities: Dict[int, Identity] = {}  # by rank, as far as they were asked for
         if generation is None:
             generation = _generations[name]
@@ -95,7 +95,7 @@ class Group:
         """Start an operation of all ranks of the group. In a batch there is no work yet."""
         if self._batch:
             return self._batch.add(operation)
-        communicator = self.communicator()
+        communicator = self.communicator(operation.name)
         work = self._work(communicator, operation)
         if self.check:
             self.check.compare(operation, communicator, work.limit)
@@ -103,15 +103,18 @@ class Group:
         self._runtime.watchdog.wake()
         return work
 
-    def start_pair(self, operation: Operation, source: int, target: int, message: Tuple[Any, ...]) -> Optional[Work]:
-        """Start an operation between two ranks of the group, of which this is one. message is its signature."""
+    def start_pair(self, operation: Operation, peer: int) -> Optional[Work]:
+        """Start a send to another rank of the group, or a receive. Outside of a batch each pair of ranks has a communicator.
+
+        As in c10d's backend for NCCL the first call of a pair returns when the other rank has made its own. NCCL executes
+        the calls of a communicator one after the other, in both directions. In a group that connects eagerly the
+        communicator is that of all ranks.
+        """
         if self._batch:
             return self._batch.add(operation)
-        channel = self._channel(source, target)
-        communicator = channel.communicator
+        communicator = self.communicator() if self._is_eager else self._connected_pair(peer, operation.name)
         work = self._work(communicator, operation)
-        work.signature = signature_of(message)
-        channel.start(work, lambda handle, stream: run(operation.calls, communicator, handle, stream))
+        communicator.launch(work, lambda handle, stream: run(operation.calls, communicator, handle, stream))
         self._runtime.watchdog.wake()
         return work
 
@@ -136,6 +139,10 @@ class Group:
             raise refuse("start_coalescing", "the operations of another block are not started yet: end it first")
         self._batch = Batch()
 
+    def drop_batch(self) -> None:
+        """Forget the operations that were collected."""
+        self._batch = None
+
     def end_batch(self) -> Work:
         """Start the operations that were collected, as one group of NCCL."""
         batch, self._batch = self._batch, None
@@ -150,6 +157,7 @@ class Group:
     def _work(self, communicator: Communicator, operation: Operation) -> Work:
         work = self.work_type(communicator, operation.name, operation.outputs, self.seconds(operation.timeout))
         work.keep(operation.calls)
+        work.messages = [m._replace(member=communicator.rank_of(m.member)) for m in operation.messages]
         for action in operation.actions:
             work.when_complete(action)
         if operation.signature:
@@ -177,7 +185,7 @@ class Group:
 
     # Communicators.
 
-    def communicator(self) -> Communicator:
+    def communicator(self, operation: str = "the first call") -> Communicator:
         """Return the communicator of all ranks. The first call makes it, together with the other ranks."""
         runtime()  # raises in a forked child
         if self._main is not None:
@@ -186,28 +194,34 @@ class Group:
             if self._main is None:
                 communicator = self._new(f"group {self.name}", self.members)
                 if self.size > 1:
-                    communicator.connect(self.exchange, "all", self._gpu, time.monotonic() + self.timeout)
+                    communicator.connect(self.exchange, "all", self._gpu, time.monotonic() + self.timeout, operation)
                 self._main = communicator
             return self._main
+
+    def connect_eagerly(self) -> None:
+        """Make the communicator now, and use it for sends and receives outside of batches too."""
+        self._is_eager = True
+        self.communicator()
 
     def has_communicator(self) -> bool:
         """Return whether the group has made its first communicator."""
         return bool(self._communicators())
 
-    def _channel(self, source: int, target: int) -> Channel:
+    def _connected_pair(self, peer: int, operation: str) -> Communicator:
+        """Return the communicator of this rank and a peer. The first call makes it, together with the peer."""
         runtime()  # raises in a forked child
+        first, second = sorted([self.rank, peer])
+        communicator = self._pair(peer)
+        communicator.connect(self.exchange, f"pair/{first}/{second}", self._gpu, time.monotonic() + self.timeout, operation)
+        return communicator
+
+    def _pair(self, peer: int) -> Communicator:
         with self._lock:
-            channel = self._channels.get((source, target))
-            if channel is None:
-                name = f"pair/{source}/{target}"
-                communicator = self._new(f"the pair {self.members[source].global_rank} to "
-                                         f"{self.members[target].global_rank} of group {self.name}",
-                                         [self.members[source], self.members[target]])
-                deadline = time.monotonic() + self.timeout
-                channel = Channel(communicator,
-                                  lambda: communicator.connect(self.exchange, name, self._gpu, deadline))
-                self._channels[source, target] = channel
-            return channel
+            if peer not in self._pairs:
+                members = [self.members[rank] for rank in sorted([self.rank, peer])]
+                title = f"the pair {members[0].global_rank} and {members[1].global_rank} of group {self.name}"
+                self._pairs[peer] = self._new(title, members)
+            return self._pairs[peer]
 
     def _new(self, title: str, members: List[Member]) -> Communicator:
         if self.closed:
@@ -228,7 +242,7 @@ class Group:
 
     def _communicators(self) -> List[Communicator]:
         single = [c for c in (self._main, self._to_itself) if c]
-        return single + [channel.communicator for channel in list(self._channels.values())]
+        return single + list(self._pairs.values())
 
     # The end.
 
@@ -250,7 +264,7 @@ class Group:
         with self._lock:
             communicators = self._communicators()
             main, self._main, self._to_itself = self._main, None, None
-            self._channels.clear()
+            self._pairs.clear()
         for communicator in communicators:
             last = communicator is main and self._leaves_last
             communicator.close(max(0.0, end - time.monotonic()), last)
@@ -289,4 +303,5 @@ class Batch:
             actions=[action for op in ops for action in op.actions],
             timeout=max(timeouts) if timeouts else None,
             signature=tuple(op.signature for op in ops if op.signature),
+            messages=[message for op in ops for message in op.messages],
         )

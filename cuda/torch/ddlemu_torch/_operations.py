@@ -13,12 +13,13 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, BarrierOptions, ReduceOp, ReduceScatterOptions
 
 from . import _calls, _monitored_barrier, _tags
+from ._board import Message
 from ._buffers import Actions, copy, join, readable, split, updatable, writable
 from ._calls import Call, Operation
 from ._errors import refuse
 from ._exchange import Exchange
 from ._group import Group
-from ._types import ElementType, Reduction, element_type, reduction, reduction_name, same_type
+from ._types import ElementType, Reduction, element_type, reduction, reduction_name, same_type, type_number
 from ._work import Work
 
 Tensors = Sequence[torch.Tensor]
@@ -269,8 +270,8 @@ class Operations:
         kind, name = element_type("send", tensor), f"send to rank {self._global(target)}"
         if target == self.group.rank:
             return self.group.start_to_itself(Operation(name, [], tensors), is_send=True)
-        operation = Operation(name, [_calls.send(readable(tensor), kind, target)], tensors)
-        return self.group.start_pair(operation, self.group.rank, target, _message(tensor))
+        call = _calls.send(readable(tensor), kind, target)
+        return self.group.start_pair(Operation(name, [call], tensors, messages=[_message(True, target, tensor)]), target)
 
     def recv(self, tensors: Tensors, source: int, tag: int) -> Optional[Work]:
         """Receive a tensor from a rank of the group."""
@@ -281,8 +282,8 @@ class Operations:
         if source == self.group.rank:
             return self.group.start_to_itself(Operation(name, [], tensors), is_send=False)
         call = _calls.recv(writable(tensor, actions), kind, source)
-        operation = Operation(name, [call], tensors, actions)
-        return self.group.start_pair(operation, source, self.group.rank, _message(tensor))
+        messages = [_message(False, source, tensor)]
+        return self.group.start_pair(Operation(name, [call], tensors, actions, messages=messages), source)
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> Optional[Work]:
         """Refuse: NCCL has no such operation."""
@@ -380,9 +381,9 @@ def _only(name: str, items: Sequence[Any]) -> Any:
     return items[0]
 
 
-def _message(tensor: torch.Tensor) -> Tuple[Any, ...]:
-    """Return what must be the same in a send and its receive."""
-    return ("message", tensor.dtype, tensor.numel())
+def _message(is_send: bool, peer: int, tensor: torch.Tensor) -> Message:
+    """Return what must be the same in a send and its receive. The communicator numbers it."""
+    return Message(is_send, peer, 0, type_number(tensor.dtype), tensor.numel(), 0)
 
 
 def _scale(target: torch.Tensor, source: torch.Tensor, op: Reduction) -> None:

@@ -72,6 +72,18 @@ class Peer:
             return "died"
         return "is stopped" if state in "Tt" else "lives"
 
+    def waits(self) -> List[str]:
+        """Return what the threads of the process wait for, as far as this can be read."""
+        return [] if self._board is None else self._board.waits()
+
+    def causes(self) -> List[str]:
+        """Return why communicators of the process have failed, as far as this can be read."""
+        return [] if self._board is None else self._board.causes()
+
+    def death(self) -> str:
+        """Say how a process that has died ended: "died", or that one of its communicators had failed before, and why."""
+        return "".join(f"failed: {cause}" for cause in self.causes()[:1]) or "died"
+
     def slot(self, number: int) -> Optional[_board.Slot]:
         """Return the process's slot with a number, or None if it cannot be read."""
         return None if self._board is None else self._board.slot(number)
@@ -96,6 +108,7 @@ class Process:
 
     def __init__(self) -> None:
         self.board = _board.Board()
+        self.gpu_failed = False  # a kernel of this process has failed
         self._lock = threading.Lock()
         self._peers: Dict[Identity, Peer] = {}
 

@@ -31,15 +31,16 @@ def register(name: str = BACKEND) -> None:
     if not torch.distributed.is_available():
         raise RuntimeError("ddlemu: this torch was built without torch.distributed: install one that has it")
     if not _names:
-        from . import _dist_monitored_barrier, _gloo, _hints, _library, _store
+        from . import _dist_batch, _dist_monitored_barrier, _gloo, _hints, _library, _store
 
         aliases = _alias.parse(os.environ.get(_alias.VARIABLE, ""))
         if os.environ.get(_library.PATH_VARIABLE):  # this process belongs to a job of `ddlemu run`
             _store.use_without_libuv()
             _hints.install()
             _dist_monitored_barrier.install()
-            if "gloo" not in aliases:
-                _gloo.install()
+            if version() < _FIRST_WITH_BACKENDS:
+                _dist_batch.install()
+            _gloo.install("gloo" in aliases)
         _register_name(BACKEND)
         _register_aliases(aliases)
     _register_name(name)

@@ -67,4 +67,4 @@ class DdlemuBackend(Shell, Backend):
 
     def eager_connect_single_device(self, device: Any) -> None:
         """Make the communicator now."""
-        self.group.communicator()
+        self.group.connect_eagerly()

@@ -50,6 +50,8 @@ _BYTES = tuple(getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2",
                if hasattr(torch, name))
 _TYPES.update((dtype, ElementType(_UINT8, 1)) for dtype in _BYTES)
 
+_DTYPES = list(_TYPES)  # in the same order in all ranks
+
 _REDUCTIONS: Dict[Any, int] = {
     ReduceOp.RedOpType.SUM: _SUM,
     ReduceOp.RedOpType.PRODUCT: _PROD,
@@ -74,6 +76,16 @@ def element_type(operation: str, tensor: torch.Tensor) -> ElementType:
     except KeyError:
         raise refuse(operation, f"NCCL has no {tensor.dtype}: convert the tensor to a type that it has, such as "
                                 "torch.int32 or torch.float32") from None
+
+
+def type_number(dtype: torch.dtype) -> int:
+    """Return a number for a type that NCCL has. It is the same in all ranks."""
+    return _DTYPES.index(dtype)
+
+
+def type_name(number: int) -> str:
+    """Return the name of the type with this number."""
+    return str(_DTYPES[number])
 
 
 def same_type(operation: str, tensors: Sequence[torch.Tensor]) -> ElementType:

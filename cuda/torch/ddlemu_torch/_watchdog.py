@@ -91,7 +91,7 @@ class Watchdog:
         if dead:
             since = min(self._deaths.setdefault(peer.identity.pid, now) for peer in dead)
             if not communicator.lost:  # members that die later may do so because of this
-                names = ", ".join(f"rank {peer.rank} died" for peer in sorted(dead, key=lambda p: p.rank))
+                names = ", ".join(f"rank {peer.rank} {peer.death()}" for peer in sorted(dead, key=lambda p: p.rank))
                 communicator.lost = communicator.failure_of_members() or names
             if communicator.busy or now - since >= _GRACE:
                 communicator.purge()

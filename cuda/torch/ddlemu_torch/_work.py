@@ -11,6 +11,7 @@ import torch
 from torch._C._distributed_c10d import Work as C10dWork
 
 from . import _completer
+from ._board import Message
 from ._errors import DdlemuError
 from ._library import NOT_READY, SUCCESS, Library
 from ._signature import Signature
@@ -27,8 +28,14 @@ class Owner(Protocol):
     own_rank: int
     failing: bool
 
-    def completed(self, sequence: int, event: c_void_p) -> None:
+    def completed(self, work: "Work", event: c_void_p) -> None:
         """Note that an operation is complete. Its event can be used again."""
+
+    def begin_wait(self, work: "Work") -> None:
+        """Tell the other ranks that a thread waits for an operation."""
+
+    def end_wait(self, work: "Work") -> None:
+        """Tell the other ranks that the operation is complete."""
 
     def difference(self, work: "Work") -> str:
         """Say how another member's call differs from this one, or return an empty string."""
@@ -57,7 +64,9 @@ class Work(C10dWork):
         # How many elements it sends to each member and receives from each, if members differ in that. Else empty.
         self.sends: Sequence[int] = ()
         self.receives: Sequence[int] = ()
-        self.sequence = 0  # among the counted operations of the communicator; set when it is launched
+        self.messages: List[Message] = []  # their members are ranks of the communicator
+        self.sequence = 0  # among the collectives of the communicator; set when it is launched
+        self.order = 0  # among all its operations; set when it is launched
         self.started = time.monotonic()
         self.limit = limit  # seconds
         self._event: Optional[c_void_p] = None
@@ -122,7 +131,7 @@ class Work(C10dWork):
             event, self._event = self._event, None
             self._inputs, self._actions = [], []
         if event is not None:
-            self.communicator.completed(self.sequence, event)
+            self.communicator.completed(self, event)
 
     def ended_before_failure(self) -> bool:
         """Return whether the operation was complete when its communicator failed. Only for the thread that aborts it."""
@@ -136,8 +145,12 @@ class Work(C10dWork):
     def error(self) -> DdlemuError:
         """Return the exception for an operation whose communicator has failed."""
         c = self.communicator
-        number = f" number {self.sequence}" if self.sequence else ""
-        return DdlemuError(f"ddlemu: {self.operation}{number} of {c.title}, on rank {c.own_rank}: {c.cause()}")
+        return DdlemuError(f"ddlemu: {self.name()} of {c.title}, on rank {c.own_rank}: {c.cause()}")
+
+    def name(self) -> str:
+        """Return the name of the operation with its number, such as "all_reduce number 2"."""
+        number = self.messages[0].number if len(self.messages) == 1 else self.sequence
+        return f"{self.operation} number {number}" if number else self.operation
 
     # What c10d defines.
 
@@ -229,6 +242,11 @@ class Work(C10dWork):
 
     def await_end(self) -> None:
         """Wait until the operation is complete. Raise DdlemuError if it has failed or the time limit is over."""
+        self.communicator.begin_wait(self)
+        self._await_end()  # if it fails, the other ranks can still read what this one waited for
+        self.communicator.end_wait(self)
+
+    def _await_end(self) -> None:
         while not self.complete:
             if self.communicator.failing:
                 self.communicator.await_stop()

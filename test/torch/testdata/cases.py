@@ -55,25 +55,35 @@ def alone():
 
 
 def opposite():
-    """Both ranks send 32 MB to each other, without a batch, and three ranks or more in a ring."""
+    """All ranks send 32 MB to the next one in a batch. Then two ranks send small messages first, without a batch."""
     rank, size = start()
     count = 8 << 20
     for _ in range(2):
         received = torch.empty(count)
-        works = [dist.isend(torch.full((count,), float(rank)), (rank + 1) % size), dist.irecv(received, (rank - 1) % size)]
-        for work in works:
+        ops = [dist.P2POp(dist.isend, torch.full((count,), float(rank)), (rank + 1) % size),
+               dist.P2POp(dist.irecv, received, (rank - 1) % size)]
+        for work in dist.batch_isend_irecv(ops):
             work.wait()
         same(received, torch.full((count,), float((rank - 1) % size)), "opposite sends")
-    # Several sends before the receiver's first receive.
-    works = [dist.isend(torch.full((1000,), float(i)), (rank + 1) % size) for i in range(20)]
-    time.sleep(0.2)
-    for i in range(20):
+    if size == 2:
+        small(rank)
+    dist.destroy_process_group()
+
+
+def small(rank):
+    """When both directions are connected, NCCL's buffers hold small messages that both ranks send first."""
+    for sender in (0, 1):
+        if rank == sender:
+            dist.send(torch.ones(1), 1 - rank)
+        else:
+            dist.recv(torch.empty(1), 1 - rank)
+    works = [dist.isend(torch.full((1000,), float(i)), 1 - rank) for i in range(4)]
+    for i in range(4):
         tensor = torch.empty(1000)
-        dist.recv(tensor, (rank - 1) % size)
+        dist.recv(tensor, 1 - rank)
         same(tensor, torch.full((1000,), float(i)), "order of sends")
     for work in works:
         work.wait()
-    dist.destroy_process_group()
 
 
 def large():
@@ -227,8 +237,8 @@ def moved():
         equal(outputs[0], every[0], "gather")
         dist.all_to_all(outputs, [every[rank]] * size)
         equal(outputs[1 - rank], every[1 - rank], "all_to_all")
-        works = [dist.isend(every[rank], 1 - rank), dist.irecv(tensor, 1 - rank)]
-        for work in works:
+        calls = [lambda: dist.isend(every[rank], 1 - rank), lambda: dist.irecv(tensor, 1 - rank)]
+        for work in [call() for call in (calls if rank == 0 else calls[::-1])]:
             work.wait()
         equal(tensor, every[1 - rank], "irecv")
         say("moved", dtype)

@@ -138,10 +138,10 @@ def flat(rank, size, dtype, shape, everyone, sent):
 
 
 def ring(rank, size, everyone, name):
-    """Each rank sends to the next, without a batch: first all isend, then all irecv."""
+    """Each rank sends to the next. Without a batch every second rank sends first: NCCL keeps the order of a pair."""
     tensor = torch.empty_like(everyone[0])
-    works = [dist.isend(everyone[rank], (rank + 1) % size), dist.irecv(tensor, (rank - 1) % size)]
-    for work in works:
+    calls = [lambda: dist.isend(everyone[rank], (rank + 1) % size), lambda: dist.irecv(tensor, (rank - 1) % size)]
+    for work in [call() for call in (calls if rank % 2 == 0 else calls[::-1])]:
         work.wait()
     same(tensor, everyone[rank - 1], "isend and irecv", name)
     ops = [dist.P2POp(dist.irecv, torch.empty_like(tensor), (rank + 1) % size),

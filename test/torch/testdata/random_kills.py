@@ -36,9 +36,10 @@ def broadcast(rank, size):
 
 def ring(rank, size):
     """Send to the next rank, and receive from the one before."""
-    outgoing = dist.isend(torch.ones(50_000), (rank + 1) % size)
-    dist.recv(torch.empty(50_000), (rank - 1) % size)
-    outgoing.wait()
+    ops = [dist.P2POp(dist.isend, torch.ones(50_000), (rank + 1) % size),
+           dist.P2POp(dist.irecv, torch.empty(50_000), (rank - 1) % size)]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
 
 
 def barrier(rank, size):

@@ -10,13 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// glooEnv names the abstract Unix socket at which a rank says that its default group is of gloo
+// glooEnv names the abstract Unix socket at which a rank says that it uses gloo
 // (cuda/torch/ddlemu_torch/_gloo.py).
 const glooEnv = "DDLEMU_TORCH_GLOO"
 
 // errGloo is the error of a job of PyTorch whose messages did not go through NCCL.
 var errGloo = fmt.Errorf("your job used gloo: %w: its messages crossed no emulated link: add --torch-alias gloo, "+
 	"and NCCL carries them", errNoRank)
+
+// errGlooDirect is the error of a job that has made gloo's class itself.
+var errGlooDirect = fmt.Errorf("your job used gloo: %w: the program made ProcessGroupGloo itself, which --torch-alias "+
+	"does not reach, and its messages crossed no emulated link: make the group with "+
+	"ddlemu_torch.create_group(store, rank, size, timeout), and NCCL carries them", errNoRank)
 
 // glooListener hears whether a job used gloo. The kernel keeps what ranks say until somebody looks.
 type glooListener struct{ conn *net.UnixConn }
@@ -35,19 +40,26 @@ func (l *glooListener) variable() string {
 	return glooEnv + "=" + strings.TrimPrefix(l.conn.LocalAddr().String(), "@")
 }
 
-// used says whether a rank has said so. It reads what has arrived, and waits for nothing: on a busy host a deadline
+// noRank returns why no rank took part. It reads what ranks have said, and waits for nothing: on a busy host a deadline
 // could pass before the first look.
-func (l *glooListener) used() (said bool) {
+func (l *glooListener) noRank() error {
+	why := errNoNCCL
 	raw, err := l.conn.SyscallConn()
 	if err != nil {
-		return false
+		return why
 	}
-	err = raw.Read(func(fd uintptr) bool {
-		n, err := unix.Read(int(fd), make([]byte, 1))
-		said = err == nil && n > 0
+	_ = raw.Read(func(fd uintptr) bool {
+		said := make([]byte, 16)
+		for n, err := unix.Read(int(fd), said); err == nil && n > 0; n, err = unix.Read(int(fd), said) {
+			if string(said[:n]) == "direct" {
+				why = errGlooDirect
+				return true
+			}
+			why = errGloo
+		}
 		return true
 	})
-	return said && err == nil
+	return why
 }
 
 func (l *glooListener) close() { _ = l.conn.Close() }

@@ -11,7 +11,15 @@ import (
 
 // What ranks have said is heard after they have ended.
 func TestGlooListener(t *testing.T) {
-	for name, ranks := range map[string]int{"none": 0, "one": 1, "several": 5} {
+	for name, c := range map[string]struct {
+		said []string
+		want error
+	}{
+		"none":    {nil, errNoNCCL},
+		"one":     {[]string{"gloo"}, errGloo},
+		"several": {[]string{"gloo", "gloo", "gloo"}, errGloo},
+		"direct":  {[]string{"gloo", "direct"}, errGlooDirect},
+	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := listenForGloo()
 			if err != nil {
@@ -22,18 +30,18 @@ func TestGlooListener(t *testing.T) {
 			if !found || address == "" {
 				t.Fatalf("%q names no socket", l.variable())
 			}
-			for range ranks {
+			for _, said := range c.said {
 				conn, err := net.Dial("unixgram", "@"+address)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := conn.Write([]byte("gloo")); err != nil {
+				if _, err := conn.Write([]byte(said)); err != nil {
 					t.Fatal(err)
 				}
 				conn.Close()
 			}
-			if got, want := l.used(), ranks > 0; got != want {
-				t.Errorf("used: %v, want %v", got, want)
+			if got := l.noRank(); !errors.Is(got, c.want) {
+				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
 	}

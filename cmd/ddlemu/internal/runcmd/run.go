@@ -189,10 +189,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	view, status, err := o.command(ctx, g, j, append(env, o.clock.variables()...), args)
 	v = j.Verdict()
 	if v.NoRank {
-		o.noRank = errNoNCCL
-		if gloo.used() {
-			o.noRank = errGloo
-		}
+		o.noRank = gloo.noRank()
 	}
 	err = errors.Join(err, j.Close())
 	trimTrace(g, o.madeTrace)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches, driver entry points, sticky errors, NVML.
+#include <ddlemu.h>
 #include <dlfcn.h>
 #include <string.h>
 
@@ -78,15 +79,23 @@ TEST(refused_kernels)
 TEST(failed_kernel_makes_a_sticky_error)
 {
 	cudaStream_t s;
+	cudaEvent_t e;
 	OK(cudaStreamCreate(&s));
+	OK(cudaEventCreate(&e));
 	void *p;
 	CHECK(launch_unknown(s) == 0);
+	OK(cudaEventRecord(e, s));
 	CHECK_IS(cudaStreamSynchronize(s), cudaErrorNotSupported);
 	CHECK_IS(cudaMalloc(&p, 1), cudaErrorNotSupported);
 	CHECK_IS(cudaGetLastError(), cudaErrorNotSupported);
 	CHECK_IS(cudaGetLastError(), cudaErrorNotSupported);
 	OK(cudaSetDevice(1));
 	OK(cudaGetLastError());
+	OK(cudaMalloc(&p, 1));
+	// Whoever asks for an event gets the error of the device on which it was recorded.
+	CHECK_IS(cudaEventQuery(e), cudaErrorNotSupported);
+	CHECK_IS(cudaEventSynchronize(e), cudaErrorNotSupported);
+	CHECK_IS(ddlemuSoftEventWait(e, 1000), cudaErrorNotSupported);
 	OK(cudaMalloc(&p, 1));
 	OK(cudaSetDevice(0));
 	OK(cudaDeviceReset());
