@@ -100,7 +100,8 @@ EXIT STATUS
 
 That of the command, with --per-node that of the first that failed. If the command
 succeeds: 3 if no rank took part (not on the kernel datapath, which carries the traffic
-of all programs), with --strict 3 if the verdict is INVALID. 1 if the command cannot be
+of all programs) or the fabric was taken down meanwhile, with --strict 3 if the verdict is
+INVALID. 1 if the command cannot be
 started, or if a rank of --expect-exit has not died; 2 for bad input, also if there is
 no such command, 130 if interrupted.
 `,
@@ -155,7 +156,7 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 		return &cli.ExitError{Code: status, Err: missed}
 	case v.NoRank && missed == nil:
 		return &cli.ExitError{Code: cli.ExitInvalid, Err: o.noRank}
-	case o.Strict && !v.Valid:
+	case o.Strict && !v.Valid, v.TakenDown:
 		return &cli.ExitError{Code: cli.ExitInvalid, Err: missed}
 	}
 	return missed
@@ -193,6 +194,9 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 		if gloo.used() {
 			o.noRank = errGloo
 		}
+	}
+	if text := j.LinkChanges(); text != "" {
+		v.Notes = append(v.Notes, text)
 	}
 	err = errors.Join(err, j.Close())
 	trimTrace(g, o.madeTrace)
