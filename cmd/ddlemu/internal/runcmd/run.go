@@ -82,6 +82,10 @@ func NewRunCommand(g *cli.Global) *cobra.Command {
 the fabric, takes the fabric down and prints the verdict. Each rank's node comes from
 the variables of its launcher (RANK and others) or from DDLEMU_NODE.
 
+torchrun is started once for each node, so that --nproc-per-node ranks run on each, unless
+--nnodes, --node-rank or --standalone is among its flags: with "--nnodes 1" one torchrun
+starts the ranks of all nodes. A line says on which nodes the ranks are.
+
 With --datapath kernel and --per-node the command is started once on every node. In its
 arguments, {node}, {nodes}, {master} and {gpus} are replaced by the node's number, the
 number of nodes, the name of node 0, and the number of GPUs of each node, which are in
@@ -287,10 +291,22 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 		env = append(env, ledger.Env+"="+trace)
 	}
 	defer watchStalls(g, trace, o.Stall)()
+	torch, err := newAgents(g, j, args)
+	if err != nil {
+		return "", 0, err
+	}
+	tell := func(line string) { fmt.Fprintf(g.Stderr, "ddlemu: %s\n", line) }
+	announced := torch.line()
+	if announced != "" {
+		tell(announced)
+	}
 	var nodes *perNode
 	if o.PerNode {
 		if nodes, err = newPerNode(g, j, args); err != nil {
 			return "", 0, err
+		}
+		if nodes.agents = torch; torch != nil {
+			torch.master = "node0"
 		}
 	}
 	g.WarnOneNode(j.Fabric)
@@ -329,6 +345,7 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 			status = cli.ExitFailure
 		}
 	}()
+	defer j.TellRanks(announced, tell)()
 	if nodes != nil {
 		status, err = nodes.run(ctx, g, env, args)
 		return view, status, err
@@ -336,6 +353,10 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 	user, err := g.Credential()
 	if err != nil {
 		return "", 0, err
+	}
+	if torch != nil {
+		status, err = torch.run(ctx, g, env, user)
+		return view, status, err
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr
