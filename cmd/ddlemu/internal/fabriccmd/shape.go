@@ -289,7 +289,7 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 			from, to := s.fab.EndNames(s.fab.Hops[hop].Kind, s.after[hop].Src, s.after[hop].Dst)
 			changes = append(changes, change{
 				from: from, to: to,
-				what: difference(fabric.LinkOf(s.before[hop].Spec), fabric.LinkOf(s.after[hop].Spec)),
+				what: configs.LinkDifference(fabric.LinkOf(s.before[hop].Spec), fabric.LinkOf(s.after[hop].Spec)),
 			})
 		}
 	}

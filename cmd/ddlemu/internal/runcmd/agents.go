@@ -34,6 +34,10 @@ type agents struct {
 	share  launch.GPUShare
 }
 
+// threadsEnv is how many threads PyTorch computes with. torchrun sets it to 1 if it starts several ranks, so that they do
+// not share cores; here the agents do not know of each other.
+const threadsEnv = "OMP_NUM_THREADS"
+
 // newAgents returns the agents that args stand for. It is nil if args are not torchrun, if they say themselves how many
 // agents there are, or if the fabric has one node.
 func newAgents(g *cli.Global, j *job.Job, args []string) (*agents, error) {
@@ -76,6 +80,9 @@ func (a *agents) args(n int) []string { return a.torch.agent(n, a.nodes, a.maste
 // run runs the agents with env added to this process's environment, and returns the exit status of the first that
 // failed. user is nil for that of this process.
 func (a *agents) run(ctx context.Context, g *cli.Global, env []string, user *syscall.Credential) (int, error) {
+	if g.Getenv(threadsEnv) == "" {
+		env = append(env, threadsEnv+"=1")
+	}
 	var mu sync.Mutex
 	out, errs := together(g.Stdout, &mu), together(g.Stderr, &mu)
 	var members []*launch.Member
