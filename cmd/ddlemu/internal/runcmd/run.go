@@ -199,6 +199,7 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 			o.noRank = errGloo
 		}
 	}
+	judgeStatus(&v, status, exits)
 	if text := j.LinkChanges(); text != "" {
 		v.Notes = append(v.Notes, text)
 	}
@@ -221,6 +222,15 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 		}
 	}
 	return v, status, nil
+}
+
+// judgeStatus adds that the command failed, if nothing else tells it: ranks that end by an exception of their own leave
+// the fabric as those that are done. exits are the ranks whose exit is expected.
+func judgeStatus(v *verdict.Verdict, status int, exits []int) {
+	if status != 0 && v.Valid && len(exits) == 0 {
+		v.Add(verdict.Finding{Cause: verdict.CauseJob,
+			Text: fmt.Sprintf("the command ended with exit status %d: the figures are of what it did before", status)})
+	}
 }
 
 // printHeader prints what the figures of the links are of. allBytes: no rank loaded the plugin.
