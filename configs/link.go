@@ -255,6 +255,17 @@ var linkParams = numbered([]LinkParam{
 // LinkParams are the parameters of a link, in the order of its fields.
 func LinkParams() []LinkParam { return linkParams }
 
+// LinkDifference lists the parameters in which two links differ, old and new.
+func LinkDifference(old, now Link) string {
+	var parts []string
+	for _, m := range LinkParams() {
+		if a, b := m.Text(&old), m.Text(&now); a != b {
+			parts = append(parts, m.Label+" "+a+" -> "+b)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 func numbered(params []LinkParam) []LinkParam {
 	for i := range params {
 		params[i].index = i

@@ -27,6 +27,7 @@ type Data struct {
 	Fabric    Map       `json:"fabric"`
 	// InForce is what the fabric had in force when the job began.
 	InForce   configs.InForce `json:"fabric_in_force"`
+	Changes   []Change        `json:"changes"` // of ports and links after the begin, in their order
 	Ranks     []Rank          `json:"ranks"`
 	Functions []Function      `json:"functions"` // the longest first
 	Causes    []Cause         `json:"causes"`
@@ -94,10 +95,29 @@ type Vertex struct {
 
 // HopTraffic is what a port of a NIC or a link carried. Its load is the entry of Load with the same place.
 type HopTraffic struct {
-	Line         // Down also if it was down later
+	Line         // as it was at the begin; Down also if it was down later
 	Bytes uint64 `json:"bytes"`
 	Busy  int64  `json:"busy_ns"`
 	Again uint64 `json:"packets_sent_again"`
+	// Changes are its parameters after the begin, each until the next one.
+	Changes []HopChange `json:"changes,omitempty"`
+}
+
+// HopChange is the parameters of a port or link from a time on.
+type HopChange struct {
+	Time      int64   `json:"time_ns"`
+	What      string  `json:"what"`          // what was changed, old and new
+	Bandwidth float64 `json:"bandwidth_bps"` // 0 is unlimited
+	Latency   int64   `json:"latency_ns"`
+	Loss      bool    `json:"loss"`
+	Down      bool    `json:"down"`
+}
+
+// Change is what was changed of ports and links at a time.
+type Change struct {
+	Time int64  `json:"time_ns"`
+	Text string `json:"text"`
+	Hops []int  `json:"hops"` // places in Map.Hops; a link between NICs that carried nothing has none
 }
 
 // Line is how a port or link is drawn, and how it is set: at the begin of a report, or now.

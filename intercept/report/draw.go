@@ -28,9 +28,7 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 			Name: f.HopName(h), From: -1, To: -1, Latency: x.Spec.Latency.Nanoseconds(),
 			Loss: x.Spec.Loss != link.Loss{}, Down: x.Spec.Down,
 		}
-		if x.Spec.Bandwidth != uint64(units.Unlimited) {
-			l.Bandwidth = float64(x.Spec.Bandwidth)
-		}
+		l.Bandwidth = rateOf(&x.Spec)
 		switch x.Kind {
 		case link.TxPort:
 			l.From, l.To = x.Src, f.NICs()+f.Home(x.Src)
@@ -50,6 +48,14 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines 
 		lines, hops = append(lines, l), append(hops, h)
 	}
 	return g, lines, hops
+}
+
+// rateOf is the bandwidth of a hop in bits per second, 0 if it is unlimited.
+func rateOf(s *link.Spec) float64 {
+	if s.Bandwidth == uint64(units.Unlimited) {
+		return 0
+	}
+	return float64(s.Bandwidth)
 }
 
 // drawing is the NICs and then the switches of a fabric, with their places.

@@ -5,18 +5,68 @@ package report
 import (
 	"cmp"
 	"slices"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
 // fabric draws the fabric. Links between NICs are listed if something happened there, and drawn if they were down.
 func (m *maker) fabric() {
 	var lines []Line
-	m.data.Fabric.Drawing, lines, m.hops = Draw(m.Fabric.Fabric, func(h int) bool { return len(m.OnHop(h)) > 0 },
+	changed := m.changedHops()
+	m.data.Fabric.Drawing, lines, m.hops = Draw(m.atBegin(), func(h int) bool { return len(m.OnHop(h)) > 0 },
 		func(h int) bool { return len(m.down(h)) > 0 })
 	m.data.Fabric.Hops = []HopTraffic{}
-	for _, l := range lines {
-		m.data.Fabric.Hops = append(m.data.Fabric.Hops, HopTraffic{Line: l})
+	place := map[int]int{}
+	for i, l := range lines {
+		place[m.hops[i]] = i
+		m.data.Fabric.Hops = append(m.data.Fabric.Hops, HopTraffic{Line: l, Changes: changed[m.hops[i]]})
 	}
+	m.changes(place)
 	m.data.Load.Hops = []HopLoads{}
+}
+
+// atBegin is the fabric with what its links had in force at the begin of the report.
+func (m *maker) atBegin() *fabric.Fabric {
+	f := *m.Fabric.Fabric
+	f.Hops = slices.Clone(f.Hops)
+	for h, s := range m.Fabric.SpecsAt(m.first) {
+		f.Hops[h].Spec = s
+	}
+	return &f
+}
+
+// changedHops are the parameters of each hop after the begin of the report.
+func (m *maker) changedHops() map[int][]HopChange {
+	all := map[int][]HopChange{}
+	specs := m.Fabric.SpecsAt(m.first)
+	for _, c := range m.Fabric.Changes {
+		if c.Time <= m.first {
+			continue
+		}
+		what := configs.LinkDifference(fabric.LinkOf(specs[c.Hop]), fabric.LinkOf(c.Spec))
+		specs[c.Hop] = c.Spec
+		if what != "" {
+			all[c.Hop] = append(all[c.Hop], HopChange{Time: m.time(c.Time), What: what, Bandwidth: rateOf(&c.Spec),
+				Latency: c.Spec.Latency.Nanoseconds(), Loss: c.Spec.Loss != link.Loss{}, Down: c.Spec.Down})
+		}
+	}
+	return all
+}
+
+// changes lists the changes of links. place is that of each hop in the document.
+func (m *maker) changes(place map[int]int) {
+	m.data.Changes = []Change{}
+	for _, c := range m.Fabric.LinkChanges(m.first) {
+		x := Change{Time: m.time(c.Time), Text: c.Text(m.Fabric.Fabric), Hops: []int{}}
+		for _, h := range c.Hops {
+			if i, ok := place[h]; ok {
+				x.Hops = append(x.Hops, i)
+			}
+		}
+		m.data.Changes = append(m.data.Changes, x)
+	}
 }
 
 // How fine the load over time is: so many windows, fewer on a large fabric, so that a page stays small.

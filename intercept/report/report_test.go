@@ -128,6 +128,37 @@ func TestLinksBetweenNICs(t *testing.T) {
 	}
 }
 
+// A change of links while the job ran is in the document with its time: what the fabric had before it, and from it on.
+// What was changed before the job's first message was in force from the begin.
+func TestChanges(t *testing.T) {
+	f := replaytest.Fabric(t, 3)
+	tx := f.Hops[0].Spec
+	change := func(at int64, gbps uint64) ledger.Change {
+		tx.Bandwidth = gbps * 1e9
+		return ledger.Change{Time: at, Hop: 0, Spec: tx}
+	}
+	begin := documentOf(t, f)
+	if len(begin.Changes) != 0 {
+		t.Fatalf("without changes: %+v", begin.Changes)
+	}
+	p, err := replay.Play(f, replaytest.TwoJobs(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := p.Trace.Span()
+	f.Changes = []ledger.Change{change(0, 80), change(first+50_000, 40)}
+	d := documentOf(t, f)
+	hop := d.Fabric.Hops[0]
+	want := []HopChange{{Time: 50_000, What: "bandwidth 80Gbps -> 40Gbps", Bandwidth: 40e9, Latency: hop.Latency}}
+	if diff := cmp.Diff(want, hop.Changes); diff != "" || hop.Bandwidth != 80e9 {
+		t.Errorf("%s had %g, %s", hop.Name, hop.Bandwidth, diff)
+	}
+	if diff := cmp.Diff([]Change{{Time: 50_000, Text: hop.Name + ": bandwidth 80Gbps -> 40Gbps", Hops: []int{0}}},
+		d.Changes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // The page draws NICs and then switches, and lines between them.
 func TestDraw(t *testing.T) {
 	f := replaytest.Fabric(t, 2, "topology: {kind: leaf-spine, leaves: 2, spines: 1, trunk: {latency: 1us}}")

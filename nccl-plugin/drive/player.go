@@ -87,5 +87,7 @@ func (p *Player) Verdict() (verdict.Verdict, bool) {
 	if !p.played {
 		return p.Model.Verdict()
 	}
-	return p.job.Verdict(), true
+	v := p.job.Verdict()
+	p.job.JudgeLinkChanges(&v) // the fabric is the job's own, so nothing is returned
+	return v, true
 }

@@ -69,7 +69,7 @@ func (d *driver) runTorch(ctx context.Context, build, version, python, loop stri
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(build, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes",
 		"2", "--nccl", version, "--",
-		python, filepath.Join(build, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", "2",
+		python, filepath.Join(build, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", "1",
 		filepath.Join(torchPrograms, "overhead.py"), loop)
 	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+d.dir, "OMP_NUM_THREADS=1")
 	out, err := cmd.Output()

@@ -159,7 +159,7 @@ func TestElasticExample(t *testing.T) {
 		}
 		run := append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2"},
 			ncclFlag()...)
-		line := []string{"--", python, torchrun, "--nproc-per-node", "2", "--max_restarts", "1",
+		line := []string{"--", python, torchrun, "--nproc-per-node", "1", "--max_restarts", "1",
 			world.Absolute(t, "testdata", examples+"/elastic.py"), "--kill", "7"}
 		got := startWithin(t, exampleLimit, slices.Concat(run, line, args))
 		for _, line := range []string{"start at step 0\n", "rank 1 kills itself at step 7\n", "start at step 5\n"} {

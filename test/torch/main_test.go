@@ -115,13 +115,14 @@ func ncclFlag() []string {
 	return nil
 }
 
-// launcher starts a program on each rank. It is run as a file, so that it does not import torch.
+// launcher starts a program on each rank: one launcher for all nodes, among which ddlemu divides the ranks. It is run as
+// a file, so that it does not import torch.
 func launcher(t *testing.T, python string, ranks int) []string {
 	t.Helper()
 	if !strings.Contains(python, "/") {
 		needs.Program(t, python)
 	}
-	return []string{python, built.Path(t, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node",
+	return []string{python, built.Path(t, "torch", "ddlemu_torch", "launch.py"), "--nnodes", "1", "--nproc-per-node",
 		strconv.Itoa(ranks)}
 }
 

@@ -77,7 +77,7 @@ def measure(args, way, profile):
     with tempfile.TemporaryDirectory() as folder:
         job = [args.ddlemu, "run", "--profile", profile, "--nodes", "2", "--clock", "virtual", "--compute-hold", "1m",
                "--trace", folder, *(["--nccl", args.nccl] if args.nccl else []), "--",
-               sys.executable, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2",
+               sys.executable, "-m", "ddlemu_torch.launch", "--nproc-per-node", "1",
                os.path.abspath(__file__), "--way", way, "--steps", str(args.steps)]
         ran = subprocess.run(job, capture_output=True, text=True)
         if ran.returncode:

@@ -265,28 +265,33 @@ const (
 	JobPrefix   = "job-"   // made by a command for one job
 )
 
+// IsPrivate says whether a fabric of this name belongs to the command or the job that made it, and to nobody else.
+func IsPrivate(name string) bool {
+	return strings.HasPrefix(name, AdHocPrefix) || strings.HasPrefix(name, JobPrefix)
+}
+
 // Shared returns the name of the only fabric that a user brought up, "" if there is none.
 // If there are several, the error lists them.
-func (d *Dir) Shared() (string, error) { return d.only(AdHocPrefix, JobPrefix) }
+func (d *Dir) Shared() (string, error) {
+	return d.only(func(name string) bool { return !IsPrivate(name) })
+}
 
-// Only is Shared but, if there is no such fabric, returns the only fabric that a command
-// made for a job.
-func (d *Dir) Only() (string, error) {
+// OnlyToRead is Shared but, if there is no such fabric, returns the only fabric that a command
+// made for a job. It is for who changes nothing.
+func (d *Dir) OnlyToRead() (string, error) {
 	if name, err := d.Shared(); name != "" || err != nil {
 		return name, err
 	}
-	return d.only(AdHocPrefix)
+	return d.only(func(name string) bool { return !strings.HasPrefix(name, AdHocPrefix) })
 }
 
-// only is the name of the only fabric without one of the prefixes.
-func (d *Dir) only(without ...string) (string, error) {
+// only is the name of the only fabric among those that count.
+func (d *Dir) only(counts func(name string) bool) (string, error) {
 	names, err := d.Names()
 	if err != nil {
 		return "", err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool {
-		return slices.ContainsFunc(without, func(prefix string) bool { return strings.HasPrefix(n, prefix) })
-	})
+	names = slices.DeleteFunc(names, func(n string) bool { return !counts(n) })
 	switch len(names) {
 	case 0:
 		return "", nil

@@ -126,7 +126,7 @@ func TestOpenDirForAnotherUser(t *testing.T) {
 	checkError(t, err, nil, "folder .*/x belongs to user 4711 with mode 0700, want user 0 and mode 0700: .*")
 }
 
-func TestNamesAndOnly(t *testing.T) {
+func TestNamesAndOnlyToRead(t *testing.T) {
 	d := newDir(t)
 	check := func(names []string, only, refusal string) {
 		t.Helper()
@@ -134,7 +134,7 @@ func TestNamesAndOnly(t *testing.T) {
 		if diff := cmp.Diff(names, got); err != nil || diff != "" {
 			t.Errorf("names: %v %s", err, diff)
 		}
-		one, err := d.Only()
+		one, err := d.OnlyToRead()
 		if refusal != "" {
 			checkError(t, err, nil, refusal)
 		} else if one != only || err != nil {
@@ -164,7 +164,7 @@ func TestNamesAndOnly(t *testing.T) {
 		t.Error(err)
 	}
 	check([]string{AdHocPrefix + "0123", "b"}, "b", "")
-	// The fabric of a running command is not shared, but it is the default if there is no other.
+	// The fabric of a running command is not shared, but it is the one to read if there is no other.
 	create(t, d, twoNodes(JobPrefix+"run-1"))
 	if one, err := d.Shared(); one != "b" || err != nil {
 		t.Errorf("shared %q, %v", one, err)

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// ShapeEvent begins the line of a change of links.
+const ShapeEvent = "shape "
+
 // maxEvent is the longest text of an event, in bytes.
 const maxEvent = len(eventEntry{}.Text) - 1
 

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
@@ -53,6 +54,7 @@ type Job struct {
 	daemon  int             // process id of the daemon, 0 if there is none
 	guard   int             // process id of the guard, 0 if there is none
 	changes uint64          // of links before the job began
+	since   time.Duration   // of the fabric, when the job began
 	before  state.JobStatus // counters of all traffic on the kernel datapath when the job began
 	load    *host.LoadWatch // of this host since the job began
 	exits   []int           // ranks that are expected to die, or to end with a status that is not 0
@@ -117,7 +119,7 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(), changes: file.Changes(),
-		load: host.WatchLoad()}
+		since: time.Duration(state.Now() - file.Fixed().Created), load: host.WatchLoad()}
 	if p := verdict.PacketsOf(status.NewReader(file, f).Read()); p != nil {
 		j.before = p.Traffic
 	}
@@ -156,8 +158,44 @@ func (j *Job) StopWith(ctx context.Context) (done func()) {
 	}
 }
 
-// LinksChanged says whether links were changed, by `ddlemu shape` or else, since the job began.
-func (j *Job) LinksChanged() bool { return j.file.Changes() != j.changes }
+// LinkChanges says that links were changed, by `ddlemu shape` or else, since the job began, and how; "" if they were
+// not.
+func (j *Job) LinkChanges() string {
+	if j.file.Changes() == j.changes {
+		return ""
+	}
+	var changes []string
+	for _, e := range j.file.Events() {
+		if e.Time >= j.since && strings.HasPrefix(e.Text, state.ShapeEvent) {
+			changes = append(changes, e.Text)
+		}
+	}
+	const shown = 3
+	if more := len(changes) - shown; more > 0 {
+		changes = append(changes[:shown], fmt.Sprintf("and %d more", more))
+	}
+	text := "links were changed while the job ran"
+	if len(changes) > 0 {
+		text += " (" + strings.Join(changes, "; ") + ")"
+	}
+	return text
+}
+
+// JudgeLinkChanges judges figures that are compared with those of the links at the job's begin. Changes of a fabric of
+// this job alone are a reason for INVALID: nobody was to change it. Changes of a shared fabric are returned, "" if there
+// are none.
+func (j *Job) JudgeLinkChanges(v *verdict.Verdict) (shared string) {
+	changes := j.LinkChanges()
+	if changes == "" {
+		return ""
+	}
+	changes += ": what is expected is of the links at its begin"
+	if !j.private {
+		return changes
+	}
+	v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: changes})
+	return ""
+}
 
 // Env returns the variables by which the job's processes find the fabric. The processes fail together, unless the
 // environment says something else.
@@ -188,7 +226,11 @@ func (j *Job) RemoveLimits() error {
 		s.Bandwidth, s.Latency, s.Jitter, s.Loss, s.Down = uint64(units.Unlimited), 0, link.Jitter{}, link.Loss{}, false
 		specs[h.Index] = s
 	}
-	return j.file.Change(specs)
+	if err := j.file.Change(specs); err != nil {
+		return err
+	}
+	j.changes += uint64(len(specs)) // these are the job's own
+	return nil
 }
 
 // Verdict judges all programs that the job ran. It first notices processes that died. A job on the kernel datapath that
@@ -206,7 +248,7 @@ func (j *Job) Verdict() verdict.Verdict {
 	exits := in.Job.Exits
 	v := j.judge(in)
 	v.AddExits(j.exits, exits)
-	if j.file.Down() {
+	if v.TakenDown = j.file.Down(); v.TakenDown {
 		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: "fabric " + j.name +
 			" was taken down while the job ran"})
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // rankEnv makes a copy of the test binary a rank: it finds its job as the plugin does, joins it, and counts messages as
@@ -731,5 +732,46 @@ func TestRemoveAbandonedGoesOn(t *testing.T) {
 	err = RemoveAbandoned(d, func(name, _ string) { removed = append(removed, name) })
 	if !slices.Equal(removed, []string{"b"}) || err == nil || !strings.Contains(err.Error(), "fabric a") {
 		t.Errorf("removed %q, error %v", removed, err)
+	}
+}
+
+// A change of links by others is told with what was changed, and makes figures on a fabric of the job alone INVALID. What
+// the job itself changes is not such a change.
+func TestLinkChangesAreTold(t *testing.T) {
+	d := folder(t)
+	j, err := Start(t.Context(), d, twoNodes(t), "bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.RemoveLimits(); err != nil {
+		t.Fatal(err)
+	}
+	if text := j.LinkChanges(); text != "" {
+		t.Errorf("the job's own change is told: %q", text)
+	}
+	shared, err := Share(d, j.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	spec := j.file.Hops()[0].Spec
+	spec.Latency = 5000
+	if err := j.file.Change(map[int]link.Spec{0: spec}); err != nil {
+		t.Fatal(err)
+	}
+	j.file.Event(state.ShapeEvent + "node0 lat=5us")
+	const want = "links were changed while the job ran (shape node0 lat=5us)"
+	if text := j.LinkChanges(); text != want {
+		t.Errorf("got %q, want %q", text, want)
+	}
+	v := verdict.New(nil)
+	if text := j.JudgeLinkChanges(&v); text != "" || v.Valid || v.Cause != verdict.CauseFabric ||
+		!strings.HasPrefix(v.Reasons[0], want) {
+		t.Errorf("of a fabric of its own: %q, %+v", text, v)
+	}
+	v = verdict.New(nil)
+	if text := shared.JudgeLinkChanges(&v); !strings.HasPrefix(text, want) || !v.Valid {
+		t.Errorf("of a shared fabric: %q, %+v", text, v)
 	}
 }

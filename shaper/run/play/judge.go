@@ -29,9 +29,7 @@ func (a *attempt) judge(j *job.Job, r *Result) {
 	if p := a.facts.logProblem; p != "" {
 		a.o.On.Unchecked(&v, verdict.CauseJob, "the nodes that NCCL counted and its connections are not checked: "+p)
 	}
-	if j.LinksChanged() {
-		a.o.On.Unchecked(&v, verdict.CauseFabric, "links were changed while the job ran")
-	}
+	a.o.On.Unchecked(&v, verdict.CauseFabric, j.JudgeLinkChanges(&v))
 	if n := j.Concurrent(); n > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d other jobs used the fabric at the same time", n))
 	}

@@ -120,20 +120,21 @@ func (v *Verdict) AddExits(ranks []int, seen uint64) {
 
 // Verdict is the judgement of one job. Make it with New, and add to it with Add.
 type Verdict struct {
-	Valid    bool      `json:"-"`
-	Word     string    `json:"verdict"`           // VALID, INVALID or incomplete
-	Cause    Cause     `json:"cause,omitempty"`   // of INVALID: that of the finding which explains the others
-	Summary  string    `json:"summary,omitempty"` // that finding in a line
-	Reasons  []string  `json:"reasons"`           // the texts of Findings
-	Findings []Finding `json:"findings"`
-	Notes    []string  `json:"notes"` // remarks on the figures, VALID or not
-	NoRank   bool      `json:"-"`     // no rank took part
-	AllBytes bool      `json:"-"`     // no rank loaded the plugin: the figures are of all packets on the kernel datapath
-	SlowHost bool      `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
-	Load     *Load     `json:"load,omitempty"`
-	Links    []Link    `json:"links"`
-	Trunks   []Trunk   `json:"trunks,omitempty"`
-	Exits    []Exit    `json:"expected_exits,omitempty"` // by who started the job
+	Valid     bool      `json:"-"`
+	Word      string    `json:"verdict"`           // VALID, INVALID or incomplete
+	Cause     Cause     `json:"cause,omitempty"`   // of INVALID: that of the finding which explains the others
+	Summary   string    `json:"summary,omitempty"` // that finding in a line
+	Reasons   []string  `json:"reasons"`           // the texts of Findings
+	Findings  []Finding `json:"findings"`
+	Notes     []string  `json:"notes"` // remarks on the figures, VALID or not
+	NoRank    bool      `json:"-"`     // no rank took part
+	TakenDown bool      `json:"-"`     // the fabric was taken down while the job ran
+	AllBytes  bool      `json:"-"`     // no rank loaded the plugin: the figures are of all packets on the kernel datapath
+	SlowHost  bool      `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
+	Load      *Load     `json:"load,omitempty"`
+	Links     []Link    `json:"links"`
+	Trunks    []Trunk   `json:"trunks,omitempty"`
+	Exits     []Exit    `json:"expected_exits,omitempty"` // by who started the job
 
 	first int // the index of the finding that Summary is about
 }

@@ -93,7 +93,7 @@ func accelerateScripts(ctx context.Context, l *lane, line line, c command) (got,
 	}
 	got, gloo = map[string]result{}, map[string]result{}
 	for _, name := range []string{"test_ops", "test_sync", "test_script"} {
-		args := []string{filepath.Join(l.build, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", "2",
+		args := []string{filepath.Join(l.build, "torch", "ddlemu_torch", "launch.py"), "--nnodes", "1", "--nproc-per-node", "2",
 			filepath.Join(c.fabrics, "accelerate_driver.py"), name}
 		env := []string{"ACCELERATE_USE_CPU=true"}
 		for results, command := range map[*map[string]result][]string{

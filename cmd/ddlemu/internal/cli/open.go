@@ -69,10 +69,26 @@ func (o *Opened) Close() {
 	_ = o.Dir.Close()
 }
 
-// Open opens the fabric that --fabric or DDLEMU_FABRIC names, else the only one that a user brought up, else that of
-// the only running command. If there is none, or several, the error has status 2 and says what to do; if there is none,
-// it wraps fs.ErrNotExist.
-func (g *Global) Open() (*Opened, error) {
+// Open opens the fabric that --fabric or DDLEMU_FABRIC names, else the only one that a user brought up, see
+// [Global.Default]. If there is none, or several, the error has status 2 and says what to do; if there is none, it wraps
+// fs.ErrNotExist.
+func (g *Global) Open() (*Opened, error) { return g.open(g.Default) }
+
+// OpenToRead is Open for a command that changes nothing: if no user brought a fabric up, it opens that of the only
+// running command.
+func (g *Global) OpenToRead() (*Opened, error) { return g.open(onlyToRead) }
+
+// onlyToRead is the only fabric of a folder that a command may read without a name.
+func onlyToRead(dir *state.Dir) (string, error) {
+	name, err := dir.OnlyToRead()
+	if err != nil {
+		return "", BadInput("%w or with --fabric", err)
+	}
+	return name, nil
+}
+
+// open opens the fabric that is named, else the one that choose returns.
+func (g *Global) open(choose func(*state.Dir) (string, error)) (*Opened, error) {
 	dir, err := g.OpenDir(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, g.NoFabric(g.Named())
@@ -82,9 +98,9 @@ func (g *Global) Open() (*Opened, error) {
 	}
 	name := g.Named()
 	if name == "" {
-		if name, err = dir.Only(); err != nil {
+		if name, err = choose(dir); err != nil {
 			dir.Close()
-			return nil, BadInput("%w or with --fabric", err)
+			return nil, err
 		}
 	}
 	if name == "" {

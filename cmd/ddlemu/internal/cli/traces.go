@@ -197,6 +197,22 @@ func WarmupNotes(t *messages.Trace) []string {
 		" before the first step, in which NCCL made its connections"}
 }
 
+// ChangeNotes say which links were changed while the job ran, and when: what is said of its fabric was in force before.
+func ChangeNotes(p *replay.Replayed, r *why.Report) (notes []string) {
+	first, _ := r.Span(p)
+	us := Microseconds(p.Trace)
+	changes := p.Fabric.LinkChanges(first)
+	const shown = 10
+	for i := range changes[:min(len(changes), shown)] {
+		notes = append(notes, fmt.Sprintf("changed after %s us: %s", us(changes[i].Time-first),
+			changes[i].Text(p.Fabric.Fabric)))
+	}
+	if more := len(changes) - shown; more > 0 {
+		notes = append(notes, fmt.Sprintf("links were changed %d more times: `ddlemu report --json` has all", more))
+	}
+	return notes
+}
+
 // WhyNotes say what the report does not rest on.
 func WhyNotes(t *messages.Trace, r *why.Report) []string {
 	notes := Missing(t)

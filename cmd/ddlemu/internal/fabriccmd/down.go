@@ -25,7 +25,7 @@ type downOptions struct {
 }
 
 func (o *downOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.All, "all", false, "take down every fabric")
+	fs.BoolVar(&o.All, "all", false, "take down every fabric but those that running commands made for themselves")
 }
 
 // NewDownCommand is `ddlemu down`.
@@ -35,8 +35,10 @@ func NewDownCommand(g *cli.Global) *cobra.Command {
 		Use:   "down [NAME | --all]",
 		Short: "Take down a fabric",
 		Long: `Take down a fabric: jobs on it get an error, and everything that belongs to it is
-removed. The default is $DDLEMU_FABRIC or the only fabric that is up. A file that cannot
-be used, such as one from before the last boot, is removed if it is named.
+removed. The default is $DDLEMU_FABRIC or the only fabric that a user brought up. One that
+a running command made for itself, such as "ddlemu bench", must be named; --all leaves
+it. A file that cannot be used, such as one from before the last boot, is removed if it is
+named.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu down
@@ -95,12 +97,12 @@ func namesToTakeDown(g *cli.Global, dir *state.Dir, o *downOptions) ([]string, e
 		return nil, err
 	}
 	if o.All {
-		return all, nil
+		return slices.DeleteFunc(all, func(name string) bool { return inPrivateUse(g, dir, name) }), nil
 	}
 	name := cmp.Or(o.Name, g.Named())
 	if name == "" {
-		if name, err = dir.Only(); err != nil {
-			return nil, cli.BadInput("%w, as the argument, or give --all", err)
+		if name, err = g.Default(dir); err != nil {
+			return nil, err
 		}
 	}
 	if name == "" {
@@ -113,11 +115,21 @@ func namesToTakeDown(g *cli.Global, dir *state.Dir, o *downOptions) ([]string, e
 	return []string{name}, nil
 }
 
+// inPrivateUse reports whether the fabric called name is private to a command or a job that still runs, and says so.
+func inPrivateUse(g *cli.Global, dir *state.Dir, name string) bool {
+	owner := cli.OwnerInUse(dir, name)
+	if owner != "" {
+		g.Warn("fabric %s is left: it %s: `ddlemu down %[1]s` takes it down", name, owner)
+	}
+	return owner != ""
+}
+
 // takeDown takes one fabric down in any state.
 func takeDown(g *cli.Global, dir *state.Dir, name string) error {
 	was := "it was not usable any more"
 	file, err := dir.Open(name)
 	if err == nil {
+		g.TellPrivate(file)
 		if n := file.LiveRanks(); n == 1 {
 			was = "1 rank was using it"
 		} else {

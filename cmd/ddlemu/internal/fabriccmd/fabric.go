@@ -171,7 +171,7 @@ func (o *fabricShowOptions) fabric(g *cli.Global) (*fabric.Fabric, error) {
 		}
 		return o.load(g)
 	}
-	up, err := g.Open()
+	up, err := g.OpenToRead()
 	if err != nil {
 		return nil, err
 	}

@@ -71,10 +71,11 @@ func runServe(ctx context.Context, g *cli.Global, o *serveOptions) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return cli.BadInput("--listen: %w: give an address and a port, such as %s", err, defaultListen)
 	}
-	up, err := g.Open()
+	up, err := g.OpenToRead()
 	if err != nil {
 		return err
 	}
+	private := cli.Owner(up.File)
 	named := *g
 	named.Fabric = up.File.Name() // also if others are brought up
 	up.Close()
@@ -102,6 +103,9 @@ func runServe(ctx context.Context, g *cli.Global, o *serveOptions) error {
 		fmt.Fprintf(g.Stdout, "other users of this host need the token %s\n", token)
 	}
 	s := &served{g: &named}
+	if g.Named() == "" {
+		s.private = private
+	}
 	go s.record(ctx)
 	return serve.Serve(ctx, l, auth, serve.New(s, auth, cli.Version()))
 }
@@ -172,7 +176,8 @@ func pageURL(a *net.TCPAddr, token string) string {
 // served is the fabric that a server shows. It is opened for each request, because it may be taken down and brought
 // up again.
 type served struct {
-	g *cli.Global
+	g       *cli.Global
+	private string // whose the fabric is, if it is a private one that the user has not named
 	recorder
 }
 
@@ -195,6 +200,9 @@ func (s *served) Metrics(w io.Writer) error {
 
 // Shape does what `ddlemu shape` does, but brings no fabric up.
 func (s *served) Shape(ctx context.Context, c serve.Change) (string, error) {
+	if s.private != "" {
+		return "", cli.BadInput("fabric %s %s: to change it, start `ddlemu serve --fabric %[1]s`", s.g.Fabric, s.private)
+	}
 	o, err := shapeOf(c)
 	if err != nil {
 		return "", err

@@ -56,7 +56,9 @@ func NewShapeCommand(g *cli.Global) *cobra.Command {
 		Use:   "shape",
 		Short: "Change the links of a fabric, live",
 		Long: `Change the links of the fabric that is up. The change takes effect within a segment's
-time, for running jobs too. Parameters that are not given stay as they are.
+time, for running jobs too. Parameters that are not given stay as they are. A fabric that
+a command made for itself, such as "ddlemu bench", is changed only if --fabric or
+$DDLEMU_FABRIC names it.
 
 If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and
 print the environment that a job needs to run on it.
@@ -128,6 +130,7 @@ func runShape(ctx context.Context, g *cli.Global, o *shapeOptions) error {
 	if patch.Empty() {
 		return printStatusJSON(g, up.File)
 	}
+	g.TellPrivate(up.File)
 	return shapeExisting(ctx, g, up.File, pattern, patch)
 }
 
@@ -286,7 +289,7 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 			from, to := s.fab.EndNames(s.fab.Hops[hop].Kind, s.after[hop].Src, s.after[hop].Dst)
 			changes = append(changes, change{
 				from: from, to: to,
-				what: difference(fabric.LinkOf(s.before[hop].Spec), fabric.LinkOf(s.after[hop].Spec)),
+				what: configs.LinkDifference(fabric.LinkOf(s.before[hop].Spec), fabric.LinkOf(s.after[hop].Spec)),
 			})
 		}
 	}
@@ -366,7 +369,7 @@ func warnClipped(g *cli.Global, fab *fabric.Fabric, hops []int) {
 
 // eventOf is the line about a change in the fabric's log.
 func eventOf(pattern string, p *configs.LinkPatch) string {
-	l, text := configs.Link{}, "shape "+pattern
+	l, text := configs.Link{}, state.ShapeEvent+pattern
 	p.Apply(&l)
 	for _, m := range configs.LinkParams() {
 		if m.Given(p) {

@@ -5,12 +5,10 @@ package fabriccmd
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/configs"
 )
 
 // change is the change of one link.
@@ -21,17 +19,6 @@ type change struct {
 
 // fewChanges is the largest number of rows for changes that are all the same.
 const fewChanges = 16
-
-// difference lists the parameters in which two links differ, old and new.
-func difference(old, now configs.Link) string {
-	var parts []string
-	for _, m := range configs.LinkParams() {
-		if a, b := m.Text(&old), m.Text(&now); a != b {
-			parts = append(parts, m.Label+" "+a+" -> "+b)
-		}
-	}
-	return strings.Join(parts, ", ")
-}
 
 // printChanges prints the links that changed, in one line if there are many with the same
 // change.

@@ -21,6 +21,7 @@ type fabricStatus struct {
 	Ports    []status.Port `json:"ports"`
 	Jobs     []jobStatus   `json:"jobs"`
 	LeftOver string        `json:"left_over,omitempty"` // why no process can use it any more
+	Private  string        `json:"private,omitempty"`   // whose it is, if a command or a job made it for itself
 	// InForce is what the links and the GPUs of the fabric are now, and what is otherwise than in its profile.
 	InForce configs.InForce `json:"fabric_in_force"`
 }
@@ -47,7 +48,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	file.Reap()
 	f.Events = status.Events(file) // with the deaths that were just noted
 	s := &fabricStatus{Reading: f, Links: f.Links(), Ports: f.Ports(), Jobs: []jobStatus{},
-		LeftOver: job.Abandoned(file, f.Fabric), InForce: in}
+		LeftOver: job.Abandoned(file, f.Fabric), Private: cli.Owner(file), InForce: in}
 	for i := range f.Jobs {
 		s.Jobs = append(s.Jobs, jobStatusOf(&f.Jobs[i]))
 	}

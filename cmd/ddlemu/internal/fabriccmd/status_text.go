@@ -41,6 +41,9 @@ func (s *fabricStatus) print(w io.Writer) {
 	if s.VirtualClock != nil {
 		s.printClock(w)
 	}
+	if s.Private != "" && s.LeftOver == "" {
+		fmt.Fprintf(w, "fabric %s %s\n\n", s.Name, s.Private)
+	}
 	if s.LeftOver != "" {
 		fmt.Fprintf(w, "%s: remove it with `ddlemu gc`\n\n", s.LeftOver)
 	}

@@ -43,7 +43,7 @@ func (o *statusOptions) interval(args []string) (time.Duration, error) {
 
 // runWatch prints what a fabric does, every interval.
 func runWatch(ctx context.Context, g *cli.Global, interval time.Duration) error {
-	up, err := g.Open()
+	up, err := g.OpenToRead()
 	if err != nil {
 		return err
 	}

@@ -16,11 +16,11 @@ func TestDifference(t *testing.T) {
 	old := configs.Default().Link
 	old.Bandwidth, old.Latency = units.Gbps, 5*time.Microsecond
 	now := old
-	if got := difference(old, now); got != "" {
+	if got := configs.LinkDifference(old, now); got != "" {
 		t.Errorf("of the same: %q", got)
 	}
 	now.Bandwidth, now.Up, now.MTU = units.Unlimited, false, 9000
-	if got, want := difference(old, now),
+	if got, want := configs.LinkDifference(old, now),
 		"bandwidth 1Gbps -> unlimited, mtu 4096 -> 9000, state up -> DOWN"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -69,7 +69,7 @@ func runTop(ctx context.Context, g *cli.Global, o *topOptions) error {
 	if err != nil {
 		return err
 	}
-	up, err := g.Open()
+	up, err := g.OpenToRead()
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,8 @@ EXIT STATUS
 ===========
 
 0 on success, also when the verdict is INVALID, or incomplete because a row was stopped;
-3 for these with --strict, --tolerance, --min-busbw, --max-time or --baseline; 1 when a row
+3 for these with --strict, --tolerance, --min-busbw, --max-time or --baseline, and when the
+fabric was taken down; 1 when a row
 is not as asked for by --tolerance, --min-busbw or --max-time, a rank failed or a result was
 wrong; 4 when a row is slower than in --baseline; 2 for bad input, such as a baseline of
 other settings, or a budget in which no row could be measured; 130 if interrupted: then the
@@ -239,7 +240,7 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 		return fmt.Errorf("%d wrong elements", n)
 	}
 	// What is asked of the rows cannot be judged by times that say nothing.
-	if (o.Strict || o.limits.any() || o.baseline.before != nil) && !out.Verdict.Valid {
+	if (o.Strict || o.limits.any() || o.baseline.before != nil || out.Verdict.TakenDown) && !out.Verdict.Valid {
 		return &cli.InvalidError{Word: out.Verdict.Word, Summary: out.Verdict.Summary}
 	}
 	return cmp.Or(o.limits.judge(out.Result.Rows), o.baseline.judge())

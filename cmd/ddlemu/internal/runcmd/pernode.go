@@ -29,6 +29,8 @@ type perNode struct {
 	job   *job.Job
 	nodes int
 	share launch.GPUShare
+	// agents are those of torchrun, if the command does not say itself which node it is on; else nil.
+	agents *agents
 }
 
 // newPerNode checks that args can be started on every node of the job's fabric.
@@ -62,6 +64,43 @@ func (p *perNode) run(ctx context.Context, g *cli.Global, env, args []string) (i
 	if err != nil {
 		return 0, err
 	}
+	if g.Getenv("PYTHONUNBUFFERED") == "" {
+		env = append(env, "PYTHONUNBUFFERED=1") // Python buffers output to a pipe
+	}
+	var (
+		mu      sync.Mutex
+		streams []*launch.LineStream
+		members []*launch.Member
+	)
+	for n := range p.nodes {
+		name := fmt.Sprintf("node%d", n)
+		own := append([]string{"--owner", fmt.Sprint(uid), "exec", "--fabric", p.job.Name(), name, "--"},
+			fill(p.argsOf(args, n), n, p.nodes, p.share.PerNode)...)
+		cmd := exec.Command(self, own...)
+		cmd.Env = append(os.Environ(), env...)
+		out := launch.LinePrinter{To: g.Stdout, Mu: &mu}.Stream(p.prefix(g, g.Stdout, n))
+		errs := launch.LinePrinter{To: g.Stderr, Mu: &mu}.Stream(p.prefix(g, g.Stderr, n))
+		cmd.Stdout, cmd.Stderr, streams = out, errs, append(streams, out, errs)
+		members = append(members, &launch.Member{Name: name, Cmd: cmd})
+	}
+	status, err := runMembers(ctx, g, p.job, members)
+	for _, s := range streams {
+		err = cmp.Or(err, s.Close())
+	}
+	return status, err
+}
+
+// argsOf is the command line for node n: that of its agent if it is torchrun, which does not say which node it is on.
+func (p *perNode) argsOf(args []string, n int) []string {
+	if p.agents == nil {
+		return args
+	}
+	return p.agents.args(n)
+}
+
+// runMembers runs the programs of a job on its nodes, passes signals on, and returns the exit status of the first that
+// failed. Then it ends the others.
+func runMembers(ctx context.Context, g *cli.Global, j *job.Job, members []*launch.Member) (int, error) {
 	signals := job.Signals()
 	defer signal.Stop(signals)
 	if err := ctx.Err(); err != nil {
@@ -71,34 +110,13 @@ func (p *perNode) run(ctx context.Context, g *cli.Global, env, args []string) (i
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
-	if g.Getenv("PYTHONUNBUFFERED") == "" {
-		env = append(env, "PYTHONUNBUFFERED=1") // Python buffers output to a pipe
-	}
-	programs := &launch.Group{Signals: signals, Grace: nodeGrace, OnInterrupt: p.job.Stop,
+	programs := &launch.Group{Members: members, Signals: signals, Grace: nodeGrace, OnInterrupt: j.Stop,
 		Logf: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
-	var (
-		mu      sync.Mutex
-		streams []*launch.LineStream
-	)
-	for n := range p.nodes {
-		name := fmt.Sprintf("node%d", n)
-		own := append([]string{"--owner", fmt.Sprint(uid), "exec", "--fabric", p.job.Name(), name, "--"},
-			fill(args, n, p.nodes, p.share.PerNode)...)
-		cmd := exec.Command(self, own...)
-		cmd.Env = append(os.Environ(), env...)
-		out := launch.LinePrinter{To: g.Stdout, Mu: &mu}.Stream(p.prefix(g, g.Stdout, n))
-		errs := launch.LinePrinter{To: g.Stderr, Mu: &mu}.Stream(p.prefix(g, g.Stderr, n))
-		cmd.Stdout, cmd.Stderr, streams = out, errs, append(streams, out, errs)
-		programs.Members = append(programs.Members, &launch.Member{Name: name, Cmd: cmd})
-	}
 	job.AdoptOrphans()
 	status, err := programs.Run()
 	// Processes that remain on nodes of a stopped job or of a fabric that goes down are of no use.
-	if programs.Stopped() || p.job.Private() {
-		p.job.EndOrphans()
-	}
-	for _, s := range streams {
-		err = cmp.Or(err, s.Close())
+	if programs.Stopped() || j.Private() {
+		j.EndOrphans()
 	}
 	return status, err
 }

@@ -130,8 +130,8 @@ included, and that of the busiest window.
 EXIT STATUS
 ===========
 
-0 on success, also when the verdict is INVALID; 3 for that with --strict or --baseline; 1
-when a rank failed or a value was wrong; 4 when a step or a kind of call is slower than in
+0 on success, also when the verdict is INVALID; 3 for that with --strict or --baseline, and
+when the fabric was taken down; 1 when a rank failed or a value was wrong; 4 when a step or a kind of call is slower than in
 --baseline; 2 for bad input, such as a workload whose calls do not match; 130 if interrupted:
 then the output has the steps so far, and the verdict is incomplete.
 `,
@@ -239,7 +239,7 @@ func (o *replayOptions) judge(results ...*play.Result) error {
 		return fmt.Errorf("%d wrong elements", wrong)
 	}
 	for _, r := range results {
-		if (o.Strict || o.baseline.before != nil) && !r.Verdict.Valid {
+		if (o.Strict || o.baseline.before != nil || r.Verdict.TakenDown) && !r.Verdict.Valid {
 			return &cli.InvalidError{Word: r.Verdict.Word, Summary: r.Verdict.Summary}
 		}
 	}

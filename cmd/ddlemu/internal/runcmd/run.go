@@ -82,6 +82,10 @@ func NewRunCommand(g *cli.Global) *cobra.Command {
 the fabric, takes the fabric down and prints the verdict. Each rank's node comes from
 the variables of its launcher (RANK and others) or from DDLEMU_NODE.
 
+torchrun is started once for each node, so that --nproc-per-node ranks run on each, unless
+--nnodes, --node-rank or --standalone is among its flags: with "--nnodes 1" one torchrun
+starts the ranks of all nodes. A line says on which nodes the ranks are.
+
 With --datapath kernel and --per-node the command is started once on every node. In its
 arguments, {node}, {nodes}, {master} and {gpus} are replaced by the node's number, the
 number of nodes, the name of node 0, and the number of GPUs of each node, which are in
@@ -100,7 +104,8 @@ EXIT STATUS
 
 That of the command, with --per-node that of the first that failed. If the command
 succeeds: 3 if no rank took part (not on the kernel datapath, which carries the traffic
-of all programs), with --strict 3 if the verdict is INVALID. 1 if the command cannot be
+of all programs) or the fabric was taken down meanwhile, with --strict 3 if the verdict is
+INVALID. 1 if the command cannot be
 started, or if a rank of --expect-exit has not died; 2 for bad input, also if there is
 no such command, 130 if interrupted.
 `,
@@ -155,7 +160,7 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 		return &cli.ExitError{Code: status, Err: missed}
 	case v.NoRank && missed == nil:
 		return &cli.ExitError{Code: cli.ExitInvalid, Err: o.noRank}
-	case o.Strict && !v.Valid:
+	case o.Strict && !v.Valid, v.TakenDown:
 		return &cli.ExitError{Code: cli.ExitInvalid, Err: missed}
 	}
 	return missed
@@ -191,6 +196,10 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 	if v.NoRank {
 		o.noRank = gloo.noRank()
 	}
+	judgeStatus(&v, status, exits)
+	if text := j.LinkChanges(); text != "" {
+		v.Notes = append(v.Notes, text)
+	}
 	err = errors.Join(err, j.Close())
 	trimTrace(g, o.madeTrace)
 	if err != nil {
@@ -210,6 +219,15 @@ func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args [
 		}
 	}
 	return v, status, nil
+}
+
+// judgeStatus adds that the command failed, if nothing else tells it: ranks that end by an exception of their own leave
+// the fabric as those that are done. exits are the ranks whose exit is expected.
+func judgeStatus(v *verdict.Verdict, status int, exits []int) {
+	if status != 0 && v.Valid && len(exits) == 0 {
+		v.Add(verdict.Finding{Cause: verdict.CauseJob,
+			Text: fmt.Sprintf("the command ended with exit status %d: the figures are of what it did before", status)})
+	}
 }
 
 // printHeader prints what the figures of the links are of. allBytes: no rank loaded the plugin.
@@ -280,10 +298,22 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 		env = append(env, ledger.Env+"="+trace)
 	}
 	defer watchStalls(g, trace, o.Stall)()
+	torch, err := newAgents(g, j, args)
+	if err != nil {
+		return "", 0, err
+	}
+	tell := func(line string) { fmt.Fprintf(g.Stderr, "ddlemu: %s\n", line) }
+	announced := torch.line()
+	if announced != "" {
+		tell(announced)
+	}
 	var nodes *perNode
 	if o.PerNode {
 		if nodes, err = newPerNode(g, j, args); err != nil {
 			return "", 0, err
+		}
+		if nodes.agents = torch; torch != nil {
+			torch.master = "node0"
 		}
 	}
 	g.WarnOneNode(j.Fabric)
@@ -322,6 +352,7 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 			status = cli.ExitFailure
 		}
 	}()
+	defer j.TellRanks(announced, tell)()
 	if nodes != nil {
 		status, err = nodes.run(ctx, g, env, args)
 		return view, status, err
@@ -329,6 +360,10 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 	user, err := g.Credential()
 	if err != nil {
 		return "", 0, err
+	}
+	if torch != nil {
+		status, err = torch.run(ctx, g, env, user)
+		return view, status, err
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr

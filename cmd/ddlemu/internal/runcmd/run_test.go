@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // The header of a job on the kernel datapath that has no NCCL says nothing of NCCL's decisions and of GPUs.
@@ -55,6 +56,20 @@ func TestNoNVLinkIsNoted(t *testing.T) {
 		o := runOptions{Soft: true, topology: cli.UsersTopology{File: tc.file}}
 		if got := o.noNVLink(&c, configs.FabricView); len(got) > 1 || slices.Contains(got, note) != tc.want {
 			t.Errorf("%s: %q", tc.name, got)
+		}
+	}
+}
+
+// A command that fails is not VALID, also if no counter says that a rank died.
+func TestJudgeStatus(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		exits  []int
+		valid  bool
+	}{{0, nil, true}, {1, nil, false}, {143, nil, false}, {1, []int{0}, true}} {
+		v := verdict.New(nil)
+		if judgeStatus(&v, c.status, c.exits); v.Valid != c.valid || !c.valid && v.Cause != verdict.CauseJob {
+			t.Errorf("status %d, expected exits %v: %+v", c.status, c.exits, v)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error 
 		if err != nil {
 			return err
 		}
-		_, r, err := cli.Explain(fab, t)
+		played, r, err := cli.Explain(fab, t)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error 
 			return cli.BadInput("%w", err)
 		}
 		runs[i] = &diff.Run{Trace: t, Report: r}
-		for _, note := range append(cli.WhyNotes(t, r), cli.WarmupNotes(t)...) {
+		for _, note := range slices.Concat(cli.ChangeNotes(played, r), cli.WhyNotes(t, r), cli.WarmupNotes(t)) {
 			notes = append(notes, dir+": "+note)
 		}
 	}

@@ -104,7 +104,7 @@ func reportOf(t *messages.Trace, fab *replay.Fabric) (*report.Data, error) {
 		doc.InForce.GPUTime = c.GPUTimeText(nil)
 	}
 	doc.Version, doc.Clock, doc.Notes = cli.Version(), cli.ClockName(t), slices.Concat(
-		[]string{"fabric: " + doc.InForce.Text}, cli.WhyNotes(t, r), cli.WarmupNotes(t))
+		[]string{"fabric: " + doc.InForce.Text}, cli.ChangeNotes(played, r), cli.WhyNotes(t, r), cli.WarmupNotes(t))
 	return doc, nil
 }
 

@@ -61,7 +61,7 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 	if err != nil {
 		return err
 	}
-	_, r, err := cli.Explain(fab, t)
+	played, r, err := cli.Explain(fab, t)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 	if err != nil {
 		return err
 	}
-	notes := slices.Concat(cli.WhyNotes(t, r), cli.WarmupNotes(t), nodeNotes(file, &fab.Config, t, r))
+	notes := slices.Concat(cli.ChangeNotes(played, r), cli.WhyNotes(t, r), cli.WarmupNotes(t), nodeNotes(file, &fab.Config, t, r))
 	if g.JSON {
 		return g.PrintJSON(whyJSON(t, r, notes))
 	}

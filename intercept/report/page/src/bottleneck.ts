@@ -4,6 +4,7 @@ import type { Palette } from "./colors";
 import type { Bottleneck, Data } from "./data";
 import { el } from "./dom";
 import * as format from "./format";
+import { rates } from "./rates";
 
 const mostDown = 6; // periods in the list
 // what is said of a link instead of the kind of a cause
@@ -58,7 +59,7 @@ function about(data: Data, b: Bottleneck): string[] {
     if (place >= 0) {
       const hop = data.fabric.hops[place];
       const waited = Math.max(0, ...data.load.hops[place].queue);
-      lines.push(`Its rate is ${format.rate(hop.bandwidth_bps)}. It was busy for ${format.percent(hop.busy_ns / Math.max(data.span_ns, 1))} of ${format.time(data.span_ns)}; up to ${format.bytes(waited)} waited for it.`);
+      lines.push(`Its rate ${hop.changes ? "was" : "is"} ${rates(hop)}. It was busy for ${format.percent(hop.busy_ns / Math.max(data.span_ns, 1))} of ${format.time(data.span_ns)}; up to ${format.bytes(waited)} waited for it.`);
     }
   }
   if (!b.link || b.alike) {

@@ -12,6 +12,7 @@ export interface Data {
   notes: string[];
   outcomes: Outcome[];
   fabric: Fabric;
+  changes: Change[];
   ranks: Rank[];
   functions: Func[];
   causes: Cause[];
@@ -96,6 +97,22 @@ export interface Hop extends Line {
   bytes: number;
   busy_ns: number;
   packets_sent_again: number;
+  changes?: HopChange[];
+}
+
+export interface HopChange {
+  time_ns: number;
+  what: string;
+  bandwidth_bps: number;
+  latency_ns: number;
+  loss: boolean;
+  down: boolean;
+}
+
+export interface Change {
+  time_ns: number;
+  text: string;
+  hops: number[];
 }
 
 export interface Rank {

@@ -2,13 +2,14 @@
 
 import uPlot from "uplot";
 import { downs } from "./bottleneck";
-import { axisColor, gridColor, redrawn } from "./chart";
+import { axisColor, gridColor, markChange, redrawn } from "./chart";
 import * as colors from "./colors";
 import type { Data } from "./data";
 import { el, section, table } from "./dom";
 import * as format from "./format";
 import { FabricMap } from "./map";
 import type { Label } from "./map-labels";
+import { rates } from "./rates";
 
 const listed = 20; // ports and links in the table
 const mostLabels = 8; // of links that were down, on the map
@@ -82,7 +83,7 @@ function row(data: Data, palette: colors.Palette, h: number, anyDown: boolean): 
   const again = hop.packets_sent_again > 0 ? format.count(hop.packets_sent_again, "packet") : "";
   const off = (load.down ?? []).map(([begin, end]) => format.period(begin, end)).join(", ");
   return [
-    el("span", {}, el("i", { class: "swatch", style: `background:${palette.link(hop.name)}` }), hop.name), format.rate(hop.bandwidth_bps), format.bytes(hop.bytes),
+    el("span", {}, el("i", { class: "swatch", style: `background:${palette.link(hop.name)}` }), hop.name), rates(hop), format.bytes(hop.bytes),
     format.percent(hop.busy_ns / Math.max(data.span_ns, 1)), format.bytes(queue), again, ...(anyDown ? [el("span", { class: "off" }, off)] : []),
   ];
 }
@@ -118,7 +119,7 @@ const powers = Array.from({ length: 50 }, (_, i) => 2 ** i); // steps between by
 // drawLoad draws how busy a hop was and how much waited for it, over time, and when it was down.
 function drawLoad(data: Data, h: number, color: string, place: HTMLElement): void {
   const { busy, queue, down = [] } = data.load.hops[h];
-  const { name } = data.fabric.hops[h];
+  const { name, changes = [] } = data.fabric.hops[h];
   place.replaceChildren();
   if (busy.length === 0) {
     const off = down.map(([begin, end]) => ` It was down from ${format.period(begin, end)}.`);
@@ -143,7 +144,12 @@ function drawLoad(data: Data, h: number, color: string, place: HTMLElement): voi
       { label: "busy, %", scale: "busy", stroke: color, fill: `${color}44`, paths: step },
       { label: "waiting", scale: "queue", stroke: axisColor(), width: 0.7, paths: step, value: (_u, v) => (v == null ? "" : format.bytes(v)) },
     ],
-    hooks: { draw: [(u) => down.forEach(([begin, end]) => shadeDown(u, begin / unit.ns, end / unit.ns))] },
+    hooks: {
+      draw: [
+        (u) => down.forEach(([begin, end]) => shadeDown(u, begin / unit.ns, end / unit.ns)),
+        (u) => changes.forEach((c) => markChange(u, c.time_ns / unit.ns, c.what)),
+      ],
+    },
   };
   new uPlot(options, [times, busy.map((b) => b / 10), queue], place);
 }

@@ -5,7 +5,7 @@ import * as colors from "./colors";
 import type { Data } from "./data";
 import { el, section, select, table } from "./dom";
 import * as format from "./format";
-import { axisColor, gridColor, redrawn } from "./chart";
+import { axisColor, gridColor, markChange, redrawn } from "./chart";
 import { callName, rankName } from "./names";
 
 const page = 50; // messages in the table
@@ -125,7 +125,7 @@ function drawDots(data: Data, all: number[], place: HTMLElement, select: (begin:
     ],
     series: [{}, { paths: () => null, points: { show: false } }],
     hooks: {
-      draw: [(u) => dots(u, data, all, x, y)],
+      draw: [(u) => dots(u, data, all, x, y), (u) => data.changes.forEach((c) => markChange(u, c.time_ns / unit.ns, c.text))],
       setScale: [(u, key) => {
         const { min, max } = u.scales.x;
         if (key === "x" && min != null && max != null && (min > x[0] || max < x[x.length - 1])) {

@@ -96,7 +96,9 @@ func (o *Options) decide(ctx context.Context) ([]bench.Case, *fabric.Fabric, ben
 	cfg := o.RanksOn(j)
 	// By then NCCL has read the speed and latency of the NICs, by which it decides.
 	cfg.OnStart = func(bench.Info) {
-		if err := j.RemoveLimits(); err != nil {
+		if text := j.LinkChanges(); text != "" {
+			stop(fmt.Errorf("%s: NCCL may have decided by them: run it again", text))
+		} else if err := j.RemoveLimits(); err != nil {
 			stop(err)
 		}
 	}

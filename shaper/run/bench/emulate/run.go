@@ -221,7 +221,8 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 		return out, err
 	}
 	v := j.Verdict()
-	o.Unchecked(&v, verdict.CauseFabric, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
+	judgeRows(&v, result, circumstances{j.Concurrent(), j.LinkChanges() != ""})
+	o.Unchecked(&v, verdict.CauseFabric, j.JudgeLinkChanges(&v))
 	o.Unchecked(&v, verdict.CauseModel, withoutExpected(result, times.Problems))
 	o.Unchecked(&v, verdict.CauseJob, withoutLog(result.Info))
 	JudgeConnections(&v, result.Info.Topology, result.Transports, o.Nodes(&j.Fabric.Config))
