@@ -107,7 +107,7 @@ demo-softcuda:
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
 # Those of them that measure no time, and whose limits are many times what they take: they run beside each other. Each of
 # the others runs alone.
-BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|containers|gpu|gpus|guest|install|python|sanitize|security|viewers)$$
+BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|containers|gpu|gpus|guest|inputs|install|python|sanitize|security|viewers)$$
 # A program that prints those of some packages that test-fast is to test.
 WHICH := echo
 
@@ -129,6 +129,9 @@ test: test-needs build dist plugin-faults test-fast ## install what the tests ne
 
 race: ## test the Go packages that have several goroutines with the race detector
 	packages=$$(.ci/concurrent ./configs/... ./shaper/... ./intercept/... ./cmd/...) && $(GO) test -race -short -timeout 10m $$packages
+
+test-inputs: packages ## let every reader of files read INPUTS=1000 made inputs, and measure the memory and the processor time of each (READERS=a,b: only these)
+	DDLEMU_TEST_INPUTS=$(or $(INPUTS),1000) DDLEMU_TEST_READERS=$(READERS) $(GO) test -count=1 -v -timeout 4h ./test/inputs -run TestInputs
 
 conformance: packages plugin plugin-faults ## make NCCL's calls through every vtable of the plugin, without NCCL; prints a line per case (SEED=N repeats a run)
 	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines $(if $(SEED),-seed $(SEED))

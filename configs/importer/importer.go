@@ -37,6 +37,7 @@ const (
 	unknown kind = iota
 	ncclTopology
 	ncclGraph
+	hwlocTopology
 	simaiTopology
 	simaiSettings
 	astraYAML
@@ -55,6 +56,10 @@ func kindOf(text string) kind {
 			return ncclTopology
 		case "graphs":
 			return ncclGraph
+		case "topology":
+			if strings.Contains(trimmed, "hwloc") || strings.Contains(trimmed, "<object type=") {
+				return hwlocTopology
+			}
 		}
 		return unknown
 	case strings.HasPrefix(trimmed, "{"):
@@ -105,6 +110,8 @@ func Read(files []File, o found.Options) (*found.Fabric, error) {
 		switch {
 		case k == unknown:
 			err = errUnknown(f.Text)
+		case k == hwlocTopology:
+			err = errHwloc
 		case k != simaiTopology && len(f.Text) > maxOther:
 			err = fmt.Errorf("has %d bytes: a file of its kind has at most %d", len(f.Text), maxOther)
 		case k == ncclGraph:
@@ -140,6 +147,10 @@ func Read(files []File, o found.Options) (*found.Fabric, error) {
 	out.Config.Name, out.Config.Description = fabricName(main.Name), ""
 	return out, nil
 }
+
+// errHwloc is the error for the XML of hwloc, which has neither NVLinks nor the speeds of NICs.
+var errHwloc = errors.New("is hwloc's XML (lstopo), which says nothing of NVLinks and of the NICs' speeds: give NCCL's " +
+	"topology of the node, which a job with NCCL_TOPO_DUMP_FILE=topo.xml writes there")
 
 func errUnknown(text string) error {
 	if strings.TrimSpace(text) == "" {

@@ -319,8 +319,14 @@ func TestNS3(t *testing.T) {
 
 func TestForeign(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"empty":     {"  \n", "is empty"},
-		"text":      {"hello world\n", "is no network or node"},
+		"empty": {"  \n", "is empty"},
+		"text":  {"hello world\n", "is no network or node"},
+		"hwloc": {`<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0"><object type="Machine" os_index="0"/></topology>`,
+			"is hwloc's XML (lstopo)"},
+		"hwloc 1": {`<topology><object type="System" os_index="0"></object></topology>`,
+			"which a job with NCCL_TOPO_DUMP_FILE=topo.xml writes there"},
 		"other XML": {"<topology/>", "is no network or node"},
 		"cut XML":   {`<system version="1"><cpu numaid="0"><pci`, "line 1: is not whole XML"},
 		"bomb": {`<!DOCTYPE s [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><system><cpu numaid="&b;"/></system>`,

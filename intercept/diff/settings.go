@@ -21,16 +21,16 @@ type Setting struct {
 func Settings(a, b []byte) ([]Setting, error) {
 	var flat [2]map[string]string
 	for i, text := range [][]byte{a, b} {
-		var tree any
-		if err := yaml.Unmarshal(text, &tree); err != nil {
+		var document yaml.Node
+		if err := yaml.Unmarshal(text, &document); err != nil {
 			return nil, fmt.Errorf("read a fabric: %w", err)
 		}
 		flat[i] = map[string]string{}
-		if fields, ok := tree.(map[string]any); ok { // where the figures are from is long, and changes nothing
-			delete(fields, "sources")
-			delete(fields, "fitted_to")
+		for _, tree := range document.Content {
+			if err := flatten(flat[i], "", tree); err != nil {
+				return nil, err
+			}
 		}
-		flatten(flat[i], "", tree)
 	}
 	var names []string
 	for _, all := range flat {
@@ -50,22 +50,35 @@ func Settings(a, b []byte) ([]Setting, error) {
 	return out, nil
 }
 
-// flatten puts the leaves of a tree into all, named by their paths.
-func flatten(all map[string]string, path string, tree any) {
-	switch x := tree.(type) {
-	case map[string]any:
-		for name, sub := range x {
+// flatten puts the leaves of a tree into all, named by their paths, but for where the figures are from, which is long
+// and changes nothing.
+func flatten(all map[string]string, path string, tree *yaml.Node) error {
+	switch tree.Kind {
+	case yaml.MappingNode:
+		for i := 0; i < len(tree.Content); i += 2 {
+			name := tree.Content[i].Value
+			if path == "" && (name == "sources" || name == "fitted_to") {
+				continue
+			}
 			if path != "" {
 				name = path + "." + name
 			}
-			flatten(all, name, sub)
+			if err := flatten(all, name, tree.Content[i+1]); err != nil {
+				return err
+			}
 		}
-	case []any:
-		for i, sub := range x {
-			flatten(all, fmt.Sprintf("%s[%d]", path, i), sub)
+	case yaml.SequenceNode:
+		for i, sub := range tree.Content {
+			if err := flatten(all, fmt.Sprintf("%s[%d]", path, i), sub); err != nil {
+				return err
+			}
 		}
-	case nil:
+	case yaml.AliasNode: // it could stand for a tree of any size
+		return fmt.Errorf("read a fabric: line %d: an alias: ddlemu writes none, so the file was changed", tree.Line)
 	default:
-		all[path] = fmt.Sprint(x)
+		if tree.Tag != "!!null" {
+			all[path] = tree.Value
+		}
 	}
+	return nil
 }

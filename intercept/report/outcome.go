@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/ddlemu/ddlemu/configs/bounds"
 )
 
 // outcomeFile is the file beside the ledgers of a job with what its command printed at its end.
@@ -32,7 +34,7 @@ func Outcomes(dirs []string) ([]Outcome, error) {
 	out := []Outcome{}
 	for job, dir := range dirs {
 		path := filepath.Join(dir, outcomeFile)
-		text, err := os.ReadFile(path)
+		text, err := bounds.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -232,6 +232,7 @@ func (b *builder) list(ranks Ranks) (*rankList, error) {
 	}
 	text := ranks.String()
 	if l, ok := b.byText[text]; ok {
+		b.byPlace[key] = l // or each operation of the list would write its text
 		return l, nil
 	}
 	l := &rankList{ranks: ranks, checked: map[string]int32{}}

@@ -11,7 +11,7 @@ const (
 	// MaxOps is the maximum number of operations that [Read] takes, those in groups included.
 	MaxOps = 1 << 22
 	// MaxListed is the maximum sum of the lengths of all different lists of ranks.
-	MaxListed = 1 << 24
+	MaxListed = 1 << 23
 	// MaxCalls is the maximum sum of the lengths of all programs.
 	MaxCalls = 1 << 26
 	// MaxStreams is the maximum number of streams of a rank.

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/bounds"
 )
 
 // Reader reads a workload line by line, in memory that does not grow with the file. It checks of each line what needs
@@ -295,6 +297,7 @@ func (r *Reader) fail(err error) error {
 
 // Read reads a whole workload and checks it. File is the name for errors, each of which is a [*LineError].
 func Read(file string, in io.Reader) (*Workload, error) {
+	defer bounds.CollectEarly()()
 	r, err := NewReader(file, in)
 	if err != nil {
 		return nil, err

@@ -197,9 +197,9 @@ func TestReadHostile(t *testing.T) {
 		"lists of ranks": {io.MultiReader(strings.NewReader(big), strings.NewReader(lists.String())),
 			"the different lists of ranks have more than"},
 		"communicators": {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048576,"comms":[` +
-			comms.String()[1:] + `]}`), "f:1: communicator c16: the different lists"},
+			comms.String()[1:] + `]}`), "f:1: communicator c8: the different lists"},
 		"equal lists": {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048576,"comms":[` +
-			same.String()[1:] + `]}`), "f:1: communicator c16: the communicators have more than"},
+			same.String()[1:] + `]}`), "f:1: communicator c8: the communicators have more than"},
 		"list in a group": {
 			strings.NewReader(big + `{"op":"group","ops":[` + strings.Repeat(`{"op":"send","rank":"0-1048575"},`,
 				100_000) + `{}]}`), "f:2: operation 1 of the group"},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
@@ -50,7 +51,7 @@ func WriteFabric(dir string, config []byte) error {
 // ReadFabric reads that description, and says where it is.
 func ReadFabric(dir string) (config []byte, path string, err error) {
 	path = filepath.Join(dir, fabricName)
-	config, err = os.ReadFile(path)
+	config, err = bounds.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, path, fmt.Errorf(
 			"read the fabric of the ledgers: %w: there is no %s; if the job was recorded on its own network "+
@@ -96,7 +97,7 @@ func ReadChanges(dir string) ([]Change, error) {
 	}
 	var all []Change
 	for _, name := range names {
-		text, err := os.ReadFile(name)
+		text, err := bounds.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read changes of links: %w", err)
 		}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/bounds"
 )
 
 // measuredName is the file in a folder of ledgers that says from when on the job is measured.
@@ -25,7 +27,7 @@ func WriteMeasured(dir string, from int64) error {
 
 // ReadMeasured returns that time; 0 if there was no warm-up.
 func ReadMeasured(dir string) (from int64, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, measuredName))
+	text, err := bounds.ReadFile(filepath.Join(dir, measuredName))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}

@@ -5,11 +5,12 @@ package variables
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/bounds"
 )
 
 // Setting is a variable that is set.
@@ -29,7 +30,7 @@ const (
 // as setEnvFile of misc/param.cc reads them. home is the home folder of the user in the password file, "" if it is not
 // known. A file that cannot be read has none.
 func Read(nccl string, env []string, home string) []Setting {
-	return read(nccl, env, home, os.ReadFile)
+	return read(nccl, env, home, bounds.ReadFile)
 }
 
 func read(nccl string, env []string, home string, open func(path string) ([]byte, error)) []Setting {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/aicb"
@@ -33,6 +34,7 @@ func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, e
 	if len(files) == 0 {
 		return nil, errors.New("no file")
 	}
+	defer bounds.CollectEarly()()
 	o.Limit = input.NewLimit(o.MaxOps)
 	groups := map[Kind][]input.File{}
 	first := kind

@@ -23,6 +23,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/intercept/serve"
 )
 
@@ -148,7 +149,7 @@ func readToken(path string) (string, error) {
 		return "", cli.BadInput(
 			"--token-file: all users of this host have access to %s: remove it to have another made", path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := bounds.ReadFile(path)
 	if err != nil {
 		return "", cli.BadInput("--token-file: %w: give a file that you can read", err)
 	}

@@ -7,12 +7,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
@@ -45,7 +45,7 @@ func (b *baselineFile) load(command string) error {
 		}
 		return nil
 	}
-	document, err := os.ReadFile(b.path)
+	document, err := bounds.ReadFile(b.path)
 	if err != nil {
 		return cli.BadInput("--baseline: %w", err)
 	}

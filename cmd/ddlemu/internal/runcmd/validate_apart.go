@@ -4,28 +4,18 @@ package runcmd
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/bounds"
 )
-
-// maxApart is the largest file of --apart in bytes.
-const maxApart = 1 << 20
 
 // readApart reads the file of --apart: the reasons why tables are seen apart, by their names. "" is no file.
 func readApart(path string) (map[string]string, error) {
 	if path == "" {
 		return nil, nil
 	}
-	info, err := os.Stat(path)
-	if err == nil && (info.IsDir() || info.Size() > maxApart) {
-		err = fmt.Errorf("not a file of at most %d bytes", maxApart)
-	}
-	if err != nil {
-		return nil, cli.BadInput("--apart: %w", err)
-	}
-	text, err := os.ReadFile(path)
+	text, err := bounds.ReadFile(path)
 	if err != nil {
 		return nil, cli.BadInput("--apart: %w", err)
 	}

@@ -4,10 +4,10 @@ package runcmd
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
@@ -16,7 +16,7 @@ import (
 func readPredictions(files []string) (map[string]*validate.Report, error) {
 	all := map[string]*validate.Report{}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		data, err := bounds.ReadFile(file)
 		if err != nil {
 			return nil, cli.BadInput("--predicted: %w", err)
 		}

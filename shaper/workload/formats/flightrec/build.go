@@ -126,9 +126,13 @@ func (b *builder) pairOf(g *Group, ranks workload.Ranks, op *workload.Op, e *Ent
 
 // add adds an operation after the computation since the last call.
 func (b *builder) add(created int64, op workload.Op, stream string) {
-	if gap := created - b.last; b.last > 0 && gap > 0 && gap <= workload.MaxNanos {
+	switch {
+	case created < 0 || b.last > 0 && created > 0 && max(created-b.last, b.last-created) > workload.MaxNanos:
+		b.jumps++
+		b.last = max(created, 0) // the times that follow are of the new one
+	case b.last > 0 && created > b.last:
 		b.ids++
-		b.ops = append(b.ops, workload.Op{ID: b.ids, Kind: workload.Calc, Stream: "compute", Nanos: gap})
+		b.ops = append(b.ops, workload.Op{ID: b.ids, Kind: workload.Calc, Stream: "compute", Nanos: created - b.last})
 	}
 	b.last = max(b.last, created)
 	op.Stream = stream

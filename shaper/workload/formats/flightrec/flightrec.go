@@ -65,7 +65,7 @@ type common struct {
 // left counts what a workload leaves out or does not know.
 type left struct {
 	late, open, torn, halves, peerless, foreign, unsized, empty, singles, roots, unequal, hidden, unread, pairs,
-	untyped int
+	untyped, jumps int
 	foreignName string
 	// calls that not all ranks made, or that did not end
 	named []string
@@ -94,6 +94,9 @@ func (c *converter) check() error {
 			}
 		}
 		if g.Guessed && g.isDefault() {
+			if err := c.options.Limit.List(max(c.World, c.options.Ranks)); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
 			g.Ranks = perrank.All(max(c.World, c.options.Ranks))
 		}
 	}
@@ -201,6 +204,8 @@ func (c *converter) notes() (notes []string) {
 	note(c.empty, "call", "left out, it moves nothing")
 	note(c.singles, "call", "left out, of a group of one rank")
 	say(c.peerless > 0, "sends and receives of which the dump does not say the other rank: %d, left out", c.peerless)
+	say(c.jumps > 0, "calls of which the recorder's clock is before 1970, or more than two years from the call before: %d, "+
+		"no computation was taken before them", c.jumps)
 	note(c.foreign, "call", "left out, not understood, such as "+strings.TrimSpace(c.foreignName))
 	note(c.unread, "entry", "left out, not understood")
 	return notes

@@ -4,6 +4,7 @@ package flightrec
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,6 +203,43 @@ func TestGaps(t *testing.T) {
 	if !strings.Contains(w.Head.Source.Missing[0], "what other ranks do: all 2 are taken to do what rank 0 did") ||
 		w.Head.Source.Hardware != "NCCL 2.27.5" {
 		t.Errorf("%+v", w.Head.Source)
+	}
+}
+
+// A clock that jumps makes no computation, and the next call counts from the new time. It is told.
+func TestClockJumps(t *testing.T) {
+	const now, ms = 1_700_000_000_000_000_000, 1_000_000
+	for name, test := range map[string]struct {
+		times []int64
+		calcs []int64
+		jumps int
+	}{
+		"none":         {[]int64{now, now + ms, now + 3*ms}, []int64{ms, 2 * ms}, 0},
+		"to the end":   {[]int64{now, math.MaxInt64, now, now + ms}, []int64{ms}, 2},
+		"of 2^63":      {[]int64{1, math.MinInt64, now, now + ms}, []int64{ms}, 1},
+		"from 1970":    {[]int64{1, now, now + ms}, []int64{ms}, 1},
+		"out of order": {[]int64{now + ms, now, now + 3*ms}, []int64{2 * ms}, 0},
+		"two years":    {[]int64{now, now + workload.MaxNanos}, []int64{workload.MaxNanos}, 0},
+	} {
+		d := dumptest.New(0, "0", "[0, 1]")
+		for i, at := range test.times {
+			d.Call("0", "all_reduce", i+1, 0, ones, ones).Set("time_created_ns", at)
+		}
+		w, err := Read(dumptest.Files(d), input.Options{OneForAll: true})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var calcs []int64
+		for _, o := range w.Ops {
+			if o.Kind == workload.Calc {
+				calcs = append(calcs, o.Nanos)
+			}
+		}
+		want := fmt.Sprintf("more than two years from the call before: %d,", test.jumps)
+		notes := strings.Join(w.Head.Source.Notes, "\n")
+		if !slices.Equal(calcs, test.calcs) || strings.Contains(notes, want) != (test.jumps > 0) {
+			t.Errorf("%s: computations %v, want %v; notes %q", name, calcs, test.calcs, notes)
+		}
 	}
 }
 

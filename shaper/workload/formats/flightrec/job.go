@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -96,16 +96,12 @@ func (e *Entry) TimedOut() bool {
 	return e.Retired && e.State != Completed && reportsEnd(e.Func.Library)
 }
 
-// softLimit is the memory above which the garbage collector works harder while dumps are read, in bytes.
-const softLimit = 384 << 20
-
 // ReadJob reads the dumps of the ranks of a job. If there are several, each must say its rank, by the name of its file.
 func ReadJob(files []input.File) (*Job, error) { return readJob(files, nil) }
 
 // readJob reads at most as many calls as limit has.
 func readJob(files []input.File, limit *input.Limit) (*Job, error) {
-	// Reading makes much garbage, which could double the memory that the calls need.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(softLimit, debug.SetMemoryLimit(-1))))
+	defer bounds.CollectEarly()()
 	r := newReader(limit)
 	j := &Job{}
 	for _, f := range files {
@@ -125,9 +121,10 @@ func readJob(files []input.File, limit *input.Limit) (*Job, error) {
 		}
 	}
 	j.divide()
+	all := perrank.All(j.World)
 	for _, g := range j.Groups {
 		if g.Guessed && g.isDefault() {
-			g.Ranks = perrank.All(j.World)
+			g.Ranks = all
 		}
 	}
 	return j, nil

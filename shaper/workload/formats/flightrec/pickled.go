@@ -19,9 +19,13 @@ const maxPickle = 128 << 20
 // pickle reads a dump as a pickle.
 func (r *reader) pickle(in *input.Reader, d *Dump) error {
 	stop := &stopper{Reader: in}
-	decoder := pickle.NewDecoder(stop, maxPickle, func(dict *pickle.Dict) bool {
+	var decoder *pickle.Decoder
+	decoder = pickle.NewDecoder(stop, maxPickle, func(dict *pickle.Dict) bool {
 		if dict.Get("profiling_name") == nil || dict.Get("retired") == nil {
 			return false
+		}
+		if stop.why == nil {
+			stop.why = decoder.Weigh(dict)
 		}
 		if stop.why == nil {
 			stop.why = r.add(d, pickledRecord(dict))
@@ -29,6 +33,9 @@ func (r *reader) pickle(in *input.Reader, d *Dump) error {
 		return true
 	})
 	value, err := decoder.Read()
+	if err == nil {
+		err = decoder.Weigh(value)
+	}
 	if stop.why != nil {
 		err = stop.why
 	}

@@ -186,7 +186,7 @@ func (c *counter) Read(p []byte) (int, error) {
 // Traces unpack to 10 to 60 times their size. What gives more than maxRatio times its size, and more than leastBomb
 // bytes, is no trace, and would take long to read.
 const (
-	maxRatio  = 400
+	maxRatio  = 100
 	leastBomb = 64 << 20
 )
 

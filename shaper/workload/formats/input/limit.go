@@ -2,7 +2,11 @@
 
 package input
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
 
 // MaxOps is how many operations a job may have, and how many calls, nodes and lines of its files are kept in memory, if
 // the options say nothing else. Each takes about 1 KB, so that a file of any size needs less than 500 MB.
@@ -12,7 +16,7 @@ const MaxOps = 400_000
 const smallPerOp = 5
 
 // Limit counts what is kept in memory of all files of a job. A nil one has no limit.
-type Limit struct{ most, n, small int }
+type Limit struct{ most, n, small, listed int }
 
 // NewLimit is a limit of so many; 0 is MaxOps.
 func NewLimit(most int) *Limit {
@@ -52,6 +56,18 @@ func (l *Limit) Check(n int) error {
 	return fmt.Errorf(
 		"the job has more than %d calls, nodes or operations: --max-ops N reads more, at about 1 KB of memory each",
 		l.most)
+}
+
+// List counts the ranks of one more group. A file asks for many with a number.
+func (l *Limit) List(ranks int) error {
+	if l == nil {
+		return nil
+	}
+	if l.listed += ranks; l.listed > workload.MaxListed {
+		return fmt.Errorf("the groups have more than %d ranks together: give the files of fewer groups",
+			workload.MaxListed)
+	}
+	return nil
 }
 
 // Room is n, or the limit if n is more.

@@ -5,6 +5,8 @@ package input
 import (
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
 // One limit is for operations and, five for each, for small records. A nil one has none.
@@ -38,5 +40,21 @@ func TestLimit(t *testing.T) {
 	}
 	if NewLimit(3).Room(5) != 3 || NewLimit(3).Room(2) != 2 || (*Limit)(nil).Room(5) != 5 {
 		t.Error("room")
+	}
+}
+
+// A few bytes of a file ask for a group of many ranks.
+func TestListedRanks(t *testing.T) {
+	l := NewLimit(0)
+	for range workload.MaxListed / workload.MaxRanks {
+		if err := l.List(workload.MaxRanks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.List(1); err == nil || !strings.Contains(err.Error(), "more than 8388608 ranks together: give the files") {
+		t.Errorf("one more: %v", err)
+	}
+	if err := (*Limit)(nil).List(1 << 40); err != nil {
+		t.Errorf("without a limit: %v", err)
 	}
 }

@@ -40,6 +40,9 @@ func (b *builder) add(file, name string, c []*Member, alone bool) error {
 				return fmt.Errorf("%s: communicator %s: %s: give the files of one job", file, m.Comm, why)
 			}
 		}
+		if err := j.Limit.List(size); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
 		name = b.registry.Add(name, perrank.All(size))
 	} else {
 		ranks, why := j.ranksOf(c)

@@ -72,6 +72,7 @@ type log struct {
 	pairing    []string // notes of which calls are left out
 	finder     debuglog.Finder
 	found      []debuglog.Message
+	limit      *input.Limit
 	names      input.Names // so that no line is kept in memory for a part of it
 	ops        map[opKey]*workload.Op
 }
@@ -97,6 +98,7 @@ func newLog() *log {
 
 // read reads a file. Lines of other programs are passed over.
 func (l *log) read(f input.File, limit *input.Limit) error {
+	l.limit = limit
 	in, err := f.Open()
 	if err != nil {
 		return err

@@ -340,6 +340,9 @@ func (l *log) ranksOf(file string, c *communicator) (workload.Ranks, error) {
 	size := c.members[0].size
 	switch size {
 	case l.ranks:
+		if err := l.limit.List(size); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
 		return perrank.All(l.ranks), nil
 	case 1:
 		return workload.Ranks{c.members[0].caller.rank}, nil

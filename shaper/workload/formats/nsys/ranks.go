@@ -233,6 +233,9 @@ func (j *job) communicator(id uint64, users []*member) error {
 // ranksOf are the ranks of a communicator, in its order.
 func (j *job) ranksOf(id uint64, size int, users []*member) (workload.Ranks, error) {
 	if size == j.world {
+		if err := j.options.Limit.List(size); err != nil {
+			return nil, err
+		}
 		return perrank.All(j.world), nil
 	}
 	if size != len(users) {

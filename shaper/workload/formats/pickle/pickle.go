@@ -11,24 +11,64 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/configs/bounds"
 )
 
 // maxText is the maximum length of a text, in bytes.
 const maxText = 1 << 20
 
-// Dict is a dict. Keys that are not text are written as text.
+// Dict is a dict. Keys that are not text are written as text. Of equal keys the last value counts, as in Python.
 type Dict struct {
 	Keys   []string
 	Values []any
-	kept   bool // the memo has it
+	places map[string]int // of the keys, if they are many
+	use
+}
+
+// use says what else has a value than what it was put into.
+type use struct {
+	kept  bool // the memo or another place of the stack has it
+	freed bool // its memory is counted no more
+}
+
+// manyKeys is the number of keys from which on a dict has a table of them.
+const manyKeys = 16
+
+// place is where a key is, -1 if it is not there.
+func (d *Dict) place(key string) int {
+	if d.places == nil {
+		return slices.Index(d.Keys, key)
+	}
+	if i, ok := d.places[key]; ok {
+		return i
+	}
+	return -1
+}
+
+// set gives a key a value.
+func (d *Dict) set(key string, value any) {
+	if i := d.place(key); i >= 0 {
+		d.Values[i] = value
+		return
+	}
+	d.Keys, d.Values = append(d.Keys, key), append(d.Values, value)
+	switch n := len(d.Keys); {
+	case n > manyKeys:
+		d.places[key] = n - 1
+	case n == manyKeys:
+		d.places = make(map[string]int, 2*manyKeys)
+		for i, k := range d.Keys {
+			d.places[k] = i
+		}
+	}
 }
 
 // Get is the value of a key, nil if there is none.
 func (d *Dict) Get(key string) any {
-	for i, k := range d.Keys {
-		if k == key {
-			return d.Values[i]
-		}
+	if i := d.place(key); i >= 0 {
+		return d.Values[i]
 	}
 	return nil
 }
@@ -36,7 +76,7 @@ func (d *Dict) Get(key string) any {
 // List is a list or a tuple.
 type List struct {
 	Items []any
-	kept  bool
+	use
 }
 
 // Decoder reads one pickle.
@@ -45,6 +85,7 @@ type Decoder struct {
 	read   int64 // bytes
 	limit  int64
 	reduce func(*Dict) bool
+	budget bounds.Budget
 
 	stack []any
 	marks []int
@@ -57,6 +98,40 @@ type Decoder struct {
 // free.
 func NewDecoder(in io.Reader, limit int64, reduce func(*Dict) bool) *Decoder {
 	return &Decoder{in: bufio.NewReaderSize(in, 1<<16), limit: limit, reduce: reduce}
+}
+
+// maxDepth is how deep values may be in each other where they are weighed. Entries are 4 deep.
+const maxDepth = 64
+
+// Weigh counts what a caller makes who looks at each part of a value. A pickle may have a list many times that is in it
+// once: it fails if the caller would make much more than was read.
+func (d *Decoder) Weigh(value any) error { return d.weigh(value, maxDepth) }
+
+func (d *Decoder) weigh(value any, depth int) error {
+	if depth == 0 {
+		return fmt.Errorf("lists in lists, more than %d deep: this is no dump, or a damaged one", maxDepth)
+	}
+	size, parts := int64(slot), []any(nil)
+	switch v := value.(type) {
+	case string:
+		size += int64(len(v))
+	case *List:
+		parts = v.Items
+	case *Dict:
+		parts = v.Values
+		for _, key := range v.Keys {
+			size += int64(len(key))
+		}
+	}
+	if err := d.budget.Make(1, size); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if err := d.weigh(part, depth-1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Read returns the value of the pickle: nil, bool, int64, float64, string, *List or *Dict. An error says at which byte.
@@ -193,9 +268,15 @@ func (d *Decoder) bytes(n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.read += int64(n)
+	d.count(int64(n))
 	_, err = d.in.Discard(n)
 	return b, err
+}
+
+// count counts bytes that were read.
+func (d *Decoder) count(n int64) {
+	d.read += n
+	d.budget.Read(n)
 }
 
 // unsigned reads a number of n bytes.
@@ -264,7 +345,7 @@ func (d *Decoder) text(op byte) error {
 	}
 	b := make([]byte, size)
 	read, err := io.ReadFull(d.in, b)
-	d.read += int64(read)
+	d.count(int64(read))
 	if err != nil {
 		return err
 	}
@@ -321,10 +402,33 @@ func (d *Decoder) arrange(op byte) error {
 	if err != nil {
 		return err
 	}
+	keep(v)
 	return errors.Join(d.push(v), d.push(v))
 }
 
-const headBytes = 48 // of a list or dict
+// keep notes that the memo or another place of the stack has a value.
+func keep(v any) {
+	switch v := v.(type) {
+	case *List:
+		v.kept = true
+	case *Dict:
+		v.kept = true
+	}
+}
+
+const (
+	headBytes  = 64 // of a list or dict
+	tableBytes = 64 // of a key in the table of a dict
+)
+
+// pairBytes is what n keys and values take in a dict.
+func pairBytes(n int) int64 {
+	size := int64(n) * (slot + 16)
+	if n >= manyKeys {
+		size += int64(n) * tableBytes
+	}
+	return size
+}
 
 func (d *Decoder) newList(items []any) *List {
 	d.held += headBytes + int64(len(items))*slot
@@ -430,8 +534,9 @@ func (d *Decoder) items(to *Dict, values []any) error {
 				return errors.New("a dict with a key that is no text and no number")
 			}
 		}
-		to.Keys, to.Values = append(to.Keys, key), append(to.Values, values[i+1])
-		d.held += slot + 16
+		before := len(to.Keys)
+		to.set(key, values[i+1])
+		d.held += pairBytes(len(to.Keys)) - pairBytes(before)
 	}
 	return nil
 }
@@ -442,37 +547,45 @@ func (d *Decoder) use(top *Dict) {
 		return
 	}
 	d.release(top, releaseDepth)
-	top.Keys, top.Values = nil, nil
+	top.Keys, top.Values, top.places = nil, nil, nil
 	d.stack[len(d.stack)-1] = nil
 }
 
 // releaseDepth is how deep lists in a dict that is used up are looked at: sizes are lists in a list in a dict.
 const releaseDepth = 4
 
-// release counts what a value no longer keeps. What the memo has is kept.
+// release counts what a value no longer keeps, once, although the dict may have it twice. What the memo or the stack
+// has is kept: of the dict on top, which loses its items, only the head.
 func (d *Decoder) release(v any, depth int) {
 	if depth == 0 {
 		return
 	}
 	switch v := v.(type) {
 	case *Dict:
-		if v.kept && depth < releaseDepth {
-			return
-		}
-		d.held -= headBytes + int64(len(v.Keys))*(slot+16)
-		for _, item := range v.Values {
-			d.release(item, depth-1)
+		if d.free(&v.use) || depth == releaseDepth {
+			d.held -= pairBytes(len(v.Keys))
+			for _, item := range v.Values {
+				d.release(item, depth-1)
+			}
 		}
 	case *List:
-		if v.kept {
-			return
+		if d.free(&v.use) {
+			d.held -= int64(len(v.Items)) * slot
+			for _, item := range v.Items {
+				d.release(item, depth-1)
+			}
 		}
-		d.held -= headBytes + int64(len(v.Items))*slot
-		for _, item := range v.Items {
-			d.release(item, depth-1)
-		}
-		v.kept = true // the dict may have it twice
 	}
+}
+
+// free counts the head of a list or dict no more, and says whether it did.
+func (d *Decoder) free(u *use) bool {
+	if u.kept || u.freed {
+		return false
+	}
+	u.freed = true
+	d.held -= headBytes
+	return true
 }
 
 // put notes the value on top of the stack in the memo.
@@ -498,12 +611,7 @@ func (d *Decoder) put(op byte) error {
 		d.memo = append(d.memo, make([]any, grow)...)
 	}
 	v := d.stack[len(d.stack)-1]
-	switch v := v.(type) {
-	case *List:
-		v.kept = true
-	case *Dict:
-		v.kept = true
-	}
+	keep(v)
 	d.memo[at] = v
 	return nil
 }

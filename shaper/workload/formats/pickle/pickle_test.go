@@ -4,6 +4,7 @@ package pickle
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -110,11 +111,83 @@ func TestBombs(t *testing.T) {
 		"memo":     {0x80, 2, 'N', 'r', 0xff, 0xff, 0xff, 0x7f, '.'},
 		"put":      repeat("N", "\x94"),
 		"appended": repeat("]", "K\x01a"),
-		"set":      repeat("}", "K\x01K\x01s"),
+		"set":      pairs(limit / 8),
 	} {
 		_, err := NewDecoder(bytes.NewReader(data), limit, nil).Read()
 		if err == nil || !strings.Contains(err.Error(), "needs more than 1 MiB of memory") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// pairs is a pickle of a dict of n keys.
+func pairs(n int) []byte {
+	data := []byte("\x80\x02}")
+	for i := range n {
+		data = append(binary.LittleEndian.AppendUint32(append(data, 'J'), uint32(i)), "K\x01s"...)
+	}
+	return append(data, '.')
+}
+
+// Of equal keys the last value counts, as in Python 3.11: pickle.loads gives {'a': 3, 'b': 2}, and
+// {0: 1, ..., 39: 1, 5: 'x'} has 40 keys.
+func TestEqualKeys(t *testing.T) {
+	v, err := NewDecoder(strings.NewReader("\x80\x02}(U\x01aK\x01U\x01bK\x02U\x01aK\x03u."), 1<<20, nil).Read()
+	if err != nil || text(v) != "{a:3 b:2}" {
+		t.Errorf("%s, %v", text(v), err)
+	}
+	data := pairs(40)
+	data = append(data[:len(data)-1], "K\x05U\x01xs."...)
+	v, err = NewDecoder(bytes.NewReader(data), 1<<20, nil).Read()
+	d, ok := v.(*Dict)
+	if err != nil || !ok || len(d.Keys) != 40 || d.Get("5") != "x" || d.Get("39") != int64(1) || d.Get("40") != nil {
+		t.Errorf("%s, %v", text(v), err)
+	}
+}
+
+// What is used up is counted no more, once: a dict in the memo that is used up twice keeps its head, and what a tuple or
+// the memo has beside the dict that is used up is kept whole.
+func TestReleasedOnce(t *testing.T) {
+	const text, pair, inMemo = 16 + 1, slot + 16, 16
+	const list = headBytes
+	for name, test := range map[string]struct {
+		code string
+		want int64
+	}{
+		"once":         {"}(U\x01aK\x01u", list + slot + text},
+		"in the memo":  {"}q\x00(U\x01aK\x01u", list + slot + text + headBytes + inMemo},
+		"used twice":   {"}q\x00(U\x01aK\x01uh\x00(U\x01aK\x01u", list + 2*slot + 2*text + headBytes + inMemo},
+		"twice in one": {"}(U\x01a}2\x86u", list + slot + text + headBytes},
+		"of the memo": {"}(U\x01xK\x01uq\x00}(U\x01ah\x00u",
+			list + 2*slot + 2*text + headBytes + pair + inMemo},
+	} {
+		d := NewDecoder(strings.NewReader("\x80\x02]("+test.code+"e."), 1<<20,
+			func(d *Dict) bool { return d.Get("a") != nil })
+		if v, err := d.Read(); err != nil || d.held != test.want {
+			t.Errorf("%s: %d bytes are held, want %d (%v, %v)", name, d.held, test.want, v, err)
+		}
+	}
+}
+
+// Who looks at each part of a value makes no more than what was read allows, however often a part is in it.
+func TestWeigh(t *testing.T) {
+	long := "](" + strings.Repeat("K\x01", 10_000) + "eq\x00"
+	deep := "N" + strings.Repeat("\x85", 100) // a tuple in a tuple
+	for name, test := range map[string]struct{ code, want string }{
+		"once":           {long, ""},
+		"a few times":    {"](" + long + strings.Repeat("h\x00", 50) + "e", ""},
+		"many times":     {"](" + long + strings.Repeat("h\x00", 10_000) + "e", "what the file asks for needs more than"},
+		"a deep value":   {deep, "more than 64 deep"},
+		"shared doubles": {"]" + strings.Repeat("q\x00h\x00\x86", 60), "what the file asks for needs more than"},
+	} {
+		d := NewDecoder(strings.NewReader("\x80\x02"+test.code+"."), 1<<30, nil)
+		v, err := d.Read()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		err = d.Weigh(v)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
 }
