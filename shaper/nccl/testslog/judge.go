@@ -96,7 +96,9 @@ func (g *Given) FasterThan() Finding {
 }
 
 // SlowerThan is the cause of a time that is longer than the model's.
-func (g *Given) SlowerThan(got time.Duration) string { return cause(got, max(g.LastRank, g.Expected), *g) }
+func (g *Given) SlowerThan(got time.Duration) string {
+	return cause(got, max(g.LastRank, g.Expected), *g)
+}
 
 func impossible(g Given) string {
 	mean := ""

@@ -304,6 +304,8 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report.Collective, report.Iters = e.Bench.Collective.String(), e.Bench.Iters
 	report.Root, report.Seed = e.Bench.Root, e.Config.Seed
 	if log != nil {
+		report.RankCauses(ctx, e)
+		report.NameSlow()
 		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,
 			logNotes(log, &e.Config, info.NCCL))

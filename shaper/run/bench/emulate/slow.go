@@ -63,7 +63,7 @@ func pointsOf(times []loggedTime, indices []int) (points []testslog.Point) {
 	for _, k := range indices {
 		t := &times[k]
 		i := &t.forecast.Interval
-		p := testslog.Point{Size: t.call.size, Time: t.half.Time, Model: t.forecast.Time, Low: i.Low, High: i.High,
+		p := testslog.Point{Size: t.call.size, Time: t.half.Time, Model: t.forecast.expected(), Low: i.Low, High: i.High,
 			Alone: i.Alone}
 		if !i.Known() {
 			p.Low, p.High, p.Alone = 1/(1+testslog.SlowOff), 1+testslog.SlowOff, 1+testslog.SlowOff
@@ -71,6 +71,15 @@ func pointsOf(times []loggedTime, indices []int) (points []testslog.Point) {
 		points = append(points, p)
 	}
 	return points
+}
+
+// expected is the time that a measured one is compared with: the mean over the ranks, and without the time of nodes
+// that of the last rank, because the log does not tell how far ranks ran ahead.
+func (f *Forecast) expected() time.Duration {
+	if f.NodeTime != "" {
+		return f.Time
+	}
+	return max(f.Time, f.LastRank)
 }
 
 // nameStalls finds the stalls among slower times and dips of a log without the time of nodes.
@@ -117,8 +126,8 @@ func (r *Report) findSlow(times []loggedTime) {
 		if word != testslog.Slower && word != testslog.Stall && (word != testslog.Dip || r.NodeTime == "") {
 			continue
 		}
-		factor := float64(t.half.Time) / float64(max(t.forecast.Time, 1))
-		ms := (t.half.Time - t.forecast.Time).Seconds() * 1e3
+		factor := float64(t.half.Time) / float64(max(t.forecast.expected(), 1))
+		ms := (t.half.Time - t.forecast.expected()).Seconds() * 1e3
 		one := SlowRange{c.size, c.size, word, factor, factor, [2]float64{ms, ms}, nil, c.op}
 		if before := seen[c]; before != nil {
 			before.join(&one)
@@ -168,6 +177,15 @@ func (s *SlowRange) continuesWith(o *SlowRange, sizes []int64) bool {
 		!slices.ContainsFunc(sizes, func(size int64) bool { return size > s.To && size < o.From })
 }
 
+// NameSlow adds the slow ranges to the summary, the worst first.
+func (r *Report) NameSlow() {
+	var lines []string
+	for i := range r.Slow {
+		lines = append(lines, r.Slow[i].Text())
+	}
+	r.Summary = slices.Concat(lines, r.Summary)
+}
+
 // has says whether the range has this size.
 func (s *SlowRange) has(size int64) bool { return size >= s.From && size <= s.To }
 
@@ -185,7 +203,11 @@ func (s *SlowRange) Text() string {
 	for i, c := range s.Causes {
 		causes = append(causes, fmt.Sprintf("%d. %s", i+1, c.Text))
 	}
-	if causes == nil {
+	switch {
+	case causes == nil && s.Word == testslog.Slower:
+		return text + "; an algorithm or a protocol that NCCL chose for these sizes, one NIC or the rate of a NIC: NCCL_DEBUG=INFO " +
+			"with NCCL_DEBUG_SUBSYS=TUNING,NET says which it took"
+	case causes == nil:
 		return text
 	}
 	return text + "; likely: " + strings.Join(causes, "; ")

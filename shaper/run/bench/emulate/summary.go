@@ -18,17 +18,14 @@ import (
 // named is the maximum number of times that the summary names.
 const named = 3
 
-// summary says what the log shows: what a call costs beyond the network, the bandwidth of large calls, which times to
-// look at, and which ranges of sizes are slow, the worst first.
+// summary says in three lines what the log shows: what a call costs beyond the network, the bandwidth of large calls,
+// and which times to look at.
 func (r *Report) summary() []string {
 	first := "fixed cost: " + r.fixedText()
 	if r.NodeTime != "" {
 		first = "small calls: " + r.smallText()
 	}
 	all := []string{first, "bandwidth: " + r.bandwidthText(), "rows: " + r.rowsText()}
-	for i := range r.Slow {
-		all = append(all, r.Slow[i].Text())
-	}
 	return all
 }
 
