@@ -98,6 +98,7 @@ func readJSON(in io.Reader) (Log, error) {
 	if len(t.Rows) == 0 {
 		return Log{}, errors.New("the JSON has no whole result of nccl-tests")
 	}
+	t.joinCycles()
 	return Log{Tests: []Test{t}, JSON: true}, nil
 }
 

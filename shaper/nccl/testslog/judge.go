@@ -16,6 +16,7 @@ const (
 	AsExpected    Word = "as expected"
 	Slower        Word = "slower"
 	Dip           Word = "dip"    // slower than the sizes around it, which are in line with each other
+	Stall         Word = "stall"  // takes as many ms for several sizes
 	Faster        Word = "faster" // than the model of NCCL's schedule, but possible on the fabric
 	FasterTree    Word = "faster: probably NVLS/tree"
 	Impossible    Word = "impossible"    // no schedule is that fast on this fabric
@@ -26,7 +27,7 @@ const (
 
 // Words returns all judgements, from good to bad.
 func Words() []Word {
-	return []Word{AsExpected, Faster, FasterTree, Slower, Dip, Impossible, Wrong, Contradictory, NotJudged}
+	return []Word{AsExpected, Faster, FasterTree, Slower, Stall, Dip, Impossible, Wrong, Contradictory, NotJudged}
 }
 
 // Good says whether w confirms the fabric: nothing is wrong, and nothing is slower than it must be.
@@ -78,15 +79,25 @@ func Judge(got time.Duration, g Given) Finding {
 		return Finding{Impossible, impossible(g)}
 	case float64(got) > (1+off)*float64(last+g.Fixed+g.Steps):
 		return Finding{Slower, cause(got, last, g)}
-	case float64(got) < (1-off)*float64(g.Expected) && g.Ring:
-		return Finding{FasterTree, fmt.Sprintf("rings take %v here; a tree or NVLS sends fewer bytes between nodes",
-			round(g.Expected))}
 	case float64(got) < (1-off)*float64(g.Expected):
-		return Finding{Faster,
-			"possible on these links, but not with the algorithm, protocol, channels and buffers that NCCL takes " +
-				"here: another version or setting, or a lower latency"}
+		return g.FasterThan()
 	}
 	return Finding{Word: AsExpected}
+}
+
+// FasterThan is the finding of a time that is shorter than the model's.
+func (g *Given) FasterThan() Finding {
+	if g.Ring {
+		return Finding{FasterTree, fmt.Sprintf("rings take %v here; a tree or NVLS sends fewer bytes between nodes",
+			round(g.Expected))}
+	}
+	return Finding{Faster, "possible on these links, but not with the algorithm, protocol, channels and buffers that " +
+		"NCCL takes here: another version or setting, or a lower latency"}
+}
+
+// SlowerThan is the cause of a time that is longer than the model's.
+func (g *Given) SlowerThan(got time.Duration) string {
+	return cause(got, max(g.LastRank, g.Expected), *g)
 }
 
 func impossible(g Given) string {

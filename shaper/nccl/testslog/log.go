@@ -70,6 +70,8 @@ type Test struct {
 	Ranks int    // 0 if not known
 	Iters int    // timed iterations; 0 if not known
 	Nodes int    // hosts of the ranks; 0 if the log does not list all ranks
+	// Cycles is how many times the sizes were gone through (-N), if more than once. The times of Rows are medians of them.
+	Cycles int
 	// Programs is how many heads came before the first row. If it is more than one, the programs know nothing of each
 	// other: each has its own table.
 	Programs int

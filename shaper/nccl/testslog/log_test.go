@@ -56,11 +56,11 @@ verdict: VALID
 		{"no in-place form", "1048576 262144 float none -1 100.5 10.4 10.4 77 N/A N/A N/A N/A\n",
 			Test{Line: 1, Rows: []Row{{1, 1048576, 262144, "float", "none", -1, half(100.5, 10.4, 77), nil}},
 				Assumed: true}},
-		{"cut rows", "8 2 float sum\n8 2 float sum -1 5 1 1\n8 2 float sum -1 5 1 1 0\n8 2 float sum -1 5 1 1 0 6 1\n",
+		{"cut rows", "8 2 float sum\n8 2 float sum -1 5 1 1\n8 2 float sum -1 5 1 1 0\n16 4 float sum -1 5 1 1 0 6 1\n",
 			Test{
 				Line: 1,
 				Rows: []Row{{3, 8, 2, "float", "sum", -1, half(5, 1, 0), nil},
-					{4, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}},
+					{4, 16, 4, "float", "sum", -1, half(5, 1, 0), nil}},
 				Cut: []Line{{1, outOfPlaceCut}, {2, outOfPlaceCut}, {3, inPlaceCut}, {4, inPlaceCut}}, Assumed: true,
 			}},
 		{"rows that are none", wholeRow + "8 2 float sum -1 5 0 x 0\n", Test{

@@ -275,6 +275,9 @@ func (p *parser) end() (Log, error) {
 		return Log{}, errors.New("the log has no whole row of nccl-tests' table (size, count, type, ...)" +
 			cmp.Or(why, p.hint()))
 	}
+	for i := range p.log.Tests {
+		p.log.Tests[i].joinCycles()
+	}
 	p.log.Tests = merge(p.log.Tests)
 	return p.log, nil
 }

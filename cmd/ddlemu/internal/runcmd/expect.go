@@ -94,9 +94,8 @@ GPU, the nodes, the threads and the version of NCCL are those of the log, where 
 says something else. If it is known what nodes with that kind of GPU take, the model has
 it, and each row says what limits it. Else, and with --node-time=off, it fits one fixed
 cost per call beyond the network (launch and proxies) to the small calls. For each time
-it says whether it is as expected (within 10 %), slower, a dip (below 80 % of
-the bandwidth of the next smaller and larger sizes), faster, or impossible on this
-fabric, with the likely cause, and whether the row has wrong elements or contradicts
+it says whether it is as expected, slower, a stall (as many milliseconds for several sizes),
+a dip, faster, or impossible on this fabric, with the likely cause, and whether the row has wrong elements or contradicts
 itself. An AllReduce that is faster than rings is "faster: probably NVLS/tree".
 Algorithm, protocol and channels are those of NCCL here, because the log does not have
 them. A time is slower if it exceeds that of the last rank in the model, the fixed cost
@@ -304,6 +303,8 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report.Collective, report.Iters = e.Bench.Collective.String(), e.Bench.Iters
 	report.Root, report.Seed = e.Bench.Root, e.Config.Seed
 	if log != nil {
+		report.RankCauses(ctx, e)
+		report.NameSlow()
 		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,
 			logNotes(log, &e.Config, info.NCCL))

@@ -10,7 +10,6 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
@@ -29,7 +28,7 @@ func (o *expectOptions) place(g *cli.Global, log *emulate.Log) (notes []string, 
 	s := log.System()
 	o.nodeTimeIfKnown, o.oneThread = !o.nodeTimeOff(g), s.GPUsPerThread > 1
 	if s.NCCL != "" && (o.Soft || !locate.HasGPU()) { // with a GPU, or a path, --nccl has another meaning
-		if err := o.setUnlessGiven("the log's", "nccl", clusterOf(s).NearestNCCL()); err != nil {
+		if err := o.setUnlessGiven("the log's", "nccl", validate.ClusterOf(s).NearestNCCL()); err != nil {
 			return nil, err
 		}
 	}
@@ -84,21 +83,9 @@ func noTime(kind string) string {
 		"(docs/node-time.md)", kind)
 }
 
-// clusterOf is the system of a log as the head of a table says it.
-func clusterOf(s testslog.System) *validate.Cluster {
-	c := &validate.Cluster{NCCL: s.NCCL, Launch: validate.Processes, RanksPerProcess: s.Threads * s.GPUsPerThread}
-	switch {
-	case s.GPUsPerThread > 1:
-		c.Launch = validate.OneThread
-	case s.Threads > 1:
-		c.Launch = validate.Threads
-	}
-	return c
-}
-
 // logNotes say how the log's measurement differs from what is calculated.
 func logNotes(log *emulate.Log, c *configs.Fabric, nccl string) []string {
-	notes := (&validate.Table{Cluster: *clusterOf(log.System())}).Remarks(nccl)
+	notes := (&validate.Table{Cluster: *validate.ClusterOf(log.System())}).Remarks(nccl)
 	if c.GPU != nil && c.GPU.Time == nil {
 		notes = append(notes, noTime(c.GPU.Name))
 	}

@@ -131,7 +131,7 @@ note: no line of the log names the columns: those of nccl-tests since 2022 were 
 
 fixed cost: not known, as no part of the log takes the same time for several sizes: all time counts as the network's
 bandwidth: 3.5 GB/s busbw at 1048576 bytes, 153 % of what Ring Simple gives on this fabric: traffic went around the network, or the profile is not this cluster's
-rows: 9 times: 2 as expected, 1 slower, 1 impossible, 1 wrong, 1 contradictory, 3 not judged; look at line 2 (1048576 bytes out of place, wrong), line 2 (1048576 bytes in place, contradictory), line 3 (1048576 bytes out of place, slower) and 4 more; measure again before anything else: wrong or edited rows prove nothing
+rows: 9 times: 2 as expected, 1 slower, 1 impossible, 1 wrong, 1 contradictory, 3 not judged; look at line 2 (1048576 bytes out of place, wrong), line 2 (1048576 bytes in place, contradictory), line 3 (1048576 bytes in place, impossible) and 3 more; measure again before anything else: wrong or edited rows prove nothing
 `
 	if want := "\n1 row cut:\nline 5: the row is cut before its in-place half ends\n" + below + aheadNote +
 		summary; !strings.HasSuffix(out.String(), want) {

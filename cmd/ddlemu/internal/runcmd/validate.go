@@ -27,6 +27,7 @@ type validateOptions struct {
 	BenchOptions
 	Model, All bool
 	Apart      string
+	Intervals  string
 	Predicted  []string
 	pictures   pictures
 	// kind is the file of the kind of GPU that takes the place of the table's; "" for a kind that is built in.
@@ -42,6 +43,9 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Apart, "apart", "",
 		"with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
 			"sum up")
+	fs.StringVar(&o.Intervals, "intervals", "",
+		"with --all and --model: `file` for the intervals in which the times of healthy clusters are, by the errors of "+
+			"the tables; it replaces the file")
 	fs.StringArrayVar(&o.Predicted, "predicted", nil,
 		"with --all and --model: `file` of \"ddlemu fit --predict\": its predictions take the place of what is "+
 			"calculated with figures that were fitted to the same rows; may be repeated")
@@ -108,8 +112,8 @@ far, and the verdict is incomplete.
 			if o.All {
 				return runValidateAll(cmd.Context(), g, &o, args)
 			}
-			if o.Apart != "" || len(o.Predicted) > 0 {
-				return cli.BadInput("--apart and --predicted are for --all: see `ddlemu validate --help`")
+			if o.Apart != "" || o.Intervals != "" || len(o.Predicted) > 0 {
+				return cli.BadInput("--apart, --intervals and --predicted are for --all: see `ddlemu validate --help`")
 			}
 			if len(args) > 1 {
 				return cli.BadInput("validate takes one table, with --all several: see `ddlemu validate --help`")

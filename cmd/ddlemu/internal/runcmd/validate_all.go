@@ -87,8 +87,8 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	if g.Fabric != "" {
 		return cli.BadInput("--fabric: with --all each table has its own fabric: leave it out")
 	}
-	if len(o.Predicted) > 0 && !o.Model {
-		return cli.BadInput("--predicted is for --model: the figures are those of the model")
+	if (len(o.Predicted) > 0 || o.Intervals != "") && !o.Model {
+		return cli.BadInput("--predicted and --intervals are for --model: the figures are those of the model")
 	}
 	within, err := o.budget()
 	if err != nil {
@@ -125,6 +125,9 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	}
 	if len(a.reports) > 0 {
 		err = errors.Join(err, o.pictures.write(pictures, a.reports))
+	}
+	if o.Intervals != "" && err == nil {
+		err = writeIntervals(o.Intervals, board)
 	}
 	if g.JSON {
 		err = errors.Join(err, g.PrintJSON(board))

@@ -3,9 +3,7 @@
 package emulate
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -21,10 +19,10 @@ func (l *Log) Choose(c nccl.Collective) error {
 	var found *testslog.Test
 	for i := range tests {
 		t := &tests[i]
-		if fits(t, c) != nil {
+		if t.Fits(c) != nil {
 			continue
 		}
-		if found == nil || !likely(found, c) && likely(t, c) {
+		if found == nil || !found.Likely(c) && t.Likely(c) {
 			found = t
 		}
 	}
@@ -32,20 +30,20 @@ func (l *Log) Choose(c nccl.Collective) error {
 		if len(tests) > 1 {
 			return fmt.Errorf("it has %d tables, and none is of %v: %s", len(tests), c, l.others(nil))
 		}
-		return fits(&tests[0], c)
+		return tests[0].Fits(c)
 	}
 	l.table = found
 	return nil
 }
 
 // Each returns a log for each table, with the collective that it is of: the one that it names, else the one that its
-// rows show, with c before others. Tables of which the collective is not known are left out; [Log.Notes] of the first
-// one names them.
-func (l *Log) Each(c nccl.Collective) (logs []*Log, collectives []nccl.Collective, err error) {
+// rows show, with those of prefer before others. Tables of which the collective is not known are left out; [Log.Notes]
+// of the first one names them.
+func (l *Log) Each(prefer ...nccl.Collective) (logs []*Log, collectives []nccl.Collective, err error) {
 	var unknown []string
 	for i := range l.all.Tests {
 		t := &l.all.Tests[i]
-		of, err := collectiveOf(t, c)
+		of, err := t.Collective(prefer...)
 		if err != nil {
 			unknown = append(unknown, fmt.Sprintf("line %d%s: %v", t.Line, nameOf(t), err))
 			continue
@@ -53,84 +51,10 @@ func (l *Log) Each(c nccl.Collective) (logs []*Log, collectives []nccl.Collectiv
 		logs, collectives = append(logs, &Log{table: t, all: l.all, each: true}), append(collectives, of)
 	}
 	if len(logs) == 0 {
-		return nil, nil, fmt.Errorf("no table names its collective or can be of %v: %s", c, l.others(nil))
+		return nil, nil, fmt.Errorf("no table names its collective, or shows it by its rows: name the collective (%s)", unknown[0])
 	}
 	logs[0].first, logs[0].unknown = true, strings.Join(unknown, "; ")
 	return logs, collectives, nil
-}
-
-// collectiveOf is the collective of a table: the one that it names, else c if it can be of that, else the only one
-// that it can be of. The error says why the table is not judged.
-func collectiveOf(t *testslog.Test, c nccl.Collective) (of nccl.Collective, err error) {
-	if t.Name != "" {
-		if of, err = nccl.ParseCollective(t.Name); err == nil {
-			err = fits(t, of)
-		}
-		return of, err
-	}
-	can := func(c nccl.Collective) bool { return fits(t, c) == nil && likely(t, c) }
-	if can(c) {
-		return c, nil
-	}
-	n := 0
-	for i := range nccl.Collectives() {
-		if can(nccl.Collective(i)) {
-			of, n = nccl.Collective(i), n+1
-		}
-	}
-	if n != 1 {
-		err = errors.New("no line says of which collective")
-	}
-	return of, err
-}
-
-// fits says why a table cannot be of a collective, nil if it can. nccl-tests writes none, or nothing, if nothing is
-// reduced; but sendrecv_perf goes through its operators as the reductions do.
-func fits(t *testslog.Test, c nccl.Collective) error {
-	if t.CPUTime {
-		return fmt.Errorf("line %d: the times are those of the host's threads (-C): measure without it", t.Line)
-	}
-	if t.Name != "" {
-		if of, err := nccl.ParseCollective(t.Name); err != nil || of != c {
-			return fmt.Errorf("line %d: the table is of %s, not of %v: give the log's collective", t.Line, t.Name, c)
-		}
-	}
-	for _, r := range t.Rows {
-		reduces := r.Op != "none" && r.Op != ""
-		if reduces == c.Reduces() || c == nccl.SendRecv {
-			continue
-		}
-		if r.Op == "" {
-			return fmt.Errorf("line %d: a table without redop is not of %v: give the log's collective", r.Line, c)
-		}
-		return fmt.Errorf("line %d: redop %s is not of %v: give the log's collective", r.Line, r.Op, c)
-	}
-	return nil
-}
-
-// likely says whether roots and bandwidths of a table that names no collective are those of c.
-func likely(t *testslog.Test, c nccl.Collective) bool {
-	if t.Name != "" {
-		return true
-	}
-	inPlace, unchecked := 0, 0
-	for i := range t.Rows {
-		r := &t.Rows[i]
-		if r.Root >= 0 != c.Rooted() {
-			return false
-		}
-		if t.Ranks > 0 && math.Abs(r.Ratio()-c.BusFactor(t.Ranks)) > 0.03 { // false for NaN
-			return false
-		}
-		if r.InPlace != nil && r.OutOfPlace.Wrong >= 0 {
-			inPlace++
-			if r.InPlace.Wrong < 0 {
-				unchecked++
-			}
-		}
-	}
-	// Since 2.13.1 nccl-tests does not check these two in place.
-	return inPlace == 0 || (unchecked == inPlace) == !c.HasInPlace()
 }
 
 // Notes say what of the log is not judged, and what was taken for granted.
@@ -147,6 +71,9 @@ func (l *Log) Notes() (notes []string) {
 	}
 	if l.unknown != "" {
 		add(1, "not judged is %s", l.unknown)
+	}
+	if t.Cycles > 1 {
+		add(1, "%s", testslog.CyclesNote(t.Cycles))
 	}
 	if t.Assumed {
 		add(1,

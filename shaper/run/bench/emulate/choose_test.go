@@ -206,7 +206,7 @@ func TestEach(t *testing.T) {
 	}
 	_, second, _ := strings.Cut(unnamed, "15.73 0\n")
 	if _, _, err := readLog(t, second).Each(nccl.AllToAll); err == nil ||
-		!strings.Contains(err.Error(), "no table names its collective or can be of alltoall") {
+		!strings.Contains(err.Error(), "no table names its collective, or shows it by its rows: name the collective") {
 		t.Errorf("%v", err)
 	}
 }

@@ -29,6 +29,10 @@ type Forecast struct {
 	Problem string
 	// NodeTime is the kind of GPU whose time is in the expectation, "" if nodes cost nothing.
 	NodeTime string
+	// Nodes is how many have ranks.
+	Nodes int
+	// Interval is how far healthy clusters may be from the time; it is known with the time of nodes only.
+	Interval configs.Interval
 	// Tuner is the tuner that chooses on the real cluster and that ddlemu does not have, "" if there is none.
 	Tuner string
 	// Seeds are the times with other seeds, nil if they were not asked for or are not known.
@@ -139,6 +143,10 @@ func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 // forecasts calculates each call from NCCL's decision on it, several calls at once. If ctx ends, it returns those that
 // are done.
 func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
+	intervals, err := configs.Intervals()
+	if err != nil {
+		return nil, err
+	}
 	all := make([]*Forecast, len(decided))
 	var next, done atomic.Int64
 	first := expected.New(f, o.Node(f), o.Variable)
@@ -150,8 +158,10 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
 			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
 				row := o.forecast(ctx, times, decided[i])
+				row.Nodes = o.Nodes(&f.Config)
 				if f.Config.NodeTime {
 					row.NodeTime = f.Config.GPUName()
+					row.Interval = configs.FindInterval(intervals, row.NodeTime, row.Nodes, row.Case.Size)
 				}
 				if ctx.Err() != nil {
 					return

@@ -3,7 +3,10 @@
 package emulate
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -28,7 +31,7 @@ func (t *loggedTime) modelled() bool {
 }
 
 func (t *loggedTime) sample() testslog.Sample {
-	return testslog.Sample{Size: t.call.size, Time: t.half.Time, Network: t.forecast.Time, Spread: t.forecast.spread()}
+	return testslog.Sample{Size: t.call.size, Time: t.half.Time, Network: t.forecast.Time, Spread: t.forecast.Spread}
 }
 
 // judgeLog judges each time of the log: first alone, then with the fixed cost of all, then against its neighbours.
@@ -45,14 +48,20 @@ func (r *Report) judgeLog(log *Log, rows []Forecast, byCall map[loggedCall]*Fore
 	if r.NodeTime == "" {
 		steps = stepCost(rows)
 	}
-	comparisons := compareNeighbours(times, fixed.Cost)
-	for i := range times {
-		t := &times[i]
-		if t.modelled() {
-			t.found = testslog.Judge(t.half.Time, t.forecast.given(fixed.Cost, steps)).Against(comparisons[i])
+	if r.NodeTime != "" {
+		r.judgeByIntervals(times)
+	} else {
+		comparisons := compareNeighbours(times, fixed.Cost)
+		for i := range times {
+			t := &times[i]
+			if t.modelled() {
+				t.found = testslog.Judge(t.half.Time, t.forecast.given(fixed.Cost, steps)).Against(comparisons[i])
+			}
 		}
+		nameStalls(times)
+		r.explain(times, fixed.Cost)
 	}
-	r.explain(times, fixed.Cost)
+	r.findSlow(times)
 	for i := range times {
 		r.Log = append(r.Log, times[i].judged(fixed.Cost))
 	}
@@ -165,21 +174,31 @@ func (t *loggedTime) check(ranks int) {
 	}
 }
 
-// compareNeighbours compares the times of each operator, in place and out of place separately.
-func compareNeighbours(times []loggedTime, fixed time.Duration) []testslog.Comparison {
+// bySeries are the indices of times that differ in size alone, in the order of size: those of each operator, in place
+// and out of place separately.
+func bySeries(times []loggedTime, belongs func(*loggedTime) bool) [][]int {
 	type series struct {
 		op      nccl.RedOp
 		inPlace bool
 	}
 	members := map[series][]int{}
 	for i := range times {
-		if t := &times[i]; t.modelled() {
+		if t := &times[i]; belongs(t) {
 			s := series{t.call.op, t.inPlace}
 			members[s] = append(members[s], i)
 		}
 	}
+	all := slices.Collect(maps.Values(members))
+	for _, indices := range all {
+		slices.SortStableFunc(indices, func(a, b int) int { return cmp.Compare(times[a].call.size, times[b].call.size) })
+	}
+	return all
+}
+
+// compareNeighbours compares the times of each series.
+func compareNeighbours(times []loggedTime, fixed time.Duration) []testslog.Comparison {
 	all := make([]testslog.Comparison, len(times))
-	for _, indices := range members {
+	for _, indices := range bySeries(times, (*loggedTime).modelled) {
 		var samples []testslog.Sample
 		for _, i := range indices {
 			samples = append(samples, times[i].sample())
@@ -224,27 +243,21 @@ func (f *Forecast) latencyUS() float64 {
 		Proto: f.Case.Decision.Proto}]
 }
 
-// nodeSpread is by how much the time of a node may be off beside [testslog.SlowOff], as a fraction. Together they are
-// 25 %. The 90th percentile of the errors of rows that the model predicts without them is below that
-// (docs/validation.md, "How near the model is").
-const nodeSpread = 0.15
-
-// spread is the possible deviation of the expected time, as a fraction. What the bytes on links determine has none of
-// the time of nodes.
-func (f *Forecast) spread() float64 {
-	if f.NodeTime == "" || 2*f.BusiestHop >= f.LastRank {
-		return f.Spread
-	}
-	return f.Spread + nodeSpread
-}
-
 func (f *Forecast) given(fixed, steps time.Duration) testslog.Given {
 	return testslog.Given{
-		Expected: f.Time, LastRank: f.LastRank, Spread: f.spread(), BusiestHop: f.BusiestHop, Bound: f.Bound,
+		Expected: f.Time, LastRank: f.LastRank, Spread: f.Spread, BusiestHop: f.BusiestHop, Bound: f.Bound,
 		Least: f.Least(),
 		Fixed: fixed, Steps: steps, Limit: f.limitText(),
-		Ring: f.Case.Collective == nccl.AllReduce && f.Case.Decision != nil && f.Case.Decision.Algo == nccllog.AlgoRing,
+		Ring: f.ringSendsMore(),
 	}
+}
+
+// ringSendsMore says whether the model plays an AllReduce by rings that a tree or NVLS would send fewer bytes for: if
+// the bytes determine its time, and a node has several ranks, each of whose shares a ring sends from node to node.
+func (f *Forecast) ringSendsMore() bool {
+	c := &f.Case
+	return c.Collective == nccl.AllReduce && c.Decision != nil && c.Decision.Algo == nccllog.AlgoRing &&
+		c.Ranks > 2 && c.Ranks > f.Nodes && 2*max(f.BusiestHop, f.Bound) >= f.LastRank
 }
 
 // limitText names what limits the call, if the model has the time of nodes.
@@ -268,6 +281,9 @@ func (t *loggedTime) judged(fixed time.Duration) JudgedTime {
 	j.Algo, j.Proto, j.Channels, j.BoundUS, j.Limit = row.Algo, row.Proto, row.Channels, row.BoundUS, row.Limit
 	if t.forecast.Known {
 		j.ExpectedUS, j.LastUS = *row.ExpectedUS, *row.LastUS
+		if i := &t.forecast.Interval; i.Known() {
+			j.LowUS, j.HighUS = i.Low*j.ExpectedUS, i.High*j.ExpectedUS
+		}
 		j.WithFixed = units.Microseconds(t.forecast.Time + fixed)
 	}
 	return j

@@ -122,7 +122,7 @@ func operators(rows []testslog.Row, given []nccl.RedOp) ([]nccl.RedOp, error) {
 
 // agree checks that the table can be of b's collective, and copies its ranks and iterations to b.
 func (l *Log) agree(b *bench.Config, given Flags) error {
-	if err := fits(l.table, b.Collective); err != nil {
+	if err := l.table.Fits(b.Collective); err != nil {
 		return err
 	}
 	for _, n := range []struct {

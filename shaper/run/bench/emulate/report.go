@@ -31,6 +31,7 @@ type Report struct {
 	Seed       uint64          `json:"seed"`  // of the random draws
 	Rows       []ReportRow     `json:"rows"`
 	Log        []JudgedTime    `json:"log,omitempty"`
+	Slow       []SlowRange     `json:"slow,omitempty"`       // sizes of the log that take too long, the worst first
 	Fixed      *FixedCost      `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
 	NodeTime   string          `json:"node_time,omitempty"`  // the kind of GPU whose time is in the expected times
 	// of the log: its fixed cost, its bandwidth, what to look at
@@ -61,17 +62,19 @@ type FixedCost struct {
 
 // ReportRow is the forecast of one row.
 type ReportRow struct {
-	Size       int64    `json:"size"`
-	Count      int64    `json:"count"`
-	Type       string   `json:"type"`
-	RedOp      string   `json:"redop"` // none if nothing is reduced
-	Algo       string   `json:"algo"`
-	Proto      string   `json:"proto"`
-	Channels   int      `json:"channels"`    // that the call uses; 0 if not known
-	ExpectedUS *float64 `json:"expected_us"` // the mean over ranks; null if not known: then problem says why
-	BusBW      *float64 `json:"busbw_gbs"`   // null also if the call takes no time
-	LastUS     *float64 `json:"last_rank_us"`
-	BusiestUS  *float64 `json:"busiest_hop_us"` // 0 if links have no rate
+	Size     int64  `json:"size"`
+	Count    int64  `json:"count"`
+	Type     string `json:"type"`
+	RedOp    string `json:"redop"` // none if nothing is reduced
+	Algo     string `json:"algo"`
+	Proto    string `json:"proto"`
+	Channels int    `json:"channels"` // that the call uses; 0 if not known
+	// Interval is how far healthy clusters are from the expected time; null without the time of nodes.
+	Interval   *configs.Interval `json:"interval,omitempty"`
+	ExpectedUS *float64          `json:"expected_us"` // the mean over ranks; null if not known: then problem says why
+	BusBW      *float64          `json:"busbw_gbs"`   // null also if the call takes no time
+	LastUS     *float64          `json:"last_rank_us"`
+	BusiestUS  *float64          `json:"busiest_hop_us"` // 0 if links have no rate
 	// Busiest is the hop of that time; null if links have no rate, and if no message crosses any.
 	Busiest *bench.BusyHop `json:"busiest_hop,omitempty"`
 	BoundUS float64        `json:"bound_us"` // of the last rank; 0 if links have no rate
@@ -92,21 +95,24 @@ type Seeded struct {
 
 // JudgedTime is one time of the log.
 type JudgedTime struct {
-	Line       int           `json:"line"`
-	Size       int64         `json:"size"`
-	InPlace    bool          `json:"inplace"`
-	Algo       string        `json:"algo"` // of NCCL here, as in ReportRow; the log does not have it
-	Proto      string        `json:"proto"`
-	Channels   int           `json:"channels"` // 0 if not known
-	TimeUS     float64       `json:"time_us"`
-	BusBW      float64       `json:"busbw_gbs"`   // of the log
-	ExpectedUS float64       `json:"expected_us"` // of the model; this and the next are 0 if not known
-	LastUS     float64       `json:"last_rank_us"`
-	WithFixed  float64       `json:"with_fixed_us"` // ExpectedUS with the fixed cost, which is 0 with the time of nodes
-	BoundUS    float64       `json:"bound_us"`
-	Limit      *bench.Limit  `json:"limit,omitempty"`
-	Word       testslog.Word `json:"judgement"`
-	Cause      string        `json:"cause,omitempty"`
+	Line       int     `json:"line"`
+	Size       int64   `json:"size"`
+	InPlace    bool    `json:"inplace"`
+	Algo       string  `json:"algo"` // of NCCL here, as in ReportRow; the log does not have it
+	Proto      string  `json:"proto"`
+	Channels   int     `json:"channels"` // 0 if not known
+	TimeUS     float64 `json:"time_us"`
+	BusBW      float64 `json:"busbw_gbs"`   // of the log
+	ExpectedUS float64 `json:"expected_us"` // of the model; this and the next are 0 if not known
+	LastUS     float64 `json:"last_rank_us"`
+	WithFixed  float64 `json:"with_fixed_us"` // ExpectedUS with the fixed cost, which is 0 with the time of nodes
+	BoundUS    float64 `json:"bound_us"`
+	// LowUS and HighUS are the interval in which the times of healthy clusters are; 0 without the time of nodes.
+	LowUS  float64       `json:"low_us,omitempty"`
+	HighUS float64       `json:"high_us,omitempty"`
+	Limit  *bench.Limit  `json:"limit,omitempty"`
+	Word   testslog.Word `json:"judgement"`
+	Cause  string        `json:"cause,omitempty"`
 }
 
 // NewReport reports rows, and judges log by them if it is not nil.
@@ -162,6 +168,9 @@ func (f *Forecast) row() ReportRow {
 		}
 		if f.Limit.By != "" {
 			row.Limit = &f.Limit
+		}
+		if f.Interval.Known() {
+			row.Interval = &f.Interval
 		}
 		if f.Time > 0 {
 			row.BusBW = new(float64(f.Case.Size) * f.Case.Collective.PortFactor(f.Case.Ranks) / float64(f.Time))

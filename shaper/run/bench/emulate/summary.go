@@ -4,10 +4,13 @@ package emulate
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
@@ -22,7 +25,8 @@ func (r *Report) summary() []string {
 	if r.NodeTime != "" {
 		first = "small calls: " + r.smallText()
 	}
-	return []string{first, "bandwidth: " + r.bandwidthText(), "rows: " + r.rowsText()}
+	all := []string{first, "bandwidth: " + r.bandwidthText(), "rows: " + r.rowsText()}
+	return all
 }
 
 func (r *Report) fixedText() string {
@@ -39,9 +43,6 @@ func (r *Report) fixedText() string {
 	}
 }
 
-// smallOff is by which factor small calls may differ from the model: by as much as a row that is judged.
-const smallOff = 1 + testslog.SlowOff + nodeSpread
-
 // smallText compares the calls whose time is that of launches and latencies with the time of nodes.
 func (r *Report) smallText() string {
 	s := r.small
@@ -50,13 +51,26 @@ func (r *Report) smallText() string {
 	}
 	text := fmt.Sprintf("%.1f us, %.0f %% of what nodes with %s take in the model (%s up to %d bytes)",
 		units.Microseconds(s.Time), 100*s.Ratio, r.NodeTime, units.Count(s.Times, "time"), s.UpTo)
+	low, high := r.smallInterval()
 	switch {
-	case s.Ratio > smallOff:
+	case s.Ratio > high:
 		return text + ": a slow launch or host, another version of NCCL, or a latency that the profile does not have"
-	case s.Ratio*smallOff < 1:
+	case s.Ratio < low:
 		return text + ": another version or algorithm of NCCL, or a lower latency than the profile's"
 	}
 	return text
+}
+
+// smallInterval is the interval of the smallest row, relative to the model.
+func (r *Report) smallInterval() (low, high float64) {
+	low, high = 1/(1+testslog.SlowOff), 1+testslog.SlowOff
+	size := int64(math.MaxInt64)
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Interval != nil && row.Size < size {
+			size, low, high = row.Size, row.Interval.Low, row.Interval.High
+		}
+	}
+	return low, high
 }
 
 // bandwidthText compares the largest size that the model knows.
@@ -77,6 +91,11 @@ func (r *Report) bandwidthText() string {
 	share := best.WithFixed / best.TimeUS
 	text := fmt.Sprintf("%.1f GB/s busbw at %d bytes, %.0f %% of what %s on this fabric", best.BusBW, best.Size,
 		100*share, best.schedule())
+	if best.HighUS > 0 {
+		perUS := best.BusBW * best.TimeUS
+		text = fmt.Sprintf("%.1f GB/s busbw at %d bytes; %s on this fabric %s GB/s", best.BusBW, best.Size,
+			best.schedule(), span(perUS/best.HighUS, perUS/best.LowUS))
+	}
 	switch best.Word {
 	case testslog.Slower:
 		return text + ": check the rate and the error counters of each link, and that every NIC is in use"
@@ -116,6 +135,10 @@ func (r *Report) rowsText() string {
 	if len(bad) == 0 {
 		return text + "; nothing to look at"
 	}
+	bad = slices.DeleteFunc(bad, func(j *JudgedTime) bool { return r.inRange(j) })
+	if len(bad) == 0 {
+		return text + r.advice(count)
+	}
 	var lines []string
 	for _, j := range bad[:min(len(bad), named)] {
 		lines = append(lines, fmt.Sprintf("line %d (%d bytes %s, %s)", j.Line, j.Size, bench.Place(j.InPlace), j.Word))
@@ -127,6 +150,12 @@ func (r *Report) rowsText() string {
 	return text + r.advice(count)
 }
 
+// inRange says whether a range of slow sizes has a time.
+func (r *Report) inRange(j *JudgedTime) bool {
+	slow := j.Word == testslog.Slower || j.Word == testslog.Stall || j.Word == testslog.Dip
+	return slow && slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.has(j.Size) })
+}
+
 // advice says what to try next about the times that were counted.
 func (r *Report) advice(count map[testslog.Word]int) string {
 	switch {
@@ -135,7 +164,9 @@ func (r *Report) advice(count map[testslog.Word]int) string {
 	case count[testslog.Impossible] > 0:
 		return "; give the profile and the nodes of the cluster that was measured"
 	case count[testslog.Slower] > r.explained:
-		return "; " + slowerAdvice(r.collective)
+		return "; " + r.slowerAdvice(r.collective)
+	case count[testslog.Stall] > 0:
+		return "; look for retransmissions (the counters of NICs and switches), and what else runs on the hosts"
 	case count[testslog.Dip] > 0 && r.collective.IsP2P():
 		return "; measure it again: a dip that stays is often congestion, where several flows share a link or arrive " +
 			"at one NIC"
@@ -147,9 +178,26 @@ func (r *Report) advice(count map[testslog.Word]int) string {
 	return ""
 }
 
+// slowByRings says whether NCCL takes rings for all slower times.
+func (r *Report) slowByRings() bool {
+	rings := 0
+	for i := range r.Log {
+		switch j := &r.Log[i]; {
+		case j.Word != testslog.Slower:
+		case j.Algo != nccllog.AlgoRing:
+			return false
+		default:
+			rings++
+		}
+	}
+	return rings > 0
+}
+
 // slowerAdvice is what to try about slower times. NCCL_ALGO has a part only where NCCL has several algorithms.
-func slowerAdvice(c nccl.Collective) string {
+func (r *Report) slowerAdvice(c nccl.Collective) string {
 	switch {
+	case r.slowByRings():
+		return "try each pair of nodes: the times that are slower are those of rings already"
 	case c.IsP2P():
 		return "try each pair of nodes with sendrecv, which has one flow in each direction: NCCL_ALGO has no part in " +
 			"sends and receives"

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 )
 
 // OneNode is the profile of a table of one node, whose traffic crosses no link.
@@ -116,6 +117,9 @@ func (c *Cluster) OtherNCCL(here string) string {
 func (t *Table) Remarks(nccl string) (notes []string) {
 	if text := t.OtherNCCL(nccl); text != "" {
 		notes = append(notes, text)
+	}
+	if t.Cycles > 1 {
+		notes = append(notes, testslog.CyclesNote(t.Cycles))
 	}
 	if t.RanksPerProcess > 1 {
 		notes = append(notes, fmt.Sprintf(

@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 )
 
 // fromLog makes a table of a log of nccl-tests, of its times out of place. Lines "# key: value" may say what the log
-// does not: before 2.16.7 its collective. isLog is false if the text has no row of nccl-tests.
+// does not, such as the fabric, and win over what it says. isLog is false if the text has no row of nccl-tests.
 func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	log, err := testslog.Read(bytes.NewReader(text))
 	if err != nil {
@@ -32,12 +33,9 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 		return nil, true, fmt.Errorf("the log has %d values out of bounds: its times are not those of the collective",
 			test.OutOfBounds)
 	}
-	if test.Name != "" {
-		if t.Collective, err = nccl.ParseCollective(test.Name); err != nil {
-			return nil, true, err
-		}
+	if err := t.learn(test); err != nil {
+		return nil, true, err
 	}
-	t.Ranks, t.Nodes = test.Ranks, test.Nodes
 	if len(test.Rows) > 0 {
 		if err := t.setType(test.Rows[0].Type); err != nil {
 			return nil, true, fmt.Errorf("line %d: %w", test.Rows[0].Line, err)
@@ -45,6 +43,11 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	}
 	if err := t.setKeys(text); err != nil {
 		return nil, true, err
+	}
+	if t.Collective < 0 {
+		if t.Collective, err = test.Collective(); err != nil {
+			return nil, true, fmt.Errorf("%w: add a line \"# collective: NAME\" before it", err)
+		}
 	}
 	if err := t.complete(); err != nil {
 		return nil, true, err
@@ -71,4 +74,36 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 		return nil, true, errors.New("the log has no row that moves bytes")
 	}
 	return t, true, nil
+}
+
+// learn takes what a log says of its measurement.
+func (t *Table) learn(test *testslog.Test) (err error) {
+	if test.Name != "" {
+		if t.Collective, err = nccl.ParseCollective(test.Name); err != nil {
+			return err
+		}
+	}
+	t.Ranks, t.Nodes, t.Cycles = test.Ranks, test.Nodes, test.Cycles
+	s := &test.System
+	if t.GPU, _, err = configs.KindOfProduct(s.GPU); err != nil {
+		return err
+	}
+	t.NCCL = s.NCCL
+	if s.Threads*s.GPUsPerThread > 1 {
+		of := ClusterOf(*s)
+		t.Launch, t.RanksPerProcess = of.Launch, of.RanksPerProcess
+	}
+	return nil
+}
+
+// ClusterOf is the system of a log as the head of a table says it.
+func ClusterOf(s testslog.System) *Cluster {
+	c := &Cluster{NCCL: s.NCCL, Launch: Processes, RanksPerProcess: s.Threads * s.GPUsPerThread}
+	switch {
+	case s.GPUsPerThread > 1:
+		c.Launch = OneThread
+	case s.Threads > 1:
+		c.Launch = Threads
+	}
+	return c
 }

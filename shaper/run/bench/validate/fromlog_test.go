@@ -30,7 +30,7 @@ func TestReadLog(t *testing.T) {
 	got, err := Read(strings.NewReader("# system: two GPUs\n# env: NCCL_PROTO=Simple\n" + logText))
 	want := &Table{
 		System: "two GPUs", Collective: nccl.AllGather, Type: nccl.Float, Ranks: 2, Nodes: 1,
-		Cluster: Cluster{GPUsPerNode: 2, Launch: Processes, RanksPerProcess: 1}, Env: []string{"NCCL_PROTO=Simple"},
+		Cluster: Cluster{GPU: "l40s", NCCL: "2.29.7", GPUsPerNode: 2, Launch: Processes, RanksPerProcess: 1}, Env: []string{"NCCL_PROTO=Simple"},
 		Rows: []Row{{11, 1 << 20, 130310 * time.Nanosecond}, {12, 16 << 20, 1489600 * time.Nanosecond}},
 	}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
@@ -38,8 +38,9 @@ func TestReadLog(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ old, new, want string }{
 		"two tables": {"# Avg", logText + "# Avg", "the log has 2 tables, at the lines 1 and 11: give one"},
-		"no name": {"# Collective test starting: all_gather_perf", "#",
-			`the table does not say "# collective: NAME"`},
+		"no name, and no bandwidths of a collective": {
+			"# Collective test starting: all_gather_perf\n", "#  Rank  2 Group  0 Pid  9 on  alpha1 device  2 [0] NVIDIA L40S\n",
+			`no line says of which collective: add a line "# collective: NAME"`},
 		"no ranks":     {"Rank", "rank", `the table does not say "# ranks: N"`},
 		"another name": {"all_gather_perf", "bisection_perf", `there is no collective "bisection"`},
 		"CPU time":     {" time ", " cputime ", "line 1: the times are those of the host's threads (-C)"},
@@ -47,8 +48,8 @@ func TestReadLog(t *testing.T) {
 			"line 9: the type is half, not float: give a table of one type"},
 		"a cut row": {"1488.00   11.28    5.64       0", "",
 			"line 10: the row is cut before its in-place half ends"},
-		"sizes": {"    16777216       2097152", "     1048576        131072",
-			"line 10: 1048576 bytes after 1048576: sizes must rise"},
+		"sizes": {"    16777216       2097152", "      524288         65536",
+			"line 10: 524288 bytes after 1048576: sizes must rise"},
 		"other ranks": {"#  Rank  1", "# ranks: 3\n#  Rank  1",
 			"1048576 bytes: all_gather of float among 3 ranks moves 1048560"},
 		"wrong values": {"# Avg", "# Out of bounds values : 5 FAILED\n# Avg", "the log has 5 values out of bounds"},
@@ -58,5 +59,24 @@ func TestReadLog(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v %+v, want %s", name, err, got, tc.want)
 		}
+	}
+}
+
+// A log with cycles (-N) is a table of the medians of its times, and says so. What a log does not name, its rows show.
+func TestReadLogOfCycles(t *testing.T) {
+	rows := func(small, large string) string {
+		return "     1048576        131072     float    none      -1   " + small + "    8.05    4.02       0 130 8.05 4.02 0\n" +
+			"    16777216       2097152     float    none      -1  " + large + "   11.26    5.63       0 1490 11.26 5.63 0\n"
+	}
+	head, _, _ := strings.Cut(logText, "#       size")
+	head = strings.Replace(head, "# Collective test starting: all_gather_perf\n", "", 1)
+	got, err := Read(strings.NewReader(head + "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" +
+		rows("130.00", "1489.00") + rows("190.00", "1700.00") + rows("132.00", "1480.00")))
+	want := []Row{{7, 1 << 20, 132 * time.Microsecond}, {8, 16 << 20, 1489 * time.Microsecond}}
+	if err != nil || got.Collective != nccl.AllGather || got.Cycles != 3 || cmp.Diff(want, got.Rows) != "" {
+		t.Fatalf("%v %+v", err, got)
+	}
+	if notes := strings.Join(got.Remarks("2.29.7"), "; "); !strings.Contains(notes, "3 cycles (-N): each time is the median") {
+		t.Error(notes)
 	}
 }

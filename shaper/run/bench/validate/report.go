@@ -63,6 +63,7 @@ type Report struct {
 	NCCL    string `json:"nccl"`
 	CUDA    string `json:"cuda"`
 	GPU     string `json:"gpu,omitempty"` // kind of GPU of the measured cluster, if the table says it
+	Nodes   int    `json:"nodes"`
 	// OtherNCCL says that the table was measured with another version of NCCL, or an unknown one; "" if not.
 	OtherNCCL       string `json:"other_nccl,omitempty"`
 	RanksPerProcess int    `json:"ranks_per_process,omitempty"` // of the measurement

@@ -26,6 +26,7 @@ type Table struct {
 	Collective     nccl.Collective
 	Type           nccl.DataType // float if the table does not say
 	Ranks, Nodes   int
+	Cycles         int // of the log (-N), of whose times the rows are the medians; below 2: it has one
 	Cluster
 	Env    []string // NAME=value, for the ranks
 	Unused []string // NAME=value that the table has, of a net that is not used here

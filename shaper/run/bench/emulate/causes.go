@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+)
+
+const (
+	// rangeSizes and otherSizes are how many sizes of the slow ranges, and of the others, are calculated with each
+	// alternative.
+	rangeSizes, otherSizes = 3, 2
+	// searchTime is how long alternatives are calculated; those that are left after it are not tried.
+	searchTime = time.Minute
+	// leastExplains is what a cause must explain to be named, and namedCauses how many are.
+	leastExplains = 0.4
+	namedCauses   = 3
+)
+
+// alternative is something that may be otherwise on the real cluster.
+type alternative struct {
+	text   string
+	env    []string
+	change func(*configs.Fabric)
+	// someSizes says that NCCL may choose it for some sizes alone. What is not so has to agree with all sizes.
+	someSizes bool
+}
+
+// alternatives are those that make sense for calls of a collective on a fabric.
+func alternatives(c nccl.Collective, f *configs.Fabric, nodes int) (all []alternative) {
+	if nodes > 1 {
+		all = append(all, netAlternatives(f)...)
+	}
+	if !c.IsP2P() {
+		for _, proto := range []string{"LL", "LL128", "Simple"} {
+			all = append(all, alternative{text: "protocol " + proto + " (NCCL_PROTO, a tuner)",
+				env: []string{"NCCL_PROTO=" + proto}, someSizes: true})
+		}
+	}
+	if c == nccl.AllReduce {
+		for _, algo := range []string{"Ring", "Tree", "NVLS", "NVLSTree"} {
+			all = append(all, alternative{text: "algorithm " + algo + " (NCCL_ALGO, a tuner)",
+				env: []string{"NCCL_ALGO=" + algo}, someSizes: true})
+		}
+	}
+	for _, n := range []int{1, 2, 4} {
+		all = append(all, alternative{text: fmt.Sprintf("%s (NCCL_MAX_NCHANNELS)", units.Count(n, "channel")),
+			env: []string{fmt.Sprintf("NCCL_MAX_NCHANNELS=%d", n), fmt.Sprintf("NCCL_MAX_P2P_NCHANNELS=%d", n)}})
+	}
+	if f.GPUsPerNode > 1 {
+		all = append(all, alternative{text: "PCIe instead of NVLink (nvidia-smi topo -m, NCCL_P2P_LEVEL)",
+			change: func(f *configs.Fabric) { f.NVLink = configs.NoNVLink }})
+	}
+	return all
+}
+
+// netAlternatives are those of the links between nodes.
+func netAlternatives(f *configs.Fabric) (all []alternative) {
+	for n := f.NICsPerNode - 1; n > 0; n /= 2 {
+		all = append(all, alternative{
+			text:   fmt.Sprintf("%d of %s in use (NCCL_IB_HCA, ports that are down)", n, units.Count(f.NICsPerNode, "NIC")),
+			change: func(f *configs.Fabric) { f.NICsPerNode = n }})
+	}
+	for _, part := range []units.Bandwidth{2, 4} {
+		rate := f.Link.Bandwidth / part
+		all = append(all, alternative{
+			text:   fmt.Sprintf("a NIC or port at %v instead of %v (width, PCI slot, a shared link)", rate, f.Link.Bandwidth),
+			change: func(f *configs.Fabric) { f.Shape(configs.LinkPatch{Bandwidth: &rate}) }})
+	}
+	if f.Transport.Kind != configs.TCP {
+		all = append(all, alternative{text: "TCP sockets instead of RDMA (NET/Socket, NCCL_IB_DISABLE)",
+			change: func(f *configs.Fabric) { f.Transport.Kind = configs.TCP }})
+	}
+	return append(all, alternative{text: "no GPUDirect RDMA (nvidia_peermem, NCCL_NET_GDR_LEVEL)",
+		env: []string{"NCCL_NET_GDR_LEVEL=LOC"}})
+}
+
+// RankCauses calculates the slower sizes of a log with what may be otherwise on its cluster, and names in r what
+// explains their times best. o is what the log is judged on. Alternatives that NCCL or the fabric refuses are left out.
+func (r *Report) RankCauses(ctx context.Context, o Options) {
+	if !slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.Word != testslog.Stall }) || o.Shared != "" {
+		return
+	}
+	o.Bench.Sizes = r.sizesOfCauses()
+	all := alternatives(r.collective, &o.Config, r.Nodes)
+	if !r.slowAtEnd() {
+		all = slices.DeleteFunc(all, func(a alternative) bool { return !a.someSizes })
+	}
+	times := make([]map[int64]float64, len(all))
+	ctx, stop := context.WithTimeout(ctx, searchTime)
+	defer stop()
+	for i, a := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		o.progress(fmt.Sprintf("likely causes, %d of %d: %s", i+1, len(all), a.text))
+		times[i] = o.timesWith(ctx, &a)
+	}
+	for i := range r.Slow {
+		if s := &r.Slow[i]; s.Word != testslog.Stall {
+			s.Causes = r.causesOf(s, all, times)
+		}
+	}
+}
+
+// slowAtEnd says whether the largest size of the log is slow. If it is not, the links carry what they should: only what
+// NCCL chooses for some sizes can be otherwise.
+func (r *Report) slowAtEnd() bool {
+	largest := int64(0)
+	for i := range r.Log {
+		largest = max(largest, r.Log[i].Size)
+	}
+	return slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.has(largest) })
+}
+
+// sizesOfCauses are some sizes of the slow ranges and some of the others.
+func (r *Report) sizesOfCauses() []int64 {
+	var slow, others []int64
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		isSlow := slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.has(row.Size) })
+		switch {
+		case row.ExpectedUS == nil:
+		case isSlow:
+			slow = append(slow, row.Size)
+		default:
+			others = append(others, row.Size)
+		}
+	}
+	sizes := slices.Concat(some(slow, rangeSizes), some(others, otherSizes))
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// some are at most n of the sizes, among them the first and the last.
+func some(sizes []int64, n int) (chosen []int64) {
+	if len(sizes) <= n {
+		return sizes
+	}
+	for i := range n {
+		chosen = append(chosen, sizes[i*(len(sizes)-1)/(n-1)])
+	}
+	return chosen
+}
+
+// timesWith are the times in microseconds with an alternative, by size; nil if it is refused.
+func (o Options) timesWith(ctx context.Context, a *alternative) map[int64]float64 {
+	o.Env = slices.Concat(o.Env, a.env)
+	if a.change != nil {
+		a.change(&o.Config)
+		if o.Config.Validate() != nil {
+			return nil
+		}
+	}
+	o.Progress = nil
+	rows, _, err := Expect(ctx, o)
+	if err != nil {
+		return nil
+	}
+	times := map[int64]float64{}
+	for _, f := range rows {
+		if f.Known {
+			times[f.Case.Size] = units.Microseconds(f.Time)
+		}
+	}
+	return times
+}
+
+// causesOf ranks the alternatives by how well each explains a range.
+func (r *Report) causesOf(s *SlowRange, all []alternative, times []map[int64]float64) []Cause {
+	measured := r.measuredOver()
+	causes := r.addedTime(s, measured)
+	for i, a := range all {
+		if times[i] == nil {
+			continue
+		}
+		var without, with []float64
+		for j := range r.Rows {
+			row := &r.Rows[j]
+			us, got := times[i][row.Size], measured[row.Size]
+			if us == 0 || got == 0 || row.ExpectedUS == nil || a.someSizes && !s.has(row.Size) || r.otherRange(s, row.Size) {
+				continue
+			}
+			without, with = append(without, math.Log(got)), append(with, math.Log(got**row.ExpectedUS/us))
+		}
+		causes = append(causes, Cause{a.text, explains(without, with)})
+	}
+	causes = slices.DeleteFunc(causes, func(c Cause) bool { return !(c.Explains >= leastExplains) })
+	slices.SortStableFunc(causes, func(a, b Cause) int { return cmp.Compare(b.Explains, a.Explains) })
+	return causes[:min(len(causes), namedCauses)]
+}
+
+// addedTime is the cause of times that exceed the expected ones by about as many microseconds.
+func (r *Report) addedTime(s *SlowRange, measured map[int64]float64) []Cause {
+	var beyond []float64
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if got := measured[row.Size]; got > 0 && row.ExpectedUS != nil && s.has(row.Size) {
+			beyond = append(beyond, (got-1)**row.ExpectedUS)
+		}
+	}
+	slices.Sort(beyond)
+	if len(beyond) < 2 || beyond[0] <= 0 {
+		return nil
+	}
+	added := beyond[len(beyond)/2]
+	var without, with []float64
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if got := measured[row.Size]; got > 0 && row.ExpectedUS != nil && !r.otherRange(s, row.Size) {
+			without = append(without, math.Log(got))
+			with = append(with, math.Log(got**row.ExpectedUS/(*row.ExpectedUS+added)))
+		}
+	}
+	return []Cause{{fmt.Sprintf("%s us more in each call: a higher latency, the launch or the host", twoDigits(added)),
+		explains(without, with)}}
+}
+
+// measuredOver is the log's time of each size over the expected one: the geometric mean of its times.
+func (r *Report) measuredOver() map[int64]float64 {
+	sum, n := map[int64]float64{}, map[int64]float64{}
+	for i := range r.Log {
+		if j := &r.Log[i]; j.ExpectedUS > 0 && j.TimeUS > 0 {
+			sum[j.Size] += math.Log(j.TimeUS / j.ExpectedUS)
+			n[j.Size]++
+		}
+	}
+	for size := range sum {
+		sum[size] = math.Exp(sum[size] / n[size])
+	}
+	return sum
+}
+
+// otherRange says whether another range than s has the size: what is wrong there has another cause.
+func (r *Report) otherRange(s *SlowRange, size int64) bool {
+	return !s.has(size) && slices.ContainsFunc(r.Slow, func(o SlowRange) bool { return o.has(size) })
+}
+
+// explains is the share of the deviations that is gone.
+func explains(without, with []float64) float64 {
+	squares := func(all []float64) (sum float64) {
+		for _, v := range all {
+			sum += v * v
+		}
+		return math.Sqrt(sum)
+	}
+	if len(without) == 0 || squares(without) == 0 {
+		return 0
+	}
+	return 1 - squares(with)/squares(without)
+}
