@@ -182,8 +182,8 @@ func (j *Job) LinkChanges() string {
 }
 
 // JudgeLinkChanges judges figures that are compared with those of the links at the job's begin. Changes of a fabric of
-// this job alone are a reason for INVALID: nobody was to change it. Changes of a shared fabric are returned, "" if there
-// are none.
+// this job alone are a reason for INVALID: nobody was to change it. Changes of a shared fabric are returned, "" if
+// there are none.
 func (j *Job) JudgeLinkChanges(v *verdict.Verdict) (shared string) {
 	changes := j.LinkChanges()
 	if changes == "" {

@@ -70,8 +70,8 @@ func (o *Opened) Close() {
 }
 
 // Open opens the fabric that --fabric or DDLEMU_FABRIC names, else the only one that a user brought up, see
-// [Global.Default]. If there is none, or several, the error has status 2 and says what to do; if there is none, it wraps
-// fs.ErrNotExist.
+// [Global.Default]. If there is none, or several, the error has status 2 and says what to do; if there is none, it
+// wraps fs.ErrNotExist.
 func (g *Global) Open() (*Opened, error) { return g.open(g.Default) }
 
 // OpenToRead is Open for a command that changes nothing: if no user brought a fabric up, it opens that of the only

@@ -34,8 +34,8 @@ type agents struct {
 	share  launch.GPUShare
 }
 
-// threadsEnv is how many threads PyTorch computes with. torchrun sets it to 1 if it starts several ranks, so that they do
-// not share cores; here the agents do not know of each other.
+// threadsEnv is how many threads PyTorch computes with. torchrun sets it to 1 if it starts several ranks, so that they
+// do not share cores; here the agents do not know of each other.
 const threadsEnv = "OMP_NUM_THREADS"
 
 // newAgents returns the agents that args stand for. It is nil if args are not torchrun, if they say themselves how many

@@ -131,8 +131,8 @@ EXIT STATUS
 ===========
 
 0 on success, also when the verdict is INVALID; 3 for that with --strict or --baseline, and
-when the fabric was taken down; 1 when a rank failed or a value was wrong; 4 when a step or a kind of call is slower than in
---baseline; 2 for bad input, such as a workload whose calls do not match; 130 if interrupted:
+when the fabric was taken down; 1 when a rank failed or a value was wrong; 4 when a step or a kind of call is
+slower than in --baseline; 2 for bad input, such as a workload whose calls do not match; 130 if interrupted:
 then the output has the steps so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu replay step.jsonl --profile eth10 --nodes 2

@@ -77,7 +77,8 @@ var launchers = []string{"torch.distributed.run", "torch.distributed.launch", "d
 var wrappers = []string{"env", "timeout", "nice", "ionice", "nohup", "setsid", "stdbuf", "taskset", "numactl"}
 
 // switches are the flags of these launchers that have no value.
-var switches = []string{"standalone", "module", "m", "no-python", "run-path", "use-env", "help", "h", "virtual-local-rank"}
+var switches = []string{"standalone", "module", "m", "no-python", "run-path", "use-env", "help", "h",
+	"virtual-local-rank"}
 
 // parseTorchrun returns what args say, nil if they are not torchrun, which may be behind `env`, `timeout` and such.
 func parseTorchrun(args []string, getenv func(string) string) *torchrun {

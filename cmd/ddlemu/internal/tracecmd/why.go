@@ -69,7 +69,8 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 	if err != nil {
 		return err
 	}
-	notes := slices.Concat(cli.ChangeNotes(played, r), cli.WhyNotes(t, r), cli.WarmupNotes(t), nodeNotes(file, &fab.Config, t, r))
+	notes := slices.Concat(cli.ChangeNotes(played, r), cli.WhyNotes(t, r), cli.WarmupNotes(t),
+		nodeNotes(file, &fab.Config, t, r))
 	if g.JSON {
 		return g.PrintJSON(whyJSON(t, r, notes))
 	}
