@@ -275,8 +275,8 @@ void death_test()
 	Launch l = w.launch(1,
 		{ w.collective("AllReduce_Sum_f32_RING_LL", 2, b.in.data(), b.out.data(), 1000, 480, 1, 0, 0, false) },
 		0);
-	// The grid must outlive the first death, which is over before a second has passed, unless other load on the machine
-	// makes it longer.
+	// The grid must outlive the first death, which is over before a second has passed, unless other load on the
+	// machine makes it longer.
 	std::atomic<bool> died_again{ false }, first_was_short{ false };
 	std::thread killer([&] {
 		timespec t = { 0, 50 * 1000 * 1000 }, begin, end;
@@ -285,8 +285,7 @@ void death_test()
 		nanosleep(&t, nullptr);
 		softexec_rank_died(-1);
 		clock_gettime(CLOCK_MONOTONIC, &end);
-		first_was_short =
-			(end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000 < 1000;
+		first_was_short = (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000 < 1000;
 		t = { 1, 100 * 1000 * 1000 };
 		nanosleep(&t, nullptr);
 		died_again = true;

@@ -112,7 +112,8 @@ private:
 		return s;
 	}
 
-	// With a parent in the tree of the channel, NCCL gives the copies of a rank fewer warps. Only heads know the tree.
+	// With a parent in the tree of the channel, NCCL gives the copies of a rank fewer warps. Only heads know the
+	// tree.
 	bool has_parent() const { return f_.algo == Algo::kNvlsTree && n_.tree_up >= 0; }
 
 	// An end of a connection to or from a rank of another node, a head, or, of a head, all ranks of the node.

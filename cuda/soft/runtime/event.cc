@@ -19,7 +19,7 @@ namespace {
 struct Event {
 	unsigned flags;
 	std::shared_ptr<Fence> fence = nullptr; // nullptr: the event was never recorded
-	int device = 0;			       // of its last record
+	int device = 0; // of its last record
 };
 
 struct Registry {
@@ -50,10 +50,7 @@ cudaError_t enter_event(cudaEvent_t handle, Event *out)
 
 // leave returns the error of the event's device: a kernel before the event may have failed there. The device of this
 // thread may be another one.
-cudaError_t leave(const Event &event)
-{
-	return event.fence ? set_error(devices()->sticky(event.device)) : enter();
-}
+cudaError_t leave(const Event &event) { return event.fence ? set_error(devices()->sticky(event.device)) : enter(); }
 
 cudaError_t create(cudaEvent_t *out, unsigned flags)
 {

@@ -122,8 +122,8 @@ struct ddlemu_clock_view {
 	uint32_t participant, node; // this rank's
 	uint32_t job, rank, ranks; // of the job with this number: this rank, and how many there are
 	int flows_file; // in which the memory of a flow is reserved
-	// The fabric's file. As long as a participant lives, its process has a record lock there, at lock_at + participant *
-	// lock_step. lock_step is 0 if nobody has one.
+	// The fabric's file. As long as a participant lives, its process has a record lock there, at lock_at +
+	// participant * lock_step. lock_step is 0 if nobody has one.
 	int fabric_file;
 	int64_t lock_at, lock_step;
 	const struct ddlemu_node_time *node_time; // NULL: nodes cost nothing
