@@ -12,9 +12,9 @@ import (
 	"runtime/debug"
 )
 
-// What may be made of a file: free bytes of any, and perByte of each byte that was read. A number takes 2 bytes or more in
-// a file and at most 40 in memory; a short name takes 4 and 16 more than its length. How much is kept of a large file is
-// bounded apart (input.Limit).
+// What may be made of a file: free bytes of any, and perByte of each byte that was read. A number takes 2 bytes or more
+// in a file and at most 40 in memory; a short name takes 4 and 16 more than its length. How much is kept of a large
+// file is bounded apart (input.Limit).
 const (
 	free    = 32 << 20
 	perByte = 48
