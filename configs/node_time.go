@@ -44,18 +44,18 @@ func (f *Fabric) TimeNodes() error {
 	return nil
 }
 
-// GPUTimeText says in a few words for a header what GPUs cost in the times below it, and if they cost nothing, why. not
-// is why they cost nothing although it is asked for and known, nil if they do.
+// GPUTimeText says in a few words for a header what GPUs cost in the times below it, and if they cost nothing, which
+// flags change that. not is why no flags of this command do, nil if they do or if GPUs cost time.
 func (f *Fabric) GPUTimeText(not error) string {
 	switch {
-	case f.GPU == nil:
-		return "none (add --gpu)"
-	case !f.HasGPUTime():
+	case f.GPU != nil && !f.HasGPUTime():
 		return fmt.Sprintf("none (%s has no section time: see docs/node-time.md)", f.GPU.Name)
-	case !f.NodeTime:
-		return "none (add --node-time)"
 	case not != nil:
 		return fmt.Sprintf("none (%v)", not)
+	case f.GPU == nil:
+		return "none (add --gpu KIND --node-time)"
+	case !f.NodeTime:
+		return "none (add --node-time)"
 	}
 	text := "that of " + f.GPU.Name
 	if from := f.GPU.Time.EstimatedFrom; len(from) > 0 {

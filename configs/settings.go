@@ -152,7 +152,7 @@ func gpuSetting() Setting {
 func nodeTimeSetting() Setting {
 	s := fabricSetting("node-time", "node_time",
 		"`on` or off: launches, kernels and the links within a node take the time of the fabric's kind of GPU (default: "+
-			"off; bench, expect and validate --model: on with a system)", func(f *Fabric) *bool { return &f.NodeTime }, ParseOnOff)
+			"on with a system, else off)", func(f *Fabric) *bool { return &f.NodeTime }, ParseOnOff)
 	s.Bare = "on"
 	return s
 }

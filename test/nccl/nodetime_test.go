@@ -3,9 +3,16 @@
 package nccl
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +54,88 @@ func TestNodeTimeIsThatOfTheModel(t *testing.T) {
 			exact(t, bench(t, folder(t), tc.env, args...))
 		})
 	}
+}
+
+// A profile whose GPUs cost time has that time in every command: a call takes the same in bench, expect, run and a replay
+// of that run. Where an emulated run cannot have it, bench, run and replay give the same reason.
+func TestNodeTimeOfASystemInEveryCommand(t *testing.T) {
+	t.Parallel()
+	const call = 5 // of the program: 3 before the 2 that are timed
+	bin := program(t)
+	for _, tc := range []struct{ system, size, count, gpuTime string }{
+		{"hgx-h100-ndr400", "64M", "16777216", "that of h100-sxm"},
+		{"dgx-a100-hdr", "4M", "1048576", "that of a100-sxm"},
+		{"a100x4-ss11", "4M", "1048576", "none (emulated runs do not know the rendezvous of NICs (nic_time) yet)"},
+	} {
+		t.Run(tc.system, func(t *testing.T) {
+			t.Parallel()
+			on := []string{"--profile", tc.system, "--jitter", "none", "--nodes", "2", "--gpus-per-node", "2"}
+			rows := append([]string{"allreduce", "--ranks", "4", "-b", tc.size, "-e", tc.size, "-n", "2", "-w", "3"}, on...)
+			r := bench(t, folder(t), nil, rows...)
+			exact(t, r)
+			trace, job := filepath.Join(t.TempDir(), "trace"), filepath.Join(t.TempDir(), "job.jsonl")
+			out := succeeds(t, []string{"WORLD_SIZE=4", "CALLS=2", "COUNT=" + tc.count}, append(append([]string{"run"}, on...), "--soft-cuda",
+				"--clock", "virtual", "--trace", trace, "--", bin)...)
+			// Without the time of nodes the ranks of the program are not ready at the same time after its first calls.
+			timed := strings.HasPrefix(tc.gpuTime, "that of")
+			if got := meanOfRanks(t, out); timed && math.Abs(got-r.Rows[1].TimeUS) > 0.001 { // both have times to the ns
+				t.Errorf("a call took %.3f us in run, %.3f in bench:\n%s", got, r.Rows[1].TimeUS, out)
+			}
+			if want := "GPU time: " + tc.gpuTime + "\n"; !strings.Contains(out, want) {
+				t.Errorf("run, want %q:\n%s", want, out)
+			}
+			succeeds(t, nil, "record", "-o", job, "--from", trace)
+			again := filepath.Join(t.TempDir(), "again")
+			out = succeeds(t, nil, append([]string{"replay", job, "--trace", again}, on...)...)
+			if want := "# GPU time: " + tc.gpuTime + "\n"; !strings.Contains(out, want) {
+				t.Errorf("replay, want %q:\n%s", want, out)
+			}
+			var d struct {
+				Functions []struct {
+					Calls int
+					A     int64 `json:"a_ns"`
+					B     int64 `json:"b_ns"`
+				}
+			}
+			text := succeeds(t, nil, "diff", trace, again, "--json")
+			if err := json.Unmarshal([]byte(text), &d); err != nil || len(d.Functions) != 1 || d.Functions[0].Calls != call ||
+				d.Functions[0].A != d.Functions[0].B || d.Functions[0].A == 0 {
+				t.Errorf("recorded and replayed: %v\n%s", err, text)
+			}
+		})
+	}
+}
+
+// meanOfRanks is the mean of the times that the ranks of testdata/allreduce.cc printed, in us: what nccl-tests shows.
+func meanOfRanks(t *testing.T, out string) (mean float64) {
+	t.Helper()
+	times := regexp.MustCompile(`a call takes (\S+) us`).FindAllStringSubmatch(out, -1)
+	for _, m := range times {
+		v, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean += v / float64(len(times))
+	}
+	return mean
+}
+
+// succeeds runs ddlemu and returns all that it prints, and what its program prints.
+func succeeds(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := ddlemu(ctx, t, folder(t), env, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("ddlemu %v: %v\n%s%s", args, err, out, stderr.String())
+	}
+	if slices.Contains(args, "--json") {
+		return string(out)
+	}
+	return string(out) + stderr.String()
 }
 
 // slowGPU is a kind of GPU whose launches, steps and NVLinks take so long that most hosts can play them in time.

@@ -403,7 +403,7 @@ func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 }
 
 // noGPUTime is the note in the header of a run on links alone.
-const noGPUTime = "GPU time: none (add --gpu)"
+const noGPUTime = "GPU time: none (add --gpu KIND --node-time)"
 
 // A topology file of the software CUDA, as NCCL writes it, is kept.
 func TestOwnTopologyFileIsKept(t *testing.T) {

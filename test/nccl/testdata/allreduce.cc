@@ -3,7 +3,8 @@
 // A program as a user would write it: two ranks, one process each, AllReduce of 1 Mi floats, three times, and a check
 // of every element. SLEEP_MS sleeps before each, LATE_MS only on rank 1. With READY_FILE, rank 1 writes its pid to it
 // before the first AllReduce and waits until the file is removed. ROUNDS is the number of communicators, one after the
-// other, WORLD_SIZE that of ranks. With RANK the process is only that rank, and finds the others by ID_FILE.
+// other, WORLD_SIZE that of ranks. With RANK the process is only that rank, and finds the others by ID_FILE. With CALLS,
+// each rank prints the mean time of that many more calls, made one after the other.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -49,6 +50,24 @@ static int number(const char *variable, int otherwise)
 	return getenv(variable) != NULL ? atoi(getenv(variable)) : otherwise;
 }
 
+// print_time prints the mean time of a call on this rank.
+static int print_time(float *device, size_t n, int calls, ncclComm_t comm, cudaStream_t stream)
+{
+	cudaEvent_t start, end;
+	float ms;
+	CHECK(cudaEventCreate(&start));
+	CHECK(cudaEventCreate(&end));
+	CHECK(cudaEventRecord(start, stream));
+	for (int i = 0; i < calls; i++)
+		CHECK(ncclAllReduce(device, device, n, ncclFloat, ncclSum, comm, stream));
+	CHECK(cudaEventRecord(end, stream));
+	CHECK(cudaStreamSynchronize(stream));
+	CHECK(cudaEventElapsedTime(&ms, start, end));
+	if (calls > 0)
+		printf("a call takes %.3f us\n", 1000 * ms / calls);
+	return 0;
+}
+
 static int all_reduce(ncclUniqueId id, int rank, int ranks)
 {
 	ncclComm_t comm;
@@ -71,6 +90,7 @@ static int all_reduce(ncclUniqueId id, int rank, int ranks)
 	CHECK(cudaMemcpy(got.data(), device, n * sizeof(float), cudaMemcpyDeviceToHost));
 	for (float v : got)
 		CHECK(v != ranks * (ranks + 1) / 2.0f);
+	CHECK(print_time(device, n, number("CALLS", 0), comm, stream));
 	CHECK(cudaFree(device));
 	CHECK(cudaStreamDestroy(stream));
 	CHECK(ncclCommDestroy(comm));

@@ -13,8 +13,8 @@ import (
 )
 
 // LoadTimed loads the fabric that the flags and the environment describe, for any job, and what it has in force. It
-// refuses a fabric that cannot be emulated.
-func LoadTimed(g *Global, profile, file string, fs *pflag.FlagSet) (fab *fabric.Fabric, in configs.InForce, err error) {
+// refuses a fabric that cannot be emulated. soft: the job's ranks have the software CUDA.
+func LoadTimed(g *Global, profile, file string, soft bool, fs *pflag.FlagSet) (fab *fabric.Fabric, in configs.InForce, err error) {
 	origins := map[string]string{}
 	var unset configs.Fabric
 	c, err := flags.Load(configs.Source{Profile: profile, File: file, Origins: origins, Unset: &unset, Getenv: g.Getenv},
@@ -22,50 +22,70 @@ func LoadTimed(g *Global, profile, file string, fs *pflag.FlagSet) (fab *fabric.
 	if err != nil {
 		return nil, in, err
 	}
-	if err := timeNodes(c, origins); err != nil {
+	auto, err := SettleClock(fs, c)
+	if err != nil {
+		return nil, in, err
+	}
+	gpuTime, err := timeNodes(c, origins["node_time"], soft, auto || c.TimeScale > 1)
+	if err != nil {
 		return nil, in, err
 	}
 	if err := c.CheckEmulated(); err != nil {
 		return nil, in, err
 	}
 	fab, err = fabric.New(c)
-	return fab, c.InForce(&unset).Settle(c, GPUTime(c, false)), err
+	return fab, c.InForce(&unset).Settle(c, gpuTime), err
 }
 
 // InForceOf is what a fabric that is up has in force.
 func InForceOf(fab *fabric.Fabric) (configs.InForce, error) {
 	in, err := fab.InForce()
-	in.GPUTime = GPUTime(&fab.Config, true)
+	in.GPUTime = GPUTimeOfUp(&fab.Config)
 	return in, err
 }
 
-// timeNodes makes the nodes of a fabric for any job cost time, if a flag, a variable or a file asks for it, as origins
-// says. A profile alone does not.
-func timeNodes(c *configs.Fabric, origins map[string]string) error {
-	from := origins["node_time"]
-	if from == "" || !c.NodeTime {
-		return nil
+// errRealClock is why a profile alone does not give a job on a real clock the time of nodes: at time scale 1 no host
+// plays actions of a microsecond in time, and the verdict would be INVALID.
+var errRealClock = errors.New("on a real clock hosts play nodes late: add --clock virtual, --time-scale or --node-time")
+
+// timeNodes makes the nodes of a fabric for any job cost time if a profile, a flag, a variable or a file says so, and
+// returns what a header says of it. asked is the flag, variable or file, "" for a profile alone: what cannot be is then
+// left out. scaled: the clock
+// has a time scale.
+func timeNodes(c *configs.Fabric, asked string, soft, scaled bool) (text string, err error) {
+	if asked != "" && c.NodeTime {
+		if err := c.TimeNodes(); err != nil {
+			return "", BadInput("%s: %w", asked, err)
+		}
+		return c.GPUTimeText(nil), nil
 	}
-	if err := c.TimeNodes(); err != nil {
-		return BadInput("%s: %w", from, err)
+	not := c.CheckTimedNodes(soft)
+	if not == nil && c.CostsGPUTime() {
+		if c.IsVirtual() || scaled {
+			return c.GPUTimeText(nil), c.TimeNodes()
+		}
+		not = errRealClock
 	}
-	return nil
+	return c.GPUTimeText(not), nil
 }
 
-// GPUTime says what GPUs cost in jobs on a fabric for any job, and if nothing, why, or which flags change that: those
-// of the command, or if the fabric is up, those of `ddlemu up`.
-func GPUTime(c *configs.Fabric, isUp bool) string {
+// GPUTimeOfUp says what GPUs cost in jobs on a fabric that is up, and if nothing, why, or which flags of `ddlemu up`
+// change that.
+func GPUTimeOfUp(c *configs.Fabric) string {
 	if c.TimedNodes {
 		return c.GPUTimeText(nil)
 	}
-	asked := *c
-	asked.NodeTime = true
 	not := c.CheckTimedNodes(true)
-	switch {
-	case not == nil && isUp:
-		not = errors.New("bring the fabric up with --node-time")
-	case not == nil:
-		not = errors.New("add --node-time")
+	if not == nil {
+		not = ErrUpWithout(c)
 	}
-	return asked.GPUTimeText(not)
+	return c.GPUTimeText(not)
+}
+
+// ErrUpWithout says how to bring a fabric that is up without the time of nodes up with it.
+func ErrUpWithout(c *configs.Fabric) error {
+	if c.GPU == nil {
+		return errors.New("bring the fabric up with --gpu KIND --node-time")
+	}
+	return errors.New("bring the fabric up with --node-time")
 }

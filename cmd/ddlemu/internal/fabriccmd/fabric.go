@@ -149,14 +149,13 @@ func refused(fab *fabric.Fabric) error {
 func (o *fabricShowOptions) gpuTime(c *configs.Fabric) string {
 	switch not := c.CheckTimedNodes(true); {
 	case !o.isNamed():
-		return cli.GPUTime(c, true)
+		return cli.GPUTimeOfUp(c)
 	case !c.CostsGPUTime():
 		return c.GPUTimeText(nil)
 	case not != nil:
 		return fmt.Sprintf("%s in ddlemu expect; else none (%v)", c.GPUTimeText(nil), not)
 	}
-	return c.GPUTimeText(nil) +
-		" in ddlemu bench and expect; run, up and replay: add --node-time"
+	return c.GPUTimeText(nil) + "; in run and up on a real clock: add --node-time or --time-scale"
 }
 
 // isNamed says whether flags name the fabric: else it is the one that is up.

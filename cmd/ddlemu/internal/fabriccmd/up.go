@@ -88,7 +88,7 @@ gives the time scale.
 
 // runUp brings up a fabric and prints its description.
 func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
-	fab, in, err := cli.LoadTimed(g, o.Profile, o.File, o.Flags)
+	fab, in, err := cli.LoadTimed(g, o.Profile, o.File, !locate.HasGPU(), o.Flags)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,6 @@ type BenchOptions struct {
 	onlyModel        bool   // all times are those of the model
 	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
 	nodeTimeIfKnown  bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
-	nodeTimeIfAsked  bool   // in an emulated run, nodes do not cost time by a profile alone
 	oneThread        bool   // of a node makes the calls of all its ranks
 }
 
@@ -311,15 +310,13 @@ func (o *BenchOptions) setNodeTime(cfg *configs.Fabric, shared bool) (text strin
 	}
 	var not error
 	switch {
-	case !cfg.CostsGPUTime() || o.onlyModel || cfg.TimedNodes:
+	case o.onlyModel || cfg.TimedNodes:
 	case shared:
-		not = errors.New("the fabric that is up does not have it: bring it up with --node-time")
-	case o.nodeTimeIfAsked && !asked:
-		not = errors.New("add --node-time")
+		not = fmt.Errorf("%w: the fabric that is up does not have it", cli.ErrUpWithout(cfg))
 	default:
 		not = cfg.CheckTimedNodes(o.Soft || !locate.HasGPU())
 	}
-	if not != nil && asked {
+	if not != nil && asked && cfg.NodeTime {
 		return "", cli.BadInput("%s: %w; ddlemu expect has calculated times", o.nodeTimeFrom, not)
 	}
 	text = cfg.GPUTimeText(not)

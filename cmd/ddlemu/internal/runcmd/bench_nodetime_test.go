@@ -34,7 +34,7 @@ cpu: {arch: x86_64, vendor: intel, gpus: 4}
 // Nodes cost time if it is asked for, known and can be played; the header says which of these is missing.
 func TestNodeTime(t *testing.T) {
 	const (
-		noGPU   = "none (add --gpu)"
+		noGPU   = "none (add --gpu KIND --node-time)"
 		notSaid = "none (add --node-time)"
 		kernel  = "runs on the datapath kernel do not have it"
 		unknown = "none (untimed has no section time"
@@ -43,7 +43,6 @@ func TestNodeTime(t *testing.T) {
 	file := untimedKind(t)
 	for _, tc := range []struct {
 		args    string
-		replay  bool
 		shared  bool
 		env     string // DDLEMU_NODE_TIME
 		model   bool
@@ -64,9 +63,11 @@ func TestNodeTime(t *testing.T) {
 		{args: "--profile hgx-h100-ndr400 --time-scale 4", costs: true, want: ofH100},
 		{args: "--profile eth10 --gpu h100-sxm --node-time --datapath kernel", want: "--node-time: " + kernel},
 		{args: "--profile hgx-h100-ndr400 --transport tcp --datapath kernel", want: "none (" + kernel},
-		{args: "--profile hgx-h100-ndr400", replay: true, want: notSaid},
-		{args: "--profile hgx-h100-ndr400 --node-time", replay: true, costs: true, want: ofH100},
-		{args: "--profile hgx-h100-ndr400", shared: true, want: "none (the fabric that is up does not have it: bring it up with --node-time)"},
+		{args: "--profile ndr400", shared: true,
+			want: "none (bring the fabric up with --gpu KIND --node-time: the fabric"},
+		{args: "--profile eth10 --datapath kernel", want: "none (" + kernel},
+		{args: "--profile eth10 --datapath kernel --gpu h100-sxm", want: "none (" + kernel},
+		{args: "--profile hgx-h100-ndr400", shared: true, want: "none (bring the fabric up with --node-time: the fabric"},
 		{args: "--profile gh200-ss11", want: "none (emulated runs do not know the rendezvous"},
 		{args: "--profile hgx-h100-ndr400", model: true, costs: true, want: ofH100},
 		{args: "--profile hgx-h100-ndr400", costs: true, want: ofH100},
@@ -78,7 +79,7 @@ func TestNodeTime(t *testing.T) {
 			want: "DDLEMU_NODE_TIME: untimed has no section time"},
 	} {
 		g := &cli.Global{Getenv: func(name string) string { return map[string]string{"DDLEMU_NODE_TIME": tc.env}[name] }}
-		o := BenchOptions{onlyModel: tc.model, nodeTimeIfKnown: tc.ifKnown, nodeTimeIfAsked: tc.replay, Soft: true}
+		o := BenchOptions{onlyModel: tc.model, nodeTimeIfKnown: tc.ifKnown, Soft: true}
 		tc.args = strings.ReplaceAll(tc.args, "untimed.yaml", file)
 		fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 		o.addFabricFlags(g, fs)

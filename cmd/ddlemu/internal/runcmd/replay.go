@@ -322,7 +322,6 @@ func (p *replayer) prepare(g *cli.Global, fs *pflag.FlagSet, which string) (play
 	o := *p.o
 	o.Flags, o.Ranks = fs, p.ix.Workload.Head.Ranks
 	o.Profile, o.File = fs.Lookup("profile").Value.String(), fs.Lookup("file").Value.String()
-	o.nodeTimeIfAsked = true // communicators of some ranks cannot have it, and workloads have them often
 	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
 	if err != nil {
 		return play.Options{}, err

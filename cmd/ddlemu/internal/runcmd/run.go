@@ -389,7 +389,7 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 		}
 		return j, nil
 	}
-	fab, inForce, err := cli.LoadTimed(g, o.Profile, o.File, o.flags)
+	fab, inForce, err := cli.LoadTimed(g, o.Profile, o.File, o.isSoft(), o.flags)
 	if err != nil {
 		return nil, err
 	}
