@@ -107,7 +107,7 @@ struct ddlemu_clock_flows {
 	uint32_t directs; // direct flows made so far, with numbers from 1
 	_Alignas(64) uint32_t first_posted; // 1 + the first flow of the list
 	_Alignas(64) uint32_t in_use[DDLEMU_CLOCK_FLOWS]; // enum ddlemu_flow_place
-	struct ddlemu_sim_next heap[DDLEMU_CLOCK_FLOWS];
+	struct ddlemu_sim_entry heap[2 * DDLEMU_CLOCK_FLOWS + 2]; // steps, posts, the next timer, the next change
 	_Alignas(4096) struct ddlemu_clock_flow flow[];
 };
 
@@ -233,12 +233,15 @@ static inline int64_t clock_read(const struct ddlemu_clock *c) { return __atomic
 // Runs the clock if every actor is idle and nobody runs it yet.
 void ddlemu_clock_run(struct ddlemu_clock_view *);
 
-// What running the flows came to.
-enum ddlemu_clock_result { DDLEMU_WOKE_NODES, DDLEMU_NOTHING_LEFT };
+// What a run of the event loop came to.
+struct ddlemu_clock_result {
+	bool woke; // nodes, because ends have something to see
+	bool timer; // the timer is due
+};
 
-// Makes the steps of the flows up to the first one that an end must see, at most up to `latest`, sets the time and
-// raises the events of the nodes concerned. Only for whoever has the token.
-enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *, int64_t latest);
+// Runs the event loop up to the first instant at which an end must see something or the timer is due, sets the time and
+// raises the events of the nodes concerned. timer: DDLEMU_NEVER if there is none. Only for whoever has the token.
+struct ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *, int64_t timer);
 
 // Says on stderr who waits for whom.
 void ddlemu_report_deadlock(struct ddlemu_clock_view *);
