@@ -87,12 +87,14 @@ func newView(f *state.File, me *state.Participant, r state.Rank) (*C.struct_ddle
 	if err != nil {
 		return nil, nil, err
 	}
-	return &C.struct_ddlemu_clock_view{
-		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(f.HopCount()), participant: C.uint32_t(me.Slot()),
+	v := &C.struct_ddlemu_clock_view{
+		engine: C.ddlemu_engine_of(f.Base()), participant: C.uint32_t(me.Slot()),
 		node: C.uint32_t(r.Node), job: C.uint32_t(me.Job().Index()), rank: C.uint32_t(r.Rank),
 		ranks: C.uint32_t(r.World), flows_file: C.int(flows.File()),
 		node_time: (*C.struct_ddlemu_node_time)(f.NodeTime()),
-	}, flows, nil
+	}
+	C.ddlemu_place_changes(v, f.Base())
+	return v, flows, nil
 }
 
 // checkNodeTime says if nodes cost time and a rank is not where its number says: its GPU follows from that.

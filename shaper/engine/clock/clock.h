@@ -79,6 +79,7 @@ struct ddlemu_clock {
 	int64_t stuck_since; // CLOCK_MONOTONIC: since then nothing has happened, and nobody has worked
 	uint64_t stuck_states; // of all actors, at that time: a hash
 	uint32_t deadlocked;
+	uint32_t planned_made; // planned changes that are in force, or were
 };
 
 // One flow, with what the scheduler knows of it.
@@ -118,7 +119,10 @@ struct ddlemu_clock_view {
 	struct ddlemu_participant *participants;
 	struct ddlemu_clock_flows *flows;
 	struct ddlemu_engine engine; // of any flow: flow and path are set for each step
-	uint32_t hops; // of the fabric
+	uint32_t hops, blocks; // of the fabric
+	struct ddlemu_block *block; // the first one
+	const struct ddlemu_planned_change *planned; // in the order of their times
+	uint32_t planned_count;
 	uint32_t participant, node; // this rank's
 	uint32_t job, rank, ranks; // of the job with this number: this rank, and how many there are
 	int flows_file; // in which the memory of a flow is reserved
@@ -227,6 +231,11 @@ void ddlemu_number_raise(struct ddlemu_number *);
 void ddlemu_node_raise(struct ddlemu_clock_view *, uint32_t node, enum ddlemu_clock_number);
 
 static inline int64_t clock_read(const struct ddlemu_clock *c) { return __atomic_load_n(&c->now, __ATOMIC_ACQUIRE); }
+
+static inline uint32_t planned_made(const struct ddlemu_clock *c)
+{
+	return __atomic_load_n(&c->planned_made, __ATOMIC_ACQUIRE);
+}
 
 // --- the scheduler
 

@@ -5,6 +5,9 @@
 
 #include "clock.h"
 
+#include <time.h>
+
+#include "../link/parameters.h"
 #include "delay.h"
 
 // --- posts
@@ -183,14 +186,50 @@ static void break_first(struct run *r)
 	wake_both(r, x);
 }
 
+// add_change adds the next planned change to the queue. One of the past is made now.
+static void add_change(struct run *r)
+{
+	const struct ddlemu_clock_view *v = r->v;
+	const uint32_t next = v->clock->planned_made;
+	if (next < v->planned_count)
+		ddlemu_sim_add(&r->sim,
+			(struct ddlemu_sim_entry){ .time = max64(v->planned[next].time, r->sim.now),
+				.class = DDLEMU_SIM_CHANGE,
+				.index = next });
+}
+
+// make_change puts the change for which the loop has stopped in force. If this process dies before it is counted, the
+// next one makes it again.
+static void make_change(struct run *r)
+{
+	const struct ddlemu_clock_view *v = r->v;
+	const struct ddlemu_planned_change p = v->planned[r->sim.changed];
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	if (p.hop < v->hops && p.block < v->blocks)
+		put_in_force(&v->engine.hops[p.hop], v->block, v->blocks, p.block, r->sim.now,
+			t.tv_sec * 1000000000ll + t.tv_nsec);
+	__atomic_store_n(&v->clock->planned_made, r->sim.changed + 1, __ATOMIC_RELEASE);
+	add_change(r);
+}
+
 // run_loop runs the event loop until it has a reason to stop. It says whether the timer is due.
 static bool run_loop(struct run *r, int64_t timer)
 {
 	struct ddlemu_sim *s = &r->sim;
 	if (timer != DDLEMU_NEVER)
 		ddlemu_sim_add(s, (struct ddlemu_sim_entry){ .time = timer, .class = DDLEMU_SIM_TIMER });
-	while (ddlemu_sim_run(s, DDLEMU_NEVER) == DDLEMU_SIM_BACKWARD)
-		break_first(r);
+	add_change(r);
+	for (;;) {
+		const enum ddlemu_sim_stop stop = ddlemu_sim_run(s, DDLEMU_NEVER);
+		if (stop == DDLEMU_SIM_BACKWARD)
+			break_first(r);
+		else if (stop == DDLEMU_SIM_CHANGED)
+			make_change(r);
+		else
+			break;
+	}
+	ddlemu_sim_remove(s, DDLEMU_SIM_CHANGE);
 	const bool due = ddlemu_sim_take_timer(s) != DDLEMU_SIM_NONE;
 	if (!due)
 		ddlemu_sim_remove(s, DDLEMU_SIM_TIMER); // the next run has the timer of that time
