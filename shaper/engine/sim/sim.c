@@ -254,7 +254,8 @@ enum ddlemu_sim_stop ddlemu_sim_run(struct ddlemu_sim *s, int64_t until)
 			break;
 		case DDLEMU_SIM_EARLY_TIMER:
 		case DDLEMU_SIM_TIMER:
-			s->steps++;
+			if (s->pause_at > 0)
+				s->pause_at--; // it counts as a step
 			s->seen = true;
 			return DDLEMU_SIM_SEEN;
 		case DDLEMU_SIM_POST:

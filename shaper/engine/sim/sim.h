@@ -98,8 +98,8 @@ struct ddlemu_sim {
 	bool stops_at_each; // time stops after each flow whose end has something to see, not behind its instant
 	bool draws_ties; // choice points are drawn
 	uint64_t seed; // of these draws
-	uint64_t steps; // calls of advance, and timers
-	uint64_t pause_at; // number of steps after which a run pauses; 0: it does not
+	uint64_t steps; // calls of advance
+	uint64_t pause_at; // number of steps, less the timers, after which a run pauses; 0: it does not
 	const struct ddlemu_sim_driver *driver;
 };
 
