@@ -108,7 +108,7 @@ struct ddlemu_clock_flows {
 	uint32_t directs; // direct flows made so far, with numbers from 1
 	_Alignas(64) uint32_t first_posted; // 1 + the first flow of the list
 	_Alignas(64) uint32_t in_use[DDLEMU_CLOCK_FLOWS]; // enum ddlemu_flow_place
-	struct ddlemu_sim_entry heap[2 * DDLEMU_CLOCK_FLOWS + 2]; // steps, posts, the next timer, the next change
+	struct ddlemu_sim_entry heap[DDLEMU_CLOCK_FLOWS + 2]; // flows, the next timer, the next change
 	_Alignas(4096) struct ddlemu_clock_flow flow[];
 };
 

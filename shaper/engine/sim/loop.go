@@ -91,7 +91,7 @@ func New(net *link.Network, ends []*Endpoints, order []uint64, changes []Change,
 	s.flows = unsafe.SliceData(l.flows)
 	s.stops_at_each, s.draws_ties, s.seed = C.bool(!r.RoundRobin), C.bool(r.Drawn), C.uint64_t(r.Seed)
 	C.ddlemu_sim_private_init(l.c)
-	l.makeRoom(2*n + len(changes) + 1)
+	l.makeRoom(n + len(changes) + 1)
 	l.setPause()
 	for i, e := range ends {
 		if e.Flow == nil {
@@ -146,7 +146,7 @@ func (l *Loop) After(t int64, tie uint64, then func()) {
 		l.timers[i] = then
 	} else {
 		l.timers = append(l.timers, then)
-		l.makeRoom(2*len(l.flows) + len(l.changes) + len(l.timers))
+		l.makeRoom(len(l.flows) + len(l.changes) + len(l.timers))
 	}
 	class := C.uint32_t(C.DDLEMU_SIM_TIMER)
 	if l.c.sim.stops_at_each {

@@ -17,10 +17,15 @@ static bool is_before(const struct ddlemu_sim_entry *a, const struct ddlemu_sim_
 	return a->number != b->number ? a->number < b->number : a->index < b->index;
 }
 
+static bool is_of_flow(const struct ddlemu_sim_entry *x)
+{
+	return x->class == DDLEMU_SIM_STEP || x->class == DDLEMU_SIM_POST;
+}
+
 static void put_at(struct ddlemu_sim *s, uint32_t place, struct ddlemu_sim_entry x)
 {
 	s->heap[place] = x;
-	if (x.class == DDLEMU_SIM_STEP)
+	if (is_of_flow(&x))
 		sim_flow(s, x.index)->place = place + 1;
 	else
 		s->place[x.class] = place + 1;
@@ -84,21 +89,26 @@ void ddlemu_sim_schedule(struct ddlemu_sim *s, uint32_t flow, int64_t time)
 
 void ddlemu_sim_add(struct ddlemu_sim *s, struct ddlemu_sim_entry x)
 {
-	s->posts += x.class == DDLEMU_SIM_POST;
 	s->changes += x.class == DDLEMU_SIM_CHANGE;
 	sift(s, (*s->heap_size)++, x);
 }
 
-void ddlemu_sim_posted(struct ddlemu_sim *s, uint32_t flow)
+// post puts the entry of a flow where its post is read: in a round of this instant. Its next step is known again then.
+static void post(struct ddlemu_sim *s, uint32_t flow, uint64_t round)
 {
 	struct ddlemu_sim_flow *x = sim_flow(s, flow);
 	if (x->posted != 0)
 		return;
 	x->posted = 1;
-	ddlemu_sim_add(s,
+	s->posts++;
+	if (x->place == 0)
+		x->place = ++*s->heap_size;
+	sift(s, x->place - 1,
 		(struct ddlemu_sim_entry){
-			.time = s->now, .class = DDLEMU_SIM_POST, .number = x->order, .index = flow });
+			.time = s->now, .class = DDLEMU_SIM_POST, .tie = round, .number = x->order, .index = flow });
 }
+
+void ddlemu_sim_posted(struct ddlemu_sim *s, uint32_t flow) { post(s, flow, 0); }
 
 static bool is_timer(const struct ddlemu_sim_entry *x)
 {
@@ -129,12 +139,12 @@ uint32_t ddlemu_sim_drop_first(struct ddlemu_sim *s)
 	const struct ddlemu_sim_entry first = s->heap[0];
 	remove_at(s, 0);
 	switch ((enum ddlemu_sim_class)first.class) {
-	case DDLEMU_SIM_STEP:
-		sim_flow(s, first.index)->place = 0;
-		return first.index;
 	case DDLEMU_SIM_POST:
 		s->posts--;
 		sim_flow(s, first.index)->posted = 0;
+		// fall through
+	case DDLEMU_SIM_STEP:
+		sim_flow(s, first.index)->place = 0;
 		return first.index;
 	case DDLEMU_SIM_CHANGE:
 		s->changes--;
@@ -203,16 +213,12 @@ static bool is_full(const struct ddlemu_sim *s, uint32_t flow)
 }
 
 // read_post reads a message that was posted to a flow. If there are others, the flow takes its turn in the next round.
-static void read_post(struct ddlemu_sim *s, struct ddlemu_sim_entry post)
+static void read_post(struct ddlemu_sim *s, const struct ddlemu_sim_entry *first)
 {
-	remove_at(s, 0);
 	s->posts--;
-	if (!ddlemu_sim_step(s, post.index)) {
-		sim_flow(s, post.index)->posted = 0;
-		return;
-	}
-	post.tie++;
-	ddlemu_sim_add(s, post);
+	sim_flow(s, first->index)->posted = 0;
+	if (ddlemu_sim_step(s, first->index))
+		post(s, first->index, first->tie + 1);
 }
 
 // is_left says whether the loop goes on to an entry. Without another one, changes change nothing.
@@ -236,8 +242,7 @@ enum ddlemu_sim_stop ddlemu_sim_run(struct ddlemu_sim *s, int64_t until)
 {
 	while (is_left(s, until)) {
 		const struct ddlemu_sim_entry first = s->heap[0];
-		bool flows = first.class == DDLEMU_SIM_STEP || first.class == DDLEMU_SIM_POST;
-		if (flows && is_full(s, first.index))
+		if (is_of_flow(&first) && is_full(s, first.index))
 			return DDLEMU_SIM_FULL;
 		if (first.class != DDLEMU_SIM_POST && !s->seen && s->pause_at > 0 && s->steps >= s->pause_at)
 			return DDLEMU_SIM_PAUSED;
@@ -259,7 +264,7 @@ enum ddlemu_sim_stop ddlemu_sim_run(struct ddlemu_sim *s, int64_t until)
 			s->seen = true;
 			return DDLEMU_SIM_SEEN;
 		case DDLEMU_SIM_POST:
-			read_post(s, first);
+			read_post(s, &first);
 		}
 	}
 	return s->seen ? DDLEMU_SIM_SEEN : DDLEMU_SIM_REACHED;

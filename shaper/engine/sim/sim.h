@@ -58,9 +58,9 @@ struct ddlemu_sim_flow {
 	uint64_t order; // of the flows in a round
 	uint64_t arrived_seen; // stream offset
 	uint64_t due_seen, visible_seen, complete_seen; // messages
-	uint32_t place; // 1 + the place of its step in the queue; 0: it has no next step
+	uint32_t place; // 1 + the place of its entry, a step or a post; 0: it has none
 	uint32_t happened; // what its driver has not read yet; the virtual clock's driver reads it at once
-	uint32_t posted, unused; // 1: the queue has its post
+	uint32_t posted, unused; // 1: its entry is a post, and its next step is known when that was read
 };
 
 // An entry of the queue.
@@ -89,7 +89,7 @@ struct ddlemu_sim {
 	int64_t now; // ns
 	struct ddlemu_sim_flow *flows; // the first one
 	size_t stride; // bytes from one to the next
-	struct ddlemu_sim_entry *heap; // a place for a step and a post of each flow, and for what the driver adds
+	struct ddlemu_sim_entry *heap; // a place for each flow, and for what the driver adds
 	uint32_t *heap_size;
 	uint32_t posts, changes; // entries of these classes
 	uint32_t place[DDLEMU_SIM_POST + 1]; // 1 + the place of the entry of a class that has only one
