@@ -121,16 +121,18 @@ func (m *member) describeFabric(dir string, r state.Rank) error {
 
 // changeNotes notes the changes of links while the job runs.
 type changeNotes struct {
-	file  *state.File
-	dir   string
-	rank  int
-	seen  []uint32 // changes of each hop
-	total uint64
-	done  chan struct{}
-	ended chan struct{}
+	file    *state.File
+	dir     string
+	rank    int
+	seen    []uint32 // changes of each hop
+	total   uint64
+	planned int // planned changes that are noted
+	done    chan struct{}
+	ended   chan struct{}
 }
 
-// watch looks for changes until close. Of two changes of a hop between two looks it sees the last one.
+// watch looks for changes until close. Of two changes of a hop between two looks that were not planned, it sees the last
+// one.
 func (n *changeNotes) watch() {
 	defer close(n.ended)
 	tick := time.NewTicker(transport.Period)
@@ -155,6 +157,14 @@ func (n *changeNotes) note() error {
 		return nil
 	}
 	n.total = total
+	// Of several changes of a hop between two looks, SpecOf has the last one. A change that is noted twice is read once.
+	planned := n.file.Planned()
+	for _, c := range planned[n.planned:] {
+		if err := ledger.AppendChange(n.dir, n.rank, os.Getpid(), ledger.Change(c)); err != nil {
+			return err
+		}
+	}
+	n.planned = len(planned)
 	for hop, seen := range n.seen {
 		spec, since, changes := n.file.SpecOf(hop)
 		if changes == seen {

@@ -3,7 +3,6 @@
 package replay
 
 import (
-	"container/heap"
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
@@ -151,7 +150,6 @@ func (c *Calls) Play(f *Fabric, without map[int]bool) (*Played, error) {
 		d.at[i] = link.Never
 	}
 	s.allActs = 2 * len(c.trace.Messages)
-	d.start()
 	if err := s.run(d); err != nil {
 		return nil, fmt.Errorf("play the calls: %w", err)
 	}
@@ -164,22 +162,21 @@ type dependent struct {
 	at      []int64 // when each node happened, link.Never if it has not
 	waits   []int32
 	latest  []int64 // of what it waits for
-	queue   moments
 	without map[int]bool
 }
 
-// start queues what waits for nothing.
-func (d *dependent) start() {
+// start makes happen what waits for nothing.
+func (d *dependent) start(s *simulation) {
 	for i := range d.trace.Messages {
 		m := &d.trace.Messages[i]
 		if d.recorded.FlowOf[i] < 0 || d.without[m.Job] {
 			continue
 		}
 		if d.waits[posted(i)] == 0 {
-			d.queueAt(posted(i))
+			d.happensLater(s, posted(i))
 		}
 		if m.HasReceive && d.waits[received(i)] == 0 {
-			d.queueAt(received(i))
+			d.happensLater(s, received(i))
 		}
 	}
 	for k := range d.graph.parts {
@@ -188,67 +185,56 @@ func (d *dependent) start() {
 		}
 		for _, n := range []int32{d.graph.begin(k), d.graph.end(k)} {
 			if d.waits[n] == 0 {
-				d.queueAt(n)
+				d.happensLater(s, n)
 			}
 		}
 	}
 	for i, job := range d.graph.jobs {
 		if n := d.graph.begin(len(d.graph.parts)) + int32(i); d.waits[n] == 0 && !d.without[job] {
-			d.queueAt(n)
+			d.happensLater(s, n)
 		}
 	}
 }
 
-// queueAt queues a node that waits for nothing any more.
-func (d *dependent) queueAt(n int32) {
-	heap.Push(&d.queue, moment{d.latest[n] + d.gap[n], n})
+// happensLater makes a node happen that waits for nothing any more.
+func (d *dependent) happensLater(s *simulation, n int32) {
+	s.at(d.latest[n]+d.gap[n], n, func() error { return d.act(s, n) })
 }
 
-// happened notes that a node happened, and queues what waited for it.
-func (d *dependent) happened(n int32, t int64) {
-	d.at[n] = t
+// happened notes that a node happened now, and makes what waited for it happen.
+func (d *dependent) happened(s *simulation, n int32) {
+	d.at[n] = s.now
 	for _, w := range d.waiting[d.first[n]:d.first[n+1]] {
-		d.latest[w] = max(d.latest[w], t)
+		d.latest[w] = s.now
 		if d.waits[w]--; d.waits[w] == 0 {
-			d.queueAt(w)
+			d.happensLater(s, w)
 		}
 	}
 }
 
-func (d *dependent) next() int64 {
-	if len(d.queue) == 0 {
-		return link.Never
+// act posts what node n stands for.
+func (d *dependent) act(s *simulation, n int32) error {
+	var err error
+	switch i := int(n) / 4; {
+	case i >= len(d.trace.Messages):
+	case n == posted(i):
+		err = s.post(d.recorded.FlowOf[i], d.trace.Messages[i].Size)
+	case n == received(i):
+		err = s.receive(d.recorded.FlowOf[i])
 	}
-	return d.queue[0].time
-}
-
-// act makes what is due.
-func (d *dependent) act(s *simulation) error {
-	for len(d.queue) > 0 && d.queue[0].time <= s.now {
-		m, _ := heap.Pop(&d.queue).(moment)
-		i := int(m.node) / 4
-		var err error
-		switch {
-		case i >= len(d.trace.Messages):
-		case m.node == posted(i):
-			err = s.post(d.recorded.FlowOf[i], d.trace.Messages[i].Size)
-		case m.node == received(i):
-			err = s.receive(d.recorded.FlowOf[i])
-		}
-		if err != nil {
-			return err
-		}
-		d.happened(m.node, max(m.time, s.now))
+	if err != nil {
+		return err
 	}
+	d.happened(s, n)
 	return nil
 }
 
 func (d *dependent) due(s *simulation, flow, msg int) {
-	d.happened(visible(d.recorded.Messages[flow][msg]), s.now)
+	d.happened(s, visible(d.recorded.Messages[flow][msg]))
 }
 
 func (d *dependent) sent(s *simulation, flow, msg int) {
-	d.happened(complete(d.recorded.Messages[flow][msg]), s.now)
+	d.happened(s, complete(d.recorded.Messages[flow][msg]))
 }
 
 // played are the times of the calls.
@@ -279,28 +265,4 @@ func (d *dependent) played() *Played {
 		}
 	}
 	return p
-}
-
-// moment is a node that happens at a time.
-type moment struct {
-	time int64
-	node int32
-}
-
-// moments is a heap, the earliest first.
-type moments []moment
-
-func (q moments) Len() int { return len(q) }
-func (q moments) Less(a, b int) bool {
-	return q[a].time < q[b].time || q[a].time == q[b].time && q[a].node < q[b].node
-}
-func (q moments) Swap(a, b int) { q[a], q[b] = q[b], q[a] }
-func (q *moments) Push(x any) {
-	m, _ := x.(moment)
-	*q = append(*q, m)
-}
-func (q *moments) Pop() any {
-	m := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return m
 }

@@ -196,13 +196,13 @@ func newTimetable(t *messages.Trace, r *Recorded) *timetable {
 	return d
 }
 
-func (d *timetable) next() int64 {
-	if len(d.acts) == 0 {
-		return link.Never
+func (d *timetable) start(s *simulation) {
+	if len(d.acts) > 0 {
+		s.at(d.acts[0].time, 0, func() error { return d.act(s) })
 	}
-	return d.acts[0].time
 }
 
+// act makes all that is due, and comes back for the rest.
 func (d *timetable) act(s *simulation) error {
 	for ; len(d.acts) > 0 && d.acts[0].time <= s.now; d.acts = d.acts[1:] {
 		var err error
@@ -215,6 +215,7 @@ func (d *timetable) act(s *simulation) error {
 			return err
 		}
 	}
+	d.start(s)
 	return nil
 }
 

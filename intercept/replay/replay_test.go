@@ -178,3 +178,24 @@ func TestDamagedInput(t *testing.T) {
 		t.Errorf("a damaged fabric: %v", err)
 	}
 }
+
+// A link at half of its rate from 3 ms on: 6 MB at 1 MB/ms take 9 ms, as they were posted and as calls do.
+func TestPlannedChange(t *testing.T) {
+	f := twoNodes(t)
+	for i := range f.Hops {
+		f.Hops[i].Spec.Bandwidth = 8e9
+		half := f.Hops[i].Spec
+		half.Bandwidth /= 2
+		f.Changes = append(f.Changes, ledger.Change{Time: 3e6, Hop: i, Spec: half})
+	}
+	m := message(7, 0, 0)
+	m.Size = 6e6
+	tr := traceOf(m)
+	r, err := AsPosted(f, tr, Prepare(tr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if due := float64(r.Times[0].Due) / 1e6; due < 8.8 || due > 9.3 {
+		t.Errorf("it is due at %.3f ms, want 9", due)
+	}
+}

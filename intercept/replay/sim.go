@@ -35,10 +35,8 @@ type Flow struct {
 
 // driver says when messages are posted.
 type driver interface {
-	// next is the time of the next post or receive that is known, or link.Never.
-	next() int64
-	// act makes what is to be done at s.now by s.post and s.receive.
-	act(s *simulation) error
+	// start makes s.at call what happens first.
+	start(s *simulation)
 	// due and sent say that message msg of a flow is at the receiver, or complete for the sender, at s.now.
 	due(s *simulation, flow, msg int)
 	sent(s *simulation, flow, msg int)
@@ -50,13 +48,12 @@ type simulation struct {
 	net     *link.Network
 	flows   []flow
 	loop    *sim.Loop
-	changes []ledger.Change
-	scale   int
 	driver  driver
 	records []link.HopRecord
 	watch   func(part float64) error // nil, or Fabric.Watch
 	acts    int                      // posts and receives so far
 	allActs int                      // that there will be
+	err     error                    // the first one of a post or receive
 }
 
 // flow is a flow and what the model says of its messages.
@@ -79,9 +76,13 @@ func newSimulation(f *Fabric, flows []Flow, keeps bool) (*simulation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the fabric: %w", err)
 	}
+	changes, err := f.changes()
+	if err != nil {
+		return nil, err
+	}
 	transport := f.Transport().Scaled(int64(f.TimeScale))
-	s := &simulation{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes,
-		scale: f.TimeScale, watch: f.Watch, flows: make([]flow, len(flows))}
+	s := &simulation{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), watch: f.Watch,
+		flows: make([]flow, len(flows))}
 	if keeps {
 		s.net.KeepHopRecords()
 	}
@@ -98,7 +99,7 @@ func newSimulation(f *Fabric, flows []Flow, keeps bool) (*simulation, error) {
 			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, err)
 		}
 	}
-	s.loop = sim.New(s.net, ends, orders, sim.Rules{RoundRobin: true})
+	s.loop = sim.New(s.net, ends, orders, changes, sim.Rules{RoundRobin: true})
 	if keeps {
 		s.loop.Watch = func(p *link.HopRecord) { s.records = append(s.records, *p) }
 	}
@@ -107,7 +108,33 @@ func newSimulation(f *Fabric, flows []Flow, keeps bool) (*simulation, error) {
 
 func (s *simulation) close() { s.net.Close() }
 
-// post posts a message at s.now. It is for driver.act.
+// changes is the changes of the fabric's hops for the loop.
+func (f *Fabric) changes() ([]sim.Change, error) {
+	out := make([]sim.Change, len(f.Changes))
+	for i, c := range f.Changes {
+		if c.Hop >= len(f.Hops) {
+			return nil, fmt.Errorf("a change of hop %d: the fabric has %d", c.Hop, len(f.Hops))
+		}
+		p, err := link.NewParams(c.Spec, f.TimeScale)
+		if err != nil {
+			return nil, fmt.Errorf("a change of hop %d: %w", c.Hop, err)
+		}
+		out[i] = sim.Change{Time: c.Time, Hop: c.Hop, Params: p}
+	}
+	return out, nil
+}
+
+// at makes act be called at a time, now at the earliest: of several at one time first the one with the smallest number.
+func (s *simulation) at(t int64, number int32, act func() error) {
+	s.loop.After(t, uint64(number), func() {
+		s.now = s.loop.Now()
+		if s.err == nil {
+			s.err = act()
+		}
+	})
+}
+
+// post posts a message at s.now.
 func (s *simulation) post(flow int, size uint64) error {
 	s.acts++
 	f := &s.flows[flow]
@@ -118,7 +145,7 @@ func (s *simulation) post(flow int, size uint64) error {
 	return nil
 }
 
-// receive posts a receive at s.now. It is for driver.act.
+// receive posts a receive at s.now.
 func (s *simulation) receive(flow int) error {
 	s.acts++
 	if !s.flows[flow].Receive() {
@@ -141,37 +168,23 @@ func (s *simulation) run(d driver) error {
 	if err := s.report(); err != nil {
 		return err
 	}
-	for {
-		change := s.nextChange()
-		at, until := min(d.next(), change), min(d.next(), change-1) // a change comes before the steps of its instant
-		flows, stop := s.loop.Run(until)
+	d.start(s)
+	for s.err == nil {
+		flows, stop := s.loop.Run(link.Never)
 		s.now = s.loop.Now()
-		switch {
-		case stop == sim.Paused:
+		switch stop {
+		case sim.Reached:
+			return nil
+		case sim.Paused:
 			if err := s.report(); err != nil {
 				return err
 			}
-			continue
-		case stop == sim.Seen:
+		case sim.Seen:
 			s.see(flows)
-		case at == link.Never:
-			return nil
-		default:
-			s.now = max(s.now, at)
-			s.loop.SetNow(s.now)
-			if change <= s.now {
-				if err := s.change(); err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		for d.next() <= s.now {
-			if err := d.act(s); err != nil {
-				return err
-			}
+			s.loop.RunTimers()
 		}
 	}
+	return s.err
 }
 
 // see calls the driver for what has happened to flows.
@@ -189,32 +202,4 @@ func (s *simulation) see(flows []uint32) {
 			s.driver.sent(s, int(i), int(k))
 		}
 	}
-}
-
-func (s *simulation) nextChange() int64 {
-	if len(s.changes) == 0 || s.isIdle() {
-		return link.Never
-	}
-	return s.changes[0].Time
-}
-
-// isIdle says whether nothing happens any more, whatever the links do.
-func (s *simulation) isIdle() bool {
-	return s.loop.Next() == link.Never && !s.loop.HasPosts() && s.driver.next() == link.Never
-}
-
-// change puts the parameters in force that are due.
-func (s *simulation) change() error {
-	for ; len(s.changes) > 0 && s.changes[0].Time <= s.now; s.changes = s.changes[1:] {
-		c := s.changes[0]
-		if c.Hop >= len(s.net.Hops) {
-			return fmt.Errorf("a change of hop %d: the fabric has %d", c.Hop, len(s.net.Hops))
-		}
-		p, err := link.NewParams(c.Spec, s.scale)
-		if err != nil {
-			return fmt.Errorf("a change of hop %d: %w", c.Hop, err)
-		}
-		s.net.Change(c.Hop, p, s.now)
-	}
-	return nil
 }

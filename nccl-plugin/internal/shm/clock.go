@@ -88,13 +88,15 @@ func newView(f *state.File, me *state.Participant, r state.Rank) (*C.struct_ddle
 		return nil, nil, err
 	}
 	file, first, step := f.SlotLocks()
-	return &C.struct_ddlemu_clock_view{
+	v := &C.struct_ddlemu_clock_view{
 		fabric_file: C.int(file), lock_at: C.int64_t(first), lock_step: C.int64_t(step),
-		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(f.HopCount()), participant: C.uint32_t(me.Slot()),
+		engine: C.ddlemu_engine_of(f.Base()), participant: C.uint32_t(me.Slot()),
 		node: C.uint32_t(r.Node), job: C.uint32_t(me.Job().Index()), rank: C.uint32_t(r.Rank),
 		ranks: C.uint32_t(r.World), flows_file: C.int(flows.File()),
 		node_time: (*C.struct_ddlemu_node_time)(f.NodeTime()),
-	}, flows, nil
+	}
+	C.ddlemu_place_changes(v, f.Base())
+	return v, flows, nil
 }
 
 // checkNodeTime says if nodes cost time and a rank is not where its number says: its GPU follows from that.

@@ -55,6 +55,16 @@ struct ddlemu_engine ddlemu_engine_of(void *state)
 	};
 }
 
+void ddlemu_place_changes(struct ddlemu_clock_view *v, void *state)
+{
+	struct ddlemu_header *h = state;
+	v->hops = h->hops;
+	v->blocks = h->blocks;
+	v->block = (void *)((char *)state + h->blocks_off);
+	v->planned = (void *)((char *)state + h->planned_off);
+	v->planned_count = h->planned;
+}
+
 struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, const struct ddlemu_region *region,
 	void *state, uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow,
 	struct ddlemu_gpu_memory memory)

@@ -83,6 +83,8 @@ static inline bool is_sender(const struct ddlemu_conn *c) { return c->base.ops =
 
 // The engine of a fabric's file, without a flow and its path.
 struct ddlemu_engine ddlemu_engine_of(void *state);
+// Says in a view where the fabric's hops, their parameters and their planned changes are.
+void ddlemu_place_changes(struct ddlemu_clock_view *, void *state);
 
 // A connection's memory, which begins with the flow, and what this process has checked of what the flow says: the peer
 // may overwrite that.

@@ -55,6 +55,11 @@ func Reset(memory, flows unsafe.Pointer, now int64) {
 	C.ddlemu_clock_reset(memory, flows, C.int64_t(now))
 }
 
+// PlannedMade counts the planned changes of links that have been made.
+func PlannedMade(memory unsafe.Pointer) int {
+	return int(C.planned_made((*C.struct_ddlemu_clock)(memory)))
+}
+
 // Now is the virtual time of a clock in ns.
 func Now(memory unsafe.Pointer) int64 {
 	return int64(C.clock_read((*C.struct_ddlemu_clock)(memory)))

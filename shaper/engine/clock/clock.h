@@ -79,6 +79,7 @@ struct ddlemu_clock {
 	int64_t stuck_since; // CLOCK_MONOTONIC: since then nothing has happened, and nobody has worked
 	uint64_t stuck_states; // of all actors, at that time: a hash
 	uint32_t deadlocked;
+	uint32_t planned_made; // planned changes that are in force, or were
 };
 
 // One flow, with what the scheduler knows of it.
@@ -107,7 +108,7 @@ struct ddlemu_clock_flows {
 	uint32_t directs; // direct flows made so far, with numbers from 1
 	_Alignas(64) uint32_t first_posted; // 1 + the first flow of the list
 	_Alignas(64) uint32_t in_use[DDLEMU_CLOCK_FLOWS]; // enum ddlemu_flow_place
-	struct ddlemu_sim_next heap[DDLEMU_CLOCK_FLOWS];
+	struct ddlemu_sim_entry heap[DDLEMU_CLOCK_FLOWS + 2]; // flows, the next timer, the next change
 	_Alignas(4096) struct ddlemu_clock_flow flow[];
 };
 
@@ -118,7 +119,10 @@ struct ddlemu_clock_view {
 	struct ddlemu_participant *participants;
 	struct ddlemu_clock_flows *flows;
 	struct ddlemu_engine engine; // of any flow: flow and path are set for each step
-	uint32_t hops; // of the fabric
+	uint32_t hops, blocks; // of the fabric
+	struct ddlemu_block *block; // the first one
+	const struct ddlemu_planned_change *planned; // in the order of their times
+	uint32_t planned_count;
 	uint32_t participant, node; // this rank's
 	uint32_t job, rank, ranks; // of the job with this number: this rank, and how many there are
 	int flows_file; // in which the memory of a flow is reserved
@@ -232,17 +236,25 @@ void ddlemu_node_raise(struct ddlemu_clock_view *, uint32_t node, enum ddlemu_cl
 
 static inline int64_t clock_read(const struct ddlemu_clock *c) { return __atomic_load_n(&c->now, __ATOMIC_ACQUIRE); }
 
+static inline uint32_t planned_made(const struct ddlemu_clock *c)
+{
+	return __atomic_load_n(&c->planned_made, __ATOMIC_ACQUIRE);
+}
+
 // --- the scheduler
 
 // Runs the clock if every actor is idle and nobody runs it yet.
 void ddlemu_clock_run(struct ddlemu_clock_view *);
 
-// What running the flows came to.
-enum ddlemu_clock_result { DDLEMU_WOKE_NODES, DDLEMU_NOTHING_LEFT };
+// What a run of the event loop came to.
+struct ddlemu_clock_result {
+	bool woke; // nodes, because ends have something to see
+	bool timer; // the timer is due
+};
 
-// Makes the steps of the flows up to the first one that an end must see, at most up to `latest`, sets the time and
-// raises the events of the nodes concerned. Only for whoever has the token.
-enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *, int64_t latest);
+// Runs the event loop up to the first instant at which an end must see something or the timer is due, sets the time and
+// raises the events of the nodes concerned. timer: DDLEMU_NEVER if there is none. Only for whoever has the token.
+struct ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *, int64_t timer);
 
 // Says on stderr who waits for whom.
 void ddlemu_report_deadlock(struct ddlemu_clock_view *);

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 )
 
 const start = int64(Start)
@@ -422,4 +423,67 @@ func TestPropertyStepsAreInOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A planned change is in force from its time on: the clock makes it, between two steps. The messages have the times that
+// they have in private memory (sim.Loop). A change of the past is made at once, and one that nothing can meet is not.
+func TestPlannedChange(t *testing.T) {
+	const ms = 1_000_000
+	specs := []link.Spec{gigabyte(1000), gigabyte(1000)}
+	half := specs[0]
+	half.Bandwidth /= 2
+	changes := []link.PlannedChange{{Time: start + 3*ms}, {Time: start + 1000*ms}}
+	tr := rdma()
+	w := openWith(t, 2, specs, tr)
+	if err := w.plan(changes, []link.Spec{half, specs[0]}); err != nil {
+		t.Fatal(err)
+	}
+	x := w.flow(0, 1, 1, []int{0, 1})
+
+	var params []link.Params
+	for _, s := range []link.Spec{specs[0], specs[1], half} {
+		p, err := link.NewParams(s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params = append(params, p)
+	}
+	net := link.NewNetwork(params[:2], &tr, nil, 7)
+	t.Cleanup(net.Close)
+	var end sim.Endpoints
+	if err := end.Connect(1, []link.PathHop{{Hop: 0}, {Hop: 1}}, []int{0, 1}, net); err != nil {
+		t.Fatal(err)
+	}
+	loop := sim.New(net, []*sim.Endpoints{&end}, []uint64{1}, []sim.Change{{Time: 3 * ms, Params: params[2]}},
+		sim.Rules{RoundRobin: true})
+
+	const messages, size = 6, ms // bytes; a byte takes a nanosecond
+	for range messages {
+		w.receive(x)
+		w.post(x, size)
+		end.Receive()
+		end.Send(size)
+	}
+	for w.read(x) < messages || w.status().Stuck == 0 {
+		w.idle(0)
+		w.idle(1)
+		w.run(0)
+	}
+	for stop := sim.Seen; stop != sim.Reached; {
+		_, stop = loop.Run(link.Never)
+	}
+	for i := range messages {
+		due, complete := w.times(x, i)
+		if m := end.Flow.Message(uint64(i)); due-start != m.Due || complete-start != m.Sent {
+			t.Errorf("message %d: due at %d and complete at %d, want %d and %d", i, due-start, complete-start, m.Due, m.Sent)
+		}
+	}
+	last, _ := w.times(x, messages-1)
+	// The segments that have begun at 3 ms keep their rate.
+	if off := last - start - (3*ms + 2*3*ms); max(off, -off) > 2*link.MaxSegment {
+		t.Errorf("the last message is due at %d, half of the rate from 3 ms on gives %d", last-start, 9*ms)
+	}
+	if w.now() >= start+1000*ms {
+		t.Errorf("the time is %d: a change alone moved it", w.now())
+	}
 }

@@ -123,6 +123,33 @@ func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*wor
 	return w, nil
 }
 
+// plan gives the clock planned changes of hops. Blocks of parameters are added to those of the hops.
+func (w *world) plan(changes []link.PlannedChange, specs []link.Spec) error {
+	v := &w.views[0]
+	hops := int(v.hops)
+	n := hops + len(changes)
+	memory := C.zeros(C.size_t(uintptr(n) * unsafe.Sizeof(link.Block{})))
+	table := C.zeros(C.size_t(uintptr(len(changes)) * unsafe.Sizeof(link.PlannedChange{})))
+	w.memory = append(w.memory, memory, table)
+	blocks := unsafe.Slice((*link.Block)(memory), n)
+	copy(blocks, unsafe.Slice((*link.Block)(unsafe.Pointer(v.engine.blocks)), hops))
+	planned := unsafe.Slice((*link.PlannedChange)(table), len(changes))
+	for i, c := range changes {
+		b, err := link.NewBlock(specs[i], 1)
+		if err != nil {
+			return err
+		}
+		blocks[hops+i] = b
+		planned[i] = link.PlannedChange{Time: c.Time, Hop: c.Hop, Block: uint32(hops + i)}
+	}
+	for i := range w.views {
+		v := &w.views[i]
+		v.blocks, v.block, v.engine.blocks = C.uint32_t(n), (*C.struct_ddlemu_block)(memory), (*C.struct_ddlemu_block)(memory)
+		v.planned, v.planned_count = (*C.struct_ddlemu_planned_change)(table), C.uint32_t(len(changes))
+	}
+	return nil
+}
+
 func (w *world) close() {
 	for _, p := range w.memory {
 		C.free(p)

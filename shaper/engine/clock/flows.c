@@ -5,6 +5,9 @@
 
 #include "clock.h"
 
+#include <time.h>
+
+#include "../link/parameters.h"
 #include "delay.h"
 
 // --- posts
@@ -26,13 +29,13 @@ void ddlemu_flow_posted(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x
 static void take_posted(struct ddlemu_clock_view *v, struct ddlemu_sim *s)
 {
 	for (uint32_t i = __atomic_exchange_n(&v->flows->first_posted, 0, __ATOMIC_SEQ_CST);
-		i != 0 && i <= DDLEMU_CLOCK_FLOWS && s->posted_count < DDLEMU_CLOCK_FLOWS;) {
+		i != 0 && i <= DDLEMU_CLOCK_FLOWS && s->posts < DDLEMU_CLOCK_FLOWS;) {
 		struct ddlemu_clock_flow *x = &v->flows->flow[i - 1];
 		uint32_t number = i - 1;
 		i = x->next_posted;
 		__atomic_store_n(&x->posted, 0, __ATOMIC_SEQ_CST); // before its posts are read
 		clock_delay();
-		sim_posted(s, number);
+		ddlemu_sim_posted(s, number);
 	}
 }
 
@@ -51,9 +54,9 @@ static void take_all(struct ddlemu_clock_view *v, struct ddlemu_sim *s)
 	for (uint32_t i = 0; i < DDLEMU_CLOCK_FLOWS; i++) {
 		if (!clock_flow_is_made(f, i))
 			continue;
-		f->flow[i].sim.place = 0;
+		f->flow[i].sim.place = f->flow[i].sim.posted = 0;
 		__atomic_store_n(&f->flow[i].posted, 0, __ATOMIC_SEQ_CST);
-		sim_posted(s, i);
+		ddlemu_sim_posted(s, i);
 	}
 }
 
@@ -171,21 +174,73 @@ static bool note(struct ddlemu_sim *s, uint32_t i, uint32_t happened)
 
 static const struct ddlemu_sim_driver driver = { .advance = advance, .note = note };
 
-// break_first breaks the flow whose next step is earlier than now. Only memory that somebody else has written has one.
+// break_first removes the first entry, which is earlier than now, and breaks its flow. Only memory that somebody else has
+// written has one.
 static void break_first(struct run *r)
 {
-	uint32_t i = r->sim.heap[0].flow;
+	uint32_t i = ddlemu_sim_drop_first(&r->sim);
+	if (i == DDLEMU_SIM_NONE || i >= DDLEMU_CLOCK_FLOWS)
+		return;
 	struct ddlemu_clock_flow *x = &r->v->flows->flow[i];
 	__atomic_store_n(&x->flow.broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
-	ddlemu_sim_schedule(&r->sim, i, DDLEMU_NEVER);
 	wake_both(r, x);
 }
 
-enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t latest)
+// add_change adds the next planned change to the queue. One of the past is made now.
+static void add_change(struct run *r)
 {
-	// Only one thread at a time has the token, but processes have memory of their own.
-	static struct ddlemu_sim_posted posted[DDLEMU_CLOCK_FLOWS];
-	static struct woken w;
+	const struct ddlemu_clock_view *v = r->v;
+	const uint32_t next = v->clock->planned_made;
+	if (next < v->planned_count)
+		ddlemu_sim_add(&r->sim,
+			(struct ddlemu_sim_entry){ .time = max64(v->planned[next].time, r->sim.now),
+				.class = DDLEMU_SIM_CHANGE,
+				.index = next });
+}
+
+// make_change puts the change for which the loop has stopped in force. If this process dies before it is counted, the
+// next one makes it again.
+static void make_change(struct run *r)
+{
+	const struct ddlemu_clock_view *v = r->v;
+	const struct ddlemu_planned_change p = v->planned[r->sim.changed];
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	if (p.hop < v->hops && p.block < v->blocks)
+		put_in_force(&v->engine.hops[p.hop], v->block, v->blocks, p.block, r->sim.now,
+			t.tv_sec * 1000000000ll + t.tv_nsec);
+	__atomic_store_n(&v->clock->planned_made, r->sim.changed + 1, __ATOMIC_RELEASE);
+	add_change(r);
+}
+
+// run_loop runs the event loop until it has a reason to stop. It says whether the timer is due.
+static bool run_loop(struct run *r, int64_t timer)
+{
+	struct ddlemu_sim *s = &r->sim;
+	if (timer != DDLEMU_NEVER)
+		ddlemu_sim_add(s, (struct ddlemu_sim_entry){ .time = timer, .class = DDLEMU_SIM_TIMER });
+	add_change(r);
+	for (;;) {
+		const enum ddlemu_sim_stop stop = ddlemu_sim_run(s, DDLEMU_NEVER);
+		if (stop == DDLEMU_SIM_BACKWARD)
+			break_first(r);
+		else if (stop == DDLEMU_SIM_CHANGED)
+			make_change(r);
+		else
+			break;
+	}
+	ddlemu_sim_remove(s, DDLEMU_SIM_CHANGE);
+	const bool due = ddlemu_sim_take_timer(s) != DDLEMU_SIM_NONE;
+	if (!due)
+		ddlemu_sim_remove(s, DDLEMU_SIM_TIMER); // the next run has the timer of that time
+	else
+		__atomic_store_n(&r->v->clock->now, s->now, __ATOMIC_SEQ_CST);
+	return due;
+}
+
+struct ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t timer)
+{
+	static struct woken w; // only one thread at a time has the token, but processes have memory of their own
 	struct ddlemu_clock *c = v->clock;
 	struct run r = { .v = v, .w = &w };
 	r.sim = (struct ddlemu_sim){ .now = c->now,
@@ -193,21 +248,20 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t l
 		.stride = sizeof v->flows->flow[0],
 		.heap = v->flows->heap,
 		.heap_size = &v->flows->heap_size,
-		.posted = posted,
 		.driver = &driver };
 	bool repairs = c->interrupted;
 	if (repairs)
 		take_all(v, &r.sim);
 	else
 		take_posted(v, &r.sim);
-	while (ddlemu_sim_run(&r.sim, latest) == DDLEMU_SIM_BACKWARD)
-		break_first(&r);
+	struct ddlemu_clock_result result = { .timer = run_loop(&r, timer) };
+	result.woke = w.any;
 	if (repairs) {
 		c->repairs++;
 		__atomic_store_n(&c->interrupted, 0, __ATOMIC_SEQ_CST);
 	}
 	if (!w.any)
-		return DDLEMU_NOTHING_LEFT;
+		return result;
 	w.any = false;
 	for (uint32_t i = 0; i < c->nodes; i++) {
 		if (w.node[i] == 0)
@@ -215,5 +269,5 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t l
 		w.node[i] = 0;
 		ddlemu_node_raise(v, i, DDLEMU_EVENTS);
 	}
-	return DDLEMU_WOKE_NODES;
+	return result;
 }

@@ -109,16 +109,16 @@ static void stuck(struct ddlemu_clock_view *v, struct scan s)
 		ddlemu_node_raise(v, i, DDLEMU_SIGNALS);
 }
 
-// wake_timers sets the time to that of the first timer and wakes those that wait for it.
-static void wake_timers(struct ddlemu_clock_view *v, int64_t t)
+// wake_timers wakes those whose timers are due.
+static void wake_timers(struct ddlemu_clock_view *v)
 {
-	__atomic_store_n(&v->clock->now, t, __ATOMIC_SEQ_CST);
+	const int64_t now = clock_read(v->clock);
 	for (uint32_t i = 0; i < v->clock->participants; i++) {
 		struct ddlemu_participant *p = &v->participants[i];
 		bool due = false;
 		for (uint32_t k = 0; p->on != 0 && k < p->actors; k++) {
 			uint64_t state = __atomic_load_n(&p->actor[k].state, __ATOMIC_SEQ_CST);
-			due |= state != 0 && until_of(&p->actor[k]) <= t;
+			due |= state != 0 && until_of(&p->actor[k]) <= now;
 		}
 		if (due)
 			ddlemu_node_raise(v, p->node, DDLEMU_SIGNALS);
@@ -129,12 +129,10 @@ static void wake_timers(struct ddlemu_clock_view *v, int64_t t)
 static bool run(struct ddlemu_clock_view *v, struct scan s)
 {
 	v->clock->rounds++;
-	bool woke = ddlemu_flows_run(v, s.timer) == DDLEMU_WOKE_NODES;
-	if (s.timer != DDLEMU_NEVER && (!woke || clock_read(v->clock) >= s.timer)) {
-		wake_timers(v, s.timer);
-		woke = true;
-	}
-	if (woke) {
+	const struct ddlemu_clock_result r = ddlemu_flows_run(v, s.timer);
+	if (r.timer)
+		wake_timers(v);
+	if (r.woke || r.timer) {
 		v->clock->stuck_since = 0;
 		return true;
 	}

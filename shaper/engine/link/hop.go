@@ -2,6 +2,11 @@
 
 package link
 
+// #include "parameters.h"
+import "C"
+
+import "unsafe"
+
 // MaxHops is the largest number of hops of a path.
 const MaxHops = 8
 
@@ -54,6 +59,20 @@ type Block struct {
 	Since   int64 // ns of the fabric's clock; when the block was put in force, 0 = when the fabric was made
 	// DownSince is the Since of the first of the blocks in a row that have the hop down; 0 if the hop is up.
 	DownSince int64
+}
+
+// PlannedChange is struct ddlemu_planned_change of link.h.
+type PlannedChange struct {
+	Time       int64 // ns of the fabric's clock
+	Hop, Block uint32
+}
+
+// PutInForce puts block n, which no hop uses, in force on h at time now, by the fabric's clock. retired is
+// CLOCK_MONOTONIC. A hop that comes up was not free before, and one that stays down is down since it went down.
+func PutInForce(h *Hop, blocks []Block, n uint32, now, retired int64) {
+	C.put_in_force((*C.struct_ddlemu_hop)(unsafe.Pointer(h)),
+		(*C.struct_ddlemu_block)(unsafe.Pointer(unsafe.SliceData(blocks))), C.uint32_t(len(blocks)), C.uint32_t(n),
+		C.int64_t(now), C.int64_t(retired))
 }
 
 // NewBlock prepares s as NewParams does.

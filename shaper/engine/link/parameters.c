@@ -2,6 +2,29 @@
 
 #include "parameters.h"
 
+static void raise_time(int64_t *p, int64_t t)
+{
+	int64_t v = __atomic_load_n(p, __ATOMIC_SEQ_CST);
+	while (v < t && !__atomic_compare_exchange_n(p, &v, t, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+void put_in_force(
+	struct ddlemu_hop *h, struct ddlemu_block *blocks, uint32_t count, uint32_t n, int64_t now, int64_t retired)
+{
+	struct ddlemu_block *old = &blocks[umin64(__atomic_load_n(&h->block, __ATOMIC_SEQ_CST), count - 1)];
+	struct ddlemu_block *next = &blocks[n];
+	next->since = now;
+	next->down_since = !next->params.down ? 0 : old->params.down ? old->down_since : now;
+	if (old->params.down && !next->params.down)
+		raise_time(&h->next_free, now);
+	// Set before and after: if this process dies in between, the block must not look like one that was never used.
+	__atomic_store_n(&old->retired, retired, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&h->changes, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&h->block, n, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&old->retired, retired, __ATOMIC_SEQ_CST);
+}
+
 // copy_block copies the block of parameters of a hop. The words are read one by one: they may be written meanwhile.
 static void copy_block(struct ddlemu_in_force *to, const struct ddlemu_block *from)
 {

@@ -56,9 +56,6 @@ func (e *Endpoints) Receive() bool {
 	return ok
 }
 
-// SetTimer says that an end has something to do by itself at a time later than now: Run then returns the flow.
-func (e *Endpoints) SetTimer(t int64) { e.loop.setTimer(e.number, t) }
-
 // Poll returns how many more messages have arrived and are complete for the sender, by the steps that the flow has
 // made.
 func (e *Endpoints) Poll() (arrived, acked uint64) {

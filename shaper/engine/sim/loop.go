@@ -11,8 +11,12 @@ package sim
 #cgo noescape ddlemu_sim_run
 #cgo nocallback ddlemu_sim_step
 #cgo noescape ddlemu_sim_step
-#cgo nocallback ddlemu_sim_schedule
-#cgo noescape ddlemu_sim_schedule
+#cgo nocallback ddlemu_sim_add
+#cgo noescape ddlemu_sim_add
+#cgo nocallback ddlemu_sim_posted
+#cgo noescape ddlemu_sim_posted
+#cgo nocallback ddlemu_sim_take_timer
+#cgo noescape ddlemu_sim_take_timer
 #include "private.h"
 */
 import "C"
@@ -45,8 +49,12 @@ type Loop struct {
 	records []link.HopRecord
 	c       *C.struct_ddlemu_sim_private
 	flows   []C.struct_ddlemu_sim_flow
-	posted  []bool // of each flow: it has posts that are not read
 	pause   uint64 // steps from one pause to the next
+	changes []Change
+	timers  []func() // by the index of their entries
+	free    []int    // places in timers
+	made    uint64   // timers
+	room    int      // places of the queue
 }
 
 // stepsPerPause is the number of steps from one pause to the next: some ms.
@@ -57,16 +65,23 @@ type Stop int
 
 // The reasons.
 const (
-	Seen    Stop = iota // an end has something to see
-	Reached             // no step is left up to the given time
+	Seen    Stop = iota // an end has something to see, or timers are due: see [Loop.RunTimers]
+	Reached             // nothing is left up to the given time
 	Paused              // many steps were made since the last pause: the caller gives up, or calls again
 )
 
+// Change is a planned change of the parameters of a hop at a time in ns.
+type Change struct {
+	Time   int64
+	Hop    int
+	Params link.Params
+}
+
 // New makes a loop of the flows at these ends, at time 0. Endpoints without a flow are left out. A round has the flows
-// in this order.
-func New(net *link.Network, ends []*Endpoints, order []uint64, r Rules) *Loop {
+// in this order. The changes of hops are in the order of their times.
+func New(net *link.Network, ends []*Endpoints, order []uint64, changes []Change, r Rules) *Loop {
 	n := len(ends)
-	l := &Loop{net: net, posted: make([]bool, n), pause: stepsPerPause}
+	l := &Loop{net: net, pause: stepsPerPause, changes: changes}
 	l.c = &array[C.struct_ddlemu_sim_private](net, 1)[0]
 	l.flows = array[C.struct_ddlemu_sim_flow](net, n)
 	engines := array[*C.struct_ddlemu_engine](net, n)
@@ -74,10 +89,9 @@ func New(net *link.Network, ends []*Endpoints, order []uint64, r Rules) *Loop {
 	l.c.batch = unsafe.SliceData(array[C.uint32_t](net, n))
 	s := &l.c.sim
 	s.flows = unsafe.SliceData(l.flows)
-	s.heap = unsafe.SliceData(array[C.struct_ddlemu_sim_next](net, n))
-	s.posted = unsafe.SliceData(array[C.struct_ddlemu_sim_posted](net, n))
 	s.stops_at_each, s.draws_ties, s.seed = C.bool(!r.RoundRobin), C.bool(r.Drawn), C.uint64_t(r.Seed)
 	C.ddlemu_sim_private_init(l.c)
+	l.makeRoom(n + len(changes) + 1)
 	l.setPause()
 	for i, e := range ends {
 		if e.Flow == nil {
@@ -86,6 +100,9 @@ func New(net *link.Network, ends []*Endpoints, order []uint64, r Rules) *Loop {
 		e.loop, e.number = l, i
 		l.flows[i].order = C.uint64_t(order[i])
 		engines[i] = (*C.struct_ddlemu_engine)(e.Flow.Engine(r.RoundRobin))
+	}
+	for i, c := range changes {
+		l.add(c.Time, C.DDLEMU_SIM_CHANGE, uint64(i), 0, i)
 	}
 	return l
 }
@@ -101,12 +118,61 @@ func (l *Loop) Now() int64 { return int64(l.c.sim.now) }
 // Steps counts the steps of all flows.
 func (l *Loop) Steps() uint64 { return uint64(l.c.sim.steps) }
 
-// Next is the time of the first step, [link.Never] if there is none. What was posted and not read is not counted.
-func (l *Loop) Next() int64 {
-	if l.c.heap_size == 0 {
-		return link.Never
+// makeRoom makes the queue as large as it must be for n entries.
+func (l *Loop) makeRoom(n int) {
+	if n <= l.room {
+		return
 	}
-	return int64(l.c.sim.heap.time)
+	l.room = max(n, 2*l.room)
+	queue := array[C.struct_ddlemu_sim_entry](l.net, l.room)
+	copy(queue, l.queue())
+	l.c.sim.heap = unsafe.SliceData(queue)
+}
+
+// queue is the entries; the first one comes first.
+func (l *Loop) queue() []C.struct_ddlemu_sim_entry { return unsafe.Slice(l.c.sim.heap, l.c.heap_size) }
+
+func (l *Loop) add(t int64, class C.uint32_t, tie, number uint64, index int) {
+	C.ddlemu_sim_add(&l.c.sim, C.struct_ddlemu_sim_entry{time: C.int64_t(t), class: class, tie: C.uint64_t(tie),
+		number: C.uint64_t(number), index: C.uint32_t(index)})
+}
+
+// After makes [Loop.RunTimers] call then at time t, now at the earliest. Of several timers at one time, those with a
+// smaller tie come first, then those that were made first.
+func (l *Loop) After(t int64, tie uint64, then func()) {
+	i := len(l.timers)
+	if n := len(l.free); n > 0 {
+		i, l.free = l.free[n-1], l.free[:n-1]
+		l.timers[i] = then
+	} else {
+		l.timers = append(l.timers, then)
+		l.makeRoom(len(l.flows) + len(l.changes) + len(l.timers))
+	}
+	class := C.uint32_t(C.DDLEMU_SIM_TIMER)
+	if l.c.sim.stops_at_each {
+		class = C.DDLEMU_SIM_EARLY_TIMER
+	}
+	l.made++
+	l.add(max(t, l.Now()), class, tie, l.made, i)
+}
+
+// RunTimers calls what is due now, also what these calls make due.
+func (l *Loop) RunTimers() {
+	for {
+		i := C.ddlemu_sim_take_timer(&l.c.sim)
+		if i == C.DDLEMU_SIM_NONE {
+			return
+		}
+		then := l.timers[i]
+		l.timers[i], l.free = nil, append(l.free, int(i))
+		then()
+	}
+}
+
+// HasNow says whether the loop has something to take at this instant, but for posts.
+func (l *Loop) HasNow() bool {
+	q := l.queue()
+	return len(q) > 0 && int64(q[0].time) <= l.Now() && q[0].class != C.DDLEMU_SIM_POST
 }
 
 // NextOf is the time of a flow's next step, [link.Never] if it has none.
@@ -115,51 +181,22 @@ func (l *Loop) NextOf(i int) int64 {
 	if place == 0 {
 		return link.Never
 	}
-	return int64(unsafe.Slice(l.c.sim.heap, l.c.heap_size)[place-1].time)
+	return int64(l.queue()[place-1].time)
 }
 
 // HasPosts says whether something was posted that is not read.
-func (l *Loop) HasPosts() bool { return l.c.sim.posted_count > 0 }
-
-// SetNow moves the time on, for something that is no step of a flow; until the next pause it counts as one. Time never
-// runs backward, and no step may be earlier.
-func (l *Loop) SetNow(t int64) {
-	if t < l.Now() || t > l.Next() {
-		panic(fmt.Sprintf("the time cannot go from %d to %d ns: the next step is at %d ns", l.Now(), t, l.Next()))
-	}
-	l.c.sim.now = C.int64_t(t)
-	l.c.sim.pause_at--
-}
+func (l *Loop) HasPosts() bool { return l.c.sim.posts > 0 }
 
 // post notes that a flow has something to read.
 func (l *Loop) post(i int) {
-	if l.posted[i] || bool(l.c.sim.stops_at_each) {
-		return
-	}
-	if l.Next() <= l.Now() {
-		panic(fmt.Sprintf("something is posted at %d ns before the steps of this instant are made", l.Now()))
-	}
-	l.posted[i] = true
-	l.c.sim.posted_count++
-	flows := l.postedFlows()
-	flows[len(flows)-1] = C.struct_ddlemu_sim_posted{order: l.flows[i].order, flow: C.uint32_t(i)}
-}
-
-// postedFlows are the flows with posts that are not read.
-func (l *Loop) postedFlows() []C.struct_ddlemu_sim_posted {
-	return unsafe.Slice(l.c.sim.posted, l.c.sim.posted_count)
-}
-
-func (l *Loop) setTimer(i int, t int64) {
-	l.flows[i].timer = C.int64_t(t)
-	if t < l.NextOf(i) {
-		C.ddlemu_sim_schedule(&l.c.sim, C.uint32_t(i), C.int64_t(t))
+	if l.flows[i].posted == 0 && !bool(l.c.sim.stops_at_each) {
+		C.ddlemu_sim_posted(&l.c.sim, C.uint32_t(i))
 	}
 }
 
-// Run reads what was posted, then makes steps up to the first instant at which an end has something to see, at most up
-// to a time. It returns the flows with such ends: round-robin all of the instant, else one. Only if it stops because an
-// end has something to see, there are any. Now is the time of the last step. The result is valid until the next call of
+// Run takes entries up to the first instant at which an end has something to see or a timer is due, at most up to a
+// time. It returns the flows with such ends: round-robin all of the instant, else one. Only if it stops because an end
+// has something to see, there are any. Now is the time of the last entry. The result is valid until the next call of
 // Run or Step.
 func (l *Loop) Run(until int64) ([]uint32, Stop) {
 	if l.c.sim.steps >= l.c.sim.pause_at {
@@ -167,9 +204,6 @@ func (l *Loop) Run(until int64) ([]uint32, Stop) {
 		return nil, Paused
 	}
 	l.begin()
-	for _, p := range l.postedFlows() { // Run reads what was posted to them
-		l.posted[p.flow] = false
-	}
 	for {
 		stop := C.ddlemu_sim_run(&l.c.sim, C.int64_t(until))
 		l.watch()
@@ -181,8 +215,11 @@ func (l *Loop) Run(until int64) ([]uint32, Stop) {
 		case C.DDLEMU_SIM_PAUSED:
 			l.setPause()
 			return nil, Paused
+		case C.DDLEMU_SIM_CHANGED:
+			c := &l.changes[l.c.sim.changed]
+			l.net.Change(c.Hop, c.Params, l.Now())
 		case C.DDLEMU_SIM_BACKWARD:
-			panic(fmt.Sprintf("time would run backward from %d to %d ns", l.Now(), l.Next()))
+			panic(fmt.Sprintf("time would run backward from %d to %d ns", l.Now(), l.queue()[0].time))
 		}
 	}
 }

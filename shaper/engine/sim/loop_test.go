@@ -206,11 +206,23 @@ func (r *reference) steps(until int64, woken []int) []int {
 	return woken
 }
 
-// wait sets both times to one before the next step.
+// wait sets both times to one before the next step, by a timer.
 func (r *reference) wait(t *rapid.T, l *Loop) {
-	if at := l.Next() - 1; at > l.Now() && at < link.Never-1 && rapid.Bool().Draw(t, "wait") {
-		l.SetNow(at)
+	if at := l.next() - 1; at > l.Now() && at < link.Never-1 && rapid.Bool().Draw(t, "wait") {
+		waitUntil(t, l, at)
 		r.now = at
+	}
+}
+
+// waitUntil runs a loop in which nothing happens until the time of a timer.
+func waitUntil(t tester, l *Loop, at int64) {
+	rang := false
+	l.After(at, 0, func() { rang = true })
+	for !rang {
+		if flows, stop := l.Run(link.Never); stop == Reached || len(flows) > 0 || l.Now() > at {
+			t.Fatal("the loop stops for reason ", stop, " at ", l.Now(), " with flows ", flows, ", want a timer at ", at)
+		}
+		l.RunTimers()
 	}
 }
 
@@ -223,7 +235,7 @@ func TestPropertyAsPlainSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDesign(t)
 		w, plain := d.build(t), d.build(t)
-		l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
+		l := New(w.net, w.ends, w.orders, nil, Rules{RoundRobin: true})
 		pauseOften(t, l)
 		r := newReference(plain, Rules{RoundRobin: true})
 		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
@@ -250,7 +262,7 @@ func TestPropertyAsPlainSearchAtOnce(t *testing.T) {
 		rules := Rules{Drawn: rapid.Bool().Draw(t, "drawn"), Seed: rapid.Uint64().Draw(t, "seed")}
 		d := drawDesign(t)
 		w, plain := d.build(t), d.build(t)
-		l, r := New(w.net, w.ends, w.orders, rules), newReference(plain, rules)
+		l, r := New(w.net, w.ends, w.orders, nil, rules), newReference(plain, rules)
 		pauseOften(t, l)
 		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
 			i := rapid.IntRange(0, len(w.ends)-1).Draw(t, "flow")
@@ -279,8 +291,8 @@ func pauseOften(t *rapid.T, l *Loop) {
 func runOn(t tester, l *Loop, until int64) []uint32 {
 	for {
 		flows, stop := l.Run(until)
-		if (stop == Seen) != (len(flows) > 0) || stop == Reached && l.Next() <= until && l.Next() != link.Never {
-			t.Fatal("the loop stops for reason ", stop, " with flows ", flows, ", and the next step is at ", l.Next())
+		if (stop == Seen) != (len(flows) > 0) || stop == Reached && l.next() <= until && l.next() != link.Never {
+			t.Fatal("the loop stops for reason ", stop, " with flows ", flows, ", and the next step is at ", l.next())
 		}
 		if stop != Paused {
 			return flows
@@ -305,8 +317,8 @@ func compare(t *rapid.T, w *world, l *Loop, r *reference, flows []uint32, want [
 	if !slices.Equal(got, want) || l.Now() != r.now {
 		t.Fatalf("at %d, flows %v have something to see; want those of %d, %v", l.Now(), got, r.now, want)
 	}
-	if first := r.first(); first >= 0 && l.Next() != r.next[first] || first < 0 && l.Next() != link.Never {
-		t.Fatalf("the next step is at %d; those of the flows are at %d", l.Next(), r.next)
+	if first := r.first(); first >= 0 && l.next() != r.next[first] || first < 0 && l.next() != link.Never {
+		t.Fatalf("the next step is at %d; those of the flows are at %d", l.next(), r.next)
 	}
 	for i := range r.next {
 		if l.NextOf(i) != r.next[i] {
@@ -333,39 +345,23 @@ func compare(t *rapid.T, w *world, l *Loop, r *reference, flows []uint32, want [
 	}
 }
 
-// Time never runs backward: the loop refuses a step in the past, and nobody can set the time back, or beyond a step.
+// Time never runs backward: the loop refuses a step in the past.
 func TestTimeNeverRunsBackward(t *testing.T) {
-	var w *world
-	start := func(t *testing.T) *Loop {
-		w = one().build(t)
-		l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
-		l.SetNow(5000)
-		w.ends[0].Receive()
-		w.ends[0].Send(1000)
-		if flows, stop := l.Run(5000); len(flows) > 0 || stop != Reached || l.Next() <= 5000 {
-			t.Fatalf("flows %v have something to see (%v), and the next step is at %d", flows, stop, l.Next())
+	w := one().build(t)
+	l := New(w.net, w.ends, w.orders, nil, Rules{RoundRobin: true})
+	waitUntil(t, l, 5000)
+	w.ends[0].Receive()
+	w.ends[0].Send(1000)
+	if flows, stop := l.Run(5000); len(flows) > 0 || stop != Reached || l.next() <= 5000 {
+		t.Fatalf("flows %v have something to see (%v), and the next step is at %d", flows, stop, l.next())
+	}
+	l.corrupt(4999)
+	defer func() {
+		if err := fmt.Sprint(recover()); !strings.Contains(err, "5000") || l.Now() != 5000 {
+			t.Errorf("at %d: %s", l.Now(), err)
 		}
-		return l
-	}
-	for name, do := range map[string]func(l *Loop){
-		"a step in the past": func(l *Loop) { l.corrupt(4999); l.Run(link.Never) },
-		"the time set back":  func(l *Loop) { l.SetNow(4999) },
-		"beyond a step":      func(l *Loop) { l.SetNow(l.Next() + 1) },
-		"a post before the steps of the instant": func(l *Loop) {
-			l.corrupt(5000)
-			w.ends[0].Send(1)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := start(t)
-			defer func() {
-				if err := fmt.Sprint(recover()); !strings.Contains(err, "5000") || l.Now() != 5000 {
-					t.Errorf("at %d: %s", l.Now(), err)
-				}
-			}()
-			do(l)
-		})
-	}
+	}()
+	l.Run(link.Never)
 }
 
 // Each segment on each hop is reported once, however many steps are made before an end has something to see. Run pauses
@@ -377,7 +373,7 @@ func TestLongMessages(t *testing.T) {
 	d.paths = slices.Repeat(d.paths, 2)
 	d.orders = []uint64{0, 1}
 	w := d.build(t)
-	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
+	l := New(w.net, w.ends, w.orders, nil, Rules{RoundRobin: true})
 	var bytes, segments uint64
 	l.Watch = func(p *link.HopRecord) {
 		segments++
@@ -388,7 +384,7 @@ func TestLongMessages(t *testing.T) {
 		e.Send(size)
 	}
 	seen, pauses := 0, 0
-	for l.Next() != link.Never || l.HasPosts() {
+	for l.next() != link.Never || l.HasPosts() {
 		flows, stop := l.Run(link.Never)
 		seen += len(flows)
 		if stop == Paused {
@@ -401,15 +397,16 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
-// A caller with only its own events, which moves the time by them, is also given the chance to give up.
+// A caller with only timers is also given the chance to give up.
 func TestPauseWithoutSteps(t *testing.T) {
 	w := one().build(t)
-	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
+	l := New(w.net, w.ends, w.orders, nil, Rules{RoundRobin: true})
 	for n := int64(1); n <= stepsPerPause; n++ {
-		if _, stop := l.Run(n); stop != Reached {
+		l.After(n, 0, func() {})
+		if _, stop := l.Run(link.Never); stop != Seen || l.Now() != n {
 			t.Fatalf("stop %v at %d", stop, l.Now())
 		}
-		l.SetNow(n)
+		l.RunTimers()
 	}
 	if _, stop := l.Run(link.Never); stop != Paused {
 		t.Errorf("stop %v, want a pause", stop)
@@ -419,26 +416,99 @@ func TestPauseWithoutSteps(t *testing.T) {
 	}
 }
 
-// An end acts when it has said that it will, whether its flow has steps or not.
-func TestActAt(t *testing.T) {
+// What happens at one instant has the order of the rules: changes, steps, timers by their ties and as they were made,
+// posts. With the order of a real clock timers come before steps.
+func TestOrderOfAnInstant(t *testing.T) {
+	for _, roundRobin := range []bool{true, false} {
+		d := one() // a byte takes a nanosecond, at half of the rate two
+		w := d.build(t)
+		slow := d.specs[0]
+		slow.Bandwidth /= 2
+		params, err := link.NewParams(slow, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := New(w.net, w.ends, w.orders, []Change{{Time: 5000, Params: params}}, Rules{RoundRobin: roundRobin})
+		e, log := w.ends[0], []string{}
+		note := func(at int64, tie uint64, text string) {
+			l.After(at, tie, func() { log = append(log, text) })
+		}
+		send := func() {
+			e.Receive()
+			e.Send(1000)
+			if !roundRobin {
+				l.Step(0)
+			}
+		}
+		l.After(5000, 9, send)
+		note(9000, 2, "second")
+		note(9000, 1, "first")
+		note(9000, 2, "third")
+		for {
+			flows, stop := l.Run(link.Never)
+			if stop == Reached {
+				break
+			}
+			for range flows {
+				arrived, acked := e.Poll()
+				log = append(log, fmt.Sprintf("%d arrived, %d complete at %d", arrived, acked, l.Now()))
+			}
+			l.RunTimers()
+		}
+		// Posted at 5000, when the rate becomes half of it: 1000 ns for the clear-to-send, 2000 ns of serialization and
+		// 1000 ns of latency.
+		want := []string{"1 arrived, 0 complete at 9000", "first", "second", "third"}
+		if !roundRobin {
+			want = []string{"first", "second", "third", "1 arrived, 0 complete at 9000"}
+		}
+		if len(log) < 4 || !slices.Equal(log[:4], want) {
+			t.Errorf("round-robin %v: %q, want %q first", roundRobin, log, want)
+		}
+	}
+}
+
+// A timer that another one sets for the same instant is called in it, and one that is set for the past, too.
+func TestTimersOfAnInstant(t *testing.T) {
 	w := one().build(t)
-	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
-	e := w.ends[0]
-	e.SetTimer(500)
-	if flows := runOn(t, l, 499); len(flows) > 0 {
-		t.Fatalf("flows %v at %d", flows, l.Now())
+	l := New(w.net, w.ends, w.orders, nil, Rules{RoundRobin: true})
+	var log []int64
+	l.After(500, 0, func() {
+		l.After(500, 0, func() { log = append(log, l.Now()) })
+		l.After(3, 0, func() { log = append(log, l.Now()) })
+		l.After(501, 0, func() { log = append(log, l.Now()) })
+	})
+	for {
+		_, stop := l.Run(link.Never)
+		if stop == Reached {
+			break
+		}
+		l.RunTimers()
 	}
-	if flows := runOn(t, l, link.Never); len(flows) != 1 || l.Now() != 500 || l.Next() != link.Never {
-		t.Fatalf("flows %v at %d, then %d", flows, l.Now(), l.Next())
+	if !slices.Equal(log, []int64{500, 500, 501}) {
+		t.Errorf("timers at %d", log)
 	}
-	e.Receive()
-	e.Send(1000)
-	e.SetTimer(700)
-	if flows := runOn(t, l, link.Never); len(flows) != 1 || l.Now() != 700 {
-		t.Fatalf("flows %v at %d", flows, l.Now())
+}
+
+// Changes alone do not keep the loop going, and those of the past are made before what happens next.
+func TestChangesAlone(t *testing.T) {
+	d := one()
+	w := d.build(t)
+	d.specs[0].Bandwidth /= 4
+	params, err := link.NewParams(d.specs[0], 1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if flows := runOn(t, l, link.Never); len(flows) != 1 || l.Now() != e.Flow.Message(0).Due {
-		t.Fatalf("flows %v at %d; the message is due at %d", flows, l.Now(), e.Flow.Message(0).Due)
+	l := New(w.net, w.ends, w.orders, []Change{{Time: 10, Params: params}, {Time: 1 << 40, Params: params}},
+		Rules{RoundRobin: true})
+	if _, stop := l.Run(link.Never); stop != Reached || l.Now() != 0 {
+		t.Fatalf("stop %v at %d", stop, l.Now())
+	}
+	waitUntil(t, l, 20)
+	if got := w.net.Params(0); got != params {
+		t.Errorf("in force are %+v, want %+v", got, params)
+	}
+	if _, stop := l.Run(link.Never); stop != Reached || l.Now() != 20 {
+		t.Errorf("stop %v at %d", stop, l.Now())
 	}
 }
 
@@ -447,11 +517,11 @@ func TestBrokenFlow(t *testing.T) {
 	d := one()
 	d.specs[0].Down = true
 	w := d.build(t)
-	l := New(w.net, w.ends, w.orders, Rules{RoundRobin: true})
+	l := New(w.net, w.ends, w.orders, nil, Rules{RoundRobin: true})
 	w.ends[0].Receive()
 	w.ends[0].Send(1)
 	flows := runOn(t, l, link.Never)
-	if len(flows) != 1 || !w.ends[0].Flow.Broken() || l.Next() != link.Never || l.Now() < d.transport.DownTimeout {
-		t.Errorf("at %d: flows %v, broken %v, next step at %d", l.Now(), flows, w.ends[0].Flow.Broken(), l.Next())
+	if len(flows) != 1 || !w.ends[0].Flow.Broken() || l.next() != link.Never || l.Now() < d.transport.DownTimeout {
+		t.Errorf("at %d: flows %v, broken %v, next step at %d", l.Now(), flows, w.ends[0].Flow.Broken(), l.next())
 	}
 }

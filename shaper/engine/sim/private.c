@@ -12,7 +12,7 @@ static struct ddlemu_flow *advance(struct ddlemu_sim *s, uint32_t i)
 static bool note(struct ddlemu_sim *s, uint32_t i, uint32_t happened)
 {
 	struct ddlemu_sim_private *p = (struct ddlemu_sim_private *)s;
-	happened &= DDLEMU_SIM_VISIBLE | DDLEMU_SIM_COMPLETE | DDLEMU_SIM_BROKEN | DDLEMU_SIM_TIMER;
+	happened &= DDLEMU_SIM_VISIBLE | DDLEMU_SIM_COMPLETE | DDLEMU_SIM_BROKEN;
 	if (happened == 0)
 		return false;
 	struct ddlemu_sim_flow *x = sim_flow(s, i);

@@ -2,37 +2,47 @@
 
 #include "sim.h"
 
-#include <stdlib.h>
-
 #include "../link/arith.h"
 
-// --- the heap
+// --- the queue: a heap
 
-static bool is_before(struct ddlemu_sim_next a, struct ddlemu_sim_next b)
+static bool is_before(const struct ddlemu_sim_entry *a, const struct ddlemu_sim_entry *b)
 {
-	if (a.time != b.time)
-		return a.time < b.time;
-	return a.tie != b.tie ? a.tie < b.tie : a.flow < b.flow;
+	if (a->time != b->time)
+		return a->time < b->time;
+	if (a->class != b->class)
+		return a->class < b->class;
+	if (a->tie != b->tie)
+		return a->tie < b->tie;
+	return a->number != b->number ? a->number < b->number : a->index < b->index;
 }
 
-static void put_at(struct ddlemu_sim *s, uint32_t place, struct ddlemu_sim_next x)
+static bool is_of_flow(const struct ddlemu_sim_entry *x)
+{
+	return x->class == DDLEMU_SIM_STEP || x->class == DDLEMU_SIM_POST;
+}
+
+static void put_at(struct ddlemu_sim *s, uint32_t place, struct ddlemu_sim_entry x)
 {
 	s->heap[place] = x;
-	sim_flow(s, x.flow)->place = place + 1;
+	if (is_of_flow(&x))
+		sim_flow(s, x.index)->place = place + 1;
+	else
+		s->place[x.class] = place + 1;
 }
 
 // sift moves x, which belongs at place or above or below it, to where it belongs.
-static void sift(struct ddlemu_sim *s, uint32_t place, struct ddlemu_sim_next x)
+static void sift(struct ddlemu_sim *s, uint32_t place, struct ddlemu_sim_entry x)
 {
-	struct ddlemu_sim_next *heap = s->heap;
+	struct ddlemu_sim_entry *heap = s->heap;
 	uint32_t size = *s->heap_size;
-	for (; place > 0 && is_before(x, heap[(place - 1) / 2]); place = (place - 1) / 2)
+	for (; place > 0 && is_before(&x, &heap[(place - 1) / 2]); place = (place - 1) / 2)
 		put_at(s, place, heap[(place - 1) / 2]);
 	for (;;) {
 		uint32_t child = 2 * place + 1;
-		if (child + 1 < size && is_before(heap[child + 1], heap[child]))
+		if (child + 1 < size && is_before(&heap[child + 1], &heap[child]))
 			child++;
-		if (child >= size || !is_before(heap[child], x))
+		if (child >= size || !is_before(&heap[child], &x))
 			break;
 		put_at(s, place, heap[child]);
 		place = child;
@@ -40,15 +50,26 @@ static void sift(struct ddlemu_sim *s, uint32_t place, struct ddlemu_sim_next x)
 	put_at(s, place, x);
 }
 
+static void remove_at(struct ddlemu_sim *s, uint32_t place)
+{
+	struct ddlemu_sim_entry last = s->heap[--*s->heap_size];
+	if (place < *s->heap_size)
+		sift(s, place, last);
+}
+
 static void unschedule(struct ddlemu_sim *s, struct ddlemu_sim_flow *x)
 {
 	if (x->place == 0)
 		return;
 	uint32_t place = x->place - 1;
-	struct ddlemu_sim_next last = s->heap[--*s->heap_size];
 	x->place = 0;
-	if (place < *s->heap_size)
-		sift(s, place, last);
+	remove_at(s, place);
+}
+
+// tie_of is what decides between several entries of one instant: at a choice point a draw, or the fixed order.
+static uint64_t tie_of(const struct ddlemu_sim *s, enum ddlemu_sim_point point, uint64_t order, uint64_t occurrence)
+{
+	return s->draws_ties ? draw(s->seed, point, 0, order, occurrence) : order;
 }
 
 void ddlemu_sim_schedule(struct ddlemu_sim *s, uint32_t flow, int64_t time)
@@ -60,8 +81,79 @@ void ddlemu_sim_schedule(struct ddlemu_sim *s, uint32_t flow, int64_t time)
 	}
 	if (x->place == 0)
 		x->place = ++*s->heap_size;
-	uint64_t tie = s->draws_ties ? draw(s->seed, 0, 0, x->order, (uint64_t)time) : x->order;
-	sift(s, x->place - 1, (struct ddlemu_sim_next){ .time = time, .tie = tie, .flow = flow });
+	uint64_t tie = tie_of(s, DDLEMU_SIM_STEPS, x->order, (uint64_t)time);
+	sift(s, x->place - 1,
+		(struct ddlemu_sim_entry){
+			.time = time, .class = DDLEMU_SIM_STEP, .tie = tie, .number = flow, .index = flow });
+}
+
+void ddlemu_sim_add(struct ddlemu_sim *s, struct ddlemu_sim_entry x)
+{
+	s->changes += x.class == DDLEMU_SIM_CHANGE;
+	sift(s, (*s->heap_size)++, x);
+}
+
+// post puts the entry of a flow where its post is read: in a round of this instant. Its next step is known again then.
+static void post(struct ddlemu_sim *s, uint32_t flow, uint64_t round)
+{
+	struct ddlemu_sim_flow *x = sim_flow(s, flow);
+	if (x->posted != 0)
+		return;
+	x->posted = 1;
+	s->posts++;
+	if (x->place == 0)
+		x->place = ++*s->heap_size;
+	sift(s, x->place - 1,
+		(struct ddlemu_sim_entry){
+			.time = s->now, .class = DDLEMU_SIM_POST, .tie = round, .number = x->order, .index = flow });
+}
+
+void ddlemu_sim_posted(struct ddlemu_sim *s, uint32_t flow) { post(s, flow, 0); }
+
+static bool is_timer(const struct ddlemu_sim_entry *x)
+{
+	return x->class == DDLEMU_SIM_TIMER || x->class == DDLEMU_SIM_EARLY_TIMER;
+}
+
+uint32_t ddlemu_sim_take_timer(struct ddlemu_sim *s)
+{
+	const struct ddlemu_sim_entry *first = &s->heap[0];
+	if (*s->heap_size == 0 || first->time > s->now || !is_timer(first))
+		return DDLEMU_SIM_NONE;
+	uint32_t index = first->index;
+	remove_at(s, 0);
+	return index;
+}
+
+void ddlemu_sim_remove(struct ddlemu_sim *s, enum ddlemu_sim_class class)
+{
+	uint32_t place = s->place[class] - 1;
+	if (place >= *s->heap_size || s->heap[place].class != class)
+		return;
+	s->changes -= class == DDLEMU_SIM_CHANGE;
+	remove_at(s, place);
+}
+
+uint32_t ddlemu_sim_drop_first(struct ddlemu_sim *s)
+{
+	const struct ddlemu_sim_entry first = s->heap[0];
+	remove_at(s, 0);
+	switch ((enum ddlemu_sim_class)first.class) {
+	case DDLEMU_SIM_POST:
+		s->posts--;
+		sim_flow(s, first.index)->posted = 0;
+		// fall through
+	case DDLEMU_SIM_STEP:
+		sim_flow(s, first.index)->place = 0;
+		return first.index;
+	case DDLEMU_SIM_CHANGE:
+		s->changes--;
+		break;
+	case DDLEMU_SIM_EARLY_TIMER:
+	case DDLEMU_SIM_TIMER:
+		break;
+	}
+	return DDLEMU_SIM_NONE;
 }
 
 // --- one step
@@ -82,10 +174,6 @@ static uint32_t take_events(struct ddlemu_sim_flow *x, struct ddlemu_flow *f, in
 	for (; x->complete_seen < f->results.complete_count && times_at(f, x->complete_seen)->complete <= now;
 		x->complete_seen++)
 		happened |= DDLEMU_SIM_COMPLETE;
-	if (x->timer != 0 && x->timer <= now) {
-		x->timer = 0;
-		happened |= DDLEMU_SIM_TIMER;
-	}
 	return f->broken != 0 ? happened | DDLEMU_SIM_BROKEN : happened;
 }
 
@@ -97,8 +185,6 @@ static int64_t next_of(const struct ddlemu_sim_flow *x, struct ddlemu_flow *f, i
 		next = min64(next, times_at(f, x->due_seen)->due);
 	if (x->complete_seen < f->results.complete_count)
 		next = min64(next, times_at(f, x->complete_seen)->complete);
-	if (x->timer != 0)
-		next = min64(next, x->timer);
 	return max64(next, now + 1);
 }
 
@@ -119,76 +205,67 @@ bool ddlemu_sim_step(struct ddlemu_sim *s, uint32_t i)
 	return !broken && f->known < load64(&f->posted);
 }
 
-// --- the order of steps
-
-static int compare_order(const void *a, const void *b)
-{
-	const struct ddlemu_sim_posted *x = a, *y = b;
-	return x->order != y->order ? (x->order > y->order) - (x->order < y->order)
-				    : (x->flow > y->flow) - (x->flow < y->flow);
-}
-
-static void sort_posted(struct ddlemu_sim *s)
-{
-	for (uint32_t i = 1; i < s->posted_count; i++) {
-		if (compare_order(&s->posted[i - 1], &s->posted[i]) > 0) {
-			qsort(s->posted, s->posted_count, sizeof *s->posted, compare_order);
-			return;
-		}
-	}
-}
+// --- time
 
 static bool is_full(const struct ddlemu_sim *s, uint32_t flow)
 {
 	return s->driver->is_full != NULL && s->driver->is_full(s, flow);
 }
 
-// read_posts makes flows read what was posted at this instant, round-robin. It returns false if the driver must empty
-// its memory meanwhile; then the next call goes on.
-static bool read_posts(struct ddlemu_sim *s)
+// read_post reads a message that was posted to a flow. If there are others, the flow takes its turn in the next round.
+static void read_post(struct ddlemu_sim *s, const struct ddlemu_sim_entry *first)
 {
-	if (!s->reading) {
-		sort_posted(s);
-		s->round_at = s->round_left = 0;
-		s->reading = true;
-	}
-	while (s->posted_count > 0) {
-		for (; s->round_at < s->posted_count; s->round_at++) {
-			struct ddlemu_sim_posted p = s->posted[s->round_at];
-			if (is_full(s, p.flow))
-				return false;
-			if (ddlemu_sim_step(s, p.flow))
-				s->posted[s->round_left++] = p;
-		}
-		s->posted_count = s->round_left;
-		s->round_at = s->round_left = 0;
-	}
-	s->reading = false;
-	return true;
+	s->posts--;
+	sim_flow(s, first->index)->posted = 0;
+	if (ddlemu_sim_step(s, first->index))
+		post(s, first->index, first->tie + 1);
 }
 
-// make_steps makes the steps of the heap up to a time, or to the first instant at which an end has something to see.
-static enum ddlemu_sim_stop make_steps(struct ddlemu_sim *s, int64_t until)
+// is_left says whether the loop goes on to an entry. Without another one, changes change nothing.
+static bool is_left(const struct ddlemu_sim *s, int64_t until)
 {
-	while (*s->heap_size > 0 && !(s->seen && s->stops_at_each)) {
-		struct ddlemu_sim_next top = s->heap[0];
-		if (top.time > (s->seen ? s->now : until))
-			break;
-		if (top.time < s->now)
-			return DDLEMU_SIM_BACKWARD;
-		if (is_full(s, top.flow))
-			return DDLEMU_SIM_FULL;
-		if (!s->seen && s->pause_at > 0 && s->steps >= s->pause_at)
-			return DDLEMU_SIM_PAUSED;
-		s->now = top.time;
-		ddlemu_sim_step(s, top.flow);
-	}
-	return s->seen ? DDLEMU_SIM_SEEN : DDLEMU_SIM_REACHED;
+	if (*s->heap_size <= s->changes || (s->seen && s->stops_at_each))
+		return false;
+	return s->heap[0].time <= (s->seen ? s->now : until);
+}
+
+// advance_time is the only place where time advances: to the time of the first entry.
+static bool advance_time(struct ddlemu_sim *s)
+{
+	if (s->heap[0].time < s->now)
+		return false;
+	s->now = s->heap[0].time;
+	return true;
 }
 
 enum ddlemu_sim_stop ddlemu_sim_run(struct ddlemu_sim *s, int64_t until)
 {
-	if (!read_posts(s))
-		return DDLEMU_SIM_FULL;
-	return make_steps(s, until);
+	while (is_left(s, until)) {
+		const struct ddlemu_sim_entry first = s->heap[0];
+		if (is_of_flow(&first) && is_full(s, first.index))
+			return DDLEMU_SIM_FULL;
+		if (first.class != DDLEMU_SIM_POST && !s->seen && s->pause_at > 0 && s->steps >= s->pause_at)
+			return DDLEMU_SIM_PAUSED;
+		if (!advance_time(s))
+			return DDLEMU_SIM_BACKWARD;
+		switch ((enum ddlemu_sim_class)first.class) {
+		case DDLEMU_SIM_CHANGE:
+			s->changed = first.index;
+			s->changes--;
+			remove_at(s, 0);
+			return DDLEMU_SIM_CHANGED;
+		case DDLEMU_SIM_STEP:
+			ddlemu_sim_step(s, first.index);
+			break;
+		case DDLEMU_SIM_EARLY_TIMER:
+		case DDLEMU_SIM_TIMER:
+			if (s->pause_at > 0)
+				s->pause_at--; // it counts as a step
+			s->seen = true;
+			return DDLEMU_SIM_SEEN;
+		case DDLEMU_SIM_POST:
+			read_post(s, &first);
+		}
+	}
+	return s->seen ? DDLEMU_SIM_SEEN : DDLEMU_SIM_REACHED;
 }

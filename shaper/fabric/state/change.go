@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
@@ -119,41 +120,10 @@ func (f *File) change(specs map[int]link.Spec) error {
 		return err
 	}
 	for i, hop := range hops {
-		blocks[i].Since = f.Now()
-		if specs[hop].Down {
-			blocks[i].DownSince = f.downSince(hop, blocks[i].Since)
-		}
 		f.blocks()[free[i]] = blocks[i]
-		f.publish(&f.hops()[hop], free[i])
+		link.PutInForce(&f.hops()[hop], f.blocks(), free[i], f.Now(), Now())
 	}
 	return nil
-}
-
-// downSince is the time since which a hop is down that goes down now, or stays down.
-func (f *File) downSince(hop int, now int64) int64 {
-	if old := f.blockOf(&f.hops()[hop]); old.Params.Down {
-		return old.DownSince
-	}
-	return now
-}
-
-// blockOf is the block in force on h. Only for who has the lock for changes.
-func (f *File) blockOf(h *link.Hop) *link.Block {
-	return &f.blocks()[min(atomic.LoadUint32(&h.Block), f.head().Blocks-1)]
-}
-
-// publish puts block n in force on h.
-func (f *File) publish(h *link.Hop, n uint32) {
-	old := f.blockOf(h)
-	if old.Params.Down && !f.blocks()[n].Params.Down {
-		raise(&h.NextFree, f.Now())
-	}
-	// Set Retired before and after: if this process dies in between, the block must not
-	// look like one that was never used.
-	old.Retired = Now()
-	atomic.AddUint32(&h.Changes, 1)
-	atomic.StoreUint32(&h.Block, n)
-	old.Retired = Now()
 }
 
 // freeBlocks returns n blocks that no hop uses and whose grace period is over, the one
@@ -180,9 +150,9 @@ func (f *File) freeBlocks(n int) ([]uint32, error) {
 	return free[:n], nil
 }
 
-// unusedBlocks are the blocks that no hop uses.
+// unusedBlocks are the blocks that no hop uses, without those of planned changes.
 func (f *File) unusedBlocks() []uint32 {
-	used := make([]bool, f.head().Blocks)
+	used := make([]bool, f.head().Blocks-f.head().Planned)
 	for i := range f.hops() {
 		if n := atomic.LoadUint32(&f.hops()[i].Block); int(n) < len(used) {
 			used[n] = true
@@ -197,16 +167,6 @@ func (f *File) unusedBlocks() []uint32 {
 	return out
 }
 
-// raise sets *p to t if it is lower.
-func raise(p *int64, t int64) {
-	for {
-		v := atomic.LoadInt64(p)
-		if v >= t || atomic.CompareAndSwapInt64(p, v, t) {
-			return
-		}
-	}
-}
-
 // Changes counts the changes of all hops.
 func (f *File) Changes() uint64 {
 	n := uint64(0)
@@ -214,4 +174,17 @@ func (f *File) Changes() uint64 {
 		n += uint64(atomic.LoadUint32(&f.hops()[i].Changes))
 	}
 	return n
+}
+
+// Planned returns the planned changes that have been made, in the order of their times.
+func (f *File) Planned() []PlannedChange {
+	if !f.Virtual() {
+		return nil
+	}
+	made := f.planned()[:min(clock.PlannedMade(f.clock()), len(f.planned()))]
+	out := make([]PlannedChange, len(made))
+	for i, c := range made {
+		out[i] = PlannedChange{Time: c.Time, Hop: int(c.Hop), Spec: f.blocks()[c.Block].Stated}
+	}
+	return out
 }

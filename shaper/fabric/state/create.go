@@ -24,6 +24,13 @@ type HopSpec struct {
 	Spec     link.Spec
 }
 
+// PlannedChange is new parameters of a hop from a time on.
+type PlannedChange struct {
+	Time int64 // ns of the fabric's clock, which starts at [clock.Start]
+	Hop  int
+	Spec link.Spec
+}
+
 // PathSpec is the path from NIC Src to NIC Dst: indices of hops.
 type PathSpec struct {
 	Src, Dst int
@@ -48,6 +55,7 @@ type Spec struct {
 	FlowPaths bool
 	GPU       GPU
 	NodeTime  NodeTime
+	Planned   []PlannedChange // of a fabric with a virtual clock, in the order of their times
 }
 
 // Sizes of the fixed tables in entries; of all link statistics, of the configuration and
@@ -57,6 +65,7 @@ const (
 	maxParticipants = 512
 	maxEvents       = 256
 	maxJobs         = 16
+	maxPlanned      = 1 << 16
 	maxLinkStats    = 24 << 20
 	maxConfig       = 1 << 20
 	page            = 4096
@@ -165,6 +174,16 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 		f.blocks()[i] = b
 		f.hops()[i] = link.Hop{ID: uint32(i), Kind: hop.Kind, Src: hop.Src, Dst: hop.Dst, Block: uint32(i)}
 	}
+	for i, c := range s.Planned {
+		b, err := link.NewBlock(c.Spec, s.TimeScale)
+		if err != nil {
+			unix.Munmap(mem)
+			return nil, fmt.Errorf("planned change of hop %d: %w", c.Hop, err)
+		}
+		n := h.Blocks - uint32(len(s.Planned)-i)
+		f.blocks()[n] = b
+		f.planned()[i] = link.PlannedChange{Time: c.Time, Hop: uint32(c.Hop), Block: n}
+	}
 	for _, p := range s.Paths {
 		e := &f.pathTable()[p.Src*h.nics()+p.Dst]
 		e.N = uint8(len(p.Hops))
@@ -227,6 +246,9 @@ func (s *Spec) Check() error {
 			return fmt.Errorf("fabric %s: hop %d: %w", s.Name, i, err)
 		}
 	}
+	if err := s.checkPlanned(); err != nil {
+		return fmt.Errorf("fabric %s: %w", s.Name, err)
+	}
 	for _, p := range s.Paths {
 		if p.Src < 0 || p.Dst < 0 || p.Src >= nics || p.Dst >= nics || len(p.Hops) == 0 || len(p.Hops) > link.MaxHops {
 			return fmt.Errorf("fabric %s: path %d to %d with %d hops: not possible", s.Name, p.Src, p.Dst, len(p.Hops))
@@ -241,9 +263,34 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// blocksFor is the number of blocks for a fabric of so many hops. It allows two changes of
-// all hops within the grace period.
-func blocksFor(hops int) uint32 { return uint32(2*hops + 64) }
+// checkPlanned checks the planned changes.
+func (s *Spec) checkPlanned() error {
+	switch {
+	case len(s.Planned) > 0 && !s.Virtual:
+		return errors.New("planned changes of links need a virtual clock")
+	case len(s.Planned) > maxPlanned:
+		return fmt.Errorf("%d planned changes of links are too many: at most %d", len(s.Planned), maxPlanned)
+	}
+	last := int64(clock.Start)
+	for _, c := range s.Planned {
+		switch {
+		case c.Hop < 0 || c.Hop >= len(s.Hops):
+			return fmt.Errorf("a planned change of hop %d of %d", c.Hop, len(s.Hops))
+		case c.Time < last:
+			return fmt.Errorf("a planned change of hop %d at %d ns comes after one at %d ns, or after the clock's start",
+				c.Hop, c.Time, last)
+		}
+		if _, err := link.NewParams(c.Spec, s.TimeScale); err != nil {
+			return fmt.Errorf("a planned change of hop %d: %w", c.Hop, err)
+		}
+		last = c.Time
+	}
+	return nil
+}
+
+// blocksFor is the number of blocks for a fabric of so many hops and planned changes, which have the last ones. It
+// allows two changes of all hops within the grace period.
+func blocksFor(hops, planned int) uint32 { return uint32(2*hops + 64 + planned) }
 
 // jobsFor is the number of places for jobs in a fabric, each with so many statistics of hops and nodes. On the kernel
 // datapath one is that of all traffic.
@@ -265,7 +312,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 		Created: Now(), FabricID: rand.Uint64() | 1, Seed: s.Seed,
 		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode),
 		NICsPerNode: uint32(s.NICsPerNode),
-		Hops:        uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)),
+		Hops:        uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops), len(s.Planned)),
 		Participants: maxParticipants, Events: maxEvents, ConfigLen: uint32(len(s.Config)),
 		Transport: s.Transport.Scaled(int64(s.TimeScale)),
 	}
@@ -289,6 +336,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	if s.FlowPaths {
 		h.FlowPaths = 1
 	}
+	h.Planned = uint32(len(s.Planned))
 	h.GPU = s.GPU.entry()
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)
@@ -311,6 +359,7 @@ func (h header) place() header {
 	h.HopsOff = table(unsafe.Sizeof(link.Hop{}), h.Hops)
 	h.PathsOff = table(unsafe.Sizeof(pathEntry{}), h.Paths)
 	h.BlocksOff = table(unsafe.Sizeof(link.Block{}), h.Blocks)
+	h.PlannedOff = table(unsafe.Sizeof(link.PlannedChange{}), h.Planned)
 	h.JobsOff = table(unsafe.Sizeof(jobEntry{}), h.Jobs)
 	h.LinkStatsOff = table(unsafe.Sizeof(LinkStats{}), h.Jobs*h.Hops)
 	h.NodeStatsOff = table(unsafe.Sizeof(LinkStats{}), h.Jobs*h.NodeRows)

@@ -8,6 +8,7 @@ import "C"
 import (
 	"reflect"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/engine/node"
 )
 
@@ -20,6 +21,7 @@ func layouts() [][2]reflect.Type {
 		{reflect.TypeFor[nodeTimeEntry](), reflect.TypeFor[C.struct_ddlemu_node_time]()},
 		{reflect.TypeFor[node.SendCost](), reflect.TypeFor[C.struct_ddlemu_send_cost]()},
 		{reflect.TypeFor[node.GPUGroup](), reflect.TypeFor[C.struct_ddlemu_gpu_group]()},
+		{reflect.TypeFor[link.PlannedChange](), reflect.TypeFor[C.struct_ddlemu_planned_change]()},
 		{reflect.TypeFor[Class](), reflect.TypeFor[C.struct_ddlemu_class]()},
 		{reflect.TypeFor[Pauses](), reflect.TypeFor[C.struct_ddlemu_pauses]()},
 		{reflect.TypeFor[LinkStats](), reflect.TypeFor[C.struct_ddlemu_link_stats]()},

@@ -112,6 +112,8 @@ type header struct {
 	GPU                    gpuEntry
 	NodeTime               nodeTimeEntry
 	NodeStatsOff           uint64
+	PlannedOff             uint64
+	Planned, _             uint32
 }
 
 // pathEntry is the path from one NIC to another.

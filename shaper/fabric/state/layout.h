@@ -11,7 +11,7 @@
 #include "../../engine/node/node.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 26
+#define DDLEMU_STATE_VERSION 27
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
@@ -94,6 +94,8 @@ struct ddlemu_header {
 	struct ddlemu_gpu gpu;
 	struct ddlemu_node_time node_time;
 	uint64_t node_stats_off; // of struct ddlemu_link_stats, see Job.NodeStatsOffset
+	uint64_t planned_off; // of struct ddlemu_planned_change, in the order of their times
+	uint32_t planned, unused;
 };
 
 #endif

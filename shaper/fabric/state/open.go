@@ -142,6 +142,10 @@ func (f *File) hops() []link.Hop { return table[link.Hop](f, f.head().HopsOff, f
 func (f *File) pathTable() []pathEntry {
 	return table[pathEntry](f, f.head().PathsOff, f.head().Paths)
 }
+func (f *File) planned() []link.PlannedChange {
+	return table[link.PlannedChange](f, f.head().PlannedOff, f.head().Planned)
+}
+
 func (f *File) blocks() []link.Block {
 	return table[link.Block](f, f.head().BlocksOff, f.head().Blocks)
 }

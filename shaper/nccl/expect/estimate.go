@@ -5,6 +5,7 @@ package expect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -69,6 +70,9 @@ func Simulate(ctx context.Context, d plan.Decision, f *Fabric) (*Estimate, error
 func estimate(ctx context.Context, d *plan.Decision, f *Fabric) (*Estimate, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
+	}
+	if len(f.Changes) > 0 {
+		return nil, errors.New("links change at times of a job, so a call alone has no expected time")
 	}
 	e := &Estimate{RankTime: make([]float64, d.Ranks)}
 	if d.Ranks == 1 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/engine/node"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
@@ -26,6 +27,7 @@ type Fabric struct {
 	Transport *link.Transport
 	Tables    *link.JitterTables // needed with Normal, Pareto or Table jitter
 	Seed      uint64
+	Changes   []sim.Change // planned ones of the hops, in the order of their times, which count from the start
 	// InOrder says that connections which are ready at the same instant go in a fixed order, as with a
 	// virtual clock. Otherwise the order is random, as on a real one.
 	InOrder bool

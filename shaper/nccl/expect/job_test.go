@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
@@ -324,5 +325,36 @@ func TestJobRefusesHypercube(t *testing.T) {
 	if _, err := SimulateJob(context.Background(), j, inOrder(tcp())); err == nil ||
 		!strings.Contains(err.Error(), "give its exchanges") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A link at half of its rate from 3 ms on: a broadcast that takes 6 ms alone takes 9 ms, and its start is as before.
+func TestJobMeetsAPlannedChange(t *testing.T) {
+	d := decide(nccl.Broadcast, plan.Ring, plan.Simple, 2, 1, 6<<20)
+	end := func(changes func(f *Fabric) []sim.Change) float64 {
+		f := star{bandwidth: 8e9 * (1 << 20) / 1e6, tr: rdma()}.build() // 1 MiB in 1 ms
+		f.InOrder = true
+		f.Changes = changes(f)
+		return float64(simulateJob(t, spmd(2, []plan.Decision{d}, plan.Item{Kind: plan.Collective}), f).End()) / 1e6
+	}
+	half := func(f *Fabric, at int64) (out []sim.Change) {
+		for hop := range f.Params {
+			p := f.Params[hop]
+			p.NsNum *= 2
+			out = append(out, sim.Change{Time: at, Hop: hop, Params: p})
+		}
+		return out
+	}
+	alone := end(func(*Fabric) []sim.Change { return nil })
+	for at, want := range map[int64]float64{3e6: 2*alone - 3, 0: 2 * alone, 1e9: alone} {
+		got := end(func(f *Fabric) []sim.Change { return half(f, at) })
+		if math.Abs(got-want) > 0.15 {
+			t.Errorf("half of the rate from %d ns on: %.3f ms, want %.3f (%.3f without)", at, got, want, alone)
+		}
+	}
+	f := star{bandwidth: 8e9, tr: rdma()}.build()
+	f.Changes = half(f, 3e6)
+	if _, err := Simulate(t.Context(), d, f); err == nil || !strings.Contains(err.Error(), "times of a job") {
+		t.Errorf("a call alone: %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/engine/sim"
-	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
@@ -19,8 +18,7 @@ type simulation struct {
 	conns    []conn
 	ranks    []rankRun
 	loop     *sim.Loop
-	inOrder  bool // of a virtual clock
-	timers   *queue.Queue[timer]
+	inOrder  bool          // of a virtual clock
 	runnable []*programRun // programs that may be able to continue
 	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
 	played   bool          // the ranks have begun
@@ -29,8 +27,6 @@ type simulation struct {
 	causes   *causes       // where the time goes; nil: nobody asks
 
 	transport *link.Transport // of connections between nodes
-
-	timersMade uint64
 }
 
 // programRun is the state of a program that a kernel runs.
@@ -65,7 +61,7 @@ type kernelRun struct {
 // newSimulation makes a simulation with the given connections, on hops of net that are idle.
 func newSimulation(conns []conn, ranks []rankRun, f *Fabric, tieSeed uint64, net *link.Network) *simulation {
 	s := &simulation{conns: conns, ranks: ranks, inOrder: f.InOrder, nodes: f.Nodes, tieSeed: tieSeed,
-		timers: newTimers(), transport: f.Transport}
+		transport: f.Transport}
 	ends, orders := make([]*sim.Endpoints, len(conns)), make([]uint64, len(conns))
 	for i := range conns {
 		ends[i], orders[i] = &conns[i].Endpoints, uint64(i)
@@ -73,7 +69,7 @@ func newSimulation(conns []conn, ranks []rankRun, f *Fabric, tieSeed uint64, net
 	if s.inOrder {
 		orders = order(conns)
 	}
-	s.loop = sim.New(net, ends, orders, sim.Rules{RoundRobin: s.inOrder, Drawn: !s.inOrder, Seed: tieSeed})
+	s.loop = sim.New(net, ends, orders, f.Changes, sim.Rules{RoundRobin: s.inOrder, Drawn: !s.inOrder, Seed: tieSeed})
 	for r := range s.ranks {
 		s.ranks[r].id = r
 	}
@@ -117,32 +113,21 @@ func (s *simulation) play(ctx context.Context, done func() bool) error {
 		s.runPrograms()
 	}
 	for !done() {
-		timer := s.nextTimer()
-		until := timer
-		if !s.inOrder {
-			until = timer - 1 // who acts at the time of a timer sees it first
-		}
-		flows, stop := s.run(until)
+		flows, stop := s.run(link.Never)
 		switch {
 		case stop == sim.Paused:
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			continue
-		case stop == sim.Seen:
-		case timer != link.Never:
-			s.loop.SetNow(timer)
-			s.now = timer
-		case done(): // in this instant
+		case stop == sim.Reached && done(): // in this instant
 			return nil
-		default:
+		case stop == sim.Reached:
 			return s.deadlock()
 		}
-		for s.nextTimer() <= s.now {
-			s.timers.Pop().then()
-		}
+		s.loop.RunTimers()
 		s.see(flows)
-		for s.loop.Next() <= s.now {
+		for s.loop.HasNow() {
 			s.seeUpToNow()
 		}
 		s.runPrograms()

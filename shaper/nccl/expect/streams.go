@@ -3,11 +3,8 @@
 package expect
 
 import (
-	"cmp"
 	"fmt"
 
-	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
@@ -258,32 +255,8 @@ func (r *rankRun) waiting() string {
 	return ""
 }
 
-// timer is something that a rank does at a time.
-type timer struct {
-	at         int64
-	rank, item int
-	number     uint64 // in the order in which timers were made
-	then       func()
-}
-
-// after makes a rank do something for an item at a time.
+// after makes a rank do something for an item at a time. Of several ranks at one time the lowest is first, of several
+// items of a rank the earliest.
 func (s *simulation) after(at int64, rank, item int, then func()) {
-	s.timersMade++
-	s.timers.Push(timer{at: at, rank: rank, item: item, number: s.timersMade, then: then})
-}
-
-// newTimers makes a queue with the earliest timer first; at equal times that of the lowest rank.
-func newTimers() *queue.Queue[timer] {
-	return queue.New(func(a, b timer) bool {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item),
-			cmp.Compare(a.number, b.number)) < 0
-	})
-}
-
-// nextTimer is the time of the first timer, [link.Never] if there is none.
-func (s *simulation) nextTimer() int64 {
-	if s.timers.Len() == 0 {
-		return link.Never
-	}
-	return s.timers.First().at
+	s.loop.After(at, uint64(rank)<<40|uint64(item), then)
 }

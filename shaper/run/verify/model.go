@@ -48,8 +48,10 @@ func NewModel(f *state.File) (*Model, error) {
 type player struct {
 	Flow
 	sim.Endpoints
-	posts []int64 // times of the posts; nil to post as soon as the depth allows it
-	end   int64   // end of posting
+	posts []int64        // times of the posts; nil to post as soon as the depth allows it
+	later func(at int64) // makes the loop call act at a time
+	waits uint64         // 1 + the post that this was called for
+	end   int64          // end of posting
 	trace Trace
 }
 
@@ -79,7 +81,7 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 		ends[i] = &p.Endpoints
 	}
 	roundRobin := m.fab.Config.IsVirtual()
-	runPlayers(sim.New(net, ends, order(flows, roundRobin), sim.Rules{RoundRobin: roundRobin}), players, roundRobin, until)
+	runPlayers(sim.New(net, ends, order(flows, roundRobin), nil, sim.Rules{RoundRobin: roundRobin}), players, roundRobin, until)
 	traces := make([]Trace, len(flows))
 	for i := range players {
 		traces[i] = players[i].trace
@@ -107,6 +109,7 @@ func runPlayers(l *sim.Loop, players []player, roundRobin bool, until int64) {
 		}
 	}
 	for i := range players {
+		players[i].later = func(at int64) { l.After(at, uint64(i), func() { act(i) }) }
 		players[i].start()
 		act(i)
 	}
@@ -118,6 +121,7 @@ func runPlayers(l *sim.Loop, players []player, roundRobin bool, until int64) {
 		for _, i := range flows {
 			act(int(i))
 		}
+		l.RunTimers()
 	}
 }
 
@@ -159,7 +163,10 @@ func (p *player) post(now int64) bool {
 	case p.posts != nil && p.Sent == uint64(len(p.posts)):
 		return false
 	case p.posts != nil && p.posts[p.Sent] > now:
-		p.SetTimer(p.posts[p.Sent])
+		if p.waits != p.Sent+1 {
+			p.waits = p.Sent + 1
+			p.later(p.posts[p.Sent])
+		}
 		return false
 	case p.posts == nil && (now >= p.end || p.Sent-p.Acked == uint64(p.Depth)):
 		return false

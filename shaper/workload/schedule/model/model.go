@@ -90,7 +90,7 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 			return nil, err
 		}
 	}
-	p.loop = sim.New(net, p.ends(), p.order(), sim.Rules{RoundRobin: true})
+	p.loop = sim.New(net, p.ends(), p.order(), f.Changes, sim.Rules{RoundRobin: true})
 	return p, nil
 }
 
