@@ -20,8 +20,8 @@ type Node struct {
 	GPUSlot units.Bandwidth `yaml:"gpu_slot,omitempty"`
 }
 
-// mostKindGPUs is how many GPUs of a kind a server has that has more NICs than that: 16 NICs of 100 Gb/s serve 8 A100, 2
-// each.
+// mostKindGPUs is the most GPUs of a kind that a node has by default. With more NICs, each GPU has several: 16 NICs of
+// 100 Gb/s serve 8 A100.
 const mostKindGPUs = 8
 
 // NodeGPUs is how many GPUs a node has of which the job uses used.

@@ -131,8 +131,8 @@ type changeNotes struct {
 	ended   chan struct{}
 }
 
-// watch looks for changes until close. Of two changes of a hop between two looks that were not planned, it sees the last
-// one.
+// watch looks for changes until close. Of two changes of a hop between two looks it sees only the last one, unless they
+// were planned.
 func (n *changeNotes) watch() {
 	defer close(n.ended)
 	tick := time.NewTicker(transport.Period)

@@ -142,7 +142,7 @@ func (f *File) ClearInUse() { _ = f.record(unix.F_SETLK, unix.F_UNLCK, inUse) }
 // InUse reports whether another process has marked the fabric as in use.
 func (f *File) InUse() bool { return f.lockedByOther(inUse) }
 
-// User is the id of the process that has marked the fabric as in use, 0 if there is none or it cannot be seen from here.
+// User is the id of the process that has marked the fabric as in use, 0 if none has or it cannot be seen from here.
 func (f *File) User() int {
 	l := unix.Flock_t{Type: unix.F_WRLCK, Start: inUse, Len: 1}
 	if unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type == unix.F_UNLCK {

@@ -81,7 +81,8 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 		ends[i] = &p.Endpoints
 	}
 	roundRobin := m.fab.Config.IsVirtual()
-	runPlayers(sim.New(net, ends, order(flows, roundRobin), nil, sim.Rules{RoundRobin: roundRobin}), players, roundRobin, until)
+	loop := sim.New(net, ends, order(flows, roundRobin), nil, sim.Rules{RoundRobin: roundRobin})
+	runPlayers(loop, players, roundRobin, until)
 	traces := make([]Trace, len(flows))
 	for i := range players {
 		traces[i] = players[i].trace

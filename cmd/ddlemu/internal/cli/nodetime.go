@@ -14,7 +14,8 @@ import (
 
 // LoadTimed loads the fabric that the flags and the environment describe, for any job, and what it has in force. It
 // refuses a fabric that cannot be emulated. soft: the job's ranks have the software CUDA.
-func LoadTimed(g *Global, profile, file string, soft bool, fs *pflag.FlagSet) (fab *fabric.Fabric, in configs.InForce, err error) {
+func LoadTimed(g *Global, profile, file string, soft bool, fs *pflag.FlagSet) (fab *fabric.Fabric, in configs.InForce,
+	err error) {
 	origins := map[string]string{}
 	var unset configs.Fabric
 	c, err := flags.Load(configs.Source{Profile: profile, File: file, Origins: origins, Unset: &unset, Getenv: g.Getenv},

@@ -94,13 +94,13 @@ GPU, the nodes, the threads and the version of NCCL are those of the log, where 
 says something else. If it is known what nodes with that kind of GPU take, the model has
 it, and each row says what limits it. Else, and with --node-time=off, it fits one fixed
 cost per call beyond the network (launch and proxies) to the small calls. For each time
-it says whether it is as expected, slower, a stall (as many milliseconds for several sizes),
-a dip, faster, or impossible on this fabric, with the likely cause, and whether the row has wrong elements or contradicts
-itself. An AllReduce that is faster than rings is "faster: probably NVLS/tree".
+it says whether it is as expected, slower, a stall (as many milliseconds for several
+sizes), a dip, faster, or impossible on this fabric, with the likely cause, and whether
+the row has wrong elements or contradicts itself. An AllReduce that is faster than rings is "faster: probably NVLS/tree".
 Algorithm, protocol and channels are those of NCCL here, because the log does not have
-them. A time is slower if it exceeds that of the last rank in the model, the fixed cost
-and what NCCL reckons its longest schedule to take more, because the log does not tell
-how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
+them. A row is "slower" if it takes longer than the model's last rank plus the fixed cost
+plus the extra time that NCCL itself estimates for its longest schedule, because the log
+does not tell how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
 bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
 those of the log; without a log there is one type and one operation. If the log has
 several tables, that of the collective is judged and a note names the others; --all
