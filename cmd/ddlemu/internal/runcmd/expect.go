@@ -96,7 +96,8 @@ it, and each row says what limits it. Else, and with --node-time=off, it fits on
 cost per call beyond the network (launch and proxies) to the small calls. For each time
 it says whether it is as expected, slower, a stall (as many milliseconds for several
 sizes), a dip, faster, or impossible on this fabric, with the likely cause, and whether
-the row has wrong elements or contradicts itself. An AllReduce that is faster than rings is "faster: probably NVLS/tree".
+the row has wrong elements or contradicts itself. An AllReduce that is faster than rings
+is "faster: probably NVLS/tree".
 Algorithm, protocol and channels are those of NCCL here, because the log does not have
 them. A row is "slower" if it takes longer than the model's last rank plus the fixed cost
 plus the extra time that NCCL itself estimates for its longest schedule, because the log

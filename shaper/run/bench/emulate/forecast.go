@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
@@ -32,7 +33,7 @@ type Forecast struct {
 	// Nodes is how many have ranks.
 	Nodes int
 	// Interval is how far healthy clusters may be from the time; it is known with the time of nodes only.
-	Interval configs.Interval
+	Interval intervals.Interval
 	// Tuner is the tuner that chooses on the real cluster and that ddlemu does not have, "" if there is none.
 	Tuner string
 	// Seeds are the times with other seeds, nil if they were not asked for or are not known.
@@ -143,7 +144,7 @@ func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 // forecasts calculates each call from NCCL's decision on it, several calls at once. If ctx ends, it returns those that
 // are done.
 func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
-	intervals, err := configs.Intervals()
+	known, err := intervals.All()
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 				row.Nodes = o.Nodes(&f.Config)
 				if f.Config.NodeTime {
 					row.NodeTime = f.Config.GPUName()
-					row.Interval = configs.FindInterval(intervals, row.NodeTime, row.Nodes, row.Case.Size)
+					row.Interval = intervals.Find(known, row.NodeTime, row.Nodes, row.Case.Size)
 				}
 				if ctx.Err() != nil {
 					return

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
@@ -23,7 +23,7 @@ func withNodes(rows []Forecast) []Forecast {
 		if f.Case.Size > 64<<20 {
 			high = 1.2
 		}
-		f.Interval = configs.Interval{Tables: 5, Low: 0.8, High: high, Alone: high}
+		f.Interval = intervals.Interval{Tables: 5, Low: 0.8, High: high, Alone: high}
 	}
 	return rows
 }

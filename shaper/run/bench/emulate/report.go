@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
@@ -70,11 +71,11 @@ type ReportRow struct {
 	Proto    string `json:"proto"`
 	Channels int    `json:"channels"` // that the call uses; 0 if not known
 	// Interval is how far healthy clusters are from the expected time; null without the time of nodes.
-	Interval   *configs.Interval `json:"interval,omitempty"`
-	ExpectedUS *float64          `json:"expected_us"` // the mean over ranks; null if not known: then problem says why
-	BusBW      *float64          `json:"busbw_gbs"`   // null also if the call takes no time
-	LastUS     *float64          `json:"last_rank_us"`
-	BusiestUS  *float64          `json:"busiest_hop_us"` // 0 if links have no rate
+	Interval   *intervals.Interval `json:"interval,omitempty"`
+	ExpectedUS *float64            `json:"expected_us"` // the mean over ranks; null if not known: then problem says why
+	BusBW      *float64            `json:"busbw_gbs"`   // null also if the call takes no time
+	LastUS     *float64            `json:"last_rank_us"`
+	BusiestUS  *float64            `json:"busiest_hop_us"` // 0 if links have no rate
 	// Busiest is the hop of that time; null if links have no rate, and if no message crosses any.
 	Busiest *bench.BusyHop `json:"busiest_hop,omitempty"`
 	BoundUS float64        `json:"bound_us"` // of the last rank; 0 if links have no rate

@@ -5,7 +5,7 @@ package score
 import (
 	"math"
 
-	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 )
 
@@ -24,16 +24,16 @@ const (
 // class by the kind of GPU and the nodes, then by the nodes, then of all. The rows of a table are not independent, so
 // what counts of a table are its extremes: those of two sizes side by side, and of one size. An interval is that in
 // which those of a further table are, with 97.5 % on each side.
-func Intervals(tables []Table) (all []configs.Interval) {
+func Intervals(tables []Table) (all []intervals.Interval) {
 	for _, widen := range []func(*Table) (gpu, nodes string){
-		func(t *Table) (string, string) { return t.GPU, configs.NodesOf(t.Nodes) },
-		func(t *Table) (string, string) { return "", configs.NodesOf(t.Nodes) },
+		func(t *Table) (string, string) { return t.GPU, intervals.NodesOf(t.Nodes) },
+		func(t *Table) (string, string) { return "", intervals.NodesOf(t.Nodes) },
 		func(*Table) (string, string) { return "", "" },
 	} {
 		above := int64(0)
 		for _, upTo := range limits {
 			for _, group := range groupTables(tables, widen) {
-				i := configs.Interval{GPU: group.gpu, Nodes: group.nodes, Above: above, UpTo: upTo}
+				i := intervals.Interval{GPU: group.gpu, Nodes: group.nodes, Above: above, UpTo: upTo}
 				if measure(&i, group.tables, above, upTo) {
 					all = append(all, i)
 				}
@@ -65,7 +65,7 @@ func groupTables(tables []Table, class func(*Table) (gpu, nodes string)) (groups
 }
 
 // measure sets the figures of an interval. It returns false if too few tables have rows of its sizes.
-func measure(i *configs.Interval, tables []*Table, above, upTo int64) bool {
+func measure(i *intervals.Interval, tables []*Table, above, upTo int64) bool {
 	var low, high, alone []float64
 	for _, t := range tables {
 		rows := between(t.Lines, above, upTo)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package configs
+// Package intervals has how far the times of healthy clusters are from those of the model, by kind of GPU, nodes and size.
+package intervals
 
 import (
 	"bytes"
@@ -71,12 +72,12 @@ var readIntervals = sync.OnceValues(func() ([]Interval, error) {
 	return all, nil
 })
 
-// Intervals are those that ship with ddlemu, the narrowest class first.
-func Intervals() ([]Interval, error) { return readIntervals() }
+// All are the intervals that ship with ddlemu, the narrowest class first.
+func All() ([]Interval, error) { return readIntervals() }
 
-// FindInterval is the first of all, which begin with the narrowest, that is of the kind of GPU, of the nodes and of the
+// Find is the first of all, which begin with the narrowest, that is of the kind of GPU, of the nodes and of the
 // size.
-func FindInterval(all []Interval, gpu string, nodes int, size int64) Interval {
+func Find(all []Interval, gpu string, nodes int, size int64) Interval {
 	for _, i := range all {
 		if (i.GPU == "" || i.GPU == gpu) && (i.Nodes == "" || i.Nodes == NodesOf(nodes)) && size > i.Above &&
 			(i.UpTo == 0 || size <= i.UpTo) {
