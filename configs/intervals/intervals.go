@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package intervals has how far the times of healthy clusters are from those of the model, by kind of GPU, nodes and size.
+// Package intervals says how far the times of healthy clusters are from those of the model: by kind of GPU, nodes and
+// size.
 package intervals
 
 import (
