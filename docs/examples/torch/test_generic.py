@@ -96,10 +96,11 @@ def send_recv(me, n, size, dtype):
     """Each rank sends to the next one."""
     output = torch.zeros(size, dtype=dtype)
 
-    def call():
-        work = dist.isend(data(me, size, dtype), (me + 1) % n)
-        dist.recv(output, (me - 1) % n)
-        work.wait()
+    def call():  # in a batch: on their own, sends that all ranks start first would wait for each other
+        ops = [dist.P2POp(dist.isend, data(me, size, dtype), (me + 1) % n),
+               dist.P2POp(dist.irecv, output, (me - 1) % n)]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
 
     return call, output, data((me - 1) % n, size, dtype)
 

@@ -71,14 +71,17 @@ def opposite():
 
 
 def small(rank):
-    """When both directions are connected, NCCL's buffers hold small messages that both ranks send first."""
+    """When both directions are connected, NCCL's buffers hold small messages that both ranks send first.
+
+    NCCL's proxy begins a third send when the second one is complete. That waits for a receive, which comes after the third.
+    """
     for sender in (0, 1):
         if rank == sender:
             dist.send(torch.ones(1), 1 - rank)
         else:
             dist.recv(torch.empty(1), 1 - rank)
-    works = [dist.isend(torch.full((1000,), float(i)), 1 - rank) for i in range(4)]
-    for i in range(4):
+    works = [dist.isend(torch.full((1000,), float(i)), 1 - rank) for i in range(2)]
+    for i in range(2):
         tensor = torch.empty(1000)
         dist.recv(tensor, 1 - rank)
         same(tensor, torch.full((1000,), float(i)), "order of sends")
@@ -165,11 +168,12 @@ def tags():
             else:
                 dist.recv(tensor := torch.empty(4), peer, tag=tag + 1)
                 same(tensor, torch.full((4,), float(tag)), "tag", tag)
-    works = [dist.isend(torch.full((5,), float(i)), peer, tag=-i) for i in range(3)]
     received = [torch.empty(5) for _ in range(3)]
-    works += [dist.irecv(tensor, peer, tag=i) for i, tensor in enumerate(received)]
-    for work in works:
-        work.wait()
+    for sends in (rank == 0, rank == 1):  # a pair has one stream: one of the ranks must receive first
+        works = [dist.isend(torch.full((5,), float(i)), peer, tag=-i) if sends else dist.irecv(tensor, peer, tag=i)
+                 for i, tensor in enumerate(received)]
+        for work in works:
+            work.wait()
     for i, tensor in enumerate(received):
         same(tensor, torch.full((5,), float(i)), "irecv", i)
     ops = [dist.P2POp(dist.isend, torch.full((6,), float(rank)), peer, tag=1),
@@ -253,6 +257,8 @@ def dropped():
     one, two, three = (torch.full((count,), float(n)) for n in (1, 2, 3))
     part, whole = (one, two)[rank], torch.cat([one, two])
     dist.all_to_all_single(torch.empty(2), torch.ones(2))  # connects the ranks
+    for sender in (0, 1):  # the pair has a communicator of its own
+        (dist.send if rank == sender else dist.recv)(torch.ones(1), 1 - rank)
     calls = {  # what starts it, its input, its output if that is another tensor, and what rank 1 gets
         "all_reduce": (lambda a: dist.all_reduce(a, async_op=True), part, None, three),
         "future": (lambda a: dist.all_reduce(a, async_op=True).get_future(), part, None, three),

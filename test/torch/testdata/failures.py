@@ -140,7 +140,7 @@ def kill_pair(rank, size):
     if rank == 1:
         tensor = torch.empty(3)
         dist.recv(tensor, 0)
-        expect(lambda: dist.recv(tensor, 0), 2.6, "rank 0 died", "recv from rank 0", "pair 0 to 1", "on rank 1")
+        expect(lambda: dist.recv(tensor, 0), 2.6, "rank 0 died", "recv from rank 0", "pair 0 and 1", "on rank 1")
 
 
 def exception(rank, size):

@@ -69,7 +69,7 @@ func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 func NewExpectCommand(g *cli.Global) *cobra.Command {
 	var o expectOptions
 	cmd := &cobra.Command{
-		Use:       "expect COLLECTIVE | --workload FILE",
+		Use:       "expect COLLECTIVE | --log FILE | --workload FILE",
 		ValidArgs: nccl.Collectives(),
 		Short:     "Calculate expected times on a fabric, and judge a table of nccl-tests",
 		Long: `Asks real NCCL for its decision on the fabric for each size (algorithm, protocol,
@@ -137,7 +137,7 @@ the verdict is incomplete.
 `,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
   ddlemu expect allreduce --profile hgx-h100-ndr400 --nodes 2 -b 1M -e 1M --why   # where the time of a call goes
-  ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
+  ddlemu expect --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
   ddlemu expect --workload step.jsonl --profile eth10 --nodes 2
   ddlemu expect --workload step.jsonl --profile ndr400 --nodes 8 --goal step.goal
   ddlemu expect allreduce --profile eth10 --ranks 2 -b 64K -e 4M -f 4 --sweep bw=10G..100G`,
@@ -153,6 +153,9 @@ the verdict is incomplete.
 					return cli.BadInput("--%s: is for --workload", name)
 				}
 			}
+			if len(args) == 0 && o.Log != "" {
+				return nil // the log says it
+			}
 			if len(args) != 1 {
 				return cli.BadInput("expect takes one collective (%s): see `ddlemu expect --help`",
 					strings.Join(nccl.Collectives(), ", "))
@@ -163,15 +166,16 @@ the verdict is incomplete.
 			if o.Workload != "" {
 				return runExpectWorkload(cmd.Context(), g, &o)
 			}
-			return runExpect(cmd.Context(), g, &o, args[0])
+			return runExpect(cmd.Context(), g, &o, args)
 		},
 	}
 	o.AddFlags(g, cmd.Flags())
 	return cmd
 }
 
-func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective string) error {
-	b, err := o.Bench(g, collective)
+// runExpect is expect without a workload. Without a collective, the log says it.
+func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective []string) error {
+	b, err := o.Bench(g, append(collective, nccl.AllReduce.String())[0])
 	if err != nil {
 		return &cli.InputError{Err: err}
 	}
@@ -184,7 +188,7 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	case o.Log != "" && o.Sweep != "":
 		return cli.BadInput("--sweep: a log is judged on one fabric: leave out --log")
 	case o.Log != "":
-		if tables, err = o.readLog(g, b); err != nil {
+		if tables, err = o.readLog(g, b, len(collective) > 0); err != nil {
 			return &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
 		}
 	case o.Strict:
@@ -349,8 +353,9 @@ func openTable(path string) (*os.File, error) {
 	return f, err
 }
 
-// readLog reads the table of b's collective, or all tables with --all, and makes a copy of b measure its rows.
-func (o *expectOptions) readLog(g *cli.Global, b bench.Config) ([]expectTable, error) {
+// readLog reads the table of b's collective, or all tables with --all, and makes a copy of b measure its rows. Unless the
+// collective is given, it is the first one that the log has.
+func (o *expectOptions) readLog(g *cli.Global, b bench.Config, given bool) ([]expectTable, error) {
 	for _, flag := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
 		if o.Flags.Changed(flag) {
 			return nil, fmt.Errorf("the log has the sizes: leave out --%s", flag)
@@ -369,36 +374,57 @@ func (o *expectOptions) readLog(g *cli.Global, b bench.Config) ([]expectTable, e
 	if err != nil {
 		return nil, err
 	}
-	given := emulate.Flags{Ranks: -1, Iters: -1}
-	if o.Flags.Changed("ranks") {
-		given.Ranks = o.Ranks
-	}
-	if o.Flags.Changed("iters") {
-		given.Iters = o.Iters
-	}
-	if o.Flags.Changed("datatype") {
-		given.Types = b.Types
-	}
-	if o.Flags.Changed("op") {
-		given.Ops = b.Ops
-	}
-	logs, collectives := []*emulate.Log{log}, []nccl.Collective{b.Collective}
-	if o.All {
-		logs, collectives, err = log.Each(b.Collective)
-	} else {
-		err = log.Choose(b.Collective)
-	}
+	logs, collectives, err := o.tablesOf(log, b.Collective, given)
 	if err != nil {
 		return nil, err
 	}
+	settings := o.given(b)
 	var tables []expectTable
 	for i, log := range logs {
 		t := expectTable{b, log}
 		t.bench.Collective = collectives[i]
-		if err := log.Configure(&t.bench, given); err != nil {
+		if err := log.Configure(&t.bench, settings); err != nil {
 			return nil, err
 		}
 		tables = append(tables, t)
 	}
 	return tables, nil
+}
+
+// tablesOf are the tables of a log to be judged, each with its collective.
+func (o *expectOptions) tablesOf(log *emulate.Log, c nccl.Collective, given bool) ([]*emulate.Log, []nccl.Collective,
+	error) {
+	var prefer []nccl.Collective
+	if given {
+		prefer = []nccl.Collective{c}
+	}
+	if o.All {
+		return log.Each(prefer...)
+	}
+	if !given {
+		_, all, err := log.Each()
+		if err != nil {
+			return nil, nil, err
+		}
+		c = all[0]
+	}
+	return []*emulate.Log{log}, []nccl.Collective{c}, log.Choose(c)
+}
+
+// given is what the user has set and the log must agree with.
+func (o *expectOptions) given(b bench.Config) emulate.Flags {
+	f := emulate.Flags{Ranks: -1, Iters: -1}
+	if o.Flags.Changed("ranks") {
+		f.Ranks = o.Ranks
+	}
+	if o.Flags.Changed("iters") {
+		f.Iters = o.Iters
+	}
+	if o.Flags.Changed("datatype") {
+		f.Types = b.Types
+	}
+	if o.Flags.Changed("op") {
+		f.Ops = b.Ops
+	}
+	return f
 }
