@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/test/built"
 	"github.com/ddlemu/ddlemu/test/needs"
 )
@@ -147,7 +148,7 @@ func TestTwoJobsDoNotSeeEachOther(t *testing.T) {
 }
 
 // The pipe of the bench is small: it is full before the last row is measured, and the bench waits until this test has
-// changed the links and reads on.
+// changed the links and reads on. The fabric is the bench's own, so the change must name it, and the bench is INVALID.
 func TestShapeWhileRunning(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -176,7 +177,12 @@ func TestShapeWhileRunning(t *testing.T) {
 			rows++
 		}
 	}
-	shape := ddlemu(ctx, t, dir, nil, "shape", "--bw", "500Mbps")
+	files, err := filepath.Glob(filepath.Join(dir, "*"+state.Suffix))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("fabrics %v: %v", files, err)
+	}
+	name := strings.TrimSuffix(filepath.Base(files[0]), state.Suffix)
+	shape := ddlemu(ctx, t, dir, nil, "shape", "--fabric", name, "--bw", "500Mbps")
 	if text, err := shape.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -188,6 +194,11 @@ func TestShapeWhileRunning(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
+	}
+	for _, want := range []string{"links were changed while the job ran (shape * bw=500Mbps)", "verdict: INVALID"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %s", want, out.String())
+		}
 	}
 	times := csvTimes(t, out.String())
 	// The latencies do not double.

@@ -189,7 +189,7 @@ func (j *Job) JudgeLinkChanges(v *verdict.Verdict) (shared string) {
 	if changes == "" {
 		return ""
 	}
-	changes += ": what is expected is of the links at its begin"
+	changes += ": the expected times are of the links at its start"
 	if !j.private {
 		return changes
 	}
