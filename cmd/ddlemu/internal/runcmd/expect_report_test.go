@@ -211,3 +211,37 @@ func TestBusiestHops(t *testing.T) {
 		}
 	}
 }
+
+// Without a collective, the table that is judged is the first whose collective the log names or shows.
+func TestLogSaysTheCollective(t *testing.T) {
+	const row = " 262144 float none -1 890 1.18 1.18 0 480 2.18 2.18 0\n"
+	const reduces = " 262144 float sum -1 890 1.18 1.18 0 480 2.18 2.18 0\n"
+	for _, tc := range []struct {
+		text, given string
+		want        nccl.Collective
+		fails       string
+	}{
+		{text: "# Collective test starting: all_gather_perf\n1048576" + row, want: nccl.AllGather},
+		{text: "# Collective test starting: all_gather_perf\n1048576" + row +
+			"# Collective test starting: all_reduce_perf\n1048576" + reduces, want: nccl.AllGather},
+		{text: "# Collective test starting: all_gather_perf\n1048576" + row +
+			"# Collective test starting: all_reduce_perf\n1048576" + reduces, given: "allreduce", want: nccl.AllReduce},
+		{text: "1048576" + reduces, fails: "name the collective"},
+	} {
+		log, err := emulate.ReadLog(strings.NewReader(tc.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o expectOptions
+		given, _ := nccl.ParseCollective(tc.given)
+		logs, got, err := o.tablesOf(log, given, tc.given != "")
+		switch {
+		case tc.fails != "":
+			if err == nil || !strings.Contains(err.Error(), tc.fails) {
+				t.Errorf("%q: %v, want an error with %q", tc.text, err, tc.fails)
+			}
+		case err != nil || len(logs) != 1 || len(got) != 1 || got[0] != tc.want:
+			t.Errorf("%q: %v, %v, want %v", tc.text, got, err, tc.want)
+		}
+	}
+}
