@@ -73,6 +73,16 @@ func (r *Report) smallInterval() (low, high float64) {
 	return low, high
 }
 
+// tablesBehind says by which tables the times of a size have an interval, "" if they have none.
+func (r *Report) tablesBehind(size int64) string {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Size == size && row.Interval != nil {
+			return " (by " + row.Interval.Text() + ")"
+		}
+	}
+	return ""
+}
+
 // bandwidthText compares the largest size that the model knows.
 func (r *Report) bandwidthText() string {
 	var best *JudgedTime
@@ -93,8 +103,8 @@ func (r *Report) bandwidthText() string {
 		100*share, best.schedule())
 	if best.HighUS > 0 {
 		perUS := best.BusBW * best.TimeUS
-		text = fmt.Sprintf("%.1f GB/s busbw at %d bytes; %s on this fabric %s GB/s", best.BusBW, best.Size,
-			best.schedule(), span(perUS/best.HighUS, perUS/best.LowUS))
+		text = fmt.Sprintf("%.1f GB/s busbw at %d bytes; %s on this fabric %s GB/s%s", best.BusBW, best.Size,
+			best.schedule(), span(perUS/best.HighUS, perUS/best.LowUS), r.tablesBehind(best.Size))
 	}
 	switch best.Word {
 	case testslog.Slower:
