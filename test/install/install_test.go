@@ -52,15 +52,17 @@ func TestPackagesInACleanRoot(t *testing.T) {
 			t.Errorf("it does not print %q", words)
 		}
 	}
-	took := regexp.MustCompile(`(?m)^took (\d+) s: (.*)$`).FindAllStringSubmatch(string(out), -1)
+	took := regexp.MustCompile(`(?m)^took \d+ s, processors (\d+) s and (\d+) s: .*$`).FindAllStringSubmatch(string(out), -1)
 	if len(took) != 3 {
 		t.Errorf("%d ways to a table, not 3", len(took))
 	}
 	for _, way := range took {
 		t.Log(way[0])
-		// 2 minutes are promised; other tests run beside this one.
-		if d, err := time.ParseDuration(way[1] + "s"); err != nil || d > 4*time.Minute {
-			t.Errorf("%s (%v)", way[0], err)
+		// Two minutes are promised. Other tests run beside this one, so that is held against the time of processors.
+		user, userErr := time.ParseDuration(way[1] + "s")
+		system, systemErr := time.ParseDuration(way[2] + "s")
+		if userErr != nil || systemErr != nil || user+system > 2*time.Minute {
+			t.Errorf("%s (%v, %v)", way[0], userErr, systemErr)
 		}
 	}
 	if t.Failed() {

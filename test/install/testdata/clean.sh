@@ -48,13 +48,14 @@ for file in man/man1/ddlemu-up.1.gz bash-completion/completions/ddlemu doc/ddlem
 done
 in_root dpkg --purge ddlemu
 
-# Each way to a table begins without the others.
+# Each way to a table begins without the others. `time` says the time of the clock, and of processors.
+TIMEFORMAT='%0R s, processors %0U s and %0S s'
 while read -r commands; do
 	mkdir "$root/way"
 	cp "$@" "$root/way"
-	SECONDS=0
-	in_root sh -c "cd /way && $commands" </dev/null >"$root.way"
-	echo "took $SECONDS s: $commands"
+	{ time in_root sh -c "cd /way && $commands" </dev/null >"$root.way"; } 2>"$root.time" || { cat "$root.time" >&2; exit 1; }
+	head -n -1 "$root.time" >&2 # what the commands said
+	echo "took $(tail -n 1 "$root.time"): $commands"
 	cat "$root.way"
 	grep -q '^verdict: VALID$' "$root.way"
 	in_root dpkg --purge ddlemu-softcuda ddlemu
