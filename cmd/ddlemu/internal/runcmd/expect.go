@@ -353,7 +353,7 @@ func openTable(path string) (*os.File, error) {
 	return f, err
 }
 
-// readLog reads the table of b's collective, or all tables with --all, and makes a copy of b measure its rows. Unless the
+// readLog reads the table of b's collective, or all tables with --all, and makes a copy of b measure its rows. If no
 // collective is given, it is the first one that the log has.
 func (o *expectOptions) readLog(g *cli.Global, b bench.Config, given bool) ([]expectTable, error) {
 	for _, flag := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
