@@ -191,3 +191,27 @@ func TestHeaderIsC(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
+
+// A C++ program that includes cuda_runtime.h alone has the functions of the C library that NVIDIA's header brings:
+// NVIDIA's examples of NCCL use them so.
+func TestHeaderBringsTheCLibrary(t *testing.T) {
+	dir := built(t)
+	source := filepath.Join(t.TempDir(), "x.cc")
+	code := `#include <cuda_runtime.h>
+int main()
+{
+	char *copy = static_cast<char *>(malloc(4));
+	memcpy(copy, "abc", 4);
+	std::pair<size_t, int> p(strlen(copy), INT_MAX);
+	dim3 grid(2);
+	return strcmp(copy, "abc") != 0 || p.first != 3 || time(nullptr) <= 0 || grid.x != 2 || grid.y != 1;
+}
+`
+	if err := os.WriteFile(source, []byte(code), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	program := compile(t, "x", "-std=c++14", "-Wall", "-Werror", source, "-I"+dir+"/include")
+	if out, err := exec.Command(program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA runtime API for C++: typed allocation functions and dim3.
+// The CUDA runtime API for C++: typed allocation functions and dim3. As NVIDIA's header does, it includes headers of the
+// C library that programs then use.
 #ifndef DDLEMU_SOFT_CUDA_RUNTIME_H
 #define DDLEMU_SOFT_CUDA_RUNTIME_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#ifdef __cplusplus
+#include <new>
+#include <utility>
+#endif
 
 #include "cuda_runtime_api.h"
 
