@@ -101,6 +101,8 @@ type Expectation struct {
 	Extrapolated bool
 	// Explained is where the time goes, nil if that was not asked for.
 	Explained *expect.Explanation
+	// Crossed are the hops of the fabric that messages cross.
+	Crossed []int
 }
 
 // Info describes a started run.

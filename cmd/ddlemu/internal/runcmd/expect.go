@@ -314,6 +314,11 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,
 			logNotes(log, &e.Config, info.NCCL))
 	}
+	uncrossed, err := emulate.UncrossedBy(&e.Config, rows)
+	if err != nil {
+		return nil, err
+	}
+	report.Notes = append(report.Notes, uncrossed...)
 	caveats, err := e.Notes()
 	if err != nil {
 		return nil, err

@@ -227,6 +227,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	o.Unchecked(&v, verdict.CauseJob, withoutLog(result.Info))
 	JudgeConnections(&v, result.Info.Topology, result.Transports, o.Nodes(&j.Fabric.Config))
 	JudgeTraffic(&v, times.Least(), j.Traffic())
+	v.Notes = append(v.Notes, Uncrossed(j.Fabric, times.Crossed())...)
 	if text := o.tellBudget(pace); text != "" {
 		v.Notes = append(v.Notes, text)
 	}

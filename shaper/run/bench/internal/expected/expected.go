@@ -195,9 +195,26 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 		Time: time.Duration(mean), LastRank: time.Duration(e.Time), BusiestHop: time.Duration(e.Bound),
 		Spread: e.Spread, Channels: e.Channels,
 		Busiest:      t.busiest(e),
-		Extrapolated: e.Extrapolated, Limit: t.limit(&d, e), Explained: explained,
+		Extrapolated: e.Extrapolated, Limit: t.limit(&d, e), Explained: explained, Crossed: crossed(e),
 	}
 	return t.known[key], nil
+}
+
+// crossed are the hops that the messages of a call cross.
+func crossed(e *expect.Estimate) []int {
+	hops := make([]int, len(e.Loads))
+	for i, l := range e.Loads {
+		hops[i] = l.Hop
+	}
+	return hops
+}
+
+// Crossed are the hops that the messages of the calls passed to Of cross, in no order; some are there several times.
+func (t *Times) Crossed() (hops []int) {
+	for _, e := range t.known {
+		hops = append(hops, e.Crossed...)
+	}
+	return hops
 }
 
 // Decision is NCCL's decision on c, from its log.
