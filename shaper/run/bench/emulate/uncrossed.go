@@ -10,9 +10,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// Uncrossed names the entries of the fabric's list `links` that change nothing, because no message of the calls crosses
-// a link that they match: with several paths, ECMP has chosen others. crossed are the hops that messages cross; if it is
-// empty, nothing is known.
+// Uncrossed names the entries of the fabric's list `links` that change nothing: no message of the calls crosses a link
+// that they match, because ECMP has chosen other paths. crossed are the hops that messages cross; if it is empty, nothing
+// is known.
 func Uncrossed(f *fabric.Fabric, crossed []int) (notes []string) {
 	for i := range f.Config.Links {
 		o := &f.Config.Links[i]
