@@ -11,8 +11,8 @@ import (
 )
 
 // Uncrossed names the entries of the fabric's list `links` that change nothing: no message of the calls crosses a link
-// that they match, because ECMP has chosen other paths. crossed are the hops that messages cross; if there are none, the
-// paths are not known.
+// that they match, because ECMP has chosen other paths. crossed are the hops that messages cross. Without any, the paths
+// are not known.
 func Uncrossed(f *fabric.Fabric, crossed []int) (notes []string) {
 	for i := range f.Config.Links {
 		o := &f.Config.Links[i]
@@ -21,8 +21,8 @@ func Uncrossed(f *fabric.Fabric, crossed []int) (notes []string) {
 		if err != nil || len(crossed) == 0 || slices.ContainsFunc(hops, isCrossed) {
 			continue // fabric.New has refused entries that match nothing
 		}
-		notes = append(notes, fmt.Sprintf("links %s: no message crosses them, so what the fabric changes there has no effect: "+
-			"the messages have other paths", o.Match))
+		notes = append(notes, fmt.Sprintf("links %s: no message crosses them, so what the fabric changes there has no "+
+			"effect: the messages have other paths", o.Match))
 	}
 	return notes
 }
