@@ -11,8 +11,8 @@ import (
 )
 
 // Uncrossed names the entries of the fabric's list `links` that change nothing: no message of the calls crosses a link
-// that they match, because ECMP has chosen other paths. crossed are the hops that messages cross. Without any, the paths
-// are not known.
+// that they match, because ECMP has chosen other paths. crossed are the hops that messages cross. Without any, nothing
+// is known.
 func Uncrossed(f *fabric.Fabric, crossed []int) (notes []string) {
 	for i := range f.Config.Links {
 		o := &f.Config.Links[i]
