@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA runtime API for C++: typed allocation functions and dim3. As NVIDIA's header does, it includes headers of the
-// C library that programs then use.
+// The CUDA runtime API for C++: typed allocation functions and dim3. As NVIDIA's header does, it includes headers of
+// the C library that programs then use.
 #ifndef DDLEMU_SOFT_CUDA_RUNTIME_H
 #define DDLEMU_SOFT_CUDA_RUNTIME_H
 

@@ -174,8 +174,8 @@ static bool note(struct ddlemu_sim *s, uint32_t i, uint32_t happened)
 
 static const struct ddlemu_sim_driver driver = { .advance = advance, .note = note };
 
-// break_first removes the first entry, which is earlier than now, and breaks its flow. Only memory that somebody else has
-// written has one.
+// break_first removes the first entry, which is earlier than now, and breaks its flow. Only memory that somebody else
+// has written has one.
 static void break_first(struct run *r)
 {
 	uint32_t i = ddlemu_sim_drop_first(&r->sim);

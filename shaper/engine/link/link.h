@@ -76,8 +76,8 @@ struct ddlemu_block {
 	int64_t down_since; // the same of the first of the blocks in a row that have the hop down; 0 if the hop is up
 };
 
-// A planned change: the block is in force on the hop from a time of the fabric's virtual clock on. The block is prepared
-// when the fabric is made, and nothing else uses it.
+// A planned change: the block is in force on the hop from a time of the fabric's virtual clock on. The block is
+// prepared when the fabric is made, and nothing else uses it.
 struct ddlemu_planned_change {
 	int64_t time; // ns
 	uint32_t hop, block;
