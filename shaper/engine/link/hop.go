@@ -2,10 +2,7 @@
 
 package link
 
-// #include "parameters.h"
-import "C"
-
-import "unsafe"
+import "sync/atomic"
 
 // MaxHops is the largest number of hops of a path.
 const MaxHops = 8
@@ -68,11 +65,35 @@ type PlannedChange struct {
 }
 
 // PutInForce puts block n, which no hop uses, in force on h at time now, by the fabric's clock. retired is
-// CLOCK_MONOTONIC. A hop that comes up was not free before, and one that stays down is down since it went down.
+// CLOCK_MONOTONIC. A hop that comes up was not free before, and one that stays down is down since it went down. It is
+// put_in_force of parameters.h in Go, so that the race detector sees its order.
 func PutInForce(h *Hop, blocks []Block, n uint32, now, retired int64) {
-	C.put_in_force((*C.struct_ddlemu_hop)(unsafe.Pointer(h)),
-		(*C.struct_ddlemu_block)(unsafe.Pointer(unsafe.SliceData(blocks))), C.uint32_t(len(blocks)), C.uint32_t(n),
-		C.int64_t(now), C.int64_t(retired))
+	old, next := &blocks[min(int(atomic.LoadUint32(&h.Block)), len(blocks)-1)], &blocks[n]
+	next.Since, next.DownSince = now, 0
+	if next.Params.Down {
+		next.DownSince = now
+		if old.Params.Down {
+			next.DownSince = old.DownSince
+		}
+	}
+	if old.Params.Down && !next.Params.Down {
+		raise(&h.NextFree, now)
+	}
+	// Set before and after: if this process dies in between, the block must not look like one that was never used.
+	old.Retired = retired
+	atomic.AddUint32(&h.Changes, 1)
+	atomic.StoreUint32(&h.Block, n)
+	old.Retired = retired
+}
+
+// raise sets *p to t if it is lower.
+func raise(p *int64, t int64) {
+	for {
+		v := atomic.LoadInt64(p)
+		if v >= t || atomic.CompareAndSwapInt64(p, v, t) {
+			return
+		}
+	}
 }
 
 // NewBlock prepares s as NewParams does.
