@@ -369,8 +369,9 @@ class Communicator:
         threading.Thread(target=self._abort, args=(cause, look_for_death), name="ddlemu-abort", daemon=True).start()
 
     def fail_late(self, work: Work) -> None:
-        """Abort the communicator because a work is not complete in time."""
-        self.fail(f"timeout: it is not complete after {work.limit:.3g} s{self._who(work)}", look_for_death=False)
+        """Abort the communicator because a work is not complete in time. A member that has failed before is the cause."""
+        late = f"timeout: it is not complete after {work.limit:.3g} s"
+        self.fail(self.failure_of_members() or f"{late}{self._who(work)}", look_for_death=False)
 
     def cause(self) -> str:
         """Return why the communicator has failed."""
@@ -469,8 +470,9 @@ class Communicator:
     def _state_of(self, rank: int, peer: Peer) -> str:
         """Say what a member does: "lives", "is stopped", "has left the group" or "died"."""
         state = peer.state()
-        progress = self._slots[rank].progress() if rank in self._slots else None
-        return "has left the group" if state == "lives" and progress and progress.closed else state
+        slot = self._slots.get(rank)
+        has_left = slot is not None and slot.progress().closed and not slot.cause()  # one that failed has closed too
+        return "has left the group" if state == "lives" and has_left else state
 
     def _who(self, work: Work) -> str:
         """Say what keeps an operation from being complete, for each member of which something is known."""

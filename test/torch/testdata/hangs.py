@@ -127,9 +127,10 @@ LIMIT = datetime.timedelta(seconds=8)
 dist.init_process_group("ddlemu", timeout=LIMIT)
 try:
     globals()[sys.argv[1]](dist.get_rank())
-    print(f"rank {dist.get_rank()}: no error", flush=True)
+    told = "no error"
 except RuntimeError as error:
-    print(f"rank {dist.get_rank()}: {error}", flush=True)
+    told = str(error)
+os.write(1, f"rank {dist.get_rank()}: {told}\n".encode())  # in one call, so that the lines of two ranks do not mix
 store, others = dist.distributed_c10d._get_default_store(), range(dist.get_world_size())
 store.set(f"told {dist.get_rank()}", "1")
 store.wait([f"told {other}" for other in others], datetime.timedelta(seconds=60))
