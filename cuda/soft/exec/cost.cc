@@ -42,7 +42,7 @@ P2pCost p2p_cost(Proto proto, const Layout &l, const char *conn, int channels)
 
 bool Direct::failed() { return has_failed.load(std::memory_order_relaxed); }
 
-void Direct::send(uint64_t bytes)
+void Direct::send(uint64_t bytes, int64_t written)
 {
 	const ddlemu_node_calls *node = node_calls();
 	uint64_t flow = __atomic_load_n(&words_[0], __ATOMIC_RELAXED);
@@ -53,7 +53,7 @@ void Direct::send(uint64_t bytes)
 				    "its folder is full, see df)");
 		__atomic_store_n(&words_[0], flow, __ATOMIC_RELEASE);
 	}
-	if (!node->direct_post(flow, node_on_link(cost_, bytes)))
+	if (!node->direct_post(flow, node_on_link(cost_, bytes), written))
 		fail("a message between two GPUs of a node could not be sent: their connection is gone, full or "
 		     "broken");
 }

@@ -5,7 +5,8 @@
 // it.
 //
 // An action is what a runner does with one message of each of its connections: a primitive of LL and LL128, a slice of
-// Simple, a step of a role of NVLS. It copies at once, and posts at its end.
+// Simple, a step of a role of NVLS. It copies at once. Its messages to other GPUs cross the links from its beginning on,
+// and do not arrive before it ends; NCCL's counters tell of them at its end.
 //
 // On a virtual clock copying takes no time. On a real one it takes some of the action's, and this host may be late:
 // what it did, and when, is counted for the verdict. An action is late by the time from its end in the model until it
@@ -93,6 +94,8 @@ public:
 		c->played(&what);
 		looked_ = now_; // the next action can begin now
 	}
+	// The time at which the action that began is over; 0: at once.
+	int64_t ends() const { return ends_; }
 	// The time at which the action that runs is over, if there is one that takes time.
 	int64_t next() const { return runs_ && ends_ != 0 ? ends_ : kNoTime; }
 
@@ -116,11 +119,11 @@ public:
 	{
 	}
 
-	// Sender: a message of so many bytes starts.
-	void post(uint64_t bytes)
+	// Sender: a message of so many bytes starts, which an action writes.
+	void post(uint64_t bytes, const ActionTime &action)
 	{
 		if (words_)
-			send(bytes);
+			send(bytes, action.ends());
 	}
 	// Receiver: true if the next message has arrived.
 	bool has_arrived() { return !words_ || is_here(); }
@@ -135,7 +138,7 @@ public:
 	static bool failed();
 
 private:
-	void send(uint64_t bytes);
+	void send(uint64_t bytes, int64_t written);
 	bool is_here();
 	bool find_arrived();
 

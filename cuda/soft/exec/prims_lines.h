@@ -62,6 +62,10 @@ public:
 		if (has_more_)
 			return Status::kProgress;
 		time_.begin(spec_.cost, lines_ * Line::kBytes);
+		for (Conn &c : send_) {
+			if (prim_->send)
+				c.direct.post(lines_ * Line::kBytes, time_);
+		}
 		return end_if_over();
 	}
 
@@ -169,7 +173,6 @@ private:
 				// A proxy sends the step when it knows its size and sees the flags of all lines.
 				c.announce(address(c, 0), Line::message_bytes(lines_, c.step, step_bytes_));
 				Line::end_step(c, address(c, 0), lines_, step_bytes_);
-				c.direct.post(lines_ * Line::kBytes);
 			}
 		}
 		prim_ = nullptr;

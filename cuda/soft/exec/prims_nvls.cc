@@ -62,10 +62,17 @@ public:
 		for (char *counter : posts_)
 			store_release(reinterpret_cast<uint64_t *>(counter), conn_.step);
 		for (Direct &d : links_) {
-			if (sends_)
-				d.post(bytes);
-			else
+			if (!sends_)
 				d.took();
+		}
+	}
+
+	// An action begins to write a step of so many bytes.
+	void write(size_t bytes, const ActionTime &action)
+	{
+		for (Direct &d : links_) {
+			if (sends_)
+				d.post(bytes, action);
 		}
 	}
 
@@ -143,6 +150,8 @@ public:
 				return Status::kBlocked;
 			step(at_, from_, to_);
 			time_.begin(spec_.cost, moved(at_, from_, to_));
+			for (size_t i = from_; i < to_; i++)
+				end(i).write(bytes(at_, i), time_);
 		}
 		if (!time_.is_over())
 			return Status::kBlocked;

@@ -44,6 +44,10 @@ public:
 			reduce_slice(n);
 			time_.begin(spec_.cost, n * spec_.red.elt, spec_.longer + spec_.start);
 			spec_.start = 0;
+			for (Conn &c : send_) {
+				if (prim_->send)
+					c.direct.post(n * spec_.red.elt, time_);
+			}
 		}
 		if (!time_.is_over())
 			return Status::kBlocked;
@@ -129,7 +133,6 @@ private:
 			for (Conn &c : send_) {
 				c.announce(c.slot(), bytes);
 				c.post_send(steps());
-				c.direct.post(bytes);
 			}
 		}
 	}

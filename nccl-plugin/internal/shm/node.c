@@ -48,11 +48,11 @@ static uint64_t direct_make(const struct ddlemu_direct_ends *ends)
 	return name;
 }
 
-static int direct_post(uint64_t flow, uint64_t bytes)
+static int direct_post(uint64_t flow, uint64_t bytes, int64_t written)
 {
 	if (!begin_call())
 		return 1;
-	const int is_posted = ddlemu_direct_post(&view, flow, bytes, clock_now());
+	const int is_posted = ddlemu_direct_post(&view, flow, bytes, clock_now(), written);
 	end_call();
 	return is_posted;
 }

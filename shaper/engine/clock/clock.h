@@ -279,7 +279,7 @@ static inline struct ddlemu_transport clock_direct_transport(const struct ddlemu
 
 uint64_t ddlemu_direct_make(struct ddlemu_clock_view *, const struct ddlemu_direct_ends *);
 // now is the time of the clock in ns.
-bool ddlemu_direct_post(struct ddlemu_clock_view *, uint64_t flow, uint64_t bytes, int64_t now);
+bool ddlemu_direct_post(struct ddlemu_clock_view *, uint64_t flow, uint64_t bytes, int64_t now, int64_t written);
 uint64_t ddlemu_direct_arrived(struct ddlemu_clock_view *, uint64_t flow, uint64_t at_least, int64_t now);
 // What the model says of a message that has arrived; false if the flow is gone.
 struct ddlemu_direct_times {

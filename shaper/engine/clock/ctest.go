@@ -227,7 +227,7 @@ func (w *world) locksIn(file int) {
 
 // postAt and arrivedAt are postDirect and arrived at a time of a real clock.
 func (w *world) postAt(src int, flow, bytes uint64, t int64) bool {
-	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(t)))
+	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(t), 0))
 }
 
 func (w *world) arrivedAt(dst int, flow uint64, t int64) uint64 {
@@ -256,7 +256,7 @@ func (w *world) direct(src, dst int, kind uint32) uint64 {
 }
 
 func (w *world) postDirect(src int, flow, bytes uint64) bool {
-	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(w.now())))
+	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(w.now()), 0))
 }
 
 // arrived is how many messages of a direct flow the rank on dst sees.

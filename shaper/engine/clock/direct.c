@@ -194,14 +194,14 @@ static void make_steps(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x,
 	__atomic_store_n(&f->lock, 0, __ATOMIC_RELEASE);
 }
 
-bool ddlemu_direct_post(struct ddlemu_clock_view *v, uint64_t flow, uint64_t bytes, int64_t now)
+bool ddlemu_direct_post(struct ddlemu_clock_view *v, uint64_t flow, uint64_t bytes, int64_t now, int64_t written)
 {
 	struct ddlemu_clock_flow *x = flow_of(v->flows, flow);
 	if (x == NULL || is_broken(x) ||
 		read64(&x->flow.posted) - load64(&x->flow.published.oldest_msg) >= DDLEMU_MAX_MESSAGES)
 		return false;
 	flow_receive(&x->flow, bytes, RECEIVED);
-	flow_post(&x->flow, bytes, now);
+	flow_write(&x->flow, bytes, now, written);
 	if (v->clock == NULL)
 		make_steps(v, x, DDLEMU_SENDER, now);
 	else

@@ -79,9 +79,9 @@ static uint64_t process_direct_make(const struct ddlemu_direct_ends *ends)
 	return has_left() ? NO_FLOW : ddlemu_direct_make(&view, ends);
 }
 
-static int process_direct_post(uint64_t flow, uint64_t bytes)
+static int process_direct_post(uint64_t flow, uint64_t bytes, int64_t written)
 {
-	return has_left() || ddlemu_direct_post(&view, flow, bytes, process_now());
+	return has_left() || ddlemu_direct_post(&view, flow, bytes, process_now(), written);
 }
 
 static uint64_t process_direct_arrived(uint64_t flow, uint64_t at_least)

@@ -90,15 +90,18 @@ struct ddlemu_engine {
 	int64_t (*rate_fault)(int64_t);
 };
 
+// flow_write is flow_post for a message that a kernel writes from time t until written.
+static inline void flow_write(struct ddlemu_flow *f, uint64_t size, int64_t t, int64_t written)
+{
+	uint64_t i = read64(&f->posted), end = i == 0 ? 0 : send_end(f, i - 1);
+	*send_at(f, i) = (struct ddlemu_send){ .size = size, .end = end + size, .posted = t, .written = written };
+	store64(&f->posted, i + 1);
+}
+
 // flow_post describes a message of size bytes that the sender handed over at time t, not
 // before the one before it. At most DDLEMU_MAX_MESSAGES may be unfinished, see
 // ddlemu_results.oldest_msg.
-static inline void flow_post(struct ddlemu_flow *f, uint64_t size, int64_t t)
-{
-	uint64_t i = read64(&f->posted), end = i == 0 ? 0 : send_end(f, i - 1);
-	*send_at(f, i) = (struct ddlemu_send){ .size = size, .end = end + size, .posted = t };
-	store64(&f->posted, i + 1);
-}
+static inline void flow_post(struct ddlemu_flow *f, uint64_t size, int64_t t) { flow_write(f, size, t, 0); }
 
 // flow_receive describes the receiver's irecv for the next message, at time t.
 static inline void flow_receive(struct ddlemu_flow *f, uint64_t capacity, int64_t t)

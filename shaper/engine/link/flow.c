@@ -136,7 +136,9 @@ static int64_t down_since(const struct ddlemu_engine *e)
 static void arrives_at(const struct ddlemu_engine *e, struct ddlemu_segment *s)
 {
 	struct ddlemu_flow *f = e->flow;
-	int64_t arrived = s->finish + e->transport->overhead;
+	int64_t arrived = s->finish + e->transport->overhead, written = s->last ? send_written(f, s->msg) : 0;
+	if (written != 0) // a path within a node is as long in both directions
+		arrived = max64(arrived, written + reverse_latency(e));
 	if (has_window(e)) {
 		f->window.last_first_copy = max64(f->window.last_first_copy, arrived);
 		s->first_copy = f->window.last_first_copy;

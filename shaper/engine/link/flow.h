@@ -33,6 +33,9 @@ struct ddlemu_send {
 	uint64_t size;
 	uint64_t end; // stream offset behind its last byte
 	int64_t posted;
+	// The last byte is written at this time, while the message is on its way already: by a kernel that writes to the
+	// memory of another GPU. 0: all of it was there when it was posted.
+	int64_t written;
 };
 
 // What the receiver says of a message.
@@ -204,6 +207,7 @@ static inline int64_t read_time(const int64_t *p) { return __atomic_load_n(p, __
 static inline uint64_t send_size(struct ddlemu_flow *f, uint64_t i) { return read64(&send_at(f, i)->size); }
 static inline uint64_t send_end(struct ddlemu_flow *f, uint64_t i) { return read64(&send_at(f, i)->end); }
 static inline int64_t send_posted(struct ddlemu_flow *f, uint64_t i) { return read_time(&send_at(f, i)->posted); }
+static inline int64_t send_written(struct ddlemu_flow *f, uint64_t i) { return read_time(&send_at(f, i)->written); }
 static inline int64_t receive_posted(struct ddlemu_flow *f, uint64_t i) { return read_time(&receive_at(f, i)->posted); }
 static inline uint64_t receive_capacity(struct ddlemu_flow *f, uint64_t i)
 {
@@ -213,7 +217,8 @@ static inline uint64_t receive_capacity(struct ddlemu_flow *f, uint64_t i)
 // read_send copies what the sender says of message i: for callers that check one of its values and then use it.
 static inline struct ddlemu_send read_send(struct ddlemu_flow *f, uint64_t i)
 {
-	return (struct ddlemu_send){ .size = send_size(f, i), .end = send_end(f, i), .posted = send_posted(f, i) };
+	return (struct ddlemu_send){ .size = send_size(f, i), .end = send_end(f, i), .posted = send_posted(f, i),
+		.written = send_written(f, i) };
 }
 
 // read_path copies a path from memory that others may write.

@@ -255,7 +255,10 @@ func (f *Flow) Number() int { return int(f.engine.number) }
 // Post describes a message of size bytes that the sender handed over at time t, not before
 // any earlier one, and returns its number. It reports false, and changes nothing, if
 // MaxMessages are unfinished.
-func (f *Flow) Post(size uint64, t int64) (uint64, bool) {
+func (f *Flow) Post(size uint64, t int64) (uint64, bool) { return f.Write(size, t, 0) }
+
+// Write is Post for a message that a kernel writes from time t until written: its last byte does not leave before.
+func (f *Flow) Write(size uint64, t, written int64) (uint64, bool) {
 	if f.posted-f.floor() == MaxMessages {
 		return 0, false
 	}
@@ -264,7 +267,8 @@ func (f *Flow) Post(size uint64, t int64) (uint64, bool) {
 	if f.posted > 0 {
 		end = uint64(f.flow.sends[(f.posted-1)%MaxMessages].end)
 	}
-	f.flow.sends[k] = C.struct_ddlemu_send{size: C.uint64_t(size), end: C.uint64_t(end + size), posted: C.int64_t(t)}
+	f.flow.sends[k] = C.struct_ddlemu_send{size: C.uint64_t(size), end: C.uint64_t(end + size), posted: C.int64_t(t),
+		written: C.int64_t(written)}
 	f.posted++
 	f.flow.posted = C.uint64_t(f.posted)
 	return f.posted - 1, true

@@ -66,7 +66,8 @@ func (f *Flow) AppendState(out []uint64, now int64) []uint64 {
 	for i := first; i < max(f.posted, f.recvd); i++ {
 		k := i % MaxMessages
 		if i < f.posted {
-			out = append(out, uint64(c.sends[k].size), offset(c.sends[k].end), at(c.sends[k].posted))
+			out = append(out, uint64(c.sends[k].size), offset(c.sends[k].end), at(c.sends[k].posted),
+				at(c.sends[k].written))
 		}
 		if i < f.recvd {
 			out = append(out, at(c.receives[k].posted))

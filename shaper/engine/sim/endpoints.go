@@ -37,8 +37,11 @@ func (e *Endpoints) ConnectDirect(id uint64, path []link.PathHop, reverse []int,
 }
 
 // Send posts a message now, unless the flow is full until messages are released.
-func (e *Endpoints) Send(bytes uint64) bool {
-	_, ok := e.Flow.Post(bytes, e.loop.Now())
+func (e *Endpoints) Send(bytes uint64) bool { return e.Write(bytes, 0) }
+
+// Write is Send for a message that a kernel writes until a time, see [link.Flow.Write].
+func (e *Endpoints) Write(bytes uint64, until int64) bool {
+	_, ok := e.Flow.Write(bytes, e.loop.Now(), until)
 	if ok {
 		e.Sent++
 		e.loop.post(e.number)

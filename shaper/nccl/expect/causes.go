@@ -156,8 +156,8 @@ func (x *causes) begins(p *programRun, a *plan.Action) *moment {
 	return x.now(m)
 }
 
-// writes notes that the sending kernel writes the next message of a connection.
-func (x *causes) writes(i int, m *moment) {
+// writes notes that the sending kernel begins to write the next message of a connection, and when it ends.
+func (x *causes) writes(i int, begins, m *moment) {
 	if x == nil {
 		return
 	}
@@ -167,7 +167,7 @@ func (x *causes) writes(i int, m *moment) {
 		k.arrived.set(c.written, m)
 	}
 	if c.direct {
-		k.posts(c.written, m)
+		k.posts(c.written, begins)
 	}
 }
 

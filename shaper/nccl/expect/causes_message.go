@@ -52,6 +52,9 @@ func (x *causes) onWire(i int, n uint64, m *link.Message) *moment {
 	segments := segmentsOf(k.records[n])
 	w.firstHop(k, segments)
 	w.lastSegment(segments)
+	if c.direct && m.Due > w.at { // the kernel still wrote it
+		w.moment = *k.written.of(n).by(m.Due, w.linkParts.latency)
+	}
 	w.to(x.recovered(i, m, w.at), Losses)
 	delete(k.records, n)
 	k.wire.set(n, &w.moment)

@@ -89,6 +89,20 @@ func TestNodeTimeOfSmallCalls(t *testing.T) {
 	}
 }
 
+// A message crosses the links of a node while a kernel writes it, and arrives one latency after the later of both ends.
+func TestNodeTimeOfAMessageThatIsWritten(t *testing.T) {
+	const bytes = 64 << 10
+	n := node.Time{Kernel: 5000, Send: node.Cost{Step: 900, PerByte: 0.02}}
+	action := n.Send.Step + n.Send.PerByte*bytes
+	for _, rate := range []uint64{20, 1000} { // the links, and the kernel, take longer
+		want := 5000 + max(action, bytes/float64(rate)) + localLatency + action
+		d := onOneChannel(decide(nccl.SendRecv, plan.Ring, plan.Simple, 2, 1, bytes))
+		if got := timeOf(t, d, oneNode(2, n, rate)); math.Abs(got-want) > 10 {
+			t.Errorf("links of %d GB/s: %v ns, want %v", rate, got, want)
+		}
+	}
+}
+
 // With NVLS each rank copies its data, the heads reduce and broadcast, and each rank copies the result.
 func TestNodeTimeOfNVLS(t *testing.T) {
 	n := node.Time{Kernel: 5000, NVLSCopy: node.Cost{Step: 1100}, NVLSHead: node.Cost{Step: 1300}}

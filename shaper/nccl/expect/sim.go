@@ -264,7 +264,10 @@ func (s *simulation) advanceProgram(p *programRun) {
 		if p.starts && len(a.Send) > 0 && p.AtStart() {
 			ns += cost.start
 		}
-		if p.at = s.causes.begins(p, a).after(ns, cost.part); ns > 0 {
+		begins := s.causes.begins(p, a)
+		p.at = begins.after(ns, cost.part)
+		s.writeDirect(p, a, cost, begins, s.now+ns)
+		if ns > 0 {
 			p.ends = s.now + ns
 			s.after(p.ends, p.block.kernel.rank, p.block.kernel.item, func() { s.wake(p) })
 			return
@@ -273,7 +276,26 @@ func (s *simulation) advanceProgram(p *programRun) {
 	p.ends = 0
 	p.Advance()
 	s.wake(p)
-	s.act(p, a, cost)
+	s.act(p, a)
+}
+
+// writeDirect sends the messages of an action to GPUs of the node: a kernel writes to their memory during its action,
+// which ends at a time.
+func (s *simulation) writeDirect(p *programRun, a *plan.Action, cost cost, begins *moment, ends int64) {
+	if a.KeepSend {
+		return
+	}
+	for _, i := range a.Send {
+		c := &s.conns[p.conns[i]]
+		if !c.direct {
+			continue
+		}
+		s.causes.writes(p.conns[i], begins, p.at)
+		if !c.Write(cost.onLink(a.Bytes), ends) {
+			panic("a kernel has more messages in flight than a flow keeps")
+		}
+		s.proxies(p.conns[i])
+	}
 }
 
 // isProxied says whether proxies move the messages of action a.
@@ -298,7 +320,7 @@ func (s *simulation) ready(p *programRun, a *plan.Action) bool {
 }
 
 // act executes an action that is ready and has taken its time.
-func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
+func (s *simulation) act(p *programRun, a *plan.Action) {
 	send, recv := a.Send, a.Recv
 	if a.KeepSend {
 		send = nil
@@ -308,7 +330,9 @@ func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
 	}
 	for _, i := range send {
 		c := &s.conns[p.conns[i]]
-		s.causes.writes(p.conns[i], p.at)
+		if !c.direct {
+			s.causes.writes(p.conns[i], p.at, p.at)
+		}
 		c.put(a.Bytes)
 		switch {
 		case c.proxied():
@@ -316,10 +340,6 @@ func (s *simulation) act(p *programRun, a *plan.Action, cost cost) {
 		case c.Flow == nil:
 			c.Arrived++
 			s.wake(c.receiver)
-		case c.direct:
-			if !c.Send(cost.onLink(a.Bytes)) {
-				panic("a kernel has more messages in flight than a flow keeps")
-			}
 		}
 	}
 	for _, i := range recv {
