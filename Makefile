@@ -105,10 +105,9 @@ demo-softcuda:
 
 # Tests that take minutes, or need root or build/: not for the fast lane.
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
-# Those of them that measure no time, and whose limits are many times what they take: they run beside each other. Each of
-# the others runs alone.
+# Slow packages that measure no time and have generous limits. They run in parallel; each other one runs alone.
 BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|containers|gpu|gpus|guest|inputs|install|python|sanitize|security|viewers)$$
-# A program that prints those of some packages that test-fast is to test.
+# A program that prints which of some packages test-fast is to test.
 WHICH := echo
 
 test-fast: packages ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
@@ -174,8 +173,8 @@ bench: build speed ## measure what the emulator costs, compared with plain ways 
 	$(GO) run ./test/speed -build $(BUILD) -page docs/performance.md
 	$(GO) run ./test/speed -build $(BUILD) -only links -page docs/kernel.md
 
-decisions: build ## ask NCCL what it decides on each profile; writes docs/decisions.md
-	$(GO) run ./test/decisions -build $(BUILD) -page docs/decisions.md
+decisions: build ## print what NCCL decides on each profile, kind of GPU and system
+	$(GO) run ./test/decisions -build $(BUILD)
 
 speed:
 	$(CC) -O2 -std=gnu11 -Wall -Wextra -Werror -o $(BUILD)/bin/speed test/speed/driver/*.c -ldl
