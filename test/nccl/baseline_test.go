@@ -71,7 +71,7 @@ func TestBaseline(t *testing.T) {
 		"^ddlemu: 1 of 2 times slower than in --baseline expect.json by more than 1%: 1048576 bytes float sum: ")
 	b.compare(0, "expect.json", append(expect, "--baseline-tolerance", "50%", "--json"), `"slower": \[\]`)
 	b.Env = nil
-	b.compare(2, "expect.json", on("expect", "broadcast", "--lat", "1ms", "--seed", "7", "-n", "5", "-r", "1"),
+	b.compare(2, "expect.json", on("expect", "broadcast", "--lat", "1ms", "--set", "seed=7", "-n", "5", "-r", "1"),
 		`^ddlemu: --baseline expect.json: it is of other settings: fabric none \(now "eth10 with latency 1ms \(25µs\)"\), `+
 			`seed "1" \(now "7"\), collective "all_reduce" \(now "broadcast"\), iterations "20" \(now "5"\), `+
 			`root "0" \(now "1"\): make it again`)
@@ -87,7 +87,7 @@ func TestBaseline(t *testing.T) {
 	b.keep("bench.json", few("8", "64")...)
 	b.compare(0, "bench.json", append(few("64", "512"), "--baseline-tolerance", "0%"), "^# baseline bench.json: of 2 times, 0 slower and 0 faster",
 		"^# not in the baseline: 2 times, such as 512 bytes", "^# only in the baseline: 2 times, such as 8 bytes")
-	b.compare(2, "bench.json", on("bench", "allreduce", "-w", "2", "--clock", "real", "--time-scale", "2"),
+	b.compare(2, "bench.json", on("bench", "allreduce", "-w", "2", "--clock", "real", "--set", "time_scale=2"),
 		`other settings: iterations "2" \(now "20"\), clock "virtual" \(now "real"\), warm-up iterations "1" \(now "2"\)`)
 	b.compare(2, "expect.json", on("bench", "allreduce"), "it is the output of ddlemu expect, not of ddlemu bench$")
 

@@ -113,7 +113,7 @@ func (o *BenchOptions) addRowFlags(fs *pflag.FlagSet) {
 		"`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
 	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast, reduce, gather and scatter")
 	fs.IntVar(&o.Seeds, "seeds", 1,
-		"tell the expected times for so `many` seeds, from --seed on: other paths between switches (ECMP), jitter and "+
+		"tell the expected times for so `many` seeds, from --set seed on: other paths between switches (ECMP), jitter and "+
 			"losses")
 }
 
@@ -133,7 +133,7 @@ On a machine with NVIDIA GPUs it uses them, otherwise the software CUDA. Times a
 of the emulated network.
 
 On the software CUDA the clock is virtual: times are exact, and the same on every host.
-With --clock real or --time-scale, on a GPU, and on datapath kernel it is real. There,
+With --clock real or a time scale, on a GPU, and on datapath kernel it is real. There,
 with a time scale of K, the fabric runs K times slower and times are divided by K. By
 default K is selected for this host.
 
@@ -141,7 +141,7 @@ If a run on the real clock is INVALID because of this host, it is repeated, at m
 twice, with twice the time scale up to the maximum. Repeating is sound, because other
 work on the host only makes a run worse. The header of the next table has the number of
 the attempt and the reason for it. On a terminal all tables are shown, otherwise only the
-last. If the last is interrupted, the one before is the output. With --time-scale there is
+last. If the last is interrupted, the one before is the output. With a time scale there is
 one attempt.
 
 With --budget 2m the run takes at most 2 minutes of real time, its start included. It is
@@ -345,7 +345,7 @@ func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
 	if value == "" || o.Flags.Changed(flag) {
 		return nil
 	}
-	if err := o.Flags.Set(flag, value); err != nil {
+	if err := flags.Set(o.Flags, flag, value); err != nil {
 		return fmt.Errorf("%s %s: %w", whose, flag, err)
 	}
 	return nil
@@ -353,16 +353,11 @@ func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
 
 // giveAgain adds the flags of other options by add, and sets those that the user gave in from. A list that was given
 // becomes one element: no option of a single table is a list.
-func giveAgain(g *cli.Global, from *pflag.FlagSet, add func(*cli.Global, *pflag.FlagSet)) (err error) {
+func giveAgain(g *cli.Global, from *pflag.FlagSet, add func(*cli.Global, *pflag.FlagSet)) error {
 	unused := *g // the flags of g have been read
 	to := pflag.NewFlagSet("", pflag.ContinueOnError)
 	add(&unused, to)
-	from.Visit(func(f *pflag.Flag) {
-		if to.Lookup(f.Name) != nil {
-			err = errors.Join(err, to.Set(f.Name, f.Value.String()))
-		}
-	})
-	return err
+	return flags.Copy(to, from, func(string) bool { return false })
 }
 
 // nvlinkNCCL is the release line of NCCL that decides for NVLink domains of several nodes. NCCL 2.22 does not merge the
@@ -381,7 +376,7 @@ func (o *BenchOptions) checkDomain(cfg *configs.Fabric) error {
 	if o.NCCL = cmp.Or(o.NCCL, nvlinkNCCL); o.NCCL != nvlinkNCCL {
 		return cli.BadInput(
 			"--nccl %s: only NCCL %s decides here for NVLinks between nodes: leave --nccl out, or give "+
-				"--nvlink-domain %d if there are none", o.NCCL, nvlinkNCCL, cfg.GPUsPerNode)
+				"--set nvlink_domain=%d if there are none", o.NCCL, nvlinkNCCL, cfg.GPUsPerNode)
 	}
 	return nil
 }

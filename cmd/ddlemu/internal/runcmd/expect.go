@@ -87,12 +87,12 @@ cross between a node and the others.
 With --why it says where the time until the last rank is done goes, along the critical
 path: launch, kernels, NVLink, NVLS, proxies, NICs, network. The parts sum to the time
 (docs/node-time.md). Systems, such as --profile hgx-h100-ndr400, have all of these;
-profiles of links have those of the network, unless --gpu and --node-time are given.
+profiles of links have those of the network, unless --gpu and --set node_time=on are given.
 
 With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. The kind of
 GPU, the nodes, the threads and the version of NCCL are those of the log, where no flag
 says something else. If it is known what nodes with that kind of GPU take, the model has
-it, and each row says what limits it. Else, and with --node-time=off, it fits one fixed
+it, and each row says what limits it. Else, and with --set node_time=off, it fits one fixed
 cost per call beyond the network (launch and proxies) to the small calls. For each time
 it says whether it is as expected, slower, a stall (as many milliseconds for several
 sizes), a dip, faster, or impossible on this fabric, with the likely cause, and whether
