@@ -43,6 +43,8 @@ type expectOptions struct {
 func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
+	fs.IntVar(&o.Seeds, "seeds", 1, "tell the times for so `many` seeds, from the fabric's on: other paths between "+
+		"switches (ECMP), jitter and losses")
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.All, "all", false,
 		"with --log: judge all tables of the log, each as the collective that it names or its rows show")
