@@ -17,13 +17,14 @@ var firstFlags = []string{"profile", "file", "nodes", "ranks", "bw", "lat", "gpu
 	"stepfactor", "stepbytes", "iters", "torch-alias", "trace"}
 
 // sharedFlags mean the same in every command that has them. The help of ddlemu describes them once.
-var sharedFlags = []string{"fabric", "soft-cuda", "json", "force", "quiet", "verbose", "dir", "owner", "help"}
+var sharedFlags = []string{"fabric", "nccl", "soft-cuda", "json", "force", "quiet", "verbose", "dir", "owner", "help"}
 
 // SharedHelp describes sharedFlags.
 const SharedHelp = `SHARED FLAGS
 ============
 
   --fabric name   a fabric that is up (default: $DDLEMU_FABRIC; else the only one, or a new one)
+  --nccl version  version (2.22 or 2.29) of NCCL for the software CUDA, or path of libnccl.so.2
   --soft-cuda     use the software CUDA even if there is a GPU
   --json          print JSON, errors included
   --force         replace files that exist

@@ -83,7 +83,7 @@ func TestBenchSuite(t *testing.T) {
 	s := written(t, benchSuite(b, h, out, &judges{limits: limits}, context.Canceled))
 	expectCases(t, s, "all_reduce 8 bytes float sum cycle 1:", "all_reduce 16 bytes float sum cycle 1:",
 		"all_reduce 8 bytes float sum cycle 2: skipped  not measured",
-		"all_reduce 16 bytes float sum cycle 2: failure max-time 16 bytes out of place: it took 9µs",
+		"all_reduce 16 bytes float sum cycle 2: failure time 16 bytes out of place: it took 9µs",
 		"all_reduce 8 bytes float max cycle 1:",
 		"all_reduce 16 bytes float max cycle 1: skipped", "all_reduce 8 bytes float max cycle 2: skipped",
 		"all_reduce 16 bytes float max cycle 2: skipped", "run: error run interrupted")

@@ -37,7 +37,7 @@ func TestThresholdFlags(t *testing.T) {
 		"--require=model=%": "is not a percentage", "--require=model=NaN%": "is not a percentage",
 		"--require=busbw=12": "has no unit", "--require=busbw=12G": "has no unit", "--require=busbw=12GB": "ambiguous",
 		"--require=busbw=unlimited": "no row is that fast",
-		"--require=time=0s":         "must be above 0", "--require=time=-1s": "must be above 0", "--require=time=5": "missing unit",
+		"--require=time=0s":         "must be above 0", "--require=time=-1s": "must be above 0", "--require=time=5": "is not a time with its unit",
 	} {
 		o, err := asked(t, flag)
 		if want == "" && (err != nil || !o.any()) || want != "" &&
@@ -69,21 +69,21 @@ func TestThresholds(t *testing.T) {
 		{"", row, nil},
 		{"--require=model=10%", row, nil},
 		{"--require=model=9%", row,
-			[]string{"tolerance " + where + "110µs is 10.0 % more than the expected 100µs, --require model=9%"}},
-		{"--require=model=1%", row, []string{"tolerance 1048576 bytes out of place: ", "tolerance " + where}},
-		{"--require=model=50%", unknown, []string{"tolerance 8 bytes out of place: no time is expected of it"}},
+			[]string{"model " + where + "110µs is 10.0 % more than the expected 100µs, --require model=9%"}},
+		{"--require=model=1%", row, []string{"model 1048576 bytes out of place: ", "model " + where}},
+		{"--require=model=50%", unknown, []string{"model 8 bytes out of place: no time is expected of it"}},
 		{"--require=model=50%", nothing, nil},
 		{"--require=busbw=9GB/s", row, nil},
 		{"--require=busbw=72Gbps", row, nil},
 		{"--require=busbw=9.5GB/s", row,
-			[]string{"min-busbw " + where + "the bus bandwidth is 9 GB/s, --require busbw=9.5 GB/s"}},
+			[]string{"busbw " + where + "the bus bandwidth is 9 GB/s, --require busbw=9.5GB/s"}},
 		{"--require=busbw=76Gbps", row,
-			[]string{"min-busbw " + where + "the bus bandwidth is 9 GB/s, --require busbw=9.5 GB/s"}},
+			[]string{"busbw " + where + "the bus bandwidth is 9 GB/s, --require busbw=9.5GB/s"}},
 		{"--require=busbw=1GB/s", nothing, nil},
 		{"--require=time=110us", row, nil},
-		{"--require=time=109us", row, []string{"max-time " + where + "it took 110µs, --require time=109µs"}},
-		{"--require=time=500ns", nothing, []string{"max-time 0 bytes"}},
-		{"--require=time=109us --require=busbw=9.5GB/s", row, []string{"min-busbw " + where, "max-time " + where}},
+		{"--require=time=109us", row, []string{"time " + where + "it took 110µs, --require time=109µs"}},
+		{"--require=time=500ns", nothing, []string{"time 0 bytes"}},
+		{"--require=time=109us --require=busbw=9.5GB/s", row, []string{"busbw " + where, "time " + where}},
 	} {
 		o, err := asked(t, strings.Fields(tc.args)...)
 		if err != nil {
@@ -139,7 +139,7 @@ func TestThresholdsInJSON(t *testing.T) {
 	}
 	row := bench.Row{Size: 16, OutOfPlace: bench.Measurement{Time: 2000}}
 	for valid, want := range map[bool][]bench.Miss{
-		true:  {{Type: "max-time", Text: "16 bytes out of place: it took 2µs, --require time=1µs"}},
+		true:  {{Type: "time", Text: "16 bytes out of place: it took 2µs, --require time=1µs"}},
 		false: nil,
 	} {
 		var document bytes.Buffer
