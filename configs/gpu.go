@@ -271,8 +271,8 @@ func (f *Fabric) CheckEmulated() error {
 		return nil
 	}
 	return Errorf("nvlink_domain", "NVLinks connect GPUs of %d nodes, and an emulated run has no NVLinks between nodes: "+
-		"only `ddlemu expect --node-time` and `ddlemu validate --model` know them. If the nodes have none between them, "+
-		"give nvlink_domain or --nvlink-domain %d", f.DomainNodes(), max(f.GPUsPerNode, 1))
+		"only `ddlemu expect --set node_time=on` and `ddlemu validate --model` know them. If the nodes have none between them, "+
+		"give nvlink_domain or --set nvlink_domain=%d", f.DomainNodes(), max(f.GPUsPerNode, 1))
 }
 
 // GPUName is the name of the kind of GPU that the software CUDA shows; "" without one.
@@ -352,7 +352,7 @@ func (f *Fabric) validateNodeNVLink() error {
 	}
 	if most := n.MostGPUs(); gpus > most {
 		if n.Connection == MeshNVLink {
-			return Errorf(field, "%d: %d NVLinks connect a GPU with %d others at most; give nvlink or --nvlink %s", gpus,
+			return Errorf(field, "%d: %d NVLinks connect a GPU with %d others at most; give nvlink or --set nvlink=%s", gpus,
 				n.Links, most-1, SwitchedNVLink)
 		}
 		return Errorf(field, "%d: the NVLinks of %s connect %d GPUs", gpus, f.GPU.Name, most)

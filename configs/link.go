@@ -204,7 +204,7 @@ var linkParams = numbered([]LinkParam{
 		fits: func(f *Fabric, l *Link) error {
 			if f.OnKernel() && !slices.Contains([]string{"", AutoShaper, WireShaper}, f.Shaper) &&
 				l.Reorder != (Reorder{}) {
-				return fmt.Errorf("%s given with the shaper %s: only wire reorders; give --shaper %s or %s",
+				return fmt.Errorf("%s given with the shaper %s: only wire reorders; give --set shaper=%s or %s",
 					l.Reorder.text(), f.Shaper, AutoShaper, WireShaper)
 			}
 			return nil

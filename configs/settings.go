@@ -9,16 +9,27 @@ import (
 	"strings"
 )
 
-// Setting is one value of a fabric that a flag or a variable may give over the
-// profile or file.
+// Setting is one value of a fabric that a flag, --set or a variable may give over the profile or file.
 type Setting struct {
-	Flag  string // without the dashes
-	Env   string // variable
+	Flag  string // without the dashes; only a daily setting's flag can be given
+	Env   string // variable; "" = none
 	Usage string // with the value's name in backquotes
 	Field string // what it sets, as in a fabric file
 	Bare  string // the value of a flag that is given without one; "" = it needs one
+	Daily bool   // it has a flag of its own beside --set
 
 	apply func(*Fabric, string) error
+}
+
+// daily are the flags of the settings that people give every day.
+var daily = []string{"nodes", "gpu", "clock", "bw", "lat"}
+
+// Spelling is how a user gives the setting: --nodes or --set link.jitter.
+func (s *Setting) Spelling() string {
+	if s.Daily {
+		return "--" + s.Flag
+	}
+	return "--" + SetFlag + " " + s.Field
 }
 
 // settings are in the order of a command's help.
@@ -30,7 +41,7 @@ var settings = append([]Setting{
 		func(f *Fabric) *int { return &f.GPUsPerNode }, positive(MaxGPUsPerNode)),
 	nicsSetting(),
 	fabricSetting("node-gpus", "node.gpus",
-		"`GPUs` that a node has, of which the job uses --gpus-per-node (default: as many as it uses, or as the node "+
+		"`GPUs` that a node has, of which the job uses --set gpus_per_node=(default: as many as it uses, or as the node "+
 			"has NICs)", func(f *Fabric) *int { return &f.Node.GPUs }, positive(MaxGPUsPerNode)),
 	gpuSetting(),
 	nodeTimeSetting(),
@@ -76,10 +87,13 @@ var settings = append([]Setting{
 // linkSettings are the settings of linkParams.
 func linkSettings() (all []Setting) {
 	for _, m := range linkParams {
-		if m.Flag == "" || m.ShapeOnly {
+		if m.Flag == "" {
 			continue
 		}
 		s := newSetting(m.Flag, "link."+m.Key, m.Usage)
+		if m.ShapeOnly {
+			s.Env = ""
+		}
 		s.apply = func(f *Fabric, text string) error {
 			var p LinkPatch
 			err := m.Set(&p, text)
@@ -96,7 +110,7 @@ func Settings() []Setting { return slices.Clone(settings) }
 
 func newSetting(flag, field, usage string) Setting {
 	env := "DDLEMU_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-	return Setting{Flag: flag, Env: env, Usage: usage, Field: field}
+	return Setting{Flag: flag, Env: env, Usage: usage, Field: field, Daily: slices.Contains(daily, flag)}
 }
 
 func fabricSetting[T any](flag, name, usage string, dst func(*Fabric) *T, parse func(string) (T, error)) Setting {

@@ -80,7 +80,7 @@ func TestProfilesOfLinksHaveNoNodeTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range all {
-		if f.NodeTime || f.GPU != nil || f.GPUTimeText(nil) != "none (add --gpu KIND --node-time)" {
+		if f.NodeTime || f.GPU != nil || f.GPUTimeText(nil) != "none (add --gpu KIND --set node_time=on)" {
 			t.Errorf("%s: node time %v, GPU %s, %q", f.Name, f.NodeTime, f.GPUName(), f.GPUTimeText(nil))
 		}
 	}
@@ -93,14 +93,14 @@ func TestGPUTimeText(t *testing.T) {
 		not          error
 		want         string
 	}{
-		{profile: "ndr400", want: "none (add --gpu KIND --node-time)"},
+		{profile: "ndr400", want: "none (add --gpu KIND --set node_time=on)"},
 		{profile: "ndr400", not: errors.New("x"), want: "none (x)"},
-		{profile: "ndr400", gpu: "h100-sxm", off: true, want: "none (add --node-time)"},
+		{profile: "ndr400", gpu: "h100-sxm", off: true, want: "none (add --set node_time=on)"},
 		{profile: "ndr400", gpu: "v100", want: "that of v100 (estimated from a100-sxm)"},
 		{profile: "ndr400", gpu: "a10", want: "that of a10 (estimated from l40s and rtx-pro-6000)"},
 		{profile: "ndr400", gpu: "./mine.yaml", want: "none (mine has no section time: see docs/node-time.md)"},
 		{profile: "hgx-h100-ndr400", want: "that of h100-sxm"},
-		{profile: "hgx-h100-ndr400", off: true, want: "none (add --node-time)"},
+		{profile: "hgx-h100-ndr400", off: true, want: "none (add --set node_time=on)"},
 		{profile: "hgx-h100-ndr400", not: errors.New("a reason"), want: "none (a reason)"},
 		{profile: "hgx-h100-ndr400", off: true, not: errors.New("no flag helps"), want: "none (no flag helps)"},
 	} {

@@ -248,7 +248,7 @@ func (m *member) setNode() error {
 	if C.net_set_node(calls) != 0 {
 		return fmt.Errorf(
 			"the nodes of fabric %s cost time, which needs the software CUDA in each rank: bring the fabric up with "+
-				"--node-time=off", m.file.Name())
+				"--set=node_time=off", m.file.Name())
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
-	"github.com/ddlemu/ddlemu/configs"
 )
 
 // Every command's help has examples and exit statuses, and every flag has an explanation and a name for its value.
@@ -52,70 +51,62 @@ func TestHelpIsComplete(t *testing.T) {
 	}
 }
 
-// The help of a command with many flags shows each of them once: first the ten that most users give.
-func TestHelpGroupsFlags(t *testing.T) {
-	grouped := 0
+// mostFlags are the most flags that the help of a command describes.
+const mostFlags = 30
+
+// The help of a command shows each of its flags once: first the flags that most users give. Shared flags are named there,
+// and described in the help of ddlemu.
+func TestHelpShowsFlags(t *testing.T) {
+	root := newRootCommand(&cli.Global{})
+	commands := 0
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		for _, c := range cmd.Commands() {
 			visit(c)
 		}
-		usage := cmd.UsageString()
-		visible := 0
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden {
-				return
-			}
-			visible++
-			if n := len(regexp.MustCompile(`(?m)^ .{5}--`+f.Name+`\b[^-]`).FindAllString(usage, -1)); n != 1 {
-				t.Errorf("%s: its help shows --%s %d times", cmd.CommandPath(), f.Name, n)
-			}
-		})
-		if visible < 30 || strings.HasPrefix(cmd.CommandPath(), "ddlemu workload ") {
+		if cmd.HasSubCommands() || cmd.Parent() == nil {
 			return
 		}
-		grouped++
-		for _, title := range []string{"Links", "Nodes and GPUs", "NCCL and CUDA", "Where and how it runs", "Results",
-			"Global flags"} {
-			if strings.Count(usage, "\n\n"+title+":\n") != 1 {
-				t.Errorf("%s: its help has no part %q", cmd.CommandPath(), title)
+		commands++
+		usage := cmd.UsageString()
+		lines, shared, _ := strings.Cut(usage, "\nShared flags")
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			described := len(regexp.MustCompile(`(?m)^ .{5}--`+f.Name+`\b[^-]`).FindAllString(lines, -1))
+			named := strings.Count(shared+",", " --"+f.Name+",") + strings.Count(shared, " --"+f.Name+"\n")
+			want := 1
+			if f.Hidden {
+				want = 0
 			}
+			if described+named != want {
+				t.Errorf("%s: its help shows --%s %d times, want %d", cmd.CommandPath(), f.Name, described+named, want)
+			}
+			if named > 0 && !strings.Contains(root.Long, "--"+f.Name+" ") {
+				t.Errorf("the help of ddlemu does not describe --%s", f.Name)
+			}
+		})
+		_, described, _ := strings.Cut(lines, "\nFlags:\n")
+		if n := len(regexp.MustCompile(`(?m)^ {2,6}(-., )?--`).FindAllString(described, -1)); n > mostFlags {
+			t.Errorf("%s: its help has %d flags, at most %d", cmd.CommandPath(), n, mostFlags)
 		}
 	}
-	if visit(newRootCommand(&cli.Global{})); grouped < 12 {
-		t.Errorf("only %d commands with many flags were found", grouped)
+	if visit(root); commands < 30 {
+		t.Errorf("only %d commands were found", commands)
 	}
 	for command, want := range map[string]string{
-		"bench": "profile file nodes ranks minbytes maxbytes stepfactor bw lat iters",
-		"run":   "profile file nodes bw lat gpus-per-node clock soft-cuda torch-alias trace",
+		"bench": "profile file nodes ranks bw lat gpu clock set",
+		"run":   "profile file nodes bw lat gpu clock set torch-alias",
 	} {
-		cmd, _, err := newRootCommand(&cli.Global{}).Find([]string{command})
+		cmd, _, err := root.Find([]string{command})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, first, _ := strings.Cut(cmd.UsageString(), "\nFlags:\n")
-		first, _, _ = strings.Cut(first, "\n\n")
 		var got []string
-		for _, m := range regexp.MustCompile(`(?m)^ .{5}--(\S+)`).FindAllStringSubmatch(first, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^ .{5}--(\S+)`).FindAllStringSubmatch(first, 9) {
 			got = append(got, m[1])
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("the help of %s begins with %s", command, got)
-		}
-	}
-}
-
-// Each flag of a fabric has its place in the help.
-func TestHelpGroupsSettings(t *testing.T) {
-	cmd, _, err := newRootCommand(&cli.Global{}).Find([]string{"fabric", "show"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, own, _ := strings.Cut(cmd.UsageString(), "\nFlags of fabric show:\n")
-	own, _, _ = strings.Cut(own, "\n\n")
-	for _, s := range configs.Settings() {
-		if strings.Contains(own, "--"+s.Flag+" ") {
-			t.Errorf("--%s is among the flags of fabric show alone: give it a group in cli/flaggroups.go", s.Flag)
 		}
 	}
 }

@@ -34,7 +34,8 @@ EXIT STATUS
 lacks, 3 if the verdict is INVALID (of bench, run, record and replay: with --strict) or, of
 run, no rank took part in the job, 4 if a time is longer than in --baseline, 130 if
 interrupted. run, record and exec end with the status of their program.
-`,
+
+` + cli.SharedHelp,
 		Example: `  # what NCCL would do on 400 Gb/s InfiniBand
   ddlemu bench allreduce --profile ndr400 --ranks 2
 
@@ -62,7 +63,7 @@ interrupted. run, record and exec end with the status of their program.
 	cli.OnceOnly(root)
 	cli.AcceptOtherLetter(root)
 	cli.CompleteFlags(root)
-	cli.GroupFlags(root)
+	cli.ShortUsage(root)
 	return root
 }
 

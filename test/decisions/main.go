@@ -81,10 +81,10 @@ func questions() ([]question, error) {
 	}
 	// The NICs of ndr400 are too fast for some kinds of GPUs.
 	kinds := func(gpu string) []string {
-		return []string{"--profile", "ndr400", "--gpu", gpu, "--ranks", "8", "--nodes", "2", "--nics-per-node", "4"}
+		return []string{"--profile", "ndr400", "--gpu", gpu, "--ranks", "8", "--nodes", "2", "--set", "nics_per_node=4"}
 	}
 	systems := func(system string) []string { // what nodes cost changes no decision
-		return []string{"--profile", system, "--nodes", "2", "--node-time=off"}
+		return []string{"--profile", system, "--nodes", "2", "--set=node_time=off"}
 	}
 	return append(all,
 		question{"kinds of GPUs: 2 nodes of 4 GPUs and 4 NICs of ndr400", "GPU", configs.GPUNames(), decideUpTo[2], kinds},
@@ -147,7 +147,7 @@ type expectation struct {
 
 // ask asks for the decisions of a version up to a size in bytes, on what more flags describe.
 func ask(ctx context.Context, ddlemu, version string, most int64, flags ...string) (e expectation, err error) {
-	args := append([]string{"expect", "allreduce", "--nccl", version, "--soft-cuda", "--nccl-view", configs.FabricView,
+	args := append([]string{"expect", "allreduce", "--nccl", version, "--soft-cuda", "--set", "nccl_view=" + configs.FabricView,
 		"-b", "8", "-e", fmt.Sprint(most), "-f", "8", "-n", "1", "--decide-up-to", fmt.Sprint(most), "--json"}, flags...)
 	cmd := exec.CommandContext(ctx, ddlemu, args...)
 	cmd.Stderr = os.Stderr

@@ -29,7 +29,7 @@ func (w *user) installedTshark(home string, args ...string) *exec.Cmd {
 // once it is removed.
 func TestTsharkCapturesLinks(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb", "--name", "lab")
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--set", "shaper=htb", "--name", "lab")
 	home := t.TempDir()
 	install := func(flag string) string {
 		cmd := w.command("extcap", flag)
@@ -133,7 +133,7 @@ const (
 // an earlier capture changes nothing.
 func TestToolbar(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb", "--name", "lab")
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--set", "shaper=htb", "--name", "lab")
 	b := w.startExtcap("ddlemu:lab:node0:node1")
 	b.send(downControl, extcap.Set, "\x01") // before the toolbar is ready
 	b.send(0, extcap.Initialized, "")
@@ -171,7 +171,7 @@ func TestToolbar(t *testing.T) {
 // A capture ends when nobody reads its packets any more, even if there are no packets.
 func TestExtcapEndsWithItsReader(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb", "--name", "lab")
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--set", "shaper=htb", "--name", "lab")
 	for _, node := range []string{"node0", "node1"} {
 		// Otherwise the nodes look for routers and neighbours at any time.
 		w.run("exec", node, "--", "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")

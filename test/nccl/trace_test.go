@@ -143,8 +143,8 @@ func TestMessagesOfCollectives(t *testing.T) {
 func TestTraceFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
-	args := []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "--clock", "real", "--time-scale",
-		"64", "-b", "64", "-e", "64", "-n", "2", "--trace", dir}
+	args := []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "--clock", "real", "--set",
+		"time_scale=64", "-b", "64", "-e", "64", "-n", "2", "--trace", dir}
 	if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
@@ -162,7 +162,7 @@ func TestPendingAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "eth10", "--clock", "real",
-		"--time-scale", "16", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "500", "--trace", dir)
+		"--set", "time_scale=16", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "500", "--trace", dir)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -242,7 +242,7 @@ func TestPendingNamesTheRank(t *testing.T) {
 
 // What ranks wait for is printed while they wait.
 func TestStallIsTold(t *testing.T) {
-	args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--stall",
+	args := []string{"run", "--profile", "eth10", "--clock", "real", "--set", "time_scale=4", "--soft-cuda", "--stall",
 		"60ms", "--trace", filepath.Join(t.TempDir(), "t"), "--", compile(t, "threads"), "stall"}
 	out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=200000"}, args...).CombinedOutput()
 	if err != nil ||

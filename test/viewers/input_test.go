@@ -90,7 +90,7 @@ func TestFullDisk(t *testing.T) {
 
 // What is no trace of PyTorch's is refused before anything is written.
 func TestBadTraceOfPyTorch(t *testing.T) {
-	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b",
+	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--set", "time_scale=16", "--ranks", "2", "-b",
 		"4K", "-e", "4K", "-n", "1")
 	work := t.TempDir()
 	for _, tc := range []struct{ name, text, want string }{

@@ -70,7 +70,7 @@ func TestPerfettoReadsTraces(t *testing.T) {
 		"alltoall": {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"},
 			[]string{"node3 tx", "node0:node1 rate", "node1 rx queue", "AllToAll #0", "serializing on node0 tx",
 				"to rank 2, channel 1"}},
-		"lossy": {[]string{"allreduce", "--profile", "ndr400", "--loss", "0.5%", "--ranks", "3", "-b", "4M", "-e",
+		"lossy": {[]string{"allreduce", "--profile", "ndr400", "--set", "link.loss=0.5%", "--ranks", "3", "-b", "4M", "-e",
 			"4M"}, []string{"node1 tx packets sent again", "AllReduce #0"}},
 		"leaf-spine": {[]string{"broadcast", "--profile", "roce100", "--ranks", "4", "-b", "1M", "-e", "1M"},
 			[]string{"links", "Broadcast #0"}},
@@ -150,7 +150,7 @@ func TestChromeFormat(t *testing.T) {
 // PyTorch's trace is on the same time axis: what it did while the job ran lies within the job.
 func TestWithTraceOfPyTorch(t *testing.T) {
 	begin := time.Now()
-	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b",
+	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--set", "time_scale=16", "--ranks", "2", "-b",
 		"64K", "-e", "64K", "-n", "3")
 	end := time.Now()
 	const base = 1_700_000_000_000_000_000

@@ -300,7 +300,7 @@ func (m *machine) cpu(out *found.Fabric) {
 	case vendor != "":
 		out.Config.CPU = vendor
 	case first.attr["arch"] == "" && first.attr["vendor"] == "":
-		out.Note("the vendor of the CPUs is not in the file: %s, --cpu changes it", out.Config.NodeCPU())
+		out.Note("the vendor of the CPUs is not in the file: %s, --set cpu=VENDOR changes it", out.Config.NodeCPU())
 	default:
 		out.Note("CPUs of %s %s: a fabric's are of AMD or Intel, here %s", first.attr["vendor"], first.attr["arch"],
 			out.Config.NodeCPU())

@@ -272,7 +272,7 @@ func (in *Input) whyNone() string {
 	case in.GPUs < in.Job.Joined:
 		return fmt.Sprintf("all %d ranks were on node%d: place each on its node with DDLEMU_NODE", in.Job.Joined, nodes[0])
 	}
-	return fmt.Sprintf("all %d ranks were on node%d, because a node has %s: add --gpus-per-node %d", in.Job.Joined,
+	return fmt.Sprintf("all %d ranks were on node%d, because a node has %s: add --set gpus_per_node=%d", in.Job.Joined,
 		nodes[0], units.Count(in.GPUs, "GPU"), max(in.Job.Joined/in.Nodes, 1))
 }
 

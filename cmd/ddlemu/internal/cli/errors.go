@@ -178,6 +178,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if f := otherCase(cmd, missing); f != nil {
 			return BadInput("%w: did you mean -%s, --%s? See `%s --help`", err, f.Shorthand, f.Name, cmd.CommandPath())
 		}
+		if now := renamed[missing.GetSpecifiedName()]; now != "" && cmd.Flags().Lookup(strings.Fields(now)[0]) != nil {
+			return BadInput("--%s is now --%s=VALUE", missing.GetSpecifiedName(), now)
+		}
 		near := configs.Nearest(missing.GetSpecifiedName(), names)
 		if name := otherFlagNames[missing.GetSpecifiedName()]; slices.Contains(names, name) {
 			near = []string{name}
@@ -189,6 +192,10 @@ func FlagError(cmd *cobra.Command, err error) error {
 	}
 	return BadInput("%w: see `%s --help`", err, cmd.CommandPath())
 }
+
+// renamed are the flags of earlier versions, and how their value is given now.
+var renamed = map[string]string{"tolerance": "require model", "min-busbw": "require busbw", "max-time": "require time",
+	"baseline-tolerance": "require baseline"}
 
 // otherFlagNames are the flags by the names that other tools have for them.
 var otherFlagNames = map[string]string{

@@ -155,7 +155,7 @@ func (o *fabricShowOptions) gpuTime(c *configs.Fabric) string {
 	case not != nil:
 		return fmt.Sprintf("%s in ddlemu expect; else none (%v)", c.GPUTimeText(nil), not)
 	}
-	return c.GPUTimeText(nil) + "; in run and up on a real clock: add --node-time or --time-scale"
+	return c.GPUTimeText(nil) + "; in run and up on a real clock: add --set node_time=on or --set time_scale=K"
 }
 
 // isNamed says whether flags name the fabric: else it is the one that is up.

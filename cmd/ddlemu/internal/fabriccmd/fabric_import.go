@@ -62,7 +62,7 @@ Variables of the environment count for nothing. - is standard input.
 ` + cli.ExitHelp,
 		Example: `  ddlemu fabric import topo.xml --lat 2us -o node.yaml
   ddlemu fabric import topo.xml graph.xml --lat 2us -o node.yaml
-  ddlemu fabric import ndv5-topo.xml --base ndr400 --nvlinks-per-gpu 18 --nodes 4
+  ddlemu fabric import ndv5-topo.xml --base ndr400 --set nvlinks_per_gpu=18 --nodes 4
   ddlemu fabric import AlibabaHPN_1024g SimAI.conf --nodes 16 -o hpn.yaml
   ddlemu fabric import leaf_spine.topo -o leaf-spine.yaml`,
 		Args: cli.AtLeast(1, "import takes a file of another tool: see `ddlemu fabric import --help`"),

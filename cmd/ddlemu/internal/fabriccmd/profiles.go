@@ -20,7 +20,7 @@ func NewProfilesCommand(g *cli.Global) *cobra.Command {
 		Short: "List the built-in profiles and systems, or show one",
 		Long: `List the built-in profiles: real networks with published or measured figures, and
 systems, which have the kind of GPU, the GPUs and NICs of a node, NVLinks and the time of
-nodes too. --profile takes both; flags such as --gpu, --nics-per-node and --node-time=off
+nodes too. --profile takes both; --gpu, --set nics_per_node=N and --set node_time=off
 change them. With a name, print that profile as a fabric file, with the sources of its
 figures. The file can be changed and given to -F.
 

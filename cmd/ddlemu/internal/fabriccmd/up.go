@@ -70,12 +70,12 @@ func NewUpCommand(g *cli.Global) *cobra.Command {
 environment that a job needs to run on it. It is up until "ddlemu down".
 
 A short measurement of this host follows, and a warning if the host is too slow for
-the fabric at its time scale. With --time-scale auto the measurement is longer and
+the fabric at its time scale. With --set time_scale=auto the measurement is longer and
 gives the time scale.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu up --profile roce100 --nodes 4
-  ddlemu up --profile eth10 --lat 1ms --loss 0.01% --name lossy
+  ddlemu up --profile eth10 --lat 1ms --set link.loss=0.01% --name lossy
   ddlemu up -F fabric.yaml
   eval "$(ddlemu up --profile eth1 | grep ^export)"`,
 		Args: cli.NoArgs,

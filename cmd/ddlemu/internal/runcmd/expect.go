@@ -43,6 +43,8 @@ type expectOptions struct {
 func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
+	fs.IntVar(&o.Seeds, "seeds", 1, "tell the times for so `many` seeds, from the fabric's on: other paths between "+
+		"switches (ECMP), jitter and losses")
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.All, "all", false,
 		"with --log: judge all tables of the log, each as the collective that it names or its rows show")
@@ -87,12 +89,12 @@ cross between a node and the others.
 With --why it says where the time until the last rank is done goes, along the critical
 path: launch, kernels, NVLink, NVLS, proxies, NICs, network. The parts sum to the time
 (docs/node-time.md). Systems, such as --profile hgx-h100-ndr400, have all of these;
-profiles of links have those of the network, unless --gpu and --node-time are given.
+profiles of links have those of the network, unless --gpu and --set node_time=on are given.
 
 With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. The kind of
 GPU, the nodes, the threads and the version of NCCL are those of the log, where no flag
 says something else. If it is known what nodes with that kind of GPU take, the model has
-it, and each row says what limits it. Else, and with --node-time=off, it fits one fixed
+it, and each row says what limits it. Else, and with --set node_time=off, it fits one fixed
 cost per call beyond the network (launch and proxies) to the small calls. For each time
 it says whether it is as expected, slower, a stall (as many milliseconds for several
 sizes), a dip, faster, or impossible on this fabric, with the likely cause, and whether

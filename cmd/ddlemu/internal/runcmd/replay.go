@@ -106,7 +106,7 @@ them. Counts stay as they are. Calls of a rank that is alone in its communicator
 messages from and to ranks that are cut, are left out; the output says how many.
 
 On the software CUDA the clock is virtual: times are exact, and the same on every host.
-With --clock real or --time-scale K computation sleeps, K times as long.
+With --clock real or --set time_scale=K computation sleeps, K times as long.
 
 With --fabric A --fabric B the workload is played on both: A is the original, B what is
 compared with it. Each is a profile, a file, or a fabric that is up. Flags that describe
@@ -392,13 +392,7 @@ func with(given *pflag.FlagSet, leave func(name string) bool) (*pflag.FlagSet, e
 	fs.String("profile", "", "")
 	fs.String("file", "", "")
 	flags.AddFabric(fs)
-	var failed error
-	given.Visit(func(f *pflag.Flag) {
-		if fs.Lookup(f.Name) != nil && !leave(f.Name) {
-			failed = cmp.Or(failed, fs.Set(f.Name, f.Value.String()))
-		}
-	})
-	return fs, failed
+	return fs, flags.Copy(fs, given, leave)
 }
 
 // compare plays on two fabrics.

@@ -86,7 +86,7 @@ torchrun is started once for each node, so that --nproc-per-node ranks run on ea
 --nnodes, --node-rank or --standalone is among its flags: with "--nnodes 1" one torchrun
 starts the ranks of all nodes. A line says on which nodes the ranks are.
 
-With --datapath kernel and --per-node the command is started once on every node. In its
+With --set datapath=kernel and --per-node the command is started once on every node. In its
 arguments, {node}, {nodes}, {master} and {gpus} are replaced by the node's number, the
 number of nodes, the name of node 0, and the number of GPUs of each node, which are in
 CUDA_VISIBLE_DEVICES. Output lines begin with the node's name; input is /dev/null.
@@ -96,7 +96,7 @@ With --clock virtual time moves only while all ranks wait (docs/clock.md). What 
 program computes then takes no time, or with --compute cpu:FACTOR its CPU time times
 the factor; such a run is not repeatable.
 
-The time scale is 1 unless --time-scale is given. Another time scale does not slow the
+The time scale is 1 unless --set time_scale=K is given. Another time scale does not slow the
 job's compute, so only the figures of links are meaningful.
 
 EXIT STATUS
@@ -110,7 +110,7 @@ started, or if a rank of --expect-exit has not died; 2 for bad input, also if th
 no such command, 130 if interrupted.
 `,
 		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
-  ddlemu run --profile eth10 --nodes 2 --datapath kernel --per-node -- \
+  ddlemu run --profile eth10 --nodes 2 --set datapath=kernel --per-node -- \
     torchrun --nnodes {nodes} --node-rank {node} --master-addr {master} --nproc-per-node 1 train.py
   ddlemu run --profile ndr400 --lat 10us --soft-cuda -- ./my-nccl-program`,
 		Args: cli.AtLeast(1, "run needs a command: ddlemu run --profile eth10 -- COMMAND"),
@@ -409,19 +409,25 @@ func onlyFabric(name string, fs *pflag.FlagSet) error {
 	if name == "" {
 		return nil
 	}
-	describe := []string{"profile", "file"}
-	for _, s := range configs.Settings() {
-		if s.Flag != cli.ViewFlag { // is also a flag of the job
-			describe = append(describe, s.Flag)
-		}
-	}
-	for _, flag := range describe {
+	var given []string
+	for _, flag := range []string{"profile", "file"} {
 		if fs.Changed(flag) {
-			return cli.BadInput(
-				"--fabric %s names a fabric that is up: leave out --%s, or change it with `ddlemu shape`", name, flag)
+			given = append(given, "--"+flag)
 		}
 	}
-	return nil
+	for _, s := range configs.Settings() {
+		if s.Flag != cli.ViewFlag && fs.Changed(s.Flag) { // the view is the job's, too
+			given = append(given, s.Spelling())
+		}
+	}
+	for _, set := range flags.Others(fs) {
+		given = append(given, "--"+configs.SetFlag+" "+set.Key)
+	}
+	if given == nil {
+		return nil
+	}
+	return cli.BadInput("--fabric %s names a fabric that is up: leave out %s, or change it with `ddlemu shape`", name,
+		given[0])
 }
 
 // libraries returns the environment by which NCCL finds the plugin, and the software CUDA with --soft-cuda; and PyTorch

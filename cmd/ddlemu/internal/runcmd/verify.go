@@ -81,7 +81,7 @@ EXIT STATUS
 failure, 2 if there is no such fabric or it is in use, 130 if interrupted: then the
 report has what was measured until then, and the verdict is incomplete.
 `,
-		Example: `  ddlemu up --profile eth10 --nodes 4 --time-scale auto
+		Example: `  ddlemu up --profile eth10 --nodes 4 --set time_scale=auto
   ddlemu verify
   ddlemu verify --time 1m --json`,
 		Args: cli.NoArgs,
@@ -184,7 +184,7 @@ func slowVerify(least time.Duration, scale int) string {
 	text := fmt.Sprintf("ddlemu: verify needs at least %v, because it takes that long to fill the slowest link",
 		least.Round(time.Second))
 	if scale > 1 {
-		text += fmt.Sprintf(" at time scale %d; on a fabric brought up with a smaller --time-scale it takes less",
+		text += fmt.Sprintf(" at time scale %d; on a fabric brought up with a smaller time scale it takes less",
 			scale)
 	}
 	return text

@@ -224,10 +224,10 @@ func (o *scheduleFabric) place(g *cli.Global, gpus int) (*model.Place, error) {
 		o.inForce.GPUTime = "none (a schedule takes the time of the links between nodes only)"
 	}
 	if o.Flags.Changed("node-time") && c.NodeTime {
-		return nil, cli.BadInput("--node-time: a schedule takes the time of the links between nodes only: leave it out")
+		return nil, cli.BadInput("--set node_time=on: a schedule takes the time of the links between nodes only: leave it out")
 	}
 	if c.OnKernel() {
-		return nil, cli.BadInput("a schedule runs on the datapath shm: leave out --datapath kernel")
+		return nil, cli.BadInput("a schedule runs on the datapath shm: leave out --set datapath=kernel")
 	}
 	if !o.Flags.Changed("clock") && !o.Flags.Changed("time-scale") {
 		c.Clock = configs.VirtualClock
