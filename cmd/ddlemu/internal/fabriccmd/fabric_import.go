@@ -174,7 +174,7 @@ func (o *fabricImportOptions) missing(name string, in *found.Fabric) error {
 	var what, give []string
 	for _, m := range in.Missing {
 		if !o.flags.Changed(m.Flag) {
-			what, give = append(what, m.What), append(give, "--"+m.Flag)
+			what, give = append(what, m.What), append(give, spelling(m.Flag))
 		}
 	}
 	if what == nil {
@@ -185,6 +185,16 @@ func (o *fabricImportOptions) missing(name string, in *found.Fabric) error {
 		or = "; the base has none"
 	}
 	return cli.BadInput("%s does not have %s: give %s%s", name, andList(what), andList(give), or)
+}
+
+// spelling is how a user gives the setting whose flag has this name.
+func spelling(flag string) string {
+	for _, s := range configs.Settings() {
+		if s.Flag == flag {
+			return s.Spelling()
+		}
+	}
+	return "--" + flag
 }
 
 func andList(words []string) string {
