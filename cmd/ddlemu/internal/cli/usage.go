@@ -13,8 +13,8 @@ import (
 
 // firstFlags are those that most users give, in the order in which the help shows them. The other flags of a command
 // follow in alphabetical order.
-var firstFlags = []string{"profile", "file", "nodes", "ranks", "bw", "lat", "gpu", "clock", "set", "minbytes", "maxbytes",
-	"stepfactor", "stepbytes", "iters", "torch-alias", "trace"}
+var firstFlags = []string{"profile", "file", "nodes", "ranks", "bw", "lat", "gpu", "clock", "set", "minbytes",
+	"maxbytes", "stepfactor", "stepbytes", "iters", "torch-alias", "trace"}
 
 // sharedFlags mean the same in every command that has them. The help of ddlemu describes them once.
 var sharedFlags = []string{"fabric", "nccl", "soft-cuda", "json", "force", "quiet", "verbose", "dir", "owner", "help"}
