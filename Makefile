@@ -17,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist image tag demo demo-ddlemu demo-softcuda test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist image tag demo demo-ddlemu demo-softcuda test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix lines clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -162,7 +162,7 @@ lint: packages ## check style and import directions: golangci-lint (.golangci.ym
 	@.ci/packages lint
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/image .ci/notices .ci/ncclnotices .ci/notjudged .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/lines .ci/packages .ci/concurrent .ci/install .ci/dist .ci/image .ci/notices .ci/ncclnotices .ci/notjudged .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages fmt
@@ -191,6 +191,9 @@ torch-matrix: build ## test the backend for PyTorch with several versions of PyT
 	@.ci/packages pypi
 	@.ci/cudart
 	unshare --mount --propagation private $(GO) run ./test/torch/matrix -build $(BUILD) $(if $(ONLY),-only '$(ONLY)')
+
+lines: ## count lines of code and words of pages, by top folder
+	@.ci/lines
 
 clean: ## remove what was built; the downloads in build/cache stay
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +

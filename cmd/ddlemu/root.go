@@ -113,7 +113,6 @@ func groups(g *cli.Global) []struct {
 			tracecmd.NewMessagesCommand(g),
 			tracecmd.NewTraceCommand(g),
 			tracecmd.NewCaptureCommand(g),
-			tracecmd.NewExtcapCommand(g),
 			tracecmd.NewPendingCommand(g),
 		}},
 		{"Fabrics", []*cobra.Command{
@@ -128,7 +127,6 @@ func groups(g *cli.Global) []struct {
 			fabriccmd.NewMetricsCommand(g),
 			fabriccmd.NewDownCommand(g),
 			fabriccmd.NewGCCommand(g),
-			fabriccmd.NewDevCommand(g),
 		}},
 		{"Files", []*cobra.Command{workloadcmd.NewWorkloadCommand(g)}},
 	}
@@ -141,6 +139,12 @@ var otherNames = map[string][]string{
 	"capture": {"tcpdump", "pcap"}, "expect": {"predict", "model"}, "profiles": {"systems", "presets"},
 }
 
+// removed are the commands of earlier versions, with what to use instead.
+var removed = map[string]string{
+	"dev":    "give an interface of the host its rate and latency with tc (`tc qdisc add dev eth0 root netem ...`)",
+	"extcap": "look at packets as they come with `ddlemu capture -w - | wireshark -k -i -`",
+}
+
 // addCommands adds all commands to root, in their groups.
 func addCommands(root *cobra.Command, g *cli.Global) {
 	cobra.EnableCommandSorting = false
@@ -151,6 +155,10 @@ func addCommands(root *cobra.Command, g *cli.Global) {
 			c.SuggestFor = otherNames[c.Name()]
 			root.AddCommand(c)
 		}
+	}
+	for name, instead := range removed {
+		root.AddCommand(&cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error { return cli.BadInput("%s was removed: %s", name, instead) }})
 	}
 	root.AddCommand(fabriccmd.NewDaemonCommand(g), newGuardCommand(g), cli.NewVersionCommand(g), newManCommand())
 }

@@ -82,24 +82,10 @@ func (v *sets) Replace(texts []string) error {
 // GetSlice returns all texts.
 func (v *sets) GetSlice() []string { return v.texts }
 
-// AddDevice adds the flags that `ddlemu dev` has.
-func AddDevice(fs *pflag.FlagSet) {
-	addLinks(fs, func(m configs.LinkParam) bool { return !m.ShapeOnly && !m.FabricOnly })
-}
-
-// AddShape adds the flags that `ddlemu shape` has.
+// AddShape adds the flags that `ddlemu shape` has, except those that fs has already.
 func AddShape(fs *pflag.FlagSet) {
-	addLinks(fs, func(configs.LinkParam) bool { return true })
-}
-
-// AddRest adds the flags that `ddlemu shape` has, except those that fs has already.
-func AddRest(fs *pflag.FlagSet) {
-	addLinks(fs, func(m configs.LinkParam) bool { return fs.Lookup(m.Flag) == nil })
-}
-
-func addLinks(fs *pflag.FlagSet, want func(configs.LinkParam) bool) {
 	for _, m := range configs.LinkParams() {
-		if m.Flag != "" && want(m) {
+		if m.Flag != "" && fs.Lookup(m.Flag) == nil {
 			fs.Var(&value{check: func(text string) error { return m.Set(&configs.LinkPatch{}, text) }}, m.Flag, m.Usage)
 		}
 	}
@@ -192,7 +178,7 @@ func layers(fs *pflag.FlagSet, getenv func(string) string) (*viper.Viper, error)
 	return v, nil
 }
 
-// Links is the change to links that the flags of AddDevice or AddShape in fs ask for.
+// Links is the change to links that the flags of AddShape in fs ask for.
 // The error is a *configs.Error that names the flag.
 func Links(fs *pflag.FlagSet) (configs.LinkPatch, error) {
 	var p configs.LinkPatch

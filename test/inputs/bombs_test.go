@@ -94,10 +94,6 @@ var workloadBombs = map[formats.Kind][]bomb{
 		}},
 		{"empty messages", func() []byte { return make([]byte, maxInput) }},
 	},
-	formats.Horovod: {
-		numbered("tensors", "[\n", `{"name":"process_name","ph":"M","pid":#,"args":{"name":"t#"}},`+"\n"+
-			`{"ph":"B","name":"ALLREDUCE","ts":#,"pid":#},`+"\n"+`{"ph":"E","ts":#,"pid":#},`+"\n", "]"),
-	},
 	formats.Inspector: {
 		numbered("communicators", "", `{"header":{"id":"0x#","rank":0,"n_ranks":1048576,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"x","dump_timestamp_us":#,"hostname":"h","pid":#},"coll_perf":{"coll":"AllReduce","coll_sn":#,"coll_msg_size_bytes":1048576,"coll_exec_time_us":1,"coll_timing_source":"kernel_gpu","coll_algobw_gbs":1,"coll_busbw_gbs":1}}`+"\n", ""),
 	},

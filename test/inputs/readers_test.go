@@ -17,7 +17,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/importer"
 	"github.com/ddlemu/ddlemu/configs/importer/found"
-	"github.com/ddlemu/ddlemu/intercept/capture/extcap"
 	"github.com/ddlemu/ddlemu/intercept/desync"
 	"github.com/ddlemu/ddlemu/intercept/diff"
 	"github.com/ddlemu/ddlemu/intercept/messages"
@@ -133,8 +132,7 @@ func workloads() (out []reader) {
 		formats.Kineto: {"kineto"}, formats.PyTorchET: {"pytorchet"}, formats.Chakra: {"chakra"},
 		formats.GOAL: {"goal"}, formats.SimAI: {"simai"}, formats.AICB: {"aicb"}, formats.OpCSV: {"opcsv"},
 		formats.NCCLLog: {"ncclcalls"}, formats.Nsys: {"nsys"}, formats.FlightRec: {"flightrec", "pickle"},
-		formats.Inspector: {"inspector"}, formats.Profiler: {"ncclprofiler"}, formats.PARAM: {"parambasic"},
-		formats.Horovod: {"horovod"},
+		formats.Inspector: {"inspector"}, formats.Profiler: {"ncclprofiler"},
 	} {
 		r := reader{name: string(kind), bombs: workloadBombs[kind]}
 		for _, name := range extra {
@@ -366,18 +364,6 @@ func recordings() []reader {
 		{name: "archive", reads: []string{"intercept/timeline/archive"},
 			samples: []string{"shaper/workload/formats/testdata/ddp.pt.trace.json"},
 			texts:   []string{"intercept/timeline/archive"}, read: readTrace},
-		{name: "extcap", reads: []string{"intercept/capture/extcap"},
-			made: func(string) ([][]byte, error) {
-				return [][]byte{[]byte("T\x00\x00\x07\x01\x01100us"), []byte("T\xff\xff\xff\x00\x00")}, nil
-			},
-			read: func(data []byte, _ string) error {
-				for in := bytes.NewReader(data); in.Len() > 0; {
-					if _, err := extcap.Read(in); err != nil {
-						return err
-					}
-				}
-				return nil
-			}},
 		{name: "outcome", reads: []string{"intercept/report/outcome.go"},
 			made: func(string) ([][]byte, error) {
 				return [][]byte{[]byte(`{"verdict":"VALID","rows":[{"size":8,"time_us":1.5}]}`)}, nil

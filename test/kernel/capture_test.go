@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -260,6 +261,43 @@ func TestCaptureEnds(t *testing.T) {
 	w.run("down")
 	if err := c.cmd.Wait(); err != nil || !strings.Contains(c.out.String(), "the fabric was taken down") {
 		t.Errorf("%v: %s", err, c.out.String())
+	}
+}
+
+// tshark shows the packets of a link as they come, from a pipe. The capture ends when tshark has ended.
+func TestCaptureInPipe(t *testing.T) {
+	w := newUser(t)
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
+	captured := w.command("capture", "--link", "node0>node1", "-w", "-")
+	packets, err := captured.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tshark := exec.CommandContext(t.Context(), needs.Optional(t, "tshark"), "-i", "-", "-c", "5", "-T", "fields",
+		"-e", "frame.interface_name", "-e", "_ws.malformed")
+	tshark.Env = append(os.Environ(), "HOME="+t.TempDir())
+	tshark.Stdin = packets
+	var shown bytes.Buffer
+	tshark.Stdout = &shown
+	if err := errors.Join(captured.Start(), tshark.Start()); err != nil {
+		t.Fatal(err)
+	}
+	packets.Close() // tshark has the other copy
+	timeout := time.AfterFunc(30*time.Second, func() { _ = errors.Join(captured.Process.Kill(), tshark.Process.Kill()) })
+	defer timeout.Stop()
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(tshark.Wait(), captured.Wait()) }()
+	for {
+		w.run("exec", "node0", "--", "ping", "-qc", "2", "-i", "0.05", "node1")
+		select {
+		case err := <-ended:
+			if want := strings.Repeat("node0:node1\t\n", 5); shown.String() != want ||
+				captured.ProcessState.ExitCode() != 128+int(syscall.SIGPIPE) {
+				t.Errorf("tshark shows %q, want %q: %v", &shown, want, err)
+			}
+			return
+		default:
+		}
 	}
 }
 

@@ -34,8 +34,6 @@ func TestBadInput(t *testing.T) {
 		{"name the file", []string{"trace", dir}},
 		{"is a folder", []string{"trace", dir, "-o", work}},
 		{"no such file", []string{"trace", dir, "-o", filepath.Join(work, "no", "where")}},
-		{"there are perfetto and json", []string{"trace", dir, "-o", out, "--format", "svg"}},
-		{"leave out --format json", []string{"trace", dir, "-o", out, "--format", "json", "--with", there}},
 		{"virtual time", []string{"trace", dir, "-o", out, "--with", there}},
 		{"no ledger", []string{"trace", work, "-o", out}},
 		{"give --force", []string{"capture", dir, "-o", there}},

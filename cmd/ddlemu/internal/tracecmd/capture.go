@@ -61,7 +61,7 @@ func NewCaptureCommand(g *cli.Global) *cobra.Command {
 is up, until --duration or --count, Ctrl-C, or until the fabric is taken down. Where the
 shaper has eBPF programs, each packet has a comment that says what happened to it, and
 dropped packets are in the file too. Only the first --snaplen bytes of each packet are
-written. To look at packets as they come: ddlemu capture -o - | wireshark -k -i -
+written. To look at packets as they come: ddlemu capture -w - | wireshark -k -i -
 
 With folders: writes the messages that a job has recorded with --trace as a capture file (pcapng) for
 Wireshark and tshark: RoCEv2 for transport rdma, TCP for transport tcp, as a capture at
@@ -98,6 +98,7 @@ writes, the comment becomes fields to filter by:
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`; - is standard output")
+	cli.OtherLetter(fs, "output", "w") // tcpdump's letter
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&o.Dissector, "dissector", false, "write Wireshark's dissector for the comments instead (Lua)")
 	fs.StringVar(&o.Live.Link, "link", "",

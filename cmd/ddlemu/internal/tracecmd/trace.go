@@ -19,7 +19,6 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/timeline"
 	"github.com/ddlemu/ddlemu/intercept/timeline/archive"
-	"github.com/ddlemu/ddlemu/intercept/timeline/chrome"
 	"github.com/ddlemu/ddlemu/intercept/timeline/perfetto"
 	"github.com/ddlemu/ddlemu/intercept/why"
 )
@@ -28,19 +27,13 @@ import (
 type traceOptions struct {
 	Output string
 	Force  bool
-	Format string
 	With   []string
 	Window time.Duration
 }
 
-const (
-	perfettoFormat = "perfetto"
-	jsonFormat     = "json"
-)
-
 // NewTraceCommand is `ddlemu trace`.
 func NewTraceCommand(g *cli.Global) *cobra.Command {
-	o := &traceOptions{Format: perfettoFormat}
+	o := &traceOptions{}
 	cmd := &cobra.Command{
 		Use:   "trace FOLDER... -o FILE",
 		Short: "Draw what a traced job has sent as a timeline for Perfetto",
@@ -55,7 +48,6 @@ one archive, on one time axis. That needs a job on the real clock.
 
 ` + cli.ExitHelp,
 		Example: `  ddlemu trace t -o t.pftrace
-  ddlemu trace t --format json -o t.json
   ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,
 		Args: cli.TraceFolders,
 		RunE: func(cmd *cobra.Command, args []string) error { return runTrace(cmd.Context(), g, o, args) },
@@ -64,8 +56,6 @@ one archive, on one time axis. That needs a job on the real clock.
 	g.AddQuietFlag(fs)
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
-	fs.StringVar(&o.Format, "format", o.Format,
-		"perfetto, or json: Chrome's trace event format, for other viewers (`name`)")
 	fs.StringArrayVar(&o.With, "with", nil,
 		"put this trace of PyTorch's profiler beside it: the output is a ZIP archive for Perfetto (`file`; may be "+
 			"repeated)")
@@ -74,12 +64,7 @@ one archive, on one time axis. That needs a job on the real clock.
 }
 
 func (o *traceOptions) check() error {
-	switch {
-	case o.Format != perfettoFormat && o.Format != jsonFormat:
-		return cli.BadInput("--format %s: there are %s and %s", o.Format, perfettoFormat, jsonFormat)
-	case o.Format == jsonFormat && len(o.With) > 0:
-		return cli.BadInput("--with makes an archive for Perfetto: leave out --format %s", jsonFormat)
-	case o.Window < 0:
+	if o.Window < 0 {
 		return cli.BadInput("--window %s: must be more than 0", o.Window)
 	}
 	return cli.CheckFile("-o", o.Output, o.Force)
@@ -117,38 +102,20 @@ func runTrace(ctx context.Context, g *cli.Global, o *traceOptions, dirs []string
 	var report *why.Report
 	err = cli.WriteFile("-o", o.Output, o.Force, 0o600, func(w io.Writer) error {
 		w = show.Writer(w, o.Output)
-		switch {
-		case o.Format == jsonFormat:
-			report, err = writeChrome(w, line)
-		case len(with) == 0:
+		if len(with) == 0 {
 			report, err = writePerfetto(w, perfetto.Boottime, t, line)
-		default:
-			err = archive.Write(w, with, func(w io.Writer) error {
-				report, err = writePerfetto(w, perfetto.Realtime, t, line)
-				return err
-			})
+			return err
 		}
-		return err
+		return archive.Write(w, with, func(w io.Writer) error {
+			report, err = writePerfetto(w, perfetto.Realtime, t, line)
+			return err
+		})
 	})
 	if err != nil {
 		return err
 	}
 	printTraced(g.Stdout, o, t, report, with, clock)
 	return nil
-}
-
-// writeChrome draws one part after the other.
-func writeChrome(w io.Writer, line *timeline.Timeline) (*why.Report, error) {
-	report, err := why.Of(line.Replayed)
-	if err != nil {
-		return nil, err
-	}
-	c := chrome.NewWriter(w)
-	line.Groups(c)
-	line.Ranks(c)
-	line.Hops(c)
-	line.CriticalPaths(c, report)
-	return report, c.Close()
 }
 
 // writePerfetto draws hops while it draws the rest.

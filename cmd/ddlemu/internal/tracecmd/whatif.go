@@ -103,7 +103,7 @@ as much as any.
 			fs.Var(&Factor{param: p}, p.Flag, p.Usage+"; or a factor, as 2x")
 		}
 	}
-	flags.AddRest(fs)
+	flags.AddShape(fs)
 	fs.StringVar(&o.Link, "link", "", "`links` to change, as for `ddlemu shape`, several with commas (default: all between nodes)")
 	fs.StringVar(&o.Without, "without-job", "", "leave out the job with this `name`: that of its folder")
 	fs.StringVar(&o.On, "on", "", "play the calls on the fabric of this `file or profile`")

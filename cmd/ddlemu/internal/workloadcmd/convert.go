@@ -66,9 +66,8 @@ Chakra traces (chakra), one per rank; GOAL (goal); text workloads of SimAI, AICB
 ASTRA-sim (simai); AICB's CSV of calls, from its generators or of a run (aicb); lists
 op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog); dumps of PyTorch's flight
 recorder, one per rank (flightrec); the records of NCCL Inspector (inspector) and of NCCL's
-example profiler (ncclprofiler); exports of Nsight Systems as SQLite or JSON (nsys); PARAM's
-basic traces (parambasic); Horovod's timeline (horovod). They may be packed by gzip; - is
-standard input.
+example profiler (ncclprofiler); exports of Nsight Systems as SQLite or JSON (nsys). They
+may be packed by gzip; - is standard input.
 
 What a source does not say is printed, and noted in the workload. Workloads can be
 written as Chakra, one file OUT.RANK.et per rank, which ASTRA-sim takes as they are, and as

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string>
 
-#include "funcs.h"
+#include "../../funcs.h"
 
 extern int failures;
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package clock
+// Package clocktest is a clock whose ranks do what a test says.
+package clocktest
 
 /*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
 #include <stdlib.h>
 #include <string.h>
-#include "clock.h"
+#include "../clock.h"
 
 static void *zeros(size_t n)
 {
@@ -74,29 +76,29 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// What tests need of C: a test file cannot use cgo.
-
-// world is a clock in private memory, with one rank on each node. The ranks do not run: the
+// World is a clock in private memory, with one rank on each node. The ranks do not run: the
 // test says what they do.
-type world struct {
+type World struct {
 	memory []unsafe.Pointer
 	views  []C.struct_ddlemu_clock_view
 	flows  int
 }
 
-func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*world, error) {
-	w := &world{}
+// New makes a clock with nodes, and hops that specs describe.
+func New(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*World, error) {
+	w := &World{}
 	alloc := func(n uint64) unsafe.Pointer {
 		p := C.zeros(C.size_t(n))
 		w.memory = append(w.memory, p)
 		return p
 	}
-	clock := alloc(Size(nodes, nodes))
-	Init(clock, nodes, nodes)
-	flows := alloc(FlowsHead + 16*FlowSize)
+	memory := alloc(clock.Size(nodes, nodes))
+	clock.Init(memory, nodes, nodes)
+	flows := alloc(clock.FlowsHead + 16*clock.FlowSize)
 	hops := unsafe.Slice((*link.Hop)(alloc(uint64(len(specs))*uint64(unsafe.Sizeof(link.Hop{})))), len(specs))
 	blocks := unsafe.Slice((*link.Block)(alloc(uint64(len(specs))*uint64(unsafe.Sizeof(link.Block{})))), len(specs))
 	for i, s := range specs {
@@ -111,7 +113,7 @@ func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*wor
 	w.views = unsafe.Slice((*C.struct_ddlemu_clock_view)(alloc(uint64(nodes)*C.sizeof_struct_ddlemu_clock_view)), nodes)
 	for i := range w.views {
 		v := &w.views[i]
-		C.ddlemu_clock_place(v, clock, flows)
+		C.ddlemu_clock_place(v, memory, flows)
 		v.hops, v.participant = C.uint32_t(len(specs)), C.uint32_t(i)
 		v.engine = C.struct_ddlemu_engine{
 			transport: (*C.struct_ddlemu_transport)(unsafe.Pointer(transport)), seed: C.uint64_t(seed),
@@ -123,8 +125,8 @@ func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*wor
 	return w, nil
 }
 
-// plan gives the clock planned changes of hops. Blocks of parameters are added to those of the hops.
-func (w *world) plan(changes []link.PlannedChange, specs []link.Spec) error {
+// Plan gives the clock planned changes of hops. Blocks of parameters are added to those of the hops.
+func (w *World) Plan(changes []link.PlannedChange, specs []link.Spec) error {
 	v := &w.views[0]
 	hops := int(v.hops)
 	n := hops + len(changes)
@@ -144,20 +146,22 @@ func (w *world) plan(changes []link.PlannedChange, specs []link.Spec) error {
 	}
 	for i := range w.views {
 		v := &w.views[i]
-		v.blocks, v.block, v.engine.blocks = C.uint32_t(n), (*C.struct_ddlemu_block)(memory), (*C.struct_ddlemu_block)(memory)
+		v.blocks, v.block = C.uint32_t(n), (*C.struct_ddlemu_block)(memory)
+		v.engine.blocks = v.block
 		v.planned, v.planned_count = (*C.struct_ddlemu_planned_change)(table), C.uint32_t(len(changes))
 	}
 	return nil
 }
 
-func (w *world) close() {
+// Close frees the memory.
+func (w *World) Close() {
 	for _, p := range w.memory {
 		C.free(p)
 	}
 }
 
-// flow makes a flow from one node to another over these hops, and back over the same.
-func (w *world) flow(src, dst int, order uint64, hops []int) *C.struct_ddlemu_clock_flow {
+// Flow makes a flow from one node to another over these hops, and back over the same.
+func (w *World) Flow(src, dst int, order uint64, hops []int) *Flow {
 	x := C.make_flow(&w.views[0], C.uint32_t(w.flows))
 	w.flows++
 	x.sim.order, x.sender_node, x.receiver_node = C.uint64_t(order), C.uint32_t(src), C.uint32_t(dst)
@@ -169,34 +173,40 @@ func (w *world) flow(src, dst int, order uint64, hops []int) *C.struct_ddlemu_cl
 	return x
 }
 
-func (w *world) at(i int) *C.struct_ddlemu_clock_flow {
+// At is the flow with a number.
+func (w *World) At(i int) *Flow {
 	return C.flow_at(&w.views[0], C.uint32_t(i))
 }
 
-func (w *world) posted(x *C.struct_ddlemu_clock_flow) { C.ddlemu_flow_posted(&w.views[0], x) }
+// Posted says that an end of a flow has posted or closed.
+func (w *World) Posted(x *Flow) { C.ddlemu_flow_posted(&w.views[0], x) }
 
-func (w *world) post(x *C.struct_ddlemu_clock_flow, size uint64) {
-	C.flow_post(&x.flow, C.uint64_t(size), C.int64_t(w.now()))
-	w.posted(x)
+// Post posts a message of so many bytes now.
+func (w *World) Post(x *Flow, size uint64) {
+	C.flow_post(&x.flow, C.uint64_t(size), C.int64_t(w.Now()))
+	w.Posted(x)
 }
 
-func (w *world) receive(x *C.struct_ddlemu_clock_flow) {
-	C.flow_receive(&x.flow, 1<<40, C.int64_t(w.now()))
-	w.posted(x)
+// Receive posts a receive now.
+func (w *World) Receive(x *Flow) {
+	C.flow_receive(&x.flow, 1<<40, C.int64_t(w.Now()))
+	w.Posted(x)
 }
 
-func (w *world) times(x *C.struct_ddlemu_clock_flow, i int) (due, complete int64) {
+// Times is when message i of a flow is due, and when its send is complete, in ns.
+func (w *World) Times(x *Flow, i int) (due, complete int64) {
 	t := &x.flow.times[i%link.MaxMessages]
 	return int64(t.due), int64(t.complete)
 }
 
-func (w *world) closeFlow(x *C.struct_ddlemu_clock_flow) {
+// CloseFlow closes both ends of a flow.
+func (w *World) CloseFlow(x *Flow) {
 	x.flow.sender_closed, x.flow.receiver_closed = 1, 1
-	w.posted(x)
+	w.Posted(x)
 }
 
-// nodeTime puts all ranks on node 0, whose GPUs have a link out and a link in each, from hop 0 on.
-func (w *world) nodeTime(mesh bool) {
+// NodeTime puts all ranks on node 0, whose GPUs have a link out and a link in each, from hop 0 on.
+func (w *World) NodeTime(mesh bool) {
 	t := (*C.struct_ddlemu_node_time)(C.zeros(C.sizeof_struct_ddlemu_node_time))
 	w.memory = append(w.memory, unsafe.Pointer(t))
 	t.on, t.gpus = 1, C.uint32_t(len(w.views))
@@ -211,104 +221,112 @@ func (w *world) nodeTime(mesh bool) {
 	}
 }
 
-// real puts the ranks on a real clock: they have the direct flows only.
-func (w *world) real() {
+// Real puts the ranks on a real clock: they have the direct flows only.
+func (w *World) Real() {
 	for i := range w.views {
 		w.views[i].clock = nil
 	}
 }
 
-// locksIn says where the record locks of the participants are: of each one a byte of a file.
-func (w *world) locksIn(file int) {
+// LocksIn says where the record locks of the participants are: of each one a byte of a file.
+func (w *World) LocksIn(file int) {
 	for i := range w.views {
 		w.views[i].fabric_file, w.views[i].lock_at, w.views[i].lock_step = C.int(file), 0, 1
 	}
 }
 
-// postAt and arrivedAt are postDirect and arrived at a time of a real clock.
-func (w *world) postAt(src int, flow, bytes uint64, t int64) bool {
+// PostAt is PostDirect at a time of a real clock.
+func (w *World) PostAt(src int, flow, bytes uint64, t int64) bool {
 	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(t)))
 }
 
-func (w *world) arrivedAt(dst int, flow uint64, t int64) uint64 {
+// ArrivedAt is Arrived at a time of a real clock.
+func (w *World) ArrivedAt(dst int, flow uint64, t int64) uint64 {
 	return uint64(C.ddlemu_direct_arrived(&w.views[dst], C.uint64_t(flow), 0, C.int64_t(t)))
 }
 
-// directTimes is what the model says of a message.
-func (w *world) directTimes(dst int, flow, message uint64) (posted, due, distortion int64, ok bool) {
+// DirectTimes is what the model says of a message.
+func (w *World) DirectTimes(dst int, flow, message uint64) (posted, due, distortion int64, ok bool) {
 	var t C.struct_ddlemu_direct_times
 	ok = bool(C.ddlemu_direct_times_of(&w.views[dst], C.uint64_t(flow), C.uint64_t(message), &t))
 	return int64(t.posted), int64(t.due), int64(t.distortion), ok
 }
 
-// lockFlow is an end that stops while it makes the steps of a flow.
-func lockFlow(x *flow, locked bool) {
+// LockFlow is an end that stops while it makes the steps of a flow.
+func LockFlow(x *Flow, locked bool) {
 	x.flow.lock = 0
 	if locked {
 		x.flow.lock = C.DDLEMU_SENDER
 	}
 }
 
-// direct makes a direct flow from one rank to another, and returns its name.
-func (w *world) direct(src, dst int, kind uint32) uint64 {
+// Direct makes a direct flow from one rank to another, and returns its name.
+func (w *World) Direct(src, dst int, kind uint32) uint64 {
 	e := C.struct_ddlemu_direct_ends{src: C.uint32_t(src), dst: C.uint32_t(dst), kind: kind}
 	return uint64(C.ddlemu_direct_make(&w.views[src], &e))
 }
 
-func (w *world) postDirect(src int, flow, bytes uint64) bool {
-	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(w.now())))
+// PostDirect posts a message of a direct flow now, and reports whether the flow is there.
+func (w *World) PostDirect(src int, flow, bytes uint64) bool {
+	return bool(C.ddlemu_direct_post(&w.views[src], C.uint64_t(flow), C.uint64_t(bytes), C.int64_t(w.Now())))
 }
 
-// arrived is how many messages of a direct flow the rank on dst sees.
-func (w *world) arrived(dst int, flow uint64) uint64 {
-	return uint64(C.ddlemu_direct_arrived(&w.views[dst], C.uint64_t(flow), 0, C.int64_t(w.now())))
+// Arrived is how many messages of a direct flow the rank on dst sees.
+func (w *World) Arrived(dst int, flow uint64) uint64 {
+	return uint64(C.ddlemu_direct_arrived(&w.views[dst], C.uint64_t(flow), 0, C.int64_t(w.Now())))
 }
 
-// leaveDirect is a rank that leaves, or whose place is another's now.
-func (w *world) leaveDirect(rank int) { C.ddlemu_direct_close(&w.views[rank], C.uint32_t(rank)) }
+// LeaveDirect is a rank that leaves, or whose place is another's now.
+func (w *World) LeaveDirect(rank int) { C.ddlemu_direct_close(&w.views[rank], C.uint32_t(rank)) }
 
-// fill takes all places that flows can have.
-func (w *world) fill() {
+// Fill takes all places that flows can have.
+func (w *World) Fill() {
 	for i := range w.views[0].flows.in_use {
 		w.views[0].flows.in_use[i] = C.DDLEMU_FLOW_TAKEN
 	}
 }
 
-func (w *world) isFree(x *C.struct_ddlemu_clock_flow) bool { return C.is_free(&w.views[0], x) != 0 }
+// IsFree reports whether the place of a flow is free.
+func (w *World) IsFree(x *Flow) bool { return C.is_free(&w.views[0], x) != 0 }
 
-func (w *world) now() int64 { return int64(C.clock_read(w.views[0].clock)) }
+// Now is the time in ns.
+func (w *World) Now() int64 { return int64(C.clock_read(w.views[0].clock)) }
 
-func (w *world) idle(node int) { C.idle(&w.views[node]) }
+// Idle is the rank on a node that waits.
+func (w *World) Idle(node int) { C.idle(&w.views[node]) }
 
-// sleepUntil is the rank on a node that waits for a virtual time.
-func (w *world) sleepUntil(node int, t int64) {
+// SleepUntil is the rank on a node that waits for a virtual time.
+func (w *World) SleepUntil(node int, t int64) {
 	C.idle_timer(&w.views[node], C.int64_t(t))
 }
 
-// settle is the rank on a node that waits until nothing is left to happen.
-func (w *world) settle(node int) { C.idle_settle(&w.views[node]) }
+// Settle is the rank on a node that waits until nothing is left to happen.
+func (w *World) Settle(node int) { C.idle_settle(&w.views[node]) }
 
-// sleep is the rank on a node that sleeps outside of our calls.
-func (w *world) sleep(node int) { C.idle_sleep(&w.views[node]) }
+// Sleep is the rank on a node that sleeps outside of our calls.
+func (w *World) Sleep(node int) { C.idle_sleep(&w.views[node]) }
 
-// settled is how often nothing was left to happen.
-func (w *world) settled() uint32 { return uint32(C.settled(&w.views[0])) }
+// Settled is how often nothing was left to happen.
+func (w *World) Settled() uint32 { return uint32(C.settled(&w.views[0])) }
 
-func (w *world) work(node int) { C.work(&w.views[node]) }
+// Work is the rank on a node that works again.
+func (w *World) Work(node int) { C.work(&w.views[node]) }
 
-func (w *world) events(node int) uint32 { return uint32(C.events(&w.views[0], C.uint32_t(node))) }
+// Events is how often the clock has woken a node.
+func (w *World) Events(node int) uint32 { return uint32(C.events(&w.views[0], C.uint32_t(node))) }
 
-// run tries to run the clock as the rank on a node does.
-func (w *world) run(node int) { C.ddlemu_clock_run(&w.views[node]) }
+// Run tries to run the clock as the rank on a node does.
+func (w *World) Run(node int) { C.ddlemu_clock_run(&w.views[node]) }
 
-// leave is the orderly end of the rank on a node.
-func (w *world) leave(node int) { Left(unsafe.Pointer(w.views[0].clock), node) }
+// Leave is the orderly end of the rank on a node.
+func (w *World) Leave(node int) { clock.Left(unsafe.Pointer(w.views[0].clock), node) }
 
-type flow = C.struct_ddlemu_clock_flow
+// Flow is a flow of the clock.
+type Flow = C.struct_ddlemu_clock_flow
 
-// interrupt is the rank on a node that runs the clock, up to the middle of a flow's steps. It
+// Interrupt is the rank on a node that runs the clock, up to the middle of a flow's steps. It
 // has begun to change the heap.
-func (w *world) interrupt(node int, x *flow) {
+func (w *World) Interrupt(node int, x *Flow) {
 	f := w.views[0].flows
 	w.views[0].clock.token = C.uint32_t(node + 1)
 	w.views[0].clock.stepping = C.clock_flow_number(f, x) + 1
@@ -316,33 +334,36 @@ func (w *world) interrupt(node int, x *flow) {
 	f.heap_size = 5
 }
 
-// corrupt is a process that writes a time in the past to the first place of the heap.
-func (w *world) corrupt() { w.views[0].flows.heap[0].time = C.int64_t(w.now() - 1) }
+// Corrupt is a process that writes a time in the past to the first place of the heap.
+func (w *World) Corrupt() { w.views[0].flows.heap[0].time = C.int64_t(w.Now() - 1) }
 
-// corruptPath is a process that writes a hop that the fabric does not have to a flow's path.
-func corruptPath(x *flow) { x.flow.path.hop[0] = 1 << 20 }
+// CorruptPath is a process that writes a hop that the fabric does not have to a flow's path.
+func CorruptPath(x *Flow) { x.flow.path.hop[0] = 1 << 20 }
 
-func (w *world) isCorrupt(x *flow) bool { return x.flow.broken == C.DDLEMU_CORRUPT }
+// IsCorrupt reports whether a flow is broken because its memory is corrupt.
+func (w *World) IsCorrupt(x *Flow) bool { return x.flow.broken == C.DDLEMU_CORRUPT }
 
-func (w *world) isBroken(x *flow) bool { return x.flow.broken == C.DDLEMU_INTERRUPTED }
+// IsBroken reports whether a flow is broken because a rank died in its steps.
+func (w *World) IsBroken(x *Flow) bool { return x.flow.broken == C.DDLEMU_INTERRUPTED }
 
-// read is how many messages of a flow the model has read.
-func (w *world) read(x *flow) int { return int(x.flow.known) }
+// Read is how many messages of a flow the model has read.
+func (w *World) Read(x *Flow) int { return int(x.flow.known) }
 
-// reset is what the first rank of the next job does.
-func (w *world) reset(now int64) {
-	Reset(unsafe.Pointer(w.views[0].clock), unsafe.Pointer(w.views[0].flows), now)
+// Reset is what the first rank of the next job does.
+func (w *World) Reset(now int64) {
+	clock.Reset(unsafe.Pointer(w.views[0].clock), unsafe.Pointer(w.views[0].flows), now)
 }
 
-// join is a new rank on a node.
-func (w *world) join(node int) { C.ddlemu_participant_join(&w.views[node], C.uint32_t(node)) }
+// Join is a new rank on a node.
+func (w *World) Join(node int) { C.ddlemu_participant_join(&w.views[node], C.uint32_t(node)) }
 
-// die is the end of the rank on a node, which has the token if holding says so.
-func (w *world) die(node int, holding bool) {
+// Die is the end of the rank on a node, which has the token if holding says so.
+func (w *World) Die(node int, holding bool) {
 	if holding {
 		w.views[0].clock.token = C.uint32_t(node + 1)
 	}
-	Died(unsafe.Pointer(w.views[0].clock), node)
+	clock.Died(unsafe.Pointer(w.views[0].clock), node)
 }
 
-func (w *world) status() Status { return StatusOf(unsafe.Pointer(w.views[0].clock)) }
+// Status is what the clock does.
+func (w *World) Status() clock.Status { return clock.StatusOf(unsafe.Pointer(w.views[0].clock)) }
