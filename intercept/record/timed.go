@@ -134,7 +134,8 @@ func (p *timed) run(all []ran) {
 				}
 			}
 		} else {
-			p.advance(x.Launched)
+			p.advance(x.Launched - p.o.HostCall)
+			p.before = max(p.before, x.Launched)
 		}
 		p.fill(x.Kernel, s, &after)
 		p.launch(x.Kernel, s, after)

@@ -48,6 +48,18 @@ func TestTimed(t *testing.T) {
 			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), kernel(5, 1000, 1500, 1700)},
 			want:    []string{call(`"id":1,"op":"coll","stream":"s0"`), call(`"id":2,"op":"coll","stream":"s0"`)},
 		},
+		"the host's thread takes time for each launch": {
+			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), kernel(5, 1100, 1500, 1700), kernel(5, 1800, 1800, 1900),
+				kernel(5, 2100, 2100, 2200)},
+			o: Options{HostCall: 100},
+			want: []string{
+				call(`"id":1,"op":"coll","stream":"s0"`), call(`"id":2,"op":"coll","stream":"s0"`),
+				`{"rank":"0-1","op":"wait","after":[1,2]}`, call(`"id":4,"op":"coll","stream":"s0"`),
+				`{"rank":"0-1","op":"wait","after":[4]}`,
+				`{"rank":"0-1","id":6,"op":"calc","stream":"host","ns":100,"max_ns":200}`,
+				`{"rank":"0-1","op":"wait","after":[6]}`, call(`"id":8,"op":"coll","stream":"s0"`),
+			}, head: "whether 2 of 2 computations",
+		},
 		"the host waits, and computes": {
 			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), kernel(5, 1900, 1900, 2000)},
 			want: []string{
