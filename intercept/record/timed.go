@@ -46,7 +46,11 @@ func (r *recorder) timedPrograms() ([][]workload.Op, error) {
 		} else {
 			calls[k.Owner] = append(calls[k.Owner], ran{Kernel: k})
 		}
-		if first := cmp.Or(k.Launched, k.Begun); r.start < 0 || first < r.start {
+		first := k.Begun
+		if k.Launched != 0 {
+			first = k.Launched - r.o.HostCall
+		}
+		if r.start < 0 || first < r.start {
 			r.start = first
 		}
 	}

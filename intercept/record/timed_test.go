@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
 // timedTrace is a trace of one rank of two, whose other rank does the same.
@@ -135,5 +136,18 @@ func TestTimedNeedsAll(t *testing.T) {
 	tr.Calls = []messages.Call{{Ended: 2000}}
 	if got := lines(t, tr, Options{}); !strings.Contains(got[1], `"stream":"c0"`) {
 		t.Errorf("%s", got[1])
+	}
+}
+
+// Ranks whose first launches were apart begin as far apart, also if a launch takes time of the host's thread.
+func TestFirstLaunchesApart(t *testing.T) {
+	tr := timedTrace([]messages.Kernel{kernel(5, 1000, 1500, 2000)})
+	tr.Kernels[1].Launched += 100
+	w, err := Workload(tr, Options{HostCall: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := w.Ops[1]; o.Kind != workload.Calc || o.Nanos != 100 || len(o.Ranks) != 1 || o.Ranks[0] != 1 {
+		t.Errorf("%+v", w.Ops)
 	}
 }
