@@ -63,8 +63,8 @@ const (
 )
 
 // errTooLarge is the error if a bound is exceeded.
-var errTooLarge = errors.New("its ranks have too many calls, streams and communicators together: check fewer ranks or " +
-	"steps of the job")
+var errTooLarge = errors.New("its ranks have too many calls, streams and communicators together: check fewer ranks " +
+	"or steps of the job")
 
 // Run returns what is wrong with a workload, in the order of its lines, at most 100 findings. It is an error if ctx
 // ends before, or if the workload is too large to be checked.

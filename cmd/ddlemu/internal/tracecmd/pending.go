@@ -136,8 +136,8 @@ func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 	cli.PrintBasis(w, t, "times are up to the last one in the ledgers", cli.MissingLedgers(t))
 }
 
-// starting says which ranks have a communicator to make, and which have not begun to; "" if all have begun. A rank begins
-// its ledger in its first ncclCommInitRank.
+// starting says which ranks have begun their first communicator and which have not; "" if all have, or if there was a
+// call. A rank begins its ledger in its first ncclCommInitRank.
 func starting(t *messages.Trace) string {
 	ledgers, ranks := t.Ledgers(0)
 	if ledgers >= ranks || len(t.Calls)+len(t.Messages) > 0 {
