@@ -123,6 +123,34 @@ var nativeBombs = []bomb{
 	text("nested groups", `{"format":"ddlemu.workload/1","ranks":2}`+"\n", `{"op":"group","ops":[`, ""),
 }
 
+// checkBombs are workloads whose calls take long to match.
+var checkBombs = []bomb{
+	numbered("collectives of many ranks", `{"format":"ddlemu.workload/1","ranks":65536}`+"\n",
+		`{"op":"coll","func":"AllReduce","count":#,"type":"int8"}`+"\n", ""),
+	numbered("collectives of few ranks", `{"format":"ddlemu.workload/1","ranks":64}`+"\n",
+		`{"op":"coll","func":"AllReduce","count":1,"type":"int8"}`+"\n", ""),
+	text("a group of many ranks", `{"format":"ddlemu.workload/1","ranks":65536}`+"\n"+`{"op":"group","ops":[`,
+		`{"op":"coll","func":"AllReduce","count":1,"type":"int8"},`,
+		`{"op":"coll","func":"AllReduce","count":1,"type":"int8"}]}`+"\n"),
+	numbered("streams that wait", `{"format":"ddlemu.workload/1","ranks":2}`+"\n",
+		`{"op":"calc","ns":1,"stream":"s#"}`+"\n"+`{"op":"wait"}`+"\n", ""),
+	{"streams in turn", func() []byte {
+		b := []byte(`{"format":"ddlemu.workload/1","ranks":2}` + "\n")
+		for n := 0; len(b) < maxInput-100; n++ {
+			b = fmt.Appendf(b, `{"op":"coll","func":"AllReduce","count":1,"type":"int8","stream":"s%d"}`+"\n", n%4096)
+		}
+		return b
+	}},
+	{"communicators that wait for each other", func() []byte {
+		b := []byte(`{"format":"ddlemu.workload/1","ranks":2}` + "\n")
+		for n := 0; len(b) < maxInput-200; n++ {
+			b = fmt.Appendf(b, `{"op":"recv","rank":0,"count":1,"type":"int8","peer":1,"stream":"s%d"}`+"\n"+
+				`{"op":"recv","rank":1,"count":1,"type":"int8","peer":0,"stream":"s%[1]d"}`+"\n", n%4096)
+		}
+		return b
+	}},
+}
+
 const algo = `<algo name="a" proto="Simple" nchannels="1" nchunksperloop="%d" ngpus="%d" coll="%s" inplace="0" outofplace="1" minBytes="0" maxBytes="0">`
 
 var scheduleBombs = append([]bomb{

@@ -5,6 +5,7 @@ package inputs
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -152,7 +154,18 @@ func workloads() (out []reader) {
 			read: func(data []byte, _ string) error { return readWorkload(data, "") }},
 		reader{name: "workload", reads: []string{"shaper/workload/read.go", "shaper/workload/ranks.go"},
 			texts: []string{"shaper/workload", "shaper/workload/check"}, bombs: nativeBombs,
-			read: readNative},
+			read: func(data []byte, _ string) error {
+				_, err := readNative(data)
+				return err
+			}},
+		reader{name: "check", reads: []string{"shaper/workload/check"}, texts: []string{"shaper/workload/check"},
+			bombs: slices.Concat(nativeBombs, checkBombs), read: func(data []byte, _ string) error {
+				ix, err := readNative(data)
+				if err == nil {
+					_, err = check.Run(context.Background(), ix)
+				}
+				return err
+			}},
 		reader{name: "pending", reads: []string{dir + "flightrec", dir + "pickle"},
 			samples: []string{dir + "flightrec/testdata"}, texts: []string{dir + "flightrec"},
 			bombs: workloadBombs[formats.FlightRec],
@@ -179,13 +192,12 @@ func readWorkload(data []byte, kind formats.Kind) error {
 	return err
 }
 
-func readNative(data []byte, _ string) error {
+func readNative(data []byte) (*workload.Index, error) {
 	w, err := workload.Read("in", bytes.NewReader(data))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = w.Index()
-	return err
+	return w.Index()
 }
 
 func schedules() []reader {
@@ -296,6 +308,7 @@ func logs() []reader {
 				return cmp.Or(err, err2)
 			}},
 		{name: "debuglog", reads: []string{"shaper/nccl/debuglog"}, texts: []string{"shaper/nccl/debuglog"},
+			bombs: []bomb{text("messages of one line", "", "8388608 2097152 float sumhost:10:12 [0] NCCL INFO a ", "")},
 			read: func(data []byte, _ string) error {
 				var finder debuglog.Finder
 				for line := range strings.Lines(string(data)) {

@@ -70,6 +70,7 @@ func TestFailures(t *testing.T) {
 		{name: "stop", ranks: 4, who: []string{"1", "2", "3"}},
 		{name: "mismatch", ranks: 2, who: []string{"0", "1"}},
 		{name: "mismatch", ranks: 4, who: []string{"0", "1", "2", "3"}},
+		{name: "threads", ranks: 2, who: []string{"0", "1"}},
 		{name: "link", ranks: 2, who: []string{"0", "1"}, flags: []string{"--set", "transport=rdma"}},
 		{name: "link", ranks: 4, who: []string{"0", "1", "2", "3"}, flags: []string{"--set", "transport=rdma"}},
 		{name: "absent", ranks: 2, who: []string{"1"}},

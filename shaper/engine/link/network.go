@@ -66,7 +66,8 @@ const Never = math.MaxInt64
 
 // The most segments and messages that one flow keeps. A flow that reaches MaxSegments stops
 // sending until the oldest segment has arrived, and counts that in Stalls: the model no
-// longer holds. MaxMessages limits the messages posted and not yet given back by Take.
+// longer holds. With a congestion window it waits for that segment's acknowledgement
+// instead, as a full window does. MaxMessages limits the messages posted and not yet given back by Take.
 const (
 	MaxSegments = C.DDLEMU_MAX_SEGMENTS
 	MaxMessages = C.DDLEMU_MAX_MESSAGES

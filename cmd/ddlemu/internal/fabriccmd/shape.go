@@ -21,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // The fabric that shape brings up if none is up.
@@ -280,6 +281,9 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 		return err
 	}
 	warnShaped(g, s.fab, s.changed)
+	for _, text := range emulate.UncrossedLinks(s.fab, []string{pattern}, s.crossed()) {
+		g.Warn("%s", text)
+	}
 	if g.JSON {
 		return printStatusJSON(g, file)
 	}
@@ -303,6 +307,16 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 		fmt.Fprintf(g.Stdout, "a job that needs a link that is down fails after %s\n", limit)
 	}
 	return nil
+}
+
+// crossed are the hops that messages have crossed so far.
+func (s *shaped) crossed() (hops []int) {
+	for i, h := range s.before {
+		if h.Counters.Bytes > 0 {
+			hops = append(hops, i)
+		}
+	}
+	return hops
 }
 
 // downTimeout is how long a job waits for links that this change has taken down; empty if there are none, see

@@ -17,6 +17,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/record"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -141,6 +143,14 @@ func (o *recordOptions) convert(g *cli.Global, folder string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read the ledgers in %s: %w", folder, err)
+	}
+	fab, err := replay.LoadFabric(folder, trace.Ranks[0].TimeScale)
+	switch {
+	case errors.Is(err, ledger.ErrNoFabric): // a job recorded on its own network
+	case err != nil:
+		return err
+	case fab.Config.TimedNodes:
+		o.read.HostCall = fab.NodeTime().Call * trace.Ranks[0].TimeScale
 	}
 	w, err := record.Workload(trace, o.read)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,7 +85,10 @@ func TellPending(g *cli.Global, dir, title string, always bool) {
 // its own network, no link is known to be down.
 func loadPending(dir string) (*messages.Trace, *pending.Report, error) {
 	t, err := messages.Load(dir)
-	if err != nil {
+	if errors.Is(err, messages.ErrNoLedger) {
+		return nil, nil, fmt.Errorf("no rank has a ledger in %s: with --trace %[1]s a rank begins one in its first "+
+			"ncclCommInitRank, so either no rank is there yet, or the job writes none", dir)
+	} else if err != nil {
 		return nil, nil, err
 	}
 	fab, err := replay.LoadFabric(dir, t.Ranks[0].TimeScale)
@@ -97,7 +101,9 @@ func loadPending(dir string) (*messages.Trace, *pending.Report, error) {
 // printPending prints what a job waits for.
 func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 	us := cli.Microseconds(t)
-	if len(r.Calls)+len(r.Connections) == 0 {
+	if text := starting(t); text != "" {
+		fmt.Fprintln(w, text)
+	} else if len(r.Calls)+len(r.Connections) == 0 {
 		fmt.Fprintf(w, "nothing: every call that was begun is finished (%s, %s)\n", units.Count(len(t.Calls), "call"),
 			units.Count(len(t.Messages), "message"))
 	}
@@ -128,6 +134,25 @@ func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 		tb.Render()
 	}
 	cli.PrintBasis(w, t, "times are up to the last one in the ledgers", cli.MissingLedgers(t))
+}
+
+// starting says which ranks have begun their first communicator and which have not; "" if all have, or if there was a
+// call. A rank begins its ledger in its first ncclCommInitRank.
+func starting(t *messages.Trace) string {
+	ledgers, ranks := t.Ledgers(0)
+	if ledgers >= ranks || len(t.Calls)+len(t.Messages) > 0 {
+		return ""
+	}
+	var here, missing []int
+	for rank := range ranks {
+		if slices.ContainsFunc(t.Ranks, func(r ledger.Info) bool { return int(r.Rank) == rank }) {
+			here = append(here, rank)
+		} else {
+			missing = append(missing, rank)
+		}
+	}
+	return fmt.Sprintf("the first communicator: ncclCommInitRank was begun by %s; not begun by %s", ranksText(here),
+		ranksText(missing))
 }
 
 // series is calls of one function, one after another, in the same state.
@@ -213,7 +238,10 @@ type pendingConnection struct {
 }
 
 func pendingJSON(t *messages.Trace, r *pending.Report) any {
-	scale := t.Ranks[0].TimeScale
+	scale, notes := t.Ranks[0].TimeScale, cli.MissingLedgers(t)
+	if text := starting(t); text != "" {
+		notes = append(notes, text)
+	}
 	calls, connections := []pendingCall{}, []pendingConnection{}
 	for _, c := range r.Calls {
 		calls = append(calls, pendingCall{c.Name, c.Seq, fmt.Sprintf("%#x", c.Comm), c.Begun,
@@ -228,5 +256,5 @@ func pendingJSON(t *messages.Trace, r *pending.Report) any {
 		Notes       []string            `json:"notes"`
 		Calls       []pendingCall       `json:"calls"`
 		Connections []pendingConnection `json:"connections"`
-	}{cli.ClockName(t), cli.MissingLedgers(t), calls, connections}
+	}{cli.ClockName(t), notes, calls, connections}
 }

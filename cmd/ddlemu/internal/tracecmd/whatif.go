@@ -28,6 +28,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/whatif"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 type whatIfOptions struct {
@@ -147,7 +148,7 @@ func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []stri
 		return cli.BadInput("%w", err)
 	}
 	notes := slices.Concat(cli.Missing(t), cli.WarmupNotes(t), studyNotes(t, study, results, fab.Config.TimedNodes),
-		portNotes(study, changes))
+		portNotes(study, changes), uncrossedNotes(t, study.Fabrics(&change)[1], &change, o.Link))
 	random := isRandom(study, changes)
 	return g.Print(whatIfJSON(t, changes, results, notes, random),
 		func(w io.Writer) { printWhatIf(w, t, changes, results, notes, random) })
@@ -380,6 +381,19 @@ func isRandom(s *whatif.Study, changes []whatif.Change) bool {
 		both := s.Fabrics(&c)
 		return whatif.IsRandom(both[0]) || whatif.IsRandom(both[1])
 	})
+}
+
+// uncrossedNotes name links that the fabric's file or the change sets, and that no message crosses.
+func uncrossedNotes(t *messages.Trace, f *replay.Fabric, c *whatif.Change, links string) []string {
+	var patterns []string
+	for pattern := range strings.SplitSeq(links, ",") {
+		patterns = append(patterns, strings.TrimSpace(pattern))
+	}
+	for i := range f.Config.Links {
+		patterns = append(patterns, f.Config.Links[i].Match)
+	}
+	slices.Sort(patterns)
+	return emulate.UncrossedLinks(f.Fabric, slices.Compact(patterns), f.Crossed(t, c.Without))
 }
 
 // portNotes say why a link makes no difference.

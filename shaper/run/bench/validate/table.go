@@ -110,7 +110,7 @@ func (t *Table) readRows(in io.Reader, before int) error {
 	}
 	c := columnsOf(names)
 	if err == nil && (c.size < 0 || c.time < 0) {
-		return fmt.Errorf("line %d: columns %s: bytes and time_us are needed: it is no table of nccl-tests", before+1,
+		return fmt.Errorf("line %d: columns %.200q: bytes and time_us are needed: it is no table of nccl-tests", before+1,
 			strings.Join(names, ","))
 	}
 	if err := t.complete(); err != nil {
