@@ -280,6 +280,10 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		return nil, err
 	}
 	defer e.Dir.Close()
+	if t.log != nil {
+		env, used := settings(t.log, g.Getenv)
+		e.Env, notes = append(e.Env, env...), append(notes, used...)
+	}
 	if err := o.baseline.checkExpect(&e); err != nil {
 		return nil, err
 	}
@@ -308,7 +312,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report.Collective, report.Iters = e.Bench.Collective.String(), e.Bench.Iters
 	report.Root, report.Seed = e.Bench.Root, e.Config.Seed
 	if log != nil {
-		report.RankCauses(ctx, e)
+		report.RankCauses(ctx, e, emulate.Expect)
 		report.NameSlow()
 		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 const (
@@ -85,10 +87,13 @@ func netAlternatives(f *configs.Fabric) (all []alternative) {
 		env: []string{"NCCL_NET_GDR_LEVEL=LOC"}})
 }
 
+// Model calculates calls, as [Expect] does.
+type Model func(context.Context, Options) ([]Forecast, bench.Info, error)
+
 // RankCauses calculates the slower sizes of a log with what may be otherwise on its cluster, and names in r what
-// explains their times best. o is what the log is judged on. Alternatives that NCCL or the fabric refuses are left out.
-func (r *Report) RankCauses(ctx context.Context, o Options) {
-	if !slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.Word != testslog.Stall }) || o.Shared != "" {
+// explains their times best. o is what the log is judged on. A note counts the alternatives that are not calculated.
+func (r *Report) RankCauses(ctx context.Context, o Options, model Model) {
+	if !slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.Word != testslog.Stall }) {
 		return
 	}
 	o.Bench.Sizes = r.sizesOfCauses()
@@ -96,20 +101,59 @@ func (r *Report) RankCauses(ctx context.Context, o Options) {
 	if !r.slowAtEnd() {
 		all = slices.DeleteFunc(all, func(a alternative) bool { return !a.someSizes })
 	}
-	times := make([]map[int64]float64, len(all))
-	ctx, stop := context.WithTimeout(ctx, searchTime)
-	defer stop()
-	for i, a := range all {
-		if ctx.Err() != nil {
-			break
-		}
-		o.progress(fmt.Sprintf("likely causes, %d of %d: %s", i+1, len(all), a.text))
-		times[i] = o.timesWith(ctx, &a)
+	possible := len(all)
+	if o.Shared != "" { // its links are as they were shaped, which no other fabric has
+		all = slices.DeleteFunc(all, func(a alternative) bool { return a.change != nil })
 	}
+	times := o.timesOf(ctx, all, model)
 	for i := range r.Slow {
 		if s := &r.Slow[i]; s.Word != testslog.Stall {
 			s.Causes = r.causesOf(s, all, times)
 		}
+	}
+	r.noteCauses(possible, len(all), times)
+}
+
+// timesOf calculates the alternatives one after the other. Those that are refused have no times, and those for which
+// there is no time are missing.
+func (o Options) timesOf(ctx context.Context, all []alternative, model Model) (times []map[int64]float64) {
+	ctx, stop := context.WithTimeout(ctx, searchTime)
+	defer stop()
+	for i := range all {
+		o.progress(fmt.Sprintf("likely causes, %d of %d: %s", i+1, len(all), all[i].text))
+		of := o.timesWith(ctx, &all[i], model)
+		if ctx.Err() != nil {
+			break
+		}
+		times = append(times, of)
+	}
+	return times
+}
+
+// noteCauses counts the alternatives that were not calculated. With a fabric that is up only some are possible.
+func (r *Report) noteCauses(all, possible int, times []map[int64]float64) {
+	refused := 0
+	for _, t := range times {
+		if t == nil {
+			refused++
+		}
+	}
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{refused, "refused by NCCL or by the fabric"},
+		{possible - len(times), fmt.Sprintf("not tried within %v", searchTime)},
+		{all - possible, "other NICs, rates and transports, which --fabric leaves out: name the cluster with --profile or -F"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if parts != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("likely causes: %d of %d alternatives calculated; %s", len(times)-refused,
+			all, strings.Join(parts, "; ")))
 	}
 }
 
@@ -154,7 +198,7 @@ func some(sizes []int64, n int) (chosen []int64) {
 }
 
 // timesWith are the times in microseconds with an alternative, by size; nil if it is refused.
-func (o Options) timesWith(ctx context.Context, a *alternative) map[int64]float64 {
+func (o Options) timesWith(ctx context.Context, a *alternative, model Model) map[int64]float64 {
 	o.Env = slices.Concat(o.Env, a.env)
 	if a.change != nil {
 		a.change(&o.Config)
@@ -163,7 +207,7 @@ func (o Options) timesWith(ctx context.Context, a *alternative) map[int64]float6
 		}
 	}
 	o.Progress = nil
-	rows, _, err := Expect(ctx, o)
+	rows, _, err := model(ctx, o)
 	if err != nil {
 		return nil
 	}
@@ -180,7 +224,8 @@ func (o Options) timesWith(ctx context.Context, a *alternative) map[int64]float6
 func (r *Report) causesOf(s *SlowRange, all []alternative, times []map[int64]float64) []Cause {
 	measured := r.measuredOver()
 	causes := r.addedTime(s, measured)
-	for i, a := range all {
+	for i := range times {
+		a := &all[i]
 		if times[i] == nil {
 			continue
 		}

@@ -89,11 +89,19 @@ func (t *Table) learn(test *testslog.Test) (err error) {
 		return err
 	}
 	t.NCCL = s.NCCL
+	t.take(s.Settings)
 	if s.Threads*s.GPUsPerThread > 1 {
 		of := ClusterOf(*s)
 		t.Launch, t.RanksPerProcess = of.Launch, of.RanksPerProcess
 	}
 	return nil
+}
+
+// OfSystem is a table without rows of what a log says of its system: the cluster and the variables.
+func OfSystem(s testslog.System) *Table {
+	t := &Table{Cluster: *ClusterOf(s)}
+	t.take(s.Settings)
+	return t
 }
 
 // ClusterOf is the system of a log as the head of a table says it.

@@ -185,6 +185,17 @@ func (t *Table) setEnv(value string) error {
 	return nil
 }
 
+// take takes the variables of a log. Unlike those of a table's head, none is refused: a log has whatever the job had.
+func (t *Table) take(settings []string) {
+	for _, v := range settings {
+		switch name, _, _ := strings.Cut(v, "="); {
+		case strings.HasPrefix(name, "NCCL_DEBUG"): // no part of the times
+		case t.setEnv(v) != nil:
+			t.Others = append(t.Others, v)
+		}
+	}
+}
+
 // complete checks that the table says what it must, and sets what it need not say.
 func (t *Table) complete() error {
 	switch {
