@@ -52,7 +52,7 @@ func TestSystemOfLaterTables(t *testing.T) {
 	text := strings.Replace(ncclTests, "# Avg", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"+
 		wholeRow+"# Avg", 1)
 	got, err := Read(strings.NewReader(text))
-	if err != nil || len(got.Tests) != 2 || got.Tests[1].System != got.Tests[0].System || got.Tests[1].System.GPU == "" {
+	if err != nil || len(got.Tests) != 2 || !cmp.Equal(got.Tests[1].System, got.Tests[0].System) || got.Tests[1].System.GPU == "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

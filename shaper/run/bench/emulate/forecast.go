@@ -187,7 +187,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 func (o *Options) Class(c *configs.Fabric, of nccl.Collective) intervals.Class {
 	class := intervals.Class{GPU: c.GPUName(), Net: intervals.PluginNet}
 	switch net := c.NCCLNet(); {
-	case o.Nodes(c) <= c.DomainNodes():
+	case o.Nodes(c) <= c.DomainNodes(), net == configs.NoNet:
 		class.Net = intervals.NoNet
 	case net == configs.IBNet, net == configs.SocketNet:
 		class.Net = intervals.OwnNet

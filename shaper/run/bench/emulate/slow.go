@@ -36,6 +36,8 @@ type Cause struct {
 	Text string `json:"text"`
 	// Explains is which share of what the times exceed the expected ones by, as factors, the cause explains.
 	Explains float64 `json:"explains"`
+
+	favour float64 // in the order of the causes
 }
 
 // judgeByIntervals judges times by how far healthy clusters are from the model.

@@ -44,6 +44,7 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	if err := t.setKeys(text); err != nil {
 		return nil, true, err
 	}
+	t.take(test.System.Settings)
 	if t.Collective < 0 {
 		if t.Collective, err = test.Collective(); err != nil {
 			return nil, true, fmt.Errorf("%w: add a line \"# collective: NAME\" before it", err)
@@ -89,7 +90,6 @@ func (t *Table) learn(test *testslog.Test) (err error) {
 		return err
 	}
 	t.NCCL = s.NCCL
-	t.take(s.Settings)
 	if s.Threads*s.GPUsPerThread > 1 {
 		of := ClusterOf(*s)
 		t.Launch, t.RanksPerProcess = of.Launch, of.RanksPerProcess
