@@ -256,7 +256,11 @@ func (j *judgedTable) rankCauses(t *testing.T, r *emulate.Report) {
 		r.Notes = nil
 		r.RankCauses(t.Context(), j.options, func(ctx context.Context, o emulate.Options) ([]emulate.Forecast, bench.Info,
 			error) {
-			return j.expect(context.WithoutCancel(ctx), o)
+			rows, info, err := j.expect(context.WithoutCancel(ctx), o)
+			if err != nil {
+				t.Logf("%s: refused: %.200v", j.report.Name, err)
+			}
+			return rows, info, err
 		})
 	}
 }
