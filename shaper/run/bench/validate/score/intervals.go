@@ -13,7 +13,7 @@ import (
 const (
 	// leastTables is how many tables a class must have for an interval of its own: with fewer, a wider class stands
 	// for it.
-	leastTables = 4
+	leastTables = 3
 	// leastOff is the narrowest interval, as a fraction, and leastAlone the narrowest of a single size. By less, some
 	// healthy table is slower than the interval that the other tables make: all_gather on 2 L40S (1.37 times the
 	// model), one size of all_gather on 8 B200 (1.82 times).
@@ -26,6 +26,9 @@ const (
 	// same on a net of a plugin: NCCL's algorithms are chosen by its tuner there, which the model does not have.
 	stepOff    = 0.5
 	pluginStep = 0.9
+	// worstOff is by which fraction a further table may exceed the worst one. With few tables their deviation alone
+	// lets expect more than any cluster has.
+	worstOff = 0.25
 	// certainty is the quantile of the normal distribution for one side of the interval.
 	certainty = 1.96
 )
@@ -116,9 +119,10 @@ func measure(i *intervals.Interval, tables []*Table, off float64) bool {
 		return false
 	}
 	least := math.Log1p(off)
-	i.Low = rounded(math.Exp(-max(next(low), least)))
-	i.High = rounded(math.Exp(max(next(high), least)))
-	i.Alone = rounded(math.Exp(max(next(alone), next(high), least, math.Log1p(leastAlone))))
+	further := func(of []float64) float64 { return min(next(of), slices.Max(of)+math.Log1p(worstOff)) }
+	i.Low = rounded(math.Exp(-max(further(low), least)))
+	i.High = rounded(math.Exp(max(further(high), least)))
+	i.Alone = rounded(math.Exp(max(further(alone), further(high), least, math.Log1p(leastAlone))))
 	return true
 }
 
