@@ -99,9 +99,13 @@ sizes), a dip, faster, or impossible on this fabric, with the likely cause, and 
 the row has wrong elements or contradicts itself. An AllReduce that is faster than rings
 is "faster: probably NVLS/tree".
 Algorithm, protocol and channels are those of NCCL here, because the log does not have
-them. A row is "slower" if it takes longer than the model's last rank plus the fixed cost
-plus the extra time that NCCL itself estimates for its longest schedule, because the log
-does not tell how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
+them; variables of NCCL that the log gives are set as there. With the time of nodes each
+row has an interval, by how far published tables of its kind are from the model
+(docs/validation.md): a row is slower beyond it. Without, no table says how far the network
+alone is from a cluster, and the limit is 10 %: a row is "slower" if it takes that much
+longer than the model's last rank plus the fixed cost plus the extra time that NCCL itself
+estimates for its longest schedule, because the log does not tell how far ranks ran ahead
+of the last one. Three lines sum up: the fixed cost or the small calls, the
 bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
 those of the log; without a log there is one type and one operation. If the log has
 several tables, that of the collective is judged and a note names the others; --all
