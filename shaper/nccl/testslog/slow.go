@@ -21,8 +21,8 @@ type Point struct {
 }
 
 // StepAlone is the factor by which a single size may exceed the sizes beside it in how far the times exceed the model:
-// published tables of healthy clusters have 1.6 where NCCL changes its algorithm. stepTime is the least factor of a step
-// in time to what the sizes beside it let expect.
+// published tables of healthy clusters have 1.6 where NCCL changes its algorithm. stepTime is the least factor of a
+// step in time to what the sizes beside it let expect.
 const (
 	StepAlone = 1.9
 	stepTime  = 1.5

@@ -26,14 +26,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
 )
 
-// tablesEnv names a folder of tables, and calculatedEnv a folder that keeps what is calculated for them. The test finds
-// NCCL if its program is in build/bin:
+// tablesEnv names a folder of tables, calculatedEnv a folder that keeps what is calculated for them, and faultyEnv the
+// tables whose causes are judged as well as their ranges. The test finds NCCL if its program is in build/bin:
 //
 //	go test -c -o build/bin/judges.test ./cmd/ddlemu/internal/runcmd && cd cmd/ddlemu/internal/runcmd &&
 //	DDLEMU_TEST_TABLES=tables ../../../../build/bin/judges.test -test.run JudgesTables -test.v
 const (
 	tablesEnv     = "DDLEMU_TEST_TABLES"
 	calculatedEnv = "DDLEMU_TEST_CALCULATED"
+	faultyEnv     = "DDLEMU_TEST_FAULTY"
 )
 
 // judgedTable is a table of a real cluster with what the model expects of it.
@@ -114,11 +115,12 @@ func calculateTable(t *testing.T, path, kept string) (*judgedTable, error) {
 }
 
 // expect calculates all sizes of the table, once for each setting.
-func (j *judgedTable) expect(ctx context.Context, o emulate.Options) (rows []emulate.Forecast, info bench.Info, err error) {
+func (j *judgedTable) expect(ctx context.Context, o emulate.Options) (rows []emulate.Forecast, info bench.Info,
+	err error) {
 	c := &o.Config
 	key := fnv.New64()
-	fmt.Fprint(key, o.Env, o.Bench.Collective, o.Bench.Ranks, j.table.Source, j.table.System, c.NICsPerNode, c.Link.Bandwidth,
-		c.Transport.Kind, c.NVLink, o.Libraries.Version)
+	fmt.Fprint(key, o.Env, o.Bench.Collective, o.Bench.Ranks, j.table.Source, j.table.System, c.NICsPerNode,
+		c.Link.Bandwidth, c.Transport.Kind, c.NVLink, o.Libraries.Version)
 	path := filepath.Join(j.kept, fmt.Sprintf("%x.gob", key.Sum64()))
 	if f, err := os.Open(path); err == nil {
 		defer f.Close()
@@ -143,7 +145,8 @@ func (j *judgedTable) expect(ctx context.Context, o emulate.Options) (rows []emu
 }
 
 // judge judges the table with times that a fault changes, by the intervals of others.
-func (j *judgedTable) judge(t *testing.T, others []*judgedTable, fault func(size int64, us float64) float64) *emulate.Report {
+func (j *judgedTable) judge(t *testing.T, others []*judgedTable,
+	fault func(size int64, us float64) float64) *emulate.Report {
 	t.Helper()
 	var board score.Board
 	for _, o := range others {
@@ -170,8 +173,8 @@ func (j *judgedTable) judge(t *testing.T, others []*judgedTable, fault func(size
 		if f.Case.Collective.Rooted() {
 			root = 0
 		}
-		fmt.Fprintf(&log, "%d %d %v %s %d %.4f %.4f %.4f 0 N/A N/A N/A N/A\n", row.Size, f.Case.Count, f.Case.Type, op, root,
-			us, algbw, algbw*f.Case.Collective.BusFactor(f.Case.Ranks))
+		fmt.Fprintf(&log, "%d %d %v %s %d %.4f %.4f %.4f 0 N/A N/A N/A N/A\n", row.Size, f.Case.Count, f.Case.Type, op,
+			root, us, algbw, algbw*f.Case.Collective.BusFactor(f.Case.Ranks))
 	}
 	read, err := emulate.ReadLog(strings.NewReader(log.String()))
 	if err != nil {
@@ -267,12 +270,14 @@ func (j *judgedTable) rankCauses(t *testing.T, r *emulate.Report) {
 
 // judgeFaults plants each fault in each table that has sizes on which it can be seen.
 func judgeFaults(t *testing.T, tables []*judgedTable) {
-	only := strings.Fields(os.Getenv("DDLEMU_TEST_FAULTY"))
+	// Alternatives take minutes of NCCL for each table: they are calculated for the tables that are named alone.
+	only := strings.Fields(os.Getenv(faultyEnv))
 	right, all := 0, 0
 	for _, f := range faults {
 		for _, j := range tables {
 			sizes, seen := f.sizes(j)
-			if !seen || j.apart || f.net && j.report.Class.Net == intervals.NoNet || len(only) > 0 && !slices.Contains(only, j.report.Name) {
+			if !seen || j.apart || f.net && j.report.Class.Net == intervals.NoNet ||
+				len(only) > 0 && !slices.Contains(only, j.report.Name) {
 				continue
 			}
 			all++

@@ -23,7 +23,7 @@ const (
 	// alternative.
 	rangeSizes, otherSizes = 3, 2
 	// searchTime is how long alternatives are calculated; those that are left after it are not tried.
-	searchTime = time.Minute
+	searchTime = 3 * time.Minute
 	// leastExplains is what a cause must explain to be named, and namedCauses how many are. Of causes that explain as
 	// much, give or take alikeCauses, the first of the alternatives comes first. Where the largest sizes are slow, what
 	// changes all sizes may explain less by atEnd: NCCL seldom chooses wrong for them.
