@@ -23,7 +23,7 @@ func tableOf(class intervals.Class, over ...float64) Table {
 	return Table{Report: r}
 }
 
-// Of four tables that are alike, an interval is the narrowest one; three are too few, and those of all nets stand for
+// Of three tables that are alike, an interval is the narrowest one; two are too few, and those of all nets stand for
 // them. Apart tables count on nets of plugins alone.
 func TestIntervals(t *testing.T) {
 	one, own := intervals.Class{GPU: "x", Net: intervals.NoNet}, intervals.Class{GPU: "x", Net: intervals.OwnNet}
@@ -45,8 +45,8 @@ func TestIntervals(t *testing.T) {
 			t.Errorf("%+v", i)
 		}
 	}
-	want := []string{"x none false 4 tables 12 rows", " none false 4 tables 12 rows", " any false 4 tables 12 rows",
-		" any true 4 tables 12 rows"}
+	want := []string{"x none false 3 tables 9 rows", " none false 3 tables 9 rows", " any false 3 tables 9 rows",
+		" any true 3 tables 9 rows"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
