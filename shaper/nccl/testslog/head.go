@@ -71,6 +71,9 @@ func bareHead(words []string) int {
 func (p *parser) begins(n int) {
 	if p.test == nil || p.headed || len(p.test.Rows) > 0 {
 		p.flush()
+		if p.test != nil {
+			p.settings.read = nil // of the program before
+		}
 		p.start(n)
 	}
 }

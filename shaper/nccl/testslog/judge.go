@@ -33,7 +33,9 @@ func Words() []Word {
 // Good says whether w confirms the fabric: nothing is wrong, and nothing is slower than it must be.
 func (w Word) Good() bool { return w == AsExpected || w == Faster || w == FasterTree }
 
-// SlowOff is by how much a time may differ from an expectation that has no Spread, as a fraction.
+// SlowOff is by how much a time may differ, as a fraction, from an expectation that has no Spread and no interval. The
+// intervals come from published tables and the model with the time of nodes. Without that time the log's own fixed cost
+// stands for the nodes, and no table says how far the network alone is off.
 const SlowOff = 0.10
 
 // Tolerances. boundOff covers clocks and the rounding in the table; rateOff also covers rates with two digits.

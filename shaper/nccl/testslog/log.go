@@ -93,6 +93,8 @@ type System struct {
 	Threads, GPUsPerThread int
 	NCCL                   string // version of the library, such as 2.29.7; "" if not known
 	Net                    Net
+	// Settings are variables of NCCL as NAME=value, by NCCL's messages and other lines before the table.
+	Settings []string
 }
 
 // Log is the content of a log.

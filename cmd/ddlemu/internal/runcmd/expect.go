@@ -101,9 +101,13 @@ sizes), a dip, faster, or impossible on this fabric, with the likely cause, and 
 the row has wrong elements or contradicts itself. An AllReduce that is faster than rings
 is "faster: probably NVLS/tree".
 Algorithm, protocol and channels are those of NCCL here, because the log does not have
-them. A row is "slower" if it takes longer than the model's last rank plus the fixed cost
-plus the extra time that NCCL itself estimates for its longest schedule, because the log
-does not tell how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
+them; variables of NCCL that the log gives are set as there. With the time of nodes each
+row has an interval, by how far published tables of its kind are from the model
+(docs/validation.md): a row is slower beyond it. Without, no table says how far the network
+alone is from a cluster, and the limit is 10 %: a row is "slower" if it takes that much
+longer than the model's last rank plus the fixed cost plus the extra time that NCCL itself
+estimates for its longest schedule, because the log does not tell how far ranks ran ahead
+of the last one. Three lines sum up: the fixed cost or the small calls, the
 bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
 those of the log; without a log there is one type and one operation. If the log has
 several tables, that of the collective is judged and a note names the others; --all
@@ -282,6 +286,10 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		return nil, err
 	}
 	defer e.Dir.Close()
+	if t.log != nil {
+		env, used := settings(t.log, g.Getenv)
+		e.Env, notes = append(e.Env, env...), append(notes, used...)
+	}
 	if err := o.baseline.checkExpect(&e); err != nil {
 		return nil, err
 	}
@@ -310,7 +318,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report.Collective, report.Iters = e.Bench.Collective.String(), e.Bench.Iters
 	report.Root, report.Seed = e.Bench.Root, e.Config.Seed
 	if log != nil {
-		report.RankCauses(ctx, e)
+		report.RankCauses(ctx, e, emulate.Expect)
 		report.NameSlow()
 		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,

@@ -126,8 +126,14 @@ func (t *Table) Remarks(nccl string) (notes []string) {
 			"launch: %d ranks in a process (%s): NCCL then connects them directly; here each rank is a process",
 			t.RanksPerProcess, t.Launch))
 	}
-	if len(t.Unused) > 0 {
-		notes = append(notes, "not set, because the fabric stands for that net: "+strings.Join(t.Unused, " "))
+	for _, set := range []struct {
+		text      string
+		variables []string
+	}{{"not set, because the fabric stands for that net: ", t.Unused},
+		{"not set here, variables of the log: ", t.Others}} {
+		if len(set.variables) > 0 {
+			notes = append(notes, set.text+strings.Join(set.variables, " "))
+		}
 	}
 	return notes
 }

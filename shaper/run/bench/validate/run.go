@@ -267,7 +267,7 @@ func (t *Table) ForModel(e emulate.Options) emulate.Options {
 
 func (t *Table) report(e *emulate.Options) *Report {
 	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
-		Nodes:  t.Nodes,
+		Nodes: t.Nodes, Class: e.Class(&e.Config, t.Collective),
 		Fabric: e.InForce, RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut),
 		Notes: slices.Concat(e.TimeNote(), e.Unused)}
 }

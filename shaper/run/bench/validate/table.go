@@ -30,6 +30,7 @@ type Table struct {
 	Cluster
 	Env    []string // NAME=value, for the ranks
 	Unused []string // NAME=value that the table has, of a net that is not used here
+	Others []string // NAME=value that a log has, and that are not set here
 	Rows   []Row    // at least one, with rising sizes
 	// LeftOut are rows that the bench cannot have: nccl-tests once divided sizes among the ranks to single elements.
 	LeftOut []LeftOut
