@@ -30,13 +30,8 @@ const (
 	ExitNoReader    = 128 + int(syscall.SIGPIPE)
 )
 
-// ExitHelp ends the long help of a command.
-const ExitHelp = `EXIT STATUS
-===========
-
-0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
-lacks, 130 if interrupted.
-`
+// ExitHelp is the line of a long help with the exit statuses of a command.
+const ExitHelp = "Exit status: 0; 1 on failure; 2 for bad input or something that this host lacks; 130 if interrupted."
 
 // InputError is an error that the user can correct: exit status 2.
 type InputError struct{ Err error }

@@ -32,16 +32,13 @@ func NewDevCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev INTERFACE [--bw RATE ... | --restore]",
 		Short: "Shape an interface of this host (not a fabric's)",
-		Long: `Give the packets that an existing interface such as eth0 sends the rate, latency,
-jitter and loss of a link. --restore undoes it. This is the only command that changes
-something that ddlemu did not create. It changes nothing else of the interface.
-Latency, jitter and loss need netem in the kernel. A property that is not given is as
-without ddlemu: no rate limit, no latency, a queue without limit.
+		Long: `Give the packets that an existing interface such as eth0 sends the rate, latency, jitter and loss
+of a link. --restore undoes it. This is the only command that changes something that ddlemu did
+not create. A property that is not given is as without ddlemu. An interface whose queueing
+discipline another program has set is refused. Without flags, print whether it is shaped.
 
-The command refuses an interface whose queueing discipline another program has set.
-Without flags, it prints whether the interface is shaped.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/kernel.md`,
 		Example: `  sudo ddlemu dev eth0 --bw 100Mbps
   sudo ddlemu dev eth0 --restore`,
 		Args: cli.Exactly(1, "dev takes one interface: ddlemu dev eth0 --bw 1Gbps"),

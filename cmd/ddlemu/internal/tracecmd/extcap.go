@@ -39,14 +39,12 @@ func NewExtcapCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "extcap --install",
 		Short: "Show the links of fabrics as interfaces in Wireshark",
-		Long: `Makes Wireshark and tshark show each link of the fabrics of the kernel datapath that are
-up as an interface. A capture on it has the packets on this link, with what happened to
-them. Its toolbar (View, Interface Toolbars) changes the link: rate, latency, loss, down.
+		Long: `Make Wireshark and tshark show each link of the fabrics of the kernel datapath as an interface.
+Its toolbar (View, Interface Toolbars) changes rate, latency and loss of the link. With --install,
+write a script that calls ddlemu into your folder of extcap programs. Wireshark gives the other flags.
 
-With --install, writes a script that calls ddlemu into your folder of Wireshark's extcap
-programs. Wireshark gives the other flags.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/capture.md`,
 		Example: `  ddlemu extcap --install
   tshark -D
   tshark -i ddlemu:lab:node0:node1`,

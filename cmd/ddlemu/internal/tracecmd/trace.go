@@ -44,16 +44,14 @@ func NewTraceCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace FOLDER... -o FILE",
 		Short: "Draw what a traced job has sent as a timeline for Perfetto",
-		Long: `Writes a timeline of what a job has recorded with --trace, for https://ui.perfetto.dev:
-where the time of each call went, the calls of each rank, each message at its sender, at
-its receiver and on each port and link that it occupied, with arrows between them, and
-the rate and the queue of each port and link. If the program marks its phases by NVTX,
-they are above the calls of its rank.
+		Long: `Write a timeline of a job that was recorded with --trace, for https://ui.perfetto.dev: where the
+time of each call went, each message at its sender, its receiver and each link, the rate and the
+queue of each link, and phases that the program marks by NVTX.
 
-With --with, PyTorch's own traces (torch.profiler's export_chrome_trace) are beside it in
-one archive, on one time axis. That needs a job on the real clock.
+With --with, PyTorch's own traces are beside it on one time axis. That needs the real clock.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/trace.md`,
 		Example: `  ddlemu trace t -o t.pftrace
   ddlemu trace t --format json -o t.json
   ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,

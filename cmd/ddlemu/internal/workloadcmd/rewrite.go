@@ -44,22 +44,15 @@ func newWorkloadRewriteCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewrite FILE",
 		Short: "Change a workload by rules: compression, buckets, other collectives, faster GPUs",
-		Long: `Writes the workload with other calls or times, and notes the rules in its head. They are
-applied in this order: --bucket-cap, --scale-bytes, --replace, --scale-compute. Dependencies
-stay. A rule for a function that no call has is refused.
+		Long: `Write the workload with other calls or times, and note the rules in its head. They are applied in
+this order: --bucket-cap, --scale-bytes, --replace, --scale-compute. Dependencies stay. A rule for
+a function that no call has is refused, and so is a workload that "ddlemu workload check" refuses.
 
---bucket-cap puts all-reduces of the same ranks, communicator, stream and type together. A
-bucket is reduced when the last of its parts is ready. It ends before that size where
-something waits for a part, or uses the stream or communicator, or a step ends.
+--bucket-cap joins all-reduces that follow each other. --scale-compute FROM:TO takes the ratio of
+the data sheets of two kinds of GPUs; a factor that you measured is better.
 
---scale-compute FROM:TO takes the factor of two kinds of GPUs (` + "`ddlemu gpus`" + `, or files): the
-ratio of what their data sheets give for FP16 on tensor cores without sparsity. Real kernels
-reach a part of that, which differs, and those that memory limits get the ratio of its rates:
-the note has both. Give a measured factor where you have one.
-
-The calls of the file must match before, as ` + "`ddlemu workload check`" + ` says.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload rewrite job.jsonl --scale-bytes allreduce=0.01 -o compressed.jsonl
   ddlemu workload rewrite job.jsonl --replace allreduce=reduce_scatter+all_gather -o two.jsonl
   ddlemu workload rewrite job.jsonl --bucket-cap 100M -o large.jsonl
