@@ -65,8 +65,8 @@ var settings = append([]Setting{
 	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto",
 		func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
 	fabricSetting("clock", "clock",
-		"`clock` of the fabric: real, or virtual (exact and free of the host's noise; needs the software CUDA and "+
-			"datapath shm)", func(f *Fabric) *string { return &f.Clock }, ParseClock),
+		"`clock` of the fabric: real, or virtual (exact; needs the software CUDA and datapath shm)",
+		func(f *Fabric) *string { return &f.Clock }, ParseClock),
 	fabricSetting("datapath", "datapath",
 		"`how` bytes move: shm (memory of the ranks) or kernel (TCP between network namespaces; needs root)",
 		func(f *Fabric) *string { return &f.Datapath }, ParseDatapath),
@@ -150,8 +150,7 @@ func transportSetting() Setting {
 // gpuSetting comes before those of what a kind of GPU has.
 func gpuSetting() Setting {
 	s := newSetting("gpu", "gpu",
-		"`kind` of GPU that the software CUDA shows: one of those of ddlemu gpus, or a file (default: GPUs of compute "+
-			"capability 8.0)")
+		"`kind` of GPU that the software CUDA shows: a name of ddlemu gpus, or a file (default: compute capability 8.0)")
 	s.apply = func(f *Fabric, text string) error {
 		g, err := LoadGPU(text, "")
 		if err == nil && !reflect.DeepEqual(g, f.GPU) { // what f says of the same kind stays

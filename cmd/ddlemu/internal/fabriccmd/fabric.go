@@ -49,8 +49,7 @@ func (o *fabricShowOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.SVG, "svg", false, "write it as a picture")
 	fs.BoolVar(&o.Check, "check", false, "list likely mistakes, and exit with 1 if there are any")
 	fs.StringVar(&o.Path, "path", "",
-		"print the paths of `pairs`, hop by hop: A:B for both directions, 'A>B' for one, as node0:node5 or "+
-			"node0.nic1:node5.nic1")
+		"print the paths of `pairs`, hop by hop: A:B (both directions) or 'A>B', as node0:node5 or node0.nic1:node5.nic1")
 }
 
 func newFabricShowCommand(g *cli.Global) *cobra.Command {

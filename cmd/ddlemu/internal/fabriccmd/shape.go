@@ -43,8 +43,7 @@ func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Up, "up", false, "bring the links up")
 	fs.BoolVar(&o.Down, "down", false, "take the links down")
 	fs.StringVar(&o.Link, "link", "",
-		"`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between "+
-			"switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
+		"`links` to change: node0:node1 (both directions), 'node0.nic1>node1.nic1', 'leaf*' (default: all between nodes)")
 	fs.IntVar(&o.Node, "node", 0, "change all links of node `N`")
 	o.flags = fs
 }

@@ -43,8 +43,8 @@ type expectOptions struct {
 func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
-	fs.IntVar(&o.Seeds, "seeds", 1, "tell the times for so `many` seeds, from the fabric's on: other paths between "+
-		"switches (ECMP), jitter and losses")
+	fs.IntVar(&o.Seeds, "seeds", 1,
+		"calculate for so `many` seeds, from the fabric's on, of paths (ECMP), jitter and losses")
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.All, "all", false,
 		"with --log: judge all tables of the log, each as the collective that it names or its rows show")
@@ -59,7 +59,7 @@ func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 		"with --workload: `file` for the job as GOAL, each call as NCCL's sends and receives")
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --goal")
 	fs.IntVar(&o.Steps, "steps", 0,
-		"with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
+		"with --workload: `number` of steps; a file with fewer is repeated (default: the steps of the file)")
 	fs.BoolVar(&o.Why, "why", false, "say where the time of a call goes: launch, steps of the kernels, links within a node, "+
 		"proxies, network")
 	o.baseline.addFlags(fs)

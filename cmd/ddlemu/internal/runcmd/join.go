@@ -66,8 +66,8 @@ func orInput(err error) error {
 
 // addJoinFlag adds the flag for nodes in other containers.
 func addJoinFlag(fs *pflag.FlagSet, wait *time.Duration) {
-	fs.DurationVar(wait, "join", 0, "the ranks of all nodes but node 0 run in other containers, where ddlemu join "+
-		"runs: wait for them for this `time`")
+	fs.DurationVar(wait, "join", 0,
+		"nodes other than node 0 are containers with ddlemu join: wait for them for this `time`")
 }
 
 // awaitNodes waits for the nodes that are other containers, if there are any. The caller calls done with the error with

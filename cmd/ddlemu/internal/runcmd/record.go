@@ -35,8 +35,8 @@ func (o *recordOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.Lookup("output").Usage = "`file` to write (needed with a command; with --from, default: standard output)"
 	fs.StringVar(&o.From, "from", "", "`folder` of a job that was run with --trace, instead of a command")
 	fs.BoolVar(&o.read.NoWaits, "no-waits", false, "no rank waits for a call to end before it makes the next one")
-	fs.StringVar(&o.read.Step, "step", "", "`name` of the NVTX ranges that are the steps, or auto: those of ddlemu_torch.step(), else what the ranks call again "+
-		"and again (default: one step)")
+	fs.StringVar(&o.read.Step, "step", "",
+		"`name` of the NVTX ranges that are the steps, or auto: find the steps (default: one step)")
 }
 
 // NewRecordCommand is `ddlemu record`.

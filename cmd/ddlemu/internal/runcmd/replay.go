@@ -47,8 +47,7 @@ type replayOptions struct {
 func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addOnFlags(fs)
 	fs.StringArrayVar(&o.Fabrics, "fabric", nil,
-		"`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or "+
-			"files")
+		"`name` of a fabric that is up; given twice: two fabrics to compare, also profiles or files")
 	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "play"))
 	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
@@ -56,7 +55,7 @@ func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.baseline.addFlags(fs)
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
 	fs.IntVar(&o.Steps, "steps", 0,
-		"`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
+		"`number` of steps to play; a file with fewer is repeated (default: the steps of the file)")
 	o.addRanksOfWorkload(fs)
 	fs.BoolVar(&o.NoCheck, "no-check", false, "do not compare the values that calls of NCCL give")
 	fs.BoolVar(&o.Strict, "strict", false,

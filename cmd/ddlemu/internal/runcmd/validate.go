@@ -44,11 +44,9 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 		"with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
 			"sum up")
 	fs.StringVar(&o.Intervals, "intervals", "",
-		"with --all and --model: `file` for the intervals in which the times of healthy clusters are, by the errors of "+
-			"the tables; it replaces the file")
+		"with --all and --model: `file` for the intervals of healthy clusters' times; it is replaced")
 	fs.StringArrayVar(&o.Predicted, "predicted", nil,
-		"with --all and --model: `file` of \"ddlemu fit --predict\": its predictions take the place of what is "+
-			"calculated with figures that were fitted to the same rows; may be repeated")
+		"with --all and --model: `file` of \"ddlemu fit --predict\", used for fitted rows; may be repeated")
 	o.pictures.addFlags(fs)
 	o.junit.addFlag(fs, "row")
 	addBudgetFlag(fs, &o.Budget)

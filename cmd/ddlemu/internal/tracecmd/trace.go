@@ -65,8 +65,7 @@ Page: docs/trace.md`,
 	fs.StringVar(&o.Format, "format", o.Format,
 		"perfetto, or json: Chrome's trace event format, for other viewers (`name`)")
 	fs.StringArrayVar(&o.With, "with", nil,
-		"put this trace of PyTorch's profiler beside it: the output is a ZIP archive for Perfetto (`file`; may be "+
-			"repeated)")
+		"put this trace of PyTorch's profiler beside it; the output is a ZIP archive (`file`; may be repeated)")
 	fs.DurationVar(&o.Window, "window", 0, "average counters over this `time` (default: about 1/2000 of the whole)")
 	return cmd
 }

@@ -41,8 +41,7 @@ func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.From, "from", "", "the `format` of the files; by default what they look like")
 	fs.StringVar(&o.To, "to", string(formats.Native), "the `format` to write: ddlemu, chakra or goal")
 	fs.StringVarP(&o.Output, "output", "o", "",
-		"`file` to write, for chakra what the names of the ranks' files begin with; - is standard output (default: "+
-			"standard output)")
+		"`file` to write, or for chakra the begin of the files' names (default: -, standard output)")
 	fs.IntVar(&o.Ranks, "ranks", 0, "the `number` of ranks, if the files do not say it")
 	fs.IntVar(&o.Experts, "experts", 0,
 		"the `number` of ranks of an expert parallel group, if the file of AICB does not say it")

@@ -51,8 +51,7 @@ func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Steps, "steps", 1, "`number` of steps")
 	fs.DurationVar(&o.Compute, "compute", 0, "`time` for which a rank computes in a step, such as 252.9ms")
 	fs.Var(&o.FLOPS, "flops",
-		"`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for each multiplication of a forward "+
-			"pass")
+		"`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for a multiplication of a forward pass")
 	o.MFU = 0.4
 	fs.Var(&o.MFU, "mfu", "`share` of --flops that the job reaches, as 0.4 or 40%")
 }
@@ -99,7 +98,8 @@ type networkOptions struct {
 }
 
 func (o *networkOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Model, "model", "", "`name` of the network: "+strings.Join(layers.Names(), ", "))
+	fs.StringVar(&o.Model, "model", "",
+		"`name` of the network, such as resnet50, bert-large or llama3-8b (all: docs/workloads.md)")
 	fs.Int64Var(&o.Params, "params", 0, "`number` of parameters of another network, instead of --model")
 	fs.IntVar(&o.Blocks, "blocks", 16, "`number` of equal blocks of the network of --params")
 	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks")

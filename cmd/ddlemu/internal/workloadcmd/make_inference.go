@@ -25,11 +25,9 @@ type routingOptions struct {
 
 func (o *routingOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.Skew, "skew",
-		"how unequally tokens choose experts: 3x, if the hottest gets 3 times the mean, or zipf:1.2 (`skew`; default: "+
-			"each expert gets as many)")
+		"how unequally tokens choose experts: 3x (the hottest gets 3 times the mean) or zipf:1.2 (`skew`; default: equally)")
 	fs.Float64Var(&o.Capacity, "capacity-factor", 0,
-		"`factor`: an expert takes at most this times the mean of a rank's tokens, the others are dropped (default: "+
-			"no limit)")
+		"`factor`: an expert takes at most this times the mean of a rank's tokens and drops the rest (default: no limit)")
 	fs.Uint64Var(&o.Seed, "seed", 0,
 		"draw the experts of each token from this `number` (default: each expert gets its expected number)")
 	o.flags = fs

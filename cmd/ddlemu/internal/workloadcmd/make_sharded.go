@@ -52,8 +52,7 @@ Page: docs/workloads.md`,
 	fs.Int64Var(&o.ReuseDistance, "reuse-distance", o.ReuseDistance,
 		"stage 3: parameters used again within so many `elements` stay gathered (stage3_max_reuse_distance)")
 	fs.Int64Var(&o.Persist, "persist", o.Persist,
-		"stage 3: tensors of at most so many `elements` stay gathered until the optimizer "+
-			"(stage3_param_persistence_threshold)")
+		"stage 3: tensors of at most so many `elements` stay gathered (stage3_param_persistence_threshold)")
 	return cmd
 }
 

@@ -54,8 +54,7 @@ Page: docs/workloads.md`,
 	fs.IntVar(&o.MicroBatch, "micro-batch", o.MicroBatch, "`sequences` of a micro-batch")
 	fs.IntVar(&o.TP, "tp", o.TP, "tensor parallel `ranks`")
 	fs.BoolVar(&o.SequenceParallel, "sequence-parallel", false,
-		"share the activations between layers among the tensor parallel ranks: reduce-scatters and all-gathers "+
-			"instead of all-reduces")
+		"share activations among tensor parallel ranks: reduce-scatters and all-gathers, no all-reduces")
 	fs.IntVar(&o.PP, "pp", o.PP, "`stages` of the pipeline")
 	fs.IntVar(&o.DP, "dp", o.DP, "data parallel `ranks`")
 	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks, tp * pp * dp, instead of --dp")

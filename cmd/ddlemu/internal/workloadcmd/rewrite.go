@@ -31,12 +31,11 @@ func (o *workloadRewriteOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Scale, "scale-bytes", nil,
 		"multiply the counts of a function, as allreduce=0.01, or sendrecv=0.5 (`rule`; may be given several times)")
 	fs.StringArrayVar(&o.Replace, "replace", nil,
-		"replace each call of a function by two: allreduce=reduce_scatter+all_gather or allreduce=reduce+broadcast "+
-			"(`rule`)")
+		"replace each call by two (`rule`): allreduce=reduce_scatter+all_gather or allreduce=reduce+broadcast")
 	fs.Var(&o.BucketCap, "bucket-cap",
 		"put all-reduces that follow each other together, until they have this `size` or more")
 	fs.StringVar(&o.Compute, "scale-compute", "",
-		"multiply the times of computations by a `factor`, as 0.5, or by that of two kinds of GPUs, as a100-sxm:h100-sxm")
+		"multiply times of computation by a `factor`, as 0.5, or by the ratio of two kinds of GPUs, as a100-sxm:h100-sxm")
 }
 
 func newWorkloadRewriteCommand(g *cli.Global) *cobra.Command {

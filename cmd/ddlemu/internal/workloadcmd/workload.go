@@ -92,8 +92,7 @@ func (o *OutputOptions) AddFlags(fs *pflag.FlagSet) {
 
 func (o *OutputOptions) addNCCLFlag(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.NCCLEnv, "nccl-env", nil,
-		"a variable of NCCL that the job has, as NCCL_ALGO=Ring, for the head of the file (`NAME=VALUE`; may be given "+
-			"several times)")
+		"a variable of NCCL of the job, for the head of the file, as NCCL_ALGO=Ring (`NAME=VALUE`; may be repeated)")
 }
 
 // Check refuses an output that cannot be written, before the work is done.
