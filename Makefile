@@ -105,8 +105,7 @@ demo-softcuda:
 
 # Tests that take minutes, or need root or build/: not for the fast lane.
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
-# Those of them that measure no time, and whose limits are many times what they take: they run beside each other. Each of
-# the others runs alone.
+# Slow packages that measure no time and have generous limits. They run in parallel. Each other slow package runs alone.
 BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|containers|gpu|gpus|guest|inputs|install|python|sanitize|security|viewers)$$
 # A program that prints those of some packages that test-fast is to test.
 WHICH := echo

@@ -60,7 +60,7 @@ func Start(o Options) *Display {
 			case <-end:
 				return
 			case now := <-tick.C:
-				d.look(now)
+				d.update(now)
 			}
 		}
 	}()
@@ -93,8 +93,8 @@ func (d *Display) part(what string, part float64, now time.Time) {
 	d.meter.set(what, d.meter.leftOf(part, now), now)
 }
 
-// look draws the bar or writes a line, if it is time for that.
-func (d *Display) look(now time.Time) {
+// update draws the bar or writes a line, if it is time for that.
+func (d *Display) update(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

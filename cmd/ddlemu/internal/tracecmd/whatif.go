@@ -365,7 +365,7 @@ func computedNote(posts int, us float64, timed bool) string {
 	if timed {
 		why = "because of the time of the nodes (launches, kernels, links within them), or of a computation"
 	}
-	return fmt.Sprintf("posts and calls of a rank came later up to %d times than all that NCCL's schedules say, by %.3f us "+
+	return fmt.Sprintf("up to %d posts or calls of a rank were later than NCCL's schedule explains, by %.3f us "+
 		"together, %s: that time stays as it was recorded", posts, us, why)
 }
 

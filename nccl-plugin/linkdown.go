@@ -21,11 +21,11 @@ type downWatch struct {
 	warn  func(text string)
 
 	changes uint64
-	down    map[int]bool // hops that were down at the last look; nil before the first one
+	down    map[int]bool // hops that were down at the last poll; nil before the first one
 }
 
-// look warns once of the hops that have gone down since the last look.
-func (w *downWatch) look() {
+// poll warns once of the hops that have gone down since the last poll.
+func (w *downWatch) poll() {
 	changes := w.file.Changes()
 	if w.down != nil && changes == w.changes {
 		return
