@@ -39,7 +39,7 @@ type GPU struct {
 	// Peak is what the GPU computes and moves at most; the zero value: not known.
 	Peak Peak `yaml:"peak,omitempty,flow"`
 
-	// NVLinkDomain is how many GPUs of several nodes NVSwitches connect; 0 = no more than those of a node.
+	// NVLinkDomain is how many GPUs of several nodes NVSwitches connect; 0 = only the GPUs of a node.
 	NVLinkDomain int `yaml:"nvlink_domain,omitempty"`
 
 	// Time is what a node costs NCCL; nil = not known.
@@ -234,7 +234,7 @@ func (n *NVLink) Between(gpus int) [][]int {
 	return links
 }
 
-// NodeNVLink is the NVLinks of the GPUs of f's nodes: those of the kind of GPU, with what f changes. Without a kind
+// NodeNVLink is the NVLinks of the GPUs of f's nodes: the NVLinks of the kind of GPU, with f's changes. Without a kind
 // they are NVLinksPerGPU to the node's NVSwitches.
 func (f *Fabric) NodeNVLink() NVLink {
 	if f.GPU == nil {

@@ -125,7 +125,7 @@ func nicsSetting() Setting {
 		before := f.NICsPerNode
 		err := assign(&f.NICsPerNode, whole(1, MaxNICsPerNode), text)
 		if f.NICsPerNode != before {
-			f.Node = Node{} // that of a node with other NICs
+			f.Node = Node{} // it described a node with other NICs
 		}
 		return err
 	}
@@ -147,7 +147,7 @@ func transportSetting() Setting {
 	return s
 }
 
-// gpuSetting comes before those of what a kind of GPU has.
+// gpuSetting comes before the settings of a GPU's parts.
 func gpuSetting() Setting {
 	s := newSetting("gpu", "gpu",
 		"`kind` of GPU that the software CUDA shows: a name of ddlemu gpus, or a file (default: compute capability 8.0)")

@@ -53,7 +53,7 @@ func (w *downWatch) poll() {
 	if first < 0 {
 		return
 	}
-	// Names are needed once in a while, so no process keeps the fabric's description: that of a large one has
+	// Names are needed once in a while, so no process keeps the fabric's description: a large fabric's has
 	// megabytes.
 	fab, err := fabricfile.Read(w.file)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// Variables that the plugin reads, besides those that select and describe the fabric.
+// Variables that the plugin reads, besides the variables that select and describe the fabric.
 const (
 	dirEnv      = "DDLEMU_DIR"
 	fabricEnv   = "DDLEMU_FABRIC"

@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// AddFabric adds the flags that describe a fabric, except those that fs has already: --set, and one of each daily
+// AddFabric adds the flags that describe a fabric, except flags that fs has already: --set, and one of each daily
 // setting. The flags of the other settings are hidden. Only --set sets them, and [pflag.FlagSet.Changed] tells of them.
 func AddFabric(fs *pflag.FlagSet) {
 	given := &sets{fs: fs}
@@ -34,7 +34,7 @@ func AddFabric(fs *pflag.FlagSet) {
 type sets struct {
 	fs      *pflag.FlagSet
 	texts   []string
-	others  []configs.Set // those that are no settings
+	others  []configs.Set // keys that are no settings
 	setting bool          // one of them sets the flag of a setting
 }
 
@@ -91,7 +91,7 @@ func AddShape(fs *pflag.FlagSet) {
 	addLinks(fs, func(configs.LinkParam) bool { return true })
 }
 
-// AddRest adds the flags that `ddlemu shape` has, except those that fs has already.
+// AddRest adds the flags that `ddlemu shape` has, except flags that fs has already.
 func AddRest(fs *pflag.FlagSet) {
 	addLinks(fs, func(m configs.LinkParam) bool { return fs.Lookup(m.Flag) == nil })
 }
@@ -113,7 +113,7 @@ func Set(fs *pflag.FlagSet, name, text string) error {
 	return fs.Set(name, text)
 }
 
-// Copy gives the flags that the user gave in from to those of to that have the same name, without those that leave
+// Copy gives the flags that the user gave in from to the flags of to that have the same name, without those that leave
 // names.
 func Copy(to, from *pflag.FlagSet, leave func(name string) bool) (err error) {
 	from.Visit(func(f *pflag.Flag) {

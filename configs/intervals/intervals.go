@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package intervals says how far the times of healthy clusters are from those of the model: by kind of GPU, nodes and
+// Package intervals says how far the times of healthy clusters are from the model's times: by kind of GPU, nodes and
 // size.
 package intervals
 
@@ -17,8 +17,8 @@ import (
 //go:embed intervals.json
 var intervalFile []byte
 
-// Interval is how far the times of healthy clusters are from those of the model: what is expected of a table that the
-// model does not know. Low, High and Alone are measured times over those of the model.
+// Interval is how far the times of healthy clusters are from the model's times: what is expected of a table that the
+// model does not know. Low, High and Alone are measured times over the model's times.
 type Interval struct {
 	GPU    string  `json:"gpu,omitempty"`   // kind of GPU; "": all kinds
 	Nodes  string  `json:"nodes,omitempty"` // OneNode or SeveralNodes; "": both

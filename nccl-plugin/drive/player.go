@@ -82,7 +82,7 @@ func (p *Player) Play(ctx context.Context, s *schedule.Schedule, cut *schedule.C
 	return "", nil
 }
 
-// Verdict is that of all calls; false if there was none.
+// Verdict is the verdict on all calls; false if there was none.
 func (p *Player) Verdict() (verdict.Verdict, bool) {
 	if !p.played {
 		return p.Model.Verdict()

@@ -36,7 +36,7 @@ func (f *Fabric) Params(timeScale int) ([]link.Params, error) {
 func (f *Fabric) JitterTables() *link.JitterTables { return link.NewJitterTables(f.JitterTable()) }
 
 // FlowReverse are the hops of the acknowledgements of a flow from NIC src to NIC dst. Where each flow has a path of
-// its own, that of the acknowledgements is drawn by the same id.
+// its own, the path of the acknowledgements is drawn by the same id.
 func (f *Fabric) FlowReverse(src, dst int, id uint64) []int {
 	return Hops(f.FlowPath(dst, src, id))
 }

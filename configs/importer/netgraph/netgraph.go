@@ -112,7 +112,7 @@ func (g *Graph) ports(c *configs.Fabric) error {
 	}
 	c.Link.Bandwidth, c.Link.Latency = rate, 2*first.Latency+g.SwitchLatency
 	c.Link.Loss = configs.Loss{P: math.Round(first.Loss*(2-first.Loss)*1e15) / 1e15}
-	c.NCCL.Speed = 0 // that of other ports
+	c.NCCL.Speed = 0 // it was the speed of other ports
 	for i, p := range g.Ports {
 		if p.Rate != rate {
 			c.Links = append(c.Links,
@@ -125,7 +125,7 @@ func (g *Graph) ports(c *configs.Fabric) error {
 // nic is NIC i of the fabric as files name it.
 func (g *Graph) nic(i int) string { return fmt.Sprintf("node%d.nic%d", i/g.NICs, i%g.NICs) }
 
-// bundle makes one trunk of those between the same switches.
+// bundle makes one trunk of all trunks between the same switches.
 func (g *Graph) bundle() {
 	at := map[[2]int]int{}
 	var all []Trunk

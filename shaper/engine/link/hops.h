@@ -11,7 +11,7 @@
 // hop_at is hop number i of the path.
 static inline struct ddlemu_hop *hop_at(const struct ddlemu_engine *e, uint32_t i) { return &e->hops[e->path.hop[i]]; }
 
-// params_at is what is in force there during this call of flow_advance.
+// params_at is the parameters in force there during this call of flow_advance.
 static inline const struct ddlemu_params *params_at(const struct ddlemu_engine *e, uint32_t i)
 {
 	return &e->forward[i].params;

@@ -78,7 +78,7 @@ const jobItems = 8
 
 // queuedItems is the number of items of a communicator whose operations the proxies know. They begin those whose
 // channels have none before, also while another item runs. If one call is repeated, these are its items and the next
-// one: the channels of those after them are in use.
+// one: the channels of the items after them are in use.
 func (s *simulation) queuedItems() int {
 	if s.perCall == 0 {
 		return jobItems

@@ -15,8 +15,8 @@ type Multicast uint8
 // Kinds of connections.
 const (
 	Unicast   Multicast = iota // nothing: a message goes from one rank to another one
-	Reduces                    // it adds those of all ranks of a node, and the destination gets the sum
-	Broadcast                  // all ranks of the node get that of the source, which sends it once
+	Reduces                    // it adds the data of all ranks of a node, and the destination gets the sum
+	Broadcast                  // all ranks of the node get the data of the source, which sends it once
 )
 
 // defaultNVLSChunkSize is NCCL_NVLS_CHUNKSIZE's default in bytes (transport/nvls.cc).

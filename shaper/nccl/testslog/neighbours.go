@@ -14,10 +14,10 @@ import (
 const dipOff = 0.25
 
 // bothOff is by how much the ratio of a dip to the model must exceed that of either neighbour. Before a step, at which
-// a faster schedule begins, the ratio is that of the smaller neighbour.
+// a faster schedule begins, the ratio of the smaller neighbour counts.
 const bothOff = 0.05
 
-// Comparison is how a time compares with those of the next smaller and the next larger size.
+// Comparison is how a time compares with the times of the next smaller and the next larger size.
 type Comparison struct {
 	DipTo float64 // the fraction of the bandwidth that the neighbours let expect; 0 if the time is no dip
 	// End says that the time has neighbours on one side only: it may as well be the begin of a slower part.
