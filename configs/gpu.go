@@ -142,8 +142,8 @@ func BuiltInGPU(name string) (*GPU, error) { return decodeBuiltIn(&builtInGPUs, 
 // GPUs are the built-in kinds of GPUs in the order of GPUNames.
 func GPUs() ([]*GPU, error) { return allBuiltIn(&builtInGPUs, BuiltInGPU) }
 
-// LoadGPU is the built-in kind of GPU that text names, or that of a file if text has a slash or ends in .yaml or .yml.
-// A path is relative to folder; "" = the working folder.
+// LoadGPU is the built-in kind of GPU that text names, or the kind of a file if text has a slash or ends in .yaml or
+// .yml. A path is relative to folder; "" = the working folder.
 func LoadGPU(text, folder string) (*GPU, error) {
 	if !isPath(text) {
 		return BuiltInGPU(text)

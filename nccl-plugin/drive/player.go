@@ -29,7 +29,8 @@ type Player struct {
 
 var _ perform.Player = (*Player)(nil)
 
-// NewPlayer brings up the fabric of a place in dir. m gives the expected times; root is that of a rooted collective.
+// NewPlayer brings up the fabric of a place in dir. m gives the expected times; root is the root of a rooted
+// collective.
 func NewPlayer(ctx context.Context, dir *state.Dir, place *model.Place, m perform.Model, root int,
 	progress func(part float64)) (*Player, error) {
 	j, err := job.Start(ctx, dir, place.Fabric, "schedule")

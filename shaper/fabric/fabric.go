@@ -178,8 +178,8 @@ func (f *Fabric) FlowPaths() func(src, dst int, id uint64) []link.PathHop {
 	return f.FlowPath
 }
 
-// Path is the path from NIC src to NIC dst, which are on different nodes: that of all flows, or, where each flow has
-// its own, one of them.
+// Path is the path from NIC src to NIC dst, which are on different nodes: the path of all flows, or, where each flow
+// has its own, one of them.
 func (f *Fabric) Path(src, dst int) []link.PathHop {
 	if f.Net == nil {
 		return f.over(src, dst, nil)

@@ -36,8 +36,8 @@ type Trunk struct {
 	beside int           // further cables that bundle joined with this one
 }
 
-// Graph is a network. The latency of a switch is in that of each trunk that leads to it; SwitchLatency is that of the
-// first switch of a path.
+// Graph is a network. The latency of a switch is in the latency of each trunk that leads to it; SwitchLatency is the
+// latency of the first switch of a path.
 type Graph struct {
 	Nodes, NICs   int    // NICs of each node
 	Ports         []Port // of NIC i of node n at n x NICs + i

@@ -24,7 +24,7 @@ type History struct {
 	known   []status.JobID
 	runs    bool
 	job     int
-	traffic bool // it is that of all traffic
+	traffic bool // it is the history of all traffic
 	whole   bool
 	last    *sample
 	samples []sample // the first one is from before the first byte of the job

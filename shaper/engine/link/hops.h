@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hops of a flow's path: what is in force on them, and how a segment occupies one. All flows that share a hop, in
-// any process, change it by atomic operations.
+// The hops of a flow's path: the parameters in force on them, and how a segment occupies one. All flows that share a
+// hop, in any process, change it by atomic operations.
 #ifndef DDLEMU_LINK_HOPS_H
 #define DDLEMU_LINK_HOPS_H
 

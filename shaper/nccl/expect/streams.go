@@ -29,8 +29,8 @@ type source interface {
 // finds it full waits until there is room.
 const launchLimit = 1024
 
-// entries returns how many entries of its stream an item is: those that end when it starts and those that end when it
-// ends. A call of a replay is NCCL's kernel, the event that NCCL records after it, and two functions that note the
+// entries returns how many entries of its stream an item is: entries that end when it starts and entries that end when
+// it ends. A call of a replay is NCCL's kernel, the event that NCCL records after it, and two functions that note the
 // times, one of them before the kernel. Other items are one.
 func (it *item) entries() (atStart, atEnd int) {
 	if it.call != nil {

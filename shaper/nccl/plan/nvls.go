@@ -174,8 +174,8 @@ func (c *Call) nvlsPlan(p *Plan, s Share) {
 	}
 }
 
-// nvlsCopyRole is that of a rank's copies on a channel. With a parent in the tree, NCCL divides the 20 warps of a block
-// among four roles, else among three: 6 scatter and 5 gather instead of 8 and 7 (RunWorkColl of NVLS_TREE,
+// nvlsCopyRole is the role of a rank's copies on a channel. With a parent in the tree, NCCL divides the 20 warps of a
+// block among four roles, else among three: 6 scatter and 5 gather instead of 8 and 7 (RunWorkColl of NVLS_TREE,
 // device/all_reduce.h). Only heads know the tree (connectNvls, graph/connect.cc).
 func (c *Call) nvlsCopyRole(rank, node, channel int) Role {
 	if c.Algo != NVLSTree {

@@ -40,9 +40,9 @@ type Task struct {
 	Local bool   // the peer is on the same node
 }
 
-// Tasks makes the tasks of the ranks of a job, one rank after the other: those of all take much memory. A reduction
-// takes no time: what a rank passes on requires what it has received. A connection has as many messages in flight as
-// NCCL's buffers hold.
+// Tasks makes the tasks of the ranks of a job, one rank after the other: the tasks of all ranks take much memory. A
+// reduction takes no time: what a rank passes on requires what it has received. A connection has as many messages in
+// flight as NCCL's buffers hold.
 type Tasks struct {
 	job   *Job
 	node  func(rank int) int

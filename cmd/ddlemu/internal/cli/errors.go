@@ -66,7 +66,7 @@ func (e *InvalidError) Error() string {
 	return "the verdict is " + e.Word + ": " + e.Summary
 }
 
-// SlowerError says what is slower than the run of --baseline: exit status 4.
+// SlowerError names the times that are slower than the run of --baseline: exit status 4.
 type SlowerError struct{ Text string }
 
 func (e *SlowerError) Error() string { return e.Text }
@@ -198,7 +198,7 @@ var otherFlagNames = map[string]string{
 	"np": "ranks", "world-size": "ranks", "nnodes": "nodes", "config": "file", "topology": "file", "dev": "link",
 }
 
-// otherCase returns the flag of cmd whose letter is that of the missing one in the other case, nil if there is none.
+// otherCase returns the flag of cmd whose letter is the missing one in the other case, nil if there is none.
 func otherCase(cmd *cobra.Command, missing *pflag.NotExistError) *pflag.Flag {
 	letter := missing.GetSpecifiedName()
 	if missing.GetSpecifiedShortnames() == "" || len(letter) != 1 {

@@ -85,7 +85,7 @@ func runExec(g *cli.Global, node string, args []string) error {
 	return launch.Exec(e.options(who), path, args, e.environment(os.Environ(), who))
 }
 
-// entry is what is needed to run a program on a node.
+// entry has the settings to run a program on a node.
 type entry struct {
 	node  *netns.Node
 	hosts string   // the node's /etc/hosts

@@ -71,7 +71,7 @@ func newDisplay(o Options, now time.Time) *Display {
 	return &Display{Options: o, meter: newMeter(now), stop: func() {}}
 }
 
-// Set says what is done now, and how long it takes until all is done, or Unknown.
+// Set names the present work, and says how long it takes until all is done, or Unknown.
 func (d *Display) Set(what string, left time.Duration) { d.set(what, left, time.Now()) }
 
 func (d *Display) set(what string, left time.Duration, now time.Time) {

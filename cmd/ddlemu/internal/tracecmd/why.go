@@ -77,7 +77,7 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 // mostParts is how many causes are printed of a call or function. The others are summed.
 const mostParts = 8
 
-// whyPrinter prints a report as text. Times are those of the emulated network.
+// whyPrinter prints a report as text. Times are of the emulated network.
 type whyPrinter struct {
 	w     io.Writer
 	scale float64
