@@ -146,7 +146,8 @@ var linkParams = numbered([]LinkParam{
 		check: func(l *Link) error { return inRange(l.Latency, 0, MaxLatency) },
 	},
 	{
-		Key: "jitter", Flag: "jitter", Usage: "`jitter` of the latency: " + jitterForms, Column: "jitter",
+		Key: "jitter", Flag: "jitter", Column: "jitter",
+		Usage: "`jitter` of the latency: 2us (normal), uniform:2us, pareto:2us, table:2us or none",
 		parse: pointer(ParseJitter),
 		check: func(l *Link) error { return l.Jitter.validate() },
 		fits: func(f *Fabric, l *Link) error {

@@ -65,8 +65,8 @@ var settings = append([]Setting{
 	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto",
 		func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
 	fabricSetting("clock", "clock",
-		"`clock` of the fabric: real, or virtual (exact and free of the host's noise; needs the software CUDA and "+
-			"datapath shm)", func(f *Fabric) *string { return &f.Clock }, ParseClock),
+		"`clock` of the fabric: real, or virtual (exact; needs the software CUDA and datapath shm)",
+		func(f *Fabric) *string { return &f.Clock }, ParseClock),
 	fabricSetting("datapath", "datapath",
 		"`how` bytes move: shm (memory of the ranks) or kernel (TCP between network namespaces; needs root)",
 		func(f *Fabric) *string { return &f.Datapath }, ParseDatapath),
@@ -125,7 +125,7 @@ func nicsSetting() Setting {
 		before := f.NICsPerNode
 		err := assign(&f.NICsPerNode, whole(1, MaxNICsPerNode), text)
 		if f.NICsPerNode != before {
-			f.Node = Node{} // that of a node with other NICs
+			f.Node = Node{} // it described a node with other NICs
 		}
 		return err
 	}
@@ -147,11 +147,10 @@ func transportSetting() Setting {
 	return s
 }
 
-// gpuSetting comes before those of what a kind of GPU has.
+// gpuSetting comes before the settings of a GPU's parts.
 func gpuSetting() Setting {
 	s := newSetting("gpu", "gpu",
-		"`kind` of GPU that the software CUDA shows: one of those of ddlemu gpus, or a file (default: GPUs of compute "+
-			"capability 8.0)")
+		"`kind` of GPU that the software CUDA shows: a name of ddlemu gpus, or a file (default: compute capability 8.0)")
 	s.apply = func(f *Fabric, text string) error {
 		g, err := LoadGPU(text, "")
 		if err == nil && !reflect.DeepEqual(g, f.GPU) { // what f says of the same kind stays

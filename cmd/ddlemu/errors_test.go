@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -26,8 +28,8 @@ func TestHelpIsComplete(t *testing.T) {
 		if c.Hidden {
 			return // started by other commands
 		}
-		if !strings.Contains(c.Long, "EXIT STATUS") || c.Example == "" || c.Short == "" {
-			t.Errorf("%s: short %q, example %q, and its long help must have EXIT STATUS", c.CommandPath(), c.Short,
+		if !strings.Contains(c.Long, "\nExit status: ") || c.Example == "" || c.Short == "" {
+			t.Errorf("%s: short %q, example %q, and its long help must have an exit status", c.CommandPath(), c.Short,
 				c.Example)
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -43,11 +45,48 @@ func TestHelpIsComplete(t *testing.T) {
 		}
 	}
 	check(root)
-	_, statuses, _ := strings.Cut(root.Long, "EXIT STATUS")
+	_, statuses, _ := strings.Cut(root.Long, "\nExit status: ")
 	for _, status := range []int{cli.ExitOK, cli.ExitFailure, cli.ExitInput, cli.ExitInvalid, cli.ExitInterrupted} {
 		if !regexp.MustCompile(fmt.Sprintf(`\b%d\b`, status)).MatchString(statuses) {
 			t.Errorf("ddlemu --help does not say what exit status %d is", status)
 		}
+	}
+}
+
+// The long help of a command has at most 10 lines, the help of ddlemu 25 before the shared flags. Its last line names the
+// pages with the rest.
+func TestHelpIsShort(t *testing.T) {
+	commands := 0
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+		if c.Long == "" {
+			return // hidden: TestHelpIsComplete
+		}
+		commands++
+		own, _, _ := strings.Cut(c.Long, "\n\n"+cli.SharedHelp)
+		lines, most := strings.Split(own, "\n"), 10
+		if c.Parent() == nil {
+			most = 25
+		}
+		if len(lines) > most {
+			t.Errorf("%s: its long help has %d lines, at most %d", c.CommandPath(), len(lines), most)
+		}
+		last := lines[len(lines)-1]
+		pages := regexp.MustCompile(`docs/[\w-]+\.md`).FindAllString(last, -1)
+		if !strings.HasPrefix(last, "Page") || len(pages) == 0 {
+			t.Errorf("%s: the last line of its long help names no page: %q", c.CommandPath(), last)
+		}
+		for _, page := range pages {
+			if _, err := os.Stat(filepath.Join("..", "..", filepath.FromSlash(page))); err != nil {
+				t.Errorf("%s: its long help names a page that is not there: %v", c.CommandPath(), err)
+			}
+		}
+	}
+	if check(newRootCommand(&cli.Global{})); commands < 50 {
+		t.Errorf("only %d commands have a long help", commands)
 	}
 }
 

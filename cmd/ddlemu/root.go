@@ -27,13 +27,11 @@ verdict: whether this host really kept to these figures.
 Bandwidths are bits per second (100Gbps, 25Gbit; 12.5GB/s for bytes), latencies are Go
 durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 
-EXIT STATUS
-===========
-
-0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
-lacks, 3 if the verdict is INVALID (of bench, run, record and replay: with --strict) or, of
-run, no rank took part in the job, 4 if a time is longer than in --baseline, 130 if
-interrupted. run, record and exec end with the status of their program.
+Exit status: 0; 1 on failure; 2 for bad input, no such fabric or something that this host lacks;
+3 if the verdict is INVALID (bench, run, record and replay: with --strict), or no rank of run took
+part; 4 if a time is longer than in --baseline; 130 if interrupted. run, record and exec end with
+the status of their program.
+Pages: docs/README.md lists them by what you want to do.
 
 ` + cli.SharedHelp,
 		Example: `  # what NCCL would do on 400 Gb/s InfiniBand

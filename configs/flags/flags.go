@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// AddFabric adds the flags that describe a fabric, except those that fs has already: --set, and one of each daily
+// AddFabric adds the flags that describe a fabric, except flags that fs has already: --set, and one of each daily
 // setting. The flags of the other settings are hidden. Only --set sets them, and [pflag.FlagSet.Changed] tells of them.
 func AddFabric(fs *pflag.FlagSet) {
 	given := &sets{fs: fs}
@@ -27,15 +27,14 @@ func AddFabric(fs *pflag.FlagSet) {
 		}
 	}
 	fs.Var(given, configs.SetFlag,
-		"a `key` of a fabric file and its value, such as link.jitter=2us or topology={kind: fat-tree, k: 4}; may be "+
-			"repeated (keys: docs/fabric.md)")
+		"a `key` of a fabric file and its value, such as link.jitter=2us; may be repeated (keys: docs/fabric.md)")
 }
 
 // sets are the values of --set.
 type sets struct {
 	fs      *pflag.FlagSet
 	texts   []string
-	others  []configs.Set // those that are no settings
+	others  []configs.Set // keys that are no settings
 	setting bool          // one of them sets the flag of a setting
 }
 
@@ -100,7 +99,7 @@ func Set(fs *pflag.FlagSet, name, text string) error {
 	return fs.Set(name, text)
 }
 
-// Copy gives the flags that the user gave in from to those of to that have the same name, without those that leave
+// Copy gives the flags that the user gave in from to the flags of to that have the same name, without those that leave
 // names.
 func Copy(to, from *pflag.FlagSet, leave func(name string) bool) (err error) {
 	from.Visit(func(f *pflag.Flag) {

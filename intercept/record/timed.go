@@ -111,7 +111,7 @@ type timed struct {
 	ends    map[int64]map[int]int // by time, the id of the last operation that ended then on each stream
 }
 
-// stream is what is on a stream so far.
+// stream is the calls on a stream so far.
 type stream struct {
 	name  string
 	ended int64

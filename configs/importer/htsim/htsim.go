@@ -53,7 +53,7 @@ type file struct {
 	tier                  [maxTiers]tier
 }
 
-// Looks reports whether the first line of a file is that of a topology.
+// Looks reports whether the first line of a file begins a topology.
 func Looks(line string) bool {
 	f := strings.Fields(strings.ToLower(line))
 	return len(f) == 2 && (f[0] == "nodes" || f[0] == "tiers" || f[0] == "podsize") &&

@@ -75,7 +75,7 @@ func (m *machine) check() error {
 	return nil
 }
 
-// regroup numbers the NICs so that those of a PCI switch follow each other, as a fabric has them.
+// regroup numbers the NICs so that the NICs of a PCI switch follow each other, as a fabric has them.
 func (m *machine) regroup() {
 	group, _ := m.groups()
 	if slices.IsSorted(group) {
@@ -136,7 +136,7 @@ func (m *machine) network(out *found.Fabric, based bool) {
 	m.net(out)
 }
 
-// rates sets the bandwidth: that of most NICs for the links, others by overrides.
+// rates sets the bandwidth: the rate of most NICs for the links, others by overrides.
 func (m *machine) rates(out *found.Fabric, count map[units.Bandwidth]int) {
 	c := &out.Config
 	var most units.Bandwidth
@@ -336,7 +336,7 @@ func (m *machine) slots(out *found.Fabric) {
 	}
 }
 
-// others notes what is left.
+// others notes the remaining elements.
 func (m *machine) others(out *found.Fabric) {
 	if m.renumbered {
 		out.Note("NICs of a PCI switch follow each other in a fabric: they are numbered anew, in the order above")

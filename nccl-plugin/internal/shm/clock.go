@@ -128,7 +128,7 @@ func (c *virtualClock) viewOf() *C.struct_ddlemu_clock_view {
 	return c.view
 }
 
-// layout is that of a connection over a path.
+// layout is the layout of a connection over a path.
 func (e *Endpoint) layout(path []link.PathHop) layout {
 	switch {
 	case e.clock != nil:

@@ -509,7 +509,7 @@ static bool arrive(const struct ddlemu_engine *e, int64_t now, int64_t *next)
 	return true;
 }
 
-// --- what the ends post, and what is published for them
+// --- posts of the ends, and results published for them
 
 // read_posts reads what the ends have posted. A sender that says it has more messages
 // unfinished than there is space for is broken: the loop below would run over up to 2^64

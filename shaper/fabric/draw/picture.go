@@ -23,7 +23,7 @@ const (
 	mostNotes  = 8    // lines about NICs that differ, and about links without a label
 )
 
-// style has the colours of a light and of a dark page. Red is for what is down.
+// style has the colours of a light and of a dark page. Red is for links that are down.
 const style = `<style>
 svg { background: #fff; color-scheme: light dark }
 text { font: 11px system-ui, "DejaVu Sans", sans-serif; fill: #1d2a33; text-anchor: middle }
@@ -90,7 +90,7 @@ func (p *picture) addLabels() (beside float64) {
 	return beside
 }
 
-// ports are lines with the rates of NICs: that of most of them, and those of the others.
+// ports are lines with the rates of NICs: the rate of most NICs, and the rates of the others.
 func (p *picture) ports(f *fabric.Fabric) (lines []string) {
 	count, common := map[string]int{}, ""
 	for n := range p.nics {

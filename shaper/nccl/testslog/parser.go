@@ -154,7 +154,7 @@ func (p *parser) isRow(words []string) bool {
 	return isNumber(words[first]) && isNumber(words[first+1]) && isNumber(words[first+2])
 }
 
-// oldTypes are names of types in nccl-tests with NCCL 1, with those of today.
+// oldTypes are names of types in nccl-tests with NCCL 1, with the names of today.
 var oldTypes = map[string]string{"char": "int8", "int": "int32"}
 
 func isType(name string) bool {

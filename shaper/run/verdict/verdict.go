@@ -66,7 +66,7 @@ func (in *Input) withinNode() bool {
 	return carried
 }
 
-// Class is one size class of one link. Times are those of the emulated network.
+// Class is one size class of one link. Times are of the emulated network.
 type Class struct {
 	Name             string        `json:"class"`
 	Messages         uint64        `json:"messages"`

@@ -30,13 +30,8 @@ const (
 	ExitNoReader    = 128 + int(syscall.SIGPIPE)
 )
 
-// ExitHelp ends the long help of a command.
-const ExitHelp = `EXIT STATUS
-===========
-
-0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
-lacks, 130 if interrupted.
-`
+// ExitHelp is the line of a long help with the exit statuses of a command.
+const ExitHelp = "Exit status: 0; 1 on failure; 2 for bad input or something that this host lacks; 130 if interrupted."
 
 // InputError is an error that the user can correct: exit status 2.
 type InputError struct{ Err error }
@@ -71,7 +66,7 @@ func (e *InvalidError) Error() string {
 	return "the verdict is " + e.Word + ": " + e.Summary
 }
 
-// SlowerError says what is slower than the run of --baseline: exit status 4.
+// SlowerError names the times that are slower than the run of --baseline: exit status 4.
 type SlowerError struct{ Text string }
 
 func (e *SlowerError) Error() string { return e.Text }
@@ -203,7 +198,7 @@ var otherFlagNames = map[string]string{
 	"np": "ranks", "world-size": "ranks", "nnodes": "nodes", "config": "file", "topology": "file", "dev": "link",
 }
 
-// otherCase returns the flag of cmd whose letter is that of the missing one in the other case, nil if there is none.
+// otherCase returns the flag of cmd whose letter is the missing one in the other case, nil if there is none.
 func otherCase(cmd *cobra.Command, missing *pflag.NotExistError) *pflag.Flag {
 	letter := missing.GetSpecifiedName()
 	if missing.GetSpecifiedShortnames() == "" || len(letter) != 1 {

@@ -44,8 +44,7 @@ func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Up, "up", false, "bring the links up")
 	fs.BoolVar(&o.Down, "down", false, "take the links down")
 	fs.StringVar(&o.Link, "link", "",
-		"`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between "+
-			"switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
+		"`links` to change: node0:node1 (both directions), 'node0.nic1>node1.nic1', 'leaf*' (default: all between nodes)")
 	fs.IntVar(&o.Node, "node", 0, "change all links of node `N`")
 	o.flags = fs
 }
@@ -56,18 +55,15 @@ func NewShapeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shape",
 		Short: "Change the links of a fabric, live",
-		Long: `Change the links of the fabric that is up. The change takes effect within a segment's
-time, for running jobs too. Parameters that are not given stay as they are. A fabric that
-a command made for itself, such as "ddlemu bench", is changed only if --fabric or
+		Long: `Change the links of the fabric that is up, within a segment's time, for running jobs too. Other
+parameters stay. A fabric that a command made for itself is changed only if --fabric or
 $DDLEMU_FABRIC names it.
 
-If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and
-print the environment that a job needs to run on it.
+If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and print
+the environment that a job needs. With --json, print its state as "ddlemu status --json" does.
 
-With --json, print the state of the fabric afterwards as "ddlemu status --json" does.
-With --json and nothing to change, print the state.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/jobs.md`,
 		Example: `  ddlemu shape --bw 100Gbps --lat 5us
   ddlemu shape --loss 0.1% --link 'node0>node1'
   ddlemu shape --down --node 1

@@ -34,7 +34,7 @@ func (b *baselineFile) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&b.path, "baseline", "",
 		"`file` with the --json output of an earlier run: exit with status 4 if this one is slower")
 	require(fs, "baseline", &b.tolerance,
-		"baseline=1%, no time of --baseline is exceeded by more (default 1%, 5% on a real clock)")
+		"baseline=1% over --baseline (real clock: 5%)")
 }
 
 // load reads the file, before the work is done. It must be the output of command.

@@ -23,9 +23,9 @@ type thresholds struct {
 
 // AddFlags adds the names to --require of fs.
 func (t *thresholds) AddFlags(fs *pflag.FlagSet) {
-	require(fs, "model", &t.tolerance, "model=3%, no row takes more than its expected time and this share")
-	require(fs, "busbw", &t.minBusBW, "busbw=12.5GB/s or 100Gbps, no row has a lower bus bandwidth")
-	require(fs, "time", &t.maxTime, "time=500us, no row takes longer")
+	require(fs, "model", &t.tolerance, "model=3% over the expected time")
+	require(fs, "busbw", &t.minBusBW, "busbw=12.5GB/s or more")
+	require(fs, "time", &t.maxTime, "time=500us or less")
 }
 
 // any says whether something is asked for.

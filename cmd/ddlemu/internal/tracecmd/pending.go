@@ -26,16 +26,14 @@ func NewPendingCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pending FOLDER | DUMP...",
 		Short: "Say what a job waits for",
-		Long: `Reads the ledgers that the ranks of a job write with --trace, while the job runs or after
-it has ended or was killed. Says which collectives some ranks have begun and others have
-not, and which messages were posted and have not arrived.
+		Long: `Read the ledgers that the ranks of a job write with --trace, while it runs or after it has ended.
+Say which collectives some ranks have begun and others have not, and which messages are missing.
 
-Also reads the dumps of PyTorch's flight recorder, of a job anywhere: one file per rank,
-pickles or JSON, or a folder of them. Says for each process group the first call that some
-ranks have made and others have not, that differs between ranks, or that has not ended; the
-sends and receives without their other half; and what the missing ranks did last.
+Also read dumps of PyTorch's flight recorder, one file per rank. Say for each process group the
+first call that some ranks have not made, that differs or that has not ended, and unmatched sends.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/why.md`,
 		Example: `  ddlemu run --profile ndr400 --trace t -- python train.py &
   ddlemu pending t
   ddlemu pending /tmp/nccl_trace_rank_*`,

@@ -37,16 +37,14 @@ func NewTraceCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace FOLDER... -o FILE",
 		Short: "Draw what a traced job has sent as a timeline for Perfetto",
-		Long: `Writes a timeline of what a job has recorded with --trace, for https://ui.perfetto.dev:
-where the time of each call went, the calls of each rank, each message at its sender, at
-its receiver and on each port and link that it occupied, with arrows between them, and
-the rate and the queue of each port and link. If the program marks its phases by NVTX,
-they are above the calls of its rank.
+		Long: `Write a timeline of a job that was recorded with --trace, for https://ui.perfetto.dev: where the
+time of each call went, each message at its sender, its receiver and each link, the rate and the
+queue of each link, and phases that the program marks by NVTX.
 
-With --with, PyTorch's own traces (torch.profiler's export_chrome_trace) are beside it in
-one archive, on one time axis. That needs a job on the real clock.
+With --with, PyTorch's own traces are beside it on one time axis. That needs the real clock.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/trace.md`,
 		Example: `  ddlemu trace t -o t.pftrace
   ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,
 		Args: cli.TraceFolders,
@@ -57,8 +55,7 @@ one archive, on one time axis. That needs a job on the real clock.
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	fs.StringArrayVar(&o.With, "with", nil,
-		"put this trace of PyTorch's profiler beside it: the output is a ZIP archive for Perfetto (`file`; may be "+
-			"repeated)")
+		"put this trace of PyTorch's profiler beside it; the output is a ZIP archive (`file`; may be repeated)")
 	fs.DurationVar(&o.Window, "window", 0, "average counters over this `time` (default: about 1/2000 of the whole)")
 	return cmd
 }

@@ -76,19 +76,14 @@ func NewWhatIfCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "whatif FOLDER...",
 		Short: "Say how long a traced job would have taken with a link changed, or another job gone",
-		Long: `Plays the collectives that a job has recorded with --trace again, in virtual time, with one
-thing changed. What each message waits for follows NCCL's schedules: the data that it
-passes on, a place in the buffer, the call before. So a changed link moves everything
-behind it. What a rank computed between its calls stays as it was recorded.
+		Long: `Play the collectives that a job has recorded with --trace again, in virtual time, with one thing
+changed. Messages wait as NCCL's schedules say, so a changed link moves everything behind it.
+The computation of ranks and NCCL's choices stay as they were recorded.
 
-NCCL's choices stay too: algorithms, protocols, channels and sizes of messages.
+With nothing changed, say what upgrades are worth, each with twice the rate, and advise one.
 
-With nothing changed, the command says what upgrades are worth, each with twice the rate:
-cables (both directions) and NICs on which most time is spent, cables that are equally
-busy together, all of a tier, and all links. It advises the smallest one that brings about
-as much as any.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/whatif.md`,
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu whatif t
   ddlemu whatif t --link node0:node1 --bw 2x
@@ -371,7 +366,7 @@ func computedNote(posts int, us float64, timed bool) string {
 	if timed {
 		why = "because of the time of the nodes (launches, kernels, links within them), or of a computation"
 	}
-	return fmt.Sprintf("posts and calls of a rank came later up to %d times than all that NCCL's schedules say, by %.3f us "+
+	return fmt.Sprintf("up to %d posts or calls of a rank were later than NCCL's schedule explains, by %.3f us "+
 		"together, %s: that time stays as it was recorded", posts, us, why)
 }
 

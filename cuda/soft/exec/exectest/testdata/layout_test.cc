@@ -194,7 +194,7 @@ void unsupported_bits()
 	CHECK(b.p2p_profiler == p2p([](fake::P2p &w) { w.profiled = 1; }), "2.29.7 profiled Send/Recv");
 }
 
-// The hash of the whole list (FNV-1a over "NUMBER NAME KERNEL\n") and one sample. The hashes are those of the tables
+// The hash of the whole list (FNV-1a over "NUMBER NAME KERNEL\n") and one sample. The hashes are of the tables
 // that NCCL's generate.py writes.
 void function_numbers()
 {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Usual are the steps without those at the beginning and at the end of the job whose calls are not those of most steps:
-// a warm-up, such as the first step of DistributedDataParallel, which has other buckets, and what ends the job. It is
-// steps From to before To, from 0. The zero value is all steps.
+// Usual is the range of steps that make the same calls. Warm-up steps, such as the first step of
+// DistributedDataParallel, which has other buckets, and closing steps are left out. It is steps From to before To, from
+// 0. The zero value is all steps.
 type Usual struct{ From, To int }
 
 // usualOf finds the usual steps of plans: at least half of all steps must make the same calls. With fewer than 3 steps,

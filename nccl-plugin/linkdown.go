@@ -21,11 +21,11 @@ type downWatch struct {
 	warn  func(text string)
 
 	changes uint64
-	down    map[int]bool // hops that were down at the last look; nil before the first one
+	down    map[int]bool // hops that were down at the last poll; nil before the first one
 }
 
-// look warns once of the hops that have gone down since the last look.
-func (w *downWatch) look() {
+// poll warns once of the hops that have gone down since the last poll.
+func (w *downWatch) poll() {
 	changes := w.file.Changes()
 	if w.down != nil && changes == w.changes {
 		return
@@ -53,7 +53,7 @@ func (w *downWatch) look() {
 	if first < 0 {
 		return
 	}
-	// Names are needed once in a while, so no process keeps the fabric's description: that of a large one has
+	// Names are needed once in a while, so no process keeps the fabric's description: a large fabric's has
 	// megabytes.
 	fab, err := fabricfile.Read(w.file)
 	if err != nil {

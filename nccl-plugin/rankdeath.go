@@ -17,7 +17,7 @@ import (
 	"unsafe"
 )
 
-// Ranks of one node reach each other by NCCL's SHM and P2P, of which a net plugin learns nothing. If one of them dies,
+// Ranks of one node reach each other by NCCL's SHM and P2P. A net plugin learns nothing of these. If one of them dies,
 // ranks that wait only for it wait for ever, as on a real cluster. With DDLEMU_FAIL_TOGETHER the death of a rank fails
 // all ranks of its job: every connection that they have fails, and on the software CUDA so does every kernel that
 // waits.

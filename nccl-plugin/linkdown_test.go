@@ -55,8 +55,8 @@ func TestDownWatch(t *testing.T) {
 			shape(t, file, step.pattern, !step.down)
 		}
 		told = nil
-		w.look()
-		w.look()
+		w.poll()
+		w.poll()
 		switch {
 		case step.want == "" && len(told) > 0:
 			t.Errorf("%s: %q", step.name, told)
