@@ -81,14 +81,6 @@ the link model how long that takes. No call is run on the software CUDA.
 --workload calculates the steps of a job, --sweep several values of a parameter of all links, and
 --why says where the time until the last rank is done goes.
 
-
-0 on success, whatever the log says; 1 on failure, and with --strict if a time of the log is
-slower, a dip, impossible, wrong, contradictory or not judged, or if a row is cut or not
-understood; 4 if a time is longer than in --baseline; 2 for bad input, no such fabric or
-something that this host lacks, 130 if interrupted: then the output has the rows so far, and
-the verdict is incomplete.
-`,
-=======
 Exit status: 0; 1 on failure, or with --strict if a row of the log is not as expected; 2 for bad
 input; 4 if a time is longer than in --baseline; 130 if interrupted (the output has the rows so far).
 Page: docs/measuring.md and docs/validation.md`,
