@@ -185,8 +185,9 @@ func TestPendingAfterKill(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Errorf("the job succeeded:\n%s", out.String())
 	}
-	for _, want := range []string{"what the ranks were waiting for", "begun by rank 0", "rank 0  rank 1"} {
-		if !strings.Contains(out.String(), want) {
+	// It depends on the moment in which of the two directions something is pending.
+	for _, want := range []string{"what the ranks were waiting for", "begun by rank 0", `\nrank (0  rank 1|1  rank 0) `} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("no %q in:\n%s", want, out.String())
 		}
 	}

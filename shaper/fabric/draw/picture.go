@@ -134,8 +134,8 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 	height := p.Height + lineHeight*float64(len(p.notes)) + lineHeight/2
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n",
 		width, height, width, height)
-	fmt.Fprintf(w, "<title>%s</title>\n%s<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n", xmltext.Escape(f.Config.Name),
-		style, width, height)
+	fmt.Fprintf(w, "<title>%s</title>\n%s<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n",
+		xmltext.Escape(f.Config.Name), style, width, height)
 	fmt.Fprintln(w,
 		`<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" class="arrow"/></marker>`)
 	fmt.Fprintf(w, "<g transform=\"translate(%.1f 0)\">\n", (width-p.Width)/2)

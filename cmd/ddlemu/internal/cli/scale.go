@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 )
 
-// SettleClock makes the clock real if the time scale is auto, which says nothing about a virtual one. It reports whether
-// the time scale is auto.
+// SettleClock makes the clock real if the time scale is auto, which says nothing about a virtual one. It reports
+// whether the time scale is auto.
 func SettleClock(fs *pflag.FlagSet, c *configs.Fabric) (auto bool, err error) {
 	if !fs.Changed("time-scale") || c.TimeScale != 0 {
 		return false, nil

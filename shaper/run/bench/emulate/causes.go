@@ -273,8 +273,8 @@ func (r *Report) addedTime(s *SlowRange, measured map[int64]float64) []Cause {
 		Explains: r.explains(s, measured, s.has(smallest), func(row *ReportRow) float64 { return *row.ExpectedUS + added })}}
 }
 
-// explains is which share of a range's deviations is gone with other times in microseconds, 0 for unknown ones. They are
-// the times of the range alone, or of all sizes but other slow ranges.
+// explains is which share of a range's deviations is gone with other times in microseconds, 0 for unknown ones. They
+// are the times of the range alone, or of all sizes but other slow ranges.
 func (r *Report) explains(s *SlowRange, measured map[int64]float64, alone bool, us func(*ReportRow) float64) float64 {
 	var without, with float64
 	for i := range r.Rows {

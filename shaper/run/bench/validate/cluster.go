@@ -82,8 +82,8 @@ var (
 
 // NearestNCCL is the version of NCCL that stands for the table's: 2.22 for those before 2.23, else 2.29. If the table
 // does not know the version, the year that it was measured in decides. If it does not know that either, it is 2.29 for
-// GPUs that 2.22 does not know and those with NVLink-C2C, and 2.22 for all others: it is the nearer one of most versions
-// since theirs came out.
+// GPUs that 2.22 does not know and those with NVLink-C2C, and 2.22 for all others: it is the nearer one of most
+// versions since theirs came out.
 func (c *Cluster) NearestNCCL() string {
 	older := false
 	if minor := c.minor(); minor > 0 {
@@ -112,8 +112,8 @@ func (c *Cluster) minor() int {
 }
 
 // standIn are the variables with which NCCL 2.29 decides as the table's version did. Before 2.27 the path from a GPU to
-// a NIC over NVLink-C2C was one through the CPU, and LL128 was not used on it (ncclTopoTuneModel, graph/tuning.cc). Most
-// versions since GPUs of compute capability 9.0 have NVLink-C2C are before 2.27: so is one that nobody knows.
+// a NIC over NVLink-C2C was one through the CPU, and LL128 was not used on it (ncclTopoTuneModel, graph/tuning.cc).
+// Most versions since GPUs of compute capability 9.0 have NVLink-C2C are before 2.27: so is one that nobody knows.
 func (c *Cluster) standIn() []string {
 	gpu, err := configs.BuiltInGPU(c.GPU)
 	if err != nil || !gpu.C2C.Has() || c.NearestNCCL() != newerNCCL {

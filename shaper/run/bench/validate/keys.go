@@ -185,8 +185,8 @@ func (t *Table) setEnv(value string) error {
 	return nil
 }
 
-// take takes the variables of a log that the table does not have yet. Unlike those of a table's head, none is refused: a
-// log has whatever the job had.
+// take takes the variables of a log that the table does not have yet. Unlike those of a table's head, none is refused:
+// a log has whatever the job had.
 func (t *Table) take(settings []string) {
 	for _, v := range settings {
 		name, _, _ := strings.Cut(v, "=")
