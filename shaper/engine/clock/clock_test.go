@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/clock"
@@ -423,6 +424,38 @@ func TestPropertyStepsAreInOrder(t *testing.T) {
 							m.Due, m.Sent)
 					}
 				}
+			}
+		}
+	})
+}
+
+// The clock puts blocks in force in C and `ddlemu shape` in Go: any changes, some of which take the hop down, leave the
+// same hop and blocks.
+func TestPutInForceIsOneRule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		down := rapid.SliceOfN(rapid.Bool(), 2, 6).Draw(t, "down")
+		var inC, inGo link.Hop
+		inC.NextFree = rapid.Int64Range(0, 1000).Draw(t, "free")
+		inGo.NextFree = inC.NextFree
+		blocksC := make([]link.Block, len(down))
+		for i, is := range down {
+			blocksC[i].Params.Down = is
+		}
+		blocksGo := slices.Clone(blocksC)
+		now := int64(0)
+		for range rapid.IntRange(1, 12).Draw(t, "changes") {
+			now += rapid.Int64Range(1, 500).Draw(t, "later")
+			n := rapid.Uint32Range(0, uint32(len(down)-1)).Draw(t, "block")
+			if n == inGo.Block {
+				continue // a block that a hop uses is not written again
+			}
+			clocktest.PutInForce(&inC, blocksC, n, now, 7*now)
+			link.PutInForce(&inGo, blocksGo, n, now, 7*now)
+			if d := cmp.Diff(inGo, inC, cmpopts.IgnoreUnexported(link.Hop{})); d != "" {
+				t.Fatalf("hop (-Go +C):\n%s", d)
+			}
+			if d := cmp.Diff(blocksGo, blocksC, cmpopts.IgnoreUnexported(link.Params{})); d != "" {
+				t.Fatalf("blocks (-Go +C):\n%s", d)
 			}
 		}
 	})

@@ -7,6 +7,7 @@ package clocktest
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
 #include <stdlib.h>
 #include <string.h>
+#include "../../link/parameters.h"
 #include "../clock.h"
 
 static void *zeros(size_t n)
@@ -151,6 +152,12 @@ func (w *World) Plan(changes []link.PlannedChange, specs []link.Spec) error {
 		v.planned, v.planned_count = (*C.struct_ddlemu_planned_change)(table), C.uint32_t(len(changes))
 	}
 	return nil
+}
+
+// PutInForce is the rule of the clock (put_in_force in C), for a test that compares it with link.PutInForce.
+func PutInForce(h *link.Hop, blocks []link.Block, n uint32, now, retired int64) {
+	C.put_in_force((*C.struct_ddlemu_hop)(unsafe.Pointer(h)), (*C.struct_ddlemu_block)(unsafe.Pointer(&blocks[0])),
+		C.uint32_t(len(blocks)), C.uint32_t(n), C.int64_t(now), C.int64_t(retired))
 }
 
 // Close frees the memory.
