@@ -267,7 +267,7 @@ func TestCaptureEnds(t *testing.T) {
 // tshark shows the packets of a link as they come, from a pipe. The capture ends when tshark has ended.
 func TestCaptureInPipe(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--set", "shaper=htb")
 	captured := w.command("capture", "--link", "node0>node1", "-w", "-")
 	packets, err := captured.StdoutPipe()
 	if err != nil {
