@@ -233,7 +233,7 @@ func TestFlagGivenTwice(t *testing.T) {
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			_, collects := f.Value.(pflag.SliceValue)
+			_, collects := f.Value.(cobra.SliceValue)
 			if _, once := f.Value.(*cli.OnceValue); f.Name != cli.OtherFileLetter &&
 				once == (collects || f.NoOptDefVal != "") {
 				t.Errorf("%s --%s: refuses a second value: %v", cmd.CommandPath(), f.Name, once)

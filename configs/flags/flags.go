@@ -65,20 +65,7 @@ func (v *sets) Set(text string) error {
 	return nil
 }
 
-// Append, Replace and GetSlice make v a pflag.SliceValue, which may be given several times.
-func (v *sets) Append(text string) error { return v.Set(text) }
-
-// Replace sets all texts.
-func (v *sets) Replace(texts []string) error {
-	for _, text := range texts {
-		if err := v.Set(text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// GetSlice returns all texts.
+// GetSlice returns all texts. It makes v a cobra.SliceValue, which may be given several times.
 func (v *sets) GetSlice() []string { return v.texts }
 
 // AddShape adds the flags that `ddlemu shape` has, except those that fs has already.

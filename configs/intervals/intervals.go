@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package intervals says how far the times of healthy clusters are from those of the model: by kind of GPU, net,
+// Package intervals says how far the times of healthy clusters are from the model's times: by kind of GPU, net,
 // collective and size.
 package intervals
 
@@ -33,8 +33,8 @@ const (
 	AnyNet    = "any"    // of an interval: OwnNet or PluginNet
 )
 
-// Interval is how far the times of healthy clusters are from those of the model: what is expected of a table that the
-// model does not know. Low, High, Alone and Step are measured times over those of the model.
+// Interval is how far the times of healthy clusters are from the model's times, for a table that the model does not
+// know. Low, High, Alone and Step are measured times divided by the model's times.
 type Interval struct {
 	Class
 	Above  int64   `json:"above"`           // bytes: sizes above this one
@@ -44,7 +44,7 @@ type Interval struct {
 	Low    float64 `json:"low"`   // two sizes side by side are faster than this
 	High   float64 `json:"high"`  // two sizes side by side are slower than this
 	Alone  float64 `json:"alone"` // a single size is slower than this
-	Step   float64 `json:"step"`  // several sizes are slower than this, compared with those before and after them
+	Step   float64 `json:"step"`  // several sizes are slower than this, compared with the sizes before and after them
 }
 
 // Known says whether there is an interval.

@@ -27,7 +27,7 @@ func SettleClock(fs *pflag.FlagSet, c *configs.Fabric) (auto bool, err error) {
 	return true, nil
 }
 
-// SettleScale selects fab's time scale if the time scale is auto, and prints it. measured says whether it measured this
+// SettleScale selects fab's time scale if it is auto, and prints it. measured says whether it measured this
 // host.
 func (g *Global) SettleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
 	if auto, err := SettleClock(fs, &fab.Config); !auto {

@@ -55,18 +55,5 @@ func (r *requirements) Set(text string) error {
 	return nil
 }
 
-// Append, Replace and GetSlice make r a pflag.SliceValue, which may be given several times.
-func (r *requirements) Append(text string) error { return r.Set(text) }
-
-// Replace sets all texts.
-func (r *requirements) Replace(texts []string) error {
-	for _, text := range texts {
-		if err := r.Set(text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// GetSlice returns all texts.
+// GetSlice returns all texts. It makes r a cobra.SliceValue, which may be given several times.
 func (r *requirements) GetSlice() []string { return r.texts }

@@ -387,25 +387,24 @@ func onlyFabric(name string, fs *pflag.FlagSet) error {
 	if name == "" {
 		return nil
 	}
-	var given []string
+	refuse := func(given string) error {
+		return cli.BadInput("--fabric %s names a fabric that is up: leave out %s, or change it with `ddlemu shape`", name,
+			given)
+	}
 	for _, flag := range []string{"profile", "file"} {
 		if fs.Changed(flag) {
-			given = append(given, "--"+flag)
+			return refuse("--" + flag)
 		}
 	}
 	for _, s := range configs.Settings() {
 		if s.Flag != cli.ViewFlag && fs.Changed(s.Flag) { // the view is the job's, too
-			given = append(given, s.Spelling())
+			return refuse(s.Spelling())
 		}
 	}
 	for _, set := range flags.Others(fs) {
-		given = append(given, "--"+configs.SetFlag+" "+set.Key)
+		return refuse("--" + configs.SetFlag + " " + set.Key)
 	}
-	if given == nil {
-		return nil
-	}
-	return cli.BadInput("--fabric %s names a fabric that is up: leave out %s, or change it with `ddlemu shape`", name,
-		given[0])
+	return nil
 }
 
 // libraries returns the environment by which NCCL finds the plugin, and the software CUDA with --soft-cuda; and PyTorch

@@ -22,12 +22,12 @@ const (
 	// othersOff is the narrowest interval of collectives between nodes of which too few tables are known: tables of
 	// all_gather, reduce_scatter and alltoall on 2 nodes of B200 take up to 2.2 times as long as the model.
 	othersOff = 1.3
-	// stepOff is by which fraction healthy tables do not exceed the sizes before and after a range. pluginStep is the
-	// same on a net of a plugin: NCCL's algorithms are chosen by its tuner there, which the model does not have.
+	// stepOff is the fraction by which a range of a healthy table exceeds the sizes before and after it at most.
+	// pluginStep is the same on a net of a plugin: there a tuner chooses NCCL's algorithms, which the model does not have.
 	stepOff    = 0.5
 	pluginStep = 0.9
-	// worstOff is by which fraction a further table may exceed the worst one. With few tables their deviation alone
-	// lets expect more than any cluster has.
+	// worstOff is by which fraction a further table may exceed the worst one. Without this bound, the standard deviation
+	// of a few tables gives intervals that are wider than any table needs.
 	worstOff = 0.25
 	// certainty is the quantile of the normal distribution for one side of the interval.
 	certainty = 1.96
@@ -35,12 +35,12 @@ const (
 
 // Intervals are how far a table that the model does not know may be from it, by the errors of tables: for each size
 // class by the kind of GPU and the net, then by the net, then of all tables of several nodes. The rows of a table are
-// not independent, so what counts of a table are its extremes: those of two sizes side by side, and of one size. An
-// interval is that in which those of a further table are, with 97.5 % on each side.
+// not independent, so only the extremes of a table count: the extremes of two sizes side by side, and of one size. The
+// extremes of a further table are within the interval, with 97.5 % on each side.
 //
-// Tables that are seen apart count on nets of plugins alone: that these are not modelled is the reason for them.
-// From 32 KiB to 1 MiB NCCL changes its algorithm and protocol between nodes, which moves the times by more than a net
-// does: tables of all nets make one class there.
+// Of the tables that are set apart, only tables on nets of plugins count: they are apart because the model does not have
+// such nets. From 32 KiB to 1 MiB NCCL changes its algorithm and protocol between nodes, which moves the times by more
+// than a net does: tables of all nets make one class there.
 func Intervals(b *Board) (all []intervals.Interval) {
 	tables := slices.Clone(b.Tables)
 	for _, t := range b.Apart {
