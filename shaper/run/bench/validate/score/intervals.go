@@ -38,9 +38,9 @@ const (
 // not independent, so only the extremes of a table count: the extremes of two sizes side by side, and of one size. The
 // extremes of a further table are within the interval, with 97.5 % on each side.
 //
-// Of the tables that are set apart, only tables on nets of plugins count: they are apart because the model does not have
-// such nets. From 32 KiB to 1 MiB NCCL changes its algorithm and protocol between nodes, which moves the times by more
-// than a net does: tables of all nets make one class there.
+// Of the tables that are set apart, only tables on nets of plugins count: they are apart because the model does not
+// have such nets. From 32 KiB to 1 MiB NCCL changes its algorithm and protocol between nodes, which moves the times by
+// more than a net does: tables of all nets make one class there.
 func Intervals(b *Board) (all []intervals.Interval) {
 	tables := slices.Clone(b.Tables)
 	for _, t := range b.Apart {
