@@ -17,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist image tag demo demo-ddlemu demo-softcuda test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist image tag demo demo-ddlemu demo-softcuda test test-fast test-needs race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix lines clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -105,10 +105,9 @@ demo-softcuda:
 
 # Tests that take minutes, or need root or build/: not for the fast lane.
 SLOW := /shaper/run/bench$$|/nccl-plugin/|/shaper/run/host$$|/shaper/kernel/|/test/|/cuda/soft$$|/cuda/soft/exec
-# Those of them that measure no time, and whose limits are many times what they take: they run beside each other. Each of
-# the others runs alone.
+# Slow packages that measure no time and have generous limits. They run in parallel; each other one runs alone.
 BESIDE := /cuda/soft$$|/cuda/soft/exec|/test/(bigfiles|clockmodel|conformance|containers|gpu|gpus|guest|inputs|install|python|sanitize|security|viewers)$$
-# A program that prints those of some packages that test-fast is to test.
+# A program that prints which of some packages test-fast is to test.
 WHICH := echo
 
 test-fast: packages ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
@@ -163,7 +162,7 @@ lint: packages ## check style and import directions: golangci-lint (.golangci.ym
 	@.ci/packages lint
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/concurrent .ci/install .ci/dist .ci/image .ci/notices .ci/ncclnotices .ci/notjudged .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/lines .ci/packages .ci/concurrent .ci/install .ci/dist .ci/image .ci/notices .ci/ncclnotices .ci/notjudged .ci/libc .ci/version .ci/tag .ci/auditwheel .ci/pypi .ci/oneccl .ci/deepspeed .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages fmt
@@ -174,8 +173,8 @@ bench: build speed ## measure what the emulator costs, compared with plain ways 
 	$(GO) run ./test/speed -build $(BUILD) -page docs/performance.md
 	$(GO) run ./test/speed -build $(BUILD) -only links -page docs/kernel.md
 
-decisions: build ## ask NCCL what it decides on each profile; writes docs/decisions.md
-	$(GO) run ./test/decisions -build $(BUILD) -page docs/decisions.md
+decisions: build ## print what NCCL decides on each profile, kind of GPU and system
+	$(GO) run ./test/decisions -build $(BUILD)
 
 speed:
 	$(CC) -O2 -std=gnu11 -Wall -Wextra -Werror -o $(BUILD)/bin/speed test/speed/driver/*.c -ldl
@@ -192,6 +191,9 @@ torch-matrix: build ## test the backend for PyTorch with several versions of PyT
 	@.ci/packages pypi
 	@.ci/cudart
 	unshare --mount --propagation private $(GO) run ./test/torch/matrix -build $(BUILD) $(if $(ONLY),-only '$(ONLY)')
+
+lines: ## count lines of code and words of pages, by top folder
+	@.ci/lines
 
 clean: ## remove what was built; the downloads in build/cache stay
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +

@@ -17,7 +17,7 @@ type builtIn struct {
 	what   string // of what each file is one, for messages
 }
 
-// names are those of the files, without folder and extension, in alphabetical order.
+// names are the names of the files, without folder and extension, in alphabetical order.
 func (b *builtIn) names() []string {
 	files, err := fs.Glob(b.files, b.folder+"/*.yaml")
 	if err != nil {
@@ -42,7 +42,7 @@ func decodeBuiltIn[T any](b *builtIn, name string, decode func(file string, text
 	return decode(file, data)
 }
 
-// allBuiltIn are the files in the order of names; one decodes that of a name.
+// allBuiltIn are the files in the order of names; one decodes the file of a name.
 func allBuiltIn[T any](b *builtIn, one func(name string) (*T, error)) ([]*T, error) {
 	var all []*T
 	for _, name := range b.names() {

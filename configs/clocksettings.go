@@ -37,7 +37,7 @@ type ClockSettings struct {
 // the largest time.
 const maxCompute = 10000
 
-// ReadClockSettings reads the settings from variables; those that are not set or empty have
+// ReadClockSettings reads the settings from variables; variables that are not set or empty have
 // their default.
 func ReadClockSettings(getenv func(string) string) (s ClockSettings, err error) {
 	s = ClockSettings{ComputeHold: 10 * time.Second, OnDeadlock: DeadlockError}

@@ -95,11 +95,11 @@ func (f *Fabric) validateKernel() error {
 		return nil
 	}
 	if !f.Topology.IsStar() {
-		return Errorf("topology", "%s: the kernel datapath has the topology star only; use --datapath %s",
+		return Errorf("topology", "%s: the kernel datapath has the topology star only; use --set datapath=%s",
 			f.Topology.Kind, Shm)
 	}
 	if f.Transport.Kind != TCP {
-		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s",
+		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --set transport=%s, or use --set datapath=%s",
 			f.Transport.Kind, TCP, Shm)
 	}
 	if c := f.Transport.Congestion; c != "" && c != Cubic {

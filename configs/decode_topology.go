@@ -8,11 +8,13 @@ import (
 	"github.com/ddlemu/ddlemu/configs/topology"
 )
 
-// topology reads the kind alone, or a mapping with the key kind. It replaces all of the
-// base's topology.
+// topology reads the kind alone, or a mapping. It replaces all of the base's topology, unless it only changes keys
+// other than the kind.
 func (d *decoder) topology(t *Topology) func(string, *yaml.Node) error {
 	return func(path string, n *yaml.Node) error {
-		*t = Topology{}
+		if !d.changes || resolve(n).Kind == yaml.ScalarNode || valueOf(resolve(n), "kind") != nil {
+			*t = Topology{}
+		}
 		var err error
 		if resolve(n).Kind == yaml.ScalarNode {
 			err = scalar(d, &t.Kind, text)(path, n)

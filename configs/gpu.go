@@ -39,7 +39,7 @@ type GPU struct {
 	// Peak is what the GPU computes and moves at most; the zero value: not known.
 	Peak Peak `yaml:"peak,omitempty,flow"`
 
-	// NVLinkDomain is how many GPUs of several nodes NVSwitches connect; 0 = no more than those of a node.
+	// NVLinkDomain is how many GPUs of several nodes NVSwitches connect; 0 = only the GPUs of a node.
 	NVLinkDomain int `yaml:"nvlink_domain,omitempty"`
 
 	// Time is what a node costs NCCL; nil = not known.
@@ -142,8 +142,8 @@ func BuiltInGPU(name string) (*GPU, error) { return decodeBuiltIn(&builtInGPUs, 
 // GPUs are the built-in kinds of GPUs in the order of GPUNames.
 func GPUs() ([]*GPU, error) { return allBuiltIn(&builtInGPUs, BuiltInGPU) }
 
-// LoadGPU is the built-in kind of GPU that text names, or that of a file if text has a slash or ends in .yaml or .yml.
-// A path is relative to folder; "" = the working folder.
+// LoadGPU is the built-in kind of GPU that text names, or the kind of a file if text has a slash or ends in .yaml or
+// .yml. A path is relative to folder; "" = the working folder.
 func LoadGPU(text, folder string) (*GPU, error) {
 	if !isPath(text) {
 		return BuiltInGPU(text)
@@ -234,7 +234,7 @@ func (n *NVLink) Between(gpus int) [][]int {
 	return links
 }
 
-// NodeNVLink is the NVLinks of the GPUs of f's nodes: those of the kind of GPU, with what f changes. Without a kind
+// NodeNVLink is the NVLinks of the GPUs of f's nodes: the NVLinks of the kind of GPU, with f's changes. Without a kind
 // they are NVLinksPerGPU to the node's NVSwitches.
 func (f *Fabric) NodeNVLink() NVLink {
 	if f.GPU == nil {
@@ -271,8 +271,8 @@ func (f *Fabric) CheckEmulated() error {
 		return nil
 	}
 	return Errorf("nvlink_domain", "NVLinks connect GPUs of %d nodes, and an emulated run has no NVLinks between nodes: "+
-		"only `ddlemu expect --node-time` and `ddlemu validate --model` know them. If the nodes have none between them, "+
-		"give nvlink_domain or --nvlink-domain %d", f.DomainNodes(), max(f.GPUsPerNode, 1))
+		"only `ddlemu expect --set node_time=on` and `ddlemu validate --model` know them. If the nodes have none between them, "+
+		"give nvlink_domain or --set nvlink_domain=%d", f.DomainNodes(), max(f.GPUsPerNode, 1))
 }
 
 // GPUName is the name of the kind of GPU that the software CUDA shows; "" without one.
@@ -352,7 +352,7 @@ func (f *Fabric) validateNodeNVLink() error {
 	}
 	if most := n.MostGPUs(); gpus > most {
 		if n.Connection == MeshNVLink {
-			return Errorf(field, "%d: %d NVLinks connect a GPU with %d others at most; give nvlink or --nvlink %s", gpus,
+			return Errorf(field, "%d: %d NVLinks connect a GPU with %d others at most; give nvlink or --set nvlink=%s", gpus,
 				n.Links, most-1, SwitchedNVLink)
 		}
 		return Errorf(field, "%d: the NVLinks of %s connect %d GPUs", gpus, f.GPU.Name, most)

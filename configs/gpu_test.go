@@ -294,7 +294,7 @@ func TestNVLinkDomain(t *testing.T) {
 			t.Errorf("%+v: %v", tc, err)
 		}
 		err = f.CheckEmulated()
-		if (err == nil) != tc.emulated || err != nil && !strings.Contains(err.Error(), "expect --node-time") {
+		if (err == nil) != tc.emulated || err != nil && !strings.Contains(err.Error(), "expect --set node_time=on") {
 			t.Errorf("%+v: emulated: %v", tc, err)
 		}
 	}

@@ -61,10 +61,10 @@ type NetTime struct {
 }
 
 // NICTime is what NICs of a kind cost GPUs, for fabrics with the time of nodes. Its NetTime, if it is not zero,
-// replaces that of the kind of GPU and the PerMessage of the fabric's hosts.
+// replaces the value of the kind of GPU and the PerMessage of the fabric's hosts.
 type NICTime struct {
 	NetTime `yaml:",inline"`
-	Rate    units.Bandwidth `yaml:"rate,omitempty"` // of payload, of a port; 0: that of the link
+	Rate    units.Bandwidth `yaml:"rate,omitempty"` // of payload, of a port; 0: the link's rate
 	// A message of more than Eager bytes is sent later by Rendezvous: the NICs first agree on where it goes.
 	Eager      units.Size    `yaml:"eager,omitempty"`
 	Rendezvous time.Duration `yaml:"rendezvous,omitempty"`

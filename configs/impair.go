@@ -28,9 +28,8 @@ const (
 )
 
 const (
-	jitterForms = "2us or normal:2us (standard deviation), uniform:2us (half width), pareto:2us (mean), table:2us " +
+	jitterHelp = "write 2us or normal:2us (standard deviation), uniform:2us (half width), pareto:2us (mean), table:2us " +
 		"(times jitter_table) or none"
-	jitterHelp = "write " + jitterForms
 )
 
 // ParseJitter reads a jitter from a file or flag: KIND:DURATION, a DURATION alone for

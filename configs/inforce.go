@@ -27,7 +27,7 @@ type InForce struct {
 	GPU        string   `json:"gpu"`                // the kind that the fabric names, or none
 	GPUTime    string   `json:"gpu_time,omitempty"` // what GPUs cost, and if nothing, why; "" on real GPUs
 
-	Overridden []Override `json:"overridden"`             // what is otherwise than in the profile or file
+	Overridden []Override `json:"overridden"`             // values that differ from the profile or file
 	Listed     int        `json:"links_listed,omitempty"` // entries of the file for single links, which Link lacks
 	Shaped     int        `json:"links_shaped,omitempty"` // links changed by `ddlemu shape`, if Link lacks that
 
@@ -42,7 +42,7 @@ type Override struct {
 	Was  string `json:"was"` // in the profile or file
 }
 
-// valueInForce is a value with that of the profile or file.
+// valueInForce is a value in force, with the value of the profile or file.
 type valueInForce struct {
 	Override
 	flag  string // that gives a value of links; "" for others
@@ -55,7 +55,7 @@ const (
 	nicsValue     = "NICs per node"
 )
 
-// none is the text of what is not there.
+// none is the text for a missing value.
 const none = "none"
 
 // InForce is what f has in force. base is f as its profile or file has it. The caller sets GPUTime, see

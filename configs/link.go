@@ -117,14 +117,13 @@ func (l Link) trunk() Link {
 
 // LinkParam is one parameter of a link: its names, its text and its limits.
 type LinkParam struct {
-	Key        string // in fabric files
-	Flag       string // of the commands that bring up or change links; "" = none
-	Usage      string // help of the flag, with the name of its value in backquotes
-	ShapeOnly  bool   // the flag is of `ddlemu shape` alone, and there is no variable
-	FabricOnly bool   // `ddlemu dev` has no such flag
-	Label      string // in lists of changes
-	Column     string // header in tables of links, ending in a space if numbers stand below; "" = no column
-	Optional   bool   // the column is shown only if some link has another value than none
+	Key       string // in fabric files
+	Flag      string // of the commands that bring up or change links; "" = none
+	Usage     string // help of the flag, with the name of its value in backquotes
+	ShapeOnly bool   // the flag is of `ddlemu shape` alone, and there is no variable
+	Label     string // in lists of changes
+	Column    string // header in tables of links, ending in a space if numbers stand below; "" = no column
+	Optional  bool   // the column is shown only if some link has another value than none
 
 	parse func(string) (any, error)  // a pointer to the value that a user wrote
 	check func(*Link) error          // refuses a value that no link may have
@@ -147,7 +146,8 @@ var linkParams = numbered([]LinkParam{
 		check: func(l *Link) error { return inRange(l.Latency, 0, MaxLatency) },
 	},
 	{
-		Key: "jitter", Flag: "jitter", Usage: "`jitter` of the latency: " + jitterForms, Column: "jitter",
+		Key: "jitter", Flag: "jitter", Column: "jitter",
+		Usage: "`jitter` of the latency: 2us (normal), uniform:2us, pareto:2us, table:2us or none",
 		parse: pointer(ParseJitter),
 		check: func(l *Link) error { return l.Jitter.validate() },
 		fits: func(f *Fabric, l *Link) error {
@@ -184,7 +184,7 @@ var linkParams = numbered([]LinkParam{
 	},
 	{
 		Key: "ecn", Flag: "ecn", Usage: "mark packets that find this `size` ahead of them in a queue: 200K or none",
-		FabricOnly: true, Column: "ECN", Optional: true,
+		Column: "ECN", Optional: true,
 		parse: pointer(ParseECN),
 		check: func(l *Link) error { return inRange(l.ECN, 0, MaxQueue) },
 		fits: func(f *Fabric, l *Link) error {
@@ -197,14 +197,14 @@ var linkParams = numbered([]LinkParam{
 	},
 	{
 		Key: "reorder", Flag: "reorder",
-		Usage: "`share` of the packets that arrive early, and by how much: 1%,50us or none", FabricOnly: true,
+		Usage:  "`share` of the packets that arrive early, and by how much: 1%,50us or none",
 		Column: "reorder", Optional: true,
 		parse: pointer(ParseReorder),
 		check: func(l *Link) error { return l.Reorder.validate() },
 		fits: func(f *Fabric, l *Link) error {
 			if f.OnKernel() && !slices.Contains([]string{"", AutoShaper, WireShaper}, f.Shaper) &&
 				l.Reorder != (Reorder{}) {
-				return fmt.Errorf("%s given with the shaper %s: only wire reorders; give --shaper %s or %s",
+				return fmt.Errorf("%s given with the shaper %s: only wire reorders; give --set shaper=%s or %s",
 					l.Reorder.text(), f.Shaper, AutoShaper, WireShaper)
 			}
 			return nil

@@ -44,6 +44,9 @@ type Source struct {
 	// alone. Package flags has one for commands.
 	Setting func(s *Setting) (text, where string)
 
+	// Sets are keys of a fabric file that are no settings, and their values. They change the profile or file.
+	Sets []Set
+
 	// Origins, if it is not nil, gets for each field that the file, a variable or a flag gives where that is, such as
 	// "f.yaml:2" or "--nodes". Fields of a profile are not in it.
 	Origins map[string]string
@@ -69,6 +72,9 @@ func Load(src Source) (*Fabric, error) {
 	}
 	if src.Unset != nil {
 		*src.Unset = *f
+	}
+	if err := applySets(f, origin, src.Sets); err != nil {
+		return nil, err
 	}
 	if src.Setting == nil {
 		src.Setting = src.variable
@@ -157,6 +163,9 @@ func readFile(name, what, instead string) ([]byte, error) {
 
 // variable is Source.Setting for the environment alone.
 func (src *Source) variable(s *Setting) (text, where string) {
+	if s.Env == "" {
+		return "", ""
+	}
 	if text = src.Getenv(s.Env); text != "" {
 		where = s.Env
 	}

@@ -64,7 +64,7 @@ func (t *Tuner) ChoosesFor(coll string, nodes int) bool {
 // ShownLatency is the latency that a net tells NCCL. The zero value is 0, with which NCCL's own nets say that they do
 // not know it.
 type ShownLatency struct {
-	OfLink bool          // that of the longest path and of the endpoints' overhead; then Time is 0
+	OfLink bool          // the latency of the longest path and the endpoints' overhead; then Time is 0
 	Time   time.Duration // one way
 }
 
@@ -100,7 +100,7 @@ func ParseNet(s string) (string, error) { return oneOf(s, nets) }
 // NCCLNet is the net of the real cluster.
 func (f *Fabric) NCCLNet() string { return cmp.Or(f.NCCL.Net, netOfKind[f.Transport.Kind]) }
 
-// NCCLEnv reads a variable as NCCL finds it on f: that of getenv, or else the one that the net sets.
+// NCCLEnv reads a variable as NCCL finds it on f: the value of getenv, or else the one that the net sets.
 func (f *Fabric) NCCLEnv(getenv func(string) string) func(string) string {
 	return func(name string) string {
 		if text := getenv(name); text != "" {

@@ -24,7 +24,7 @@ type Node struct {
 // 100 Gb/s serve 8 A100.
 const mostKindGPUs = 8
 
-// NodeGPUs is how many GPUs a node has of which the job uses used.
+// NodeGPUs is how many GPUs a node has if the job uses used of them.
 func (f *Fabric) NodeGPUs(used int) int {
 	nearNICs := f.NICsPerNode
 	if f.GPU != nil {

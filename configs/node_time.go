@@ -53,9 +53,9 @@ func (f *Fabric) GPUTimeText(not error) string {
 	case not != nil:
 		return fmt.Sprintf("none (%v)", not)
 	case f.GPU == nil:
-		return "none (add --gpu KIND --node-time)"
+		return "none (add --gpu KIND --set node_time=on)"
 	case !f.NodeTime:
-		return "none (add --node-time)"
+		return "none (add --set node_time=on)"
 	}
 	text := "that of " + f.GPU.Name
 	if from := f.GPU.Time.EstimatedFrom; len(from) > 0 {

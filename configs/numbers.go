@@ -53,7 +53,7 @@ func whole(low, high int) func(string) (int, error) {
 	}
 }
 
-// positive is whole for a field of which 0 means "not given": it refuses 0.
+// positive is whole for a field whose 0 means "not given": it refuses 0.
 func positive(high int) func(string) (int, error) {
 	return func(s string) (int, error) {
 		n, err := whole(1, high)(s)

@@ -33,7 +33,7 @@ func (f *Fabric) prune() {
 func (f *Fabric) shape(p LinkPatch) {
 	p.Apply(&f.Link)
 	if p.Bandwidth != nil {
-		f.NCCL.Speed = 0 // that of other ports
+		f.NCCL.Speed = 0 // it was the speed of other ports
 	}
 	for i := range f.Links {
 		// Links between switches stay: the topology's trunk describes them.

@@ -27,7 +27,7 @@ func ProfileNames() []string { return builtInProfiles.names() }
 // and the time of nodes together.
 func SystemNames() []string { return builtInSystems.names() }
 
-// AllProfileNames are all names that Profile knows: those of ProfileNames, then those of SystemNames.
+// AllProfileNames are all names that Profile knows: ProfileNames, then SystemNames.
 func AllProfileNames() []string { return slices.Concat(ProfileNames(), SystemNames()) }
 
 // Profile is the built-in profile or system of this name. For a name that does not exist the

@@ -9,16 +9,27 @@ import (
 	"strings"
 )
 
-// Setting is one value of a fabric that a flag or a variable may give over the
-// profile or file.
+// Setting is one value of a fabric that a flag, --set or a variable may give over the profile or file.
 type Setting struct {
-	Flag  string // without the dashes
-	Env   string // variable
+	Flag  string // without the dashes; only a daily setting's flag can be given
+	Env   string // variable; "" = none
 	Usage string // with the value's name in backquotes
 	Field string // what it sets, as in a fabric file
 	Bare  string // the value of a flag that is given without one; "" = it needs one
+	Daily bool   // it has a flag of its own beside --set
 
 	apply func(*Fabric, string) error
+}
+
+// daily are the flags of the settings that people give every day.
+var daily = []string{"nodes", "gpu", "clock", "bw", "lat"}
+
+// Spelling is how a user gives the setting: --nodes or --set link.jitter.
+func (s *Setting) Spelling() string {
+	if s.Daily {
+		return "--" + s.Flag
+	}
+	return "--" + SetFlag + " " + s.Field
 }
 
 // settings are in the order of a command's help.
@@ -30,7 +41,7 @@ var settings = append([]Setting{
 		func(f *Fabric) *int { return &f.GPUsPerNode }, positive(MaxGPUsPerNode)),
 	nicsSetting(),
 	fabricSetting("node-gpus", "node.gpus",
-		"`GPUs` that a node has, of which the job uses --gpus-per-node (default: as many as it uses, or as the node "+
+		"`GPUs` that a node has, of which the job uses --set gpus_per_node=(default: as many as it uses, or as the node "+
 			"has NICs)", func(f *Fabric) *int { return &f.Node.GPUs }, positive(MaxGPUsPerNode)),
 	gpuSetting(),
 	nodeTimeSetting(),
@@ -54,8 +65,8 @@ var settings = append([]Setting{
 	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto",
 		func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
 	fabricSetting("clock", "clock",
-		"`clock` of the fabric: real, or virtual (exact and free of the host's noise; needs the software CUDA and "+
-			"datapath shm)", func(f *Fabric) *string { return &f.Clock }, ParseClock),
+		"`clock` of the fabric: real, or virtual (exact; needs the software CUDA and datapath shm)",
+		func(f *Fabric) *string { return &f.Clock }, ParseClock),
 	fabricSetting("datapath", "datapath",
 		"`how` bytes move: shm (memory of the ranks) or kernel (TCP between network namespaces; needs root)",
 		func(f *Fabric) *string { return &f.Datapath }, ParseDatapath),
@@ -76,10 +87,13 @@ var settings = append([]Setting{
 // linkSettings are the settings of linkParams.
 func linkSettings() (all []Setting) {
 	for _, m := range linkParams {
-		if m.Flag == "" || m.ShapeOnly {
+		if m.Flag == "" {
 			continue
 		}
 		s := newSetting(m.Flag, "link."+m.Key, m.Usage)
+		if m.ShapeOnly {
+			s.Env = ""
+		}
 		s.apply = func(f *Fabric, text string) error {
 			var p LinkPatch
 			err := m.Set(&p, text)
@@ -96,7 +110,7 @@ func Settings() []Setting { return slices.Clone(settings) }
 
 func newSetting(flag, field, usage string) Setting {
 	env := "DDLEMU_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-	return Setting{Flag: flag, Env: env, Usage: usage, Field: field}
+	return Setting{Flag: flag, Env: env, Usage: usage, Field: field, Daily: slices.Contains(daily, flag)}
 }
 
 func fabricSetting[T any](flag, name, usage string, dst func(*Fabric) *T, parse func(string) (T, error)) Setting {
@@ -111,7 +125,7 @@ func nicsSetting() Setting {
 		before := f.NICsPerNode
 		err := assign(&f.NICsPerNode, whole(1, MaxNICsPerNode), text)
 		if f.NICsPerNode != before {
-			f.Node = Node{} // that of a node with other NICs
+			f.Node = Node{} // it described a node with other NICs
 		}
 		return err
 	}
@@ -133,11 +147,10 @@ func transportSetting() Setting {
 	return s
 }
 
-// gpuSetting comes before those of what a kind of GPU has.
+// gpuSetting comes before the settings of a GPU's parts.
 func gpuSetting() Setting {
 	s := newSetting("gpu", "gpu",
-		"`kind` of GPU that the software CUDA shows: one of those of ddlemu gpus, or a file (default: GPUs of compute "+
-			"capability 8.0)")
+		"`kind` of GPU that the software CUDA shows: a name of ddlemu gpus, or a file (default: compute capability 8.0)")
 	s.apply = func(f *Fabric, text string) error {
 		g, err := LoadGPU(text, "")
 		if err == nil && !reflect.DeepEqual(g, f.GPU) { // what f says of the same kind stays

@@ -27,8 +27,8 @@ func TestSystems(t *testing.T) {
 		"hgx-h200-roce400": {"h200-sxm", SwitchedNVLink, 8, 8, 49.0, Intel, IBNet},
 		"hgx-b200-ndr400":  {"b200", SwitchedNVLink, 8, 8, 49.3, Intel, IBNet},
 		"gb200-nvl72":      {"gb200", SwitchedNVLink, 4, 4, 49.3, "", IBNet},
-		"gh200-ss11":       {"gh200", MeshNVLink, 4, 4, 18.0, "", IBNet},
-		"a100x4-ss11":      {"a100-sxm", MeshNVLink, 4, 2, 18.0, AMD, IBNet},
+		"gh200-ss11":       {"gh200", MeshNVLink, 4, 4, 18.0, "", OFISendRecv},
+		"a100x4-ss11":      {"a100-sxm", MeshNVLink, 4, 2, 18.0, AMD, OFISendRecv},
 		"p4d":              {"a100-sxm", SwitchedNVLink, 8, 4, 11.7, Intel, OFISendRecv},
 		"p5":               {"h100-sxm", SwitchedNVLink, 8, 8, 48, AMD, OFIRDMA},
 		"a3-mega":          {"h100-sxm", SwitchedNVLink, 8, 8, 23.6, Intel, FasTrak},
@@ -80,7 +80,7 @@ func TestProfilesOfLinksHaveNoNodeTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range all {
-		if f.NodeTime || f.GPU != nil || f.GPUTimeText(nil) != "none (add --gpu KIND --node-time)" {
+		if f.NodeTime || f.GPU != nil || f.GPUTimeText(nil) != "none (add --gpu KIND --set node_time=on)" {
 			t.Errorf("%s: node time %v, GPU %s, %q", f.Name, f.NodeTime, f.GPUName(), f.GPUTimeText(nil))
 		}
 	}
@@ -93,14 +93,14 @@ func TestGPUTimeText(t *testing.T) {
 		not          error
 		want         string
 	}{
-		{profile: "ndr400", want: "none (add --gpu KIND --node-time)"},
+		{profile: "ndr400", want: "none (add --gpu KIND --set node_time=on)"},
 		{profile: "ndr400", not: errors.New("x"), want: "none (x)"},
-		{profile: "ndr400", gpu: "h100-sxm", off: true, want: "none (add --node-time)"},
+		{profile: "ndr400", gpu: "h100-sxm", off: true, want: "none (add --set node_time=on)"},
 		{profile: "ndr400", gpu: "v100", want: "that of v100 (estimated from a100-sxm)"},
 		{profile: "ndr400", gpu: "a10", want: "that of a10 (estimated from l40s and rtx-pro-6000)"},
 		{profile: "ndr400", gpu: "./mine.yaml", want: "none (mine has no section time: see docs/node-time.md)"},
 		{profile: "hgx-h100-ndr400", want: "that of h100-sxm"},
-		{profile: "hgx-h100-ndr400", off: true, want: "none (add --node-time)"},
+		{profile: "hgx-h100-ndr400", off: true, want: "none (add --set node_time=on)"},
 		{profile: "hgx-h100-ndr400", not: errors.New("a reason"), want: "none (a reason)"},
 		{profile: "hgx-h100-ndr400", off: true, not: errors.New("no flag helps"), want: "none (no flag helps)"},
 	} {

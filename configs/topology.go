@@ -31,7 +31,7 @@ type Topology struct {
 	Island  int   `yaml:"island,omitempty"`    // islands: nodes of each
 
 	// Oversubscription, of leaf-spine and rail, is the bandwidth of the NICs on a
-	// switch divided by that of its uplinks; 0 = 1, or what follows from the trunk's
+	// switch divided by the bandwidth of its uplinks; 0 = 1, or what follows from the trunk's
 	// bandwidth.
 	Oversubscription float64 `yaml:"oversubscription,omitempty"`
 
@@ -40,7 +40,7 @@ type Topology struct {
 
 	// Trunk describes each link between switches. Parameters that it does not give are
 	// those of the fabric's link, but jitter, loss and reordering are none and the state is
-	// up. The latency must be given: that of one more switch and its cable.
+	// up. The latency of one more switch and its cable must be given.
 	Trunk LinkPatch `yaml:"trunk,omitempty"`
 
 	// Of custom.

@@ -120,7 +120,7 @@ func (t *Transport) validate() error {
 		}
 		if t.Congestion != "" {
 			return Errorf("congestion",
-				"%s given for rdma, which has no congestion control in the model: leave it out, or give --transport %s",
+				"%s given for rdma, which has no congestion control in the model: leave it out, or give --set transport=%s",
 				t.Congestion, TCP)
 		}
 		if t.Recovery != GoBackN && t.Recovery != SelectiveRepeat {

@@ -17,8 +17,8 @@ type Trunks struct {
 	MaxBandwidthBps uint64 `json:"max_bandwidth_bps"`
 	MinLatencyNs    int64  `json:"min_latency_ns"`
 	MaxLatencyNs    int64  `json:"max_latency_ns"`
-	// Oversubscription is the bandwidth of the NICs on the switch with the most of them, divided by that of its uplinks.
-	// It is known of leaf-spine and rail whose trunks have one rate; else it is 0.
+	// Oversubscription is the bandwidth of the NICs on the switch with the most of them, divided by the bandwidth of its
+	// uplinks. It is known of leaf-spine and rail whose trunks have one rate; else it is 0.
 	Oversubscription float64 `json:"oversubscription,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Fabric describes an emulated cluster: nodes with NICs on switches. All
-// times and rates are those of the emulated network, whatever the time scale.
+// times and rates are of the emulated network, whatever the time scale.
 type Fabric struct {
 	Name        string   `yaml:"name"`
 	Description string   `yaml:"description,omitempty"`
@@ -59,7 +59,7 @@ type Fabric struct {
 	// many as the kind's usually do.
 	NVLinkDomain int `yaml:"nvlink_domain,omitempty"`
 
-	// CPU is the vendor of the nodes' CPUs, AMD or Intel, or HostCPU; empty = that of the kind of GPU, else
+	// CPU is the vendor of the nodes' CPUs, AMD or Intel, or HostCPU; empty = the vendor of the kind of GPU, else
 	// AMD. It applies to software GPUs only:
 	// NCCL finds real ones on this machine's CPUs.
 	CPU string `yaml:"cpu,omitempty"`

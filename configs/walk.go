@@ -49,6 +49,8 @@ type decoder struct {
 	file   string
 	origin origins
 	what   fileKind
+
+	changes bool // what is read changes a fabric key by key, see Set: its nodes have no lines
 }
 
 // fileKind is what a file describes, for messages.
@@ -221,12 +223,21 @@ func optional[T any](d *decoder, dst **T, parse func(string) (T, error)) func(st
 }
 
 func (d *decoder) note(path string, n *yaml.Node) {
-	if path != "" {
+	switch {
+	case path == "":
+	case d.changes:
+		d.origin[path] = d.file + " " + path
+	default:
 		d.origin[path] = d.at(n)
 	}
 }
 
-func (d *decoder) at(n *yaml.Node) string { return d.file + ":" + strconv.Itoa(n.Line) }
+func (d *decoder) at(n *yaml.Node) string {
+	if d.changes {
+		return d.file
+	}
+	return d.file + ":" + strconv.Itoa(n.Line)
+}
 
 func (d *decoder) errorf(path string, n *yaml.Node, format string, args ...any) error {
 	return &Error{Where: d.at(n), Field: path, Err: fmt.Errorf(format, args...)}

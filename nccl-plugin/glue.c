@@ -106,5 +106,5 @@ int net_at_exit(void)
 	static int registered;
 	if (__atomic_exchange_n(&registered, 1, __ATOMIC_ACQ_REL))
 		return 0;
-	return atexit(leave) || on_exit(note_status, NULL); // what is registered last is called first
+	return atexit(leave) || on_exit(note_status, NULL); // the last function registered is called first
 }

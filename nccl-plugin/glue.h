@@ -78,7 +78,7 @@ void net_set_ledger(void *next, void *records, uint64_t mask, const void *virtua
 void net_set_ranges(void *used, void *names, void *lost);
 
 // The library with the NCCL that has given the logger, to be closed by dlclose; NULL if it is not known. dlsym finds
-// what that library and those that it is linked with have.
+// the symbols of that library and of the libraries that it is linked with.
 void *net_open_nccl(void);
 
 // The version of the NCCL that has given the logger, as ncclGetVersion says it; 0 if it is not known.

@@ -205,7 +205,7 @@ func (m *member) takePart(fab *fabric.Fabric, r state.Rank) (err error) {
 	if limit := fabricfile.DownLimit(m.file, fab); limit != "" {
 		w := &downWatch{file: m.file, nics: fab.Config.NICsPerNode, node: r.Node, limit: limit,
 			warn: func(text string) { logLine(C.NET_LOG_WARN, text) }}
-		m.endpoint.EachPeriod(w.look)
+		m.endpoint.EachPeriod(w.poll)
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func (m *member) setNode() error {
 	if C.net_set_node(calls) != 0 {
 		return fmt.Errorf(
 			"the nodes of fabric %s cost time, which needs the software CUDA in each rank: bring the fabric up with "+
-				"--node-time=off", m.file.Name())
+				"--set=node_time=off", m.file.Name())
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// Variables that the plugin reads, besides those that select and describe the fabric.
+// Variables that the plugin reads, besides the variables that select and describe the fabric.
 const (
 	dirEnv      = "DDLEMU_DIR"
 	fabricEnv   = "DDLEMU_FABRIC"
@@ -43,7 +43,7 @@ const (
 // settings are what the variables of this process ask for.
 type settings struct {
 	memory   units.Size // the most for the connections of this process
-	together bool       // the death of a rank fails all ranks of its job, see together.go
+	together bool       // the death of a rank fails all ranks of its job, see rankdeath.go
 	abort    bool       // an error ends the process
 	streams  int        // of a connection on the kernel datapath
 	ipv6     bool       // on the kernel datapath

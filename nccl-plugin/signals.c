@@ -12,7 +12,7 @@ static struct sigaction urgent, pipe_action;
 
 // The kernel gives a signal for the process to any thread that does not block it. On a thread of Go it would end a
 // process whose other threads block the signal and wait for it, and a handler would run on a goroutine's small stack.
-// So Go's threads block all signals. Go itself unblocks those that faults raise.
+// So Go's threads block all signals. Go itself unblocks the signals that faults raise.
 __attribute__((constructor(101))) static void before_go(void)
 {
 	sigset_t all;

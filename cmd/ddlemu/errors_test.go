@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -16,7 +18,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
-	"github.com/ddlemu/ddlemu/configs"
 )
 
 // Every command's help has examples and exit statuses, and every flag has an explanation and a name for its value.
@@ -27,8 +28,8 @@ func TestHelpIsComplete(t *testing.T) {
 		if c.Hidden {
 			return // started by other commands
 		}
-		if !strings.Contains(c.Long, "EXIT STATUS") || c.Example == "" || c.Short == "" {
-			t.Errorf("%s: short %q, example %q, and its long help must have EXIT STATUS", c.CommandPath(), c.Short,
+		if !strings.Contains(c.Long, "\nExit status: ") || c.Example == "" || c.Short == "" {
+			t.Errorf("%s: short %q, example %q, and its long help must have an exit status", c.CommandPath(), c.Short,
 				c.Example)
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -44,7 +45,7 @@ func TestHelpIsComplete(t *testing.T) {
 		}
 	}
 	check(root)
-	_, statuses, _ := strings.Cut(root.Long, "EXIT STATUS")
+	_, statuses, _ := strings.Cut(root.Long, "\nExit status: ")
 	for _, status := range []int{cli.ExitOK, cli.ExitFailure, cli.ExitInput, cli.ExitInvalid, cli.ExitInterrupted} {
 		if !regexp.MustCompile(fmt.Sprintf(`\b%d\b`, status)).MatchString(statuses) {
 			t.Errorf("ddlemu --help does not say what exit status %d is", status)
@@ -52,70 +53,99 @@ func TestHelpIsComplete(t *testing.T) {
 	}
 }
 
-// The help of a command with many flags shows each of them once: first the ten that most users give.
-func TestHelpGroupsFlags(t *testing.T) {
-	grouped := 0
+// The long help of a command has at most 10 lines, the help of ddlemu 25 before the shared flags. Its last line names the
+// pages with the rest.
+func TestHelpIsShort(t *testing.T) {
+	commands := 0
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+		if c.Long == "" {
+			return // hidden: TestHelpIsComplete
+		}
+		commands++
+		own, _, _ := strings.Cut(c.Long, "\n\n"+cli.SharedHelp)
+		lines, most := strings.Split(own, "\n"), 10
+		if c.Parent() == nil {
+			most = 25
+		}
+		if len(lines) > most {
+			t.Errorf("%s: its long help has %d lines, at most %d", c.CommandPath(), len(lines), most)
+		}
+		last := lines[len(lines)-1]
+		pages := regexp.MustCompile(`docs/[\w-]+\.md`).FindAllString(last, -1)
+		if !strings.HasPrefix(last, "Page") || len(pages) == 0 {
+			t.Errorf("%s: the last line of its long help names no page: %q", c.CommandPath(), last)
+		}
+		for _, page := range pages {
+			if _, err := os.Stat(filepath.Join("..", "..", filepath.FromSlash(page))); err != nil {
+				t.Errorf("%s: its long help names a page that is not there: %v", c.CommandPath(), err)
+			}
+		}
+	}
+	if check(newRootCommand(&cli.Global{})); commands < 50 {
+		t.Errorf("only %d commands have a long help", commands)
+	}
+}
+
+// mostFlags are the most flags that the help of a command describes.
+const mostFlags = 30
+
+// The help of a command shows each of its flags once: first the flags that most users give. Shared flags are named there,
+// and described in the help of ddlemu.
+func TestHelpShowsFlags(t *testing.T) {
+	root := newRootCommand(&cli.Global{})
+	commands := 0
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		for _, c := range cmd.Commands() {
 			visit(c)
 		}
-		usage := cmd.UsageString()
-		visible := 0
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden {
-				return
-			}
-			visible++
-			if n := len(regexp.MustCompile(`(?m)^ .{5}--`+f.Name+`\b[^-]`).FindAllString(usage, -1)); n != 1 {
-				t.Errorf("%s: its help shows --%s %d times", cmd.CommandPath(), f.Name, n)
-			}
-		})
-		if visible < 30 || strings.HasPrefix(cmd.CommandPath(), "ddlemu workload ") {
+		if cmd.HasSubCommands() || cmd.Parent() == nil {
 			return
 		}
-		grouped++
-		for _, title := range []string{"Links", "Nodes and GPUs", "NCCL and CUDA", "Where and how it runs", "Results",
-			"Global flags"} {
-			if strings.Count(usage, "\n\n"+title+":\n") != 1 {
-				t.Errorf("%s: its help has no part %q", cmd.CommandPath(), title)
+		commands++
+		usage := cmd.UsageString()
+		lines, shared, _ := strings.Cut(usage, "\nShared flags")
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			described := len(regexp.MustCompile(`(?m)^ .{5}--`+f.Name+`\b[^-]`).FindAllString(lines, -1))
+			named := strings.Count(shared+",", " --"+f.Name+",") + strings.Count(shared, " --"+f.Name+"\n")
+			want := 1
+			if f.Hidden {
+				want = 0
 			}
+			if described+named != want {
+				t.Errorf("%s: its help shows --%s %d times, want %d", cmd.CommandPath(), f.Name, described+named, want)
+			}
+			if named > 0 && !strings.Contains(root.Long, "--"+f.Name+" ") {
+				t.Errorf("the help of ddlemu does not describe --%s", f.Name)
+			}
+		})
+		_, described, _ := strings.Cut(lines, "\nFlags:\n")
+		if n := len(regexp.MustCompile(`(?m)^ {2,6}(-., )?--`).FindAllString(described, -1)); n > mostFlags {
+			t.Errorf("%s: its help has %d flags, at most %d", cmd.CommandPath(), n, mostFlags)
 		}
 	}
-	if visit(newRootCommand(&cli.Global{})); grouped < 12 {
-		t.Errorf("only %d commands with many flags were found", grouped)
+	if visit(root); commands < 30 {
+		t.Errorf("only %d commands were found", commands)
 	}
 	for command, want := range map[string]string{
-		"bench": "profile file nodes ranks minbytes maxbytes stepfactor bw lat iters",
-		"run":   "profile file nodes bw lat gpus-per-node clock soft-cuda torch-alias trace",
+		"bench": "profile file nodes ranks bw lat gpu clock set",
+		"run":   "profile file nodes bw lat gpu clock set torch-alias",
 	} {
-		cmd, _, err := newRootCommand(&cli.Global{}).Find([]string{command})
+		cmd, _, err := root.Find([]string{command})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, first, _ := strings.Cut(cmd.UsageString(), "\nFlags:\n")
-		first, _, _ = strings.Cut(first, "\n\n")
 		var got []string
-		for _, m := range regexp.MustCompile(`(?m)^ .{5}--(\S+)`).FindAllStringSubmatch(first, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^ .{5}--(\S+)`).FindAllStringSubmatch(first, 9) {
 			got = append(got, m[1])
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("the help of %s begins with %s", command, got)
-		}
-	}
-}
-
-// Each flag of a fabric has its place in the help.
-func TestHelpGroupsSettings(t *testing.T) {
-	cmd, _, err := newRootCommand(&cli.Global{}).Find([]string{"fabric", "show"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, own, _ := strings.Cut(cmd.UsageString(), "\nFlags of fabric show:\n")
-	own, _, _ = strings.Cut(own, "\n\n")
-	for _, s := range configs.Settings() {
-		if strings.Contains(own, "--"+s.Flag+" ") {
-			t.Errorf("--%s is among the flags of fabric show alone: give it a group in cli/flaggroups.go", s.Flag)
 		}
 	}
 }
@@ -203,7 +233,7 @@ func TestFlagGivenTwice(t *testing.T) {
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			_, collects := f.Value.(pflag.SliceValue)
+			_, collects := f.Value.(cobra.SliceValue)
 			if _, once := f.Value.(*cli.OnceValue); f.Name != cli.OtherFileLetter &&
 				once == (collects || f.NoOptDefVal != "") {
 				t.Errorf("%s --%s: refuses a second value: %v", cmd.CommandPath(), f.Name, once)

@@ -27,14 +27,13 @@ verdict: whether this host really kept to these figures.
 Bandwidths are bits per second (100Gbps, 25Gbit; 12.5GB/s for bytes), latencies are Go
 durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 
-EXIT STATUS
-===========
+Exit status: 0; 1 on failure; 2 for bad input, no such fabric or something that this host lacks;
+3 if the verdict is INVALID (bench, run, record and replay: with --strict), or no rank of run took
+part; 4 if a time is longer than in --baseline; 130 if interrupted. run, record and exec end with
+the status of their program.
+Pages: docs/README.md lists them by what you want to do.
 
-0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
-lacks, 3 if the verdict is INVALID (of bench, run, record and replay: with --strict) or, of
-run, no rank took part in the job, 4 if a time is longer than in --baseline, 130 if
-interrupted. run, record and exec end with the status of their program.
-`,
+` + cli.SharedHelp,
 		Example: `  # what NCCL would do on 400 Gb/s InfiniBand
   ddlemu bench allreduce --profile ndr400 --ranks 2
 
@@ -62,7 +61,7 @@ interrupted. run, record and exec end with the status of their program.
 	cli.OnceOnly(root)
 	cli.AcceptOtherLetter(root)
 	cli.CompleteFlags(root)
-	cli.GroupFlags(root)
+	cli.ShortUsage(root)
 	return root
 }
 
@@ -112,7 +111,6 @@ func groups(g *cli.Global) []struct {
 			tracecmd.NewMessagesCommand(g),
 			tracecmd.NewTraceCommand(g),
 			tracecmd.NewCaptureCommand(g),
-			tracecmd.NewExtcapCommand(g),
 			tracecmd.NewPendingCommand(g),
 		}},
 		{"Fabrics", []*cobra.Command{
@@ -127,7 +125,6 @@ func groups(g *cli.Global) []struct {
 			fabriccmd.NewMetricsCommand(g),
 			fabriccmd.NewDownCommand(g),
 			fabriccmd.NewGCCommand(g),
-			fabriccmd.NewDevCommand(g),
 		}},
 		{"Files", []*cobra.Command{workloadcmd.NewWorkloadCommand(g)}},
 	}
@@ -140,6 +137,12 @@ var otherNames = map[string][]string{
 	"capture": {"tcpdump", "pcap"}, "expect": {"predict", "model"}, "profiles": {"systems", "presets"},
 }
 
+// removed are the commands of earlier versions, with what to use instead.
+var removed = map[string]string{
+	"dev":    "give an interface of the host its rate and latency with tc (`tc qdisc add dev eth0 root netem ...`)",
+	"extcap": "look at packets as they come with `ddlemu capture -w - | wireshark -k -i -`",
+}
+
 // addCommands adds all commands to root, in their groups.
 func addCommands(root *cobra.Command, g *cli.Global) {
 	cobra.EnableCommandSorting = false
@@ -150,6 +153,10 @@ func addCommands(root *cobra.Command, g *cli.Global) {
 			c.SuggestFor = otherNames[c.Name()]
 			root.AddCommand(c)
 		}
+	}
+	for name, instead := range removed {
+		root.AddCommand(&cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error { return cli.BadInput("%s was removed: %s", name, instead) }})
 	}
 	root.AddCommand(fabriccmd.NewDaemonCommand(g), newGuardCommand(g), cli.NewVersionCommand(g), newManCommand())
 }

@@ -33,7 +33,7 @@ type documentedStatus struct {
 
 func TestStatusJSONHasTheDocumentedFields(t *testing.T) {
 	w := newWorld(t)
-	w.must("up", "--profile", "eth1", "--no-measure", "--jitter", "uniform:2us", "--loss", "1%")
+	w.must("up", "--profile", "eth1", "--no-measure", "--set", "link.jitter=uniform:2us", "--set", "link.loss=1%")
 	w.must("shape", "--down", "--link", "node1>node0")
 	text := w.must("status", "--json")
 
@@ -89,7 +89,7 @@ func TestUnlimitedBandwidthIsZero(t *testing.T) {
 // What queues did is shown, in the fabric's own time, where they did anything.
 func TestStatusOfQueues(t *testing.T) {
 	w := newWorld(t)
-	w.must("up", "--profile", "eth1", "--no-measure", "--time-scale", "4", "--ecn", "200K")
+	w.must("up", "--profile", "eth1", "--no-measure", "--set", "time_scale=4", "--set", "link.ecn=200K")
 	if out := w.must("status"); strings.Contains(out, "ECN marks") || strings.Contains(out, "paused") {
 		t.Errorf("nothing happened:\n%s", out)
 	}

@@ -19,7 +19,7 @@ import (
 // On a terminal there is a bar with the time left after a while. An interrupt removes it before the rest is printed.
 func TestBarOnATerminal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fabrics")
-	up := exec.Command("ddlemu", "--dir", dir, "up", "--profile", "eth1", "--nodes", "2", "--time-scale", "64",
+	up := exec.Command("ddlemu", "--dir", dir, "up", "--profile", "eth1", "--nodes", "2", "--set", "time_scale=64",
 		"--no-measure")
 	if out, err := up.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

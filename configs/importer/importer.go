@@ -195,7 +195,7 @@ func read(f File, k kind, settings simai.Settings, o found.Options) (out *found.
 	return out, nil
 }
 
-// fabricName is the name of a fabric from that of a file.
+// fabricName makes the name of a fabric from the name of a file.
 func fabricName(file string) string {
 	name := filepath.Base(file)
 	name = strings.Map(func(r rune) rune {

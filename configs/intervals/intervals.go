@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package intervals says how far the times of healthy clusters are from those of the model: by kind of GPU, nodes and
-// size.
+// Package intervals says how far the times of healthy clusters are from the model's times: by kind of GPU, net,
+// collective and size.
 package intervals
 
 import (
@@ -17,11 +17,26 @@ import (
 //go:embed intervals.json
 var intervalFile []byte
 
-// Interval is how far the times of healthy clusters are from those of the model: what is expected of a table that the
-// model does not know. Low, High and Alone are measured times over those of the model.
+// Class is a class of calls: what decides how well the model knows them.
+type Class struct {
+	GPU string `json:"gpu,omitempty"` // kind of GPU; "": all kinds
+	Net string `json:"net"`           // between the ranks' NVLink domains: NoNet, OwnNet, PluginNet or AnyNet
+	// Others says that the calls cross a net, and are neither an all_reduce nor a sendrecv: few tables have them.
+	Others bool `json:"others,omitempty"`
+}
+
+// Values of Class.Net.
+const (
+	NoNet     = "none"   // one NVLink domain, or one node
+	OwnNet    = "nccl"   // NCCL's own, over InfiniBand, RoCE or sockets
+	PluginNet = "plugin" // a plugin's, such as libfabric's on EFA and Slingshot
+	AnyNet    = "any"    // of an interval: OwnNet or PluginNet
+)
+
+// Interval is how far the times of healthy clusters are from the model's times, for a table that the model does not
+// know. Low, High, Alone and Step are measured times divided by the model's times.
 type Interval struct {
-	GPU    string  `json:"gpu,omitempty"`   // kind of GPU; "": all kinds
-	Nodes  string  `json:"nodes,omitempty"` // OneNode or SeveralNodes; "": both
+	Class
 	Above  int64   `json:"above"`           // bytes: sizes above this one
 	UpTo   int64   `json:"up_to,omitempty"` // up to this one; 0 is no limit
 	Tables int     `json:"tables"`          // behind the figures
@@ -29,13 +44,8 @@ type Interval struct {
 	Low    float64 `json:"low"`   // two sizes side by side are faster than this
 	High   float64 `json:"high"`  // two sizes side by side are slower than this
 	Alone  float64 `json:"alone"` // a single size is slower than this
+	Step   float64 `json:"step"`  // several sizes are slower than this, compared with the sizes before and after them
 }
-
-// Values of Interval.Nodes.
-const (
-	OneNode      = "one"
-	SeveralNodes = "several"
-)
 
 // Known says whether there is an interval.
 func (i *Interval) Known() bool { return i.Tables > 0 }
@@ -46,21 +56,9 @@ func (i *Interval) Text() string {
 	if i.GPU != "" {
 		of = i.GPU
 	}
-	switch i.Nodes {
-	case OneNode:
-		of += ", one node"
-	case SeveralNodes:
-		of += ", several nodes"
-	}
-	return fmt.Sprintf("%d tables of %s", i.Tables, of)
-}
-
-// NodesOf is the value of Interval.Nodes for so many nodes.
-func NodesOf(nodes int) string {
-	if nodes > 1 {
-		return SeveralNodes
-	}
-	return OneNode
+	net := map[string]string{NoNet: "one node or NVLink domain", OwnNet: "nodes on a net of NCCL's own",
+		PluginNet: "nodes on a net of a plugin", AnyNet: "nodes on any net"}[i.Net]
+	return fmt.Sprintf("%d tables of %s, %s", i.Tables, of, net)
 }
 
 var readIntervals = sync.OnceValues(func() ([]Interval, error) {
@@ -76,11 +74,11 @@ var readIntervals = sync.OnceValues(func() ([]Interval, error) {
 // All are the intervals that ship with ddlemu, the narrowest class first.
 func All() ([]Interval, error) { return readIntervals() }
 
-// Find is the first of all, which begin with the narrowest, that is of the kind of GPU, of the nodes and of the
-// size.
-func Find(all []Interval, gpu string, nodes int, size int64) Interval {
+// Find is the first of all, which begin with the narrowest, that is of a class and a size.
+func Find(all []Interval, c Class, size int64) Interval {
 	for _, i := range all {
-		if (i.GPU == "" || i.GPU == gpu) && (i.Nodes == "" || i.Nodes == NodesOf(nodes)) && size > i.Above &&
+		net := i.Net == c.Net || i.Net == AnyNet && c.Net != NoNet
+		if net && (i.GPU == "" || i.GPU == c.GPU) && i.Others == c.Others && size > i.Above &&
 			(i.UpTo == 0 || size <= i.UpTo) {
 			return i
 		}

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Print prints each of the texts by a format. Errors are those of w, and not returned.
+// Print prints each of the texts by a format. Errors of w are not returned.
 func Print(w io.Writer, format string, texts []string) {
 	for _, text := range texts {
 		fmt.Fprintf(w, format, text)

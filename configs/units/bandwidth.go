@@ -64,7 +64,7 @@ func ParseBandwidth(s string) (Bandwidth, error) {
 	return Bandwidth(n), nil
 }
 
-// bandwidthUnit is the number of bit/s in one unit, or 0 and what is wrong.
+// bandwidthUnit is the number of bit/s in one unit, or 0 and the mistake.
 func bandwidthUnit(unit string) (factor uint64, why string) {
 	prefixed := func(suffix string) (uint64, bool) {
 		p, ok := strings.CutSuffix(unit, suffix)

@@ -60,7 +60,7 @@ func ParseSize(s string) (Size, error) {
 	return Size(n), nil
 }
 
-// String is the size in the largest unit of which it is a whole number.
+// String is the size as a whole number of the largest unit possible.
 func (z Size) String() string {
 	for _, u := range []struct {
 		size   Size

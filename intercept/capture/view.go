@@ -58,7 +58,7 @@ func (c *capturer) findViews() {
 	}
 }
 
-// segment is what is known of a segment of a message.
+// segment describes a segment of a message.
 type segment struct {
 	offset  uint64 // its place in the message, in bytes
 	bytes   uint32

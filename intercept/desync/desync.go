@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 )
 
-// Report is what is wrong or not finished.
+// Report has the mistakes and the unfinished calls.
 type Report struct {
 	// the first of each group: those that are not right before those that only have not ended, the oldest first
 	Calls    []Unmatched

@@ -23,7 +23,7 @@ type Message struct {
 	Later    int     `json:"later_messages_pending"` // of this pair after this one, not finished either
 }
 
-// Problem is what is wrong with a message.
+// Problem is a mistake of a message.
 type Problem string
 
 // The problems.
@@ -134,7 +134,7 @@ func pairOf(m *Message, send, receive half) *Message {
 	return m
 }
 
-// tensorsOf are those of a send or receive: some backends record them on one side alone.
+// tensorsOf are the tensors of a send or receive: some backends record them on one side alone.
 func tensorsOf(e *flightrec.Entry) *flightrec.Tensors {
 	if len(e.In.Sizes) > 0 {
 		return e.In

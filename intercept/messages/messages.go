@@ -180,7 +180,7 @@ func (t *Trace) read(dir string) ([]*ledger.Content, error) {
 	return all, nil
 }
 
-// flowPlaces are those of a flow's messages in Trace.Messages, by their numbers.
+// flowPlaces are the places of a flow's messages in Trace.Messages, by their numbers.
 type flowPlaces struct {
 	*Connection
 	first uint64  // number

@@ -126,7 +126,7 @@ func (t *Trace) addTasks(all []recorded) places {
 	return out
 }
 
-// operations are those of one ledger, and how many messages of each were seen.
+// operations are the operations of one ledger, and how many messages of each were seen.
 type operations struct {
 	numbered
 	all      []ledger.Op

@@ -78,7 +78,7 @@ func (s *inspectorSums) add(c *call) {
 	}
 }
 
-// busBandwidth is that of nccl-tests, in GB/s of 10^9 bytes. ok is false if it is not known, or not defined.
+// busBandwidth is defined as in nccl-tests, in GB/s of 10^9 bytes. ok is false if it is not known, or not defined.
 func (c *call) busBandwidth() (gbs float64, ok bool) {
 	coll, err := nccl.ParseCollective(c.name)
 	if err != nil || coll.IsP2P() || !c.sized || c.ranks < 2 || c.seconds <= 0 {

@@ -12,7 +12,7 @@ type lateness struct {
 	sumNs  int64                     // real ns, as the fabric's file has them
 }
 
-// latenessOf is that of the messages of a job on all links.
+// latenessOf is the lateness of the messages of a job on all links.
 func latenessOf(j *state.JobStatus) *lateness {
 	l := &lateness{}
 	for hop := range j.LinkStats {

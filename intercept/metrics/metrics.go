@@ -43,7 +43,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// Write writes the metrics of fabrics. Times are those of the emulated network, except of ddlemu_fabric_up_seconds.
+// Write writes the metrics of fabrics. Times are of the emulated network, except of ddlemu_fabric_up_seconds.
 func Write(w io.Writer, fabrics []*status.Reading) error { return writeFamilies(w, families(fabrics)) }
 
 // families are all metrics of fabrics.

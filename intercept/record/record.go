@@ -22,6 +22,9 @@ type Options struct {
 	NoWaits bool
 	// Step is the name of the ranges (NVTX) that are the steps; "" for one step, Auto for those that the job shows.
 	Step string
+	// HostCall is what a launch took of the host's thread, in ns of the fabric's clock, if its nodes cost time: that is no
+	// computation of the program.
+	HostCall int64
 }
 
 // launched is a call as one rank made it: a collective, or sends and receives that it made as one group.

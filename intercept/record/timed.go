@@ -46,7 +46,11 @@ func (r *recorder) timedPrograms() ([][]workload.Op, error) {
 		} else {
 			calls[k.Owner] = append(calls[k.Owner], ran{Kernel: k})
 		}
-		if first := cmp.Or(k.Launched, k.Begun); r.start < 0 || first < r.start {
+		first := k.Begun
+		if k.Launched != 0 {
+			first = k.Launched - r.o.HostCall
+		}
+		if r.start < 0 || first < r.start {
 			r.start = first
 		}
 	}
@@ -107,7 +111,7 @@ type timed struct {
 	ends    map[int64]map[int]int // by time, the id of the last operation that ended then on each stream
 }
 
-// stream is what is on a stream so far.
+// stream is the calls on a stream so far.
 type stream struct {
 	name  string
 	ended int64
@@ -134,7 +138,8 @@ func (p *timed) run(all []ran) {
 				}
 			}
 		} else {
-			p.advance(x.Launched)
+			p.advance(x.Launched - p.o.HostCall)
+			p.before = max(p.before, x.Launched)
 		}
 		p.fill(x.Kernel, s, &after)
 		p.launch(x.Kernel, s, after)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
 // timedTrace is a trace of one rank of two, whose other rank does the same.
@@ -47,6 +48,18 @@ func TestTimed(t *testing.T) {
 		"one after the other, launched ahead": {
 			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), kernel(5, 1000, 1500, 1700)},
 			want:    []string{call(`"id":1,"op":"coll","stream":"s0"`), call(`"id":2,"op":"coll","stream":"s0"`)},
+		},
+		"the host's thread takes time for each launch": {
+			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), kernel(5, 1100, 1500, 1700), kernel(5, 1800, 1800, 1900),
+				kernel(5, 2100, 2100, 2200)},
+			o: Options{HostCall: 100},
+			want: []string{
+				call(`"id":1,"op":"coll","stream":"s0"`), call(`"id":2,"op":"coll","stream":"s0"`),
+				`{"rank":"0-1","op":"wait","after":[1,2]}`, call(`"id":4,"op":"coll","stream":"s0"`),
+				`{"rank":"0-1","op":"wait","after":[4]}`,
+				`{"rank":"0-1","id":6,"op":"calc","stream":"host","ns":100,"max_ns":200}`,
+				`{"rank":"0-1","op":"wait","after":[6]}`, call(`"id":8,"op":"coll","stream":"s0"`),
+			}, head: "whether 2 of 2 computations",
 		},
 		"the host waits, and computes": {
 			kernels: []messages.Kernel{kernel(5, 1000, 1000, 1500), kernel(5, 1900, 1900, 2000)},
@@ -123,5 +136,18 @@ func TestTimedNeedsAll(t *testing.T) {
 	tr.Calls = []messages.Call{{Ended: 2000}}
 	if got := lines(t, tr, Options{}); !strings.Contains(got[1], `"stream":"c0"`) {
 		t.Errorf("%s", got[1])
+	}
+}
+
+// Ranks whose first launches were apart begin as far apart, also if a launch takes time of the host's thread.
+func TestFirstLaunchesApart(t *testing.T) {
+	tr := timedTrace([]messages.Kernel{kernel(5, 1000, 1500, 2000)})
+	tr.Kernels[1].Launched += 100
+	w, err := Workload(tr, Options{HostCall: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := w.Ops[1]; o.Kind != workload.Calc || o.Nanos != 100 || len(o.Ranks) != 1 || o.Ranks[0] != 1 {
+		t.Errorf("%+v", w.Ops)
 	}
 }

@@ -58,7 +58,7 @@ func (g *graph) planOf(call int, s schedule, stages map[stageKey]*stage) *planne
 	return nil
 }
 
-// versionsOf are those of NCCL that the ranks have recorded.
+// versionsOf are the versions of NCCL that the ranks have recorded.
 func versionsOf(t *messages.Trace) []int {
 	var out []int
 	for i := range t.Ranks {

@@ -186,7 +186,7 @@ func (g *graph) endsOfCalls() map[[2]int64][]op {
 	return ends
 }
 
-// explanation is what is known of a call's begin.
+// explanation explains a call's begin.
 type explanation struct {
 	earlier  int   // the call that the rank had ended last, -1 if there is none
 	made     int32 // the moment at which the program made the call, -1 if it counts for nothing

@@ -69,6 +69,23 @@ func (f *Fabric) Down(src, dst int, id uint64, at int64) (hop int, since int64) 
 	return hop, since
 }
 
+// Crossed are the hops that the messages of a trace cross, but for those of some jobs; some are there several times.
+func (f *Fabric) Crossed(t *messages.Trace, without map[int]bool) (hops []int) {
+	used := map[messages.FlowKey]bool{}
+	for i := range t.Messages {
+		used[t.Messages[i].Key()] = true
+	}
+	for _, c := range t.Connections {
+		if !used[c.Key()] || without[c.Job] || !f.hasPath(c.Src, c.Dst) {
+			continue
+		}
+		for _, step := range f.FlowPath(c.Src, c.Dst, c.Path) {
+			hops = append(hops, step.Hop)
+		}
+	}
+	return hops
+}
+
 func (f *Fabric) hasPath(src, dst int) bool {
 	nics := f.NICs()
 	return src >= 0 && dst >= 0 && src < nics && dst < nics && f.NodeOfNIC(src) != f.NodeOfNIC(dst)

@@ -28,7 +28,7 @@ type stream struct {
 // stageKey names a stage, or the stages of all ranks of a node.
 type stageKey struct{ job, rank, channel int }
 
-// schedule is what is known of a call's schedule.
+// schedule is the known part of a call's schedule.
 type schedule struct {
 	task  *messages.Task
 	p2p   bool

@@ -55,7 +55,7 @@ func (m *maker) changedHops() map[int][]HopChange {
 	return all
 }
 
-// changes lists the changes of links. place is that of each hop in the document.
+// changes lists the changes of links. place is the place of each hop in the document.
 func (m *maker) changes(place map[int]int) {
 	m.data.Changes = []Change{}
 	for _, c := range m.Fabric.LinkChanges(m.first) {

@@ -65,7 +65,7 @@ func valueOf[T int64 | float64](p *T) T {
 }
 
 // Shown are the links of v, and the ports that dropped packets between the samples, or with ports all of them, whose
-// names have the text. Other figures of ports are those of some link.
+// names have the text. Other figures of ports belong to some link.
 func (v *View) Shown(text string, ports bool) []HopActivity {
 	var out []HopActivity
 	for _, hops := range [][]HopActivity{v.Links, v.Ports} {

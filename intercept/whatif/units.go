@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// unit is what is bought as one: a cable between two switches, a NIC with its cable, or a link between two NICs that is
+// unit is bought as one: a cable between two switches, a NIC with its cable, or a link between two NICs that is
 // slower than both. It has both directions.
 type unit struct {
 	name string // as a pattern of links

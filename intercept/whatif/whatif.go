@@ -80,7 +80,7 @@ type Sum struct {
 	Ns    int64 // of their times, summed; of all calls: from the first begin to the last end
 }
 
-// Sums are those of the functions, in the order of their names, and that of all calls, which comes first.
+// Sums are the sums of the functions, in the order of their names, after the sum of all calls.
 type Sums []Sum
 
 // sumsOf sums the calls that have ended, and that have both a begin and an end when they are played again. Those of a

@@ -13,7 +13,7 @@ import (
 const (
 	busyBottleneck = 0.5  // of the time: it was busy so long that messages that waited for it filled windows
 	slowBottleneck = 0.15 // of the time of all calls: with less, what all links together did says more
-	alikeLinks     = 0.98 // of the time of the slowest link: so much have those that are as slow
+	alikeLinks     = 0.98 // of the time of the slowest link: links with so much are as slow
 )
 
 // Bottleneck is what took most of the time of all calls: a link, or else a kind of cause. Times are ns of the fabric's

@@ -26,7 +26,7 @@ import (
 // performanceMemory is the shared memory for connections that a NIC may use in a performance. It grows as it is used.
 const performanceMemory = 1 << 30
 
-// joinToPerform is [Join] for [World.Perform], which makes many connections. key is that of the job.
+// joinToPerform is [Join] for [World.Perform], which makes many connections. key is the job's key.
 func joinToPerform(file *state.File, fab *fabric.Fabric, key uint64) (*World, error) {
 	return join(file, fab, fab.FlowPaths(), key, performanceMemory)
 }

@@ -29,7 +29,8 @@ type Player struct {
 
 var _ perform.Player = (*Player)(nil)
 
-// NewPlayer brings up the fabric of a place in dir. m gives the expected times; root is that of a rooted collective.
+// NewPlayer brings up the fabric of a place in dir. m gives the expected times; root is the root of a rooted
+// collective.
 func NewPlayer(ctx context.Context, dir *state.Dir, place *model.Place, m perform.Model, root int,
 	progress func(part float64)) (*Player, error) {
 	j, err := job.Start(ctx, dir, place.Fabric, "schedule")
@@ -82,7 +83,7 @@ func (p *Player) Play(ctx context.Context, s *schedule.Schedule, cut *schedule.C
 	return "", nil
 }
 
-// Verdict is that of all calls; false if there was none.
+// Verdict is the verdict on all calls; false if there was none.
 func (p *Player) Verdict() (verdict.Verdict, bool) {
 	if !p.played {
 		return p.Model.Verdict()

@@ -115,7 +115,7 @@ func (n *Node) onCPU(number int) (all []pci) {
 	return all
 }
 
-// pcieMbps is the rate of the kind's PCI slot in NCCL, as that of 16 lanes.
+// pcieMbps is the rate of the kind's PCI slot in NCCL, as the rate of 16 lanes.
 func pcieMbps(k *configs.GPU) int { return slots[min(k.PCIe.Generation-3, len(slots)-1)].mbps }
 
 // addLinks adds the NVLinks of the kind and its C2C to its element.
@@ -131,7 +131,7 @@ func (s *SoftGPU) addLinks(g *gpu) {
 	}
 }
 
-// slotMbps is the rate of the GPU's slot: as given, else that of the kind, else 0.
+// slotMbps is the rate of the GPU's slot: as given, else the kind's rate, else 0.
 func (s *SoftGPU) slotMbps() int {
 	if s.Kind == nil {
 		return s.SlotMbps

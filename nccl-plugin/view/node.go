@@ -43,7 +43,7 @@ type SoftGPU struct {
 	NVLinks int    // to the node's NVSwitches
 	Peers   []Peer // GPUs of the node to which it has NVLinks directly
 
-	SlotMbps int // rate of its PCI slot; 0 = that of the kind, else of the NICs on its PCI switch
+	SlotMbps int // rate of its PCI slot; 0 = the kind's rate, else of the NICs on its PCI switch
 
 	Kind *configs.GPU // nil = none
 }
@@ -91,7 +91,7 @@ func switchOf(f *fabric.Fabric, nic, used int) int {
 }
 
 // gpuOf is the GPU that a NIC serves: the first whose nearest NIC it is. A NIC that is nearest
-// to no GPU serves that of the NIC before it.
+// to no GPU serves the GPU of the NIC before it.
 func gpuOf(f *fabric.Fabric, nic, gpus int) int {
 	nearest := make([]int, gpus)
 	for gpu := range nearest {

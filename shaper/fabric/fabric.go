@@ -36,7 +36,7 @@ func (f *Fabric) Params(timeScale int) ([]link.Params, error) {
 func (f *Fabric) JitterTables() *link.JitterTables { return link.NewJitterTables(f.JitterTable()) }
 
 // FlowReverse are the hops of the acknowledgements of a flow from NIC src to NIC dst. Where each flow has a path of
-// its own, that of the acknowledgements is drawn by the same id.
+// its own, the path of the acknowledgements is drawn by the same id.
 func (f *Fabric) FlowReverse(src, dst int, id uint64) []int {
 	return Hops(f.FlowPath(dst, src, id))
 }
@@ -178,8 +178,8 @@ func (f *Fabric) FlowPaths() func(src, dst int, id uint64) []link.PathHop {
 	return f.FlowPath
 }
 
-// Path is the path from NIC src to NIC dst, which are on different nodes: that of all flows, or, where each flow has
-// its own, one of them.
+// Path is the path from NIC src to NIC dst, which are on different nodes: the path of all flows, or, where each flow
+// has its own, one of them.
 func (f *Fabric) Path(src, dst int) []link.PathHop {
 	if f.Net == nil {
 		return f.over(src, dst, nil)

@@ -47,7 +47,7 @@ func word(words []string, number int) string {
 	return words[number]
 }
 
-// copyFields sets the fields of dst to those of src of the same name, where their
+// copyFields sets the fields of dst to the fields of src of the same name, where their
 // types differ in nothing but their names or are both numbers.
 func copyFields(dst, src any) {
 	to, from := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()

@@ -121,7 +121,7 @@ func (p *Placement) placeByAgent(getenv func(string) string, agents int) error {
 func (p *Placement) placeByRank(nodes, gpusPerNode int, rankFrom, worldFrom string) error {
 	switch {
 	case gpusPerNode > 0 && p.World > nodes*gpusPerNode:
-		return refuse(worldFrom, "%d ranks are more than the fabric's %d nodes x %s: give --gpus-per-node %d", p.World,
+		return refuse(worldFrom, "%d ranks are more than the fabric's %d nodes x %s: give --set gpus_per_node=%d", p.World,
 			nodes, units.Count(gpusPerNode, "GPU"), (p.World+nodes-1)/nodes)
 	case gpusPerNode == 0 && worldFrom == "":
 		return refuse(worldEnv[0], "unset, so the GPUs per node are not known: give them with the fabric")

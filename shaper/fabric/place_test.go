@@ -80,7 +80,7 @@ func TestNodeOfRefuses(t *testing.T) {
 		{"rank that is none", "RANK=1.5 WORLD_SIZE=2", 2, 0, `RANK: "1.5"`},
 		{"world that is none", "RANK=1 WORLD_SIZE=0x2", 2, 0, `WORLD_SIZE: "0x2"`},
 		{"empty world", "RANK=0 WORLD_SIZE=0", 2, 0, "at least 1"},
-		{"more ranks than GPUs", "RANK=0 WORLD_SIZE=5", 2, 2, "more than the fabric's 2 nodes x 2 GPUs: give --gpus-per-node 3"},
+		{"more ranks than GPUs", "RANK=0 WORLD_SIZE=5", 2, 2, "more than the fabric's 2 nodes x 2 GPUs: give --set gpus_per_node=3"},
 		{"ranks that do not divide", "RANK=0 WORLD_SIZE=3", 2, 0, "3 ranks do not divide among 2 nodes"},
 		{"world unknown", "RANK=0", 2, 0, "WORLD_SIZE: unset"},
 	} {

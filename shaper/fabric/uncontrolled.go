@@ -43,7 +43,7 @@ func (f *Fabric) Uncontrolled(hops []int, incast bool) string {
 	}
 	what := strings.Join(reasons, ", ")
 	if t.Kind == configs.TCP {
-		return fmt.Sprintf("tcp has no congestion control here: %s do not slow flows down; --congestion %s adds it",
+		return fmt.Sprintf("tcp has no congestion control here: %s do not slow flows down; --set transport.congestion=%s adds it",
 			what, configs.Cubic)
 	}
 	return fmt.Sprintf("%s has no congestion control in the model: %s do not slow flows down (docs/model.md)", t.Kind,

@@ -39,7 +39,7 @@ func TestUncontrolled(t *testing.T) {
 		{"tcp without congestion control", func(f *configs.Fabric) {
 			f.Transport, f.Link.Loss.P = configs.DefaultTransport(configs.TCP), 0.001
 		}, false,
-			"tcp has no congestion control here: lost packets do not slow flows down; --congestion cubic adds it"},
+			"tcp has no congestion control here: lost packets do not slow flows down; --set transport.congestion=cubic adds it"},
 		{"tcp with it", func(f *configs.Fabric) {
 			f.Transport, f.Link.Loss.P, f.Topology = configs.DefaultTransport(configs.TCP), 0.001, leaves
 			f.Transport.Congestion = configs.Reno

@@ -50,7 +50,7 @@ func (f *Fabric) PortRates(isOne func(node int) bool) (out, in float64) {
 	})
 }
 
-// sumRates adds up the payload rates of the hops that leave and of those that enter; 0 if one of them is unlimited.
+// sumRates adds up the payload rates of the hops that leave and of the hops that enter; 0 if one of them is unlimited.
 func (f *Fabric) sumRates(way func(h *Hop) (leaves, enters bool)) (out, in float64) {
 	unlimited := false
 	for i := range f.Hops {

@@ -51,7 +51,7 @@ var makers = map[string]maker{
 	"nsys-dense.sqlite": nsysSQLite(0),
 	"chakra.json":       chakraJSON, "chakra-graph.json": chakraGraph, "flightrec.json": flightJSON,
 	"flightrec.pickle": flightPickle,
-	"inspector":        inspector, "ncclprofiler": ncclProfiler, "parambasic": param, "horovod": horovod,
+	"inspector":        inspector, "ncclprofiler": ncclProfiler,
 }
 
 // repeat calls write with 0, 1, 2, ... until it has written so many bytes together.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command decisions finds out what NCCL decides on each profile and system, and with each kind of GPU, and writes the
-// tables of docs/decisions.md: make decisions.
+// Command decisions asks NCCL for its decisions on each profile and system, and with each kind of GPU, and prints them
+// as tables: make decisions.
 package main
 
 import (
@@ -22,12 +22,6 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/locate"
 )
 
-// The tables are between these lines of the page; the rest is written by hand.
-const (
-	markBegin = "<!-- tables of make decisions -->"
-	markEnd   = "<!-- end of tables -->"
-)
-
 // mostNICs is the maximum number of NICs of a fabric.
 const mostNICs = 100
 
@@ -36,36 +30,30 @@ var decideUpTo = map[int]int64{2: 1 << 30, 4: 128 << 20}
 
 func main() {
 	build := flag.String("build", "build", "`folder` that make build filled")
-	page := flag.String("page", "", "`file` to write the tables into (default: none)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, filepath.Join(*build, "bin", "ddlemu"), *page); err != nil {
+	if err := run(ctx, filepath.Join(*build, "bin", "ddlemu")); err != nil {
 		fmt.Fprintln(os.Stderr, "decisions:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, ddlemu, page string) error {
+func run(ctx context.Context, ddlemu string) error {
 	all, err := questions()
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
 	for _, version := range locate.SoftVersions {
 		for _, q := range all {
 			t, nccl, err := q.ask(ctx, ddlemu, version)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&text, "### NCCL %s, AllReduce, %s\n\n%s\n\n", nccl, q.title, t.RenderMarkdown())
+			fmt.Printf("### NCCL %s, AllReduce, %s\n\n%s\n\n", nccl, q.title, t.RenderMarkdown())
 		}
 	}
-	fmt.Print(text.String())
-	if page == "" {
-		return nil
-	}
-	return write(page, text.String())
+	return nil
 }
 
 // question is what one table asks of a version of NCCL.
@@ -93,10 +81,10 @@ func questions() ([]question, error) {
 	}
 	// The NICs of ndr400 are too fast for some kinds of GPUs.
 	kinds := func(gpu string) []string {
-		return []string{"--profile", "ndr400", "--gpu", gpu, "--ranks", "8", "--nodes", "2", "--nics-per-node", "4"}
+		return []string{"--profile", "ndr400", "--gpu", gpu, "--ranks", "8", "--nodes", "2", "--set", "nics_per_node=4"}
 	}
 	systems := func(system string) []string { // what nodes cost changes no decision
-		return []string{"--profile", system, "--nodes", "2", "--node-time=off"}
+		return []string{"--profile", system, "--nodes", "2", "--set=node_time=off"}
 	}
 	return append(all,
 		question{"kinds of GPUs: 2 nodes of 4 GPUs and 4 NICs of ndr400", "GPU", configs.GPUNames(), decideUpTo[2], kinds},
@@ -159,7 +147,7 @@ type expectation struct {
 
 // ask asks for the decisions of a version up to a size in bytes, on what more flags describe.
 func ask(ctx context.Context, ddlemu, version string, most int64, flags ...string) (e expectation, err error) {
-	args := append([]string{"expect", "allreduce", "--nccl", version, "--soft-cuda", "--nccl-view", configs.FabricView,
+	args := append([]string{"expect", "allreduce", "--nccl", version, "--soft-cuda", "--set", "nccl_view=" + configs.FabricView,
 		"-b", "8", "-e", fmt.Sprint(most), "-f", "8", "-n", "1", "--decide-up-to", fmt.Sprint(most), "--json"}, flags...)
 	cmd := exec.CommandContext(ctx, ddlemu, args...)
 	cmd.Stderr = os.Stderr
@@ -181,21 +169,4 @@ func size(bytes int64) string {
 		}
 	}
 	return fmt.Sprintf("%d B", bytes)
-}
-
-func write(page, tables string) error {
-	old, err := os.ReadFile(page)
-	if err != nil {
-		return fmt.Errorf("read the page: %w", err)
-	}
-	before, rest, begins := strings.Cut(string(old), markBegin)
-	_, after, ends := strings.Cut(rest, markEnd)
-	if !begins || !ends {
-		return fmt.Errorf("%s has no lines %q and %q to put the tables between", page, markBegin, markEnd)
-	}
-	text := before + markBegin + "\n\n" + tables + markEnd + after
-	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
 }

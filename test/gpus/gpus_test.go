@@ -67,17 +67,17 @@ func TestProgramsSeeTheKind(t *testing.T) {
 		"b200":     {227, switched(5, 18) + none + "fabric: state 3, of a node, clique 0\n", nil},
 		"b300":     {227, switched(5, 18) + none + "fabric: state 3, of a node, clique 0\n", nil},
 		"gb200": {227, switched(5, 18) + "C2C: 5 links of 45000 MB/s\nfabric: state 3, of several nodes, clique 0\n",
-			[]string{"--nvlink-domain", "1"}},
+			[]string{"--set", "nvlink_domain=1"}},
 		"gb300": {227, switched(5, 18) + "C2C: 5 links of 45000 MB/s\nfabric: state 3, of several nodes, clique 0\n",
 			[]string{"--nodes", "1"}},
-		"gh200":        {227, pairs(4, 6, 0, 6, 6) + "C2C: 10 links of 45000 MB/s\n", []string{"--gpus-per-node", "4"}},
-		"h100-sxm":     {227, none, []string{"--nvlink", "none"}},
+		"gh200":        {227, pairs(4, 6, 0, 6, 6) + "C2C: 10 links of 45000 MB/s\n", []string{"--set", "gpus_per_node=4"}},
+		"h100-sxm":     {227, none, []string{"--set", "nvlink=none"}},
 		"h200-sxm":     {227, switched(4, 18) + none + "fabric: state 3, of a node, clique 0\n", nil},
 		"l40s":         {99, none, nil},
 		"rtx-6000d":    {99, none, nil},
 		"rtx-pro-6000": {99, none, nil},
 		"t4":           {64, none, nil},
-		"v100":         {96, pairs(2, 1, 0, 2, 1, 0, 2) + none, []string{"--gpus-per-node", "8"}},
+		"v100":         {96, pairs(2, 1, 0, 2, 1, 0, 2) + none, []string{"--set", "gpus_per_node=8"}},
 	}
 	if diff := cmp.Diff(configs.GPUNames(), slices.Sorted(maps.Keys(kinds))); diff != "" {
 		t.Errorf("kinds without a test (-want +got):\n%s", diff)
@@ -140,8 +140,8 @@ func TestNCCLSeesTheKind(t *testing.T) {
 		t.Run(tc.kind, func(t *testing.T) {
 			w := world.New(t)
 			logs := t.TempDir()
-			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--jitter", "none", "--nics-per-node", "2", "--gpu", tc.kind,
-				"--nodes", "2", "--ranks", fmt.Sprint(2*tc.gpus), "--nvlink-domain", fmt.Sprint(tc.gpus), "--clock", "virtual",
+			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--set", "link.jitter=none", "--set", "nics_per_node=2", "--gpu", tc.kind,
+				"--nodes", "2", "--ranks", fmt.Sprint(2*tc.gpus), "--set", "nvlink_domain="+fmt.Sprint(tc.gpus), "--clock", "virtual",
 				"--nccl", tc.nccl, "-b", "8", "-e", "512K", "-f", "65536", "-n", "1", "-w", "0", "--log-dir", logs)
 			if !strings.Contains(out, "# decisions: fabric view, as for "+tc.kind+", net ib") ||
 				!strings.Contains(out, "\nverdict: VALID") {
@@ -185,7 +185,7 @@ func TestNVLSTree(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			w := world.New(t)
 			w.Env = append(w.Env, "NCCL_ALGO=NVLSTree")
-			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--jitter", "none", "--nics-per-node", nics,
+			out := w.Run("bench", "allreduce", "--profile", "ndr400", "--set", "link.jitter=none", "--set", "nics_per_node="+nics,
 				"--gpu", "h100-sxm", "--nodes", "2", "--ranks", "6", "--clock", "virtual", "--nccl", version, "-b", "8", "-e", "2M", "-f", "512",
 				"-n", "2", "-w", "1")
 			for _, want := range []string{"bytes NVLSTree Simple", "# Out of bounds values : 0 OK",
@@ -204,7 +204,7 @@ func TestNCCLAsksNVML(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	logs := t.TempDir()
-	out := w.Run("bench", "allreduce", "--profile", "ndr400", "--gpu", "h100-sxm", "--nccl-view", "host", "--nodes", "2",
+	out := w.Run("bench", "allreduce", "--profile", "ndr400", "--gpu", "h100-sxm", "--set", "nccl_view=host", "--nodes", "2",
 		"--ranks", "4", "--clock", "virtual", "--nccl", "2.29", "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--log-dir",
 		logs)
 	log, err := os.ReadFile(filepath.Join(logs, "rank0.log"))
@@ -218,8 +218,8 @@ func TestImpossibleNode(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	for args, want := range map[string]string{
-		"--ranks 32 --nodes 2":               "the NVLinks of v100 connect 8 GPUs",
-		"--ranks 16 --nodes 2 --nvlink mesh": "6 NVLinks connect a GPU with 6 others at most",
+		"--ranks 32 --nodes 2":                   "the NVLinks of v100 connect 8 GPUs",
+		"--ranks 16 --nodes 2 --set nvlink=mesh": "6 NVLinks connect a GPU with 6 others at most",
 	} {
 		o := w.Try(append([]string{"expect", "allreduce", "--profile", "ndr400", "--gpu", "v100", "-b", "8", "-e", "8"},
 			strings.Fields(args)...)...)
@@ -235,7 +235,7 @@ func TestNodeTime(t *testing.T) {
 	t.Parallel()
 	published := map[int64]float64{1024: 16.76, 65536: 19.89, 4194304: 51.37, 268435456: 1052.63} // us, by bytes
 	w := world.New(t)
-	out := w.Run("expect", "allreduce", "--profile", "ndr400", "--gpu", "h200-sxm", "--node-time", "--nodes", "1",
+	out := w.Run("expect", "allreduce", "--profile", "ndr400", "--gpu", "h200-sxm", "--set", "node_time=on", "--nodes", "1",
 		"--ranks", "8", "--nccl", "2.29", "-d", "half", "-b", "1K", "-e", "256M", "-f", "64", "--json")
 	var report struct {
 		Rows []struct {
@@ -266,8 +266,8 @@ func TestNodeTime(t *testing.T) {
 func TestNVLinkDomain(t *testing.T) {
 	w := world.New(t)
 	expect := func(args ...string) string {
-		out := w.Run(append([]string{"expect", "allreduce", "--profile", "ndr400", "--jitter", "none", "--gpu", "gb200",
-			"--node-time", "--ranks", "8", "--nccl", "2.29", "-b", "1K", "-e", "64M", "-f", "256", "--quiet"}, args...)...)
+		out := w.Run(append([]string{"expect", "allreduce", "--profile", "ndr400", "--set", "link.jitter=none", "--gpu", "gb200",
+			"--set", "node_time=on", "--ranks", "8", "--nccl", "2.29", "-b", "1K", "-e", "64M", "-f", "256", "--quiet"}, args...)...)
 		_, table, _ := strings.Cut(out, "\n\n")
 		table, _, _ = strings.Cut(table, "\n\n")
 		if strings.Count(table, "\n") < 3 {
@@ -279,10 +279,10 @@ func TestNVLinkDomain(t *testing.T) {
 	if !strings.Contains(node, "NVLS") || node != domain {
 		t.Errorf("one node:\n%s\na domain of 4:\n%s", node, domain)
 	}
-	if two := expect("--nodes", "4", "--nvlink-domain", "4"); !strings.Contains(two, "Tree") || two == domain {
+	if two := expect("--nodes", "4", "--set", "nvlink_domain=4"); !strings.Contains(two, "Tree") || two == domain {
 		t.Errorf("two domains:\n%s\none:\n%s", two, domain)
 	}
-	apart, links := expect("--nodes", "4", "--nvlink-domain", "2"), expect("--nodes", "4", "--nvlink-domain", "1")
+	apart, links := expect("--nodes", "4", "--set", "nvlink_domain=2"), expect("--nodes", "4", "--set", "nvlink_domain=1")
 	if apart != links || apart == domain {
 		t.Errorf("NVLinks within nodes of 2:\n%s\n%s", apart, links)
 	}
@@ -295,13 +295,13 @@ func TestNVLinkDomain(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s", args, o.Exit, o.Text())
 		}
 	}
-	o := w.Try("expect", "allreduce", "--profile", "ndr400", "--gpu", "gb200", "--node-time", "--ranks", "4", "--nodes", "2",
+	o := w.Try("expect", "allreduce", "--profile", "ndr400", "--gpu", "gb200", "--set", "node_time=on", "--ranks", "4", "--nodes", "2",
 		"--nccl", "2.22", "-b", "8", "-e", "8")
 	if o.Exit != 2 || !strings.Contains(o.Text(), "only NCCL 2.29 decides here for NVLinks between nodes") {
 		t.Errorf("exit status %d: %s", o.Exit, o.Text())
 	}
 	w.Env = append(w.Env, "NCCL_MNNVL_ENABLE=0") // then NCCL shares the memory of a node by file descriptors
-	o = w.Try("expect", "allreduce", "--profile", "ndr400", "--gpu", "gb200", "--node-time", "--ranks", "4", "--nodes", "2",
+	o = w.Try("expect", "allreduce", "--profile", "ndr400", "--gpu", "gb200", "--set", "node_time=on", "--ranks", "4", "--nodes", "2",
 		"-b", "8", "-e", "8")
 	if !strings.Contains(o.Text(), "NCCL counts 2 nodes, and NVLinks make 1 node of the emulated ones") {
 		t.Errorf("NCCL does not use the NVLinks: exit status %d: %s", o.Exit, o.Text())

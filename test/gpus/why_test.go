@@ -16,7 +16,7 @@ import (
 
 // h100s are 2 nodes of 8 H100 whose times nothing random changes.
 func h100s() []string {
-	return strings.Fields("--profile ndr400 --jitter 0 --gpu h100-sxm --node-time --nodes 2 --nccl 2.29")
+	return strings.Fields("--profile ndr400 --set link.jitter=0 --gpu h100-sxm --set node_time=on --nodes 2 --nccl 2.29")
 }
 
 type partsReport struct {

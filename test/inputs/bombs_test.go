@@ -94,10 +94,6 @@ var workloadBombs = map[formats.Kind][]bomb{
 		}},
 		{"empty messages", func() []byte { return make([]byte, maxInput) }},
 	},
-	formats.Horovod: {
-		numbered("tensors", "[\n", `{"name":"process_name","ph":"M","pid":#,"args":{"name":"t#"}},`+"\n"+
-			`{"ph":"B","name":"ALLREDUCE","ts":#,"pid":#},`+"\n"+`{"ph":"E","ts":#,"pid":#},`+"\n", "]"),
-	},
 	formats.Inspector: {
 		numbered("communicators", "", `{"header":{"id":"0x#","rank":0,"n_ranks":1048576,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"x","dump_timestamp_us":#,"hostname":"h","pid":#},"coll_perf":{"coll":"AllReduce","coll_sn":#,"coll_msg_size_bytes":1048576,"coll_exec_time_us":1,"coll_timing_source":"kernel_gpu","coll_algobw_gbs":1,"coll_busbw_gbs":1}}`+"\n", ""),
 	},
@@ -125,6 +121,34 @@ var nativeBombs = []bomb{
 	whole("one pair of all", `{"format":"ddlemu.workload/1","ranks":1048576}`+"\n"+
 		`{"op":"group","ops":[{"op":"send","count":1,"type":"int8","peer":1,"relative":true},{"op":"recv","count":1,"type":"int8","peer":-1,"relative":true}]}`+"\n"),
 	text("nested groups", `{"format":"ddlemu.workload/1","ranks":2}`+"\n", `{"op":"group","ops":[`, ""),
+}
+
+// checkBombs are workloads whose calls take long to match.
+var checkBombs = []bomb{
+	numbered("collectives of many ranks", `{"format":"ddlemu.workload/1","ranks":65536}`+"\n",
+		`{"op":"coll","func":"AllReduce","count":#,"type":"int8"}`+"\n", ""),
+	numbered("collectives of few ranks", `{"format":"ddlemu.workload/1","ranks":64}`+"\n",
+		`{"op":"coll","func":"AllReduce","count":1,"type":"int8"}`+"\n", ""),
+	text("a group of many ranks", `{"format":"ddlemu.workload/1","ranks":65536}`+"\n"+`{"op":"group","ops":[`,
+		`{"op":"coll","func":"AllReduce","count":1,"type":"int8"},`,
+		`{"op":"coll","func":"AllReduce","count":1,"type":"int8"}]}`+"\n"),
+	numbered("streams that wait", `{"format":"ddlemu.workload/1","ranks":2}`+"\n",
+		`{"op":"calc","ns":1,"stream":"s#"}`+"\n"+`{"op":"wait"}`+"\n", ""),
+	{"streams in turn", func() []byte {
+		b := []byte(`{"format":"ddlemu.workload/1","ranks":2}` + "\n")
+		for n := 0; len(b) < maxInput-100; n++ {
+			b = fmt.Appendf(b, `{"op":"coll","func":"AllReduce","count":1,"type":"int8","stream":"s%d"}`+"\n", n%4096)
+		}
+		return b
+	}},
+	{"communicators that wait for each other", func() []byte {
+		b := []byte(`{"format":"ddlemu.workload/1","ranks":2}` + "\n")
+		for n := 0; len(b) < maxInput-200; n++ {
+			b = fmt.Appendf(b, `{"op":"recv","rank":0,"count":1,"type":"int8","peer":1,"stream":"s%d"}`+"\n"+
+				`{"op":"recv","rank":1,"count":1,"type":"int8","peer":0,"stream":"s%[1]d"}`+"\n", n%4096)
+		}
+		return b
+	}},
 }
 
 const algo = `<algo name="a" proto="Simple" nchannels="1" nchunksperloop="%d" ngpus="%d" coll="%s" inplace="0" outofplace="1" minBytes="0" maxBytes="0">`

@@ -101,7 +101,7 @@ func child(job string) {
 		took := timeNow() - begin
 		fmt.Printf("end %d %d %d\n", n, memoryNow("VmHWM"), int64(took))
 		if err != nil && strings.ContainsAny(strings.TrimSpace(err.Error()), "\n\x1b") {
-			fmt.Printf("fail %q\n", "an error of several lines: "+err.Error())
+			fmt.Printf("fail %q\n", head("an error of several lines: "+err.Error(), 3000))
 		}
 	}
 }

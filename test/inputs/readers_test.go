@@ -5,6 +5,7 @@ package inputs
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/importer"
 	"github.com/ddlemu/ddlemu/configs/importer/found"
-	"github.com/ddlemu/ddlemu/intercept/capture/extcap"
 	"github.com/ddlemu/ddlemu/intercept/desync"
 	"github.com/ddlemu/ddlemu/intercept/diff"
 	"github.com/ddlemu/ddlemu/intercept/messages"
@@ -36,6 +36,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -133,8 +134,7 @@ func workloads() (out []reader) {
 		formats.Kineto: {"kineto"}, formats.PyTorchET: {"pytorchet"}, formats.Chakra: {"chakra"},
 		formats.GOAL: {"goal"}, formats.SimAI: {"simai"}, formats.AICB: {"aicb"}, formats.OpCSV: {"opcsv"},
 		formats.NCCLLog: {"ncclcalls"}, formats.Nsys: {"nsys"}, formats.FlightRec: {"flightrec", "pickle"},
-		formats.Inspector: {"inspector"}, formats.Profiler: {"ncclprofiler"}, formats.PARAM: {"parambasic"},
-		formats.Horovod: {"horovod"},
+		formats.Inspector: {"inspector"}, formats.Profiler: {"ncclprofiler"},
 	} {
 		r := reader{name: string(kind), bombs: workloadBombs[kind]}
 		for _, name := range extra {
@@ -154,7 +154,18 @@ func workloads() (out []reader) {
 			read: func(data []byte, _ string) error { return readWorkload(data, "") }},
 		reader{name: "workload", reads: []string{"shaper/workload/read.go", "shaper/workload/ranks.go"},
 			texts: []string{"shaper/workload", "shaper/workload/check"}, bombs: nativeBombs,
-			read: readNative},
+			read: func(data []byte, _ string) error {
+				_, err := readNative(data)
+				return err
+			}},
+		reader{name: "check", reads: []string{"shaper/workload/check"}, texts: []string{"shaper/workload/check"},
+			bombs: slices.Concat(nativeBombs, checkBombs), read: func(data []byte, _ string) error {
+				ix, err := readNative(data)
+				if err == nil {
+					_, err = check.Run(context.Background(), ix)
+				}
+				return err
+			}},
 		reader{name: "pending", reads: []string{dir + "flightrec", dir + "pickle"},
 			samples: []string{dir + "flightrec/testdata"}, texts: []string{dir + "flightrec"},
 			bombs: workloadBombs[formats.FlightRec],
@@ -181,13 +192,12 @@ func readWorkload(data []byte, kind formats.Kind) error {
 	return err
 }
 
-func readNative(data []byte, _ string) error {
+func readNative(data []byte) (*workload.Index, error) {
 	w, err := workload.Read("in", bytes.NewReader(data))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = w.Index()
-	return err
+	return w.Index()
 }
 
 func schedules() []reader {
@@ -298,6 +308,7 @@ func logs() []reader {
 				return cmp.Or(err, err2)
 			}},
 		{name: "debuglog", reads: []string{"shaper/nccl/debuglog"}, texts: []string{"shaper/nccl/debuglog"},
+			bombs: []bomb{text("messages of one line", "", "8388608 2097152 float sumhost:10:12 [0] NCCL INFO a ", "")},
 			read: func(data []byte, _ string) error {
 				var finder debuglog.Finder
 				for line := range strings.Lines(string(data)) {
@@ -366,18 +377,6 @@ func recordings() []reader {
 		{name: "archive", reads: []string{"intercept/timeline/archive"},
 			samples: []string{"shaper/workload/formats/testdata/ddp.pt.trace.json"},
 			texts:   []string{"intercept/timeline/archive"}, read: readTrace},
-		{name: "extcap", reads: []string{"intercept/capture/extcap"},
-			made: func(string) ([][]byte, error) {
-				return [][]byte{[]byte("T\x00\x00\x07\x01\x01100us"), []byte("T\xff\xff\xff\x00\x00")}, nil
-			},
-			read: func(data []byte, _ string) error {
-				for in := bytes.NewReader(data); in.Len() > 0; {
-					if _, err := extcap.Read(in); err != nil {
-						return err
-					}
-				}
-				return nil
-			}},
 		{name: "outcome", reads: []string{"intercept/report/outcome.go"},
 			made: func(string) ([][]byte, error) {
 				return [][]byte{[]byte(`{"verdict":"VALID","rows":[{"size":8,"time_us":1.5}]}`)}, nil

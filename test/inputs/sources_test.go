@@ -75,7 +75,6 @@ var notInputs = map[string]string{
 
 	"cmd/ddlemu/internal/junit/junittest/parse.go":   "in tests",
 	"cmd/ddlemu/internal/fabriccmd/fabric_import.go": "at most importer.MaxFile bytes, which the reader import gets",
-	"cmd/ddlemu/internal/tracecmd/extcap_install.go": "the script that this command wrote",
 	"configs/bounds/bounds.go":                       "at most MaxDocument bytes, which the readers get",
 	"cuda/soft/internal/softbuild/build.go":          "what the build made, and NCCL's header",
 	"cuda/soft/internal/softbuild/includes.go":       "sources of this module",

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -118,7 +119,7 @@ func (w *user) links(fabric string) map[string]link.Counters {
 // tshark and gopacket read it, and no packet is malformed.
 func TestCaptureCountsAsTheFabric(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--loss", "3%", "--shaper", "htb")
+	w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--set", "link.loss=3%", "--set", "shaper=htb")
 	for n := range 3 {
 		// Otherwise the nodes look for routers and neighbours at any time.
 		w.run("exec", fmt.Sprintf("node%d", n), "--", "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
@@ -190,7 +191,7 @@ func (c *capturing) checkGopacket(interfaces int) {
 func TestCaptureCountsSegments(t *testing.T) {
 	needs.Optional(t, "iperf3")
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--set", "shaper=htb")
 	before := w.links("eth1")["node0:node1"]
 	c := w.capture("--link", "node0>node1", "--snaplen", "96")
 	w.run("exec", "node1", "--", "iperf3", "-s", "-1", "-D")
@@ -218,7 +219,7 @@ func TestCaptureCountsSegments(t *testing.T) {
 // A shaper without eBPF programs is captured by a packet socket, and the output says so.
 func TestCaptureWithoutPrograms(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "2", "--lat", "1ms", "--shaper", "wire")
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "1ms", "--set", "shaper=wire")
 	c := w.capture("--link", "node0:node1")
 	w.run("exec", "node0", "--", "ping", "-qc", "10", "-i", "0.01", "node1")
 	if out := c.end(); !strings.Contains(out, "the shaper wire has no eBPF programs") {
@@ -239,7 +240,7 @@ func TestCaptureWithoutPrograms(t *testing.T) {
 // Captures end by themselves: with a number of packets, a time, or the fabric. Standard output is a file too.
 func TestCaptureEnds(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--set", "shaper=htb")
 	c := w.capture("--count", "7")
 	w.run("exec", "node0", "--", "ping", "-qc", "10", "-i", "0.01", "node1")
 	if err := c.cmd.Wait(); err != nil || c.matching("frame") != 7 {
@@ -263,10 +264,47 @@ func TestCaptureEnds(t *testing.T) {
 	}
 }
 
+// tshark shows the packets of a link as they come, from a pipe. The capture ends when tshark has ended.
+func TestCaptureInPipe(t *testing.T) {
+	w := newUser(t)
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--set", "shaper=htb")
+	captured := w.command("capture", "--link", "node0>node1", "-w", "-")
+	packets, err := captured.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tshark := exec.CommandContext(t.Context(), needs.Optional(t, "tshark"), "-i", "-", "-c", "5", "-T", "fields",
+		"-e", "frame.interface_name", "-e", "_ws.malformed")
+	tshark.Env = append(os.Environ(), "HOME="+t.TempDir())
+	tshark.Stdin = packets
+	var shown bytes.Buffer
+	tshark.Stdout = &shown
+	if err := errors.Join(captured.Start(), tshark.Start()); err != nil {
+		t.Fatal(err)
+	}
+	packets.Close() // tshark has the other copy
+	timeout := time.AfterFunc(30*time.Second, func() { _ = errors.Join(captured.Process.Kill(), tshark.Process.Kill()) })
+	defer timeout.Stop()
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(tshark.Wait(), captured.Wait()) }()
+	for {
+		w.run("exec", "node0", "--", "ping", "-qc", "2", "-i", "0.05", "node1")
+		select {
+		case err := <-ended:
+			if want := strings.Repeat("node0:node1\t\n", 5); shown.String() != want ||
+				captured.ProcessState.ExitCode() != 128+int(syscall.SIGPIPE) {
+				t.Errorf("tshark shows %q, want %q: %v", &shown, want, err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 // A capture that is stopped does not keep the fabric from being taken down.
 func TestStoppedCapture(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb")
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--set", "shaper=htb")
 	c := w.capture()
 	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

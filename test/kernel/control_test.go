@@ -41,8 +41,8 @@ func after(d time.Duration) func(*user) bool {
 func TestInterrupted(t *testing.T) {
 	w := newUser(t)
 	for _, args := range [][]string{
-		{"up", "--datapath", "kernel", "--no-measure", "--profile", "eth1", "--nodes", "40"},
-		{"run", "--datapath", "kernel", "--profile", "eth1", "--nodes", "3", "--per-node", "--", "sleep", "60"},
+		{"up", "--set", "datapath=kernel", "--no-measure", "--profile", "eth1", "--nodes", "40"},
+		{"run", "--set", "datapath=kernel", "--profile", "eth1", "--nodes", "3", "--per-node", "--", "sleep", "60"},
 	} {
 		if _, err := os.Stat("../../build/lib/libgoemu.so"); args[0] == "run" && err != nil {
 			t.Log("SKIPPED: run needs the plugin (make build)")
@@ -93,7 +93,7 @@ func (w *user) interrupt(m moment, args ...string) (state *os.ProcessState, out 
 // `shape` succeeds only if the change is in force.
 func TestShapeReportsWhatIsInForce(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--lat", "0s", "--shaper", "htb")
+	w.up("--profile", "eth1", "--lat", "0s", "--set", "shaper=htb")
 	w.run("shape", "--bw", "500Mbps")
 	// 500 Mb/s of line bytes. tc counts frames without framing, so its rate is lower.
 	if out := w.run("exec", "node0", "--", "tc", "class", "show", "dev", "eth0"); !strings.Contains(out, "ceil 492") {
@@ -105,7 +105,7 @@ func TestShapeReportsWhatIsInForce(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 	w.killDaemons()
-	for _, args := range [][]string{{"shape", "--bw", "10Mbps"}, {"up", "--datapath", "kernel", "--profile", "eth1"}} {
+	for _, args := range [][]string{{"shape", "--bw", "10Mbps"}, {"up", "--set", "datapath=kernel", "--profile", "eth1"}} {
 		if out, status := w.try(args...); status != 2 ||
 			!strings.Contains(out, "is gone: remove what it left with `ddlemu gc`") {
 			t.Errorf("%s: exit status %d: %s", args[0], status, out)
@@ -117,7 +117,7 @@ func TestShapeReportsWhatIsInForce(t *testing.T) {
 func TestUpOnANode(t *testing.T) {
 	w := newUser(t)
 	w.up("--profile", "eth1")
-	out, status := w.try("exec", "node0", "--", w.Program, "up", "--datapath", "kernel", "--profile", "eth1", "--name",
+	out, status := w.try("exec", "node0", "--", w.Program, "up", "--set", "datapath=kernel", "--profile", "eth1", "--name",
 		"inner")
 	if status != 2 || !strings.Contains(out, "this process runs on a node of a fabric") {
 		t.Errorf("exit status %d: %s", status, out)
@@ -128,8 +128,8 @@ func TestUpOnANode(t *testing.T) {
 func TestFullQueueIsCounted(t *testing.T) {
 	w := newUser(t)
 	for _, shaper := range []string{"htb", "wire"} {
-		w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--bw", "10Mbps", "--queue", "taildrop:64K",
-			"--shaper", shaper)
+		w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--bw", "10Mbps", "--set", "link.queue=taildrop:64K",
+			"--set", "shaper="+shaper)
 		to := net.JoinHostPort(w.node("eth1", 0).NICs[0].Addr4.String(), "9")
 		done, begin := make(chan error, 2), time.Now()
 		for n := 1; n <= 2; n++ {

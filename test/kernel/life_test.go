@@ -24,8 +24,8 @@ import (
 func TestUpDown(t *testing.T) {
 	w := newUser(t)
 	before := interfaces(t)
-	w.up("--profile", "eth10", "--nodes", "3", "--nics-per-node", "2")
-	out, status := w.try("up", "--datapath", "kernel", "--no-measure", "--profile", "eth10")
+	w.up("--profile", "eth10", "--nodes", "3", "--set", "nics_per_node=2")
+	out, status := w.try("up", "--set", "datapath=kernel", "--no-measure", "--profile", "eth10")
 	if status != 2 || !strings.Contains(out, "fabric eth10 is up already (profile eth10, 3 nodes, 2 NICs each") {
 		t.Errorf("second up: exit status %d\n%s", status, out)
 	}
@@ -67,8 +67,8 @@ func interfaces(t *testing.T) []string {
 // Every NIC reaches every other NIC by IPv4 and IPv6, but none of another fabric.
 func TestReachability(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "one")
-	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "two")
+	w.up("--profile", "eth10", "--nodes", "2", "--set", "nics_per_node=2", "--name", "one")
+	w.up("--profile", "eth10", "--nodes", "2", "--set", "nics_per_node=2", "--name", "two")
 	nodes := []*netns.Node{w.node("one", 0), w.node("one", 1)}
 	for i := range 2 {
 		for j := range 2 {
@@ -148,7 +148,7 @@ func TestKilledDuringUp(t *testing.T) {
 	step := time.Since(start) / 40
 	w.run("down")
 	for i := range 40 {
-		cmd := w.command("up", "--datapath", "kernel", "--no-measure", "--profile", "eth10", "--nodes", "3")
+		cmd := w.command("up", "--set", "datapath=kernel", "--no-measure", "--profile", "eth10", "--nodes", "3")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestKilledDuringMeasurement(t *testing.T) {
 	}
 	left := 0
 	for i := range 3 {
-		cmd := w.command("up", "--datapath", "kernel", "--profile", "eth10", "--nodes", "2")
+		cmd := w.command("up", "--set", "datapath=kernel", "--profile", "eth10", "--nodes", "2")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestRepeatedUpAndDown(t *testing.T) {
 	for i := range times {
 		args := []string{"--profile", "eth1", "--nodes", "2"}
 		if i%2 == 1 {
-			args = append(args, "--shaper", "htb", "--lat", "0s")
+			args = append(args, "--set", "shaper=htb", "--lat", "0s")
 		}
 		w.up(args...)
 		w.run("down")
@@ -308,12 +308,12 @@ func TestBadInput(t *testing.T) {
 	}{
 		{[]string{"--profile", "eth1", "--nodes", "300"}, "nodes: 300 is out of range: must be 1 to 256"},
 		{[]string{"--profile", "eth1", "--nodes", "255"}, "nodes: 255: must be 1 to 254 on the kernel datapath"},
-		{[]string{"--profile", "eth1", "--subnet", "10.1.2.0/24"}, "is not a private IPv4 network of 16 bits"},
-		{[]string{"--profile", "eth1", "--shaper", "soap"}, `"soap" is not one of auto, edt, netem, htb, wire`},
+		{[]string{"--profile", "eth1", "--set", "subnet=10.1.2.0/24"}, "is not a private IPv4 network of 16 bits"},
+		{[]string{"--profile", "eth1", "--set", "shaper=soap"}, `"soap" is not one of auto, edt, netem, htb, wire`},
 		{[]string{"-f", "testdata/mtu.yaml"}, "the kernel datapath has one for all NICs"},
 		{[]string{"--profile", "eth1", "--name", "a/b"}, "give --name"},
 	} {
-		out, status := w.try(append([]string{"up", "--datapath", "kernel", "--no-measure"}, c.args...)...)
+		out, status := w.try(append([]string{"up", "--set", "datapath=kernel", "--no-measure"}, c.args...)...)
 		if status != 2 || !strings.Contains(out, c.want) || strings.Count(out, "\n") != 1 {
 			t.Errorf("%v: exit status %d: %s\nwant %s", c.args, status, out, c.want)
 		}
@@ -325,11 +325,11 @@ func TestBadInput(t *testing.T) {
 func TestWithoutPrivileges(t *testing.T) {
 	w := newUser(t)
 	cmd := exec.Command("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "--", w.Program, "up",
-		"--datapath", "kernel", "--profile", "eth1")
+		"--set", "datapath=kernel", "--profile", "eth1")
 	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+w.Dir)
 	out, _ := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 2 ||
-		!strings.Contains(string(out), "the kernel datapath needs CAP_NET_ADMIN: use sudo, or --datapath shm") {
+		!strings.Contains(string(out), "the kernel datapath needs CAP_NET_ADMIN: use sudo, or --set datapath=shm") {
 		t.Errorf("%v: %s", cmd.ProcessState, out)
 	}
 }
@@ -342,7 +342,7 @@ func TestNameClash(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer netns.Remove(name)
-	out, status := w.try("up", "--datapath", "kernel", "--no-measure", "--profile", "eth1")
+	out, status := w.try("up", "--set", "datapath=kernel", "--no-measure", "--profile", "eth1")
 	if status != 2 || !strings.Contains(out, name) || !strings.Contains(out, "ddlemu gc") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
@@ -354,7 +354,7 @@ func TestNameClash(t *testing.T) {
 // A change that the shaper does not support is refused, and the links stay as they were.
 func TestUnsupportedChange(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--lat", "0s", "--shaper", "htb")
+	w.up("--profile", "eth1", "--lat", "0s", "--set", "shaper=htb")
 	before := w.run("shape", "--json")
 	for _, c := range []struct{ flag, value, want string }{
 		{"--lat", "10ms", "htb delays nothing, and a latency of 10ms is asked for"},

@@ -55,7 +55,7 @@ func (w *user) run(args ...string) string {
 // up brings up a fabric of the kernel datapath.
 func (w *user) up(args ...string) string {
 	w.Helper()
-	return w.run(append([]string{"up", "--datapath", "kernel", "--no-measure"}, args...)...)
+	return w.run(append([]string{"up", "--set", "datapath=kernel", "--no-measure"}, args...)...)
 }
 
 // subnet returns the subnet of a fabric.

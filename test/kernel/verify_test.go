@@ -98,7 +98,7 @@ var (
 // or if it is shaped or used during the measurement.
 func TestVerifyWire(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "100Mbps", "--lat", "10ms", "--nodes", "3")
+	w.up("--profile", "eth1", "--set", "shaper=wire", "--bw", "100Mbps", "--lat", "10ms", "--nodes", "3")
 	want := figures{links: 6, rate: 0.0949285, latency: 10005.92, tolerance: 200}
 	measure.Repeat(t, "unchanged", w.tries(want))
 
@@ -163,14 +163,14 @@ func containsText(text string) func([]string) bool {
 // htb enforces rates and equal shares, and adds no latency.
 func TestVerifyHTB(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--shaper", "htb", "--bw", "100Mbps", "--lat", "0s", "--nodes", "3")
+	w.up("--profile", "eth1", "--set", "shaper=htb", "--bw", "100Mbps", "--lat", "0s", "--nodes", "3")
 	measure.Repeat(t, "unchanged", w.tries(figures{links: 6, rate: 0.0949285, latency: 0, tolerance: 100}))
 }
 
 // No host forwards a packet in 1 us, so a fabric with that latency is INVALID.
 func TestVerifyTooFast(t *testing.T) {
 	w := newUser(t)
-	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "50Mbps", "--lat", "1us")
+	w.up("--profile", "eth1", "--set", "shaper=wire", "--bw", "50Mbps", "--lat", "1us")
 	within(t, "1 us", func() ([]string, error) {
 		r, err := w.verify()
 		return r.Reasons, err

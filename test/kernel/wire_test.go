@@ -66,7 +66,7 @@ func roundTrip(fab *measure.Running, latency time.Duration) func() (measure.Resu
 // wire brings up fabric t with the shaper wire and returns it for measurements.
 func (w *user) wire(args ...string) *measure.Running {
 	w.Helper()
-	w.up(append([]string{"--profile", "eth1", "--name", "t", "--shaper", "wire"}, args...)...)
+	w.up(append([]string{"--profile", "eth1", "--name", "t", "--set", "shaper=wire"}, args...)...)
 	var fab *fabric.Fabric
 	w.withFile(func(f *state.File) {
 		var err error
@@ -192,7 +192,7 @@ func TestWireRateAndLatency(t *testing.T) {
 
 func TestWireLoss(t *testing.T) {
 	w := newUser(t)
-	fab := w.wire("--nodes", "2", "--loss", "1%")
+	fab := w.wire("--nodes", "2", "--set", "link.loss=1%")
 	measure.Repeat(t, "share of datagrams lost", lossOf(w, fab, 40_000, 0.01))
 }
 
@@ -218,7 +218,7 @@ func lossOf(w *user, fab *measure.Running, n int, p float64) func() (measure.Res
 // If some packets of a GSO packet are lost, the others arrive: one packet in 50 is lost, and not one GSO packet in 50.
 func TestWireLossInGSOPackets(t *testing.T) {
 	w := newUser(t)
-	fab := w.wire("--nodes", "2", "--loss", "2%")
+	fab := w.wire("--nodes", "2", "--set", "link.loss=2%")
 	data := make([]byte, 40<<20)
 	random := rand.NewChaCha8([32]byte{1})
 	_, _ = random.Read(data)
@@ -239,7 +239,7 @@ func TestWireLossInGSOPackets(t *testing.T) {
 // TCP notices that packets were reordered, and transfers all data.
 func TestWireReorder(t *testing.T) {
 	w := newUser(t)
-	fab := w.wire("--nodes", "2", "--lat", "3ms", "--reorder", "2%,2ms")
+	fab := w.wire("--nodes", "2", "--lat", "3ms", "--set", "link.reorder=2%,2ms")
 	before := reorderings(t, fab)
 	data := make([]byte, 20<<20)
 	got, err := transfer(fab, data)

@@ -63,15 +63,15 @@ func TestBaseline(t *testing.T) {
 	}
 	expect := on("expect", "allreduce", "-b", "64K", "-e", "1M", "-f", "16")
 	b.keep("expect.json", expect...)
-	b.compare(0, "expect.json", append(expect, "--baseline-tolerance", "0%"),
+	b.compare(0, "expect.json", append(expect, "--require", "baseline=0%"),
 		"^baseline expect.json: of 2 times, 0 slower and 0 faster by more than 0 %$")
 	b.Env = []string{"NCCL_ALGO=Tree"}
 	b.compare(4, "expect.json", expect, `^slower: 1048576 bytes float sum: .* us in the baseline \(\+[0-9.]+ %\); NCCL `+
 		"chose Tree Simple x2, Ring Simple x2 in the baseline$", `^faster: 65536 bytes float sum: .* \(-[0-9.]+ %\)`,
 		"^ddlemu: 1 of 2 times slower than in --baseline expect.json by more than 1%: 1048576 bytes float sum: ")
-	b.compare(0, "expect.json", append(expect, "--baseline-tolerance", "50%", "--json"), `"slower": \[\]`)
+	b.compare(0, "expect.json", append(expect, "--require", "baseline=50%", "--json"), `"slower": \[\]`)
 	b.Env = nil
-	b.compare(2, "expect.json", on("expect", "broadcast", "--lat", "1ms", "--seed", "7", "-n", "5", "-r", "1"),
+	b.compare(2, "expect.json", on("expect", "broadcast", "--lat", "1ms", "--set", "seed=7", "-n", "5", "-r", "1"),
 		`^ddlemu: --baseline expect.json: it is of other settings: fabric none \(now "eth10 with latency 1ms \(25µs\)"\), `+
 			`seed "1" \(now "7"\), collective "all_reduce" \(now "broadcast"\), iterations "20" \(now "5"\), `+
 			`root "0" \(now "1"\): make it again`)
@@ -85,9 +85,9 @@ func TestBaseline(t *testing.T) {
 		return on("bench", "allreduce", "-b", from, "-e", to, "-f", "8", "-n", "2", "-w", "1")
 	}
 	b.keep("bench.json", few("8", "64")...)
-	b.compare(0, "bench.json", append(few("64", "512"), "--baseline-tolerance", "0%"), "^# baseline bench.json: of 2 times, 0 slower and 0 faster",
+	b.compare(0, "bench.json", append(few("64", "512"), "--require", "baseline=0%"), "^# baseline bench.json: of 2 times, 0 slower and 0 faster",
 		"^# not in the baseline: 2 times, such as 512 bytes", "^# only in the baseline: 2 times, such as 8 bytes")
-	b.compare(2, "bench.json", on("bench", "allreduce", "-w", "2", "--clock", "real", "--time-scale", "2"),
+	b.compare(2, "bench.json", on("bench", "allreduce", "-w", "2", "--clock", "real", "--set", "time_scale=2"),
 		`other settings: iterations "2" \(now "20"\), clock "virtual" \(now "real"\), warm-up iterations "1" \(now "2"\)`)
 	b.compare(2, "expect.json", on("bench", "allreduce"), "it is the output of ddlemu expect, not of ddlemu bench$")
 
@@ -101,8 +101,8 @@ func TestBaseline(t *testing.T) {
 			return append(append(append([]string{}, args...), file, "--profile", "eth10", "--nodes", "2"), more...)
 		}
 		b.keep(name, play(step)...)
-		b.compare(0, name, play(step, "--baseline-tolerance", "0%"), "^# baseline "+name+": of 2 times, 0 slower and 0 faster")
-		b.compare(0, name, play(slower, "--baseline-tolerance", "10%"), "0 slower and 0 faster")
+		b.compare(0, name, play(step, "--require", "baseline=0%"), "^# baseline "+name+": of 2 times, 0 slower and 0 faster")
+		b.compare(0, name, play(slower, "--require", "baseline=10%"), "0 slower and 0 faster")
 		b.compare(2, "bench.json", play(step), "the output of ddlemu bench, not of ddlemu ")
 		more := []string{}
 		if name == "replay.json" {

@@ -56,7 +56,7 @@ func TestRealClockTakesTheModelsTime(t *testing.T) {
 				onRealClock(t, func(scale string) error {
 					return inTime(t, bench(t, dir, []string{"NCCL_ALGO=Ring", "NCCL_PROTO=" + proto}, "allreduce",
 						"--profile", "eth1", "--ranks", "2",
-						"--nccl", version, "-b", "512K", "-e", "512K", "-n", "2", "-w", "1", "--time-scale", scale), 5)
+						"--nccl", version, "-b", "512K", "-e", "512K", "-n", "2", "-w", "1", "--set", "time_scale="+scale), 5)
 				})
 			})
 		}
@@ -92,9 +92,9 @@ func TestLatencyIsExact(t *testing.T) {
 		{"rdma", "Simple", 3 * n}, {"rdma", "LL", 2*n + 0.5}, {"rdma", "LL128", 2*n + 0.5},
 	} {
 		t.Run(tc.transport+" "+tc.proto, func(t *testing.T) {
-			for _, clock := range [][]string{{"--clock", "virtual"}, {"--time-scale", "1"}} {
+			for _, clock := range [][]string{{"--clock", "virtual"}, {"--set", "time_scale=1"}} {
 				r := bench(t, folder(t), []string{"NCCL_ALGO=Ring", "NCCL_PROTO=" + tc.proto},
-					append(clock, "allreduce", "--profile", "eth1", "--transport", tc.transport, "--lat", "20ms",
+					append(clock, "allreduce", "--profile", "eth1", "--set", "transport="+tc.transport, "--lat", "20ms",
 						"--ranks", "2", "-b", "8", "-e", "8", "-n", fmt.Sprint(n), "-w", "1")...)
 				least := tc.latencies * lat / n
 				for _, row := range r.Rows {
@@ -136,7 +136,7 @@ func TestAutomaticScale(t *testing.T) {
 func TestOverloadIsInvalid(t *testing.T) {
 	t.Parallel()
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "xdr800", "--ranks", "2", "-b", "4M", "-e", "16M", "-f",
-		"4", "-n", "3", "-w", "1", "--time-scale", "1")
+		"4", "-n", "3", "-w", "1", "--set", "time_scale=1")
 	if r.Verdict != "INVALID" || len(r.Reasons) == 0 {
 		t.Errorf("xdr800 at time scale 1: %s %v", r.Verdict, r.Reasons)
 	}
@@ -147,7 +147,7 @@ func TestOverloadIsInvalid(t *testing.T) {
 func TestBenchReportsWhatItDoesNotCheck(t *testing.T) {
 	t.Parallel()
 	args := []string{"bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "3",
-		"-w", "1", "--time-scale", "64", "--json"}
+		"-w", "1", "--set", "time_scale=64", "--json"}
 	for _, tc := range []struct {
 		args   []string
 		status int

@@ -46,7 +46,7 @@ func TestPathsOfFlows(t *testing.T) {
 			times := map[float64]bool{}
 			for _, seed := range []string{"1", "2", "3"} {
 				r := bench(t, folder(t), tc.env, tc.collective, "-F", file, "--ranks", "8", "--nccl", tc.version,
-					"--seed", seed, "-b", "128K", "-e", "128K", "-n", "2", "-w", "1")
+					"--set", "seed="+seed, "-b", "128K", "-e", "128K", "-n", "2", "-w", "1")
 				nearModel(t, r, tc.percent)
 				times[r.Rows[0].TimeUS] = true
 			}
@@ -98,7 +98,7 @@ func TestPathsOfFlowsOfSeveralCommunicators(t *testing.T) {
 		`{"op":"coll","comm":"tp","func":"AllToAll","count":20490,"type":"float32","stream":"n"}`, `{"op":"wait"}`,
 		`{"op":"step"}`)
 	for _, version := range []string{"2.22", "2.29"} {
-		for _, c := range replay(t, job, "-f", file, "--nccl", version, "--seed", "2").Calls {
+		for _, c := range replay(t, job, "-f", file, "--nccl", version, "--set", "seed=2").Calls {
 			if math.Abs(c.Mean-c.Model) > 1e-3 {
 				t.Errorf("NCCL %s, %s on %s: %.3f us, the model's are %.3f", version, c.Func, c.Comm, c.Mean, c.Model)
 			}

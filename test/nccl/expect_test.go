@@ -87,9 +87,9 @@ func TestSeedsOfPaths(t *testing.T) {
 	}
 	for i, us := range seeds {
 		if us == slow || us == fast {
-			one := *expect(t, append(args, "--seed", fmt.Sprint(i+1))...).Rows[0].ExpectedUS
+			one := *expect(t, append(args, "--set", "seed="+fmt.Sprint(i+1))...).Rows[0].ExpectedUS
 			if one != us {
-				t.Errorf("--seed %d takes %.2f us, and %.2f among several", i+1, one, us)
+				t.Errorf("--set seed=%d takes %.2f us, and %.2f among several", i+1, one, us)
 			}
 		}
 		if i > 2 {
@@ -123,7 +123,7 @@ func TestExpect(t *testing.T) {
 // turns in another order on the real clock, and have another time.
 func TestExpectIsWhatBenchMeasures(t *testing.T) {
 	t.Parallel()
-	args := []string{"alltoall", "--profile", "ndr400", "--jitter", "0", "--ranks", "4", "-n", "4", "-b", "4M", "-e",
+	args := []string{"alltoall", "--profile", "ndr400", "--set", "link.jitter=0", "--ranks", "4", "-n", "4", "-b", "4M", "-e",
 		"4M", "--json"}
 	out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"expect"}, args...)...).Output()
 	if err != nil {
@@ -303,7 +303,7 @@ func TestExpectReadsALogOf16Ranks(t *testing.T) {
 	t.Parallel()
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "ndr400", "--ranks", "16",
 		"--nodes", "2",
-		"--gpus-per-node", "8", "--nics-per-node", "8", "--nvlinks-per-gpu", "18", "--node-time=false", "--log",
+		"--set", "gpus_per_node=8", "--set", "nics_per_node=8", "--set", "nvlinks_per_gpu=18", "--set=node_time=false", "--log",
 		"testdata/h100-2x8-dip.txt", "--json")
 	var out bytes.Buffer
 	cmd.Stdout = &out

@@ -28,7 +28,7 @@ func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 		}
 	}
 	manage("up", "--profile", "eth10", "--name", "two", "--nodes", "2")
-	manage("up", "--profile", "eth10", "--name", "four-by-two", "--nodes", "4", "--gpus-per-node", "2")
+	manage("up", "--profile", "eth10", "--name", "four-by-two", "--nodes", "4", "--set", "gpus_per_node=2")
 	defer manage("down", "--all")
 	shapes := map[string][2]int{"two": {2, 0}, "four-by-two": {4, 2}}
 	for name, shape := range shapes {

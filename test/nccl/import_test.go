@@ -55,7 +55,7 @@ func TestImportedNodeDecidesAsTheFile(t *testing.T) {
 		}
 		for _, version := range []string{"2.22", "2.29"} {
 			for name, job := range map[string][]string{"whole nodes": {"--ranks", "16"},
-				"one GPU of each": {"--ranks", "2", "--gpus-per-node", "1"}} {
+				"one GPU of each": {"--ranks", "2", "--set", "gpus_per_node=1"}} {
 				t.Run(tc.file+"/"+version+"/"+name, func(t *testing.T) {
 					args := append(job, "-F", fabric, "--nccl", version)
 					want := graphs(t, []string{"NCCL_TOPO_FILE=" + original}, args...)

@@ -95,8 +95,8 @@ func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
 			dir := folder(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--datapath", datapath,
-				"--ranks", "2", "-b", "16M", "-e", "16M", "-n", "100", "--time-scale", "1", "--nccl", version)
+			cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--set", "datapath="+datapath,
+				"--ranks", "2", "-b", "16M", "-e", "16M", "-n", "100", "--set", "time_scale=1", "--nccl", version)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			if err := cmd.Start(); err != nil {

@@ -30,7 +30,7 @@ func TestKernelTakesTheTimeOfShm(t *testing.T) {
 			shm := bench(t, dir, nil, args...)
 			exact(t, shm)
 			onRealClock(t, func(scale string) error {
-				kernel := bench(t, dir, nil, append(args, "--datapath", "kernel", "--time-scale", scale)...)
+				kernel := bench(t, dir, nil, append(args, "--set", "datapath=kernel", "--set", "time_scale="+scale)...)
 				if kernel.Header.Datapath != "kernel" {
 					t.Fatalf("header %+v", kernel.Header)
 				}
@@ -52,8 +52,8 @@ func TestKernelIsValid(t *testing.T) {
 	onRealClock(t, func(string) error {
 		scale := scales[0]
 		scales = scales[1:]
-		r := bench(t, dir, nil, "allreduce", "--profile", "eth1", "--datapath", "kernel", "--ranks", "2", "-b", "512K",
-			"-e", "512K", "-n", "2", "-w", "1", "--time-scale", scale)
+		r := bench(t, dir, nil, "allreduce", "--profile", "eth1", "--set", "datapath=kernel", "--ranks", "2", "-b", "512K",
+			"-e", "512K", "-n", "2", "-w", "1", "--set", "time_scale="+scale)
 		if r.Verdict != "VALID" {
 			onlyTheHost(t, r.Verdict, r.Findings)
 			return fmt.Errorf("time scale %s: %s %q", scale, r.Verdict, r.Reasons)
@@ -66,8 +66,8 @@ func TestKernelIsValid(t *testing.T) {
 func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
 	t.Parallel()
 	needs.Root(t, "the kernel datapath")
-	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--datapath", "kernel", "--ranks",
-		"2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--time-scale", "1")
+	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--set", "datapath=kernel", "--ranks",
+		"2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--set", "time_scale=1")
 	if r.Verdict != "INVALID" ||
 		!strings.Contains(strings.Join(r.Reasons, "\n"), "shorter than the shaper can emulate") {
 		t.Errorf("%s %q", r.Verdict, r.Reasons)
@@ -81,7 +81,7 @@ func TestRunOnKernel(t *testing.T) {
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=INFO"}, "run", "--datapath", "kernel", "--profile", "eth10",
+	out, err := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=INFO"}, "run", "--set", "datapath=kernel", "--profile", "eth10",
 		"--soft-cuda", "--", bin).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
@@ -102,8 +102,8 @@ func TestKernelDaemonIsKilled(t *testing.T) {
 	defer cancel()
 	logs := t.TempDir()
 	cmd := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=WARN", "NCCL_DEBUG_FILE=" + filepath.Join(logs, "%p")}, "bench",
-		"allreduce", "--datapath", "kernel", "--profile", "eth1", "--ranks", "2", "-b", "512K", "-e", "512K", "-n",
-		"1000000", "--time-scale", "1")
+		"allreduce", "--set", "datapath=kernel", "--profile", "eth1", "--ranks", "2", "-b", "512K", "-e", "512K", "-n",
+		"1000000", "--set", "time_scale=1")
 	out := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -177,7 +177,7 @@ func TestInsideTheNodes(t *testing.T) {
 	bin, dir := program(t), folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if out, err := ddlemu(ctx, t, dir, nil, "up", "--profile", "eth10", "--nodes", "2", "--datapath", "kernel",
+	if out, err := ddlemu(ctx, t, dir, nil, "up", "--profile", "eth10", "--nodes", "2", "--set", "datapath=kernel",
 		"--name", "lab").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -233,7 +233,7 @@ func TestRunOnKernelForAUser(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := ddlemu(ctx, t, dir, []string{fmt.Sprint("SUDO_UID=", nobody)}, "run", "--datapath", "kernel",
+	out, err := ddlemu(ctx, t, dir, []string{fmt.Sprint("SUDO_UID=", nobody)}, "run", "--set", "datapath=kernel",
 		"--profile", "eth10", "--soft-cuda", "--", "sh", "-c", "echo user $(id -u) && exec "+bin).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), fmt.Sprint("user ", nobody, "\n")) ||
 		!strings.Contains(string(out), "all right") {

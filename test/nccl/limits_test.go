@@ -22,7 +22,7 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	exact := []string{"--profile", "ndr400", "-b", "1M", "-e", "2M", "-f", "2"}
 	// At 1 Gb/s a row takes 9 ms. The fault makes the engine's rate wrong, on any host.
-	wrong := []string{"--profile", "eth1", "--time-scale", "16", "-b", "1M", "-e", "1M", "--verbose"}
+	wrong := []string{"--profile", "eth1", "--set", "time_scale=16", "-b", "1M", "-e", "1M", "--verbose"}
 	fault := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "DDLEMU_FAULT=slow 3"}
 	for _, tc := range []struct {
 		name          string
@@ -31,21 +31,21 @@ func TestLimits(t *testing.T) {
 		stderr, junit string
 	}{
 		{"nothing asked", nil, exact, 0, "", `tests="2" failures="0" errors="0" skipped="0"`},
-		{"as asked", nil, append(exact, "--tolerance", "1%", "--min-busbw", "300Gbps", "--max-time", "60us"), 0, "",
+		{"as asked", nil, append(exact, "--require", "model=1%", "--require", "busbw=300Gbps", "--require", "time=60us"), 0, "",
 			`failures="0" errors="0"`},
-		{"bandwidth", nil, append(exact, "--min-busbw", "41GB/s"), 1,
+		{"bandwidth", nil, append(exact, "--require", "busbw=41GB/s"), 1,
 			"ddlemu: 1 of 2 rows not as asked for: 1048576 bytes out of place: the bus bandwidth is 40.",
-			`type="min-busbw"`},
-		{"time", nil, append(exact, "--max-time", "40us"), 1,
-			"ddlemu: 1 of 2 rows not as asked for: 2097152 bytes out of place: it took 49.", `type="max-time"`},
-		{"tolerance", nil, append(exact, "--seed", "3", "--max-time", "1s", "--tolerance", "0.01%"), 1,
-			"--tolerance is 0.01%", `type="tolerance"`},
+			`type="busbw"`},
+		{"time", nil, append(exact, "--require", "time=40us"), 1,
+			"ddlemu: 1 of 2 rows not as asked for: 2097152 bytes out of place: it took 49.", `type="time"`},
+		{"tolerance", nil, append(exact, "--set", "seed=3", "--require", "time=1s", "--require", "model=0.01%"), 1,
+			"--require model=0.01%", `type="model"`},
 		{"INVALID", fault, wrong, 0, "", `<error message="INVALID: model: `},
 		{"INVALID, strict", fault, append(wrong, "--strict"), 3, "ddlemu: the verdict is INVALID: model: ",
 			`type="model"`},
-		{"INVALID, and asked for", fault, append(wrong, "--max-time", "1us"), 3,
+		{"INVALID, and asked for", fault, append(wrong, "--require", "time=1us"), 3,
 			"ddlemu: the verdict is INVALID: model: ", `failures="0" errors="1"`},
-		{"INVALID, and as asked for", fault, append(wrong, "--max-time", "1h"), 3,
+		{"INVALID, and as asked for", fault, append(wrong, "--require", "time=1h"), 3,
 			"ddlemu: the verdict is INVALID: model: ", `failures="0" errors="1"`},
 		{"a rank that cannot start", []string{"NCCL_ALGO=^ring,tree", "NCCL_SOCKET_IFNAME=none"}, exact, 1, "ddlemu: ",
 			`errors="1" skipped="2"`},
@@ -81,7 +81,7 @@ func TestLimits(t *testing.T) {
 func TestBusyHostIsOneCause(t *testing.T) {
 	t.Parallel()
 	args := []string{"bench", "allreduce", "--profile", "xdr800", "--ranks", "4", "-b", "64K", "-e", "64K", "-n", "5",
-		"-w", "1", "--time-scale", "1"}
+		"-w", "1", "--set", "time_scale=1"}
 	reasons := func(more ...string) (lines []string) {
 		t.Helper()
 		out, err := ddlemu(t.Context(), t, folder(t), nil, append(args, more...)...).Output()

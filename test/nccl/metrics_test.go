@@ -81,7 +81,7 @@ func TestMetricsAfterAJob(t *testing.T) {
 				}
 				return s
 			}
-			run("up", "--profile", "ndr400", "--nodes", "2", "--clock", tc.clock, "--time-scale", tc.timeScale,
+			run("up", "--profile", "ndr400", "--nodes", "2", "--clock", tc.clock, "--set", "time_scale="+tc.timeScale,
 				"--name", "f", "--no-measure")
 			defer run("down", "f")
 			run("bench", "allreduce", "--fabric", "f", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "2", "-w", "1")

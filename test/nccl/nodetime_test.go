@@ -32,24 +32,24 @@ func TestNodeTimeIsThatOfTheModel(t *testing.T) {
 		{"allreduce", "a100-sxm", "2.29", []string{"NCCL_PROTO=Simple"}, []string{"--ranks", "4", "--nodes", "1"}},
 		{"allreduce", "a100-sxm", "2.29", []string{"NCCL_ALGO=Tree"}, []string{"--ranks", "8", "--nodes", "1"}},
 		{"allreduce", "a100-sxm", "2.22", []string{"NCCL_ALGO=Tree", "NCCL_PROTO=LL128"},
-			[]string{"--ranks", "8", "--nodes", "2", "--nvlink", "mesh"}},
+			[]string{"--ranks", "8", "--nodes", "2", "--set", "nvlink=mesh"}},
 		{"allreduce", "h100-sxm", "2.22", []string{"NCCL_ALGO=NVLS"}, []string{"--ranks", "8", "--nodes", "1"}},
 		{"allgather", "h100-sxm", "2.29", []string{"NCCL_ALGO=NVLS"}, []string{"--ranks", "4", "--nodes", "1"}},
 		{"reducescatter", "h100-sxm", "2.29", []string{"NCCL_ALGO=NVLS"}, []string{"--ranks", "4", "--nodes", "1"}},
 		{"allreduce", "h100-sxm", "2.29", []string{"NCCL_ALGO=NVLSTree"},
-			[]string{"--ranks", "8", "--nodes", "2", "--nics-per-node", "4"}},
+			[]string{"--ranks", "8", "--nodes", "2", "--set", "nics_per_node=4"}},
 		{"alltoall", "h100-sxm", "2.29", nil, []string{"--ranks", "4", "--nodes", "1"}},
-		{"alltoall", "h100-sxm", "2.22", nil, []string{"--ranks", "4", "--nodes", "2", "--nics-per-node", "2"}},
+		{"alltoall", "h100-sxm", "2.22", nil, []string{"--ranks", "4", "--nodes", "2", "--set", "nics_per_node=2"}},
 		// On one NIC the order in which connections were made matters: by PXN, and where PAT adds to those of the tree.
 		{"allgather", "h100-sxm", "2.29", []string{"NCCL_ALGO=PAT"}, []string{"--ranks", "4", "--nodes", "4"}},
-		{"alltoall", "h100-sxm", "2.29", nil, []string{"--ranks", "8", "--nodes", "2", "--nics-per-node", "1"}},
+		{"alltoall", "h100-sxm", "2.29", nil, []string{"--ranks", "8", "--nodes", "2", "--set", "nics_per_node=1"}},
 		// Of a kernel's batches on a channel only the first one starts its sends later.
 		{"alltoall", "h100-sxm", "2.29", []string{"NCCL_MAX_P2P_NCHANNELS=1"}, []string{"--ranks", "10", "--nodes", "5"}},
 		{"hypercube", "a100-sxm", "2.22", nil, []string{"--ranks", "4", "--nodes", "1"}},
 		{"sendrecv", "a100-sxm", "2.29", nil, []string{"--ranks", "4", "--nodes", "2"}},
 	} {
 		t.Run(fmt.Sprint(tc.collective, tc.gpu, tc.version, tc.env, tc.args), func(t *testing.T) {
-			args := append([]string{tc.collective, "--profile", "ndr400", "--jitter", "none", "--gpu", tc.gpu, "--node-time",
+			args := append([]string{tc.collective, "--profile", "ndr400", "--set", "link.jitter=none", "--gpu", tc.gpu, "--set", "node_time=on",
 				"--nccl", tc.version, "-b", "1K", "-e", "4M", "-f", "64", "-n", "2", "-w", "1"}, tc.args...)
 			exact(t, bench(t, folder(t), tc.env, args...))
 		})
@@ -69,7 +69,7 @@ func TestNodeTimeOfASystemInEveryCommand(t *testing.T) {
 	} {
 		t.Run(tc.system, func(t *testing.T) {
 			t.Parallel()
-			on := []string{"--profile", tc.system, "--jitter", "none", "--nodes", "2", "--gpus-per-node", "2"}
+			on := []string{"--profile", tc.system, "--set", "link.jitter=none", "--nodes", "2", "--set", "gpus_per_node=2"}
 			rows := append([]string{"allreduce", "--ranks", "4", "-b", tc.size, "-e", tc.size, "-n", "2", "-w", "3"}, on...)
 			r := bench(t, folder(t), nil, rows...)
 			exact(t, r)
@@ -170,8 +170,8 @@ func TestNodeTimeOnARealClock(t *testing.T) {
 	}
 	for _, nodes := range []string{"1", "2"} {
 		t.Run(nodes+" nodes", func(t *testing.T) {
-			args := []string{"allreduce", "--profile", "ndr400", "--jitter", "none", "--gpu", gpu, "--node-time", "--ranks",
-				"2", "--nodes", nodes, "--time-scale", "2", "-b", "8", "-e", "8", "-n", "2", "-w", "1"}
+			args := []string{"allreduce", "--profile", "ndr400", "--set", "link.jitter=none", "--gpu", gpu, "--set", "node_time=on", "--ranks",
+				"2", "--nodes", nodes, "--set", "time_scale=2", "-b", "8", "-e", "8", "-n", "2", "-w", "1"}
 			env := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=LL"}
 			notShorter := func(r result) {
 				for _, row := range r.Rows {
@@ -240,8 +240,8 @@ func TestNodeTimeOfSomeRanks(t *testing.T) {
 	} {
 		for _, version := range replayVersions {
 			t.Run(fmt.Sprint(tc.gpu, tc.nodes, version), func(t *testing.T) {
-				r := output(t, "replay", tc.path, "--profile", "ndr400", "--jitter", "none", "--gpu", tc.gpu,
-					"--node-time", "--nodes", tc.nodes, "--nccl", version)
+				r := output(t, "replay", tc.path, "--profile", "ndr400", "--set", "link.jitter=none", "--gpu", tc.gpu,
+					"--set", "node_time=on", "--nodes", tc.nodes, "--nccl", version)
 				if r.Forecast || r.Verdict != "VALID" || len(r.Steps) != 1 || len(r.Calls) == 0 {
 					t.Fatalf("%+v", r)
 				}
@@ -263,10 +263,10 @@ func TestNodeTimeWithoutGPUsPerNode(t *testing.T) {
 		valid       bool
 	}{
 		{"2", "GPU time: that of h100-sxm", true},
-		{"4", "4 ranks are more than the fabric's 2 nodes x 1 GPU: give --gpus-per-node 2", false},
+		{"4", "4 ranks are more than the fabric's 2 nodes x 1 GPU: give --set gpus_per_node=2", false},
 	} {
 		out, err := ddlemu(t.Context(), t, folder(t), []string{"WORLD_SIZE=" + tc.world}, "run", "--profile", "ndr400",
-			"--gpu", "h100-sxm", "--node-time", "--nodes", "2", "--clock", "virtual", "--soft-cuda", "--", bin).CombinedOutput()
+			"--gpu", "h100-sxm", "--set", "node_time=on", "--nodes", "2", "--clock", "virtual", "--soft-cuda", "--", bin).CombinedOutput()
 		if !strings.Contains(string(out), tc.says) || strings.Contains(string(out), "verdict: VALID") != tc.valid {
 			t.Errorf("%s ranks: %v\n%s", tc.world, err, out)
 		}

@@ -111,11 +111,11 @@ func TestRunIsKilled(t *testing.T) {
 		{"a launcher", nil, "sleep 1000 & echo $! > $FILE; wait", false},
 		{"a process that ignores SIGTERM", nil, "trap '' TERM; sleep 1000 & echo $! > $FILE; wait", false},
 		{"a process with its own session", nil, "setsid sh -c 'echo $$ > $FILE; exec sleep 1000' & sleep 1000", false},
-		{"on the nodes", []string{"--datapath", "kernel", "--per-node"},
+		{"on the nodes", []string{"--set", "datapath=kernel", "--per-node"},
 			"[ {node} = 1 ] && echo $$ > $FILE; exec sleep 1000", true},
-		{"on another node by ssh", []string{"--datapath", "kernel"},
+		{"on another node by ssh", []string{"--set", "datapath=kernel"},
 			"\"$DDLEMU\" ssh node1 \"echo \\$\\$ > $FILE; exec sleep 1000\"", true},
-		{"on the nodes, by ssh from another one, with its own session", []string{"--datapath", "kernel", "--per-node"},
+		{"on the nodes, by ssh from another one, with its own session", []string{"--set", "datapath=kernel", "--per-node"},
 			"[ {node} = 0 ] && \"$DDLEMU\" ssh node1 \"setsid sh -c 'echo \\$\\$ > $FILE; exec sleep 1000' < /dev/null > /dev/null 2>&1 &\"; exec sleep 1000", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -184,10 +184,10 @@ func lives(pid int) bool {
 	return err == nil && len(environment) > 0
 }
 
-// run accepts --time-scale auto. Without a rank its exit status is 3.
+// run accepts --set time_scale=auto. Without a rank its exit status is 3.
 func TestRunChoosesATimeScale(t *testing.T) {
 	t.Parallel()
-	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--time-scale", "auto", "--", "true")
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--set", "time_scale=auto", "--", "true")
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), "time scale 1, enough: nothing is shaped") {
 		t.Errorf("%v:\n%s", err, out)

@@ -22,8 +22,8 @@ func TestMessagesThroughAnotherRank(t *testing.T) {
 	users := []string{"NCCL_PROFILER_PLUGIN=" + lib, "PROFILER_COUNTS=" + counts}
 	run := func(t *testing.T, version, rate string, env []string) (dir string) {
 		dir = filepath.Join(t.TempDir(), "t")
-		bench(t, folder(t), append(env, "NCCL_P2P_PXN_LEVEL=2"), "allreduce", "--profile", "efa-p4d", "--jitter",
-			"none", "--bw", rate, "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+		bench(t, folder(t), append(env, "NCCL_P2P_PXN_LEVEL=2"), "allreduce", "--profile", "efa-p4d", "--set",
+			"link.jitter=none", "--bw", rate, "--nodes", "2", "--ranks", "4", "--set", "nics_per_node=2",
 			"--nccl", version, "-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--trace", dir)
 		return dir
 	}

@@ -70,11 +70,11 @@ func TestNCCLChoosesAsWithTheRealNet(t *testing.T) {
 			}
 		}
 	}
-	// A net that knows its line of 500 us gives other tables: those that --nccl-latency link gives.
+	// A net that knows its line of 500 us gives other tables: those that --set nccl.latency=link gives.
 	const profile, version = "wan-metro", "2.22"
 	knows := tuning(t, []string{preload, "NCCL_TOPO_FILE=" + withoutNet(t, profile), "REALNET=500,10000,0,0,1"},
 		profile, version)
-	if d := cmp.Diff(knows, tuning(t, nil, profile, version, "--nccl-latency", "link")); d != "" {
+	if d := cmp.Diff(knows, tuning(t, nil, profile, version, "--set", "nccl.latency=link")); d != "" {
 		t.Errorf("the links' latency (-net +plugin):\n%s", d)
 	}
 	if cmp.Equal(knows, tuning(t, nil, profile, version)) {

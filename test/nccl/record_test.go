@@ -88,7 +88,7 @@ func jobs(t *testing.T) map[string]string {
 func TestReplayIsAsExpected(t *testing.T) {
 	t.Parallel()
 	fabrics := map[string][]string{"2.22": {"--profile", "eth10"},
-		"2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
+		"2.29": {"--profile", "hdr200", "--set", "link.jitter=none", "--set", "nics_per_node=2"}}
 	for name, path := range jobs(t) {
 		for _, version := range replayVersions {
 			on := append([]string{"--nodes", "2", "--nccl", version}, fabrics[version]...)
@@ -144,7 +144,7 @@ func randomGroups(rng *rand.Rand, steps, most int) []string {
 func TestReplayOfGroupsIsAsExpected(t *testing.T) {
 	t.Parallel()
 	fabrics := map[string][]string{"2.22": {"--profile", "eth10"},
-		"2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
+		"2.29": {"--profile", "hdr200", "--set", "link.jitter=none", "--set", "nics_per_node=2"}}
 	// NCCL 2.29 starts the kernels of a group's communicators in the order of a random hash.
 	comms := map[string]int{"2.22": 2, "2.29": 1}
 	const groups = 40
@@ -195,7 +195,7 @@ func TestRecordAndReplay(t *testing.T) {
 		`{"rank":0,"op":"calc","ns":700000,"stream":"c","id":6}`, `{"rank":0,"op":"wait"}`,
 		`{"op":"group","stream":"t","ops":[{"op":"coll","comm":"all","func":"AllReduce","count":1000,"type":"float32"},{"op":"coll","comm":"all","func":"Broadcast","root":3,"count":100000,"type":"float32"}]}`)
 	for _, version := range replayVersions {
-		on := []string{"--profile", "ndr400", "--jitter", "none", "--nodes", "2", "--nccl", version}
+		on := []string{"--profile", "ndr400", "--set", "link.jitter=none", "--nodes", "2", "--nccl", version}
 		dir := t.TempDir()
 		trace, again, file := filepath.Join(dir, "trace"), filepath.Join(dir, "again"),
 			filepath.Join(dir, "recorded.jsonl")

@@ -453,7 +453,7 @@ func TestReplayRealClock(t *testing.T) {
 		`{"op":"coll","func":"AllReduce","count":2097152,"type":"float32","stream":"n","after":[1]}`)
 	want := replay(t, path, "--profile", "eth10").Time
 	onRealClock(t, func(scale string) error {
-		r := replayOnce(t, path, "--profile", "eth10", "--time-scale", scale)
+		r := replayOnce(t, path, "--profile", "eth10", "--set", "time_scale="+scale)
 		onlyTheHost(t, r.Verdict, r.Findings)
 		off := 100 * (r.Time/want - 1)
 		if r.Clock != "real" || r.Checked == 0 || off < -3 {

@@ -143,8 +143,8 @@ func TestMessagesOfCollectives(t *testing.T) {
 func TestTraceFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
-	args := []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "--clock", "real", "--time-scale",
-		"64", "-b", "64", "-e", "64", "-n", "2", "--trace", dir}
+	args := []string{"bench", "allreduce", "--profile", "eth10", "--ranks", "2", "--clock", "real", "--set",
+		"time_scale=64", "-b", "64", "-e", "64", "-n", "2", "--trace", dir}
 	if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
@@ -162,7 +162,7 @@ func TestPendingAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "t")
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "eth10", "--clock", "real",
-		"--time-scale", "16", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "500", "--trace", dir)
+		"--set", "time_scale=16", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "500", "--trace", dir)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -185,8 +185,9 @@ func TestPendingAfterKill(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Errorf("the job succeeded:\n%s", out.String())
 	}
-	for _, want := range []string{"what the ranks were waiting for", "begun by rank 0", "rank 0  rank 1"} {
-		if !strings.Contains(out.String(), want) {
+	// It depends on the moment in which of the two directions something is pending.
+	for _, want := range []string{"what the ranks were waiting for", "begun by rank 0", `\nrank (0  rank 1|1  rank 0) `} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("no %q in:\n%s", want, out.String())
 		}
 	}
@@ -242,7 +243,7 @@ func TestPendingNamesTheRank(t *testing.T) {
 
 // What ranks wait for is printed while they wait.
 func TestStallIsTold(t *testing.T) {
-	args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--stall",
+	args := []string{"run", "--profile", "eth10", "--clock", "real", "--set", "time_scale=4", "--soft-cuda", "--stall",
 		"60ms", "--trace", filepath.Join(t.TempDir(), "t"), "--", compile(t, "threads"), "stall"}
 	out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=200000"}, args...).CombinedOutput()
 	if err != nil ||

@@ -69,7 +69,7 @@ func TestValidate(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			if v, _, err = validate(t, "-b", tc.from, "-e", tc.to, "--time-scale", tc.scale); err != nil ||
+			if v, _, err = validate(t, "-b", tc.from, "-e", tc.to, "--set", "time_scale="+tc.scale); err != nil ||
 				len(v.Rows) != tc.rows {
 				t.Fatalf("%v, %+v", err, v)
 			}

@@ -51,8 +51,8 @@ func TestPlantedFaultsAreInvalid(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := folder(t)
-			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--time-scale",
-				fmt.Sprint(tc.scale)}, tc.args...)
+			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--set",
+				fmt.Sprint("time_scale=", tc.scale)}, tc.args...)
 			env := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}
 			r := bench(t, dir, append(env, "DDLEMU_FAULT="+tc.fault), args...)
 			reasons := strings.Join(r.Reasons, "\n")
@@ -83,7 +83,7 @@ func verdictOf(t *testing.T, dir string, env []string, args ...string) (text, wo
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	out, err := ddlemu(ctx, t, dir, env,
-		append([]string{"run", "--profile", "eth1", "--soft-cuda", "--time-scale", fmt.Sprint(scale)},
+		append([]string{"run", "--profile", "eth1", "--soft-cuda", "--set", "time_scale=" + fmt.Sprint(scale)},
 			args...)...).CombinedOutput()
 	text = string(out)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestRanksThatAreAloneOnTheirNode(t *testing.T) {
 			env = append(env, tc.env)
 		}
 		out, err := ddlemu(t.Context(), t, folder(t), env, "run", "--profile", "eth10", "--clock", "virtual", "--nodes",
-			"2", "--gpus-per-node", "2", "--soft-cuda", "--", bin).CombinedOutput()
+			"2", "--set", "gpus_per_node=2", "--soft-cuda", "--", bin).CombinedOutput()
 		if err != nil || strings.Contains(string(out), warning) != tc.warns {
 			t.Errorf("%s ranks, %s: %v, and not warned as wanted (%v):\n%s", tc.ranks, tc.env, err, tc.warns, out)
 		}
@@ -145,7 +145,7 @@ func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
 		t.Parallel()
 		dir := folder(t)
 		cmd := ddlemu(t.Context(), t, dir, []string{"READY_FILE=" + dir + "/ready"}, "run", "--profile", "eth1",
-			"--soft-cuda", "--time-scale", fmt.Sprint(scale), "--", bin)
+			"--soft-cuda", "--set", "time_scale="+fmt.Sprint(scale), "--", bin)
 		notLate(t, stopped(t, cmd, dir))
 	})
 }

@@ -77,7 +77,7 @@ func TestNVLinkUsesEveryNIC(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			e := expectIn(ctx, t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+			e := expectIn(ctx, t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--set", "nics_per_node=2",
 				"-b", "64M", "-e", "64M", "--nccl", version)
 			if r := e.Rows[0]; r.ExpectedUS == nil || *r.ExpectedUS > 1.2*r.BoundUS {
 				t.Errorf("%+v: with one of two NICs it would be twice the bound", r)
@@ -92,8 +92,8 @@ func TestNVLinkCollectives(t *testing.T) {
 	for _, coll := range []string{"allreduce", "alltoall"} {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(coll+" "+version, func(t *testing.T) {
-				exact(t, bench(t, folder(t), nil, coll, "--profile", "efa-p4d", "--jitter", "none", "--bw", "2Gbps",
-					"--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+				exact(t, bench(t, folder(t), nil, coll, "--profile", "efa-p4d", "--set", "link.jitter=none", "--bw", "2Gbps",
+					"--nodes", "2", "--ranks", "4", "--set", "nics_per_node=2",
 					"--nccl", version, "-b", "4M", "-e", "4M", "-n", "2", "-w", "1"))
 			})
 		}
@@ -117,7 +117,7 @@ func TestNCCLIsShownTheRealNet(t *testing.T) {
 			t.Errorf("%s, NCCL %s, %s ranks: %q, want %q", tc.profile, tc.nccl, tc.ranks, got, tc.want)
 		}
 	}
-	if got := decided(t, nil, "2M", "2M", "--profile", "wan-metro", "--nccl-latency", "link"); !slices.Equal(got,
+	if got := decided(t, nil, "2M", "2M", "--profile", "wan-metro", "--set", "nccl.latency=link"); !slices.Equal(got,
 		[]string{"2097152 Ring LL"}) {
 		t.Errorf("with the links' latency: %q", got)
 	}
@@ -127,8 +127,8 @@ func TestNCCLIsShownTheRealNet(t *testing.T) {
 func TestNCCLDecidesByTheFabricsCPU(t *testing.T) {
 	t.Parallel()
 	for cpu, want := range map[string]string{"amd": "8 Ring LL", "intel": "8 Tree LL"} {
-		if got := decided(t, nil, "8", "8", "--profile", "ndr400", "--nccl", "2.22", "--nccl-latency", "link", "--cpu",
-			cpu); !slices.Equal(got, []string{want}) {
+		if got := decided(t, nil, "8", "8", "--profile", "ndr400", "--nccl", "2.22", "--set", "nccl.latency=link", "--set",
+			"cpu="+cpu); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", cpu, got, want)
 		}
 	}
@@ -138,8 +138,8 @@ func TestNCCLDecidesByTheFabricsCPU(t *testing.T) {
 func TestNCCLDecidesAsOnTheHost(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"host view": {"--profile", "ndr400", "--nccl-view", "host"},
-		"tcp":       {"--profile", "ndr400", "--transport", "tcp"},
+		"host view": {"--profile", "ndr400", "--set", "nccl_view=host"},
+		"tcp":       {"--profile", "ndr400", "--set", "transport=tcp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decided(t, nil, "32K", "2M", args...); has(got, "LL128") {
@@ -257,7 +257,7 @@ func chosen(t *testing.T, coll, version string, env []string, unsafe bool) strin
 	t.Helper()
 	logs := t.TempDir()
 	r := bench(t, folder(t), env, coll, "--profile", "ndr400", "--ranks", "2", "--nccl", version,
-		"-b", "32K", "-e", "2M", "-f", "8", "-n", "1", "-w", "1", "--time-scale", "1", "--log-dir", logs)
+		"-b", "32K", "-e", "2M", "-f", "8", "-n", "1", "-w", "1", "--set", "time_scale=1", "--log-dir", logs)
 	const reason = "LL128 was forced on a real GPU"
 	if got := strings.Contains(strings.Join(r.Reasons, "\n"), reason); got != unsafe {
 		t.Errorf("%q among the reasons %q: %v, want %v", reason, r.Reasons, got, unsafe)
@@ -292,7 +292,7 @@ func TestUsersTopologyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := bench(t, folder(t), []string{"NCCL_TOPO_FILE=" + file}, "allreduce", "--profile", "ndr400", "--ranks", "2",
-		"-b", "2M", "-e", "2M", "-n", "1", "-w", "1", "--time-scale", "1", "--log-dir", dir)
+		"-b", "2M", "-e", "2M", "-n", "1", "-w", "1", "--set", "time_scale=1", "--log-dir", dir)
 	log, err := os.ReadFile(filepath.Join(dir, "rank0.log"))
 	if err != nil {
 		t.Fatal(err)
@@ -315,13 +315,13 @@ func TestJobOnSomeGPUsOfANode(t *testing.T) {
 		{1, nil, 12.2},
 		{2, nil, 24.4},
 		{4, nil, 48.8},
-		{1, []string{"--node-gpus", "1"}, 97.6}, // all NICs are beside the node's only GPU
+		{1, []string{"--set", "node.gpus=1"}, 97.6}, // all NICs are beside the node's only GPU
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		e := expectIn(ctx, t, nil, append([]string{
-			"--profile", "roce100", "--nodes", "2", "--nics-per-node", "8", "--nvlinks-per-gpu", "12",
-			"--gpus-per-node", fmt.Sprint(tc.gpus), "--ranks", fmt.Sprint(2 * tc.gpus), "-b", "256M", "-e", "256M",
+			"--profile", "roce100", "--nodes", "2", "--set", "nics_per_node=8", "--set", "nvlinks_per_gpu=12",
+			"--set", "gpus_per_node=" + fmt.Sprint(tc.gpus), "--ranks", fmt.Sprint(2 * tc.gpus), "-b", "256M", "-e", "256M",
 		}, tc.args...)...)
 		r := e.Rows[0]
 		if got := 268435456 / *r.ExpectedUS / 1000; got < 0.97*tc.want || got > 1.01*tc.want {
@@ -340,7 +340,7 @@ func TestNICDownAtStart(t *testing.T) {
 	}
 	for _, version := range []string{"2.22", "2.29"} {
 		for _, coll := range []string{"allreduce", "alltoall"} {
-			r := bench(t, folder(t), nil, coll, "-F", file, "--jitter", "none", "--ranks", "4", "--nccl", version, "-b",
+			r := bench(t, folder(t), nil, coll, "-F", file, "--set", "link.jitter=none", "--ranks", "4", "--nccl", version, "-b",
 				"1M", "-e", "1M", "-n", "2", "-w", "1")
 			nearModel(t, r, 1.5) // with PXN the model is not exact
 		}
@@ -374,7 +374,7 @@ func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 		{"2.22", "fabric", none, "there is no such file"},
 	} {
 		args := []string{"--profile", "ndr400", "--ranks", "2", "-b", "32K", "-e", "2M", "-f", "8", "--nccl",
-			tc.version, "--nccl-view", tc.view}
+			tc.version, "--set", "nccl_view=" + tc.view}
 		note := "NCCL_TOPO_FILE=" + tc.file + " is not used: " + tc.why
 		out, err := ddlemu(t.Context(), t, folder(t), []string{"NCCL_TOPO_FILE=" + tc.file},
 			append([]string{"expect", "allreduce"}, args...)...).CombinedOutput()
@@ -394,23 +394,23 @@ func TestHostsTopologyFileIsNotUsed(t *testing.T) {
 			t.Errorf("%+v: %v, want %q in\n%s", tc, err, want, log)
 		}
 		if with, without := decided(t, []string{"NCCL_TOPO_FILE=" + tc.file}, "32K", "2M", "--profile", "ndr400",
-			"--nccl", tc.version, "--nccl-view", tc.view),
-			decided(t, nil, "32K", "2M", "--profile", "ndr400", "--nccl", tc.version, "--nccl-view",
-				tc.view); !slices.Equal(with, without) {
+			"--nccl", tc.version, "--set", "nccl_view="+tc.view),
+			decided(t, nil, "32K", "2M", "--profile", "ndr400", "--nccl", tc.version, "--set",
+				"nccl_view="+tc.view); !slices.Equal(with, without) {
 			t.Errorf("%+v: %q, without the file %q", tc, with, without)
 		}
 	}
 }
 
 // noGPUTime is the note in the header of a run on links alone.
-const noGPUTime = "GPU time: none (add --gpu KIND --node-time)"
+const noGPUTime = "GPU time: none (add --gpu KIND --set node_time=on)"
 
 // A topology file of the software CUDA, as NCCL writes it, is kept.
 func TestOwnTopologyFileIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "dump.xml")
-	args := []string{"allreduce", "--profile", "efa-p4d", "--jitter", "none", "--nodes", "2", "--gpus-per-node", "2",
+	args := []string{"allreduce", "--profile", "efa-p4d", "--set", "link.jitter=none", "--nodes", "2", "--set", "gpus_per_node=2",
 		"--ranks", "4", "-b", "1M", "-e", "1M", "-n", "1", "-w", "1"}
 	before := bench(t, folder(t), []string{"NCCL_TOPO_DUMP_FILE=" + file}, args...)
 	// The dump is of node0, so the ranks of node1 decide by the fabric.
@@ -480,7 +480,7 @@ func TestVariablesOfTheNet(t *testing.T) {
 		if env != "" {
 			set = []string{env}
 		}
-		r := bench(t, folder(t), set, "sendrecv", "--profile", "efa-p4d", "--jitter", "none", "--ranks", "2", "-b",
+		r := bench(t, folder(t), set, "sendrecv", "--profile", "efa-p4d", "--set", "link.jitter=none", "--ranks", "2", "-b",
 			"16M", "-e", "16M", "-n", "2", "-w", "1", "--log-dir", logs)
 		nearModel(t, r, 0.1)
 		log, err := os.ReadFile(filepath.Join(logs, "rank1.log"))

@@ -86,7 +86,7 @@ func TestVirtualTimeIsThatOfTheModel(t *testing.T) {
 			if tc.algo != "" {
 				env = []string{"NCCL_ALGO=" + tc.algo, "NCCL_PROTO=" + tc.proto}
 			}
-			args := append([]string{tc.collective, "--jitter", "none", "--nccl", tc.version, "-f", "16", "-w", "1"},
+			args := append([]string{tc.collective, "--set", "link.jitter=none", "--nccl", tc.version, "-f", "16", "-w", "1"},
 				tc.args...)
 			for _, flag := range [][]string{{"--profile", "ndr400"}, {"--ranks", "4"}, {"-b", "64"}, {"-e", "1M"},
 				{"-n", "3"}} {

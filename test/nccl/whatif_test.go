@@ -189,7 +189,7 @@ func TestWhatIfOfOverlap(t *testing.T) {
 			path := workloadFile(t, `"ranks":2`, append(ops, `{"op":"wait"}`, `{"op":"step"}`)...)
 			run := func(rate string) (dir string) {
 				dir = filepath.Join(t.TempDir(), "t")
-				replay(t, path, "--profile", "eth25-tcp", "--bw", rate, "--jitter", "none", "--steps", "2", "--trace", dir)
+				replay(t, path, "--profile", "eth25-tcp", "--bw", rate, "--set", "link.jitter=none", "--steps", "2", "--trace", dir)
 				return dir
 			}
 			slow, fast := run("25Gbps"), run("50Gbps")

@@ -76,7 +76,7 @@ func TestWhyIsExact(t *testing.T) {
 		{"allreduce", "--profile", "ndr400", "--nccl", "2.22"},
 		{"alltoall", "--profile", "ndr400", "--nccl", "2.29"},
 		{"allgather", "--profile", "ndr400", "--nodes", "2", "--nccl", "2.29"},
-		{"allreduce", "--profile", "eth10", "--loss", "0.01", "--nccl", "2.29"},
+		{"allreduce", "--profile", "eth10", "--set", "link.loss=0.01", "--nccl", "2.29"},
 		{"alltoall", "--file", leafSpine, "--nccl", "2.22"},
 		{"broadcast", "--profile", "t4-efa", "--nccl", "2.29"},
 	} {
@@ -134,8 +134,8 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 	})
 	t.Run("slow link, real clock", func(t *testing.T) {
 		two := writeFabric(t, "base: eth10", "nodes: 2", "links:", "  - match: node1:node0", "    bandwidth: 1Gbps")
-		got := trace(t, append(sizes, "allreduce", "--file", two, "--ranks", "2", "--clock", "real", "--time-scale",
-			"32")...)
+		got := trace(t, append(sizes, "allreduce", "--file", two, "--ranks", "2", "--clock", "real", "--set",
+			"time_scale=32")...)
 		check(t, got, 0.8, func(cause, link, _ string) bool {
 			return strings.Contains(link, ":") && (cause == "serializing" || cause == "queueing") // either direction
 		})
@@ -195,7 +195,7 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 	}
 	t.Run("stopped process", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "t")
-		args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--nccl",
+		args := []string{"run", "--profile", "eth10", "--clock", "real", "--set", "time_scale=4", "--soft-cuda", "--nccl",
 			"2.29", "--trace", dir, "--", bin, "stall"}
 		if out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=200000"},
 			args...).CombinedOutput(); err != nil {

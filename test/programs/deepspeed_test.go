@@ -23,7 +23,7 @@ func TestDeepSpeed(t *testing.T) {
 	w.copy("deepspeed_ok.py")
 	w.shell(`mkdir bin && ln -s "$(command -v ddlemu)" bin/ssh`)
 	w.path = filepath.Join(prefix, "bin") + ":" + w.path
-	const up, hostfile, launch = `eval "$(ddlemu up --profile eth10 --nodes 2 --gpus-per-node 2 --datapath kernel | grep ^export)"`,
+	const up, hostfile, launch = `eval "$(ddlemu up --profile eth10 --nodes 2 --set gpus_per_node=2 --set datapath=kernel | grep ^export)"`,
 		`ddlemu hostfile --style deepspeed > hostfile`, `PATH=$PWD/bin:$PATH deepspeed -H hostfile deepspeed_ok.py`
 	page, err := os.ReadFile(world.Absolute(t, "..", "..", "docs", "kernel.md"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // iperf3 measures the payload rate of a link: its rate less headers and framing.
 func TestIperf(t *testing.T) {
 	w := newUser(t, "iperf3")
-	w.shell("ddlemu up --profile eth1 --nodes 2 --datapath kernel")
+	w.shell("ddlemu up --profile eth1 --nodes 2 --set datapath=kernel")
 	const server, client = "ddlemu exec node1 -- iperf3 -s -1 -D", "ddlemu exec node0 -- iperf3 -c node1"
 	w.documented(server)
 	w.documented(client)

@@ -19,7 +19,7 @@ func TestOpenMPI(t *testing.T) {
 	w := newUser(t, "mpirun.openmpi", "mpicc.openmpi")
 	w.run("mpicc.openmpi", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(w.work, "pingpong"),
 		world.Absolute(t, "testdata", "pingpong.c"))
-	w.run("ddlemu", "up", "--profile", "eth1", "--lat", "5ms", "--nodes", "2", "--datapath", "kernel")
+	w.run("ddlemu", "up", "--profile", "eth1", "--lat", "5ms", "--nodes", "2", "--set", "datapath=kernel")
 	w.shell("ddlemu hostfile --slots 2 > hosts")
 	const low, high = 5000.0, 15000.0 // us, one way
 	var before, after float64
@@ -56,7 +56,7 @@ func (w *user) pingpong() float64 {
 // The job ends with the exit status of a rank that fails, on any node.
 func TestOpenMPIFailure(t *testing.T) {
 	w := newUser(t, "mpirun.openmpi")
-	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
+	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--set", "datapath=kernel")
 	o := w.try("ddlemu", "exec", "node0", "--", "mpirun.openmpi", "--allow-run-as-root", "-H", "node0,node1", "--mca",
 		"plm_rsh_agent", "ddlemu ssh",
 		"sh", "-c", "test $(hostname) = node0 && sleep 60; exit 6")
@@ -68,7 +68,7 @@ func TestOpenMPIFailure(t *testing.T) {
 // Hydra, the launcher of MPICH and Intel MPI, needs a launcher that is a single path without arguments.
 func TestHydra(t *testing.T) {
 	w := newUser(t, "mpiexec.hydra")
-	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
+	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--set", "datapath=kernel")
 	w.shell("ddlemu hostfile --style hydra --slots 2 > hosts")
 	o := w.shell(
 		`ddlemu exec node0 -- mpiexec.hydra -f hosts -launcher ssh -launcher-exec ddlemu-ssh sh -c 'echo $PMI_RANK on $(hostname)'`)
@@ -82,7 +82,7 @@ func TestHydra(t *testing.T) {
 // pdsh calls the first ssh on PATH. So does the launcher of DeepSpeed, which uses pdsh with this command line.
 func TestPdsh(t *testing.T) {
 	w := newUser(t, "pdsh")
-	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
+	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--set", "datapath=kernel")
 	w.shell(`mkdir bin && ln -s "$(command -v ddlemu)" bin/ssh`)
 	w.path = filepath.Join(w.work, "bin") + ":" + w.path
 	o := w.run("env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-S", "-f", "1024", "-w", "node0,node1",
@@ -107,7 +107,7 @@ func TestRealSSHD(t *testing.T) {
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // Debian's sshd needs this folder
 		t.Fatal(err)
 	}
-	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
+	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--set", "datapath=kernel")
 	w.shell("ssh-keygen -q -t ed25519 -N '' -f key")
 	w.shell(
 		`for n in 0 1; do ddlemu exec node$n -- $(command -v sshd) -h $PWD/key -o AuthorizedKeysFile=$PWD/key.pub -o StrictModes=no -o PidFile=$PWD/sshd$n.pid; done`)

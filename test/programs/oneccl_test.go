@@ -27,7 +27,7 @@ func TestOneCCL(t *testing.T) {
 		"-L"+lib, "-l:libccl.so.1", "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-o",
 		filepath.Join(w.work, "oneccl"))
 	o := w.shell("CCL_WORKER_OFFLOAD=0 CCL_ATL_TRANSPORT=ofi FI_PROVIDER=tcp LD_LIBRARY_PATH=" + lib +
-		" ddlemu run --profile eth1 --lat 15ms --nodes 2 --datapath kernel --per-node -- ./oneccl")
+		" ddlemu run --profile eth1 --lat 15ms --nodes 2 --set datapath=kernel --per-node -- ./oneccl")
 	shortest := math.Inf(1)
 	for line := range strings.Lines(o.Stdout) {
 		var (

@@ -49,7 +49,7 @@ func (w *user) train(latency string, want training) training {
 	w.Helper()
 	const line = "torchrun --nnodes {nodes} --node_rank {node} --master_addr {master} --nproc_per_node 1 train.py"
 	w.documented(line)
-	o := w.shell("ddlemu run --profile eth1 --lat " + latency + " --nodes 2 --datapath kernel --per-node -- " + line)
+	o := w.shell("ddlemu run --profile eth1 --lat " + latency + " --nodes 2 --set datapath=kernel --per-node -- " + line)
 	got := parseTraining(w.T, regexp.MustCompile(`(?m)^node[01] \| `).ReplaceAllString(o.Stdout, ""))
 	if !slices.Equal(got.losses, want.losses) {
 		w.Fatalf("losses at %s: %q, want %q", latency, got.losses, want.losses)

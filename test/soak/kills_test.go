@@ -71,9 +71,9 @@ func (k kill) args(t *testing.T) []string {
 	all := []string{k.command, "--profile", "eth10", "--nodes", "2"}
 	switch k.clock {
 	case "kernel":
-		all = append(all, "--datapath", "kernel", "--time-scale", "8")
+		all = append(all, "--set", "datapath=kernel", "--set", "time_scale=8")
 	case "real":
-		all = append(all, "--time-scale", "8")
+		all = append(all, "--set", "time_scale=8")
 	default:
 		all = append(all, "--clock", "virtual")
 	}
@@ -88,7 +88,7 @@ for RANK in $(seq 0 $((ranks - 1))); do
 	RANK=$RANK WORLD_SIZE=$ranks ID_FILE=$id "$program" loop 600 65536 & pids="$pids $!"
 done
 for pid in $pids; do wait -n || { sleep 2; kill -9 $pids; exit 1; }; done`
-	return append(all, "--gpus-per-node", strconv.Itoa(k.perNode), "--soft-cuda", "--", "bash", "-c", script, "bash",
+	return append(all, "--set", "gpus_per_node="+strconv.Itoa(k.perNode), "--soft-cuda", "--", "bash", "-c", script, "bash",
 		filepath.Join(t.TempDir(), "id"), program(t), ranks)
 }
 

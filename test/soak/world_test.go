@@ -68,8 +68,8 @@ func start(t *testing.T, s setup) *world {
 			nodes = s.ranks
 		}
 		w.dir = folder(t)
-		ddlemu(t, w.dir, "up", "--profile", s.profile, "--nodes", fmt.Sprint(nodes), "--gpus-per-node",
-			fmt.Sprint(s.ranks/nodes), "--no-measure", "--name", "soak", "--clock", s.on.clock)
+		ddlemu(t, w.dir, "up", "--profile", s.profile, "--nodes", fmt.Sprint(nodes), "--set",
+			fmt.Sprint("gpus_per_node=", s.ranks/nodes), "--no-measure", "--name", "soak", "--clock", s.on.clock)
 	}
 	t.Cleanup(w.end)
 	id := filepath.Join(t.TempDir(), "id")

@@ -28,25 +28,25 @@ type link struct {
 
 // links are the rows: shapers and rates, packet sizes, streams.
 var links = []link{
-	{"htb, no rate", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500, 0},
-	{"htb, no rate, MTU 9000", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 9000, 0},
-	{"htb, no rate, MTU 65535", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 65535, 0},
-	{"htb, no rate, no GSO", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500, 1},
+	{"htb, no rate", []string{"--set", "shaper=htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500, 0},
+	{"htb, no rate, MTU 9000", []string{"--set", "shaper=htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 9000, 0},
+	{"htb, no rate, MTU 65535", []string{"--set", "shaper=htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 65535, 0},
+	{"htb, no rate, no GSO", []string{"--set", "shaper=htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500, 1},
 	{"bridge by hand, no rate", nil, bridged, 1, 1500, 0},
 	{"routed by hand, no rate", nil, routed, 1, 1500, 0},
-	{"wire, no rate, 25 us", []string{"--shaper", "wire", "--bw", "unlimited"}, "", 1, 1500, 0},
+	{"wire, no rate, 25 us", []string{"--set", "shaper=wire", "--bw", "unlimited"}, "", 1, 1500, 0},
 	{"tbf by hand, 1 Gb/s", nil, "1gbit", 1, 1500, 0},
-	{"htb, 1 Gb/s", []string{"--shaper", "htb", "--lat", "0s"}, "", 1, 1500, 0},
-	{"wire, 1 Gb/s, 25 us", []string{"--shaper", "wire"}, "", 1, 1500, 0},
+	{"htb, 1 Gb/s", []string{"--set", "shaper=htb", "--lat", "0s"}, "", 1, 1500, 0},
+	{"wire, 1 Gb/s, 25 us", []string{"--set", "shaper=wire"}, "", 1, 1500, 0},
 	{"tbf by hand, 10 Gb/s", nil, "10gbit", 1, 1500, 0},
-	{"htb, 10 Gb/s", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 1, 1500, 0},
-	{"htb, 10 Gb/s, 4 streams", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 4, 1500, 0},
-	{"htb, 10 Gb/s, 16 streams", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 16, 1500, 0},
-	{"wire, 10 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "10Gbps"}, "", 1, 1500, 0},
-	{"htb, 25 Gb/s", []string{"--shaper", "htb", "--bw", "25Gbps", "--lat", "0s"}, "", 1, 1500, 0},
-	{"wire, 25 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "25Gbps"}, "", 1, 1500, 0},
-	{"htb, 40 Gb/s", []string{"--shaper", "htb", "--bw", "40Gbps", "--lat", "0s"}, "", 1, 1500, 0},
-	{"wire, 40 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "40Gbps"}, "", 1, 1500, 0},
+	{"htb, 10 Gb/s", []string{"--set", "shaper=htb", "--bw", "10Gbps", "--lat", "0s"}, "", 1, 1500, 0},
+	{"htb, 10 Gb/s, 4 streams", []string{"--set", "shaper=htb", "--bw", "10Gbps", "--lat", "0s"}, "", 4, 1500, 0},
+	{"htb, 10 Gb/s, 16 streams", []string{"--set", "shaper=htb", "--bw", "10Gbps", "--lat", "0s"}, "", 16, 1500, 0},
+	{"wire, 10 Gb/s, 25 us", []string{"--set", "shaper=wire", "--bw", "10Gbps"}, "", 1, 1500, 0},
+	{"htb, 25 Gb/s", []string{"--set", "shaper=htb", "--bw", "25Gbps", "--lat", "0s"}, "", 1, 1500, 0},
+	{"wire, 25 Gb/s, 25 us", []string{"--set", "shaper=wire", "--bw", "25Gbps"}, "", 1, 1500, 0},
+	{"htb, 40 Gb/s", []string{"--set", "shaper=htb", "--bw", "40Gbps", "--lat", "0s"}, "", 1, 1500, 0},
+	{"wire, 40 Gb/s, 25 us", []string{"--set", "shaper=wire", "--bw", "40Gbps"}, "", 1, 1500, 0},
 }
 
 // links measures the rates of the kernel datapath.
@@ -167,8 +167,8 @@ func (d *driver) twoNodes(ctx context.Context, build string, l link) (on func(no
 	if err := os.WriteFile(file, fmt.Appendf(nil, "base: eth1\nlink:\n  mtu: %d\n", l.mtu), 0o600); err != nil {
 		return nil, nil, fmt.Errorf("write a fabric file: %w", err)
 	}
-	args := append([]string{"up", "--datapath", "kernel", "--no-measure", "--nodes", "2", "--name", "links", "--subnet",
-		"10.77.0.0/16", "-f", file}, l.up...)
+	args := append([]string{"up", "--set", "datapath=kernel", "--no-measure", "--nodes", "2", "--name", "links", "--set",
+		"subnet=10.77.0.0/16", "-f", file}, l.up...)
 	if out, err := ddlemu(args...).CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("ddlemu up: %w: %s", err, out)
 	}

@@ -23,7 +23,7 @@ func TestHints(t *testing.T) {
 func TestMoreRanksThanPlaces(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
-		o := job{python: python, ranks: 3, flags: []string{"--gpus-per-node", "1"}}.run(t, "installed.py")
+		o := job{python: python, ranks: 3, flags: []string{"--set", "gpus_per_node=1"}}.run(t, "installed.py")
 		for _, want := range []string{
 			"WORLD_SIZE: 3 ranks are more than the fabric's 2 nodes x 1 GPU",
 			"ddlemu: the plugin did not start. A line above with 'will NOT be emulated' says why; if there is none, run again with NCCL_DEBUG=WARN.",

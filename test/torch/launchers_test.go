@@ -227,7 +227,7 @@ func TestMPI(t *testing.T) {
 func TestPerNode(t *testing.T) {
 	needs.Root(t, "a fabric of the kernel datapath")
 	each(t, func(t *testing.T, python string) {
-		goodSum(t, []string{"--datapath", "kernel", "--per-node"}, python, "-m", "ddlemu_torch.launch", "--nnodes",
+		goodSum(t, []string{"--set", "datapath=kernel", "--per-node"}, python, "-m", "ddlemu_torch.launch", "--nnodes",
 			"{nodes}",
 			"--node-rank", "{node}", "--master-addr", "{master}", world.Absolute(t, "testdata", "installed.py"))
 	})

@@ -16,7 +16,7 @@ import (
 func TestRecordedJob(t *testing.T) {
 	python := pythons(t)[0]
 	for _, version := range []string{"2.22", "2.29"} {
-		on := []string{"--profile", "ndr400", "--jitter", "none", "--nodes", "2", "--nccl", version}
+		on := []string{"--profile", "ndr400", "--set", "link.jitter=none", "--nodes", "2", "--nccl", version}
 		dir := t.TempDir()
 		trace, again, file := filepath.Join(dir, "trace"), filepath.Join(dir, "again"), filepath.Join(dir, "job.jsonl")
 		flags := slices.Concat(virtual, on, []string{"--trace", trace})

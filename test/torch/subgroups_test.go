@@ -16,8 +16,8 @@ var groupLine = regexp.MustCompile(`(?m)^rank \d (within|between|all) (\d+)$`)
 func TestGroupsOfSomeRanksTakeTime(t *testing.T) {
 	t.Parallel()
 	python := pythons(t)[0]
-	o := job{python: python, ranks: 4, flags: append(slices.Clone(virtual), "--profile", "ndr400", "--jitter", "none",
-		"--gpu", "a100-sxm", "--node-time", "--gpus-per-node", "2")}.good(t, "subgroups.py")
+	o := job{python: python, ranks: 4, flags: append(slices.Clone(virtual), "--profile", "ndr400", "--set", "link.jitter=none",
+		"--gpu", "a100-sxm", "--set", "node_time=on", "--set", "gpus_per_node=2")}.good(t, "subgroups.py")
 	if !strings.Contains(o.Stderr, "verdict: VALID") {
 		t.Errorf("the job is not VALID: %s", o.Stderr)
 	}

@@ -70,8 +70,9 @@ func TestFailures(t *testing.T) {
 		{name: "stop", ranks: 4, who: []string{"1", "2", "3"}},
 		{name: "mismatch", ranks: 2, who: []string{"0", "1"}},
 		{name: "mismatch", ranks: 4, who: []string{"0", "1", "2", "3"}},
-		{name: "link", ranks: 2, who: []string{"0", "1"}, flags: []string{"--transport", "rdma"}},
-		{name: "link", ranks: 4, who: []string{"0", "1", "2", "3"}, flags: []string{"--transport", "rdma"}},
+		{name: "threads", ranks: 2, who: []string{"0", "1"}},
+		{name: "link", ranks: 2, who: []string{"0", "1"}, flags: []string{"--set", "transport=rdma"}},
+		{name: "link", ranks: 4, who: []string{"0", "1", "2", "3"}, flags: []string{"--set", "transport=rdma"}},
 		{name: "absent", ranks: 2, who: []string{"1"}},
 		{name: "not_coming", ranks: 2, who: []string{"1"}},
 		{name: "unanswered", ranks: 2, who: []string{"1", "1"}},
@@ -110,7 +111,7 @@ func TestCases(t *testing.T) {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}
 		t.Run("link_back", func(t *testing.T) {
-			job{python: python, ranks: 4, flags: []string{"--transport", "tcp"}}.good(t, "failures.py", "link_back")
+			job{python: python, ranks: 4, flags: []string{"--set", "transport=tcp"}}.good(t, "failures.py", "link_back")
 		})
 		t.Run("restarted", func(t *testing.T) { job{python: python}.good(t, "failures.py", "restarted") })
 		t.Run("ring", func(t *testing.T) {

@@ -141,7 +141,7 @@ func checkLinks(t *testing.T, links []verify.Link) {
 // On the real clock the host adds what it can, and verify still finds the fabric that was asked for.
 func TestRealClock(t *testing.T) {
 	w := newUser(t)
-	w.up(t, "-f", "testdata/star.yaml", "--nodes", "3", "--time-scale", fmt.Sprint(scale))
+	w.up(t, "-f", "testdata/star.yaml", "--nodes", "3", "--set", "time_scale="+fmt.Sprint(scale))
 	checkLinks(t, w.valid(t, "--time", "3s").Links)
 }
 
@@ -175,7 +175,7 @@ func TestTooMuch(t *testing.T) {
 // Faults planted in the engine that carries the messages.
 func TestPlantedFaults(t *testing.T) {
 	w := newUser(t)
-	w.up(t, "-f", "testdata/star.yaml", "--nodes", "2", "--time-scale", fmt.Sprint(scale))
+	w.up(t, "-f", "testdata/star.yaml", "--nodes", "2", "--set", "time_scale="+fmt.Sprint(scale))
 	w.Program = built.Path(t, "faults", "ddlemu")
 	w.valid(t, "--time", "2s") // without a fault
 	for _, tc := range []struct{ fault, says string }{

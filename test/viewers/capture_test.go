@@ -65,7 +65,7 @@ func TestTsharkReadsRoCE(t *testing.T) {
 	}{
 		"alltoall": {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"},
 			"AllToAll", false},
-		"go-back-N": {[]string{"allreduce", "--profile", "ndr400", "--loss", "0.5%", "--ranks", "3", "-b", "64K",
+		"go-back-N": {[]string{"allreduce", "--profile", "ndr400", "--set", "link.loss=0.5%", "--ranks", "3", "-b", "64K",
 			"-e", "4M", "-f", "64"}, "AllReduce", true},
 		"selective repeat": {[]string{"allreduce", "-F", "selective.yaml", "--ranks", "2", "-b", "4M", "-e", "4M"},
 			"AllReduce", true},
@@ -125,7 +125,7 @@ func TestTsharkReadsRoCE(t *testing.T) {
 func TestTsharkReadsTCP(t *testing.T) {
 	for name, loss := range map[string]string{"lossless": "0%", "lossy": "0.5%"} {
 		t.Run(name, func(t *testing.T) {
-			w, sent, again := capture(t, "allreduce", "--profile", "eth10", "--clock", "virtual", "--loss", loss,
+			w, sent, again := capture(t, "allreduce", "--profile", "eth10", "--clock", "virtual", "--set", "link.loss="+loss,
 				"--ranks", "3", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1")
 			for _, filter := range []string{"_ws.malformed", "tcp.analysis.out_of_order", "tcp.analysis.lost_segment",
 				"tcp.analysis.ack_lost_segment", "tcp.analysis.window_full", "tcp.analysis.spurious_retransmission",

@@ -34,8 +34,6 @@ func TestBadInput(t *testing.T) {
 		{"name the file", []string{"trace", dir}},
 		{"is a folder", []string{"trace", dir, "-o", work}},
 		{"no such file", []string{"trace", dir, "-o", filepath.Join(work, "no", "where")}},
-		{"there are perfetto and json", []string{"trace", dir, "-o", out, "--format", "svg"}},
-		{"leave out --format json", []string{"trace", dir, "-o", out, "--format", "json", "--with", there}},
 		{"virtual time", []string{"trace", dir, "-o", out, "--with", there}},
 		{"no ledger", []string{"trace", work, "-o", out}},
 		{"give --force", []string{"capture", dir, "-o", there}},
@@ -77,7 +75,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Unmount(disk, 0) }()
-	for _, args := range [][]string{{"trace"}, {"trace", "--format", "json"}, {"capture"}, {"report"}} {
+	for _, args := range [][]string{{"trace"}, {"capture"}, {"report"}} {
 		got, err := try(t, append(args, dir, "-o", filepath.Join(disk, "x"))...)
 		if err == nil || !strings.Contains(got, "no space left on device") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%q: %v: %s", args, err, got)
@@ -90,7 +88,7 @@ func TestFullDisk(t *testing.T) {
 
 // What is no trace of PyTorch's is refused before anything is written.
 func TestBadTraceOfPyTorch(t *testing.T) {
-	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b",
+	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--set", "time_scale=16", "--ranks", "2", "-b",
 		"4K", "-e", "4K", "-n", "1")
 	work := t.TempDir()
 	for _, tc := range []struct{ name, text, want string }{

@@ -144,7 +144,7 @@ func checkPhaseTimes(t *testing.T, s *seen) {
 
 // On the real clock, phases before NCCL's init have the times at which they were.
 func TestPhasesBeforeNCCL(t *testing.T) {
-	dir := recordPhases(t, phasesJob(t), "--clock", "real", "--time-scale", "16")
+	dir := recordPhases(t, phasesJob(t), "--clock", "real", "--set", "time_scale=16")
 	file := filepath.Join(t.TempDir(), "x.pftrace")
 	ddlemu(t, "trace", dir, "-o", file)
 	s := perfetto(t, file)

@@ -62,7 +62,7 @@ func linksOn(text string) []string {
 func TestTop(t *testing.T) {
 	w := newUser(t)
 	// 32 links
-	w.Run("up", "--profile", "ndr400", "--nodes", "2", "--nics-per-node", "4", "--clock", "virtual", "--no-measure")
+	w.Run("up", "--profile", "ndr400", "--nodes", "2", "--set", "nics_per_node=4", "--clock", "virtual", "--no-measure")
 	w.busy()
 	x := w.top(100, 24, "--interval", "200ms")
 	x.awaitText("fabric ndr400: ", "clock virtual at ", " s per real second", " 1 job running", "VALID so far",

@@ -70,7 +70,7 @@ func TestPerfettoReadsTraces(t *testing.T) {
 		"alltoall": {[]string{"alltoall", "--profile", "ndr400", "--ranks", "4", "-b", "1M", "-e", "1M"},
 			[]string{"node3 tx", "node0:node1 rate", "node1 rx queue", "AllToAll #0", "serializing on node0 tx",
 				"to rank 2, channel 1"}},
-		"lossy": {[]string{"allreduce", "--profile", "ndr400", "--loss", "0.5%", "--ranks", "3", "-b", "4M", "-e",
+		"lossy": {[]string{"allreduce", "--profile", "ndr400", "--set", "link.loss=0.5%", "--ranks", "3", "-b", "4M", "-e",
 			"4M"}, []string{"node1 tx packets sent again", "AllReduce #0"}},
 		"leaf-spine": {[]string{"broadcast", "--profile", "roce100", "--ranks", "4", "-b", "1M", "-e", "1M"},
 			[]string{"links", "Broadcast #0"}},
@@ -95,62 +95,10 @@ func TestPerfettoReadsTraces(t *testing.T) {
 	}
 }
 
-// chromeEvent is an event of Chrome's format.
-type chromeEvent struct {
-	Phase string `json:"ph"`
-	PID   *int
-	TID   *int
-	Name  string
-	Time  float64 `json:"ts"`
-	ID    uint64
-	Cat   string
-}
-
-// Chrome's format has the same slices and arrows.
-func TestChromeFormat(t *testing.T) {
-	dir := record(t, "allreduce", "--profile", "ndr400", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "3")
-	file := filepath.Join(t.TempDir(), "x.json")
-	ddlemu(t, "trace", dir, "-o", file, "--format", "json")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got struct{ TraceEvents []chromeEvent }
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	depth, phases := map[int]int{}, map[string]int{}
-	arrows := map[uint64]string{}
-	for _, e := range got.TraceEvents {
-		if e.PID == nil || e.TID == nil {
-			t.Fatalf("%+v", e)
-		}
-		phases[e.Phase]++
-		switch e.Phase {
-		case "B":
-			depth[*e.TID]++
-		case "E":
-			if depth[*e.TID]--; depth[*e.TID] < 0 {
-				t.Fatalf("an end without a begin: %+v", e)
-			}
-		case "s", "t", "f":
-			arrows[e.ID] += e.Phase
-		}
-	}
-	if phases["B"] == 0 || phases["B"] != phases["E"] || phases["C"] == 0 || len(arrows) != len(messagesOf(t, dir)) {
-		t.Errorf("%v, %d arrows", phases, len(arrows))
-	}
-	for _, phases := range arrows {
-		if strings.Count(phases, "s") != 1 || strings.Count(phases, "f") != 1 {
-			t.Errorf("an arrow has the phases %q", phases)
-		}
-	}
-}
-
 // PyTorch's trace is on the same time axis: what it did while the job ran lies within the job.
 func TestWithTraceOfPyTorch(t *testing.T) {
 	begin := time.Now()
-	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b",
+	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--set", "time_scale=16", "--ranks", "2", "-b",
 		"64K", "-e", "64K", "-n", "3")
 	end := time.Now()
 	const base = 1_700_000_000_000_000_000

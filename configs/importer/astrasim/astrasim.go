@@ -58,7 +58,7 @@ type dimension struct {
 	hop, end float64         // ns: latency of a link, and what a message has besides its hops
 }
 
-// network is a file, of which YAML and JSON have different keys.
+// network is a file. Its keys differ between YAML and JSON.
 type network struct {
 	dims  []dimension
 	notes []string

@@ -53,7 +53,7 @@ type file struct {
 	tier                  [maxTiers]tier
 }
 
-// Looks reports whether the first line of a file is that of a topology.
+// Looks reports whether the first line of a file begins a topology.
 func Looks(line string) bool {
 	f := strings.Fields(strings.ToLower(line))
 	return len(f) == 2 && (f[0] == "nodes" || f[0] == "tiers" || f[0] == "podsize") &&
@@ -103,7 +103,7 @@ func (f *file) notes(out *found.Fabric) {
 	if queues > 0 {
 		out.Note(
 			"Queue_Up and Queue_Down of %s are left out: what a full queue does is a flag of htsim; here the queue is "+
-				"%v, --queue changes it", units.Count(queues, "tier"), out.Config.Link.Queue)
+				"%v, --set link.queue=LIMIT changes it", units.Count(queues, "tier"), out.Config.Link.Queue)
 	} else {
 		out.Note(
 			"queues, packets and congestion control are flags of htsim: here the queue is %v, and packets have %d bytes", out.Config.Link.Queue, out.Config.Link.MTU)
@@ -111,7 +111,7 @@ func (f *file) notes(out *found.Fabric) {
 	if f.tiers > 1 {
 		out.Note(
 			"how packets choose among equal paths is a flag of htsim; here each pair of NICs has one of them, with " +
-				"--ecmp flow each connection")
+				"--set topology.ecmp=flow each connection")
 	}
 }
 

@@ -75,7 +75,7 @@ func (m *machine) check() error {
 	return nil
 }
 
-// regroup numbers the NICs so that those of a PCI switch follow each other, as a fabric has them.
+// regroup numbers the NICs so that the NICs of a PCI switch follow each other, as a fabric has them.
 func (m *machine) regroup() {
 	group, _ := m.groups()
 	if slices.IsSorted(group) {
@@ -136,7 +136,7 @@ func (m *machine) network(out *found.Fabric, based bool) {
 	m.net(out)
 }
 
-// rates sets the bandwidth: that of most NICs for the links, others by overrides.
+// rates sets the bandwidth: the rate of most NICs for the links, others by overrides.
 func (m *machine) rates(out *found.Fabric, count map[units.Bandwidth]int) {
 	c := &out.Config
 	var most units.Bandwidth
@@ -300,7 +300,7 @@ func (m *machine) cpu(out *found.Fabric) {
 	case vendor != "":
 		out.Config.CPU = vendor
 	case first.attr["arch"] == "" && first.attr["vendor"] == "":
-		out.Note("the vendor of the CPUs is not in the file: %s, --cpu changes it", out.Config.NodeCPU())
+		out.Note("the vendor of the CPUs is not in the file: %s, --set cpu=VENDOR changes it", out.Config.NodeCPU())
 	default:
 		out.Note("CPUs of %s %s: a fabric's are of AMD or Intel, here %s", first.attr["vendor"], first.attr["arch"],
 			out.Config.NodeCPU())
@@ -336,7 +336,7 @@ func (m *machine) slots(out *found.Fabric) {
 	}
 }
 
-// others notes what is left.
+// others notes the remaining elements.
 func (m *machine) others(out *found.Fabric) {
 	if m.renumbered {
 		out.Note("NICs of a PCI switch follow each other in a fabric: they are numbered anew, in the order above")

@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/topology"
 )
 
-// custom is g by the names of its switches. Keys of links that are those of the first one are left out.
+// custom is g by the names of its switches. Keys of links that are as in the first link are left out.
 func (g *Graph) custom() configs.Topology {
 	t := configs.Topology{Kind: topology.Custom, Switches: g.Switches, Attach: g.attach()}
 	if len(g.Trunks) == 0 {

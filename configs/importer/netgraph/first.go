@@ -23,7 +23,7 @@ func (g *Graph) Take(nodes int, unit string, out *found.Fabric) error {
 	return nil
 }
 
-// First leaves only the first nodes, and of the switches and trunks those that a shortest path between their NICs may
+// First leaves only the first nodes, and the switches and trunks that a shortest path between their NICs may
 // use. It does nothing if g has no more nodes.
 func (g *Graph) First(nodes int) {
 	if nodes <= 0 || nodes >= g.Nodes {

@@ -36,8 +36,8 @@ type Trunk struct {
 	beside int           // further cables that bundle joined with this one
 }
 
-// Graph is a network. The latency of a switch is in that of each trunk that leads to it; SwitchLatency is that of the
-// first switch of a path.
+// Graph is a network. The latency of a switch is in the latency of each trunk that leads to it; SwitchLatency is the
+// latency of the first switch of a path.
 type Graph struct {
 	Nodes, NICs   int    // NICs of each node
 	Ports         []Port // of NIC i of node n at n x NICs + i
@@ -112,7 +112,7 @@ func (g *Graph) ports(c *configs.Fabric) error {
 	}
 	c.Link.Bandwidth, c.Link.Latency = rate, 2*first.Latency+g.SwitchLatency
 	c.Link.Loss = configs.Loss{P: math.Round(first.Loss*(2-first.Loss)*1e15) / 1e15}
-	c.NCCL.Speed = 0 // that of other ports
+	c.NCCL.Speed = 0 // it was the speed of other ports
 	for i, p := range g.Ports {
 		if p.Rate != rate {
 			c.Links = append(c.Links,
@@ -125,7 +125,7 @@ func (g *Graph) ports(c *configs.Fabric) error {
 // nic is NIC i of the fabric as files name it.
 func (g *Graph) nic(i int) string { return fmt.Sprintf("node%d.nic%d", i/g.NICs, i%g.NICs) }
 
-// bundle makes one trunk of those between the same switches.
+// bundle makes one trunk of all trunks between the same switches.
 func (g *Graph) bundle() {
 	at := map[[2]int]int{}
 	var all []Trunk

@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/importer/found"
 )
 
-// Settings are what a .conf of the simulator says about links. The zero value is that of no file.
+// Settings are what a .conf of the simulator says about links. The zero value stands for no file.
 type Settings struct {
 	Payload int     // bytes of a packet; 0 = the file does not say
 	Loss    float64 // of the links for which the topology has none

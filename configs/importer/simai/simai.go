@@ -33,7 +33,7 @@ const (
 // maxDevices bounds the numbers of GPUs and switches, and so the memory.
 const maxDevices = 1 << 20
 
-// Looks reports whether the first line of a file is that of a topology.
+// Looks reports whether the first line of a file begins a topology.
 func Looks(line string) bool {
 	_, err := parseHead(strings.Fields(line))
 	return err == nil
@@ -95,7 +95,7 @@ type file struct {
 	cables []cable
 }
 
-// Read reads a topology. settings are those of the simulator's .conf; the zero value if there is none.
+// Read reads a topology. settings are from the simulator's .conf; the zero value if there is none.
 func Read(text string, settings Settings, o found.Options) (*found.Fabric, error) {
 	f, err := parse(text)
 	if err != nil {

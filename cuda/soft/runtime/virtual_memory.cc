@@ -240,7 +240,7 @@ int mem_release(MemHandle handle)
 	return cudaSuccess;
 }
 
-// mem_retain returns the handle of what is mapped at an address, which then needs one more release.
+// mem_retain returns the handle of the memory mapped at an address, which then needs one more release.
 int mem_retain(MemHandle *handle, uintptr_t pointer)
 {
 	std::lock_guard<std::mutex> lock(table().mu);

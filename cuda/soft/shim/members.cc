@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linked into NCCL: which ranks of the job the members of a communicator are, where nodes cost time. A kernel knows its
-// peers by their ranks in the communicator only, and the links within a node are those of ranks of the job.
+// peers by their ranks in the communicator only, and the links within a node are between ranks of the job.
 //
 // The members tell each other a hash of their process (ncclPeerInfo.pidHash). NCCL adds a number of the communicator to
 // it, and only compares what comes out: equal ones on one host are of one process. So its lower bits are here the rank
-// in the job, and the differences between members are those of their ranks.
+// in the job, and the differences between members equal the differences of their ranks.
 #include <nccl.h>
 #include <stdint.h>
 

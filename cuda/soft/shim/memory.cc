@@ -29,7 +29,7 @@ void *__real_mmap(void *, size_t, int, int, int, off_t);
 
 namespace {
 
-constexpr size_t kLarge = 64 << 10; // what is smaller is written
+constexpr size_t kLarge = 64 << 10; // smaller blocks are written
 constexpr size_t kTail = shim::kPage; // NCCL clears the file but for less than this at its end
 
 // The file of shared memory that this thread has just made, and where it is mapped. NCCL maps and clears it at once.

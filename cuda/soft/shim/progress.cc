@@ -206,6 +206,22 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 	return result;
 }
 
+#define ALLGATHER "_Z18ncclShmemAllgatherP8ncclCommP17ncclShmemCollBuffPvS3_m"
+
+int real_allgather(void *, void *, void *, void *, size_t) __asm__("__real_" ALLGATHER);
+int wrap_allgather(void *, void *, void *, void *, size_t) __asm__("__wrap_" ALLGATHER);
+
+// The ranks of a node exchange a few bytes by shared memory, before each call that may use NVLS. The last one to come
+// releases the others with a store, and those that have yielded for long are idle. They look again before the clock
+// moves.
+int wrap_allgather(void *comm, void *memory, void *send, void *receive, size_t size)
+{
+	const int result = real_allgather(comm, memory, send, receive, size);
+	if (const ddlemu_clock_calls *clock = ddlemuSoftClock())
+		clock->raise(DDLEMU_EVENTS);
+	return result;
+}
+
 #define COND "_ZNSt18condition_variable"
 
 void real_cond_wait(std::condition_variable *, std::unique_lock<std::mutex> *) __asm__(

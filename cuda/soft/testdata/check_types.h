@@ -4,7 +4,7 @@
 
 #include <nccl.h>
 
-#include "../exec/test_util.h"
+#include "../exec/exectest/testdata/test_util.h"
 
 static inline bool is_integer(ncclDataType_t type)
 {

@@ -19,7 +19,7 @@ _NO_LAUNCHER = ("no launcher has set the ranks: start the program with `torchrun
                 "world_size= and init_method='tcp://127.0.0.1:PORT'")
 _NO_PLACE = ("the plugin did not start. A line above with 'will NOT be emulated' says why; if there is none, run again with "
              "NCCL_DEBUG=WARN. If the fabric has no place for this rank: start another number of ranks, or change --nodes or "
-             "--gpus-per-node of `ddlemu run`")
+             "--set gpus_per_node=N of `ddlemu run`")
 
 # What the text of an error or the line of the program contains, in any version of torch, and what to say then. The first
 # that fits counts.

@@ -72,7 +72,7 @@ func NewWriter(w io.Writer, application, comment string) *Writer {
 	return p
 }
 
-// Close writes what is left, and returns the first error.
+// Close writes the rest, and returns the first error.
 func (p *Writer) Close() error {
 	if p.err == nil {
 		p.err = p.w.Flush()
@@ -146,7 +146,7 @@ func (p *Writer) Names(names map[netip.Addr]string) {
 	p.end(endOptions(b))
 }
 
-// PacketInfo is what is known of a packet beside its bytes.
+// PacketInfo describes a packet beside its bytes.
 type PacketInfo struct {
 	Direction uint32 // Inbound or Outbound
 	Comment   []byte // none if it is empty

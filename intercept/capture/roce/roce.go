@@ -44,7 +44,7 @@ const (
 	icrcSize      = 4
 )
 
-// LayerType is that of Packet.
+// LayerType is the layer type of Packet.
 var LayerType = gopacket.RegisterLayerType(4791,
 	gopacket.LayerTypeMetadata{Name: "RoCEv2", Decoder: gopacket.DecodeFunc(decode)})
 

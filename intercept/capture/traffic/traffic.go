@@ -38,7 +38,7 @@ type Summary struct {
 	Missed  uint64 // records that are not in the file, because they came faster than they were read
 }
 
-// Writer writes records. Times are those of the emulated network: the first one is the date at which the writer was
+// Writer writes records. Times are of the emulated network: the first one is the date at which the writer was
 // made, and the time scale divides what has passed since.
 type Writer struct {
 	w       *pcapng.Writer

@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 )
 
-// Times are those of the emulated network, packets of other links are left out, and what is missing is counted with the
+// Times are of the emulated network, packets of other links are left out, and what is missing is counted with the
 // link that it is missing on.
 func TestWriter(t *testing.T) {
 	const scale = 4

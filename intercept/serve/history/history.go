@@ -9,11 +9,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// most is the most looks that are kept. A job of any length has that many.
+// most is the most samples that are kept. A job of any length has that many.
 const most = 240
 
-// none is the number of no job.
-const none = -1
+// noJob means: no job.
+const noJob = -1
 
 // History is that of one fabric. It begins with a job that begins while no other one runs, and ends with the last of
 // the jobs that run at the same time. If no job is of the user's, it is that of all traffic of the kernel datapath. It
@@ -24,14 +24,14 @@ type History struct {
 	known   []status.JobID
 	runs    bool
 	job     int
-	traffic bool // it is that of all traffic
+	traffic bool // it is the history of all traffic
 	whole   bool
-	last    *look
-	looks   []look // the first one is from before the first byte of the job
+	last    *sample
+	samples []sample // the first one is from before the first byte of the job
 }
 
-// look is the counters of all hops at a time of the network, in ns.
-type look struct {
+// sample is the counters of all hops at a time of the network, in ns.
+type sample struct {
 	now   int64
 	busy  []int64
 	bytes []uint64
@@ -40,13 +40,13 @@ type look struct {
 // Add adds how the fabric is now.
 func (h *History) Add(f *status.Reading) {
 	if h.created != f.Created {
-		*h = History{created: f.Created, job: none}
+		*h = History{created: f.Created, job: noJob}
 		for i := range f.Hops {
 			h.names = append(h.names, f.Hops[i].Name)
 		}
 	}
 	jobs := shown(f)
-	now, runs := lookAt(f, jobs), running(jobs)
+	now, runs := sampleOf(f, jobs), running(jobs)
 	fresh := h.begun(jobs)
 	if fresh != nil && (!h.runs || h.traffic && !fresh.Traffic) {
 		h.begin(f, &now, fresh, len(jobs) == 1)
@@ -60,8 +60,8 @@ func (h *History) Add(f *status.Reading) {
 	}
 }
 
-func lookAt(f *status.Reading, jobs []*status.Job) look {
-	l := look{now: int64(f.Time)}
+func sampleOf(f *status.Reading, jobs []*status.Job) sample {
+	l := sample{now: int64(f.Time)}
 	for i := range f.Hops {
 		l.busy, l.bytes = append(l.busy, f.Hops[i].BusyNs), append(l.bytes, f.Hops[i].Bytes)
 	}
@@ -94,8 +94,8 @@ func running(jobs []*status.Job) bool {
 	return slices.ContainsFunc(jobs, func(j *status.Job) bool { return j.Running })
 }
 
-// begun is the job that was not there at the last look; of several the last one, rather one that runs. It is nil if
-// there is none.
+// begun is the job that was not there at the last sample. If there are several: a running one before an ended one, then
+// the latest. It is nil if there is none.
 func (h *History) begun(jobs []*status.Job) (out *status.Job) {
 	for _, j := range jobs {
 		if slices.Contains(h.known, j.ID()) {
@@ -108,49 +108,49 @@ func (h *History) begun(jobs []*status.Job) (out *status.Job) {
 	return out
 }
 
-// begin begins the history of j, with the last look from before it. If there is none, its begin is known if it is the
+// begin begins the history of j, with the last sample from before it. If there is none, its begin is known if it is the
 // only job: all counters were 0 then.
-func (h *History) begin(f *status.Reading, now *look, j *status.Job, only bool) {
-	h.job, h.traffic, h.whole, h.looks = j.Number, j.Traffic, true, nil
+func (h *History) begin(f *status.Reading, now *sample, j *status.Job, only bool) {
+	h.job, h.traffic, h.whole, h.samples = j.Number, j.Traffic, true, nil
 	switch {
 	case h.last != nil:
 		before := *h.last
 		if f.Clock != "virtual" {
 			before.now = max(before.now, min(timeOf(f, j.Counted.Started), now.now))
 		}
-		h.looks = []look{before}
+		h.samples = []sample{before}
 	case only && !j.Traffic && !f.OnKernel():
-		zero := look{busy: make([]int64, len(now.busy)), bytes: make([]uint64, len(now.bytes))}
+		zero := sample{busy: make([]int64, len(now.busy)), bytes: make([]uint64, len(now.bytes))}
 		if f.Clock != "virtual" {
 			zero.now = min(timeOf(f, j.Counted.Started), now.now)
 		}
-		h.looks = []look{zero}
+		h.samples = []sample{zero}
 	default:
 		h.whole = false
 	}
 }
 
-// keep keeps a look. If there are too many, the one goes that leaves the shortest time between two others. On a clock
-// that stands still, the new look takes the place of the last one.
-func (h *History) keep(l look) {
-	n := len(h.looks)
-	if n > 0 && l.now <= h.looks[n-1].now {
+// keep keeps a sample. If there are too many, the one goes that leaves the shortest time between two others. On a clock
+// that stands still, the new sample takes the place of the last one.
+func (h *History) keep(l sample) {
+	n := len(h.samples)
+	if n > 0 && l.now <= h.samples[n-1].now {
 		if n > 1 {
-			l.now = h.looks[n-1].now
-			h.looks[n-1] = l
+			l.now = h.samples[n-1].now
+			h.samples[n-1] = l
 		}
 		return
 	}
-	h.looks = append(h.looks, l)
-	if len(h.looks) <= most {
+	h.samples = append(h.samples, l)
+	if len(h.samples) <= most {
 		return
 	}
 	least := 1
-	between := func(i int) int64 { return h.looks[i+1].now - h.looks[i-1].now }
-	for i := 2; i < len(h.looks)-1; i++ {
+	between := func(i int) int64 { return h.samples[i+1].now - h.samples[i-1].now }
+	for i := 2; i < len(h.samples)-1; i++ {
 		if between(i) < between(least) {
 			least = i
 		}
 	}
-	h.looks = slices.Delete(h.looks, least, least+1)
+	h.samples = slices.Delete(h.samples, least, least+1)
 }

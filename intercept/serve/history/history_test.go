@@ -39,12 +39,12 @@ func job(number int, began, ended int64) status.Job {
 func TestSeries(t *testing.T) {
 	traffic := status.Job{Number: 7, Running: true, Traffic: true}
 	for _, tc := range []struct {
-		name  string
-		looks []*status.Reading
-		hop   string
-		want  Series
+		name    string
+		samples []*status.Reading
+		hop     string
+		want    Series
 	}{
-		{"nothing has run", []*status.Reading{reading("real", 100, [2]int64{})}, "", Series{Job: none}},
+		{"nothing has run", []*status.Reading{reading("real", 100, [2]int64{})}, "", Series{Job: noJob}},
 		{"a job from its begin, on a real clock", []*status.Reading{
 			reading("real", 100, [2]int64{50, 0}),
 			reading("real", 200, [2]int64{50, 0}),
@@ -59,7 +59,7 @@ func TestSeries(t *testing.T) {
 			reading("real", 300, [2]int64{90, 40}, job(3, 200, 0)),
 		}, "a", Series{Hop: "a", Job: 3, Running: true, Whole: true, At: []int64{100}, Busy: []float64{0.4},
 			Rate: []float64{3.2e9}}},
-		{"the job had begun before the first look, alone", []*status.Reading{
+		{"the job had begun before the first sample, alone", []*status.Reading{
 			reading("real", 300, [2]int64{50, 10}, job(1, 200, 0)),
 		}, "", Series{Hop: "a", Job: 1, Running: true, Whole: true, At: []int64{100}, Busy: []float64{0.5},
 			Rate: []float64{4e9}}},
@@ -67,7 +67,7 @@ func TestSeries(t *testing.T) {
 			reading("real", 300, [2]int64{50, 10}, job(1, 100, 200), job(2, 250, 0)),
 			reading("real", 400, [2]int64{150, 30}, job(1, 100, 200), job(2, 250, 0)),
 		}, "", Series{Hop: "a", Job: 2, Running: true, At: []int64{100}, Busy: []float64{1}, Rate: []float64{8e9}}},
-		{"between two looks, on a virtual clock", []*status.Reading{
+		{"between two samples, on a virtual clock", []*status.Reading{
 			reading("virtual", 0, [2]int64{0, 0}),
 			reading("virtual", 1000, [2]int64{100, 200}, job(1, 1, 2)),
 			reading("virtual", 1000, [2]int64{100, 200}, job(1, 1, 2)),
@@ -94,7 +94,7 @@ func TestSeries(t *testing.T) {
 			Rate: []float64{6.4e9}}},
 	} {
 		var h History
-		for _, f := range tc.looks {
+		for _, f := range tc.samples {
 			h.Add(f)
 		}
 		got, ok := h.Series(tc.hop)
@@ -111,7 +111,7 @@ func TestSeries(t *testing.T) {
 		}
 	}
 	var h History
-	if s, ok := h.Series(""); !ok || s.Job != none {
+	if s, ok := h.Series(""); !ok || s.Job != noJob {
 		t.Errorf("without a fabric: %+v", s)
 	}
 	h.Add(reading("virtual", 0, [2]int64{0, 0}))
@@ -119,7 +119,7 @@ func TestSeries(t *testing.T) {
 	again := reading("virtual", 0, [2]int64{0, 0})
 	again.Created++
 	h.Add(again)
-	if s, _ := h.Series(""); s.Job != none || len(s.At) != 0 || s.ID != "1001" {
+	if s, _ := h.Series(""); s.Job != noJob || len(s.At) != 0 || s.ID != "1001" {
 		t.Errorf("another fabric has the history of the first: %+v", s)
 	}
 }
@@ -130,7 +130,7 @@ func TestLongJobs(t *testing.T) {
 		var h History
 		h.Add(reading("virtual", 0, [2]int64{0, 0}))
 		now, busy := int64(0), [2]int64{}
-		for range rapid.IntRange(1, 3*most).Draw(t, "looks") {
+		for range rapid.IntRange(1, 3*most).Draw(t, "samples") {
 			step := rapid.Int64Range(0, 1000).Draw(t, "time")
 			now += step
 			busy[0] += rapid.Int64Range(0, step).Draw(t, "busy")

@@ -10,7 +10,7 @@ import (
 // Format is the name of the document Series.
 const Format = "ddlemu.history/1"
 
-// Series is what one port or link did, between looks at the fabric.
+// Series is what one port or link did, between samples of the fabric.
 type Series struct {
 	Format  string `json:"format"`
 	ID      string `json:"id"`      // of the fabric, as in the document of its state
@@ -30,21 +30,21 @@ func (h *History) Series(name string) (s *Series, ok bool) {
 	s = &Series{Format: Format, ID: fmt.Sprint(h.created), Hop: name, Job: h.job, Running: h.runs, Whole: h.whole,
 		At: []int64{}, Busy: []float64{}, Rate: []float64{}}
 	if h.names == nil { // no fabric was seen yet
-		s.Job = none
+		s.Job = noJob
 	}
 	hop := slices.Index(h.names, name)
-	if name == "" && len(h.looks) > 1 {
+	if name == "" && len(h.samples) > 1 {
 		hop = h.busiest()
 		s.Hop = h.names[hop]
 	}
 	if hop < 0 {
 		return s, name == ""
 	}
-	for i := 1; i < len(h.looks); i++ {
-		a, b := &h.looks[i-1], &h.looks[i]
+	for i := 1; i < len(h.samples); i++ {
+		a, b := &h.samples[i-1], &h.samples[i]
 		time := float64(b.now - a.now)
-		s.At = append(s.At, b.now-h.looks[0].now)
-		// The time for which a segment occupies a hop is counted when it is reserved, which may be before this look.
+		s.At = append(s.At, b.now-h.samples[0].now)
+		// The time for which a segment occupies a hop is counted when it is reserved, which may be before this sample.
 		s.Busy = append(s.Busy, min(1, float64(b.busy[hop]-a.busy[hop])/time))
 		s.Rate = append(s.Rate, 8e9*float64(b.bytes[hop]-a.bytes[hop])/time)
 	}
@@ -54,7 +54,7 @@ func (h *History) Series(name string) (s *Series, ok bool) {
 // busiest is the hop that was busy for the longest time; of those that nearly were, the first one, so that it stays the
 // same.
 func (h *History) busiest() int {
-	first, last := h.looks[0].busy, h.looks[len(h.looks)-1].busy
+	first, last := h.samples[0].busy, h.samples[len(h.samples)-1].busy
 	longest := int64(0)
 	for i := range last {
 		longest = max(longest, last[i]-first[i])

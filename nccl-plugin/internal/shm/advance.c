@@ -214,7 +214,7 @@ static bool has_request(const struct ddlemu_conn *c)
 			    : load64(&f->receives_posted) != load64(&f->receives_done);
 }
 
-// find_late finds the active connections with a step before now. It removes those that are not active any more.
+// find_late finds the active connections with a step before now. It removes connections that are not active any more.
 static void find_late(int64_t now)
 {
 	list.late_count = 0;

@@ -106,7 +106,7 @@ func checkNodeTime(f *state.File, r state.Rank) error {
 		return nil
 	}
 	return fmt.Errorf("rank %d is on node %d: in a fabric whose nodes cost time, each node has %s, in order: change "+
-		"--gpus-per-node or the ranks' nodes, or leave --node-time out", r.Rank, r.Node, units.Count(gpus, "rank"))
+		"--set gpus_per_node or the ranks' nodes, or leave --set node_time=on out", r.Rank, r.Node, units.Count(gpus, "rank"))
 }
 
 // leave ends this process's part in the clock: it no longer waits for this process.
@@ -128,7 +128,7 @@ func (c *virtualClock) viewOf() *C.struct_ddlemu_clock_view {
 	return c.view
 }
 
-// layout is that of a connection over a path.
+// layout is the layout of a connection over a path.
 func (e *Endpoint) layout(path []link.PathHop) layout {
 	switch {
 	case e.clock != nil:

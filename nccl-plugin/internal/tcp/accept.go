@@ -68,7 +68,7 @@ type arrivalKey struct {
 	number uint64 // the sender's for it
 }
 
-// arrival is a connection of which some streams have been accepted.
+// arrival is a connection some streams of which have been accepted.
 type arrival struct {
 	listener *transport.Listener
 	nic      int // the sender's

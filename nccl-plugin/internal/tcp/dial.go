@@ -19,7 +19,7 @@ import (
 // they cross the link once, and again if they were lost.
 const deadPeerLatencies = 4
 
-// latency is that of a link, scaled.
+// latency is the link's latency, scaled.
 func (e *Endpoint) latency(hop int) time.Duration {
 	spec, _, _ := e.Fabric.SpecOf(hop)
 	return spec.Latency * time.Duration(e.Fabric.Fixed().TimeScale)

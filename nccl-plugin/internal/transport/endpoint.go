@@ -186,7 +186,7 @@ func (e *Endpoint) CheckPeers() {
 	}
 }
 
-// peers are those of the connections that are open.
+// peers are the peers of the open connections.
 func (e *Endpoint) peers() []Peer {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -297,7 +297,7 @@ void ddlemu_direct_close(struct ddlemu_clock_view *, uint32_t participant);
 struct ddlemu_clock_settings {
 	double compute; // see calls.h
 	int64_t compute_hold; // ns, see calls.h
-	bool waits_on_deadlock; // that of the view
+	bool waits_on_deadlock; // as in the view
 };
 
 // The calls of this process, once it has joined; NULL before.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package clock
+package clock_test
 
 import (
 	"maps"
@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
+	"github.com/ddlemu/ddlemu/shaper/engine/clock/clocktest"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 )
 
-const start = int64(Start)
+const start = int64(clock.Start)
 
 // gigabyte is a hop of 1 GB/s: a byte takes a nanosecond.
 func gigabyte(latency time.Duration) link.Spec {
@@ -30,19 +33,19 @@ func rdma() link.Transport {
 func open(t interface {
 	Fatal(...any)
 	Cleanup(func())
-}, nodes int, specs []link.Spec) *world {
+}, nodes int, specs []link.Spec) *clocktest.World {
 	return openWith(t, nodes, specs, rdma())
 }
 
 func openWith(t interface {
 	Fatal(...any)
 	Cleanup(func())
-}, nodes int, specs []link.Spec, transport link.Transport) *world {
-	w, err := newWorld(nodes, specs, transport, 7)
+}, nodes int, specs []link.Spec, transport link.Transport) *clocktest.World {
+	w, err := clocktest.New(nodes, specs, transport, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.close)
+	t.Cleanup(w.Close)
 	return w
 }
 
@@ -50,40 +53,41 @@ func openWith(t interface {
 // jumps to its completion and wakes the sender.
 func TestJumpsToWhatAnEndMustSee(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
-	x := w.flow(0, 1, 1, []int{0})
-	w.receive(x)
-	w.post(x, 1000)
-	w.idle(0)
-	w.run(0)
-	if w.now() != start {
-		t.Fatalf("the clock moved to %d while rank 1 worked", w.now())
+	x := w.Flow(0, 1, 1, []int{0})
+	w.Receive(x)
+	w.Post(x, 1000)
+	w.Idle(0)
+	w.Run(0)
+	if w.Now() != start {
+		t.Fatalf("the clock moved to %d while rank 1 worked", w.Now())
 	}
-	if d := cmp.Diff([]Actor{{0, "application", os.Getpid(), Polls}, {1, "application", os.Getpid(), Works}},
-		w.status().Actors); d != "" {
+	if d := cmp.Diff([]clock.Actor{{0, "application", os.Getpid(), clock.Polls},
+		{1, "application", os.Getpid(), clock.Works}}, w.Status().Actors); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	w.idle(1)
-	w.run(1)
-	due, complete := w.times(x, 0)
-	if w.now() != due || due <= start+6000 || due > start+20000 {
-		t.Errorf("the time is %d, the message is due at %d", w.now(), due)
+	w.Idle(1)
+	w.Run(1)
+	due, complete := w.Times(x, 0)
+	if w.Now() != due || due <= start+6000 || due > start+20000 {
+		t.Errorf("the time is %d, the message is due at %d", w.Now(), due)
 	}
-	if w.events(0) != 0 || w.events(1) != 1 {
-		t.Errorf("events %d and %d, want those of the receiver's node raised", w.events(0), w.events(1))
+	if w.Events(0) != 0 || w.Events(1) != 1 {
+		t.Errorf("events %d and %d, want those of the receiver's node raised", w.Events(0), w.Events(1))
 	}
-	w.run(0)
-	if w.now() != due {
-		t.Errorf("the clock moved to %d while rank 1 was to look", w.now())
+	w.Run(0)
+	if w.Now() != due {
+		t.Errorf("the clock moved to %d while rank 1 was to look", w.Now())
 	}
-	w.idle(1)
-	w.run(1)
-	if w.now() != complete || w.events(0) != 1 || w.events(1) != 1 {
-		t.Errorf("the time is %d, the send is complete at %d; events %d and %d", w.now(), complete, w.events(0), w.events(1))
+	w.Idle(1)
+	w.Run(1)
+	if w.Now() != complete || w.Events(0) != 1 || w.Events(1) != 1 {
+		t.Errorf("the time is %d, the send is complete at %d; events %d and %d", w.Now(), complete, w.Events(0),
+			w.Events(1))
 	}
-	w.idle(0)
-	w.run(0)
-	if w.now() != complete || w.status().Stuck != 1 {
-		t.Errorf("the clock moved to %d with nothing left to happen; stuck %d times", w.now(), w.status().Stuck)
+	w.Idle(0)
+	w.Run(0)
+	if w.Now() != complete || w.Status().Stuck != 1 {
+		t.Errorf("the clock moved to %d with nothing left to happen; stuck %d times", w.Now(), w.Status().Stuck)
 	}
 }
 
@@ -91,22 +95,22 @@ func TestJumpsToWhatAnEndMustSee(t *testing.T) {
 func TestADeadRankKeepsNobodyWaiting(t *testing.T) {
 	for _, holding := range []bool{false, true} {
 		w := open(t, 3, []link.Spec{gigabyte(time.Microsecond)})
-		x := w.flow(0, 1, 1, []int{0})
-		w.receive(x)
-		w.post(x, 1000)
-		w.idle(0)
-		w.idle(1)
-		w.run(0)
-		if w.now() != start {
+		x := w.Flow(0, 1, 1, []int{0})
+		w.Receive(x)
+		w.Post(x, 1000)
+		w.Idle(0)
+		w.Idle(1)
+		w.Run(0)
+		if w.Now() != start {
 			t.Fatalf("the clock moved while rank 2 worked")
 		}
-		w.die(2, holding)
-		w.idle(0) // who was idle looks again
-		w.idle(1)
-		w.run(0)
-		if due, _ := w.times(x, 0); w.now() != due || due == start || (w.status().Repairs == 1) != holding {
-			t.Errorf("holding %v: the time is %d, the message is due at %d; %d repairs", holding, w.now(), due,
-				w.status().Repairs)
+		w.Die(2, holding)
+		w.Idle(0) // who was idle looks again
+		w.Idle(1)
+		w.Run(0)
+		if due, _ := w.Times(x, 0); w.Now() != due || due == start || (w.Status().Repairs == 1) != holding {
+			t.Errorf("holding %v: the time is %d, the message is due at %d; %d repairs", holding, w.Now(), due,
+				w.Status().Repairs)
 		}
 	}
 }
@@ -116,44 +120,44 @@ func TestADeadRankKeepsNobodyWaiting(t *testing.T) {
 // clock as if it had not been there, and only this flow is broken.
 func TestADeadRankLeavesTheClockHalfRun(t *testing.T) {
 	w := open(t, 3, []link.Spec{gigabyte(time.Microsecond), gigabyte(time.Microsecond), gigabyte(time.Microsecond)})
-	var flows [3]*flow
+	var flows [3]*clocktest.Flow
 	for i := range flows {
-		flows[i] = w.flow(0, 1, uint64(1+i), []int{i})
-		w.receive(flows[i])
-		w.post(flows[i], 1000*uint64(1+i))
+		flows[i] = w.Flow(0, 1, uint64(1+i), []int{i})
+		w.Receive(flows[i])
+		w.Post(flows[i], 1000*uint64(1+i))
 	}
-	w.idle(0)
-	w.idle(1)
-	w.interrupt(2, flows[1])
-	w.run(0)
-	if w.now() != start || w.isBroken(flows[1]) {
+	w.Idle(0)
+	w.Idle(1)
+	w.Interrupt(2, flows[1])
+	w.Run(0)
+	if w.Now() != start || w.IsBroken(flows[1]) {
 		t.Fatalf("rank 0 ran the clock although the dead rank has it")
 	}
-	w.die(2, true)
-	w.run(0)
-	if w.now() != start {
+	w.Die(2, true)
+	w.Run(0)
+	if w.Now() != start {
 		t.Fatalf("the clock moved before the ranks that may have something to see have looked")
 	}
 	for range 8 {
-		w.idle(0)
-		w.idle(1)
-		w.run(0)
+		w.Idle(0)
+		w.Idle(1)
+		w.Run(0)
 	}
-	_, first := w.times(flows[0], 0)
-	_, third := w.times(flows[2], 0)
-	if first <= start || third <= first || w.now() != third {
-		t.Errorf("the messages complete at %d and %d, and the time is %d", first, third, w.now())
+	_, first := w.Times(flows[0], 0)
+	_, third := w.Times(flows[2], 0)
+	if first <= start || third <= first || w.Now() != third {
+		t.Errorf("the messages complete at %d and %d, and the time is %d", first, third, w.Now())
 	}
-	if w.isBroken(flows[0]) || !w.isBroken(flows[1]) || w.isBroken(flows[2]) || w.status().Repairs != 1 {
-		t.Errorf("broken: %v, %v, %v; %d repairs", w.isBroken(flows[0]), w.isBroken(flows[1]), w.isBroken(flows[2]),
-			w.status().Repairs)
+	if w.IsBroken(flows[0]) || !w.IsBroken(flows[1]) || w.IsBroken(flows[2]) || w.Status().Repairs != 1 {
+		t.Errorf("broken: %v, %v, %v; %d repairs", w.IsBroken(flows[0]), w.IsBroken(flows[1]), w.IsBroken(flows[2]),
+			w.Status().Repairs)
 	}
-	if n := w.read(flows[1]); n != 0 {
+	if n := w.Read(flows[1]); n != 0 {
 		t.Errorf("the model has read %d messages of the flow whose state is not known", n)
 	}
-	w.closeFlow(flows[1])
-	w.run(0)
-	if !w.isFree(flows[1]) {
+	w.CloseFlow(flows[1])
+	w.Run(0)
+	if !w.IsFree(flows[1]) {
 		t.Error("the broken flow is not freed")
 	}
 }
@@ -162,19 +166,19 @@ func TestADeadRankLeavesTheClockHalfRun(t *testing.T) {
 // are told.
 func TestAStepInThePastBreaksItsFlow(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
-	x := w.flow(0, 1, 1, []int{0})
-	w.receive(x)
-	w.post(x, 1000)
-	w.idle(0)
-	w.idle(1)
-	w.run(0)
-	due, _ := w.times(x, 0)
-	w.idle(1)
-	w.corrupt()
-	w.run(0)
-	if w.now() != due || !w.isCorrupt(x) || w.events(0) != 1 || w.events(1) != 2 {
-		t.Errorf("the time is %d, want %d; corrupt %v; events %d and %d", w.now(), due, w.isCorrupt(x), w.events(0),
-			w.events(1))
+	x := w.Flow(0, 1, 1, []int{0})
+	w.Receive(x)
+	w.Post(x, 1000)
+	w.Idle(0)
+	w.Idle(1)
+	w.Run(0)
+	due, _ := w.Times(x, 0)
+	w.Idle(1)
+	w.Corrupt()
+	w.Run(0)
+	if w.Now() != due || !w.IsCorrupt(x) || w.Events(0) != 1 || w.Events(1) != 2 {
+		t.Errorf("the time is %d, want %d; corrupt %v; events %d and %d", w.Now(), due, w.IsCorrupt(x), w.Events(0),
+			w.Events(1))
 	}
 }
 
@@ -182,15 +186,15 @@ func TestAStepInThePastBreaksItsFlow(t *testing.T) {
 // one of them may wait for a message.
 func TestAPathOfOtherHopsBreaksItsFlow(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
-	x := w.flow(0, 1, 1, []int{0})
-	w.receive(x)
-	w.post(x, 1000)
-	corruptPath(x)
-	w.idle(0)
-	w.idle(1)
-	w.run(0)
-	if !w.isCorrupt(x) || w.events(0) != 1 || w.events(1) != 1 {
-		t.Errorf("corrupt %v; events %d and %d, want one of each node", w.isCorrupt(x), w.events(0), w.events(1))
+	x := w.Flow(0, 1, 1, []int{0})
+	w.Receive(x)
+	w.Post(x, 1000)
+	clocktest.CorruptPath(x)
+	w.Idle(0)
+	w.Idle(1)
+	w.Run(0)
+	if !w.IsCorrupt(x) || w.Events(0) != 1 || w.Events(1) != 1 {
+		t.Errorf("corrupt %v; events %d and %d, want one of each node", w.IsCorrupt(x), w.Events(0), w.Events(1))
 	}
 }
 
@@ -198,24 +202,24 @@ func TestAPathOfOtherHopsBreaksItsFlow(t *testing.T) {
 // deadlock, and nothing to repair.
 func TestResetRemovesWhatTheDeadLeft(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
-	x := w.flow(0, 1, 1, []int{0})
-	w.receive(x)
-	w.post(x, 1<<20)
-	w.interrupt(1, x)
-	w.die(1, true)
-	w.die(0, false)
-	w.reset(start + 77)
-	w.join(0)
-	w.join(1)
-	w.idle(0)
-	w.idle(1)
-	w.run(0)
-	if s := w.status(); !w.isFree(x) || s.Now != start+77 || s.Repairs != 0 || s.Stuck != 1 {
-		t.Errorf("free %v, %+v", w.isFree(x), s)
+	x := w.Flow(0, 1, 1, []int{0})
+	w.Receive(x)
+	w.Post(x, 1<<20)
+	w.Interrupt(1, x)
+	w.Die(1, true)
+	w.Die(0, false)
+	w.Reset(start + 77)
+	w.Join(0)
+	w.Join(1)
+	w.Idle(0)
+	w.Idle(1)
+	w.Run(0)
+	if s := w.Status(); !w.IsFree(x) || s.Now != start+77 || s.Repairs != 0 || s.Stuck != 1 {
+		t.Errorf("free %v, %+v", w.IsFree(x), s)
 	}
-	w.reset(start)
-	if w.now() != start+77 {
-		t.Errorf("the time went back to %d", w.now())
+	w.Reset(start)
+	if w.Now() != start+77 {
+		t.Errorf("the time went back to %d", w.Now())
 	}
 }
 
@@ -223,60 +227,60 @@ func TestResetRemovesWhatTheDeadLeft(t *testing.T) {
 // does not go on before the rank waits again.
 func TestTimesThatRanksWaitFor(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
-	x := w.flow(0, 1, 1, []int{0})
-	w.receive(x)
-	w.post(x, 1000)
-	w.sleepUntil(0, start+50_000)
-	w.idle(1)
-	w.run(0)
-	if due, _ := w.times(x, 0); w.now() != due || due >= start+50_000 {
-		t.Fatalf("the time is %d, want that of the message, %d", w.now(), due)
+	x := w.Flow(0, 1, 1, []int{0})
+	w.Receive(x)
+	w.Post(x, 1000)
+	w.SleepUntil(0, start+50_000)
+	w.Idle(1)
+	w.Run(0)
+	if due, _ := w.Times(x, 0); w.Now() != due || due >= start+50_000 {
+		t.Fatalf("the time is %d, want that of the message, %d", w.Now(), due)
 	}
-	w.idle(1)
-	w.run(1) // the acknowledgement
-	w.idle(1)
-	w.run(1)
-	if w.now() != start+50_000 || w.status().Actors[0].State != Computes {
-		t.Fatalf("the time is %d, want %d", w.now(), start+50_000)
+	w.Idle(1)
+	w.Run(1) // the acknowledgement
+	w.Idle(1)
+	w.Run(1)
+	if w.Now() != start+50_000 || w.Status().Actors[0].State != clock.Computes {
+		t.Fatalf("the time is %d, want %d", w.Now(), start+50_000)
 	}
-	w.idle(1)
-	w.run(1)
-	if w.now() != start+50_000 {
-		t.Errorf("the time is %d although rank 0 may work", w.now())
+	w.Idle(1)
+	w.Run(1)
+	if w.Now() != start+50_000 {
+		t.Errorf("the time is %d although rank 0 may work", w.Now())
 	}
 }
 
 // Nothing is left to happen only if nobody sleeps outside of our calls: he may yet act.
 func TestSettles(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
-	w.settle(0)
-	w.sleep(1)
-	w.run(1)
-	if w.settled() != 0 {
+	w.Settle(0)
+	w.Sleep(1)
+	w.Run(1)
+	if w.Settled() != 0 {
 		t.Errorf("it settled although a rank sleeps outside")
 	}
-	w.settle(1)
-	w.run(1)
-	if w.settled() != 1 {
-		t.Errorf("it settled %d times, want 1", w.settled())
+	w.Settle(1)
+	w.Run(1)
+	if w.Settled() != 1 {
+		t.Errorf("it settled %d times, want 1", w.Settled())
 	}
 }
 
 // A rank that leaves does not begin to run the clock, and does not break it.
 func TestARankThatHasLeftRunsNothing(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
-	x := w.flow(0, 1, 1, []int{0})
-	w.receive(x)
-	w.post(x, 1000)
-	w.idle(0)
-	w.leave(1)
-	w.idle(0)
-	w.run(1)
-	if w.now() != start {
+	x := w.Flow(0, 1, 1, []int{0})
+	w.Receive(x)
+	w.Post(x, 1000)
+	w.Idle(0)
+	w.Leave(1)
+	w.Idle(0)
+	w.Run(1)
+	if w.Now() != start {
 		t.Errorf("the rank that had left ran the clock")
 	}
-	w.run(0)
-	if s := w.status(); s.Now == start || s.Repairs != 0 {
+	w.Run(0)
+	if s := w.Status(); s.Now == start || s.Repairs != 0 {
 		t.Errorf("the time is %d, %d repairs", s.Now, s.Repairs)
 	}
 }
@@ -284,15 +288,15 @@ func TestARankThatHasLeftRunsNothing(t *testing.T) {
 // A flow that both ends have closed is free, and has no steps any more.
 func TestClosedFlowsAreFreed(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
-	x := w.flow(0, 1, 1, []int{0})
-	w.receive(x)
-	w.post(x, 1<<20)
-	w.closeFlow(x)
-	w.idle(0)
-	w.idle(1)
-	w.run(0)
-	if !w.isFree(x) || w.now() != start || w.status().Stuck != 1 {
-		t.Errorf("free %v, time %d, stuck %d", w.isFree(x), w.now(), w.status().Stuck)
+	x := w.Flow(0, 1, 1, []int{0})
+	w.Receive(x)
+	w.Post(x, 1<<20)
+	w.CloseFlow(x)
+	w.Idle(0)
+	w.Idle(1)
+	w.Run(0)
+	if !w.IsFree(x) || w.Now() != start || w.Status().Stuck != 1 {
+		t.Errorf("free %v, time %d, stuck %d", w.IsFree(x), w.Now(), w.Status().Stuck)
 	}
 }
 
@@ -390,7 +394,7 @@ func TestPropertyStepsAreInOrder(t *testing.T) {
 			for _, h := range path {
 				steps = append(steps, link.PathHop{Hop: h})
 			}
-			w.flow(i%nodes, (i+1)%nodes, orders[i], path)
+			w.Flow(i%nodes, (i+1)%nodes, orders[i], path)
 			r.flows, r.order = append(r.flows, r.net.NewFlow(orders[i], steps, path)), append(r.order, orders[i])
 			r.next, r.due, r.sent = append(r.next, link.Never), append(r.due, 0), append(r.sent, 0)
 		}
@@ -399,27 +403,59 @@ func TestPropertyStepsAreInOrder(t *testing.T) {
 			for _, i := range rapid.Permutation(flows).Draw(t, "turn")[:rapid.IntRange(0, n).Draw(t, "posting")] {
 				sizes[i] = rapid.SliceOfN(rapid.Uint64Range(0, 300_000), 1, maxPosts).Draw(t, "sizes")
 				for _, size := range sizes[i] {
-					w.receive(w.at(i))
-					w.post(w.at(i), size)
+					w.Receive(w.At(i))
+					w.Post(w.At(i), size)
 					r.flows[i].Recv(r.now)
 				}
 			}
 			for i := range nodes {
-				w.idle(i)
+				w.Idle(i)
 			}
-			w.run(rapid.IntRange(0, nodes-1).Draw(t, "scheduler"))
+			w.Run(rapid.IntRange(0, nodes-1).Draw(t, "scheduler"))
 			r.run(sizes)
-			if w.now() != r.now {
-				t.Fatalf("the time is %d, want %d", w.now(), r.now)
+			if w.Now() != r.now {
+				t.Fatalf("the time is %d, want %d", w.Now(), r.now)
 			}
 			for i, f := range r.flows {
 				for k := range r.due[i] {
-					due, complete := w.times(w.at(i), k)
+					due, complete := w.Times(w.At(i), k)
 					if m := f.Message(uint64(k)); due != m.Due || complete != m.Sent {
 						t.Fatalf("flow %d, message %d: due %d and complete %d, want %d and %d", i, k, due, complete,
 							m.Due, m.Sent)
 					}
 				}
+			}
+		}
+	})
+}
+
+// The clock puts blocks in force in C and `ddlemu shape` in Go: any changes, some of which take the hop down, leave the
+// same hop and blocks.
+func TestPutInForceIsOneRule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		down := rapid.SliceOfN(rapid.Bool(), 2, 6).Draw(t, "down")
+		var inC, inGo link.Hop
+		inC.NextFree = rapid.Int64Range(0, 1000).Draw(t, "free")
+		inGo.NextFree = inC.NextFree
+		blocksC := make([]link.Block, len(down))
+		for i, is := range down {
+			blocksC[i].Params.Down = is
+		}
+		blocksGo := slices.Clone(blocksC)
+		now := int64(0)
+		for range rapid.IntRange(1, 12).Draw(t, "changes") {
+			now += rapid.Int64Range(1, 500).Draw(t, "later")
+			n := rapid.Uint32Range(0, uint32(len(down)-1)).Draw(t, "block")
+			if n == inGo.Block {
+				continue // a block that a hop uses is not written again
+			}
+			clocktest.PutInForce(&inC, blocksC, n, now, 7*now)
+			link.PutInForce(&inGo, blocksGo, n, now, 7*now)
+			if d := cmp.Diff(inGo, inC, cmpopts.IgnoreUnexported(link.Hop{})); d != "" {
+				t.Fatalf("hop (-Go +C):\n%s", d)
+			}
+			if d := cmp.Diff(blocksGo, blocksC, cmpopts.IgnoreUnexported(link.Params{})); d != "" {
+				t.Fatalf("blocks (-Go +C):\n%s", d)
 			}
 		}
 	})
@@ -435,10 +471,10 @@ func TestPlannedChange(t *testing.T) {
 	changes := []link.PlannedChange{{Time: start + 3*ms}, {Time: start + 1000*ms}}
 	tr := rdma()
 	w := openWith(t, 2, specs, tr)
-	if err := w.plan(changes, []link.Spec{half, specs[0]}); err != nil {
+	if err := w.Plan(changes, []link.Spec{half, specs[0]}); err != nil {
 		t.Fatal(err)
 	}
-	x := w.flow(0, 1, 1, []int{0, 1})
+	x := w.Flow(0, 1, 1, []int{0, 1})
 
 	var params []link.Params
 	for _, s := range []link.Spec{specs[0], specs[1], half} {
@@ -459,31 +495,32 @@ func TestPlannedChange(t *testing.T) {
 
 	const messages, size = 6, ms // bytes; a byte takes a nanosecond
 	for range messages {
-		w.receive(x)
-		w.post(x, size)
+		w.Receive(x)
+		w.Post(x, size)
 		end.Receive()
 		end.Send(size)
 	}
-	for w.read(x) < messages || w.status().Stuck == 0 {
-		w.idle(0)
-		w.idle(1)
-		w.run(0)
+	for w.Read(x) < messages || w.Status().Stuck == 0 {
+		w.Idle(0)
+		w.Idle(1)
+		w.Run(0)
 	}
 	for stop := sim.Seen; stop != sim.Reached; {
 		_, stop = loop.Run(link.Never)
 	}
 	for i := range messages {
-		due, complete := w.times(x, i)
+		due, complete := w.Times(x, i)
 		if m := end.Flow.Message(uint64(i)); due-start != m.Due || complete-start != m.Sent {
-			t.Errorf("message %d: due at %d and complete at %d, want %d and %d", i, due-start, complete-start, m.Due, m.Sent)
+			t.Errorf("message %d: due at %d and complete at %d, want %d and %d", i, due-start, complete-start, m.Due,
+				m.Sent)
 		}
 	}
-	last, _ := w.times(x, messages-1)
+	last, _ := w.Times(x, messages-1)
 	// The segments that have begun at 3 ms keep their rate.
 	if off := last - start - (3*ms + 2*3*ms); max(off, -off) > 2*link.MaxSegment {
 		t.Errorf("the last message is due at %d, half of the rate from 3 ms on gives %d", last-start, 9*ms)
 	}
-	if w.now() >= start+1000*ms {
-		t.Errorf("the time is %d: a change alone moved it", w.now())
+	if w.Now() >= start+1000*ms {
+		t.Errorf("the time is %d: a change alone moved it", w.Now())
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package clock
+package clock_test
 
 import (
 	"math"
@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/shaper/engine/clock/clocktest"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
@@ -39,17 +40,17 @@ func TestDirectFlow(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := open(t, 2, localLinks())
-			w.nodeTime(tc.mesh)
-			x := w.direct(0, 1, tc.kind)
-			if w.arrived(1, x) != 0 || !w.postDirect(0, x, 1000) || !w.postDirect(0, x, 500) || w.arrived(1, x) != 0 {
+			w.NodeTime(tc.mesh)
+			x := w.Direct(0, 1, tc.kind)
+			if w.Arrived(1, x) != 0 || !w.PostDirect(0, x, 1000) || !w.PostDirect(0, x, 500) || w.Arrived(1, x) != 0 {
 				t.Fatal("a message has arrived before time has gone on, or was not posted")
 			}
 			for i, want := range []int64{tc.took, tc.took + 500} {
-				w.idle(0)
-				w.idle(1)
-				w.run(0)
-				if n := w.arrived(1, x); w.now() != start+want || n != uint64(i+1) {
-					t.Errorf("%d messages have arrived after %d ns, want %d after %d", n, w.now()-start, i+1, want)
+				w.Idle(0)
+				w.Idle(1)
+				w.Run(0)
+				if n := w.Arrived(1, x); w.Now() != start+want || n != uint64(i+1) {
+					t.Errorf("%d messages have arrived after %d ns, want %d after %d", n, w.Now()-start, i+1, want)
 				}
 			}
 		})
@@ -59,16 +60,16 @@ func TestDirectFlow(t *testing.T) {
 // Messages of several flows share the links of a GPU.
 func TestDirectFlowsShareLinks(t *testing.T) {
 	w := open(t, 2, localLinks())
-	w.nodeTime(false)
-	x, y := w.direct(0, 1, 0), w.direct(0, 1, 1)
-	w.postDirect(0, x, 1000)
-	w.postDirect(0, y, 1000)
-	for w.arrived(1, y) == 0 && w.now() < start+1e6 {
-		w.idle(0)
-		w.idle(1)
-		w.run(0)
+	w.NodeTime(false)
+	x, y := w.Direct(0, 1, 0), w.Direct(0, 1, 1)
+	w.PostDirect(0, x, 1000)
+	w.PostDirect(0, y, 1000)
+	for w.Arrived(1, y) == 0 && w.Now() < start+1e6 {
+		w.Idle(0)
+		w.Idle(1)
+		w.Run(0)
 	}
-	if took := w.now() - start; took != 2100 {
+	if took := w.Now() - start; took != 2100 {
 		t.Errorf("the second message took %d ns, want 2100", took)
 	}
 }
@@ -77,31 +78,31 @@ func TestDirectFlowsShareLinks(t *testing.T) {
 // was sent. Its name is not used again.
 func TestDirectFlowsAreFreed(t *testing.T) {
 	w := open(t, 2, localLinks())
-	w.nodeTime(false)
-	x := w.direct(0, 1, 0)
-	w.arrived(1, x)
-	w.postDirect(0, x, 1000)
-	w.leaveDirect(0)
+	w.NodeTime(false)
+	x := w.Direct(0, 1, 0)
+	w.Arrived(1, x)
+	w.PostDirect(0, x, 1000)
+	w.LeaveDirect(0)
 	for range 2 {
-		w.idle(0)
-		w.idle(1)
-		w.run(0)
+		w.Idle(0)
+		w.Idle(1)
+		w.Run(0)
 	}
-	if w.arrived(1, x) != 1 {
+	if w.Arrived(1, x) != 1 {
 		t.Error("the message of a rank that has left is lost")
 	}
-	w.leaveDirect(1)
-	w.idle(0)
-	w.idle(1)
-	w.run(0)
-	if !w.isFree(w.at(0)) || w.postDirect(0, x, 1) {
+	w.LeaveDirect(1)
+	w.Idle(0)
+	w.Idle(1)
+	w.Run(0)
+	if !w.IsFree(w.At(0)) || w.PostDirect(0, x, 1) {
 		t.Error("a flow whose ranks have left is still there")
 	}
-	if y := w.direct(0, 1, 0); y == x || w.arrived(1, x) != 0 {
+	if y := w.Direct(0, 1, 0); y == x || w.Arrived(1, x) != 0 {
 		t.Errorf("flow %x has the name of the one before it", y)
 	}
-	w.fill()
-	if w.direct(0, 1, 0) != 0 {
+	w.Fill()
+	if w.Direct(0, 1, 0) != 0 {
 		t.Error("there is a flow although all places are taken")
 	}
 }
@@ -109,29 +110,29 @@ func TestDirectFlowsAreFreed(t *testing.T) {
 // Whoever repairs a clock that a dead rank has left half run finds the messages of direct flows.
 func TestDirectFlowsAfterADeath(t *testing.T) {
 	w := open(t, 2, localLinks())
-	w.nodeTime(false)
-	x := w.direct(0, 1, 0)
-	w.postDirect(0, x, 1000)
-	w.die(0, true)
-	w.idle(1)
-	w.run(1)
-	if w.arrived(1, x) != 1 || w.now() != start+1200 {
-		t.Errorf("%d messages after %d ns, want 1 after 1200", w.arrived(1, x), w.now()-start)
+	w.NodeTime(false)
+	x := w.Direct(0, 1, 0)
+	w.PostDirect(0, x, 1000)
+	w.Die(0, true)
+	w.Idle(1)
+	w.Run(1)
+	if w.Arrived(1, x) != 1 || w.Now() != start+1200 {
+		t.Errorf("%d messages after %d ns, want 1 after 1200", w.Arrived(1, x), w.Now()-start)
 	}
 }
 
 // The ends of a direct flow whose path is corrupt learn it: no message arrives any more.
 func TestBrokenDirectFlow(t *testing.T) {
 	w := open(t, 2, localLinks())
-	w.nodeTime(false)
-	x := w.direct(0, 1, 0)
-	corruptPath(w.at(0))
-	w.postDirect(0, x, 1000)
-	w.idle(0)
-	w.idle(1)
-	w.run(0)
-	if w.arrived(1, x) != math.MaxUint64 || w.postDirect(0, x, 1000) {
-		t.Errorf("%d messages have arrived, want a broken flow", w.arrived(1, x))
+	w.NodeTime(false)
+	x := w.Direct(0, 1, 0)
+	clocktest.CorruptPath(w.At(0))
+	w.PostDirect(0, x, 1000)
+	w.Idle(0)
+	w.Idle(1)
+	w.Run(0)
+	if w.Arrived(1, x) != math.MaxUint64 || w.PostDirect(0, x, 1000) {
+		t.Errorf("%d messages have arrived, want a broken flow", w.Arrived(1, x))
 	}
 }
 
@@ -140,22 +141,22 @@ func TestBrokenDirectFlow(t *testing.T) {
 func TestDirectFlowOnARealClock(t *testing.T) {
 	const posted = 5_000_000
 	w := open(t, 2, localLinks())
-	w.nodeTime(false)
-	w.real()
-	x := w.direct(0, 1, 0)
-	if !w.postAt(0, x, 1000, posted) || !w.postAt(0, x, 500, posted+10) {
+	w.NodeTime(false)
+	w.Real()
+	x := w.Direct(0, 1, 0)
+	if !w.PostAt(0, x, 1000, posted) || !w.PostAt(0, x, 500, posted+10) {
 		t.Fatal("messages were not posted")
 	}
 	for _, tc := range []struct {
 		at   int64
 		want uint64
 	}{{posted, 0}, {posted + 1199, 0}, {posted + 1200, 1}, {posted + 1699, 1}, {posted + 9000, 2}} {
-		if n := w.arrivedAt(1, x, tc.at); n != tc.want {
+		if n := w.ArrivedAt(1, x, tc.at); n != tc.want {
 			t.Errorf("%d messages after %d ns, want %d", n, tc.at-posted, tc.want)
 		}
 	}
 	for i, want := range []int64{posted + 1200, posted + 1700} {
-		from, due, distortion, ok := w.directTimes(1, x, uint64(i))
+		from, due, distortion, ok := w.DirectTimes(1, x, uint64(i))
 		if !ok || from != posted+10*int64(i) || due != want || distortion != 0 {
 			t.Errorf("message %d: posted at %d, due %d, distortion %d, %v", i, from-posted, due-posted, distortion, ok)
 		}
@@ -165,21 +166,21 @@ func TestDirectFlowOnARealClock(t *testing.T) {
 // An end that finds the other one making the steps does not wait for it. One that finds a corrupt path learns it.
 func TestDirectFlowOnARealClockThatIsBusyOrBroken(t *testing.T) {
 	w := open(t, 2, localLinks())
-	w.nodeTime(false)
-	w.real()
-	x := w.direct(0, 1, 0)
-	lockFlow(w.at(0), true)
-	w.postAt(0, x, 1000, 1_000_000)
-	if n := w.arrivedAt(1, x, 9_000_000); n != 0 {
+	w.NodeTime(false)
+	w.Real()
+	x := w.Direct(0, 1, 0)
+	clocktest.LockFlow(w.At(0), true)
+	w.PostAt(0, x, 1000, 1_000_000)
+	if n := w.ArrivedAt(1, x, 9_000_000); n != 0 {
 		t.Errorf("%d messages while the other end has the flow", n)
 	}
-	lockFlow(w.at(0), false)
-	if n := w.arrivedAt(1, x, 9_000_000); n != 1 {
+	clocktest.LockFlow(w.At(0), false)
+	if n := w.ArrivedAt(1, x, 9_000_000); n != 1 {
 		t.Errorf("%d messages, want 1", n)
 	}
-	corruptPath(w.at(0))
-	w.postAt(0, x, 1000, 10_000_000)
-	if n := w.arrivedAt(1, x, 19_000_000); n != math.MaxUint64 {
+	clocktest.CorruptPath(w.At(0))
+	w.PostAt(0, x, 1000, 10_000_000)
+	if n := w.ArrivedAt(1, x, 19_000_000); n != math.MaxUint64 {
 		t.Errorf("%d messages over a corrupt path", n)
 	}
 }
@@ -188,18 +189,18 @@ func TestDirectFlowOnARealClockThatIsBusyOrBroken(t *testing.T) {
 func TestDirectFlowsAreFreedOnARealClock(t *testing.T) {
 	for _, first := range []int{0, 1} {
 		w := open(t, 2, localLinks())
-		w.nodeTime(false)
-		w.real()
-		x := w.direct(0, 1, 0)
-		w.postAt(0, x, 1000, 1_000_000)
-		w.arrivedAt(1, x, 1_000_000)
-		w.leaveDirect(first)
-		w.leaveDirect(first) // as the next process with this place does
-		if w.isFree(w.at(0)) || w.arrivedAt(1, x, 2_000_000) != 1 {
+		w.NodeTime(false)
+		w.Real()
+		x := w.Direct(0, 1, 0)
+		w.PostAt(0, x, 1000, 1_000_000)
+		w.ArrivedAt(1, x, 1_000_000)
+		w.LeaveDirect(first)
+		w.LeaveDirect(first) // as the next process with this place does
+		if w.IsFree(w.At(0)) || w.ArrivedAt(1, x, 2_000_000) != 1 {
 			t.Errorf("rank %d has left: the message is lost", first)
 		}
-		w.leaveDirect(1 - first)
-		if !w.isFree(w.at(0)) {
+		w.LeaveDirect(1 - first)
+		if !w.IsFree(w.At(0)) {
 			t.Errorf("rank %d has left last: the flow is still there", 1-first)
 		}
 	}
@@ -234,24 +235,24 @@ func TestDeathWithALockOnARealClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := open(t, 2, localLinks())
-		w.nodeTime(false)
-		w.real()
-		w.locksIn(int(file.Fd()))
-		x := w.direct(0, 1, 0)
-		lockFlow(w.at(0), true)
-		w.postAt(0, x, 1000, 1_000_000)
-		if n := w.arrivedAt(1, x, 2e9); n != 0 {
+		w.NodeTime(false)
+		w.Real()
+		w.LocksIn(int(file.Fd()))
+		x := w.Direct(0, 1, 0)
+		clocktest.LockFlow(w.At(0), true)
+		w.PostAt(0, x, 1000, 1_000_000)
+		if n := w.ArrivedAt(1, x, 2e9); n != 0 {
 			t.Errorf("%d messages while the other process has the flow and lives", n)
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if replaced {
-			w.leaveDirect(0)
+			w.LeaveDirect(0)
 		}
-		if n := w.arrivedAt(1, x, 3e9); n != 0 && n != math.MaxUint64 {
+		if n := w.ArrivedAt(1, x, 3e9); n != 0 && n != math.MaxUint64 {
 			t.Errorf("%d messages when the other process is dead", n)
 		}
-		if n := w.arrivedAt(1, x, 4e9); n != math.MaxUint64 || w.postAt(0, x, 1, 4e9) {
+		if n := w.ArrivedAt(1, x, 4e9); n != math.MaxUint64 || w.PostAt(0, x, 1, 4e9) {
 			t.Errorf("replaced %v: the death is not noticed: %d messages", replaced, n)
 		}
 	}

@@ -34,12 +34,15 @@ int64_t window_entry_free(const struct ddlemu_engine *e)
 	return s->due == DDLEMU_NEVER ? DDLEMU_NEVER : s->due + reverse_latency(e);
 }
 
-void window_free_entry(const struct ddlemu_engine *e)
+bool window_free_entry(const struct ddlemu_engine *e)
 {
 	struct ddlemu_flow *f = e->flow;
-	if (f->at[0] - f->oldest == DDLEMU_MAX_SEGMENTS && f->oldest < f->segments_arrived &&
-		f->oldest < f->window.next)
-		forget_oldest(f);
+	if (f->at[0] - f->oldest < DDLEMU_MAX_SEGMENTS)
+		return true;
+	if (f->oldest == f->segments_arrived)
+		return false;
+	forget_oldest(f);
+	return true;
 }
 
 // grow_cubic is RFC 9438, 4.2 to 4.5: the acknowledgement of n bytes at time `at`.

@@ -34,8 +34,9 @@ static inline bool window_is_open(const struct ddlemu_engine *e)
 // When the sender has the acknowledgement of the segment whose table entry the next one needs, 0 if that entry is free:
 // small segments fill the table before they fill the buffers. DDLEMU_NEVER if that is not known yet.
 int64_t window_entry_free(const struct ddlemu_engine *);
-// Forgets the segment whose table entry the next one needs. It was acknowledged before the next one leaves.
-void window_free_entry(const struct ddlemu_engine *);
+// Forgets the segment whose table entry the next one needs. False if it has not arrived yet: the sender has its
+// acknowledgement before the next one leaves, but a step may be made one serialization time earlier.
+bool window_free_entry(const struct ddlemu_engine *);
 // When the window lets the next n bytes of the stream, at offset, be sent, which otherwise may start at ready;
 // DDLEMU_NEVER if that is not known yet. It processes the acknowledgements that come until the time `by`.
 int64_t window_open(const struct ddlemu_engine *, uint64_t offset, uint64_t n, int64_t ready, int64_t by);

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/ctest"
 )
 
 // bottleneck runs endless flows into one receive port for the given time, and returns the
@@ -165,7 +168,7 @@ func alone(t *testing.T, control Congestion, loss Loss) *Flow {
 	tr := tcp()
 	tr.Congestion, tr.Second, tr.RTO = control, 1e9, 100e6
 	fl := newFabric(t, 2, port, wire, 1, tr).flow(0, 1)
-	fl.setWindow(64 * 1460)
+	ctest.SetWindow(unsafe.Pointer(fl.flow), 64*1460)
 	fl.Recv(0)
 	fl.Post(1<<40, 0)
 	return fl
@@ -251,9 +254,9 @@ func TestOneReductionPerWindow(t *testing.T) {
 func TestLostRetransmissionWaitsForTheTimer(t *testing.T) {
 	fl := alone(t, Reno, Loss{})
 	advanceTo(fl, 0, 45e6)
-	s := fl.loseTwice()
+	firstSent := ctest.LoseTwice(unsafe.Pointer(fl.flow))
 	advanceTo(fl, 45e6, 56e6)
-	found := int64(s.first_copy) + 10e6
+	found := firstSent() + 10e6
 	advanceTo(fl, 56e6, found+99e6)
 	if got := packetsOf(fl); got < 32 {
 		t.Errorf("%.1f packets before the timer runs out", got)
@@ -291,14 +294,14 @@ func TestWindowGrowsOnlyWhenItIsFull(t *testing.T) {
 func TestCubeRoot(t *testing.T) {
 	for _, y := range []uint64{0, 1, 2, 3, 10, 1000, 1 << 20, 2642245} {
 		x := y * y * y
-		if got := cubeRoot(x); got != y {
+		if got := ctest.CubeRoot(x); got != y {
 			t.Errorf("cube root of %d is %d, want %d", x, got, y)
 		}
-		if y > 1 && cubeRoot(x-1) != y-1 {
-			t.Errorf("cube root of %d is %d, want %d", x-1, cubeRoot(x-1), y-1)
+		if y > 1 && ctest.CubeRoot(x-1) != y-1 {
+			t.Errorf("cube root of %d is %d, want %d", x-1, ctest.CubeRoot(x-1), y-1)
 		}
 	}
-	if got := cubeRoot(1<<64 - 1); got != 2642245 {
+	if got := ctest.CubeRoot(1<<64 - 1); got != 2642245 {
 		t.Errorf("cube root of 2^64-1 is %d", got)
 	}
 }
@@ -308,13 +311,13 @@ func TestCubeRoot(t *testing.T) {
 func TestCubicCurve(t *testing.T) {
 	for _, packets := range []float64{10, 1000, 100_000} {
 		lost := uint64(packets*1460) << 10
-		ticks := cubicK(lost, lost*7/10, 1460)
+		ticks := ctest.CubicK(lost, lost*7/10, 1460)
 		k := math.Cbrt(packets * 0.3 / 0.4)
 		if got := float64(ticks) / 1024; math.Abs(got-k) > 0.002+k/1000 {
 			t.Errorf("%v packets: K = %.3f s, want %.3f", packets, got, k)
 		}
 		for _, after := range []float64{0, k / 2, k, 2 * k} {
-			got := float64(cubicWindow(lost, int64((after-k)*1024), 1460)) / 1024 / 1460
+			got := float64(ctest.CubicWindow(lost, int64((after-k)*1024), 1460)) / 1024 / 1460
 			want := packets + 0.4*math.Pow(after-k, 3)
 			if math.Abs(got/want-1) > 0.005 {
 				t.Errorf("%v packets, %.2f s after the loss: %.1f packets, want %.1f", packets, after, got, want)

@@ -43,7 +43,7 @@ var shown = func() (all []Counter) {
 // ShownCounters are the counters that commands show, which must not be changed.
 func ShownCounters() []Counter { return shown }
 
-// WithColumn are the counters with a column that is above 0 in some of all.
+// WithColumn returns the counters that have a column and are not 0 in every element.
 func WithColumn[T any](all []T, of func(*T) *Counters) (columns []Counter) {
 	for _, c := range shown {
 		for i := range all {

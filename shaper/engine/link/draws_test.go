@@ -11,6 +11,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/ctest"
 )
 
 // These tests compare draws with theory. Seeds are fixed, so a test always passes or always
@@ -317,20 +319,20 @@ func TestStreamsOfDrawsAreIndependent(t *testing.T) {
 		}
 		return out
 	}
-	base := stream(1, 1, streamOfJitter, 1)
+	base := stream(1, 1, ctest.StreamOfJitter, 1)
 	if p := kolmogorov(slices.Clone(base), distuv.UnitUniform.CDF); p < leastP {
 		t.Errorf("draws are not uniform, p = %.2g", p)
 	}
 	for name, other := range map[string][]float64{
-		"seed": stream(2, 1, streamOfJitter, 1), "link": stream(1, 2, streamOfJitter, 1),
-		"kind": stream(1, 1, streamOfLoss, 1), "flow": stream(1, 1, streamOfJitter, 2),
+		"seed": stream(2, 1, ctest.StreamOfJitter, 1), "link": stream(1, 2, ctest.StreamOfJitter, 1),
+		"kind": stream(1, 1, ctest.StreamOfLoss, 1), "flow": stream(1, 1, ctest.StreamOfJitter, 2),
 		"next": append(slices.Clone(base[1:]), base[0]),
 	} {
 		if r := stat.Correlation(base, other, nil); math.Abs(r) > 3/math.Sqrt(n) {
 			t.Errorf("%s: correlation %.4f of %d draws", name, r, n)
 		}
 	}
-	if fmt.Sprint(base[:8]) == fmt.Sprint(stream(1, 1, streamOfState, 1)[:8]) {
+	if fmt.Sprint(base[:8]) == fmt.Sprint(stream(1, 1, ctest.StreamOfState, 1)[:8]) {
 		t.Error("two kinds of draws are the same")
 	}
 }

@@ -59,7 +59,7 @@ struct ddlemu_hop_records {
 	uint64_t n, capacity, lost;
 };
 
-// A copy of what is in force on a hop: of one block as a whole, see take_in_force.
+// A copy of the parameters in force on a hop: of one block as a whole, see take_in_force.
 struct ddlemu_in_force {
 	uint32_t hop; // 1 + its number; 0: nothing is copied
 	uint32_t block, changes; // of the hop, when it was copied

@@ -379,7 +379,7 @@ static bool stop_while_down(const struct ddlemu_engine *e, int64_t ready, int64_
 static int64_t known_spare(const struct ddlemu_engine *e)
 {
 	const struct ddlemu_flow *f = e->flow;
-	if (is_rdma(e) || has_window(e) || f->oldest == f->segments_arrived)
+	if (is_rdma(e) || f->oldest == f->segments_arrived)
 		return DDLEMU_NEVER;
 	return known_read(e, segment_at(e->flow, f->oldest));
 }
@@ -397,18 +397,17 @@ static bool inject(struct ddlemu_engine *e, int64_t now, int64_t *next)
 	if (first)
 		ready = max64(ready, sender_ready(e, f->cur) + e->transport->overhead);
 	ready = max64(max64(ready, send_allowed(e, m.offset + n)), f->queue_free[0]);
-	if (window)
-		ready = max64(ready, window_entry_free(e));
+	int64_t entry = window ? window_entry_free(e) : 0;
+	ready = max64(ready, entry);
 	if (ready == DDLEMU_NEVER)
 		return false;
 	int64_t dur = serialization(e, params_at(e, 0), n), occupied = first ? max64(dur, e->transport->gap) : dur;
 	if (too_early(now, ready - occupied, next) || queue_full(e, 1, n))
 		return false;
 	if (window) {
-		ready = window_open(e, m.offset, n, ready, ready - occupied);
-		if (ready == DDLEMU_NEVER || too_early(now, ready - occupied, next))
+		ready = window_open(e, m.offset, n, ready, max64(ready - occupied, entry));
+		if (ready == DDLEMU_NEVER || too_early(now, ready - occupied, next) || !window_free_entry(e))
 			return false;
-		window_free_entry(e);
 	}
 	if (stop_while_down(e, ready, now, next))
 		return false;
@@ -512,7 +511,7 @@ static bool arrive(const struct ddlemu_engine *e, int64_t now, int64_t *next)
 	return true;
 }
 
-// --- what the ends post, and what is published for them
+// --- posts of the ends, and results published for them
 
 // read_posts reads what the ends have posted. A sender that says it has more messages
 // unfinished than there is space for is broken: the loop below would run over up to 2^64

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hops of a flow's path: what is in force on them, and how a segment occupies one. All flows that share a hop, in
-// any process, change it by atomic operations.
+// The hops of a flow's path: the parameters in force on them, and how a segment occupies one. All flows that share a
+// hop, in any process, change it by atomic operations.
 #ifndef DDLEMU_LINK_HOPS_H
 #define DDLEMU_LINK_HOPS_H
 
@@ -11,7 +11,7 @@
 // hop_at is hop number i of the path.
 static inline struct ddlemu_hop *hop_at(const struct ddlemu_engine *e, uint32_t i) { return &e->hops[e->path.hop[i]]; }
 
-// params_at is what is in force there during this call of flow_advance.
+// params_at is the parameters in force there during this call of flow_advance.
 static inline const struct ddlemu_params *params_at(const struct ddlemu_engine *e, uint32_t i)
 {
 	return &e->forward[i].params;

@@ -82,7 +82,7 @@ func quantiles(inverse func(float64) float64) *JitterTable {
 // JitterTables are the quantiles of Normal, Pareto and Table.
 type JitterTables [3]JitterTable
 
-// NewJitterTables returns the tables of a fabric. table is that of Table; nil if no hop has
+// NewJitterTables returns the tables of a fabric. table is the table of the kind Table; nil if no hop has
 // that kind of jitter.
 func NewJitterTables(table *JitterTable) *JitterTables {
 	t := &JitterTables{*NormalTable(), *ParetoTable()}

@@ -43,6 +43,7 @@ var tables = NewJitterTables(NormalTable())
 // tester is what testing and rapid have in common.
 type tester interface {
 	Fatal(...any)
+	Fatalf(string, ...any)
 	Cleanup(func())
 }
 
@@ -402,47 +403,79 @@ func onTime(_ int, _, next int64) int64 { return next }
 func TestPropertyConservationAndOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScript(t, 6, true)
-		f, flows := s.play(t, onTime)
-		var posted, arrived uint64
-		for i, fl := range flows {
-			last := int64(-1)
-			for j, p := range s.posts[i] {
-				m := fl.Message(uint64(j))
-				posted += p.size
-				if m.Due == Never || m.Sent == Never {
-					t.Fatalf("flow %d message %d never arrived: %+v", i, j, m)
-				}
-				if m.Due < last {
-					t.Fatalf("flow %d message %d is due at %d, before its predecessor at %d", i, j, m.Due, last)
-				}
-				least := p.send + f.tx[0].Params.Serialization(uint32(min(p.size, MaxSegment)))
-				if s.wire.Jitter.Kind == NoJitter {
-					least += int64(s.wire.Latency) * int64(s.k)
-				}
-				if m.Due < least {
-					t.Fatalf("flow %d message %d posted at %d is due at %d, before light gets there at %d", i, j,
-						p.send, m.Due, least)
-				}
-				if m.Distortion != 0 {
-					t.Fatalf("flow %d message %d: distortion %d with every step taken in time", i, j, m.Distortion)
-				}
-				last = m.Due
-			}
-			arrived += fl.Arrived()
-			if fl.Stalls() != 0 || fl.Broken() {
-				t.Fatalf("flow %d stalled %d times, broken %v", i, fl.Stalls(), fl.Broken())
-			}
-		}
-		if arrived != posted {
-			t.Fatalf("%d bytes posted, %d arrived", posted, arrived)
-		}
-		for e, h := range f.links {
-			in, out := f.tx[e[0]].Counters, h.Counters
-			if in.Bytes < out.Bytes {
-				t.Fatalf("link %v carried %d bytes, more than the %d its port sent", e, out.Bytes, in.Bytes)
-			}
-		}
+		s.arrivesInOrder(t)
 	})
+}
+
+// A packet that is lost several times arrives seconds later. Meanwhile the segments behind it fill the table, so the
+// next one leaves a serialization time after it has arrived.
+func TestTableFullOfSegmentsBehindALoss(t *testing.T) {
+	for _, tc := range []struct {
+		latency            time.Duration
+		ecn                uint64
+		sendBuffer, window uint64
+		sizes              []uint64
+	}{
+		{0, 1 << 15, 12_648_478, 7_948_961,
+			[]uint64{300_000, 2_000_000, 127, 1460, 300_000, 100_000, 300_000, 8, 300_000, 4096, 100_000, 300_000}},
+		{26_729, 0, 15_806_981, 6_555_206,
+			[]uint64{300_000, 65536, 300_000, 4096, 300_000, 4096, 65536, 300_000, 8, 2_000_000, 8, 300_000}},
+	} {
+		s := script{nodes: 2, tr: tcp(), k: 3, port: Spec{Bandwidth: 1e8, MTU: 1500, Header: 40, Framing: 38},
+			ends: [][2]int{{0, 1}}, posts: make([][]post, 1)}
+		s.wire = s.port
+		s.wire.Latency, s.wire.Loss, s.wire.QueuePolicy, s.wire.ECN = tc.latency, Loss{P: 0.05}, TailDrop, tc.ecn
+		s.tr.SendBuffer, s.tr.Window = tc.sendBuffer, tc.window
+		s.tr.Congestion, s.tr.Second = Cubic, int64(s.k)*1e9
+		for _, size := range tc.sizes {
+			s.posts[0] = append(s.posts[0], post{size: size})
+		}
+		s.arrivesInOrder(t)
+	}
+}
+
+// arrivesInOrder plays the script. All its messages arrive, in order and not before light gets there.
+func (s *script) arrivesInOrder(t tester) {
+	f, flows := s.play(t, onTime)
+	var posted, arrived uint64
+	for i, fl := range flows {
+		last := int64(-1)
+		for j, p := range s.posts[i] {
+			m := fl.Message(uint64(j))
+			posted += p.size
+			if m.Due == Never || m.Sent == Never {
+				t.Fatalf("flow %d message %d never arrived: %+v", i, j, m)
+			}
+			if m.Due < last {
+				t.Fatalf("flow %d message %d is due at %d, before its predecessor at %d", i, j, m.Due, last)
+			}
+			least := p.send + f.tx[0].Params.Serialization(uint32(min(p.size, MaxSegment)))
+			if s.wire.Jitter.Kind == NoJitter {
+				least += int64(s.wire.Latency) * int64(s.k)
+			}
+			if m.Due < least {
+				t.Fatalf("flow %d message %d posted at %d is due at %d, before light gets there at %d", i, j,
+					p.send, m.Due, least)
+			}
+			if m.Distortion != 0 {
+				t.Fatalf("flow %d message %d: distortion %d with every step taken in time", i, j, m.Distortion)
+			}
+			last = m.Due
+		}
+		arrived += fl.Arrived()
+		if fl.Stalls() != 0 || fl.Broken() {
+			t.Fatalf("flow %d stalled %d times, broken %v", i, fl.Stalls(), fl.Broken())
+		}
+	}
+	if arrived != posted {
+		t.Fatalf("%d bytes posted, %d arrived", posted, arrived)
+	}
+	for e, h := range f.links {
+		in, out := f.tx[e[0]].Counters, h.Counters
+		if in.Bytes < out.Bytes {
+			t.Fatalf("link %v carried %d bytes, more than the %d its port sent", e, out.Bytes, in.Bytes)
+		}
+	}
 }
 
 func TestPropertyRateNeverExceeded(t *testing.T) {

@@ -66,7 +66,8 @@ const Never = math.MaxInt64
 
 // The most segments and messages that one flow keeps. A flow that reaches MaxSegments stops
 // sending until the oldest segment has arrived, and counts that in Stalls: the model no
-// longer holds. MaxMessages limits the messages posted and not yet given back by Take.
+// longer holds. With a congestion window it waits for that segment's acknowledgement
+// instead, as a full window does. MaxMessages limits the messages posted and not yet given back by Take.
 const (
 	MaxSegments = C.DDLEMU_MAX_SEGMENTS
 	MaxMessages = C.DDLEMU_MAX_MESSAGES
@@ -81,7 +82,7 @@ const (
 )
 
 // Network is hops in private memory, and the flows that share them, in the caller's time. It
-// is not safe for concurrent use. Close releases its memory, and that of its flows.
+// is not safe for concurrent use. Close releases its memory and the memory of its flows.
 type Network struct {
 	Hops      []Hop
 	blocks    []Block
@@ -95,7 +96,7 @@ type Network struct {
 }
 
 // NewNetwork returns hops at rest, hop i with params[i]. tables may be nil if no hop has
-// jitter that needs them. seed is that of all draws.
+// jitter that needs them. seed is the seed of all draws.
 func NewNetwork(params []Params, t *Transport, tables *JitterTables, seed uint64) *Network {
 	n := &Network{seed: seed}
 	n.Hops, n.blocks = allocate[Hop](n, len(params)), allocate[Block](n, len(params))
@@ -181,7 +182,7 @@ type PathHop struct {
 	Private bool
 }
 
-// Message is what is known of one message, times in ns or Never.
+// Message has the times of one message, in ns or Never.
 type Message struct {
 	Size   uint64
 	Posted int64 // the sender called isend
@@ -249,7 +250,7 @@ func (f *Flow) Engine(roundRobin bool) unsafe.Pointer {
 	return unsafe.Pointer(f.engine)
 }
 
-// Number is that of the flow in its network, from 0.
+// Number is the number of the flow in its network, from 0.
 func (f *Flow) Number() int { return int(f.engine.number) }
 
 // Post describes a message of size bytes that the sender handed over at time t, not before

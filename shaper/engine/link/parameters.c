@@ -36,9 +36,9 @@ static void copy_block(struct ddlemu_in_force *to, const struct ddlemu_block *fr
 	to->down_since = __atomic_load_n(&from->down_since, __ATOMIC_RELAXED);
 }
 
-// take_in_force copies what is in force on hop number n, unless the copy is of that already. A block is written again
-// only when its hop has got another one. So all words that were read are of one change if the hop has the same block
-// afterwards, and has counted no change: without the count it could have had another block in between.
+// take_in_force copies the parameters in force on hop number n, unless the copy is of that already. A block is written
+// again only when its hop has got another one. So all words that were read are of one change if the hop has the same
+// block afterwards, and has counted no change: without the count it could have had another block in between.
 static void take_in_force(const struct ddlemu_engine *e, struct ddlemu_in_force *copy, uint32_t n)
 {
 	const struct ddlemu_hop *h = &e->hops[n];

@@ -10,8 +10,8 @@
 // no hop uses. A hop that comes up was not free before, and one that stays down is down since it went down.
 void put_in_force(
 	struct ddlemu_hop *, struct ddlemu_block *blocks, uint32_t count, uint32_t n, int64_t now, int64_t retired);
-// Copies what is in force on the hops of the path and of its reverse. All steps of one call of flow_advance are made
-// with that, however long this thread is stopped meanwhile.
+// Copies the parameters in force on the hops of the path and of its reverse. All steps of one call of flow_advance are
+// made with that, however long this thread is stopped meanwhile.
 void take_parameters(struct ddlemu_engine *);
 
 #endif

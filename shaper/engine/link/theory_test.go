@@ -6,6 +6,9 @@ import (
 	"math"
 	"testing"
 	"time"
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/ctest"
 )
 
 // How far throughput may be from the published expressions: those of a textbook, which model
@@ -94,7 +97,7 @@ func bulk(t *testing.T, control Congestion, rtt time.Duration, p float64, period
 		DownTimeout: 1e9}
 	f := newFabric(t, 2, port, wire, 1, tr)
 	fl := f.flow(0, 1)
-	fl.setWindow(uint64(start * float64(f.tx[0].Params.Payload)))
+	ctest.SetWindow(unsafe.Pointer(fl.flow), uint64(start*float64(f.tx[0].Params.Payload)))
 	fl.Recv(0)
 	fl.Post(1<<50, 0)
 	now, next := int64(0), uint64(1/p)

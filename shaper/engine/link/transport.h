@@ -109,7 +109,7 @@ static inline bool delays_sender(const struct ddlemu_engine *e, const struct ddl
 {
 	struct ddlemu_flow *f = e->flow;
 	const struct ddlemu_transport *t = e->transport;
-	uint64_t next_byte = f->tail + 1; // the end of what is sent next, at least
+	uint64_t next_byte = f->tail + 1; // the end of the bytes sent next, at least
 	if (f->cur < f->known)
 		next_byte = send_end(f, f->cur) - send_size(f, f->cur) + f->off + 1;
 	int64_t acked = s->due + reverse_latency(e);

@@ -33,8 +33,8 @@ struct ddlemu_node_time {
 	uint32_t mesh; // 1: a link from each GPU of a node to each other one; 0: one out of each GPU and one into it
 	uint32_t gpus; // of a node
 	uint32_t first_hop; // of the links within nodes, see fabric.GPULinks
-	// Messages to a GPU of another group cross one more link out and one more in, from first_hop on: those of a PCI
-	// switch, and those of a CPU. 0 GPUs: none.
+	// Messages to a GPU of another group cross one more link out and one more in, from first_hop on: the links of a
+	// PCI switch, and the links of a CPU. 0 GPUs: none.
 	struct ddlemu_gpu_group groups[DDLEMU_GPU_GROUPS];
 	int64_t kernel, channels, call;
 	struct ddlemu_node_cost ll, ll128, simple, send;

@@ -71,7 +71,7 @@ func (e *Endpoints) Poll() (arrived, acked uint64) {
 	return arrived, acked
 }
 
-// PollArrived returns how many more messages have arrived. A receive can be posted for what is there already.
+// PollArrived returns how many more messages have arrived. A receive can be posted for a message that is there already.
 func (e *Endpoints) PollArrived() uint64 {
 	arrived := min(uint64(e.loop.flows[e.number].due_seen), e.Posted) - e.Arrived
 	e.Arrived += arrived

@@ -138,7 +138,7 @@ func (l *Loop) add(t int64, class C.uint32_t, tie, number uint64, index int) {
 }
 
 // After makes [Loop.RunTimers] call then at time t, now at the earliest. Of several timers at one time, those with a
-// smaller tie come first, then those that were made first.
+// smaller tie come first, then timers that were made first.
 func (l *Loop) After(t int64, tie uint64, then func()) {
 	i := len(l.timers)
 	if n := len(l.free); n > 0 {
@@ -156,7 +156,7 @@ func (l *Loop) After(t int64, tie uint64, then func()) {
 	l.add(max(t, l.Now()), class, tie, l.made, i)
 }
 
-// RunTimers calls what is due now, also what these calls make due.
+// RunTimers calls all timers due now, and timers that these calls make due.
 func (l *Loop) RunTimers() {
 	for {
 		i := C.ddlemu_sim_take_timer(&l.c.sim)
@@ -236,7 +236,7 @@ func (l *Loop) setPause() { l.c.sim.pause_at = l.c.sim.steps + C.uint64_t(l.paus
 
 func (l *Loop) begin() { l.c.sim.seen, l.c.batch_count = false, 0 }
 
-// batch is the flows of which an end has something to see.
+// batch is the flows with an end that has something to see.
 func (l *Loop) batch() []uint32 {
 	out := unsafe.Slice((*uint32)(unsafe.Pointer(l.c.batch)), l.c.batch_count)
 	for _, i := range out {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/ctest"
 )
 
 // A sender serves the ranks above it, then those below it, each in order. So in an all-to-all no two senders serve a
@@ -33,7 +35,7 @@ func TestPropertyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sender, receiver := rank.Draw(t, "sender"), rank.Draw(t, "receiver")
 		x := Order(sender, receiver, 7)
-		if s, r := ranksOf(x); s != sender || r != receiver {
+		if s, r := ctest.RanksOf(x); s != sender || r != receiver {
 			t.Errorf("order %x says ranks %d and %d", x, s, r)
 		}
 		if Order(sender, receiver, 8) <= x || Order(sender+1, 0, 0) <= x {

@@ -17,7 +17,8 @@
 // - What the ends post at one instant is read round-robin: one message of each flow, in the order of the flows, then
 //   the next one of each. NCCL's progress thread posts in the same way. So it does not matter in which order processes
 //   post. Posts are read when the driver calls again: until then others post at this instant.
-// - A flow that has made its steps up to now makes the next one later than now: what is to be done by now was done.
+// - A flow that has made its steps up to now makes its next step at least 1 ns later, because all steps due now have
+//   been made.
 // - Changes alone do not keep the loop going: nothing is left that they could change.
 //
 // Who drives the loop sees flows, times and what happened. Only ddlemu_sim_step makes the steps of a flow.

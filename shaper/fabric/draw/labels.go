@@ -10,14 +10,14 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/layout"
 )
 
-// placedLabel is what is written on the line of a link.
+// placedLabel is the text on the line of a link.
 type placedLabel struct {
 	textBox
 	text string
 	down bool
 }
 
-// placeLabels gives places to the labels of links between switches. It returns lines for those that have none.
+// placeLabels gives places to the labels of links between switches. It returns lines for labels without a place.
 func (p *picture) placeLabels() (without []string) {
 	var written []textBox
 	for i, e := range p.edges {

@@ -3,7 +3,6 @@
 package draw
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/layout"
+	"github.com/ddlemu/ddlemu/shaper/internal/xmltext"
 )
 
 // Sizes in a picture, in its units.
@@ -23,7 +23,7 @@ const (
 	mostNotes  = 8    // lines about NICs that differ, and about links without a label
 )
 
-// style has the colours of a light and of a dark page. Red is for what is down.
+// style has the colours of a light and of a dark page. Red is for links that are down.
 const style = `<style>
 svg { background: #fff; color-scheme: light dark }
 text { font: 11px system-ui, "DejaVu Sans", sans-serif; fill: #1d2a33; text-anchor: middle }
@@ -90,7 +90,7 @@ func (p *picture) addLabels() (beside float64) {
 	return beside
 }
 
-// ports are lines with the rates of NICs: that of most of them, and those of the others.
+// ports are lines with the rates of NICs: the rate of most NICs, and the rates of the others.
 func (p *picture) ports(f *fabric.Fabric) (lines []string) {
 	count, common := map[string]int{}, ""
 	for n := range p.nics {
@@ -134,8 +134,8 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 	height := p.Height + lineHeight*float64(len(p.notes)) + lineHeight/2
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n",
 		width, height, width, height)
-	fmt.Fprintf(w, "<title>%s</title>\n%s<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n", escape(f.Config.Name),
-		style, width, height)
+	fmt.Fprintf(w, "<title>%s</title>\n%s<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n",
+		xmltext.Escape(f.Config.Name), style, width, height)
 	fmt.Fprintln(w,
 		`<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" class="arrow"/></marker>`)
 	fmt.Fprintf(w, "<g transform=\"translate(%.1f 0)\">\n", (width-p.Width)/2)
@@ -175,7 +175,7 @@ func (p *picture) writeNICs(w io.Writer) {
 	}
 	for n, at := range p.Leaves {
 		fmt.Fprintf(w, `<circle cx="%.1f" cy="%.1f" r="%.1f" class="box"><title>%s</title></circle>`+"\n", at.X, at.Y,
-			p.NIC.W/2, escape(p.nics[n]+"  "+p.portLabel(p.fabric, n)))
+			p.NIC.W/2, xmltext.Escape(p.nics[n]+"  "+p.portLabel(p.fabric, n)))
 		text(w, at, "", strings.TrimPrefix(p.nics[n], "node"))
 	}
 }
@@ -213,7 +213,7 @@ func (p *picture) writePort(w io.Writer, nic int) {
 	}
 	fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2" class="%s"><title>%s</title></rect>`+"\n",
 		at.X-p.Port.W/2, at.Y-p.Port.H/2, p.Port.W, p.Port.H, class,
-		escape(p.nics[nic]+"  "+p.portLabel(p.fabric, nic)))
+		xmltext.Escape(p.nics[nic]+"  "+p.portLabel(p.fabric, nic)))
 }
 
 // nicsOf are the NICs of a node.
@@ -274,12 +274,5 @@ func text(w io.Writer, at layout.Point, class, s string) {
 	if class != "" {
 		class = ` class="` + class + `"`
 	}
-	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\"%s>%s</text>\n", at.X, at.Y+4, class, escape(s))
-}
-
-func escape(s string) string {
-	var b strings.Builder
-	// Writing to a strings.Builder does not fail.
-	_ = xml.EscapeText(&b, []byte(s))
-	return b.String()
+	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\"%s>%s</text>\n", at.X, at.Y+4, class, xmltext.Escape(s))
 }

@@ -54,8 +54,8 @@ func onCircle(angle, radius float64) Point {
 	return Point{radius * math.Sin(angle), -radius * math.Cos(angle)}
 }
 
-// radii are those of the circles of switches and of leaves. step is the distance of two leaves, and round the length of
-// all blocks.
+// radii are the radii of the circles of switches and of leaves. step is the distance of two leaves, and round the
+// length of all blocks.
 func (l *layout) radii(angle []float64, step, round float64) (inner, outer float64) {
 	least := l.Switch.W + l.Beside
 	for s := range angle {

@@ -14,13 +14,13 @@ import (
 // Box is the width and the height that a node takes, in the units of the picture. A node is a switch or a leaf.
 type Box struct{ W, H float64 }
 
-// Sizes are those of the nodes of a picture, and the space between two switches beside each other.
+// Sizes are the sizes of the nodes of a picture, and the space between two switches beside each other.
 type Sizes struct {
 	Leaf, Switch Box
 	Beside       float64
 }
 
-// Leaf is what is drawn beside a switch: a NIC, or a group of NICs.
+// Leaf is a NIC, or a group of NICs, drawn beside a switch.
 type Leaf struct {
 	Switch int
 	Node   int // leaves of two nodes have more space between them
@@ -31,7 +31,7 @@ type Point struct{ X, Y float64 }
 
 // Picture is the places of all nodes. All of each node is between 0 and Width, and between 0 and Height.
 type Picture struct {
-	Leaves, Switches []Point // in the order in which Place got them, and in that of the fabric's switches
+	Leaves, Switches []Point // in the order in which Place got them, and in the order of the fabric's switches
 	Width, Height    float64
 }
 
@@ -39,7 +39,7 @@ type Picture struct {
 const (
 	besideLeaf = 10.0
 	besideNode = 30.0  // more, between leaves of two nodes or of two switches
-	aboveTier  = 130.0 // from the middle of a node to that of one of the next tier
+	aboveTier  = 130.0 // from the middle of a node to the middle of a node of the next tier
 	edge       = 22.0  // from a node to the edge of the picture
 	clearance  = 6.0   // from a link to a node that it does not join
 )
@@ -75,7 +75,7 @@ func linksOf(f *fabric.Fabric) []topology.Link {
 type layout struct {
 	Sizes
 	leaves []Leaf
-	homes  [][]int // the switches that each leaf has lines to, that of the leaf the first
+	homes  [][]int // the switches that each leaf has lines to, the leaf's own switch first
 	links  []topology.Link
 	hang   []float64 // how far each leaf reaches below its place, besides its box; nil is not at all
 	at     Picture

@@ -44,7 +44,7 @@ const (
 	highSwitch  = 30.0
 	mostCircles = 16  // NICs of a plan without racks
 	mostRows    = 16  // nodes of a rack, if a switch has no more
-	rackEdge    = 8.0 // from the side of a rack to what is in it
+	rackEdge    = 8.0 // from the side of a rack to its content
 	rowHeight   = 18.0
 	portHeight  = 13.0
 	nameLetter  = 7.0 // width of a letter of a name, at most
@@ -105,7 +105,7 @@ func planOfRacks(f *fabric.Fabric, s Sizes) (p Plan, ok bool) {
 	l.fit()
 	for i := range p.Racks {
 		p.Racks[i].Point = l.at.Leaves[i]
-		if l.hang == nil { // the place is that of the rack's middle
+		if l.hang == nil { // the place is the rack's middle
 			p.Racks[i].Y -= p.Racks[i].H / 2
 		}
 	}

@@ -70,7 +70,7 @@ static inline struct ddlemu_record *ledger_begin(const struct ddlemu_ledger_view
 {
 	uint64_t i = __atomic_fetch_add(l->next, 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE); // whoever sees a new field also sees `next`
-	// A place was last used long ago, so it is in no cache: fetch those of the next records.
+	// A place was last used long ago, so it is in no cache: fetch the places of the next records.
 	__builtin_prefetch(&l->records[(i + DDLEMU_LEDGER_AHEAD) & l->mask], 1);
 	*number = i + 1;
 	return ledger_at(l, i + 1);

@@ -7,25 +7,40 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"unsafe"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/ddlemu/ddlemu/shaper/internal/layout"
+	"github.com/ddlemu/ddlemu/shaper/internal/ctest"
+	"github.com/ddlemu/ddlemu/shaper/internal/layouttest"
 )
 
 // Go and C agree about the file.
 func TestLayoutInC(t *testing.T) {
-	if err := layout.CompareAll(layouts()); err != nil {
+	if err := layouttest.CompareAll([][2]reflect.Type{
+		{reflect.TypeFor[header](), ctest.Struct["ledger"]},
+		{reflect.TypeFor[Record](), ctest.Struct["record"]},
+		{reflect.TypeFor[Task](), ctest.Struct["task_record"]},
+		{reflect.TypeFor[RangeRecord](), ctest.Struct["range_record"]},
+		{reflect.TypeFor[Kernel](), ctest.Struct["kernel_record"]},
+		{reflect.TypeFor[Channel](), ctest.Struct["channel_record"]},
+		{reflect.TypeFor[Op](), ctest.Struct["op_record"]},
+	}); err != nil {
 		t.Error(err)
 	}
-	for name, c := range constants() {
-		if c[0] != c[1] {
-			t.Errorf("%s: %d in Go, %d in C", name, c[0], c[1])
-		}
+	if d := cmp.Diff(map[string]uint64{
+		"magic": magic, "version": version, "records": recordsAt, "connections": connectionsAt, "send": uint64(Send),
+		"receive": uint64(Receive), "task": uint64(TaskKind), "op": uint64(OpKind), "kernel task": uint64(KernelTask),
+		"kernel": uint64(KernelKind), "channel": uint64(ChannelKind), "range": uint64(RangeKind),
+		"pushed": uint64(Pushed), "started": uint64(Started), "mark": uint64(Mark), "names": namesAt,
+		"names' size": namesSize, "most connections": maxConnections, "unknown": Unknown,
+	}, ctest.LedgerConstants); d != "" {
+		t.Errorf("(-Go +C):\n%s", d)
 	}
 	if n := unsafe.Sizeof(Record{}); n != recordSize {
 		t.Errorf("a record has %d bytes", n)
@@ -58,6 +73,11 @@ func read(t *testing.T, path string) *Content {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// writeSome writes n records of a flow, as the plugin does.
+func writeSome(l *Ledger, flow, n uint64) {
+	ctest.WriteSome(unsafe.Pointer(&l.mem[0]), l.capacity, flow, n)
 }
 
 // check holds the records of a content against what writeSome wrote: the newest ones, in order.
@@ -172,7 +192,7 @@ func TestConcurrentWriters(t *testing.T) {
 func TestRecordThatWasNotFinished(t *testing.T) {
 	l, path := create(t, 64)
 	writeSome(l, 1, 70)
-	beginOne(l)
+	ctest.BeginOne(unsafe.Pointer(&l.mem[0]), l.capacity)
 	if c := read(t, path); len(c.Records) != 63 || c.Unreadable != 1 || c.Overwritten != 7 {
 		t.Errorf("%d records, %d unreadable, %d overwritten", len(c.Records), c.Unreadable, c.Overwritten)
 	}

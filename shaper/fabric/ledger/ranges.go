@@ -24,7 +24,7 @@ func (r *RangeRecord) read(names []byte) Range {
 	}
 }
 
-// namesOf is the names in a file, of which so many bytes were written.
+// namesOf is the names in a file with so many bytes written.
 func namesOf(b []byte, used uint64) []byte {
 	if len(b) < namesAt {
 		return nil

@@ -150,7 +150,7 @@ func (f *File) freeBlocks(n int) ([]uint32, error) {
 	return free[:n], nil
 }
 
-// unusedBlocks are the blocks that no hop uses, without those of planned changes.
+// unusedBlocks are the blocks that no hop uses, without the blocks of planned changes.
 func (f *File) unusedBlocks() []uint32 {
 	used := make([]bool, f.head().Blocks-f.head().Planned)
 	for i := range f.hops() {

@@ -60,7 +60,7 @@ func (f *File) diedInClock(slot int) {
 	}
 }
 
-// hasFlows reports whether the fabric has a file of flows: those of a virtual clock, or those between the GPUs of nodes
+// hasFlows reports whether the fabric has a file of flows: flows of a virtual clock, or flows between the GPUs of nodes
 // that cost time.
 func (h *header) hasFlows() bool { return h.VirtualClock != 0 || h.NodeTime.On != 0 }
 

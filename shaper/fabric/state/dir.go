@@ -119,7 +119,7 @@ func (d *Dir) UID() int { return int(d.uid) }
 // Close closes the folder.
 func (d *Dir) Close() error { return unix.Close(d.fd) }
 
-// Names lists the fabrics in the folder, sorted, also those that cannot be used.
+// Names lists the fabrics in the folder, sorted, also fabrics that cannot be used.
 func (d *Dir) Names() ([]string, error) {
 	files, err := d.files()
 	if err != nil {
@@ -285,7 +285,7 @@ func (d *Dir) OnlyToRead() (string, error) {
 	return d.only(func(name string) bool { return !strings.HasPrefix(name, AdHocPrefix) })
 }
 
-// only is the name of the only fabric among those that count.
+// only is the name of the only fabric that counts.
 func (d *Dir) only(counts func(name string) bool) (string, error) {
 	names, err := d.Names()
 	if err != nil {

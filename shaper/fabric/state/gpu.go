@@ -21,7 +21,7 @@ type GPU struct {
 	NVLinkGeneration, NVLinks, NVLinkMBps int // MB/s of one link in one direction
 	Switched                              bool
 	C2CLinks, C2CMBps                     int     // MB/s of one link in one direction
-	NVLinkDomain                          int     // GPUs; 0 = those of a node
+	NVLinkDomain                          int     // GPUs; 0 = the GPUs of a node
 	GPUs                                  int     // that a node has
 	Between                               [][]int // NVLinks from each GPU of a node to each other one, if not Switched
 }

@@ -141,7 +141,7 @@ type jobEntry struct {
 	NodeSet   NodeSet  // emulated nodes of the ranks that joined
 	Snapshots uint32   // which of its snapshots there are
 	Lost      uint32   // ranks that died while they took part, see File.miss
-	LostRanks [4]int32 // their ranks: that of number n is at n % 4
+	LostRanks [4]int32 // their ranks: the rank of number n is at n % 4
 	Stopping  uint32   // 1: its launcher ends it before it is done
 	Stopped   uint32   // ranks that have ended since then without leaving
 	Exits     uint64   // which of the exits that are expected have been seen, see Rank.Exit: bit n-1 for number n
@@ -165,7 +165,7 @@ type participantEntry struct {
 	Budget uint64
 	HostID uint64   // hash of NCCL's id of this process's host
 	GPU    [40]byte // PCI bus id, to find ranks that share a GPU
-	// Communicators of NCCL: those that the process has, and whether it ever had one.
+	// Communicators of NCCL: how many the process has, and whether it ever had one.
 	Communicators, HadOne uint32
 	Exit                  uint32 // see Rank.Exit
 	Past                  uint32 // 1: it is past its start, whatever HadOne says

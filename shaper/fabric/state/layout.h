@@ -60,7 +60,7 @@ struct ddlemu_gpu {
 	uint32_t nvlink_generation, nvlinks, nvlink_mbps; // MB/s of one link in one direction
 	uint32_t switched; // 1: the NVLinks go to NVSwitches; 0: from GPU to GPU, as between says
 	uint32_t c2c_links, c2c_mbps; // MB/s of one link in one direction
-	uint32_t nvlink_domain; // GPUs; 0: those of a node
+	uint32_t nvlink_domain; // GPUs; 0: the GPUs of a node
 	uint32_t gpus; // that a node has
 	uint8_t between[DDLEMU_GRAPH_GPUS][DDLEMU_GRAPH_GPUS]; // NVLinks
 };
@@ -87,8 +87,8 @@ struct ddlemu_header {
 	uint64_t followed; // by that daemon, atomic: changes << 1, and whether they are in force
 	uint64_t snapshots_off, clock_off; // clock_off: of struct ddlemu_clock
 	uint32_t snapshots; // used by Go only
-	uint32_t virtual_clock; // 1: time is virtual; 0: it is that of CLOCK_MONOTONIC
-	uint32_t flow_paths; // 1: each flow has a path of its own; 0: all flows of two NICs have that of the table
+	uint32_t virtual_clock; // 1: time is virtual; 0: time is CLOCK_MONOTONIC
+	uint32_t flow_paths; // 1: each flow has a path of its own; 0: all flows of two NICs have the path of the table
 	uint32_t node_rows; // of node_stats, of a job
 	uint64_t lock_uses[2]; // used by Go only, atomic: how often each lock was acquired
 	struct ddlemu_gpu gpu;

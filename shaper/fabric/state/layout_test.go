@@ -4,13 +4,16 @@ package state
 
 import (
 	"math"
+	"reflect"
 	"testing"
 	"unsafe"
 
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/internal/layout"
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
+	"github.com/ddlemu/ddlemu/shaper/internal/ctest"
+	"github.com/ddlemu/ddlemu/shaper/internal/layouttest"
 )
 
 func TestBuckets(t *testing.T) {
@@ -53,7 +56,17 @@ func TestPropertyBucket(t *testing.T) {
 
 // Go and C agree about the file.
 func TestLayoutInC(t *testing.T) {
-	if err := layout.CompareAll(layouts()); err != nil {
+	if err := layouttest.CompareAll([][2]reflect.Type{
+		{reflect.TypeFor[header](), ctest.Struct["header"]},
+		{reflect.TypeFor[gpuEntry](), ctest.Struct["gpu"]},
+		{reflect.TypeFor[nodeTimeEntry](), ctest.Struct["node_time"]},
+		{reflect.TypeFor[node.SendCost](), ctest.Struct["send_cost"]},
+		{reflect.TypeFor[node.GPUGroup](), ctest.Struct["gpu_group"]},
+		{reflect.TypeFor[link.PlannedChange](), ctest.Struct["planned_change"]},
+		{reflect.TypeFor[Class](), ctest.Struct["class"]},
+		{reflect.TypeFor[Pauses](), ctest.Struct["pauses"]},
+		{reflect.TypeFor[LinkStats](), ctest.Struct["link_stats"]},
+	}); err != nil {
 		t.Error(err)
 	}
 }

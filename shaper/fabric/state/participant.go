@@ -210,7 +210,7 @@ func (f *File) Alive(slot int) bool {
 // Generation distinguishes a participant from all others that have had its slot.
 func (p *Participant) Generation() int64 { return p.f.Generation(p.slot) }
 
-// Generation is that of the participant in the slot, 0 if the slot is free.
+// Generation is the generation of the participant in the slot, 0 if the slot is free.
 func (f *File) Generation(slot int) int64 {
 	if slot < 0 || slot >= maxParticipants || atomic.LoadUint32(&f.participants()[slot].State) == slotFree {
 		return 0

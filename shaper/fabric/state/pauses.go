@@ -20,7 +20,7 @@ func (f *File) notePauses(i int, place func(*LinkStats) *Pauses) {
 	}
 }
 
-// pauses are those of a hop since the fabric was made.
+// pauses are the pauses of a hop since the fabric was made.
 func (f *File) pauses(hop int) Pauses {
 	c := &f.hops()[hop].Counters
 	return Pauses{atomic.LoadUint64(&c.Pauses), atomic.LoadInt64(&c.PausedNs)}

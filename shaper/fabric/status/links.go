@@ -13,14 +13,14 @@ import (
 )
 
 // Link has the parameters and the counters of a link, or of a trunk. Bytes are of payload, retransmissions included;
-// messages are those of the jobs in the reading. The tags are the names under --json.
+// messages are the messages of the jobs in the reading. The tags are the names under --json.
 type Link struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	configs.LinkJSON
 	link.Counters
 	Messages uint64 `json:"messages"`
-	Trunk    bool   `json:"trunk,omitempty"` // between switches; its latency adds to that of the links over it
+	Trunk    bool   `json:"trunk,omitempty"` // between switches; its latency adds to the latency of the links over it
 
 	Path *Path `json:"path,omitempty"` // of a link between NICs on a fabric with switches: with ports and trunks
 
@@ -92,7 +92,7 @@ func (f *Reading) link(hop int) Link {
 	return l
 }
 
-// Busiest are at most n of the links: those that are down, and then those with the most bytes. They stay in the order
+// Busiest are at most n of the links: links that are down, then the links with the most bytes. They stay in the order
 // of links.
 func Busiest(links []Link, n int) []Link {
 	if len(links) <= n {

@@ -77,14 +77,14 @@ const readAgain = 5
 func (r *Reader) Read() *Reading { return r.read(r.file.Jobs()) }
 
 // ReadJob reads the fabric with the job of all traffic, if there is one, and then job j. If another job has the slot of
-// j by now, its counters are those of the other.
+// j by now, its counters are the other job's.
 func (r *Reader) ReadJob(j state.Job) *Reading {
 	jobs := slices.DeleteFunc(r.file.Jobs(), func(j state.Job) bool { return !j.Traffic() })
 	return r.read(append(jobs, j))
 }
 
 // ReadCounters reads the time, the counters of all hops and the jobs, and leaves out what takes longer: the messages of
-// links, the actors of a virtual clock, and what is wrong with the fabric.
+// links, the actors of a virtual clock, and the fabric's mistakes.
 func (r *Reader) ReadCounters() *Reading {
 	f := r.readHops()
 	r.addJobs(f, r.file.Jobs())

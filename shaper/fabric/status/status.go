@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// Reading is a fabric at one moment. Times are those of the emulated network unless a comment says "real". The tags are
+// Reading is a fabric at one moment. Times are of the emulated network unless a comment says "real". The tags are
 // the names under --json.
 type Reading struct {
 	Name        string        `json:"fabric"`

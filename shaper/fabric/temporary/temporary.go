@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package temporary makes folders for the time of a command. It finds those that a killed command has left.
+// Package temporary makes folders for the time of a command. It finds folders that a killed command has left.
 package temporary
 
 import (

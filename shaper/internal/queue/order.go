@@ -3,7 +3,7 @@
 package queue
 
 // Order puts the numbers 0 to len(after)-1 in an order in which each comes behind those that it depends on, after[i],
-// and of several that could be next the one that is first by less. Numbers that depend on each other in a circle, and
+// and among the items that are ready, the least by less comes first. Numbers that depend on each other in a circle, and
 // those behind them, are in stuck instead, in ascending order.
 func Order(after [][]int, less func(a, b int) bool) (order, stuck []int) {
 	waits := make([]int, len(after))

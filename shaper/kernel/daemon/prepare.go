@@ -36,7 +36,7 @@ func Prepare(fab *fabric.Fabric) error {
 			return err
 		}
 		if used != "" {
-			return configs.Errorf("subnet", "%s: this host has %s: give another --subnet", c.Subnet, used)
+			return configs.Errorf("subnet", "%s: this host has %s: give another with --set subnet=NETWORK", c.Subnet, used)
 		}
 		return nil
 	}
@@ -63,6 +63,6 @@ func CheckPrivileges() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return configs.Errorf("", "the kernel datapath needs %s: use sudo, or --datapath %s, which needs nothing",
+	return configs.Errorf("", "the kernel datapath needs %s: use sudo, or --set datapath=%s, which needs nothing",
 		strings.Join(missing, ", "), configs.Shm)
 }

@@ -29,7 +29,7 @@ func FreeSubnet() (string, error) {
 			return s, nil
 		}
 	}
-	return "", fmt.Errorf("10.77.0.0/16 to 10.176.0.0/16 are all in use on this host: give --subnet")
+	return "", fmt.Errorf("10.77.0.0/16 to 10.176.0.0/16 are all in use on this host: give --set subnet=NETWORK")
 }
 
 // OverlappingRoute describes a route of this host whose destination overlaps with subnet. It returns "" if there is

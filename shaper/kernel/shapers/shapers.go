@@ -99,7 +99,7 @@ func CheckLink(name string, s link.Spec) error {
 // checkLink is CheckLink for k.
 func (k *kind) checkLink(s link.Spec) error {
 	if s.Reorder.Share != 0 && k.name != configs.WireShaper {
-		return fmt.Errorf("%w: %s does not reorder packets: bring the fabric up with --shaper wire", tc.ErrUnavailable,
+		return fmt.Errorf("%w: %s does not reorder packets: bring the fabric up with --set shaper=wire", tc.ErrUnavailable,
 			k.name)
 	}
 	if k.check == nil {
@@ -117,7 +117,7 @@ func selectKind(name string, f *fabric.Fabric, kernel *Kernel) (k kind, rejected
 			return kind{}, "", fmt.Errorf("shaper %s: %w", name, tc.ErrUnavailable)
 		}
 		if err := kinds[i].suits(f, kernel); err != nil {
-			return kind{}, "", fmt.Errorf("shaper %s: %w; --shaper auto selects one that is available", name, err)
+			return kind{}, "", fmt.Errorf("shaper %s: %w; --set shaper=auto selects one that is available", name, err)
 		}
 		return kinds[i], "", nil
 	}

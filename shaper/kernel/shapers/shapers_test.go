@@ -42,7 +42,7 @@ func TestSelectKind(t *testing.T) {
 		{"by name, with a latency", configs.HTBShaper, time.Millisecond, inOrder, nil,
 			"shaper htb: node0:node1: not available: htb delays nothing", ""},
 		{"by name, not in the kernel", configs.EDTShaper, 0, inOrder, noDelay,
-			"shaper edt: not available: it needs fq: not in this kernel; --shaper auto", ""},
+			"shaper edt: not available: it needs fq: not in this kernel; --set shaper=auto", ""},
 		{"netem by name", configs.NetemShaper, 0, inOrder, noDelay, "shaper netem: not available: it needs netem", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

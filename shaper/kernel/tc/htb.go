@@ -70,7 +70,7 @@ func CheckHTB(l link.Spec) error {
 		if l.Latency == 0 {
 			what = fmt.Sprintf("jitter of %v", l.Jitter.Value)
 		}
-		return fmt.Errorf("%w: htb delays nothing, and a %s is asked for: bring the fabric up with --shaper wire",
+		return fmt.Errorf("%w: htb delays nothing, and a %s is asked for: bring the fabric up with --set shaper=wire",
 			ErrUnavailable, what)
 	}
 	return nil

@@ -57,10 +57,10 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// A heap returns packets by time, and packets of the same time in the order in which they were added.
-func TestPropertyHeap(t *testing.T) {
+// Packets are returned by time, and packets of the same time in the order in which they were added.
+func TestPropertyPackets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var h heap
+		h := newPackets()
 		var want []*packet
 		for _, at := range rapid.SliceOf(rapid.Int64Range(0, 20)).Draw(t, "times") {
 			p := &packet{due: at}
@@ -77,7 +77,7 @@ func TestPropertyHeap(t *testing.T) {
 			}
 		}
 		if h.next() != link.Never || h.head() != nil {
-			t.Fatal("the heap is not empty")
+			t.Fatal("packets are left")
 		}
 	})
 }

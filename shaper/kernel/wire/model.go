@@ -55,13 +55,13 @@ type model struct {
 
 	noMemory atomic.Uint64 // packets that were dropped because the pool was at its limit
 
-	crossing heap // packets on a link, by when the first byte is at the receive port
-	leaving  heap // packets that have passed the receive port, by when they are due
+	crossing packets // packets on a link, by when the first byte is at the receive port
+	leaving  packets // packets that have passed the receive port, by when they are due
 }
 
 func newModel(f *fabric.Fabric, seed uint64, tables *link.JitterTables, count func(int) *link.Hop) *model {
 	m := &model{fabric: f, seed: seed, tables: tables, hops: make([]hop, len(f.Hops)),
-		links: make([]linkState, len(f.Hops))}
+		links: make([]linkState, len(f.Hops)), crossing: newPackets(), leaving: newPackets()}
 	for i := range m.hops {
 		m.hops[i].id, m.hops[i].count = uint32(i), count(i)
 	}

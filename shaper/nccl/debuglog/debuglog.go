@@ -59,6 +59,10 @@ type Finder struct{ known map[string]bool }
 const (
 	mark     = " NCCL "
 	maxWords = 5 // between the device and the level of a WARN or TRACE
+	// How far is looked back for the columns of a row, and in a word for host:pid. A line may have many messages: over
+	// all that is before each of them, the time grew with the square of their number.
+	maxRow  = 256
+	maxName = 1 << 10
 )
 
 var levels = []string{"INFO ", "WARN ", "TRACE ", "CALL "}
@@ -154,17 +158,18 @@ func (f *Finder) begin(line string, begin, end int, within bool) int {
 	if f.known[name] {
 		return begin
 	}
-	if word := rowWord.FindString(name); word != "" && len(word) < len(name) && rowBegin.MatchString(line[:begin]) {
+	if word := rowWord.FindString(name); word != "" && len(word) < len(name) &&
+		rowBegin.MatchString(line[max(0, begin-maxRow):begin]) {
 		begin += len(word)
 		name = line[begin:end]
 	}
 	if within || name[0] == '-' || name[0] >= '0' && name[0] <= '9' {
-		for i := 1; i < len(name); i++ {
+		for i := max(1, len(name)-maxName); i < len(name); i++ {
 			if f.known[name[i:]] {
 				return begin + i
 			}
 		}
-		if strings.TrimSpace(line[:begin]) != "" {
+		if within || strings.TrimSpace(line[:begin]) != "" {
 			begin += len(glued.FindString(name))
 		}
 	}

@@ -51,7 +51,7 @@ type Estimate struct {
 }
 
 // spreadSigma is the deviation, in standard deviations, that one of 2000 means exceeds if means are normally
-// distributed, as those of many calls are.
+// distributed, as the times of many calls are.
 const spreadSigma = 3.5
 
 // Simulate returns the model's expectation for decision d on fabric f. If it does not know the schedule, it returns an

@@ -60,7 +60,7 @@ func explain(ctx context.Context, d *plan.Decision, f *Fabric) (*Explanation, er
 	return s.explanation(n)
 }
 
-// explanation is that of the first n calls, which have just ended on the last rank.
+// explanation explains the first n calls, which have just ended on the last rank.
 func (s *simulation) explanation(n int) (*Explanation, error) {
 	out := &Explanation{Calls: n, Rank: -1}
 	last := int64(-1)

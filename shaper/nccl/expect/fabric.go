@@ -21,7 +21,7 @@ type Conn struct {
 	Listened uint64
 }
 
-// Fabric is the emulated fabric in stated time: its parameters are those of time scale 1.
+// Fabric is the emulated fabric in stated time: its parameters are for time scale 1.
 type Fabric struct {
 	Params    []link.Params // of the hops
 	Transport *link.Transport
@@ -61,7 +61,7 @@ type Nodes struct {
 	// bytes: the two NICs first agree on where it goes.
 	Rendezvous int64
 	Eager      uint64
-	// Path is the links from the GPU of a rank to that of another one on its node: hops of the fabric.
+	// Path is the links from the GPU of a rank to the GPU of another rank on its node: hops of the fabric.
 	Path func(src, dst int, kind plan.Multicast) []link.PathHop
 }
 

@@ -15,7 +15,7 @@ import (
 type JobEstimate struct {
 	Spans [][]Span // by rank and item
 	// Random says that links of the job have random jitter or loss, or that the order of connections that are ready at
-	// the same instant is random: the times are those of one run.
+	// the same instant is random: the times are of one run.
 	Random bool
 }
 
@@ -185,7 +185,7 @@ func (c *jobCall) makeKernels() {
 
 func (c *jobCall) drop(int) { c.users-- }
 
-// planCache has the calls with a plan. Plans are large: those of many ranks have megabytes.
+// planCache has the calls with a plan. Plans are large: plans for many ranks have megabytes.
 type planCache struct{ calls []*jobCall }
 
 // cachedPlans is the number of plans that are kept although no rank uses them.

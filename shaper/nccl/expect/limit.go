@@ -16,7 +16,7 @@ const (
 	ByNothing LimitedBy = iota // the call takes no time
 	ByLatency                  // chains of actions and messages, each of which waits for the one before
 	BySteps                    // the actions of a kernel on one channel: what they take beside their bytes
-	ByChannel                  // the same, most of it for their bytes
+	ByChannel                  // the actions of a kernel on one channel, most of the time for moving bytes
 	ByLaunch                   // the launch of a kernel
 	ByThread                   // the host's thread that makes the calls
 	ByHop                      // the bytes on a hop

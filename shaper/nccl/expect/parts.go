@@ -31,10 +31,10 @@ const (
 	NVLSLatency
 	// Between nodes.
 	Proxy       // the proxies' threads and the hosts at the ends of a message: work, and the wait for a thread at work
-	NIC         // the latency of NICs besides that of their links
+	NIC         // the latency of NICs besides the latency of their links
 	Serialize   // the bytes of the message itself occupied a link
 	Queue       // others did, or earlier messages of the same connection
-	Latency     // of links; that of acknowledgements and of clear-to-send too
+	Latency     // of links; the latency of acknowledgements and of clear-to-send too
 	Losses      // until lost packets were sent again
 	Window      // tcp: the send buffer, the receive window or the congestion window was full
 	Computing   // of a job
@@ -73,7 +73,7 @@ func (s *Spent) Sum() (ns int64) {
 // linkParts are the parts of a message on the hops of a path.
 type linkParts struct{ serialize, queue, latency Part }
 
-// partsOf are those of a connection.
+// partsOf are the parts of a connection.
 func partsOf(c *conn) linkParts {
 	switch {
 	case !c.direct:

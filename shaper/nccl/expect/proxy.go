@@ -54,8 +54,8 @@ func (s *simulation) handOver(p *programRun, c *conn, i int, bytes uint64) {
 }
 
 // order returns the number of each connection in the order of a virtual clock: by sender, distance to the receiver and
-// the order in which they were made. Those of a communicator were made before those of the next one, unless conn.made
-// says something else: those of collectives first, and by channels.
+// the order in which they were made. A communicator's connections were made before the next one's, unless conn.made
+// says something else: connections of collectives first, and by channels.
 func order(conns []conn) []uint64 {
 	return sim.Orders(len(conns), func(a, b int) int {
 		x, y := &conns[a], &conns[b]

@@ -20,7 +20,7 @@ type simulation struct {
 	loop     *sim.Loop
 	inOrder  bool          // of a virtual clock
 	runnable []*programRun // programs that may be able to continue
-	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
+	tieSeed  uint64        // determines the order of items that are ready at the same instant, if it is random
 	played   bool          // the ranks have begun
 	perCall  int           // items of a call that is repeated; 0 in a job
 	nodes    *Nodes        // what nodes cost; nil: nothing

@@ -29,8 +29,8 @@ type source interface {
 // finds it full waits until there is room.
 const launchLimit = 1024
 
-// entries returns how many entries of its stream an item is: those that end when it starts and those that end when it
-// ends. A call of a replay is NCCL's kernel, the event that NCCL records after it, and two functions that note the
+// entries returns how many entries of its stream an item is: entries that end when it starts and entries that end when
+// it ends. A call of a replay is NCCL's kernel, the event that NCCL records after it, and two functions that note the
 // times, one of them before the kernel. Other items are one.
 func (it *item) entries() (atStart, atEnd int) {
 	if it.call != nil {
@@ -78,7 +78,7 @@ const jobItems = 8
 
 // queuedItems is the number of items of a communicator whose operations the proxies know. They begin those whose
 // channels have none before, also while another item runs. If one call is repeated, these are its items and the next
-// one: the channels of those after them are in use.
+// one: the channels of the items after them are in use.
 func (s *simulation) queuedItems() int {
 	if s.perCall == 0 {
 		return jobItems

@@ -32,7 +32,7 @@ type Comm struct {
 	// CollChannels are used by collectives, P2PChannels by send and receive, P2PChannelsPerPeer of them per pair of
 	// ranks. Unknown until printed.
 	CollChannels, P2PChannels, P2PChannelsPerPeer int
-	// NVLSChannels are those of collectives by NVLS and NVLSTree, 0 if there are none.
+	// NVLSChannels is the number of channels of collectives by NVLS and NVLSTree, 0 if there are none.
 	NVLSChannels int
 	// NVLSHeads are the ranks that reduce and broadcast each part of the data by NVLS, of the first 20 nodes, as the ranks
 	// of the first node print them if there are several nodes.

@@ -21,9 +21,9 @@ type Topology struct {
 	Trees [][]TreeNode
 	// Threads is the maximum of a channel's kernel; nil if the log does not have it.
 	Threads map[Kernel]int
-	// Thresholds are those of [Comm]; nil if the log does not have them.
+	// Thresholds are the thresholds of [Comm]; nil if the log does not have them.
 	Thresholds map[Kernel]int
-	// LatencyUS is that of [Comm]; nil if the log does not have it.
+	// LatencyUS is the latency of [Comm]; nil if the log does not have it.
 	LatencyUS map[nccl.Collective]map[Kernel]float64
 }
 

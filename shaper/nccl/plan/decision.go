@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Algorithm is an algorithm of NCCL. The values are those that older logs print.
+// Algorithm is an algorithm of NCCL. The values are as older logs print them.
 type Algorithm int
 
 // Algorithms.
@@ -33,7 +33,7 @@ func ParseAlgorithm(s string) (Algorithm, error) {
 	return Algorithm(i), err
 }
 
-// Protocol is a protocol of NCCL. The values are those that older logs print.
+// Protocol is a protocol of NCCL. The values are as older logs print them.
 type Protocol int
 
 // Protocols.

@@ -10,8 +10,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Group is a collective of a communicator, or those of a group, which NCCL runs in one kernel: in the order of
-// [Aggregates], with the same algorithm and protocol within each of its lists.
+// Group is a collective of a communicator, or the collectives of a group, which NCCL runs in one kernel: in the order
+// of [Aggregates], with the same algorithm and protocol within each of its lists.
 type Group [][]Decision
 
 // Alone is a collective that is in no group, or the only one of its communicator there.

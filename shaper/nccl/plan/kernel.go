@@ -66,7 +66,7 @@ func (p *Plan) batch(conns []int, programs []Program) Batch {
 	return out
 }
 
-// Fuse is one kernel that does on each channel what those of parts do, one after another. A part may be nil.
+// Fuse is one kernel that does on each channel what the kernels of parts do, one after another. A part may be nil.
 func Fuse(parts ...*Kernel) *Kernel {
 	parts = slices.DeleteFunc(parts, func(k *Kernel) bool { return k == nil })
 	switch len(parts) {

@@ -15,8 +15,8 @@ type Multicast uint8
 // Kinds of connections.
 const (
 	Unicast   Multicast = iota // nothing: a message goes from one rank to another one
-	Reduces                    // it adds those of all ranks of a node, and the destination gets the sum
-	Broadcast                  // all ranks of the node get that of the source, which sends it once
+	Reduces                    // it adds the data of all ranks of a node, and the destination gets the sum
+	Broadcast                  // all ranks of the node get the data of the source, which sends it once
 )
 
 // defaultNVLSChunkSize is NCCL_NVLS_CHUNKSIZE's default in bytes (transport/nvls.cc).
@@ -174,8 +174,8 @@ func (c *Call) nvlsPlan(p *Plan, s Share) {
 	}
 }
 
-// nvlsCopyRole is that of a rank's copies on a channel. With a parent in the tree, NCCL divides the 20 warps of a block
-// among four roles, else among three: 6 scatter and 5 gather instead of 8 and 7 (RunWorkColl of NVLS_TREE,
+// nvlsCopyRole is the role of a rank's copies on a channel. With a parent in the tree, NCCL divides the 20 warps of a
+// block among four roles, else among three: 6 scatter and 5 gather instead of 8 and 7 (RunWorkColl of NVLS_TREE,
 // device/all_reduce.h). Only heads know the tree (connectNvls, graph/connect.cc).
 func (c *Call) nvlsCopyRole(rank, node, channel int) Role {
 	if c.Algo != NVLSTree {

@@ -171,7 +171,7 @@ func (c *Call) p2pChannel(round, part int) int {
 }
 
 // localMatters says whether it matters how many messages a send within a node has. If they take no time, a sender only
-// waits when they fill the buffer. By default those of calls that LL could carry are so few that they never do.
+// waits when they fill the buffer. By default the messages of calls that LL could carry are so few that they never do.
 func (c *Call) localMatters() bool {
 	return c.LocalTime || c.P2PLLThreshold != 0 || c.LLBuffSize != 0 || c.ChunkSize != 0 || c.P2PChunkSize != 0 ||
 		c.BuffSize != 0

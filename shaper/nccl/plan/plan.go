@@ -15,7 +15,7 @@ type Plan struct {
 	Proto  Protocol       // of sends and receives Simple, unless their loops say LL
 	byEnds map[[4]int]int // places in Conns, by source, destination and channel
 	kernel int            // the last one, which gets the blocks that are added
-	only   *int           // the rank of which the plan is wanted; nil for all
+	only   *int           // the rank whose plan is wanted; nil for all
 }
 
 // Connection is one direction between two ranks on one channel.
@@ -78,7 +78,7 @@ func (a *Action) Moves() uint64 {
 	return max(a.Bytes, a.BytesReceived())
 }
 
-// BytesReceived are those of each message that the action receives. Without PAT a message is passed on as it came.
+// BytesReceived are the bytes of each message that the action receives. Without PAT a message is passed on as it came.
 func (a *Action) BytesReceived() uint64 {
 	if a.received > 0 {
 		return a.received

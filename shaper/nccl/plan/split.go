@@ -17,7 +17,7 @@ type Call struct {
 	rules rules // of its version
 	// Messages are the bytes of sends that are no collective, see Call.wants.
 	Messages func(rank, peer int) int64
-	// distance is that of HyperCube's present exchange: the bit in which the numbers of two peers differ.
+	// distance is the distance of HyperCube's present exchange: the bit in which the numbers of two peers differ.
 	distance int
 }
 

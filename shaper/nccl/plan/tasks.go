@@ -25,7 +25,7 @@ const Joins = -1
 // Task is what a rank of a job does, down to the messages of NCCL: each slice of each chunk on each channel is one.
 type Task struct {
 	Kind TaskKind
-	// Requires are the tasks of the rank that must have ended before it starts, Follows those that must have started.
+	// Requires are the tasks of the rank that must have ended before it starts, Follows the tasks that must have started.
 	// The tasks of a rank are numbered from 0 in their order, and name earlier ones.
 	Requires, Follows []int
 
@@ -40,9 +40,9 @@ type Task struct {
 	Local bool   // the peer is on the same node
 }
 
-// Tasks makes the tasks of the ranks of a job, one rank after the other: those of all take much memory. A reduction
-// takes no time: what a rank passes on requires what it has received. A connection has as many messages in flight as
-// NCCL's buffers hold.
+// Tasks makes the tasks of the ranks of a job, one rank after the other: the tasks of all ranks take much memory. A
+// reduction takes no time: what a rank passes on requires what it has received. A connection has as many messages in
+// flight as NCCL's buffers hold.
 type Tasks struct {
 	job   *Job
 	node  func(rank int) int
@@ -107,7 +107,7 @@ func (m *taskMaker) task(t *Task) (int, error) {
 	return m.number - 1, m.yield(t)
 }
 
-// maxRequired is the number of tasks from which on they are joined for those that require them.
+// maxRequired is the number of tasks from which on they are joined for the tasks that require them.
 const maxRequired = 4
 
 // joined are tasks that have ended when all of the given ones have: these, or one task that joins them.
@@ -212,7 +212,7 @@ func (m *taskMaker) call(in *Item, local int, start []int) ([]int, error) {
 }
 
 // kernel makes the tasks of a kernel. The programs that run at once take turns, one action each, so that the order of
-// the tasks is that of NCCL's proxy.
+// the tasks is the order of NCCL's proxy.
 func (m *taskMaker) kernel(comm int, k *Kernel, start []int) ([]int, error) {
 	if k == nil {
 		return start, nil

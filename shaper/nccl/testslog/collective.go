@@ -61,7 +61,7 @@ func (t *Test) Fits(c nccl.Collective) error {
 	return nil
 }
 
-// Likely says whether roots and bandwidths of a table that names no collective are those of c.
+// Likely says whether roots and bandwidths of a table that names no collective fit c.
 func (t *Test) Likely(c nccl.Collective) bool {
 	if t.Name != "" {
 		return true

@@ -13,7 +13,7 @@ import (
 // halfColumns are the columns that each half has: time, algbw, busbw and #wrong.
 const halfColumns = 4
 
-// columns are those of a table after size, count and type, by the line that names them.
+// columns are the columns of a table after size, count and type, by the line that names them.
 //
 // nccl-tests 1 had bytes and N for size and count, and times in ms. Up to 2.12, each test had its own columns, such as
 // no redop in that of all_gather, and the last one of a half was the largest error; RCCL's tests mark it with an
@@ -25,7 +25,7 @@ type columns struct {
 	half     int           // columns of a half
 	halves   int           // 1 or 2
 	unit     time.Duration // of times
-	cpu      bool          // times are those of the host's threads
+	cpu      bool          // times are of the host's threads
 	problem  string        // why rows are not understood, "" if they are
 }
 
@@ -85,7 +85,7 @@ func (c *columns) before() (n int) {
 	return n
 }
 
-// missing is how many words a row lacks, of which words are those from the size on.
+// missing is how many words a row lacks. words are its words from the size on.
 func (c *columns) missing(words []string) int {
 	n := 3 + c.before() + c.half*c.halves - len(words)
 	if c.blankOp(words[min(3, len(words)):]) {
@@ -105,7 +105,7 @@ const (
 	inPlaceCut    = "the row is cut before its in-place half ends"
 )
 
-// row reads the words after the type of a row. cut is what is missing, "" if nothing is.
+// row reads the words after the type of a row. cut names the missing words, "" if there are none.
 func (c *columns) row(r *Row, words []string) (cut string, err error) {
 	r.Root = -1
 	if c.op && len(words) > 0 && !c.blankOp(words) {

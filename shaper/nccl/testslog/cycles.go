@@ -15,9 +15,9 @@ type sweep struct {
 	root    int
 }
 
-// joinCycles makes one row of those of the same calls: with -N nccl-tests goes through the sizes of each series several
-// times. A time is the median of the cycles. Rows that do not repeat in order stay as they are, and those of several
-// programs, which are of different ranks.
+// joinCycles makes one row of all rows of the same calls: with -N nccl-tests goes through the sizes of each series
+// several times. A time is the median of the cycles. Rows that do not repeat in order stay as they are, and those of
+// several programs, which are of different ranks.
 func (t *Test) joinCycles() {
 	if t.Programs > 1 {
 		return

@@ -50,7 +50,7 @@ func FixedCost(samples []Sample) Fixed {
 // Small compares the flat part of a log with a model that has the time of nodes.
 type Small struct {
 	Time  time.Duration // median
-	Ratio float64       // median of Time to that of the model
+	Ratio float64       // median of Time to the model's time
 	Times int           // 0 if there is no flat part
 	UpTo  int64         // largest of their sizes in bytes
 }

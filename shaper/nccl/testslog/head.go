@@ -42,7 +42,7 @@ func (p *parser) comment(n int, text string) {
 	}
 }
 
-// program counts the programs whose heads follow each other: those of one command are alike. Another head begins
+// program counts the programs whose heads follow each other: the heads of one command are alike. Another head begins
 // another run, and the one before ended without a row.
 func (p *parser) program(text string) {
 	t := p.test
@@ -71,6 +71,9 @@ func bareHead(words []string) int {
 func (p *parser) begins(n int) {
 	if p.test == nil || p.headed || len(p.test.Rows) > 0 {
 		p.flush()
+		if p.test != nil {
+			p.settings.read = nil // of the program before
+		}
 		p.start(n)
 	}
 }
@@ -110,7 +113,7 @@ func collective(words []string) string {
 // others are nccl-tests' programs for which package nccl may have no collective.
 var others = []string{"gather", "scatter", "hypercube"}
 
-// known says whether name is that of one of nccl-tests' programs.
+// known says whether name is the name of one of nccl-tests' programs.
 func known(name string) bool {
 	return slices.Contains(nccl.Collectives(), name) || slices.Contains(others, name)
 }
@@ -192,7 +195,7 @@ func (s *System) learn(words []string) {
 	}
 }
 
-// versionText is 2.29.7 for 22907, and "" for what is no number of a version since 2.9: a log may have any.
+// versionText is 2.29.7 for 22907, and "" for anything but a version since 2.9: a log may have any.
 func versionText(n int) string {
 	if n < 20900 || n >= 100000 {
 		return ""

@@ -33,7 +33,9 @@ func Words() []Word {
 // Good says whether w confirms the fabric: nothing is wrong, and nothing is slower than it must be.
 func (w Word) Good() bool { return w == AsExpected || w == Faster || w == FasterTree }
 
-// SlowOff is by how much a time may differ from an expectation that has no Spread, as a fraction.
+// SlowOff is by how much a time may differ, as a fraction, from an expectation that has no Spread and no interval. The
+// intervals come from published tables and the model with the time of nodes. Without that time the log's own fixed cost
+// stands for the nodes, and no table says how far the network alone is off.
 const SlowOff = 0.10
 
 // Tolerances. boundOff covers clocks and the rounding in the table; rateOff also covers rates with two digits.
@@ -44,7 +46,7 @@ const (
 	timeUnit = 10e-9 // seconds, the table's last digit
 )
 
-// Given is the expectation for a row. Its times are those of the network's model, without Fixed.
+// Given is the expectation for a row. Its times are from the network's model, without Fixed.
 type Given struct {
 	Expected   time.Duration // mean over the ranks, as in the table
 	LastRank   time.Duration // until the last rank is done
@@ -54,7 +56,7 @@ type Given struct {
 	Least      time.Duration // lower bound for the mean
 	Fixed      time.Duration // what each call takes beyond the network, see [FixedCost]
 	// Steps is by how much a call may exceed Fixed on a healthy cluster: what the steps of the algorithm within nodes
-	// take more than those of the smallest calls. The model of the network has none of them.
+	// take more than the smallest calls do. The model of the network has none of them.
 	Steps time.Duration
 	// Limit is what limits the call, if the model has the time of nodes; "" if it does not.
 	Limit string
@@ -69,7 +71,7 @@ type Finding struct {
 }
 
 // Judge compares a time with the expectation. How far ranks run ahead of the last one depends on buffers, which a log
-// does not show. So only a time longer than that of the last rank is slower. It is faster only if it is below the
+// does not show. So only a time longer than the last rank's is slower. It is faster only if it is below the
 // network's own time.
 func Judge(got time.Duration, g Given) Finding {
 	off := SlowOff + g.Spread
@@ -126,7 +128,7 @@ func cause(got, last time.Duration, g Given) string {
 		round(got-last-g.Fixed))
 }
 
-// Against turns the finding of a time into that of a dip, if it is one. At an end of the log, what is slower stays
+// Against turns the finding of a time into a dip, if it is one. At an end of the log, what is slower stays
 // slower.
 func (f Finding) Against(c Comparison) Finding {
 	switch {

@@ -75,11 +75,11 @@ type Test struct {
 	// Programs is how many heads came before the first row. If it is more than one, the programs know nothing of each
 	// other: each has its own table.
 	Programs int
-	// Assumed says that no line names the columns: those of nccl-tests since 2022 were taken.
+	// Assumed says that no line names the columns: the columns of nccl-tests since 2022 were taken.
 	Assumed bool
 	// OutOfBounds is how many values nccl-tests found wrong in all, which before 2022 no row says.
 	OutOfBounds int64
-	// CPUTime says that the times are those that the host's threads took, not those of the calls (-C).
+	// CPUTime says that the times are of the host's threads, not of the calls (-C).
 	CPUTime bool
 	System  System
 }
@@ -93,6 +93,8 @@ type System struct {
 	Threads, GPUsPerThread int
 	NCCL                   string // version of the library, such as 2.29.7; "" if not known
 	Net                    Net
+	// Settings are variables of NCCL as NAME=value, by NCCL's messages and other lines before the table.
+	Settings []string
 }
 
 // Log is the content of a log.

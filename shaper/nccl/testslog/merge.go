@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// merge joins tables of which each goes on where the one before ended: a script may start a program for each size. The
+// merge joins tables if each goes on where the one before ended: a script may start a program for each size. The
 // sizes rise, and nothing says that they are of different collectives.
 func merge(tests []Test) []Test {
 	var all []Test
@@ -40,7 +40,7 @@ func (t *Test) goesOn(next *Test) bool {
 	return t.Name != "" || math.Abs(last.Ratio()-first.Ratio()) < 0.03 || math.IsNaN(last.Ratio()-first.Ratio())
 }
 
-// Ratio is that of busbw to algbw, which tells collectives apart; NaN if they have too few digits.
+// Ratio is the ratio of busbw to algbw, which tells collectives apart; NaN if they have too few digits.
 func (r *Row) Ratio() float64 {
 	const precise = 1.0 // GB/s: two decimals are 1 % at most
 	if r.OutOfPlace.AlgBW < precise {

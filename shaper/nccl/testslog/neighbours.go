@@ -13,19 +13,19 @@ import (
 // bandwidth. Where NCCL changes its algorithm, times of real clusters exceed it by up to 18 %.
 const dipOff = 0.25
 
-// bothOff is by how much the ratio of a dip to the model must exceed that of either neighbour. Before a step, at which
-// a faster schedule begins, the ratio is that of the smaller neighbour.
+// bothOff is by how much the ratio of a dip to the model must exceed the ratio of either neighbour. Before a step, at
+// which a faster schedule begins, the ratio of the smaller neighbour counts.
 const bothOff = 0.05
 
-// Comparison is how a time compares with those of the next smaller and the next larger size.
+// Comparison is how a time compares with the times of the next smaller and the next larger size.
 type Comparison struct {
 	DipTo float64 // the fraction of the bandwidth that the neighbours let expect; 0 if the time is no dip
 	// End says that the time has neighbours on one side only: it may as well be the begin of a slower part.
 	End bool
 }
 
-// Neighbours compares each time with those of its neighbours in size, whose median counts if a size has several times.
-// samples are calls of one kind, which differ in size alone.
+// Neighbours compares each time with the times of its neighbours in size, whose median counts if a size has several
+// times. samples are calls of one kind, which differ in size alone.
 //
 // A time is a dip if it is too long in two ways: against its neighbours' times, and in how far it exceeds the model
 // with the fixed cost against how far theirs do. The first alone would name the sizes at which a longer schedule

@@ -29,6 +29,7 @@ type parser struct {
 	rows     int
 	messages debuglog.Finder
 	net      netFinder
+	settings settings
 	found    []debuglog.Message
 }
 
@@ -59,16 +60,17 @@ func (p *parser) line(n int, text string) {
 	if strings.Contains(text, "\x1b") || strings.Contains(text, "[0m") {
 		text = colours.ReplaceAllString(text, "")
 	}
-	if strings.Contains(text, "NCCL ") {
-		if m := ncclVersion.FindStringSubmatch(text); m != nil {
-			p.nccl = cmp.Or(p.nccl, m[1])
-		}
+	understood := false
+	if m := ncclVersion.FindStringSubmatch(text); m != nil {
+		p.nccl, understood = cmp.Or(p.nccl, m[1]), true
 	}
 	p.found = p.messages.In(text, p.found[:0])
 	for i := range p.found {
 		p.net.read(p.found[i].Text)
+		p.settings.message(p.found[i].Text)
 	}
 	text = debuglog.Before(text, p.found)
+	understood = p.settings.line(text) || understood
 	if m := outOfBounds.FindStringSubmatch(text); m != nil {
 		if wrong, _ := strconv.ParseInt(m[1], 10, 32); p.test != nil { // the largest number, if it is beyond that
 			p.test.OutOfBounds += wrong
@@ -99,7 +101,7 @@ func (p *parser) line(n int, text string) {
 			p.nextName = m[1]
 		}
 	}
-	if len(p.found) == 0 && len(words) > 0 && !ending.MatchString(text) {
+	if len(p.found) == 0 && len(words) > 0 && !understood && !ending.MatchString(text) {
 		p.foreign(n, text)
 	}
 }
@@ -152,7 +154,7 @@ func (p *parser) isRow(words []string) bool {
 	return isNumber(words[first]) && isNumber(words[first+1]) && isNumber(words[first+2])
 }
 
-// oldTypes are names of types in nccl-tests with NCCL 1, with those of today.
+// oldTypes are names of types in nccl-tests with NCCL 1, with the names of today.
 var oldTypes = map[string]string{"char": "int8", "int": "int32"}
 
 func isType(name string) bool {
@@ -242,8 +244,8 @@ func (p *parser) owner() *Test {
 	if p.test == nil {
 		p.start(p.pending.line)
 	}
-	if !p.headed && len(p.test.Rows) == 0 {
-		p.test.Assumed = true
+	if len(p.test.Rows) == 0 {
+		p.test.Assumed, p.test.System.Settings = !p.headed, p.settings.of()
 	}
 	return p.test
 }

@@ -3,7 +3,9 @@
 package testslog
 
 import (
+	"iter"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -13,15 +15,16 @@ type Point struct {
 	Time, Model     time.Duration
 	Low, High       float64 // two sizes side by side may be faster or slower than the model by these factors
 	Alone           float64 // a single size may be slower by this factor
+	Step            float64 // several sizes may exceed the sizes before and after them by this factor
 	offModel        float64 // logarithm of Time over Model
 	logSize, logGot float64
 }
 
-// A step of a log is sharper than any that published tables of healthy clusters have, where NCCL changes its
-// algorithm: stepModel is the least factor to the sizes beside it in how far the times exceed the model, stepTime that
-// in time to what the sizes beside it let expect.
+// StepAlone is the factor by which a single size may exceed the sizes beside it in how far the times exceed the model:
+// published tables of healthy clusters have 1.6 where NCCL changes its algorithm. stepTime is the least factor of a
+// step in time to what the sizes beside it let expect.
 const (
-	stepModel = 1.9
+	StepAlone = 1.9
 	stepTime  = 1.5
 )
 
@@ -51,6 +54,7 @@ func JudgePoints(points []Point) []Word {
 		slow[i] = p.offModel > math.Log(p.Alone) || p.offModel > math.Log(p.High) && beside
 	}
 	markSteps(points, slow)
+	widen(points, slow)
 	words := make([]Word, len(points))
 	for i := range points {
 		switch p := &points[i]; {
@@ -62,17 +66,55 @@ func JudgePoints(points []Point) []Word {
 			words[i] = AsExpected
 		}
 	}
-	for first := 0; first < len(points); first++ {
-		last := first
-		for last+1 < len(points) && slow[first] && slow[last+1] {
-			last++
-		}
-		if slow[first] {
-			name(points, words, first, last)
-		}
-		first = last
+	for first, last := range runs(slow) {
+		name(points, words, first, last)
 	}
 	return words
+}
+
+// runs are the first and the last of each run of slower sizes. What is marked in a run's place while it is used has no
+// part in the runs after it.
+func runs(slow []bool) iter.Seq2[int, int] {
+	return func(yield func(first, last int) bool) {
+		was := slices.Clone(slow)
+		for first := 0; first < len(was); first++ {
+			last := first
+			for last+1 < len(was) && was[first] && was[last+1] {
+				last++
+			}
+			if was[first] && !yield(first, last) {
+				return
+			}
+			first = last
+		}
+	}
+}
+
+// widen marks the sizes beside slower ones that are nearer to them than to the rest of the log.
+func widen(points []Point, slow []bool) {
+	var rest []float64
+	for i := range points {
+		if !slow[i] {
+			rest = append(rest, points[i].offModel)
+		}
+	}
+	if len(rest) == 0 {
+		return
+	}
+	base := median(rest)
+	for first, last := range runs(slow) {
+		var off []float64
+		for i := first; i <= last; i++ {
+			off = append(off, points[i].offModel)
+		}
+		middle := (median(off) + base) / 2
+		for i := first - 1; i >= 0 && !slow[i] && points[i].offModel > middle; i-- {
+			slow[i] = true
+		}
+		for i := last + 1; i < len(points) && !slow[i] && points[i].offModel > middle; i++ {
+			slow[i] = true
+		}
+	}
 }
 
 // markSteps marks the sizes between two steps.
@@ -82,7 +124,11 @@ func markSteps(points []Point, slow []bool) {
 		for last := first; last < len(points)-1; last++ {
 			least = min(least, points[last].offModel)
 			before, after := &points[first-1], &points[last+1]
-			if least-max(before.offModel, after.offModel) < math.Log(stepModel) {
+			step := points[last].Step
+			if first == last {
+				step = StepAlone
+			}
+			if least-max(before.offModel, after.offModel) < math.Log(step) {
 				continue
 			}
 			above := true

@@ -33,6 +33,26 @@ func TestJudgePoints(t *testing.T) {
 			}
 			return m
 		}, "....xxx..."},
+		"a step that is less than the interval": {func(i int, m time.Duration) time.Duration {
+			switch {
+			case i == 5:
+				return m * 138 / 100
+			case i == 4 || i == 6:
+				return m * 129 / 100
+			case i == 3 || i == 7:
+				return m * 71 / 100
+			}
+			return m
+		}, "....sss..."},
+		"a range with an edge within the interval": {func(i int, m time.Duration) time.Duration {
+			switch {
+			case i >= 6:
+				return m * 16 / 10
+			case i == 5:
+				return m * 128 / 100
+			}
+			return m
+		}, ".....sssss"},
 		"one size a little beyond": {func(i int, m time.Duration) time.Duration {
 			if i == 5 {
 				return m * 14 / 10
@@ -44,7 +64,7 @@ func TestJudgePoints(t *testing.T) {
 		for i := range 10 {
 			model := 20*time.Microsecond + time.Duration(1<<i)*time.Microsecond
 			points = append(points, Point{Size: 1024 << i, Time: tc.fault(i, model), Model: model, Low: 0.7, High: 1.3,
-				Alone: 1.6})
+				Alone: 1.6, Step: 1.5})
 		}
 		got := ""
 		for _, w := range JudgePoints(points) {

@@ -52,7 +52,27 @@ func TestSystemOfLaterTables(t *testing.T) {
 	text := strings.Replace(ncclTests, "# Avg", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"+
 		wholeRow+"# Avg", 1)
 	got, err := Read(strings.NewReader(text))
-	if err != nil || len(got.Tests) != 2 || got.Tests[1].System != got.Tests[0].System || got.Tests[1].System.GPU == "" {
+	if err != nil || len(got.Tests) != 2 || !cmp.Equal(got.Tests[1].System, got.Tests[0].System) || got.Tests[1].System.GPU == "" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A program has the variables of its messages, and of other lines before its table; messages win. A line that gives a
+// variable or a version is understood.
+func TestSettings(t *testing.T) {
+	const messages = "n0:9:9 [0] NCCL INFO NCCL_ALGO set by environment to Ring.\nn0:9:9 [0] NCCL INFO NCCL_IB_HCA set to mlx5_0\n"
+	head := "# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n"
+	got, err := Read(strings.NewReader("export NCCL_PROTO=Simple\nmpirun -x NCCL_ALGO=Tree -x 'NCCL_NTHREADS=256' all_reduce_perf\n" +
+		"NCCL version 2.27.3+cuda12.4\n" + head + messages + wholeRow + head + wholeRow))
+	if err != nil || len(got.Tests) != 2 || got.Foreign != 0 {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	for i, want := range [][]string{
+		{"NCCL_PROTO=Simple", "NCCL_ALGO=Ring", "NCCL_NTHREADS=256", "NCCL_IB_HCA=mlx5_0"},
+		{"NCCL_PROTO=Simple", "NCCL_ALGO=Tree", "NCCL_NTHREADS=256"},
+	} {
+		if d := cmp.Diff(want, got.Tests[i].System.Settings); d != "" {
+			t.Errorf("table %d: %s", i, d)
+		}
 	}
 }

@@ -110,7 +110,7 @@ func attribute(e *xml.StartElement, name string) string {
 	return ""
 }
 
-// isSoft says whether a bus id is that of a software GPU.
+// isSoft says whether a bus id belongs to a software GPU.
 func isSoft(id string) bool {
 	_, ok := NumberOf(id)
 	return ok

@@ -33,7 +33,7 @@ const (
 	Plugin Class = "plugin"
 	// CUDA is for what the software CUDA does not have. On a real GPU it is used.
 	CUDA Class = "cuda"
-	// GDR is about NICs that reach GPU memory. Those of the plugin reach only that of the software CUDA.
+	// GDR is about NICs that reach GPU memory. The plugin's NICs reach only the memory of the software CUDA.
 	GDR Class = "gdr"
 	// Set is set by ddlemu to the value in Reason.
 	Set Class = "set"

@@ -14,7 +14,7 @@ import (
 type Situation struct {
 	NCCL string // version, as 2.22 or 2.22.3; "" if it is not known
 	Soft bool   // on the software CUDA
-	// times are those of a virtual clock or of the model: work of the host, and data within a node, take none
+	// times are of a virtual clock or of the model: work of the host, and data within a node, take none
 	Timeless bool
 	Starts   bool   // a command starts NCCL's processes, or the program that does, with the variables of class Set
 	OwnRanks bool   // NCCL's processes are ddlemu's own, and no program of the user

@@ -16,7 +16,7 @@ var Versions = []string{"2.22.3", "2.29.7"}
 // Variable is a variable of NCCL, or a name that could be taken for one.
 type Variable struct {
 	Name   string
-	In     []string // of Versions: those that have the name; none for class Other
+	In     []string // the Versions that have the name; none for class Other
 	Class  Class
 	Reason string // why it has no effect, or what the class needs; "" if the class says all
 }

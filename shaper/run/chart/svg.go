@@ -3,11 +3,12 @@
 package chart
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/xmltext"
 )
 
 // Sizes of a picture, in its units. A picture is as wide as the page that shows it. Places of texts are calculated for
@@ -92,7 +93,7 @@ func (p *picture) add(format string, values ...any) { fmt.Fprintf(p, format+"\n"
 // text writes a text; more are its classes, and then its other attributes.
 func (p *picture) text(x, y float64, class, text string, more ...string) {
 	p.add(`<text x="%.1f" y="%.1f" class="%s"%s>%s</text>`, x, y, class, strings.Join(append([]string{""}, more...), " "),
-		escape(text))
+		xmltext.Escape(text))
 }
 
 // lineDown is an attribute that writes a text so many lines below one whose middle is at its place, in any font.
@@ -103,17 +104,11 @@ func (p *picture) writeTo(w io.Writer) error {
 	height := p.y + margin
 	_, err := fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%%\" viewBox=\"0 0 %.0f %.0f\">\n"+
 		"<title>%s</title>\n%s<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n%s</svg>\n",
-		width, height, escape(p.title), style, width, height, p.String())
+		width, height, xmltext.Escape(p.title), style, width, height, p.String())
 	if err != nil {
 		return fmt.Errorf("write the plot: %w", err)
 	}
 	return nil
-}
-
-func escape(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // writing to a strings.Builder does not fail
-	return b.String()
 }
 
 // widthOf is about the width of a text of the largest font.

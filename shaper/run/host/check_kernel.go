@@ -117,9 +117,9 @@ func partsCheck(all []shapers.Feature) Check {
 	return k
 }
 
-// autoCheck says which shaper --shaper auto selects.
+// autoCheck says which shaper --set shaper=auto selects.
 func autoCheck(all []shapers.Info) Check {
-	k := Check{Name: "shaper", Grade: OK, Means: "what --shaper auto selects"}
+	k := Check{Name: "shaper", Grade: OK, Means: "what --set shaper=auto selects"}
 	without, with := "", ""
 	for _, f := range all {
 		if f.Err == nil && without == "" {

@@ -121,7 +121,7 @@ func SelectScale(ctx context.Context, j JobSize) (Selection, error) {
 
 // noScale refuses a job for which this host has no time scale. others are other ways out.
 func noScale(why error, others string) error {
-	return configs.Errorf("", "%w: %sgive --time-scale to run it all the same", why, others)
+	return configs.Errorf("", "%w: %sgive --set time_scale=K to run it all the same", why, others)
 }
 
 // Nearest names in words the profile that h can carry and whose rate is nearest to that of j. accept, if not nil,
@@ -167,7 +167,7 @@ func Warning(ctx context.Context, j JobSize) (string, error) {
 	}
 	next := "no time scale is enough; use fewer ranks, or a virtual clock if the job runs on the software CUDA"
 	if k, _, err := Scale(h, d, VerdictLimits()); err == nil {
-		next = fmt.Sprintf("with --time-scale %d it should be VALID", k)
+		next = fmt.Sprintf("with --set time_scale=%d it should be VALID", k)
 	}
 	return fmt.Sprintf(
 		"%s asks for more than this host carries at time scale %d, so the verdict will likely be INVALID: %s; %s",

@@ -87,7 +87,7 @@ func TestNoScale(t *testing.T) {
 	const want = "too few cores, or other work on them, even at time scale 1024"
 	if text := err.Error(); !errors.Is(err, slow) || !strings.HasPrefix(text, "this host has "+want) ||
 		!strings.HasSuffix(text,
-			": the nearest profile that fits is eth1; or give --time-scale to run it all the same") {
+			": the nearest profile that fits is eth1; or give --set time_scale=K to run it all the same") {
 		t.Error(err)
 	}
 }

@@ -34,7 +34,7 @@ type Options struct {
 	Workload *workload.Index
 	Steps    int  // to play: the file from its beginning, again and again; 0 for those of the file
 	NoCheck  bool // do not compare values
-	// Groups, if not nil, is the schedule of which the workload has the calls. Then their values are those of its
+	// Groups, if not nil, is the schedule that the workload's calls were made from. Then their values are those of its
 	// ranks' memories, and are compared once, before the steps are measured.
 	Groups *p2p.Plan
 	// Repeat is how often the steps are played, each time after all ranks have ended; 0 for once.

@@ -63,13 +63,13 @@ func TestEnough(t *testing.T) {
 
 func TestSweepOutput(t *testing.T) {
 	s := swept(t, "bw=1G,10G,100G", 200, 104, 100)
-	s.Results[0].GPUTime = "none (add --gpu KIND --node-time)"
+	s.Results[0].GPUTime = "none (add --gpu KIND --set node_time=on)"
 	var text, svg strings.Builder
 	if err := s.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\n# GPU time: none (add --gpu KIND --node-time)\n",
+		"\n# GPU time: none (add --gpu KIND --set node_time=on)\n",
 		"       1Gbps     200.000     100.000     100.000       0.000        50.0      1.00  VALID\n",
 		"      10Gbps     104.000     100.000       4.000       0.000         3.8      1.92  VALID\n",
 		"# the network stops mattering at bw 10Gbps: faster ones make a step at most 5 % shorter; there 3.8 % of it is exposed\n", "verdict: VALID\n",

@@ -66,7 +66,7 @@ func (in *Input) withinNode() bool {
 	return carried
 }
 
-// Class is one size class of one link. Times are those of the emulated network.
+// Class is one size class of one link. Times are of the emulated network.
 type Class struct {
 	Name             string        `json:"class"`
 	Messages         uint64        `json:"messages"`
@@ -272,7 +272,7 @@ func (in *Input) whyNone() string {
 	case in.GPUs < in.Job.Joined:
 		return fmt.Sprintf("all %d ranks were on node%d: place each on its node with DDLEMU_NODE", in.Job.Joined, nodes[0])
 	}
-	return fmt.Sprintf("all %d ranks were on node%d, because a node has %s: add --gpus-per-node %d", in.Job.Joined,
+	return fmt.Sprintf("all %d ranks were on node%d, because a node has %s: add --set gpus_per_node=%d", in.Job.Joined,
 		nodes[0], units.Count(in.GPUs, "GPU"), max(in.Job.Joined/in.Nodes, 1))
 }
 

@@ -87,7 +87,7 @@ func TestJudge(t *testing.T) {
 		{name: "no message", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted = 0 },
 			reason: "no message crossed an emulated link"},
 		{name: "no message: all ranks on a node of many GPUs", in: run(0, nil), change: oneNode(8),
-			reason: "all 4 ranks were on node1, because a node has 8 GPUs: add --gpus-per-node 2"},
+			reason: "all 4 ranks were on node1, because a node has 8 GPUs: add --set gpus_per_node=2"},
 		{name: "no message: all ranks placed on a node", in: run(0, nil), change: oneNode(0),
 			reason: "all 4 ranks were on node1: place each on its node with DDLEMU_NODE"},
 		{name: "no message: one rank", in: run(0, nil),

@@ -11,6 +11,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -51,8 +52,19 @@ type Wait struct {
 // maxFindings is how many findings are listed.
 const maxFindings = 100
 
-// maxState is the maximum number of streams and communicators of all ranks together.
-const maxState = 1 << 27
+// Bounds of what the calls of all ranks together cost. A short file can have the calls of very many ranks.
+const (
+	// maxState is the maximum number of streams and communicators of all ranks.
+	maxState = 1 << 23
+	// maxSteps is the maximum number of steps: a call that is looked at is one. 2^26 take at most about 5 s.
+	maxSteps = 1 << 26
+	// maxWaiting is the maximum number of calls that wait for other ranks at the same time.
+	maxWaiting = 1 << 20
+)
+
+// errTooLarge is the error if a bound is exceeded.
+var errTooLarge = errors.New("its ranks have too many calls, streams and communicators together: check fewer ranks " +
+	"or steps of the job")
 
 // Run returns what is wrong with a workload, in the order of its lines, at most 100 findings. It is an error if ctx
 // ends before, or if the workload is too large to be checked.
@@ -64,7 +76,9 @@ func Run(ctx context.Context, ix *workload.Index) ([]Finding, error) {
 	if err := r.play(ctx); err != nil {
 		return nil, err
 	}
-	r.explain()
+	if r.explain(); r.exceeded() {
+		return nil, errTooLarge
+	}
 	slices.SortStableFunc(r.findings, func(a, b Finding) int { return a.Line - b.Line })
 	return r.findings, nil
 }

@@ -331,3 +331,32 @@ func TestManyRanks(t *testing.T) {
 	}
 	t.Logf("%d calls in %v", ranks*len(w.Ops), time.Since(start))
 }
+
+// A short file with very many streams or calls is refused before they take much memory.
+func TestTooLarge(t *testing.T) {
+	const recv = `{"op":"recv","count":1,"type":"int8","peer":1,"relative":true}`
+	for name, text := range map[string]string{
+		"many streams": `{"format":"ddlemu.workload/1","ranks":16384}` + "\n" + streams(600),
+		"many that wait": `{"format":"ddlemu.workload/1","ranks":524289}` + "\n" + `{"op":"group","ops":[` + recv + "," +
+			recv + "]}\n",
+	} {
+		w, err := workload.Read("f", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix, err := w.Index()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(t.Context(), ix); !errors.Is(err, errTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func streams(n int) (text string) {
+	for i := range n {
+		text += fmt.Sprintf(`{"op":"calc","ns":1,"stream":"s%d"}`+"\n", i)
+	}
+	return text
+}

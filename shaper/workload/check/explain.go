@@ -104,7 +104,7 @@ func (x *explainer) unmetMeeting(key collKey, m *meeting) {
 		if here[int32(q)] {
 			continue
 		}
-		call, ok := x.ranks[q].nthColl(comm.Name, key.n)
+		call, ok := x.nthColl(q, comm.Name, key.n)
 		if !ok {
 			never = append(never, q)
 		} else if len(edges) < maxEdges {
@@ -135,7 +135,7 @@ func (x *explainer) unmetPair(key pairKey, c caller) {
 		want, peer, me = workload.Send, key.src, key.dst
 	}
 	q := comm.Ranks[peer]
-	call, ok := x.ranks[q].nextMessage(comm, want, int(peer), int(me))
+	call, ok := x.nextMessage(q, comm, want, int(peer), int(me))
 	if !ok {
 		x.add(Finding{
 			Kind: Missing, Line: x.line(c), Ranks: workload.Ranks{int(c.rank)},
@@ -153,11 +153,13 @@ func (x *explainer) unmetPair(key pairKey, c caller) {
 func (k *rank) nameOf(comm string) int { return slices.Index(k.names, comm) }
 
 // nthColl is the call with the nth collective on a communicator, counted from 0.
-func (k *rank) nthColl(comm string, nth int32) (int32, bool) {
+func (r *run) nthColl(rank int, comm string, nth int32) (int32, bool) {
+	k := &r.ranks[rank]
 	name := k.nameOf(comm)
-	if name < 0 {
+	if name < 0 || r.exceeded() {
 		return 0, false
 	}
+	r.steps += int(nth)
 	for _, call := range k.calls[name] {
 		for _, p := range k.parts[call] {
 			if int(p.name) != name || p.op.Kind != workload.Coll {
@@ -187,12 +189,16 @@ func (k *rank) countColls(comm string) (n int) {
 }
 
 // nextMessage is the first call, of those that do not execute yet, that sends to or receives from a peer.
-func (k *rank) nextMessage(comm workload.Comm, kind workload.Kind, me, peer int) (int32, bool) {
+func (r *run) nextMessage(rank int, comm workload.Comm, kind workload.Kind, me, peer int) (int32, bool) {
+	k := &r.ranks[rank]
 	name := k.nameOf(comm.Name)
 	if name < 0 {
 		return 0, false
 	}
 	for _, call := range k.calls[name][k.finished[name]:] {
+		if r.steps += len(k.parts[call]); r.exceeded() {
+			break
+		}
 		if k.executes(call) {
 			continue
 		}
@@ -223,7 +229,7 @@ func (x *explainer) edges(n node) (edges []edge) {
 		waits(k.host, "is not launched: the host thread waits in line %d", k.line(k.host))
 		return edges
 	case c.Stream < 0:
-		for _, call := range k.unended(c) {
+		for _, call := range x.unended(k, c) {
 			waits(call, "waits for line %d", k.line(call))
 		}
 		return edges
@@ -262,6 +268,9 @@ func (x *explainer) walk(from node) {
 	stack := []frame{{from, x.edges(from)}}
 	x.path = append(x.path[:0], step{node: from})
 	for len(stack) > 0 {
+		if x.steps++; x.exceeded() {
+			return
+		}
 		top := &stack[len(stack)-1]
 		if len(top.edges) == 0 {
 			x.state[top.node] = 2

@@ -4,7 +4,6 @@ package check
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
@@ -70,7 +69,12 @@ type run struct {
 	brokenPairs map[pairKey]bool
 	findings    []Finding
 	levels      *levels // nil if nobody asks for them
+	steps       int     // that were made
+	waiting     int     // parts that have no partner yet
 }
+
+// exceeded says whether the matching costs more than it may.
+func (r *run) exceeded() bool { return r.steps > maxSteps || r.waiting > maxWaiting }
 
 func newRun(ix *workload.Index) (*run, error) {
 	r := &run{
@@ -83,9 +87,7 @@ func newRun(ix *workload.Index) (*run, error) {
 		p := compile(ix, &ix.Programs[i])
 		state += (len(p.Streams) + len(p.names)) * len(p.Ranks)
 		if state > maxState {
-			return nil, fmt.Errorf(
-				"the workload has too many ranks, streams and communicators to be checked: more than %d together",
-				maxState)
+			return nil, errTooLarge
 		}
 		for _, at := range p.Ranks {
 			streams, names := make([]int32, 2*len(p.Streams)), make([]int32, 2*len(p.names))
@@ -136,8 +138,11 @@ func (r *run) play(ctx context.Context) error {
 		at := r.queue[len(r.queue)-1]
 		r.queue = r.queue[:len(r.queue)-1]
 		r.ranks[at].queued = false
-		for r.takeCalls(at) || r.startAll(at) {
+		for !r.exceeded() && (r.takeCalls(at) || r.startAll(at)) {
 			continue
+		}
+		if r.exceeded() {
+			return errTooLarge
 		}
 	}
 	return nil
@@ -147,7 +152,7 @@ func (r *run) play(ctx context.Context) error {
 func (r *run) takeCalls(at int32) bool {
 	k := &r.ranks[at]
 	before := k.host
-	for int(k.host) < len(k.Calls) && k.hostGoesOn() {
+	for int(k.host) < len(k.Calls) && r.hostGoesOn(k) {
 		if r.levels != nil {
 			r.levels.take(at, k)
 		}
@@ -157,17 +162,16 @@ func (r *run) takeCalls(at int32) bool {
 }
 
 // hostGoesOn says whether the host thread can take its next call: only Wait, which has no stream, makes it wait.
-func (k *rank) hostGoesOn() bool {
+func (r *run) hostGoesOn(k *rank) bool {
 	c := &k.Calls[k.host]
-	if c.Stream >= 0 {
-		return true
-	}
-	return len(k.unended(c)) == 0
+	r.steps++
+	return c.Stream >= 0 || len(r.unended(k, c)) == 0
 }
 
 // unended are the operations that a Wait still waits for. Step has none.
-func (k *rank) unended(c *workload.ProgramCall) (calls []int32) {
+func (r *run) unended(k *rank, c *workload.ProgramCall) (calls []int32) {
 	after := k.After(c)
+	r.steps += len(after) + len(k.ByStream)
 	for _, d := range after {
 		if k.ended[d.Stream] < d.Count {
 			calls = append(calls, k.ByStream[d.Stream][d.Count-1])
@@ -188,9 +192,10 @@ func (k *rank) unended(c *workload.ProgramCall) (calls []int32) {
 func (r *run) startAll(at int32) bool {
 	k := &r.ranks[at]
 	started := false
+	r.steps += len(k.ByStream)
 	for s, list := range k.ByStream {
 		n := k.ended[s]
-		if int(n) < len(list) && k.waiting[s] == 0 && list[n] < k.host && k.canStart(list[n]) {
+		if int(n) < len(list) && k.waiting[s] == 0 && list[n] < k.host && r.canStart(k, list[n]) {
 			r.start(at, int32(s), list[n])
 			started = true
 		}
@@ -199,8 +204,10 @@ func (r *run) startAll(at int32) bool {
 }
 
 // canStart says whether all that a call comes after has ended, besides its stream's.
-func (k *rank) canStart(call int32) bool {
-	for _, d := range k.After(&k.Calls[call]) {
+func (r *run) canStart(k *rank, call int32) bool {
+	after := k.After(&k.Calls[call])
+	r.steps += len(after) + len(k.parts[call])
+	for _, d := range after {
 		if k.ended[d.Stream] < d.Count {
 			return false
 		}
@@ -220,6 +227,7 @@ func (r *run) start(at, stream, call int32) {
 		r.levels.start(at, k, stream, call)
 	}
 	k.waiting[stream] = int32(len(k.parts[call]))
+	r.waiting += len(k.parts[call])
 	if k.waiting[stream] == 0 {
 		k.ended[stream]++
 		return
@@ -295,6 +303,7 @@ func (r *run) pair(place workload.Place, me caller) {
 func (r *run) partDone(c caller) {
 	k := &r.ranks[c.rank]
 	k.waiting[c.stream]--
+	r.waiting--
 	if k.waiting[c.stream] > 0 {
 		return
 	}

@@ -27,12 +27,10 @@ var (
 	signInspect = regexp.MustCompile(`"(inspector_output_format_version|coll_perf|p2p_perf)"\s*:`)
 	signNCCLEvt = regexp.MustCompile(
 		`"cat"\s*:\s*"(GROUP_API|GROUP|COLL_API|COLL|P2P_API|P2P|PROXY|NET|KERNEL_LAUNCH)"|\A\[\s*\{\}\s*\]`)
-	signPARAM   = regexp.MustCompile(`"comms"\s*:\s*"|"compute"\s*:\s*"(gemm|emb_lookup)"`)
-	signHorovod = regexp.MustCompile(`"name"\s*:\s*"(NEGOTIATE_[A-Z]|CYCLE_START")|"start_time_since_epoch_in_micros"`)
-	signGOAL    = regexp.MustCompile(`(?m)^\s*num_ranks\s+\d+`)
-	signSimAI   = regexp.MustCompile(`\A\s*[A-Z][A-Z_]+\b[^\r\n]*\r?\n\s*\d+\s*\r?\n`)
-	signAICB    = regexp.MustCompile(`(?m)^comm_type,comm_group\b`)
-	signOpCSV   = regexp.MustCompile(
+	signGOAL  = regexp.MustCompile(`(?m)^\s*num_ranks\s+\d+`)
+	signSimAI = regexp.MustCompile(`\A\s*[A-Z][A-Z_]+\b[^\r\n]*\r?\n\s*\d+\s*\r?\n`)
+	signAICB  = regexp.MustCompile(`(?m)^comm_type,comm_group\b`)
+	signOpCSV = regexp.MustCompile(
 		`(?mi)\A(\s*#[^\n]*\n)*\s*(op\s*,\s*count\s*,\s*root|[a-z_]+\s*,\s*\d+\s*,\s*-?\d+)\s*$`)
 	signNCCLLog = regexp.MustCompile(`(?m)NCCL INFO .*opCount [0-9a-f]+ .*count \d+ datatype \d+`)
 )
@@ -49,8 +47,7 @@ func detect(head []byte) Kind {
 	case bytes.HasPrefix(text, []byte(debuglog.Wrapped)) && bytes.Contains(text, []byte(" NCCL INFO ")):
 		return NCCLLog
 	// a line of a log may begin with [ too
-	case text[0] == '{' || text[0] == '[' && (signKineto.Match(text) || signNCCLEvt.Match(text) ||
-		signPARAM.Match(text)):
+	case text[0] == '{' || text[0] == '[' && (signKineto.Match(text) || signNCCLEvt.Match(text)):
 		switch {
 		case signNative.Match(text):
 			return Native
@@ -60,10 +57,6 @@ func detect(head []byte) Kind {
 			return Inspector
 		case signNCCLEvt.Match(text):
 			return Profiler
-		case signHorovod.Match(text):
-			return Horovod
-		case text[0] == '[' && signPARAM.Match(text) && !signKineto.Match(text):
-			return PARAM
 		case signKineto.Match(text):
 			return Kineto
 		case signET.Match(text):

@@ -31,15 +31,12 @@ const (
 	FlightRec Kind = "flightrec"    // dumps of PyTorch's flight recorder
 	Inspector Kind = "inspector"    // records of NCCL Inspector
 	Profiler  Kind = "ncclprofiler" // traces of NCCL's example profiler
-	PARAM     Kind = "parambasic"   // basic traces of PARAM's replay
-	Horovod   Kind = "horovod"      // Horovod's timeline
 )
 
 // Kinds are all formats that can be read.
 func Kinds() []Kind {
 	return []Kind{
-		Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Inspector, Profiler, Nsys, PARAM,
-		Horovod,
+		Kineto, PyTorchET, FlightRec, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog, Inspector, Profiler, Nsys,
 	}
 }
 

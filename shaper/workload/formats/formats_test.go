@@ -35,8 +35,6 @@ var samples = []struct {
 	{"nccl.log", NCCLLog, input.Options{}, 5},
 	{"nccl_trace_rank_0", FlightRec, input.Options{OneForAll: true}, 13},
 	{"inspector.jsonl", Inspector, input.Options{OneForAll: true}, 8},
-	{"parambasic.json", PARAM, input.Options{OneForAll: true}, 7},
-	{"horovod.json", Horovod, input.Options{OneForAll: true}, 15},
 	{"ncclprofiler.json", Profiler, input.Options{OneForAll: true, Ranks: 4}, 17},
 }
 
@@ -97,8 +95,10 @@ func TestOtherRanks(t *testing.T) {
 			}
 		}
 	}
-	const entry = `{"comms": "all_reduce", "pg_id": 1, "world_size": 2, "in_msg_size": 8, "out_msg_size": 8, "dtype": "Float"}`
-	tp := []input.File{input.Bytes("x", []byte(`[{"comms": "init", "pg_id": 1, "global_ranks": [0, 1]}, `+entry+`]`))}
+	const entry = `{"profiling_name":"nccl:all_reduce","state":"completed","input_sizes":[[1]],"input_dtypes":["Float"],` +
+		`"output_sizes":[[1]],"output_dtypes":["Float"],"record_id":1,"process_group":["1","tp"],"collective_seq_id":1}`
+	tp := []input.File{input.Bytes("x",
+		[]byte(`{"version":"2.4","pg_config":{"1":{"desc":"tp","ranks":"[0, 1]"}},"entries":[`+entry+`]}`))}
 	w, err := Read(tp, "", input.Options{OneForAll: true, Ranks: 8})
 	if err != nil || len(w.Head.Comms) != 4 ||
 		!slices.Contains(w.Head.Source.Notes, "no call is of all 8 ranks (--ranks): the largest group has 2") {
@@ -152,9 +152,6 @@ func TestDetect(t *testing.T) {
 	for text, want := range map[string]Kind{
 		`{"format":"ddlemu.workload/1","ranks":2}`:                                                 Native,
 		`[{"ph":"X","name":"a"}]`:                                                                  Kineto,
-		`[{"ph": "M", "args": {"start_time_since_epoch_in_micros":1}},`:                            Horovod,
-		`[{"name": "NEGOTIATE_ALLREDUCE", "ph": "B", "pid": 1, "ts": 100}`:                         Horovod,
-		`[{"markers": ["a"], "comms": "all_reduce"}]`:                                              PARAM,
 		`{"traceEvents": [{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce"}]}`:            Kineto,
 		`{"header":{"id":"0x1"},"metadata":{"inspector_output_format_version":"v4.0"`:              Inspector,
 		`{"name":"a","traceEvents":[{"name":"Group","cat":"GROUP","ph":"b","args":{"groupId":0}}]`: Profiler,
@@ -225,10 +222,11 @@ func TestRefused(t *testing.T) {
 		"two":     {[]input.File{sample("ops.csv"), sample("ops.csv")}, "", "is one file"},
 		"absent":  {[]input.File{sample("no")}, "", "no such file"},
 		"kind":    {[]input.File{sample("ops.csv")}, "excel", `"excel" is no format`},
-		"looks":   {[]input.File{sample("horovod.json")}, Kineto, "(the file looks like horovod)"},
+		"removed": {[]input.File{sample("ops.csv")}, "horovod", "the format horovod was removed: record"},
+		"looks":   {[]input.File{sample("ncclprofiler.json")}, GOAL, "(the file looks like ncclprofiler)"},
 		"folder":  {[]input.File{sample("")}, "", "testdata is a folder: give its files, such as testdata/*"},
-		"from":    {[]input.File{sample("")}, Horovod, "testdata is a folder: give its files, such as testdata/*"},
-		"foreign": {[]input.File{input.Bytes("x", []byte("hello, world"))}, "", "horovod: --from names it"},
+		"from":    {[]input.File{sample("")}, Profiler, "testdata is a folder: give its files, such as testdata/*"},
+		"foreign": {[]input.File{input.Bytes("x", []byte("hello, world"))}, "", "nsys: --from names it"},
 		"too big": {[]input.File{input.Bytes("x", []byte("allreduce,99999999999999,-1"))}, "",
 			"what is recorded makes no workload: count"},
 	} {

@@ -15,7 +15,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/horovod"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/inspector"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/kineto"
@@ -23,7 +22,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/ncclprofiler"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/opcsv"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/parambasic"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorchet"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/simai"
 )
@@ -129,8 +127,6 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 		return inspector.Read(files, o)
 	case Profiler:
 		return ncclprofiler.Read(files, o)
-	case PARAM:
-		return parambasic.Read(files, o)
 	case NCCLLog:
 		return ncclcalls.Read(files, o)
 	case Nsys:
@@ -144,8 +140,6 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 	switch kind {
 	case GOAL:
 		return goal.Read(files[0], o)
-	case Horovod:
-		return horovod.Read(files[0], o)
 	case SimAI:
 		return simai.Read(files[0], o)
 	case AICB:
@@ -155,7 +149,16 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 	case Native:
 		return native(files[0])
 	}
+	if instead := removed[kind]; instead != "" {
+		return nil, fmt.Errorf("the format %s was removed: %s", kind, instead)
+	}
 	return nil, fmt.Errorf("%q is no format: there are %s", kind, list())
+}
+
+// removed are the formats of earlier versions, with what to record instead.
+var removed = map[Kind]string{
+	"horovod":    "record the job with NCCL_DEBUG=INFO (nccllog) or NCCL Inspector (inspector)",
+	"parambasic": "record execution traces of PyTorch (pytorchet)",
 }
 
 func native(f input.File) (*workload.Workload, error) {

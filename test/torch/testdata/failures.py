@@ -268,6 +268,25 @@ def compared(rank, size):
     os._exit(0)
 
 
+def threads(rank, size):
+    """Two threads of the last rank call one group, whose calls are then in another order than those of the others."""
+    del size
+    dist.barrier()
+
+    def reduce():
+        expect(lambda: dist.all_reduce(torch.ones(3)), 60, "all_reduce", "all_gather")
+
+    if rank == 0:
+        return reduce()
+    gather = threading.Thread(target=lambda: dist.all_gather([torch.ones(3), torch.ones(3)], torch.ones(3)))
+    threading.excepthook = lambda raised: check("2 threads of this rank" in str(raised.exc_value), "its error is:",
+                                                raised.exc_value)
+    gather.start()
+    time.sleep(0.5)
+    expect(lambda: dist.all_reduce(torch.ones(3)), 60, "2 threads of this rank call this group", "new_group")
+    gather.join()
+
+
 def mismatch(rank, size):
     """The last rank calls something else than the others. NCCL would wait for ever, or give wrong data."""
     floats, doubles = torch.ones(10), torch.ones(10, dtype=torch.float64)

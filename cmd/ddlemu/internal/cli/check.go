@@ -2,13 +2,8 @@
 
 package cli
 
-// ExitCheckHelp ends the long help of a command that checks files.
-const ExitCheckHelp = `EXIT STATUS
-===========
-
-0 if nothing was found, 1 if something was found, or on failure, 2 if a file could not be
-read (the others are checked) or for other bad input, 130 if interrupted.
-`
+// ExitCheckHelp is the line of a long help with the exit statuses of a command that checks files.
+const ExitCheckHelp = "Exit status: 0; 1 if something was found, or on failure; 2 if a file cannot be read; 130 if interrupted."
 
 // CheckOutcome is what a command that checks files has to say at its end.
 type CheckOutcome struct {

@@ -13,12 +13,11 @@ import (
 // completions are the values of flags that a shell completes, by the flag's name. Flags of one name mean the same
 // everywhere.
 var completions = map[string]func() []string{
-	"profile":   configs.AllProfileNames,
-	"gpu":       configs.GPUNames,
-	"nccl":      func() []string { return locate.SoftVersions },
-	"clock":     func() []string { return []string{"virtual", "real"} },
-	"datapath":  func() []string { return []string{"shm", "kernel"} },
-	"nccl-view": func() []string { return []string{configs.FabricView, configs.HostView} },
+	"profile": configs.AllProfileNames,
+	"gpu":     configs.GPUNames,
+	"nccl":    func() []string { return locate.SoftVersions },
+	"clock":   func() []string { return []string{"virtual", "real"} },
+	"set":     configs.Keys,
 }
 
 // CompleteFlags lets shells complete the values of flags of cmd and of all commands below it.
@@ -31,6 +30,9 @@ func CompleteFlags(cmd *cobra.Command) {
 		// The error is that a flag does not exist or has a function already.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name,
 			func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				if f.Name == configs.SetFlag { // a "=" and the value follow
+					return values(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+				}
 				return values(), cobra.ShellCompDirectiveNoFileComp
 			})
 	})

@@ -30,13 +30,8 @@ const (
 	ExitNoReader    = 128 + int(syscall.SIGPIPE)
 )
 
-// ExitHelp ends the long help of a command.
-const ExitHelp = `EXIT STATUS
-===========
-
-0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
-lacks, 130 if interrupted.
-`
+// ExitHelp is the line of a long help with the exit statuses of a command.
+const ExitHelp = "Exit status: 0; 1 on failure; 2 for bad input or something that this host lacks; 130 if interrupted."
 
 // InputError is an error that the user can correct: exit status 2.
 type InputError struct{ Err error }
@@ -71,7 +66,7 @@ func (e *InvalidError) Error() string {
 	return "the verdict is " + e.Word + ": " + e.Summary
 }
 
-// SlowerError says what is slower than the run of --baseline: exit status 4.
+// SlowerError names the times that are slower than the run of --baseline: exit status 4.
 type SlowerError struct{ Text string }
 
 func (e *SlowerError) Error() string { return e.Text }
@@ -178,6 +173,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if f := otherCase(cmd, missing); f != nil {
 			return BadInput("%w: did you mean -%s, --%s? See `%s --help`", err, f.Shorthand, f.Name, cmd.CommandPath())
 		}
+		if now := renamed[missing.GetSpecifiedName()]; now != "" && cmd.Flags().Lookup(strings.Fields(now)[0]) != nil {
+			return BadInput("--%s is now --%s=VALUE", missing.GetSpecifiedName(), now)
+		}
 		near := configs.Nearest(missing.GetSpecifiedName(), names)
 		if name := otherFlagNames[missing.GetSpecifiedName()]; slices.Contains(names, name) {
 			near = []string{name}
@@ -190,13 +188,17 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return BadInput("%w: see `%s --help`", err, cmd.CommandPath())
 }
 
+// renamed are the flags of earlier versions, and how their value is given now.
+var renamed = map[string]string{"tolerance": "require model", "min-busbw": "require busbw", "max-time": "require time",
+	"baseline-tolerance": "require baseline"}
+
 // otherFlagNames are the flags by the names that other tools have for them.
 var otherFlagNames = map[string]string{
 	"rate": "bw", "bandwidth": "bw", "speed": "bw", "delay": "lat", "latency": "lat", "rtt": "lat", "drop": "loss",
 	"np": "ranks", "world-size": "ranks", "nnodes": "nodes", "config": "file", "topology": "file", "dev": "link",
 }
 
-// otherCase returns the flag of cmd whose letter is that of the missing one in the other case, nil if there is none.
+// otherCase returns the flag of cmd whose letter is the missing one in the other case, nil if there is none.
 func otherCase(cmd *cobra.Command, missing *pflag.NotExistError) *pflag.Flag {
 	letter := missing.GetSpecifiedName()
 	if missing.GetSpecifiedShortnames() == "" || len(letter) != 1 {

@@ -20,12 +20,17 @@ const (
 // letter is free. The help does not show it.
 func AcceptOtherLetter(cmd *cobra.Command) {
 	if fs := cmd.Flags(); fs.Lookup("file") != nil && fs.ShorthandLookup(OtherFileLetter) == nil {
-		fs.VarP(&otherFlag{fs, "file"}, OtherFileLetter, OtherFileLetter, "the same as --file")
-		fs.Lookup(OtherFileLetter).Hidden = true
+		OtherLetter(fs, "file", OtherFileLetter)
 	}
 	for _, c := range cmd.Commands() {
 		AcceptOtherLetter(c)
 	}
+}
+
+// OtherLetter makes fs accept a letter of another tool for the flag called name. The help does not show it.
+func OtherLetter(fs *pflag.FlagSet, name, letter string) {
+	fs.VarP(&otherFlag{fs, name}, letter, letter, "the same as --"+name)
+	fs.Lookup(letter).Hidden = true
 }
 
 // otherFlag is a flag that sets another one.

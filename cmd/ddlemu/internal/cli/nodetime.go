@@ -47,7 +47,7 @@ func InForceOf(fab *fabric.Fabric) (configs.InForce, error) {
 
 // errRealClock is why a profile alone does not give a job on a real clock the time of nodes: at time scale 1 no host
 // plays actions of a microsecond in time, and the verdict would be INVALID.
-var errRealClock = errors.New("on a real clock hosts play nodes late: add --clock virtual, --time-scale or --node-time")
+var errRealClock = errors.New("on a real clock hosts play nodes late: add --clock virtual, --set time_scale=K or --set node_time=on")
 
 // timeNodes makes the nodes of a fabric for any job cost time if a profile, a flag, a variable or a file says so, and
 // returns what a header says of it. asked is the flag, variable or file, "" for a profile alone: what cannot be is then
@@ -86,7 +86,7 @@ func GPUTimeOfUp(c *configs.Fabric) string {
 // ErrUpWithout says how to bring a fabric that is up without the time of nodes up with it.
 func ErrUpWithout(c *configs.Fabric) error {
 	if c.GPU == nil {
-		return errors.New("bring the fabric up with --gpu KIND --node-time")
+		return errors.New("bring the fabric up with --gpu KIND --set node_time=on")
 	}
-	return errors.New("bring the fabric up with --node-time")
+	return errors.New("bring the fabric up with --set node_time=on")
 }

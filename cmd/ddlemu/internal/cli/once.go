@@ -17,7 +17,7 @@ var errTwice = errors.New("given twice")
 // would replace the first without a word. Flags that collect values, and switches, may be given several times.
 func OnceOnly(cmd *cobra.Command) {
 	refuse := func(f *pflag.Flag) {
-		_, collects := f.Value.(pflag.SliceValue)
+		_, collects := f.Value.(cobra.SliceValue)
 		if _, is := f.Value.(*OnceValue); is || collects || f.NoOptDefVal != "" {
 			return
 		}

@@ -120,7 +120,7 @@ func (g *Global) open(choose func(*state.Dir) (string, error)) (*Opened, error) 
 func (g *Global) OpenKernel() (*Opened, error) {
 	up, err := g.Open()
 	if none, ok := errors.AsType[*NotUpError](err); ok && none.command != "" {
-		none.command += " --datapath kernel"
+		none.command += " --set datapath=kernel"
 	}
 	return up, err
 }

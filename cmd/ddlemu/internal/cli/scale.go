@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 )
 
-// SettleClock makes the clock real if --time-scale is auto, which says nothing about a virtual one, and reports whether
-// it is auto.
+// SettleClock makes the clock real if the time scale is auto, which says nothing about a virtual one. It reports
+// whether the time scale is auto.
 func SettleClock(fs *pflag.FlagSet, c *configs.Fabric) (auto bool, err error) {
 	if !fs.Changed("time-scale") || c.TimeScale != 0 {
 		return false, nil
@@ -27,7 +27,7 @@ func SettleClock(fs *pflag.FlagSet, c *configs.Fabric) (auto bool, err error) {
 	return true, nil
 }
 
-// SettleScale selects fab's time scale if --time-scale is auto, and prints it. measured says whether it measured this
+// SettleScale selects fab's time scale if it is auto, and prints it. measured says whether it measured this
 // host.
 func (g *Global) SettleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
 	if auto, err := SettleClock(fs, &fab.Config); !auto {
@@ -46,7 +46,7 @@ func (g *Global) SettleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric
 }
 
 // errNoScale refuses a time scale that this host would choose.
-var errNoScale = BadInput("--time-scale auto: a virtual clock has no time scale: leave out one of the two")
+var errNoScale = BadInput("--set time_scale=auto: a virtual clock has no time scale: leave out one of the two")
 
 // WarnOneNode warns if fab has one node, and so no link.
 func (g *Global) WarnOneNode(fab *fabric.Fabric) {

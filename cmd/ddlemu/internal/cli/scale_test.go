@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 )
 
-// --time-scale auto asks for the real clock, also where the software CUDA would have a virtual one.
+// --set time_scale=auto asks for the real clock, also where the software CUDA would have a virtual one.
 func TestSettleClock(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
@@ -20,10 +20,10 @@ func TestSettleClock(t *testing.T) {
 		err  error
 	}{
 		{nil, "", nil},
-		{[]string{"--time-scale", "8"}, "", nil}, // the scale says it
-		{[]string{"--time-scale", "auto"}, configs.RealClock, nil},
-		{[]string{"--time-scale", "auto", "--clock", "real"}, configs.RealClock, nil},
-		{[]string{"--time-scale", "auto", "--clock", "virtual"}, configs.VirtualClock, errNoScale},
+		{[]string{"--set", "time_scale=8"}, "", nil}, // the scale says it
+		{[]string{"--set", "time_scale=auto"}, configs.RealClock, nil},
+		{[]string{"--set", "time_scale=auto", "--clock", "real"}, configs.RealClock, nil},
+		{[]string{"--set", "time_scale=auto", "--clock", "virtual"}, configs.VirtualClock, errNoScale},
 		{[]string{"--clock", "virtual"}, configs.VirtualClock, nil},
 	} {
 		fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)

@@ -130,7 +130,7 @@ func ClockName(t *messages.Trace) string {
 	return configs.RealClock
 }
 
-// Missing says what is not known, and what has not happened.
+// Missing lists unknown facts and events that have not happened.
 func Missing(t *messages.Trace) []string {
 	notes := MissingLedgers(t)
 	if n := len(t.Messages) - t.Whole(); n > 0 {

@@ -26,7 +26,7 @@ const CuMem = "NCCL_CUMEM_ENABLE"
 const hostID = "NCCL_HOSTID"
 
 // RanksOn is what ranks of b need on fabric c: NCCL of the version of --nccl, and what follows from the variables of
-// the user and from fs, the flags of the fabric. With onlyModel all times are those of the model. The caller closes the
+// the user and from fs, the flags of the fabric. With onlyModel all times are of the model. The caller closes the
 // folder.
 func (g *Global) RanksOn(c *configs.Fabric, b bench.Config, fs *pflag.FlagSet, nccl string, soft, onlyModel bool) (
 	e emulate.Options, err error) {
@@ -55,7 +55,7 @@ func (g *Global) RanksOn(c *configs.Fabric, b bench.Config, fs *pflag.FlagSet, n
 }
 
 // applyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is
-// that of --nccl. With onlyModel all times are those of the model.
+// that of --nccl. With onlyModel all times are of the model.
 func (g *Global) applyVariables(e *emulate.Options, view, nccl string, onlyModel bool) error {
 	asked := *e
 	s := variables.Situation{

@@ -36,13 +36,12 @@ func NewVersionCommand(g *Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Long: `Print the version: the tag, as v0.1.0. A build of a later commit also names the
-number of commits since the tag and the commit, as v0.1.0-12-g0123456789ab. A build
-of changed files ends in -dirty. Without a tag, it is the commit. Also print the commit,
-which versions of NCCL this one works with, and which of them are here for the software
-CUDA.
+		Long: `Print the version: the tag, such as v0.1.0. A build of a later commit adds the number of commits
+since the tag and the commit, as v0.1.0-12-g0123456789ab, and a build of changed files -dirty.
+Also print the versions of NCCL that it works with, and which of them the software CUDA has here.
 
-` + ExitHelp,
+` + ExitHelp + `
+Page: docs/install.md`,
 		Example: `  ddlemu version
   ddlemu version --json`,
 		Args: NoArgs,

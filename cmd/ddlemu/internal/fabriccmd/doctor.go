@@ -36,14 +36,12 @@ func NewDoctorCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what this host can do",
-		Long: `Check everything that a run may need, and print what it means and how to get what is
-missing. Then predict, from a measurement with the busy threads of 2, 4 and 8 ranks, the
-largest rate per rank that would be VALID on this host in real time (time scale 1), for
-messages that take 1 us and 10 ms. The verdict of a run decides.
+		Long: `Check everything that a run may need, and print what each result means and how to get what is
+missing. Then measure this host with the busy threads of 2, 4 and 8 ranks, and predict the largest
+rate per rank that would be VALID in real time. Run nothing else during the measurement.
 
-Run nothing else during the measurement.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/limits.md`,
 		Example: `  ddlemu doctor
   ddlemu doctor --json | jq '.checks[] | select(.status != "ok")'`,
 		Args: cli.NoArgs,

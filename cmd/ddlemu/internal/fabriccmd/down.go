@@ -34,13 +34,13 @@ func NewDownCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [NAME | --all]",
 		Short: "Take down a fabric",
-		Long: `Take down a fabric: jobs on it get an error, and everything that belongs to it is
-removed. The default is $DDLEMU_FABRIC or the only fabric that a user brought up. One that
-a running command made for itself, such as "ddlemu bench", must be named; --all leaves
-it. A file that cannot be used, such as one from before the last boot, is removed if it is
-named.
+		Long: `Take down a fabric: jobs on it get an error, and everything that belongs to it is removed.
+The default is $DDLEMU_FABRIC or the only fabric that a user brought up. A fabric that a running
+command such as "ddlemu bench" made for itself must be named; --all leaves it. A file that cannot
+be used, such as one from before the last boot, is removed if it is named.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/jobs.md`,
 		Example: `  ddlemu down
   ddlemu down lossy
   ddlemu down --all`,

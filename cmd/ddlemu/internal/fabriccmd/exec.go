@@ -24,14 +24,14 @@ func NewExecCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec [flags] NODE -- COMMAND [ARG...]",
 		Short: "Run a program on a node of a kernel fabric",
-		Long: `Run a program with the network, host name and /etc/hosts of an emulated node. The
-fabric must have been brought up with --datapath kernel. Everything else, such as
-files and GPUs, is this host's. CUDA_VISIBLE_DEVICES has the node's GPUs. The program
-runs as the fabric's owner and replaces this command, so it gets all signals, and the
+		Long: `Run a program with the network, host name and /etc/hosts of an emulated node. The fabric must
+have been brought up with --set datapath=kernel. Files, GPUs and everything else are this host's.
+The program runs as the fabric's owner and replaces this command: it gets all signals, and the
 exit status is its own.
 
-` + cli.ExitHelp,
-		Example: `  ddlemu up --profile eth1 --nodes 2 --datapath kernel
+` + cli.ExitHelp + `
+Page: docs/kernel.md`,
+		Example: `  ddlemu up --profile eth1 --nodes 2 --set datapath=kernel
   ddlemu exec node1 -- iperf3 -s -1 -D
   ddlemu exec node0 -- iperf3 -c node1`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -85,7 +85,7 @@ func runExec(g *cli.Global, node string, args []string) error {
 	return launch.Exec(e.options(who), path, args, e.environment(os.Environ(), who))
 }
 
-// entry is what is needed to run a program on a node.
+// entry has the settings to run a program on a node.
 type entry struct {
 	node  *netns.Node
 	hosts string   // the node's /etc/hosts
@@ -149,7 +149,7 @@ func OnKernel(g *cli.Global, file *state.File, fab *fabric.Fabric) error {
 		const name = "kernel"
 		return cli.BadInput(
 			"fabric %s has the datapath shm, on which no program can be run on a node: bring one up with `%s --nodes "+
-				"%d --datapath kernel`, and give --fabric %s", file.Name(), g.UpCommand(name), fab.Config.Nodes, name)
+				"%d --set datapath=kernel`, and give --fabric %s", file.Name(), g.UpCommand(name), fab.Config.Nodes, name)
 	}
 	if !file.Served() {
 		return DaemonGone(file.Name())

@@ -26,7 +26,8 @@ func NewFabricCommand(g *cli.Global) *cobra.Command {
 		Short: "Show a fabric's topology, or make a fabric of another tool's file",
 		Long: `Show a fabric's topology, or make a fabric of another tool's file.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/fabric.md`,
 		Example: `  ddlemu fabric show -F fabric.yaml
   ddlemu fabric import topo.xml --lat 2us -o fabric.yaml`,
 		Args: cli.KnownCommand,
@@ -48,8 +49,7 @@ func (o *fabricShowOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.SVG, "svg", false, "write it as a picture")
 	fs.BoolVar(&o.Check, "check", false, "list likely mistakes, and exit with 1 if there are any")
 	fs.StringVar(&o.Path, "path", "",
-		"print the paths of `pairs`, hop by hop: A:B for both directions, 'A>B' for one, as node0:node5 or "+
-			"node0.nic1:node5.nic1")
+		"print the paths of `pairs`, hop by hop: A:B (both directions) or 'A>B', as node0:node5 or node0.nic1:node5.nic1")
 }
 
 func newFabricShowCommand(g *cli.Global) *cobra.Command {
@@ -57,17 +57,14 @@ func newFabricShowCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [--profile P | -F FILE | --fabric NAME]",
 		Short: "Draw a fabric: its switches, its links and their rates",
-		Long: `Draw a fabric from a profile or a file, or the fabric that is up, in its present
-state: its switches, the NICs on them, the links between them with rate and latency,
-and the bandwidth between the halves of its nodes (the minimum cut of the links).
+		Long: `Draw a fabric from a profile or a file, or the fabric that is up, in its present state: switches,
+NICs, the links between them, and the bandwidth between the halves of its nodes.
 
-With --check, list likely mistakes: links that no path uses, paths over links that
-are down, switches without capacity, links faster than their ports, jitter or
-reordering that is too large for the latency, more links than fit into the fabric's file. A fabric that
-is not possible (a NIC that no path reaches, a path of too many links) is refused
-with the reason in any case.
+With --check, list likely mistakes, such as links that no path uses. A fabric that is not
+possible, such as one with a NIC that no path reaches, is refused with the reason in any case.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/fabric.md`,
 		Example: `  ddlemu fabric show -F fabric.yaml
   ddlemu fabric show -F fabric.yaml --svg > fabric.svg
   ddlemu fabric show -F fabric.yaml --check
@@ -155,7 +152,7 @@ func (o *fabricShowOptions) gpuTime(c *configs.Fabric) string {
 	case not != nil:
 		return fmt.Sprintf("%s in ddlemu expect; else none (%v)", c.GPUTimeText(nil), not)
 	}
-	return c.GPUTimeText(nil) + "; in run and up on a real clock: add --node-time or --time-scale"
+	return c.GPUTimeText(nil) + "; in run and up on a real clock: add --set node_time=on or --set time_scale=K"
 }
 
 // isNamed says whether flags name the fabric: else it is the one that is up.

@@ -41,28 +41,17 @@ func newFabricImportCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Make a fabric file of another tool's network or node file",
-		Long: `Reads a file of another tool and writes a fabric file, with comments that say what was
-found and what a fabric has otherwise:
+		Long: `Read a file of another tool and write a fabric file, with comments that say what was found and
+what was assumed. It reads NCCL's topology of a node and NCCL's graph (XML), topologies of SimAI,
+ns-3 and htsim, and ASTRA-sim's network. - is standard input.
 
-  NCCL's topology of a node (XML: NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE, files of clouds)
-  SimAI's topology, and that of ns-3 as of HPCC and ASTRA-sim; with it, the .conf
-  ASTRA-sim's network of the analytical back end (YAML; JSON of version 1.0)
-  htsim's topology (.topo)
+NCCL's topology has no latency and may have no speed: give --lat and --bw, or a profile as --base.
 
-NCCL's topology has no latency and may have no speed of the NICs: give --lat and --bw, or
-a profile of such a network as --base. NCCL's graph (NCCL_GRAPH_DUMP_FILE) is a decision
-and no machine. It needs the topology beside it, and becomes comments of the fabric. Without a
-topology no fabric is written and the exit status is 2; what the graph says is printed with
-the error.
-
-Of a network with more nodes than a fabric can have, --nodes takes the first ones, with the
-switches that their paths use. All other flags change the fabric as those of "up" do.
-Variables of the environment count for nothing. - is standard input.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/import.md`,
 		Example: `  ddlemu fabric import topo.xml --lat 2us -o node.yaml
   ddlemu fabric import topo.xml graph.xml --lat 2us -o node.yaml
-  ddlemu fabric import ndv5-topo.xml --base ndr400 --nvlinks-per-gpu 18 --nodes 4
+  ddlemu fabric import ndv5-topo.xml --base ndr400 --set nvlinks_per_gpu=18 --nodes 4
   ddlemu fabric import AlibabaHPN_1024g SimAI.conf --nodes 16 -o hpn.yaml
   ddlemu fabric import leaf_spine.topo -o leaf-spine.yaml`,
 		Args: cli.AtLeast(1, "import takes a file of another tool: see `ddlemu fabric import --help`"),
@@ -174,7 +163,7 @@ func (o *fabricImportOptions) missing(name string, in *found.Fabric) error {
 	var what, give []string
 	for _, m := range in.Missing {
 		if !o.flags.Changed(m.Flag) {
-			what, give = append(what, m.What), append(give, "--"+m.Flag)
+			what, give = append(what, m.What), append(give, spelling(m.Flag))
 		}
 	}
 	if what == nil {
@@ -185,6 +174,16 @@ func (o *fabricImportOptions) missing(name string, in *found.Fabric) error {
 		or = "; the base has none"
 	}
 	return cli.BadInput("%s does not have %s: give %s%s", name, andList(what), andList(give), or)
+}
+
+// spelling is how a user gives the setting whose flag has this name.
+func spelling(flag string) string {
+	for _, s := range configs.Settings() {
+		if s.Flag == flag {
+			return s.Spelling()
+		}
+	}
+	return "--" + flag
 }
 
 func andList(words []string) string {

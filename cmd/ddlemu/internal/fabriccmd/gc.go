@@ -38,19 +38,13 @@ func NewGCCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what killed jobs left behind",
-		Long: `Remove fabrics that nobody can use any more: those that a job or command made for
-itself and whose processes have all ended, and files that are damaged or from another
-boot or version. Remove what remains of fabrics of the kernel datapath whose daemon has
-ended, and the folders in $TMPDIR of killed commands. Fabrics that a user brought up are
-kept.
+		Long: `Remove fabrics that nobody can use any more: those of jobs and commands that have ended, damaged
+files, files from another boot or version, and what is left of the kernel datapath and in $TMPDIR.
+Fabrics that a user brought up stay. With --nccl-files, also remove files of NCCL in /dev/shm that
+are the user's, that no process uses, and that are older than a minute. They may be of other jobs.
 
-A rank that is killed while it starts leaves files of NCCL in /dev/shm. With
---nccl-files those are removed too that belong to the user, that no process uses, and
-that have not been changed for a minute. They may be of jobs without ddlemu.
-
-What cannot be removed is named, and the rest is removed.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/failures.md`,
 		Example: `  ddlemu gc
   ddlemu gc --nccl-files`,
 		Args: cli.NoArgs,

@@ -17,11 +17,12 @@ func NewGPUsCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gpus [NAME | FILE]",
 		Short: "List the kinds of GPUs, or show one",
-		Long: `List the kinds of GPUs that the software CUDA can show to programs and NCCL. With a name,
-print that kind as a file, with the sources of its figures. The file can be changed and
-given to --gpu. With a file, check it and print the kind that it has.
+		Long: `List the kinds of GPUs that the software CUDA can show to programs and NCCL. With a name, print
+that kind as a file, with the sources of its figures, to change and give to --gpu. With a file,
+check it and print its kind.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/gpus.md`,
 		Example: `  ddlemu gpus
   ddlemu gpus h100-sxm > mine.yaml
   ddlemu up --profile ndr400 --gpu h100-sxm

@@ -44,7 +44,7 @@ func warnFloor(ctx context.Context, g *cli.Global, file *state.File, fab *fabric
 		if real := h.Spec.Latency * time.Duration(fab.TimeScale()); h.Kind == link.Link && real < f.P50 {
 			g.Warn(
 				"the latency of %s, %v, is below the floor of the shaper wire on this host now, %v: the verdict will "+
-					"be INVALID; give a longer --lat, a --time-scale, or --datapath shm", fab.HopName(i),
+					"be INVALID; give a longer --lat, --set time_scale=K, or --set datapath=shm", fab.HopName(i),
 				h.Spec.Latency, f.P50.Round(100*time.Nanosecond))
 			return nil
 		}

@@ -24,20 +24,14 @@ func NewMetricsCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "metrics [FOLDER...]",
 		Short: "Print counters for Prometheus: of the fabrics that are up, or of traced jobs",
-		Long: `Without folders: prints the parameters and counters of links and ports, and the jobs, of
-all fabrics that are up, in Prometheus' text format.
+		Long: `Without folders, print the parameters and counters of links and ports, and the jobs, of all
+fabrics that are up, in Prometheus' text format. With folders of jobs recorded with --trace, print
+how long their collectives took, also under the names that NCCL Inspector gives these times.
 
-With folders: prints how long the collectives took that jobs have recorded with --trace, one
-folder for each job. The times are those of "ddlemu why". They also have the names that
-NVIDIA's NCCL Inspector gives them, so dashboards made for it can show them.
+With -o, replace a file as a whole, for node_exporter. All times are of the emulated network.
 
-With -o the metrics are in a file, for the textfile collector of node_exporter. The file is
-replaced as a whole, so a reader never sees a part of it. A dashboard for Grafana is in
-configs/grafana/ddlemu.json.
-
-Times and rates are those of the emulated network.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/metrics.md`,
 		Example: `  ddlemu metrics
   ddlemu metrics --force -o /var/lib/node_exporter/ddlemu.prom
   ddlemu metrics t --force -o /var/lib/node_exporter/ddlemu-t.prom`,

@@ -44,16 +44,14 @@ func NewServeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Show a fabric that is up in a browser, live",
-		Long: `Serves a page that shows a fabric while jobs run on it: the load of each link, the jobs,
-the events, and a form that changes links as "ddlemu shape" does. /metrics has the counters
-for Prometheus, /api/state and /api/history what the page shows as JSON. It ends with Ctrl-C.
+		Long: `Serve a page that shows a fabric while jobs run on it: the load of each link, jobs, events, and a
+form that changes links. /metrics has the counters for Prometheus. It ends with Ctrl-C.
 
-On a loopback address, processes of the fabric's user and of root may use it. Everybody
-else needs the token that is printed. With --token-file it is in a file, and stays the
-same. The connection is not encrypted: on a network that you do not trust, leave the
-default and forward the port with ssh.
+On a loopback address, processes of the fabric's user and of root may use it. Everybody else needs
+the token that is printed. The connection is not encrypted: forward the port with ssh.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/serve.md`,
 		Example: `  ddlemu up --profile ndr400 --nodes 4
   ddlemu serve
   ddlemu serve --listen 127.0.0.1:0      # a free port

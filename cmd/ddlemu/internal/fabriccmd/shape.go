@@ -21,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // The fabric that shape brings up if none is up.
@@ -43,8 +44,7 @@ func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Up, "up", false, "bring the links up")
 	fs.BoolVar(&o.Down, "down", false, "take the links down")
 	fs.StringVar(&o.Link, "link", "",
-		"`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between "+
-			"switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
+		"`links` to change: node0:node1 (both directions), 'node0.nic1>node1.nic1', 'leaf*' (default: all between nodes)")
 	fs.IntVar(&o.Node, "node", 0, "change all links of node `N`")
 	o.flags = fs
 }
@@ -55,18 +55,15 @@ func NewShapeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shape",
 		Short: "Change the links of a fabric, live",
-		Long: `Change the links of the fabric that is up. The change takes effect within a segment's
-time, for running jobs too. Parameters that are not given stay as they are. A fabric that
-a command made for itself, such as "ddlemu bench", is changed only if --fabric or
+		Long: `Change the links of the fabric that is up, within a segment's time, for running jobs too. Other
+parameters stay. A fabric that a command made for itself is changed only if --fabric or
 $DDLEMU_FABRIC names it.
 
-If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and
-print the environment that a job needs to run on it.
+If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and print
+the environment that a job needs. With --json, print its state as "ddlemu status --json" does.
 
-With --json, print the state of the fabric afterwards as "ddlemu status --json" does.
-With --json and nothing to change, print the state.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/jobs.md`,
 		Example: `  ddlemu shape --bw 100Gbps --lat 5us
   ddlemu shape --loss 0.1% --link 'node0>node1'
   ddlemu shape --down --node 1
@@ -280,6 +277,9 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 		return err
 	}
 	warnShaped(g, s.fab, s.changed)
+	for _, text := range emulate.UncrossedLinks(s.fab, []string{pattern}, s.crossed()) {
+		g.Warn("%s", text)
+	}
 	if g.JSON {
 		return printStatusJSON(g, file)
 	}
@@ -303,6 +303,16 @@ func shapeExisting(ctx context.Context, g *cli.Global, file *state.File, pattern
 		fmt.Fprintf(g.Stdout, "a job that needs a link that is down fails after %s\n", limit)
 	}
 	return nil
+}
+
+// crossed are the hops that messages have crossed so far.
+func (s *shaped) crossed() (hops []int) {
+	for i, h := range s.before {
+		if h.Counters.Bytes > 0 {
+			hops = append(hops, i)
+		}
+	}
+	return hops
 }
 
 // downTimeout is how long a job waits for links that this change has taken down; empty if there are none, see

@@ -28,26 +28,15 @@ func NewSSHCommand(g *cli.Global) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ssh [flags] [USER@]NODE [COMMAND...]",
 		Short: "Reach a node of a kernel fabric as ssh would",
-		Long: `Replace ssh for launchers: run a command on an emulated node, with the user's shell
-and in the home folder, or a login shell if there is no command. It needs no sshd and
-no keys. It works on the host and on the nodes, as root.
+		Long: `Replace ssh for launchers: run a command, or a login shell, on an emulated node. It needs root,
+but no sshd and no keys. NODE is a name in the nodes' /etc/hosts, or an address.
 
-NODE is a name in the nodes' /etc/hosts, or an address. Options of ssh are accepted.
-Those of the connection itself have no effect, and those that would run something else
-are refused. Flags of ddlemu (--fabric, --dir, --owner) come first.
+Options of ssh are accepted, those of the connection without effect. Options that would run
+something else are refused. Flags of ddlemu come first. The links ddlemu-ssh and ssh beside
+ddlemu are the same command.
 
-The environment is a new one, as with ssh, but keeps PATH, LD_LIBRARY_PATH, LANG, LC_*,
-TERM, TZ and DDLEMU_* of the caller. Launchers pass other variables, as between real nodes.
-DDLEMU_NODE, CUDA_VISIBLE_DEVICES and the variables that identify the fabric are set.
-
-The link ddlemu-ssh beside ddlemu is the same command, for launchers that need a single
-path. So is a link called ssh.
-
-EXIT STATUS
-===========
-
-That of the command, or 255 if it could not be run, as with ssh.
-`,
+Exit status: that of the command; 255 if it could not be run, as with ssh.
+Page: docs/kernel.md`,
 		Example: `  ddlemu ssh node1 hostname
   ddlemu exec node0 -- mpirun --allow-run-as-root --hostfile hosts --mca plm_rsh_agent "ddlemu ssh" ./prog
   ddlemu exec node0 -- mpiexec.hydra -f hosts -launcher ssh -launcher-exec ddlemu-ssh ./prog`,

@@ -33,18 +33,14 @@ func NewStatusCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [--watch [INTERVAL]]",
 		Short: "Show the fabrics that are up, and their traffic",
-		Long: `Show the fabric that is up, or all of them if there are several and none is named:
-the parameters and counters of each link, and the jobs.
+		Long: `Show the fabric that is up, or all of them if there are several and none is named: the parameters
+and counters of each link, and the jobs. With --last, show the last job of all fabrics.
 
-With --last, show the last job of all fabrics and its verdict.
+With --watch, print a line for each active link and each job every interval, until Ctrl-C or until
+the fabric is taken down (exit status 0 for both). Rates are per second of the fabric's clock.
 
-With --watch, print a heading every interval, a line for each link that was active since
-the last one, and a line for each job with its verdict so far; with --json an object in one
-line. Rates are per second of the fabric's clock. The heading has the time of that clock,
-and how many of its seconds pass in a real one. It ends with Ctrl-C, or when the fabric is
-taken down, both with exit status 0. "ddlemu top" shows the same live in a terminal.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/top.md`,
 		Example: `  ddlemu status
   ddlemu status --json | jq '.links[], .ports[] | select(.drops > 0)'
   ddlemu status --last

@@ -14,7 +14,7 @@ import (
 )
 
 // fabricStatus is the state of a fabric, as --json prints it. Fields may be added,
-// none renamed. Times are those of the emulated network unless a comment says "real".
+// none renamed. Times are of the emulated network unless a comment says "real".
 type fabricStatus struct {
 	*status.Reading
 	Links    []status.Link `json:"links"`
@@ -22,7 +22,7 @@ type fabricStatus struct {
 	Jobs     []jobStatus   `json:"jobs"`
 	LeftOver string        `json:"left_over,omitempty"` // why no process can use it any more
 	Private  string        `json:"private,omitempty"`   // whose it is, if a command or a job made it for itself
-	// InForce is what the links and the GPUs of the fabric are now, and what is otherwise than in its profile.
+	// InForce is the fabric's links and GPUs now, and the differences from its profile.
 	InForce configs.InForce `json:"fabric_in_force"`
 }
 

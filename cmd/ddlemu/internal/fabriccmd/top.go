@@ -30,24 +30,15 @@ func NewTopCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the links and jobs of a fabric that is up in the terminal, live",
-		Long: `Show what a fabric that is up does now: the rate of each link beside what it may carry, what
-waits there, losses and lateness; the ranks of each job, its state, and its verdict so far.
+		Long: `Show what a fabric that is up does now: the load of each link, its queue, losses and lateness, and
+the ranks and the verdict so far of each job. Rates are per second of the fabric's clock.
 
-Rates are per second of the fabric's clock. The first line has the time of that clock, and
-how many of its seconds pass in a real one.
+Keys: s, S sort by the next or previous figure; r reverses; / filters links by name; p shows
+ports; v shows verdicts; arrows scroll; q quits. It ends with exit status 0 when the fabric is
+taken down. Without a terminal, use "ddlemu status --watch".
 
-  s, S          sort by the next figure, or the one before: rate, load, queue, drops,
-                late, name; r reverses
-  /             show only links with this text in their names; Escape shows all again
-  p             show ports too
-  v             show the jobs with all reasons of their verdicts, or the links again
-  arrows, Page Up, Page Down, Home, End   scroll
-  q, Ctrl-C     quit
-
-It ends when the fabric is taken down, with exit status 0. Without a terminal, use
-"ddlemu status --watch".
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/top.md`,
 		Example: `  ddlemu up --profile ndr400 --nodes 4 --clock virtual
   ddlemu top
   ddlemu top --interval 5s`,

@@ -46,7 +46,7 @@ type Problem struct {
 	Text    string // the rest
 }
 
-// The elements of the format. Their order is that of the schemas.
+// The elements of the format, in the order of the schemas.
 type (
 	xmlSuites struct {
 		XMLName xml.Name `xml:"testsuites"`

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// meter is what is known about the progress. It reads no clock.
+// meter is the known progress. It reads no clock.
 type meter struct {
 	start time.Time
 	lined time.Time // of the last line, or the start
@@ -28,7 +28,7 @@ func (m *meter) set(what string, left time.Duration, now time.Time) {
 	m.what, m.left, m.at = what, left, now
 }
 
-// leftOf is the time left when this part of what is done now is done.
+// leftOf is the time left when this part of the present work is done.
 func (m *meter) leftOf(part float64, now time.Time) time.Duration {
 	so := now.Sub(m.since)
 	if so <= 0 || !(part > 0 && part <= 1) {
@@ -54,7 +54,7 @@ func (m *meter) part(now time.Time) float64 {
 	return float64(so) / float64(so+left)
 }
 
-// line says what is done, since when, and how long it still takes.
+// line names the present work, since when it runs, and how long it still takes.
 func (m *meter) line(now time.Time) string {
 	return m.what + m.times(now)
 }

@@ -60,7 +60,7 @@ func Start(o Options) *Display {
 			case <-end:
 				return
 			case now := <-tick.C:
-				d.look(now)
+				d.update(now)
 			}
 		}
 	}()
@@ -71,7 +71,7 @@ func newDisplay(o Options, now time.Time) *Display {
 	return &Display{Options: o, meter: newMeter(now), stop: func() {}}
 }
 
-// Set says what is done now, and how long it takes until all is done, or Unknown.
+// Set names the present work, and says how long it takes until all is done, or Unknown.
 func (d *Display) Set(what string, left time.Duration) { d.set(what, left, time.Now()) }
 
 func (d *Display) set(what string, left time.Duration, now time.Time) {
@@ -93,8 +93,8 @@ func (d *Display) part(what string, part float64, now time.Time) {
 	d.meter.set(what, d.meter.leftOf(part, now), now)
 }
 
-// look draws the bar or writes a line, if it is time for that.
-func (d *Display) look(now time.Time) {
+// update draws the bar or writes a line, if it is time for that.
+func (d *Display) update(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

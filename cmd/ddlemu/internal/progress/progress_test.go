@@ -26,7 +26,7 @@ func TestLines(t *testing.T) {
 		default:
 			d.set("row 8 of 9: 1M", 30*time.Second, at(start, 40))
 		}
-		d.look(at(start, s))
+		d.update(at(start, s))
 	}
 	const want = "ddlemu: bench: row 2 of 9: 64K; 30s so far, about 1m30s left\n" +
 		"ddlemu: bench: row 8 of 9: 1M; 1m0s so far, about 10s left\n" +
@@ -42,12 +42,12 @@ func TestBar(t *testing.T) {
 	var out strings.Builder
 	start := time.Unix(1000, 0)
 	d := newDisplay(Options{Name: "bench", To: &out, Terminal: true, Width: func() int { return 100 }}, start)
-	d.look(at(start, 2.9))
+	d.update(at(start, 2.9))
 	if out.String() != "" {
 		t.Fatalf("after 2.9 s there is %q", out.String())
 	}
 	d.set("row 3 of 9: 64K", 9*time.Second, at(start, 3))
-	d.look(at(start, 3))
+	d.update(at(start, 3))
 	if got := out.String(); !strings.Contains(got, "bench: row 3 of 9: 64K; 3s so far, about 9s left  25% |██   ") {
 		t.Errorf("after 3 s of 12 there is %q", got)
 	}
@@ -56,7 +56,7 @@ func TestBar(t *testing.T) {
 		t.Errorf("over the bar: %q, %v", out.String(), err)
 	}
 	out.Reset()
-	d.look(at(start, 6))
+	d.update(at(start, 6))
 	if got := out.String(); !strings.Contains(got, "6s so far, about 6s left  50% |") {
 		t.Errorf("after the row there is %q", got)
 	}
@@ -76,7 +76,7 @@ func TestBarFits(t *testing.T) {
 		start := time.Unix(1000, 0)
 		d := newDisplay(Options{Name: "bench", To: &out, Terminal: true, Width: func() int { return width }}, start)
 		d.set("row 3 of 9: "+strings.Repeat("long ", 50), time.Minute, start)
-		d.look(at(start, 5))
+		d.update(at(start, 5))
 		lines := strings.Split(strings.ReplaceAll(out.String(), "\x1b[0K", ""), "\r")
 		for _, line := range lines {
 			if n := len([]rune(line)); n > width {
@@ -94,7 +94,7 @@ func TestQuiet(t *testing.T) {
 		var out strings.Builder
 		start := time.Unix(1000, 0)
 		d := newDisplay(Options{Name: "bench", To: &out, Terminal: terminal, Quiet: true}, start)
-		d.look(at(start, 40))
+		d.update(at(start, 40))
 		d.Stop()
 		if out.String() != "" {
 			t.Errorf("quiet, but %q", out.String())

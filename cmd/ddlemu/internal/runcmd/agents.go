@@ -47,7 +47,7 @@ func newAgents(g *cli.Global, j *job.Job, args []string) (*agents, error) {
 		return nil, nil
 	}
 	if gpus := c.GPUsPerNode; gpus > 0 && t.ranks() > gpus {
-		return nil, cli.BadInput("--nproc-per-node %d: a node of the fabric has %s: give --gpus-per-node %[1]d, or fewer ranks",
+		return nil, cli.BadInput("--nproc-per-node %d: a node of the fabric has %s: give --set gpus_per_node=%[1]d, or fewer ranks",
 			t.ranks(), units.Count(gpus, "GPU"))
 	}
 	port, err := freePort()

@@ -33,15 +33,15 @@ type baselineFile struct {
 func (b *baselineFile) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&b.path, "baseline", "",
 		"`file` with the --json output of an earlier run: exit with status 4 if this one is slower")
-	fs.Var(&b.tolerance, "baseline-tolerance",
-		"with --baseline: `percentage` by which a time may differ (default 1%, 5% on a real clock)")
+	require(fs, "baseline", &b.tolerance,
+		"baseline=1% over --baseline (real clock: 5%)")
 }
 
 // load reads the file, before the work is done. It must be the output of command.
 func (b *baselineFile) load(command string) error {
 	if b.path == "" {
 		if b.tolerance.set {
-			return cli.BadInput("--baseline-tolerance: is for --baseline")
+			return cli.BadInput("--require baseline=%v: is for --baseline", &b.tolerance)
 		}
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestBaselineOfBench(t *testing.T) {
 			"json": func(w *bytes.Buffer) bench.Printer { return bench.NewJSON(w) },
 			"csv":  func(w *bytes.Buffer) bench.Printer { return bench.NewCSV(w) },
 		} {
-			b, err := compared(t, "--baseline="+path, "--baseline-tolerance="+tc.tolerance)
+			b, err := compared(t, "--baseline="+path, "--require=baseline="+tc.tolerance)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestBaselineIsRefused(t *testing.T) {
 		"--baseline=" + write("text", "# ddlemu"):                                         "it is not the JSON of one run",
 		"--baseline=" + write("expect", `{"profile": "a", "rows": [{"expected_us": 1}]}`): "of ddlemu expect, not of ddlemu bench",
 		"--baseline=" + write("bad", `{"header": {}, "rows": [], "verdict": "INVALID"}`):  "its verdict is INVALID",
-		"--baseline-tolerance=1%":                                                         "is for --baseline",
+		"--require=baseline=1%": "is for --baseline",
 	} {
 		if _, err := compared(t, args); err == nil || cli.ExitStatus(err) != cli.ExitInput ||
 			!strings.Contains(err.Error(), want) {

@@ -112,9 +112,6 @@ func (o *BenchOptions) addRowFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Type, "datatype", "d", "float",
 		"`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
 	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast, reduce, gather and scatter")
-	fs.IntVar(&o.Seeds, "seeds", 1,
-		"tell the expected times for so `many` seeds, from --seed on: other paths between switches (ECMP), jitter and "+
-			"losses")
 }
 
 // NewBenchCommand is `ddlemu bench`.
@@ -124,56 +121,19 @@ func NewBenchCommand(g *cli.Global) *cobra.Command {
 		Use:       "bench COLLECTIVE",
 		ValidArgs: nccl.Collectives(),
 		Short:     "Measure a collective on an emulated fabric, as nccl-tests does",
-		Long: `Runs real NCCL on an emulated fabric. Prints nccl-tests' table with the time that the
-link model expects for each row, and a verdict on whether this host really carried the
-fabric.
+		Long: `Run real NCCL on an emulated fabric, and print nccl-tests' table with the time that the link model
+expects for each row, and a verdict on whether this host really carried the fabric.
 Collectives: ` + strings.Join(nccl.Collectives(), ", ") + `.
+The software CUDA has a virtual clock with exact times; on GPUs or with --clock real, K times
+slower links make K times longer runs, and a run that is INVALID because of this host is repeated.
 
-On a machine with NVIDIA GPUs it uses them, otherwise the software CUDA. Times are those
-of the emulated network.
-
-On the software CUDA the clock is virtual: times are exact, and the same on every host.
-With --clock real or --time-scale, on a GPU, and on datapath kernel it is real. There,
-with a time scale of K, the fabric runs K times slower and times are divided by K. By
-default K is selected for this host.
-
-If a run on the real clock is INVALID because of this host, it is repeated, at most
-twice, with twice the time scale up to the maximum. Repeating is sound, because other
-work on the host only makes a run worse. The header of the next table has the number of
-the attempt and the reason for it. On a terminal all tables are shown, otherwise only the
-last. If the last is interrupted, the one before is the output. With --time-scale there is
-one attempt.
-
-With --budget 2m the run takes at most 2 minutes of real time, its start included. It is
-planned by what calls were measured to take so far: long rows have fewer iterations, and
-the rows of the largest sizes are dropped. What was dropped is in a line on standard
-error, in a note below the table, and in JSON, where each row has its iterations. A row
-that runs over is stopped, and the verdict is incomplete. The budget does not make the
-time scale smaller than this host needs; a run that is INVALID is repeated only if there
-is time for it.
-
-Notes below the table name what could not be checked: rows for which the model knows no
-expected time, and, if NCCL_DEBUG is set, everything from NCCL's log. With --strict these
-make the run INVALID.
-
-For CI, --tolerance, --min-busbw and --max-time ask something of each row, out of place and
-in place. All figures are those of the table. --baseline compares all times with those of an
-earlier run with the same settings. docs/ci.md has examples.
-
-EXIT STATUS
-===========
-
-0 on success, also when the verdict is INVALID, or incomplete because a row was stopped;
-3 for these with --strict, --tolerance, --min-busbw, --max-time or --baseline, and when the
-fabric was taken down; 1 when a row
-is not as asked for by --tolerance, --min-busbw or --max-time, a rank failed or a result was
-wrong; 4 when a row is slower than in --baseline; 2 for bad input, such as a baseline of
-other settings, or a budget in which no row could be measured; 130 if interrupted: then the
-output has the rows so far, and the verdict is incomplete.
-`,
+Exit status: 0, also if INVALID; 1 if a rank failed, a result is wrong or --require is missed; 2 for
+bad input; 3 if INVALID with --strict, --require or --baseline, or the fabric was taken down; 4 if
+slower than --baseline; 130 if interrupted (the output has the rows so far).
+Page: docs/measuring.md`,
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 4
   ddlemu bench alltoall --profile eth10 --ranks 4 --nodes 2 --lat 50us --json
-  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 16M -e 16M --min-busbw 45GB/s --junit bench.xml`,
+  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 16M -e 16M --require busbw=45GB/s --junit bench.xml`,
 		Args: cli.Exactly(1, "bench takes one collective (%s): see `ddlemu bench --help`",
 			strings.Join(nccl.Collectives(), ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error { return runBench(cmd.Context(), g, &o, args[0]) },
@@ -183,7 +143,7 @@ output has the rows so far, and the verdict is incomplete.
 }
 
 func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective string) (err error) {
-	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.limits.check(), o.junit.begin(),
+	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.junit.begin(),
 		o.baseline.load(baseline.Bench)); err != nil {
 		return err
 	}
@@ -345,7 +305,7 @@ func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
 	if value == "" || o.Flags.Changed(flag) {
 		return nil
 	}
-	if err := o.Flags.Set(flag, value); err != nil {
+	if err := flags.Set(o.Flags, flag, value); err != nil {
 		return fmt.Errorf("%s %s: %w", whose, flag, err)
 	}
 	return nil
@@ -353,16 +313,11 @@ func (o *BenchOptions) setUnlessGiven(whose, flag, value string) error {
 
 // giveAgain adds the flags of other options by add, and sets those that the user gave in from. A list that was given
 // becomes one element: no option of a single table is a list.
-func giveAgain(g *cli.Global, from *pflag.FlagSet, add func(*cli.Global, *pflag.FlagSet)) (err error) {
+func giveAgain(g *cli.Global, from *pflag.FlagSet, add func(*cli.Global, *pflag.FlagSet)) error {
 	unused := *g // the flags of g have been read
 	to := pflag.NewFlagSet("", pflag.ContinueOnError)
 	add(&unused, to)
-	from.Visit(func(f *pflag.Flag) {
-		if to.Lookup(f.Name) != nil {
-			err = errors.Join(err, to.Set(f.Name, f.Value.String()))
-		}
-	})
-	return err
+	return flags.Copy(to, from, func(string) bool { return false })
 }
 
 // nvlinkNCCL is the release line of NCCL that decides for NVLink domains of several nodes. NCCL 2.22 does not merge the
@@ -381,7 +336,7 @@ func (o *BenchOptions) checkDomain(cfg *configs.Fabric) error {
 	if o.NCCL = cmp.Or(o.NCCL, nvlinkNCCL); o.NCCL != nvlinkNCCL {
 		return cli.BadInput(
 			"--nccl %s: only NCCL %s decides here for NVLinks between nodes: leave --nccl out, or give "+
-				"--nvlink-domain %d if there are none", o.NCCL, nvlinkNCCL, cfg.GPUsPerNode)
+				"--set nvlink_domain=%d if there are none", o.NCCL, nvlinkNCCL, cfg.GPUsPerNode)
 	}
 	return nil
 }
@@ -424,7 +379,7 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if e, err = g.RanksOn(cfg, b, o.Flags, o.NCCL, o.Soft, o.onlyModel); err != nil {
 		return e, err
 	}
-	e.Seeds = o.Seeds
+	e.Seeds = max(1, o.Seeds)
 	if e.Libraries.CUDA == locate.Soft {
 		e.GPUTime = gpuTime
 	}

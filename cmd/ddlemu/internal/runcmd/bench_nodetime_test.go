@@ -34,8 +34,8 @@ cpu: {arch: x86_64, vendor: intel, gpus: 4}
 // Nodes cost time if it is asked for, known and can be played; the header says which of these is missing.
 func TestNodeTime(t *testing.T) {
 	const (
-		noGPU   = "none (add --gpu KIND --node-time)"
-		notSaid = "none (add --node-time)"
+		noGPU   = "none (add --gpu KIND --set node_time=on)"
+		notSaid = "none (add --set node_time=on)"
 		kernel  = "runs on the datapath kernel do not have it"
 		unknown = "none (untimed has no section time"
 		ofH100  = "that of h100-sxm"
@@ -54,27 +54,27 @@ func TestNodeTime(t *testing.T) {
 		{args: "--profile ndr400", want: noGPU},
 		{args: "--profile ndr400 --gpu h100-sxm", model: true, want: notSaid},
 		{args: "--profile ndr400 --gpu h100-sxm", model: true, ifKnown: true, costs: true, want: ofH100},
-		{args: "--profile ndr400 --gpu h100-sxm --node-time=off", model: true, ifKnown: true, want: notSaid},
+		{args: "--profile ndr400 --gpu h100-sxm --set node_time=off", model: true, ifKnown: true, want: notSaid},
 		{args: "--profile ndr400 --gpu h100-sxm", env: "off", model: true, ifKnown: true, want: notSaid},
 		{args: "--profile ndr400 --gpu untimed.yaml", model: true, ifKnown: true, want: unknown},
-		{args: "--profile ndr400 --gpu h100-sxm --node-time", model: true, costs: true, want: ofH100},
-		{args: "--profile ndr400 --gpu h100-sxm --node-time", costs: true, want: ofH100},
-		{args: "--profile ndr400 --gpu h100-sxm --node-time --clock real", costs: true, want: ofH100},
-		{args: "--profile hgx-h100-ndr400 --time-scale 4", costs: true, want: ofH100},
-		{args: "--profile eth10 --gpu h100-sxm --node-time --datapath kernel", want: "--node-time: " + kernel},
-		{args: "--profile hgx-h100-ndr400 --transport tcp --datapath kernel", want: "none (" + kernel},
+		{args: "--profile ndr400 --gpu h100-sxm --set node_time=on", model: true, costs: true, want: ofH100},
+		{args: "--profile ndr400 --gpu h100-sxm --set node_time=on", costs: true, want: ofH100},
+		{args: "--profile ndr400 --gpu h100-sxm --set node_time=on --clock real", costs: true, want: ofH100},
+		{args: "--profile hgx-h100-ndr400 --set time_scale=4", costs: true, want: ofH100},
+		{args: "--profile eth10 --gpu h100-sxm --set node_time=on --set datapath=kernel", want: "--set node_time: " + kernel},
+		{args: "--profile hgx-h100-ndr400 --set transport=tcp --set datapath=kernel", want: "none (" + kernel},
 		{args: "--profile ndr400", shared: true,
-			want: "none (bring the fabric up with --gpu KIND --node-time: the fabric"},
-		{args: "--profile eth10 --datapath kernel", want: "none (" + kernel},
-		{args: "--profile eth10 --datapath kernel --gpu h100-sxm", want: "none (" + kernel},
-		{args: "--profile hgx-h100-ndr400", shared: true, want: "none (bring the fabric up with --node-time: the fabric"},
+			want: "none (bring the fabric up with --gpu KIND --set node_time=on: the fabric"},
+		{args: "--profile eth10 --set datapath=kernel", want: "none (" + kernel},
+		{args: "--profile eth10 --set datapath=kernel --gpu h100-sxm", want: "none (" + kernel},
+		{args: "--profile hgx-h100-ndr400", shared: true, want: "none (bring the fabric up with --set node_time=on: the fabric"},
 		{args: "--profile gh200-ss11", want: "none (emulated runs do not know the rendezvous"},
 		{args: "--profile hgx-h100-ndr400", model: true, costs: true, want: ofH100},
 		{args: "--profile hgx-h100-ndr400", costs: true, want: ofH100},
-		{args: "--profile hgx-h100-ndr400 --node-time=off", model: true, want: notSaid},
+		{args: "--profile hgx-h100-ndr400 --set node_time=off", model: true, want: notSaid},
 		{args: "--profile hgx-h100-ndr400 --gpu untimed.yaml", model: true, want: unknown},
-		{args: "--profile hgx-h100-ndr400 --gpu untimed.yaml --node-time", model: true,
-			want: "--node-time: untimed has no section time"},
+		{args: "--profile hgx-h100-ndr400 --gpu untimed.yaml --set node_time=on", model: true,
+			want: "--set node_time: untimed has no section time"},
 		{args: "--profile hgx-h100-ndr400 --gpu untimed.yaml", env: "on", model: true,
 			want: "DDLEMU_NODE_TIME: untimed has no section time"},
 	} {

@@ -17,8 +17,7 @@ const leastBudget = time.Second
 // addBudgetFlag adds the flag for the time that a command may take.
 func addBudgetFlag(fs *pflag.FlagSet, total *time.Duration) {
 	fs.DurationVar(total, "budget", 0,
-		"real `time` that the command may take: it takes fewer iterations of long rows, and drops the longest "+
-			"(default: no limit)")
+		"real `time` that the command may take: long rows get fewer iterations or are dropped (default: no limit)")
 }
 
 // budget is what is given by --budget. It begins now.

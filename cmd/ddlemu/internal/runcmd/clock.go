@@ -22,8 +22,7 @@ type clockFlags struct {
 // addFlags adds the flags of the virtual clock.
 func (c *clockFlags) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.compute, "compute", "",
-		"virtual clock: `time` that the program's computation takes: none, or cpu:FACTOR for its CPU time times a "+
-			"factor (default \"none\")")
+		"virtual clock: `time` of computation: none, or cpu:FACTOR, CPU time times a factor (default \"none\")")
 	fs.StringVar(&c.hold, "compute-hold", "",
 		"virtual clock: longest real `time` to wait for a thread that computes (default 10s)")
 	fs.StringVar(&c.deadlock, "on-deadlock", "",

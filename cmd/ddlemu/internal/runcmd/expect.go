@@ -43,6 +43,8 @@ type expectOptions struct {
 func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
+	fs.IntVar(&o.Seeds, "seeds", 1,
+		"calculate for so `many` seeds, from the fabric's on, of paths (ECMP), jitter and losses")
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.All, "all", false,
 		"with --log: judge all tables of the log, each as the collective that it names or its rows show")
@@ -57,7 +59,7 @@ func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 		"with --workload: `file` for the job as GOAL, each call as NCCL's sends and receives")
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --goal")
 	fs.IntVar(&o.Steps, "steps", 0,
-		"with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
+		"with --workload: `number` of steps; a file with fewer is repeated (default: the steps of the file)")
 	fs.BoolVar(&o.Why, "why", false, "say where the time of a call goes: launch, steps of the kernels, links within a node, "+
 		"proxies, network")
 	o.baseline.addFlags(fs)
@@ -72,69 +74,16 @@ func NewExpectCommand(g *cli.Global) *cobra.Command {
 		Use:       "expect COLLECTIVE | --log FILE | --workload FILE",
 		ValidArgs: nccl.Collectives(),
 		Short:     "Calculate expected times on a fabric, and judge a table of nccl-tests",
-		Long: `Asks real NCCL for its decision on the fabric for each size (algorithm, protocol,
-channels), and calculates with the link model how long that takes. On the software CUDA
-NCCL only decides and connects: no call is run, so no buffer takes memory. On a real GPU
-it runs each size once, up to --decide-up-to, over unlimited links.
+		Long: `Ask real NCCL for its decision on each size (algorithm, protocol, channels), and calculate with
+the link model how long that takes. No call is run on the software CUDA.
 
-expected is what nccl-tests prints: the mean over the ranks of -n calls back to back.
-last rank is the time until the last rank is done. It is more than the mean if ranks
-that only send, such as the root of a broadcast, are done while data is still in buffers
-on the path. busiest hop is the time for which NCCL's messages occupy the busiest hop.
-bound is a lower bound of last rank for any schedule: the time of the bytes that must
-cross between a node and the others.
+--log judges each row of a table that nccl-tests printed on a cluster, and says what limits it.
+--workload calculates the steps of a job, --sweep several values of a parameter of all links, and
+--why says where the time until the last rank is done goes.
 
-With --why it says where the time until the last rank is done goes, along the critical
-path: launch, kernels, NVLink, NVLS, proxies, NICs, network. The parts sum to the time
-(docs/node-time.md). Systems, such as --profile hgx-h100-ndr400, have all of these;
-profiles of links have those of the network, unless --gpu and --node-time are given.
-
-With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. The kind of
-GPU, the nodes, the threads and the version of NCCL are those of the log, where no flag
-says something else. If it is known what nodes with that kind of GPU take, the model has
-it, and each row says what limits it. Else, and with --node-time=off, it fits one fixed
-cost per call beyond the network (launch and proxies) to the small calls. For each time
-it says whether it is as expected, slower, a stall (as many milliseconds for several
-sizes), a dip, faster, or impossible on this fabric, with the likely cause, and whether
-the row has wrong elements or contradicts itself. An AllReduce that is faster than rings
-is "faster: probably NVLS/tree".
-Algorithm, protocol and channels are those of NCCL here, because the log does not have
-them. A row is "slower" if it takes longer than the model's last rank plus the fixed cost
-plus the extra time that NCCL itself estimates for its longest schedule, because the log
-does not tell how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
-bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
-those of the log; without a log there is one type and one operation. If the log has
-several tables, that of the collective is judged and a note names the others; --all
-judges all, each as what it names or its rows show (--json: a list).
-With --workload it calculates how long the steps of a job take (docs/workloads.md), as
-` + "`ddlemu replay`" + ` measures them, without running a call: all computations, collectives, sends
-and receives, on the streams and in the order of the workload. --goal writes the job for simulators
-that read GOAL (LogGOPSim, ATLAHS): a send and a receive for each message of NCCL's kernels, by
-the algorithm, protocol and channels that NCCL chose on this fabric.
-
---baseline compares the times with those of an earlier calculation (docs/ci.md).
-
---sweep bw=10G..800G calculates all of this for several values of a parameter of all
-links, as ` + "`ddlemu replay --sweep`" + ` plays them: for a collective with a row for each size and
-value. It says where NCCL's choice changes, where a faster network is the slower one, and
-where the network stops mattering.
-
-A row is found by its type, and what stands before the size is ignored: prefixes of
-launchers, times of day, colours. Its columns are those that the table names, of each
-nccl-tests since 1.0. The
-parts of a row may have NCCL's messages between them. nccl-tests' JSON (-J) is read too.
-Rows whose end is missing, and lines that begin like rows and are none, are listed;
-other lines that were not understood are counted.
-
-EXIT STATUS
-===========
-
-0 on success, whatever the log says; 1 on failure, and with --strict if a time of the log is
-slower, a dip, impossible, wrong, contradictory or not judged, or if a row is cut or not
-understood; 4 if a time is longer than in --baseline; 2 for bad input, no such fabric or
-something that this host lacks, 130 if interrupted: then the output has the rows so far, and
-the verdict is incomplete.
-`,
+Exit status: 0; 1 on failure, or with --strict if a row of the log is not as expected; 2 for bad
+input; 4 if a time is longer than in --baseline; 130 if interrupted (the output has the rows so far).
+Page: docs/measuring.md and docs/validation.md`,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
   ddlemu expect allreduce --profile hgx-h100-ndr400 --nodes 2 -b 1M -e 1M --why   # where the time of a call goes
   ddlemu expect --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
@@ -280,6 +229,10 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		return nil, err
 	}
 	defer e.Dir.Close()
+	if t.log != nil {
+		env, used := settings(t.log, g.Getenv)
+		e.Env, notes = append(e.Env, env...), append(notes, used...)
+	}
 	if err := o.baseline.checkExpect(&e); err != nil {
 		return nil, err
 	}
@@ -308,7 +261,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report.Collective, report.Iters = e.Bench.Collective.String(), e.Bench.Iters
 	report.Root, report.Seed = e.Bench.Root, e.Config.Seed
 	if log != nil {
-		report.RankCauses(ctx, e)
+		report.RankCauses(ctx, e, emulate.Expect)
 		report.NameSlow()
 		report.JudgeNetwork(portsOf(&e.Config), log)
 		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,

@@ -21,8 +21,7 @@ const expectExitFlag = "expect-exit"
 // addExpectExitFlag adds the flag for ranks whose exit is expected.
 func addExpectExitFlag(fs *pflag.FlagSet, ranks *[]string) {
 	fs.StringSliceVar(ranks, expectExitFlag, nil,
-		"`rank` that is to die, or to end with a status other than 0: that is no reason for INVALID then, and exit "+
-			"status 1 if it does not; may be repeated")
+		"`rank` that must die or fail: that is no reason for INVALID then; else exit status 1; may be repeated")
 }
 
 // expectedExits reads the ranks of the flag, or those of the environment if the flag is not given.

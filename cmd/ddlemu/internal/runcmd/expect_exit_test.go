@@ -85,11 +85,11 @@ func TestRunSuite(t *testing.T) {
 	}
 	lossy := *base
 	lossy.Link.Loss.P = 0.1
-	in := lossy.InForce(base).Settle(&lossy, "none (add --gpu KIND --node-time)")
+	in := lossy.InForce(base).Settle(&lossy, "none (add --gpu KIND --set node_time=on)")
 	s := runSuite([]string{"sh", "x.sh"}, 7, &in, &v, nil)
 	for _, want := range []junit.Property{{Name: "profile", Value: "ndr400"},
 		{Name: "in_force", Value: "ndr400 with loss 10% (none)"}, {Name: "fabric_in_force", Value: in.Text},
-		{Name: "loss", Value: "10%"}, {Name: "gpu_time", Value: "none (add --gpu KIND --node-time)"}} {
+		{Name: "loss", Value: "10%"}, {Name: "gpu_time", Value: "none (add --gpu KIND --set node_time=on)"}} {
 		if !slices.Contains(s.Properties, want) {
 			t.Errorf("the properties lack %v: %v", want, s.Properties)
 		}

@@ -83,9 +83,28 @@ func noTime(kind string) string {
 		"(docs/node-time.md)", kind)
 }
 
+// settings are the variables of a log that the ranks here get. One that is set here wins. The notes name both.
+func settings(log *emulate.Log, getenv func(string) string) (env, notes []string) {
+	var own []string
+	for _, v := range validate.OfSystem(log.System()).Env {
+		if name, _, _ := strings.Cut(v, "="); getenv(name) != "" {
+			own = append(own, v)
+		} else {
+			env = append(env, v)
+		}
+	}
+	if len(env) > 0 {
+		notes = append(notes, "set, as in the log: "+strings.Join(env, " "))
+	}
+	if len(own) > 0 {
+		notes = append(notes, "set here to other values than in the log: "+strings.Join(own, " "))
+	}
+	return env, notes
+}
+
 // logNotes say how the log's measurement differs from what is calculated.
 func logNotes(log *emulate.Log, c *configs.Fabric, nccl string) []string {
-	notes := (&validate.Table{Cluster: *validate.ClusterOf(log.System())}).Remarks(nccl)
+	notes := validate.OfSystem(log.System()).Remarks(nccl)
 	if c.GPU != nil && c.GPU.Time == nil {
 		notes = append(notes, noTime(c.GPU.Name))
 	}

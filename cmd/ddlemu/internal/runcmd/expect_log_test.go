@@ -106,7 +106,7 @@ func TestPlaceOfTheNextTable(t *testing.T) {
 
 // Who does not want the time of nodes gets the decisions of GPUs without a kind.
 func TestPlaceWithoutNodeTime(t *testing.T) {
-	for _, tc := range []struct{ flag, env string }{{flag: "--node-time=false"}, {flag: "--node-time=off"},
+	for _, tc := range []struct{ flag, env string }{{flag: "--set=node_time=false"}, {flag: "--set=node_time=off"},
 		{env: "off"}} {
 		g := &cli.Global{Getenv: func(name string) string { return map[string]string{"DDLEMU_NODE_TIME": tc.env}[name] }}
 		var o expectOptions

@@ -155,7 +155,7 @@ func value(v *float64) float64 {
 func printJudgements(w io.Writer, r *emulate.Report) {
 	header := []string{"line ", "size ", "", "algo", "proto", "channels ", "time us "}
 	if r.NodeTime != "" {
-		header = append(header, "model us ", "error % ", "limited by")
+		header = append(header, "expected us ", "limited by")
 	} else {
 		header = append(header, "network us ")
 	}
@@ -168,9 +168,11 @@ func printJudgements(w io.Writer, r *emulate.Report) {
 	t := cli.NewTable(w, append(header, "bound us ", "judgement", "likely cause")...)
 	for _, l := range r.Log {
 		row := table.Row{l.Line, l.Size, bench.Place(l.InPlace), l.Algo, l.Proto, channelsText(l.Channels),
-			fmt.Sprintf("%.2f", l.TimeUS), cli.Us(l.ExpectedUS)}
+			fmt.Sprintf("%.2f", l.TimeUS)}
 		if r.NodeTime != "" {
-			row = append(row, errorText(&l), limitText(l.Limit))
+			row = append(row, l.Expected(), limitText(l.Limit))
+		} else {
+			row = append(row, cli.Us(l.ExpectedUS))
 		}
 		if r.Ahead {
 			row = append(row, cli.Us(l.LastUS))
@@ -183,14 +185,6 @@ func printJudgements(w io.Writer, r *emulate.Report) {
 	t.Render()
 	printLines(w, "cut", r.Cut)
 	printLines(w, "not understood", r.Odd)
-}
-
-// errorText is by how many percent the model differs from a time of the log.
-func errorText(l *emulate.JudgedTime) string {
-	if l.ExpectedUS == 0 || l.TimeUS == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%+.1f", 100*(l.ExpectedUS/l.TimeUS-1))
 }
 
 // limitText is "-" if nothing is known to limit a call.

@@ -48,17 +48,17 @@ others are done as soon as their data is in the buffers on the path.
 func TestExpectTable(t *testing.T) {
 	var got strings.Builder
 	r := namedReport("wan-metro", broadcastRows(), nil)
-	r.GPUTime, r.NotIn = "none (add --gpu KIND --node-time)", []string{"GPU and launch time (add --gpu KIND --node-time)", "other traffic"}
+	r.GPUTime, r.NotIn = "none (add --gpu KIND --set node_time=on)", []string{"GPU and launch time (add --gpu KIND --set node_time=on)", "other traffic"}
 	printForecast(&got, r, false)
 	const want = `NCCL 2.22.3, 2 ranks on 2 nodes of wan-metro
-GPU time: none (add --gpu KIND --node-time)
+GPU time: none (add --gpu KIND --set node_time=on)
 
    size    count  algo  proto   channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
 1048576   262144  Ring  Simple         2       458.00        2.29        890.00          884.00    884.00
 4194304  1048576  Ring  Simple         -            -           -             -               -   3535.00  no rings
 
 busiest hop of 1048576 bytes: NIC node0 tx, occupied for 99 % of the time, as is 1 other
-not in the numbers: GPU and launch time (add --gpu KIND --node-time); other traffic
+not in the numbers: GPU and launch time (add --gpu KIND --set node_time=on); other traffic
 ` + aheadNote
 	if d := cmp.Diff(want, got.String()); d != "" {
 		t.Error(d)

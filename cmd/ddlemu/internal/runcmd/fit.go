@@ -56,29 +56,15 @@ func NewFitCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit KIND FOLDER_OR_TABLE...",
 		Short: "Fit the times of a kind of GPU to measured tables",
-		Long: `Finds the figures of the section time: of a kind of GPU with which the model is nearest to
-tables of nccl-tests. KIND is a name of ` + "`ddlemu gpus`" + ` or a file of your own. It says which
-figures are fitted (those that it has), and to which tables (fitted_to; if there is none, to
-all tables of this kind).
+		Long: `Find the figures of the section time: of a kind of GPU with which the model is nearest to tables
+of nccl-tests. KIND is a name of "ddlemu gpus" or a file. It names the figures to fit and, in
+fitted_to, the tables. Figures that the rows do not determine go to the mean of the other kinds.
 
-The search begins at the kind's figures. Figures that the rows do not determine go to the
-geometric mean of those of the other kinds. A figure that no other kind has another value
-for is not fitted: it stays as the kind has it.
+--predict each predicts each table with figures that are fitted to the other tables only.
+--decisions keeps NCCL's decisions. Empty its folder if nodes, NICs, variables or NCCL change.
 
---predict each says how far the model is from clusters that it does not know: each table
-is predicted with figures that are fitted to the other tables only (leave-one-out).
-` + "`ddlemu validate --all --model --predicted FILE`" + ` sums up such predictions, of several kinds.
-
-NCCL decides once on each row. --decisions keeps its decisions; those on other calls, or of
-another release of NCCL, are refused. Empty that folder if nodes, NICs, variables or the
-software CUDA are others; with a GPU, also if NCCL is.
-
-EXIT STATUS
-===========
-
-0 if the figures were found, 1 if a rank failed, 2 for bad input, 130 if interrupted: then
-the tables that were predicted before are shown and written.
-`,
+Exit status: 0; 1 if a rank failed; 2 for bad input; 130 if interrupted (with the tables predicted so far).
+Page: docs/validation.md`,
 		Example: `  ddlemu fit l40s tables
   ddlemu fit a100-sxm tables --predict each --decisions decided -o a100.json`,
 		Args: cli.AtLeast(2, "fit takes a kind of GPU and tables: see `ddlemu fit --help`"),

@@ -23,17 +23,12 @@ func NewJoinCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join",
 		Short: "Be a node of a bench that runs in another container",
-		Long: `Be a node of a bench that runs in another container of this host, with --join. The
-containers share only the folder of fabrics (DDLEMU_DIR) and a network over which NCCL
-sets up its communicator. This command waits for the bench, starts the ranks of its node,
-and ends with the bench. docs/containers.md has examples.
+		Long: `Be a node of a bench that runs in another container of this host, with --join. The containers
+share only the folder of fabrics (DDLEMU_DIR) and a network over which NCCL sets up its
+communicator. This command waits for the bench, starts the ranks of its node, and ends with it.
 
-EXIT STATUS
-===========
-
-0 if the bench has succeeded, 1 if it has failed, 2 for bad input or if there is no bench
-within --wait, 130 if interrupted.
-`,
+Exit status: 0; 1 if the bench failed; 2 for bad input or no bench within --wait; 130 if interrupted.
+Page: docs/containers.md`,
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 2 --join 5m    # in the first container
   ddlemu join --node 1                                           # in the second one`,
 		Args: cli.NoArgs,
@@ -71,8 +66,8 @@ func orInput(err error) error {
 
 // addJoinFlag adds the flag for nodes in other containers.
 func addJoinFlag(fs *pflag.FlagSet, wait *time.Duration) {
-	fs.DurationVar(wait, "join", 0, "the ranks of all nodes but node 0 run in other containers, where ddlemu join "+
-		"runs: wait for them for this `time`")
+	fs.DurationVar(wait, "join", 0,
+		"nodes other than node 0 are containers with ddlemu join: wait for them for this `time`")
 }
 
 // awaitNodes waits for the nodes that are other containers, if there are any. The caller calls done with the error with

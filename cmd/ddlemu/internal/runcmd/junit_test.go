@@ -74,7 +74,7 @@ func TestBenchSuite(t *testing.T) {
 	h := &bench.Header{Profile: "ndr400", NCCL: "2.22.3", Nodes: 2, TimeScale: 8} // of a repetition that was stopped
 	out := &emulate.Outcome{Scale: 4, Verdict: verdict.New(nil)}
 	out.Result.Rows = []bench.Row{row(8, nccl.Sum, 3), row(16, nccl.Sum, 4), row(16, nccl.Sum, 9), row(8, nccl.Max, 3)}
-	limits, err := asked(t, "--max-time=5us")
+	limits, err := asked(t, "--require=time=5us")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestBenchSuite(t *testing.T) {
 	s := written(t, benchSuite(b, h, out, &judges{limits: limits}, context.Canceled))
 	expectCases(t, s, "all_reduce 8 bytes float sum cycle 1:", "all_reduce 16 bytes float sum cycle 1:",
 		"all_reduce 8 bytes float sum cycle 2: skipped  not measured",
-		"all_reduce 16 bytes float sum cycle 2: failure max-time 16 bytes out of place: it took 9µs",
+		"all_reduce 16 bytes float sum cycle 2: failure time 16 bytes out of place: it took 9µs",
 		"all_reduce 8 bytes float max cycle 1:",
 		"all_reduce 16 bytes float max cycle 1: skipped", "all_reduce 8 bytes float max cycle 2: skipped",
 		"all_reduce 16 bytes float max cycle 2: skipped", "run: error run interrupted")

@@ -37,7 +37,7 @@ type perNode struct {
 func newPerNode(g *cli.Global, j *job.Job, args []string) (*perNode, error) {
 	c := &j.Fabric.Config
 	if !c.OnKernel() {
-		return nil, cli.BadInput("--per-node needs nodes to run on: add --datapath kernel")
+		return nil, cli.BadInput("--per-node needs nodes to run on: add --set datapath=kernel")
 	}
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return nil, cli.BadInput("%s: no such command", args[0])
@@ -48,7 +48,7 @@ func newPerNode(g *cli.Global, j *job.Job, args []string) (*perNode, error) {
 	}
 	if p.share.PerNode == 0 && strings.Contains(strings.Join(args, "\n"), "{gpus}") {
 		return nil, cli.BadInput(
-			"{gpus}: neither the fabric nor this host says how many GPUs a node has: give --gpus-per-node")
+			"{gpus}: neither the fabric nor this host says how many GPUs a node has: give --set gpus_per_node=N")
 	}
 	return p, nil
 }

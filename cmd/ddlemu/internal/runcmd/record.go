@@ -17,6 +17,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/record"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -35,8 +37,8 @@ func (o *recordOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.Lookup("output").Usage = "`file` to write (needed with a command; with --from, default: standard output)"
 	fs.StringVar(&o.From, "from", "", "`folder` of a job that was run with --trace, instead of a command")
 	fs.BoolVar(&o.read.NoWaits, "no-waits", false, "no rank waits for a call to end before it makes the next one")
-	fs.StringVar(&o.read.Step, "step", "", "`name` of the NVTX ranges that are the steps, or auto: those of ddlemu_torch.step(), else what the ranks call again "+
-		"and again (default: one step)")
+	fs.StringVar(&o.read.Step, "step", "",
+		"`name` of the NVTX ranges that are the steps, or auto: find the steps (default: one step)")
 }
 
 // NewRecordCommand is `ddlemu record`.
@@ -45,23 +47,15 @@ func NewRecordCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record [flags] -- COMMAND [ARG...]",
 		Short: "Run a job and write what it did as a workload",
-		Long: `Runs a command as ` + "`ddlemu run`" + ` does, and writes the calls of NCCL that its ranks made, and
-the time between them, as a workload (docs/workloads.md). With --from it reads the ledgers of
-a job that has run with --trace.
+		Long: `Run a command as "ddlemu run" does, and write the calls of NCCL that its ranks made, and the
+time between them, as a workload. With --from, read the ledgers of a job that ran with --trace.
 
-The time between two calls of a rank is computation. A ledger does not say whether the rank
-waited for a call before it went on. So if a call had ended before the rank made the next
-one, the workload says that it waited for it, and the computation has max_ns, the time if it
-did not. With --no-waits it is the reverse. Both give the recorded times on the recorded
-fabric. How often that matters is in the head of the file, and printed.
+A ledger does not say whether a rank waited for a call. By default a rank waited for each call
+that had ended before its next one; with --no-waits, for none. The head of the file says more.
 
-EXIT STATUS
-===========
-
-That of the command; 0 on success, 1 if it cannot be started, no rank took part, or the
-ledgers are not whole or have a call that never ended, 2 for bad input, with --strict 3 if
-the verdict is INVALID, 130 if interrupted.
-`,
+Exit status: that of the command; 1 if it cannot start, no rank took part or ledgers are incomplete;
+2 for bad input; 3 with --strict if the verdict is INVALID; 130 if interrupted.
+Page: docs/replay.md`,
 		Example: `  ddlemu record -o job.jsonl --profile ndr400 --clock virtual -- torchrun --nproc-per-node 2 train.py
   ddlemu record -o job.jsonl --from trace`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -141,6 +135,14 @@ func (o *recordOptions) convert(g *cli.Global, folder string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read the ledgers in %s: %w", folder, err)
+	}
+	fab, err := replay.LoadFabric(folder, trace.Ranks[0].TimeScale)
+	switch {
+	case errors.Is(err, ledger.ErrNoFabric): // a job recorded on its own network
+	case err != nil:
+		return err
+	case fab.Config.TimedNodes:
+		o.read.HostCall = fab.NodeTime().Call * trace.Ranks[0].TimeScale
 	}
 	w, err := record.Workload(trace, o.read)
 	if err != nil {

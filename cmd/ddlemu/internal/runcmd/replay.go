@@ -47,8 +47,7 @@ type replayOptions struct {
 func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.addOnFlags(fs)
 	fs.StringArrayVar(&o.Fabrics, "fabric", nil,
-		"`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or "+
-			"files")
+		"`name` of a fabric that is up; given twice: two fabrics to compare, also profiles or files")
 	fs.StringVar(&o.Sweep, "sweep", "", fmt.Sprintf(sweepUsage, "play"))
 	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
@@ -56,7 +55,7 @@ func (o *replayOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.baseline.addFlags(fs)
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
 	fs.IntVar(&o.Steps, "steps", 0,
-		"`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
+		"`number` of steps to play; a file with fewer is repeated (default: the steps of the file)")
 	o.addRanksOfWorkload(fs)
 	fs.BoolVar(&o.NoCheck, "no-check", false, "do not compare the values that calls of NCCL give")
 	fs.BoolVar(&o.Strict, "strict", false,
@@ -77,64 +76,16 @@ func NewReplayCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay WORKLOAD",
 		Short: "Play a recorded or made job with real NCCL on an emulated fabric",
-		Long: `Plays a workload (docs/workloads.md) on an emulated fabric. Each collective, send and
-receive is a call of real NCCL on the stream that the workload names; computation is time
-in which the stream does nothing else. Communication overlaps with computation as the
-workload says, and collectives of different streams share the links. The ranks are small
-programs: no GPU and no framework is needed.
+		Long: `Play a workload on an emulated fabric: each collective, send and receive is a call of real NCCL
+on the stream that the workload names, and computation is time in which the stream does nothing.
+No GPU and no framework is needed. The output has the time of each step and each kind of call, and
+how much of it was computation, exposed communication and waiting. Two --fabric compare two
+fabrics, --sweep plays several values of a parameter, --ranks N plays the first N ranks.
 
-Before that, NCCL decides on each call, and each call is made once, so that the ranks are
-connected. Values are compared for the last of equal calls; on a real clock for the first.
-
-For each step there is its time, and of that:
-  compute   the rank that ended the step last computed, on at least one stream
-  exposed   the rest: communication that no computation hid, and waiting
-  waiting   the part of exposed in which its calls waited for ranks that were not ready,
-            such as the next stage of a pipeline
-  hidden    it computed and communicated at once
-  idle      the part of exposed in which it did neither
-A step ends when the last rank has ended it, so the times of the steps add up.
-
-For each kind of call there is its time from when the last rank was ready for it until
-the last one had ended it. So waiting for a slow rank is no part of it; waiting for
-another call on the same links is. A message counts from when both ends were ready. The
-calls of a group begin and end together: "waiting" is then the part of the mean in which
-a rank of another call of the group was not ready.
-
-With --ranks N only the first N ranks of the file are played, with its communicators cut to
-them. Counts stay as they are. Calls of a rank that is alone in its communicator then, and
-messages from and to ranks that are cut, are left out; the output says how many.
-
-On the software CUDA the clock is virtual: times are exact, and the same on every host.
-With --clock real or --time-scale K computation sleeps, K times as long.
-
-With --fabric A --fabric B the workload is played on both: A is the original, B what is
-compared with it. Each is a profile, a file, or a fabric that is up. Flags that describe
-links, such as --lat, change B only, so that --fabric eth10 --fabric eth10 --lat 1ms shows
-what the latency costs.
-
---sweep bw=10G..800G plays it for the usual rates in this range, --sweep lat=1us..1ms for
-1, 3, 10 and so on, loss=1e-6..1% for powers of ten, and a list with commas for these
-values, also of the other parameters of links (queue=fair,lossless). It says where NCCL's
-choice changes, where a faster network is the slower one, and where the network stops
-mattering: the slowest one on which, and on all faster ones, a step takes at most 5 %
-longer than on the fastest.
-
-Of the hops of the fabric (each port of a NIC, trunks), those that were busiest are shown:
-bytes and rate of the payload, the part of the time for which the hop was busy, headers
-included, and that of the busiest window.
-
---baseline compares the steps and the means of calls with those of an earlier replay
-(docs/ci.md).
-
-EXIT STATUS
-===========
-
-0 on success, also when the verdict is INVALID; 3 for that with --strict or --baseline, and
-when the fabric was taken down; 1 when a rank failed or a value was wrong; 4 when a step or a kind of call is
-slower than in --baseline; 2 for bad input, such as a workload whose calls do not match; 130 if interrupted:
-then the output has the steps so far, and the verdict is incomplete.
-`,
+Exit status: 0, also if INVALID; 1 if a rank failed or a value is wrong; 2 for bad input; 3 if
+INVALID with --strict or --baseline, or the fabric was taken down; 4 if slower than --baseline;
+130 if interrupted (the output has the steps so far).
+Page: docs/replay.md`,
 		Example: `  ddlemu replay step.jsonl --profile eth10 --nodes 2
   ddlemu replay step.jsonl --profile ndr400 --bw 100Gbps --steps 5 --json
   ddlemu replay step.jsonl --profile eth10 --nodes 2 --ranks 8
@@ -392,13 +343,7 @@ func with(given *pflag.FlagSet, leave func(name string) bool) (*pflag.FlagSet, e
 	fs.String("profile", "", "")
 	fs.String("file", "", "")
 	flags.AddFabric(fs)
-	var failed error
-	given.Visit(func(f *pflag.Flag) {
-		if fs.Lookup(f.Name) != nil && !leave(f.Name) {
-			failed = cmp.Or(failed, fs.Set(f.Name, f.Value.String()))
-		}
-	})
-	return fs, failed
+	return fs, flags.Copy(fs, given, leave)
 }
 
 // compare plays on two fabrics.

@@ -78,39 +78,17 @@ func NewRunCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG...]",
 		Short: "Run a job on an emulated fabric",
-		Long: `Brings up a fabric for one job, runs the command with an environment in which NCCL uses
-the fabric, takes the fabric down and prints the verdict. Each rank's node comes from
-the variables of its launcher (RANK and others) or from DDLEMU_NODE.
+		Long: `Bring up a fabric for one job, run the command with an environment in which NCCL uses it, take the
+fabric down and print the verdict. RANK and other variables of the launcher, or DDLEMU_NODE, give
+each rank's node. torchrun is started once for each node, unless it has --nnodes, --node-rank or
+--standalone. With --per-node (kernel datapath) any command is, and its arguments may have {node},
+{nodes}, {master} and {gpus}. The time scale is 1 unless it is set; it does not slow compute down.
 
-torchrun is started once for each node, so that --nproc-per-node ranks run on each, unless
---nnodes, --node-rank or --standalone is among its flags: with "--nnodes 1" one torchrun
-starts the ranks of all nodes. A line says on which nodes the ranks are.
-
-With --datapath kernel and --per-node the command is started once on every node. In its
-arguments, {node}, {nodes}, {master} and {gpus} are replaced by the node's number, the
-number of nodes, the name of node 0, and the number of GPUs of each node, which are in
-CUDA_VISIBLE_DEVICES. Output lines begin with the node's name; input is /dev/null.
-Signals go to all nodes; the first node that fails stops the others.
-
-With --clock virtual time moves only while all ranks wait (docs/clock.md). What the
-program computes then takes no time, or with --compute cpu:FACTOR its CPU time times
-the factor; such a run is not repeatable.
-
-The time scale is 1 unless --time-scale is given. Another time scale does not slow the
-job's compute, so only the figures of links are meaningful.
-
-EXIT STATUS
-===========
-
-That of the command, with --per-node that of the first that failed. If the command
-succeeds: 3 if no rank took part (not on the kernel datapath, which carries the traffic
-of all programs) or the fabric was taken down meanwhile, with --strict 3 if the verdict is
-INVALID. 1 if the command cannot be
-started, or if a rank of --expect-exit has not died; 2 for bad input, also if there is
-no such command, 130 if interrupted.
-`,
+Exit status: that of the command; 1 if it cannot start or a rank of --expect-exit lives; 2 for bad
+input; 3 if no rank took part, the fabric was taken down or (--strict) it is INVALID; 130 if interrupted.
+Page: docs/jobs.md`,
 		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
-  ddlemu run --profile eth10 --nodes 2 --datapath kernel --per-node -- \
+  ddlemu run --profile eth10 --nodes 2 --set datapath=kernel --per-node -- \
     torchrun --nnodes {nodes} --node-rank {node} --master-addr {master} --nproc-per-node 1 train.py
   ddlemu run --profile ndr400 --lat 10us --soft-cuda -- ./my-nccl-program`,
 		Args: cli.AtLeast(1, "run needs a command: ddlemu run --profile eth10 -- COMMAND"),
@@ -409,17 +387,22 @@ func onlyFabric(name string, fs *pflag.FlagSet) error {
 	if name == "" {
 		return nil
 	}
-	describe := []string{"profile", "file"}
-	for _, s := range configs.Settings() {
-		if s.Flag != cli.ViewFlag { // is also a flag of the job
-			describe = append(describe, s.Flag)
+	refuse := func(given string) error {
+		return cli.BadInput("--fabric %s names a fabric that is up: leave out %s, or change it with `ddlemu shape`", name,
+			given)
+	}
+	for _, flag := range []string{"profile", "file"} {
+		if fs.Changed(flag) {
+			return refuse("--" + flag)
 		}
 	}
-	for _, flag := range describe {
-		if fs.Changed(flag) {
-			return cli.BadInput(
-				"--fabric %s names a fabric that is up: leave out --%s, or change it with `ddlemu shape`", name, flag)
+	for _, s := range configs.Settings() {
+		if s.Flag != cli.ViewFlag && fs.Changed(s.Flag) { // the view is the job's, too
+			return refuse(s.Spelling())
 		}
+	}
+	for _, set := range flags.Others(fs) {
+		return refuse("--" + configs.SetFlag + " " + set.Key)
 	}
 	return nil
 }

@@ -20,13 +20,13 @@ func TestHeaderOfTraffic(t *testing.T) {
 		want     string
 	}{
 		"ranks": {false, "fabric: eth1 with loss 10 %\ndecisions: fabric view, as for A100, net ib\n" +
-			"GPU time: none (add --gpu KIND --node-time)\n"},
+			"GPU time: none (add --gpu KIND --set node_time=on)\n"},
 		"traffic": {true, "fabric: eth1 with loss 10 %\ntraffic: all packets on the fabric: no rank loaded the plugin\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			o := runOptions{Soft: true, inForce: configs.InForce{Text: "eth1 with loss 10 %",
-				GPUTime: "none (add --gpu KIND --node-time)"}}
+				GPUTime: "none (add --gpu KIND --set node_time=on)"}}
 			o.printHeader(&cli.Global{Stderr: &out}, &c, configs.FabricView, configs.ClockSettings{}, tc.allBytes)
 			if out.String() != tc.want {
 				t.Errorf("got %q, want %q", out.String(), tc.want)

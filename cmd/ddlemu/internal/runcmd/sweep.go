@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 )
 
@@ -29,7 +30,7 @@ func parseSweep(g *cli.Global, text string) (*sweep.Values, error) {
 func sweepFlags(given *pflag.FlagSet, v *sweep.Values, i int) (*pflag.FlagSet, error) {
 	fs, err := with(given, func(flag string) bool { return flag == v.Param })
 	if err == nil {
-		err = fs.Set(v.Param, v.List[i].Text)
+		err = flags.Set(fs, v.Param, v.List[i].Text)
 	}
 	if err != nil {
 		return nil, cli.BadInput("--sweep %s=%s: %w", v.Param, v.List[i].Text, err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
@@ -19,26 +18,14 @@ import (
 type thresholds struct {
 	tolerance percent
 	minBusBW  busBandwidth
-	maxTime   time.Duration
-	flags     *pflag.FlagSet
+	maxTime   longest
 }
 
-// AddFlags adds the flags to fs.
+// AddFlags adds the names to --require of fs.
 func (t *thresholds) AddFlags(fs *pflag.FlagSet) {
-	t.flags = fs
-	fs.Var(&t.tolerance, "tolerance",
-		"fail if a row takes longer than its expected time by more than this `percentage`, such as 3%")
-	fs.Var(&t.minBusBW, "min-busbw",
-		"fail if the bus bandwidth of a row is below this `rate`: 12.5GB/s as in the table, or 100Gbps")
-	fs.DurationVar(&t.maxTime, "max-time", 0, "fail if a row takes longer than this `time`, such as 500us")
-}
-
-// check refuses a time that no row can keep to.
-func (t *thresholds) check() error {
-	if t.flags.Changed("max-time") && t.maxTime <= 0 {
-		return cli.BadInput("--max-time %v: must be above 0", t.maxTime)
-	}
-	return nil
+	require(fs, "model", &t.tolerance, "model=3% over the expected time")
+	require(fs, "busbw", &t.minBusBW, "busbw=12.5GB/s or more")
+	require(fs, "time", &t.maxTime, "time=500us or less")
 }
 
 // any says whether something is asked for.
@@ -55,17 +42,17 @@ func (t *thresholds) missed(r bench.Row) []bench.Miss {
 		switch {
 		case !t.tolerance.set || r.Size == 0:
 		case !m.Known:
-			add("tolerance", "no time is expected of it, so it cannot be held to --tolerance %v", &t.tolerance)
+			add("model", "no time is expected of it, so it cannot be held to --require model=%v", &t.tolerance)
 		case m.Diff > t.tolerance.value:
-			add("tolerance", "%v is %.1f %% more than the expected %v, --tolerance is %v", m.Time, m.Diff, m.Expected,
+			add("model", "%v is %.1f %% more than the expected %v, --require model=%v", m.Time, m.Diff, m.Expected,
 				&t.tolerance)
 		}
 		if t.minBusBW > 0 && r.Size > 0 && m.BusBW*1e9 < t.minBusBW.bytes() {
-			add("min-busbw", "the bus bandwidth is %.4g GB/s, --min-busbw is %.4g GB/s", m.BusBW,
+			add("busbw", "the bus bandwidth is %.4g GB/s, --require busbw=%.4gGB/s", m.BusBW,
 				t.minBusBW.bytes()/1e9)
 		}
-		if t.maxTime > 0 && m.Time > t.maxTime {
-			add("max-time", "it took %v, --max-time is %v", m.Time, t.maxTime)
+		if t.maxTime > 0 && m.Time > time.Duration(t.maxTime) {
+			add("time", "it took %v, --require time=%v", m.Time, &t.maxTime)
 		}
 	}
 	return out
@@ -124,7 +111,28 @@ type missedError struct{ text string }
 
 func (e *missedError) Error() string { return e.text }
 
-// percent is a flag: a number of 0 or more with a percent sign.
+// longest is a time above 0, such as 500us. 0 is not set.
+type longest time.Duration
+
+// Set reads a duration.
+func (l *longest) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not a time with its unit, such as 500us", text)
+	case d <= 0:
+		return fmt.Errorf("%v: must be above 0", d)
+	}
+	*l = longest(d)
+	return nil
+}
+
+func (l *longest) String() string { return time.Duration(*l).String() }
+
+// Type names the type for pflag.
+func (l *longest) Type() string { return "time" }
+
+// percent is a value of --require: a number of 0 or more with a percent sign.
 type percent struct {
 	value float64
 	set   bool
@@ -151,7 +159,7 @@ func (p *percent) String() string {
 // Type names the flag's type for pflag.
 func (p *percent) Type() string { return "percentage" }
 
-// busBandwidth is a flag: a rate with its unit, in bits per second. 0 is not set.
+// busBandwidth is a value of --require: a rate with its unit, in bits per second. 0 is not set.
 type busBandwidth units.Bandwidth
 
 // Set reads a rate. Without a unit nobody could tell bits from bytes: nccl-tests prints bus bandwidths in GB/s.

@@ -26,18 +26,18 @@ func asked(t *testing.T, args ...string) (*thresholds, error) {
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
-	return &o, o.check()
+	return &o, nil
 }
 
 func TestThresholdFlags(t *testing.T) {
 	for flag, want := range map[string]string{
-		"--tolerance=3%": "", "--tolerance=0.5 %": "", "--tolerance=0%": "", "--min-busbw=12.5GB/s": "",
-		"--min-busbw=100Gbps": "", "--max-time=500us": "",
-		"--tolerance=3": "is not a percentage", "--tolerance=-1%": "is not a percentage",
-		"--tolerance=%": "is not a percentage", "--tolerance=NaN%": "is not a percentage",
-		"--min-busbw=12": "has no unit", "--min-busbw=12G": "has no unit", "--min-busbw=12GB": "ambiguous",
-		"--min-busbw=unlimited": "no row is that fast",
-		"--max-time=0s":         "must be above 0", "--max-time=-1s": "must be above 0", "--max-time=5": "missing unit",
+		"--require=model=3%": "", "--require=model=0.5 %": "", "--require=model=0%": "", "--require=busbw=12.5GB/s": "",
+		"--require=busbw=100Gbps": "", "--require=time=500us": "",
+		"--require=model=3": "is not a percentage", "--require=model=-1%": "is not a percentage",
+		"--require=model=%": "is not a percentage", "--require=model=NaN%": "is not a percentage",
+		"--require=busbw=12": "has no unit", "--require=busbw=12G": "has no unit", "--require=busbw=12GB": "ambiguous",
+		"--require=busbw=unlimited": "no row is that fast",
+		"--require=time=0s":         "must be above 0", "--require=time=-1s": "must be above 0", "--require=time=5": "is not a time with its unit",
 	} {
 		o, err := asked(t, flag)
 		if want == "" && (err != nil || !o.any()) || want != "" &&
@@ -67,23 +67,23 @@ func TestThresholds(t *testing.T) {
 		want []string // beginnings
 	}{
 		{"", row, nil},
-		{"--tolerance=10%", row, nil},
-		{"--tolerance=9%", row,
-			[]string{"tolerance " + where + "110µs is 10.0 % more than the expected 100µs, --tolerance is 9%"}},
-		{"--tolerance=1%", row, []string{"tolerance 1048576 bytes out of place: ", "tolerance " + where}},
-		{"--tolerance=50%", unknown, []string{"tolerance 8 bytes out of place: no time is expected of it"}},
-		{"--tolerance=50%", nothing, nil},
-		{"--min-busbw=9GB/s", row, nil},
-		{"--min-busbw=72Gbps", row, nil},
-		{"--min-busbw=9.5GB/s", row,
-			[]string{"min-busbw " + where + "the bus bandwidth is 9 GB/s, --min-busbw is 9.5 GB/s"}},
-		{"--min-busbw=76Gbps", row,
-			[]string{"min-busbw " + where + "the bus bandwidth is 9 GB/s, --min-busbw is 9.5 GB/s"}},
-		{"--min-busbw=1GB/s", nothing, nil},
-		{"--max-time=110us", row, nil},
-		{"--max-time=109us", row, []string{"max-time " + where + "it took 110µs, --max-time is 109µs"}},
-		{"--max-time=500ns", nothing, []string{"max-time 0 bytes"}},
-		{"--max-time=109us --min-busbw=9.5GB/s", row, []string{"min-busbw " + where, "max-time " + where}},
+		{"--require=model=10%", row, nil},
+		{"--require=model=9%", row,
+			[]string{"model " + where + "110µs is 10.0 % more than the expected 100µs, --require model=9%"}},
+		{"--require=model=1%", row, []string{"model 1048576 bytes out of place: ", "model " + where}},
+		{"--require=model=50%", unknown, []string{"model 8 bytes out of place: no time is expected of it"}},
+		{"--require=model=50%", nothing, nil},
+		{"--require=busbw=9GB/s", row, nil},
+		{"--require=busbw=72Gbps", row, nil},
+		{"--require=busbw=9.5GB/s", row,
+			[]string{"busbw " + where + "the bus bandwidth is 9 GB/s, --require busbw=9.5GB/s"}},
+		{"--require=busbw=76Gbps", row,
+			[]string{"busbw " + where + "the bus bandwidth is 9 GB/s, --require busbw=9.5GB/s"}},
+		{"--require=busbw=1GB/s", nothing, nil},
+		{"--require=time=110us", row, nil},
+		{"--require=time=109us", row, []string{"time " + where + "it took 110µs, --require time=109µs"}},
+		{"--require=time=500ns", nothing, []string{"time 0 bytes"}},
+		{"--require=time=109us --require=busbw=9.5GB/s", row, []string{"busbw " + where, "time " + where}},
 	} {
 		o, err := asked(t, strings.Fields(tc.args)...)
 		if err != nil {
@@ -108,7 +108,7 @@ func TestThresholds(t *testing.T) {
 
 // The error has the number of rows and the first of them, and is exit status 1, not that of INVALID.
 func TestThresholdError(t *testing.T) {
-	o, err := asked(t, "--max-time=1us")
+	o, err := asked(t, "--require=time=1us")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestThresholdError(t *testing.T) {
 		t.Error(err)
 	}
 	err = o.judge([]bench.Row{row(8, 1000), row(16, 2000), row(32, 3000)})
-	const want = "2 of 3 rows not as asked for: 16 bytes out of place: it took 2µs, --max-time is 1µs; and 3 more, which --junit FILE lists"
+	const want = "2 of 3 rows not as asked for: 16 bytes out of place: it took 2µs, --require time=1µs; and 3 more, which --junit FILE lists"
 	var missed *missedError
 	if !errors.As(err, &missed) || err.Error() != want || cli.ExitStatus(err) != cli.ExitFailure {
 		t.Errorf("%v\nwant %s", err, want)
@@ -133,13 +133,13 @@ func TestThresholdError(t *testing.T) {
 
 // The output ends with what is not as asked for, as JUnit has it, unless its times say nothing.
 func TestThresholdsInJSON(t *testing.T) {
-	o, err := asked(t, "--max-time=1us")
+	o, err := asked(t, "--require=time=1us")
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := bench.Row{Size: 16, OutOfPlace: bench.Measurement{Time: 2000}}
 	for valid, want := range map[bool][]bench.Miss{
-		true:  {{Type: "max-time", Text: "16 bytes out of place: it took 2µs, --max-time is 1µs"}},
+		true:  {{Type: "time", Text: "16 bytes out of place: it took 2µs, --require time=1µs"}},
 		false: nil,
 	} {
 		var document bytes.Buffer

@@ -44,11 +44,9 @@ func (o *validateOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 		"with --all: `file` with lines \"NAME: REASON\" of tables to list apart, and not to "+
 			"sum up")
 	fs.StringVar(&o.Intervals, "intervals", "",
-		"with --all and --model: `file` for the intervals in which the times of healthy clusters are, by the errors of "+
-			"the tables; it replaces the file")
+		"with --all and --model: `file` for the intervals of healthy clusters' times; it is replaced")
 	fs.StringArrayVar(&o.Predicted, "predicted", nil,
-		"with --all and --model: `file` of \"ddlemu fit --predict\": its predictions take the place of what is "+
-			"calculated with figures that were fitted to the same rows; may be repeated")
+		"with --all and --model: `file` of \"ddlemu fit --predict\", used for fitted rows; may be repeated")
 	o.pictures.addFlags(fs)
 	o.junit.addFlag(fs, "row")
 	addBudgetFlag(fs, &o.Budget)
@@ -68,42 +66,15 @@ func NewValidateCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate TABLE | validate --all FOLDER_OR_TABLE...",
 		Short: "Compare the emulator with a table measured on a real cluster",
-		Long: `Reads a published table of nccl-tests and runs its sizes with real NCCL on an emulated
-fabric. For each row it prints the published, the expected and the emulated time, and
-the error. The limit of the error is 5 % from 16 MiB on and 15 % below.
+		Long: `Run the sizes of a published table of nccl-tests with real NCCL on an emulated fabric, and print
+the published, expected and emulated time of each row. The error may be 5 % from 16 MiB on, 15 %
+below. The table is CSV with the columns bytes and time_us, or a log of nccl-tests; lines
+"# key: value" describe the cluster. On the real clock similar rows run together, and rows that
+this host cannot carry are left out. --all compares many tables, and sums up their errors.
 
-The table is CSV with the columns bytes and time_us. Lines "# key: value" before it
-describe the cluster: ranks, nodes, the kind of GPU, the profile of its links, the version
-of NCCL and others, see configs/tables/README.md. They are used where no flag says something
-else; a fabric that is up has its own. A log of nccl-tests is a table too, of its times out
-of place; such lines may say what it does not.
-
-On the software CUDA the clock is virtual. On the real clock (--clock real, a GPU), rows
-with similar times run together for about a minute, at the largest time scale that fits
-into that time, or a larger one if this host needs it. Rows are left out, and listed, if
-their buffers would need more than half of the available memory; on the real clock also
-if three calls would take more than 5 minutes, or if this host cannot carry the fabric at
-any time scale. In the last case the verdict is INVALID.
-
-With --budget 5m each group gets an equal share of the time that is left: it has fewer
-iterations, and its longest rows are left out, to fit. A row that runs over is stopped.
-
---all compares many tables, and sums up: for each table the rows, the median, the p90 and
-the largest of the errors, and the bias of each size class; then the same of all rows, of
-those up to 32 KiB and of those above, and of the rows that figures were fitted to and of
-the others. The tables of --apart are listed after that, with their reasons. Of a folder it
-takes the files that end in .csv, .txt, .log or .out. A table that cannot be compared is left
-out, with the reason. With --budget each table gets an equal share of the time that is left.
---svg FILE draws published and calculated times; if it is a folder, also of each table.
-
-EXIT STATUS
-===========
-
-0 if every row that was run is within its limit, 1 if one is not or a rank failed, 2
-for bad input or if no row can be run on this host, with --all if no table can be, 3 if the verdict is INVALID, or
-incomplete because a row was stopped, 130 if interrupted: then the report has the rows so
-far, and the verdict is incomplete.
-`,
+Exit status: 0; 1 if a row is not within its limit or a rank failed; 2 for bad input or if nothing
+can be run; 3 if INVALID or a row was stopped; 130 if interrupted (the report has the rows so far).
+Page: docs/validation.md`,
 		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv
   ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model
   ddlemu validate --all configs/tables --model --svg tables.svg`,

@@ -14,7 +14,7 @@ import (
 
 // writeIntervals writes the intervals of the tables of a board, one a line.
 func writeIntervals(path string, b *score.Board) error {
-	all := score.Intervals(b.Tables)
+	all := score.Intervals(b)
 	if len(all) == 0 {
 		return cli.BadInput("--intervals: %d tables are too few for an interval", len(b.Tables))
 	}

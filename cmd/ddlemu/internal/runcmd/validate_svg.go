@@ -24,8 +24,8 @@ type pictures struct {
 
 // addFlags adds the flags to fs.
 func (p *pictures) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&p.Path, "svg", "", "`file` for a picture of the published and the calculated times, as SVG; a folder "+
-		"with all.svg and a picture of each table")
+	fs.StringVar(&p.Path, "svg", "",
+		"`file` for a picture of published and calculated times, as SVG, or a folder for all tables")
 	fs.BoolVar(&p.Force, "force", false, "replace the files of --svg")
 }
 

@@ -61,9 +61,9 @@ func TestValidateTakesTheClusterFromTheTable(t *testing.T) {
 	}{
 		{"", nil, "ss11-200", "16 2 4 a100-sxm mesh 8 amd 2.29"},
 		{"", []string{"--nodes", "4", "--profile", "eth1", "--nccl", "2.22"}, "eth1", "16 4 4 a100-sxm mesh 8 amd 2.22"},
-		{"", []string{"--gpu", "l40s", "--nics-per-node", "1"}, "ss11-200", "16 2 1 l40s   amd 2.29"},
+		{"", []string{"--gpu", "l40s", "--set", "nics_per_node=1"}, "ss11-200", "16 2 1 l40s   amd 2.29"},
 		{"", []string{"--model"}, "a100x4-ss11", "16 2 4 a100-sxm mesh 8 amd 2.29"},
-		{"", []string{"--model", "--node-time=off"}, "ss11-200", "16 2 4 a100-sxm mesh 8 amd 2.29"},
+		{"", []string{"--model", "--set=node_time=off"}, "ss11-200", "16 2 4 a100-sxm mesh 8 amd 2.29"},
 		{"", []string{"--model", "--gpu", "l40s"}, "ss11-200", "16 2 4 l40s   amd 2.29"},
 		{"", []string{"-F", "x.yaml"}, "", "16 2  a100-sxm mesh 8 amd 2.29"},
 		{"up", nil, "", "0       2.29"},

@@ -49,39 +49,16 @@ func NewVerifyCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Measure the fabric that is up, and compare it with what was asked for",
-		Long: `Measure the fabric that is up, link by link and all links together: the rate of a
-stream that fills the link, the one-way latency of single messages and its jitter,
-losses, and how flows share hops. This process sends the messages with the engine of
-NCCL's plugin; no job may use the fabric. On the kernel datapath it sends datagrams
-between the nodes, which needs root.
+		Long: `Measure the fabric that is up, link by link and all links together: rate, latency, jitter, losses,
+and how flows share hops. Compare that with what was asked for and with the link model. No job may
+use the fabric. On the kernel datapath it sends datagrams between the nodes, which needs root.
+Limits: rates 1 %, latencies 1 us or 2 % (median) and 5 us or 5 % (p99), shares 3 %. A result
+outside its limit is measured again, up to three times. docs/kernel.md has that datapath's limits.
 
-The results are compared with what was asked for and, for flows that share hops, with
-the link model. Limits: rates 1 %, latencies 1 us or 2 % (median; with jitter the
-distribution instead) and 5 us or 5 % (p99), each share 3 %. All times and rates are
-those of the emulated network. A result outside its limit is measured again, up to three
-times, because other work on this host only makes it worse. With losses, the limit for
-all flows together is 10 %, shares are not judged, and the limit for the rate of a link
-is 10 % or more if several tcp connections lose packets on it; a note says so.
-
-On a virtual clock the host has no part in the results: every message must be visible
-exactly at the model's time.
-
-Some of this does not apply to the kernel datapath. With the shapers netem and htb, a
-small packet's serialization time is not judged (400 us of the rate pass at once after a
-pause). With htb, which has no latency, the limits of latencies are 100 us (p50) and 1 ms
-(p99). With edt and wire, shares are not judged, and the limit for all flows together is
-10 % if links differ in rate. docs/kernel.md has the reasons. Packets that are lost
-although no loss was asked for, and a shaper that is late while all send, are INVALID
-too.
-
-EXIT STATUS
-===========
-
-0 if the fabric is what was asked for (VALID), 3 if it is not (INVALID), 1 on
-failure, 2 if there is no such fabric or it is in use, 130 if interrupted: then the
-report has what was measured until then, and the verdict is incomplete.
-`,
-		Example: `  ddlemu up --profile eth10 --nodes 4 --time-scale auto
+Exit status: 0 if VALID; 1 on failure; 2 for no such fabric or one in use; 3 if INVALID;
+130 if interrupted (the report has what was measured).
+Page: docs/fabric.md`,
+		Example: `  ddlemu up --profile eth10 --nodes 4 --set time_scale=auto
   ddlemu verify
   ddlemu verify --time 1m --json`,
 		Args: cli.NoArgs,
@@ -184,7 +161,7 @@ func slowVerify(least time.Duration, scale int) string {
 	text := fmt.Sprintf("ddlemu: verify needs at least %v, because it takes that long to fill the slowest link",
 		least.Round(time.Second))
 	if scale > 1 {
-		text += fmt.Sprintf(" at time scale %d; on a fabric brought up with a smaller --time-scale it takes less",
+		text += fmt.Sprintf(" at time scale %d; on a fabric brought up with a smaller time scale it takes less",
 			scale)
 	}
 	return text

@@ -68,7 +68,7 @@ func printVerify(w io.Writer, r *verify.Report, more string) {
 	if r.Needed > 0 {
 		fmt.Fprintf(w,
 			"ddlemu: if this host is too slow, take the fabric down with `ddlemu down %s`, and repeat your `ddlemu "+
-				"up` with --time-scale %d\n", r.Fabric, r.Needed)
+				"up` with --set time_scale=%d\n", r.Fabric, r.Needed)
 	}
 	fmt.Fprintf(w, "verdict: %s\n", r.Verdict)
 }

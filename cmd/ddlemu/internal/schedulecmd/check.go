@@ -22,14 +22,12 @@ func newScheduleCheckCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Say what is wrong with schedules",
-		Long: `Execute schedules symbolically and say what is wrong with them: results that are not
-the collective's, deadlocks with their cycle, messages of which sender and receiver do not
-count the same chunks, accesses to one chunk of which one writes and that nothing orders,
-chunks outside of buffers. What exceeds the limits of MSCCL's executor is a warning.
+		Long: `Execute schedules symbolically and say what is wrong with them: wrong results, deadlocks with
+their cycle, messages whose ends count different chunks, unordered accesses to a chunk, chunks
+outside of buffers. A schedule that exceeds the limits of MSCCL's executor gets a warning.
 
-A schedule is checked for calls in place, out of place, or both, as it says itself.
-
-` + cli.ExitCheckHelp,
+` + cli.ExitCheckHelp + `
+Page: docs/schedules.md`,
 		Example: `  ddlemu schedule check algo.xml
   ddlemu schedule check ring --coll all_reduce --gpus 4`,
 		Args: cli.AtLeast(1, "check takes at least one schedule: a file of MSCCL XML"),
@@ -148,18 +146,14 @@ func newScheduleMakeCommand(g *cli.Global) *cobra.Command {
 		Use:   "make ring|allpairs|tree|chain|double-binary",
 		Short: "Make a schedule, as MSCCL XML",
 		Long: `Make a schedule and write it as MSCCL XML.
-
   ring           --k rings in the order of the ranks, on a channel each
   allpairs       every GPU exchanges with every other, in --k blocks per peer
-  tree           --k binary trees for each root
-  chain          --k chains for each root
-  double-binary  --k pairs of binary trees for each root: inner ranks of one are mostly
-                 leaves of the other
+  tree, chain    --k binary trees or chains for each root, the rank to whose share a chunk belongs
+  double-binary  --k pairs of binary trees for each root; inner ranks of one are mostly leaves of the other
+An all-reduce adds up towards the roots and then sends from them.
 
-A root is the rank to whose share a chunk belongs. An all-reduce adds up towards the
-roots and then sends from them.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/schedules.md`,
 		Example: `  ddlemu schedule make allpairs --coll all_gather --k 4 --gpus 8 -o allpairs.xml
   ddlemu schedule make ring --coll all_reduce --k 4 --grain 256K --gpus 8 -o ring.xml`,
 		Args: oneKind,
@@ -183,11 +177,11 @@ func newScheduleExportCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export FILE",
 		Short: "Write a schedule of another format or dialect as MSCCL XML",
-		Long: `Read a schedule of any format that ddlemu reads (docs/schedules.md) and write it as
-the MSCCL XML that RCCL reads. A file of trees (ForestColl) does not say for which
-collective it is: give --coll.
+		Long: `Read a schedule of any format that ddlemu reads and write it as the MSCCL XML that RCCL reads.
+A file of trees (ForestColl) does not say for which collective it is: give --coll.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/schedules.md`,
 		Example: `  ddlemu schedule export old.xml -o new.xml
   ddlemu schedule export trees.xml --coll all_reduce -o allreduce.xml`,
 		Args: oneSource,

@@ -43,14 +43,13 @@ func newScheduleCompareCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare SCHEDULE SCHEDULE...",
 		Short: "Compare schedules of one collective on a fabric, over sizes",
-		Long: `Calculate with the link model how long schedules of one collective take on a fabric, for
-sizes from 1K to 1G. A table has the times, the fastest schedule of each size and the lower
-bound for any schedule; a second one has what the busiest link of each schedule carries at
-the largest size. A schedule is a file of MSCCL XML or one that is made: ring, or
-ring:k=8,grain=256K. With nccl among them, real NCCL on the software CUDA or a GPU decides what
-it would do at each size, and the model says how long that takes.
+		Long: `Calculate with the link model how long schedules of one collective take on a fabric, for sizes
+from 1K to 1G: their times, the fastest one, the lower bound for any schedule, and what the
+busiest link carries. A schedule is a file of MSCCL XML or one that is made, as ring or
+ring:k=8,grain=256K. With nccl among them, real NCCL decides what it would do at each size.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/schedules.md`,
 		Example: `  ddlemu schedule compare ring:k=4 allpairs tree --coll all_reduce --gpus 8 --profile ndr400
   ddlemu schedule compare ring allpairs nccl --coll all_reduce --gpus 4 --profile ndr400 -e 16M
   ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4 --plot compared.svg`,

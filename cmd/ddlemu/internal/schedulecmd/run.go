@@ -76,36 +76,15 @@ func newScheduleRunCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE.xml",
 		Short: "Run a schedule with real bytes on an emulated fabric",
-		Long: `Execute a schedule with real bytes over the emulated links, as MSCCL's kernel does:
-each block runs its steps on one piece of a chunk after another, waits for flags of other
-blocks, and moves messages through the step buffers of its connections. Connections are
-those of the plugin, one for each source, destination and channel. Elements are int32, the
-operation is sum. Every element of the first call of a row is checked. A plan of MSCCL++ runs
-as its executor does: thread blocks store into and load from the memory of other GPUs.
+		Long: `Execute a schedule with real bytes over the emulated links, as MSCCL's kernel (or MSCCL++'s
+executor) does. Elements are int32, added up; every element of the first call of a row is checked.
+With --via p2p real NCCL moves whole chunks in groups of ncclSend and ncclRecv.
+Instead of a file give ring, allpairs, tree, chain or double-binary, with --coll, --k, --grain
+and --gpus. bound is a lower bound for any schedule. A size too large to run is only calculated.
 
-With --via p2p real NCCL moves the bytes instead, in groups of ncclSend and ncclRecv: all
-that a GPU can send at once is one group, whole chunks, one message to each peer. That is
-coarser: a GPU passes a chunk on only when it has all of it. Copies and sums between the
-groups are done by the ranks.
-
-expected is the time of the link model for the same messages. Copies and sums take no time
-on a virtual clock, which is the default. avg_time and min_time are of -n calls, each of
-which starts when all GPUs have ended the one before; algbw is size / time, in GiB/s (which
-tools of pipelined schedules print as GB/s) and in GB/s, busbw as in nccl-tests. bound is a lower bound for any
-schedule of the collective on this fabric.
-
-Instead of a file give ring, allpairs, tree, chain or double-binary to make one, with --coll,
---k, --grain and --gpus. On a profile each GPU is a node of its own, unless --nodes
-is given. A size is rounded down so that all chunks are equal. A size whose buffers do not
-fit into half of this host's free memory is only calculated: #wrong is then N/A.
-
-EXIT STATUS
-===========
-
-0 on success, also if the verdict is INVALID; 1 on failure or if an element is wrong, 2 for
-bad input, such as a schedule that is not good (see ` + "`ddlemu schedule check`" + `), 130 if
-interrupted: then the output has the rows so far, and the verdict is incomplete.
-`,
+Exit status: 0, also if INVALID; 1 on failure or a wrong element; 2 for bad input, such as a wrong
+schedule; 130 if interrupted (the output has the rows so far).
+Page: docs/schedules.md`,
 		Example: `  ddlemu schedule run algo.xml --profile ndr400 -b 1K -e 1M -f 4
   ddlemu schedule run algo.xml --profile ndr400 -b 1M -e 1M --via p2p --nccl 2.29
   ddlemu schedule run allpairs --k 4 --grain 1M --gpus 8 --profile dgx-a100-nvlink -b 1G -e 1G --model`,

@@ -35,11 +35,12 @@ func NewScheduleCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule FILE.xml",
 		Short: "Run, check and make schedules of collectives (MSCCL XML)",
-		Long: `Run, check, make and compare schedules: which thread block sends, receives, adds up
-and copies which chunk, in which order. A schedule is a file of MSCCL's XML, or one that
-ddlemu makes. ` + "`ddlemu schedule FILE.xml`" + ` is ` + "`ddlemu schedule run FILE.xml`" + `.
+		Long: `Run, check, make and compare schedules: which thread block sends, receives, adds up and copies
+which chunk, in which order. A schedule is a file of MSCCL's XML, or one that ddlemu makes.
+"ddlemu schedule FILE.xml" is "ddlemu schedule run FILE.xml".
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/schedules.md`,
 		Example: `  ddlemu schedule algo.xml --profile ndr400 -b 1K -e 1M -f 4
   ddlemu schedule check algo.xml`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -224,10 +225,10 @@ func (o *scheduleFabric) place(g *cli.Global, gpus int) (*model.Place, error) {
 		o.inForce.GPUTime = "none (a schedule takes the time of the links between nodes only)"
 	}
 	if o.Flags.Changed("node-time") && c.NodeTime {
-		return nil, cli.BadInput("--node-time: a schedule takes the time of the links between nodes only: leave it out")
+		return nil, cli.BadInput("--set node_time=on: a schedule takes the time of the links between nodes only: leave it out")
 	}
 	if c.OnKernel() {
-		return nil, cli.BadInput("a schedule runs on the datapath shm: leave out --datapath kernel")
+		return nil, cli.BadInput("a schedule runs on the datapath shm: leave out --set datapath=kernel")
 	}
 	if !o.Flags.Changed("clock") && !o.Flags.Changed("time-scale") {
 		c.Clock = configs.VirtualClock

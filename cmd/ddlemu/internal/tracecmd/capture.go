@@ -57,24 +57,15 @@ func NewCaptureCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture [FOLDER...] -o FILE",
 		Short: "Write packets for Wireshark: of a traced job, or of a fabric that is up",
-		Long: `Without folders: captures the packets on the links of a fabric of the kernel datapath that
-is up, until --duration or --count, Ctrl-C, or until the fabric is taken down. Where the
-shaper has eBPF programs, each packet has a comment that says what happened to it, and
-dropped packets are in the file too. Only the first --snaplen bytes of each packet are
-written. To look at packets as they come: ddlemu capture -o - | wireshark -k -i -
+		Long: `Without folders, capture the packets on the links of a fabric of the kernel datapath, until
+--duration, --count, Ctrl-C or the end of the fabric. With folders, write the messages of a job
+recorded with --trace as a capture file (pcapng) at the senders' NICs, or at the links of --link.
 
-With folders: writes the messages that a job has recorded with --trace as a capture file (pcapng) for
-Wireshark and tshark: RoCEv2 for transport rdma, TCP for transport tcp, as a capture at
-the NIC of each sender would have them, with acknowledgements and with what was sent
-again after losses. With --link: as captures at these links would have them, with the ECN
-marks of the links. The packets have headers only; a ledger holds no data of the job.
+Each packet has a comment that says what it is for. With the dissector that --dissector writes,
+tshark -X lua_script:ddlemu.lua -r t.pcapng -Y 'ddlemu.coll == "AllReduce"' filters by it.
 
-Each packet has a comment that says what it is for. With the dissector that --dissector
-writes, the comment becomes fields to filter by:
-
-  tshark -X lua_script:ddlemu.lua -r t.pcapng -Y 'ddlemu.coll == "AllReduce"'
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/capture.md`,
 		Example: `  ddlemu capture t -o t.pcapng
   ddlemu capture t --link 'leaf0>spine1' -o trunk.pcapng
   ddlemu capture --fabric lab --link node0:node1 --duration 10s -o lab.pcapng
@@ -98,6 +89,7 @@ writes, the comment becomes fields to filter by:
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`; - is standard output")
+	cli.OtherLetter(fs, "output", "w") // tcpdump's letter
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&o.Dissector, "dissector", false, "write Wireshark's dissector for the comments instead (Lua)")
 	fs.StringVar(&o.Live.Link, "link", "",

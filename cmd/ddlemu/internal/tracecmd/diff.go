@@ -25,15 +25,12 @@ func NewDiffCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Say why one traced job took longer than another",
-		Long: `Compares two jobs that were recorded with --trace: on other fabrics, with another version
-of NCCL, or before and after a change of a program. It prints what differs in the
-fabrics, the version of NCCL and in NCCL's choices, the time of each function in both, and by which causes the
-times differ, those that contribute most first. The causes are those of ddlemu why; their
-differences sum to that of the whole.
+		Long: `Compare two jobs that were recorded with --trace: the fabrics, the version of NCCL and its
+choices, the time of each function, and the causes of the difference, largest first, as "ddlemu
+why" knows them. The first call of a function is compared with the first one, and so on.
 
-The first call of a function is compared with the first one, and so on.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/diff.md`,
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 4 -b 1M -e 1M --trace before
   ddlemu bench allreduce --profile ndr400 --ranks 4 -b 1M -e 1M --lat 5us --trace after
   ddlemu diff before after`,

@@ -18,16 +18,14 @@ func NewMessagesCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "messages FOLDER",
 		Short: "Print the messages that a traced job has sent",
-		Long: `Reads the ledgers that the ranks of a job wrote with --trace, and joins what the two ends
-of each message noted. Prints one line per pair of ranks; --json prints each message.
+		Long: `Read the ledgers that the ranks of a job wrote with --trace, while it runs or afterwards, and join
+what the two ends of each message noted. Print a line per pair of ranks; --json prints each message.
 
-Times are those of the emulated network. The transfer of a message begins when the
-sender posts it and ends when its last byte is at the receiver, in the model. A ledger
-keeps the newest million records; what is missing is said below the table.
+A transfer begins when the sender posts the message and ends with its last byte at the receiver,
+in time of the emulated network. A ledger keeps the newest million records; the rest is counted.
 
-A ledger can be read while the job runs, and after a rank was killed.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/messages.md`,
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu messages t
   ddlemu messages t --json > messages.json`,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,16 +26,14 @@ func NewPendingCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pending FOLDER | DUMP...",
 		Short: "Say what a job waits for",
-		Long: `Reads the ledgers that the ranks of a job write with --trace, while the job runs or after
-it has ended or was killed. Says which collectives some ranks have begun and others have
-not, and which messages were posted and have not arrived.
+		Long: `Read the ledgers that the ranks of a job write with --trace, while it runs or after it has ended.
+Say which collectives some ranks have begun and others have not, and which messages are missing.
 
-Also reads the dumps of PyTorch's flight recorder, of a job anywhere: one file per rank,
-pickles or JSON, or a folder of them. Says for each process group the first call that some
-ranks have made and others have not, that differs between ranks, or that has not ended; the
-sends and receives without their other half; and what the missing ranks did last.
+Also read dumps of PyTorch's flight recorder, one file per rank. Say for each process group the
+first call that some ranks have not made, that differs or that has not ended, and unmatched sends.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/why.md`,
 		Example: `  ddlemu run --profile ndr400 --trace t -- python train.py &
   ddlemu pending t
   ddlemu pending /tmp/nccl_trace_rank_*`,
@@ -84,7 +83,10 @@ func TellPending(g *cli.Global, dir, title string, always bool) {
 // its own network, no link is known to be down.
 func loadPending(dir string) (*messages.Trace, *pending.Report, error) {
 	t, err := messages.Load(dir)
-	if err != nil {
+	if errors.Is(err, messages.ErrNoLedger) {
+		return nil, nil, fmt.Errorf("no rank has a ledger in %s: with --trace %[1]s a rank begins one in its first "+
+			"ncclCommInitRank, so either no rank is there yet, or the job writes none", dir)
+	} else if err != nil {
 		return nil, nil, err
 	}
 	fab, err := replay.LoadFabric(dir, t.Ranks[0].TimeScale)
@@ -97,7 +99,9 @@ func loadPending(dir string) (*messages.Trace, *pending.Report, error) {
 // printPending prints what a job waits for.
 func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 	us := cli.Microseconds(t)
-	if len(r.Calls)+len(r.Connections) == 0 {
+	if text := starting(t); text != "" {
+		fmt.Fprintln(w, text)
+	} else if len(r.Calls)+len(r.Connections) == 0 {
 		fmt.Fprintf(w, "nothing: every call that was begun is finished (%s, %s)\n", units.Count(len(t.Calls), "call"),
 			units.Count(len(t.Messages), "message"))
 	}
@@ -128,6 +132,25 @@ func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 		tb.Render()
 	}
 	cli.PrintBasis(w, t, "times are up to the last one in the ledgers", cli.MissingLedgers(t))
+}
+
+// starting says which ranks have begun their first communicator and which have not; "" if all have, or if there was a
+// call. A rank begins its ledger in its first ncclCommInitRank.
+func starting(t *messages.Trace) string {
+	ledgers, ranks := t.Ledgers(0)
+	if ledgers >= ranks || len(t.Calls)+len(t.Messages) > 0 {
+		return ""
+	}
+	var here, missing []int
+	for rank := range ranks {
+		if slices.ContainsFunc(t.Ranks, func(r ledger.Info) bool { return int(r.Rank) == rank }) {
+			here = append(here, rank)
+		} else {
+			missing = append(missing, rank)
+		}
+	}
+	return fmt.Sprintf("the first communicator: ncclCommInitRank was begun by %s; not begun by %s", ranksText(here),
+		ranksText(missing))
 }
 
 // series is calls of one function, one after another, in the same state.
@@ -213,7 +236,10 @@ type pendingConnection struct {
 }
 
 func pendingJSON(t *messages.Trace, r *pending.Report) any {
-	scale := t.Ranks[0].TimeScale
+	scale, notes := t.Ranks[0].TimeScale, cli.MissingLedgers(t)
+	if text := starting(t); text != "" {
+		notes = append(notes, text)
+	}
 	calls, connections := []pendingCall{}, []pendingConnection{}
 	for _, c := range r.Calls {
 		calls = append(calls, pendingCall{c.Name, c.Seq, fmt.Sprintf("%#x", c.Comm), c.Begun,
@@ -228,5 +254,5 @@ func pendingJSON(t *messages.Trace, r *pending.Report) any {
 		Notes       []string            `json:"notes"`
 		Calls       []pendingCall       `json:"calls"`
 		Connections []pendingConnection `json:"connections"`
-	}{cli.ClockName(t), cli.MissingLedgers(t), calls, connections}
+	}{cli.ClockName(t), notes, calls, connections}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/timeline"
 	"github.com/ddlemu/ddlemu/intercept/timeline/archive"
-	"github.com/ddlemu/ddlemu/intercept/timeline/chrome"
 	"github.com/ddlemu/ddlemu/intercept/timeline/perfetto"
 	"github.com/ddlemu/ddlemu/intercept/why"
 )
@@ -28,34 +27,25 @@ import (
 type traceOptions struct {
 	Output string
 	Force  bool
-	Format string
 	With   []string
 	Window time.Duration
 }
 
-const (
-	perfettoFormat = "perfetto"
-	jsonFormat     = "json"
-)
-
 // NewTraceCommand is `ddlemu trace`.
 func NewTraceCommand(g *cli.Global) *cobra.Command {
-	o := &traceOptions{Format: perfettoFormat}
+	o := &traceOptions{}
 	cmd := &cobra.Command{
 		Use:   "trace FOLDER... -o FILE",
 		Short: "Draw what a traced job has sent as a timeline for Perfetto",
-		Long: `Writes a timeline of what a job has recorded with --trace, for https://ui.perfetto.dev:
-where the time of each call went, the calls of each rank, each message at its sender, at
-its receiver and on each port and link that it occupied, with arrows between them, and
-the rate and the queue of each port and link. If the program marks its phases by NVTX,
-they are above the calls of its rank.
+		Long: `Write a timeline of a job that was recorded with --trace, for https://ui.perfetto.dev: where the
+time of each call went, each message at its sender, its receiver and each link, the rate and the
+queue of each link, and phases that the program marks by NVTX.
 
-With --with, PyTorch's own traces (torch.profiler's export_chrome_trace) are beside it in
-one archive, on one time axis. That needs a job on the real clock.
+With --with, PyTorch's own traces are beside it on one time axis. That needs the real clock.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/trace.md`,
 		Example: `  ddlemu trace t -o t.pftrace
-  ddlemu trace t --format json -o t.json
   ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,
 		Args: cli.TraceFolders,
 		RunE: func(cmd *cobra.Command, args []string) error { return runTrace(cmd.Context(), g, o, args) },
@@ -64,22 +54,14 @@ one archive, on one time axis. That needs a job on the real clock.
 	g.AddQuietFlag(fs)
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
-	fs.StringVar(&o.Format, "format", o.Format,
-		"perfetto, or json: Chrome's trace event format, for other viewers (`name`)")
 	fs.StringArrayVar(&o.With, "with", nil,
-		"put this trace of PyTorch's profiler beside it: the output is a ZIP archive for Perfetto (`file`; may be "+
-			"repeated)")
+		"put this trace of PyTorch's profiler beside it; the output is a ZIP archive (`file`; may be repeated)")
 	fs.DurationVar(&o.Window, "window", 0, "average counters over this `time` (default: about 1/2000 of the whole)")
 	return cmd
 }
 
 func (o *traceOptions) check() error {
-	switch {
-	case o.Format != perfettoFormat && o.Format != jsonFormat:
-		return cli.BadInput("--format %s: there are %s and %s", o.Format, perfettoFormat, jsonFormat)
-	case o.Format == jsonFormat && len(o.With) > 0:
-		return cli.BadInput("--with makes an archive for Perfetto: leave out --format %s", jsonFormat)
-	case o.Window < 0:
+	if o.Window < 0 {
 		return cli.BadInput("--window %s: must be more than 0", o.Window)
 	}
 	return cli.CheckFile("-o", o.Output, o.Force)
@@ -117,38 +99,20 @@ func runTrace(ctx context.Context, g *cli.Global, o *traceOptions, dirs []string
 	var report *why.Report
 	err = cli.WriteFile("-o", o.Output, o.Force, 0o600, func(w io.Writer) error {
 		w = show.Writer(w, o.Output)
-		switch {
-		case o.Format == jsonFormat:
-			report, err = writeChrome(w, line)
-		case len(with) == 0:
+		if len(with) == 0 {
 			report, err = writePerfetto(w, perfetto.Boottime, t, line)
-		default:
-			err = archive.Write(w, with, func(w io.Writer) error {
-				report, err = writePerfetto(w, perfetto.Realtime, t, line)
-				return err
-			})
+			return err
 		}
-		return err
+		return archive.Write(w, with, func(w io.Writer) error {
+			report, err = writePerfetto(w, perfetto.Realtime, t, line)
+			return err
+		})
 	})
 	if err != nil {
 		return err
 	}
 	printTraced(g.Stdout, o, t, report, with, clock)
 	return nil
-}
-
-// writeChrome draws one part after the other.
-func writeChrome(w io.Writer, line *timeline.Timeline) (*why.Report, error) {
-	report, err := why.Of(line.Replayed)
-	if err != nil {
-		return nil, err
-	}
-	c := chrome.NewWriter(w)
-	line.Groups(c)
-	line.Ranks(c)
-	line.Hops(c)
-	line.CriticalPaths(c, report)
-	return report, c.Close()
 }
 
 // writePerfetto draws hops while it draws the rest.

@@ -28,6 +28,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/whatif"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 type whatIfOptions struct {
@@ -75,19 +76,14 @@ func NewWhatIfCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "whatif FOLDER...",
 		Short: "Say how long a traced job would have taken with a link changed, or another job gone",
-		Long: `Plays the collectives that a job has recorded with --trace again, in virtual time, with one
-thing changed. What each message waits for follows NCCL's schedules: the data that it
-passes on, a place in the buffer, the call before. So a changed link moves everything
-behind it. What a rank computed between its calls stays as it was recorded.
+		Long: `Play the collectives that a job has recorded with --trace again, in virtual time, with one thing
+changed. Messages wait as NCCL's schedules say, so a changed link moves everything behind it.
+The computation of ranks and NCCL's choices stay as they were recorded.
 
-NCCL's choices stay too: algorithms, protocols, channels and sizes of messages.
+With nothing changed, say what upgrades are worth, each with twice the rate, and advise one.
 
-With nothing changed, the command says what upgrades are worth, each with twice the rate:
-cables (both directions) and NICs on which most time is spent, cables that are equally
-busy together, all of a tier, and all links. It advises the smallest one that brings about
-as much as any.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/whatif.md`,
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu whatif t
   ddlemu whatif t --link node0:node1 --bw 2x
@@ -103,7 +99,7 @@ as much as any.
 			fs.Var(&Factor{param: p}, p.Flag, p.Usage+"; or a factor, as 2x")
 		}
 	}
-	flags.AddRest(fs)
+	flags.AddShape(fs)
 	fs.StringVar(&o.Link, "link", "", "`links` to change, as for `ddlemu shape`, several with commas (default: all between nodes)")
 	fs.StringVar(&o.Without, "without-job", "", "leave out the job with this `name`: that of its folder")
 	fs.StringVar(&o.On, "on", "", "play the calls on the fabric of this `file or profile`")
@@ -147,7 +143,7 @@ func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []stri
 		return cli.BadInput("%w", err)
 	}
 	notes := slices.Concat(cli.Missing(t), cli.WarmupNotes(t), studyNotes(t, study, results, fab.Config.TimedNodes),
-		portNotes(study, changes))
+		portNotes(study, changes), uncrossedNotes(t, study.Fabrics(&change)[1], &change, o.Link))
 	random := isRandom(study, changes)
 	return g.Print(whatIfJSON(t, changes, results, notes, random),
 		func(w io.Writer) { printWhatIf(w, t, changes, results, notes, random) })
@@ -370,7 +366,7 @@ func computedNote(posts int, us float64, timed bool) string {
 	if timed {
 		why = "because of the time of the nodes (launches, kernels, links within them), or of a computation"
 	}
-	return fmt.Sprintf("posts and calls of a rank came later up to %d times than all that NCCL's schedules say, by %.3f us "+
+	return fmt.Sprintf("up to %d posts or calls of a rank were later than NCCL's schedule explains, by %.3f us "+
 		"together, %s: that time stays as it was recorded", posts, us, why)
 }
 
@@ -380,6 +376,19 @@ func isRandom(s *whatif.Study, changes []whatif.Change) bool {
 		both := s.Fabrics(&c)
 		return whatif.IsRandom(both[0]) || whatif.IsRandom(both[1])
 	})
+}
+
+// uncrossedNotes name links that the fabric's file or the change sets, and that no message crosses.
+func uncrossedNotes(t *messages.Trace, f *replay.Fabric, c *whatif.Change, links string) []string {
+	var patterns []string
+	for pattern := range strings.SplitSeq(links, ",") {
+		patterns = append(patterns, strings.TrimSpace(pattern))
+	}
+	for i := range f.Config.Links {
+		patterns = append(patterns, f.Config.Links[i].Match)
+	}
+	slices.Sort(patterns)
+	return emulate.UncrossedLinks(f.Fabric, slices.Compact(patterns), f.Crossed(t, c.Without))
 }
 
 // portNotes say why a link makes no difference.

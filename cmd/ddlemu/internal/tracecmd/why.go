@@ -24,19 +24,14 @@ func NewWhyCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why FOLDER...",
 		Short: "Say where the time of each collective of a traced job went",
-		Long: `Plays the messages that a job has recorded with --trace again through the link model, and
-walks the critical path of each collective back from its last byte: which message was
-last, what it waited for, what released it, and so on until the call. Each nanosecond has
-one cause.
+		Long: `Play the messages that a job has recorded with --trace again through the link model, and walk the
+critical path of each collective back from its last byte. Each nanosecond has one cause. The
+folders of several jobs on one fabric are explained together: one may wait for another.
 
-The folders of several jobs on one fabric are explained together: a job may wait for the
-messages of another one.
+Messages are between nodes. Where nodes take time, a note has the command that explains that time.
 
-The recorded messages are those between nodes. Where nodes take time, "RANK had nothing
-ready to send" is the time of launches, kernels and NVLinks: a note has the command, with
-ddlemu expect --why, that cuts it into these.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/why.md`,
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu why t
   ddlemu why jobA jobB --worst 3
@@ -82,7 +77,7 @@ func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error 
 // mostParts is how many causes are printed of a call or function. The others are summed.
 const mostParts = 8
 
-// whyPrinter prints a report as text. Times are those of the emulated network.
+// whyPrinter prints a report as text. Times are of the emulated network.
 type whyPrinter struct {
 	w     io.Writer
 	scale float64

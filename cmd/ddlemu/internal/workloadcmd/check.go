@@ -19,15 +19,12 @@ func newWorkloadCheckCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Find calls of workloads that do not match, and ranks that wait for each other",
-		Long: `Finds what would make a job fail or hang: collectives that differ between the ranks of a
-communicator, in their order or their arguments; sends without a receive, or of another
-size; ranks that wait for each other, with the operations of the cycle.
+		Long: `Find what would make a job fail or hang: collectives that differ between the ranks of a
+communicator, sends without a receive or of another size, and ranks that wait for each other, with
+the cycle. A send ends with its receive: NCCL may buffer small messages, but does not promise to.
 
-A call occupies its stream until it has ended, and the calls of a rank on one communicator
-execute in the order in which it makes them. A send ends with its receive: NCCL may
-buffer small messages, but does not promise to.
-
-` + cli.ExitCheckHelp,
+` + cli.ExitCheckHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload check job.jsonl
   ddlemu workload check job.jsonl --json`,
 		Args: cli.AtLeast(1, "check takes at least one workload: see `ddlemu workload check --help`"),

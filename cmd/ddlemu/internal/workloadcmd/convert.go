@@ -41,8 +41,7 @@ func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.From, "from", "", "the `format` of the files; by default what they look like")
 	fs.StringVar(&o.To, "to", string(formats.Native), "the `format` to write: ddlemu, chakra or goal")
 	fs.StringVarP(&o.Output, "output", "o", "",
-		"`file` to write, for chakra what the names of the ranks' files begin with; - is standard output (default: "+
-			"standard output)")
+		"`file` to write, or for chakra the begin of the files' names (default: -, standard output)")
 	fs.IntVar(&o.Ranks, "ranks", 0, "the `number` of ranks, if the files do not say it")
 	fs.IntVar(&o.Experts, "experts", 0,
 		"the `number` of ranks of an expert parallel group, if the file of AICB does not say it")
@@ -59,22 +58,15 @@ func newWorkloadConvertCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE...",
 		Short: "Make a workload of traces and files of other tools, or the reverse",
-		Long: `Reads what was recorded or written by other tools, and writes a workload of ddlemu.
-The files are those of one job: traces of PyTorch's profiler (kineto) and execution
-traces of PyTorch (pytorchet), one per rank or one for all, also both of the same run;
-Chakra traces (chakra), one per rank; GOAL (goal); text workloads of SimAI, AICB and
-ASTRA-sim (simai); AICB's CSV of calls, from its generators or of a run (aicb); lists
-op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog); dumps of PyTorch's flight
-recorder, one per rank (flightrec); the records of NCCL Inspector (inspector) and of NCCL's
-example profiler (ncclprofiler); exports of Nsight Systems as SQLite or JSON (nsys); PARAM's
-basic traces (parambasic); Horovod's timeline (horovod). They may be packed by gzip; - is
-standard input.
+		Long: `Read files of one job that other tools recorded or wrote, and write a workload: kineto and
+pytorchet (PyTorch), chakra, goal, simai, aicb, opcsv, nccllog, flightrec, inspector,
+ncclprofiler and nsys. They may be packed by gzip; - is standard input.
 
-What a source does not say is printed, and noted in the workload. Workloads can be
-written as Chakra, one file OUT.RANK.et per rank, which ASTRA-sim takes as they are, and as
-GOAL, if they have no collectives: ` + "`ddlemu expect --goal`" + ` writes these as NCCL's messages.
+What a source does not say is printed, and noted in the workload. Workloads can also be written as
+Chakra, one file OUT.RANK.et per rank, and as GOAL if they have no collectives.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/formats.md`,
 		Example: `  ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
   ddlemu workload convert ops.csv --ranks 8 --type bfloat16 -o ops.jsonl
   ddlemu workload convert job.jsonl --to chakra -o job`,

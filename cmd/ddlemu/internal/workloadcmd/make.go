@@ -20,10 +20,11 @@ func newWorkloadMakeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "make",
 		Short: "Make the workload of a job from its sizes: training or inference",
-		Long: `Makes the workload of a job, training or inference, from the sizes of its network and how
-it is distributed. The head of the file notes what was assumed.
+		Long: `Make the workload of a job, training or inference, from the sizes of its network and how it is
+distributed. The head of the file notes what was assumed.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
   ddlemu workload make gpt --layers 24 --hidden 2048 --heads 16 --tp 2 --pp 2 --dp 2 --batch 16 \
     --flops 312TFLOPS -o gpt.jsonl`,
@@ -50,8 +51,7 @@ func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Steps, "steps", 1, "`number` of steps")
 	fs.DurationVar(&o.Compute, "compute", 0, "`time` for which a rank computes in a step, such as 252.9ms")
 	fs.Var(&o.FLOPS, "flops",
-		"`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for each multiplication of a forward "+
-			"pass")
+		"`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for a multiplication of a forward pass")
 	o.MFU = 0.4
 	fs.Var(&o.MFU, "mfu", "`share` of --flops that the job reaches, as 0.4 or 40%")
 }
@@ -98,7 +98,8 @@ type networkOptions struct {
 }
 
 func (o *networkOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Model, "model", "", "`name` of the network: "+strings.Join(layers.Names(), ", "))
+	fs.StringVar(&o.Model, "model", "",
+		"`name` of the network, such as resnet50, bert-large or llama3-8b (all: docs/workloads.md)")
 	fs.Int64Var(&o.Params, "params", 0, "`number` of parameters of another network, instead of --model")
 	fs.IntVar(&o.Blocks, "blocks", 16, "`number` of equal blocks of the network of --params")
 	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks")
@@ -154,17 +155,13 @@ func newMakeDDPCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ddp --model NAME --ranks N --compute TIME",
 		Short: "Data parallel training, as with PyTorch's DistributedDataParallel",
-		Long: `Each rank computes a forward and a backward pass, and the gradients are reduced in buckets
-by PyTorch's rules: in the reverse order of the parameters, a bucket is full when it has
-its size or more. PyTorch's bucket_cap_mb=25 is --bucket-cap 25M, its default.
+		Long: `Each rank computes a forward and a backward pass, and the gradients are reduced in buckets by
+PyTorch's rules, in the reverse order of the parameters. PyTorch's bucket_cap_mb=25 is
+--bucket-cap 25M, the default. With --fused there is one all-reduce after the backward pass.
+The backward pass takes two thirds of the computation.
 
-With --fused there is one all-reduce after the backward pass, as of Horovod with a large
-fusion buffer.
-
-The backward pass takes two thirds of the computation. It is distributed among the
-buckets by the multiplications of their layers; for --params by their sizes.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms \
     -o resnet50.jsonl
   ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms --fused -o horovod.jsonl
@@ -203,13 +200,13 @@ func newMakeFSDPCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fsdp --model NAME --ranks N --compute TIME",
 		Short: "Sharded data parallel training, as with PyTorch's FullyShardedDataParallel",
-		Long: `Each block of the network is a unit. Its parameters are gathered before its forward and
-before its backward pass, two units at most at a time, and its gradients are reduced and
-scattered after the latter. The last unit stays gathered between its passes.
+		Long: `Each block of the network is a unit. Its parameters are gathered before its forward and before its
+backward pass, at most two units at a time, and its gradients are reduced and scattered after the
+backward pass. The last unit stays gathered between its passes. DeepSpeed's ZeRO 3 is
+"make zero --stage 3".
 
-DeepSpeed's ZeRO 3, which has the same volume in other calls, is ` + "`make zero --stage 3`" + `.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make fsdp --model gpt2-xl --ranks 16 --batch 4 --flops 312TFLOPS \
     -o gpt2-xl.jsonl`,
 		Args: cli.NoArgs,

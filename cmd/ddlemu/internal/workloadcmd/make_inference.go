@@ -25,11 +25,9 @@ type routingOptions struct {
 
 func (o *routingOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.Skew, "skew",
-		"how unequally tokens choose experts: 3x, if the hottest gets 3 times the mean, or zipf:1.2 (`skew`; default: "+
-			"each expert gets as many)")
+		"how unequally tokens choose experts: 3x (the hottest gets 3 times the mean) or zipf:1.2 (`skew`; default: equally)")
 	fs.Float64Var(&o.Capacity, "capacity-factor", 0,
-		"`factor`: an expert takes at most this times the mean of a rank's tokens, the others are dropped (default: "+
-			"no limit)")
+		"`factor`: an expert takes at most this times the mean of a rank's tokens and drops the rest (default: no limit)")
 	fs.Uint64Var(&o.Seed, "seed", 0,
 		"draw the experts of each token from this `number` (default: each expert gets its expected number)")
 	o.flags = fs
@@ -96,30 +94,15 @@ func newMakeInferenceCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inference --model NAME --batch B [--prefill TOKENS] [--decode TOKENS] [--tp T] [--pp P] [--ep E]",
 		Short: "Inference of a Llama or Mixtral: prefill and decode, with tensor, pipeline and expert parallelism",
-		Long: `Each step is a pass: the prefill of the prompts (--prefill tokens each), then --decode times
-a pass that decodes one token of each sequence. A pass has, for its tokens (batch times
-the tokens of a prompt, or batch when it decodes):
+		Long: `Each step is a pass: the prefill of the prompts, then --decode times a pass that decodes one token
+of each sequence. Layers have all-reduces among the --tp ranks, and with experts all-to-alls among
+the --ep ranks. Pipeline stages send hidden states, and the last one gathers the logits.
 
-  in each layer       an all-reduce of tokens * hidden after the attention, another after the
-                      MLP, among the --tp ranks (Megatron-LM, vLLM); with experts an all-to-all
-                      of tokens * top-k * hidden to them and one back, among the --ep ranks
-  at the first stage  an all-reduce of tokens * hidden for the embeddings, which --tp ranks share
-  between stages      a message of tokens * hidden from each rank; with --vllm two, hidden states
-                      and residual, of 1/tp each, which the next stage gathers
-  at the last stage   an all-gather of the logits, batch * vocab; then the new tokens go back to
-                      the first stage as a message of batch int32
+The computation is measured (--prefill-compute, --decode-compute), or follows from your GPU:
+--flops and --mfu, --memory and --mbu. Without --mfu and --mbu, times are lower bounds.
 
-There are tp * ep * pp ranks: tensor parallel ones are neighbours, the stages are farthest
-apart. Each of the ep ranks has sequences of its own, --batch of them.
-
-The computation is what you measured (--prefill-compute, --decode-compute: the time of a
-pass on the rank that computes longest), or it follows from your GPU: with --flops, 2
-operations for each multiplication of weights and of the attention; with --memory, the
-bytes of the weights and of the keys and values of the context; with both, the longer for
-each part. --mfu and --mbu are the shares of them that you reach; without, the peak is
-taken, so that times are lower bounds.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make inference --model llama3-70b --tp 2 --pp 2 --batch 64 \
     --decode 8 --context 1000 --memory 3.35TB/s -o decode.jsonl
   ddlemu workload make inference --model mixtral-8x7b --ep 8 --batch 16 --prefill 512 --decode 4 \

@@ -25,24 +25,14 @@ func newMakeZeROCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "zero --stage 1|2|3 --model NAME --ranks N --compute TIME",
 		Short: "Data parallel training with ZeRO 1, 2 or 3, as with DeepSpeed",
-		Long: `Stage 1 shares the state of the optimizer, stage 2 the gradients too, stage 3 the parameters
-too. Defaults are DeepSpeed's; each flag names the key of zero_optimization that it is.
+		Long: `DeepSpeed's ZeRO: stage 1 shares the state of the optimizer, stage 2 the gradients too, stage 3
+the parameters too. Defaults are DeepSpeed's; each flag names its key of zero_optimization.
+Stages 1 and 2 call an all-reduce for each bucket, as DeepSpeed does by default. --reduce reduce
+is one reduce to each owner of a part, --reduce reduce-scatter what the paper counts.
+PyTorch's FullyShardedDataParallel is "make fsdp".
 
-  1  the gradients are reduced in buckets beside the backward pass (with --no-overlap after
-     it), and the parameters are gathered after the optimizer
-  2  the same, but with --no-overlap the backward pass waits for each bucket
-  3  the parameters of each block are gathered before its forward and before its backward
-     pass, one block ahead, and the gradients are reduced and scattered in buckets. Blocks
-     that are used again soon stay gathered, and so do small tensors, until the optimizer
-
-For a bucket, stages 1 and 2 call an all-reduce, of which each rank keeps its part: so does
-DeepSpeed by default. --reduce reduce is use_multi_rank_bucket_allreduce=false: one reduce
-to each rank that owns a part. --reduce reduce-scatter is what the paper counts.
-
-PyTorch's FullyShardedDataParallel, whose volume is that of stage 3, is ` + "`make fsdp`" + `: it
-reduces and scatters the gradients block by block, and keeps the last block only.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make zero --stage 2 --model llama2-7b --ranks 16 --flops 312TFLOPS \
     -o zero2.jsonl
   ddlemu workload make zero --stage 3 --params 1540000000 --blocks 28 --ranks 4 --compute 2.4s \
@@ -62,8 +52,7 @@ reduces and scatters the gradients block by block, and keeps the last block only
 	fs.Int64Var(&o.ReuseDistance, "reuse-distance", o.ReuseDistance,
 		"stage 3: parameters used again within so many `elements` stay gathered (stage3_max_reuse_distance)")
 	fs.Int64Var(&o.Persist, "persist", o.Persist,
-		"stage 3: tensors of at most so many `elements` stay gathered until the optimizer "+
-			"(stage3_param_persistence_threshold)")
+		"stage 3: tensors of at most so many `elements` stay gathered (stage3_param_persistence_threshold)")
 	return cmd
 }
 
@@ -101,17 +90,14 @@ func newMakeDiLoCoCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diloco --model NAME --ranks N --inner-steps H --compute TIME",
 		Short: "Local SGD: workers that train alone and exchange every H steps, as with DiLoCo",
-		Long: `Each worker trains alone for --inner-steps steps. Then an all-reduce exchanges by how much
-the parameters of the workers have changed (DiLoCo's pseudo-gradients), --outer-bits for
-each. A step of the workload is an inner step, --compute is its time, and --steps is the
-number of exchanges of all parameters.
+		Long: `Each worker trains alone for --inner-steps steps of --compute. Then an all-reduce exchanges by how
+much the parameters have changed, --outer-bits for each. --steps counts exchanges of all of them.
 
-With --fragments F the network is exchanged in F parts, one after every H/F inner steps
-(Streaming DiLoCo), and with --delay T a worker goes on for T inner steps before it needs
-the result. With --per-worker R a worker has R ranks, which reduce their gradients in each
-inner step; each of them exchanges its share of the parameters.
+--fragments F exchanges the network in F parts (Streaming DiLoCo). --delay T lets a worker go on
+for T inner steps before it needs the result. --per-worker R gives a worker R ranks.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make diloco --model gpt2 --ranks 8 --inner-steps 100 --compute 300ms \
     -o diloco.jsonl
   ddlemu workload make diloco --model gpt2 --ranks 4 --inner-steps 96 --fragments 12 --delay 2 \

@@ -28,16 +28,15 @@ func newMakeGPTCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gpt --layers L --hidden H --heads A --batch B [--tp T] [--pp P] [--dp D]",
 		Short: "A GPT with tensor, pipeline, data and expert parallelism, as with Megatron-LM",
-		Long: `Each layer has two all-reduces forward and two backward in its tensor parallel group, and
-with experts two all-to-alls each way in its expert parallel group; with --skew, --seed or
---capacity-factor these are groups of sends and receives of unequal sizes. The stages of the
-pipeline send each other activations and their gradients in the schedule 1F1B. After the
-last micro-batch the gradients are reduced among the data parallel ranks.
+		Long: `Megatron-LM: each layer has two all-reduces forward and two backward in its tensor parallel group,
+and with experts two all-to-alls each way; with --skew, --seed or --capacity-factor their sizes
+differ. Pipeline stages exchange activations in the schedule 1F1B. Gradients are reduced at the end.
 
-There are tp * pp * dp ranks, in Megatron's order: tensor parallel ranks are neighbours,
-the stages of a pipeline are farthest apart. Expert parallel ranks are data parallel ones.
+There are tp * pp * dp ranks: tensor parallel ranks are neighbours, stages are farthest apart.
+Expert parallel ranks are data parallel ones.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make gpt --layers 96 --hidden 12288 --heads 96 --tp 8 --pp 8 --dp 2 \
     --batch 64 --flops 312TFLOPS -o gpt3.jsonl
   ddlemu workload make gpt --layers 32 --hidden 4096 --heads 32 --dp 8 --ep 8 --experts 8 \
@@ -55,8 +54,7 @@ the stages of a pipeline are farthest apart. Expert parallel ranks are data para
 	fs.IntVar(&o.MicroBatch, "micro-batch", o.MicroBatch, "`sequences` of a micro-batch")
 	fs.IntVar(&o.TP, "tp", o.TP, "tensor parallel `ranks`")
 	fs.BoolVar(&o.SequenceParallel, "sequence-parallel", false,
-		"share the activations between layers among the tensor parallel ranks: reduce-scatters and all-gathers "+
-			"instead of all-reduces")
+		"share activations among tensor parallel ranks: reduce-scatters and all-gathers, no all-reduces")
 	fs.IntVar(&o.PP, "pp", o.PP, "`stages` of the pipeline")
 	fs.IntVar(&o.DP, "dp", o.DP, "data parallel `ranks`")
 	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks, tp * pp * dp, instead of --dp")
@@ -116,11 +114,12 @@ func newMakeDLRMCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlrm --ranks N --batch B --compute TIME",
 		Short: "A recommendation model, DLRM: embedding tables and perceptrons",
-		Long: `The embedding tables are distributed among the ranks, the two perceptrons are data parallel.
-An all-to-all brings the vectors to the samples, another one their gradients back, and
-the gradients of each perceptron are reduced.
+		Long: `The embedding tables are distributed among the ranks, the two perceptrons are data parallel. An
+all-to-all brings the vectors to the samples, another one their gradients back, and the gradients
+of each perceptron are reduced.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make dlrm --ranks 8 --batch 2048 --compute 10ms -o dlrm.jsonl`,
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMakeDLRM(cmd.Context(), g, o) },

@@ -31,12 +31,11 @@ func (o *workloadRewriteOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Scale, "scale-bytes", nil,
 		"multiply the counts of a function, as allreduce=0.01, or sendrecv=0.5 (`rule`; may be given several times)")
 	fs.StringArrayVar(&o.Replace, "replace", nil,
-		"replace each call of a function by two: allreduce=reduce_scatter+all_gather or allreduce=reduce+broadcast "+
-			"(`rule`)")
+		"replace each call by two (`rule`): allreduce=reduce_scatter+all_gather or allreduce=reduce+broadcast")
 	fs.Var(&o.BucketCap, "bucket-cap",
 		"put all-reduces that follow each other together, until they have this `size` or more")
 	fs.StringVar(&o.Compute, "scale-compute", "",
-		"multiply the times of computations by a `factor`, as 0.5, or by that of two kinds of GPUs, as a100-sxm:h100-sxm")
+		"multiply times of computation by a `factor`, as 0.5, or by the ratio of two kinds of GPUs, as a100-sxm:h100-sxm")
 }
 
 func newWorkloadRewriteCommand(g *cli.Global) *cobra.Command {
@@ -44,22 +43,15 @@ func newWorkloadRewriteCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewrite FILE",
 		Short: "Change a workload by rules: compression, buckets, other collectives, faster GPUs",
-		Long: `Writes the workload with other calls or times, and notes the rules in its head. They are
-applied in this order: --bucket-cap, --scale-bytes, --replace, --scale-compute. Dependencies
-stay. A rule for a function that no call has is refused.
+		Long: `Write the workload with other calls or times, and note the rules in its head. They are applied in
+this order: --bucket-cap, --scale-bytes, --replace, --scale-compute. Dependencies stay. A rule for
+a function that no call has is refused, and so is a workload that "ddlemu workload check" refuses.
 
---bucket-cap puts all-reduces of the same ranks, communicator, stream and type together. A
-bucket is reduced when the last of its parts is ready. It ends before that size where
-something waits for a part, or uses the stream or communicator, or a step ends.
+--bucket-cap joins all-reduces that follow each other. --scale-compute FROM:TO takes the ratio of
+the data sheets of two kinds of GPUs; a factor that you measured is better.
 
---scale-compute FROM:TO takes the factor of two kinds of GPUs (` + "`ddlemu gpus`" + `, or files): the
-ratio of what their data sheets give for FP16 on tensor cores without sparsity. Real kernels
-reach a part of that, which differs, and those that memory limits get the ratio of its rates:
-the note has both. Give a measured factor where you have one.
-
-The calls of the file must match before, as ` + "`ddlemu workload check`" + ` says.
-
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload rewrite job.jsonl --scale-bytes allreduce=0.01 -o compressed.jsonl
   ddlemu workload rewrite job.jsonl --replace allreduce=reduce_scatter+all_gather -o two.jsonl
   ddlemu workload rewrite job.jsonl --bucket-cap 100M -o large.jsonl

@@ -42,17 +42,15 @@ func newWorkloadShowCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Print what a workload does, as a table and as a picture",
-		Long: `Prints where a workload is from and what its source did not say, then for each step how
-long the ranks compute and what they call: calls and bytes of a rank, and nccl-tests'
-size of a call (the larger of input and output). Steps that do the same are one row.
+		Long: `Print where a workload is from and what its source did not say, then for each step how long the
+ranks compute and what they call. Steps that do the same are one row.
 
-The picture has a column for each stream of the ranks that do the same, and in each row what
-may execute at the same time: calls that wait for each other are in one row. An operation
-comes after those above it in its column, and after the lines behind "<-". Without --rank
-it shows the first step, of at most 4 different ranks. If these have many streams, or
-if their calls do not match, each has a picture of its own.
+The picture has a column for each stream, and in each row what may execute at the same time. An
+operation comes after those above it, and after the lines behind "<-". Without --rank it shows
+the first step, of at most 4 different ranks.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload show job.jsonl
   ddlemu workload show job.jsonl --rank 3
   ddlemu workload show job.jsonl --ops`,

@@ -27,9 +27,10 @@ func NewWorkloadCommand(g *cli.Global) *cobra.Command {
 		Short: "Describe a job by what its ranks compute and call: make, convert, check, show, rewrite",
 		Long: `A workload is a file that says what each rank of a job does: for how long it computes, which
 collectives, sends and receives it calls, and what waits for what. Its format,
-ddlemu.workload/1, is JSON lines (docs/workloads.md).
+ddlemu.workload/1, is JSON lines.
 
-` + cli.ExitHelp,
+` + cli.ExitHelp + `
+Page: docs/workloads.md`,
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
   ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
   ddlemu workload show resnet50.jsonl
@@ -91,8 +92,7 @@ func (o *OutputOptions) AddFlags(fs *pflag.FlagSet) {
 
 func (o *OutputOptions) addNCCLFlag(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.NCCLEnv, "nccl-env", nil,
-		"a variable of NCCL that the job has, as NCCL_ALGO=Ring, for the head of the file (`NAME=VALUE`; may be given "+
-			"several times)")
+		"a variable of NCCL of the job, for the head of the file, as NCCL_ALGO=Ring (`NAME=VALUE`; may be repeated)")
 }
 
 // Check refuses an output that cannot be written, before the work is done.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exectest builds and runs the executor's C++ tests, which are in the parent folder. It is a separate folder
-// because the go command refuses C++ files in a Go package without cgo.
+// Package exectest builds and runs the executor's C++ tests, which are in testdata.
 package exectest
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +22,7 @@ import (
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, pattern := range []string{"../*.h", "../*.inc"} {
+	for _, pattern := range []string{"../*.h", "../*.inc", "testdata/*.h"} {
 		headers, err := filepath.Glob(pattern)
 		if err != nil || len(headers) == 0 {
 			t.Fatalf("find %s: %v", pattern, err)
@@ -33,11 +33,13 @@ func build(t *testing.T, flags ...string) string {
 			}
 		}
 	}
-	sources, err := filepath.Glob("../*.cc")
-	if err != nil || len(sources) == 0 {
+	product, err := filepath.Glob("../*.cc")
+	tests, err2 := filepath.Glob("testdata/*.cc")
+	if err := errors.Join(err, err2); err != nil || len(product) == 0 || len(tests) == 0 {
 		t.Fatalf("find sources: %v", err)
 	}
-	common := append([]string{"-std=c++17", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"}, flags...)
+	sources := slices.Concat(product, tests)
+	common := append([]string{"-std=c++17", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-I.."}, flags...)
 	var objects []string
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, runtime.NumCPU())

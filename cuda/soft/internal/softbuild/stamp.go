@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 )
 
 // fingerprint returns a hash of the inputs of a product: names and contents of files, and words such as compiler flags.
@@ -101,8 +101,7 @@ func symlink(target, path string) error {
 	return nil
 }
 
-// sources lists the files in the folders that have one of the endings, in alphabetical order. It skips tests (*_test)
-// and their helpers (fake_*).
+// sources lists the files in the folders that have one of the endings, in alphabetical order.
 func sources(endings []string, folders ...string) ([]string, error) {
 	var out []string
 	for _, folder := range folders {
@@ -111,13 +110,8 @@ func sources(endings []string, folders ...string) ([]string, error) {
 			return nil, fmt.Errorf("list sources: %w", err)
 		}
 		for _, e := range entries {
-			ending := filepath.Ext(e.Name())
-			isTest := strings.HasSuffix(strings.TrimSuffix(e.Name(), ending), "_test") ||
-				strings.HasPrefix(e.Name(), "fake_")
-			for _, want := range endings {
-				if ending == want && !isTest {
-					out = append(out, filepath.Join(folder, e.Name()))
-				}
+			if slices.Contains(endings, filepath.Ext(e.Name())) {
+				out = append(out, filepath.Join(folder, e.Name()))
 			}
 		}
 	}

@@ -79,7 +79,7 @@ type writer struct {
 	last uint64
 }
 
-// number is that of the next record.
+// number is the number of the next record.
 func (w *writer) number() uint64 {
 	next, _, _ := w.l.View()
 	w.last++

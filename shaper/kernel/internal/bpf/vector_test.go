@@ -20,7 +20,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
-	"github.com/ddlemu/ddlemu/shaper/internal/layout"
+	"github.com/ddlemu/ddlemu/shaper/internal/layouttest"
 )
 
 // drawJitter is the kind of draws that package link makes for jitter.
@@ -82,7 +82,7 @@ func run(t testing.TB, p *ebpf.Program, v *shapeVector) {
 }
 
 func TestLayout(t *testing.T) {
-	if err := layout.Compare(reflect.TypeFor[link.Params](), reflect.TypeFor[shapeDdlemuParams]()); err != nil {
+	if err := layouttest.Compare(reflect.TypeFor[link.Params](), reflect.TypeFor[shapeDdlemuParams]()); err != nil {
 		t.Error(err)
 	}
 }

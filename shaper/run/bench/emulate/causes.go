@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 const (
@@ -21,10 +23,14 @@ const (
 	// alternative.
 	rangeSizes, otherSizes = 3, 2
 	// searchTime is how long alternatives are calculated; those that are left after it are not tried.
-	searchTime = time.Minute
-	// leastExplains is what a cause must explain to be named, and namedCauses how many are.
+	searchTime = 3 * time.Minute
+	// leastExplains is what a cause must explain to be named, and namedCauses how many are. Of causes that explain as
+	// much, give or take alikeCauses, the first of the alternatives comes first. Where the largest sizes are slow, what
+	// changes all sizes may explain less by atEnd: NCCL seldom chooses wrong for them.
 	leastExplains = 0.4
 	namedCauses   = 3
+	alikeCauses   = 0.1
+	atEnd         = 0.15
 )
 
 // alternative is something that may be otherwise on the real cluster.
@@ -66,29 +72,34 @@ func alternatives(c nccl.Collective, f *configs.Fabric, nodes int) (all []altern
 
 // netAlternatives are those of the links between nodes.
 func netAlternatives(f *configs.Fabric) (all []alternative) {
-	for n := f.NICsPerNode - 1; n > 0; n /= 2 {
-		all = append(all, alternative{
-			text:   fmt.Sprintf("%d of %s in use (NCCL_IB_HCA, ports that are down)", n, units.Count(f.NICsPerNode, "NIC")),
-			change: func(f *configs.Fabric) { f.NICsPerNode = n }})
-	}
 	for _, part := range []units.Bandwidth{2, 4} {
 		rate := f.Link.Bandwidth / part
 		all = append(all, alternative{
 			text:   fmt.Sprintf("a NIC or port at %v instead of %v (width, PCI slot, a shared link)", rate, f.Link.Bandwidth),
 			change: func(f *configs.Fabric) { f.Shape(configs.LinkPatch{Bandwidth: &rate}) }})
 	}
+	has := f.NICsPerNode
+	fewer := slices.Compact([]int{has - 1, has / 2, has / 4})
+	for _, n := range slices.DeleteFunc(fewer, func(n int) bool { return n < 1 }) {
+		all = append(all, alternative{
+			text:   fmt.Sprintf("%d of %s in use (NCCL_IB_HCA, ports that are down)", n, units.Count(has, "NIC")),
+			change: func(f *configs.Fabric) { f.NICsPerNode = n }})
+	}
 	if f.Transport.Kind != configs.TCP {
 		all = append(all, alternative{text: "TCP sockets instead of RDMA (NET/Socket, NCCL_IB_DISABLE)",
-			change: func(f *configs.Fabric) { f.Transport.Kind = configs.TCP }})
+			change: func(f *configs.Fabric) { f.Transport = configs.DefaultTransport(configs.TCP) }})
 	}
 	return append(all, alternative{text: "no GPUDirect RDMA (nvidia_peermem, NCCL_NET_GDR_LEVEL)",
 		env: []string{"NCCL_NET_GDR_LEVEL=LOC"}})
 }
 
+// Model calculates calls, as [Expect] does.
+type Model func(context.Context, Options) ([]Forecast, bench.Info, error)
+
 // RankCauses calculates the slower sizes of a log with what may be otherwise on its cluster, and names in r what
-// explains their times best. o is what the log is judged on. Alternatives that NCCL or the fabric refuses are left out.
-func (r *Report) RankCauses(ctx context.Context, o Options) {
-	if !slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.Word != testslog.Stall }) || o.Shared != "" {
+// explains their times best. o is what the log is judged on. A note counts the alternatives that are not calculated.
+func (r *Report) RankCauses(ctx context.Context, o Options, model Model) {
+	if !slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.Word != testslog.Stall }) {
 		return
 	}
 	o.Bench.Sizes = r.sizesOfCauses()
@@ -96,31 +107,76 @@ func (r *Report) RankCauses(ctx context.Context, o Options) {
 	if !r.slowAtEnd() {
 		all = slices.DeleteFunc(all, func(a alternative) bool { return !a.someSizes })
 	}
-	times := make([]map[int64]float64, len(all))
-	ctx, stop := context.WithTimeout(ctx, searchTime)
-	defer stop()
-	for i, a := range all {
-		if ctx.Err() != nil {
-			break
-		}
-		o.progress(fmt.Sprintf("likely causes, %d of %d: %s", i+1, len(all), a.text))
-		times[i] = o.timesWith(ctx, &a)
+	possible := len(all)
+	if o.Shared != "" { // its links are as they were shaped, which no other fabric has
+		all = slices.DeleteFunc(all, func(a alternative) bool { return a.change != nil })
 	}
+	times := o.timesOf(ctx, all, model)
 	for i := range r.Slow {
 		if s := &r.Slow[i]; s.Word != testslog.Stall {
 			s.Causes = r.causesOf(s, all, times)
 		}
+	}
+	r.noteCauses(possible, len(all), times)
+}
+
+// timesOf calculates the alternatives one after the other. Those that are refused have no times, and those for which
+// there is no time are missing.
+func (o Options) timesOf(ctx context.Context, all []alternative, model Model) (times []map[int64]float64) {
+	ctx, stop := context.WithTimeout(ctx, searchTime)
+	defer stop()
+	for i := range all {
+		o.progress(fmt.Sprintf("likely causes, %d of %d: %s", i+1, len(all), all[i].text))
+		of := o.timesWith(ctx, &all[i], model)
+		if ctx.Err() != nil {
+			break
+		}
+		times = append(times, of)
+	}
+	return times
+}
+
+// noteCauses counts the alternatives that were not calculated. With a fabric that is up only some are possible.
+func (r *Report) noteCauses(all, possible int, times []map[int64]float64) {
+	refused := 0
+	for _, t := range times {
+		if t == nil {
+			refused++
+		}
+	}
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{refused, "refused by NCCL or by the fabric"},
+		{possible - len(times), fmt.Sprintf("not tried within %v", searchTime)},
+		{all - possible, "other NICs, rates and transports, which --fabric leaves out: name the cluster with --profile or -F"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if parts != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("likely causes: %d of %d alternatives calculated; %s", len(times)-refused,
+			all, strings.Join(parts, "; ")))
 	}
 }
 
 // slowAtEnd says whether the largest size of the log is slow. If it is not, the links carry what they should: only what
 // NCCL chooses for some sizes can be otherwise.
 func (r *Report) slowAtEnd() bool {
-	largest := int64(0)
-	for i := range r.Log {
-		largest = max(largest, r.Log[i].Size)
-	}
+	_, largest := r.ends()
 	return slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.has(largest) })
+}
+
+// ends are the smallest and the largest size of the log.
+func (r *Report) ends() (smallest, largest int64) {
+	smallest = math.MaxInt64
+	for i := range r.Log {
+		smallest, largest = min(smallest, r.Log[i].Size), max(largest, r.Log[i].Size)
+	}
+	return smallest, largest
 }
 
 // sizesOfCauses are some sizes of the slow ranges and some of the others.
@@ -154,7 +210,7 @@ func some(sizes []int64, n int) (chosen []int64) {
 }
 
 // timesWith are the times in microseconds with an alternative, by size; nil if it is refused.
-func (o Options) timesWith(ctx context.Context, a *alternative) map[int64]float64 {
+func (o Options) timesWith(ctx context.Context, a *alternative, model Model) map[int64]float64 {
 	o.Env = slices.Concat(o.Env, a.env)
 	if a.change != nil {
 		a.change(&o.Config)
@@ -163,7 +219,7 @@ func (o Options) timesWith(ctx context.Context, a *alternative) map[int64]float6
 		}
 	}
 	o.Progress = nil
-	rows, _, err := Expect(ctx, o)
+	rows, _, err := model(ctx, o)
 	if err != nil {
 		return nil
 	}
@@ -179,28 +235,26 @@ func (o Options) timesWith(ctx context.Context, a *alternative) map[int64]float6
 // causesOf ranks the alternatives by how well each explains a range.
 func (r *Report) causesOf(s *SlowRange, all []alternative, times []map[int64]float64) []Cause {
 	measured := r.measuredOver()
+	_, largest := r.ends()
 	causes := r.addedTime(s, measured)
-	for i, a := range all {
-		if times[i] == nil {
-			continue
+	for i := range times {
+		a := &all[i]
+		c := Cause{Text: a.text, Explains: r.explains(s, measured, a.someSizes, func(row *ReportRow) float64 {
+			return times[i][row.Size]
+		})}
+		if !a.someSizes && s.has(largest) {
+			c.favour = atEnd
 		}
-		var without, with []float64
-		for j := range r.Rows {
-			row := &r.Rows[j]
-			us, got := times[i][row.Size], measured[row.Size]
-			if us == 0 || got == 0 || row.ExpectedUS == nil || a.someSizes && !s.has(row.Size) || r.otherRange(s, row.Size) {
-				continue
-			}
-			without, with = append(without, math.Log(got)), append(with, math.Log(got**row.ExpectedUS/us))
-		}
-		causes = append(causes, Cause{a.text, explains(without, with)})
+		causes = append(causes, c)
 	}
 	causes = slices.DeleteFunc(causes, func(c Cause) bool { return !(c.Explains >= leastExplains) })
-	slices.SortStableFunc(causes, func(a, b Cause) int { return cmp.Compare(b.Explains, a.Explains) })
+	rank := func(c *Cause) float64 { return math.Round((c.Explains + c.favour) / alikeCauses) }
+	slices.SortStableFunc(causes, func(a, b Cause) int { return cmp.Compare(rank(&b), rank(&a)) })
 	return causes[:min(len(causes), namedCauses)]
 }
 
-// addedTime is the cause of times that exceed the expected ones by about as many microseconds.
+// addedTime is the cause of times that exceed the expected ones by about as many microseconds: in all calls, or in the
+// smallest ones, whose time is that of the launch and of latencies.
 func (r *Report) addedTime(s *SlowRange, measured map[int64]float64) []Cause {
 	var beyond []float64
 	for i := range r.Rows {
@@ -214,16 +268,36 @@ func (r *Report) addedTime(s *SlowRange, measured map[int64]float64) []Cause {
 		return nil
 	}
 	added := beyond[len(beyond)/2]
-	var without, with []float64
+	smallest, _ := r.ends()
+	return []Cause{{Text: fmt.Sprintf("%s us more in each call: a higher latency, the launch or the host", twoDigits(added)),
+		Explains: r.explains(s, measured, s.has(smallest), func(row *ReportRow) float64 { return *row.ExpectedUS + added })}}
+}
+
+// explains is which share of a range's deviations is gone with other times in microseconds, 0 for unknown ones. They
+// are the times of the range alone, or of all sizes but other slow ranges.
+func (r *Report) explains(s *SlowRange, measured map[int64]float64, alone bool, us func(*ReportRow) float64) float64 {
+	var without, with float64
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if got := measured[row.Size]; got > 0 && row.ExpectedUS != nil && !r.otherRange(s, row.Size) {
-			without = append(without, math.Log(got))
-			with = append(with, math.Log(got**row.ExpectedUS/(*row.ExpectedUS+added)))
+		got := measured[row.Size]
+		if got == 0 || row.ExpectedUS == nil || r.otherRange(s, row.Size) {
+			continue
 		}
+		other := us(row)
+		if other == 0 {
+			continue
+		}
+		off := math.Log(got)
+		without += off * off
+		if !alone || s.has(row.Size) {
+			off += math.Log(*row.ExpectedUS / other)
+		}
+		with += off * off
 	}
-	return []Cause{{fmt.Sprintf("%s us more in each call: a higher latency, the launch or the host", twoDigits(added)),
-		explains(without, with)}}
+	if without == 0 {
+		return 0
+	}
+	return 1 - math.Sqrt(with/without)
 }
 
 // measuredOver is the log's time of each size over the expected one: the geometric mean of its times.
@@ -244,18 +318,4 @@ func (r *Report) measuredOver() map[int64]float64 {
 // otherRange says whether another range than s has the size: what is wrong there has another cause.
 func (r *Report) otherRange(s *SlowRange, size int64) bool {
 	return !s.has(size) && slices.ContainsFunc(r.Slow, func(o SlowRange) bool { return o.has(size) })
-}
-
-// explains is the share of the deviations that is gone.
-func explains(without, with []float64) float64 {
-	squares := func(all []float64) (sum float64) {
-		for _, v := range all {
-			sum += v * v
-		}
-		return math.Sqrt(sum)
-	}
-	if len(without) == 0 || squares(without) == 0 {
-		return 0
-	}
-	return 1 - squares(with)/squares(without)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
@@ -162,7 +163,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 				row.Nodes = o.Nodes(&f.Config)
 				if f.Config.NodeTime {
 					row.NodeTime = f.Config.GPUName()
-					row.Interval = intervals.Find(known, row.NodeTime, row.Nodes, row.Case.Size)
+					row.Interval = intervals.Find(known, o.Class(&f.Config, row.Case.Collective), row.Case.Size)
 				}
 				if ctx.Err() != nil {
 					return
@@ -180,6 +181,19 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 		}
 	}
 	return rows, ctx.Err()
+}
+
+// Class is the class of calls of a collective on c, by which it is known how far the model is from healthy clusters.
+func (o *Options) Class(c *configs.Fabric, of nccl.Collective) intervals.Class {
+	class := intervals.Class{GPU: c.GPUName(), Net: intervals.PluginNet}
+	switch net := c.NCCLNet(); {
+	case o.Nodes(c) <= c.DomainNodes(), net == configs.NoNet:
+		class.Net = intervals.NoNet
+	case net == configs.IBNet, net == configs.SocketNet:
+		class.Net = intervals.OwnNet
+	}
+	class.Others = class.Net != intervals.NoNet && of != nccl.AllReduce && of != nccl.SendRecv
+	return class
 }
 
 func (o *Options) forecast(ctx context.Context, times *expected.Times, c bench.Case) Forecast {

@@ -281,7 +281,7 @@ func (t *loggedTime) judged(fixed time.Duration) JudgedTime {
 	j.Algo, j.Proto, j.Channels, j.BoundUS, j.Limit = row.Algo, row.Proto, row.Channels, row.BoundUS, row.Limit
 	if t.forecast.Known {
 		j.ExpectedUS, j.LastUS = *row.ExpectedUS, *row.LastUS
-		if i := &t.forecast.Interval; i.Known() {
+		if i := t.forecast.interval(); t.forecast.NodeTime != "" {
 			j.LowUS, j.HighUS = i.Low*j.ExpectedUS, i.High*j.ExpectedUS
 		}
 		j.WithFixed = units.Microseconds(t.forecast.Time + fixed)

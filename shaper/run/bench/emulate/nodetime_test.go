@@ -23,7 +23,7 @@ func withNodes(rows []Forecast) []Forecast {
 		if f.Case.Size > 64<<20 {
 			high = 1.2
 		}
-		f.Interval = intervals.Interval{Tables: 5, Low: 0.8, High: high, Alone: high}
+		f.Interval = intervals.Interval{Tables: 5, Low: 0.8, High: high, Alone: high, Step: 1.5}
 	}
 	return rows
 }
@@ -39,8 +39,8 @@ func TestNodeTime(t *testing.T) {
 		smallCause, inReport string
 	}{
 		{1, testslog.AsExpected, testslog.AsExpected, "",
-			"small calls: 30.8 us, 100 % of what nodes with h100-sxm take in the model (38 times"},
-		{1.25, testslog.AsExpected, testslog.Slower, "", "38.5 us, 125 % of"},
+			"small calls: 30.8 us; nodes with h100-sxm take 25 to 42 us (38 times"},
+		{1.25, testslog.AsExpected, testslog.Slower, "", "38.5 us; nodes with h100-sxm take 25 to 42 us"},
 		{1.4, testslog.Slower, testslog.Slower, "more than the model, in which the limit is launch, 60 %",
 			": a slow launch or host"},
 		{0.7, testslog.FasterTree, testslog.FasterTree, "", ": another version or algorithm of NCCL"},

@@ -77,7 +77,7 @@ func (o *Options) Caveats() []string {
 		notes = append(notes,
 			fmt.Sprintf(
 				"the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, which the NICs serve in their "+
-					"order; if it has another number of them, give it with node.gpus or --node-gpus",
+					"order; if it has another number of them, give it with --set node.gpus=N",
 				units.Count(used, "GPU"), c.NICsPerNode, c.NodeGPUs(used)))
 	}
 	if note := o.noNVLink(); note != "" {
@@ -112,7 +112,7 @@ func (o *Options) kindCaveats() (notes []string) {
 	case n > 1:
 		notes = append(notes, fmt.Sprintf(
 			"each NVLink domain has %s, between which NCCL sends over NVLinks for all sizes: here it sends over the "+
-				"links of the fabric; --node-time calculates with NVLinks", units.Count(n, "node")))
+				"links of the fabric; --set node_time=on calculates with NVLinks", units.Count(n, "node")))
 	}
 	return notes
 }

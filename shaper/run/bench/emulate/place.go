@@ -10,7 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// PlaceFlags says which of --ranks, --nodes and --gpus-per-node the user gave.
+// PlaceFlags says which of --ranks, --nodes and --set gpus_per_node the user gave.
 type PlaceFlags struct{ Ranks, Nodes, GPUs bool }
 
 // maxRanks is the most ranks that can take part.
@@ -45,9 +45,9 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 	case given.Nodes && given.GPUs && ranks <= (c.Nodes-1)*c.GPUsPerNode:
 		used := (ranks + c.GPUsPerNode - 1) / c.GPUsPerNode
 		return 0, fmt.Errorf(
-			"%s with %s on each node leave %d of %d nodes empty: change --nodes, --gpus-per-node or --ranks; if "+
-				"the job uses some of a node's GPUs, give their number to --gpus-per-node, and that of all to "+
-				"--node-gpus",
+			"%s with %s on each node leave %d of %d nodes empty: change --nodes, --set gpus_per_node or --ranks; if "+
+				"the job uses some of a node's GPUs, give the number to --set gpus_per_node=N, and the number of all to "+
+				"--set node.gpus=N",
 			units.Count(ranks, "rank"), units.Count(c.GPUsPerNode, "GPU"), c.Nodes-used, c.Nodes)
 	case given.Nodes && !given.GPUs:
 		if c.Nodes == 0 || ranks%c.Nodes != 0 {
@@ -69,7 +69,7 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 	if n := c.Nodes * c.NICsPerNode; !given.Nodes && n > configs.MaxNICs {
 		return 0, fmt.Errorf(
 			"--ranks %d: %s with %s each are %d NICs, and a fabric has at most %d: give fewer --ranks, or more "+
-				"--gpus-per-node",
+				"--set gpus_per_node=N",
 			ranks, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"), n, configs.MaxNICs)
 	}
 	if most := maxRanks(c); ranks > most {

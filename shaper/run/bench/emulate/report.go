@@ -108,7 +108,8 @@ type JudgedTime struct {
 	LastUS     float64 `json:"last_rank_us"`
 	WithFixed  float64 `json:"with_fixed_us"` // ExpectedUS with the fixed cost, which is 0 with the time of nodes
 	BoundUS    float64 `json:"bound_us"`
-	// LowUS and HighUS are the interval in which the times of healthy clusters are; 0 without the time of nodes.
+	// LowUS and HighUS are the interval in which the times of healthy clusters are; 0 without the time of nodes, and if
+	// nothing is expected.
 	LowUS  float64       `json:"low_us,omitempty"`
 	HighUS float64       `json:"high_us,omitempty"`
 	Limit  *bench.Limit  `json:"limit,omitempty"`

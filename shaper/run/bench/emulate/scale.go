@@ -28,7 +28,7 @@ type TooLongError struct {
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf(
 		"at time scale %d, which this host needs, the run would take %v, more than %v: ask for smaller sizes or fewer "+
-			"iterations, or give --time-scale%s", e.Scale, e.Time, LongestRun, e.Hint)
+			"iterations, or give --set time_scale=K%s", e.Scale, e.Time, LongestRun, e.Hint)
 }
 
 // predict returns the least real time that the run takes on c.

@@ -57,7 +57,7 @@ func (s *SeedTimes) outcomes() (all []outcome) {
 	return all
 }
 
-// seedsText is how many seeds have the outcome, and one of them, to be given to --seed.
+// seedsText is how many seeds have the outcome, and one of them, to be given to --set seed.
 func (o outcome) seedsText() string {
 	if o.seeds == 1 {
 		return fmt.Sprintf("seed %d", o.seed)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
@@ -35,6 +36,8 @@ type Cause struct {
 	Text string `json:"text"`
 	// Explains is which share of what the times exceed the expected ones by, as factors, the cause explains.
 	Explains float64 `json:"explains"`
+
+	favour float64 // in the order of the causes
 }
 
 // judgeByIntervals judges times by how far healthy clusters are from the model.
@@ -62,15 +65,21 @@ func (r *Report) judgeByIntervals(times []loggedTime) {
 func pointsOf(times []loggedTime, indices []int) (points []testslog.Point) {
 	for _, k := range indices {
 		t := &times[k]
-		i := &t.forecast.Interval
-		p := testslog.Point{Size: t.call.size, Time: t.half.Time, Model: t.forecast.expected(), Low: i.Low, High: i.High,
-			Alone: i.Alone}
-		if !i.Known() {
-			p.Low, p.High, p.Alone = 1/(1+testslog.SlowOff), 1+testslog.SlowOff, 1+testslog.SlowOff
-		}
-		points = append(points, p)
+		i := t.forecast.interval()
+		points = append(points, testslog.Point{Size: t.call.size, Time: t.half.Time, Model: t.forecast.expected(),
+			Low: i.Low, High: i.High, Alone: i.Alone, Step: i.Step})
 	}
 	return points
+}
+
+// interval is how far a time may be from the expected one: by the tables of its class, or by testslog.SlowOff if there
+// are none.
+func (f *Forecast) interval() intervals.Interval {
+	if f.Interval.Known() {
+		return f.Interval
+	}
+	const off = 1 + testslog.SlowOff
+	return intervals.Interval{Low: 1 / off, High: off, Alone: off, Step: testslog.StepAlone}
 }
 
 // expected is the time that a measured one is compared with: the mean over the ranks, and without the time of nodes

@@ -49,9 +49,10 @@ func (r *Report) smallText() string {
 	if s.Times == 0 {
 		return "none, as no part of the log takes the same time for several sizes"
 	}
-	text := fmt.Sprintf("%.1f us, %.0f %% of what nodes with %s take in the model (%s up to %d bytes)",
-		units.Microseconds(s.Time), 100*s.Ratio, r.NodeTime, units.Count(s.Times, "time"), s.UpTo)
 	low, high := r.smallInterval()
+	model := units.Microseconds(s.Time) / s.Ratio
+	text := fmt.Sprintf("%.1f us; nodes with %s take %s us (%s up to %d bytes)", units.Microseconds(s.Time), r.NodeTime,
+		span(low*model, high*model), units.Count(s.Times, "time"), s.UpTo)
 	switch {
 	case s.Ratio > high:
 		return text + ": a slow launch or host, another version of NCCL, or a latency that the profile does not have"
@@ -115,6 +116,14 @@ func (r *Report) bandwidthText() string {
 		return text + ": traffic went around the network, or the profile is not this cluster's"
 	}
 	return text
+}
+
+// Expected is the interval in microseconds in which healthy clusters are, "-" if nothing is expected.
+func (j *JudgedTime) Expected() string {
+	if j.HighUS == 0 {
+		return "-"
+	}
+	return span(j.LowUS, j.HighUS)
 }
 
 // schedule names what the model plays, with its verb.

@@ -10,19 +10,26 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// Uncrossed names the entries of the fabric's list `links` that change nothing: no message of the calls crosses a link
-// that they match, because ECMP has chosen other paths. crossed are the hops that messages cross. Without any, nothing
-// is known.
-func Uncrossed(f *fabric.Fabric, crossed []int) (notes []string) {
+// Uncrossed names the entries of the fabric's list `links` that change nothing, as UncrossedLinks does.
+func Uncrossed(f *fabric.Fabric, crossed []int) []string {
+	var patterns []string
 	for i := range f.Config.Links {
-		o := &f.Config.Links[i]
-		hops, err := f.Select(o.Match)
+		patterns = append(patterns, f.Config.Links[i].Match)
+	}
+	return UncrossedLinks(f, patterns, crossed)
+}
+
+// UncrossedLinks names the patterns of links that no message crosses, because ECMP has chosen other paths: what changes
+// there has no effect. crossed are the hops that messages cross. Without any, nothing is known.
+func UncrossedLinks(f *fabric.Fabric, patterns []string, crossed []int) (notes []string) {
+	for _, pattern := range patterns {
+		hops, err := f.Select(pattern)
 		isCrossed := func(h int) bool { return slices.Contains(crossed, h) }
 		if err != nil || len(crossed) == 0 || slices.ContainsFunc(hops, isCrossed) {
-			continue // fabric.New has refused entries that match nothing
+			continue // whoever takes a pattern refuses one that matches nothing
 		}
-		notes = append(notes, fmt.Sprintf("links %s: no message crosses them, so what the fabric changes there has no "+
-			"effect: the messages have other paths", o.Match))
+		notes = append(notes, fmt.Sprintf("links %s: no message crosses them, so what changes there has no effect: the "+
+			"messages have other paths", pattern))
 	}
 	return notes
 }

@@ -70,6 +70,7 @@ const (
 	olderNCCL    = "2.22"
 	newerNCCL    = "2.29"
 	firstOfNewer = 23   // since 2.23 NCCL counts the steps between nodes of a ring as 2.29 does, and knows PAT
+	firstOfC2C   = 27   // since 2.27 NCCL knows the path from a GPU to a NIC over NVLink-C2C, and uses LL128 on it
 	yearOfNewer  = 2025 // NCCL 2.23 is of September 2024
 	blackwell    = 100  // compute capability 10.0, which NCCL 2.22 does not know
 )
@@ -81,23 +82,48 @@ var (
 
 // NearestNCCL is the version of NCCL that stands for the table's: 2.22 for those before 2.23, else 2.29. If the table
 // does not know the version, the year that it was measured in decides. If it does not know that either, it is 2.29 for
-// GPUs that 2.22 does not know, and 2.22 for all others: it is the nearer one of most versions since theirs came out.
+// GPUs that 2.22 does not know and those with NVLink-C2C, and 2.22 for all others: it is the nearer one of most
+// versions since theirs came out.
 func (c *Cluster) NearestNCCL() string {
 	older := false
-	if m := ncclVersion.FindStringSubmatch(c.NCCL); m != nil {
-		minor, err := strconv.Atoi(m[1])
-		older = err == nil && minor < firstOfNewer
+	if minor := c.minor(); minor > 0 {
+		older = minor < firstOfNewer
 	} else if y := year.FindString(c.NCCL); y != "" {
 		n, err := strconv.Atoi(y)
 		older = err == nil && n < yearOfNewer
 	} else {
 		gpu, err := configs.BuiltInGPU(c.GPU)
-		older = err != nil || gpu.Capability < blackwell || strings.Contains(c.NCCL, "old")
+		older = err != nil || gpu.Capability < blackwell && !gpu.C2C.Has() || strings.Contains(c.NCCL, "old")
 	}
 	if older {
 		return olderNCCL
 	}
 	return newerNCCL
+}
+
+// minor is the minor version of the table's NCCL, 0 if the table does not know it.
+func (c *Cluster) minor() int {
+	m := ncclVersion.FindStringSubmatch(c.NCCL)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1]) // too large for an int: not known
+	return n
+}
+
+// standIn are the variables with which NCCL 2.29 decides as the table's version did. Before 2.27 the path from a GPU to
+// a NIC over NVLink-C2C was one through the CPU, and LL128 was not used on it (ncclTopoTuneModel, graph/tuning.cc).
+// Most versions since GPUs of compute capability 9.0 have NVLink-C2C are before 2.27: so is one that nobody knows.
+func (c *Cluster) standIn() []string {
+	gpu, err := configs.BuiltInGPU(c.GPU)
+	if err != nil || !gpu.C2C.Has() || c.NearestNCCL() != newerNCCL {
+		return nil
+	}
+	minor := c.minor()
+	if minor >= firstOfC2C || minor == 0 && (gpu.Capability >= blackwell || year.MatchString(c.NCCL)) {
+		return nil
+	}
+	return []string{"NCCL_LL128_C2C=0"}
 }
 
 // OtherNCCL says that the table was measured with another version of NCCL than the one here, or one that nobody knows;
@@ -116,7 +142,7 @@ func (c *Cluster) OtherNCCL(here string) string {
 // Remarks say how the measurement differs from what is calculated or run.
 func (t *Table) Remarks(nccl string) (notes []string) {
 	if text := t.OtherNCCL(nccl); text != "" {
-		notes = append(notes, text)
+		notes = append(notes, strings.Join(append([]string{text}, t.standIn()...), ", with "))
 	}
 	if t.Cycles > 1 {
 		notes = append(notes, testslog.CyclesNote(t.Cycles))
@@ -126,8 +152,14 @@ func (t *Table) Remarks(nccl string) (notes []string) {
 			"launch: %d ranks in a process (%s): NCCL then connects them directly; here each rank is a process",
 			t.RanksPerProcess, t.Launch))
 	}
-	if len(t.Unused) > 0 {
-		notes = append(notes, "not set, because the fabric stands for that net: "+strings.Join(t.Unused, " "))
+	for _, set := range []struct {
+		text      string
+		variables []string
+	}{{"not set, because the fabric stands for that net: ", t.Unused},
+		{"not set here, variables of the log: ", t.Others}} {
+		if len(set.variables) > 0 {
+			notes = append(notes, set.text+strings.Join(set.variables, " "))
+		}
 	}
 	return notes
 }

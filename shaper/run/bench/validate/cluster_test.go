@@ -21,11 +21,27 @@ func TestNearestNCCL(t *testing.T) {
 // Without a version and a year, the kind of GPU decides.
 func TestNearestNCCLOfKind(t *testing.T) {
 	for _, tc := range []struct{ gpu, nccl, want string }{
-		{"h100-sxm", "unknown", "2.22"}, {"gh200", "", "2.22"}, {"b200", "unknown", "2.29"}, {"rtx-6000d", "", "2.29"},
+		{"h100-sxm", "unknown", "2.22"}, {"gh200", "", "2.29"}, {"gh200", "2.22.3", "2.22"}, {"b200", "unknown", "2.29"}, {"rtx-6000d", "", "2.29"},
 		{"h100-sxm", "unknown (2026-05)", "2.29"}, {"b200", "2.22.3", "2.22"}, {"b200", "unknown (old)", "2.22"},
 	} {
 		if got := (&Cluster{GPU: tc.gpu, NCCL: tc.nccl}).NearestNCCL(); got != tc.want {
 			t.Errorf("%+v: %s", tc, got)
+		}
+	}
+}
+
+// Between the two versions, NCCL did not use LL128 between a GPU with NVLink-C2C and its NIC.
+func TestStandIn(t *testing.T) {
+	for _, tc := range []struct {
+		gpu, nccl string
+		want      bool
+	}{
+		{"gh200", "2.22.3", false}, {"gh200", "2.23.4", true}, {"gh200", "2.26.2", true}, {"gh200", "2.27.3", false},
+		{"gh200", "unknown", true}, {"gh200", "unknown (old)", false}, {"gh200", "unknown (2026)", false},
+		{"gb200", "2.25.1", true}, {"gb200", "unknown", false}, {"h100-sxm", "2.24.3", false}, {"", "2.24.3", false},
+	} {
+		if got := (&Cluster{GPU: tc.gpu, NCCL: tc.nccl}).standIn(); len(got) > 0 != tc.want {
+			t.Errorf("%+v: %v", tc, got)
 		}
 	}
 }

@@ -44,6 +44,7 @@ func fromLog(text []byte) (t *Table, isLog bool, err error) {
 	if err := t.setKeys(text); err != nil {
 		return nil, true, err
 	}
+	t.take(test.System.Settings)
 	if t.Collective < 0 {
 		if t.Collective, err = test.Collective(); err != nil {
 			return nil, true, fmt.Errorf("%w: add a line \"# collective: NAME\" before it", err)
@@ -94,6 +95,13 @@ func (t *Table) learn(test *testslog.Test) (err error) {
 		t.Launch, t.RanksPerProcess = of.Launch, of.RanksPerProcess
 	}
 	return nil
+}
+
+// OfSystem is a table without rows of what a log says of its system: the cluster and the variables.
+func OfSystem(s testslog.System) *Table {
+	t := &Table{Cluster: *ClusterOf(s)}
+	t.take(s.Settings)
+	return t
 }
 
 // ClusterOf is the system of a log as the head of a table says it.

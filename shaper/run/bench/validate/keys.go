@@ -185,6 +185,20 @@ func (t *Table) setEnv(value string) error {
 	return nil
 }
 
+// take takes the variables of a log that the table does not have yet. Unlike those of a table's head, none is refused:
+// a log has whatever the job had.
+func (t *Table) take(settings []string) {
+	for _, v := range settings {
+		name, _, _ := strings.Cut(v, "=")
+		has := func(of string) bool { return strings.HasPrefix(of, name+"=") }
+		switch {
+		case strings.HasPrefix(name, "NCCL_DEBUG"), slices.ContainsFunc(t.Env, has), slices.ContainsFunc(t.Unused, has):
+		case t.setEnv(v) != nil:
+			t.Others = append(t.Others, v)
+		}
+	}
+}
+
 // complete checks that the table says what it must, and sets what it need not say.
 func (t *Table) complete() error {
 	switch {

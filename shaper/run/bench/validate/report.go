@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
@@ -64,6 +65,8 @@ type Report struct {
 	CUDA    string `json:"cuda"`
 	GPU     string `json:"gpu,omitempty"` // kind of GPU of the measured cluster, if the table says it
 	Nodes   int    `json:"nodes"`
+	// Class is the class of calls whose errors are alike.
+	Class intervals.Class `json:"class"`
 	// OtherNCCL says that the table was measured with another version of NCCL, or an unknown one; "" if not.
 	OtherNCCL       string `json:"other_nccl,omitempty"`
 	RanksPerProcess int    `json:"ranks_per_process,omitempty"` // of the measurement

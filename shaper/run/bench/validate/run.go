@@ -102,7 +102,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		return nil
 	}
 	t.configure(&e.Bench, group, iters)
-	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
+	e.Env = slices.Concat(e.Env, t.standIn(), t.Env)
 	head := &header{}
 	e.LastOnly, e.Printer = true, func() bench.Printer { return head }
 	res, err := emulate.Run(ctx, e)
@@ -261,13 +261,13 @@ func (t *Table) ForModel(e emulate.Options) emulate.Options {
 	e.ChooseClock()
 	e.Config.TimeScale, e.Config.ThreadOfNode = 1, t.Launch == OneThread
 	t.configure(&e.Bench, t.Rows, iterations(t.Collective))
-	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
+	e.Env = slices.Concat(e.Env, t.standIn(), t.Env)
 	return e
 }
 
 func (t *Table) report(e *emulate.Options) *Report {
 	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
-		Nodes:  t.Nodes,
+		Nodes: t.Nodes, Class: e.Class(&e.Config, t.Collective),
 		Fabric: e.InForce, RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut),
 		Notes: slices.Concat(e.TimeNote(), e.Unused)}
 }

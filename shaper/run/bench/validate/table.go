@@ -30,6 +30,7 @@ type Table struct {
 	Cluster
 	Env    []string // NAME=value, for the ranks
 	Unused []string // NAME=value that the table has, of a net that is not used here
+	Others []string // NAME=value that a log has, and that are not set here
 	Rows   []Row    // at least one, with rising sizes
 	// LeftOut are rows that the bench cannot have: nccl-tests once divided sizes among the ranks to single elements.
 	LeftOut []LeftOut
@@ -110,7 +111,7 @@ func (t *Table) readRows(in io.Reader, before int) error {
 	}
 	c := columnsOf(names)
 	if err == nil && (c.size < 0 || c.time < 0) {
-		return fmt.Errorf("line %d: columns %s: bytes and time_us are needed: it is no table of nccl-tests", before+1,
+		return fmt.Errorf("line %d: columns %.200q: bytes and time_us are needed: it is no table of nccl-tests", before+1,
 			strings.Join(names, ","))
 	}
 	if err := t.complete(); err != nil {

@@ -69,14 +69,8 @@ func build(stages []stage, o input.Options) (*workload.Workload, error) {
 			}
 		}
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: b.Ranks, Source: b.source()},
-		Ops: b.ops}
-	for _, g := range perrank.Groups {
-		if b.used[g] {
-			w.Head.Comms = append(w.Head.Comms, b.Comms(g)...)
-		}
-	}
-	return w, nil
+	return &workload.Workload{Ops: b.ops, Head: workload.Head{Format: workload.Format, Ranks: b.Ranks,
+		Source: b.source(), Comms: b.Comms(b.used)}}, nil
 }
 
 // sizes finds the sizes of all groups, and whether the calls have times.

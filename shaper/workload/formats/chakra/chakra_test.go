@@ -294,12 +294,13 @@ func TestLeftOut(t *testing.T) {
 		message(2, 7, 0, nil, group("unknown", coll(2, 8)...)...), // nothing lists the ranks of this group
 		message(3, 7, 0, nil, coll(2, 0)...),
 		message(4, 5, 0, nil, attr("comm_dst", 9, 1, "")), // a send of no bytes
+		message(5, 4, 1<<60, nil),
 	)
 	w, err := Read([]input.File{input.Bytes("job.0.et", data)}, input.Options{OneForAll: true, Ranks: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2 calls: of no bytes (comm_size)",
+	want := []string{"1 node: of more than two years; two years were taken", "2 calls: of no bytes (comm_size)",
 		"1 collective: the trace does not say which (comm_type); only its duration was taken",
 		"1 process group: the trace does not say its ranks; all ranks were taken"}
 	if d := cmp.Diff(want, w.Head.Source.Notes); d != "" {

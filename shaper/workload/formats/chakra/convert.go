@@ -28,7 +28,7 @@ type job struct {
 	comms   perrank.Registry
 	all     workload.Ranks
 	groups  map[string]workload.Ranks // ranks by pg_name
-	left    struct{ dims, sizeless, untimed, memory, eager, untyped, singles, foreign int }
+	left    struct{ dims, sizeless, untimed, memory, eager, untyped, singles, foreign, long int }
 	unknown map[string]bool // process groups of which nothing lists the ranks
 	timed   bool
 }
@@ -152,6 +152,9 @@ func (j *job) rank(t *trace) ([]workload.Op, error) {
 			}
 			continue
 		}
+		if op.Kind == workload.Calc && n.micros > workload.MaxNanos/1000 {
+			j.left.long++
+		}
 		op.ID, op.After = len(ops)+1, need
 		after[n.id] = []int{op.ID}
 		if n.kind == sendNode {
@@ -170,7 +173,7 @@ func (j *job) op(t *trace, n *node) (*workload.Op, error) {
 		name = name[:80]
 	}
 	calc := &workload.Op{Kind: workload.Calc, Name: strings.ToValidUTF8(name, "?"), Stream: streamGPU,
-		Nanos: int64(min(n.micros, 1<<45) * 1000)}
+		Nanos: int64(min(n.micros, workload.MaxNanos/1000) * 1000)}
 	j.timed = j.timed || n.micros > 0
 	if n.numbers[onCPU] != 0 {
 		calc.Stream = streamCPU
@@ -313,6 +316,7 @@ func (j *job) source(traces []*trace) workload.Source {
 		j.ranks)
 	note := input.Counts(&s.Notes)
 	note(j.left.untimed, "computation", "left out, the trace has operations (num_ops) and no time")
+	note(j.left.long, "node", "of more than two years; two years were taken")
 	note(j.left.memory, "memory access", "only its duration was taken")
 	note(j.left.dims, "collective",
 		"involved_dim names some dimensions of a network that is not in the trace; all ranks were taken")

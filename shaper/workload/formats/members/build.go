@@ -23,6 +23,7 @@ type builder struct {
 	job      *Job
 	registry perrank.Registry
 	lists    [][]entry // by rank
+	jumps    int       // gaps between calls that are longer than a computation may be
 }
 
 // add adds the calls of a communicator. alone says that the calls of one rank stand for all.
@@ -201,7 +202,7 @@ func (b *builder) operations(w *workload.Workload, alone bool) error {
 // between two as a computation if it is known.
 func (b *builder) rank(list []entry) iter.Seq[workload.Op] {
 	return func(yield func(workload.Op) bool) {
-		w := &writer{timed: b.job.Timed, yield: yield}
+		w := &writer{timed: b.job.Timed, yield: yield, jumps: &b.jumps}
 		at := make([]int, len(list))
 		for !w.stopped {
 			best := -1
@@ -233,6 +234,7 @@ type writer struct {
 	last     int64
 	lastID   int
 	lastCalc int
+	jumps    *int
 }
 
 func (w *writer) call(c *record, comm string) {
@@ -268,8 +270,12 @@ func (w *writer) add(at int64, o workload.Op, comm string) {
 	if w.timed && at > w.last {
 		w.lastID++
 		w.lastCalc = w.lastID
-		w.put(workload.Op{ID: w.lastID, Kind: workload.Calc, Stream: "compute",
-			Nanos: min(at-w.last, workload.MaxNanos)})
+		gap := uint64(at) - uint64(w.last)
+		if gap > workload.MaxNanos {
+			*w.jumps++
+			gap = workload.MaxNanos
+		}
+		w.put(workload.Op{ID: w.lastID, Kind: workload.Calc, Stream: "compute", Nanos: int64(gap)})
 		w.last = at
 	}
 	o.Stream = "nccl " + comm

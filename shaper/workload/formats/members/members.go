@@ -142,6 +142,7 @@ func (j *Job) Build(file string, o input.Options) (*workload.Workload, error) {
 	if err := b.operations(w, alone); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	input.Counts(&j.Notes)(b.jumps, "gap", "between two calls, more than two years by their times; taken as two years")
 	if alone {
 		if slices.ContainsFunc(w.Ops,
 			func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {

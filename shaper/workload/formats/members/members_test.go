@@ -3,7 +3,9 @@
 package members
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -216,6 +218,32 @@ func TestTimed(t *testing.T) {
 	w, err := j.Build("f", input.Options{})
 	if err != nil || text(w, 0) != "A8 c1000 A8 c1000 A4" {
 		t.Errorf("%v %s", err, text(w, 0))
+	}
+}
+
+// A computation is not longer than a workload's may be. That is told.
+func TestClockJumps(t *testing.T) {
+	j := &Job{Timed: true}
+	m, err := j.Member("p", "x", 0, 1)
+	for i, at := range []int64{math.MinInt64, 0, workload.MaxNanos, math.MaxInt64} {
+		o := workload.Op{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"}
+		err = errors.Join(err, m.Add(&o, int64(i), at, 0))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := j.Build("f", input.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range w.Ops {
+		if o.Kind == workload.Calc && o.Nanos != workload.MaxNanos {
+			t.Errorf("a computation of %d ns", o.Nanos)
+		}
+	}
+	const want = "2 gaps: between two calls, more than two years by their times; taken as two years"
+	if !slices.Contains(w.Head.Source.Notes, want) {
+		t.Errorf("notes %q", w.Head.Source.Notes)
 	}
 }
 

@@ -66,8 +66,18 @@ func (p *Parallel) Shape(g Group) (size, stride int) {
 	return p.Ranks, 1
 }
 
-// Comms are the communicators of a kind. Their name is the kind's.
-func (p *Parallel) Comms(g Group) []workload.Comm {
+// Comms are the communicators of all kinds in used.
+func (p *Parallel) Comms(used map[Group]bool) (out []workload.Comm) {
+	for _, g := range Groups {
+		if used[g] {
+			out = append(out, p.comms(g)...)
+		}
+	}
+	return out
+}
+
+// comms are the communicators of a kind. Their name is the kind's.
+func (p *Parallel) comms(g Group) []workload.Comm {
 	size, stride := p.Shape(g)
 	if g != Embedding {
 		return Grid(string(g), size, stride, p.Ranks)

@@ -276,17 +276,6 @@ func (b *builder) wait(id int) {
 	}
 }
 
-// comms are the communicators of the groups that are used.
-func (b *builder) comms() []workload.Comm {
-	var out []workload.Comm
-	for _, g := range perrank.Groups {
-		if b.used[g] {
-			out = append(out, b.Comms(g)...)
-		}
-	}
-	return out
-}
-
 // source says what the file does not.
 func (b *builder) source(file string) workload.Source {
 	h := b.head

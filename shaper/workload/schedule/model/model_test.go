@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	mk "github.com/ddlemu/ddlemu/shaper/workload/schedule/make"
@@ -202,5 +203,42 @@ func TestForecast(t *testing.T) {
 			(whole && r.Times[0] == r.Times[1]) {
 			t.Errorf("whole %v: %+v, %v, want one of %v", whole, f, err, r.Times)
 		}
+	}
+}
+
+// Links at half of their rate from a time on: what an all-gather sends after that takes twice as long.
+func TestPlannedChange(t *testing.T) {
+	s := ring(t, schedule.AllGather, 2, 1)
+	c, err := s.Cut(2*48<<20, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := func(at int64) float64 {
+		f, err := place(t, 2, 2, nil).Expect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for hop := range f.Params {
+			if p := f.Params[hop]; at >= 0 {
+				p.NsNum *= 2
+				f.Changes = append(f.Changes, sim.Change{Time: at, Hop: hop, Params: p})
+			}
+		}
+		r, err := model.Play(t.Context(), s, &c, f, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(r.Times[0]) / 1e6
+	}
+	alone := took(-1)
+	waits := 2*alone - took(0) // for latencies, which a lower rate leaves as they are
+	if waits < 0 || waits > 0.05*alone {
+		t.Errorf("half of the rate: %.3f ms, and %.3f with all of it", 2*alone-waits, alone)
+	}
+	if got := took(1e9); got != alone {
+		t.Errorf("half of the rate after the end: %.3f ms, want %.3f", got, alone)
+	}
+	if got := took(3e6); got > 2*alone-3 || got < 2*alone-3-waits {
+		t.Errorf("half of the rate from 3 ms on: %.3f ms, want %.3f to %.3f", got, 2*alone-3-waits, 2*alone-3)
 	}
 }

@@ -4,12 +4,11 @@ package msccl
 
 import (
 	"bufio"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
+	"github.com/ddlemu/ddlemu/shaper/internal/xmltext"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
 
@@ -27,7 +26,7 @@ func Write(out io.Writer, s *schedule.Schedule) error {
 	}
 	fmt.Fprintf(w,
 		`<algo name="%s" proto="%s" nchannels="%d" nchunksperloop="%d" ngpus="%d" coll="%s" inplace="%d" outofplace="%d" minBytes="%d" maxBytes="%d"%s>`+"\n",
-		escape(s.Name), s.Proto, s.Channels, s.LoopChunks, len(s.GPUs), s.Coll, digit(s.InPlace), digit(s.OutOfPlace),
+		xmltext.Escape(s.Name), s.Proto, s.Channels, s.LoopChunks, len(s.GPUs), s.Coll, digit(s.InPlace), digit(s.OutOfPlace),
 		s.MinBytes, s.MaxBytes, grain)
 	for id := range s.GPUs {
 		writeGPU(w, id, &s.GPUs[id])
@@ -64,12 +63,4 @@ func digit(is bool) int {
 		return 1
 	}
 	return 0
-}
-
-// escape is text as the value of an attribute.
-func escape(text string) string {
-	var b strings.Builder
-	// A strings.Builder returns no error.
-	_ = xml.EscapeText(&b, []byte(text))
-	return b.String()
 }

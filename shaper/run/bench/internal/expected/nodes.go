@@ -44,7 +44,7 @@ func (d *domains) check(top *nccllog.Topology) error {
 	}
 	if top.Nodes != len(seen) {
 		return fmt.Errorf("NCCL counts %s, and NVLinks make %s of the emulated ones: unset NCCL_MNNVL_ENABLE and "+
-			"NCCL_CUMEM_ENABLE, or give nvlink_domain or --nvlink-domain", units.Count(top.Nodes, "node"),
+			"NCCL_CUMEM_ENABLE, or give --set nvlink_domain=N", units.Count(top.Nodes, "node"),
 			units.Count(len(seen), "node"))
 	}
 	return nil

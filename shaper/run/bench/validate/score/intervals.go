@@ -4,6 +4,7 @@ package score
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
@@ -12,63 +13,101 @@ import (
 const (
 	// leastTables is how many tables a class must have for an interval of its own: with fewer, a wider class stands
 	// for it.
-	leastTables = 5
-	// leastOff is the narrowest interval, as a fraction: with 0.10 the table of 2 x 8 H100 (Nebius), which is healthy, is
-	// slower than the interval that the other tables make.
-	leastOff = 0.20
+	leastTables = 3
+	// leastOff is the narrowest interval, as a fraction, and leastAlone the narrowest of a single size. By less, some
+	// healthy table is slower than the interval that the other tables make: all_gather on 2 L40S (1.37 times the
+	// model), one size of all_gather on 8 B200 (1.82 times).
+	leastOff   = 0.40
+	leastAlone = 1.0
+	// othersOff is the narrowest interval of collectives between nodes of which too few tables are known: tables of
+	// all_gather, reduce_scatter and alltoall on 2 nodes of B200 take up to 2.2 times as long as the model.
+	othersOff = 1.3
+	// stepOff is the fraction by which a range of a healthy table exceeds the sizes before and after it at most.
+	// pluginStep is the same on a net of a plugin: there a tuner chooses NCCL's algorithms, which the model does not have.
+	stepOff    = 0.5
+	pluginStep = 0.9
+	// worstOff is by which fraction a further table may exceed the worst one. Without this bound, the standard deviation
+	// of a few tables gives intervals that are wider than any table needs.
+	worstOff = 0.25
 	// certainty is the quantile of the normal distribution for one side of the interval.
 	certainty = 1.96
 )
 
 // Intervals are how far a table that the model does not know may be from it, by the errors of tables: for each size
-// class by the kind of GPU and the nodes, then by the nodes, then of all. The rows of a table are not independent, so
-// what counts of a table are its extremes: those of two sizes side by side, and of one size. An interval is that in
-// which those of a further table are, with 97.5 % on each side.
-func Intervals(tables []Table) (all []intervals.Interval) {
-	for _, widen := range []func(*Table) (gpu, nodes string){
-		func(t *Table) (string, string) { return t.GPU, intervals.NodesOf(t.Nodes) },
-		func(t *Table) (string, string) { return "", intervals.NodesOf(t.Nodes) },
-		func(*Table) (string, string) { return "", "" },
-	} {
-		above := int64(0)
-		for _, upTo := range limits {
-			for _, group := range groupTables(tables, widen) {
-				i := intervals.Interval{GPU: group.gpu, Nodes: group.nodes, Above: above, UpTo: upTo}
-				if measure(&i, group.tables, above, upTo) {
-					all = append(all, i)
-				}
-			}
-			above = upTo
+// class by the kind of GPU and the net, then by the net, then of all tables of several nodes. The rows of a table are
+// not independent, so only the extremes of a table count: the extremes of two sizes side by side, and of one size. The
+// extremes of a further table are within the interval, with 97.5 % on each side.
+//
+// Of the tables that are set apart, only tables on nets of plugins count: they are apart because the model does not
+// have such nets. From 32 KiB to 1 MiB NCCL changes its algorithm and protocol between nodes, which moves the times by
+// more than a net does: tables of all nets make one class there.
+func Intervals(b *Board) (all []intervals.Interval) {
+	tables := slices.Clone(b.Tables)
+	for _, t := range b.Apart {
+		if t.Class.Net == intervals.PluginNet {
+			tables = append(tables, t.Table)
 		}
+	}
+	anyGPU := func(c intervals.Class) intervals.Class { c.GPU = ""; return c }
+	anyNet := func(intervals.Class) intervals.Class { return intervals.Class{Net: intervals.AnyNet} }
+	for _, widen := range []func(intervals.Class) intervals.Class{nil, anyGPU} {
+		for _, g := range groupTables(tables, widen) {
+			all = append(all, g.intervals(leastOff)...)
+		}
+	}
+	between := slices.DeleteFunc(tables, func(t Table) bool { return t.Class.Net == intervals.NoNet })
+	for _, g := range groupTables(between, anyNet) {
+		all = append(all, g.intervals(leastOff)...)
+		g.class.Others = true
+		all = append(all, g.intervals(othersOff)...)
 	}
 	return all
 }
 
 // tableGroup are the tables of one class.
 type tableGroup struct {
-	gpu, nodes string
-	tables     []*Table
+	class  intervals.Class
+	tables []*Table
 }
 
-func groupTables(tables []Table, class func(*Table) (gpu, nodes string)) (groups []*tableGroup) {
-	at := map[[2]string]*tableGroup{}
+// groupTables are the tables by their classes, which widen makes wider unless it is nil.
+func groupTables(tables []Table, widen func(intervals.Class) intervals.Class) (groups []*tableGroup) {
 	for i := range tables {
-		gpu, nodes := class(&tables[i])
-		key := [2]string{gpu, nodes}
-		if at[key] == nil {
-			at[key] = &tableGroup{gpu: gpu, nodes: nodes}
-			groups = append(groups, at[key])
+		class := tables[i].Class
+		if widen != nil {
+			class = widen(class)
 		}
-		at[key].tables = append(at[key].tables, &tables[i])
+		at := slices.IndexFunc(groups, func(g *tableGroup) bool { return g.class == class })
+		if at < 0 {
+			at, groups = len(groups), append(groups, &tableGroup{class: class})
+		}
+		groups[at].tables = append(groups[at].tables, &tables[i])
 	}
 	return groups
 }
 
+// intervals are those of each size class that has enough tables, and off as a fraction at least.
+func (g *tableGroup) intervals(off float64) (all []intervals.Interval) {
+	above := int64(0)
+	for _, upTo := range limits {
+		i := intervals.Interval{Class: g.class, Above: above, UpTo: upTo, Step: 1 + stepOff}
+		if g.class.Net == intervals.PluginNet {
+			i.Step = 1 + pluginStep
+		}
+		oneNet := g.class.Net == intervals.OwnNet || g.class.Net == intervals.PluginNet
+		if !(oneNet && above == Small) && measure(&i, g.tables, off) {
+			all = append(all, i)
+		}
+		above = upTo
+	}
+	return all
+}
+
 // measure sets the figures of an interval. It returns false if too few tables have rows of its sizes.
-func measure(i *intervals.Interval, tables []*Table, above, upTo int64) bool {
+func measure(i *intervals.Interval, tables []*Table, off float64) bool {
 	var low, high, alone []float64
 	for _, t := range tables {
-		rows := between(t.Lines, above, upTo)
+		rows := between(t.Lines, i.Above, i.UpTo)
 		if len(rows) < 2 {
 			continue
 		}
@@ -79,10 +118,11 @@ func measure(i *intervals.Interval, tables []*Table, above, upTo int64) bool {
 	if i.Tables = len(high); i.Tables < leastTables {
 		return false
 	}
-	least := math.Log1p(leastOff)
-	i.Low = rounded(math.Exp(-max(next(low), least)))
-	i.High = rounded(math.Exp(max(next(high), least)))
-	i.Alone = rounded(math.Exp(max(next(alone), next(high), least)))
+	least := math.Log1p(off)
+	further := func(of []float64) float64 { return min(next(of), slices.Max(of)+math.Log1p(worstOff)) }
+	i.Low = rounded(math.Exp(-max(further(low), least)))
+	i.High = rounded(math.Exp(max(further(high), least)))
+	i.Alone = rounded(math.Exp(max(further(alone), further(high), least, math.Log1p(leastAlone))))
 	return true
 }
 
