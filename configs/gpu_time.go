@@ -18,9 +18,11 @@ import (
 // GPUTime is what a node with GPUs of a kind costs NCCL: its kernels, and the links between the GPUs of the node.
 // docs/node-time.md says what the figures mean and how they were found.
 type GPUTime struct {
-	Kernel   time.Duration `yaml:"kernel"`             // from the start of a kernel until its channels begin
-	Channels time.Duration `yaml:"channels,omitempty"` // that time if it has several channels, more
-	Call     time.Duration `yaml:"call"`               // of the host's thread for a call
+	Kernel time.Duration `yaml:"kernel"` // from the start of a kernel until its channels begin
+	// Channels is what a kernel of several channels takes more, for each doubling of the GPUs of a node: tables of 2, 4
+	// and 8 A100, B200, GB200, H100 and H200 have it.
+	Channels time.Duration `yaml:"channels,omitempty"`
+	Call     time.Duration `yaml:"call"` // of the host's thread for a call
 
 	Links LinkTime `yaml:"links,flow"` // of each GPU, all its links to GPUs of its node together, in one direction
 
