@@ -49,8 +49,8 @@ type effort struct {
 	precision float64
 }
 
-// effort returns the limits for calls on f.
-func (f *Fabric) effort() effort {
+// effortOn returns the limits for calls on f.
+func effortOn(f *Fabric) effort {
 	draws := func(p link.Params) bool { return p.Draws() }
 	switch {
 	case f.Nodes != nil:
@@ -72,7 +72,7 @@ func (c *simulated) isEnough(times []float64, f *Fabric) bool {
 		return false
 	}
 	mean, deviation := stat.MeanStdDev(times, nil)
-	precision := f.effort().precision
+	precision := effortOn(f).precision
 	known := precision > 0 && deviation <= precision*mean*math.Sqrt(float64(n))
 	return known || n == maxDraws || c.played > maxSteps
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
 // Estimate is the model's expectation for one call. Times are stated ns.
@@ -57,18 +57,11 @@ const spreadSigma = 3.5
 // Simulate returns the model's expectation for decision d on fabric f. If it does not know the schedule, it returns an
 // error and never a guess. It returns early when ctx is done.
 func Simulate(ctx context.Context, d plan.Decision, f *Fabric) (*Estimate, error) {
-	if err := d.Validate(); err != nil {
-		return nil, fmt.Errorf("expected time: %w", err)
-	}
-	e, err := estimate(ctx, &d, f)
-	if err != nil {
-		return nil, fmt.Errorf("expected time of %s: %w", d.Name(), err)
-	}
-	return e, nil
+	return (*Memo)(nil).Simulate(ctx, d, f)
 }
 
-func estimate(ctx context.Context, d *plan.Decision, f *Fabric) (*Estimate, error) {
-	if err := f.validate(); err != nil {
+func estimate(ctx context.Context, d *plan.Decision, f *Fabric, by player.Player, memo *Memo) (*Estimate, error) {
+	if err := f.Validate(); err != nil {
 		return nil, err
 	}
 	if len(f.Changes) > 0 {
@@ -78,10 +71,11 @@ func estimate(ctx context.Context, d *plan.Decision, f *Fabric) (*Estimate, erro
 	if d.Ranks == 1 {
 		return e, nil
 	}
-	c, p, err := newSimulated(d, f)
+	c, p, err := newSimulated(d, f, by)
 	if err != nil {
 		return nil, err
 	}
+	c.memo = memo
 	e.transport = f.Transport
 	if err := e.addTraffic(p, f); err != nil {
 		return nil, err
@@ -103,26 +97,28 @@ func estimate(ctx context.Context, d *plan.Decision, f *Fabric) (*Estimate, erro
 // simulated is a call whose time is being found.
 type simulated struct {
 	*plan.Call
-	tieSeed uint64 // for simulation.tieSeed
-	played  uint64 // steps simulated so far
-	random  bool   // jitter or loss is random
+	player player.Player
+	memo   *Memo
+	order  uint64 // see [player.Calls]
+	played uint64 // steps simulated so far
+	random bool   // jitter or loss is random
 }
 
 // newSimulated returns the call of a decision, and its plan.
-func newSimulated(d *plan.Decision, f *Fabric) (*simulated, *plan.Plan, error) {
+func newSimulated(d *plan.Decision, f *Fabric, by player.Player) (*simulated, *plan.Plan, error) {
 	c, err := plan.NewCall(d, f.Node)
 	if err != nil {
 		return nil, nil, err
 	}
 	p, err := c.Plan()
-	return &simulated{Call: c}, p, err
+	return &simulated{Call: c, player: by}, p, err
 }
 
 // average sets the times: the mean over several orders and random draws, as far as that does not take long.
 func (c *simulated) average(ctx context.Context, p *plan.Plan, f *Fabric, e *Estimate) error {
 	var slowest []float64
 	for n := 1; ; n++ {
-		t, err := c.times(ctx, p, f, e, f.effort().steps)
+		t, err := c.times(ctx, p, f, e, effortOn(f).steps)
 		if err != nil {
 			return err
 		}
@@ -134,7 +130,7 @@ func (c *simulated) average(ctx context.Context, p *plan.Plan, f *Fabric, e *Est
 		if c.isEnough(slowest, f) {
 			break
 		}
-		c.tieSeed = uint64(n)
+		c.order = uint64(n)
 	}
 	e.played, e.Spread = c.meanAndSpread(slowest)
 	e.notBelowBound(c.Coll)
@@ -209,7 +205,7 @@ func (c *simulated) times(ctx context.Context, p *plan.Plan, f *Fabric, e *Estim
 
 // cost is about the number of steps of the fewest calls that may be simulated.
 func (e *Estimate) cost(f *Fabric) float64 {
-	return float64(e.pieces) * stepsPerPiece * float64(f.effort().minCalls)
+	return float64(e.pieces) * stepsPerPiece * float64(effortOn(f).minCalls)
 }
 
 // period is the number of loops after which a long path repeats itself. The path is limited by a window that is sent as
@@ -241,7 +237,7 @@ func (e *Estimate) busiest() Traffic {
 // play returns the mean time of a call over Iterations, and the number of calls that were simulated for it: a given
 // number, or with 0 as many as it takes.
 func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int, e *Estimate) (timing, int, error) {
-	out, err := c.playOnce(ctx, p, f, calls, e.cost(f) > f.effort().steps)
+	out, err := c.playOnce(ctx, p, f, calls, e.cost(f) > effortOn(f).steps)
 	if err != nil {
 		return timing{}, 0, err
 	}
@@ -255,125 +251,49 @@ func (c *simulated) play(ctx context.Context, p *plan.Plan, f *Fabric, calls int
 
 // simulate simulates calls back to back until their times are equal, or a given number of calls. In the order of a
 // virtual clock it simulates all of them, if that does not take long: there the result is exact, and calls that seem to
-// take equally long may still change slowly. Of calls that are known to repeat, only the first and the last ones are
-// played, with the same result.
+// take equally long may still change slowly.
 func (c *simulated) simulate(ctx context.Context, p *plan.Plan, f *Fabric, calls int) (playedCalls, error) {
-	net := c.network(f)
-	defer net.Close()
-	enqueued := c.Iterations
-	if enqueued == 0 {
-		enqueued = maxCalls
+	launched := cmp.Or(c.Iterations, maxCalls)
+	ask := &player.Calls{Plan: p, Ranks: c.Ranks, Fabric: f, Order: c.order, Launched: launched,
+		Most: cmp.Or(calls, launched)}
+	if calls == 0 {
+		ask.Enough = enoughOn(f)
 	}
-	s, err := c.newSimulation(p, f, net, enqueued)
+	out, err := c.player.Calls(ctx, ask)
 	if err != nil {
 		return playedCalls{}, err
 	}
-	limit := f.effort()
-	n, err := s.playCalls(ctx, newRepeats(f, s.conns, net), cmp.Or(calls, enqueued), func(n int) bool {
-		tooLong := float64(s.loop.Steps()) > limit.steps
-		few := n < minCalls && (n < limit.minCalls || !s.samePace(n, 1, nodePrecision))
-		return calls == 0 && (!f.InOrder && s.steady(n) || tooLong && !few)
-	})
-	if err != nil {
-		return playedCalls{}, err
-	}
-	return playedCalls{s.timing(n, c.Iterations), n, s.loop.Steps(), s.draws()}, nil
+	return playedCalls{timingOf(out, c.Iterations), out.Calls, out.Steps, out.Random}, nil
 }
 
-// playCalls simulates calls until all ranks with work have ended the given number of them, or enough says so of a
-// smaller number, and returns how many. Those that again knows to repeat are not played. It may be nil. If a path holds
-// more segments than the link model keeps, that is an error.
-func (s *simulation) playCalls(ctx context.Context, again *repeats, most int, enough func(n int) bool) (int, error) {
-	for n := 1; ; n++ {
-		if err := s.play(ctx, func() bool { return s.haveEnded(n - again.skipped()) }); err != nil {
-			return 0, err
-		}
-		n += again.look(s, n, most-n)
-		if n == most || again.skipped() == 0 && enough(n) {
-			again.fill(s)
-			return n, s.checkStalls()
-		}
+// enoughOn says of calls on f whether no further one need be played.
+func enoughOn(f *Fabric) func(*player.Played) bool {
+	limit := effortOn(f)
+	return func(p *player.Played) bool {
+		tooLong := float64(p.Steps) > limit.steps
+		few := p.Calls < minCalls && (p.Calls < limit.minCalls || !samePace(p, 1, nodePrecision))
+		return !f.InOrder && isSteady(p) || tooLong && !few
 	}
-}
-
-// network is an idle network for a simulation of c on f. The caller closes it.
-func (c *simulated) network(f *Fabric) *link.Network {
-	return link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.tieSeed)
-}
-
-// newSimulation simulates a number of calls back to back.
-func (c *simulated) newSimulation(p *plan.Plan, f *Fabric, net *link.Network, calls int) (*simulation, error) {
-	table := newConnTable(f, net)
-	conns, err := table.bind(p, 0, func(r int) int { return r })
-	if err != nil {
-		return nil, err
-	}
-	ranks := make([]rankRun, c.Ranks)
-	var items []*item // of a call
-	for number := range p.Kernels() {
-		kernels := p.KernelsOf(number, conns, c.Ranks)
-		it := &item{call: sameKernels(kernels)}
-		items = append(items, it)
-		for r, k := range kernels {
-			if k != nil {
-				ranks[r] = rankRun{count: calls * p.Kernels(), item: func(i int) *item { return items[i%len(items)] }}
-			}
-		}
-	}
-	s := newSimulation(table.conns, ranks, f, c.tieSeed, net)
-	s.perCall = len(items)
-	return s, nil
-}
-
-// sameKernels are the kernels of a call that is repeated, by rank.
-type sameKernels []*plan.Kernel
-
-func (k sameKernels) take(rank int) *plan.Kernel { return k[rank] }
-func (k sameKernels) drop(int)                   {}
-
-// haveEnded says whether every rank with work has ended the given number of calls.
-func (s *simulation) haveEnded(calls int) bool {
-	for r := range s.ranks {
-		if s.ranks[r].count > 0 && s.ranks[r].ended < calls*s.perCall {
-			return false
-		}
-	}
-	return true
-}
-
-// checkStalls says if a flow had too many segments in flight to send another one: the model's times are then too long.
-func (s *simulation) checkStalls() error {
-	var n uint64
-	for i := range s.conns {
-		if c := &s.conns[i]; c.Flow != nil {
-			n += c.Flow.Stalls()
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	return fmt.Errorf(
-		"a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
 }
 
 // steadyCalls is the number of calls in a row with equal times after which the state is steady.
 const steadyCalls = 3
 
-// steady says whether the last of n calls took equally long on all ranks.
-func (s *simulation) steady(n int) bool {
-	return n >= minCalls && s.samePace(n, steadyCalls, sameWithin)
+// isSteady says whether the last calls took equally long on all ranks.
+func isSteady(p *player.Played) bool {
+	return p.Calls >= minCalls && samePace(p, steadyCalls, sameWithin)
 }
 
-// samePace says whether the last calls of n took equally long on all ranks, to a fraction. A rank with another time
-// than the others is only filling buffers on its path.
-func (s *simulation) samePace(n, calls int, within float64) bool {
+// samePace says whether the last calls took equally long on all ranks, to a fraction. A rank with another time than the
+// others is only filling buffers on its path.
+func samePace(p *player.Played, calls int, within float64) bool {
 	pace := int64(-1)
-	for r := range s.ranks {
-		if s.ranks[r].ended < n*s.perCall {
+	for _, ends := range p.Ends {
+		if ends == nil {
 			continue // the rank has no work
 		}
-		for k := n - calls; k < n; k++ {
-			took := s.callEnded(r, k) - s.callEnded(r, k-1)
+		for k := p.Calls - calls; k < p.Calls; k++ {
+			took := ends[k] - ends[k-1]
 			if pace < 0 {
 				pace = took
 			}
@@ -385,31 +305,28 @@ func (s *simulation) samePace(n, calls int, within float64) bool {
 	return true
 }
 
-// callEnded is when a call ended on a rank.
-func (s *simulation) callEnded(r, call int) int64 { return s.ranks[r].spans[(call+1)*s.perCall-1].End }
-
-// timing is the mean over the wanted number of calls, of which n were simulated. The rest are assumed to take as long
-// as the last steadyCalls, or the last half of them if no steady state was reached. If wanted is 0, it is the time of
-// one more call.
-func (s *simulation) timing(n, wanted int) timing {
-	t := timing{ranks: make([]float64, len(s.ranks))}
+// timingOf is the mean over the wanted number of calls, of which those of p were played. The rest are assumed to take
+// as long as the last steadyCalls, or the last half of them if no steady state was reached. If wanted is 0, it is the
+// time of one more call.
+func timingOf(p *player.Played, wanted int) timing {
+	n := p.Calls
+	t := timing{ranks: make([]float64, len(p.Ends))}
 	last := max(n/2, 1)
-	if s.steady(n) {
+	if isSteady(p) {
 		last = steadyCalls
 	}
-	for r := range s.ranks {
-		if s.ranks[r].ended < n*s.perCall {
+	for r, ends := range p.Ends {
+		if ends == nil {
 			continue
 		}
-		end := func(call int) int64 { return s.callEnded(r, call) }
-		t.first = max(t.first, float64(end(0)))
-		pace := float64(end(n - 1))
+		t.first = max(t.first, float64(ends[0]))
+		pace := float64(ends[n-1])
 		if n > 1 {
-			pace = float64(end(n-1)-end(n-last-1)) / float64(last)
+			pace = float64(ends[n-1]-ends[n-last-1]) / float64(last)
 		}
 		t.ranks[r] = pace
 		if wanted > 0 {
-			t.ranks[r] = (float64(end(n-1)) + pace*float64(wanted-n)) / float64(wanted)
+			t.ranks[r] = (float64(ends[n-1]) + pace*float64(wanted-n)) / float64(wanted)
 		}
 	}
 	return t
