@@ -3,8 +3,8 @@
 package shm
 
 /*
-#include "conn.h"
 #include "node.h"
+#include "open.h"
 
 // flow_of is the flow with a number from 0, NULL if there is none.
 static struct ddlemu_clock_flow *flow_of(struct ddlemu_clock_flows *f, uint64_t number)

@@ -4,8 +4,8 @@ package shm
 
 /*
 #include "advance.h"
-#include "conn.h"
 #include "node.h"
+#include "open.h"
 */
 import "C"
 
