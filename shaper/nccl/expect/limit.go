@@ -8,32 +8,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// LimitedBy is what limits the rate of calls.
-type LimitedBy uint8
-
-// What can limit calls.
-const (
-	ByNothing LimitedBy = iota // the call takes no time
-	ByLatency                  // chains of actions and messages, each of which waits for the one before
-	BySteps                    // the actions of a kernel on one channel: what they take beside their bytes
-	ByChannel                  // the actions of a kernel on one channel, most of the time for moving bytes
-	ByLaunch                   // the launch of a kernel
-	ByThread                   // the host's thread that makes the calls
-	ByHop                      // the bytes on a hop
-	ByHost                     // the worker of a NIC for messages at the first or the last hop of their paths
-)
-
-// Limit is what limits the rate of calls, and for which share of a call's time it is at work.
-type Limit struct {
-	By            LimitedBy
-	Share         float64
-	Hop           int // of ByHop and ByHost
-	Rank, Channel int // of BySteps and ByChannel
-	// PeerChannels is the most channels that the sends of a rank to another one use; 0 in a collective with kernels of
-	// its own.
-	PeerChannels int
-}
-
 // limiting is the share of a call's time from which on something that works one after another limits the calls. Below
 // it, most of the time is spent with waiting.
 const limiting = 0.5

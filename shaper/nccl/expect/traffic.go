@@ -7,22 +7,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// Load is the load of one call on one hop.
-type Load struct {
-	Hop      int // number
-	Messages uint64
-	Bytes    uint64  // payload
-	Line     uint64  // line bytes without retransmissions
-	BusyNs   float64 // time for which the hop is occupied
-	HostNs   float64 // time for which the worker of the NIC at the hop, an end of the paths, is busy
-}
-
-// Traffic is the payload of one call over one connection between nodes or, if nodes cost time, GPUs.
-type Traffic struct {
-	Conn
-	Messages, Bytes uint64
-}
-
 // addTraffic sums the messages of a call by connection and by hop.
 func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 	conns := make([]Traffic, len(p.Conns))
@@ -83,16 +67,4 @@ func (e *Estimate) addTraffic(p *plan.Plan, f *Fabric) error {
 		e.Loads = append(e.Loads, *loads[h])
 	}
 	return nil
-}
-
-// Add adds n messages of so many bytes to the load of a hop with these parameters.
-func (l *Load) Add(p *link.Params, bytes, n uint64) {
-	packets := max((bytes+uint64(p.Payload)-1)/uint64(p.Payload), 1)
-	line := n * (bytes + packets*uint64(p.PerPacket))
-	l.Messages += n
-	l.Bytes += n * bytes
-	l.Line += line
-	if p.NsDen != 0 {
-		l.BusyNs += float64(line) * float64(p.NsNum) / float64(p.NsDen)
-	}
 }

@@ -4,8 +4,23 @@ package events
 
 import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
+
+// linkParts are the parts of a message on the hops of a path.
+type linkParts struct{ serialize, queue, latency player.Part }
+
+// partsOf are the parts of a connection.
+func partsOf(c *conn) linkParts {
+	switch {
+	case !c.direct:
+		return linkParts{player.Serialize, player.Queue, player.Latency}
+	case c.multicast != plan.Unicast:
+		return linkParts{player.NVLSSerialize, player.NVLSQueue, player.NVLSLatency}
+	}
+	return linkParts{player.LocalSerialize, player.LocalQueue, player.LocalLatency}
+}
 
 // arrives is the moment at which message n of connection i arrives: its last byte is there, the receiving host has
 // handled it, and its receive is posted.

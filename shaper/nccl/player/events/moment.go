@@ -2,24 +2,7 @@
 
 package events
 
-import (
-	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
-	"github.com/ddlemu/ddlemu/shaper/nccl/player"
-)
-
-// linkParts are the parts of a message on the hops of a path.
-type linkParts struct{ serialize, queue, latency player.Part }
-
-// partsOf are the parts of a connection.
-func partsOf(c *conn) linkParts {
-	switch {
-	case !c.direct:
-		return linkParts{player.Serialize, player.Queue, player.Latency}
-	case c.multicast != plan.Unicast:
-		return linkParts{player.NVLSSerialize, player.NVLSQueue, player.NVLSLatency}
-	}
-	return linkParts{player.LocalSerialize, player.LocalQueue, player.LocalLatency}
-}
+import "github.com/ddlemu/ddlemu/shaper/nccl/player"
 
 // moment is something that happened in a simulation, with where the time since the start went along the chain of what
 // it waited for last: at is the sum of spent. A moment never changes. All methods accept nil, for a simulation that
