@@ -3,8 +3,8 @@
 package shm
 
 /*
-#include "conn.h"
 #include "node.h"
+#include "open.h"
 
 // flow_of is the flow with a number from 0, NULL if there is none.
 static struct ddlemu_clock_flow *flow_of(struct ddlemu_clock_flows *f, uint64_t number)
@@ -20,14 +20,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/engine/clock"
-	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -128,29 +126,9 @@ func (c *virtualClock) viewOf() *C.struct_ddlemu_clock_view {
 	return c.view
 }
 
-// layout is the layout of a connection over a path.
-func (e *Endpoint) layout(path []link.PathHop) layout {
-	switch {
-	case e.clock != nil:
-		return placesAndRing
-	case e.isUnshaped(path):
-		return unshapedFlowAndRing
-	default:
-		return flowAndRing
-	}
-}
-
-// isUnshaped says whether no hop of a path takes time now.
-func (e *Endpoint) isUnshaped(path []link.PathHop) bool {
-	return !slices.ContainsFunc(path, func(h link.PathHop) bool {
-		p := e.Fabric.InForce(h.Hop)
-		return p.NsDen != 0 || p.Latency != 0
-	})
-}
-
 // newFlow makes the flow that region r describes, from this process to the peer; nil if the
 // clock is real.
-func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle,
+func (c *virtualClock) newFlow(e *transport.Endpoint, r *region, h transport.Handle,
 	peer transport.Peer) (*C.struct_ddlemu_clock_flow, error) {
 	if c == nil {
 		return nil, nil

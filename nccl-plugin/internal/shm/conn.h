@@ -1,6 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One end of a connection on the shm datapath.
+// One end of a connection on the shm datapath. open.h makes and ends it. The life of a message:
+//
+//  1. isend posts the message in the flow and copies its first bytes into the ring (send.c, copy_in). irecv posts the
+//     receive (receive.c). With a virtual clock the bytes stay where they are if the receiver maps that memory
+//     (place.h).
+//  2. Every call on either end makes the steps of the link model whose time has come (advance.h). The sender's calls
+//     copy the message's other bytes into the ring.
+//  3. test of the receive copies the bytes that have arrived, in the model, out of the ring (receive.c, copy_out). When
+//     the message is due and copied, it counts the message and its lateness.
+//  4. test reports the receive when the message is copied out. It reports the send when the model says that it is
+//     complete and its bytes are in the ring.
+//
+// If the process writes a ledger, each of these calls notes what it did (record.h).
+//
+// No call waits, allocates memory or enters the kernel (clock_gettime is in the vDSO).
+//
+// Threads and processes. NCCL makes the calls on one end from one thread at a time. The flow and the ring are memory
+// that both processes map; shaper/engine/link/flow.h says which end writes which field. The state of the link model
+// belongs to the thread that has flow->lock. A call only tries that lock: if the other end has it, the other end makes
+// the steps. To make steps in time, a call may also advance the process's other connections. Their list has a lock,
+// which calls of NCCL only try; ddlemu_conn_new and ddlemu_conn_free, which NCCL's progress thread does not call, wait
+// for it. The thread that watches the peers writes base.dead.
+//
+// Memory order. A count is stored with release after what it counts, and loaded with acquire before that is read:
+//
+//	posted, receives_posted     the entries of sends and receives
+//	written                     the bytes in the ring
+//	consumed                    the free space in the ring: the bytes were read
+//	receives_done               the entries of messages that may be used again
+//	published.*                 the entries of times
+//	lock, sender_closed, receiver_closed, receive_error, broken, dead    everything that was written before
+//
+// An end loads its own counts without an order. The peer may overwrite anything in the shared memory. So this end's
+// pointers, its path and the ring's size are private, and a value of the peer is loaded once, then checked.
 #ifndef DDLEMU_SHM_CONN_H
 #define DDLEMU_SHM_CONN_H
 
@@ -80,28 +113,5 @@ struct ddlemu_conn {
 extern const struct ddlemu_ops ddlemu_shm_sender, ddlemu_shm_receiver;
 
 static inline bool is_sender(const struct ddlemu_conn *c) { return c->base.ops == &ddlemu_shm_sender; }
-
-// The engine of a fabric's file, without a flow and its path.
-struct ddlemu_engine ddlemu_engine_of(void *state);
-// Says in a view where the fabric's hops, their parameters and their planned changes are.
-void ddlemu_place_changes(struct ddlemu_clock_view *, void *state);
-
-// A connection's memory, which begins with the flow, and what this process has checked of what the flow says: the peer
-// may overwrite that.
-struct ddlemu_region {
-	void *memory;
-	uint64_t ring_off, ring_size;
-	struct ddlemu_path path;
-};
-
-// Makes one end. state is the fabric's file, link_stats_off the offset of the job's link statistics in it. With a
-// virtual clock the flow is clock_flow, and the region holds the places and the ring. Returns NULL when there is no
-// memory.
-struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, const struct ddlemu_region *region,
-	void *state, uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow,
-	struct ddlemu_gpu_memory memory);
-void ddlemu_conn_free(struct ddlemu_conn *);
-// Tells the other end that this end is gone. A receiver counts the messages that it has not received as aborted.
-void ddlemu_conn_close(struct ddlemu_conn *);
 
 #endif

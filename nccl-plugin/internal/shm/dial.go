@@ -71,7 +71,7 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 		e.Me.Job().Invalidate(state.RingTooSmall)
 		return nil, err
 	}
-	clockFlow, err := e.clock.newFlow(e, r, h, peer)
+	clockFlow, err := e.clock.newFlow(e.Endpoint, r, h, peer)
 	var mapped bool
 	if err == nil {
 		mapped, err = e.offer(r, nic, h, peer, e.clock.number(clockFlow))

@@ -2,7 +2,7 @@
 
 // Package shm is the datapath between processes on one host. Both processes of a connection map
 // one sealed memfd, with a ring for the bytes and the flow, the link engine's state. NCCL's calls
-// for every message are in C (conn.c says in which files); this package makes and ends connections and watches the
+// for every message are in C (conn.h says in which files); this package makes and ends connections and watches the
 // peers.
 //
 // With a virtual clock the region has no flow, which the clock needs (package clock), and the receiver

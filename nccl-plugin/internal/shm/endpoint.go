@@ -4,18 +4,18 @@ package shm
 
 /*
 #include "advance.h"
-#include "conn.h"
 #include "node.h"
+#include "open.h"
 */
 import "C"
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
@@ -23,8 +23,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
-
-const handleMagic = 0x316c646868656c64 // "dlehhdl1"
 
 // Endpoint is this process's end of all its connections. Its methods are safe for
 // concurrent use.
@@ -54,59 +52,37 @@ type conn struct {
 // FlowPath is the path of a flow from one NIC to another, which are on different nodes.
 type FlowPath func(src, dst int, id uint64) []link.PathHop
 
-// NewEndpoint listens for peers in the fabric's folder, and watches them. It joins the fabric's
-// virtual clock, or what there is of the time of its node on a real one, which a process does once. paths is nil if
-// all flows between two NICs have the path of the fabric's file.
-func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath) (*Endpoint, error) {
-	clock, err := joinClock(f, me, r)
-	if err != nil {
-		return nil, err
-	}
-	node, err := joinNode(f, me, r)
-	if err != nil {
-		return nil, err
-	}
-	e, err := newEndpoint(f, me, r, paths, clock, true)
-	if err != nil {
-		leaveClock(clock, node, me.Job())
-		return nil, err
-	}
-	e.node = node
-	return e, nil
-}
-
-// Another makes an endpoint of another participant of this process. The process remains one
-// part of the clock: the ends of both are its own. It is closed before e.
-func (e *Endpoint) Another(me *state.Participant, r state.Rank) (*Endpoint, error) {
-	return newEndpoint(e.Fabric, me, r, e.paths, e.clock, false)
-}
-
-func newEndpoint(f *state.File, me *state.Participant, r state.Rank, paths FlowPath, clock *virtualClock,
-	joined bool) (*Endpoint, error) {
-	e := &Endpoint{paths: paths, clock: clock, joined: joined}
-	e.Endpoint = transport.New(f, me, r, handleMagic, e.dial)
-	err := inDir(f.Dir(), func(dir string) (err error) {
-		path := filepath.Join(dir, state.SocketName(f.Name(), me.Slot()))
-		os.Remove(path)
-		if e.sock, err = net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: path}); err != nil {
-			return err
-		}
-		e.sock.SetUnlinkOnClose(false)
-		return os.Chmod(path, 0o600)
-	})
-	if err != nil {
-		if e.sock != nil {
-			e.sock.Close()
-		}
-		return nil, fmt.Errorf("listen for peers in %s: %w", f.Dir(), err)
-	}
-	e.Running.Go(func() { transport.Serve(e.Done, e.sock.AcceptUnix, e.answer, refuse) })
-	e.Watch(e.CheckPeers)
-	return e, nil
-}
-
 // inDir calls do with a short path to the folder of fabrics.
 func inDir(path string, do func(dir string) error) error { return state.InDir(path, os.Getuid(), do) }
+
+// ShareGPU lets the receivers of this process's connections copy what it sends out of this memory, so that each byte is
+// copied once. That needs a virtual clock and a transport whose sends are complete when the bytes have arrived (rdma).
+// It is called before the first connection.
+func (e *Endpoint) ShareGPU(m Memory) {
+	if e.clock != nil && e.clock.view.engine.transport.kind == C.DDLEMU_RDMA {
+		e.gpu = m
+	}
+}
+
+// layout is the layout of a connection over a path.
+func (e *Endpoint) layout(path []link.PathHop) layout {
+	switch {
+	case e.clock != nil:
+		return placesAndRing
+	case e.isUnshaped(path):
+		return unshapedFlowAndRing
+	default:
+		return flowAndRing
+	}
+}
+
+// isUnshaped says whether no hop of a path takes time now.
+func (e *Endpoint) isUnshaped(path []link.PathHop) bool {
+	return !slices.ContainsFunc(path, func(h link.PathHop) bool {
+		p := e.Fabric.InForce(h.Hop)
+		return p.NsDen != 0 || p.Latency != 0
+	})
+}
 
 // Close ends the endpoint at the end of the process, see [transport.Endpoint.Close].
 func (e *Endpoint) Close() {

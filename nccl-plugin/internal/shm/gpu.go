@@ -23,15 +23,6 @@ type Memory struct {
 	Size uint64
 }
 
-// ShareGPU lets the receivers of this process's connections copy what it sends out of this memory, so that each byte is
-// copied once. That needs a virtual clock and a transport whose sends are complete when the bytes have arrived (rdma).
-// It is called before the first connection.
-func (e *Endpoint) ShareGPU(m Memory) {
-	if e.clock != nil && e.clock.view.engine.transport.kind == C.DDLEMU_RDMA {
-		e.gpu = m
-	}
-}
-
 // mappedMemory is the memory of other processes' GPUs. Connections from one process share a mapping.
 type mappedMemory struct {
 	mu   sync.Mutex

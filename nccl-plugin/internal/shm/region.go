@@ -4,7 +4,7 @@ package shm
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror
-#include "conn.h"
+#include "open.h"
 */
 import "C"
 

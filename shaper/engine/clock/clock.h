@@ -10,7 +10,8 @@
 // On a real clock there is none of this but the direct flows, if nodes cost time: then the ends make their steps.
 //
 //	clock.h      the memory, and the functions
-//	actor.c      actors, the numbers of the nodes, sleeping
+//	actor.c      actors, participants
+//	number.c     the numbers of the nodes, sleeping
 //	scheduler.c  who runs the clock, and when
 //	flows.c      the flows, moved by the event loop (sim.h)
 //	direct.c     the flows between GPUs of a node

@@ -11,7 +11,6 @@
 #include "congestion.h"
 
 #include "cubic.h"
-#include "transport.h"
 
 #define INITIAL_WINDOW 10 // packets, RFC 6928: the least that a window has before its first reduction
 #define LEAST_WINDOW 2 // packets, of the slow start threshold: RFC 5681, equation 4

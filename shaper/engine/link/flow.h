@@ -200,6 +200,13 @@ static inline struct ddlemu_segment *segment_at(struct ddlemu_flow *f, uint64_t 
 	return &f->kept[i % DDLEMU_MAX_SEGMENTS];
 }
 
+// forget_oldest forgets the oldest segment that the flow keeps.
+static inline void forget_oldest(struct ddlemu_flow *f)
+{
+	f->forgotten = segment_at(f, f->oldest)->end;
+	f->oldest++;
+}
+
 // The values of the posts of message i, each read once and without an order: the caller has loaded the count with
 // acquire.
 static inline uint64_t read64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }

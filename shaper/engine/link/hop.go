@@ -29,25 +29,6 @@ type Hop struct {
 	_          [5]uint64
 }
 
-// Counters are what a hop has carried: struct ddlemu_counters of link.h. Those of times are int64 and in ns, all others
-// uint64. The tags are all that commands know of a counter; `ddlemu status`, `top`, `serve` and `metrics` show each:
-//
-//	json    its name in JSON; "-": no command shows it
-//	metric  its name for Prometheus, without prefix and unit, if that is not the one in JSON
-//	column  the head of its column; `status` and `top` have the column if one is above 0. Without it, tables have a
-//	        column of their own or none
-//	help    what it counts
-type Counters struct {
-	Bytes     uint64 `json:"bytes" metric:"transmit_bytes" help:"Payload, each transmission counted."`
-	LineBytes uint64 `json:"wire_bytes" help:"Bytes on the line: payload, headers and framing."`
-	Segments  uint64 `json:"-"` // and packets retransmitted
-	Drops     uint64 `json:"drops" help:"Packets lost or dropped."`
-	BusyNs    int64  `json:"busy_ns" help:"Time for which it was occupied."`
-	ECNMarks  uint64 `json:"ecn_marked" column:"ECN marks" help:"Packets that found more than the ECN threshold ahead of them."`
-	Pauses    uint64 `json:"pauses" column:"pauses" help:"Times that back-pressure delayed it."`
-	PausedNs  int64  `json:"paused_ns" column:"paused for" help:"Time by which back-pressure delayed it."`
-}
-
 // Block is an immutable block of parameters: struct ddlemu_block of link.h.
 type Block struct {
 	Params  Params

@@ -92,16 +92,6 @@ func NewJitterTables(table *JitterTable) *JitterTables {
 	return t
 }
 
-// Delay is the latency in ns, jitter included, of segment or packet number n of a flow on
-// the hop whose parameters p are. It is never below zero.
-func (p *Params) Delay(seed uint64, hop uint32, flow, n uint64, tables *JitterTables) int64 {
-	if p.Jitter.Kind == NoJitter {
-		return p.Latency
-	}
-	draw := C.draw(C.uint64_t(seed), C.uint32_t(hop), C.DRAW_JITTER, C.uint64_t(flow), C.uint64_t(n))
-	return max(0, p.Latency+p.Jitter.sample(uint64(draw), tables))
-}
-
 // sample turns a draw into jitter in ns.
 func (j *JitterParams) sample(draw uint64, tables *JitterTables) int64 {
 	var table *C.int32_t

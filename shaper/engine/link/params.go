@@ -20,17 +20,6 @@ const (
 	SegmentTime = 100 * time.Microsecond
 )
 
-// Limits of the values in a Spec. They keep every product of the engine in 64 bits:
-// 256 KiB of line bytes x 8e9 x 1024 < 2^61.
-const (
-	MaxTimeScale = 1024
-	MaxBandwidth = 10_000_000_000_000 // bit/s
-	MinBandwidth = 1_000_000          // bit/s
-	MaxLatency   = 10 * time.Second
-	MinMTU       = 256
-	MaxMTU       = 65536
-)
-
 // Spec describes one hop as the user states it: in the fabric's own time, not scaled. The
 // zero Bandwidth means no limit: no serialization time at all.
 type Spec struct {
@@ -136,6 +125,17 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
+func (p *Params) queue(s *Spec) (q QueueParams, err error) {
+	q.Policy = s.QueuePolicy
+	if q.LimitNs, err = p.timeOf(s.QueueBytes); err != nil {
+		return q, fmt.Errorf("queue %w", err)
+	}
+	if q.ECNNs, err = p.timeOf(s.ECN); err != nil {
+		return q, fmt.Errorf("ecn %w", err)
+	}
+	return q, nil
+}
+
 // timeOf is the time in ns that so many bytes in a queue take, computed in 128 bits: a queue
 // may hold gigabytes. Without a bandwidth they take none.
 func (p *Params) timeOf(bytes uint64) (int64, error) {
@@ -172,6 +172,16 @@ func (p *Params) Serialization(n uint32) int64 { return p.Occupancy(p.LineBytes(
 // hop, rounded up.
 func (p *Params) Occupancy(line uint64) int64 {
 	return int64(C.occupancy(p.c(), C.uint64_t(line)))
+}
+
+// Delay is the latency in ns, jitter included, of segment or packet number n of a flow on
+// the hop whose parameters p are. It is never below zero.
+func (p *Params) Delay(seed uint64, hop uint32, flow, n uint64, tables *JitterTables) int64 {
+	if p.Jitter.Kind == NoJitter {
+		return p.Latency
+	}
+	draw := C.draw(C.uint64_t(seed), C.uint32_t(hop), C.DRAW_JITTER, C.uint64_t(flow), C.uint64_t(n))
+	return max(0, p.Latency+p.Jitter.sample(uint64(draw), tables))
 }
 
 // Reorder describes packets that overtake others: a share of the packets, each drawn

@@ -5,8 +5,6 @@ package link
 // #include "link.h"
 import "C"
 
-import "fmt"
-
 // Policy says what a hop does with a segment that finds more than the queue limit ahead of
 // it. The disciplines themselves are in queue.h and queue.c.
 type Policy uint32
@@ -24,15 +22,4 @@ type QueueParams struct {
 	ECNNs   int64 // a packet that waits longer is marked; 0 = never
 	Policy  Policy
 	_       uint32
-}
-
-func (p *Params) queue(s *Spec) (q QueueParams, err error) {
-	q.Policy = s.QueuePolicy
-	if q.LimitNs, err = p.timeOf(s.QueueBytes); err != nil {
-		return q, fmt.Errorf("queue %w", err)
-	}
-	if q.ECNNs, err = p.timeOf(s.ECN); err != nil {
-		return q, fmt.Errorf("ecn %w", err)
-	}
-	return q, nil
 }

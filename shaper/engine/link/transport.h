@@ -10,7 +10,7 @@
 //
 // Acknowledgements take the latency of the reverse path and occupy nothing.
 //
-// flow.c calls send_allowed, complete_sends and forget_arrived for each segment, and known_read where its table is
+// advance.c calls send_allowed, complete_sends and forget_arrived for each segment, and known_read where its table is
 // full. They are inline: as calls they made the steps of a tcp flow 4 % slower.
 #ifndef DDLEMU_LINK_TRANSPORT_H
 #define DDLEMU_LINK_TRANSPORT_H
@@ -125,13 +125,6 @@ static inline bool delays_sender(const struct ddlemu_engine *e, const struct ddl
 	if (s->end + t->send_buffer >= end && acked > posted)
 		return true;
 	return s->end + t->window >= next_byte && known_read(e, s) > f->sender_free;
-}
-
-// forget_oldest forgets the oldest segment that the flow keeps.
-static inline void forget_oldest(struct ddlemu_flow *f)
-{
-	f->forgotten = segment_at(f, f->oldest)->end;
-	f->oldest++;
 }
 
 // forget_arrived forgets the segments that have arrived and that nothing depends on any

@@ -34,8 +34,9 @@ type Rules struct {
 	// what they have posted is read round-robin. Else it is that of a real clock: an end acts when it sees something,
 	// whatever else happens at that instant, and its flow reads all that it posts, with [Loop.Step].
 	RoundRobin bool
-	// Drawn says that the order of flows with steps at the same instant is drawn from Seed for each instant, so that
-	// no flow always comes first. Else the flows' own order decides.
+	// Drawn says that the choice points of sim.h are drawn from Seed: the order of flows with steps at the same
+	// instant for each instant, and the order of those that have posted for each round, so that no flow always comes
+	// first. Else the flows' own order decides.
 	Drawn bool
 	Seed  uint64
 }

@@ -145,14 +145,17 @@ func (r *reference) step(i int) bool {
 	return r.seen[i] != was
 }
 
+// choose is the value by which a flow comes first at a point: 0 is that of steps, 1 that of posts.
+func (r *reference) choose(point uint32, i int, at int64, round uint32) uint64 {
+	if r.rules.Drawn {
+		return link.Draw(r.rules.Seed, point, round, r.orders[i], uint64(at))
+	}
+	return r.orders[i]
+}
+
 // first is the flow with the next step, -1 if there is none.
 func (r *reference) first() int {
-	tie := func(i int) uint64 {
-		if r.rules.Drawn {
-			return link.Draw(r.rules.Seed, 0, 0, r.orders[i], uint64(r.next[i]))
-		}
-		return r.orders[i]
-	}
+	tie := func(i int) uint64 { return r.choose(0, i, r.next[i], 0) }
 	best := -1
 	for i, at := range r.next {
 		if at != link.Never && (best < 0 || cmp.Or(cmp.Compare(at, r.next[best]), cmp.Compare(tie(i), tie(best))) < 0) {
@@ -172,9 +175,11 @@ func (r *reference) run(until int64) []int {
 // rounds reads what was posted, round-robin, and returns the flows whose ends have something to see.
 func (r *reference) rounds() (woken []int) {
 	order := numbers(len(r.ends))
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.orders[a], r.orders[b]) })
 	order = slices.DeleteFunc(order, func(i int) bool { return len(r.sizes[i]) == 0 && r.recvs[i] == 0 })
-	for len(order) > 0 {
+	for round := uint32(0); len(order) > 0; round++ {
+		slices.SortFunc(order, func(a, b int) int {
+			return cmp.Compare(r.choose(1, a, r.now, round), r.choose(1, b, r.now, round))
+		})
 		order = slices.DeleteFunc(order, func(i int) bool {
 			f := r.ends[i].Flow
 			for ; r.recvs[i] > 0; r.recvs[i]-- {
@@ -231,14 +236,16 @@ func drawSizes(t *rapid.T) []uint64 {
 	return rapid.SliceOfN(rapid.Uint64Range(0, 300_000), 0, 3).Draw(t, "sizes")
 }
 
-// The loop stops at the same times as the reference, for the same flows, with the same times of all messages.
+// The loop stops at the same times as the reference, for the same flows, with the same times of all messages. The order
+// in which posts of an instant are read is drawn, or that of the flows.
 func TestPropertyAsPlainSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDesign(t)
 		w, plain := d.build(t), d.build(t)
-		l := New(w.net, w.ends, w.orders, nil, Rules{RoundRobin: true})
+		rules := Rules{RoundRobin: true, Drawn: rapid.Bool().Draw(t, "drawn"), Seed: rapid.Uint64().Draw(t, "seed")}
+		l := New(w.net, w.ends, w.orders, nil, rules)
 		pauseOften(t, l)
-		r := newReference(plain, Rules{RoundRobin: true})
+		r := newReference(plain, rules)
 		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
 			for _, i := range rapid.Permutation(numbers(len(w.ends))).Draw(t, "who posts first") {
 				r.sizes[i] = drawSizes(t)
@@ -465,6 +472,46 @@ func TestOrderOfAnInstant(t *testing.T) {
 		if len(log) < 4 || !slices.Equal(log[:4], want) {
 			t.Errorf("round-robin %v: %q, want %q first", roundRobin, log, want)
 		}
+	}
+}
+
+// Which of several flows that post at one instant is served first is drawn from the seed, for each instant anew. Without
+// draws it is always the first one in the order.
+func TestOrderOfPosts(t *testing.T) {
+	const flows, instants = 4, 50
+	first := func(r Rules) (count [flows]int) {
+		d := one() // all share a hop
+		d.transport = link.Transport{Kind: link.TCP, Second: 1e9, RTO: 200e6, DownTimeout: 1e9, SendBuffer: 1 << 20,
+			Window: 1 << 20}
+		d.paths, d.orders = slices.Repeat(d.paths, flows), []uint64{0, 1, 2, 3}
+		w := d.build(t)
+		l := New(w.net, w.ends, w.orders, nil, r)
+		for n := range uint64(instants) {
+			for _, e := range w.ends {
+				e.Receive()
+				e.Send(4000)
+			}
+			for _, stop := l.Run(link.Never); stop != Reached; _, stop = l.Run(link.Never) {
+			}
+			best := 0
+			for i, e := range w.ends {
+				if e.Flow.Message(n).Due < w.ends[best].Flow.Message(n).Due {
+					best = i
+				}
+			}
+			count[best]++
+			for _, e := range w.ends {
+				e.Poll()
+			}
+		}
+		return count
+	}
+	if got := first(Rules{RoundRobin: true, Seed: 5}); got != [flows]int{instants} {
+		t.Errorf("without draws each flow is first at %d instants", got)
+	}
+	one, two := Rules{RoundRobin: true, Drawn: true, Seed: 5}, Rules{RoundRobin: true, Drawn: true, Seed: 6}
+	if got := first(one); got != first(one) || got == first(two) || slices.Min(got[:]) == 0 {
+		t.Errorf("each flow is first at %d instants, again %d, by another seed %d", got, first(one), first(two))
 	}
 }
 

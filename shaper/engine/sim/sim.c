@@ -66,10 +66,12 @@ static void unschedule(struct ddlemu_sim *s, struct ddlemu_sim_flow *x)
 	remove_at(s, place);
 }
 
-// tie_of is what decides between several entries of one instant: at a choice point a draw, or the fixed order.
-static uint64_t tie_of(const struct ddlemu_sim *s, enum ddlemu_sim_point point, uint64_t order, uint64_t occurrence)
+// choose is the only place that decides between the orders of several entries of one instant, where several are allowed:
+// the one with the smallest value comes first. order is the fixed one.
+static uint64_t choose(
+	const struct ddlemu_sim *s, enum ddlemu_sim_point point, uint64_t order, int64_t time, uint64_t round)
 {
-	return s->draws_ties ? draw(s->seed, point, 0, order, occurrence) : order;
+	return s->draws_ties ? draw(s->seed, point, (uint32_t)round, order, (uint64_t)time) : order;
 }
 
 void ddlemu_sim_schedule(struct ddlemu_sim *s, uint32_t flow, int64_t time)
@@ -81,7 +83,7 @@ void ddlemu_sim_schedule(struct ddlemu_sim *s, uint32_t flow, int64_t time)
 	}
 	if (x->place == 0)
 		x->place = ++*s->heap_size;
-	uint64_t tie = tie_of(s, DDLEMU_SIM_STEPS, x->order, (uint64_t)time);
+	uint64_t tie = choose(s, DDLEMU_SIM_STEPS, x->order, time, 0);
 	sift(s, x->place - 1,
 		(struct ddlemu_sim_entry){
 			.time = time, .class = DDLEMU_SIM_STEP, .tie = tie, .number = flow, .index = flow });
@@ -103,9 +105,10 @@ static void post(struct ddlemu_sim *s, uint32_t flow, uint64_t round)
 	s->posts++;
 	if (x->place == 0)
 		x->place = ++*s->heap_size;
+	uint64_t number = choose(s, DDLEMU_SIM_POSTS, x->order, s->now, round);
 	sift(s, x->place - 1,
 		(struct ddlemu_sim_entry){
-			.time = s->now, .class = DDLEMU_SIM_POST, .tie = round, .number = x->order, .index = flow });
+			.time = s->now, .class = DDLEMU_SIM_POST, .tie = round, .number = number, .index = flow });
 }
 
 void ddlemu_sim_posted(struct ddlemu_sim *s, uint32_t flow) { post(s, flow, 0); }

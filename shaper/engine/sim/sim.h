@@ -12,11 +12,11 @@
 //     4. posts: the ends have posted when they have seen the steps, and after their timers.
 //   In the order of a real clock (stops_at_each) timers come before steps: an end acts as soon as it can, whatever else
 //   happens at that instant.
-// - Where two orders are allowed there is a choice point (enum ddlemu_sim_point): the tie is drawn from the seed, the
-//   point and the occurrence, or without draws it is the fixed order.
-// - What the ends post at one instant is read round-robin: one message of each flow, in the order of the flows, then
-//   the next one of each. NCCL's progress thread posts in the same way. So it does not matter in which order processes
-//   post. Posts are read when the driver calls again: until then others post at this instant.
+// - Where two orders are allowed there is a choice point (enum ddlemu_sim_point): choose draws from the seed, the point
+//   and the occurrence, or without draws it takes the fixed order. No other place draws an order.
+// - What the ends post at one instant is read round-robin: one message of each flow, in the order of the flows or a
+//   drawn one, then the next one of each. NCCL's progress thread posts in the same way. So it does not matter in which
+//   order processes post. Posts are read when the driver calls again: until then others post at this instant.
 // - A flow that has made its steps up to now makes its next step at least 1 ns later, because all steps due now have
 //   been made.
 // - Changes alone do not keep the loop going: nothing is left that they could change.
@@ -49,9 +49,10 @@ enum ddlemu_sim_class {
 	DDLEMU_SIM_POST, // of a flow: something to read
 };
 
-// The choice points: which of several entries of one instant comes first.
+// The choice points: which of several entries of one instant comes first. An occurrence is a time and a round.
 enum ddlemu_sim_point {
-	DDLEMU_SIM_STEPS, // of flows; the occurrence is the time
+	DDLEMU_SIM_STEPS, // of flows, all in round 0
+	DDLEMU_SIM_POSTS, // of flows, each round anew
 };
 
 // What the loop knows of a flow.
@@ -67,8 +68,8 @@ struct ddlemu_sim_flow {
 // An entry of the queue.
 struct ddlemu_sim_entry {
 	int64_t time;
-	uint64_t tie; // of a post: the round in which it is read
-	uint64_t number; // of a step: the flow; of a post: the order of its flow
+	uint64_t tie; // of a step: its choice; of a post: the round in which it is read
+	uint64_t number; // of a step: the flow; of a post: its choice
 	uint32_t class; // enum ddlemu_sim_class
 	uint32_t index; // of the flow, of the change, or what the driver knows its timer by
 };

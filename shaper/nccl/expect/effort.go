@@ -3,13 +3,9 @@
 package expect
 
 import (
-	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
-	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // Limits of a simulation. A step processes one connection once and takes about 0.1 us of CPU time, 0.5 us if thousands
@@ -49,8 +45,8 @@ type effort struct {
 	precision float64
 }
 
-// effort returns the limits for calls on f.
-func (f *Fabric) effort() effort {
+// effortOn returns the limits for calls on f.
+func effortOn(f *Fabric) effort {
 	draws := func(p link.Params) bool { return p.Draws() }
 	switch {
 	case f.Nodes != nil:
@@ -59,33 +55,4 @@ func (f *Fabric) effort() effort {
 		return effort{maxExactSteps, minCalls, 0}
 	}
 	return effort{maxSteps, minCalls, 0}
-}
-
-// isEnough says whether no further order of flows, or draw, is simulated after those that took these times.
-func (c *simulated) isEnough(times []float64, f *Fabric) bool {
-	n := len(times)
-	if !c.random {
-		settled := n >= minOrders && slices.Max(times)-slices.Min(times) <= sameWithin*slices.Max(times)
-		return settled || f.InOrder || n == maxOrders || c.played > maxSteps && n >= minDraws
-	}
-	if n < minDraws {
-		return false
-	}
-	mean, deviation := stat.MeanStdDev(times, nil)
-	precision := f.effort().precision
-	known := precision > 0 && deviation <= precision*mean*math.Sqrt(float64(n))
-	return known || n == maxDraws || c.played > maxSteps
-}
-
-// loopsToFill is the number of loops of a call that fill every buffer on the path a few times. With the time of nodes
-// that is NCCL's buffers, which a few loops fill: rdma has no other ones.
-func (c *simulated) loopsToFill(loops int, f *Fabric, e *Estimate) int {
-	t := e.transport
-	if f.Nodes != nil && t.Kind == link.RDMA {
-		perLoop := float64(e.busiest().Messages) / float64(loops)
-		return min(max(minNodeLoops, int(math.Ceil(fillMessages/perLoop))), minLoops)
-	}
-	buffers := 6*float64(plan.DefaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
-	most := e.busiest().Bytes
-	return max(minLoops, int(min(buffers/float64(max(most, 1)), 1)*float64(loops)))
 }

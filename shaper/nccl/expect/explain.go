@@ -8,13 +8,14 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
 // Explanation is where the time of calls went along their critical path.
 type Explanation struct {
-	Calls int   // back to back
-	Rank  int   // the last one to end them
-	Spent Spent // from the common start until then; the sum is the time of the calls to the ns
+	Calls int          // back to back
+	Rank  int          // the last one to end them
+	Spent player.Spent // from the common start until then; the sum is the time of the calls to the ns
 }
 
 // Explain says where the time of decision d on fabric f goes. It plays d.Iterations calls back to back, as [Simulate]
@@ -25,58 +26,50 @@ func Explain(ctx context.Context, d plan.Decision, f *Fabric) (*Explanation, err
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("parts of the expected time: %w", err)
 	}
-	e, err := explain(ctx, &d, f)
+	e, err := explain(ctx, &d, f, choose())
 	if err != nil {
 		return nil, fmt.Errorf("parts of the expected time of %s: %w", d.Name(), err)
 	}
 	return e, nil
 }
 
-func explain(ctx context.Context, d *plan.Decision, f *Fabric) (*Explanation, error) {
-	if err := f.validate(); err != nil {
+func explain(ctx context.Context, d *plan.Decision, f *Fabric, by player.Player) (*Explanation, error) {
+	if err := f.Validate(); err != nil {
 		return nil, err
 	}
 	if d.Ranks == 1 {
 		return &Explanation{Calls: 1}, nil
 	}
-	c, p, err := newSimulated(d, f)
+	_, p, err := newSimulated(d, f, by)
 	if err != nil {
 		return nil, err
 	}
-	net := c.network(f)
-	defer net.Close()
-	net.KeepHopRecords()
 	calls := cmp.Or(d.Iterations, 1)
-	s, err := c.newSimulation(p, f, net, calls)
+	tooLong := func(p *player.Played) bool {
+		return float64(p.Steps)/float64(p.Calls)*float64(p.Calls+1) > effortOn(f).steps
+	}
+	played, err := by.Calls(ctx, &player.Calls{Plan: p, Ranks: d.Ranks, Fabric: f, Launched: calls, Most: calls,
+		Enough: tooLong, Explained: true})
 	if err != nil {
 		return nil, err
 	}
-	s.explain(f)
-	tooLong := func(n int) bool { return float64(s.loop.Steps())/float64(n)*float64(n+1) > f.effort().steps }
-	n, err := s.playCalls(ctx, nil, calls, tooLong)
-	if err != nil {
-		return nil, err
-	}
-	return s.explanation(n)
+	return explanation(played)
 }
 
-// explanation explains the first n calls, which have just ended on the last rank.
-func (s *simulation) explanation(n int) (*Explanation, error) {
-	out := &Explanation{Calls: n, Rank: -1}
+// explanation explains calls, which have just ended on the last rank.
+func explanation(p *player.Played) (*Explanation, error) {
+	out := &Explanation{Calls: p.Calls, Rank: -1}
 	last := int64(-1)
-	for r := range s.ranks {
-		if s.ranks[r].count == 0 {
-			continue
-		}
-		if end := s.callEnded(r, n-1); end > last {
-			out.Rank, last = r, end
+	for r, ends := range p.Ends {
+		if ends != nil && ends[p.Calls-1] > last {
+			out.Rank, last = r, ends[p.Calls-1]
 		}
 	}
 	if out.Rank < 0 { // no rank has work
 		out.Rank = 0
 		return out, nil
 	}
-	out.Spent = s.causes.ranks[out.Rank].ended.spent
+	out.Spent = p.Spent[out.Rank]
 	if sum := out.Spent.Sum(); sum != last {
 		return nil, fmt.Errorf("the parts are %d ns, the calls take %d ns: the model is wrong", sum, last)
 	}

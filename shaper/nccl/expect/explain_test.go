@@ -4,6 +4,7 @@ package expect
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/node"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
 func drawTime(t *rapid.T) node.Time {
@@ -63,7 +65,7 @@ func drawExplained(t *rapid.T) (d plan.Decision, f *Fabric, lossy bool) {
 	f = r.build(t)
 	f.InOrder = rapid.Bool().Draw(t, "in order")
 	if nodes {
-		f.addNodes(d.Ranks, drawTime(t), rapid.SampledFrom([]uint64{1, 50, 400}).Draw(t, "GB/s"))
+		addNodes(f, d.Ranks, drawTime(t), rapid.SampledFrom([]uint64{1, 50, 400}).Draw(t, "GB/s"))
 		f.Nodes.NICLatency = rapid.Int64Range(0, r.latency.Nanoseconds()).Draw(t, "NIC")
 		d.LocalTime = true
 	}
@@ -79,8 +81,9 @@ func TestPropertyPartsSumToTheTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for p, impossible := range map[Part]bool{Unexplained: true, Losses: !lossy, Window: f.Transport.Kind == link.RDMA,
-			Launch: f.Nodes == nil, Computing: true, NVLSHead: d.Algo != plan.NVLS && d.Algo != plan.NVLSTree} {
+		for p, impossible := range map[Part]bool{player.Unexplained: true, player.Computing: true,
+			player.Losses: !lossy, player.Window: f.Transport.Kind == link.RDMA, player.Launch: f.Nodes == nil,
+			player.NVLSHead: d.Algo != plan.NVLS && d.Algo != plan.NVLSTree} {
 			if impossible && e.Spent[p] != 0 {
 				t.Fatalf("%d of %d ns are %s: %v", e.Spent[p], e.Spent.Sum(), p, onParts(&e.Spent))
 			}
@@ -99,7 +102,7 @@ func TestPropertyPartsSumToTheTime(t *testing.T) {
 }
 
 // onParts are the parts that are above 0.
-func onParts(s *Spent) map[Part]int64 {
+func onParts(s *player.Spent) map[Part]int64 {
 	out := map[Part]int64{}
 	for p, ns := range s {
 		if ns > 0 {
@@ -132,15 +135,17 @@ func TestPartsOfSmallCalls(t *testing.T) {
 		want map[Part]int64
 	}{
 		{"allreduce ll", decide(nccl.AllReduce, plan.Ring, plan.LL, ranks, 1, 64),
-			map[Part]int64{LL: (2*ranks - 1) * 700, LocalLatency: (2*ranks - 2) * localLatency}},
+			map[Part]int64{player.LL: (2*ranks - 1) * 700, player.LocalLatency: (2*ranks - 2) * localLatency}},
 		{"sendrecv", onOneChannel(decide(nccl.SendRecv, plan.Ring, plan.Simple, ranks, 1, 4096)),
-			map[Part]int64{Send: 2 * 900, LocalLatency: localLatency}},
-		{"nvls", nvls, map[Part]int64{NVLSCopy: 2 * 1100, NVLSHead: 1300, NVLSLatency: localLatency}},
+			map[Part]int64{player.Send: 2 * 900, player.LocalLatency: localLatency}},
+		{"nvls", nvls,
+			map[Part]int64{player.NVLSCopy: 2 * 1100, player.NVLSHead: 1300, player.NVLSLatency: localLatency}},
 	} {
 		e := explained(t, tc.d, oneNode(ranks, n, 1000))
-		tc.want[Calling], tc.want[Launch] = 300, 5000
+		tc.want[player.Calling], tc.want[player.Launch] = 300, 5000
 		for p, ns := range onParts(&e.Spent) {
-			small := p == LocalSerialize || p == NVLSSerialize || p == LocalQueue || p == NVLSQueue
+			small := slices.Contains([]Part{player.LocalSerialize, player.NVLSSerialize, player.LocalQueue,
+				player.NVLSQueue}, p)
 			if got := ns - tc.want[p]; got < 0 || got > 0 && !small || small && got > 20 {
 				t.Errorf("%s: %s %d ns, want %d", tc.name, p, ns, tc.want[p])
 			}
@@ -160,21 +165,21 @@ func TestPartsBetweenNodes(t *testing.T) {
 	s.bandwidth, s.tr.Host = 400e9, link.Host{PerMessage: perMessage}
 	f := s.build()
 	f.InOrder = true
-	f.addNodes(2, node.Time{Kernel: 30_000, LL: node.Cost{Step: 800}}, 400)
+	addNodes(f, 2, node.Time{Kernel: 30_000, LL: node.Cost{Step: 800}}, 400)
 	f.Nodes.NICLatency = nics
 	for n := range 2 {
 		f.Params[2*n].Latency += nics
 	}
 	e := explained(t, decide(nccl.AllReduce, plan.Ring, plan.LL, 2, 1, 8), f)
-	want := map[Part]int64{Launch: 30_000, LL: 800 * steps, Proxy: 2 * 2 * perMessage, NIC: 2 * nics,
-		Latency: 2 * s.latency.Nanoseconds()}
-	for p := range partCount {
-		if got := e.Spent[p]; got != want[p] && p != Serialize {
+	want := map[Part]int64{player.Launch: 30_000, player.LL: 800 * steps, player.Proxy: 2 * 2 * perMessage,
+		player.NIC: 2 * nics, player.Latency: 2 * s.latency.Nanoseconds()}
+	for p := range Part(len(e.Spent)) {
+		if got := e.Spent[p]; got != want[p] && p != player.Serialize {
 			t.Errorf("%s: %d ns, want %d", p, got, want[p])
 		}
 	}
-	if e.Spent[Serialize] > 20 || e.Spent[Serialize] == 0 {
-		t.Errorf("%d ns for the bytes of small messages", e.Spent[Serialize])
+	if e.Spent[player.Serialize] > 20 || e.Spent[player.Serialize] == 0 {
+		t.Errorf("%d ns for the bytes of small messages", e.Spent[player.Serialize])
 	}
 }
 
@@ -185,7 +190,8 @@ func TestPartsOfLargeCalls(t *testing.T) {
 		s := eth1(tr)
 		f := s.build()
 		e := explained(t, decide(nccl.Broadcast, plan.Ring, plan.Simple, 2, 1, 2<<20), f)
-		if bytes := e.Spent[Serialize] + e.Spent[Queue]; float64(bytes) < 0.95*s.payload(2<<20) || bytes > e.Spent.Sum() {
+		bytes := e.Spent[player.Serialize] + e.Spent[player.Queue]
+		if float64(bytes) < 0.95*s.payload(2<<20) || bytes > e.Spent.Sum() {
 			t.Errorf("%d of %d ns are bytes and queues: %v", bytes, e.Spent.Sum(), onParts(&e.Spent))
 		}
 	}
@@ -195,7 +201,8 @@ func TestPartsOfLargeCalls(t *testing.T) {
 	one := explained(t, decide(nccl.Broadcast, plan.Ring, plan.LL, 2, 1, 1<<10), f)
 	six := decide(nccl.Broadcast, plan.Ring, plan.LL, 2, 6, 6<<10)
 	six.MaxChannels = 6
-	if all := explained(t, six, f); one.Spent[Queue] != 0 || all.Spent[Queue] < 4*one.Spent[Serialize] {
+	all := explained(t, six, f)
+	if one.Spent[player.Queue] != 0 || all.Spent[player.Queue] < 4*one.Spent[player.Serialize] {
 		t.Errorf("one message: %v; 6 on 6 channels: %v", onParts(&one.Spent), onParts(&all.Spent))
 	}
 }
@@ -230,36 +237,9 @@ func TestPartsOfASlowPort(t *testing.T) {
 		}
 		f.Params[1] = port // into node 0, the root
 		e := explained(t, onOneChannel(decide(nccl.Gather, plan.Ring, plan.Simple, 2, 1, 32<<10)), f)
-		got, want := float64(e.Spent[Serialize]), slow.payload(32<<10)
-		if float64(e.Spent[Queue]) > 0.1*want || got < 0.9*want {
+		got, want := float64(e.Spent[player.Serialize]), slow.payload(32<<10)
+		if float64(e.Spent[player.Queue]) > 0.1*want || got < 0.9*want {
 			t.Errorf("queue of %d bytes: %v, want %.0f ns for the bytes", queue, onParts(&e.Spent), want)
 		}
-	}
-}
-
-// The sender of a long message waits for a receiver that computes first: its computation is on the path.
-func TestPartsOfALateReceiver(t *testing.T) {
-	const late = 3_000_000
-	f := inOrder(rdma())
-	d := onOneChannel(decide(nccl.SendRecv, plan.Ring, plan.Simple, 2, 1, 0))
-	sent := map[int]uint64{1: 4 << 20}
-	j := &plan.Job{Comms: []plan.Comm{{Ranks: all(2), P2P: d}}, Ranks: [][]plan.Item{
-		{{Kind: plan.Exchange, Sends: sent}},
-		{{Nanos: late}, {Kind: plan.Exchange, Recvs: map[int]uint64{0: 4 << 20}}},
-	}}
-	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed)
-	defer net.Close()
-	net.KeepHopRecords()
-	s, err := newJobSim(j, f, net)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.explain(f)
-	if err := s.play(context.Background(), func() bool { return s.ranks[0].ended+s.ranks[1].ended == 3 }); err != nil {
-		t.Fatal(err)
-	}
-	spent := &s.causes.ranks[1].ended.spent
-	if spent[Computing] != late || spent[Unexplained] != 0 || spent[Latency] < 2*25_000 || spent.Sum() != s.now {
-		t.Errorf("%d ns: %v", s.now, onParts(spent))
 	}
 }

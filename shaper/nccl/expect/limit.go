@@ -8,32 +8,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// LimitedBy is what limits the rate of calls.
-type LimitedBy uint8
-
-// What can limit calls.
-const (
-	ByNothing LimitedBy = iota // the call takes no time
-	ByLatency                  // chains of actions and messages, each of which waits for the one before
-	BySteps                    // the actions of a kernel on one channel: what they take beside their bytes
-	ByChannel                  // the actions of a kernel on one channel, most of the time for moving bytes
-	ByLaunch                   // the launch of a kernel
-	ByThread                   // the host's thread that makes the calls
-	ByHop                      // the bytes on a hop
-	ByHost                     // the worker of a NIC for messages at the first or the last hop of their paths
-)
-
-// Limit is what limits the rate of calls, and for which share of a call's time it is at work.
-type Limit struct {
-	By            LimitedBy
-	Share         float64
-	Hop           int // of ByHop and ByHost
-	Rank, Channel int // of BySteps and ByChannel
-	// PeerChannels is the most channels that the sends of a rank to another one use; 0 in a collective with kernels of
-	// its own.
-	PeerChannels int
-}
-
 // limiting is the share of a call's time from which on something that works one after another limits the calls. Below
 // it, most of the time is spent with waiting.
 const limiting = 0.5
@@ -59,7 +33,7 @@ func (e *Estimate) limit(p *plan.Plan, f *Fabric, p2p bool) Limit {
 		consider(Limit{By: ByThread}, float64(p.Kernels())*float64(f.Nodes.Call))
 		for i := range p.Blocks {
 			b := &p.Blocks[i]
-			steps, bytes := f.busy(p, b, p2p)
+			steps, bytes := busy(f, p, b, p2p)
 			by := ByChannel
 			if steps > bytes {
 				by = BySteps
@@ -79,11 +53,11 @@ func (e *Estimate) limit(p *plan.Plan, f *Fabric, p2p bool) Limit {
 
 // busy is how long the actions of a block take, beside their bytes and for them. The programs of a batch run at the
 // same time.
-func (f *Fabric) busy(p *plan.Plan, b *plan.Block, p2p bool) (steps, bytes float64) {
+func busy(f *Fabric, p *plan.Plan, b *plan.Block, p2p bool) (steps, bytes float64) {
 	for _, batch := range b.Batches {
 		longest, itsSteps := 0.0, 0.0
 		for _, prog := range batch {
-			if all, s := f.busyProgram(p, prog, p2p); all > longest {
+			if all, s := busyProgram(f, p, prog, p2p); all > longest {
 				longest, itsSteps = all, s
 			}
 		}
@@ -93,25 +67,25 @@ func (f *Fabric) busy(p *plan.Plan, b *plan.Block, p2p bool) (steps, bytes float
 }
 
 // busyProgram is how long the actions of a program take, and how much of it beside their bytes.
-func (f *Fabric) busyProgram(p *plan.Plan, prog plan.Program, p2p bool) (all, steps float64) {
+func busyProgram(f *Fabric, p *plan.Plan, prog plan.Program, p2p bool) (all, steps float64) {
 	for i := range prog {
 		loop := &prog[i]
 		for k := range loop.Actions {
 			a := &loop.Actions[k]
-			cost := f.Nodes.cost(loop, p2p, p2p && f.actsBetweenNodes(p, a), p.Proto)
+			cost := f.Nodes.Cost(loop, p2p, p2p && actsBetweenNodes(f, p, a), p.Proto)
 			if cost.Cost == nil {
 				continue
 			}
-			steps += float64(loop.Repeat) * (cost.Step + float64(cost.longer))
-			all += float64(loop.Repeat) * float64(cost.action(a))
+			steps += float64(loop.Repeat) * (cost.Step + float64(cost.Longer))
+			all += float64(loop.Repeat) * float64(cost.Action(a))
 		}
 	}
 	return all, steps
 }
 
 // actsBetweenNodes says whether action a sends or receives between nodes.
-func (f *Fabric) actsBetweenNodes(p *plan.Plan, a *plan.Action) bool {
-	between := func(i int) bool { return f.isBetween(p.Conns[i].Src, p.Conns[i].Dst) }
+func actsBetweenNodes(f *Fabric, p *plan.Plan, a *plan.Action) bool {
+	between := func(i int) bool { return f.IsBetween(p.Conns[i].Src, p.Conns[i].Dst) }
 	return slices.ContainsFunc(a.Send, between) || slices.ContainsFunc(a.Recv, between)
 }
 

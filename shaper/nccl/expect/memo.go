@@ -23,6 +23,18 @@ type Memo struct {
 // NewMemo returns an empty Memo.
 func NewMemo() *Memo { return &Memo{known: map[[sha256.Size]byte]*known{}} }
 
+// Simulate is the function of that name, with the results that m has. Nil: it has none, and keeps none.
+func (m *Memo) Simulate(ctx context.Context, d plan.Decision, f *Fabric) (*Estimate, error) {
+	if err := d.Validate(); err != nil {
+		return nil, fmt.Errorf("expected time: %w", err)
+	}
+	e, err := estimate(ctx, &d, f, choose(), m)
+	if err != nil {
+		return nil, fmt.Errorf("expected time of %s: %w", d.Name(), err)
+	}
+	return e, nil
+}
+
 // known is a result that one of those who need it finds out. The others wait for it.
 type known struct {
 	once   sync.Once
@@ -58,25 +70,26 @@ func (m *Memo) get(key [sha256.Size]byte, find func() (playedCalls, error)) (pla
 	return k.played, k.err
 }
 
-// playOnce is simulate, unless f's Memo knows the result. A short simulation takes less time than its key.
+// playOnce is simulate, unless the Memo knows the result. A short simulation takes less time than its key.
 func (c *simulated) playOnce(ctx context.Context, p *plan.Plan, f *Fabric, calls int, long bool) (playedCalls, error) {
 	find := func() (playedCalls, error) { return c.simulate(ctx, p, f, calls) }
-	if f.Memo == nil || !long {
+	if c.memo == nil || !long {
 		return find()
 	}
 	key, err := c.key(p, f, calls)
 	if err != nil {
 		return playedCalls{}, err
 	}
-	return f.Memo.get(key, find)
+	return c.memo.get(key, find)
 }
 
 // key is a hash of all that determines the result on this fabric.
 func (c *simulated) key(p *plan.Plan, f *Fabric, calls int) (out [sha256.Size]byte, err error) {
 	h := sha256.New()
-	fmt.Fprintln(h, c.Ranks, c.Iterations, calls, c.tieSeed, f.InOrder, p.Proto, p.Blocks, p.Conns)
+	fmt.Fprintf(h, "%T\n", c.player)
+	fmt.Fprintln(h, c.Ranks, c.Iterations, calls, c.order, f.InOrder, p.Proto, p.Blocks, p.Conns)
 	for _, spec := range p.Conns {
-		if !f.isBetween(spec.Src, spec.Dst) {
+		if !f.IsBetween(spec.Src, spec.Dst) {
 			continue
 		}
 		of := Conn{Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}

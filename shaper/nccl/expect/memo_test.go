@@ -19,7 +19,7 @@ func longCall(mib uint64) (plan.Decision, *Fabric) {
 	s := star{perNode: 4, bandwidth: 400e9, latency: 1500, tr: rdma(), jitter: link.Jitter{Kind: link.Normal, Value: 60}}
 	f := s.build()
 	f.InOrder = true
-	f.addNodes(8, node.Time{Kernel: 6000, Simple: node.Cost{Step: 2500, PerByte: 0.03}}, 300)
+	addNodes(f, 8, node.Time{Kernel: 6000, Simple: node.Cost{Step: 2500, PerByte: 0.03}}, 300)
 	d := decide(nccl.AllReduce, plan.Tree, plan.Simple, 8, 1, mib<<20)
 	d.Iterations, d.LocalTime = 4, true
 	return d, f
@@ -35,8 +35,7 @@ func TestMemo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Memo = memo
-		shared, err := Simulate(t.Context(), d, f)
+		shared, err := memo.Simulate(t.Context(), d, f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +55,7 @@ func TestMemo(t *testing.T) {
 		before := len(memo.known)
 		d, f := longCall(256)
 		change(&d)
-		f.Memo = memo
-		if _, err := Simulate(t.Context(), d, f); err != nil || len(memo.known) == before {
+		if _, err := memo.Simulate(t.Context(), d, f); err != nil || len(memo.known) == before {
 			t.Errorf("%s: %d simulations, before %d; %v", n, len(memo.known), before, err)
 		}
 	}
@@ -66,13 +64,13 @@ func TestMemo(t *testing.T) {
 // What was interrupted is not remembered.
 func TestMemoOfAnInterruptedCall(t *testing.T) {
 	d, f := longCall(256)
-	f.Memo = NewMemo()
+	memo := NewMemo()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Simulate(ctx, d, f); !errors.Is(err, context.Canceled) {
+	if _, err := memo.Simulate(ctx, d, f); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v", err)
 	}
-	if _, err := Simulate(t.Context(), d, f); err != nil {
+	if _, err := memo.Simulate(t.Context(), d, f); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,12 +22,12 @@ func oneNode(ranks int, t node.Time, rate uint64) *Fabric {
 	tr := rdma()
 	f := &Fabric{Transport: &tr, InOrder: true, Node: func(int) int { return 0 },
 		Path: func(Conn) ([]link.PathHop, []int, error) { panic("all ranks are on one node") }}
-	f.addNodes(ranks, t, rate)
+	addNodes(f, ranks, t, rate)
 	return f
 }
 
 // addNodes gives a fabric the time of nodes, whose GPUs have links of so many GB/s.
-func (f *Fabric) addNodes(ranks int, t node.Time, rate uint64) {
+func addNodes(f *Fabric, ranks int, t node.Time, rate uint64) {
 	first := len(f.Params)
 	for range 2 * ranks {
 		p, err := link.NewParams(link.Spec{Bandwidth: rate * 8e9, Latency: localLatency / 2 * time.Nanosecond,
@@ -304,7 +304,7 @@ func TestNodeTimeOfLongCalls(t *testing.T) {
 			jitter: link.Jitter{Kind: link.Normal, Value: 60}}
 		f := s.build()
 		f.InOrder = true
-		f.addNodes(ranks, n, 300)
+		addNodes(f, ranks, n, 300)
 		d := decide(tc.coll, tc.algo, tc.proto, ranks, 4, lighter(tc.bytes)+12345*4)
 		d.P2PChannels, d.P2PChannelsPerPeer, d.NVLSChannels, d.LocalTime, d.Iterations = 4, 4, 4, true, 4
 		if tc.algo == plan.NVLSTree {
@@ -331,7 +331,7 @@ func TestNodeTimeOfRanksThatRunAhead(t *testing.T) {
 	s := star{perNode: ranks / 2, bandwidth: 400e9, latency: 1500, tr: rdma()}
 	f := s.build()
 	f.InOrder = true
-	f.addNodes(ranks, node.Time{Kernel: 6000, Send: node.Cost{Step: 2500, PerByte: 0.02}}, 600)
+	addNodes(f, ranks, node.Time{Kernel: 6000, Send: node.Cost{Step: 2500, PerByte: 0.02}}, 600)
 	got, err := Simulate(t.Context(), d, f)
 	if err != nil {
 		t.Fatal(err)

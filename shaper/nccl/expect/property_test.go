@@ -65,7 +65,7 @@ func TestPropertyBothEndsAgree(t *testing.T) {
 		d := drawDecision(t, 8<<20)
 		s := drawStar(t)
 		f := s.build()
-		_, p, err := newSimulated(&d, f)
+		_, p, err := newSimulated(&d, f, choose())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -197,7 +197,7 @@ func TestTasksOfCollectives(t *testing.T) {
 				bytes[task.Kind == plan.Sends] += task.Bytes
 			}
 		}
-		_, p, err := newSimulated(&d, f)
+		_, p, err := newSimulated(&d, f, choose())
 		if err != nil {
 			t.Fatal(err)
 		}

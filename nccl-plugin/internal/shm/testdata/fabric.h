@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "../conn.h"
+#include "../open.h"
 
 #define PAGE 4096
 

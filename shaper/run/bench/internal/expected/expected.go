@@ -177,7 +177,7 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 	if err != nil {
 		return bench.Expectation{}, err
 	}
-	e, err := expect.Simulate(ctx, d, f)
+	e, err := t.memo.Simulate(ctx, d, f)
 	if err != nil {
 		return bench.Expectation{}, err
 	}
@@ -334,7 +334,7 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed,
 		Node: t.domain.of, Nodes: nodes(timed), InOrder: t.fabric.Config.IsVirtual(),
-		Made: made, Memo: t.memo,
+		Made: made,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, listened, err := t.ends(c, nics, listed)
 			if err != nil {

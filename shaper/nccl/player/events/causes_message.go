@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package events
 
 import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
+
+// linkParts are the parts of a message on the hops of a path.
+type linkParts struct{ serialize, queue, latency player.Part }
+
+// partsOf are the parts of a connection.
+func partsOf(c *conn) linkParts {
+	switch {
+	case !c.direct:
+		return linkParts{player.Serialize, player.Queue, player.Latency}
+	case c.multicast != plan.Unicast:
+		return linkParts{player.NVLSSerialize, player.NVLSQueue, player.NVLSLatency}
+	}
+	return linkParts{player.LocalSerialize, player.LocalQueue, player.LocalLatency}
+}
 
 // arrives is the moment at which message n of connection i arrives: its last byte is there, the receiving host has
 // handled it, and its receive is posted.
@@ -12,7 +28,7 @@ func (x *causes) arrives(i int, n uint64) *moment {
 	c, k := &x.s.conns[i], &x.conns[i]
 	m := c.Flow.Message(n)
 	there := x.onWire(i, n, &m)
-	if there = there.by(m.Due, Proxy); m.Recv > there.at {
+	if there = there.by(m.Due, player.Proxy); m.Recv > there.at {
 		return k.received.of(n)
 	}
 	return x.seen(there, partsOf(c).latency)
@@ -23,20 +39,20 @@ func (x *causes) acknowledged(i int, n uint64) *moment {
 	c, k := &x.s.conns[i], &x.conns[i]
 	m := c.Flow.Message(n)
 	if x.isRDMA() {
-		return x.seen(x.latency(x.onWire(i, n, &m), m.Sent-c.back, m.Sent), Latency)
+		return x.seen(x.latency(x.onWire(i, n, &m), m.Sent-c.back, m.Sent), player.Latency)
 	}
-	return x.seen(k.posted.of(n).by(m.Ready, Proxy).by(m.Sent, Window), Latency)
+	return x.seen(k.posted.of(n).by(m.Ready, player.Proxy).by(m.Sent, player.Window), player.Latency)
 }
 
 // seen is m as an end sees it. If a message takes no time, that is 1 ns later: the steps of an instant come before what
 // is posted at it.
-func (x *causes) seen(m *moment, p Part) *moment { return m.by(min(m.at+1, x.s.now), p) }
+func (x *causes) seen(m *moment, p player.Part) *moment { return m.by(min(m.at+1, x.s.now), p) }
 
 func (x *causes) isRDMA() bool { return x.s.transport.Kind == link.RDMA }
 
 // latency is m after the latency of a path between nodes from one time to another, of which the NIC's comes first.
 func (x *causes) latency(m *moment, from, to int64) *moment {
-	return m.by(min(from+x.nics, to), NIC).by(to, Latency)
+	return m.by(min(from+x.nics, to), player.NIC).by(to, player.Latency)
 }
 
 // onWire is the moment at which the last byte of message n of connection i is at the receiver.
@@ -55,7 +71,7 @@ func (x *causes) onWire(i int, n uint64, m *link.Message) *moment {
 	if c.direct && m.Due > w.at { // the kernel still wrote it
 		w.moment = *k.written.of(n).by(m.Due, w.linkParts.latency)
 	}
-	w.to(x.recovered(i, m, w.at), Losses)
+	w.to(x.recovered(i, m, w.at), player.Losses)
 	delete(k.records, n)
 	k.wire.set(n, &w.moment)
 	return &w.moment
@@ -85,7 +101,7 @@ func (x *causes) sendable(i int, n uint64, m *link.Message) *moment {
 		}
 		return x.latency(k.received.of(n), m.Recv, clear)
 	}
-	return k.posted.of(n).by(m.Ready, Proxy)
+	return k.posted.of(n).by(m.Ready, player.Proxy)
 }
 
 // segmentsOf are the records of a message by segment, each hop by hop. A packet that the receiver discarded is none.
@@ -116,7 +132,7 @@ type onWire struct {
 
 // firstHop goes on until the last segment begins to occupy the first hop.
 func (w *onWire) firstHop(k *connCauses, segments [][]*link.HopRecord) {
-	w.to(w.at+w.overhead, Proxy)
+	w.to(w.at+w.overhead, player.Proxy)
 	slow := slowest(segments[0])
 	for j, s := range segments {
 		if j > 0 {
@@ -132,14 +148,14 @@ func (w *onWire) firstHop(k *connCauses, segments [][]*link.HopRecord) {
 }
 
 // stopped is the part of a wait for something else than a hop.
-func (w *onWire) stopped(k *connCauses) Part {
+func (w *onWire) stopped(k *connCauses) player.Part {
 	switch {
 	case w.c.direct:
 		return w.queue
 	case !w.isRDMA():
-		return Window
+		return player.Window
 	case k.loses: // go-back-N: the sender waits until it knows of a loss
-		return Losses
+		return player.Losses
 	}
 	return w.queue // a full queue
 }
@@ -150,17 +166,17 @@ func (w *onWire) lastSegment(segments [][]*link.HopRecord) {
 	for i, p := range last {
 		if i > 0 {
 			if p.Ready > w.at { // a queue did not take it, and it was sent again
-				w.to(p.Ready, Losses)
+				w.to(p.Ready, player.Losses)
 			}
 			w.wait(segments[:len(segments)-1], i, p.Start)
 		}
 		if i == 0 && !w.c.direct {
-			w.to(min(w.at+w.nics, p.Next), NIC)
+			w.to(min(w.at+w.nics, p.Next), player.NIC)
 		}
 		w.to(p.Next, w.linkParts.latency)
 	}
 	w.to(last[len(last)-1].Finish, w.serialize)
-	w.to(last[len(last)-1].Finish+w.overhead, Proxy)
+	w.to(last[len(last)-1].Finish+w.overhead, player.Proxy)
 }
 
 // slowest is the hop that a segment occupies for longest.

@@ -94,7 +94,7 @@ func playAll(t *testing.T, d plan.Decision, s star) []float64 {
 // playAllOn is playAll on a fabric.
 func playAllOn(t *testing.T, d plan.Decision, f *Fabric) []float64 {
 	t.Helper()
-	c, p, err := newSimulated(&d, f)
+	c, p, err := newSimulated(&d, f, choose())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func playBoth(t *testing.T, d plan.Decision, s star) (full, cut timing) {
 	t.Helper()
 	f := s.build()
 	e := &Estimate{transport: f.Transport}
-	c, p, err := newSimulated(&d, f)
+	c, p, err := newSimulated(&d, f, choose())
 	if err != nil {
 		t.Fatal(err)
 	}

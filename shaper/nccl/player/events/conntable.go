@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package events
 
 import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
 // connTable has the connections of a job.
 type connTable struct {
-	fabric *Fabric
+	fabric *player.Fabric
 	net    *link.Network
 	conns  []conn
 	number map[connID]int
@@ -24,7 +25,7 @@ type queueOf struct {
 	p2p, recv                 bool
 }
 
-func newConnTable(f *Fabric, net *link.Network) *connTable {
+func newConnTable(f *player.Fabric, net *link.Network) *connTable {
 	return &connTable{fabric: f, net: net, number: map[connID]int{}, queues: map[queueOf]*opQueue{}}
 }
 
@@ -49,7 +50,7 @@ func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int) ([]int, err
 		case local && t.fabric.Nodes != nil && id.src != id.dst:
 			c.connectDirect(t.fabric.Nodes.Path(id.src, id.dst, id.multicast), t.net, t.fabric.Params)
 		case !local:
-			of := Conn{Comm: comm, Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}
+			of := player.Conn{Comm: comm, Src: spec.Src, Dst: spec.Dst, Channel: spec.Channel, P2P: spec.P2P}
 			if err := t.connect(c, of, rank); err != nil {
 				return nil, err
 			}
@@ -59,7 +60,7 @@ func (t *connTable) bind(p *plan.Plan, comm int, rank func(int) int) ([]int, err
 }
 
 // connect makes the flow and the queues of a connection between nodes.
-func (t *connTable) connect(c *conn, of Conn, rank func(int) int) error {
+func (t *connTable) connect(c *conn, of player.Conn, rank func(int) int) error {
 	if t.fabric.Made != nil {
 		c.through, c.made = t.fabric.Made(of)
 		c.through = rank(c.through)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package events
 
 import (
 	"crypto/sha256"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
 // repeats finds when calls that are played back to back begin to repeat, so that the rest need not be played: all that
@@ -37,7 +38,7 @@ type skip struct {
 
 // newRepeats returns nil if calls cannot be known to repeat: if what is ready at the same instant has a random order,
 // the state of a connection does not determine what it does, or messages wait for a rendezvous, which no state has.
-func newRepeats(f *Fabric, conns []conn, net *link.Network) *repeats {
+func newRepeats(f *player.Fabric, conns []conn, net *link.Network) *repeats {
 	if !f.InOrder || f.Nodes != nil && f.Nodes.Rendezvous > 0 ||
 		slices.ContainsFunc(conns, func(c conn) bool { return c.Flow != nil && !net.Recurs(c.Flow) }) {
 		return nil
@@ -116,24 +117,14 @@ func (p *repeats) fill(s *simulation) {
 		from := k.from[r]
 		spans := slices.Clone(run.spans[:from])
 		for i := range k.calls {
-			spans = append(spans, spans[from+i-k.period].later(k.shift))
+			spans = append(spans, spans[from+i-k.period].Later(k.shift))
 		}
 		for _, span := range run.spans[from:] {
-			spans = append(spans, span.later(k.shift*int64(k.calls/k.period)))
+			spans = append(spans, span.Later(k.shift*int64(k.calls/k.period)))
 		}
 		run.spans = spans
 		run.ended += k.calls
 	}
-}
-
-// later is the span moved by so many ns, as far as it is known.
-func (s Span) later(ns int64) Span {
-	for _, t := range []*int64{&s.Start, &s.End} {
-		if *t >= 0 {
-			*t += ns
-		}
-	}
-	return s
 }
 
 // state is a hash of all that determines what follows, so long that no two states have the same.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package events
 
 import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
 // causes keeps the moments of a simulation. Everything that happens has waited for several things; the one that came
@@ -57,7 +58,7 @@ type rankCauses struct {
 }
 
 // explain makes a simulation keep moments. Its network must keep records.
-func (s *simulation) explain(f *Fabric) {
+func (s *simulation) explain(f *player.Fabric) {
 	x := &causes{s: s, begin: &moment{}, conns: make([]connCauses, len(s.conns)), ranks: make([]rankCauses, len(s.ranks))}
 	if f.Nodes != nil {
 		x.nics = f.Nodes.NICLatency
@@ -88,8 +89,19 @@ func (s *simulation) explain(f *Fabric) {
 	s.causes = x
 }
 
+// spent is where the time went on each rank until the last thing that has ended there.
+func (x *causes) spent() []player.Spent {
+	out := make([]player.Spent, len(x.ranks))
+	for r := range x.ranks {
+		if ended := x.ranks[r].ended; ended != nil {
+			out[r] = ended.spent
+		}
+	}
+	return out
+}
+
 // now is a moment as something that happens now.
-func (x *causes) now(m *moment) *moment { return m.by(x.s.now, Unexplained) }
+func (x *causes) now(m *moment) *moment { return m.by(x.s.now, player.Unexplained) }
 
 // --- the host's thread, and kernels
 
@@ -105,7 +117,7 @@ func (x *causes) free(r int) *moment {
 // calls notes that the host's thread begins to make a call that takes so long.
 func (x *causes) calls(r int, ns int64) {
 	if x != nil {
-		x.ranks[r].host = x.free(r).after(ns, Calling)
+		x.ranks[r].host = x.free(r).after(ns, player.Calling)
 	}
 }
 
@@ -175,7 +187,7 @@ func (x *causes) writes(i int, begins, m *moment) {
 func (x *causes) agrees(i int, n uint64) {
 	if x != nil {
 		written := &x.conns[i].written
-		written.set(n, written.of(n).by(x.s.now, NIC))
+		written.set(n, written.of(n).by(x.s.now, player.NIC))
 	}
 }
 

@@ -1,41 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Making and ending one end of a connection. The calls of NCCL are in other files. The life of a message:
-//
-//  1. isend posts the message in the flow and copies its first bytes into the ring (send.c, copy_in). irecv posts the
-//     receive (receive.c). With a virtual clock the bytes stay where they are if the receiver maps that memory
-//     (place.h).
-//  2. Every call on either end makes the steps of the link model whose time has come (advance.h). The sender's calls
-//     copy the message's other bytes into the ring.
-//  3. test of the receive copies the bytes that have arrived, in the model, out of the ring (receive.c, copy_out). When
-//     the message is due and copied, it counts the message and its lateness.
-//  4. test reports the receive when the message is copied out. It reports the send when the model says that it is
-//     complete and its bytes are in the ring.
-//
-// If the process writes a ledger, each of these calls notes what it did (record.h).
-//
-// No call waits, allocates memory or enters the kernel (clock_gettime is in the vDSO).
-//
-// Threads and processes. NCCL makes the calls on one end from one thread at a time. The flow and the ring are memory
-// that both processes map; shaper/engine/link/flow.h says which end writes which field. The state of the link model
-// belongs to the thread that has flow->lock. A call only tries that lock: if the other end has it, the other end makes
-// the steps. To make steps in time, a call may also advance the process's other connections. Their list has a lock,
-// which calls of NCCL only try; ddlemu_conn_new and ddlemu_conn_free, which NCCL's progress thread does not call, wait
-// for it. The thread that watches the peers writes base.dead.
-//
-// Memory order. A count is stored with release after what it counts, and loaded with acquire before that is read:
-//
-//	posted, receives_posted     the entries of sends and receives
-//	written                     the bytes in the ring
-//	consumed                    the free space in the ring: the bytes were read
-//	receives_done               the entries of messages that may be used again
-//	published.*                 the entries of times
-//	lock, sender_closed, receiver_closed, receive_error, broken, dead    everything that was written before
-//
-// An end loads its own counts without an order. The peer may overwrite anything in the shared memory. So this end's
-// pointers, its path and the ring's size are private, and a value of the peer is loaded once, then checked.
 
-#include "conn.h"
+#include "open.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package events
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
 // simulation plays what all ranks have on their streams, in virtual time. Times are ns since the start.
@@ -23,7 +24,7 @@ type simulation struct {
 	tieSeed  uint64        // determines the order of items that are ready at the same instant, if it is random
 	played   bool          // the ranks have begun
 	perCall  int           // items of a call that is repeated; 0 in a job
-	nodes    *Nodes        // what nodes cost; nil: nothing
+	nodes    *player.Nodes // what nodes cost; nil: nothing
 	causes   *causes       // where the time goes; nil: nobody asks
 
 	transport *link.Transport // of connections between nodes
@@ -59,7 +60,7 @@ type kernelRun struct {
 }
 
 // newSimulation makes a simulation with the given connections, on hops of net that are idle.
-func newSimulation(conns []conn, ranks []rankRun, f *Fabric, tieSeed uint64, net *link.Network) *simulation {
+func newSimulation(conns []conn, ranks []rankRun, f *player.Fabric, tieSeed uint64, net *link.Network) *simulation {
 	s := &simulation{conns: conns, ranks: ranks, inOrder: f.InOrder, nodes: f.Nodes, tieSeed: tieSeed,
 		transport: f.Transport}
 	ends, orders := make([]*sim.Endpoints, len(conns)), make([]uint64, len(conns))
@@ -184,7 +185,7 @@ func (s *simulation) startKernel(r, item int, k *plan.Kernel, at *moment) {
 	}
 	run, ns := &s.ranks[r], s.nodes.Launch(len(k.Channels))
 	run.begins = s.now + ns
-	s.after(run.begins, r, item, func() { s.startChannels(r, item, k, at.after(ns, Launch)) })
+	s.after(run.begins, r, item, func() { s.startChannels(r, item, k, at.after(ns, player.Launch)) })
 }
 
 // startChannels begins what a kernel does on its channels.
@@ -257,15 +258,15 @@ func (s *simulation) advanceProgram(p *programRun) {
 		return
 	}
 	batch := &p.block.block.Batches[p.block.batch]
-	between := batch.P2P && s.nodes.hasSendNet() && s.isProxied(p, a)
-	cost := s.nodes.cost(p.Loop(), batch.P2P, between, batch.Plan.Proto)
+	between := batch.P2P && s.nodes.HasSendNet() && s.isProxied(p, a)
+	cost := s.nodes.Cost(p.Loop(), batch.P2P, between, batch.Plan.Proto)
 	if p.ends == 0 {
-		ns := cost.action(a)
+		ns := cost.Action(a)
 		if p.starts && len(a.Send) > 0 && p.AtStart() {
-			ns += cost.start
+			ns += cost.Start
 		}
 		begins := s.causes.begins(p, a)
-		p.at = begins.after(ns, cost.part)
+		p.at = begins.after(ns, cost.Part)
 		s.writeDirect(p, a, cost, begins, s.now+ns)
 		if ns > 0 {
 			p.ends = s.now + ns
@@ -281,7 +282,7 @@ func (s *simulation) advanceProgram(p *programRun) {
 
 // writeDirect sends the messages of an action to GPUs of the node: a kernel writes to their memory during its action,
 // which ends at a time.
-func (s *simulation) writeDirect(p *programRun, a *plan.Action, cost cost, begins *moment, ends int64) {
+func (s *simulation) writeDirect(p *programRun, a *plan.Action, cost player.Cost, begins *moment, ends int64) {
 	if a.KeepSend {
 		return
 	}
@@ -291,7 +292,7 @@ func (s *simulation) writeDirect(p *programRun, a *plan.Action, cost cost, begin
 			continue
 		}
 		s.causes.writes(p.conns[i], begins, p.at)
-		if !c.Write(cost.onLink(a.Bytes), ends) {
+		if !c.Write(cost.OnLink(a.Bytes), ends) {
 			panic("a kernel has more messages in flight than a flow keeps")
 		}
 		s.proxies(p.conns[i])

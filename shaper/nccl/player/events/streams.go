@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expect
+package events
 
 import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
+	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
 // item is something that a rank launches on a stream, or that its host thread waits for.
@@ -44,20 +45,15 @@ type rankRun struct {
 	id       int
 	count    int // items
 	item     func(i int) *item
-	spans    []Span // of the items that are launched
-	ended    int    // items
-	kernels  int    // that have started
+	spans    []player.Span // of the items that are launched
+	ended    int           // items
+	kernels  int           // that have started
 	streams  []streamRun
 	comms    map[int]*commRun
 	resuming bool
 	begins   int64 // when the channels of the last kernel begin
 	called   int64 // when the host's thread has made the call that it makes now; 0: it makes none
 }
-
-// Span is when an item was the first of its stream with all of its After ended, and when it ended. A call may then
-// still wait for the call before it on its communicator. Times are ns since the start of the job; -1 if that has not
-// happened.
-type Span struct{ Start, End int64 }
 
 type streamRun struct {
 	queue   []int // items that are launched and have not ended
@@ -137,7 +133,7 @@ func (s *simulation) launch(r *rankRun) (launched bool) {
 			if !r.allEnded(it.after) {
 				return launched
 			}
-			r.spans = append(r.spans, Span{s.now, s.now})
+			r.spans = append(r.spans, player.Span{Start: s.now, End: s.now})
 			r.ended++
 			continue
 		}
@@ -154,7 +150,7 @@ func (s *simulation) launch(r *rankRun) (launched bool) {
 		}
 		st.queue = append(st.queue, i)
 		st.entries += atStart + atEnd
-		r.spans = append(r.spans, Span{-1, -1})
+		r.spans = append(r.spans, player.Span{Start: -1, End: -1})
 		s.causes.launches(r.id, i)
 		if launched = true; it.call != nil {
 			s.launchCall(r, it.comm, i)
@@ -216,7 +212,7 @@ func (s *simulation) start(r *rankRun, i int) {
 	case it.call != nil && r.comms[it.comm].kernels[0] != nil:
 		s.startKernel(r.id, i, r.comms[it.comm].kernels[0], at)
 	case it.nanos > 0:
-		s.after(s.now+it.nanos, r.id, i, func() { s.itemEnded(r.id, i, at.after(it.nanos, Computing)) })
+		s.after(s.now+it.nanos, r.id, i, func() { s.itemEnded(r.id, i, at.after(it.nanos, player.Computing)) })
 	default:
 		s.itemEnded(r.id, i, at)
 	}
