@@ -17,7 +17,8 @@
 //	starved      12 times, rank 1 waits for a pipe and gets no core when rank 0 writes; an event is due later
 //	callback     a thread waits for what a function on its stream does
 //	ended        a thread waits for the end of another one
-//	gather       three ranks: in calls with NVLS the others wait for rank 2, which comes when they sleep
+//	gather       three ranks: in calls with NVLS the others wait for rank 2, which comes when they sleep. With REGISTER=1
+//	             the buffer is registered
 //	storm        groups of 300 sends and receives: NCCL's queues are full
 //	full         groups of two communicators on two streams: the queues of both streams are full
 //	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
@@ -558,6 +559,9 @@ void gather(Session &s)
 {
 	print_late(s, [&] {
 		const int64_t begun = ddlemu_now();
+		void *handle;
+		if (atoi(getenv("REGISTER")))
+			CHECK(ncclCommRegister(s.comm, s.data, kCount * sizeof(float), &handle));
 		while (rank == 2 && (runs(pids[0]) || runs(pids[1])))
 			;
 		s.all_reduce(1);
