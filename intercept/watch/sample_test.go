@@ -208,10 +208,17 @@ func TestSampleAcquiresNoLock(t *testing.T) {
 	_ = rank.Wait() // it was killed
 	start(t, "lock "+file.Dir())
 	r := reader(t, file)
-	began := time.Now()
-	l := r.mustSample(t)
-	if took := time.Since(began); took > 80*time.Millisecond {
-		t.Errorf("the sample took %v while another process had the locks", took)
+	var l *Sample
+	// Every sample would wait for the lock. A busy host makes single ones late.
+	const samples = 10
+	shortest := time.Hour
+	for range samples {
+		began := time.Now()
+		l = r.mustSample(t)
+		shortest = min(shortest, time.Since(began))
+	}
+	if shortest > 80*time.Millisecond {
+		t.Errorf("the shortest of %d samples took %v while another process had the locks", samples, shortest)
 	}
 	j, v := l.Jobs[0], l.Verdicts[0]
 	if j.Running || j.Joined != 1 || j.Died != 1 || v.Verdict != "INVALID" || len(v.Reasons) == 0 ||

@@ -17,6 +17,8 @@
 //	starved      12 times, rank 1 waits for a pipe and gets no core when rank 0 writes; an event is due later
 //	callback     a thread waits for what a function on its stream does
 //	ended        a thread waits for the end of another one
+//	gather       three ranks: in calls with NVLS the others wait for rank 2, which comes when they sleep. With REGISTER=1
+//	             the buffer is registered
 //	storm        groups of 300 sends and receives: NCCL's queues are full
 //	full         groups of two communicators on two streams: the queues of both streams are full
 //	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
@@ -65,7 +67,8 @@
 
 constexpr size_t kCount = 1 << 20; // floats
 
-int rank;
+int rank, ranks = 2;
+pid_t pids[3]; // of the ranks before this one
 
 double real_seconds(clockid_t clock)
 {
@@ -135,7 +138,7 @@ struct Session {
 		fclose(f);
 	}
 
-	void init() { CHECK(ncclCommInitRank(&comm, 2, ids[0], rank)); }
+	void init() { CHECK(ncclCommInitRank(&comm, ranks, ids[0], rank)); }
 
 	void all_reduce(size_t count = kCount)
 	{
@@ -543,6 +546,29 @@ void ended(Session &s)
 	});
 }
 
+// runs says whether a process's first thread runs, or could.
+bool runs(pid_t pid)
+{
+	char state = 0;
+	FILE *f = fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r");
+	CHECK(f == NULL || fscanf(f, "%*d (threads) %c", &state) != 1 || fclose(f));
+	return state == 'R';
+}
+
+void gather(Session &s)
+{
+	print_late(s, [&] {
+		const int64_t begun = ddlemu_now();
+		void *handle;
+		if (atoi(getenv("REGISTER")))
+			CHECK(ncclCommRegister(s.comm, s.data, kCount * sizeof(float), &handle));
+		while (rank == 2 && (runs(pids[0]) || runs(pids[1])))
+			;
+		s.all_reduce(1);
+		return begun;
+	});
+}
+
 void storm(Session &s)
 {
 	s.init();
@@ -690,6 +716,7 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "starved", starved },
 	{ "callback", callback },
 	{ "ended", ended },
+	{ "gather", gather },
 	{ "storm", storm },
 	{ "full", full },
 	{ "abort", abort_one },
@@ -708,16 +735,18 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: threads PROGRAM\n");
 		return 2;
 	}
+	if (program->first == "gather")
+		ranks = 3; // the fewest with NVLS
 	char folder[] = "/tmp/threads-XXXXXX";
 	CHECK(mkdtemp(folder) == NULL);
 	const std::string path = std::string(folder) + "/id";
 	if (program->first == "starved")
 		prepare_starved();
-	for (rank = 0; rank < 2; rank++) {
-		if (fork() != 0)
+	for (rank = 0; rank < ranks; rank++) {
+		if ((pids[rank] = fork()) != 0)
 			continue;
 		setenv("RANK", std::to_string(rank).c_str(), 1);
-		setenv("WORLD_SIZE", "2", 1);
+		setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
 		setenv("ID_FILE", path.c_str(), 1);
 		Session session;
 		program->second(session);

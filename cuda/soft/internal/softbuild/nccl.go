@@ -149,6 +149,7 @@ func wraps() (flags []string) {
 		"free", "atexit", "__cxa_atexit",
 		"_Z10getPidHashv", "_Z16ncclLaunchKernelP8ncclCommP14ncclKernelPlan",
 		"_Z18ncclShmemAllgatherP8ncclCommP17ncclShmemCollBuffPvS3_m",
+		"_Z27ncclNvlsLocalRegisterBufferP8ncclCommPKvPvmmPiPS3_S5_",
 		"_Z17ncclTopoGetSystemP8ncclCommPP14ncclTopoSystem", "_Z17ncclTopoGetSystemP8ncclCommPP14ncclTopoSystemPKc",
 		"_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", "_ZNSt18condition_variable10notify_oneEv",
 		"_ZNSt18condition_variable10notify_allEv",
