@@ -7,8 +7,8 @@ import (
 	"errors"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/baseline"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // Header is the first part of a run's output. The keys of JSON are fixed: fields may be added, none renamed.

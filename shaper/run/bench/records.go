@@ -13,8 +13,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/baseline"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // rounded removes digits beyond the sixth decimal, which have no meaning.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/lines"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/sweep"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // Sweep is a workload on fabrics that differ in one parameter of all links.

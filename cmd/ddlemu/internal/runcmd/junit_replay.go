@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // replaySuite makes a test case of each step. r is nil if there is no result; err is why the replay ended early, if it

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // Doublings is the maximum number of repetitions of a run that was INVALID because of the host, if the time scale was

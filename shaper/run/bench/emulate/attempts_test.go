@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // An attempt that is repeated keeps its rows, if the repetition is interrupted or the budget does not suffice for it.

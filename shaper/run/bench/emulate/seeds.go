@@ -13,9 +13,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // MaxSeeds is the most seeds of Options.Seeds.

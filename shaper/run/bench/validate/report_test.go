@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 func TestLimits(t *testing.T) {

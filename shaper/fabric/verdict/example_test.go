@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // Judge uses the counters that a job's ranks have written into the fabric's file.
