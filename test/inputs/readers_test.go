@@ -32,7 +32,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -327,7 +327,7 @@ func logs() []reader {
 				_, err := nccllog.Combine(p.Log().Comms)
 				return err
 			}},
-		{name: "baseline", reads: []string{"shaper/run/baseline", "cmd/ddlemu/internal/runcmd/baseline.go"}, texts: []string{"shaper/run/baseline"},
+		{name: "baseline", reads: []string{"shaper/report/baseline", "cmd/ddlemu/internal/runcmd/baseline.go"}, texts: []string{"shaper/report/baseline"},
 			read: func(data []byte, _ string) error {
 				_, err := baseline.Read(data)
 				return err

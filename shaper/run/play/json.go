@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 )
 
 // Report is a result as JSON. Times are microseconds, and those that are not known are null.

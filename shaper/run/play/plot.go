@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/run/chart"
+	"github.com/ddlemu/ddlemu/shaper/report/chart"
 )
 
 // WriteSVG draws the time of a step, and of its computation, over the parameter.

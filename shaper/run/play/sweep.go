@@ -11,8 +11,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/sweep"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
+	"github.com/ddlemu/ddlemu/shaper/report/sweep"
 )
 
 // Sweep is a workload on fabrics that differ in one parameter of all links.
@@ -181,7 +181,7 @@ func (s *Sweep) WriteText(w io.Writer) error {
 	if s.left() > 0 {
 		t.line("# interrupted: %d of %d values played", len(s.Results), len(s.List))
 	}
-	lines.Print(&t.b, "# %s\n", bench.NotInText(first.NotIn))
+	lines.Print(&t.b, "# %s\n", printer.NotInText(first.NotIn))
 	if word := s.Word(); word != "" {
 		t.line("verdict: %s", word)
 	}

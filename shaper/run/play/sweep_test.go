@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/report/sweep"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 )
 
 // swept is a sweep whose steps take these times in ms, of which 100 are computation.

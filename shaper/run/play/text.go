@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 )
 
 // WriteText writes a result for people. more is the option that shows all reasons for INVALID, see
@@ -296,7 +296,7 @@ func (t *text) end(more string) {
 		t.line("# Out of bounds values : %d %s", t.Wrong, state)
 	}
 	t.total()
-	lines.Print(&t.b, "# %s\n", bench.NotInText(t.NotIn))
+	lines.Print(&t.b, "# %s\n", printer.NotInText(t.NotIn))
 	t.line("#")
 	lines.Print(&t.b, "# %s\n", t.Baseline.Lines())
 	if t.Forecast {

@@ -25,7 +25,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
@@ -461,14 +462,14 @@ func manyRows(r bench.Range, rows int) []string {
 func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() bench.Printer {
 	return func() bench.Printer {
 		outcome.Reset()
-		also := bench.NewBoth(bench.NewJSON(outcome), &o.header)
-		to := bench.NewText(g.Stdout)
+		also := printer.NewBoth(printer.NewJSON(outcome), &o.header)
+		to := printer.NewText(g.Stdout)
 		switch {
 		case g.JSON:
-			to = bench.NewJSON(g.Stdout)
+			to = printer.NewJSON(g.Stdout)
 		case o.CSV:
-			to = bench.NewCSV(g.Stdout)
+			to = printer.NewCSV(g.Stdout)
 		}
-		return o.limits.printer(o.baseline.printer(bench.NewBoth(to, also)))
+		return o.limits.printer(o.baseline.printer(printer.NewBoth(to, also)))
 	}
 }

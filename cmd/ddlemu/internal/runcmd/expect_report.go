@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
@@ -60,7 +61,7 @@ func printForecast(w io.Writer, r *emulate.Report, several bool) {
 // printBelow prints what belongs to the rows of a table: the busiest hop of the largest one or of each, and what the
 // times lack.
 func printBelow(w io.Writer, r *emulate.Report) {
-	below := bench.NotInText(r.NotIn)
+	below := printer.NotInText(r.NotIn)
 	if r.HasLog && below != nil { // the times of the log may have all of it
 		below = []string{"not in the model's times: " + strings.Join(r.NotIn, "; ")}
 	}

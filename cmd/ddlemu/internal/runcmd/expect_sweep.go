@@ -13,9 +13,10 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
+	"github.com/ddlemu/ddlemu/shaper/report/sweep"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 )
 
 // runSweep calculates the times of a collective for each value of a parameter.
@@ -93,7 +94,7 @@ func printSweep(w io.Writer, s *emulate.Sweep) {
 	lines.Print(w, "%s\n", sweep.ChangeLines(s.Changes()))
 	lines.Print(w, "%s\n", s.Reversals())
 	lines.Print(w, "%s\n", s.Conclusions())
-	lines.Print(w, "\n%s\n", bench.NotInText(first.NotIn))
+	lines.Print(w, "\n%s\n", printer.NotInText(first.NotIn))
 	lines.Print(w, "\nnote: %s\n", first.Notes)
 	if report := s.Report(); report.Verdict != "" {
 		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports),

@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 )

@@ -20,10 +20,10 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/report/score"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
 )
 
 // tablesEnv names a folder of tables, calculatedEnv a folder that keeps what is calculated for them, and faultyEnv the

@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/report"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/play"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 )
@@ -40,7 +41,7 @@ func TestStoppedRepetition(t *testing.T) {
 			o := Options{Config: configs.Fabric{TimeScale: 4}, LastOnly: lastOnly, Log: &log,
 				Budget: Budget{Total: 5e9}}
 			o.Budget.End = time.Now().Add(time.Hour)
-			o.Printer = func() bench.Printer { return bench.NewJSON(&out) }
+			o.Printer = func() bench.Printer { return printer.NewJSON(&out) }
 			o.Scale = func(context.Context) (host.Selection, error) { return host.Selection{}, nil }
 			ctx, stop := context.WithCancelCause(t.Context())
 			first := verdict.New(nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
@@ -81,7 +82,7 @@ func TestAttempts(t *testing.T) {
 		var out, log strings.Builder
 		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Decisions: "fabric view", GPUTime: "none",
 			LastOnly: tc.lastOnly, Log: &log}
-		o.Printer = func() bench.Printer { return bench.NewCSV(&out) }
+		o.Printer = func() bench.Printer { return printer.NewCSV(&out) }
 		if !tc.fixed {
 			o.Scale = func(context.Context) (host.Selection, error) { return host.Selection{}, nil }
 		}
@@ -348,8 +349,8 @@ func TestNeededScale(t *testing.T) {
 
 func TestDeferredPrintsInOrder(t *testing.T) {
 	var now, later strings.Builder
-	d := &deferred{to: bench.NewCSV(&later)}
-	for _, p := range []bench.Printer{bench.NewCSV(&now), d} {
+	d := &deferred{to: printer.NewCSV(&later)}
+	for _, p := range []bench.Printer{printer.NewCSV(&now), d} {
 		if err := errors.Join(p.Begin(bench.Header{Ranks: 2}), p.Row(bench.Row{Size: 8}),
 			p.End(bench.Summary{Verdict: verdict.New(nil)})); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
@@ -95,7 +94,7 @@ const (
 
 // probed is a run of the probe.
 func probed(ctx context.Context, p *Options) (Outcome, error) {
-	return p.attempt(ctx, nil, bench.NewCSV(io.Discard))
+	return p.attempt(ctx, nil, &deferred{})
 }
 
 // probe measures the smallest size by run, and raises the time scale if necessary.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
-	"github.com/ddlemu/ddlemu/shaper/run/sweep"
+	"github.com/ddlemu/ddlemu/shaper/report/sweep"
 )
 
 // Sweep is the expected times of a collective on fabrics that differ in one parameter of all links.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
-	"github.com/ddlemu/ddlemu/shaper/run/sweep"
+	"github.com/ddlemu/ddlemu/shaper/report/sweep"
 )
 
 // sweptRows are rows of 8, 16 and so on bytes with times in us and a protocol; a time of 0 is not known.

@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/ddlemu/ddlemu/shaper/run/chart"
+	"github.com/ddlemu/ddlemu/shaper/report/chart"
 )
 
 func svg(t interface {

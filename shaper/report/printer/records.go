@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package printer
 
 import (
 	"encoding/csv"
@@ -14,8 +14,16 @@ import (
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
+
+// compared says how the run compares with an earlier one; nil if it is not compared.
+func compared(s *bench.Summary) []string {
+	if s.Baseline == nil {
+		return nil
+	}
+	return s.Baseline.Lines()
+}
 
 // rounded removes digits beyond the sixth decimal, which have no meaning.
 func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }
@@ -49,7 +57,7 @@ type record struct {
 	Iters        int     `json:"iters"`
 }
 
-func records(r Row) []record {
+func records(r bench.Row) []record {
 	var out []record
 	for _, m := range r.Measurements() {
 		rec := record{
@@ -57,7 +65,7 @@ func records(r Row) []record {
 			TimeUS: units.Microseconds(m.Time), AlgBW: rounded(m.AlgBW), BusBW: rounded(m.BusBW),
 			TimeMinUS: units.Microseconds(m.TimeMin), TimeMaxUS: units.Microseconds(m.TimeMax),
 			WallUS: units.Microseconds(m.Wall), DeviceUS: units.Microseconds(m.Device), Mismatch: m.Mismatch,
-			Warmup: m.measured.Launches - m.measured.Iters, Iters: m.measured.Iters,
+			Warmup: m.Case.Launches - m.Case.Iters, Iters: m.Case.Iters,
 		}
 		if m.Checked {
 			rec.Wrong = &m.Wrong
@@ -80,29 +88,29 @@ func records(r Row) []record {
 type jsonPrinter struct {
 	w        io.Writer
 	document struct {
-		Header   Header            `json:"header"`
-		Rows     []record          `json:"rows"`
-		Verdict  string            `json:"verdict"`
-		Cause    verdict.Cause     `json:"cause,omitempty"`
-		Summary  string            `json:"summary,omitempty"`
-		Reasons  []string          `json:"reasons"`
-		Findings []verdict.Finding `json:"findings"` // the reasons with their causes
-		Load     *verdict.Load     `json:"load,omitempty"`
-		Wrong    int64             `json:"wrong"`
-		AvgBusB  float64           `json:"avg_busbw_gbs"`
-		Budget   *BudgetSummary    `json:"budget,omitempty"`
+		Header   bench.Header         `json:"header"`
+		Rows     []record             `json:"rows"`
+		Verdict  string               `json:"verdict"`
+		Cause    verdict.Cause        `json:"cause,omitempty"`
+		Summary  string               `json:"summary,omitempty"`
+		Reasons  []string             `json:"reasons"`
+		Findings []verdict.Finding    `json:"findings"` // the reasons with their causes
+		Load     *verdict.Load        `json:"load,omitempty"`
+		Wrong    int64                `json:"wrong"`
+		AvgBusB  float64              `json:"avg_busbw_gbs"`
+		Budget   *bench.BudgetSummary `json:"budget,omitempty"`
 		// with an earlier run
-		Baseline *baseline.Comparison `json:"baseline,omitempty"`
-		Failures []Miss               `json:"failures,omitempty"` // rows that are not as asked for
+		Baseline bench.Comparison `json:"baseline,omitempty"`
+		Failures []bench.Miss     `json:"failures,omitempty"` // rows that are not as asked for
 	}
 }
 
 // NewJSON returns a printer of one JSON document that End writes: header, rows (one per measurement, so two per row of
 // the table), verdict and reasons.
-func NewJSON(w io.Writer) Printer { return &jsonPrinter{w: w} }
+func NewJSON(w io.Writer) bench.Printer { return &jsonPrinter{w: w} }
 
 // Begin stores the header.
-func (p *jsonPrinter) Begin(h Header) error {
+func (p *jsonPrinter) Begin(h bench.Header) error {
 	h.Notes = append([]string{}, h.Notes...)
 	p.document.Header = h
 	p.document.Rows = []record{}
@@ -110,13 +118,13 @@ func (p *jsonPrinter) Begin(h Header) error {
 }
 
 // Row stores a row.
-func (p *jsonPrinter) Row(r Row) error {
+func (p *jsonPrinter) Row(r bench.Row) error {
 	p.document.Rows = append(p.document.Rows, records(r)...)
 	return nil
 }
 
 // End writes the document.
-func (p *jsonPrinter) End(s Summary) error {
+func (p *jsonPrinter) End(s bench.Summary) error {
 	v := &s.Verdict
 	p.document.Verdict, p.document.Cause, p.document.Summary, p.document.Load = v.Word, v.Cause, v.Summary, v.Load
 	p.document.Reasons, p.document.Findings = append([]string{}, v.Reasons...),
@@ -131,12 +139,12 @@ func (p *jsonPrinter) End(s Summary) error {
 
 type csvPrinter struct {
 	w     io.Writer
-	notIn []string // see [Header.NotIn]
+	notIn []string // see [bench.Header.NotIn]
 }
 
 // NewCSV returns a printer of comma-separated values: a line of names, then one line per measurement. The header and
 // the verdict are comment lines ("#") before and after them.
-func NewCSV(w io.Writer) Printer { return &csvPrinter{w: w} }
+func NewCSV(w io.Writer) bench.Printer { return &csvPrinter{w: w} }
 
 func (p *csvPrinter) write(fields ...string) error {
 	w := csv.NewWriter(p.w)
@@ -148,7 +156,7 @@ func (p *csvPrinter) write(fields ...string) error {
 }
 
 // Begin writes the header and the names.
-func (p *csvPrinter) Begin(h Header) error {
+func (p *csvPrinter) Begin(h bench.Header) error {
 	p.notIn = h.NotIn
 	var b strings.Builder
 	fmt.Fprintf(&b,
@@ -167,7 +175,7 @@ func (p *csvPrinter) Begin(h Header) error {
 }
 
 // Row writes a row's measurements.
-func (p *csvPrinter) Row(r Row) error {
+func (p *csvPrinter) Row(r bench.Row) error {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	optional := func(v *float64) string {
 		if v == nil {
@@ -201,10 +209,10 @@ func (p *csvPrinter) Row(r Row) error {
 }
 
 // End writes notes and the verdict.
-func (p *csvPrinter) End(s Summary) error {
+func (p *csvPrinter) End(s bench.Summary) error {
 	var b strings.Builder
 	lines.Print(&b, "# %s\n", NotInText(p.notIn))
-	lines.Print(&b, "# %s\n", s.Baseline.Lines())
+	lines.Print(&b, "# %s\n", compared(&s))
 	lines.Print(&b, "# note: %s\n", s.Verdict.Notes)
 	lines.Print(&b, "# %s\n", s.Lines)
 	fmt.Fprintf(&b, "# verdict: %s\n", s.Verdict.Word)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package printer
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // Each form of the header has what is in force, and in_force of JSON what is otherwise than in the profile.
@@ -22,12 +23,12 @@ func TestHeaderSaysWhatIsInForce(t *testing.T) {
 	for _, f := range []*configs.Fabric{base, &lossy} {
 		in := f.InForce(base)
 		var text, document, table bytes.Buffer
-		for _, p := range []Printer{NewText(&text), NewJSON(&document), NewCSV(&table)} {
-			if err := p.Begin(Header{Profile: "ndr400", InForce: in.Changes(), Fabric: in,
+		for _, p := range []bench.Printer{NewText(&text), NewJSON(&document), NewCSV(&table)} {
+			if err := p.Begin(bench.Header{Profile: "ndr400", InForce: in.Changes(), Fabric: in,
 				NotIn: []string{"launch time", "other traffic"}}); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.End(Summary{}); err != nil {
+			if err := p.End(bench.Summary{}); err != nil {
 				t.Fatal(err)
 			}
 		}

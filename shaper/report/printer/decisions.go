@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package printer
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // decisions summarises what NCCL decided for the rows of a table.
@@ -26,7 +28,7 @@ type decisionRun struct {
 }
 
 // add adds the decision for r, out of place: NCCL decides the same in place.
-func (c *decisions) add(r Row) {
+func (c *decisions) add(r bench.Row) {
 	kind := r.Type.String()
 	if r.Op != "none" {
 		kind += " " + r.Op
@@ -51,7 +53,7 @@ func (k *kindDecisions) add(size int64, what string) {
 	}
 }
 
-func decisionText(m *Measurement) string {
+func decisionText(m *bench.Measurement) string {
 	if m.Decision == nil {
 		return ""
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/shaper/run/chart"
+	"github.com/ddlemu/ddlemu/shaper/report/chart"
 )
 
 // The picture has a mark of the group's colour for each point, the guides, and the powers of ten around all values.

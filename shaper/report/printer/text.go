@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package printer
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // textPrinter writes nccl-tests' table with the same columns and widths, so that results compare line by line and
@@ -19,7 +20,7 @@ type textPrinter struct {
 	w      io.Writer
 	chosen decisions
 	doubts doubts
-	notIn  []string // see [Header.NotIn]
+	notIn  []string // see [bench.Header.NotIn]
 }
 
 // doubts are what the reader must know of the expected times.
@@ -32,7 +33,7 @@ type doubts struct {
 // spreadToTell is the spread, in percent, from which on a reader must know of it.
 const spreadToTell = 1
 
-func (d *doubts) add(r Row) {
+func (d *doubts) add(r bench.Row) {
 	extrapolated := false
 	for _, m := range r.Measurements() {
 		if m.Spread > d.spread {
@@ -61,12 +62,12 @@ func (d *doubts) lines() (out []string) {
 }
 
 // NewText returns a printer of nccl-tests' table for a terminal. Columns to the right have the expected time and the
-// difference in percent of each half, with "!" if it is [Measurement.Off] and "-" if nothing is expected. Other lines
+// difference in percent of each half, with "!" if it is [bench.Measurement.Off] and "-" if nothing is expected. Other lines
 // begin with "#", except the last: "verdict: VALID" or "verdict: INVALID". NCCL's decisions follow the rows.
-func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
+func NewText(w io.Writer) bench.Printer { return &textPrinter{w: w} }
 
 // Begin prints what is measured and the column names.
-func (p *textPrinter) Begin(h Header) error {
+func (p *textPrinter) Begin(h bench.Header) error {
 	p.notIn = h.NotIn
 	var b strings.Builder
 	library := fmt.Sprintf("NCCL %s (%s)", h.NCCL, h.NCCLLib)
@@ -102,7 +103,7 @@ func (p *textPrinter) Begin(h Header) error {
 }
 
 // Row prints one row.
-func (p *textPrinter) Row(r Row) error {
+func (p *textPrinter) Row(r bench.Row) error {
 	p.chosen.add(r)
 	p.doubts.add(r)
 	var b strings.Builder
@@ -115,7 +116,7 @@ func (p *textPrinter) Row(r Row) error {
 	return err
 }
 
-func measured(b *strings.Builder, m *Measurement) {
+func measured(b *strings.Builder, m *bench.Measurement) {
 	if m == nil {
 		fmt.Fprintf(b, "  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A")
 		return
@@ -127,7 +128,7 @@ func measured(b *strings.Builder, m *Measurement) {
 	fmt.Fprintf(b, "  %7s  %6s  %6s  %6s", fit(7, units.Microseconds(m.Time)), fit(6, m.AlgBW), fit(6, m.BusBW), wrong)
 }
 
-func expected(b *strings.Builder, m *Measurement) {
+func expected(b *strings.Builder, m *bench.Measurement) {
 	if m == nil || !m.Known {
 		fmt.Fprintf(b, "  %9s %8s", "-", "-")
 		return
@@ -158,7 +159,7 @@ func NotInText(notIn []string) []string {
 }
 
 // End prints NCCL's decisions, nccl-tests' two closing lines, notes, reasons and the verdict.
-func (p *textPrinter) End(s Summary) error {
+func (p *textPrinter) End(s bench.Summary) error {
 	var b strings.Builder
 	lines.Print(&b, "# NCCL chose: %s\n", p.chosen.lines())
 	lines.Print(&b, "# expected: %s\n", p.doubts.lines())
@@ -169,7 +170,7 @@ func (p *textPrinter) End(s Summary) error {
 	}
 	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n", s.Wrong, state)
 	fmt.Fprintf(&b, "# Avg bus bandwidth    : %g\n#\n", rounded(s.AvgBusBW))
-	lines.Print(&b, "# %s\n", s.Baseline.Lines())
+	lines.Print(&b, "# %s\n", compared(&s))
 	lines.Print(&b, "# note: %s\n", s.Verdict.Notes)
 	lines.Print(&b, "# %s\n", s.Lines)
 	fmt.Fprintf(&b, "verdict: %s\n", s.Verdict.Word)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package printer
 
 import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -18,27 +19,31 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func sample() (Header, []Row, Summary) {
-	header := Header{
+func sample() (bench.Header, []bench.Row, bench.Summary) {
+	header := bench.Header{
 		Collective: "all_reduce", NCCL: "2.22.3", NCCLLib: "libnccl.so.2", CUDA: "soft", Profile: "eth1",
 		Datapath: "shm",
 		Clock:    configs.RealClock, TimeScale: 0.5, Ranks: 2, Nodes: 2, Warmup: 1, Iters: 3, Check: true,
 		Notes: []string{"decisions: host view"},
 	}
 	decision := &nccllog.Decision{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple}
-	half := func(inPlace bool, d, expected time.Duration, wrong int64) Measurement {
-		m := Measurement{
+	half := func(inPlace bool, d, expected time.Duration, wrong int64) bench.Measurement {
+		m := bench.Measurement{
 			InPlace: inPlace, Time: d, TimeMin: d - 100, TimeMax: d + 100, Wall: d, Device: d - 50, Checked: true,
 			Wrong:    wrong,
-			Decision: decision, measured: Case{Iters: 3, Launches: 4},
+			Decision: decision, Case: bench.Case{Iters: 3, Launches: 4},
 		}
-		m.bandwidths(Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: 262144})
+		m.AlgBW = 262144 * 4 / float64(d.Nanoseconds())
+		m.BusBW = m.AlgBW // of two ranks
 		if expected > 0 {
-			m.compare(Expectation{Time: expected, Spread: 0.01})
+			m.Known, m.Expected, m.Spread = true, expected, 1
+			m.Diff = 100 * (float64(d)/float64(expected) - 1)
+			m.Off = math.Abs(m.Diff) > bench.OffPercent+m.Spread
 		}
 		return m
 	}
@@ -47,7 +52,7 @@ func sample() (Header, []Row, Summary) {
 	unchecked := half(false, 12345678*time.Microsecond, 0, 0)
 	unchecked.Checked, unchecked.Decision = false, nil
 	first.Channels, second.Channels = 2, 1
-	rows := []Row{
+	rows := []bench.Row{
 		{Size: 1 << 20, Count: 1 << 18, Type: nccl.Float, Op: "sum", Root: -1, InPlace: &first,
 			OutOfPlace: half(false, 8850*time.Microsecond, 8848*time.Microsecond, 0)},
 		{Size: 8, Count: 2, Type: nccl.BFloat16, Op: "none", Root: 1, OutOfPlace: half(false, 53200, 50000, 3),
@@ -61,13 +66,13 @@ func sample() (Header, []Row, Summary) {
 	v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: "8 bytes out of place", Text: "3 elements are wrong"})
 	v.Add(verdict.Finding{Cause: verdict.CauseHost, Link: "node0:node1", Over: 2, Text: "messages were late",
 		Figure: "lateness p99 9us, wanted 5us"})
-	return header, rows, Summary{
+	return header, rows, bench.Summary{
 		Wrong: 3, AvgBusBW: 0.118, Verdict: v, Lines: v.Lines(""),
-		Budget: &BudgetSummary{Seconds: 120, Text: "budget 2m: rows above 1G dropped", Dropped: []int64{2 << 30}},
+		Budget: &bench.BudgetSummary{Seconds: 120, Text: "budget 2m: rows above 1G dropped", Dropped: []int64{2 << 30}},
 	}
 }
 
-func printed(t *testing.T, make func(w *strings.Builder) Printer) string {
+func printed(t *testing.T, make func(w *strings.Builder) bench.Printer) string {
 	t.Helper()
 	header, rows, summary := sample()
 	var b strings.Builder
@@ -87,10 +92,10 @@ func printed(t *testing.T, make func(w *strings.Builder) Printer) string {
 }
 
 func TestPrinters(t *testing.T) {
-	for name, make := range map[string]func(w *strings.Builder) Printer{
-		"table.txt": func(w *strings.Builder) Printer { return NewText(w) },
-		"rows.csv":  func(w *strings.Builder) Printer { return NewCSV(w) },
-		"rows.json": func(w *strings.Builder) Printer { return NewJSON(w) },
+	for name, make := range map[string]func(w *strings.Builder) bench.Printer{
+		"table.txt": func(w *strings.Builder) bench.Printer { return NewText(w) },
+		"rows.csv":  func(w *strings.Builder) bench.Printer { return NewCSV(w) },
+		"rows.json": func(w *strings.Builder) bench.Printer { return NewJSON(w) },
 	} {
 		got := printed(t, make)
 		path := "testdata/golden/" + name
@@ -111,7 +116,7 @@ func TestPrinters(t *testing.T) {
 
 // A row has nccl-tests' thirteen columns and then four of ddlemu, whatever the values.
 func TestTextColumns(t *testing.T) {
-	for _, line := range strings.Split(printed(t, func(w *strings.Builder) Printer { return NewText(w) }), "\n") {
+	for _, line := range strings.Split(printed(t, func(w *strings.Builder) bench.Printer { return NewText(w) }), "\n") {
 		if line == "" || line[0] == '#' || strings.HasPrefix(line, "verdict") {
 			continue
 		}
@@ -124,7 +129,7 @@ func TestTextColumns(t *testing.T) {
 // JSON names that other programs depend on.
 func TestJSONNames(t *testing.T) {
 	var document map[string]any
-	text := printed(t, func(w *strings.Builder) Printer { return NewJSON(w) })
+	text := printed(t, func(w *strings.Builder) bench.Printer { return NewJSON(w) })
 	if err := json.Unmarshal([]byte(text), &document); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +155,7 @@ func TestJSONNames(t *testing.T) {
 func TestJSONWithoutRows(t *testing.T) {
 	var b strings.Builder
 	p := NewJSON(&b)
-	if err := errors.Join(p.Begin(Header{}), p.End(Summary{})); err != nil {
+	if err := errors.Join(p.Begin(bench.Header{}), p.End(bench.Summary{})); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"rows": []`, `"reasons": []`, `"notes": []`} {
@@ -161,7 +166,7 @@ func TestJSONWithoutRows(t *testing.T) {
 }
 
 func TestCSVReads(t *testing.T) {
-	reader := csv.NewReader(strings.NewReader(printed(t, func(w *strings.Builder) Printer { return NewCSV(w) })))
+	reader := csv.NewReader(strings.NewReader(printed(t, func(w *strings.Builder) bench.Printer { return NewCSV(w) })))
 	reader.Comment = '#'
 	lines, err := reader.ReadAll()
 	if err != nil || len(lines) != 6 {
@@ -175,7 +180,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the pipe 
 
 func TestPrinterErrors(t *testing.T) {
 	header, rows, summary := sample()
-	for name, p := range map[string]Printer{"text": NewText(brokenWriter{}), "csv": NewCSV(brokenWriter{}),
+	for name, p := range map[string]bench.Printer{"text": NewText(brokenWriter{}), "csv": NewCSV(brokenWriter{}),
 		"json": NewJSON(brokenWriter{})} {
 		if err := errors.Join(p.Begin(header), p.Row(rows[0]), p.End(summary)); err == nil {
 			t.Errorf("%s: a failed write was not reported", name)
