@@ -17,7 +17,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
-	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
@@ -79,8 +78,6 @@ type Result struct {
 	NotIn []string
 	// GPUTime says what GPUs cost in the expected times, for the header; "" on real GPUs.
 	GPUTime string
-	// Baseline is the comparison with an earlier run; nil if there is none.
-	Baseline *baseline.Comparison
 	// Interrupted is how many steps there should have been, 0 if it was not stopped before.
 	Interrupted int
 

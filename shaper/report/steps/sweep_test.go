@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package play
+package steps
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/report/sweep"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
+	"github.com/ddlemu/ddlemu/shaper/workload"
 )
+
+// workloadOf is a workload of so many ranks that do nothing.
+func workloadOf(t *testing.T, ranks int) *workload.Index {
+	t.Helper()
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: ranks}}
+	ix, err := w.Index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ix
+}
 
 // swept is a sweep whose steps take these times in ms, of which 100 are computation.
 func swept(t *testing.T, text string, steps ...int) *Sweep {
@@ -31,11 +41,11 @@ func swept(t *testing.T, text string, steps ...int) *Sweep {
 	}
 	for _, ms := range steps {
 		took := time.Duration(ms) * time.Millisecond
-		s.Results = append(s.Results, &Result{
-			Scale: 1, Verdict: verdict.New(nil), Facts: Facts{Workload: tiny(t), Fabric: f,
+		s.Results = append(s.Results, &Result{Result: &play.Result{
+			Scale: 1, Verdict: verdict.New(nil), Facts: play.Facts{Workload: workloadOf(t, 2), Fabric: f,
 				Node: func(r int) int { return r }},
-			Steps: []Step{{Time: took, Compute: 100 * time.Millisecond, Exposed: took - 100*time.Millisecond}},
-		})
+			Steps: []play.Step{{Time: took, Compute: 100 * time.Millisecond, Exposed: took - 100*time.Millisecond}},
+		}})
 	}
 	return s
 }
@@ -121,9 +131,9 @@ func TestSweepOutput(t *testing.T) {
 func TestCompositionPlot(t *testing.T) {
 	r := swept(t, "bw=1G,10G", 200, 150).Results[0]
 	r.Time = 200 * time.Millisecond
-	r.Composition = []Share{
-		{What: computation, Time: 150 * time.Millisecond}, {What: "AllReduce", Time: 49 * time.Millisecond,
-			Waiting: 9 * time.Millisecond}, {What: idle, Time: time.Millisecond},
+	r.Composition = []play.Share{
+		{What: play.Computation, Time: 150 * time.Millisecond}, {What: "AllReduce", Time: 49 * time.Millisecond,
+			Waiting: 9 * time.Millisecond}, {What: play.Idle, Time: time.Millisecond},
 	}
 	var svg strings.Builder
 	if err := r.WriteSVG(&svg); err != nil {
@@ -144,9 +154,9 @@ func TestCompositionPlot(t *testing.T) {
 func TestComparison(t *testing.T) {
 	s := swept(t, "bw=1G,10G", 200, 150)
 	a, b := s.Results[0], s.Results[1]
-	a.Calls = []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 100, Algo: "Ring",
+	a.Calls = []play.Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 100, Algo: "Ring",
 		Proto: "LL"}}
-	b.Calls = []Calls{{Func: "Gather", Comm: "a", Ranks: 2, Size: 16},
+	b.Calls = []play.Calls{{Func: "Gather", Comm: "a", Ranks: 2, Size: 16},
 		{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 16, Count: 2, Mean: 150, Algo: "Tree", Proto: "LL"}}
 	a.Time, b.Time = a.Steps[0].Time, b.Steps[0].Time
 	r := (&Comparison{a, b}).Report()
@@ -169,11 +179,11 @@ func TestComparison(t *testing.T) {
 // A sweep says where NCCL's choice changes, for which the network is not all of the difference.
 func TestSweepNamesChangesOfChoice(t *testing.T) {
 	s := swept(t, "bw=25G,50G,100G", 200, 150, 180)
-	call := func(algo, proto string, mean time.Duration) []Calls {
-		return []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 1 << 20, Count: 2, Mean: mean, Algo: algo,
+	call := func(algo, proto string, mean time.Duration) []play.Calls {
+		return []play.Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 1 << 20, Count: 2, Mean: mean, Algo: algo,
 			Proto: proto}, {Func: "SendRecv", Comm: "a", Ranks: 2, Size: 16}}
 	}
-	for i, calls := range [][]Calls{call("Ring", "Simple", 400*time.Microsecond),
+	for i, calls := range [][]play.Calls{call("Ring", "Simple", 400*time.Microsecond),
 		call("Ring", "Simple", 200*time.Microsecond), call("Ring", "LL", 500*time.Microsecond)} {
 		s.Results[i].Calls = calls
 	}
@@ -189,24 +199,5 @@ func TestSweepNamesChangesOfChoice(t *testing.T) {
 	s.Results[2].Calls = call("Ring", "Simple", 100)
 	if got := s.Changes(); len(got) != 0 {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestWriteTimes(t *testing.T) {
-	ix := index(t, `{"format":"ddlemu.workload/1","ranks":1}`, `{"op":"calc","ns":10,"name":"layer, first"}`,
-		`{"op":"step"}`, `{"op":"calc","ns":10,"stream":"c"}`, `{"op":"wait"}`)
-	r := &Result{Scale: 2, Facts: Facts{Workload: ix, plans: plansOf(t, ix)},
-		spans: [][]bench.Span{{{Ready: 0, End: 20}, {Ready: 20, End: 40}, {Ready: 0, End: 4000}}}}
-	var b strings.Builder
-	if err := r.WriteTimes(&b); err != nil {
-		t.Fatal(err)
-	}
-	want := `rank,step,line,op,name,stream,ready_us,end_us
-0,1,2,calc,"layer, first",0,0.000,0.010
-0,2,4,calc,calc,c,0.010,0.020
-0,2,5,wait,wait,,0.000,2.000
-`
-	if d := cmp.Diff(want, b.String()); d != "" {
-		t.Error(d)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package play
+package steps
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
 // A step that differs from the others is shown, wherever it is.
@@ -51,16 +51,11 @@ func TestFoldSteps(t *testing.T) {
 
 // The table of a forecast and of two fabrics have the row.
 func TestStepsThatDifferAreShown(t *testing.T) {
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 1}}
-	ix, err := w.Index()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &Result{Forecast: true, Facts: Facts{Workload: ix}}
+	r := &Result{Result: &play.Result{Forecast: true, Facts: play.Facts{Workload: workloadOf(t, 1)}}}
 	for i := range 96 {
-		r.Steps = append(r.Steps, Step{Time: 300 * time.Millisecond, Compute: 300 * time.Millisecond})
+		r.Steps = append(r.Steps, play.Step{Time: 300 * time.Millisecond, Compute: 300 * time.Millisecond})
 		if i == 95 {
-			r.Steps[i] = Step{Time: 1300 * time.Millisecond, Compute: 300 * time.Millisecond, Exposed: time.Second}
+			r.Steps[i] = play.Step{Time: 1300 * time.Millisecond, Compute: 300 * time.Millisecond, Exposed: time.Second}
 		}
 	}
 	one := &text{Result: r}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package play
+package steps
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
 // Comparison is a workload on two fabrics: the original one and another one.
@@ -16,7 +18,7 @@ type Comparison struct {
 }
 
 // CallsPair are equal calls on both fabrics.
-type CallsPair struct{ Original, Emulated *Calls }
+type CallsPair struct{ Original, Emulated *play.Calls }
 
 // Calls joins the calls of both. Each has all, because they played one workload.
 func (c *Comparison) Calls() []CallsPair {
@@ -87,14 +89,14 @@ func (t *text) comparedCalls(pairs []CallsPair) {
 		"NCCL's choice")
 	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", "(us)", "(%)", "")
 	for _, p := range pairs {
-		choice := p.Original.choice()
-		if other := p.Emulated.choice(); other != choice {
-			choice += ", " + other
+		chosen := choice(p.Original)
+		if other := choice(p.Emulated); other != chosen {
+			chosen += ", " + other
 		}
 		o := p.Original
 		t.line("  %-13s  %-*s"+rest, o.Func, width, o.Comm, strconv.Itoa(o.Ranks), strconv.FormatInt(o.Size, 10),
 			strconv.Itoa(o.Count),
-			microseconds(o.Mean), microseconds(p.Emulated.Mean), difference(p.Emulated.Mean, o.Mean), choice)
+			microseconds(o.Mean), microseconds(p.Emulated.Mean), difference(p.Emulated.Mean, o.Mean), chosen)
 	}
 	t.line("#")
 }
@@ -102,7 +104,7 @@ func (t *text) comparedCalls(pairs []CallsPair) {
 func (t *text) comparedSteps(c *Comparison) {
 	t.line("# %6s  %12s  %12s  %9s  %12s  %12s", "step", "ori", "emu", "diff", "exposed ori", "exposed emu")
 	t.line("# %6s  %12s  %12s  %9s  %12s  %12s", "", "(ms)", "(ms)", "(%)", "(ms)", "(ms)")
-	row := func(o, e Step) string {
+	row := func(o, e play.Step) string {
 		return fmt.Sprintf("%12s  %12s  %9s  %12s  %12s", milliseconds(o.Time), milliseconds(e.Time),
 			difference(e.Time, o.Time), milliseconds(o.Exposed), milliseconds(e.Exposed))
 	}
@@ -115,7 +117,7 @@ func (t *text) comparedSteps(c *Comparison) {
 	if note != "" {
 		t.line("# %s", note)
 	}
-	whole := func(steps []Step) (sum Step) {
+	whole := func(steps []play.Step) (sum play.Step) {
 		for _, s := range steps {
 			sum.Time += s.Time
 			sum.Exposed += s.Exposed

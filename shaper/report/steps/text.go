@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package play
+package steps
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/report/printer"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
 // WriteText writes a result for people. more is the option that shows all reasons for INVALID, see
@@ -83,7 +84,7 @@ func (r *Result) command() string {
 // emulated.
 func (t *text) sourceNotes() {
 	lines.Print(&t.b, "# %s\n", t.Facts.Workload.Workload.Head.Source.Notes)
-	lines.Print(&t.b, "# %s\n", t.Facts.variables.notes())
+	lines.Print(&t.b, "# %s\n", t.Facts.VariableNotes())
 	if note := t.insideNote(); note != "" {
 		t.line("# %s", note)
 	}
@@ -143,27 +144,11 @@ func (r *Result) meanExpected() *time.Duration {
 	if len(r.Model) == 0 {
 		return nil
 	}
-	return new(Mean(r.Usual.of(r.Model)).Time)
-}
-
-// Mean is the mean of the times of steps.
-func Mean(steps []Step) Step {
-	var sum Step
-	n := time.Duration(max(len(steps), 1))
-	for _, s := range steps {
-		sum.Time += s.Time
-		sum.Compute += s.Compute
-		sum.Exposed += s.Exposed
-		sum.Waiting += s.Waiting
-		sum.Hidden += s.Hidden
-		sum.Idle += s.Idle
-	}
-	return Step{Time: sum.Time / n, Compute: sum.Compute / n, Exposed: sum.Exposed / n, Waiting: sum.Waiting / n,
-		Hidden: sum.Hidden / n, Idle: sum.Idle / n}
+	return new(play.Mean(r.Usual.Of(r.Model)).Time)
 }
 
 // step is a row of the table of steps without its name.
-func (t *text) step(s Step, slowest string, expected *time.Duration) string {
+func (t *text) step(s play.Step, slowest string, expected *time.Duration) string {
 	want, diff := "-", "-"
 	if expected != nil {
 		want, diff = milliseconds(*expected), difference(s.Time, *expected)
@@ -223,7 +208,7 @@ func (t *text) calls() {
 		}
 		t.line("  %-13s  %-*s"+rest, c.Func, width, c.Comm, strconv.Itoa(c.Ranks), strconv.FormatInt(c.Size, 10),
 			strconv.Itoa(c.Count), microseconds(c.Mean),
-			waiting(microseconds(c.Waiting)), microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(),
+			waiting(microseconds(c.Waiting)), microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), choice(&c),
 			t.compared(11, want, diff))
 	}
 	if grouped {
@@ -243,7 +228,7 @@ func (t *text) composition() {
 	t.line("# %-13s  %10s  %8s  %10s", "", "(ms)", "(%)", "(ms)")
 	for _, s := range t.Composition {
 		waiting := milliseconds(s.Waiting)
-		if s.What == computation || s.What == idle {
+		if s.What == play.Computation || s.What == play.Idle {
 			waiting = "-"
 		}
 		t.line("  %-13s  %10s  %8.1f  %10s", s.What, milliseconds(s.Time), 100*float64(s.Time)/float64(t.Time), waiting)
@@ -252,7 +237,7 @@ func (t *text) composition() {
 }
 
 // choice is what NCCL decided, in words.
-func (c *Calls) choice() string {
+func choice(c *play.Calls) string {
 	text := strings.TrimSpace(c.Algo + " " + c.Proto)
 	switch {
 	case text == "" && c.Grouped:
@@ -270,7 +255,7 @@ func (c *Calls) choice() string {
 
 // total writes the time of all steps: the interval of the model, if the source does not say what took how long.
 func (t *text) total() {
-	least, most := t.Interval.bounds()
+	least, most := t.Interval.Bounds()
 	between := fmt.Sprintf("%s to %s ms", milliseconds(least), milliseconds(most))
 	switch {
 	case t.Interval.Reason == "":

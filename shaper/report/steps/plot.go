@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package play
+package steps
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/report/chart"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
 // WriteSVG draws the time of a step, and of its computation, over the parameter.
@@ -45,7 +46,7 @@ func (r *Result) WriteSVG(w io.Writer) error {
 		percent := func(d time.Duration) float64 { return 100 * float64(d) / float64(max(r.Time, 1)) }
 		if part.Time > part.Waiting {
 			c.Parts = append(c.Parts, chart.Share{Name: part.What, Percent: percent(part.Time - part.Waiting),
-				Differs: part.What == computation})
+				Differs: part.What == play.Computation})
 		}
 		if part.Waiting > 0 {
 			c.Parts = append(c.Parts, chart.Share{Name: part.What + ", waiting", Percent: percent(part.Waiting)})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package play
+package steps
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
 // Report is a result as JSON. Times are microseconds, and those that are not known are null.
@@ -54,21 +55,21 @@ type Report struct {
 	Baseline *baseline.Comparison `json:"baseline,omitempty"`
 }
 
-// IntervalReport is an [Interval].
+// IntervalReport is an [play.Interval].
 type IntervalReport struct {
 	LeastUS float64 `json:"least_us"`
 	MostUS  float64 `json:"most_us"`
 	Reason  string  `json:"reason"`
 }
 
-// ShareReport is a [Share].
+// ShareReport is a [play.Share].
 type ShareReport struct {
 	What      string  `json:"what"`
 	TimeUS    float64 `json:"time_us"`    // of all steps
 	WaitingUS float64 `json:"waiting_us"` // of it, for ranks that were not ready
 }
 
-// StepReport is a [Step].
+// StepReport is a [play.Step].
 type StepReport struct {
 	TimeUS     float64  `json:"time_us"`
 	ComputeUS  float64  `json:"compute_us"`
@@ -80,7 +81,7 @@ type StepReport struct {
 	ExpectedUS *float64 `json:"expected_us"`
 }
 
-// CallsReport is a [Calls].
+// CallsReport is a [play.Calls].
 type CallsReport struct {
 	Func       string   `json:"func"`
 	Comm       string   `json:"comm"`
@@ -111,13 +112,13 @@ func (r *Result) Report() *Report {
 		Steps:  []StepReport{}, Calls: []CallsReport{}, Parts: []ShareReport{}, Checked: r.Checked, Wrong: r.Wrong,
 		Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
 		Findings: r.Verdict.Findings,
-		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes,
+		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.VariableNotes(), r.Notes,
 			r.Verdict.Notes)...),
 		InForce: r.InForce.Changes(), GPUTime: r.GPUTime, Fabric: r.InForce, NotIn: r.NotIn,
 		Seed: c.Seed, Baseline: r.Baseline,
 	}
 	if v := &r.Interval; v.Reason != "" {
-		least, most := v.bounds()
+		least, most := v.Bounds()
 		out.Interval = &IntervalReport{units.Microseconds(least), units.Microseconds(most), v.Reason}
 	}
 	out.Warmup, out.Ending = r.apart()
@@ -140,7 +141,7 @@ func (r *Result) Report() *Report {
 		out.Parts = append(out.Parts, ShareReport{s.What, units.Microseconds(s.Time), units.Microseconds(s.Waiting)})
 	}
 	for i := range r.Calls {
-		out.Calls = append(out.Calls, r.Calls[i].report())
+		out.Calls = append(out.Calls, reportOf(&r.Calls[i]))
 	}
 	return out
 }
@@ -152,7 +153,7 @@ func inMicroseconds(d *time.Duration) *float64 {
 	return new(units.Microseconds(*d))
 }
 
-func (c *Calls) report() CallsReport {
+func reportOf(c *play.Calls) CallsReport {
 	out := CallsReport{
 		Func: c.Func, Comm: c.Comm, Ranks: c.Ranks, Size: c.Size, Count: c.Count, MeanUS: units.Microseconds(c.Mean),
 		MinUS: units.Microseconds(c.Min),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package play
+package steps
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
 // A forecast has the title of its command, and no columns that compare its times with themselves.
@@ -15,7 +16,7 @@ func TestForecastOutput(t *testing.T) {
 		r := swept(t, "bw=1G,10G", 200, 100).Results[0]
 		r.Forecast = forecast
 		r.InForce, r.NotIn = configs.InForce{Text: "ndr400: bandwidth 400Gbps"}, []string{"launch time"}
-		r.Calls = []Calls{{Func: "AllReduce", Comm: "c0", Count: 1}}
+		r.Calls = []play.Calls{{Func: "AllReduce", Comm: "c0", Count: 1}}
 		var b strings.Builder
 		if err := r.WriteText(&b, ""); err != nil {
 			t.Fatal(err)
