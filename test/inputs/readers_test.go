@@ -33,6 +33,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -293,17 +294,17 @@ func configurations() []reader {
 }
 
 func logs() []reader {
-	const tests, emulated = "shaper/nccl/testslog", "shaper/run/bench/emulate"
+	const tests, judged, decided = "shaper/nccl/testslog", "shaper/report/forecast", "shaper/run/bench/emulate"
 	return []reader{
-		{name: "testslog", reads: []string{tests}, texts: []string{tests}, samples: []string{emulated + "/testdata"},
+		{name: "testslog", reads: []string{tests}, texts: []string{tests}, samples: []string{judged + "/testdata"},
 			read: func(data []byte, _ string) error {
 				_, err := testslog.Read(bytes.NewReader(data))
 				return err
 			}},
-		{name: "emulatelog", reads: []string{emulated}, texts: []string{emulated, tests},
-			samples: []string{emulated + "/testdata"},
+		{name: "emulatelog", reads: []string{judged, decided}, texts: []string{judged, decided, tests},
+			samples: []string{judged + "/testdata"},
 			read: func(data []byte, _ string) error {
-				_, err := emulate.ReadLog(bytes.NewReader(data))
+				_, err := forecast.ReadLog(bytes.NewReader(data))
 				_, err2 := emulate.ReadDecided(bytes.NewReader(data))
 				return cmp.Or(err, err2)
 			}},

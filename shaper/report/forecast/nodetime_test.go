@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+package forecast
 
 import (
 	"math/rand/v2"
@@ -11,10 +11,11 @@ import (
 	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // withNodes adds what a node takes to the rows of a forecast.
-func withNodes(rows []Forecast) []Forecast {
+func withNodes(rows []emulate.Forecast) []emulate.Forecast {
 	for i := range rows {
 		f := &rows[i]
 		f.NodeTime, f.Time, f.LastRank = "h100-sxm", f.Time+28*time.Microsecond, f.LastRank+28*time.Microsecond

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+package forecast
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // Parts is where the time of calls goes along their critical path.
@@ -83,7 +84,7 @@ func (p *Parts) US() float64 { return float64(p.NS) / float64(1000*p.Calls) }
 
 // Explain adds to each row where its time goes, if the forecast says so, and notes of which rows not all calls were
 // explained.
-func (r *Report) Explain(rows []Forecast, c *configs.Fabric) {
+func (r *Report) Explain(rows []emulate.Forecast, c *configs.Fabric) {
 	for i := range rows {
 		f := &rows[i]
 		if r.Rows[i].Parts = PartsOf(f.Explained, c); f.Explained != nil && f.Explained.Calls < f.Case.Iters {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+package forecast
 
 import (
 	"fmt"
@@ -11,14 +11,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // alltoallRows are forecasts of an all-to-all of 32 ranks that carries 62 GB/s after 12 us, from 8 MiB on.
-func alltoallRows(doublings int) []Forecast {
-	var rows []Forecast
+func alltoallRows(doublings int) []emulate.Forecast {
+	var rows []emulate.Forecast
 	for i := range doublings {
 		size := int64(8<<20) << i
-		f := Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: nccl.AllToAll, Type: nccl.Float, Ranks: 32,
+		f := emulate.Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: nccl.AllToAll, Type: nccl.Float, Ranks: 32,
 			Size: size, Count: size / 128}}
 		f.BusiestHop = time.Duration(float64(size) / 62)
 		f.Bound, f.Time = f.BusiestHop, f.BusiestHop+12*time.Microsecond
@@ -29,7 +30,7 @@ func alltoallRows(doublings int) []Forecast {
 }
 
 // alltoallTable is a table whose times have us microseconds and a fraction more than the forecasts.
-func alltoallTable(rows []Forecast, us func(i int) float64) string {
+func alltoallTable(rows []emulate.Forecast, us func(i int) float64) string {
 	var b strings.Builder
 	for i, f := range rows {
 		fmt.Fprintf(&b, "%d %d float none -1", f.Case.Size, f.Case.Count)
@@ -129,14 +130,14 @@ func TestOverwrittenInPlace(t *testing.T) {
 
 // Before 2.13.12, nccl-tests did not make the shares of ranks multiples of 16 bytes.
 func TestSizesOfOldTests(t *testing.T) {
-	f := Forecast{Known: true, Case: bench.Case{Collective: nccl.AllGather, Type: nccl.Float, Ranks: 3, Size: 1048560,
+	f := emulate.Forecast{Known: true, Case: bench.Case{Collective: nccl.AllGather, Type: nccl.Float, Ranks: 3, Size: 1048560,
 		Count: 87380}}
 	f.Time, f.BusiestHop = time.Millisecond, 800*time.Microsecond
 	small := f
 	small.Case.Size, small.Case.Count = 48, 4
 	small.Time, small.BusiestHop = 20*time.Microsecond, time.Microsecond
-	byCall := map[loggedCall]*Forecast{{1048560, nccl.Sum}: &f, {48, nccl.Sum}: &small}
-	for size, want := range map[int64]*Forecast{1048560: &f, 1048572: &f, 1048548: nil, 24: &small, 60: nil, 0: nil} {
+	byCall := map[loggedCall]*emulate.Forecast{{1048560, nccl.Sum}: &f, {48, nccl.Sum}: &small}
+	for size, want := range map[int64]*emulate.Forecast{1048560: &f, 1048572: &f, 1048548: nil, 24: &small, 60: nil, 0: nil} {
 		if got := forecastOf(loggedCall{size, nccl.Sum}, byCall); got != want {
 			t.Errorf("%d bytes: %+v", size, got)
 		}

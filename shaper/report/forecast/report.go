@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+// Package forecast reports the times that the model expects of a collective, judges logs of nccl-tests by them, and
+// compares them over the values of a parameter.
+package forecast
 
 import (
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // Report is a forecast and, if a log was given, the judgement of each of its times. Times are microseconds.
@@ -118,13 +121,13 @@ type JudgedTime struct {
 }
 
 // NewReport reports rows, and judges log by them if it is not nil.
-func NewReport(rows []Forecast, ranks int, log *Log) *Report {
+func NewReport(rows []emulate.Forecast, ranks int, log *Log) *Report {
 	r := &Report{Ranks: ranks, Rows: []ReportRow{}, HasLog: log != nil}
-	byCall := map[loggedCall]*Forecast{}
+	byCall := map[loggedCall]*emulate.Forecast{}
 	for i := range rows {
 		f := &rows[i]
 		byCall[loggedCall{f.Case.Size, f.Case.Op}] = f
-		r.Rows = append(r.Rows, f.row())
+		r.Rows = append(r.Rows, rowOf(f))
 		r.Ahead = r.Ahead || f.Known && f.Time < f.Bound
 		r.NodeTime = f.NodeTime
 	}
@@ -146,7 +149,7 @@ type loggedCall struct {
 	op   nccl.RedOp
 }
 
-func (f *Forecast) row() ReportRow {
+func rowOf(f *emulate.Forecast) ReportRow {
 	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none",
 		BoundUS: units.Microseconds(f.Bound), Problem: f.Problem, Tuner: f.Tuner}
 	if f.Case.Collective.Reduces() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+package forecast
 
 import (
 	"context"
@@ -17,10 +17,11 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // madeRows are forecasts of 2 nodes with 8 GPUs: 28 us of launch, and the network's time.
-func madeRows(t *testing.T) []Forecast {
+func madeRows(t *testing.T) []emulate.Forecast {
 	rows := withNodes(rows16(t))
 	for i := range rows {
 		rows[i].Interval = intervals.Interval{Tables: 5, Low: 0.7, High: 1.4, Alone: 2, Step: 1.5}
@@ -29,18 +30,18 @@ func madeRows(t *testing.T) []Forecast {
 }
 
 // madeOptions are those of a fabric like the one of madeRows: 8 NICs of 400 Gb/s.
-func madeOptions(t *testing.T) Options {
+func madeOptions(t *testing.T) emulate.Options {
 	c, err := configs.Profile("hgx-h100-ndr400")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Config: *c}
+	return emulate.Options{Config: *c}
 }
 
 // madeModel calculates what madeRows has, with an alternative: NICs take as much longer as they are fewer or slower, LL
 // and trees take twice as long for bytes, and NVLS is refused.
-func madeModel(rows []Forecast) Model {
-	return func(_ context.Context, o Options) (all []Forecast, info bench.Info, err error) {
+func madeModel(rows []emulate.Forecast) Model {
+	return func(_ context.Context, o emulate.Options) (all []emulate.Forecast, info bench.Info, err error) {
 		slower := 8 / float64(o.Config.NICsPerNode) * float64(400*units.Gbps) / float64(o.Config.Link.Bandwidth)
 		for _, v := range o.Env {
 			switch {
@@ -63,27 +64,27 @@ func madeModel(rows []Forecast) Model {
 // madeFaults are faults with their sizes and the words of their first cause.
 var madeFaults = []struct {
 	name     string
-	fault    func(f *Forecast, us float64) float64
+	fault    func(f *emulate.Forecast, us float64) float64
 	from, to int64
 	cause    string
 }{
-	{"3 times as long", func(f *Forecast, us float64) float64 { return us * within(f, 4<<20, 16<<20, 3) }, 4 << 20, 16 << 20,
+	{"3 times as long", func(f *emulate.Forecast, us float64) float64 { return us * within(f, 4<<20, 16<<20, 3) }, 4 << 20, 16 << 20,
 		"protocol LL|algorithm"},
-	{"another algorithm", func(f *Forecast, us float64) float64 { return us * within(f, 1<<20, 32<<20, 1.7) }, 1 << 20,
+	{"another algorithm", func(f *emulate.Forecast, us float64) float64 { return us * within(f, 1<<20, 32<<20, 1.7) }, 1 << 20,
 		32 << 20, "protocol LL|algorithm"},
-	{"half the rate", func(f *Forecast, us float64) float64 {
+	{"half the rate", func(f *emulate.Forecast, us float64) float64 {
 		if f.Case.Size > 1<<20 {
 			us += units.Microseconds(f.BusiestHop)
 		}
 		return us
 	}, 2 << 20, 8 << 30, "a NIC or port at 200Gbps instead of 400Gbps"},
-	{"30 us more", func(f *Forecast, us float64) float64 {
+	{"30 us more", func(f *emulate.Forecast, us float64) float64 {
 		if f.Case.Size <= 64<<10 {
 			us += 30
 		}
 		return us
 	}, 8, 64 << 10, "us more in each call"},
-	{"a stall", func(f *Forecast, us float64) float64 {
+	{"a stall", func(f *emulate.Forecast, us float64) float64 {
 		if f.Case.Size == 1<<20 {
 			us += 40e3
 		}
@@ -91,7 +92,7 @@ var madeFaults = []struct {
 	}, 1 << 20, 1 << 20, "ms more than expected"},
 }
 
-func within(f *Forecast, from, to int64, factor float64) float64 {
+func within(f *emulate.Forecast, from, to int64, factor float64) float64 {
 	if f.Case.Size >= from && f.Case.Size <= to {
 		return factor
 	}
@@ -100,7 +101,7 @@ func within(f *Forecast, from, to int64, factor float64) float64 {
 
 // madeTimes are those of a cluster that is off the model by a bias, with noise in each time; the standard deviation of
 // both is 5 %.
-func madeTimes(rows []Forecast, random *rand.Rand, fault func(*Forecast, float64) float64) (times [][2]float64) {
+func madeTimes(rows []emulate.Forecast, random *rand.Rand, fault func(*emulate.Forecast, float64) float64) (times [][2]float64) {
 	const deviation = 0.05
 	bias := deviation * random.NormFloat64()
 	for i := range rows {
@@ -161,7 +162,7 @@ func TestAlternativesAreCounted(t *testing.T) {
 		"up": "likely causes: 9 of 18 alternatives calculated; 2 refused by NCCL or by the fabric; 7 other NICs, rates and " +
 			"transports, which --fabric leaves out: name the cluster with --profile or -F",
 	} {
-		r := judge(t, rows, madeTimes(rows, rand.New(rand.NewPCG(1, 1)), func(f *Forecast, us float64) float64 {
+		r := judge(t, rows, madeTimes(rows, rand.New(rand.NewPCG(1, 1)), func(f *emulate.Forecast, us float64) float64 {
 			return us * within(f, 1<<20, 1<<40, 3)
 		}))
 		r.Nodes = 2
@@ -178,7 +179,7 @@ func TestAlternativesAreCounted(t *testing.T) {
 func TestStallsHaveNoCauses(t *testing.T) {
 	rows := madeRows(t)
 	r := judge(t, rows, madeTimes(rows, rand.New(rand.NewPCG(1, 1)), madeFaults[4].fault))
-	r.RankCauses(t.Context(), madeOptions(t), func(context.Context, Options) ([]Forecast, bench.Info, error) {
+	r.RankCauses(t.Context(), madeOptions(t), func(context.Context, emulate.Options) ([]emulate.Forecast, bench.Info, error) {
 		t.Error("an alternative is calculated")
 		return nil, bench.Info{}, nil
 	})

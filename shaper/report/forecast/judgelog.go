@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+package forecast
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // loggedTime is one time of the log while it is judged.
@@ -21,7 +22,7 @@ type loggedTime struct {
 	call     loggedCall
 	inPlace  bool
 	half     *testslog.Half
-	forecast *Forecast // nil if there is none for the call
+	forecast *emulate.Forecast // nil if there is none for the call
 	found    testslog.Finding
 }
 
@@ -35,7 +36,7 @@ func (t *loggedTime) sample() testslog.Sample {
 }
 
 // judgeLog judges each time of the log: first alone, then with the fixed cost of all, then against its neighbours.
-func (r *Report) judgeLog(log *Log, rows []Forecast, byCall map[loggedCall]*Forecast) {
+func (r *Report) judgeLog(log *Log, rows []emulate.Forecast, byCall map[loggedCall]*emulate.Forecast) {
 	times := log.times(byCall)
 	var samples []testslog.Sample
 	for i := range times {
@@ -55,7 +56,7 @@ func (r *Report) judgeLog(log *Log, rows []Forecast, byCall map[loggedCall]*Fore
 		for i := range times {
 			t := &times[i]
 			if t.modelled() {
-				t.found = testslog.Judge(t.half.Time, t.forecast.given(fixed.Cost, steps)).Against(comparisons[i])
+				t.found = testslog.Judge(t.half.Time, givenOf(t.forecast, fixed.Cost, steps)).Against(comparisons[i])
 			}
 		}
 		nameStalls(times)
@@ -99,7 +100,7 @@ func (r *Report) explain(times []loggedTime, fixed time.Duration) {
 }
 
 // times lists the times of the log in its order.
-func (l *Log) times(byCall map[loggedCall]*Forecast) []loggedTime {
+func (l *Log) times(byCall map[loggedCall]*emulate.Forecast) []loggedTime {
 	var times []loggedTime
 	for _, row := range l.table.Rows {
 		op, err := row.RedOp()
@@ -128,11 +129,11 @@ const (
 
 // forecastOf is the forecast of a call, nil if there is none: that of its size, else of the size that today's
 // nccl-tests makes of it.
-func forecastOf(call loggedCall, byCall map[loggedCall]*Forecast) *Forecast {
+func forecastOf(call loggedCall, byCall map[loggedCall]*emulate.Forecast) *emulate.Forecast {
 	if f := byCall[call]; f != nil {
 		return f
 	}
-	var least *Forecast
+	var least *emulate.Forecast
 	for other, f := range byCall { // all have one collective, type and number of ranks
 		if other.op == call.op && f.Known && other.size > 0 && (least == nil || f.Case.Size < least.Case.Size) {
 			least = f
@@ -167,7 +168,7 @@ func (t *loggedTime) check(ranks int) {
 		}
 		alg := f.Case.Collective.AlgFactor(f.Case.Ranks)
 		t.found = half.Check(int64(float64(t.call.size)*alg), f.Case.Collective.BusFactor(f.Case.Ranks))
-		if alone := testslog.Judge(t.half.Time, f.given(0, 0)); alone.Word == testslog.Impossible &&
+		if alone := testslog.Judge(t.half.Time, givenOf(f, 0, 0)); alone.Word == testslog.Impossible &&
 			t.found.Word == testslog.AsExpected {
 			t.found = alone
 		}
@@ -215,12 +216,12 @@ func compareNeighbours(times []loggedTime, fixed time.Duration) []testslog.Compa
 // the smallest row. Most of that are steps within nodes, of which a ring has two per rank. They take time on real GPUs
 // and none in the model. NCCL counts the network's latency twice for Simple, so one call's latency is taken off. 0 if
 // the log of NCCL does not have its latencies.
-func stepCost(rows []Forecast) time.Duration {
-	var smallest *Forecast
+func stepCost(rows []emulate.Forecast) time.Duration {
+	var smallest *emulate.Forecast
 	most := 0.0
 	for i := range rows {
 		f := &rows[i]
-		if latency := f.latencyUS(); latency > 0 && f.Known {
+		if latency := latencyUS(f); latency > 0 && f.Known {
 			most = max(most, latency)
 			if smallest == nil || f.Case.Size < smallest.Case.Size {
 				smallest = f
@@ -231,11 +232,11 @@ func stepCost(rows []Forecast) time.Duration {
 		return 0
 	}
 	network := smallest.Time - smallest.BusiestHop
-	return max(time.Duration((most-smallest.latencyUS())*float64(time.Microsecond))-network, 0)
+	return max(time.Duration((most-latencyUS(smallest))*float64(time.Microsecond))-network, 0)
 }
 
 // latencyUS is NCCL's own latency of the row's algorithm and protocol; 0 if not known.
-func (f *Forecast) latencyUS() float64 {
+func latencyUS(f *emulate.Forecast) float64 {
 	if f.Case.Decision == nil || f.Case.Topology == nil {
 		return 0
 	}
@@ -243,25 +244,25 @@ func (f *Forecast) latencyUS() float64 {
 		Proto: f.Case.Decision.Proto}]
 }
 
-func (f *Forecast) given(fixed, steps time.Duration) testslog.Given {
+func givenOf(f *emulate.Forecast, fixed, steps time.Duration) testslog.Given {
 	return testslog.Given{
 		Expected: f.Time, LastRank: f.LastRank, Spread: f.Spread, BusiestHop: f.BusiestHop, Bound: f.Bound,
 		Least: f.Least(),
-		Fixed: fixed, Steps: steps, Limit: f.limitText(),
-		Ring: f.ringSendsMore(),
+		Fixed: fixed, Steps: steps, Limit: limitText(f),
+		Ring: ringSendsMore(f),
 	}
 }
 
 // ringSendsMore says whether the model plays an AllReduce by rings that a tree or NVLS would send fewer bytes for: if
 // the bytes determine its time, and a node has several ranks, each of whose shares a ring sends from node to node.
-func (f *Forecast) ringSendsMore() bool {
+func ringSendsMore(f *emulate.Forecast) bool {
 	c := &f.Case
 	return c.Collective == nccl.AllReduce && c.Decision != nil && c.Decision.Algo == nccllog.AlgoRing &&
 		c.Ranks > 2 && c.Ranks > f.Nodes && 2*max(f.BusiestHop, f.Bound) >= f.LastRank
 }
 
 // limitText names what limits the call, if the model has the time of nodes.
-func (f *Forecast) limitText() string {
+func limitText(f *emulate.Forecast) string {
 	if f.NodeTime == "" {
 		return ""
 	}
@@ -277,11 +278,11 @@ func (t *loggedTime) judged(fixed time.Duration) JudgedTime {
 	if t.forecast == nil {
 		return j
 	}
-	row := t.forecast.row()
+	row := rowOf(t.forecast)
 	j.Algo, j.Proto, j.Channels, j.BoundUS, j.Limit = row.Algo, row.Proto, row.Channels, row.BoundUS, row.Limit
 	if t.forecast.Known {
 		j.ExpectedUS, j.LastUS = *row.ExpectedUS, *row.LastUS
-		if i := t.forecast.interval(); t.forecast.NodeTime != "" {
+		if i := intervalOf(t.forecast); t.forecast.NodeTime != "" {
 			j.LowUS, j.HighUS = i.Low*j.ExpectedUS, i.High*j.ExpectedUS
 		}
 		j.WithFixed = units.Microseconds(t.forecast.Time + fixed)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+package forecast
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 const (
@@ -93,12 +94,12 @@ func netAlternatives(f *configs.Fabric) (all []alternative) {
 		env: []string{"NCCL_NET_GDR_LEVEL=LOC"}})
 }
 
-// Model calculates calls, as [Expect] does.
-type Model func(context.Context, Options) ([]Forecast, bench.Info, error)
+// Model calculates calls, as [emulate.Expect] does.
+type Model func(context.Context, emulate.Options) ([]emulate.Forecast, bench.Info, error)
 
 // RankCauses calculates the slower sizes of a log with what may be otherwise on its cluster, and names in r what
 // explains their times best. o is what the log is judged on. A note counts the alternatives that are not calculated.
-func (r *Report) RankCauses(ctx context.Context, o Options, model Model) {
+func (r *Report) RankCauses(ctx context.Context, o emulate.Options, model Model) {
 	if !slices.ContainsFunc(r.Slow, func(s SlowRange) bool { return s.Word != testslog.Stall }) {
 		return
 	}
@@ -111,7 +112,7 @@ func (r *Report) RankCauses(ctx context.Context, o Options, model Model) {
 	if o.Shared != "" { // its links are as they were shaped, which no other fabric has
 		all = slices.DeleteFunc(all, func(a alternative) bool { return a.change != nil })
 	}
-	times := o.timesOf(ctx, all, model)
+	times := timesOf(ctx, o, all, model)
 	for i := range r.Slow {
 		if s := &r.Slow[i]; s.Word != testslog.Stall {
 			s.Causes = r.causesOf(s, all, times)
@@ -122,12 +123,14 @@ func (r *Report) RankCauses(ctx context.Context, o Options, model Model) {
 
 // timesOf calculates the alternatives one after the other. Those that are refused have no times, and those for which
 // there is no time are missing.
-func (o Options) timesOf(ctx context.Context, all []alternative, model Model) (times []map[int64]float64) {
+func timesOf(ctx context.Context, o emulate.Options, all []alternative, model Model) (times []map[int64]float64) {
 	ctx, stop := context.WithTimeout(ctx, searchTime)
 	defer stop()
 	for i := range all {
-		o.progress(fmt.Sprintf("likely causes, %d of %d: %s", i+1, len(all), all[i].text))
-		of := o.timesWith(ctx, &all[i], model)
+		if o.Progress != nil {
+			o.Progress(fmt.Sprintf("likely causes, %d of %d: %s", i+1, len(all), all[i].text), -1)
+		}
+		of := timesWith(ctx, o, &all[i], model)
 		if ctx.Err() != nil {
 			break
 		}
@@ -210,7 +213,7 @@ func some(sizes []int64, n int) (chosen []int64) {
 }
 
 // timesWith are the times in microseconds with an alternative, by size; nil if it is refused.
-func (o Options) timesWith(ctx context.Context, a *alternative, model Model) map[int64]float64 {
+func timesWith(ctx context.Context, o emulate.Options, a *alternative, model Model) map[int64]float64 {
 	o.Env = slices.Concat(o.Env, a.env)
 	if a.change != nil {
 		a.change(&o.Config)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+package forecast
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // forecast16 is what `ddlemu expect allreduce --profile ndr400 --ranks 16 --nodes 2 --set gpus_per_node=8 --set nics_per_node=8
@@ -51,13 +52,13 @@ const forecast16 = `8 Tree LL 2.47 0.01 0
 4294967296 Ring Simple 21428.68 21415.53 11421.61
 8589934592 Ring Simple 42855.88 42831.05 22843.23`
 
-func rows16(t *testing.T) []Forecast {
+func rows16(t *testing.T) []emulate.Forecast {
 	t.Helper()
 	topology := &nccllog.Topology{LatencyUS: map[nccl.Collective]map[nccllog.Kernel]float64{nccl.AllReduce: {
 		{Algo: "Tree", Proto: "LL"}: 27.6, {Algo: "Ring", Proto: "LL"}: 48.2, {Algo: "Ring", Proto: "LL128"}: 84.2,
 		{Algo: "Ring", Proto: "Simple"}: 162.4,
 	}}}
-	var rows []Forecast
+	var rows []emulate.Forecast
 	for line := range strings.Lines(forecast16) {
 		var size int64
 		var algo, proto string
@@ -66,7 +67,7 @@ func rows16(t *testing.T) []Forecast {
 			t.Fatal(err)
 		}
 		us := func(v float64) time.Duration { return time.Duration(v * 1e3) }
-		f := Forecast{Known: true, Bound: us(bound), Waiting: 1, Case: bench.Case{
+		f := emulate.Forecast{Known: true, Bound: us(bound), Waiting: 1, Case: bench.Case{
 			Collective: nccl.AllReduce, Ranks: 16, Size: size, Count: size / 4, Decision: &nccllog.Decision{Algo: algo,
 				Proto: proto}, Topology: topology,
 		}}
@@ -77,7 +78,7 @@ func rows16(t *testing.T) []Forecast {
 }
 
 // tableOf is a table of nccl-tests: times has the time of each row out of place and in place in microseconds.
-func tableOf(rows []Forecast, times [][2]float64) string {
+func tableOf(rows []emulate.Forecast, times [][2]float64) string {
 	var b strings.Builder
 	for i, f := range rows {
 		fmt.Fprintf(&b, "%d %d float sum -1", f.Case.Size, f.Case.Count)
@@ -91,7 +92,7 @@ func tableOf(rows []Forecast, times [][2]float64) string {
 }
 
 // modelTimes are those of a cluster that takes a fixed cost beyond the model, with noise of at most the given fraction.
-func modelTimes(rows []Forecast, fixed, noise float64, random *rand.Rand) [][2]float64 {
+func modelTimes(rows []emulate.Forecast, fixed, noise float64, random *rand.Rand) [][2]float64 {
 	var times [][2]float64
 	for _, f := range rows {
 		var both [2]float64
@@ -106,7 +107,7 @@ func modelTimes(rows []Forecast, fixed, noise float64, random *rand.Rand) [][2]f
 // nvlsTimes are those of a cluster on which NCCL uses LL in trees up to 64 KiB and NVLS with trees above: by this rule,
 // a call takes 30 us, 5 us per doubling of the size from 4 KiB to 64 KiB and then 8 us up to 4 MiB, and the bytes move
 // at 255 GB/s of algbw. The published tables of two nodes with 8 H100 have such times.
-func nvlsTimes(rows []Forecast) [][2]float64 {
+func nvlsTimes(rows []emulate.Forecast) [][2]float64 {
 	var times [][2]float64
 	for _, f := range rows {
 		us := 30 + float64(f.Case.Size)/255e3
@@ -120,7 +121,7 @@ func nvlsTimes(rows []Forecast) [][2]float64 {
 	return times
 }
 
-func judge(t *testing.T, rows []Forecast, times [][2]float64) *Report {
+func judge(t *testing.T, rows []emulate.Forecast, times [][2]float64) *Report {
 	t.Helper()
 	log, err := ReadLog(strings.NewReader(tableOf(rows, times)))
 	if err != nil {
@@ -257,7 +258,7 @@ func TestPlacesAreSeparate(t *testing.T) {
 func TestSummary(t *testing.T) {
 	rows := rows16(t)
 	times := nvlsTimes(rows)
-	i := slices.IndexFunc(rows, func(f Forecast) bool { return f.Case.Size == 1<<30 })
+	i := slices.IndexFunc(rows, func(f emulate.Forecast) bool { return f.Case.Size == 1<<30 })
 	times[i][1] /= 0.7
 	r := judge(t, rows, times)
 	want := []string{
@@ -285,7 +286,7 @@ func TestBandwidthsOfSends(t *testing.T) {
 		{nccl.HyperCube, whole * 3 / 4, whole * 3 / 4, false}, {nccl.HyperCube, whole, whole * 3 / 4, true},
 		{nccl.Gather, whole, whole * 3 / 4, false}, {nccl.Scatter, whole, whole / 2, true},
 	} {
-		f := Forecast{Known: true, Case: bench.Case{Collective: tc.coll, Ranks: 4, Size: size}}
+		f := emulate.Forecast{Known: true, Case: bench.Case{Collective: tc.coll, Ranks: 4, Size: size}}
 		f.Time, f.LastRank = us*time.Microsecond, us*time.Microsecond
 		l := loggedTime{call: loggedCall{size, nccl.Sum},
 			half: &testslog.Half{Time: f.Time, AlgBW: tc.algo, BusBW: tc.bus}, forecast: &f}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package emulate
+package forecast
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // SlowRange are sizes side by side of a log that take longer than expected.
@@ -47,7 +48,7 @@ func (r *Report) judgeByIntervals(times []loggedTime) {
 		for k, word := range testslog.JudgePoints(points) {
 			t := &times[indices[k]]
 			t.found = testslog.Finding{Word: word}
-			given := t.forecast.given(0, 0)
+			given := givenOf(t.forecast, 0, 0)
 			switch word {
 			case testslog.Slower:
 				t.found.Cause = given.SlowerThan(t.half.Time)
@@ -65,16 +66,16 @@ func (r *Report) judgeByIntervals(times []loggedTime) {
 func pointsOf(times []loggedTime, indices []int) (points []testslog.Point) {
 	for _, k := range indices {
 		t := &times[k]
-		i := t.forecast.interval()
-		points = append(points, testslog.Point{Size: t.call.size, Time: t.half.Time, Model: t.forecast.expected(),
+		i := intervalOf(t.forecast)
+		points = append(points, testslog.Point{Size: t.call.size, Time: t.half.Time, Model: expectedTime(t.forecast),
 			Low: i.Low, High: i.High, Alone: i.Alone, Step: i.Step})
 	}
 	return points
 }
 
-// interval is how far a time may be from the expected one: by the tables of its class, or by testslog.SlowOff if there
+// intervalOf is how far a time may be from the expected one: by the tables of its class, or by testslog.SlowOff if there
 // are none.
-func (f *Forecast) interval() intervals.Interval {
+func intervalOf(f *emulate.Forecast) intervals.Interval {
 	if f.Interval.Known() {
 		return f.Interval
 	}
@@ -82,9 +83,9 @@ func (f *Forecast) interval() intervals.Interval {
 	return intervals.Interval{Low: 1 / off, High: off, Alone: off, Step: testslog.StepAlone}
 }
 
-// expected is the time that a measured one is compared with: the mean over the ranks, and without the time of nodes
+// expectedTime is the time that a measured one is compared with: the mean over the ranks, and without the time of nodes
 // that of the last rank, because the log does not tell how far ranks ran ahead.
-func (f *Forecast) expected() time.Duration {
+func expectedTime(f *emulate.Forecast) time.Duration {
 	if f.NodeTime != "" {
 		return f.Time
 	}
@@ -135,8 +136,8 @@ func (r *Report) findSlow(times []loggedTime) {
 		if word != testslog.Slower && word != testslog.Stall && (word != testslog.Dip || r.NodeTime == "") {
 			continue
 		}
-		factor := float64(t.half.Time) / float64(max(t.forecast.expected(), 1))
-		ms := (t.half.Time - t.forecast.expected()).Seconds() * 1e3
+		factor := float64(t.half.Time) / float64(max(expectedTime(t.forecast), 1))
+		ms := (t.half.Time - expectedTime(t.forecast)).Seconds() * 1e3
 		one := SlowRange{c.size, c.size, word, factor, factor, [2]float64{ms, ms}, nil, c.op}
 		if before := seen[c]; before != nil {
 			before.join(&one)
