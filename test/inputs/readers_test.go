@@ -34,8 +34,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/report/forecast"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
@@ -294,7 +294,7 @@ func configurations() []reader {
 }
 
 func logs() []reader {
-	const tests, judged, decided = "shaper/nccl/testslog", "shaper/report/forecast", "shaper/run/bench/emulate"
+	const tests, judged, decided = "shaper/nccl/testslog", "shaper/report/forecast", "shaper/run/emulate"
 	return []reader{
 		{name: "testslog", reads: []string{tests}, texts: []string{tests}, samples: []string{judged + "/testdata"},
 			read: func(data []byte, _ string) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // alltoallRows are forecasts of an all-to-all of 32 ranks that carries 62 GB/s after 12 us, from 8 MiB on.

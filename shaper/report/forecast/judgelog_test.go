@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // forecast16 is what `ddlemu expect allreduce --profile ndr400 --ranks 16 --nodes 2 --set gpus_per_node=8 --set nics_per_node=8

@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // withNodes adds what a node takes to the rows of a forecast.

@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 	"github.com/ddlemu/ddlemu/shaper/workload"

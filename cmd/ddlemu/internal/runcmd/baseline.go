@@ -17,7 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // compared are the flags of a comparison with a baseline file, which is loaded.

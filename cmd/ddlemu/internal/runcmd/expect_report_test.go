@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // broadcastRows are forecasts for two ranks at 10 Gb/s: a size whose root runs ahead, and a size that the model does

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // lastHeader is a printer that keeps the header of the last attempt.

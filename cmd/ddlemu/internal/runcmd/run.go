@@ -26,7 +26,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 )

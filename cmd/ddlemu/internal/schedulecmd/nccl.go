@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )

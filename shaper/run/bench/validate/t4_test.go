@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 )
 
 const (

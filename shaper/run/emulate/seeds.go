@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 )
 
 // MaxSeeds is the most seeds of Options.Seeds.

@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
 

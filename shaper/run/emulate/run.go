@@ -24,8 +24,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 )
 
 // longestCall is the time from which on NCCL chooses no algorithm for a call, by its own reckoning: it starts its

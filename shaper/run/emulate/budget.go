@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/plan"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/plan"
 )
 
 // Budget is the real time that a run may take.

@@ -56,7 +56,7 @@ func (t *Times) Beside() *Times {
 // Of returns the expected stated time of one iteration, false if it is not known: then Problem says why. It returns
 // early when ctx is done.
 func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) {
-	t.addCuts(c)
+	t.Move(c)
 	e, err := t.of(ctx, c)
 	if err != nil {
 		t.Problem = err.Error()
@@ -72,9 +72,7 @@ func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) 
 func (t *Times) Least() map[int]job.Traffic { return t.least }
 
 // Move adds the bytes that the calls of c must move to those of Least.
-func (t *Times) Move(c bench.Case) { t.addCuts(c) }
-
-func (t *Times) addCuts(c bench.Case) {
+func (t *Times) Move(c bench.Case) {
 	d := withoutSchedule(c)
 	for _, cut := range d.Cuts(t.domain.of) {
 		l := t.least[cut.Node]

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 )
 
 // Decided are calls with NCCL's decisions on them, which do not depend on what a node costs. So the model can calculate

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/plan"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/plan"
 )
 
 // Progress says what a run does now, and about how long it takes until all rows are measured; below 0 if not known.

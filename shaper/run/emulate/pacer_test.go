@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/internal/plan"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/plan"
 )
 
 // played plays ranks whose calls take a known time, by a clock of its own.
