@@ -111,7 +111,7 @@ func TestWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	flat.Nodes = 4
-	leaves, err := configs.Load(configs.Source{File: "../../../../../configs/examples/leaf-spine.yaml",
+	leaves, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml",
 		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestWaiting(t *testing.T) {
 
 // The bytes that must cross between two leaves take longer over the uplinks than the bytes of a node over its port.
 func TestBoundOfLeaves(t *testing.T) {
-	c, err := configs.Load(configs.Source{File: "../../../../../configs/examples/leaf-spine.yaml",
+	c, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml",
 		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
