@@ -114,7 +114,7 @@ func (r *Result) Report() *Report {
 		Findings: r.Verdict.Findings,
 		Notes: append([]string{}, slices.Concat(head.Source.Notes, f.VariableNotes(), r.Notes,
 			r.Verdict.Notes)...),
-		InForce: r.InForce.Changes(), GPUTime: r.GPUTime, Fabric: r.InForce, NotIn: r.NotIn,
+		InForce: r.InForce.Changes(), GPUTime: r.InForce.GPUTime, Fabric: r.InForce, NotIn: r.NotIn,
 		Seed: c.Seed, Baseline: r.Baseline,
 	}
 	if v := &r.Interval; v.Reason != "" {

@@ -73,7 +73,7 @@ func TestEnough(t *testing.T) {
 
 func TestSweepOutput(t *testing.T) {
 	s := swept(t, "bw=1G,10G,100G", 200, 104, 100)
-	s.Results[0].GPUTime = "none (add --gpu KIND --set node_time=on)"
+	s.Results[0].InForce.GPUTime = "none (add --gpu KIND --set node_time=on)"
 	var text, svg strings.Builder
 	if err := s.WriteText(&text); err != nil {
 		t.Fatal(err)

@@ -67,8 +67,8 @@ func (t *text) inForce(in configs.InForce) {
 	if in.Text != "" {
 		t.line("# fabric: %s", in.Text)
 	}
-	if t.GPUTime != "" {
-		t.line("# GPU time: %s", t.GPUTime)
+	if in.GPUTime != "" {
+		t.line("# GPU time: %s", in.GPUTime)
 	}
 }
 

@@ -33,9 +33,9 @@ func (o *Options) attempts(ctx context.Context, why string,
 	var before *complete
 	for n := 1; ; n++ {
 		more := n <= Doublings && o.Scale != nil && o.Shared == ""
-		printer := o.Printer()
+		printer := o.Output.Printer()
 		var table *deferred
-		if o.LastOnly && (more || before != nil) {
+		if o.Output.LastOnly && (more || before != nil) {
 			table = &deferred{to: printer}
 			printer = table
 		}
@@ -81,7 +81,7 @@ func (o *Options) keep(ctx context.Context, before *complete, out Outcome, err e
 		v.Stop(why + ", which was INVALID: " + v.Summary)
 	}
 	if t := before.table; t != nil {
-		end := bench.NewSummary(kept.Result, *v, o.More)
+		end := bench.NewSummary(kept.Result, *v, o.Output.More)
 		end.Budget = t.end.Budget
 		t.end = &end
 	}

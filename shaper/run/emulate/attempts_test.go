@@ -38,10 +38,10 @@ func TestStoppedRepetition(t *testing.T) {
 	} {
 		for _, lastOnly := range []bool{true, false} {
 			var out, log strings.Builder
-			o := Options{Config: configs.Fabric{TimeScale: 4}, LastOnly: lastOnly, Log: &log,
+			o := Options{Config: configs.Fabric{TimeScale: 4}, Log: &log,
 				Budget: Budget{Total: 5e9}}
 			o.Budget.End = time.Now().Add(time.Hour)
-			o.Printer = func() bench.Printer { return printer.NewJSON(&out) }
+			o.Output = Output{LastOnly: lastOnly, Printer: func() bench.Printer { return printer.NewJSON(&out) }}
 			o.Scale = func(context.Context) (host.Selection, error) { return host.Selection{}, nil }
 			ctx, stop := context.WithCancelCause(t.Context())
 			first := verdict.New(nil)

@@ -157,7 +157,7 @@ func (o *Options) notStarted(ctx context.Context, notes []string, printer bench.
 		return Outcome{}, err
 	}
 	if printer == nil {
-		printer = o.Printer()
+		printer = o.Output.Printer()
 	}
 	v, err := o.incomplete(ctx, ended{pacer: o.newPacer(0, nil), print: printer, begin: func() error {
 		f, err := fabric.New(&o.Config)
@@ -205,7 +205,7 @@ func (o *Options) tellBudget(p *pacer) string {
 
 // summary is the end of the output.
 func (o *Options) summary(p *pacer, r bench.Result, v verdict.Verdict) bench.Summary {
-	s := bench.NewSummary(r, v, o.More)
+	s := bench.NewSummary(r, v, o.Output.More)
 	if o.Budget.Total > 0 {
 		got := p.dropped()
 		s.Budget = &bench.BudgetSummary{Seconds: o.Budget.Total.Seconds(),

@@ -116,7 +116,7 @@ func bringUp(t *testing.T, c *configs.Fabric) (*state.Dir, *state.File) {
 // shaped brings up two leaves whose nodes and trunks add time to a message, and changes their parameters.
 func shaped(t *testing.T) (*state.Dir, *state.File) {
 	t.Helper()
-	c, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml",
+	c, err := configs.Load(configs.Source{File: "../../../configs/examples/leaf-spine.yaml",
 		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)

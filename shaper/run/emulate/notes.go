@@ -29,15 +29,15 @@ func (o *Options) notes(why, retry string) []string {
 	if retry != "" {
 		notes = append(notes, retry)
 	}
-	return slices.Concat(notes, []string{"decisions: " + o.Decisions}, o.TimeNote(), o.Caveats(), o.Unused)
+	return slices.Concat(notes, []string{"decisions: " + o.Header.Decisions}, o.TimeNote(), o.Caveats(), o.Header.Unused)
 }
 
 // TimeNote is the note on what GPUs cost, none on real GPUs.
 func (o *Options) TimeNote() []string {
-	if o.GPUTime == "" {
+	if o.Header.Fabric.GPUTime == "" {
 		return nil
 	}
-	return []string{"GPU time: " + o.GPUTime}
+	return []string{"GPU time: " + o.Header.Fabric.GPUTime}
 }
 
 // uncontrolled says on which links of f flows do not slow down.
@@ -73,7 +73,7 @@ func (o *Options) Caveats() []string {
 			"the fabric's links stand for NVLink, over which NCCL sends without a net on a real machine: here it "+
 				"chooses as for a network")
 	}
-	if used := o.gpus(c); c.Node.GPUs == 0 && c.NodeGPUs(used) > used && o.View == configs.FabricView {
+	if used := o.gpus(c); c.Node.GPUs == 0 && c.NodeGPUs(used) > used && o.Header.View == configs.FabricView {
 		notes = append(notes,
 			fmt.Sprintf(
 				"the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, which the NICs serve in their "+
@@ -132,7 +132,7 @@ func (o *Options) noNVLink() string {
 	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || o.Bench.Collective.IsP2P() {
 		return "" // of a P2P collective each flow uses the NIC beside its GPU
 	}
-	return NoNVLink(c, o.View)
+	return NoNVLink(c, o.Header.View)
 }
 
 // NoNVLink says that several GPUs of a node have no NVLinks between them, and what that means for the NICs; "" where

@@ -39,7 +39,7 @@ func (o *Options) notInNodes(c *configs.Fabric, model bool) string {
 	if o.Libraries.CUDA != locate.Soft && !model {
 		return onlyMeasured + text
 	}
-	if why, found := strings.CutPrefix(o.GPUTime, "none"); found {
+	if why, found := strings.CutPrefix(o.Header.Fabric.GPUTime, "none"); found {
 		text += why
 	}
 	return text

@@ -42,14 +42,10 @@ type Options struct {
 	Layout    locate.Layout
 	Host      host.Machine // the zero value is this machine
 	// Scale selects the time scale. If it is nil, Config's is used, or this host is measured if that is 0.
-	Scale   func(ctx context.Context) (host.Selection, error)
-	Printer func() bench.Printer // one for each attempt
+	Scale func(ctx context.Context) (host.Selection, error)
 	// Strict makes a run INVALID if something could not be checked. Otherwise that is a note.
-	Strict bool
-	// More is the option that shows all reasons for INVALID where only the worst are printed; "" prints all.
-	More string
-	// LastOnly prints only the attempt of the Outcome, for output that no person reads while it is written.
-	LastOnly bool
+	Strict   bool
+	Output   Output    // not used by [Expect]
 	Log      io.Writer // for messages about the attempts
 	Progress Progress  // nil to tell none
 	Budget   Budget
@@ -66,19 +62,28 @@ type Options struct {
 	Seeds int
 	// Explain says that expected times are explained: where they go.
 	Explain bool
-	// Decisions names the basis of NCCL's decisions, for the header.
-	Decisions string
-	// InForce is what the fabric has in force, for the header.
-	InForce configs.InForce
-	// GPUTime says what GPUs cost in expected times, for the header; "" on real GPUs.
-	GPUTime string
-	// View is that basis: configs.FabricView or HostView; "" if not known.
-	View string
+	Header  Header
 	// Set are the variables that the ranks' NCCL finds set, without those in Env; nil for those of this process.
 	Set []variables.Setting
-	// Unused are notes on what was given and has no effect, for the header: variables of Set, and nodes, see
-	// OtherNodes.
+}
+
+// Header is what the header of a run says that its options do not tell.
+type Header struct {
+	// Decisions names the basis of NCCL's decisions. View is that basis: configs.FabricView or HostView; "" if not known.
+	Decisions, View string
+	// Fabric is what the fabric has in force, and what GPUs cost in expected times.
+	Fabric configs.InForce
+	// Unused are notes on what was given and has no effect: variables of Options.Set, and nodes, see [OtherNodes].
 	Unused []string
+}
+
+// Output is where and how a run is printed.
+type Output struct {
+	Printer func() bench.Printer // one for each attempt
+	// More is the option that shows all reasons for INVALID where only the worst are printed; "" prints all.
+	More string
+	// LastOnly prints only the attempt of the Outcome, for output that no person reads while it is written.
+	LastOnly bool
 }
 
 // Variable reads a variable of NCCL as the ranks have it.
@@ -242,7 +247,7 @@ func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, no
 	h := bench.NewHeader(cfg, info)
 	h.CUDA, h.Profile, h.Datapath, h.Nodes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(),
 		o.Nodes(&f.Config)
-	h.InForce, h.Fabric, h.Notes = o.InForce.Changes(), o.InForce, slices.Concat(notes, o.uncontrolled(f))
+	h.InForce, h.Fabric, h.Notes = o.Header.Fabric.Changes(), o.Header.Fabric, slices.Concat(notes, o.uncontrolled(f))
 	h.NotIn = o.NotIn(&f.Config, false)
 	h.Seed = f.Config.Seed
 	return h

@@ -80,9 +80,9 @@ func TestAttempts(t *testing.T) {
 		{"a time scale that was given", true, true, []verdict.Verdict{invalid(true)}, table("INVALID")},
 	} {
 		var out, log strings.Builder
-		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Decisions: "fabric view", GPUTime: "none",
-			LastOnly: tc.lastOnly, Log: &log}
-		o.Printer = func() bench.Printer { return printer.NewCSV(&out) }
+		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Log: &log,
+			Header: Header{Decisions: "fabric view", Fabric: configs.InForce{GPUTime: "none"}}}
+		o.Output = Output{LastOnly: tc.lastOnly, Printer: func() bench.Printer { return printer.NewCSV(&out) }}
 		if !tc.fixed {
 			o.Scale = func(context.Context) (host.Selection, error) { return host.Selection{}, nil }
 		}
@@ -143,7 +143,7 @@ func TestCaveats(t *testing.T) {
 		{"gpu", 16, 2, 4, 0, configs.FabricView, ""},
 	} {
 		for _, p2p := range []nccl.Collective{nccl.AllToAll, nccl.SendRecv} {
-			o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}, View: tc.view}
+			o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}, Header: Header{View: tc.view}}
 			o.Bench.Collective, o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = p2p, tc.ranks, tc.nodes, tc.nics
 			o.Config.Node.GPUs = 8
 			if got := o.Caveats(); got != nil {
@@ -152,7 +152,7 @@ func TestCaveats(t *testing.T) {
 		}
 		o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}}
 		o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = tc.ranks, tc.nodes, tc.nics
-		o.Config.NVLinksPerGPU, o.View, o.Config.Node.GPUs = tc.nvlinks, tc.view, 8
+		o.Config.NVLinksPerGPU, o.Header.View, o.Config.Node.GPUs = tc.nvlinks, tc.view, 8
 		if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%+v: %q", tc, got)
 		}
@@ -174,7 +174,8 @@ func TestCaveatsOfTheNet(t *testing.T) {
 		{configs.NCCL{Net: configs.NoNet}, nccl.AllReduce, 2, "stand for NVLink"},
 		{configs.NCCL{}, nccl.AllReduce, 4, ""},
 	} {
-		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft}, View: configs.FabricView}
+		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft},
+			Header: Header{View: configs.FabricView}}
 		o.Bench.Collective, o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode, o.Config.NCCL = tc.coll, tc.nodes,
 			tc.nodes, 1, tc.shown
 		if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
@@ -375,7 +376,8 @@ func virtual(r bench.Result) bench.Result {
 
 // A job on fewer GPUs than its nodes have NICs is told how many GPUs the nodes are taken to have.
 func TestCaveatsOfAJobOnSomeGPUs(t *testing.T) {
-	o := Options{Libraries: locate.Libraries{CUDA: locate.Soft}, View: configs.FabricView}
+	o := Options{Libraries: locate.Libraries{CUDA: locate.Soft},
+		Header: Header{View: configs.FabricView}}
 	o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = 2, 2, 4
 	if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got,
 		"1 GPU of a node with 4 NICs: the node is taken to have 4 GPUs") {
@@ -398,7 +400,8 @@ func TestCaveatsOfSimpleAlone(t *testing.T) {
 		version, proto string
 		want           bool
 	}{{"2.22", "Simple", true}, {"2.29", "Simple", false}, {"2.22", "", false}} {
-		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft, Version: tc.version}, View: configs.FabricView}
+		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft, Version: tc.version},
+			Header: Header{View: configs.FabricView}}
 		o.Bench.Ranks, o.Config.Nodes, o.Config.GPUsPerNode, o.Config.NICsPerNode = 16, 2, 8, 8
 		o.Config.GPU, o.Config.NCCL.Variables = gpu, map[string]string{"NCCL_PROTO": tc.proto}
 		if got := strings.Join(o.Caveats(), "; "); strings.Contains(got, "step of a tree by Simple") != tc.want {
@@ -427,7 +430,8 @@ func TestCaveatsOfAKind(t *testing.T) {
 		{"gb200", "2.29", nccl.AllReduce, 8, 4, configs.NoNVLink, nil},
 		{"rtx-pro-6000", "2.29", nccl.AllReduce, 8, 8, "", nil},
 	} {
-		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft, Version: tc.nccl}, View: configs.FabricView}
+		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft, Version: tc.nccl},
+			Header: Header{View: configs.FabricView}}
 		o.Bench.Ranks, o.Bench.Collective = tc.ranks, tc.coll
 		c, err := configs.Profile("ndr400")
 		if err != nil {

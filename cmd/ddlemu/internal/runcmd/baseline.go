@@ -69,7 +69,7 @@ func (b *baselineFile) check(e *emulate.Options, more ...baseline.Setting) error
 	if b.before == nil {
 		return nil
 	}
-	settings := append(baseline.FabricSettings(e.InForce.Changes(), &e.InForce), []baseline.Setting{
+	settings := append(baseline.FabricSettings(e.Header.Fabric.Changes(), &e.Header.Fabric), []baseline.Setting{
 		{Name: baseline.Ranks, Value: strconv.Itoa(e.Bench.Ranks)},
 		{Name: baseline.Nodes, Value: strconv.Itoa(e.Nodes(&e.Config))},
 		{Name: baseline.Seed, Value: strconv.FormatUint(e.Config.Seed, 10)},

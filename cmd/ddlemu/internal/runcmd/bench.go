@@ -179,8 +179,9 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 		injection(g, e.Layout)
 	}
 	var outcome bytes.Buffer
-	e.Printer, e.LastOnly, e.Strict = o.printer(g, &outcome), g.JSON || o.CSV || !cli.IsTerminal(g.Stdout), o.Strict
-	e.More = g.More()
+	e.Strict = o.Strict
+	e.Output = emulate.Output{Printer: o.printer(g, &outcome), More: g.More(),
+		LastOnly: g.JSON || o.CSV || !cli.IsTerminal(g.Stdout)}
 	stop := watchStalls(g, e.Trace, o.Stall)
 	out, err := emulate.Run(ctx, e)
 	stop()
@@ -381,17 +382,17 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 		return e, err
 	}
 	e.Seeds = max(1, o.Seeds)
-	if e.Libraries.CUDA == locate.Soft {
-		e.GPUTime = gpuTime
+	if e.Libraries.CUDA != locate.Soft {
+		gpuTime = ""
 	}
-	if e.InForce = o.inForce; g.Fabric == "" {
-		e.InForce = o.inForce.Settle(cfg, e.GPUTime)
+	if e.Header.Fabric = o.inForce; g.Fabric == "" {
+		e.Header.Fabric = o.inForce.Settle(cfg, gpuTime)
 	} else { // the links are those of the fabric that is up, which cfg does not know
-		e.InForce.GPUTime = e.GPUTime
+		e.Header.Fabric.GPUTime = gpuTime
 	}
 	if o.nodesFrom != "" {
 		if note := emulate.OtherNodes(o.nodesFrom, nodes, b.Ranks, cfg); note != "" {
-			e.Unused = append(e.Unused, note)
+			e.Header.Unused = append(e.Header.Unused, note)
 		}
 	}
 	return e, nil

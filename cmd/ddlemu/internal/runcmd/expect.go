@@ -254,8 +254,9 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	report := forecast.NewReport(rows, e.Bench.Ranks, log)
 	report.Explain(rows, &e.Config)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
-	report.GPU, report.GPUTime = e.Config.GPUName(), e.GPUTime
-	report.InForce, report.Fabric, report.NotIn = e.InForce.Changes(), e.InForce, e.NotIn(&e.Config, true)
+	in := e.Header.Fabric
+	report.GPU, report.GPUTime = e.Config.GPUName(), in.GPUTime
+	report.InForce, report.Fabric, report.NotIn = in.Changes(), in, e.NotIn(&e.Config, true)
 	if log == nil {
 		report.NotIn = append([]string{emulate.NoRun}, report.NotIn...)
 	}
@@ -277,7 +278,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	if err != nil {
 		return nil, err
 	}
-	report.Notes = slices.Concat(report.Notes, caveats, e.Unused)
+	report.Notes = slices.Concat(report.Notes, caveats, e.Header.Unused)
 	if failed != nil {
 		report.Verdict = verdict.Incomplete
 		return report, failed

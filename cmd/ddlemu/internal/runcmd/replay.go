@@ -280,7 +280,7 @@ func (p *replayer) prepare(g *cli.Global, fs *pflag.FlagSet, which string) (play
 	}
 	e.Budget, e.Strict, e.Progress = p.budget, o.Strict, p.show
 	if which != "" {
-		p.g.Tell(e.Unused) // what compares replays does not print their notes
+		p.g.Tell(e.Header.Unused) // what compares replays does not print their notes
 		e.Progress = func(what string, _ time.Duration) { p.show(which+": "+what, -1) }
 	}
 	return play.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck}, nil

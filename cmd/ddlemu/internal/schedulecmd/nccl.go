@@ -56,7 +56,7 @@ func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version strin
 	cfg := place.Fabric.Config
 	cfg.GPUsPerNode, cfg.NodeTime = place.PerNode, false // steps of a schedule cost the links alone
 	e, err = g.RanksOn(&cfg, b, fs, version, false, false)
-	g.Tell(e.Unused)
+	g.Tell(e.Header.Unused)
 	return e, err
 }
 

@@ -104,7 +104,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	t.configure(&e.Bench, group, iters)
 	e.Env = slices.Concat(e.Env, t.standIn(), t.Env)
 	head := &header{}
-	e.LastOnly, e.Printer = true, func() bench.Printer { return head }
+	e.Output = emulate.Output{LastOnly: true, Printer: func() bench.Printer { return head }}
 	res, err := emulate.Run(ctx, e)
 	var tooLong *emulate.TooLongError
 	var spent *emulate.BudgetError
@@ -268,8 +268,8 @@ func (t *Table) ForModel(e emulate.Options) emulate.Options {
 func (t *Table) report(e *emulate.Options) *Report {
 	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
 		Nodes: t.Nodes, Class: e.Class(&e.Config, t.Collective),
-		Fabric: e.InForce, RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut),
-		Notes: slices.Concat(e.TimeNote(), e.Unused)}
+		Fabric: e.Header.Fabric, RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut),
+		Notes: slices.Concat(e.TimeNote(), e.Header.Unused)}
 }
 
 // remark says in r how the measurement differs from what r compares it with.
