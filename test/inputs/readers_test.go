@@ -34,8 +34,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/report/forecast"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
@@ -280,8 +280,8 @@ func configurations() []reader {
 					return nil
 				})
 			}},
-		{name: "table", reads: []string{"shaper/run/bench/validate"}, samples: []string{"configs/tables"},
-			texts: []string{"shaper/run/bench/validate"}, read: func(data []byte, _ string) error {
+		{name: "table", reads: []string{"shaper/run/validate"}, samples: []string{"configs/tables"},
+			texts: []string{"shaper/run/validate"}, read: func(data []byte, _ string) error {
 				_, err := validate.Read(bytes.NewReader(data))
 				return err
 			}},

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/intervals"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 // Errors sum up some rows. Errors are in percent of the published time; all are 0 if there are no rows.

@@ -23,8 +23,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/report/score"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 // tablesEnv names a folder of tables, calculatedEnv a folder that keeps what is calculated for them, and faultyEnv the

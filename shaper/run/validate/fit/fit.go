@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 // rounds bounds a search: each is a step, and some measure the slopes anew.

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	t4Table = "../../../../configs/tables/t4_1gpu_2node_efa.csv"
-	t4Page  = "../../../../docs/validation.md"
+	t4Table = "../../../configs/tables/t4_1gpu_2node_efa.csv"
+	t4Page  = "../../../docs/validation.md"
 )
 
 // t4Lines are the rows of the table in the model, on profile t4-efa after change, with the decisions of NCCL 2.22.
