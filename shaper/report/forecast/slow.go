@@ -73,8 +73,8 @@ func pointsOf(times []loggedTime, indices []int) (points []testslog.Point) {
 	return points
 }
 
-// intervalOf is how far a time may be from the expected one: by the tables of its class, or by testslog.SlowOff if there
-// are none.
+// intervalOf is how far a time may be from the expected one: by the tables of its class, or by testslog.SlowOff if
+// there are none.
 func intervalOf(f *emulate.Forecast) intervals.Interval {
 	if f.Interval.Known() {
 		return f.Interval

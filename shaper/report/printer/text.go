@@ -62,8 +62,8 @@ func (d *doubts) lines() (out []string) {
 }
 
 // NewText returns a printer of nccl-tests' table for a terminal. Columns to the right have the expected time and the
-// difference in percent of each half, with "!" if it is [bench.Measurement.Off] and "-" if nothing is expected. Other lines
-// begin with "#", except the last: "verdict: VALID" or "verdict: INVALID". NCCL's decisions follow the rows.
+// difference in percent of each half, with "!" if it is [bench.Measurement.Off] and "-" if nothing is expected. Other
+// lines begin with "#", except the last: "verdict: VALID" or "verdict: INVALID". NCCL's decisions follow the rows.
 func NewText(w io.Writer) bench.Printer { return &textPrinter{w: w} }
 
 // Begin prints what is measured and the column names.

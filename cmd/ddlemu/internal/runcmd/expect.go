@@ -209,8 +209,8 @@ type expectTable struct {
 // forecast calculates the expected times of a table. If it is interrupted, it returns a report of the rows so far with
 // the error. It returns the whole report with the error if that cannot be compared with the baseline. Else there is no
 // report with an error.
-func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (*forecast.Report,
-	error) {
+func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (
+	*forecast.Report, error) {
 	var notes []string
 	o.onlyModel = true
 	if t.log != nil {
