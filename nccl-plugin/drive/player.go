@@ -8,10 +8,10 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 	"github.com/ddlemu/ddlemu/shaper/run/perform"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )

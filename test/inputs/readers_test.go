@@ -32,9 +32,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
@@ -279,8 +280,8 @@ func configurations() []reader {
 					return nil
 				})
 			}},
-		{name: "table", reads: []string{"shaper/run/bench/validate"}, samples: []string{"configs/tables"},
-			texts: []string{"shaper/run/bench/validate"}, read: func(data []byte, _ string) error {
+		{name: "table", reads: []string{"shaper/run/validate"}, samples: []string{"configs/tables"},
+			texts: []string{"shaper/run/validate"}, read: func(data []byte, _ string) error {
 				_, err := validate.Read(bytes.NewReader(data))
 				return err
 			}},
@@ -293,17 +294,17 @@ func configurations() []reader {
 }
 
 func logs() []reader {
-	const tests, emulated = "shaper/nccl/testslog", "shaper/run/bench/emulate"
+	const tests, judged, decided = "shaper/nccl/testslog", "shaper/report/forecast", "shaper/run/emulate"
 	return []reader{
-		{name: "testslog", reads: []string{tests}, texts: []string{tests}, samples: []string{emulated + "/testdata"},
+		{name: "testslog", reads: []string{tests}, texts: []string{tests}, samples: []string{judged + "/testdata"},
 			read: func(data []byte, _ string) error {
 				_, err := testslog.Read(bytes.NewReader(data))
 				return err
 			}},
-		{name: "emulatelog", reads: []string{emulated}, texts: []string{emulated, tests},
-			samples: []string{emulated + "/testdata"},
+		{name: "emulatelog", reads: []string{judged, decided}, texts: []string{judged, decided, tests},
+			samples: []string{judged + "/testdata"},
 			read: func(data []byte, _ string) error {
-				_, err := emulate.ReadLog(bytes.NewReader(data))
+				_, err := forecast.ReadLog(bytes.NewReader(data))
 				_, err2 := emulate.ReadDecided(bytes.NewReader(data))
 				return cmp.Or(err, err2)
 			}},
@@ -327,7 +328,7 @@ func logs() []reader {
 				_, err := nccllog.Combine(p.Log().Comms)
 				return err
 			}},
-		{name: "baseline", reads: []string{"shaper/run/baseline", "cmd/ddlemu/internal/runcmd/baseline.go"}, texts: []string{"shaper/run/baseline"},
+		{name: "baseline", reads: []string{"shaper/report/baseline", "cmd/ddlemu/internal/runcmd/baseline.go"}, texts: []string{"shaper/report/baseline"},
 			read: func(data []byte, _ string) error {
 				_, err := baseline.Read(data)
 				return err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/ddlemu/ddlemu/shaper/run/chart"
+	"github.com/ddlemu/ddlemu/shaper/report/chart"
 )
 
 // The plots of commands can be read on narrow and wide, light and dark pages, and are as wide as these.

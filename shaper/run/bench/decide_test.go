@@ -45,9 +45,9 @@ func TestDecidesAsItRuns(t *testing.T) {
 				if len(cases) != len(result.Rows) {
 					t.Fatalf("%d calls, want %d", len(cases), len(result.Rows))
 				}
-				last := result.Rows[len(result.Rows)-1].OutOfPlace.measured // NCCL connects when a call needs it
+				last := result.Rows[len(result.Rows)-1].OutOfPlace.Case // NCCL connects when a call needs it
 				for i, got := range cases {
-					want := result.Rows[i].OutOfPlace.measured
+					want := result.Rows[i].OutOfPlace.Case
 					if d := cmp.Diff(want.Decision, got.Decision); d != "" || (got.Decision == nil) != c.IsP2P() {
 						t.Errorf("%d bytes: %s", got.Size, d)
 					}

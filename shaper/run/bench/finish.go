@@ -60,7 +60,7 @@ func (f *finisher) expect(m *Measurement) {
 	if f.cfg.Expected == nil {
 		return
 	}
-	if expected, known := f.cfg.Expected(m.measured); known {
+	if expected, known := f.cfg.Expected(m.Case); known {
 		m.compare(expected)
 	}
 }

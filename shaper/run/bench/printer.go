@@ -4,11 +4,9 @@ package bench
 
 import (
 	"cmp"
-	"errors"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // Header is the first part of a run's output. The keys of JSON are fixed: fields may be added, none renamed.
@@ -68,10 +66,13 @@ type Summary struct {
 	// Budget is nil if the run had none.
 	Budget *BudgetSummary
 	// Baseline is the comparison with an earlier run; nil if there is none.
-	Baseline *baseline.Comparison
+	Baseline Comparison
 	// Failures are what of the rows is not as the user asked for; not judged if the verdict is not VALID.
 	Failures []Miss
 }
+
+// Comparison is how a run compares with an earlier one. Its JSON is part of the document.
+type Comparison interface{ Lines() []string }
 
 // Miss is a time of a row that is not as asked for. The names are those of JSON.
 type Miss struct {
@@ -92,12 +93,3 @@ type Printer interface {
 	Row(Row) error
 	End(Summary) error
 }
-
-// NewBoth returns a printer that prints with a, then with b.
-func NewBoth(a, b Printer) Printer { return both{a, b} }
-
-type both struct{ a, b Printer }
-
-func (p both) Begin(h Header) error { return errors.Join(p.a.Begin(h), p.b.Begin(h)) }
-func (p both) Row(r Row) error      { return errors.Join(p.a.Row(r), p.b.Row(r)) }
-func (p both) End(s Summary) error  { return errors.Join(p.a.End(s), p.b.End(s)) }

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // softCUDA returns the folder of the software CUDA and its NCCL. It fails if they are missing, because a skipped test

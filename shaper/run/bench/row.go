@@ -70,7 +70,7 @@ type Measurement struct {
 	// Off says that Diff exceeds [OffPercent] plus Spread in either direction.
 	Off bool
 
-	measured Case // with NCCL's decision
+	Case Case // that was measured, with NCCL's decision
 }
 
 // bandwidths sets AlgBW and BusBW from the time, if that is above 0.

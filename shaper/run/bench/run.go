@@ -162,7 +162,7 @@ func (r *Ranks) row(ctx context.Context, c Case, seed int64) (Row, error) {
 	if !c.Collective.HasInPlace() || r.cfg.OutOfPlace {
 		return row, nil
 	}
-	c.InPlace, c.Try, c.Warmup, c.Iters = true, false, half.measured.Warmup, half.measured.Iters
+	c.InPlace, c.Try, c.Warmup, c.Iters = true, false, half.Case.Warmup, half.Case.Iters
 	half, err = r.Measure(ctx, c, 4*seed+2)
 	row.InPlace = &half
 	return row, err
@@ -217,7 +217,7 @@ func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, e
 		}
 	}
 	pace.Half = time.Since(begin)
-	r.cfg.planner().Measured(half.measured, pace)
+	r.cfg.planner().Measured(half.Case, pace)
 	return half, nil
 }
 
@@ -256,7 +256,7 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 	}
 	half.decided(mostFrequent(r.logs[0].TakeDecisions()))
 	c.Decision, c.NICs = half.Decision, nccllog.NICsOf(r.comms())
-	half.measured = c
+	half.Case = c
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 )
 
 func TestBandwidths(t *testing.T) {
@@ -257,6 +258,27 @@ func TestRanksErrorText(t *testing.T) {
 	} {
 		if got := (&RanksError{Step: "run", Failures: tc.failures}).Error(); got != tc.want {
 			t.Errorf("got  %q\nwant %q", got, tc.want)
+		}
+	}
+}
+
+// Channels from the log have precedence over those of the model.
+func TestChannels(t *testing.T) {
+	for _, tc := range []struct {
+		decision *nccllog.Decision
+		model    int
+		want     int
+	}{
+		{&nccllog.Decision{ChannelLo: 0, ChannelHi: 3}, 2, 4},
+		{&nccllog.Decision{ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown}, 2, 2},
+		{nil, 2, 2},
+		{nil, 0, 0},
+	} {
+		var m Measurement
+		m.decided(tc.decision)
+		m.compare(Expectation{Channels: tc.model})
+		if m.Channels != tc.want {
+			t.Errorf("%+v and %d of the model: %d channels, want %d", tc.decision, tc.model, m.Channels, tc.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // loadInterval is the time between two looks at the number of runnable threads. A look takes this process a few us.

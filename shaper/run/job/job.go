@@ -25,9 +25,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // Variables by which a job's processes find its fabric.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	mk "github.com/ddlemu/ddlemu/shaper/workload/schedule/make"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"

@@ -13,7 +13,7 @@ import (
 
 // Share is a part of the steps: computation, the communication of one function that no computation hid, or neither.
 type Share struct {
-	What string // computation, the name of a function, or idle
+	What string // Computation, the name of a function, or Idle
 	Time time.Duration
 	// Waiting is the part of Time in which the call waited for a rank of it, or of another call of its group, that was
 	// not ready. The rest begins when the last of them was. In it, calls of the group whose ranks were ready may have
@@ -23,8 +23,8 @@ type Share struct {
 
 // What a Share can be, besides the name of a function.
 const (
-	computation = "computation"
-	idle        = "idle"
+	Computation = "computation"
+	Idle        = "idle"
 )
 
 // part is what an operation does: computation, or a call that waits for other ranks or does not.
@@ -45,7 +45,7 @@ type edge struct {
 // item, when all ranks were ready that it waited for.
 func compose(plans []*plan, spans [][]bench.Span, until [][]int64, steps []Step, scale float64) []Share {
 	sums := map[part]float64{} // ns of the clock
-	order := []string{computation}
+	order := []string{Computation}
 	begin := 0.0
 	ranks := map[int]*divider{}
 	for i := range steps {
@@ -65,7 +65,7 @@ func compose(plans []*plan, spans [][]bench.Span, until [][]int64, steps []Step,
 		begin = end
 	}
 	var out []Share
-	for _, what := range append(order, idle) {
+	for _, what := range append(order, Idle) {
 		waiting, rest := sums[part{what, true}]/scale, sums[part{what, false}]/scale
 		if t := time.Duration(waiting + rest); t > 0 {
 			out = append(out, Share{What: what, Time: t, Waiting: time.Duration(waiting)})
@@ -86,7 +86,7 @@ func edgesOf(p *plan, spans []bench.Span, until []int64) (out []edge) {
 		switch {
 		case it.op.Kind == workload.Wait:
 		case it.op.Kind == workload.Calc:
-			add(computation, false, span.Ready, span.End)
+			add(Computation, false, span.Ready, span.End)
 		default:
 			what := sendRecv
 			if it.calls[0].what.Kind == workload.Coll {
@@ -121,7 +121,7 @@ func (d *divider) divide(begin, end int64, sums map[part]float64) (found []strin
 		if !e.begin {
 			n = -1
 		}
-		if d.active[e.part] += n; e.part.what != computation {
+		if d.active[e.part] += n; e.part.what != Computation {
 			d.calls += n
 			found = append(found, e.part.what)
 		}
@@ -136,10 +136,10 @@ func (d *divider) divide(begin, end int64, sums map[part]float64) (found []strin
 func (d *divider) add(took float64, sums map[part]float64) float64 {
 	switch {
 	case took <= 0:
-	case d.active[part{computation, false}] > 0:
-		sums[part{computation, false}] += took
+	case d.active[part{Computation, false}] > 0:
+		sums[part{Computation, false}] += took
 	case d.calls == 0:
-		sums[part{idle, false}] += took
+		sums[part{Idle, false}] += took
 	default:
 		waiting := 0
 		for p, n := range d.active {

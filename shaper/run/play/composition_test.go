@@ -78,7 +78,7 @@ func addInstant(sums map[string]float64, p *plan, spans []bench.Span, until []in
 	for i, it := range p.items {
 		if spans[i].Ready <= now && now < spans[i].End {
 			if it.op.Kind == workload.Calc {
-				sums[computation]++
+				sums[Computation]++
 				return 0
 			}
 			what := string(it.calls[0].what.Func)
@@ -89,7 +89,7 @@ func addInstant(sums map[string]float64, p *plan, spans []bench.Span, until []in
 		}
 	}
 	if calls == 0 {
-		sums[idle]++
+		sums[Idle]++
 	}
 	for what, n := range running {
 		if sums[what] += n / calls; strings.HasSuffix(what, ", waiting") {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	ncclplan "github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -127,7 +127,7 @@ func (f *Facts) inGroup(call Call) *nccllog.Decision {
 }
 
 // call is what NCCL does with a group: its collectives in their order, with the decisions from NCCL's log.
-func (g *callGroup) call(f *Facts, comm emulate.Communicator) (ncclplan.Group, error) {
+func (g *callGroup) call(f *Facts, comm *expected.Times) (ncclplan.Group, error) {
 	decisions := make([]ncclplan.Decision, len(g.calls))
 	for i, c := range g.calls {
 		d, err := comm.Decision(f.Decided[c])

@@ -93,21 +93,6 @@ func TestHops(t *testing.T) {
 	if got := strings.Join(names, ", "); got != "node1:node2/link, node1 rx/rx, node0 tx/tx, node2 tx/tx, node3 tx/tx" {
 		t.Error(got)
 	}
-	text := &text{Result: &Result{Hops: all, Time: 10 * time.Millisecond}}
-	text.hops()
-	for _, want := range []string{
-		"  node1:node2         1Gbps            8000        0.0064      80.0         -\n",
-		"  node0 tx           10Gbps            2000        0.0016      20.0         -\n",
-		"# and 1 more hop, less busy: see --json\n",
-	} {
-		if !strings.Contains(text.b.String(), want) {
-			t.Errorf("%q is not in\n%s", want, text.b.String())
-		}
-	}
-	reports := text.hopReports()
-	if r := reports[1]; len(reports) != 5 || *r.Busy != 0.5 || r.Rate != 4e6 || *r.Bandwidth != 1e10 || r.Peak != nil {
-		t.Errorf("%+v", reports[1])
-	}
 }
 
 func patch(t *testing.T, flag, value string) (p configs.LinkPatch) {

@@ -21,8 +21,8 @@ type Interval struct {
 	Reason            string // in one sentence
 }
 
-// bounds are the two times, the smaller one first.
-func (v *Interval) bounds() (least, most time.Duration) {
+// Bounds are the two times, the smaller one first.
+func (v *Interval) Bounds() (least, most time.Duration) {
 	return min(v.Shortest, v.Longest), max(v.Shortest, v.Longest)
 }
 
@@ -70,12 +70,14 @@ func (v *Interval) explain(ix *workload.Index) {
 			n += ranks
 		}
 	}
+	const ms = float64(time.Millisecond)
+	shortest, longest := float64(v.Shortest)/ms, float64(v.Longest)/ms
 	of := fmt.Sprintf("%d of %s", n, units.Count(all, "computation"))
 	if ix.Workload.Head.Source.Kind == rewrite.FromLedgers {
 		v.Reason = fmt.Sprintf("The recording does not say whether %s began only when the call before had ended: "+
-			"%s ms if they did, %s ms if not.", of, milliseconds(v.Shortest), milliseconds(v.Longest))
+			"%.3f ms if they did, %.3f ms if not.", of, shortest, longest)
 		return
 	}
-	v.Reason = fmt.Sprintf("The source gives only the shortest and the longest time of %s: %s ms with the shortest "+
-		"ones, %s ms with the longest.", of, milliseconds(v.Shortest), milliseconds(v.Longest))
+	v.Reason = fmt.Sprintf("The source gives only the shortest and the longest time of %s: %.3f ms with the shortest "+
+		"ones, %.3f ms with the longest.", of, shortest, longest)
 }

@@ -3,15 +3,12 @@
 package play
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
-// What stays within a node is counted, and a note says that it costs nothing.
+// What stays within a node is counted.
 func TestInside(t *testing.T) {
 	ix := index(t,
 		`{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"},`+
@@ -32,33 +29,9 @@ func TestInside(t *testing.T) {
 	for _, p := range plans {
 		spans = append(spans, make([]bench.Span, len(p.items)))
 	}
-	f := Facts{Workload: ix, Node: func(rank int) int { return rank / 2 }, CUDA: "soft",
-		Fabric: &fabric.Fabric{Config: configs.Default()}}
+	f := Facts{Workload: ix, Node: func(rank int) int { return rank / 2 }}
 	got := f.insideOf(meet(ix, plans, spans).all)
 	if want := (Inside{Calls: 3, Bytes: 8500, Partly: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
-	}
-	r := &Result{Forecast: true, Facts: f, Inside: got}
-	const want = "within nodes: 3 calls of 8.5 kB in all stay on one node, and a part of 1 other call: this takes no time here, because NVLink and PCIe are not emulated"
-	if note := r.insideNote(); note != want {
-		t.Errorf("%q", note)
-	}
-	one := &text{Result: r}
-	if one.sourceNotes(); !strings.Contains(one.b.String(), want) {
-		t.Errorf("%q", one.b.String())
-	}
-	for _, in := range []Inside{{}, {Partly: 2}, {Calls: 1, Bytes: 10}} {
-		r.Inside = in
-		t.Log(r.insideNote())
-		if (r.insideNote() == "") != (in == Inside{}) {
-			t.Errorf("%+v: %q", in, r.insideNote())
-		}
-	}
-	if r.Facts.Fabric.Config.NodeTime = true; r.insideNote() != "" {
-		t.Error("the model has the time of nodes")
-	}
-	r.Facts.Fabric.Config.NodeTime = false
-	if r.Facts.CUDA = "gpu"; r.insideNote() != "" {
-		t.Error("real GPUs carry what stays within a node")
 	}
 }

@@ -5,12 +5,13 @@ package play
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -45,7 +46,7 @@ func (a *attempt) leastTraffic() map[int]job.Traffic {
 	for _, c := range used(a.o.Workload) {
 		ranks := a.o.Workload.Comms[c].Ranks
 		node := func(rank int) int { return a.facts.Node(ranks[rank]) }
-		var cases []bench.Case
+		times := expected.New(a.fabric, node, os.Getenv)
 		for call, n := range a.facts.counts {
 			switch {
 			case call.Comm != c:
@@ -53,11 +54,16 @@ func (a *attempt) leastTraffic() map[int]job.Traffic {
 				addMessages(least, node(call.From), node(call.To), uint64(n)*bytesOf(call))
 			case rankFuncs[call.Func] != "":
 				if _, known := call.Func.Collective(); known {
-					cases = append(cases, a.caseOf(call))
+					times.Move(a.caseOf(call))
 				}
 			}
 		}
-		emulate.AddLeast(least, a.fabric, node, cases)
+		for n, t := range times.Least() {
+			sum := least[n]
+			sum.Out += t.Out
+			sum.In += t.In
+			least[n] = sum
+		}
 	}
 	return least
 }

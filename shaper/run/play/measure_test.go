@@ -51,7 +51,7 @@ func TestMeasureSteps(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	// Rank 0 computes for 180 of 280 ns, reduces alone for 90, and does nothing for 10.
-	parts := []Share{{What: computation, Time: 180}, {What: "AllReduce", Time: 90}, {What: idle, Time: 10}}
+	parts := []Share{{What: Computation, Time: 180}, {What: "AllReduce", Time: 90}, {What: Idle, Time: 10}}
 	if d := cmp.Diff(parts, compose(plansOf(t, ix), spans, meet(ix, plansOf(t, ix), spans).until, want, 1)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -123,7 +123,7 @@ func TestWaitingForAPeer(t *testing.T) {
 	}
 	steps := measureSteps(plans, spans, 1)
 	parts := []Share{{What: "AllReduce", Time: 106, Waiting: 5}, {What: sendRecv, Time: 1090, Waiting: 990},
-		{What: idle, Time: 10}}
+		{What: Idle, Time: 10}}
 	if d := cmp.Diff(parts, compose(plans, spans, met.until, steps, 1),
 		cmpopts.SortSlices(func(a, b Share) bool { return a.What < b.What })); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

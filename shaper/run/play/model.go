@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
 	ncclplan "github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -32,7 +32,7 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 func newModeller(f *Facts) (*modeller, error) {
 	m := &modeller{facts: f, numbers: map[Call]int{}, groups: map[string]int{}}
 	var err error
-	if m.fabric, err = emulate.NewCommunicator(f.Fabric, f.Node, f.variables.get).Fabric(nil, nil); err != nil {
+	if m.fabric, err = expected.New(f.Fabric, f.Node, f.variables.get).FabricOf(nil, nil); err != nil {
 		return nil, err
 	}
 	m.fabric.Connected = connectsFirst(f.Fabric)
@@ -94,7 +94,7 @@ func (m *modeller) addComms() error {
 	}
 	for c, topology := range m.facts.Topologies {
 		ranks := ix.Comms[c].Ranks
-		comm := emulate.NewCommunicator(m.facts.Fabric, func(r int) int { return m.facts.Node(ranks[r]) },
+		comm := expected.New(m.facts.Fabric, func(r int) int { return m.facts.Node(ranks[r]) },
 			m.facts.variables.get)
 		jc := &m.job.Comms[c]
 		jc.Ranks = ranks
@@ -122,7 +122,7 @@ func (m *modeller) addComms() error {
 			Topology: topology}); err != nil {
 			return fmt.Errorf("sends and receives on %s: %w", ix.Comms[c].Name, err)
 		}
-		if of[c], err = comm.Fabric(m.facts.NICs[c], func(r int) int { return ranks[r] }); err != nil {
+		if of[c], err = comm.FabricOf(m.facts.NICs[c], func(r int) int { return ranks[r] }); err != nil {
 			return err
 		}
 	}

@@ -16,12 +16,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/p2p"
 )
@@ -73,14 +72,10 @@ type Result struct {
 	// Interval is that of the time of all steps in the model, if Options.Interval asks for it.
 	Interval Interval
 	Notes    []string
-	// InForce is what the fabric has in force, for the header.
+	// InForce is what the fabric has in force, and what GPUs cost in the expected times.
 	InForce configs.InForce
 	// NotIn is what the times lack of a real run.
 	NotIn []string
-	// GPUTime says what GPUs cost in the expected times, for the header; "" on real GPUs.
-	GPUTime string
-	// Baseline is the comparison with an earlier run; nil if there is none.
-	Baseline *baseline.Comparison
 	// Interrupted is how many steps there should have been, 0 if it was not stopped before.
 	Interrupted int
 
@@ -236,8 +231,8 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 		return nil, err
 	}
 	r.Scale = j.Fabric.TimeScale()
-	r.Notes = append(slices.Clone(o.On.Unused), r.Notes...)
-	r.InForce, r.GPUTime, r.NotIn = o.On.InForce, o.On.GPUTime, o.On.NotIn(&j.Fabric.Config, r.Forecast)
+	r.Notes = append(slices.Clone(o.On.Header.Unused), r.Notes...)
+	r.InForce, r.NotIn = o.On.Header.Fabric, o.On.NotIn(&j.Fabric.Config, r.Forecast)
 	if r.Forecast {
 		r.NotIn = append([]string{emulate.NoRun}, r.NotIn...)
 	}

@@ -3,10 +3,9 @@
 package play
 
 import (
-	"fmt"
 	"hash/maphash"
 	"slices"
-	"strings"
+	"time"
 )
 
 // Usual is the range of steps that make the same calls. Warm-up steps, such as the first step of
@@ -56,8 +55,8 @@ func callsOfSteps(plans []*plan) []uint64 {
 	return out
 }
 
-// of are the usual ones of steps, of which there may be fewer than of the plans. If none of them is usual, it is all.
-func (u Usual) of(steps []Step) []Step {
+// Of are the usual ones of steps, of which there may be fewer than of the plans. If none of them is usual, it is all.
+func (u Usual) Of(steps []Step) []Step {
 	if u.To == 0 || u.From >= len(steps) {
 		return steps
 	}
@@ -65,40 +64,20 @@ func (u Usual) of(steps []Step) []Step {
 }
 
 // Mean is the mean of the usual steps.
-func (r *Result) Mean() Step { return Mean(r.Usual.of(r.Steps)) }
+func (r *Result) Mean() Step { return Mean(r.Usual.Of(r.Steps)) }
 
-// apart is how many of the steps come before and after the usual ones.
-func (r *Result) apart() (warmup, ending int) {
-	n := len(r.Steps)
-	usual := r.Usual.of(r.Steps)
-	if len(usual) == n {
-		return 0, 0
+// Mean is the mean of the times of steps.
+func Mean(steps []Step) Step {
+	var sum Step
+	n := time.Duration(max(len(steps), 1))
+	for _, s := range steps {
+		sum.Time += s.Time
+		sum.Compute += s.Compute
+		sum.Exposed += s.Exposed
+		sum.Waiting += s.Waiting
+		sum.Hidden += s.Hidden
+		sum.Idle += s.Idle
 	}
-	return r.Usual.From, n - r.Usual.From - len(usual)
-}
-
-// usualNote says which steps the mean leaves out; "" if none.
-func (r *Result) usualNote() string {
-	warmup, ending := r.apart()
-	if warmup+ending == 0 {
-		return ""
-	}
-	n := len(r.Steps)
-	var apart []string
-	if warmup > 0 {
-		apart = append(apart, stepsText(1, warmup)+" at the beginning (a warm-up)")
-	}
-	if ending > 0 {
-		apart = append(apart, stepsText(n-ending+1, n)+" at the end")
-	}
-	return fmt.Sprintf("%s: other calls than most steps, so the mean is of %s", strings.Join(apart, " and "),
-		stepsText(warmup+1, n-ending))
-}
-
-// stepsText names steps, from 1.
-func stepsText(first, last int) string {
-	if first == last {
-		return fmt.Sprintf("step %d", first)
-	}
-	return fmt.Sprintf("steps %d to %d", first, last)
+	return Step{Time: sum.Time / n, Compute: sum.Compute / n, Exposed: sum.Exposed / n, Waiting: sum.Waiting / n,
+		Hidden: sum.Hidden / n, Idle: sum.Idle / n}
 }

@@ -5,7 +5,6 @@ package play
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
@@ -60,31 +59,6 @@ func TestUsual(t *testing.T) {
 	} {
 		if got := usualOf(planned(t, steps)); got != want {
 			t.Errorf("%s: %+v, want %+v", steps, got, want)
-		}
-	}
-}
-
-func TestUsualNote(t *testing.T) {
-	steps := []Step{{Time: 900}, {Time: 100}, {Time: 200}, {Time: 30}}
-	for _, tc := range []struct {
-		usual Usual
-		n     int
-		mean  time.Duration
-		note  string
-	}{
-		{Usual{}, 4, 307, ""},
-		{Usual{0, 4}, 4, 307, ""},
-		{Usual{1, 4}, 4, 110,
-			"step 1 at the beginning (a warm-up): other calls than most steps, so the mean is of steps 2 to 4"},
-		{Usual{2, 3}, 4, 200,
-			"steps 1 to 2 at the beginning (a warm-up) and step 4 at the end: other calls than most steps, so the mean is of step 3"},
-		{Usual{1, 4}, 2, 100, // interrupted
-			"step 1 at the beginning (a warm-up): other calls than most steps, so the mean is of step 2"},
-		{Usual{1, 4}, 1, 900, ""},
-	} {
-		r := &Result{Steps: steps[:tc.n], Usual: tc.usual}
-		if got := r.usualNote(); got != tc.note || r.Mean().Time != tc.mean {
-			t.Errorf("%+v of %d: %q, %d, want %q, %d", tc.usual, tc.n, got, r.Mean().Time, tc.note, tc.mean)
 		}
 	}
 }

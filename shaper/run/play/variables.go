@@ -48,8 +48,9 @@ func (v *jobVariables) get(name string) string {
 	return v.other(name)
 }
 
-// notes say which values the ranks have.
-func (v *jobVariables) notes() []string {
+// VariableNotes say which values the ranks have of NCCL's variables of the job.
+func (f *Facts) VariableNotes() []string {
+	v := &f.variables
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(v.had)) {
 		if value, set := v.given[name]; set {

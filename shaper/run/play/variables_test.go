@@ -30,7 +30,7 @@ func TestJobVariables(t *testing.T) {
 		}
 	}
 	if d := cmp.Diff([]string{"NCCL_ALGO=Ring, as the job had it",
-		"NCCL_PROTO=LL, from the environment; the job had Simple"}, v.notes()); d != "" {
+		"NCCL_PROTO=LL, from the environment; the job had Simple"}, (&Facts{variables: v}).VariableNotes()); d != "" {
 		t.Error(d)
 	}
 }

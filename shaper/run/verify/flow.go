@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // MaxDepth is the maximum number of outstanding sends of a connection.

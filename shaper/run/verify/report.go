@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // Report compares the measurements with what was asked for. Rates are payload bits per second and times us, both of the

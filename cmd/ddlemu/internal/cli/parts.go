@@ -9,13 +9,13 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 )
 
 // PrintParts prints where the time of calls goes, a row for each. A row begins with what head names, and has the parts
 // that any call has: us of a call, and percent of its time.
-func PrintParts(w io.Writer, head []string, begin []table.Row, of []*emulate.Parts) {
-	names := emulate.PartNames(of)
+func PrintParts(w io.Writer, head []string, begin []table.Row, of []*forecast.Parts) {
+	names := forecast.PartNames(of)
 	head = append(head, "us ")
 	for _, name := range names {
 		head = append(head, strings.Replace(name, " ", "\n", 1)+" ")

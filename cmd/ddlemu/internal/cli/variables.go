@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // CuMem is a variable that switches on what the software CUDA does not have: NCCL, which does not ask, would crash.
@@ -72,7 +72,7 @@ func (g *Global) applyVariables(e *emulate.Options, view, nccl string, onlyModel
 		return err
 	}
 	topology := TopologyOf(set, gpus)
-	e.Set, e.Unused = set, slices.Concat(topology.Notes(), variables.Notes(s, set))
+	e.Set, e.Header.Unused = set, slices.Concat(topology.Notes(), variables.Notes(s, set))
 	given := variables.Getenv(set)
 	if s.Soft && given(CuMem) != "" {
 		e.Env = append(e.Env, CuMem+"=0")
@@ -80,7 +80,7 @@ func (g *Global) applyVariables(e *emulate.Options, view, nccl string, onlyModel
 	if given(hostID) != "" {
 		e.Env = append(e.Env, hostID+"=ddlemu-") // the plugin completes it
 	}
-	e.Decisions, e.View = topology.Decisions(&e.Config, view, !s.Soft), topology.ownView(view)
+	e.Header.Decisions, e.Header.View = topology.Decisions(&e.Config, view, !s.Soft), topology.ownView(view)
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/configs/lines"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // PrintVerdict prints what each link carried and its lateness, notes, reasons, and the verdict in the last line. more

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 // fabricStatus is the state of a fabric, as --json prints it. Fields may be added,

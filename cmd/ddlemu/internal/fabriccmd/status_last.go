@@ -10,7 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/watch"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // printLast prints the last job of the fabrics.

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state/statetest"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 func TestStatusOfAJob(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // Limits of the text form. JSON has everything.

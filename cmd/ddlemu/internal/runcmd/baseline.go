@@ -14,9 +14,10 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -68,7 +69,7 @@ func (b *baselineFile) check(e *emulate.Options, more ...baseline.Setting) error
 	if b.before == nil {
 		return nil
 	}
-	settings := append(baseline.FabricSettings(e.InForce.Changes(), &e.InForce), []baseline.Setting{
+	settings := append(baseline.FabricSettings(e.Header.Fabric.Changes(), &e.Header.Fabric), []baseline.Setting{
 		{Name: baseline.Ranks, Value: strconv.Itoa(e.Bench.Ranks)},
 		{Name: baseline.Nodes, Value: strconv.Itoa(e.Nodes(&e.Config))},
 		{Name: baseline.Seed, Value: strconv.FormatUint(e.Config.Seed, 10)},
@@ -152,7 +153,7 @@ func (b *baselineFile) printer(to bench.Printer) bench.Printer {
 		return to
 	}
 	p := &comparing{Printer: to, baseline: b}
-	p.json = bench.NewJSON(&p.document)
+	p.json = printer.NewJSON(&p.document)
 	return p
 }
 
@@ -179,7 +180,10 @@ func (c *comparing) End(s bench.Summary) error {
 	}
 	err := c.json.End(s)
 	if err == nil {
-		s.Baseline, err = c.baseline.compare(c.document.Bytes())
+		var result *baseline.Comparison
+		if result, err = c.baseline.compare(c.document.Bytes()); result != nil {
+			s.Baseline = result
+		}
 	}
 	return cmp.Or(c.Printer.End(s), err)
 }

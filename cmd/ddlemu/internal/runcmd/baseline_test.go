@@ -14,11 +14,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // compared are the flags of a comparison with a baseline file, which is loaded.
@@ -58,7 +59,7 @@ func printed(t *testing.T, p bench.Printer, v verdict.Verdict, rows ...bench.Row
 func TestBaselineOfBench(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.json")
 	var before bytes.Buffer
-	printed(t, bench.NewJSON(&before), verdict.New(nil), rowOf(100, 100), rowOf(100, 100))
+	printed(t, printer.NewJSON(&before), verdict.New(nil), rowOf(100, 100), rowOf(100, 100))
 	if err := os.WriteFile(path, before.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +70,9 @@ func TestBaselineOfBench(t *testing.T) {
 		slower    bool
 	}{{"2%", cli.ExitSlower, true}, {"3%", cli.ExitOK, false}} {
 		for format, printer := range map[string]func(*bytes.Buffer) bench.Printer{
-			"text": func(w *bytes.Buffer) bench.Printer { return bench.NewText(w) },
-			"json": func(w *bytes.Buffer) bench.Printer { return bench.NewJSON(w) },
-			"csv":  func(w *bytes.Buffer) bench.Printer { return bench.NewCSV(w) },
+			"text": func(w *bytes.Buffer) bench.Printer { return printer.NewText(w) },
+			"json": func(w *bytes.Buffer) bench.Printer { return printer.NewJSON(w) },
+			"csv":  func(w *bytes.Buffer) bench.Printer { return printer.NewCSV(w) },
 		} {
 			b, err := compared(t, "--baseline="+path, "--require=baseline="+tc.tolerance)
 			if err != nil {
@@ -110,7 +111,7 @@ func TestBaselineOfBench(t *testing.T) {
 	invalid := verdict.New(nil)
 	invalid.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "late"})
 	var out bytes.Buffer
-	printed(t, b.printer(bench.NewText(&out)), invalid, rowOf(900, 900))
+	printed(t, b.printer(printer.NewText(&out)), invalid, rowOf(900, 900))
 	if strings.Contains(out.String(), "baseline") || b.judge() != nil {
 		t.Errorf("%v\n%s", b.judge(), out.String())
 	}

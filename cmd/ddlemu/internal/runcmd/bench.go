@@ -25,9 +25,10 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // BenchOptions are the flags of bench: those of nccl-tests and those of the fabric.
@@ -178,8 +179,9 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 		injection(g, e.Layout)
 	}
 	var outcome bytes.Buffer
-	e.Printer, e.LastOnly, e.Strict = o.printer(g, &outcome), g.JSON || o.CSV || !cli.IsTerminal(g.Stdout), o.Strict
-	e.More = g.More()
+	e.Strict = o.Strict
+	e.Output = emulate.Output{Printer: o.printer(g, &outcome), More: g.More(),
+		LastOnly: g.JSON || o.CSV || !cli.IsTerminal(g.Stdout)}
 	stop := watchStalls(g, e.Trace, o.Stall)
 	out, err := emulate.Run(ctx, e)
 	stop()
@@ -380,17 +382,17 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 		return e, err
 	}
 	e.Seeds = max(1, o.Seeds)
-	if e.Libraries.CUDA == locate.Soft {
-		e.GPUTime = gpuTime
+	if e.Libraries.CUDA != locate.Soft {
+		gpuTime = ""
 	}
-	if e.InForce = o.inForce; g.Fabric == "" {
-		e.InForce = o.inForce.Settle(cfg, e.GPUTime)
+	if e.Header.Fabric = o.inForce; g.Fabric == "" {
+		e.Header.Fabric = o.inForce.Settle(cfg, gpuTime)
 	} else { // the links are those of the fabric that is up, which cfg does not know
-		e.InForce.GPUTime = e.GPUTime
+		e.Header.Fabric.GPUTime = gpuTime
 	}
 	if o.nodesFrom != "" {
 		if note := emulate.OtherNodes(o.nodesFrom, nodes, b.Ranks, cfg); note != "" {
-			e.Unused = append(e.Unused, note)
+			e.Header.Unused = append(e.Header.Unused, note)
 		}
 	}
 	return e, nil
@@ -461,14 +463,14 @@ func manyRows(r bench.Range, rows int) []string {
 func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() bench.Printer {
 	return func() bench.Printer {
 		outcome.Reset()
-		also := bench.NewBoth(bench.NewJSON(outcome), &o.header)
-		to := bench.NewText(g.Stdout)
+		also := printer.NewBoth(printer.NewJSON(outcome), &o.header)
+		to := printer.NewText(g.Stdout)
 		switch {
 		case g.JSON:
-			to = bench.NewJSON(g.Stdout)
+			to = printer.NewJSON(g.Stdout)
 		case o.CSV:
-			to = bench.NewCSV(g.Stdout)
+			to = printer.NewCSV(g.Stdout)
 		}
-		return o.limits.printer(o.baseline.printer(bench.NewBoth(to, also)))
+		return o.limits.printer(o.baseline.printer(printer.NewBoth(to, also)))
 	}
 }

@@ -17,11 +17,12 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // expectOptions are the flags of expect.
@@ -160,7 +161,7 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	if err := o.baseline.load(baseline.Expect); err != nil {
 		return err
 	}
-	var reports []*emulate.Report
+	var reports []*forecast.Report
 	var failures []string
 	for i := range tables {
 		r, failed := o.forecast(ctx, g, &tables[i], most)
@@ -189,7 +190,7 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 }
 
 // printReports prints the reports as JSON if that is asked for: a list with --all.
-func (o *expectOptions) printReports(g *cli.Global, reports []*emulate.Report) error {
+func (o *expectOptions) printReports(g *cli.Global, reports []*forecast.Report) error {
 	switch {
 	case !g.JSON:
 		return nil
@@ -202,14 +203,14 @@ func (o *expectOptions) printReports(g *cli.Global, reports []*emulate.Report) e
 // expectTable is a collective with the table of a log, nil without one.
 type expectTable struct {
 	bench bench.Config
-	log   *emulate.Log
+	log   *forecast.Log
 }
 
 // forecast calculates the expected times of a table. If it is interrupted, it returns a report of the rows so far with
 // the error. It returns the whole report with the error if that cannot be compared with the baseline. Else there is no
 // report with an error.
-func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (*emulate.Report,
-	error) {
+func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (
+	*forecast.Report, error) {
 	var notes []string
 	o.onlyModel = true
 	if t.log != nil {
@@ -250,11 +251,12 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	if failed != nil {
 		log = nil // it needs all rows
 	}
-	report := emulate.NewReport(rows, e.Bench.Ranks, log)
+	report := forecast.NewReport(rows, e.Bench.Ranks, log)
 	report.Explain(rows, &e.Config)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
-	report.GPU, report.GPUTime = e.Config.GPUName(), e.GPUTime
-	report.InForce, report.Fabric, report.NotIn = e.InForce.Changes(), e.InForce, e.NotIn(&e.Config, true)
+	in := e.Header.Fabric
+	report.GPU, report.GPUTime = e.Config.GPUName(), in.GPUTime
+	report.InForce, report.Fabric, report.NotIn = in.Changes(), in, e.NotIn(&e.Config, true)
 	if log == nil {
 		report.NotIn = append([]string{emulate.NoRun}, report.NotIn...)
 	}
@@ -276,7 +278,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	if err != nil {
 		return nil, err
 	}
-	report.Notes = slices.Concat(report.Notes, caveats, e.Unused)
+	report.Notes = slices.Concat(report.Notes, caveats, e.Header.Unused)
 	if failed != nil {
 		report.Verdict = verdict.Incomplete
 		return report, failed
@@ -328,7 +330,7 @@ func (o *expectOptions) readLog(g *cli.Global, b bench.Config, given bool) ([]ex
 		defer f.Close()
 		in = f
 	}
-	log, err := emulate.ReadLog(in)
+	log, err := forecast.ReadLog(in)
 	if err != nil {
 		return nil, err
 	}
@@ -350,7 +352,7 @@ func (o *expectOptions) readLog(g *cli.Global, b bench.Config, given bool) ([]ex
 }
 
 // tablesOf are the tables of a log to be judged, each with its collective.
-func (o *expectOptions) tablesOf(log *emulate.Log, c nccl.Collective, given bool) ([]*emulate.Log, []nccl.Collective,
+func (o *expectOptions) tablesOf(log *forecast.Log, c nccl.Collective, given bool) ([]*forecast.Log, []nccl.Collective,
 	error) {
 	var prefer []nccl.Collective
 	if given {
@@ -366,12 +368,12 @@ func (o *expectOptions) tablesOf(log *emulate.Log, c nccl.Collective, given bool
 		}
 		c = all[0]
 	}
-	return []*emulate.Log{log}, []nccl.Collective{c}, log.Choose(c)
+	return []*forecast.Log{log}, []nccl.Collective{c}, log.Choose(c)
 }
 
 // given is what the user has set and the log must agree with.
-func (o *expectOptions) given(b bench.Config) emulate.Flags {
-	f := emulate.Flags{Ranks: -1, Iters: -1}
+func (o *expectOptions) given(b bench.Config) forecast.Flags {
+	f := forecast.Flags{Ranks: -1, Iters: -1}
 	if o.Flags.Changed("ranks") {
 		f.Ranks = o.Ranks
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 const expectExitFlag = "expect-exit"

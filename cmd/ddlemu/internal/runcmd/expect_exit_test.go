@@ -11,8 +11,8 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/job"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
 )
 
 func TestExpectedExits(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 // forTable returns options with the flags that were given, for one table of a log: what it says of its cluster is not
@@ -24,7 +24,7 @@ func (o *expectOptions) forTable(g *cli.Global) (*expectOptions, error) {
 
 // place sets the flags that were not given to what a log says of its cluster: nodes, kind of GPU, version of NCCL, and
 // how many threads make the calls. The notes say what of it is not known here.
-func (o *expectOptions) place(g *cli.Global, log *emulate.Log) (notes []string, err error) {
+func (o *expectOptions) place(g *cli.Global, log *forecast.Log) (notes []string, err error) {
 	s := log.System()
 	o.nodeTimeIfKnown, o.oneThread = !o.nodeTimeOff(g), s.GPUsPerThread > 1
 	if s.NCCL != "" && (o.Soft || !locate.HasGPU()) { // with a GPU, or a path, --nccl has another meaning
@@ -84,7 +84,7 @@ func noTime(kind string) string {
 }
 
 // settings are the variables of a log that the ranks here get. One that is set here wins. The notes name both.
-func settings(log *emulate.Log, getenv func(string) string) (env, notes []string) {
+func settings(log *forecast.Log, getenv func(string) string) (env, notes []string) {
 	var own []string
 	for _, v := range validate.OfSystem(log.System()).Env {
 		if name, _, _ := strings.Cut(v, "="); getenv(name) != "" {
@@ -103,7 +103,7 @@ func settings(log *emulate.Log, getenv func(string) string) (env, notes []string
 }
 
 // logNotes say how the log's measurement differs from what is calculated.
-func logNotes(log *emulate.Log, c *configs.Fabric, nccl string) []string {
+func logNotes(log *forecast.Log, c *configs.Fabric, nccl string) []string {
 	notes := validate.OfSystem(log.System()).Remarks(nccl)
 	if c.GPU != nil && c.GPU.Time == nil {
 		notes = append(notes, noTime(c.GPU.Name))
@@ -112,8 +112,8 @@ func logNotes(log *emulate.Log, c *configs.Fabric, nccl string) []string {
 }
 
 // portsOf are the NICs of a node of c. With the time of nodes they have the rate of its NICs.
-func portsOf(c *configs.Fabric) emulate.Ports {
+func portsOf(c *configs.Fabric) forecast.Ports {
 	const bitsPerByte = 8
-	return emulate.Ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth),
+	return forecast.Ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth),
 		Payload: bitsPerByte * c.Link.PayloadRate()}
 }

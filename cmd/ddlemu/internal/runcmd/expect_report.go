@@ -12,12 +12,13 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
 )
 
 // printForecast prints r as text. several: it is one of several, and begins with its collective.
-func printForecast(w io.Writer, r *emulate.Report, several bool) {
+func printForecast(w io.Writer, r *forecast.Report, several bool) {
 	if several {
 		fmt.Fprintf(w, "%s: ", r.Collective)
 	}
@@ -59,8 +60,8 @@ func printForecast(w io.Writer, r *emulate.Report, several bool) {
 
 // printBelow prints what belongs to the rows of a table: the busiest hop of the largest one or of each, and what the
 // times lack.
-func printBelow(w io.Writer, r *emulate.Report) {
-	below := bench.NotInText(r.NotIn)
+func printBelow(w io.Writer, r *forecast.Report) {
+	below := printer.NotInText(r.NotIn)
 	if r.HasLog && below != nil { // the times of the log may have all of it
 		below = []string{"not in the model's times: " + strings.Join(r.NotIn, "; ")}
 	}
@@ -74,7 +75,7 @@ func printBelow(w io.Writer, r *emulate.Report) {
 	}
 }
 
-func printForecastRows(w io.Writer, r *emulate.Report) {
+func printForecastRows(w io.Writer, r *forecast.Report) {
 	header := []string{"size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "last rank us ",
 		"busiest hop us ", "bound us "}
 	if r.NodeTime != "" {
@@ -103,9 +104,9 @@ func printForecastRows(w io.Writer, r *emulate.Report) {
 }
 
 // printParts prints where the times of the rows go, if that was asked for.
-func printParts(w io.Writer, r *emulate.Report) {
+func printParts(w io.Writer, r *forecast.Report) {
 	var begin []table.Row
-	var parts []*emulate.Parts
+	var parts []*forecast.Parts
 	for _, row := range r.Rows {
 		if row.Parts != nil {
 			begin, parts = append(begin, table.Row{row.Size, row.Algo, row.Proto}), append(parts, row.Parts)
@@ -118,7 +119,7 @@ func printParts(w io.Writer, r *emulate.Report) {
 }
 
 // remark is why a row has no time, or who chooses on the real cluster in place of NCCL.
-func remark(r emulate.ReportRow) string {
+func remark(r forecast.ReportRow) string {
 	var all []string
 	if r.Problem != "" {
 		all = append(all, r.Problem)
@@ -152,7 +153,7 @@ func value(v *float64) float64 {
 	return *v
 }
 
-func printJudgements(w io.Writer, r *emulate.Report) {
+func printJudgements(w io.Writer, r *forecast.Report) {
 	header := []string{"line ", "size ", "", "algo", "proto", "channels ", "time us "}
 	if r.NodeTime != "" {
 		header = append(header, "expected us ", "limited by")
@@ -196,7 +197,7 @@ func limitText(l *bench.Limit) string {
 }
 
 // printLines lists rows of a log that are not judged.
-func printLines(w io.Writer, what string, lines []emulate.LogLine) {
+func printLines(w io.Writer, what string, lines []forecast.LogLine) {
 	if len(lines) == 0 {
 		return
 	}

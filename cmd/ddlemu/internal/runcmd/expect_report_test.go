@@ -13,8 +13,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // broadcastRows are forecasts for two ranks at 10 Gb/s: a size whose root runs ahead, and a size that the model does
@@ -33,8 +34,8 @@ func broadcastRows() []emulate.Forecast {
 }
 
 // namedReport is a report for two ranks with NCCL 2.22.3 on a profile.
-func namedReport(profile string, rows []emulate.Forecast, log *emulate.Log) *emulate.Report {
-	r := emulate.NewReport(rows, 2, log)
+func namedReport(profile string, rows []emulate.Forecast, log *forecast.Log) *forecast.Report {
+	r := forecast.NewReport(rows, 2, log)
 	r.NCCL, r.Profile, r.Nodes = "2.22.3", profile, 2
 	return r
 }
@@ -71,7 +72,7 @@ func TestExpectOfNoTime(t *testing.T) {
 	f := emulate.Forecast{Case: c, Known: true}
 	f.Channels = 1
 	var got strings.Builder
-	r := emulate.NewReport([]emulate.Forecast{f}, 2, nil)
+	r := forecast.NewReport([]emulate.Forecast{f}, 2, nil)
 	printForecastRows(&got, r)
 	const want = `size  count  algo  proto  channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
    4      1                      1            -           -             -               -         -
@@ -92,7 +93,7 @@ func TestExpectJudgesLog(t *testing.T) {
 4194304 1048576 float none 0 3600 1.17 1.17 0 3600 1.17 1.17 0
 2097152 524288 float none 0 1800 1.17 1.17 0 1800
 `
-	log, err := emulate.ReadLog(strings.NewReader(text))
+	log, err := forecast.ReadLog(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ rows: 9 times: 2 as expected, 1 slower, 1 impossible, 1 wrong, 1 contradictory, 
 }
 
 func TestExpectStrictIsContent(t *testing.T) {
-	log, err := emulate.ReadLog(strings.NewReader("1048576 262144 float none 0 890 1.18 1.18 0 440 2.38 2.38 N/A\n"))
+	log, err := forecast.ReadLog(strings.NewReader("1048576 262144 float none 0 890 1.18 1.18 0 440 2.38 2.38 N/A\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func TestExpectJudgesByOperator(t *testing.T) {
 		f.LastRank = f.Time
 		rows = append(rows, f)
 	}
-	log, err := emulate.ReadLog(
+	log, err := forecast.ReadLog(
 		strings.NewReader(
 			"1048576 262144 float max -1 2000 0.52 0.52 0\n1048576 262144 float sum -1 2000 0.52 0.52 0\n"))
 	if err != nil {
@@ -203,7 +204,7 @@ func TestBusiestHops(t *testing.T) {
 			all = append(all, f)
 		}
 		var got []int64
-		for _, row := range emulate.NewReport(all, 2, nil).Busiest() {
+		for _, row := range forecast.NewReport(all, 2, nil).Busiest() {
 			got = append(got, row.Size)
 		}
 		if !slices.Equal(got, want) {
@@ -228,7 +229,7 @@ func TestLogSaysTheCollective(t *testing.T) {
 			"# Collective test starting: all_reduce_perf\n1048576" + reduces, given: "allreduce", want: nccl.AllReduce},
 		{text: "1048576" + reduces, fails: "name the collective"},
 	} {
-		log, err := emulate.ReadLog(strings.NewReader(tc.text))
+		log, err := forecast.ReadLog(strings.NewReader(tc.text))
 		if err != nil {
 			t.Fatal(err)
 		}

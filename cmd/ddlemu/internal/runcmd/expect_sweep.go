@@ -13,9 +13,10 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
+	"github.com/ddlemu/ddlemu/shaper/report/sweep"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/sweep"
 )
 
 // runSweep calculates the times of a collective for each value of a parameter.
@@ -24,7 +25,7 @@ func (o *expectOptions) runSweep(ctx context.Context, g *cli.Global, b bench.Con
 	if err != nil {
 		return err
 	}
-	s := &emulate.Sweep{Values: v, Collective: b.Collective.String()}
+	s := &forecast.Sweep{Values: v, Collective: b.Collective.String()}
 	var stopped error
 	for i := range v.List {
 		r, err := o.at(ctx, g, v, i, b, decideUpTo)
@@ -41,7 +42,7 @@ func (o *expectOptions) runSweep(ctx context.Context, g *cli.Global, b bench.Con
 
 // at calculates the times at one value.
 func (o *expectOptions) at(ctx context.Context, g *cli.Global, v *sweep.Values, i int, b bench.Config,
-	decideUpTo int64) (*emulate.Report, error) {
+	decideUpTo int64) (*forecast.Report, error) {
 	fs, err := sweepFlags(o.Flags, v, i)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func (o *expectOptions) at(ctx context.Context, g *cli.Global, v *sweep.Values, 
 }
 
 // printSweep prints a row for each size and value.
-func printSweep(w io.Writer, s *emulate.Sweep) {
+func printSweep(w io.Writer, s *forecast.Sweep) {
 	first := s.Reports[0]
 	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n", s.Collective, s.Param, first.NCCL,
 		units.Count(first.Ranks, "rank"), units.Count(first.Nodes, "node"), first.Profile)
@@ -93,7 +94,7 @@ func printSweep(w io.Writer, s *emulate.Sweep) {
 	lines.Print(w, "%s\n", sweep.ChangeLines(s.Changes()))
 	lines.Print(w, "%s\n", s.Reversals())
 	lines.Print(w, "%s\n", s.Conclusions())
-	lines.Print(w, "\n%s\n", bench.NotInText(first.NotIn))
+	lines.Print(w, "\n%s\n", printer.NotInText(first.NotIn))
 	lines.Print(w, "\nnote: %s\n", first.Notes)
 	if report := s.Report(); report.Verdict != "" {
 		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports),

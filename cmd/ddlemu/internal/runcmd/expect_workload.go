@@ -8,7 +8,8 @@ import (
 	"io"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/steps"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
@@ -77,13 +78,13 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 }
 
 // forecastWorkload calculates the times, and writes the messages if they are wanted.
-func (o *expectOptions) forecastWorkload(ctx context.Context, of play.Options) (r *play.Result, err error) {
+func (o *expectOptions) forecastWorkload(ctx context.Context, of play.Options) (r *steps.Result, err error) {
 	if o.GOAL == "" {
-		return play.Forecast(ctx, of)
+		return steps.Of(play.Forecast(ctx, of))
 	}
 	err = cli.WriteFile("--goal", o.GOAL, o.Force, 0o644, func(out io.Writer) error {
 		of.GOAL = out
-		r, err = play.Forecast(ctx, of)
+		r, err = steps.Of(play.Forecast(ctx, of))
 		return err
 	})
 	return r, err

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 // decide returns NCCL's decisions on the rows of a table: those in the folder, or else it asks NCCL and keeps them

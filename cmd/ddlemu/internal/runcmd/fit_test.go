@@ -20,9 +20,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/fit"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate/fit"
 )
 
 func predictedTable() *validate.Report {

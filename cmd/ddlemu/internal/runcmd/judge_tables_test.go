@@ -20,10 +20,11 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/report/forecast"
+	"github.com/ddlemu/ddlemu/shaper/report/score"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 // tablesEnv names a folder of tables, calculatedEnv a folder that keeps what is calculated for them, and faultyEnv the
@@ -146,7 +147,7 @@ func (j *judgedTable) expect(ctx context.Context, o emulate.Options) (rows []emu
 
 // judge judges the table with times that a fault changes, by the intervals of others.
 func (j *judgedTable) judge(t *testing.T, others []*judgedTable,
-	fault func(size int64, us float64) float64) *emulate.Report {
+	fault func(size int64, us float64) float64) *forecast.Report {
 	t.Helper()
 	var board score.Board
 	for _, o := range others {
@@ -176,11 +177,11 @@ func (j *judgedTable) judge(t *testing.T, others []*judgedTable,
 		fmt.Fprintf(&log, "%d %d %v %s %d %.4f %.4f %.4f 0 N/A N/A N/A N/A\n", row.Size, f.Case.Count, f.Case.Type, op,
 			root, us, algbw, algbw*f.Case.Collective.BusFactor(f.Case.Ranks))
 	}
-	read, err := emulate.ReadLog(strings.NewReader(log.String()))
+	read, err := forecast.ReadLog(strings.NewReader(log.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := emulate.NewReport(rows, j.table.Ranks, read)
+	r := forecast.NewReport(rows, j.table.Ranks, read)
 	r.Nodes = j.table.Nodes
 	return r
 }
@@ -252,7 +253,7 @@ func times(factor float64, from, to int64) func(*judgedTable, int64, float64) fl
 }
 
 // rankCauses tries all alternatives, however long that takes: what is calculated once is kept.
-func (j *judgedTable) rankCauses(t *testing.T, r *emulate.Report) {
+func (j *judgedTable) rankCauses(t *testing.T, r *forecast.Report) {
 	t.Helper()
 	late := func(n string) bool { return strings.Contains(n, "not tried") }
 	for begun := true; begun || slices.ContainsFunc(r.Notes, late); begun = false {
@@ -317,7 +318,7 @@ func (f *planted) sizes(j *judgedTable) (sizes []int64, seen bool) {
 
 // wrong says what of a report is not as the fault, "" if nothing is. The first range has the sizes, give or take one at
 // each end.
-func (f *planted) wrong(r *emulate.Report, sizes []int64, causes bool) string {
+func (f *planted) wrong(r *forecast.Report, sizes []int64, causes bool) string {
 	if len(r.Slow) == 0 {
 		return "nothing is slower"
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/run/play"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/report/steps"
 )
 
 // replaySuite makes a test case of each step. r is nil if there is no result; err is why the replay ended early, if it
 // did.
-func replaySuite(path string, r *play.Result, err error) junit.Suite {
+func replaySuite(path string, r *steps.Result, err error) junit.Suite {
 	const class = "replay"
 	s := junit.Suite{Name: "replay " + filepath.Base(path)}
 	if r == nil {
@@ -50,7 +50,7 @@ func replaySuite(path string, r *play.Result, err error) junit.Suite {
 }
 
 // judgeStep sets the failure or the error of step number i. Values are compared for the whole replay.
-func judgeStep(c *junit.Case, r *play.Result, i int) {
+func judgeStep(c *junit.Case, r *steps.Result, i int) {
 	switch v := &r.Verdict; {
 	case r.Wrong > 0:
 		c.Failure = &junit.Problem{Type: "wrong", Message: units.Count(int(r.Wrong), "wrong element")}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
 

@@ -21,9 +21,10 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/report"
-	"github.com/ddlemu/ddlemu/shaper/run/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
+	"github.com/ddlemu/ddlemu/shaper/report/steps"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
@@ -181,7 +182,7 @@ func (o *replayOptions) check() error {
 }
 
 // judge is the error of results that are wrong, INVALID with --strict, or slower than in --baseline.
-func (o *replayOptions) judge(results ...*play.Result) error {
+func (o *replayOptions) judge(results ...*steps.Result) error {
 	wrong := int64(0)
 	for _, r := range results {
 		wrong += r.Wrong
@@ -279,14 +280,14 @@ func (p *replayer) prepare(g *cli.Global, fs *pflag.FlagSet, which string) (play
 	}
 	e.Budget, e.Strict, e.Progress = p.budget, o.Strict, p.show
 	if which != "" {
-		p.g.Tell(e.Unused) // what compares replays does not print their notes
+		p.g.Tell(e.Header.Unused) // what compares replays does not print their notes
 		e.Progress = func(what string, _ time.Duration) { p.show(which+": "+what, -1) }
 	}
 	return play.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck}, nil
 }
 
 // one plays on one fabric, with a trace if one is wanted.
-func (p *replayer) one(ctx context.Context) (*play.Result, error) {
+func (p *replayer) one(ctx context.Context) (*steps.Result, error) {
 	e, err := p.prepare(p.g, p.o.Flags, "")
 	if err != nil {
 		return nil, err
@@ -302,7 +303,7 @@ func (p *replayer) one(ctx context.Context) (*play.Result, error) {
 	if e.On.Trace != "" {
 		injection(p.g, e.On.Layout)
 	}
-	result, err := p.play(ctx, e)
+	result, err := steps.Of(p.play(ctx, e))
 	trimTrace(p.g, e.On.Trace)
 	if err != nil && result == nil {
 		tracecmd.ExplainFailure(p.g, e.On.Trace)
@@ -320,9 +321,9 @@ type named struct {
 }
 
 // all plays one after the other. An error comes with the results of those before.
-func (p *replayer) all(ctx context.Context, replays []named) (results []*play.Result, err error) {
+func (p *replayer) all(ctx context.Context, replays []named) (results []*steps.Result, err error) {
 	for i := range replays {
-		r, err := p.play(ctx, replays[i].Options)
+		r, err := steps.Of(p.play(ctx, replays[i].Options))
 		if err != nil {
 			return results, fmt.Errorf("%s: %w", replays[i].name, err)
 		}
@@ -377,7 +378,7 @@ func (p *replayer) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &play.Comparison{Original: results[0], Emulated: results[1]}
+	c := &steps.Comparison{Original: results[0], Emulated: results[1]}
 	if p.g.JSON {
 		err = p.g.PrintJSON(c.Report())
 	} else {
@@ -415,7 +416,7 @@ func (p *replayer) sweep(ctx context.Context) error {
 	if len(results) == 0 || stopped != nil && ctx.Err() == nil {
 		return stopped
 	}
-	s := &play.Sweep{Values: v, Results: results}
+	s := &steps.Sweep{Values: v, Results: results}
 	if err := cli.WriteNamed("--plot", p.o.Plot, p.o.Force, s.WriteSVG); err != nil {
 		return err
 	}

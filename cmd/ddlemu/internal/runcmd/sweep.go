@@ -7,7 +7,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/flags"
-	"github.com/ddlemu/ddlemu/shaper/run/sweep"
+	"github.com/ddlemu/ddlemu/shaper/report/sweep"
 )
 
 // sweepUsage is the help of --sweep.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
@@ -143,7 +144,7 @@ func TestThresholdsInJSON(t *testing.T) {
 		false: nil,
 	} {
 		var document bytes.Buffer
-		p := o.printer(bench.NewJSON(&document))
+		p := o.printer(printer.NewJSON(&document))
 		var s bench.Summary
 		s.Verdict.Valid = valid
 		if err := errors.Join(p.Begin(bench.Header{}), p.Row(row), p.End(s)); err != nil {

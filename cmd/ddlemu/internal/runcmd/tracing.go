@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // traceUsage is the usage of --trace.

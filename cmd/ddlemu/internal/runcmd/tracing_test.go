@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
-	"github.com/ddlemu/ddlemu/shaper/run/verdict"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // A run in which no rank took part leaves the folder for its trace empty, so that it can be tried again. What was

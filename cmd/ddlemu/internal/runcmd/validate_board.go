@@ -12,7 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
+	"github.com/ddlemu/ddlemu/shaper/report/score"
 )
 
 // Marks of a table: it was measured with something else than what is compared with it, or figures were fitted to it.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
+	"github.com/ddlemu/ddlemu/shaper/report/score"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 func boardReports() []*validate.Report {

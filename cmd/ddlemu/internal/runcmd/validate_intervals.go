@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
+	"github.com/ddlemu/ddlemu/shaper/report/score"
 )
 
 // writeIntervals writes the intervals of the tables of a board, one a line.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs/intervals"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate/score"
+	"github.com/ddlemu/ddlemu/shaper/report/score"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 // --intervals writes what the program reads, in the place of the file, and nothing if there are too few tables.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/bounds"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 // readPredictions reads files of `ddlemu fit --predict each`: the predictions of tables by figures that were fitted to

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/validate"
-	"github.com/ddlemu/ddlemu/shaper/run/chart"
+	"github.com/ddlemu/ddlemu/shaper/report/chart"
+	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
 // pictures is the file or folder of pictures of tables.

@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
@@ -56,7 +56,7 @@ func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version strin
 	cfg := place.Fabric.Config
 	cfg.GPUsPerNode, cfg.NodeTime = place.PerNode, false // steps of a schedule cost the links alone
 	e, err = g.RanksOn(&cfg, b, fs, version, false, false)
-	g.Tell(e.Unused)
+	g.Tell(e.Header.Unused)
 	return e, err
 }
 

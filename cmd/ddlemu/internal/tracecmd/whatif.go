@@ -28,7 +28,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/whatif"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/run/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
 type whatIfOptions struct {
