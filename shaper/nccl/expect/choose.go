@@ -7,8 +7,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/player/events"
 )
 
-// The types that callers give to a player.
 type (
+	// Fabric, and the types below, are what callers give to a player.
 	Fabric = player.Fabric
 	Nodes  = player.Nodes
 	Conn   = player.Conn

@@ -16,8 +16,8 @@ type Cost struct {
 	Longer, Start int64
 }
 
-// Cost is the cost of a loop: of a send or receive, between nodes or not, or of a collective with this protocol. Nil Nodes
-// cost nothing.
+// Cost is the cost of a loop: of a send or receive, between nodes or not, or of a collective with this protocol. Nil
+// Nodes cost nothing.
 func (n *Nodes) Cost(loop *plan.Loop, p2p, between bool, proto plan.Protocol) Cost {
 	if n == nil {
 		return Cost{}
