@@ -267,8 +267,8 @@ func parseLayer(words []string, custom bool) (l layer, err error) {
 	}
 	value := func(i int) int64 {
 		n, e := input.Number(words[i])
-		if e != nil {
-			err = fmt.Errorf("column %d, %q: a number is expected", i+1, words[i])
+		if e != nil || n > workload.MaxNanos {
+			err = fmt.Errorf("column %d, %q: a number of at most %d is expected", i+1, words[i], int64(workload.MaxNanos))
 		}
 		return n
 	}
