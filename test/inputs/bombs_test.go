@@ -131,8 +131,9 @@ var workloadBombs = map[formats.Kind][]bomb{
 		numbered("columns", "comm_type,comm_group,comm_group_size,msg_size,stage", ",#", "\n"),
 		halves("columns that are cut", "comm_type,comm_group", ",#", ",", "\n"),
 		text("rows", aicbColumns, "all_reduce,all,1048576,8,\n", ""),
-		text("groups", aicbColumns, "all_reduce,dp_group,524288,8,\nall_reduce,tp_group,2,8,\n"+
-			"all_reduce,ep_group,2,8,\nall_reduce,ep_dp_group,262144,8,\n", ""),
+		text("groups", aicbColumns, "all_reduce,dp_group,262144,8,\nall_reduce,tp_group,2,8,\nall_reduce,ep_group,2,8,\n"+
+			"all_reduce,ep_dp_group,131072,8,\nall_reduce,ep_tp_group,4,8,\nall_reduce,pp_group,2,8,\n"+
+			"all_reduce,embedding_group,2,8,\nall_reduce,all,1048576,8,\n", ""),
 		text("head again", "", aicbColumns, "all_reduce,all,8,8,a\n"),
 		whole("a wide part", "[rank0 ~ rank1048575]\n"+aicbColumns+"all_reduce,all,1048576,8,\n"),
 	},

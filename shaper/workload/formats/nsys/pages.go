@@ -34,8 +34,11 @@ func checkTables(path string) (size int64, err error) {
 	defer f.Close()
 	page := make([]byte, 1<<16) // the largest page
 	n, err := io.ReadFull(f, page)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || n < atPlaces {
-		return 0, damaged(errors.Join(err, errors.New("it has no page")))
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return 0, damaged(err)
+	}
+	if n < atPlaces {
+		return 0, damaged(fmt.Errorf("it has %d bytes", n))
 	}
 	stat, err := f.Stat()
 	if err != nil || page[atKind] != innerPage {

@@ -36,14 +36,13 @@ func Alike(name string, group workload.Ranks, world int) ([]workload.Comm, error
 
 // Grid divides the ranks 0 to world-1 into groups of n ranks that are stride apart. n·stride divides world.
 func Grid(name string, n, stride, world int) []workload.Comm {
-	var out []workload.Comm
+	out, all := make([]workload.Comm, 0, world/n), make(workload.Ranks, 0, world)
 	for base := 0; base < world; base += n * stride {
 		for first := base; first < base+stride; first++ {
-			c := workload.Comm{Name: name}
 			for i := range n {
-				c.Ranks = append(c.Ranks, first+i*stride)
+				all = append(all, first+i*stride)
 			}
-			out = append(out, c)
+			out = append(out, workload.Comm{Name: name, Ranks: slices.Clip(all[len(all)-n:])})
 		}
 	}
 	return out
