@@ -181,8 +181,8 @@ var workloadBombs = map[formats.Kind][]bomb{
 		text("lists in values", `{"traceEvents":[{"args":`, "[", ""),
 	},
 	formats.PyTorchET: {
-		numbered("wide groups", `{"schema":"1.1.1","nodes":[`, etNode("", `"",#,7,[],[],0,1,1048576`), "{}]}"),
-		numbered("different groups", `{"schema":"1.1.1","nodes":[`, etNode("", `"",#,7,[],[],#,1,500000`), "{}]}"),
+		numbered("wide groups", `{"schema":"1.1.1","nodes":[`, etNode("", `[],[],0,1,1048576`), "{}]}"),
+		numbered("different groups", `{"schema":"1.1.1","nodes":[`, etNode("", `[],[],#,1,500000`), "{}]}"),
 		numbered("groups of one name", `{"schema":"1.1.1","nodes":[`, etNode(`["a","a"],`, `[],[],0,#,2`), "{}]}"),
 		numbered("groups without names", `{"schema":"1.1.1","nodes":[`, etNode("", `[],[],0,0,1048576`), "{}]}"),
 		numbered("attributes", `{"schema":"1.1.1","nodes":[{"name":"record_param_comms","id":1,"attrs":[`,

@@ -409,7 +409,8 @@ func (db *database) waits(r *recording, _ map[int64]string) error {
 	}
 	const streamWait = 2 // CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT
 	const columns = `start, "end", streamId, coalesce(correlationId, 0), coalesce(globalPid, 0)`
-	return db.eachOf("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns, "WHERE syncType = ?", []any{streamWait}, func(scan func(...any) error) error {
+	const table, where = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "WHERE syncType = ?"
+	return db.eachOf(table, columns, where, []any{streamWait}, func(scan func(...any) error) error {
 		var s span
 		var p process
 		if err := scan(&s.start, &s.end, &s.stream, &s.correlation, &p); err != nil {
@@ -422,7 +423,8 @@ func (db *database) waits(r *recording, _ map[int64]string) error {
 // meta reads the hardware and the version.
 func (db *database) meta(r *recording, _ map[int64]string) error {
 	if db.has("META_DATA_EXPORT", "name", "value") {
-		err := db.each("SELECT name, coalesce(value, '') FROM META_DATA_EXPORT NOT INDEXED WHERE name LIKE 'EXPORT_P%' AND length(value) < 100", nil,
+		err := db.each(`SELECT name, coalesce(value, '') FROM META_DATA_EXPORT NOT INDEXED
+			WHERE name LIKE 'EXPORT_P%' AND length(value) < 100`, nil,
 			func(scan func(...any) error) error {
 				var name, value string
 				err := scan(&name, &value)

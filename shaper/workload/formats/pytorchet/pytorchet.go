@@ -289,6 +289,11 @@ func (j *job) comm(rank int, t *trace, c *pytorch.Call) (string, int, error) {
 	}
 	key := commKey{rank, name, &ranks[0], len(ranks)}
 	known, ok := j.named[key]
+	if !ok {
+		if err := t.limit.List(len(ranks)); err != nil {
+			return "", 0, err
+		}
+	}
 	switch {
 	case ok:
 	case len(j.traces) == 1:

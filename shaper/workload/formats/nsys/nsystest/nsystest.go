@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"database/sql"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -44,7 +45,8 @@ func Database(statements ...string) (data []byte, err error) {
 func SharedPages() ([]byte, error) {
 	const size, levels, children = 512, 6, 60
 	data, err := Database("PRAGMA page_size = 512",
-		`CREATE TABLE NVTX_EVENTS (start INTEGER, "end" INTEGER, eventType INTEGER, globalTid INTEGER, textId INTEGER, text TEXT)`,
+		`CREATE TABLE NVTX_EVENTS (start INTEGER, "end" INTEGER, eventType INTEGER, globalTid INTEGER, textId INTEGER,
+			text TEXT)`,
 		"INSERT INTO NVTX_EVENTS VALUES (1, 2, 59, 4, 5, 'x')")
 	if err != nil {
 		return nil, err
@@ -74,5 +76,22 @@ func SharedPages() ([]byte, error) {
 	}
 	data = append(data, leaf...)
 	binary.BigEndian.PutUint32(data[28:], uint32(len(data)/size))
+	return data, nil
+}
+
+// SharedSchema is an export whose list of tables is a tree in which all children of the first page are one page.
+func SharedSchema() ([]byte, error) {
+	statements := []string{"PRAGMA page_size = 512"}
+	for i := range 40 {
+		statements = append(statements, fmt.Sprintf("CREATE TABLE t%d (a INTEGER, b INTEGER, c INTEGER, d INTEGER)", i))
+	}
+	data, err := Database(statements...)
+	if err != nil {
+		return nil, err
+	}
+	const cells, right, places = 103, 108, 112 // in the first page
+	for cell := range int(binary.BigEndian.Uint16(data[cells:])) {
+		copy(data[binary.BigEndian.Uint16(data[places+2*cell:]):], data[right:right+4])
+	}
 	return data, nil
 }
