@@ -69,8 +69,12 @@ func build(stages []stage, o input.Options) (*workload.Workload, error) {
 			}
 		}
 	}
+	comms, err := b.Comms(b.used, o.Limit)
+	if err != nil {
+		return nil, lineError(1, err)
+	}
 	return &workload.Workload{Ops: b.ops, Head: workload.Head{Format: workload.Format, Ranks: b.Ranks,
-		Source: b.source(), Comms: b.Comms(b.used)}}, nil
+		Source: b.source(), Comms: comms}}, nil
 }
 
 // sizes finds the sizes of all groups, and whether the calls have times.

@@ -44,8 +44,11 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if b.err != nil {
 		return nil, lines.Errorf("%w", b.err)
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: h.Ranks, Comms: b.Comms(b.used)},
-		Ops: b.ops}
+	comms, err := b.Comms(b.used, o.Limit)
+	if err != nil {
+		return nil, lines.Errorf("%w", err)
+	}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: h.Ranks, Comms: comms}, Ops: b.ops}
 	w.Head.Source = b.source(filepath.Base(f.Name))
 	if len(layers) < announced {
 		w.Head.Source.Notes = append(w.Head.Source.Notes,
