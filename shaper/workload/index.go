@@ -106,7 +106,7 @@ func (ix *Index) OfRank(rank int) iter.Seq2[int, *Op] {
 
 // Index checks w, and finds its communicators and programs. An error is a [*LineError].
 func (w *Workload) Index() (*Index, error) {
-	b := &builder{w: w, byText: map[string]*rankList{}, byPlace: map[placeKey]*rankList{}}
+	b := &builder{w: w, byText: map[string]*rankList{}, byPlace: map[placeKey]*rankList{}, sizes: map[string]int{}}
 	if err := b.head(); err != nil {
 		return nil, &LineError{Line: 1, Err: err}
 	}
@@ -135,7 +135,9 @@ type builder struct {
 	placed  int // the sum of the sizes of the communicators
 	byText  map[string]*rankList
 	byPlace map[placeKey]*rankList
-	seen    []int32 // by rank: the last list that had it, from 1
+	sizes   map[string]int // of families, at most MaxListed
+	seen    []int32        // by rank: the mark of the last list that had it
+	mark    int32
 }
 
 // placeKey tells lists apart by where they are in memory: a reader keeps equal ones once.
@@ -163,6 +165,9 @@ func (b *builder) head() error {
 	if len(h.Comms) == 0 {
 		b.ix.Comms = []Comm{{World, all}}
 	}
+	for _, c := range b.ix.Comms {
+		b.sizes[c.Name] = min(b.sizes[c.Name]+len(c.Ranks), MaxListed)
+	}
 	for i, c := range b.ix.Comms {
 		if err := b.comm(i, c); err != nil {
 			return fmt.Errorf("communicator %s: %w", c.Name, err)
@@ -173,7 +178,7 @@ func (b *builder) head() error {
 
 // comm adds a communicator to those of its name.
 func (b *builder) comm(i int, c Comm) error {
-	if _, err := b.list(c.Ranks); err != nil {
+	if err := b.distinct(c.Ranks); err != nil {
 		return err
 	}
 	if b.placed += len(c.Ranks); b.placed > MaxListed {
@@ -181,7 +186,7 @@ func (b *builder) comm(i int, c Comm) error {
 	}
 	f := b.ix.names[c.Name]
 	if f == nil {
-		f = &family{number: len(b.ix.Names)}
+		f = &family{number: len(b.ix.Names), places: make([]Place, 0, b.sizes[c.Name])}
 		b.ix.names[c.Name] = f
 		b.ix.Names = append(b.ix.Names, c.Name)
 	}
@@ -240,18 +245,23 @@ func (b *builder) list(ranks Ranks) (*rankList, error) {
 	if b.listed += len(ranks); b.listed > MaxListed {
 		return nil, fmt.Errorf("the different lists of ranks have more than %d ranks together", MaxListed)
 	}
-	mark := int32(len(b.lists))
+	b.byText[text], b.byPlace[key] = l, l
+	return l, b.distinct(ranks)
+}
+
+// distinct refuses ranks that the workload does not have, and a rank that is there twice.
+func (b *builder) distinct(ranks Ranks) error {
+	b.mark++
 	for _, r := range ranks {
 		if r < 0 || r >= b.w.Head.Ranks {
-			return nil, fmt.Errorf("rank %d: the workload has ranks 0 to %d", r, b.w.Head.Ranks-1)
+			return fmt.Errorf("rank %d: the workload has ranks 0 to %d", r, b.w.Head.Ranks-1)
 		}
-		if b.seen[r] == mark {
-			return nil, fmt.Errorf("rank %d is there twice", r)
+		if b.seen[r] == b.mark {
+			return fmt.Errorf("rank %d is there twice", r)
 		}
-		b.seen[r] = mark
+		b.seen[r] = b.mark
 	}
-	b.byText[text], b.byPlace[key] = l, l
-	return l, nil
+	return nil
 }
 
 // op checks an operation, and returns the list of its ranks.

@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys/nsystest"
 )
 
 // text is a bomb of one text that is repeated between two others until the input is full.
@@ -31,6 +34,26 @@ func numbered(name, before, one, after string) bomb {
 	}}
 }
 
+// counted is a bomb of as many records as the input has room for, of 0 to n-1: before and after may need n.
+func counted(name string, before, one func(b []byte, i, n int) []byte, after string) bomb {
+	return bomb{name, func() []byte {
+		n := 1
+		all := func() []byte {
+			b := before(nil, 0, n)
+			for i := 0; i < n && len(b) < maxInput; i++ {
+				b = one(b, i, n)
+			}
+			return append(b, after...)
+		}
+		for step := 1 << 17; step > 0; step >>= 1 {
+			if n += step; len(all()) > maxInput {
+				n -= step
+			}
+		}
+		return all()
+	}}
+}
+
 // unpacksTo is a bomb of about size bytes that gzip packs.
 func unpacksTo(name, before, one string, size int) bomb {
 	return bomb{name, func() []byte {
@@ -48,6 +71,22 @@ func unpacksTo(name, before, one string, size int) bomb {
 
 const jsonEvent = `{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)","pid":0,"tid":7,"ts":#,"dur":1,"args":{"correlation":#,"stream":7,"device":0,"Collective name":"allreduce","In msg nelems":1,"dtype":"Float","Process Group Name":"#","Process Group Ranks":"[0, 1]","Group size":2}},`
 
+// perNumber is a part of a counted bomb: a format whose %[1]d is the number, and %[2]d how many there are.
+func perNumber(format string) func(b []byte, i, n int) []byte {
+	return func(b []byte, i, n int) []byte { return fmt.Appendf(b, format+"%.[3]s", i, n, "") }
+}
+
+// halves is a bomb of which one half is records with numbers from 0 and the other half one record again and again.
+func halves(name, before, numbered, again, after string) bomb {
+	return bomb{name, func() []byte {
+		b := []byte(before)
+		for n := 0; len(b) < maxInput/2; n++ {
+			b = append(b, strings.ReplaceAll(numbered, "#", fmt.Sprint(n))...)
+		}
+		return filled(b, []byte(again), []byte(after))
+	}}
+}
+
 // workloadBombs are those of formats beside what all get.
 var workloadBombs = map[formats.Kind][]bomb{
 	formats.Kineto: {
@@ -60,6 +99,12 @@ var workloadBombs = map[formats.Kind][]bomb{
 		unpacksTo("packed blanks", `{"schemaVersion":1,`, " ", 900<<20),
 	},
 	formats.FlightRec: {
+		{"shared ranks", sharedRanks}, {"shared lists of ranks", sharedListsOfRanks},
+		numbered("big numbers", `{"version":"2.4","entries":[`, `{"profiling_name":"nccl:all_reduce","state":"scheduled","input_sizes":[[9223372036854775807,2]],"input_dtypes":["Float"],"output_sizes":[[-1]],"output_dtypes":["Float"],"record_id":-9223372036854775808,"process_group":["#","a"],"collective_seq_id":9223372036854775807,"time_created_ns":-#},`, `{}]}`),
+		numbered("entries of groups", `{"version":"2.4","entries":[`, `{"profiling_name":"nccl:all_reduce","input_sizes":[[1]],"input_dtypes":["Int"],"process_group":["#","a"],"collective_seq_id":1,"record_id":#},`, `{}]}`),
+		{"wide groups that share no order", crossedRanks},
+		text("values in values", `{"version":"2.4","entries":[{"frames":`, "[", ""),
+		text("repeated keys", `{"version":"2.4","entries":[{`, `"frames":[],`, `"frames":[]}]}`),
 		{"shared lists", sharedLists}, {"lists of one list", doubledLists}, {"shared sizes", sharedSizes},
 		{"shared frames", sharedFrames}, {"shared groups", sharedGroups}, {"many keys", manyKeys},
 		{"shared text", sharedText}, {"dicts in dicts", nestedDicts},
@@ -71,20 +116,101 @@ var workloadBombs = map[formats.Kind][]bomb{
 	},
 	formats.GOAL: {
 		whole("all ranks", "num_ranks 1048576\nrank 0 {\nl1: calc 1\n}\n"),
-		numbered("requirements", "num_ranks 2\nrank 0 {\n", "l#: calc 1\nl# requires l1\n", "}\nrank 1 {\n}\n"),
+		numbered("requirements", "num_ranks 2\nrank 0 {\nl0: calc 1\n", "l#: calc 1\nl# requires l0\n", "}\nrank 1 {\n}\n"),
 		numbered("chains", "num_ranks 2\nrank 0 {\nl0: calc 1\n", "l#: send 1b to 1 tag #\nl# irequires l0\n", "}\nrank 1 {\n}\n"),
 		numbered("streams", "num_ranks 2\nrank 0 {\n", "l#: calc 1 cpu #\n", "}\nrank 1 {\n}\n"),
-		numbered("ranks", "num_ranks 40000\n", "rank # {\nl1: calc 1\n}\n", ""),
+		counted("ranks that differ", perNumber("num_ranks %[2]d\n"), perNumber("rank %[1]d {\nl: calc %[1]d\n}\n"), ""),
+		counted("a ring", perNumber("num_ranks %[2]d\n"), ringOfGOAL, ""),
+		counted("a chain of starts", nothing, chainOfGOAL, "}\nrank 1 {\n}\n"),
+		text("comments", "num_ranks 1\nrank 0 {\nl: calc 1\n} ", "/* */", ""),
+		text("braces", "num_ranks 1\nrank 0 {\nl: calc 1\n", "{", ""),
+		text("statements", "num_ranks 1\nrank 0 {\nl: calc 1\n", ";", "}"),
 	},
-	formats.OpCSV: {text("one line", "op,count,root\n", "all_reduce,1048576,-1\n", "")},
+	formats.AICB: {
+		counted("stages", nothing, stageOfAICB, aicbColumns+"all_reduce,tp_group,2,8,a\n"),
+		numbered("columns", "comm_type,comm_group,comm_group_size,msg_size,stage", ",#", "\n"),
+		halves("columns that are cut", "comm_type,comm_group", ",#", ",", "\n"),
+		text("rows", aicbColumns, "all_reduce,all,1048576,8,\n", ""),
+		text("groups", aicbColumns, "all_reduce,dp_group,262144,8,\nall_reduce,tp_group,2,8,\nall_reduce,ep_group,2,8,\n"+
+			"all_reduce,ep_dp_group,131072,8,\nall_reduce,ep_tp_group,4,8,\nall_reduce,pp_group,2,8,\n"+
+			"all_reduce,embedding_group,2,8,\nall_reduce,all,1048576,8,\n", ""),
+		text("head again", "", aicbColumns, "all_reduce,all,8,8,a\n"),
+		whole("a wide part", "[rank0 ~ rank1048575]\n"+aicbColumns+"all_reduce,all,1048576,8,\n"),
+	},
+	formats.OpCSV: {
+		text("one line", "op,count,root\n", "all_reduce,1048576,-1\n", ""),
+		text("a long line", "op,count,root\nall_reduce,1", ",1", "\n"),
+		text("a long name", "op,count,root\n", "all_reduce", ",1,1\n"),
+		text("comments", "", "#\n", "all_reduce,9223372036854775807,-1\n"),
+	},
 	formats.SimAI: {
+		{"checkpoints of nothing", func() []byte {
+			b := []byte("HYBRID_TRANSFORMER model_parallel_NPU_group: 8 all_gpus: 8 checkpoint_initiates: 14000")
+			for i := range 14_000 {
+				b = fmt.Appendf(b, " %d", i+1)
+			}
+			return filled(append(b, "\n100000\n"...), []byte("a -1 0 NONE 0 0 NONE 0 0 NONE 0 0\n"), nil)
+		}},
+		text("keys", "HYBRID_TRANSFORMER model_parallel_NPU_group: 8 all_gpus: 8", " a: 1", "\n1\na -1 1 ALLREDUCE 8 0 NONE 0 0 NONE 0 0\n"),
+		numbered("layers", "DLRM all_gpus: 8\n100000\n", "a# -1 # ALLREDUCE # # ALLTOALL # # ALLGATHER # #\n", ""),
+		numbered("weights", "HYBRID_TRANSFORMER model_parallel_NPU_group: 8 all_gpus: 1048576\n100000\n",
+			"a# -1 0 NONE 0 0 NONE 0 # REDUCESCATTER # 0\n", ""),
 		whole("all ranks", "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1 pp: 1048576 vpp: 1 ga: 1048576 all_gpus: 8388608\n1\nlayer -1 556000 ALLREDUCE 1 1 NONE 0 1 NONE 0 1\n"),
 		whole("batches", "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 1 pp: 16 vpp: 1 ga: 1000000 all_gpus: 16\n1\nlayer -1 556000 ALLREDUCE 1 1 NONE 0 1 NONE 0 1\n"),
 	},
 	formats.NCCLLog: {
+		counted("a job", nothing, callOfLog("1", "%[1]d"), ""),
+		counted("a job whose ranks differ", nothing, callOfLog("%[1]d", "%[1]d"), ""),
+		counted("communicators of a process", nothing, callOfLog("1", "1"), ""),
+		text("cut calls", "", "h:1:1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1\n", ""),
+		text("one line", "", "h:1:1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 1 datatype 7 op 0 root 0 comm 0x1 [nranks=8] stream 0x3 ", ""),
+		numbered("variables", "", "h:1:1 [0] NCCL INFO NCCL_A# set by environment to #\n", ""),
+		numbered("splits", "h:1:1 [0] NCCL INFO comm 0x0 rank 0 nRanks 1048576 nNodes 1 localRanks 8 localRank 0 MNNVL 0\n",
+			"h:1:1 [0] NCCL INFO ncclCommSplit comm 0x# rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1 parent 0x0 splitCount 1 color # key 0 - Init COMPLETE\n", ""),
 		numbered("communicators", "", "h:1:1 [0] NCCL INFO comm 0x# rank 0 nRanks 1048576 nNodes 1 localRanks 8 localRank 0 MNNVL 0\nh:1:1 [0] NCCL INFO AllReduce: opCount # sendbuff 0x1 recvbuff 0x2 count 1 datatype 7 op 0 root 0 comm 0x# [nranks=1048576] stream 0x3\n", ""),
 	},
+	formats.Profiler: {
+		numbered("ranks", "[", `{"name":"AllReduce","cat":"COLL","ph":"b","pid":1,"ts":#,"args":{"SeqNum":1,"CommHash":1,"Rank":#,"Count":#,"Datatype":"ncclInt8"}},`, "{}]"),
+		numbered("communicators", "[", `{"name":"AllReduce","cat":"COLL","ph":"b","pid":#,"ts":#,"args":{"SeqNum":1,"CommHash":#,"Rank":1048575,"Count":#,"Datatype":"ncclInt8"}},`, "{}]"),
+		numbered("messages", "[", `{"name":"Send","cat":"P2P","ph":"b","pid":1,"ts":#,"args":{"CommHash":1,"Rank":0,"Peer":#,"Count":#,"Datatype":"ncclInt8"}},`, "{}]"),
+		numbered("numbers", "[", `{"name":"AllReduce","cat":"COLL","ph":"b","ts":1e308,"args":{"SeqNum":9223372036854775807,"CommHash":18446744073709551615,"Rank":#,"Count":9223372036854775807,"Datatype":"ncclInt8"}},`, "{}]"),
+		text("groups in groups", "[", `{"cat":"GROUP","ph":"b","ts":1},`, "{}]"),
+		numbered("categories", "[", `{"cat":"C#"},`, "{}]"),
+		text("words", `[{"name":"AllReduce","cat":"COLL","args":{`, `"a":nccl`, `}}]`),
+		text("values in values", "", `{"a":`, ""),
+		text("lists in values", `{"traceEvents":[{"args":`, "[", ""),
+	},
+	formats.PyTorchET: {
+		numbered("wide groups", `{"schema":"1.1.1","nodes":[`, etNode("", `[],[],0,1,1048576`), "{}]}"),
+		numbered("different groups", `{"schema":"1.1.1","nodes":[`, etNode("", `[],[],#,1,500000`), "{}]}"),
+		numbered("groups of one name", `{"schema":"1.1.1","nodes":[`, etNode(`["a","a"],`, `[],[],0,#,2`), "{}]}"),
+		numbered("groups without names", `{"schema":"1.1.1","nodes":[`, etNode("", `[],[],0,0,1048576`), "{}]}"),
+		numbered("attributes", `{"schema":"1.1.1","nodes":[{"name":"record_param_comms","id":1,"attrs":[`,
+			`{"name":"a#","value":#},`, `{}]}]}`),
+		numbered("attributes of groups", `{"schema":"1.1.1","nodes":[`, `{"name":"record_param_comms","id":#,"attrs":[`+
+			`{"name":"collective_name","value":"allreduce"},{"name":"dtype","value":"Int"},{"name":"in_msg_nelems","value":#},`+
+			`{"name":"out_msg_nelems","value":#},{"name":"pg_name","value":"#"},{"name":"pg_size","value":1048576},`+
+			`{"name":"global_rank_start","value":0},{"name":"global_rank_stride","value":1}]},`, `{}]}`),
+		text("tensors", `{"schema":"1.1.1","nodes":[{"name":"record_param_comms","id":1,"inputs":{"values":[[`,
+			`[1,1,0,4398046511104,1,"c"],`, `[1,1,0,1,1,"c"]],"allreduce"],"types":["Tensor(int)"]}}]}`),
+		text("values in values", `{"schema":"1.1.1","a":`, `[`, ``),
+		text("objects in nodes", `{"schema":"1.1.1","nodes":[{"inputs":`, `{"values":[`, ``),
+	},
 	formats.Nsys: {
+		numbered("processes", `{"data":["ncclAllReduce"]}`,
+			`{"Type":59,"NvtxEvent":{"Timestamp":"#","TextId":0,"GlobalTid":"#000000000","Payload":{"Json":"{\"Message size [bytes]\":#,\"No. of ranks\":1048576,\"Rank\":#,\"NCCL unique ID\":#}"}}}`, ""),
+		numbered("groups", `{"data":["ncclGroupStart"]}`, `{"Type":59,"NvtxEvent":{"Timestamp":"#","TextId":0,"GlobalTid":"1"}}`, ""),
+		numbered("waits", `{"data":["ncclDevKernel_AllReduce"]}`, `{"CudaEvent":{"startNs":"#0","endNs":"#1","streamId":#,"correlationId":#,"globalPid":"1","kernel":{"demangledName":1}}}`+
+			`{"CudaEvent":{"startNs":"#0","endNs":"#1","streamId":#,"correlationId":#,"sync":{"syncType":"STREAM_WAIT_EVENT"}}}`, ""),
+		numbered("texts", `{"data":[`, `"nccl#",`, `""]}`),
+		text("values in values", `{"a":`, "[", ""),
+		{"a database whose pages are shared", func() []byte {
+			data, err := nsystest.SharedPages()
+			if err != nil {
+				panic(err)
+			}
+			return data
+		}},
 		text("rows", "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MBps),SrcMemKd,DstMemKd,Device,Ctx,Strm,Name\n",
 			"1,1,1,1,1,1,1,1,1,1,1,1,,,,,0,1,7,ncclKernel\n", ""),
 	},
@@ -93,8 +219,23 @@ var workloadBombs = map[formats.Kind][]bomb{
 			return append([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, bytes.Repeat([]byte{8}, maxInput-5)...)
 		}},
 		{"empty messages", func() []byte { return make([]byte, maxInput) }},
+		numbered("calls of all", `{"ngpus":1048576,"workload_graph":[`, `{"Id":#,"NodeType":7,"comm_type":0,"comm_size":1},`, `{}]}`),
+		numbered("sends", `{"ngpus":1048576,"workload_graph":[`, `{"Id":#,"NodeType":5,"comm_dst":#,"comm_size":1},`, `{}]}`),
+		numbered("a chain", `{"ngpus":8,"workload_graph":[{"Id":0},`, `{"Id":#,"NodeType":4,"runtime":1,"data_deps":[0,1,2,3,4]},`, `{}]}`),
+		numbered("big numbers", `{"ngpus":1e300,"workload_graph":[`, `{"Id":-#,"NodeType":9223372036854775808,"runtime":1e300,"data_deps":[-9223372036854775808]},`, `{}]}`),
+		{"nodes that stand for many", sharedDependencies},
+		{"a long group", longGroup},
+		text("attributes", `{"version":"1","attr":[{"name":"a"}]}{"id":1,"name":"a","type":"COMP_NODE","attr":[`, `{"name":"comm_size","int64Val":"1"},`, `{}]}`),
+		text("values in values", `{"version":"1","attr":[{"name":`, "[", ""),
 	},
 	formats.Inspector: {
+		numbered("all ranks", "", `{"header":{"id":"0x1","rank":#,"n_ranks":#0,"nnodes":1},"metadata":{"pid":#},"coll_perf":{"coll":"AllReduce","coll_sn":#,"coll_msg_size_bytes":#}}`, ""),
+		counted("a job", nothing, perNumber(`{"header":{"id":"1","rank":%[1]d,"n_ranks":%[2]d},"metadata":{"pid":%[1]d},"coll_perf":{"coll":"AllReduce","coll_sn":1,"coll_msg_size_bytes":8}}`), ""),
+		counted("a job whose ranks differ", nothing, perNumber(`{"header":{"id":"1","rank":%[1]d,"n_ranks":%[2]d},"metadata":{"pid":%[1]d},"coll_perf":{"coll":"AllReduce","coll_sn":%[1]d,"coll_msg_size_bytes":%[1]d}}`), ""),
+		counted("a job of messages", nothing, perNumber(`{"header":{"id":"1","rank":%[1]d,"n_ranks":%[2]d},"metadata":{"pid":%[1]d},"p2p_perf":{"p2p":"Send","p2p_sn":%[1]d,"p2p_peer":0,"p2p_msg_size_bytes":%[1]d}}`), ""),
+		numbered("communicators of a process", "", `{"header":{"id":"#","rank":0,"n_ranks":1},"metadata":{"pid":1},"coll_perf":{"coll":"AllReduce","coll_sn":1,"coll_msg_size_bytes":#}}`, ""),
+		numbered("big numbers", "", `{"header":{"id":1,"rank":0,"n_ranks":2},"metadata":{"pid":1,"dump_timestamp_us":-9223372036854775808},"coll_perf":{"coll":"AllReduce","coll_sn":9223372036854775807,"coll_msg_size_bytes":9223372036854775807,"coll_exec_time_us":9223372036854775807}}`, ""),
+		text("values in values", `{"header":`, "[", ""),
 		numbered("communicators", "", `{"header":{"id":"0x#","rank":0,"n_ranks":1048576,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"x","dump_timestamp_us":#,"hostname":"h","pid":#},"coll_perf":{"coll":"AllReduce","coll_sn":#,"coll_msg_size_bytes":1048576,"coll_exec_time_us":1,"coll_timing_source":"kernel_gpu","coll_algobw_gbs":1,"coll_busbw_gbs":1}}`+"\n", ""),
 	},
 }
@@ -121,6 +262,15 @@ var nativeBombs = []bomb{
 	whole("one pair of all", `{"format":"ddlemu.workload/1","ranks":1048576}`+"\n"+
 		`{"op":"group","ops":[{"op":"send","count":1,"type":"int8","peer":1,"relative":true},{"op":"recv","count":1,"type":"int8","peer":-1,"relative":true}]}`+"\n"),
 	text("nested groups", `{"format":"ddlemu.workload/1","ranks":2}`+"\n", `{"op":"group","ops":[`, ""),
+	halves("programs", `{"format":"ddlemu.workload/1","ranks":1048576}`+"\n", `{"rank":#,"op":"step"}`+"\n", `{"op":"step"}`+"\n", ""),
+	halves("programs that wait", `{"format":"ddlemu.workload/1","ranks":65536}`+"\n", `{"rank":#,"op":"calc","ns":#}`+"\n", `{"op":"coll","func":"AllReduce","count":1,"type":"int8"}`+"\n", ""),
+	halves("a long wait", `{"format":"ddlemu.workload/1","ranks":2}`+"\n", `{"op":"calc","ns":1,"id":#}`+"\n", `{"op":"wait","after":[1,2,3,4,5,6,7,8,9]}`+"\n", ""),
+	text("one list", `{"format":"ddlemu.workload/1","ranks":1048576}`+"\n", `{"rank":"0-1048575:2,1-1048575:2","op":"step"}`+"\n", ""),
+	numbered("strided lists", `{"format":"ddlemu.workload/1","ranks":1048576}`+"\n", `{"rank":"0-1048575:#","op":"step"}`+"\n", ""),
+	numbered("keys", `{"format":"ddlemu.workload/1","ranks":2,`, `"a#":1,`, `"b":2}`),
+	numbered("variables", `{"format":"ddlemu.workload/1","ranks":2,"nccl":{`, `"NCCL_A#":"1",`, `"NCCL_ALGO":"Ring"}}`+"\n"),
+	whole("big numbers", `{"format":"ddlemu.workload/1","ranks":9223372036854775808}`+"\n"),
+	text("a long line", `{"format":"ddlemu.workload/1","ranks":2}`+"\n"+`{"op":"calc","ns":1,"name":"`, "a", `"}`),
 }
 
 // checkBombs are workloads whose calls take long to match.
@@ -149,6 +299,18 @@ var checkBombs = []bomb{
 		}
 		return b
 	}},
+}
+
+// detectBombs are files whose format is hard to find.
+var detectBombs = []bomb{
+	unpacksTo("a packed value", `{"a":"`, "a", 90<<20),
+	unpacksTo("packed values", `{`, `"a":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],`, 90<<20),
+	unpacksTo("packed lists", `{"a":`, "[", 90<<20),
+	unpacksTo("packed blanks", ``, " ", 90<<20),
+	unpacksTo("a packed line", `NCCL INFO `, "opCount 0 count 1 ", 90<<20),
+	text("values in values", "", `{"a":`, ""), text("lists", "", "[", ""), text("comments", "", "#\n", "op,count,root\n"),
+	text("blanks", "", "\n ", "op,count,root\n"), text("escapes", "", "\x1b[0m", " NCCL INFO "),
+	whole("nothing", ""), whole("a pickle", "\x80\x02."), whole("a database", "SQLite format 3\x00"),
 }
 
 const algo = `<algo name="a" proto="Simple" nchannels="1" nchunksperloop="%d" ngpus="%d" coll="%s" inplace="0" outofplace="1" minBytes="0" maxBytes="0">`
@@ -330,4 +492,120 @@ func manyKeys() []byte {
 // nestedDicts are dicts with one value, in which a shared one is.
 func nestedDicts() []byte {
 	return filled([]byte("\x80\x02}q\x000"), []byte("}(U\x01ah\x00U\x01bh\x00uq\x000"), []byte("N."))
+}
+
+// nothing adds nothing.
+func nothing(b []byte, _, _ int) []byte { return b }
+
+// ringOfGOAL is a rank that sends to the next one.
+func ringOfGOAL(b []byte, i, n int) []byte {
+	return fmt.Appendf(b, "rank %d {\ns: send %[1]db to %d\nr: recv %db from %[3]d\n}\n", i, (i+1)%n, (i+n-1)%n)
+}
+
+// chainOfGOAL is a task that may start when the one before it has started, and that requires another one.
+func chainOfGOAL(b []byte, i, _ int) []byte {
+	if i == 0 {
+		return append(b, "num_ranks 2\nrank 0 {\na0: calc 1 cpu 0\n"...)
+	}
+	if i >= 9_900 { // a task may require 10,000
+		return fmt.Appendf(b, "a%d: calc 1 cpu %d\na%[1]d irequires a9899\n", i, i%2)
+	}
+	return fmt.Appendf(b, "b%d: calc 1\na%[1]d: calc 1 cpu %d\na%[1]d irequires a%[3]d\na%[1]d requires b%[1]d\n", i, i%2, i-1)
+}
+
+const aicbColumns = "comm_type,comm_group,comm_group_size,msg_size,stage\n"
+
+// stageOfAICB is the first line of a part of as many ranks as all parts may have.
+func stageOfAICB(b []byte, i, n int) []byte {
+	each := max(1<<20/n, 1)
+	return fmt.Appendf(b, "[ pp_stage%d: [%d-%d] ]\n", i, i*each, (i+1)*each-1)
+}
+
+// etNode is a node of an execution trace of PyTorch, with a group before the name of the call and values behind it.
+func etNode(group, after string) string {
+	return `{"name":"record_param_comms","id":#,"inputs":{"values":[[1,1,0,8,1,"c"],1,` + group + `"allreduce",` + after +
+		`],"types":["Tensor(int)"]},"outputs":{"values":[]}},`
+}
+
+// callOfLog is a line of a call in NCCL's log, on a communicator with an address of its own.
+func callOfLog(count, process string) func(b []byte, i, n int) []byte {
+	return perNumber("h:" + process + ":1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count " + count +
+		" datatype 7 op 0 root 0 comm 0x%[1]x [nranks=%[2]d] stream 0x3\n")
+}
+
+// sharedDependencies are nodes of Chakra that take no time, each behind many others, and nodes behind all of them.
+func sharedDependencies() []byte {
+	node := func(b []byte, id, kind, micros uint64, after ...uint64) []byte {
+		var one, deps []byte
+		for _, d := range after {
+			deps = protowire.AppendVarint(deps, d)
+		}
+		for field, v := range map[protowire.Number]uint64{1: id, 3: kind, 7: micros} {
+			one = protowire.AppendVarint(protowire.AppendTag(one, field, protowire.VarintType), v)
+		}
+		one = protowire.AppendBytes(protowire.AppendTag(one, 5, protowire.BytesType), deps)
+		return append(protowire.AppendVarint(b, uint64(len(one))), one...)
+	}
+	const tasks, empty = 1000, 200
+	b, all, behind := []byte{0}, []uint64(nil), []uint64(nil)
+	for id := range uint64(tasks) {
+		b, all = node(b, id, 4, 1), append(all, id)
+	}
+	for id := range uint64(empty) {
+		b, behind = node(b, tasks+id, 4, 0, all...), append(behind, tasks+id)
+	}
+	for id := uint64(tasks + empty); len(b) < maxInput-1000; id++ {
+		b = node(b, id, 4, 1, behind...)
+	}
+	return b
+}
+
+// longGroup is a process group of many ranks that each node of Chakra names.
+func longGroup() []byte {
+	b := []byte(`{"version":"1","attr":[]}{"id":1,"name":"process_group:init","type":"METADATA_NODE","inputs":{"values":` +
+		`"[{\\\"pg_name\\\":\\\"a\\\",\\\"ranks\\\":[0`)
+	b = filled(b[:len(b):len(b)], []byte(",0"), bytes.Repeat([]byte{' '}, maxInput/2))[:maxInput/2]
+	return filled(append(b, `]}]"}}`...), []byte(`{"type":"COMM_COLL_NODE","attr":[{"name":"comm_type","int64Val":0},`+
+		`{"name":"pg_name","stringVal":"a"}]}`), nil)
+}
+
+// ranksText is a list of so many ranks as PyTorch writes it.
+func ranksText(ranks int, of func(int) int) string {
+	b := []byte("[")
+	for i := range ranks {
+		b = fmt.Appendf(b, "%d,", of(i))
+	}
+	return string(b[:len(b)-1]) + "]"
+}
+
+// sharedRanks are groups whose ranks are one text.
+func sharedRanks() []byte {
+	text := ranksText(50_000, func(i int) int { return i })
+	b := binary.LittleEndian.AppendUint32([]byte("\x80\x02X"), uint32(len(text)))
+	b = append(append(b, text...), "q\x000}("+key("entries")+"]"+key("pg_config")+"}("...)
+	for i := 0; len(b) < maxInput-100; i++ {
+		b = append(b, key(fmt.Sprint(i))+"}("+key("ranks")+"h\x00u"...)
+	}
+	return append(b, "uu."...)
+}
+
+// sharedListsOfRanks are groups whose ranks are one list.
+func sharedListsOfRanks() []byte {
+	b := []byte("\x80\x02](")
+	for i := range 60_000 {
+		b = append(b, 'M', byte(i), byte(i>>8))
+	}
+	b = append(b, "eq\x000}("+key("entries")+"]"+key("pg_config")+"}("...)
+	for i := 0; len(b) < maxInput-100; i++ {
+		b = append(b, key(fmt.Sprint(i))+"h\x00"...)
+	}
+	return append(b, "uu."...)
+}
+
+// crossedRanks are two groups of the same ranks in opposite orders.
+func crossedRanks() []byte {
+	const ranks = 70_000
+	up, down := func(i int) int { return i }, func(i int) int { return ranks - 1 - i }
+	return fmt.Appendf(nil, `{"version":"2.4","pg_config":{"0":{"ranks":%q},"1":{"ranks":%q}},"entries":[]}`,
+		ranksText(ranks, up), ranksText(ranks, down))
 }

@@ -152,7 +152,7 @@ func workloads() (out []reader) {
 	return append(out,
 		reader{name: "detected", reads: append(common, dir+"detect.go", dir+"formats.go", dir+"read.go"),
 			samples: []string{dir + "testdata"}, texts: []string{"shaper/workload/formats"},
-			read: func(data []byte, _ string) error { return readWorkload(data, "") }},
+			bombs: detectBombs, read: func(data []byte, _ string) error { return readWorkload(data, "") }},
 		reader{name: "workload", reads: []string{"shaper/workload/read.go", "shaper/workload/ranks.go"},
 			texts: []string{"shaper/workload", "shaper/workload/check"}, bombs: nativeBombs,
 			read: func(data []byte, _ string) error {
@@ -180,16 +180,15 @@ func workloads() (out []reader) {
 }
 
 func readWorkload(data []byte, kind formats.Kind) error {
-	w, err := formats.Read([]input.File{input.Bytes("in_rank_0", data)}, kind, input.Options{})
-	if err != nil {
-		// The user gives the number of ranks where the file does not have it.
-		w, err = formats.Read([]input.File{input.Bytes("in_rank_0", data)}, kind,
-			input.Options{Ranks: 8, OneForAll: true})
+	var err error
+	// The user says that the file is of one of several ranks, and gives their number where the file does not have it.
+	for _, o := range []input.Options{{OneForAll: true}, {Ranks: 8, OneForAll: true}} {
+		var w *workload.Workload
+		if w, err = formats.Read([]input.File{input.Bytes("in_rank_0", data)}, kind, o); err == nil {
+			_, err = w.Index()
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	_, err = w.Index()
 	return err
 }
 

@@ -23,7 +23,8 @@ const maxJSON = 64 << 20
 // document is what nccl-tests since 2.17 writes with -J.
 type document struct {
 	Args   []string
-	NCCL   int `json:"nccl_version"`
+	Env    []string // the whole environment, as NAME=value
+	NCCL   int      `json:"nccl_version"`
 	Config struct {
 		Threads    int `json:"nthreads"`
 		GPUs       int `json:"ngpus"`
@@ -77,7 +78,7 @@ func readJSON(in io.Reader) (Log, error) {
 	}
 	t.Nodes = nodes(ranks, len(ranks))
 	t.System = System{GPU: gpus(ranks, len(ranks)), Threads: d.Config.Threads, GPUsPerThread: d.Config.GPUs,
-		NCCL: versionText(d.NCCL)}
+		NCCL: versionText(d.NCCL), Settings: variables(d.Env)}
 	if len(d.Args) > 0 {
 		if name, _, ok := strings.Cut(path.Base(d.Args[0]), "_perf"); ok && known(name) {
 			t.Name = name

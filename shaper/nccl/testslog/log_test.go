@@ -399,7 +399,7 @@ func TestOneTablePerSize(t *testing.T) {
 }
 
 // The form of the file that nccl-tests 2.19.6 writes with -J.
-const ncclTestsJSON = `{"version":3,"start_time":"2026-07-10 10:00:00","args":["./build/sendrecv_perf","-b","8"],"env":["A=B"],"nccl_version":22907,
+const ncclTestsJSON = `{"version":3,"start_time":"2026-07-10 10:00:00","args":["./build/sendrecv_perf","-b","8"],"env":["A=NCCL_PROTO=LL","NCCL_ALGO=Tree","NCCL_IB_HCA==mlx5_0, mlx5_1","NCCL_DEBUG="],"nccl_version":22907,
 "config":{"nthreads":1,"ngpus":2,"iterations":20,"devices":[{"rank":0,"hostname":"a","device_info":"NVIDIA B200"},{"rank":2,"hostname":"b","device_info":"NVIDIA B200"}]},
 "results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1","out_of_place":{"time":30.170000,"alg_bw":0.010000,"bus_bw":0.010000,"nwrong":0.000000},
 "in_place":{"time":30.160000,"alg_bw":0.010000,"bus_bw":0.010000,"nwrong":null},"actual_iterations":20,"experiment_name":""},
@@ -409,9 +409,10 @@ func TestReadJSON(t *testing.T) {
 	got, err := Read(strings.NewReader(ncclTestsJSON))
 	want := Log{JSON: true, Tests: []Test{{
 		Name: "sendrecv", Line: 1, Ranks: 4, Iters: 20, Nodes: 2, Programs: 1,
-		Rows:   []Row{{1, 8, 2, "float", "sum", -1, halfOf(30.17, 0.01, 0), inPlaceOf(30.16, 0.01, -1)}},
-		Odd:    []Line{{2, "the result has no times out of place"}},
-		System: System{GPU: "NVIDIA B200", Threads: 1, GPUsPerThread: 2, NCCL: "2.29.7"},
+		Rows: []Row{{1, 8, 2, "float", "sum", -1, halfOf(30.17, 0.01, 0), inPlaceOf(30.16, 0.01, -1)}},
+		Odd:  []Line{{2, "the result has no times out of place"}},
+		System: System{GPU: "NVIDIA B200", Threads: 1, GPUsPerThread: 2, NCCL: "2.29.7",
+			Settings: []string{"NCCL_ALGO=Tree", "NCCL_IB_HCA==mlx5_0, mlx5_1"}},
 	}}}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)

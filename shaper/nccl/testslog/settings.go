@@ -38,6 +38,17 @@ func (s *settings) line(text string) bool {
 	return len(all) > 0
 }
 
+// variables are NCCL's variables of an environment.
+func variables(environment []string) (all []string) {
+	for _, text := range environment {
+		name, value, _ := strings.Cut(text, "=")
+		if value != "" && strings.HasPrefix(name, "NCCL_") {
+			all = put(all, name, value)
+		}
+	}
+	return all
+}
+
 // of are all variables as NAME=value; those that NCCL has read win.
 func (s *settings) of() []string {
 	all := slices.Clone(s.stated)

@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/debuglog"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys"
 )
 
@@ -88,12 +89,17 @@ func detect(head []byte) Kind {
 }
 
 // detectLater finds the format by the keys of a JSON object and by what follows them, "" if it is none.
-func detectLater(in io.Reader) Kind {
-	d := json.NewDecoder(in)
+func detectLater(f input.File) Kind {
+	in, err := f.Open()
+	if err != nil {
+		return ""
+	}
+	defer in.Close()
+	d := in.JSON()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return ""
 	}
-	for d.More() {
+	for n := 0; d.More() && n < searched; n++ {
 		t, err := d.Token()
 		name, isName := t.(string)
 		if err != nil || !isName {

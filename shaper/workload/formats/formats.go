@@ -46,11 +46,11 @@ const Native Kind = "ddlemu"
 // ErrUnknown is the error of Detect for a content that is of no known format.
 var ErrUnknown = errors.New("the format is not known")
 
-// sniffed is the number of bytes that Detect looks at, and searched that of those after them in which it looks for the
-// keys of a JSON object that begins with something long.
+// sniffed is the number of bytes that Detect looks at, and searched the number of keys of a JSON object that begins
+// with something long. The formats have fewer.
 const (
 	sniffed  = 1 << 14
-	searched = 1 << 26
+	searched = 100
 )
 
 // Detect finds the format of a file by its content. It is Native for the format of ddlemu.
@@ -69,7 +69,7 @@ func Detect(f input.File) (Kind, error) {
 		return k, nil
 	}
 	if n == sniffed {
-		if k := detectLater(io.MultiReader(bytes.NewReader(head), io.LimitReader(in, searched))); k != "" {
+		if k := detectLater(f); k != "" {
 			return k, nil
 		}
 	}

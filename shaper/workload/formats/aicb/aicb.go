@@ -114,6 +114,9 @@ var knownColumns = []string{"comm_type", "comm_group", "comm_group_size", "msg_s
 	"additional", "_elapsed_time",
 	"algbw", "busbw", "count"}
 
+// maxColumns is the maximum number of columns. AICB writes 12.
+const maxColumns = 100
+
 // The first line of a part: [rank0 ~ rank127] or [ pp_stage1: [rank16, rank17] ].
 var (
 	between = regexp.MustCompile(`^\[\s*rank(\d+)\s*~\s*rank(\d+)\s*\]$`)
@@ -134,7 +137,11 @@ func (p *parser) line(text string, number int) error {
 		return err
 	case strings.HasPrefix(text, "comm_type,"):
 		p.columns = map[string]int{}
-		for i, name := range strings.Split(text, ",") {
+		names := strings.Split(text, ",")
+		if len(names) > maxColumns {
+			return fmt.Errorf("%d columns: at most %d are possible", len(names), maxColumns)
+		}
+		for i, name := range names {
 			if _, twice := p.columns[name]; twice {
 				return fmt.Errorf("column %q is there twice", name)
 			}

@@ -69,8 +69,12 @@ func build(stages []stage, o input.Options) (*workload.Workload, error) {
 			}
 		}
 	}
+	comms, err := b.Comms(b.used, o.Limit)
+	if err != nil {
+		return nil, lineError(1, err)
+	}
 	return &workload.Workload{Ops: b.ops, Head: workload.Head{Format: workload.Format, Ranks: b.Ranks,
-		Source: b.source(), Comms: b.Comms(b.used)}}, nil
+		Source: b.source(), Comms: comms}}, nil
 }
 
 // sizes finds the sizes of all groups, and whether the calls have times.
@@ -121,9 +125,10 @@ func (b *builder) sizes(stages []stage) error {
 func (b *builder) count(stages []stage, known map[perrank.Group]int) error {
 	for i := range stages {
 		r := stages[i].ranks
-		if len(stages) > 1 &&
-			(len(r) == 0 || len(r) != len(stages[0].ranks) ||
-				!slices.Equal(r, perrank.All((i + 1) * len(r))[i*len(r):])) {
+		next := i*len(r) - 1
+		behind := func(rank int) bool { next++; return rank == next }
+		if len(stages) > 1 && (len(r) == 0 || len(r) != len(stages[0].ranks) ||
+			slices.ContainsFunc(r, func(rank int) bool { return !behind(rank) })) {
 			return fmt.Errorf(
 				"stage %d of the pipeline has the ranks %s: as many as every stage are expected, behind those of the "+
 					"stage before", i, r)

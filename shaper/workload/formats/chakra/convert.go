@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -26,15 +27,28 @@ type job struct {
 	options input.Options
 	ranks   int
 	comms   perrank.Registry
-	all     workload.Ranks
 	groups  map[string]workload.Ranks // ranks by pg_name
+	named   map[namedKey]named        // what comm has returned
 	left    struct{ dims, sizeless, untimed, memory, eager, untyped, singles, foreign, long int }
 	unknown map[string]bool // process groups of which nothing lists the ranks
 	timed   bool
 }
 
+// namedKey is a process group as a rank names it, named is its communicator with the number of the members.
+type (
+	namedKey struct {
+		rank int
+		name string
+	}
+	named struct {
+		comm    string
+		members int
+	}
+)
+
 func newJob(traces []*trace, o input.Options) (*job, error) {
-	j := &job{options: o, ranks: len(traces), groups: map[string]workload.Ranks{}, unknown: map[string]bool{}}
+	j := &job{options: o, ranks: len(traces), groups: map[string]workload.Ranks{}, unknown: map[string]bool{},
+		named: map[namedKey]named{}}
 	if len(traces) == 1 && (o.Ranks > 1 || traces[0].world > 1 || hasComm(traces[0])) {
 		if err := o.CheckRanks(traces[0].file, traces[0].world); err != nil {
 			return nil, err
@@ -112,6 +126,9 @@ func (j *job) usedGroups(traces []*trace) {
 	}
 }
 
+// What a node and a dependency take in a file, about, by which what a node depends on in all is bounded.
+const bytesOfNode, bytesOfDependency = 20, 4
+
 // rank makes the operations of a trace. Nodes that take no time vanish: what depends on them depends on what they
 // depend on. A receive that depends on a send starts with it: a send of NCCL ends only when it is received, those of
 // ASTRA-sim before.
@@ -124,11 +141,16 @@ func (j *job) rank(t *trace) ([]workload.Op, error) {
 	ops := make([]workload.Op, 0, len(order))
 	after := make(map[uint64][]int, len(order)) // ids that must have ended, for what depends on a node
 	started := map[uint64][]int{}               // the same for a receive, of sends: those that a send depends on
+	var budget bounds.Budget
 	for i, n := range order {
 		order[i] = nil
+		budget.Read(bytesOfNode + bytesOfDependency*int64(len(n.after)))
 		var need, early []int
 		sends := false
 		for _, d := range n.after {
+			if err := budget.Make(int64(2*len(after[d])+len(started[d])), 8); err != nil {
+				return nil, fmt.Errorf("what node %d, %q, depends on: %w", n.id, n.name, err)
+			}
 			need = append(need, after[d]...)
 			if ids, ok := started[d]; ok {
 				sends, early = true, append(early, ids...)
@@ -147,9 +169,7 @@ func (j *job) rank(t *trace) ([]workload.Op, error) {
 			return nil, fmt.Errorf("node %d, %q: %w", n.id, n.name, err)
 		}
 		if op == nil {
-			if after[n.id] = need; len(need) > 1000 {
-				return nil, fmt.Errorf("node %d, %q: it stands for more than 1000 dependencies", n.id, n.name)
-			}
+			after[n.id] = need
 			continue
 		}
 		if op.Kind == workload.Calc && n.micros > workload.MaxNanos/1000 {
@@ -255,17 +275,28 @@ func (j *job) collective(t *trace, n *node) (*workload.Op, error) {
 	return op, nil
 }
 
-// comm is the communicator of a process group, all ranks if it has no name.
+// comm is the communicator of a process group, all ranks if it has no name. Each is looked at once for each rank.
 func (j *job) comm(t *trace, name string) (comm string, members int, err error) {
-	ranks := j.groups[name]
-	if ranks == nil {
+	if j.groups[name] == nil {
 		if name != "" {
 			j.unknown[name] = true
 		}
-		if j.all == nil {
-			j.all = perrank.All(j.ranks)
-		}
-		ranks, name = j.all, workload.World
+		name = ""
+	}
+	key := namedKey{t.number, name}
+	known, ok := j.named[key]
+	if !ok {
+		known.comm, known.members, err = j.communicator(t, name)
+		j.named[key] = known
+	}
+	return known.comm, known.members, err
+}
+
+// communicator adds the communicator of a process group of which the ranks are known, or of all ranks.
+func (j *job) communicator(t *trace, name string) (comm string, members int, err error) {
+	ranks := j.groups[name]
+	if name == "" {
+		ranks, name = perrank.All(j.ranks), workload.World
 	}
 	for _, r := range ranks {
 		if r < 0 || r >= j.ranks {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -74,20 +75,19 @@ type converter struct {
 	taken   map[[2]int][]string
 }
 
-// maxRequirements is the maximum number of tasks that a task requires, itself or through those that it starts with.
-const maxRequirements = 10_000
-
 // rank makes the operations of a rank, in an order in which each comes after those that it requires.
 func (c *converter) rank(r int) ([]workload.Op, error) {
 	tasks := c.program.ranks[r]
 	after := make([][]int, len(tasks))
 	for i := range tasks {
 		var early bool
-		if after[i], early = requirements(tasks, i); early {
-			c.early++
+		var err error
+		if after[i], early, err = requirements(tasks, i, &c.program.budget); err != nil {
+			return nil, fmt.Errorf("what %s requires, itself and through the tasks that it starts with: %w",
+				tasks[i].label, err)
 		}
-		if len(after[i]) > maxRequirements {
-			return nil, fmt.Errorf("%s requires more than %d tasks", tasks[i].label, maxRequirements)
+		if early {
+			c.early++
 		}
 	}
 	order, err := sorted(tasks, after)
@@ -149,10 +149,14 @@ func (c *converter) misordered() (n int) {
 	return n
 }
 
+// bytesPerRequirement is what a requirement takes: in the lists of tasks and of operations, and in the search.
+const bytesPerRequirement = 24
+
 // requirements are the tasks that must have ended before task i starts. One that must only have started (irequires) has
 // started when those that it requires itself have ended. A send that a receive requires must only have started too
-// (early): a send of NCCL ends when it is received, those of GOAL before, so that all ranks could wait for ever.
-func requirements(tasks []task, i int) (out []int, early bool) {
+// (early): a send of NCCL ends when it is received, those of GOAL before, so that all ranks could wait for ever. The
+// budget bounds the lists and the search.
+func requirements(tasks []task, i int, budget *bounds.Budget) (out []int, early bool, err error) {
 	seen := map[int]bool{i: true}
 	var next []int
 	for _, s := range tasks[i].starts {
@@ -179,10 +183,13 @@ func requirements(tasks []task, i int) (out []int, early bool) {
 			seen[s] = true
 			next = append(next, tasks[s].starts...)
 			add(tasks[s].requires)
+			if err := budget.Make(int64(1+len(tasks[s].starts)+len(tasks[s].requires)), bytesPerRequirement); err != nil {
+				return nil, false, err
+			}
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), early
+	return slices.Compact(out), early, nil
 }
 
 // onOneStream says whether the operations of two tasks of a rank are on one stream.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
@@ -18,6 +19,7 @@ type program struct {
 	ranks    [][]task
 	computes bool
 	nics     int // messages that name a NIC other than the first
+	budget   bounds.Budget
 }
 
 // task is a send, a receive or a computation.
@@ -53,6 +55,7 @@ func parse(f input.File, limit *input.Limit) (*program, error) {
 	p := &parser{Lines: in.Lines(), rank: -1, limit: limit}
 	comment := false
 	for p.Next() {
+		p.budget.Read(int64(len(p.Text()) + 1))
 		var text string
 		if text, comment = stripComments(p.Text(), comment); text == "" {
 			continue
@@ -87,26 +90,33 @@ func parse(f input.File, limit *input.Limit) (*program, error) {
 // stripComments removes comments: from // or # to the end of the line, and between /* and */. open says that the line
 // begins within one, and that the next one does.
 func stripComments(line string, open bool) (text string, stillOpen bool) {
+	var kept strings.Builder
 	for {
 		if open {
 			_, rest, closed := strings.Cut(line, "*/")
 			if !closed {
-				return strings.TrimSpace(text), true
+				return strings.TrimSpace(kept.String()), true
 			}
 			line = rest
 		}
-		at := strings.Index(line, "/*")
-		for _, sign := range []string{"//", "#"} {
-			if end := strings.Index(line, sign); end >= 0 && (at < 0 || end < at) {
-				line, at = line[:end], -1
-			}
+		at := beginOfComment(line)
+		kept.WriteString(line[:at])
+		if at == len(line) || !strings.HasPrefix(line[at:], "/*") {
+			return strings.TrimSpace(kept.String()), false
 		}
-		if at < 0 {
-			return strings.TrimSpace(text + line), false
-		}
-		text += line[:at] + " "
+		kept.WriteByte(' ')
 		line, open = line[at+2:], true
 	}
+}
+
+// beginOfComment is where the first comment of a line begins, the length of the line if there is none.
+func beginOfComment(line string) int {
+	for i := range len(line) {
+		if line[i] == '#' || line[i] == '/' && i+1 < len(line) && (line[i+1] == '/' || line[i+1] == '*') {
+			return i
+		}
+	}
+	return len(line)
 }
 
 func (p *parser) statement(words []string) error {

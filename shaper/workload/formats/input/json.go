@@ -44,7 +44,11 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	if c.total-c.consumed() > maxRecord {
 		return 0, fmt.Errorf("a record is longer than %d MiB", maxRecord>>20)
 	}
-	n, err := c.r.Read(p)
+	// The decoder goes through what it has kept again after each read, so a read gives all that it has room for.
+	n, err := io.ReadFull(c.r, p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil // the next read tells it
+	}
 	c.total += int64(n)
 	return n, err
 }

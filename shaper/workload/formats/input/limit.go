@@ -35,12 +35,12 @@ func (l *Limit) Add() error {
 	return l.Check(l.n)
 }
 
-// AddSmall counts one more record of at most 100 bytes that is no operation, such as when a kernel ran.
-func (l *Limit) AddSmall() error {
+// AddSmall counts more records of at most 100 bytes that are no operations, such as when a kernel ran.
+func (l *Limit) AddSmall(records int) error {
 	if l == nil {
 		return nil
 	}
-	if l.small++; l.small > smallPerOp*l.most {
+	if l.small += records; l.small > smallPerOp*l.most {
 		return fmt.Errorf(
 			"the job has more than %d records of kernels and calls: --max-ops N reads more, %d N of these",
 			smallPerOp*l.most, smallPerOp)

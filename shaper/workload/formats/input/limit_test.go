@@ -17,7 +17,7 @@ func TestLimit(t *testing.T) {
 		want string
 	}{
 		"operations": {(*Limit).Add, 3, "the job has more than 3 calls, nodes or operations: --max-ops N reads more"},
-		"records": {(*Limit).AddSmall, 15,
+		"records": {func(l *Limit) error { return l.AddSmall(1) }, 15,
 			"the job has more than 15 records of kernels and calls: --max-ops N reads more"},
 	} {
 		limit := NewLimit(3)

@@ -81,6 +81,9 @@ func (b *builder) add(file, name string, c []*Member, alone bool) error {
 		numbers[k.f] = k.seq
 	}
 	keys, ops, err := order(rests, numbers)
+	if err == nil {
+		err = j.Limit.AddSmall(len(c) * len(keys)) // a rank gets the calls that only others have recorded
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -169,7 +172,7 @@ func (b *builder) operations(w *workload.Workload, alone bool) error {
 		next[r], stop = iter.Pull(b.rank(list))
 		defer stop()
 	}
-	row := make([][]workload.Op, len(b.lists))
+	row, joiner := make([][]workload.Op, len(b.lists)), perrank.NewJoiner(w.Head.Comms)
 	w.Ops = make([]workload.Op, 0, b.job.Limit.Room(longest)+1)
 	for {
 		some := false
@@ -190,7 +193,7 @@ func (b *builder) operations(w *workload.Workload, alone bool) error {
 			return nil
 		}
 		if !alone {
-			w.Ops = append(w.Ops, perrank.Join(row, w.Head.Comms)...)
+			w.Ops = append(w.Ops, joiner.Join(row)...)
 		}
 		if err := b.job.Limit.Check(len(w.Ops)); err != nil {
 			return err

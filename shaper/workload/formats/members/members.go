@@ -102,7 +102,7 @@ func (j *Job) Calls() int { return j.calls }
 func (m *Member) Add(o *workload.Op, seq, at int64, group int32) error {
 	j := m.job
 	j.calls++
-	if err := j.Limit.AddSmall(); err != nil {
+	if err := j.Limit.AddSmall(1); err != nil {
 		return err
 	}
 	if err := j.Limit.Check(len(m.calls) + 1); err != nil {

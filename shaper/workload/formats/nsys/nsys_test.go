@@ -5,7 +5,6 @@ package nsys
 import (
 	"bytes"
 	"compress/gzip"
-	"database/sql"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys/nsystest"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 	"github.com/ddlemu/ddlemu/shaper/workload/overview"
 )
@@ -26,16 +26,13 @@ func sample(name string) input.File { return input.Path(filepath.Join("testdata"
 // makeDatabase makes a database of statements of SQL.
 func makeDatabase(t testing.TB, statements ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "job.sqlite")
-	db, err := sql.Open("sqlite", path)
+	data, err := nsystest.Database(statements...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	for _, s := range statements {
-		if _, err := db.Exec(s); err != nil {
-			t.Fatalf("%.100s: %v", s, err)
-		}
+	path := filepath.Join(t.TempDir(), "job.sqlite")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

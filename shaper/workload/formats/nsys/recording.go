@@ -85,7 +85,7 @@ func (r *recording) addRange(e rangeEvent) error {
 	if _, moves := functions[e.function]; moves {
 		return r.limit.Add()
 	}
-	return r.limit.AddSmall()
+	return r.limit.AddSmall(1)
 }
 
 // addKernel keeps a kernel with one of the names. Of those that are not NCCL's, it keeps when they ran.
@@ -96,19 +96,19 @@ func (r *recording) addKernel(k kernel, names ...string) error {
 	} else {
 		r.computes[k.process] = append(r.computes[k.process], span{k.start, k.end, int32(k.stream), k.correlation})
 	}
-	return r.limit.AddSmall()
+	return r.limit.AddSmall(1)
 }
 
 // addWait keeps that a stream of a process waited.
 func (r *recording) addWait(p process, s span) error {
 	r.waits[p] = append(r.waits[p], s)
-	return r.limit.AddSmall()
+	return r.limit.AddSmall(1)
 }
 
 // addLaunch keeps who launched a kernel.
 func (r *recording) addLaunch(key launchKey, l launch) error {
 	r.launches[key] = l
-	return r.limit.AddSmall()
+	return r.limit.AddSmall(1)
 }
 
 // isRange tells whether a range has the name of a function of NCCL.

@@ -22,6 +22,7 @@ const driver = "sqlite"
 type database struct {
 	*sql.DB
 	ctx     context.Context
+	bytes   int64                      // of the file
 	columns map[string]map[string]bool // by table
 
 	// For progress: rows of all tables that are read, of those before this one, and of this one.
@@ -44,6 +45,10 @@ func readSQLite(f input.File, limit *input.Limit) (r *recording, err error) {
 		return nil, err
 	}
 	defer done()
+	size, err := checkTables(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
 	// The file is not written and no one else writes it: no lock is taken and no journal is looked for.
 	where := url.URL{Scheme: "file", OmitHost: true, Path: path,
 		RawQuery: "mode=ro&immutable=1&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"}
@@ -53,11 +58,12 @@ func readSQLite(f input.File, limit *input.Limit) (r *recording, err error) {
 	}
 	defer handle.Close()
 	handle.SetMaxOpenConns(1)
-	db := &database{DB: handle, ctx: f.Context(), columns: map[string]map[string]bool{}, progress: f.Progress}
+	db := &database{DB: handle, ctx: f.Context(), bytes: size, columns: map[string]map[string]bool{},
+		progress: f.Progress}
 	r = newRecording(f.Name, limit)
 	if err := db.readAll(r); err != nil {
 		if strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "not a database") {
-			err = fmt.Errorf("the file is cut or damaged: export it again (%w)", err)
+			err = damaged(err)
 		}
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
@@ -68,6 +74,9 @@ func readSQLite(f input.File, limit *input.Limit) (r *recording, err error) {
 func (db *database) readAll(r *recording) error {
 	for _, name := range tableNames {
 		if err := db.describe(name); err != nil {
+			return err
+		}
+		if err := db.bounded(name); err != nil {
 			return err
 		}
 	}
@@ -99,6 +108,24 @@ func (db *database) readAll(r *recording) error {
 		db.before += db.rows
 	}
 	return nil
+}
+
+// leastRow is the least bytes that a row of a table takes: its place in the page, two lengths, its number and a value.
+const leastRow = 5
+
+// bounded refuses a table with more rows than fit into the file: pages of a damaged file can be part of a table many
+// times, and to go through them would take for ever.
+func (db *database) bounded(table string) error {
+	if db.columns[table] == nil {
+		return nil
+	}
+	most, rows := db.bytes/leastRow, int64(0)
+	err := db.QueryRowContext(db.ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM %s NOT INDEXED LIMIT %d)", table,
+		most+1)).Scan(&rows)
+	if err == nil && rows > most {
+		err = damaged(fmt.Errorf("table %s has more than %d rows, and the file %d bytes", table, most, db.bytes))
+	}
+	return err
 }
 
 // size is about how many rows a table has, 0 if there is none. Nothing depends on it but progress.
@@ -168,6 +195,35 @@ func (db *database) each(query string, args []any, row func(scan func(...any) er
 	return rows.Err()
 }
 
+// eachOf calls row for each row of a table with some columns. Their numbers must grow: else a page is there twice.
+func (db *database) eachOf(table, columns, where string, args []any, row func(scan func(...any) error) error) error {
+	var last sql.NullInt64
+	query := fmt.Sprintf("SELECT rowid, %s FROM %s NOT INDEXED %s", columns, table, where)
+	return db.each(query, args, func(scan func(...any) error) error {
+		return row(func(to ...any) error {
+			number := int64(0)
+			err := scan(append([]any{&number}, to...)...)
+			if err == nil && last.Valid && number <= last.Int64 {
+				err = damaged(fmt.Errorf("row %d of table %s comes after row %d", number, table, last.Int64))
+			}
+			last = sql.NullInt64{Int64: number, Valid: true}
+			return err
+		})
+	})
+}
+
+// short is a column of a table whose values have at most maxValue bytes, or else another value. Values that share pages
+// of the file could have much more together than the file has.
+func (db *database) short(table, column, otherwise string) string {
+	if !db.has(table, column) {
+		return "NULL"
+	}
+	return fmt.Sprintf("CASE WHEN length(%s) > %d THEN %s ELSE %[1]s END", column, maxValue, otherwise)
+}
+
+// maxValue is the most bytes that are read of a text or payload of a call. NCCL's have some 100.
+const maxValue = 4096
+
 // names are the texts that are needed, by their ids: those of functions and kernels of NCCL, and of calls by which a
 // stream waits.
 func (db *database) names() (map[int64]string, error) {
@@ -175,7 +231,7 @@ func (db *database) names() (map[int64]string, error) {
 	if !db.has("StringIds", "id", "value") {
 		return names, nil
 	}
-	err := db.each("SELECT id, value FROM StringIds WHERE value LIKE 'nccl%' AND length(value) < 1000", nil,
+	err := db.each("SELECT id, value FROM StringIds NOT INDEXED WHERE length(value) < 1000 AND value LIKE 'nccl%'", nil,
 		func(scan func(...any) error) error {
 			var id int64
 			var value string
@@ -197,12 +253,12 @@ func (db *database) ranges(r *recording, names map[int64]string) error {
 		return err
 	}
 	const pushPop = 59 // ENUM_NSYS_EVENT_TYPE: NvtxPushPopRange
-	query := fmt.Sprintf(`SELECT start, coalesce("end", start), globalTid, textId, %s, %s, %s, %s FROM NVTX_EVENTS
-		WHERE eventType = %d AND (textId IN (%s) OR %s LIKE 'nccl%%') AND globalTid IS NOT NULL`,
-		db.or(table, "text", "NULL"), db.or(table, "domainId", "0"), db.or(table, "jsonText", "NULL"),
-		db.or(table, "binaryData", "NULL"),
-		pushPop, idsOf(names, isRange), db.or(table, "text", "NULL"))
-	return db.each(query, nil, func(scan func(...any) error) error {
+	text := db.short(table, "text", "NULL")
+	columns := fmt.Sprintf(`start, coalesce("end", start), globalTid, textId, %s, %s, %s, %s`, text,
+		db.or(table, "domainId", "0"), db.short(table, "jsonText", "'-'"), db.short(table, "binaryData", "x'00'"))
+	where := fmt.Sprintf("WHERE eventType = %d AND (textId IN (%s) OR %s LIKE 'nccl%%') AND globalTid IS NOT NULL",
+		pushPop, idsOf(names, isRange), text)
+	return db.eachOf(table, columns, where, nil, func(scan func(...any) error) error {
 		var e rangeEvent
 		var id, domain sql.NullInt64
 		var text, asText sql.NullString
@@ -253,7 +309,7 @@ func (db *database) layouts() (map[schemaKey]layout, error) {
 	bad := map[schemaKey]bool{}
 	err := db.each(
 		`SELECT DISTINCT domainId, schemaId, idx, coalesce(type, 0), coalesce(name, ''), coalesce("offset", 0) FROM `+
-			table+" ORDER BY 1, 2, 3",
+			table+" NOT INDEXED WHERE coalesce(length(name), 0) < 100 ORDER BY 1, 2, 3",
 		nil, func(scan func(...any) error) error {
 			var key schemaKey
 			var idx, kind, offset int64
@@ -289,10 +345,9 @@ func (db *database) kernels(r *recording, names map[int64]string) error {
 	if !db.has(table, "start", "end", "streamId", "correlationId", "globalPid", "demangledName") {
 		return nil
 	}
-	query := fmt.Sprintf(
-		`SELECT start, "end", coalesce(globalPid, 0), streamId, coalesce(correlationId, 0), demangledName, %s FROM %s`,
-		db.or(table, "shortName", "demangledName"), table)
-	return db.each(query, nil, func(scan func(...any) error) error {
+	columns := `start, "end", coalesce(globalPid, 0), streamId, coalesce(correlationId, 0), demangledName, ` +
+		db.or(table, "shortName", "demangledName")
+	return db.eachOf(table, columns, "", nil, func(scan func(...any) error) error {
 		var k kernel
 		var long, short int64
 		if err := scan(&k.start, &k.end, &k.process, &k.stream, &k.correlation, &long, &short); err != nil {
@@ -320,11 +375,11 @@ func (db *database) launches(r *recording, names map[int64]string) error {
 	}
 	wanted := r.wantedLaunches()
 	ids := idsOf(names, isKernel)
-	query := fmt.Sprintf(
-		`SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid IS NOT NULL AND correlationId IN
-		(SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE demangledName IN (%s) OR %s IN (%s))`,
+	where := fmt.Sprintf(`WHERE globalTid IS NOT NULL AND correlationId IN
+		(SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL NOT INDEXED WHERE demangledName IN (%s) OR %s IN (%s))`,
 		ids, db.or("CUPTI_ACTIVITY_KIND_KERNEL", "shortName", "demangledName"), ids)
-	return db.each(query, nil, func(scan func(...any) error) error {
+	const columns = "start, globalTid, correlationId"
+	return db.eachOf("CUPTI_ACTIVITY_KIND_RUNTIME", columns, where, nil, func(scan func(...any) error) error {
 		var l launch
 		var correlation int64
 		if err := scan(&l.start, &l.thread, &correlation); err != nil {
@@ -353,8 +408,9 @@ func (db *database) waits(r *recording, _ map[int64]string) error {
 		return nil
 	}
 	const streamWait = 2 // CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT
-	query := `SELECT start, "end", streamId, coalesce(correlationId, 0), coalesce(globalPid, 0) FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE syncType = ?`
-	return db.each(query, []any{streamWait}, func(scan func(...any) error) error {
+	const columns = `start, "end", streamId, coalesce(correlationId, 0), coalesce(globalPid, 0)`
+	const table, where = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "WHERE syncType = ?"
+	return db.eachOf(table, columns, where, []any{streamWait}, func(scan func(...any) error) error {
 		var s span
 		var p process
 		if err := scan(&s.start, &s.end, &s.stream, &s.correlation, &p); err != nil {
@@ -367,7 +423,8 @@ func (db *database) waits(r *recording, _ map[int64]string) error {
 // meta reads the hardware and the version.
 func (db *database) meta(r *recording, _ map[int64]string) error {
 	if db.has("META_DATA_EXPORT", "name", "value") {
-		err := db.each("SELECT name, coalesce(value, '') FROM META_DATA_EXPORT", nil,
+		err := db.each(`SELECT name, coalesce(value, '') FROM META_DATA_EXPORT NOT INDEXED
+			WHERE name LIKE 'EXPORT_P%' AND length(value) < 100`, nil,
 			func(scan func(...any) error) error {
 				var name, value string
 				err := scan(&name, &value)

@@ -36,14 +36,13 @@ func Alike(name string, group workload.Ranks, world int) ([]workload.Comm, error
 
 // Grid divides the ranks 0 to world-1 into groups of n ranks that are stride apart. n·stride divides world.
 func Grid(name string, n, stride, world int) []workload.Comm {
-	var out []workload.Comm
+	out, all := make([]workload.Comm, 0, world/n), make(workload.Ranks, 0, world)
 	for base := 0; base < world; base += n * stride {
 		for first := base; first < base+stride; first++ {
-			c := workload.Comm{Name: name}
 			for i := range n {
-				c.Ranks = append(c.Ranks, first+i*stride)
+				all = append(all, first+i*stride)
 			}
-			out = append(out, c)
+			out = append(out, workload.Comm{Name: name, Ranks: slices.Clip(all[len(all)-n:])})
 		}
 	}
 	return out
@@ -52,30 +51,50 @@ func Grid(name string, n, stride, world int) []workload.Comm {
 // Registry collects communicators.
 type Registry struct {
 	Comms []workload.Comm
-	names map[string]string       // by the wanted name and the ranks
-	used  map[string]map[int]bool // ranks in communicators of a name
-	alike map[string]string       // names of families, by the wanted name and the ranks of one
+	names map[string]string   // by the wanted name and the ranks
+	used  map[string]*members // of the communicators of a name
+	alike map[string]string   // names of families, by the wanted name and the ranks of one
+}
+
+// members are the ranks in the communicators of a name. Most names have one communicator, for which the list is enough.
+type members struct {
+	first workload.Ranks
+	all   map[int]bool // nil while there is no other
+}
+
+// disjoint tells whether none of the ranks is a member. The next communicator of the name needs the set of all.
+func (m *members) disjoint(ranks workload.Ranks) bool {
+	if m.all == nil {
+		m.all = make(map[int]bool, len(m.first))
+		m.add(m.first)
+	}
+	return !slices.ContainsFunc(ranks, func(r int) bool { return m.all[r] })
+}
+
+func (m *members) add(ranks workload.Ranks) {
+	for _, r := range ranks {
+		m.all[r] = true
+	}
 }
 
 // Add adds a communicator unless an equal one is there, and returns its name. If another one of the name shares ranks
 // with it, the name gets a number.
 func (g *Registry) Add(name string, ranks workload.Ranks) string {
 	if g.names == nil {
-		g.names, g.used, g.alike = map[string]string{}, map[string]map[int]bool{}, map[string]string{}
+		g.names, g.used, g.alike = map[string]string{}, map[string]*members{}, map[string]string{}
 	}
 	key := name + " " + ranks.String()
 	if known, ok := g.names[key]; ok {
 		return known
 	}
 	free := name
-	for n := 2; slices.ContainsFunc(ranks, func(r int) bool { return g.used[free][r] }); n++ {
+	for n := 2; g.used[free] != nil && !g.used[free].disjoint(ranks); n++ {
 		free = fmt.Sprintf("%s#%d", name, n)
 	}
-	if g.used[free] == nil {
-		g.used[free] = map[int]bool{}
-	}
-	for _, r := range ranks {
-		g.used[free][r] = true
+	if known := g.used[free]; known != nil {
+		known.add(ranks)
+	} else {
+		g.used[free] = &members{first: ranks}
 	}
 	g.names[key] = free
 	g.Comms = append(g.Comms, workload.Comm{Name: free, Ranks: ranks})

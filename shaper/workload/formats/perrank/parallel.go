@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
 // Parallel is the numbering of the ranks of Megatron-LM: tensor parallelism innermost, then data parallelism, of which
@@ -66,14 +67,22 @@ func (p *Parallel) Shape(g Group) (size, stride int) {
 	return p.Ranks, 1
 }
 
-// Comms are the communicators of all kinds in used.
-func (p *Parallel) Comms(used map[Group]bool) (out []workload.Comm) {
+// perComm is how many ranks of a list take the memory that a communicator takes beside its list.
+const perComm = 4
+
+// Comms are the communicators of all kinds in used, as far as the limit allows: a few lines may ask for millions.
+func (p *Parallel) Comms(used map[Group]bool, limit *input.Limit) (out []workload.Comm, err error) {
 	for _, g := range Groups {
-		if used[g] {
-			out = append(out, p.comms(g)...)
+		if !used[g] {
+			continue
 		}
+		size, _ := p.Shape(g)
+		if err := limit.List(p.Ranks + perComm*(p.Ranks/size)); err != nil {
+			return nil, err
+		}
+		out = append(out, p.comms(g)...)
 	}
-	return out
+	return out, nil
 }
 
 // comms are the communicators of a kind. Their name is the kind's.

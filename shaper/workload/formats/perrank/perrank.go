@@ -5,6 +5,7 @@ package perrank
 
 import (
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"slices"
 
@@ -14,6 +15,37 @@ import (
 // Join makes the operations of a workload of those of each rank, which name no ranks themselves. Operations at the same
 // place of the lists of several ranks that are equal become one.
 func Join(ranks [][]workload.Op, comms []workload.Comm) []workload.Op {
+	return NewJoiner(comms).Join(ranks)
+}
+
+// Joiner joins the operations of ranks on the same communicators, several times. The time that it takes grows with the
+// number of operations, however different they are.
+type Joiner struct {
+	byName map[string]workload.Ranks // in order, of all communicators of a name
+	seed   maphash.Seed
+	row    map[uint64][]int // places of the operations of a row, by their hashes
+}
+
+// NewJoiner returns a joiner of operations on these communicators.
+func NewJoiner(comms []workload.Comm) *Joiner {
+	j := &Joiner{byName: map[string]workload.Ranks{}, seed: maphash.MakeSeed(), row: map[uint64][]int{}}
+	for _, c := range comms {
+		known := j.byName[c.Name]
+		j.byName[c.Name] = append(known, c.Ranks...)
+		if known == nil { // the list as it is, which an append copies
+			j.byName[c.Name] = slices.Clip(c.Ranks)
+		}
+	}
+	for name, ranks := range j.byName {
+		if !slices.IsSorted(ranks) {
+			j.byName[name] = slices.Sorted(slices.Values(ranks))
+		}
+	}
+	return j
+}
+
+// Join is the function Join.
+func (j *Joiner) Join(ranks [][]workload.Op) []workload.Op {
 	longest := 0
 	for _, ops := range ranks {
 		longest = max(longest, len(ops))
@@ -21,45 +53,55 @@ func Join(ranks [][]workload.Op, comms []workload.Comm) []workload.Op {
 	var out []workload.Op
 	for i := range longest {
 		first := len(out)
+		clear(j.row)
 		for r, ops := range ranks {
-			if i >= len(ops) {
-				continue
+			if i < len(ops) {
+				out = j.add(out, &ops[i], r)
 			}
-			at := slices.IndexFunc(out[first:], func(o workload.Op) bool { return equal(&o, &ops[i]) })
-			if at < 0 {
-				out = append(out, ops[i])
-				at = len(out) - 1 - first
-			}
-			o := &out[first+at]
-			o.Ranks = append(o.Ranks, r)
 		}
 		for k := range out[first:] {
-			dropDefault(&out[first+k], len(ranks), comms)
+			j.dropDefault(&out[first+k], len(ranks))
 		}
 	}
 	return out
 }
 
-// dropDefault removes the ranks of an operation if they are those that it has without.
-func dropDefault(o *workload.Op, ranks int, comms []workload.Comm) {
-	if slices.Equal(o.Ranks, members(o, ranks, comms)) {
+// add adds the operation of a rank to the operations of a row, or the rank to an equal one.
+func (j *Joiner) add(out []workload.Op, o *workload.Op, rank int) []workload.Op {
+	var h maphash.Hash
+	h.SetSeed(j.seed)
+	hash(&h, o)
+	key := h.Sum64()
+	for _, at := range j.row[key] {
+		if equal(&out[at], o) {
+			out[at].Ranks = append(out[at].Ranks, rank)
+			return out
+		}
+	}
+	j.row[key] = append(j.row[key], len(out))
+	out = append(out, *o)
+	out[len(out)-1].Ranks = append(o.Ranks, rank)
+	return out
+}
+
+// dropDefault removes the ranks of an operation, which are in order, if they are those that it has without.
+func (j *Joiner) dropDefault(o *workload.Op, ranks int) {
+	if o.Comm == "" && len(o.Ranks) == ranks || o.Comm != "" && slices.Equal(o.Ranks, j.byName[o.Comm]) {
 		o.Ranks = nil
 	}
 }
 
-// members are the ranks of an operation that names none, in order.
-func members(o *workload.Op, ranks int, comms []workload.Comm) workload.Ranks {
-	if o.Comm == "" {
-		return All(ranks)
+// hash adds an operation but for its ranks to a hash: all that equal compares.
+func hash(h *maphash.Hash, o *workload.Op) {
+	maphash.WriteComparable(h, [...]string{string(o.Kind), o.Name, o.Stream, o.Comm, string(o.Func), o.Type, o.RedOp})
+	maphash.WriteComparable(h, [...]int64{int64(o.ID), o.Nanos, o.MaxNanos, o.Count, int64(o.Root), int64(o.Peer)})
+	maphash.WriteComparable(h, o.Relative)
+	for _, id := range o.After {
+		maphash.WriteComparable(h, id)
 	}
-	var out workload.Ranks
-	for _, c := range comms {
-		if c.Name == o.Comm {
-			out = append(out, c.Ranks...)
-		}
+	for i := range o.Ops {
+		hash(h, &o.Ops[i])
 	}
-	slices.Sort(out)
-	return out
 }
 
 // equal compares two operations but for their ranks.

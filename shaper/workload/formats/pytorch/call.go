@@ -286,6 +286,7 @@ func ParseRanks(list string, start, stride, n int64) workload.Ranks {
 		start+stride*(n-1) >= workload.MaxRanks {
 		return out
 	}
+	out = make(workload.Ranks, 0, n)
 	for i := range n {
 		out = append(out, int(start+stride*i))
 	}

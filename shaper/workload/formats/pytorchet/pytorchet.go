@@ -35,7 +35,7 @@ func Read(files, timed []input.File, o input.Options) (*workload.Workload, error
 	if len(timed) > 0 {
 		return join(traces, timed, o)
 	}
-	j := &job{traces: traces, ranks: max(len(traces), o.Ranks)}
+	j := &job{traces: traces, named: map[commKey]string{}, ranks: max(len(traces), o.Ranks)}
 	if err := j.countRanks(o); err != nil {
 		return nil, err
 	}
@@ -135,6 +135,7 @@ type job struct {
 	traces   []*trace
 	ranks    int
 	comms    perrank.Registry
+	named    map[commKey]string // the names that comms has given
 	all      workload.Ranks
 	foreign  []string
 	singles  int
@@ -151,6 +152,7 @@ type job struct {
 // countRanks finds the number of ranks.
 func (j *job) countRanks(o input.Options) error {
 	known := o.Ranks > 0 || len(j.traces) > 1
+	counted := map[*int]bool{} // lists, by where they are in memory: calls share them
 	for _, t := range j.traces {
 		for _, r := range t.records {
 			if g := &r.call.Group; g.Name == "default_pg" || g.Name == "0" { // all ranks
@@ -159,8 +161,9 @@ func (j *job) countRanks(o input.Options) error {
 				}
 			}
 			size := max(r.call.Group.Size, len(r.call.InSplit))
-			for _, rank := range r.call.Group.Ranks {
-				size = max(size, rank+1)
+			if list := r.call.Group.Ranks; len(list) > 0 && !counted[&list[0]] {
+				counted[&list[0]] = true
+				size = max(size, slices.Max(list)+1)
 			}
 			known = known || size > 0 && !r.call.IsWait()
 			j.ranks = max(j.ranks, size)
@@ -194,7 +197,7 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 		if j.dropped(&r.call) {
 			continue
 		}
-		comm, n, err := j.comm(rank, &r.call)
+		comm, n, err := j.comm(rank, t, &r.call)
 		if err != nil {
 			return nil, err
 		}
@@ -249,7 +252,7 @@ func (j *job) dropped(c *pytorch.Call) bool {
 }
 
 // comm is the communicator of a call, and the number of its ranks.
-func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
+func (j *job) comm(rank int, t *trace, c *pytorch.Call) (string, int, error) {
 	n := c.Group.Size
 	if !c.Group.Known() {
 		n = c.GroupBySizes(c.In, c.Out)
@@ -257,7 +260,7 @@ func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
 	if c.Group.Name == "" && c.Group.Ranks == nil && n > 0 && j.ranks%n == 0 {
 		c.Group.Size = n
 		if n < j.ranks {
-			c.Group.Name, c.Group.Ranks = fmt.Sprintf("group of %d", n), perrank.InARow(rank, n, j.ranks)
+			c.Group.Name, c.Group.Ranks = fmt.Sprintf("group of %d", n), t.evenRanks(int64(rank/n*n), 1, int64(n))
 			if n > 1 {
 				j.blocks++
 			}
@@ -283,14 +286,36 @@ func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
 	case ranks == nil:
 		return "", 0, fmt.Errorf("the trace does not say which ranks are in process group %q, of %d ranks", name,
 			c.Group.Size)
-	case len(j.traces) > 1:
-		if !slices.Contains(ranks, rank) {
-			return "", 0, fmt.Errorf("rank %d calls process group %q, of ranks %s", rank, name, ranks)
-		}
-		return j.comms.Add(name, ranks), len(ranks), nil
 	}
-	name, err := j.comms.AddAlike(name, ranks, j.ranks)
-	return name, len(ranks), err
+	key := commKey{rank, name, &ranks[0], len(ranks)}
+	known, ok := j.named[key]
+	if !ok {
+		if err := t.limit.List(len(ranks)); err != nil {
+			return "", 0, err
+		}
+	}
+	switch {
+	case ok:
+	case len(j.traces) == 1:
+		var err error
+		if known, err = j.comms.AddAlike(name, ranks, j.ranks); err != nil {
+			return "", 0, err
+		}
+	case !slices.Contains(ranks, rank):
+		return "", 0, fmt.Errorf("rank %d calls process group %q, of ranks %s", rank, name, ranks)
+	default:
+		known = j.comms.Add(name, ranks)
+	}
+	j.named[key] = known
+	return known, len(ranks), nil
+}
+
+// commKey is a process group as a rank names it, with the place of its list in memory: calls share long lists.
+type commKey struct {
+	rank  int
+	name  string
+	first *int
+	n     int
 }
 
 // source says what the traces do not.

@@ -22,6 +22,8 @@ type trace struct {
 	records []record // in the order of the calls
 	steps   []int64  // ids of the ProfilerStep nodes
 	groups  map[string]pytorch.Group
+	lists   map[[3]int64]workload.Ranks // by start, distance and number, one copy of each list
+	tooMany error                       // of lists
 
 	operators  map[int64]string // names of nodes c10d::..., by id
 	parents    map[int64]bool   // ids of the nodes that records are in
@@ -62,7 +64,7 @@ func readTrace(f input.File, limit *input.Limit) (*trace, error) {
 	}
 	defer in.Close()
 	t := &trace{file: f.Name, limit: limit, groups: map[string]pytorch.Group{}, operators: map[int64]string{},
-		parents: map[int64]bool{}}
+		lists: map[[3]int64]workload.Ranks{}, parents: map[int64]bool{}}
 	j := in.JSON()
 	found := false
 	err = j.Object(func(key string) error {
@@ -112,11 +114,14 @@ func (t *trace) readNode(j *input.JSON) error {
 		if err := t.limit.Add(); err != nil {
 			return err
 		}
-		r := record{id: n.ID, function: n.Function, call: n.call()}
+		r := record{id: n.ID, function: n.Function, call: t.call(&n)}
 		for _, a := range n.Attrs {
 			if a.Name == "rf_id" {
 				_ = json.Unmarshal(a.Value, &r.function)
 			}
+		}
+		if t.tooMany != nil {
+			return t.tooMany
 		}
 		if r.call.Name == "" {
 			t.nameless++
@@ -188,8 +193,8 @@ func groupName(name, desc string) string {
 }
 
 // call is the call that a node describes: by its attributes, else by its inputs.
-func (n *node) call() pytorch.Call {
-	c := n.inputs()
+func (t *trace) call(n *node) pytorch.Call {
+	c := t.inputs(n)
 	named := map[string]json.RawMessage{}
 	for _, a := range n.Attrs {
 		named[a.Name] = a.Value
@@ -209,8 +214,7 @@ func (n *node) call() pytorch.Call {
 	c.InSplit, c.InCut = pytorch.ParseParts(text("in_split_size"))
 	c.OutSplit, c.OutCut = pytorch.ParseParts(text("out_split_size"))
 	c.Group = pytorch.Group{Name: groupName(text("pg_name"), text("pg_desc")), Size: int(number("pg_size", 0))}
-	c.Group.Ranks = pytorch.ParseRanks("", number("global_rank_start", -1), number("global_rank_stride", 0),
-		number("pg_size", 0))
+	c.Group.Ranks = t.evenRanks(number("global_rank_start", -1), number("global_rank_stride", 0), number("pg_size", 0))
 	c.Peer = int(number("dst_rank", number("src_rank", -1)))
 	c.SetSizes(number("in_msg_nelems", -1), number("out_msg_nelems", -1))
 	return c
@@ -220,7 +224,7 @@ func (n *node) call() pytorch.Call {
 // description), a number, the name of the call, and the parts that go in and come out. In schema 1.0.2 the size of the
 // group follows (PyTorch 2.1); since 1.0.3, its first rank, the distance of its ranks and its size. Calls such as wait
 // have no tensors.
-func (n *node) inputs() pytorch.Call {
+func (t *trace) inputs(n *node) pytorch.Call {
 	c := pytorch.Call{Peer: -1}
 	list, types := values(n.Inputs)
 	if types == nil {
@@ -247,13 +251,13 @@ func (n *node) inputs() pytorch.Call {
 	if outputs, _ := values(n.Outputs); len(outputs) > 0 {
 		out = elements(outputs[0])
 	}
-	readPlace(&c, list[at+1:])
+	t.readPlace(&c, list[at+1:])
 	c.SetSizes(in, out)
 	return c
 }
 
 // readPlace reads what follows the name of a call: the parts, and the ranks of the group.
-func readPlace(c *pytorch.Call, rest []json.RawMessage) {
+func (t *trace) readPlace(c *pytorch.Call, rest []json.RawMessage) {
 	if len(rest) >= 2 {
 		c.InSplit, c.InCut = pytorch.ParseParts(string(rest[0]))
 		c.OutSplit, c.OutCut = pytorch.ParseParts(string(rest[1]))
@@ -269,8 +273,22 @@ func readPlace(c *pytorch.Call, rest []json.RawMessage) {
 			}
 		}
 		c.Group.Size = int(place[2])
-		c.Group.Ranks = pytorch.ParseRanks("", place[0], place[1], place[2])
+		c.Group.Ranks = t.evenRanks(place[0], place[1], place[2])
 	}
+}
+
+// evenRanks are n ranks from start on, stride apart; nil if they are none.
+func (t *trace) evenRanks(start, stride, n int64) workload.Ranks {
+	key := [3]int64{start, stride, n}
+	known, ok := t.lists[key]
+	if !ok {
+		known = pytorch.ParseRanks("", start, stride, n)
+		t.lists[key] = known
+		if err := t.limit.List(len(known)); err != nil {
+			t.tooMany = err
+		}
+	}
+	return known
 }
 
 // elements is the number of elements of a tensor or of a list of them, -1 if one is not readable. A tensor is its id,

@@ -29,6 +29,7 @@ type builder struct {
 	pending  []int // what the next computation waits for
 	grads    []int // what the end of the step waits for
 	lastID   int
+	played   int // layers, forward
 	used     map[perrank.Group]bool
 	computes bool
 	singles  int // communications in a group of one rank
@@ -183,13 +184,16 @@ func (b *builder) step() {
 		} else {
 			b.inputs(i)
 		}
-		updates += l.update
+		updates = min(updates+l.update, workload.MaxNanos+1) // which no computation may take
 	}
 	b.pending = append(b.pending, b.grads...)
 	b.compute("update", updates)
 }
 
 func (b *builder) forward(i int) {
+	if b.played++; b.err == nil { // checkpoints repeat layers, also layers without an operation
+		b.err = b.options.Limit.Check(b.played)
+	}
 	l := &b.layers[i]
 	p := b.of(l)
 	b.compute(l.name, l.forward.nanos)
@@ -257,7 +261,7 @@ func (b *builder) dlrm() {
 			b.wait(back)
 		}
 		b.weights(l)
-		updates += l.update
+		updates = min(updates+l.update, workload.MaxNanos+1) // which no computation may take
 		if i > 0 {
 			b.compute(l.name+" input gradients", l.input.nanos)
 		}

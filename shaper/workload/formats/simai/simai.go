@@ -44,8 +44,11 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if b.err != nil {
 		return nil, lines.Errorf("%w", b.err)
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: h.Ranks, Comms: b.Comms(b.used)},
-		Ops: b.ops}
+	comms, err := b.Comms(b.used, o.Limit)
+	if err != nil {
+		return nil, lines.Errorf("%w", err)
+	}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: h.Ranks, Comms: comms}, Ops: b.ops}
 	w.Head.Source = b.source(filepath.Base(f.Name))
 	if len(layers) < announced {
 		w.Head.Source.Notes = append(w.Head.Source.Notes,
@@ -267,8 +270,8 @@ func parseLayer(words []string, custom bool) (l layer, err error) {
 	}
 	value := func(i int) int64 {
 		n, e := input.Number(words[i])
-		if e != nil {
-			err = fmt.Errorf("column %d, %q: a number is expected", i+1, words[i])
+		if e != nil || n > workload.MaxNanos {
+			err = fmt.Errorf("column %d, %q: a number of at most %d is expected", i+1, words[i], int64(workload.MaxNanos))
 		}
 		return n
 	}
