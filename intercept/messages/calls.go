@@ -34,7 +34,7 @@ type groupKey struct {
 func (t *Trace) keyOf(i int) groupKey {
 	x := &t.Tasks[i]
 	switch {
-	case !x.isP2P():
+	case !x.IsP2P():
 		return groupKey{comm: x.Comm, name: x.Func, number: x.Seq}
 	case x.group == 0:
 		return groupKey{comm: x.Comm, task: 1 + i}
@@ -55,7 +55,7 @@ func (t *Trace) findCalls() {
 		}
 	}
 	for i := range t.Messages {
-		if m := &t.Messages[i]; m.SendTask >= 0 && m.ReceiveTask >= 0 && t.Tasks[m.SendTask].isP2P() {
+		if m := &t.Messages[i]; m.SendTask >= 0 && m.ReceiveTask >= 0 && t.Tasks[m.SendTask].IsP2P() {
 			s.join(m.SendTask, m.ReceiveTask)
 		}
 	}
@@ -102,8 +102,8 @@ func (t *Trace) nameCalls(calls []*Call) {
 	for i, c := range calls {
 		x := &t.Tasks[c.Tasks[0]]
 		c.Warmup = c.Begun < t.measured[x.Job]
-		c.Name, c.Everyone = cmp.Or(x.Func, "?"), x.Func != "" && !x.isP2P() && x.Ranks > 0
-		if x.isP2P() {
+		c.Name, c.Everyone = cmp.Or(x.Func, "?"), x.Func != "" && !x.IsP2P() && x.Ranks > 0
+		if x.IsP2P() {
 			c.Name = t.nameOfSends(c)
 			c.Seq = numbers[named{c.Comm, c.Name}]
 			numbers[named{c.Comm, c.Name}]++

@@ -115,7 +115,7 @@ func (c *Calls) lateRank(n int32) (key [2]int, ok bool) {
 // matters whether it computed meanwhile or all the time: see Between.
 func (c *Calls) LeavesOpen() bool {
 	g := c.graph
-	for n := g.begin(0); n < int32(len(g.at)); n += 2 { // the begins of calls, then those of computations
+	for n := g.begin(0); n < g.opsEnd; n += 2 { // the begins of calls, then those of computations
 		if c.waits[n] > 0 && c.gap[n] > 0 {
 			return true
 		}
@@ -129,10 +129,6 @@ func (c *Calls) Rules() int { return len(c.graph.from) + c.graph.late }
 // ByRules counts the calls with messages, and those of them whose plan is not known, so that rules say what waits for
 // what.
 func (c *Calls) ByRules() (calls, byRules int) { return c.graph.calls, c.graph.byRules }
-
-// Guessed counts the messages of algorithms whose schedules are not known here: each waits for what its
-// rank had got when it was recorded.
-func (c *Calls) Guessed() int { return c.graph.guessed }
 
 // Skipped counts the messages that are not played.
 func (c *Calls) Skipped() int { return c.recorded.Skipped }

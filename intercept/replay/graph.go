@@ -27,24 +27,21 @@ type graph struct {
 	partAt   map[rankKey]int
 	between  Between
 	jobs     []int // of the nodes behind those of the parts
+	opsEnd   int32 // behind the nodes of calls and computations
 
-	versions []int      // of NCCL, that the ranks have recorded
-	plans    []*planned // of calls; nil if it is not known
-
-	shares  shares
-	guessed int // messages of algorithms whose schedules are not known
-	calls   int // with messages
-	byRules int // of these, calls whose plan is not known
-
-	// Of the calls so far.
-	lastStage map[stageKey]stage // of each rank on each channel
-	lastRead  map[int][]int32    // of each flow: see readAfter
+	versions []int     // of NCCL, that the ranks have recorded
+	ends     [][]int32 // by part: the moments after which its kernel ends
+	calls    int       // with messages
+	byRules  int       // of these, calls whose plan is not known
+	settings map[uint64]sendSettings
+	queues   map[opQueue][]int32 // the moments after which the calls so far leave each queue empty
 }
 
 // part is what one rank does in one call.
 type part struct {
 	call, job, rank int
 	sent            []int // places of messages
+	opened          []int // messages with the first receives of connections
 	made            int64 // by the program
 	begin, end      int64 // as recorded
 	first           int64 // post of a message
@@ -61,20 +58,36 @@ func complete(i int) int32 { return int32(4*i + 3) }
 func (g *graph) begin(k int) int32 { return int32(4*len(g.trace.Messages) + 2*k) }
 func (g *graph) end(k int) int32   { return g.begin(k) + 1 }
 
-// after says that a moment waits for another one. It does not if that was recorded later: then the rule
-// that says so is not NCCL's here.
+// after says that a moment waits for another one.
 func (g *graph) after(waits, other int32) {
-	if g.at[other] > g.at[waits] {
-		g.late++
-		return
-	}
 	g.from, g.to = append(g.from, other), append(g.to, waits)
+}
+
+// afterAll is after for several moments.
+func (g *graph) afterAll(waits int32, others []int32) {
+	for _, n := range others {
+		g.after(waits, n)
+	}
+}
+
+// leaveOutLate leaves out that a moment waits for one that was recorded later: then the rule that says so is not NCCL's
+// here.
+func (g *graph) leaveOutLate() {
+	n := 0
+	for e, other := range g.from {
+		if g.at[other] <= g.at[g.to[e]] {
+			g.from[n], g.to[n] = other, g.to[e]
+			n++
+		}
+	}
+	g.late = len(g.from) - n
+	g.from, g.to = g.from[:n], g.to[:n]
 }
 
 // ifBefore is after for what may have been waited for.
 func (g *graph) ifBefore(waits, other int32) {
 	if g.at[other] <= g.at[waits] {
-		g.from, g.to = append(g.from, other), append(g.to, waits)
+		g.after(waits, other)
 	}
 }
 
@@ -83,8 +96,8 @@ type rankKey struct{ call, job, rank int }
 
 // newGraph finds what waits for what. Only messages that are played have moments.
 func newGraph(t *messages.Trace, r *Recorded, between Between) *graph {
-	g := &graph{trace: t, recorded: r, between: between, versions: versionsOf(t), lastStage: map[stageKey]stage{},
-		lastRead: map[int][]int32{}}
+	g := &graph{trace: t, recorded: r, between: between, versions: versionsOf(t),
+		settings: map[uint64]sendSettings{}, queues: map[opQueue][]int32{}}
 	g.at = make([]int64, 4*len(t.Messages))
 	for i := range t.Messages {
 		m := &t.Messages[i]
@@ -94,20 +107,22 @@ func newGraph(t *messages.Trace, r *Recorded, between Between) *graph {
 		}
 		g.at[complete(i)] = max(m.Complete, m.Posted)
 	}
-	g.findShares()
 	g.findParts()
-	g.findPlans()
+	g.ends = make([][]int32, len(g.parts))
+	g.orderCalls()
 	g.timeParts()
 	for _, p := range g.parts {
 		g.at = append(g.at, p.begin, p.end)
 	}
 	g.orderParts()
+	for k, others := range g.ends {
+		slices.Sort(others)
+		g.afterAll(g.end(k), slices.Compact(others))
+	}
 	for _, all := range r.Messages {
 		g.orderFlow(all)
 	}
-	for call := range t.Calls {
-		g.addRules(call)
-	}
+	g.leaveOutLate()
 	return g
 }
 
@@ -139,11 +154,7 @@ func (g *graph) findParts() {
 			s := of(c, m.Job, m.Sender)
 			s.first = min(s.first, m.Posted)
 			s.sent = append(s.sent, i)
-			if before := g.placeBefore(i); before >= 0 {
-				s.end = max(s.end, t.Messages[before].Complete)
-			}
-			r := of(c, m.Job, m.Receiver)
-			r.end = max(r.end, m.Due, m.ReceivePosted)
+			of(c, m.Job, m.Receiver)
 		}
 	}
 }
@@ -168,8 +179,8 @@ func (g *graph) timeParts() {
 		}
 		for k := first; k < next; k++ {
 			p := &g.parts[k]
-			p.end = max(p.end, p.begin)
-			for _, n := range g.endOf(p) {
+			p.end = p.begin
+			for _, n := range g.ends[k] {
 				if n < g.begin(0) {
 					p.end = max(p.end, g.at[n])
 				} else {
@@ -180,26 +191,6 @@ func (g *graph) timeParts() {
 		}
 		first = next
 	}
-}
-
-// endOf are the moments after which a kernel ends, if the plan says it.
-func (g *graph) endOf(p *part) []int32 {
-	if of := g.plans[p.call]; of != nil {
-		if rank, ok := of.ranks[[2]int{p.job, p.rank}]; ok {
-			return of.ends[rank]
-		}
-	}
-	return nil
-}
-
-// placeBefore is the message whose place in the buffer message i takes: when that was complete, the kernel
-// could write it, and end.
-func (g *graph) placeBefore(i int) int {
-	task := g.trace.Messages[i].Task()
-	if task < 0 {
-		return -1
-	}
-	return g.placeFor(scheduleOf(&g.trace.Tasks[task]), i)
 }
 
 func (p *part) begins(t int64) {

@@ -16,7 +16,7 @@ func TestPATWithoutCommunicator(t *testing.T) {
 	tr := traceOf(m)
 	tr.Tasks = []messages.Task{{Func: "AllGather", Algo: "PAT", Rank: -1}}
 	tr.Calls = []messages.Call{{Name: "AllGather", Tasks: []int{0}, Messages: []int{0}}}
-	if c := NewCalls(tr, Waiting); c.Guessed() != 1 {
-		t.Errorf("%d messages of a schedule that is not known, want 1", c.Guessed())
+	if calls, byRules := NewCalls(tr, Waiting).ByRules(); calls != 1 || byRules != 1 {
+		t.Errorf("%d of %d calls by rules, want 1", byRules, calls)
 	}
 }
