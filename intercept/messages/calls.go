@@ -61,6 +61,8 @@ func (t *Trace) findCalls() {
 	}
 	byRoot := map[int]*Call{}
 	var calls []*Call
+	before := map[*Call][]*Call{} // the calls that a rank has planned before
+	last := map[int]*Call{}       // by ledger
 	for i := range t.Tasks {
 		c := byRoot[s.root(i)]
 		if c == nil {
@@ -70,10 +72,36 @@ func (t *Trace) findCalls() {
 		}
 		c.Tasks = append(c.Tasks, i)
 		c.Begun = min(c.Begun, t.Tasks[i].Begun)
+		ledger := t.Tasks[i].fromGroup
+		if l := last[ledger]; l != nil && l != c {
+			before[c] = append(before[c], l)
+		}
+		last[ledger] = c
 	}
 	t.addMessages(byRoot, s)
+	t.nameCalls(inOrder(calls, before))
+}
+
+// inOrder sorts calls by their begins, but so that those of each rank come in its order: before are the calls that
+// ranks have planned before.
+func inOrder(calls []*Call, before map[*Call][]*Call) []*Call {
 	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Begun, b.Begun) })
-	t.nameCalls(calls)
+	sorted, done := make([]*Call, 0, len(calls)), make(map[*Call]bool, len(calls))
+	var add func(c *Call)
+	add = func(c *Call) {
+		if done[c] {
+			return
+		}
+		done[c] = true
+		for _, b := range before[c] {
+			add(b)
+		}
+		sorted = append(sorted, c)
+	}
+	for _, c := range calls {
+		add(c)
+	}
+	return sorted
 }
 
 // addMessages adds each message to its call.

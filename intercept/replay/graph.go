@@ -203,11 +203,7 @@ func (p *part) begins(t int64) {
 // before at the same moment, and none of them computed until then: they have waited for each other, by means that the
 // fabric does not see. Then each begins when all had ended, and nothing was on its way.
 func (g *graph) addBarriers(known []explanation) {
-	byCall := make([][]int, len(g.trace.Calls))
-	for k := range g.parts {
-		byCall[g.parts[k].call] = append(byCall[g.parts[k].call], k)
-	}
-	for _, all := range byCall {
+	for _, all := range g.beginTogether() {
 		if len(all) < 2 || !g.isBarrier(all, known) {
 			continue
 		}
@@ -221,6 +217,44 @@ func (g *graph) addBarriers(known []explanation) {
 		}
 		g.waitTogether(all, others, known)
 	}
+}
+
+// beginTogether are the parts of each call, with the other calls of its communicator that all ranks begin at its moment.
+func (g *graph) beginTogether() (all [][]int) {
+	type moment struct {
+		comm uint64
+		at   int64
+	}
+	places, first := map[moment]int{}, map[moment]map[[2]int]bool{} // in all; the ranks
+	for _, parts := range g.partsOfCalls() {
+		p := &g.parts[parts[0]]
+		key := moment{g.trace.Calls[p.call].Comm, p.begin}
+		if slices.ContainsFunc(parts, func(k int) bool {
+			of := &g.parts[k]
+			return of.begin != p.begin || first[key][[2]int{of.job, of.rank}]
+		}) {
+			continue // not together, or a rank's second call at that moment
+		}
+		if first[key] == nil {
+			first[key], places[key], all = map[[2]int]bool{}, len(all), append(all, nil)
+		}
+		for _, k := range parts {
+			first[key][[2]int{g.parts[k].job, g.parts[k].rank}] = true
+		}
+		all[places[key]] = append(all[places[key]], parts...)
+	}
+	return all
+}
+
+// partsOfCalls are the parts of each call that has any.
+func (g *graph) partsOfCalls() (all [][]int) {
+	for k := range g.parts {
+		if k == 0 || g.parts[k].call != g.parts[k-1].call {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], k)
+	}
+	return all
 }
 
 // waitTogether makes ranks begin a call after others' moments. Ranks that computed during their calls wait only for

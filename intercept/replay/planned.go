@@ -39,10 +39,7 @@ func (g *graph) orderCalls() {
 	comms := g.communicators()
 	for i := range g.trace.Calls {
 		c := &recordedCall{Call: &g.trace.Calls[i], number: i}
-		if len(c.Tasks) == 0 {
-			continue
-		}
-		if c.stages = g.stagesOf(c.Call); len(c.stages) == 0 {
+		if c.stages = g.stagesOf(c.Call); len(c.Tasks) == 0 || len(c.stages) == 0 {
 			continue
 		}
 		g.calls++

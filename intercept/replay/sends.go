@@ -20,22 +20,18 @@ func (g *graph) planOfSends(c *recordedCall) *planned {
 	if bytes == nil {
 		return nil
 	}
-	settings, ok := g.settings[c.Comm]
-	if ok && settings.version == 0 {
-		return nil
+	known, searched := g.settings[c.Comm]
+	all := []sendSettings{known}
+	if !searched || known.version > 0 {
+		all = append(all, g.possible(c)...)
 	}
-	if p := g.planWith(settings, c, bytes); p != nil {
-		return p
-	}
-	for _, settings := range g.possible(c) {
+	for _, settings := range all {
 		if p := g.planWith(settings, c, bytes); p != nil {
 			g.settings[c.Comm] = settings
 			return p
 		}
 	}
-	if !ok {
-		g.settings[c.Comm] = sendSettings{}
-	}
+	g.settings[c.Comm] = known
 	return nil
 }
 
