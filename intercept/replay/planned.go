@@ -203,21 +203,19 @@ func (g *graph) neighbours(d *plan.Decision, c *recordedCall, channel int) (ring
 	for r := range next {
 		next[r] = -1
 	}
-	tree = make([]plan.Links, d.Ranks)
+	tree = slices.Repeat([]plan.Links{{Up: -1}}, d.Ranks)
 	for key, st := range c.stages {
 		me, ok := c.ranks[[2]int{key.job, key.rank}]
 		if key.channel != channel || !ok {
 			continue
 		}
 		parent := g.parentOf(st)
-		tree[me].Up = -1
 		for _, o := range st.out {
 			peer, ok := c.ranks[[2]int{key.job, o.peer}]
 			if !ok {
 				return nil, nil
 			}
-			next[me] = peer
-			isNext[peer] = true
+			next[me], isNext[peer] = peer, true
 			if o.peer == parent {
 				tree[me].Up = peer
 			} else {
@@ -226,7 +224,29 @@ func (g *graph) neighbours(d *plan.Decision, c *recordedCall, channel int) (ring
 		}
 		slices.Sort(tree[me].Down)
 	}
+	joinNodes(tree, c.nodes)
 	return ringOf(d, next, isNext, c.nodes), tree
+}
+
+// joinNodes makes a chain of the ranks of each node in a tree. The first one is the rank with a parent on another node.
+// The order of the others is not known. It takes no time: whatever reaches the node's ranks has reached the first one.
+func joinNodes(tree []plan.Links, nodes []int) {
+	last := map[int]int{} // of the chain of each node
+	for r, node := range nodes {
+		if tree[r].Up >= 0 {
+			last[node] = r
+		}
+	}
+	for r, node := range nodes {
+		end, ok := last[node]
+		if tree[r].Up >= 0 {
+			continue
+		}
+		if ok {
+			tree[r].Up, tree[end].Down = end, append(tree[end].Down, r)
+		}
+		last[node] = r
+	}
 }
 
 // ringOf is the ring of a channel. next is the rank of another node to which a rank sends, -1 for none, and isNext says
