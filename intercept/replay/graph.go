@@ -219,7 +219,8 @@ func (g *graph) addBarriers(known []explanation) {
 	}
 }
 
-// beginTogether are the parts of each call, with the other calls of its communicator that all ranks begin at its moment.
+// beginTogether are the parts of each call, with the other calls of its communicator that all ranks begin at its
+// moment.
 func (g *graph) beginTogether() (all [][]int) {
 	type moment struct {
 		comm uint64

@@ -27,11 +27,12 @@ type planned struct {
 // recordedCall is what is recorded of a call.
 type recordedCall struct {
 	*messages.Call
-	number int
-	task   *messages.Task      // the first one
-	stages map[stageKey]*stage // not empty
-	ranks  map[[2]int]int      // of the communicator, by job and rank
-	nodes  []int               // by rank of the communicator
+	number  int
+	task    *messages.Task      // the first one
+	stages  map[stageKey]*stage // not empty
+	ranks   map[[2]int]int      // of the communicator, by job and rank
+	nodes   []int               // by rank of the communicator
+	largest int                 // bytes of a message
 }
 
 // orderCalls says what the posts of all calls wait for.
@@ -44,13 +45,16 @@ func (g *graph) orderCalls() {
 		}
 		g.calls++
 		c.task = &g.trace.Tasks[c.Tasks[0]]
+		for _, i := range c.Messages {
+			c.largest = max(c.largest, int(g.trace.Messages[i].Size))
+		}
 		c.ranks = comms[c.Comm]
 		c.nodes = g.nodesOf(c.ranks, c.task.Ranks)
 		if p := g.planOf(c); p != nil {
 			p.follow()
 		} else {
 			g.byRules++
-			g.asRecorded(i, c.stages)
+			g.asRecorded(c)
 		}
 	}
 }
@@ -82,18 +86,20 @@ func (g *graph) planOf(c *recordedCall) *planned {
 	if !ok {
 		return nil
 	}
-	for _, version := range g.versions {
-		d.Version = version
-		if d.Validate() != nil {
-			continue
-		}
-		of, err := plan.NewCall(&d, c.node)
-		if err != nil {
-			continue
-		}
-		if p, err := of.Plan(); err == nil {
-			if of := g.newPlanned(p, c); of != nil {
-				return of
+	for _, d.Version = range g.versions {
+		for _, buffer := range []int{0, plan.Steps * c.largest, plan.Steps / plan.SliceSteps * c.largest} {
+			d.BuffSize, d.LLBuffSize, d.LL128BuffSize = buffer, buffer, buffer // 0: NCCL's default
+			if d.Validate() != nil {
+				continue
+			}
+			of, err := plan.NewCall(&d, c.node)
+			if err != nil {
+				continue
+			}
+			if p, err := of.Plan(); err == nil {
+				if of := g.newPlanned(p, c); of != nil {
+					return of
+				}
 			}
 		}
 	}

@@ -195,7 +195,8 @@ type explanation struct {
 }
 
 // makeOp adds the moment at which a program made an operation. last are the operations that had ended last when it
-// began, and waits are those of them that it waited for: if ranks computed during their calls, they ended when it began.
+// began, and waits are those of them that it waited for: if ranks computed during their calls, they ended when it
+// began.
 func (g *graph) makeOp(job int, r *rankOps, o op, last []op) (made int32, waits []op) {
 	computing := g.between == Computing
 	if waits = last; computing && (len(last) > 0 && last[0].end == o.begin && o.begin > o.made || o.part < 0) {

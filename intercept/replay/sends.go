@@ -58,16 +58,13 @@ func (g *graph) bytesOf(c *recordedCall) map[[2]int]int64 {
 
 // possible are the settings that may have made the messages of a call.
 func (g *graph) possible(c *recordedCall) (all []sendSettings) {
-	highest, largest := 0, 0
+	highest := 0
 	for key := range c.stages {
 		highest = max(highest, key.channel)
 	}
-	for _, i := range c.Messages {
-		largest = max(largest, int(g.trace.Messages[i].Size))
-	}
 	for _, version := range g.versions {
 		for _, ll := range []bool{false, true} {
-			for _, chunk := range []int{0, largest, 2 * largest, 4 * largest} { // 0: NCCL's default
+			for _, chunk := range []int{0, c.largest, 2 * c.largest, 4 * c.largest} { // 0: NCCL's default
 				for channels := 1; channels <= plan.MaxChannels; channels *= 2 {
 					for perPeer := 1; perPeer <= channels && channels > highest; perPeer *= 2 {
 						all = append(all, sendSettings{version, channels, perPeer, chunk, ll})

@@ -4,9 +4,11 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // stage is what one rank does in one call on one channel: its connections in both directions.
@@ -76,48 +78,98 @@ func (g *graph) queueOf(i int, recv bool) opQueue {
 	return q
 }
 
-// asRecorded is for a call whose plan is not known: each post waits for the last messages that its rank had got, and
-// that were complete on its connection, when it was recorded. The sends of a program do not wait for its receives.
-func (g *graph) asRecorded(call int, stages map[stageKey]*stage) {
-	last := map[opQueue][]int32{}
-	for key, st := range stages {
-		k := g.partAt[rankKey{call, key.job, key.rank}]
+// asRecorded is for a call whose plan is not known. Its posts keep step with the messages of their own connections and,
+// but for sends and receives, with those that enter and leave the rank's node, which passes them on: see inStep.
+func (g *graph) asRecorded(c *recordedCall) {
+	last, nodes := map[opQueue][]int32{}, map[stageKey]*stage{}
+	for key, st := range c.stages {
+		if key.rank = g.nodeOf(key.job, key.rank); nodes[key] == nil {
+			nodes[key] = &stage{}
+		}
+		if of := nodes[key]; !c.task.IsP2P() {
+			of.in, of.out = append(of.in, st.in...), append(of.out, st.out...)
+		}
+	}
+	slots, slice, loop := paceOf(c.task)
+	for key, st := range c.stages {
+		k, node := g.partAt[rankKey{c.number, key.job, key.rank}], nodes[stageKey{key.job, g.nodeOf(key.job, key.rank),
+			key.channel}]
 		for _, s := range st.out {
 			first, end := s.messages[0], s.messages[len(s.messages)-1]
-			g.afterAll(posted(first), append(g.queues[g.queueOf(first, false)], g.begin(k)))
-			for j, i := range s.messages {
-				g.afterSeen(posted(i), s.messages[:j], complete)
-				for _, in := range st.in {
-					if !g.trace.Tasks[g.trace.Messages[i].Task()].IsP2P() {
-						g.afterSeen(posted(i), in.messages, visible)
+			q := g.queueOf(first, false)
+			g.after(posted(first), g.begin(k))
+			g.afterAll(posted(first), g.queues[q])
+			g.inStep(s.messages, posted, s.messages, complete, slots)
+			ranks := g.trace.RanksOn(key.job, g.nodeOf(key.job, key.rank))
+			for _, in := range node.in {
+				if loop == 0 {
+					g.inStep(s.messages, posted, in.messages, visible, 0)
+				}
+				for j := 0; loop > 0 && j < len(s.messages); j++ {
+					before := slice * ranks
+					if at := j % loop; at < slice { // a loop begins when the last one has ended
+						before += at + 1 - slice
+					}
+					if n := j - before; n >= 0 && n < len(in.messages) {
+						g.after(posted(s.messages[j]), visible(in.messages[n]))
 					}
 				}
 			}
-			g.ends[k] = append(g.ends[k], posted(end))
-			last[g.queueOf(end, false)] = append(last[g.queueOf(end, false)], complete(end))
+			g.ends[k], last[q] = append(g.ends[k], posted(end)), append(last[q], complete(end))
 		}
 		for _, s := range st.in {
 			first, end := s.messages[0], s.messages[len(s.messages)-1]
+			q := g.queueOf(first, true)
 			g.opens(k, first)
-			for j, i := range s.messages {
-				g.afterSeen(received(i), s.messages[:j], visible)
+			g.inStep(s.messages, received, s.messages, visible, 1)
+			for _, out := range node.out {
+				g.inStep(s.messages, received, out.messages, posted, 1)
 			}
-			g.ends[k] = append(g.ends[k], visible(end))
-			last[g.queueOf(end, true)] = append(last[g.queueOf(end, true)], visible(end), g.begin(k))
+			g.ends[k], last[q] = append(g.ends[k], visible(end)), append(last[q], visible(end), g.begin(k))
 		}
 	}
-	for q, nodes := range last {
-		g.queues[q] = nodes
+	maps.Copy(g.queues, last)
+}
+
+// paceOf is how many messages of a connection have a place in the buffer, 1 if it is shared. Around a ring it is also
+// how many messages a chunk has, and a loop.
+func paceOf(t *messages.Task) (slots, slice, loop int) {
+	slots, slice = plan.Steps, 1
+	around := t.Algo == "Ring" && (t.Func == "AllReduce" || t.Func == "AllGather" || t.Func == "ReduceScatter")
+	switch {
+	case t.IsP2P():
+		return 1, 0, 0
+	case !around:
+		return slots, 0, 0
+	case t.Proto == "Simple":
+		slots, slice = plan.Steps/plan.SliceSteps, plan.ChunkSteps/plan.SliceSteps
+	}
+	if loop = (t.Ranks - 1) * slice; t.Func == "AllReduce" {
+		loop *= 2
+	}
+	return slots, slice, loop
+}
+
+// inStep makes the posts of a connection wait for others' messages at the distance, in messages, that the post had for
+// which the fewest were there. least is a distance that NCCL keeps.
+func (g *graph) inStep(posts []int, post func(int) int32, others []int, there func(int) int32, least int) {
+	distance := least
+	for j, i := range posts {
+		n, _ := slices.BinarySearchFunc(others, g.at[post(i)]+1,
+			func(m int, t int64) int { return cmp.Compare(g.at[there(m)], t) })
+		distance = max(distance, j+1-n)
+	}
+	for j := distance; j < len(posts) && j-distance < len(others); j++ {
+		g.after(post(posts[j]), there(others[j-distance]))
 	}
 }
 
-// afterSeen makes a post wait for the last one of messages that was there before it.
-func (g *graph) afterSeen(post int32, all []int, seen func(int) int32) {
-	n, _ := slices.BinarySearchFunc(all, g.at[post]+1,
-		func(m int, t int64) int { return cmp.Compare(g.at[seen(m)], t) })
-	if n > 0 {
-		g.after(post, seen(all[n-1]))
+// nodeOf is the node of a rank, -1 if it is not known.
+func (g *graph) nodeOf(job, rank int) int {
+	if node, ok := g.trace.Nodes[[2]int{job, rank}]; ok {
+		return node
 	}
+	return -1
 }
 
 // opens makes the first receive of a connection in part k wait for its queue, and for the program to make the call.
