@@ -91,6 +91,7 @@ func (g *graph) asRecorded(c *recordedCall) {
 		}
 	}
 	slots, slice, loop := paceOf(c.task)
+	edges := len(g.from)
 	for key, st := range c.stages {
 		k, node := g.partAt[rankKey{c.number, key.job, key.rank}], nodes[stageKey{key.job, g.nodeOf(key.job, key.rank),
 			key.channel}]
@@ -129,6 +130,46 @@ func (g *graph) asRecorded(c *recordedCall) {
 		}
 	}
 	maps.Copy(g.queues, last)
+	g.explain(c, nodes, edges)
+}
+
+// explain makes posts of a call that came later than all that they wait for, by the given and later edges, wait for
+// what has happened on their node at their moment.
+func (g *graph) explain(c *recordedCall, nodes map[stageKey]*stage, edges int) {
+	latest := map[int32]int64{}
+	for e := edges; e < len(g.from); e++ {
+		if from := g.from[e]; from < g.begin(0) {
+			latest[g.to[e]] = max(latest[g.to[e]], g.at[from])
+		}
+	}
+	all := func(post int32, streams []stream, happened, since func(int) int32) {
+		for _, s := range streams {
+			n, same := slices.BinarySearchFunc(s.messages, g.at[post],
+				func(m int, t int64) int { return cmp.Compare(g.at[happened(m)], t) })
+			if same && g.at[since(s.messages[n])] < g.at[post] {
+				g.after(post, happened(s.messages[n]))
+			}
+		}
+	}
+	for key, st := range c.stages {
+		key.rank = g.nodeOf(key.job, key.rank)
+		post := func(n int32) {
+			if t, waits := latest[n]; waits && t < g.at[n] {
+				all(n, nodes[key].in, visible, received)
+				all(n, nodes[key].out, complete, posted)
+			}
+		}
+		for _, s := range st.out {
+			for _, i := range s.messages {
+				post(posted(i))
+			}
+		}
+		for _, s := range st.in {
+			for _, i := range s.messages {
+				post(received(i))
+			}
+		}
+	}
 }
 
 // paceOf is how many messages of a connection have a place in the buffer, 1 if it is shared. Around a ring it is also
