@@ -219,43 +219,36 @@ func (g *graph) addBarriers(known []explanation) {
 	}
 }
 
-// beginTogether are the parts of each call, with the other calls of its communicator that all ranks begin at its
-// moment.
+// beginTogether are the parts of a communicator's calls that begin at each moment, of each rank the first one. It leaves
+// out moments at which not all ranks of a call begin it.
 func (g *graph) beginTogether() (all [][]int) {
 	type moment struct {
-		comm uint64
-		at   int64
+		comm      uint64
+		at        int64
+		job, rank int
 	}
-	places, first := map[moment]int{}, map[moment]map[[2]int]bool{} // in all; the ranks
-	for _, parts := range g.partsOfCalls() {
-		p := &g.parts[parts[0]]
-		key := moment{g.trace.Calls[p.call].Comm, p.begin}
-		if slices.ContainsFunc(parts, func(k int) bool {
-			of := &g.parts[k]
-			return of.begin != p.begin || first[key][[2]int{of.job, of.rank}]
-		}) {
-			continue // not together, or a rank's second call at that moment
-		}
-		if first[key] == nil {
-			first[key], places[key], all = map[[2]int]bool{}, len(all), append(all, nil)
-		}
-		for _, k := range parts {
-			first[key][[2]int{g.parts[k].job, g.parts[k].rank}] = true
-		}
-		all[places[key]] = append(all[places[key]], parts...)
-	}
-	return all
-}
-
-// partsOfCalls are the parts of each call that has any.
-func (g *graph) partsOfCalls() (all [][]int) {
+	place, known, left := map[moment]int{}, map[moment]bool{}, map[int]int{} // left: parts of each call
 	for k := range g.parts {
-		if k == 0 || g.parts[k].call != g.parts[k-1].call {
-			all = append(all, nil)
+		p := &g.parts[k]
+		left[p.call]++
+		key := moment{comm: g.trace.Calls[p.call].Comm, at: p.begin}
+		i, ok := place[key]
+		if !ok {
+			i = len(all)
+			place[key], all = i, append(all, nil)
 		}
-		all[len(all)-1] = append(all[len(all)-1], k)
+		if key.job, key.rank = p.job, p.rank; !known[key] {
+			known[key], all[i] = true, append(all[i], k)
+		}
 	}
-	return all
+	for _, parts := range all {
+		for _, k := range parts {
+			left[g.parts[k].call]--
+		}
+	}
+	return slices.DeleteFunc(all, func(parts []int) bool {
+		return slices.ContainsFunc(parts, func(k int) bool { return left[g.parts[k].call] > 0 })
+	})
 }
 
 // waitTogether makes ranks begin a call after others' moments. Ranks that computed during their calls wait only for

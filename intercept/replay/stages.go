@@ -81,40 +81,25 @@ func (g *graph) queueOf(i int, recv bool) opQueue {
 // asRecorded is for a call whose plan is not known. Its posts keep step with the messages of their own connections and,
 // but for sends and receives, with those that enter and leave the rank's node, which passes them on: see inStep.
 func (g *graph) asRecorded(c *recordedCall) {
-	last, nodes := map[opQueue][]int32{}, map[stageKey]*stage{}
+	last, nodes, slots := map[opQueue][]int32{}, map[stageKey]*stage{}, 1
 	for key, st := range c.stages {
 		if key.rank = g.nodeOf(key.job, key.rank); nodes[key] == nil {
 			nodes[key] = &stage{}
 		}
 		if of := nodes[key]; !c.task.IsP2P() {
-			of.in, of.out = append(of.in, st.in...), append(of.out, st.out...)
+			of.in, of.out, slots = append(of.in, st.in...), append(of.out, st.out...), plan.Steps
 		}
 	}
-	slots, slice, loop := paceOf(c.task)
-	edges := len(g.from)
 	for key, st := range c.stages {
-		k, node := g.partAt[rankKey{c.number, key.job, key.rank}], nodes[stageKey{key.job, g.nodeOf(key.job, key.rank),
-			key.channel}]
+		k := g.partAt[rankKey{c.number, key.job, key.rank}]
+		key.rank = g.nodeOf(key.job, key.rank)
 		for _, s := range st.out {
 			first, end := s.messages[0], s.messages[len(s.messages)-1]
 			q := g.queueOf(first, false)
-			g.after(posted(first), g.begin(k))
-			g.afterAll(posted(first), g.queues[q])
+			g.afterAll(posted(first), append(slices.Clip(g.queues[q]), g.begin(k)))
 			g.inStep(s.messages, posted, s.messages, complete, slots)
-			ranks := g.trace.RanksOn(key.job, g.nodeOf(key.job, key.rank))
-			for _, in := range node.in {
-				if loop == 0 {
-					g.inStep(s.messages, posted, in.messages, visible, 0)
-				}
-				for j := 0; loop > 0 && j < len(s.messages); j++ {
-					before := slice * ranks
-					if at := j % loop; at < slice { // a loop begins when the last one has ended
-						before += at + 1 - slice
-					}
-					if n := j - before; n >= 0 && n < len(in.messages) {
-						g.after(posted(s.messages[j]), visible(in.messages[n]))
-					}
-				}
+			for _, in := range nodes[key].in {
+				g.inStep(s.messages, posted, in.messages, visible, 0)
 			}
 			g.ends[k], last[q] = append(g.ends[k], posted(end)), append(last[q], complete(end))
 		}
@@ -123,82 +108,31 @@ func (g *graph) asRecorded(c *recordedCall) {
 			q := g.queueOf(first, true)
 			g.opens(k, first)
 			g.inStep(s.messages, received, s.messages, visible, 1)
-			for _, out := range node.out {
+			for _, out := range nodes[key].out {
 				g.inStep(s.messages, received, out.messages, posted, 1)
+				g.inStep(s.messages, received, out.messages, complete, len(s.messages))
 			}
 			g.ends[k], last[q] = append(g.ends[k], visible(end)), append(last[q], visible(end), g.begin(k))
 		}
 	}
 	maps.Copy(g.queues, last)
-	g.explain(c, nodes, edges)
-}
-
-// explain makes posts of a call that came later than all that they wait for, by the given and later edges, wait for
-// what has happened on their node at their moment.
-func (g *graph) explain(c *recordedCall, nodes map[stageKey]*stage, edges int) {
-	latest := map[int32]int64{}
-	for e := edges; e < len(g.from); e++ {
-		if from := g.from[e]; from < g.begin(0) {
-			latest[g.to[e]] = max(latest[g.to[e]], g.at[from])
-		}
-	}
-	all := func(post int32, streams []stream, happened, since func(int) int32) {
-		for _, s := range streams {
-			n, same := slices.BinarySearchFunc(s.messages, g.at[post],
-				func(m int, t int64) int { return cmp.Compare(g.at[happened(m)], t) })
-			if same && g.at[since(s.messages[n])] < g.at[post] {
-				g.after(post, happened(s.messages[n]))
-			}
-		}
-	}
-	for key, st := range c.stages {
-		key.rank = g.nodeOf(key.job, key.rank)
-		post := func(n int32) {
-			if t, waits := latest[n]; waits && t < g.at[n] {
-				all(n, nodes[key].in, visible, received)
-				all(n, nodes[key].out, complete, posted)
-			}
-		}
-		for _, s := range st.out {
-			for _, i := range s.messages {
-				post(posted(i))
-			}
-		}
-		for _, s := range st.in {
-			for _, i := range s.messages {
-				post(received(i))
-			}
-		}
-	}
-}
-
-// paceOf is how many messages of a connection have a place in the buffer, 1 if it is shared. Around a ring it is also
-// how many messages a chunk has, and a loop.
-func paceOf(t *messages.Task) (slots, slice, loop int) {
-	slots, slice = plan.Steps, 1
-	around := t.Algo == "Ring" && (t.Func == "AllReduce" || t.Func == "AllGather" || t.Func == "ReduceScatter")
-	switch {
-	case t.IsP2P():
-		return 1, 0, 0
-	case !around:
-		return slots, 0, 0
-	case t.Proto == "Simple":
-		slots, slice = plan.Steps/plan.SliceSteps, plan.ChunkSteps/plan.SliceSteps
-	}
-	if loop = (t.Ranks - 1) * slice; t.Func == "AllReduce" {
-		loop *= 2
-	}
-	return slots, slice, loop
 }
 
 // inStep makes the posts of a connection wait for others' messages at the distance, in messages, that the post had for
-// which the fewest were there. least is a distance that NCCL keeps.
-func (g *graph) inStep(posts []int, post func(int) int32, others []int, there func(int) int32, least int) {
-	distance := least
+// which the fewest were there, or at least at a given one; and for what has happened at their moment.
+func (g *graph) inStep(posts []int, post func(int) int32, others []int, there func(int) int32, distance int) {
 	for j, i := range posts {
 		n, _ := slices.BinarySearchFunc(others, g.at[post(i)]+1,
 			func(m int, t int64) int { return cmp.Compare(g.at[there(m)], t) })
 		distance = max(distance, j+1-n)
+		if n == 0 {
+			continue
+		}
+		last := there(others[n-1])
+		// A message is visible at a moment because it has come then, if its receive is older; and the same of a send.
+		if since := last/4*4 + 3 - last%4; g.at[last] == g.at[post(i)] && g.at[since] < g.at[last] {
+			g.after(post(i), last)
+		}
 	}
 	for j := distance; j < len(posts) && j-distance < len(others); j++ {
 		g.after(post(posts[j]), there(others[j-distance]))
