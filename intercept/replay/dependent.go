@@ -56,8 +56,8 @@ func NewCalls(t *messages.Trace, between Between) *Calls {
 	return c
 }
 
-// Odd counts the rules that do not hold in the recording, so that they were left out.
-func (c *Calls) Odd() int { return c.graph.late }
+// Rules counts the rules, and those of them that do not hold in the recording, so that they were left out.
+func (c *Calls) Rules() (all, odd int) { return len(c.graph.from) + c.graph.late, c.graph.late }
 
 // Computed counts the posts, and the beginnings of calls, that came later than all that they are known to
 // wait for, of the rank that was late for the longest time, and sums by how much: it computed meanwhile, or waited for
@@ -122,9 +122,6 @@ func (c *Calls) LeavesOpen() bool {
 	}
 	return false
 }
-
-// Rules counts the rules.
-func (c *Calls) Rules() int { return len(c.graph.from) + c.graph.late }
 
 // ByRules counts the calls with messages, and those of them whose plan is not known, so that rules say what waits for
 // what.

@@ -110,7 +110,7 @@ func (c *recordedCall) node(rank int) int { return c.nodes[rank] }
 
 // newPlanned is a call with a plan; nil if the recorded messages are not those of the plan.
 func (g *graph) newPlanned(p *plan.Plan, c *recordedCall) *planned {
-	out := &planned{graph: g, plan: p, flows: g.flowsOf(p, c, -1), parts: make([]int, len(c.nodes))}
+	out := &planned{graph: g, plan: p, flows: g.flowsOf(p, c), parts: make([]int, len(c.nodes))}
 	if out.flows == nil {
 		return nil
 	}
@@ -314,26 +314,20 @@ func (g *graph) parentOf(st *stage) int {
 	return -1
 }
 
-// flowsOf are the messages of a call by the connections of its plan; nil if they are not those of the plan. If the plan
-// is that of one rank, they are those that it sends.
-func (g *graph) flowsOf(p *plan.Plan, c *recordedCall, only int) [][]int {
+// flowsOf are the messages of a call by the connections of its plan; nil if they are not those of the plan.
+func (g *graph) flowsOf(p *plan.Plan, c *recordedCall) [][]int {
 	byEnds := map[[3]int][]int{}
 	left := 0
 	for key, st := range c.stages {
 		src, ok := c.ranks[[2]int{key.job, key.rank}]
 		for _, out := range st.out {
-			if dst, known := c.ranks[[2]int{key.job, out.peer}]; ok && known && (only < 0 || only == src) {
+			left += len(out.messages)
+			if dst, known := c.ranks[[2]int{key.job, out.peer}]; ok && known {
 				byEnds[[3]int{src, dst, key.channel}] = out.messages
-			}
-			if only < 0 || only == src {
-				left += len(out.messages)
 			}
 		}
 	}
-	between := func(conn int) bool {
-		x := &p.Conns[conn]
-		return c.nodes[x.Src] != c.nodes[x.Dst] && (only < 0 || only == x.Src)
-	}
+	between := func(conn int) bool { return c.nodes[p.Conns[conn].Src] != c.nodes[p.Conns[conn].Dst] }
 	if p.Messages(between) != uint64(left) {
 		return nil
 	}

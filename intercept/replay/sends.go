@@ -93,17 +93,12 @@ func (g *graph) planWith(s sendSettings, c *recordedCall, bytes map[[2]int]int64
 		}
 		return -1
 	}
-	one := c.ranks[[2]int{c.task.Job, c.task.Owner}]
-	if p, err := of.P2PPlanOf([]int{one}); err != nil || g.flowsOf(p, c, one) == nil {
-		return nil
-	}
 	ranks := make([]int, len(c.nodes))
 	for r := range ranks {
 		ranks[r] = r
 	}
-	p, err := of.P2PPlanOf(ranks)
-	if err != nil {
-		return nil
+	if p, err := of.P2PPlanOf(ranks); err == nil {
+		return g.newPlanned(p, c)
 	}
-	return g.newPlanned(p, c)
+	return nil
 }

@@ -25,11 +25,7 @@ func (p *planned) follow() {
 			}
 		}
 	}
-	for i := range p.plan.Blocks {
-		for _, batch := range p.plan.Blocks[i].Batches {
-			p.queueReceives(batch)
-		}
-	}
+	p.eachBatch(func(_ int, batch *plan.Batch, _ bool) { p.queueReceives(batch) })
 	for _, w := range walks {
 		for _, n := range w.moments() {
 			if n != w.begin {
@@ -39,68 +35,64 @@ func (p *planned) follow() {
 	}
 }
 
-// walks are walks through all programs, from their starts.
-func (p *planned) walks() (walks []*walk) {
-	for i := range p.plan.Blocks {
-		b := &p.plan.Blocks[i]
-		part := p.parts[b.Rank]
-		var before []*walk
-		for _, batch := range b.Batches {
-			p.queueSends(batch)
-			var now []*walk
-			for _, prog := range batch {
-				w := &walk{planned: p, part: part, begin: p.graph.begin(part), before: before, Cursor: prog.Start(),
-					read: map[int]int{}, written: map[int]int{}, told: map[int]int{},
-					state: state{map[int]int{}, map[int]int{}, map[int32]bool{}}}
-				w.once[w.begin] = true
-				now = append(now, w)
+// eachBatch calls f for the batches of all ranks' kernels. first says that it is the first one of its channel.
+func (p *planned) eachBatch(f func(rank int, batch *plan.Batch, first bool)) {
+	for rank, k := range p.plan.KernelsOf(0, nil, len(p.parts)) {
+		for i := 0; k != nil && i < len(k.Channels); i++ {
+			for j := range k.Channels[i].Batches {
+				f(rank, &k.Channels[i].Batches[j], j == 0)
 			}
-			walks, before = append(walks, now...), now
 		}
 	}
+}
+
+// walks are walks through all programs, from their starts.
+func (p *planned) walks() (walks []*walk) {
+	var now []*walk
+	p.eachBatch(func(rank int, batch *plan.Batch, first bool) {
+		p.queueSends(batch)
+		before := now
+		if now = nil; first {
+			before = nil
+		}
+		for _, prog := range batch.Programs {
+			w := &walk{planned: p, part: p.parts[rank], begin: p.graph.begin(p.parts[rank]), before: before,
+				Cursor: prog.Start(), read: map[int]int{}, written: map[int]int{}, told: map[int]int{},
+				state: state{map[int]int{}, map[int]int{}, map[int32]bool{}}}
+			w.once[w.begin] = true
+			now = append(now, w)
+		}
+		walks = append(walks, now...)
+	})
 	return walks
 }
 
-// connsOf are the connections between nodes from which programs receive, or to which they send.
-func (p *planned) connsOf(batch []plan.Program, recv bool) (conns []int) {
-	for _, prog := range batch {
-		for _, l := range prog {
-			for _, a := range l.Actions {
-				all := a.Send
-				if recv {
-					all = a.Recv
-				}
-				for _, i := range all {
-					if p.flows[i] != nil && !slices.Contains(conns, i) {
-						conns = append(conns, i)
-					}
-				}
+// queueSends puts the sends of a batch into the queues of its ranks' proxies.
+func (p *planned) queueSends(batch *plan.Batch) {
+	last := map[opQueue][]int32{}
+	for _, prog := range batch.Programs {
+		for _, u := range prog.Sends {
+			if all := p.flows[u.Conn]; all != nil {
+				q := p.graph.queueOf(all[0], false)
+				p.queued[u.Conn] = p.graph.queues[q]
+				last[q] = append(last[q], complete(all[len(all)-1]))
 			}
 		}
-	}
-	return conns
-}
-
-// queueSends puts the sends of a batch into the queues of its ranks' proxies.
-func (p *planned) queueSends(batch []plan.Program) {
-	last := map[opQueue][]int32{}
-	for _, i := range p.connsOf(batch, false) {
-		all := p.flows[i]
-		q := p.graph.queueOf(all[0], false)
-		p.queued[i] = p.graph.queues[q]
-		last[q] = append(last[q], complete(all[len(all)-1]))
 	}
 	maps.Copy(p.graph.queues, last)
 }
 
 // queueReceives is the same of the receives. A receive is done when the kernel has read the message.
-func (p *planned) queueReceives(batch []plan.Program) {
+func (p *planned) queueReceives(batch *plan.Batch) {
 	last := map[opQueue][]int32{}
-	for _, i := range p.connsOf(batch, true) {
-		first := p.flows[i][0]
-		q := p.graph.queueOf(first, true)
-		p.graph.opens(p.parts[p.plan.Conns[i].Dst], first)
-		last[q] = append(last[q], p.lastRead[i]...)
+	for _, prog := range batch.Programs {
+		for _, u := range prog.Recvs {
+			if all := p.flows[u.Conn]; all != nil {
+				q := p.graph.queueOf(all[0], true)
+				p.graph.opens(p.parts[p.plan.Conns[u.Conn].Dst], all[0])
+				last[q] = append(last[q], p.lastRead[u.Conn]...)
+			}
+		}
 	}
 	maps.Copy(p.graph.queues, last)
 }
