@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // A graph says what each post waits for. Its nodes are moments:
@@ -29,12 +30,12 @@ type graph struct {
 	jobs     []int // of the nodes behind those of the parts
 	opsEnd   int32 // behind the nodes of calls and computations
 
-	versions []int     // of NCCL, that the ranks have recorded
-	ends     [][]int32 // by part: the moments after which its kernel ends
-	calls    int       // with messages
-	byRules  int       // of these, calls whose plan is not known
-	settings map[uint64]sendSettings
-	queues   map[opQueue][]int32 // the moments after which the calls so far leave each queue empty
+	versions []int                    // of NCCL, that the ranks have recorded
+	ends     [][]int32                // by part: the moments after which its kernel ends
+	calls    int                      // with messages
+	byRules  int                      // of these, calls whose plan is not known
+	settings map[uint64]plan.Decision // on sends and receives, by communicator
+	queues   map[opQueue][]int32      // the moments after which the calls so far leave each queue empty
 }
 
 // part is what one rank does in one call.
@@ -97,7 +98,7 @@ type rankKey struct{ call, job, rank int }
 // newGraph finds what waits for what. Only messages that are played have moments.
 func newGraph(t *messages.Trace, r *Recorded, between Between) *graph {
 	g := &graph{trace: t, recorded: r, between: between, versions: versionsOf(t),
-		settings: map[uint64]sendSettings{}, queues: map[opQueue][]int32{}}
+		settings: map[uint64]plan.Decision{}, queues: map[opQueue][]int32{}}
 	g.at = make([]int64, 4*len(t.Messages))
 	for i := range t.Messages {
 		m := &t.Messages[i]
@@ -199,11 +200,11 @@ func (p *part) begins(t int64) {
 	}
 }
 
-// addBarriers finds calls that all ranks begin at the same moment, although they had not ended the one
+// addBarriers finds calls of a communicator that all ranks begin at the same moment, although they had not ended the one
 // before at the same moment, and none of them computed until then: they have waited for each other, by means that the
 // fabric does not see. Then each begins when all had ended, and nothing was on its way.
 func (g *graph) addBarriers(known []explanation) {
-	for _, all := range g.beginTogether() {
+	for _, all := range g.beginTogether(known) {
 		if len(all) < 2 || !g.isBarrier(all, known) {
 			continue
 		}
@@ -219,36 +220,30 @@ func (g *graph) addBarriers(known []explanation) {
 	}
 }
 
-// beginTogether are the parts of a communicator's calls that begin at each moment, of each rank the first one. It leaves
-// out moments at which not all ranks of a call begin it.
-func (g *graph) beginTogether() (all [][]int) {
-	type moment struct {
-		comm      uint64
-		at        int64
-		job, rank int
-	}
-	place, known, left := map[moment]int{}, map[moment]bool{}, map[int]int{} // left: parts of each call
+// moment is a time at which ranks of a communicator begin calls.
+type moment struct {
+	comm uint64
+	at   int64
+}
+
+// beginTogether are the parts of calls that begin at each moment. Calls that not all ranks begin then, or that follow
+// another one at that moment, are left out.
+func (g *graph) beginTogether(known []explanation) map[moment][]int {
+	byCall := make([][]int, len(g.trace.Calls))
 	for k := range g.parts {
-		p := &g.parts[k]
-		left[p.call]++
-		key := moment{comm: g.trace.Calls[p.call].Comm, at: p.begin}
-		i, ok := place[key]
-		if !ok {
-			i = len(all)
-			place[key], all = i, append(all, nil)
-		}
-		if key.job, key.rank = p.job, p.rank; !known[key] {
-			known[key], all[i] = true, append(all[i], k)
+		byCall[g.parts[k].call] = append(byCall[g.parts[k].call], k)
+	}
+	all := map[moment][]int{}
+	for call, parts := range byCall {
+		if !slices.ContainsFunc(parts, func(k int) bool {
+			at, earlier := g.parts[k].begin, known[k].earlier
+			return earlier < 0 || at != g.parts[parts[0]].begin || at == g.parts[earlier].begin
+		}) && len(parts) > 0 {
+			m := moment{g.trace.Calls[call].Comm, g.parts[parts[0]].begin}
+			all[m] = append(all[m], parts...)
 		}
 	}
-	for _, parts := range all {
-		for _, k := range parts {
-			left[g.parts[k].call]--
-		}
-	}
-	return slices.DeleteFunc(all, func(parts []int) bool {
-		return slices.ContainsFunc(parts, func(k int) bool { return left[g.parts[k].call] > 0 })
-	})
+	return all
 }
 
 // waitTogether makes ranks begin a call after others' moments. Ranks that computed during their calls wait only for
@@ -269,14 +264,12 @@ func (g *graph) waitTogether(all []int, others []int32, known []explanation) {
 }
 
 func (g *graph) isBarrier(all []int, known []explanation) bool {
-	begin := g.parts[all[0]].begin
 	first := true
 	for _, k := range all {
-		earlier := known[k].earlier
-		if earlier < 0 || g.parts[k].begin != begin || known[k].computed {
+		if known[k].computed {
 			return false
 		}
-		first = first && g.parts[earlier].end == begin
+		first = first && g.parts[known[k].earlier].end == g.parts[k].begin
 	}
 	return !first // each has begun when it had ended: there is nothing to explain
 }

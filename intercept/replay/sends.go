@@ -7,27 +7,22 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// sendSettings are what NCCL has decided on the sends and receives of a communicator, once for all calls. It is not
-// recorded: the messages show it. Without a version it was searched for, and not found.
-type sendSettings struct {
-	version, channels, perPeer, chunk int
-	ll                                bool
-}
-
-// planOfSends finds the plan of a group of sends and receives; nil if it is not known.
+// planOfSends finds the plan of a group of sends and receives; nil if it is not known. What NCCL has decided on the sends
+// and receives of a communicator is not recorded: the messages show it. It is the same for all calls. Without a version
+// it was searched for, and not found.
 func (g *graph) planOfSends(c *recordedCall) *planned {
 	bytes := g.bytesOf(c)
 	if bytes == nil {
 		return nil
 	}
 	known, searched := g.settings[c.Comm]
-	all := []sendSettings{known}
-	if !searched || known.version > 0 {
+	all := []plan.Decision{known}
+	if !searched || known.Version > 0 {
 		all = append(all, g.possible(c)...)
 	}
-	for _, settings := range all {
-		if p := g.planWith(settings, c, bytes); p != nil {
-			g.settings[c.Comm] = settings
+	for _, d := range all {
+		if p := g.planWith(d, c, bytes); p != nil {
+			g.settings[c.Comm] = d
 			return p
 		}
 	}
@@ -56,8 +51,8 @@ func (g *graph) bytesOf(c *recordedCall) map[[2]int]int64 {
 	return bytes
 }
 
-// possible are the settings that may have made the messages of a call.
-func (g *graph) possible(c *recordedCall) (all []sendSettings) {
+// possible are the decisions that may have made the messages of a call.
+func (g *graph) possible(c *recordedCall) (all []plan.Decision) {
 	highest := 0
 	for key := range c.stages {
 		highest = max(highest, key.channel)
@@ -67,7 +62,8 @@ func (g *graph) possible(c *recordedCall) (all []sendSettings) {
 			for _, chunk := range []int{0, c.largest, 2 * c.largest, 4 * c.largest} { // 0: NCCL's default
 				for channels := 1; channels <= plan.MaxChannels; channels *= 2 {
 					for perPeer := 1; perPeer <= channels && channels > highest; perPeer *= 2 {
-						all = append(all, sendSettings{version, channels, perPeer, chunk, ll})
+						all = append(all, plan.Decision{Version: version, Coll: nccl.SendRecv, Ranks: c.task.Ranks, ElemSize: 1,
+							P2PChannels: channels, P2PChannelsPerPeer: perPeer, P2PChunkSize: chunk, P2PLL: ll})
 					}
 				}
 			}
@@ -76,10 +72,8 @@ func (g *graph) possible(c *recordedCall) (all []sendSettings) {
 	return all
 }
 
-// planWith is the plan with these settings; nil if the recorded messages are not those of the plan.
-func (g *graph) planWith(s sendSettings, c *recordedCall, bytes map[[2]int]int64) *planned {
-	d := plan.Decision{Version: s.version, Coll: nccl.SendRecv, Ranks: c.task.Ranks, ElemSize: 1,
-		P2PChannels: s.channels, P2PChannelsPerPeer: s.perPeer, P2PChunkSize: s.chunk, P2PLL: s.ll}
+// planWith is the plan of a decision; nil if the recorded messages are not those of the plan.
+func (g *graph) planWith(d plan.Decision, c *recordedCall, bytes map[[2]int]int64) *planned {
 	if d.Validate() != nil {
 		return nil
 	}

@@ -332,8 +332,7 @@ func studyNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result, ti
 	}
 	if all, n := calls.Rules(); n > 0 {
 		notes = append(notes,
-			fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n,
-				all))
+			fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n, all))
 	}
 	if posts, ns := calls.Computed(); posts > 0 {
 		notes = append(notes, computedNote(posts, float64(ns)/1000/float64(t.Ranks[0].TimeScale), timed))
