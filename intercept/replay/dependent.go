@@ -172,18 +172,8 @@ func (d *dependent) start(s *simulation) {
 			d.happensLater(s, received(i))
 		}
 	}
-	for k := range d.graph.parts {
-		if d.without[d.graph.parts[k].job] {
-			continue
-		}
-		for _, n := range []int32{d.graph.begin(k), d.graph.end(k)} {
-			if d.waits[n] == 0 {
-				d.happensLater(s, n)
-			}
-		}
-	}
 	for i, job := range d.graph.jobs {
-		if n := d.graph.begin(len(d.graph.parts)) + int32(i); d.waits[n] == 0 && !d.without[job] {
+		if n := d.graph.begin(0) + int32(i); d.waits[n] == 0 && !d.without[job] {
 			d.happensLater(s, n)
 		}
 	}

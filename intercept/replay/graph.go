@@ -27,7 +27,7 @@ type graph struct {
 	parts    []part  // of calls
 	partAt   map[rankKey]int
 	between  Between
-	jobs     []int // of the nodes behind those of the parts
+	jobs     []int // of the nodes behind those of messages
 	opsEnd   int32 // behind the nodes of calls and computations
 
 	versions []int                    // of NCCL, that the ranks have recorded
@@ -110,11 +110,11 @@ func newGraph(t *messages.Trace, r *Recorded, between Between) *graph {
 	}
 	g.findParts()
 	g.ends = make([][]int32, len(g.parts))
+	for _, p := range g.parts {
+		g.at, g.jobs = append(g.at, 0, 0), append(g.jobs, p.job, p.job)
+	}
 	g.orderCalls()
 	g.timeParts()
-	for _, p := range g.parts {
-		g.at = append(g.at, p.begin, p.end)
-	}
 	g.orderParts()
 	for k, others := range g.ends {
 		slices.Sort(others)
@@ -177,17 +177,15 @@ func (g *graph) timeParts() {
 			if p.made = p.begin; p.begun {
 				p.made = min(made, p.begin)
 			}
+			g.at[g.begin(next)] = p.begin
 		}
 		for k := first; k < next; k++ {
 			p := &g.parts[k]
 			p.end = p.begin
 			for _, n := range g.ends[k] {
-				if n < g.begin(0) {
-					p.end = max(p.end, g.at[n])
-				} else {
-					p.end = max(p.end, g.parts[(n-g.begin(0))/2].begin)
-				}
+				p.end = max(p.end, g.at[n])
 			}
+			g.at[g.end(k)] = p.end
 			ended[key(p)] = max(ended[key(p)], p.end)
 		}
 		first = next
