@@ -218,27 +218,21 @@ func (g *graph) addBarriers(known []explanation) {
 	}
 }
 
-// moment is a time at which ranks of a communicator begin calls.
-type moment struct {
-	comm uint64
-	at   int64
-}
-
 // beginTogether are the parts of calls that begin at each moment. Calls that not all ranks begin then, or that follow
 // another one at that moment, are left out.
-func (g *graph) beginTogether(known []explanation) map[moment][]int {
+func (g *graph) beginTogether(known []explanation) map[[2]uint64][]int {
 	byCall := make([][]int, len(g.trace.Calls))
 	for k := range g.parts {
 		byCall[g.parts[k].call] = append(byCall[g.parts[k].call], k)
 	}
-	all := map[moment][]int{}
+	all := map[[2]uint64][]int{} // by communicator and moment
 	for call, parts := range byCall {
 		if !slices.ContainsFunc(parts, func(k int) bool {
 			at, earlier := g.parts[k].begin, known[k].earlier
 			return earlier < 0 || at != g.parts[parts[0]].begin || at == g.parts[earlier].begin
 		}) && len(parts) > 0 {
-			m := moment{g.trace.Calls[call].Comm, g.parts[parts[0]].begin}
-			all[m] = append(all[m], parts...)
+			key := [2]uint64{g.trace.Calls[call].Comm, uint64(g.parts[parts[0]].begin)}
+			all[key] = append(all[key], parts...)
 		}
 	}
 	return all

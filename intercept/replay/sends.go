@@ -43,8 +43,7 @@ func (g *graph) bytesOf(c *recordedCall) map[[2]int]int64 {
 		ends := [2]int{x.Rank, x.Peer}
 		if _, twice := bytes[ends]; twice && x.Func == "Send" {
 			return nil
-		}
-		if x.Func == "Send" {
+		} else if x.Func == "Send" {
 			bytes[ends] = int64(x.Count * elemSize(x))
 		}
 	}

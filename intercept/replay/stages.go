@@ -25,17 +25,11 @@ type stageKey struct{ job, rank, channel int }
 // stagesOf are the stages of a call.
 func (g *graph) stagesOf(c *messages.Call) map[stageKey]*stage {
 	streams := map[int][]int{} // the messages of each flow
-	var order []int
 	for _, i := range c.Messages {
 		m := &g.trace.Messages[i]
-		f := g.recorded.FlowOf[i]
-		if f < 0 || !m.Received || m.Channel < 0 {
-			continue
+		if f := g.recorded.FlowOf[i]; f >= 0 && m.Received && m.Channel >= 0 {
+			streams[f] = append(streams[f], i)
 		}
-		if streams[f] == nil {
-			order = append(order, f)
-		}
-		streams[f] = append(streams[f], i)
 	}
 	stages := map[stageKey]*stage{}
 	of := func(key stageKey) *stage {
@@ -44,7 +38,7 @@ func (g *graph) stagesOf(c *messages.Call) map[stageKey]*stage {
 		}
 		return stages[key]
 	}
-	for _, f := range order {
+	for _, f := range slices.Sorted(maps.Keys(streams)) {
 		all := streams[f]
 		slices.SortFunc(all, func(a, b int) int { return cmp.Compare(g.recorded.At[a], g.recorded.At[b]) })
 		m := &g.trace.Messages[all[0]]
