@@ -203,7 +203,7 @@ func (p *part) begins(t int64) {
 // fabric does not see. Then each begins when all had ended, and nothing was on its way.
 func (g *graph) addBarriers(known []explanation) {
 	for _, all := range g.beginTogether(known) {
-		if len(all) < 2 || !g.isBarrier(all, known) {
+		if !g.isBarrier(all, known) {
 			continue
 		}
 		var others []int32
@@ -256,14 +256,9 @@ func (g *graph) waitTogether(all []int, others []int32, known []explanation) {
 }
 
 func (g *graph) isBarrier(all []int, known []explanation) bool {
-	first := true
-	for _, k := range all {
-		if known[k].computed {
-			return false
-		}
-		first = first && g.parts[known[k].earlier].end == g.parts[k].begin
-	}
-	return !first // each has begun when it had ended: there is nothing to explain
+	computed := func(k int) bool { return known[k].computed }
+	waited := func(k int) bool { return g.parts[known[k].earlier].end < g.parts[k].begin }
+	return len(all) > 1 && !slices.ContainsFunc(all, computed) && slices.ContainsFunc(all, waited)
 }
 
 // orderFlow makes the posts of a connection come in its order.

@@ -89,11 +89,8 @@ func (g *graph) planOf(c *recordedCall) *planned {
 	for _, d.Version = range g.versions {
 		for _, buffer := range []int{0, plan.Steps * c.largest, plan.Steps / plan.SliceSteps * c.largest} {
 			d.BuffSize, d.LLBuffSize, d.LL128BuffSize = buffer, buffer, buffer // 0: NCCL's default
-			if d.Validate() != nil {
-				continue
-			}
 			of, err := plan.NewCall(&d, c.node)
-			if err != nil {
+			if err != nil || d.Validate() != nil {
 				continue
 			}
 			if p, err := of.Plan(); err == nil {

@@ -73,11 +73,8 @@ func (g *graph) possible(c *recordedCall) (all []plan.Decision) {
 
 // planWith is the plan of a decision; nil if the recorded messages are not those of the plan.
 func (g *graph) planWith(d plan.Decision, c *recordedCall, bytes map[[2]int]int64) *planned {
-	if d.Validate() != nil {
-		return nil
-	}
 	of, err := plan.NewCall(&d, c.node)
-	if err != nil {
+	if err != nil || d.Validate() != nil {
 		return nil
 	}
 	of.Messages = func(rank, peer int) int64 {

@@ -243,6 +243,7 @@ func TestWhatIfOfSends(t *testing.T) {
 		{"sendrecv", "4", "1M", star, "node1>node2", "100Gbps", "200Gbps"},
 		{"sendrecv", "4", "8M", star, "node1>node2", "100Gbps", "200Gbps"},
 		{"alltoall", "4", "1M", star, "node1>node2", "100Gbps", "200Gbps"},
+		{"hypercube", "4", "1M", star, "node1:*", "100Gbps", "200Gbps"},
 		{"alltoall", "10", "256K", ten, "node1:*", "100Gbps", "200Gbps"},
 	} {
 		for _, version := range []string{"2.22", "2.29"} {
