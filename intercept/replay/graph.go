@@ -198,9 +198,9 @@ func (p *part) begins(t int64) {
 	}
 }
 
-// addBarriers finds calls of a communicator that all ranks begin at the same moment, although they had not ended the one
-// before at the same moment, and none of them computed until then: they have waited for each other, by means that the
-// fabric does not see. Then each begins when all had ended, and nothing was on its way.
+// addBarriers finds calls of a communicator that all ranks begin at the same moment, although they had not ended the
+// one before at the same moment, and none of them computed until then: they have waited for each other, by means that
+// the fabric does not see. Then each begins when all had ended, and nothing was on its way.
 func (g *graph) addBarriers(known []explanation) {
 	for _, all := range g.beginTogether(known) {
 		if !g.isBarrier(all, known) {
