@@ -7,8 +7,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
-// planOfSends finds the plan of a group of sends and receives; nil if it is not known. What NCCL has decided on them, for
-// all calls of a communicator, is not recorded: the messages show it. Without a version it was searched for, and not
+// planOfSends finds the plan of a group of sends and receives; nil if it is not known. What NCCL has decided on them,
+// for all calls of a communicator, is not recorded: the messages show it. Without a version it was searched for, and not
 // found.
 func (g *graph) planOfSends(c *recordedCall) *planned {
 	bytes := g.bytesOf(c)
