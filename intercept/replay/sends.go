@@ -8,8 +8,8 @@ import (
 )
 
 // planOfSends finds the plan of a group of sends and receives; nil if it is not known. What NCCL has decided on them,
-// for all calls of a communicator, is not recorded: the messages show it. Without a version it was searched for, and not
-// found.
+// for all calls of a communicator, is not recorded: the messages show it. Without a version it was searched for, and
+// not found.
 func (g *graph) planOfSends(c *recordedCall) *planned {
 	bytes := g.bytesOf(c)
 	if bytes == nil {
