@@ -34,7 +34,7 @@ type groupKey struct {
 func (t *Trace) keyOf(i int) groupKey {
 	x := &t.Tasks[i]
 	switch {
-	case !x.isP2P():
+	case !x.IsP2P():
 		return groupKey{comm: x.Comm, name: x.Func, number: x.Seq}
 	case x.group == 0:
 		return groupKey{comm: x.Comm, task: 1 + i}
@@ -55,12 +55,14 @@ func (t *Trace) findCalls() {
 		}
 	}
 	for i := range t.Messages {
-		if m := &t.Messages[i]; m.SendTask >= 0 && m.ReceiveTask >= 0 && t.Tasks[m.SendTask].isP2P() {
+		if m := &t.Messages[i]; m.SendTask >= 0 && m.ReceiveTask >= 0 && t.Tasks[m.SendTask].IsP2P() {
 			s.join(m.SendTask, m.ReceiveTask)
 		}
 	}
 	byRoot := map[int]*Call{}
 	var calls []*Call
+	before := map[*Call][]*Call{} // the calls that a rank has planned before
+	last := map[int]*Call{}       // by ledger
 	for i := range t.Tasks {
 		c := byRoot[s.root(i)]
 		if c == nil {
@@ -70,10 +72,36 @@ func (t *Trace) findCalls() {
 		}
 		c.Tasks = append(c.Tasks, i)
 		c.Begun = min(c.Begun, t.Tasks[i].Begun)
+		ledger := t.Tasks[i].fromGroup
+		if l := last[ledger]; l != nil && l != c {
+			before[c] = append(before[c], l)
+		}
+		last[ledger] = c
 	}
 	t.addMessages(byRoot, s)
+	t.nameCalls(inOrder(calls, before))
+}
+
+// inOrder sorts calls by their begins, but so that those of each rank come in its order: before are the calls that
+// ranks have planned before.
+func inOrder(calls []*Call, before map[*Call][]*Call) []*Call {
 	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Begun, b.Begun) })
-	t.nameCalls(calls)
+	sorted, done := make([]*Call, 0, len(calls)), make(map[*Call]bool, len(calls))
+	var add func(c *Call)
+	add = func(c *Call) {
+		if done[c] {
+			return
+		}
+		done[c] = true
+		for _, b := range before[c] {
+			add(b)
+		}
+		sorted = append(sorted, c)
+	}
+	for _, c := range calls {
+		add(c)
+	}
+	return sorted
 }
 
 // addMessages adds each message to its call.
@@ -102,8 +130,8 @@ func (t *Trace) nameCalls(calls []*Call) {
 	for i, c := range calls {
 		x := &t.Tasks[c.Tasks[0]]
 		c.Warmup = c.Begun < t.measured[x.Job]
-		c.Name, c.Everyone = cmp.Or(x.Func, "?"), x.Func != "" && !x.isP2P() && x.Ranks > 0
-		if x.isP2P() {
+		c.Name, c.Everyone = cmp.Or(x.Func, "?"), x.Func != "" && !x.IsP2P() && x.Ranks > 0
+		if x.IsP2P() {
 			c.Name = t.nameOfSends(c)
 			c.Seq = numbers[named{c.Comm, c.Name}]
 			numbers[named{c.Comm, c.Name}]++

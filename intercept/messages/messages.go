@@ -379,17 +379,6 @@ func (t *Trace) Ledgers(job int) (ledgers, ranks int) {
 	return ledgers, ranks
 }
 
-// RanksOn counts the ranks of a job on a node.
-func (t *Trace) RanksOn(job, node int) int {
-	n := 0
-	for rank, on := range t.Nodes {
-		if rank[0] == job && on == node {
-			n++
-		}
-	}
-	return n
-}
-
 // IsWhole says whether both ends have got the message back.
 func (m *Message) IsWhole() bool { return m.Sent && m.Received }
 

@@ -52,8 +52,8 @@ func name(names []string, number uint8) string {
 // mostRanks is how many ranks a communicator has at most: more are damage.
 const mostRanks = 1 << 20
 
-// isP2P says whether the task is a send or receive of the program.
-func (t *Task) isP2P() bool { return t.Func == "Send" || t.Func == "Recv" }
+// IsP2P says whether the task is a send or receive of the program.
+func (t *Task) IsP2P() bool { return t.Func == "Send" || t.Func == "Recv" }
 
 // HasLocalComm says that Comm is not NCCL's hash: a kernel of the software CUDA has reported the task.
 func (t *Task) HasLocalComm() bool { return t.local }

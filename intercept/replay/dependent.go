@@ -56,8 +56,8 @@ func NewCalls(t *messages.Trace, between Between) *Calls {
 	return c
 }
 
-// Odd counts the rules that do not hold in the recording, so that they were left out.
-func (c *Calls) Odd() int { return c.graph.late }
+// Rules counts the rules, and those of them that do not hold in the recording, so that they were left out.
+func (c *Calls) Rules() (all, odd int) { return len(c.graph.from) + c.graph.late, c.graph.late }
 
 // Computed counts the posts, and the beginnings of calls, that came later than all that they are known to
 // wait for, of the rank that was late for the longest time, and sums by how much: it computed meanwhile, or waited for
@@ -115,7 +115,7 @@ func (c *Calls) lateRank(n int32) (key [2]int, ok bool) {
 // matters whether it computed meanwhile or all the time: see Between.
 func (c *Calls) LeavesOpen() bool {
 	g := c.graph
-	for n := g.begin(0); n < int32(len(g.at)); n += 2 { // the begins of calls, then those of computations
+	for n := g.begin(0); n < g.opsEnd; n += 2 { // the begins of calls, then those of computations
 		if c.waits[n] > 0 && c.gap[n] > 0 {
 			return true
 		}
@@ -123,16 +123,9 @@ func (c *Calls) LeavesOpen() bool {
 	return false
 }
 
-// Rules counts the rules.
-func (c *Calls) Rules() int { return len(c.graph.from) + c.graph.late }
-
 // ByRules counts the calls with messages, and those of them whose plan is not known, so that rules say what waits for
 // what.
 func (c *Calls) ByRules() (calls, byRules int) { return c.graph.calls, c.graph.byRules }
-
-// Guessed counts the messages of algorithms whose schedules are not known here: each waits for what its
-// rank had got when it was recorded.
-func (c *Calls) Guessed() int { return c.graph.guessed }
 
 // Skipped counts the messages that are not played.
 func (c *Calls) Skipped() int { return c.recorded.Skipped }
@@ -179,18 +172,8 @@ func (d *dependent) start(s *simulation) {
 			d.happensLater(s, received(i))
 		}
 	}
-	for k := range d.graph.parts {
-		if d.without[d.graph.parts[k].job] {
-			continue
-		}
-		for _, n := range []int32{d.graph.begin(k), d.graph.end(k)} {
-			if d.waits[n] == 0 {
-				d.happensLater(s, n)
-			}
-		}
-	}
 	for i, job := range d.graph.jobs {
-		if n := d.graph.begin(len(d.graph.parts)) + int32(i); d.waits[n] == 0 && !d.without[job] {
+		if n := d.graph.begin(0) + int32(i); d.waits[n] == 0 && !d.without[job] {
 			d.happensLater(s, n)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 )
 
 // A graph says what each post waits for. Its nodes are moments:
@@ -26,25 +27,22 @@ type graph struct {
 	parts    []part  // of calls
 	partAt   map[rankKey]int
 	between  Between
-	jobs     []int // of the nodes behind those of the parts
+	jobs     []int // of the nodes behind those of messages
+	opsEnd   int32 // behind the nodes of calls and computations
 
-	versions []int      // of NCCL, that the ranks have recorded
-	plans    []*planned // of calls; nil if it is not known
-
-	shares  shares
-	guessed int // messages of algorithms whose schedules are not known
-	calls   int // with messages
-	byRules int // of these, calls whose plan is not known
-
-	// Of the calls so far.
-	lastStage map[stageKey]stage // of each rank on each channel
-	lastRead  map[int][]int32    // of each flow: see readAfter
+	versions []int                    // of NCCL, that the ranks have recorded
+	ends     [][]int32                // by part: the moments after which its kernel ends
+	calls    int                      // with messages
+	byRules  int                      // of these, calls whose plan is not known
+	settings map[uint64]plan.Decision // on sends and receives, by communicator
+	queues   map[opQueue][]int32      // the moments after which the calls so far leave each queue empty
 }
 
 // part is what one rank does in one call.
 type part struct {
 	call, job, rank int
 	sent            []int // places of messages
+	opened          []int // messages with the first receives of connections
 	made            int64 // by the program
 	begin, end      int64 // as recorded
 	first           int64 // post of a message
@@ -61,20 +59,36 @@ func complete(i int) int32 { return int32(4*i + 3) }
 func (g *graph) begin(k int) int32 { return int32(4*len(g.trace.Messages) + 2*k) }
 func (g *graph) end(k int) int32   { return g.begin(k) + 1 }
 
-// after says that a moment waits for another one. It does not if that was recorded later: then the rule
-// that says so is not NCCL's here.
+// after says that a moment waits for another one.
 func (g *graph) after(waits, other int32) {
-	if g.at[other] > g.at[waits] {
-		g.late++
-		return
-	}
 	g.from, g.to = append(g.from, other), append(g.to, waits)
+}
+
+// afterAll is after for several moments.
+func (g *graph) afterAll(waits int32, others []int32) {
+	for _, n := range others {
+		g.after(waits, n)
+	}
+}
+
+// leaveOutLate leaves out that a moment waits for one that was recorded later: then the rule that says so is not NCCL's
+// here.
+func (g *graph) leaveOutLate() {
+	n := 0
+	for e, other := range g.from {
+		if g.at[other] <= g.at[g.to[e]] {
+			g.from[n], g.to[n] = other, g.to[e]
+			n++
+		}
+	}
+	g.late = len(g.from) - n
+	g.from, g.to = g.from[:n], g.to[:n]
 }
 
 // ifBefore is after for what may have been waited for.
 func (g *graph) ifBefore(waits, other int32) {
 	if g.at[other] <= g.at[waits] {
-		g.from, g.to = append(g.from, other), append(g.to, waits)
+		g.after(waits, other)
 	}
 }
 
@@ -83,8 +97,8 @@ type rankKey struct{ call, job, rank int }
 
 // newGraph finds what waits for what. Only messages that are played have moments.
 func newGraph(t *messages.Trace, r *Recorded, between Between) *graph {
-	g := &graph{trace: t, recorded: r, between: between, versions: versionsOf(t), lastStage: map[stageKey]stage{},
-		lastRead: map[int][]int32{}}
+	g := &graph{trace: t, recorded: r, between: between, versions: versionsOf(t),
+		settings: map[uint64]plan.Decision{}, queues: map[opQueue][]int32{}}
 	g.at = make([]int64, 4*len(t.Messages))
 	for i := range t.Messages {
 		m := &t.Messages[i]
@@ -94,20 +108,22 @@ func newGraph(t *messages.Trace, r *Recorded, between Between) *graph {
 		}
 		g.at[complete(i)] = max(m.Complete, m.Posted)
 	}
-	g.findShares()
 	g.findParts()
-	g.findPlans()
-	g.timeParts()
+	g.ends = make([][]int32, len(g.parts))
 	for _, p := range g.parts {
-		g.at = append(g.at, p.begin, p.end)
+		g.at, g.jobs = append(g.at, 0, 0), append(g.jobs, p.job, p.job)
 	}
+	g.orderCalls()
+	g.timeParts()
 	g.orderParts()
+	for k, others := range g.ends {
+		slices.Sort(others)
+		g.afterAll(g.end(k), slices.Compact(others))
+	}
 	for _, all := range r.Messages {
 		g.orderFlow(all)
 	}
-	for call := range t.Calls {
-		g.addRules(call)
-	}
+	g.leaveOutLate()
 	return g
 }
 
@@ -139,11 +155,7 @@ func (g *graph) findParts() {
 			s := of(c, m.Job, m.Sender)
 			s.first = min(s.first, m.Posted)
 			s.sent = append(s.sent, i)
-			if before := g.placeBefore(i); before >= 0 {
-				s.end = max(s.end, t.Messages[before].Complete)
-			}
-			r := of(c, m.Job, m.Receiver)
-			r.end = max(r.end, m.Due, m.ReceivePosted)
+			of(c, m.Job, m.Receiver)
 		}
 	}
 }
@@ -165,41 +177,19 @@ func (g *graph) timeParts() {
 			if p.made = p.begin; p.begun {
 				p.made = min(made, p.begin)
 			}
+			g.at[g.begin(next)] = p.begin
 		}
 		for k := first; k < next; k++ {
 			p := &g.parts[k]
-			p.end = max(p.end, p.begin)
-			for _, n := range g.endOf(p) {
-				if n < g.begin(0) {
-					p.end = max(p.end, g.at[n])
-				} else {
-					p.end = max(p.end, g.parts[(n-g.begin(0))/2].begin)
-				}
+			p.end = p.begin
+			for _, n := range g.ends[k] {
+				p.end = max(p.end, g.at[n])
 			}
+			g.at[g.end(k)] = p.end
 			ended[key(p)] = max(ended[key(p)], p.end)
 		}
 		first = next
 	}
-}
-
-// endOf are the moments after which a kernel ends, if the plan says it.
-func (g *graph) endOf(p *part) []int32 {
-	if of := g.plans[p.call]; of != nil {
-		if rank, ok := of.ranks[[2]int{p.job, p.rank}]; ok {
-			return of.ends[rank]
-		}
-	}
-	return nil
-}
-
-// placeBefore is the message whose place in the buffer message i takes: when that was complete, the kernel
-// could write it, and end.
-func (g *graph) placeBefore(i int) int {
-	task := g.trace.Messages[i].Task()
-	if task < 0 {
-		return -1
-	}
-	return g.placeFor(scheduleOf(&g.trace.Tasks[task]), i)
 }
 
 func (p *part) begins(t int64) {
@@ -208,16 +198,12 @@ func (p *part) begins(t int64) {
 	}
 }
 
-// addBarriers finds calls that all ranks begin at the same moment, although they had not ended the one
-// before at the same moment, and none of them computed until then: they have waited for each other, by means that the
-// fabric does not see. Then each begins when all had ended, and nothing was on its way.
+// addBarriers finds calls of a communicator that all ranks begin at the same moment, although they had not ended the
+// one before at the same moment, and none of them computed until then: they have waited for each other, by means that
+// the fabric does not see. Then each begins when all had ended, and nothing was on its way.
 func (g *graph) addBarriers(known []explanation) {
-	byCall := make([][]int, len(g.trace.Calls))
-	for k := range g.parts {
-		byCall[g.parts[k].call] = append(byCall[g.parts[k].call], k)
-	}
-	for _, all := range byCall {
-		if len(all) < 2 || !g.isBarrier(all, known) {
+	for _, all := range g.beginTogether(known) {
+		if !g.isBarrier(all, known) {
 			continue
 		}
 		var others []int32
@@ -230,6 +216,26 @@ func (g *graph) addBarriers(known []explanation) {
 		}
 		g.waitTogether(all, others, known)
 	}
+}
+
+// beginTogether are the parts of calls that begin at each moment. Calls that not all ranks begin then, or that follow
+// another one at that moment, are left out.
+func (g *graph) beginTogether(known []explanation) map[[2]uint64][]int {
+	byCall := make([][]int, len(g.trace.Calls))
+	for k := range g.parts {
+		byCall[g.parts[k].call] = append(byCall[g.parts[k].call], k)
+	}
+	all := map[[2]uint64][]int{} // by communicator and moment
+	for call, parts := range byCall {
+		if !slices.ContainsFunc(parts, func(k int) bool {
+			at, earlier := g.parts[k].begin, known[k].earlier
+			return earlier < 0 || at != g.parts[parts[0]].begin || at == g.parts[earlier].begin
+		}) && len(parts) > 0 {
+			key := [2]uint64{g.trace.Calls[call].Comm, uint64(g.parts[parts[0]].begin)}
+			all[key] = append(all[key], parts...)
+		}
+	}
+	return all
 }
 
 // waitTogether makes ranks begin a call after others' moments. Ranks that computed during their calls wait only for
@@ -250,16 +256,9 @@ func (g *graph) waitTogether(all []int, others []int32, known []explanation) {
 }
 
 func (g *graph) isBarrier(all []int, known []explanation) bool {
-	begin := g.parts[all[0]].begin
-	first := true
-	for _, k := range all {
-		earlier := known[k].earlier
-		if earlier < 0 || g.parts[k].begin != begin || known[k].computed {
-			return false
-		}
-		first = first && g.parts[earlier].end == begin
-	}
-	return !first // each has begun when it had ended: there is nothing to explain
+	computed := func(k int) bool { return known[k].computed }
+	waited := func(k int) bool { return g.parts[known[k].earlier].end < g.parts[k].begin }
+	return len(all) > 1 && !slices.ContainsFunc(all, computed) && slices.ContainsFunc(all, waited)
 }
 
 // orderFlow makes the posts of a connection come in its order.

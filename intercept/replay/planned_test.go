@@ -64,7 +64,7 @@ func TestPlannedRing(t *testing.T) {
 			}
 		}
 	}
-	if n := c.Odd(); n > 0 {
+	if _, n := c.Rules(); n > 0 {
 		t.Errorf("%d rules do not hold", n)
 	}
 }
@@ -154,7 +154,7 @@ func TestPlannedRingWithinNodes(t *testing.T) {
 			t.Errorf("%s: waits is %v, want %v", name, got, tc.want)
 		}
 	}
-	if n := c.Odd(); n > 0 {
+	if _, n := c.Rules(); n > 0 {
 		t.Errorf("%d rules do not hold", n)
 	}
 }
@@ -192,6 +192,72 @@ func TestPlannedEdgesAreThereOnce(t *testing.T) {
 					edge[1]%4, edge[1]/4)
 			}
 			seen[edge] = true
+		}
+	}
+}
+
+// twoSends is a recording of two sends of 256 KiB from rank 0 to rank 1, which the program has launched at 1000 ns. Each
+// has four messages, and a place for each.
+func twoSends() *messages.Trace {
+	t := &messages.Trace{Ranks: []ledger.Info{{NCCL: 22203}}, Nodes: map[[2]int]int{{0, 0}: 0, {0, 1}: 1},
+		Connections: []messages.Connection{{Receiver: 1, Dst: 1}}}
+	for c := range 2 {
+		call := messages.Call{Name: "Send", Tasks: []int{2 * c, 2*c + 1}}
+		for rank, function := range []string{"Send", "Recv"} {
+			t.Tasks = append(t.Tasks, messages.Task{Owner: rank, Rank: rank, Peer: 1 - rank, Ranks: 2, Func: function,
+				Datatype: "int8", Count: 256 << 10, Begun: 1000})
+		}
+		for k := range 4 {
+			call.Messages = append(call.Messages, len(t.Messages))
+			t.Messages = append(t.Messages, messages.Message{Number: uint64(4*c + k), Receiver: 1, Dst: 1, Size: 64 << 10,
+				SendTask: 2 * c, ReceiveTask: 2*c + 1, Step: k,
+				HasSend: true, Sent: true, Posted: int64(1000 + 400*c), Complete: int64(1100 + 400*c + 100*k),
+				HasReceive: true, Received: true, ReceivePosted: int64(1000 + 350*c), Due: int64(1050 + 400*c + 100*k)})
+		}
+		t.Calls = append(t.Calls, call)
+	}
+	return t
+}
+
+// The proxies of sends and receives begin with a call when they are done with the one before: the receiver's, although
+// its kernel has not begun.
+func TestPlannedSends(t *testing.T) {
+	c := NewCalls(twoSends(), Waiting)
+	if calls, byRules := c.ByRules(); calls != 2 || byRules != 0 {
+		t.Fatalf("%d of %d calls by rules, want none of 2", byRules, calls)
+	}
+	begin := func(call, rank int) int32 { return c.graph.begin(c.graph.partAt[rankKey{call, 0, rank}]) }
+	for name, tc := range map[string]struct {
+		waits, other int32
+		want         bool
+	}{
+		"a send for the kernel":                  {posted(4), begin(1, 0), true},
+		"a send for the one before":              {posted(4), complete(3), true},
+		"a message of the same send":             {posted(1), complete(0), false},
+		"a receive for the one before":           {received(4), visible(3), true},
+		"a receive for its own kernel":           {received(4), begin(1, 1), false},
+		"the sender's kernel for the last place": {begin(1, 0) + 1, complete(3), true},
+		"the receiver's kernel for all":          {begin(1, 1) + 1, visible(7), true},
+	} {
+		if got := c.waitsFor(tc.waits, tc.other); got != tc.want {
+			t.Errorf("%s: waits is %v, want %v", name, got, tc.want)
+		}
+	}
+	if _, n := c.Rules(); n > 0 {
+		t.Errorf("%d rules do not hold", n)
+	}
+	for name, change := range map[string]func(t *messages.Trace){
+		"another size": func(t *messages.Trace) { t.Messages[5].Size = 4 << 10 },
+		"another rank": func(t *messages.Trace) { t.Tasks[2].Peer = 0 },
+		"two sends to one rank": func(t *messages.Trace) {
+			t.Calls[1].Tasks = append(t.Calls[1].Tasks, len(t.Tasks))
+			t.Tasks = append(t.Tasks, t.Tasks[2])
+		},
+	} {
+		tr := twoSends()
+		change(tr)
+		if calls, byRules := NewCalls(tr, Waiting).ByRules(); calls != 2 || byRules != 1 {
+			t.Errorf("%s: %d of %d calls by rules, want 1 of 2", name, byRules, calls)
 		}
 	}
 }

@@ -140,6 +140,7 @@ func (g *graph) orderParts() {
 	ends := g.endsOfCalls()
 	known := make([]explanation, len(g.parts))
 	ops := g.opsOf()
+	g.opsEnd = int32(len(g.at))
 	for _, key := range slices.SortedFunc(maps.Keys(ops), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) {
 		r := &rankOps{queued: map[queue]op{}, made: -1}
 		for _, o := range ops[key] {
@@ -153,7 +154,7 @@ func (g *graph) orderParts() {
 					last = others // it waited for other ranks
 				}
 			}
-			if g.between == Computing {
+			if o.part >= 0 || g.between == Computing {
 				made, last = g.makeOp(key[0], r, o, last)
 			}
 			for _, l := range last {
@@ -193,19 +194,22 @@ type explanation struct {
 	computed bool  // a computation ended at that moment
 }
 
-// makeOp adds the moment at which a program made an operation, if ranks computed during their calls. last are the
-// operations that had ended last when it began, and waits are those of them that it waited for: they ended when it
+// makeOp adds the moment at which a program made an operation. last are the operations that had ended last when it
+// began, and waits are those of them that it waited for: if ranks computed during their calls, they ended when it
 // began.
 func (g *graph) makeOp(job int, r *rankOps, o op, last []op) (made int32, waits []op) {
-	if len(last) > 0 && last[0].end == o.begin && o.begin > o.made || o.part < 0 {
+	computing := g.between == Computing
+	if waits = last; computing && (len(last) > 0 && last[0].end == o.begin && o.begin > o.made || o.part < 0) {
 		waits = slices.DeleteFunc(last, func(l op) bool { return l.end < o.begin })
+	} else if computing {
+		waits = nil
 	}
 	if o.part < 0 && len(waits) > 0 { // its stream began it
 		return -1, waits
 	}
 	made = g.newNode(job, o.made)
 	for _, l := range r.ended(o.made) {
-		if l.end == o.made {
+		if l.end == o.made || !computing {
 			g.ifBefore(made, l.atEnd)
 		}
 	}
@@ -215,6 +219,13 @@ func (g *graph) makeOp(job int, r *rankOps, o op, last []op) (made int32, waits 
 		}
 		r.made = made
 	}
-	g.ifBefore(o.atBegin, made)
+	if computing {
+		g.ifBefore(o.atBegin, made)
+	}
+	if o.part >= 0 {
+		for _, i := range g.parts[o.part].opened {
+			g.ifBefore(received(i), made) // NCCL's proxy knows of the call
+		}
+	}
 	return made, waits
 }

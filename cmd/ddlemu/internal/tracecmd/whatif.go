@@ -327,19 +327,12 @@ func studyNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result, ti
 	}
 	if n, byRules := calls.ByRules(); byRules > 0 {
 		notes = append(notes,
-			fmt.Sprintf("%d of %s follow rules instead of NCCL's plan, which the recording does not determine", byRules,
-				units.Count(n, "call")))
+			fmt.Sprintf("%d of %s follow rules instead of NCCL's plan, which the recording does not determine: each post "+
+				"waits for what its rank had got when it was recorded", byRules, units.Count(n, "call")))
 	}
-	if n := calls.Odd(); n > 0 {
+	if all, n := calls.Rules(); n > 0 {
 		notes = append(notes,
-			fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n,
-				calls.Rules()))
-	}
-	if n := calls.Guessed(); n > 0 {
-		notes = append(notes,
-			fmt.Sprintf(
-				"%s of algorithms whose schedules are not known here: each waits for what its rank had got when it "+
-					"was recorded", units.Count(n, "message")))
+			fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n, all))
 	}
 	if posts, ns := calls.Computed(); posts > 0 {
 		notes = append(notes, computedNote(posts, float64(ns)/1000/float64(t.Ranks[0].TimeScale), timed))
