@@ -19,8 +19,8 @@ import (
 // docs/node-time.md says what the figures mean and how they were found.
 type GPUTime struct {
 	Kernel time.Duration `yaml:"kernel"` // from the start of a kernel until its channels begin
-	// Channels is what a kernel of several channels takes more, for each doubling of the GPUs of a node: tables of 2, 4
-	// and 8 A100, B200, GB200, H100 and H200 have it.
+	// Channels is what a kernel of several channels takes more, for each doubling of the GPUs of a node or NVLink
+	// domain: tables of 2, 4 and 8 A100, B200, GB200, H100 and H200 have it.
 	Channels time.Duration `yaml:"channels,omitempty"`
 	Call     time.Duration `yaml:"call"` // of the host's thread for a call
 

@@ -39,7 +39,7 @@ func (f *Fabric) NodeTime() *node.Time {
 		return node.Cost{Step: float64(a.Step), PerByte: 8e9 / float64(a.Rate), Links: a.Occupies}
 	}
 	out := &node.Time{
-		Kernel: int64(t.Kernel), Channels: int64(t.Channels) * doublings(c.GPUsPerNode), Call: int64(t.Call),
+		Kernel: int64(t.Kernel), Channels: int64(t.Channels) * doublings(c.GPUsPerNode*c.DomainNodes()), Call: int64(t.Call),
 		LL: action(t.LL), LL128: action(t.LL128), Simple: action(t.Simple), Send: action(t.Send),
 		SendNet: node.SendCost{Action: action(t.SendNet.ActionTime), PerChannel: int64(t.SendNet.PerChannel),
 			Start: int64(t.SendNet.Start)},
@@ -52,7 +52,7 @@ func (f *Fabric) NodeTime() *node.Time {
 	return out
 }
 
-// doublings is how often 1 is doubled until it is gpus or more, at least 1.
+// doublings is how often 1 is doubled until it is the GPUs of a node or NVLink domain, or more; at least 1.
 func doublings(gpus int) int64 { return max(1, int64(bits.Len(uint(gpus-1)))) }
 
 // IsMesh says whether each GPU of a node has a link to each other one, or to some of them (hasGraph). Else its links go
