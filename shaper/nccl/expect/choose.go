@@ -8,11 +8,14 @@ import (
 )
 
 type (
-	// Fabric, and the types below, are what callers give to a player.
+	// Fabric is the fabric of a player.
 	Fabric = player.Fabric
-	Nodes  = player.Nodes
-	Conn   = player.Conn
-	Part   = player.Part
+	// Nodes is what its nodes cost.
+	Nodes = player.Nodes
+	// Conn is a connection of a plan.
+	Conn = player.Conn
+	// Part is a part of a time.
+	Part = player.Part
 )
 
 // choose returns the player. This is the only place that names one.
