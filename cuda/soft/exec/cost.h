@@ -5,8 +5,8 @@
 // it.
 //
 // An action is what a runner does with one message of each of its connections: a primitive of LL and LL128, a slice of
-// Simple, a step of a role of NVLS. It copies at once. Its messages to other GPUs cross the links from its beginning on,
-// and do not arrive before it ends; NCCL's counters tell of them at its end.
+// Simple, a step of a role of NVLS. It copies at once. Its messages to other GPUs cross the links from its beginning
+// on, and do not arrive before it ends; NCCL's counters tell of them at its end.
 //
 // On a virtual clock copying takes no time. On a real one it takes some of the action's, and this host may be late:
 // what it did, and when, is counted for the verdict. An action is late by the time from its end in the model until it

@@ -227,10 +227,7 @@ int wrap_register(void *, const void *, void *, size_t, size_t, int *used, void 
 
 // NCCL 2.29 exchanges them only for buffers that the program has registered, and does not yield meanwhile: the clock
 // would not move. The software CUDA has no registered buffers for NVLS, so there is nothing to exchange.
-int wrap_register(void *, const void *, void *, size_t, size_t, int *used, void **, void **)
-{
-	return *used = 0;
-}
+int wrap_register(void *, const void *, void *, size_t, size_t, int *used, void **, void **) { return *used = 0; }
 
 #define COND "_ZNSt18condition_variable"
 

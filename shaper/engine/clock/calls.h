@@ -92,8 +92,8 @@ struct ddlemu_node_calls {
 	// Makes a direct flow, as its sender, and returns its name, which both ends use; 0: there is no place for one
 	// more. A name is never used again.
 	uint64_t (*direct_make)(const struct ddlemu_direct_ends *ends);
-	// Sends a message that occupies so many bytes of the links, from now on; a kernel writes it until a time. Returns
-	// 0 if the flow is gone, full or broken.
+	// Sends a message that occupies so many bytes of the links, from now on; a kernel writes it until a time.
+	// Returns 0 if the flow is gone, full or broken.
 	int (*direct_post)(uint64_t flow, uint64_t bytes, int64_t written);
 	// Of the messages of a flow, at least so many have arrived by now: returns how many have, or
 	// DDLEMU_DIRECT_BROKEN. For its receiver.

@@ -33,8 +33,8 @@ struct ddlemu_send {
 	uint64_t size;
 	uint64_t end; // stream offset behind its last byte
 	int64_t posted;
-	// The last byte is written at this time, while the message is on its way already: by a kernel that writes to the
-	// memory of another GPU. 0: all of it was there when it was posted.
+	// The last byte is written at this time, while the message is on its way already: by a kernel that writes to
+	// the memory of another GPU. 0: all of it was there when it was posted.
 	int64_t written;
 };
 
@@ -224,7 +224,9 @@ static inline uint64_t receive_capacity(struct ddlemu_flow *f, uint64_t i)
 // read_send copies what the sender says of message i: for callers that check one of its values and then use it.
 static inline struct ddlemu_send read_send(struct ddlemu_flow *f, uint64_t i)
 {
-	return (struct ddlemu_send){ .size = send_size(f, i), .end = send_end(f, i), .posted = send_posted(f, i),
+	return (struct ddlemu_send){ .size = send_size(f, i),
+		.end = send_end(f, i),
+		.posted = send_posted(f, i),
 		.written = send_written(f, i) };
 }
 

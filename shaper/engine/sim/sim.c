@@ -66,8 +66,8 @@ static void unschedule(struct ddlemu_sim *s, struct ddlemu_sim_flow *x)
 	remove_at(s, place);
 }
 
-// choose is the only place that decides between the orders of several entries of one instant, where several are allowed:
-// the one with the smallest value comes first. order is the fixed one.
+// choose is the only place that decides between the orders of several entries of one instant, where several are
+// allowed: the one with the smallest value comes first. order is the fixed one.
 static uint64_t choose(
 	const struct ddlemu_sim *s, enum ddlemu_sim_point point, uint64_t order, int64_t time, uint64_t round)
 {

@@ -17,8 +17,7 @@
 //	starved      12 times, rank 1 waits for a pipe and gets no core when rank 0 writes; an event is due later
 //	callback     a thread waits for what a function on its stream does
 //	ended        a thread waits for the end of another one
-//	gather       three ranks: in calls with NVLS the others wait for rank 2, which comes when they sleep. With REGISTER=1
-//	             the buffer is registered
+//	gather       three ranks: with NVLS the others wait for rank 2; with REGISTER=1 the buffer is registered
 //	storm        groups of 300 sends and receives: NCCL's queues are full
 //	full         groups of two communicators on two streams: the queues of both streams are full
 //	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
