@@ -97,12 +97,19 @@ func TestPlantedFaults(t *testing.T) {
 			return judgeVerdict(w.run("status", "--last", "--verbose")), nil
 		}},
 	}
-	w.tryPlants(t, "quiet", plants)
-	stop := measure.Disturb()
-	w.tryPlants(t, "disturbed", plants)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	w.tryPlants(t, plants)
+}
+
+// As TestPlantedFaults, with the shaper htb, which adds no latency.
+func TestPlantedFaultsOfHTB(t *testing.T) {
+	w := newUser(t)
+	fab := w.measured("htb", "--nodes", "2", "--lat", "0s")
+	w.tryPlants(t, []plant{
+		{"rate x 0.9", []string{"--bw", "90Mbps"}, plantedRate(fab, 100e6)},
+		{"rate x 1.1", []string{"--bw", "110Mbps"}, plantedRate(fab, 100e6)},
+		{"rate x 10", []string{"--bw", "1Gbps"}, plantedRate(fab, 100e6)},
+		{"no loss", []string{"--loss", "0%"}, lossOf(w, fab, 2000, 0.1)},
+	})
 }
 
 // plant is a fault: a fabric that is shaped otherwise than a check is told.
@@ -112,7 +119,18 @@ type plant struct {
 	try   func() (measure.Result, error)
 }
 
-func (w *user) tryPlants(t *testing.T, machine string, plants []plant) {
+// tryPlants tries them on this machine as it is, and on a disturbed one.
+func (w *user) tryPlants(t *testing.T, plants []plant) {
+	t.Helper()
+	w.tryPlantsOn(t, "quiet", plants)
+	stop := measure.Disturb()
+	w.tryPlantsOn(t, "disturbed", plants)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *user) tryPlantsOn(t *testing.T, machine string, plants []plant) {
 	t.Helper()
 	for _, p := range plants {
 		w.run(append([]string{"shape"}, p.shape...)...)

@@ -63,10 +63,16 @@ func roundTrip(fab *measure.Running, latency time.Duration) func() (measure.Resu
 	}
 }
 
-// wire brings up fabric t with the shaper wire and returns it for measurements.
+// wire is measured with the shaper wire.
 func (w *user) wire(args ...string) *measure.Running {
 	w.Helper()
-	w.up(append([]string{"--profile", "eth1", "--name", "t", "--set", "shaper=wire"}, args...)...)
+	return w.measured("wire", args...)
+}
+
+// measured brings up fabric t with a shaper and returns it for measurements.
+func (w *user) measured(shaper string, args ...string) *measure.Running {
+	w.Helper()
+	w.up(append([]string{"--profile", "eth1", "--name", "t", "--set", "shaper=" + shaper}, args...)...)
 	var fab *fabric.Fabric
 	w.withFile(func(f *state.File) {
 		var err error

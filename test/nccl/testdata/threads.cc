@@ -40,12 +40,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -439,6 +441,7 @@ void connect_late(Session &s)
 }
 
 int starved_pipes[3][2]; // to each rank, and to the process that takes core 0
+std::atomic<int> *taken; // how often it has taken the core
 constexpr int kStarvedRounds = 12;
 
 // prepare_starved makes the pipes, and starts a process, no child of a rank, that takes core 0 for 60 ms when it is
@@ -447,6 +450,9 @@ void prepare_starved()
 {
 	for (auto &ends : starved_pipes)
 		CHECK(pipe(ends));
+	void *shared = mmap(nullptr, sizeof *taken, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(shared == MAP_FAILED);
+	taken = new (shared) std::atomic<int>(0);
 	if (fork() != 0)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -456,7 +462,7 @@ void prepare_starved()
 	int64_t t = 0;
 	for (int round = 0; round < kStarvedRounds; round++) {
 		CHECK(read(starved_pipes[2][0], &t, sizeof t) != sizeof t);
-		CHECK(write(starved_pipes[1][1], &t, sizeof t) != sizeof t);
+		++*taken;
 		spin(0.06);
 	}
 	exit(0);
@@ -478,6 +484,9 @@ void starved(Session &s)
 			CHECK(cudaLaunchHostFunc(s.stream, [](void *) { CHECK(ddlemu_compute(1000000)); }, nullptr));
 			t = ddlemu_now();
 			CHECK(write(starved_pipes[2][1], &t, sizeof t) != sizeof t);
+			while (*taken <= round) // this rank works until rank 1 is woken: a busy host may take core 0 late
+				;
+			CHECK(write(starved_pipes[1][1], &t, sizeof t) != sizeof t);
 		} else {
 			CHECK(write(starved_pipes[0][1], &t, sizeof t) != sizeof t);
 			CHECK(read(starved_pipes[1][0], &t, sizeof t) != sizeof t);
